@@ -1,0 +1,175 @@
+/* phaze graph: a model as layers and operators. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "cli/command.h"
+#include "core/text.h"
+#include "report/table.h"
+#include "workload/workload.h"
+
+struct settings {
+  struct pz_common common;
+  bool dot;
+  struct pz_workload_options w;
+};
+
+static const struct settings defaults = {.w = {.mbs = 1, .tp = 1, .dropout = -1}};
+
+#define AT(field) offsetof(struct settings, field)
+/* clang-format off */
+static const struct pz_option options[] = {
+    PZ_COMMON_OPTIONS(struct settings),
+    {.name = "dot", .type = PZ_OPTION_FLAG, .offset = AT(dot), .help = "Print a Graphviz drawing"},
+    {.name = "seq", .type = PZ_OPTION_INT, .offset = AT(w.seq), .arg = "S", .min = 1, .max = 1 << 24,
+     .help = "Tokens per sample (default: the model's, at most 8192)"},
+    {.name = "mbs", .type = PZ_OPTION_INT, .offset = AT(w.mbs), .arg = "B", .min = 1, .max = 1 << 20,
+     .help = "Samples per microbatch"},
+    {.name = "tp", .type = PZ_OPTION_INT, .offset = AT(w.tp), .arg = "T", .min = 1, .max = 65536,
+     .help = "Tensor-parallel width: the graph of one of T devices"},
+    {.name = "slice", .type = PZ_OPTION_INT, .offset = AT(w.slice), .arg = "I", .min = 0, .max = 65535,
+     .help = "Which of the T devices (they differ where T does not divide the vocabulary)"},
+    {.name = "sp", .type = PZ_OPTION_FLAG, .offset = AT(w.sequence_parallel),
+     .help = "Sequence parallelism between the tensor-parallel regions"},
+    {.name = "num-layers", .type = PZ_OPTION_INT, .offset = AT(w.num_layers), .arg = "L", .min = 1,
+     .max = 65536, .help = "Repeated layers instead of the model's number"},
+    {.name = "kernels", .type = PZ_OPTION_CHOICE, .offset = AT(w.kernels), .choices = pz_kernels_names,
+     .help = "One kernel per norm, softmax, ...; or the steps Hugging Face's PyTorch code runs"},
+    {.name = "attention", .type = PZ_OPTION_CHOICE, .offset = AT(w.attention),
+     .choices = pz_attention_names, .help = "Scores written to memory, or one flash-attention operator"},
+    {.name = "recompute", .type = PZ_OPTION_CHOICE, .offset = AT(w.recompute),
+     .choices = pz_recompute_names, .help = "Keep activations, or make each repeated layer's again"},
+    {.name = "dropout", .type = PZ_OPTION_REAL, .offset = AT(w.dropout), .arg = "P", .min = 0,
+     .max = 0.999, .help = "Probability where the model has dropout; 0 removes it (default: the model's)"},
+};
+/* clang-format on */
+
+static void op_rows(struct pz_table *t, const struct pz_arena *arena, const struct pz_ops *ops) {
+  (void)arena;
+  for (uint32_t i = 0; i < ops->n; i++) {
+    const struct pz_op *op = &ops->op[i];
+    char flop[32], read[32], written[32], weights[32], preds[96] = "";
+    size_t used = 0;
+    for (uint32_t p = 0; p < op->n_pred && used + 12 < sizeof preds; p++)
+      used += (size_t)snprintf(preds + used, sizeof preds - used, "%s%" PRIu32, p ? "," : "", op->pred[p]);
+    pz_table_cell(t, "%" PRIu32, i);
+    pz_table_cell(t, "%s", op->name);
+    pz_table_cell(t, "%s", pz_op_class_name(op->op_class));
+    const struct pz_dims *d = &op->dims;
+    if (op->matmul_flop)
+      pz_table_cell(t, "%" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64, d->batch, d->m, d->n, d->k);
+    else if (op->op_class == PZ_CLASS_NONE)
+      pz_table_cell(t, " ");
+    else
+      pz_table_cell(t, "%" PRId64 " x %" PRId64, d->m, d->n);
+    pz_table_cell(t, "%s", pz_text_si(flop, sizeof flop, (double)op->flop, "FLOP"));
+    pz_table_cell(t, "%s", pz_text_si(read, sizeof read, (double)op->bytes_read, "B"));
+    pz_table_cell(t, "%s", pz_text_si(written, sizeof written, (double)op->bytes_written, "B"));
+    pz_table_cell(t, "%s", pz_text_si(weights, sizeof weights, (double)op->weight_bytes, "B"));
+    pz_table_cell(t, "%s", preds);
+  }
+}
+
+static enum pz_status print_ops(const struct pz_ops *ops, const char *title) {
+  static const char *const heads[] = {">id",    "operator", "class",    ">b x m x n x k", ">work",
+                                      ">reads", ">writes",  ">weights", "after",          NULL};
+  struct pz_arena arena;
+  struct pz_table t;
+  pz_arena_init(&arena, NULL);
+  pz_table_init(&t, &arena, heads);
+  op_rows(&t, &arena, ops);
+  printf("\n  %s\n", title);
+  enum pz_status status = pz_table_print(&t, 2, stdout);
+  pz_arena_release(&arena);
+  return status;
+}
+
+static enum pz_status print_layer(const struct pz_layer *l) {
+  char params[32], kept[32], out[32];
+  printf("\n%s x%" PRId64 ": %s parameters, %s kept for backward, %s to the next layer\n", l->name,
+         l->count, pz_text_count(params, sizeof params, l->params),
+         pz_text_si(kept, sizeof kept, (double)l->activation_bytes, "B"),
+         pz_text_si(out, sizeof out, (double)l->output_bytes, "B"));
+  enum pz_status status = print_ops(&l->ops[PZ_FORWARD], "forward");
+  return status == PZ_OK ? print_ops(&l->ops[PZ_BACKWARD], "backward") : status;
+}
+
+static void print_total(const char *label, int64_t value, const char *unit) {
+  char exact[32], rounded[32];
+  printf("  %-22s %26s", label, pz_text_count(exact, sizeof exact, value));
+  printf("  %s\n", pz_text_si(rounded, sizeof rounded, (double)value, unit));
+}
+
+static void print_totals(const struct pz_workload *w) {
+  const struct pz_totals *t = &w->totals;
+  printf("\ntotals%s\n", w->options.tp > 1 ? " of one device" : "");
+  print_total("parameters", t->params, "");
+  if (w->options.tp > 1) print_total("  of the whole model", t->model_params, "");
+  print_total("parameter bytes", t->param_bytes, "B");
+  print_total("forward", t->forward_flop, "FLOP");
+  print_total("  matrix products", t->matmul_forward_flop, "FLOP");
+  print_total("backward", t->backward_flop, "FLOP");
+  print_total("  matrix products", t->matmul_backward_flop, "FLOP");
+  print_total("kept for backward", t->activation_bytes, "B");
+  print_total("peak of a step", t->peak_bytes, "B");
+}
+
+static enum pz_status print_human(const struct pz_workload *w) {
+  const struct pz_workload_options *o = &w->options;
+  printf("%s (%s): %" PRId64 " layers, hidden %" PRId64 ", %" PRId64 " heads, vocabulary %" PRId64 "\n",
+         w->model, w->family, o->num_layers, w->hidden, w->heads, w->vocab);
+  printf("sequence %" PRId64 ", microbatch %" PRId64 ", tensor parallel %" PRId64 "%s, %s kernels, %s attention",
+         o->seq, o->mbs, o->tp, o->sequence_parallel ? " with sequence parallelism" : "",
+         pz_kernels_names[o->kernels], pz_attention_names[o->attention]);
+  printf("%s\n", o->recompute == PZ_RECOMPUTE_FULL ? ", recomputing" : "");
+  for (uint32_t i = 0; i < w->n_layers; i++) {
+    enum pz_status status = print_layer(&w->layers[i]);
+    if (status != PZ_OK) return status;
+  }
+  print_totals(w);
+  return PZ_OK;
+}
+
+static enum pz_status print_json(const struct pz_workload *w, struct pz_error *err) {
+  json_t *json = pz_workload_json(w);
+  char *text = NULL;
+  enum pz_status status = pz_json_text(json, &text, err);
+  if (status == PZ_OK) fputs(text, stdout);
+  free(text);
+  json_decref(json);
+  return status;
+}
+
+static enum pz_status show(const struct settings *s, const struct pz_workload *w, struct pz_error *err) {
+  struct pz_log log = {PZ_LOG_WARNING, pz_log_to_file, stderr};
+  if (w->warning && !s->common.quiet) pz_log(&log, PZ_LOG_WARNING, "%s", w->warning);
+  if (s->common.json) return print_json(w, err);
+  if (!s->dot) return print_human(w);
+  pz_workload_dot(w, stdout);
+  return PZ_OK;
+}
+
+static enum pz_exit run(int argc, char **argv) {
+  struct settings s = defaults;
+  struct pz_error err = {0};
+  struct pz_workload *w = NULL;
+  enum pz_exit code;
+  int n_args;
+  if (!pz_command_begin(&pz_cmd_graph, argc, argv, &s, &n_args, &code)) return code;
+  if (n_args != 1) return pz_command_misuse(&pz_cmd_graph, "wants one MODEL");
+  if (s.common.json && s.dot) return pz_command_misuse(&pz_cmd_graph, "--json and --dot exclude each other");
+  enum pz_status status = pz_workload_load(argv[1], &s.w, &w, &err);
+  if (status == PZ_OK) status = show(&s, w, &err);
+  pz_workload_free(w);
+  return status == PZ_OK ? pz_command_end() : pz_command_fail(&err);
+}
+
+const struct pz_command pz_cmd_graph = {
+    .name = "graph",
+    .synopsis = "MODEL [--seq S] [--mbs B] [--tp T] [--json | --dot] ...",
+    .summary = "Show a model as layers and operators, forward and backward, with exact work and bytes",
+    .detail = "MODEL is a name that 'phaze models' lists, or the path of a Hugging Face config.json.\n"
+              "Layers that repeat are shown once with their count.  With --tp the graph is that of one device.\n",
+    .table = {options, sizeof options / sizeof *options},
+    .defaults = &defaults,
+    .run = run,
+};

@@ -1,0 +1,86 @@
+#include "cli/command.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const struct pz_command *const table[] = {&pz_cmd_models, &pz_cmd_graph};
+
+const struct pz_command *pz_command_at(size_t i) {
+  return i < sizeof table / sizeof *table ? table[i] : NULL;
+}
+
+static void help(const struct pz_command *c) {
+  printf("phaze %s %s\n\n%s.\n\n%s\nOptions:\n", c->name, c->synopsis, c->summary, c->detail);
+  pz_options_help(&c->table, c->defaults, stdout);
+}
+
+bool pz_command_begin(const struct pz_command *c, int argc, char **argv, void *settings, int *n_args,
+                      enum pz_exit *code) {
+  struct pz_error err = {0};
+  if (pz_options_parse(&c->table, settings, argc, argv, n_args, &err) != PZ_OK) {
+    fprintf(stderr, "phaze %s: %s\n", c->name, err.message);
+    *code = PZ_EXIT_BAD_USE;
+    return false;
+  }
+  const struct pz_common *common = settings;
+  if (!common->help) return true;
+  help(c);
+  *code = pz_command_end();
+  return false;
+}
+
+enum pz_exit pz_command_fail(const struct pz_error *err) {
+  fprintf(stderr, "phaze: %s\n", err->message);
+  switch (err->status) {
+  case PZ_NO_MEMORY:
+  case PZ_INTERNAL: return PZ_EXIT_INTERNAL;
+  default: return PZ_EXIT_BAD_USE;
+  }
+}
+
+enum pz_exit pz_command_misuse(const struct pz_command *c, const char *what) {
+  fprintf(stderr, "phaze %s: %s; use: phaze %s %s\n", c->name, what, c->name, c->synopsis);
+  return PZ_EXIT_BAD_USE;
+}
+
+enum pz_exit pz_command_end(void) {
+  if (fflush(stdout) == 0 && !ferror(stdout)) return PZ_EXIT_DONE;
+  fprintf(stderr, "phaze: cannot write the result: %s\n", strerror(errno));
+  return PZ_EXIT_BAD_USE;
+}
+
+/* Text for roff: a leading dot or quote would be a request, a backslash an escape. */
+static void roff(const char *s, FILE *out) {
+  for (bool start = true; *s; s++) {
+    if (start && (*s == '.' || *s == '\'')) fputs("\\&", out);
+    if (*s == '\\' || *s == '-') fputc('\\', out);
+    fputc(*s, out);
+    start = *s == '\n';
+  }
+}
+
+static void man_command(const struct pz_command *c, FILE *out) {
+  fprintf(out, ".SH PHAZE %s\n.B phaze %s\n", c->name, c->name);
+  roff(c->synopsis, out);
+  fprintf(out, "\n.PP\n");
+  roff(c->summary, out);
+  fprintf(out, ".\n.PP\n");
+  roff(c->detail, out);
+  pz_options_man(&c->table, c->defaults, out);
+}
+
+void pz_command_man(FILE *out) {
+  fprintf(out, ".TH PHAZE 1 \"\" \"phaze %s\" \"User commands\"\n.SH NAME\nphaze \\- which chip, and how "
+               "should a cluster of it train these models?\n.SH SYNOPSIS\n",
+          pz_version());
+  for (size_t i = 0; pz_command_at(i); i++) {
+    fprintf(out, "%s.B phaze %s\n", i ? ".br\n" : "", table[i]->name);
+    roff(table[i]->synopsis, out);
+    fputc('\n', out);
+  }
+  fprintf(out, ".SH DESCRIPTION\nphaze builds the operator graphs of large language models for training: "
+               "forward, backward, divided for tensor parallelism, with exact FLOP and bytes.\nResults go to "
+               "stdout, everything else to stderr.\n");
+  for (size_t i = 0; pz_command_at(i); i++) man_command(table[i], out);
+  fprintf(out, ".SH EXIT STATUS\n0 done; 1 no feasible answer; 2 wrong use or bad input; 3 internal error.\n");
+}

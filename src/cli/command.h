@@ -1,0 +1,57 @@
+/* Subcommands.  One is one file with a pz_command, listed in the table in command.c. */
+#ifndef PZ_CLI_COMMAND_H
+#define PZ_CLI_COMMAND_H
+
+#include "core/log.h"
+#include "core/options.h"
+
+/* What users see as exit status. */
+enum pz_exit { PZ_EXIT_DONE = 0, PZ_EXIT_NO_ANSWER = 1, PZ_EXIT_BAD_USE = 2, PZ_EXIT_INTERNAL = 3 };
+
+struct pz_command {
+  const char *name;
+  const char *synopsis; /* arguments after the name */
+  const char *summary;  /* one line */
+  const char *detail;   /* paragraphs for --help and the man page */
+  struct pz_option_table table;
+  const void *defaults; /* settings shown as defaults */
+  enum pz_exit (*run)(int argc, char **argv);
+};
+
+/* Command i of the table, NULL after the last. */
+const struct pz_command *pz_command_at(size_t i);
+
+/* Options every command has; put them first in its table and settings. */
+struct pz_common {
+  bool help, quiet, json;
+};
+/* clang-format off */
+#define PZ_COMMON_OPTIONS(T)                                                                            \
+  {.name = "help", .letter = 'h', .type = PZ_OPTION_FLAG, .offset = offsetof(T, common.help),           \
+   .help = "Show this help"},                                                                           \
+  {.name = "quiet", .letter = 'q', .type = PZ_OPTION_FLAG, .offset = offsetof(T, common.quiet),         \
+   .help = "No warnings and no progress on stderr"},                                                    \
+  {.name = "json", .type = PZ_OPTION_FLAG, .offset = offsetof(T, common.json),                          \
+   .help = "Print JSON instead of a table"}
+/* clang-format on */
+
+/* Parse a command's options and show its help when asked for.  True: go on, with *n_args arguments at
+ * argv[1..]; false: return *code. */
+bool pz_command_begin(const struct pz_command *c, int argc, char **argv, void *settings, int *n_args,
+                      enum pz_exit *code);
+
+/* Print an error to stderr; the exit status that belongs to it. */
+enum pz_exit pz_command_fail(const struct pz_error *err);
+
+/* A wrong number of arguments. */
+enum pz_exit pz_command_misuse(const struct pz_command *c, const char *what);
+
+/* Flush stdout; a full disk or closed pipe is an error. */
+enum pz_exit pz_command_end(void);
+
+/* The man page, made from the tables. */
+void pz_command_man(FILE *out);
+
+extern const struct pz_command pz_cmd_graph, pz_cmd_models;
+
+#endif

@@ -1,0 +1,81 @@
+#include "core/arena.h"
+
+#include <stdalign.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_BLOCK = 16 << 10, LARGEST_STEP = 1 << 20, ALIGN = alignof(max_align_t) };
+
+struct pz_arena_block {
+  struct pz_arena_block *next;
+  size_t bytes;
+  alignas(max_align_t) unsigned char data[];
+};
+
+void pz_arena_init(struct pz_arena *arena, const struct pz_mem *mem) {
+  *arena = (struct pz_arena){.mem = mem};
+}
+
+void pz_arena_release(struct pz_arena *arena) {
+  if (!arena) return;
+  struct pz_arena_block *b = arena->blocks;
+  while (b) {
+    struct pz_arena_block *next = b->next;
+    if (arena->mem)
+      arena->mem->free(arena->mem->ctx, b, b->bytes);
+    else
+      free(b);
+    b = next;
+  }
+  *arena = (struct pz_arena){.mem = arena->mem};
+}
+
+static bool add_block(struct pz_arena *arena, size_t want) {
+  size_t size = arena->size ? arena->size * 2 : FIRST_BLOCK;
+  if (size > LARGEST_STEP) size = LARGEST_STEP;
+  if (size < want) size = want;
+  if (size > SIZE_MAX - sizeof(struct pz_arena_block)) return false;
+  size_t bytes = sizeof(struct pz_arena_block) + size;
+  struct pz_arena_block *b =
+      arena->mem ? arena->mem->alloc(arena->mem->ctx, bytes) : malloc(bytes);
+  if (!b) return false;
+  b->next = arena->blocks;
+  b->bytes = bytes;
+  arena->blocks = b;
+  arena->used = 0;
+  arena->size = size;
+  arena->total_bytes += bytes;
+  return true;
+}
+
+void *pz_arena_alloc(struct pz_arena *arena, size_t n, size_t bytes) {
+  size_t want;
+  if (__builtin_mul_overflow(n, bytes, &want) || want > SIZE_MAX - ALIGN) return NULL;
+  want = (want + ALIGN - 1) / ALIGN * ALIGN;
+  if (want > arena->size - arena->used || !arena->blocks)
+    if (!add_block(arena, want)) return NULL;
+  void *p = arena->blocks->data + arena->used;
+  arena->used += want;
+  return memset(p, 0, want);
+}
+
+char *pz_arena_strdup(struct pz_arena *arena, const char *s) {
+  size_t n = strlen(s) + 1;
+  char *copy = pz_arena_alloc(arena, n, 1);
+  return copy ? memcpy(copy, s, n) : NULL;
+}
+
+char *pz_arena_printf(struct pz_arena *arena, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  va_list again;
+  va_copy(again, args);
+  int n = vsnprintf(NULL, 0, format, args);
+  va_end(args);
+  char *s = n < 0 ? NULL : pz_arena_alloc(arena, (size_t)n + 1, 1);
+  if (s) vsnprintf(s, (size_t)n + 1, format, again);
+  va_end(again);
+  return s;
+}

@@ -1,0 +1,93 @@
+#include "core/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static enum pz_status fail_io(struct pz_error *err, const char *path, const char *verb) {
+  enum pz_status status = pz_fail(err, PZ_IO, "%s: cannot %s: %s", path, verb, strerror(errno));
+  pz_error_at(err, path, 0, 0);
+  return status;
+}
+
+/* Read until the end: sizes of pipes and of files under /proc are not known beforehand. */
+static enum pz_status read_all(int fd, const char *path, size_t limit, char **text, size_t *bytes,
+                               struct pz_error *err) {
+  size_t n = 0, cap = 4096;
+  char *buf = malloc(cap);
+  enum pz_status status = PZ_NO_MEMORY;
+  while (buf) {
+    ssize_t got = read(fd, buf + n, cap - n - 1);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      status = fail_io(err, path, "read");
+      break;
+    }
+    n += (size_t)got;
+    if (n > limit) {
+      status = pz_fail(err, PZ_LIMIT, "%s: larger than %zu bytes, the most that is read", path, limit);
+      break;
+    }
+    if (got == 0) {
+      buf[n] = '\0';
+      *text = buf;
+      *bytes = n;
+      return PZ_OK;
+    }
+    if (cap - n < 2) {
+      char *more = realloc(buf, cap *= 2);
+      if (!more) break;
+      buf = more;
+    }
+  }
+  free(buf);
+  return pz_fail(err, status, "%s: out of memory while reading", path);
+}
+
+enum pz_status pz_file_read(const char *path, size_t limit, char **text, size_t *bytes,
+                            struct pz_error *err) {
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return fail_io(err, path, "open");
+  struct stat st;
+  enum pz_status status;
+  if (fstat(fd, &st) != 0)
+    status = fail_io(err, path, "stat");
+  else if (S_ISDIR(st.st_mode))
+    status = pz_fail(err, PZ_IO, "%s: is a directory; a file is wanted", path);
+  else
+    status = read_all(fd, path, limit, text, bytes, err);
+  close(fd);
+  return status;
+}
+
+static bool write_all(int fd, const char *text, size_t bytes) {
+  while (bytes) {
+    ssize_t put = write(fd, text, bytes);
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return false;
+    text += put;
+    bytes -= (size_t)put;
+  }
+  return fsync(fd) == 0;
+}
+
+enum pz_status pz_file_write(const char *path, const char *text, size_t bytes, struct pz_error *err) {
+  char beside[4096];
+  int n = snprintf(beside, sizeof beside, "%s.XXXXXX", path);
+  if (n < 0 || (size_t)n >= sizeof beside)
+    return pz_fail(err, PZ_LIMIT, "%s: the path is too long", path);
+  int fd = mkstemp(beside);
+  if (fd < 0) return fail_io(err, path, "create a file beside it");
+  mode_t mask = umask(0);
+  umask(mask);
+  bool ok = write_all(fd, text, bytes) && fchmod(fd, 0666 & ~mask) == 0;
+  ok = close(fd) == 0 && ok;
+  if (ok && rename(beside, path) == 0) return PZ_OK;
+  enum pz_status status = fail_io(err, path, "write");
+  unlink(beside);
+  return status;
+}

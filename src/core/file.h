@@ -1,0 +1,17 @@
+/* Files: read whole within a limit; written beside and renamed, so that what stood there is either
+ * kept or replaced, never half of each. */
+#ifndef PZ_CORE_FILE_H
+#define PZ_CORE_FILE_H
+
+#include "core/status.h"
+
+/* Read `path` into *text (malloc'd, NUL-terminated, the caller's to free).  Directories, unreadable files
+ * and files over `limit` bytes are errors. */
+PZ_NODISCARD enum pz_status pz_file_read(const char *path, size_t limit, char **text, size_t *bytes,
+                                         struct pz_error *err);
+
+/* Replace `path` by `text`. */
+PZ_NODISCARD enum pz_status pz_file_write(const char *path, const char *text, size_t bytes,
+                                          struct pz_error *err);
+
+#endif

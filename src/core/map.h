@@ -1,0 +1,28 @@
+/* Hash map from byte strings to 32-bit values, inside an arena.  Keys are copied.  Iteration order is
+ * never exposed, so results cannot depend on it. */
+#ifndef PZ_CORE_MAP_H
+#define PZ_CORE_MAP_H
+
+#include "core/arena.h"
+
+struct pz_map_slot;
+
+struct pz_map {
+  struct pz_arena *arena;
+  struct pz_map_slot *slots;
+  uint32_t n, cap;
+};
+
+/* 64-bit FNV-1a: stable over machines and runs, so it may be stored. */
+uint64_t pz_hash(const void *key, size_t bytes);
+
+void pz_map_init(struct pz_map *map, struct pz_arena *arena);
+
+/* Value of `key`, or PZ_NONE. */
+uint32_t pz_map_get(const struct pz_map *map, const void *key, size_t bytes);
+
+/* Set `key` to `value` (not PZ_NONE).  PZ_NO_MEMORY is the only error. */
+PZ_NODISCARD enum pz_status pz_map_put(struct pz_map *map, const void *key, size_t bytes,
+                                       uint32_t value);
+
+#endif

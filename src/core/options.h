@@ -1,0 +1,44 @@
+/* Options: one table per command, from which parsing, range checks, --help and the man page are made. */
+#ifndef PZ_CORE_OPTIONS_H
+#define PZ_CORE_OPTIONS_H
+
+#include <stdio.h>
+
+#include "core/status.h"
+
+enum pz_option_type {
+  PZ_OPTION_FLAG,   /* bool */
+  PZ_OPTION_INT,    /* int64_t in [min, max] */
+  PZ_OPTION_REAL,   /* double in [min, max] */
+  PZ_OPTION_CHOICE, /* int: the index in choices */
+  PZ_OPTION_TEXT,   /* const char *, points into argv */
+};
+
+struct pz_option {
+  const char *name; /* without dashes */
+  char letter;      /* 0: none */
+  enum pz_option_type type;
+  size_t offset; /* in the command's settings struct, which holds the defaults before parsing */
+  const char *arg;
+  const char *help;
+  double min, max;
+  const char *const *choices; /* ends with NULL */
+};
+
+struct pz_option_table {
+  const struct pz_option *options;
+  size_t n;
+};
+
+/* Parse argv[1..].  Values go to `settings`; what is no option is moved to the front of argv[1..] in order
+ * and counted in *n_args.  `--` ends options.  Errors say what was found and what is accepted. */
+PZ_NODISCARD enum pz_status pz_options_parse(const struct pz_option_table *table, void *settings, int argc,
+                                             char **argv, int *n_args, struct pz_error *err);
+
+/* Aligned lines for --help; `settings` (may be NULL) holds the defaults to show. */
+void pz_options_help(const struct pz_option_table *table, const void *settings, FILE *out);
+
+/* The same as .TP entries of a man page. */
+void pz_options_man(const struct pz_option_table *table, const void *settings, FILE *out);
+
+#endif

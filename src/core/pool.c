@@ -1,0 +1,117 @@
+#include "core/pool.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { MOST_THREADS = 1024 };
+
+struct worker {
+  struct pz_pool *pool;
+  pthread_t thread;
+  unsigned index;
+};
+
+struct pz_pool {
+  pthread_mutex_t lock;
+  pthread_cond_t start, done;
+  unsigned threads; /* with the caller */
+  struct worker *workers;
+  /* the loop under way; changed under lock */
+  uint64_t round;
+  unsigned busy;
+  bool quit;
+  size_t n;
+  pz_pool_fn *fn;
+  void *ctx;
+  atomic_size_t next;
+};
+
+static void take_items(struct pz_pool *pool, unsigned worker) {
+  for (;;) {
+    size_t i = atomic_fetch_add(&pool->next, 1);
+    if (i >= pool->n) return;
+    pool->fn(pool->ctx, i, worker);
+  }
+}
+
+static void *work(void *arg) {
+  struct worker *w = arg;
+  struct pz_pool *pool = w->pool;
+  uint64_t seen = 0;
+  pthread_mutex_lock(&pool->lock);
+  for (;;) {
+    while (pool->round == seen && !pool->quit) pthread_cond_wait(&pool->start, &pool->lock);
+    if (pool->quit) break;
+    seen = pool->round;
+    pthread_mutex_unlock(&pool->lock);
+    take_items(pool, w->index);
+    pthread_mutex_lock(&pool->lock);
+    if (--pool->busy == 0) pthread_cond_signal(&pool->done);
+  }
+  pthread_mutex_unlock(&pool->lock);
+  return NULL;
+}
+
+static unsigned processors(void) {
+  long n = sysconf(_SC_NPROCESSORS_ONLN);
+  return n < 1 ? 1 : n > MOST_THREADS ? MOST_THREADS : (unsigned)n;
+}
+
+enum pz_status pz_pool_new(unsigned threads, struct pz_pool **out, struct pz_error *err) {
+  if (threads == 0) threads = processors();
+  if (threads > MOST_THREADS)
+    return pz_fail(err, PZ_BAD_USE, "%u threads; accepted: 1 to %d, or 0 for one per processor", threads,
+                   MOST_THREADS);
+  struct pz_pool *pool = calloc(1, sizeof *pool);
+  struct worker *workers = calloc(threads, sizeof *workers);
+  if (!pool || !workers) {
+    free(pool);
+    free(workers);
+    return pz_fail(err, PZ_NO_MEMORY, "out of memory for %u threads", threads);
+  }
+  pthread_mutex_init(&pool->lock, NULL);
+  pthread_cond_init(&pool->start, NULL);
+  pthread_cond_init(&pool->done, NULL);
+  pool->workers = workers;
+  for (pool->threads = 1; pool->threads < threads; pool->threads++) {
+    struct worker *w = &workers[pool->threads];
+    *w = (struct worker){.pool = pool, .index = pool->threads};
+    if (pthread_create(&w->thread, NULL, work, w) != 0) break;
+  }
+  *out = pool;
+  return PZ_OK;
+}
+
+void pz_pool_free(struct pz_pool *pool) {
+  if (!pool) return;
+  pthread_mutex_lock(&pool->lock);
+  pool->quit = true;
+  pthread_cond_broadcast(&pool->start);
+  pthread_mutex_unlock(&pool->lock);
+  for (unsigned i = 1; i < pool->threads; i++) pthread_join(pool->workers[i].thread, NULL);
+  pthread_cond_destroy(&pool->done);
+  pthread_cond_destroy(&pool->start);
+  pthread_mutex_destroy(&pool->lock);
+  free(pool->workers);
+  free(pool);
+}
+
+unsigned pz_pool_threads(const struct pz_pool *pool) { return pool->threads; }
+
+void pz_pool_for(struct pz_pool *pool, size_t n, pz_pool_fn *fn, void *ctx) {
+  pthread_mutex_lock(&pool->lock);
+  pool->n = n;
+  pool->fn = fn;
+  pool->ctx = ctx;
+  atomic_store(&pool->next, 0);
+  pool->busy = pool->threads - 1;
+  pool->round++;
+  pthread_cond_broadcast(&pool->start);
+  pthread_mutex_unlock(&pool->lock);
+  take_items(pool, 0);
+  pthread_mutex_lock(&pool->lock);
+  while (pool->busy) pthread_cond_wait(&pool->done, &pool->lock);
+  pthread_mutex_unlock(&pool->lock);
+}

@@ -1,0 +1,39 @@
+#include "core/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum pz_status pz_error_set(struct pz_error *err, enum pz_status status, const char *file, int line,
+                            const char *format, ...) {
+  if (!err || err->status != PZ_OK) return status;
+  err->status = status;
+  err->origin_file = file;
+  err->origin_line = line;
+  va_list args;
+  va_start(args, format);
+  vsnprintf(err->message, sizeof err->message, format, args);
+  va_end(args);
+  return status;
+}
+
+void pz_error_at(struct pz_error *err, const char *input, int line, int column) {
+  if (!err) return;
+  snprintf(err->input, sizeof err->input, "%s", input ? input : "");
+  err->line = line;
+  err->column = column;
+}
+
+const char *pz_status_name(enum pz_status status) {
+  switch (status) {
+  case PZ_OK: return "ok";
+  case PZ_BAD_INPUT: return "bad input";
+  case PZ_BAD_USE: return "bad use";
+  case PZ_NO_MEMORY: return "out of memory";
+  case PZ_IO: return "input/output";
+  case PZ_LIMIT: return "limit";
+  case PZ_INTERNAL: return "internal";
+  }
+  return "unknown";
+}
+
+const char *pz_version(void) { return PZ_VERSION; }

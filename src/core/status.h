@@ -1,0 +1,20 @@
+/* Status and error context.  An error is born in one place, pz_fail, which records the sentence for
+ * people, the input it is about and the source line.  The first error wins. */
+#ifndef PZ_CORE_STATUS_H
+#define PZ_CORE_STATUS_H
+
+#include "phaze/phaze.h"
+
+/* Record an error and return its status.  `err` may be NULL. */
+#define pz_fail(err, status, ...) pz_error_set((err), (status), __FILE__, __LINE__, __VA_ARGS__)
+
+enum pz_status pz_error_set(struct pz_error *err, enum pz_status status, const char *file, int line,
+                            const char *format, ...) PZ_PRINTF(5, 6);
+
+/* Attach the input an error is about, and the place in it (1-based, 0 = unknown). */
+void pz_error_at(struct pz_error *err, const char *input, int line, int column);
+
+/* Short name of a status, for logs and JSON. */
+const char *pz_status_name(enum pz_status status);
+
+#endif

@@ -1,0 +1,94 @@
+#include "core/text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LONGEST_WORD = 64 };
+
+static size_t min3(size_t a, size_t b, size_t c) {
+  size_t m = a < b ? a : b;
+  return m < c ? m : c;
+}
+
+/* Levenshtein distance; words longer than LONGEST_WORD count as far apart. */
+static size_t distance(const char *a, const char *b) {
+  size_t na = strlen(a), nb = strlen(b), row[LONGEST_WORD + 1];
+  if (na > LONGEST_WORD || nb > LONGEST_WORD) return LONGEST_WORD;
+  for (size_t j = 0; j <= nb; j++) row[j] = j;
+  for (size_t i = 1; i <= na; i++) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= nb; j++) {
+      size_t next = min3(row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+      diagonal = row[j];
+      row[j] = next;
+    }
+  }
+  return row[nb];
+}
+
+const char *pz_text_nearest(const char *word, pz_name_at *name, const void *ctx) {
+  const char *best = NULL;
+  size_t limit = strlen(word) / 3 + 1, best_distance = limit + 1;
+  for (size_t i = 0; name(ctx, i); i++) {
+    size_t d = distance(word, name(ctx, i));
+    if (d < best_distance) {
+      best_distance = d;
+      best = name(ctx, i);
+    }
+  }
+  return best;
+}
+
+char *pz_text_join(char *buf, size_t size, pz_name_at *name, const void *ctx) {
+  size_t used = 0;
+  buf[0] = '\0';
+  for (size_t i = 0; name(ctx, i); i++) {
+    int n = snprintf(buf + used, size - used, "%s%s", i ? ", " : "", name(ctx, i));
+    if (n < 0 || (size_t)n >= size - used) {
+      if (size > 4) memcpy(buf + size - 4, "...", 4);
+      break;
+    }
+    used += (size_t)n;
+  }
+  return buf;
+}
+
+char *pz_text_count(char *buf, size_t size, int64_t value) {
+  char digits[24];
+  int n = snprintf(digits, sizeof digits, "%" PRId64, value);
+  size_t used = 0;
+  for (int i = 0; i < n && used + 2 < size; i++) {
+    buf[used++] = digits[i];
+    int left = n - 1 - i;
+    if (left && left % 3 == 0 && digits[i] != '-') buf[used++] = ',';
+  }
+  buf[used] = '\0';
+  return buf;
+}
+
+char *pz_text_si(char *buf, size_t size, double value, const char *unit) {
+  static const char *const prefix[] = {"", "k", "M", "G", "T", "P", "E"};
+  size_t p = 0;
+  while (fabs(value) >= 999.5 && p + 1 < sizeof prefix / sizeof *prefix) {
+    value /= 1000;
+    p++;
+  }
+  int decimals = p == 0 ? 0 : fabs(value) < 9.995 ? 2 : fabs(value) < 99.95 ? 1 : 0;
+  snprintf(buf, size, "%.*f %s%s", decimals, value, prefix[p], unit);
+  return buf;
+}
+
+char *pz_text_duration(char *buf, size_t size, double seconds) {
+  if (!(seconds >= 0 && seconds < 1e9))
+    snprintf(buf, size, "?");
+  else if (seconds < 60)
+    snprintf(buf, size, "%.0f s", seconds);
+  else if (seconds < 3600)
+    snprintf(buf, size, "%d min %02d s", (int)seconds / 60, (int)seconds % 60);
+  else
+    snprintf(buf, size, "%d h %02d min", (int)(seconds / 3600), (int)(seconds / 60) % 60);
+  return buf;
+}

@@ -1,0 +1,26 @@
+/* Small text helpers: the nearest known word for a wrong one, joined lists, numbers for people. */
+#ifndef PZ_CORE_TEXT_H
+#define PZ_CORE_TEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Names are given by an iterator: name(i) for i = 0, 1, ...; NULL ends. */
+typedef const char *pz_name_at(const void *ctx, size_t i);
+
+/* The name nearest to `word` by edit distance, or NULL if none is near enough to be meant. */
+const char *pz_text_nearest(const char *word, pz_name_at *name, const void *ctx);
+
+/* "a, b, c" into buf; cut with "..." when too long.  Returns buf. */
+char *pz_text_join(char *buf, size_t size, pz_name_at *name, const void *ctx);
+
+/* 1,557,611,200 into buf.  Returns buf. */
+char *pz_text_count(char *buf, size_t size, int64_t value);
+
+/* "19.6 GB", "3.25 TFLOP", "812 B": three digits and a decimal SI prefix.  Returns buf. */
+char *pz_text_si(char *buf, size_t size, double value, const char *unit);
+
+/* "48 s", "2 min 05 s", "3 h 20 min". Returns buf. */
+char *pz_text_duration(char *buf, size_t size, double seconds);
+
+#endif

@@ -1,0 +1,28 @@
+/* Aligned text tables for the terminal. */
+#ifndef PZ_REPORT_TABLE_H
+#define PZ_REPORT_TABLE_H
+
+#include <stdio.h>
+
+#include "core/vec.h"
+
+enum { PZ_TABLE_MOST_COLUMNS = 16 };
+
+struct pz_table {
+  struct pz_arena *arena;
+  struct pz_vec cells; /* const char *, row by row */
+  int columns;
+  bool right[PZ_TABLE_MOST_COLUMNS];
+  enum pz_status status;
+};
+
+/* `heads` are column titles, NULL-ended; one that begins with '>' is right-aligned. */
+void pz_table_init(struct pz_table *t, struct pz_arena *arena, const char *const *heads);
+
+/* Add one cell; rows fill from left to right. */
+void pz_table_cell(struct pz_table *t, const char *format, ...) PZ_PRINTF(2, 3);
+
+/* Print; every row starts with `indent` spaces.  PZ_NO_MEMORY if a cell could not be kept. */
+PZ_NODISCARD enum pz_status pz_table_print(const struct pz_table *t, int indent, FILE *out);
+
+#endif

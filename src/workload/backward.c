@@ -1,0 +1,274 @@
+#include "workload/backward.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/num.h"
+
+struct backward {
+  struct pz_graph *g;
+  const struct pz_workload_options *options;
+  bool *needs;        /* by forward tensor: has a gradient */
+  uint32_t *grad;     /* by forward tensor: its gradient so far, or PZ_NONE */
+  uint32_t *regather; /* by forward tensor: its rows gathered again, or PZ_NONE */
+  enum pz_status status;
+};
+
+static struct pz_tensor *tensor(const struct backward *b, uint32_t i) {
+  return pz_graph_tensor(b->g, i);
+}
+
+static bool failed(struct backward *b, enum pz_status status) {
+  if (b->status == PZ_OK) b->status = status;
+  return b->status != PZ_OK;
+}
+
+/* A new tensor shaped like forward tensor t. */
+static uint32_t like(struct backward *b, uint32_t t, const char *suffix) {
+  struct pz_tensor x = *tensor(b, t);
+  struct pz_shape shape = {.n = x.n_dims};
+  memcpy(shape.d, x.shape, sizeof shape.d);
+  char name[112];
+  snprintf(name, sizeof name, "%s.%s", x.name, suffix);
+  uint32_t id = PZ_NONE;
+  if (b->status != PZ_OK ||
+      failed(b, pz_graph_add_tensor(b->g, name, PZ_ROLE_GRAD, x.elem_bytes, shape, &id)))
+    return PZ_NONE;
+  tensor(b, id)->split = x.split;
+  tensor(b, id)->tied = x.tied;
+  return id;
+}
+
+/* An operator of the backward direction that stands for `op`; name and lists are the caller's. */
+static struct pz_op derived(const struct pz_op *op, int kind) {
+  return (struct pz_op){.kind = kind, .direction = PZ_BACKWARD, .op_class = pz_op_info(kind)->op_class,
+                        .replicated = op->replicated, .dims = op->dims};
+}
+
+static void add(struct backward *b, struct pz_op *op, const struct pz_op *from, const char *suffix,
+                const uint32_t *in, uint32_t n_in, const uint32_t *out, uint32_t n_out) {
+  if (b->status != PZ_OK) return;
+  char name[128];
+  snprintf(name, sizeof name, "%s.%s", from->name, suffix);
+  op->name = name;
+  op->in = in;
+  op->n_in = n_in;
+  op->out = out;
+  op->n_out = n_out;
+  failed(b, pz_graph_add_op(b->g, PZ_BACKWARD, op));
+}
+
+/* Gradient `g` flows into forward tensor t; a second one is added to the first. */
+static void contribute(struct backward *b, const struct pz_op *from, uint32_t t, uint32_t g) {
+  if (b->status != PZ_OK) return;
+  if (b->grad[t] == PZ_NONE) {
+    b->grad[t] = g;
+    return;
+  }
+  uint32_t in[2] = {b->grad[t], g}, sum = like(b, t, "grad");
+  if (sum == PZ_NONE) return;
+  struct pz_op op = derived(from, PZ_OP_ADD);
+  const struct pz_tensor *s = tensor(b, sum);
+  op.replicated = b->options->tp > 1 && !s->split;
+  op.flop = s->elems;
+  op.dims = (struct pz_dims){1, s->elems / s->shape[s->n_dims - 1], s->shape[s->n_dims - 1], 1};
+  add(b, &op, from, "grad_sum", in, 2, &sum, 1);
+  b->grad[t] = sum;
+}
+
+/* Sum of gradient g over rows, for an input that was broadcast. */
+static void reduce(struct backward *b, const struct pz_op *from, uint32_t t, uint32_t g,
+                   const char *suffix) {
+  uint32_t out = like(b, t, "grad");
+  if (out == PZ_NONE) return;
+  struct pz_op op = derived(from, PZ_OP_REDUCE);
+  op.flop = tensor(b, g)->elems;
+  int64_t n = tensor(b, t)->elems;
+  op.dims = (struct pz_dims){1, tensor(b, g)->elems / n, n, 1};
+  add(b, &op, from, suffix, &g, 1, &out, 1);
+  contribute(b, from, t, out);
+}
+
+static void grad_pass(struct backward *b, const struct pz_op *op, uint32_t g) {
+  for (uint32_t i = 0; i < op->n_in; i++) {
+    uint32_t t = op->in[i];
+    if (!b->needs[t]) continue;
+    if (tensor(b, t)->elems == tensor(b, g)->elems)
+      contribute(b, op, t, g);
+    else
+      reduce(b, op, t, g, "bias_grad");
+  }
+}
+
+/* Does backward of `op` read input i?  A factor is read only for the other factor's gradient. */
+static bool reads_input(const struct backward *b, const struct pz_op *op, uint32_t i) {
+  unsigned saves = pz_op_info(op->kind)->saves;
+  if (!(saves & (i == 0 ? PZ_SAVE_IN0 : PZ_SAVE_REST))) return false;
+  if (op->kind != PZ_OP_MUL) return true;
+  return b->needs[op->in[1 - i]];
+}
+
+static int64_t backward_flop(struct backward *b, const struct pz_op *op) {
+  int64_t flop = op->dims.m;
+  bool ok = pz_mul(&flop, op->dims.n) && pz_mul(&flop, pz_op_info(op->kind)->flop[PZ_BACKWARD]);
+  if (!ok) failed(b, PZ_LIMIT);
+  return flop;
+}
+
+/* Flash attention makes the scores again: five products for the forward's two, and the softmax again. */
+static void flash_flop(struct backward *b, const struct pz_op *op, struct pz_op *back) {
+  int64_t softmax = op->flop - op->matmul_flop;
+  const int *per_score = pz_op_info(PZ_OP_SOFTMAX)->flop;
+  back->matmul_flop = op->matmul_flop / 2;
+  if (!pz_mul(&back->matmul_flop, 5)) failed(b, PZ_LIMIT);
+  back->flop = back->matmul_flop;
+  if (!pz_add(&back->flop, softmax + softmax / per_score[PZ_FORWARD] * per_score[PZ_BACKWARD]))
+    failed(b, PZ_LIMIT);
+}
+
+static void grad_pointwise(struct backward *b, const struct pz_op *op, uint32_t g) {
+  unsigned saves = pz_op_info(op->kind)->saves;
+  uint32_t in[1 + PZ_OP_MOST_INPUTS + PZ_OP_MOST_OUTPUTS], out[PZ_OP_MOST_INPUTS], to[PZ_OP_MOST_INPUTS];
+  uint32_t n_in = 0, n_out = 0;
+  in[n_in++] = g;
+  for (uint32_t i = 0; i < op->n_in; i++)
+    if (reads_input(b, op, i)) in[n_in++] = op->in[i];
+  if (saves & PZ_SAVE_OUT) in[n_in++] = op->out[0];
+  for (uint32_t o = 1; o < op->n_out && (saves & PZ_SAVE_AUX); o++) in[n_in++] = op->out[o];
+  for (uint32_t i = 0; i < op->n_in; i++)
+    if (b->needs[op->in[i]]) {
+      to[n_out] = op->in[i];
+      out[n_out++] = like(b, op->in[i], "grad");
+    }
+  struct pz_op back = derived(op, op->kind);
+  if (op->kind == PZ_OP_ATTENTION)
+    flash_flop(b, op, &back);
+  else
+    back.flop = backward_flop(b, op);
+  /* the framework's softmax derivative forms gradient * output first */
+  if (op->kind == PZ_OP_SOFTMAX && b->options->kernels == PZ_KERNELS_EAGER)
+    back.scratch_bytes = pz_tensor_bytes(tensor(b, op->out[0]));
+  add(b, &back, op, "backward", in, n_in, out, n_out);
+  for (uint32_t i = 0; i < n_out; i++) contribute(b, op, to[i], out[i]);
+}
+
+/* Rows of x that were gathered in forward are not kept but gathered again. */
+static uint32_t gathered_again(struct backward *b, const struct pz_op *from, uint32_t x) {
+  const struct pz_op *maker = NULL;
+  for (uint32_t i = 0; i < b->g->ops[PZ_FORWARD].n && !maker; i++) {
+    const struct pz_op *op = pz_graph_op(b->g, PZ_FORWARD, i);
+    if (op->kind == PZ_OP_ALL_GATHER && op->out[0] == x) maker = op;
+  }
+  if (!maker) return x;
+  if (b->regather[x] != PZ_NONE) return b->regather[x];
+  uint32_t out = like(b, x, "again");
+  struct pz_op op = derived(maker, PZ_OP_ALL_GATHER);
+  add(b, &op, from, "gather_again", maker->in, 1, &out, 1);
+  return b->regather[x] = out;
+}
+
+/* y = a c: da = g c^T has m x n' with n' = k, k' = n; dc = a^T g has m' = k, k' = m. */
+static void grad_product(struct backward *b, const struct pz_op *op, uint32_t g) {
+  uint32_t a = op->in[0], c = op->in[1];
+  bool weight = tensor(b, c)->role == PZ_ROLE_PARAM;
+  struct pz_dims d = op->dims;
+  if (b->needs[a]) {
+    uint32_t in[2] = {g, c}, out = like(b, a, "grad");
+    struct pz_op back = derived(op, PZ_OP_MATMUL);
+    back.dims = (struct pz_dims){d.batch, d.m, d.k, d.n};
+    back.flop = back.matmul_flop = op->matmul_flop;
+    add(b, &back, op, weight ? "input_grad" : "left_grad", in, 2, &out, 1);
+    contribute(b, op, a, out);
+  }
+  if (b->needs[c]) {
+    uint32_t in[2] = {gathered_again(b, op, a), g}, out = like(b, c, "grad");
+    struct pz_op back = derived(op, PZ_OP_MATMUL);
+    back.dims = (struct pz_dims){d.batch, d.k, d.n, d.m};
+    back.flop = back.matmul_flop = op->matmul_flop;
+    add(b, &back, op, weight ? "weight_grad" : "right_grad", in, 2, &out, 1);
+    contribute(b, op, c, out);
+  }
+  if (op->n_in > 2) reduce(b, op, op->in[2], g, "bias_grad");
+}
+
+/* The parts' gradients become one tensor: written in place by fused kernels, concatenated by eager ones. */
+static void grad_split(struct backward *b, const struct pz_op *op) {
+  uint32_t in[PZ_OP_MOST_OUTPUTS], n_in = 0, whole = like(b, op->in[0], "grad");
+  if (whole == PZ_NONE) return;
+  bool eager = b->options->kernels == PZ_KERNELS_EAGER;
+  for (uint32_t o = 0; o < op->n_out; o++) {
+    uint32_t g = b->grad[op->out[o]];
+    if (g == PZ_NONE) continue;
+    in[n_in++] = g;
+    if (!eager) tensor(b, g)->storage = whole;
+  }
+  struct pz_op back = derived(op, PZ_OP_CONCAT);
+  back.op_class = eager ? PZ_CLASS_VECTOR : PZ_CLASS_NONE;
+  const struct pz_tensor *t = tensor(b, whole);
+  back.dims = (struct pz_dims){1, t->elems / t->shape[t->n_dims - 1], t->shape[t->n_dims - 1], 1};
+  add(b, &back, op, "join_grad", in, n_in, &whole, 1);
+  contribute(b, op, op->in[0], whole);
+}
+
+static void grad_collective(struct backward *b, const struct pz_op *op, uint32_t g) {
+  uint32_t x = op->in[0];
+  if (op->kind == PZ_OP_ALL_REDUCE) {
+    contribute(b, op, x, g);
+    return;
+  }
+  int dual = op->kind == PZ_OP_TP_ENTER         ? PZ_OP_ALL_REDUCE
+             : op->kind == PZ_OP_ALL_GATHER     ? PZ_OP_REDUCE_SCATTER
+             : op->kind == PZ_OP_REDUCE_SCATTER ? PZ_OP_ALL_GATHER
+                                                : PZ_OP_SPLIT;
+  uint32_t out = like(b, x, "grad");
+  if (out == PZ_NONE) return;
+  if (dual == PZ_OP_SPLIT) tensor(b, out)->storage = tensor(b, g)->storage;
+  struct pz_op back = derived(op, dual);
+  back.dims.batch = b->options->tp;
+  add(b, &back, op, pz_op_info(dual)->name, &g, 1, &out, 1);
+  contribute(b, op, x, out);
+}
+
+static void differentiate(struct backward *b, const struct pz_op *op) {
+  uint32_t g = b->grad[op->out[0]];
+  enum pz_grad_rule rule = pz_op_info(op->kind)->grad;
+  if (rule == PZ_GRAD_SPLIT && b->needs[op->in[0]]) grad_split(b, op);
+  if (g == PZ_NONE) return;
+  switch (rule) {
+  case PZ_GRAD_PASS: grad_pass(b, op, g); break;
+  case PZ_GRAD_POINTWISE: grad_pointwise(b, op, g); break;
+  case PZ_GRAD_PRODUCT: grad_product(b, op, g); break;
+  case PZ_GRAD_COLLECTIVE: grad_collective(b, op, g); break;
+  case PZ_GRAD_SPLIT:
+  case PZ_GRAD_NONE: break;
+  }
+}
+
+/* A tensor has a gradient if it is a parameter, the layer's input, or made from one that has. */
+static void mark_needs(struct backward *b) {
+  for (uint32_t t = 0; t < b->g->tensors.n; t++)
+    b->needs[t] = tensor(b, t)->role == PZ_ROLE_PARAM || t == b->g->input;
+  for (uint32_t i = 0; i < b->g->ops[PZ_FORWARD].n; i++) {
+    const struct pz_op *op = pz_graph_op(b->g, PZ_FORWARD, i);
+    bool any = false;
+    for (uint32_t k = 0; k < op->n_in; k++) any = any || b->needs[op->in[k]];
+    for (uint32_t o = 0; o < op->n_out; o++)
+      b->needs[op->out[o]] = any && (o == 0 || op->kind == PZ_OP_SPLIT);
+  }
+}
+
+enum pz_status pz_backward_derive(struct pz_graph *g, const struct pz_workload_options *options) {
+  uint32_t n = g->tensors.n;
+  struct backward b = {.g = g, .options = options};
+  b.needs = pz_arena_alloc(g->arena, n, sizeof *b.needs);
+  b.grad = pz_arena_alloc(g->arena, n, sizeof *b.grad);
+  b.regather = pz_arena_alloc(g->arena, n, sizeof *b.regather);
+  if (!b.needs || !b.grad || !b.regather) return PZ_NO_MEMORY;
+  for (uint32_t t = 0; t < n; t++) b.grad[t] = b.regather[t] = PZ_NONE;
+  mark_needs(&b);
+  g->output_grad = b.grad[g->output] = like(&b, g->output, "grad");
+  for (uint32_t i = g->ops[PZ_FORWARD].n; i-- > 0 && b.status == PZ_OK;)
+    differentiate(&b, pz_graph_op(g, PZ_FORWARD, i));
+  if (g->input != PZ_NONE) g->input_grad = b.grad[g->input];
+  return b.status;
+}

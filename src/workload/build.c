@@ -1,0 +1,294 @@
+#include "workload/build.h"
+
+#include <stdio.h>
+
+#include "core/num.h"
+
+void pz_builder_init(struct pz_builder *b, struct pz_graph *graph,
+                     const struct pz_workload_options *options) {
+  *b = (struct pz_builder){.graph = graph, .options = options, .tokens = options->mbs};
+  if (!pz_mul(&b->tokens, options->seq)) b->status = PZ_LIMIT;
+}
+
+bool pz_eager(const struct pz_builder *b) { return b->options->kernels == PZ_KERNELS_EAGER; }
+
+int64_t pz_rows_outside(const struct pz_builder *b) {
+  return b->options->sequence_parallel ? b->tokens / b->options->tp : b->tokens;
+}
+
+int64_t pz_share(const struct pz_builder *b, int64_t n) {
+  return n / b->options->tp + (b->options->slice < n % b->options->tp);
+}
+
+static bool failed(struct pz_builder *b, enum pz_status status) {
+  if (b->status == PZ_OK) b->status = status;
+  return b->status != PZ_OK;
+}
+
+static struct pz_tensor *tensor(const struct pz_builder *b, uint32_t i) {
+  return pz_graph_tensor(b->graph, i);
+}
+
+static uint32_t add_tensor(struct pz_builder *b, const char *name, enum pz_tensor_role role,
+                           int elem_bytes, struct pz_shape shape) {
+  uint32_t id = PZ_NONE;
+  if (b->status != PZ_OK) return PZ_NONE;
+  failed(b, pz_graph_add_tensor(b->graph, name, role, elem_bytes, shape, &id));
+  return id;
+}
+
+uint32_t pz_build_input(struct pz_builder *b, int64_t width) {
+  uint32_t x = add_tensor(b, "input", PZ_ROLE_ACTIVATION, PZ_B16, PZ_SHAPE(pz_rows_outside(b), width));
+  if (x != PZ_NONE) tensor(b, x)->split = b->options->sequence_parallel;
+  return b->graph->input = x;
+}
+
+void pz_build_output(struct pz_builder *b, uint32_t x) { b->graph->output = x; }
+
+uint32_t pz_build_data(struct pz_builder *b, const char *name, int elem_bytes, struct pz_shape shape) {
+  size_t n = 0;
+  while (name[n]) n++;
+  uint32_t id = pz_map_get(&b->graph->by_name, name, n);
+  if (id != PZ_NONE) return id;
+  id = add_tensor(b, name, PZ_ROLE_DATA, elem_bytes, shape);
+  if (id == PZ_NONE || failed(b, pz_map_put(&b->graph->by_name, name, n, id))) return PZ_NONE;
+  return id;
+}
+
+uint32_t pz_build_param(struct pz_builder *b, const char *name, struct pz_shape shape, int64_t whole,
+                        bool tied) {
+  uint32_t id = add_tensor(b, name, PZ_ROLE_PARAM, PZ_B16, shape);
+  if (id == PZ_NONE) return id;
+  struct pz_tensor *t = tensor(b, id);
+  t->split = b->options->tp > 1 && t->elems != whole;
+  t->tied = tied;
+  bool ok = tied ? pz_add(&b->tied_params, t->elems)
+                 : pz_add(&b->params, t->elems) && pz_add(&b->model_params, whole) &&
+                       (!t->split || pz_add(&b->split_params, t->elems));
+  return !ok && failed(b, PZ_LIMIT) ? PZ_NONE : id;
+}
+
+/* FLOP of a vector operator: per element of its largest side. */
+static bool vector_flop(const struct pz_builder *b, struct pz_op *op) {
+  const struct pz_tensor *x = tensor(b, op->in[0]), *y = tensor(b, op->out[0]);
+  const struct pz_tensor *work = x->elems > y->elems && op->kind != PZ_OP_EMBEDDING ? x : y;
+  op->dims.n = work->n_dims ? work->shape[work->n_dims - 1] : 1;
+  op->dims.m = op->dims.n ? work->elems / op->dims.n : 0;
+  op->dims.batch = op->op_class == PZ_CLASS_COLLECTIVE ? b->options->tp : 1;
+  op->dims.k = 1;
+  op->flop = work->elems;
+  return pz_mul(&op->flop, pz_op_info(op->kind)->flop[PZ_FORWARD]);
+}
+
+static void add_op(struct pz_builder *b, struct pz_op *op) {
+  if (b->status != PZ_OK) return;
+  failed(b, pz_graph_add_op(b->graph, PZ_FORWARD, op));
+}
+
+static struct pz_shape shape_of(const struct pz_tensor *t) {
+  struct pz_shape s = {.n = t->n_dims};
+  for (int i = 0; i < t->n_dims; i++) s.d[i] = t->shape[i];
+  return s;
+}
+
+/* What is made from data alone is data: it has no gradient. */
+static enum pz_tensor_role role_of_result(const struct pz_builder *b, const uint32_t *in) {
+  for (int i = 0; i < PZ_OP_MOST_INPUTS && in[i] != PZ_NONE; i++)
+    if (tensor(b, in[i])->role != PZ_ROLE_DATA) return PZ_ROLE_ACTIVATION;
+  return PZ_ROLE_DATA;
+}
+
+uint32_t pz_build_op(struct pz_builder *b, const struct pz_emit *e) {
+  if (b->status != PZ_OK || e->in[0] == PZ_NONE) return PZ_NONE;
+  const struct pz_tensor *x = tensor(b, e->in[0]);
+  const struct pz_op_info *info = pz_op_info(e->kind);
+  bool split = x->split;
+  enum pz_tensor_role role = role_of_result(b, e->in);
+  uint32_t out[2], n_out = 1;
+  out[0] = add_tensor(b, e->name, role, e->elem_bytes ? e->elem_bytes : x->elem_bytes,
+                      e->shape.n ? e->shape : shape_of(x));
+  if (out[0] == PZ_NONE) return PZ_NONE;
+  tensor(b, out[0])->split = split;
+  if (e->aux_shape.n) {
+    char name[96];
+    snprintf(name, sizeof name, "%s.aux", e->name);
+    out[1] = add_tensor(b, name, PZ_ROLE_ACTIVATION, e->aux_bytes, e->aux_shape);
+    if (out[1] == PZ_NONE) return PZ_NONE;
+    tensor(b, out[1])->split = split;
+    n_out = 2;
+  }
+  struct pz_op op = {.name = e->name, .kind = e->kind, .op_class = info->op_class, .in = e->in,
+                     .out = out, .n_out = n_out};
+  while (op.n_in < PZ_OP_MOST_INPUTS && e->in[op.n_in] != PZ_NONE) op.n_in++;
+  op.replicated = b->options->tp > 1 && !split && op.op_class == PZ_CLASS_VECTOR;
+  if (!vector_flop(b, &op)) failed(b, PZ_LIMIT);
+  add_op(b, &op);
+  return b->status == PZ_OK ? out[0] : PZ_NONE;
+}
+
+void pz_build_split(struct pz_builder *b, const char *name, uint32_t x, const int64_t *widths, int parts,
+                    uint32_t *out) {
+  for (int i = 0; i < parts; i++) out[i] = PZ_NONE;
+  if (b->status != PZ_OK) return;
+  for (int i = 0; i < parts; i++) {
+    static const char *const part[] = {"query", "key", "value", "part"};
+    struct pz_tensor whole = *tensor(b, x);
+    out[i] = add_tensor(b, part[i < 3 ? i : 3], PZ_ROLE_ACTIVATION, whole.elem_bytes,
+                        PZ_SHAPE(whole.shape[0], widths[i]));
+    if (out[i] == PZ_NONE) return;
+    tensor(b, out[i])->storage = whole.storage;
+    tensor(b, out[i])->split = whole.split;
+  }
+  struct pz_op op = {.name = name, .kind = PZ_OP_SPLIT, .op_class = PZ_CLASS_NONE, .in = &x, .n_in = 1,
+                     .out = out, .n_out = (uint32_t)parts};
+  add_op(b, &op);
+}
+
+/* 2 batch m n k; `rows` stands for batch * m where m was rounded up. */
+static bool product_flop(struct pz_op *op, int64_t rows) {
+  op->matmul_flop = 2;
+  bool ok = pz_mul(&op->matmul_flop, rows) && pz_mul(&op->matmul_flop, op->dims.n) &&
+            pz_mul(&op->matmul_flop, op->dims.k);
+  op->flop = op->matmul_flop;
+  return ok;
+}
+
+static uint32_t linear_bias(struct pz_builder *b, const struct pz_linear *l, int64_t width) {
+  char name[96];
+  snprintf(name, sizeof name, "%s.bias", l->name);
+  return pz_build_param(b, name, PZ_SHAPE(width), l->out, false);
+}
+
+static uint32_t linear_weight(struct pz_builder *b, const struct pz_linear *l, int64_t in, int64_t out) {
+  char name[96];
+  snprintf(name, sizeof name, "%s.weight", l->name);
+  int64_t whole = l->in;
+  if (!pz_mul(&whole, l->out) || (l->experts && !pz_mul(&whole, l->experts))) {
+    failed(b, PZ_LIMIT);
+    return PZ_NONE;
+  }
+  return pz_build_param(b, name, l->experts ? PZ_SHAPE(l->experts, in, out) : PZ_SHAPE(in, out), whole,
+                        l->tied);
+}
+
+/* Rows of a product; with experts, as many of them as have rows, each with its share. */
+static struct pz_dims linear_dims(const struct pz_linear *l, int64_t rows, int64_t in, int64_t out) {
+  int64_t batch = 1;
+  if (l->experts) batch = rows < l->experts ? rows : l->experts;
+  return (struct pz_dims){batch, pz_ceil_div(rows, batch), out, in};
+}
+
+uint32_t pz_build_linear(struct pz_builder *b, const struct pz_linear *l) {
+  if (b->status != PZ_OK || l->x == PZ_NONE) return PZ_NONE;
+  int64_t in = l->divide == PZ_DIVIDE_ROWS ? pz_share(b, l->in) : l->in;
+  int64_t out = l->divide == PZ_DIVIDE_COLUMNS ? pz_share(b, l->out) : l->out;
+  uint32_t ins[3] = {l->x, linear_weight(b, l, in, out), PZ_NONE}, y;
+  bool bias_now = l->bias && (l->divide != PZ_DIVIDE_ROWS || b->options->tp == 1);
+  if (bias_now) ins[2] = linear_bias(b, l, out);
+  if (b->status != PZ_OK) return PZ_NONE;
+  int64_t rows = tensor(b, l->x)->elems / in;
+  bool x_split = tensor(b, l->x)->split, divided = l->divide != PZ_DIVIDE_NOT || x_split;
+  y = add_tensor(b, l->name, PZ_ROLE_ACTIVATION, PZ_B16, PZ_SHAPE(rows, out));
+  if (y == PZ_NONE) return y;
+  tensor(b, y)->split =
+      b->options->tp > 1 && (l->divide == PZ_DIVIDE_COLUMNS || (l->divide == PZ_DIVIDE_NOT && x_split));
+  struct pz_op op = {.name = l->name, .kind = PZ_OP_MATMUL, .op_class = PZ_CLASS_TENSOR, .in = ins,
+                     .n_in = bias_now ? 3 : 2, .out = &y, .n_out = 1,
+                     .dims = linear_dims(l, rows, in, out), .replicated = b->options->tp > 1 && !divided};
+  bool ok = product_flop(&op, rows);
+  if (ok && bias_now) ok = pz_add(&op.flop, tensor(b, y)->elems);
+  if (!ok) failed(b, PZ_LIMIT);
+  add_op(b, &op);
+  return b->status == PZ_OK ? y : PZ_NONE;
+}
+
+uint32_t pz_build_product(struct pz_builder *b, const char *name, uint32_t a, uint32_t c,
+                          struct pz_dims dims) {
+  if (b->status != PZ_OK) return PZ_NONE;
+  bool split = tensor(b, a)->split;
+  uint32_t ins[2] = {a, c};
+  uint32_t y = add_tensor(b, name, PZ_ROLE_ACTIVATION, PZ_B16, PZ_SHAPE(dims.batch, dims.m, dims.n));
+  if (y == PZ_NONE) return y;
+  tensor(b, y)->split = split;
+  struct pz_op op = {.name = name, .kind = PZ_OP_MATMUL, .op_class = PZ_CLASS_TENSOR, .in = ins,
+                     .n_in = 2, .out = &y, .n_out = 1, .dims = dims,
+                     .replicated = b->options->tp > 1 && !split};
+  if (!product_flop(&op, dims.batch * dims.m)) failed(b, PZ_LIMIT);
+  add_op(b, &op);
+  return b->status == PZ_OK ? y : PZ_NONE;
+}
+
+uint32_t pz_build_flash(struct pz_builder *b, const char *name, const uint32_t qkv[3],
+                        struct pz_dims dims) {
+  if (b->status != PZ_OK) return PZ_NONE;
+  bool split = tensor(b, qkv[0])->split;
+  uint32_t out[2];
+  out[0] = add_tensor(b, name, PZ_ROLE_ACTIVATION, PZ_B16, PZ_SHAPE(dims.batch, dims.m, dims.k));
+  out[1] = add_tensor(b, "log_sum_exp", PZ_ROLE_ACTIVATION, PZ_B32, PZ_SHAPE(dims.batch, dims.m));
+  if (b->status != PZ_OK) return PZ_NONE;
+  tensor(b, out[0])->split = tensor(b, out[1])->split = split;
+  struct pz_op op = {.name = name, .kind = PZ_OP_ATTENTION, .op_class = PZ_CLASS_FUSED, .in = qkv,
+                     .n_in = 3, .out = out, .n_out = 2, .dims = dims};
+  int64_t softmax = dims.batch;
+  bool ok = product_flop(&op, dims.batch * dims.m) && pz_mul(&op.matmul_flop, 2) &&
+            pz_mul(&softmax, dims.m) && pz_mul(&softmax, dims.n) &&
+            pz_mul(&softmax, pz_op_info(PZ_OP_SOFTMAX)->flop[PZ_FORWARD]);
+  op.flop = op.matmul_flop;
+  if (!ok || !pz_add(&op.flop, softmax)) failed(b, PZ_LIMIT);
+  add_op(b, &op);
+  return b->status == PZ_OK ? out[0] : PZ_NONE;
+}
+
+/* A collective, or its marker; `rows` of the result, whether it is divided. */
+static uint32_t collective(struct pz_builder *b, int kind, const char *verb, const char *name, uint32_t x,
+                           struct pz_shape shape, bool split) {
+  if (b->status != PZ_OK || x == PZ_NONE) return PZ_NONE;
+  char full[96];
+  snprintf(full, sizeof full, "%s.%s", name, verb);
+  uint32_t y = pz_build_op(b, &(struct pz_emit){
+                                  .kind = kind, .name = full, .in = {x, PZ_NONE}, .shape = shape});
+  if (y == PZ_NONE) return y;
+  tensor(b, y)->split = split;
+  if (kind == PZ_OP_TP_ENTER) tensor(b, y)->storage = tensor(b, x)->storage;
+  return y;
+}
+
+static int64_t width_of(const struct pz_builder *b, uint32_t x) {
+  const struct pz_tensor *t = tensor(b, x);
+  return t->shape[t->n_dims - 1];
+}
+
+uint32_t pz_build_enter(struct pz_builder *b, const char *name, uint32_t x) {
+  if (b->status != PZ_OK || b->options->tp == 1) return x;
+  struct pz_shape shape = PZ_SHAPE(b->tokens, width_of(b, x));
+  if (b->options->sequence_parallel)
+    return collective(b, PZ_OP_ALL_GATHER, "gather", name, x, shape, false);
+  return collective(b, PZ_OP_TP_ENTER, "enter", name, x, shape, false);
+}
+
+uint32_t pz_build_all_reduce(struct pz_builder *b, const char *name, uint32_t x) {
+  return collective(b, PZ_OP_ALL_REDUCE, "sum", name, x, (struct pz_shape){0}, false);
+}
+
+uint32_t pz_build_leave(struct pz_builder *b, const char *name, uint32_t x, int64_t bias) {
+  if (b->status != PZ_OK || b->options->tp == 1) return x;
+  bool sp = b->options->sequence_parallel;
+  struct pz_shape shape = PZ_SHAPE(pz_rows_outside(b), width_of(b, x));
+  x = collective(b, sp ? PZ_OP_REDUCE_SCATTER : PZ_OP_ALL_REDUCE, "sum", name, x, shape, sp);
+  if (!bias || x == PZ_NONE) return x;
+  char full[96], param[112];
+  snprintf(full, sizeof full, "%s.add_bias", name);
+  snprintf(param, sizeof param, "%s.bias", name);
+  uint32_t w = pz_build_param(b, param, PZ_SHAPE(bias), bias, false);
+  return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_BIAS, .name = full, .in = {x, w, PZ_NONE}});
+}
+
+uint32_t pz_build_linear_outside(struct pz_builder *b, const struct pz_linear *l) {
+  struct pz_linear local = *l;
+  bool columns = b->options->tp > 1 && !b->options->sequence_parallel;
+  local.divide = columns ? PZ_DIVIDE_COLUMNS : PZ_DIVIDE_NOT;
+  if (columns) local.x = pz_build_enter(b, l->name, l->x);
+  uint32_t y = pz_build_linear(b, &local);
+  if (!columns || y == PZ_NONE) return y;
+  return collective(b, PZ_OP_GATHER_COLUMNS, "gather", l->name, y, PZ_SHAPE(b->tokens, l->out), false);
+}

@@ -1,0 +1,51 @@
+/* GPT-NeoX and Pythia: rotary positions on part of each head, attention and feed-forward side by side. */
+#include "workload/family.h"
+
+static void read(struct pz_config *c, struct pz_arch *a) {
+  a->hidden = pz_config_int(c, "hidden_size", PZ_RANGE_HIDDEN);
+  a->layers = pz_config_int(c, "num_hidden_layers", PZ_RANGE_LAYERS);
+  a->heads = a->kv_heads = pz_config_int(c, "num_attention_heads", PZ_RANGE_HEADS);
+  a->ffn = pz_config_int(c, "intermediate_size", PZ_RANGE_FFN);
+  a->vocab = pz_config_int(c, "vocab_size", PZ_RANGE_VOCAB);
+  a->positions = pz_config_int_or(c, "max_position_embeddings", PZ_RANGE_POSITIONS, 2048);
+  a->act = pz_config_act(c, "hidden_act", "gelu");
+  a->drop_attn = pz_config_dropout(c, "attention_dropout", 0.0);
+  a->drop_hidden = a->drop_embed = pz_config_dropout(c, "hidden_dropout", 0.0);
+  a->tied = pz_config_bool_or(c, "tie_word_embeddings", false);
+  a->parallel_residual = pz_config_bool_or(c, "use_parallel_residual", true);
+  a->qkv_bias = a->out_bias = pz_config_bool_or(c, "attention_bias", true);
+  a->fused_qkv = a->mlp_bias = a->norm_affine = true;
+  a->pre_norm = a->final_norm = a->softmax_f32 = a->loss_f32 = true;
+  double part = pz_config_real_or(c, "rotary_pct|partial_rotary_factor|rope_parameters.partial_rotary_factor", 0, 1, 0.25);
+  pz_arch_derive_heads(c, a, "hidden_size", "num_attention_heads");
+  a->rotary_dims = (int64_t)((double)a->head_dim * part) / 2 * 2;
+}
+
+static void embedding(struct pz_builder *b, const struct pz_arch *a) {
+  pz_part_rotary_tables(b, a);
+  pz_build_output(b, pz_kernel_dropout(b, "embedding_dropout", pz_family_tokens(b, a), a->drop_embed));
+}
+
+/* x + attention(norm1(x)) + mlp(norm2(x)) */
+static void parallel_block(struct pz_builder *b, const struct pz_arch *a) {
+  uint32_t x = pz_build_input(b, a->hidden);
+  uint32_t y = pz_kernel_layernorm(b, "attention_norm", x, a->hidden, true);
+  y = pz_kernel_dropout(b, "attention_out_dropout", pz_part_attention(b, a, y), a->drop_hidden);
+  uint32_t z = pz_kernel_layernorm(b, "mlp_norm", x, a->hidden, true);
+  z = pz_kernel_dropout(b, "mlp_dropout", pz_part_mlp(b, a, z), a->drop_hidden);
+  pz_build_output(b, pz_kernel_add(b, "residual", pz_kernel_add(b, "join", z, y), x));
+}
+
+static void block(struct pz_builder *b, const struct pz_arch *a) {
+  a->parallel_residual ? parallel_block(b, a) : pz_part_block(b, a);
+}
+
+static void head(struct pz_builder *b, const struct pz_arch *a) {
+  uint32_t x = pz_build_input(b, a->hidden);
+  x = pz_kernel_layernorm(b, "final_norm", x, a->hidden, true);
+  pz_part_logits_and_loss(b, a, x, a->hidden, false);
+}
+
+const struct pz_family pz_family_gpt_neox = {
+    "gpt_neox", "decoder with partial rotary positions and parallel halves (NeoX, Pythia)", read,
+    embedding,  block, head};

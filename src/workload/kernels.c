@@ -1,0 +1,177 @@
+#include "workload/kernels.h"
+
+#include <stdio.h>
+
+/* One operator with up to three inputs that keeps the shape and width of the first. */
+static uint32_t step(struct pz_builder *b, int kind, const char *name, const char *part, uint32_t x,
+                     uint32_t y) {
+  char full[96];
+  snprintf(full, sizeof full, "%s%s%s", name, part ? "." : "", part ? part : "");
+  return pz_build_op(b, &(struct pz_emit){.kind = kind, .name = full, .in = {x, y, PZ_NONE}});
+}
+
+static uint32_t cast(struct pz_builder *b, const char *name, const char *part, uint32_t x, int bytes) {
+  char full[96];
+  snprintf(full, sizeof full, "%s.%s", name, part);
+  return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_CAST, .name = full, .in = {x, PZ_NONE},
+                                          .elem_bytes = bytes});
+}
+
+static int64_t elems(const struct pz_builder *b, uint32_t x) {
+  return b->status == PZ_OK && x != PZ_NONE ? pz_graph_tensor(b->graph, x)->elems : 0;
+}
+
+static uint32_t norm_param(struct pz_builder *b, const char *name, const char *part, int64_t width) {
+  char full[96];
+  snprintf(full, sizeof full, "%s.%s", name, part);
+  return pz_build_param(b, full, PZ_SHAPE(width), width, false);
+}
+
+uint32_t pz_kernel_layernorm(struct pz_builder *b, const char *name, uint32_t x, int64_t width,
+                             bool affine) {
+  /* mean and reciprocal deviation of each row, 32 bit, are kept */
+  struct pz_emit e = {.kind = PZ_OP_LAYERNORM, .name = name, .in = {x, PZ_NONE, PZ_NONE, PZ_NONE},
+                      .aux_shape = PZ_SHAPE(elems(b, x) / width, 2), .aux_bytes = PZ_B32};
+  if (affine) {
+    e.in[1] = norm_param(b, name, "weight", width);
+    e.in[2] = norm_param(b, name, "bias", width);
+  }
+  return pz_build_op(b, &e);
+}
+
+/* Convert to 32 bit, square, mean, rsqrt, multiply, convert back, multiply by the weight. */
+static uint32_t rmsnorm_eager(struct pz_builder *b, const char *name, uint32_t x, int64_t width,
+                              uint32_t weight) {
+  char part[96];
+  uint32_t wide = cast(b, name, "to_f32", x, PZ_B32);
+  uint32_t square = step(b, PZ_OP_POW, name, "square", wide, PZ_NONE);
+  snprintf(part, sizeof part, "%s.mean", name);
+  uint32_t mean = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_MEAN, .name = part,
+                                                   .in = {square, PZ_NONE},
+                                                   .shape = PZ_SHAPE(elems(b, x) / width, 1)});
+  uint32_t rsqrt = step(b, PZ_OP_RSQRT, name, "rsqrt", mean, PZ_NONE);
+  uint32_t scaled = step(b, PZ_OP_MUL, name, "normalise", wide, rsqrt);
+  uint32_t narrow = cast(b, name, "to_b16", scaled, PZ_B16);
+  return step(b, PZ_OP_MUL, name, "weigh", narrow, weight);
+}
+
+uint32_t pz_kernel_rmsnorm(struct pz_builder *b, const char *name, uint32_t x, int64_t width) {
+  uint32_t weight = norm_param(b, name, "weight", width);
+  if (pz_eager(b)) return rmsnorm_eager(b, name, x, width, weight);
+  return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_RMSNORM, .name = name, .in = {x, weight, PZ_NONE},
+                                          .aux_shape = PZ_SHAPE(elems(b, x) / width),
+                                          .aux_bytes = PZ_B32});
+}
+
+/* 0.5 x (1 + tanh(c (x + a x^3))) as the framework runs it: eight element-wise operators. */
+static uint32_t gelu_tanh_eager(struct pz_builder *b, const char *name, uint32_t x) {
+  uint32_t half = step(b, PZ_OP_SCALE, name, "half", x, PZ_NONE);
+  uint32_t cube = step(b, PZ_OP_POW, name, "cube", x, PZ_NONE);
+  uint32_t scaled = step(b, PZ_OP_SCALE, name, "scale_cube", cube, PZ_NONE);
+  uint32_t sum = step(b, PZ_OP_ADD, name, "add", x, scaled);
+  uint32_t inner = step(b, PZ_OP_SCALE, name, "scale", sum, PZ_NONE);
+  uint32_t tanh = step(b, PZ_OP_TANH, name, "tanh", inner, PZ_NONE);
+  uint32_t one_more = step(b, PZ_OP_SCALE, name, "add_one", tanh, PZ_NONE);
+  return step(b, PZ_OP_MUL, name, NULL, half, one_more);
+}
+
+uint32_t pz_kernel_activation(struct pz_builder *b, const char *name, enum pz_act act, uint32_t x) {
+  switch (act) {
+  case PZ_ACT_GELU: return step(b, PZ_OP_GELU, name, NULL, x, PZ_NONE);
+  case PZ_ACT_GELU_TANH:
+    return pz_eager(b) ? gelu_tanh_eager(b, name, x) : step(b, PZ_OP_GELU, name, NULL, x, PZ_NONE);
+  case PZ_ACT_RELU: return step(b, PZ_OP_RELU, name, NULL, x, PZ_NONE);
+  case PZ_ACT_SILU: return step(b, PZ_OP_SILU, name, NULL, x, PZ_NONE);
+  }
+  return PZ_NONE;
+}
+
+uint32_t pz_kernel_gated(struct pz_builder *b, const char *name, enum pz_act act, uint32_t gate,
+                         uint32_t up) {
+  if (!pz_eager(b) && act == PZ_ACT_SILU) return step(b, PZ_OP_SWIGLU, name, NULL, gate, up);
+  uint32_t a = pz_kernel_activation(b, "act", act, gate);
+  return step(b, PZ_OP_MUL, name, NULL, a, up);
+}
+
+uint32_t pz_kernel_softmax(struct pz_builder *b, const char *name, uint32_t x, bool f32) {
+  if (!pz_eager(b) || !f32) return step(b, PZ_OP_SOFTMAX, name, NULL, x, PZ_NONE);
+  uint32_t wide = cast(b, name, "to_f32", x, PZ_B32);
+  uint32_t y = step(b, PZ_OP_SOFTMAX, name, NULL, wide, PZ_NONE);
+  return cast(b, name, "to_b16", y, PZ_B16);
+}
+
+/* x cos + rotate_half(x) sin, on the first `dims` of each head; the rest is joined again. */
+static uint32_t rotary_eager(struct pz_builder *b, const char *name, uint32_t x, uint32_t cos,
+                             uint32_t sin, int64_t dims, int64_t head_dim) {
+  uint32_t part[2] = {x, PZ_NONE};
+  if (dims < head_dim) {
+    int64_t rows = elems(b, x) / head_dim;
+    int64_t width[2] = {dims * rows / b->tokens, (head_dim - dims) * rows / b->tokens};
+    pz_build_split(b, "rotary_split", x, width, 2, part);
+  }
+  uint32_t straight = step(b, PZ_OP_MUL, name, "cos", part[0], cos);
+  uint32_t half = step(b, PZ_OP_ROTATE_HALF, name, "rotate_half", part[0], PZ_NONE);
+  uint32_t turned = step(b, PZ_OP_MUL, name, "sin", half, sin);
+  uint32_t y = step(b, PZ_OP_ADD, name, NULL, straight, turned);
+  if (dims == head_dim) return y;
+  char full[96];
+  snprintf(full, sizeof full, "%s.join", name);
+  return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_CONCAT, .name = full, .in = {y, part[1], PZ_NONE},
+                                          .shape = PZ_SHAPE(b->tokens, elems(b, x) / b->tokens)});
+}
+
+uint32_t pz_kernel_rotary(struct pz_builder *b, const char *name, uint32_t x, int64_t dims,
+                          int64_t head_dim) {
+  uint32_t cos = pz_build_data(b, "cos", PZ_B16, PZ_SHAPE(b->options->seq, dims));
+  uint32_t sin = pz_build_data(b, "sin", PZ_B16, PZ_SHAPE(b->options->seq, dims));
+  if (pz_eager(b)) return rotary_eager(b, name, x, cos, sin, dims, head_dim);
+  uint32_t y = pz_build_op(
+      b, &(struct pz_emit){.kind = PZ_OP_ROTARY, .name = name, .in = {x, cos, sin, PZ_NONE}});
+  /* in place: backward needs nothing of the unrotated one */
+  if (y != PZ_NONE) pz_graph_tensor(b->graph, y)->storage = pz_graph_tensor(b->graph, x)->storage;
+  return y;
+}
+
+uint32_t pz_kernel_dropout(struct pz_builder *b, const char *name, uint32_t x, double p) {
+  if (b->options->dropout >= 0 && p > 0) p = b->options->dropout;
+  if (!(p > 0)) return x;
+  return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_DROPOUT, .name = name, .in = {x, PZ_NONE},
+                                          .aux_shape = PZ_SHAPE(elems(b, x)), .aux_bytes = PZ_BYTE});
+}
+
+uint32_t pz_kernel_add(struct pz_builder *b, const char *name, uint32_t x, uint32_t y) {
+  return step(b, PZ_OP_ADD, name, NULL, x, y);
+}
+
+uint32_t pz_kernel_embedding(struct pz_builder *b, const char *name, int64_t rows, int64_t table,
+                             int64_t width, bool divide) {
+  char ids_name[96], weight_name[96];
+  snprintf(ids_name, sizeof ids_name, "%s.ids", name);
+  snprintf(weight_name, sizeof weight_name, "%s.weight", name);
+  uint32_t ids = pz_build_data(b, ids_name, PZ_INDEX, PZ_SHAPE(rows));
+  int64_t local = divide ? pz_share(b, table) : table;
+  uint32_t weight = pz_build_param(b, weight_name, PZ_SHAPE(local, width), table * width, false);
+  uint32_t y = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_EMBEDDING, .name = name,
+                                                .in = {ids, weight, PZ_NONE},
+                                                .shape = PZ_SHAPE(rows, width), .elem_bytes = PZ_B16});
+  return divide ? pz_build_leave(b, name, y, 0) : y;
+}
+
+static uint32_t loss_eager(struct pz_builder *b, uint32_t logits, uint32_t labels, bool f32) {
+  if (f32) logits = cast(b, "loss", "to_f32", logits, PZ_B32);
+  uint32_t log_p = step(b, PZ_OP_LOG_SOFTMAX, "loss", "log_softmax", logits, PZ_NONE);
+  return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_NLL_LOSS, .name = "loss",
+                                          .in = {log_p, labels, PZ_NONE}, .shape = PZ_SHAPE(1)});
+}
+
+uint32_t pz_kernel_loss(struct pz_builder *b, uint32_t logits, bool f32) {
+  uint32_t labels = pz_build_data(b, "labels", PZ_INDEX, PZ_SHAPE(b->tokens));
+  bool divided = b->options->tp > 1;
+  if (pz_eager(b) && !divided) return loss_eager(b, logits, labels, f32);
+  /* with the vocabulary divided, maximum, sum and target logit of each token meet over the group */
+  struct pz_emit e = {.kind = PZ_OP_CROSS_ENTROPY, .name = "loss", .in = {logits, labels, PZ_NONE},
+                      .shape = PZ_SHAPE(b->tokens, divided ? 3 : 1), .elem_bytes = PZ_B32,
+                      .aux_shape = PZ_SHAPE(b->tokens), .aux_bytes = PZ_B32};
+  uint32_t loss = pz_build_op(b, &e);
+  return divided ? pz_build_all_reduce(b, "loss", loss) : loss;
+}

@@ -1,0 +1,30 @@
+/* Kernels: what a norm, an activation, a softmax, ... is made of under the two declared implementations.
+ * fused: one operator each, 16 bit.  eager: the steps that Hugging Face's PyTorch code really runs. */
+#ifndef PZ_WORKLOAD_KERNELS_H
+#define PZ_WORKLOAD_KERNELS_H
+
+#include "workload/arch.h"
+#include "workload/build.h"
+
+uint32_t pz_kernel_layernorm(struct pz_builder *b, const char *name, uint32_t x, int64_t width,
+                             bool affine);
+uint32_t pz_kernel_rmsnorm(struct pz_builder *b, const char *name, uint32_t x, int64_t width);
+uint32_t pz_kernel_activation(struct pz_builder *b, const char *name, enum pz_act act, uint32_t x);
+/* act(gate) * up */
+uint32_t pz_kernel_gated(struct pz_builder *b, const char *name, enum pz_act act, uint32_t gate,
+                         uint32_t up);
+/* Softmax over the last axis; f32: the eager code converts to 32 bit and back. */
+uint32_t pz_kernel_softmax(struct pz_builder *b, const char *name, uint32_t x, bool f32);
+/* Rotary embedding of `dims` of each head's width. */
+uint32_t pz_kernel_rotary(struct pz_builder *b, const char *name, uint32_t x, int64_t dims,
+                          int64_t head_dim);
+/* p as the options override it; nothing is added when it is 0. */
+uint32_t pz_kernel_dropout(struct pz_builder *b, const char *name, uint32_t x, double p);
+uint32_t pz_kernel_add(struct pz_builder *b, const char *name, uint32_t x, uint32_t y);
+/* Rows of a table by index; the table may be divided by rows over the tensor-parallel group. */
+uint32_t pz_kernel_embedding(struct pz_builder *b, const char *name, int64_t rows, int64_t table,
+                             int64_t width, bool divide);
+/* Cross-entropy of logits (rows x this slice's classes) with the labels. */
+uint32_t pz_kernel_loss(struct pz_builder *b, uint32_t logits, bool f32);
+
+#endif

@@ -1,0 +1,181 @@
+#include "workload/memory.h"
+
+#include <string.h>
+
+/* Work space of the matrix library, eager mode: PyTorch gives cuBLAS and cuBLASLt 32 MiB each on Hopper
+ * (defaults of CUBLAS_WORKSPACE_CONFIG and CUBLASLT_WORKSPACE_SIZE for compute capability 9.0). */
+static const int64_t LIBRARY_WORKSPACE_BYTES = 2 * (32 << 20);
+
+struct live {
+  struct pz_graph *g;
+  enum pz_direction dir;
+  bool keep;           /* what backward reads is kept */
+  bool eager;
+  uint32_t *last;      /* by storage: last operator of this direction that touches it, or PZ_NONE */
+  const bool *saved;   /* by storage */
+  bool *held;          /* by storage: allocated now */
+  int64_t now, peak;
+};
+
+static const struct pz_tensor *storage_of(const struct pz_graph *g, uint32_t t) {
+  return pz_graph_tensor(g, pz_graph_tensor(g, t)->storage);
+}
+
+/* Parameters and shared data have their own accounts. */
+static bool counted(const struct pz_tensor *s) {
+  return s->role == PZ_ROLE_ACTIVATION || s->role == PZ_ROLE_GRAD;
+}
+
+/* Gradients that nothing consumes belong to parameters, except the one for the layer's input. */
+static bool is_param_grad(const struct live *l, uint32_t t) {
+  return pz_graph_tensor(l->g, t)->role == PZ_ROLE_GRAD && l->last[t] == PZ_NONE &&
+         t != l->g->input_grad;
+}
+
+static void hold(struct live *l, uint32_t t) {
+  uint32_t s = pz_graph_tensor(l->g, t)->storage;
+  if (l->held[s] || !counted(pz_graph_tensor(l->g, s))) return;
+  if (is_param_grad(l, t) && !l->eager) return; /* summed straight into the gradient buffer */
+  l->held[s] = true;
+  l->now += pz_tensor_bytes(pz_graph_tensor(l->g, s));
+}
+
+static void drop(struct live *l, uint32_t s) {
+  if (!l->held[s]) return;
+  l->held[s] = false;
+  l->now -= pz_tensor_bytes(pz_graph_tensor(l->g, s));
+}
+
+/* After operator i: free what it touched last.  Kept are: forward, what backward reads and the result;
+ * backward, the gradient of the input, and of a tied weight until its owner adds its own. */
+static void release_after(struct live *l, const struct pz_op *op, uint32_t i) {
+  uint32_t out_s = pz_graph_tensor(l->g, l->g->output)->storage;
+  for (uint32_t k = 0; k < op->n_in + op->n_out; k++) {
+    uint32_t t = k < op->n_in ? op->in[k] : op->out[k - op->n_in];
+    const struct pz_tensor *x = pz_graph_tensor(l->g, t);
+    uint32_t s = x->storage;
+    if (l->dir == PZ_FORWARD && (s == out_s || (l->keep && l->saved[s]))) continue;
+    if (l->dir == PZ_BACKWARD && (t == l->g->input_grad || (is_param_grad(l, t) && x->tied))) continue;
+    if (l->last[s] == PZ_NONE || l->last[s] <= i) drop(l, s);
+  }
+}
+
+static void run(struct live *l) {
+  const struct pz_vec *ops = &l->g->ops[l->dir];
+  for (uint32_t i = 0; i < ops->n; i++) {
+    const struct pz_op *op = pz_graph_op(l->g, l->dir, i);
+    for (uint32_t o = 0; o < op->n_out; o++) hold(l, op->out[o]);
+    if (l->now + op->scratch_bytes > l->peak) l->peak = l->now + op->scratch_bytes;
+    release_after(l, op, i);
+  }
+}
+
+static void find_last(const struct pz_graph *g, enum pz_direction dir, uint32_t *last) {
+  for (uint32_t t = 0; t < g->tensors.n; t++) last[t] = PZ_NONE;
+  for (uint32_t i = 0; i < g->ops[dir].n; i++) {
+    const struct pz_op *op = pz_graph_op(g, dir, i);
+    for (uint32_t k = 0; k < op->n_in; k++) last[pz_graph_tensor(g, op->in[k])->storage] = i;
+  }
+}
+
+static enum pz_status simulate(struct pz_graph *g, const struct pz_workload_options *options,
+                               enum pz_direction dir, bool keep, const bool *saved,
+                               struct pz_live *out) {
+  uint32_t n = g->tensors.n;
+  struct live l = {.g = g, .dir = dir, .keep = keep, .saved = saved,
+                   .eager = options->kernels == PZ_KERNELS_EAGER};
+  l.last = pz_arena_alloc(g->arena, n, sizeof *l.last);
+  l.held = pz_arena_alloc(g->arena, n, sizeof *l.held);
+  if (!l.last || !l.held) return PZ_NO_MEMORY;
+  find_last(g, dir, l.last);
+  if (dir == PZ_FORWARD) {
+    if (g->input != PZ_NONE) l.held[g->input] = true;
+  } else {
+    memcpy(l.held, saved, n * sizeof *saved);
+    l.held[pz_graph_tensor(g, g->output_grad)->storage] = true;
+  }
+  run(&l);
+  *out = (struct pz_live){.peak_bytes = l.peak, .net_bytes = l.now};
+  return PZ_OK;
+}
+
+/* Storages that backward reads of what forward made, in order. */
+static enum pz_status collect_saved(struct pz_graph *g, struct pz_layer *layer, bool *saved) {
+  struct pz_vec list;
+  pz_vec_init(&list, g->arena, sizeof(uint32_t));
+  bool *shared = pz_arena_alloc(g->arena, g->tensors.n, sizeof *shared);
+  if (!shared) return PZ_NO_MEMORY;
+  for (uint32_t i = 0; i < g->ops[PZ_BACKWARD].n; i++) {
+    const struct pz_op *op = pz_graph_op(g, PZ_BACKWARD, i);
+    for (uint32_t k = 0; k < op->n_in; k++) {
+      uint32_t s = pz_graph_tensor(g, op->in[k])->storage;
+      const struct pz_tensor *t = storage_of(g, op->in[k]);
+      if (t->role == PZ_ROLE_DATA && !shared[s]) {
+        shared[s] = true;
+        layer->shared_bytes += pz_tensor_bytes(t);
+      }
+      if (t->role != PZ_ROLE_ACTIVATION || saved[s]) continue;
+      saved[s] = true;
+      layer->activation_bytes += pz_tensor_bytes(t);
+      if (!pz_vec_push(&list, &s)) return PZ_NO_MEMORY;
+    }
+  }
+  layer->saved = list.items;
+  layer->n_saved = list.n;
+  return PZ_OK;
+}
+
+enum pz_status pz_memory_layer(struct pz_graph *g, const struct pz_workload_options *options,
+                               struct pz_layer *layer) {
+  bool *saved = pz_arena_alloc(g->arena, g->tensors.n, sizeof *saved);
+  if (!saved) return PZ_NO_MEMORY;
+  enum pz_status status = collect_saved(g, layer, saved);
+  layer->output_bytes = pz_tensor_bytes(pz_graph_tensor(g, g->output));
+  if (status == PZ_OK)
+    status = simulate(g, options, PZ_FORWARD, true, saved, &layer->live[PZ_FORWARD]);
+  if (status == PZ_OK)
+    status = simulate(g, options, PZ_BACKWARD, true, saved, &layer->live[PZ_BACKWARD]);
+  if (status == PZ_OK) status = simulate(g, options, PZ_FORWARD, false, saved, &layer->live_plain);
+  return status;
+}
+
+/* A row of equal layers: the highest point is in the first or the last of them. */
+static void pass(int64_t *now, int64_t *peak, struct pz_live live, int64_t count) {
+  int64_t rest = (count - 1) * live.net_bytes, start = rest > 0 ? *now + rest : *now;
+  if (start + live.peak_bytes > *peak) *peak = start + live.peak_bytes;
+  *now += count * live.net_bytes;
+}
+
+static bool recomputed(const struct pz_workload *w, const struct pz_layer *l) {
+  return w->options.recompute == PZ_RECOMPUTE_FULL && l->input != PZ_NONE && l->output_bytes > 0 &&
+         l != &w->layers[w->n_layers - 1];
+}
+
+/* Recomputation keeps a layer's input, makes the forward again and then goes backward. */
+static struct pz_live again_and_back(const struct pz_layer *l) {
+  const struct pz_live *f = &l->live[PZ_FORWARD], *b = &l->live[PZ_BACKWARD];
+  int64_t back = f->net_bytes + b->peak_bytes;
+  return (struct pz_live){.peak_bytes = f->peak_bytes > back ? f->peak_bytes : back,
+                          .net_bytes = f->net_bytes + b->net_bytes};
+}
+
+int64_t pz_memory_peak(const struct pz_workload *w) {
+  int64_t fixed = w->options.kernels == PZ_KERNELS_EAGER ? LIBRARY_WORKSPACE_BYTES : 0;
+  int64_t now = 0, peak = 0;
+  for (uint32_t i = 0; i < w->n_layers; i++) {
+    const struct pz_layer *l = &w->layers[i];
+    fixed += 2 * 2 * l->params * l->count + l->buffer_bytes * l->count + l->shared_bytes;
+    if (!recomputed(w, l)) {
+      pass(&now, &peak, l->live[PZ_FORWARD], l->count);
+      continue;
+    }
+    struct pz_live plain = l->live_plain;
+    plain.net_bytes = l->output_bytes; /* the input stays, whatever the layer would have freed */
+    pass(&now, &peak, plain, l->count);
+  }
+  for (uint32_t i = w->n_layers; i-- > 0;) {
+    const struct pz_layer *l = &w->layers[i];
+    pass(&now, &peak, recomputed(w, l) ? again_and_back(l) : l->live[PZ_BACKWARD], l->count);
+  }
+  return fixed + peak;
+}

@@ -1,0 +1,325 @@
+#include "workload/workload.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/file.h"
+#include "core/num.h"
+#include "core/text.h"
+#include "workload/backward.h"
+#include "workload/family.h"
+#include "workload/fuse.h"
+#include "workload/memory.h"
+#include "workload/preset.h"
+
+const char *const pz_kernels_names[] = {"fused", "eager", NULL};
+const char *const pz_attention_names[] = {"standard", "flash", NULL};
+const char *const pz_recompute_names[] = {"none", "full", NULL};
+
+/* Longest default sequence: beyond this nobody trains from the start. */
+enum { LONGEST_DEFAULT_SEQ = 8192 };
+
+/* The workload with the memory behind it. */
+struct owned {
+  struct pz_workload w;
+  struct pz_arena arena;
+};
+
+struct pz_workload_options pz_workload_options_default(void) {
+  return (struct pz_workload_options){.mbs = 1, .tp = 1, .dropout = -1};
+}
+
+void pz_workload_free(struct pz_workload *w) {
+  if (!w) return;
+  struct owned *o = (struct owned *)w;
+  struct pz_arena arena = o->arena; /* the arena holds `o` itself */
+  pz_arena_release(&arena);
+}
+
+static const char *family_name(const void *ctx, size_t i) {
+  (void)ctx;
+  return pz_family_at(i) ? pz_family_at(i)->model_type : NULL;
+}
+
+static const char *preset_name(const void *ctx, size_t i) {
+  (void)ctx;
+  return pz_preset_name(i);
+}
+
+static const struct pz_family *find_family(struct pz_config *c) {
+  char names[200], accepted[240];
+  const char *type = pz_config_text_or(c, "model_type", "");
+  const struct pz_family *f = pz_family_find(type);
+  snprintf(accepted, sizeof accepted, "one of %s",
+           pz_text_join(names, sizeof names, family_name, NULL));
+  if (!f) pz_config_refuse(c, "model_type", accepted);
+  return f;
+}
+
+static const struct pz_family *read_config(const char *name, const char *text, size_t bytes,
+                                           struct pz_arch *a, struct pz_error *err) {
+  json_t *root = NULL;
+  if (pz_json_parse(name, text, bytes, &root, err) != PZ_OK) return NULL;
+  struct pz_config c = {.name = name, .root = root, .err = err};
+  const struct pz_family *f = find_family(&c);
+  if (f) f->read(&c, a);
+  if (!a->embed_dim) a->embed_dim = a->hidden;
+  a->default_seq = a->positions < LONGEST_DEFAULT_SEQ ? a->positions : LONGEST_DEFAULT_SEQ;
+  json_decref(root);
+  return c.status == PZ_OK ? f : NULL;
+}
+
+/* ---- options -------------------------------------------------------------------------------- */
+
+static bool divides(const struct pz_arch *a, int64_t t) {
+  return a->heads % t == 0 && a->kv_heads % t == 0 && a->ffn % t == 0;
+}
+
+/* "1, 2, 4": the tensor-parallel widths that divide everything. */
+static void accepted_widths(const struct pz_arch *a, char *buf, size_t size) {
+  size_t used = 0;
+  buf[0] = '\0';
+  for (int64_t t = 1; t <= a->kv_heads && used + 24 < size; t++)
+    if (divides(a, t))
+      used += (size_t)snprintf(buf + used, size - used, "%s%" PRId64, t > 1 ? ", " : "", t);
+}
+
+static enum pz_status check_width(const char *name, const struct pz_arch *a, int64_t t,
+                                  struct pz_error *err) {
+  static const char *const what[] = {"attention heads", "key/value heads", "feed-forward width"};
+  const int64_t n[] = {a->heads, a->kv_heads, a->ffn};
+  char accepted[160];
+  for (int i = 0; i < 3; i++) {
+    if (n[i] % t == 0) continue;
+    accepted_widths(a, accepted, sizeof accepted);
+    return pz_fail(err, PZ_BAD_USE,
+                   "tensor-parallel width %" PRId64 " does not divide the %s of %s (%" PRId64
+                   "); accepted: %s",
+                   t, what[i], name, n[i], accepted);
+  }
+  return PZ_OK;
+}
+
+static enum pz_status check_range(const char *what, int64_t v, int64_t min, int64_t max,
+                                  struct pz_error *err) {
+  if (v >= min && v <= max) return PZ_OK;
+  return pz_fail(err, PZ_BAD_USE, "%s %" PRId64 "; accepted: %" PRId64 " to %" PRId64, what, v, min, max);
+}
+
+static enum pz_status check_options(const char *name, const struct pz_arch *a,
+                                    const struct pz_workload_options *o, struct pz_error *err) {
+  enum pz_status s = check_range("sequence length", o->seq, 1, 1 << 24, err);
+  if (s == PZ_OK) s = check_range("microbatch size", o->mbs, 1, 1 << 20, err);
+  if (s == PZ_OK) s = check_range("tensor-parallel width", o->tp, 1, 65536, err);
+  if (s == PZ_OK) s = check_range("slice", o->slice, 0, o->tp - 1, err);
+  if (s == PZ_OK)
+    s = check_range("number of layers", o->num_layers, PZ_RANGE_LAYERS.min, PZ_RANGE_LAYERS.max, err);
+  if (s == PZ_OK) s = check_width(name, a, o->tp, err);
+  if (s == PZ_OK && !(o->dropout < 1))
+    s = pz_fail(err, PZ_BAD_USE, "dropout %g; accepted: 0 <= p < 1, or below 0 for the model's own",
+                o->dropout);
+  if (s == PZ_OK && o->sequence_parallel && o->seq % o->tp)
+    s = pz_fail(err, PZ_BAD_USE,
+                "sequence parallelism wants a sequence length (%" PRId64
+                ") that the tensor-parallel width (%" PRId64 ") divides",
+                o->seq, o->tp);
+  return s;
+}
+
+static void fill_options(const struct pz_arch *a, struct pz_workload_options *o) {
+  if (o->seq == 0) o->seq = a->default_seq;
+  if (o->num_layers == 0) o->num_layers = a->layers;
+  if (o->tp == 1) o->sequence_parallel = false;
+}
+
+/* ---- layers --------------------------------------------------------------------------------- */
+
+/* Full recomputation: backward begins with the forward again, and only the input is kept. */
+static enum pz_status recompute(struct pz_graph *g, struct pz_layer *layer) {
+  struct pz_vec ops;
+  pz_vec_init(&ops, g->arena, sizeof(struct pz_op));
+  for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++)
+    for (uint32_t i = 0; i < g->ops[d].n; i++)
+      if (!pz_vec_push(&ops, pz_graph_op(g, d, i))) return PZ_NO_MEMORY;
+  g->ops[PZ_BACKWARD] = ops;
+  uint32_t *saved = pz_arena_alloc(g->arena, 1, sizeof *saved);
+  if (!saved) return PZ_NO_MEMORY;
+  *saved = g->input;
+  layer->saved = saved;
+  layer->n_saved = 1;
+  layer->activation_bytes = pz_tensor_bytes(pz_graph_tensor(g, g->input));
+  return PZ_OK;
+}
+
+static void describe(const struct pz_builder *b, const struct pz_graph *g, struct pz_layer *layer) {
+  layer->tensors = g->tensors.items;
+  layer->n_tensors = g->tensors.n;
+  for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++)
+    layer->ops[d] = (struct pz_ops){g->ops[d].items, g->ops[d].n};
+  layer->input = g->input;
+  layer->output = g->output;
+  layer->params = b->params;
+  layer->split_params = b->split_params;
+  layer->tied_params = b->tied_params;
+  layer->model_params = b->model_params;
+}
+
+struct layer_plan {
+  const char *name;
+  int64_t count;
+  bool repeated;
+  void (*build)(struct pz_builder *b, const struct pz_arch *a);
+};
+
+static enum pz_status build_layer(struct owned *o, const struct pz_arch *a, const struct layer_plan *plan,
+                                  struct pz_layer *layer) {
+  const struct pz_workload_options *opt = &o->w.options;
+  struct pz_graph g;
+  struct pz_builder b;
+  pz_graph_init(&g, &o->arena);
+  pz_builder_init(&b, &g, opt);
+  plan->build(&b, a);
+  enum pz_status status = b.status;
+  if (status == PZ_OK) status = pz_backward_derive(&g, opt);
+  if (status == PZ_OK && opt->kernels == PZ_KERNELS_FUSED) status = pz_fuse(&g);
+  if (status == PZ_OK) status = pz_memory_layer(&g, opt, layer);
+  if (status == PZ_OK && plan->repeated && opt->recompute == PZ_RECOMPUTE_FULL)
+    status = recompute(&g, layer);
+  if (status == PZ_OK) status = pz_graph_account(&g);
+  layer->name = plan->name;
+  layer->count = plan->count;
+  if (plan->repeated && a->causal_mask_buffer && opt->kernels == PZ_KERNELS_EAGER)
+    layer->buffer_bytes = a->positions * a->positions;
+  describe(&b, &g, layer);
+  return status;
+}
+
+/* ---- totals --------------------------------------------------------------------------------- */
+
+static bool add_times(int64_t *acc, int64_t v, int64_t count) {
+  return pz_mul(&v, count) && pz_add(acc, v);
+}
+
+static bool add_ops(struct pz_totals *t, const struct pz_layer *l, enum pz_direction d) {
+  int64_t *flop = d == PZ_FORWARD ? &t->forward_flop : &t->backward_flop;
+  int64_t *matmul = d == PZ_FORWARD ? &t->matmul_forward_flop : &t->matmul_backward_flop;
+  for (uint32_t i = 0; i < l->ops[d].n; i++)
+    if (!add_times(flop, l->ops[d].op[i].flop, l->count) ||
+        !add_times(matmul, l->ops[d].op[i].matmul_flop, l->count))
+      return false;
+  return add_times(&t->ops, l->ops[d].n, l->count);
+}
+
+static enum pz_status sum_up(struct pz_workload *w) {
+  struct pz_totals *t = &w->totals;
+  for (uint32_t i = 0; i < w->n_layers; i++) {
+    const struct pz_layer *l = &w->layers[i];
+    bool ok = add_times(&t->params, l->params, l->count) &&
+              add_times(&t->model_params, l->model_params, l->count) &&
+              add_times(&t->split_params, l->split_params, l->count) &&
+              add_times(&t->activation_bytes, l->activation_bytes, l->count) &&
+              pz_add(&t->activation_bytes, l->shared_bytes) && add_ops(t, l, PZ_FORWARD) &&
+              add_ops(t, l, PZ_BACKWARD);
+    if (!ok) return PZ_LIMIT;
+    t->layers += l->count;
+  }
+  t->param_bytes = 2 * t->params;
+  t->peak_bytes = pz_memory_peak(w);
+  return PZ_OK;
+}
+
+/* ---- the whole model ------------------------------------------------------------------------ */
+
+static void describe_model(struct owned *o, const char *name, const struct pz_family *f,
+                           const struct pz_arch *a) {
+  struct pz_workload *w = &o->w;
+  w->model = pz_arena_strdup(&o->arena, name);
+  w->family = f->model_type;
+  w->hidden = a->hidden;
+  w->heads = a->heads;
+  w->kv_heads = a->kv_heads;
+  w->ffn = a->ffn;
+  w->vocab = a->vocab;
+  w->positions = a->positions;
+  if (a->learned_positions && w->options.seq > a->positions)
+    w->warning = pz_arena_printf(&o->arena,
+                                 "%s has %" PRId64 " learned positions; a sequence of %" PRId64
+                                 " would need more, and their parameters are not counted",
+                                 name, a->positions, w->options.seq);
+}
+
+static enum pz_status build_all(struct owned *o, const struct pz_family *f, const struct pz_arch *a) {
+  const struct layer_plan plan[] = {{"embedding", 1, false, f->embedding},
+                                    {"block", o->w.options.num_layers, true, f->block},
+                                    {"head", 1, false, f->head}};
+  enum { N = sizeof plan / sizeof *plan };
+  struct pz_layer *layers = pz_arena_alloc(&o->arena, N, sizeof *layers);
+  enum pz_status status = layers && o->w.model ? PZ_OK : PZ_NO_MEMORY;
+  for (uint32_t i = 0; i < N && status == PZ_OK; i++)
+    status = build_layer(o, a, &plan[i], &layers[i]);
+  o->w.layers = layers;
+  o->w.n_layers = N;
+  return status == PZ_OK ? sum_up(&o->w) : status;
+}
+
+enum pz_status pz_workload_build(const char *name, const char *text, size_t bytes,
+                                 const struct pz_workload_options *options, const struct pz_mem *mem,
+                                 struct pz_workload **out, struct pz_error *err) {
+  struct pz_arch a = {0};
+  struct pz_error local = {0};
+  if (!err) err = &local;
+  const struct pz_family *f = read_config(name, text, bytes, &a, err);
+  if (!f) return err->status;
+  struct pz_workload_options opt = *options;
+  fill_options(&a, &opt);
+  enum pz_status status = check_options(name, &a, &opt, err);
+  if (status != PZ_OK) return status;
+  struct pz_arena arena;
+  pz_arena_init(&arena, mem);
+  struct owned *o = pz_arena_alloc(&arena, 1, sizeof *o);
+  if (!o) return pz_fail(err, PZ_NO_MEMORY, "out of memory for %s", name);
+  o->arena = arena;
+  o->w.options = opt;
+  describe_model(o, name, f, &a);
+  status = build_all(o, f, &a);
+  if (status == PZ_OK) {
+    *out = &o->w;
+    return PZ_OK;
+  }
+  pz_workload_free(&o->w);
+  return status == PZ_LIMIT
+             ? pz_fail(err, status, "%s: a size at this sequence length and microbatch leaves 64 bits", name)
+             : pz_fail(err, status, "%s: %s", name,
+                       status == PZ_NO_MEMORY ? "out of memory" : "internal error");
+}
+
+enum pz_status pz_workload_parse(const char *name, const char *text, size_t bytes,
+                                 const struct pz_workload_options *options, struct pz_workload **out,
+                                 struct pz_error *err) {
+  return pz_workload_build(name, text, bytes, options, NULL, out, err);
+}
+
+/* What is neither a preset nor looks like a file. */
+static enum pz_status unknown_model(const char *model, struct pz_error *err) {
+  const char *near = pz_text_nearest(model, preset_name, NULL);
+  return pz_fail(err, PZ_BAD_INPUT,
+                 "unknown model '%s'%s%s%s; accepted: a name that 'phaze models' lists, or the path of a "
+                 "config.json",
+                 model, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+}
+
+enum pz_status pz_workload_load(const char *model, const struct pz_workload_options *options,
+                                struct pz_workload **out, struct pz_error *err) {
+  const struct pz_preset *p = pz_preset_find(model);
+  if (p) return pz_workload_parse(model, p->config, strlen(p->config), options, out, err);
+  size_t n = strlen(model);
+  bool file = strchr(model, '/') || (n > 5 && strcmp(model + n - 5, ".json") == 0);
+  if (!file) return unknown_model(model, err);
+  char *text = NULL;
+  size_t bytes = 0;
+  enum pz_status status = pz_file_read(model, PZ_CONFIG_MOST_BYTES, &text, &bytes, err);
+  if (status == PZ_OK) status = pz_workload_parse(model, text, bytes, options, out, err);
+  free(text);
+  return status;
+}

@@ -1,0 +1,26 @@
+/* The workload module's face to the rest of the program: models built into layers (see phaze.h), and the
+ * result as JSON or as a Graphviz drawing. */
+#ifndef PZ_WORKLOAD_WORKLOAD_H
+#define PZ_WORKLOAD_WORKLOAD_H
+
+#include <stdio.h>
+
+#include "core/json.h"
+
+/* As pz_workload_parse, with memory from `mem` (NULL: the C library). */
+struct pz_mem;
+PZ_NODISCARD enum pz_status pz_workload_build(const char *name, const char *text, size_t bytes,
+                                              const struct pz_workload_options *options,
+                                              const struct pz_mem *mem, struct pz_workload **out,
+                                              struct pz_error *err);
+
+/* Names of the choices in pz_workload_options, in the order of the enums; each list ends with NULL. */
+extern const char *const pz_kernels_names[], *const pz_attention_names[], *const pz_recompute_names[];
+
+/* New reference, the caller's; NULL when out of memory. */
+json_t *pz_workload_json(const struct pz_workload *w);
+
+/* Both directions of every layer as one drawing. */
+void pz_workload_dot(const struct pz_workload *w, FILE *out);
+
+#endif

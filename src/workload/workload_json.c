@@ -1,0 +1,140 @@
+/* A workload as JSON, field by field as phaze.h has it. */
+#include "workload/workload.h"
+
+#include <stdlib.h>
+
+#include "workload/op.h"
+
+static void set_int(json_t *o, const char *key, int64_t v) {
+  json_object_set_new(o, key, json_integer(v));
+}
+
+static void set_text(json_t *o, const char *key, const char *v) {
+  json_object_set_new(o, key, v ? json_string(v) : json_null());
+}
+
+static json_t *dims_json(const struct pz_dims *d) {
+  json_t *o = json_object();
+  set_int(o, "batch", d->batch);
+  set_int(o, "m", d->m);
+  set_int(o, "n", d->n);
+  set_int(o, "k", d->k);
+  return o;
+}
+
+/* "gelu" or, as a derivative, "gelu_backward"; a product's derivatives are products. */
+static json_t *kind_json(int kind, enum pz_direction dir) {
+  enum pz_grad_rule rule = pz_op_info(kind)->grad;
+  bool derivative = dir == PZ_BACKWARD && rule == PZ_GRAD_POINTWISE && kind != PZ_OP_CONCAT;
+  return json_sprintf("%s%s", pz_op_kind_name(kind), derivative ? "_backward" : "");
+}
+
+static json_t *tail_json(const struct pz_op *op) {
+  json_t *list = json_array();
+  for (uint32_t i = 0; i < op->n_tail; i++) {
+    json_t *t = json_object();
+    json_object_set_new(t, "kind", kind_json(op->tail[i].kind, op->tail[i].direction));
+    set_int(t, "elements", op->tail[i].elems);
+    json_array_append_new(list, t);
+  }
+  return list;
+}
+
+static json_t *op_json(const struct pz_op *op, uint32_t id) {
+  json_t *o = json_object(), *pred = json_array();
+  set_int(o, "id", id);
+  set_text(o, "name", op->name);
+  json_object_set_new(o, "kind", kind_json(op->kind, op->direction));
+  set_text(o, "class", pz_op_class_name(op->op_class));
+  json_object_set_new(o, "dims", dims_json(&op->dims));
+  set_int(o, "flop", op->flop);
+  set_int(o, "matmul_flop", op->matmul_flop);
+  set_int(o, "bytes_read", op->bytes_read);
+  set_int(o, "bytes_written", op->bytes_written);
+  set_int(o, "weight_bytes", op->weight_bytes);
+  if (op->scratch_bytes) set_int(o, "scratch_bytes", op->scratch_bytes);
+  if (op->replicated) json_object_set_new(o, "replicated", json_true());
+  if (op->n_tail) json_object_set_new(o, "tail", tail_json(op));
+  for (uint32_t i = 0; i < op->n_pred; i++) json_array_append_new(pred, json_integer(op->pred[i]));
+  json_object_set_new(o, "predecessors", pred);
+  return o;
+}
+
+static json_t *ops_json(const struct pz_ops *ops) {
+  json_t *list = json_array();
+  for (uint32_t i = 0; i < ops->n; i++) json_array_append_new(list, op_json(&ops->op[i], i));
+  return list;
+}
+
+static json_t *saved_json(const struct pz_layer *l) {
+  json_t *list = json_array();
+  for (uint32_t i = 0; i < l->n_saved; i++) {
+    const struct pz_tensor *t = &l->tensors[l->saved[i]];
+    json_t *o = json_object(), *shape = json_array();
+    set_text(o, "tensor", t->name);
+    for (int d = 0; d < t->n_dims; d++) json_array_append_new(shape, json_integer(t->shape[d]));
+    json_object_set_new(o, "shape", shape);
+    set_int(o, "bytes", t->elems * t->elem_bytes);
+    json_array_append_new(list, o);
+  }
+  return list;
+}
+
+static json_t *layer_json(const struct pz_layer *l) {
+  json_t *o = json_object();
+  set_text(o, "name", l->name);
+  set_int(o, "count", l->count);
+  set_int(o, "params", l->params);
+  set_int(o, "split_params", l->split_params);
+  set_int(o, "tied_params", l->tied_params);
+  set_int(o, "param_bytes", 2 * l->params);
+  set_int(o, "activation_bytes", l->activation_bytes);
+  set_int(o, "output_bytes", l->output_bytes);
+  json_object_set_new(o, "saved", saved_json(l));
+  json_object_set_new(o, "forward", ops_json(&l->ops[PZ_FORWARD]));
+  json_object_set_new(o, "backward", ops_json(&l->ops[PZ_BACKWARD]));
+  return o;
+}
+
+static json_t *options_json(const struct pz_workload_options *opt) {
+  json_t *o = json_object();
+  set_int(o, "seq", opt->seq);
+  set_int(o, "mbs", opt->mbs);
+  set_int(o, "tp", opt->tp);
+  set_int(o, "slice", opt->slice);
+  set_int(o, "num_layers", opt->num_layers);
+  json_object_set_new(o, "sequence_parallel", json_boolean(opt->sequence_parallel));
+  json_object_set_new(o, "dropout", opt->dropout < 0 ? json_null() : json_real(opt->dropout));
+  set_text(o, "kernels", pz_kernels_names[opt->kernels]);
+  set_text(o, "attention", pz_attention_names[opt->attention]);
+  set_text(o, "recompute", pz_recompute_names[opt->recompute]);
+  return o;
+}
+
+static json_t *totals_json(const struct pz_totals *t) {
+  json_t *o = json_object();
+  set_int(o, "params", t->params);
+  set_int(o, "model_params", t->model_params);
+  set_int(o, "split_params", t->split_params);
+  set_int(o, "param_bytes", t->param_bytes);
+  set_int(o, "forward_flop", t->forward_flop);
+  set_int(o, "backward_flop", t->backward_flop);
+  set_int(o, "matmul_forward_flop", t->matmul_forward_flop);
+  set_int(o, "matmul_backward_flop", t->matmul_backward_flop);
+  set_int(o, "activation_bytes", t->activation_bytes);
+  set_int(o, "peak_bytes", t->peak_bytes);
+  set_int(o, "layers", t->layers);
+  set_int(o, "ops", t->ops);
+  return o;
+}
+
+json_t *pz_workload_json(const struct pz_workload *w) {
+  json_t *o = json_object(), *layers = json_array();
+  set_text(o, "model", w->model);
+  set_text(o, "family", w->family);
+  json_object_set_new(o, "options", options_json(&w->options));
+  for (uint32_t i = 0; i < w->n_layers; i++) json_array_append_new(layers, layer_json(&w->layers[i]));
+  json_object_set_new(o, "layers", layers);
+  json_object_set_new(o, "totals", totals_json(&w->totals));
+  return o;
+}
