@@ -9,7 +9,8 @@
  *     ...read w->layers, w->totals...
  *     pz_workload_free(w);
  *
- * Units are SI and stand in the names: _bytes, _flop, _s.  The library never prints, exits or aborts.
+ * Units are SI and stand in the names: _bytes, _flop, _s.  The library never prints, exits or
+ * aborts.
  */
 #ifndef PHAZE_PHAZE_H
 #define PHAZE_PHAZE_H
@@ -49,8 +50,9 @@ enum pz_status {
   PZ_INTERNAL, /* a bug of this library */
 };
 
-/* What went wrong.  `message` is a whole sentence for people; line and column (1-based, 0 = unknown)
- * point into `input` where that is a text file; origin_* name the source line that raised it. */
+/* What went wrong.  `message` is a whole sentence for people; line and column (1-based, 0 =
+ * unknown) point into `input` where that is a text file; origin_* name the source line that raised
+ * it. */
 struct pz_error {
   enum pz_status status;
   char message[512];
@@ -101,14 +103,15 @@ struct pz_tail {
   int64_t elems;
 };
 
-/* Sizes.  Product: batch x (m x k)(k x n).  Vector: m rows of n.  Collective: batch devices, m rows of n. */
+/* Sizes.  Product: batch x (m x k)(k x n).  Vector: m rows of n.  Collective: batch devices, m rows
+ * of n. */
 struct pz_dims {
   int64_t batch, m, n, k;
 };
 
 struct pz_op {
   const char *name;
-  int kind; /* see pz_op_kind_name */
+  int kind;                    /* see pz_op_kind_name */
   enum pz_direction direction; /* a derivative of `kind` when PZ_BACKWARD */
   enum pz_op_class op_class;
   bool replicated; /* every device of a tensor-parallel group does this same work */
@@ -143,13 +146,14 @@ struct pz_layer {
   int64_t count; /* how often it stands in the model, in a row */
   const struct pz_tensor *tensors;
   uint32_t n_tensors;
-  struct pz_ops ops[2]; /* by enum pz_direction */
-  uint32_t input, output;
-  int64_t params;            /* on this device, without tied ones */
-  int64_t split_params;      /* the part of them that is divided over the tensor-parallel group */
-  int64_t tied_params;       /* on this device, counted by another layer */
-  int64_t model_params;      /* of the undivided layer, without tied ones */
-  const uint32_t *saved;     /* storages kept for backward, in order of first use */
+  struct pz_ops ops[2];   /* by enum pz_direction */
+  uint32_t input, output; /* tensors; input PZ_NONE: the layer begins the model */
+  uint32_t output_grad;   /* the gradient that enters backward */
+  int64_t params;         /* on this device, without tied ones */
+  int64_t split_params;   /* the part of them that is divided over the tensor-parallel group */
+  int64_t tied_params;    /* on this device, counted by another layer */
+  int64_t model_params;   /* of the undivided layer, without tied ones */
+  const uint32_t *saved;  /* storages kept for backward, in order of first use */
   uint32_t n_saved;
   int64_t activation_bytes;  /* sum of those, one instance of the layer, one microbatch */
   int64_t shared_bytes;      /* kept too, but common to all layers: rotary tables, token ids */
@@ -176,13 +180,14 @@ enum pz_recompute { PZ_RECOMPUTE_NONE, PZ_RECOMPUTE_FULL };
 
 /* How a model is to be built.  Take pz_workload_options_default() and change fields. */
 struct pz_workload_options {
-  int64_t seq;            /* tokens per sample; 0: the model's default */
-  int64_t mbs;            /* samples per microbatch, >= 1 */
-  int64_t tp;             /* tensor-parallel width, >= 1 */
-  int64_t slice;          /* which of the tp slices; they differ only where tp does not divide the vocabulary */
+  int64_t seq; /* tokens per sample; 0: the model's default */
+  int64_t mbs; /* samples per microbatch, >= 1 */
+  int64_t tp;  /* tensor-parallel width, >= 1 */
+  int64_t
+      slice; /* which of the tp slices; they differ only where tp does not divide the vocabulary */
   int64_t num_layers;     /* repeated layers; 0: the model's */
   bool sequence_parallel; /* norms, dropout and residuals divided over the tensor-parallel group */
-  double dropout;         /* < 0: the model's; 0: none; else this probability where the model has dropout */
+  double dropout; /* < 0: the model's; 0: none; else this probability where the model has dropout */
   enum pz_kernels kernels;
   enum pz_attention attention;
   enum pz_recompute recompute;
@@ -209,9 +214,11 @@ PZ_NODISCARD PZ_API enum pz_status pz_workload_load(const char *model,
                                                     struct pz_workload **out, struct pz_error *err);
 
 /* The same from the text of a config.json; `name` stands for it in messages. */
-PZ_NODISCARD PZ_API enum pz_status pz_workload_parse(const char *name, const char *text, size_t bytes,
+PZ_NODISCARD PZ_API enum pz_status pz_workload_parse(const char *name, const char *text,
+                                                     size_t bytes,
                                                      const struct pz_workload_options *options,
-                                                     struct pz_workload **out, struct pz_error *err);
+                                                     struct pz_workload **out,
+                                                     struct pz_error *err);
 
 /* Accepts NULL. */
 PZ_API void pz_workload_free(struct pz_workload *w);

@@ -50,13 +50,15 @@ static void op_rows(struct pz_table *t, const struct pz_arena *arena, const stru
     char flop[32], read[32], written[32], weights[32], preds[96] = "";
     size_t used = 0;
     for (uint32_t p = 0; p < op->n_pred && used + 12 < sizeof preds; p++)
-      used += (size_t)snprintf(preds + used, sizeof preds - used, "%s%" PRIu32, p ? "," : "", op->pred[p]);
+      used += (size_t)snprintf(preds + used, sizeof preds - used, "%s%" PRIu32, p ? "," : "",
+                               op->pred[p]);
     pz_table_cell(t, "%" PRIu32, i);
     pz_table_cell(t, "%s", op->name);
     pz_table_cell(t, "%s", pz_op_class_name(op->op_class));
     const struct pz_dims *d = &op->dims;
     if (op->matmul_flop)
-      pz_table_cell(t, "%" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64, d->batch, d->m, d->n, d->k);
+      pz_table_cell(t, "%" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64, d->batch, d->m, d->n,
+                    d->k);
     else if (op->op_class == PZ_CLASS_NONE)
       pz_table_cell(t, " ");
     else
@@ -115,9 +117,11 @@ static void print_totals(const struct pz_workload *w) {
 
 static enum pz_status print_human(const struct pz_workload *w) {
   const struct pz_workload_options *o = &w->options;
-  printf("%s (%s): %" PRId64 " layers, hidden %" PRId64 ", %" PRId64 " heads, vocabulary %" PRId64 "\n",
+  printf("%s (%s): %" PRId64 " layers, hidden %" PRId64 ", %" PRId64 " heads, vocabulary %" PRId64
+         "\n",
          w->model, w->family, o->num_layers, w->hidden, w->heads, w->vocab);
-  printf("sequence %" PRId64 ", microbatch %" PRId64 ", tensor parallel %" PRId64 "%s, %s kernels, %s attention",
+  printf("sequence %" PRId64 ", microbatch %" PRId64 ", tensor parallel %" PRId64
+         "%s, %s kernels, %s attention",
          o->seq, o->mbs, o->tp, o->sequence_parallel ? " with sequence parallelism" : "",
          pz_kernels_names[o->kernels], pz_attention_names[o->attention]);
   printf("%s\n", o->recompute == PZ_RECOMPUTE_FULL ? ", recomputing" : "");
@@ -139,7 +143,8 @@ static enum pz_status print_json(const struct pz_workload *w, struct pz_error *e
   return status;
 }
 
-static enum pz_status show(const struct settings *s, const struct pz_workload *w, struct pz_error *err) {
+static enum pz_status show(const struct settings *s, const struct pz_workload *w,
+                           struct pz_error *err) {
   struct pz_log log = {PZ_LOG_WARNING, pz_log_to_file, stderr};
   if (w->warning && !s->common.quiet) pz_log(&log, PZ_LOG_WARNING, "%s", w->warning);
   if (s->common.json) return print_json(w, err);
@@ -156,7 +161,8 @@ static enum pz_exit run(int argc, char **argv) {
   int n_args;
   if (!pz_command_begin(&pz_cmd_graph, argc, argv, &s, &n_args, &code)) return code;
   if (n_args != 1) return pz_command_misuse(&pz_cmd_graph, "wants one MODEL");
-  if (s.common.json && s.dot) return pz_command_misuse(&pz_cmd_graph, "--json and --dot exclude each other");
+  if (s.common.json && s.dot)
+    return pz_command_misuse(&pz_cmd_graph, "--json and --dot exclude each other");
   enum pz_status status = pz_workload_load(argv[1], &s.w, &w, &err);
   if (status == PZ_OK) status = show(&s, w, &err);
   pz_workload_free(w);
@@ -166,9 +172,12 @@ static enum pz_exit run(int argc, char **argv) {
 const struct pz_command pz_cmd_graph = {
     .name = "graph",
     .synopsis = "MODEL [--seq S] [--mbs B] [--tp T] [--json | --dot] ...",
-    .summary = "Show a model as layers and operators, forward and backward, with exact work and bytes",
-    .detail = "MODEL is a name that 'phaze models' lists, or the path of a Hugging Face config.json.\n"
-              "Layers that repeat are shown once with their count.  With --tp the graph is that of one device.\n",
+    .summary =
+        "Show a model as layers and operators, forward and backward, with exact work and bytes",
+    .detail =
+        "MODEL is a name that 'phaze models' lists, or the path of a Hugging Face config.json.\n"
+        "Layers that repeat are shown once with their count.  With --tp the graph is that of one "
+        "device.\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .run = run,

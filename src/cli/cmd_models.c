@@ -21,11 +21,10 @@ static json_t *model_json(const struct pz_workload *w) {
   const struct {
     const char *key;
     int64_t value;
-  } field[] = {{"layers", w->options.num_layers}, {"hidden", w->hidden},
-               {"heads", w->heads},               {"kv_heads", w->kv_heads},
-               {"ffn", w->ffn},                   {"vocab", w->vocab},
-               {"positions", w->positions},       {"seq", w->options.seq},
-               {"params", w->totals.params}};
+  } field[] = {
+      {"layers", w->options.num_layers}, {"hidden", w->hidden},   {"heads", w->heads},
+      {"kv_heads", w->kv_heads},         {"ffn", w->ffn},         {"vocab", w->vocab},
+      {"positions", w->positions},       {"seq", w->options.seq}, {"params", w->totals.params}};
   for (size_t i = 0; i < sizeof field / sizeof *field; i++)
     json_object_set_new(o, field[i].key, json_integer(field[i].value));
   return o;
@@ -35,9 +34,10 @@ static void model_row(struct pz_table *t, const struct pz_workload *w) {
   char params[32];
   pz_table_cell(t, "%s", w->model);
   pz_table_cell(t, "%s", w->family);
-  const int64_t number[] = {w->options.num_layers, w->hidden, w->heads, w->kv_heads,
-                            w->ffn,                w->vocab,  w->options.seq};
-  for (size_t i = 0; i < sizeof number / sizeof *number; i++) pz_table_cell(t, "%" PRId64, number[i]);
+  const int64_t number[] = {
+      w->options.num_layers, w->hidden, w->heads, w->kv_heads, w->ffn, w->vocab, w->options.seq};
+  for (size_t i = 0; i < sizeof number / sizeof *number; i++)
+    pz_table_cell(t, "%" PRId64, number[i]);
   pz_table_cell(t, "%s", pz_text_count(params, sizeof params, w->totals.params));
 }
 
@@ -55,8 +55,8 @@ static enum pz_status list(struct pz_table *t, json_t *models, struct pz_error *
 }
 
 static enum pz_status print(bool as_json, struct pz_error *err) {
-  static const char *const heads[] = {"model", "family",    ">layers", ">hidden", ">heads", ">kv",
-                                      ">ffn",  ">vocab",    ">seq",    ">params", NULL};
+  static const char *const heads[] = {"model", "family", ">layers", ">hidden", ">heads", ">kv",
+                                      ">ffn",  ">vocab", ">seq",    ">params", NULL};
   struct pz_arena arena;
   struct pz_table t;
   char *text = NULL;
@@ -88,8 +88,9 @@ const struct pz_command pz_cmd_models = {
     .name = "models",
     .synopsis = "[--json]",
     .summary = "List the models known by name",
-    .detail = "Every name may be used where a MODEL is wanted.  seq is the default sequence length;\n"
-              "params counts tied embeddings once.\n",
+    .detail =
+        "Every name may be used where a MODEL is wanted.  seq is the default sequence length;\n"
+        "params counts tied embeddings once.\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .run = run,

@@ -14,8 +14,8 @@ static void help(const struct pz_command *c) {
   pz_options_help(&c->table, c->defaults, stdout);
 }
 
-bool pz_command_begin(const struct pz_command *c, int argc, char **argv, void *settings, int *n_args,
-                      enum pz_exit *code) {
+bool pz_command_begin(const struct pz_command *c, int argc, char **argv, void *settings,
+                      int *n_args, enum pz_exit *code) {
   struct pz_error err = {0};
   if (pz_options_parse(&c->table, settings, argc, argv, n_args, &err) != PZ_OK) {
     fprintf(stderr, "phaze %s: %s\n", c->name, err.message);
@@ -70,17 +70,23 @@ static void man_command(const struct pz_command *c, FILE *out) {
 }
 
 void pz_command_man(FILE *out) {
-  fprintf(out, ".TH PHAZE 1 \"\" \"phaze %s\" \"User commands\"\n.SH NAME\nphaze \\- which chip, and how "
-               "should a cluster of it train these models?\n.SH SYNOPSIS\n",
-          pz_version());
+  fprintf(
+      out,
+      ".TH PHAZE 1 \"\" \"phaze %s\" \"User commands\"\n.SH NAME\nphaze \\- which chip, and how "
+      "should a cluster of it train these models?\n.SH SYNOPSIS\n",
+      pz_version());
   for (size_t i = 0; pz_command_at(i); i++) {
     fprintf(out, "%s.B phaze %s\n", i ? ".br\n" : "", table[i]->name);
     roff(table[i]->synopsis, out);
     fputc('\n', out);
   }
-  fprintf(out, ".SH DESCRIPTION\nphaze builds the operator graphs of large language models for training: "
-               "forward, backward, divided for tensor parallelism, with exact FLOP and bytes.\nResults go to "
-               "stdout, everything else to stderr.\n");
+  fprintf(
+      out,
+      ".SH DESCRIPTION\nphaze builds the operator graphs of large language models for training: "
+      "forward, backward, divided for tensor parallelism, with exact FLOP and bytes.\nResults go "
+      "to "
+      "stdout, everything else to stderr.\n");
   for (size_t i = 0; pz_command_at(i); i++) man_command(table[i], out);
-  fprintf(out, ".SH EXIT STATUS\n0 done; 1 no feasible answer; 2 wrong use or bad input; 3 internal error.\n");
+  fprintf(out, ".SH EXIT STATUS\n0 done; 1 no feasible answer; 2 wrong use or bad input; 3 "
+               "internal error.\n");
 }

@@ -35,10 +35,10 @@ struct pz_common {
    .help = "Print JSON instead of a table"}
 /* clang-format on */
 
-/* Parse a command's options and show its help when asked for.  True: go on, with *n_args arguments at
- * argv[1..]; false: return *code. */
-bool pz_command_begin(const struct pz_command *c, int argc, char **argv, void *settings, int *n_args,
-                      enum pz_exit *code);
+/* Parse a command's options and show its help when asked for.  True: go on, with *n_args arguments
+ * at argv[1..]; false: return *code. */
+bool pz_command_begin(const struct pz_command *c, int argc, char **argv, void *settings,
+                      int *n_args, enum pz_exit *code);
 
 /* Print an error to stderr; the exit status that belongs to it. */
 enum pz_exit pz_command_fail(const struct pz_error *err);

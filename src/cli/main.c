@@ -11,7 +11,8 @@ static const char *command_name(const void *ctx, size_t i) {
 }
 
 static void usage(FILE *out) {
-  fprintf(out, "phaze %s: which chip, and how should a cluster of it train these models?\n\nCommands:\n",
+  fprintf(out,
+          "phaze %s: which chip, and how should a cluster of it train these models?\n\nCommands:\n",
           pz_version());
   for (size_t i = 0; pz_command_at(i); i++)
     fprintf(out, "  %-8s %s\n", pz_command_at(i)->name, pz_command_at(i)->summary);
@@ -21,8 +22,9 @@ static void usage(FILE *out) {
 static enum pz_exit unknown(const char *name) {
   const char *near = pz_text_nearest(name, command_name, NULL);
   char list[128];
-  fprintf(stderr, "phaze: unknown command '%s'%s%s%s; accepted: %s\n", name, near ? "; did you mean " : "",
-          near ? near : "", near ? "?" : "", pz_text_join(list, sizeof list, command_name, NULL));
+  fprintf(stderr, "phaze: unknown command '%s'%s%s%s; accepted: %s\n", name,
+          near ? " (did you mean " : "", near ? near : "", near ? "?)" : "",
+          pz_text_join(list, sizeof list, command_name, NULL));
   return PZ_EXIT_BAD_USE;
 }
 
@@ -33,7 +35,8 @@ int main(int argc, char **argv) {
   }
   const char *name = argv[1];
   for (size_t i = 0; pz_command_at(i); i++)
-    if (strcmp(pz_command_at(i)->name, name) == 0) return (int)pz_command_at(i)->run(argc - 1, argv + 1);
+    if (strcmp(pz_command_at(i)->name, name) == 0)
+      return (int)pz_command_at(i)->run(argc - 1, argv + 1);
   if (strcmp(name, "--version") == 0)
     printf("phaze %s\n", pz_version());
   else if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)

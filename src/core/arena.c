@@ -38,8 +38,7 @@ static bool add_block(struct pz_arena *arena, size_t want) {
   if (size < want) size = want;
   if (size > SIZE_MAX - sizeof(struct pz_arena_block)) return false;
   size_t bytes = sizeof(struct pz_arena_block) + size;
-  struct pz_arena_block *b =
-      arena->mem ? arena->mem->alloc(arena->mem->ctx, bytes) : malloc(bytes);
+  struct pz_arena_block *b = arena->mem ? arena->mem->alloc(arena->mem->ctx, bytes) : malloc(bytes);
   if (!b) return false;
   b->next = arena->blocks;
   b->bytes = bytes;

@@ -23,8 +23,8 @@ struct pz_arena {
 void pz_arena_init(struct pz_arena *arena, const struct pz_mem *mem);
 void pz_arena_release(struct pz_arena *arena);
 
-/* Zeroed memory for n items of `bytes` each, aligned for any type; NULL when there is none (or n * bytes
- * overflows).  n * bytes == 0 gives a valid pointer. */
+/* Zeroed memory for n items of `bytes` each, aligned for any type; NULL when there is none (or n *
+ * bytes overflows).  n * bytes == 0 gives a valid pointer. */
 void *pz_arena_alloc(struct pz_arena *arena, size_t n, size_t bytes);
 
 /* Copy of a string, or formatted text; NULL when out of memory. */

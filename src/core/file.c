@@ -29,7 +29,8 @@ static enum pz_status read_all(int fd, const char *path, size_t limit, char **te
     }
     n += (size_t)got;
     if (n > limit) {
-      status = pz_fail(err, PZ_LIMIT, "%s: larger than %zu bytes, the most that is read", path, limit);
+      status =
+          pz_fail(err, PZ_LIMIT, "%s: larger than %zu bytes, the most that is read", path, limit);
       break;
     }
     if (got == 0) {
@@ -75,7 +76,8 @@ static bool write_all(int fd, const char *text, size_t bytes) {
   return fsync(fd) == 0;
 }
 
-enum pz_status pz_file_write(const char *path, const char *text, size_t bytes, struct pz_error *err) {
+enum pz_status pz_file_write(const char *path, const char *text, size_t bytes,
+                             struct pz_error *err) {
   char beside[4096];
   int n = snprintf(beside, sizeof beside, "%s.XXXXXX", path);
   if (n < 0 || (size_t)n >= sizeof beside)

@@ -5,8 +5,8 @@
 
 #include "core/status.h"
 
-/* Read `path` into *text (malloc'd, NUL-terminated, the caller's to free).  Directories, unreadable files
- * and files over `limit` bytes are errors. */
+/* Read `path` into *text (malloc'd, NUL-terminated, the caller's to free).  Directories, unreadable
+ * files and files over `limit` bytes are errors. */
 PZ_NODISCARD enum pz_status pz_file_read(const char *path, size_t limit, char **text, size_t *bytes,
                                          struct pz_error *err);
 

@@ -9,14 +9,15 @@ enum pz_status pz_json_parse(const char *name, const char *text, size_t bytes, j
   json_error_t where = {.line = -1};
   json_t *value = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &where);
   if (!value) {
-    enum pz_status status = pz_fail(err, PZ_BAD_INPUT, "%s:%d:%d: not valid JSON: %s", name, where.line,
-                                    where.column, where.text);
+    enum pz_status status = pz_fail(err, PZ_BAD_INPUT, "%s:%d:%d: not valid JSON: %s", name,
+                                    where.line, where.column, where.text);
     pz_error_at(err, name, where.line, where.column);
     return status;
   }
   if (!json_is_object(value)) {
-    enum pz_status status = pz_fail(err, PZ_BAD_INPUT, "%s: found %s at the top; accepted: a JSON object",
-                                    name, pz_json_type(value));
+    enum pz_status status =
+        pz_fail(err, PZ_BAD_INPUT, "%s: found %s at the top; accepted: a JSON object", name,
+                pz_json_type(value));
     json_decref(value);
     return status;
   }
@@ -46,9 +47,9 @@ char *pz_json_brief(const json_t *value, char *buf, size_t size) {
 }
 
 const char *pz_json_type(const json_t *value) {
-  static const char *const name[] = {[JSON_OBJECT] = "an object",   [JSON_ARRAY] = "an array",
-                                     [JSON_STRING] = "a string",    [JSON_INTEGER] = "an integer",
-                                     [JSON_REAL] = "a real number", [JSON_TRUE] = "true",
-                                     [JSON_FALSE] = "false",        [JSON_NULL] = "null"};
+  static const char *const name[] = {
+      [JSON_OBJECT] = "an object",   [JSON_ARRAY] = "an array",     [JSON_STRING] = "a string",
+      [JSON_INTEGER] = "an integer", [JSON_REAL] = "a real number", [JSON_TRUE] = "true",
+      [JSON_FALSE] = "false",        [JSON_NULL] = "null"};
   return value ? name[json_typeof(value)] : "nothing";
 }

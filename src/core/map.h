@@ -1,5 +1,5 @@
-/* Hash map from byte strings to 32-bit values, inside an arena.  Keys are copied.  Iteration order is
- * never exposed, so results cannot depend on it. */
+/* Hash map from byte strings to 32-bit values, inside an arena.  Keys are copied.  Iteration order
+ * is never exposed, so results cannot depend on it. */
 #ifndef PZ_CORE_MAP_H
 #define PZ_CORE_MAP_H
 

@@ -12,11 +12,10 @@ static const char *option_name(const void *ctx, size_t i) {
   return i < t->n ? t->options[i].name : NULL;
 }
 
-static const char *choice_name(const void *ctx, size_t i) {
-  return ((const char *const *)ctx)[i];
-}
+static const char *choice_name(const void *ctx, size_t i) { return ((const char *const *)ctx)[i]; }
 
-static const struct pz_option *find_name(const struct pz_option_table *t, const char *name, size_t n) {
+static const struct pz_option *find_name(const struct pz_option_table *t, const char *name,
+                                         size_t n) {
   for (size_t i = 0; i < t->n; i++)
     if (strlen(t->options[i].name) == n && strncmp(t->options[i].name, name, n) == 0)
       return &t->options[i];
@@ -35,8 +34,8 @@ static enum pz_status set_int(const struct pz_option *o, const char *text, int64
   errno = 0;
   long long v = strtoll(text, &end, 10);
   if (end == text || *end || errno || (double)v < o->min || (double)v > o->max)
-    return pz_fail(err, PZ_BAD_USE, "--%s: '%s'; accepted: an integer from %.0f to %.0f", o->name, text,
-                   o->min, o->max);
+    return pz_fail(err, PZ_BAD_USE, "--%s: '%s'; accepted: an integer from %.0f to %.0f", o->name,
+                   text, o->min, o->max);
   *out = v;
   return PZ_OK;
 }
@@ -46,8 +45,8 @@ static enum pz_status set_real(const struct pz_option *o, const char *text, doub
   char *end;
   double v = strtod(text, &end);
   if (end == text || *end || !(v >= o->min && v <= o->max))
-    return pz_fail(err, PZ_BAD_USE, "--%s: '%s'; accepted: a number from %g to %g", o->name, text, o->min,
-                   o->max);
+    return pz_fail(err, PZ_BAD_USE, "--%s: '%s'; accepted: a number from %g to %g", o->name, text,
+                   o->min, o->max);
   *out = v;
   return PZ_OK;
 }
@@ -77,11 +76,12 @@ static enum pz_status set_value(const struct pz_option *o, const char *text, voi
   return pz_fail(err, PZ_INTERNAL, "--%s: unknown option type", o->name);
 }
 
-static enum pz_status unknown(const struct pz_option_table *t, const char *word, struct pz_error *err) {
+static enum pz_status unknown(const struct pz_option_table *t, const char *word,
+                              struct pz_error *err) {
   char bare[80];
   snprintf(bare, sizeof bare, "%.*s", (int)strcspn(word, "="), word);
   const char *near = strncmp(bare, "--", 2) == 0 ? pz_text_nearest(bare + 2, option_name, t) : NULL;
-  return pz_fail(err, PZ_BAD_USE, "unknown option '%s'%s%s%s; --help lists all", bare,
+  return pz_fail(err, PZ_BAD_USE, "unknown option '%s'%s%s%s (--help lists all)", bare,
                  near ? "; did you mean --" : "", near ? near : "", near ? "?" : "");
 }
 
@@ -140,7 +140,8 @@ static void spell_default(const struct pz_option *o, const void *settings, char 
   const void *at = (const char *)settings + o->offset;
   if (o->type == PZ_OPTION_INT && *(const int64_t *)at >= 1)
     snprintf(buf, size, " (default %" PRId64 ")", *(const int64_t *)at);
-  if (o->type == PZ_OPTION_CHOICE) snprintf(buf, size, " (default %s)", o->choices[*(const int *)at]);
+  if (o->type == PZ_OPTION_CHOICE)
+    snprintf(buf, size, " (default %s)", o->choices[*(const int *)at]);
 }
 
 void pz_options_help(const struct pz_option_table *table, const void *settings, FILE *out) {

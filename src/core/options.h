@@ -1,4 +1,5 @@
-/* Options: one table per command, from which parsing, range checks, --help and the man page are made. */
+/* Options: one table per command, from which parsing, range checks, --help and the man page are
+ * made. */
 #ifndef PZ_CORE_OPTIONS_H
 #define PZ_CORE_OPTIONS_H
 
@@ -30,10 +31,12 @@ struct pz_option_table {
   size_t n;
 };
 
-/* Parse argv[1..].  Values go to `settings`; what is no option is moved to the front of argv[1..] in order
- * and counted in *n_args.  `--` ends options.  Errors say what was found and what is accepted. */
-PZ_NODISCARD enum pz_status pz_options_parse(const struct pz_option_table *table, void *settings, int argc,
-                                             char **argv, int *n_args, struct pz_error *err);
+/* Parse argv[1..].  Values go to `settings`; what is no option is moved to the front of argv[1..]
+ * in order and counted in *n_args.  `--` ends options.  Errors say what was found and what is
+ * accepted. */
+PZ_NODISCARD enum pz_status pz_options_parse(const struct pz_option_table *table, void *settings,
+                                             int argc, char **argv, int *n_args,
+                                             struct pz_error *err);
 
 /* Aligned lines for --help; `settings` (may be NULL) holds the defaults to show. */
 void pz_options_help(const struct pz_option_table *table, const void *settings, FILE *out);

@@ -62,8 +62,8 @@ static unsigned processors(void) {
 enum pz_status pz_pool_new(unsigned threads, struct pz_pool **out, struct pz_error *err) {
   if (threads == 0) threads = processors();
   if (threads > MOST_THREADS)
-    return pz_fail(err, PZ_BAD_USE, "%u threads; accepted: 1 to %d, or 0 for one per processor", threads,
-                   MOST_THREADS);
+    return pz_fail(err, PZ_BAD_USE, "%u threads; accepted: 1 to %d, or 0 for one per processor",
+                   threads, MOST_THREADS);
   struct pz_pool *pool = calloc(1, sizeof *pool);
   struct worker *workers = calloc(threads, sizeof *workers);
   if (!pool || !workers) {

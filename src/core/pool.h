@@ -1,5 +1,6 @@
-/* Thread pool: one parallel loop at a time over independent items.  Which thread takes which item is not
- * determined; results must go to the item's own place, so that any number of threads gives the same bytes. */
+/* Thread pool: one parallel loop at a time over independent items.  Which thread takes which item
+ * is not determined; results must go to the item's own place, so that any number of threads gives
+ * the same bytes. */
 #ifndef PZ_CORE_POOL_H
 #define PZ_CORE_POOL_H
 
@@ -10,9 +11,10 @@ struct pz_pool;
 /* Work on item i; `worker` (0 .. threads-1) picks per-thread scratch. */
 typedef void pz_pool_fn(void *ctx, size_t i, unsigned worker);
 
-/* `threads` >= 1, the caller's own included; 0 takes the number of processors.  Where fewer threads can be
- * had, it goes on with those. */
-PZ_NODISCARD enum pz_status pz_pool_new(unsigned threads, struct pz_pool **out, struct pz_error *err);
+/* `threads` >= 1, the caller's own included; 0 takes the number of processors.  Where fewer threads
+ * can be had, it goes on with those. */
+PZ_NODISCARD enum pz_status pz_pool_new(unsigned threads, struct pz_pool **out,
+                                        struct pz_error *err);
 void pz_pool_free(struct pz_pool *pool);
 unsigned pz_pool_threads(const struct pz_pool *pool);
 

@@ -22,7 +22,11 @@ enum pz_progress_style pz_progress_style_of(FILE *out) {
 
 void pz_progress_start(struct pz_progress *p, FILE *out, enum pz_progress_style style,
                        const char *label, const char *unit, uint64_t total) {
-  *p = (struct pz_progress){.out = out, .style = style, .label = label, .unit = unit, .total = total,
+  *p = (struct pz_progress){.out = out,
+                            .style = style,
+                            .label = label,
+                            .unit = unit,
+                            .total = total,
                             .now_s = pz_clock_s};
   p->start_s = p->shown_s = p->now_s();
 }

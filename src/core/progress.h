@@ -1,5 +1,5 @@
-/* Progress on stderr: a live bar with rate and time left on a terminal, a plain line every few seconds
- * elsewhere.  The clock only decides when to print, never what is computed. */
+/* Progress on stderr: a live bar with rate and time left on a terminal, a plain line every few
+ * seconds elsewhere.  The clock only decides when to print, never what is computed. */
 #ifndef PZ_CORE_PROGRESS_H
 #define PZ_CORE_PROGRESS_H
 
@@ -26,7 +26,8 @@ enum pz_progress_style pz_progress_style_of(FILE *out);
 void pz_progress_start(struct pz_progress *p, FILE *out, enum pz_progress_style style,
                        const char *label, const char *unit, uint64_t total);
 
-/* `done` of the total are done; `note` (may be NULL) is shown behind.  Cheap when nothing is due. */
+/* `done` of the total are done; `note` (may be NULL) is shown behind.  Cheap when nothing is due.
+ */
 void pz_progress_update(struct pz_progress *p, uint64_t done, const char *note);
 
 /* Show the last state and leave the line. */

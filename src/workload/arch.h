@@ -1,5 +1,5 @@
-/* The shape of a transformer, as its configuration gives it.  Filled by a model family, read by the parts
- * (attention, feed-forward, norms) the family builds its layers from. */
+/* The shape of a transformer, as its configuration gives it.  Filled by a model family, read by the
+ * parts (attention, feed-forward, norms) the family builds its layers from. */
 #ifndef PZ_WORKLOAD_ARCH_H
 #define PZ_WORKLOAD_ARCH_H
 
@@ -10,10 +10,11 @@ enum pz_act { PZ_ACT_GELU, PZ_ACT_GELU_TANH, PZ_ACT_RELU, PZ_ACT_SILU };
 
 struct pz_arch {
   int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab;
-  int64_t positions;   /* rows of a learned table, or the longest sequence of a rotary model */
-  int64_t types;       /* BERT's segment embeddings */
-  int64_t embed_dim;   /* width of the token embedding where it is projected (OPT-350m), else hidden */
-  int64_t rotary_dims; /* of each head; 0: no rotary embedding */
+  int64_t positions; /* rows of a learned table, or the longest sequence of a rotary model */
+  int64_t types;     /* BERT's segment embeddings */
+  int64_t
+      embed_dim; /* width of the token embedding where it is projected (OPT-350m), else hidden */
+  int64_t rotary_dims;                /* of each head; 0: no rotary embedding */
   int64_t experts, experts_per_token; /* 0: dense */
   int64_t default_seq;
 
@@ -24,9 +25,10 @@ struct pz_arch {
   bool final_norm; /* before the head */
   bool parallel_residual;
   bool norm_affine;
-  bool fused_qkv;                   /* one projection for query, key and value */
+  bool fused_qkv;                    /* one projection for query, key and value */
   bool qkv_bias, out_bias, mlp_bias; /* of the projections */
-  bool causal_mask_buffer; /* the eager implementation keeps a positions x positions mask in every layer */
+  bool causal_mask_buffer; /* the eager implementation keeps a positions x positions mask in every
+                              layer */
 
   /* what the eager implementation does */
   bool softmax_f32; /* softmax in 32 bit, then a cast */

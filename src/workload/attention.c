@@ -13,12 +13,16 @@ static struct sizes sizes_of(const struct pz_builder *b, const struct pz_arch *a
 
 static uint32_t project(struct pz_builder *b, const struct pz_arch *a, const char *name, uint32_t x,
                         int64_t heads) {
-  return pz_build_linear(b, &(struct pz_linear){.name = name, .x = x, .in = a->hidden,
+  return pz_build_linear(b, &(struct pz_linear){.name = name,
+                                                .x = x,
+                                                .in = a->hidden,
                                                 .out = heads * a->head_dim,
-                                                .divide = PZ_DIVIDE_COLUMNS, .bias = a->qkv_bias});
+                                                .divide = PZ_DIVIDE_COLUMNS,
+                                                .bias = a->qkv_bias});
 }
 
-static void project_qkv(struct pz_builder *b, const struct pz_arch *a, uint32_t x, uint32_t qkv[3]) {
+static void project_qkv(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
+                        uint32_t qkv[3]) {
   x = pz_build_enter(b, "qkv", x);
   if (!a->fused_qkv) {
     qkv[0] = project(b, a, "query", x, a->heads);
@@ -38,17 +42,19 @@ static void rotate(struct pz_builder *b, const struct pz_arch *a, uint32_t qkv[3
   qkv[1] = pz_kernel_rotary(b, "key_rotary", qkv[1], a->rotary_dims, a->head_dim);
 }
 
-/* The framework's batched product wants key and value once for each query head, and heads in front of
- * tokens: with one sample that is a view, with more it is a copy. */
+/* The framework's batched product wants key and value once for each query head, and heads in front
+ * of tokens: with one sample that is a view, with more it is a copy. */
 static void arrange_eager(struct pz_builder *b, const struct sizes *z, uint32_t qkv[3]) {
   static const char *const repeat[] = {"", "key_repeat", "value_repeat"};
   static const char *const copy[] = {"query_copy", "key_copy", "value_copy"};
   for (int i = 0; i < 3; i++) {
     bool grouped = i > 0 && z->heads != z->kv_heads;
     if (grouped)
-      qkv[i] = pz_build_op(b, &(struct pz_emit){
-                                  .kind = PZ_OP_REPEAT, .name = repeat[i], .in = {qkv[i], PZ_NONE},
-                                  .shape = PZ_SHAPE(z->batch * z->seq, z->heads * z->head_dim)});
+      qkv[i] = pz_build_op(
+          b, &(struct pz_emit){.kind = PZ_OP_REPEAT,
+                               .name = repeat[i],
+                               .in = {qkv[i], PZ_NONE},
+                               .shape = PZ_SHAPE(z->batch * z->seq, z->heads * z->head_dim)});
     else if (z->batch > 1)
       qkv[i] = pz_build_op(
           b, &(struct pz_emit){.kind = PZ_OP_COPY, .name = copy[i], .in = {qkv[i], PZ_NONE}});
@@ -63,7 +69,8 @@ static uint32_t scale_and_mask(struct pz_builder *b, const struct pz_arch *a, ui
   const struct pz_workload_options *o = b->options;
   uint32_t mask = pz_build_data(b, "mask", PZ_B16, PZ_SHAPE(o->mbs, o->seq, o->seq));
   if (!pz_eager(b))
-    return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_SCALE_MASK, .name = "scale_mask",
+    return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_SCALE_MASK,
+                                            .name = "scale_mask",
                                             .in = {scores, mask, PZ_NONE}});
   if (!a->scale_query) scores = unary(b, PZ_OP_SCALE, "scale", scores);
   return pz_kernel_add(b, "add_mask", scores, mask);
@@ -73,7 +80,8 @@ static uint32_t standard(struct pz_builder *b, const struct pz_arch *a, const st
                          uint32_t qkv[3]) {
   if (pz_eager(b)) arrange_eager(b, z, qkv);
   int64_t batch = z->batch * z->heads;
-  struct pz_dims qk = {batch, z->seq, z->seq, z->head_dim}, av = {batch, z->seq, z->head_dim, z->seq};
+  struct pz_dims qk = {batch, z->seq, z->seq, z->head_dim},
+                 av = {batch, z->seq, z->head_dim, z->seq};
   uint32_t s = pz_build_product(b, "scores", qkv[0], qkv[1], qk);
   s = scale_and_mask(b, a, s);
   s = pz_kernel_softmax(b, "softmax", s, a->softmax_f32);
@@ -92,7 +100,11 @@ uint32_t pz_part_attention(struct pz_builder *b, const struct pz_arch *a, uint32
   uint32_t context = b->options->attention == PZ_ATTENTION_FLASH
                          ? pz_build_flash(b, "flash_attention", qkv, flash)
                          : standard(b, a, &z, qkv);
-  struct pz_linear out = {.name = "attention_out", .x = context, .in = a->heads * a->head_dim,
-                          .out = a->hidden, .divide = PZ_DIVIDE_ROWS, .bias = a->out_bias};
+  struct pz_linear out = {.name = "attention_out",
+                          .x = context,
+                          .in = a->heads * a->head_dim,
+                          .out = a->hidden,
+                          .divide = PZ_DIVIDE_ROWS,
+                          .bias = a->out_bias};
   return pz_build_leave(b, "attention_out", pz_build_linear(b, &out), a->out_bias ? a->hidden : 0);
 }

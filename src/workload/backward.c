@@ -41,8 +41,11 @@ static uint32_t like(struct backward *b, uint32_t t, const char *suffix) {
 
 /* An operator of the backward direction that stands for `op`; name and lists are the caller's. */
 static struct pz_op derived(const struct pz_op *op, int kind) {
-  return (struct pz_op){.kind = kind, .direction = PZ_BACKWARD, .op_class = pz_op_info(kind)->op_class,
-                        .replicated = op->replicated, .dims = op->dims};
+  return (struct pz_op){.kind = kind,
+                        .direction = PZ_BACKWARD,
+                        .op_class = pz_op_info(kind)->op_class,
+                        .replicated = op->replicated,
+                        .dims = op->dims};
 }
 
 static void add(struct backward *b, struct pz_op *op, const struct pz_op *from, const char *suffix,
@@ -115,7 +118,8 @@ static int64_t backward_flop(struct backward *b, const struct pz_op *op) {
   return flop;
 }
 
-/* Flash attention makes the scores again: five products for the forward's two, and the softmax again. */
+/* Flash attention makes the scores again: five products for the forward's two, and the softmax
+ * again. */
 static void flash_flop(struct backward *b, const struct pz_op *op, struct pz_op *back) {
   int64_t softmax = op->flop - op->matmul_flop;
   const int *per_score = pz_op_info(PZ_OP_SOFTMAX)->flop;
@@ -128,7 +132,8 @@ static void flash_flop(struct backward *b, const struct pz_op *op, struct pz_op 
 
 static void grad_pointwise(struct backward *b, const struct pz_op *op, uint32_t g) {
   unsigned saves = pz_op_info(op->kind)->saves;
-  uint32_t in[1 + PZ_OP_MOST_INPUTS + PZ_OP_MOST_OUTPUTS], out[PZ_OP_MOST_INPUTS], to[PZ_OP_MOST_INPUTS];
+  uint32_t in[1 + PZ_OP_MOST_INPUTS + PZ_OP_MOST_OUTPUTS], out[PZ_OP_MOST_INPUTS],
+      to[PZ_OP_MOST_INPUTS];
   uint32_t n_in = 0, n_out = 0;
   in[n_in++] = g;
   for (uint32_t i = 0; i < op->n_in; i++)
@@ -191,7 +196,8 @@ static void grad_product(struct backward *b, const struct pz_op *op, uint32_t g)
   if (op->n_in > 2) reduce(b, op, op->in[2], g, "bias_grad");
 }
 
-/* The parts' gradients become one tensor: written in place by fused kernels, concatenated by eager ones. */
+/* The parts' gradients become one tensor: written in place by fused kernels, concatenated by eager
+ * ones. */
 static void grad_split(struct backward *b, const struct pz_op *op) {
   uint32_t in[PZ_OP_MOST_OUTPUTS], n_in = 0, whole = like(b, op->in[0], "grad");
   if (whole == PZ_NONE) return;

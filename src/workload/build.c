@@ -38,14 +38,16 @@ static uint32_t add_tensor(struct pz_builder *b, const char *name, enum pz_tenso
 }
 
 uint32_t pz_build_input(struct pz_builder *b, int64_t width) {
-  uint32_t x = add_tensor(b, "input", PZ_ROLE_ACTIVATION, PZ_B16, PZ_SHAPE(pz_rows_outside(b), width));
+  uint32_t x =
+      add_tensor(b, "input", PZ_ROLE_ACTIVATION, PZ_B16, PZ_SHAPE(pz_rows_outside(b), width));
   if (x != PZ_NONE) tensor(b, x)->split = b->options->sequence_parallel;
   return b->graph->input = x;
 }
 
 void pz_build_output(struct pz_builder *b, uint32_t x) { b->graph->output = x; }
 
-uint32_t pz_build_data(struct pz_builder *b, const char *name, int elem_bytes, struct pz_shape shape) {
+uint32_t pz_build_data(struct pz_builder *b, const char *name, int elem_bytes,
+                       struct pz_shape shape) {
   size_t n = 0;
   while (name[n]) n++;
   uint32_t id = pz_map_get(&b->graph->by_name, name, n);
@@ -55,8 +57,8 @@ uint32_t pz_build_data(struct pz_builder *b, const char *name, int elem_bytes, s
   return id;
 }
 
-uint32_t pz_build_param(struct pz_builder *b, const char *name, struct pz_shape shape, int64_t whole,
-                        bool tied) {
+uint32_t pz_build_param(struct pz_builder *b, const char *name, struct pz_shape shape,
+                        int64_t whole, bool tied) {
   uint32_t id = add_tensor(b, name, PZ_ROLE_PARAM, PZ_B16, shape);
   if (id == PZ_NONE) return id;
   struct pz_tensor *t = tensor(b, id);
@@ -117,8 +119,12 @@ uint32_t pz_build_op(struct pz_builder *b, const struct pz_emit *e) {
     tensor(b, out[1])->split = split;
     n_out = 2;
   }
-  struct pz_op op = {.name = e->name, .kind = e->kind, .op_class = info->op_class, .in = e->in,
-                     .out = out, .n_out = n_out};
+  struct pz_op op = {.name = e->name,
+                     .kind = e->kind,
+                     .op_class = info->op_class,
+                     .in = e->in,
+                     .out = out,
+                     .n_out = n_out};
   while (op.n_in < PZ_OP_MOST_INPUTS && e->in[op.n_in] != PZ_NONE) op.n_in++;
   op.replicated = b->options->tp > 1 && !split && op.op_class == PZ_CLASS_VECTOR;
   if (!vector_flop(b, &op)) failed(b, PZ_LIMIT);
@@ -126,8 +132,8 @@ uint32_t pz_build_op(struct pz_builder *b, const struct pz_emit *e) {
   return b->status == PZ_OK ? out[0] : PZ_NONE;
 }
 
-void pz_build_split(struct pz_builder *b, const char *name, uint32_t x, const int64_t *widths, int parts,
-                    uint32_t *out) {
+void pz_build_split(struct pz_builder *b, const char *name, uint32_t x, const int64_t *widths,
+                    int parts, uint32_t *out) {
   for (int i = 0; i < parts; i++) out[i] = PZ_NONE;
   if (b->status != PZ_OK) return;
   for (int i = 0; i < parts; i++) {
@@ -139,8 +145,13 @@ void pz_build_split(struct pz_builder *b, const char *name, uint32_t x, const in
     tensor(b, out[i])->storage = whole.storage;
     tensor(b, out[i])->split = whole.split;
   }
-  struct pz_op op = {.name = name, .kind = PZ_OP_SPLIT, .op_class = PZ_CLASS_NONE, .in = &x, .n_in = 1,
-                     .out = out, .n_out = (uint32_t)parts};
+  struct pz_op op = {.name = name,
+                     .kind = PZ_OP_SPLIT,
+                     .op_class = PZ_CLASS_NONE,
+                     .in = &x,
+                     .n_in = 1,
+                     .out = out,
+                     .n_out = (uint32_t)parts};
   add_op(b, &op);
 }
 
@@ -159,7 +170,8 @@ static uint32_t linear_bias(struct pz_builder *b, const struct pz_linear *l, int
   return pz_build_param(b, name, PZ_SHAPE(width), l->out, false);
 }
 
-static uint32_t linear_weight(struct pz_builder *b, const struct pz_linear *l, int64_t in, int64_t out) {
+static uint32_t linear_weight(struct pz_builder *b, const struct pz_linear *l, int64_t in,
+                              int64_t out) {
   char name[96];
   snprintf(name, sizeof name, "%s.weight", l->name);
   int64_t whole = l->in;
@@ -167,12 +179,13 @@ static uint32_t linear_weight(struct pz_builder *b, const struct pz_linear *l, i
     failed(b, PZ_LIMIT);
     return PZ_NONE;
   }
-  return pz_build_param(b, name, l->experts ? PZ_SHAPE(l->experts, in, out) : PZ_SHAPE(in, out), whole,
-                        l->tied);
+  return pz_build_param(b, name, l->experts ? PZ_SHAPE(l->experts, in, out) : PZ_SHAPE(in, out),
+                        whole, l->tied);
 }
 
 /* Rows of a product; with experts, as many of them as have rows, each with its share. */
-static struct pz_dims linear_dims(const struct pz_linear *l, int64_t rows, int64_t in, int64_t out) {
+static struct pz_dims linear_dims(const struct pz_linear *l, int64_t rows, int64_t in,
+                                  int64_t out) {
   int64_t batch = 1;
   if (l->experts) batch = rows < l->experts ? rows : l->experts;
   return (struct pz_dims){batch, pz_ceil_div(rows, batch), out, in};
@@ -190,11 +203,17 @@ uint32_t pz_build_linear(struct pz_builder *b, const struct pz_linear *l) {
   bool x_split = tensor(b, l->x)->split, divided = l->divide != PZ_DIVIDE_NOT || x_split;
   y = add_tensor(b, l->name, PZ_ROLE_ACTIVATION, PZ_B16, PZ_SHAPE(rows, out));
   if (y == PZ_NONE) return y;
-  tensor(b, y)->split =
-      b->options->tp > 1 && (l->divide == PZ_DIVIDE_COLUMNS || (l->divide == PZ_DIVIDE_NOT && x_split));
-  struct pz_op op = {.name = l->name, .kind = PZ_OP_MATMUL, .op_class = PZ_CLASS_TENSOR, .in = ins,
-                     .n_in = bias_now ? 3 : 2, .out = &y, .n_out = 1,
-                     .dims = linear_dims(l, rows, in, out), .replicated = b->options->tp > 1 && !divided};
+  tensor(b, y)->split = b->options->tp > 1 &&
+                        (l->divide == PZ_DIVIDE_COLUMNS || (l->divide == PZ_DIVIDE_NOT && x_split));
+  struct pz_op op = {.name = l->name,
+                     .kind = PZ_OP_MATMUL,
+                     .op_class = PZ_CLASS_TENSOR,
+                     .in = ins,
+                     .n_in = bias_now ? 3 : 2,
+                     .out = &y,
+                     .n_out = 1,
+                     .dims = linear_dims(l, rows, in, out),
+                     .replicated = b->options->tp > 1 && !divided};
   bool ok = product_flop(&op, rows);
   if (ok && bias_now) ok = pz_add(&op.flop, tensor(b, y)->elems);
   if (!ok) failed(b, PZ_LIMIT);
@@ -207,11 +226,18 @@ uint32_t pz_build_product(struct pz_builder *b, const char *name, uint32_t a, ui
   if (b->status != PZ_OK) return PZ_NONE;
   bool split = tensor(b, a)->split;
   uint32_t ins[2] = {a, c};
-  uint32_t y = add_tensor(b, name, PZ_ROLE_ACTIVATION, PZ_B16, PZ_SHAPE(dims.batch, dims.m, dims.n));
+  uint32_t y =
+      add_tensor(b, name, PZ_ROLE_ACTIVATION, PZ_B16, PZ_SHAPE(dims.batch, dims.m, dims.n));
   if (y == PZ_NONE) return y;
   tensor(b, y)->split = split;
-  struct pz_op op = {.name = name, .kind = PZ_OP_MATMUL, .op_class = PZ_CLASS_TENSOR, .in = ins,
-                     .n_in = 2, .out = &y, .n_out = 1, .dims = dims,
+  struct pz_op op = {.name = name,
+                     .kind = PZ_OP_MATMUL,
+                     .op_class = PZ_CLASS_TENSOR,
+                     .in = ins,
+                     .n_in = 2,
+                     .out = &y,
+                     .n_out = 1,
+                     .dims = dims,
                      .replicated = b->options->tp > 1 && !split};
   if (!product_flop(&op, dims.batch * dims.m)) failed(b, PZ_LIMIT);
   add_op(b, &op);
@@ -227,8 +253,14 @@ uint32_t pz_build_flash(struct pz_builder *b, const char *name, const uint32_t q
   out[1] = add_tensor(b, "log_sum_exp", PZ_ROLE_ACTIVATION, PZ_B32, PZ_SHAPE(dims.batch, dims.m));
   if (b->status != PZ_OK) return PZ_NONE;
   tensor(b, out[0])->split = tensor(b, out[1])->split = split;
-  struct pz_op op = {.name = name, .kind = PZ_OP_ATTENTION, .op_class = PZ_CLASS_FUSED, .in = qkv,
-                     .n_in = 3, .out = out, .n_out = 2, .dims = dims};
+  struct pz_op op = {.name = name,
+                     .kind = PZ_OP_ATTENTION,
+                     .op_class = PZ_CLASS_FUSED,
+                     .in = qkv,
+                     .n_in = 3,
+                     .out = out,
+                     .n_out = 2,
+                     .dims = dims};
   int64_t softmax = dims.batch;
   bool ok = product_flop(&op, dims.batch * dims.m) && pz_mul(&op.matmul_flop, 2) &&
             pz_mul(&softmax, dims.m) && pz_mul(&softmax, dims.n) &&
@@ -240,13 +272,13 @@ uint32_t pz_build_flash(struct pz_builder *b, const char *name, const uint32_t q
 }
 
 /* A collective, or its marker; `rows` of the result, whether it is divided. */
-static uint32_t collective(struct pz_builder *b, int kind, const char *verb, const char *name, uint32_t x,
-                           struct pz_shape shape, bool split) {
+static uint32_t collective(struct pz_builder *b, int kind, const char *verb, const char *name,
+                           uint32_t x, struct pz_shape shape, bool split) {
   if (b->status != PZ_OK || x == PZ_NONE) return PZ_NONE;
   char full[96];
   snprintf(full, sizeof full, "%s.%s", name, verb);
-  uint32_t y = pz_build_op(b, &(struct pz_emit){
-                                  .kind = kind, .name = full, .in = {x, PZ_NONE}, .shape = shape});
+  uint32_t y = pz_build_op(
+      b, &(struct pz_emit){.kind = kind, .name = full, .in = {x, PZ_NONE}, .shape = shape});
   if (y == PZ_NONE) return y;
   tensor(b, y)->split = split;
   if (kind == PZ_OP_TP_ENTER) tensor(b, y)->storage = tensor(b, x)->storage;
@@ -290,5 +322,6 @@ uint32_t pz_build_linear_outside(struct pz_builder *b, const struct pz_linear *l
   if (columns) local.x = pz_build_enter(b, l->name, l->x);
   uint32_t y = pz_build_linear(b, &local);
   if (!columns || y == PZ_NONE) return y;
-  return collective(b, PZ_OP_GATHER_COLUMNS, "gather", l->name, y, PZ_SHAPE(b->tokens, l->out), false);
+  return collective(b, PZ_OP_GATHER_COLUMNS, "gather", l->name, y, PZ_SHAPE(b->tokens, l->out),
+                    false);
 }

@@ -1,7 +1,7 @@
 /* The builder: adds one forward operator at a time to a graph, divided for a tensor-parallel slice.
  *
- * Errors are sticky: after the first one every call does nothing and returns PZ_NONE, so that a family can
- * be written as straight code and checked once at the end. */
+ * Errors are sticky: after the first one every call does nothing and returns PZ_NONE, so that a
+ * family can be written as straight code and checked once at the end. */
 #ifndef PZ_WORKLOAD_BUILD_H
 #define PZ_WORKLOAD_BUILD_H
 
@@ -41,7 +41,7 @@ struct pz_emit {
   uint32_t in[PZ_OP_MOST_INPUTS]; /* PZ_NONE entries are skipped */
   struct pz_shape shape;          /* of the output; n = 0: as the first input */
   int elem_bytes;                 /* of the output; 0: as the first input */
-  struct pz_shape aux_shape;      /* a second output kept for backward (mask, statistics); n = 0: none */
+  struct pz_shape aux_shape; /* a second output kept for backward (mask, statistics); n = 0: none */
   int aux_bytes;
 };
 
@@ -50,8 +50,8 @@ void pz_builder_init(struct pz_builder *b, struct pz_graph *graph,
 
 bool pz_eager(const struct pz_builder *b);
 
-/* Rows of tensors outside the tensor-parallel regions: all tokens, or this device's share with sequence
- * parallelism. */
+/* Rows of tensors outside the tensor-parallel regions: all tokens, or this device's share with
+ * sequence parallelism. */
 int64_t pz_rows_outside(const struct pz_builder *b);
 
 /* This slice's share of n things: n / tp, the first n % tp slices one more. */
@@ -63,21 +63,22 @@ uint32_t pz_build_input(struct pz_builder *b, int64_t width);
 void pz_build_output(struct pz_builder *b, uint32_t x);
 
 /* Data without gradient, the same tensor for the same name. */
-uint32_t pz_build_data(struct pz_builder *b, const char *name, int elem_bytes, struct pz_shape shape);
+uint32_t pz_build_data(struct pz_builder *b, const char *name, int elem_bytes,
+                       struct pz_shape shape);
 
 /* A parameter: `shape` is this slice's, `whole` counts the undivided one. */
-uint32_t pz_build_param(struct pz_builder *b, const char *name, struct pz_shape shape, int64_t whole,
-                        bool tied);
+uint32_t pz_build_param(struct pz_builder *b, const char *name, struct pz_shape shape,
+                        int64_t whole, bool tied);
 
 /* One operator with one result (and maybe an auxiliary one).  Returns the result. */
 uint32_t pz_build_op(struct pz_builder *b, const struct pz_emit *e);
 
 /* Views of `parts` tensors of the given widths in x. */
-void pz_build_split(struct pz_builder *b, const char *name, uint32_t x, const int64_t *widths, int parts,
-                    uint32_t *out);
+void pz_build_split(struct pz_builder *b, const char *name, uint32_t x, const int64_t *widths,
+                    int parts, uint32_t *out);
 
-/* x times a weight, with what tensor parallelism needs before and after left to the caller.  With a bias and
- * rows divided the bias must come after the sum: see pz_build_leave. */
+/* x times a weight, with what tensor parallelism needs before and after left to the caller.  With a
+ * bias and rows divided the bias must come after the sum: see pz_build_leave. */
 uint32_t pz_build_linear(struct pz_builder *b, const struct pz_linear *l);
 
 /* batch x (m x k)(k x n) of two activations. */
@@ -88,16 +89,16 @@ uint32_t pz_build_product(struct pz_builder *b, const char *name, uint32_t a, ui
 uint32_t pz_build_flash(struct pz_builder *b, const char *name, const uint32_t qkv[3],
                         struct pz_dims dims);
 
-/* Into a tensor-parallel region (gather rows, or mark for the backward sum), and out of it (sum over the
- * group, to all or scattered); bias > 0 adds a bias of that width after the sum. */
+/* Into a tensor-parallel region (gather rows, or mark for the backward sum), and out of it (sum
+ * over the group, to all or scattered); bias > 0 adds a bias of that width after the sum. */
 uint32_t pz_build_enter(struct pz_builder *b, const char *name, uint32_t x);
 uint32_t pz_build_leave(struct pz_builder *b, const char *name, uint32_t x, int64_t bias);
 
 /* Sum over the group, to all. */
 uint32_t pz_build_all_reduce(struct pz_builder *b, const char *name, uint32_t x);
 
-/* A linear layer outside the regions: work divided over the group by columns and the result gathered,
- * or by rows of tokens with sequence parallelism. */
+/* A linear layer outside the regions: work divided over the group by columns and the result
+ * gathered, or by rows of tokens with sequence parallelism. */
 uint32_t pz_build_linear_outside(struct pz_builder *b, const struct pz_linear *l);
 
 #endif

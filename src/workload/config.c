@@ -18,7 +18,8 @@ static const json_t *descend(const json_t *root, const char *path) {
   return path[n] && v ? descend(v, path + n + 1) : v;
 }
 
-/* The first alternative that is present; its name goes to key.  NULL (and the first name) if none is. */
+/* The first alternative that is present; its name goes to key.  NULL (and the first name) if none
+ * is. */
 static const json_t *lookup(const struct pz_config *c, const char *keys, char *key, size_t size) {
   snprintf(key, size, "%.*s", (int)strcspn(keys, "|"), keys);
   for (const char *at = keys; *at;) {
@@ -35,15 +36,16 @@ static const json_t *lookup(const struct pz_config *c, const char *keys, char *k
   return NULL;
 }
 
-static void refuse(struct pz_config *c, const char *key, const json_t *value, const char *accepted) {
+static void refuse(struct pz_config *c, const char *key, const json_t *value,
+                   const char *accepted) {
   if (c->status != PZ_OK) return;
   char found[80];
   if (value)
     c->status = pz_fail(c->err, PZ_BAD_INPUT, "%s: field '%s' is %s; accepted: %s", c->name, key,
                         pz_json_brief(value, found, sizeof found), accepted);
   else
-    c->status = pz_fail(c->err, PZ_BAD_INPUT, "%s: field '%s' is missing; accepted: %s", c->name, key,
-                        accepted);
+    c->status = pz_fail(c->err, PZ_BAD_INPUT, "%s: field '%s' is missing; accepted: %s", c->name,
+                        key, accepted);
   pz_error_at(c->err, c->name, 0, 0);
 }
 
@@ -65,7 +67,8 @@ static int64_t read_int(struct pz_config *c, const char *keys, struct pz_range r
   if (c->status != PZ_OK || (!v && !must)) return absent;
   int64_t n = v && json_is_integer(v) ? json_integer_value(v) : range.min - 1;
   if (n >= range.min && n <= range.max) return n;
-  snprintf(accepted, sizeof accepted, "an integer from %" PRId64 " to %" PRId64, range.min, range.max);
+  snprintf(accepted, sizeof accepted, "an integer from %" PRId64 " to %" PRId64, range.min,
+           range.max);
   refuse(c, key, v, accepted);
   return range.min;
 }
@@ -74,11 +77,13 @@ int64_t pz_config_int(struct pz_config *c, const char *keys, struct pz_range ran
   return read_int(c, keys, range, true, range.min);
 }
 
-int64_t pz_config_int_or(struct pz_config *c, const char *keys, struct pz_range range, int64_t absent) {
+int64_t pz_config_int_or(struct pz_config *c, const char *keys, struct pz_range range,
+                         int64_t absent) {
   return read_int(c, keys, range, false, absent);
 }
 
-double pz_config_real_or(struct pz_config *c, const char *keys, double min, double max, double absent) {
+double pz_config_real_or(struct pz_config *c, const char *keys, double min, double max,
+                         double absent) {
   char key[64], accepted[80];
   const json_t *v = lookup(c, keys, key, sizeof key);
   if (c->status != PZ_OK || !v) return absent;

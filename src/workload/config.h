@@ -1,6 +1,6 @@
-/* Typed fields of a Hugging Face config.json.  Keys may be given as alternatives, "n_embd|hidden_size": the
- * first that is present and not null counts; "a.b" is field b of the object a.  Errors are sticky and name file, field, value and what is
- * accepted. */
+/* Typed fields of a Hugging Face config.json.  Keys may be given as alternatives,
+ * "n_embd|hidden_size": the first that is present and not null counts; "a.b" is field b of the
+ * object a.  Errors are sticky and name file, field, value and what is accepted. */
 #ifndef PZ_WORKLOAD_CONFIG_H
 #define PZ_WORKLOAD_CONFIG_H
 
@@ -26,8 +26,10 @@ extern const struct pz_range PZ_RANGE_LAYERS, PZ_RANGE_HIDDEN, PZ_RANGE_HEADS, P
     PZ_RANGE_VOCAB, PZ_RANGE_POSITIONS, PZ_RANGE_EXPERTS;
 
 int64_t pz_config_int(struct pz_config *c, const char *keys, struct pz_range range);
-int64_t pz_config_int_or(struct pz_config *c, const char *keys, struct pz_range range, int64_t absent);
-double pz_config_real_or(struct pz_config *c, const char *keys, double min, double max, double absent);
+int64_t pz_config_int_or(struct pz_config *c, const char *keys, struct pz_range range,
+                         int64_t absent);
+double pz_config_real_or(struct pz_config *c, const char *keys, double min, double max,
+                         double absent);
 bool pz_config_bool_or(struct pz_config *c, const char *keys, bool absent);
 /* The text of a field, or `absent`.  Lives as long as the configuration. */
 const char *pz_config_text_or(struct pz_config *c, const char *keys, const char *absent);

@@ -5,9 +5,9 @@
 #include <string.h>
 
 static const struct pz_family *const table[] = {
-    &pz_family_bert,    &pz_family_megatron_bert, &pz_family_gpt2,
-    &pz_family_opt,     &pz_family_llama,         &pz_family_mistral,
-    &pz_family_qwen2,   &pz_family_gpt_neox,      &pz_family_mixtral,
+    &pz_family_bert,  &pz_family_megatron_bert, &pz_family_gpt2,
+    &pz_family_opt,   &pz_family_llama,         &pz_family_mistral,
+    &pz_family_qwen2, &pz_family_gpt_neox,      &pz_family_mixtral,
 };
 
 const struct pz_family *pz_family_at(size_t i) {
@@ -40,7 +40,8 @@ uint32_t pz_family_tokens(struct pz_builder *b, const struct pz_arch *a) {
   return pz_kernel_embedding(b, "tokens", b->tokens, a->vocab, a->embed_dim, true);
 }
 
-uint32_t pz_family_positions(struct pz_builder *b, const struct pz_arch *a, uint32_t x, int64_t extra) {
+uint32_t pz_family_positions(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
+                             int64_t extra) {
   int64_t rows = b->options->sequence_parallel ? b->options->seq / b->options->tp : b->options->seq;
   uint32_t p = pz_kernel_embedding(b, "positions", rows, a->positions + extra, a->hidden, false);
   return pz_kernel_add(b, "add_positions", x, p);

@@ -1,6 +1,6 @@
-/* Model families.  A family is one file that reads its config.json fields into a pz_arch and builds three
- * layers from shared parts: embedding, the repeated block, head.  To add one, write that file and add it to
- * the table in family.c. */
+/* Model families.  A family is one file that reads its config.json fields into a pz_arch and builds
+ * three layers from shared parts: embedding, the repeated block, head.  To add one, write that file
+ * and add it to the table in family.c. */
 #ifndef PZ_WORKLOAD_FAMILY_H
 #define PZ_WORKLOAD_FAMILY_H
 
@@ -27,10 +27,12 @@ void pz_arch_derive_heads(struct pz_config *c, struct pz_arch *a, const char *hi
 /* Token embedding of the usual kind: a table divided over the vocabulary. */
 uint32_t pz_family_tokens(struct pz_builder *b, const struct pz_arch *a);
 /* x + a row of a learned position table; `extra` rows stand before the first position. */
-uint32_t pz_family_positions(struct pz_builder *b, const struct pz_arch *a, uint32_t x, int64_t extra);
+uint32_t pz_family_positions(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
+                             int64_t extra);
 
-extern const struct pz_family pz_family_bert, pz_family_megatron_bert, pz_family_gpt2, pz_family_opt,
-    pz_family_llama, pz_family_mistral, pz_family_qwen2, pz_family_gpt_neox, pz_family_mixtral;
+extern const struct pz_family pz_family_bert, pz_family_megatron_bert, pz_family_gpt2,
+    pz_family_opt, pz_family_llama, pz_family_mistral, pz_family_qwen2, pz_family_gpt_neox,
+    pz_family_mixtral;
 
 /* Llama's fields and layers, which Mistral, Qwen2 and Mixtral vary. */
 void pz_llama_read(struct pz_config *c, struct pz_arch *a);

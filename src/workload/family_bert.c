@@ -1,5 +1,5 @@
-/* BERT with its masked-language-model head: learned positions and segments, norm after each half; and
- * Megatron's BERT, which has the norm before each half and none after the embedding. */
+/* BERT with its masked-language-model head: learned positions and segments, norm after each half;
+ * and Megatron's BERT, which has the norm before each half and none after the embedding. */
 #include "workload/family.h"
 
 static void read_common(struct pz_config *c, struct pz_arch *a) {
@@ -40,8 +40,9 @@ static void embedding(struct pz_builder *b, const struct pz_arch *a) {
 static void head(struct pz_builder *b, const struct pz_arch *a) {
   uint32_t x = pz_build_input(b, a->hidden);
   if (a->final_norm) x = pz_kernel_layernorm(b, "final_norm", x, a->hidden, true);
-  x = pz_build_linear_outside(b, &(struct pz_linear){.name = "transform", .x = x, .in = a->hidden,
-                                                     .out = a->hidden, .bias = true});
+  x = pz_build_linear_outside(
+      b, &(struct pz_linear){
+             .name = "transform", .x = x, .in = a->hidden, .out = a->hidden, .bias = true});
   x = pz_kernel_activation(b, "transform_act", a->act, x);
   x = pz_kernel_layernorm(b, "transform_norm", x, a->hidden, true);
   pz_part_logits_and_loss(b, a, x, a->hidden, true);
@@ -50,4 +51,6 @@ static void head(struct pz_builder *b, const struct pz_arch *a) {
 const struct pz_family pz_family_bert = {
     "bert", "encoder with masked-language-model head", read_bert, embedding, pz_part_block, head};
 const struct pz_family pz_family_megatron_bert = {
-    "megatron-bert", "BERT with the norm before each half", read_megatron_bert, embedding, pz_part_block, head};
+    "megatron-bert",    "BERT with the norm before each half",
+    read_megatron_bert, embedding,
+    pz_part_block,      head};

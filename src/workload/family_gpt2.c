@@ -1,5 +1,5 @@
-/* GPT-2 and everything of its shape (GPT-3, Megatron's GPT models): learned positions, norm before each half,
- * one projection for query, key and value, tied head. */
+/* GPT-2 and everything of its shape (GPT-3, Megatron's GPT models): learned positions, norm before
+ * each half, one projection for query, key and value, tied head. */
 #include "workload/family.h"
 
 static void read(struct pz_config *c, struct pz_arch *a) {
@@ -34,4 +34,6 @@ static void head(struct pz_builder *b, const struct pz_arch *a) {
 }
 
 const struct pz_family pz_family_gpt2 = {
-    "gpt2", "decoder with learned positions (GPT-2, GPT-3, Megatron)", read, embedding, pz_part_block, head};
+    "gpt2",        "decoder with learned positions (GPT-2, GPT-3, Megatron)",
+    read,          embedding,
+    pz_part_block, head};

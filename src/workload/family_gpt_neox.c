@@ -1,4 +1,5 @@
-/* GPT-NeoX and Pythia: rotary positions on part of each head, attention and feed-forward side by side. */
+/* GPT-NeoX and Pythia: rotary positions on part of each head, attention and feed-forward side by
+ * side. */
 #include "workload/family.h"
 
 static void read(struct pz_config *c, struct pz_arch *a) {
@@ -16,14 +17,16 @@ static void read(struct pz_config *c, struct pz_arch *a) {
   a->qkv_bias = a->out_bias = pz_config_bool_or(c, "attention_bias", true);
   a->fused_qkv = a->mlp_bias = a->norm_affine = true;
   a->pre_norm = a->final_norm = a->softmax_f32 = a->loss_f32 = true;
-  double part = pz_config_real_or(c, "rotary_pct|partial_rotary_factor|rope_parameters.partial_rotary_factor", 0, 1, 0.25);
+  double part = pz_config_real_or(
+      c, "rotary_pct|partial_rotary_factor|rope_parameters.partial_rotary_factor", 0, 1, 0.25);
   pz_arch_derive_heads(c, a, "hidden_size", "num_attention_heads");
   a->rotary_dims = (int64_t)((double)a->head_dim * part) / 2 * 2;
 }
 
 static void embedding(struct pz_builder *b, const struct pz_arch *a) {
   pz_part_rotary_tables(b, a);
-  pz_build_output(b, pz_kernel_dropout(b, "embedding_dropout", pz_family_tokens(b, a), a->drop_embed));
+  pz_build_output(b,
+                  pz_kernel_dropout(b, "embedding_dropout", pz_family_tokens(b, a), a->drop_embed));
 }
 
 /* x + attention(norm1(x)) + mlp(norm2(x)) */
@@ -47,5 +50,6 @@ static void head(struct pz_builder *b, const struct pz_arch *a) {
 }
 
 const struct pz_family pz_family_gpt_neox = {
-    "gpt_neox", "decoder with partial rotary positions and parallel halves (NeoX, Pythia)", read,
-    embedding,  block, head};
+    "gpt_neox", "decoder with partial rotary positions and parallel halves (NeoX, Pythia)",
+    read,       embedding,
+    block,      head};

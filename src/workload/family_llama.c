@@ -1,4 +1,5 @@
-/* Llama: RMS norm before each half, rotary positions, gated feed-forward, grouped key/value heads. */
+/* Llama: RMS norm before each half, rotary positions, gated feed-forward, grouped key/value heads.
+ */
 #include "workload/family.h"
 
 void pz_llama_read(struct pz_config *c, struct pz_arch *a) {

@@ -1,5 +1,5 @@
-/* Mistral: Llama with fewer key/value heads by default.  Its sliding window changes which scores are masked,
- * not which are computed, so full attention is counted. */
+/* Mistral: Llama with fewer key/value heads by default.  Its sliding window changes which scores
+ * are masked, not which are computed, so full attention is counted. */
 #include "workload/family.h"
 
 static void read(struct pz_config *c, struct pz_arch *a) {
@@ -8,6 +8,6 @@ static void read(struct pz_config *c, struct pz_arch *a) {
   a->qkv_bias = a->out_bias = a->mlp_bias = false;
 }
 
-const struct pz_family pz_family_mistral = {
-    "mistral",      "Llama with grouped key/value heads", read, pz_llama_embedding,
-    pz_llama_block, pz_llama_head};
+const struct pz_family pz_family_mistral = {"mistral",      "Llama with grouped key/value heads",
+                                            read,           pz_llama_embedding,
+                                            pz_llama_block, pz_llama_head};

@@ -14,5 +14,6 @@ static void read(struct pz_config *c, struct pz_arch *a) {
   pz_config_refuse(c, "num_experts_per_tok", accepted);
 }
 
-const struct pz_family pz_family_mixtral = {"mixtral",      "Llama with routed experts", read,
-                                            pz_llama_embedding, pz_llama_block, pz_llama_head};
+const struct pz_family pz_family_mixtral = {"mixtral",      "Llama with routed experts",
+                                            read,           pz_llama_embedding,
+                                            pz_llama_block, pz_llama_head};

@@ -1,5 +1,5 @@
-/* OPT: learned positions with two extra rows, ReLU, norm before each half; the 350m model has it after, and a
- * token embedding of half width that is projected in and out. */
+/* OPT: learned positions with two extra rows, ReLU, norm before each half; the 350m model has it
+ * after, and a token embedding of half width that is projected in and out. */
 #include "workload/family.h"
 
 static void read(struct pz_config *c, struct pz_arch *a) {
@@ -25,8 +25,8 @@ static void read(struct pz_config *c, struct pz_arch *a) {
 static void embedding(struct pz_builder *b, const struct pz_arch *a) {
   uint32_t x = pz_family_tokens(b, a);
   if (a->embed_dim != a->hidden)
-    x = pz_build_linear_outside(b, &(struct pz_linear){.name = "project_in", .x = x, .in = a->embed_dim,
-                                                       .out = a->hidden});
+    x = pz_build_linear_outside(
+        b, &(struct pz_linear){.name = "project_in", .x = x, .in = a->embed_dim, .out = a->hidden});
   pz_build_output(b, pz_family_positions(b, a, x, 2));
 }
 
@@ -34,10 +34,11 @@ static void head(struct pz_builder *b, const struct pz_arch *a) {
   uint32_t x = pz_build_input(b, a->hidden);
   if (a->final_norm) x = pz_kernel_layernorm(b, "final_norm", x, a->hidden, a->norm_affine);
   if (a->embed_dim != a->hidden)
-    x = pz_build_linear_outside(b, &(struct pz_linear){.name = "project_out", .x = x, .in = a->hidden,
-                                                       .out = a->embed_dim});
+    x = pz_build_linear_outside(
+        b,
+        &(struct pz_linear){.name = "project_out", .x = x, .in = a->hidden, .out = a->embed_dim});
   pz_part_logits_and_loss(b, a, x, a->embed_dim, false);
 }
 
-const struct pz_family pz_family_opt = {"opt", "decoder with learned positions and ReLU", read, embedding,
-                                        pz_part_block, head};
+const struct pz_family pz_family_opt = {
+    "opt", "decoder with learned positions and ReLU", read, embedding, pz_part_block, head};

@@ -8,5 +8,6 @@ static void read(struct pz_config *c, struct pz_arch *a) {
 }
 
 const struct pz_family pz_family_qwen2 = {
-    "qwen2",        "Llama with a bias on query, key and value", read, pz_llama_embedding,
+    "qwen2",        "Llama with a bias on query, key and value",
+    read,           pz_llama_embedding,
     pz_llama_block, pz_llama_head};

@@ -89,13 +89,16 @@ static bool collect(const struct fuse *f, const struct group *grp, struct pz_op 
   struct pz_vec in, out;
   pz_vec_init(&in, f->g->arena, sizeof(uint32_t));
   pz_vec_init(&out, f->g->arena, sizeof(uint32_t));
-  bool ok = append(&out, op_at(f, grp->member[grp->n - 1])->out[0]);
+  uint32_t last = grp->member[grp->n - 1];
+  bool ok = append(&out, op_at(f, last)->out[0]);
   for (uint32_t k = 0; k < grp->n; k++) {
     const struct pz_op *op = op_at(f, grp->member[k]);
     for (uint32_t i = 0; i < op->n_in; i++)
       if (!inside(f, grp, op->in[i])) ok = ok && append(&in, op->in[i]);
-    for (uint32_t o = 0; o < op->n_out; o++)
-      if (f->kept[op->out[o]]) ok = ok && append(&out, op->out[o]);
+    for (uint32_t o = 0; o < op->n_out; o++) {
+      bool leaves = grp->member[k] == last && f->uses[op->out[o]] > 0;
+      if (leaves || f->kept[op->out[o]]) ok = ok && append(&out, op->out[o]);
+    }
   }
   fused->in = in.items;
   fused->n_in = in.n;
@@ -158,8 +161,8 @@ static enum pz_status fuse_direction(struct pz_graph *g, enum pz_direction dir, 
   return rewrite(&f);
 }
 
-/* What each direction must write although nothing in it reads it: forward, what backward reads; backward,
- * gradients of parameters and of the layer's input, which nothing consumes. */
+/* What each direction must write although nothing in it reads it: forward, what backward reads;
+ * backward, gradients of parameters and of the layer's input, which nothing consumes. */
 enum pz_status pz_fuse(struct pz_graph *g) {
   uint32_t n = g->tensors.n;
   uint32_t *uses = pz_arena_alloc(g->arena, n, sizeof *uses);

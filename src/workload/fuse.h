@@ -1,11 +1,13 @@
-/* Fusion: a matrix product takes in the element-wise operators that alone consume its result, and chains of
- * element-wise operators become one.  What lies between is never written, unless backward reads it. */
+/* Fusion: a matrix product takes in the element-wise operators that alone consume its result, and
+ * chains of element-wise operators become one.  What lies between is never written, unless backward
+ * reads it. */
 #ifndef PZ_WORKLOAD_FUSE_H
 #define PZ_WORKLOAD_FUSE_H
 
 #include "workload/graph.h"
 
-/* Rewrite both directions of g.  Precedence is kept: a member's result has no consumer outside its group. */
+/* Rewrite both directions of g.  Precedence is kept: a member's result has no consumer outside its
+ * group. */
 PZ_NODISCARD enum pz_status pz_fuse(struct pz_graph *g);
 
 #endif

@@ -5,8 +5,11 @@
 #include "core/num.h"
 
 void pz_graph_init(struct pz_graph *g, struct pz_arena *arena) {
-  *g = (struct pz_graph){.arena = arena, .input = PZ_NONE, .output = PZ_NONE,
-                          .input_grad = PZ_NONE, .output_grad = PZ_NONE};
+  *g = (struct pz_graph){.arena = arena,
+                         .input = PZ_NONE,
+                         .output = PZ_NONE,
+                         .input_grad = PZ_NONE,
+                         .output_grad = PZ_NONE};
   pz_vec_init(&g->tensors, arena, sizeof(struct pz_tensor));
   pz_vec_init(&g->ops[PZ_FORWARD], arena, sizeof(struct pz_op));
   pz_vec_init(&g->ops[PZ_BACKWARD], arena, sizeof(struct pz_op));
@@ -50,7 +53,8 @@ enum pz_status pz_graph_add_op(struct pz_graph *g, enum pz_direction dir, const 
   copy.in = copy_ids(g->arena, op->in, op->n_in);
   copy.out = copy_ids(g->arena, op->out, op->n_out);
   copy.name = pz_arena_strdup(g->arena, op->name);
-  return copy.in && copy.out && copy.name && pz_vec_push(&g->ops[dir], &copy) ? PZ_OK : PZ_NO_MEMORY;
+  return copy.in && copy.out && copy.name && pz_vec_push(&g->ops[dir], &copy) ? PZ_OK
+                                                                              : PZ_NO_MEMORY;
 }
 
 static bool listed(const uint32_t *ids, uint32_t n, uint32_t id) {

@@ -1,5 +1,5 @@
-/* A layer's graph while it is being made: tensors, and operators of both directions in topological order.
- * Sized for a few hundred operators.  Knows nothing of models, chips or parallelism. */
+/* A layer's graph while it is being made: tensors, and operators of both directions in topological
+ * order. Sized for a few hundred operators.  Knows nothing of models, chips or parallelism. */
 #ifndef PZ_WORKLOAD_GRAPH_H
 #define PZ_WORKLOAD_GRAPH_H
 
@@ -11,10 +11,10 @@ enum { PZ_OP_MOST_INPUTS = 8, PZ_OP_MOST_OUTPUTS = 4 };
 
 struct pz_graph {
   struct pz_arena *arena;
-  struct pz_vec tensors; /* struct pz_tensor */
-  struct pz_vec ops[2];  /* struct pz_op, by enum pz_direction */
-  struct pz_map by_name; /* data tensors that several operators share */
-  uint32_t input, output;            /* what enters and leaves the layer; input PZ_NONE: nothing */
+  struct pz_vec tensors;            /* struct pz_tensor */
+  struct pz_vec ops[2];             /* struct pz_op, by enum pz_direction */
+  struct pz_map by_name;            /* data tensors that several operators share */
+  uint32_t input, output;           /* what enters and leaves the layer; input PZ_NONE: nothing */
   uint32_t input_grad, output_grad; /* their gradients, once backward is derived */
 };
 
@@ -23,8 +23,10 @@ struct pz_shape {
   int64_t d[4];
 };
 
-#define PZ_SHAPE(...)                                                                                   \
-  (struct pz_shape) { (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), { __VA_ARGS__ } }
+#define PZ_SHAPE(...)                                                                              \
+  (struct pz_shape) {                                                                              \
+    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), { __VA_ARGS__ }                     \
+  }
 
 void pz_graph_init(struct pz_graph *g, struct pz_arena *arena);
 

@@ -10,18 +10,21 @@ static uint32_t step(struct pz_builder *b, int kind, const char *name, const cha
   return pz_build_op(b, &(struct pz_emit){.kind = kind, .name = full, .in = {x, y, PZ_NONE}});
 }
 
-static uint32_t cast(struct pz_builder *b, const char *name, const char *part, uint32_t x, int bytes) {
+static uint32_t cast(struct pz_builder *b, const char *name, const char *part, uint32_t x,
+                     int bytes) {
   char full[96];
   snprintf(full, sizeof full, "%s.%s", name, part);
-  return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_CAST, .name = full, .in = {x, PZ_NONE},
-                                          .elem_bytes = bytes});
+  return pz_build_op(
+      b,
+      &(struct pz_emit){.kind = PZ_OP_CAST, .name = full, .in = {x, PZ_NONE}, .elem_bytes = bytes});
 }
 
 static int64_t elems(const struct pz_builder *b, uint32_t x) {
   return b->status == PZ_OK && x != PZ_NONE ? pz_graph_tensor(b->graph, x)->elems : 0;
 }
 
-static uint32_t norm_param(struct pz_builder *b, const char *name, const char *part, int64_t width) {
+static uint32_t norm_param(struct pz_builder *b, const char *name, const char *part,
+                           int64_t width) {
   char full[96];
   snprintf(full, sizeof full, "%s.%s", name, part);
   return pz_build_param(b, full, PZ_SHAPE(width), width, false);
@@ -30,8 +33,11 @@ static uint32_t norm_param(struct pz_builder *b, const char *name, const char *p
 uint32_t pz_kernel_layernorm(struct pz_builder *b, const char *name, uint32_t x, int64_t width,
                              bool affine) {
   /* mean and reciprocal deviation of each row, 32 bit, are kept */
-  struct pz_emit e = {.kind = PZ_OP_LAYERNORM, .name = name, .in = {x, PZ_NONE, PZ_NONE, PZ_NONE},
-                      .aux_shape = PZ_SHAPE(elems(b, x) / width, 2), .aux_bytes = PZ_B32};
+  struct pz_emit e = {.kind = PZ_OP_LAYERNORM,
+                      .name = name,
+                      .in = {x, PZ_NONE, PZ_NONE, PZ_NONE},
+                      .aux_shape = PZ_SHAPE(elems(b, x) / width, 2),
+                      .aux_bytes = PZ_B32};
   if (affine) {
     e.in[1] = norm_param(b, name, "weight", width);
     e.in[2] = norm_param(b, name, "bias", width);
@@ -46,7 +52,8 @@ static uint32_t rmsnorm_eager(struct pz_builder *b, const char *name, uint32_t x
   uint32_t wide = cast(b, name, "to_f32", x, PZ_B32);
   uint32_t square = step(b, PZ_OP_POW, name, "square", wide, PZ_NONE);
   snprintf(part, sizeof part, "%s.mean", name);
-  uint32_t mean = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_MEAN, .name = part,
+  uint32_t mean = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_MEAN,
+                                                   .name = part,
                                                    .in = {square, PZ_NONE},
                                                    .shape = PZ_SHAPE(elems(b, x) / width, 1)});
   uint32_t rsqrt = step(b, PZ_OP_RSQRT, name, "rsqrt", mean, PZ_NONE);
@@ -58,7 +65,9 @@ static uint32_t rmsnorm_eager(struct pz_builder *b, const char *name, uint32_t x
 uint32_t pz_kernel_rmsnorm(struct pz_builder *b, const char *name, uint32_t x, int64_t width) {
   uint32_t weight = norm_param(b, name, "weight", width);
   if (pz_eager(b)) return rmsnorm_eager(b, name, x, width, weight);
-  return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_RMSNORM, .name = name, .in = {x, weight, PZ_NONE},
+  return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_RMSNORM,
+                                          .name = name,
+                                          .in = {x, weight, PZ_NONE},
                                           .aux_shape = PZ_SHAPE(elems(b, x) / width),
                                           .aux_bytes = PZ_B32});
 }
@@ -116,7 +125,9 @@ static uint32_t rotary_eager(struct pz_builder *b, const char *name, uint32_t x,
   if (dims == head_dim) return y;
   char full[96];
   snprintf(full, sizeof full, "%s.join", name);
-  return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_CONCAT, .name = full, .in = {y, part[1], PZ_NONE},
+  return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_CONCAT,
+                                          .name = full,
+                                          .in = {y, part[1], PZ_NONE},
                                           .shape = PZ_SHAPE(b->tokens, elems(b, x) / b->tokens)});
 }
 
@@ -135,8 +146,11 @@ uint32_t pz_kernel_rotary(struct pz_builder *b, const char *name, uint32_t x, in
 uint32_t pz_kernel_dropout(struct pz_builder *b, const char *name, uint32_t x, double p) {
   if (b->options->dropout >= 0 && p > 0) p = b->options->dropout;
   if (!(p > 0)) return x;
-  return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_DROPOUT, .name = name, .in = {x, PZ_NONE},
-                                          .aux_shape = PZ_SHAPE(elems(b, x)), .aux_bytes = PZ_BYTE});
+  return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_DROPOUT,
+                                          .name = name,
+                                          .in = {x, PZ_NONE},
+                                          .aux_shape = PZ_SHAPE(elems(b, x)),
+                                          .aux_bytes = PZ_BYTE});
 }
 
 uint32_t pz_kernel_add(struct pz_builder *b, const char *name, uint32_t x, uint32_t y) {
@@ -149,19 +163,26 @@ uint32_t pz_kernel_embedding(struct pz_builder *b, const char *name, int64_t row
   snprintf(ids_name, sizeof ids_name, "%s.ids", name);
   snprintf(weight_name, sizeof weight_name, "%s.weight", name);
   uint32_t ids = pz_build_data(b, ids_name, PZ_INDEX, PZ_SHAPE(rows));
+  if (ids == PZ_NONE) return PZ_NONE;
+  /* outside the regions sequence parallelism gives each device rows of its own */
+  pz_graph_tensor(b->graph, ids)->split = !divide && b->options->sequence_parallel;
   int64_t local = divide ? pz_share(b, table) : table;
   uint32_t weight = pz_build_param(b, weight_name, PZ_SHAPE(local, width), table * width, false);
-  uint32_t y = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_EMBEDDING, .name = name,
+  uint32_t y = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_EMBEDDING,
+                                                .name = name,
                                                 .in = {ids, weight, PZ_NONE},
-                                                .shape = PZ_SHAPE(rows, width), .elem_bytes = PZ_B16});
+                                                .shape = PZ_SHAPE(rows, width),
+                                                .elem_bytes = PZ_B16});
   return divide ? pz_build_leave(b, name, y, 0) : y;
 }
 
 static uint32_t loss_eager(struct pz_builder *b, uint32_t logits, uint32_t labels, bool f32) {
   if (f32) logits = cast(b, "loss", "to_f32", logits, PZ_B32);
   uint32_t log_p = step(b, PZ_OP_LOG_SOFTMAX, "loss", "log_softmax", logits, PZ_NONE);
-  return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_NLL_LOSS, .name = "loss",
-                                          .in = {log_p, labels, PZ_NONE}, .shape = PZ_SHAPE(1)});
+  return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_NLL_LOSS,
+                                          .name = "loss",
+                                          .in = {log_p, labels, PZ_NONE},
+                                          .shape = PZ_SHAPE(1)});
 }
 
 uint32_t pz_kernel_loss(struct pz_builder *b, uint32_t logits, bool f32) {
@@ -169,9 +190,13 @@ uint32_t pz_kernel_loss(struct pz_builder *b, uint32_t logits, bool f32) {
   bool divided = b->options->tp > 1;
   if (pz_eager(b) && !divided) return loss_eager(b, logits, labels, f32);
   /* with the vocabulary divided, maximum, sum and target logit of each token meet over the group */
-  struct pz_emit e = {.kind = PZ_OP_CROSS_ENTROPY, .name = "loss", .in = {logits, labels, PZ_NONE},
-                      .shape = PZ_SHAPE(b->tokens, divided ? 3 : 1), .elem_bytes = PZ_B32,
-                      .aux_shape = PZ_SHAPE(b->tokens), .aux_bytes = PZ_B32};
+  struct pz_emit e = {.kind = PZ_OP_CROSS_ENTROPY,
+                      .name = "loss",
+                      .in = {logits, labels, PZ_NONE},
+                      .shape = PZ_SHAPE(b->tokens, divided ? 3 : 1),
+                      .elem_bytes = PZ_B32,
+                      .aux_shape = PZ_SHAPE(b->tokens),
+                      .aux_bytes = PZ_B32};
   uint32_t loss = pz_build_op(b, &e);
   return divided ? pz_build_all_reduce(b, "loss", loss) : loss;
 }

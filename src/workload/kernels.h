@@ -1,5 +1,6 @@
-/* Kernels: what a norm, an activation, a softmax, ... is made of under the two declared implementations.
- * fused: one operator each, 16 bit.  eager: the steps that Hugging Face's PyTorch code really runs. */
+/* Kernels: what a norm, an activation, a softmax, ... is made of under the two declared
+ * implementations. fused: one operator each, 16 bit.  eager: the steps that Hugging Face's PyTorch
+ * code really runs. */
 #ifndef PZ_WORKLOAD_KERNELS_H
 #define PZ_WORKLOAD_KERNELS_H
 

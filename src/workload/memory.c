@@ -2,18 +2,19 @@
 
 #include <string.h>
 
-/* Work space of the matrix library, eager mode: PyTorch gives cuBLAS and cuBLASLt 32 MiB each on Hopper
- * (defaults of CUBLAS_WORKSPACE_CONFIG and CUBLASLT_WORKSPACE_SIZE for compute capability 9.0). */
+/* Work space of the matrix library, eager mode: PyTorch gives cuBLAS and cuBLASLt 32 MiB each on
+ * Hopper (defaults of CUBLAS_WORKSPACE_CONFIG and CUBLASLT_WORKSPACE_SIZE for compute
+ * capability 9.0). */
 static const int64_t LIBRARY_WORKSPACE_BYTES = 2 * (32 << 20);
 
 struct live {
   struct pz_graph *g;
   enum pz_direction dir;
-  bool keep;           /* what backward reads is kept */
+  bool keep; /* what backward reads is kept */
   bool eager;
-  uint32_t *last;      /* by storage: last operator of this direction that touches it, or PZ_NONE */
-  const bool *saved;   /* by storage */
-  bool *held;          /* by storage: allocated now */
+  uint32_t *last;    /* by storage: last operator of this direction that touches it, or PZ_NONE */
+  const bool *saved; /* by storage */
+  bool *held;        /* by storage: allocated now */
   int64_t now, peak;
 };
 
@@ -46,8 +47,9 @@ static void drop(struct live *l, uint32_t s) {
   l->now -= pz_tensor_bytes(pz_graph_tensor(l->g, s));
 }
 
-/* After operator i: free what it touched last.  Kept are: forward, what backward reads and the result;
- * backward, the gradient of the input, and of a tied weight until its owner adds its own. */
+/* After operator i: free what it touched last.  Kept are: forward, what backward reads and the
+ * result; backward, the gradient of the input, and of a tied weight until its owner adds its own.
+ */
 static void release_after(struct live *l, const struct pz_op *op, uint32_t i) {
   uint32_t out_s = pz_graph_tensor(l->g, l->g->output)->storage;
   for (uint32_t k = 0; k < op->n_in + op->n_out; k++) {
@@ -55,7 +57,8 @@ static void release_after(struct live *l, const struct pz_op *op, uint32_t i) {
     const struct pz_tensor *x = pz_graph_tensor(l->g, t);
     uint32_t s = x->storage;
     if (l->dir == PZ_FORWARD && (s == out_s || (l->keep && l->saved[s]))) continue;
-    if (l->dir == PZ_BACKWARD && (t == l->g->input_grad || (is_param_grad(l, t) && x->tied))) continue;
+    if (l->dir == PZ_BACKWARD && (t == l->g->input_grad || (is_param_grad(l, t) && x->tied)))
+      continue;
     if (l->last[s] == PZ_NONE || l->last[s] <= i) drop(l, s);
   }
 }
@@ -82,7 +85,10 @@ static enum pz_status simulate(struct pz_graph *g, const struct pz_workload_opti
                                enum pz_direction dir, bool keep, const bool *saved,
                                struct pz_live *out) {
   uint32_t n = g->tensors.n;
-  struct live l = {.g = g, .dir = dir, .keep = keep, .saved = saved,
+  struct live l = {.g = g,
+                   .dir = dir,
+                   .keep = keep,
+                   .saved = saved,
                    .eager = options->kernels == PZ_KERNELS_EAGER};
   l.last = pz_arena_alloc(g->arena, n, sizeof *l.last);
   l.held = pz_arena_alloc(g->arena, n, sizeof *l.held);

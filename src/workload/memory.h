@@ -1,5 +1,5 @@
-/* Memory of a layer: what is kept for backward, tensor by tensor, and how many bytes are live at each moment
- * while the layer runs. */
+/* Memory of a layer: what is kept for backward, tensor by tensor, and how many bytes are live at
+ * each moment while the layer runs. */
 #ifndef PZ_WORKLOAD_MEMORY_H
 #define PZ_WORKLOAD_MEMORY_H
 
@@ -7,10 +7,12 @@
 
 /* Fill saved, activation_bytes, shared_bytes, output_bytes and live of a layer from its graph.  The
  * backward operators must be the derivatives alone, without recomputation. */
-PZ_NODISCARD enum pz_status pz_memory_layer(struct pz_graph *g, const struct pz_workload_options *options,
+PZ_NODISCARD enum pz_status pz_memory_layer(struct pz_graph *g,
+                                            const struct pz_workload_options *options,
                                             struct pz_layer *layer);
 
-/* Peak bytes of one training step of the model: weights and gradients stay, the rest comes and goes. */
+/* Peak bytes of one training step of the model: weights and gradients stay, the rest comes and
+ * goes. */
 int64_t pz_memory_peak(const struct pz_workload *w);
 
 #endif

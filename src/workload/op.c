@@ -1,7 +1,8 @@
 #include "workload/op.h"
 
-/* FLOP per element: additions, multiplications, comparisons, divisions and transcendental functions count
- * one each; moving or converting data counts none.  Backward counts the work for all inputs. */
+/* FLOP per element: additions, multiplications, comparisons, divisions and transcendental functions
+ * count one each; moving or converting data counts none.  Backward counts the work for all inputs.
+ */
 #define TEN PZ_CLASS_TENSOR
 #define VEC PZ_CLASS_VECTOR
 #define COL PZ_CLASS_COLLECTIVE

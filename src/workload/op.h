@@ -1,5 +1,5 @@
-/* The kinds of operators: one table that says of each what class it has, how its gradient is formed, what
- * its backward reads, and how many floating-point operations an element takes. */
+/* The kinds of operators: one table that says of each what class it has, how its gradient is
+ * formed, what its backward reads, and how many floating-point operations an element takes. */
 #ifndef PZ_WORKLOAD_OP_H
 #define PZ_WORKLOAD_OP_H
 
@@ -72,8 +72,8 @@ struct pz_op_info {
   enum pz_op_class op_class;
   enum pz_grad_rule grad;
   unsigned saves;
-  bool elementwise;  /* may be folded into the operator before it */
-  int flop[2];       /* per element, by direction */
+  bool elementwise; /* may be folded into the operator before it */
+  int flop[2];      /* per element, by direction */
 };
 
 const struct pz_op_info *pz_op_info(int kind);

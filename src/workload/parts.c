@@ -2,14 +2,23 @@
 
 /* A linear layer into or out of the divided feed-forward width. */
 static uint32_t widen(struct pz_builder *b, const struct pz_arch *a, const char *name, uint32_t x) {
-  return pz_build_linear(b, &(struct pz_linear){.name = name, .x = x, .in = a->hidden, .out = a->ffn,
-                                                .divide = PZ_DIVIDE_COLUMNS, .bias = a->mlp_bias,
+  return pz_build_linear(b, &(struct pz_linear){.name = name,
+                                                .x = x,
+                                                .in = a->hidden,
+                                                .out = a->ffn,
+                                                .divide = PZ_DIVIDE_COLUMNS,
+                                                .bias = a->mlp_bias,
                                                 .experts = a->experts});
 }
 
-static uint32_t narrow(struct pz_builder *b, const struct pz_arch *a, const char *name, uint32_t x) {
-  return pz_build_linear(b, &(struct pz_linear){.name = name, .x = x, .in = a->ffn, .out = a->hidden,
-                                                .divide = PZ_DIVIDE_ROWS, .bias = a->mlp_bias,
+static uint32_t narrow(struct pz_builder *b, const struct pz_arch *a, const char *name,
+                       uint32_t x) {
+  return pz_build_linear(b, &(struct pz_linear){.name = name,
+                                                .x = x,
+                                                .in = a->ffn,
+                                                .out = a->hidden,
+                                                .divide = PZ_DIVIDE_ROWS,
+                                                .bias = a->mlp_bias,
                                                 .experts = a->experts});
 }
 
@@ -32,18 +41,27 @@ uint32_t pz_part_gated_mlp(struct pz_builder *b, const struct pz_arch *a, uint32
   return pz_build_leave(b, "mlp_down", x, a->mlp_bias ? a->hidden : 0);
 }
 
-/* Probabilities of the chosen experts, tokens x experts_per_token: softmax over all, the largest kept and
- * normalised. */
+/* Probabilities of the chosen experts, tokens x experts_per_token: softmax over all, the largest
+ * kept and normalised. */
 static uint32_t route(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
   uint32_t logits = pz_build_linear(
       b, &(struct pz_linear){.name = "router", .x = x, .in = a->hidden, .out = a->experts});
-  uint32_t p = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_CAST, .name = "router.to_f32",
-                                                .in = {logits, PZ_NONE}, .elem_bytes = PZ_B32});
-  p = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_SOFTMAX, .name = "router_softmax", .in = {p, PZ_NONE}});
+  uint32_t p = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_CAST,
+                                                .name = "router.to_f32",
+                                                .in = {logits, PZ_NONE},
+                                                .elem_bytes = PZ_B32});
+  p = pz_build_op(
+      b, &(struct pz_emit){.kind = PZ_OP_SOFTMAX, .name = "router_softmax", .in = {p, PZ_NONE}});
   struct pz_shape chosen = PZ_SHAPE(b->tokens, a->experts_per_token);
-  p = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_TOPK, .name = "router_topk", .in = {p, PZ_NONE},
-                                       .shape = chosen, .aux_shape = chosen, .aux_bytes = PZ_INDEX});
-  return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_CAST, .name = "router.to_b16", .in = {p, PZ_NONE},
+  p = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_TOPK,
+                                       .name = "router_topk",
+                                       .in = {p, PZ_NONE},
+                                       .shape = chosen,
+                                       .aux_shape = chosen,
+                                       .aux_bytes = PZ_INDEX});
+  return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_CAST,
+                                          .name = "router.to_b16",
+                                          .in = {p, PZ_NONE},
                                           .elem_bytes = PZ_B16});
 }
 
@@ -51,10 +69,12 @@ uint32_t pz_part_experts(struct pz_builder *b, const struct pz_arch *a, uint32_t
   x = pz_build_enter(b, "experts", x);
   uint32_t weights = route(b, a, x);
   struct pz_shape rows = PZ_SHAPE(b->tokens * a->experts_per_token, a->hidden);
-  x = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_DISPATCH, .name = "dispatch", .in = {x, PZ_NONE},
-                                       .shape = rows});
+  x = pz_build_op(
+      b, &(struct pz_emit){
+             .kind = PZ_OP_DISPATCH, .name = "dispatch", .in = {x, PZ_NONE}, .shape = rows});
   x = gated(b, a, x);
-  x = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_COMBINE, .name = "combine",
+  x = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_COMBINE,
+                                       .name = "combine",
                                        .in = {x, weights, PZ_NONE},
                                        .shape = PZ_SHAPE(b->tokens, a->hidden)});
   return pz_build_leave(b, "combine", x, 0);
@@ -72,16 +92,22 @@ static uint32_t half(struct pz_builder *b, const struct pz_arch *a, uint32_t x, 
 
 void pz_part_block(struct pz_builder *b, const struct pz_arch *a) {
   uint32_t x = pz_build_input(b, a->hidden);
-  x = half(b, a, x, "attention_norm", "attention_out_dropout", "attention_residual", pz_part_attention);
+  x = half(b, a, x, "attention_norm", "attention_out_dropout", "attention_residual",
+           pz_part_attention);
   x = half(b, a, x, "mlp_norm", "mlp_dropout", "mlp_residual", pz_part_mlp);
   pz_build_output(b, x);
 }
 
-void pz_part_logits_and_loss(struct pz_builder *b, const struct pz_arch *a, uint32_t x, int64_t width,
-                             bool bias) {
+void pz_part_logits_and_loss(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
+                             int64_t width, bool bias) {
   x = pz_build_enter(b, "logits", x);
-  struct pz_linear l = {.name = "logits", .x = x, .in = width, .out = a->vocab,
-                        .divide = PZ_DIVIDE_COLUMNS, .bias = bias, .tied = a->tied};
+  struct pz_linear l = {.name = "logits",
+                        .x = x,
+                        .in = width,
+                        .out = a->vocab,
+                        .divide = PZ_DIVIDE_COLUMNS,
+                        .bias = bias,
+                        .tied = a->tied};
   pz_build_output(b, pz_kernel_loss(b, pz_build_linear(b, &l), a->loss_f32));
 }
 
@@ -96,7 +122,9 @@ void pz_part_rotary_tables(struct pz_builder *b, const struct pz_arch *a) {
   for (int i = 0; i < 2; i++) {
     uint32_t wide = pz_build_op(
         b, &(struct pz_emit){.kind = table[i].kind, .name = table[i].name, .in = {angle, PZ_NONE}});
-    pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_CAST, .name = table[i].narrow, .in = {wide, PZ_NONE},
+    pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_CAST,
+                                     .name = table[i].narrow,
+                                     .in = {wide, PZ_NONE},
                                      .elem_bytes = PZ_B16});
   }
 }

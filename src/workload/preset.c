@@ -4,24 +4,25 @@
 
 #include "phaze/phaze.h"
 
-/* Shapes are those the models were published with.  Sources: the models' own config.json (google-bert,
- * openai-community, facebook, meta-llama, mistralai, Qwen, EleutherAI on Hugging Face), Megatron-LM
- * (arXiv 1909.08053, 2104.04473, 2205.05198) and GPT-3 (arXiv 2005.14165).  GPT-3 and Megatron models are
- * GPT-2-shaped with a tied head; vocabulary 50,257 where the paper does not pad it. */
-#define BERT(L, H, A)                                                                                   \
-  "{\"model_type\":\"bert\",\"num_hidden_layers\":" #L ",\"hidden_size\":" #H                           \
+/* Shapes are those the models were published with.  Sources: the models' own config.json
+ * (google-bert, openai-community, facebook, meta-llama, mistralai, Qwen, EleutherAI on Hugging
+ * Face), Megatron-LM (arXiv 1909.08053, 2104.04473, 2205.05198) and GPT-3 (arXiv 2005.14165). GPT-3
+ * and Megatron models are GPT-2-shaped with a tied head; vocabulary 50,257 where the paper does not
+ * pad it. */
+#define BERT(L, H, A)                                                                              \
+  "{\"model_type\":\"bert\",\"num_hidden_layers\":" #L ",\"hidden_size\":" #H                      \
   ",\"num_attention_heads\":" #A ",\"intermediate_size\":"
 #define BERT_REST "\"vocab_size\":30522,\"max_position_embeddings\":512,\"type_vocab_size\":2}"
-#define GPT(L, H, A, S, V)                                                                              \
-  "{\"model_type\":\"gpt2\",\"n_layer\":" #L ",\"n_embd\":" #H ",\"n_head\":" #A                        \
+#define GPT(L, H, A, S, V)                                                                         \
+  "{\"model_type\":\"gpt2\",\"n_layer\":" #L ",\"n_embd\":" #H ",\"n_head\":" #A                   \
   ",\"n_positions\":" #S ",\"vocab_size\":" #V "}"
-#define OPT(L, H, A, F, E, BEFORE)                                                                      \
-  "{\"model_type\":\"opt\",\"num_hidden_layers\":" #L ",\"hidden_size\":" #H                            \
-  ",\"num_attention_heads\":" #A ",\"ffn_dim\":" #F ",\"word_embed_proj_dim\":" #E                      \
+#define OPT(L, H, A, F, E, BEFORE)                                                                 \
+  "{\"model_type\":\"opt\",\"num_hidden_layers\":" #L ",\"hidden_size\":" #H                       \
+  ",\"num_attention_heads\":" #A ",\"ffn_dim\":" #F ",\"word_embed_proj_dim\":" #E                 \
   ",\"do_layer_norm_before\":" #BEFORE ",\"vocab_size\":50272,\"max_position_embeddings\":2048}"
-#define LLAMA_LIKE(TYPE, L, H, A, KV, F, V, S, REST)                                                    \
-  "{\"model_type\":\"" TYPE "\",\"num_hidden_layers\":" #L ",\"hidden_size\":" #H                       \
-  ",\"num_attention_heads\":" #A ",\"num_key_value_heads\":" #KV ",\"intermediate_size\":" #F           \
+#define LLAMA_LIKE(TYPE, L, H, A, KV, F, V, S, REST)                                               \
+  "{\"model_type\":\"" TYPE "\",\"num_hidden_layers\":" #L ",\"hidden_size\":" #H                  \
+  ",\"num_attention_heads\":" #A ",\"num_key_value_heads\":" #KV ",\"intermediate_size\":" #F      \
   ",\"vocab_size\":" #V ",\"max_position_embeddings\":" #S REST "}"
 #define LLAMA(L, H, A, KV, F, V, S) LLAMA_LIKE("llama", L, H, A, KV, F, V, S, "")
 

@@ -104,7 +104,8 @@ static enum pz_status check_width(const char *name, const struct pz_arch *a, int
 static enum pz_status check_range(const char *what, int64_t v, int64_t min, int64_t max,
                                   struct pz_error *err) {
   if (v >= min && v <= max) return PZ_OK;
-  return pz_fail(err, PZ_BAD_USE, "%s %" PRId64 "; accepted: %" PRId64 " to %" PRId64, what, v, min, max);
+  return pz_fail(err, PZ_BAD_USE, "%s %" PRId64 "; accepted: %" PRId64 " to %" PRId64, what, v, min,
+                 max);
 }
 
 static enum pz_status check_options(const char *name, const struct pz_arch *a,
@@ -114,7 +115,8 @@ static enum pz_status check_options(const char *name, const struct pz_arch *a,
   if (s == PZ_OK) s = check_range("tensor-parallel width", o->tp, 1, 65536, err);
   if (s == PZ_OK) s = check_range("slice", o->slice, 0, o->tp - 1, err);
   if (s == PZ_OK)
-    s = check_range("number of layers", o->num_layers, PZ_RANGE_LAYERS.min, PZ_RANGE_LAYERS.max, err);
+    s = check_range("number of layers", o->num_layers, PZ_RANGE_LAYERS.min, PZ_RANGE_LAYERS.max,
+                    err);
   if (s == PZ_OK) s = check_width(name, a, o->tp, err);
   if (s == PZ_OK && !(o->dropout < 1))
     s = pz_fail(err, PZ_BAD_USE, "dropout %g; accepted: 0 <= p < 1, or below 0 for the model's own",
@@ -159,6 +161,7 @@ static void describe(const struct pz_builder *b, const struct pz_graph *g, struc
     layer->ops[d] = (struct pz_ops){g->ops[d].items, g->ops[d].n};
   layer->input = g->input;
   layer->output = g->output;
+  layer->output_grad = g->output_grad;
   layer->params = b->params;
   layer->split_params = b->split_params;
   layer->tied_params = b->tied_params;
@@ -172,8 +175,8 @@ struct layer_plan {
   void (*build)(struct pz_builder *b, const struct pz_arch *a);
 };
 
-static enum pz_status build_layer(struct owned *o, const struct pz_arch *a, const struct layer_plan *plan,
-                                  struct pz_layer *layer) {
+static enum pz_status build_layer(struct owned *o, const struct pz_arch *a,
+                                  const struct layer_plan *plan, struct pz_layer *layer) {
   const struct pz_workload_options *opt = &o->w.options;
   struct pz_graph g;
   struct pz_builder b;
@@ -249,7 +252,8 @@ static void describe_model(struct owned *o, const char *name, const struct pz_fa
                                  name, a->positions, w->options.seq);
 }
 
-static enum pz_status build_all(struct owned *o, const struct pz_family *f, const struct pz_arch *a) {
+static enum pz_status build_all(struct owned *o, const struct pz_family *f,
+                                const struct pz_arch *a) {
   const struct layer_plan plan[] = {{"embedding", 1, false, f->embedding},
                                     {"block", o->w.options.num_layers, true, f->block},
                                     {"head", 1, false, f->head}};
@@ -264,8 +268,9 @@ static enum pz_status build_all(struct owned *o, const struct pz_family *f, cons
 }
 
 enum pz_status pz_workload_build(const char *name, const char *text, size_t bytes,
-                                 const struct pz_workload_options *options, const struct pz_mem *mem,
-                                 struct pz_workload **out, struct pz_error *err) {
+                                 const struct pz_workload_options *options,
+                                 const struct pz_mem *mem, struct pz_workload **out,
+                                 struct pz_error *err) {
   struct pz_arch a = {0};
   struct pz_error local = {0};
   if (!err) err = &local;
@@ -289,24 +294,26 @@ enum pz_status pz_workload_build(const char *name, const char *text, size_t byte
   }
   pz_workload_free(&o->w);
   return status == PZ_LIMIT
-             ? pz_fail(err, status, "%s: a size at this sequence length and microbatch leaves 64 bits", name)
+             ? pz_fail(err, status,
+                       "%s: a size at this sequence length and microbatch leaves 64 bits", name)
              : pz_fail(err, status, "%s: %s", name,
                        status == PZ_NO_MEMORY ? "out of memory" : "internal error");
 }
 
 enum pz_status pz_workload_parse(const char *name, const char *text, size_t bytes,
-                                 const struct pz_workload_options *options, struct pz_workload **out,
-                                 struct pz_error *err) {
+                                 const struct pz_workload_options *options,
+                                 struct pz_workload **out, struct pz_error *err) {
   return pz_workload_build(name, text, bytes, options, NULL, out, err);
 }
 
 /* What is neither a preset nor looks like a file. */
 static enum pz_status unknown_model(const char *model, struct pz_error *err) {
   const char *near = pz_text_nearest(model, preset_name, NULL);
-  return pz_fail(err, PZ_BAD_INPUT,
-                 "unknown model '%s'%s%s%s; accepted: a name that 'phaze models' lists, or the path of a "
-                 "config.json",
-                 model, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+  return pz_fail(
+      err, PZ_BAD_INPUT,
+      "unknown model '%s'%s%s%s; accepted: a name that 'phaze models' lists, or the path of a "
+      "config.json",
+      model, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
 }
 
 enum pz_status pz_workload_load(const char *model, const struct pz_workload_options *options,

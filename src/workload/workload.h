@@ -1,5 +1,5 @@
-/* The workload module's face to the rest of the program: models built into layers (see phaze.h), and the
- * result as JSON or as a Graphviz drawing. */
+/* The workload module's face to the rest of the program: models built into layers (see phaze.h),
+ * and the result as JSON or as a Graphviz drawing. */
 #ifndef PZ_WORKLOAD_WORKLOAD_H
 #define PZ_WORKLOAD_WORKLOAD_H
 
@@ -14,8 +14,10 @@ PZ_NODISCARD enum pz_status pz_workload_build(const char *name, const char *text
                                               const struct pz_mem *mem, struct pz_workload **out,
                                               struct pz_error *err);
 
-/* Names of the choices in pz_workload_options, in the order of the enums; each list ends with NULL. */
-extern const char *const pz_kernels_names[], *const pz_attention_names[], *const pz_recompute_names[];
+/* Names of the choices in pz_workload_options, in the order of the enums; each list ends with NULL.
+ */
+extern const char *const pz_kernels_names[], *const pz_attention_names[],
+                                                 *const pz_recompute_names[];
 
 /* New reference, the caller's; NULL when out of memory. */
 json_t *pz_workload_json(const struct pz_workload *w);

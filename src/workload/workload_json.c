@@ -133,7 +133,8 @@ json_t *pz_workload_json(const struct pz_workload *w) {
   set_text(o, "model", w->model);
   set_text(o, "family", w->family);
   json_object_set_new(o, "options", options_json(&w->options));
-  for (uint32_t i = 0; i < w->n_layers; i++) json_array_append_new(layers, layer_json(&w->layers[i]));
+  for (uint32_t i = 0; i < w->n_layers; i++)
+    json_array_append_new(layers, layer_json(&w->layers[i]));
   json_object_set_new(o, "layers", layers);
   json_object_set_new(o, "totals", totals_json(&w->totals));
   return o;

@@ -1,0 +1,29 @@
+/* Builds a model's graphs through the library and prints where its forward FLOP go.
+ *
+ *     cc examples/workload.c $(pkg-config --cflags --libs --static phaze) -o workload && ./workload
+ * gpt2-xl
+ */
+#include <inttypes.h>
+#include <phaze/phaze.h>
+#include <stdio.h>
+
+int main(int argc, char **argv) {
+  struct pz_error err = {0};
+  struct pz_workload_options options = pz_workload_options_default();
+  struct pz_workload *w = NULL;
+  if (pz_workload_load(argc > 1 ? argv[1] : "gpt2", &options, &w, &err) != PZ_OK) {
+    fprintf(stderr, "%s\n", err.message);
+    return 2;
+  }
+  printf("%s: %" PRId64 " parameters\n", w->model, w->totals.params);
+  for (uint32_t l = 0; l < w->n_layers; l++) {
+    const struct pz_layer *layer = &w->layers[l];
+    for (uint32_t i = 0; i < layer->ops[PZ_FORWARD].n; i++) {
+      const struct pz_op *op = &layer->ops[PZ_FORWARD].op[i];
+      double share = (double)op->flop * (double)layer->count / (double)w->totals.forward_flop;
+      printf("%5.1f%%  %s / %s\n", 100 * share, layer->name, op->name);
+    }
+  }
+  pz_workload_free(w);
+  return 0;
+}

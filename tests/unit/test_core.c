@@ -1,0 +1,270 @@
+/* The small parts of core: arena, vector, map, text, files, JSON, errors, log, progress. */
+#include "unit/testing.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "core/file.h"
+#include "core/json.h"
+#include "core/log.h"
+#include "core/map.h"
+#include "core/num.h"
+#include "core/progress.h"
+#include "core/text.h"
+#include "core/vec.h"
+
+static void arena_aligns_zeroes_and_refuses_overflow(void **state) {
+  (void)state;
+  struct pz_arena a;
+  pz_arena_init(&a, NULL);
+  for (size_t n = 0; n < 5000; n += 7) {
+    unsigned char *p = pz_arena_alloc(&a, n, 3);
+    assert_non_null(p);
+    assert_int_equal((uintptr_t)p % _Alignof(max_align_t), 0);
+    for (size_t i = 0; i < 3 * n; i++) assert_int_equal(p[i], 0);
+    memset(p, 0xff, 3 * n);
+  }
+  assert_null(pz_arena_alloc(&a, SIZE_MAX, 2));
+  assert_null(pz_arena_alloc(&a, SIZE_MAX, 1));
+  assert_string_equal(pz_arena_printf(&a, "%d-%s", 7, "x"), "7-x");
+  pz_arena_release(&a);
+  assert_int_equal(a.total_bytes, 0);
+  pz_arena_release(NULL);
+}
+
+static void vector_keeps_what_is_pushed(void **state) {
+  (void)state;
+  struct pz_arena a;
+  struct pz_vec v;
+  pz_arena_init(&a, NULL);
+  pz_vec_init(&v, &a, sizeof(uint64_t));
+  for (uint64_t i = 0; i < 10000; i++) assert_non_null(pz_vec_push(&v, &i));
+  for (uint32_t i = 0; i < 10000; i++) assert_int_equal(*pz_vec_at(&v, uint64_t, i), i);
+  assert_int_equal(*(uint64_t *)pz_vec_push(&v, NULL), 0);
+  pz_arena_release(&a);
+}
+
+static void map_finds_all_keys_and_only_those(void **state) {
+  (void)state;
+  struct pz_arena a;
+  struct pz_map m;
+  char key[32];
+  pz_arena_init(&a, NULL);
+  pz_map_init(&m, &a);
+  assert_int_equal(pz_map_get(&m, "x", 1), PZ_NONE);
+  for (uint32_t i = 0; i < 5000; i++) {
+    int n = snprintf(key, sizeof key, "key%u", i);
+    assert_int_equal(pz_map_put(&m, key, (size_t)n, i), PZ_OK);
+    assert_int_equal(pz_map_put(&m, key, (size_t)n, i + 1), PZ_OK);
+  }
+  assert_int_equal(m.n, 5000);
+  for (uint32_t i = 0; i < 5000; i++) {
+    int n = snprintf(key, sizeof key, "key%u", i);
+    assert_int_equal(pz_map_get(&m, key, (size_t)n), i + 1);
+  }
+  assert_int_equal(pz_map_get(&m, "key5000", 7), PZ_NONE);
+  assert_int_equal(pz_map_put(&m, "", 0, 9), PZ_OK);
+  assert_int_equal(pz_map_get(&m, "", 0), 9);
+  pz_arena_release(&a);
+}
+
+static void numbers_do_not_wrap(void **state) {
+  (void)state;
+  int64_t v = INT64_MAX / 2;
+  assert_true(pz_mul(&v, 2));
+  assert_false(pz_mul(&v, 2));
+  assert_int_equal(v, INT64_MAX - 1);
+  assert_true(pz_add(&v, 1));
+  assert_false(pz_add(&v, 1));
+  assert_int_equal(pz_ceil_div(7, 2), 4);
+  assert_int_equal(pz_ceil_div(8, 2), 4);
+}
+
+static const char *word_at(const void *ctx, size_t i) { return ((const char *const *)ctx)[i]; }
+
+static void text_for_people(void **state) {
+  (void)state;
+  static const char *const words[] = {"gpt2", "gpt2-xl", "bert-large", NULL};
+  char buf[64];
+  static const struct {
+    int64_t value;
+    const char *text;
+  } count[] = {{0, "0"}, {999, "999"}, {1000, "1,000"}, {-1234567, "-1,234,567"}, {-123, "-123"}};
+  for (size_t i = 0; i < sizeof count / sizeof *count; i++)
+    assert_string_equal(pz_text_count(buf, sizeof buf, count[i].value), count[i].text);
+  static const struct {
+    double value;
+    const char *text;
+  } si[] = {{0, "0 B"},         {999, "999 B"},       {999.6, "1.00 kB"}, {12345, "12.3 kB"},
+            {123456, "123 kB"}, {9.996e6, "10.0 MB"}, {5e21, "5000 EB"}};
+  for (size_t i = 0; i < sizeof si / sizeof *si; i++)
+    assert_string_equal(pz_text_si(buf, sizeof buf, si[i].value, "B"), si[i].text);
+  assert_string_equal(pz_text_duration(buf, sizeof buf, 48), "48 s");
+  assert_string_equal(pz_text_duration(buf, sizeof buf, 125), "2 min 05 s");
+  assert_string_equal(pz_text_duration(buf, sizeof buf, 12000), "3 h 20 min");
+  assert_string_equal(pz_text_duration(buf, sizeof buf, -1), "?");
+  assert_string_equal(pz_text_nearest("bert-lage", word_at, words), "bert-large");
+  assert_null(pz_text_nearest("llama", word_at, words));
+  assert_string_equal(pz_text_join(buf, sizeof buf, word_at, words), "gpt2, gpt2-xl, bert-large");
+  assert_string_equal(pz_text_join(buf, 12, word_at, words), "gpt2, gp...");
+}
+
+static void errors_keep_the_first(void **state) {
+  (void)state;
+  struct pz_error err = {0};
+  assert_int_equal(pz_fail(&err, PZ_LIMIT, "first %d", 1), PZ_LIMIT);
+  assert_int_equal(pz_fail(&err, PZ_IO, "second"), PZ_IO);
+  assert_string_equal(err.message, "first 1");
+  assert_int_equal(err.status, PZ_LIMIT);
+  assert_true(err.origin_line > 0);
+  assert_int_equal(pz_fail(NULL, PZ_IO, "nobody listens"), PZ_IO);
+}
+
+static void json_errors_have_a_place(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *message;
+  } bad[] = {{"", "f:1:0: not valid JSON"},
+             {"{\"a\": 1,\n \"a\": 2}", "f:2:"},
+             {"{\"a\": }", "f:1:"},
+             {"[1]", "f: found an array at the top; accepted: a JSON object"},
+             {"{} x", "f:1:"}};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    struct pz_error err = {0};
+    json_t *out = NULL;
+    assert_int_equal(pz_json_parse("f", bad[i].text, strlen(bad[i].text), &out, &err),
+                     PZ_BAD_INPUT);
+    assert_null(out);
+    if (strncmp(err.message, bad[i].message, strlen(bad[i].message)) != 0)
+      fail_msg("'%s' does not begin with '%s'", err.message, bad[i].message);
+  }
+}
+
+static void deep_json_is_refused(void **state) {
+  (void)state;
+  enum { DEPTH = 100000 };
+  char *text = malloc(DEPTH + 8);
+  assert_non_null(text);
+  memcpy(text, "{\"a\":", 5);
+  memset(text + 5, '[', DEPTH);
+  struct pz_error err = {0};
+  json_t *out = NULL;
+  assert_int_equal(pz_json_parse("f", text, DEPTH + 5, &out, &err), PZ_BAD_INPUT);
+  free(text);
+}
+
+static void json_text_is_stable(void **state) {
+  (void)state;
+  json_t *o = json_object();
+  json_object_set_new(o, "b", json_integer(1));
+  json_object_set_new(o, "a", json_real(0.1));
+  char *text = NULL;
+  assert_int_equal(pz_json_text(o, &text, NULL), PZ_OK);
+  assert_string_equal(text, "{\n \"b\": 1,\n \"a\": 0.10000000000000001\n}\n");
+  free(text);
+  char brief[8];
+  assert_string_equal(pz_json_brief(o, brief, sizeof brief), "{\"b\"...");
+  json_decref(o);
+}
+
+static void files_are_read_within_limits_and_replaced_whole(void **state) {
+  (void)state;
+  char path[] = "/tmp/phaze-test-XXXXXX", *text = NULL;
+  size_t bytes = 0;
+  struct pz_error err = {0};
+  int fd = mkstemp(path);
+  assert_true(fd >= 0);
+  close(fd);
+  assert_int_equal(pz_file_write(path, "hello", 5, &err), PZ_OK);
+  assert_int_equal(pz_file_read(path, 5, &text, &bytes, &err), PZ_OK);
+  assert_string_equal(text, "hello");
+  assert_int_equal(bytes, 5);
+  free(text);
+  assert_int_equal(pz_file_read(path, 4, &text, &bytes, &err), PZ_LIMIT);
+  unlink(path);
+  err = (struct pz_error){0};
+  assert_int_equal(pz_file_read(path, 4, &text, &bytes, &err), PZ_IO);
+  assert_non_null(strstr(err.message, "No such file"));
+  err = (struct pz_error){0};
+  assert_int_equal(pz_file_read("/tmp", 4, &text, &bytes, &err), PZ_IO);
+  assert_non_null(strstr(err.message, "is a directory"));
+  assert_int_equal(pz_file_write("/nonexistent/x", "y", 1, NULL), PZ_IO);
+}
+
+static void keep_line(void *ctx, enum pz_log_level level, const char *line) {
+  snprintf(ctx, 64, "%d %s", (int)level, line);
+}
+
+static void log_passes_what_was_asked_for(void **state) {
+  (void)state;
+  char got[64] = "";
+  struct pz_log log = {PZ_LOG_WARNING, keep_line, got};
+  pz_log(&log, PZ_LOG_INFO, "quiet");
+  assert_string_equal(got, "");
+  pz_log(&log, PZ_LOG_WARNING, "n = %d", 3);
+  assert_string_equal(got, "1 n = 3");
+  pz_log(NULL, PZ_LOG_ERROR, "nobody");
+}
+
+static double fake_now;
+static double fake_clock(void) { return fake_now; }
+
+static void progress_shows_rate_and_time_left(void **state) {
+  (void)state;
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  struct pz_progress p;
+  pz_progress_start(&p, out, PZ_PROGRESS_LINES, "search", "chips", 100);
+  p.now_s = fake_clock;
+  p.start_s = p.shown_s = fake_now = 0;
+  fake_now = 1;
+  pz_progress_update(&p, 10, NULL);
+  fflush(out);
+  assert_int_equal(size, 0);
+  fake_now = 10;
+  pz_progress_update(&p, 50, "best 3x");
+  pz_progress_finish(&p, NULL);
+  fclose(out);
+  assert_non_null(strstr(text, "search: 50 of 100 chips (50%), 5 chips/s, 10 s left, best 3x\n"));
+  free(text);
+}
+
+static void progress_bar_redraws_one_line(void **state) {
+  (void)state;
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  struct pz_progress p;
+  pz_progress_start(&p, out, PZ_PROGRESS_BAR, "x", "u", 4);
+  p.now_s = fake_clock;
+  p.start_s = p.shown_s = fake_now = 0;
+  fake_now = 1;
+  pz_progress_update(&p, 2, NULL);
+  pz_progress_update(&p, 9, NULL);
+  pz_progress_finish(&p, NULL);
+  fclose(out);
+  assert_non_null(strstr(text, "\r\033[Kx [############............] 2 of 4 u"));
+  assert_non_null(strstr(text, "[########################] 4 of 4 u"));
+  assert_int_equal(text[size - 1], '\n');
+  free(text);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(arena_aligns_zeroes_and_refuses_overflow),
+      cmocka_unit_test(vector_keeps_what_is_pushed),
+      cmocka_unit_test(map_finds_all_keys_and_only_those),
+      cmocka_unit_test(numbers_do_not_wrap),
+      cmocka_unit_test(text_for_people),
+      cmocka_unit_test(errors_keep_the_first),
+      cmocka_unit_test(json_errors_have_a_place),
+      cmocka_unit_test(deep_json_is_refused),
+      cmocka_unit_test(json_text_is_stable),
+      cmocka_unit_test(files_are_read_within_limits_and_replaced_whole),
+      cmocka_unit_test(log_passes_what_was_asked_for),
+      cmocka_unit_test(progress_shows_rate_and_time_left),
+      cmocka_unit_test(progress_bar_redraws_one_line),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,131 @@
+/* The option table: parsing, ranges, help and man page. */
+#include "unit/testing.h"
+
+#include <stdio.h>
+
+#include "core/options.h"
+
+struct settings {
+  bool flag;
+  int64_t n;
+  double x;
+  int mode;
+  const char *path;
+};
+
+static const char *const modes[] = {"slow", "fast", NULL};
+static const struct pz_option rows[] = {
+    {.name = "flag",
+     .letter = 'f',
+     .type = PZ_OPTION_FLAG,
+     .offset = offsetof(struct settings, flag),
+     .help = "A flag"},
+    {.name = "n",
+     .type = PZ_OPTION_INT,
+     .offset = offsetof(struct settings, n),
+     .arg = "N",
+     .min = 1,
+     .max = 10,
+     .help = "A number"},
+    {.name = "x",
+     .type = PZ_OPTION_REAL,
+     .offset = offsetof(struct settings, x),
+     .arg = "X",
+     .min = 0,
+     .max = 1,
+     .help = "A real"},
+    {.name = "mode",
+     .type = PZ_OPTION_CHOICE,
+     .offset = offsetof(struct settings, mode),
+     .choices = modes,
+     .help = "A choice"},
+    {.name = "path",
+     .letter = 'o',
+     .type = PZ_OPTION_TEXT,
+     .offset = offsetof(struct settings, path),
+     .arg = "FILE",
+     .help = "A path"},
+};
+static const struct pz_option_table table = {rows, sizeof rows / sizeof *rows};
+
+/* Split `line` at spaces and parse it. */
+static enum pz_status parse(const char *line, struct settings *s, char *args,
+                            struct pz_error *err) {
+  static char copy[256];
+  char *argv[32] = {(char *)(uintptr_t) "cmd"};
+  int argc = 1, n_args = 0;
+  snprintf(copy, sizeof copy, "%s", line);
+  for (char *w = strtok(copy, " "); w && argc < 32; w = strtok(NULL, " ")) argv[argc++] = w;
+  enum pz_status status = pz_options_parse(&table, s, argc, argv, &n_args, err);
+  args[0] = '\0';
+  for (int i = 0; i < n_args; i++) strcat(strcat(args, i ? " " : ""), argv[1 + i]);
+  return status;
+}
+
+static void good_lines(void **state) {
+  (void)state;
+  char args[256];
+  struct pz_error err = {0};
+  struct settings s = {.n = 2};
+  assert_int_equal(
+      parse("a --flag --n=7 b --x 0.5 --mode fast -o out.txt -- --c -", &s, args, &err), PZ_OK);
+  assert_true(s.flag);
+  assert_int_equal(s.n, 7);
+  assert_true(s.x == 0.5);
+  assert_int_equal(s.mode, 1);
+  assert_string_equal(s.path, "out.txt");
+  assert_string_equal(args, "a b --c -");
+}
+
+static void bad_lines_say_what_is_accepted(void **state) {
+  (void)state;
+  static const struct {
+    const char *line, *message;
+  } bad[] = {
+      {"--n 11", "--n: '11'; accepted: an integer from 1 to 10"},
+      {"--n 0", "--n: '0'; accepted: an integer from 1 to 10"},
+      {"--n 3x", "--n: '3x'; accepted: an integer from 1 to 10"},
+      {"--n 99999999999999999999", "accepted: an integer from 1 to 10"},
+      {"--x nan", "--x: 'nan'; accepted: a number from 0 to 1"},
+      {"--mode quick", "--mode: 'quick'; accepted: slow, fast"},
+      {"--mod fast", "unknown option '--mod'; did you mean --mode?"},
+      {"--zebra", "unknown option '--zebra' (--help lists all)"},
+      {"-z", "unknown option '-z'"},
+      {"-fo", "unknown option '-fo'"},
+      {"--flag=1", "--flag takes no value; found '1'"},
+      {"--n", "--n wants a value: --n N"},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    char args[256];
+    struct pz_error err = {0};
+    struct settings s = {.n = 2};
+    assert_int_equal(parse(bad[i].line, &s, args, &err), PZ_BAD_USE);
+    if (!strstr(err.message, bad[i].message))
+      fail_msg("'%s' lacks '%s'", err.message, bad[i].message);
+  }
+}
+
+static void help_and_man_have_every_option(void **state) {
+  (void)state;
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  struct settings s = {.n = 2};
+  pz_options_help(&table, &s, out);
+  pz_options_man(&table, &s, out);
+  fclose(out);
+  assert_non_null(strstr(text, "  -f, --flag                       A flag\n"));
+  assert_non_null(strstr(text, "      --n N                        A number (default 2)\n"));
+  assert_non_null(strstr(text, "--mode slow|fast             A choice (default slow)\n"));
+  assert_non_null(strstr(text, ".TP\n\\fB\\-o\\fR, \\fB\\-\\-path FILE\\fR\nA path.\n"));
+  free(text);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(good_lines),
+      cmocka_unit_test(bad_lines_say_what_is_accepted),
+      cmocka_unit_test(help_and_man_have_every_option),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

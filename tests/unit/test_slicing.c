@@ -1,0 +1,161 @@
+/* Tensor parallelism: t slices together are the whole, and what does not divide is refused. */
+#include "unit/testing.h"
+
+#include <stdio.h>
+
+struct sums {
+  int64_t flop[2], matmul[2], params, replicated_params;
+};
+
+/* Work of one slice; what every device repeats is counted in slice 0 alone. */
+static void add_slice(struct sums *s, const struct pz_workload *w) {
+  for (uint32_t l = 0; l < w->n_layers; l++) {
+    const struct pz_layer *layer = &w->layers[l];
+    for (int d = 0; d < 2; d++)
+      for (uint32_t i = 0; i < layer->ops[d].n; i++) {
+        const struct pz_op *op = &layer->ops[d].op[i];
+        if (op->replicated && w->options.slice > 0) continue;
+        s->flop[d] += op->flop * layer->count;
+        s->matmul[d] += op->matmul_flop * layer->count;
+      }
+    s->params += layer->split_params * layer->count;
+    s->replicated_params = w->totals.params - w->totals.split_params;
+  }
+}
+
+static void conserve(const char *model, struct pz_workload_options o) {
+  o.tp = o.tp ? o.tp : 1;
+  struct pz_workload_options one = o;
+  one.tp = 1;
+  one.slice = 0;
+  one.sequence_parallel = false;
+  struct pz_workload *whole = pz_test_load(model, &one);
+  struct sums s = {0}, w = {0};
+  add_slice(&w, whole);
+  for (o.slice = 0; o.slice < o.tp; o.slice++) {
+    struct pz_workload *part = pz_test_load(model, &o);
+    assert_int_equal(part->totals.model_params, whole->totals.params);
+    add_slice(&s, part);
+    pz_workload_free(part);
+  }
+  for (int d = 0; d < 2; d++) {
+    /* sums of partial gradients are work that every device repeats; fused, they hide in a product's
+     * tail */
+    bool all = d == PZ_FORWARD || o.kernels == PZ_KERNELS_EAGER;
+    if (s.matmul[d] != w.matmul[d] || (all && s.flop[d] != w.flop[d]))
+      fail_msg("%s at width %d, sp %d, direction %d: flop %lld of %lld, products %lld of %lld",
+               model, (int)o.tp, o.sequence_parallel, d, (long long)s.flop[d], (long long)w.flop[d],
+               (long long)s.matmul[d], (long long)w.matmul[d]);
+  }
+  assert_int_equal(s.params + s.replicated_params, whole->totals.params);
+  pz_workload_free(whole);
+}
+
+static const struct {
+  const char *model;
+  int64_t widths[5];
+} cases[] = {
+    {"bert-large", {2, 4, 8, 16}}, {"megatron-bert", {2, 4, 8}}, {"gpt2", {2, 3, 4, 6, 12}},
+    {"gpt2-xl", {5, 25}},          {"gpt3-175b", {2, 4, 8, 32}}, {"opt-350m", {2, 4, 8, 16}},
+    {"opt-1.3b", {2, 8}},          {"llama2-7b", {2, 4, 8, 32}}, {"llama3-8b", {2, 4, 8}},
+    {"mistral-7b", {2, 8}},        {"qwen2.5-1.5b", {2}},        {"gpt-neox-20b", {2, 4, 8}},
+    {"mixtral-8x7b", {2, 4, 8}},
+};
+
+static void slices_together_are_the_whole(void **state) {
+  (void)state;
+  for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+    for (int i = 0; i < 5 && cases[c].widths[i]; i++)
+      for (int k = 0; k < 8; k++) {
+        struct pz_workload_options o = pz_workload_options_default();
+        o.tp = cases[c].widths[i];
+        o.sequence_parallel = k & 1;
+        o.kernels = k & 2 ? PZ_KERNELS_EAGER : PZ_KERNELS_FUSED;
+        o.attention = k & 4 ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
+        o.seq = 96 * 100;
+        o.mbs = 2;
+        conserve(cases[c].model, o);
+      }
+}
+
+/* Forward and backward each meet twice in a block; with sequence parallelism they gather and
+ * scatter. */
+static void collectives_stand_where_the_halves_meet(void **state) {
+  (void)state;
+  static const struct {
+    bool sp;
+    const char *kind;
+    int forward, backward;
+  } want[] = {{false, "all_reduce", 2, 2},
+              {false, "all_gather", 0, 0},
+              {true, "all_reduce", 0, 0},
+              {true, "all_gather", 2, 4},
+              {true, "reduce_scatter", 2, 2}};
+  for (size_t c = 0; c < sizeof want / sizeof *want; c++) {
+    struct pz_workload_options o = pz_workload_options_default();
+    o.tp = 8;
+    o.sequence_parallel = want[c].sp;
+    struct pz_workload *w = pz_test_load("gpt3-175b", &o);
+    int found[2] = {0};
+    for (int d = 0; d < 2; d++)
+      for (uint32_t i = 0; i < w->layers[1].ops[d].n; i++) {
+        const struct pz_op *op = &w->layers[1].ops[d].op[i];
+        if (strcmp(pz_op_kind_name(op->kind), want[c].kind) != 0) continue;
+        assert_int_equal(op->op_class, PZ_CLASS_COLLECTIVE);
+        assert_int_equal(op->dims.batch, 8);
+        assert_int_equal(op->dims.m * op->dims.n, 2048 * 12288);
+        found[d]++;
+      }
+    assert_int_equal(found[PZ_FORWARD], want[c].forward);
+    assert_int_equal(found[PZ_BACKWARD], want[c].backward);
+    pz_workload_free(w);
+  }
+}
+
+static void widths_that_do_not_divide_are_refused(void **state) {
+  (void)state;
+  static const struct {
+    const char *model;
+    int64_t tp;
+    const char *message;
+  } bad[] = {
+      {"gpt2-xl", 2, "does not divide the attention heads of gpt2-xl (25); accepted: 1, 5, 25"},
+      {"llama3-8b", 16,
+       "does not divide the key/value heads of llama3-8b (8); accepted: 1, 2, 4, 8"},
+      {"bert-large", 3, "does not divide the attention heads of bert-large (16)"},
+      {"llama2-7b", 64, "does not divide the attention heads of llama2-7b (32)"},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    struct pz_workload_options o = pz_workload_options_default();
+    struct pz_workload *w = NULL;
+    struct pz_error err = {0};
+    o.tp = bad[i].tp;
+    assert_int_equal(pz_workload_load(bad[i].model, &o, &w, &err), PZ_BAD_USE);
+    if (!strstr(err.message, bad[i].message))
+      fail_msg("'%s' lacks '%s'", err.message, bad[i].message);
+  }
+}
+
+static void a_feed_forward_that_does_not_divide_is_refused(void **state) {
+  (void)state;
+  static const char text[] = "{\"model_type\":\"llama\",\"hidden_size\":64,\"num_hidden_layers\":2,"
+                             "\"num_attention_heads\":4,"
+                             "\"intermediate_size\":90,\"vocab_size\":100}";
+  struct pz_workload_options o = pz_workload_options_default();
+  struct pz_workload *w = NULL;
+  struct pz_error err = {0};
+  o.tp = 4;
+  assert_int_equal(pz_workload_parse("mine", text, strlen(text), &o, &w, &err), PZ_BAD_USE);
+  assert_non_null(
+      strstr(err.message, "4 does not divide the feed-forward width of mine (90); accepted: 1, 2"));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(slices_together_are_the_whole),
+      cmocka_unit_test(collectives_stand_where_the_halves_meet),
+      cmocka_unit_test(widths_that_do_not_divide_are_refused),
+      cmocka_unit_test(a_feed_forward_that_does_not_divide_is_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

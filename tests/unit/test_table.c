@@ -1,0 +1,34 @@
+/* Aligned tables. */
+#include "unit/testing.h"
+
+#include "report/table.h"
+
+static void columns_line_up(void **state) {
+  (void)state;
+  static const char *const heads[] = {"name", ">n", "note", NULL};
+  struct pz_arena arena;
+  struct pz_table t;
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  pz_arena_init(&arena, NULL);
+  pz_table_init(&t, &arena, heads);
+  pz_table_cell(&t, "%s", "µ");
+  pz_table_cell(&t, "%d", 1000);
+  pz_table_cell(&t, "x");
+  pz_table_cell(&t, "long name");
+  pz_table_cell(&t, "%d", 7);
+  pz_table_cell(&t, " ");
+  assert_int_equal(pz_table_print(&t, 2, out), PZ_OK);
+  fclose(out);
+  assert_string_equal(text, "  name          n  note\n"
+                            "  µ          1000  x\n"
+                            "  long name     7   \n");
+  free(text);
+  pz_arena_release(&arena);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(columns_line_up)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

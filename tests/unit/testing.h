@@ -1,0 +1,27 @@
+/* What every unit test includes: cmocka with the headers it wants before it, and a workload or a
+ * failed test. */
+#ifndef PZ_TESTS_TESTING_H
+#define PZ_TESTS_TESTING_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "phaze/phaze.h"
+
+static inline struct pz_workload *pz_test_load(const char *model,
+                                               const struct pz_workload_options *o) {
+  struct pz_workload *w = NULL;
+  struct pz_error err = {0};
+  struct pz_workload_options standard = pz_workload_options_default();
+  if (pz_workload_load(model, o ? o : &standard, &w, &err) != PZ_OK)
+    fail_msg("%s: %s", model, err.message);
+  return w;
+}
+
+#endif
