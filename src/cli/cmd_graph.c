@@ -43,31 +43,38 @@ static const struct pz_option options[] = {
 };
 /* clang-format on */
 
-static void op_rows(struct pz_table *t, const struct pz_arena *arena, const struct pz_ops *ops) {
-  (void)arena;
+static const char *join_preds(const struct pz_op *op, char *buf, size_t size) {
+  size_t used = 0;
+  buf[0] = '\0';
+  for (uint32_t p = 0; p < op->n_pred && used + 12 < size; p++)
+    used += (size_t)snprintf(buf + used, size - used, "%s%" PRIu32, p ? "," : "", op->pred[p]);
+  return buf;
+}
+
+static void dims_cell(struct pz_table *t, const struct pz_op *op) {
+  const struct pz_dims *d = &op->dims;
+  if (op->matmul_flop)
+    pz_table_cell(t, "%" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64, d->batch, d->m, d->n,
+                  d->k);
+  else if (op->op_class == PZ_CLASS_NONE)
+    pz_table_cell(t, "%s", "");
+  else
+    pz_table_cell(t, "%" PRId64 " x %" PRId64, d->m, d->n);
+}
+
+static void op_rows(struct pz_table *t, const struct pz_ops *ops) {
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = &ops->op[i];
-    char flop[32], read[32], written[32], weights[32], preds[96] = "";
-    size_t used = 0;
-    for (uint32_t p = 0; p < op->n_pred && used + 12 < sizeof preds; p++)
-      used += (size_t)snprintf(preds + used, sizeof preds - used, "%s%" PRIu32, p ? "," : "",
-                               op->pred[p]);
+    char flop[32], read[32], written[32], weights[32], preds[96];
     pz_table_cell(t, "%" PRIu32, i);
     pz_table_cell(t, "%s", op->name);
     pz_table_cell(t, "%s", pz_op_class_name(op->op_class));
-    const struct pz_dims *d = &op->dims;
-    if (op->matmul_flop)
-      pz_table_cell(t, "%" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64, d->batch, d->m, d->n,
-                    d->k);
-    else if (op->op_class == PZ_CLASS_NONE)
-      pz_table_cell(t, " ");
-    else
-      pz_table_cell(t, "%" PRId64 " x %" PRId64, d->m, d->n);
+    dims_cell(t, op);
     pz_table_cell(t, "%s", pz_text_si(flop, sizeof flop, (double)op->flop, "FLOP"));
     pz_table_cell(t, "%s", pz_text_si(read, sizeof read, (double)op->bytes_read, "B"));
     pz_table_cell(t, "%s", pz_text_si(written, sizeof written, (double)op->bytes_written, "B"));
     pz_table_cell(t, "%s", pz_text_si(weights, sizeof weights, (double)op->weight_bytes, "B"));
-    pz_table_cell(t, "%s", preds);
+    pz_table_cell(t, "%s", join_preds(op, preds, sizeof preds));
   }
 }
 
@@ -78,7 +85,7 @@ static enum pz_status print_ops(const struct pz_ops *ops, const char *title) {
   struct pz_table t;
   pz_arena_init(&arena, NULL);
   pz_table_init(&t, &arena, heads);
-  op_rows(&t, &arena, ops);
+  op_rows(&t, ops);
   printf("\n  %s\n", title);
   enum pz_status status = pz_table_print(&t, 2, stdout);
   pz_arena_release(&arena);

@@ -45,10 +45,15 @@ enum pz_status pz_table_print(const struct pz_table *t, int indent, FILE *out) {
     if (w > wide[c]) wide[c] = w;
   }
   for (uint32_t i = 0; i < t->cells.n; i++) {
-    int c = (int)i % t->columns, pad = wide[c] - width(cell(t, i));
-    bool last = c == t->columns - 1;
-    fprintf(out, "%*s%*s%s%*s%s", c ? 2 : indent, "", t->right[c] ? pad : 0, "", cell(t, i),
-            t->right[c] || last ? 0 : pad, "", last ? "\n" : "");
+    const char *text = cell(t, i);
+    int c = (int)i % t->columns, pad = wide[c] - width(text);
+    bool last = c == t->columns - 1, bare = last && !*text;
+    fprintf(out, "%*s%*s%s%*s%s",
+            bare ? 0
+            : c  ? 2
+                 : indent,
+            "", t->right[c] ? pad : 0, "", text, t->right[c] || last ? 0 : pad, "",
+            last ? "\n" : "");
   }
   return PZ_OK;
 }

@@ -48,17 +48,17 @@ static struct pz_op derived(const struct pz_op *op, int kind) {
                         .dims = op->dims};
 }
 
-static void add(struct backward *b, struct pz_op *op, const struct pz_op *from, const char *suffix,
+static void add(struct backward *b, struct pz_op op, const struct pz_op *from, const char *suffix,
                 const uint32_t *in, uint32_t n_in, const uint32_t *out, uint32_t n_out) {
   if (b->status != PZ_OK) return;
   char name[128];
   snprintf(name, sizeof name, "%s.%s", from->name, suffix);
-  op->name = name;
-  op->in = in;
-  op->n_in = n_in;
-  op->out = out;
-  op->n_out = n_out;
-  failed(b, pz_graph_add_op(b->g, PZ_BACKWARD, op));
+  op.name = name;
+  op.in = in;
+  op.n_in = n_in;
+  op.out = out;
+  op.n_out = n_out;
+  failed(b, pz_graph_add_op(b->g, PZ_BACKWARD, &op));
 }
 
 /* Gradient `g` flows into forward tensor t; a second one is added to the first. */
@@ -75,7 +75,7 @@ static void contribute(struct backward *b, const struct pz_op *from, uint32_t t,
   op.replicated = b->options->tp > 1 && !s->split;
   op.flop = s->elems;
   op.dims = (struct pz_dims){1, s->elems / s->shape[s->n_dims - 1], s->shape[s->n_dims - 1], 1};
-  add(b, &op, from, "grad_sum", in, 2, &sum, 1);
+  add(b, op, from, "grad_sum", in, 2, &sum, 1);
   b->grad[t] = sum;
 }
 
@@ -88,7 +88,7 @@ static void reduce(struct backward *b, const struct pz_op *from, uint32_t t, uin
   op.flop = tensor(b, g)->elems;
   int64_t n = tensor(b, t)->elems;
   op.dims = (struct pz_dims){1, tensor(b, g)->elems / n, n, 1};
-  add(b, &op, from, suffix, &g, 1, &out, 1);
+  add(b, op, from, suffix, &g, 1, &out, 1);
   contribute(b, from, t, out);
 }
 
@@ -153,7 +153,7 @@ static void grad_pointwise(struct backward *b, const struct pz_op *op, uint32_t 
   /* the framework's softmax derivative forms gradient * output first */
   if (op->kind == PZ_OP_SOFTMAX && b->options->kernels == PZ_KERNELS_EAGER)
     back.scratch_bytes = pz_tensor_bytes(tensor(b, op->out[0]));
-  add(b, &back, op, "backward", in, n_in, out, n_out);
+  add(b, back, op, "backward", in, n_in, out, n_out);
   for (uint32_t i = 0; i < n_out; i++) contribute(b, op, to[i], out[i]);
 }
 
@@ -168,7 +168,7 @@ static uint32_t gathered_again(struct backward *b, const struct pz_op *from, uin
   if (b->regather[x] != PZ_NONE) return b->regather[x];
   uint32_t out = like(b, x, "again");
   struct pz_op op = derived(maker, PZ_OP_ALL_GATHER);
-  add(b, &op, from, "gather_again", maker->in, 1, &out, 1);
+  add(b, op, from, "gather_again", maker->in, 1, &out, 1);
   return b->regather[x] = out;
 }
 
@@ -182,7 +182,7 @@ static void grad_product(struct backward *b, const struct pz_op *op, uint32_t g)
     struct pz_op back = derived(op, PZ_OP_MATMUL);
     back.dims = (struct pz_dims){d.batch, d.m, d.k, d.n};
     back.flop = back.matmul_flop = op->matmul_flop;
-    add(b, &back, op, weight ? "input_grad" : "left_grad", in, 2, &out, 1);
+    add(b, back, op, weight ? "input_grad" : "left_grad", in, 2, &out, 1);
     contribute(b, op, a, out);
   }
   if (b->needs[c]) {
@@ -190,7 +190,7 @@ static void grad_product(struct backward *b, const struct pz_op *op, uint32_t g)
     struct pz_op back = derived(op, PZ_OP_MATMUL);
     back.dims = (struct pz_dims){d.batch, d.k, d.n, d.m};
     back.flop = back.matmul_flop = op->matmul_flop;
-    add(b, &back, op, weight ? "weight_grad" : "right_grad", in, 2, &out, 1);
+    add(b, back, op, weight ? "weight_grad" : "right_grad", in, 2, &out, 1);
     contribute(b, op, c, out);
   }
   if (op->n_in > 2) reduce(b, op, op->in[2], g, "bias_grad");
@@ -212,7 +212,7 @@ static void grad_split(struct backward *b, const struct pz_op *op) {
   back.op_class = eager ? PZ_CLASS_VECTOR : PZ_CLASS_NONE;
   const struct pz_tensor *t = tensor(b, whole);
   back.dims = (struct pz_dims){1, t->elems / t->shape[t->n_dims - 1], t->shape[t->n_dims - 1], 1};
-  add(b, &back, op, "join_grad", in, n_in, &whole, 1);
+  add(b, back, op, "join_grad", in, n_in, &whole, 1);
   contribute(b, op, op->in[0], whole);
 }
 
@@ -231,7 +231,7 @@ static void grad_collective(struct backward *b, const struct pz_op *op, uint32_t
   if (dual == PZ_OP_SPLIT) tensor(b, out)->storage = tensor(b, g)->storage;
   struct pz_op back = derived(op, dual);
   back.dims.batch = b->options->tp;
-  add(b, &back, op, pz_op_info(dual)->name, &g, 1, &out, 1);
+  add(b, back, op, pz_op_info(dual)->name, &g, 1, &out, 1);
   contribute(b, op, x, out);
 }
 

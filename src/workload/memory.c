@@ -5,7 +5,10 @@
 /* Work space of the matrix library, eager mode: PyTorch gives cuBLAS and cuBLASLt 32 MiB each on
  * Hopper (defaults of CUBLAS_WORKSPACE_CONFIG and CUBLASLT_WORKSPACE_SIZE for compute
  * capability 9.0). */
-static const int64_t LIBRARY_WORKSPACE_BYTES = 2 * (32 << 20);
+static const int64_t LIBRARY_WORKSPACE_BYTES = INT64_C(2) * (32 << 20);
+
+/* Per parameter: 16-bit weight and gradient, which stays allocated between steps. */
+static const int64_t WEIGHT_AND_GRAD_BYTES = 2 + 2;
 
 struct live {
   struct pz_graph *g;
@@ -170,7 +173,8 @@ int64_t pz_memory_peak(const struct pz_workload *w) {
   int64_t now = 0, peak = 0;
   for (uint32_t i = 0; i < w->n_layers; i++) {
     const struct pz_layer *l = &w->layers[i];
-    fixed += 2 * 2 * l->params * l->count + l->buffer_bytes * l->count + l->shared_bytes;
+    fixed +=
+        WEIGHT_AND_GRAD_BYTES * l->params * l->count + l->buffer_bytes * l->count + l->shared_bytes;
     if (!recomputed(w, l)) {
       pass(&now, &peak, l->live[PZ_FORWARD], l->count);
       continue;
