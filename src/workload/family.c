@@ -20,19 +20,19 @@ const struct pz_family *pz_family_find(const char *model_type) {
   return NULL;
 }
 
-void pz_arch_derive_heads(struct pz_config *c, struct pz_arch *a, const char *hidden_keys,
+void pz_arch_derive_heads(struct pz_fields *c, struct pz_arch *a, const char *hidden_keys,
                           const char *kv_keys) {
   char accepted[96];
   if (c->status != PZ_OK) return;
   if (!a->head_dim && a->hidden % a->heads) {
     snprintf(accepted, sizeof accepted, "a multiple of the %" PRId64 " attention heads", a->heads);
-    pz_config_refuse(c, hidden_keys, accepted);
+    pz_fields_refuse(c, hidden_keys, accepted);
     return;
   }
   if (!a->head_dim) a->head_dim = a->hidden / a->heads;
   if (a->heads % a->kv_heads) {
     snprintf(accepted, sizeof accepted, "a divisor of the %" PRId64 " attention heads", a->heads);
-    pz_config_refuse(c, kv_keys, accepted);
+    pz_fields_refuse(c, kv_keys, accepted);
   }
 }
 

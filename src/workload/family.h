@@ -10,7 +10,7 @@
 struct pz_family {
   const char *model_type; /* as in config.json */
   const char *about;
-  void (*read)(struct pz_config *c, struct pz_arch *a);
+  void (*read)(struct pz_fields *c, struct pz_arch *a);
   void (*embedding)(struct pz_builder *b, const struct pz_arch *a);
   void (*block)(struct pz_builder *b, const struct pz_arch *a);
   void (*head)(struct pz_builder *b, const struct pz_arch *a);
@@ -21,7 +21,7 @@ const struct pz_family *pz_family_at(size_t i);
 const struct pz_family *pz_family_find(const char *model_type);
 
 /* head_dim from hidden and heads where the configuration does not give it. */
-void pz_arch_derive_heads(struct pz_config *c, struct pz_arch *a, const char *hidden_keys,
+void pz_arch_derive_heads(struct pz_fields *c, struct pz_arch *a, const char *hidden_keys,
                           const char *kv_keys);
 
 /* Token embedding of the usual kind: a table divided over the vocabulary. */
@@ -35,7 +35,7 @@ extern const struct pz_family pz_family_bert, pz_family_megatron_bert, pz_family
     pz_family_mixtral;
 
 /* Llama's fields and layers, which Mistral, Qwen2 and Mixtral vary. */
-void pz_llama_read(struct pz_config *c, struct pz_arch *a);
+void pz_llama_read(struct pz_fields *c, struct pz_arch *a);
 void pz_llama_embedding(struct pz_builder *b, const struct pz_arch *a);
 void pz_llama_block(struct pz_builder *b, const struct pz_arch *a);
 void pz_llama_head(struct pz_builder *b, const struct pz_arch *a);

@@ -2,28 +2,28 @@
  * and Megatron's BERT, which has the norm before each half and none after the embedding. */
 #include "workload/family.h"
 
-static void read_common(struct pz_config *c, struct pz_arch *a) {
-  a->hidden = pz_config_int(c, "hidden_size", PZ_RANGE_HIDDEN);
-  a->layers = pz_config_int(c, "num_hidden_layers", PZ_RANGE_LAYERS);
-  a->heads = a->kv_heads = pz_config_int(c, "num_attention_heads", PZ_RANGE_HEADS);
-  a->ffn = pz_config_int(c, "intermediate_size", PZ_RANGE_FFN);
-  a->vocab = pz_config_int(c, "vocab_size", PZ_RANGE_VOCAB);
-  a->positions = pz_config_int(c, "max_position_embeddings", PZ_RANGE_POSITIONS);
-  a->types = pz_config_int_or(c, "type_vocab_size", PZ_RANGE_VOCAB, 2);
+static void read_common(struct pz_fields *c, struct pz_arch *a) {
+  a->hidden = pz_fields_int(c, "hidden_size", PZ_RANGE_HIDDEN);
+  a->layers = pz_fields_int(c, "num_hidden_layers", PZ_RANGE_LAYERS);
+  a->heads = a->kv_heads = pz_fields_int(c, "num_attention_heads", PZ_RANGE_HEADS);
+  a->ffn = pz_fields_int(c, "intermediate_size", PZ_RANGE_FFN);
+  a->vocab = pz_fields_int(c, "vocab_size", PZ_RANGE_VOCAB);
+  a->positions = pz_fields_int(c, "max_position_embeddings", PZ_RANGE_POSITIONS);
+  a->types = pz_fields_int_or(c, "type_vocab_size", PZ_RANGE_VOCAB, 2);
   a->act = pz_config_act(c, "hidden_act", "gelu");
   a->drop_hidden = a->drop_embed = pz_config_dropout(c, "hidden_dropout_prob", 0.1);
   a->drop_attn = pz_config_dropout(c, "attention_probs_dropout_prob", 0.1);
-  a->tied = pz_config_bool_or(c, "tie_word_embeddings", true);
+  a->tied = pz_fields_bool_or(c, "tie_word_embeddings", true);
   a->learned_positions = a->norm_affine = true;
   a->qkv_bias = a->out_bias = a->mlp_bias = true;
-  if (pz_config_bool_or(c, "add_cross_attention", false))
-    pz_config_refuse(c, "add_cross_attention", "false: the encoder alone is built");
+  if (pz_fields_bool_or(c, "add_cross_attention", false))
+    pz_fields_refuse(c, "add_cross_attention", "false: the encoder alone is built");
   pz_arch_derive_heads(c, a, "hidden_size", "num_attention_heads");
 }
 
-static void read_bert(struct pz_config *c, struct pz_arch *a) { read_common(c, a); }
+static void read_bert(struct pz_fields *c, struct pz_arch *a) { read_common(c, a); }
 
-static void read_megatron_bert(struct pz_config *c, struct pz_arch *a) {
+static void read_megatron_bert(struct pz_fields *c, struct pz_arch *a) {
   read_common(c, a);
   a->pre_norm = a->final_norm = true;
 }

@@ -2,20 +2,20 @@
  */
 #include "workload/family.h"
 
-void pz_llama_read(struct pz_config *c, struct pz_arch *a) {
-  a->hidden = pz_config_int(c, "hidden_size", PZ_RANGE_HIDDEN);
-  a->layers = pz_config_int(c, "num_hidden_layers", PZ_RANGE_LAYERS);
-  a->heads = pz_config_int(c, "num_attention_heads", PZ_RANGE_HEADS);
-  a->kv_heads = pz_config_int_or(c, "num_key_value_heads", PZ_RANGE_HEADS, a->heads);
-  a->head_dim = pz_config_int_or(c, "head_dim", PZ_RANGE_HIDDEN, 0);
-  a->ffn = pz_config_int(c, "intermediate_size", PZ_RANGE_FFN);
-  a->vocab = pz_config_int(c, "vocab_size", PZ_RANGE_VOCAB);
-  a->positions = pz_config_int_or(c, "max_position_embeddings", PZ_RANGE_POSITIONS, 2048);
+void pz_llama_read(struct pz_fields *c, struct pz_arch *a) {
+  a->hidden = pz_fields_int(c, "hidden_size", PZ_RANGE_HIDDEN);
+  a->layers = pz_fields_int(c, "num_hidden_layers", PZ_RANGE_LAYERS);
+  a->heads = pz_fields_int(c, "num_attention_heads", PZ_RANGE_HEADS);
+  a->kv_heads = pz_fields_int_or(c, "num_key_value_heads", PZ_RANGE_HEADS, a->heads);
+  a->head_dim = pz_fields_int_or(c, "head_dim", PZ_RANGE_HIDDEN, 0);
+  a->ffn = pz_fields_int(c, "intermediate_size", PZ_RANGE_FFN);
+  a->vocab = pz_fields_int(c, "vocab_size", PZ_RANGE_VOCAB);
+  a->positions = pz_fields_int_or(c, "max_position_embeddings", PZ_RANGE_POSITIONS, 2048);
   a->act = pz_config_act(c, "hidden_act", "silu");
   a->drop_attn = pz_config_dropout(c, "attention_dropout", 0.0);
-  a->tied = pz_config_bool_or(c, "tie_word_embeddings", false);
-  a->qkv_bias = a->out_bias = pz_config_bool_or(c, "attention_bias", false);
-  a->mlp_bias = pz_config_bool_or(c, "mlp_bias", false);
+  a->tied = pz_fields_bool_or(c, "tie_word_embeddings", false);
+  a->qkv_bias = a->out_bias = pz_fields_bool_or(c, "attention_bias", false);
+  a->mlp_bias = pz_fields_bool_or(c, "mlp_bias", false);
   a->pre_norm = a->final_norm = a->softmax_f32 = a->loss_f32 = true;
   pz_arch_derive_heads(c, a, "hidden_size", "num_key_value_heads");
   a->rotary_dims = a->head_dim;

@@ -2,9 +2,9 @@
  * are masked, not which are computed, so full attention is counted. */
 #include "workload/family.h"
 
-static void read(struct pz_config *c, struct pz_arch *a) {
+static void read(struct pz_fields *c, struct pz_arch *a) {
   pz_llama_read(c, a);
-  if (!pz_config_has(c, "num_key_value_heads") && a->heads % 8 == 0) a->kv_heads = 8;
+  if (!pz_fields_has(c, "num_key_value_heads") && a->heads % 8 == 0) a->kv_heads = 8;
   a->qkv_bias = a->out_bias = a->mlp_bias = false;
 }
 

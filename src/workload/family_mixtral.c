@@ -3,15 +3,15 @@
 
 #include <stdio.h>
 
-static void read(struct pz_config *c, struct pz_arch *a) {
+static void read(struct pz_fields *c, struct pz_arch *a) {
   pz_llama_read(c, a);
   a->qkv_bias = a->out_bias = a->mlp_bias = false;
-  a->experts = pz_config_int(c, "num_local_experts|num_experts", PZ_RANGE_EXPERTS);
-  a->experts_per_token = pz_config_int(c, "num_experts_per_tok", PZ_RANGE_EXPERTS);
+  a->experts = pz_fields_int(c, "num_local_experts|num_experts", PZ_RANGE_EXPERTS);
+  a->experts_per_token = pz_fields_int(c, "num_experts_per_tok", PZ_RANGE_EXPERTS);
   if (a->experts_per_token <= a->experts || c->status != PZ_OK) return;
   char accepted[64];
   snprintf(accepted, sizeof accepted, "at most the %lld experts there are", (long long)a->experts);
-  pz_config_refuse(c, "num_experts_per_tok", accepted);
+  pz_fields_refuse(c, "num_experts_per_tok", accepted);
 }
 
 const struct pz_family pz_family_mixtral = {"mixtral",      "Llama with routed experts",

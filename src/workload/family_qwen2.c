@@ -1,7 +1,7 @@
 /* Qwen2 and Qwen2.5: Llama with a bias on query, key and value alone. */
 #include "workload/family.h"
 
-static void read(struct pz_config *c, struct pz_arch *a) {
+static void read(struct pz_fields *c, struct pz_arch *a) {
   pz_llama_read(c, a);
   a->qkv_bias = true;
   a->out_bias = a->mlp_bias = false;

@@ -47,13 +47,13 @@ static const char *preset_name(const void *ctx, size_t i) {
   return pz_preset_name(i);
 }
 
-static const struct pz_family *find_family(struct pz_config *c) {
+static const struct pz_family *find_family(struct pz_fields *c) {
   char names[200], accepted[240];
-  const char *type = pz_config_text_or(c, "model_type", "");
+  const char *type = pz_fields_text_or(c, "model_type", "");
   const struct pz_family *f = pz_family_find(type);
   snprintf(accepted, sizeof accepted, "one of %s",
            pz_text_join(names, sizeof names, family_name, NULL));
-  if (!f) pz_config_refuse(c, "model_type", accepted);
+  if (!f) pz_fields_refuse(c, "model_type", accepted);
   return f;
 }
 
@@ -61,7 +61,7 @@ static const struct pz_family *read_config(const char *name, const char *text, s
                                            struct pz_arch *a, struct pz_error *err) {
   json_t *root = NULL;
   if (pz_json_parse(name, text, bytes, &root, err) != PZ_OK) return NULL;
-  struct pz_config c = {.name = name, .root = root, .err = err};
+  struct pz_fields c = {.name = name, .root = root, .err = err};
   const struct pz_family *f = find_family(&c);
   if (f) f->read(&c, a);
   if (!a->embed_dim) a->embed_dim = a->hidden;
