@@ -55,7 +55,7 @@ enum pz_status {
  * it. */
 struct pz_error {
   enum pz_status status;
-  char message[512];
+  char message[1024];
   char input[256];
   int line, column;
   const char *origin_file;
@@ -94,6 +94,7 @@ struct pz_tensor {
   uint32_t storage; /* tensor that owns the bytes: itself, or the one this is a view of */
   bool split;       /* this device holds 1/t of it */
   bool tied;        /* a parameter that another layer owns and counts */
+  int64_t experts;  /* > 0: one part for each expert */
 };
 
 /* One element-wise step folded into an operator. */
@@ -101,6 +102,7 @@ struct pz_tail {
   int kind;
   enum pz_direction direction;
   int64_t elems;
+  bool replicated; /* as in pz_op */
 };
 
 /* Sizes.  Product: batch x (m x k)(k x n).  Vector: m rows of n.  Collective: batch devices, m rows
@@ -116,9 +118,10 @@ struct pz_op {
   enum pz_op_class op_class;
   bool replicated; /* every device of a tensor-parallel group does this same work */
   struct pz_dims dims;
-  int64_t flop;          /* all of it, tail included */
-  int64_t matmul_flop;   /* of the matrix product alone: 2 batch m n k */
-  int64_t bytes_read;    /* each input once, weights included */
+  int64_t flop;        /* all of it, tail included */
+  int64_t matmul_flop; /* of the matrix products alone: 2 batch m n k (experts: the rows there are;
+                          flash attention: two products, backward five) */
+  int64_t bytes_read;  /* each input once, weights included */
   int64_t bytes_written; /* each output once, what is kept for backward included */
   int64_t weight_bytes;  /* the part of bytes_read that is parameters */
   int64_t scratch_bytes; /* held during the operator only */
@@ -153,7 +156,10 @@ struct pz_layer {
   int64_t split_params;   /* the part of them that is divided over the tensor-parallel group */
   int64_t tied_params;    /* on this device, counted by another layer */
   int64_t model_params;   /* of the undivided layer, without tied ones */
-  const uint32_t *saved;  /* storages kept for backward, in order of first use */
+  int64_t
+      group_grad_params; /* their gradients are partial here: to be summed over the tensor-parallel
+                            group once a step (no operator of a microbatch does it) */
+  const uint32_t *saved; /* storages kept for backward, in order of first use */
   uint32_t n_saved;
   int64_t activation_bytes;  /* sum of those, one instance of the layer, one microbatch */
   int64_t shared_bytes;      /* kept too, but common to all layers: rotary tables, token ids */

@@ -92,12 +92,14 @@ static enum pz_status print_ops(const struct pz_ops *ops, const char *title) {
   return status;
 }
 
-static enum pz_status print_layer(const struct pz_layer *l) {
+static enum pz_status print_layer(const struct pz_layer *l, bool last) {
   char params[32], kept[32], out[32];
-  printf("\n%s x%" PRId64 ": %s parameters, %s kept for backward, %s to the next layer\n", l->name,
-         l->count, pz_text_count(params, sizeof params, l->params),
-         pz_text_si(kept, sizeof kept, (double)l->activation_bytes, "B"),
-         pz_text_si(out, sizeof out, (double)l->output_bytes, "B"));
+  printf("\n%s x%" PRId64 ": %s parameters, %s kept for backward", l->name, l->count,
+         pz_text_count(params, sizeof params, l->params),
+         pz_text_si(kept, sizeof kept, (double)l->activation_bytes, "B"));
+  if (!last)
+    printf(", %s to the next layer", pz_text_si(out, sizeof out, (double)l->output_bytes, "B"));
+  printf("\n");
   enum pz_status status = print_ops(&l->ops[PZ_FORWARD], "forward");
   return status == PZ_OK ? print_ops(&l->ops[PZ_BACKWARD], "backward") : status;
 }
@@ -133,7 +135,7 @@ static enum pz_status print_human(const struct pz_workload *w) {
          pz_kernels_names[o->kernels], pz_attention_names[o->attention]);
   printf("%s\n", o->recompute == PZ_RECOMPUTE_FULL ? ", recomputing" : "");
   for (uint32_t i = 0; i < w->n_layers; i++) {
-    enum pz_status status = print_layer(&w->layers[i]);
+    enum pz_status status = print_layer(&w->layers[i], i + 1 == w->n_layers);
     if (status != PZ_OK) return status;
   }
   print_totals(w);

@@ -79,14 +79,12 @@ static bool write_all(int fd, const char *text, size_t bytes) {
 enum pz_status pz_file_write(const char *path, const char *text, size_t bytes,
                              struct pz_error *err) {
   char beside[4096];
-  int n = snprintf(beside, sizeof beside, "%s.XXXXXX", path);
+  int n = snprintf(beside, sizeof beside, "%s.%ld.part", path, (long)getpid());
   if (n < 0 || (size_t)n >= sizeof beside)
     return pz_fail(err, PZ_LIMIT, "%s: the path is too long", path);
-  int fd = mkstemp(beside);
+  int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) return fail_io(err, path, "create a file beside it");
-  mode_t mask = umask(0);
-  umask(mask);
-  bool ok = write_all(fd, text, bytes) && fchmod(fd, 0666 & ~mask) == 0;
+  bool ok = write_all(fd, text, bytes);
   ok = close(fd) == 0 && ok;
   if (ok && rename(beside, path) == 0) return PZ_OK;
   enum pz_status status = fail_io(err, path, "write");

@@ -155,6 +155,15 @@ void pz_options_help(const struct pz_option_table *table, const void *settings, 
   }
 }
 
+/* A leading dot would be a request, a backslash an escape. */
+static void roff(const char *s, FILE *out) {
+  if (*s == '.' || *s == '\'') fputs("\\&", out);
+  for (; *s; s++) {
+    if (*s == '\\' || *s == '-') fputc('\\', out);
+    fputc(*s, out);
+  }
+}
+
 void pz_options_man(const struct pz_option_table *table, const void *settings, FILE *out) {
   for (size_t i = 0; i < table->n; i++) {
     const struct pz_option *o = &table->options[i];
@@ -164,7 +173,9 @@ void pz_options_man(const struct pz_option_table *table, const void *settings, F
     fprintf(out, ".TP\n");
     if (o->letter) fprintf(out, "\\fB\\-%c\\fR, ", o->letter);
     fprintf(out, "\\fB");
-    for (const char *c = left; *c; c++) *c == '-' ? fputs("\\-", out) : fputc(*c, out);
-    fprintf(out, "\\fR\n%s%s.\n", o->help, standard);
+    roff(left, out);
+    fprintf(out, "\\fR\n");
+    roff(o->help, out);
+    fprintf(out, "%s.\n", standard);
   }
 }

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum pz_act { PZ_ACT_GELU, PZ_ACT_GELU_TANH, PZ_ACT_RELU, PZ_ACT_SILU };
+enum pz_act { PZ_ACT_GELU, PZ_ACT_GELU_TANH, PZ_ACT_GELU_FAST, PZ_ACT_RELU, PZ_ACT_SILU };
 
 struct pz_arch {
   int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab;

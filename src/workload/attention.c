@@ -31,9 +31,14 @@ static void project_qkv(struct pz_builder *b, const struct pz_arch *a, uint32_t 
     return;
   }
   struct sizes z = sizes_of(b, a);
-  int64_t width[3] = {z.heads * z.head_dim, z.kv_heads * z.head_dim, z.kv_heads * z.head_dim};
   uint32_t all = project(b, a, "qkv", x, a->heads + 2 * a->kv_heads);
-  pz_build_split(b, "split_heads", all, width, 3, qkv);
+  struct pz_split split = {
+      .name = "split_heads",
+      .x = all,
+      .parts = 3,
+      .widths = {z.heads * z.head_dim, z.kv_heads * z.head_dim, z.kv_heads * z.head_dim},
+      .names = {"query", "key", "value"}};
+  pz_build_split(b, &split, qkv);
 }
 
 static void rotate(struct pz_builder *b, const struct pz_arch *a, uint32_t qkv[3]) {

@@ -39,25 +39,32 @@ static uint32_t like(struct backward *b, uint32_t t, const char *suffix) {
   return id;
 }
 
-/* An operator of the backward direction that stands for `op`; name and lists are the caller's. */
-static struct pz_op derived(const struct pz_op *op, int kind) {
+/* What an operator of the backward direction reads and writes. */
+struct ends {
+  const uint32_t *in;
+  uint32_t n_in;
+  const uint32_t *out;
+  uint32_t n_out;
+};
+
+/* An operator of the backward direction that stands for `op`; its name comes later. */
+static struct pz_op derived(const struct pz_op *op, int kind, struct ends ends) {
   return (struct pz_op){.kind = kind,
                         .direction = PZ_BACKWARD,
                         .op_class = pz_op_info(kind)->op_class,
                         .replicated = op->replicated,
-                        .dims = op->dims};
+                        .dims = op->dims,
+                        .in = ends.in,
+                        .n_in = ends.n_in,
+                        .out = ends.out,
+                        .n_out = ends.n_out};
 }
 
-static void add(struct backward *b, struct pz_op op, const struct pz_op *from, const char *suffix,
-                const uint32_t *in, uint32_t n_in, const uint32_t *out, uint32_t n_out) {
+static void add(struct backward *b, struct pz_op op, const struct pz_op *from, const char *suffix) {
   if (b->status != PZ_OK) return;
   char name[128];
   snprintf(name, sizeof name, "%s.%s", from->name, suffix);
   op.name = name;
-  op.in = in;
-  op.n_in = n_in;
-  op.out = out;
-  op.n_out = n_out;
   failed(b, pz_graph_add_op(b->g, PZ_BACKWARD, &op));
 }
 
@@ -70,12 +77,12 @@ static void contribute(struct backward *b, const struct pz_op *from, uint32_t t,
   }
   uint32_t in[2] = {b->grad[t], g}, sum = like(b, t, "grad");
   if (sum == PZ_NONE) return;
-  struct pz_op op = derived(from, PZ_OP_ADD);
+  struct pz_op op = derived(from, PZ_OP_ADD, (struct ends){in, 2, &sum, 1});
   const struct pz_tensor *s = tensor(b, sum);
   op.replicated = b->options->tp > 1 && !s->split;
   op.flop = s->elems;
   op.dims = (struct pz_dims){1, s->elems / s->shape[s->n_dims - 1], s->shape[s->n_dims - 1], 1};
-  add(b, op, from, "grad_sum", in, 2, &sum, 1);
+  add(b, op, from, "grad_sum");
   b->grad[t] = sum;
 }
 
@@ -84,11 +91,11 @@ static void reduce(struct backward *b, const struct pz_op *from, uint32_t t, uin
                    const char *suffix) {
   uint32_t out = like(b, t, "grad");
   if (out == PZ_NONE) return;
-  struct pz_op op = derived(from, PZ_OP_REDUCE);
+  struct pz_op op = derived(from, PZ_OP_REDUCE, (struct ends){&g, 1, &out, 1});
   op.flop = tensor(b, g)->elems;
   int64_t n = tensor(b, t)->elems;
   op.dims = (struct pz_dims){1, tensor(b, g)->elems / n, n, 1};
-  add(b, op, from, suffix, &g, 1, &out, 1);
+  add(b, op, from, suffix);
   contribute(b, from, t, out);
 }
 
@@ -96,10 +103,12 @@ static void grad_pass(struct backward *b, const struct pz_op *op, uint32_t g) {
   for (uint32_t i = 0; i < op->n_in; i++) {
     uint32_t t = op->in[i];
     if (!b->needs[t]) continue;
-    if (tensor(b, t)->elems == tensor(b, g)->elems)
-      contribute(b, op, t, g);
-    else
+    if (tensor(b, t)->role == PZ_ROLE_PARAM)
       reduce(b, op, t, g, "bias_grad");
+    else if (tensor(b, t)->elems < tensor(b, g)->elems)
+      reduce(b, op, t, g, "broadcast_grad");
+    else
+      contribute(b, op, t, g);
   }
 }
 
@@ -107,6 +116,7 @@ static void grad_pass(struct backward *b, const struct pz_op *op, uint32_t g) {
 static bool reads_input(const struct backward *b, const struct pz_op *op, uint32_t i) {
   unsigned saves = pz_op_info(op->kind)->saves;
   if (!(saves & (i == 0 ? PZ_SAVE_IN0 : PZ_SAVE_REST))) return false;
+  if (op->kind == PZ_OP_LAYERNORM && i == 2) return false; /* the bias moves nothing back */
   if (op->kind != PZ_OP_MUL) return true;
   return b->needs[op->in[1 - i]];
 }
@@ -145,7 +155,7 @@ static void grad_pointwise(struct backward *b, const struct pz_op *op, uint32_t 
       to[n_out] = op->in[i];
       out[n_out++] = like(b, op->in[i], "grad");
     }
-  struct pz_op back = derived(op, op->kind);
+  struct pz_op back = derived(op, op->kind, (struct ends){in, n_in, out, n_out});
   if (op->kind == PZ_OP_ATTENTION)
     flash_flop(b, op, &back);
   else
@@ -153,7 +163,7 @@ static void grad_pointwise(struct backward *b, const struct pz_op *op, uint32_t 
   /* the framework's softmax derivative forms gradient * output first */
   if (op->kind == PZ_OP_SOFTMAX && b->options->kernels == PZ_KERNELS_EAGER)
     back.scratch_bytes = pz_tensor_bytes(tensor(b, op->out[0]));
-  add(b, back, op, "backward", in, n_in, out, n_out);
+  add(b, back, op, "backward");
   for (uint32_t i = 0; i < n_out; i++) contribute(b, op, to[i], out[i]);
 }
 
@@ -167,8 +177,8 @@ static uint32_t gathered_again(struct backward *b, const struct pz_op *from, uin
   if (!maker) return x;
   if (b->regather[x] != PZ_NONE) return b->regather[x];
   uint32_t out = like(b, x, "again");
-  struct pz_op op = derived(maker, PZ_OP_ALL_GATHER);
-  add(b, op, from, "gather_again", maker->in, 1, &out, 1);
+  struct pz_op op = derived(maker, PZ_OP_ALL_GATHER, (struct ends){maker->in, 1, &out, 1});
+  add(b, op, from, "gather_again");
   return b->regather[x] = out;
 }
 
@@ -179,18 +189,18 @@ static void grad_product(struct backward *b, const struct pz_op *op, uint32_t g)
   struct pz_dims d = op->dims;
   if (b->needs[a]) {
     uint32_t in[2] = {g, c}, out = like(b, a, "grad");
-    struct pz_op back = derived(op, PZ_OP_MATMUL);
+    struct pz_op back = derived(op, PZ_OP_MATMUL, (struct ends){in, 2, &out, 1});
     back.dims = (struct pz_dims){d.batch, d.m, d.k, d.n};
     back.flop = back.matmul_flop = op->matmul_flop;
-    add(b, back, op, weight ? "input_grad" : "left_grad", in, 2, &out, 1);
+    add(b, back, op, weight ? "input_grad" : "left_grad");
     contribute(b, op, a, out);
   }
   if (b->needs[c]) {
     uint32_t in[2] = {gathered_again(b, op, a), g}, out = like(b, c, "grad");
-    struct pz_op back = derived(op, PZ_OP_MATMUL);
+    struct pz_op back = derived(op, PZ_OP_MATMUL, (struct ends){in, 2, &out, 1});
     back.dims = (struct pz_dims){d.batch, d.k, d.n, d.m};
     back.flop = back.matmul_flop = op->matmul_flop;
-    add(b, back, op, weight ? "weight_grad" : "right_grad", in, 2, &out, 1);
+    add(b, back, op, weight ? "weight_grad" : "right_grad");
     contribute(b, op, c, out);
   }
   if (op->n_in > 2) reduce(b, op, op->in[2], g, "bias_grad");
@@ -208,12 +218,26 @@ static void grad_split(struct backward *b, const struct pz_op *op) {
     in[n_in++] = g;
     if (!eager) tensor(b, g)->storage = whole;
   }
-  struct pz_op back = derived(op, PZ_OP_CONCAT);
+  struct pz_op back = derived(op, PZ_OP_CONCAT, (struct ends){in, n_in, &whole, 1});
   back.op_class = eager ? PZ_CLASS_VECTOR : PZ_CLASS_NONE;
   const struct pz_tensor *t = tensor(b, whole);
   back.dims = (struct pz_dims){1, t->elems / t->shape[t->n_dims - 1], t->shape[t->n_dims - 1], 1};
-  add(b, back, op, "join_grad", in, n_in, &whole, 1);
+  add(b, back, op, "join_grad");
   contribute(b, op, op->in[0], whole);
+}
+
+/* Parts of the gradient, as views of it. */
+static void grad_join(struct backward *b, const struct pz_op *op, uint32_t g) {
+  uint32_t out[PZ_OP_MOST_INPUTS];
+  for (uint32_t i = 0; i < op->n_in; i++) {
+    out[i] = like(b, op->in[i], "grad");
+    if (out[i] == PZ_NONE) return;
+    tensor(b, out[i])->storage = tensor(b, g)->storage;
+  }
+  struct pz_op back = derived(op, PZ_OP_SPLIT, (struct ends){&g, 1, out, op->n_in});
+  back.replicated = false;
+  add(b, back, op, "split_grad");
+  for (uint32_t i = 0; i < op->n_in; i++) contribute(b, op, op->in[i], out[i]);
 }
 
 static void grad_collective(struct backward *b, const struct pz_op *op, uint32_t g) {
@@ -229,9 +253,9 @@ static void grad_collective(struct backward *b, const struct pz_op *op, uint32_t
   uint32_t out = like(b, x, "grad");
   if (out == PZ_NONE) return;
   if (dual == PZ_OP_SPLIT) tensor(b, out)->storage = tensor(b, g)->storage;
-  struct pz_op back = derived(op, dual);
+  struct pz_op back = derived(op, dual, (struct ends){&g, 1, &out, 1});
   back.dims.batch = b->options->tp;
-  add(b, back, op, pz_op_info(dual)->name, &g, 1, &out, 1);
+  add(b, back, op, pz_op_info(dual)->name);
   contribute(b, op, x, out);
 }
 
@@ -244,6 +268,7 @@ static void differentiate(struct backward *b, const struct pz_op *op) {
   case PZ_GRAD_PASS: grad_pass(b, op, g); break;
   case PZ_GRAD_POINTWISE: grad_pointwise(b, op, g); break;
   case PZ_GRAD_PRODUCT: grad_product(b, op, g); break;
+  case PZ_GRAD_JOIN: grad_join(b, op, g); break;
   case PZ_GRAD_COLLECTIVE: grad_collective(b, op, g); break;
   case PZ_GRAD_SPLIT:
   case PZ_GRAD_NONE: break;

@@ -1,6 +1,7 @@
 #include "workload/build.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "core/num.h"
 
@@ -48,8 +49,7 @@ void pz_build_output(struct pz_builder *b, uint32_t x) { b->graph->output = x; }
 
 uint32_t pz_build_data(struct pz_builder *b, const char *name, int elem_bytes,
                        struct pz_shape shape) {
-  size_t n = 0;
-  while (name[n]) n++;
+  size_t n = strlen(name);
   uint32_t id = pz_map_get(&b->graph->by_name, name, n);
   if (id != PZ_NONE) return id;
   id = add_tensor(b, name, PZ_ROLE_DATA, elem_bytes, shape);
@@ -67,6 +67,8 @@ uint32_t pz_build_param(struct pz_builder *b, const char *name, struct pz_shape 
   bool ok = tied ? pz_add(&b->tied_params, t->elems)
                  : pz_add(&b->params, t->elems) && pz_add(&b->model_params, whole) &&
                        (!t->split || pz_add(&b->split_params, t->elems));
+  /* with sequence parallelism each device has the gradient of its own tokens alone */
+  if (!tied && !t->split && b->options->sequence_parallel) b->group_grad_params += t->elems;
   return !ok && failed(b, PZ_LIMIT) ? PZ_NONE : id;
 }
 
@@ -117,6 +119,7 @@ uint32_t pz_build_op(struct pz_builder *b, const struct pz_emit *e) {
     out[1] = add_tensor(b, name, PZ_ROLE_ACTIVATION, e->aux_bytes, e->aux_shape);
     if (out[1] == PZ_NONE) return PZ_NONE;
     tensor(b, out[1])->split = split;
+    if (e->aux) *e->aux = out[1];
     n_out = 2;
   }
   struct pz_op op = {.name = e->name,
@@ -132,27 +135,46 @@ uint32_t pz_build_op(struct pz_builder *b, const struct pz_emit *e) {
   return b->status == PZ_OK ? out[0] : PZ_NONE;
 }
 
-void pz_build_split(struct pz_builder *b, const char *name, uint32_t x, const int64_t *widths,
-                    int parts, uint32_t *out) {
-  for (int i = 0; i < parts; i++) out[i] = PZ_NONE;
+void pz_build_split(struct pz_builder *b, const struct pz_split *s, uint32_t *out) {
+  for (int i = 0; i < s->parts; i++) out[i] = PZ_NONE;
   if (b->status != PZ_OK) return;
-  for (int i = 0; i < parts; i++) {
-    static const char *const part[] = {"query", "key", "value", "part"};
-    struct pz_tensor whole = *tensor(b, x);
-    out[i] = add_tensor(b, part[i < 3 ? i : 3], PZ_ROLE_ACTIVATION, whole.elem_bytes,
-                        PZ_SHAPE(whole.shape[0], widths[i]));
+  struct pz_tensor whole = *tensor(b, s->x);
+  for (int i = 0; i < s->parts; i++) {
+    out[i] = add_tensor(b, s->names[i], PZ_ROLE_ACTIVATION, whole.elem_bytes,
+                        PZ_SHAPE(whole.shape[0], s->widths[i]));
     if (out[i] == PZ_NONE) return;
     tensor(b, out[i])->storage = whole.storage;
     tensor(b, out[i])->split = whole.split;
   }
-  struct pz_op op = {.name = name,
+  struct pz_op op = {.name = s->name,
                      .kind = PZ_OP_SPLIT,
                      .op_class = PZ_CLASS_NONE,
-                     .in = &x,
+                     .in = &s->x,
                      .n_in = 1,
                      .out = out,
-                     .n_out = (uint32_t)parts};
+                     .n_out = (uint32_t)s->parts};
   add_op(b, &op);
+}
+
+uint32_t pz_build_join(struct pz_builder *b, const char *name, const uint32_t parts[2],
+                       uint32_t whole, bool copy) {
+  if (b->status != PZ_OK) return PZ_NONE;
+  struct pz_tensor x = *tensor(b, whole);
+  uint32_t y = add_tensor(b, name, PZ_ROLE_ACTIVATION, x.elem_bytes, shape_of(&x));
+  if (y == PZ_NONE) return y;
+  tensor(b, y)->split = x.split;
+  if (!copy) tensor(b, y)->storage = x.storage;
+  struct pz_op op = {.name = name,
+                     .kind = PZ_OP_CONCAT,
+                     .in = parts,
+                     .n_in = 2,
+                     .out = &y,
+                     .n_out = 1,
+                     .op_class = copy ? PZ_CLASS_VECTOR : PZ_CLASS_NONE,
+                     .replicated = copy && b->options->tp > 1 && !x.split};
+  vector_flop(b, &op);
+  add_op(b, &op);
+  return b->status == PZ_OK ? y : PZ_NONE;
 }
 
 /* 2 batch m n k; `rows` stands for batch * m where m was rounded up. */
@@ -179,8 +201,10 @@ static uint32_t linear_weight(struct pz_builder *b, const struct pz_linear *l, i
     failed(b, PZ_LIMIT);
     return PZ_NONE;
   }
-  return pz_build_param(b, name, l->experts ? PZ_SHAPE(l->experts, in, out) : PZ_SHAPE(in, out),
-                        whole, l->tied);
+  uint32_t w = pz_build_param(
+      b, name, l->experts ? PZ_SHAPE(l->experts, in, out) : PZ_SHAPE(in, out), whole, l->tied);
+  if (w != PZ_NONE) tensor(b, w)->experts = l->experts;
+  return w;
 }
 
 /* Rows of a product; with experts, as many of them as have rows, each with its share. */
@@ -205,6 +229,9 @@ uint32_t pz_build_linear(struct pz_builder *b, const struct pz_linear *l) {
   if (y == PZ_NONE) return y;
   tensor(b, y)->split = b->options->tp > 1 &&
                         (l->divide == PZ_DIVIDE_COLUMNS || (l->divide == PZ_DIVIDE_NOT && x_split));
+  /* an undivided product inside a region: its gradient is one of partial sums */
+  if (b->options->tp > 1 && !divided && !b->options->sequence_parallel)
+    b->group_grad_params += tensor(b, ins[1])->elems;
   struct pz_op op = {.name = l->name,
                      .kind = PZ_OP_MATMUL,
                      .op_class = PZ_CLASS_TENSOR,
@@ -271,12 +298,16 @@ uint32_t pz_build_flash(struct pz_builder *b, const char *name, const uint32_t q
   return b->status == PZ_OK ? out[0] : PZ_NONE;
 }
 
-/* A collective, or its marker; `rows` of the result, whether it is divided. */
-static uint32_t collective(struct pz_builder *b, int kind, const char *verb, const char *name,
-                           uint32_t x, struct pz_shape shape, bool split) {
+/* A collective, or its marker, with a result of this shape, divided or not. */
+static uint32_t collective(struct pz_builder *b, int kind, const char *name, uint32_t x,
+                           struct pz_shape shape, bool split) {
   if (b->status != PZ_OK || x == PZ_NONE) return PZ_NONE;
   char full[96];
-  snprintf(full, sizeof full, "%s.%s", name, verb);
+  bool gathers = kind == PZ_OP_ALL_GATHER || kind == PZ_OP_GATHER_COLUMNS;
+  snprintf(full, sizeof full, "%s.%s", name,
+           gathers                  ? "gather"
+           : kind == PZ_OP_TP_ENTER ? "enter"
+                                    : "sum");
   uint32_t y = pz_build_op(
       b, &(struct pz_emit){.kind = kind, .name = full, .in = {x, PZ_NONE}, .shape = shape});
   if (y == PZ_NONE) return y;
@@ -293,20 +324,19 @@ static int64_t width_of(const struct pz_builder *b, uint32_t x) {
 uint32_t pz_build_enter(struct pz_builder *b, const char *name, uint32_t x) {
   if (b->status != PZ_OK || b->options->tp == 1) return x;
   struct pz_shape shape = PZ_SHAPE(b->tokens, width_of(b, x));
-  if (b->options->sequence_parallel)
-    return collective(b, PZ_OP_ALL_GATHER, "gather", name, x, shape, false);
-  return collective(b, PZ_OP_TP_ENTER, "enter", name, x, shape, false);
+  if (b->options->sequence_parallel) return collective(b, PZ_OP_ALL_GATHER, name, x, shape, false);
+  return collective(b, PZ_OP_TP_ENTER, name, x, shape, false);
 }
 
 uint32_t pz_build_all_reduce(struct pz_builder *b, const char *name, uint32_t x) {
-  return collective(b, PZ_OP_ALL_REDUCE, "sum", name, x, (struct pz_shape){0}, false);
+  return collective(b, PZ_OP_ALL_REDUCE, name, x, (struct pz_shape){0}, false);
 }
 
 uint32_t pz_build_leave(struct pz_builder *b, const char *name, uint32_t x, int64_t bias) {
   if (b->status != PZ_OK || b->options->tp == 1) return x;
   bool sp = b->options->sequence_parallel;
   struct pz_shape shape = PZ_SHAPE(pz_rows_outside(b), width_of(b, x));
-  x = collective(b, sp ? PZ_OP_REDUCE_SCATTER : PZ_OP_ALL_REDUCE, "sum", name, x, shape, sp);
+  x = collective(b, sp ? PZ_OP_REDUCE_SCATTER : PZ_OP_ALL_REDUCE, name, x, shape, sp);
   if (!bias || x == PZ_NONE) return x;
   char full[96], param[112];
   snprintf(full, sizeof full, "%s.add_bias", name);
@@ -322,6 +352,5 @@ uint32_t pz_build_linear_outside(struct pz_builder *b, const struct pz_linear *l
   if (columns) local.x = pz_build_enter(b, l->name, l->x);
   uint32_t y = pz_build_linear(b, &local);
   if (!columns || y == PZ_NONE) return y;
-  return collective(b, PZ_OP_GATHER_COLUMNS, "gather", l->name, y, PZ_SHAPE(b->tokens, l->out),
-                    false);
+  return collective(b, PZ_OP_GATHER_COLUMNS, l->name, y, PZ_SHAPE(b->tokens, l->out), false);
 }

@@ -14,7 +14,7 @@ struct pz_builder {
   const struct pz_workload_options *options;
   enum pz_status status;
   int64_t tokens; /* mbs * seq */
-  int64_t params, split_params, tied_params, model_params, buffer_bytes;
+  int64_t params, split_params, tied_params, model_params, group_grad_params;
 };
 
 /* How a weight is divided over the tensor-parallel group. */
@@ -43,6 +43,7 @@ struct pz_emit {
   int elem_bytes;                 /* of the output; 0: as the first input */
   struct pz_shape aux_shape; /* a second output kept for backward (mask, statistics); n = 0: none */
   int aux_bytes;
+  uint32_t *aux; /* where its tensor goes; may be NULL */
 };
 
 void pz_builder_init(struct pz_builder *b, struct pz_graph *graph,
@@ -73,9 +74,20 @@ uint32_t pz_build_param(struct pz_builder *b, const char *name, struct pz_shape 
 /* One operator with one result (and maybe an auxiliary one).  Returns the result. */
 uint32_t pz_build_op(struct pz_builder *b, const struct pz_emit *e);
 
-/* Views of `parts` tensors of the given widths in x. */
-void pz_build_split(struct pz_builder *b, const char *name, uint32_t x, const int64_t *widths,
-                    int parts, uint32_t *out);
+/* Views of `parts` tensors of the given widths in x, with these names. */
+struct pz_split {
+  const char *name;
+  uint32_t x;
+  int parts;
+  int64_t widths[PZ_OP_MOST_OUTPUTS];
+  const char *names[PZ_OP_MOST_OUTPUTS];
+};
+void pz_build_split(struct pz_builder *b, const struct pz_split *s, uint32_t *out);
+
+/* Two views side by side as one tensor again; `copy`: it is written anew, else it stands where
+ * `whole` does. */
+uint32_t pz_build_join(struct pz_builder *b, const char *name, const uint32_t parts[2],
+                       uint32_t whole, bool copy);
 
 /* x times a weight, with what tensor parallelism needs before and after left to the caller.  With a
  * bias and rows divided the bias must come after the sum: see pz_build_leave. */

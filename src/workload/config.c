@@ -16,7 +16,7 @@ enum pz_act pz_config_act(struct pz_fields *c, const char *keys, const char *abs
     const char *name;
     enum pz_act act;
   } known[] = {{"gelu", PZ_ACT_GELU},          {"gelu_pytorch_tanh", PZ_ACT_GELU},
-               {"gelu_new", PZ_ACT_GELU_TANH}, {"gelu_fast", PZ_ACT_GELU_TANH},
+               {"gelu_new", PZ_ACT_GELU_TANH}, {"gelu_fast", PZ_ACT_GELU_FAST},
                {"relu", PZ_ACT_RELU},          {"silu", PZ_ACT_SILU},
                {"swish", PZ_ACT_SILU}};
   const char *name = pz_fields_text_or(c, keys, absent);

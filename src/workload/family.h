@@ -35,7 +35,8 @@ extern const struct pz_family pz_family_bert, pz_family_megatron_bert, pz_family
     pz_family_mixtral;
 
 /* Llama's fields and layers, which Mistral, Qwen2 and Mixtral vary. */
-void pz_llama_read(struct pz_fields *c, struct pz_arch *a);
+/* default_kv: key/value heads where the field is absent; 0: as many as there are heads. */
+void pz_llama_read(struct pz_fields *c, struct pz_arch *a, int64_t default_kv);
 void pz_llama_embedding(struct pz_builder *b, const struct pz_arch *a);
 void pz_llama_block(struct pz_builder *b, const struct pz_arch *a);
 void pz_llama_head(struct pz_builder *b, const struct pz_arch *a);

@@ -1,8 +1,10 @@
 /* BERT with its masked-language-model head: learned positions and segments, norm after each half;
  * and Megatron's BERT, which has the norm before each half and none after the embedding. */
+#include <string.h>
+
 #include "workload/family.h"
 
-static void read_common(struct pz_fields *c, struct pz_arch *a) {
+static void read_bert(struct pz_fields *c, struct pz_arch *a) {
   a->hidden = pz_fields_int(c, "hidden_size", PZ_RANGE_HIDDEN);
   a->layers = pz_fields_int(c, "num_hidden_layers", PZ_RANGE_LAYERS);
   a->heads = a->kv_heads = pz_fields_int(c, "num_attention_heads", PZ_RANGE_HEADS);
@@ -18,13 +20,13 @@ static void read_common(struct pz_fields *c, struct pz_arch *a) {
   a->qkv_bias = a->out_bias = a->mlp_bias = true;
   if (pz_fields_bool_or(c, "add_cross_attention", false))
     pz_fields_refuse(c, "add_cross_attention", "false: the encoder alone is built");
+  if (strcmp(pz_fields_text_or(c, "position_embedding_type", "absolute"), "absolute") != 0)
+    pz_fields_refuse(c, "position_embedding_type", "absolute");
   pz_arch_derive_heads(c, a, "hidden_size", "num_attention_heads");
 }
 
-static void read_bert(struct pz_fields *c, struct pz_arch *a) { read_common(c, a); }
-
 static void read_megatron_bert(struct pz_fields *c, struct pz_arch *a) {
-  read_common(c, a);
+  read_bert(c, a);
   a->pre_norm = a->final_norm = true;
 }
 

@@ -27,13 +27,7 @@ static void embedding(struct pz_builder *b, const struct pz_arch *a) {
   pz_build_output(b, pz_kernel_dropout(b, "embedding_dropout", x, a->drop_embed));
 }
 
-static void head(struct pz_builder *b, const struct pz_arch *a) {
-  uint32_t x = pz_build_input(b, a->hidden);
-  x = pz_kernel_layernorm(b, "final_norm", x, a->hidden, true);
-  pz_part_logits_and_loss(b, a, x, a->hidden, false);
-}
-
 const struct pz_family pz_family_gpt2 = {
     "gpt2",        "decoder with learned positions (GPT-2, GPT-3, Megatron)",
     read,          embedding,
-    pz_part_block, head};
+    pz_part_block, pz_part_head};

@@ -43,13 +43,7 @@ static void block(struct pz_builder *b, const struct pz_arch *a) {
   a->parallel_residual ? parallel_block(b, a) : pz_part_block(b, a);
 }
 
-static void head(struct pz_builder *b, const struct pz_arch *a) {
-  uint32_t x = pz_build_input(b, a->hidden);
-  x = pz_kernel_layernorm(b, "final_norm", x, a->hidden, true);
-  pz_part_logits_and_loss(b, a, x, a->hidden, false);
-}
-
 const struct pz_family pz_family_gpt_neox = {
     "gpt_neox", "decoder with partial rotary positions and parallel halves (NeoX, Pythia)",
     read,       embedding,
-    block,      head};
+    block,      pz_part_head};

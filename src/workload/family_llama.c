@@ -2,11 +2,12 @@
  */
 #include "workload/family.h"
 
-void pz_llama_read(struct pz_fields *c, struct pz_arch *a) {
+void pz_llama_read(struct pz_fields *c, struct pz_arch *a, int64_t default_kv) {
   a->hidden = pz_fields_int(c, "hidden_size", PZ_RANGE_HIDDEN);
   a->layers = pz_fields_int(c, "num_hidden_layers", PZ_RANGE_LAYERS);
   a->heads = pz_fields_int(c, "num_attention_heads", PZ_RANGE_HEADS);
-  a->kv_heads = pz_fields_int_or(c, "num_key_value_heads", PZ_RANGE_HEADS, a->heads);
+  a->kv_heads = pz_fields_int_or(c, "num_key_value_heads", PZ_RANGE_HEADS,
+                                 default_kv ? default_kv : a->heads);
   a->head_dim = pz_fields_int_or(c, "head_dim", PZ_RANGE_HIDDEN, 0);
   a->ffn = pz_fields_int(c, "intermediate_size", PZ_RANGE_FFN);
   a->vocab = pz_fields_int(c, "vocab_size", PZ_RANGE_VOCAB);
@@ -41,7 +42,9 @@ void pz_llama_head(struct pz_builder *b, const struct pz_arch *a) {
   pz_part_logits_and_loss(b, a, x, a->hidden, false);
 }
 
+static void read(struct pz_fields *c, struct pz_arch *a) { pz_llama_read(c, a, 0); }
+
 const struct pz_family pz_family_llama = {
     "llama",        "decoder with rotary positions, RMS norm and gated feed-forward",
-    pz_llama_read,  pz_llama_embedding,
+    read,           pz_llama_embedding,
     pz_llama_block, pz_llama_head};

@@ -3,8 +3,7 @@
 #include "workload/family.h"
 
 static void read(struct pz_fields *c, struct pz_arch *a) {
-  pz_llama_read(c, a);
-  if (!pz_fields_has(c, "num_key_value_heads") && a->heads % 8 == 0) a->kv_heads = 8;
+  pz_llama_read(c, a, 8);
   a->qkv_bias = a->out_bias = a->mlp_bias = false;
 }
 

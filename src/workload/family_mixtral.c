@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 static void read(struct pz_fields *c, struct pz_arch *a) {
-  pz_llama_read(c, a);
+  pz_llama_read(c, a, 8);
   a->qkv_bias = a->out_bias = a->mlp_bias = false;
   a->experts = pz_fields_int(c, "num_local_experts|num_experts", PZ_RANGE_EXPERTS);
   a->experts_per_token = pz_fields_int(c, "num_experts_per_tok", PZ_RANGE_EXPERTS);

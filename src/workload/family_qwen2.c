@@ -2,7 +2,7 @@
 #include "workload/family.h"
 
 static void read(struct pz_fields *c, struct pz_arch *a) {
-  pz_llama_read(c, a);
+  pz_llama_read(c, a, 0);
   a->qkv_bias = true;
   a->out_bias = a->mlp_bias = false;
 }

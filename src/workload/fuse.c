@@ -114,8 +114,8 @@ static bool describe(const struct fuse *f, const struct group *grp, struct pz_op
   if (!tail) return false;
   for (uint32_t k = 1; k < grp->n; k++) {
     const struct pz_op *op = op_at(f, grp->member[k]);
-    tail[k - 1] =
-        (struct pz_tail){op->kind, op->direction, pz_graph_tensor(f->g, op->out[0])->elems};
+    tail[k - 1] = (struct pz_tail){op->kind, op->direction,
+                                   pz_graph_tensor(f->g, op->out[0])->elems, op->replicated};
     if (!pz_add(&fused->flop, op->flop)) return false;
     if (used > 0 && (size_t)used < sizeof name)
       used += snprintf(name + used, sizeof name - (size_t)used, "+%s", op->name);

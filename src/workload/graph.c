@@ -4,6 +4,9 @@
 
 #include "core/num.h"
 
+/* So that the tensors of a layer can be added up without checks. */
+static const int64_t MOST_TENSOR_BYTES = INT64_C(1) << 50;
+
 void pz_graph_init(struct pz_graph *g, struct pz_arena *arena) {
   *g = (struct pz_graph){.arena = arena,
                          .input = PZ_NONE,
@@ -34,7 +37,7 @@ enum pz_status pz_graph_add_tensor(struct pz_graph *g, const char *name, enum pz
     if (!pz_mul(&t.elems, shape.d[i])) return PZ_LIMIT;
   }
   int64_t bytes = t.elems;
-  if (!pz_mul(&bytes, elem_bytes)) return PZ_LIMIT;
+  if (!pz_mul(&bytes, elem_bytes) || bytes > MOST_TENSOR_BYTES) return PZ_LIMIT;
   t.name = pz_arena_strdup(g->arena, name);
   t.storage = g->tensors.n;
   if (!t.name || !pz_vec_push(&g->tensors, &t)) return PZ_NO_MEMORY;
@@ -63,9 +66,11 @@ static bool listed(const uint32_t *ids, uint32_t n, uint32_t id) {
   return false;
 }
 
-/* Bytes one operator moves for tensor t.  Of an embedding table only the rows looked up move. */
+/* Bytes one operator moves for tensor t.  Of an embedding table only the rows looked up move, of
+ * experts only those that have rows. */
 static int64_t moved(const struct pz_graph *g, const struct pz_op *op, const struct pz_tensor *t) {
   int64_t bytes = pz_tensor_bytes(t);
+  if (op->matmul_flop && t->experts > op->dims.batch) return bytes / t->experts * op->dims.batch;
   if (op->kind != PZ_OP_EMBEDDING) return bytes;
   bool table = t->role == PZ_ROLE_PARAM || op->direction == PZ_BACKWARD;
   const struct pz_tensor *rows =

@@ -34,7 +34,7 @@ void pz_graph_init(struct pz_graph *g, struct pz_arena *arena);
 struct pz_tensor *pz_graph_tensor(const struct pz_graph *g, uint32_t i);
 struct pz_op *pz_graph_op(const struct pz_graph *g, enum pz_direction dir, uint32_t i);
 
-/* New tensor that owns its bytes.  PZ_LIMIT when its size leaves int64_t. */
+/* New tensor that owns its bytes.  PZ_LIMIT above 2^50 bytes. */
 PZ_NODISCARD enum pz_status pz_graph_add_tensor(struct pz_graph *g, const char *name,
                                                 enum pz_tensor_role role, int elem_bytes,
                                                 struct pz_shape shape, uint32_t *out);

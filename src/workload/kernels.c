@@ -84,11 +84,26 @@ static uint32_t gelu_tanh_eager(struct pz_builder *b, const char *name, uint32_t
   return step(b, PZ_OP_MUL, name, NULL, half, one_more);
 }
 
+/* 0.5 x (1 + tanh(c x (1 + a x x))): nine operators, and three more tensors for backward. */
+static uint32_t gelu_fast_eager(struct pz_builder *b, const char *name, uint32_t x) {
+  uint32_t half = step(b, PZ_OP_SCALE, name, "half", x, PZ_NONE);
+  uint32_t scaled = step(b, PZ_OP_SCALE, name, "scale", x, PZ_NONE);
+  uint32_t small = step(b, PZ_OP_SCALE, name, "scale_small", x, PZ_NONE);
+  uint32_t square = step(b, PZ_OP_MUL, name, "square", small, x);
+  uint32_t factor = step(b, PZ_OP_SCALE, name, "add_one_inside", square, PZ_NONE);
+  uint32_t inner = step(b, PZ_OP_MUL, name, "inner", scaled, factor);
+  uint32_t tanh = step(b, PZ_OP_TANH, name, "tanh", inner, PZ_NONE);
+  uint32_t one_more = step(b, PZ_OP_SCALE, name, "add_one", tanh, PZ_NONE);
+  return step(b, PZ_OP_MUL, name, NULL, half, one_more);
+}
+
 uint32_t pz_kernel_activation(struct pz_builder *b, const char *name, enum pz_act act, uint32_t x) {
   switch (act) {
   case PZ_ACT_GELU: return step(b, PZ_OP_GELU, name, NULL, x, PZ_NONE);
   case PZ_ACT_GELU_TANH:
     return pz_eager(b) ? gelu_tanh_eager(b, name, x) : step(b, PZ_OP_GELU, name, NULL, x, PZ_NONE);
+  case PZ_ACT_GELU_FAST:
+    return pz_eager(b) ? gelu_fast_eager(b, name, x) : step(b, PZ_OP_GELU, name, NULL, x, PZ_NONE);
   case PZ_ACT_RELU: return step(b, PZ_OP_RELU, name, NULL, x, PZ_NONE);
   case PZ_ACT_SILU: return step(b, PZ_OP_SILU, name, NULL, x, PZ_NONE);
   }
@@ -109,38 +124,38 @@ uint32_t pz_kernel_softmax(struct pz_builder *b, const char *name, uint32_t x, b
   return cast(b, name, "to_b16", y, PZ_B16);
 }
 
-/* x cos + rotate_half(x) sin, on the first `dims` of each head; the rest is joined again. */
-static uint32_t rotary_eager(struct pz_builder *b, const char *name, uint32_t x, uint32_t cos,
-                             uint32_t sin, int64_t dims, int64_t head_dim) {
-  uint32_t part[2] = {x, PZ_NONE};
-  if (dims < head_dim) {
-    int64_t rows = elems(b, x) / head_dim;
-    int64_t width[2] = {dims * rows / b->tokens, (head_dim - dims) * rows / b->tokens};
-    pz_build_split(b, "rotary_split", x, width, 2, part);
+/* x cos + rotate_half(x) sin; the fused kernel works in place, as backward needs nothing of x. */
+static uint32_t rotate(struct pz_builder *b, const char *name, uint32_t x, uint32_t cos,
+                       uint32_t sin) {
+  if (pz_eager(b)) {
+    uint32_t straight = step(b, PZ_OP_MUL, name, "cos", x, cos);
+    uint32_t half = step(b, PZ_OP_ROTATE_HALF, name, "rotate_half", x, PZ_NONE);
+    uint32_t turned = step(b, PZ_OP_MUL, name, "sin", half, sin);
+    return step(b, PZ_OP_ADD, name, NULL, straight, turned);
   }
-  uint32_t straight = step(b, PZ_OP_MUL, name, "cos", part[0], cos);
-  uint32_t half = step(b, PZ_OP_ROTATE_HALF, name, "rotate_half", part[0], PZ_NONE);
-  uint32_t turned = step(b, PZ_OP_MUL, name, "sin", half, sin);
-  uint32_t y = step(b, PZ_OP_ADD, name, NULL, straight, turned);
-  if (dims == head_dim) return y;
-  char full[96];
-  snprintf(full, sizeof full, "%s.join", name);
-  return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_CONCAT,
-                                          .name = full,
-                                          .in = {y, part[1], PZ_NONE},
-                                          .shape = PZ_SHAPE(b->tokens, elems(b, x) / b->tokens)});
+  uint32_t y = pz_build_op(
+      b, &(struct pz_emit){.kind = PZ_OP_ROTARY, .name = name, .in = {x, cos, sin, PZ_NONE}});
+  if (y != PZ_NONE) pz_graph_tensor(b->graph, y)->storage = pz_graph_tensor(b->graph, x)->storage;
+  return y;
 }
 
 uint32_t pz_kernel_rotary(struct pz_builder *b, const char *name, uint32_t x, int64_t dims,
                           int64_t head_dim) {
   uint32_t cos = pz_build_data(b, "cos", PZ_B16, PZ_SHAPE(b->options->seq, dims));
   uint32_t sin = pz_build_data(b, "sin", PZ_B16, PZ_SHAPE(b->options->seq, dims));
-  if (pz_eager(b)) return rotary_eager(b, name, x, cos, sin, dims, head_dim);
-  uint32_t y = pz_build_op(
-      b, &(struct pz_emit){.kind = PZ_OP_ROTARY, .name = name, .in = {x, cos, sin, PZ_NONE}});
-  /* in place: backward needs nothing of the unrotated one */
-  if (y != PZ_NONE) pz_graph_tensor(b->graph, y)->storage = pz_graph_tensor(b->graph, x)->storage;
-  return y;
+  if (dims == head_dim) return rotate(b, name, x, cos, sin);
+  int64_t heads = elems(b, x) / head_dim / b->tokens;
+  char join[96];
+  snprintf(join, sizeof join, "%s.join", name);
+  struct pz_split split = {.name = "rotary_split",
+                           .x = x,
+                           .parts = 2,
+                           .widths = {heads * dims, heads * (head_dim - dims)},
+                           .names = {"rotated", "passed"}};
+  uint32_t part[2];
+  pz_build_split(b, &split, part);
+  part[0] = rotate(b, name, part[0], cos, sin);
+  return pz_build_join(b, join, part, x, pz_eager(b));
 }
 
 uint32_t pz_kernel_dropout(struct pz_builder *b, const char *name, uint32_t x, double p) {
@@ -176,20 +191,10 @@ uint32_t pz_kernel_embedding(struct pz_builder *b, const char *name, int64_t row
   return divide ? pz_build_leave(b, name, y, 0) : y;
 }
 
-static uint32_t loss_eager(struct pz_builder *b, uint32_t logits, uint32_t labels, bool f32) {
-  if (f32) logits = cast(b, "loss", "to_f32", logits, PZ_B32);
-  uint32_t log_p = step(b, PZ_OP_LOG_SOFTMAX, "loss", "log_softmax", logits, PZ_NONE);
-  return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_NLL_LOSS,
-                                          .name = "loss",
-                                          .in = {log_p, labels, PZ_NONE},
-                                          .shape = PZ_SHAPE(1)});
-}
-
+/* With the vocabulary divided, maximum, sum and target logit of each token meet over the group. */
 uint32_t pz_kernel_loss(struct pz_builder *b, uint32_t logits, bool f32) {
   uint32_t labels = pz_build_data(b, "labels", PZ_INDEX, PZ_SHAPE(b->tokens));
   bool divided = b->options->tp > 1;
-  if (pz_eager(b) && !divided) return loss_eager(b, logits, labels, f32);
-  /* with the vocabulary divided, maximum, sum and target logit of each token meet over the group */
   struct pz_emit e = {.kind = PZ_OP_CROSS_ENTROPY,
                       .name = "loss",
                       .in = {logits, labels, PZ_NONE},
@@ -197,6 +202,12 @@ uint32_t pz_kernel_loss(struct pz_builder *b, uint32_t logits, bool f32) {
                       .elem_bytes = PZ_B32,
                       .aux_shape = PZ_SHAPE(b->tokens),
                       .aux_bytes = PZ_B32};
+  if (pz_eager(b)) {
+    if (f32) logits = cast(b, "loss", "to_f32", logits, PZ_B32);
+    e.kind = PZ_OP_NLL_LOSS;
+    e.in[0] = step(b, PZ_OP_LOG_SOFTMAX, "loss", "log_softmax", logits, PZ_NONE);
+    e.aux_shape.n = 0;
+  }
   uint32_t loss = pz_build_op(b, &e);
   return divided ? pz_build_all_reduce(b, "loss", loss) : loss;
 }

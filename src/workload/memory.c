@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "core/num.h"
+
 /* Work space of the matrix library, eager mode: PyTorch gives cuBLAS and cuBLASLt 32 MiB each on
  * Hopper (defaults of CUBLAS_WORKSPACE_CONFIG and CUBLASLT_WORKSPACE_SIZE for compute
  * capability 9.0). */
@@ -149,18 +151,26 @@ enum pz_status pz_memory_layer(struct pz_graph *g, const struct pz_workload_opti
 }
 
 /* A row of equal layers: the highest point is in the first or the last of them. */
-static void pass(int64_t *now, int64_t *peak, struct pz_live live, int64_t count) {
-  int64_t rest = (count - 1) * live.net_bytes, start = rest > 0 ? *now + rest : *now;
-  if (start + live.peak_bytes > *peak) *peak = start + live.peak_bytes;
-  *now += count * live.net_bytes;
+static bool pass(int64_t *now, int64_t *peak, struct pz_live live, int64_t count) {
+  int64_t rest = live.net_bytes, all = live.net_bytes, start = *now;
+  if (!pz_mul(&rest, count - 1) || !pz_mul(&all, count)) return false;
+  if (rest > 0 && !pz_add(&start, rest)) return false;
+  if (!pz_add(&start, live.peak_bytes) || !pz_add(now, all)) return false;
+  if (start > *peak) *peak = start;
+  return true;
 }
 
 static bool recomputed(const struct pz_workload *w, const struct pz_layer *l) {
-  return w->options.recompute == PZ_RECOMPUTE_FULL && l->input != PZ_NONE && l->output_bytes > 0 &&
+  return w->options.recompute == PZ_RECOMPUTE_FULL && l->input != PZ_NONE &&
          l != &w->layers[w->n_layers - 1];
 }
 
-/* Recomputation keeps a layer's input, makes the forward again and then goes backward. */
+/* Recomputation keeps a layer's input, whatever the layer would have freed. */
+static struct pz_live keep_input(const struct pz_layer *l) {
+  return (struct pz_live){.peak_bytes = l->live_plain.peak_bytes, .net_bytes = l->output_bytes};
+}
+
+/* Then it makes the forward again and goes backward. */
 static struct pz_live again_and_back(const struct pz_layer *l) {
   const struct pz_live *f = &l->live[PZ_FORWARD], *b = &l->live[PZ_BACKWARD];
   int64_t back = f->net_bytes + b->peak_bytes;
@@ -168,24 +178,27 @@ static struct pz_live again_and_back(const struct pz_layer *l) {
                           .net_bytes = f->net_bytes + b->net_bytes};
 }
 
-int64_t pz_memory_peak(const struct pz_workload *w) {
+/* What stays allocated: weights, gradients, constants. */
+static bool add_fixed(int64_t *bytes, const struct pz_layer *l) {
+  int64_t each = l->params;
+  return pz_mul(&each, WEIGHT_AND_GRAD_BYTES) && pz_add(&each, l->buffer_bytes) &&
+         pz_mul(&each, l->count) && pz_add(bytes, each) && pz_add(bytes, l->shared_bytes);
+}
+
+enum pz_status pz_memory_peak(const struct pz_workload *w, int64_t *bytes) {
   int64_t fixed = w->options.kernels == PZ_KERNELS_EAGER ? LIBRARY_WORKSPACE_BYTES : 0;
   int64_t now = 0, peak = 0;
   for (uint32_t i = 0; i < w->n_layers; i++) {
     const struct pz_layer *l = &w->layers[i];
-    fixed +=
-        WEIGHT_AND_GRAD_BYTES * l->params * l->count + l->buffer_bytes * l->count + l->shared_bytes;
-    if (!recomputed(w, l)) {
-      pass(&now, &peak, l->live[PZ_FORWARD], l->count);
-      continue;
-    }
-    struct pz_live plain = l->live_plain;
-    plain.net_bytes = l->output_bytes; /* the input stays, whatever the layer would have freed */
-    pass(&now, &peak, plain, l->count);
+    struct pz_live forward = recomputed(w, l) ? keep_input(l) : l->live[PZ_FORWARD];
+    if (!add_fixed(&fixed, l) || !pass(&now, &peak, forward, l->count)) return PZ_LIMIT;
   }
   for (uint32_t i = w->n_layers; i-- > 0;) {
     const struct pz_layer *l = &w->layers[i];
-    pass(&now, &peak, recomputed(w, l) ? again_and_back(l) : l->live[PZ_BACKWARD], l->count);
+    struct pz_live backward = recomputed(w, l) ? again_and_back(l) : l->live[PZ_BACKWARD];
+    if (!pass(&now, &peak, backward, l->count)) return PZ_LIMIT;
   }
-  return fixed + peak;
+  if (!pz_add(&fixed, peak)) return PZ_LIMIT;
+  *bytes = fixed;
+  return PZ_OK;
 }

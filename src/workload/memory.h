@@ -13,6 +13,6 @@ PZ_NODISCARD enum pz_status pz_memory_layer(struct pz_graph *g,
 
 /* Peak bytes of one training step of the model: weights and gradients stay, the rest comes and
  * goes. */
-int64_t pz_memory_peak(const struct pz_workload *w);
+PZ_NODISCARD enum pz_status pz_memory_peak(const struct pz_workload *w, int64_t *bytes);
 
 #endif

@@ -64,6 +64,7 @@ enum pz_grad_rule {
   PZ_GRAD_POINTWISE,  /* one operator for all inputs */
   PZ_GRAD_PRODUCT,    /* one product for each factor */
   PZ_GRAD_SPLIT,      /* the parts' gradients joined */
+  PZ_GRAD_JOIN,       /* parts of the gradient, as views */
   PZ_GRAD_COLLECTIVE, /* the dual collective */
 };
 

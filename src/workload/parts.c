@@ -43,7 +43,7 @@ uint32_t pz_part_gated_mlp(struct pz_builder *b, const struct pz_arch *a, uint32
 
 /* Probabilities of the chosen experts, tokens x experts_per_token: softmax over all, the largest
  * kept and normalised. */
-static uint32_t route(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
+static uint32_t route(struct pz_builder *b, const struct pz_arch *a, uint32_t x, uint32_t *index) {
   uint32_t logits = pz_build_linear(
       b, &(struct pz_linear){.name = "router", .x = x, .in = a->hidden, .out = a->experts});
   uint32_t p = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_CAST,
@@ -58,7 +58,8 @@ static uint32_t route(struct pz_builder *b, const struct pz_arch *a, uint32_t x)
                                        .in = {p, PZ_NONE},
                                        .shape = chosen,
                                        .aux_shape = chosen,
-                                       .aux_bytes = PZ_INDEX});
+                                       .aux_bytes = PZ_INDEX,
+                                       .aux = index});
   return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_CAST,
                                           .name = "router.to_b16",
                                           .in = {p, PZ_NONE},
@@ -67,35 +68,46 @@ static uint32_t route(struct pz_builder *b, const struct pz_arch *a, uint32_t x)
 
 uint32_t pz_part_experts(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
   x = pz_build_enter(b, "experts", x);
-  uint32_t weights = route(b, a, x);
+  uint32_t index = PZ_NONE, weights = route(b, a, x, &index);
   struct pz_shape rows = PZ_SHAPE(b->tokens * a->experts_per_token, a->hidden);
   x = pz_build_op(
       b, &(struct pz_emit){
-             .kind = PZ_OP_DISPATCH, .name = "dispatch", .in = {x, PZ_NONE}, .shape = rows});
+             .kind = PZ_OP_DISPATCH, .name = "dispatch", .in = {x, index, PZ_NONE}, .shape = rows});
   x = gated(b, a, x);
   x = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_COMBINE,
                                        .name = "combine",
-                                       .in = {x, weights, PZ_NONE},
+                                       .in = {x, weights, index, PZ_NONE},
                                        .shape = PZ_SHAPE(b->tokens, a->hidden)});
   return pz_build_leave(b, "combine", x, 0);
 }
 
+struct half {
+  const char *norm, *dropout, *add;
+  uint32_t (*f)(struct pz_builder *, const struct pz_arch *, uint32_t);
+};
+
 /* x + dropout(f(x)), with the norm inside or after */
-static uint32_t half(struct pz_builder *b, const struct pz_arch *a, uint32_t x, const char *norm,
-                     const char *dropout, const char *add,
-                     uint32_t (*f)(struct pz_builder *, const struct pz_arch *, uint32_t)) {
-  uint32_t y = a->pre_norm ? pz_kernel_layernorm(b, norm, x, a->hidden, a->norm_affine) : x;
-  y = pz_kernel_dropout(b, dropout, f(b, a, y), a->drop_hidden);
-  y = pz_kernel_add(b, add, y, x);
-  return a->pre_norm ? y : pz_kernel_layernorm(b, norm, y, a->hidden, a->norm_affine);
+static uint32_t half(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
+                     const struct half *h) {
+  uint32_t y = a->pre_norm ? pz_kernel_layernorm(b, h->norm, x, a->hidden, a->norm_affine) : x;
+  y = pz_kernel_dropout(b, h->dropout, h->f(b, a, y), a->drop_hidden);
+  y = pz_kernel_add(b, h->add, y, x);
+  return a->pre_norm ? y : pz_kernel_layernorm(b, h->norm, y, a->hidden, a->norm_affine);
 }
 
 void pz_part_block(struct pz_builder *b, const struct pz_arch *a) {
+  static const struct half attention = {"attention_norm", "attention_out_dropout",
+                                        "attention_residual", pz_part_attention};
+  static const struct half mlp = {"mlp_norm", "mlp_dropout", "mlp_residual", pz_part_mlp};
   uint32_t x = pz_build_input(b, a->hidden);
-  x = half(b, a, x, "attention_norm", "attention_out_dropout", "attention_residual",
-           pz_part_attention);
-  x = half(b, a, x, "mlp_norm", "mlp_dropout", "mlp_residual", pz_part_mlp);
-  pz_build_output(b, x);
+  x = half(b, a, x, &attention);
+  pz_build_output(b, half(b, a, x, &mlp));
+}
+
+void pz_part_head(struct pz_builder *b, const struct pz_arch *a) {
+  uint32_t x = pz_build_input(b, a->hidden);
+  x = pz_kernel_layernorm(b, "final_norm", x, a->hidden, true);
+  pz_part_logits_and_loss(b, a, x, a->hidden, false);
 }
 
 void pz_part_logits_and_loss(struct pz_builder *b, const struct pz_arch *a, uint32_t x,

@@ -21,6 +21,9 @@ uint32_t pz_part_experts(struct pz_builder *b, const struct pz_arch *a, uint32_t
  * after. */
 void pz_part_block(struct pz_builder *b, const struct pz_arch *a);
 
+/* The usual head: a layer norm, then logits and loss. */
+void pz_part_head(struct pz_builder *b, const struct pz_arch *a);
+
 /* Logits of x (rows x width) over the vocabulary, and the loss; ends the model. */
 void pz_part_logits_and_loss(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
                              int64_t width, bool bias);

@@ -101,6 +101,21 @@ static enum pz_status check_width(const char *name, const struct pz_arch *a, int
   return PZ_OK;
 }
 
+/* Tables that are divided by rows need a row for every device. */
+static enum pz_status check_tables(const char *name, const struct pz_arch *a, int64_t t,
+                                   struct pz_error *err) {
+  if (t > a->vocab)
+    return pz_fail(err, PZ_BAD_USE,
+                   "tensor-parallel width %" PRId64 " is above the vocabulary of %s (%" PRId64 ")",
+                   t, name, a->vocab);
+  if (a->embed_dim % t)
+    return pz_fail(err, PZ_BAD_USE,
+                   "tensor-parallel width %" PRId64 " does not divide the embedding width of %s "
+                   "(%" PRId64 ")",
+                   t, name, a->embed_dim);
+  return PZ_OK;
+}
+
 static enum pz_status check_range(const char *what, int64_t v, int64_t min, int64_t max,
                                   struct pz_error *err) {
   if (v >= min && v <= max) return PZ_OK;
@@ -117,7 +132,11 @@ static enum pz_status check_options(const char *name, const struct pz_arch *a,
   if (s == PZ_OK)
     s = check_range("number of layers", o->num_layers, PZ_RANGE_LAYERS.min, PZ_RANGE_LAYERS.max,
                     err);
+  if (s == PZ_OK) s = check_range("kernels", (int64_t)o->kernels, 0, PZ_KERNELS_EAGER, err);
+  if (s == PZ_OK) s = check_range("attention", (int64_t)o->attention, 0, PZ_ATTENTION_FLASH, err);
+  if (s == PZ_OK) s = check_range("recompute", (int64_t)o->recompute, 0, PZ_RECOMPUTE_FULL, err);
   if (s == PZ_OK) s = check_width(name, a, o->tp, err);
+  if (s == PZ_OK) s = check_tables(name, a, o->tp, err);
   if (s == PZ_OK && !(o->dropout < 1))
     s = pz_fail(err, PZ_BAD_USE, "dropout %g; accepted: 0 <= p < 1, or below 0 for the model's own",
                 o->dropout);
@@ -166,6 +185,7 @@ static void describe(const struct pz_builder *b, const struct pz_graph *g, struc
   layer->split_params = b->split_params;
   layer->tied_params = b->tied_params;
   layer->model_params = b->model_params;
+  layer->group_grad_params = b->group_grad_params;
 }
 
 struct layer_plan {
@@ -227,9 +247,7 @@ static enum pz_status sum_up(struct pz_workload *w) {
     if (!ok) return PZ_LIMIT;
     t->layers += l->count;
   }
-  t->param_bytes = 2 * t->params;
-  t->peak_bytes = pz_memory_peak(w);
-  return PZ_OK;
+  return add_times(&t->param_bytes, t->params, 2) ? pz_memory_peak(w, &t->peak_bytes) : PZ_LIMIT;
 }
 
 /* ---- the whole model ------------------------------------------------------------------------ */
@@ -293,11 +311,13 @@ enum pz_status pz_workload_build(const char *name, const char *text, size_t byte
     return PZ_OK;
   }
   pz_workload_free(&o->w);
-  return status == PZ_LIMIT
-             ? pz_fail(err, status,
-                       "%s: a size at this sequence length and microbatch leaves 64 bits", name)
-             : pz_fail(err, status, "%s: %s", name,
-                       status == PZ_NO_MEMORY ? "out of memory" : "internal error");
+  return status == PZ_LIMIT ? pz_fail(err, status,
+                                      "%s: a size at this sequence length and microbatch is beyond "
+                                      "what is counted (2^50 bytes a "
+                                      "tensor, 2^63 FLOP in all)",
+                                      name)
+                            : pz_fail(err, status, "%s: %s", name,
+                                      status == PZ_NO_MEMORY ? "out of memory" : "internal error");
 }
 
 enum pz_status pz_workload_parse(const char *name, const char *text, size_t bytes,

@@ -10,7 +10,8 @@ static void set_int(json_t *o, const char *key, int64_t v) {
 }
 
 static void set_text(json_t *o, const char *key, const char *v) {
-  json_object_set_new(o, key, v ? json_string(v) : json_null());
+  json_t *text = v ? json_string(v) : json_null();
+  json_object_set_new(o, key, text ? text : json_string("(not UTF-8)"));
 }
 
 static json_t *dims_json(const struct pz_dims *d) {
@@ -25,7 +26,7 @@ static json_t *dims_json(const struct pz_dims *d) {
 /* "gelu" or, as a derivative, "gelu_backward"; a product's derivatives are products. */
 static json_t *kind_json(int kind, enum pz_direction dir) {
   enum pz_grad_rule rule = pz_op_info(kind)->grad;
-  bool derivative = dir == PZ_BACKWARD && rule == PZ_GRAD_POINTWISE && kind != PZ_OP_CONCAT;
+  bool derivative = dir == PZ_BACKWARD && rule == PZ_GRAD_POINTWISE;
   return json_sprintf("%s%s", pz_op_kind_name(kind), derivative ? "_backward" : "");
 }
 
@@ -87,8 +88,11 @@ static json_t *layer_json(const struct pz_layer *l) {
   set_int(o, "params", l->params);
   set_int(o, "split_params", l->split_params);
   set_int(o, "tied_params", l->tied_params);
+  set_int(o, "group_grad_params", l->group_grad_params);
   set_int(o, "param_bytes", 2 * l->params);
   set_int(o, "activation_bytes", l->activation_bytes);
+  set_int(o, "shared_bytes", l->shared_bytes);
+  set_int(o, "buffer_bytes", l->buffer_bytes);
   set_int(o, "output_bytes", l->output_bytes);
   json_object_set_new(o, "saved", saved_json(l));
   json_object_set_new(o, "forward", ops_json(&l->ops[PZ_FORWARD]));

@@ -11,7 +11,10 @@ static void require(bool ok) {
 }
 
 static void check(const struct pz_workload *w) {
-  require(w->n_layers == 3 && w->totals.params > 0 && w->totals.matmul_forward_flop > 0);
+  const struct pz_totals *t = &w->totals;
+  require(w->n_layers == 3 && t->params > 0 && t->param_bytes == 2 * t->params);
+  require(t->model_params >= t->params && t->matmul_forward_flop > 0 && t->backward_flop > 0);
+  require(t->activation_bytes > 0 && t->peak_bytes > t->param_bytes);
   for (uint32_t i = 0; i < w->n_layers; i++)
     for (int d = 0; d < 2; d++)
       for (uint32_t k = 0; k < w->layers[i].ops[d].n; k++) {
@@ -21,15 +24,27 @@ static void check(const struct pz_workload *w) {
       }
 }
 
+/* The options vary with the input, so that every combination comes up. */
+static struct pz_workload_options vary(const uint8_t *data, size_t bytes, unsigned salt) {
+  struct pz_workload_options o = pz_workload_options_default();
+  unsigned h = salt;
+  for (size_t i = 0; i < bytes; i++) h = h * 31 + data[i];
+  o.kernels = h & 1 ? PZ_KERNELS_EAGER : PZ_KERNELS_FUSED;
+  o.attention = h & 2 ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
+  o.recompute = h & 4 ? PZ_RECOMPUTE_FULL : PZ_RECOMPUTE_NONE;
+  o.sequence_parallel = h & 8;
+  o.tp = 1 + (h >> 4) % 8;
+  o.slice = (h >> 8) % (unsigned)o.tp;
+  o.mbs = 1 + (h >> 12) % 4;
+  o.seq = (h >> 16) % 3 ? 8 * ((h >> 18) % 64) : 0;
+  return o;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
-  for (int variant = 0; variant < 4; variant++) {
-    struct pz_workload_options o = pz_workload_options_default();
+  for (unsigned salt = 0; salt < 4; salt++) {
+    struct pz_workload_options o = vary(data, bytes, salt);
     struct pz_error err = {0};
     struct pz_workload *w = NULL;
-    o.kernels = variant & 1 ? PZ_KERNELS_EAGER : PZ_KERNELS_FUSED;
-    o.tp = variant & 2 ? 2 : 1;
-    o.sequence_parallel = variant == 3;
-    o.mbs = variant + 1;
     if (pz_workload_parse("fuzz", (const char *)data, bytes, &o, &w, &err) == PZ_OK)
       check(w);
     else

@@ -70,6 +70,11 @@ static void errors_name_file_field_value_and_accepted(void **state) {
       {MIXTRAL(",\"num_local_experts\":4,\"num_experts_per_tok\":5"),
        "field 'num_experts_per_tok' is 5; accepted: at most the 4 experts there are"},
       {MIXTRAL(), "field 'num_local_experts' is missing"},
+      {"{\"model_type\":\"bert\",\"hidden_size\":8,\"num_hidden_layers\":1,\"num_attention_heads\":"
+       "4,"
+       "\"intermediate_size\":8,\"vocab_size\":9,\"max_position_embeddings\":8,"
+       "\"position_embedding_type\":\"relative_key\"}",
+       "field 'position_embedding_type' is \"relative_key\"; accepted: absolute"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     struct pz_workload *w = NULL;
@@ -165,7 +170,8 @@ static void options_out_of_range_are_refused(void **state) {
        "accepted: 1, 2, 4, 8, 16"},
       {{.mbs = 1, .tp = 2, .seq = 3, .sequence_parallel = true}, "sequence parallelism wants"},
       {{.mbs = 1, .tp = 1, .dropout = 1}, "dropout 1; accepted: 0 <= p < 1"},
-      {{.mbs = 1 << 20, .tp = 1, .seq = 1 << 24}, "leaves 64 bits"},
+      {{.mbs = 1, .tp = 1, .kernels = (enum pz_kernels)7}, "kernels 7; accepted: 0 to 1"},
+      {{.mbs = 1 << 20, .tp = 1, .seq = 1 << 24}, "is beyond what is counted"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     struct pz_workload *w = NULL;
@@ -176,6 +182,46 @@ static void options_out_of_range_are_refused(void **state) {
   }
 }
 
+/* Sizes in range one by one whose sums would not be. */
+static void sums_that_leave_64_bits_are_refused(void **state) {
+  (void)state;
+  static const char *const text[] = {
+      "{\"model_type\":\"mixtral\",\"hidden_size\":1048576,\"num_hidden_layers\":10,"
+      "\"num_attention_heads\":1024,\"num_key_value_heads\":8,\"intermediate_size\":4194304,"
+      "\"vocab_size\":10,\"num_local_experts\":65536,\"num_experts_per_tok\":1}",
+      "{\"model_type\":\"gpt2\",\"n_positions\":67108864,\"n_layer\":65536,\"n_embd\":8,\"n_head\":"
+      "1,"
+      "\"vocab_size\":10}",
+      "{\"model_type\":\"llama\",\"hidden_size\":1,\"num_hidden_layers\":1,\"num_attention_heads\":"
+      "1,"
+      "\"intermediate_size\":1,\"vocab_size\":1,\"attention_dropout\":0.1}"};
+  for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
+    struct pz_workload_options o = pz_workload_options_default();
+    struct pz_workload *w = NULL;
+    struct pz_error err = {0};
+    o.kernels = PZ_KERNELS_EAGER;
+    o.seq = i == 2 ? 1 << 24 : 8;
+    o.mbs = i == 2 ? 4096 : 1;
+    assert_int_equal(pz_workload_parse("mine", text[i], strlen(text[i]), &o, &w, &err), PZ_LIMIT);
+    assert_non_null(strstr(err.message, "is beyond what is counted"));
+  }
+}
+
+static void a_table_with_fewer_rows_than_devices_is_refused(void **state) {
+  (void)state;
+  static const char text[] =
+      "{\"model_type\":\"bert\",\"hidden_size\":8,\"num_hidden_layers\":1,\"num_attention_heads\":"
+      "4,"
+      "\"intermediate_size\":8,\"vocab_size\":1,\"max_position_embeddings\":8}";
+  struct pz_workload_options o = pz_workload_options_default();
+  struct pz_workload *w = NULL;
+  struct pz_error err = {0};
+  o.tp = 2;
+  o.slice = 1;
+  assert_int_equal(pz_workload_parse("mine", text, strlen(text), &o, &w, &err), PZ_BAD_USE);
+  assert_non_null(strstr(err.message, "width 2 is above the vocabulary of mine (1)"));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(errors_name_file_field_value_and_accepted),
@@ -184,6 +230,8 @@ int main(void) {
       cmocka_unit_test(real_files_give_the_published_counts),
       cmocka_unit_test(what_is_no_model_is_refused),
       cmocka_unit_test(options_out_of_range_are_refused),
+      cmocka_unit_test(sums_that_leave_64_bits_are_refused),
+      cmocka_unit_test(a_table_with_fewer_rows_than_devices_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

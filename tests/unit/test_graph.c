@@ -276,6 +276,33 @@ static void flash_attention_has_its_own_traffic_and_flop(void **state) {
   pz_workload_free(flash);
 }
 
+/* Rows go to experts only when the router has chosen, and few tokens read few experts. */
+static void dispatch_waits_for_the_router(void **state) {
+  (void)state;
+  for (int eager = 0; eager < 2; eager++) {
+    struct pz_workload_options o = options(1, 1);
+    o.kernels = eager ? PZ_KERNELS_EAGER : PZ_KERNELS_FUSED;
+    struct pz_workload *w = pz_test_load("mixtral-8x7b", &o);
+    const struct pz_ops *f = &w->layers[1].ops[PZ_FORWARD];
+    assert_true(follows(f, find(f, "dispatch"), find(f, "router_topk")));
+    assert_true(follows(f, find(f, "combine"), find(f, "router_topk")));
+    assert_int_equal(find(f, "mlp_up")->weight_bytes, 2 * 2 * 4096 * 14336);
+    pz_workload_free(w);
+  }
+}
+
+/* Only the rotated quarter of GPT-NeoX's heads is worked on. */
+static void partial_rotary_works_on_its_part(void **state) {
+  (void)state;
+  struct pz_workload_options o = options(128, 2);
+  struct pz_workload *w = pz_test_load("gpt-neox-20b", &o);
+  const struct pz_op *op = find(&w->layers[1].ops[PZ_FORWARD], "query_rotary");
+  int64_t part = 2 * 128 * 6144 / 4;
+  assert_int_equal(op->flop, 3 * part);
+  assert_int_equal(op->bytes_written, 2 * part);
+  pz_workload_free(w);
+}
+
 static void dropout_can_be_switched_off(void **state) {
   (void)state;
   struct pz_workload_options o = options(128, 1);
@@ -316,6 +343,8 @@ int main(void) {
       cmocka_unit_test(work_grows_as_it_must),
       cmocka_unit_test(recomputation_adds_the_forward),
       cmocka_unit_test(flash_attention_has_its_own_traffic_and_flop),
+      cmocka_unit_test(dispatch_waits_for_the_router),
+      cmocka_unit_test(partial_rotary_works_on_its_part),
       cmocka_unit_test(dropout_can_be_switched_off),
       cmocka_unit_test(long_sequences_of_learned_positions_warn),
   };

@@ -1,4 +1,6 @@
-/* Parameter counts of the presets, to the last unit, from the models' own publications. */
+/* Parameter counts of the presets, to the last unit: as the released checkpoints have them (Hugging
+ * Face), or, for GPT-3 and Megatron models, which were not released, as their published shapes give
+ * them. */
 #include "unit/testing.h"
 
 static const struct {

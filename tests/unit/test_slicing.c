@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "workload/op.h"
+
 struct sums {
   int64_t flop[2], matmul[2], params, replicated_params;
 };
@@ -17,6 +19,12 @@ static void add_slice(struct sums *s, const struct pz_workload *w) {
         if (op->replicated && w->options.slice > 0) continue;
         s->flop[d] += op->flop * layer->count;
         s->matmul[d] += op->matmul_flop * layer->count;
+        for (uint32_t t = 0; t < op->n_tail; t++) {
+          const struct pz_tail *tail = &op->tail[t];
+          if (tail->replicated && !op->replicated && w->options.slice > 0)
+            s->flop[d] -=
+                tail->elems * pz_op_info(tail->kind)->flop[tail->direction] * layer->count;
+        }
       }
     s->params += layer->split_params * layer->count;
     s->replicated_params = w->totals.params - w->totals.split_params;
@@ -39,15 +47,13 @@ static void conserve(const char *model, struct pz_workload_options o) {
     pz_workload_free(part);
   }
   for (int d = 0; d < 2; d++) {
-    /* sums of partial gradients are work that every device repeats; fused, they hide in a product's
-     * tail */
-    bool all = d == PZ_FORWARD || o.kernels == PZ_KERNELS_EAGER;
-    if (s.matmul[d] != w.matmul[d] || (all && s.flop[d] != w.flop[d]))
+    if (s.matmul[d] != w.matmul[d] || s.flop[d] != w.flop[d])
       fail_msg("%s at width %d, sp %d, direction %d: flop %lld of %lld, products %lld of %lld",
                model, (int)o.tp, o.sequence_parallel, d, (long long)s.flop[d], (long long)w.flop[d],
                (long long)s.matmul[d], (long long)w.matmul[d]);
   }
   assert_int_equal(s.params + s.replicated_params, whole->totals.params);
+  assert_int_equal(whole->layers[1].group_grad_params, 0);
   pz_workload_free(whole);
 }
 
@@ -72,10 +78,28 @@ static void slices_together_are_the_whole(void **state) {
         o.sequence_parallel = k & 1;
         o.kernels = k & 2 ? PZ_KERNELS_EAGER : PZ_KERNELS_FUSED;
         o.attention = k & 4 ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
-        o.seq = 96 * 100;
+        o.seq = k < 4 ? 96 * 100 : o.tp;
         o.mbs = 2;
         conserve(cases[c].model, o);
       }
+}
+
+/* Parameters whose gradients are partial: all undivided ones with sequence parallelism, else the
+ * router. */
+static void partial_gradients_are_counted(void **state) {
+  (void)state;
+  struct pz_workload_options o = pz_workload_options_default();
+  o.tp = 4;
+  struct pz_workload *w = pz_test_load("mixtral-8x7b", &o);
+  assert_int_equal(w->layers[1].group_grad_params, 8 * 4096);
+  pz_workload_free(w);
+  w = pz_test_load("gpt3-175b", &o);
+  assert_int_equal(w->layers[1].group_grad_params, 0);
+  pz_workload_free(w);
+  o.sequence_parallel = true;
+  w = pz_test_load("gpt3-175b", &o);
+  assert_int_equal(w->layers[1].group_grad_params, w->layers[1].params - w->layers[1].split_params);
+  pz_workload_free(w);
 }
 
 /* Forward and backward each meet twice in a block; with sequence parallelism they gather and
@@ -153,6 +177,7 @@ static void a_feed_forward_that_does_not_divide_is_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(slices_together_are_the_whole),
+      cmocka_unit_test(partial_gradients_are_counted),
       cmocka_unit_test(collectives_stand_where_the_halves_meet),
       cmocka_unit_test(widths_that_do_not_divide_are_refused),
       cmocka_unit_test(a_feed_forward_that_does_not_divide_is_refused),
