@@ -2,10 +2,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "cli/command.h"
+#include "cli/workload_options.h"
 #include "core/text.h"
 #include "report/table.h"
-#include "workload/workload.h"
 
 struct settings {
   struct pz_common common;
@@ -13,33 +12,14 @@ struct settings {
   struct pz_workload_options w;
 };
 
-static const struct settings defaults = {.w = {.mbs = 1, .tp = 1, .dropout = -1}};
+static const struct settings defaults = {.w = PZ_WORKLOAD_DEFAULTS};
 
-#define AT(field) offsetof(struct settings, field)
 /* clang-format off */
 static const struct pz_option options[] = {
     PZ_COMMON_OPTIONS(struct settings),
-    {.name = "dot", .type = PZ_OPTION_FLAG, .offset = AT(dot), .help = "Print a Graphviz drawing"},
-    {.name = "seq", .type = PZ_OPTION_INT, .offset = AT(w.seq), .arg = "S", .min = 1, .max = 1 << 24,
-     .help = "Tokens per sample (default: the model's, at most 8192)"},
-    {.name = "mbs", .type = PZ_OPTION_INT, .offset = AT(w.mbs), .arg = "B", .min = 1, .max = 1 << 20,
-     .help = "Samples per microbatch"},
-    {.name = "tp", .type = PZ_OPTION_INT, .offset = AT(w.tp), .arg = "T", .min = 1, .max = 65536,
-     .help = "Tensor-parallel width: the graph of one of T devices"},
-    {.name = "slice", .type = PZ_OPTION_INT, .offset = AT(w.slice), .arg = "I", .min = 0, .max = 65535,
-     .help = "Which of the T devices (they differ where T does not divide the vocabulary)"},
-    {.name = "sp", .type = PZ_OPTION_FLAG, .offset = AT(w.sequence_parallel),
-     .help = "Sequence parallelism between the tensor-parallel regions"},
-    {.name = "num-layers", .type = PZ_OPTION_INT, .offset = AT(w.num_layers), .arg = "L", .min = 1,
-     .max = 65536, .help = "Repeated layers instead of the model's number"},
-    {.name = "kernels", .type = PZ_OPTION_CHOICE, .offset = AT(w.kernels), .choices = pz_kernels_names,
-     .help = "One kernel per norm, softmax, ...; or the steps Hugging Face's PyTorch code runs"},
-    {.name = "attention", .type = PZ_OPTION_CHOICE, .offset = AT(w.attention),
-     .choices = pz_attention_names, .help = "Scores written to memory, or one flash-attention operator"},
-    {.name = "recompute", .type = PZ_OPTION_CHOICE, .offset = AT(w.recompute),
-     .choices = pz_recompute_names, .help = "Keep activations, or make each repeated layer's again"},
-    {.name = "dropout", .type = PZ_OPTION_REAL, .offset = AT(w.dropout), .arg = "P", .min = 0,
-     .max = 0.999, .help = "Probability where the model has dropout; 0 removes it (default: the model's)"},
+    {.name = "dot", .type = PZ_OPTION_FLAG, .offset = offsetof(struct settings, dot),
+     .help = "Print a Graphviz drawing"},
+    PZ_WORKLOAD_OPTIONS(struct settings, w),
 };
 /* clang-format on */
 
@@ -142,21 +122,11 @@ static enum pz_status print_human(const struct pz_workload *w) {
   return PZ_OK;
 }
 
-static enum pz_status print_json(const struct pz_workload *w, struct pz_error *err) {
-  json_t *json = pz_workload_json(w);
-  char *text = NULL;
-  enum pz_status status = pz_json_text(json, &text, err);
-  if (status == PZ_OK) fputs(text, stdout);
-  free(text);
-  json_decref(json);
-  return status;
-}
-
 static enum pz_status show(const struct settings *s, const struct pz_workload *w,
                            struct pz_error *err) {
   struct pz_log log = {PZ_LOG_WARNING, pz_log_to_file, stderr};
   if (w->warning && !s->common.quiet) pz_log(&log, PZ_LOG_WARNING, "%s", w->warning);
-  if (s->common.json) return print_json(w, err);
+  if (s->common.json) return pz_command_json(pz_workload_json(w), err);
   if (!s->dot) return print_human(w);
   pz_workload_dot(w, stdout);
   return PZ_OK;

@@ -1,9 +1,11 @@
 #include "cli/command.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
-static const struct pz_command *const table[] = {&pz_cmd_models, &pz_cmd_graph};
+static const struct pz_command *const table[] = {&pz_cmd_models, &pz_cmd_graph, &pz_cmd_chips,
+                                                 &pz_cmd_chip, &pz_cmd_estimate};
 
 const struct pz_command *pz_command_at(size_t i) {
   return i < sizeof table / sizeof *table ? table[i] : NULL;
@@ -41,6 +43,15 @@ enum pz_exit pz_command_fail(const struct pz_error *err) {
 enum pz_exit pz_command_misuse(const struct pz_command *c, const char *what) {
   fprintf(stderr, "phaze %s: %s; use: phaze %s %s\n", c->name, what, c->name, c->synopsis);
   return PZ_EXIT_BAD_USE;
+}
+
+enum pz_status pz_command_json(json_t *value, struct pz_error *err) {
+  char *text = NULL;
+  enum pz_status status = pz_json_text(value, &text, err);
+  if (status == PZ_OK) fputs(text, stdout);
+  free(text);
+  json_decref(value);
+  return status;
 }
 
 enum pz_exit pz_command_end(void) {

@@ -2,6 +2,7 @@
 #ifndef PZ_CLI_COMMAND_H
 #define PZ_CLI_COMMAND_H
 
+#include "core/json.h"
 #include "core/log.h"
 #include "core/options.h"
 
@@ -23,7 +24,7 @@ const struct pz_command *pz_command_at(size_t i);
 
 /* Options every command has; put them first in its table and settings. */
 struct pz_common {
-  bool help, quiet, json;
+  bool help, quiet, json, verbose;
 };
 /* clang-format off */
 #define PZ_COMMON_OPTIONS(T)                                                                            \
@@ -32,7 +33,9 @@ struct pz_common {
   {.name = "quiet", .letter = 'q', .type = PZ_OPTION_FLAG, .offset = offsetof(T, common.quiet),         \
    .help = "No warnings and no progress on stderr"},                                                    \
   {.name = "json", .type = PZ_OPTION_FLAG, .offset = offsetof(T, common.json),                          \
-   .help = "Print JSON instead of a table"}
+   .help = "Print JSON instead of a table"},                                                            \
+  {.name = "verbose", .letter = 'v', .type = PZ_OPTION_FLAG, .offset = offsetof(T, common.verbose),     \
+   .help = "Say more on stderr"}
 /* clang-format on */
 
 /* Parse a command's options and show its help when asked for.  True: go on, with *n_args arguments
@@ -49,9 +52,13 @@ enum pz_exit pz_command_misuse(const struct pz_command *c, const char *what);
 /* Flush stdout; a full disk or closed pipe is an error. */
 enum pz_exit pz_command_end(void);
 
+/* Print a JSON value to stdout; takes over the reference. */
+PZ_NODISCARD enum pz_status pz_command_json(json_t *value, struct pz_error *err);
+
 /* The man page, made from the tables. */
 void pz_command_man(FILE *out);
 
-extern const struct pz_command pz_cmd_graph, pz_cmd_models;
+extern const struct pz_command pz_cmd_chip, pz_cmd_chips, pz_cmd_estimate, pz_cmd_graph,
+    pz_cmd_models;
 
 #endif

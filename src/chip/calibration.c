@@ -1,0 +1,143 @@
+#include "chip/calibration.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+/* One number of the description: where it stands, its range and what an uncalibrated chip has. */
+struct number {
+  const char *key;
+  size_t offset;
+  double min, max, absent;
+};
+
+#define AT(field) offsetof(struct pz_calibration, field)
+static const struct number numbers[] = {
+    {"calibration.startup_s", AT(startup_s), 0, 1, 0},
+    {"calibration.batched_startup_s", AT(batched_startup_s), 0, 1, -1},
+    {"calibration.item_s", AT(item_s), 0, 1, 0},
+    {"calibration.tile_value_s", AT(tile_value_s), 0, 1, 0},
+    {"calibration.tensor_efficiency", AT(tensor_efficiency), 0.01, 1, 1},
+    {"calibration.glb_efficiency", AT(glb_efficiency), 0.01, 1, 1},
+    {"calibration.hbm_read_efficiency", AT(hbm_read_efficiency), 0.01, 1, 1},
+    {"calibration.hbm_write_efficiency", AT(hbm_write_efficiency), 0.01, 1, 1},
+    {"calibration.multicast", AT(multicast), 1, 1024, 1},
+    {"calibration.boost_s", AT(boost_s), 0, 1e9, 1e9},
+    {"calibration.throttle", AT(throttle), 1, 100, 1},
+    {"calibration.even_rows", AT(even_rows), 1, 1000, 1},
+    {"calibration.odd_rows", AT(odd_rows), 1, 1000, 1},
+    {"calibration.warm_from_bytes", AT(warm_from_bytes), 0, 1e18, -1},
+    {"calibration.warm_to_bytes", AT(warm_to_bytes), 0, 1e18, -1},
+};
+#undef AT
+
+#define AT(field) offsetof(struct pz_kernel, field)
+static const struct number kernel_numbers[] = {
+    {"startup_s", AT(startup_s), 0, 1, 0},
+    {"cycles", AT(cycles), 0, 1e6, 0},
+    {"bytes_per_value", AT(bytes_per_value), 0, 1e6, 0},
+    {"hbm_bytes_per_s", AT(hbm_bytes_per_s), 1, 1e18, 0},
+    {"value_latency_s", AT(value_latency_s), 0, 1, 0},
+    {"row_s", AT(row_s), 0, 1, 0},
+    {"long_row_again", AT(long_row_again), 0, 100, 0},
+    {"block_row_s", AT(block_row_s), 0, 1, 0},
+    {"block_value_s", AT(block_value_s), 0, 1, 0},
+};
+#undef AT
+enum {
+  NUMBERS = sizeof numbers / sizeof *numbers,
+  KERNEL_NUMBERS = sizeof kernel_numbers / sizeof *kernel_numbers
+};
+
+static const struct pz_range ROW = {1, 1LL << 40}, TILE = {1, 1 << 20}, SPLITS = {1, 65536};
+
+static void read_numbers(struct pz_fields *f, const struct number *list, size_t n, void *out) {
+  for (size_t i = 0; i < n; i++)
+    *(double *)((char *)out + list[i].offset) =
+        pz_fields_real_or(f, list[i].key, list[i].min, list[i].max, list[i].absent);
+}
+
+static void read_kernels(struct pz_fields *f, struct pz_calibration *c) {
+  const json_t *list = json_object_get(json_object_get(f->root, "calibration"), "kernels");
+  if (!list || json_is_null(list)) return;
+  if (!json_is_object(list) || json_object_size(list) > PZ_CHIP_MOST_KERNELS) {
+    pz_fields_refuse(f, "calibration.kernels", "an object of at most 32 kernels");
+    return;
+  }
+  for (void *it = json_object_iter((json_t *)(uintptr_t)list); it;
+       it = json_object_iter_next((json_t *)(uintptr_t)list, it)) {
+    struct pz_kernel *k = &c->kernels[c->n_kernels++];
+    struct pz_fields g = {f->name, json_object_iter_value(it), f->err, f->status};
+    snprintf(k->kind, sizeof k->kind, "%.23s", json_object_iter_key(it));
+    read_numbers(&g, kernel_numbers, KERNEL_NUMBERS, k);
+    k->long_row = pz_fields_int_or(&g, "long_row", ROW, 0);
+    k->block_from = pz_fields_int_or(&g, "block_from", ROW, 0);
+    f->status = g.status;
+  }
+}
+
+static void read_tiles(struct pz_fields *f, struct pz_calibration *c) {
+  const json_t *list = json_object_get(json_object_get(f->root, "calibration"), "tiles");
+  c->most_tile_values = pz_fields_int_or(f, "calibration.most_tile_values", ROW, INT64_MAX);
+  c->most_splits = pz_fields_int_or(f, "calibration.most_splits", SPLITS, 1);
+  c->least_split_k = pz_fields_int_or(f, "calibration.least_split_k", ROW, 1);
+  if (!list || json_is_null(list)) return;
+  bool good = json_is_array(list) && json_array_size(list) <= PZ_CHIP_MOST_TILES;
+  int64_t before = 0;
+  for (size_t i = 0; good && i < json_array_size(list); i++) {
+    int64_t v = json_integer_value(json_array_get(list, i));
+    good = v > before && v <= TILE.max;
+    c->tiles[c->n_tiles++] = before = v;
+  }
+  if (!good) pz_fields_refuse(f, "calibration.tiles", "at most 8 ascending sizes");
+}
+
+void pz_calibration_read(struct pz_fields *f, int64_t glb_bytes, struct pz_calibration *c) {
+  read_numbers(f, numbers, NUMBERS, c);
+  if (c->batched_startup_s < 0) c->batched_startup_s = c->startup_s;
+  if (c->warm_from_bytes < 0) c->warm_from_bytes = (double)glb_bytes;
+  if (c->warm_to_bytes < c->warm_from_bytes) c->warm_to_bytes = c->warm_from_bytes;
+  read_tiles(f, c);
+  read_kernels(f, c);
+}
+
+/* Numbers that differ from an uncalibrated chip's. */
+static void write_numbers(json_t *o, const struct number *list, size_t n, const void *from) {
+  for (size_t i = 0; i < n; i++) {
+    double v = *(const double *)((const char *)from + list[i].offset);
+    const char *dot = strrchr(list[i].key, '.');
+    if (v != list[i].absent) json_object_set_new(o, dot ? dot + 1 : list[i].key, json_real(v));
+  }
+}
+
+static json_t *kernel_json(const struct pz_kernel *k) {
+  json_t *o = json_object();
+  write_numbers(o, kernel_numbers, KERNEL_NUMBERS, k);
+  if (k->long_row) json_object_set_new(o, "long_row", json_integer(k->long_row));
+  if (k->block_from) json_object_set_new(o, "block_from", json_integer(k->block_from));
+  return o;
+}
+
+json_t *pz_calibration_json(const struct pz_calibration *c) {
+  json_t *o = json_object(), *tiles = json_array(), *kernels = json_object();
+  write_numbers(o, numbers, NUMBERS, c);
+  for (int i = 0; i < c->n_tiles; i++) json_array_append_new(tiles, json_integer(c->tiles[i]));
+  for (int i = 0; i < c->n_kernels; i++)
+    json_object_set_new(kernels, c->kernels[i].kind, kernel_json(&c->kernels[i]));
+  if (c->n_tiles) {
+    json_object_set_new(o, "most_tile_values", json_integer(c->most_tile_values));
+    json_object_set_new(o, "most_splits", json_integer(c->most_splits));
+    json_object_set_new(o, "least_split_k", json_integer(c->least_split_k));
+    json_object_set(o, "tiles", tiles);
+  }
+  if (c->n_kernels) json_object_set(o, "kernels", kernels);
+  json_decref(tiles);
+  json_decref(kernels);
+  return o;
+}
+
+const struct pz_kernel *pz_chip_kernel(const struct pz_chip *c, const char *kind) {
+  for (int i = 0; i < c->calibration.n_kernels; i++)
+    if (strcmp(c->calibration.kernels[i].kind, kind) == 0) return &c->calibration.kernels[i];
+  return NULL;
+}

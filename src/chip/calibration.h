@@ -1,0 +1,14 @@
+/* The measured part of a chip description, to and from JSON. */
+#ifndef PZ_CHIP_CALIBRATION_H
+#define PZ_CHIP_CALIBRATION_H
+
+#include "chip/chip.h"
+#include "core/fields.h"
+
+/* Field "calibration" of a chip.json; absent fields get the values of an uncalibrated chip. */
+void pz_calibration_read(struct pz_fields *f, int64_t glb_bytes, struct pz_calibration *c);
+
+/* New reference, the caller's. */
+json_t *pz_calibration_json(const struct pz_calibration *c);
+
+#endif

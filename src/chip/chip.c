@@ -1,0 +1,162 @@
+#include "chip/chip.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "chip/calibration.h"
+#include "chip/embedded.h"
+#include "chip/tech.h"
+#include "core/fields.h"
+#include "core/file.h"
+#include "core/text.h"
+
+/* Sizes beyond these are taken for mistakes. */
+static const struct pz_range CORES = {1, 1 << 20}, SIDE = {1, 1 << 14}, BUFFER = {1, 1LL << 40},
+                             REGISTERS = {2, 1 << 20}, STACKS = {1, 1024}, STACK = {1, 1LL << 50},
+                             WORD = {1, 16};
+static const double LEAST_RATE = 1, MOST_RATE = 1e18;
+
+static void read_tensor(struct pz_fields *f, struct pz_tensor_cores *t) {
+  t->cores = pz_fields_int(f, "tensor.cores", CORES);
+  t->rows = pz_fields_int(f, "tensor.rows", SIDE);
+  t->cols = pz_fields_int(f, "tensor.cols", SIDE);
+  t->local_bytes = pz_fields_int(f, "tensor.local_bytes", BUFFER);
+  t->register_bytes = pz_fields_int_or(f, "tensor.register_bytes", REGISTERS, 32);
+  t->local_bytes_per_s = pz_fields_real_or(f, "tensor.local_bytes_per_s", LEAST_RATE, MOST_RATE, 0);
+  t->local_total_bytes_per_s =
+      pz_fields_real_or(f, "tensor.local_total_bytes_per_s", LEAST_RATE, MOST_RATE, 0);
+}
+
+static void read_vector(struct pz_fields *f, struct pz_vector_cores *v) {
+  v->cores = pz_fields_int(f, "vector.cores", CORES);
+  v->lanes = pz_fields_int(f, "vector.lanes", CORES);
+  int64_t standard = 16 * v->lanes > 1024 ? 16 * v->lanes : 1024;
+  v->local_bytes = pz_fields_int_or(f, "vector.local_bytes", BUFFER, standard);
+}
+
+static void read_rules(struct pz_fields *f, struct pz_rules *r) {
+  r->fill = pz_fields_bool_or(f, "rules.fill", true);
+  r->duplex = pz_fields_bool_or(f, "rules.duplex", false);
+  r->partitioned = pz_fields_bool_or(f, "rules.partitioned", false);
+  r->double_buffer = pz_fields_bool_or(f, "rules.double_buffer", true);
+  r->operand_bytes = pz_fields_int_or(f, "rules.operand_bytes", WORD, 2);
+  r->sum_bytes = pz_fields_int_or(f, "rules.sum_bytes", WORD, 4);
+}
+
+static void read_tech(struct pz_fields *f, enum pz_tech *tech) {
+  char names[64], accepted[80];
+  const char *name = pz_fields_text_or(f, "tech", "");
+  for (*tech = 0; *tech < PZ_TECHS; (*tech)++)
+    if (strcmp(pz_tech_at(*tech)->name, name) == 0) return;
+  *tech = PZ_TECH_22NM;
+  snprintf(accepted, sizeof accepted, "one of %s",
+           pz_text_join(names, sizeof names, pz_tech_name_at, NULL));
+  pz_fields_refuse(f, "tech", accepted);
+}
+
+static void read_chip(struct pz_fields *f, struct pz_chip *c) {
+  snprintf(c->name, sizeof c->name, "%.47s", pz_fields_text_or(f, "name", f->name));
+  snprintf(c->about, sizeof c->about, "%.159s", pz_fields_text_or(f, "about", ""));
+  read_tech(f, &c->tech);
+  c->clock_hz = pz_fields_real(f, "clock_hz", 1, 1e12);
+  read_tensor(f, &c->tensor);
+  read_vector(f, &c->vector);
+  c->glb_bytes = pz_fields_int(f, "glb.bytes", BUFFER);
+  c->glb_bytes_per_s = pz_fields_real(f, "glb.bytes_per_s", LEAST_RATE, MOST_RATE);
+  c->hbm.stacks = pz_fields_int(f, "hbm.stacks", STACKS);
+  c->hbm.bytes_per_stack = pz_fields_int(f, "hbm.bytes_per_stack", STACK);
+  c->hbm.bytes_per_s_per_stack =
+      pz_fields_real(f, "hbm.bytes_per_s_per_stack", LEAST_RATE, MOST_RATE);
+  c->watts = pz_fields_real_or(f, "watts", 0, 1e6, 0);
+  c->link_bytes_per_s = pz_fields_real_or(f, "link.bytes_per_s", LEAST_RATE, MOST_RATE, 0);
+  c->link_latency_s = pz_fields_real_or(f, "link.latency_s", 0, 1, 0);
+  read_rules(f, &c->rules);
+  pz_calibration_read(f, c->glb_bytes, &c->calibration);
+}
+
+/* The smallest tile there is: one result and one value of each operand, streamed twice. */
+static void check_buffers(struct pz_fields *f, const struct pz_chip *c) {
+  int64_t e = c->rules.operand_bytes, a = c->rules.sum_bytes;
+  int64_t copies = c->rules.double_buffer ? 2 : 1;
+  int64_t least = c->rules.partitioned ? a : a + 2 * copies * e;
+  char accepted[80];
+  snprintf(accepted, sizeof accepted, "at least the %lld bytes of one tile", (long long)least);
+  if (f->status == PZ_OK && c->tensor.local_bytes < least)
+    pz_fields_refuse(f, "tensor.local_bytes", accepted);
+  if (f->status == PZ_OK && c->glb_bytes < least) pz_fields_refuse(f, "glb.bytes", accepted);
+  if (f->status == PZ_OK && c->tensor.register_bytes < (e > a ? e : a)) {
+    snprintf(accepted, sizeof accepted, "at least the %lld bytes of one partial sum", (long long)a);
+    pz_fields_refuse(f, "tensor.register_bytes", accepted);
+  }
+}
+
+enum pz_status pz_chip_parse(const char *name, const char *text, size_t bytes, struct pz_chip *out,
+                             struct pz_error *err) {
+  json_t *root = NULL;
+  enum pz_status status = pz_json_parse(name, text, bytes, &root, err);
+  if (status != PZ_OK) return status;
+  struct pz_fields f = {.name = name, .root = root, .err = err};
+  struct pz_chip chip = {0};
+  read_chip(&f, &chip);
+  check_buffers(&f, &chip);
+  json_decref(root);
+  if (f.status == PZ_OK) *out = chip;
+  return f.status;
+}
+
+const char *pz_chip_preset_name(size_t i) {
+  for (size_t k = 0; k <= i; k++)
+    if (!pz_embedded_chips[k].name) return NULL;
+  return pz_embedded_chips[i].name;
+}
+
+const char *pz_chip_preset_text(const char *name) {
+  for (const struct pz_embedded *e = pz_embedded_chips; e->name; e++)
+    if (strcmp(e->name, name) == 0) return e->text;
+  return NULL;
+}
+
+static const char *preset_name(const void *ctx, size_t i) {
+  (void)ctx;
+  return pz_chip_preset_name(i);
+}
+
+static enum pz_status unknown_chip(const char *chip, struct pz_error *err) {
+  const char *near = pz_text_nearest(chip, preset_name, NULL);
+  return pz_fail(
+      err, PZ_BAD_INPUT,
+      "unknown chip '%s'%s%s%s; accepted: a name that 'phaze chips' lists, or the path of a "
+      "chip.json",
+      chip, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+}
+
+enum pz_status pz_chip_load(const char *chip, struct pz_chip *out, struct pz_error *err) {
+  const char *preset = pz_chip_preset_text(chip);
+  if (preset) return pz_chip_parse(chip, preset, strlen(preset), out, err);
+  size_t n = strlen(chip), bytes = 0;
+  if (!strchr(chip, '/') && (n < 6 || strcmp(chip + n - 5, ".json") != 0))
+    return unknown_chip(chip, err);
+  char *text = NULL;
+  enum pz_status status = pz_file_read(chip, PZ_CHIP_MOST_BYTES, &text, &bytes, err);
+  if (status == PZ_OK) status = pz_chip_parse(chip, text, bytes, out, err);
+  free(text);
+  return status;
+}
+
+double pz_chip_tensor_flop_per_s(const struct pz_chip *c) {
+  return 2.0 * (double)c->tensor.cores * (double)c->tensor.rows * (double)c->tensor.cols *
+         c->clock_hz;
+}
+
+double pz_chip_vector_op_per_s(const struct pz_chip *c) {
+  return (double)c->vector.cores * (double)c->vector.lanes * c->clock_hz;
+}
+
+double pz_chip_hbm_bytes_per_s(const struct pz_chip *c) {
+  return (double)c->hbm.stacks * c->hbm.bytes_per_s_per_stack;
+}
+
+int64_t pz_chip_hbm_bytes(const struct pz_chip *c) {
+  return c->hbm.stacks * c->hbm.bytes_per_stack;
+}

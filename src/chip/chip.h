@@ -1,0 +1,120 @@
+/* The chip: what a design is made of, as one plain struct without pointers, read from and written
+ * to JSON. Knows nothing of models or of how long anything takes. */
+#ifndef PZ_CHIP_CHIP_H
+#define PZ_CHIP_CHIP_H
+
+#include "core/json.h"
+
+/* Technologies with published densities and energies; names in tech.c. */
+enum pz_tech { PZ_TECH_45NM, PZ_TECH_22NM, PZ_TECH_16NM, PZ_TECH_7NM, PZ_TECH_5NM, PZ_TECHS };
+
+struct pz_tensor_cores {
+  int64_t cores, rows, cols;
+  int64_t local_bytes;      /* buffer of one core */
+  int64_t register_bytes;   /* of one multiplier, for what stays in it */
+  double local_bytes_per_s; /* of one core, reads and writes together; 0: feeds its array every
+                               cycle */
+  double local_total_bytes_per_s; /* over all cores; 0: no such limit */
+};
+
+struct pz_vector_cores {
+  int64_t cores, lanes;
+  int64_t local_bytes;
+};
+
+struct pz_hbm {
+  int64_t stacks, bytes_per_stack;
+  double bytes_per_s_per_stack;
+};
+
+/* How the numbers are counted.  The defaults are this program's own model; a chip file may change
+ * them to reproduce another tool's assumptions. */
+struct pz_rules {
+  bool fill;             /* filling and draining the array takes time */
+  bool duplex;           /* every bandwidth holds for reads and for writes, each */
+  bool partitioned;      /* local_bytes holds for each operand */
+  bool double_buffer;    /* what streams through a buffer stands in it twice */
+  int64_t operand_bytes; /* of an input or a result */
+  int64_t sum_bytes;     /* of a partial sum */
+};
+
+/* How one kind of vector operator runs, where it was measured. */
+struct pz_kernel {
+  char kind[24];
+  double startup_s;
+  double cycles;          /* of a lane, for one value; 0: never what binds */
+  double bytes_per_value; /* moved; 0: as the operator says */
+  double hbm_bytes_per_s; /* it reaches; 0: the chip's */
+  double value_latency_s; /* of a row's length, not hidden by other rows */
+  double row_s;           /* of one row on one core */
+  int64_t long_row;       /* rows beyond this many values do not stay on the core ... */
+  double long_row_again;  /* ... and this part of the traffic comes again; 0: never */
+  int64_t block_from;     /* rows beyond this are worked on by a block of threads; 0: never */
+  double block_row_s, block_value_s; /* time of a block: fixed, and for each value */
+};
+
+enum { PZ_CHIP_MOST_KERNELS = 32, PZ_CHIP_MOST_TILES = 8 };
+
+/* What measurements add to the description: facts of the machine and its libraries that the data
+ * sheet does not have.  An uncalibrated chip has efficiencies and factors 1, times 0, and no lists.
+ */
+struct pz_calibration {
+  double startup_s, batched_startup_s; /* of a product, of a batched one */
+  double item_s;                       /* of one tile of a product on one core */
+  double tile_value_s;      /* of every value of a tile: what is not hidden at its ends */
+  double tensor_efficiency; /* sustained part of the peak */
+  double glb_efficiency, hbm_read_efficiency, hbm_write_efficiency;
+  double multicast;         /* cores that share one read of an operand from the global buffer */
+  double boost_s, throttle; /* arithmetic beyond this time slows by this factor */
+  double even_rows,
+      odd_rows; /* slower by this factor when rows are not multiples of 8 values, of 2 */
+  double warm_from_bytes,
+      warm_to_bytes; /* repeated calls find all, none of their data in the global buffer */
+  int n_tiles;       /* tiles the library has kernels for; 0: any */
+  int64_t tiles[PZ_CHIP_MOST_TILES], most_tile_values, most_splits, least_split_k;
+  int n_kernels;
+  struct pz_kernel kernels[PZ_CHIP_MOST_KERNELS];
+};
+
+struct pz_chip {
+  char name[48], about[160];
+  enum pz_tech tech;
+  double clock_hz;
+  struct pz_tensor_cores tensor;
+  struct pz_vector_cores vector;
+  int64_t glb_bytes;
+  double glb_bytes_per_s;
+  struct pz_hbm hbm;
+  double watts; /* of the data sheet; 0: unknown */
+  double link_bytes_per_s, link_latency_s;
+  struct pz_rules rules;
+  struct pz_calibration calibration;
+};
+
+enum { PZ_CHIP_MOST_BYTES = 1 << 20 };
+
+/* A preset's name or the path of a chip.json. */
+PZ_NODISCARD enum pz_status pz_chip_load(const char *chip, struct pz_chip *out,
+                                         struct pz_error *err);
+
+/* From the text of a chip.json; `name` stands for it in messages. */
+PZ_NODISCARD enum pz_status pz_chip_parse(const char *name, const char *text, size_t bytes,
+                                          struct pz_chip *out, struct pz_error *err);
+
+/* The description as JSON, readable by pz_chip_parse.  New reference, the caller's. */
+json_t *pz_chip_json(const struct pz_chip *c);
+
+/* Multiply-accumulate peak, 2 FLOP each; vector operations; sums over the chip. */
+double pz_chip_tensor_flop_per_s(const struct pz_chip *c);
+double pz_chip_vector_op_per_s(const struct pz_chip *c);
+double pz_chip_hbm_bytes_per_s(const struct pz_chip *c);
+int64_t pz_chip_hbm_bytes(const struct pz_chip *c);
+
+/* How this kind of vector operator was measured, or NULL. */
+const struct pz_kernel *pz_chip_kernel(const struct pz_chip *c, const char *kind);
+
+/* Names of the presets, NULL after the last; the text of one, NULL if there is none. */
+const char *pz_chip_preset_name(size_t i);
+const char *pz_chip_preset_text(const char *name);
+
+#endif

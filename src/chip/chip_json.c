@@ -1,0 +1,47 @@
+/* A chip as JSON, in the layout that pz_chip_parse reads. */
+#include "chip/calibration.h"
+#include "chip/chip.h"
+#include "chip/tech.h"
+
+static json_t *tensor_json(const struct pz_tensor_cores *t) {
+  json_t *o =
+      json_pack("{s:I,s:I,s:I,s:I,s:I}", "cores", (json_int_t)t->cores, "rows", (json_int_t)t->rows,
+                "cols", (json_int_t)t->cols, "local_bytes", (json_int_t)t->local_bytes,
+                "register_bytes", (json_int_t)t->register_bytes);
+  if (t->local_bytes_per_s > 0)
+    json_object_set_new(o, "local_bytes_per_s", json_real(t->local_bytes_per_s));
+  if (t->local_total_bytes_per_s > 0)
+    json_object_set_new(o, "local_total_bytes_per_s", json_real(t->local_total_bytes_per_s));
+  return o;
+}
+
+static json_t *rules_json(const struct pz_rules *r) {
+  return json_pack("{s:b,s:b,s:b,s:b,s:I,s:I}", "fill", r->fill, "duplex", r->duplex, "partitioned",
+                   r->partitioned, "double_buffer", r->double_buffer, "operand_bytes",
+                   (json_int_t)r->operand_bytes, "sum_bytes", (json_int_t)r->sum_bytes);
+}
+
+json_t *pz_chip_json(const struct pz_chip *c) {
+  json_t *o = json_pack("{s:s,s:s,s:s,s:f}", "name", c->name, "about", c->about, "tech",
+                        pz_tech_at(c->tech)->name, "clock_hz", c->clock_hz);
+  json_object_set_new(o, "tensor", tensor_json(&c->tensor));
+  json_object_set_new(o, "vector",
+                      json_pack("{s:I,s:I,s:I}", "cores", (json_int_t)c->vector.cores, "lanes",
+                                (json_int_t)c->vector.lanes, "local_bytes",
+                                (json_int_t)c->vector.local_bytes));
+  json_object_set_new(
+      o, "glb",
+      json_pack("{s:I,s:f}", "bytes", (json_int_t)c->glb_bytes, "bytes_per_s", c->glb_bytes_per_s));
+  json_object_set_new(o, "hbm",
+                      json_pack("{s:I,s:I,s:f}", "stacks", (json_int_t)c->hbm.stacks,
+                                "bytes_per_stack", (json_int_t)c->hbm.bytes_per_stack,
+                                "bytes_per_s_per_stack", c->hbm.bytes_per_s_per_stack));
+  json_object_set_new(o, "watts", json_real(c->watts));
+  if (c->link_bytes_per_s > 0)
+    json_object_set_new(
+        o, "link",
+        json_pack("{s:f,s:f}", "bytes_per_s", c->link_bytes_per_s, "latency_s", c->link_latency_s));
+  json_object_set_new(o, "rules", rules_json(&c->rules));
+  json_object_set_new(o, "calibration", pz_calibration_json(&c->calibration));
+  return o;
+}

@@ -1,0 +1,85 @@
+#include "chip/cluster.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "chip/embedded.h"
+#include "core/fields.h"
+#include "core/file.h"
+#include "core/text.h"
+
+static const struct pz_range DEVICES = {1, 1LL << 32};
+enum { MOST_BYTES = 1 << 20 };
+
+/* Each level spans more devices than the one inside it, and the last all of them. */
+static void read_level(struct pz_fields *f, const json_t *item, struct pz_cluster *c) {
+  struct pz_fields g = {.name = f->name, .root = item, .err = f->err, .status = f->status};
+  struct pz_level *l = &c->level[c->n_levels];
+  int64_t inner = c->n_levels ? c->level[c->n_levels - 1].devices : 0;
+  snprintf(l->name, sizeof l->name, "%.31s", pz_fields_text_or(&g, "name", "link"));
+  l->devices = pz_fields_int(&g, "devices", DEVICES);
+  l->bytes_per_s = pz_fields_real(&g, "bytes_per_s", 1, 1e18);
+  l->latency_s = pz_fields_real_or(&g, "latency_s", 0, 1, 0);
+  if (g.status == PZ_OK && l->devices <= inner)
+    pz_fields_refuse(&g, "devices", "more than the level inside it has");
+  c->n_levels++;
+  f->status = g.status;
+}
+
+static void read_levels(struct pz_fields *f, struct pz_cluster *c) {
+  const json_t *list = json_object_get(f->root, "levels"), *item;
+  size_t i, n = json_array_size(list);
+  char accepted[64];
+  snprintf(accepted, sizeof accepted, "an array of 1 to %d levels", PZ_CLUSTER_MOST_LEVELS);
+  if (n < 1 || n > PZ_CLUSTER_MOST_LEVELS) {
+    pz_fields_refuse(f, "levels", accepted);
+    return;
+  }
+  json_array_foreach(list, i, item) read_level(f, item, c);
+  if (f->status == PZ_OK && c->level[c->n_levels - 1].devices < c->devices)
+    pz_fields_refuse(f, "devices", "at most the devices of the last level");
+}
+
+enum pz_status pz_cluster_parse(const char *name, const char *text, size_t bytes,
+                                struct pz_cluster *out, struct pz_error *err) {
+  json_t *root = NULL;
+  enum pz_status status = pz_json_parse(name, text, bytes, &root, err);
+  if (status != PZ_OK) return status;
+  struct pz_fields f = {.name = name, .root = root, .err = err};
+  struct pz_cluster c = {0};
+  snprintf(c.name, sizeof c.name, "%.47s", pz_fields_text_or(&f, "name", name));
+  snprintf(c.about, sizeof c.about, "%.159s", pz_fields_text_or(&f, "about", ""));
+  c.devices = pz_fields_int(&f, "devices", DEVICES);
+  read_levels(&f, &c);
+  json_decref(root);
+  if (f.status == PZ_OK) *out = c;
+  return f.status;
+}
+
+const char *pz_cluster_preset_name(size_t i) {
+  for (size_t k = 0; k <= i; k++)
+    if (!pz_embedded_clusters[k].name) return NULL;
+  return pz_embedded_clusters[i].name;
+}
+
+static const char *preset_name(const void *ctx, size_t i) {
+  (void)ctx;
+  return pz_cluster_preset_name(i);
+}
+
+enum pz_status pz_cluster_load(const char *cluster, struct pz_cluster *out, struct pz_error *err) {
+  for (const struct pz_embedded *e = pz_embedded_clusters; e->name; e++)
+    if (strcmp(e->name, cluster) == 0)
+      return pz_cluster_parse(e->name, e->text, strlen(e->text), out, err);
+  char list[160], *text = NULL;
+  size_t bytes = 0, n = strlen(cluster);
+  if (!strchr(cluster, '/') && (n < 6 || strcmp(cluster + n - 5, ".json") != 0))
+    return pz_fail(err, PZ_BAD_INPUT,
+                   "unknown cluster '%s'; accepted: %s, or the path of a cluster.json", cluster,
+                   pz_text_join(list, sizeof list, preset_name, NULL));
+  enum pz_status status = pz_file_read(cluster, MOST_BYTES, &text, &bytes, err);
+  if (status == PZ_OK) status = pz_cluster_parse(cluster, text, bytes, out, err);
+  free(text);
+  return status;
+}

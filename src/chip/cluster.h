@@ -1,0 +1,32 @@
+/* The network outside the chip: levels from the chip outward, each joining groups of the one
+ * before. */
+#ifndef PZ_CHIP_CLUSTER_H
+#define PZ_CHIP_CLUSTER_H
+
+#include "core/json.h"
+
+enum { PZ_CLUSTER_MOST_LEVELS = 8 };
+
+struct pz_level {
+  char name[32];
+  int64_t devices;    /* that one group of this level spans */
+  double bytes_per_s; /* of one device, one direction */
+  double latency_s;   /* of one message */
+};
+
+struct pz_cluster {
+  char name[48], about[160];
+  int64_t devices;
+  int n_levels;
+  struct pz_level level[PZ_CLUSTER_MOST_LEVELS];
+};
+
+/* A preset's name or the path of a cluster.json. */
+PZ_NODISCARD enum pz_status pz_cluster_load(const char *cluster, struct pz_cluster *out,
+                                            struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_cluster_parse(const char *name, const char *text, size_t bytes,
+                                             struct pz_cluster *out, struct pz_error *err);
+
+const char *pz_cluster_preset_name(size_t i);
+
+#endif

@@ -1,0 +1,33 @@
+/* Technologies: area and energy of the things chips are made of.  Every constant stands in the
+ * table in tech.c with its unit and source. */
+#ifndef PZ_CHIP_TECH_H
+#define PZ_CHIP_TECH_H
+
+#include "chip/chip.h"
+
+struct pz_tech_info {
+  const char *name;
+  double mac_um2, lane_um2; /* one multiplier of an array, one vector lane, with their registers */
+  double sram_um2_per_byte; /* 0: from the 22 nm library's tables of macros */
+  double hbm_phy_um2;       /* interface and controller of one stack */
+  double mac_j, lane_j;     /* one multiply-accumulate (16 bit, 32-bit sum), one vector operation */
+  double local_j, glb_j, hbm_j, link_j; /* one byte moved */
+};
+
+const struct pz_tech_info *pz_tech_at(enum pz_tech tech);
+
+/* As a pz_name_at: NULL after the last. */
+const char *pz_tech_name_at(const void *ctx, size_t i);
+
+/* Area by component, um2. */
+struct pz_area {
+  double tensor_um2, tensor_local_um2, vector_um2, vector_local_um2, glb_um2, hbm_um2;
+};
+
+struct pz_area pz_chip_area(const struct pz_chip *c);
+double pz_area_total_um2(const struct pz_area *a);
+
+/* Power at full speed of everything at once: the most the description can draw, W. */
+double pz_chip_peak_watts(const struct pz_chip *c);
+
+#endif

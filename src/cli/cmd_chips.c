@@ -1,0 +1,208 @@
+/* phaze chips: the chips known by name.  phaze chip: one of them, or a file, in full. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "chip/cluster.h"
+#include "chip/tech.h"
+#include "cli/command.h"
+#include "core/text.h"
+#include "report/table.h"
+
+struct settings {
+  struct pz_common common;
+};
+
+static const struct settings defaults;
+static const struct pz_option options[] = {PZ_COMMON_OPTIONS(struct settings)};
+
+static const char *si(char *buf, size_t size, double v, const char *unit) {
+  return pz_text_si(buf, size, v, unit);
+}
+
+static json_t *area_json(const struct pz_area *a) {
+  return json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "tensor_mm2", a->tensor_um2 / 1e6,
+                   "tensor_local_mm2", a->tensor_local_um2 / 1e6, "vector_mm2", a->vector_um2 / 1e6,
+                   "vector_local_mm2", a->vector_local_um2 / 1e6, "glb_mm2", a->glb_um2 / 1e6,
+                   "hbm_interface_mm2", a->hbm_um2 / 1e6, "total_mm2", pz_area_total_um2(a) / 1e6);
+}
+
+/* The description with what follows from it. */
+static json_t *full_json(const struct pz_chip *c) {
+  struct pz_area area = pz_chip_area(c);
+  json_t *o = pz_chip_json(c);
+  json_object_set_new(
+      o, "derived",
+      json_pack("{s:f,s:f,s:f,s:I,s:f}", "tensor_flop_per_s", pz_chip_tensor_flop_per_s(c),
+                "vector_op_per_s", pz_chip_vector_op_per_s(c), "hbm_bytes_per_s",
+                pz_chip_hbm_bytes_per_s(c), "hbm_bytes", (json_int_t)pz_chip_hbm_bytes(c),
+                "peak_watts", pz_chip_peak_watts(c)));
+  json_object_set_new(o, "area", area_json(&area));
+  return o;
+}
+
+static void chip_row(struct pz_table *t, const struct pz_chip *c) {
+  char b[32];
+  struct pz_area area = pz_chip_area(c);
+  pz_table_cell(t, "%s", c->name);
+  pz_table_cell(t, "%s", pz_tech_at(c->tech)->name);
+  pz_table_cell(t, "%" PRId64 " x %" PRId64 "x%" PRId64, c->tensor.cores, c->tensor.rows,
+                c->tensor.cols);
+  pz_table_cell(t, "%" PRId64 " x %" PRId64, c->vector.cores, c->vector.lanes);
+  pz_table_cell(t, "%s", si(b, sizeof b, pz_chip_tensor_flop_per_s(c), "FLOP/s"));
+  pz_table_cell(t, "%" PRId64 " MiB", c->glb_bytes >> 20);
+  pz_table_cell(t, "%" PRId64 " GiB", pz_chip_hbm_bytes(c) >> 30);
+  pz_table_cell(t, "%s", si(b, sizeof b, pz_chip_hbm_bytes_per_s(c), "B/s"));
+  pz_table_cell(t, "%.0f", pz_area_total_um2(&area) / 1e6);
+  pz_table_cell(t, "%.0f", c->watts);
+}
+
+static enum pz_status list(struct pz_table *t, json_t *chips, struct pz_error *err) {
+  for (size_t i = 0; pz_chip_preset_name(i); i++) {
+    struct pz_chip c;
+    enum pz_status status = pz_chip_load(pz_chip_preset_name(i), &c, err);
+    if (status != PZ_OK) return status;
+    chip_row(t, &c);
+    json_array_append_new(chips, full_json(&c));
+  }
+  return PZ_OK;
+}
+
+static enum pz_status print_list(bool as_json, struct pz_error *err) {
+  static const char *const heads[] = {"chip", "tech", ">tensor cores", ">vector cores", ">peak",
+                                      ">glb", ">hbm", ">hbm rate",     ">mm2",          ">watts",
+                                      NULL};
+  struct pz_arena arena;
+  struct pz_table t;
+  json_t *chips = json_array();
+  pz_arena_init(&arena, NULL);
+  pz_table_init(&t, &arena, heads);
+  enum pz_status status = list(&t, chips, err);
+  json_t *root = json_pack("{s:o}", "chips", chips);
+  if (status == PZ_OK && as_json) status = pz_command_json(json_incref(root), err);
+  if (status == PZ_OK && !as_json) status = pz_table_print(&t, 0, stdout);
+  json_decref(root);
+  pz_arena_release(&arena);
+  return status;
+}
+
+static enum pz_exit run_chips(int argc, char **argv) {
+  struct settings s = defaults;
+  struct pz_error err = {0};
+  enum pz_exit code;
+  int n_args;
+  if (!pz_command_begin(&pz_cmd_chips, argc, argv, &s, &n_args, &code)) return code;
+  if (n_args) return pz_command_misuse(&pz_cmd_chips, "takes no arguments");
+  return print_list(s.common.json, &err) == PZ_OK ? pz_command_end() : pz_command_fail(&err);
+}
+
+/* ---- one chip ------------------------------------------------------------------------------- */
+
+static void line(const char *label, const char *format, ...) PZ_PRINTF(2, 3);
+
+static void line(const char *label, const char *format, ...) {
+  char text[200];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  printf("  %-18s %s\n", label, text);
+}
+
+static void print_parts(const struct pz_chip *c) {
+  char a[32], b[32];
+  line("clock", "%s", si(a, sizeof a, c->clock_hz, "Hz"));
+  line("tensor cores", "%" PRId64 " of %" PRId64 " x %" PRId64 ", %" PRId64 " KiB each: %s",
+       c->tensor.cores, c->tensor.rows, c->tensor.cols, c->tensor.local_bytes >> 10,
+       si(a, sizeof a, pz_chip_tensor_flop_per_s(c), "FLOP/s"));
+  line("vector cores", "%" PRId64 " of %" PRId64 " lanes: %s", c->vector.cores, c->vector.lanes,
+       si(a, sizeof a, pz_chip_vector_op_per_s(c), "op/s"));
+  line("global buffer", "%" PRId64 " MiB, %s", c->glb_bytes >> 20,
+       si(a, sizeof a, c->glb_bytes_per_s, "B/s"));
+  line("HBM", "%" PRId64 " GiB in %" PRId64 " stack%s, %s", pz_chip_hbm_bytes(c) >> 30,
+       c->hbm.stacks, c->hbm.stacks > 1 ? "s" : "",
+       si(a, sizeof a, pz_chip_hbm_bytes_per_s(c), "B/s"));
+  if (c->link_bytes_per_s > 0)
+    line("link", "%s, %.3g us", si(b, sizeof b, c->link_bytes_per_s, "B/s"),
+         c->link_latency_s * 1e6);
+}
+
+static void print_area(const struct pz_chip *c) {
+  struct pz_area a = pz_chip_area(c);
+  double total = pz_area_total_um2(&a);
+  const struct {
+    const char *name;
+    double um2;
+  } part[] = {{"tensor cores", a.tensor_um2},
+              {"  their buffers", a.tensor_local_um2},
+              {"vector cores", a.vector_um2},
+              {"  their buffers", a.vector_local_um2},
+              {"global buffer", a.glb_um2},
+              {"HBM interface", a.hbm_um2},
+              {"all of it", total}};
+  printf("\narea by the %s model\n", pz_tech_at(c->tech)->name);
+  for (size_t i = 0; i < sizeof part / sizeof *part; i++)
+    line(part[i].name, "%9.3f mm2 %5.1f%%", part[i].um2 / 1e6, 100 * part[i].um2 / total);
+}
+
+static void print_watts(const struct pz_chip *c) {
+  printf("\npower\n");
+  line("by the model", "%.0f W with everything at full speed", pz_chip_peak_watts(c));
+  if (c->watts > 0) line("data sheet", "%.0f W", c->watts);
+}
+
+static void print_sources(const char *name) {
+  const char *text = pz_chip_preset_text(name), *key;
+  json_t *root = text ? json_loads(text, 0, NULL) : NULL, *value;
+  if (root) printf("\nsources\n");
+  json_object_foreach(json_object_get(root, "sources"), key, value)
+      line(key, "%s", json_string_value(value));
+  json_decref(root);
+}
+
+static enum pz_status print_chip(const char *name, const struct pz_chip *c, bool as_json,
+                                 struct pz_error *err) {
+  if (as_json) return pz_command_json(full_json(c), err);
+  printf("%s: %s\n", c->name, c->about);
+  print_parts(c);
+  print_area(c);
+  print_watts(c);
+  print_sources(name);
+  return PZ_OK;
+}
+
+static enum pz_exit run_chip(int argc, char **argv) {
+  struct settings s = defaults;
+  struct pz_error err = {0};
+  struct pz_chip c;
+  enum pz_exit code;
+  int n_args;
+  if (!pz_command_begin(&pz_cmd_chip, argc, argv, &s, &n_args, &code)) return code;
+  if (n_args != 1) return pz_command_misuse(&pz_cmd_chip, "wants one CHIP");
+  enum pz_status status = pz_chip_load(argv[1], &c, &err);
+  if (status == PZ_OK) status = print_chip(argv[1], &c, s.common.json, &err);
+  return status == PZ_OK ? pz_command_end() : pz_command_fail(&err);
+}
+
+const struct pz_command pz_cmd_chips = {
+    .name = "chips",
+    .synopsis = "[--json]",
+    .summary = "List the chips known by name",
+    .detail = "Every name may be used where a CHIP is wanted.  tpuv4 is the original system's "
+              "reference chip,\n"
+              "tpuv4-real the same with the real one's vector units.\n",
+    .table = {options, sizeof options / sizeof *options},
+    .defaults = &defaults,
+    .run = run_chips,
+};
+
+const struct pz_command pz_cmd_chip = {
+    .name = "chip",
+    .synopsis = "CHIP [--json]",
+    .summary = "Show one chip: peak rates, area by component, watts, sources",
+    .detail = "CHIP is a name that 'phaze chips' lists, or the path of a chip.json (--json shows "
+              "the format).\n",
+    .table = {options, sizeof options / sizeof *options},
+    .defaults = &defaults,
+    .run = run_chip,
+};

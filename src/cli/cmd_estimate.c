@@ -1,0 +1,349 @@
+/* phaze estimate: what operators cost on a chip; of a model, a single product, or a table of
+ * operators. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/workload_options.h"
+#include "core/file.h"
+#include "core/text.h"
+#include "cost/ops_table.h"
+#include "report/table.h"
+
+struct settings {
+  struct pz_common common;
+  const char *chip, *cluster, *gemm, *ops;
+  struct pz_workload_options w;
+};
+
+static const struct settings defaults = {.w = PZ_WORKLOAD_DEFAULTS};
+
+#define AT(field) offsetof(struct settings, field)
+/* clang-format off */
+static const struct pz_option options[] = {
+    PZ_COMMON_OPTIONS(struct settings),
+    {.name = "chip", .type = PZ_OPTION_TEXT, .offset = AT(chip), .arg = "CHIP",
+     .help = "A name that 'phaze chips' lists, or a chip.json"},
+    {.name = "cluster", .type = PZ_OPTION_TEXT, .offset = AT(cluster), .arg = "NET",
+     .help = "Network for collectives: paper, tpuv4-pod, dgx-..., or a cluster.json (default: the chip's link)"},
+    {.name = "gemm", .type = PZ_OPTION_TEXT, .offset = AT(gemm), .arg = "B,M,N,K",
+     .help = "One product, batch B of M x K by K x N, with the mapping chosen"},
+    {.name = "ops", .type = PZ_OPTION_TEXT, .offset = AT(ops), .arg = "FILE.csv",
+     .help = "A table of operators (columns op, batch, m, n, k), each with predicted_us"},
+    PZ_WORKLOAD_OPTIONS(struct settings, w),
+};
+/* clang-format on */
+
+/* ---- one product ---------------------------------------------------------------------------- */
+
+static enum pz_status parse_gemm(const char *text, struct pz_product *p, struct pz_error *err) {
+  int64_t *v[] = {&p->batch, &p->m, &p->n, &p->k};
+  const char *at = text;
+  for (int i = 0; i < 4; i++) {
+    char *end;
+    long long n = strtoll(at, &end, 10);
+    if (end == at || n < 1 || n > 1LL << 40 || *end != (i < 3 ? ',' : '\0'))
+      return pz_fail(err, PZ_BAD_USE,
+                     "--gemm: '%s'; accepted: B,M,N,K, four integers from 1 to 2^40", text);
+    *v[i] = n;
+    at = end + 1;
+  }
+  return PZ_OK;
+}
+
+static json_t *tile_json(const int64_t t[PZ_DIMS]) {
+  return json_pack("{s:I,s:I,s:I}", "m", (json_int_t)t[0], "n", (json_int_t)t[1], "k",
+                   (json_int_t)t[2]);
+}
+
+static json_t *mapping_json(const struct pz_mapping *o) {
+  json_t *m =
+      json_pack("{s:o,s:I,s:I,s:s,s:s,s:I,s:I,s:s,s:o,s:s}", "tile", tile_json(o->tile), "items",
+                (json_int_t)o->items, "rounds", (json_int_t)o->rounds, "along_rows",
+                pz_dim_name(o->along_rows), "along_cols", pz_dim_name(o->along_cols), "keep_rows",
+                (json_int_t)o->keep_rows, "keep_cols", (json_int_t)o->keep_cols, "local_stays",
+                pz_stay_name(o->local_stay), "glb_tile", tile_json(o->glb_tile), "glb_stays",
+                pz_stay_name(o->glb_stay));
+  return json_pack("{s:f,s:f,s:s,s:f,s:{s:f,s:f,s:f,s:f,s:f},s:{s:f,s:f,s:f},s:o}", "latency_s",
+                   o->latency_s, "energy_j", o->energy_j, "bound", pz_bound_name(o->bound),
+                   "utilisation", o->utilisation, "seconds", "compute", o->compute_s, "local",
+                   o->local_s, "glb", o->glb_s, "hbm", o->hbm_s, "startup", o->startup_s, "bytes",
+                   "local", o->local_bytes, "glb", o->glb_bytes, "hbm", o->hbm_bytes, "mapping", m);
+}
+
+static void print_times(const struct pz_mapping *o) {
+  const double s[] = {o->compute_s, o->hbm_s, o->glb_s, o->local_s, o->startup_s};
+  for (enum pz_bound b = PZ_BOUND_COMPUTE; b <= PZ_BOUND_STARTUP; b++)
+    printf("  %-8s %12.3f us%s\n", pz_bound_name(b), s[b] * 1e6,
+           b == o->bound ? "   <- what bounds it" : "");
+}
+
+static void print_mapping(const struct pz_chip *c, const struct pz_mapping *o) {
+  printf("The product is cut into %" PRId64 " items of %" PRId64 " x %" PRId64
+         " results over %" PRId64 " of k, dealt over %" PRId64 " cores in %" PRId64 " rounds.\n",
+         o->items, o->tile[PZ_DIM_M], o->tile[PZ_DIM_N], o->tile[PZ_DIM_K], c->tensor.cores,
+         o->rounds);
+  printf("In a core the %s stay in its buffer. On the array %s lies along the %" PRId64
+         " rows and %s along the %" PRId64 " columns; each multiplier keeps %" PRId64 " x %" PRId64
+         " values.\n",
+         pz_stay_name(o->local_stay), pz_dim_name(o->along_rows), c->tensor.rows,
+         pz_dim_name(o->along_cols), c->tensor.cols, o->keep_rows, o->keep_cols);
+  printf("The global buffer keeps the %s of a tile of %" PRId64 " x %" PRId64 " over %" PRId64
+         " of k.\n",
+         pz_stay_name(o->glb_stay), o->glb_tile[PZ_DIM_M], o->glb_tile[PZ_DIM_N],
+         o->glb_tile[PZ_DIM_K]);
+}
+
+static enum pz_status estimate_gemm(const struct settings *s, struct pz_cost *cost,
+                                    struct pz_error *err) {
+  struct pz_product p = {0};
+  struct pz_mapping o;
+  char local[32], glb[32], hbm[32];
+  enum pz_status status = parse_gemm(s->gemm, &p, err);
+  if (status == PZ_OK) status = pz_cost_product(cost, &p, &o, err);
+  if (status != PZ_OK) return status;
+  if (s->common.json) return pz_command_json(mapping_json(&o), err);
+  printf("%" PRId64 " x (%" PRId64 " x %" PRId64 ")(%" PRId64 " x %" PRId64
+         ") on %s: %.3f us, %.3g J, %.1f%% of "
+         "the peak\n\n",
+         p.batch, p.m, p.k, p.k, p.n, cost->chip.name, o.latency_s * 1e6, o.energy_j,
+         100 * o.utilisation);
+  print_times(&o);
+  printf("\ntraffic: %s HBM, %s global buffer, %s local buffers\n\n",
+         pz_text_si(hbm, sizeof hbm, o.hbm_bytes, "B"),
+         pz_text_si(glb, sizeof glb, o.glb_bytes, "B"),
+         pz_text_si(local, sizeof local, o.local_bytes, "B"));
+  print_mapping(&cost->chip, &o);
+  return PZ_OK;
+}
+
+/* ---- a table of operators ------------------------------------------------------------------- */
+
+/* A number where the cell is one, else its text. */
+static json_t *cell_json(const char *text) {
+  char *end;
+  long long n = strtoll(text, &end, 10);
+  if (end != text && !*end) return json_integer(n);
+  double x = strtod(text, &end);
+  if (end != text && !*end && x - x == 0) return json_real(x);
+  json_t *s = json_string(text);
+  return s ? s : json_string("(not UTF-8)");
+}
+
+static json_t *ops_json(const struct pz_csv *csv, const double *us) {
+  json_t *list = json_array();
+  for (uint32_t r = 0; r < csv->rows; r++) {
+    json_t *o = json_object();
+    for (uint32_t k = 0; k < csv->columns; k++)
+      json_object_set_new(o, csv->cells[k], cell_json(pz_csv_cell(csv, r, k)));
+    json_object_set_new(o, "predicted_us", json_real(us[r]));
+    json_array_append_new(list, o);
+  }
+  return json_pack("{s:o}", "ops", list);
+}
+
+static enum pz_status ops_table(struct pz_arena *arena, const struct pz_csv *csv,
+                                const double *us) {
+  const char *heads[PZ_TABLE_MOST_COLUMNS + 1];
+  uint32_t shown =
+      csv->columns < PZ_TABLE_MOST_COLUMNS - 1 ? csv->columns : PZ_TABLE_MOST_COLUMNS - 1;
+  struct pz_table t;
+  for (uint32_t k = 0; k < shown; k++)
+    heads[k] = k ? pz_arena_printf(arena, ">%s", csv->cells[k]) : csv->cells[k];
+  heads[shown] = ">predicted_us";
+  heads[shown + 1] = NULL;
+  pz_table_init(&t, arena, heads);
+  for (uint32_t r = 0; r < csv->rows; r++) {
+    for (uint32_t k = 0; k < shown; k++) pz_table_cell(&t, "%s", pz_csv_cell(csv, r, k));
+    pz_table_cell(&t, "%.2f", us[r]);
+  }
+  return pz_table_print(&t, 0, stdout);
+}
+
+static enum pz_status estimate_ops(const struct settings *s, struct pz_cost *cost,
+                                   struct pz_error *err) {
+  struct pz_arena arena;
+  struct pz_csv csv;
+  const double *us = NULL;
+  char *text = NULL;
+  size_t bytes = 0;
+  pz_arena_init(&arena, NULL);
+  enum pz_status status = pz_file_read(s->ops, PZ_CSV_MOST_BYTES, &text, &bytes, err);
+  if (status == PZ_OK) status = pz_csv_parse(s->ops, text, bytes, &arena, &csv, err);
+  if (status == PZ_OK) status = pz_ops_predict(cost, s->ops, &csv, &arena, &us, err);
+  if (status == PZ_OK)
+    status =
+        s->common.json ? pz_command_json(ops_json(&csv, us), err) : ops_table(&arena, &csv, us);
+  free(text);
+  pz_arena_release(&arena);
+  return status;
+}
+
+/* ---- a model -------------------------------------------------------------------------------- */
+
+struct sums {
+  double latency_s[2], energy_j[2];
+};
+
+static json_t *estimate_json(const struct pz_op *op, const struct pz_estimate *e) {
+  return json_pack("{s:s,s:s,s:f,s:f,s:s,s:f}", "name", op->name, "class",
+                   pz_op_class_name(op->op_class), "latency_s", e->latency_s, "energy_j",
+                   e->energy_j, "bound",
+                   op->op_class == PZ_CLASS_NONE ? "none" : pz_bound_name(e->bound), "utilisation",
+                   e->utilisation);
+}
+
+static void estimate_row(struct pz_table *t, const struct pz_op *op, const struct pz_estimate *e) {
+  pz_table_cell(t, "%s", op->name);
+  pz_table_cell(t, "%s", pz_op_class_name(op->op_class));
+  pz_table_cell(t, "%.2f", e->latency_s * 1e6);
+  pz_table_cell(t, "%.3f", e->energy_j * 1e3);
+  pz_table_cell(t, "%s", op->op_class == PZ_CLASS_NONE ? "" : pz_bound_name(e->bound));
+  if (e->utilisation > 0)
+    pz_table_cell(t, "%.1f%%", 100 * e->utilisation);
+  else
+    pz_table_cell(t, "%s", "");
+}
+
+static enum pz_status estimate_ops_of(struct pz_cost *cost, const struct pz_layer *l,
+                                      enum pz_direction d, struct pz_table *t, json_t *list,
+                                      struct sums *sums, struct pz_error *err) {
+  for (uint32_t i = 0; i < l->ops[d].n; i++) {
+    struct pz_estimate e;
+    enum pz_status status = pz_cost_op(cost, &l->ops[d].op[i], &e, err);
+    if (status != PZ_OK) return status;
+    estimate_row(t, &l->ops[d].op[i], &e);
+    json_array_append_new(list, estimate_json(&l->ops[d].op[i], &e));
+    sums->latency_s[d] += e.latency_s;
+    sums->energy_j[d] += e.energy_j;
+  }
+  return PZ_OK;
+}
+
+static enum pz_status estimate_layer(struct pz_cost *cost, const struct pz_layer *l, bool show,
+                                     json_t *layers, struct sums *total, struct pz_error *err) {
+  static const char *const heads[] = {"operator", "class",        ">us", ">energy",
+                                      "bound",    ">utilisation", NULL};
+  static const char *const name[] = {"forward", "backward"};
+  json_t *o = json_pack("{s:s,s:I}", "name", l->name, "count", (json_int_t)l->count);
+  json_array_append_new(layers, o);
+  for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
+    struct pz_arena arena;
+    struct pz_table t;
+    struct sums s = {0};
+    json_t *list = json_array();
+    pz_arena_init(&arena, NULL);
+    pz_table_init(&t, &arena, heads);
+    enum pz_status status = estimate_ops_of(cost, l, d, &t, list, &s, err);
+    json_object_set_new(o, name[d], list);
+    if (status == PZ_OK && show) {
+      printf("\n%s x%" PRId64 ", %s: %.2f us one after another\n", l->name, l->count, name[d],
+             s.latency_s[d] * 1e6);
+      status = pz_table_print(&t, 2, stdout);
+    }
+    pz_arena_release(&arena);
+    if (status != PZ_OK) return status;
+    total->latency_s[d] += s.latency_s[d] * (double)l->count;
+    total->energy_j[d] += s.energy_j[d] * (double)l->count;
+  }
+  return PZ_OK;
+}
+
+static json_t *totals_json(const struct sums *t, double optimizer_s) {
+  return json_pack("{s:f,s:f,s:f,s:f,s:f}", "forward_s", t->latency_s[0], "backward_s",
+                   t->latency_s[1], "forward_j", t->energy_j[0], "backward_j", t->energy_j[1],
+                   "optimizer_s", optimizer_s);
+}
+
+static void print_totals(const struct pz_workload *w, const struct pz_chip *c, const struct sums *t,
+                         double optimizer_s) {
+  double s = t->latency_s[0] + t->latency_s[1];
+  double flop = (double)(w->totals.matmul_forward_flop + w->totals.matmul_backward_flop);
+  printf("\none microbatch, operators one after another\n");
+  printf("  forward    %10.3f ms %10.3f J\n", t->latency_s[0] * 1e3, t->energy_j[0]);
+  printf("  backward   %10.3f ms %10.3f J\n", t->latency_s[1] * 1e3, t->energy_j[1]);
+  printf("  optimizer  %10.3f ms (Adam, once a step)\n", optimizer_s * 1e3);
+  printf("  %.1f%% of the peak's matrix FLOP in forward and backward\n",
+         100 * flop / s / pz_chip_tensor_flop_per_s(c));
+}
+
+/* Adam with 32-bit master weights and states: reads gradient 2, master 4, states 8; writes 4 + 8
+ * and weight 2. */
+static const double ADAM_BYTES = 2 + 4 + 8 + 4 + 8 + 2;
+
+static enum pz_status estimate_model(const struct settings *s, struct pz_cost *cost,
+                                     const struct pz_workload *w, struct pz_error *err) {
+  struct sums total = {0};
+  struct pz_estimate optimizer;
+  json_t *root = json_pack("{s:s,s:s,s:[]}", "model", w->model, "chip", cost->chip.name, "layers");
+  enum pz_status status = PZ_OK;
+  if (!s->common.json)
+    printf("%s on %s: sequence %" PRId64 ", microbatch %" PRId64 ", tensor parallel %" PRId64 "\n",
+           w->model, cost->chip.name, w->options.seq, w->options.mbs, w->options.tp);
+  for (uint32_t i = 0; i < w->n_layers && status == PZ_OK; i++)
+    status = estimate_layer(cost, &w->layers[i], !s->common.json, json_object_get(root, "layers"),
+                            &total, err);
+  pz_cost_optimizer(&cost->chip, (double)w->totals.params, ADAM_BYTES, &optimizer);
+  json_object_set_new(root, "totals", totals_json(&total, optimizer.latency_s));
+  if (status == PZ_OK && s->common.json) return pz_command_json(root, err);
+  json_decref(root);
+  if (status == PZ_OK) print_totals(w, &cost->chip, &total, optimizer.latency_s);
+  return status;
+}
+
+static enum pz_status load_and_estimate(const struct settings *s, const char *model,
+                                        struct pz_cost *cost, struct pz_error *err) {
+  struct pz_workload *w = NULL;
+  enum pz_status status = pz_workload_load(model, &s->w, &w, err);
+  if (status == PZ_OK) status = estimate_model(s, cost, w, err);
+  pz_workload_free(w);
+  return status;
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
+
+static enum pz_status estimate(const struct settings *s, const char *model, struct pz_error *err) {
+  struct pz_chip chip;
+  struct pz_cluster net;
+  struct pz_cost cost;
+  struct pz_log log = {s->common.verbose ? PZ_LOG_INFO : PZ_LOG_WARNING, pz_log_to_file, stderr};
+  enum pz_status status = pz_chip_load(s->chip, &chip, err);
+  if (status == PZ_OK && s->cluster) status = pz_cluster_load(s->cluster, &net, err);
+  if (status != PZ_OK) return status;
+  pz_cost_init(&cost, &chip, s->cluster ? &net : NULL);
+  status = s->gemm  ? estimate_gemm(s, &cost, err)
+           : s->ops ? estimate_ops(s, &cost, err)
+                    : load_and_estimate(s, model, &cost, err);
+  pz_log(&log, PZ_LOG_INFO, "cache of estimates: %" PRIu64 " asked, %" PRIu64 " found (%.0f%%)",
+         cost.asked, cost.found,
+         cost.asked ? 100.0 * (double)cost.found / (double)cost.asked : 0.0);
+  pz_cost_release(&cost);
+  return status;
+}
+
+static enum pz_exit run(int argc, char **argv) {
+  struct settings s = defaults;
+  struct pz_error err = {0};
+  enum pz_exit code;
+  int n_args;
+  if (!pz_command_begin(&pz_cmd_estimate, argc, argv, &s, &n_args, &code)) return code;
+  if (!s.chip) return pz_command_misuse(&pz_cmd_estimate, "wants --chip CHIP");
+  if (n_args + (s.gemm != NULL) + (s.ops != NULL) != 1)
+    return pz_command_misuse(&pz_cmd_estimate, "wants one of MODEL, --gemm and --ops");
+  return estimate(&s, argv[1], &err) == PZ_OK ? pz_command_end() : pz_command_fail(&err);
+}
+
+const struct pz_command pz_cmd_estimate = {
+    .name = "estimate",
+    .synopsis = "MODEL | --gemm B,M,N,K | --ops FILE.csv  --chip CHIP [--tp T --mbs B --seq S] "
+                "[--json] ...",
+    .summary = "Tell what operators cost on a chip: latency, energy, what bounds them, utilisation",
+    .detail = "For a MODEL every operator of its layers; for --gemm one product with the mapping "
+              "chosen, in words; for\n"
+              "--ops a table of operators as a benchmark loop would measure them (data that fits "
+              "in the global buffer\n"
+              "stays there from call to call).\n",
+    .table = {options, sizeof options / sizeof *options},
+    .defaults = &defaults,
+    .run = run,
+};

@@ -1,0 +1,101 @@
+#include "core/csv.h"
+
+#include <string.h>
+
+struct reader {
+  const char *name, *at, *end;
+  struct pz_arena *arena;
+  struct pz_vec cells;
+  int line;
+  struct pz_error *err;
+};
+
+static enum pz_status fail(struct reader *r, const char *what) {
+  enum pz_status status = pz_fail(r->err, PZ_BAD_INPUT, "%s:%d: %s", r->name, r->line, what);
+  pz_error_at(r->err, r->name, r->line, 0);
+  return status;
+}
+
+static enum pz_status keep(struct reader *r, const char *text, size_t n) {
+  char *copy = pz_arena_alloc(r->arena, n + 1, 1);
+  if (copy && n) memcpy(copy, text, n);
+  const char *cell = copy;
+  if (copy && pz_vec_push(&r->cells, &cell)) return PZ_OK;
+  return pz_fail(r->err, PZ_NO_MEMORY, "%s: out of memory", r->name);
+}
+
+/* A cell in quotes; two quotes stand for one. */
+static enum pz_status quoted(struct reader *r) {
+  char *out = pz_arena_alloc(r->arena, (size_t)(r->end - r->at) + 1, 1);
+  size_t n = 0;
+  if (!out) return pz_fail(r->err, PZ_NO_MEMORY, "%s: out of memory", r->name);
+  for (r->at++; r->at < r->end; r->at++) {
+    if (*r->at == '"' && !(r->at + 1 < r->end && r->at[1] == '"')) {
+      r->at++;
+      return keep(r, out, n);
+    }
+    r->at += *r->at == '"';
+    out[n++] = *r->at;
+  }
+  return fail(r, "a quote is not closed");
+}
+
+static enum pz_status plain(struct reader *r) {
+  const char *start = r->at;
+  while (r->at < r->end && *r->at != ',' && *r->at != '\n' && *r->at != '\r') r->at++;
+  return keep(r, start, (size_t)(r->at - start));
+}
+
+/* One line; *n is the number of its cells. */
+static enum pz_status line(struct reader *r, uint32_t *n) {
+  uint32_t first = r->cells.n;
+  for (;;) {
+    enum pz_status status = r->at < r->end && *r->at == '"' ? quoted(r) : plain(r);
+    if (status != PZ_OK) return status;
+    if (r->cells.n - first > PZ_CSV_MOST_COLUMNS) return fail(r, "more than 256 columns");
+    if (r->at < r->end && *r->at == ',') {
+      r->at++;
+      continue;
+    }
+    if (r->at < r->end && *r->at == '\r') r->at++;
+    if (r->at < r->end && *r->at != '\n') return fail(r, "text behind a closing quote");
+    if (r->at < r->end) r->at++;
+    *n = r->cells.n - first;
+    return PZ_OK;
+  }
+}
+
+enum pz_status pz_csv_parse(const char *name, const char *text, size_t bytes,
+                            struct pz_arena *arena, struct pz_csv *out, struct pz_error *err) {
+  struct reader r = {
+      .name = name, .at = text, .end = text + bytes, .arena = arena, .line = 1, .err = err};
+  struct pz_csv csv = {0};
+  pz_vec_init(&r.cells, arena, sizeof(const char *));
+  if (memchr(text, '\0', bytes)) return fail(&r, "not a text file: it has a NUL byte");
+  for (; r.at < r.end || r.line == 1; r.line++) {
+    uint32_t n = 0;
+    enum pz_status status = line(&r, &n);
+    if (status != PZ_OK) return status;
+    if (r.line == 1)
+      csv.columns = n;
+    else if (n == csv.columns)
+      csv.rows++;
+    else if (n == 1 && !**pz_vec_at(&r.cells, const char *, r.cells.n - 1))
+      r.cells.n--;
+    else
+      return fail(&r, "the row has not as many cells as the header");
+  }
+  csv.cells = r.cells.items;
+  *out = csv;
+  return PZ_OK;
+}
+
+uint32_t pz_csv_column(const struct pz_csv *csv, const char *head) {
+  for (uint32_t i = 0; i < csv->columns; i++)
+    if (strcmp(csv->cells[i], head) == 0) return i;
+  return PZ_NONE;
+}
+
+const char *pz_csv_cell(const struct pz_csv *csv, uint32_t r, uint32_t column) {
+  return csv->cells[(size_t)(r + 1) * csv->columns + column];
+}

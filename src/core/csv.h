@@ -1,0 +1,26 @@
+/* Comma-separated tables from outside: a header line and rows of as many cells, RFC 4180 quotes. */
+#ifndef PZ_CORE_CSV_H
+#define PZ_CORE_CSV_H
+
+#include "core/vec.h"
+
+enum { PZ_CSV_MOST_COLUMNS = 256, PZ_CSV_MOST_BYTES = 64 << 20 };
+
+struct pz_csv {
+  const char *const *cells; /* the header, then row by row */
+  uint32_t columns, rows;
+};
+
+/* Parse; cells live in the arena.  A row with more or fewer cells than the header is an error with
+ * its line. */
+PZ_NODISCARD enum pz_status pz_csv_parse(const char *name, const char *text, size_t bytes,
+                                         struct pz_arena *arena, struct pz_csv *out,
+                                         struct pz_error *err);
+
+/* Column of a header, or PZ_NONE. */
+uint32_t pz_csv_column(const struct pz_csv *csv, const char *head);
+
+/* Cell of row r (from 0, after the header). */
+const char *pz_csv_cell(const struct pz_csv *csv, uint32_t r, uint32_t column);
+
+#endif

@@ -1,0 +1,170 @@
+#include "cost/cost.h"
+
+#include <math.h>
+
+#include "chip/tech.h"
+#include "workload/op.h"
+
+void pz_cost_init(struct pz_cost *cost, const struct pz_chip *chip, const struct pz_cluster *net) {
+  *cost = (struct pz_cost){.chip = *chip};
+  double rate = chip->link_bytes_per_s > 0 ? chip->link_bytes_per_s : 1e9;
+  cost->net = net ? *net : pz_cluster_flat(INT64_C(1) << 32, rate, chip->link_latency_s);
+  pz_arena_init(&cost->arena, NULL);
+  pz_map_init(&cost->seen, &cost->arena);
+  pz_vec_init(&cost->mappings, &cost->arena, sizeof(struct pz_mapping));
+}
+
+void pz_cost_release(struct pz_cost *cost) {
+  if (cost) pz_arena_release(&cost->arena);
+}
+
+enum pz_status pz_cost_product(struct pz_cost *cost, const struct pz_product *p,
+                               struct pz_mapping *out, struct pz_error *err) {
+  const int64_t key[] = {p->batch, p->m, p->n, p->k, p->warm};
+  uint32_t at = pz_map_get(&cost->seen, key, sizeof key);
+  cost->asked++;
+  if (at != PZ_NONE) {
+    cost->found++;
+    *out = *pz_vec_at(&cost->mappings, struct pz_mapping, at);
+    return PZ_OK;
+  }
+  enum pz_status status = pz_map_product(p, &cost->chip, out, err);
+  if (status != PZ_OK) return status;
+  uint32_t index = cost->mappings.n;
+  if (!pz_vec_push(&cost->mappings, out) ||
+      pz_map_put(&cost->seen, key, sizeof key, index) != PZ_OK)
+    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the cache of estimates");
+  return PZ_OK;
+}
+
+/* The vector tail of a fused operator runs beside the product, tile by tile. */
+static double tail_seconds(const struct pz_chip *c, const struct pz_op *op, double *energy_j) {
+  double s = 0, lanes = pz_chip_vector_op_per_s(c);
+  for (uint32_t i = 0; i < op->n_tail; i++) {
+    double cycles = pz_vector_cycles(c, op->tail[i].kind, op->tail[i].direction);
+    s += (double)op->tail[i].elems * cycles / lanes;
+    *energy_j += (double)op->tail[i].elems * cycles * pz_tech_at(c->tech)->lane_j;
+  }
+  return s;
+}
+
+/* Bytes the operator moves beyond the product's own operands and result: residuals, masks, what is
+ * kept; less where several heads share one operand. */
+static double extra_bytes(const struct pz_chip *c, const struct pz_op *op) {
+  const struct pz_dims *d = &op->dims;
+  double b = (double)d->batch, m = (double)d->m, n = (double)d->n, k = (double)d->k;
+  return (double)(op->bytes_read + op->bytes_written) -
+         b * (m * k + k * n + m * n) * (double)c->rules.operand_bytes;
+}
+
+static enum pz_status product_cost(struct pz_cost *cost, const struct pz_op *op,
+                                   struct pz_estimate *out, struct pz_error *err) {
+  const struct pz_chip *c = &cost->chip;
+  struct pz_product p = {op->dims.batch, op->dims.m, op->dims.n, op->dims.k, false};
+  struct pz_mapping o;
+  enum pz_status status = pz_cost_product(cost, &p, &o, err);
+  if (status != PZ_OK) return status;
+  double extra = extra_bytes(c, op),
+         rate = pz_chip_hbm_bytes_per_s(c) * c->calibration.hbm_write_efficiency;
+  double energy = o.energy_j + extra * pz_tech_at(c->tech)->hbm_j;
+  double hbm_s = fmax(0, o.hbm_s + extra / rate), tail_s = tail_seconds(c, op, &energy);
+  double core_s = fmax(fmax(o.compute_s, o.glb_s), fmax(o.local_s, tail_s));
+  out->latency_s = o.startup_s + fmax(core_s, hbm_s);
+  out->energy_j = energy;
+  out->utilisation = (double)op->matmul_flop / (pz_chip_tensor_flop_per_s(c) * out->latency_s);
+  out->bound = o.bound == PZ_BOUND_STARTUP && o.startup_s > fmax(core_s, hbm_s) ? PZ_BOUND_STARTUP
+               : hbm_s > core_s                                                 ? PZ_BOUND_HBM
+               : tail_s >= core_s || o.compute_s >= core_s                      ? PZ_BOUND_COMPUTE
+               : o.glb_s >= core_s                                              ? PZ_BOUND_GLB
+                                                                                : PZ_BOUND_LOCAL;
+  return PZ_OK;
+}
+
+static void vector_cost(const struct pz_chip *c, const struct pz_op *op, struct pz_estimate *out) {
+  const struct pz_tech_info *t = pz_tech_at(c->tech);
+  double bytes = (double)(op->bytes_read + op->bytes_written);
+  double values = (double)op->dims.m * (double)op->dims.n;
+  struct pz_vector_work w = {op->kind, op->direction, op->dims.m, op->dims.n, bytes, false};
+  struct pz_vector_time time;
+  pz_vector_time(c, &w, &time);
+  double energy = values * pz_vector_cycles(c, op->kind, op->direction) * t->lane_j +
+                  bytes * (t->hbm_j + t->glb_j);
+  double tail_s = tail_seconds(c, op, &energy);
+  double compute_s = time.compute_s + tail_s, memory_s = fmax(time.hbm_s, time.glb_s);
+  out->latency_s = time.startup_s + fmax(compute_s, memory_s);
+  out->energy_j = energy;
+  out->bound = compute_s > memory_s && tail_s > 0 ? PZ_BOUND_COMPUTE : time.bound;
+}
+
+void pz_cost_flash(const struct pz_chip *c, const struct pz_dims *d, double products, bool causal,
+                   double bytes, struct pz_estimate *out) {
+  enum { QUERIES = 128 }; /* of one item */
+  const struct pz_kernel *kernel = pz_chip_kernel(c, "attention");
+  const struct pz_tech_info *t = pz_tech_at(c->tech);
+  double cores = (double)c->tensor.cores, n = (double)d->n;
+  double items = (double)d->batch * ceil((double)d->m / QUERIES);
+  double flop = 2 * products * QUERIES * n * (double)d->k,
+         part = causal ? (1 + QUERIES / n) / 2 : 1;
+  double eff = c->calibration.tensor_efficiency * (kernel ? 0.7 : 1);
+  double rate = pz_chip_tensor_flop_per_s(c) / cores * eff;
+  double scores = items * QUERIES * n * fmin(part, 1);
+  double softmax_s =
+      scores * pz_vector_cycles(c, PZ_OP_SOFTMAX, PZ_FORWARD) / pz_chip_vector_op_per_s(c);
+  double compute_s = fmax(ceil(items / cores) * fmin(part, 1), 1) * flop / rate;
+  if (kernel) softmax_s = 0; /* inside its measured rate */
+  double hbm_s = bytes / (pz_chip_hbm_bytes_per_s(c) * c->calibration.hbm_read_efficiency);
+  double start =
+      kernel ? kernel->startup_s + kernel->row_s * items / cores : c->calibration.startup_s;
+  double work = fmax(hbm_s, fmax(compute_s, softmax_s));
+  *out = (struct pz_estimate){.latency_s = start + work,
+                              .energy_j =
+                                  items * flop * fmin(part, 1) / 2 * t->mac_j + bytes * t->hbm_j,
+                              .bound = start > work    ? PZ_BOUND_STARTUP
+                                       : hbm_s >= work ? PZ_BOUND_HBM
+                                                       : PZ_BOUND_COMPUTE};
+}
+
+static void flash_cost(const struct pz_chip *c, const struct pz_op *op, struct pz_estimate *out) {
+  double products = op->direction == PZ_FORWARD ? 2 : 5;
+  pz_cost_flash(c, &op->dims, products, false, (double)(op->bytes_read + op->bytes_written), out);
+  out->utilisation = (double)op->matmul_flop / (pz_chip_tensor_flop_per_s(c) * out->latency_s);
+}
+
+static void collective_cost(const struct pz_cost *cost, const struct pz_op *op,
+                            struct pz_estimate *out) {
+  double bytes = (double)(op->bytes_read > op->bytes_written ? op->bytes_read : op->bytes_written);
+  enum pz_collective kind = op->kind == PZ_OP_ALL_REDUCE       ? PZ_COLLECTIVE_ALL_REDUCE
+                            : op->kind == PZ_OP_REDUCE_SCATTER ? PZ_COLLECTIVE_REDUCE_SCATTER
+                                                               : PZ_COLLECTIVE_ALL_GATHER;
+  out->latency_s = pz_collective_s(&cost->net, kind, bytes, op->dims.batch);
+  out->energy_j =
+      bytes * pz_tech_at(cost->chip.tech)->link_j * (kind == PZ_COLLECTIVE_ALL_REDUCE ? 2 : 1);
+  out->bound = PZ_BOUND_LINK;
+}
+
+enum pz_status pz_cost_op(struct pz_cost *cost, const struct pz_op *op, struct pz_estimate *out,
+                          struct pz_error *err) {
+  struct pz_estimate e = {.bound = PZ_BOUND_STARTUP};
+  enum pz_status status = PZ_OK;
+  if (op->kind == PZ_OP_ATTENTION)
+    flash_cost(&cost->chip, op, &e);
+  else if (op->matmul_flop)
+    status = product_cost(cost, op, &e, err);
+  else if (op->op_class == PZ_CLASS_COLLECTIVE)
+    collective_cost(cost, op, &e);
+  else if (op->op_class == PZ_CLASS_VECTOR)
+    vector_cost(&cost->chip, op, &e);
+  if (status == PZ_OK) *out = e;
+  return status;
+}
+
+void pz_cost_optimizer(const struct pz_chip *c, double params, double bytes_per_param,
+                       struct pz_estimate *out) {
+  struct pz_vector_work w = {PZ_OP_ADD, PZ_FORWARD, (int64_t)params, 1, params * bytes_per_param,
+                             false};
+  struct pz_vector_time time;
+  pz_vector_time(c, &w, &time);
+  *out = (struct pz_estimate){.latency_s = time.latency_s,
+                              .energy_j = params * bytes_per_param * pz_tech_at(c->tech)->hbm_j,
+                              .bound = time.bound};
+}

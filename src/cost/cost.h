@@ -1,0 +1,47 @@
+/* The cost of any operator of a workload on a chip: latency, energy, what bounds it. */
+#ifndef PZ_COST_COST_H
+#define PZ_COST_COST_H
+
+#include "core/map.h"
+#include "core/vec.h"
+#include "cost/collective.h"
+#include "cost/vector.h"
+
+struct pz_estimate {
+  double latency_s, energy_j;
+  double utilisation; /* of the tensor cores' peak, over the latency; 0 for other operators */
+  enum pz_bound bound;
+};
+
+/* A chip with its network, and the estimates made so far, kept by operator shape.  One per thread.
+ */
+struct pz_cost {
+  struct pz_chip chip;
+  struct pz_cluster net;
+  struct pz_arena arena;
+  struct pz_map seen;     /* shape -> index of a mapping */
+  struct pz_vec mappings; /* struct pz_mapping */
+  uint64_t asked, found;
+};
+
+void pz_cost_init(struct pz_cost *cost, const struct pz_chip *chip, const struct pz_cluster *net);
+void pz_cost_release(struct pz_cost *cost);
+
+/* The mapping of a product, from the cache where it was asked for before. */
+PZ_NODISCARD enum pz_status pz_cost_product(struct pz_cost *cost, const struct pz_product *p,
+                                            struct pz_mapping *out, struct pz_error *err);
+
+PZ_NODISCARD enum pz_status pz_cost_op(struct pz_cost *cost, const struct pz_op *op,
+                                       struct pz_estimate *out, struct pz_error *err);
+
+/* One step of the optimizer over `params` parameters: a pass over weights, gradients and states.
+ * bytes_per_param: all that is read and written. */
+void pz_cost_optimizer(const struct pz_chip *c, double params, double bytes_per_param,
+                       struct pz_estimate *out);
+
+/* Flash attention, batch x m queries, n keys, head width k; causal: the upper half of the scores is
+ * skipped. */
+void pz_cost_flash(const struct pz_chip *c, const struct pz_dims *d, double products, bool causal,
+                   double bytes, struct pz_estimate *out);
+
+#endif

@@ -1,0 +1,77 @@
+/* The mapper: the fastest way to run a matrix product batch x (m x k)(k x n) on a chip's tensor
+ * cores, exact over the mapspace declared here (see doc/cost.md).
+ *
+ * A mapping chooses
+ *  - the tile: mC x nC results over kC of the inner dimension, one item of work for one core; items
+ * are dealt over the cores in rounds.  Candidates of a dimension D are ceil(D / 2^i) and min(rows,
+ * cols) * 2^i;
+ *  - which operand stays in the core's buffer while the others stream through it, among those that
+ * fit;
+ *  - how the item lies on the array: one dimension along the rows, another along the columns, the
+ * third streams (six ways), and how many values of the operand that stays each multiplier keeps
+ * (powers of two);
+ *  - the tile of the product that is kept in the global buffer, and which operand stays there.
+ * Time is the largest of arithmetic, local, global and HBM traffic over their rates, plus start-up.
+ * Among the fastest mappings the one with the least energy is taken. */
+#ifndef PZ_COST_MAPPER_H
+#define PZ_COST_MAPPER_H
+
+#include "chip/chip.h"
+
+struct pz_product {
+  int64_t batch, m, n, k;
+  bool warm; /* a call repeated on the same data, as benchmarks do: what fits stays in the global
+                buffer */
+};
+
+enum pz_dim { PZ_DIM_M, PZ_DIM_N, PZ_DIM_K, PZ_DIMS };
+
+/* What stays: the results, the second operand (weights), or the first (inputs). */
+enum pz_stay { PZ_STAY_RESULTS, PZ_STAY_WEIGHTS, PZ_STAY_INPUTS, PZ_STAYS };
+
+enum pz_bound {
+  PZ_BOUND_COMPUTE,
+  PZ_BOUND_HBM,
+  PZ_BOUND_GLB,
+  PZ_BOUND_LOCAL,
+  PZ_BOUND_STARTUP,
+  PZ_BOUND_LINK, /* of collectives */
+  PZ_BOUNDS
+};
+
+struct pz_mapping {
+  int64_t tile[PZ_DIMS]; /* of one item */
+  int64_t items, rounds;
+  enum pz_dim along_rows, along_cols;
+  int64_t keep_rows, keep_cols; /* values each multiplier keeps along them */
+  enum pz_stay local_stay;
+  int64_t glb_tile[PZ_DIMS];
+  enum pz_stay glb_stay;
+  double compute_s, local_s, glb_s, hbm_s, startup_s;
+  double local_bytes, glb_bytes, hbm_bytes;
+  double latency_s, energy_j;
+  double utilisation; /* of the multipliers, over the latency */
+  enum pz_bound bound;
+};
+
+/* The best mapping.  The product's sizes must be >= 1 and at most 2^40 in all (rows, columns,
+ * inner) products; PZ_BAD_INPUT otherwise.  Cost: a few microseconds. */
+PZ_NODISCARD enum pz_status pz_map_product(const struct pz_product *p, const struct pz_chip *c,
+                                           struct pz_mapping *out, struct pz_error *err);
+
+/* Latencies of one product on chips that differ from *c in core count and GLB size alone, out[i *
+ * n_glb + j] for cores[i] and glb_bytes[j]: equal to n_cores * n_glb calls of pz_map_product, with
+ * the work shared. */
+PZ_NODISCARD enum pz_status pz_map_sweep(const struct pz_product *p, const struct pz_chip *c,
+                                         const int64_t *cores, size_t n_cores,
+                                         const int64_t *glb_bytes, size_t n_glb, double *latency_s,
+                                         struct pz_error *err);
+
+/* The part of a repeated call's data that comes from HBM again. */
+double pz_cold_part(const struct pz_chip *c, double bytes);
+
+const char *pz_bound_name(enum pz_bound b);
+const char *pz_dim_name(enum pz_dim d);
+const char *pz_stay_name(enum pz_stay s);
+
+#endif

@@ -1,0 +1,92 @@
+#include "cost/vector.h"
+
+#include <math.h>
+
+#include "workload/op.h"
+
+/* Cycles per value, forward and backward.  Those of the original system: add, mul, relu, norms 1/1;
+ * dropout 2/1; softmax 10 and a summing pass / 2; silu 12/2; tanh 27/2; mean 10/10; sin, cos 13/2;
+ * powers and roots 15/16. GELU, which it took for ReLU, costs its tanh and eight simple steps,
+ * backward twice the simple ones and the tanh again; what moves data costs 1. */
+static const unsigned char cycles[PZ_OP_KINDS][2] = {
+    [PZ_OP_ADD] = {1, 1},          [PZ_OP_BIAS] = {1, 1},       [PZ_OP_MUL] = {1, 2},
+    [PZ_OP_SCALE] = {1, 1},        [PZ_OP_SCALE_MASK] = {2, 1}, [PZ_OP_POW] = {15, 16},
+    [PZ_OP_MEAN] = {10, 10},       [PZ_OP_RSQRT] = {15, 16},    [PZ_OP_TANH] = {27, 2},
+    [PZ_OP_COS] = {13, 2},         [PZ_OP_SIN] = {13, 2},       [PZ_OP_ROTATE_HALF] = {1, 1},
+    [PZ_OP_CONCAT] = {1, 1},       [PZ_OP_CAST] = {1, 1},       [PZ_OP_COPY] = {1, 1},
+    [PZ_OP_REPEAT] = {1, 1},       [PZ_OP_GELU] = {35, 43},     [PZ_OP_RELU] = {1, 1},
+    [PZ_OP_SILU] = {12, 2},        [PZ_OP_SWIGLU] = {13, 4},    [PZ_OP_SOFTMAX] = {11, 2},
+    [PZ_OP_LOG_SOFTMAX] = {11, 2}, [PZ_OP_NLL_LOSS] = {1, 1},   [PZ_OP_CROSS_ENTROPY] = {12, 3},
+    [PZ_OP_LAYERNORM] = {1, 1},    [PZ_OP_RMSNORM] = {1, 1},    [PZ_OP_DROPOUT] = {2, 1},
+    [PZ_OP_ROTARY] = {3, 3},       [PZ_OP_EMBEDDING] = {1, 1},  [PZ_OP_REDUCE] = {1, 1},
+    [PZ_OP_TOPK] = {1, 1},         [PZ_OP_DISPATCH] = {1, 1},   [PZ_OP_COMBINE] = {2, 3},
+};
+
+/* A thread of a block takes this many values of a row; a core runs so many threads (CUDA limits).
+ */
+static const double VALUES_PER_THREAD = 8, MOST_THREADS = 1024, THREADS_PER_CORE = 2048;
+
+static const struct pz_kernel *kernel_of(const struct pz_chip *c, int kind) {
+  const struct pz_kernel *k = pz_chip_kernel(c, pz_op_info(kind)->name);
+  return k ? k : pz_chip_kernel(c, "default");
+}
+
+double pz_vector_cycles(const struct pz_chip *c, int kind, enum pz_direction direction) {
+  const struct pz_kernel *k = kernel_of(c, kind);
+  return k ? k->cycles : cycles[kind][direction];
+}
+
+static double lane_seconds(const struct pz_chip *c, double values, double per_value) {
+  double lanes = (double)(c->vector.lanes * c->vector.cores);
+  return ceil(values / lanes) * per_value / c->clock_hz;
+}
+
+/* Long rows, one block of threads each; as many blocks at a time as the cores have threads for. */
+static double block_seconds(const struct pz_chip *c, const struct pz_kernel *k, double rows,
+                            double cols) {
+  double threads = fmin(MOST_THREADS, cols / VALUES_PER_THREAD);
+  return rows * (k->block_row_s + k->block_value_s * cols) * threads / THREADS_PER_CORE /
+         (double)c->vector.cores;
+}
+
+static void measured_time(const struct pz_chip *c, const struct pz_vector_work *w,
+                          const struct pz_kernel *k, struct pz_vector_time *o) {
+  double rows = (double)w->rows, cols = (double)w->cols, values = rows * cols;
+  double bytes = k->bytes_per_value > 0 ? k->bytes_per_value * values : w->bytes;
+  double again = k->long_row && w->cols > k->long_row ? 1 + k->long_row_again : 1;
+  double rate = k->hbm_bytes_per_s > 0 ? k->hbm_bytes_per_s : pz_chip_hbm_bytes_per_s(c);
+  o->startup_s =
+      k->startup_s + k->value_latency_s * cols + ceil(rows / (double)c->vector.cores) * k->row_s;
+  o->hbm_s = again * bytes / rate * (w->warm ? pz_cold_part(c, w->bytes) : 1);
+  o->glb_s = again * bytes / (c->glb_bytes_per_s * c->calibration.glb_efficiency);
+  bool block = k->block_from && w->cols > k->block_from;
+  o->compute_s = block ? block_seconds(c, k, rows, cols) : lane_seconds(c, values, k->cycles);
+}
+
+static void described_time(const struct pz_chip *c, const struct pz_vector_work *w,
+                           struct pz_vector_time *o) {
+  const struct pz_calibration *cal = &c->calibration;
+  double rate =
+      pz_chip_hbm_bytes_per_s(c) * fmin(cal->hbm_read_efficiency, cal->hbm_write_efficiency);
+  o->startup_s = cal->startup_s;
+  o->compute_s = lane_seconds(c, (double)w->rows * (double)w->cols, cycles[w->kind][w->direction]);
+  o->hbm_s = w->bytes / rate * (w->warm ? pz_cold_part(c, w->bytes) : 1);
+  o->glb_s = w->bytes / (c->glb_bytes_per_s * cal->glb_efficiency);
+}
+
+void pz_vector_time(const struct pz_chip *c, const struct pz_vector_work *w,
+                    struct pz_vector_time *out) {
+  struct pz_vector_time o = {0};
+  const struct pz_kernel *k = kernel_of(c, w->kind);
+  if (k)
+    measured_time(c, w, k, &o);
+  else
+    described_time(c, w, &o);
+  double work = fmax(o.compute_s, fmax(o.hbm_s, o.glb_s));
+  o.latency_s = o.startup_s + work;
+  o.bound = o.startup_s > work    ? PZ_BOUND_STARTUP
+            : o.compute_s >= work ? PZ_BOUND_COMPUTE
+            : o.hbm_s >= work     ? PZ_BOUND_HBM
+                                  : PZ_BOUND_GLB;
+  *out = o;
+}

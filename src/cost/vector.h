@@ -1,0 +1,27 @@
+/* Vector operators: lanes times cycles against bytes over the rate of the memory they come from. */
+#ifndef PZ_COST_VECTOR_H
+#define PZ_COST_VECTOR_H
+
+#include "cost/mapper.h"
+
+struct pz_vector_work {
+  int kind; /* enum pz_op_kind */
+  enum pz_direction direction;
+  int64_t rows, cols;
+  double bytes; /* read and written */
+  bool warm;    /* as in pz_product */
+};
+
+struct pz_vector_time {
+  double startup_s, compute_s, hbm_s, glb_s;
+  double latency_s;
+  enum pz_bound bound;
+};
+
+/* Cycles of one lane for one value. */
+double pz_vector_cycles(const struct pz_chip *c, int kind, enum pz_direction direction);
+
+void pz_vector_time(const struct pz_chip *c, const struct pz_vector_work *w,
+                    struct pz_vector_time *out);
+
+#endif
