@@ -253,6 +253,13 @@ static double items_of(const struct mapper *m, const int at[PZ_DIMS]) {
          m->cand[PZ_DIM_K].tiles[at[PZ_DIM_K]];
 }
 
+/* ceil(items / cores), exactly: the product with 1 / cores may be off by one. */
+static double rounds_of(const struct mapper *m, double items) {
+  double r = (double)(int64_t)(items * m->per_core);
+  if (r * m->cores < items) r++;
+  return r > 1 && (r - 1) * m->cores >= items ? r - 1 : r;
+}
+
 static double cycles_of(const struct mapper *m, int l, const int at[PZ_DIMS]) {
   return m->cand[lay[l].rows].on_rows[at[lay[l].rows]] *
          m->cand[lay[l].cols].on_cols[at[lay[l].cols]] *
@@ -386,7 +393,7 @@ static double least_cycles(const struct mapper *m, const int at[PZ_DIMS]) {
 
 /* Where local buffers feed their arrays, the best way to lie decides by itself. */
 static void visit_fast(const struct mapper *m, const int at[PZ_DIMS], struct best *b) {
-  double rounds = up(items_of(m, at) * m->per_core);
+  double rounds = rounds_of(m, items_of(m, at));
   double s = larger(compute_seconds(m, at, least_cycles(m, at), rounds),
                     seconds(m, glb_traffic(m, at), m->glb_rate));
   if (s < b->core_s) b->core_s = s;
@@ -424,7 +431,7 @@ static void split_local(const struct mapper *m, const struct plan *p, struct ran
 
 static void visit_limited(const struct mapper *m, const struct plan *p, const int at[PZ_DIMS],
                           struct traffic local, struct best *b) {
-  double items = items_of(m, at), rounds = up(items * m->per_core);
+  double items = items_of(m, at), rounds = rounds_of(m, items);
   double s = larger(compute_seconds(m, at, cycles_of(m, p->l, at), rounds),
                     seconds(m, glb_traffic(m, at), m->glb_rate));
   if (s >= b->core_s) return;
@@ -490,7 +497,7 @@ static void split_energy(const struct mapper *m, const struct plan *p,
 
 static bool fast_enough(const struct mapper *m, const struct plan *p, const int at[PZ_DIMS],
                         double limit_s) {
-  double items = items_of(m, at), rounds = up(items * m->per_core);
+  double items = items_of(m, at), rounds = rounds_of(m, items);
   if (compute_seconds(m, at, cycles_of(m, p->l, at), rounds) > limit_s) return false;
   if (seconds(m, glb_traffic(m, at), m->glb_rate) > limit_s) return false;
   return !m->local_limited || local_seconds(m, local_traffic(m, p, at), items, rounds) <= limit_s;
@@ -632,7 +639,7 @@ static enum pz_bound bound_of(const struct pz_mapping *o) {
 static void describe_core(const struct mapper *m, const struct best *b, struct pz_mapping *o) {
   const struct plan *p = &b->plan;
   struct traffic local = local_traffic(m, p, b->at), glb = glb_traffic(m, b->at);
-  double items = items_of(m, b->at), rounds = up(items * m->per_core);
+  double items = items_of(m, b->at), rounds = rounds_of(m, items);
   for (int d = 0; d < PZ_DIMS; d++) o->tile[d] = (int64_t)m->cand[d].size[b->at[d]];
   o->items = (int64_t)items;
   o->rounds = (int64_t)rounds;
@@ -691,7 +698,8 @@ enum pz_status pz_map_product(const struct pz_product *p, const struct pz_chip *
   struct best b = {.core_s = DBL_MAX, .energy_j = DBL_MAX};
   find_fastest(&m, hbm_s, &b);
   if (b.core_s == DBL_MAX || hbm_s == DBL_MAX) return no_tile(c, err);
-  b.core_s = larger(b.core_s, hbm_s);
+  /* the two passes add the same numbers in different order */
+  b.core_s = larger(b.core_s, hbm_s) * (1 + 1e-12);
   find_cheapest(&m, &b);
   struct glb_choice glb =
       choose_glb(&m, (double)c->glb_bytes, cold > 0 ? b.core_s / cold : DBL_MAX);

@@ -24,7 +24,7 @@ static inline bool pz_published_read(FILE *f, struct pz_published *r) {
              &r->wall_s, &r->ideal_cycles) != 16)
     return false;
   const double hz = 1e9, word = 2;
-  r->product = (struct pz_product){1, (int64_t)(N * B), (int64_t)K, (int64_t)C};
+  r->product = (struct pz_product){1, (int64_t)(N * B), (int64_t)K, (int64_t)C, false};
   r->chip = (struct pz_chip){
       .name = "published",
       .tech = PZ_TECH_22NM,

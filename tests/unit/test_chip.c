@@ -1,0 +1,229 @@
+/* Chips and clusters: presets, area against the published library, errors. */
+#include "unit/testing.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "chip/cluster.h"
+#include "chip/tech.h"
+
+static struct pz_chip load(const char *name) {
+  struct pz_chip c;
+  struct pz_error err = {0};
+  if (pz_chip_load(name, &c, &err) != PZ_OK) fail_msg("%s", err.message);
+  return c;
+}
+
+static void near(double got, double want, double tolerance) {
+  if (!(fabs(got - want) <= tolerance * fabs(want))) fail_msg("%.9g, want %.9g", got, want);
+}
+
+/* Published dense 16-bit peaks, TFLOP/s, and HBM rates, TB/s. */
+static void presets_have_the_published_rates(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    double tflops, tb_per_s;
+  } want[] = {{"tpuv2", 46, 0.716},     {"tpuv3", 123, 0.9},     {"tpuv4", 275, 1.2},
+              {"tpuv4-real", 275, 1.2}, {"tpuv5e", 197, 0.819},  {"tpuv5p", 459, 2.765},
+              {"tpuv6e", 920, 1.638},   {"tpuv7", 2307, 7.4},    {"v100", 125, 0.9},
+              {"a100-40", 312, 1.555},  {"a100-80", 312, 2.039}, {"h100", 989, 3.35},
+              {"h200", 989, 4.8},       {"b200", 2250, 8.0},     {"mi300x", 1307, 5.3},
+              {"trainium2", 667, 2.9},  {"gaudi3", 1677, 3.7}};
+  size_t presets = 0;
+  while (pz_chip_preset_name(presets)) presets++;
+  assert_int_equal(presets, sizeof want / sizeof *want);
+  for (size_t i = 0; i < presets; i++) {
+    struct pz_chip c = load(want[i].name);
+    near(pz_chip_tensor_flop_per_s(&c), want[i].tflops * 1e12, 0.01);
+    near(pz_chip_hbm_bytes_per_s(&c), want[i].tb_per_s * 1e12, 0.01);
+  }
+}
+
+/* Components of the original 22 nm library, um2, as the sums are published (rounded to 0.001). */
+static void area_22nm_is_the_librarys(void **state) {
+  (void)state;
+  static const struct {
+    int64_t macs;
+    double um2;
+  } tensor[] = {{4, 9174.146},         {8, 12214.311},        {16, 18294.642},
+                {32, 30455.304},       {64, 54776.629},       {128, 105533.727},
+                {256, 207181.095},     {512, 411281.090},     {1024, 816865.379},
+                {2048, 1619903.159},   {4096, 3228708.517},   {8192, 6431023.034},
+                {16384, 12899083.068}, {32768, 25802926.136}, {65536, 51444202.273}};
+  static const struct {
+    int64_t lanes;
+    double um2;
+  } vector[] = {{2, 7653.628},   {4, 9173.275},   {8, 12212.571},    {16, 18291.162},
+                {32, 30448.343}, {64, 54762.707}, {128, 105505.883}, {256, 207125.406}};
+  static const double glb[] = {3338220, 6078640, 11952400, 23745200, 46750900, 88605700, 175423000};
+  struct pz_chip c = load("tpuv4");
+  c.tensor.cores = c.vector.cores = 1;
+  for (size_t i = 0; i < sizeof tensor / sizeof *tensor; i++) {
+    c.tensor.rows = tensor[i].macs > 256 ? 256 : tensor[i].macs;
+    c.tensor.cols = tensor[i].macs / c.tensor.rows;
+    c.tensor.local_bytes = tensor[i].macs * 16 > 1024 ? tensor[i].macs * 16 : 1024;
+    struct pz_area a = pz_chip_area(&c);
+    assert_true(fabs(a.tensor_um2 + a.tensor_local_um2 - tensor[i].um2) <= 0.00051);
+  }
+  for (size_t i = 0; i < sizeof vector / sizeof *vector; i++) {
+    c.vector.lanes = vector[i].lanes;
+    c.vector.local_bytes = vector[i].lanes * 16 > 1024 ? vector[i].lanes * 16 : 1024;
+    struct pz_area a = pz_chip_area(&c);
+    assert_true(fabs(a.vector_um2 + a.vector_local_um2 - vector[i].um2) <= 0.00051);
+  }
+  for (int i = 0; i < 7; i++) {
+    c.glb_bytes = INT64_C(2) << (20 + i);
+    assert_true(pz_chip_area(&c).glb_um2 == glb[i]);
+  }
+  c = load("tpuv4");
+  struct pz_area a = pz_chip_area(&c);
+  assert_true(fabs(pz_area_total_um2(&a) - 278826676.31216) < 1e-5);
+}
+
+/* More of anything never takes less area, in every technology; between library sizes too. */
+static void area_grows_with_every_part(void **state) {
+  (void)state;
+  for (enum pz_tech t = 0; t < PZ_TECHS; t++) {
+    struct pz_chip c = load("tpuv4");
+    double before = 0;
+    c.tech = t;
+    for (int64_t bytes = 1 << 20; bytes <= 300 << 20; bytes += 777777) {
+      c.glb_bytes = bytes;
+      struct pz_area a = pz_chip_area(&c);
+      assert_true(a.glb_um2 > before);
+      before = a.glb_um2;
+    }
+    assert_true(pz_chip_peak_watts(&c) > 0);
+  }
+}
+
+static void a_chip_survives_its_own_json(void **state) {
+  (void)state;
+  for (size_t i = 0; pz_chip_preset_name(i); i++) {
+    struct pz_chip c = load(pz_chip_preset_name(i)), again;
+    struct pz_error err = {0};
+    json_t *json = pz_chip_json(&c);
+    char *text = NULL;
+    assert_int_equal(pz_json_text(json, &text, &err), PZ_OK);
+    if (pz_chip_parse("again", text, strlen(text), &again, &err) != PZ_OK)
+      fail_msg("%s", err.message);
+    json_t *second = pz_chip_json(&again);
+    assert_true(json_equal(json, second));
+    json_decref(json);
+    json_decref(second);
+    free(text);
+  }
+}
+
+static const char good[] =
+    "{\"name\":\"mine\",\"tech\":\"7nm\",\"clock_hz\":1e9,\"tensor\":{\"cores\":4,\"rows\":8,"
+    "\"cols\":8,\"local_bytes\":4096},\"vector\":{\"cores\":1,\"lanes\":8},\"glb\":{\"bytes\":"
+    "65536,\"bytes_per_s\":1e12},\"hbm\":{\"stacks\":1,\"bytes_per_stack\":1073741824,"
+    "\"bytes_per_s_per_stack\":1e11}}";
+
+/* `good` with one piece of text replaced. */
+static const char *with(const char *old, const char *new, char *buf, size_t size) {
+  const char *at = strstr(good, old);
+  assert_non_null(at);
+  snprintf(buf, size, "%.*s%s%s", (int)(at - good), good, new, at + strlen(old));
+  return buf;
+}
+
+static void bad_chips_say_what_is_accepted(void **state) {
+  (void)state;
+  static const struct {
+    const char *old, *new, *message;
+  } bad[] = {
+      {"\"cores\":4", "\"cores\":0",
+       "field 'tensor.cores' is 0; accepted: an integer from 1 to 1048576"},
+      {"\"rows\":8", "\"rows\":-8", "field 'tensor.rows' is -8;"},
+      {"\"clock_hz\":1e9", "\"clock_hz\":\"fast\"",
+       "field 'clock_hz' is \"fast\"; accepted: a number"},
+      {"\"clock_hz\":1e9,", "", "field 'clock_hz' is missing"},
+      {"\"bytes_per_s\":1e12", "\"bytes_per_s\":-1e12",
+       "field 'glb.bytes_per_s' is -1000000000000.0;"},
+      {"\"clock_hz\":1e9", "\"clock_hz\":NaN", "not valid JSON"},
+      {"\"clock_hz\":1e9", "\"clock_hz\":1e400", "not valid JSON"},
+      {"\"tech\":\"7nm\"", "\"tech\":\"3nm\"",
+       "field 'tech' is \"3nm\"; accepted: one of 45nm, 22nm, 16nm, 7nm, 5nm"},
+      {"\"local_bytes\":4096", "\"local_bytes\":8",
+       "field 'tensor.local_bytes' is 8; accepted: at least the 12 bytes of one tile"},
+      {"\"bytes\":65536", "\"bytes\":3",
+       "field 'glb.bytes' is 3; accepted: at least the 12 bytes of one tile"},
+      {"\"stacks\":1,", "", "field 'hbm.stacks' is missing"},
+      {"\"tensor\":{", "\"tensor\":[{", "not valid JSON"},
+      {"\"lanes\":8}", "\"lanes\":8},\"calibration\":{\"tensor_efficiency\":2}",
+       "field 'calibration.tensor_efficiency' is 2; accepted: a number from 0.01 to 1"},
+      {"\"lanes\":8}", "\"lanes\":8},\"calibration\":{\"tiles\":[4,2]}",
+       "field 'calibration.tiles' is [4,2]; accepted: at most 8 ascending sizes"},
+  };
+  struct pz_chip c;
+  struct pz_error none = {0};
+  assert_int_equal(pz_chip_parse("chip.json", good, strlen(good), &c, &none), PZ_OK);
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    char buf[1024];
+    struct pz_error err = {0};
+    const char *text = with(bad[i].old, bad[i].new, buf, sizeof buf);
+    assert_int_equal(pz_chip_parse("chip.json", text, strlen(text), &c, &err), PZ_BAD_INPUT);
+    if (!strstr(err.message, bad[i].message))
+      fail_msg("'%s' lacks '%s'", err.message, bad[i].message);
+  }
+}
+
+static void unknown_names_are_refused(void **state) {
+  (void)state;
+  struct pz_chip c;
+  struct pz_cluster n;
+  struct pz_error err = {0};
+  assert_int_equal(pz_chip_load("h20", &c, &err), PZ_BAD_INPUT);
+  assert_non_null(strstr(err.message, "unknown chip 'h20' (did you mean h200?)"));
+  err = (struct pz_error){0};
+  assert_int_equal(pz_cluster_load("moon", &n, &err), PZ_BAD_INPUT);
+  assert_non_null(strstr(err.message, "accepted: dgx-a100, dgx-h100, dgx-h200, paper, tpuv4-pod"));
+}
+
+static void clusters_are_read_and_checked(void **state) {
+  (void)state;
+  struct pz_cluster n;
+  struct pz_error err = {0};
+  for (size_t i = 0; pz_cluster_preset_name(i); i++)
+    if (pz_cluster_load(pz_cluster_preset_name(i), &n, &err) != PZ_OK) fail_msg("%s", err.message);
+  assert_int_equal(pz_cluster_load("paper", &n, &err), PZ_OK);
+  assert_int_equal(n.devices, 1024);
+  assert_true(n.level[0].bytes_per_s == 4294967296.0 && n.level[0].latency_s == 0);
+  static const struct {
+    const char *text, *message;
+  } bad[] = {
+      {"{\"devices\":4}", "field 'levels' is missing; accepted: an array of 1 to 8 levels"},
+      {"{\"devices\":4,\"levels\":[]}", "field 'levels' is []"},
+      {"{\"devices\":4,\"levels\":[{\"devices\":4,\"bytes_per_s\":0}]}",
+       "field 'bytes_per_s' is 0;"},
+      {"{\"devices\":4,\"levels\":[7]}", "field 'devices' is missing"},
+      {"{\"devices\":4,\"levels\":[{\"devices\":2,\"bytes_per_s\":1},{\"devices\":2,\"bytes_per_"
+       "s\":1}]}",
+       "field 'devices' is 2; accepted: more than the level inside it has"},
+      {"{\"devices\":9,\"levels\":[{\"devices\":2,\"bytes_per_s\":1}]}",
+       "field 'devices' is 9; accepted: at most the devices of the last level"},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    err = (struct pz_error){0};
+    assert_int_equal(pz_cluster_parse("net", bad[i].text, strlen(bad[i].text), &n, &err),
+                     PZ_BAD_INPUT);
+    if (!strstr(err.message, bad[i].message))
+      fail_msg("'%s' lacks '%s'", err.message, bad[i].message);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(presets_have_the_published_rates),
+      cmocka_unit_test(area_22nm_is_the_librarys),
+      cmocka_unit_test(area_grows_with_every_part),
+      cmocka_unit_test(a_chip_survives_its_own_json),
+      cmocka_unit_test(bad_chips_say_what_is_accepted),
+      cmocka_unit_test(unknown_names_are_refused),
+      cmocka_unit_test(clusters_are_read_and_checked),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
