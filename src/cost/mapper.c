@@ -10,6 +10,9 @@
  * are fewer. */
 enum { SLICE = 32, MOST_CANDIDATES = 64, MOST_PLANS = 128 };
 
+/* Counts stay exact in doubles. */
+static const double MOST_VALUES = 9007199254740992.0, MOST_MACS = 1e30;
+
 /* fmax and fmin without the call: nothing here is NaN. */
 static double larger(double a, double b) { return a > b ? a : b; }
 static double smaller(double a, double b) { return a < b ? a : b; }
@@ -79,7 +82,7 @@ static void insert(double *v, int *n, double x) {
  * Less than that side only pays where filling the array is free. */
 static void any_tiles(struct candidates *l, int64_t size, const struct pz_chip *c) {
   int64_t rows = c->tensor.rows, cols = c->tensor.cols, side = rows < cols ? rows : cols;
-  int64_t least = c->rules.fill && side < size ? side : 1;
+  int64_t least = size <= side ? 1 : c->rules.fill ? side : pz_ceil_div(side, 8);
   insert(l->size, &l->n, (double)size);
   for (int64_t q = 2; pz_ceil_div(size, q) >= least && q < 2 * size; q *= 2)
     insert(l->size, &l->n, (double)pz_ceil_div(size, q));
@@ -285,7 +288,7 @@ static struct traffic glb_traffic(const struct mapper *m, const int at[PZ_DIMS])
 static struct traffic local_traffic(const struct mapper *m, const struct plan *p,
                                     const int at[PZ_DIMS]) {
   double step[PZ_DIMS];
-  for (int d = 0; d < PZ_DIMS; d++) step[d] = steps(m, p, d, at[d]);
+  for (int d = 0; d < PZ_DIMS; d++) step[d] = steps(m, p, (enum pz_dim)d, at[d]);
   return array_boundary(m, step, m->cand[PZ_DIM_K].tiles[at[PZ_DIM_K]]);
 }
 
@@ -324,7 +327,7 @@ static double local_bound(const struct mapper *m, double reads, double writes) {
 static void bound_plan(const struct mapper *m, struct plan *p) {
   static const double whole[PZ_DIMS] = {1, 1, 1};
   double step[PZ_DIMS];
-  for (int d = 0; d < PZ_DIMS; d++) step[d] = fewest(m, p, d);
+  for (int d = 0; d < PZ_DIMS; d++) step[d] = fewest(m, p, (enum pz_dim)d);
   struct traffic local = array_boundary(m, step, step[PZ_DIM_K]);
   p->local_s = local_bound(m, local.reads, local.writes);
   p->energy_j = core_energy(m, local, boundary(m, whole));
@@ -422,7 +425,7 @@ static void split_local(const struct mapper *m, const struct plan *p, struct ran
   for (int d = 0; d < PZ_DIMS; d++) {
     reads[d].n = 0;
     for (int i = m->cand[d].n - 1; i >= 0; i--) {
-      double step = steps(m, p, d, i);
+      double step = steps(m, p, (enum pz_dim)d, i);
       if (d == PZ_DIM_K) writes[i] = of[d] * step;
       rank(&reads[d], of[d] * (d == PZ_DIM_K ? step - m->cand[d].tiles[i] : step), i);
     }
@@ -486,7 +489,7 @@ static void split_energy(const struct mapper *m, const struct plan *p,
   for (int d = 0; d < PZ_DIMS; d++) {
     joules[d].n = 0;
     for (int i = m->cand[d].n - 1; i >= 0; i--) {
-      double step = steps(m, p, d, i), tiles = m->cand[d].tiles[i];
+      double step = steps(m, p, (enum pz_dim)d, i), tiles = m->cand[d].tiles[i];
       /* sums go out at each step and come back at all but the first of a tile */
       double local = d == PZ_DIM_K ? 2 * step - tiles : step;
       double glb = d == PZ_DIM_K ? 2 * (tiles - 1) : tiles;
@@ -573,14 +576,16 @@ static struct glb_choice choose_glb(const struct mapper *m, double glb_bytes, do
 static enum pz_status check(const struct pz_product *p, struct pz_error *err) {
   const int64_t v[] = {p->batch, p->m, p->n, p->k};
   static const char *const name[] = {"batch", "m", "n", "k"};
-  double volume = 1;
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < 4; i++)
     if (v[i] < 1 || v[i] > 1LL << 40)
       return pz_fail(err, PZ_BAD_INPUT, "product: %s is %lld; accepted: 1 to 2^40", name[i],
                      (long long)v[i]);
-    volume *= (double)v[i];
-  }
-  if (volume > 1e30) return pz_fail(err, PZ_BAD_INPUT, "product: more than 10^30 multiplications");
+  double b = (double)p->batch, m = (double)p->m, n = (double)p->n, k = (double)p->k;
+  double largest = b * larger(m * n, larger(m * k, n * k));
+  if (largest > MOST_VALUES || largest * larger(m, larger(n, k)) > MOST_MACS)
+    return pz_fail(err, PZ_BAD_INPUT,
+                   "product: an operand has more than 2^53 values, or there are more than 10^30 "
+                   "multiplications");
   return PZ_OK;
 }
 

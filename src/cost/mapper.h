@@ -3,8 +3,9 @@
  *
  * A mapping chooses
  *  - the tile: mC x nC results over kC of the inner dimension, one item of work for one core; items
- * are dealt over the cores in rounds.  Candidates of a dimension D are ceil(D / 2^i) and min(rows,
- * cols) * 2^i;
+ * are dealt over the cores in rounds.  Candidates of a dimension D are D, ceil(D / 2^i) and side *
+ * 2^i with side = min(rows, cols); of a D above side none below it (an eighth of it where filling
+ * the array is free).  A chip may bring its library's own list of tiles;
  *  - which operand stays in the core's buffer while the others stream through it, among those that
  * fit;
  *  - how the item lies on the array: one dimension along the rows, another along the columns, the
@@ -54,8 +55,8 @@ struct pz_mapping {
   enum pz_bound bound;
 };
 
-/* The best mapping.  The product's sizes must be >= 1 and at most 2^40 in all (rows, columns,
- * inner) products; PZ_BAD_INPUT otherwise.  Cost: a few microseconds. */
+/* The best mapping.  Sizes must be 1 to 2^40, operands at most 2^53 values; PZ_BAD_INPUT otherwise,
+ * and when a buffer is too small for any tile.  Cost: some microseconds. */
 PZ_NODISCARD enum pz_status pz_map_product(const struct pz_product *p, const struct pz_chip *c,
                                            struct pz_mapping *out, struct pz_error *err);
 

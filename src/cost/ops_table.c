@@ -73,6 +73,9 @@ static enum pz_status read_row(const char *name, const struct pz_csv *csv, const
                                       i == 3 && !product ? 0 : 1, &row->v[i], err);
     if (status != PZ_OK) return status;
   }
+  double values = (double)row->v[0] * (double)row->v[1] * (double)row->v[2];
+  if (values > 9007199254740992.0)
+    return pz_fail(err, PZ_BAD_INPUT, "%s:%u: batch x m x n is more than 2^53 values", name, r + 2);
   return PZ_OK;
 }
 

@@ -124,7 +124,8 @@ static int tiles_of(int64_t D, const struct pz_chip *c, int64_t *t) {
     bool in = v == D;
     for (int64_t q = 2; q < 4 * D; q *= 2) {
       int64_t part = (D + q - 1) / q;
-      if (part == v && (part >= side || D <= side || !c->rules.fill)) in = true;
+      if (part == v && (part >= side || D <= side || (!c->rules.fill && 8 * part >= side)))
+        in = true;
     }
     for (int64_t s = side; s < D; s *= 2) in = in || s == v;
     if (in) t[n++] = v;

@@ -1,0 +1,40 @@
+/* chip.json and cluster.json: any bytes give a description the mapper can use, or an error with a
+ * message. */
+#include <stdlib.h>
+
+#include "chip/cluster.h"
+#include "chip/tech.h"
+#include "cost/mapper.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+static void require(bool ok) {
+  if (!ok) abort();
+}
+
+static void use(const struct pz_chip *c) {
+  struct pz_area area = pz_chip_area(c);
+  struct pz_product p = {2, 300, 70, 129, false};
+  struct pz_mapping o;
+  struct pz_error err = {0};
+  require(pz_area_total_um2(&area) > 0);
+  if (pz_map_product(&p, c, &o, &err) == PZ_OK)
+    require(o.latency_s > 0 && o.energy_j > 0 && o.utilisation > 0);
+  else
+    require(err.message[0]);
+  json_decref(pz_chip_json(c));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+  struct pz_chip chip;
+  struct pz_cluster cluster;
+  struct pz_error err = {0};
+  if (pz_chip_parse("fuzz", (const char *)data, bytes, &chip, &err) == PZ_OK)
+    use(&chip);
+  else
+    require(err.message[0]);
+  err = (struct pz_error){0};
+  if (pz_cluster_parse("fuzz", (const char *)data, bytes, &cluster, &err) != PZ_OK)
+    require(err.message[0]);
+  return 0;
+}

@@ -1,0 +1,265 @@
+/* Costs of operators: an H200's measurements, vector operators, collectives, whole models, the
+ * cache. */
+#include "unit/testing.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "core/file.h"
+#include "cost/ops_table.h"
+#include "workload/op.h"
+
+static struct pz_chip load(const char *name) {
+  struct pz_chip c;
+  struct pz_error err = {0};
+  if (pz_chip_load(name, &c, &err) != PZ_OK) fail_msg("%s", err.message);
+  return c;
+}
+
+/* ---- an H200 -------------------------------------------------------------------------------- */
+
+struct tally {
+  double sum, worst;
+  int n;
+};
+
+static void add_error(struct tally *t, double error) {
+  t->sum += fabs(error);
+  t->worst = fmax(t->worst, fabs(error));
+  t->n++;
+}
+
+static bool among(const char *op, const char *const *list) {
+  for (; *list; list++)
+    if (strcmp(op, *list) == 0) return true;
+  return false;
+}
+
+static const char *const products[] = {"gemm", "bmm_qk", "bmm_av", NULL};
+static const char *const vectors[] = {"softmax", "layernorm", "rmsnorm", "gelu",    "silu",
+                                      "relu",    "add",       "mul",     "dropout", NULL};
+static const char *const others[] = {"flash_causal", "transpose_copy", "embedding", "cross_entropy",
+                                     NULL};
+
+static void h200_operators_are_predicted(void **state) {
+  (void)state;
+  const char *path = PHAZE_TEST_DATA "/h200_ops.csv";
+  struct pz_error err = {0};
+  struct pz_chip chip = load("h200");
+  struct pz_cost cost;
+  struct pz_arena arena;
+  struct pz_csv csv;
+  const double *us = NULL;
+  char *text = NULL;
+  size_t bytes = 0;
+  pz_arena_init(&arena, NULL);
+  pz_cost_init(&cost, &chip, NULL);
+  assert_int_equal(pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, &err), PZ_OK);
+  assert_int_equal(pz_csv_parse(path, text, bytes, &arena, &csv, &err), PZ_OK);
+  if (pz_ops_predict(&cost, path, &csv, &arena, &us, &err) != PZ_OK) fail_msg("%s", err.message);
+  struct tally t[3] = {{0}};
+  uint32_t op = pz_csv_column(&csv, "op"), kernel = pz_csv_column(&csv, "kernel_us");
+  for (uint32_t r = 0; r < csv.rows; r++) {
+    const char *name = pz_csv_cell(&csv, r, op);
+    double error = us[r] / atof(pz_csv_cell(&csv, r, kernel)) - 1;
+    add_error(&t[among(name, products) ? 0 : among(name, vectors) ? 1 : 2], error);
+  }
+  static const char *const what[] = {"products", "vector operators", "others (not counted)"};
+  for (int i = 0; i < 3; i++)
+    print_message("  H200, %s: %d rows, mean error %.2f%%, worst %.1f%%\n", what[i], t[i].n,
+                  100 * t[i].sum / t[i].n, 100 * t[i].worst);
+  assert_true(t[0].n > 100 && t[1].n > 90);
+  assert_true(t[0].sum / t[0].n < 0.05);
+  assert_true(t[1].sum / t[1].n < 0.04);
+  assert_true(among("flash_causal", others));
+  free(text);
+  pz_cost_release(&cost);
+  pz_arena_release(&arena);
+}
+
+/* ---- vector operators ----------------------------------------------------------------------- */
+
+static void vector_time_is_lanes_or_bytes(void **state) {
+  (void)state;
+  struct pz_chip c = load("tpuv4");
+  struct pz_vector_time t;
+  /* 2 cores of 128 lanes: 1e6 values at 11 cycles, or 4e6 bytes at 1.2 TB/s */
+  struct pz_vector_work softmax = {PZ_OP_SOFTMAX, PZ_FORWARD, 1000, 1000, 4e6, false};
+  pz_vector_time(&c, &softmax, &t);
+  assert_true(fabs(t.latency_s - ceil(1e6 / 256) * 11 / 1.05e9) < 1e-15);
+  assert_int_equal(t.bound, PZ_BOUND_COMPUTE);
+  c = load("tpuv4-real");
+  struct pz_vector_work add = {PZ_OP_ADD, PZ_FORWARD, 1000, 1000, 6e6, false};
+  pz_vector_time(&c, &add, &t);
+  assert_true(fabs(t.latency_s - 6e6 / 1.2e12) < 1e-15);
+  assert_int_equal(t.bound, PZ_BOUND_HBM);
+}
+
+static void every_vector_operator_has_cycles(void **state) {
+  (void)state;
+  struct pz_chip c = load("tpuv4");
+  for (int kind = 0; kind < PZ_OP_KINDS; kind++)
+    if (pz_op_info(kind)->op_class == PZ_CLASS_VECTOR) {
+      assert_true(pz_vector_cycles(&c, kind, PZ_FORWARD) >= 1);
+      assert_true(pz_vector_cycles(&c, kind, PZ_BACKWARD) >= 1);
+    }
+}
+
+/* ---- collectives ---------------------------------------------------------------------------- */
+
+static void rings_take_what_the_formula_says(void **state) {
+  (void)state;
+  struct pz_cluster flat = pz_cluster_flat(1024, 1e9, 1e-6);
+  double n = 8e9;
+  for (int64_t t = 2; t <= 1024; t *= 2) {
+    double T = (double)t, ring = (T - 1) / T * n / 1e9 + (T - 1) * 1e-6;
+    assert_true(fabs(pz_collective_s(&flat, PZ_COLLECTIVE_ALL_REDUCE, n, t) / (2 * ring) - 1) <
+                1e-12);
+    assert_true(fabs(pz_collective_s(&flat, PZ_COLLECTIVE_ALL_GATHER, n, t) / ring - 1) < 1e-12);
+    assert_true(fabs(pz_collective_s(&flat, PZ_COLLECTIVE_REDUCE_SCATTER, n, t) / ring - 1) <
+                1e-12);
+  }
+  assert_true(pz_collective_s(&flat, PZ_COLLECTIVE_ALL_REDUCE, n, 1) == 0);
+  assert_true(fabs(pz_collective_s(&flat, PZ_COLLECTIVE_SEND, n, 2) - (8 + 1e-6)) < 1e-12);
+}
+
+/* Two levels: scatter inside, ring of an eighth outside, gather inside. */
+static void levels_are_crossed_from_the_inside(void **state) {
+  (void)state;
+  struct pz_cluster net;
+  assert_int_equal(pz_cluster_load("dgx-h100", &net, NULL), PZ_OK);
+  double n = 1e9, inside = 2 * 7.0 * (n / 8 / 450e9 + 1e-6),
+         outside = 2 * 3.0 * (n / 8 / 4 / 50e9 + 5e-6);
+  assert_true(fabs(pz_collective_s(&net, PZ_COLLECTIVE_ALL_REDUCE, n, 8) / inside - 1) < 1e-12);
+  assert_true(fabs(pz_collective_s(&net, PZ_COLLECTIVE_ALL_REDUCE, n, 32) / (inside + outside) -
+                   1) < 1e-12);
+  double before = 0;
+  for (int64_t t = 1; t <= 1024; t++) { /* more devices, or more bytes, never take less */
+    double s = pz_collective_s(&net, PZ_COLLECTIVE_ALL_REDUCE, n, t);
+    assert_true(s >= pz_collective_s(&net, PZ_COLLECTIVE_ALL_REDUCE, n / 2, t));
+    if (t <= 8) assert_true(s >= before);
+    before = s;
+  }
+  assert_true(pz_collective_s(&net, PZ_COLLECTIVE_SEND, n, 1024) >
+              pz_collective_s(&net, PZ_COLLECTIVE_SEND, n, 8));
+}
+
+/* ---- models --------------------------------------------------------------------------------- */
+
+/* Every operator of every preset costs a finite time, not below arithmetic and compulsory bytes. */
+static void every_operator_of_every_model_has_a_cost(void **state) {
+  (void)state;
+  static const char *const chips[] = {"tpuv4", "tpuv4-real", "h200", "a100-80"};
+  for (size_t k = 0; k < sizeof chips / sizeof *chips; k++) {
+    struct pz_chip chip = load(chips[k]);
+    struct pz_cost cost;
+    pz_cost_init(&cost, &chip, NULL);
+    for (size_t m = 0; pz_preset_name(m); m++) {
+      struct pz_workload_options o = pz_workload_options_default();
+      o.attention = m % 2 ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
+      o.kernels = m % 3 ? PZ_KERNELS_FUSED : PZ_KERNELS_EAGER;
+      if (strncmp(pz_preset_name(m), "gpt2-xl", 7) != 0) o.tp = 2;
+      struct pz_workload *w = pz_test_load(pz_preset_name(m), &o);
+      for (uint32_t l = 0; l < w->n_layers; l++)
+        for (int d = 0; d < 2; d++)
+          for (uint32_t i = 0; i < w->layers[l].ops[d].n; i++) {
+            const struct pz_op *op = &w->layers[l].ops[d].op[i];
+            struct pz_estimate e;
+            struct pz_error err = {0};
+            if (pz_cost_op(&cost, op, &e, &err) != PZ_OK) fail_msg("%s: %s", op->name, err.message);
+            double floor = (double)op->matmul_flop / pz_chip_tensor_flop_per_s(&chip);
+            bool moves = op->op_class != PZ_CLASS_NONE && op->op_class != PZ_CLASS_COLLECTIVE;
+            if (moves)
+              floor = fmax(floor, (double)(op->bytes_read + op->bytes_written) /
+                                      pz_chip_hbm_bytes_per_s(&chip));
+            if (!(e.latency_s >= floor * (1 - 1e-9) && isfinite(e.latency_s)))
+              fail_msg("%s %s %s: %g s, floor %g s", chips[k], w->model, op->name, e.latency_s,
+                       floor);
+            assert_true((op->op_class == PZ_CLASS_NONE) == (e.latency_s == 0));
+          }
+      pz_workload_free(w);
+    }
+    assert_true(cost.found > cost.asked / 4);
+    pz_cost_release(&cost);
+  }
+}
+
+static void the_cache_answers_the_same(void **state) {
+  (void)state;
+  struct pz_chip chip = load("tpuv4");
+  struct pz_cost cost;
+  struct pz_product p = {4, 512, 1024, 64, false}, q = {4, 512, 1024, 64, true};
+  struct pz_mapping a, b, c;
+  pz_cost_init(&cost, &chip, NULL);
+  assert_int_equal(pz_cost_product(&cost, &p, &a, NULL), PZ_OK);
+  assert_int_equal(pz_cost_product(&cost, &p, &b, NULL), PZ_OK);
+  assert_int_equal(pz_cost_product(&cost, &q, &c, NULL), PZ_OK);
+  assert_memory_equal(&a, &b, sizeof a);
+  assert_int_equal(cost.asked, 3);
+  assert_int_equal(cost.found, 1);
+  assert_true(c.hbm_s == 0 && a.hbm_s > 0);
+  pz_cost_release(&cost);
+}
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+static enum pz_status predict(const char *text, double *first, struct pz_error *err) {
+  struct pz_chip chip = load("h200");
+  struct pz_cost cost;
+  struct pz_arena arena;
+  struct pz_csv csv;
+  const double *us = NULL;
+  pz_arena_init(&arena, NULL);
+  pz_cost_init(&cost, &chip, NULL);
+  enum pz_status status = pz_csv_parse("t.csv", text, strlen(text), &arena, &csv, err);
+  if (status == PZ_OK) status = pz_ops_predict(&cost, "t.csv", &csv, &arena, &us, err);
+  if (status == PZ_OK && csv.rows) *first = us[0];
+  pz_cost_release(&cost);
+  pz_arena_release(&arena);
+  return status;
+}
+
+static void tables_from_outside_are_checked(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *message;
+  } bad[] = {
+      {"", "t.csv:1: no column 'op'"},
+      {"op,batch,m,n\ngemm,1,1,1\n",
+       "t.csv:1: no column 'k'; accepted: a table with op, batch, m, n, k"},
+      {"op,batch,m,n,k\nconv,1,1,1,1\n", "t.csv:2: unknown operator 'conv'; accepted: gemm"},
+      {"op,batch,m,n,k\ngemm,1,0,1,1\n",
+       "t.csv:2: column 'm' is '0'; accepted: an integer from 1 to 2^40"},
+      {"op,batch,m,n,k\nrelu,1,4,4,0\ngemm,1,4,4,x\n", "t.csv:3: column 'k' is 'x'"},
+      {"op,batch,m,n,k\ngemm,1,1\n", "t.csv:2: the row has not as many cells as the header"},
+      {"op,batch,m,n,k\n\"gemm,1,1,1,1\n", "t.csv:2: a quote is not closed"},
+      {"op,batch,m,n,k\n\"gemm\"x,1,1,1,1\n", "t.csv:2: text behind a closing quote"},
+  };
+  double us = 0, quoted = 0;
+  struct pz_error err = {0};
+  assert_int_equal(predict("op,batch,m,n,k\ngemm,1,256,256,256\n", &us, &err), PZ_OK);
+  assert_int_equal(predict("k,op,note,batch,m,n\r\n256,\"gemm\",\"a, \"\"b\"\"\",1,256,256\r\n\r\n",
+                           &quoted, &err),
+                   PZ_OK);
+  assert_true(us > 0 && us == quoted);
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    err = (struct pz_error){0};
+    assert_int_equal(predict(bad[i].text, &us, &err), PZ_BAD_INPUT);
+    if (!strstr(err.message, bad[i].message))
+      fail_msg("'%s' lacks '%s'", err.message, bad[i].message);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(h200_operators_are_predicted),
+      cmocka_unit_test(vector_time_is_lanes_or_bytes),
+      cmocka_unit_test(every_vector_operator_has_cycles),
+      cmocka_unit_test(rings_take_what_the_formula_says),
+      cmocka_unit_test(levels_are_crossed_from_the_inside),
+      cmocka_unit_test(every_operator_of_every_model_has_a_cost),
+      cmocka_unit_test(the_cache_answers_the_same),
+      cmocka_unit_test(tables_from_outside_are_checked),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
