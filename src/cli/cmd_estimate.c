@@ -222,7 +222,7 @@ static enum pz_status estimate_ops_of(struct pz_cost *cost, const struct pz_laye
 
 static enum pz_status estimate_layer(struct pz_cost *cost, const struct pz_layer *l, bool show,
                                      json_t *layers, struct sums *total, struct pz_error *err) {
-  static const char *const heads[] = {"operator", "class",        ">us", ">energy",
+  static const char *const heads[] = {"operator", "class",        ">us", ">mJ",
                                       "bound",    ">utilisation", NULL};
   static const char *const name[] = {"forward", "backward"};
   json_t *o = json_pack("{s:s,s:I}", "name", l->name, "count", (json_int_t)l->count);

@@ -48,16 +48,19 @@ struct candidates {
 struct mapper {
   const struct pz_chip *c;
   double size[PZ_DIMS], batch, macs, cores;
-  double per_core;                  /* 1 / cores */
-  double ideal_s;                   /* arithmetic at peak */
-  double inputs, weights, results;  /* values, over the batch */
-  struct candidates cand[PZ_DIMS];  /* of an item */
-  struct candidates whole[PZ_DIMS]; /* of the tile in the global buffer */
-  double e, a;                      /* bytes of an operand, of a partial sum */
+  double per_core, per_row, per_col; /* 1 / cores; 1 / rows and columns, a hair less for bounds */
+  double ideal_s;                    /* arithmetic at peak */
+  double inputs, weights, results;   /* values, over the batch */
+  struct candidates cand[PZ_DIMS];   /* of an item */
+  struct candidates whole[PZ_DIMS];  /* of the tile in the global buffer */
+  double e, a;                       /* bytes of an operand, of a partial sum */
   double slice, copies;
   double cycle_s, item_s; /* of one cycle; of an item at least: filling the array and the like */
-  double glb_rate, hbm_read_rate, hbm_write_rate; /* bytes/s */
-  double unaligned;                               /* arithmetic is slower by this */
+  bool duplex;
+  double glb, hbm_read, hbm_write; /* seconds per byte */
+  double local_own, local_total;   /* the same of one core's buffer, of all; 0: no limit */
+  double local_least;              /* of all cores' buffers at best */
+  double unaligned;                /* arithmetic is slower by this */
   double startup_s;
   const struct pz_tech_info *tech;
   bool local_limited;
@@ -184,13 +187,13 @@ struct traffic {
   double reads, writes;
 };
 
-static double seconds(const struct mapper *m, struct traffic t, double rate) {
-  return (m->c->rules.duplex ? larger(t.reads, t.writes) : t.reads + t.writes) / rate;
+static double seconds(const struct mapper *m, struct traffic t, double s_per_byte) {
+  return (m->duplex ? larger(t.reads, t.writes) : t.reads + t.writes) * s_per_byte;
 }
 
 static double hbm_seconds(const struct mapper *m, struct traffic t) {
-  double reads = t.reads / m->hbm_read_rate, writes = t.writes / m->hbm_write_rate;
-  return m->c->rules.duplex ? larger(reads, writes) : reads + writes;
+  double reads = t.reads * m->hbm_read, writes = t.writes * m->hbm_write;
+  return m->duplex ? larger(reads, writes) : reads + writes;
 }
 
 /* Traffic of the whole product over a boundary.  An operand crosses once for each step in the
@@ -225,24 +228,25 @@ static struct traffic array_boundary(const struct mapper *m, const double step[P
 struct plan {
   int l;
   double keep_rows, keep_cols;
-  double local_s, energy_j; /* no tile does better */
+  double per_rows, per_cols; /* 1 / what is kept */
+  double local_s, energy_j;  /* no tile does better */
 };
 
-/* Steps over a whole dimension when tiles of candidate i lie on the array as `p` says. */
+/* Steps over a whole dimension when tiles of candidate i lie on the array as `p` says.  What is
+ * kept is a power of two, and ceil(ceil(size / rows) / 2^j) = ceil(size / (rows 2^j)): nothing is
+ * divided here. */
 static double steps(const struct mapper *m, const struct plan *p, enum pz_dim d, int i) {
   const struct candidates *c = &m->cand[d];
-  double axis = d == lay[p->l].rows   ? (double)m->c->tensor.rows * p->keep_rows
-                : d == lay[p->l].cols ? (double)m->c->tensor.cols * p->keep_cols
-                                      : c->size[i];
-  return c->tiles[i] * up(c->size[i] / axis);
+  if (d == lay[p->l].rows) return c->tiles[i] * up(c->on_rows[i] * p->per_rows);
+  if (d == lay[p->l].cols) return c->tiles[i] * up(c->on_cols[i] * p->per_cols);
+  return c->tiles[i];
 }
 
 /* The fewest steps a dimension can take, with tiles that fit the array exactly. */
 static double fewest(const struct mapper *m, const struct plan *p, enum pz_dim d) {
-  double axis = d == lay[p->l].rows   ? (double)m->c->tensor.rows * p->keep_rows
-                : d == lay[p->l].cols ? (double)m->c->tensor.cols * p->keep_cols
-                                      : m->size[d];
-  return larger(1, m->size[d] / axis);
+  if (d == lay[p->l].rows) return larger(1, m->size[d] * m->per_row * p->per_rows);
+  if (d == lay[p->l].cols) return larger(1, m->size[d] * m->per_col * p->per_cols);
+  return 1;
 }
 
 /* Values of the operand that stays which fit a multiplier's registers. */
@@ -296,10 +300,8 @@ static struct traffic local_traffic(const struct mapper *m, const struct plan *p
  * too. */
 static double local_seconds(const struct mapper *m, struct traffic all, double items,
                             double rounds) {
-  double own = m->c->tensor.local_bytes_per_s, total = m->c->tensor.local_total_bytes_per_s, s = 0;
-  if (own > 0) s = seconds(m, all, own) * rounds / items;
-  if (total > 0) s = larger(s, seconds(m, all, total));
-  return s;
+  double own = seconds(m, all, m->local_own) * rounds / items;
+  return larger(own, seconds(m, all, m->local_total));
 }
 
 static double core_energy(const struct mapper *m, struct traffic local, struct traffic glb) {
@@ -317,10 +319,7 @@ struct plans {
 /* Seconds that any mapping needs for this local traffic; each core's own limit cannot be passed by
  * all. */
 static double local_bound(const struct mapper *m, double reads, double writes) {
-  double own = m->c->tensor.local_bytes_per_s * m->cores;
-  double total = m->c->tensor.local_total_bytes_per_s;
-  double rate = own > 0 && (total <= 0 || own < total) ? own : total;
-  return rate > 0 ? seconds(m, (struct traffic){reads, writes}, rate) : 0;
+  return seconds(m, (struct traffic){reads, writes}, m->local_least);
 }
 
 /* What a plan can reach at best, from the fewest steps. */
@@ -341,6 +340,8 @@ static void list_plans(const struct mapper *m, bool by_energy, struct plans *lis
     for (double r = 1, most = keeps(m, l); r <= most && list->n < MOST_PLANS; r *= 2) {
       struct plan p = {.l = l, .keep_rows = r, .keep_cols = 1};
       while (r * p.keep_cols * 2 <= most) p.keep_cols *= 2;
+      p.per_rows = 1 / p.keep_rows;
+      p.per_cols = 1 / p.keep_cols;
       bound_plan(m, &p);
       int at = list->n++;
       for (; at > 0; at--) {
@@ -385,7 +386,7 @@ static double fast_bound(const struct mapper *m, int top, int n, int k) {
                            m->cand[PZ_DIM_K].tiles[k]};
   double items = m->batch * tiles[PZ_DIM_M] * tiles[PZ_DIM_N] * tiles[PZ_DIM_K];
   double fill_s = items * m->per_core * m->item_s;
-  return larger(seconds(m, boundary(m, tiles), m->glb_rate), m->ideal_s + fill_s);
+  return larger(seconds(m, boundary(m, tiles), m->glb), m->ideal_s + fill_s);
 }
 
 static double least_cycles(const struct mapper *m, const int at[PZ_DIMS]) {
@@ -398,7 +399,7 @@ static double least_cycles(const struct mapper *m, const int at[PZ_DIMS]) {
 static void visit_fast(const struct mapper *m, const int at[PZ_DIMS], struct best *b) {
   double rounds = rounds_of(m, items_of(m, at));
   double s = larger(compute_seconds(m, at, least_cycles(m, at), rounds),
-                    seconds(m, glb_traffic(m, at), m->glb_rate));
+                    seconds(m, glb_traffic(m, at), m->glb));
   if (s < b->core_s) b->core_s = s;
 }
 
@@ -436,7 +437,7 @@ static void visit_limited(const struct mapper *m, const struct plan *p, const in
                           struct traffic local, struct best *b) {
   double items = items_of(m, at), rounds = rounds_of(m, items);
   double s = larger(compute_seconds(m, at, cycles_of(m, p->l, at), rounds),
-                    seconds(m, glb_traffic(m, at), m->glb_rate));
+                    seconds(m, glb_traffic(m, at), m->glb));
   if (s >= b->core_s) return;
   s = larger(s, local_seconds(m, local, items, rounds));
   if (s < b->core_s) b->core_s = s;
@@ -502,7 +503,7 @@ static bool fast_enough(const struct mapper *m, const struct plan *p, const int 
                         double limit_s) {
   double items = items_of(m, at), rounds = rounds_of(m, items);
   if (compute_seconds(m, at, cycles_of(m, p->l, at), rounds) > limit_s) return false;
-  if (seconds(m, glb_traffic(m, at), m->glb_rate) > limit_s) return false;
+  if (seconds(m, glb_traffic(m, at), m->glb) > limit_s) return false;
   return !m->local_limited || local_seconds(m, local_traffic(m, p, at), items, rounds) <= limit_s;
 }
 
@@ -595,7 +596,10 @@ static double alignment(const struct pz_product *p, const struct pz_calibration 
   return p->n % 2 == 0 && p->k % 2 == 0 ? c->even_rows : c->odd_rows;
 }
 
+static double inverse(double rate) { return rate > 0 ? 1 / rate : 0; }
+
 static void set_cores(struct mapper *m, double cores) {
+  m->local_least = larger(m->local_own / cores, m->local_total);
   m->cores = cores;
   m->per_core = 1 / cores;
   m->ideal_s = m->macs * m->cycle_s / (cores * (double)(m->c->tensor.rows * m->c->tensor.cols));
@@ -623,10 +627,15 @@ static void prepare(struct mapper *m, const struct pz_product *p, const struct p
   m->unaligned = alignment(p, &c->calibration);
   m->cycle_s = m->unaligned / (c->clock_hz * c->calibration.tensor_efficiency);
   m->item_s = fill_cycles * m->cycle_s + c->calibration.item_s;
-  m->glb_rate = c->glb_bytes_per_s * c->calibration.glb_efficiency;
-  m->hbm_read_rate = pz_chip_hbm_bytes_per_s(c) * c->calibration.hbm_read_efficiency;
-  m->hbm_write_rate = pz_chip_hbm_bytes_per_s(c) * c->calibration.hbm_write_efficiency;
+  m->glb = 1 / (c->glb_bytes_per_s * c->calibration.glb_efficiency);
+  m->hbm_read = 1 / (pz_chip_hbm_bytes_per_s(c) * c->calibration.hbm_read_efficiency);
+  m->hbm_write = 1 / (pz_chip_hbm_bytes_per_s(c) * c->calibration.hbm_write_efficiency);
   m->startup_s = p->batch > 1 ? c->calibration.batched_startup_s : c->calibration.startup_s;
+  m->duplex = c->rules.duplex;
+  m->per_row = (1 - 1e-12) / (double)c->tensor.rows;
+  m->per_col = (1 - 1e-12) / (double)c->tensor.cols;
+  m->local_own = inverse(c->tensor.local_bytes_per_s);
+  m->local_total = inverse(c->tensor.local_total_bytes_per_s);
   set_cores(m, (double)c->tensor.cores);
   m->tech = pz_tech_at(c->tech);
   m->local_limited = c->tensor.local_bytes_per_s > 0 || c->tensor.local_total_bytes_per_s > 0;
@@ -657,7 +666,7 @@ static void describe_core(const struct mapper *m, const struct best *b, struct p
   o->local_s = local_seconds(m, local, items, rounds);
   o->local_bytes = local.reads + local.writes;
   o->glb_bytes = glb.reads + glb.writes;
-  o->glb_s = seconds(m, glb, m->glb_rate);
+  o->glb_s = seconds(m, glb, m->glb);
 }
 
 static void describe_glb(const struct mapper *m, const struct glb_choice *g, struct pz_mapping *o) {
