@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/text.h"
+
 /* One number of the description: where it stands, its range and what an uncalibrated chip has. */
 struct number {
   const char *key;
@@ -36,7 +38,8 @@ static const struct number kernel_numbers[] = {
     {"startup_s", AT(startup_s), 0, 1, 0},
     {"cycles", AT(cycles), 0, 1e6, 0},
     {"bytes_per_value", AT(bytes_per_value), 0, 1e6, 0},
-    {"hbm_bytes_per_s", AT(hbm_bytes_per_s), 1, 1e18, 0},
+    {"hbm_efficiency", AT(hbm_efficiency), 0.001, 1, 1},
+    {"efficiency", AT(efficiency), 0.001, 1, 1},
     {"value_latency_s", AT(value_latency_s), 0, 1, 0},
     {"row_s", AT(row_s), 0, 1, 0},
     {"long_row_again", AT(long_row_again), 0, 100, 0},
@@ -64,11 +67,19 @@ static void read_kernels(struct pz_fields *f, struct pz_calibration *c) {
     pz_fields_refuse(f, "calibration.kernels", "an object of at most 32 kernels");
     return;
   }
-  for (void *it = json_object_iter((json_t *)(uintptr_t)list); it;
+  for (void *it = json_object_iter((json_t *)(uintptr_t)list); it && f->status == PZ_OK;
        it = json_object_iter_next((json_t *)(uintptr_t)list, it)) {
     struct pz_kernel *k = &c->kernels[c->n_kernels++];
-    struct pz_fields g = {f->name, json_object_iter_value(it), f->err, f->status};
-    snprintf(k->kind, sizeof k->kind, "%.23s", json_object_iter_key(it));
+    const json_t *value = json_object_iter_value(it);
+    char where[300];
+    snprintf(where, sizeof where, "%.200s: kernel %.60s", f->name, json_object_iter_key(it));
+    struct pz_fields g = {where, value, f->err, f->status};
+    pz_text_copy(k->kind, sizeof k->kind, json_object_iter_key(it));
+    if (!json_is_object(value)) {
+      f->status = pz_fail(f->err, PZ_BAD_INPUT, "%s is %s; accepted: an object", where,
+                          pz_json_type(value));
+      return;
+    }
     read_numbers(&g, kernel_numbers, KERNEL_NUMBERS, k);
     k->long_row = pz_fields_int_or(&g, "long_row", ROW, 0);
     k->block_from = pz_fields_int_or(&g, "block_from", ROW, 0);
@@ -96,7 +107,9 @@ void pz_calibration_read(struct pz_fields *f, int64_t glb_bytes, struct pz_calib
   read_numbers(f, numbers, NUMBERS, c);
   if (c->batched_startup_s < 0) c->batched_startup_s = c->startup_s;
   if (c->warm_from_bytes < 0) c->warm_from_bytes = (double)glb_bytes;
-  if (c->warm_to_bytes < c->warm_from_bytes) c->warm_to_bytes = c->warm_from_bytes;
+  if (c->warm_to_bytes < 0) c->warm_to_bytes = c->warm_from_bytes;
+  if (c->warm_to_bytes < c->warm_from_bytes)
+    pz_fields_refuse(f, "calibration.warm_to_bytes", "no less than warm_from_bytes");
   read_tiles(f, c);
   read_kernels(f, c);
 }
@@ -125,7 +138,8 @@ json_t *pz_calibration_json(const struct pz_calibration *c) {
   for (int i = 0; i < c->n_kernels; i++)
     json_object_set_new(kernels, c->kernels[i].kind, kernel_json(&c->kernels[i]));
   if (c->n_tiles) {
-    json_object_set_new(o, "most_tile_values", json_integer(c->most_tile_values));
+    if (c->most_tile_values < INT64_MAX)
+      json_object_set_new(o, "most_tile_values", json_integer(c->most_tile_values));
     json_object_set_new(o, "most_splits", json_integer(c->most_splits));
     json_object_set_new(o, "least_split_k", json_integer(c->least_split_k));
     json_object_set(o, "tiles", tiles);

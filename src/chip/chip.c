@@ -56,8 +56,8 @@ static void read_tech(struct pz_fields *f, enum pz_tech *tech) {
 }
 
 static void read_chip(struct pz_fields *f, struct pz_chip *c) {
-  snprintf(c->name, sizeof c->name, "%.47s", pz_fields_text_or(f, "name", f->name));
-  snprintf(c->about, sizeof c->about, "%.159s", pz_fields_text_or(f, "about", ""));
+  pz_text_copy(c->name, sizeof c->name, pz_fields_text_or(f, "name", f->name));
+  pz_text_copy(c->about, sizeof c->about, pz_fields_text_or(f, "about", ""));
   read_tech(f, &c->tech);
   c->clock_hz = pz_fields_real(f, "clock_hz", 1, 1e12);
   read_tensor(f, &c->tensor);
@@ -75,20 +75,29 @@ static void read_chip(struct pz_fields *f, struct pz_chip *c) {
   pz_calibration_read(f, c->glb_bytes, &c->calibration);
 }
 
-/* The smallest tile there is: one result and one value of each operand, streamed twice. */
-static void check_buffers(struct pz_fields *f, const struct pz_chip *c) {
+/* Bytes of the smallest tile: one value stays, slices of the other two operands stream past it. */
+static int64_t least_tile(const struct pz_chip *c, bool partitioned) {
   int64_t e = c->rules.operand_bytes, a = c->rules.sum_bytes;
-  int64_t copies = c->rules.double_buffer ? 2 : 1;
-  int64_t least = c->rules.partitioned ? a : a + 2 * copies * e;
+  int64_t slice = c->tensor.rows < PZ_CHIP_SLICE ? c->tensor.rows : PZ_CHIP_SLICE;
+  slice *= c->rules.double_buffer ? 2 : 1;
+  int64_t results = a + 2 * slice * e, other = e + slice * (e + a), larger = e > a ? e : a;
+  if (partitioned) return slice * (e < larger ? e : larger) > a ? slice * e : a;
+  return results < other ? results : other;
+}
+
+static void check_buffers(struct pz_fields *f, const struct pz_chip *c) {
   char accepted[80];
-  snprintf(accepted, sizeof accepted, "at least the %lld bytes of one tile", (long long)least);
-  if (f->status == PZ_OK && c->tensor.local_bytes < least)
+  int64_t local = least_tile(c, c->rules.partitioned), glb = least_tile(c, false);
+  int64_t e = c->rules.operand_bytes, a = c->rules.sum_bytes;
+  snprintf(accepted, sizeof accepted, "at least the %lld bytes of one tile", (long long)local);
+  if (f->status == PZ_OK && c->tensor.local_bytes < local)
     pz_fields_refuse(f, "tensor.local_bytes", accepted);
-  if (f->status == PZ_OK && c->glb_bytes < least) pz_fields_refuse(f, "glb.bytes", accepted);
-  if (f->status == PZ_OK && c->tensor.register_bytes < (e > a ? e : a)) {
-    snprintf(accepted, sizeof accepted, "at least the %lld bytes of one partial sum", (long long)a);
+  snprintf(accepted, sizeof accepted, "at least the %lld bytes of one tile", (long long)glb);
+  if (f->status == PZ_OK && c->glb_bytes < glb) pz_fields_refuse(f, "glb.bytes", accepted);
+  snprintf(accepted, sizeof accepted, "at least the %lld bytes of one value",
+           (long long)(e > a ? e : a));
+  if (f->status == PZ_OK && c->tensor.register_bytes < (e > a ? e : a))
     pz_fields_refuse(f, "tensor.register_bytes", accepted);
-  }
 }
 
 enum pz_status pz_chip_parse(const char *name, const char *text, size_t bytes, struct pz_chip *out,

@@ -44,7 +44,8 @@ struct pz_kernel {
   double startup_s;
   double cycles;          /* of a lane, for one value; 0: never what binds */
   double bytes_per_value; /* moved; 0: as the operator says */
-  double hbm_bytes_per_s; /* it reaches; 0: the chip's */
+  double hbm_efficiency;  /* the part of the HBM rate it reaches */
+  double efficiency;      /* of attention: the part of a product's rate */
   double value_latency_s; /* of a row's length, not hidden by other rows */
   double row_s;           /* of one row on one core */
   int64_t long_row;       /* rows beyond this many values do not stay on the core ... */
@@ -91,7 +92,9 @@ struct pz_chip {
   struct pz_calibration calibration;
 };
 
-enum { PZ_CHIP_MOST_BYTES = 1 << 20 };
+/* What streams through a buffer stands there in slices of this many values, or of the array's rows
+ * if those are fewer. */
+enum { PZ_CHIP_SLICE = 32, PZ_CHIP_MOST_BYTES = 1 << 20 };
 
 /* A preset's name or the path of a chip.json. */
 PZ_NODISCARD enum pz_status pz_chip_load(const char *chip, struct pz_chip *out,

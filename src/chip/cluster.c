@@ -17,7 +17,7 @@ static void read_level(struct pz_fields *f, const json_t *item, struct pz_cluste
   struct pz_fields g = {.name = f->name, .root = item, .err = f->err, .status = f->status};
   struct pz_level *l = &c->level[c->n_levels];
   int64_t inner = c->n_levels ? c->level[c->n_levels - 1].devices : 0;
-  snprintf(l->name, sizeof l->name, "%.31s", pz_fields_text_or(&g, "name", "link"));
+  pz_text_copy(l->name, sizeof l->name, pz_fields_text_or(&g, "name", "link"));
   l->devices = pz_fields_int(&g, "devices", DEVICES);
   l->bytes_per_s = pz_fields_real(&g, "bytes_per_s", 1, 1e18);
   l->latency_s = pz_fields_real_or(&g, "latency_s", 0, 1, 0);
@@ -48,8 +48,8 @@ enum pz_status pz_cluster_parse(const char *name, const char *text, size_t bytes
   if (status != PZ_OK) return status;
   struct pz_fields f = {.name = name, .root = root, .err = err};
   struct pz_cluster c = {0};
-  snprintf(c.name, sizeof c.name, "%.47s", pz_fields_text_or(&f, "name", name));
-  snprintf(c.about, sizeof c.about, "%.159s", pz_fields_text_or(&f, "about", ""));
+  pz_text_copy(c.name, sizeof c.name, pz_fields_text_or(&f, "name", name));
+  pz_text_copy(c.about, sizeof c.about, pz_fields_text_or(&f, "about", ""));
   c.devices = pz_fields_int(&f, "devices", DEVICES);
   read_levels(&f, &c);
   json_decref(root);

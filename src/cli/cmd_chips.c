@@ -16,10 +16,6 @@ struct settings {
 static const struct settings defaults;
 static const struct pz_option options[] = {PZ_COMMON_OPTIONS(struct settings)};
 
-static const char *si(char *buf, size_t size, double v, const char *unit) {
-  return pz_text_si(buf, size, v, unit);
-}
-
 static json_t *area_json(const struct pz_area *a) {
   return json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "tensor_mm2", a->tensor_um2 / 1e6,
                    "tensor_local_mm2", a->tensor_local_um2 / 1e6, "vector_mm2", a->vector_um2 / 1e6,
@@ -49,10 +45,10 @@ static void chip_row(struct pz_table *t, const struct pz_chip *c) {
   pz_table_cell(t, "%" PRId64 " x %" PRId64 "x%" PRId64, c->tensor.cores, c->tensor.rows,
                 c->tensor.cols);
   pz_table_cell(t, "%" PRId64 " x %" PRId64, c->vector.cores, c->vector.lanes);
-  pz_table_cell(t, "%s", si(b, sizeof b, pz_chip_tensor_flop_per_s(c), "FLOP/s"));
+  pz_table_cell(t, "%s", pz_text_si(b, sizeof b, pz_chip_tensor_flop_per_s(c), "FLOP/s"));
   pz_table_cell(t, "%" PRId64 " MiB", c->glb_bytes >> 20);
   pz_table_cell(t, "%" PRId64 " GiB", pz_chip_hbm_bytes(c) >> 30);
-  pz_table_cell(t, "%s", si(b, sizeof b, pz_chip_hbm_bytes_per_s(c), "B/s"));
+  pz_table_cell(t, "%s", pz_text_si(b, sizeof b, pz_chip_hbm_bytes_per_s(c), "B/s"));
   pz_table_cell(t, "%.0f", pz_area_total_um2(&area) / 1e6);
   pz_table_cell(t, "%.0f", c->watts);
 }
@@ -68,6 +64,19 @@ static enum pz_status list(struct pz_table *t, json_t *chips, struct pz_error *e
   return PZ_OK;
 }
 
+static json_t *clusters_json(void) {
+  json_t *list = json_array();
+  for (size_t i = 0; pz_cluster_preset_name(i); i++)
+    json_array_append_new(list, json_string(pz_cluster_preset_name(i)));
+  return list;
+}
+
+static void print_clusters(void) {
+  printf("\nclusters:");
+  for (size_t i = 0; pz_cluster_preset_name(i); i++) printf(" %s", pz_cluster_preset_name(i));
+  printf("\n");
+}
+
 static enum pz_status print_list(bool as_json, struct pz_error *err) {
   static const char *const heads[] = {"chip", "tech", ">tensor cores", ">vector cores", ">peak",
                                       ">glb", ">hbm", ">hbm rate",     ">mm2",          ">watts",
@@ -78,9 +87,10 @@ static enum pz_status print_list(bool as_json, struct pz_error *err) {
   pz_arena_init(&arena, NULL);
   pz_table_init(&t, &arena, heads);
   enum pz_status status = list(&t, chips, err);
-  json_t *root = json_pack("{s:o}", "chips", chips);
+  json_t *root = json_pack("{s:o,s:o}", "chips", chips, "clusters", clusters_json());
   if (status == PZ_OK && as_json) status = pz_command_json(json_incref(root), err);
   if (status == PZ_OK && !as_json) status = pz_table_print(&t, 0, stdout);
+  if (status == PZ_OK && !as_json) print_clusters();
   json_decref(root);
   pz_arena_release(&arena);
   return status;
@@ -111,19 +121,19 @@ static void line(const char *label, const char *format, ...) {
 
 static void print_parts(const struct pz_chip *c) {
   char a[32], b[32];
-  line("clock", "%s", si(a, sizeof a, c->clock_hz, "Hz"));
+  line("clock", "%s", pz_text_si(a, sizeof a, c->clock_hz, "Hz"));
   line("tensor cores", "%" PRId64 " of %" PRId64 " x %" PRId64 ", %" PRId64 " KiB each: %s",
        c->tensor.cores, c->tensor.rows, c->tensor.cols, c->tensor.local_bytes >> 10,
-       si(a, sizeof a, pz_chip_tensor_flop_per_s(c), "FLOP/s"));
+       pz_text_si(a, sizeof a, pz_chip_tensor_flop_per_s(c), "FLOP/s"));
   line("vector cores", "%" PRId64 " of %" PRId64 " lanes: %s", c->vector.cores, c->vector.lanes,
-       si(a, sizeof a, pz_chip_vector_op_per_s(c), "op/s"));
+       pz_text_si(a, sizeof a, pz_chip_vector_op_per_s(c), "op/s"));
   line("global buffer", "%" PRId64 " MiB, %s", c->glb_bytes >> 20,
-       si(a, sizeof a, c->glb_bytes_per_s, "B/s"));
+       pz_text_si(a, sizeof a, c->glb_bytes_per_s, "B/s"));
   line("HBM", "%" PRId64 " GiB in %" PRId64 " stack%s, %s", pz_chip_hbm_bytes(c) >> 30,
        c->hbm.stacks, c->hbm.stacks > 1 ? "s" : "",
-       si(a, sizeof a, pz_chip_hbm_bytes_per_s(c), "B/s"));
+       pz_text_si(a, sizeof a, pz_chip_hbm_bytes_per_s(c), "B/s"));
   if (c->link_bytes_per_s > 0)
-    line("link", "%s, %.3g us", si(b, sizeof b, c->link_bytes_per_s, "B/s"),
+    line("link", "%s, %.3g us", pz_text_si(b, sizeof b, c->link_bytes_per_s, "B/s"),
          c->link_latency_s * 1e6);
 }
 
@@ -187,7 +197,7 @@ static enum pz_exit run_chip(int argc, char **argv) {
 const struct pz_command pz_cmd_chips = {
     .name = "chips",
     .synopsis = "[--json]",
-    .summary = "List the chips known by name",
+    .summary = "List the chips and clusters known by name",
     .detail = "Every name may be used where a CHIP is wanted.  tpuv4 is the original system's "
               "reference chip,\n"
               "tpuv4-real the same with the real one's vector units.\n",

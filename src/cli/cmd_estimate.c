@@ -1,5 +1,6 @@
 /* phaze estimate: what operators cost on a chip; of a model, a single product, or a table of
  * operators. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,8 +89,8 @@ static void print_mapping(const struct pz_chip *c, const struct pz_mapping *o) {
          " values.\n",
          pz_stay_name(o->local_stay), pz_dim_name(o->along_rows), c->tensor.rows,
          pz_dim_name(o->along_cols), c->tensor.cols, o->keep_rows, o->keep_cols);
-  printf("The global buffer keeps the %s of a tile of %" PRId64 " x %" PRId64 " over %" PRId64
-         " of k.\n",
+  printf("HBM traffic is that of a global buffer that keeps the %s of a tile of %" PRId64
+         " x %" PRId64 " over %" PRId64 " of k.\n",
          pz_stay_name(o->glb_stay), o->glb_tile[PZ_DIM_M], o->glb_tile[PZ_DIM_N],
          o->glb_tile[PZ_DIM_K]);
 }
@@ -119,13 +120,16 @@ static enum pz_status estimate_gemm(const struct settings *s, struct pz_cost *co
 
 /* ---- a table of operators ------------------------------------------------------------------- */
 
-/* A number where the cell is one, else its text. */
+/* A number where the cell is a decimal one that JSON can hold, else its text. */
 static json_t *cell_json(const char *text) {
   char *end;
+  bool decimal = *text && strspn(text, "0123456789+-.eE") == strlen(text);
+  errno = 0;
   long long n = strtoll(text, &end, 10);
-  if (end != text && !*end) return json_integer(n);
+  if (decimal && end != text && !*end && !errno) return json_integer(n);
+  errno = 0;
   double x = strtod(text, &end);
-  if (end != text && !*end && x - x == 0) return json_real(x);
+  if (decimal && end != text && !*end && !errno) return json_real(x);
   json_t *s = json_string(text);
   return s ? s : json_string("(not UTF-8)");
 }

@@ -6,7 +6,8 @@ struct reader {
   const char *name, *at, *end;
   struct pz_arena *arena;
   struct pz_vec cells;
-  int line;
+  struct pz_vec lines; /* where each row begins */
+  int line, newlines;  /* where we are; line ends inside the quotes of this row */
   struct pz_error *err;
 };
 
@@ -24,20 +25,31 @@ static enum pz_status keep(struct reader *r, const char *text, size_t n) {
   return pz_fail(r->err, PZ_NO_MEMORY, "%s: out of memory", r->name);
 }
 
-/* A cell in quotes; two quotes stand for one. */
+/* The closing quote of a cell that begins at `at`, or NULL; two quotes stand for one. */
+static const char *closing(const char *at, const char *end) {
+  for (at++; at < end; at++)
+    if (*at == '"') {
+      if (at + 1 >= end || at[1] != '"') return at;
+      at++;
+    }
+  return NULL;
+}
+
 static enum pz_status quoted(struct reader *r) {
-  char *out = pz_arena_alloc(r->arena, (size_t)(r->end - r->at) + 1, 1);
+  const char *close = closing(r->at, r->end);
+  if (!close) return fail(r, "a quote is not closed");
+  char *out = pz_arena_alloc(r->arena, (size_t)(close - r->at), 1);
   size_t n = 0;
   if (!out) return pz_fail(r->err, PZ_NO_MEMORY, "%s: out of memory", r->name);
-  for (r->at++; r->at < r->end; r->at++) {
-    if (*r->at == '"' && !(r->at + 1 < r->end && r->at[1] == '"')) {
-      r->at++;
-      return keep(r, out, n);
-    }
+  for (r->at++; r->at < close; r->at++) {
     r->at += *r->at == '"';
+    r->newlines += *r->at == '\n';
     out[n++] = *r->at;
   }
-  return fail(r, "a quote is not closed");
+  r->at = close + 1;
+  const char *cell = out;
+  if (pz_vec_push(&r->cells, &cell)) return PZ_OK;
+  return pz_fail(r->err, PZ_NO_MEMORY, "%s: out of memory", r->name);
 }
 
 static enum pz_status plain(struct reader *r) {
@@ -58,11 +70,21 @@ static enum pz_status line(struct reader *r, uint32_t *n) {
       continue;
     }
     if (r->at < r->end && *r->at == '\r') r->at++;
-    if (r->at < r->end && *r->at != '\n') return fail(r, "text behind a closing quote");
+    if (r->at < r->end && *r->at != '\n')
+      return fail(r, "text behind a closing quote, or a lone carriage return");
     if (r->at < r->end) r->at++;
     *n = r->cells.n - first;
     return PZ_OK;
   }
+}
+
+static enum pz_status check_heads(struct reader *r, const struct pz_csv *csv) {
+  r->line = 1;
+  for (uint32_t i = 0; i < csv->columns; i++)
+    for (uint32_t k = 0; k < i; k++)
+      if (strcmp(csv->cells[i], csv->cells[k]) == 0)
+        return fail(r, "two columns have the same name");
+  return PZ_OK;
 }
 
 enum pz_status pz_csv_parse(const char *name, const char *text, size_t bytes,
@@ -71,23 +93,28 @@ enum pz_status pz_csv_parse(const char *name, const char *text, size_t bytes,
       .name = name, .at = text, .end = text + bytes, .arena = arena, .line = 1, .err = err};
   struct pz_csv csv = {0};
   pz_vec_init(&r.cells, arena, sizeof(const char *));
+  pz_vec_init(&r.lines, arena, sizeof(uint32_t));
   if (memchr(text, '\0', bytes)) return fail(&r, "not a text file: it has a NUL byte");
-  for (; r.at < r.end || r.line == 1; r.line++) {
-    uint32_t n = 0;
+  if (bytes >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) r.at += 3;
+  for (bool head = true; r.at < r.end || head; head = false) {
+    uint32_t n = 0, begin = (uint32_t)r.line;
+    r.newlines = 0;
     enum pz_status status = line(&r, &n);
     if (status != PZ_OK) return status;
-    if (r.line == 1)
+    if (head)
       csv.columns = n;
-    else if (n == csv.columns)
+    else if (n == csv.columns && pz_vec_push(&r.lines, &begin))
       csv.rows++;
     else if (n == 1 && !**pz_vec_at(&r.cells, const char *, r.cells.n - 1))
       r.cells.n--;
     else
       return fail(&r, "the row has not as many cells as the header");
+    r.line += 1 + r.newlines;
   }
   csv.cells = r.cells.items;
+  csv.lines = r.lines.items;
   *out = csv;
-  return PZ_OK;
+  return check_heads(&r, &csv);
 }
 
 uint32_t pz_csv_column(const struct pz_csv *csv, const char *head) {

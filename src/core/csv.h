@@ -8,6 +8,7 @@ enum { PZ_CSV_MOST_COLUMNS = 256, PZ_CSV_MOST_BYTES = 64 << 20 };
 
 struct pz_csv {
   const char *const *cells; /* the header, then row by row */
+  const uint32_t *lines;    /* of the rows, from 1, for messages */
   uint32_t columns, rows;
 };
 

@@ -4,33 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Field "a.b" is field b of the object a. */
-static const json_t *descend(const json_t *root, const char *path) {
-  size_t n = strcspn(path, ".");
-  char name[64];
-  snprintf(name, sizeof name, "%.*s", (int)n, path);
-  const json_t *v = json_object_get(root, name);
-  return path[n] && v ? descend(v, path + n + 1) : v;
-}
-
-/* The first alternative that is present; its name goes to key.  NULL (and the first name) if none
- * is. */
-static const json_t *lookup(const struct pz_fields *f, const char *keys, char *key, size_t size) {
-  snprintf(key, size, "%.*s", (int)strcspn(keys, "|"), keys);
-  for (const char *at = keys; *at;) {
-    size_t n = strcspn(at, "|");
-    char name[64];
-    snprintf(name, sizeof name, "%.*s", (int)n, at);
-    const json_t *v = descend(f->root, name);
-    if (v && !json_is_null(v)) {
-      snprintf(key, size, "%s", name);
-      return v;
-    }
-    at += n + (at[n] == '|');
-  }
-  return NULL;
-}
-
 static void refuse(struct pz_fields *f, const char *key, const json_t *value,
                    const char *accepted) {
   if (f->status != PZ_OK) return;
@@ -42,6 +15,43 @@ static void refuse(struct pz_fields *f, const char *key, const json_t *value,
     f->status = pz_fail(f->err, PZ_BAD_INPUT, "%s: field '%s' is missing; accepted: %s", f->name,
                         key, accepted);
   pz_error_at(f->err, f->name, 0, 0);
+}
+
+/* Field "a.b" is field b of the object a; an `a` that is no object is refused. */
+static const json_t *descend(struct pz_fields *f, const char *path) {
+  char name[64];
+  const json_t *v = f->root;
+  for (const char *at = path; v && *at;) {
+    size_t n = strcspn(at, ".");
+    snprintf(name, sizeof name, "%.*s", (int)(at + n - path), path);
+    char leaf[64];
+    snprintf(leaf, sizeof leaf, "%.*s", (int)n, at);
+    v = json_object_get(v, leaf);
+    at += n + (at[n] == '.');
+    if (*at && v && !json_is_null(v) && !json_is_object(v)) {
+      refuse(f, name, v, "an object");
+      return NULL;
+    }
+  }
+  return v;
+}
+
+/* The first alternative that is present; its name goes to key.  NULL (and the first name) if none
+ * is. */
+static const json_t *lookup(struct pz_fields *f, const char *keys, char *key, size_t size) {
+  snprintf(key, size, "%.*s", (int)strcspn(keys, "|"), keys);
+  for (const char *at = keys; *at;) {
+    size_t n = strcspn(at, "|");
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)n, at);
+    const json_t *v = descend(f, name);
+    if (v && !json_is_null(v)) {
+      snprintf(key, size, "%s", name);
+      return v;
+    }
+    at += n + (at[n] == '|');
+  }
+  return NULL;
 }
 
 void pz_fields_refuse(struct pz_fields *f, const char *keys, const char *accepted) {

@@ -56,6 +56,17 @@ char *pz_text_join(char *buf, size_t size, pz_name_at *name, const void *ctx) {
   return buf;
 }
 
+char *pz_text_copy(char *buf, size_t size, const char *s) {
+  size_t n = strlen(s);
+  if (n >= size) {
+    n = size - 1;
+    while (n > 0 && ((unsigned char)s[n] & 0xC0) == 0x80) n--;
+  }
+  memcpy(buf, s, n);
+  buf[n] = '\0';
+  return buf;
+}
+
 char *pz_text_count(char *buf, size_t size, int64_t value) {
   char digits[24];
   int n = snprintf(digits, sizeof digits, "%" PRId64, value);

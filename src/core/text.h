@@ -14,6 +14,9 @@ const char *pz_text_nearest(const char *word, pz_name_at *name, const void *ctx)
 /* "a, b, c" into buf; cut with "..." when too long.  Returns buf. */
 char *pz_text_join(char *buf, size_t size, pz_name_at *name, const void *ctx);
 
+/* As much of s as fits, cut between UTF-8 characters.  Returns buf. */
+char *pz_text_copy(char *buf, size_t size, const char *s);
+
 /* 1,557,611,200 into buf.  Returns buf. */
 char *pz_text_count(char *buf, size_t size, int64_t value);
 

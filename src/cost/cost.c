@@ -6,12 +6,66 @@
 #include "workload/op.h"
 
 void pz_cost_init(struct pz_cost *cost, const struct pz_chip *chip, const struct pz_cluster *net) {
-  *cost = (struct pz_cost){.chip = *chip};
-  double rate = chip->link_bytes_per_s > 0 ? chip->link_bytes_per_s : 1e9;
-  cost->net = net ? *net : pz_cluster_flat(INT64_C(1) << 32, rate, chip->link_latency_s);
+  *cost = (struct pz_cost){0};
   pz_arena_init(&cost->arena, NULL);
   pz_map_init(&cost->seen, &cost->arena);
   pz_vec_init(&cost->mappings, &cost->arena, sizeof(struct pz_mapping));
+  pz_cost_set_chip(cost, chip, net);
+}
+
+/* All that a mapping depends on, and nothing else: padding between fields must not count. */
+static uint64_t fingerprint(const struct pz_chip *c) {
+  const struct pz_tensor_cores *t = &c->tensor;
+  const struct pz_calibration *k = &c->calibration;
+  const double v[] = {(double)t->cores,
+                      (double)t->rows,
+                      (double)t->cols,
+                      (double)t->local_bytes,
+                      (double)t->register_bytes,
+                      t->local_bytes_per_s,
+                      t->local_total_bytes_per_s,
+                      (double)c->glb_bytes,
+                      c->glb_bytes_per_s,
+                      pz_chip_hbm_bytes_per_s(c),
+                      c->clock_hz,
+                      c->rules.fill,
+                      c->rules.duplex,
+                      c->rules.partitioned,
+                      c->rules.double_buffer,
+                      (double)c->rules.operand_bytes,
+                      (double)c->rules.sum_bytes,
+                      k->startup_s,
+                      k->batched_startup_s,
+                      k->item_s,
+                      k->tile_value_s,
+                      k->tensor_efficiency,
+                      k->glb_efficiency,
+                      k->hbm_read_efficiency,
+                      k->hbm_write_efficiency,
+                      k->multicast,
+                      k->boost_s,
+                      k->throttle,
+                      k->even_rows,
+                      k->odd_rows,
+                      k->warm_from_bytes,
+                      k->warm_to_bytes,
+                      (double)k->most_tile_values,
+                      (double)k->most_splits,
+                      (double)k->least_split_k,
+                      (double)k->n_tiles,
+                      (double)c->tech};
+  return pz_hash(v, sizeof v) ^ pz_hash(k->tiles, (size_t)k->n_tiles * sizeof *k->tiles);
+}
+
+void pz_cost_set_chip(struct pz_cost *cost, const struct pz_chip *chip,
+                      const struct pz_cluster *net) {
+  bool link = chip->link_bytes_per_s > 0;
+  cost->chip = *chip;
+  cost->chip_key = fingerprint(chip);
+  cost->net = net ? *net
+              : link
+                  ? pz_cluster_flat(INT64_C(1) << 32, chip->link_bytes_per_s, chip->link_latency_s)
+                  : (struct pz_cluster){0};
 }
 
 void pz_cost_release(struct pz_cost *cost) {
@@ -20,7 +74,7 @@ void pz_cost_release(struct pz_cost *cost) {
 
 enum pz_status pz_cost_product(struct pz_cost *cost, const struct pz_product *p,
                                struct pz_mapping *out, struct pz_error *err) {
-  const int64_t key[] = {p->batch, p->m, p->n, p->k, p->warm};
+  const int64_t key[] = {p->batch, p->m, p->n, p->k, p->warm, (int64_t)cost->chip_key};
   uint32_t at = pz_map_get(&cost->seen, key, sizeof key);
   cost->asked++;
   if (at != PZ_NONE) {
@@ -89,11 +143,11 @@ static void vector_cost(const struct pz_chip *c, const struct pz_op *op, struct 
   pz_vector_time(c, &w, &time);
   double energy = values * pz_vector_cycles(c, op->kind, op->direction) * t->lane_j +
                   bytes * (t->hbm_j + t->glb_j);
-  double tail_s = tail_seconds(c, op, &energy);
-  double compute_s = time.compute_s + tail_s, memory_s = fmax(time.hbm_s, time.glb_s);
-  out->latency_s = time.startup_s + fmax(compute_s, memory_s);
+  time.compute_s += tail_seconds(c, op, &energy);
+  pz_vector_conclude(&time);
+  out->latency_s = time.latency_s;
   out->energy_j = energy;
-  out->bound = compute_s > memory_s && tail_s > 0 ? PZ_BOUND_COMPUTE : time.bound;
+  out->bound = time.bound;
 }
 
 void pz_cost_flash(const struct pz_chip *c, const struct pz_dims *d, double products, bool causal,
@@ -105,7 +159,7 @@ void pz_cost_flash(const struct pz_chip *c, const struct pz_dims *d, double prod
   double items = (double)d->batch * ceil((double)d->m / QUERIES);
   double flop = 2 * products * QUERIES * n * (double)d->k,
          part = causal ? (1 + QUERIES / n) / 2 : 1;
-  double eff = c->calibration.tensor_efficiency * (kernel ? 0.7 : 1);
+  double eff = c->calibration.tensor_efficiency * (kernel ? kernel->efficiency : 1);
   double rate = pz_chip_tensor_flop_per_s(c) / cores * eff;
   double scores = items * QUERIES * n * fmin(part, 1);
   double softmax_s =
@@ -130,16 +184,25 @@ static void flash_cost(const struct pz_chip *c, const struct pz_op *op, struct p
   out->utilisation = (double)op->matmul_flop / (pz_chip_tensor_flop_per_s(c) * out->latency_s);
 }
 
-static void collective_cost(const struct pz_cost *cost, const struct pz_op *op,
-                            struct pz_estimate *out) {
+static enum pz_status collective_cost(const struct pz_cost *cost, const struct pz_op *op,
+                                      struct pz_estimate *out, struct pz_error *err) {
+  if (cost->net.n_levels == 0)
+    return pz_fail(err, PZ_BAD_USE,
+                   "chip %s has no link for '%s'; accepted: a chip with one, or a cluster",
+                   cost->chip.name, op->name);
+  if (op->dims.batch > cost->net.devices)
+    return pz_fail(err, PZ_BAD_USE,
+                   "a group of %lld devices is larger than cluster %s, which has %lld",
+                   (long long)op->dims.batch, cost->net.name, (long long)cost->net.devices);
   double bytes = (double)(op->bytes_read > op->bytes_written ? op->bytes_read : op->bytes_written);
   enum pz_collective kind = op->kind == PZ_OP_ALL_REDUCE       ? PZ_COLLECTIVE_ALL_REDUCE
                             : op->kind == PZ_OP_REDUCE_SCATTER ? PZ_COLLECTIVE_REDUCE_SCATTER
                                                                : PZ_COLLECTIVE_ALL_GATHER;
   out->latency_s = pz_collective_s(&cost->net, kind, bytes, op->dims.batch);
-  out->energy_j =
-      bytes * pz_tech_at(cost->chip.tech)->link_j * (kind == PZ_COLLECTIVE_ALL_REDUCE ? 2 : 1);
+  double group = (double)op->dims.batch, halves = kind == PZ_COLLECTIVE_ALL_REDUCE ? 2 : 1;
+  out->energy_j = halves * (group - 1) / group * bytes * pz_tech_at(cost->chip.tech)->link_j;
   out->bound = PZ_BOUND_LINK;
+  return PZ_OK;
 }
 
 enum pz_status pz_cost_op(struct pz_cost *cost, const struct pz_op *op, struct pz_estimate *out,
@@ -151,7 +214,7 @@ enum pz_status pz_cost_op(struct pz_cost *cost, const struct pz_op *op, struct p
   else if (op->matmul_flop)
     status = product_cost(cost, op, &e, err);
   else if (op->op_class == PZ_CLASS_COLLECTIVE)
-    collective_cost(cost, op, &e);
+    status = collective_cost(cost, op, &e, err);
   else if (op->op_class == PZ_CLASS_VECTOR)
     vector_cost(&cost->chip, op, &e);
   if (status == PZ_OK) *out = e;
@@ -160,11 +223,17 @@ enum pz_status pz_cost_op(struct pz_cost *cost, const struct pz_op *op, struct p
 
 void pz_cost_optimizer(const struct pz_chip *c, double params, double bytes_per_param,
                        struct pz_estimate *out) {
+  /* Adam on one parameter: ten products and sums, a root (15 cycles), a division (10) */
+  static const double CYCLES = 35;
+  const struct pz_tech_info *t = pz_tech_at(c->tech);
   struct pz_vector_work w = {PZ_OP_ADD, PZ_FORWARD, (int64_t)params, 1, params * bytes_per_param,
                              false};
   struct pz_vector_time time;
   pz_vector_time(c, &w, &time);
-  *out = (struct pz_estimate){.latency_s = time.latency_s,
-                              .energy_j = params * bytes_per_param * pz_tech_at(c->tech)->hbm_j,
-                              .bound = time.bound};
+  time.compute_s = params * CYCLES / pz_chip_vector_op_per_s(c);
+  pz_vector_conclude(&time);
+  *out =
+      (struct pz_estimate){.latency_s = time.latency_s,
+                           .energy_j = params * (CYCLES * t->lane_j + bytes_per_param * t->hbm_j),
+                           .bound = time.bound};
 }

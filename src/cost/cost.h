@@ -13,18 +13,23 @@ struct pz_estimate {
   enum pz_bound bound;
 };
 
-/* A chip with its network, and the estimates made so far, kept by operator shape.  One per thread.
- */
+/* A chip with its network, and the estimates made so far, kept by operator and chip: chips that
+ * agree in all that a mapping depends on share them.  One per thread. */
 struct pz_cost {
   struct pz_chip chip;
   struct pz_cluster net;
   struct pz_arena arena;
   struct pz_map seen;     /* shape -> index of a mapping */
   struct pz_vec mappings; /* struct pz_mapping */
+  uint64_t chip_key;
   uint64_t asked, found;
 };
 
 void pz_cost_init(struct pz_cost *cost, const struct pz_chip *chip, const struct pz_cluster *net);
+/* Go on with another chip; what is known stays known. */
+void pz_cost_set_chip(struct pz_cost *cost, const struct pz_chip *chip,
+                      const struct pz_cluster *net);
+
 void pz_cost_release(struct pz_cost *cost);
 
 /* The mapping of a product, from the cache where it was asked for before. */

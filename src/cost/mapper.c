@@ -6,12 +6,10 @@
 #include "chip/tech.h"
 #include "core/num.h"
 
-/* Streamed operands pass a buffer in slices of this many values, or of the array's rows if those
- * are fewer. */
-enum { SLICE = 32, MOST_CANDIDATES = 64, MOST_PLANS = 128 };
+enum { MOST_CANDIDATES = 96, MOST_PLANS = 128 };
 
 /* Counts stay exact in doubles. */
-static const double MOST_VALUES = 9007199254740992.0, MOST_MACS = 1e30;
+static const double MOST_VALUES = 9007199254740992.0, MOST_MACS = 1152921504606846976.0; /* 2^60 */
 
 /* fmax and fmin without the call: nothing here is NaN. */
 static double larger(double a, double b) { return a > b ? a : b; }
@@ -48,6 +46,7 @@ struct candidates {
 struct mapper {
   const struct pz_chip *c;
   double size[PZ_DIMS], batch, macs, cores;
+  double per_share;                  /* 1 / cores that share a read from the global buffer */
   double per_core, per_row, per_col; /* 1 / cores; 1 / rows and columns, a hair less for bounds */
   double ideal_s;                    /* arithmetic at peak */
   double inputs, weights, results;   /* values, over the batch */
@@ -200,28 +199,35 @@ static double hbm_seconds(const struct mapper *m, struct traffic t) {
  * dimension it lacks; partial sums go out at each step in k and come back at all but the `fresh`
  * ones. */
 static struct traffic cross(const struct mapper *m, const double step[PZ_DIMS], double fresh,
-                            double result_bytes, double shared_by) {
+                            double result_bytes) {
   double sums = m->results * m->a;
-  return (struct traffic){m->e / shared_by *
-                                  (m->inputs * step[PZ_DIM_N] + m->weights * step[PZ_DIM_M]) +
+  return (struct traffic){m->e * (m->inputs * step[PZ_DIM_N] + m->weights * step[PZ_DIM_M]) +
                               sums * (step[PZ_DIM_K] - fresh),
                           sums * (step[PZ_DIM_K] - 1) + m->results * result_bytes};
 }
 
 /* Between HBM and the global buffer: steps are tiles. */
 static struct traffic hbm_boundary(const struct mapper *m, const double tiles[PZ_DIMS]) {
-  return cross(m, tiles, 1, m->e, 1);
+  return cross(m, tiles, 1, m->e);
 }
 
-/* Between global and local buffers: several cores may share one read. */
+/* Reads of an operand from the global buffer: one for each tile that wants it, or for each group of
+ * cores that share a read. */
+static double shared(const struct mapper *m, double tiles) {
+  return larger(1, tiles * m->per_share);
+}
+
+/* Between global and local buffers. */
 static struct traffic boundary(const struct mapper *m, const double tiles[PZ_DIMS]) {
-  return cross(m, tiles, 1, m->e, m->c->calibration.multicast);
+  const double step[PZ_DIMS] = {shared(m, tiles[PZ_DIM_M]), shared(m, tiles[PZ_DIM_N]),
+                                tiles[PZ_DIM_K]};
+  return cross(m, step, 1, m->e);
 }
 
 /* Between local buffers and arrays; sums start anew in each tile of k. */
 static struct traffic array_boundary(const struct mapper *m, const double step[PZ_DIMS],
                                      double tiles_k) {
-  return cross(m, step, tiles_k, m->a, 1);
+  return cross(m, step, tiles_k, m->a);
 }
 
 /* One way to use the array: how the tile lies on it and what its registers keep. */
@@ -493,7 +499,7 @@ static void split_energy(const struct mapper *m, const struct plan *p,
       double step = steps(m, p, (enum pz_dim)d, i), tiles = m->cand[d].tiles[i];
       /* sums go out at each step and come back at all but the first of a tile */
       double local = d == PZ_DIM_K ? 2 * step - tiles : step;
-      double glb = d == PZ_DIM_K ? 2 * (tiles - 1) : tiles;
+      double glb = d == PZ_DIM_K ? 2 * (tiles - 1) : shared(m, tiles);
       rank(&joules[d], of[d] * (local * m->tech->local_j + glb * m->tech->glb_j), i);
     }
   }
@@ -585,7 +591,7 @@ static enum pz_status check(const struct pz_product *p, struct pz_error *err) {
   double largest = b * larger(m * n, larger(m * k, n * k));
   if (largest > MOST_VALUES || largest * larger(m, larger(n, k)) > MOST_MACS)
     return pz_fail(err, PZ_BAD_INPUT,
-                   "product: an operand has more than 2^53 values, or there are more than 10^30 "
+                   "product: an operand has more than 2^53 values, or there are more than 2^60 "
                    "multiplications");
   return PZ_OK;
 }
@@ -599,6 +605,7 @@ static double alignment(const struct pz_product *p, const struct pz_calibration 
 static double inverse(double rate) { return rate > 0 ? 1 / rate : 0; }
 
 static void set_cores(struct mapper *m, double cores) {
+  m->per_share = 1 / smaller(m->c->calibration.multicast, cores);
   m->local_least = larger(m->local_own / cores, m->local_total);
   m->cores = cores;
   m->per_core = 1 / cores;
@@ -621,7 +628,7 @@ static void prepare(struct mapper *m, const struct pz_product *p, const struct p
   m->results = m->batch * m->size[PZ_DIM_M] * m->size[PZ_DIM_N];
   m->e = (double)c->rules.operand_bytes;
   m->a = (double)c->rules.sum_bytes;
-  m->slice = (double)(c->tensor.rows < SLICE ? c->tensor.rows : SLICE);
+  m->slice = (double)(c->tensor.rows < PZ_CHIP_SLICE ? c->tensor.rows : PZ_CHIP_SLICE);
   m->copies = c->rules.double_buffer ? 2 : 1;
   double fill_cycles = c->rules.fill ? (double)(c->tensor.rows + c->tensor.cols) : 0;
   m->unaligned = alignment(p, &c->calibration);
@@ -689,8 +696,9 @@ static void conclude(const struct mapper *m, struct pz_mapping *o) {
 }
 
 static enum pz_status no_tile(const struct pz_chip *c, struct pz_error *err) {
-  return pz_fail(err, PZ_BAD_INPUT, "chip %s: its buffers are too small for a tile of one value",
-                 c->name);
+  return pz_fail(err, PZ_BAD_INPUT, "chip %s: %s", c->name,
+                 c->calibration.n_tiles ? "no tile of its library fits its local buffers and limits"
+                                        : "its buffers are too small for a tile of one value");
 }
 
 double pz_cold_part(const struct pz_chip *c, double bytes) {
@@ -701,13 +709,17 @@ double pz_cold_part(const struct pz_chip *c, double bytes) {
              : (bytes - w->warm_from_bytes) / (w->warm_to_bytes - w->warm_from_bytes);
 }
 
+static double cold_part(const struct mapper *m, const struct pz_product *p) {
+  return p->warm ? pz_cold_part(m->c, m->e * (m->inputs + m->weights + m->results)) : 1;
+}
+
 enum pz_status pz_map_product(const struct pz_product *p, const struct pz_chip *c,
                               struct pz_mapping *out, struct pz_error *err) {
   enum pz_status status = check(p, err);
   if (status != PZ_OK) return status;
   struct mapper m;
   prepare(&m, p, c);
-  double cold = p->warm ? pz_cold_part(c, m.e * (m.inputs + m.weights + m.results)) : 1;
+  double cold = cold_part(&m, p);
   double hbm_s = choose_glb(&m, (double)c->glb_bytes, -1).s * cold;
   struct best b = {.core_s = DBL_MAX, .energy_j = DBL_MAX};
   find_fastest(&m, hbm_s, &b);
@@ -728,24 +740,26 @@ enum pz_status pz_map_product(const struct pz_product *p, const struct pz_chip *
 }
 
 enum pz_status pz_map_sweep(const struct pz_product *p, const struct pz_chip *c,
-                            const int64_t *cores, size_t n_cores, const int64_t *glb_bytes,
-                            size_t n_glb, double *latency_s, struct pz_error *err) {
+                            const struct pz_sweep *sweep, double *latency_s, struct pz_error *err) {
   enum pz_status status = check(p, err);
   if (status != PZ_OK) return status;
   struct mapper m;
   prepare(&m, p, c);
-  for (size_t j = 0; j < n_glb; j++)
-    for (size_t i = 0; i < n_cores; i++)
-      latency_s[i * n_glb + j] = choose_glb(&m, (double)glb_bytes[j], -1).s;
-  for (size_t i = 0; i < n_cores; i++) {
+  for (size_t j = 0; j < sweep->n_glb; j++)
+    if (choose_glb(&m, (double)sweep->glb_bytes[j], -1).s == DBL_MAX) return no_tile(c, err);
+  for (size_t i = 0; i < sweep->n_cores; i++) {
     struct best b = {.core_s = DBL_MAX, .energy_j = DBL_MAX};
-    set_cores(&m, (double)cores[i]);
+    set_cores(&m, (double)sweep->cores[i]);
     find_fastest(&m, 0, &b);
-    if (b.core_s == DBL_MAX) return no_tile(c, err);
-    for (size_t j = 0; j < n_glb; j++) {
-      double *s = &latency_s[i * n_glb + j];
-      if (*s == DBL_MAX) return no_tile(c, err);
-      *s = m.startup_s + larger(*s, b.core_s);
+    if (b.core_s == DBL_MAX) return no_tile(c, err); /* for the first count or for none */
+    for (size_t j = 0; j < sweep->n_glb; j++)
+      latency_s[i * sweep->n_glb + j] = m.startup_s + b.core_s;
+  }
+  for (size_t j = 0; j < sweep->n_glb; j++) {
+    double hbm_s = choose_glb(&m, (double)sweep->glb_bytes[j], -1).s * cold_part(&m, p);
+    for (size_t i = 0; i < sweep->n_cores; i++) {
+      double *s = &latency_s[i * sweep->n_glb + j];
+      *s = larger(*s, m.startup_s + hbm_s);
     }
   }
   return PZ_OK;

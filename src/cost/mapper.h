@@ -12,8 +12,11 @@
  * third streams (six ways), and how many values of the operand that stays each multiplier keeps
  * (powers of two);
  *  - the tile of the product that is kept in the global buffer, and which operand stays there.
- * Time is the largest of arithmetic, local, global and HBM traffic over their rates, plus start-up.
- * Among the fastest mappings the one with the least energy is taken. */
+ * The last choice is made alone: that the core's tiles nest in it, and that partial sums between
+ * tiles of k have room in the global buffer, is not required.  With a global buffer that holds the
+ * product's operands that is no restriction; with a small one the latency is a lower bound of what
+ * a nested mapping reaches. Time is the largest of arithmetic, local, global and HBM traffic over
+ * their rates, plus start-up. Among the fastest mappings the one with the least energy is taken. */
 #ifndef PZ_COST_MAPPER_H
 #define PZ_COST_MAPPER_H
 
@@ -60,12 +63,17 @@ struct pz_mapping {
 PZ_NODISCARD enum pz_status pz_map_product(const struct pz_product *p, const struct pz_chip *c,
                                            struct pz_mapping *out, struct pz_error *err);
 
+/* Core counts and sizes of the global buffer. */
+struct pz_sweep {
+  const int64_t *cores, *glb_bytes;
+  size_t n_cores, n_glb;
+};
+
 /* Latencies of one product on chips that differ from *c in core count and GLB size alone, out[i *
- * n_glb + j] for cores[i] and glb_bytes[j]: equal to n_cores * n_glb calls of pz_map_product, with
- * the work shared. */
+ * n_glb + j] for cores[i] and glb_bytes[j]: equal to n_cores * n_glb calls of pz_map_product (but
+ * for GLB sizes that change what stays warm), with the work shared. */
 PZ_NODISCARD enum pz_status pz_map_sweep(const struct pz_product *p, const struct pz_chip *c,
-                                         const int64_t *cores, size_t n_cores,
-                                         const int64_t *glb_bytes, size_t n_glb, double *latency_s,
+                                         const struct pz_sweep *sweep, double *latency_s,
                                          struct pz_error *err);
 
 /* The part of a repeated call's data that comes from HBM again. */

@@ -1,6 +1,7 @@
 #include "cost/ops_table.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,15 +46,15 @@ struct row {
 
 static const char *const columns[] = {"op", "batch", "m", "n", "k"};
 
-static enum pz_status read_size(const char *name, uint32_t r, const char *head, const char *text,
+static enum pz_status read_size(const char *where, const char *head, const char *text,
                                 int64_t least, int64_t *out, struct pz_error *err) {
   char *end;
   errno = 0;
   long long v = strtoll(text, &end, 10);
   if (end == text || *end || errno || v < least || v > 1LL << 40)
     return pz_fail(err, PZ_BAD_INPUT,
-                   "%s:%u: column '%s' is '%.40s'; accepted: an integer from %d to 2^40", name,
-                   r + 2, head, text, (int)least);
+                   "%s: column '%s' is '%.40s'; accepted: an integer from %d to 2^40", where, head,
+                   text, (int)least);
   *out = v;
   return PZ_OK;
 }
@@ -61,27 +62,28 @@ static enum pz_status read_size(const char *name, uint32_t r, const char *head, 
 static enum pz_status read_row(const char *name, const struct pz_csv *csv, const uint32_t at[5],
                                uint32_t r, struct row *row, struct pz_error *err) {
   const char *op = pz_csv_cell(csv, r, at[0]);
-  char list[256];
+  char list[256], where[300];
+  snprintf(where, sizeof where, "%.250s:%u", name, csv->lines[r]);
   for (row->op = 0; row->op < KNOWN && strcmp(known[row->op].name, op) != 0; row->op++) {
   }
   if (row->op == KNOWN)
-    return pz_fail(err, PZ_BAD_INPUT, "%s:%u: unknown operator '%.40s'; accepted: %s", name, r + 2,
-                   op, pz_text_join(list, sizeof list, known_name, NULL));
+    return pz_fail(err, PZ_BAD_INPUT, "%s: unknown operator '%.40s'; accepted: %s", where, op,
+                   pz_text_join(list, sizeof list, known_name, NULL));
   bool product = known[row->op].kind == PZ_OP_MATMUL || known[row->op].kind == PZ_OP_ATTENTION;
   for (int i = 0; i < 4; i++) {
-    enum pz_status status = read_size(name, r, columns[i + 1], pz_csv_cell(csv, r, at[i + 1]),
+    enum pz_status status = read_size(where, columns[i + 1], pz_csv_cell(csv, r, at[i + 1]),
                                       i == 3 && !product ? 0 : 1, &row->v[i], err);
     if (status != PZ_OK) return status;
   }
   double values = (double)row->v[0] * (double)row->v[1] * (double)row->v[2];
   if (values > 9007199254740992.0)
-    return pz_fail(err, PZ_BAD_INPUT, "%s:%u: batch x m x n is more than 2^53 values", name, r + 2);
+    return pz_fail(err, PZ_BAD_INPUT, "%s: batch x m x n is more than 2^53 values", where);
   return PZ_OK;
 }
 
 static double flash_us(const struct pz_chip *c, const struct row *row) {
   struct pz_dims d = {row->v[0], row->v[1], row->v[2], row->v[3]};
-  double bytes = 4 * 2.0 * (double)d.batch * (double)d.m * (double)d.k;
+  double bytes = 2 * 2.0 * (double)d.batch * (double)(d.m + d.n) * (double)d.k;
   struct pz_estimate e;
   pz_cost_flash(c, &d, 2, true, bytes * pz_cold_part(c, bytes), &e);
   return e.latency_s * 1e6;
@@ -126,6 +128,8 @@ enum pz_status pz_ops_predict(struct pz_cost *cost, const char *name, const stru
                      "%s:1: no column '%s'; accepted: a table with op, batch, m, n, k", name,
                      columns[i]);
   }
+  if (pz_csv_column(csv, "predicted_us") != PZ_NONE)
+    return pz_fail(err, PZ_BAD_INPUT, "%s:1: there is a column 'predicted_us' already", name);
   for (uint32_t r = 0; r < csv->rows; r++) {
     struct row row;
     enum pz_status status = read_row(name, csv, at, r, &row, err);

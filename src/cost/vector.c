@@ -4,10 +4,10 @@
 
 #include "workload/op.h"
 
-/* Cycles per value, forward and backward.  Those of the original system: add, mul, relu, norms 1/1;
- * dropout 2/1; softmax 10 and a summing pass / 2; silu 12/2; tanh 27/2; mean 10/10; sin, cos 13/2;
- * powers and roots 15/16. GELU, which it took for ReLU, costs its tanh and eight simple steps,
- * backward twice the simple ones and the tanh again; what moves data costs 1. */
+/* Cycles per value, forward and backward.  Those of the original system: add, relu, norms 1/1 and
+ * mul 1/2; dropout 2/1; softmax 10 and a summing pass / 2; silu 12/2; tanh 27/2; mean 10/10; sin,
+ * cos 13/2; powers and roots 15/16. GELU, which it took for ReLU, costs its tanh and eight simple
+ * steps, backward twice the simple ones and the tanh again; what moves data costs 1. */
 static const unsigned char cycles[PZ_OP_KINDS][2] = {
     [PZ_OP_ADD] = {1, 1},          [PZ_OP_BIAS] = {1, 1},       [PZ_OP_MUL] = {1, 2},
     [PZ_OP_SCALE] = {1, 1},        [PZ_OP_SCALE_MASK] = {2, 1}, [PZ_OP_POW] = {15, 16},
@@ -32,8 +32,8 @@ static const struct pz_kernel *kernel_of(const struct pz_chip *c, int kind) {
 }
 
 double pz_vector_cycles(const struct pz_chip *c, int kind, enum pz_direction direction) {
-  const struct pz_kernel *k = kernel_of(c, kind);
-  return k ? k->cycles : cycles[kind][direction];
+  const struct pz_kernel *own = pz_chip_kernel(c, pz_op_info(kind)->name);
+  return own ? own->cycles : cycles[kind][direction];
 }
 
 static double lane_seconds(const struct pz_chip *c, double values, double per_value) {
@@ -54,13 +54,14 @@ static void measured_time(const struct pz_chip *c, const struct pz_vector_work *
   double rows = (double)w->rows, cols = (double)w->cols, values = rows * cols;
   double bytes = k->bytes_per_value > 0 ? k->bytes_per_value * values : w->bytes;
   double again = k->long_row && w->cols > k->long_row ? 1 + k->long_row_again : 1;
-  double rate = k->hbm_bytes_per_s > 0 ? k->hbm_bytes_per_s : pz_chip_hbm_bytes_per_s(c);
-  o->startup_s =
-      k->startup_s + k->value_latency_s * cols + ceil(rows / (double)c->vector.cores) * k->row_s;
+  double rate = pz_chip_hbm_bytes_per_s(c) * k->hbm_efficiency;
+  o->startup_s = k->startup_s;
+  o->rows_s = k->value_latency_s * cols + ceil(rows / (double)c->vector.cores) * k->row_s;
   o->hbm_s = again * bytes / rate * (w->warm ? pz_cold_part(c, w->bytes) : 1);
   o->glb_s = again * bytes / (c->glb_bytes_per_s * c->calibration.glb_efficiency);
   bool block = k->block_from && w->cols > k->block_from;
-  o->compute_s = block ? block_seconds(c, k, rows, cols) : lane_seconds(c, values, k->cycles);
+  o->compute_s = block ? block_seconds(c, k, rows, cols)
+                       : lane_seconds(c, values, pz_vector_cycles(c, w->kind, w->direction));
 }
 
 static void described_time(const struct pz_chip *c, const struct pz_vector_work *w,
@@ -82,11 +83,15 @@ void pz_vector_time(const struct pz_chip *c, const struct pz_vector_work *w,
     measured_time(c, w, k, &o);
   else
     described_time(c, w, &o);
-  double work = fmax(o.compute_s, fmax(o.hbm_s, o.glb_s));
-  o.latency_s = o.startup_s + work;
-  o.bound = o.startup_s > work    ? PZ_BOUND_STARTUP
-            : o.compute_s >= work ? PZ_BOUND_COMPUTE
-            : o.hbm_s >= work     ? PZ_BOUND_HBM
-                                  : PZ_BOUND_GLB;
   *out = o;
+  pz_vector_conclude(out);
+}
+
+void pz_vector_conclude(struct pz_vector_time *t) {
+  double work = fmax(t->compute_s, fmax(t->hbm_s, t->glb_s));
+  t->latency_s = t->startup_s + t->rows_s + work;
+  t->bound = t->startup_s > t->rows_s + work            ? PZ_BOUND_STARTUP
+             : t->rows_s > work || t->compute_s >= work ? PZ_BOUND_COMPUTE
+             : t->hbm_s >= work                         ? PZ_BOUND_HBM
+                                                        : PZ_BOUND_GLB;
 }

@@ -13,13 +13,18 @@ struct pz_vector_work {
 };
 
 struct pz_vector_time {
-  double startup_s, compute_s, hbm_s, glb_s;
+  double startup_s;
+  double rows_s; /* of rows, not hidden by anything */
+  double compute_s, hbm_s, glb_s;
   double latency_s;
   enum pz_bound bound;
 };
 
 /* Cycles of one lane for one value. */
 double pz_vector_cycles(const struct pz_chip *c, int kind, enum pz_direction direction);
+
+/* Latency and bound from the other fields. */
+void pz_vector_conclude(struct pz_vector_time *t);
 
 void pz_vector_time(const struct pz_chip *c, const struct pz_vector_work *w,
                     struct pz_vector_time *out);

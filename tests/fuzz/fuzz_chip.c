@@ -12,14 +12,26 @@ static void require(bool ok) {
   if (!ok) abort();
 }
 
-static void use(const struct pz_chip *c) {
+/* A product that varies with the input, up to the largest that is accepted. */
+static struct pz_product vary(const uint8_t *data, size_t bytes) {
+  uint64_t h = 1;
+  for (size_t i = 0; i < bytes; i++) h = h * 31 + data[i];
+  unsigned most = h % 5 == 0 ? 26 : 12;
+  struct pz_product p = {1 + (int64_t)(h >> 4) % 3, 0, 0, 0, h & 1};
+  p.m = INT64_C(1) + (int64_t)(h >> 8) % (INT64_C(1) << (1 + (h >> 3) % most));
+  p.n = INT64_C(1) + (int64_t)(h >> 20) % (INT64_C(1) << (1 + (h >> 9) % most));
+  p.k = INT64_C(1) + (int64_t)(h >> 32) % (INT64_C(1) << (1 + (h >> 15) % most));
+  return p;
+}
+
+static void use(const struct pz_chip *c, struct pz_product p) {
   struct pz_area area = pz_chip_area(c);
-  struct pz_product p = {2, 300, 70, 129, false};
   struct pz_mapping o;
   struct pz_error err = {0};
   require(pz_area_total_um2(&area) > 0);
   if (pz_map_product(&p, c, &o, &err) == PZ_OK)
-    require(o.latency_s > 0 && o.energy_j > 0 && o.utilisation > 0);
+    require(o.latency_s > 0 && o.energy_j > 0 && o.utilisation > 0 && o.utilisation <= 1 + 1e-9 &&
+            o.items > 0);
   else
     require(err.message[0]);
   json_decref(pz_chip_json(c));
@@ -30,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   struct pz_cluster cluster;
   struct pz_error err = {0};
   if (pz_chip_parse("fuzz", (const char *)data, bytes, &chip, &err) == PZ_OK)
-    use(&chip);
+    use(&chip, vary(data, bytes));
   else
     require(err.message[0]);
   err = (struct pz_error){0};
