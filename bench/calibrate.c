@@ -108,7 +108,8 @@ static void fit(struct pz_chip *chip, const struct rows *r, bool vector) {
   collect(chip, vector, &c);
   for (int i = 0; i < c.n; i++) *c.at[i] *= draw(2) ? 1.15 : 0.85;
   double best = mean_error(chip, r, vector, false, &n);
-  for (double step = 0.16; step > 0.004; step /= 2)
+  double step = 0.16;
+  for (int halving = 0; halving < 6; halving++, step /= 2)
     for (int round = 0; round < 4; round++)
       for (int i = 0; i < c.n; i++)
         for (int sign = -1; sign <= 1; sign += 2) {
