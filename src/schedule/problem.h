@@ -1,0 +1,54 @@
+/* A schedule problem: operators with precedence, each to be run in one of its modes, on a chip's
+ * tensor cores, vector cores and link, so that the last one ends earliest.  No preemption.
+ *
+ * A mode takes some of each resource for a time.  The original system's problem is the special case
+ * of two modes (one core of its class, or all of them); see pz_schedule_two_modes. */
+#ifndef PZ_SCHEDULE_PROBLEM_H
+#define PZ_SCHEDULE_PROBLEM_H
+
+#include "core/arena.h"
+
+enum pz_resource { PZ_TENSOR_CORES, PZ_VECTOR_CORES, PZ_LINK, PZ_RESOURCES };
+
+struct pz_mode {
+  int32_t use[PZ_RESOURCES];
+  int32_t label; /* what the maker of the problem calls it: 0 one core, 1 all cores, ... */
+  double s;
+};
+
+struct pz_task {
+  const char *name;
+  int64_t id; /* as the input names it */
+  const struct pz_mode *modes;
+  uint32_t n_modes;
+  const uint32_t *pred, *succ;
+  uint32_t n_pred, n_succ;
+};
+
+/* Built in an arena; tasks stand in topological order. */
+struct pz_problem {
+  int32_t capacity[PZ_RESOURCES];
+  const struct pz_task *tasks;
+  uint32_t n;
+};
+
+struct pz_edge {
+  uint32_t before, after;
+};
+
+/* A problem from tasks (without edges) and edges between their indices.  Checks: no cycle, times
+ * finite and not negative, every task has a mode that fits the capacities (others are dropped).
+ * Everything is copied. */
+PZ_NODISCARD enum pz_status pz_problem_make(struct pz_arena *arena,
+                                            const int32_t capacity[PZ_RESOURCES],
+                                            const struct pz_task *tasks, uint32_t n,
+                                            const struct pz_edge *edges, uint32_t n_edges,
+                                            struct pz_problem *out, struct pz_error *err);
+
+/* Where a task runs. */
+struct pz_slot {
+  double start, end;
+  uint32_t mode;
+};
+
+#endif

@@ -1,0 +1,51 @@
+#include "schedule/solve.h"
+
+#include <string.h>
+
+#include "schedule/checker.h"
+#include "schedule/context.h"
+
+/* Some 20 s of one core, at most. */
+static const int64_t DEFAULT_STEPS = 20000000;
+
+/* Local and exact search by turns, each turn ten times longer: easy problems end in the first, hard
+ * ones get most of their effort where it helps, in the local search. */
+static enum pz_status search(struct pz_context *c, struct pz_error *err) {
+  enum pz_status status = PZ_OK;
+  pz_bound_root(c);
+  for (int64_t turn = 2000; status == PZ_OK && c->steps < c->most_steps; turn *= 10) {
+    int64_t left = c->most_steps - c->steps, part = turn < left / 2 ? turn : left;
+    status = pz_local_search(c, part / 2, err);
+    if (status == PZ_OK && pz_better(c, c->bound_s, c->best_s))
+      status = pz_exact_search(c, part / 2 + 1, err);
+    if (!pz_better(c, c->bound_s, c->best_s) || c->p->n > PZ_EXACT_MOST_TASKS) break;
+  }
+  return status;
+}
+
+enum pz_status pz_schedule_solve(const struct pz_problem *p, const struct pz_solve_options *options,
+                                 struct pz_arena *arena, struct pz_schedule *out,
+                                 struct pz_error *err) {
+  struct pz_context c;
+  struct pz_arena work;
+  pz_arena_init(&work, arena->mem);
+  enum pz_status status = pz_context_init(&c, p, &work, err);
+  c.most_steps = options->steps > 0 ? options->steps : DEFAULT_STEPS;
+  if (status == PZ_OK) status = search(&c, err);
+  struct pz_slot *slots = pz_arena_alloc(arena, p->n, sizeof *slots);
+  if (status == PZ_OK && !slots)
+    status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule");
+  if (status == PZ_OK) {
+    memcpy(slots, c.best, p->n * sizeof *slots);
+    bool proved = !pz_better(&c, c.bound_s, c.best_s);
+    *out = (struct pz_schedule){.slots = slots,
+                                .makespan = c.best_s,
+                                .lower_bound = proved ? c.best_s : c.bound_s,
+                                .outcome = proved ? PZ_OUTCOME_OPTIMAL : PZ_OUTCOME_FEASIBLE,
+                                .stop = proved ? PZ_STOP_PROVED : PZ_STOP_STEPS,
+                                .steps = c.steps};
+    status = pz_schedule_check(p, slots, out->makespan, err);
+  }
+  pz_arena_release(&work);
+  return status;
+}

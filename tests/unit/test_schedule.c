@@ -1,0 +1,365 @@
+/* Schedules: the exact search against brute force, known optima, relations, the checker, errors. */
+#include "unit/testing.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "core/file.h"
+
+#include "schedule/checker.h"
+#include "schedule/instance.h"
+#include "schedule/solve.h"
+
+static uint64_t seed = 7;
+
+static uint32_t draw(uint32_t n) {
+  seed = seed * 6364136223846793005u + 1442695040888963407u;
+  return (uint32_t)((seed >> 33) % n);
+}
+
+/* ---- small random problems ------------------------------------------------------------------ */
+
+enum { MOST = 8 };
+
+struct small {
+  int n, tc, vc;
+  enum pz_exclusive exclusive;
+  enum pz_task_class type[MOST];
+  double single[MOST], intra[MOST];
+  bool edge[MOST][MOST];
+};
+
+/* All classes, both exclusivities, operators of no length, equal times, disconnected graphs. */
+static struct small draw_small(int n) {
+  struct small s = {.n = n,
+                    .tc = 1 + (int)draw(3),
+                    .vc = 1 + (int)draw(3),
+                    .exclusive = (enum pz_exclusive)draw(2)};
+  uint32_t most = draw(3) ? 9 : 2, density = 1 + draw(6);
+  for (int i = 0; i < n; i++) {
+    s.type[i] = (enum pz_task_class)draw(draw(3) ? 3 : 4);
+    s.single[i] = draw(6) ? 1 + draw(most) : 0;
+    s.intra[i] = draw(6) ? ceil(s.single[i] / (1 + draw(3))) : draw(most);
+    if (s.type[i] == PZ_TASK_NONE) s.single[i] = s.intra[i] = 0;
+    for (int k = 0; k < i; k++) s.edge[k][i] = draw(8) < density && draw(2);
+  }
+  return s;
+}
+
+static void make(const struct small *s, const int *label, double scale, struct pz_arena *arena,
+                 struct pz_problem *p) {
+  struct pz_task tasks[MOST] = {{0}};
+  struct pz_mode modes[MOST][2];
+  struct pz_edge edges[MOST * MOST];
+  int32_t capacity[PZ_RESOURCES] = {s->tc, s->vc, 1};
+  uint32_t n_edges = 0;
+  struct pz_error err = {0};
+  for (int i = 0; i < s->n; i++) {
+    struct pz_task *t = &tasks[label[i]];
+    t->name = "op";
+    t->id = i;
+    t->modes = modes[i];
+    t->n_modes = pz_two_modes(s->type[i], capacity, s->single[i] * scale, s->intra[i] * scale,
+                              s->exclusive, modes[i]);
+    for (int k = 0; k < s->n; k++)
+      if (s->edge[i][k])
+        edges[n_edges++] = (struct pz_edge){(uint32_t)label[i], (uint32_t)label[k]};
+  }
+  if (pz_problem_make(arena, capacity, tasks, (uint32_t)s->n, edges, n_edges, p, &err) != PZ_OK)
+    fail_msg("%s", err.message);
+}
+
+static double solve(const struct small *s, const int *label, double scale) {
+  static const int plain[MOST] = {0, 1, 2, 3, 4, 5, 6, 7};
+  struct pz_arena arena;
+  struct pz_problem p;
+  struct pz_schedule out;
+  struct pz_solve_options o = {0};
+  struct pz_error err = {0};
+  pz_arena_init(&arena, NULL);
+  make(s, label ? label : plain, scale, &arena, &p);
+  if (pz_schedule_solve(&p, &o, &arena, &out, &err) != PZ_OK) fail_msg("%s", err.message);
+  assert_int_equal(out.outcome, PZ_OUTCOME_OPTIMAL);
+  assert_int_equal(out.stop, PZ_STOP_PROVED);
+  assert_true(out.lower_bound == out.makespan);
+  double makespan = out.makespan;
+  pz_arena_release(&arena);
+  return makespan;
+}
+
+/* ---- brute force ---------------------------------------------------------------------------- */
+
+/* Every mode for every operator and every integer start time: depth first over operators in order,
+ * cut only where the best known is reached. */
+struct brute {
+  const struct small *s;
+  int use[MOST][2];
+  double start[MOST], end[MOST];
+  double best, horizon;
+};
+
+static int used_around(const struct brute *b, int placed, int r, double t, bool strictly) {
+  int used = 0;
+  for (int i = 0; i < placed; i++)
+    if (b->end[i] > t && b->end[i] > b->start[i] && (strictly ? b->start[i] < t : b->start[i] <= t))
+      used += b->use[i][r];
+  return used;
+}
+
+/* Capacities hold at every start among the first `placed` operators. */
+static bool capacities_hold(const struct brute *b, int placed) {
+  const int capacity[2] = {b->s->tc, b->s->vc};
+  for (int i = 0; i < placed; i++)
+    for (int r = 0; r < 2; r++) {
+      bool point = b->end[i] <= b->start[i];
+      int used = used_around(b, placed, r, b->start[i], point) + (point ? b->use[i][r] : 0);
+      if (used > capacity[r]) return false;
+    }
+  return true;
+}
+
+static void brute_from(struct brute *b, int i, double last) {
+  const struct small *s = b->s;
+  if (last >= b->best) return;
+  if (i == s->n || i >= MOST) {
+    b->best = last;
+    return;
+  }
+  double ready = 0;
+  for (int k = 0; k < i; k++)
+    if (s->edge[k][i]) ready = fmax(ready, b->end[k]);
+  bool tensor = s->type[i] == PZ_TASK_TENSOR || s->type[i] == PZ_TASK_BOTH;
+  bool vector = s->type[i] == PZ_TASK_VECTOR || s->type[i] == PZ_TASK_BOTH,
+       none = s->type[i] == PZ_TASK_NONE;
+  for (int intra = 0; intra < (none ? 1 : 2); intra++) {
+    bool all = intra && s->exclusive == PZ_EXCLUSIVE_ALL;
+    double length = none ? 0 : intra ? s->intra[i] : s->single[i];
+    b->use[i][0] = none ? 0 : intra ? (tensor || all ? s->tc : 0) : tensor;
+    b->use[i][1] = none ? 0 : intra ? (vector || all ? s->vc : 0) : vector;
+    for (int t = (int)ready; t + length < b->best; t++) {
+      b->start[i] = t;
+      b->end[i] = t + length;
+      if (capacities_hold(b, i + 1)) brute_from(b, i + 1, fmax(last, b->end[i]));
+      if (none) break;
+    }
+  }
+}
+
+static double brute_force(const struct small *s) {
+  double horizon = 1;
+  for (int i = 0; i < s->n; i++) horizon += fmin(s->single[i], s->intra[i]);
+  struct brute b = {.s = s, .best = horizon, .horizon = horizon};
+  brute_from(&b, 0, 0);
+  return b.best;
+}
+
+static void exact_is_brute_force(void **state) {
+  (void)state;
+  for (int round = 0; round < 600; round++) {
+    struct small s = draw_small(1 + (int)draw(5));
+    double want = brute_force(&s), got = solve(&s, NULL, 1);
+    if (got != want)
+      fail_msg("round %d, %d operators: %g, by brute force %g", round, s.n, got, want);
+  }
+}
+
+/* ---- relations ------------------------------------------------------------------------------ */
+
+static void relations_hold(void **state) {
+  (void)state;
+  for (int round = 0; round < 200; round++) {
+    struct small s = draw_small(MOST);
+    double makespan = solve(&s, NULL, 1);
+    int label[MOST];
+    for (int i = 0; i < MOST; i++) label[i] = (i + round) % MOST;
+    assert_true(solve(&s, label, 1) == makespan);
+    assert_true(fabs(solve(&s, NULL, 0.001) - 0.001 * makespan) <= 1e-12 * makespan);
+    struct small more = s;
+    *(draw(2) ? &more.tc : &more.vc) += 1;
+    assert_true(solve(&more, NULL, 1) <= makespan);
+    struct small apart = s;
+    apart.exclusive = PZ_EXCLUSIVE_CLASS;
+    assert_true(solve(&apart, NULL, 1) <= makespan);
+  }
+}
+
+/* ---- instances ------------------------------------------------------------------------------ */
+
+/* Two tensor operators of 4 (or 2 on both cores) and a vector one of 3 after the first, on 2 + 1
+ * cores. */
+static const char tiny[] =
+    "{\"num_tc\":2,\"num_vc\":1,\"ops\":[{\"id\":5,\"type\":\"TC\",\"latency\":4,\"intra_op_"
+    "latency\":2},"
+    "{\"id\":7,\"type\":\"TC\",\"latency\":4,\"intra_op_latency\":3},"
+    "{\"id\":9,\"type\":\"VC\",\"latency\":3,\"intra_op_latency\":3}],\"edges\":[[5,9]]}";
+
+static double solve_text(const char *text, enum pz_exclusive exclusive) {
+  struct pz_arena arena;
+  struct pz_problem p;
+  struct pz_schedule out;
+  struct pz_solve_options o = {0};
+  struct pz_error err = {0};
+  pz_arena_init(&arena, NULL);
+  if (pz_instance_parse("tiny", text, strlen(text), exclusive, &arena, &p, &err) != PZ_OK ||
+      pz_schedule_solve(&p, &o, &arena, &out, &err) != PZ_OK)
+    fail_msg("%s", err.message);
+  double makespan = out.makespan;
+  pz_arena_release(&arena);
+  return makespan;
+}
+
+static void exclusivity_matters(void **state) {
+  (void)state;
+  /* all: 5 alone on both cores until 2, then 7 on one core until 6 beside 9; class: 7 may also
+   * follow on both, until 5 */
+  assert_true(solve_text(tiny, PZ_EXCLUSIVE_ALL) == 6);
+  assert_true(solve_text(tiny, PZ_EXCLUSIVE_CLASS) == 5);
+}
+
+/* Instances whose optima others have proven. */
+static void known_optima_are_met(void **state) {
+  (void)state;
+  DIR *dir = opendir(PHAZE_TEST_DATA "/schedule");
+  int n = 0;
+  assert_non_null(dir);
+  for (struct dirent *e; (e = readdir(dir));) {
+    char path[1024], *text = NULL;
+    size_t bytes = 0;
+    struct pz_error err = {0};
+    if (e->d_name[0] == '.') continue;
+    snprintf(path, sizeof path, PHAZE_TEST_DATA "/schedule/%s", e->d_name);
+    assert_int_equal(pz_file_read(path, PZ_INSTANCE_MOST_BYTES, &text, &bytes, &err), PZ_OK);
+    const char *at = strstr(text, "\"optimal_makespan\": ");
+    assert_non_null(at);
+    double want = atof(at + strlen("\"optimal_makespan\": ")),
+           got = solve_text(text, PZ_EXCLUSIVE_ALL);
+    if (got != want) fail_msg("%s: %.9g, the optimum is %.9g", e->d_name, got, want);
+    free(text);
+    n++;
+  }
+  closedir(dir);
+  assert_true(n >= 20);
+}
+
+static void bad_instances_say_what_is_accepted(void **state) {
+  (void)state;
+  static const struct {
+    const char *old, *new, *message;
+  } bad[] = {
+      {"\"num_tc\":2", "\"num_tc\":0", "field 'num_tc' is 0; accepted: an integer from 1"},
+      {"\"latency\":3", "\"latency\":-3",
+       "ops[2]: field 'latency' is -3; accepted: a number from 0"},
+      {"\"latency\":3", "\"latency\":NaN", "not valid JSON"},
+      {"\"VC\"", "\"GPU\"", "ops[2]: field 'type' is \"GPU\"; accepted: TC, VC, TCandVC or Nop"},
+      {"[5,9]", "[5,9],[9,5]", "schedule: operator '5' is part of a cycle"},
+      {"[5,9]", "[5,5]", "schedule: operator '5' is part of a cycle"},
+      {"[5,9]", "[5,8]", "edges[0] is [5,8]; accepted: [before, after], two ids of ops"},
+      {"[5,9]", "5", "edges[0] is 5;"},
+      {"\"id\":7", "\"id\":5", "ops[1]: id 5 stands twice"},
+      {"\"id\":7,", "", "ops[1]: field 'id' is missing"},
+      {"\"ops\":[", "\"ops\":5,\"x\":[", "field 'ops' is 5; accepted: an array"},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    char text[1024];
+    const char *at = strstr(tiny, bad[i].old);
+    struct pz_arena arena;
+    struct pz_problem p;
+    struct pz_error err = {0};
+    assert_non_null(at);
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(at - tiny), tiny, bad[i].new,
+             at + strlen(bad[i].old));
+    pz_arena_init(&arena, NULL);
+    assert_int_equal(
+        pz_instance_parse("tiny", text, strlen(text), PZ_EXCLUSIVE_ALL, &arena, &p, &err),
+        PZ_BAD_INPUT);
+    if (!strstr(err.message, bad[i].message))
+      fail_msg("'%s' lacks '%s'", err.message, bad[i].message);
+    pz_arena_release(&arena);
+  }
+}
+
+static void an_operator_that_fits_no_core_is_refused(void **state) {
+  (void)state;
+  const int32_t capacity[PZ_RESOURCES] = {1, 1, 1};
+  const struct pz_mode wide = {.use = {2, 0, 0}, .s = 1};
+  const struct pz_task task = {.name = "wide", .modes = &wide, .n_modes = 1};
+  struct pz_arena arena;
+  struct pz_problem p;
+  struct pz_error err = {0};
+  pz_arena_init(&arena, NULL);
+  assert_int_equal(pz_problem_make(&arena, capacity, &task, 1, NULL, 0, &p, &err), PZ_BAD_INPUT);
+  assert_non_null(strstr(err.message, "operator 'wide' fits no core"));
+  pz_arena_release(&arena);
+}
+
+/* A hundred thousand operators in a chain and beside it: a valid answer with a bound, at once. */
+static void a_huge_problem_gets_a_bounded_answer(void **state) {
+  (void)state;
+  enum { N = 100000 };
+  const int32_t capacity[PZ_RESOURCES] = {2, 2, 1};
+  struct pz_mode mode = {.use = {1, 0, 0}, .s = 1};
+  struct pz_arena arena;
+  struct pz_problem p;
+  struct pz_schedule out;
+  struct pz_solve_options o = {0};
+  struct pz_error err = {0};
+  pz_arena_init(&arena, NULL);
+  struct pz_task *tasks = pz_arena_alloc(&arena, N, sizeof *tasks);
+  struct pz_edge *edges = pz_arena_alloc(&arena, N / 2, sizeof *edges);
+  assert_true(tasks && edges);
+  for (uint32_t i = 0; i < N; i++)
+    tasks[i] = (struct pz_task){.name = "op", .id = i, .modes = &mode, .n_modes = 1};
+  for (uint32_t i = 0; i < N / 2; i++) edges[i] = (struct pz_edge){i, i + 1};
+  assert_int_equal(pz_problem_make(&arena, capacity, tasks, N, edges, N / 2, &p, &err), PZ_OK);
+  if (pz_schedule_solve(&p, &o, &arena, &out, &err) != PZ_OK) fail_msg("%s", err.message);
+  assert_int_equal(out.outcome, PZ_OUTCOME_FEASIBLE);
+  assert_true(out.lower_bound >= N / 2 && out.makespan <= N);
+  pz_arena_release(&arena);
+}
+
+/* ---- the checker ---------------------------------------------------------------------------- */
+
+static void the_checker_finds_what_is_wrong(void **state) {
+  (void)state;
+  struct pz_arena arena;
+  struct pz_problem p;
+  struct pz_schedule out;
+  struct pz_solve_options o = {0};
+  struct pz_error err = {0};
+  pz_arena_init(&arena, NULL);
+  assert_int_equal(
+      pz_instance_parse("tiny", tiny, strlen(tiny), PZ_EXCLUSIVE_ALL, &arena, &p, &err), PZ_OK);
+  assert_int_equal(pz_schedule_solve(&p, &o, &arena, &out, &err), PZ_OK);
+  static const char *const wrong[] = {"the last operator ends", "runs from", "before", "are used",
+                                      "in mode"};
+  for (int k = 0; k < 5; k++) {
+    struct pz_slot slots[3];
+    double makespan = out.makespan;
+    memcpy(slots, out.slots, sizeof slots);
+    if (k == 0) makespan -= 1;
+    if (k == 1) slots[0].end += 1;
+    if (k == 2) slots[2].start -= 1, slots[2].end -= 1;
+    if (k == 3) slots[1] = (struct pz_slot){0, 4, 0}, makespan = 5;
+    if (k == 3) slots[2] = (struct pz_slot){2, 5, 0};
+    if (k == 4) slots[1].mode = 9;
+    err = (struct pz_error){0};
+    assert_int_equal(pz_schedule_check(&p, slots, makespan, &err), PZ_INTERNAL);
+    if (!strstr(err.message, wrong[k])) fail_msg("'%s' lacks '%s'", err.message, wrong[k]);
+  }
+  pz_arena_release(&arena);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(exact_is_brute_force),
+      cmocka_unit_test(relations_hold),
+      cmocka_unit_test(exclusivity_matters),
+      cmocka_unit_test(known_optima_are_met),
+      cmocka_unit_test(bad_instances_say_what_is_accepted),
+      cmocka_unit_test(an_operator_that_fits_no_core_is_refused),
+      cmocka_unit_test(a_huge_problem_gets_a_bounded_answer),
+      cmocka_unit_test(the_checker_finds_what_is_wrong),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
