@@ -67,6 +67,11 @@ struct mapper {
   int most_m_by_n[MOST_CANDIDATES]; /* results stay */
   int most_m_by_k[MOST_CANDIDATES]; /* inputs stay */
   int most_k_by_n[MOST_CANDIDATES]; /* weights stay: any m will do */
+  /* by n and k: the largest m that fits, and a bound on the time of any; see find_bounds */
+  struct pair {
+    double bound_s;
+    int top;
+  } pair[MOST_CANDIDATES * MOST_CANDIDATES]; /* n by n without gaps: few are touched */
 };
 
 /* ---- candidates ----------------------------------------------------------------------------- */
@@ -395,6 +400,20 @@ static double fast_bound(const struct mapper *m, int top, int n, int k) {
   return larger(seconds(m, boundary(m, tiles), m->glb), m->ideal_s + fill_s);
 }
 
+/* The bounds of all pairs, once: every plan asks for them. */
+static void find_bounds(struct mapper *m) {
+  for (int n = 0; n < m->cand[PZ_DIM_N].n; n++)
+    for (int k = 0; k < m->cand[PZ_DIM_K].n; k++) {
+      int top = most_m(m, n, k);
+      m->pair[n * m->cand[PZ_DIM_K].n + k] =
+          (struct pair){top < 0 ? DBL_MAX : fast_bound(m, top, n, k), top};
+    }
+}
+
+static struct pair pair_of(const struct mapper *m, const int at[PZ_DIMS]) {
+  return m->pair[at[PZ_DIM_N] * m->cand[PZ_DIM_K].n + at[PZ_DIM_K]];
+}
+
 static double least_cycles(const struct mapper *m, const int at[PZ_DIMS]) {
   double least = cycles_of(m, 0, at);
   for (int l = 1; l < LAYS; l++) least = smaller(least, cycles_of(m, l, at));
@@ -415,9 +434,9 @@ static void scan_fast(const struct mapper *m, double enough, struct best *b) {
   int at[PZ_DIMS];
   for (at[PZ_DIM_K] = m->cand[PZ_DIM_K].n - 1; at[PZ_DIM_K] >= 0; at[PZ_DIM_K]--)
     for (at[PZ_DIM_N] = m->cand[PZ_DIM_N].n - 1; at[PZ_DIM_N] >= 0; at[PZ_DIM_N]--) {
-      int top = most_m(m, at[PZ_DIM_N], at[PZ_DIM_K]);
-      if (top < 0) continue;
-      for (at[PZ_DIM_M] = top; at[PZ_DIM_M] >= 0; at[PZ_DIM_M]--) {
+      struct pair pair = pair_of(m, at);
+      if (pair.bound_s >= b->core_s) continue;
+      for (at[PZ_DIM_M] = pair.top; at[PZ_DIM_M] >= 0; at[PZ_DIM_M]--) {
         if (fast_bound(m, at[PZ_DIM_M], at[PZ_DIM_N], at[PZ_DIM_K]) >= b->core_s) break;
         visit_fast(m, at, b);
         if (b->core_s <= enough) return;
@@ -462,20 +481,21 @@ static void scan_limited(const struct mapper *m, const struct plan *p, double en
       double kn = rk->cost[k] + rn->cost[n];
       at[PZ_DIM_N] = rn->at[n];
       if (local_bound(m, kn + rm->cost[0], w) >= b->core_s) break;
-      int top = most_m(m, at[PZ_DIM_N], at[PZ_DIM_K]);
-      if (top < 0 || fast_bound(m, top, at[PZ_DIM_N], at[PZ_DIM_K]) >= b->core_s) continue;
+      struct pair pair = pair_of(m, at);
+      if (pair.bound_s >= b->core_s) continue;
       for (int i = 0; i < rm->n; i++) {
         struct traffic local = {kn + rm->cost[i], w};
         at[PZ_DIM_M] = rm->at[i];
         if (local_bound(m, local.reads, w) >= b->core_s) break;
-        if (at[PZ_DIM_M] <= top) visit_limited(m, p, at, local, b);
+        if (at[PZ_DIM_M] <= pair.top) visit_limited(m, p, at, local, b);
         if (b->core_s <= enough) return;
       }
     }
   }
 }
 
-static void find_fastest(const struct mapper *m, double enough, struct best *b) {
+static void find_fastest(struct mapper *m, double enough, struct best *b) {
+  find_bounds(m);
   if (!m->local_limited) {
     scan_fast(m, enough, b);
     return;
@@ -525,11 +545,11 @@ static void scan_cheap(const struct mapper *m, const struct plan *p, struct best
       double kn = fixed + rk->cost[k] + rn->cost[n];
       at[PZ_DIM_N] = rn->at[n];
       if (kn + rm->cost[0] >= b->energy_j) break;
-      int top = most_m(m, at[PZ_DIM_N], at[PZ_DIM_K]);
-      if (top < 0 || fast_bound(m, top, at[PZ_DIM_N], at[PZ_DIM_K]) > b->core_s) continue;
+      struct pair pair = pair_of(m, at);
+      if (pair.bound_s > b->core_s) continue;
       for (int i = 0; i < rm->n && kn + rm->cost[i] < b->energy_j; i++) {
         at[PZ_DIM_M] = rm->at[i];
-        if (at[PZ_DIM_M] > top || !fast_enough(m, p, at, b->core_s)) continue;
+        if (at[PZ_DIM_M] > pair.top || !fast_enough(m, p, at, b->core_s)) continue;
         b->energy_j = kn + rm->cost[i];
         b->plan = *p;
         for (int d = 0; d < PZ_DIMS; d++) b->at[d] = at[d];
@@ -621,7 +641,10 @@ static void prepare(struct mapper *m, const struct pz_product *p, const struct p
     m->size[d] = (double)size[d];
     m->macs *= m->size[d];
     list_candidates(&m->cand[d], size[d], (enum pz_dim)d, c);
-    list_glb_candidates(&m->whole[d], size[d], c);
+    if (c->calibration.n_tiles)
+      list_glb_candidates(&m->whole[d], size[d], c);
+    else
+      m->whole[d] = m->cand[d];
   }
   m->inputs = m->batch * m->size[PZ_DIM_M] * m->size[PZ_DIM_K];
   m->weights = m->batch * m->size[PZ_DIM_K] * m->size[PZ_DIM_N];

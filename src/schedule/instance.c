@@ -50,8 +50,10 @@ static void read_op(struct reader *r, const json_t *item, struct pz_task *t, uin
   double single = pz_fields_real(&g, "latency", 0, 1e300);
   double intra = pz_fields_real_or(&g, "intra_op_latency", 0, 1e300, single);
   r->f.status = g.status;
-  if (!modes || !t->name)
+  if (!modes || !t->name) {
     r->f.status = pz_fail(r->f.err, PZ_NO_MEMORY, "%s: out of memory", r->f.name);
+    return;
+  }
   if (r->f.status != PZ_OK) return;
   t->modes = modes;
   t->n_modes = pz_two_modes(c, r->capacity, single, intra, r->exclusive, modes);

@@ -32,10 +32,8 @@ enum pz_status pz_schedule_solve(const struct pz_problem *p, const struct pz_sol
   enum pz_status status = pz_context_init(&c, p, &work, err);
   c.most_steps = options->steps > 0 ? options->steps : DEFAULT_STEPS;
   if (status == PZ_OK) status = search(&c, err);
-  struct pz_slot *slots = pz_arena_alloc(arena, p->n, sizeof *slots);
-  if (status == PZ_OK && !slots)
-    status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule");
-  if (status == PZ_OK) {
+  struct pz_slot *slots = status == PZ_OK ? pz_arena_alloc(arena, p->n, sizeof *slots) : NULL;
+  if (slots) {
     memcpy(slots, c.best, p->n * sizeof *slots);
     bool proved = !pz_better(&c, c.bound_s, c.best_s);
     *out = (struct pz_schedule){.slots = slots,
@@ -45,6 +43,8 @@ enum pz_status pz_schedule_solve(const struct pz_problem *p, const struct pz_sol
                                 .stop = proved ? PZ_STOP_PROVED : PZ_STOP_STEPS,
                                 .steps = c.steps};
     status = pz_schedule_check(p, slots, out->makespan, err);
+  } else if (status == PZ_OK) {
+    status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule");
   }
   pz_arena_release(&work);
   return status;
