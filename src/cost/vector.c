@@ -41,12 +41,13 @@ static double lane_seconds(const struct pz_chip *c, double values, double per_va
   return ceil(values / lanes) * per_value / c->clock_hz;
 }
 
-/* Long rows, one block of threads each; as many blocks at a time as the cores have threads for. */
+/* Long rows, one block of threads each, in waves of as many blocks as the cores have threads for;
+ * all but the first overlap. */
 static double block_seconds(const struct pz_chip *c, const struct pz_kernel *k, double rows,
                             double cols) {
   double threads = fmin(MOST_THREADS, cols / VALUES_PER_THREAD);
-  return rows * (k->block_row_s + k->block_value_s * cols) * threads / THREADS_PER_CORE /
-         (double)c->vector.cores;
+  double waves = rows * threads / THREADS_PER_CORE / (double)c->vector.cores;
+  return fmax(1, waves) * (k->block_row_s + k->block_value_s * cols);
 }
 
 static void measured_time(const struct pz_chip *c, const struct pz_vector_work *w,
