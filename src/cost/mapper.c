@@ -474,6 +474,7 @@ static void scan_limited(const struct mapper *m, const struct plan *p, double en
   double writes[MOST_CANDIDATES];
   int at[PZ_DIMS];
   split_local(m, p, r, writes);
+  if (!rm->n || !rn->n) return; /* there is always a candidate */
   for (int k = 0; k < rk->n; k++) {
     double w = writes[at[PZ_DIM_K] = rk->at[k]];
     if (local_bound(m, rk->cost[k] + rm->cost[0] + rn->cost[0], w) >= b->core_s) continue;
@@ -538,6 +539,7 @@ static void scan_cheap(const struct mapper *m, const struct plan *p, struct best
   double fixed = m->results * m->e * m->tech->glb_j;
   int at[PZ_DIMS];
   split_energy(m, p, r);
+  if (!rm->n || !rn->n) return; /* there is always a candidate */
   for (int k = 0; k < rk->n; k++) {
     at[PZ_DIM_K] = rk->at[k];
     if (fixed + rk->cost[k] + rm->cost[0] + rn->cost[0] >= b->energy_j) break;
