@@ -24,6 +24,7 @@ struct local {
   uint32_t mode[MOST_TASKS];
   uint32_t ready[MOST_TASKS], waits[MOST_TASKS];
   uint64_t random;
+  bool backward; /* from the end: successors first, times counted back */
 };
 
 static uint32_t draw(struct local *l, uint32_t n) {
@@ -85,12 +86,30 @@ static void occupy(struct profile *f, double start, double end, const struct pz_
     for (int r = 0; r < PZ_RESOURCES; r++) f->use[i][r] += m->use[r];
 }
 
+/* What must be placed before a task, and what waits for it. */
+struct neighbours {
+  const uint32_t *list;
+  uint32_t n;
+};
+
+static struct neighbours before(const struct local *l, uint32_t t) {
+  const struct pz_task *k = &l->c->p->tasks[t];
+  return l->backward ? (struct neighbours){k->succ, k->n_succ}
+                     : (struct neighbours){k->pred, k->n_pred};
+}
+
+static struct neighbours after(const struct local *l, uint32_t t) {
+  const struct pz_task *k = &l->c->p->tasks[t];
+  return l->backward ? (struct neighbours){k->pred, k->n_pred}
+                     : (struct neighbours){k->succ, k->n_succ};
+}
+
 static void place(struct local *l, uint32_t t) {
   const struct pz_problem *p = l->c->p;
   const struct pz_mode *m = &p->tasks[t].modes[l->mode[t]];
   double ready = 0;
-  for (uint32_t k = 0; k < p->tasks[t].n_pred; k++)
-    ready = fmax(ready, l->slots[p->tasks[t].pred[k]].end);
+  struct neighbours b = before(l, t);
+  for (uint32_t k = 0; k < b.n; k++) ready = fmax(ready, l->slots[b.list[k]].end);
   double start = earliest(p, &l->profile, ready, m);
   l->slots[t] = (struct pz_slot){start, start + m->s, l->mode[t]};
   if (m->s > 0) occupy(&l->profile, start, start + m->s, m);
@@ -112,6 +131,16 @@ static bool points_have_room(const struct local *l) {
   return true;
 }
 
+/* Times from the end become times from the beginning. */
+static void mirror(struct local *l, double makespan) {
+  for (uint32_t i = 0; i < l->c->p->n; i++) {
+    struct pz_slot *s = &l->slots[i];
+    double start = makespan - s->end;
+    s->end = makespan - s->start;
+    s->start = start > 0 ? start : 0;
+  }
+}
+
 /* Place all tasks: among the ready ones the one of highest priority first. */
 static double generate(struct local *l) {
   const struct pz_problem *p = l->c->p;
@@ -121,7 +150,7 @@ static double generate(struct local *l) {
   l->profile.time[0] = 0;
   memset(l->profile.use[0], 0, sizeof l->profile.use[0]);
   for (uint32_t i = 0; i < p->n; i++) {
-    l->waits[i] = p->tasks[i].n_pred;
+    l->waits[i] = before(l, i).n;
     if (!l->waits[i]) l->ready[n_ready++] = i;
   }
   while (n_ready) {
@@ -132,12 +161,15 @@ static double generate(struct local *l) {
     l->ready[best] = l->ready[--n_ready];
     place(l, t);
     makespan = fmax(makespan, l->slots[t].end);
-    for (uint32_t k = 0; k < p->tasks[t].n_succ; k++)
-      if (--l->waits[p->tasks[t].succ[k]] == 0) l->ready[n_ready++] = p->tasks[t].succ[k];
+    struct neighbours a = after(l, t);
+    for (uint32_t k = 0; k < a.n; k++)
+      if (--l->waits[a.list[k]] == 0) l->ready[n_ready++] = a.list[k];
   }
   l->c->steps += p->n;
-  if (pz_better(l->c, makespan, l->c->best_s) && points_have_room(l))
-    pz_context_offer(l->c, l->slots, makespan);
+  if (pz_better(l->c, makespan, l->c->best_s)) {
+    if (l->backward) mirror(l, makespan);
+    if (points_have_room(l)) pz_context_offer(l->c, l->slots, makespan);
+  }
   return makespan;
 }
 
@@ -178,7 +210,7 @@ static void first_tries(struct local *l) {
 static void adopt_best(struct local *l) {
   for (uint32_t i = 0; i < l->c->p->n; i++) {
     l->mode[i] = l->c->best[i].mode;
-    l->priority[i] = -l->c->best[i].start;
+    l->priority[i] = l->backward ? l->c->best[i].end : -l->c->best[i].start;
   }
 }
 
@@ -252,7 +284,10 @@ enum pz_status pz_local_search(struct pz_context *c, int64_t steps, struct pz_er
     l->c = c;
     l->random = 20240721 + (uint64_t)steps;
     first_tries(l);
-    for (int round = 1; round <= 4; round++) anneal(l, c->steps + (end - c->steps) / (5 - round));
+    for (int round = 1; round <= 4; round++) {
+      l->backward = round % 2 == 0;
+      anneal(l, c->steps + (end - c->steps) / (5 - round));
+    }
   }
   pz_arena_release(&arena);
   return ok ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule");
