@@ -143,9 +143,8 @@ static enum pz_status unknown_chip(const char *chip, struct pz_error *err) {
 enum pz_status pz_chip_load(const char *chip, struct pz_chip *out, struct pz_error *err) {
   const char *preset = pz_chip_preset_text(chip);
   if (preset) return pz_chip_parse(chip, preset, strlen(preset), out, err);
-  size_t n = strlen(chip), bytes = 0;
-  if (!strchr(chip, '/') && (n < 6 || strcmp(chip + n - 5, ".json") != 0))
-    return unknown_chip(chip, err);
+  if (!pz_file_named(chip)) return unknown_chip(chip, err);
+  size_t bytes = 0;
   char *text = NULL;
   enum pz_status status = pz_file_read(chip, PZ_CHIP_MOST_BYTES, &text, &bytes, err);
   if (status == PZ_OK) status = pz_chip_parse(chip, text, bytes, out, err);

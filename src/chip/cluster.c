@@ -73,8 +73,8 @@ enum pz_status pz_cluster_load(const char *cluster, struct pz_cluster *out, stru
     if (strcmp(e->name, cluster) == 0)
       return pz_cluster_parse(e->name, e->text, strlen(e->text), out, err);
   char list[160], *text = NULL;
-  size_t bytes = 0, n = strlen(cluster);
-  if (!strchr(cluster, '/') && (n < 6 || strcmp(cluster + n - 5, ".json") != 0))
+  size_t bytes = 0;
+  if (!pz_file_named(cluster))
     return pz_fail(err, PZ_BAD_INPUT,
                    "unknown cluster '%s'; accepted: %s, or the path of a cluster.json", cluster,
                    pz_text_join(list, sizeof list, preset_name, NULL));

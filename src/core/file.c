@@ -8,6 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+bool pz_file_named(const char *word) {
+  size_t n = strlen(word);
+  return strchr(word, '/') || (n > 5 && strcmp(word + n - 5, ".json") == 0);
+}
+
 static enum pz_status fail_io(struct pz_error *err, const char *path, const char *verb) {
   enum pz_status status = pz_fail(err, PZ_IO, "%s: cannot %s: %s", path, verb, strerror(errno));
   pz_error_at(err, path, 0, 0);

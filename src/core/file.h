@@ -5,6 +5,9 @@
 
 #include "core/status.h"
 
+/* Does a word name a file rather than a preset?  It has a slash or ends with .json. */
+bool pz_file_named(const char *word);
+
 /* Read `path` into *text (malloc'd, NUL-terminated, the caller's to free).  Directories, unreadable
  * files and files over `limit` bytes are errors. */
 PZ_NODISCARD enum pz_status pz_file_read(const char *path, size_t limit, char **text, size_t *bytes,

@@ -340,9 +340,7 @@ enum pz_status pz_workload_load(const char *model, const struct pz_workload_opti
                                 struct pz_workload **out, struct pz_error *err) {
   const struct pz_preset *p = pz_preset_find(model);
   if (p) return pz_workload_parse(model, p->config, strlen(p->config), options, out, err);
-  size_t n = strlen(model);
-  bool file = strchr(model, '/') || (n > 5 && strcmp(model + n - 5, ".json") == 0);
-  if (!file) return unknown_model(model, err);
+  if (!pz_file_named(model)) return unknown_model(model, err);
   char *text = NULL;
   size_t bytes = 0;
   enum pz_status status = pz_file_read(model, PZ_CONFIG_MOST_BYTES, &text, &bytes, err);

@@ -78,8 +78,8 @@ static void h200_operators_are_predicted(void **state) {
   (void)state;
   struct tally given[3] = {{0}}, unseen[3] = {{0}};
   tally_table(PHAZE_TEST_DATA "/h200_ops.csv", given);
-  tally_table(PHAZE_TEST_DATA "/h200_ops_2.csv", unseen);
-  tally_table(PHAZE_TEST_DATA "/h200_ops_3.csv", unseen);
+  tally_table(PHAZE_TEST_DATA "/h200_ops_4.csv", unseen);
+  tally_table(PHAZE_TEST_DATA "/h200_ops_5.csv", unseen);
   report("fitted", given);
   report("unseen", unseen);
   assert_true(given[0].n > 100 && given[1].n > 90 && unseen[0].n > 100 && unseen[1].n > 100);
