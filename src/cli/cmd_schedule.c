@@ -41,8 +41,9 @@ static double gap(const struct pz_schedule *s) {
 
 static json_t *op_json(const struct pz_task *t, const struct pz_slot *slot) {
   const struct pz_mode *m = &t->modes[slot->mode];
+  char buf[16];
   return json_pack("{s:I,s:s,s:f,s:f,s:{s:i,s:i}}", "id", (json_int_t)t->id, "mode",
-                   m->label ? "intra" : "single", "start", slot->start, "end", slot->end, "cores",
+                   pz_mode_name(m, buf), "start", slot->start, "end", slot->end, "cores",
                    "tensor", (int)m->use[PZ_TENSOR_CORES], "vector", (int)m->use[PZ_VECTOR_CORES]);
 }
 
@@ -75,9 +76,9 @@ static enum pz_status print_schedule(const struct pz_problem *p, const struct pz
   pz_table_init(&t, arena, heads);
   for (uint32_t i = 0; i < p->n; i++) {
     const struct pz_slot *slot = &s->slots[i];
-    char buf[64];
+    char buf[64], name[16];
     pz_table_cell(&t, "%s", p->tasks[i].name);
-    pz_table_cell(&t, "%s", p->tasks[i].modes[slot->mode].label ? "intra" : "single");
+    pz_table_cell(&t, "%s", pz_mode_name(&p->tasks[i].modes[slot->mode], name));
     pz_table_cell(&t, "%.9g", slot->start);
     pz_table_cell(&t, "%.9g", slot->end);
     pz_table_cell(&t, "%s", bar(slot, s->makespan, buf));

@@ -125,6 +125,8 @@ static enum pz_status product_cost(struct pz_cost *cost, const struct pz_op *op,
   double core_s = fmax(fmax(o.compute_s, o.glb_s), fmax(o.local_s, tail_s));
   out->latency_s = o.startup_s + fmax(core_s, hbm_s);
   out->energy_j = energy;
+  out->hbm_s = hbm_s;
+  out->glb_s = o.glb_s;
   out->utilisation = (double)op->matmul_flop / (pz_chip_tensor_flop_per_s(c) * out->latency_s);
   out->bound = o.bound == PZ_BOUND_STARTUP && o.startup_s > fmax(core_s, hbm_s) ? PZ_BOUND_STARTUP
                : hbm_s > core_s                                                 ? PZ_BOUND_HBM
@@ -147,6 +149,8 @@ static void vector_cost(const struct pz_chip *c, const struct pz_op *op, struct 
   pz_vector_conclude(&time);
   out->latency_s = time.latency_s;
   out->energy_j = energy;
+  out->hbm_s = time.hbm_s;
+  out->glb_s = time.glb_s;
   out->bound = time.bound;
 }
 
@@ -173,6 +177,7 @@ void pz_cost_flash(const struct pz_chip *c, const struct pz_dims *d, double prod
   *out = (struct pz_estimate){.latency_s = start + work,
                               .energy_j =
                                   items * flop * fmin(part, 1) / 2 * t->mac_j + bytes * t->hbm_j,
+                              .hbm_s = hbm_s,
                               .bound = start > work    ? PZ_BOUND_STARTUP
                                        : hbm_s >= work ? PZ_BOUND_HBM
                                                        : PZ_BOUND_COMPUTE};
@@ -201,6 +206,8 @@ static enum pz_status collective_cost(const struct pz_cost *cost, const struct p
   out->latency_s = pz_collective_s(&cost->net, kind, bytes, op->dims.batch);
   double group = (double)op->dims.batch, halves = kind == PZ_COLLECTIVE_ALL_REDUCE ? 2 : 1;
   out->energy_j = halves * (group - 1) / group * bytes * pz_tech_at(cost->chip.tech)->link_j;
+  out->hbm_s = fmin(out->latency_s, (double)(op->bytes_read + op->bytes_written) /
+                                        pz_chip_hbm_bytes_per_s(&cost->chip));
   out->bound = PZ_BOUND_LINK;
   return PZ_OK;
 }

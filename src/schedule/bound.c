@@ -1,10 +1,46 @@
 /* Lower bounds at the root: the longest path; and for every mix of resources and every tail, the
  * work of all tasks that still have that much behind them (or before them) must be done before it.
- */
+ * A mode with which a bound reaches the incumbent is dropped, which makes the bounds better. */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "schedule/context.h"
+
+static double mode_work(const struct pz_context *c, const struct pz_mode *m, int mix) {
+  double w = 0;
+  for (int r = 0; r < PZ_RESOURCES; r++)
+    if (m->use[r]) w += c->mix[mix][r] * (double)m->use[r] / (double)c->p->capacity[r];
+  return w * m->s;
+}
+
+/* Least time and work over the modes that are left, heads and tails.  False: a task has none. */
+static bool derive(struct pz_context *c) {
+  const struct pz_problem *p = c->p;
+  memset(c->head_s, 0, p->n * sizeof *c->head_s);
+  memset(c->tail_s, 0, p->n * sizeof *c->tail_s);
+  for (uint32_t i = 0; i < p->n; i++) {
+    const struct pz_task *t = &p->tasks[i];
+    c->least_s[i] = DBL_MAX;
+    for (int k = 0; k < PZ_MIXES; k++) c->work[i][k] = DBL_MAX;
+    for (uint32_t m = 0; m < t->n_modes; m++) {
+      if (c->dropped[c->mode_at[i] + m]) continue;
+      c->least_s[i] = fmin(c->least_s[i], t->modes[m].s);
+      for (int k = 0; k < PZ_MIXES; k++)
+        c->work[i][k] = fmin(c->work[i][k], mode_work(c, &t->modes[m], k));
+    }
+    if (c->least_s[i] == DBL_MAX) return false;
+    for (uint32_t k = 0; k < t->n_pred; k++)
+      c->head_s[i] = fmax(c->head_s[i], c->head_s[t->pred[k]] + c->least_s[t->pred[k]]);
+  }
+  for (uint32_t i = p->n; i-- > 0;)
+    for (uint32_t k = 0; k < p->tasks[i].n_succ; k++) {
+      uint32_t s = p->tasks[i].succ[k];
+      c->tail_s[i] = fmax(c->tail_s[i], c->tail_s[s] + c->least_s[s]);
+    }
+  return true;
+}
 
 struct keyed {
   double key;
@@ -29,11 +65,72 @@ static double work_bound(const struct pz_context *c, struct keyed *list, const d
   return bound;
 }
 
-void pz_bound_root(struct pz_context *c) {
-  struct keyed *list = pz_arena_alloc(c->arena, c->p->n, sizeof *list);
+static void bound_root(struct pz_context *c, struct keyed *list) {
+  double bound = 0;
   for (uint32_t i = 0; i < c->p->n; i++)
-    c->bound_s = fmax(c->bound_s, c->head_s[i] + c->least_s[i] + c->tail_s[i]);
-  if (!list) return; /* the path alone is a bound too */
-  c->bound_s = fmax(c->bound_s, work_bound(c, list, c->tail_s));
-  c->bound_s = fmax(c->bound_s, work_bound(c, list, c->head_s));
+    bound = fmax(bound, c->head_s[i] + c->least_s[i] + c->tail_s[i]);
+  if (list) { /* the path alone is a bound too */
+    bound = fmax(bound, work_bound(c, list, c->tail_s));
+    bound = fmax(bound, work_bound(c, list, c->head_s));
+  }
+  pz_context_raise(c, bound);
+}
+
+/* A bound for schedules with this mode. */
+static double bound_with(const struct pz_context *c, uint32_t i, uint32_t m,
+                         const double total[PZ_MIXES]) {
+  const struct pz_mode *mode = &c->p->tasks[i].modes[m];
+  double bound = c->head_s[i] + mode->s + c->tail_s[i];
+  for (int k = 0; k < PZ_MIXES; k++)
+    bound = fmax(bound, total[k] - c->work[i][k] + mode_work(c, mode, k));
+  for (int k = 0; k < c->n_prices; k++) {
+    const struct pz_prices *f = &c->prices[k];
+    bound = fmax(bound, f->sum - f->least[i] + f->rate[c->mode_at[i] + m] * mode->s);
+  }
+  return bound;
+}
+
+/* Were modes dropped? */
+static bool drop_modes(struct pz_context *c) {
+  double total[PZ_MIXES] = {0};
+  bool any = false;
+  for (uint32_t i = 0; i < c->p->n; i++)
+    for (int k = 0; k < PZ_MIXES; k++) total[k] += c->work[i][k];
+  for (uint32_t i = 0; i < c->p->n; i++)
+    for (uint32_t m = 0; m < c->p->tasks[i].n_modes; m++) {
+      bool *dropped = &c->dropped[c->mode_at[i] + m];
+      if (*dropped || pz_better(c, bound_with(c, i, m, total), c->best_s)) continue;
+      *dropped = any = true;
+    }
+  return any;
+}
+
+/* The cheapest modes may be gone: prices hold for those that are left. */
+static void reprice(struct pz_context *c) {
+  for (int k = 0; k < c->n_prices; k++) {
+    struct pz_prices *f = &c->prices[k];
+    f->sum = 0;
+    for (uint32_t i = 0; i < c->p->n; i++) {
+      const struct pz_task *t = &c->p->tasks[i];
+      f->least[i] = DBL_MAX;
+      for (uint32_t m = 0; m < t->n_modes; m++)
+        if (!c->dropped[c->mode_at[i] + m])
+          f->least[i] = fmin(f->least[i], f->rate[c->mode_at[i] + m] * t->modes[m].s);
+      f->sum += f->least[i];
+    }
+    pz_context_raise(c, f->sum);
+  }
+}
+
+void pz_bound_tighten(struct pz_context *c) {
+  struct keyed *list = pz_arena_alloc(c->arena, c->p->n, sizeof *list);
+  for (bool again = true; again && (c->bound_s <= 0 || pz_open(c));) {
+    if (!derive(c)) { /* no schedule is better than the incumbent */
+      pz_context_raise(c, c->best_s);
+      return;
+    }
+    reprice(c);
+    bound_root(c, list);
+    again = c->best_s < DBL_MAX && drop_modes(c);
+  }
 }

@@ -1,22 +1,38 @@
-/* What the parts of the solver share: derived numbers of a problem and the best schedule so far. */
+/* What the parts of the solver share: derived numbers of a problem, the best schedule so far, and
+ * what has been proved. */
 #ifndef PZ_SCHEDULE_CONTEXT_H
 #define PZ_SCHEDULE_CONTEXT_H
 
 #include "schedule/solve.h"
 
 /* Weights of the resources in a work bound; see bound.c. */
-enum { PZ_MIXES = 9 };
+enum { PZ_MIXES = 14, PZ_MOST_PRICES = 4 };
+
+/* Prices of time (relax.c): while a task runs in a mode the bound may advance by its rate at most,
+ * whatever else runs.  So what is left takes at least the sum, over tasks, of rate times duration;
+ * tasks not yet begun in their cheapest mode. */
+struct pz_prices {
+  double *rate;  /* by mode */
+  double *least; /* by task: least of rate times duration */
+  double sum;    /* of least: a bound for the whole */
+};
 
 struct pz_context {
   const struct pz_problem *p;
   struct pz_arena *arena;
+  uint32_t *mode_at; /* by task: its first mode in arrays by mode */
+  uint32_t n_modes;
+  bool *dropped;            /* by mode: not part of a schedule better than the best */
   double *least_s;          /* by task: its fastest mode */
   double *head_s;           /* earliest start by precedence alone */
   double *tail_s;           /* from its end to the end of all, by precedence alone */
   double (*work)[PZ_MIXES]; /* by task: least share of the chip's time it takes, for each mix of
                                resources */
   double mix[PZ_MIXES][PZ_RESOURCES];
+  struct pz_prices prices[PZ_MOST_PRICES];
+  int n_prices;
   double scale; /* a time everything is compared with: the sum of all */
+  double grain; /* all times are multiples of this; 0: of nothing */
   int64_t steps, most_steps;
   struct pz_slot *best; /* the incumbent */
   double best_s;        /* its makespan */
@@ -26,20 +42,34 @@ struct pz_context {
 PZ_NODISCARD enum pz_status pz_context_init(struct pz_context *c, const struct pz_problem *p,
                                             struct pz_arena *arena, struct pz_error *err);
 
-/* Is a better than b by more than rounding? */
+/* Is a better than b by more than rounding (by a grain, where there is one)? */
 bool pz_better(const struct pz_context *c, double a, double b);
+
+/* Is there still something between the bound and the incumbent? */
+bool pz_open(const struct pz_context *c);
 
 /* Keep a schedule if it is better than the incumbent. */
 void pz_context_offer(struct pz_context *c, const struct pz_slot *slots, double makespan);
 
-/* bound.c: bound_s from critical paths and work. */
-void pz_bound_root(struct pz_context *c);
+/* Raise the bound, to the next multiple of the grain. */
+void pz_context_raise(struct pz_context *c, double bound_s);
+
+/* bound.c: bound_s from critical paths and work; modes that no better schedule has are dropped. */
+void pz_bound_tighten(struct pz_context *c);
+
+/* relax.c: bound_s, prices and an incumbent's modes from a linear relaxation; with `nodes` > 0 from
+ * one with integer modes, searched for so many nodes.  Does nothing for more than
+ * PZ_RELAX_MOST_TASKS tasks, or when memory runs out. */
+enum { PZ_RELAX_MOST_TASKS = 256 };
+void pz_relax(struct pz_context *c);
+void pz_relax_integer(struct pz_context *c, int nodes);
 
 /* local.c: list scheduling and local search from the incumbent, up to `steps` steps.  PZ_NO_MEMORY
- * is the only error.
- */
+ * is the only error. */
 PZ_NODISCARD enum pz_status pz_local_search(struct pz_context *c, int64_t steps,
                                             struct pz_error *err);
+/* One schedule: these modes, tasks by falling priority. */
+void pz_local_try(struct pz_context *c, const uint32_t *mode, const double *priority);
 
 /* exact.c: branch and bound; proves the incumbent (bound_s = best_s) or stops after `steps` steps.
  * Does nothing for problems of more than PZ_EXACT_MOST_TASKS tasks. */

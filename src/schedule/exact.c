@@ -31,15 +31,16 @@ struct running {
 struct node {
   struct bits started, finished;
   double t;
-  uint32_t n_running;
-  struct running run[PZ_EXACT_MOST_TASKS];
   int32_t free[PZ_RESOURCES];
   /* of the interval that ended at t */
   double t_before;
   int32_t free_before[PZ_RESOURCES];
-  struct bits could_before; /* tasks that were eligible at its beginning */
-  uint32_t last_rank;       /* of the last task started at t, or PZ_NONE */
-  uint32_t wait;            /* nodes of one wait share this: time goes on, nothing starts */
+  struct bits could_before;    /* tasks that were eligible at its beginning */
+  double left[PZ_MOST_PRICES]; /* priced time of what has not started */
+  uint32_t last_rank;          /* of the last task started at t, or PZ_NONE */
+  uint32_t wait;               /* nodes of one wait share this: time goes on, nothing starts */
+  uint32_t n_running;
+  struct running run[PZ_EXACT_MOST_TASKS];
 };
 
 /* A node seen before, for dominance. */
@@ -69,6 +70,11 @@ struct exact {
   int words;
   bool stopped;
 };
+
+/* All but the part of run that is not used. */
+static void copy_node(struct node *to, const struct node *from) {
+  memcpy(to, from, offsetof(struct node, run) + from->n_running * sizeof *from->run);
+}
 
 static bool has(const struct bits *b, uint32_t i) { return b->w[i / 64] >> (i % 64) & 1; }
 static void set(struct bits *b, uint32_t i) { b->w[i / 64] |= UINT64_C(1) << (i % 64); }
@@ -125,9 +131,25 @@ static double work_bound(const struct exact *x, const struct node *n) {
   return n->t + bound;
 }
 
+/* At the prices of a relaxation: what runs and what is left. */
+static double price_bound(const struct exact *x, const struct node *n) {
+  const struct pz_context *c = x->c;
+  double bound = 0;
+  for (int k = 0; k < c->n_prices; k++) {
+    double sum = n->left[k];
+    for (uint32_t i = 0; i < n->n_running; i++) {
+      const struct running *r = &n->run[i];
+      sum += c->prices[k].rate[c->mode_at[r->task] + r->mode] * (r->end - n->t);
+    }
+    bound = fmax(bound, sum);
+  }
+  return n->t + bound;
+}
+
 static bool promising(struct exact *x, const struct node *n) {
   const struct pz_context *c = x->c;
-  return pz_better(c, path_bound(x, n), c->best_s) && pz_better(c, work_bound(x, n), c->best_s);
+  return pz_better(c, price_bound(x, n), c->best_s) && pz_better(c, path_bound(x, n), c->best_s) &&
+         pz_better(c, work_bound(x, n), c->best_s);
 }
 
 /* ---- dominance ------------------------------------------------------------------------------ */
@@ -196,9 +218,12 @@ static void finish_points(struct exact *x, struct node *n) {
       if (x->c->least_s[i] > 0 || !eligible(x, n, i)) continue;
       const struct pz_task *t = &x->p->tasks[i];
       for (uint32_t m = 0; m < t->n_modes; m++) {
-        if (t->modes[m].s > 0 || !fits(n->free, &t->modes[m])) continue;
+        if (x->c->dropped[x->c->mode_at[i] + m] || t->modes[m].s > 0 ||
+            !fits(n->free, &t->modes[m]))
+          continue;
         set(&n->started, i);
         set(&n->finished, i);
+        for (int k = 0; k < x->c->n_prices; k++) n->left[k] -= x->c->prices[k].least[i];
         x->slots[i] = (struct pz_slot){n->t, n->t, m};
         again = true;
         break;
@@ -210,10 +235,11 @@ static void finish_points(struct exact *x, struct node *n) {
 static void start(struct exact *x, const struct node *from, uint32_t i, uint32_t mode,
                   struct node *to) {
   const struct pz_mode *m = &x->p->tasks[i].modes[mode];
-  *to = *from;
+  copy_node(to, from);
   set(&to->started, i);
   to->run[to->n_running++] = (struct running){i, mode, from->t + m->s};
   for (int r = 0; r < PZ_RESOURCES; r++) to->free[r] -= m->use[r];
+  for (int k = 0; k < x->c->n_prices; k++) to->left[k] -= x->c->prices[k].least[i];
   to->last_rank = x->rank[i];
   x->slots[i] = (struct pz_slot){from->t, from->t + m->s, mode};
 }
@@ -223,7 +249,7 @@ static void advance(struct exact *x, const struct node *from, struct node *to) {
   double next = DBL_MAX;
   for (uint32_t i = 0; i < from->n_running; i++) next = fmin(next, from->run[i].end);
   double slack = 1e-13 * x->c->scale;
-  *to = *from;
+  copy_node(to, from);
   to->t_before = from->t;
   to->t = next;
   to->wait = from->last_rank == PZ_NONE ? from->wait : ++x->n_waits;
@@ -274,7 +300,9 @@ static void visit_starts(struct exact *x, uint32_t depth) {
     if (!eligible(x, n, i)) continue;
     const struct pz_task *t = &x->p->tasks[i];
     for (uint32_t m = 0; m < t->n_modes && !x->stopped; m++) {
-      if (!fits(n->free, &t->modes[m]) || left_shifts(n, i, &t->modes[m])) continue;
+      if (x->c->dropped[x->c->mode_at[i] + m] || !fits(n->free, &t->modes[m]) ||
+          left_shifts(n, i, &t->modes[m]))
+        continue;
       start(x, n, i, m, &x->nodes[depth + 1]);
       visit(x, depth + 1);
     }
@@ -299,15 +327,26 @@ static void visit(struct exact *x, uint32_t depth) {
   visit(x, depth + 1);
 }
 
-static bool uses_link(const struct pz_problem *p) {
+/* Is the resource wanted by a task that leaves another one free? */
+static bool matters(const struct pz_problem *p, int r) {
   for (uint32_t i = 0; i < p->n; i++)
     for (uint32_t m = 0; m < p->tasks[i].n_modes; m++) {
       const int32_t *use = p->tasks[i].modes[m].use;
-      if (use[PZ_LINK] &&
-          !(use[PZ_TENSOR_CORES] == p->capacity[0] && use[PZ_VECTOR_CORES] == p->capacity[1]))
-        return true;
+      for (int k = 0; use[r] && k < PZ_RESOURCES; k++)
+        if (use[k] < p->capacity[k]) return true;
     }
   return false;
+}
+
+/* Mixes whose resources all matter. */
+static void choose_mixes(struct exact *x) {
+  bool wanted[PZ_RESOURCES];
+  for (int r = 0; r < PZ_RESOURCES; r++) wanted[r] = matters(x->p, r);
+  for (int k = 0; k < PZ_MIXES; k++) {
+    bool all = true;
+    for (int r = 0; r < PZ_RESOURCES; r++) all = all && (wanted[r] || x->c->mix[k][r] <= 0);
+    if (all) x->mixes[x->n_mixes++] = k;
+  }
 }
 
 /* Tasks by falling key, ties in topological order. */
@@ -339,18 +378,17 @@ static bool allocate(struct exact *x) {
 
 static void run(struct exact *x) {
   struct pz_context *c = x->c;
-  bool link = uses_link(x->p);
-  for (int k = 0; k < PZ_MIXES; k++)
-    if (link || c->mix[k][PZ_LINK] <= 0) x->mixes[x->n_mixes++] = k;
+  choose_mixes(x);
   order(x, x->by_tail, false);
   order(x, x->by_path, true);
   for (uint32_t i = 0; i < x->p->n; i++) x->rank[x->by_path[i]] = i;
   struct node *root = &x->nodes[0];
   memcpy(root->free, x->p->capacity, sizeof root->free);
   root->last_rank = PZ_NONE;
+  for (int k = 0; k < c->n_prices; k++) root->left[k] = c->prices[k].sum;
   finish_points(x, root);
   visit(x, 0);
-  if (!x->stopped) c->bound_s = c->best_s;
+  if (!x->stopped) pz_context_raise(c, c->best_s);
 }
 
 enum pz_status pz_exact_search(struct pz_context *c, int64_t steps, struct pz_error *err) {

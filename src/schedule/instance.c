@@ -11,12 +11,12 @@ uint32_t pz_two_modes(enum pz_task_class c, const int32_t capacity[PZ_RESOURCES]
   bool tensor = c == PZ_TASK_TENSOR || c == PZ_TASK_BOTH,
        vector = c == PZ_TASK_VECTOR || c == PZ_TASK_BOTH;
   bool all = exclusive == PZ_EXCLUSIVE_ALL;
-  out[0] = (struct pz_mode){.use = {tensor, vector, 0}, .label = 0, .s = single_s};
-  out[1] = (struct pz_mode){.label = 1, .s = intra_s};
+  out[0] = (struct pz_mode){.use = {tensor, vector}, .label = PZ_MODE_SINGLE, .s = single_s};
+  out[1] = (struct pz_mode){.label = PZ_MODE_INTRA, .s = intra_s};
   if (c == PZ_TASK_NONE) return 1;
-  out[1].use[PZ_TENSOR_CORES] = tensor || all ? capacity[PZ_TENSOR_CORES] : 0;
-  out[1].use[PZ_VECTOR_CORES] = vector || all ? capacity[PZ_VECTOR_CORES] : 0;
-  out[1].use[PZ_LINK] = all ? capacity[PZ_LINK] : 0;
+  for (int r = 0; all && r < PZ_RESOURCES; r++) out[1].use[r] = capacity[r];
+  if (tensor) out[1].use[PZ_TENSOR_CORES] = capacity[PZ_TENSOR_CORES];
+  if (vector) out[1].use[PZ_VECTOR_CORES] = capacity[PZ_VECTOR_CORES];
   return 2;
 }
 
@@ -91,7 +91,7 @@ static const json_t *list_of(struct reader *r, const char *key, bool must) {
 static enum pz_status read_instance(struct reader *r, struct pz_problem *out) {
   r->capacity[PZ_TENSOR_CORES] = (int32_t)pz_fields_int(&r->f, "num_tc", CORES);
   r->capacity[PZ_VECTOR_CORES] = (int32_t)pz_fields_int(&r->f, "num_vc", CORES);
-  r->capacity[PZ_LINK] = 1;
+  r->capacity[PZ_LINK] = r->capacity[PZ_HBM_RATE] = r->capacity[PZ_GLB_RATE] = 1;
   const json_t *ops = list_of(r, "ops", true), *edges = list_of(r, "edges", false);
   if (r->f.status != PZ_OK) return r->f.status;
   size_t n = json_array_size(ops), n_edges = json_array_size(edges);

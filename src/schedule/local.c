@@ -207,6 +207,19 @@ static void first_tries(struct local *l) {
   }
 }
 
+void pz_local_try(struct pz_context *c, const uint32_t *mode, const double *priority) {
+  struct pz_arena arena;
+  pz_arena_init(&arena, c->arena->mem);
+  struct local *l = c->p->n <= MOST_TASKS ? pz_arena_alloc(&arena, 1, sizeof *l) : NULL;
+  if (l) {
+    l->c = c;
+    memcpy(l->mode, mode, c->p->n * sizeof *mode);
+    memcpy(l->priority, priority, c->p->n * sizeof *priority);
+    generate(l);
+  }
+  pz_arena_release(&arena);
+}
+
 static void adopt_best(struct local *l) {
   for (uint32_t i = 0; i < l->c->p->n; i++) {
     l->mode[i] = l->c->best[i].mode;
@@ -241,7 +254,7 @@ static void anneal(struct local *l, int64_t until) {
   adopt_best(l);
   double now = generate(l);
   int64_t begin = c->steps;
-  while (c->steps < until && pz_better(c, c->bound_s, c->best_s)) {
+  while (c->steps < until && pz_open(c)) {
     double left = (double)(until - c->steps) / (double)(until - begin);
     struct move old[3];
     int n = 1 + (int)draw(l, 3);

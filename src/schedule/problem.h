@@ -1,20 +1,38 @@
 /* A schedule problem: operators with precedence, each to be run in one of its modes, on a chip's
  * tensor cores, vector cores and link, so that the last one ends earliest.  No preemption.
  *
- * A mode takes some of each resource for a time.  The original system's problem is the special case
- * of two modes (one core of its class, or all of them); see pz_schedule_two_modes. */
+ * A mode takes some of each resource for a time.  Memory rates are resources too: operators that
+ * run beside each other share them.  The original system's problem is the special case of two modes
+ * (one core of its class, or all of them), see instance.h; that of a model's layer on a chip is
+ * made in layer.h. */
 #ifndef PZ_SCHEDULE_PROBLEM_H
 #define PZ_SCHEDULE_PROBLEM_H
 
 #include "core/arena.h"
 
-enum pz_resource { PZ_TENSOR_CORES, PZ_VECTOR_CORES, PZ_LINK, PZ_RESOURCES };
+enum pz_resource {
+  PZ_TENSOR_CORES,
+  PZ_VECTOR_CORES,
+  PZ_LINK,
+  PZ_HBM_RATE, /* in parts of the whole, PZ_RATE_PARTS */
+  PZ_GLB_RATE,
+  PZ_RESOURCES
+};
+
+enum { PZ_RATE_PARTS = 1 << 20 };
+
+/* What the maker of a problem calls a mode: so many cores of its class, or one of these. */
+enum { PZ_MODE_NONE = 0, PZ_MODE_SINGLE = -1, PZ_MODE_INTRA = -2 };
 
 struct pz_mode {
   int32_t use[PZ_RESOURCES];
-  int32_t label; /* what the maker of the problem calls it: 0 one core, 1 all cores, ... */
-  double s;
+  int32_t label;
+  double s, j;
 };
+
+const char *pz_resource_name(enum pz_resource r);
+/* "single", "intra", "none", or the number of cores, in buf. */
+const char *pz_mode_name(const struct pz_mode *m, char buf[16]);
 
 struct pz_task {
   const char *name;

@@ -9,16 +9,18 @@
 static const int64_t DEFAULT_STEPS = 20000000;
 
 /* Local and exact search by turns, each turn ten times longer: easy problems end in the first, hard
- * ones get most of their effort where it helps, in the local search. */
+ * ones get most of their effort where it helps, in the local search.  Between them relaxations. */
 static enum pz_status search(struct pz_context *c, struct pz_error *err) {
   enum pz_status status = PZ_OK;
-  pz_bound_root(c);
+  pz_bound_tighten(c);
   for (int64_t turn = 2000; status == PZ_OK && c->steps < c->most_steps; turn *= 10) {
     int64_t left = c->most_steps - c->steps, part = turn < left / 2 ? turn : left;
     status = pz_local_search(c, part / 2, err);
-    if (status == PZ_OK && pz_better(c, c->bound_s, c->best_s))
-      status = pz_exact_search(c, part / 2 + 1, err);
-    if (!pz_better(c, c->bound_s, c->best_s) || c->p->n > PZ_EXACT_MOST_TASKS) break;
+    pz_bound_tighten(c);
+    if (status == PZ_OK && turn > 2000 && pz_open(c)) pz_relax(c);
+    if (status == PZ_OK && turn > 200000 && pz_open(c)) pz_relax_integer(c, (int)(turn / 1000));
+    if (status == PZ_OK && pz_open(c)) status = pz_exact_search(c, part / 2 + 1, err);
+    if (!pz_open(c) || c->p->n > PZ_EXACT_MOST_TASKS) break;
   }
   return status;
 }
@@ -35,7 +37,7 @@ enum pz_status pz_schedule_solve(const struct pz_problem *p, const struct pz_sol
   struct pz_slot *slots = status == PZ_OK ? pz_arena_alloc(arena, p->n, sizeof *slots) : NULL;
   if (slots) {
     memcpy(slots, c.best, p->n * sizeof *slots);
-    bool proved = !pz_better(&c, c.bound_s, c.best_s);
+    bool proved = !pz_open(&c);
     *out = (struct pz_schedule){.slots = slots,
                                 .makespan = c.best_s,
                                 .lower_bound = proved ? c.best_s : c.bound_s,

@@ -52,7 +52,7 @@ static void make(const struct small *s, const int *label, double scale, struct p
   struct pz_task tasks[MOST] = {{0}};
   struct pz_mode modes[MOST][2];
   struct pz_edge edges[MOST * MOST];
-  int32_t capacity[PZ_RESOURCES] = {s->tc, s->vc, 1};
+  int32_t capacity[PZ_RESOURCES] = {s->tc, s->vc, 1, 1, 1};
   uint32_t n_edges = 0;
   struct pz_error err = {0};
   for (int i = 0; i < s->n; i++) {
@@ -281,7 +281,7 @@ static void bad_instances_say_what_is_accepted(void **state) {
 
 static void an_operator_that_fits_no_core_is_refused(void **state) {
   (void)state;
-  const int32_t capacity[PZ_RESOURCES] = {1, 1, 1};
+  const int32_t capacity[PZ_RESOURCES] = {1, 1, 1, 1, 1};
   const struct pz_mode wide = {.use = {2, 0, 0}, .s = 1};
   const struct pz_task task = {.name = "wide", .modes = &wide, .n_modes = 1};
   struct pz_arena arena;
@@ -297,7 +297,7 @@ static void an_operator_that_fits_no_core_is_refused(void **state) {
 static void a_huge_problem_gets_a_bounded_answer(void **state) {
   (void)state;
   enum { N = 100000 };
-  const int32_t capacity[PZ_RESOURCES] = {2, 2, 1};
+  const int32_t capacity[PZ_RESOURCES] = {2, 2, 1, 1, 1};
   struct pz_mode mode = {.use = {1, 0, 0}, .s = 1};
   struct pz_arena arena;
   struct pz_problem p;
