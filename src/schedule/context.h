@@ -64,6 +64,10 @@ enum { PZ_RELAX_MOST_TASKS = 256 };
 void pz_relax(struct pz_context *c);
 void pz_relax_integer(struct pz_context *c, int nodes);
 
+/* price.c: prices from packs of modes that may run together, and the bound they give. */
+enum { PZ_PRICE_MOST_TASKS = 256 };
+void pz_price(struct pz_context *c);
+
 /* local.c: list scheduling and local search from the incumbent, up to `steps` steps.  PZ_NO_MEMORY
  * is the only error. */
 PZ_NODISCARD enum pz_status pz_local_search(struct pz_context *c, int64_t steps,

@@ -94,23 +94,52 @@ static double *copied(const struct pz_lp *lp, const double *from, uint32_t n) {
   return to;
 }
 
-void pz_lp_solve(const struct pz_lp *lp, struct pz_lp_result *out) {
+/* The library's own model. */
+static Clp_Simplex *of(struct pz_lp_session *s) { return (Clp_Simplex *)(void *)s; }
+
+struct pz_lp_session *pz_lp_open(const struct pz_lp *lp) {
   struct packed p;
-  *out = (struct pz_lp_result){.status = PZ_LP_FAILED, .bound = -DBL_MAX};
-  if (!pack(lp, &p)) return;
+  if (!pack(lp, &p)) return NULL;
   Clp_Simplex *m = Clp_newModel();
   Clp_setLogLevel(m, 0);
   Clp_loadProblem(m, (int)lp->cols.n, (int)lp->rows.n, p.start, p.index, p.value, p.col_lower,
                   p.col_upper, p.cost, p.row_lower, p.row_upper);
-  Clp_dual(m, 0);
-  if (Clp_status(m) == 0) {
-    out->x = copied(lp, Clp_primalColumnSolution(m), lp->cols.n);
-    out->dual = copied(lp, Clp_dualRowSolution(m), lp->rows.n);
-    out->found = out->x && out->dual;
-    out->objective = out->bound = Clp_objectiveValue(m);
-    out->status = out->found ? PZ_LP_OPTIMAL : PZ_LP_FAILED;
-  }
-  Clp_deleteModel(m);
+  return (struct pz_lp_session *)(void *)m;
+}
+
+void pz_lp_session_col(struct pz_lp_session *s, double cost, const int *rows, const double *values,
+                       int n) {
+  const double lower = 0, upper = DBL_MAX;
+  const int starts[] = {0, n};
+  Clp_addColumns(of(s), 1, &lower, &upper, &cost, starts, rows, values);
+}
+
+void pz_lp_session_solve(struct pz_lp_session *s, struct pz_lp_result *out) {
+  Clp_Simplex *m = of(s);
+  *out = (struct pz_lp_result){.status = PZ_LP_FAILED, .bound = -DBL_MAX};
+  Clp_primal(m, 0);
+  if (Clp_status(m) != 0) return;
+  out->x = Clp_primalColumnSolution(m);
+  out->dual = Clp_dualRowSolution(m);
+  out->found = true;
+  out->objective = out->bound = Clp_objectiveValue(m);
+  out->status = PZ_LP_OPTIMAL;
+}
+
+void pz_lp_close(struct pz_lp_session *s) {
+  if (s) Clp_deleteModel(of(s));
+}
+
+void pz_lp_solve(const struct pz_lp *lp, struct pz_lp_result *out) {
+  struct pz_lp_session *s = pz_lp_open(lp);
+  *out = (struct pz_lp_result){.status = PZ_LP_FAILED, .bound = -DBL_MAX};
+  if (!s) return;
+  Clp_dual(of(s), 0);
+  pz_lp_session_solve(s, out);
+  out->x = copied(lp, out->x, lp->cols.n);
+  out->dual = copied(lp, out->dual, lp->rows.n);
+  if (!out->x || !out->dual) *out = (struct pz_lp_result){.status = PZ_LP_FAILED};
+  pz_lp_close(s);
 }
 
 static void set_limits(Cbc_Model *m, const struct pz_lp_limits *limits) {

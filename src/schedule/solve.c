@@ -17,7 +17,7 @@ static enum pz_status search(struct pz_context *c, struct pz_error *err) {
     int64_t left = c->most_steps - c->steps, part = turn < left / 2 ? turn : left;
     status = pz_local_search(c, part / 2, err);
     pz_bound_tighten(c);
-    if (status == PZ_OK && turn > 2000 && pz_open(c)) pz_relax(c);
+    if (status == PZ_OK && turn > 2000 && pz_open(c)) pz_price(c);
     if (status == PZ_OK && turn > 200000 && pz_open(c)) pz_relax_integer(c, (int)(turn / 1000));
     if (status == PZ_OK && pz_open(c)) status = pz_exact_search(c, part / 2 + 1, err);
     if (!pz_open(c) || c->p->n > PZ_EXACT_MOST_TASKS) break;
