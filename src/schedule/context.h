@@ -72,8 +72,8 @@ void pz_price(struct pz_context *c);
  * is the only error. */
 PZ_NODISCARD enum pz_status pz_local_search(struct pz_context *c, int64_t steps,
                                             struct pz_error *err);
-/* One schedule: these modes, tasks by falling priority. */
-void pz_local_try(struct pz_context *c, const uint32_t *mode, const double *priority);
+/* One schedule: these modes, tasks by falling priority.  Returns its makespan. */
+double pz_local_try(struct pz_context *c, const uint32_t *mode, const double *priority);
 
 /* exact.c: branch and bound; proves the incumbent (bound_s = best_s) or stops after `steps` steps.
  * Does nothing for problems of more than PZ_EXACT_MOST_TASKS tasks. */

@@ -207,17 +207,19 @@ static void first_tries(struct local *l) {
   }
 }
 
-void pz_local_try(struct pz_context *c, const uint32_t *mode, const double *priority) {
+double pz_local_try(struct pz_context *c, const uint32_t *mode, const double *priority) {
   struct pz_arena arena;
   pz_arena_init(&arena, c->arena->mem);
   struct local *l = c->p->n <= MOST_TASKS ? pz_arena_alloc(&arena, 1, sizeof *l) : NULL;
+  double makespan = DBL_MAX;
   if (l) {
     l->c = c;
     memcpy(l->mode, mode, c->p->n * sizeof *mode);
     memcpy(l->priority, priority, c->p->n * sizeof *priority);
-    generate(l);
+    makespan = generate(l);
   }
   pz_arena_release(&arena);
+  return makespan;
 }
 
 static void adopt_best(struct local *l) {

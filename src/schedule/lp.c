@@ -22,7 +22,8 @@ uint32_t pz_lp_col(struct pz_lp *lp, double lower, double upper, double cost, bo
 }
 
 uint32_t pz_lp_row(struct pz_lp *lp, double lower, double upper) {
-  struct pz_lp_row r = {lower, upper};
+  struct pz_lp_row r = {.lower = lower, .upper = upper};
+  snprintf(r.name, sizeof r.name, "r%u", lp->rows.n);
   lp->failed |= !pz_vec_push(&lp->rows, &r);
   return lp->rows.n - 1;
 }
@@ -38,6 +39,15 @@ void pz_lp_name(struct pz_lp *lp, uint32_t col, const char *format, ...) {
   struct pz_lp_col *c = pz_vec_at(&lp->cols, struct pz_lp_col, col);
   va_start(args, format);
   vsnprintf(c->name, sizeof c->name, format, args);
+  va_end(args);
+}
+
+void pz_lp_row_name(struct pz_lp *lp, uint32_t row, const char *format, ...) {
+  va_list args;
+  if (lp->failed) return;
+  struct pz_lp_row *r = pz_vec_at(&lp->rows, struct pz_lp_row, row);
+  va_start(args, format);
+  vsnprintf(r->name, sizeof r->name, format, args);
   va_end(args);
 }
 

@@ -18,6 +18,7 @@ struct pz_lp_col {
 
 struct pz_lp_row {
   double lower, upper;
+  char name[24];
 };
 
 struct pz_lp_entry {
@@ -42,6 +43,7 @@ uint32_t pz_lp_row(struct pz_lp *lp, double lower, double upper);
 void pz_lp_put(struct pz_lp *lp, uint32_t row, uint32_t col, double value);
 /* At most 23 characters, letters first, for files. */
 void pz_lp_name(struct pz_lp *lp, uint32_t col, const char *format, ...) PZ_PRINTF(3, 4);
+void pz_lp_row_name(struct pz_lp *lp, uint32_t row, const char *format, ...) PZ_PRINTF(3, 4);
 
 /* The continuous model. */
 void pz_lp_solve(const struct pz_lp *lp, struct pz_lp_result *out);

@@ -4,14 +4,18 @@
 
 #include "schedule/checker.h"
 #include "schedule/context.h"
+#include "schedule/ilp.h"
 
 /* Some 20 s of one core, at most. */
 static const int64_t DEFAULT_STEPS = 20000000;
 
 /* Local and exact search by turns, each turn ten times longer: easy problems end in the first, hard
  * ones get most of their effort where it helps, in the local search.  Between them relaxations. */
-static enum pz_status search(struct pz_context *c, struct pz_error *err) {
+static enum pz_status exact_search(struct pz_context *c, const struct pz_solve_options *options,
+                                   enum pz_stop *stop, struct pz_error *err) {
   enum pz_status status = PZ_OK;
+  c->most_steps = options->steps > 0 ? options->steps : DEFAULT_STEPS;
+  *stop = PZ_STOP_STEPS;
   pz_bound_tighten(c);
   for (int64_t turn = 2000; status == PZ_OK && c->steps < c->most_steps; turn *= 10) {
     int64_t left = c->most_steps - c->steps, part = turn < left / 2 ? turn : left;
@@ -25,6 +29,15 @@ static enum pz_status search(struct pz_context *c, struct pz_error *err) {
   return status;
 }
 
+/* A solver leaves its incumbent and bound in the context; `stop` is why it left the gap open. */
+typedef enum pz_status solver(struct pz_context *c, const struct pz_solve_options *options,
+                              enum pz_stop *stop, struct pz_error *err);
+
+static solver *const solvers[] = {
+    [PZ_SOLVER_EXACT] = exact_search,
+    [PZ_SOLVER_ILP] = pz_ilp_search,
+};
+
 enum pz_status pz_schedule_solve(const struct pz_problem *p, const struct pz_solve_options *options,
                                  struct pz_arena *arena, struct pz_schedule *out,
                                  struct pz_error *err) {
@@ -32,8 +45,8 @@ enum pz_status pz_schedule_solve(const struct pz_problem *p, const struct pz_sol
   struct pz_arena work;
   pz_arena_init(&work, arena->mem);
   enum pz_status status = pz_context_init(&c, p, &work, err);
-  c.most_steps = options->steps > 0 ? options->steps : DEFAULT_STEPS;
-  if (status == PZ_OK) status = search(&c, err);
+  enum pz_stop stop = PZ_STOP_PROVED;
+  if (status == PZ_OK) status = solvers[options->solver](&c, options, &stop, err);
   struct pz_slot *slots = status == PZ_OK ? pz_arena_alloc(arena, p->n, sizeof *slots) : NULL;
   if (slots) {
     memcpy(slots, c.best, p->n * sizeof *slots);
@@ -42,7 +55,7 @@ enum pz_status pz_schedule_solve(const struct pz_problem *p, const struct pz_sol
                                 .makespan = c.best_s,
                                 .lower_bound = proved ? c.best_s : c.bound_s,
                                 .outcome = proved ? PZ_OUTCOME_OPTIMAL : PZ_OUTCOME_FEASIBLE,
-                                .stop = proved ? PZ_STOP_PROVED : PZ_STOP_STEPS,
+                                .stop = proved ? PZ_STOP_PROVED : stop,
                                 .steps = c.steps};
     status = pz_schedule_check(p, slots, out->makespan, err);
   } else if (status == PZ_OK) {

@@ -70,12 +70,13 @@ static void make(const struct small *s, const int *label, double scale, struct p
     fail_msg("%s", err.message);
 }
 
-static double solve(const struct small *s, const int *label, double scale) {
+static double solve_with(enum pz_solver solver, const struct small *s, const int *label,
+                         double scale) {
   static const int plain[MOST] = {0, 1, 2, 3, 4, 5, 6, 7};
   struct pz_arena arena;
   struct pz_problem p;
   struct pz_schedule out;
-  struct pz_solve_options o = {0};
+  struct pz_solve_options o = {.solver = solver};
   struct pz_error err = {0};
   pz_arena_init(&arena, NULL);
   make(s, label ? label : plain, scale, &arena, &p);
@@ -86,6 +87,10 @@ static double solve(const struct small *s, const int *label, double scale) {
   double makespan = out.makespan;
   pz_arena_release(&arena);
   return makespan;
+}
+
+static double solve(const struct small *s, const int *label, double scale) {
+  return solve_with(PZ_SOLVER_EXACT, s, label, scale);
 }
 
 /* ---- brute force ---------------------------------------------------------------------------- */
@@ -154,13 +159,15 @@ static double brute_force(const struct small *s) {
   return b.best;
 }
 
-static void exact_is_brute_force(void **state) {
+static void exact_is_ilp_is_brute_force(void **state) {
   (void)state;
   for (int round = 0; round < 600; round++) {
     struct small s = draw_small(1 + (int)draw(5));
-    double want = brute_force(&s), got = solve(&s, NULL, 1);
-    if (got != want)
-      fail_msg("round %d, %d operators: %g, by brute force %g", round, s.n, got, want);
+    double want = brute_force(&s), exact = solve(&s, NULL, 1),
+           ilp = solve_with(PZ_SOLVER_ILP, &s, NULL, 1);
+    if (exact != want || ilp != want)
+      fail_msg("round %d, %d operators: exact search %g, ILP %g, brute force %g", round, s.n, exact,
+               ilp, want);
   }
 }
 
@@ -352,7 +359,7 @@ static void the_checker_finds_what_is_wrong(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(exact_is_brute_force),
+      cmocka_unit_test(exact_is_ilp_is_brute_force),
       cmocka_unit_test(relations_hold),
       cmocka_unit_test(exclusivity_matters),
       cmocka_unit_test(known_optima_are_met),

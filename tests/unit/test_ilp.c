@@ -1,0 +1,134 @@
+/* The integer program: equal to the exact search on problems with many modes and all resources;
+ * as files, read and solved by the library alone, equal too; limits. */
+#include "unit/testing.h"
+
+#include <Cbc_C_Interface.h>
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "schedule/ilp.h"
+
+static uint64_t seed = 11;
+
+static uint32_t draw(uint32_t n) {
+  seed = seed * 6364136223846793005u + 1442695040888963407u;
+  return (uint32_t)((seed >> 33) % n);
+}
+
+enum { MOST = 7, MODES = 4 };
+
+/* Times that are no integers, modes of any use, a few of no length. */
+static void draw_problem(struct pz_arena *arena, uint32_t n, struct pz_problem *p) {
+  int32_t capacity[PZ_RESOURCES] = {1 + (int32_t)draw(4), 1 + (int32_t)draw(4), 1, PZ_RATE_PARTS,
+                                    PZ_RATE_PARTS};
+  struct pz_task tasks[MOST] = {{0}};
+  struct pz_mode modes[MOST][MODES];
+  memset(modes, 0, sizeof modes);
+  struct pz_edge edges[MOST * MOST];
+  struct pz_error err = {0};
+  uint32_t n_edges = 0, density = draw(5);
+  for (uint32_t i = 0; i < n; i++) {
+    tasks[i] =
+        (struct pz_task){.name = "op", .id = i, .modes = modes[i], .n_modes = 1 + draw(MODES)};
+    for (uint32_t m = 0; m < tasks[i].n_modes; m++) {
+      modes[i][m].s = draw(8) ? 1e-6 * (1 + draw(1000)) / (1 + m) : 0;
+      for (int r = 0; r < PZ_RESOURCES; r++)
+        modes[i][m].use[r] = draw(2) ? (int32_t)draw((uint32_t)capacity[r] + 1) : 0;
+    }
+    for (uint32_t k = 0; k < i; k++)
+      if (draw(8) < density) edges[n_edges++] = (struct pz_edge){k, i};
+  }
+  if (pz_problem_make(arena, capacity, tasks, n, edges, n_edges, p, &err) != PZ_OK)
+    fail_msg("%s", err.message);
+}
+
+static double solve(const struct pz_problem *p, enum pz_solver solver, struct pz_arena *arena) {
+  struct pz_solve_options o = {.solver = solver};
+  struct pz_schedule s;
+  struct pz_error err = {0};
+  if (pz_schedule_solve(p, &o, arena, &s, &err) != PZ_OK) fail_msg("%s", err.message);
+  assert_int_equal(s.outcome, PZ_OUTCOME_OPTIMAL);
+  return s.makespan;
+}
+
+static void many_modes_are_as_by_exact_search(void **state) {
+  (void)state;
+  for (int round = 0; round < 300; round++) {
+    struct pz_arena arena;
+    struct pz_problem p;
+    pz_arena_init(&arena, NULL);
+    draw_problem(&arena, 1 + draw(MOST), &p);
+    double exact = solve(&p, PZ_SOLVER_EXACT, &arena), ilp = solve(&p, PZ_SOLVER_ILP, &arena);
+    if (fabs(exact - ilp) > 1e-9 * exact)
+      fail_msg("round %d, %u operators: exact search %.12g, ILP %.12g", round, p.n, exact, ilp);
+    pz_arena_release(&arena);
+  }
+}
+
+/* What CBC makes of the file, in seconds. */
+static double solve_file(const struct pz_problem *p, const char *path) {
+  struct pz_error err = {0};
+  if (pz_ilp_write(p, path, &err) != PZ_OK) fail_msg("%s", err.message);
+  Cbc_Model *m = Cbc_newModel();
+  Cbc_setLogLevel(m, 0);
+  Cbc_setParameter(m, "log", "0");
+  int failed = strstr(path, ".mps") ? Cbc_readMps(m, path) : Cbc_readLp(m, path);
+  assert_int_equal(failed, 0);
+  Cbc_solve(m);
+  assert_true(Cbc_isProvenOptimal(m));
+  double objective = Cbc_getObjValue(m);
+  Cbc_deleteModel(m);
+  unlink(path);
+  return objective * 1e-6;
+}
+
+static void files_say_the_same(void **state) {
+  (void)state;
+  char lp[64], mps[64];
+  snprintf(lp, sizeof lp, "test_ilp_%d.lp", (int)getpid());
+  snprintf(mps, sizeof mps, "test_ilp_%d.mps", (int)getpid());
+  for (int round = 0; round < 40; round++) {
+    struct pz_arena arena;
+    struct pz_problem p;
+    pz_arena_init(&arena, NULL);
+    draw_problem(&arena, 2 + draw(MOST - 1), &p);
+    double exact = solve(&p, PZ_SOLVER_EXACT, &arena);
+    double by_lp = solve_file(&p, lp), by_mps = solve_file(&p, mps);
+    if (fabs(by_lp - exact) > 1e-5 * exact || fabs(by_mps - exact) > 1e-5 * exact)
+      fail_msg("round %d: exact search %.12g, .lp %.12g, .mps %.12g", round, exact, by_lp, by_mps);
+    pz_arena_release(&arena);
+  }
+}
+
+static void limits_are_said(void **state) {
+  (void)state;
+  struct pz_arena arena;
+  struct pz_problem p;
+  struct pz_error err = {0};
+  pz_arena_init(&arena, NULL);
+  draw_problem(&arena, 3, &p);
+  assert_int_equal(pz_ilp_write(&p, "model.txt", &err), PZ_BAD_INPUT);
+  assert_non_null(strstr(err.message, ".lp or .mps"));
+  struct pz_mode mode = {.s = 1};
+  struct pz_task tasks[PZ_ILP_MOST_TASKS + 1] = {{0}};
+  for (int i = 0; i <= PZ_ILP_MOST_TASKS; i++)
+    tasks[i] = (struct pz_task){.name = "op", .modes = &mode, .n_modes = 1};
+  assert_int_equal(
+      pz_problem_make(&arena, p.capacity, tasks, PZ_ILP_MOST_TASKS + 1, NULL, 0, &p, &err), PZ_OK);
+  struct pz_solve_options o = {.solver = PZ_SOLVER_ILP};
+  struct pz_schedule s;
+  err = (struct pz_error){0};
+  assert_int_equal(pz_schedule_solve(&p, &o, &arena, &s, &err), PZ_BAD_INPUT);
+  assert_non_null(strstr(err.message, "at most 128"));
+  pz_arena_release(&arena);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(many_modes_are_as_by_exact_search),
+      cmocka_unit_test(files_say_the_same),
+      cmocka_unit_test(limits_are_said),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
