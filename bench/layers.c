@@ -39,6 +39,7 @@ static void layer(struct pz_cost *cost, const struct pz_workload *w, const struc
                   int64_t steps) {
   for (int d = 0; d < 2; d++)
     for (int k = 0; k < 3; k++) {
+      if (getenv("KIND") && atoi(getenv("KIND")) != k) continue;
       struct pz_arena arena;
       struct pz_problem p;
       struct pz_schedule s;
@@ -74,6 +75,7 @@ int main(int argc, char **argv) {
         struct pz_workload *w = NULL;
         struct pz_workload_options o = pz_workload_options_default();
         o.tp = tp;
+        if (getenv("CHIP") && strcmp(getenv("CHIP"), chips[c]) != 0) continue;
         if (pz_workload_load(pz_preset_name(m), &o, &w, NULL) != PZ_OK) continue;
         if (pz_chip_load(chips[c], &chip, NULL) != PZ_OK) return 1;
         pz_cost_init(&cost, &chip, NULL);

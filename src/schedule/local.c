@@ -6,84 +6,35 @@
 #include <string.h>
 
 #include "schedule/context.h"
+#include "schedule/profile.h"
 
-enum { MOST_TASKS = 512 };
-
-/* The use of the resources over time: from time[i] to time[i + 1]; the last goes on for ever. */
-struct profile {
-  double time[2 * MOST_TASKS + 2];
-  int32_t use[2 * MOST_TASKS + 2][PZ_RESOURCES];
-  int n;
-};
+enum { MOST_TASKS = 512, MOST_MODES = 64 };
 
 struct local {
   struct pz_context *c;
-  struct profile profile;
-  struct pz_slot slots[MOST_TASKS];
-  double priority[MOST_TASKS];
-  uint32_t mode[MOST_TASKS];
-  uint32_t ready[MOST_TASKS], waits[MOST_TASKS];
+  struct pz_profile profile;
+  struct pz_slot *slots;
+  double *priority;
+  uint32_t *mode, *ready, *waits;
   uint64_t random;
   bool backward; /* from the end: successors first, times counted back */
 };
 
+static bool begin(struct local *l, struct pz_context *c, struct pz_arena *arena) {
+  uint32_t n = c->p->n;
+  *l = (struct local){.c = c};
+  l->slots = pz_arena_alloc(arena, n, sizeof *l->slots);
+  l->priority = pz_arena_alloc(arena, n, sizeof *l->priority);
+  l->mode = pz_arena_alloc(arena, n, sizeof *l->mode);
+  l->ready = pz_arena_alloc(arena, n, sizeof *l->ready);
+  l->waits = pz_arena_alloc(arena, n, sizeof *l->waits);
+  return l->slots && l->priority && l->mode && l->ready && l->waits &&
+         pz_profile_init(&l->profile, c->p, arena);
+}
+
 static uint32_t draw(struct local *l, uint32_t n) {
   l->random = l->random * 6364136223846793005u + 1442695040888963407u;
   return (uint32_t)((l->random >> 33) % n);
-}
-
-static bool room(const struct pz_problem *p, const int32_t use[PZ_RESOURCES],
-                 const struct pz_mode *m) {
-  for (int r = 0; r < PZ_RESOURCES; r++)
-    if (use[r] + m->use[r] > p->capacity[r]) return false;
-  return true;
-}
-
-/* At a boundary only what runs on both sides counts; that is at most the smaller use. */
-static bool room_at_point(const struct pz_problem *p, const struct profile *f, int i,
-                          const struct pz_mode *m) {
-  for (int r = 0; r < PZ_RESOURCES; r++) {
-    int32_t left = i ? f->use[i - 1][r] : 0, right = f->use[i][r];
-    if ((left < right ? left : right) + m->use[r] > p->capacity[r]) return false;
-  }
-  return true;
-}
-
-/* The earliest start from `ready` on: at `ready` itself or where the use changes. */
-static double earliest(const struct pz_problem *p, const struct profile *f, double ready,
-                       const struct pz_mode *m) {
-  int i = 0;
-  while (i + 1 < f->n && f->time[i + 1] <= ready) i++;
-  double start = ready;
-  if (m->s <= 0) {
-    for (;; i++, start = f->time[i])
-      if (f->time[i] >= start ? room_at_point(p, f, i, m) : room(p, f->use[i], m)) return start;
-  }
-  for (;;) {
-    int k = i;
-    while (k < f->n && f->time[k] < start + m->s && room(p, f->use[k], m)) k++;
-    if (k >= f->n || f->time[k] >= start + m->s) return start;
-    i = k + 1;
-    start = f->time[i];
-  }
-}
-
-static int split(struct profile *f, double t) {
-  int i = f->n - 1;
-  while (f->time[i] > t) i--;
-  if (f->time[i] == t) return i;
-  memmove(&f->time[i + 2], &f->time[i + 1], (size_t)(f->n - i - 1) * sizeof f->time[0]);
-  memmove(&f->use[i + 2], &f->use[i + 1], (size_t)(f->n - i - 1) * sizeof f->use[0]);
-  f->time[i + 1] = t;
-  memcpy(f->use[i + 1], f->use[i], sizeof f->use[0]);
-  f->n++;
-  return i + 1;
-}
-
-static void occupy(struct profile *f, double start, double end, const struct pz_mode *m) {
-  int a = split(f, start), b = split(f, end);
-  for (int i = a; i < b; i++)
-    for (int r = 0; r < PZ_RESOURCES; r++) f->use[i][r] += m->use[r];
 }
 
 /* What must be placed before a task, and what waits for it. */
@@ -110,9 +61,16 @@ static void place(struct local *l, uint32_t t) {
   double ready = 0;
   struct neighbours b = before(l, t);
   for (uint32_t k = 0; k < b.n; k++) ready = fmax(ready, l->slots[b.list[k]].end);
-  double start = earliest(p, &l->profile, ready, m);
+  double start = pz_profile_earliest(&l->profile, ready, m);
   l->slots[t] = (struct pz_slot){start, start + m->s, l->mode[t]};
-  if (m->s > 0) occupy(&l->profile, start, start + m->s, m);
+  pz_profile_occupy(&l->profile, start, m);
+}
+
+static bool room(const struct pz_problem *p, const int32_t use[PZ_RESOURCES],
+                 const struct pz_mode *m) {
+  for (int r = 0; r < PZ_RESOURCES; r++)
+    if (use[r] + m->use[r] > p->capacity[r]) return false;
+  return true;
 }
 
 /* Do the tasks of no length still have room at their instants, after all others were placed? */
@@ -146,9 +104,7 @@ static double generate(struct local *l) {
   const struct pz_problem *p = l->c->p;
   uint32_t n_ready = 0;
   double makespan = 0;
-  l->profile.n = 1;
-  l->profile.time[0] = 0;
-  memset(l->profile.use[0], 0, sizeof l->profile.use[0]);
+  pz_profile_clear(&l->profile);
   for (uint32_t i = 0; i < p->n; i++) {
     l->waits[i] = before(l, i).n;
     if (!l->waits[i]) l->ready[n_ready++] = i;
@@ -209,14 +165,13 @@ static void first_tries(struct local *l) {
 
 double pz_local_try(struct pz_context *c, const uint32_t *mode, const double *priority) {
   struct pz_arena arena;
-  pz_arena_init(&arena, c->arena->mem);
-  struct local *l = c->p->n <= MOST_TASKS ? pz_arena_alloc(&arena, 1, sizeof *l) : NULL;
+  struct local l;
   double makespan = DBL_MAX;
-  if (l) {
-    l->c = c;
-    memcpy(l->mode, mode, c->p->n * sizeof *mode);
-    memcpy(l->priority, priority, c->p->n * sizeof *priority);
-    makespan = generate(l);
+  pz_arena_init(&arena, c->arena->mem);
+  if (c->p->n <= MOST_TASKS && begin(&l, c, &arena)) {
+    memcpy(l.mode, mode, c->p->n * sizeof *mode);
+    memcpy(l.priority, priority, c->p->n * sizeof *priority);
+    makespan = generate(&l);
   }
   pz_arena_release(&arena);
   return makespan;
@@ -236,12 +191,28 @@ struct move {
   double priority;
 };
 
+/* Another mode, of those a better schedule can have; mostly a neighbour, for modes stand in the
+ * order of their size. */
+static uint32_t another_mode(struct local *l, uint32_t t) {
+  const struct pz_context *c = l->c;
+  const bool *dropped = &c->dropped[c->mode_at[t]];
+  uint32_t n = c->p->tasks[t].n_modes, list[MOST_MODES], alive = 0, at = 0;
+  for (uint32_t m = 0; m < n && alive < MOST_MODES; m++) {
+    if (dropped[m]) continue;
+    if (m <= l->mode[t]) at = alive;
+    list[alive++] = m;
+  }
+  if (alive < 2) return alive ? list[0] : l->mode[t];
+  if (draw(l, 3) == 0) return list[(at + 1 + draw(l, alive - 1)) % alive];
+  return at == 0 || (at + 1 < alive && draw(l, 2)) ? list[at + 1] : list[at - 1];
+}
+
 static struct move change(struct local *l) {
   const struct pz_problem *p = l->c->p;
   uint32_t t = draw(l, p->n);
   struct move old = {t, l->mode[t], l->priority[t]};
   if (p->tasks[t].n_modes > 1 && draw(l, 2)) {
-    l->mode[t] = (l->mode[t] + 1 + draw(l, p->tasks[t].n_modes - 1)) % p->tasks[t].n_modes;
+    l->mode[t] = another_mode(l, t);
     if (draw(l, 2)) return old;
   }
   uint32_t other = draw(l, p->n);
@@ -289,19 +260,17 @@ static void in_sequence(struct pz_context *c, struct pz_slot *slots) {
 
 enum pz_status pz_local_search(struct pz_context *c, int64_t steps, struct pz_error *err) {
   struct pz_arena arena;
+  struct local l;
   pz_arena_init(&arena, c->arena->mem);
-  struct pz_slot *slots = pz_arena_alloc(&arena, c->p->n, sizeof *slots);
-  struct local *l = c->p->n <= MOST_TASKS ? pz_arena_alloc(&arena, 1, sizeof *l) : NULL;
-  bool ok = slots && (l || c->p->n > MOST_TASKS);
-  if (ok && c->best_s == DBL_MAX) in_sequence(c, slots);
-  if (ok && l && c->p->n) {
+  bool ok = begin(&l, c, &arena);
+  if (ok && c->best_s == DBL_MAX) in_sequence(c, l.slots);
+  if (ok && c->p->n && c->p->n <= MOST_TASKS) {
     int64_t end = c->steps + steps;
-    l->c = c;
-    l->random = 20240721 + (uint64_t)steps;
-    first_tries(l);
+    l.random = 20240721 + (uint64_t)steps;
+    first_tries(&l);
     for (int round = 1; round <= 4; round++) {
-      l->backward = round % 2 == 0;
-      anneal(l, c->steps + (end - c->steps) / (5 - round));
+      l.backward = round % 2 == 0;
+      anneal(&l, c->steps + (end - c->steps) / (5 - round));
     }
   }
   pz_arena_release(&arena);
