@@ -76,9 +76,11 @@ PZ_NODISCARD enum pz_status pz_local_search(struct pz_context *c, int64_t steps,
 double pz_local_try(struct pz_context *c, const uint32_t *mode, const double *priority);
 
 /* exact.c: branch and bound; proves the incumbent (bound_s = best_s) or stops after `steps` steps.
- * Does nothing for problems of more than PZ_EXACT_MOST_TASKS tasks. */
+ * Does nothing for problems of more than PZ_EXACT_MOST_TASKS tasks.  `late`, where not NULL, marks
+ * tasks that no other task waits for, to be fitted into the schedules of the others; those for
+ * which that failed are unmarked, and the bound is that of the others. */
 enum { PZ_EXACT_MOST_TASKS = 256 };
-PZ_NODISCARD enum pz_status pz_exact_search(struct pz_context *c, int64_t steps,
+PZ_NODISCARD enum pz_status pz_exact_search(struct pz_context *c, int64_t steps, bool *late,
                                             struct pz_error *err);
 
 #endif

@@ -3,14 +3,20 @@
  * A node stands at a time t with some tasks finished and some running.  It branches on the next
  * task to start at t (and its mode), or on going on to the next end.  Pruned are: nodes whose bound
  * is not below the incumbent; starts that could have been made at the time before (left shift);
- * orders of starts at the same time but one; and nodes that another with the same tasks started
- * dominates, because all its tasks end no later and use no more. */
+ * orders of starts at the same time but one; nodes that another with the same tasks started
+ * dominates, because all its tasks end no later and use no more; and of two twins the start of the
+ * one that may wait before the other's.
+ *
+ * Late tasks, where given, are left out of the tree and put into each complete schedule where there
+ * is room.  What is proved is then that no schedule of the others is better than the shortest of
+ * them into which the late ones did not fit. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "core/map.h"
 #include "schedule/context.h"
+#include "schedule/profile.h"
 
 enum {
   WORDS = PZ_EXACT_MOST_TASKS / 64,
@@ -64,6 +70,11 @@ struct exact {
   uint32_t *by_path; /* longest tail with the task itself first: the order of branching */
   uint32_t *rank;    /* in by_path */
   double *est;
+  struct bits *twins; /* by task: those that start no later */
+  bool *late;         /* by task; NULL: none.  Those that did not fit are taken out at the end */
+  bool *late_failed;
+  double unfit_s; /* the shortest schedule into which they did not fit */
+  struct pz_profile profile;
   int mixes[PZ_MIXES], n_mixes;
   struct memo **bucket;
   uint32_t n_memos, n_waits;
@@ -198,6 +209,8 @@ static bool seen_better(struct exact *x, const struct node *n) {
 static bool eligible(const struct exact *x, const struct node *n, uint32_t i) {
   const struct pz_task *t = &x->p->tasks[i];
   if (has(&n->started, i)) return false;
+  for (int w = 0; w < x->words; w++)
+    if (x->twins[i].w[w] & ~n->started.w[w]) return false;
   for (uint32_t k = 0; k < t->n_pred; k++)
     if (!has(&n->finished, t->pred[k])) return false;
   return true;
@@ -276,11 +289,56 @@ static bool left_shifts(const struct node *n, uint32_t i, const struct pz_mode *
   return n->t > n->t_before && has(&n->could_before, i) && fits(n->free_before, m);
 }
 
+/* ---- late tasks ----------------------------------------------------------------------------- */
+
+static double busy(const struct exact *x, const struct pz_mode *m) {
+  double sum = 0;
+  for (int r = 0; r < PZ_RESOURCES; r++)
+    if (m->use[r]) sum += (double)m->use[r] / (double)x->p->capacity[r];
+  return sum * m->s;
+}
+
+/* Where it ends within the makespan and keeps least busy; otherwise where it ends first. */
+static void put_late(struct exact *x, uint32_t i, double makespan) {
+  const struct pz_task *t = &x->p->tasks[i];
+  struct pz_slot best = {0, DBL_MAX, 0};
+  double ready = 0, least = DBL_MAX;
+  for (uint32_t k = 0; k < t->n_pred; k++) ready = fmax(ready, x->slots[t->pred[k]].end);
+  for (uint32_t m = 0; m < t->n_modes; m++) {
+    if (x->c->dropped[x->c->mode_at[i] + m]) continue;
+    double start = pz_profile_earliest(&x->profile, ready, &t->modes[m]);
+    double end = start + t->modes[m].s, b = busy(x, &t->modes[m]);
+    if (end <= makespan ? b >= least : end >= best.end) continue;
+    if (end <= makespan) least = b;
+    best = (struct pz_slot){start, end, m};
+  }
+  x->slots[i] = best;
+  pz_profile_occupy(&x->profile, best.start, &t->modes[best.mode]);
+}
+
+static double put_all_late(struct exact *x, double makespan) {
+  double end = makespan;
+  pz_profile_clear(&x->profile);
+  for (uint32_t i = 0; i < x->p->n; i++)
+    if (!x->late[i])
+      pz_profile_occupy(&x->profile, x->slots[i].start, &x->p->tasks[i].modes[x->slots[i].mode]);
+  for (uint32_t i = 0; i < x->p->n; i++) {
+    if (!x->late[i]) continue;
+    put_late(x, i, makespan);
+    end = fmax(end, x->slots[i].end);
+    if (x->slots[i].end > makespan) x->late_failed[i] = true;
+  }
+  if (end > makespan) x->unfit_s = fmin(x->unfit_s, makespan);
+  return end;
+}
+
 /* ---- the tree ------------------------------------------------------------------------------- */
 
 static void complete(struct exact *x, const struct node *n) {
   double makespan = n->t;
   for (uint32_t i = 0; i < n->n_running; i++) makespan = fmax(makespan, n->run[i].end);
+  if (!pz_better(x->c, makespan, x->c->best_s)) return;
+  if (x->late) makespan = put_all_late(x, makespan);
   pz_context_offer(x->c, x->slots, makespan);
 }
 
@@ -364,6 +422,45 @@ static void order(const struct exact *x, uint32_t *list, bool with_own_time) {
   }
 }
 
+static bool same_modes(const struct pz_task *a, const struct pz_task *b) {
+  if (a->n_modes != b->n_modes) return false;
+  for (uint32_t m = 0; m < a->n_modes; m++)
+    if (a->modes[m].s < b->modes[m].s || a->modes[m].s > b->modes[m].s ||
+        memcmp(a->modes[m].use, b->modes[m].use, sizeof a->modes[m].use) != 0)
+      return false;
+  return true;
+}
+
+static bool within(const struct exact *x, const struct bits *a, const struct bits *b) {
+  for (int w = 0; w < x->words; w++)
+    if (a->w[w] & ~b->w[w]) return false;
+  return true;
+}
+
+/* Tasks a and b of the same modes, where all that must come before a must come before b, and all
+ * after b after a: a schedule that starts b first is as good with the two exchanged. */
+static bool find_twins(struct exact *x) {
+  uint32_t n = x->p->n;
+  struct bits *before = pz_arena_alloc(x->arena, n, sizeof *before);
+  struct bits *after = pz_arena_alloc(x->arena, n, sizeof *after);
+  if (!before || !after) return false;
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t k = 0; k < x->p->tasks[i].n_pred; k++) {
+      uint32_t pred = x->p->tasks[i].pred[k];
+      set(&before[i], pred);
+      for (int w = 0; w < x->words; w++) before[i].w[w] |= before[pred].w[w];
+    }
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t k = 0; k < n; k++)
+      if (has(&before[i], k)) set(&after[k], i);
+  for (uint32_t a = 0; a < n; a++)
+    for (uint32_t b = 0; b < n; b++)
+      if (x->rank[a] < x->rank[b] && within(x, &before[a], &before[b]) &&
+          within(x, &after[b], &after[a]) && same_modes(&x->p->tasks[a], &x->p->tasks[b]))
+        set(&x->twins[b], a);
+  return true;
+}
+
 static bool allocate(struct exact *x) {
   uint32_t n = x->p->n;
   x->nodes = pz_arena_alloc(x->arena, 2 * n + 3, sizeof *x->nodes);
@@ -373,25 +470,54 @@ static bool allocate(struct exact *x) {
   x->rank = pz_arena_alloc(x->arena, n, sizeof *x->rank);
   x->est = pz_arena_alloc(x->arena, n, sizeof *x->est);
   x->bucket = pz_arena_alloc(x->arena, BUCKETS, sizeof *x->bucket);
-  return x->nodes && x->slots && x->by_tail && x->by_path && x->rank && x->est && x->bucket;
+  x->twins = pz_arena_alloc(x->arena, n, sizeof *x->twins);
+  x->late_failed = pz_arena_alloc(x->arena, n, sizeof *x->late_failed);
+  return x->nodes && x->slots && x->by_tail && x->by_path && x->rank && x->est && x->bucket &&
+         x->twins && x->late_failed && pz_profile_init(&x->profile, x->p, x->arena);
+}
+
+static bool prepare(struct exact *x) {
+  choose_mixes(x);
+  if (!allocate(x)) return false;
+  order(x, x->by_tail, false);
+  order(x, x->by_path, true);
+  for (uint32_t i = 0; i < x->p->n; i++) x->rank[x->by_path[i]] = i;
+  return find_twins(x);
+}
+
+static void leave_out_late(struct exact *x, struct node *root) {
+  for (uint32_t i = 0; x->late && i < x->p->n; i++) {
+    if (!x->late[i]) continue;
+    set(&root->started, i);
+    set(&root->finished, i);
+    for (int k = 0; k < x->c->n_prices; k++) root->left[k] -= x->c->prices[k].least[i];
+  }
 }
 
 static void run(struct exact *x) {
   struct pz_context *c = x->c;
-  choose_mixes(x);
-  order(x, x->by_tail, false);
-  order(x, x->by_path, true);
-  for (uint32_t i = 0; i < x->p->n; i++) x->rank[x->by_path[i]] = i;
   struct node *root = &x->nodes[0];
   memcpy(root->free, x->p->capacity, sizeof root->free);
   root->last_rank = PZ_NONE;
   for (int k = 0; k < c->n_prices; k++) root->left[k] = c->prices[k].sum;
+  leave_out_late(x, root);
   finish_points(x, root);
   visit(x, 0);
-  if (!x->stopped) pz_context_raise(c, c->best_s);
+  if (!x->stopped) pz_context_raise(c, fmin(c->best_s, x->unfit_s));
 }
 
-enum pz_status pz_exact_search(struct pz_context *c, int64_t steps, struct pz_error *err) {
+/* And what they wait for. */
+static void take_out_failed(const struct exact *x) {
+  for (uint32_t i = x->p->n; i-- > 0;) {
+    const struct pz_task *t = &x->p->tasks[i];
+    if (x->late_failed[i]) x->late[i] = false;
+    for (uint32_t k = 0; k < t->n_succ; k++)
+      if (!x->late[t->succ[k]]) x->late[i] = false;
+  }
+}
+
+enum pz_status pz_exact_search(struct pz_context *c, int64_t steps, bool *late,
+                               struct pz_error *err) {
   if (c->p->n == 0 || c->p->n > PZ_EXACT_MOST_TASKS) return PZ_OK;
   struct pz_arena arena;
   pz_arena_init(&arena, c->arena->mem);
@@ -399,9 +525,12 @@ enum pz_status pz_exact_search(struct pz_context *c, int64_t steps, struct pz_er
                     .p = c->p,
                     .arena = &arena,
                     .until = c->steps + steps,
+                    .late = late,
+                    .unfit_s = DBL_MAX,
                     .words = (int)(c->p->n + 63) / 64};
-  bool ok = allocate(&x);
+  bool ok = prepare(&x);
   if (ok) run(&x);
+  if (ok && late) take_out_failed(&x);
   pz_arena_release(&arena);
   return ok ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule search");
 }
