@@ -64,9 +64,10 @@ enum { PZ_RELAX_MOST_TASKS = 256 };
 void pz_relax(struct pz_context *c);
 void pz_relax_integer(struct pz_context *c, int nodes);
 
-/* price.c: prices from packs of modes that may run together, and the bound they give. */
+/* price.c: prices from packs of modes that may run together, and the bound they give; modes with
+ * which that bound reaches the incumbent are dropped, looked for up to so many steps. */
 enum { PZ_PRICE_MOST_TASKS = 256 };
-void pz_price(struct pz_context *c);
+void pz_price(struct pz_context *c, int64_t steps);
 
 /* local.c: list scheduling and local search from the incumbent, up to `steps` steps.  PZ_NO_MEMORY
  * is the only error. */

@@ -124,6 +124,10 @@ void pz_lp_session_col(struct pz_lp_session *s, double cost, const int *rows, co
   Clp_addColumns(of(s), 1, &lower, &upper, &cost, starts, rows, values);
 }
 
+void pz_lp_session_limit(struct pz_lp_session *s, uint32_t col, double upper) {
+  Clp_columnUpper(of(s))[col] = upper;
+}
+
 void pz_lp_session_solve(struct pz_lp_session *s, struct pz_lp_result *out) {
   Clp_Simplex *m = of(s);
   *out = (struct pz_lp_result){.status = PZ_LP_FAILED, .bound = -DBL_MAX};

@@ -54,6 +54,8 @@ struct pz_lp_session *pz_lp_open(const struct pz_lp *lp); /* NULL: no memory */
 /* A column from 0 up, with these values in these rows. */
 void pz_lp_session_col(struct pz_lp_session *s, double cost, const int *rows, const double *values,
                        int n);
+/* Allow a column from 0 to `upper`. */
+void pz_lp_session_limit(struct pz_lp_session *s, uint32_t col, double upper);
 /* x and dual are the library's, valid until the next call. */
 void pz_lp_session_solve(struct pz_lp_session *s, struct pz_lp_result *out);
 void pz_lp_close(struct pz_lp_session *s);

@@ -16,7 +16,7 @@
 #include "schedule/context.h"
 #include "schedule/lp.h"
 
-enum { WORDS = PZ_PRICE_MOST_TASKS / 64, MOST_ROUNDS = 200, MOST_LOOKS = 20000 };
+enum { WORDS = PZ_PRICE_MOST_TASKS / 64, MOST_ROUNDS = 200, MOST_LOOKS = 20000, MOST_MODES = 64 };
 
 struct bits {
   uint64_t w[WORDS];
@@ -35,6 +35,7 @@ struct price {
   struct pz_lp_session *session;
   struct bits *apart; /* by task: those that never run beside it, itself too */
   int *row;           /* by mode: its row, or -1 */
+  uint32_t *part;     /* by mode: the column of its part */
   double *rate;       /* by mode */
   double *dear;       /* by task: its dearest mode's rate */
   uint32_t *order;    /* tasks by falling dear, with dear > 0 */
@@ -151,6 +152,7 @@ static bool add_dear_packs(struct price *x) {
       extend(x, k + 1, &x->apart[i], room);
     }
     x->most = fmax(x->most, x->best.price);
+    x->c->steps += x->looks / 4;
     if (x->best.price <= 1 + 1e-7) continue;
     add_pack(x, &x->best);
     any = true;
@@ -171,7 +173,7 @@ static void build(struct price *x, struct pz_lp *lp, double unit) {
       uint32_t at = c->mode_at[i] + m;
       x->row[at] = -1;
       if (c->dropped[at]) continue;
-      uint32_t part = pz_lp_col(lp, 0, DBL_MAX, 0, false);
+      uint32_t part = x->part[at] = pz_lp_col(lp, 0, DBL_MAX, 0, false);
       pz_lp_put(lp, one, part, 1);
       double s = x->p->tasks[i].modes[m].s / unit;
       if (s <= 0) continue;
@@ -241,45 +243,89 @@ static bool begin(struct price *x, struct pz_context *c) {
   if (n == 0 || n > PZ_PRICE_MOST_TASKS || !(c->scale > 0)) return false;
   x->apart = pz_arena_alloc(&x->arena, n, sizeof *x->apart);
   x->row = pz_arena_alloc(&x->arena, c->n_modes, sizeof *x->row);
+  x->part = pz_arena_alloc(&x->arena, c->n_modes, sizeof *x->part);
   x->rate = pz_arena_alloc(&x->arena, c->n_modes, sizeof *x->rate);
   x->dear = pz_arena_alloc(&x->arena, n, sizeof *x->dear);
   x->order = pz_arena_alloc(&x->arena, n, sizeof *x->order);
-  if (!x->apart || !x->row || !x->rate || !x->dear || !x->order) return false;
+  if (!x->apart || !x->row || !x->part || !x->rate || !x->dear || !x->order) return false;
   find_apart(x);
   return true;
 }
 
-/* Rounds of solving and adding packs, until the bound is as good as the model's. */
-static void generate(struct price *x) {
+/* Rounds of solving and adding packs, until the bound is as good as the model's or reaches the
+ * incumbent.  Returns it. */
+static double generate(struct price *x, bool keep) {
   struct pz_lp_result r;
   double best = 0;
   for (int round = 0; round < MOST_ROUNDS; round++) {
     pz_lp_session_solve(x->session, &r);
-    x->c->steps += 10 * (int64_t)x->p->n;
+    x->c->steps += 20 * (int64_t)x->p->n;
     if (r.status != PZ_LP_OPTIMAL) break;
     read_rates(x, r.dual);
     bool more = add_dear_packs(x);
     double bound = bound_of(x);
     if (bound > best) {
       best = bound;
-      keep_prices(x);
+      if (keep) keep_prices(x);
     }
     if (!more || !pz_better(x->c, bound, x->c->best_s)) break;
   }
+  return best;
 }
 
-void pz_price(struct pz_context *c) {
+/* ---- probing -------------------------------------------------------------------------------- */
+
+/* Leave only one mode of a task, or let all back in. */
+static void force(struct price *x, uint32_t i, uint32_t mode, bool *was) {
+  bool *dropped = &x->c->dropped[x->c->mode_at[i]];
+  for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) {
+    bool off = mode != PZ_NONE ? m != mode : was[m];
+    if (mode != PZ_NONE) was[m] = dropped[m];
+    if (off != dropped[m])
+      pz_lp_session_limit(x->session, x->part[x->c->mode_at[i] + m], off ? 0 : DBL_MAX);
+    dropped[m] = off;
+  }
+}
+
+/* Drop the modes with which the model's bound reaches the incumbent.  Were there any? */
+static bool probe(struct price *x, int64_t until) {
+  bool any = false, was[MOST_MODES];
+  for (uint32_t i = 0; i < x->p->n && x->c->steps < until; i++) {
+    const struct pz_task *t = &x->p->tasks[i];
+    uint32_t alive = 0;
+    for (uint32_t m = 0; m < t->n_modes; m++) alive += !x->c->dropped[x->c->mode_at[i] + m];
+    for (uint32_t m = 0; m < t->n_modes && alive > 1 && t->n_modes <= MOST_MODES; m++) {
+      uint32_t at = x->c->mode_at[i] + m;
+      if (x->c->dropped[at]) continue;
+      force(x, i, m, was);
+      bool open = pz_better(x->c, generate(x, false), x->c->best_s);
+      force(x, i, PZ_NONE, was);
+      if (open) continue;
+      x->c->dropped[at] = any = true;
+      pz_lp_session_limit(x->session, x->part[at], 0);
+      alive--;
+    }
+  }
+  return any;
+}
+
+void pz_price(struct pz_context *c, int64_t steps) {
   struct price x;
   struct pz_lp lp;
+  int64_t until = c->steps + steps;
   if (begin(&x, c)) {
     build(&x, &lp, c->scale / (c->p->n + 1));
     x.session = pz_lp_open(&lp);
   }
   if (x.session) {
     add_incumbent(&x);
-    generate(&x);
-    pz_lp_close(x.session);
+    generate(&x, true);
     pz_bound_tighten(c);
+    for (int round = 0; round < 3 && pz_open(c) && probe(&x, until); round++) {
+      generate(&x, true);
+      pz_bound_tighten(c);
+    }
+    pz_lp_close(x.session);
   }
   pz_arena_release(&x.arena);
 }

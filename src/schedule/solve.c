@@ -51,7 +51,7 @@ static enum pz_status exact_search(struct pz_context *c, const struct pz_solve_o
     int64_t left = c->most_steps - c->steps, part = turn < left / 2 ? turn : left;
     status = pz_local_search(c, part / 2, err);
     pz_bound_tighten(c);
-    if (status == PZ_OK && turn > 2000 && pz_open(c)) pz_price(c);
+    if (status == PZ_OK && turn > 2000 && pz_open(c)) pz_price(c, part / 4);
     if (status == PZ_OK && turn > 200000 && pz_open(c)) pz_relax_integer(c, (int)(turn / 1000));
     if (status == PZ_OK && pz_open(c)) status = prove(c, part / 2 + 1, err);
     if (!pz_open(c) || c->p->n > PZ_EXACT_MOST_TASKS) break;
