@@ -49,8 +49,10 @@ static enum pz_status print_instance(const struct pz_scheduled *o, struct pz_are
 
 static enum pz_status print_charts(const struct pz_schedule_view *v, struct pz_arena *arena) {
   enum pz_status status = PZ_OK;
-  printf("\nt, v: tensor and vector cores; # with tensor cores, = vector cores only, ~ link; times "
-         "in us\n");
+  static const char *const modes[] = {"t, v: so many tensor and vector cores",
+                                      "single: one core of its class, intra: all of them"};
+  printf("\n%s\n#: with tensor cores, =: vector cores only, ~: collectives; times in us\n",
+         modes[v->kind.modes]);
   for (uint32_t i = 0; i < v->n && status == PZ_OK; i++) {
     printf("\n%s\n", v->list[i].title);
     status = pz_gantt_print(&v->list[i], arena, stdout);

@@ -95,7 +95,7 @@ static void bar_cell(struct pz_table *t, const struct pz_slot *slot, double make
 
 /* The rows with bars of a width; 0: without. */
 static void fill(const struct chart *c, struct pz_table *t, struct pz_arena *arena, int width) {
-  static const char *const of_layer[] = {">op", "operator", "cores", ">start", ">end", "", NULL};
+  static const char *const of_layer[] = {">op", "operator", "mode", ">start", ">end", "", NULL};
   static const char *const of_instance[] = {">op", "mode", ">start", ">end", "", NULL};
   pz_table_init(t, arena, c->s->layer ? of_layer : of_instance);
   for (uint32_t i = 0; i < c->n; i++) {

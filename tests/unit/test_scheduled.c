@@ -105,17 +105,17 @@ static void a_chart_shows_every_operator_by_start(void **state) {
   pz_arena_init(&arena, NULL);
   assert_int_equal(pz_gantt_print(&s, &arena, out), PZ_OK);
   fclose(out);
-  assert_string_equal(
-      text, "op  operator                          cores  start    end\n"
-            " 0  product                           4t      0.00   4.00  ################\n"
-            " 1  norm                              1v      4.00   6.00                  =========\n"
-            " 2  half                              2t      4.00   9.00                  "
-            "#####################\n"
-            " 3  a name that is longer than wha..  2t      6.00   8.00                          "
-            "#########\n"
-            " 4  sum                               link    9.00  10.00                             "
-            "         ~~~~~\n"
-            "and 1 that takes no time\n");
+  static const char want[] =
+      /* clang-format off */
+      "op  operator                          mode  start    end\n"
+      " 0  product                           4t     0.00   4.00  #################\n"
+      " 1  norm                              1v     4.00   6.00                  =========\n"
+      " 2  half                              2t     4.00   9.00                  ######################\n"
+      " 3  a name that is longer than wha..  2t     6.00   8.00                           #########\n"
+      " 4  sum                               link   9.00  10.00                                       ~~~~~\n"
+      "and 1 that takes no time\n";
+  /* clang-format on */
+  assert_string_equal(text, want);
   free(text);
   pz_arena_release(&arena);
 }
