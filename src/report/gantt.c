@@ -45,7 +45,9 @@ static enum pz_status choose_rows(struct chart *c, struct pz_arena *arena) {
 
 static const char *name_text(const char *name, char buf[LONGEST_NAME + 1]) {
   if (strlen(name) <= LONGEST_NAME) return name;
-  return strcat(pz_text_copy(buf, LONGEST_NAME - 1, name), "..");
+  char cut[LONGEST_NAME - 1];
+  snprintf(buf, LONGEST_NAME + 1, "%s..", pz_text_copy(cut, sizeof cut, name));
+  return buf;
 }
 
 /* "8t", "4t+2v", "link"; "single" and "intra" of the two-mode problem. */
