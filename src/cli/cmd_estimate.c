@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/machine_options.h"
 #include "cli/workload_options.h"
 #include "core/file.h"
 #include "core/text.h"
@@ -13,7 +14,8 @@
 
 struct settings {
   struct pz_common common;
-  const char *chip, *cluster, *gemm, *ops;
+  struct pz_machine_options machine;
+  const char *gemm, *ops;
   struct pz_workload_options w;
 };
 
@@ -23,10 +25,7 @@ static const struct settings defaults = {.w = PZ_WORKLOAD_DEFAULTS};
 /* clang-format off */
 static const struct pz_option options[] = {
     PZ_COMMON_OPTIONS(struct settings),
-    {.name = "chip", .type = PZ_OPTION_TEXT, .offset = AT(chip), .arg = "CHIP",
-     .help = "A name that 'phaze chips' lists, or a chip.json"},
-    {.name = "cluster", .type = PZ_OPTION_TEXT, .offset = AT(cluster), .arg = "NET",
-     .help = "Network for collectives: paper, tpuv4-pod, dgx-..., or a cluster.json (default: the chip's link)"},
+    PZ_MACHINE_OPTIONS(struct settings, machine),
     {.name = "gemm", .type = PZ_OPTION_TEXT, .offset = AT(gemm), .arg = "B,M,N,K",
      .help = "One product, batch B of M x K by K x N, with the mapping chosen"},
     {.name = "ops", .type = PZ_OPTION_TEXT, .offset = AT(ops), .arg = "FILE.csv",
@@ -307,14 +306,10 @@ static enum pz_status load_and_estimate(const struct settings *s, const char *mo
 /* ---- the command ---------------------------------------------------------------------------- */
 
 static enum pz_status estimate(const struct settings *s, const char *model, struct pz_error *err) {
-  struct pz_chip chip;
-  struct pz_cluster net;
   struct pz_cost cost;
   struct pz_log log = {s->common.verbose ? PZ_LOG_INFO : PZ_LOG_WARNING, pz_log_to_file, stderr};
-  enum pz_status status = pz_chip_load(s->chip, &chip, err);
-  if (status == PZ_OK && s->cluster) status = pz_cluster_load(s->cluster, &net, err);
+  enum pz_status status = pz_machine_cost(&s->machine, &cost, err);
   if (status != PZ_OK) return status;
-  pz_cost_init(&cost, &chip, s->cluster ? &net : NULL);
   status = s->gemm  ? estimate_gemm(s, &cost, err)
            : s->ops ? estimate_ops(s, &cost, err)
                     : load_and_estimate(s, model, &cost, err);
@@ -331,7 +326,7 @@ static enum pz_exit run(int argc, char **argv) {
   enum pz_exit code;
   int n_args;
   if (!pz_command_begin(&pz_cmd_estimate, argc, argv, &s, &n_args, &code)) return code;
-  if (!s.chip) return pz_command_misuse(&pz_cmd_estimate, "wants --chip CHIP");
+  if (!s.machine.chip) return pz_command_misuse(&pz_cmd_estimate, "wants --chip CHIP");
   if (n_args + (s.gemm != NULL) + (s.ops != NULL) != 1)
     return pz_command_misuse(&pz_cmd_estimate, "wants one of MODEL, --gemm and --ops");
   return estimate(&s, argv[1], &err) == PZ_OK ? pz_command_end() : pz_command_fail(&err);

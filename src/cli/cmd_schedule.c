@@ -1,138 +1,286 @@
-/* phaze schedule: the best order and modes of operators on a chip's cores, for an instance file. */
+/* phaze schedule: the best order and modes of operators on a chip's cores, for the layers of a
+ * model or for an instance file. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/command.h"
+#include "cli/machine_options.h"
+#include "cli/schedule_view.h"
+#include "cli/workload_options.h"
 #include "core/file.h"
 #include "core/progress.h"
-#include "report/table.h"
-#include "schedule/instance.h"
-#include "schedule/solve.h"
+#include "core/text.h"
+#include "report/trace.h"
 
 struct settings {
   struct pz_common common;
-  const char *instance;
+  const char *instance, *trace;
   int exclusive;
   int64_t steps;
+  struct of_model {
+    struct pz_machine_options machine;
+    const char *layers;
+    int modes;
+    bool gantt;
+    struct pz_workload_options w;
+  } model; /* the last: an option that sets a field of it goes with a MODEL only */
 };
 
-static const struct settings defaults;
-static const char *const exclusive_names[] = {"all", "class", NULL};
-static const char *const outcome_names[] = {"optimal", "feasible"};
-static const char *const stop_names[] = {"proved", "steps"};
+static const struct settings defaults = {.model = {.w = PZ_WORKLOAD_DEFAULTS}};
+
+enum { NOT_GIVEN = -1 }; /* a choice the user left open */
 
 #define AT(field) offsetof(struct settings, field)
 /* clang-format off */
 static const struct pz_option options[] = {
     PZ_COMMON_OPTIONS(struct settings),
     {.name = "instance", .type = PZ_OPTION_TEXT, .offset = AT(instance), .arg = "FILE.json",
-     .help = "The problem: num_tc, num_vc, ops with latency and intra_op_latency, edges"},
-    {.name = "exclusive", .type = PZ_OPTION_CHOICE, .offset = AT(exclusive), .choices = exclusive_names,
+     .help = "A problem instead of a MODEL: num_tc, num_vc, ops with latency and intra_op_latency, edges"},
+    {.name = "exclusive", .type = PZ_OPTION_CHOICE, .offset = AT(exclusive), .choices = pz_exclusive_names,
      .help = "What an operator on all cores of its class excludes: everything, or its class"},
     {.name = "steps", .type = PZ_OPTION_INT, .offset = AT(steps), .arg = "N", .min = 1, .max = 1e15,
-     .help = "Limit of effort; the same number gives the same answer (default: 20 million)"},
+     .help = "Limit of effort for each schedule; the same number gives the same answer (default: 20 million)"},
+    {.name = "trace", .type = PZ_OPTION_TEXT, .offset = AT(trace), .arg = "FILE.json",
+     .help = "Write the schedules as a trace for ui.perfetto.dev or chrome://tracing"},
+    PZ_MACHINE_OPTIONS(struct settings, model.machine),
+    {.name = "layer", .type = PZ_OPTION_TEXT, .offset = AT(model.layers), .arg = "L,...",
+     .help = "Only these layers, each schedule drawn (default: all, as a table)"},
+    {.name = "gantt", .type = PZ_OPTION_FLAG, .offset = AT(model.gantt),
+     .help = "Draw the schedules of all layers"},
+    {.name = "modes", .type = PZ_OPTION_CHOICE, .offset = AT(model.modes), .choices = pz_modes_names,
+     .help = "An operator runs on 1, 2, 4 .. all cores and shares memory rates; or as in an instance"},
+    PZ_WORKLOAD_OPTIONS(struct settings, model.w),
 };
 /* clang-format on */
 
-static double gap(const struct pz_schedule *s) {
-  return s->makespan > 0 ? (s->makespan - s->lower_bound) / s->makespan : 0;
+/* What is being made, and its report. */
+struct job {
+  const struct settings *s;
+  struct pz_arena arena;
+  struct pz_vec list; /* struct pz_scheduled */
+  struct pz_progress progress;
+  struct pz_log log;
+  struct pz_error *err;
+};
+
+/* ---- solving -------------------------------------------------------------------------------- */
+
+static struct pz_solve_options solve_options(const struct settings *s) {
+  return (struct pz_solve_options){.steps = s->steps};
 }
 
-static json_t *op_json(const struct pz_task *t, const struct pz_slot *slot) {
-  const struct pz_mode *m = &t->modes[slot->mode];
-  char buf[16];
-  return json_pack("{s:I,s:s,s:f,s:f,s:{s:i,s:i}}", "id", (json_int_t)t->id, "mode",
-                   pz_mode_name(m, buf), "start", slot->start, "end", slot->end, "cores",
-                   "tensor", (int)m->use[PZ_TENSOR_CORES], "vector", (int)m->use[PZ_VECTOR_CORES]);
+/* A choice that was not given is the first. */
+static struct pz_layer_options layer_options(const struct settings *s) {
+  return (struct pz_layer_options){s->model.modes == PZ_MODES_TWO ? PZ_MODES_TWO : PZ_MODES_ALL,
+                                   s->exclusive == PZ_EXCLUSIVE_CLASS ? PZ_EXCLUSIVE_CLASS
+                                                                      : PZ_EXCLUSIVE_ALL};
 }
 
-static json_t *schedule_json(const struct pz_problem *p, const struct pz_schedule *s,
-                             double seconds) {
-  json_t *ops = json_array();
-  for (uint32_t i = 0; i < p->n; i++)
-    json_array_append_new(ops, op_json(&p->tasks[i], &s->slots[i]));
-  return json_pack("{s:f,s:f,s:f,s:s,s:s,s:I,s:f,s:o}", "makespan", s->makespan, "lower_bound",
-                   s->lower_bound, "gap", gap(s), "outcome", outcome_names[s->outcome], "stop",
-                   stop_names[s->stop], "steps", (json_int_t)s->steps, "seconds", seconds, "ops",
-                   ops);
+/* Solve the problem in *o and keep it. */
+static enum pz_status solve(struct job *j, struct pz_scheduled *o) {
+  struct pz_solve_options effort = solve_options(j->s);
+  double start = pz_clock_s();
+  pz_progress_update(&j->progress, j->list.n, o->title);
+  enum pz_status status = pz_schedule_solve(&o->problem, &effort, &j->arena, &o->schedule, j->err);
+  if (status != PZ_OK) return status;
+  o->solve_s = pz_clock_s() - start;
+  pz_log(&j->log, PZ_LOG_INFO, "%s: %" PRId64 " steps in %.3f s", o->title, o->schedule.steps,
+         o->solve_s);
+  return pz_vec_push(&j->list, o) ? PZ_OK : PZ_NO_MEMORY;
 }
 
-/* A bar for each operator, by start. */
-static const char *bar(const struct pz_slot *slot, double makespan, char *buf) {
-  enum { WIDTH = 60 };
-  int from = makespan > 0 ? (int)(slot->start / makespan * WIDTH) : 0;
-  int to = makespan > 0 ? (int)(slot->end / makespan * WIDTH + 0.5) : 0;
-  memset(buf, ' ', WIDTH);
-  buf[to > from + 1 ? to : from + 1] = '\0';
-  memset(buf + from, slot->end > slot->start ? '=' : '|', (size_t)(to > from ? to - from : 1));
-  return buf;
-}
-
-static enum pz_status print_schedule(const struct pz_problem *p, const struct pz_schedule *s,
-                                     struct pz_arena *arena) {
-  static const char *const heads[] = {">op", "mode", ">start", ">end", "", NULL};
-  struct pz_table t;
-  pz_table_init(&t, arena, heads);
-  for (uint32_t i = 0; i < p->n; i++) {
-    const struct pz_slot *slot = &s->slots[i];
-    char buf[64], name[16];
-    pz_table_cell(&t, "%s", p->tasks[i].name);
-    pz_table_cell(&t, "%s", pz_mode_name(&p->tasks[i].modes[slot->mode], name));
-    pz_table_cell(&t, "%.9g", slot->start);
-    pz_table_cell(&t, "%.9g", slot->end);
-    pz_table_cell(&t, "%s", bar(slot, s->makespan, buf));
-  }
-  printf("makespan %.9g, %s", s->makespan, outcome_names[s->outcome]);
-  if (s->outcome != PZ_OUTCOME_OPTIMAL)
-    printf(": at most %.2f%% from the best (bound %.9g)", 100 * gap(s), s->lower_bound);
-  printf("; %" PRId64 " steps\n\n", s->steps);
-  return pz_table_print(&t, 0, stdout);
-}
-
-static enum pz_status solve(const struct settings *s, struct pz_arena *arena,
-                            struct pz_error *err) {
-  struct pz_problem p;
-  struct pz_schedule schedule;
-  struct pz_solve_options o = {.steps = s->steps};
+static enum pz_status solve_instance(struct job *j) {
+  struct pz_scheduled o = {.title = j->s->instance, .count = 1, .to_us = 1};
   char *text = NULL;
   size_t bytes = 0;
-  enum pz_status status = pz_file_read(s->instance, PZ_INSTANCE_MOST_BYTES, &text, &bytes, err);
+  enum pz_status status = pz_file_read(o.title, PZ_INSTANCE_MOST_BYTES, &text, &bytes, j->err);
   if (status == PZ_OK)
-    status = pz_instance_parse(s->instance, text, bytes, (enum pz_exclusive)s->exclusive, arena, &p,
-                               err);
+    status = pz_instance_parse(o.title, text, bytes, layer_options(j->s).exclusive, &j->arena,
+                               &o.problem, j->err);
   free(text);
-  double start = pz_clock_s();
-  if (status == PZ_OK) status = pz_schedule_solve(&p, &o, arena, &schedule, err);
+  return status == PZ_OK ? solve(j, &o) : status;
+}
+
+static enum pz_status solve_layer(struct job *j, struct pz_cost *cost, const struct pz_layer *l,
+                                  enum pz_direction d) {
+  static const char *const names[] = {"forward", "backward"};
+  struct pz_layer_options kind = layer_options(j->s);
+  struct pz_scheduled o = {.title = pz_arena_printf(&j->arena, "%s %s", l->name, names[d]),
+                           .layer = l->name,
+                           .direction = d,
+                           .count = l->count,
+                           .to_us = 1e6};
+  if (!o.title) return PZ_NO_MEMORY;
+  enum pz_status status = pz_layer_problem(cost, &l->ops[d], &kind, &j->arena, &o.problem, j->err);
+  return status == PZ_OK ? solve(j, &o) : status;
+}
+
+/* ---- which layers --------------------------------------------------------------------------- */
+
+static const char *layer_name(const void *ctx, size_t i) {
+  const struct pz_workload *w = ctx;
+  return i < w->n_layers ? w->layers[i].name : NULL;
+}
+
+/* The next word of a list with commas, NULL after the last. */
+static const char *next_word(const char *at) {
+  at = strchr(at, ',');
+  return at ? at + 1 : NULL;
+}
+
+static bool is_word(const char *at, const char *name) {
+  size_t n = strcspn(at, ",");
+  return strlen(name) == n && strncmp(at, name, n) == 0;
+}
+
+/* No list has all. */
+static bool listed(const char *list, const char *name) {
+  const char *at = list;
+  while (at && !is_word(at, name)) at = next_word(at);
+  return at || !list;
+}
+
+static enum pz_status check_layers(const struct pz_workload *w, const char *list,
+                                   struct pz_error *err) {
+  for (const char *at = list; at; at = next_word(at)) {
+    char all[256];
+    uint32_t i = 0;
+    while (i < w->n_layers && !is_word(at, w->layers[i].name)) i++;
+    if (i == w->n_layers)
+      return pz_fail(err, PZ_BAD_USE, "--layer: %s has no layer '%.*s'; accepted: %s", w->model,
+                     (int)strcspn(at, ","), at, pz_text_join(all, sizeof all, layer_name, w));
+  }
+  return PZ_OK;
+}
+
+static enum pz_status solve_layers(struct job *j, struct pz_cost *cost,
+                                   const struct pz_workload *w) {
+  const char *list = j->s->model.layers;
+  enum pz_status status = check_layers(w, list, j->err);
+  for (uint32_t i = 0; i < w->n_layers; i++)
+    j->progress.total += listed(list, w->layers[i].name) ? 2 : 0;
+  for (uint32_t i = 0; i < w->n_layers; i++)
+    for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD && status == PZ_OK; d++)
+      if (listed(list, w->layers[i].name)) status = solve_layer(j, cost, &w->layers[i], d);
+  return status;
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
+
+static enum pz_status write_trace(struct job *j) {
+  char *text = NULL;
+  if (!j->s->trace) return PZ_OK;
+  enum pz_status status = pz_trace_text(j->list.items, j->list.n, &text, j->err);
+  if (status == PZ_OK) status = pz_file_write(j->s->trace, text, strlen(text), j->err);
+  free(text);
+  return status;
+}
+
+static enum pz_status report(struct job *j, const struct pz_workload *w, const char *chip) {
+  const struct of_model *m = &j->s->model;
+  struct pz_schedule_view v = {.list = j->list.items,
+                               .n = j->list.n,
+                               .workload = w,
+                               .chip = chip,
+                               .kind = layer_options(j->s),
+                               .whole = !m->layers,
+                               .charts = m->layers || m->gantt};
+  enum pz_status status = write_trace(j);
   if (status != PZ_OK) return status;
-  if (s->common.json)
-    return pz_command_json(schedule_json(&p, &schedule, pz_clock_s() - start), err);
-  return print_schedule(&p, &schedule, arena);
+  return j->s->common.json ? pz_command_json(pz_schedule_view_json(&v), j->err)
+                           : pz_schedule_view_print(&v, &j->arena);
+}
+
+static enum pz_status schedule_instance(struct job *j) {
+  enum pz_status status = solve_instance(j);
+  return status == PZ_OK ? report(j, NULL, NULL) : status;
+}
+
+static enum pz_status schedule_model(struct job *j, const char *model) {
+  struct pz_cost cost;
+  struct pz_workload *w = NULL;
+  enum pz_status status = pz_machine_cost(&j->s->model.machine, &cost, j->err);
+  if (status != PZ_OK) return status;
+  status = pz_workload_load(model, &j->s->model.w, &w, j->err);
+  if (status == PZ_OK) {
+    if (w->warning) pz_log(&j->log, PZ_LOG_WARNING, "%s", w->warning);
+    status = solve_layers(j, &cost, w);
+    pz_progress_update(&j->progress, j->list.n, NULL);
+    pz_progress_finish(&j->progress, NULL);
+  }
+  if (status == PZ_OK) status = report(j, w, cost.chip.name);
+  pz_workload_free(w);
+  pz_cost_release(&cost);
+  return status;
+}
+
+static enum pz_status schedule(const struct settings *s, const char *model, struct pz_error *err) {
+  struct job j = {.s = s, .err = err, .log = {.sink = pz_log_to_file, .ctx = stderr}};
+  j.log.level = s->common.quiet ? PZ_LOG_ERROR : s->common.verbose ? PZ_LOG_INFO : PZ_LOG_WARNING;
+  pz_arena_init(&j.arena, NULL);
+  pz_vec_init(&j.list, &j.arena, sizeof(struct pz_scheduled));
+  pz_progress_start(&j.progress, stderr,
+                    s->common.quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr), "schedule",
+                    "problems", 0);
+  enum pz_status status = s->trace ? pz_file_writable(s->trace, err) : PZ_OK;
+  if (status == PZ_OK) status = s->instance ? schedule_instance(&j) : schedule_model(&j, model);
+  if (status == PZ_NO_MEMORY && err->status == PZ_OK)
+    status = pz_fail(err, status, "out of memory for the schedules");
+  pz_arena_release(&j.arena);
+  return status;
+}
+
+/* An option that goes with a MODEL only and was given, or NULL. */
+static const struct pz_option *model_option(const struct settings *s, const struct settings *none) {
+  for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+    if (options[i].offset >= AT(model) && !pz_option_same(&options[i], s, none)) return &options[i];
+  return NULL;
+}
+
+/* What is wrong with the use, or NULL. */
+static const char *misuse(const struct settings *s, const struct settings *none, int n_args,
+                          const char *model, char buf[80]) {
+  const struct pz_option *o = model_option(s, none);
+  if (n_args + (s->instance != NULL) != 1) return "wants one of MODEL and --instance";
+  if (s->trace && strcmp(s->trace, s->instance ? s->instance : model) == 0)
+    return "--trace would replace the input";
+  if (s->instance && o) {
+    snprintf(buf, 80, "--%s goes with a MODEL, not with --instance", o->name);
+    return buf;
+  }
+  if (s->instance) return NULL;
+  if (!s->model.machine.chip) return "wants --chip CHIP";
+  if (s->exclusive != NOT_GIVEN && s->model.modes != PZ_MODES_TWO)
+    return "--exclusive goes with --modes two or --instance";
+  return s->common.json && s->model.gantt ? "--json and --gantt exclude each other" : NULL;
 }
 
 static enum pz_exit run(int argc, char **argv) {
-  struct settings s = defaults;
+  struct settings none = defaults;
   struct pz_error err = {0};
-  struct pz_arena arena;
   enum pz_exit code;
+  char buf[80];
   int n_args;
+  none.exclusive = none.model.modes = NOT_GIVEN;
+  struct settings s = none;
   if (!pz_command_begin(&pz_cmd_schedule, argc, argv, &s, &n_args, &code)) return code;
-  if (n_args || !s.instance)
-    return pz_command_misuse(&pz_cmd_schedule, "wants --instance FILE.json");
-  pz_arena_init(&arena, NULL);
-  enum pz_status status = solve(&s, &arena, &err);
-  pz_arena_release(&arena);
-  return status == PZ_OK ? pz_command_end() : pz_command_fail(&err);
+  const char *wrong = misuse(&s, &none, n_args, argv[1], buf);
+  if (wrong) return pz_command_misuse(&pz_cmd_schedule, wrong);
+  return schedule(&s, argv[1], &err) == PZ_OK ? pz_command_end() : pz_command_fail(&err);
 }
 
 const struct pz_command pz_cmd_schedule = {
     .name = "schedule",
-    .synopsis = "--instance FILE.json [--exclusive all|class] [--steps N] [--json]",
+    .synopsis = "MODEL --chip CHIP [--layer L] [--tp T --mbs B --seq S] | --instance FILE.json "
+                "[--trace FILE.json] [--json] ...",
     .summary = "Find the shortest schedule of operators on a chip's cores, and prove it",
-    .detail = "An instance is {num_tc, num_vc, ops: [{id, type: TC|VC|TCandVC|Nop, latency, "
-              "intra_op_latency}],\n"
-              "edges: [[before, after]]}: every operator runs on one core of its type, or on all "
-              "of them.\n",
+    .detail =
+        "For a MODEL every distinct layer, forward and backward: a table, and with --layer or "
+        "--gantt a chart of\n"
+        "each.  An instance is {num_tc, num_vc, ops: [{id, type: TC|VC|TCandVC|Nop, latency, "
+        "intra_op_latency}],\n"
+        "edges: [[before, after]]}: every operator runs on one core of its type, or on all "
+        "of them.\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .run = run,

@@ -81,18 +81,39 @@ static bool write_all(int fd, const char *text, size_t bytes) {
   return fsync(fd) == 0;
 }
 
+enum { LONGEST_PATH = 4096 };
+
+static enum pz_status open_beside(const char *path, char beside[LONGEST_PATH], int *fd,
+                                  struct pz_error *err) {
+  struct stat st;
+  int n = snprintf(beside, LONGEST_PATH, "%s.%ld.part", path, (long)getpid());
+  if (n < 0 || n >= LONGEST_PATH) return pz_fail(err, PZ_LIMIT, "%s: the path is too long", path);
+  if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+    return pz_fail(err, PZ_IO, "%s: is a directory or device; a file is wanted", path);
+  *fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  return *fd < 0 ? fail_io(err, path, "create a file beside it") : PZ_OK;
+}
+
+enum pz_status pz_file_writable(const char *path, struct pz_error *err) {
+  char beside[LONGEST_PATH];
+  int fd = -1;
+  enum pz_status status = open_beside(path, beside, &fd, err);
+  if (status != PZ_OK) return status;
+  close(fd);
+  unlink(beside);
+  return PZ_OK;
+}
+
 enum pz_status pz_file_write(const char *path, const char *text, size_t bytes,
                              struct pz_error *err) {
-  char beside[4096];
-  int n = snprintf(beside, sizeof beside, "%s.%ld.part", path, (long)getpid());
-  if (n < 0 || (size_t)n >= sizeof beside)
-    return pz_fail(err, PZ_LIMIT, "%s: the path is too long", path);
-  int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) return fail_io(err, path, "create a file beside it");
+  char beside[LONGEST_PATH];
+  int fd = -1;
+  enum pz_status status = open_beside(path, beside, &fd, err);
+  if (status != PZ_OK) return status;
   bool ok = write_all(fd, text, bytes);
   ok = close(fd) == 0 && ok;
   if (ok && rename(beside, path) == 0) return PZ_OK;
-  enum pz_status status = fail_io(err, path, "write");
+  status = fail_io(err, path, "write");
   unlink(beside);
   return status;
 }

@@ -13,7 +13,11 @@ bool pz_file_named(const char *word);
 PZ_NODISCARD enum pz_status pz_file_read(const char *path, size_t limit, char **text, size_t *bytes,
                                          struct pz_error *err);
 
-/* Replace `path` by `text`. */
+/* Would pz_file_write get as far as writing?  To be asked before long work; changes nothing. */
+PZ_NODISCARD enum pz_status pz_file_writable(const char *path, struct pz_error *err);
+
+/* Replace `path` by `text`.  What stands there must be a regular file: a device would be replaced,
+ * not written to. */
 PZ_NODISCARD enum pz_status pz_file_write(const char *path, const char *text, size_t bytes,
                                           struct pz_error *err);
 

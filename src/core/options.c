@@ -123,6 +123,18 @@ enum pz_status pz_options_parse(const struct pz_option_table *table, void *setti
   return PZ_OK;
 }
 
+bool pz_option_same(const struct pz_option *o, const void *a, const void *b) {
+  const void *x = (const char *)a + o->offset, *y = (const char *)b + o->offset;
+  switch (o->type) {
+  case PZ_OPTION_FLAG: return *(const bool *)x == *(const bool *)y;
+  case PZ_OPTION_INT: return *(const int64_t *)x == *(const int64_t *)y;
+  case PZ_OPTION_REAL: return *(const double *)x == *(const double *)y;
+  case PZ_OPTION_CHOICE: return *(const int *)x == *(const int *)y;
+  case PZ_OPTION_TEXT: return *(const char *const *)x == *(const char *const *)y;
+  }
+  return true;
+}
+
 /* "--kernels fused|eager" into buf. */
 static void spell(const struct pz_option *o, char *buf, size_t size) {
   int n = snprintf(buf, size, "--%s", o->name);

@@ -38,6 +38,9 @@ PZ_NODISCARD enum pz_status pz_options_parse(const struct pz_option_table *table
                                              int argc, char **argv, int *n_args,
                                              struct pz_error *err);
 
+/* Does an option have the same value in two settings? */
+bool pz_option_same(const struct pz_option *o, const void *a, const void *b);
+
 /* Aligned lines for --help; `settings` (may be NULL) holds the defaults to show. */
 void pz_options_help(const struct pz_option_table *table, const void *settings, FILE *out);
 

@@ -44,15 +44,19 @@ static void show(struct pz_progress *p, double now, const char *note) {
   double fraction = p->total ? (double)p->done / (double)p->total : 1, spent = now - p->start_s;
   if (fraction > 1) fraction = 1;
   double rate = spent > 0 ? (double)p->done / spent : 0;
-  char left[32], per_second[32];
+  char left[32], per_second[48] = "";
   pz_text_duration(left, sizeof left, rate > 0 ? (double)(p->total - p->done) / rate : -1);
-  pz_text_si(per_second, sizeof per_second, rate, "");
+  if (rate >= 1) { /* a slower one says nothing that the time left does not */
+    char si[32];
+    snprintf(per_second, sizeof per_second, "%s%s/s, ", pz_text_si(si, sizeof si, rate, ""),
+             p->unit);
+  }
   if (p->style == PZ_PROGRESS_BAR)
     draw_bar(p, fraction);
   else
     fprintf(p->out, "%s:", p->label);
-  fprintf(p->out, " %" PRIu64 " of %" PRIu64 " %s (%.0f%%), %s%s/s, %s left%s%s", p->done, p->total,
-          p->unit, 100 * fraction, per_second, p->unit, left, note ? ", " : "", note ? note : "");
+  fprintf(p->out, " %" PRIu64 " of %" PRIu64 " %s (%.0f%%), %s%s left%s%s", p->done, p->total,
+          p->unit, 100 * fraction, per_second, left, note ? ", " : "", note ? note : "");
   if (p->style == PZ_PROGRESS_LINES) fputc('\n', p->out);
   fflush(p->out);
   p->shown_s = now;

@@ -9,7 +9,7 @@
 
 struct pz_estimate {
   double latency_s, energy_j;
-  double utilisation; /* of the tensor cores' peak, over the latency; 0 for other operators */
+  double utilisation;  /* of the tensor cores' peak, over the latency; 0 for other operators */
   double hbm_s, glb_s; /* the parts of the latency its traffic takes of those rates */
   enum pz_bound bound;
 };

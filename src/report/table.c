@@ -37,13 +37,25 @@ static const char *cell(const struct pz_table *t, uint32_t i) {
   return *pz_vec_at(&t->cells, const char *, i);
 }
 
-enum pz_status pz_table_print(const struct pz_table *t, int indent, FILE *out) {
-  int wide[PZ_TABLE_MOST_COLUMNS] = {0};
-  if (t->status != PZ_OK) return t->status;
+static void measure(const struct pz_table *t, int wide[PZ_TABLE_MOST_COLUMNS]) {
+  memset(wide, 0, PZ_TABLE_MOST_COLUMNS * sizeof *wide);
   for (uint32_t i = 0; i < t->cells.n; i++) {
     int w = width(cell(t, i)), c = (int)i % t->columns;
     if (w > wide[c]) wide[c] = w;
   }
+}
+
+int pz_table_width(const struct pz_table *t) {
+  int wide[PZ_TABLE_MOST_COLUMNS], sum = 2 * (t->columns - 1);
+  measure(t, wide);
+  for (int c = 0; c < t->columns; c++) sum += wide[c];
+  return sum;
+}
+
+enum pz_status pz_table_print(const struct pz_table *t, int indent, FILE *out) {
+  int wide[PZ_TABLE_MOST_COLUMNS];
+  if (t->status != PZ_OK) return t->status;
+  measure(t, wide);
   for (uint32_t i = 0; i < t->cells.n; i++) {
     const char *text = cell(t, i);
     int c = (int)i % t->columns, pad = wide[c] - width(text);

@@ -22,6 +22,9 @@ void pz_table_init(struct pz_table *t, struct pz_arena *arena, const char *const
 /* Add one cell; rows fill from left to right. */
 void pz_table_cell(struct pz_table *t, const char *format, ...) PZ_PRINTF(2, 3);
 
+/* Columns on a terminal that the rows take when printed without indent. */
+int pz_table_width(const struct pz_table *t);
+
 /* Print; every row starts with `indent` spaces.  PZ_NO_MEMORY if a cell could not be kept. */
 PZ_NODISCARD enum pz_status pz_table_print(const struct pz_table *t, int indent, FILE *out);
 

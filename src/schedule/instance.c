@@ -6,6 +6,8 @@
 #include "core/fields.h"
 #include "core/map.h"
 
+const char *const pz_exclusive_names[] = {"all", "class", NULL};
+
 uint32_t pz_two_modes(enum pz_task_class c, const int32_t capacity[PZ_RESOURCES], double single_s,
                       double intra_s, enum pz_exclusive exclusive, struct pz_mode out[2]) {
   bool tensor = c == PZ_TASK_TENSOR || c == PZ_TASK_BOTH,
@@ -39,6 +41,12 @@ static enum pz_task_class read_class(struct pz_fields *g) {
   return PZ_TASK_NONE;
 }
 
+static enum pz_op_class op_class_of(enum pz_task_class c) {
+  static const enum pz_op_class classes[] = {PZ_CLASS_TENSOR, PZ_CLASS_VECTOR, PZ_CLASS_FUSED,
+                                             PZ_CLASS_NONE};
+  return classes[c];
+}
+
 static void read_op(struct reader *r, const json_t *item, struct pz_task *t, uint32_t index) {
   char where[300];
   snprintf(where, sizeof where, "%.200s: ops[%u]", r->f.name, index);
@@ -55,6 +63,7 @@ static void read_op(struct reader *r, const json_t *item, struct pz_task *t, uin
     return;
   }
   if (r->f.status != PZ_OK) return;
+  t->op_class = op_class_of(c);
   t->modes = modes;
   t->n_modes = pz_two_modes(c, r->capacity, single, intra, r->exclusive, modes);
   if (c == PZ_TASK_NONE) modes[0].s = 0;

@@ -6,6 +6,7 @@
 
 /* What an operator in intra-op mode (all cores of its class) excludes: everything, or its class. */
 enum pz_exclusive { PZ_EXCLUSIVE_ALL, PZ_EXCLUSIVE_CLASS };
+extern const char *const pz_exclusive_names[]; /* ends with NULL */
 
 /* Classes of the original; collectives there take a vector core. */
 enum pz_task_class { PZ_TASK_TENSOR, PZ_TASK_VECTOR, PZ_TASK_BOTH, PZ_TASK_NONE };

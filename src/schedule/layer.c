@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+const char *const pz_modes_names[] = {"all", "two", NULL};
+
 /* 1, 2, 4 .. and all of 2^31 cores. */
 enum { MOST_MODES = 33 };
 
@@ -106,7 +108,7 @@ static enum pz_status two_modes(struct maker *m, const struct pz_op *op, struct 
 static enum pz_status make_task(struct maker *m, const struct pz_op *op, struct pz_task *out) {
   struct pz_mode *modes = pz_arena_alloc(m->arena, MOST_MODES, sizeof *modes);
   if (!modes) return pz_fail(m->err, PZ_NO_MEMORY, "out of memory for the schedule problem");
-  *out = (struct pz_task){.name = op->name, .modes = modes};
+  *out = (struct pz_task){.name = op->name, .op_class = op->op_class, .modes = modes};
   bool two = m->options->modes == PZ_MODES_TWO;
   return two ? two_modes(m, op, modes, &out->n_modes) : all_modes(m, op, modes, &out->n_modes);
 }

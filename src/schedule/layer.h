@@ -12,6 +12,8 @@ enum pz_mode_set {
   PZ_MODES_TWO, /* the original system's: on one core or on all; collectives take a vector core */
 };
 
+extern const char *const pz_modes_names[]; /* ends with NULL */
+
 struct pz_layer_options {
   enum pz_mode_set modes;
   enum pz_exclusive exclusive; /* with PZ_MODES_TWO */

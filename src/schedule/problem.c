@@ -13,7 +13,7 @@ const char *pz_resource_name(enum pz_resource r) {
 const char *pz_mode_name(const struct pz_mode *m, char buf[16]) {
   if (m->label == PZ_MODE_SINGLE) return "single";
   if (m->label == PZ_MODE_INTRA) return "intra";
-  if (m->label == PZ_MODE_NONE) return "none";
+  if (m->label == PZ_MODE_NONE) return m->use[PZ_LINK] ? "link" : "none";
   snprintf(buf, 16, "%d", (int)m->label);
   return buf;
 }
@@ -139,7 +139,8 @@ enum pz_status pz_problem_make(struct pz_arena *arena, const int32_t capacity[PZ
   enum pz_status status = sort(&m);
   for (uint32_t i = 0; i < n && status == PZ_OK; i++) {
     const struct pz_task *from = &tasks[m.order[i]];
-    copy[i] = (struct pz_task){.name = pz_arena_strdup(arena, from->name), .id = from->id};
+    copy[i] = (struct pz_task){
+        .name = pz_arena_strdup(arena, from->name), .id = from->id, .op_class = from->op_class};
     status = copy[i].name ? copy_modes(&m, capacity, from, &copy[i]) : no_memory(err);
   }
   if (status == PZ_OK) status = link_tasks(&m, copy);

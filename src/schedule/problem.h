@@ -31,12 +31,13 @@ struct pz_mode {
 };
 
 const char *pz_resource_name(enum pz_resource r);
-/* "single", "intra", "none", or the number of cores, in buf. */
+/* "single", "intra", "link", "none", or the number of cores, in buf. */
 const char *pz_mode_name(const struct pz_mode *m, char buf[16]);
 
 struct pz_task {
   const char *name;
-  int64_t id; /* as the input names it */
+  int64_t id;                /* as the input names it */
+  enum pz_op_class op_class; /* for reports: the solvers look at modes only */
   const struct pz_mode *modes;
   uint32_t n_modes;
   const uint32_t *pred, *succ;

@@ -189,6 +189,12 @@ static void files_are_read_within_limits_and_replaced_whole(void **state) {
   assert_int_equal(pz_file_read("/tmp", 4, &text, &bytes, &err), PZ_IO);
   assert_non_null(strstr(err.message, "is a directory"));
   assert_int_equal(pz_file_write("/nonexistent/x", "y", 1, NULL), PZ_IO);
+  assert_int_equal(pz_file_writable("/nonexistent/x", NULL), PZ_IO);
+  assert_int_equal(pz_file_writable(path, NULL), PZ_OK);
+  assert_int_equal(access(path, F_OK), -1);
+  err = (struct pz_error){0};
+  assert_int_equal(pz_file_write("/dev/null", "y", 1, &err), PZ_IO);
+  assert_non_null(strstr(err.message, "is a directory or device; a file is wanted"));
 }
 
 static void keep_line(void *ctx, enum pz_log_level level, const char *line) {

@@ -77,6 +77,18 @@ static void good_lines(void **state) {
   assert_string_equal(args, "a b --c -");
 }
 
+static void options_that_were_set_are_known(void **state) {
+  (void)state;
+  char args[256];
+  struct settings none = {.n = 2, .mode = 1}, s = none;
+  assert_int_equal(parse("a --n 2 --x 0.5 -o out", &s, args, NULL), PZ_OK);
+  const bool same[] = {true, true, false, true, false};
+  for (size_t i = 0; i < table.n; i++)
+    assert_int_equal(pz_option_same(&rows[i], &s, &none), same[i]);
+  assert_int_equal(parse("--flag --n 3 --mode slow", &s, args, NULL), PZ_OK);
+  for (size_t i = 0; i < table.n; i++) assert_false(pz_option_same(&rows[i], &s, &none));
+}
+
 static void bad_lines_say_what_is_accepted(void **state) {
   (void)state;
   static const struct {
@@ -124,6 +136,7 @@ static void help_and_man_have_every_option(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(good_lines),
+      cmocka_unit_test(options_that_were_set_are_known),
       cmocka_unit_test(bad_lines_say_what_is_accepted),
       cmocka_unit_test(help_and_man_have_every_option),
   };

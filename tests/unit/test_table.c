@@ -19,6 +19,7 @@ static void columns_line_up(void **state) {
   pz_table_cell(&t, "long name");
   pz_table_cell(&t, "%d", 7);
   pz_table_cell(&t, "%s", "");
+  assert_int_equal(pz_table_width(&t), 9 + 2 + 4 + 2 + 4);
   assert_int_equal(pz_table_print(&t, 2, out), PZ_OK);
   fclose(out);
   assert_string_equal(text, "  name          n  note\n"

@@ -1,0 +1,25 @@
+/* Options of every command that costs operators: the chip, and the network of its collectives. */
+#ifndef PZ_CLI_MACHINE_OPTIONS_H
+#define PZ_CLI_MACHINE_OPTIONS_H
+
+#include "cli/command.h"
+#include "cost/cost.h"
+
+struct pz_machine_options {
+  const char *chip, *cluster; /* cluster NULL: the chip's link */
+};
+
+/* clang-format off */
+/* T: the settings struct; F: its field of type struct pz_machine_options. */
+#define PZ_MACHINE_OPTIONS(T, F)                                                                    \
+  {.name = "chip", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.chip), .arg = "CHIP",            \
+   .help = "A name that 'phaze chips' lists, or a chip.json"},                                      \
+  {.name = "cluster", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.cluster), .arg = "NET",       \
+   .help = "Network for collectives: paper, tpuv4-pod, dgx-..., or a cluster.json (default: the chip's link)"}
+/* clang-format on */
+
+/* Load them and make `cost` ready; on success it is the caller's to release. */
+PZ_NODISCARD enum pz_status pz_machine_cost(const struct pz_machine_options *o,
+                                            struct pz_cost *cost, struct pz_error *err);
+
+#endif

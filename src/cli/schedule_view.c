@@ -1,0 +1,73 @@
+#include "cli/schedule_view.h"
+
+#include <inttypes.h>
+
+#include "report/gantt.h"
+#include "schedule/use.h"
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+static json_t *totals_json(const struct pz_schedule_view *v) {
+  double s[2] = {0};
+  for (uint32_t i = 0; i < v->n; i++)
+    s[v->list[i].direction] += v->list[i].schedule.makespan * (double)v->list[i].count;
+  return json_pack("{s:f,s:f}", "forward_s", s[PZ_FORWARD], "backward_s", s[PZ_BACKWARD]);
+}
+
+json_t *pz_schedule_view_json(const struct pz_schedule_view *v) {
+  if (!v->workload) return pz_scheduled_json(v->list);
+  json_t *layers = json_array();
+  for (uint32_t i = 0; i < v->n; i++) json_array_append_new(layers, pz_scheduled_json(&v->list[i]));
+  json_t *root = json_pack("{s:s,s:s,s:s}", "model", v->workload->model, "chip", v->chip, "modes",
+                           pz_modes_names[v->kind.modes]);
+  if (v->kind.modes == PZ_MODES_TWO)
+    json_object_set_new(root, "exclusive", json_string(pz_exclusive_names[v->kind.exclusive]));
+  json_object_set_new(root, "layers", layers);
+  if (v->whole) json_object_set_new(root, "totals", totals_json(v));
+  return root;
+}
+
+/* ---- text ----------------------------------------------------------------------------------- */
+
+static enum pz_status print_instance(const struct pz_scheduled *o, struct pz_arena *arena) {
+  const struct pz_schedule *d = &o->schedule;
+  double share[PZ_RESOURCES], serial = pz_problem_serial(&o->problem);
+  char gap[16];
+  printf("makespan %.9g, ", d->makespan);
+  if (d->outcome == PZ_OUTCOME_OPTIMAL)
+    printf("optimal\n");
+  else
+    printf("at most %s from the best (bound %.9g)\n",
+           pz_scheduled_gap_text(pz_scheduled_gap(o), false, gap), d->lower_bound);
+  pz_schedule_use(&o->problem, d->slots, d->makespan, share);
+  printf("tensor cores %.0f%% in use, vector cores %.0f%%; %.2fx as fast as one operator after "
+         "another\n\n",
+         100 * share[PZ_TENSOR_CORES], 100 * share[PZ_VECTOR_CORES],
+         d->makespan > 0 ? serial / d->makespan : 1);
+  return pz_gantt_print(o, arena, stdout);
+}
+
+static enum pz_status print_charts(const struct pz_schedule_view *v, struct pz_arena *arena) {
+  enum pz_status status = PZ_OK;
+  static const char *const modes[] = {"t, v: so many tensor and vector cores",
+                                      "single: one core of its class, intra: all of them"};
+  printf("\n%s\n#: with tensor cores, =: vector cores only, ~: collectives; times in us\n",
+         modes[v->kind.modes]);
+  for (uint32_t i = 0; i < v->n && status == PZ_OK; i++) {
+    printf("\n%s\n", v->list[i].title);
+    status = pz_gantt_print(&v->list[i], arena, stdout);
+  }
+  return status;
+}
+
+enum pz_status pz_schedule_view_print(const struct pz_schedule_view *v, struct pz_arena *arena) {
+  const struct pz_workload *w = v->workload;
+  if (!w) return print_instance(v->list, arena);
+  printf("%s on %s: sequence %" PRId64 ", microbatch %" PRId64 ", tensor parallel %" PRId64 "\n\n",
+         w->model, v->chip, w->options.seq, w->options.mbs, w->options.tp);
+  enum pz_status status = pz_scheduled_table(v->list, v->n, v->whole, arena, stdout);
+  printf(
+      "\nus: the makespan, proven the best or at most the gap from it; tensor ..: part in use over "
+      "that\ntime; speedup: against one operator after another, each as fast as it can be\n");
+  return status == PZ_OK && v->charts ? print_charts(v, arena) : status;
+}

@@ -1,0 +1,24 @@
+/* What 'phaze schedule' prints: the schedules of a model's layers, or of an instance. */
+#ifndef PZ_CLI_SCHEDULE_VIEW_H
+#define PZ_CLI_SCHEDULE_VIEW_H
+
+#include "report/scheduled.h"
+#include "schedule/layer.h"
+
+struct pz_schedule_view {
+  const struct pz_scheduled *list; /* of an instance: one */
+  uint32_t n;
+  const struct pz_workload *workload; /* NULL: an instance */
+  const char *chip;
+  struct pz_layer_options kind;
+  bool whole;  /* all layers of the model: with totals */
+  bool charts; /* draw every schedule of a model */
+};
+
+/* NULL when out of memory. */
+json_t *pz_schedule_view_json(const struct pz_schedule_view *v);
+
+PZ_NODISCARD enum pz_status pz_schedule_view_print(const struct pz_schedule_view *v,
+                                                   struct pz_arena *arena);
+
+#endif

@@ -1,0 +1,15 @@
+/* A schedule drawn with characters: a row for each operator by its start, with cores, times and a
+ * bar. */
+#ifndef PZ_REPORT_GANTT_H
+#define PZ_REPORT_GANTT_H
+
+#include "report/scheduled.h"
+
+/* At most PZ_GANTT_COLUMNS wide unless the numbers alone are wider.  Long names are cut; operators
+ * of class none are left out, with a line that says how many. */
+enum { PZ_GANTT_COLUMNS = 100 };
+
+PZ_NODISCARD enum pz_status pz_gantt_print(const struct pz_scheduled *s, struct pz_arena *arena,
+                                           FILE *out);
+
+#endif

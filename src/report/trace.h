@@ -1,0 +1,18 @@
+/* Schedules as a trace-event file for Perfetto (ui.perfetto.dev) or chrome://tracing: a process for
+ * each schedule, all from time 0; in it lanes of operators that run beside each other, and a
+ * counter for every resource in use. */
+#ifndef PZ_REPORT_TRACE_H
+#define PZ_REPORT_TRACE_H
+
+#include "report/scheduled.h"
+
+/* Viewers slow down beyond; and their times are 64-bit nanoseconds. */
+enum { PZ_TRACE_MOST_OPS = 1 << 16 };
+#define PZ_TRACE_MOST_US 1e12
+
+/* JSON text (malloc'd, the caller's to free).  Events stand in order of time; those of one lane
+ * never overlap.  Operators of class none are left out.  PZ_LIMIT beyond the limits above. */
+PZ_NODISCARD enum pz_status pz_trace_text(const struct pz_scheduled *list, uint32_t n, char **text,
+                                          struct pz_error *err);
+
+#endif
