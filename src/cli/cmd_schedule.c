@@ -11,12 +11,14 @@
 #include "core/progress.h"
 #include "core/text.h"
 #include "report/trace.h"
+#include "schedule/ilp.h"
 
 struct settings {
   struct pz_common common;
-  const char *instance, *trace;
-  int exclusive;
+  const char *instance, *trace, *lp;
+  int exclusive, solver;
   int64_t steps;
+  double seconds;
   struct of_model {
     struct pz_machine_options machine;
     const char *layers;
@@ -27,6 +29,8 @@ struct settings {
 };
 
 static const struct settings defaults = {.model = {.w = PZ_WORKLOAD_DEFAULTS}};
+
+static const char *const solver_names[] = {"exact", "ilp", NULL};
 
 enum { NOT_GIVEN = -1 }; /* a choice the user left open */
 
@@ -40,6 +44,12 @@ static const struct pz_option options[] = {
      .help = "What an operator on all cores of its class excludes: everything, or its class"},
     {.name = "steps", .type = PZ_OPTION_INT, .offset = AT(steps), .arg = "N", .min = 1, .max = 1e15,
      .help = "Limit of effort for each schedule; the same number gives the same answer (default: 20 million)"},
+    {.name = "solver", .type = PZ_OPTION_CHOICE, .offset = AT(solver), .choices = solver_names,
+     .help = "Exact search, or the integer program by CBC, which takes up to 128 operators"},
+    {.name = "time-limit", .type = PZ_OPTION_REAL, .offset = AT(seconds), .arg = "S", .min = 0.001, .max = 1e6,
+     .help = "Of the integer program, for each schedule, in seconds (default: 60)"},
+    {.name = "write-lp", .type = PZ_OPTION_TEXT, .offset = AT(lp), .arg = "FILE",
+     .help = "Write the integer program as FILE.lp or FILE.mps, for any solver; with a MODEL one for each schedule, named FILE-layer-pass"},
     {.name = "trace", .type = PZ_OPTION_TEXT, .offset = AT(trace), .arg = "FILE.json",
      .help = "Write the schedules as a trace for ui.perfetto.dev or chrome://tracing"},
     PZ_MACHINE_OPTIONS(struct settings, model.machine),
@@ -66,7 +76,8 @@ struct job {
 /* ---- solving -------------------------------------------------------------------------------- */
 
 static struct pz_solve_options solve_options(const struct settings *s) {
-  return (struct pz_solve_options){.steps = s->steps};
+  return (struct pz_solve_options){
+      .solver = (enum pz_solver)s->solver, .steps = s->steps, .seconds = s->seconds};
 }
 
 /* A choice that was not given is the first. */
@@ -76,12 +87,26 @@ static struct pz_layer_options layer_options(const struct settings *s) {
                                                                       : PZ_EXCLUSIVE_ALL};
 }
 
+/* The file's name, for a layer with "-layer-pass" before its end. */
+static enum pz_status write_lp(struct job *j, const struct pz_scheduled *o) {
+  static const char *const names[] = {"forward", "backward"};
+  const char *path = j->s->lp;
+  if (!path) return PZ_OK;
+  const char *end = strrchr(path, '.');
+  if (o->layer && end && !strchr(end, '/'))
+    path = pz_arena_printf(&j->arena, "%.*s-%s-%s%s", (int)(end - path), path, o->layer,
+                           names[o->direction], end);
+  return path ? pz_ilp_write(&o->problem, path, j->err) : PZ_NO_MEMORY;
+}
+
 /* Solve the problem in *o and keep it. */
 static enum pz_status solve(struct job *j, struct pz_scheduled *o) {
   struct pz_solve_options effort = solve_options(j->s);
   double start = pz_clock_s();
   pz_progress_update(&j->progress, j->list.n, o->title);
-  enum pz_status status = pz_schedule_solve(&o->problem, &effort, &j->arena, &o->schedule, j->err);
+  enum pz_status status = write_lp(j, o);
+  if (status == PZ_OK)
+    status = pz_schedule_solve(&o->problem, &effort, &j->arena, &o->schedule, j->err);
   if (status != PZ_OK) return status;
   o->solve_s = pz_clock_s() - start;
   pz_log(&j->log, PZ_LOG_INFO, "%s: %" PRId64 " steps in %.3f s", o->title, o->schedule.steps,
@@ -244,6 +269,8 @@ static const char *misuse(const struct settings *s, const struct settings *none,
   if (n_args + (s->instance != NULL) != 1) return "wants one of MODEL and --instance";
   if (s->trace && strcmp(s->trace, s->instance ? s->instance : model) == 0)
     return "--trace would replace the input";
+  if (s->solver == PZ_SOLVER_ILP ? s->steps > 0 : s->seconds > 0)
+    return "--steps goes with --solver exact, --time-limit with --solver ilp";
   if (s->instance && o) {
     snprintf(buf, 80, "--%s goes with a MODEL, not with --instance", o->name);
     return buf;

@@ -8,7 +8,7 @@
 #include "schedule/use.h"
 
 static const char *const outcome_names[] = {"optimal", "feasible"};
-static const char *const stop_names[] = {"proved", "steps"};
+static const char *const stop_names[] = {"proved", "steps", "time"};
 static const char *const direction_names[] = {"forward", "backward"};
 static const char *const resource_keys[PZ_RESOURCES] = {"tensor", "vector", "link", "hbm", "glb"};
 

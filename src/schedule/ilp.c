@@ -369,6 +369,18 @@ enum pz_status pz_ilp_search(struct pz_context *c, const struct pz_solve_options
   return ok ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the ILP");
 }
 
+/* What the numbers in the names mean. */
+static void put_notes(struct ilp *x) {
+  pz_lp_note(&x->lp, x->unit < 1 ? "times in microseconds" : "times as given");
+  for (uint32_t i = 0; i < x->p->n; i++)
+    for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) {
+      const struct pz_mode *mode = &x->p->tasks[i].modes[m];
+      char buf[16];
+      pz_lp_note(&x->lp, pz_arena_printf(&x->arena, "x%u_%u: %.200s, mode %s", i, m,
+                                         x->p->tasks[i].name, pz_mode_name(mode, buf)));
+    }
+}
+
 enum pz_status pz_ilp_write(const struct pz_problem *p, const char *path, struct pz_error *err) {
   struct pz_context c;
   struct pz_arena work;
@@ -387,6 +399,7 @@ enum pz_status pz_ilp_write(const struct pz_problem *p, const char *path, struct
     x.unit = c.grain > 0 ? 1 : 1e-6;
     for (int r = 0; r < PZ_RESOURCES; r++) x.handed_on[r] = shared_by_many(&x, r);
     build(&x);
+    put_notes(&x);
     status = pz_lp_write(&x.lp, path, err);
   }
   pz_arena_release(&x.arena);

@@ -12,6 +12,7 @@ void pz_lp_init(struct pz_lp *lp, struct pz_arena *arena) {
   pz_vec_init(&lp->cols, arena, sizeof(struct pz_lp_col));
   pz_vec_init(&lp->rows, arena, sizeof(struct pz_lp_row));
   pz_vec_init(&lp->entries, arena, sizeof(struct pz_lp_entry));
+  pz_vec_init(&lp->notes, arena, sizeof(const char *));
 }
 
 uint32_t pz_lp_col(struct pz_lp *lp, double lower, double upper, double cost, bool integer) {
@@ -49,6 +50,10 @@ void pz_lp_row_name(struct pz_lp *lp, uint32_t row, const char *format, ...) {
   va_start(args, format);
   vsnprintf(r->name, sizeof r->name, format, args);
   va_end(args);
+}
+
+void pz_lp_note(struct pz_lp *lp, const char *line) {
+  lp->failed |= !line || !pz_vec_push(&lp->notes, &line);
 }
 
 /* ---- the libraries' form -------------------------------------------------------------------- */

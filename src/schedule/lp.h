@@ -7,6 +7,7 @@
 
 struct pz_lp {
   struct pz_vec cols, rows, entries; /* struct pz_lp_col, pz_lp_row, pz_lp_entry */
+  struct pz_vec notes;               /* const char *: lines at the head of a file */
   bool failed;                       /* memory ran out somewhere */
 };
 
@@ -44,6 +45,9 @@ void pz_lp_put(struct pz_lp *lp, uint32_t row, uint32_t col, double value);
 /* At most 23 characters, letters first, for files. */
 void pz_lp_name(struct pz_lp *lp, uint32_t col, const char *format, ...) PZ_PRINTF(3, 4);
 void pz_lp_row_name(struct pz_lp *lp, uint32_t row, const char *format, ...) PZ_PRINTF(3, 4);
+
+/* A line at the head of a file. */
+void pz_lp_note(struct pz_lp *lp, const char *line);
 
 /* The continuous model. */
 void pz_lp_solve(const struct pz_lp *lp, struct pz_lp_result *out);

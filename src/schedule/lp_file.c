@@ -50,6 +50,11 @@ static const char *number(double v, char buf[32]) {
   return buf;
 }
 
+static void write_notes(FILE *f, const struct pz_lp *lp, char mark) {
+  for (uint32_t i = 0; i < lp->notes.n; i++)
+    fprintf(f, "%c %s\n", mark, *pz_vec_at(&lp->notes, const char *, i));
+}
+
 /* ---- .lp ------------------------------------------------------------------------------------ */
 
 static void lp_row(FILE *f, const struct pz_lp *lp, const struct sorted *s, uint32_t r, bool lower,
@@ -85,6 +90,7 @@ static bool write_lp(FILE *f, const struct pz_lp *lp) {
   struct sorted s;
   char buf[32];
   if (!sort(lp, true, &s)) return false;
+  write_notes(f, lp, '\\');
   fputs("Minimize\n obj:", f);
   for (uint32_t c = 0; c < lp->cols.n; c++) {
     double v = col_at(lp, c)->cost;
@@ -141,6 +147,7 @@ static bool write_mps(FILE *f, const struct pz_lp *lp) {
   struct sorted s;
   char buf[32];
   if (!sort(lp, false, &s)) return false;
+  write_notes(f, lp, '*');
   fputs("NAME schedule FREE\nROWS\n N obj\n", f);
   for (uint32_t r = 0; r < lp->rows.n; r++)
     fprintf(f, " %c %s\n", mps_sense(row_at(lp, r)), row_at(lp, r)->name);
