@@ -1,5 +1,6 @@
 #include "chip/chip.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,14 @@ static void read_tech(struct pz_fields *f, enum pz_tech *tech) {
   pz_fields_refuse(f, "tech", accepted);
 }
 
+/* What one core can draw; all of them together can draw everything. */
+static double read_core_rate(struct pz_fields *f, const char *key, const struct pz_chip *c,
+                             double rate) {
+  int64_t t = c->tensor.cores, v = c->vector.cores;
+  double least = rate / (double)(t < v ? t : v);
+  return pz_fields_real_or(f, key, least > 0 ? least : LEAST_RATE, MOST_RATE, 0);
+}
+
 static void read_chip(struct pz_fields *f, struct pz_chip *c) {
   pz_text_copy(c->name, sizeof c->name, pz_fields_text_or(f, "name", f->name));
   pz_text_copy(c->about, sizeof c->about, pz_fields_text_or(f, "about", ""));
@@ -68,6 +77,9 @@ static void read_chip(struct pz_fields *f, struct pz_chip *c) {
   c->hbm.bytes_per_stack = pz_fields_int(f, "hbm.bytes_per_stack", STACK);
   c->hbm.bytes_per_s_per_stack =
       pz_fields_real(f, "hbm.bytes_per_s_per_stack", LEAST_RATE, MOST_RATE);
+  c->glb_core_bytes_per_s = read_core_rate(f, "glb.core_bytes_per_s", c, c->glb_bytes_per_s);
+  c->hbm.core_bytes_per_s =
+      read_core_rate(f, "hbm.core_bytes_per_s", c, pz_chip_hbm_bytes_per_s(c));
   c->watts = pz_fields_real_or(f, "watts", 0, 1e6, 0);
   c->link_bytes_per_s = pz_fields_real_or(f, "link.bytes_per_s", LEAST_RATE, MOST_RATE, 0);
   c->link_latency_s = pz_fields_real_or(f, "link.latency_s", 0, 1, 0);
@@ -167,4 +179,18 @@ double pz_chip_hbm_bytes_per_s(const struct pz_chip *c) {
 
 int64_t pz_chip_hbm_bytes(const struct pz_chip *c) {
   return c->hbm.stacks * c->hbm.bytes_per_stack;
+}
+
+struct pz_chip pz_chip_part(const struct pz_chip *c, int64_t tensor_cores, int64_t vector_cores) {
+  struct pz_chip part = *c;
+  int64_t most = tensor_cores > vector_cores ? tensor_cores : vector_cores;
+  if (tensor_cores) part.tensor.cores = tensor_cores;
+  if (vector_cores) part.vector.cores = vector_cores;
+  if (most && c->glb_core_bytes_per_s > 0)
+    part.glb_bytes_per_s = fmin(c->glb_bytes_per_s, (double)most * c->glb_core_bytes_per_s);
+  if (most && c->hbm.core_bytes_per_s > 0)
+    part.hbm.bytes_per_s_per_stack =
+        fmin(c->hbm.bytes_per_s_per_stack,
+             (double)most * c->hbm.core_bytes_per_s / (double)c->hbm.stacks);
+  return part;
 }

@@ -25,6 +25,7 @@ struct pz_vector_cores {
 struct pz_hbm {
   int64_t stacks, bytes_per_stack;
   double bytes_per_s_per_stack;
+  double core_bytes_per_s; /* what one core can draw; 0: all of it */
 };
 
 /* How the numbers are counted.  The defaults are this program's own model; a chip file may change
@@ -85,6 +86,7 @@ struct pz_chip {
   struct pz_vector_cores vector;
   int64_t glb_bytes;
   double glb_bytes_per_s;
+  double glb_core_bytes_per_s; /* what one core can draw; 0: all of it */
   struct pz_hbm hbm;
   double watts; /* of the data sheet; 0: unknown */
   double link_bytes_per_s, link_latency_s;
@@ -106,6 +108,10 @@ PZ_NODISCARD enum pz_status pz_chip_parse(const char *name, const char *text, si
 
 /* The description as JSON, readable by pz_chip_parse.  New reference, the caller's. */
 json_t *pz_chip_json(const struct pz_chip *c);
+
+/* The chip with only so many of its cores (0: all of that class) and what they can draw of HBM and
+ * global buffer. */
+struct pz_chip pz_chip_part(const struct pz_chip *c, int64_t tensor_cores, int64_t vector_cores);
 
 /* Multiply-accumulate peak, 2 FLOP each; vector operations; sums over the chip. */
 double pz_chip_tensor_flop_per_s(const struct pz_chip *c);

@@ -4,21 +4,20 @@
 #include "chip/tech.h"
 
 static json_t *tensor_json(const struct pz_tensor_cores *t) {
-  json_t *o =
-      json_pack("{s:I,s:I,s:I,s:I,s:I}", "cores", (json_int_t)t->cores, "rows", (json_int_t)t->rows,
-                "cols", (json_int_t)t->cols, "local_bytes", (json_int_t)t->local_bytes,
-                "register_bytes", (json_int_t)t->register_bytes);
-  if (t->local_bytes_per_s > 0)
-    json_object_set_new(o, "local_bytes_per_s", json_real(t->local_bytes_per_s));
-  if (t->local_total_bytes_per_s > 0)
-    json_object_set_new(o, "local_total_bytes_per_s", json_real(t->local_total_bytes_per_s));
-  return o;
+  return json_pack("{s:I,s:I,s:I,s:I,s:I}", "cores", (json_int_t)t->cores, "rows",
+                   (json_int_t)t->rows, "cols", (json_int_t)t->cols, "local_bytes",
+                   (json_int_t)t->local_bytes, "register_bytes", (json_int_t)t->register_bytes);
 }
 
 static json_t *rules_json(const struct pz_rules *r) {
   return json_pack("{s:b,s:b,s:b,s:b,s:I,s:I}", "fill", r->fill, "duplex", r->duplex, "partitioned",
                    r->partitioned, "double_buffer", r->double_buffer, "operand_bytes",
                    (json_int_t)r->operand_bytes, "sum_bytes", (json_int_t)r->sum_bytes);
+}
+
+/* A limit that there may be. */
+static void set_limit(json_t *o, const char *group, const char *key, double limit) {
+  if (limit > 0) json_object_set_new(json_object_get(o, group), key, json_real(limit));
 }
 
 json_t *pz_chip_json(const struct pz_chip *c) {
@@ -36,6 +35,10 @@ json_t *pz_chip_json(const struct pz_chip *c) {
                       json_pack("{s:I,s:I,s:f}", "stacks", (json_int_t)c->hbm.stacks,
                                 "bytes_per_stack", (json_int_t)c->hbm.bytes_per_stack,
                                 "bytes_per_s_per_stack", c->hbm.bytes_per_s_per_stack));
+  set_limit(o, "tensor", "local_bytes_per_s", c->tensor.local_bytes_per_s);
+  set_limit(o, "tensor", "local_total_bytes_per_s", c->tensor.local_total_bytes_per_s);
+  set_limit(o, "glb", "core_bytes_per_s", c->glb_core_bytes_per_s);
+  set_limit(o, "hbm", "core_bytes_per_s", c->hbm.core_bytes_per_s);
   json_object_set_new(o, "watts", json_real(c->watts));
   if (c->link_bytes_per_s > 0)
     json_object_set_new(

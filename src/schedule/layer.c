@@ -40,16 +40,17 @@ static int32_t rate_part(double s, double of_s) {
   return of_s > 0 ? (int32_t)ceil(fmin(1, s / of_s) * PZ_RATE_PARTS) : 0;
 }
 
-/* The operator on a part of the chip. */
+/* The operator on a part of the chip; times at memories as if they had the whole chip's rate. */
 static enum pz_status cost_on(struct maker *m, const struct pz_op *op, int32_t tensor,
                               int32_t vector, struct pz_estimate *e) {
-  struct pz_chip part = m->chip;
-  if (tensor) part.tensor.cores = tensor;
-  if (vector) part.vector.cores = vector;
+  struct pz_chip part = pz_chip_part(&m->chip, tensor, vector);
   pz_cost_set_chip(m->cost, &part, &m->net);
   enum pz_status status = pz_cost_op(m->cost, op, e, m->err);
   pz_cost_set_chip(m->cost, &m->chip, &m->net);
-  return status;
+  if (status != PZ_OK) return status;
+  e->hbm_s *= pz_chip_hbm_bytes_per_s(&part) / pz_chip_hbm_bytes_per_s(&m->chip);
+  e->glb_s *= part.glb_bytes_per_s / m->chip.glb_bytes_per_s;
+  return PZ_OK;
 }
 
 static enum pz_status mode_on(struct maker *m, const struct pz_op *op, int32_t cores,
