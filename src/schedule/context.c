@@ -42,12 +42,13 @@ static bool allocate(struct pz_context *c) {
     c->n_modes += c->p->tasks[i].n_modes;
   }
   c->dropped = pz_arena_alloc(c->arena, c->n_modes, sizeof *c->dropped);
+  c->part = pz_arena_alloc(c->arena, c->n_modes, sizeof *c->part);
   c->least_s = pz_arena_alloc(c->arena, n, sizeof *c->least_s);
   c->head_s = pz_arena_alloc(c->arena, n, sizeof *c->head_s);
   c->tail_s = pz_arena_alloc(c->arena, n, sizeof *c->tail_s);
   c->work = pz_arena_alloc(c->arena, n, sizeof *c->work);
   c->best = pz_arena_alloc(c->arena, n, sizeof *c->best);
-  return c->dropped && c->least_s && c->head_s && c->tail_s && c->work && c->best;
+  return c->dropped && c->part && c->least_s && c->head_s && c->tail_s && c->work && c->best;
 }
 
 enum pz_status pz_context_init(struct pz_context *c, const struct pz_problem *p,
@@ -61,6 +62,26 @@ enum pz_status pz_context_init(struct pz_context *c, const struct pz_problem *p,
     c->scale += least;
   }
   return PZ_OK;
+}
+
+bool pz_context_fork(const struct pz_context *c, struct pz_arena *arena, struct pz_context *out) {
+  uint32_t n = c->p->n;
+  *out = *c;
+  out->arena = arena;
+  out->n_modes = 0;
+  out->n_prices = 0;
+  if (!allocate(out)) return false;
+  out->best = c->best;
+  memcpy(out->dropped, c->dropped, c->n_modes * sizeof *c->dropped);
+  for (int k = 0; k < c->n_prices; k++) {
+    struct pz_prices *f = &out->prices[k];
+    f->rate = pz_arena_alloc(arena, c->n_modes, sizeof *f->rate);
+    f->least = pz_arena_alloc(arena, n, sizeof *f->least);
+    if (!f->rate || !f->least) return false;
+    memcpy(f->rate, c->prices[k].rate, c->n_modes * sizeof *f->rate);
+    out->n_prices = k + 1;
+  }
+  return true;
 }
 
 bool pz_better(const struct pz_context *c, double a, double b) {

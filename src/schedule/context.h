@@ -29,6 +29,7 @@ struct pz_context {
   double (*work)[PZ_MIXES]; /* by task: least share of the chip's time it takes, for each mix of
                                resources */
   double mix[PZ_MIXES][PZ_RESOURCES];
+  double *part; /* by mode: its part in a relaxation's solution, where there was one */
   struct pz_prices prices[PZ_MOST_PRICES];
   int n_prices;
   double scale; /* a time everything is compared with: the sum of all */
@@ -64,10 +65,12 @@ enum { PZ_RELAX_MOST_TASKS = 256 };
 void pz_relax(struct pz_context *c);
 void pz_relax_integer(struct pz_context *c, int nodes);
 
-/* price.c: prices from packs of modes that may run together, and the bound they give; modes with
- * which that bound reaches the incumbent are dropped, looked for up to so many steps. */
-enum { PZ_PRICE_MOST_TASKS = 256 };
-void pz_price(struct pz_context *c, int64_t steps);
+/* A copy that can lose modes and gain prices of its own, in another arena; the incumbent is shared.
+ * False: no memory. */
+bool pz_context_fork(const struct pz_context *c, struct pz_arena *arena, struct pz_context *out);
+
+/* branch.c: branch and bound over modes, with prices and exact search at its nodes. */
+PZ_NODISCARD enum pz_status pz_branch(struct pz_context *c, int64_t steps, struct pz_error *err);
 
 /* local.c: list scheduling and local search from the incumbent, up to `steps` steps.  PZ_NO_MEMORY
  * is the only error. */
@@ -83,5 +86,9 @@ double pz_local_try(struct pz_context *c, const uint32_t *mode, const double *pr
 enum { PZ_EXACT_MOST_TASKS = 256 };
 PZ_NODISCARD enum pz_status pz_exact_search(struct pz_context *c, int64_t steps, bool *late,
                                             struct pz_error *err);
+
+/* late.c: exact search, first without short tasks that nothing waits for. */
+PZ_NODISCARD enum pz_status pz_late_search(struct pz_context *c, int64_t steps,
+                                           struct pz_error *err);
 
 #endif

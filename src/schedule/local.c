@@ -203,6 +203,11 @@ static uint32_t another_mode(struct local *l, uint32_t t) {
     list[alive++] = m;
   }
   if (alive < 2) return alive ? list[0] : l->mode[t];
+  if (draw(l, 2)) { /* one a relaxation has */
+    double rest = draw(l, 1000) / 1000.0;
+    for (uint32_t k = 0; k < alive; k++)
+      if ((rest -= c->part[c->mode_at[t] + list[k]]) < 0) return list[k];
+  }
   if (draw(l, 3) == 0) return list[(at + 1 + draw(l, alive - 1)) % alive];
   return at == 0 || (at + 1 < alive && draw(l, 2)) ? list[at + 1] : list[at - 1];
 }

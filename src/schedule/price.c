@@ -13,10 +13,18 @@
 #include <math.h>
 #include <string.h>
 
+#include "schedule/price.h"
+
 #include "schedule/context.h"
 #include "schedule/lp.h"
 
-enum { WORDS = PZ_PRICE_MOST_TASKS / 64, MOST_ROUNDS = 200, MOST_LOOKS = 20000, MOST_MODES = 64 };
+enum {
+  WORDS = PZ_PRICE_MOST_TASKS / 64,
+  MOST_ROUNDS = 200,
+  MOST_LOOKS = 20000,
+  MOST_MODES = 64,
+  MOST_DRAWS = 64
+};
 
 struct bits {
   uint64_t w[WORDS];
@@ -28,14 +36,15 @@ struct pack {
   double price;
 };
 
-struct price {
-  struct pz_context *c;
+struct pz_pricer {
+  struct pz_context *c; /* of the call */
   const struct pz_problem *p;
   struct pz_arena arena;
   struct pz_lp_session *session;
   struct bits *apart; /* by task: those that never run beside it, itself too */
   int *row;           /* by mode: its row, or -1 */
   uint32_t *part;     /* by mode: the column of its part */
+  bool *off;          /* by mode: not allowed in the model now */
   double *rate;       /* by mode */
   double *dear;       /* by task: its dearest mode's rate */
   uint32_t *order;    /* tasks by falling dear, with dear > 0 */
@@ -48,7 +57,7 @@ struct price {
 static bool has(const struct bits *b, uint32_t i) { return b->w[i / 64] >> (i % 64) & 1; }
 static void add(struct bits *b, uint32_t i) { b->w[i / 64] |= UINT64_C(1) << (i % 64); }
 
-static void find_apart(struct price *x) {
+static void find_apart(struct pz_pricer *x) {
   for (uint32_t i = 0; i < x->p->n; i++) {
     const struct pz_task *t = &x->p->tasks[i];
     add(&x->apart[i], i);
@@ -68,7 +77,7 @@ static bool fits(const int32_t room[PZ_RESOURCES], const struct pz_mode *m) {
   return true;
 }
 
-static double most_more(const struct price *x, uint32_t at, const struct bits *apart) {
+static double most_more(const struct pz_pricer *x, uint32_t at, const struct bits *apart) {
   double sum = 0;
   for (uint32_t k = at; k < x->n_order; k++)
     if (!has(apart, x->order[k])) sum += x->dear[x->order[k]];
@@ -76,7 +85,7 @@ static double most_more(const struct price *x, uint32_t at, const struct bits *a
 }
 
 /* Extend the pack by tasks from order[at] on. */
-static void extend(struct price *x, uint32_t at, const struct bits *apart,
+static void extend(struct pz_pricer *x, uint32_t at, const struct bits *apart,
                    const int32_t room[PZ_RESOURCES]) {
   struct pack *now = &x->now;
   if (now->price > x->best.price) x->best = *now;
@@ -107,7 +116,7 @@ static void extend(struct price *x, uint32_t at, const struct bits *apart,
   }
 }
 
-static void sort_tasks(struct price *x) {
+static void sort_tasks(struct pz_pricer *x) {
   x->n_order = 0;
   for (uint32_t i = 0; i < x->p->n; i++) {
     x->dear[i] = 0;
@@ -120,7 +129,7 @@ static void sort_tasks(struct price *x) {
   }
 }
 
-static void add_pack(struct price *x, const struct pack *p) {
+static void add_pack(struct pz_pricer *x, const struct pack *p) {
   int rows[PZ_PRICE_MOST_TASKS], n = 0;
   double ones[PZ_PRICE_MOST_TASKS];
   for (int i = 0; i < p->n; i++) {
@@ -134,7 +143,7 @@ static void add_pack(struct price *x, const struct pack *p) {
 
 /* The dearest pack of each task that comes first in it; `most` is the dearest of all.  Packs dearer
  * than one are added to the model.  Were there any? */
-static bool add_dear_packs(struct price *x) {
+static bool add_dear_packs(struct pz_pricer *x) {
   bool any = false;
   sort_tasks(x);
   x->most = 0;
@@ -164,7 +173,7 @@ static bool add_dear_packs(struct price *x) {
 
 /* Rows: one mode for each task; each mode's time covered.  Columns: parts of modes, and each mode
  * alone as a pack. */
-static void build(struct price *x, struct pz_lp *lp, double unit) {
+static void build(struct pz_pricer *x, struct pz_lp *lp, double unit) {
   const struct pz_context *c = x->c;
   pz_lp_init(lp, &x->arena);
   for (uint32_t i = 0; i < x->p->n; i++) {
@@ -186,7 +195,7 @@ static void build(struct price *x, struct pz_lp *lp, double unit) {
 }
 
 /* What runs together in the incumbent, at each start. */
-static void add_incumbent(struct price *x) {
+static void add_incumbent(struct pz_pricer *x) {
   const struct pz_slot *slots = x->c->best;
   for (uint32_t i = 0; i < x->p->n; i++) {
     struct pack *p = &x->now;
@@ -200,12 +209,12 @@ static void add_incumbent(struct price *x) {
   }
 }
 
-static void read_rates(struct price *x, const double *dual) {
+static void read_rates(struct pz_pricer *x, const double *dual) {
   for (uint32_t at = 0; at < x->c->n_modes; at++)
     x->rate[at] = x->row[at] < 0 ? 0 : fmin(1, fmax(0, dual[x->row[at]]));
 }
 
-static double bound_of(const struct price *x) {
+static double bound_of(const struct pz_pricer *x) {
   double sum = 0;
   for (uint32_t i = 0; i < x->p->n; i++) {
     double least = DBL_MAX;
@@ -218,7 +227,7 @@ static double bound_of(const struct price *x) {
 }
 
 /* Keep the prices, made valid, in a free place or that of the weakest. */
-static void keep_prices(struct price *x) {
+static void keep_prices(struct pz_pricer *x) {
   struct pz_context *c = x->c;
   int at = c->n_prices;
   if (at == PZ_MOST_PRICES) {
@@ -236,31 +245,70 @@ static void keep_prices(struct price *x) {
   if (at == c->n_prices) c->n_prices++;
 }
 
-static bool begin(struct price *x, struct pz_context *c) {
-  uint32_t n = c->p->n;
-  *x = (struct price){.c = c, .p = c->p};
-  pz_arena_init(&x->arena, c->arena->mem);
-  if (n == 0 || n > PZ_PRICE_MOST_TASKS || !(c->scale > 0)) return false;
+static bool allocate(struct pz_pricer *x) {
+  uint32_t n = x->p->n, modes = x->c->n_modes;
   x->apart = pz_arena_alloc(&x->arena, n, sizeof *x->apart);
-  x->row = pz_arena_alloc(&x->arena, c->n_modes, sizeof *x->row);
-  x->part = pz_arena_alloc(&x->arena, c->n_modes, sizeof *x->part);
-  x->rate = pz_arena_alloc(&x->arena, c->n_modes, sizeof *x->rate);
+  x->row = pz_arena_alloc(&x->arena, modes, sizeof *x->row);
+  x->part = pz_arena_alloc(&x->arena, modes, sizeof *x->part);
+  x->off = pz_arena_alloc(&x->arena, modes, sizeof *x->off);
+  x->rate = pz_arena_alloc(&x->arena, modes, sizeof *x->rate);
   x->dear = pz_arena_alloc(&x->arena, n, sizeof *x->dear);
   x->order = pz_arena_alloc(&x->arena, n, sizeof *x->order);
-  if (!x->apart || !x->row || !x->part || !x->rate || !x->dear || !x->order) return false;
-  find_apart(x);
-  return true;
+  return x->apart && x->row && x->part && x->off && x->rate && x->dear && x->order;
+}
+
+struct pz_pricer *pz_pricer_open(struct pz_context *c) {
+  struct pz_lp lp;
+  if (c->p->n == 0 || c->p->n > PZ_PRICE_MOST_TASKS || !(c->scale > 0)) return NULL;
+  struct pz_pricer *x = pz_arena_alloc(c->arena, 1, sizeof *x);
+  if (!x) return NULL;
+  *x = (struct pz_pricer){.c = c, .p = c->p};
+  pz_arena_init(&x->arena, c->arena->mem);
+  if (allocate(x)) {
+    find_apart(x);
+    memcpy(x->off, c->dropped, c->n_modes * sizeof *x->off);
+    build(x, &lp, c->scale / (c->p->n + 1));
+    x->session = pz_lp_open(&lp);
+  }
+  if (x->session) {
+    add_incumbent(x);
+    return x;
+  }
+  pz_pricer_close(x);
+  return NULL;
+}
+
+void pz_pricer_close(struct pz_pricer *x) {
+  if (!x) return;
+  pz_lp_close(x->session);
+  pz_arena_release(&x->arena);
+}
+
+/* The model has the modes that the context has. */
+static void follow(struct pz_pricer *x, struct pz_context *c) {
+  x->c = c;
+  for (uint32_t at = 0; at < c->n_modes; at++) {
+    if (x->off[at] == c->dropped[at]) continue;
+    x->off[at] = c->dropped[at];
+    pz_lp_session_limit(x->session, x->part[at], x->off[at] ? 0 : DBL_MAX);
+  }
+}
+
+static void read_parts(struct pz_pricer *x, const double *value) {
+  for (uint32_t at = 0; at < x->c->n_modes; at++)
+    x->c->part[at] = x->c->dropped[at] ? 0 : value[x->part[at]];
 }
 
 /* Rounds of solving and adding packs, until the bound is as good as the model's or reaches the
  * incumbent.  Returns it. */
-static double generate(struct price *x, bool keep) {
+static double generate(struct pz_pricer *x, bool keep) {
   struct pz_lp_result r;
   double best = 0;
   for (int round = 0; round < MOST_ROUNDS; round++) {
     pz_lp_session_solve(x->session, &r);
     x->c->steps += 20 * (int64_t)x->p->n;
     if (r.status != PZ_LP_OPTIMAL) break;
+    if (keep) read_parts(x, r.x);
     read_rates(x, r.dual);
     bool more = add_dear_packs(x);
     double bound = bound_of(x);
@@ -273,59 +321,65 @@ static double generate(struct price *x, bool keep) {
   return best;
 }
 
-/* ---- probing -------------------------------------------------------------------------------- */
-
-/* Leave only one mode of a task, or let all back in. */
-static void force(struct price *x, uint32_t i, uint32_t mode, bool *was) {
-  bool *dropped = &x->c->dropped[x->c->mode_at[i]];
-  for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) {
-    bool off = mode != PZ_NONE ? m != mode : was[m];
-    if (mode != PZ_NONE) was[m] = dropped[m];
-    if (off != dropped[m])
-      pz_lp_session_limit(x->session, x->part[x->c->mode_at[i] + m], off ? 0 : DBL_MAX);
-    dropped[m] = off;
-  }
+void pz_pricer_run(struct pz_pricer *x, struct pz_context *c) {
+  follow(x, c);
+  generate(x, true);
+  pz_bound_tighten(c);
 }
 
-/* Drop the modes with which the model's bound reaches the incumbent.  Were there any? */
-static bool probe(struct price *x, int64_t until) {
-  bool any = false, was[MOST_MODES];
-  for (uint32_t i = 0; i < x->p->n && x->c->steps < until; i++) {
+/* ---- incumbents ----------------------------------------------------------------------------- */
+
+/* The draws of one task are spread evenly (multiples of the golden ratio). */
+void pz_pricer_round(const struct pz_pricer *x, struct pz_context *c, int draws) {
+  struct pz_arena arena;
+  uint32_t n = x->p->n;
+  pz_arena_init(&arena, c->arena->mem);
+  uint32_t *mode = pz_arena_alloc(&arena, n, sizeof *mode);
+  double *priority = pz_arena_alloc(&arena, n, sizeof *priority);
+  for (uint32_t i = 0; priority && i < n; i++) priority[i] = c->tail_s[i] + c->least_s[i];
+  for (int k = 1; mode && priority && k <= draws && pz_open(c); k++) {
+    for (uint32_t i = 0; i < n; i++) {
+      double at = fmod(k * 0.6180339887498949 * (i + 1), 1);
+      for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) {
+        double part = c->part[c->mode_at[i] + m];
+        if (part < 1e-9) continue;
+        mode[i] = m;
+        if ((at -= part) < 0) break;
+      }
+    }
+    pz_local_try(c, mode, priority);
+  }
+  pz_arena_release(&arena);
+}
+
+/* ---- probing -------------------------------------------------------------------------------- */
+
+/* The bound with only this mode of the task. */
+static bool open_with(struct pz_pricer *x, uint32_t i, uint32_t mode) {
+  struct pz_context *c = x->c;
+  bool *dropped = &c->dropped[c->mode_at[i]], was[MOST_MODES];
+  uint32_t n = x->p->tasks[i].n_modes;
+  memcpy(was, dropped, n * sizeof *was);
+  for (uint32_t m = 0; m < n; m++) dropped[m] = m != mode;
+  follow(x, c);
+  bool open = pz_better(c, generate(x, false), c->best_s);
+  memcpy(dropped, was, n * sizeof *was);
+  return open;
+}
+
+bool pz_pricer_probe(struct pz_pricer *x, struct pz_context *c, int64_t until) {
+  bool any = false;
+  x->c = c;
+  for (uint32_t i = 0; i < x->p->n; i++) {
     const struct pz_task *t = &x->p->tasks[i];
     uint32_t alive = 0;
-    for (uint32_t m = 0; m < t->n_modes; m++) alive += !x->c->dropped[x->c->mode_at[i] + m];
+    for (uint32_t m = 0; m < t->n_modes; m++) alive += !c->dropped[c->mode_at[i] + m];
     for (uint32_t m = 0; m < t->n_modes && alive > 1 && t->n_modes <= MOST_MODES; m++) {
-      uint32_t at = x->c->mode_at[i] + m;
-      if (x->c->dropped[at]) continue;
-      force(x, i, m, was);
-      bool open = pz_better(x->c, generate(x, false), x->c->best_s);
-      force(x, i, PZ_NONE, was);
-      if (open) continue;
-      x->c->dropped[at] = any = true;
-      pz_lp_session_limit(x->session, x->part[at], 0);
+      uint32_t at = c->mode_at[i] + m;
+      if (c->dropped[at] || c->steps >= until || open_with(x, i, m)) continue;
+      c->dropped[at] = any = true;
       alive--;
     }
   }
   return any;
-}
-
-void pz_price(struct pz_context *c, int64_t steps) {
-  struct price x;
-  struct pz_lp lp;
-  int64_t until = c->steps + steps;
-  if (begin(&x, c)) {
-    build(&x, &lp, c->scale / (c->p->n + 1));
-    x.session = pz_lp_open(&lp);
-  }
-  if (x.session) {
-    add_incumbent(&x);
-    generate(&x, true);
-    pz_bound_tighten(c);
-    for (int round = 0; round < 3 && pz_open(c) && probe(&x, until); round++) {
-      generate(&x, true);
-      pz_bound_tighten(c);
-    }
-    pz_lp_close(x.session);
-  }
-  pz_arena_release(&x.arena);
 }

@@ -5,38 +5,18 @@
 #include "schedule/checker.h"
 #include "schedule/context.h"
 #include "schedule/ilp.h"
+#include "schedule/price.h"
 
 /* Some 20 s of one core, at most. */
 static const int64_t DEFAULT_STEPS = 20000000;
 
-/* Short tasks that nothing waits for: they mostly fit somewhere beside the others. */
-static uint32_t mark_late(const struct pz_context *c, bool *late) {
-  uint32_t n = 0;
-  for (uint32_t i = c->p->n; i-- > 0;) {
-    const struct pz_task *t = &c->p->tasks[i];
-    late[i] = c->least_s[i] > 0 && c->least_s[i] < 0.03 * c->best_s &&
-              c->head_s[i] + c->least_s[i] < 0.9 * c->bound_s;
-    for (uint32_t k = 0; k < t->n_succ; k++) late[i] = late[i] && late[t->succ[k]];
-    n += late[i];
-  }
-  return n;
-}
-
-/* First without late tasks, as long as those that do not fit are few, then with all. */
-static enum pz_status prove(struct pz_context *c, int64_t steps, struct pz_error *err) {
-  bool *late = pz_arena_alloc(c->arena, c->p->n, sizeof *late);
-  if (!late) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule");
-  enum pz_status status = PZ_OK;
-  int64_t end = c->steps + steps;
-  for (uint32_t n = mark_late(c, late), left = 0; n && status == PZ_OK && pz_open(c); n = left) {
-    status = pz_exact_search(c, (end - c->steps) / 2, late, err);
-    pz_bound_tighten(c);
-    left = 0;
-    for (uint32_t i = 0; i < c->p->n; i++) left += late[i];
-    if (left == n) break;
-  }
-  if (status == PZ_OK && pz_open(c)) status = pz_exact_search(c, end - c->steps, NULL, err);
-  return status;
+static void price(struct pz_context *c) {
+  struct pz_pricer *pricer = pz_pricer_open(c);
+  if (!pricer) return;
+  pz_pricer_run(pricer, c);
+  pz_pricer_round(pricer, c, 64);
+  pz_bound_tighten(c);
+  pz_pricer_close(pricer);
 }
 
 /* Local and exact search by turns, each turn ten times longer: easy problems end in the first, hard
@@ -49,11 +29,12 @@ static enum pz_status exact_search(struct pz_context *c, const struct pz_solve_o
   pz_bound_tighten(c);
   for (int64_t turn = 2000; status == PZ_OK && c->steps < c->most_steps; turn *= 10) {
     int64_t left = c->most_steps - c->steps, part = turn < left / 2 ? turn : left;
+    if (turn > 2000) price(c);
     status = pz_local_search(c, part / 2, err);
     pz_bound_tighten(c);
-    if (status == PZ_OK && turn > 2000 && pz_open(c)) pz_price(c, part / 4);
     if (status == PZ_OK && turn > 200000 && pz_open(c)) pz_relax_integer(c, (int)(turn / 1000));
-    if (status == PZ_OK && pz_open(c)) status = prove(c, part / 2 + 1, err);
+    if (status == PZ_OK && pz_open(c))
+      status = turn > 2000 ? pz_branch(c, part / 2 + 1, err) : pz_late_search(c, part / 2 + 1, err);
     if (!pz_open(c) || c->p->n > PZ_EXACT_MOST_TASKS) break;
   }
   return status;

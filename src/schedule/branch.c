@@ -1,0 +1,106 @@
+/* Branch and bound over modes.  A node has some modes of each task; the pack model (price.h) bounds
+ * it, and exact search of a few steps mostly ends it: once the modes are few, order is easy.  If
+ * not, the task whose modes the model mixes most is given the faster ones, or the others. */
+#include <float.h>
+#include <math.h>
+
+#include "schedule/context.h"
+#include "schedule/price.h"
+
+enum { NODE_STEPS = 4000, DRAWS = 8 };
+
+struct branch {
+  struct pz_pricer *pricer;
+  int64_t until;
+  double open_s; /* least bound of the nodes left open */
+  struct pz_error *err;
+};
+
+struct split {
+  uint32_t task;
+  bool up[64]; /* by mode: of the second child */
+};
+
+/* How much the solution mixes the modes of a task: its time, by the part that is not of the largest
+ * share. */
+static double mixed(const struct pz_context *c, uint32_t i) {
+  const struct pz_task *t = &c->p->tasks[i];
+  double largest = 0;
+  for (uint32_t m = 0; m < t->n_modes; m++) largest = fmax(largest, c->part[c->mode_at[i] + m]);
+  double priced = 0;
+  for (int k = 0; k < c->n_prices; k++) priced = fmax(priced, c->prices[k].least[i]);
+  return (1 - largest) * priced;
+}
+
+/* The modes up to the mean of the mixed durations, and those above.  False: nothing is mixed. */
+static bool choose(const struct pz_context *c, struct split *s) {
+  double most = 1e-9 * c->scale, mean = 0;
+  s->task = PZ_NONE;
+  for (uint32_t i = 0; i < c->p->n; i++) {
+    double by = c->p->tasks[i].n_modes <= 64 ? mixed(c, i) : 0;
+    if (by > most) most = by, s->task = i;
+  }
+  if (s->task == PZ_NONE) return false;
+  const struct pz_task *t = &c->p->tasks[s->task];
+  const uint32_t first = c->mode_at[s->task];
+  for (uint32_t m = 0; m < t->n_modes; m++) mean += c->part[first + m] * t->modes[m].s;
+  uint32_t n[2] = {0, 0};
+  for (uint32_t m = 0; m < t->n_modes; m++) {
+    s->up[m] = t->modes[m].s > mean;
+    if (!c->dropped[first + m]) n[s->up[m]]++;
+  }
+  return n[0] && n[1];
+}
+
+static enum pz_status visit(struct branch *b, struct pz_context *c);
+
+/* The half with more of the solution first. */
+static enum pz_status visit_halves(struct branch *b, struct pz_context *c, const struct split *s) {
+  const uint32_t first = c->mode_at[s->task], n = c->p->tasks[s->task].n_modes;
+  enum pz_status status = PZ_OK;
+  double up = 0;
+  for (uint32_t m = 0; m < n; m++)
+    if (s->up[m]) up += c->part[first + m];
+  for (int half = 0; half < 2 && status == PZ_OK; half++) {
+    bool side = (up > 0.5) == (half == 0);
+    struct pz_context child;
+    struct pz_arena arena;
+    pz_arena_init(&arena, c->arena->mem);
+    if (pz_context_fork(c, &arena, &child)) {
+      for (uint32_t m = 0; m < n; m++)
+        if (s->up[m] != side) child.dropped[first + m] = true;
+      status = visit(b, &child);
+      c->best_s = child.best_s;
+      c->steps = child.steps;
+    } else {
+      status = pz_fail(b->err, PZ_NO_MEMORY, "out of memory for the schedule search");
+    }
+    pz_arena_release(&arena);
+  }
+  return status;
+}
+
+static enum pz_status visit(struct branch *b, struct pz_context *c) {
+  struct split s;
+  pz_bound_tighten(c);
+  if (pz_open(c)) pz_pricer_run(b->pricer, c);
+  if (pz_open(c)) pz_pricer_round(b->pricer, c, DRAWS);
+  if (!pz_open(c)) return PZ_OK;
+  bool split = choose(c, &s);
+  int64_t left = b->until - c->steps;
+  enum pz_status status = pz_late_search(c, split && left > NODE_STEPS ? NODE_STEPS : left, b->err);
+  if (status != PZ_OK || !pz_open(c)) return status;
+  if (split && c->steps < b->until) return visit_halves(b, c, &s);
+  b->open_s = fmin(b->open_s, c->bound_s);
+  return PZ_OK;
+}
+
+enum pz_status pz_branch(struct pz_context *c, int64_t steps, struct pz_error *err) {
+  struct branch b = {
+      .pricer = pz_pricer_open(c), .until = c->steps + steps, .open_s = DBL_MAX, .err = err};
+  if (!b.pricer) return pz_late_search(c, steps, err);
+  enum pz_status status = visit(&b, c);
+  if (status == PZ_OK) pz_context_raise(c, fmin(c->best_s, b.open_s));
+  pz_pricer_close(b.pricer);
+  return status;
+}

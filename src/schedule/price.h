@@ -1,0 +1,28 @@
+/* Prices by packs: a linear model of what may run together, see price.c.  It is kept open while
+ * modes are dropped and come back, for a search over modes. */
+#ifndef PZ_SCHEDULE_PRICE_H
+#define PZ_SCHEDULE_PRICE_H
+
+#include "schedule/solve.h"
+
+struct pz_context;
+struct pz_pricer;
+
+enum { PZ_PRICE_MOST_TASKS = 256 };
+
+/* NULL when there are too many tasks, nothing to price, or no memory.  Contexts given later may
+ * have fewer modes than this one, not more. */
+struct pz_pricer *pz_pricer_open(struct pz_context *c);
+void pz_pricer_close(struct pz_pricer *x);
+
+/* Prices, parts of modes and the bound, kept in the context. */
+void pz_pricer_run(struct pz_pricer *x, struct pz_context *c);
+
+/* Schedules with modes drawn by their parts. */
+void pz_pricer_round(const struct pz_pricer *x, struct pz_context *c, int draws);
+
+/* Drop the modes with which the bound reaches the incumbent, until so many steps.  Were there any?
+ */
+bool pz_pricer_probe(struct pz_pricer *x, struct pz_context *c, int64_t until);
+
+#endif
