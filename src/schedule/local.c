@@ -14,8 +14,9 @@ struct local {
   struct pz_context *c;
   struct pz_profile profile;
   struct pz_slot *slots;
-  double *priority;
-  uint32_t *mode, *ready, *waits;
+  double *priority, *kept_priority;
+  uint32_t *mode, *kept_mode, *ready, *waits;
+  uint32_t *like; /* by task: the first of those with the same modes */
   uint64_t random;
   bool backward; /* from the end: successors first, times counted back */
 };
@@ -25,11 +26,18 @@ static bool begin(struct local *l, struct pz_context *c, struct pz_arena *arena)
   *l = (struct local){.c = c};
   l->slots = pz_arena_alloc(arena, n, sizeof *l->slots);
   l->priority = pz_arena_alloc(arena, n, sizeof *l->priority);
+  l->kept_priority = pz_arena_alloc(arena, n, sizeof *l->kept_priority);
   l->mode = pz_arena_alloc(arena, n, sizeof *l->mode);
+  l->kept_mode = pz_arena_alloc(arena, n, sizeof *l->kept_mode);
+  l->like = pz_arena_alloc(arena, n, sizeof *l->like);
   l->ready = pz_arena_alloc(arena, n, sizeof *l->ready);
   l->waits = pz_arena_alloc(arena, n, sizeof *l->waits);
-  return l->slots && l->priority && l->mode && l->ready && l->waits &&
-         pz_profile_init(&l->profile, c->p, arena);
+  if (!l->slots || !l->priority || !l->kept_priority || !l->mode || !l->kept_mode || !l->like ||
+      !l->ready || !l->waits)
+    return false;
+  for (uint32_t i = 0; i < n && n <= MOST_TASKS; i++)
+    while (!pz_same_modes(&c->p->tasks[l->like[i]], &c->p->tasks[i])) l->like[i]++;
+  return pz_profile_init(&l->profile, c->p, arena);
 }
 
 static uint32_t draw(struct local *l, uint32_t n) {
@@ -184,13 +192,6 @@ static void adopt_best(struct local *l) {
   }
 }
 
-/* One move: another mode for a task, or a priority next to another's.  What was changed is returned
- * for undoing. */
-struct move {
-  uint32_t task, mode;
-  double priority;
-};
-
 /* Another mode, of those a better schedule can have; mostly a neighbour, for modes stand in the
  * order of their size. */
 static uint32_t another_mode(struct local *l, uint32_t t) {
@@ -212,18 +213,28 @@ static uint32_t another_mode(struct local *l, uint32_t t) {
   return at == 0 || (at + 1 < alive && draw(l, 2)) ? list[at + 1] : list[at - 1];
 }
 
-static struct move change(struct local *l) {
+/* One move: another mode for a task, at times for all that are like it (three products fit beside
+ * each other on a third of the cores each, two on a third and one on all do not), or a priority
+ * next to another's. */
+static void change(struct local *l) {
   const struct pz_problem *p = l->c->p;
   uint32_t t = draw(l, p->n);
-  struct move old = {t, l->mode[t], l->priority[t]};
   if (p->tasks[t].n_modes > 1 && draw(l, 2)) {
-    l->mode[t] = another_mode(l, t);
-    if (draw(l, 2)) return old;
+    uint32_t mode = another_mode(l, t);
+    bool all = draw(l, 3) == 0;
+    for (uint32_t i = 0; i < p->n; i++)
+      if (i == t || (all && l->like[i] == l->like[t])) l->mode[i] = mode;
+    if (draw(l, 2)) return;
   }
   uint32_t other = draw(l, p->n);
   double step = 1e-6 * l->c->scale * (1 + draw(l, 1000)) / 1000;
   l->priority[t] = l->priority[other] + (draw(l, 2) ? step : -step);
-  return old;
+}
+
+static void copy_choice(const struct local *l, uint32_t *mode_to, double *priority_to,
+                        const uint32_t *mode, const double *priority) {
+  memcpy(mode_to, mode, l->c->p->n * sizeof *mode);
+  memcpy(priority_to, priority, l->c->p->n * sizeof *priority);
 }
 
 /* Threshold accepting: worse by a shrinking part of the makespan will do. */
@@ -234,18 +245,14 @@ static void anneal(struct local *l, int64_t until) {
   int64_t begin = c->steps;
   while (c->steps < until && pz_open(c)) {
     double left = (double)(until - c->steps) / (double)(until - begin);
-    struct move old[3];
-    int n = 1 + (int)draw(l, 3);
-    for (int i = 0; i < n; i++) old[i] = change(l);
+    copy_choice(l, l->kept_mode, l->kept_priority, l->mode, l->priority);
+    for (uint32_t n = 1 + draw(l, 3); n > 0; n--) change(l);
     double next = generate(l);
     if (next <= now + 0.03 * left * left * c->best_s * draw(l, 1000) / 1000) {
       now = next;
       continue;
     }
-    for (int i = n; i-- > 0;) {
-      l->mode[old[i].task] = old[i].mode;
-      l->priority[old[i].task] = old[i].priority;
-    }
+    copy_choice(l, l->mode, l->priority, l->kept_mode, l->kept_priority);
   }
 }
 

@@ -149,3 +149,12 @@ enum pz_status pz_problem_make(struct pz_arena *arena, const int32_t capacity[PZ
   memcpy(out->capacity, capacity, sizeof out->capacity);
   return PZ_OK;
 }
+
+bool pz_same_modes(const struct pz_task *a, const struct pz_task *b) {
+  if (a->n_modes != b->n_modes) return false;
+  for (uint32_t m = 0; m < a->n_modes; m++)
+    if (a->modes[m].s < b->modes[m].s || a->modes[m].s > b->modes[m].s ||
+        memcmp(a->modes[m].use, b->modes[m].use, sizeof a->modes[m].use) != 0)
+      return false;
+  return true;
+}

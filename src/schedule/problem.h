@@ -64,6 +64,9 @@ PZ_NODISCARD enum pz_status pz_problem_make(struct pz_arena *arena,
                                             const struct pz_edge *edges, uint32_t n_edges,
                                             struct pz_problem *out, struct pz_error *err);
 
+/* Same durations and uses, in the same order. */
+bool pz_same_modes(const struct pz_task *a, const struct pz_task *b);
+
 /* Where a task runs. */
 struct pz_slot {
   double start, end;

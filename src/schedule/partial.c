@@ -1,0 +1,283 @@
+#include "schedule/partial.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- bounds --------------------------------------------------------------------------------- */
+
+double pz_partial_path_bound(struct pz_growth *g, const struct pz_partial *n) {
+  const struct pz_context *c = g->c;
+  double bound = n->t;
+  for (uint32_t i = 0; i < n->n_running; i++) {
+    g->est[n->run[i].task] = n->run[i].end;
+    bound = fmax(bound, n->run[i].end + c->tail_s[n->run[i].task]);
+  }
+  for (uint32_t i = 0; i < g->p->n; i++) {
+    if (pz_bits_has(&n->started, i)) continue;
+    const struct pz_task *t = &g->p->tasks[i];
+    double start = n->t;
+    for (uint32_t k = 0; k < t->n_pred; k++)
+      if (!pz_bits_has(&n->finished, t->pred[k])) start = fmax(start, g->est[t->pred[k]]);
+    g->est[i] = start + c->least_s[i];
+    bound = fmax(bound, g->est[i] + c->tail_s[i]);
+  }
+  return bound;
+}
+
+/* For every tail: the work that still has it behind, on top of it. */
+double pz_partial_work_bound(const struct pz_growth *g, const struct pz_partial *n) {
+  const struct pz_context *c = g->c;
+  double sum[PZ_MIXES] = {0}, bound = 0;
+  double left[PZ_EXACT_MOST_TASKS];
+  for (uint32_t i = 0; i < n->n_running; i++) left[n->run[i].task] = n->run[i].end - n->t;
+  for (uint32_t i = 0; i < g->p->n; i++) {
+    uint32_t t = g->by_tail[i];
+    if (pz_bits_has(&n->finished, t)) continue;
+    bool runs = pz_bits_has(&n->started, t);
+    const struct pz_mode *m = runs ? &g->p->tasks[t].modes[g->slots[t].mode] : NULL;
+    double most = 0;
+    for (int k = 0; k < g->n_mixes; k++) {
+      int mix = g->mixes[k];
+      double w = runs ? 0 : c->work[t][mix];
+      for (int r = 0; runs && r < PZ_RESOURCES; r++)
+        if (m->use[r]) w += c->mix[mix][r] * m->use[r] / g->p->capacity[r] * left[t];
+      sum[k] += w;
+      most = fmax(most, sum[k]);
+    }
+    bound = fmax(bound, most + c->tail_s[t]);
+  }
+  return n->t + bound;
+}
+
+/* At the prices of a relaxation: what runs and what is left. */
+double pz_partial_price_bound(const struct pz_growth *g, const struct pz_partial *n) {
+  const struct pz_context *c = g->c;
+  double bound = 0;
+  for (int k = 0; k < c->n_prices; k++) {
+    double sum = n->left[k];
+    for (uint32_t i = 0; i < n->n_running; i++) {
+      const struct pz_running *r = &n->run[i];
+      sum += c->prices[k].rate[c->mode_at[r->task] + r->mode] * (r->end - n->t);
+    }
+    bound = fmax(bound, sum);
+  }
+  return n->t + bound;
+}
+
+/* ---- dominance ------------------------------------------------------------------------------ */
+
+bool pz_partial_dominated(const struct pz_growth *g, const struct pz_partial *n, double t,
+                          const struct pz_running *run, uint32_t n_running) {
+  if (t > n->t + 1e-12 * g->c->scale) return false;
+  for (uint32_t i = 0; i < n_running; i++) {
+    if (run[i].end <= n->t) continue;
+    const struct pz_running *same = NULL;
+    for (uint32_t k = 0; k < n->n_running && !same; k++)
+      if (n->run[k].task == run[i].task) same = &n->run[k];
+    if (!same || run[i].end > same->end) return false;
+    const struct pz_task *task = &g->p->tasks[same->task];
+    for (int r = 0; r < PZ_RESOURCES; r++)
+      if (task->modes[run[i].mode].use[r] > task->modes[same->mode].use[r]) return false;
+  }
+  return true;
+}
+
+/* ---- moves ---------------------------------------------------------------------------------- */
+
+bool pz_partial_eligible(const struct pz_growth *g, const struct pz_partial *n, uint32_t i) {
+  const struct pz_task *t = &g->p->tasks[i];
+  if (pz_bits_has(&n->started, i)) return false;
+  for (int w = 0; w < g->words; w++)
+    if (g->twins[i].w[w] & ~n->started.w[w]) return false;
+  for (uint32_t k = 0; k < t->n_pred; k++)
+    if (!pz_bits_has(&n->finished, t->pred[k])) return false;
+  return true;
+}
+
+bool pz_partial_fits(const int32_t room[PZ_RESOURCES], const struct pz_mode *m) {
+  for (int r = 0; r < PZ_RESOURCES; r++)
+    if (m->use[r] > room[r]) return false;
+  return true;
+}
+
+/* A task of no length starts and ends as soon as there is room around the instant; that never
+ * hurts. */
+static void finish_points(struct pz_growth *g, struct pz_partial *n) {
+  for (bool again = true; again;) {
+    again = false;
+    for (uint32_t i = 0; i < g->p->n; i++) {
+      if (g->c->least_s[i] > 0 || !pz_partial_eligible(g, n, i)) continue;
+      const struct pz_task *t = &g->p->tasks[i];
+      for (uint32_t m = 0; m < t->n_modes; m++) {
+        if (g->c->dropped[g->c->mode_at[i] + m] || t->modes[m].s > 0 ||
+            !pz_partial_fits(n->free, &t->modes[m]))
+          continue;
+        pz_bits_set(&n->started, i);
+        pz_bits_set(&n->finished, i);
+        for (int k = 0; k < g->c->n_prices; k++) n->left[k] -= g->c->prices[k].least[i];
+        g->slots[i] = (struct pz_slot){n->t, n->t, m};
+        again = true;
+        break;
+      }
+    }
+  }
+}
+
+void pz_partial_start(struct pz_growth *g, const struct pz_partial *from, uint32_t i, uint32_t mode,
+                      struct pz_partial *to) {
+  const struct pz_mode *m = &g->p->tasks[i].modes[mode];
+  pz_partial_copy(to, from);
+  pz_bits_set(&to->started, i);
+  to->run[to->n_running++] = (struct pz_running){i, mode, from->t + m->s};
+  for (int r = 0; r < PZ_RESOURCES; r++) to->free[r] -= m->use[r];
+  for (int k = 0; k < g->c->n_prices; k++) to->left[k] -= g->c->prices[k].least[i];
+  to->last_rank = g->rank[i];
+  g->slots[i] = (struct pz_slot){from->t, from->t + m->s, mode};
+}
+
+/* To the next end.  Tasks that end there leave; those of no length go through. */
+void pz_partial_advance(struct pz_growth *g, const struct pz_partial *from, struct pz_partial *to) {
+  double next = DBL_MAX;
+  for (uint32_t i = 0; i < from->n_running; i++) next = fmin(next, from->run[i].end);
+  double slack = 1e-13 * g->c->scale;
+  pz_partial_copy(to, from);
+  to->t_before = from->t;
+  to->t = next;
+  to->wait = from->last_rank == PZ_NONE ? from->wait : ++g->n_waits;
+  to->last_rank = PZ_NONE;
+  to->n_running = 0;
+  memcpy(to->free_before, from->free, sizeof to->free);
+  for (uint32_t i = 0; i < g->p->n; i++)
+    if (pz_partial_eligible(g, from, i)) pz_bits_set(&to->could_before, i);
+  for (uint32_t i = 0; i < from->n_running; i++) {
+    const struct pz_running *r = &from->run[i];
+    if (r->end > next + slack) {
+      to->run[to->n_running++] = *r;
+      continue;
+    }
+    pz_bits_set(&to->finished, r->task);
+    for (int k = 0; k < PZ_RESOURCES; k++)
+      to->free[k] += g->p->tasks[r->task].modes[r->mode].use[k];
+  }
+  finish_points(g, to);
+}
+
+/* ---- what does not change ------------------------------------------------------------------- */
+
+/* Is the resource wanted by a task that leaves another one free? */
+static bool matters(const struct pz_problem *p, int r) {
+  for (uint32_t i = 0; i < p->n; i++)
+    for (uint32_t m = 0; m < p->tasks[i].n_modes; m++) {
+      const int32_t *use = p->tasks[i].modes[m].use;
+      for (int k = 0; use[r] && k < PZ_RESOURCES; k++)
+        if (use[k] < p->capacity[k]) return true;
+    }
+  return false;
+}
+
+/* Mixes whose resources all matter. */
+static void choose_mixes(struct pz_growth *g) {
+  bool wanted[PZ_RESOURCES];
+  for (int r = 0; r < PZ_RESOURCES; r++) wanted[r] = matters(g->p, r);
+  for (int k = 0; k < PZ_MIXES; k++) {
+    bool all = true;
+    for (int r = 0; r < PZ_RESOURCES; r++) all = all && (wanted[r] || g->c->mix[k][r] <= 0);
+    if (all) g->mixes[g->n_mixes++] = k;
+  }
+}
+
+/* Tasks by falling key, ties in topological order. */
+static void order(const struct pz_growth *g, uint32_t *list, bool with_own_time) {
+  for (uint32_t i = 0; i < g->p->n; i++) {
+    const double *least = g->c->least_s, *tail = g->c->tail_s;
+    uint32_t at = i;
+    for (; at > 0; at--) {
+      uint32_t q = list[at - 1];
+      if (tail[q] + (with_own_time ? least[q] : 0) >= tail[i] + (with_own_time ? least[i] : 0))
+        break;
+      list[at] = q;
+    }
+    list[at] = i;
+  }
+}
+
+static bool within(const struct pz_growth *g, const struct pz_bits *a, const struct pz_bits *b) {
+  for (int w = 0; w < g->words; w++)
+    if (a->w[w] & ~b->w[w]) return false;
+  return true;
+}
+
+/* Tasks a and b of the same modes, where all that must come before a must come before b, and all
+ * after b after a: a schedule that starts b first is as good with the two exchanged. */
+static bool find_twins(struct pz_growth *g, struct pz_arena *arena) {
+  uint32_t n = g->p->n;
+  struct pz_bits *before = pz_arena_alloc(arena, n, sizeof *before);
+  struct pz_bits *after = pz_arena_alloc(arena, n, sizeof *after);
+  if (!before || !after) return false;
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t k = 0; k < g->p->tasks[i].n_pred; k++) {
+      uint32_t pred = g->p->tasks[i].pred[k];
+      pz_bits_set(&before[i], pred);
+      for (int w = 0; w < g->words; w++) before[i].w[w] |= before[pred].w[w];
+    }
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t k = 0; k < n; k++)
+      if (pz_bits_has(&before[i], k)) pz_bits_set(&after[k], i);
+  for (uint32_t a = 0; a < n; a++)
+    for (uint32_t b = 0; b < n; b++)
+      if (g->rank[a] < g->rank[b] && within(g, &before[a], &before[b]) &&
+          within(g, &after[b], &after[a]) && pz_same_modes(&g->p->tasks[a], &g->p->tasks[b]))
+        pz_bits_set(&g->twins[b], a);
+  return true;
+}
+
+bool pz_growth_init(struct pz_growth *g, struct pz_context *c, struct pz_arena *arena) {
+  uint32_t n = c->p->n;
+  *g = (struct pz_growth){.c = c, .p = c->p, .words = (int)(n + 63) / 64};
+  g->slots = pz_arena_alloc(arena, n, sizeof *g->slots);
+  g->by_tail = pz_arena_alloc(arena, n, sizeof *g->by_tail);
+  g->by_path = pz_arena_alloc(arena, n, sizeof *g->by_path);
+  g->rank = pz_arena_alloc(arena, n, sizeof *g->rank);
+  g->est = pz_arena_alloc(arena, n, sizeof *g->est);
+  g->twins = pz_arena_alloc(arena, n, sizeof *g->twins);
+  if (!g->slots || !g->by_tail || !g->by_path || !g->rank || !g->est || !g->twins) return false;
+  choose_mixes(g);
+  order(g, g->by_tail, false);
+  order(g, g->by_path, true);
+  for (uint32_t i = 0; i < n; i++) g->rank[g->by_path[i]] = i;
+  return find_twins(g, arena);
+}
+
+void pz_partial_begin(struct pz_growth *g, const bool *late, struct pz_partial *out) {
+  *out = (struct pz_partial){.last_rank = PZ_NONE};
+  memcpy(out->free, g->p->capacity, sizeof out->free);
+  for (int k = 0; k < g->c->n_prices; k++) out->left[k] = g->c->prices[k].sum;
+  for (uint32_t i = 0; late && i < g->p->n; i++) {
+    if (!late[i]) continue;
+    pz_bits_set(&out->started, i);
+    pz_bits_set(&out->finished, i);
+    for (int k = 0; k < g->c->n_prices; k++) out->left[k] -= g->c->prices[k].least[i];
+  }
+  finish_points(g, out);
+}
+
+size_t pz_partial_bytes(uint32_t n) {
+  return (sizeof(struct pz_partial) + n * sizeof(struct pz_running) + 15) / 16 * 16;
+}
+
+void pz_partial_copy(struct pz_partial *to, const struct pz_partial *from) {
+  memcpy(to, from, sizeof *from + from->n_running * sizeof *from->run);
+}
+
+bool pz_partial_complete(const struct pz_growth *g, const struct pz_partial *n) {
+  for (uint32_t i = 0; i < g->p->n; i++)
+    if (!pz_bits_has(&n->started, i)) return false;
+  return true;
+}
+
+double pz_partial_end(const struct pz_partial *n) {
+  double end = n->t;
+  for (uint32_t i = 0; i < n->n_running; i++) end = fmax(end, n->run[i].end);
+  return end;
+}

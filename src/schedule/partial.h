@@ -1,0 +1,90 @@
+/* Partial schedules in order of time: what the searches over time (exact.c, beam.c) grow.
+ *
+ * A partial schedule stands at a time t with some tasks finished and some running.  It grows by
+ * starting a task at t in some mode, or by going on to the next end. */
+#ifndef PZ_SCHEDULE_PARTIAL_H
+#define PZ_SCHEDULE_PARTIAL_H
+
+#include "schedule/context.h"
+
+enum { PZ_PARTIAL_WORDS = PZ_EXACT_MOST_TASKS / 64 };
+
+struct pz_bits {
+  uint64_t w[PZ_PARTIAL_WORDS];
+};
+
+static inline bool pz_bits_has(const struct pz_bits *b, uint32_t i) {
+  return b->w[i / 64] >> (i % 64) & 1;
+}
+
+static inline void pz_bits_set(struct pz_bits *b, uint32_t i) {
+  b->w[i / 64] |= UINT64_C(1) << (i % 64);
+}
+
+struct pz_running {
+  uint32_t task, mode;
+  double end;
+};
+
+struct pz_partial {
+  struct pz_bits started, finished;
+  double t;
+  int32_t free[PZ_RESOURCES];
+  /* of the interval that ended at t */
+  double t_before;
+  int32_t free_before[PZ_RESOURCES];
+  struct pz_bits could_before; /* tasks that were eligible at its beginning */
+  double left[PZ_MOST_PRICES]; /* priced time of what has not started */
+  uint32_t last_rank;          /* of the last task started at t, or PZ_NONE */
+  uint32_t wait;               /* those of one wait share this: time goes on, nothing starts */
+  uint32_t n_running;
+  struct pz_running run[];
+};
+
+/* Of one that has room for n tasks. */
+size_t pz_partial_bytes(uint32_t n);
+
+/* What does not change while they grow. */
+struct pz_growth {
+  struct pz_context *c;
+  const struct pz_problem *p;
+  struct pz_slot *slots; /* of the partial schedule at hand */
+  uint32_t *by_tail;     /* tasks, longest tail first: for bounds */
+  uint32_t *by_path;     /* longest tail with the task itself first: the order of branching */
+  uint32_t *rank;        /* in by_path */
+  double *est;
+  struct pz_bits *twins; /* by task: those that start no later */
+  int mixes[PZ_MIXES], n_mixes;
+  uint32_t n_waits;
+  int words;
+};
+
+/* False: no memory. */
+bool pz_growth_init(struct pz_growth *g, struct pz_context *c, struct pz_arena *arena);
+
+/* Nothing started but what takes no time; `late` tasks, where not NULL, count as done. */
+void pz_partial_begin(struct pz_growth *g, const bool *late, struct pz_partial *out);
+/* All but the part of run that is not used. */
+void pz_partial_copy(struct pz_partial *to, const struct pz_partial *from);
+
+/* All that must come before the task is done, and its twins are started. */
+bool pz_partial_eligible(const struct pz_growth *g, const struct pz_partial *n, uint32_t i);
+bool pz_partial_fits(const int32_t room[PZ_RESOURCES], const struct pz_mode *m);
+void pz_partial_start(struct pz_growth *g, const struct pz_partial *from, uint32_t i, uint32_t mode,
+                      struct pz_partial *to);
+/* To the next end. */
+void pz_partial_advance(struct pz_growth *g, const struct pz_partial *from, struct pz_partial *to);
+
+bool pz_partial_complete(const struct pz_growth *g, const struct pz_partial *n);
+double pz_partial_end(const struct pz_partial *n); /* of what has been started */
+
+/* Bounds for what it can grow to: by prices, by paths, by work. */
+double pz_partial_price_bound(const struct pz_growth *g, const struct pz_partial *n);
+double pz_partial_path_bound(struct pz_growth *g, const struct pz_partial *n);
+double pz_partial_work_bound(const struct pz_growth *g, const struct pz_partial *n);
+
+/* With the same tasks started: are those of `run` done no later than in n, with no more in use? */
+bool pz_partial_dominated(const struct pz_growth *g, const struct pz_partial *n, double t,
+                          const struct pz_running *run, uint32_t n_running);
+
+#endif
