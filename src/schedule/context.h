@@ -87,11 +87,6 @@ enum { PZ_EXACT_MOST_TASKS = 256 };
 PZ_NODISCARD enum pz_status pz_exact_search(struct pz_context *c, int64_t steps, bool *late,
                                             struct pz_error *err);
 
-/* beam.c: a beam of so many partial schedules, up to `steps` steps.  PZ_NO_MEMORY is the only
- * error. */
-PZ_NODISCARD enum pz_status pz_beam_search(struct pz_context *c, uint32_t width, int64_t steps,
-                                           struct pz_error *err);
-
 /* late.c: exact search, first without short tasks that nothing waits for. */
 PZ_NODISCARD enum pz_status pz_late_search(struct pz_context *c, int64_t steps,
                                            struct pz_error *err);

@@ -8,7 +8,7 @@
 #include "schedule/context.h"
 #include "schedule/profile.h"
 
-enum { MOST_TASKS = 512, MOST_MODES = 64 };
+enum { MOST_TASKS = 512, MOST_MODES = 64, LONG = 50000 };
 
 struct local {
   struct pz_context *c;
@@ -133,7 +133,21 @@ static double generate(struct local *l) {
   if (pz_better(l->c, makespan, l->c->best_s)) {
     if (l->backward) mirror(l, makespan);
     if (points_have_room(l)) pz_context_offer(l->c, l->slots, makespan);
+    if (l->backward) mirror(l, makespan);
   }
+  return makespan;
+}
+
+/* The same schedule from its other end, tasks that ended last first, and once more: gaps close. The
+ * priorities become its order. */
+static double justify(struct local *l) {
+  double makespan = 0;
+  for (int pass = 0; pass < 2; pass++) {
+    for (uint32_t i = 0; i < l->c->p->n; i++) l->priority[i] = l->slots[i].end;
+    l->backward = !l->backward;
+    makespan = generate(l);
+  }
+  for (uint32_t i = 0; i < l->c->p->n; i++) l->priority[i] = -l->slots[i].start;
   return makespan;
 }
 
@@ -237,10 +251,22 @@ static void copy_choice(const struct local *l, uint32_t *mode_to, double *priori
   memcpy(priority_to, priority, l->c->p->n * sizeof *priority);
 }
 
+/* Somewhere else: modes and priorities by chance. */
+static void scatter(struct local *l) {
+  for (uint32_t i = 0; i < l->c->p->n; i++) {
+    l->mode[i] = l->c->best[i].mode;
+    if (draw(l, 2)) l->mode[i] = another_mode(l, i);
+    l->priority[i] = (l->c->tail_s[i] + l->c->least_s[i]) * (1 + draw(l, 1000) / 1000.0);
+  }
+}
+
 /* Threshold accepting: worse by a shrinking part of the makespan will do. */
-static void anneal(struct local *l, int64_t until) {
+static void anneal(struct local *l, int64_t until, bool afresh) {
   struct pz_context *c = l->c;
-  adopt_best(l);
+  if (afresh)
+    scatter(l);
+  else
+    adopt_best(l);
   double now = generate(l);
   int64_t begin = c->steps;
   while (c->steps < until && pz_open(c)) {
@@ -248,6 +274,7 @@ static void anneal(struct local *l, int64_t until) {
     copy_choice(l, l->kept_mode, l->kept_priority, l->mode, l->priority);
     for (uint32_t n = 1 + draw(l, 3); n > 0; n--) change(l);
     double next = generate(l);
+    if (next <= 1.05 * now && draw(l, 4) == 0) next = justify(l);
     if (next <= now + 0.03 * left * left * c->best_s * draw(l, 1000) / 1000) {
       now = next;
       continue;
@@ -280,9 +307,10 @@ enum pz_status pz_local_search(struct pz_context *c, int64_t steps, struct pz_er
     int64_t end = c->steps + steps;
     l.random = 20240721 + (uint64_t)steps;
     first_tries(&l);
-    for (int round = 1; round <= 4; round++) {
+    int rounds = steps < LONG ? 4 : 12; /* of the many, two in three begin elsewhere */
+    for (int round = 1; round <= rounds; round++) {
       l.backward = round % 2 == 0;
-      anneal(&l, c->steps + (end - c->steps) / (5 - round));
+      anneal(&l, c->steps + (end - c->steps) / (rounds + 1 - round), rounds > 4 && round % 3 != 0);
     }
   }
   pz_arena_release(&arena);

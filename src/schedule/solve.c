@@ -10,10 +10,6 @@
 /* Some 20 s of one core, at most. */
 static const int64_t DEFAULT_STEPS = 20000000;
 
-#ifndef BEAM
-#include <stdlib.h>
-#define BEAM (uint32_t)(getenv("BEAM") ? atoi(getenv("BEAM")) : 32)
-#endif
 static void price(struct pz_context *c) {
   struct pz_pricer *pricer = pz_pricer_open(c);
   if (!pricer) return;
@@ -33,11 +29,8 @@ static enum pz_status exact_search(struct pz_context *c, const struct pz_solve_o
   pz_bound_tighten(c);
   for (int64_t turn = 2000; status == PZ_OK && c->steps < c->most_steps; turn *= 10) {
     int64_t left = c->most_steps - c->steps, part = turn < left / 2 ? turn : left;
-    if (turn > 2000) {
-      price(c);
-      status = pz_beam_search(c, BEAM, part / 2, err);
-    }
-    if (status == PZ_OK) status = pz_local_search(c, part / 2, err);
+    if (turn > 2000) price(c);
+    status = pz_local_search(c, part / 2, err);
     pz_bound_tighten(c);
     if (status == PZ_OK && turn > 200000 && pz_open(c)) pz_relax_integer(c, (int)(turn / 1000));
     if (status == PZ_OK && pz_open(c))
