@@ -58,11 +58,9 @@ void pz_context_raise(struct pz_context *c, double bound_s);
 /* bound.c: bound_s from critical paths and work; modes that no better schedule has are dropped. */
 void pz_bound_tighten(struct pz_context *c);
 
-/* relax.c: bound_s, prices and an incumbent's modes from a linear relaxation; with `nodes` > 0 from
- * one with integer modes, searched for so many nodes.  Does nothing for more than
- * PZ_RELAX_MOST_TASKS tasks, or when memory runs out. */
+/* relax.c: bound_s and an incumbent from a relaxation with integer modes, searched for so many
+ * nodes. Does nothing for more than PZ_RELAX_MOST_TASKS tasks, or when memory runs out. */
 enum { PZ_RELAX_MOST_TASKS = 256 };
-void pz_relax(struct pz_context *c);
 void pz_relax_integer(struct pz_context *c, int nodes);
 
 /* A copy that can lose modes and gain prices of its own, in another arena; the incumbent is shared.

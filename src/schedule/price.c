@@ -161,7 +161,7 @@ static bool add_dear_packs(struct pz_pricer *x) {
       extend(x, k + 1, &x->apart[i], room);
     }
     x->most = fmax(x->most, x->best.price);
-    x->c->steps += x->looks / 4;
+    x->c->steps += x->looks / 2;
     if (x->best.price <= 1 + 1e-7) continue;
     add_pack(x, &x->best);
     any = true;
@@ -300,30 +300,29 @@ static void read_parts(struct pz_pricer *x, const double *value) {
 }
 
 /* Rounds of solving and adding packs, until the bound is as good as the model's or reaches the
- * incumbent.  Returns it. */
-static double generate(struct pz_pricer *x, bool keep) {
+ * incumbent. */
+static void generate(struct pz_pricer *x) {
   struct pz_lp_result r;
   double best = 0;
   for (int round = 0; round < MOST_ROUNDS; round++) {
     pz_lp_session_solve(x->session, &r);
     x->c->steps += 20 * (int64_t)x->p->n;
     if (r.status != PZ_LP_OPTIMAL) break;
-    if (keep) read_parts(x, r.x);
+    read_parts(x, r.x);
     read_rates(x, r.dual);
     bool more = add_dear_packs(x);
     double bound = bound_of(x);
     if (bound > best) {
       best = bound;
-      if (keep) keep_prices(x);
+      keep_prices(x);
     }
     if (!more || !pz_better(x->c, bound, x->c->best_s)) break;
   }
-  return best;
 }
 
 void pz_pricer_run(struct pz_pricer *x, struct pz_context *c) {
   follow(x, c);
-  generate(x, true);
+  generate(x);
   pz_bound_tighten(c);
 }
 
@@ -350,36 +349,4 @@ void pz_pricer_round(const struct pz_pricer *x, struct pz_context *c, int draws)
     pz_local_try(c, mode, priority);
   }
   pz_arena_release(&arena);
-}
-
-/* ---- probing -------------------------------------------------------------------------------- */
-
-/* The bound with only this mode of the task. */
-static bool open_with(struct pz_pricer *x, uint32_t i, uint32_t mode) {
-  struct pz_context *c = x->c;
-  bool *dropped = &c->dropped[c->mode_at[i]], was[MOST_MODES];
-  uint32_t n = x->p->tasks[i].n_modes;
-  memcpy(was, dropped, n * sizeof *was);
-  for (uint32_t m = 0; m < n; m++) dropped[m] = m != mode;
-  follow(x, c);
-  bool open = pz_better(c, generate(x, false), c->best_s);
-  memcpy(dropped, was, n * sizeof *was);
-  return open;
-}
-
-bool pz_pricer_probe(struct pz_pricer *x, struct pz_context *c, int64_t until) {
-  bool any = false;
-  x->c = c;
-  for (uint32_t i = 0; i < x->p->n; i++) {
-    const struct pz_task *t = &x->p->tasks[i];
-    uint32_t alive = 0;
-    for (uint32_t m = 0; m < t->n_modes; m++) alive += !c->dropped[c->mode_at[i] + m];
-    for (uint32_t m = 0; m < t->n_modes && alive > 1 && t->n_modes <= MOST_MODES; m++) {
-      uint32_t at = c->mode_at[i] + m;
-      if (c->dropped[at] || c->steps >= until || open_with(x, i, m)) continue;
-      c->dropped[at] = any = true;
-      alive--;
-    }
-  }
-  return any;
 }

@@ -21,8 +21,4 @@ void pz_pricer_run(struct pz_pricer *x, struct pz_context *c);
 /* Schedules with modes drawn by their parts. */
 void pz_pricer_round(const struct pz_pricer *x, struct pz_context *c, int draws);
 
-/* Drop the modes with which the bound reaches the incumbent, until so many steps.  Were there any?
- */
-bool pz_pricer_probe(struct pz_pricer *x, struct pz_context *c, int64_t until);
-
 #endif

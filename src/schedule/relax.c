@@ -5,16 +5,10 @@
  *  - arcs: a task begins after its predecessors' ends, and the end of all comes after each;
  *  - work arcs: between the end of a and the start of b (or the beginning and the end) lies the
  * work of all tasks that come after a and before b, on every resource. The makespan is the
- * exclusive time plus the length of the clock.  Modes may be fractions here.
+ * exclusive time plus the length of the clock.
  *
- * The dual of this model is a flow of one unit from the beginning to the end over the arcs.  It
- * prices every mode: its rate is the flow through the task, plus that of the work arcs that count
- * it times the part of the resource it takes; for exclusive modes it is one.  Any flow gives a
- * valid bound, also for what is left of a schedule at any time, because the flow that is left still
- * is one unit.  So it is made exact after the library returns it.
- *
- * Work arcs between pairs are many; those that a solution breaks are added, and it is solved again.
- */
+ * Work arcs between pairs are many; those that the solution with parts of modes breaks are added,
+ * and it is solved again.  Then modes are made integers and the library searches. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -32,7 +26,6 @@ struct bits {
 struct arc {
   uint32_t from, to;
   int resource;
-  double flow;
 };
 
 struct relax {
@@ -118,7 +111,7 @@ static double part(const struct relax *x, uint32_t i, uint32_t m, int r) {
 }
 
 static bool push_arc(struct relax *x, uint32_t from, uint32_t to, int resource) {
-  struct arc a = {from, to, resource, 0};
+  struct arc a = {from, to, resource};
   return pz_vec_push(&x->arcs, &a) != NULL;
 }
 
@@ -201,7 +194,7 @@ static void keep_worst(struct broken *list, int *n, const struct broken *b) {
 /* By how much the work of tasks between the two does not fit between them. */
 static void look_between(const struct relax *x, uint32_t from, uint32_t to, int r,
                          const double *work, struct broken *list, int *n) {
-  struct broken b = {{from, to, r, 0}, 0};
+  struct broken b = {{from, to, r}, 0};
   double begin = from == PZ_NONE ? 0 : x->lp.x[x->start_col + from] + solved(x, from, -1);
   double end = x->lp.x[to == PZ_NONE ? x->end_col : x->start_col + to];
   for (uint32_t i = 0; i < x->p->n; i++)
@@ -227,72 +220,6 @@ static bool add_arcs(struct relax *x, double *work) {
   for (int i = 0; i < n; i++)
     if (!pz_vec_push(&x->arcs, &list[i].arc)) return false;
   return n > 0;
-}
-
-/* ---- prices --------------------------------------------------------------------------------- */
-
-/* Make the duals a flow, exactly: what comes into a task goes out in the proportions of the duals.
- * The beginning sends out one unit; tasks may take from it what the duals send on beyond what comes
- * in, so it is split by what each lacks. */
-static bool balance(struct relax *x, const double *dual, double *through) {
-  uint32_t n = x->p->n;
-  double *in = pz_arena_alloc(&x->arena, n, sizeof *in);
-  double *out = pz_arena_alloc(&x->arena, n, sizeof *out);
-  if (!in || !out) return false;
-  double first = 0;
-  for (uint32_t k = 0; k < x->arcs.n; k++) {
-    struct arc *a = pz_vec_at(&x->arcs, struct arc, k);
-    a->flow = fmax(0, dual[k]);
-    if (a->from == PZ_NONE)
-      first += a->flow;
-    else
-      out[a->from] += a->flow;
-    if (a->to != PZ_NONE) in[a->to] += a->flow;
-  }
-  for (uint32_t i = 0; i < n; i++) first += through[i] = fmax(0, out[i] - in[i]);
-  if (!(first > 0)) return false;
-  for (uint32_t i = 0; i < n; i++) through[i] /= first;
-  for (uint32_t k = 0; k < x->arcs.n; k++) {
-    struct arc *a = pz_vec_at(&x->arcs, struct arc, k);
-    if (a->from == PZ_NONE) a->flow /= first;
-    if (a->from == PZ_NONE && a->to != PZ_NONE) through[a->to] += a->flow;
-  }
-  for (uint32_t i = 0; i < n; i++) /* tasks stand in topological order */
-    for (uint32_t k = 0; k < x->arcs.n; k++) {
-      struct arc *a = pz_vec_at(&x->arcs, struct arc, k);
-      if (a->from != i) continue;
-      a->flow = out[i] > 0 ? through[i] * (a->flow / out[i]) : 0;
-      if (a->to != PZ_NONE) through[a->to] += a->flow;
-    }
-  return true;
-}
-
-static double rate(const struct relax *x, uint32_t i, uint32_t m, double through) {
-  if (x->exclusive[x->c->mode_at[i] + m]) return 1;
-  double sum = through;
-  for (uint32_t k = 0; k < x->arcs.n; k++) {
-    const struct arc *a = pz_vec_at(&x->arcs, struct arc, k);
-    if (a->resource >= 0 && a->flow > 0 && counts(x, a, i))
-      sum += a->flow * part(x, i, m, a->resource);
-  }
-  return sum;
-}
-
-static void set_prices(struct relax *x) {
-  struct pz_context *c = x->c;
-  double *through = pz_arena_alloc(&x->arena, x->p->n, sizeof *through);
-  if (!through || !balance(x, x->lp.dual + x->p->n, through)) return;
-  int at = c->n_prices < PZ_MOST_PRICES ? c->n_prices : PZ_MOST_PRICES - 1;
-  struct pz_prices *f = &c->prices[at];
-  if (at == c->n_prices) {
-    f->rate = pz_arena_alloc(c->arena, c->n_modes, sizeof *f->rate);
-    f->least = pz_arena_alloc(c->arena, x->p->n, sizeof *f->least);
-  }
-  if (!f->rate || !f->least) return;
-  for (uint32_t i = 0; i < x->p->n; i++)
-    for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++)
-      f->rate[c->mode_at[i] + m] = rate(x, i, m, through[i]);
-  c->n_prices = at + 1;
 }
 
 /* ---- incumbents ----------------------------------------------------------------------------- */
@@ -347,16 +274,6 @@ static bool converge(struct relax *x) {
     if (round == MOST_ROUNDS || !add_arcs(x, work)) return true;
   }
   return false;
-}
-
-void pz_relax(struct pz_context *c) {
-  struct relax x;
-  if (begin(&x, c) && converge(&x)) {
-    set_prices(&x);
-    try_solution(&x);
-    pz_bound_tighten(c);
-  }
-  pz_arena_release(&x.arena);
 }
 
 void pz_relax_integer(struct pz_context *c, int nodes) {
