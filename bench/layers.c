@@ -1,87 +1,169 @@
 /* Schedules of every layer of every preset model, forward and backward, at every tensor width, on
- * two chips: the original system's two modes with both exclusivities, and all modes. */
+ * two chips: the original system's two modes with both exclusivities, and all modes.
+ *
+ * bench_layers [STEPS]            every problem
+ * bench_layers STEPS SECONDS      problems across the range of times, more of the slow ones, beside
+ *                                 CBC's time for the integer program, at most SECONDS each */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/progress.h"
+#include "core/vec.h"
 #include "schedule/layer.h"
 #include "schedule/solve.h"
 #include "workload/preset.h"
 #include "workload/workload.h"
 
 static const char *const kinds[] = {"two-all", "two-class", "modes"};
+static const char *const chips[] = {"tpuv4", "h200"};
 static const struct pz_layer_options options[] = {{PZ_MODES_TWO, PZ_EXCLUSIVE_ALL},
                                                   {PZ_MODES_TWO, PZ_EXCLUSIVE_CLASS},
                                                   {PZ_MODES_ALL, PZ_EXCLUSIVE_ALL}};
+enum { KINDS = 3, CHIPS = 2 };
 
-static double solve_s(const struct pz_problem *p, int64_t steps, struct pz_schedule *out) {
-  struct pz_solve_options o = {.steps = steps};
+struct job {
+  int kind, chip, direction;
+  size_t model;
+  int64_t tp;
+  uint32_t layer;
+  double us;
+};
+
+static void give_up(const struct pz_error *err) {
+  fprintf(stderr, "%s\n", err->message);
+  exit(1);
+}
+
+static double solve_us(const struct pz_problem *p, const struct pz_solve_options *o,
+                       struct pz_schedule *out, int most_times) {
   struct pz_error err = {0};
-  double best = 1e9;
-  for (int again = 0; again < 3; again++) {
+  double best = 1e15;
+  for (int again = 0; again < most_times; again++) {
     struct pz_arena arena;
     pz_arena_init(&arena, NULL);
     double start = pz_clock_s();
-    if (pz_schedule_solve(p, &o, &arena, out, &err) != PZ_OK) {
-      fprintf(stderr, "%s\n", err.message);
-      exit(1);
-    }
-    double took = pz_clock_s() - start;
+    if (pz_schedule_solve(p, o, &arena, out, &err) != PZ_OK) give_up(&err);
+    double took = 1e6 * (pz_clock_s() - start);
     if (took < best) best = took;
     pz_arena_release(&arena);
-    if (took > 0.05) break;
+    if (took > 50000) break;
   }
   return best;
 }
 
-static void layer(struct pz_cost *cost, const struct pz_workload *w, const struct pz_layer *l,
-                  int64_t steps) {
-  for (int d = 0; d < 2; d++)
-    for (int k = 0; k < 3; k++) {
-      if (getenv("KIND") && atoi(getenv("KIND")) != k) continue;
-      struct pz_arena arena;
-      struct pz_problem p;
-      struct pz_schedule s;
-      struct pz_error err = {0};
-      pz_arena_init(&arena, NULL);
-      double start = pz_clock_s();
-      if (pz_layer_problem(cost, &l->ops[d], &options[k], &arena, &p, &err) != PZ_OK) {
-        fprintf(stderr, "%s\n", err.message);
-        exit(1);
+static void print_job(const struct job *j, const struct pz_workload *w,
+                      const struct pz_problem *p) {
+  printf("%s,%s,%s,%lld,%s,%s,%u", kinds[j->kind], chips[j->chip], w->model, (long long)j->tp,
+         w->layers[j->layer].name, j->direction ? "backward" : "forward", p->n);
+}
+
+static double gap_percent(const struct pz_schedule *s) {
+  return s->makespan > 0 ? 100 * (s->makespan - s->lower_bound) / s->makespan : 0;
+}
+
+static const char *outcome(const struct pz_schedule *s) {
+  return s->outcome == PZ_OUTCOME_OPTIMAL ? "optimal" : "feasible";
+}
+
+/* The problem solved by us; with `seconds` by CBC too. */
+static void work(struct job *j, const struct pz_workload *w, struct pz_cost *cost, int64_t steps,
+                 double seconds, bool print) {
+  struct pz_arena arena;
+  struct pz_problem p;
+  struct pz_schedule s, by_cbc;
+  struct pz_error err = {0};
+  struct pz_solve_options o = {.steps = steps}, cbc = {.solver = PZ_SOLVER_ILP, .seconds = seconds};
+  pz_arena_init(&arena, NULL);
+  if (pz_layer_problem(cost, &w->layers[j->layer].ops[j->direction], &options[j->kind], &arena, &p,
+                       &err) != PZ_OK)
+    give_up(&err);
+  j->us = solve_us(&p, &o, &s, 3);
+  if (print) {
+    print_job(j, w, &p);
+    printf(",%.9g,%.5f,%s,%lld,%.1f", s.makespan * 1e6, gap_percent(&s), outcome(&s),
+           (long long)s.steps, j->us);
+  }
+  if (seconds > 0) {
+    double us = solve_us(&p, &cbc, &by_cbc, 1);
+    printf(",%.9g,%.5f,%s,%.1f,%.1f", by_cbc.makespan * 1e6, gap_percent(&by_cbc), outcome(&by_cbc),
+           us, us / j->us);
+  }
+  if (print) putchar('\n');
+  fflush(stdout);
+  pz_arena_release(&arena);
+}
+
+static void open_job(const struct job *j, struct pz_cost *cost, struct pz_workload **w) {
+  struct pz_chip chip;
+  struct pz_error err = {0};
+  struct pz_workload_options o = pz_workload_options_default();
+  o.tp = j->tp;
+  if (pz_workload_load(pz_preset_name(j->model), &o, w, &err) != PZ_OK ||
+      pz_chip_load(chips[j->chip], &chip, &err) != PZ_OK)
+    give_up(&err);
+  pz_cost_init(cost, &chip, NULL);
+}
+
+/* Every layer of the model at this tensor width, in both directions and all kinds. */
+static void all_of(struct job j, struct pz_vec *list, int64_t steps, bool print) {
+  struct pz_cost cost;
+  struct pz_workload *w = NULL;
+  open_job(&j, &cost, &w);
+  for (j.layer = 0; j.layer < w->n_layers; j.layer++)
+    for (j.direction = 0; j.direction < 2; j.direction++)
+      for (j.kind = 0; j.kind < KINDS; j.kind++) {
+        work(&j, w, &cost, steps, 0, print);
+        if (!pz_vec_push(list, &j)) exit(1);
       }
-      double build = pz_clock_s() - start;
-      double took = solve_s(&p, steps, &s);
-      printf("%s,%s,%s,%lld,%s,%s,%u,%.9g,%.5f,%s,%lld,%.1f,%.1f\n", kinds[k], cost->chip.name,
-             w->model, (long long)w->options.tp, l->name, d ? "backward" : "forward", p.n,
-             s.makespan * 1e6, 100 * (s.makespan - s.lower_bound) / s.makespan,
-             s.outcome == PZ_OUTCOME_OPTIMAL ? "optimal" : "feasible", (long long)s.steps,
-             took * 1e6, build * 1e6);
-      fflush(stdout);
-      pz_arena_release(&arena);
+  pz_cost_release(&cost);
+  pz_workload_free(w);
+}
+
+static int by_time(const void *a, const void *b) {
+  const struct job *x = a, *y = b;
+  int group = x->chip != y->chip ? x->chip - y->chip : x->kind - y->kind;
+  return group ? group : x->us < y->us ? -1 : x->us > y->us;
+}
+
+static void compare(struct pz_vec *list, int64_t steps, double seconds) {
+  static const double at[] = {0.1, 0.3, 0.5, 0.7, 0.8, 0.91, 0.93, 0.95, 0.97, 0.99};
+  printf("problem,chip,model,tp,layer,direction,ops,makespan_us,gap_percent,outcome,steps,us,"
+         "cbc_makespan_us,cbc_gap_percent,cbc_outcome,cbc_us,times_faster\n");
+  qsort(list->items, list->n, sizeof(struct job), by_time);
+  uint32_t n = list->n / (KINDS * CHIPS);
+  for (uint32_t g = 0; g < KINDS * CHIPS; g++)
+    for (size_t k = 0; k < sizeof at / sizeof *at; k++) {
+      struct job j = *pz_vec_at(list, struct job, g * n + (uint32_t)(at[k] * n));
+      struct pz_cost cost;
+      struct pz_workload *w = NULL;
+      open_job(&j, &cost, &w);
+      work(&j, w, &cost, steps, seconds, true);
+      pz_cost_release(&cost);
+      pz_workload_free(w);
     }
 }
 
 int main(int argc, char **argv) {
-  static const char *const chips[] = {"tpuv4", "h200"};
   int64_t steps = argc > 1 ? atoll(argv[1]) : 0;
-  printf("problem,chip,model,tp,layer,direction,ops,makespan_us,gap_percent,outcome,steps,us,build_"
-         "us\n");
-  for (size_t c = 0; c < 2; c++)
+  double seconds = argc > 2 ? atof(argv[2]) : 0;
+  struct pz_arena arena;
+  struct pz_vec list;
+  pz_arena_init(&arena, NULL);
+  pz_vec_init(&list, &arena, sizeof(struct job));
+  if (seconds <= 0)
+    printf("problem,chip,model,tp,layer,direction,ops,makespan_us,gap_percent,outcome,steps,us\n");
+  for (int c = 0; c < CHIPS; c++)
     for (size_t m = 0; pz_preset_name(m); m++)
       for (int64_t tp = 1; tp <= 128; tp++) {
-        struct pz_chip chip;
-        struct pz_cost cost;
-        struct pz_workload *w = NULL;
         struct pz_workload_options o = pz_workload_options_default();
+        struct pz_workload *w = NULL;
         o.tp = tp;
-        if (getenv("CHIP") && strcmp(getenv("CHIP"), chips[c]) != 0) continue;
         if (pz_workload_load(pz_preset_name(m), &o, &w, NULL) != PZ_OK) continue;
-        if (pz_chip_load(chips[c], &chip, NULL) != PZ_OK) return 1;
-        pz_cost_init(&cost, &chip, NULL);
-        for (uint32_t i = 0; i < w->n_layers; i++) layer(&cost, w, &w->layers[i], steps);
-        pz_cost_release(&cost);
         pz_workload_free(w);
+        all_of((struct job){.chip = c, .model = m, .tp = tp}, &list, steps, seconds <= 0);
       }
+  if (seconds > 0) compare(&list, steps, seconds);
+  pz_arena_release(&arena);
   return 0;
 }

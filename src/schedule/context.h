@@ -70,8 +70,13 @@ bool pz_context_fork(const struct pz_context *c, struct pz_arena *arena, struct 
 /* branch.c: branch and bound over modes, with prices and exact search at its nodes. */
 PZ_NODISCARD enum pz_status pz_branch(struct pz_context *c, int64_t steps, struct pz_error *err);
 
+/* greedy.c: one pass of list scheduling in order of time with these modes, for any size. */
+PZ_NODISCARD enum pz_status pz_greedy(struct pz_context *c, const uint32_t *mode,
+                                      struct pz_error *err);
+
 /* local.c: list scheduling and local search from the incumbent, up to `steps` steps.  PZ_NO_MEMORY
  * is the only error. */
+enum { PZ_LOCAL_MOST_TASKS = 512 };
 PZ_NODISCARD enum pz_status pz_local_search(struct pz_context *c, int64_t steps,
                                             struct pz_error *err);
 /* One schedule: these modes, tasks by falling priority.  Returns its makespan. */

@@ -1,5 +1,5 @@
 /* Incumbents: serial list scheduling of a priority and a mode for each task, and a local search
- * over both.  Problems too large for it get one pass of event-driven list scheduling. */
+ * over both.  Problems too large for it are scheduled greedily a few times. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "schedule/context.h"
 #include "schedule/profile.h"
 
-enum { MOST_TASKS = 512, MOST_MODES = 64, LONG = 50000 };
+enum { MOST_MODES = 64, LONG = 50000 };
 
 struct local {
   struct pz_context *c;
@@ -35,7 +35,7 @@ static bool begin(struct local *l, struct pz_context *c, struct pz_arena *arena)
   if (!l->slots || !l->priority || !l->kept_priority || !l->mode || !l->kept_mode || !l->like ||
       !l->ready || !l->waits)
     return false;
-  for (uint32_t i = 0; i < n && n <= MOST_TASKS; i++)
+  for (uint32_t i = 0; i < n && n <= PZ_LOCAL_MOST_TASKS; i++)
     while (!pz_same_modes(&c->p->tasks[l->like[i]], &c->p->tasks[i])) l->like[i]++;
   return pz_profile_init(&l->profile, c->p, arena);
 }
@@ -173,14 +173,19 @@ static uint32_t fastest(const struct pz_task *t) {
   return best;
 }
 
+/* The fastest, or the thriftiest by a mix. */
+static void choose_modes(struct local *l, int way) {
+  for (uint32_t i = 0; i < l->c->p->n; i++)
+    l->mode[i] = way < 0 ? fastest(&l->c->p->tasks[i]) : thrifty(l->c, i, way);
+}
+
 /* The start: priorities by the longest way to the end, modes all fast, or all thrifty by some mix.
  */
 static void first_tries(struct local *l) {
   const struct pz_problem *p = l->c->p;
   for (uint32_t i = 0; i < p->n; i++) l->priority[i] = l->c->tail_s[i] + l->c->least_s[i];
   for (int way = -1; way < PZ_MIXES; way++) {
-    for (uint32_t i = 0; i < p->n; i++)
-      l->mode[i] = way < 0 ? fastest(&p->tasks[i]) : thrifty(l->c, i, way);
+    choose_modes(l, way);
     generate(l);
   }
 }
@@ -190,7 +195,7 @@ double pz_local_try(struct pz_context *c, const uint32_t *mode, const double *pr
   struct local l;
   double makespan = DBL_MAX;
   pz_arena_init(&arena, c->arena->mem);
-  if (c->p->n <= MOST_TASKS && begin(&l, c, &arena)) {
+  if (c->p->n <= PZ_LOCAL_MOST_TASKS && begin(&l, c, &arena)) {
     memcpy(l.mode, mode, c->p->n * sizeof *mode);
     memcpy(l.priority, priority, c->p->n * sizeof *priority);
     makespan = generate(&l);
@@ -297,22 +302,41 @@ static void in_sequence(struct pz_context *c, struct pz_slot *slots) {
   pz_context_offer(c, slots, t);
 }
 
+static enum pz_status greedily(struct local *l, struct pz_error *err) {
+  static const int ways[] = {-1, 0, 1, 5}; /* fastest, or least work by these mixes */
+  enum pz_status status = PZ_OK;
+  for (size_t k = 0; k < sizeof ways / sizeof *ways && status == PZ_OK; k++) {
+    choose_modes(l, ways[k]);
+    status = pz_greedy(l->c, l->mode, err);
+  }
+  return status;
+}
+
+/* ---- the search ----------------------------------------------------------------------------- */
+
+static void search(struct local *l, int64_t steps) {
+  struct pz_context *c = l->c;
+  int64_t end = c->steps + steps;
+  l->random = 20240721 + (uint64_t)steps;
+  first_tries(l);
+  int rounds = steps < LONG ? 4 : 12; /* of the many, two in three begin elsewhere */
+  for (int round = 1; round <= rounds; round++) {
+    l->backward = round % 2 == 0;
+    anneal(l, c->steps + (end - c->steps) / (rounds + 1 - round), rounds > 4 && round % 3 != 0);
+  }
+}
+
 enum pz_status pz_local_search(struct pz_context *c, int64_t steps, struct pz_error *err) {
   struct pz_arena arena;
   struct local l;
+  enum pz_status status = PZ_OK;
   pz_arena_init(&arena, c->arena->mem);
-  bool ok = begin(&l, c, &arena);
-  if (ok && c->best_s == DBL_MAX) in_sequence(c, l.slots);
-  if (ok && c->p->n && c->p->n <= MOST_TASKS) {
-    int64_t end = c->steps + steps;
-    l.random = 20240721 + (uint64_t)steps;
-    first_tries(&l);
-    int rounds = steps < LONG ? 4 : 12; /* of the many, two in three begin elsewhere */
-    for (int round = 1; round <= rounds; round++) {
-      l.backward = round % 2 == 0;
-      anneal(&l, c->steps + (end - c->steps) / (rounds + 1 - round), rounds > 4 && round % 3 != 0);
-    }
-  }
+  if (!begin(&l, c, &arena)) status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule");
+  if (status == PZ_OK && c->best_s == DBL_MAX) in_sequence(c, l.slots);
+  if (status == PZ_OK && c->p->n > PZ_LOCAL_MOST_TASKS)
+    status = greedily(&l, err);
+  else if (status == PZ_OK && c->p->n)
+    search(&l, steps);
   pz_arena_release(&arena);
-  return ok ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule");
+  return status;
 }

@@ -35,7 +35,7 @@ static enum pz_status exact_search(struct pz_context *c, const struct pz_solve_o
     if (status == PZ_OK && turn > 200000 && pz_open(c)) pz_relax_integer(c, (int)(turn / 1000));
     if (status == PZ_OK && pz_open(c))
       status = turn > 2000 ? pz_branch(c, part / 2 + 1, err) : pz_late_search(c, part / 2 + 1, err);
-    if (!pz_open(c) || c->p->n > PZ_EXACT_MOST_TASKS) break;
+    if (!pz_open(c) || c->p->n > PZ_LOCAL_MOST_TASKS) break;
   }
   return status;
 }

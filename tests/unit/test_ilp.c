@@ -43,6 +43,32 @@ static void draw_problem(struct pz_arena *arena, uint32_t n, struct pz_problem *
     fail_msg("%s", err.message);
 }
 
+/* A chain with short tasks hanging off it and some that are alike: what a layer backward is. */
+static void draw_spine(struct pz_arena *arena, uint32_t n, struct pz_problem *p) {
+  const int32_t capacity[PZ_RESOURCES] = {4, 2, 1, PZ_RATE_PARTS, PZ_RATE_PARTS};
+  struct pz_task tasks[MOST] = {{0}};
+  struct pz_mode modes[MOST][MODES];
+  struct pz_edge edges[MOST];
+  struct pz_error err = {0};
+  uint32_t n_edges = 0, last = 0;
+  memset(modes, 0, sizeof modes);
+  for (uint32_t i = 0; i < n; i++) {
+    bool leaf = i > 1 && draw(2), brief = leaf && draw(2), vector = draw(3) == 0;
+    tasks[i] =
+        (struct pz_task){.name = "op", .id = i, .modes = modes[i], .n_modes = vector ? 2 : 3};
+    double s = brief ? 1 + draw(3) : draw(2) ? 200 : 100 + draw(300);
+    for (uint32_t m = 0; m < tasks[i].n_modes; m++) {
+      modes[i][m].s = 1e-6 * s / (1 << m) * (1 + 0.1 * m);
+      modes[i][m].use[vector ? PZ_VECTOR_CORES : PZ_TENSOR_CORES] = 1 << m;
+      modes[i][m].use[PZ_HBM_RATE] = (int32_t)draw(PZ_RATE_PARTS / 2);
+    }
+    if (i) edges[n_edges++] = (struct pz_edge){last, i};
+    if (!leaf) last = i;
+  }
+  if (pz_problem_make(arena, capacity, tasks, n, edges, n_edges, p, &err) != PZ_OK)
+    fail_msg("%s", err.message);
+}
+
 static double solve(const struct pz_problem *p, enum pz_solver solver, struct pz_arena *arena) {
   struct pz_solve_options o = {.solver = solver};
   struct pz_schedule s;
@@ -58,7 +84,10 @@ static void many_modes_are_as_by_exact_search(void **state) {
     struct pz_arena arena;
     struct pz_problem p;
     pz_arena_init(&arena, NULL);
-    draw_problem(&arena, 1 + draw(MOST), &p);
+    if (round % 3 == 0)
+      draw_spine(&arena, MOST, &p);
+    else
+      draw_problem(&arena, 1 + draw(MOST), &p);
     double exact = solve(&p, PZ_SOLVER_EXACT, &arena), ilp = solve(&p, PZ_SOLVER_ILP, &arena);
     if (fabs(exact - ilp) > 1e-9 * exact)
       fail_msg("round %d, %u operators: exact search %.12g, ILP %.12g", round, p.n, exact, ilp);

@@ -300,10 +300,10 @@ static void an_operator_that_fits_no_core_is_refused(void **state) {
   pz_arena_release(&arena);
 }
 
-/* A hundred thousand operators in a chain and beside it: a valid answer with a bound, at once. */
+/* A million operators, half of them in a chain: a valid answer with a bound, at once. */
 static void a_huge_problem_gets_a_bounded_answer(void **state) {
   (void)state;
-  enum { N = 100000 };
+  enum { N = 1000000 };
   const int32_t capacity[PZ_RESOURCES] = {2, 2, 1, 1, 1};
   struct pz_mode mode = {.use = {1, 0, 0}, .s = 1};
   struct pz_arena arena;
@@ -320,8 +320,7 @@ static void a_huge_problem_gets_a_bounded_answer(void **state) {
   for (uint32_t i = 0; i < N / 2; i++) edges[i] = (struct pz_edge){i, i + 1};
   assert_int_equal(pz_problem_make(&arena, capacity, tasks, N, edges, N / 2, &p, &err), PZ_OK);
   if (pz_schedule_solve(&p, &o, &arena, &out, &err) != PZ_OK) fail_msg("%s", err.message);
-  assert_int_equal(out.outcome, PZ_OUTCOME_FEASIBLE);
-  assert_true(out.lower_bound >= N / 2 && out.makespan <= N);
+  assert_true(out.lower_bound >= N / 2 && out.makespan <= 1.01 * out.lower_bound);
   pz_arena_release(&arena);
 }
 
