@@ -38,7 +38,7 @@ struct exact {
   size_t node_bytes;
   struct memo **bucket;
   uint32_t n_buckets, n_memos;
-  bool *late; /* by task; NULL: none.  Those that did not fit are taken out at the end */
+  const bool *late; /* by task; NULL: none */
   bool *late_failed;
   double unfit_s; /* the shortest schedule into which they did not fit */
   struct pz_profile profile;
@@ -205,12 +205,12 @@ static void run(struct exact *x) {
 }
 
 /* And what they wait for. */
-static void take_out_failed(const struct exact *x) {
+static void take_out_failed(const struct exact *x, bool *late) {
   for (uint32_t i = x->g.p->n; i-- > 0;) {
     const struct pz_task *t = &x->g.p->tasks[i];
-    if (x->late_failed[i]) x->late[i] = false;
+    if (x->late_failed[i]) late[i] = false;
     for (uint32_t k = 0; k < t->n_succ; k++)
-      if (!x->late[t->succ[k]]) x->late[i] = false;
+      if (!late[t->succ[k]]) late[i] = false;
   }
 }
 
@@ -222,7 +222,7 @@ enum pz_status pz_exact_search(struct pz_context *c, int64_t steps, bool *late,
   struct exact x = {.arena = &arena, .until = c->steps + steps, .late = late, .unfit_s = DBL_MAX};
   bool ok = prepare(&x, c);
   if (ok) run(&x);
-  if (ok && late) take_out_failed(&x);
+  if (ok && late) take_out_failed(&x, late);
   pz_arena_release(&arena);
   return ok ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule search");
 }

@@ -42,7 +42,7 @@ static bool begin(struct local *l, struct pz_context *c, struct pz_arena *arena)
 
 static uint32_t draw(struct local *l, uint32_t n) {
   l->random = l->random * 6364136223846793005u + 1442695040888963407u;
-  return (uint32_t)((l->random >> 33) % n);
+  return n ? (uint32_t)((l->random >> 33) % n) : 0;
 }
 
 /* What must be placed before a task, and what waits for it. */

@@ -36,10 +36,10 @@ const char *pz_mode_name(const struct pz_mode *m, char buf[16]);
 
 struct pz_task {
   const char *name;
-  int64_t id;                /* as the input names it */
-  enum pz_op_class op_class; /* for reports: the solvers look at modes only */
+  int64_t id; /* as the input names it */
   const struct pz_mode *modes;
   uint32_t n_modes;
+  enum pz_op_class op_class; /* for reports: the solvers look at modes only */
   const uint32_t *pred, *succ;
   uint32_t n_pred, n_succ;
 };
