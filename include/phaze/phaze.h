@@ -48,6 +48,7 @@ enum pz_status {
   PZ_IO,       /* a file could not be read or written */
   PZ_LIMIT,    /* a stated limit was passed (size, count, integer range) */
   PZ_INTERNAL, /* a bug of this library */
+  PZ_NO_ANSWER /* there is none: nothing fits */
 };
 
 /* What went wrong.  `message` is a whole sentence for people; line and column (1-based, 0 =

@@ -36,6 +36,7 @@ enum pz_exit pz_command_fail(const struct pz_error *err) {
   switch (err->status) {
   case PZ_NO_MEMORY:
   case PZ_INTERNAL: return PZ_EXIT_INTERNAL;
+  case PZ_NO_ANSWER: return PZ_EXIT_NO_ANSWER;
   default: return PZ_EXIT_BAD_USE;
   }
 }

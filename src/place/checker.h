@@ -1,0 +1,12 @@
+/* Is a plan what it says?  Re-derived from the layers; shares nothing with the solver. */
+#ifndef PZ_PLACE_CHECKER_H
+#define PZ_PLACE_CHECKER_H
+
+#include "place/problem.h"
+
+/* PZ_INTERNAL, with what is wrong. */
+PZ_NODISCARD enum pz_status pz_plan_check(const struct pz_place_problem *p,
+                                          enum pz_semantics semantics, const struct pz_plan *plan,
+                                          struct pz_error *err);
+
+#endif

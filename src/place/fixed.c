@@ -1,0 +1,75 @@
+#include "place/fixed.h"
+
+#include <math.h>
+
+#include "place/cost.h"
+
+static const struct pz_place_width *find_width(const struct pz_place_problem *p, int64_t t) {
+  for (uint32_t i = 0; i < p->n_widths; i++)
+    if (p->widths[i].t == t) return &p->widths[i];
+  return NULL;
+}
+
+static uint32_t even_stage(const struct pz_fixed *f, int64_t id) {
+  if (id < 0) return 0;
+  if (id >= f->layers) return (uint32_t)f->stages - 1;
+  int64_t k = id * f->stages / f->layers; /* the largest k with floor(k L / p) <= id */
+  while ((k + 1) * f->layers / f->stages <= id) k++;
+  return (uint32_t)k;
+}
+
+static uint32_t compat_stage(const struct pz_fixed *f, uint32_t node) {
+  int64_t each = (f->layers + f->stages - 1) / f->stages;
+  return node < f->layers ? (uint32_t)(node / each) : (uint32_t)f->stages - 1;
+}
+
+static enum pz_status divide(const struct pz_fixed *f, const struct pz_place_width *w,
+                             enum pz_fixed_split split, uint32_t *stage, struct pz_error *err) {
+  for (uint32_t i = 0; i < w->n; i++) {
+    bool even = split == PZ_SPLIT_EVEN;
+    stage[i] = even ? even_stage(f, w->layers[i].id) : compat_stage(f, i);
+  }
+  for (uint32_t e = 0; e < w->n_edges; e++)
+    if (stage[w->edges[e].from] > stage[w->edges[e].to])
+      return pz_fail(err, PZ_NO_ANSWER, "an edge of the graph goes back from stage %u to stage %u",
+                     stage[w->edges[e].from] + 1, stage[w->edges[e].to] + 1);
+  return PZ_OK;
+}
+
+static enum pz_status evaluate(const struct pz_place_problem *p, const struct pz_fixed *f,
+                               const struct pz_place_width *w, enum pz_fixed_split split,
+                               const uint32_t *stage, double *time_s, struct pz_error *err) {
+  double maxload = 0, first_bytes = 0, devices = 0;
+  uint32_t n = (uint32_t)f->stages;
+  for (uint32_t k = 0; k < n; k++) {
+    struct pz_stage_sum s = pz_stage_sum(p, w, stage, k);
+    double memory = pz_stage_sum_memory(p, &s, n - k);
+    if (memory > p->hbm_bytes)
+      return pz_fail(err, PZ_NO_ANSWER, "stage %u of %u wants %.4g bytes of the %.4g there are",
+                     k + 1, n, memory, p->hbm_bytes);
+    maxload = fmax(maxload, pz_stage_sum_load_s(p, &s, n - k));
+    devices += s.tensor_parallel || split == PZ_SPLIT_COMPAT ? (double)w->t : 1;
+    if (k == 0) first_bytes = s.param_bytes;
+  }
+  if (devices * (double)f->d > (double)p->devices)
+    return pz_fail(err, PZ_NO_ANSWER, "it wants %.0f devices of the %lld there are",
+                   devices * (double)f->d, (long long)p->devices);
+  *time_s = pz_place_time_s(p, maxload, n, f->d, first_bytes);
+  return PZ_OK;
+}
+
+enum pz_status pz_fixed_time(const struct pz_place_problem *p, const struct pz_fixed *f,
+                             enum pz_fixed_split split, double *time_s, struct pz_error *err) {
+  const struct pz_place_width *w = find_width(p, f->t);
+  if (!f->given) return pz_fail(err, PZ_NO_ANSWER, "none is given");
+  if (!w) return pz_fail(err, PZ_NO_ANSWER, "there are no layers of width %lld", (long long)f->t);
+  if (f->stages > f->layers || f->stages > PZ_PLACE_MOST_LAYERS)
+    return pz_fail(err, PZ_NO_ANSWER, "%lld stages for %lld layers", (long long)f->stages,
+                   (long long)f->layers);
+  if (f->d > p->microbatches)
+    return pz_fail(err, PZ_NO_ANSWER, "%lld replicas for %lld microbatches", (long long)f->d,
+                   (long long)p->microbatches);
+  uint32_t stage[PZ_PLACE_MOST_LAYERS];
+  enum pz_status status = divide(f, w, split, stage, err);
+  return status == PZ_OK ? evaluate(p, f, w, split, stage, time_s, err) : status;
+}

@@ -1,0 +1,19 @@
+/* The time of a plan given beforehand: even stages, as an expert would divide the layers. */
+#ifndef PZ_PLACE_FIXED_H
+#define PZ_PLACE_FIXED_H
+
+#include "place/instance.h"
+
+/* How its layers are divided. */
+enum pz_fixed_split {
+  PZ_SPLIT_EVEN,  /* layer i of L in stage floor(i p / L); what stands before or after goes along */
+  PZ_SPLIT_COMPAT /* as the original program does, off by one: the first L nodes, ceil(L / p) each
+                   */
+};
+
+/* PZ_NO_ANSWER when it cannot be: `err` says why. */
+PZ_NODISCARD enum pz_status pz_fixed_time(const struct pz_place_problem *p,
+                                          const struct pz_fixed *fixed, enum pz_fixed_split split,
+                                          double *time_s, struct pz_error *err);
+
+#endif

@@ -1,0 +1,158 @@
+#include "place/instance.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fields.h"
+#include "core/map.h"
+
+static const struct pz_range COUNT = {1, INT64_C(1) << 40}, ID = {INT64_MIN / 2, INT64_MAX / 2},
+                             FIXED = {0, INT64_C(1) << 40};
+static const double MOST = 1e300, MOST_BYTES = 1e30;
+
+struct reader {
+  struct pz_fields f;
+  struct pz_arena *arena;
+  struct pz_map ids; /* of the width at hand */
+};
+
+static void no_memory(struct reader *r) {
+  r->f.status = pz_fail(r->f.err, PZ_NO_MEMORY, "%s: out of memory", r->f.name);
+}
+
+static void read_layer(struct reader *r, const char *width, const json_t *item, uint32_t index,
+                       struct pz_place_layer *l) {
+  char where[300];
+  snprintf(where, sizeof where, "%.200s: nodes.%.20s[%u]", r->f.name, width, index);
+  struct pz_fields g = {where, item, r->f.err, r->f.status};
+  l->id = pz_fields_int(&g, "id", ID);
+  l->fwd_s = pz_fields_real(&g, "optimalLatencyFw", 0, MOST);
+  l->bwd_s = pz_fields_real(&g, "optimalLatencyBw", 0, MOST);
+  l->param_bytes = pz_fields_real(&g, "parameterSize", 0, MOST_BYTES);
+  l->act_bytes = pz_fields_real(&g, "activationSize", 0, MOST_BYTES);
+  l->tensor_parallel = pz_fields_bool_or(&g, "isTensorParallelized", false);
+  r->f.status = g.status;
+  if (g.status != PZ_OK) return;
+  if (pz_map_get(&r->ids, &l->id, sizeof l->id) != PZ_NONE)
+    r->f.status =
+        pz_fail(r->f.err, PZ_BAD_INPUT, "%s: id %lld stands twice", where, (long long)l->id);
+  else if (pz_map_put(&r->ids, &l->id, sizeof l->id, index) != PZ_OK)
+    no_memory(r);
+}
+
+static uint32_t read_end(struct reader *r, struct pz_fields *g, const char *key) {
+  int64_t id = pz_fields_int(g, key, ID);
+  uint32_t at = pz_map_get(&r->ids, &id, sizeof id);
+  if (g->status == PZ_OK && at == PZ_NONE)
+    pz_fields_refuse(g, key, "the id of a node of this width");
+  return at;
+}
+
+static void read_edge(struct reader *r, const char *width, const json_t *item, uint32_t index,
+                      struct pz_place_edge *e) {
+  char where[300];
+  snprintf(where, sizeof where, "%.200s: edges.%.20s[%u]", r->f.name, width, index);
+  struct pz_fields g = {where, item, r->f.err, r->f.status};
+  e->from = read_end(r, &g, "sourceId");
+  e->to = read_end(r, &g, "destId");
+  e->bytes = pz_fields_real(&g, "communicationCost", 0, MOST_BYTES);
+  r->f.status = g.status;
+}
+
+static const json_t *list_of(struct reader *r, const char *group, const char *width, size_t most) {
+  const json_t *list = json_object_get(json_object_get(r->f.root, group), width);
+  if (json_is_array(list) && json_array_size(list) <= most) return list;
+  if (r->f.status == PZ_OK)
+    r->f.status = pz_fail(r->f.err, PZ_BAD_INPUT,
+                          "%s: %s.%.20s is missing or too long; accepted: an array of at most %zu "
+                          "entries",
+                          r->f.name, group, width, most);
+  return NULL;
+}
+
+static void read_width(struct reader *r, const char *key, struct pz_place_width *w) {
+  char *end;
+  const json_t *nodes = list_of(r, "nodes", key, PZ_PLACE_MOST_LAYERS);
+  const json_t *edges = list_of(r, "edges", key, 16 * (size_t)PZ_PLACE_MOST_LAYERS);
+  if (r->f.status != PZ_OK) return;
+  *w = (struct pz_place_width){.t = strtoll(key, &end, 10),
+                               .n = (uint32_t)json_array_size(nodes),
+                               .n_edges = (uint32_t)json_array_size(edges)};
+  if (*end || w->t < 1 || w->t > 1 << 20 || w->n == 0) {
+    r->f.status = pz_fail(
+        r->f.err, PZ_BAD_INPUT,
+        "%s: nodes.%.20s; accepted: a width from 1 to 2^20 with at least one node", r->f.name, key);
+    return;
+  }
+  struct pz_place_layer *layers = pz_arena_alloc(r->arena, w->n, sizeof *layers);
+  struct pz_place_edge *list = pz_arena_alloc(r->arena, w->n_edges, sizeof *list);
+  if (!layers || !list) {
+    no_memory(r);
+    return;
+  }
+  pz_map_init(&r->ids, r->arena);
+  for (uint32_t i = 0; i < w->n && r->f.status == PZ_OK; i++)
+    read_layer(r, key, json_array_get(nodes, i), i, &layers[i]);
+  for (uint32_t i = 0; i < w->n_edges && r->f.status == PZ_OK; i++)
+    read_edge(r, key, json_array_get(edges, i), i, &list[i]);
+  w->layers = layers;
+  w->edges = list;
+  if (r->f.status == PZ_OK) r->f.status = pz_place_order(r->arena, w, r->f.name, r->f.err);
+}
+
+static void read_widths(struct reader *r, struct pz_place_problem *p) {
+  const json_t *nodes = json_object_get(r->f.root, "nodes");
+  size_t n = json_object_size(nodes);
+  if (n < 1 || n > PZ_PLACE_MOST_WIDTHS) {
+    pz_fields_refuse(&r->f, "nodes", "an object with 1 to 64 tensor-parallel widths");
+    return;
+  }
+  struct pz_place_width *list = pz_arena_alloc(r->arena, n, sizeof *list);
+  if (!list) no_memory(r);
+  const char *key;
+  const json_t *value;
+  json_object_foreach((json_t *)(uintptr_t)nodes, key, value) {
+    if (r->f.status != PZ_OK) return;
+    read_width(r, key, &list[p->n_widths++]);
+  }
+  p->widths = list;
+}
+
+static void read_problem(struct reader *r, struct pz_place_problem *p) {
+  struct pz_fields *f = &r->f;
+  p->hbm_bytes = pz_fields_real(f, "maxMemoryPerDevice", 0, MOST_BYTES);
+  p->devices = pz_fields_int(f, "maxDevices", COUNT);
+  p->bytes_per_s = pz_fields_real(f, "bandwidth", 1e-300, MOST_BYTES);
+  p->microbatches = (int64_t)pz_fields_real(f, "mbsInBatch", 1, 1e12); /* may be a real */
+  p->recompute = pz_fields_bool_or(f, "activationRecomputation", false);
+  const char *optimizer = pz_fields_text_or(f, "optimizerAlgorithm", "SGD");
+  bool adam = strcmp(optimizer, "Adam") == 0;
+  if (!adam && strcmp(optimizer, "SGD") != 0)
+    pz_fields_refuse(f, "optimizerAlgorithm", "SGD or Adam");
+  p->state = adam ? 3 : 2;
+  if (f->status == PZ_OK) read_widths(r, p);
+}
+
+static void read_fixed(struct pz_fields *f, struct pz_fixed *fixed) {
+  *fixed = (struct pz_fixed){.stages = pz_fields_int_or(f, "fixedPP", FIXED, 0),
+                             .t = pz_fields_int_or(f, "fixedTMPC", FIXED, 0),
+                             .d = pz_fields_int_or(f, "fixedDP", FIXED, 0),
+                             .layers = pz_fields_int_or(f, "numTransformerLayers", FIXED, 0)};
+  fixed->given = fixed->stages && fixed->t && fixed->d && fixed->layers;
+}
+
+enum pz_status pz_place_parse(const char *name, const char *text, size_t bytes,
+                              struct pz_arena *arena, struct pz_place_problem *out,
+                              struct pz_fixed *fixed, struct pz_error *err) {
+  json_t *root = NULL;
+  enum pz_status status = pz_json_parse(name, text, bytes, &root, err);
+  if (status != PZ_OK) return status;
+  struct reader r = {.f = {name, root, err, PZ_OK}, .arena = arena};
+  *out = (struct pz_place_problem){0};
+  read_problem(&r, out);
+  read_fixed(&r.f, fixed);
+  json_decref(root);
+  return r.f.status;
+}

@@ -1,0 +1,77 @@
+/* A placement problem: the layers of a model, for every tensor-parallel width what they cost, to be
+ * divided into pipeline stages and replicated over devices so that a batch takes least time.
+ *
+ * Stages are numbered from the end (the last is 1).  With M microbatches, s stages, d replicas:
+ *     time   = maxload (ceil(M / d) + s - 1) + resync
+ *     resync = 4 (d - 1) / d P / bw
+ *     memory = state P + A + (i - 1) K    of stage i
+ * P are parameter bytes, A activations kept, K what each further microbatch in flight keeps: A, or
+ * when recomputing the bytes that enter the stage. */
+#ifndef PZ_PLACE_PROBLEM_H
+#define PZ_PLACE_PROBLEM_H
+
+#include "core/arena.h"
+
+/* Whose parameters the exchange of gradients is charged for. */
+enum pz_semantics {
+  PZ_SEMANTICS_ORIGINAL, /* the first stage's, as the published program does */
+  PZ_SEMANTICS_CORRECTED /* the largest stage's */
+};
+
+struct pz_place_layer {
+  int64_t id;
+  double fwd_s, bwd_s;
+  double param_bytes, act_bytes;
+  bool tensor_parallel; /* a stage with such a layer takes t devices, others one */
+};
+
+struct pz_place_edge {
+  uint32_t from, to;
+  double bytes;
+};
+
+/* The layers at one width, in topological order: among ready ones the one listed first. */
+struct pz_place_width {
+  int64_t t;
+  const struct pz_place_layer *layers;
+  const struct pz_place_edge *edges;
+  uint32_t n, n_edges;
+};
+
+struct pz_place_problem {
+  double hbm_bytes, bytes_per_s;
+  int64_t devices, microbatches;
+  double state; /* bytes held for a byte of parameters: 2, with Adam 3 */
+  bool recompute;
+  const struct pz_place_width *widths;
+  uint32_t n_widths;
+};
+
+enum { PZ_PLACE_MOST_LAYERS = 2048, PZ_PLACE_MOST_WIDTHS = 64 };
+
+/* Put layers and edges (between indices of layers) into topological order.  Errors: a cycle. */
+PZ_NODISCARD enum pz_status pz_place_order(struct pz_arena *arena, struct pz_place_width *w,
+                                           const char *name, struct pz_error *err);
+
+/* A stage: which layers, what it takes. */
+struct pz_stage {
+  const uint32_t *layers; /* indices in the width's layers, ascending */
+  uint32_t n;
+  int64_t devices;
+  double load_s, param_bytes, memory_bytes;
+};
+
+struct pz_plan {
+  uint32_t width; /* index in the problem's */
+  int64_t d;
+  struct pz_stage *stages; /* from the first to the last */
+  uint32_t n_stages;
+  double maxload_s, resync_s, time_s;
+};
+
+/* The time of a batch, and its exchange of gradients. */
+double pz_place_resync_s(const struct pz_place_problem *p, int64_t d, double param_bytes);
+double pz_place_time_s(const struct pz_place_problem *p, double maxload_s, uint32_t n_stages,
+                       int64_t d, double param_bytes);
+
+#endif

@@ -1,0 +1,297 @@
+#include "place/solve.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "place/stages.h"
+
+/* What is known of plans at one width.  For the last k stages, c of them on one device, that begin
+ * at a cut: the least maxload, and where the first of them ends. */
+struct table {
+  const struct pz_place_problem *p;
+  const struct pz_stages *s;
+  enum pz_semantics semantics;
+  int64_t t;
+  uint32_t most_stages, classes; /* classes: how many stages may be on one device, and none */
+  double *least;                 /* [(k * classes + c) * n_cuts + cut] */
+  uint32_t *end;
+  double cap_bytes; /* stages have at most so many parameters */
+};
+
+/* The best plan so far, at any width. */
+struct best {
+  double time_s;
+  uint32_t n_stages, n_small, first_end, width;
+  int64_t d;
+  uint32_t *ends; /* of its stages, as cuts */
+};
+
+static size_t at(const struct table *x, uint32_t k, uint32_t c, uint32_t cut) {
+  return ((size_t)k * x->classes + c) * x->s->n_cuts + cut;
+}
+
+static const struct pz_stage_cost *cost(const struct table *x, uint32_t from, uint32_t to) {
+  return &x->s->cost[(size_t)from * x->s->n_cuts + to];
+}
+
+static int64_t devices(const struct table *x, uint32_t k, uint32_t c) {
+  return (int64_t)(k - c) * x->t + c;
+}
+
+static bool is_small(const struct table *x, const struct pz_stage_cost *c) {
+  return x->t > 1 && !c->tensor_parallel;
+}
+
+static bool fits(const struct table *x, const struct pz_stage_cost *c, uint32_t i) {
+  return pz_stage_memory(x->p, c, i) <= x->p->hbm_bytes && c->param_bytes <= x->cap_bytes;
+}
+
+/* The k-th stage from the end runs from `from` to `to`: better than what is known? */
+static void try_stage(struct table *x, uint32_t k, uint32_t from, uint32_t to) {
+  const struct pz_stage_cost *stage = cost(x, from, to);
+  if (!fits(x, stage, k)) return;
+  double load = pz_stage_load_s(x->p, stage, k);
+  bool small = is_small(x, stage), last = to + 1 == x->s->n_cuts;
+  for (uint32_t c = small; c < x->classes; c++) {
+    double rest =
+        k == 1 ? (last && c == small ? 0 : DBL_MAX) : x->least[at(x, k - 1, c - small, to)];
+    double most = fmax(load, rest);
+    size_t here = at(x, k, c, from);
+    if (most >= x->least[here]) continue;
+    x->least[here] = most;
+    x->end[here] = to;
+  }
+}
+
+/* On a chain work grows with the stage: once it reaches the best there is no more to find. */
+static bool hopeless(const struct table *x, uint32_t k, uint32_t from, uint32_t to) {
+  double worst = 0;
+  if (x->s->cuts) return false;
+  const struct pz_stage_cost *stage = cost(x, from, to);
+  if (x->p->state * stage->param_bytes + stage->act_bytes > x->p->hbm_bytes) return true;
+  for (uint32_t c = 0; c < x->classes; c++) worst = fmax(worst, x->least[at(x, k, c, from)]);
+  return stage->work_s >= worst;
+}
+
+static void fill_row(struct table *x, uint32_t k) {
+  uint32_t n = x->s->n_cuts;
+  for (uint32_t c = 0; c < x->classes; c++)
+    for (uint32_t cut = 0; cut < n; cut++) x->least[at(x, k, c, cut)] = DBL_MAX;
+  for (uint32_t from = 0; from + 1 < n; from++) {
+    if (k == 1) {
+      try_stage(x, 1, from, n - 1);
+      continue;
+    }
+    for (uint32_t to = from + 1; to < n && !hopeless(x, k, from, to); to++)
+      if (pz_stages_has(x->s, from, to)) try_stage(x, k, from, to);
+  }
+}
+
+/* ---- replicas ------------------------------------------------------------------------------- */
+
+/* The best number of replicas.  Rounds grow from the least possible; the exchange can save no more
+ * than all of it, which ends the search. */
+static double best_d(const struct table *x, double maxload, uint32_t s, int64_t n_devices,
+                     double params, double limit, int64_t *d_out) {
+  const struct pz_place_problem *p = x->p;
+  int64_t m = p->microbatches, most = p->devices / n_devices, best = 0;
+  if (most > m) most = m;
+  if (most < 1) return DBL_MAX;
+  double time = limit, all = pz_place_resync_s(p, most, params);
+  int64_t first = (m + most - 1) / most;
+  for (int64_t rounds = first;;) {
+    if (maxload * (double)(rounds + s - 1) >= time) break;
+    if (maxload * (double)(rounds - first) > all) break;
+    int64_t d = (m + rounds - 1) / rounds; /* the fewest replicas with so many rounds */
+    double now = pz_place_time_s(p, maxload, s, d, params);
+    if (now < time) time = now, best = d;
+    if (d == 1) break;
+    rounds = (m + d - 2) / (d - 1);
+  }
+  *d_out = best;
+  return best ? time : DBL_MAX;
+}
+
+/* ---- plans ---------------------------------------------------------------------------------- */
+
+static void keep(struct table *x, struct best *b, double time, uint32_t s, uint32_t c,
+                 uint32_t first_end, int64_t d) {
+  *b = (struct best){.time_s = time,
+                     .n_stages = s,
+                     .n_small = c,
+                     .first_end = first_end,
+                     .width = (uint32_t)(x->s->w - x->p->widths),
+                     .d = d,
+                     .ends = b->ends};
+  uint32_t cut = first_end, small = c - is_small(x, cost(x, 0, first_end));
+  b->ends[0] = first_end;
+  for (uint32_t k = s - 1; k > 0; k--) {
+    uint32_t to = x->end[at(x, k, small, cut)];
+    small -= is_small(x, cost(x, cut, to));
+    b->ends[s - k] = cut = to;
+  }
+}
+
+/* Plans of s stages, c of them on one device, whose first stage ends here. */
+static void try_first(struct table *x, struct best *b, uint32_t s, uint32_t c, uint32_t to) {
+  const struct pz_stage_cost *first = cost(x, 0, to);
+  bool small = is_small(x, first), all = to + 1 == x->s->n_cuts;
+  if (small > c || !fits(x, first, s)) return;
+  double rest = s == 1 ? (all && c == small ? 0 : DBL_MAX) : x->least[at(x, s - 1, c - small, to)];
+  double maxload = fmax(pz_stage_load_s(x->p, first, s), rest);
+  int64_t d, n = devices(x, s, c);
+  if (maxload == DBL_MAX || n > x->p->devices) return;
+  double time = best_d(x, maxload, s, n, first->param_bytes, b->time_s, &d);
+  if (time < b->time_s) keep(x, b, time, s, c, to, d);
+}
+
+/* The least time that s stages may take. */
+static double least_time(const struct table *x, uint32_t s) {
+  const struct pz_place_problem *p = x->p;
+  int64_t most = p->devices / s < p->microbatches ? p->devices / s : p->microbatches;
+  if (most < 1) return DBL_MAX;
+  double work = cost(x, 0, x->s->n_cuts - 1)->work_s;
+  return work / s * (double)((p->microbatches + most - 1) / most + s - 1);
+}
+
+static bool more_to_find(const struct table *x, const struct best *b, uint32_t s) {
+  for (; s <= x->most_stages; s++)
+    if (least_time(x, s) < b->time_s) return true;
+  return false;
+}
+
+/* The first stage is charged: for each length of it the least maxload of the rest. */
+static void solve_original(struct table *x, struct best *b) {
+  uint32_t n = x->s->n_cuts;
+  for (uint32_t s = 1; s <= x->most_stages && more_to_find(x, b, s); s++) {
+    for (uint32_t to = 1; to < n; to++)
+      for (uint32_t c = 0; c < x->classes && pz_stages_has(x->s, 0, to); c++)
+        try_first(x, b, s, c, to);
+    if (s < x->most_stages) fill_row(x, s);
+  }
+}
+
+/* ---- the largest stage charged -------------------------------------------------------------- */
+
+/* Parameters of the largest stage of the plan in the table. */
+static double largest(const struct table *x, uint32_t s, uint32_t c) {
+  double most = 0;
+  for (uint32_t k = s, cut = 0; k > 0; k--) {
+    uint32_t to = x->end[at(x, k, c, cut)];
+    const struct pz_stage_cost *stage = cost(x, cut, to);
+    most = fmax(most, stage->param_bytes);
+    c -= is_small(x, stage);
+    cut = to;
+  }
+  return most;
+}
+
+static void keep_whole(struct table *x, struct best *b, double time, uint32_t s, uint32_t c,
+                       int64_t d) {
+  keep(x, b, time, s, c, x->end[at(x, s, c, 0)], d);
+}
+
+/* The plan of s stages in the table.  Returns its largest stage if fewer parameters might still
+ * give a better plan, 0 if not. */
+static double try_whole(struct table *x, struct best *b, uint32_t s, uint32_t c) {
+  double maxload = x->least[at(x, s, c, 0)];
+  int64_t d, n = devices(x, s, c);
+  if (maxload == DBL_MAX || n > x->p->devices) return 0;
+  double params = largest(x, s, c);
+  double time = best_d(x, maxload, s, n, params, b->time_s, &d);
+  if (time < b->time_s) keep_whole(x, b, time, s, c, d);
+  double share = cost(x, 0, x->s->n_cuts - 1)->param_bytes / s;
+  bool open = best_d(x, maxload, s, n, share, b->time_s, &d) < b->time_s;
+  return open ? params : 0;
+}
+
+/* Least maxload with stages of at most so many parameters, for a falling limit: each step takes the
+ * largest stage of a plan that could still be beaten out of reach. */
+static void solve_corrected(struct table *x, struct best *b) {
+  for (x->cap_bytes = DBL_MAX;;) {
+    double most = 0;
+    for (uint32_t s = 1; s <= x->most_stages && more_to_find(x, b, s); s++) {
+      fill_row(x, s);
+      for (uint32_t c = 0; c < x->classes; c++) most = fmax(most, try_whole(x, b, s, c));
+    }
+    if (most <= 0) return;
+    x->cap_bytes = nextafter(most, 0);
+  }
+}
+
+/* ---- the call ------------------------------------------------------------------------------- */
+
+static uint32_t count_small(const struct pz_place_width *w) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < w->n && w->t > 1; i++) n += !w->layers[i].tensor_parallel;
+  return n;
+}
+
+static enum pz_status solve_width(const struct pz_place_problem *p, const struct pz_place_width *w,
+                                  enum pz_semantics semantics, struct pz_arena *arena,
+                                  struct pz_stages *s, struct best *b, struct pz_error *err) {
+  struct table x = {.p = p,
+                    .s = s,
+                    .semantics = semantics,
+                    .t = w->t,
+                    .most_stages = p->devices < w->n ? (uint32_t)p->devices : w->n,
+                    .classes = count_small(w) + 1,
+                    .cap_bytes = DBL_MAX};
+  enum pz_status status = pz_stages_make(p, w, arena, s, err);
+  if (status != PZ_OK) return status;
+  size_t n = ((size_t)x.most_stages + 1) * x.classes * s->n_cuts;
+  x.least = pz_arena_alloc(arena, n, sizeof *x.least);
+  x.end = pz_arena_alloc(arena, n, sizeof *x.end);
+  if (!x.least || !x.end) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the placement");
+  if (semantics == PZ_SEMANTICS_ORIGINAL)
+    solve_original(&x, b);
+  else
+    solve_corrected(&x, b);
+  return PZ_OK;
+}
+
+static enum pz_status describe(const struct pz_place_problem *p, const struct pz_stages *s,
+                               enum pz_semantics semantics, const struct best *b,
+                               struct pz_arena *arena, struct pz_plan *out, struct pz_error *err) {
+  double params = 0;
+  *out = (struct pz_plan){.width = b->width, .d = b->d, .n_stages = b->n_stages};
+  out->stages = pz_arena_alloc(arena, b->n_stages, sizeof *out->stages);
+  for (uint32_t k = 0, from = 0; k < b->n_stages && out->stages; from = b->ends[k++]) {
+    const struct pz_stage_cost *c = &s->cost[(size_t)from * s->n_cuts + b->ends[k]];
+    uint32_t *list = pz_arena_alloc(arena, s->w->n, sizeof *list);
+    if (!list) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the placement");
+    out->stages[k] = (struct pz_stage){.layers = list,
+                                       .n = pz_stages_layers(s, from, b->ends[k], list),
+                                       .devices = c->tensor_parallel ? s->w->t : 1,
+                                       .load_s = pz_stage_load_s(p, c, b->n_stages - k),
+                                       .param_bytes = c->param_bytes,
+                                       .memory_bytes = pz_stage_memory(p, c, b->n_stages - k)};
+    out->maxload_s = fmax(out->maxload_s, out->stages[k].load_s);
+    if (k == 0 || semantics == PZ_SEMANTICS_CORRECTED) params = fmax(params, c->param_bytes);
+  }
+  if (!out->stages) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the placement");
+  out->resync_s = pz_place_resync_s(p, b->d, params);
+  out->time_s = b->time_s;
+  return PZ_OK;
+}
+
+enum pz_status pz_place_solve(const struct pz_place_problem *p, enum pz_semantics semantics,
+                              struct pz_arena *arena, struct pz_plan *out, struct pz_error *err) {
+  struct pz_arena work;
+  struct best b = {.time_s = DBL_MAX};
+  struct pz_stages stages[PZ_PLACE_MOST_WIDTHS];
+  enum pz_status status = PZ_OK;
+  uint32_t most = 1;
+  pz_arena_init(&work, arena->mem);
+  for (uint32_t i = 0; i < p->n_widths; i++)
+    if (p->widths[i].n > most) most = p->widths[i].n;
+  b.ends = pz_arena_alloc(&work, most, sizeof *b.ends);
+  if (!b.ends) status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the placement");
+  for (uint32_t i = 0; i < p->n_widths && i < PZ_PLACE_MOST_WIDTHS && status == PZ_OK; i++)
+    status = solve_width(p, &p->widths[i], semantics, &work, &stages[i], &b, err);
+  if (status == PZ_OK && b.time_s == DBL_MAX) status = pz_fail(err, PZ_NO_ANSWER, "no plan fits");
+  if (status == PZ_OK) status = describe(p, &stages[b.width], semantics, &b, arena, out, err);
+  pz_arena_release(&work);
+  return status;
+}

@@ -1,0 +1,12 @@
+/* The best plan, exactly: a dynamic program over stages from the end, for every width. */
+#ifndef PZ_PLACE_SOLVE_H
+#define PZ_PLACE_SOLVE_H
+
+#include "place/problem.h"
+
+/* PZ_NO_ANSWER when no plan fits; `err` then says what is too large. */
+PZ_NODISCARD enum pz_status pz_place_solve(const struct pz_place_problem *p,
+                                           enum pz_semantics semantics, struct pz_arena *arena,
+                                           struct pz_plan *out, struct pz_error *err);
+
+#endif

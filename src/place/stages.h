@@ -1,0 +1,43 @@
+/* Every stage that a plan may have, at one width.
+ *
+ * A cut is a set of layers that holds with each layer all that come before it; a stage is what lies
+ * between two cuts.  On a chain (where each layer waits for the one before it) cuts are prefixes.
+ */
+#ifndef PZ_PLACE_STAGES_H
+#define PZ_PLACE_STAGES_H
+
+#include "place/problem.h"
+
+/* From a cut to a later one. */
+struct pz_stage_cost {
+  double stash_s, recompute_s; /* FW + BW, FW + RB */
+  double work_s;               /* forward and backward alone: grows with the stage */
+  double param_bytes, act_bytes, in_bytes;
+  bool tensor_parallel;
+};
+
+struct pz_stages {
+  const struct pz_place_width *w;
+  uint32_t n_cuts;      /* from the empty one to the whole, each after those within it */
+  const uint64_t *cuts; /* sets of layers, `words` each; NULL: prefixes */
+  uint32_t words;
+  struct pz_stage_cost *cost; /* [from * n_cuts + to] */
+};
+
+enum { PZ_STAGES_MOST_CUTS = 4096 };
+
+/* Errors: no memory; a graph with more than PZ_STAGES_MOST_CUTS cuts. */
+PZ_NODISCARD enum pz_status pz_stages_make(const struct pz_place_problem *p,
+                                           const struct pz_place_width *w, struct pz_arena *arena,
+                                           struct pz_stages *out, struct pz_error *err);
+
+/* Is there a stage from one cut to the other? */
+bool pz_stages_has(const struct pz_stages *s, uint32_t from, uint32_t to);
+
+/* Its layers into `list`, which has room for all; returns how many. */
+uint32_t pz_stages_layers(const struct pz_stages *s, uint32_t from, uint32_t to, uint32_t *list);
+
+double pz_stage_load_s(const struct pz_place_problem *p, const struct pz_stage_cost *c, uint32_t i);
+double pz_stage_memory(const struct pz_place_problem *p, const struct pz_stage_cost *c, uint32_t i);
+
+#endif
