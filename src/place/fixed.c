@@ -38,8 +38,9 @@ static enum pz_status divide(const struct pz_fixed *f, const struct pz_place_wid
 
 static enum pz_status evaluate(const struct pz_place_problem *p, const struct pz_fixed *f,
                                const struct pz_place_width *w, enum pz_fixed_split split,
-                               const uint32_t *stage, double *time_s, struct pz_error *err) {
-  double maxload = 0, first_bytes = 0, devices = 0;
+                               enum pz_semantics semantics, const uint32_t *stage, double *time_s,
+                               struct pz_error *err) {
+  double maxload = 0, params = 0, devices = 0;
   uint32_t n = (uint32_t)f->stages;
   for (uint32_t k = 0; k < n; k++) {
     struct pz_stage_sum s = pz_stage_sum(p, w, stage, k);
@@ -49,17 +50,18 @@ static enum pz_status evaluate(const struct pz_place_problem *p, const struct pz
                      k + 1, n, memory, p->hbm_bytes);
     maxload = fmax(maxload, pz_stage_sum_load_s(p, &s, n - k));
     devices += s.tensor_parallel || split == PZ_SPLIT_COMPAT ? (double)w->t : 1;
-    if (k == 0) first_bytes = s.param_bytes;
+    if (k == 0 || semantics == PZ_SEMANTICS_CORRECTED) params = fmax(params, s.param_bytes);
   }
   if (devices * (double)f->d > (double)p->devices)
     return pz_fail(err, PZ_NO_ANSWER, "it wants %.0f devices of the %lld there are",
                    devices * (double)f->d, (long long)p->devices);
-  *time_s = pz_place_time_s(p, maxload, n, f->d, first_bytes);
+  *time_s = pz_place_time_s(p, maxload, n, f->d, params);
   return PZ_OK;
 }
 
 enum pz_status pz_fixed_time(const struct pz_place_problem *p, const struct pz_fixed *f,
-                             enum pz_fixed_split split, double *time_s, struct pz_error *err) {
+                             enum pz_fixed_split split, enum pz_semantics semantics, double *time_s,
+                             struct pz_error *err) {
   const struct pz_place_width *w = find_width(p, f->t);
   if (!f->given) return pz_fail(err, PZ_NO_ANSWER, "none is given");
   if (!w) return pz_fail(err, PZ_NO_ANSWER, "there are no layers of width %lld", (long long)f->t);
@@ -71,5 +73,5 @@ enum pz_status pz_fixed_time(const struct pz_place_problem *p, const struct pz_f
                    (long long)p->microbatches);
   uint32_t stage[PZ_PLACE_MOST_LAYERS];
   enum pz_status status = divide(f, w, split, stage, err);
-  return status == PZ_OK ? evaluate(p, f, w, split, stage, time_s, err) : status;
+  return status == PZ_OK ? evaluate(p, f, w, split, semantics, stage, time_s, err) : status;
 }

@@ -14,6 +14,7 @@ enum pz_fixed_split {
 /* PZ_NO_ANSWER when it cannot be: `err` says why. */
 PZ_NODISCARD enum pz_status pz_fixed_time(const struct pz_place_problem *p,
                                           const struct pz_fixed *fixed, enum pz_fixed_split split,
-                                          double *time_s, struct pz_error *err);
+                                          enum pz_semantics semantics, double *time_s,
+                                          struct pz_error *err);
 
 #endif

@@ -1,0 +1,168 @@
+/* phaze place: stages, replicas and tensor width with which a batch takes least time, for an
+ * instance file of the original program. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "cli/command.h"
+#include "core/file.h"
+#include "core/progress.h"
+#include "core/text.h"
+#include "place/checker.h"
+#include "place/fixed.h"
+#include "place/solve.h"
+#include "report/table.h"
+
+struct settings {
+  struct pz_common common;
+  const char *instance;
+  int semantics;
+  bool compat, check;
+};
+
+static const struct settings defaults;
+static const char *const semantics_names[] = {"original", "corrected", NULL};
+
+#define AT(field) offsetof(struct settings, field)
+/* clang-format off */
+static const struct pz_option options[] = {
+    PZ_COMMON_OPTIONS(struct settings),
+    {.name = "instance", .type = PZ_OPTION_TEXT, .offset = AT(instance), .arg = "FILE.json",
+     .help = "A problem in the original program's format: nodes and edges for each tensor-parallel width"},
+    {.name = "semantics", .type = PZ_OPTION_CHOICE, .offset = AT(semantics), .choices = semantics_names,
+     .help = "Gradients are exchanged for the parameters of the first stage, or of the largest"},
+    {.name = "expert-compat", .type = PZ_OPTION_FLAG, .offset = AT(compat),
+     .help = "Divide the fixed plan as the original program does, off by one layer"},
+    {.name = "check", .type = PZ_OPTION_FLAG, .offset = AT(check),
+     .help = "Check the plan with code that shares nothing with the solver"},
+};
+/* clang-format on */
+
+/* What is known of an instance. */
+struct answer {
+  struct pz_place_problem p;
+  struct pz_fixed fixed;
+  struct pz_plan plan;
+  double seconds;
+  double fixed_s;
+  struct pz_error fixed_err; /* why there is no fixed_s */
+};
+
+static json_t *stage_json(const struct pz_place_width *w, const struct pz_stage *s) {
+  json_t *nodes = json_array();
+  for (uint32_t i = 0; i < s->n; i++)
+    json_array_append_new(nodes, json_integer(w->layers[s->layers[i]].id));
+  return json_pack("{s:o,s:I,s:f,s:f}", "nodes", nodes, "devicesForStage", (json_int_t)s->devices,
+                   "load", s->load_s, "memory", s->memory_bytes);
+}
+
+static json_t *answer_json(const struct answer *a) {
+  const struct pz_place_width *w = &a->p.widths[a->plan.width];
+  bool fixed = a->fixed_err.status == PZ_OK;
+  json_t *stages = json_array();
+  for (uint32_t k = 0; k < a->plan.n_stages; k++)
+    json_array_append_new(stages, stage_json(w, &a->plan.stages[k]));
+  return json_pack("{s:o,s:I,s:I,s:f,s:o,s:s,s:f}", "stages", stages, "dataParallelDegree",
+                   (json_int_t)a->plan.d, "tensorParallelDegree", (json_int_t)w->t,
+                   "finalTimePerBatch", a->plan.time_s, "fixedStrategyTimePerBatch",
+                   fixed ? json_real(a->fixed_s) : json_null(), "fixedStrategy",
+                   fixed ? "evaluated" : a->fixed_err.message, "solve_seconds", a->seconds);
+}
+
+/* "-1 .. 7" of the ids in a stage. */
+static const char *span(const struct pz_place_width *w, const struct pz_stage *s, char buf[64]) {
+  int64_t first = w->layers[s->layers[0]].id, last = w->layers[s->layers[s->n - 1]].id;
+  if (s->n == 1)
+    snprintf(buf, 64, "%" PRId64, first);
+  else
+    snprintf(buf, 64, "%" PRId64 " .. %" PRId64, first, last);
+  return buf;
+}
+
+static enum pz_status print_answer(const struct answer *a, struct pz_arena *arena) {
+  static const char *const heads[] = {">stage",  "layers",  ">count", ">devices",
+                                      ">load s", ">memory", ">of it", NULL};
+  const struct pz_place_width *w = &a->p.widths[a->plan.width];
+  struct pz_table t;
+  pz_table_init(&t, arena, heads);
+  for (uint32_t k = 0; k < a->plan.n_stages; k++) {
+    const struct pz_stage *s = &a->plan.stages[k];
+    char buf[64];
+    pz_table_cell(&t, "%u", k + 1);
+    pz_table_cell(&t, "%s", span(w, s, buf));
+    pz_table_cell(&t, "%u", s->n);
+    pz_table_cell(&t, "%" PRId64, s->devices);
+    pz_table_cell(&t, "%.6g", s->load_s);
+    pz_table_cell(&t, "%s", pz_text_si(buf, sizeof buf, s->memory_bytes, "B"));
+    pz_table_cell(&t, "%.0f%%", a->p.hbm_bytes > 0 ? 100 * s->memory_bytes / a->p.hbm_bytes : 0);
+  }
+  printf("%.9g s for a batch: %u stages, %" PRId64 " replicas, tensor parallel %" PRId64 "\n",
+         a->plan.time_s, a->plan.n_stages, a->plan.d, w->t);
+  printf("largest load %.6g s, exchange of gradients %.6g s\n", a->plan.maxload_s,
+         a->plan.resync_s);
+  if (a->fixed_err.status == PZ_OK)
+    printf("the fixed plan takes %.9g s, %.2f times as long\n", a->fixed_s,
+           a->fixed_s / a->plan.time_s);
+  else
+    printf("the fixed plan: %s\n", a->fixed_err.message);
+  putchar('\n');
+  return pz_table_print(&t, 0, stdout);
+}
+
+static enum pz_status read_instance(const char *path, struct pz_arena *arena, struct answer *a,
+                                    struct pz_error *err) {
+  char *text = NULL;
+  size_t bytes = 0;
+  enum pz_status status = pz_file_read(path, PZ_PLACE_MOST_BYTES, &text, &bytes, err);
+  if (status == PZ_OK) status = pz_place_parse(path, text, bytes, arena, &a->p, &a->fixed, err);
+  free(text);
+  return status;
+}
+
+static enum pz_status place(const struct settings *s, struct pz_arena *arena,
+                            struct pz_error *err) {
+  struct answer a = {0};
+  enum pz_semantics semantics = (enum pz_semantics)s->semantics;
+  enum pz_status status = read_instance(s->instance, arena, &a, err);
+  double start = pz_clock_s();
+  if (status == PZ_OK) status = pz_place_solve(&a.p, semantics, arena, &a.plan, err);
+  a.seconds = pz_clock_s() - start;
+  if (status == PZ_OK && s->check) status = pz_plan_check(&a.p, semantics, &a.plan, err);
+  if (status != PZ_OK) return status;
+  if (pz_fixed_time(&a.p, &a.fixed, s->compat ? PZ_SPLIT_COMPAT : PZ_SPLIT_EVEN, semantics,
+                    &a.fixed_s, &a.fixed_err) == PZ_NO_MEMORY)
+    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the fixed plan");
+  return s->common.json ? pz_command_json(answer_json(&a), err) : print_answer(&a, arena);
+}
+
+static enum pz_exit run(int argc, char **argv) {
+  struct settings s = defaults;
+  struct pz_error err = {0};
+  struct pz_arena arena;
+  enum pz_exit code;
+  int n_args;
+  if (!pz_command_begin(&pz_cmd_place, argc, argv, &s, &n_args, &code)) return code;
+  if (n_args || !s.instance) return pz_command_misuse(&pz_cmd_place, "wants --instance FILE.json");
+#ifndef NDEBUG
+  s.check = true;
+#endif
+  pz_arena_init(&arena, NULL);
+  enum pz_status status = place(&s, &arena, &err);
+  pz_arena_release(&arena);
+  return status == PZ_OK ? pz_command_end() : pz_command_fail(&err);
+}
+
+const struct pz_command pz_cmd_place = {
+    .name = "place",
+    .synopsis = "--instance FILE.json [--semantics original|corrected] [--json]",
+    .summary = "Divide a model into stages and replicas so that a batch takes least time",
+    .detail =
+        "An instance is {maxMemoryPerDevice, maxDevices, bandwidth, mbsInBatch, "
+        "activationRecomputation, optimizerAlgorithm,\n"
+        "nodes: {width: [{id, parameterSize, activationSize, optimalLatencyFw, optimalLatencyBw, "
+        "isTensorParallelized}]},\n"
+        "edges: {width: [{sourceId, destId, communicationCost}]}}, and a plan to compare with: "
+        "fixedPP, fixedTMPC, fixedDP,\nnumTransformerLayers.\n",
+    .table = {options, sizeof options / sizeof *options},
+    .defaults = &defaults,
+    .run = run,
+};

@@ -1,0 +1,291 @@
+/* Placement: exact = enumeration of all plans, the original program's answers, relations, the
+ * checker, errors. */
+#include "unit/testing.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "core/csv.h"
+#include "core/file.h"
+#include "place/checker.h"
+#include "place/cost.h"
+#include "place/fixed.h"
+#include "place/solve.h"
+
+static uint64_t seed = 5;
+
+static uint32_t draw(uint32_t n) {
+  seed = seed * 6364136223846793005u + 1442695040888963407u;
+  return (uint32_t)((seed >> 33) % n);
+}
+
+enum { MOST = 6 };
+
+/* ---- random problems ------------------------------------------------------------------------ */
+
+struct small {
+  struct pz_place_problem p;
+  struct pz_place_width widths[2];
+  struct pz_place_layer layers[2][MOST];
+  struct pz_place_edge edges[2][MOST * MOST];
+};
+
+/* A chain with skip edges, or any graph; memory that binds more often than not. */
+static void draw_small(struct small *s, bool chain, struct pz_arena *arena) {
+  uint32_t n = 1 + draw(chain ? MOST : MOST - 1);
+  bool edge[MOST][MOST] = {{false}};
+  double total = 0;
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t k = i + 1; k < n; k++)
+      edge[i][k] = (chain && k == i + 1) || draw(chain ? 6 : 3) == 0;
+  s->p = (struct pz_place_problem){.bytes_per_s = 1 + draw(20),
+                                   .devices = 1 + draw(12),
+                                   .microbatches = 1 + draw(10),
+                                   .state = 2 + draw(2),
+                                   .recompute = draw(2),
+                                   .widths = s->widths,
+                                   .n_widths = 1 + draw(2)};
+  for (uint32_t w = 0; w < s->p.n_widths; w++) {
+    uint32_t e = 0;
+    for (uint32_t i = 0; i < n; i++) {
+      s->layers[w][i] = (struct pz_place_layer){.id = i,
+                                                .fwd_s = draw(8),
+                                                .bwd_s = draw(12),
+                                                .param_bytes = draw(40),
+                                                .act_bytes = draw(30),
+                                                .tensor_parallel = draw(3) > 0};
+      total += 2 * s->layers[w][i].param_bytes + s->layers[w][i].act_bytes;
+      for (uint32_t k = 0; k < n; k++)
+        if (edge[i][k]) s->edges[w][e++] = (struct pz_place_edge){i, k, draw(60)};
+    }
+    s->widths[w] = (struct pz_place_width){.t = w ? 2 + draw(3) : 1,
+                                           .layers = s->layers[w],
+                                           .edges = s->edges[w],
+                                           .n = n,
+                                           .n_edges = e};
+    assert_int_equal(pz_place_order(arena, &s->widths[w], "small", NULL), PZ_OK);
+  }
+  s->p.hbm_bytes = total * (1 + draw(10)) / 8;
+}
+
+/* ---- enumeration ---------------------------------------------------------------------------- */
+
+/* Every assignment of layers to stages, every width, every number of replicas. */
+static double plan_time(const struct pz_place_problem *p, const struct pz_place_width *w,
+                        enum pz_semantics semantics, const uint32_t *stage, uint32_t n) {
+  double maxload = 0, params = 0, best = DBL_MAX;
+  int64_t devices = 0;
+  for (uint32_t k = 0; k < n; k++) {
+    struct pz_stage_sum s = pz_stage_sum(p, w, stage, k);
+    if (pz_stage_sum_memory(p, &s, n - k) > p->hbm_bytes) return DBL_MAX;
+    maxload = fmax(maxload, pz_stage_sum_load_s(p, &s, n - k));
+    devices += s.tensor_parallel ? w->t : 1;
+    if (k == 0 || semantics == PZ_SEMANTICS_CORRECTED) params = fmax(params, s.param_bytes);
+  }
+  for (int64_t d = 1; d <= p->microbatches && d * devices <= p->devices; d++)
+    best = fmin(best, pz_place_time_s(p, maxload, n, d, params));
+  return best;
+}
+
+static bool is_plan(const struct pz_place_width *w, const uint32_t *stage, uint32_t *n) {
+  bool used[MOST] = {false};
+  for (uint32_t i = 0; i < w->n; i++) used[stage[i]] = true;
+  for (*n = 0; *n < w->n && used[*n];) (*n)++;
+  for (uint32_t i = 0; i < w->n; i++)
+    if (stage[i] >= *n) return false;
+  for (uint32_t e = 0; e < w->n_edges; e++)
+    if (stage[w->edges[e].from] > stage[w->edges[e].to]) return false;
+  return true;
+}
+
+static double enumerate(const struct pz_place_problem *p, enum pz_semantics semantics) {
+  double best = DBL_MAX;
+  for (uint32_t w = 0; w < p->n_widths; w++) {
+    const struct pz_place_width *width = &p->widths[w];
+    uint32_t stage[MOST] = {0}, n, i = 0;
+    while (i < width->n) {
+      if (is_plan(width, stage, &n)) best = fmin(best, plan_time(p, width, semantics, stage, n));
+      for (i = 0; i < width->n && ++stage[i] == width->n; i++) stage[i] = 0;
+    }
+  }
+  return best;
+}
+
+static double solve(const struct pz_place_problem *p, enum pz_semantics semantics) {
+  struct pz_arena arena;
+  struct pz_plan plan;
+  struct pz_error err = {0};
+  pz_arena_init(&arena, NULL);
+  enum pz_status status = pz_place_solve(p, semantics, &arena, &plan, &err);
+  if (status == PZ_OK && pz_plan_check(p, semantics, &plan, &err) != PZ_OK)
+    fail_msg("%s", err.message);
+  double time = status == PZ_OK ? plan.time_s : DBL_MAX;
+  if (status != PZ_OK) assert_int_equal(status, PZ_NO_ANSWER);
+  pz_arena_release(&arena);
+  return time;
+}
+
+static void compare(int rounds, bool chain) {
+  int none = 0;
+  for (int round = 0; round < rounds; round++) {
+    struct small s;
+    struct pz_arena arena;
+    pz_arena_init(&arena, NULL);
+    draw_small(&s, chain, &arena);
+    for (int k = 0; k < 2; k++) {
+      double want = enumerate(&s.p, (enum pz_semantics)k), got = solve(&s.p, (enum pz_semantics)k);
+      if (fabs(got - want) > 1e-12 * want)
+        fail_msg("round %d, semantics %d: %.17g, by enumeration %.17g", round, k, got, want);
+      none += want == DBL_MAX;
+    }
+    pz_arena_release(&arena);
+  }
+  assert_true(none > 0 && none < rounds);
+}
+
+static void chains_are_as_enumerated(void **state) {
+  (void)state;
+  compare(600, true);
+}
+
+static void graphs_are_as_enumerated(void **state) {
+  (void)state;
+  compare(300, false);
+}
+
+/* ---- relations ------------------------------------------------------------------------------ */
+
+static void more_is_never_slower(void **state) {
+  (void)state;
+  for (int round = 0; round < 400; round++) {
+    struct small s;
+    struct pz_arena arena;
+    pz_arena_init(&arena, NULL);
+    draw_small(&s, round % 2, &arena);
+    for (int k = 0; k < 2; k++) {
+      double now = solve(&s.p, (enum pz_semantics)k);
+      struct pz_place_problem hbm = s.p, devices = s.p, bandwidth = s.p;
+      hbm.hbm_bytes *= 1.5;
+      devices.devices += 1 + draw(5);
+      bandwidth.bytes_per_s *= 2;
+      assert_true(solve(&hbm, (enum pz_semantics)k) <= now);
+      assert_true(solve(&devices, (enum pz_semantics)k) <= now);
+      assert_true(solve(&bandwidth, (enum pz_semantics)k) <= now);
+    }
+    pz_arena_release(&arena);
+  }
+}
+
+/* ---- the original program's answers --------------------------------------------------------- */
+
+static char *read_all(const char *path, size_t *bytes) {
+  char *text = NULL;
+  return pz_file_read(path, PZ_PLACE_MOST_BYTES, &text, bytes, NULL) == PZ_OK ? text : NULL;
+}
+
+static void check_row(const struct pz_csv *index, uint32_t row, const char *folder) {
+  const char *name = pz_csv_cell(index, row, pz_csv_column(index, "name"));
+  const char *feasible = pz_csv_cell(index, row, pz_csv_column(index, "feasible"));
+  const char *want = pz_csv_cell(index, row, pz_csv_column(index, "finalTimePerBatch"));
+  const char *fixed_want =
+      pz_csv_cell(index, row, pz_csv_column(index, "fixedStrategyTimePerBatch"));
+  char path[600];
+  size_t bytes = 0;
+  struct pz_arena arena;
+  struct pz_place_problem p;
+  struct pz_fixed fixed;
+  struct pz_error err = {0};
+  double compat;
+  snprintf(path, sizeof path, "%s/%s.json", folder, name);
+  char *text = read_all(path, &bytes);
+  assert_non_null(text);
+  pz_arena_init(&arena, NULL);
+  if (pz_place_parse(name, text, bytes, &arena, &p, &fixed, &err) != PZ_OK)
+    fail_msg("%s", err.message);
+  double got = solve(&p, PZ_SEMANTICS_ORIGINAL);
+  if (!*feasible)
+    assert_true(got < DBL_MAX);
+  else if (*feasible == '0')
+    assert_true(got == DBL_MAX);
+  else if (fabs(got / atof(want) - 1) > 1e-9)
+    fail_msg("%s: %.17g, by the original program %s", name, got, want);
+  if (*fixed_want &&
+      pz_fixed_time(&p, &fixed, PZ_SPLIT_COMPAT, PZ_SEMANTICS_ORIGINAL, &compat, &err) == PZ_OK)
+    assert_true(fabs(compat / atof(fixed_want) - 1) < 1e-9);
+  free(text);
+  pz_arena_release(&arena);
+}
+
+static void the_original_agrees(void **state) {
+  (void)state;
+  static const char folder[] = PHAZE_TEST_DATA "/../../../shared/ref/dp";
+  size_t bytes = 0;
+  struct pz_arena arena;
+  struct pz_csv index;
+  char *text = read_all(PHAZE_TEST_DATA "/../../../shared/ref/dp/index.csv", &bytes);
+  if (!text) {
+    print_message("no ../shared/ref/dp: skipped\n");
+    skip();
+  }
+  pz_arena_init(&arena, NULL);
+  assert_int_equal(pz_csv_parse("index.csv", text, bytes, &arena, &index, NULL), PZ_OK);
+  assert_true(index.rows > 50);
+  for (uint32_t r = 0; r < index.rows; r++) check_row(&index, r, folder);
+  free(text);
+  pz_arena_release(&arena);
+}
+
+/* ---- errors --------------------------------------------------------------------------------- */
+
+static void bad_instances_say_what_is_accepted(void **state) {
+  (void)state;
+#define HEAD "{\"maxMemoryPerDevice\": 10, \"maxDevices\": 4, \"bandwidth\": 1, \"mbsInBatch\": 2, "
+#define NODE                                                                                       \
+  "{\"id\": 0, \"parameterSize\": 1, \"activationSize\": 1, \"optimalLatencyFw\": 1, "             \
+  "\"optimalLatencyBw\": 1}"
+  static const struct {
+    const char *text, *says;
+  } cases[] = {
+      {"{", "1:"},
+      {"{\"maxMemoryPerDevice\": 1}", "maxDevices"},
+      {"{\"maxMemoryPerDevice\": 10, \"maxDevices\": 0, \"bandwidth\": 1, \"mbsInBatch\": 2}",
+       "maxDevices"},
+      {"{\"maxMemoryPerDevice\": -1, \"maxDevices\": 4, \"bandwidth\": 1, \"mbsInBatch\": 2}",
+       "maxMemoryPerDevice"},
+      {HEAD "\"nodes\": {}}", "1 to 64"},
+      {HEAD "\"nodes\": {\"1\": [" NODE "]}}", "edges.1"},
+      {HEAD "\"nodes\": {\"x\": [" NODE "]}, \"edges\": {\"x\": []}}", "width"},
+      {HEAD "\"nodes\": {\"1\": [" NODE "," NODE "]}, \"edges\": {\"1\": []}}", "stands twice"},
+      {HEAD "\"nodes\": {\"1\": [" NODE
+            "]}, \"edges\": {\"1\": [{\"sourceId\": 0, \"destId\": 7, \"communicationCost\": 1}]}}",
+       "the id of a node"},
+      {HEAD "\"nodes\": {\"1\": [" NODE
+            "]}, \"edges\": {\"1\": [{\"sourceId\": 0, \"destId\": 0, \"communicationCost\": 1}]}}",
+       "in a circle"},
+      {HEAD "\"optimizerAlgorithm\": \"Lion\"}", "SGD or Adam"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct pz_arena arena;
+    struct pz_place_problem p;
+    struct pz_fixed fixed;
+    struct pz_error err = {0};
+    pz_arena_init(&arena, NULL);
+    assert_int_equal(
+        pz_place_parse("bad.json", cases[i].text, strlen(cases[i].text), &arena, &p, &fixed, &err),
+        PZ_BAD_INPUT);
+    if (!strstr(err.message, cases[i].says)) fail_msg("%s: %s", cases[i].text, err.message);
+    pz_arena_release(&arena);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(chains_are_as_enumerated),
+      cmocka_unit_test(graphs_are_as_enumerated),
+      cmocka_unit_test(more_is_never_slower),
+      cmocka_unit_test(the_original_agrees),
+      cmocka_unit_test(bad_instances_say_what_is_accepted),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
