@@ -17,6 +17,9 @@ struct table {
   double *least;                 /* [(k * classes + c) * n_cuts + cut] */
   uint32_t *end;
   double cap_bytes; /* stages have at most so many parameters */
+  double *rounds;   /* by number of stages: the least number of microbatches' times */
+  double *limit_s;  /* by k: a better plan's last k stages have loads below this */
+  double limit_of;  /* the time of the plan it must be better than */
 };
 
 /* The best plan so far, at any width. */
@@ -64,27 +67,67 @@ static void try_stage(struct table *x, uint32_t k, uint32_t from, uint32_t to) {
   }
 }
 
-/* On a chain work grows with the stage: once it reaches the best there is no more to find. */
-static bool hopeless(const struct table *x, uint32_t k, uint32_t from, uint32_t to) {
-  double worst = 0;
-  if (x->s->cuts) return false;
-  const struct pz_stage_cost *stage = cost(x, from, to);
-  if (x->p->state * stage->param_bytes + stage->act_bytes > x->p->hbm_bytes) return true;
-  for (uint32_t c = 0; c < x->classes; c++) worst = fmax(worst, x->least[at(x, k, c, from)]);
-  return stage->work_s >= worst;
+/* ---- what need not be looked at ------------------------------------------------------------- */
+
+/* Loads of plans that beat the best: for the last k stages of plans with more of them. */
+static void set_limits(struct table *x, const struct best *b) {
+  if (x->limit_of == b->time_s) return;
+  x->limit_of = b->time_s;
+  x->limit_s[x->most_stages + 1] = 0;
+  for (uint32_t s = x->most_stages; s > 0; s--)
+    x->limit_s[s] = fmax(x->limit_s[s + 1], b->time_s / x->rounds[s]);
 }
 
-static void fill_row(struct table *x, uint32_t k) {
+/* On a chain work grows with the stage.  Too long: nothing more to find from here. */
+static bool too_long(const struct table *x, uint32_t k, uint32_t from, uint32_t to, double limit) {
+  const struct pz_stage_cost *stage = cost(x, from, to);
+  double worst = 0;
+  if (x->p->state * stage->param_bytes + stage->act_bytes > x->p->hbm_bytes) return true;
+  for (uint32_t c = 0; c < x->classes; c++) worst = fmax(worst, x->least[at(x, k, c, from)]);
+  return stage->work_s >= fmin(worst, limit);
+}
+
+/* Too short: what is left is more than k - 1 stages can take.  The first end that is not. */
+static uint32_t first_end(const struct table *x, uint32_t k, uint32_t from, double limit) {
+  uint32_t n = x->s->n_cuts, low = from + 1, high = n - k;
+  double least = cost(x, from, n - 1)->work_s - (k - 1) * limit;
+  while (low < high) {
+    uint32_t middle = (low + high) / 2;
+    if (cost(x, from, middle)->work_s < least * (1 - 1e-12))
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+static void fill_cell(struct table *x, uint32_t k, uint32_t from) {
   uint32_t n = x->s->n_cuts;
+  if (x->s->cuts) {
+    for (uint32_t to = from + 1; to < n; to++)
+      if (pz_stages_has(x->s, from, to)) try_stage(x, k, from, to);
+    return;
+  }
+  double limit = x->limit_s[k];
+  if (from + k >= n || cost(x, from, n - 1)->work_s >= limit * k) return;
+  for (uint32_t to = first_end(x, k, from, limit); to + k <= n; to++) {
+    if (too_long(x, k, from, to, limit)) return;
+    try_stage(x, k, from, to);
+  }
+}
+
+static void fill_row(struct table *x, uint32_t k, const struct best *b) {
+  uint32_t n = x->s->n_cuts;
+  set_limits(x, b);
   for (uint32_t c = 0; c < x->classes; c++)
     for (uint32_t cut = 0; cut < n; cut++) x->least[at(x, k, c, cut)] = DBL_MAX;
   for (uint32_t from = 0; from + 1 < n; from++) {
-    if (k == 1) {
+    if (k == 1)
       try_stage(x, 1, from, n - 1);
-      continue;
-    }
-    for (uint32_t to = from + 1; to < n && !hopeless(x, k, from, to); to++)
-      if (pz_stages_has(x->s, from, to)) try_stage(x, k, from, to);
+    else
+      fill_cell(x, k, from);
   }
 }
 
@@ -146,18 +189,11 @@ static void try_first(struct table *x, struct best *b, uint32_t s, uint32_t c, u
   if (time < b->time_s) keep(x, b, time, s, c, to, d);
 }
 
-/* The least time that s stages may take. */
-static double least_time(const struct table *x, uint32_t s) {
-  const struct pz_place_problem *p = x->p;
-  int64_t most = p->devices / s < p->microbatches ? p->devices / s : p->microbatches;
-  if (most < 1) return DBL_MAX;
-  double work = cost(x, 0, x->s->n_cuts - 1)->work_s;
-  return work / s * (double)((p->microbatches + most - 1) / most + s - 1);
-}
-
+/* May plans of s or more stages be better? */
 static bool more_to_find(const struct table *x, const struct best *b, uint32_t s) {
+  double work = cost(x, 0, x->s->n_cuts - 1)->work_s;
   for (; s <= x->most_stages; s++)
-    if (least_time(x, s) < b->time_s) return true;
+    if (work / s * x->rounds[s] < b->time_s) return true;
   return false;
 }
 
@@ -168,7 +204,7 @@ static void solve_original(struct table *x, struct best *b) {
     for (uint32_t to = 1; to < n; to++)
       for (uint32_t c = 0; c < x->classes && pz_stages_has(x->s, 0, to); c++)
         try_first(x, b, s, c, to);
-    if (s < x->most_stages) fill_row(x, s);
+    if (s < x->most_stages) fill_row(x, s, b);
   }
 }
 
@@ -212,7 +248,7 @@ static void solve_corrected(struct table *x, struct best *b) {
   for (x->cap_bytes = DBL_MAX;;) {
     double most = 0;
     for (uint32_t s = 1; s <= x->most_stages && more_to_find(x, b, s); s++) {
-      fill_row(x, s);
+      fill_row(x, s, b);
       for (uint32_t c = 0; c < x->classes; c++) most = fmax(most, try_whole(x, b, s, c));
     }
     if (most <= 0) return;
@@ -221,6 +257,17 @@ static void solve_corrected(struct table *x, struct best *b) {
 }
 
 /* ---- the call ------------------------------------------------------------------------------- */
+
+/* Each stage takes one device, or t where every layer is tensor parallel. */
+static void set_rounds(struct table *x) {
+  const struct pz_place_problem *p = x->p;
+  int64_t each = x->classes > 1 ? 1 : x->t;
+  for (uint32_t s = 1; s <= x->most_stages; s++) {
+    int64_t d =
+        p->devices / (s * each) < p->microbatches ? p->devices / (s * each) : p->microbatches;
+    x->rounds[s] = d < 1 ? DBL_MAX : (double)((p->microbatches + d - 1) / d + s - 1);
+  }
+}
 
 static uint32_t count_small(const struct pz_place_width *w) {
   uint32_t n = 0;
@@ -237,13 +284,18 @@ static enum pz_status solve_width(const struct pz_place_problem *p, const struct
                     .t = w->t,
                     .most_stages = p->devices < w->n ? (uint32_t)p->devices : w->n,
                     .classes = count_small(w) + 1,
-                    .cap_bytes = DBL_MAX};
+                    .cap_bytes = DBL_MAX,
+                    .limit_of = -1};
   enum pz_status status = pz_stages_make(p, w, arena, s, err);
   if (status != PZ_OK) return status;
   size_t n = ((size_t)x.most_stages + 1) * x.classes * s->n_cuts;
   x.least = pz_arena_alloc(arena, n, sizeof *x.least);
   x.end = pz_arena_alloc(arena, n, sizeof *x.end);
-  if (!x.least || !x.end) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the placement");
+  x.rounds = pz_arena_alloc(arena, x.most_stages + 1, sizeof *x.rounds);
+  x.limit_s = pz_arena_alloc(arena, x.most_stages + 2, sizeof *x.limit_s);
+  if (!x.least || !x.end || !x.rounds || !x.limit_s)
+    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the placement");
+  set_rounds(&x);
   if (semantics == PZ_SEMANTICS_ORIGINAL)
     solve_original(&x, b);
   else
