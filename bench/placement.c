@@ -1,0 +1,98 @@
+/* The placement instances of a folder: time to solve beside the original program's (index.csv), and
+ * one of them on more and more devices.  Usage: bench_placement FOLDER. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/csv.h"
+#include "core/file.h"
+#include "core/progress.h"
+#include "place/instance.h"
+#include "place/solve.h"
+
+static void read_instance(const char *folder, const char *name, struct pz_arena *arena,
+                          struct pz_place_problem *p) {
+  char path[1024], *text = NULL;
+  size_t bytes = 0;
+  struct pz_fixed fixed;
+  struct pz_error err = {0};
+  snprintf(path, sizeof path, "%s/%s.json", folder, name);
+  if (pz_file_read(path, PZ_PLACE_MOST_BYTES, &text, &bytes, &err) != PZ_OK ||
+      pz_place_parse(name, text, bytes, arena, p, &fixed, &err) != PZ_OK) {
+    fprintf(stderr, "%s\n", err.message);
+    exit(1);
+  }
+  free(text);
+}
+
+static double solve_s(const struct pz_place_problem *p, enum pz_semantics semantics,
+                      double *time_s) {
+  double best = 1e9;
+  for (int again = 0; again < 7; again++) {
+    struct pz_arena arena;
+    struct pz_plan plan;
+    struct pz_error err = {0};
+    pz_arena_init(&arena, NULL);
+    double start = pz_clock_s();
+    *time_s = pz_place_solve(p, semantics, &arena, &plan, &err) == PZ_OK ? plan.time_s
+                                                                         : -1; /* no plan fits */
+    double took = pz_clock_s() - start;
+    if (took < best) best = took;
+    pz_arena_release(&arena);
+  }
+  return best;
+}
+
+static void instances(const char *folder, const struct pz_csv *index) {
+  printf("instance,batch_s,us,original_us,times_faster,corrected_batch_s,corrected_us\n");
+  for (uint32_t r = 0; r < index->rows; r++) {
+    const char *name = pz_csv_cell(index, r, pz_csv_column(index, "name"));
+    const char *original = pz_csv_cell(index, r, pz_csv_column(index, "time_O2"));
+    struct pz_arena arena;
+    struct pz_place_problem p;
+    double time, corrected;
+    pz_arena_init(&arena, NULL);
+    read_instance(folder, name, &arena, &p);
+    double took = solve_s(&p, PZ_SEMANTICS_ORIGINAL, &time);
+    double took_corrected = solve_s(&p, PZ_SEMANTICS_CORRECTED, &corrected);
+    printf("%s,%.9g,%.2f,%.0f,%.0f,%.9g,%.2f\n", name, time, 1e6 * took, 1e6 * atof(original),
+           atof(original) / took, corrected, 1e6 * took_corrected);
+    pz_arena_release(&arena);
+  }
+}
+
+static void devices(const char *folder, const char *name) {
+  struct pz_arena arena;
+  struct pz_place_problem p;
+  double time;
+  pz_arena_init(&arena, NULL);
+  read_instance(folder, name, &arena, &p);
+  for (int64_t n = 64; n <= 1000000; n = n == 65536 ? 1000000 : 4 * n) {
+    p.devices = n;
+    p.microbatches = 4 * n;
+    double took = solve_s(&p, PZ_SEMANTICS_ORIGINAL, &time);
+    printf("%s on %lld devices,%.9g,%.2f,,,,\n", name, (long long)n, time, 1e6 * took);
+  }
+  pz_arena_release(&arena);
+}
+
+int main(int argc, char **argv) {
+  char path[1024], *text = NULL;
+  size_t bytes = 0;
+  struct pz_arena arena;
+  struct pz_csv index;
+  struct pz_error err = {0};
+  if (argc < 2) return 2;
+  snprintf(path, sizeof path, "%s/index.csv", argv[1]);
+  pz_arena_init(&arena, NULL);
+  if (pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, &err) != PZ_OK ||
+      pz_csv_parse(path, text, bytes, &arena, &index, &err) != PZ_OK) {
+    fprintf(stderr, "%s\n", err.message);
+    return 1;
+  }
+  instances(argv[1], &index);
+  devices(argv[1], "A_gpt2xl_t1n1_mbs1_K1024_h32_ar1");
+  free(text);
+  pz_arena_release(&arena);
+  return 0;
+}
