@@ -30,6 +30,8 @@ struct best {
   uint32_t *ends; /* of its stages, as cuts */
 };
 
+static double more(double a, double b) { return a > b ? a : b; } /* no NaN here */
+
 static size_t at(const struct table *x, uint32_t k, uint32_t c, uint32_t cut) {
   return ((size_t)k * x->classes + c) * x->s->n_cuts + cut;
 }
@@ -59,7 +61,7 @@ static void try_stage(struct table *x, uint32_t k, uint32_t from, uint32_t to) {
   for (uint32_t c = small; c < x->classes; c++) {
     double rest =
         k == 1 ? (last && c == small ? 0 : DBL_MAX) : x->least[at(x, k - 1, c - small, to)];
-    double most = fmax(load, rest);
+    double most = more(load, rest);
     size_t here = at(x, k, c, from);
     if (most >= x->least[here]) continue;
     x->least[here] = most;
@@ -75,7 +77,7 @@ static void set_limits(struct table *x, const struct best *b) {
   x->limit_of = b->time_s;
   x->limit_s[x->most_stages + 1] = 0;
   for (uint32_t s = x->most_stages; s > 0; s--)
-    x->limit_s[s] = fmax(x->limit_s[s + 1], b->time_s / x->rounds[s]);
+    x->limit_s[s] = more(x->limit_s[s + 1], b->time_s / x->rounds[s]);
 }
 
 /* On a chain work grows with the stage.  Too long: nothing more to find from here. */
@@ -83,8 +85,8 @@ static bool too_long(const struct table *x, uint32_t k, uint32_t from, uint32_t 
   const struct pz_stage_cost *stage = cost(x, from, to);
   double worst = 0;
   if (x->p->state * stage->param_bytes + stage->act_bytes > x->p->hbm_bytes) return true;
-  for (uint32_t c = 0; c < x->classes; c++) worst = fmax(worst, x->least[at(x, k, c, from)]);
-  return stage->work_s >= fmin(worst, limit);
+  for (uint32_t c = 0; c < x->classes; c++) worst = more(worst, x->least[at(x, k, c, from)]);
+  return stage->work_s >= worst || stage->work_s >= limit;
 }
 
 /* Too short: what is left is more than k - 1 stages can take.  The first end that is not. */
@@ -182,7 +184,7 @@ static void try_first(struct table *x, struct best *b, uint32_t s, uint32_t c, u
   bool small = is_small(x, first), all = to + 1 == x->s->n_cuts;
   if (small > c || !fits(x, first, s)) return;
   double rest = s == 1 ? (all && c == small ? 0 : DBL_MAX) : x->least[at(x, s - 1, c - small, to)];
-  double maxload = fmax(pz_stage_load_s(x->p, first, s), rest);
+  double maxload = more(pz_stage_load_s(x->p, first, s), rest);
   int64_t d, n = devices(x, s, c);
   if (maxload == DBL_MAX || n > x->p->devices) return;
   double time = best_d(x, maxload, s, n, first->param_bytes, b->time_s, &d);
@@ -216,7 +218,7 @@ static double largest(const struct table *x, uint32_t s, uint32_t c) {
   for (uint32_t k = s, cut = 0; k > 0; k--) {
     uint32_t to = x->end[at(x, k, c, cut)];
     const struct pz_stage_cost *stage = cost(x, cut, to);
-    most = fmax(most, stage->param_bytes);
+    most = more(most, stage->param_bytes);
     c -= is_small(x, stage);
     cut = to;
   }
@@ -249,7 +251,7 @@ static void solve_corrected(struct table *x, struct best *b) {
     double most = 0;
     for (uint32_t s = 1; s <= x->most_stages && more_to_find(x, b, s); s++) {
       fill_row(x, s, b);
-      for (uint32_t c = 0; c < x->classes; c++) most = fmax(most, try_whole(x, b, s, c));
+      for (uint32_t c = 0; c < x->classes; c++) most = more(most, try_whole(x, b, s, c));
     }
     if (most <= 0) return;
     x->cap_bytes = nextafter(most, 0);
@@ -319,8 +321,8 @@ static enum pz_status describe(const struct pz_place_problem *p, const struct pz
                                        .load_s = pz_stage_load_s(p, c, b->n_stages - k),
                                        .param_bytes = c->param_bytes,
                                        .memory_bytes = pz_stage_memory(p, c, b->n_stages - k)};
-    out->maxload_s = fmax(out->maxload_s, out->stages[k].load_s);
-    if (k == 0 || semantics == PZ_SEMANTICS_CORRECTED) params = fmax(params, c->param_bytes);
+    out->maxload_s = more(out->maxload_s, out->stages[k].load_s);
+    if (k == 0 || semantics == PZ_SEMANTICS_CORRECTED) params = more(params, c->param_bytes);
   }
   if (!out->stages) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the placement");
   out->resync_s = pz_place_resync_s(p, b->d, params);

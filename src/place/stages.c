@@ -6,17 +6,6 @@
 #include "core/map.h"
 #include "core/vec.h"
 
-double pz_stage_load_s(const struct pz_place_problem *p, const struct pz_stage_cost *c,
-                       uint32_t i) {
-  return p->recompute && i > 1 ? c->recompute_s : c->stash_s;
-}
-
-double pz_stage_memory(const struct pz_place_problem *p, const struct pz_stage_cost *c,
-                       uint32_t i) {
-  double kept = p->recompute ? c->in_bytes : c->act_bytes;
-  return p->state * c->param_bytes + c->act_bytes + (double)(i - 1) * kept;
-}
-
 static bool in_cut(const struct pz_stages *s, uint32_t cut, uint32_t layer) {
   if (!s->cuts) return layer < cut;
   return s->cuts[(size_t)cut * s->words + layer / 64] >> (layer % 64) & 1;

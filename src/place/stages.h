@@ -37,7 +37,16 @@ bool pz_stages_has(const struct pz_stages *s, uint32_t from, uint32_t to);
 /* Its layers into `list`, which has room for all; returns how many. */
 uint32_t pz_stages_layers(const struct pz_stages *s, uint32_t from, uint32_t to, uint32_t *list);
 
-double pz_stage_load_s(const struct pz_place_problem *p, const struct pz_stage_cost *c, uint32_t i);
-double pz_stage_memory(const struct pz_place_problem *p, const struct pz_stage_cost *c, uint32_t i);
+/* Of the i-th stage from the end. */
+static inline double pz_stage_load_s(const struct pz_place_problem *p,
+                                     const struct pz_stage_cost *c, uint32_t i) {
+  return p->recompute && i > 1 ? c->recompute_s : c->stash_s;
+}
+
+static inline double pz_stage_memory(const struct pz_place_problem *p,
+                                     const struct pz_stage_cost *c, uint32_t i) {
+  double kept = p->recompute ? c->in_bytes : c->act_bytes;
+  return p->state * c->param_bytes + c->act_bytes + (double)(i - 1) * kept;
+}
 
 #endif
