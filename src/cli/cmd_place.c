@@ -1,9 +1,9 @@
-/* phaze place: stages, replicas and tensor width with which a batch takes least time, for an
- * instance file of the original program. */
+/* phaze place: stages, replicas and tensor width with which a batch takes least time, for a model
+ * on a chip or for an instance file of the original program. */
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "cli/command.h"
+#include "cli/place_model.h"
 #include "core/file.h"
 #include "core/progress.h"
 #include "core/text.h"
@@ -17,10 +17,15 @@ struct settings {
   const char *instance;
   int semantics;
   bool compat, check;
+  struct pz_place_settings model; /* the last: its options go with a MODEL only */
 };
 
-static const struct settings defaults;
+static const struct settings defaults = {.model = {.devices = 1024, .batch = 4096}};
 static const char *const semantics_names[] = {"original", "corrected", NULL};
+static const char *const recompute_names[] = {"auto", "on", "off", NULL};
+static const char *const optimizer_names[] = {"adam", "sgd", NULL};
+
+enum { NOT_GIVEN = -1 }; /* a choice the user left open */
 
 #define AT(field) offsetof(struct settings, field)
 /* clang-format off */
@@ -34,6 +39,23 @@ static const struct pz_option options[] = {
      .help = "Divide the fixed plan as the original program does, off by one layer"},
     {.name = "check", .type = PZ_OPTION_FLAG, .offset = AT(check),
      .help = "Check the plan with code that shares nothing with the solver"},
+    PZ_MACHINE_OPTIONS(struct settings, model.machine),
+    {.name = "devices", .type = PZ_OPTION_INT, .offset = AT(model.devices), .arg = "N", .min = 1, .max = 1 << 30,
+     .help = "Chips there are"},
+    {.name = "batch", .type = PZ_OPTION_INT, .offset = AT(model.batch), .arg = "B", .min = 1, .max = 1 << 30,
+     .help = "Samples of a batch"},
+    {.name = "mbs", .type = PZ_OPTION_TEXT, .offset = AT(model.mbs), .arg = "LIST",
+     .help = "Samples of a microbatch, several with commas (default: auto, 1, 2, 4 and 8)"},
+    {.name = "tp", .type = PZ_OPTION_TEXT, .offset = AT(model.tp), .arg = "LIST",
+     .help = "Tensor-parallel widths, several with commas (default: auto, 1, 2, 4 .. 64)"},
+    {.name = "seq", .type = PZ_OPTION_INT, .offset = AT(model.seq), .arg = "S", .min = 1, .max = 1 << 24,
+     .help = "Tokens per sample (default: the model's, at most 8192)"},
+    {.name = "recompute", .type = PZ_OPTION_CHOICE, .offset = AT(model.recompute), .choices = recompute_names,
+     .help = "Make activations again instead of keeping them"},
+    {.name = "optimizer", .type = PZ_OPTION_CHOICE, .offset = AT(model.optimizer), .choices = optimizer_names,
+     .help = "What is held for each parameter: 3 times its bytes, or 2"},
+    {.name = "hbm", .type = PZ_OPTION_REAL, .offset = AT(model.hbm_gb), .arg = "GB", .min = 0.001, .max = 1e9,
+     .help = "Memory of a device in GiB instead of the chip's"},
 };
 /* clang-format on */
 
@@ -134,26 +156,57 @@ static enum pz_status place(const struct settings *s, struct pz_arena *arena,
   return s->common.json ? pz_command_json(answer_json(&a), err) : print_answer(&a, arena);
 }
 
+/* An option that goes with a MODEL only and was given, or NULL. */
+static const struct pz_option *model_option(const struct settings *s, const struct settings *none) {
+  for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+    if (options[i].offset >= AT(model) && !pz_option_same(&options[i], s, none)) return &options[i];
+  return NULL;
+}
+
+/* What is wrong with the use, or NULL. */
+static const char *misuse(const struct settings *s, const struct settings *none, int n_args,
+                          char buf[80]) {
+  const struct pz_option *o = model_option(s, none);
+  if (n_args + (s->instance != NULL) != 1) return "wants one of MODEL and --instance";
+  if (s->instance && o) {
+    snprintf(buf, 80, "--%s goes with a MODEL, not with --instance", o->name);
+    return buf;
+  }
+  if (s->instance) return NULL;
+  if (s->compat) return "--expert-compat goes with --instance";
+  return s->model.machine.chip ? NULL : "wants --chip CHIP";
+}
+
 static enum pz_exit run(int argc, char **argv) {
-  struct settings s = defaults;
+  struct settings none = defaults;
+  none.semantics = NOT_GIVEN;
+  struct settings s = none;
   struct pz_error err = {0};
   struct pz_arena arena;
   enum pz_exit code;
   int n_args;
   if (!pz_command_begin(&pz_cmd_place, argc, argv, &s, &n_args, &code)) return code;
-  if (n_args || !s.instance) return pz_command_misuse(&pz_cmd_place, "wants --instance FILE.json");
+  char buf[80];
+  const char *wrong = misuse(&s, &none, n_args, buf);
+  if (wrong) return pz_command_misuse(&pz_cmd_place, wrong);
+  if (s.semantics == NOT_GIVEN)
+    s.semantics = s.instance ? PZ_SEMANTICS_ORIGINAL : PZ_SEMANTICS_CORRECTED;
 #ifndef NDEBUG
   s.check = true;
 #endif
   pz_arena_init(&arena, NULL);
-  enum pz_status status = place(&s, &arena, &err);
+  enum pz_status status = s.instance
+                              ? place(&s, &arena, &err)
+                              : pz_place_a_model(&s.model, argv[1], (enum pz_semantics)s.semantics,
+                                                 s.check, s.common.json, &err);
   pz_arena_release(&arena);
   return status == PZ_OK ? pz_command_end() : pz_command_fail(&err);
 }
 
 const struct pz_command pz_cmd_place = {
     .name = "place",
-    .synopsis = "--instance FILE.json [--semantics original|corrected] [--json]",
+    .synopsis = "MODEL --chip CHIP [--devices N] [--batch B] [--mbs LIST] [--tp LIST] | --instance "
+                "FILE.json [--semantics original|corrected] [--json]",
     .summary = "Divide a model into stages and replicas so that a batch takes least time",
     .detail =
         "An instance is {maxMemoryPerDevice, maxDevices, bandwidth, mbsInBatch, "

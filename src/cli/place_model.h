@@ -1,0 +1,23 @@
+/* The part of phaze place that takes a MODEL: every microbatch size, width and recomputation asked
+ * for, and the best plan of each. */
+#ifndef PZ_CLI_PLACE_MODEL_H
+#define PZ_CLI_PLACE_MODEL_H
+
+#include "cli/machine_options.h"
+#include "place/model.h"
+
+struct pz_place_settings {
+  struct pz_machine_options machine;
+  const char *mbs, *tp; /* lists, or NULL: auto */
+  int64_t devices, batch, seq;
+  double hbm_gb; /* 0: the chip's */
+  int recompute, optimizer;
+};
+
+enum pz_recompute_choice { PZ_CHOOSE_AUTO, PZ_CHOOSE_ON, PZ_CHOOSE_OFF };
+
+PZ_NODISCARD enum pz_status pz_place_a_model(const struct pz_place_settings *s, const char *model,
+                                             enum pz_semantics semantics, bool check, bool json,
+                                             struct pz_error *err);
+
+#endif

@@ -1,0 +1,40 @@
+/* A model on a chip as a placement problem: each layer's time is its schedule's. */
+#ifndef PZ_PLACE_MODEL_H
+#define PZ_PLACE_MODEL_H
+
+#include "cost/cost.h"
+#include "place/problem.h"
+
+struct pz_place_options {
+  int64_t devices, batch; /* batch in samples */
+  double hbm_bytes;
+  double state;       /* bytes held for a byte of parameters */
+  int64_t most_width; /* tensor-parallel widths 1, 2, 4 .. up to this, where the model has them */
+  int64_t width;      /* or only this one; 0: all */
+  int64_t steps;      /* of each schedule */
+};
+
+/* What a layer of a width is made of, beside the problem's own numbers. */
+struct pz_place_part {
+  const char *name;
+  double link_s; /* collectives, both directions; may overlap with the rest */
+};
+
+struct pz_place_model {
+  struct pz_place_problem p;
+  const struct pz_place_part **parts; /* by width: as its layers */
+  int64_t mbs, seq;
+  double sample_flop; /* of the products of a sample, forward and backward, whole model */
+  uint32_t n_open;    /* schedules that are not proven optimal ... */
+  double worst_gap;   /* ... and how far the worst of them may be off */
+};
+
+/* `workload` gives the options of a microbatch; its width is set here.  The arena holds the result.
+ */
+PZ_NODISCARD enum pz_status pz_place_model(struct pz_cost *cost, const char *model,
+                                           const struct pz_workload_options *workload,
+                                           const struct pz_place_options *o, bool recompute,
+                                           struct pz_arena *arena, struct pz_place_model *out,
+                                           struct pz_error *err);
+
+#endif
