@@ -1,5 +1,6 @@
 /* phaze place: stages, replicas and tensor width with which a batch takes least time, for a model
  * on a chip or for an instance file of the original program. */
+#include <float.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -8,6 +9,7 @@
 #include "core/progress.h"
 #include "core/text.h"
 #include "place/checker.h"
+#include "place/fit.h"
 #include "place/fixed.h"
 #include "place/solve.h"
 #include "report/table.h"
@@ -140,6 +142,20 @@ static enum pz_status read_instance(const char *path, struct pz_arena *arena, st
   return status;
 }
 
+static enum pz_status say_what_is_missing(const struct pz_place_problem *p,
+                                          enum pz_semantics semantics, struct pz_error *err) {
+  struct pz_fit fit = pz_fit_least(p, semantics);
+  *err = (struct pz_error){0};
+  if (fit.hbm_bytes == DBL_MAX)
+    return pz_fail(err, PZ_NO_ANSWER, "no plan fits on %" PRId64 " devices, with any memory",
+                   p->devices);
+  return pz_fail(err, PZ_NO_ANSWER,
+                 "no plan fits in %.6g bytes; %.6g would do: then stage %u of %u, layers %" PRId64
+                 " .. %" PRId64 ", takes %.6g",
+                 p->hbm_bytes, fit.hbm_bytes, fit.stage + 1, fit.n_stages, fit.first, fit.last,
+                 fit.memory_bytes);
+}
+
 static enum pz_status place(const struct settings *s, struct pz_arena *arena,
                             struct pz_error *err) {
   struct answer a = {0};
@@ -148,6 +164,7 @@ static enum pz_status place(const struct settings *s, struct pz_arena *arena,
   double start = pz_clock_s();
   if (status == PZ_OK) status = pz_place_solve(&a.p, semantics, arena, &a.plan, err);
   a.seconds = pz_clock_s() - start;
+  if (status == PZ_NO_ANSWER) status = say_what_is_missing(&a.p, semantics, err);
   if (status == PZ_OK && s->check) status = pz_plan_check(&a.p, semantics, &a.plan, err);
   if (status != PZ_OK) return status;
   if (pz_fixed_time(&a.p, &a.fixed, s->compat ? PZ_SPLIT_COMPAT : PZ_SPLIT_EVEN, semantics,

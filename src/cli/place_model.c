@@ -11,6 +11,7 @@
 #include "core/text.h"
 #include "core/vec.h"
 #include "place/checker.h"
+#include "place/fit.h"
 #include "place/solve.h"
 #include "report/table.h"
 #include "workload/workload.h"
@@ -130,51 +131,27 @@ static enum pz_status solve_all(struct job *j, bool check) {
 
 /* ---- nothing fits --------------------------------------------------------------------------- */
 
-static bool fits_in(const struct job *j, const struct option *o, double bytes) {
-  struct pz_place_problem p = o->model.p;
-  struct pz_plan plan;
-  struct pz_arena arena;
-  struct pz_error none = {0};
-  p.hbm_bytes = bytes;
-  pz_arena_init(&arena, NULL);
-  bool fits = pz_place_solve(&p, j->semantics, &arena, &plan, &none) == PZ_OK;
-  pz_arena_release(&arena);
-  return fits;
-}
-
-/* The least HBM with which some plan fits, to a thousandth. */
-static double least_hbm(const struct job *j, const struct option *o) {
-  double low = o->model.p.hbm_bytes, high = 2 * low;
-  while (!fits_in(j, o, high))
-    if ((high *= 2) > 1e18) return DBL_MAX;
-  while (high > 1.001 * low) {
-    double middle = (low + high) / 2;
-    if (fits_in(j, o, middle))
-      high = middle;
-    else
-      low = middle;
-  }
-  return high;
-}
-
 static enum pz_status say_what_is_missing(struct job *j) {
   const struct option *best = NULL;
-  double least = DBL_MAX;
-  char has[32], wants[32];
+  struct pz_fit least = {.hbm_bytes = DBL_MAX};
+  char has[32], wants[32], params[32];
   for (uint32_t i = 0; i < j->options.n; i++) {
     const struct option *o = pz_vec_at(&j->options, struct option, i);
-    double bytes = least_hbm(j, o);
-    if (bytes < least) least = bytes, best = o;
+    struct pz_fit fit = pz_fit_least(&o->model.p, j->semantics);
+    if (fit.hbm_bytes < least.hbm_bytes) least = fit, best = o;
   }
   if (!best)
     return pz_fail(j->err, PZ_NO_ANSWER, "no plan fits on %" PRId64 " devices; more are needed",
                    j->s->devices);
   return pz_fail(j->err, PZ_NO_ANSWER,
                  "no plan fits in %s of HBM; the least that would do is %s, with tensor parallel "
-                 "%" PRId64 ", microbatch %" PRId64 ", %s activations",
+                 "%" PRId64 ", microbatch %" PRId64 ", %s activations, where stage %u of %u has "
+                 "%u layers with %s of parameters",
                  pz_text_si(has, sizeof has, hbm_bytes(j), "B"),
-                 pz_text_si(wants, sizeof wants, least, "B"), best->model.p.widths[0].t, best->mbs,
-                 best->recompute ? "recomputing" : "keeping");
+                 pz_text_si(wants, sizeof wants, least.hbm_bytes, "B"), best->model.p.widths[0].t,
+                 best->mbs, best->recompute ? "recomputing" : "keeping", least.stage + 1,
+                 least.n_stages, least.n_layers,
+                 pz_text_si(params, sizeof params, least.param_bytes, "B"));
 }
 
 /* ---- telling -------------------------------------------------------------------------------- */
@@ -201,7 +178,7 @@ static struct parts parts_of(const struct option *o) {
   }
   return (struct parts){.compute_s = rounds * (own - link),
                         .collectives_s = rounds * link,
-                        .transfers_s = rounds * (busy->load_s - own),
+                        .transfers_s = rounds * fmax(0, busy->load_s - own),
                         .bubble_s = plan->maxload_s * (plan->n_stages - 1),
                         .exchange_s = plan->resync_s};
 }
