@@ -1,7 +1,8 @@
 /* Schedules of every layer of every preset model, forward and backward, at every tensor width, on
  * two chips: the original system's two modes with both exclusivities, and all modes.
  *
- * bench_layers [STEPS]            every problem
+ * bench_layers [STEPS]            how many are proven and how long they take, by kind and chip
+ * bench_layers STEPS rows         every problem
  * bench_layers STEPS SECONDS      problems across the range of times, more of the slow ones, beside
  *                                 CBC's time for the integer program, at most SECONDS each */
 #include <stdio.h>
@@ -27,7 +28,8 @@ struct job {
   size_t model;
   int64_t tp;
   uint32_t layer;
-  double us;
+  double us, gap;
+  bool proven;
 };
 
 static void give_up(const struct pz_error *err) {
@@ -79,6 +81,8 @@ static void work(struct job *j, const struct pz_workload *w, struct pz_cost *cos
                        &err) != PZ_OK)
     give_up(&err);
   j->us = solve_us(&p, &o, &s, 3);
+  j->gap = gap_percent(&s);
+  j->proven = s.outcome == PZ_OUTCOME_OPTIMAL;
   if (print) {
     print_job(j, w, &p);
     printf(",%.9g,%.5f,%s,%lld,%.1f", s.makespan * 1e6, gap_percent(&s), outcome(&s),
@@ -126,6 +130,29 @@ static int by_time(const void *a, const void *b) {
   return group ? group : x->us < y->us ? -1 : x->us > y->us;
 }
 
+/* Jobs of one chip and kind, by time. */
+static void summarise(const struct job *j, uint32_t n) {
+  uint32_t proven = 0, over = 0, slow = 0;
+  double worst = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    proven += j[i].proven;
+    over += j[i].gap > 1;
+    slow += j[i].us > 10000;
+    if (j[i].gap > worst) worst = j[i].gap;
+  }
+  printf("%s,%s,%u,%u,%.2f,%u,%.2f,%.1f,%.1f,%.1f,%.1f,%u\n", kinds[j->kind], chips[j->chip], n,
+         proven, 100.0 * proven / n, over, worst, j[n / 2].us, j[n * 9 / 10].us, j[n * 99 / 100].us,
+         j[n - 1].us, slow);
+}
+
+static void summaries(struct pz_vec *list) {
+  printf("problem,chip,layers,proven,proven_percent,over_1_percent,worst_gap_percent,median_us,"
+         "p90_us,p99_us,slowest_us,over_10_ms\n");
+  qsort(list->items, list->n, sizeof(struct job), by_time);
+  uint32_t n = list->n / (KINDS * CHIPS);
+  for (uint32_t g = 0; g < KINDS * CHIPS; g++) summarise(pz_vec_at(list, struct job, g * n), n);
+}
+
 static void compare(struct pz_vec *list, int64_t steps, double seconds) {
   static const double at[] = {0.1, 0.3, 0.5, 0.7, 0.8, 0.91, 0.93, 0.95, 0.97, 0.99};
   printf("problem,chip,model,tp,layer,direction,ops,makespan_us,gap_percent,outcome,steps,us,"
@@ -147,11 +174,12 @@ static void compare(struct pz_vec *list, int64_t steps, double seconds) {
 int main(int argc, char **argv) {
   int64_t steps = argc > 1 ? atoll(argv[1]) : 0;
   double seconds = argc > 2 ? atof(argv[2]) : 0;
+  bool rows = argc > 2 && strcmp(argv[2], "rows") == 0;
   struct pz_arena arena;
   struct pz_vec list;
   pz_arena_init(&arena, NULL);
   pz_vec_init(&list, &arena, sizeof(struct job));
-  if (seconds <= 0)
+  if (rows)
     printf("problem,chip,model,tp,layer,direction,ops,makespan_us,gap_percent,outcome,steps,us\n");
   for (int c = 0; c < CHIPS; c++)
     for (size_t m = 0; pz_preset_name(m); m++)
@@ -161,9 +189,12 @@ int main(int argc, char **argv) {
         o.tp = tp;
         if (pz_workload_load(pz_preset_name(m), &o, &w, NULL) != PZ_OK) continue;
         pz_workload_free(w);
-        all_of((struct job){.chip = c, .model = m, .tp = tp}, &list, steps, seconds <= 0);
+        all_of((struct job){.chip = c, .model = m, .tp = tp}, &list, steps, rows);
       }
-  if (seconds > 0) compare(&list, steps, seconds);
+  if (seconds > 0)
+    compare(&list, steps, seconds);
+  else if (!rows)
+    summaries(&list);
   pz_arena_release(&arena);
   return 0;
 }

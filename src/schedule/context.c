@@ -30,7 +30,7 @@ static double common_grain(const struct pz_problem *p) {
       }
       g = a;
     }
-  return (double)g;
+  return sum <= 0x1p26 * (double)g ? (double)g : 0; /* sums are exact to far less than a grain */
 }
 
 static bool allocate(struct pz_context *c) {

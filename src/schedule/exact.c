@@ -42,6 +42,7 @@ struct exact {
   bool *late_failed;
   double unfit_s; /* the shortest schedule into which they did not fit */
   struct pz_profile profile;
+  bool instants; /* some task of no length uses something */
   bool stopped;
 };
 
@@ -141,7 +142,8 @@ static void complete(struct exact *x, const struct pz_partial *n) {
   pz_context_offer(x->g.c, x->g.slots, makespan);
 }
 
-/* Could the task have been started at the time before, through to now? */
+/* Could the task have been started at the time before, through to now?  Then a schedule in which it
+ * was is as good, unless a task of no length wants the room at this instant. */
 static bool left_shifts(const struct pz_partial *n, uint32_t i, const struct pz_mode *m) {
   return n->t > n->t_before && pz_bits_has(&n->could_before, i) &&
          pz_partial_fits(n->free_before, m);
@@ -159,7 +161,7 @@ static void visit_starts(struct exact *x, uint32_t depth) {
     const struct pz_task *t = &c->p->tasks[i];
     for (uint32_t m = 0; m < t->n_modes && !x->stopped; m++) {
       if (c->dropped[c->mode_at[i] + m] || !pz_partial_fits(n->free, &t->modes[m]) ||
-          left_shifts(n, i, &t->modes[m]))
+          (!x->instants && left_shifts(n, i, &t->modes[m])))
         continue;
       pz_partial_start(&x->g, n, i, m, node_at(x, depth + 1));
       visit(x, depth + 1);
@@ -193,6 +195,7 @@ static bool prepare(struct exact *x, struct pz_context *c) {
     x->n_buckets *= 2;
   x->bucket = pz_arena_alloc(x->arena, x->n_buckets, sizeof(struct memo *));
   x->late_failed = pz_arena_alloc(x->arena, n, sizeof *x->late_failed);
+  for (uint32_t i = 0; i < n; i++) x->instants = x->instants || pz_wants_instant(&c->p->tasks[i]);
   return x->nodes && x->bucket && x->late_failed && pz_profile_init(&x->profile, c->p, x->arena) &&
          pz_growth_init(&x->g, c, x->arena);
 }

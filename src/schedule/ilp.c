@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "core/progress.h"
+#include "schedule/checker.h"
 #include "schedule/context.h"
 #include "schedule/lp.h"
 
@@ -280,22 +281,47 @@ static double *starting_point(struct ilp *x) {
   return value;
 }
 
-/* The solution's modes, its tasks in the order of their starts: a schedule no longer than it, if no
- * resource is overfull in it. */
+/* Does i come before j in the solution? */
+static bool comes_before(const struct ilp *x, const double *value, uint32_t i, uint32_t j) {
+  uint32_t order = x->ordered[pair(x, i, j)];
+  return x->before[pair(x, i, j)] || (order != PZ_NONE && value[order] > 0.5);
+}
+
+/* Every task at the end of the last that comes before it.  False: they go in a circle. */
+static bool set_times(const struct ilp *x, const double *value, struct pz_slot *slots) {
+  bool again = true;
+  for (uint32_t pass = 0; again && pass <= x->p->n; pass++) {
+    again = false;
+    for (uint32_t j = 0; j < x->p->n; j++) {
+      double start = 0;
+      for (uint32_t i = 0; i < x->p->n; i++)
+        if (i != j && comes_before(x, value, i, j)) start = fmax(start, slots[i].end);
+      if (start <= slots[j].start) continue;
+      slots[j].start = start;
+      slots[j].end = start + x->p->tasks[j].modes[slots[j].mode].s;
+      again = true;
+    }
+  }
+  return !again;
+}
+
+/* The solution's modes and order as a schedule, with exact times.  DBL_MAX: a resource is overfull.
+ */
 static double schedule_of(struct ilp *x, const double *value) {
   uint32_t n = x->p->n;
-  uint32_t *mode = pz_arena_alloc(&x->arena, n, sizeof *mode);
-  double *priority = pz_arena_alloc(&x->arena, n, sizeof *priority);
-  if (!mode || !priority) return DBL_MAX;
+  struct pz_slot *slots = pz_arena_alloc(&x->arena, n, sizeof *slots);
+  double makespan = 0;
+  if (!slots) return DBL_MAX;
   for (uint32_t i = 0; i < n; i++) {
-    double first = 0;
     for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++)
-      if (value[x->mode[x->c->mode_at[i] + m]] > 0.5) mode[i] = m;
-    for (uint32_t j = 0; j < n; j++)
-      if (x->ordered[pair(x, i, j)] != PZ_NONE) first += value[x->ordered[pair(x, i, j)]];
-    priority[i] = -floor(value[x->start + i] * 1e6 + 0.5) + first / (n + 1);
+      if (value[x->mode[x->c->mode_at[i] + m]] > 0.5) slots[i].mode = m;
+    slots[i].end = x->p->tasks[i].modes[slots[i].mode].s;
   }
-  return pz_local_try(x->c, mode, priority);
+  if (!set_times(x, value, slots)) return DBL_MAX;
+  for (uint32_t i = 0; i < n; i++) makespan = fmax(makespan, slots[i].end);
+  if (pz_schedule_check(x->p, slots, makespan, NULL) != PZ_OK) return DBL_MAX;
+  pz_context_offer(x->c, slots, makespan);
+  return makespan;
 }
 
 /* Use of a resource while task i starts, by the solution. */
@@ -326,7 +352,7 @@ static bool hand_on_more(struct ilp *x, const double *value) {
 }
 
 static double bound_of(const struct ilp *x, const struct pz_lp_result *r) {
-  double bound = r->status == PZ_LP_INFEASIBLE ? 0 : (r->bound - 1e-6) * x->unit; /* rounding */
+  double bound = r->status == PZ_LP_INFEASIBLE ? 0 : (r->bound * (1 - 1e-6) - 1e-4) * x->unit;
   return isfinite(bound) ? bound : 0;
 }
 
@@ -342,9 +368,8 @@ static enum pz_stop rounds(struct ilp *x, double until) {
     pz_context_raise(c, bound_of(x, &r));
     if (!r.found) return PZ_STOP_TIME;
     double made = schedule_of(x, r.x), said = r.objective * x->unit;
-    bool kept = made <= said + 1e-5 * c->scale / (x->p->n + 1);
     if (r.status != PZ_LP_OPTIMAL) return PZ_STOP_TIME;
-    if (kept) {
+    if (made <= said + 1e-4 * x->unit) { /* the best so far is no worse */
       pz_context_raise(c, c->best_s);
       return PZ_STOP_PROVED;
     }

@@ -89,11 +89,12 @@ static void read_edge(struct reader *r, const json_t *item, struct pz_edge *e, s
   }
 }
 
-static const json_t *list_of(struct reader *r, const char *key, bool must) {
+static const json_t *list_of(struct reader *r, const char *key, bool must, size_t most) {
   const json_t *list = json_object_get(r->f.root, key);
+  char accepted[60];
+  snprintf(accepted, sizeof accepted, "an array of at most %zu entries", most);
   if (!list && !must) return NULL;
-  if (!json_is_array(list) || json_array_size(list) > PZ_INSTANCE_MOST_OPS)
-    pz_fields_refuse(&r->f, key, "an array of at most 2^20 entries");
+  if (!json_is_array(list) || json_array_size(list) > most) pz_fields_refuse(&r->f, key, accepted);
   return json_is_array(list) ? list : NULL;
 }
 
@@ -101,7 +102,8 @@ static enum pz_status read_instance(struct reader *r, struct pz_problem *out) {
   r->capacity[PZ_TENSOR_CORES] = (int32_t)pz_fields_int(&r->f, "num_tc", CORES);
   r->capacity[PZ_VECTOR_CORES] = (int32_t)pz_fields_int(&r->f, "num_vc", CORES);
   r->capacity[PZ_LINK] = r->capacity[PZ_HBM_RATE] = r->capacity[PZ_GLB_RATE] = 1;
-  const json_t *ops = list_of(r, "ops", true), *edges = list_of(r, "edges", false);
+  const json_t *ops = list_of(r, "ops", true, PZ_INSTANCE_MOST_OPS),
+               *edges = list_of(r, "edges", false, 8 * (size_t)PZ_INSTANCE_MOST_OPS);
   if (r->f.status != PZ_OK) return r->f.status;
   size_t n = json_array_size(ops), n_edges = json_array_size(edges);
   struct pz_task *tasks = pz_arena_alloc(r->arena, n, sizeof *tasks);
@@ -112,8 +114,11 @@ static enum pz_status read_instance(struct reader *r, struct pz_problem *out) {
   for (size_t i = 0; i < n_edges && r->f.status == PZ_OK; i++)
     read_edge(r, json_array_get(edges, i), &list[i], i);
   if (r->f.status != PZ_OK) return r->f.status;
-  return pz_problem_make(r->arena, r->capacity, tasks, (uint32_t)n, list, (uint32_t)n_edges, out,
-                         r->f.err);
+  struct pz_error wrong = {0};
+  enum pz_status status = pz_problem_make(r->arena, r->capacity, tasks, (uint32_t)n, list,
+                                          (uint32_t)n_edges, out, &wrong);
+  return status == PZ_OK ? status
+                         : pz_fail(r->f.err, status, "%.200s: %.800s", r->f.name, wrong.message);
 }
 
 enum pz_status pz_instance_parse(const char *name, const char *text, size_t bytes,

@@ -2,20 +2,11 @@
  * into its schedules; those that do not fit come back into the tree. */
 #include "schedule/context.h"
 
-/* A task of no length that uses something wants room at its instant, which those put in later would
- * not leave. */
-static bool wants_an_instant(const struct pz_task *t) {
-  for (uint32_t m = 0; m < t->n_modes; m++)
-    for (int r = 0; r < PZ_RESOURCES; r++)
-      if (t->modes[m].s <= 0 && t->modes[m].use[r]) return true;
-  return false;
-}
-
 /* Short tasks that nothing waits for: they mostly fit somewhere beside the others. */
 static uint32_t mark_late(const struct pz_context *c, bool *late) {
   uint32_t n = 0;
-  for (uint32_t i = 0; i < c->p->n; i++)
-    if (wants_an_instant(&c->p->tasks[i])) return 0;
+  for (uint32_t i = 0; i < c->p->n; i++) /* those put in later would not leave it */
+    if (pz_wants_instant(&c->p->tasks[i])) return 0;
   for (uint32_t i = c->p->n; i-- > 0;) {
     const struct pz_task *t = &c->p->tasks[i];
     late[i] = c->least_s[i] > 0 && c->least_s[i] < 0.03 * c->best_s &&

@@ -112,6 +112,7 @@ static double generate(struct local *l) {
   const struct pz_problem *p = l->c->p;
   uint32_t n_ready = 0;
   double makespan = 0;
+  bool refused = false;
   pz_profile_clear(&l->profile);
   for (uint32_t i = 0; i < p->n; i++) {
     l->waits[i] = before(l, i).n;
@@ -132,10 +133,13 @@ static double generate(struct local *l) {
   l->c->steps += p->n;
   if (pz_better(l->c, makespan, l->c->best_s)) {
     if (l->backward) mirror(l, makespan);
-    if (points_have_room(l)) pz_context_offer(l->c, l->slots, makespan);
+    if (points_have_room(l))
+      pz_context_offer(l->c, l->slots, makespan);
+    else
+      refused = true;
     if (l->backward) mirror(l, makespan);
   }
-  return makespan;
+  return refused ? DBL_MAX : makespan;
 }
 
 /* The same schedule from its other end, tasks that ended last first, and once more: gaps close. The

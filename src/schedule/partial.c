@@ -208,8 +208,8 @@ static bool within(const struct pz_growth *g, const struct pz_bits *a, const str
   return true;
 }
 
-/* Tasks a and b of the same modes, where all that must come before a must come before b, and all
- * after b after a: a schedule that starts b first is as good with the two exchanged. */
+/* Tasks a and b of the same modes, where all that must come before a must come before b, and the
+ * same tasks come after both: a schedule that starts b first is as good with the two exchanged. */
 static bool find_twins(struct pz_growth *g, struct pz_arena *arena) {
   uint32_t n = g->p->n;
   struct pz_bits *before = pz_arena_alloc(arena, n, sizeof *before);
@@ -227,7 +227,8 @@ static bool find_twins(struct pz_growth *g, struct pz_arena *arena) {
   for (uint32_t a = 0; a < n; a++)
     for (uint32_t b = 0; b < n; b++)
       if (g->rank[a] < g->rank[b] && within(g, &before[a], &before[b]) &&
-          within(g, &after[b], &after[a]) && pz_same_modes(&g->p->tasks[a], &g->p->tasks[b]))
+          within(g, &after[b], &after[a]) && within(g, &after[a], &after[b]) &&
+          pz_same_modes(&g->p->tasks[a], &g->p->tasks[b]))
         pz_bits_set(&g->twins[b], a);
   return true;
 }

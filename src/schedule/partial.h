@@ -1,4 +1,4 @@
-/* Partial schedules in order of time: what the searches over time (exact.c, beam.c) grow.
+/* Partial schedules in order of time: what the search over time (exact.c) grows.
  *
  * A partial schedule stands at a time t with some tasks finished and some running.  It grows by
  * starting a task at t in some mode, or by going on to the next end. */

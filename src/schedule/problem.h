@@ -64,6 +64,9 @@ PZ_NODISCARD enum pz_status pz_problem_make(struct pz_arena *arena,
                                             const struct pz_edge *edges, uint32_t n_edges,
                                             struct pz_problem *out, struct pz_error *err);
 
+/* Can it be of no length and use something?  Then it wants room at its instant. */
+bool pz_wants_instant(const struct pz_task *t);
+
 /* Same durations and uses, in the same order. */
 bool pz_same_modes(const struct pz_task *a, const struct pz_task *b);
 

@@ -184,9 +184,8 @@ struct broken {
 };
 
 static void keep_worst(struct broken *list, int *n, const struct broken *b) {
+  if (*n == MOST_NEW_ARCS && list[MOST_NEW_ARCS - 1].by >= b->by) return;
   int at = *n < MOST_NEW_ARCS ? (*n)++ : MOST_NEW_ARCS - 1;
-  if (at == MOST_NEW_ARCS - 1 && *n == MOST_NEW_ARCS && list[at].by >= b->by && list[at].by > 0)
-    return;
   for (; at > 0 && list[at - 1].by < b->by; at--) list[at] = list[at - 1];
   list[at] = *b;
 }
@@ -283,9 +282,9 @@ void pz_relax_integer(struct pz_context *c, int nodes) {
     struct pz_lp_limits limits = {.nodes = nodes};
     build(&x, &lp, true);
     pz_lp_solve_integer(&lp, &limits, NULL, &x.lp);
-    /* the library is exact to about 1e-7 */
+    /* the library looks for solutions better by 1e-5, and is exact to about 1e-7 */
     if (x.lp.status == PZ_LP_OPTIMAL || x.lp.status == PZ_LP_LIMIT)
-      pz_context_raise(c, x.lp.bound * x.unit * (1 - 1e-7));
+      pz_context_raise(c, (x.lp.bound * (1 - 1e-6) - 1e-4) * x.unit);
     if (x.lp.found) try_solution(&x);
     pz_bound_tighten(c);
   }

@@ -7,8 +7,11 @@
 #include "schedule/ilp.h"
 #include "schedule/price.h"
 
-/* Some 20 s of one core, at most. */
-static const int64_t DEFAULT_STEPS = 20000000;
+/* Some 10 s of one core: a step takes longer the more tasks there are. */
+static int64_t default_steps(uint32_t n) {
+  enum { STEPS = 20000000, TASKS = 64 };
+  return n <= TASKS ? STEPS : (int64_t)STEPS * TASKS / n;
+}
 
 static void price(struct pz_context *c) {
   struct pz_pricer *pricer = pz_pricer_open(c);
@@ -24,7 +27,7 @@ static void price(struct pz_context *c) {
 static enum pz_status exact_search(struct pz_context *c, const struct pz_solve_options *options,
                                    enum pz_stop *stop, struct pz_error *err) {
   enum pz_status status = PZ_OK;
-  c->most_steps = options->steps > 0 ? options->steps : DEFAULT_STEPS;
+  c->most_steps = options->steps > 0 ? options->steps : default_steps(c->p->n);
   *stop = PZ_STOP_STEPS;
   pz_bound_tighten(c);
   for (int64_t turn = 2000; status == PZ_OK && c->steps < c->most_steps; turn *= 10) {
