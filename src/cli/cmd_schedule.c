@@ -116,6 +116,7 @@ static enum pz_status solve(struct job *j, struct pz_scheduled *o) {
 
 static enum pz_status solve_instance(struct job *j) {
   struct pz_scheduled o = {.title = j->s->instance, .count = 1, .to_us = 1};
+  j->progress.total = 1;
   char *text = NULL;
   size_t bytes = 0;
   enum pz_status status = pz_file_read(o.title, PZ_INSTANCE_MOST_BYTES, &text, &bytes, j->err);
@@ -271,6 +272,7 @@ static const char *misuse(const struct settings *s, const struct settings *none,
     return "--trace would replace the input";
   if (s->solver == PZ_SOLVER_ILP ? s->steps > 0 : s->seconds > 0)
     return "--steps goes with --solver exact, --time-limit with --solver ilp";
+  if (s->trace && s->lp && strcmp(s->trace, s->lp) == 0) return "--trace would replace --write-lp";
   if (s->instance && o) {
     snprintf(buf, 80, "--%s goes with a MODEL, not with --instance", o->name);
     return buf;

@@ -172,6 +172,7 @@ static void set_limits(Cbc_Model *m, const struct pz_lp_limits *limits) {
   Cbc_setLogLevel(m, 0);
   Cbc_setParameter(m, "log", "0");
   Cbc_setParameter(m, "ratioGap", "0");
+  if (limits->plain) Cbc_setParameter(m, "preprocess", "off");
   if (limits->seconds > 0) Cbc_setMaximumSeconds(m, limits->seconds);
   if (limits->nodes > 0) Cbc_setMaximumNodes(m, limits->nodes);
 }

@@ -68,6 +68,7 @@ void pz_lp_close(struct pz_lp_session *s);
 struct pz_lp_limits {
   double seconds;
   int nodes;
+  bool plain; /* without preprocessing, which in CBC 2.10 ends the program on some small models */
 };
 void pz_lp_solve_integer(const struct pz_lp *lp, const struct pz_lp_limits *limits,
                          const double *start, struct pz_lp_result *out);

@@ -33,6 +33,18 @@ static enum pz_status no_memory(struct pz_error *err) {
   return pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule problem");
 }
 
+/* From a task that still waits back to one it waits for, often enough: then in a cycle.  `back` is
+ * overwritten. */
+static enum pz_status name_cycle(const struct maker *m, const uint32_t *waits, uint32_t *back) {
+  uint32_t stuck = 0;
+  for (uint32_t e = 0; e < m->n_edges; e++)
+    if (waits[m->edges[e].before] && waits[m->edges[e].after])
+      back[m->edges[e].after] = m->edges[e].before;
+  while (!waits[stuck]) stuck++;
+  for (uint32_t i = 0; i < m->n; i++) stuck = back[stuck];
+  return pz_fail(m->err, PZ_BAD_INPUT, "operator '%s' is part of a cycle", m->tasks[stuck].name);
+}
+
 /* Kahn's algorithm; among ready tasks the one listed first.  `first` and `next` chain the edges of
  * a task. */
 static enum pz_status sort(struct maker *m) {
@@ -54,11 +66,7 @@ static enum pz_status sort(struct maker *m) {
     for (uint32_t e = first[m->order[at]]; e != PZ_NONE; e = next[e])
       if (--waits[m->edges[e].after] == 0) m->order[done++] = m->edges[e].after;
   }
-  if (done == m->n) return PZ_OK;
-  uint32_t stuck = 0;
-  while (!waits[stuck]) stuck++;
-  return pz_fail(m->err, PZ_BAD_INPUT, "schedule: operator '%s' is part of a cycle",
-                 m->tasks[stuck].name);
+  return done == m->n ? PZ_OK : name_cycle(m, waits, first);
 }
 
 static bool usable(const struct pz_mode *mode, const int32_t capacity[PZ_RESOURCES]) {
@@ -87,7 +95,7 @@ static enum pz_status copy_modes(struct maker *m, const int32_t capacity[PZ_RESO
     const struct pz_mode *mode = &from->modes[i];
     if (!(mode->s >= 0 && isfinite(mode->s)))
       return pz_fail(m->err, PZ_BAD_INPUT,
-                     "schedule: operator '%s' takes %g; accepted: a time that is not negative",
+                     "operator '%s' takes %g; accepted: a time that is not negative",
                      from->name, mode->s);
     bool needed = usable(mode, capacity);
     for (uint32_t k = 0; k < from->n_modes && needed; k++)
@@ -98,7 +106,7 @@ static enum pz_status copy_modes(struct maker *m, const int32_t capacity[PZ_RESO
   return to->n_modes
              ? PZ_OK
              : pz_fail(m->err, PZ_BAD_INPUT,
-                       "schedule: operator '%s' fits no core: it wants more than the chip has",
+                       "operator '%s' fits no core: it wants more than the chip has",
                        from->name);
 }
 

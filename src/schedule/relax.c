@@ -279,7 +279,7 @@ void pz_relax_integer(struct pz_context *c, int nodes) {
   struct relax x;
   struct pz_lp lp;
   if (begin(&x, c) && converge(&x)) {
-    struct pz_lp_limits limits = {.nodes = nodes};
+    struct pz_lp_limits limits = {.nodes = nodes, .plain = true};
     build(&x, &lp, true);
     pz_lp_solve_integer(&lp, &limits, NULL, &x.lp);
     /* the library looks for solutions better by 1e-5, and is exact to about 1e-7 */
