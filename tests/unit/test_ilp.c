@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "schedule/context.h"
 #include "schedule/ilp.h"
 
 static uint64_t seed = 11;
@@ -78,6 +79,33 @@ static double solve(const struct pz_problem *p, enum pz_solver solver, struct pz
   return s.makespan;
 }
 
+/* Each search alone, from one task after another: local search would hide what it misses. */
+static double search_alone(const struct pz_problem *p, int which) {
+  struct pz_arena arena;
+  struct pz_context c;
+  struct pz_slot slots[MOST];
+  struct pz_error err = {0};
+  double t = 0;
+  pz_arena_init(&arena, NULL);
+  assert_int_equal(pz_context_init(&c, p, &arena, &err), PZ_OK);
+  for (uint32_t i = 0; i < p->n; i++, t = slots[i - 1].end)
+    slots[i] = (struct pz_slot){t, t + p->tasks[i].modes[0].s, 0};
+  pz_bound_tighten(&c);
+  pz_context_offer(&c, slots, t);
+  pz_bound_tighten(&c);
+  enum pz_status status = !pz_open(&c) ? PZ_OK
+                          : which == 0 ? pz_exact_search(&c, 10000000, NULL, &err)
+                          : which == 1 ? pz_late_search(&c, 10000000, &err)
+                          : which == 2 ? pz_branch(&c, 10000000, &err)
+                                       : PZ_OK;
+  assert_int_equal(status, PZ_OK);
+  if (which == 3 && pz_open(&c)) pz_relax_integer(&c, 100);
+  double found = which == 3 ? c.bound_s : c.best_s;
+  assert_true(which == 3 || !pz_open(&c));
+  pz_arena_release(&arena);
+  return found;
+}
+
 static void many_modes_are_as_by_exact_search(void **state) {
   (void)state;
   for (int round = 0; round < 300; round++) {
@@ -91,8 +119,43 @@ static void many_modes_are_as_by_exact_search(void **state) {
     double exact = solve(&p, PZ_SOLVER_EXACT, &arena), ilp = solve(&p, PZ_SOLVER_ILP, &arena);
     if (fabs(exact - ilp) > 1e-9 * exact)
       fail_msg("round %d, %u operators: exact search %.12g, ILP %.12g", round, p.n, exact, ilp);
+    for (int which = 0; which < 3; which++)
+      if (fabs(search_alone(&p, which) - ilp) > 1e-9 * ilp)
+        fail_msg("round %d, %u operators: search %d gives %.12g, ILP %.12g", round, p.n, which,
+                 search_alone(&p, which), ilp);
+    assert_true(search_alone(&p, 3) <= ilp * (1 + 1e-9));
     pz_arena_release(&arena);
   }
+}
+
+/* Tasks alike of which one has more behind it: starting that first in a slow mode is not as good as
+ * starting the other first. */
+static void alike_is_not_the_same(void **state) {
+  (void)state;
+  static const struct pz_mode four[] = {
+      {.use = {0, 1}, .s = 4}, {.use = {0, 2}, .s = 1}, {.use = {0, 3, 0, 0, 1}, .s = 1}};
+  static const struct pz_mode last[] = {{.use = {1, 1, 0, 1}, .s = 3},
+                                        {.use = {2, 2, 0, 1}, .s = 2}};
+  static const struct pz_mode one[] = {{.use = {1, 0, 0, 2}, .s = 3}};
+  const int32_t capacity[PZ_RESOURCES] = {4, 3, 1, 4, 4};
+  struct pz_task tasks[6] = {{0}};
+  static const struct pz_edge edges[] = {{0, 4}, {0, 5}, {1, 5}, {2, 5}};
+  struct pz_arena arena;
+  struct pz_problem p;
+  pz_arena_init(&arena, NULL);
+  for (uint32_t i = 0; i < 6; i++)
+    tasks[i] = (struct pz_task){.name = "op",
+                                .id = i,
+                                .modes = i < 4    ? four
+                                         : i == 4 ? one
+                                                  : last,
+                                .n_modes = i < 4    ? 3
+                                           : i == 4 ? 1
+                                                    : 2};
+  assert_int_equal(pz_problem_make(&arena, capacity, tasks, 6, edges, 4, &p, NULL), PZ_OK);
+  for (int which = 0; which < 3; which++) assert_true(search_alone(&p, which) == 5);
+  assert_true(solve(&p, PZ_SOLVER_ILP, &arena) == 5);
+  pz_arena_release(&arena);
 }
 
 /* What CBC makes of the file, in seconds. */
@@ -156,6 +219,7 @@ static void limits_are_said(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(many_modes_are_as_by_exact_search),
+      cmocka_unit_test(alike_is_not_the_same),
       cmocka_unit_test(files_say_the_same),
       cmocka_unit_test(limits_are_said),
   };
