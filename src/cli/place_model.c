@@ -227,6 +227,7 @@ static json_t *option_json(const struct job *j, const struct option *o, bool who
                                             (json_int_t)s->n, "devices", (json_int_t)s->devices,
                                             "load_s", s->load_s, "memory_bytes", s->memory_bytes));
   }
+  json_object_set_new(v, "worst_schedule_gap", json_real(o->model.worst_gap));
   json_object_set_new(v, "stages", whole ? stages : json_integer(plan->n_stages));
   if (!whole) json_decref(stages);
   return v;
@@ -304,6 +305,9 @@ static enum pz_status print_job(struct job *j) {
          100 * p.compute_s / t, 100 * p.collectives_s / t, 100 * p.transfers_s / t,
          100 * p.bubble_s / t, 100 * p.exchange_s / t);
   enum pz_status status = print_stages(j, o);
+  if (status == PZ_OK && o->model.n_open)
+    printf("\n%u schedules of layers are not proven the best, at most %.2g%% from it\n",
+           o->model.n_open, 100 * o->model.worst_gap);
   return status == PZ_OK ? print_others(j) : status;
 }
 
