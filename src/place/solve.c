@@ -80,22 +80,25 @@ static void set_limits(struct table *x, const struct best *b) {
     x->limit_s[s] = more(x->limit_s[s + 1], b->time_s / x->rounds[s]);
 }
 
-/* On a chain work grows with the stage.  Too long: nothing more to find from here. */
+/* On a chain work grows with the stage.  Too long: nothing more to find from here (k > 1). */
 static bool too_long(const struct table *x, uint32_t k, uint32_t from, uint32_t to, double limit) {
   const struct pz_stage_cost *stage = cost(x, from, to);
   double worst = 0;
   if (x->p->state * stage->param_bytes + stage->act_bytes > x->p->hbm_bytes) return true;
   for (uint32_t c = 0; c < x->classes; c++) worst = more(worst, x->least[at(x, k, c, from)]);
-  return stage->work_s >= worst || stage->work_s >= limit;
+  return stage->heavy_s >= worst || stage->heavy_s >= limit;
 }
 
-/* Too short: what is left is more than k - 1 stages can take.  The first end that is not. */
+/* Too short: what is left is more than k - 1 stages can take, of which the last computes less.  The
+ * first end that is not. */
 static uint32_t first_end(const struct table *x, uint32_t k, uint32_t from, double limit) {
   uint32_t n = x->s->n_cuts, low = from + 1, high = n - k;
-  double least = cost(x, from, n - 1)->work_s - (k - 1) * limit;
+  const struct pz_stage_cost *all = cost(x, from, n - 1);
+  double light = all->heavy_s - all->work_s; /* at most, that the last computes less */
+  double least = all->heavy_s - (k - 1) * limit - more(0, light < limit ? light : limit);
   while (low < high) {
     uint32_t middle = (low + high) / 2;
-    if (cost(x, from, middle)->work_s < least * (1 - 1e-12))
+    if (cost(x, from, middle)->heavy_s < least * (1 - 1e-12))
       low = middle + 1;
     else
       high = middle;
@@ -105,31 +108,44 @@ static uint32_t first_end(const struct table *x, uint32_t k, uint32_t from, doub
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-static void fill_cell(struct table *x, uint32_t k, uint32_t from) {
+static void fill_cell(struct table *x, uint32_t k, uint32_t from, double limit) {
   uint32_t n = x->s->n_cuts;
   if (x->s->cuts) {
     for (uint32_t to = from + 1; to < n; to++)
       if (pz_stages_has(x->s, from, to)) try_stage(x, k, from, to);
     return;
   }
-  double limit = x->limit_s[k];
-  if (from + k >= n || cost(x, from, n - 1)->work_s >= limit * k) return;
+  if (from + k >= n || cost(x, from, n - 1)->work_s >= limit * k ||
+      cost(x, from, n - 1)->heavy_s >= limit * (k + 1))
+    return;
   for (uint32_t to = first_end(x, k, from, limit); to + k <= n; to++) {
     if (too_long(x, k, from, to, limit)) return;
     try_stage(x, k, from, to);
   }
 }
 
+/* The fewest stages, from `s` on, that a better plan can have of which the last k begin here: those
+ * before them must take the work before it. */
+static uint32_t fewest_stages(const struct table *x, uint32_t k, uint32_t from, uint32_t s) {
+  if (x->s->cuts || from == 0) return s;
+  double before = cost(x, 0, from)->heavy_s;
+  if (s == k) s++;
+  while (s <= x->most_stages && (s - k) * (x->limit_of / x->rounds[s]) <= before) s++;
+  return s;
+}
+
 static void fill_row(struct table *x, uint32_t k, const struct best *b) {
-  uint32_t n = x->s->n_cuts;
+  uint32_t n = x->s->n_cuts, s = k;
   set_limits(x, b);
   for (uint32_t c = 0; c < x->classes; c++)
     for (uint32_t cut = 0; cut < n; cut++) x->least[at(x, k, c, cut)] = DBL_MAX;
   for (uint32_t from = 0; from + 1 < n; from++) {
+    s = fewest_stages(x, k, from, s);
+    if (s > x->most_stages) return;
     if (k == 1)
       try_stage(x, 1, from, n - 1);
     else
-      fill_cell(x, k, from);
+      fill_cell(x, k, from, x->limit_s[s]);
   }
 }
 
@@ -258,6 +274,50 @@ static void solve_corrected(struct table *x, struct best *b) {
   }
 }
 
+/* ---- a first idea of the time --------------------------------------------------------------- */
+
+/* Stages from the end, each as long as its load stays below `load`: the time of that plan, DBL_MAX
+ * if it takes more than s stages or something does not fit. */
+static double greedy_time(const struct table *x, uint32_t s, double load) {
+  double maxload = 0, params = 0;
+  uint32_t cut = x->s->n_cuts - 1, k = 0, small = 0;
+  while (cut > 0 && k++ < s) {
+    uint32_t from = cut;
+    while (from > 0 && pz_stage_load_s(x->p, cost(x, from - 1, cut), k) <= load &&
+           fits(x, cost(x, from - 1, cut), k))
+      from--;
+    if (from == cut) return DBL_MAX;
+    const struct pz_stage_cost *c = cost(x, from, cut);
+    maxload = more(maxload, pz_stage_load_s(x->p, c, k));
+    params = x->semantics == PZ_SEMANTICS_CORRECTED ? more(params, c->param_bytes) : c->param_bytes;
+    small += is_small(x, c);
+    cut = from;
+  }
+  int64_t d;
+  if (cut > 0 || devices(x, k, small) > x->p->devices) return DBL_MAX;
+  return best_d(x, maxload, k, devices(x, k, small), params, DBL_MAX, &d);
+}
+
+/* A time that some plan has, near the best: what cannot beat it need not be looked at.  The dynamic
+ * program finds that plan or a better one. */
+static void first_idea(const struct table *x, struct best *b) {
+  if (x->s->cuts) return;
+  double work = cost(x, 0, x->s->n_cuts - 1)->work_s, time = b->time_s;
+  for (uint32_t s = 1; s <= x->most_stages; s += 1 + s / 3) {
+    double low = work / s, high = 4 * low;
+    for (int probe = 0; probe < 8; probe++) {
+      double middle = (low + high) / 2, now = greedy_time(x, s, middle);
+      time = now < time ? now : time;
+      if (now < DBL_MAX)
+        high = middle;
+      else
+        low = middle;
+    }
+  }
+  if (time * (1 + 1e-9) < b->time_s)
+    *b = (struct best){.time_s = time * (1 + 1e-9), .ends = b->ends};
+}
+
 /* ---- the call ------------------------------------------------------------------------------- */
 
 /* Each stage takes one device, or t where every layer is tensor parallel. */
@@ -298,6 +358,7 @@ static enum pz_status solve_width(const struct pz_place_problem *p, const struct
   if (!x.least || !x.end || !x.rounds || !x.limit_s)
     return pz_fail(err, PZ_NO_MEMORY, "out of memory for the placement");
   set_rounds(&x);
+  first_idea(&x, b);
   if (semantics == PZ_SEMANTICS_ORIGINAL)
     solve_original(&x, b);
   else
@@ -344,7 +405,7 @@ enum pz_status pz_place_solve(const struct pz_place_problem *p, enum pz_semantic
   if (!b.ends) status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the placement");
   for (uint32_t i = 0; i < p->n_widths && i < PZ_PLACE_MOST_WIDTHS && status == PZ_OK; i++)
     status = solve_width(p, &p->widths[i], semantics, &work, &stages[i], &b, err);
-  if (status == PZ_OK && b.time_s == DBL_MAX) status = pz_fail(err, PZ_NO_ANSWER, "no plan fits");
+  if (status == PZ_OK && !b.n_stages) status = pz_fail(err, PZ_NO_ANSWER, "no plan fits");
   if (status == PZ_OK) status = describe(p, &stages[b.width], semantics, &b, arena, out, err);
   pz_arena_release(&work);
   return status;

@@ -12,6 +12,7 @@
 struct pz_stage_cost {
   double stash_s, recompute_s; /* FW + BW, FW + RB */
   double work_s;               /* forward and backward alone: grows with the stage */
+  double heavy_s;              /* the same when it is not the last: with the forward again */
   double param_bytes, act_bytes, in_bytes;
   bool tensor_parallel;
 };
