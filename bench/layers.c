@@ -150,7 +150,8 @@ static void summaries(struct pz_vec *list) {
          "p90_us,p99_us,slowest_us,over_10_ms\n");
   qsort(list->items, list->n, sizeof(struct job), by_time);
   uint32_t n = list->n / (KINDS * CHIPS);
-  for (uint32_t g = 0; g < KINDS * CHIPS; g++) summarise(pz_vec_at(list, struct job, g * n), n);
+  for (uint32_t g = 0; g < KINDS * CHIPS; g++)
+    summarise(pz_vec_at(list, struct job, (size_t)g * n), n);
 }
 
 static void compare(struct pz_vec *list, int64_t steps, double seconds) {

@@ -166,7 +166,7 @@ static enum pz_status place(const struct settings *s, struct pz_arena *arena,
   a.seconds = pz_clock_s() - start;
   if (status == PZ_NO_ANSWER) status = say_what_is_missing(&a.p, semantics, err);
   if (status == PZ_OK && s->check) status = pz_plan_check(&a.p, semantics, &a.plan, err);
-  if (status != PZ_OK) return status;
+  if (status != PZ_OK || !a.p.widths) return status;
   if (pz_fixed_time(&a.p, &a.fixed, s->compat ? PZ_SPLIT_COMPAT : PZ_SPLIT_EVEN, semantics,
                     &a.fixed_s, &a.fixed_err) == PZ_NO_MEMORY)
     return pz_fail(err, PZ_NO_MEMORY, "out of memory for the fixed plan");

@@ -116,7 +116,7 @@ static int by_time(const void *a, const void *b) {
 
 static enum pz_status solve_all(struct job *j, bool check) {
   int64_t mbs[MOST_LIST], tp[MOST_LIST];
-  int n_mbs, n_tp;
+  int n_mbs = 0, n_tp = 0;
   int64_t most = j->s->devices < MOST_WIDTH ? j->s->devices : MOST_WIDTH;
   enum pz_status status =
       read_list(j->s->mbs, "mbs", j->s->batch < 8 ? j->s->batch : 8, mbs, &n_mbs, j->err);
@@ -166,8 +166,8 @@ static struct parts parts_of(const struct option *o) {
   const struct pz_place_width *w = &o->model.p.widths[plan->width];
   const struct pz_stage *busy = &plan->stages[0];
   double own = 0, link = 0;
-  int64_t m = o->model.p.microbatches;
-  double rounds = (double)((m + plan->d - 1) / plan->d);
+  int64_t m = o->model.p.microbatches, n_rounds = (m + plan->d - 1) / plan->d;
+  double rounds = (double)n_rounds;
   for (uint32_t k = 1; k < plan->n_stages; k++)
     if (plan->stages[k].load_s > busy->load_s) busy = &plan->stages[k];
   bool again = o->recompute && busy != &plan->stages[plan->n_stages - 1];

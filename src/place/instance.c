@@ -110,7 +110,10 @@ static void read_widths(struct reader *r, struct pz_place_problem *p) {
     return;
   }
   struct pz_place_width *list = pz_arena_alloc(r->arena, n, sizeof *list);
-  if (!list) no_memory(r);
+  if (!list) {
+    no_memory(r);
+    return;
+  }
   const char *key;
   const json_t *value;
   json_object_foreach((json_t *)(uintptr_t)nodes, key, value) {

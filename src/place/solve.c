@@ -156,7 +156,7 @@ static void fill_row(struct table *x, uint32_t k, const struct best *b) {
 static double best_d(const struct table *x, double maxload, uint32_t s, int64_t n_devices,
                      double params, double limit, int64_t *d_out) {
   const struct pz_place_problem *p = x->p;
-  int64_t m = p->microbatches, most = p->devices / n_devices, best = 0;
+  int64_t m = p->microbatches, most = n_devices > 0 ? p->devices / n_devices : 0, best = 0;
   if (most > m) most = m;
   if (most < 1) return DBL_MAX;
   double time = limit, all = pz_place_resync_s(p, most, params);
@@ -201,7 +201,7 @@ static void try_first(struct table *x, struct best *b, uint32_t s, uint32_t c, u
   if (small > c || !fits(x, first, s)) return;
   double rest = s == 1 ? (all && c == small ? 0 : DBL_MAX) : x->least[at(x, s - 1, c - small, to)];
   double maxload = more(pz_stage_load_s(x->p, first, s), rest);
-  int64_t d, n = devices(x, s, c);
+  int64_t d = 0, n = devices(x, s, c);
   if (maxload == DBL_MAX || n > x->p->devices) return;
   double time = best_d(x, maxload, s, n, first->param_bytes, b->time_s, &d);
   if (time < b->time_s) keep(x, b, time, s, c, to, d);
@@ -250,7 +250,7 @@ static void keep_whole(struct table *x, struct best *b, double time, uint32_t s,
  * give a better plan, 0 if not. */
 static double try_whole(struct table *x, struct best *b, uint32_t s, uint32_t c) {
   double maxload = x->least[at(x, s, c, 0)];
-  int64_t d, n = devices(x, s, c);
+  int64_t d = 0, n = devices(x, s, c);
   if (maxload == DBL_MAX || n > x->p->devices) return 0;
   double params = largest(x, s, c);
   double time = best_d(x, maxload, s, n, params, b->time_s, &d);
@@ -293,7 +293,7 @@ static double greedy_time(const struct table *x, uint32_t s, double load) {
     small += is_small(x, c);
     cut = from;
   }
-  int64_t d;
+  int64_t d = 0;
   if (cut > 0 || devices(x, k, small) > x->p->devices) return DBL_MAX;
   return best_d(x, maxload, k, devices(x, k, small), params, DBL_MAX, &d);
 }
@@ -327,7 +327,8 @@ static void set_rounds(struct table *x) {
   for (uint32_t s = 1; s <= x->most_stages; s++) {
     int64_t d =
         p->devices / (s * each) < p->microbatches ? p->devices / (s * each) : p->microbatches;
-    x->rounds[s] = d < 1 ? DBL_MAX : (double)((p->microbatches + d - 1) / d + s - 1);
+    int64_t rounds = d < 1 ? 0 : (p->microbatches + d - 1) / d + s - 1;
+    x->rounds[s] = d < 1 ? DBL_MAX : (double)rounds;
   }
 }
 

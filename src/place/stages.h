@@ -19,10 +19,10 @@ struct pz_stage_cost {
 
 struct pz_stages {
   const struct pz_place_width *w;
-  uint32_t n_cuts;      /* from the empty one to the whole, each after those within it */
-  const uint64_t *cuts; /* sets of layers, `words` each; NULL: prefixes */
-  uint32_t words;
+  const uint64_t *cuts;       /* sets of layers, `words` each; NULL: prefixes */
   struct pz_stage_cost *cost; /* [from * n_cuts + to] */
+  uint32_t n_cuts;            /* from the empty one to the whole, each after those within it */
+  uint32_t words;
 };
 
 enum { PZ_STAGES_MOST_CUTS = 4096 };
