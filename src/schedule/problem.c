@@ -95,8 +95,8 @@ static enum pz_status copy_modes(struct maker *m, const int32_t capacity[PZ_RESO
     const struct pz_mode *mode = &from->modes[i];
     if (!(mode->s >= 0 && isfinite(mode->s)))
       return pz_fail(m->err, PZ_BAD_INPUT,
-                     "operator '%s' takes %g; accepted: a time that is not negative",
-                     from->name, mode->s);
+                     "operator '%s' takes %g; accepted: a time that is not negative", from->name,
+                     mode->s);
     bool needed = usable(mode, capacity);
     for (uint32_t k = 0; k < from->n_modes && needed; k++)
       needed = k == i || !usable(&from->modes[k], capacity) || !dominates(&from->modes[k], mode);
@@ -106,8 +106,7 @@ static enum pz_status copy_modes(struct maker *m, const int32_t capacity[PZ_RESO
   return to->n_modes
              ? PZ_OK
              : pz_fail(m->err, PZ_BAD_INPUT,
-                       "operator '%s' fits no core: it wants more than the chip has",
-                       from->name);
+                       "operator '%s' fits no core: it wants more than the chip has", from->name);
 }
 
 /* Neighbours of every task, by position. */
