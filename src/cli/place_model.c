@@ -54,7 +54,9 @@ static enum pz_status read_list(const char *text, const char *name, int64_t most
     if (end == at || v < 1 || v > 1 << 20 || (*end && *end != ','))
       return pz_fail(err, PZ_BAD_USE, "--%s '%s'; accepted: auto, or up to %d numbers with commas",
                      name, text, MOST_LIST);
-    list[(*n)++] = v;
+    bool twice = false;
+    for (int i = 0; i < *n; i++) twice = twice || list[i] == v;
+    if (!twice) list[(*n)++] = v;
     if (!*end) return PZ_OK;
     at = end + 1;
   }
@@ -72,6 +74,8 @@ static enum pz_status add_option(struct job *j, struct option *o, enum pz_semant
   struct pz_error none = {0};
   enum pz_status status = pz_place_solve(&o->model.p, semantics, &j->arena, &o->plan, &none);
   o->fits = status == PZ_OK;
+  bool same = o->fits && o->recompute && o->plan.n_stages == 1 && j->s->recompute == PZ_CHOOSE_AUTO;
+  if (same) return PZ_OK; /* one stage makes nothing again */
   if (status == PZ_OK && check) status = pz_plan_check(&o->model.p, semantics, &o->plan, j->err);
   if (status != PZ_OK && status != PZ_NO_ANSWER) return pz_fail(j->err, status, "%s", none.message);
   return pz_vec_push(&j->options, o) ? PZ_OK : PZ_NO_MEMORY;
@@ -124,7 +128,8 @@ static enum pz_status solve_all(struct job *j, bool check) {
   bool automatic = !j->s->tp || strcmp(j->s->tp, "auto") == 0;
   for (int t = 0; t < n_tp && status == PZ_OK; t++)
     for (int m = 0; m < n_mbs && status == PZ_OK; m++)
-      if (!automatic || has_width(j->model, tp[t])) status = solve_one(j, mbs[m], tp[t], check);
+      if (!automatic || tp[t] == 1 || has_width(j->model, tp[t]))
+        status = solve_one(j, mbs[m], tp[t], check);
   if (status == PZ_OK) qsort(j->options.items, j->options.n, sizeof(struct option), by_time);
   return status;
 }
@@ -174,7 +179,8 @@ static struct parts parts_of(const struct option *o) {
   for (uint32_t i = 0; i < busy->n; i++) {
     const struct pz_place_layer *l = &w->layers[busy->layers[i]];
     own += l->fwd_s * (again ? 2 : 1) + l->bwd_s;
-    link += o->model.parts[plan->width][busy->layers[i]].link_s;
+    const double *by = o->model.parts[plan->width][busy->layers[i]].link_s;
+    link += by[PZ_FORWARD] * (again ? 2 : 1) + by[PZ_BACKWARD];
   }
   return (struct parts){.compute_s = rounds * (own - link),
                         .collectives_s = rounds * link,
@@ -198,13 +204,16 @@ static const char *stage_text(const struct option *o, const struct pz_stage *s, 
   return buf;
 }
 
+static int64_t devices_used(const struct option *o) {
+  int64_t n = 0;
+  for (uint32_t k = 0; k < o->plan.n_stages; k++) n += o->plan.stages[k].devices;
+  return n * o->plan.d;
+}
+
+/* Of the peak of the devices in use. */
 static double flop_part(const struct job *j, const struct option *o) {
-  const struct pz_plan *plan = &o->plan;
-  double devices = 0;
-  for (uint32_t k = 0; k < plan->n_stages; k++) devices += (double)plan->stages[k].devices;
-  devices *= (double)plan->d;
-  return o->model.sample_flop * (double)j->s->batch /
-         (plan->time_s * devices * pz_chip_tensor_flop_per_s(&j->cost.chip));
+  double peak = (double)devices_used(o) * pz_chip_tensor_flop_per_s(&j->cost.chip);
+  return o->model.sample_flop * (double)j->s->batch / (o->plan.time_s * peak);
 }
 
 static json_t *option_json(const struct job *j, const struct option *o, bool whole) {
@@ -228,8 +237,12 @@ static json_t *option_json(const struct job *j, const struct option *o, bool who
                                             "load_s", s->load_s, "memory_bytes", s->memory_bytes));
   }
   json_object_set_new(v, "worst_schedule_gap", json_real(o->model.worst_gap));
-  json_object_set_new(v, "stages", whole ? stages : json_integer(plan->n_stages));
-  if (!whole) json_decref(stages);
+  json_object_set_new(v, "devices_used", json_integer(devices_used(o)));
+  json_object_set_new(v, "n_stages", json_integer(plan->n_stages));
+  if (whole)
+    json_object_set_new(v, "stages", stages);
+  else
+    json_decref(stages);
   return v;
 }
 
@@ -297,16 +310,17 @@ static enum pz_status print_job(struct job *j) {
          ", activations %s\n",
          o->plan.n_stages, o->plan.d, o->model.p.widths[0].t, o->mbs,
          o->recompute ? "recomputed" : "kept");
-  printf("%.4g samples/s, %s, %.1f%% of peak FLOP/s\n", (double)j->s->batch / t,
+  printf("%.4g samples/s, %s, %.1f%% of the peak FLOP/s of the %" PRId64 " devices in use\n",
+         (double)j->s->batch / t,
          pz_text_si(tokens, sizeof tokens, (double)(j->s->batch * o->model.seq) / t, "token/s"),
-         100 * flop_part(j, o));
+         100 * flop_part(j, o), devices_used(o));
   printf("compute %.1f%%, tensor collectives %.1f%%, transfers %.1f%%, bubble %.1f%%, gradients "
          "%.1f%%\n\n",
          100 * p.compute_s / t, 100 * p.collectives_s / t, 100 * p.transfers_s / t,
          100 * p.bubble_s / t, 100 * p.exchange_s / t);
   enum pz_status status = print_stages(j, o);
   if (status == PZ_OK && o->model.n_open)
-    printf("\n%u schedules of layers are not proven the best, at most %.2g%% from it\n",
+    printf("\nSchedules of layers not proven the best: %u, at most %.2g%% from it\n",
            o->model.n_open, 100 * o->model.worst_gap);
   return status == PZ_OK ? print_others(j) : status;
 }

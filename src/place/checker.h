@@ -1,4 +1,5 @@
-/* Is a plan what it says?  Re-derived from the layers; shares nothing with the solver. */
+/* Is a plan what it says?  Re-derived from the layers; shares only the formula of the time with the
+ * solver. */
 #ifndef PZ_PLACE_CHECKER_H
 #define PZ_PLACE_CHECKER_H
 

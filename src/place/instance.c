@@ -10,7 +10,7 @@
 
 static const struct pz_range COUNT = {1, INT64_C(1) << 40}, ID = {INT64_MIN / 2, INT64_MAX / 2},
                              FIXED = {0, INT64_C(1) << 40};
-static const double MOST = 1e300, MOST_BYTES = 1e30;
+static const double MOST = 1e100, MOST_BYTES = 1e30, LEAST_RATE = 1e-30;
 
 struct reader {
   struct pz_fields f;
@@ -80,7 +80,7 @@ static void read_width(struct reader *r, const char *key, struct pz_place_width 
   *w = (struct pz_place_width){.t = strtoll(key, &end, 10),
                                .n = (uint32_t)json_array_size(nodes),
                                .n_edges = (uint32_t)json_array_size(edges)};
-  if (*end || w->t < 1 || w->t > 1 << 20 || w->n == 0) {
+  if (*end || key[0] < '1' || key[0] > '9' || w->t > 1 << 20 || w->n == 0) {
     r->f.status = pz_fail(
         r->f.err, PZ_BAD_INPUT,
         "%s: nodes.%.20s; accepted: a width from 1 to 2^20 with at least one node", r->f.name, key);
@@ -127,7 +127,7 @@ static void read_problem(struct reader *r, struct pz_place_problem *p) {
   struct pz_fields *f = &r->f;
   p->hbm_bytes = pz_fields_real(f, "maxMemoryPerDevice", 0, MOST_BYTES);
   p->devices = pz_fields_int(f, "maxDevices", COUNT);
-  p->bytes_per_s = pz_fields_real(f, "bandwidth", 1e-300, MOST_BYTES);
+  p->bytes_per_s = pz_fields_real(f, "bandwidth", LEAST_RATE, MOST_BYTES);
   p->microbatches = (int64_t)pz_fields_real(f, "mbsInBatch", 1, 1e12); /* may be a real */
   p->recompute = pz_fields_bool_or(f, "activationRecomputation", false);
   const char *optimizer = pz_fields_text_or(f, "optimizerAlgorithm", "SGD");

@@ -45,8 +45,9 @@ static enum pz_status make_layer(struct maker *m, const struct pz_layer *l, bool
                                  .tensor_parallel = wide};
   part->name = pz_arena_strdup(m->arena, l->name);
   if (!part->name) return pz_fail(m->err, PZ_NO_MEMORY, "out of memory for the placement");
-  enum pz_status status = schedule(m, &l->ops[PZ_FORWARD], &out->fwd_s, &part->link_s);
-  if (status == PZ_OK) status = schedule(m, &l->ops[PZ_BACKWARD], &out->bwd_s, &part->link_s);
+  enum pz_status status = schedule(m, &l->ops[PZ_FORWARD], &out->fwd_s, &part->link_s[PZ_FORWARD]);
+  if (status == PZ_OK)
+    status = schedule(m, &l->ops[PZ_BACKWARD], &out->bwd_s, &part->link_s[PZ_BACKWARD]);
   return status;
 }
 

@@ -17,7 +17,7 @@ struct pz_place_options {
 /* What a layer of a width is made of, beside the problem's own numbers. */
 struct pz_place_part {
   const char *name;
-  double link_s; /* collectives, both directions; may overlap with the rest */
+  double link_s[2]; /* collectives, by direction; may overlap with the rest */
 };
 
 struct pz_place_model {

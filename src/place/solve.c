@@ -16,10 +16,11 @@ struct table {
   uint32_t most_stages, classes; /* classes: how many stages may be on one device, and none */
   double *least;                 /* [(k * classes + c) * n_cuts + cut] */
   uint32_t *end;
-  double cap_bytes; /* stages have at most so many parameters */
-  double *rounds;   /* by number of stages: the least number of microbatches' times */
-  double *limit_s;  /* by k: a better plan's last k stages have loads below this */
-  double limit_of;  /* the time of the plan it must be better than */
+  double cap_bytes;   /* stages have at most so many parameters */
+  double most_params; /* of one layer */
+  double *rounds;     /* by number of stages: the least number of microbatches' times */
+  double *limit_s;    /* by k: a better plan's last k stages have loads below this */
+  double limit_of;    /* the time of the plan it must be better than */
 };
 
 /* The best plan so far, at any width. */
@@ -255,7 +256,7 @@ static double try_whole(struct table *x, struct best *b, uint32_t s, uint32_t c)
   double params = largest(x, s, c);
   double time = best_d(x, maxload, s, n, params, b->time_s, &d);
   if (time < b->time_s) keep_whole(x, b, time, s, c, d);
-  double share = cost(x, 0, x->s->n_cuts - 1)->param_bytes / s;
+  double share = more(cost(x, 0, x->s->n_cuts - 1)->param_bytes / s, x->most_params);
   bool open = best_d(x, maxload, s, n, share, b->time_s, &d) < b->time_s;
   return open ? params : 0;
 }
@@ -314,8 +315,8 @@ static void first_idea(const struct table *x, struct best *b) {
         low = middle;
     }
   }
-  if (time * (1 + 1e-9) < b->time_s)
-    *b = (struct best){.time_s = time * (1 + 1e-9), .ends = b->ends};
+  double limit = time < DBL_MAX ? more(time * (1 + 1e-9), nextafter(time, DBL_MAX)) : DBL_MAX;
+  if (limit < b->time_s) *b = (struct best){.time_s = limit, .ends = b->ends};
 }
 
 /* ---- the call ------------------------------------------------------------------------------- */
@@ -359,6 +360,7 @@ static enum pz_status solve_width(const struct pz_place_problem *p, const struct
   if (!x.least || !x.end || !x.rounds || !x.limit_s)
     return pz_fail(err, PZ_NO_MEMORY, "out of memory for the placement");
   set_rounds(&x);
+  for (uint32_t i = 0; i < w->n; i++) x.most_params = more(x.most_params, w->layers[i].param_bytes);
   first_idea(&x, b);
   if (semantics == PZ_SEMANTICS_ORIGINAL)
     solve_original(&x, b);
