@@ -47,7 +47,7 @@ struct pz_place_problem {
   uint32_t n_widths;
 };
 
-enum { PZ_PLACE_MOST_LAYERS = 2048, PZ_PLACE_MOST_WIDTHS = 64 };
+enum { PZ_PLACE_MOST_LAYERS = 1024, PZ_PLACE_MOST_WIDTHS = 64 };
 
 /* Put layers and edges (between indices of layers) into topological order.  Errors: a cycle. */
 PZ_NODISCARD enum pz_status pz_place_order(struct pz_arena *arena, struct pz_place_width *w,

@@ -264,13 +264,20 @@ static double try_whole(struct table *x, struct best *b, uint32_t s, uint32_t c)
 /* Least maxload with stages of at most so many parameters, for a falling limit: each step takes the
  * largest stage of a plan that could still be beaten out of reach. */
 static void solve_corrected(struct table *x, struct best *b) {
+  uint32_t last = x->most_stages; /* plans of more stages are settled */
   for (x->cap_bytes = DBL_MAX;;) {
     double most = 0;
-    for (uint32_t s = 1; s <= x->most_stages && more_to_find(x, b, s); s++) {
+    uint32_t open = 0;
+    for (uint32_t s = 1; s <= last && more_to_find(x, b, s); s++) {
       fill_row(x, s, b);
-      for (uint32_t c = 0; c < x->classes; c++) most = more(most, try_whole(x, b, s, c));
+      for (uint32_t c = 0; c < x->classes; c++) {
+        double params = try_whole(x, b, s, c);
+        if (params > 0) open = s;
+        most = more(most, params);
+      }
     }
     if (most <= 0) return;
+    last = open;
     x->cap_bytes = nextafter(most, 0);
   }
 }
@@ -394,22 +401,36 @@ static enum pz_status describe(const struct pz_place_problem *p, const struct pz
   return PZ_OK;
 }
 
+/* Tables are large: those of one width at a time. */
+static enum pz_status solve_widths(const struct pz_place_problem *p, enum pz_semantics semantics,
+                                   struct best *b, const struct pz_mem *mem, struct pz_error *err) {
+  enum pz_status status = PZ_OK;
+  for (uint32_t i = 0; i < p->n_widths && status == PZ_OK; i++) {
+    struct pz_arena work;
+    struct pz_stages stages;
+    pz_arena_init(&work, mem);
+    status = solve_width(p, &p->widths[i], semantics, &work, &stages, b, err);
+    pz_arena_release(&work);
+  }
+  if (status == PZ_OK && !b->n_stages) status = pz_fail(err, PZ_NO_ANSWER, "no plan fits");
+  return status;
+}
+
 enum pz_status pz_place_solve(const struct pz_place_problem *p, enum pz_semantics semantics,
                               struct pz_arena *arena, struct pz_plan *out, struct pz_error *err) {
   struct pz_arena work;
   struct best b = {.time_s = DBL_MAX};
-  struct pz_stages stages[PZ_PLACE_MOST_WIDTHS];
-  enum pz_status status = PZ_OK;
+  struct pz_stages stages;
   uint32_t most = 1;
   pz_arena_init(&work, arena->mem);
   for (uint32_t i = 0; i < p->n_widths; i++)
     if (p->widths[i].n > most) most = p->widths[i].n;
   b.ends = pz_arena_alloc(&work, most, sizeof *b.ends);
-  if (!b.ends) status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the placement");
-  for (uint32_t i = 0; i < p->n_widths && i < PZ_PLACE_MOST_WIDTHS && status == PZ_OK; i++)
-    status = solve_width(p, &p->widths[i], semantics, &work, &stages[i], &b, err);
-  if (status == PZ_OK && !b.n_stages) status = pz_fail(err, PZ_NO_ANSWER, "no plan fits");
-  if (status == PZ_OK) status = describe(p, &stages[b.width], semantics, &b, arena, out, err);
+  enum pz_status status =
+      b.ends ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the placement");
+  if (status == PZ_OK) status = solve_widths(p, semantics, &b, arena->mem, err);
+  if (status == PZ_OK) status = pz_stages_make(p, &p->widths[b.width], &work, &stages, err);
+  if (status == PZ_OK) status = describe(p, &stages, semantics, &b, arena, out, err);
   pz_arena_release(&work);
   return status;
 }

@@ -38,10 +38,24 @@ static bool is_chain(const struct pz_place_width *w, bool *linked) {
 /* May layer i follow this cut? */
 static bool follows(const struct pz_stages *s, const uint64_t *cut, uint32_t i) {
   if (cut[i / 64] >> (i % 64) & 1) return false;
-  for (uint32_t e = 0; e < s->w->n_edges; e++) {
-    const struct pz_place_edge *edge = &s->w->edges[e];
-    if (edge->to == i && !(cut[edge->from / 64] >> (edge->from % 64) & 1)) return false;
+  for (uint32_t k = s->in.first[i]; k < s->in.first[i + 1]; k++) {
+    uint32_t from = s->w->edges[s->in.edge[k]].from;
+    if (!(cut[from / 64] >> (from % 64) & 1)) return false;
   }
+  return true;
+}
+
+/* Edges by the layer they come to, or go from. */
+static bool list_edges(const struct pz_place_width *w, bool in, struct pz_arena *arena,
+                       struct pz_edge_lists *out) {
+  out->first = pz_arena_alloc(arena, (size_t)w->n + 2, sizeof *out->first);
+  out->edge = pz_arena_alloc(arena, w->n_edges, sizeof *out->edge);
+  if (!out->first || !out->edge) return false;
+  for (uint32_t e = 0; e < w->n_edges; e++)
+    out->first[(in ? w->edges[e].to : w->edges[e].from) + 2]++;
+  for (uint32_t i = 0; i < w->n; i++) out->first[i + 2] += out->first[i + 1];
+  for (uint32_t e = 0; e < w->n_edges; e++)
+    out->edge[out->first[(in ? w->edges[e].to : w->edges[e].from) + 1]++] = e;
   return true;
 }
 
@@ -54,7 +68,8 @@ static enum pz_status find_cuts(struct pz_stages *s, struct pz_arena *arena, str
   uint64_t *next = pz_arena_alloc(arena, s->words, sizeof *next);
   pz_vec_init(&list, arena, bytes);
   pz_map_init(&seen, arena);
-  bool ok = next && pz_vec_push(&list, NULL);
+  bool ok = next && pz_vec_push(&list, NULL) && list_edges(s->w, true, arena, &s->in) &&
+            list_edges(s->w, false, arena, &s->out);
   for (uint32_t at = 0; ok && at < list.n && list.n <= PZ_STAGES_MOST_CUTS; at++)
     for (uint32_t i = 0; ok && i < s->w->n; i++) {
       memcpy(next, (char *)list.items + at * bytes, bytes);
@@ -79,10 +94,11 @@ static enum pz_status find_cuts(struct pz_stages *s, struct pz_arena *arena, str
 static double arrival(const struct pz_stages *s, double bytes_per_s, uint32_t layer, uint32_t from,
                       uint32_t to, bool forward) {
   double latest = 0;
-  for (uint32_t e = 0; e < s->w->n_edges; e++) {
-    const struct pz_place_edge *edge = &s->w->edges[e];
-    uint32_t here = forward ? edge->to : edge->from, there = forward ? edge->from : edge->to;
-    if (here != layer || (in_cut(s, to, there) && !in_cut(s, from, there))) continue;
+  const struct pz_edge_lists *lists = forward ? &s->in : &s->out;
+  for (uint32_t k = lists->first[layer]; k < lists->first[layer + 1]; k++) {
+    const struct pz_place_edge *edge = &s->w->edges[lists->edge[k]];
+    uint32_t there = forward ? edge->from : edge->to;
+    if (in_cut(s, to, there) && !in_cut(s, from, there)) continue;
     latest = fmax(latest, edge->bytes / bytes_per_s);
   }
   return latest;

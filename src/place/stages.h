@@ -23,9 +23,12 @@ struct pz_stages {
   struct pz_stage_cost *cost; /* [from * n_cuts + to] */
   uint32_t n_cuts;            /* from the empty one to the whole, each after those within it */
   uint32_t words;
+  struct pz_edge_lists {
+    uint32_t *first, *edge; /* edges of layer i: edge[first[i]] .. edge[first[i + 1]] */
+  } in, out;
 };
 
-enum { PZ_STAGES_MOST_CUTS = 4096 };
+enum { PZ_STAGES_MOST_CUTS = 1024 };
 
 /* Errors: no memory; a graph with more than PZ_STAGES_MOST_CUTS cuts. */
 PZ_NODISCARD enum pz_status pz_stages_make(const struct pz_place_problem *p,
