@@ -63,12 +63,16 @@ static void read_edge(struct reader *r, const char *width, const json_t *item, u
 
 static const json_t *list_of(struct reader *r, const char *group, const char *width, size_t most) {
   const json_t *list = json_object_get(json_object_get(r->f.root, group), width);
-  if (json_is_array(list) && json_array_size(list) <= most) return list;
-  if (r->f.status == PZ_OK)
-    r->f.status = pz_fail(r->f.err, PZ_BAD_INPUT,
-                          "%s: %s.%.20s is missing or too long; accepted: an array of at most %zu "
-                          "entries",
-                          r->f.name, group, width, most);
+  size_t n = json_array_size(list);
+  if (json_is_array(list) && n <= most) return list;
+  if (r->f.status != PZ_OK) return NULL;
+  if (json_is_array(list))
+    r->f.status =
+        pz_fail(r->f.err, PZ_BAD_INPUT, "%s: %s.%.20s has %zu entries; accepted: at most %zu",
+                r->f.name, group, width, n, most);
+  else
+    r->f.status = pz_fail(r->f.err, PZ_BAD_INPUT, "%s: %s.%.20s is %s; accepted: an array",
+                          r->f.name, group, width, list ? "no array" : "missing");
   return NULL;
 }
 

@@ -258,6 +258,30 @@ static void the_original_agrees(void **state) {
 
 /* ---- errors --------------------------------------------------------------------------------- */
 
+/* Too many layers are refused before anything is made of them. */
+static void a_million_layers_are_refused(void **state) {
+  (void)state;
+  static const char node[] = "{\"id\":0},";
+  enum { N = 1000000 };
+  size_t size = (size_t)N * strlen(node) + 200, at;
+  struct pz_arena arena;
+  struct pz_place_problem p;
+  struct pz_fixed fixed;
+  struct pz_error err = {0};
+  char *text = malloc(size);
+  assert_non_null(text);
+  at = (size_t)snprintf(text, size,
+                        "{\"maxMemoryPerDevice\":1,\"maxDevices\":1,\"bandwidth\":1,"
+                        "\"mbsInBatch\":1,\"nodes\":{\"1\":[");
+  for (int i = 0; i < N; i++, at += strlen(node)) memcpy(text + at, node, strlen(node));
+  at += (size_t)snprintf(text + at - 1, size - at, "]},\"edges\":{\"1\":[]}}") - 1;
+  pz_arena_init(&arena, NULL);
+  assert_int_equal(pz_place_parse("long.json", text, at, &arena, &p, &fixed, &err), PZ_BAD_INPUT);
+  assert_non_null(strstr(err.message, "has 1000000 entries; accepted: at most 1024"));
+  pz_arena_release(&arena);
+  free(text);
+}
+
 static void bad_instances_say_what_is_accepted(void **state) {
   (void)state;
 #define HEAD "{\"maxMemoryPerDevice\": 10, \"maxDevices\": 4, \"bandwidth\": 1, \"mbsInBatch\": 2, "
@@ -283,6 +307,9 @@ static void bad_instances_say_what_is_accepted(void **state) {
       {HEAD "\"nodes\": {\"1\": [" NODE
             "]}, \"edges\": {\"1\": [{\"sourceId\": 0, \"destId\": 0, \"communicationCost\": 1}]}}",
        "in a circle"},
+      {HEAD "\"nodes\": {\"1\": [{\"id\": 0, \"parameterSize\": -1}]}, \"edges\": {\"1\": []}}",
+       "nodes.1[0]"},
+      {HEAD "\"nodes\": {\"01\": [" NODE "]}, \"edges\": {\"01\": []}}", "a width from 1"},
       {HEAD "\"optimizerAlgorithm\": \"Lion\"}", "SGD or Adam"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -306,6 +333,7 @@ int main(void) {
       cmocka_unit_test(graphs_are_as_enumerated),
       cmocka_unit_test(more_is_never_slower),
       cmocka_unit_test(the_original_agrees),
+      cmocka_unit_test(a_million_layers_are_refused),
       cmocka_unit_test(bad_instances_say_what_is_accepted),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
