@@ -145,8 +145,7 @@ static void complete(struct exact *x, const struct pz_partial *n) {
 /* Could the task have been started at the time before, through to now?  Then a schedule in which it
  * was is as good, unless a task of no length wants the room at this instant. */
 static bool left_shifts(const struct pz_partial *n, uint32_t i, const struct pz_mode *m) {
-  return n->t > n->t_before && pz_bits_has(&n->could_before, i) &&
-         pz_partial_fits(n->free_before, m);
+  return n->t > n->t_before && pz_bits_has(&n->could_before, i) && pz_mode_fits(n->free_before, m);
 }
 
 static void visit(struct exact *x, uint32_t depth);
@@ -160,7 +159,7 @@ static void visit_starts(struct exact *x, uint32_t depth) {
     if (!pz_partial_eligible(&x->g, n, i)) continue;
     const struct pz_task *t = &c->p->tasks[i];
     for (uint32_t m = 0; m < t->n_modes && !x->stopped; m++) {
-      if (c->dropped[c->mode_at[i] + m] || !pz_partial_fits(n->free, &t->modes[m]) ||
+      if (c->dropped[c->mode_at[i] + m] || !pz_mode_fits(n->free, &t->modes[m]) ||
           (!x->instants && left_shifts(n, i, &t->modes[m])))
         continue;
       pz_partial_start(&x->g, n, i, m, node_at(x, depth + 1));

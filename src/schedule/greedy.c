@@ -52,12 +52,6 @@ struct greedy {
   int32_t free[PZ_RESOURCES];
 };
 
-static bool fits(const struct greedy *g, const struct pz_mode *m) {
-  for (int r = 0; r < PZ_RESOURCES; r++)
-    if (m->use[r] > g->free[r]) return false;
-  return true;
-}
-
 static void take(struct greedy *g, const struct pz_mode *m, int32_t sign) {
   for (int r = 0; r < PZ_RESOURCES; r++) g->free[r] += sign * m->use[r];
 }
@@ -76,7 +70,7 @@ static void start_ready(struct greedy *g, double t) {
   while (g->ready.n && n < MOST_LOOKS) {
     struct keyed k = pop(&g->ready);
     const struct pz_mode *m = mode_of(g, k.task);
-    if (!fits(g, m)) {
+    if (!pz_mode_fits(g->free, m)) {
       held[n++] = k;
       continue;
     }

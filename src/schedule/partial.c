@@ -95,12 +95,6 @@ bool pz_partial_eligible(const struct pz_growth *g, const struct pz_partial *n, 
   return true;
 }
 
-bool pz_partial_fits(const int32_t room[PZ_RESOURCES], const struct pz_mode *m) {
-  for (int r = 0; r < PZ_RESOURCES; r++)
-    if (m->use[r] > room[r]) return false;
-  return true;
-}
-
 /* A task of no length starts and ends as soon as there is room around the instant; that never
  * hurts. */
 static void finish_points(struct pz_growth *g, struct pz_partial *n) {
@@ -111,7 +105,7 @@ static void finish_points(struct pz_growth *g, struct pz_partial *n) {
       const struct pz_task *t = &g->p->tasks[i];
       for (uint32_t m = 0; m < t->n_modes; m++) {
         if (g->c->dropped[g->c->mode_at[i] + m] || t->modes[m].s > 0 ||
-            !pz_partial_fits(n->free, &t->modes[m]))
+            !pz_mode_fits(n->free, &t->modes[m]))
           continue;
         pz_bits_set(&n->started, i);
         pz_bits_set(&n->finished, i);
@@ -215,15 +209,7 @@ static bool find_twins(struct pz_growth *g, struct pz_arena *arena) {
   struct pz_bits *before = pz_arena_alloc(arena, n, sizeof *before);
   struct pz_bits *after = pz_arena_alloc(arena, n, sizeof *after);
   if (!before || !after) return false;
-  for (uint32_t i = 0; i < n; i++)
-    for (uint32_t k = 0; k < g->p->tasks[i].n_pred; k++) {
-      uint32_t pred = g->p->tasks[i].pred[k];
-      pz_bits_set(&before[i], pred);
-      for (int w = 0; w < g->words; w++) before[i].w[w] |= before[pred].w[w];
-    }
-  for (uint32_t i = 0; i < n; i++)
-    for (uint32_t k = 0; k < n; k++)
-      if (pz_bits_has(&before[i], k)) pz_bits_set(&after[k], i);
+  pz_bits_order(g->p, before, after);
   for (uint32_t a = 0; a < n; a++)
     for (uint32_t b = 0; b < n; b++)
       if (g->rank[a] < g->rank[b] && within(g, &before[a], &before[b]) &&

@@ -5,21 +5,10 @@
 #ifndef PZ_SCHEDULE_PARTIAL_H
 #define PZ_SCHEDULE_PARTIAL_H
 
+#include "schedule/bits.h"
 #include "schedule/context.h"
 
-enum { PZ_PARTIAL_WORDS = PZ_EXACT_MOST_TASKS / 64 };
-
-struct pz_bits {
-  uint64_t w[PZ_PARTIAL_WORDS];
-};
-
-static inline bool pz_bits_has(const struct pz_bits *b, uint32_t i) {
-  return b->w[i / 64] >> (i % 64) & 1;
-}
-
-static inline void pz_bits_set(struct pz_bits *b, uint32_t i) {
-  b->w[i / 64] |= UINT64_C(1) << (i % 64);
-}
+_Static_assert(PZ_EXACT_MOST_TASKS <= PZ_BITS, "sets hold every task");
 
 struct pz_running {
   uint32_t task, mode;
@@ -69,7 +58,6 @@ void pz_partial_copy(struct pz_partial *to, const struct pz_partial *from);
 
 /* All that must come before the task is done, and its twins are started. */
 bool pz_partial_eligible(const struct pz_growth *g, const struct pz_partial *n, uint32_t i);
-bool pz_partial_fits(const int32_t room[PZ_RESOURCES], const struct pz_mode *m);
 void pz_partial_start(struct pz_growth *g, const struct pz_partial *from, uint32_t i, uint32_t mode,
                       struct pz_partial *to);
 /* To the next end. */

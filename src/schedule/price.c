@@ -15,6 +15,7 @@
 
 #include "schedule/price.h"
 
+#include "schedule/bits.h"
 #include "schedule/context.h"
 #include "schedule/lp.h"
 
@@ -26,72 +27,61 @@ enum {
   MOST_DRAWS = 64
 };
 
-struct bits {
-  uint64_t w[WORDS];
-};
-
 struct pack {
   uint32_t task[PZ_PRICE_MOST_TASKS], mode[PZ_PRICE_MOST_TASKS];
   int n;
   double price;
 };
 
+_Static_assert(PZ_PRICE_MOST_TASKS <= PZ_BITS, "sets hold every task");
+
 struct pz_pricer {
   struct pz_context *c; /* of the call */
   const struct pz_problem *p;
   struct pz_arena arena;
   struct pz_lp_session *session;
-  struct bits *apart; /* by task: those that never run beside it, itself too */
-  int *row;           /* by mode: its row, or -1 */
-  uint32_t *part;     /* by mode: the column of its part */
-  bool *off;          /* by mode: not allowed in the model now */
-  double *rate;       /* by mode */
-  double *dear;       /* by task: its dearest mode's rate */
-  uint32_t *order;    /* tasks by falling dear, with dear > 0 */
+  struct pz_bits *apart; /* by task: those that never run beside it, itself too */
+  int *row;              /* by mode: its row, or -1 */
+  uint32_t *part;        /* by mode: the column of its part */
+  bool *off;             /* by mode: not allowed in the model now */
+  double *rate;          /* by mode */
+  double *dear;          /* by task: its dearest mode's rate */
+  uint32_t *order;       /* tasks by falling dear, with dear > 0 */
   uint32_t n_order;
   struct pack now, best;
   double most; /* no pack costs more */
   int looks;
 };
 
-static bool has(const struct bits *b, uint32_t i) { return b->w[i / 64] >> (i % 64) & 1; }
-static void add(struct bits *b, uint32_t i) { b->w[i / 64] |= UINT64_C(1) << (i % 64); }
-
-static void find_apart(struct pz_pricer *x) {
-  for (uint32_t i = 0; i < x->p->n; i++) {
-    const struct pz_task *t = &x->p->tasks[i];
-    add(&x->apart[i], i);
-    for (uint32_t k = 0; k < t->n_pred; k++)
-      for (int w = 0; w < WORDS; w++) x->apart[i].w[w] |= x->apart[t->pred[k]].w[w];
+static bool find_apart(struct pz_pricer *x) {
+  uint32_t n = x->p->n;
+  struct pz_bits *after = pz_arena_alloc(&x->arena, n, sizeof *after);
+  if (!after) return false;
+  pz_bits_order(x->p, x->apart, after);
+  for (uint32_t i = 0; i < n; i++) {
+    pz_bits_merge(&x->apart[i], &after[i]);
+    pz_bits_set(&x->apart[i], i);
   }
-  for (uint32_t i = x->p->n; i-- > 0;) /* both ways */
-    for (uint32_t k = 0; k < i; k++)
-      if (has(&x->apart[i], k)) add(&x->apart[k], i);
+  return true;
 }
 
 /* ---- the dearest pack ----------------------------------------------------------------------- */
 
-static bool fits(const int32_t room[PZ_RESOURCES], const struct pz_mode *m) {
-  for (int r = 0; r < PZ_RESOURCES; r++)
-    if (m->use[r] > room[r]) return false;
-  return true;
-}
-
-static double most_more(const struct pz_pricer *x, uint32_t at, const struct bits *apart) {
+static double most_more(const struct pz_pricer *x, uint32_t at, const struct pz_bits *apart) {
   double sum = 0;
   for (uint32_t k = at; k < x->n_order; k++)
-    if (!has(apart, x->order[k])) sum += x->dear[x->order[k]];
+    if (!pz_bits_has(apart, x->order[k])) sum += x->dear[x->order[k]];
   return sum;
 }
 
 /* Extend the pack by tasks from order[at] on. */
-static void extend(struct pz_pricer *x, uint32_t at, const struct bits *apart,
+static void extend(struct pz_pricer *x, uint32_t at, const struct pz_bits *apart,
                    const int32_t room[PZ_RESOURCES]) {
   struct pack *now = &x->now;
   if (now->price > x->best.price) x->best = *now;
   for (; at < x->n_order; at++) {
     uint32_t i = x->order[at];
-    if (has(apart, i)) continue;
+    if (pz_bits_has(apart, i)) continue;
     double most = now->price + most_more(x, at, apart);
     if (most <= x->best.price) return;
     if (++x->looks > MOST_LOOKS) {
@@ -101,10 +91,10 @@ static void extend(struct pz_pricer *x, uint32_t at, const struct bits *apart,
     for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) {
       const struct pz_mode *mode = &x->p->tasks[i].modes[m];
       uint32_t index = x->c->mode_at[i] + m;
-      if (x->rate[index] <= 0 || !fits(room, mode)) continue;
-      struct bits both = *apart;
+      if (x->rate[index] <= 0 || !pz_mode_fits(room, mode)) continue;
+      struct pz_bits both = *apart;
       int32_t left[PZ_RESOURCES];
-      for (int w = 0; w < WORDS; w++) both.w[w] |= x->apart[i].w[w];
+      pz_bits_merge(&both, &x->apart[i]);
       for (int r = 0; r < PZ_RESOURCES; r++) left[r] = room[r] - mode->use[r];
       now->task[now->n] = i;
       now->mode[now->n++] = m;
@@ -264,8 +254,7 @@ struct pz_pricer *pz_pricer_open(struct pz_context *c) {
   if (!x) return NULL;
   *x = (struct pz_pricer){.c = c, .p = c->p};
   pz_arena_init(&x->arena, c->arena->mem);
-  if (allocate(x)) {
-    find_apart(x);
+  if (allocate(x) && find_apart(x)) {
     memcpy(x->off, c->dropped, c->n_modes * sizeof *x->off);
     build(x, &lp, c->scale / (c->p->n + 1));
     x->session = pz_lp_open(&lp);

@@ -31,6 +31,13 @@ struct pz_mode {
 };
 
 const char *pz_resource_name(enum pz_resource r);
+/* Is there room for it? */
+static inline bool pz_mode_fits(const int32_t room[PZ_RESOURCES], const struct pz_mode *m) {
+  for (int r = 0; r < PZ_RESOURCES; r++)
+    if (m->use[r] > room[r]) return false;
+  return true;
+}
+
 /* "single", "intra", "link", "none", or the number of cores, in buf. */
 const char *pz_mode_name(const struct pz_mode *m, char buf[16]);
 

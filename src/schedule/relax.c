@@ -13,14 +13,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "schedule/bits.h"
 #include "schedule/context.h"
 #include "schedule/lp.h"
 
-enum { WORDS = PZ_RELAX_MOST_TASKS / 64, MOST_ROUNDS = 8, MOST_NEW_ARCS = 24, STEPS_PER_TASK = 30 };
-
-struct bits {
-  uint64_t w[WORDS];
-};
+enum { MOST_ROUNDS = 8, MOST_NEW_ARCS = 24, STEPS_PER_TASK = 30 };
 
 /* From a task (PZ_NONE: the beginning) to a task (PZ_NONE: the end); resource < 0: precedence. */
 struct arc {
@@ -28,42 +25,20 @@ struct arc {
   int resource;
 };
 
+_Static_assert(PZ_RELAX_MOST_TASKS <= PZ_BITS, "sets hold every task");
+
 struct relax {
   struct pz_context *c;
   const struct pz_problem *p;
   struct pz_arena arena;
-  struct bits *after, *before; /* by task: all that must come after it, before it */
-  bool *exclusive;             /* by mode */
+  struct pz_bits *after, *before; /* by task: all that must come after it, before it */
+  bool *exclusive;                /* by mode */
   struct pz_vec arcs;
   uint32_t *col; /* by mode */
   uint32_t start_col, end_col;
   struct pz_lp_result lp;
   double unit; /* of time in the model */
 };
-
-static bool has(const struct bits *b, uint32_t i) { return b->w[i / 64] >> (i % 64) & 1; }
-static void add(struct bits *b, uint32_t i) { b->w[i / 64] |= UINT64_C(1) << (i % 64); }
-
-static void merge(struct bits *to, const struct bits *from) {
-  for (int k = 0; k < WORDS; k++) to->w[k] |= from->w[k];
-}
-
-static void find_order(struct relax *x) {
-  for (uint32_t i = 0; i < x->p->n; i++) {
-    const struct pz_task *t = &x->p->tasks[i];
-    for (uint32_t k = 0; k < t->n_pred; k++) {
-      add(&x->before[i], t->pred[k]);
-      merge(&x->before[i], &x->before[t->pred[k]]);
-    }
-  }
-  for (uint32_t i = x->p->n; i-- > 0;) {
-    const struct pz_task *t = &x->p->tasks[i];
-    for (uint32_t k = 0; k < t->n_succ; k++) {
-      add(&x->after[i], t->succ[k]);
-      merge(&x->after[i], &x->after[t->succ[k]]);
-    }
-  }
-}
 
 static bool alive(const struct relax *x, uint32_t i, uint32_t m) {
   return !x->c->dropped[x->c->mode_at[i] + m];
@@ -83,7 +58,7 @@ static void find_exclusive(struct relax *x) {
   for (uint32_t i = 0; i < x->p->n; i++) {
     uint32_t sets = 0;
     for (uint32_t k = 0; k < x->p->n; k++) {
-      if (k == i || has(&x->before[i], k) || has(&x->after[i], k)) continue;
+      if (k == i || pz_bits_has(&x->before[i], k) || pz_bits_has(&x->after[i], k)) continue;
       for (uint32_t m = 0; m < x->p->tasks[k].n_modes; m++)
         if (alive(x, k, m) && x->p->tasks[k].modes[m].s > 0)
           sets |= 1u << wants(x, &x->p->tasks[k].modes[m], false);
@@ -99,8 +74,8 @@ static void find_exclusive(struct relax *x) {
 }
 
 static bool counts(const struct relax *x, const struct arc *a, uint32_t i) {
-  return (a->from == PZ_NONE || has(&x->after[a->from], i)) &&
-         (a->to == PZ_NONE || has(&x->before[a->to], i));
+  return (a->from == PZ_NONE || pz_bits_has(&x->after[a->from], i)) &&
+         (a->to == PZ_NONE || pz_bits_has(&x->before[a->to], i));
 }
 
 /* Part of a resource that a mode takes on the clock. */
@@ -213,7 +188,7 @@ static bool add_arcs(struct relax *x, double *work) {
       look_between(x, PZ_NONE, a, r, work, list, &n);
       look_between(x, a, PZ_NONE, r, work, list, &n);
       for (uint32_t b = a + 1; b < x->p->n; b++)
-        if (has(&x->after[a], b)) look_between(x, a, b, r, work, list, &n);
+        if (pz_bits_has(&x->after[a], b)) look_between(x, a, b, r, work, list, &n);
     }
   }
   for (int i = 0; i < n; i++)
@@ -256,7 +231,7 @@ static bool begin(struct relax *x, struct pz_context *c) {
   x->col = pz_arena_alloc(&x->arena, c->n_modes, sizeof *x->col);
   pz_vec_init(&x->arcs, &x->arena, sizeof(struct arc));
   if (!x->after || !x->before || !x->exclusive || !x->col) return false;
-  find_order(x);
+  pz_bits_order(x->p, x->before, x->after);
   find_exclusive(x);
   return first_arcs(x);
 }
