@@ -8,7 +8,7 @@
 #include "schedule/bits.h"
 #include "schedule/context.h"
 
-_Static_assert(PZ_EXACT_MOST_TASKS <= PZ_BITS, "sets hold every task");
+_Static_assert((int)PZ_EXACT_MOST_TASKS <= (int)PZ_BITS, "sets hold every task");
 
 struct pz_running {
   uint32_t task, mode;

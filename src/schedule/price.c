@@ -33,7 +33,7 @@ struct pack {
   double price;
 };
 
-_Static_assert(PZ_PRICE_MOST_TASKS <= PZ_BITS, "sets hold every task");
+_Static_assert((int)PZ_PRICE_MOST_TASKS <= (int)PZ_BITS, "sets hold every task");
 
 struct pz_pricer {
   struct pz_context *c; /* of the call */

@@ -25,7 +25,7 @@ struct arc {
   int resource;
 };
 
-_Static_assert(PZ_RELAX_MOST_TASKS <= PZ_BITS, "sets hold every task");
+_Static_assert((int)PZ_RELAX_MOST_TASKS <= (int)PZ_BITS, "sets hold every task");
 
 struct relax {
   struct pz_context *c;
