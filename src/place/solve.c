@@ -401,16 +401,19 @@ static enum pz_status describe(const struct pz_place_problem *p, const struct pz
   return PZ_OK;
 }
 
-/* Tables are large: those of one width at a time. */
+/* Tables are large: those of the width at hand and of the best one so far, in `kept`. */
 static enum pz_status solve_widths(const struct pz_place_problem *p, enum pz_semantics semantics,
-                                   struct best *b, const struct pz_mem *mem, struct pz_error *err) {
+                                   struct best *b, struct pz_arena *kept, struct pz_stages *stages,
+                                   struct pz_error *err) {
   enum pz_status status = PZ_OK;
   for (uint32_t i = 0; i < p->n_widths && status == PZ_OK; i++) {
     struct pz_arena work;
-    struct pz_stages stages;
-    pz_arena_init(&work, mem);
-    status = solve_width(p, &p->widths[i], semantics, &work, &stages, b, err);
-    pz_arena_release(&work);
+    struct pz_stages now;
+    pz_arena_init(&work, kept->mem);
+    status = solve_width(p, &p->widths[i], semantics, &work, &now, b, err);
+    bool best = status == PZ_OK && b->n_stages && b->width == i;
+    pz_arena_release(best ? kept : &work);
+    if (best) *kept = work, *stages = now;
   }
   if (status == PZ_OK && !b->n_stages) status = pz_fail(err, PZ_NO_ANSWER, "no plan fits");
   return status;
@@ -418,19 +421,17 @@ static enum pz_status solve_widths(const struct pz_place_problem *p, enum pz_sem
 
 enum pz_status pz_place_solve(const struct pz_place_problem *p, enum pz_semantics semantics,
                               struct pz_arena *arena, struct pz_plan *out, struct pz_error *err) {
-  struct pz_arena work;
+  struct pz_arena tables;
   struct best b = {.time_s = DBL_MAX};
   struct pz_stages stages;
   uint32_t most = 1;
-  pz_arena_init(&work, arena->mem);
   for (uint32_t i = 0; i < p->n_widths; i++)
     if (p->widths[i].n > most) most = p->widths[i].n;
-  b.ends = pz_arena_alloc(&work, most, sizeof *b.ends);
-  enum pz_status status =
-      b.ends ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the placement");
-  if (status == PZ_OK) status = solve_widths(p, semantics, &b, arena->mem, err);
-  if (status == PZ_OK) status = pz_stages_make(p, &p->widths[b.width], &work, &stages, err);
+  b.ends = pz_arena_alloc(arena, most, sizeof *b.ends);
+  if (!b.ends) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the placement");
+  pz_arena_init(&tables, arena->mem);
+  enum pz_status status = solve_widths(p, semantics, &b, &tables, &stages, err);
   if (status == PZ_OK) status = describe(p, &stages, semantics, &b, arena, out, err);
-  pz_arena_release(&work);
+  pz_arena_release(&tables);
   return status;
 }
