@@ -173,17 +173,10 @@ static enum pz_status place(const struct settings *s, struct pz_arena *arena,
   return s->common.json ? pz_command_json(answer_json(&a), err) : print_answer(&a, arena);
 }
 
-/* An option that goes with a MODEL only and was given, or NULL. */
-static const struct pz_option *model_option(const struct settings *s, const struct settings *none) {
-  for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-    if (options[i].offset >= AT(model) && !pz_option_same(&options[i], s, none)) return &options[i];
-  return NULL;
-}
-
 /* What is wrong with the use, or NULL. */
 static const char *misuse(const struct settings *s, const struct settings *none, int n_args,
                           char buf[80]) {
-  const struct pz_option *o = model_option(s, none);
+  const struct pz_option *o = pz_command_changed(&pz_cmd_place, AT(model), s, none);
   if (n_args + (s->instance != NULL) != 1) return "wants one of MODEL and --instance";
   if (s->instance && o) {
     snprintf(buf, 80, "--%s goes with a MODEL, not with --instance", o->name);

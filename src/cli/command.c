@@ -32,6 +32,15 @@ bool pz_command_begin(const struct pz_command *c, int argc, char **argv, void *s
   return false;
 }
 
+const struct pz_option *pz_command_changed(const struct pz_command *c, size_t from, const void *a,
+                                           const void *b) {
+  for (size_t i = 0; i < c->table.n; i++) {
+    const struct pz_option *o = &c->table.options[i];
+    if (o->offset >= from && !pz_option_same(o, a, b)) return o;
+  }
+  return NULL;
+}
+
 enum pz_exit pz_command_fail(const struct pz_error *err) {
   fprintf(stderr, "phaze: %s\n", err->message);
   switch (err->status) {

@@ -43,6 +43,10 @@ struct pz_common {
 bool pz_command_begin(const struct pz_command *c, int argc, char **argv, void *settings,
                       int *n_args, enum pz_exit *code);
 
+/* An option whose field stands at `from` or after it and differs between two settings, or NULL. */
+const struct pz_option *pz_command_changed(const struct pz_command *c, size_t from, const void *a,
+                                           const void *b);
+
 /* Print an error to stderr; the exit status that belongs to it. */
 enum pz_exit pz_command_fail(const struct pz_error *err);
 

@@ -179,7 +179,7 @@ static struct parts parts_of(const struct option *o) {
   for (uint32_t i = 0; i < busy->n; i++) {
     const struct pz_place_layer *l = &w->layers[busy->layers[i]];
     own += l->fwd_s * (again ? 2 : 1) + l->bwd_s;
-    const double *by = o->model.parts[plan->width][busy->layers[i]].link_s;
+    const double *by = o->model.parts[busy->layers[i]].link_s;
     link += by[PZ_FORWARD] * (again ? 2 : 1) + by[PZ_BACKWARD];
   }
   return (struct parts){.compute_s = rounds * (own - link),
@@ -193,7 +193,7 @@ static struct parts parts_of(const struct option *o) {
 static const char *stage_text(const struct option *o, const struct pz_stage *s, char *buf,
                               size_t size) {
   size_t at = 0;
-  const struct pz_place_part *parts = o->model.parts[o->plan.width];
+  const struct pz_place_part *parts = o->model.parts;
   for (uint32_t i = 0, n; i < s->n && at + 1 < size; i += n) {
     for (n = 1; i + n < s->n; n++)
       if (strcmp(parts[s->layers[i + n]].name, parts[s->layers[i]].name) != 0) break;

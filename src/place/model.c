@@ -78,21 +78,17 @@ static enum pz_status make_width(struct maker *m, const struct pz_workload *w,
   return PZ_OK;
 }
 
-static enum pz_status add_width(struct maker *m, const char *model, struct pz_workload_options wo,
-                                int64_t t, struct pz_place_width *widths, bool must) {
+static enum pz_status set_width(struct maker *m, const char *model, struct pz_workload_options wo,
+                                struct pz_place_width *width) {
   struct pz_workload *w = NULL;
-  struct pz_place_problem *p = &m->out->p;
-  wo.tp = t;
-  struct pz_error err = {0};
-  if (pz_workload_load(model, &wo, &w, &err) != PZ_OK) /* the model may not have this width */
-    return must ? pz_fail(m->err, err.status, "%s", err.message) : PZ_OK;
-  enum pz_status status = PZ_OK;
+  wo.tp = m->o->width;
+  enum pz_status status = pz_workload_load(model, &wo, &w, m->err);
+  if (status != PZ_OK) return status;
   if (w->totals.layers > PZ_PLACE_MOST_LAYERS)
     status = pz_fail(m->err, PZ_LIMIT, "%lld layers; accepted: at most %d",
                      (long long)w->totals.layers, PZ_PLACE_MOST_LAYERS);
   else
-    status = make_width(m, w, &widths[p->n_widths], &m->out->parts[p->n_widths]);
-  p->n_widths += status == PZ_OK;
+    status = make_width(m, w, width, &m->out->parts);
   m->out->mbs = w->options.mbs;
   m->out->seq = w->options.seq;
   pz_workload_free(w);
@@ -123,14 +119,12 @@ enum pz_status pz_place_model(struct pz_cost *cost, const char *model,
                                        .devices = o->devices,
                                        .state = o->state,
                                        .recompute = recompute}};
-  struct pz_place_width *widths = pz_arena_alloc(arena, PZ_PLACE_MOST_WIDTHS, sizeof *widths);
-  out->parts = pz_arena_alloc(arena, PZ_PLACE_MOST_WIDTHS, sizeof(struct pz_place_part *));
-  if (!widths || !out->parts) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the placement");
-  out->p.widths = widths;
+  struct pz_place_width *width = pz_arena_alloc(arena, 1, sizeof *width);
+  if (!width) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the placement");
+  out->p.widths = width;
+  out->p.n_widths = 1;
   enum pz_status status = count_flop(model, *workload, &out->sample_flop, err);
-  if (o->width && status == PZ_OK) status = add_width(&m, model, *workload, o->width, widths, true);
-  for (int64_t t = 1; !o->width && t <= o->most_width && status == PZ_OK; t *= 2)
-    status = add_width(&m, model, *workload, t, widths, t == 1);
+  if (status == PZ_OK) status = set_width(&m, model, *workload, width);
   out->p.microbatches = out->mbs ? (o->batch + out->mbs - 1) / out->mbs : 0;
   return status;
 }

@@ -8,10 +8,9 @@
 struct pz_place_options {
   int64_t devices, batch; /* batch in samples */
   double hbm_bytes;
-  double state;       /* bytes held for a byte of parameters */
-  int64_t most_width; /* tensor-parallel widths 1, 2, 4 .. up to this, where the model has them */
-  int64_t width;      /* or only this one; 0: all */
-  int64_t steps;      /* of each schedule */
+  double state;  /* bytes held for a byte of parameters */
+  int64_t width; /* tensor-parallel */
+  int64_t steps; /* of each schedule */
 };
 
 /* What a layer of a width is made of, beside the problem's own numbers. */
@@ -22,7 +21,7 @@ struct pz_place_part {
 
 struct pz_place_model {
   struct pz_place_problem p;
-  const struct pz_place_part **parts; /* by width: as its layers */
+  const struct pz_place_part *parts; /* as the layers of the one width */
   int64_t mbs, seq;
   double sample_flop; /* of the products of a sample, forward and backward, whole model */
   uint32_t n_open;    /* schedules that are not proven optimal ... */

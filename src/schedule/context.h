@@ -8,7 +8,7 @@
 /* Weights of the resources in a work bound; see bound.c. */
 enum { PZ_MIXES = 14, PZ_MOST_PRICES = 4 };
 
-/* Prices of time (relax.c): while a task runs in a mode the bound may advance by its rate at most,
+/* Prices of time (price.c): while a task runs in a mode the bound may advance by its rate at most,
  * whatever else runs.  So what is left takes at least the sum, over tasks, of rate times duration;
  * tasks not yet begun in their cheapest mode. */
 struct pz_prices {
