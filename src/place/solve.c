@@ -423,7 +423,7 @@ enum pz_status pz_place_solve(const struct pz_place_problem *p, enum pz_semantic
                               struct pz_arena *arena, struct pz_plan *out, struct pz_error *err) {
   struct pz_arena tables;
   struct best b = {.time_s = DBL_MAX};
-  struct pz_stages stages;
+  struct pz_stages stages = {0};
   uint32_t most = 1;
   for (uint32_t i = 0; i < p->n_widths; i++)
     if (p->widths[i].n > most) most = p->widths[i].n;
