@@ -431,7 +431,7 @@ enum pz_status pz_place_solve(const struct pz_place_problem *p, enum pz_semantic
   if (!b.ends) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the placement");
   pz_arena_init(&tables, arena->mem);
   enum pz_status status = solve_widths(p, semantics, &b, &tables, &stages, err);
-  if (status == PZ_OK) status = describe(p, &stages, semantics, &b, arena, out, err);
+  if (status == PZ_OK && stages.w) status = describe(p, &stages, semantics, &b, arena, out, err);
   pz_arena_release(&tables);
   return status;
 }
