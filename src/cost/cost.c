@@ -91,24 +91,25 @@ enum pz_status pz_cost_product(struct pz_cost *cost, const struct pz_product *p,
   return PZ_OK;
 }
 
-/* The vector tail of a fused operator runs beside the product, tile by tile. */
-static double tail_seconds(const struct pz_chip *c, const struct pz_op *op, double *energy_j) {
-  double s = 0, lanes = pz_chip_vector_op_per_s(c);
-  for (uint32_t i = 0; i < op->n_tail; i++) {
-    double cycles = pz_vector_cycles(c, op->tail[i].kind, op->tail[i].direction);
-    s += (double)op->tail[i].elems * cycles / lanes;
-    *energy_j += (double)op->tail[i].elems * cycles * pz_tech_at(c->tech)->lane_j;
-  }
-  return s;
+/* Lane operations of the vector tail of a fused operator, and their energy. */
+static double tail_ops(const struct pz_chip *c, const struct pz_op *op, double *energy_j) {
+  double ops = 0;
+  for (uint32_t i = 0; i < op->n_tail; i++)
+    ops += (double)op->tail[i].elems * pz_vector_cycles(c, op->tail[i].kind, op->tail[i].direction);
+  *energy_j += ops * pz_tech_at(c->tech)->lane_j;
+  return ops;
 }
 
-/* Bytes the operator moves beyond the product's own operands and result: residuals, masks, what is
- * kept; less where several heads share one operand. */
-static double extra_bytes(const struct pz_chip *c, const struct pz_op *op) {
+struct pz_product_extra pz_cost_extra(const struct pz_chip *c, const struct pz_op *op) {
   const struct pz_dims *d = &op->dims;
   double b = (double)d->batch, m = (double)d->m, n = (double)d->n, k = (double)d->k;
-  return (double)(op->bytes_read + op->bytes_written) -
-         b * (m * k + k * n + m * n) * (double)c->rules.operand_bytes;
+  double bytes = (double)(op->bytes_read + op->bytes_written) -
+                 b * (m * k + k * n + m * n) * (double)c->rules.operand_bytes;
+  double rate = pz_chip_hbm_bytes_per_s(c) * c->calibration.hbm_write_efficiency;
+  struct pz_product_extra x = {.hbm_s = bytes / rate,
+                               .energy_j = bytes * pz_tech_at(c->tech)->hbm_j};
+  x.tail_ops = tail_ops(c, op, &x.energy_j);
+  return x;
 }
 
 static enum pz_status product_cost(struct pz_cost *cost, const struct pz_op *op,
@@ -118,13 +119,12 @@ static enum pz_status product_cost(struct pz_cost *cost, const struct pz_op *op,
   struct pz_mapping o;
   enum pz_status status = pz_cost_product(cost, &p, &o, err);
   if (status != PZ_OK) return status;
-  double extra = extra_bytes(c, op),
-         rate = pz_chip_hbm_bytes_per_s(c) * c->calibration.hbm_write_efficiency;
-  double energy = o.energy_j + extra * pz_tech_at(c->tech)->hbm_j;
-  double hbm_s = fmax(0, o.hbm_s + extra / rate), tail_s = tail_seconds(c, op, &energy);
-  double core_s = fmax(fmax(o.compute_s, o.glb_s), fmax(o.local_s, tail_s));
-  out->latency_s = o.startup_s + fmax(core_s, hbm_s);
-  out->energy_j = energy;
+  struct pz_product_extra x = pz_cost_extra(c, op);
+  double hbm_s = fmax(0, o.hbm_s + x.hbm_s), lanes = pz_chip_vector_op_per_s(c);
+  double mapped_s = fmax(fmax(o.compute_s, o.glb_s), o.local_s), tail_s = x.tail_ops / lanes;
+  double core_s = fmax(mapped_s, tail_s);
+  out->latency_s = o.startup_s + pz_cost_with_extra_s(&x, mapped_s, o.hbm_s, lanes);
+  out->energy_j = o.energy_j + x.energy_j;
   out->hbm_s = hbm_s;
   out->glb_s = o.glb_s;
   out->utilisation = (double)op->matmul_flop / (pz_chip_tensor_flop_per_s(c) * out->latency_s);
@@ -145,7 +145,7 @@ static void vector_cost(const struct pz_chip *c, const struct pz_op *op, struct 
   pz_vector_time(c, &w, &time);
   double energy = values * pz_vector_cycles(c, op->kind, op->direction) * t->lane_j +
                   bytes * (t->hbm_j + t->glb_j);
-  time.compute_s += tail_seconds(c, op, &energy);
+  time.compute_s += tail_ops(c, op, &energy) / pz_chip_vector_op_per_s(c);
   pz_vector_conclude(&time);
   out->latency_s = time.latency_s;
   out->energy_j = energy;

@@ -37,6 +37,26 @@ void pz_cost_release(struct pz_cost *cost);
 PZ_NODISCARD enum pz_status pz_cost_product(struct pz_cost *cost, const struct pz_product *p,
                                             struct pz_mapping *out, struct pz_error *err);
 
+/* What a product operator adds to its product: bytes beyond its operands and result (residuals,
+ * masks, what is kept; negative where several heads share an operand), and the vector tail, which
+ * runs beside the product, tile by tile. */
+struct pz_product_extra {
+  double hbm_s;    /* of the extra bytes */
+  double tail_ops; /* lane operations */
+  double energy_j;
+};
+
+struct pz_product_extra pz_cost_extra(const struct pz_chip *c, const struct pz_op *op);
+
+/* Latency without start-up of a product that takes core_s on the cores and hbm_s at the memory,
+ * with what the operator adds. */
+static inline double pz_cost_with_extra_s(const struct pz_product_extra *x, double core_s,
+                                          double hbm_s, double lane_ops_per_s) {
+  double tail_s = x->tail_ops / lane_ops_per_s, all_hbm_s = hbm_s + x->hbm_s;
+  double s = core_s > tail_s ? core_s : tail_s;
+  return s > all_hbm_s ? s : all_hbm_s;
+}
+
 PZ_NODISCARD enum pz_status pz_cost_op(struct pz_cost *cost, const struct pz_op *op,
                                        struct pz_estimate *out, struct pz_error *err);
 

@@ -765,28 +765,26 @@ enum pz_status pz_map_product(const struct pz_product *p, const struct pz_chip *
 }
 
 enum pz_status pz_map_sweep(const struct pz_product *p, const struct pz_chip *c,
-                            const struct pz_sweep *sweep, double *latency_s, struct pz_error *err) {
+                            const struct pz_sweep *sweep, double *core_s, double *hbm_s,
+                            double *startup_s, struct pz_error *err) {
   enum pz_status status = check(p, err);
   if (status != PZ_OK) return status;
   struct mapper m;
   prepare(&m, p, c);
-  for (size_t j = 0; j < sweep->n_glb; j++)
-    if (choose_glb(&m, (double)sweep->glb_bytes[j], -1).s == DBL_MAX) return no_tile(c, err);
+  double cold = cold_part(&m, p);
+  for (size_t j = 0; j < sweep->n_glb; j++) {
+    double s = choose_glb(&m, (double)sweep->glb_bytes[j], -1).s;
+    if (s == DBL_MAX) return no_tile(c, err);
+    hbm_s[j] = s * cold;
+  }
   for (size_t i = 0; i < sweep->n_cores; i++) {
     struct best b = {.core_s = DBL_MAX, .energy_j = DBL_MAX};
     set_cores(&m, (double)sweep->cores[i]);
     find_fastest(&m, 0, &b);
     if (b.core_s == DBL_MAX) return no_tile(c, err); /* for the first count or for none */
-    for (size_t j = 0; j < sweep->n_glb; j++)
-      latency_s[i * sweep->n_glb + j] = m.startup_s + b.core_s;
+    core_s[i] = b.core_s;
   }
-  for (size_t j = 0; j < sweep->n_glb; j++) {
-    double hbm_s = choose_glb(&m, (double)sweep->glb_bytes[j], -1).s * cold_part(&m, p);
-    for (size_t i = 0; i < sweep->n_cores; i++) {
-      double *s = &latency_s[i * sweep->n_glb + j];
-      *s = larger(*s, m.startup_s + hbm_s);
-    }
-  }
+  *startup_s = m.startup_s;
   return PZ_OK;
 }
 

@@ -69,12 +69,12 @@ struct pz_sweep {
   size_t n_cores, n_glb;
 };
 
-/* Latencies of one product on chips that differ from *c in core count and GLB size alone, out[i *
- * n_glb + j] for cores[i] and glb_bytes[j]: equal to n_cores * n_glb calls of pz_map_product (but
+/* One product on chips that differ from *c in core count and GLB size alone.  Its latency with
+ * cores[i] and glb_bytes[j] is startup_s + max(core_s[i], hbm_s[j]), equal to pz_map_product's (but
  * for GLB sizes that change what stays warm), with the work shared. */
 PZ_NODISCARD enum pz_status pz_map_sweep(const struct pz_product *p, const struct pz_chip *c,
-                                         const struct pz_sweep *sweep, double *latency_s,
-                                         struct pz_error *err);
+                                         const struct pz_sweep *sweep, double *core_s,
+                                         double *hbm_s, double *startup_s, struct pz_error *err);
 
 /* The part of a repeated call's data that comes from HBM again. */
 double pz_cold_part(const struct pz_chip *c, double bytes);

@@ -5,6 +5,8 @@
 #include "schedule/layer.h"
 #include "schedule/solve.h"
 
+#define NO_MEMORY "out of memory for the placement"
+
 struct maker {
   struct pz_cost *cost;
   const struct pz_place_options *o;
@@ -13,69 +15,94 @@ struct maker {
   struct pz_error *err;
 };
 
-/* The schedule of a layer in one direction: its makespan, and how long the link is busy in it. */
-static enum pz_status schedule(struct maker *m, const struct pz_ops *ops, double *s,
-                               double *link_s) {
+static double link_seconds(const struct pz_problem *p, const struct pz_slot *slots) {
+  double s = 0;
+  for (uint32_t i = 0; i < p->n; i++)
+    if (p->tasks[i].modes[slots[i].mode].use[PZ_LINK]) s += slots[i].end - slots[i].start;
+  return s;
+}
+
+enum pz_status pz_layer_schedule(struct pz_cost *cost, const struct pz_ops *ops, int64_t steps,
+                                 const struct pz_mem *mem, struct pz_layer_time *out,
+                                 struct pz_error *err) {
   struct pz_layer_options kind = {PZ_MODES_ALL, PZ_EXCLUSIVE_ALL};
-  struct pz_solve_options effort = {.steps = m->o->steps};
+  struct pz_solve_options effort = {.steps = steps};
   struct pz_problem p;
   struct pz_schedule made;
   struct pz_arena arena;
-  pz_arena_init(&arena, m->arena->mem);
-  enum pz_status status = pz_layer_problem(m->cost, ops, &kind, &arena, &p, m->err);
-  if (status == PZ_OK) status = pz_schedule_solve(&p, &effort, &arena, &made, m->err);
-  if (status == PZ_OK) {
-    *s = made.makespan;
-    for (uint32_t i = 0; i < p.n; i++)
-      if (p.tasks[i].modes[made.slots[i].mode].use[PZ_LINK])
-        *link_s += made.slots[i].end - made.slots[i].start;
-    double gap = made.makespan > 0 ? 1 - made.lower_bound / made.makespan : 0;
-    m->out->n_open += made.outcome != PZ_OUTCOME_OPTIMAL;
-    m->out->worst_gap = fmax(m->out->worst_gap, gap);
-  }
+  pz_arena_init(&arena, mem);
+  enum pz_status status = pz_layer_problem(cost, ops, &kind, &arena, &p, err);
+  if (status == PZ_OK) status = pz_schedule_solve(&p, &effort, &arena, &made, err);
+  if (status == PZ_OK)
+    *out = (struct pz_layer_time){.s = made.makespan,
+                                  .least_s = made.lower_bound,
+                                  .link_s = link_seconds(&p, made.slots),
+                                  .open = made.outcome != PZ_OUTCOME_OPTIMAL};
   pz_arena_release(&arena);
   return status;
 }
 
-static enum pz_status make_layer(struct maker *m, const struct pz_layer *l, bool wide,
-                                 struct pz_place_layer *out, struct pz_place_part *part) {
+static struct pz_place_layer place_layer(const struct pz_workload *w, const struct pz_layer *l,
+                                         const struct pz_layer_time times[2]) {
   enum { BYTES = 2 }; /* of a parameter */
-  *out = (struct pz_place_layer){.param_bytes = BYTES * (double)(l->params + l->tied_params),
+  return (struct pz_place_layer){.fwd_s = times[PZ_FORWARD].s,
+                                 .bwd_s = times[PZ_BACKWARD].s,
+                                 .param_bytes = BYTES * (double)(l->params + l->tied_params),
                                  .act_bytes = (double)l->activation_bytes,
-                                 .tensor_parallel = wide};
-  part->name = pz_arena_strdup(m->arena, l->name);
-  if (!part->name) return pz_fail(m->err, PZ_NO_MEMORY, "out of memory for the placement");
-  enum pz_status status = schedule(m, &l->ops[PZ_FORWARD], &out->fwd_s, &part->link_s[PZ_FORWARD]);
-  if (status == PZ_OK)
-    status = schedule(m, &l->ops[PZ_BACKWARD], &out->bwd_s, &part->link_s[PZ_BACKWARD]);
-  return status;
+                                 .tensor_parallel = w->options.tp > 1};
 }
 
-/* Layers one by one, as often as they stand in the model, each with an edge to the next. */
-static enum pz_status make_width(struct maker *m, const struct pz_workload *w,
-                                 struct pz_place_width *out, const struct pz_place_part **parts) {
+enum pz_status pz_place_chain(const struct pz_workload *w, const struct pz_layer_time (*times)[2],
+                              struct pz_arena *arena, struct pz_place_width *out,
+                              const struct pz_place_part **parts, struct pz_error *err) {
   uint32_t n = (uint32_t)w->totals.layers, at = 0;
-  struct pz_place_layer *layers = pz_arena_alloc(m->arena, n, sizeof *layers);
-  struct pz_place_edge *edges = pz_arena_alloc(m->arena, n, sizeof *edges);
-  struct pz_place_part *list = pz_arena_alloc(m->arena, n, sizeof *list);
-  if (!layers || !edges || !list)
-    return pz_fail(m->err, PZ_NO_MEMORY, "out of memory for the placement");
+  struct pz_place_layer *layers = pz_arena_alloc(arena, n, sizeof *layers);
+  struct pz_place_edge *edges = pz_arena_alloc(arena, n, sizeof *edges);
+  struct pz_place_part *list = pz_arena_alloc(arena, parts ? n : 0, sizeof *list);
+  if (!layers || !edges || !list) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
   for (uint32_t i = 0; i < w->n_layers; i++) {
-    struct pz_place_layer one;
-    struct pz_place_part part = {0};
-    enum pz_status status = make_layer(m, &w->layers[i], w->options.tp > 1, &one, &part);
-    if (status != PZ_OK) return status;
-    for (int64_t k = 0; k < w->layers[i].count && at < n; k++, at++) {
-      layers[at] = one;
+    const struct pz_layer *l = &w->layers[i];
+    const char *name = parts ? pz_arena_strdup(arena, l->name) : "";
+    if (!name) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
+    for (int64_t k = 0; k < l->count && at < n; k++, at++) {
+      layers[at] = place_layer(w, l, times[i]);
       layers[at].id = at;
-      list[at] = part;
-      edges[at] = (struct pz_place_edge){at, at + 1, (double)w->layers[i].output_bytes};
+      edges[at] = (struct pz_place_edge){at, at + 1, (double)l->output_bytes};
+      if (parts) list[at] = (struct pz_place_part){name, {times[i][0].link_s, times[i][1].link_s}};
     }
   }
   *out = (struct pz_place_width){
       .t = w->options.tp, .layers = layers, .edges = edges, .n = at, .n_edges = at ? at - 1 : 0};
-  *parts = list;
+  if (parts) *parts = list;
   return PZ_OK;
+}
+
+static enum pz_status schedule_all(struct maker *m, const struct pz_workload *w,
+                                   struct pz_layer_time (*times)[2]) {
+  enum pz_status status = PZ_OK;
+  for (uint32_t i = 0; i < w->n_layers; i++)
+    for (int d = PZ_FORWARD; d <= PZ_BACKWARD && status == PZ_OK; d++) {
+      struct pz_layer_time *t = &times[i][d];
+      status =
+          pz_layer_schedule(m->cost, &w->layers[i].ops[d], m->o->steps, m->arena->mem, t, m->err);
+      if (status != PZ_OK) return status;
+      m->out->n_open += t->open;
+      m->out->worst_gap = fmax(m->out->worst_gap, t->s > 0 ? 1 - t->least_s / t->s : 0);
+    }
+  return status;
+}
+
+static enum pz_status make_width(struct maker *m, const struct pz_workload *w,
+                                 struct pz_place_width *width) {
+  if (w->totals.layers > PZ_PLACE_MOST_LAYERS)
+    return pz_fail(m->err, PZ_LIMIT, "%lld layers; accepted: at most %d",
+                   (long long)w->totals.layers, PZ_PLACE_MOST_LAYERS);
+  struct pz_layer_time(*times)[2] = pz_arena_alloc(m->arena, w->n_layers, sizeof *times);
+  if (!times) return pz_fail(m->err, PZ_NO_MEMORY, NO_MEMORY);
+  enum pz_status status = schedule_all(m, w, times);
+  if (status != PZ_OK) return status;
+  return pz_place_chain(w, (const struct pz_layer_time(*)[2])times, m->arena, width, &m->out->parts,
+                        m->err);
 }
 
 static enum pz_status set_width(struct maker *m, const char *model, struct pz_workload_options wo,
@@ -84,11 +111,7 @@ static enum pz_status set_width(struct maker *m, const char *model, struct pz_wo
   wo.tp = m->o->width;
   enum pz_status status = pz_workload_load(model, &wo, &w, m->err);
   if (status != PZ_OK) return status;
-  if (w->totals.layers > PZ_PLACE_MOST_LAYERS)
-    status = pz_fail(m->err, PZ_LIMIT, "%lld layers; accepted: at most %d",
-                     (long long)w->totals.layers, PZ_PLACE_MOST_LAYERS);
-  else
-    status = make_width(m, w, width, &m->out->parts);
+  status = make_width(m, w, width);
   m->out->mbs = w->options.mbs;
   m->out->seq = w->options.seq;
   pz_workload_free(w);
@@ -120,7 +143,7 @@ enum pz_status pz_place_model(struct pz_cost *cost, const char *model,
                                        .state = o->state,
                                        .recompute = recompute}};
   struct pz_place_width *width = pz_arena_alloc(arena, 1, sizeof *width);
-  if (!width) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the placement");
+  if (!width) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
   out->p.widths = width;
   out->p.n_widths = 1;
   enum pz_status status = count_flop(model, *workload, &out->sample_flop, err);

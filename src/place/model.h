@@ -13,6 +13,18 @@ struct pz_place_options {
   int64_t steps; /* of each schedule */
 };
 
+/* A layer's schedule in one direction. */
+struct pz_layer_time {
+  double s, least_s; /* its makespan, and the bound: no schedule is shorter */
+  double link_s;     /* collectives in it; may overlap with the rest */
+  bool open;         /* not proven the best */
+};
+
+/* Schedule the operators with at most so many steps. */
+PZ_NODISCARD enum pz_status pz_layer_schedule(struct pz_cost *cost, const struct pz_ops *ops,
+                                              int64_t steps, const struct pz_mem *mem,
+                                              struct pz_layer_time *out, struct pz_error *err);
+
 /* What a layer of a width is made of, beside the problem's own numbers. */
 struct pz_place_part {
   const char *name;
@@ -27,6 +39,14 @@ struct pz_place_model {
   uint32_t n_open;    /* schedules that are not proven optimal ... */
   double worst_gap;   /* ... and how far the worst of them may be off */
 };
+
+/* A workload's layers one by one, as often as they stand in the model, each with an edge to the
+ * next: times[i] are those of w->layers[i], by direction.  `parts` may be NULL. */
+PZ_NODISCARD enum pz_status pz_place_chain(const struct pz_workload *w,
+                                           const struct pz_layer_time (*times)[2],
+                                           struct pz_arena *arena, struct pz_place_width *out,
+                                           const struct pz_place_part **parts,
+                                           struct pz_error *err);
 
 /* `workload` gives the options of a microbatch; its width is set here.  The arena holds the result.
  */
