@@ -1,4 +1,4 @@
-# Makes a C file with the text of every JSON file of a folder: cmake -DFOLDER=... -DSYMBOL=... -DOUT=... -P embed.cmake.
+# Makes a C file with the text of every JSON file of a folder: cmake -DFOLDER=... -DSYMBOL=... -DOUT=... -DHEADER=... -P embed.cmake.
 # The result has a table SYMBOL of {name, text}, names sorted, ending with {NULL, NULL}.
 file(GLOB files ${FOLDER}/*.json)
 list(SORT files)
@@ -12,5 +12,5 @@ foreach(file ${files})
   string(APPEND arrays "static const char ${id}[] = {${bytes}0};\n")
   string(APPEND rows "    {\"${name}\", ${id}},\n")
 endforeach()
-file(WRITE ${OUT} "#include <stddef.h>\n\n#include \"chip/embedded.h\"\n\n${arrays}\n"
+file(WRITE ${OUT} "#include <stddef.h>\n\n#include \"${HEADER}\"\n\n${arrays}\n"
   "const struct pz_embedded ${SYMBOL}[] = {\n${rows}    {NULL, NULL},\n};\n")

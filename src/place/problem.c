@@ -1,5 +1,6 @@
 #include "place/problem.h"
 
+#include <float.h>
 #include <string.h>
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -12,6 +13,28 @@ double pz_place_time_s(const struct pz_place_problem *p, double maxload_s, uint3
                        int64_t d, double param_bytes) {
   double rounds = (double)(ceil_div(p->microbatches, d) + n_stages - 1);
   return maxload_s * rounds + pz_place_resync_s(p, d, param_bytes);
+}
+
+/* Rounds grow from the least possible; the exchange can save no more than all of it, which ends the
+ * search. */
+double pz_place_best_d(const struct pz_place_problem *p, double maxload_s, uint32_t n_stages,
+                       int64_t n_devices, double param_bytes, double limit_s, int64_t *d_out) {
+  int64_t m = p->microbatches, most = n_devices > 0 ? p->devices / n_devices : 0, best = 0;
+  if (most > m) most = m;
+  if (most < 1) return DBL_MAX;
+  double time = limit_s, all = pz_place_resync_s(p, most, param_bytes);
+  int64_t first = ceil_div(m, most);
+  for (int64_t rounds = first;;) {
+    if (maxload_s * (double)(rounds + n_stages - 1) >= time) break;
+    if (maxload_s * (double)(rounds - first) > all) break;
+    int64_t d = ceil_div(m, rounds); /* the fewest replicas with so many rounds */
+    double now = pz_place_time_s(p, maxload_s, n_stages, d, param_bytes);
+    if (now < time) time = now, best = d;
+    if (d == 1) break;
+    rounds = ceil_div(m, d - 1);
+  }
+  *d_out = best;
+  return best ? time : DBL_MAX;
 }
 
 /* The layer listed first of those that wait for nothing, or PZ_NONE. */

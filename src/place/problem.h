@@ -74,4 +74,9 @@ double pz_place_resync_s(const struct pz_place_problem *p, int64_t d, double par
 double pz_place_time_s(const struct pz_place_problem *p, double maxload_s, uint32_t n_stages,
                        int64_t d, double param_bytes);
 
+/* The best number of replicas of s stages that take n_devices together: the time, DBL_MAX if none
+ * is below limit_s. */
+double pz_place_best_d(const struct pz_place_problem *p, double maxload_s, uint32_t n_stages,
+                       int64_t n_devices, double param_bytes, double limit_s, int64_t *d);
+
 #endif

@@ -150,31 +150,6 @@ static void fill_row(struct table *x, uint32_t k, const struct best *b) {
   }
 }
 
-/* ---- replicas ------------------------------------------------------------------------------- */
-
-/* The best number of replicas.  Rounds grow from the least possible; the exchange can save no more
- * than all of it, which ends the search. */
-static double best_d(const struct table *x, double maxload, uint32_t s, int64_t n_devices,
-                     double params, double limit, int64_t *d_out) {
-  const struct pz_place_problem *p = x->p;
-  int64_t m = p->microbatches, most = n_devices > 0 ? p->devices / n_devices : 0, best = 0;
-  if (most > m) most = m;
-  if (most < 1) return DBL_MAX;
-  double time = limit, all = pz_place_resync_s(p, most, params);
-  int64_t first = (m + most - 1) / most;
-  for (int64_t rounds = first;;) {
-    if (maxload * (double)(rounds + s - 1) >= time) break;
-    if (maxload * (double)(rounds - first) > all) break;
-    int64_t d = (m + rounds - 1) / rounds; /* the fewest replicas with so many rounds */
-    double now = pz_place_time_s(p, maxload, s, d, params);
-    if (now < time) time = now, best = d;
-    if (d == 1) break;
-    rounds = (m + d - 2) / (d - 1);
-  }
-  *d_out = best;
-  return best ? time : DBL_MAX;
-}
-
 /* ---- plans ---------------------------------------------------------------------------------- */
 
 static void keep(struct table *x, struct best *b, double time, uint32_t s, uint32_t c,
@@ -204,7 +179,7 @@ static void try_first(struct table *x, struct best *b, uint32_t s, uint32_t c, u
   double maxload = more(pz_stage_load_s(x->p, first, s), rest);
   int64_t d = 0, n = devices(x, s, c);
   if (maxload == DBL_MAX || n > x->p->devices) return;
-  double time = best_d(x, maxload, s, n, first->param_bytes, b->time_s, &d);
+  double time = pz_place_best_d(x->p, maxload, s, n, first->param_bytes, b->time_s, &d);
   if (time < b->time_s) keep(x, b, time, s, c, to, d);
 }
 
@@ -254,10 +229,10 @@ static double try_whole(struct table *x, struct best *b, uint32_t s, uint32_t c)
   int64_t d = 0, n = devices(x, s, c);
   if (maxload == DBL_MAX || n > x->p->devices) return 0;
   double params = largest(x, s, c);
-  double time = best_d(x, maxload, s, n, params, b->time_s, &d);
+  double time = pz_place_best_d(x->p, maxload, s, n, params, b->time_s, &d);
   if (time < b->time_s) keep_whole(x, b, time, s, c, d);
   double share = more(cost(x, 0, x->s->n_cuts - 1)->param_bytes / s, x->most_params);
-  bool open = best_d(x, maxload, s, n, share, b->time_s, &d) < b->time_s;
+  bool open = pz_place_best_d(x->p, maxload, s, n, share, b->time_s, &d) < b->time_s;
   return open ? params : 0;
 }
 
@@ -303,7 +278,7 @@ static double greedy_time(const struct table *x, uint32_t s, double load) {
   }
   int64_t d = 0;
   if (cut > 0 || devices(x, k, small) > x->p->devices) return DBL_MAX;
-  return best_d(x, maxload, k, devices(x, k, small), params, DBL_MAX, &d);
+  return pz_place_best_d(x->p, maxload, k, devices(x, k, small), params, DBL_MAX, &d);
 }
 
 /* A time that some plan has, near the best: what cannot beat it need not be looked at.  The dynamic

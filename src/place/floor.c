@@ -1,0 +1,165 @@
+#include "place/floor.h"
+
+#include <math.h>
+
+/* ---- what memory allows --------------------------------------------------------------------- */
+
+struct memory {
+  const struct pz_place_problem *p;
+  const struct pz_place_layer *l;
+  double edge_bytes; /* the least between two layers */
+};
+
+static double memory_of(const struct memory *m, double params, double acts, uint32_t i,
+                        bool first) {
+  double kept = m->p->recompute ? (first ? 0 : m->edge_bytes) : acts;
+  return m->p->state * params + acts + (double)(i - 1) * kept;
+}
+
+/* The i-th stage from the end ends before layer `to`: where it can begin at the earliest. */
+static uint32_t reach(const struct memory *m, uint32_t to, uint32_t i) {
+  double params = 0, acts = 0;
+  while (to > 0) {
+    params += m->l[to - 1].param_bytes;
+    acts += m->l[to - 1].act_bytes;
+    if (!(memory_of(m, params, acts, i, to == 1) <= m->p->hbm_bytes)) return to;
+    to--;
+  }
+  return 0;
+}
+
+/* Stages from the end, each as long as memory allows: no plan needs fewer. */
+static uint32_t fewest(const struct memory *m, uint32_t n) {
+  uint32_t at = n;
+  for (uint32_t i = 1; i <= n; i++)
+    if ((at = reach(m, at, i)) == 0) return i;
+  return n + 1;
+}
+
+/* A first stage of the cheapest layer alone must fit beside what is in flight. */
+static bool one_fits(const struct memory *m, uint32_t n, uint32_t s) {
+  for (uint32_t i = 0; i < n; i++)
+    if (memory_of(m, m->l[i].param_bytes, m->l[i].act_bytes, s, true) <= m->p->hbm_bytes)
+      return true;
+  return false;
+}
+
+static double least_edge(const struct pz_place_width *w) {
+  double bytes = HUGE_VAL;
+  for (uint32_t e = 0; e < w->n_edges; e++)
+    if (w->edges[e].bytes < bytes) bytes = w->edges[e].bytes;
+  return w->n_edges ? bytes : 0;
+}
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+static int64_t most_replicas(const struct pz_place_problem *p, uint32_t s) {
+  int64_t d = p->devices / ((int64_t)s * p->widths[0].t);
+  return d < p->microbatches ? d : p->microbatches;
+}
+
+static void fill(struct pz_floor *x, double *params, double *rounds) {
+  const struct pz_place_width *w = &x->p.widths[0];
+  double all = 0, most = 0;
+  for (uint32_t i = 0; i < w->n; i++) {
+    all += w->layers[i].param_bytes;
+    most = fmax(most, w->layers[i].param_bytes);
+  }
+  for (uint32_t s = 1; s <= x->most_stages; s++) {
+    int64_t d = most_replicas(&x->p, s);
+    params[s] = fmax(all / s, most);
+    rounds[s] = (double)((x->p.microbatches + d - 1) / d + s - 1);
+  }
+}
+
+enum pz_status pz_floor_init(struct pz_floor *x, const struct pz_place_problem *p,
+                             const struct pz_run *runs, uint32_t n_runs, struct pz_arena *arena,
+                             struct pz_error *err) {
+  const struct pz_place_width *w = &p->widths[0];
+  struct memory m = {p, w->layers, least_edge(w)};
+  *x = (struct pz_floor){.p = *p, .runs = runs, .n_runs = n_runs};
+  for (uint32_t i = 0; i < n_runs; i++)
+    if (runs[i].n > runs[x->main_run].n) x->main_run = i;
+  x->transfer_s = m.edge_bytes / p->bytes_per_s;
+  x->least_stages = fewest(&m, w->n);
+  x->most_stages = w->n;
+  while (x->most_stages > 0 &&
+         (most_replicas(p, x->most_stages) < 1 || !one_fits(&m, w->n, x->most_stages)))
+    x->most_stages--;
+  double *params = pz_arena_alloc(arena, (size_t)x->most_stages + 1, sizeof *params);
+  double *rounds = pz_arena_alloc(arena, (size_t)x->most_stages + 1, sizeof *rounds);
+  if (!params || !rounds) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the bounds");
+  x->params = params;
+  x->rounds = rounds;
+  fill(x, params, rounds);
+  return PZ_OK;
+}
+
+/* ---- the bound ------------------------------------------------------------------------------ */
+
+struct work {
+  double fwd_s, bwd_s, most_s; /* of all layers; of the longest one */
+  double forward_part;         /* the largest part that forward has of a layer */
+  double main_fwd_s, main_bwd_s;
+  double main_n;
+};
+
+static struct work sum(const struct pz_floor *x, const double *fwd_s, const double *bwd_s) {
+  struct work w = {.main_fwd_s = fwd_s[x->main_run],
+                   .main_bwd_s = bwd_s[x->main_run],
+                   .main_n = x->runs[x->main_run].n};
+  for (uint32_t i = 0; i < x->n_runs; i++) {
+    double n = x->runs[i].n, both = fwd_s[i] + bwd_s[i];
+    w.fwd_s += n * fwd_s[i];
+    w.bwd_s += n * bwd_s[i];
+    w.most_s = both > w.most_s ? both : w.most_s;
+    if (fwd_s[i] > w.forward_part * both) w.forward_part = fwd_s[i] / both;
+  }
+  return w;
+}
+
+static double larger(double a, double b) { return a > b ? a : b; }
+static double up(double v) {
+  double whole = (double)(int64_t)v;
+  return whole < v ? whole + 1 : whole;
+}
+
+/* Keeping activations: some stage has its even share, and ceil(n / s) of the repeated layers with a
+ * transfer at one side. */
+static double kept_load(const struct pz_floor *x, const struct work *w, double s) {
+  double both = w->main_fwd_s + w->main_bwd_s, even = w->fwd_s + w->bwd_s;
+  if (s == 1) return even;
+  double share = (even + 2 * (s - 1) * x->transfer_s) / s;
+  return larger(share, up(w->main_n / s) * both + x->transfer_s);
+}
+
+/* Stages but the last compute forward twice.  With k repeated layers at most in each of them the
+ * last has the others; the best k is beside the one where both would be equal. */
+static double again_load(const struct pz_floor *x, const struct work *w, double s) {
+  double once = w->main_fwd_s + w->main_bwd_s, twice = once + w->main_fwd_s, least = HUGE_VAL;
+  if (s == 1) return w->fwd_s + w->bwd_s;
+  double share = (2 * w->fwd_s + w->bwd_s + (s - 1) * x->transfer_s) / (s + w->forward_part);
+  double even = (double)(int64_t)(w->main_n * once / (twice + (s - 1) * once));
+  for (double k = even; k <= even + 1; k++) {
+    double last = larger(0, w->main_n - k * (s - 1)) * once, load = larger(k * twice, last);
+    least = load < least ? load : least;
+  }
+  return larger(share, least);
+}
+
+double pz_floor_time_s(const struct pz_floor *x, const double *fwd_s, const double *bwd_s,
+                       double limit_s) {
+  struct work w = sum(x, fwd_s, bwd_s);
+  double best = HUGE_VAL;
+  for (uint32_t s = x->least_stages; s <= x->most_stages; s++) {
+    double load = x->p.recompute ? again_load(x, &w, s) : kept_load(x, &w, s);
+    load = larger(load, w.most_s) * (1 - 1e-12);
+    double most = best < limit_s ? best : limit_s;
+    if (load * x->rounds[s] >= most) continue;
+    int64_t d = 0;
+    double time =
+        pz_place_best_d(&x->p, load, s, (int64_t)s * x->p.widths[0].t, x->params[s], HUGE_VAL, &d);
+    best = time < best ? time : best;
+  }
+  return best < HUGE_VAL ? best : x->least_stages <= x->most_stages ? limit_s : HUGE_VAL;
+}

@@ -1,0 +1,37 @@
+/* A time that no plan of a model goes below, in a fraction of a microsecond.
+ *
+ * Memory does not depend on how fast a chip is, so what of it rules out numbers of stages is worked
+ * out once, and only the layers' times come in afterwards.  Relaxed: stages share the work evenly
+ * but for whole repeated layers, the largest stage has its even share of parameters, transfers are
+ * the smallest between any two layers. */
+#ifndef PZ_PLACE_FLOOR_H
+#define PZ_PLACE_FLOOR_H
+
+#include "place/problem.h"
+
+/* A run of equal layers. */
+struct pz_run {
+  uint32_t first, n;
+};
+
+struct pz_floor {
+  struct pz_place_problem p;          /* its layers' times are not looked at */
+  uint32_t least_stages, most_stages; /* that memory and devices allow; most 0: none */
+  const struct pz_run *runs;
+  uint32_t n_runs, main_run; /* the longest */
+  double transfer_s;         /* between two stages, at least */
+  const double *params;      /* by stages: of the largest, at least */
+  const double *rounds;      /* by stages: microbatches' times, at least */
+};
+
+/* For a problem of one width, a chain of runs of equal layers. */
+PZ_NODISCARD enum pz_status pz_floor_init(struct pz_floor *x, const struct pz_place_problem *p,
+                                          const struct pz_run *runs, uint32_t n_runs,
+                                          struct pz_arena *arena, struct pz_error *err);
+
+/* No plan whose layers take at least these times (by run) is faster.  `limit_s`: nothing from there
+ * on is of interest, and the result may be anything not below it.  HUGE_VAL: nothing fits. */
+double pz_floor_time_s(const struct pz_floor *x, const double *fwd_s, const double *bwd_s,
+                       double limit_s);
+
+#endif

@@ -1,0 +1,586 @@
+#include "search/bounds.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/map.h"
+#include "core/vec.h"
+#include "cost/cost.h"
+#include "place/floor.h"
+#include "place/model.h"
+#include "workload/op.h"
+
+#define NO_MEMORY "out of memory for the bounds"
+enum { MOST_CORES = 2 * PZ_SPACE_MOST_VALUES, MOST_OPS = 1024 };
+
+/* An operator as bounds see it: equal ones are one item.  Products come first. */
+struct item {
+  const struct pz_op *op;
+  uint32_t product;
+  struct pz_product_extra extra;
+};
+
+/* A layer in one direction. */
+struct dag {
+  uint32_t first_op, n_ops;
+  double link_s, hbm_s; /* on the link; at the HBM, without products */
+};
+
+struct dag_op {
+  uint32_t item, first_pred, n_pred;
+};
+
+/* Numbers of cores for which something is known: those of the axis and the powers of two that are
+ * modes. */
+struct core_list {
+  int64_t n[MOST_CORES];
+  int count;
+  uint8_t of_axis[PZ_SPACE_MOST_VALUES];
+};
+
+/* Products on one shape of tensor core. */
+struct shape {
+  bool used;
+  int most_axis;     /* the largest number of cores, on the axis */
+  double *core_s;    /* [cores][product] */
+  double *hbm_s;     /* [glb][product] */
+  double *startup_s; /* [product] */
+  double *work_s;    /* [axis of cores][dag]: tensor cores' work over their number */
+  double *traffic_s; /* [glb][dag]: at the HBM */
+};
+
+/* Other operators with so many lanes. */
+struct lanes {
+  bool used;
+  double *latency_s; /* [cores][other] */
+  double *work_s;    /* [axis of cores][dag] */
+};
+
+struct pz_bounds {
+  const struct pz_search_task *task;
+  struct pz_arena arena;
+  struct pz_cost *cost; /* one for each worker */
+  unsigned n_workers;
+  struct pz_vec items, products, dags, ops, preds;
+  uint32_t n_product_items;
+  uint32_t *first_dag; /* by load; two for each layer */
+  struct core_list tensor, vector;
+  struct shape shape[PZ_SPACE_MOST_VALUES][PZ_SPACE_MOST_VALUES]; /* by rows and columns */
+  struct lanes lanes[PZ_SPACE_MOST_VALUES * PZ_SPACE_MOST_VALUES];
+  struct pz_floor (*floor)[2]; /* by load and recomputation */
+  struct pz_error err;         /* the first of any worker */
+};
+
+static const struct item *item_at(const struct pz_bounds *b, uint32_t i) {
+  return pz_vec_at(&b->items, struct item, i);
+}
+
+static uint32_t n_others(const struct pz_bounds *b) { return b->items.n - b->n_product_items; }
+
+/* ---- items and graphs ----------------------------------------------------------------------- */
+
+static bool is_product(const struct pz_op *op) {
+  return op->matmul_flop && op->kind != PZ_OP_ATTENTION;
+}
+
+struct collector {
+  struct pz_bounds *b;
+  struct pz_map items, products;
+};
+
+static bool add_item(struct collector *c, const struct pz_op *op, uint32_t *out) {
+  struct pz_bounds *b = c->b;
+  const struct pz_chip *chip = &b->task->space->base;
+  struct item item = {.op = op, .product = PZ_NONE};
+  if (is_product(op)) item.extra = pz_cost_extra(chip, op);
+  struct {
+    int64_t kind, direction, class, batch, m, n, k, read, written;
+    double tail_ops;
+  } key = {op->kind,          op->direction,
+           op->op_class,      op->dims.batch,
+           op->dims.m,        op->dims.n,
+           op->dims.k,        op->bytes_read,
+           op->bytes_written, pz_cost_extra(chip, op).tail_ops};
+  *out = pz_map_get(&c->items, &key, sizeof key);
+  if (*out != PZ_NONE) return true;
+  if (is_product(op)) {
+    uint32_t at = pz_map_get(&c->products, &op->dims, sizeof op->dims);
+    item.product = at == PZ_NONE ? b->products.n : at;
+    if (at == PZ_NONE && (!pz_vec_push(&b->products, &op->dims) ||
+                          pz_map_put(&c->products, &op->dims, sizeof op->dims, item.product)))
+      return false;
+  }
+  *out = b->items.n;
+  return pz_vec_push(&b->items, &item) && pz_map_put(&c->items, &key, sizeof key, *out) == PZ_OK;
+}
+
+static enum pz_status add_dag(struct collector *c, const struct pz_ops *ops) {
+  struct pz_bounds *b = c->b;
+  struct dag dag = {.first_op = b->ops.n, .n_ops = ops->n};
+  if (ops->n > MOST_OPS)
+    return pz_fail(&b->err, PZ_LIMIT, "a layer of %u operators; accepted: at most %d", ops->n,
+                   MOST_OPS);
+  for (uint32_t i = 0; i < ops->n; i++) {
+    const struct pz_op *op = &ops->op[i];
+    struct dag_op o = {.first_pred = b->preds.n, .n_pred = op->n_pred};
+    bool ok = add_item(c, op, &o.item) && pz_vec_push(&b->ops, &o);
+    for (uint32_t k = 0; k < op->n_pred && ok; k++) ok = pz_vec_push(&b->preds, &op->pred[k]);
+    if (!ok) return pz_fail(&b->err, PZ_NO_MEMORY, NO_MEMORY);
+  }
+  return pz_vec_push(&b->dags, &dag) ? PZ_OK : pz_fail(&b->err, PZ_NO_MEMORY, NO_MEMORY);
+}
+
+/* Products first: then what a chip must compute for each item is one loop of each kind. */
+static enum pz_status sort_items(struct pz_bounds *b) {
+  uint32_t n = b->items.n, at = 0;
+  uint32_t *place = pz_arena_alloc(&b->arena, n, sizeof *place);
+  struct item *sorted = pz_arena_alloc(&b->arena, n, sizeof *sorted);
+  if (!place || !sorted) return pz_fail(&b->err, PZ_NO_MEMORY, NO_MEMORY);
+  for (int other = 0; other < 2; other++) {
+    for (uint32_t i = 0; i < n; i++)
+      if ((item_at(b, i)->product == PZ_NONE) == other) place[i] = at++;
+    if (!other) b->n_product_items = at;
+  }
+  for (uint32_t i = 0; i < n; i++) sorted[place[i]] = *item_at(b, i);
+  b->items.items = sorted;
+  for (uint32_t i = 0; i < b->ops.n; i++) {
+    struct dag_op *o = pz_vec_at(&b->ops, struct dag_op, i);
+    o->item = place[o->item];
+  }
+  return PZ_OK;
+}
+
+static enum pz_status collect(struct pz_bounds *b) {
+  const struct pz_portfolio *p = b->task->portfolio;
+  struct collector c = {.b = b};
+  enum pz_status status = PZ_OK;
+  pz_map_init(&c.items, &b->arena);
+  pz_map_init(&c.products, &b->arena);
+  b->first_dag = pz_arena_alloc(&b->arena, p->n_loads, sizeof *b->first_dag);
+  if (!b->first_dag) return pz_fail(&b->err, PZ_NO_MEMORY, NO_MEMORY);
+  for (uint32_t l = 0; l < p->n_loads; l++) {
+    b->first_dag[l] = b->dags.n;
+    for (uint32_t i = 0; i < p->loads[l].w->n_layers && status == PZ_OK; i++)
+      for (int d = PZ_FORWARD; d <= PZ_BACKWARD && status == PZ_OK; d++)
+        status = add_dag(&c, &p->loads[l].w->layers[i].ops[d]);
+  }
+  return status == PZ_OK ? sort_items(b) : status;
+}
+
+/* ---- core counts ---------------------------------------------------------------------------- */
+
+static int by_size(const void *a, const void *b) {
+  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (x > y) - (x < y);
+}
+
+static void list_cores(const struct pz_space *s, enum pz_axis axis, struct core_list *l) {
+  const int64_t *v = s->value[axis];
+  int n = s->n[axis], count = 0;
+  for (int i = 0; i < n; i++) l->n[count++] = v[i];
+  for (int64_t c = 1; c < v[n - 1]; c *= 2) l->n[count++] = c;
+  qsort(l->n, (size_t)count, sizeof *l->n, by_size);
+  for (int i = 0; i < count; i++)
+    if (i == 0 || l->n[i] != l->n[l->count - 1]) l->n[l->count++] = l->n[i];
+  for (int i = 0, at = 0; i < n; i++) {
+    while (l->n[at] != v[i]) at++;
+    l->of_axis[i] = (uint8_t)at;
+  }
+}
+
+/* Is an operator on so many cores a mode of a chip with `all`? */
+static bool is_mode(int64_t cores, int64_t all) {
+  return cores == all || (cores < all && (cores & (cores - 1)) == 0);
+}
+
+/* The least core-seconds of an operator over the modes of a chip with the axis' i-th number of
+ * cores, over that number.  latency[c * stride] on the c-th number of the list. */
+static double least_work(const struct core_list *l, int axis, const double *latency, size_t stride,
+                         double startup) {
+  int64_t all = l->n[l->of_axis[axis]];
+  double least = HUGE_VAL;
+  for (int c = 0; c <= l->of_axis[axis]; c++) {
+    double work = (double)l->n[c] * (startup + latency[(size_t)c * stride]);
+    if (is_mode(l->n[c], all) && work < least) least = work;
+  }
+  return least / (double)all;
+}
+
+/* ---- one shape of tensor core --------------------------------------------------------------- */
+
+static struct pz_point point_of(uint8_t rows, uint8_t cols) {
+  return (struct pz_point){.at = {[PZ_AXIS_ROWS] = rows, [PZ_AXIS_COLS] = cols}};
+}
+
+static enum pz_status sweep(struct pz_bounds *b, struct shape *s, const struct pz_chip *chip,
+                            struct pz_error *err) {
+  const struct pz_space *space = b->task->space;
+  uint32_t n = b->products.n;
+  double core_s[MOST_CORES], hbm_s[PZ_SPACE_MOST_VALUES];
+  struct pz_sweep sizes = {b->tensor.n, space->value[PZ_AXIS_GLB],
+                           (size_t)b->tensor.of_axis[s->most_axis] + 1,
+                           (size_t)space->n[PZ_AXIS_GLB]};
+  for (uint32_t i = 0; i < n; i++) {
+    const struct pz_dims *d = pz_vec_at(&b->products, struct pz_dims, i);
+    struct pz_product p = {d->batch, d->m, d->n, d->k, false};
+    enum pz_status status = pz_map_sweep(&p, chip, &sizes, core_s, hbm_s, &s->startup_s[i], err);
+    if (status != PZ_OK) return status;
+    for (size_t c = 0; c < sizes.n_cores; c++) s->core_s[c * n + i] = core_s[c];
+    for (size_t g = 0; g < sizes.n_glb; g++) s->hbm_s[g * n + i] = hbm_s[g];
+  }
+  return PZ_OK;
+}
+
+static void sum_shape(struct pz_bounds *b, struct shape *s, double *work, uint32_t dag) {
+  const struct dag *d = pz_vec_at(&b->dags, struct dag, dag);
+  int n_glb = b->task->space->n[PZ_AXIS_GLB];
+  for (uint32_t i = 0; i < d->n_ops; i++) {
+    const struct item *it = item_at(b, pz_vec_at(&b->ops, struct dag_op, d->first_op + i)->item);
+    if (it->product == PZ_NONE) continue;
+    for (int a = 0; a <= s->most_axis; a++)
+      s->work_s[(size_t)a * b->dags.n + dag] += work[(size_t)a * b->products.n + it->product];
+    for (int g = 0; g < n_glb; g++)
+      s->traffic_s[(size_t)g * b->dags.n + dag] +=
+          fmax(0, s->hbm_s[(size_t)g * b->products.n + it->product] + it->extra.hbm_s);
+  }
+}
+
+static double *table(struct pz_bounds *b, int rows, uint32_t cols) {
+  return calloc((size_t)rows * cols + 1, sizeof(double) + 0 * sizeof *b);
+}
+
+/* Shapes are made by threads: their tables come from the C library, not from the arena. */
+static enum pz_status fill_shape(struct pz_bounds *b, uint8_t rows, uint8_t cols, unsigned worker,
+                                 struct pz_error *err) {
+  struct shape *s = &b->shape[rows][cols];
+  struct pz_point p = point_of(rows, cols);
+  struct pz_chip chip;
+  int n_glb = b->task->space->n[PZ_AXIS_GLB];
+  (void)worker;
+  pz_space_chip(b->task->space, &p, &chip);
+  s->core_s = table(b, b->tensor.of_axis[s->most_axis] + 1, b->products.n);
+  s->hbm_s = table(b, n_glb, b->products.n);
+  s->startup_s = table(b, 1, b->products.n);
+  s->work_s = table(b, s->most_axis + 1, b->dags.n);
+  s->traffic_s = table(b, n_glb, b->dags.n);
+  double *work = table(b, s->most_axis + 1, b->products.n);
+  bool ok = s->core_s && s->hbm_s && s->startup_s && s->work_s && s->traffic_s && work;
+  enum pz_status status = ok ? sweep(b, s, &chip, err) : pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
+  for (int a = 0; status == PZ_OK && a <= s->most_axis; a++)
+    for (uint32_t i = 0; i < b->products.n; i++)
+      work[(size_t)a * b->products.n + i] =
+          least_work(&b->tensor, a, &s->core_s[i], b->products.n, s->startup_s[i]);
+  for (uint32_t d = 0; status == PZ_OK && d < b->dags.n; d++) sum_shape(b, s, work, d);
+  free(work);
+  return status;
+}
+
+/* ---- one number of lanes -------------------------------------------------------------------- */
+
+static uint32_t lanes_at(const struct pz_space *s, const struct pz_point *p) {
+  bool follow = s->value[PZ_AXIS_LANES][0] == 0;
+  return follow ? p->at[PZ_AXIS_COLS] : p->at[PZ_AXIS_LANES];
+}
+
+static enum pz_status cost_others(struct pz_bounds *b, struct lanes *l, const struct pz_chip *chip,
+                                  unsigned worker, struct pz_error *err) {
+  struct pz_cost *cost = &b->cost[worker];
+  for (int c = 0; c < b->vector.count; c++) {
+    struct pz_chip part = *chip;
+    part.vector.cores = b->vector.n[c];
+    pz_cost_set_chip(cost, &part, &b->task->net);
+    for (uint32_t i = 0; i < n_others(b); i++) {
+      const struct pz_op *op = item_at(b, b->n_product_items + i)->op;
+      struct pz_estimate e = {0};
+      /* attention in one piece takes tensor cores too, which are not known here: nothing is
+       * claimed */
+      enum pz_status status = op->matmul_flop ? PZ_OK : pz_cost_op(cost, op, &e, err);
+      if (status != PZ_OK) return status;
+      l->latency_s[(size_t)c * n_others(b) + i] = e.latency_s;
+    }
+  }
+  return PZ_OK;
+}
+
+static void sum_lanes(struct pz_bounds *b, struct lanes *l, uint32_t dag) {
+  const struct dag *d = pz_vec_at(&b->dags, struct dag, dag);
+  int n = b->task->space->n[PZ_AXIS_VECTOR_CORES];
+  for (uint32_t i = 0; i < d->n_ops; i++) {
+    uint32_t item = pz_vec_at(&b->ops, struct dag_op, d->first_op + i)->item;
+    if (item < b->n_product_items || item_at(b, item)->op->op_class != PZ_CLASS_VECTOR) continue;
+    uint32_t at = item - b->n_product_items;
+    for (int a = 0; a < n; a++)
+      l->work_s[(size_t)a * b->dags.n + dag] +=
+          least_work(&b->vector, a, &l->latency_s[at], n_others(b), 0);
+  }
+}
+
+static enum pz_status fill_lanes(struct pz_bounds *b, uint32_t at, unsigned worker,
+                                 struct pz_error *err) {
+  const struct pz_space *s = b->task->space;
+  struct lanes *l = &b->lanes[at];
+  bool follow = s->value[PZ_AXIS_LANES][0] == 0;
+  struct pz_point p = {0};
+  p.at[follow ? PZ_AXIS_COLS : PZ_AXIS_LANES] = (uint8_t)at;
+  struct pz_chip chip;
+  pz_space_chip(s, &p, &chip);
+  l->latency_s = table(b, b->vector.count, n_others(b));
+  l->work_s = table(b, s->n[PZ_AXIS_VECTOR_CORES], b->dags.n);
+  if (!l->latency_s || !l->work_s) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
+  enum pz_status status = cost_others(b, l, &chip, worker, err);
+  for (uint32_t d = 0; status == PZ_OK && d < b->dags.n; d++) sum_lanes(b, l, d);
+  return status;
+}
+
+/* ---- what does not depend on the chip ------------------------------------------------------- */
+
+/* Time on the link, and HBM traffic of operators that are no products. */
+static enum pz_status fill_links(struct pz_bounds *b) {
+  pz_cost_set_chip(&b->cost[0], &b->task->space->base, &b->task->net);
+  for (uint32_t k = 0; k < b->dags.n; k++) {
+    struct dag *d = pz_vec_at(&b->dags, struct dag, k);
+    for (uint32_t i = 0; i < d->n_ops; i++) {
+      const struct pz_op *op =
+          item_at(b, pz_vec_at(&b->ops, struct dag_op, d->first_op + i)->item)->op;
+      struct pz_estimate e;
+      if (op->matmul_flop) continue;
+      enum pz_status status = pz_cost_op(&b->cost[0], op, &e, &b->err);
+      if (status != PZ_OK) return status;
+      d->hbm_s += e.hbm_s;
+      if (op->op_class == PZ_CLASS_COLLECTIVE) d->link_s += e.latency_s;
+    }
+  }
+  return PZ_OK;
+}
+
+static enum pz_status fill_floor(struct pz_bounds *b, uint32_t load) {
+  const struct pz_load *l = &b->task->portfolio->loads[load];
+  struct pz_run *runs = pz_arena_alloc(&b->arena, l->w->n_layers, sizeof *runs);
+  struct pz_place_width *width = pz_arena_alloc(&b->arena, 1, sizeof *width);
+  struct pz_layer_time(*none)[2] = pz_arena_alloc(&b->arena, l->w->n_layers, sizeof *none);
+  if (!runs || !width || !none) return pz_fail(&b->err, PZ_NO_MEMORY, NO_MEMORY);
+  uint32_t at = 0;
+  for (uint32_t i = 0; i < l->w->n_layers; i++) {
+    runs[i] = (struct pz_run){at, (uint32_t)l->w->layers[i].count};
+    at += runs[i].n;
+  }
+  enum pz_status status =
+      pz_place_chain(l->w, (const struct pz_layer_time(*)[2])none, &b->arena, width, NULL, &b->err);
+  for (int r = 0; r < 2 && status == PZ_OK; r++) {
+    struct pz_place_problem p = pz_task_problem(b->task, l, pz_task_most_hbm(b->task), r);
+    p.widths = width;
+    status = pz_floor_init(&b->floor[load][r], &p, runs, l->w->n_layers, &b->arena, &b->err);
+  }
+  return status;
+}
+
+/* ---- making --------------------------------------------------------------------------------- */
+
+struct job {
+  struct pz_bounds *b;
+  struct pz_error *errors; /* by item */
+};
+
+/* Items of the parallel loop: shapes by rows and columns, then lanes. */
+static void fill_one(void *ctx, size_t i, unsigned worker) {
+  struct job *j = ctx;
+  const struct pz_space *s = j->b->task->space;
+  size_t cols = (size_t)s->n[PZ_AXIS_COLS], shapes = (size_t)s->n[PZ_AXIS_ROWS] * cols;
+  struct pz_error *err = &j->errors[i];
+  enum pz_status status = PZ_OK;
+  if (i < shapes && j->b->shape[i / cols][i % cols].used)
+    status = fill_shape(j->b, (uint8_t)(i / cols), (uint8_t)(i % cols), worker, err);
+  if (i >= shapes && j->b->lanes[i - shapes].used)
+    status = fill_lanes(j->b, (uint32_t)(i - shapes), worker, err);
+  err->status = status;
+}
+
+static enum pz_status fill_tables(struct pz_bounds *b, struct pz_pool *pool) {
+  const struct pz_space *s = b->task->space;
+  size_t n = (size_t)(s->n[PZ_AXIS_ROWS] * s->n[PZ_AXIS_COLS]) + PZ_SPACE_MOST_VALUES;
+  struct job j = {b, pz_arena_alloc(&b->arena, n, sizeof *j.errors)};
+  if (!j.errors) return pz_fail(&b->err, PZ_NO_MEMORY, NO_MEMORY);
+  pz_pool_for(pool, n, fill_one, &j);
+  for (size_t i = 0; i < n; i++)
+    if (j.errors[i].status != PZ_OK) {
+      b->err = j.errors[i];
+      return b->err.status;
+    }
+  return PZ_OK;
+}
+
+static void mark_used(struct pz_bounds *b, const struct pz_point *points, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) {
+    struct shape *s = &b->shape[points[i].at[PZ_AXIS_ROWS]][points[i].at[PZ_AXIS_COLS]];
+    int cores = points[i].at[PZ_AXIS_TENSOR_CORES];
+    s->used = true;
+    if (cores > s->most_axis) s->most_axis = cores;
+    b->lanes[lanes_at(b->task->space, &points[i])].used = true;
+  }
+}
+
+static enum pz_status make(struct pz_bounds *b, struct pz_pool *pool) {
+  uint32_t n_loads = b->task->portfolio->n_loads;
+  b->cost = pz_arena_alloc(&b->arena, b->n_workers, sizeof *b->cost);
+  b->floor = pz_arena_alloc(&b->arena, n_loads, sizeof *b->floor);
+  if (!b->cost || !b->floor) return pz_fail(&b->err, PZ_NO_MEMORY, NO_MEMORY);
+  for (unsigned i = 0; i < b->n_workers; i++)
+    pz_cost_init(&b->cost[i], &b->task->space->base, &b->task->net);
+  list_cores(b->task->space, PZ_AXIS_TENSOR_CORES, &b->tensor);
+  list_cores(b->task->space, PZ_AXIS_VECTOR_CORES, &b->vector);
+  enum pz_status status = collect(b);
+  if (status == PZ_OK) status = fill_links(b);
+  for (uint32_t l = 0; l < n_loads && status == PZ_OK; l++) status = fill_floor(b, l);
+  return status == PZ_OK ? fill_tables(b, pool) : status;
+}
+
+enum pz_status pz_bounds_new(const struct pz_search_task *task, const struct pz_point *points,
+                             uint32_t n_points, struct pz_pool *pool, struct pz_bounds **out,
+                             struct pz_error *err) {
+  struct pz_bounds *b = calloc(1, sizeof *b);
+  if (!b) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
+  b->task = task;
+  b->n_workers = pz_pool_threads(pool);
+  pz_arena_init(&b->arena, NULL);
+  pz_vec_init(&b->items, &b->arena, sizeof(struct item));
+  pz_vec_init(&b->products, &b->arena, sizeof(struct pz_dims));
+  pz_vec_init(&b->dags, &b->arena, sizeof(struct dag));
+  pz_vec_init(&b->ops, &b->arena, sizeof(struct dag_op));
+  pz_vec_init(&b->preds, &b->arena, sizeof(uint32_t));
+  mark_used(b, points, n_points);
+  enum pz_status status = make(b, pool);
+  if (status == PZ_OK) {
+    *out = b;
+    return PZ_OK;
+  }
+  if (err && err->status == PZ_OK) *err = b->err;
+  pz_bounds_free(b);
+  return status;
+}
+
+static void free_shape(struct shape *s) {
+  free(s->core_s);
+  free(s->hbm_s);
+  free(s->startup_s);
+  free(s->work_s);
+  free(s->traffic_s);
+}
+
+void pz_bounds_free(struct pz_bounds *b) {
+  if (!b) return;
+  for (int i = 0; i < PZ_SPACE_MOST_VALUES; i++)
+    for (int j = 0; j < PZ_SPACE_MOST_VALUES; j++) free_shape(&b->shape[i][j]);
+  for (int i = 0; i < PZ_SPACE_MOST_VALUES; i++) {
+    free(b->lanes[i].latency_s);
+    free(b->lanes[i].work_s);
+  }
+  for (unsigned i = 0; b->cost && i < b->n_workers; i++) pz_cost_release(&b->cost[i]);
+  pz_arena_release(&b->arena);
+  free(b);
+}
+
+/* ---- at a chip ------------------------------------------------------------------------------ */
+
+struct pz_bounds_at {
+  const struct pz_bounds *b;
+  struct pz_point p;
+  double *latency_s;                    /* by item, on all cores */
+  double *fwd_s, *bwd_s;                /* by layer of a load */
+  uint32_t hint[PZ_SEARCH_MOST_MODELS]; /* the load that was best at the last chip */
+};
+
+struct pz_bounds_at *pz_bounds_at_new(const struct pz_bounds *b, struct pz_arena *arena) {
+  struct pz_bounds_at *at = pz_arena_alloc(arena, 1, sizeof *at);
+  uint32_t layers = b->task->portfolio->most_layers;
+  if (!at) return NULL;
+  at->b = b;
+  at->latency_s = pz_arena_alloc(arena, b->items.n, sizeof *at->latency_s);
+  at->fwd_s = pz_arena_alloc(arena, layers, sizeof *at->fwd_s);
+  at->bwd_s = pz_arena_alloc(arena, layers, sizeof *at->bwd_s);
+  return at->latency_s && at->fwd_s && at->bwd_s ? at : NULL;
+}
+
+void pz_bounds_go(struct pz_bounds_at *at, const struct pz_point *p) {
+  const struct pz_bounds *b = at->b;
+  const struct pz_space *space = b->task->space;
+  const struct shape *s = &b->shape[p->at[PZ_AXIS_ROWS]][p->at[PZ_AXIS_COLS]];
+  const struct lanes *l = &b->lanes[lanes_at(space, p)];
+  const struct item *items = b->items.items;
+  size_t n = b->products.n, others = n_others(b);
+  const double *core_s = &s->core_s[b->tensor.of_axis[p->at[PZ_AXIS_TENSOR_CORES]] * n];
+  const double *hbm_s = &s->hbm_s[p->at[PZ_AXIS_GLB] * n];
+  double lane_ops = (double)(pz_space_value(space, p, PZ_AXIS_VECTOR_CORES) *
+                             pz_space_value(space, p, PZ_AXIS_LANES)) *
+                    space->base.clock_hz;
+  at->p = *p;
+  for (uint32_t i = 0; i < b->n_product_items; i++) {
+    uint32_t k = items[i].product;
+    at->latency_s[i] =
+        s->startup_s[k] + pz_cost_with_extra_s(&items[i].extra, core_s[k], hbm_s[k], lane_ops);
+  }
+  memcpy(&at->latency_s[b->n_product_items],
+         &l->latency_s[b->vector.of_axis[p->at[PZ_AXIS_VECTOR_CORES]] * others],
+         others * sizeof *at->latency_s);
+}
+
+static double longest_path(const struct pz_bounds *b, const struct dag *d, const double *latency) {
+  const struct dag_op *ops = pz_vec_at(&b->ops, struct dag_op, d->first_op);
+  const uint32_t *preds = b->preds.items;
+  double end[MOST_OPS], longest = 0;
+  for (uint32_t i = 0; i < d->n_ops; i++) {
+    double start = 0;
+    const uint32_t *pred = &preds[ops[i].first_pred];
+    for (uint32_t k = 0; k < ops[i].n_pred; k++)
+      if (end[pred[k]] > start) start = end[pred[k]];
+    end[i] = start + latency[ops[i].item];
+    if (end[i] > longest) longest = end[i];
+  }
+  return longest;
+}
+
+static double larger(double a, double b) { return a > b ? a : b; }
+
+double pz_bounds_layer_s(struct pz_bounds_at *at, uint32_t load, uint32_t layer,
+                         enum pz_direction direction) {
+  const struct pz_bounds *b = at->b;
+  const struct pz_point *p = &at->p;
+  const struct shape *s = &b->shape[p->at[PZ_AXIS_ROWS]][p->at[PZ_AXIS_COLS]];
+  const struct lanes *l = &b->lanes[lanes_at(b->task->space, p)];
+  uint32_t k = b->first_dag[load] + 2 * layer + (uint32_t)direction;
+  const struct dag *d = pz_vec_at(&b->dags, struct dag, k);
+  size_t n = b->dags.n;
+  double work = larger(s->work_s[p->at[PZ_AXIS_TENSOR_CORES] * n + k],
+                       l->work_s[p->at[PZ_AXIS_VECTOR_CORES] * n + k]);
+  work = larger(work, larger(s->traffic_s[p->at[PZ_AXIS_GLB] * n + k] + d->hbm_s, d->link_s));
+  /* sums in another order than the solvers' */
+  return larger(work, longest_path(b, d, at->latency_s)) * (1 - 1e-9);
+}
+
+double pz_bounds_load_s(struct pz_bounds_at *at, uint32_t load, bool recompute, double limit_s) {
+  uint32_t n = at->b->task->portfolio->loads[load].w->n_layers;
+  for (uint32_t i = 0; i < n; i++) {
+    at->fwd_s[i] = pz_bounds_layer_s(at, load, i, PZ_FORWARD);
+    at->bwd_s[i] = pz_bounds_layer_s(at, load, i, PZ_BACKWARD);
+  }
+  return pz_floor_time_s(&at->b->floor[load][recompute], at->fwd_s, at->bwd_s, limit_s);
+}
+
+/* With the layers' times known already, both ways. */
+static double load_s(struct pz_bounds_at *at, uint32_t load, double limit_s) {
+  double kept = pz_bounds_load_s(at, load, false, limit_s);
+  double again = pz_floor_time_s(&at->b->floor[load][1], at->fwd_s, at->bwd_s,
+                                 kept < limit_s ? kept : limit_s);
+  return kept < again ? kept : again;
+}
+
+double pz_bounds_model_s(struct pz_bounds_at *at, uint32_t model) {
+  const struct pz_portfolio *p = at->b->task->portfolio;
+  uint32_t first = at->hint[model] ? at->hint[model] : p->first[model];
+  double best = load_s(at, first, HUGE_VAL);
+  for (uint32_t l = p->first[model]; l < p->first[model + 1]; l++) {
+    double now = l == first ? best : load_s(at, l, best);
+    if (now < best) best = now, at->hint[model] = l;
+  }
+  return best;
+}

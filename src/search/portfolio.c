@@ -1,0 +1,101 @@
+#include "search/portfolio.h"
+
+#include <string.h>
+
+#include "core/num.h"
+#include "place/problem.h"
+#include "workload/workload.h"
+
+struct maker {
+  struct pz_portfolio *p;
+  const struct pz_choices *mbs, *tp;
+  int64_t batch, seq;
+  struct pz_error *err;
+};
+
+static enum pz_status check_model(const struct maker *m, uint32_t i, const struct pz_workload *w) {
+  if (w->totals.layers > PZ_PLACE_MOST_LAYERS)
+    return pz_fail(m->err, PZ_LIMIT, "%s has %lld layers; accepted: at most %d", m->p->models[i],
+                   (long long)w->totals.layers, PZ_PLACE_MOST_LAYERS);
+  m->p->seq[i] = w->options.seq;
+  m->p->sample_flop[i] = (double)(w->totals.matmul_forward_flop + w->totals.matmul_backward_flop) /
+                         (double)w->options.mbs;
+  return PZ_OK;
+}
+
+/* The undivided model: is it known, how large is it? */
+static enum pz_status look_at(const struct maker *m, uint32_t i) {
+  struct pz_workload_options o = pz_workload_options_default();
+  struct pz_workload *w = NULL;
+  for (uint32_t k = 0; k < i; k++)
+    if (strcmp(m->p->models[k], m->p->models[i]) == 0)
+      return pz_fail(m->err, PZ_BAD_USE, "%s is given twice", m->p->models[i]);
+  o.seq = m->seq;
+  enum pz_status status = pz_workload_load(m->p->models[i], &o, &w, m->err);
+  if (status == PZ_OK) status = check_model(m, i, w);
+  pz_workload_free(w);
+  return status;
+}
+
+/* Build a load; false: the width does not divide the model, `why` says so. */
+static bool build(const struct maker *m, uint32_t i, int64_t tp, int64_t mbs,
+                  struct pz_error *why) {
+  struct pz_workload_options o = pz_workload_options_default();
+  struct pz_load *l = &m->p->loads[m->p->n_loads];
+  o.seq = m->seq;
+  o.mbs = mbs;
+  o.tp = tp;
+  *l = (struct pz_load){.model = i, .mbs = mbs, .tp = tp};
+  if (pz_workload_load(m->p->models[i], &o, &l->w, why) != PZ_OK) return false;
+  l->microbatches = pz_ceil_div(m->batch, mbs);
+  if (l->w->n_layers > m->p->most_layers) m->p->most_layers = l->w->n_layers;
+  m->p->n_loads++;
+  return true;
+}
+
+static enum pz_status add_model(const struct maker *m, uint32_t i) {
+  struct pz_error why = {0};
+  enum pz_status status = look_at(m, i);
+  m->p->first[i] = m->p->n_loads;
+  for (int t = 0; t < m->tp->n && status == PZ_OK; t++)
+    for (int k = 0; k < m->mbs->n; k++)
+      if (m->mbs->v[k] <= m->batch && !build(m, i, m->tp->v[t], m->mbs->v[k], &why)) break;
+  if (why.status == PZ_NO_MEMORY) return pz_fail(m->err, PZ_NO_MEMORY, "%s", why.message);
+  if (status == PZ_OK && m->p->n_loads == m->p->first[i])
+    return why.status == PZ_OK ? pz_fail(m->err, PZ_BAD_USE,
+                                         "no microbatch size is within the batch of %lld samples",
+                                         (long long)m->batch)
+                               : pz_fail(m->err, PZ_BAD_USE, "%s", why.message);
+  return status;
+}
+
+enum pz_status pz_portfolio_init(struct pz_portfolio *p, const char *const *models,
+                                 uint32_t n_models, const struct pz_choices *mbs,
+                                 const struct pz_choices *tp, int64_t batch, int64_t seq,
+                                 struct pz_error *err) {
+  struct maker m = {p, mbs, tp, batch, seq, err};
+  if (n_models < 1 || n_models > PZ_SEARCH_MOST_MODELS)
+    return pz_fail(err, PZ_BAD_USE, "%u models; accepted: 1 to %d", n_models,
+                   PZ_SEARCH_MOST_MODELS);
+  *p = (struct pz_portfolio){.n_models = n_models};
+  pz_arena_init(&p->arena, NULL);
+  p->loads =
+      pz_arena_alloc(&p->arena, (size_t)n_models * (size_t)(mbs->n * tp->n), sizeof *p->loads);
+  enum pz_status status =
+      p->loads ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the models");
+  for (uint32_t i = 0; i < n_models && status == PZ_OK; i++) {
+    p->models[i] = pz_arena_strdup(&p->arena, models[i]);
+    status = p->models[i] ? add_model(&m, i)
+                          : pz_fail(err, PZ_NO_MEMORY, "out of memory for the models");
+  }
+  p->first[n_models] = p->n_loads;
+  if (status != PZ_OK) pz_portfolio_release(p);
+  return status;
+}
+
+void pz_portfolio_release(struct pz_portfolio *p) {
+  if (!p) return;
+  for (uint32_t i = 0; i < p->n_loads; i++) pz_workload_free(p->loads[i].w);
+  pz_arena_release(&p->arena);
+  *p = (struct pz_portfolio){0};
+}

@@ -1,0 +1,42 @@
+/* The models of a search, built once: a load is one of them at a microbatch size and a
+ * tensor-parallel width.  Read only once made, so that threads share it. */
+#ifndef PZ_SEARCH_PORTFOLIO_H
+#define PZ_SEARCH_PORTFOLIO_H
+
+#include "core/arena.h"
+
+enum { PZ_SEARCH_MOST_MODELS = 64, PZ_SEARCH_MOST_LIST = 32 };
+
+/* Numbers to choose from, ascending. */
+struct pz_choices {
+  int64_t v[PZ_SEARCH_MOST_LIST];
+  int n;
+};
+
+struct pz_load {
+  uint32_t model;
+  int64_t mbs, tp, microbatches;
+  struct pz_workload *w;
+};
+
+struct pz_portfolio {
+  struct pz_arena arena;
+  uint32_t n_models, n_loads;
+  const char *models[PZ_SEARCH_MOST_MODELS];
+  uint32_t first[PZ_SEARCH_MOST_MODELS + 1]; /* loads of model i: first[i] .. first[i + 1] */
+  int64_t seq[PZ_SEARCH_MOST_MODELS];
+  double sample_flop[PZ_SEARCH_MOST_MODELS]; /* of the products, forward and backward */
+  struct pz_load *loads;
+  uint32_t most_layers; /* distinct ones of any load */
+};
+
+/* Widths that do not divide a model are left out for it; none left is an error, and so are unknown
+ * models, one given twice, and models with more layers than placement takes.  On success the
+ * portfolio is the caller's to release. */
+PZ_NODISCARD enum pz_status pz_portfolio_init(struct pz_portfolio *p, const char *const *models,
+                                              uint32_t n_models, const struct pz_choices *mbs,
+                                              const struct pz_choices *tp, int64_t batch,
+                                              int64_t seq, struct pz_error *err);
+void pz_portfolio_release(struct pz_portfolio *p);
+
+#endif

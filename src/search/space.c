@@ -1,0 +1,212 @@
+#include "search/space.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "chip/tech.h"
+#include "core/fields.h"
+#include "core/file.h"
+#include "core/text.h"
+#include "search/embedded.h"
+
+static const char *const axis_names[PZ_AXES] = {"tensor_cores", "rows",  "cols",
+                                                "vector_cores", "lanes", "glb_mib"};
+static const int64_t most_value[PZ_AXES] = {1 << 20, 1 << 14, 1 << 14, 1 << 20, 1 << 20, 1 << 20};
+
+const char *pz_axis_name(const void *ctx, size_t i) {
+  (void)ctx;
+  return i < PZ_AXES ? axis_names[i] : NULL;
+}
+
+const char *pz_space_preset_name(const void *ctx, size_t i) {
+  (void)ctx;
+  for (size_t k = 0; k <= i; k++)
+    if (!pz_embedded_spaces[k].name) return NULL;
+  return pz_embedded_spaces[i].name;
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+static void read_axis(struct pz_fields *f, enum pz_axis axis, struct pz_space *s) {
+  const json_t *list = json_object_get(f->root, axis_names[axis]), *item;
+  char accepted[96];
+  size_t i;
+  snprintf(accepted, sizeof accepted, "1 to %d rising whole numbers, the largest at most %lld",
+           PZ_SPACE_MOST_VALUES, (long long)most_value[axis]);
+  size_t n = json_array_size(list);
+  if (n < 1 || n > PZ_SPACE_MOST_VALUES) {
+    if (f->status == PZ_OK) pz_fields_refuse(f, axis_names[axis], accepted);
+    return;
+  }
+  json_array_foreach((json_t *)(uintptr_t)list, i, item) {
+    int64_t v = json_integer_value(item), least = i ? s->value[axis][i - 1] + 1 : 1;
+    if ((!json_is_integer(item) || v < least || v > most_value[axis]) && f->status == PZ_OK)
+      pz_fields_refuse(f, axis_names[axis], accepted);
+    s->value[axis][i] = v;
+  }
+  s->n[axis] = (int)n;
+}
+
+static void read_axes(struct pz_fields *f, struct pz_space *s) {
+  s->n[PZ_AXIS_LANES] = 1;
+  for (enum pz_axis a = 0; a < PZ_AXES; a++)
+    if (a != PZ_AXIS_LANES || pz_fields_has(f, axis_names[a])) read_axis(f, a, s);
+  for (int i = 0; i < s->n[PZ_AXIS_GLB]; i++) s->value[PZ_AXIS_GLB][i] *= 1 << 20;
+  double points = 1;
+  for (enum pz_axis a = 0; a < PZ_AXES; a++) points *= s->n[a];
+  if (f->status == PZ_OK && points > PZ_SPACE_MOST_POINTS)
+    f->status = pz_fail(f->err, PZ_LIMIT, "%s: %.0f points; accepted: at most %d", f->name, points,
+                        PZ_SPACE_MOST_POINTS);
+}
+
+static double chip_um2(const struct pz_chip *c) {
+  struct pz_area a = pz_chip_area(c);
+  return pz_area_total_um2(&a);
+}
+
+enum pz_status pz_space_parse(const char *name, const char *text, size_t bytes,
+                              struct pz_space *out, struct pz_error *err) {
+  json_t *root = NULL;
+  enum pz_status status = pz_json_parse(name, text, bytes, &root, err);
+  if (status != PZ_OK) return status;
+  struct pz_fields f = {.name = name, .root = root, .err = err};
+  struct pz_space s = {0};
+  pz_text_copy(s.name, sizeof s.name, pz_fields_text_or(&f, "name", name));
+  pz_text_copy(s.about, sizeof s.about, pz_fields_text_or(&f, "about", ""));
+  s.least_part = pz_fields_real_or(&f, "least_part", 0, 1, 0);
+  const char *base = pz_fields_text_or(&f, "base", "tpuv4");
+  if (f.status == PZ_OK) f.status = pz_chip_load(base, &s.base, err);
+  if (f.status == PZ_OK) read_axes(&f, &s);
+  json_decref(root);
+  if (f.status != PZ_OK) return f.status;
+  s.budget_um2 = chip_um2(&s.base);
+  *out = s;
+  return PZ_OK;
+}
+
+static enum pz_status unknown_space(const char *space, struct pz_error *err) {
+  const char *near = pz_text_nearest(space, pz_space_preset_name, NULL);
+  return pz_fail(err, PZ_BAD_INPUT,
+                 "unknown space '%s'%s%s%s; accepted: a name that 'phaze spaces' lists, or the "
+                 "path of a space.json",
+                 space, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+}
+
+enum pz_status pz_space_load(const char *space, struct pz_space *out, struct pz_error *err) {
+  for (const struct pz_embedded *e = pz_embedded_spaces; e->name; e++)
+    if (strcmp(e->name, space) == 0)
+      return pz_space_parse(space, e->text, strlen(e->text), out, err);
+  if (!pz_file_named(space)) return unknown_space(space, err);
+  size_t bytes = 0;
+  char *text = NULL;
+  enum pz_status status = pz_file_read(space, PZ_SPACE_MOST_BYTES, &text, &bytes, err);
+  if (status == PZ_OK) status = pz_space_parse(space, text, bytes, out, err);
+  free(text);
+  return status;
+}
+
+enum pz_status pz_space_set_budget(struct pz_space *s, const char *budget, struct pz_error *err) {
+  char *end;
+  double mm2 = strtod(budget, &end);
+  if (end != budget && !*end) {
+    if (!(mm2 > 0 && mm2 < 1e9))
+      return pz_fail(err, PZ_BAD_USE, "--budget %s; accepted: a chip, or mm2 above 0", budget);
+    s->budget_um2 = mm2 * 1e6;
+    return PZ_OK;
+  }
+  struct pz_chip c;
+  enum pz_status status = pz_chip_load(budget, &c, err);
+  if (status == PZ_OK) s->budget_um2 = chip_um2(&c);
+  return status;
+}
+
+/* ---- points --------------------------------------------------------------------------------- */
+
+uint32_t pz_space_grid(const struct pz_space *s) {
+  uint32_t n = 1;
+  for (enum pz_axis a = 0; a < PZ_AXES; a++) n *= (uint32_t)s->n[a];
+  return n;
+}
+
+struct pz_point pz_space_point(const struct pz_space *s, uint32_t id) {
+  struct pz_point p = {.id = id};
+  for (enum pz_axis a = PZ_AXES; a-- > 0;) {
+    p.at[a] = (uint8_t)(id % (uint32_t)s->n[a]);
+    id /= (uint32_t)s->n[a];
+  }
+  return p;
+}
+
+uint32_t pz_space_id(const struct pz_space *s, const uint8_t at[PZ_AXES]) {
+  uint32_t id = 0;
+  for (enum pz_axis a = 0; a < PZ_AXES; a++) id = id * (uint32_t)s->n[a] + at[a];
+  return id;
+}
+
+int64_t pz_space_value(const struct pz_space *s, const struct pz_point *p, enum pz_axis axis) {
+  int64_t v = s->value[axis][p->at[axis]];
+  return axis == PZ_AXIS_LANES && v == 0 ? s->value[PZ_AXIS_COLS][p->at[PZ_AXIS_COLS]] : v;
+}
+
+static int64_t local_bytes(int64_t units) { return 16 * units > 1024 ? 16 * units : 1024; }
+
+void pz_space_chip(const struct pz_space *s, const struct pz_point *p, struct pz_chip *out) {
+  *out = s->base;
+  struct pz_tensor_cores *t = &out->tensor;
+  struct pz_vector_cores *v = &out->vector;
+  t->cores = pz_space_value(s, p, PZ_AXIS_TENSOR_CORES);
+  t->rows = pz_space_value(s, p, PZ_AXIS_ROWS);
+  t->cols = pz_space_value(s, p, PZ_AXIS_COLS);
+  t->local_bytes = local_bytes(t->rows * t->cols);
+  v->cores = pz_space_value(s, p, PZ_AXIS_VECTOR_CORES);
+  v->lanes = pz_space_value(s, p, PZ_AXIS_LANES);
+  v->local_bytes = local_bytes(v->lanes);
+  out->glb_bytes = pz_space_value(s, p, PZ_AXIS_GLB);
+  out->watts = 0;
+  snprintf(out->name, sizeof out->name, "%lldx%lldx%lld-%lldx%lld-%lldM", (long long)t->cores,
+           (long long)t->rows, (long long)t->cols, (long long)v->cores, (long long)v->lanes,
+           (long long)(out->glb_bytes >> 20));
+  snprintf(out->about, sizeof out->about, "a point of the space %s", s->name);
+}
+
+/* Chips with one core of a kind may be as small as they like. */
+static double least_um2(const struct pz_space *s, const struct pz_chip *c) {
+  return c->tensor.cores == 1 || c->vector.cores == 1 ? 0 : s->least_part * s->budget_um2;
+}
+
+bool pz_space_has(const struct pz_space *s, const struct pz_point *p) {
+  struct pz_chip c;
+  pz_space_chip(s, p, &c);
+  double um2 = chip_um2(&c);
+  return um2 <= s->budget_um2 && um2 >= least_um2(s, &c);
+}
+
+static enum pz_status nothing_fits(const struct pz_space *s, struct pz_error *err) {
+  struct pz_chip c, smallest;
+  double um2 = INFINITY;
+  for (uint32_t id = 0; id < pz_space_grid(s); id++) {
+    struct pz_point p = pz_space_point(s, id);
+    pz_space_chip(s, &p, &c);
+    if (chip_um2(&c) < um2) um2 = chip_um2(&c), smallest = c;
+  }
+  return pz_fail(
+      err, PZ_NO_ANSWER, "no chip of the space %s has %.6g to %.6g mm2; its smallest, %s, has %.6g",
+      s->name, s->least_part * s->budget_um2 / 1e6, s->budget_um2 / 1e6, smallest.name, um2 / 1e6);
+}
+
+enum pz_status pz_space_points(const struct pz_space *s, struct pz_arena *arena,
+                               struct pz_point **out, uint32_t *n, struct pz_error *err) {
+  uint32_t grid = pz_space_grid(s), count = 0;
+  struct pz_point *list = pz_arena_alloc(arena, grid, sizeof *list);
+  if (!list) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the space");
+  for (uint32_t id = 0; id < grid; id++) {
+    struct pz_point p = pz_space_point(s, id);
+    if (pz_space_has(s, &p)) list[count++] = p;
+  }
+  if (count == 0) return nothing_fits(s, err);
+  *out = list;
+  *n = count;
+  return PZ_OK;
+}

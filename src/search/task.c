@@ -1,0 +1,16 @@
+#include "search/task.h"
+
+double pz_task_most_hbm(const struct pz_search_task *t) {
+  return (double)t->o.hbm_gib.v[t->o.hbm_gib.n - 1];
+}
+
+struct pz_place_problem pz_task_problem(const struct pz_search_task *t, const struct pz_load *l,
+                                        double hbm_gib, bool recompute) {
+  return (struct pz_place_problem){.hbm_bytes = hbm_gib * 0x1p30,
+                                   .bytes_per_s = t->bytes_per_s,
+                                   .devices = t->o.devices,
+                                   .microbatches = l->microbatches,
+                                   .state = t->o.state,
+                                   .recompute = recompute,
+                                   .n_widths = 1};
+}

@@ -1,0 +1,34 @@
+/* What a search is asked: the space, the models, the machines, and how a plan is judged.  Made once
+ * and read only, so that threads share it. */
+#ifndef PZ_SEARCH_TASK_H
+#define PZ_SEARCH_TASK_H
+
+#include "chip/cluster.h"
+#include "core/pool.h"
+#include "place/problem.h"
+#include "search/portfolio.h"
+#include "search/space.h"
+
+struct pz_task_options {
+  int64_t devices, batch;
+  double state;               /* bytes held for a byte of parameters */
+  struct pz_choices hbm_gib;  /* of a chip; more is never slower, so the search takes the most */
+  int64_t quick_steps, steps; /* of a schedule: at first, and where it decides */
+};
+
+struct pz_search_task {
+  const struct pz_space *space;
+  const struct pz_portfolio *portfolio;
+  struct pz_cluster net;
+  double bytes_per_s; /* between stages and replicas: the outermost level's */
+  struct pz_task_options o;
+};
+
+/* The placement problem of a load with this much memory, without layers. */
+struct pz_place_problem pz_task_problem(const struct pz_search_task *t, const struct pz_load *l,
+                                        double hbm_gib, bool recompute);
+
+/* The most memory there is to choose, GiB. */
+double pz_task_most_hbm(const struct pz_search_task *t);
+
+#endif
