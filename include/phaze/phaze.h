@@ -45,10 +45,11 @@ enum pz_status {
   PZ_BAD_INPUT, /* a file, name or field is wrong; the message says what would be accepted */
   PZ_BAD_USE,   /* the caller's options are wrong */
   PZ_NO_MEMORY,
-  PZ_IO,       /* a file could not be read or written */
-  PZ_LIMIT,    /* a stated limit was passed (size, count, integer range) */
-  PZ_INTERNAL, /* a bug of this library */
-  PZ_NO_ANSWER /* there is none: nothing fits */
+  PZ_IO,        /* a file could not be read or written */
+  PZ_LIMIT,     /* a stated limit was passed (size, count, integer range) */
+  PZ_INTERNAL,  /* a bug of this library */
+  PZ_NO_ANSWER, /* there is none: nothing fits */
+  PZ_STOPPED    /* asked to stop before the end */
 };
 
 /* What went wrong.  `message` is a whole sentence for people; line and column (1-based, 0 =

@@ -1,0 +1,254 @@
+#include "search/evaluate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "place/floor.h"
+#include "place/model.h"
+#include "place/solve.h"
+
+/* Beyond this many mappings the cache starts anew. */
+enum { MOST_MAPPINGS = 200000 };
+
+enum pz_status pz_evaluator_init(struct pz_evaluator *e, const struct pz_search_task *task,
+                                 const struct pz_bounds *bounds, bool unbounded,
+                                 struct pz_error *err) {
+  *e = (struct pz_evaluator){.task = task, .unbounded = unbounded};
+  pz_cost_init(&e->cost, &task->space->base, &task->net);
+  pz_arena_init(&e->arena, NULL);
+  e->at = pz_bounds_at_new(bounds, &e->arena);
+  return e->at ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the search");
+}
+
+void pz_evaluator_release(struct pz_evaluator *e) {
+  if (!e) return;
+  pz_cost_release(&e->cost);
+  pz_arena_release(&e->arena);
+}
+
+/* ---- one load ------------------------------------------------------------------------------- */
+
+/* A load on a chip: times of its layers, found or bounded. */
+struct candidate {
+  uint32_t load;
+  double bound_s;                   /* of any plan, from the tables */
+  double time_s, least_s;           /* with the schedules found, with their bounds */
+  struct pz_layer_time (*times)[2]; /* by layer */
+  uint32_t n_open;
+};
+
+struct work {
+  struct pz_evaluator *e;
+  double hbm_gib;
+  struct pz_arena arena; /* of this evaluation */
+  struct pz_evaluation *best;
+  struct pz_error *err;
+};
+
+static bool bounded(const struct work *w) { return !w->e->unbounded && !w->e->outside; }
+
+/* Keep the shorter schedule and the higher bound of two tries. */
+static void improve(struct pz_layer_time *t, const struct pz_layer_time *more) {
+  double least_s = fmax(t->least_s, more->least_s);
+  if (!(t->s > 0) || more->s < t->s) *t = *more;
+  t->least_s = fmin(least_s, t->s);
+  t->open = t->least_s < t->s;
+}
+
+static enum pz_status schedule(struct work *w, struct candidate *c, int64_t steps) {
+  const struct pz_load *l = &w->e->task->portfolio->loads[c->load];
+  c->n_open = 0;
+  for (uint32_t i = 0; i < l->w->n_layers; i++)
+    for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
+      struct pz_layer_time *t = &c->times[i][d], more;
+      if (!(t->s > 0) || t->open) {
+        enum pz_status status =
+            pz_layer_schedule(&w->e->cost, &l->w->layers[i].ops[d], steps, NULL, &more, w->err);
+        if (status != PZ_OK) return status;
+        improve(t, &more);
+      }
+      c->n_open += t->open;
+    }
+  return PZ_OK;
+}
+
+static enum pz_status record(struct work *w, const struct candidate *c, bool recompute,
+                             const struct pz_plan *plan) {
+  uint16_t *layers = pz_arena_alloc(&w->arena, plan->n_stages, sizeof *layers);
+  if (!layers) return pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the plan");
+  for (uint32_t k = 0; k < plan->n_stages; k++) layers[k] = (uint16_t)plan->stages[k].n;
+  w->best->time_s = plan->time_s;
+  w->best->plan = (struct pz_plan_record){c->load, recompute, plan->d, plan->n_stages, layers};
+  return PZ_OK;
+}
+
+/* The best plan with these times, if it takes less than limit_s; else HUGE_VAL. */
+static enum pz_status place(struct work *w, uint32_t load, const struct pz_place_width *width,
+                            bool recompute, double limit_s, struct pz_plan *plan) {
+  const struct pz_load *l = &w->e->task->portfolio->loads[load];
+  struct pz_place_problem p = pz_task_problem(w->e->task, l, w->hbm_gib, recompute);
+  struct pz_error none = {0};
+  p.widths = width;
+  plan->time_s = HUGE_VAL;
+  if (bounded(w) && pz_bounds_floor_s(w->e->at, load, recompute, width, limit_s) >= limit_s)
+    return PZ_OK;
+  enum pz_status status = pz_place_solve(&p, PZ_SEMANTICS_CORRECTED, &w->arena, plan, &none);
+  if (status == PZ_NO_ANSWER) plan->time_s = HUGE_VAL;
+  return status == PZ_OK || status == PZ_NO_ANSWER ? PZ_OK
+                                                   : pz_fail(w->err, status, "%s", none.message);
+}
+
+/* The layers with the times found, or with their bounds. */
+static enum pz_status chain(struct work *w, const struct candidate *c, bool least,
+                            struct pz_place_width *width) {
+  const struct pz_workload *l = w->e->task->portfolio->loads[c->load].w;
+  struct pz_layer_time(*times)[2] = pz_arena_alloc(&w->arena, l->n_layers, sizeof *times);
+  if (!times) return pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the plan");
+  memcpy(times, c->times, l->n_layers * sizeof *times);
+  for (uint32_t i = 0; i < l->n_layers && least; i++)
+    for (int d = 0; d < 2; d++) times[i][d].s = times[i][d].least_s;
+  return pz_place_chain(l, (const struct pz_layer_time(*)[2])times, &w->arena, width, NULL, w->err);
+}
+
+/* Ties go to the load listed first, whichever was looked at first. */
+static bool better(const struct pz_evaluation *best, const struct candidate *c, double time_s) {
+  return time_s < best->time_s || (time_s == best->time_s && c->load < best->plan.load);
+}
+
+/* Both ways with activations; keeping them wins ties. */
+static enum pz_status place_both(struct work *w, struct candidate *c) {
+  struct pz_place_width width = {0};
+  struct pz_plan plan;
+  enum pz_status status = chain(w, c, false, &width);
+  c->time_s = c->least_s = HUGE_VAL;
+  for (int r = 0; r < 2 && status == PZ_OK; r++) {
+    status = place(w, c->load, &width, r, w->best->time_s, &plan);
+    if (status != PZ_OK || plan.time_s >= c->time_s) continue;
+    c->time_s = plan.time_s;
+    if (better(w->best, c, plan.time_s)) status = record(w, c, r, &plan);
+  }
+  if (!c->n_open) c->least_s = c->time_s;
+  if (status == PZ_OK && c->n_open) status = chain(w, c, true, &width);
+  for (int r = 0; r < 2 && status == PZ_OK && c->n_open; r++) {
+    status = place(w, c->load, &width, r, w->best->time_s, &plan);
+    if (status == PZ_OK) c->least_s = fmin(c->least_s, plan.time_s);
+  }
+  return status;
+}
+
+/* ---- all loads ------------------------------------------------------------------------------ */
+
+static int by_bound(const void *a, const void *b) {
+  const struct candidate *x = a, *y = b;
+  if (x->bound_s != y->bound_s) return x->bound_s < y->bound_s ? -1 : 1;
+  return x->load < y->load ? -1 : 1;
+}
+
+static enum pz_status list_loads(struct work *w, uint32_t model, struct candidate **out,
+                                 uint32_t *n) {
+  const struct pz_portfolio *p = w->e->task->portfolio;
+  *n = p->first[model + 1] - p->first[model];
+  *out = pz_arena_alloc(&w->arena, *n, sizeof **out);
+  for (uint32_t i = 0; i < *n && *out; i++) {
+    struct candidate *c = &(*out)[i];
+    c->load = p->first[model] + i;
+    c->times = pz_arena_alloc(&w->arena, p->loads[c->load].w->n_layers, sizeof *c->times);
+    c->time_s = c->least_s = HUGE_VAL;
+    if (!c->times) *out = NULL;
+    if (*out && bounded(w))
+      c->bound_s = fmin(pz_bounds_load_s(w->e->at, c->load, false, HUGE_VAL),
+                        pz_bounds_load_s(w->e->at, c->load, true, HUGE_VAL));
+  }
+  if (!*out) return pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the search");
+  qsort(*out, *n, sizeof **out, by_bound);
+  return PZ_OK;
+}
+
+/* A first look at every load that may be the best. */
+static enum pz_status look(struct work *w, struct candidate *list, uint32_t n) {
+  enum pz_status status = PZ_OK;
+  for (uint32_t i = 0; i < n && status == PZ_OK; i++) {
+    if (list[i].bound_s >= w->best->time_s) continue;
+    status = schedule(w, &list[i], w->e->task->o.quick_steps);
+    if (status == PZ_OK) status = place_both(w, &list[i]);
+    w->e->n_loads++;
+  }
+  return status;
+}
+
+/* Again those whose open schedules might still make them the best. */
+static enum pz_status look_closer(struct work *w, struct candidate *list, uint32_t n) {
+  enum pz_status status = PZ_OK;
+  for (uint32_t i = 0; i < n && status == PZ_OK; i++) {
+    struct candidate *c = &list[i];
+    if (!c->n_open || c->least_s >= w->best->time_s) continue;
+    status = schedule(w, c, w->e->task->o.steps);
+    if (status == PZ_OK) status = place_both(w, c);
+  }
+  return status;
+}
+
+static void conclude(struct work *w, const struct candidate *list, uint32_t n) {
+  struct pz_evaluation *b = w->best;
+  b->least_s = b->time_s;
+  for (uint32_t i = 0; i < n; i++) {
+    b->least_s = fmin(b->least_s, list[i].least_s);
+    if (list[i].least_s < b->time_s) b->n_open += list[i].n_open;
+  }
+}
+
+/* The plan moves from the work space to the evaluator's. */
+static enum pz_status keep_plan(struct work *w) {
+  struct pz_plan_record *p = &w->best->plan;
+  uint16_t *layers = pz_arena_alloc(&w->e->arena, p->n_stages, sizeof *layers);
+  if (!layers) return pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the plan");
+  if (p->n_stages) memcpy(layers, p->layers, p->n_stages * sizeof *layers);
+  p->layers = layers;
+  return PZ_OK;
+}
+
+static void go(struct pz_evaluator *e, const struct pz_chip *chip, const struct pz_point *p) {
+  if (e->cost.mappings.n > MOST_MAPPINGS) {
+    pz_cost_release(&e->cost);
+    pz_cost_init(&e->cost, chip, &e->task->net);
+  }
+  pz_cost_set_chip(&e->cost, chip, &e->task->net);
+  e->outside = !p;
+  if (p) pz_bounds_go(e->at, p);
+}
+
+/* On the chip at hand. */
+static enum pz_status evaluate(struct pz_evaluator *e, uint32_t model, double hbm_gib,
+                               enum pz_effort effort, struct pz_evaluation *out,
+                               struct pz_error *err) {
+  struct pz_evaluation best = {.effort = effort, .time_s = HUGE_VAL};
+  struct work w = {.e = e, .hbm_gib = hbm_gib, .best = &best, .err = err};
+  struct candidate *list = NULL;
+  uint32_t n = 0;
+  pz_arena_init(&w.arena, NULL);
+  enum pz_status status = list_loads(&w, model, &list, &n);
+  if (status == PZ_OK) status = look(&w, list, n);
+  if (status == PZ_OK && effort == PZ_EFFORT_FULL) status = look_closer(&w, list, n);
+  if (status == PZ_OK) conclude(&w, list, n);
+  if (status == PZ_OK) status = keep_plan(&w);
+  if (status == PZ_OK) *out = best;
+  pz_arena_release(&w.arena);
+  return status;
+}
+
+enum pz_status pz_evaluate(struct pz_evaluator *e, const struct pz_point *p, uint32_t model,
+                           double hbm_gib, enum pz_effort effort, struct pz_evaluation *out,
+                           struct pz_error *err) {
+  struct pz_chip chip;
+  pz_space_chip(e->task->space, p, &chip);
+  go(e, &chip, p);
+  return evaluate(e, model, hbm_gib, effort, out, err);
+}
+
+enum pz_status pz_evaluate_chip(struct pz_evaluator *e, const struct pz_chip *chip, uint32_t model,
+                                double hbm_gib, enum pz_effort effort, struct pz_evaluation *out,
+                                struct pz_error *err) {
+  go(e, chip, NULL);
+  return evaluate(e, model, hbm_gib, effort, out, err);
+}

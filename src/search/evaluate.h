@@ -1,0 +1,57 @@
+/* What a model does on a chip: the best plan over every load, exactly but for schedules that were
+ * not closed, which enter with their bounds too. */
+#ifndef PZ_SEARCH_EVALUATE_H
+#define PZ_SEARCH_EVALUATE_H
+
+#include "cost/cost.h"
+#include "search/bounds.h"
+
+/* How hard schedules are tried: a first look, and again where they were left open. */
+enum pz_effort { PZ_EFFORT_NONE, PZ_EFFORT_QUICK, PZ_EFFORT_FULL };
+
+/* A plan in few words. */
+struct pz_plan_record {
+  uint32_t load; /* of the portfolio */
+  bool recompute;
+  int64_t d;
+  uint32_t n_stages;
+  const uint16_t *layers; /* of each stage */
+};
+
+struct pz_evaluation {
+  enum pz_effort effort;
+  double time_s;   /* of a batch with the best plan; HUGE_VAL: none fits */
+  double least_s;  /* no plan is faster; below time_s only for schedules left open ... */
+  uint32_t n_open; /* ... so many of them */
+  struct pz_plan_record plan;
+};
+
+/* One thread's means: caches and work space. */
+struct pz_evaluator {
+  const struct pz_search_task *task;
+  bool unbounded; /* look at every load, whatever the bounds say */
+  bool outside;   /* the chip at hand is not of the space: there are no bounds for it */
+  struct pz_cost cost;
+  struct pz_bounds_at *at;
+  struct pz_arena arena; /* holds the plans */
+  uint64_t n_loads;      /* evaluated so far */
+};
+
+PZ_NODISCARD enum pz_status pz_evaluator_init(struct pz_evaluator *e,
+                                              const struct pz_search_task *task,
+                                              const struct pz_bounds *bounds, bool unbounded,
+                                              struct pz_error *err);
+void pz_evaluator_release(struct pz_evaluator *e);
+
+/* The best plan of a model on the chip at a point with so much memory.  The answer depends on
+ * nothing but the arguments; its plan lives as long as the evaluator. */
+PZ_NODISCARD enum pz_status pz_evaluate(struct pz_evaluator *e, const struct pz_point *p,
+                                        uint32_t model, double hbm_gib, enum pz_effort effort,
+                                        struct pz_evaluation *out, struct pz_error *err);
+
+/* The same for any chip. */
+PZ_NODISCARD enum pz_status pz_evaluate_chip(struct pz_evaluator *e, const struct pz_chip *chip,
+                                             uint32_t model, double hbm_gib, enum pz_effort effort,
+                                             struct pz_evaluation *out, struct pz_error *err);
+
+#endif

@@ -1,0 +1,98 @@
+/* The search: every chip of a space is evaluated or excluded by a bound, so that the answer comes
+ * with a proof.
+ *
+ * Chips are taken in the order of their bounds, in batches of a fixed size; what is compared with
+ * is the best of the batches before.  So the answer, and which chips were evaluated, is the same
+ * for any number of threads, and after any interruption. */
+#ifndef PZ_SEARCH_SEARCH_H
+#define PZ_SEARCH_SEARCH_H
+
+#include <stdatomic.h>
+
+#include "core/progress.h"
+#include "search/evaluate.h"
+#include "search/objective.h"
+
+/* An evaluation as it is kept: everything is evaluated with the most memory there is to choose. */
+struct pz_entry {
+  uint32_t id, model; /* of the space, of the portfolio */
+  struct pz_evaluation e;
+};
+
+/* How a chip left a contest. */
+enum pz_exit_kind {
+  PZ_OUT_TABLES,    /* its bound from the tables is not above the best */
+  PZ_OUT_SCHEDULES, /* nor with some models evaluated and the others' bounds */
+  PZ_OUT_EVALUATED,
+  PZ_OUT_KINDS
+};
+
+extern const char *const pz_exit_kind_names[PZ_OUT_KINDS];
+
+struct pz_standing {
+  enum pz_exit_kind kind;
+  double value; /* of the objective, if evaluated; else the bound that excluded it */
+  double bound; /* the objective is not above it; above value only for schedules left open */
+};
+
+/* Where a search keeps what it has found, so that it can go on after an interruption.  Calls come
+ * from one thread; each may fail, which ends the search. */
+struct pz_journal {
+  void *ctx;
+  /* Every evaluation kept earlier, by calling `take`, which copies. */
+  enum pz_status (*recall)(void *ctx,
+                           enum pz_status (*take)(void *into, const struct pz_entry *entry),
+                           void *into, struct pz_error *err);
+  enum pz_status (*evaluated)(void *ctx, const struct pz_entry *entry, struct pz_error *err);
+  enum pz_status (*commit)(void *ctx, struct pz_error *err); /* what came since is safe */
+};
+
+struct pz_search_options {
+  bool exhaustive;                  /* exclude nothing by bounds */
+  const struct pz_journal *journal; /* NULL: none */
+  struct pz_progress *progress;     /* NULL: none */
+  const atomic_bool *stop;          /* NULL, or ends the search soon when true */
+};
+
+/* One question: the best chip by one objective. */
+struct pz_contest {
+  struct pz_objective objective;
+  struct pz_standing *standing; /* by index of the point */
+  uint32_t best;                /* index of a point */
+  double value, bound;          /* of the best; no chip of the space is above the bound */
+  double hbm_gib;               /* the least with which the best is as good */
+  uint32_t n_evaluated, n_excluded, n_open;
+};
+
+struct pz_search;
+
+/* Tables and bounds.  On success *out is the caller's to free; task, points and pool are borrowed.
+ */
+PZ_NODISCARD enum pz_status pz_search_new(const struct pz_search_task *task,
+                                          const struct pz_point *points, uint32_t n_points,
+                                          struct pz_pool *pool, const struct pz_search_options *o,
+                                          struct pz_search **out, struct pz_error *err);
+void pz_search_free(struct pz_search *s);
+
+/* Run a contest for the objective in it; evaluations of earlier ones are used again.  PZ_NO_ANSWER
+ * when a model fits no chip, PZ_STOPPED when stopped. */
+PZ_NODISCARD enum pz_status pz_search_run(struct pz_search *s, struct pz_contest *c,
+                                          struct pz_error *err);
+
+/* What is known of a model at a point: the evaluation with the most effort, or NULL. */
+const struct pz_evaluation *pz_search_evaluation(const struct pz_search *s, uint32_t point,
+                                                 uint32_t model);
+
+/* Evaluate it if need be. */
+PZ_NODISCARD enum pz_status pz_search_evaluate(struct pz_search *s, uint32_t point, uint32_t model,
+                                               enum pz_effort effort,
+                                               const struct pz_evaluation **out,
+                                               struct pz_error *err);
+
+/* The bound on a model's samples/s at a point, from the tables. */
+double pz_search_bound(const struct pz_search *s, uint32_t point, uint32_t model);
+
+struct pz_evaluator *pz_search_evaluator(struct pz_search *s);
+uint64_t pz_search_loads(const struct pz_search *s);
+
+#endif
