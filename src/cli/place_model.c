@@ -7,16 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/choices.h"
 #include "core/progress.h"
 #include "core/text.h"
 #include "core/vec.h"
 #include "place/checker.h"
 #include "place/fit.h"
 #include "place/solve.h"
+#include "report/planned.h"
 #include "report/table.h"
 #include "workload/workload.h"
 
-enum { MOST_LIST = 32, MOST_WIDTH = 64, MOST_SHOWN = 5, SCHEDULE_STEPS = 20000 };
+enum { MOST_WIDTH = 64, MOST_SHOWN = 5, SCHEDULE_STEPS = 20000 };
 
 /* One combination of microbatch size, width and recomputation. */
 struct option {
@@ -40,27 +42,12 @@ struct job {
 
 /* ---- what was asked for --------------------------------------------------------------------- */
 
-/* "1,2,4" into list; NULL or auto: powers of two up to `most`. */
-static enum pz_status read_list(const char *text, const char *name, int64_t most, int64_t *list,
-                                int *n, struct pz_error *err) {
-  *n = 0;
-  if (!text || strcmp(text, "auto") == 0) {
-    for (int64_t v = 1; v <= most && *n < MOST_LIST; v *= 2) list[(*n)++] = v;
-    return PZ_OK;
-  }
-  for (const char *at = text; *n < MOST_LIST;) {
-    char *end;
-    long long v = strtoll(at, &end, 10);
-    if (end == at || v < 1 || v > 1 << 20 || (*end && *end != ','))
-      return pz_fail(err, PZ_BAD_USE, "--%s '%s'; accepted: auto, or up to %d numbers with commas",
-                     name, text, MOST_LIST);
-    bool twice = false;
-    for (int i = 0; i < *n; i++) twice = twice || list[i] == v;
-    if (!twice) list[(*n)++] = v;
-    if (!*end) return PZ_OK;
-    at = end + 1;
-  }
-  return pz_fail(err, PZ_BAD_USE, "--%s has more than %d numbers", name, MOST_LIST);
+/* What the user wrote, or powers of two up to `most`. */
+static enum pz_status read_list(const char *text, const char *name, int64_t most,
+                                struct pz_choices *out, struct pz_error *err) {
+  if (text && strcmp(text, "auto") != 0) return pz_choices_parse(text, name, 1 << 20, out, err);
+  *out = pz_choices_powers(most);
+  return PZ_OK;
 }
 
 static double hbm_bytes(const struct job *j) {
@@ -119,17 +106,16 @@ static int by_time(const void *a, const void *b) {
 }
 
 static enum pz_status solve_all(struct job *j, bool check) {
-  int64_t mbs[MOST_LIST], tp[MOST_LIST];
-  int n_mbs = 0, n_tp = 0;
+  struct pz_choices mbs, tp;
   int64_t most = j->s->devices < MOST_WIDTH ? j->s->devices : MOST_WIDTH;
   enum pz_status status =
-      read_list(j->s->mbs, "mbs", j->s->batch < 8 ? j->s->batch : 8, mbs, &n_mbs, j->err);
-  if (status == PZ_OK) status = read_list(j->s->tp, "tp", most, tp, &n_tp, j->err);
+      read_list(j->s->mbs, "mbs", j->s->batch < 8 ? j->s->batch : 8, &mbs, j->err);
+  if (status == PZ_OK) status = read_list(j->s->tp, "tp", most, &tp, j->err);
   bool automatic = !j->s->tp || strcmp(j->s->tp, "auto") == 0;
-  for (int t = 0; t < n_tp && status == PZ_OK; t++)
-    for (int m = 0; m < n_mbs && status == PZ_OK; m++)
-      if (!automatic || tp[t] == 1 || has_width(j->model, tp[t]))
-        status = solve_one(j, mbs[m], tp[t], check);
+  for (int t = 0; status == PZ_OK && t < tp.n; t++)
+    for (int m = 0; status == PZ_OK && m < mbs.n; m++)
+      if (!automatic || tp.v[t] == 1 || has_width(j->model, tp.v[t]))
+        status = solve_one(j, mbs.v[m], tp.v[t], check);
   if (status == PZ_OK) qsort(j->options.items, j->options.n, sizeof(struct option), by_time);
   return status;
 }
@@ -161,89 +147,14 @@ static enum pz_status say_what_is_missing(struct job *j) {
 
 /* ---- telling -------------------------------------------------------------------------------- */
 
-/* The parts of a step: they sum up to its time. */
-struct parts {
-  double compute_s, collectives_s, transfers_s, bubble_s, exchange_s;
-};
-
-static struct parts parts_of(const struct option *o) {
-  const struct pz_plan *plan = &o->plan;
-  const struct pz_place_width *w = &o->model.p.widths[plan->width];
-  const struct pz_stage *busy = &plan->stages[0];
-  double own = 0, link = 0;
-  int64_t m = o->model.p.microbatches, n_rounds = (m + plan->d - 1) / plan->d;
-  double rounds = (double)n_rounds;
-  for (uint32_t k = 1; k < plan->n_stages; k++)
-    if (plan->stages[k].load_s > busy->load_s) busy = &plan->stages[k];
-  bool again = o->recompute && busy != &plan->stages[plan->n_stages - 1];
-  for (uint32_t i = 0; i < busy->n; i++) {
-    const struct pz_place_layer *l = &w->layers[busy->layers[i]];
-    own += l->fwd_s * (again ? 2 : 1) + l->bwd_s;
-    const double *by = o->model.parts[busy->layers[i]].link_s;
-    link += by[PZ_FORWARD] * (again ? 2 : 1) + by[PZ_BACKWARD];
-  }
-  return (struct parts){.compute_s = rounds * (own - link),
-                        .collectives_s = rounds * link,
-                        .transfers_s = rounds * fmax(0, busy->load_s - own),
-                        .bubble_s = plan->maxload_s * (plan->n_stages - 1),
-                        .exchange_s = plan->resync_s};
-}
-
-/* "embedding, block x 11" */
-static const char *stage_text(const struct option *o, const struct pz_stage *s, char *buf,
-                              size_t size) {
-  size_t at = 0;
-  const struct pz_place_part *parts = o->model.parts;
-  for (uint32_t i = 0, n; i < s->n && at + 1 < size; i += n) {
-    for (n = 1; i + n < s->n; n++)
-      if (strcmp(parts[s->layers[i + n]].name, parts[s->layers[i]].name) != 0) break;
-    int wrote = snprintf(buf + at, size - at, n > 1 ? "%s%s x %u" : "%s%s", at ? ", " : "",
-                         parts[s->layers[i]].name, n);
-    at += wrote > 0 ? (size_t)wrote : 0;
-  }
-  return buf;
-}
-
-static int64_t devices_used(const struct option *o) {
-  int64_t n = 0;
-  for (uint32_t k = 0; k < o->plan.n_stages; k++) n += o->plan.stages[k].devices;
-  return n * o->plan.d;
-}
-
-/* Of the peak of the devices in use. */
-static double flop_part(const struct job *j, const struct option *o) {
-  double peak = (double)devices_used(o) * pz_chip_tensor_flop_per_s(&j->cost.chip);
-  return o->model.sample_flop * (double)j->s->batch / (o->plan.time_s * peak);
+static struct pz_planned planned(const struct job *j, const struct option *o) {
+  return (struct pz_planned){&o->model, &o->plan, o->recompute, j->s->batch,
+                             pz_chip_tensor_flop_per_s(&j->cost.chip)};
 }
 
 static json_t *option_json(const struct job *j, const struct option *o, bool whole) {
-  const struct pz_plan *plan = &o->plan;
-  struct parts p = parts_of(o);
-  char text[256];
-  json_t *v = json_pack(
-      "{s:f,s:I,s:I,s:I,s:b,s:f,s:f,s:f,s:{s:f,s:f,s:f,s:f,s:f}}", "step_s", plan->time_s,
-      "tensor_parallel", (json_int_t)o->model.p.widths[plan->width].t, "data_parallel",
-      (json_int_t)plan->d, "microbatch", (json_int_t)o->mbs, "recompute", o->recompute,
-      "samples_per_s", (double)j->s->batch / plan->time_s, "tokens_per_s",
-      (double)(j->s->batch * o->model.seq) / plan->time_s, "flop_utilisation", flop_part(j, o),
-      "parts", "compute_s", p.compute_s, "collectives_s", p.collectives_s, "transfers_s",
-      p.transfers_s, "bubble_s", p.bubble_s, "exchange_s", p.exchange_s);
-  json_t *stages = json_array();
-  for (uint32_t k = 0; k < plan->n_stages && whole; k++) {
-    const struct pz_stage *s = &plan->stages[k];
-    json_array_append_new(stages, json_pack("{s:s,s:I,s:I,s:f,s:f}", "layers",
-                                            stage_text(o, s, text, sizeof text), "count",
-                                            (json_int_t)s->n, "devices", (json_int_t)s->devices,
-                                            "load_s", s->load_s, "memory_bytes", s->memory_bytes));
-  }
-  json_object_set_new(v, "worst_schedule_gap", json_real(o->model.worst_gap));
-  json_object_set_new(v, "devices_used", json_integer(devices_used(o)));
-  json_object_set_new(v, "n_stages", json_integer(plan->n_stages));
-  if (whole)
-    json_object_set_new(v, "stages", stages);
-  else
-    json_decref(stages);
-  return v;
+  struct pz_planned p = planned(j, o);
+  return pz_planned_json(&p, whole);
 }
 
 static json_t *job_json(const struct job *j) {
@@ -255,29 +166,6 @@ static json_t *job_json(const struct job *j) {
                    j->cost.chip.name, "devices", (json_int_t)j->s->devices, "batch",
                    (json_int_t)j->s->batch, "hbm_bytes", hbm_bytes(j), "plan",
                    option_json(j, &list[0], true), "others", others, "seconds", j->seconds);
-}
-
-static enum pz_status print_stages(struct job *j, const struct option *o) {
-  static const char *const heads[] = {">stages", "layers", ">devices", ">load ms",
-                                      ">memory", ">of it", NULL};
-  struct pz_table t;
-  pz_table_init(&t, &j->arena, heads);
-  for (uint32_t k = 0, n; k < o->plan.n_stages; k += n) {
-    const struct pz_stage *s = &o->plan.stages[k];
-    char text[256], other[256], bytes[32];
-    stage_text(o, s, text, sizeof text);
-    for (n = 1; k + n < o->plan.n_stages; n++) /* equal ones in one row */
-      if (strcmp(stage_text(o, &s[n], other, sizeof other), text) != 0 ||
-          fabs(s[n].load_s - s->load_s) > 1e-9 * s->load_s)
-        break;
-    pz_table_cell(&t, n > 1 ? "%u-%u" : "%u", k + 1, k + n);
-    pz_table_cell(&t, "%s", text);
-    pz_table_cell(&t, "%" PRId64, s->devices);
-    pz_table_cell(&t, "%.4g", 1e3 * s->load_s);
-    pz_table_cell(&t, "%s", pz_text_si(bytes, sizeof bytes, s->memory_bytes, "B"));
-    pz_table_cell(&t, "%.0f%%", 100 * s->memory_bytes / o->model.p.hbm_bytes);
-  }
-  return pz_table_print(&t, 0, stdout);
 }
 
 static enum pz_status print_others(struct job *j) {
@@ -301,24 +189,22 @@ static enum pz_status print_others(struct job *j) {
 
 static enum pz_status print_job(struct job *j) {
   const struct option *o = j->options.items;
-  struct parts p = parts_of(o);
+  struct pz_planned plan = planned(j, o);
+  struct pz_step_parts p = pz_planned_parts(&plan);
   double t = o->plan.time_s;
-  char tokens[32];
+  char tokens[32], text[128];
   printf("%s on %" PRId64 " x %s: %.4g s for a batch of %" PRId64 "\n", j->model, j->s->devices,
          j->cost.chip.name, t, j->s->batch);
-  printf("%u stages, %" PRId64 " replicas, tensor parallel %" PRId64 ", microbatch %" PRId64
-         ", activations %s\n",
-         o->plan.n_stages, o->plan.d, o->model.p.widths[0].t, o->mbs,
-         o->recompute ? "recomputed" : "kept");
+  printf("%s\n", pz_planned_text(&plan, text, sizeof text));
   printf("%.4g samples/s, %s, %.1f%% of the peak FLOP/s of the %" PRId64 " devices in use\n",
          (double)j->s->batch / t,
          pz_text_si(tokens, sizeof tokens, (double)(j->s->batch * o->model.seq) / t, "token/s"),
-         100 * flop_part(j, o), devices_used(o));
+         100 * pz_planned_flop_part(&plan), pz_planned_devices(&plan));
   printf("compute %.1f%%, tensor collectives %.1f%%, transfers %.1f%%, bubble %.1f%%, gradients "
          "%.1f%%\n\n",
          100 * p.compute_s / t, 100 * p.collectives_s / t, 100 * p.transfers_s / t,
          100 * p.bubble_s / t, 100 * p.exchange_s / t);
-  enum pz_status status = print_stages(j, o);
+  enum pz_status status = pz_planned_table(&plan, &j->arena, stdout);
   if (status == PZ_OK && o->model.n_open)
     printf("\nSchedules of layers not proven the best: %u, at most %.2g%% from it\n",
            o->model.n_open, 100 * o->model.worst_gap);

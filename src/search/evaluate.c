@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "place/floor.h"
-#include "place/model.h"
+#include "place/checker.h"
 #include "place/solve.h"
 
 /* Beyond this many mappings the cache starts anew. */
@@ -251,4 +250,69 @@ enum pz_status pz_evaluate_chip(struct pz_evaluator *e, const struct pz_chip *ch
                                 struct pz_error *err) {
   go(e, chip, NULL);
   return evaluate(e, model, hbm_gib, effort, out, err);
+}
+
+/* ---- a plan in full ------------------------------------------------------------------------- */
+
+/* The schedules of the evaluation's load, with the effort it had. */
+static enum pz_status schedule_again(struct work *w, const struct pz_evaluation *v,
+                                     struct candidate *c) {
+  const struct pz_load *l = &w->e->task->portfolio->loads[v->plan.load];
+  c->load = v->plan.load;
+  c->times = pz_arena_alloc(&w->arena, l->w->n_layers, sizeof *c->times);
+  if (!c->times) return pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the plan");
+  enum pz_status status = schedule(w, c, w->e->task->o.quick_steps);
+  if (status == PZ_OK && v->effort == PZ_EFFORT_FULL && c->n_open)
+    status = schedule(w, c, w->e->task->o.steps);
+  return status;
+}
+
+static void describe(const struct work *w, const struct candidate *c, bool recompute,
+                     struct pz_place_model *out) {
+  const struct pz_portfolio *p = w->e->task->portfolio;
+  const struct pz_load *l = &p->loads[c->load];
+  *out = (struct pz_place_model){.p = pz_task_problem(w->e->task, l, w->hbm_gib, recompute),
+                                 .mbs = l->mbs,
+                                 .seq = p->seq[l->model],
+                                 .sample_flop = p->sample_flop[l->model],
+                                 .n_open = c->n_open};
+  for (uint32_t i = 0; i < l->w->n_layers; i++)
+    for (int d = 0; d < 2; d++)
+      out->worst_gap = fmax(
+          out->worst_gap, c->times[i][d].s > 0 ? 1 - c->times[i][d].least_s / c->times[i][d].s : 0);
+}
+
+static bool same_plan(const struct pz_evaluation *v, const struct pz_plan *plan) {
+  if (v->time_s != plan->time_s || v->plan.d != plan->d || v->plan.n_stages != plan->n_stages)
+    return false;
+  for (uint32_t k = 0; k < plan->n_stages; k++)
+    if (v->plan.layers[k] != plan->stages[k].n) return false;
+  return true;
+}
+
+enum pz_status pz_evaluation_plan(struct pz_evaluator *e, const struct pz_chip *chip,
+                                  double hbm_gib, const struct pz_evaluation *v,
+                                  struct pz_arena *arena, struct pz_place_model *model,
+                                  struct pz_plan *plan, struct pz_error *err) {
+  struct work w = {.e = e, .hbm_gib = hbm_gib, .err = err};
+  struct candidate c = {0};
+  struct pz_place_width *width = pz_arena_alloc(arena, 1, sizeof *width);
+  if (!width) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plan");
+  pz_arena_init(&w.arena, NULL);
+  go(e, chip, NULL);
+  enum pz_status status = schedule_again(&w, v, &c);
+  if (status == PZ_OK) {
+    describe(&w, &c, v->plan.recompute, model);
+    model->p.widths = width;
+    status =
+        pz_place_chain(e->task->portfolio->loads[c.load].w,
+                       (const struct pz_layer_time(*)[2])c.times, arena, width, &model->parts, err);
+  }
+  if (status == PZ_OK) status = pz_place_solve(&model->p, PZ_SEMANTICS_CORRECTED, arena, plan, err);
+  if (status == PZ_OK) status = pz_plan_check(&model->p, PZ_SEMANTICS_CORRECTED, plan, err);
+  if (status == PZ_OK && !same_plan(v, plan))
+    status = pz_fail(err, PZ_INTERNAL, "%s: the plan of %.9g s is not the recorded one of %.9g s",
+                     chip->name, plan->time_s, v->time_s);
+  pz_arena_release(&w.arena);
+  return status;
 }

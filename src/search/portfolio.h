@@ -4,14 +4,9 @@
 #define PZ_SEARCH_PORTFOLIO_H
 
 #include "core/arena.h"
+#include "core/choices.h"
 
-enum { PZ_SEARCH_MOST_MODELS = 64, PZ_SEARCH_MOST_LIST = 32 };
-
-/* Numbers to choose from, ascending. */
-struct pz_choices {
-  int64_t v[PZ_SEARCH_MOST_LIST];
-  int n;
-};
+enum { PZ_SEARCH_MOST_MODELS = 64 };
 
 struct pz_load {
   uint32_t model;

@@ -1,0 +1,40 @@
+#include "core/choices.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Put v in its place; false when there is no room. */
+static bool insert(struct pz_choices *c, int64_t v) {
+  int at = c->n;
+  while (at > 0 && c->v[at - 1] > v) at--;
+  if (at > 0 && c->v[at - 1] == v) return true;
+  if (c->n == PZ_CHOICES_MOST) return false;
+  for (int i = c->n; i > at; i--) c->v[i] = c->v[i - 1];
+  c->v[at] = v;
+  c->n++;
+  return true;
+}
+
+struct pz_choices pz_choices_powers(int64_t most) {
+  struct pz_choices c = {.n = 0};
+  for (int64_t v = 1; v <= most && c.n < PZ_CHOICES_MOST; v *= 2) c.v[c.n++] = v;
+  return c;
+}
+
+enum pz_status pz_choices_parse(const char *text, const char *name, int64_t most,
+                                struct pz_choices *out, struct pz_error *err) {
+  struct pz_choices c = {.n = 0};
+  for (const char *at = text;;) {
+    char *end;
+    errno = 0;
+    long long v = strtoll(at, &end, 10);
+    if (end == at || errno || v < 1 || v > most || (*end && *end != ',') || !insert(&c, v))
+      return pz_fail(err, PZ_BAD_USE,
+                     "--%s '%s'; accepted: up to %d whole numbers from 1 to %lld with commas", name,
+                     text, PZ_CHOICES_MOST, (long long)most);
+    if (!*end) break;
+    at = end + 1;
+  }
+  *out = c;
+  return PZ_OK;
+}

@@ -1,0 +1,21 @@
+/* A list of numbers to choose from, as users write it: 1,2,4. */
+#ifndef PZ_CORE_CHOICES_H
+#define PZ_CORE_CHOICES_H
+
+#include "core/status.h"
+
+enum { PZ_CHOICES_MOST = 32 };
+
+struct pz_choices {
+  int64_t v[PZ_CHOICES_MOST]; /* each once, ascending */
+  int n;
+};
+
+/* Powers of two from 1 to `most`. */
+struct pz_choices pz_choices_powers(int64_t most);
+
+/* Numbers from 1 to `most` with commas; `name` is the option's, for the message. */
+PZ_NODISCARD enum pz_status pz_choices_parse(const char *text, const char *name, int64_t most,
+                                             struct pz_choices *out, struct pz_error *err);
+
+#endif
