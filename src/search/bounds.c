@@ -52,7 +52,6 @@ struct shape {
 
 /* Other operators with so many lanes. */
 struct lanes {
-  bool used;
   double *latency_s; /* [cores][other] */
   double *work_s;    /* [axis of cores][dag] */
 };
@@ -67,7 +66,7 @@ struct pz_bounds {
   uint32_t *first_dag; /* by load; two for each layer */
   struct core_list tensor, vector;
   struct shape shape[PZ_SPACE_MOST_VALUES][PZ_SPACE_MOST_VALUES]; /* by rows and columns */
-  struct lanes lanes[PZ_SPACE_MOST_VALUES * PZ_SPACE_MOST_VALUES];
+  struct lanes lanes[PZ_SPACE_MOST_VALUES];
   struct pz_floor (*floor)[2]; /* by load and recomputation */
   struct pz_error err;         /* the first of any worker */
 };
@@ -283,6 +282,11 @@ static uint32_t lanes_at(const struct pz_space *s, const struct pz_point *p) {
   return follow ? p->at[PZ_AXIS_COLS] : p->at[PZ_AXIS_LANES];
 }
 
+static size_t lanes_count(const struct pz_space *s) {
+  bool follow = s->value[PZ_AXIS_LANES][0] == 0;
+  return (size_t)s->n[follow ? PZ_AXIS_COLS : PZ_AXIS_LANES];
+}
+
 static enum pz_status cost_others(struct pz_bounds *b, struct lanes *l, const struct pz_chip *chip,
                                   unsigned worker, struct pz_error *err) {
   struct pz_cost *cost = &b->cost[worker];
@@ -391,14 +395,13 @@ static void fill_one(void *ctx, size_t i, unsigned worker) {
   enum pz_status status = PZ_OK;
   if (i < shapes && j->b->shape[i / cols][i % cols].used)
     status = fill_shape(j->b, (uint8_t)(i / cols), (uint8_t)(i % cols), worker, err);
-  if (i >= shapes && j->b->lanes[i - shapes].used)
-    status = fill_lanes(j->b, (uint32_t)(i - shapes), worker, err);
+  if (i >= shapes) status = fill_lanes(j->b, (uint32_t)(i - shapes), worker, err);
   err->status = status;
 }
 
 static enum pz_status fill_tables(struct pz_bounds *b, struct pz_pool *pool) {
   const struct pz_space *s = b->task->space;
-  size_t n = (size_t)(s->n[PZ_AXIS_ROWS] * s->n[PZ_AXIS_COLS]) + PZ_SPACE_MOST_VALUES;
+  size_t n = (size_t)(s->n[PZ_AXIS_ROWS] * s->n[PZ_AXIS_COLS]) + lanes_count(s);
   struct job j = {b, pz_arena_alloc(&b->arena, n, sizeof *j.errors)};
   if (!j.errors) return pz_fail(&b->err, PZ_NO_MEMORY, NO_MEMORY);
   pz_pool_for(pool, n, fill_one, &j);
@@ -410,13 +413,26 @@ static enum pz_status fill_tables(struct pz_bounds *b, struct pz_pool *pool) {
   return PZ_OK;
 }
 
+/* Also one step beyond on every axis: neighbours outside the budget are asked for too. */
+static void mark_shape(struct pz_bounds *b, int rows, int cols, int cores) {
+  const struct pz_space *space = b->task->space;
+  if (rows >= space->n[PZ_AXIS_ROWS] || cols >= space->n[PZ_AXIS_COLS]) return;
+  struct shape *s = &b->shape[rows][cols];
+  s->used = true;
+  if (cores + 1 < space->n[PZ_AXIS_TENSOR_CORES]) cores++;
+  if (cores > s->most_axis) s->most_axis = cores;
+}
+
 static void mark_used(struct pz_bounds *b, const struct pz_point *points, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
-    struct shape *s = &b->shape[points[i].at[PZ_AXIS_ROWS]][points[i].at[PZ_AXIS_COLS]];
-    int cores = points[i].at[PZ_AXIS_TENSOR_CORES];
-    s->used = true;
-    if (cores > s->most_axis) s->most_axis = cores;
-    b->lanes[lanes_at(b->task->space, &points[i])].used = true;
+    const struct pz_point *p = &points[i];
+    int rows = p->at[PZ_AXIS_ROWS], cols = p->at[PZ_AXIS_COLS];
+    int cores = p->at[PZ_AXIS_TENSOR_CORES];
+    mark_shape(b, rows, cols, cores);
+    mark_shape(b, rows + 1, cols, cores);
+    mark_shape(b, rows, cols + 1, cores);
+    mark_shape(b, rows > 0 ? rows - 1 : 0, cols, cores);
+    mark_shape(b, rows, cols > 0 ? cols - 1 : 0, cores);
   }
 }
 
@@ -499,6 +515,11 @@ struct pz_bounds_at *pz_bounds_at_new(const struct pz_bounds *b, struct pz_arena
   at->fwd_s = pz_arena_alloc(arena, layers, sizeof *at->fwd_s);
   at->bwd_s = pz_arena_alloc(arena, layers, sizeof *at->bwd_s);
   return at->latency_s && at->fwd_s && at->bwd_s ? at : NULL;
+}
+
+bool pz_bounds_cover(const struct pz_bounds_at *at, const struct pz_point *p) {
+  const struct shape *s = &at->b->shape[p->at[PZ_AXIS_ROWS]][p->at[PZ_AXIS_COLS]];
+  return s->used && p->at[PZ_AXIS_TENSOR_CORES] <= s->most_axis;
 }
 
 void pz_bounds_go(struct pz_bounds_at *at, const struct pz_point *p) {

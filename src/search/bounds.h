@@ -23,7 +23,10 @@ void pz_bounds_free(struct pz_bounds *b);
 struct pz_bounds_at;
 struct pz_bounds_at *pz_bounds_at_new(const struct pz_bounds *b, struct pz_arena *arena);
 
-/* Go to a chip. */
+/* Do the tables reach this point?  They do for those given, and one step beyond on each axis. */
+bool pz_bounds_cover(const struct pz_bounds_at *at, const struct pz_point *p);
+
+/* Go to a chip that they cover. */
 void pz_bounds_go(struct pz_bounds_at *at, const struct pz_point *p);
 
 /* At that chip: no plan of a load takes less; HUGE_VAL if none fits.  With a limit, anything not

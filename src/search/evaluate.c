@@ -213,8 +213,8 @@ static void go(struct pz_evaluator *e, const struct pz_chip *chip, const struct 
     pz_cost_init(&e->cost, chip, &e->task->net);
   }
   pz_cost_set_chip(&e->cost, chip, &e->task->net);
-  e->outside = !p;
-  if (p) pz_bounds_go(e->at, p);
+  e->outside = !p || !pz_bounds_cover(e->at, p);
+  if (!e->outside) pz_bounds_go(e->at, p);
 }
 
 /* On the chip at hand. */

@@ -298,16 +298,17 @@ static void merge(struct run *r) {
   }
 }
 
-static enum pz_status keep(const struct run *r, struct pz_error *err) {
-  const struct pz_journal *j = r->s->o.journal;
+/* What is new of these chips goes to the journal. */
+static enum pz_status keep(struct pz_search *s, const uint32_t *points, uint32_t n,
+                           struct pz_error *err) {
+  const struct pz_journal *j = s->o.journal;
   enum pz_status status = PZ_OK;
-  for (uint32_t i = 0; j && i < r->n; i++)
-    for (uint32_t m = 0; m < r->s->n_models; m++)
+  for (uint32_t i = 0; j && i < n; i++)
+    for (uint32_t m = 0; m < s->n_models; m++)
       for (enum pz_effort e = PZ_EFFORT_QUICK; e <= PZ_EFFORT_FULL && status == PZ_OK; e++) {
-        uint32_t point = r->order[r->at + i];
-        struct memo *memo = memo_at(r->s, point, m, e);
+        struct memo *memo = memo_at(s, points[i], m, e);
         if (!memo->known || memo->kept) continue;
-        struct pz_entry entry = {r->s->points[point].id, m, memo->e};
+        struct pz_entry entry = {s->points[points[i]].id, m, memo->e};
         status = j->evaluated(j->ctx, &entry, err);
         memo->kept = true;
       }
@@ -330,7 +331,7 @@ static void show(const struct run *r) {
 static enum pz_status run_batch(struct run *r, pz_pool_fn *fn, struct pz_error *err) {
   for (uint32_t i = 0; i < r->n; i++) r->errors[i] = (struct pz_error){0};
   pz_pool_for(r->s->pool, r->n, fn, r);
-  enum pz_status kept = keep(r, err);
+  enum pz_status kept = keep(r->s, &r->order[r->at], r->n, err);
   if (kept != PZ_OK) return kept;
   if (stopped(r->s)) return pz_fail(err, PZ_STOPPED, "stopped");
   for (uint32_t i = 0; i < r->n; i++)
@@ -496,4 +497,75 @@ uint64_t pz_search_loads(const struct pz_search *s) {
   uint64_t n = 0;
   for (unsigned i = 0; i < s->n_workers; i++) n += s->evaluators[i].n_loads;
   return n;
+}
+
+double pz_search_area_um2(const struct pz_search *s, uint32_t point) {
+  return s->nature[point].area_um2;
+}
+
+double pz_search_watts(const struct pz_search *s, uint32_t point) { return s->nature[point].watts; }
+
+double pz_search_value(const struct pz_search *s, const struct pz_objective *o, uint32_t point,
+                       bool bound) {
+  double v[PZ_SEARCH_MOST_MODELS] = {0};
+  for (uint32_t i = 0; i < o->n; i++) {
+    const struct pz_evaluation *e = pz_search_evaluation(s, point, o->models[i]);
+    v[o->models[i]] = e ? rate(s, bound ? e->least_s : e->time_s) : 0;
+  }
+  return value_of(s, o, point, v);
+}
+
+double pz_search_table_bound(const struct pz_search *s, const struct pz_objective *o,
+                             uint32_t point) {
+  return value_of(s, o, point, bound_at(s, point, 0));
+}
+
+struct each {
+  struct pz_search *s;
+  pz_search_fn *fn;
+  void *ctx;
+  struct pz_error *errors;
+};
+
+static void do_one(void *ctx, size_t i, unsigned worker) {
+  struct each *x = ctx;
+  struct pz_error *err = &x->errors[i];
+  err->status = stopped(x->s) ? PZ_STOPPED : x->fn(x->ctx, i, &x->s->evaluators[worker], err);
+}
+
+enum pz_status pz_search_each(struct pz_search *s, size_t n, pz_search_fn *fn, void *ctx,
+                              struct pz_error *err) {
+  struct each x = {s, fn, ctx, calloc(n + 1, sizeof *x.errors)};
+  enum pz_status status = PZ_OK;
+  if (!x.errors) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
+  pz_pool_for(s->pool, n, do_one, &x);
+  for (size_t i = 0; i < n && status == PZ_OK; i++) status = x.errors[i].status;
+  for (size_t i = 0; i < n && status != PZ_OK && err && err->status == PZ_OK; i++)
+    if (x.errors[i].status == status) *err = x.errors[i];
+  free(x.errors);
+  return status;
+}
+
+struct look {
+  struct pz_search *s;
+  const uint32_t *points;
+  const struct pz_objective *o;
+};
+
+static enum pz_status look_at_one(void *ctx, size_t i, struct pz_evaluator *e,
+                                  struct pz_error *err) {
+  struct look *x = ctx;
+  enum pz_status status = PZ_OK;
+  for (uint32_t k = 0; k < x->o->n && status == PZ_OK; k++)
+    status = evaluate(x->s, x->points[i], x->o->models[k], PZ_EFFORT_QUICK,
+                      (unsigned)(e - x->s->evaluators), err);
+  return status;
+}
+
+enum pz_status pz_search_look(struct pz_search *s, const uint32_t *points, uint32_t n,
+                              const struct pz_objective *o, struct pz_error *err) {
+  struct look x = {s, points, o};
+  enum pz_status status = pz_search_each(s, n, look_at_one, &x, err);
+  enum pz_status kept = keep(s, points, n, err);
+  return status == PZ_OK ? kept : status;
 }

@@ -92,6 +92,28 @@ PZ_NODISCARD enum pz_status pz_search_evaluate(struct pz_search *s, uint32_t poi
 /* The bound on a model's samples/s at a point, from the tables. */
 double pz_search_bound(const struct pz_search *s, uint32_t point, uint32_t model);
 
+/* Independent pieces of work i = 0 .. n-1 on all threads, each with an evaluator of its own.  The
+ * first error in their order counts. */
+typedef enum pz_status pz_search_fn(void *ctx, size_t i, struct pz_evaluator *e,
+                                    struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_search_each(struct pz_search *s, size_t n, pz_search_fn *fn,
+                                           void *ctx, struct pz_error *err);
+
+/* Chips' models evaluated with a first look, on all threads; kept as the rest. */
+PZ_NODISCARD enum pz_status pz_search_look(struct pz_search *s, const uint32_t *points, uint32_t n,
+                                           const struct pz_objective *o, struct pz_error *err);
+
+/* The objective of an evaluated point: with what was found, or with the bounds of open schedules.
+ */
+double pz_search_value(const struct pz_search *s, const struct pz_objective *o, uint32_t point,
+                       bool bound);
+/* The same from the tables alone. */
+double pz_search_table_bound(const struct pz_search *s, const struct pz_objective *o,
+                             uint32_t point);
+
+double pz_search_area_um2(const struct pz_search *s, uint32_t point);
+double pz_search_watts(const struct pz_search *s, uint32_t point);
+
 struct pz_evaluator *pz_search_evaluator(struct pz_search *s);
 uint64_t pz_search_loads(const struct pz_search *s);
 

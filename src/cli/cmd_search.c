@@ -1,0 +1,157 @@
+/* phaze search: the best chip of a space for models, and how a cluster of it trains them. */
+#include <signal.h>
+#include <stdlib.h>
+
+#include "cli/study_options.h"
+#include "report/searched.h"
+
+struct settings {
+  struct pz_common common;
+  struct pz_study_settings study;
+  bool exhaustive, pareto;
+};
+
+static const struct settings defaults = {
+    .study = {
+        .space = "paper", .cluster = "paper", .devices = 1024, .batch = 4096, .steps = 20000}};
+
+#define AT(field) offsetof(struct settings, field)
+/* clang-format off */
+static const struct pz_option options[] = {
+    PZ_COMMON_OPTIONS(struct settings),
+    PZ_STUDY_OPTIONS(struct settings, study),
+    {.name = "exhaustive", .type = PZ_OPTION_FLAG, .offset = AT(exhaustive),
+     .help = "Evaluate every chip instead of excluding by bounds: the same answer, much later"},
+    {.name = "pareto", .type = PZ_OPTION_FLAG, .offset = AT(pareto),
+     .help = "Also the front of throughput against area and watts"},
+};
+/* clang-format on */
+
+static atomic_bool stop;
+
+static void on_signal(int sig) {
+  (void)sig;
+  atomic_store(&stop, true);
+}
+
+static void listen_for_signals(void) {
+  struct sigaction a = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+  sigemptyset(&a.sa_mask);
+  sigaction(SIGINT, &a, NULL);
+  sigaction(SIGTERM, &a, NULL);
+}
+
+/* ---- one run -------------------------------------------------------------------------------- */
+
+struct job {
+  const struct settings *s;
+  struct pz_study study;
+  struct pz_progress progress;
+  json_t *result, *timing;
+  double start_s;
+  struct pz_error *err;
+};
+
+static void lap(struct job *j, const char *what, double *since_s) {
+  double now = pz_clock_s();
+  json_object_set_new(j->timing, what, json_real(now - *since_s));
+  *since_s = now;
+}
+
+static void begin_progress(struct job *j, const char *label) {
+  enum pz_progress_style style =
+      j->s->common.quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr);
+  pz_progress_start(&j->progress, stderr, style, label, "chips", j->study.n_points);
+}
+
+static enum pz_status run_contests(struct job *j) {
+  enum pz_status status = PZ_OK;
+  for (uint32_t i = 0; i < j->study.n_contests && status == PZ_OK; i++) {
+    begin_progress(j, pz_study_contest_name(&j->study, i));
+    status = pz_study_contest(&j->study, i, j->err);
+    pz_progress_finish(&j->progress, NULL);
+  }
+  return status;
+}
+
+static enum pz_status run_study(struct job *j) {
+  struct pz_search_options o = {.progress = &j->progress, .stop = &stop};
+  struct pz_step steps[PZ_MOST_STEPS];
+  struct pz_searched_extra extra = {.steps = steps};
+  struct pz_front front;
+  double since = j->start_s;
+  enum pz_status status = pz_study_prepare(&j->study, &o, j->err);
+  lap(j, "bounds_s", &since);
+  if (status == PZ_OK) status = run_contests(j);
+  lap(j, "search_s", &since);
+  if (status == PZ_OK)
+    status = pz_sensitivity(&j->study, &j->study.contest[j->study.n_contests - 1], steps,
+                            &extra.n_steps, j->err);
+  lap(j, "sensitivity_s", &since);
+  if (status == PZ_OK && j->s->pareto) {
+    status = pz_front_find(&j->study, &front, j->err);
+    extra.front = &front;
+    lap(j, "pareto_s", &since);
+  }
+  if (status == PZ_OK) status = pz_searched_json(&j->study, &extra, &j->result, j->err);
+  lap(j, "report_s", &since);
+  return status;
+}
+
+static enum pz_status tell(struct job *j) {
+  struct pz_arena arena;
+  json_object_set_new(j->timing, "total_s", json_real(pz_clock_s() - j->start_s));
+  json_object_set_new(j->timing, "threads", json_integer(pz_pool_threads(j->study.pool)));
+  json_object_set_new(j->timing, "evaluations",
+                      json_integer((json_int_t)pz_search_loads(j->study.search)));
+  json_object_set(j->result, "timing", j->timing);
+  if (j->s->common.json) return pz_command_json(json_incref(j->result), j->err);
+  pz_arena_init(&arena, NULL);
+  enum pz_status status = pz_searched_print(j->result, &arena, stdout);
+  pz_arena_release(&arena);
+  return status;
+}
+
+static enum pz_status search(const struct settings *s, char **models, int n, struct pz_error *err) {
+  struct pz_study_options o;
+  struct job j = {.s = s, .err = err, .start_s = pz_clock_s(), .timing = json_object()};
+  enum pz_status status = pz_study_read(&s->study, models, n, &o, err);
+  o.exhaustive = s->exhaustive;
+  if (status == PZ_OK) status = pz_study_init(&j.study, &o, (unsigned)s->study.threads, err);
+  if (status == PZ_OK) {
+    listen_for_signals();
+    status = run_study(&j);
+    if (status == PZ_OK) status = tell(&j);
+    pz_study_release(&j.study);
+  }
+  json_decref(j.result);
+  json_decref(j.timing);
+  return status;
+}
+
+static enum pz_exit run(int argc, char **argv) {
+  struct settings s = defaults;
+  struct pz_error err = {0};
+  enum pz_exit code;
+  int n_args;
+  if (!pz_command_begin(&pz_cmd_search, argc, argv, &s, &n_args, &code)) return code;
+  if (n_args < 1) return pz_command_misuse(&pz_cmd_search, "wants one or more MODELs");
+  return search(&s, argv + 1, n_args, &err) == PZ_OK ? pz_command_end() : pz_command_fail(&err);
+}
+
+const struct pz_command pz_cmd_search = {
+    .name = "search",
+    .synopsis =
+        "MODEL... [--space SPACE] [--budget CHIP|MM2] [--cluster NET] [--devices N] [--batch "
+        "B] [--mbs LIST] [--hbm LIST] [--tp LIST] [--objective ...] [--threads T]",
+    .summary = "The best chip of a space for models, with a proof that none is better",
+    .detail =
+        "Every chip of the space is evaluated (each layer's schedule, then the placement) or\n"
+        "excluded by a bound that holds for it.  The answer is the best chip common to all models\n"
+        "and the best for each alone.  Objectives: throughput (the geometric mean over the\n"
+        "reference: tpuv4 with the expert plan), mean (of samples/s), weighted, regret (the least\n"
+        "part that a model keeps of its own best), per-watt, per-mm2.\n",
+    .table = {options, sizeof options / sizeof *options},
+    .defaults = &defaults,
+    .run = run,
+};

@@ -1,0 +1,56 @@
+/* Options of the commands that search: the space, the machines, what is to be chosen. */
+#ifndef PZ_CLI_STUDY_OPTIONS_H
+#define PZ_CLI_STUDY_OPTIONS_H
+
+#include "cli/command.h"
+#include "search/study.h"
+
+struct pz_study_settings {
+  const char *space, *budget, *cluster;
+  const char *mbs, *hbm, *tp, *weights; /* lists; NULL: the default */
+  int64_t devices, batch, seq, steps, threads;
+  int objective, optimizer;
+};
+
+extern const struct pz_study_settings pz_study_settings_default;
+extern const char *const pz_optimizer_names[]; /* ends with NULL */
+
+/* clang-format off */
+/* T: the settings struct; F: its field of type struct pz_study_settings. */
+#define PZ_STUDY_OPTIONS(T, F)                                                                           \
+  {.name = "space", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.space), .arg = "SPACE",              \
+   .help = "A name that 'phaze spaces' lists, or a space.json"},                                         \
+  {.name = "budget", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.budget), .arg = "CHIP|MM2",         \
+   .help = "Area that a chip may have: that of a chip, or mm2 (default: the space's base chip)"},        \
+  {.name = "cluster", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.cluster), .arg = "NET",            \
+   .help = "Network: paper, tpuv4-pod, dgx-..., or a cluster.json"},                                     \
+  {.name = "devices", .type = PZ_OPTION_INT, .offset = offsetof(T, F.devices), .arg = "N", .min = 1,     \
+   .max = 1 << 30, .help = "Chips there are"},                                                           \
+  {.name = "batch", .type = PZ_OPTION_INT, .offset = offsetof(T, F.batch), .arg = "B", .min = 1,         \
+   .max = 1 << 30, .help = "Samples of a batch"},                                                        \
+  {.name = "seq", .type = PZ_OPTION_INT, .offset = offsetof(T, F.seq), .arg = "S", .min = 1,             \
+   .max = 1 << 24, .help = "Tokens per sample (default: each model's, at most 8192)"},                   \
+  {.name = "mbs", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.mbs), .arg = "LIST",                   \
+   .help = "Samples of a microbatch to choose from (default: 1,2,4,8,16,32)"},                           \
+  {.name = "hbm", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.hbm), .arg = "LIST",                   \
+   .help = "Memory of a chip to choose from, GiB (default: 32,64,80)"},                                  \
+  {.name = "tp", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.tp), .arg = "LIST",                     \
+   .help = "Tensor-parallel widths to choose from (default: 1,2,4,8)"},                                  \
+  {.name = "objective", .type = PZ_OPTION_CHOICE, .offset = offsetof(T, F.objective),                    \
+   .choices = pz_objective_names, .help = "What is best; see below"},                                    \
+  {.name = "weights", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.weights), .arg = "LIST",           \
+   .help = "With --objective weighted: one number for each model, with commas"},                         \
+  {.name = "optimizer", .type = PZ_OPTION_CHOICE, .offset = offsetof(T, F.optimizer),                    \
+   .choices = pz_optimizer_names, .help = "What is held for each parameter: 3 times its bytes, or 2"},   \
+  {.name = "steps", .type = PZ_OPTION_INT, .offset = offsetof(T, F.steps), .arg = "N", .min = 1,         \
+   .max = 1e15, .help = "Effort for a schedule that decides"},                                           \
+  {.name = "threads", .type = PZ_OPTION_INT, .offset = offsetof(T, F.threads), .arg = "T", .min = 0,     \
+   .max = 1024, .help = "Threads; 0: as many as there are processors"}
+/* clang-format on */
+
+/* Models and settings into options. */
+PZ_NODISCARD enum pz_status pz_study_read(const struct pz_study_settings *s, char **models,
+                                          int n_models, struct pz_study_options *out,
+                                          struct pz_error *err);
+
+#endif

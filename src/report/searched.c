@@ -1,0 +1,333 @@
+#include "report/searched.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "chip/tech.h"
+#include "core/text.h"
+#include "report/planned.h"
+#include "report/table.h"
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+struct writer {
+  struct pz_study *s;
+  struct pz_arena arena;
+  struct pz_error *err;
+};
+
+static json_t *certificate_json(const struct pz_study *s, const struct pz_contest *c) {
+  return json_pack("{s:I,s:I,s:I,s:I,s:f}", "chips", (json_int_t)s->n_points, "evaluated",
+                   (json_int_t)c->n_evaluated, "excluded", (json_int_t)c->n_excluded,
+                   "open_schedules", (json_int_t)c->n_open, "gap", c->bound / c->value - 1);
+}
+
+/* What the model does on a contest's best chip, with its plan. */
+static enum pz_status model_json(struct writer *w, const struct pz_contest *c,
+                                 const struct pz_chip *chip, uint32_t model, json_t **out) {
+  struct pz_study *s = w->s;
+  const struct pz_reference *ref = &s->reference[model];
+  struct pz_evaluator *e = pz_search_evaluator(s->search);
+  struct pz_evaluation v;
+  struct pz_place_model made;
+  struct pz_plan plan;
+  const struct pz_evaluation *most = pz_search_evaluation(s->search, c->best, model);
+  if (!most) return pz_fail(w->err, PZ_INTERNAL, "the best chip was not evaluated");
+  enum pz_status status =
+      pz_evaluate(e, &s->points[c->best], model, c->hbm_gib, most->effort, &v, w->err);
+  if (status == PZ_OK)
+    status = pz_evaluation_plan(e, chip, c->hbm_gib, &v, &w->arena, &made, &plan, w->err);
+  if (status != PZ_OK) return status;
+  struct pz_planned p = {&made, &plan, v.plan.recompute, s->o.batch,
+                         pz_chip_tensor_flop_per_s(chip)};
+  double rate = (double)s->o.batch / v.time_s;
+  bool compared = ref->samples_per_s > 0;
+  *out = json_pack("{s:s,s:f,s:o,s:o}", "model", s->portfolio.models[model], "throughput_samples_s",
+                   rate, "ratio_to_reference",
+                   compared ? json_real(rate / ref->samples_per_s) : json_null(), "plan",
+                   pz_planned_json(&p, true));
+  return PZ_OK;
+}
+
+static void add_chip(const struct pz_study *s, const struct pz_chip *chip, json_t *o) {
+  struct pz_area area = pz_chip_area(chip);
+  double um2 = pz_area_total_um2(&area);
+  json_object_set_new(o, "chip", pz_chip_json(chip));
+  json_object_set_new(o, "hbm_gib", json_real((double)pz_chip_hbm_bytes(chip) / 0x1p30));
+  json_object_set_new(o, "area_mm2", json_real(um2 / 1e6));
+  json_object_set_new(o, "area_part", json_real(um2 / s->space.budget_um2));
+  json_object_set_new(o, "peak_watts", json_real(pz_chip_peak_watts(chip)));
+}
+
+static enum pz_status contest_json(struct writer *w, uint32_t i, json_t *o) {
+  const struct pz_contest *c = &w->s->contest[i];
+  struct pz_chip chip;
+  json_t *models = json_array();
+  pz_study_chip(w->s, c, &chip);
+  add_chip(w->s, &chip, o);
+  json_object_set_new(o, "objective", json_real(c->value));
+  json_object_set_new(o, "models", models);
+  for (uint32_t k = 0; k < c->objective.n; k++) {
+    json_t *m = NULL;
+    enum pz_status status = model_json(w, c, &chip, c->objective.models[k], &m);
+    if (status != PZ_OK) return status;
+    json_array_append_new(models, m);
+  }
+  return PZ_OK;
+}
+
+static json_t *references_json(const struct pz_study *s) {
+  json_t *list = json_array();
+  for (uint32_t m = 0; m < s->portfolio.n_models; m++) {
+    const struct pz_reference *r = &s->reference[m];
+    json_t *o =
+        json_pack("{s:s,s:f,s:f,s:b}", "model", s->portfolio.models[m], "throughput_samples_s",
+                  r->samples_per_s, "hbm_gib", r->hbm_gib, "expert", r->expert);
+    if (r->expert)
+      json_object_set_new(o, "plan",
+                          json_pack("{s:I,s:I,s:I,s:I,s:b}", "n_stages", (json_int_t)r->plan.stages,
+                                    "data_parallel", (json_int_t)r->plan.d, "tensor_parallel",
+                                    (json_int_t)r->plan.t, "microbatch", (json_int_t)r->plan.mbs,
+                                    "recompute", r->plan.recompute));
+    json_array_append_new(list, o);
+  }
+  return list;
+}
+
+static json_t *steps_json(const struct pz_study *s, const struct pz_searched_extra *x) {
+  json_t *list = json_array();
+  double base = s->contest[s->n_contests - 1].value;
+  for (uint32_t i = 0; i < x->n_steps; i++) {
+    const struct pz_step *t = &x->steps[i];
+    json_array_append_new(list,
+                          json_pack("{s:s,s:I,s:I,s:f,s:f,s:f,s:b}", "parameter", t->what, "from",
+                                    (json_int_t)t->from, "to", (json_int_t)t->to, "objective",
+                                    t->value, "change", t->value / base - 1, "area_mm2",
+                                    t->area_um2 / 1e6, "within_budget", t->within));
+  }
+  return list;
+}
+
+static json_t *front_json(const struct pz_study *s, const struct pz_front *f) {
+  json_t *list = json_array();
+  for (uint32_t i = 0; i < f->n; i++) {
+    struct pz_chip chip;
+    pz_space_chip(&s->space, &s->points[f->points[i].point], &chip);
+    json_array_append_new(
+        list, json_pack("{s:s,s:f,s:f,s:f}", "chip", chip.name, "objective", f->points[i].value,
+                        "area_mm2", f->points[i].area_um2 / 1e6, "peak_watts", f->points[i].watts));
+  }
+  return json_pack("{s:o,s:I}", "points", list, "evaluated", (json_int_t)f->n_evaluated);
+}
+
+static enum pz_status fill(struct writer *w, const struct pz_searched_extra *x, json_t *root) {
+  struct pz_study *s = w->s;
+  uint32_t common = s->n_contests - 1;
+  json_t *best = json_object(), *alone = json_array();
+  json_object_set_new(root, "best", best);
+  json_object_set_new(root, "per_model", alone);
+  enum pz_status status = contest_json(w, common, best);
+  for (uint32_t m = 0; m < s->portfolio.n_models && status == PZ_OK; m++) {
+    json_t *o = json_pack("{s:s}", "model", s->portfolio.models[m]);
+    json_array_append_new(alone, o);
+    status = contest_json(w, m, o);
+    json_object_set_new(o, "certificate", certificate_json(s, &s->contest[m]));
+  }
+  json_object_set_new(root, "certificate", certificate_json(s, &s->contest[common]));
+  json_object_set_new(root, "reference", references_json(s));
+  json_object_set_new(root, "sensitivity", steps_json(s, x));
+  if (x->front) json_object_set_new(root, "pareto", front_json(s, x->front));
+  json_object_set_new(root, "objective",
+                      json_pack("{s:s,s:s}", "name", pz_objective_names[s->o.objective], "meaning",
+                                pz_objective_unit(s->o.objective)));
+  json_object_set_new(root, "inputs", pz_study_inputs(s));
+  return status;
+}
+
+enum pz_status pz_searched_json(struct pz_study *s, const struct pz_searched_extra *x, json_t **out,
+                                struct pz_error *err) {
+  struct writer w = {.s = s, .err = err};
+  json_t *root = json_object();
+  pz_arena_init(&w.arena, NULL);
+  enum pz_status status = fill(&w, x, root);
+  pz_arena_release(&w.arena);
+  if (status == PZ_OK)
+    *out = root;
+  else
+    json_decref(root);
+  return status;
+}
+
+/* ---- text ----------------------------------------------------------------------------------- */
+
+static double num(const json_t *o, const char *key) {
+  return json_number_value(json_object_get(o, key));
+}
+
+static const char *str(const json_t *o, const char *key) {
+  const char *s = json_string_value(json_object_get(o, key));
+  return s ? s : "";
+}
+
+static const json_t *at(const json_t *o, const char *key) { return json_object_get(o, key); }
+
+static void print_chip(const json_t *best, FILE *out) {
+  const json_t *chip = at(best, "chip"), *tensor = at(chip, "tensor"), *vector = at(chip, "vector");
+  char flop[32];
+  double macs = num(tensor, "cores") * num(tensor, "rows") * num(tensor, "cols");
+  fprintf(out, "  tensor cores   %.0f of %.0fx%.0f, %s\n", num(tensor, "cores"),
+          num(tensor, "rows"), num(tensor, "cols"),
+          pz_text_si(flop, sizeof flop, 2 * macs * num(chip, "clock_hz"), "FLOP/s"));
+  fprintf(out, "  vector cores   %.0f of %.0f lanes\n", num(vector, "cores"), num(vector, "lanes"));
+  fprintf(out, "  global buffer  %.0f MiB\n", num(at(chip, "glb"), "bytes") / 0x1p20);
+  fprintf(out, "  HBM            %.0f GiB\n", num(best, "hbm_gib"));
+  fprintf(out, "  area           %.1f mm2, %.1f%% of the budget\n", num(best, "area_mm2"),
+          100 * num(best, "area_part"));
+  fprintf(out, "  peak           %.0f W\n\n", num(best, "peak_watts"));
+}
+
+static void plan_cells(struct pz_table *t, const json_t *plan) {
+  pz_table_cell(t, "%.0f", num(plan, "n_stages"));
+  pz_table_cell(t, "%.0f", num(plan, "data_parallel"));
+  pz_table_cell(t, "%.0f", num(plan, "tensor_parallel"));
+  pz_table_cell(t, "%.0f", num(plan, "microbatch"));
+  pz_table_cell(t, "%s", json_is_true(at(plan, "recompute")) ? "recomputed" : "kept");
+}
+
+static void ratio_cell(struct pz_table *t, const json_t *model) {
+  const json_t *ratio = at(model, "ratio_to_reference");
+  if (json_is_number(ratio))
+    pz_table_cell(t, "%.2fx", json_number_value(ratio));
+  else
+    pz_table_cell(t, "%s", "-");
+}
+
+static enum pz_status print_models(const json_t *best, struct pz_arena *arena, FILE *out) {
+  static const char *const heads[] = {"model",     ">samples/s", ">reference",  ">stages",
+                                      ">replicas", ">tensor",    ">microbatch", "activations",
+                                      ">of peak",  NULL};
+  struct pz_table t;
+  size_t i;
+  json_t *m;
+  pz_table_init(&t, arena, heads);
+  json_array_foreach((json_t *)(uintptr_t)at(best, "models"), i, m) {
+    pz_table_cell(&t, "%s", str(m, "model"));
+    pz_table_cell(&t, "%.4g", num(m, "throughput_samples_s"));
+    ratio_cell(&t, m);
+    plan_cells(&t, at(m, "plan"));
+    pz_table_cell(&t, "%.0f%%", 100 * num(at(m, "plan"), "flop_utilisation"));
+  }
+  return pz_table_print(&t, 0, out);
+}
+
+static enum pz_status print_alone(const json_t *result, struct pz_arena *arena, FILE *out) {
+  static const char *const heads[] = {"model",      "chip",       ">hbm GiB", ">mm2",
+                                      ">samples/s", ">reference", ">common",  NULL};
+  const json_t *list = at(result, "per_model"), *common = at(at(result, "best"), "models");
+  struct pz_table t;
+  size_t i;
+  json_t *o;
+  if (json_array_size(list) < 2) return PZ_OK;
+  fprintf(out, "\nThe best chip for each alone, and what the common one keeps of it:\n");
+  pz_table_init(&t, arena, heads);
+  json_array_foreach((json_t *)(uintptr_t)list, i, o) {
+    const json_t *m = json_array_get(at(o, "models"), 0);
+    double rate = num(m, "throughput_samples_s");
+    pz_table_cell(&t, "%s", str(o, "model"));
+    pz_table_cell(&t, "%s", str(at(o, "chip"), "name"));
+    pz_table_cell(&t, "%.0f", num(o, "hbm_gib"));
+    pz_table_cell(&t, "%.1f", num(o, "area_mm2"));
+    pz_table_cell(&t, "%.4g", rate);
+    ratio_cell(&t, m);
+    pz_table_cell(&t, "%.1f%%",
+                  100 * num(json_array_get(common, i), "throughput_samples_s") / rate);
+  }
+  return pz_table_print(&t, 0, out);
+}
+
+static enum pz_status print_steps(const json_t *result, struct pz_arena *arena, FILE *out) {
+  static const char *const heads[] = {"step", ">from", ">to", ">objective", ">mm2", "budget", NULL};
+  struct pz_table t;
+  size_t i;
+  json_t *o;
+  if (!json_array_size(at(result, "sensitivity"))) return PZ_OK;
+  fprintf(out, "\nWhat limits it, one step at a time:\n");
+  pz_table_init(&t, arena, heads);
+  json_array_foreach((json_t *)(uintptr_t)at(result, "sensitivity"), i, o) {
+    pz_table_cell(&t, "%s", str(o, "parameter"));
+    pz_table_cell(&t, "%.0f", num(o, "from"));
+    pz_table_cell(&t, "%.0f", num(o, "to"));
+    pz_table_cell(&t, "%+.2f%%", 100 * num(o, "change"));
+    pz_table_cell(&t, "%.1f", num(o, "area_mm2"));
+    pz_table_cell(&t, "%s", json_is_true(at(o, "within_budget")) ? "within" : "outside");
+  }
+  return pz_table_print(&t, 0, out);
+}
+
+static enum pz_status print_front(const json_t *result, struct pz_arena *arena, FILE *out) {
+  static const char *const heads[] = {"chip", ">reference", ">mm2", ">peak W", NULL};
+  const json_t *points = at(at(result, "pareto"), "points");
+  struct pz_table t;
+  size_t i;
+  json_t *o;
+  if (!json_array_size(points)) return PZ_OK;
+  fprintf(out, "\nThe front of throughput against area and watts, %zu chips:\n",
+          json_array_size(points));
+  pz_table_init(&t, arena, heads);
+  json_array_foreach((json_t *)(uintptr_t)points, i, o) {
+    pz_table_cell(&t, "%s", str(o, "chip"));
+    pz_table_cell(&t, "%.4fx", num(o, "objective"));
+    pz_table_cell(&t, "%.2f", num(o, "area_mm2"));
+    pz_table_cell(&t, "%.1f", num(o, "peak_watts"));
+  }
+  return pz_table_print(&t, 0, out);
+}
+
+/* Models whose reference is not the expert plan with 32 GiB. */
+static void print_references(const json_t *result, FILE *out) {
+  size_t i;
+  json_t *o;
+  fprintf(out, "\nThe reference is tpuv4 with the expert plan and 32 GiB");
+  json_array_foreach((json_t *)(uintptr_t)at(result, "reference"), i, o) {
+    if (!(num(o, "throughput_samples_s") > 0))
+      fprintf(out, "; for %s there is none, nothing fits", str(o, "model"));
+    else if (!json_is_true(at(o, "expert")))
+      fprintf(out, "; for %s the best plan with %.0f GiB", str(o, "model"), num(o, "hbm_gib"));
+    else if (num(o, "hbm_gib") > 32)
+      fprintf(out, "; for %s with %.0f GiB", str(o, "model"), num(o, "hbm_gib"));
+  }
+  fprintf(out, ".\n");
+}
+
+static void print_proof(const json_t *result, FILE *out) {
+  const json_t *c = at(result, "certificate");
+  char chips[32], evaluated[32], excluded[32];
+  fprintf(out, "Of %s chips %s were evaluated, %s excluded by bounds.",
+          pz_text_count(chips, sizeof chips, (int64_t)num(c, "chips")),
+          pz_text_count(evaluated, sizeof evaluated, (int64_t)num(c, "evaluated")),
+          pz_text_count(excluded, sizeof excluded, (int64_t)num(c, "excluded")));
+  if (num(c, "open_schedules") > 0)
+    fprintf(out, "  %.0f schedules are not proven the best: no chip is more than %.2g%% better.\n",
+            num(c, "open_schedules"), 100 * num(c, "gap"));
+  else
+    fprintf(out, "  No chip is better.\n");
+}
+
+enum pz_status pz_searched_print(const json_t *result, struct pz_arena *arena, FILE *out) {
+  const json_t *best = at(result, "best");
+  size_t n = json_array_size(at(best, "models"));
+  fprintf(out, "The best chip for %s%s: %s\n", n > 1 ? "all " : "",
+          n > 1 ? "models" : str(json_array_get(at(best, "models"), 0), "model"),
+          str(at(best, "chip"), "name"));
+  fprintf(out, "%.4g %s\n\n", num(best, "objective"), str(at(result, "objective"), "meaning"));
+  print_chip(best, out);
+  enum pz_status status = print_models(best, arena, out);
+  if (status == PZ_OK) status = print_alone(result, arena, out);
+  if (status == PZ_OK) status = print_steps(result, arena, out);
+  if (status == PZ_OK) status = print_front(result, arena, out);
+  if (status != PZ_OK) return status;
+  print_references(result, out);
+  print_proof(result, out);
+  return PZ_OK;
+}

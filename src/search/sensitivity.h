@@ -1,0 +1,23 @@
+/* What limits a chip: the change of the objective for one step on each axis, inside the budget or
+ * not. */
+#ifndef PZ_SEARCH_SENSITIVITY_H
+#define PZ_SEARCH_SENSITIVITY_H
+
+#include "search/study.h"
+
+struct pz_step {
+  const char *what; /* an axis, or hbm_gib */
+  int64_t from, to; /* values; of the global buffer MiB */
+  bool within;      /* the budget, and the space's lower limit */
+  double area_um2;
+  double value; /* of the objective, with the same memory */
+};
+
+enum { PZ_MOST_STEPS = 2 * (PZ_AXES + 1) };
+
+/* Steps from the best chip of a contest, by axis, down before up. */
+PZ_NODISCARD enum pz_status pz_sensitivity(struct pz_study *s, const struct pz_contest *c,
+                                           struct pz_step steps[PZ_MOST_STEPS], uint32_t *n,
+                                           struct pz_error *err);
+
+#endif

@@ -1,0 +1,181 @@
+#include "search/study.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/map.h"
+#include "workload/workload.h"
+
+struct pz_study_options pz_study_defaults(void) {
+  struct pz_study_options o = {.space = "paper",
+                               .cluster = "paper",
+                               .mbs = pz_choices_powers(32),
+                               .hbm_gib = {{32, 64, 80}, 3},
+                               .tp = pz_choices_powers(8),
+                               .devices = 1024,
+                               .batch = 4096,
+                               .state = 3,
+                               .steps = 20000};
+  for (int i = 0; i < PZ_SEARCH_MOST_MODELS; i++) o.weight[i] = 1;
+  return o;
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+static enum pz_status set_task(struct pz_study *s, struct pz_error *err) {
+  enum { QUICK_STEPS = 2000 };
+  struct pz_search_task *t = &s->task;
+  enum pz_status status = pz_cluster_load(s->o.cluster, &t->net, err);
+  if (status != PZ_OK) return status;
+  int64_t quick = s->o.steps < QUICK_STEPS ? s->o.steps : QUICK_STEPS;
+  t->space = &s->space;
+  t->portfolio = &s->portfolio;
+  t->bytes_per_s = t->net.level[t->net.n_levels - 1].bytes_per_s;
+  t->o = (struct pz_task_options){.devices = s->o.devices,
+                                  .batch = s->o.batch,
+                                  .state = s->o.state,
+                                  .hbm_gib = s->o.hbm_gib,
+                                  .quick_steps = quick,
+                                  .steps = s->o.steps};
+  return PZ_OK;
+}
+
+static enum pz_status read_inputs(struct pz_study *s, struct pz_error *err) {
+  enum pz_status status = pz_space_load(s->o.space, &s->space, err);
+  if (status == PZ_OK && s->o.budget) status = pz_space_set_budget(&s->space, s->o.budget, err);
+  if (status == PZ_OK) status = set_task(s, err);
+  if (status == PZ_OK)
+    status = pz_space_points(&s->space, &s->arena, &s->points, &s->n_points, err);
+  return status == PZ_OK ? pz_portfolio_init(&s->portfolio, s->o.models, s->o.n_models, &s->o.mbs,
+                                             &s->o.tp, s->o.batch, s->o.seq, err)
+                         : status;
+}
+
+enum pz_status pz_study_init(struct pz_study *s, const struct pz_study_options *o, unsigned threads,
+                             struct pz_error *err) {
+  *s = (struct pz_study){.o = *o};
+  pz_arena_init(&s->arena, NULL);
+  enum pz_status status = read_inputs(s, err);
+  if (status == PZ_OK) status = pz_pool_new(threads, &s->pool, err);
+  s->n_contests = s->portfolio.n_models > 1 ? s->portfolio.n_models + 1 : 1;
+  if (status != PZ_OK) pz_study_release(s);
+  return status;
+}
+
+void pz_study_release(struct pz_study *s) {
+  if (!s) return;
+  pz_search_free(s->search);
+  pz_pool_free(s->pool);
+  pz_portfolio_release(&s->portfolio);
+  pz_arena_release(&s->arena);
+  *s = (struct pz_study){.n_contests = 0};
+}
+
+/* ---- inputs as JSON ------------------------------------------------------------------------- */
+
+static json_t *choices_json(const struct pz_choices *c) {
+  json_t *list = json_array();
+  for (int i = 0; i < c->n; i++) json_array_append_new(list, json_integer(c->v[i]));
+  return list;
+}
+
+/* A model by name and by what it computes: a file may change under its name. */
+static json_t *model_json(const struct pz_study *s, uint32_t i) {
+  const struct pz_workload *w = s->portfolio.loads[s->portfolio.first[i]].w;
+  json_t *built = pz_workload_json(w);
+  char *text = built ? json_dumps(built, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+  char digest[24] = "";
+  if (text)
+    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)pz_hash(text, strlen(text)));
+  free(text);
+  json_decref(built);
+  return json_pack("{s:s,s:I,s:s}", "name", s->portfolio.models[i], "seq",
+                   (json_int_t)s->portfolio.seq[i], "digest", digest);
+}
+
+static json_t *space_json(const struct pz_space *s) {
+  json_t *o = json_pack("{s:s,s:f,s:f,s:o}", "name", s->name, "budget_mm2", s->budget_um2 / 1e6,
+                        "least_part", s->least_part, "base", pz_chip_json(&s->base));
+  for (enum pz_axis a = 0; a < PZ_AXES; a++) {
+    json_t *list = json_array();
+    for (int i = 0; i < s->n[a]; i++)
+      json_array_append_new(list,
+                            json_integer(a == PZ_AXIS_GLB ? s->value[a][i] >> 20 : s->value[a][i]));
+    json_object_set_new(o, pz_axis_name(NULL, a), list);
+  }
+  return o;
+}
+
+static json_t *cluster_json(const struct pz_cluster *c) {
+  json_t *levels = json_array();
+  for (int i = 0; i < c->n_levels; i++)
+    json_array_append_new(levels,
+                          json_pack("{s:I,s:f,s:f}", "devices", (json_int_t)c->level[i].devices,
+                                    "bytes_per_s", c->level[i].bytes_per_s, "latency_s",
+                                    c->level[i].latency_s));
+  return json_pack("{s:s,s:o}", "name", c->name, "levels", levels);
+}
+
+json_t *pz_study_inputs(const struct pz_study *s) {
+  json_t *models = json_array(), *weights = json_array();
+  for (uint32_t i = 0; i < s->portfolio.n_models; i++) {
+    json_array_append_new(models, model_json(s, i));
+    json_array_append_new(weights, json_real(s->o.weight[i]));
+  }
+  return json_pack(
+      "{s:s,s:o,s:o,s:o,s:I,s:I,s:I,s:o,s:o,s:o,s:s,s:o,s:f,s:I,s:b}", "version", pz_version(),
+      "models", models, "space", space_json(&s->space), "cluster", cluster_json(&s->task.net),
+      "devices", (json_int_t)s->o.devices, "batch", (json_int_t)s->o.batch, "seq",
+      (json_int_t)s->o.seq, "mbs", choices_json(&s->o.mbs), "hbm_gib", choices_json(&s->o.hbm_gib),
+      "tp", choices_json(&s->o.tp), "objective", pz_objective_names[s->o.objective], "weights",
+      weights, "state", s->o.state, "steps", (json_int_t)s->o.steps, "exhaustive", s->o.exhaustive);
+}
+
+/* ---- running -------------------------------------------------------------------------------- */
+
+static enum pz_status find_reference(void *ctx, size_t i, struct pz_evaluator *e,
+                                     struct pz_error *err) {
+  struct pz_study *s = ctx;
+  return pz_reference_find(e, (uint32_t)i, &s->reference[i], err);
+}
+
+enum pz_status pz_study_prepare(struct pz_study *s, const struct pz_search_options *o,
+                                struct pz_error *err) {
+  struct pz_search_options with = *o;
+  with.exhaustive = s->o.exhaustive;
+  enum pz_status status =
+      pz_search_new(&s->task, s->points, s->n_points, s->pool, &with, &s->search, err);
+  return status == PZ_OK ? pz_search_each(s->search, s->portfolio.n_models, find_reference, s, err)
+                         : status;
+}
+
+const char *pz_study_contest_name(const struct pz_study *s, uint32_t i) {
+  return i < s->portfolio.n_models ? s->portfolio.models[i] : "common";
+}
+
+static struct pz_objective objective_of(const struct pz_study *s, uint32_t i) {
+  struct pz_objective o = {.kind = s->o.objective};
+  for (uint32_t m = 0; m < s->portfolio.n_models; m++) {
+    if (i == s->portfolio.n_models || i == m) o.models[o.n++] = m;
+    /* nothing to compare with: the throughput itself decides */
+    o.reference[m] = s->reference[m].samples_per_s > 0 ? s->reference[m].samples_per_s : 1;
+    o.weight[m] = s->o.weight[m];
+    if (i == s->portfolio.n_models) {
+      const struct pz_evaluation *e = pz_search_evaluation(s->search, s->contest[m].best, m);
+      o.best_alone[m] = e ? (double)s->o.batch / e->time_s : 1;
+    }
+  }
+  return o;
+}
+
+enum pz_status pz_study_contest(struct pz_study *s, uint32_t i, struct pz_error *err) {
+  s->contest[i] = (struct pz_contest){.objective = objective_of(s, i)};
+  return pz_search_run(s->search, &s->contest[i], err);
+}
+
+void pz_study_chip(const struct pz_study *s, const struct pz_contest *c, struct pz_chip *out) {
+  pz_space_chip(&s->space, &s->points[c->best], out);
+  out->hbm.bytes_per_stack = (int64_t)(c->hbm_gib * 0x1p30) / out->hbm.stacks;
+}

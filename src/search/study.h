@@ -1,0 +1,64 @@
+/* A study: models, a space and machines; the best chip for each model alone and one common to all.
+ * What `phaze search` runs, and what `phaze verify` makes again from a run's inputs. */
+#ifndef PZ_SEARCH_STUDY_H
+#define PZ_SEARCH_STUDY_H
+
+#include "core/json.h"
+#include "search/expert.h"
+#include "search/search.h"
+
+struct pz_study_options {
+  const char *models[PZ_SEARCH_MOST_MODELS];
+  uint32_t n_models;
+  const char *space, *budget, *cluster; /* budget NULL: the space's */
+  struct pz_choices mbs, hbm_gib, tp;
+  int64_t devices, batch, seq; /* seq 0: each model's */
+  enum pz_objective_kind objective;
+  double weight[PZ_SEARCH_MOST_MODELS];
+  double state;  /* bytes held for a byte of parameters */
+  int64_t steps; /* of a schedule that decides */
+  bool exhaustive;
+};
+
+/* The paper's: batch 4096 on 1024 devices, microbatches 1 to 32, widths 1 to 8, 32, 64 or 80 GiB.
+ */
+struct pz_study_options pz_study_defaults(void);
+
+struct pz_study {
+  struct pz_study_options o;
+  struct pz_space space;
+  struct pz_portfolio portfolio;
+  struct pz_search_task task;
+  struct pz_point *points;
+  uint32_t n_points;
+  struct pz_pool *pool;
+  struct pz_search *search;
+  struct pz_reference reference[PZ_SEARCH_MOST_MODELS];
+  struct pz_contest contest[PZ_SEARCH_MOST_MODELS + 1]; /* one a model, then the common one */
+  uint32_t n_contests;
+  struct pz_arena arena;
+};
+
+/* Inputs read and checked; nothing is searched yet.  On success the study is the caller's to
+ * release; it must not be moved. */
+PZ_NODISCARD enum pz_status pz_study_init(struct pz_study *s, const struct pz_study_options *o,
+                                          unsigned threads, struct pz_error *err);
+void pz_study_release(struct pz_study *s);
+
+/* All that the answer depends on, with contents instead of names of files.  NULL: no memory. */
+json_t *pz_study_inputs(const struct pz_study *s);
+
+/* Bounds and references: then the study can be asked. */
+PZ_NODISCARD enum pz_status pz_study_prepare(struct pz_study *s, const struct pz_search_options *o,
+                                             struct pz_error *err);
+
+/* Contest i, in order: later ones use what earlier ones found. */
+PZ_NODISCARD enum pz_status pz_study_contest(struct pz_study *s, uint32_t i, struct pz_error *err);
+
+/* The name of a contest: a model's, or "common". */
+const char *pz_study_contest_name(const struct pz_study *s, uint32_t i);
+
+/* The best chip of a contest, with the memory it needs. */
+void pz_study_chip(const struct pz_study *s, const struct pz_contest *c, struct pz_chip *out);
+
+#endif
