@@ -81,6 +81,7 @@ enum pz_status pz_floor_init(struct pz_floor *x, const struct pz_place_problem *
   for (uint32_t i = 0; i < n_runs; i++)
     if (runs[i].n > runs[x->main_run].n) x->main_run = i;
   x->transfer_s = m.edge_bytes / p->bytes_per_s;
+  x->share = (double)(p->microbatches * w->t) / (double)p->devices * (1 - 1e-12);
   x->least_stages = fewest(&m, w->n);
   x->most_stages = w->n;
   while (x->most_stages > 0 &&
@@ -151,6 +152,8 @@ double pz_floor_time_s(const struct pz_floor *x, const double *fwd_s, const doub
                        double limit_s) {
   struct work w = sum(x, fwd_s, bwd_s);
   double best = HUGE_VAL;
+  if (x->least_stages > x->most_stages) return HUGE_VAL;
+  if ((w.fwd_s + w.bwd_s) * x->share >= limit_s) return limit_s;
   for (uint32_t s = x->least_stages; s <= x->most_stages; s++) {
     double load = x->p.recompute ? again_load(x, &w, s) : kept_load(x, &w, s);
     load = larger(load, w.most_s) * (1 - 1e-12);
@@ -161,5 +164,5 @@ double pz_floor_time_s(const struct pz_floor *x, const double *fwd_s, const doub
         pz_place_best_d(&x->p, load, s, (int64_t)s * x->p.widths[0].t, x->params[s], HUGE_VAL, &d);
     best = time < best ? time : best;
   }
-  return best < HUGE_VAL ? best : x->least_stages <= x->most_stages ? limit_s : HUGE_VAL;
+  return best < HUGE_VAL ? best : limit_s;
 }

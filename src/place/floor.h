@@ -20,6 +20,7 @@ struct pz_floor {
   const struct pz_run *runs;
   uint32_t n_runs, main_run; /* the longest */
   double transfer_s;         /* between two stages, at least */
+  double share;              /* of the work of a microbatch, if devices shared it all evenly */
   const double *params;      /* by stages: of the largest, at least */
   const double *rounds;      /* by stages: microbatches' times, at least */
 };

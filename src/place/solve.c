@@ -396,8 +396,14 @@ static enum pz_status solve_widths(const struct pz_place_problem *p, enum pz_sem
 
 enum pz_status pz_place_solve(const struct pz_place_problem *p, enum pz_semantics semantics,
                               struct pz_arena *arena, struct pz_plan *out, struct pz_error *err) {
+  return pz_place_solve_within(p, semantics, DBL_MAX, arena, out, err);
+}
+
+enum pz_status pz_place_solve_within(const struct pz_place_problem *p, enum pz_semantics semantics,
+                                     double limit_s, struct pz_arena *arena, struct pz_plan *out,
+                                     struct pz_error *err) {
   struct pz_arena tables;
-  struct best b = {.time_s = DBL_MAX};
+  struct best b = {.time_s = limit_s < DBL_MAX ? nextafter(limit_s, DBL_MAX) : DBL_MAX};
   struct pz_stages stages = {0};
   uint32_t most = 1;
   for (uint32_t i = 0; i < p->n_widths; i++)

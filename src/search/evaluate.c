@@ -1,5 +1,6 @@
 #include "search/evaluate.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,17 +73,7 @@ static enum pz_status schedule(struct work *w, struct candidate *c, int64_t step
   return PZ_OK;
 }
 
-static enum pz_status record(struct work *w, const struct candidate *c, bool recompute,
-                             const struct pz_plan *plan) {
-  uint16_t *layers = pz_arena_alloc(&w->arena, plan->n_stages, sizeof *layers);
-  if (!layers) return pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the plan");
-  for (uint32_t k = 0; k < plan->n_stages; k++) layers[k] = (uint16_t)plan->stages[k].n;
-  w->best->time_s = plan->time_s;
-  w->best->plan = (struct pz_plan_record){c->load, recompute, plan->d, plan->n_stages, layers};
-  return PZ_OK;
-}
-
-/* The best plan with these times, if it takes less than limit_s; else HUGE_VAL. */
+/* The best plan with these times if it takes at most limit_s; else a time of HUGE_VAL. */
 static enum pz_status place(struct work *w, uint32_t load, const struct pz_place_width *width,
                             bool recompute, double limit_s, struct pz_plan *plan) {
   const struct pz_load *l = &w->e->task->portfolio->loads[load];
@@ -92,7 +83,8 @@ static enum pz_status place(struct work *w, uint32_t load, const struct pz_place
   plan->time_s = HUGE_VAL;
   if (bounded(w) && pz_bounds_floor_s(w->e->at, load, recompute, width, limit_s) >= limit_s)
     return PZ_OK;
-  enum pz_status status = pz_place_solve(&p, PZ_SEMANTICS_CORRECTED, &w->arena, plan, &none);
+  enum pz_status status =
+      pz_place_solve_within(&p, PZ_SEMANTICS_CORRECTED, limit_s, &w->arena, plan, &none);
   if (status == PZ_NO_ANSWER) plan->time_s = HUGE_VAL;
   return status == PZ_OK || status == PZ_NO_ANSWER ? PZ_OK
                                                    : pz_fail(w->err, status, "%s", none.message);
@@ -115,6 +107,12 @@ static bool better(const struct pz_evaluation *best, const struct candidate *c, 
   return time_s < best->time_s || (time_s == best->time_s && c->load < best->plan.load);
 }
 
+static void record(struct pz_evaluation *best, const struct candidate *c, bool recompute,
+                   double time_s) {
+  best->time_s = time_s;
+  best->plan = (struct pz_plan_record){.load = c->load, .recompute = recompute};
+}
+
 /* Both ways with activations; keeping them wins ties. */
 static enum pz_status place_both(struct work *w, struct candidate *c) {
   struct pz_place_width width = {0};
@@ -125,7 +123,7 @@ static enum pz_status place_both(struct work *w, struct candidate *c) {
     status = place(w, c->load, &width, r, w->best->time_s, &plan);
     if (status != PZ_OK || plan.time_s >= c->time_s) continue;
     c->time_s = plan.time_s;
-    if (better(w->best, c, plan.time_s)) status = record(w, c, r, &plan);
+    if (better(w->best, c, plan.time_s)) record(w->best, c, r, plan.time_s);
   }
   if (!c->n_open) c->least_s = c->time_s;
   if (status == PZ_OK && c->n_open) status = chain(w, c, true, &width);
@@ -197,13 +195,25 @@ static void conclude(struct work *w, const struct candidate *list, uint32_t n) {
   }
 }
 
-/* The plan moves from the work space to the evaluator's. */
-static enum pz_status keep_plan(struct work *w) {
-  struct pz_plan_record *p = &w->best->plan;
-  uint16_t *layers = pz_arena_alloc(&w->e->arena, p->n_stages, sizeof *layers);
+/* The stages of the best plan, found anew without a limit: so they do not depend on what else was
+ * looked at, and in which order. */
+static enum pz_status keep_plan(struct work *w, const struct candidate *list, uint32_t n) {
+  struct pz_plan_record *r = &w->best->plan;
+  struct pz_place_width width;
+  struct pz_plan plan;
+  if (!(w->best->time_s < HUGE_VAL)) return PZ_OK;
+  uint32_t i = 0;
+  while (i + 1 < n && list[i].load != r->load) i++;
+  enum pz_status status = chain(w, &list[i], false, &width);
+  if (status == PZ_OK) status = place(w, r->load, &width, r->recompute, DBL_MAX, &plan);
+  if (status != PZ_OK) return status;
+  uint16_t *layers = pz_arena_alloc(&w->e->arena, plan.n_stages, sizeof *layers);
   if (!layers) return pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the plan");
-  if (p->n_stages) memcpy(layers, p->layers, p->n_stages * sizeof *layers);
-  p->layers = layers;
+  for (uint32_t k = 0; k < plan.n_stages; k++) layers[k] = (uint16_t)plan.stages[k].n;
+  r->d = plan.d;
+  r->n_stages = plan.n_stages;
+  r->layers = layers;
+  w->best->time_s = plan.time_s;
   return PZ_OK;
 }
 
@@ -229,8 +239,8 @@ static enum pz_status evaluate(struct pz_evaluator *e, uint32_t model, double hb
   enum pz_status status = list_loads(&w, model, &list, &n);
   if (status == PZ_OK) status = look(&w, list, n);
   if (status == PZ_OK && effort == PZ_EFFORT_FULL) status = look_closer(&w, list, n);
+  if (status == PZ_OK) status = keep_plan(&w, list, n);
   if (status == PZ_OK) conclude(&w, list, n);
-  if (status == PZ_OK) status = keep_plan(&w);
   if (status == PZ_OK) *out = best;
   pz_arena_release(&w.arena);
   return status;
