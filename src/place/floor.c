@@ -101,11 +101,14 @@ enum pz_status pz_floor_init(struct pz_floor *x, const struct pz_place_problem *
 struct work {
   double fwd_s, bwd_s, most_s; /* of all layers; of the longest one */
   double forward_part;         /* the largest part that forward has of a layer */
-  double main_fwd_s, main_bwd_s;
-  double main_n;
+  double main_fwd_s, main_bwd_s, main_n;
+  double first_fwd_s, first_bwd_s, last_s; /* of the layers at both ends, if not repeated ones */
 };
 
+static double larger(double a, double b) { return a > b ? a : b; }
+
 static struct work sum(const struct pz_floor *x, const double *fwd_s, const double *bwd_s) {
+  uint32_t last = x->n_runs - 1;
   struct work w = {.main_fwd_s = fwd_s[x->main_run],
                    .main_bwd_s = bwd_s[x->main_run],
                    .main_n = x->runs[x->main_run].n};
@@ -113,39 +116,75 @@ static struct work sum(const struct pz_floor *x, const double *fwd_s, const doub
     double n = x->runs[i].n, both = fwd_s[i] + bwd_s[i];
     w.fwd_s += n * fwd_s[i];
     w.bwd_s += n * bwd_s[i];
-    w.most_s = both > w.most_s ? both : w.most_s;
+    w.most_s = larger(w.most_s, both);
     if (fwd_s[i] > w.forward_part * both) w.forward_part = fwd_s[i] / both;
   }
+  if (x->main_run > 0) w.first_fwd_s = fwd_s[0], w.first_bwd_s = bwd_s[0];
+  if (x->main_run < last) w.last_s = fwd_s[last] + bwd_s[last];
   return w;
 }
 
-static double larger(double a, double b) { return a > b ? a : b; }
-static double up(double v) {
-  double whole = (double)(int64_t)v;
-  return whole < v ? whole + 1 : whole;
-}
+/* Stages of one kind: with k repeated layers the load is at least offset + k each, in two ways. */
+struct stage_kind {
+  double count;
+  double offset[2], each[2];
+};
 
-/* Keeping activations: some stage has its even share, and ceil(n / s) of the repeated layers with a
- * transfer at one side. */
-static double kept_load(const struct pz_floor *x, const struct work *w, double s) {
-  double both = w->main_fwd_s + w->main_bwd_s, even = w->fwd_s + w->bwd_s;
-  if (s == 1) return even;
-  double share = (even + 2 * (s - 1) * x->transfer_s) / s;
-  return larger(share, up(w->main_n / s) * both + x->transfer_s);
-}
-
-/* Stages but the last compute forward twice.  With k repeated layers at most in each of them the
- * last has the others; the best k is beside the one where both would be equal. */
-static double again_load(const struct pz_floor *x, const struct work *w, double s) {
-  double once = w->main_fwd_s + w->main_bwd_s, twice = once + w->main_fwd_s, least = HUGE_VAL;
-  if (s == 1) return w->fwd_s + w->bwd_s;
-  double share = (2 * w->fwd_s + w->bwd_s + (s - 1) * x->transfer_s) / (s + w->forward_part);
-  double even = (double)(int64_t)(w->main_n * once / (twice + (s - 1) * once));
-  for (double k = even; k <= even + 1; k++) {
-    double last = larger(0, w->main_n - k * (s - 1)) * once, load = larger(k * twice, last);
-    least = load < least ? load : least;
+/* Repeated layers that such a stage can have under a load. */
+static double room(const struct stage_kind *k, double load) {
+  double most = HUGE_VAL;
+  for (int i = 0; i < 2; i++) {
+    double n = (load - k->offset[i]) / k->each[i];
+    if (n < most) most = n;
   }
-  return larger(share, least);
+  return most > 0 ? (double)(int64_t)(most * (1 + 1e-12)) : 0;
+}
+
+/* The least load from `load` on under which the stages have room for n repeated layers.  It goes
+ * from one load at which a kind has room for one more to the next. */
+static double make_room(const struct stage_kind kinds[3], double n, double load) {
+  for (int tries = 0; tries < 32; tries++) {
+    double all = 0, next = HUGE_VAL;
+    for (int i = 0; i < 3; i++) {
+      const struct stage_kind *k = &kinds[i];
+      double own = room(k, load), more = k->offset[0] + (own + 1) * k->each[0];
+      more = larger(more, k->offset[1] + (own + 1) * k->each[1]);
+      all += k->count * own;
+      if (k->count > 0 && more < next) next = more;
+    }
+    if (all >= n || !(next > load)) break;
+    load = next;
+  }
+  return load;
+}
+
+/* Keeping activations, two stages or more: some stage has its even share; stages inside wait for
+ * two transfers, those at the ends for one. */
+static double kept_load(const struct pz_floor *x, const struct work *w, double s, double load) {
+  double both = w->main_fwd_s + w->main_bwd_s, t = x->transfer_s;
+  double first = t + w->first_fwd_s + w->first_bwd_s, last = t + w->last_s;
+  const struct stage_kind kinds[3] = {{1, {first, first}, {both, both}},
+                                      {s - 2, {2 * t, 2 * t}, {both, both}},
+                                      {1, {last, last}, {both, both}}};
+  return make_room(kinds, w->main_n, load);
+}
+
+/* Recomputing: stages but the last compute forward twice, and meanwhile the gradient arrives. */
+static double again_load(const struct pz_floor *x, const struct work *w, double s, double load) {
+  double once = w->main_fwd_s + w->main_bwd_s, twice = once + w->main_fwd_s, t = x->transfer_s;
+  double first = w->first_fwd_s + w->first_bwd_s, last = t + w->last_s;
+  const struct stage_kind kinds[3] = {{1, {first + w->first_fwd_s, t + first}, {twice, once}},
+                                      {s - 2, {t, 2 * t}, {twice, once}},
+                                      {1, {last, last}, {once, once}}};
+  return make_room(kinds, w->main_n, load);
+}
+
+/* The even share of the work and of the transfers. */
+static double even_load(const struct pz_floor *x, const struct work *w, double s) {
+  double once = w->fwd_s + w->bwd_s;
+  if (s == 1) return once;
+  return x->p.recompute ? (once + w->fwd_s + (s - 1) * x->transfer_s) / (s + w->forward_part)
+                        : (once + 2 * (s - 1) * x->transfer_s) / s;
 }
 
 double pz_floor_time_s(const struct pz_floor *x, const double *fwd_s, const double *bwd_s,
@@ -155,9 +194,10 @@ double pz_floor_time_s(const struct pz_floor *x, const double *fwd_s, const doub
   if (x->least_stages > x->most_stages) return HUGE_VAL;
   if ((w.fwd_s + w.bwd_s) * x->share >= limit_s) return limit_s;
   for (uint32_t s = x->least_stages; s <= x->most_stages; s++) {
-    double load = x->p.recompute ? again_load(x, &w, s) : kept_load(x, &w, s);
-    load = larger(load, w.most_s) * (1 - 1e-12);
-    double most = best < limit_s ? best : limit_s;
+    double load = larger(even_load(x, &w, s), w.most_s), most = best < limit_s ? best : limit_s;
+    if (load * x->rounds[s] >= most) continue;
+    if (s > 1) load = x->p.recompute ? again_load(x, &w, s, load) : kept_load(x, &w, s, load);
+    load *= 1 - 1e-9;
     if (load * x->rounds[s] >= most) continue;
     int64_t d = 0;
     double time =
