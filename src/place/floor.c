@@ -16,16 +16,17 @@ static double memory_of(const struct memory *m, double params, double acts, uint
   return m->p->state * params + acts + (double)(i - 1) * kept;
 }
 
-/* The i-th stage from the end ends before layer `to`: where it can begin at the earliest. */
+/* The i-th stage from the end ends before layer `to`: where it can begin at the earliest.  One that
+ * begins the model keeps nothing that enters it, so it may fit where a shorter one does not. */
 static uint32_t reach(const struct memory *m, uint32_t to, uint32_t i) {
   double params = 0, acts = 0;
-  while (to > 0) {
-    params += m->l[to - 1].param_bytes;
-    acts += m->l[to - 1].act_bytes;
-    if (!(memory_of(m, params, acts, i, to == 1) <= m->p->hbm_bytes)) return to;
-    to--;
+  uint32_t from = to;
+  for (uint32_t at = to; at > 0; at--) {
+    params += m->l[at - 1].param_bytes;
+    acts += m->l[at - 1].act_bytes;
+    if (from == at && memory_of(m, params, acts, i, false) <= m->p->hbm_bytes) from = at - 1;
   }
-  return 0;
+  return memory_of(m, params, acts, i, true) <= m->p->hbm_bytes ? 0 : from;
 }
 
 /* Stages from the end, each as long as memory allows: no plan needs fewer. */
@@ -137,6 +138,7 @@ static double room(const struct stage_kind *k, double load) {
     double n = (load - k->offset[i]) / k->each[i];
     if (n < most) most = n;
   }
+  if (!(most < PZ_PLACE_MOST_LAYERS)) return PZ_PLACE_MOST_LAYERS;
   return most > 0 ? (double)(int64_t)(most * (1 + 1e-12)) : 0;
 }
 

@@ -11,6 +11,7 @@
 #include "place/checker.h"
 #include "place/cost.h"
 #include "place/fixed.h"
+#include "place/floor.h"
 #include "place/solve.h"
 
 static uint64_t seed = 5;
@@ -326,8 +327,103 @@ static void bad_instances_say_what_is_accepted(void **state) {
   }
 }
 
+/* ---- the floor ------------------------------------------------------------------------------ */
+
+/* A chain of three runs of equal layers, as models have. */
+static void draw_runs(struct small *s, struct pz_place_layer *layers, struct pz_place_edge *edges,
+                      struct pz_run *runs) {
+  uint32_t n = 0;
+  for (uint32_t r = 0; r < 3; r++) {
+    struct pz_place_layer one = {.fwd_s = draw(10),
+                                 .bwd_s = draw(20),
+                                 .param_bytes = draw(40),
+                                 .act_bytes = draw(30),
+                                 .tensor_parallel = true};
+    runs[r] = (struct pz_run){n, r == 1 ? 1 + draw(12) : 1};
+    for (uint32_t i = 0; i < runs[r].n; i++) layers[n++] = one;
+  }
+  double bytes = draw(60);
+  for (uint32_t i = 0; i + 1 < n; i++)
+    edges[i] = (struct pz_place_edge){i, i + 1, draw(3) ? bytes : draw(60)};
+  s->widths[0] = (struct pz_place_width){
+      .t = 1 << draw(3), .layers = layers, .edges = edges, .n = n, .n_edges = n - 1};
+  s->p = (struct pz_place_problem){.hbm_bytes = 20 + draw(800),
+                                   .bytes_per_s = 1 + draw(20),
+                                   .devices = 1 + draw(64),
+                                   .microbatches = 1 + draw(40),
+                                   .state = 2 + draw(2),
+                                   .recompute = draw(2),
+                                   .widths = s->widths,
+                                   .n_widths = 1};
+}
+
+static void no_plan_is_below_the_floor(void **state) {
+  (void)state;
+  double sum = 0;
+  int feasible = 0, infeasible = 0, agreed = 0;
+  for (int i = 0; i < 4000; i++) {
+    struct small s;
+    struct pz_place_layer layers[16];
+    struct pz_place_edge edges[16];
+    struct pz_run runs[3];
+    struct pz_arena arena;
+    struct pz_floor floor;
+    struct pz_plan plan;
+    struct pz_error err = {0};
+    double fwd[3], bwd[3];
+    pz_arena_init(&arena, NULL);
+    draw_runs(&s, layers, edges, runs);
+    for (int r = 0; r < 3; r++)
+      fwd[r] = layers[runs[r].first].fwd_s, bwd[r] = layers[runs[r].first].bwd_s;
+    assert_int_equal(pz_floor_init(&floor, &s.p, runs, 3, &arena, &err), PZ_OK);
+    double least = pz_floor_time_s(&floor, fwd, bwd, HUGE_VAL);
+    if (pz_place_solve(&s.p, PZ_SEMANTICS_CORRECTED, &arena, &plan, &err) == PZ_OK) {
+      assert_true(least <= plan.time_s * (1 + 1e-12));
+      assert_true(pz_floor_time_s(&floor, fwd, bwd, plan.time_s / 2) >=
+                  fmin(least, plan.time_s / 2));
+      sum += plan.time_s > 0 ? least / plan.time_s : 1;
+      feasible++;
+    } else {
+      infeasible++;
+      agreed += least == HUGE_VAL;
+    }
+    pz_arena_release(&arena);
+  }
+  print_message("  floor over best: %.3f on average of %d; %d of %d without a plan known so\n",
+                sum / feasible, feasible, agreed, infeasible);
+  assert_true(feasible > 1000 && infeasible > 500 && sum / feasible > 0.8);
+}
+
+/* ---- a limit -------------------------------------------------------------------------------- */
+
+static void a_limit_finds_the_same_time_or_none(void **state) {
+  (void)state;
+  for (int i = 0; i < 400; i++) {
+    struct small s;
+    struct pz_arena arena;
+    struct pz_plan plan, within;
+    struct pz_error err = {0};
+    pz_arena_init(&arena, NULL);
+    draw_small(&s, draw(2), &arena);
+    if (pz_place_solve(&s.p, PZ_SEMANTICS_CORRECTED, &arena, &plan, &err) == PZ_OK) {
+      struct pz_error none = {0};
+      assert_int_equal(
+          pz_place_solve_within(&s.p, PZ_SEMANTICS_CORRECTED, plan.time_s, &arena, &within, &none),
+          PZ_OK);
+      assert_true(within.time_s == plan.time_s);
+      if (plan.time_s > 0)
+        assert_int_equal(pz_place_solve_within(&s.p, PZ_SEMANTICS_CORRECTED,
+                                               nextafter(plan.time_s, 0), &arena, &within, &none),
+                         PZ_NO_ANSWER);
+    }
+    pz_arena_release(&arena);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(no_plan_is_below_the_floor),
+      cmocka_unit_test(a_limit_finds_the_same_time_or_none),
       cmocka_unit_test(chains_are_as_enumerated),
       cmocka_unit_test(nothing_takes_no_time),
       cmocka_unit_test(graphs_are_as_enumerated),
