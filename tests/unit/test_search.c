@@ -1,0 +1,482 @@
+/* The search: the paper's space, bounds that hold, bounded = exhaustive = brute force, any number
+ * of threads, interruptions. */
+#include "unit/testing.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "chip/tech.h"
+#include "core/csv.h"
+#include "core/file.h"
+#include "search/pareto.h"
+#include "search/sensitivity.h"
+#include "search/study.h"
+
+static uint64_t seed = 3;
+
+static uint32_t draw(uint32_t n) {
+  seed = seed * 6364136223846793005u + 1442695040888963407u;
+  return (uint32_t)((seed >> 33) % n);
+}
+
+/* ---- the paper's space ---------------------------------------------------------------------- */
+
+static void the_papers_space_has_29360_chips(void **state) {
+  (void)state;
+  struct pz_space s;
+  struct pz_error err = {0};
+  struct pz_arena arena;
+  struct pz_point *points;
+  uint32_t n;
+  assert_int_equal(pz_space_load("paper", &s, &err), PZ_OK);
+  assert_int_equal(pz_space_grid(&s), 75712);
+  assert_true(fabs(s.budget_um2 - 278826676.31216) < 1e-4);
+  pz_arena_init(&arena, NULL);
+  assert_int_equal(pz_space_points(&s, &arena, &points, &n, &err), PZ_OK);
+  assert_int_equal(n, 29360);
+  bool tpuv4 = false;
+  for (uint32_t i = 0; i < n; i++) {
+    struct pz_chip c;
+    struct pz_point again = pz_space_point(&s, points[i].id);
+    pz_space_chip(&s, &points[i], &c);
+    assert_memory_equal(again.at, points[i].at, sizeof again.at);
+    assert_int_equal(pz_space_id(&s, points[i].at), points[i].id);
+    assert_true(i == 0 || points[i - 1].id < points[i].id);
+    tpuv4 = tpuv4 || strcmp(c.name, "8x128x128-2x128-128M") == 0;
+  }
+  assert_true(tpuv4); /* it is its own budget */
+  pz_arena_release(&arena);
+}
+
+/* The sums of ../shared/ref/published/area_22nm.csv, where it is. */
+static void areas_are_the_published_ones(void **state) {
+  (void)state;
+  static const char path[] = PHAZE_TEST_DATA "/../../../shared/ref/published/area_22nm.csv";
+  struct pz_error err = {0};
+  struct pz_arena arena;
+  struct pz_csv csv;
+  char *text = NULL;
+  size_t bytes = 0;
+  if (pz_file_read(path, 1 << 20, &text, &bytes, &err) != PZ_OK) {
+    print_message("  %s is not here\n", path);
+    skip();
+  }
+  pz_arena_init(&arena, NULL);
+  assert_int_equal(pz_csv_parse(path, text, bytes, &arena, &csv, &err), PZ_OK);
+  int checked = 0;
+  for (uint32_t r = 0; r < csv.rows; r++) {
+    double size = atof(pz_csv_cell(&csv, r, 1)), area = atof(pz_csv_cell(&csv, r, 2));
+    struct pz_chip c;
+    assert_int_equal(pz_chip_load("tpuv4", &c, &err), PZ_OK);
+    if (strcmp(pz_csv_cell(&csv, r, 0), "tensor_core_macs") != 0) continue;
+    c.tensor = (struct pz_tensor_cores){.cores = 1, .rows = (int64_t)size, .cols = 1};
+    c.tensor.local_bytes = 16 * size > 1024 ? (int64_t)(16 * size) : 1024;
+    struct pz_area a = pz_chip_area(&c);
+    assert_true(fabs(a.tensor_um2 + a.tensor_local_um2 - area) < 0.001);
+    checked++;
+  }
+  assert_true(checked > 5);
+  free(text);
+  pz_arena_release(&arena);
+}
+
+static void bad_spaces_say_what_is_accepted(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *says;
+  } cases[] = {
+      {"{}", "tensor_cores"},
+      {"{\"tensor_cores\":[]}", "rising whole numbers"},
+      {"{\"tensor_cores\":[4,2],\"rows\":[2],\"cols\":[2],\"vector_cores\":[1],\"glb_mib\":[2]}",
+       "rising whole numbers"},
+      {"{\"tensor_cores\":[1],\"rows\":[0],\"cols\":[2],\"vector_cores\":[1],\"glb_mib\":[2]}",
+       "rows"},
+      {"{\"tensor_cores\":[1],\"rows\":[2],\"cols\":[2],\"vector_cores\":[1],\"glb_mib\":[2],"
+       "\"base\":\"nosuch\"}",
+       "unknown chip"},
+      {"[1]", "object"},
+      {"{", "space.json"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct pz_space s;
+    struct pz_error err = {0};
+    assert_int_not_equal(
+        pz_space_parse("space.json", cases[i].text, strlen(cases[i].text), &s, &err), PZ_OK);
+    if (!strstr(err.message, cases[i].says)) print_message("%s\n", err.message);
+    assert_non_null(strstr(err.message, cases[i].says));
+  }
+}
+
+/* ---- small studies -------------------------------------------------------------------------- */
+
+static void list_axis(char *text, size_t size, const char *name, uint32_t most_power,
+                      uint32_t least_power) {
+  size_t at = strlen(text);
+  uint32_t first = least_power + draw(most_power - least_power + 1);
+  at += (size_t)snprintf(text + at, size - at, ",\"%s\":[%u", name, 1u << first);
+  if (draw(3) && first < most_power)
+    snprintf(text + at, size - at, ",%u]", 1u << (first + 1 + draw(most_power - first)));
+  else
+    snprintf(text + at, size - at, "]");
+}
+
+/* A space of a few chips, in a file: studies read one. */
+static void write_space(const char *path) {
+  char text[512] = "{\"name\":\"small\",\"least_part\":0";
+  struct pz_error err = {0};
+  list_axis(text, sizeof text, "tensor_cores", 5, 0);
+  list_axis(text, sizeof text, "rows", 7, 3);
+  list_axis(text, sizeof text, "cols", 7, 3);
+  list_axis(text, sizeof text, "vector_cores", 6, 0);
+  list_axis(text, sizeof text, "glb_mib", 6, 1);
+  strcat(text, "}");
+  assert_int_equal(pz_file_write(path, text, strlen(text), &err), PZ_OK);
+}
+
+static struct pz_study_options draw_study(const char *space) {
+  static const char *const models[] = {"bert-base", "gpt2", "opt-125m"};
+  struct pz_study_options o = pz_study_defaults();
+  uint32_t first = draw(3);
+  o.n_models = 1 + draw(2);
+  for (uint32_t i = 0; i < o.n_models; i++) o.models[i] = models[(first + i) % 3];
+  o.space = space;
+  o.seq = 64 << draw(3);
+  o.mbs = (struct pz_choices){{1, 4}, 1 + (int)draw(2)};
+  o.tp = (struct pz_choices){{1, 2}, 1 + (int)draw(2)};
+  o.hbm_gib = (struct pz_choices){{1, 2, 8}, 3};
+  o.devices = 4 << draw(5);
+  o.batch = 16 << draw(4);
+  o.objective = draw(2) ? PZ_OBJECTIVE_GEOMEAN : (enum pz_objective_kind)draw(6);
+  o.steps = 400;
+  return o;
+}
+
+static const char SPACE[] = "test_search_space.json";
+
+static enum pz_status run_study(struct pz_study *s, const struct pz_study_options *o,
+                                unsigned threads, const struct pz_search_options *how,
+                                struct pz_error *err) {
+  static const struct pz_search_options plain;
+  enum pz_status status = pz_study_init(s, o, threads, err);
+  if (status != PZ_OK) return status;
+  status = pz_study_prepare(s, how ? how : &plain, err);
+  for (uint32_t i = 0; i < s->n_contests && status == PZ_OK; i++)
+    status = pz_study_contest(s, i, err);
+  if (status != PZ_OK) pz_study_release(s);
+  return status;
+}
+
+/* Every chip and load without any bound, in the plainest way. */
+static void brute_force(struct pz_study *s, uint32_t contest, uint32_t *best, double *value) {
+  const struct pz_objective *o = &s->contest[contest].objective;
+  struct pz_evaluator *e = pz_search_evaluator(s->search);
+  double least_area = 0;
+  *value = -1;
+  for (uint32_t p = 0; p < s->n_points; p++) {
+    struct pz_chip c;
+    double rates[PZ_SEARCH_MOST_MODELS] = {0};
+    struct pz_error err = {0};
+    pz_space_chip(&s->space, &s->points[p], &c);
+    struct pz_area area = pz_chip_area(&c);
+    for (uint32_t i = 0; i < o->n; i++) {
+      struct pz_evaluation v;
+      assert_int_equal(pz_evaluate_chip(e, &c, o->models[i], pz_task_most_hbm(&s->task),
+                                        PZ_EFFORT_FULL, &v, &err),
+                       PZ_OK);
+      rates[o->models[i]] = v.time_s < HUGE_VAL ? (double)s->o.batch / v.time_s : 0;
+    }
+    double um2 = pz_area_total_um2(&area),
+           now = pz_objective_value(o, rates, um2, pz_chip_peak_watts(&c));
+    if (now > *value || (now == *value && um2 < least_area)) {
+      *value = now;
+      *best = p;
+      least_area = um2;
+    }
+  }
+}
+
+static void bounded_is_exhaustive_is_brute_force(void **state) {
+  (void)state;
+  int solved = 0, nothing = 0, chips = 0, evaluated = 0;
+  for (int i = 0; i < 50; i++) {
+    struct pz_error err = {0}, same = {0};
+    struct pz_study a, b;
+    write_space(SPACE);
+    struct pz_study_options o = draw_study(SPACE);
+    enum pz_status status = run_study(&a, &o, 1, NULL, &err);
+    o.exhaustive = true;
+    assert_int_equal(run_study(&b, &o, 2, NULL, &same), status);
+    if (status != PZ_OK) {
+      assert_string_equal(err.message, same.message);
+      assert_int_equal(status, PZ_NO_ANSWER);
+      nothing++;
+      continue;
+    }
+    for (uint32_t c = 0; c < a.n_contests; c++) {
+      uint32_t best = 0;
+      double value;
+      brute_force(&a, c, &best, &value);
+      assert_int_equal(a.contest[c].best, best);
+      assert_true(a.contest[c].value == value);
+      assert_int_equal(b.contest[c].best, best);
+      assert_true(b.contest[c].value == value);
+      assert_true(a.contest[c].hbm_gib == b.contest[c].hbm_gib);
+      assert_true(a.contest[c].bound >= value);
+      assert_int_equal(b.contest[c].n_evaluated, b.n_points);
+      chips += (int)a.n_points;
+      evaluated += (int)a.contest[c].n_evaluated;
+    }
+    solved++;
+    pz_study_release(&a);
+    pz_study_release(&b);
+  }
+  print_message("  %d spaces, %d where nothing fits; %d of %d chips evaluated\n", solved, nothing,
+                evaluated, chips);
+  assert_true(solved > 25);
+  remove(SPACE);
+}
+
+/* ---- bounds --------------------------------------------------------------------------------- */
+
+static void no_schedule_is_below_the_tables(void **state) {
+  (void)state;
+  struct pz_study s;
+  struct pz_error err = {0};
+  struct pz_study_options o = pz_study_defaults();
+  struct pz_search_options plain = {0};
+  double sum = 0;
+  int n = 0;
+  o.models[0] = "gpt2";
+  o.models[1] = "qwen2.5-1.5b";
+  o.n_models = 2;
+  o.mbs = (struct pz_choices){{1, 8}, 2};
+  o.tp = (struct pz_choices){{1, 2}, 2};
+  assert_int_equal(pz_study_init(&s, &o, 2, &err), PZ_OK);
+  assert_int_equal(pz_study_prepare(&s, &plain, &err), PZ_OK);
+  struct pz_evaluator *e = pz_search_evaluator(s.search);
+  for (int i = 0; i < 60; i++) {
+    const struct pz_point *p = &s.points[draw(s.n_points)];
+    const uint32_t load = draw(s.portfolio.n_loads);
+    const struct pz_workload *w = s.portfolio.loads[load].w;
+    struct pz_chip c;
+    pz_space_chip(&s.space, p, &c);
+    pz_cost_set_chip(&e->cost, &c, &s.task.net);
+    pz_bounds_go(e->at, p);
+    for (uint32_t l = 0; l < w->n_layers; l++)
+      for (int d = 0; d < 2; d++) {
+        struct pz_layer_time t;
+        assert_int_equal(pz_layer_schedule(&e->cost, &w->layers[l].ops[d], 300, NULL, &t, &err),
+                         PZ_OK);
+        double bound = pz_bounds_layer_s(e->at, load, l, (enum pz_direction)d);
+        assert_true(bound <= t.s);
+        sum += bound / t.s;
+        n++;
+      }
+  }
+  print_message("  bound over schedule: %.3f on average of %d\n", sum / n, n);
+  assert_true(sum / n > 0.7);
+  pz_study_release(&s);
+}
+
+/* ---- threads and interruptions -------------------------------------------------------------- */
+
+static void same_contest(const struct pz_study *a, const struct pz_study *b, uint32_t c) {
+  const struct pz_contest *x = &a->contest[c], *y = &b->contest[c];
+  assert_int_equal(x->best, y->best);
+  assert_true(x->value == y->value && x->bound == y->bound && x->hbm_gib == y->hbm_gib);
+  assert_int_equal(x->n_evaluated, y->n_evaluated);
+  assert_int_equal(x->n_open, y->n_open);
+  for (uint32_t p = 0; p < a->n_points; p++) {
+    assert_int_equal(x->standing[p].kind, y->standing[p].kind);
+    assert_true(x->standing[p].value == y->standing[p].value);
+    assert_true(x->standing[p].bound == y->standing[p].bound);
+  }
+}
+
+static struct pz_study_options paper_study(void) {
+  struct pz_study_options o = pz_study_defaults();
+  o.models[0] = "bert-base";
+  o.models[1] = "gpt2";
+  o.n_models = 2;
+  o.mbs = (struct pz_choices){{1, 4}, 2};
+  o.tp = (struct pz_choices){{1}, 1};
+  o.seq = 256;
+  o.steps = 1000;
+  o.budget = "20";
+  return o;
+}
+
+static void threads_change_nothing(void **state) {
+  (void)state;
+  struct pz_study a, b;
+  struct pz_error err = {0};
+  struct pz_study_options o = paper_study();
+  assert_int_equal(run_study(&a, &o, 1, NULL, &err), PZ_OK);
+  for (unsigned threads = 2; threads <= 4; threads += 2) {
+    assert_int_equal(run_study(&b, &o, threads, NULL, &err), PZ_OK);
+    for (uint32_t c = 0; c < a.n_contests; c++) same_contest(&a, &b, c);
+    pz_study_release(&b);
+  }
+  print_message("  %u chips, %u evaluated for the common one\n", a.n_points,
+                a.contest[2].n_evaluated);
+  pz_study_release(&a);
+}
+
+/* A journal in memory that stops the search after so many entries. */
+struct memory_journal {
+  struct pz_entry entries[4096];
+  uint16_t layers[4096][64];
+  uint32_t n, stop_at;
+  atomic_bool stop;
+};
+
+static enum pz_status recall(void *ctx, enum pz_status (*take)(void *, const struct pz_entry *),
+                             void *into, struct pz_error *err) {
+  struct memory_journal *j = ctx;
+  (void)err;
+  for (uint32_t i = 0; i < j->n; i++) assert_int_equal(take(into, &j->entries[i]), PZ_OK);
+  return PZ_OK;
+}
+
+static enum pz_status remember(void *ctx, const struct pz_entry *entry, struct pz_error *err) {
+  struct memory_journal *j = ctx;
+  (void)err;
+  assert_true(j->n < 4096 && entry->e.plan.n_stages <= 64);
+  struct pz_entry *mine = &j->entries[j->n];
+  *mine = *entry;
+  if (entry->e.plan.n_stages)
+    memcpy(j->layers[j->n], entry->e.plan.layers, entry->e.plan.n_stages * sizeof(uint16_t));
+  mine->e.plan.layers = j->layers[j->n];
+  if (++j->n == j->stop_at) atomic_store(&j->stop, true);
+  return PZ_OK;
+}
+
+static enum pz_status commit(void *ctx, struct pz_error *err) {
+  (void)ctx;
+  (void)err;
+  return PZ_OK;
+}
+
+static void interruptions_change_nothing(void **state) {
+  (void)state;
+  static struct memory_journal memory;
+  struct pz_study a, b;
+  struct pz_error err = {0};
+  struct pz_study_options o = paper_study();
+  assert_int_equal(run_study(&a, &o, 2, NULL, &err), PZ_OK);
+  struct pz_journal journal = {&memory, recall, remember, commit};
+  struct pz_search_options how = {.journal = &journal, .stop = &memory.stop};
+  enum pz_status status = PZ_STOPPED;
+  int stops = 0;
+  for (memory.stop_at = 1; status == PZ_STOPPED; memory.stop_at = memory.n + 1 + draw(20)) {
+    struct pz_error why = {0};
+    atomic_store(&memory.stop, false);
+    status = run_study(&b, &o, 2, &how, &why);
+    stops += status == PZ_STOPPED;
+    assert_true(stops < 200);
+  }
+  assert_int_equal(status, PZ_OK);
+  for (uint32_t c = 0; c < a.n_contests; c++) same_contest(&a, &b, c);
+  print_message("  stopped %d times, %u evaluations kept\n", stops, memory.n);
+  assert_true(stops > 3);
+  pz_study_release(&a);
+  pz_study_release(&b);
+}
+
+/* ---- beside the answer ---------------------------------------------------------------------- */
+
+static void the_front_is_not_dominated(void **state) {
+  (void)state;
+  struct pz_study s;
+  struct pz_error err = {0};
+  struct pz_study_options o = paper_study();
+  struct pz_front f;
+  o.budget = "4";
+  assert_int_equal(run_study(&s, &o, 2, NULL, &err), PZ_OK);
+  assert_int_equal(pz_front_find(&s, &f, &err), PZ_OK);
+  struct pz_objective geomean = s.contest[2].objective;
+  uint32_t *all = pz_arena_alloc(&s.arena, s.n_points, sizeof *all);
+  for (uint32_t p = 0; p < s.n_points; p++) all[p] = p;
+  assert_int_equal(pz_search_look(s.search, all, s.n_points, &geomean, &err), PZ_OK);
+  for (uint32_t p = 0; p < s.n_points; p++) {
+    double value = pz_search_value(s.search, &geomean, p, false);
+    double area = pz_search_area_um2(s.search, p), watts = pz_search_watts(s.search, p);
+    bool covered = false; /* by a point of the front that is at least as good in all */
+    for (uint32_t i = 0; i < f.n && !covered; i++)
+      covered =
+          f.points[i].value >= value && f.points[i].area_um2 <= area && f.points[i].watts <= watts;
+    assert_true(covered || !(value > 0));
+  }
+  print_message("  %u chips, %u evaluated, %u on the front\n", s.n_points, f.n_evaluated, f.n);
+  assert_true(f.n > 2 && f.n_evaluated < s.n_points);
+  pz_study_release(&s);
+}
+
+static void steps_are_what_the_neighbours_do(void **state) {
+  (void)state;
+  struct pz_study s;
+  struct pz_error err = {0};
+  struct pz_study_options o = paper_study();
+  struct pz_step steps[PZ_MOST_STEPS];
+  uint32_t n = 0;
+  assert_int_equal(run_study(&s, &o, 2, NULL, &err), PZ_OK);
+  const struct pz_contest *c = &s.contest[2];
+  assert_int_equal(pz_sensitivity(&s, c, steps, &n, &err), PZ_OK);
+  assert_true(n >= 6);
+  for (uint32_t i = 0; i < n; i++) {
+    assert_true(steps[i].from != steps[i].to);
+    /* nothing within the budget is better than the best, but for schedules left open */
+    if (steps[i].within) assert_true(steps[i].value <= c->bound * (1 + 1e-12));
+  }
+  pz_study_release(&s);
+}
+
+static void nonsense_is_refused(void **state) {
+  (void)state;
+  static const struct {
+    const char *model, *space, *budget;
+    int64_t hbm, tp;
+    enum pz_status status;
+    const char *says;
+  } cases[] = {
+      {"nosuch", "paper", NULL, 32, 1, PZ_BAD_INPUT, "nosuch"},
+      {"gpt2", "papier", NULL, 32, 1, PZ_BAD_INPUT, "did you mean paper?"},
+      {"gpt2", "paper", "0.001", 32, 1, PZ_NO_ANSWER, "smallest"},
+      {"gpt2", "paper", "-3", 32, 1, PZ_BAD_USE, "--budget"},
+      {"gpt2", "paper", "tpuv44", 32, 1, PZ_BAD_INPUT, "tpuv4"},
+      {"gpt3-175b", "paper", "5", 1, 1, PZ_NO_ANSWER, "gpt3-175b fits no chip"},
+      {"gpt2-xl", "paper", NULL, 32, 2, PZ_BAD_USE, "accepted: 1, 5, 25"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct pz_study s;
+    struct pz_error err = {0};
+    struct pz_study_options o = pz_study_defaults();
+    o.models[0] = cases[i].model;
+    o.n_models = 1;
+    o.space = cases[i].space;
+    o.budget = cases[i].budget;
+    o.mbs = (struct pz_choices){{1}, 1};
+    o.tp = (struct pz_choices){{cases[i].tp}, 1};
+    o.hbm_gib = (struct pz_choices){{cases[i].hbm}, 1};
+    assert_int_equal(run_study(&s, &o, 1, NULL, &err), cases[i].status);
+    if (!strstr(err.message, cases[i].says)) print_message("%s\n", err.message);
+    assert_non_null(strstr(err.message, cases[i].says));
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_papers_space_has_29360_chips),
+      cmocka_unit_test(areas_are_the_published_ones),
+      cmocka_unit_test(bad_spaces_say_what_is_accepted),
+      cmocka_unit_test(bounded_is_exhaustive_is_brute_force),
+      cmocka_unit_test(no_schedule_is_below_the_tables),
+      cmocka_unit_test(threads_change_nothing),
+      cmocka_unit_test(interruptions_change_nothing),
+      cmocka_unit_test(the_front_is_not_dominated),
+      cmocka_unit_test(steps_are_what_the_neighbours_do),
+      cmocka_unit_test(nonsense_is_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
