@@ -130,6 +130,13 @@ enum pz_status pz_baseline_expert(const struct pz_baseline_question *q, const st
 
 /* ---- the best of several chips -------------------------------------------------------------- */
 
+double pz_baseline_area_um2(const struct pz_baseline_question *q, uint32_t point) {
+  struct pz_chip chip;
+  pz_space_chip(q->task->space, &q->points[point], &chip);
+  struct pz_area area = pz_chip_area(&chip);
+  return pz_area_total_um2(&area);
+}
+
 /* With its models' samples/s, or with what they are at most. */
 static bool may_lead(const struct pz_baseline_question *q, const struct pz_baseline_best *best,
                      const struct pz_baseline_best *now) {
@@ -139,29 +146,35 @@ static bool may_lead(const struct pz_baseline_question *q, const struct pz_basel
   return q->points[now->point].id < q->points[best->point].id;
 }
 
+static enum pz_status first_look(const struct pz_baseline_question *q, uint32_t point,
+                                 uint32_t model, double *samples_per_s, struct pz_error *err) {
+  const struct pz_evaluation *e = NULL;
+  enum pz_status status = may_go_on(q, err);
+  if (status == PZ_OK)
+    status = pz_search_evaluate(q->search, point, model, PZ_EFFORT_QUICK, &e, err);
+  if (status == PZ_OK)
+    *samples_per_s = e->time_s < HUGE_VAL ? (double)q->task->o.batch / e->time_s : 0;
+  return status;
+}
+
 enum pz_status pz_baseline_see(const struct pz_baseline_question *q, uint32_t point,
                                struct pz_baseline_best *best, struct pz_error *err) {
   const struct pz_objective *o = q->objective;
+  struct pz_baseline_best now = {.any = true, .point = point, .n_seen = ++best->n_seen};
   struct pz_chip chip;
   double v[PZ_SEARCH_MOST_MODELS] = {0};
   pz_space_chip(q->task->space, &q->points[point], &chip);
-  struct pz_area area = pz_chip_area(&chip);
-  struct pz_baseline_best now = {true, point, ++best->n_seen, 0, pz_area_total_um2(&area)};
   double watts = pz_chip_peak_watts(&chip);
+  now.area_um2 = pz_baseline_area_um2(q, point);
   for (uint32_t i = 0; i < o->n; i++)
     v[o->models[i]] = pz_search_bound(q->search, point, o->models[i]);
-  for (uint32_t i = 0; i <= o->n; i++) {
-    const struct pz_evaluation *e = NULL;
-    now.value = pz_objective_value(o, v, now.area_um2, watts);
-    if (!may_lead(q, best, &now)) return PZ_OK;
-    if (i == o->n) break;
-    enum pz_status status = may_go_on(q, err);
-    if (status == PZ_OK)
-      status = pz_search_evaluate(q->search, point, o->models[i], PZ_EFFORT_QUICK, &e, err);
+  now.value = pz_objective_value(o, v, now.area_um2, watts);
+  for (uint32_t i = 0; i < o->n && may_lead(q, best, &now); i++) {
+    enum pz_status status = first_look(q, point, o->models[i], &v[o->models[i]], err);
     if (status != PZ_OK) return status;
-    v[o->models[i]] = e->time_s < HUGE_VAL ? (double)q->task->o.batch / e->time_s : 0;
+    now.value = pz_objective_value(o, v, now.area_um2, watts);
   }
-  *best = now;
+  if (may_lead(q, best, &now)) *best = now;
   return PZ_OK;
 }
 

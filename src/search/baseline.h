@@ -29,8 +29,8 @@ struct pz_baseline_answer {
   uint32_t n_evaluated;              /* chips it looked at */
 };
 
-/* Runs in the calling thread; the same question gives the same answer.  PZ_NO_ANSWER where no chip
- * that it looked at takes all models. */
+/* Runs in the calling thread; the same question gives the same answer.  PZ_NO_ANSWER where chips
+ * are chosen by the objective and none that it looked at takes all models. */
 typedef enum pz_status pz_baseline_fn(const struct pz_baseline_question *q,
                                       struct pz_baseline_answer *out, struct pz_error *err);
 
@@ -63,8 +63,12 @@ PZ_NODISCARD enum pz_status pz_baseline_expert(const struct pz_baseline_question
                                                struct pz_baseline_answer *out,
                                                struct pz_error *err);
 
+/* The area of a chip of the space: of equals the smaller is taken, then the one with the lower id.
+ */
+double pz_baseline_area_um2(const struct pz_baseline_question *q, uint32_t point);
+
 /* The best of chips of the space that are shown one by one, as a first look (PZ_EFFORT_QUICK) has
- * it; zero to begin with.  Ties go to the smaller chip, then to the lower id. */
+ * it; zero to begin with. */
 struct pz_baseline_best {
   bool any;
   uint32_t point, n_seen;

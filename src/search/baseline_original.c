@@ -5,7 +5,6 @@
  * count. */
 #include <stdlib.h>
 
-#include "chip/tech.h"
 #include "search/baseline.h"
 
 enum { BUCKETS = 100, MOST_IDLE = 5 };
@@ -24,10 +23,7 @@ static int by_bucket(const void *a, const void *b) {
 static struct placed *sort_points(const struct pz_baseline_question *q) {
   struct placed *list = calloc(q->n_points, sizeof *list);
   for (uint32_t i = 0; i < q->n_points && list; i++) {
-    struct pz_chip chip;
-    pz_space_chip(q->task->space, &q->points[i], &chip);
-    struct pz_area area = pz_chip_area(&chip);
-    double part = pz_area_total_um2(&area) / q->task->space->budget_um2;
+    double part = pz_baseline_area_um2(q, i) / q->task->space->budget_um2;
     list[i] = (struct placed){(int)((1 - part) * BUCKETS), i};
   }
   if (list) qsort(list, q->n_points, sizeof *list, by_bucket);

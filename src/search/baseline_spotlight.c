@@ -124,6 +124,17 @@ static int by_score(const void *a, const void *b) {
 
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
+static void keep_best(struct tuner *t, uint32_t point, double y) {
+  const struct pz_baseline_question *q = t->delays.q;
+  if (t->n_seen > 0 && y > t->best_delay) return;
+  if (t->n_seen > 0 && y == t->best_delay) {
+    double a = pz_baseline_area_um2(q, point), b = pz_baseline_area_um2(q, t->best);
+    if (a > b || (a == b && q->points[point].id > q->points[t->best].id)) return;
+  }
+  t->best = point;
+  t->best_delay = y;
+}
+
 /* Evaluate the next points in the order. */
 static enum pz_status sample(struct tuner *t, uint32_t n, struct pz_error *err) {
   const atomic_bool *stop = t->delays.q->stop;
@@ -134,7 +145,8 @@ static enum pz_status sample(struct tuner *t, uint32_t n, struct pz_error *err) 
     enum pz_status status = log_delay(&t->delays, point, &y, err);
     if (status != PZ_OK) return status;
     pz_linear_gp_add(&t->gp, t->x[point], y);
-    if (t->n_seen++ == 0 || y < t->best_delay) t->best = point, t->best_delay = y;
+    keep_best(t, point, y);
+    t->n_seen++;
   }
   return PZ_OK;
 }
