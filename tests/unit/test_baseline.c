@@ -11,7 +11,7 @@
 
 static const char SPACE[] = "{\"tensor_cores\": [1, 2, 4, 8], \"rows\": [64, 128], "
                             "\"cols\": [64, 128], \"vector_cores\": [1, 2, 8], "
-                            "\"glb_mib\": [16, 64]}";
+                            "\"glb_mib\": [4, 16, 64]}";
 
 /* ---- a small question ----------------------------------------------------------------------- */
 
@@ -71,7 +71,7 @@ static const char *const two[] = {"bert-large", "gpt2"};
 static const struct pz_task_options small = {.devices = 64,
                                              .batch = 256,
                                              .state = 3,
-                                             .hbm_gib = {{4, 16, 32}, 3},
+                                             .hbm_gib = {{1, 2, 32}, 3},
                                              .quick_steps = 50,
                                              .steps = 500};
 
@@ -254,6 +254,46 @@ static void test_no_answer(void **state) {
   free_world(&w);
 }
 
+/* ---- the chip for one sample on one chip ---------------------------------------------------- */
+
+/* Seconds of every operator of both directions, one after another. */
+static double delay(struct pz_cost *cost, const struct pz_workload *w) {
+  double s = 0;
+  for (uint32_t i = 0; i < w->n_layers; i++)
+    for (int d = 0; d < 2; d++)
+      for (uint32_t k = 0; k < w->layers[i].ops[d].n; k++) {
+        struct pz_estimate e;
+        must(pz_cost_op(cost, &w->layers[i].ops[d].op[k], &e, &err));
+        s += e.latency_s * (double)w->layers[i].count;
+      }
+  return s;
+}
+
+/* It samples part of the space and ends among the best of it. */
+static void test_spotlight(void **state) {
+  struct world w;
+  struct pz_workload *loads[2] = {pz_test_load(two[0], NULL), pz_test_load(two[1], NULL)};
+  struct pz_cost cost;
+  uint32_t better = 0;
+  (void)state;
+  make_world(&w, two, 2, &small);
+  struct pz_baseline_answer a = ask(&w, "spotlight-placed");
+  assert_int_equal(a.n_evaluated, 100);
+  pz_cost_init(&cost, &a.chip, NULL);
+  double found = delay(&cost, loads[0]) * delay(&cost, loads[1]);
+  for (uint32_t i = 0; i < w.q.n_points; i++) {
+    struct pz_chip chip;
+    pz_space_chip(&w.space, &w.points[i], &chip);
+    pz_cost_set_chip(&cost, &chip, NULL);
+    better += delay(&cost, loads[0]) * delay(&cost, loads[1]) < found * (1 - 1e-12);
+  }
+  assert_true(w.q.n_points > 100 && better < w.q.n_points / 50);
+  pz_cost_release(&cost);
+  pz_workload_free(loads[0]);
+  pz_workload_free(loads[1]);
+  free_world(&w);
+}
+
 /* ---- the experts' plans --------------------------------------------------------------------- */
 
 static void test_expert_plans(void **state) {
@@ -364,6 +404,7 @@ int main(void) {
       cmocka_unit_test(test_all_at_random),
       cmocka_unit_test(test_walk),
       cmocka_unit_test(test_no_answer),
+      cmocka_unit_test(test_spotlight),
       cmocka_unit_test(test_expert_plans),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
