@@ -1,6 +1,7 @@
 #include "search/baseline.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "chip/tech.h"
@@ -137,7 +138,6 @@ double pz_baseline_area_um2(const struct pz_baseline_question *q, uint32_t point
   return pz_area_total_um2(&area);
 }
 
-/* With its models' samples/s, or with what they are at most. */
 static bool may_lead(const struct pz_baseline_question *q, const struct pz_baseline_best *best,
                      const struct pz_baseline_best *now) {
   if (!best->any) return now->value > 0;
@@ -146,36 +146,84 @@ static bool may_lead(const struct pz_baseline_question *q, const struct pz_basel
   return q->points[now->point].id < q->points[best->point].id;
 }
 
-static enum pz_status first_look(const struct pz_baseline_question *q, uint32_t point,
-                                 uint32_t model, double *samples_per_s, struct pz_error *err) {
+/* What a model does there: at most, by a first look, or found with full effort. */
+static enum pz_status look(const struct pz_baseline_question *q, uint32_t point, uint32_t model,
+                           enum pz_effort effort, double *samples_per_s, struct pz_error *err) {
   const struct pz_evaluation *e = NULL;
   enum pz_status status = may_go_on(q, err);
   if (status == PZ_OK)
     status = pz_search_evaluate(q->search, point, model, PZ_EFFORT_QUICK, &e, err);
-  if (status == PZ_OK)
-    *samples_per_s = e->time_s < HUGE_VAL ? (double)q->task->o.batch / e->time_s : 0;
-  return status;
+  if (status == PZ_OK && effort == PZ_EFFORT_FULL && e->least_s < e->time_s)
+    status = pz_search_evaluate(q->search, point, model, PZ_EFFORT_FULL, &e, err);
+  if (status != PZ_OK) return status;
+  double time_s = effort == PZ_EFFORT_FULL ? e->time_s : e->least_s;
+  *samples_per_s = time_s < HUGE_VAL ? (double)q->task->o.batch / time_s : 0;
+  return PZ_OK;
 }
 
-enum pz_status pz_baseline_see(const struct pz_baseline_question *q, uint32_t point,
-                               struct pz_baseline_best *best, struct pz_error *err) {
-  const struct pz_objective *o = q->objective;
-  struct pz_baseline_best now = {.any = true, .point = point, .n_seen = ++best->n_seen};
+/* A chip and its value: at first the bound from the tables. */
+struct shown {
+  struct pz_baseline_best now;
+  double watts, rates[PZ_SEARCH_MOST_MODELS];
+};
+
+static void judge(const struct pz_baseline_question *q, struct shown *c) {
+  c->now.value = pz_objective_value(q->objective, c->rates, c->now.area_um2, c->watts);
+}
+
+static struct shown show(const struct pz_baseline_question *q, uint32_t point) {
+  struct shown c = {.now = {.any = true, .point = point}};
   struct pz_chip chip;
-  double v[PZ_SEARCH_MOST_MODELS] = {0};
   pz_space_chip(q->task->space, &q->points[point], &chip);
-  double watts = pz_chip_peak_watts(&chip);
-  now.area_um2 = pz_baseline_area_um2(q, point);
-  for (uint32_t i = 0; i < o->n; i++)
-    v[o->models[i]] = pz_search_bound(q->search, point, o->models[i]);
-  now.value = pz_objective_value(o, v, now.area_um2, watts);
-  for (uint32_t i = 0; i < o->n && may_lead(q, best, &now); i++) {
-    enum pz_status status = first_look(q, point, o->models[i], &v[o->models[i]], err);
-    if (status != PZ_OK) return status;
-    now.value = pz_objective_value(o, v, now.area_um2, watts);
+  c.watts = pz_chip_peak_watts(&chip);
+  c.now.area_um2 = pz_baseline_area_um2(q, point);
+  for (uint32_t i = 0; i < q->objective->n; i++) {
+    uint32_t m = q->objective->models[i];
+    c.rates[m] = pz_search_bound(q->search, point, m);
   }
-  if (may_lead(q, best, &now)) *best = now;
+  judge(q, &c);
+  return c;
+}
+
+/* Effort is spent only as long as the chip may still be the best. */
+static enum pz_status see(const struct pz_baseline_question *q, uint32_t point,
+                          struct pz_baseline_best *best, struct pz_error *err) {
+  const struct pz_objective *o = q->objective;
+  struct shown c = show(q, point);
+  for (enum pz_effort effort = PZ_EFFORT_QUICK; effort <= PZ_EFFORT_FULL; effort++)
+    for (uint32_t i = 0; i < o->n && may_lead(q, best, &c.now); i++) {
+      enum pz_status status = look(q, point, o->models[i], effort, &c.rates[o->models[i]], err);
+      if (status != PZ_OK) return status;
+      judge(q, &c);
+    }
+  c.now.n_seen = best->n_seen;
+  if (may_lead(q, best, &c.now)) *best = c.now;
   return PZ_OK;
+}
+
+struct ranked {
+  double bound;
+  uint32_t point;
+};
+
+static int by_bound(const void *a, const void *b) {
+  const struct ranked *x = a, *y = b;
+  if (x->bound != y->bound) return x->bound > y->bound ? -1 : 1;
+  return (x->point > y->point) - (x->point < y->point);
+}
+
+enum pz_status pz_baseline_see(const struct pz_baseline_question *q, const uint32_t *points,
+                               uint32_t n, struct pz_baseline_best *best, struct pz_error *err) {
+  struct ranked *list = calloc(n ? n : 1, sizeof *list);
+  enum pz_status status = PZ_OK;
+  if (!list) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the chips to look at");
+  for (uint32_t i = 0; i < n; i++)
+    list[i] = (struct ranked){show(q, points[i]).now.value, points[i]};
+  qsort(list, n, sizeof *list, by_bound);
+  for (uint32_t i = 0; i < n && status == PZ_OK; i++) status = see(q, list[i].point, best, err);
+  best->n_seen += n;
+  free(list);
+  return status;
 }
 
 enum pz_status pz_baseline_conclude(const struct pz_baseline_question *q,

@@ -67,20 +67,20 @@ PZ_NODISCARD enum pz_status pz_baseline_expert(const struct pz_baseline_question
  */
 double pz_baseline_area_um2(const struct pz_baseline_question *q, uint32_t point);
 
-/* The best of chips of the space that are shown one by one, as a first look (PZ_EFFORT_QUICK) has
- * it; zero to begin with. */
+/* The best of the chips of the space seen so far; zero to begin with. */
 struct pz_baseline_best {
   bool any;
   uint32_t point, n_seen;
   double value, area_um2;
 };
 
-/* Look at a chip; it is evaluated only as far as it may still be the best, which changes no answer.
- */
-PZ_NODISCARD enum pz_status pz_baseline_see(const struct pz_baseline_question *q, uint32_t point,
+/* Look at chips.  What counts is their value with full effort, and their order does not matter: the
+ * most promising come first, and where bounds say that one is not the best it is not evaluated. */
+PZ_NODISCARD enum pz_status pz_baseline_see(const struct pz_baseline_question *q,
+                                            const uint32_t *points, uint32_t n,
                                             struct pz_baseline_best *best, struct pz_error *err);
 
-/* The best of them with full effort.  PZ_NO_ANSWER if there is none. */
+/* Answer with the best of them.  PZ_NO_ANSWER if there is none. */
 PZ_NODISCARD enum pz_status pz_baseline_conclude(const struct pz_baseline_question *q,
                                                  const struct pz_baseline_best *best,
                                                  struct pz_baseline_answer *out,

@@ -31,14 +31,14 @@ static struct placed *sort_points(const struct pz_baseline_question *q) {
 }
 
 static enum pz_status walk(const struct pz_baseline_question *q, const struct placed *list,
-                           struct pz_baseline_best *best, struct pz_error *err) {
+                           uint32_t *bucket, struct pz_baseline_best *best, struct pz_error *err) {
   enum pz_status status = PZ_OK;
   int idle = 0;
-  for (uint32_t i = 0; i < q->n_points && idle < MOST_IDLE && status == PZ_OK;) {
-    int bucket = list[i].bucket;
+  for (uint32_t i = 0, n; i < q->n_points && idle < MOST_IDLE && status == PZ_OK; i += n) {
     double before = best->value;
-    for (; i < q->n_points && list[i].bucket == bucket && status == PZ_OK; i++)
-      status = pz_baseline_see(q, list[i].point, best, err);
+    for (n = 0; i + n < q->n_points && list[i + n].bucket == list[i].bucket; n++)
+      bucket[n] = list[i + n].point;
+    status = pz_baseline_see(q, bucket, n, best, err);
     idle = best->value > before || !best->any ? 0 : idle + 1;
   }
   return status;
@@ -48,8 +48,11 @@ enum pz_status pz_baseline_original(const struct pz_baseline_question *q,
                                     struct pz_baseline_answer *out, struct pz_error *err) {
   struct pz_baseline_best best = {0};
   struct placed *list = sort_points(q);
-  if (!list) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the buckets");
-  enum pz_status status = walk(q, list, &best, err);
+  uint32_t *bucket = calloc(q->n_points, sizeof *bucket);
+  enum pz_status status = list && bucket
+                              ? walk(q, list, bucket, &best, err)
+                              : pz_fail(err, PZ_NO_MEMORY, "out of memory for the buckets");
   free(list);
+  free(bucket);
   return status == PZ_OK ? pz_baseline_conclude(q, &best, out, err) : status;
 }
