@@ -24,9 +24,8 @@ struct pz_baseline_answer {
   double hbm_gib; /* where models take different ones: the most of them */
   double samples_per_s[PZ_SEARCH_MOST_MODELS]; /* by model of the portfolio; 0: nothing fits, or
                                                   not asked for */
-  bool
-      expert[PZ_SEARCH_MOST_MODELS]; /* likewise: by an expert's plan, not the placement search's */
-  uint32_t n_evaluated;              /* chips it looked at */
+  bool expert[PZ_SEARCH_MOST_MODELS];          /* likewise: an expert's plan, not the search's */
+  uint32_t n_evaluated;                        /* chips it looked at */
 };
 
 /* Runs in the calling thread; the same question gives the same answer.  PZ_NO_ANSWER where chips
@@ -63,8 +62,7 @@ PZ_NODISCARD enum pz_status pz_baseline_expert(const struct pz_baseline_question
                                                struct pz_baseline_answer *out,
                                                struct pz_error *err);
 
-/* The area of a chip of the space: of equals the smaller is taken, then the one with the lower id.
- */
+/* The area of a chip of the space: of equals the smaller is taken, then the lower id. */
 double pz_baseline_area_um2(const struct pz_baseline_question *q, uint32_t point);
 
 /* The best of the chips of the space seen so far; zero to begin with. */
