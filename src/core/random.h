@@ -17,9 +17,9 @@ static inline uint32_t pz_random_below(uint64_t *state, uint32_t n) {
   return (uint32_t)(pz_random_next(state) % n);
 }
 
-/* Bring k <= n of the items, drawn without replacement, to the front. */
+/* Bring k of the n items (all, if there are fewer), drawn without replacement, to the front. */
 static inline void pz_random_draw(uint64_t *state, uint32_t *items, uint32_t n, uint32_t k) {
-  for (uint32_t i = 0; i < k; i++) {
+  for (uint32_t i = 0; i < k && i < n; i++) {
     uint32_t j = i + pz_random_below(state, n - i), t = items[i];
     items[i] = items[j];
     items[j] = t;

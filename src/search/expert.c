@@ -88,8 +88,8 @@ static enum pz_status try_microbatch(struct trial *t, const char *model, int64_t
   struct pz_layer_time(*times)[2] = pz_arena_alloc(&t->arena, l.w->n_layers, sizeof *times);
   struct pz_place_layer *layers =
       pz_arena_alloc(&t->arena, (size_t)l.w->totals.layers, sizeof *layers);
-  if (!times || !layers) status = pz_fail(t->err, PZ_NO_MEMORY, "out of memory for the plan");
-  if (status == PZ_OK) status = schedule(t, l.w, times, &n_open);
+  status = times && layers ? schedule(t, l.w, times, &n_open)
+                           : pz_fail(t->err, PZ_NO_MEMORY, "out of memory for the plan");
   if (status == PZ_OK)
     status = pz_place_chain(l.w, (const struct pz_layer_time(*)[2])times, &t->arena, &width, NULL,
                             t->err);
