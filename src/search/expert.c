@@ -74,26 +74,30 @@ static enum pz_status judge(struct trial *t, const struct pz_load *l, struct pz_
   return PZ_OK;
 }
 
+static enum pz_status try_load(struct trial *t, const struct pz_load *l) {
+  struct pz_place_width width;
+  uint32_t n_open = 0;
+  struct pz_layer_time(*times)[2] = pz_arena_alloc(&t->arena, l->w->n_layers, sizeof *times);
+  struct pz_place_layer *layers =
+      pz_arena_alloc(&t->arena, (size_t)l->w->totals.layers, sizeof *layers);
+  if (!times || !layers) return pz_fail(t->err, PZ_NO_MEMORY, "out of memory for the plan");
+  enum pz_status status = schedule(t, l->w, times, &n_open);
+  if (status == PZ_OK)
+    status = pz_place_chain(l->w, (const struct pz_layer_time(*)[2])times, &t->arena, &width, NULL,
+                            t->err);
+  if (status != PZ_OK) return status;
+  return judge(t, l, &width, number_layers(t, l->w, &width, layers), n_open);
+}
+
 static enum pz_status try_microbatch(struct trial *t, const char *model, int64_t seq,
                                      const struct pz_load *like) {
   struct pz_workload_options o = pz_workload_options_default();
   struct pz_load l = {.mbs = like->mbs, .tp = t->plan->t, .microbatches = like->microbatches};
-  struct pz_place_width width;
-  uint32_t n_open = 0;
   o.seq = seq;
   o.mbs = l.mbs;
   o.tp = l.tp;
   enum pz_status status = pz_workload_load(model, &o, &l.w, t->err);
-  if (status != PZ_OK) return status;
-  struct pz_layer_time(*times)[2] = pz_arena_alloc(&t->arena, l.w->n_layers, sizeof *times);
-  struct pz_place_layer *layers =
-      pz_arena_alloc(&t->arena, (size_t)l.w->totals.layers, sizeof *layers);
-  status = times && layers ? schedule(t, l.w, times, &n_open)
-                           : pz_fail(t->err, PZ_NO_MEMORY, "out of memory for the plan");
-  if (status == PZ_OK)
-    status = pz_place_chain(l.w, (const struct pz_layer_time(*)[2])times, &t->arena, &width, NULL,
-                            t->err);
-  if (status == PZ_OK) status = judge(t, &l, &width, number_layers(t, l.w, &width, layers), n_open);
+  if (status == PZ_OK) status = try_load(t, &l);
   pz_workload_free(l.w);
   return status;
 }
