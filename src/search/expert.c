@@ -74,26 +74,30 @@ static enum pz_status judge(struct trial *t, const struct pz_load *l, struct pz_
   return PZ_OK;
 }
 
+static enum pz_status try_load(struct trial *t, const struct pz_load *l) {
+  struct pz_place_width width;
+  uint32_t n_open = 0;
+  struct pz_layer_time(*times)[2] = pz_arena_alloc(&t->arena, l->w->n_layers, sizeof *times);
+  struct pz_place_layer *layers =
+      pz_arena_alloc(&t->arena, (size_t)l->w->totals.layers, sizeof *layers);
+  if (!times || !layers) return pz_fail(t->err, PZ_NO_MEMORY, "out of memory for the plan");
+  enum pz_status status = schedule(t, l->w, times, &n_open);
+  if (status == PZ_OK)
+    status = pz_place_chain(l->w, (const struct pz_layer_time(*)[2])times, &t->arena, &width, NULL,
+                            t->err);
+  if (status != PZ_OK) return status;
+  return judge(t, l, &width, number_layers(t, l->w, &width, layers), n_open);
+}
+
 static enum pz_status try_microbatch(struct trial *t, const char *model, int64_t seq,
                                      const struct pz_load *like) {
   struct pz_workload_options o = pz_workload_options_default();
   struct pz_load l = {.mbs = like->mbs, .tp = t->plan->t, .microbatches = like->microbatches};
-  struct pz_place_width width;
-  uint32_t n_open = 0;
   o.seq = seq;
   o.mbs = l.mbs;
   o.tp = l.tp;
   enum pz_status status = pz_workload_load(model, &o, &l.w, t->err);
-  if (status != PZ_OK) return status;
-  struct pz_layer_time(*times)[2] = pz_arena_alloc(&t->arena, l.w->n_layers, sizeof *times);
-  struct pz_place_layer *layers =
-      pz_arena_alloc(&t->arena, (size_t)l.w->totals.layers, sizeof *layers);
-  if (!times || !layers) status = pz_fail(t->err, PZ_NO_MEMORY, "out of memory for the plan");
-  if (status == PZ_OK) status = schedule(t, l.w, times, &n_open);
-  if (status == PZ_OK)
-    status = pz_place_chain(l.w, (const struct pz_layer_time(*)[2])times, &t->arena, &width, NULL,
-                            t->err);
-  if (status == PZ_OK) status = judge(t, &l, &width, number_layers(t, l.w, &width, layers), n_open);
+  if (status == PZ_OK) status = try_load(t, &l);
   pz_workload_free(l.w);
   return status;
 }
@@ -122,32 +126,47 @@ enum pz_status pz_expert_evaluate(struct pz_evaluator *e, const struct pz_chip *
   return status;
 }
 
-enum pz_status pz_reference_find(struct pz_evaluator *e, uint32_t model, struct pz_reference *out,
-                                 struct pz_error *err) {
+/* With so much memory, by the plan that r->expert says. */
+static enum pz_status try_memory(struct pz_evaluator *e, const struct pz_chip *chip, uint32_t model,
+                                 double hbm_gib, struct pz_reference *r, struct pz_error *err) {
+  struct pz_evaluation v = {.time_s = HUGE_VAL};
+  enum pz_status status = r->expert
+                              ? pz_expert_evaluate(e, chip, model, hbm_gib, &r->plan, err)
+                              : pz_evaluate_chip(e, chip, model, hbm_gib, PZ_EFFORT_FULL, &v, err);
+  double time_s = r->expert ? r->plan.time_s : v.time_s;
+  if (status != PZ_OK || !(time_s < HUGE_VAL)) return status;
+  r->samples_per_s = (double)e->task->o.batch / time_s;
+  r->hbm_gib = hbm_gib;
+  return PZ_OK;
+}
+
+/* With the least that it fits. */
+static enum pz_status try_memories(struct pz_evaluator *e, const struct pz_chip *chip,
+                                   uint32_t model, struct pz_reference *r, struct pz_error *err) {
   enum { LEAST_GIB = 32 };
   const struct pz_choices *hbm = &e->task->o.hbm_gib;
-  double batch = (double)e->task->o.batch;
-  struct pz_chip chip;
-  struct pz_reference r = {0};
-  enum pz_status status = pz_chip_load("tpuv4", &chip, err);
-  for (int h = -1; h < hbm->n && status == PZ_OK && !r.expert; h++) {
-    double gib = h < 0 ? LEAST_GIB : (double)hbm->v[h];
-    if (h >= 0 && gib <= LEAST_GIB) continue;
-    status = pz_expert_evaluate(e, &chip, model, gib, &r.plan, err);
-    if (status != PZ_OK || !(r.plan.time_s < HUGE_VAL)) continue;
-    r.samples_per_s = batch / r.plan.time_s;
-    r.hbm_gib = gib;
-    r.expert = true;
-  }
-  for (int h = -1; h < hbm->n && status == PZ_OK && !(r.samples_per_s > 0); h++) {
-    struct pz_evaluation v;
-    double gib = h < 0 ? LEAST_GIB : (double)hbm->v[h];
-    if (h >= 0 && gib <= LEAST_GIB) continue;
-    status = pz_evaluate_chip(e, &chip, model, gib, PZ_EFFORT_FULL, &v, err);
-    if (status != PZ_OK || !(v.time_s < HUGE_VAL)) continue;
-    r.samples_per_s = batch / v.time_s;
-    r.hbm_gib = gib;
+  enum pz_status status = try_memory(e, chip, model, LEAST_GIB, r, err);
+  for (int h = 0; h < hbm->n && status == PZ_OK && !(r->samples_per_s > 0); h++)
+    if (hbm->v[h] > LEAST_GIB) status = try_memory(e, chip, model, (double)hbm->v[h], r, err);
+  return status;
+}
+
+enum pz_status pz_reference_on(struct pz_evaluator *e, const struct pz_chip *chip, uint32_t model,
+                               struct pz_reference *out, struct pz_error *err) {
+  struct pz_reference r = {.expert = pz_expert_find(e->task->portfolio->models[model])};
+  enum pz_status status = PZ_OK;
+  if (r.expert) status = try_memories(e, chip, model, &r, err);
+  if (status == PZ_OK && !(r.samples_per_s > 0)) {
+    r = (struct pz_reference){.expert = false};
+    status = try_memories(e, chip, model, &r, err);
   }
   if (status == PZ_OK) *out = r;
   return status;
+}
+
+enum pz_status pz_reference_find(struct pz_evaluator *e, uint32_t model, struct pz_reference *out,
+                                 struct pz_error *err) {
+  struct pz_chip chip;
+  enum pz_status status = pz_chip_load("tpuv4", &chip, err);
+  return status == PZ_OK ? pz_reference_on(e, &chip, model, out, err) : status;
 }

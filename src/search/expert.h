@@ -27,14 +27,20 @@ PZ_NODISCARD enum pz_status pz_expert_evaluate(struct pz_evaluator *e, const str
                                                uint32_t model, double hbm_gib,
                                                struct pz_expert_result *out, struct pz_error *err);
 
-/* The reference for a model: the expert plan on tpuv4 with 32 GiB; if that does not fit, with the
- * smallest memory to choose that does; if none is known or none fits, the best plan there. */
+/* What a model does on a chip without a search for plans: the expert plan with 32 GiB; if that does
+ * not fit, with the smallest memory to choose that does; if none is known or none fits, the best
+ * plan there. */
 struct pz_reference {
   double samples_per_s, hbm_gib; /* 0: nothing fits */
   bool expert;                   /* else: the placement search's plan */
   struct pz_expert_result plan;  /* of the expert */
 };
 
+PZ_NODISCARD enum pz_status pz_reference_on(struct pz_evaluator *e, const struct pz_chip *chip,
+                                            uint32_t model, struct pz_reference *out,
+                                            struct pz_error *err);
+
+/* The reference for a model: the same on tpuv4. */
 PZ_NODISCARD enum pz_status pz_reference_find(struct pz_evaluator *e, uint32_t model,
                                               struct pz_reference *out, struct pz_error *err);
 

@@ -185,7 +185,7 @@ bool pz_space_has(const struct pz_space *s, const struct pz_point *p) {
 
 static enum pz_status nothing_fits(const struct pz_space *s, struct pz_error *err) {
   struct pz_chip c, smallest;
-  double um2 = INFINITY;
+  double um2 = HUGE_VAL;
   for (uint32_t id = 0; id < pz_space_grid(s); id++) {
     struct pz_point p = pz_space_point(s, id);
     pz_space_chip(s, &p, &c);
