@@ -56,7 +56,7 @@ static enum pz_status run_baseline(struct job *j, const struct pz_baseline *b, u
                                    .points = s->points,
                                    .n_points = s->n_points,
                                    .objective = &s->contest[contest].objective,
-                                   .evaluations = s->contest[contest].n_evaluated,
+                                   .evaluations = s->contest[contest].n_looked,
                                    .seed = (uint64_t)j->s->seed};
   double since = pz_clock_s();
   enum pz_status status = b->run(&q, &c.answer, j->err);

@@ -13,7 +13,7 @@ void pz_compared_search(const struct pz_study *s, uint32_t contest, struct pz_co
   out->about = "every chip of the space, evaluated or excluded by a bound";
   out->contest = contest;
   out->value = c->value;
-  out->answer = (struct pz_baseline_answer){.hbm_gib = c->hbm_gib, .n_evaluated = c->n_evaluated};
+  out->answer = (struct pz_baseline_answer){.hbm_gib = c->hbm_gib, .n_evaluated = c->n_looked};
   pz_study_chip(s, c, &out->answer.chip);
   for (uint32_t i = 0; i < c->objective.n; i++) {
     uint32_t m = c->objective.models[i];

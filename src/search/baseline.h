@@ -14,7 +14,7 @@ struct pz_baseline_question {
   const struct pz_point *points;
   uint32_t n_points;
   const struct pz_objective *objective;
-  uint32_t evaluations; /* chips that the search evaluated for this objective: random's share */
+  uint32_t evaluations; /* chips that the search looked at for this objective: random's share */
   uint64_t seed;
   const atomic_bool *stop; /* NULL, or ends it soon with PZ_STOPPED when true */
 };

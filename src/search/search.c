@@ -396,6 +396,7 @@ static void conclude(struct run *r) {
   c->bound = c->value;
   for (uint32_t p = 0; p < r->s->n_points; p++) {
     const struct pz_standing *st = &c->standing[p];
+    c->n_looked += st->kind != PZ_OUT_TABLES;
     if (st->kind != PZ_OUT_EVALUATED || !(st->bound > c->value)) continue;
     c->bound = fmax(c->bound, st->bound);
     for (uint32_t i = 0; i < c->objective.n; i++) {

@@ -62,6 +62,7 @@ struct pz_contest {
   double value, bound;          /* of the best; no chip of the space is above the bound */
   double hbm_gib;               /* the least with which the best is as good */
   uint32_t n_evaluated, n_excluded, n_open;
+  uint32_t n_looked; /* evaluated, or excluded only after some model was */
 };
 
 struct pz_search;

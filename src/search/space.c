@@ -184,16 +184,17 @@ bool pz_space_has(const struct pz_space *s, const struct pz_point *p) {
 }
 
 static enum pz_status nothing_fits(const struct pz_space *s, struct pz_error *err) {
-  struct pz_chip c, smallest;
-  double um2 = HUGE_VAL;
+  struct pz_chip c;
+  double least = HUGE_VAL, most = 0;
   for (uint32_t id = 0; id < pz_space_grid(s); id++) {
     struct pz_point p = pz_space_point(s, id);
     pz_space_chip(s, &p, &c);
-    if (chip_um2(&c) < um2) um2 = chip_um2(&c), smallest = c;
+    least = fmin(least, chip_um2(&c));
+    most = fmax(most, chip_um2(&c));
   }
-  return pz_fail(
-      err, PZ_NO_ANSWER, "no chip of the space %s has %.6g to %.6g mm2; its smallest, %s, has %.6g",
-      s->name, s->least_part * s->budget_um2 / 1e6, s->budget_um2 / 1e6, smallest.name, um2 / 1e6);
+  return pz_fail(err, PZ_NO_ANSWER,
+                 "no chip of the space %s has %.6g to %.6g mm2; they have %.6g to %.6g", s->name,
+                 s->least_part * s->budget_um2 / 1e6, s->budget_um2 / 1e6, least / 1e6, most / 1e6);
 }
 
 enum pz_status pz_space_points(const struct pz_space *s, struct pz_arena *arena,

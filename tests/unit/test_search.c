@@ -115,7 +115,7 @@ static void list_axis(char *text, size_t size, const char *name, uint32_t most_p
   size_t at = strlen(text);
   uint32_t first = least_power + draw(most_power - least_power + 1);
   at += (size_t)snprintf(text + at, size - at, ",\"%s\":[%u", name, 1u << first);
-  if (draw(3) && first < most_power)
+  if (draw(2) && first < most_power)
     snprintf(text + at, size - at, ",%u]", 1u << (first + 1 + draw(most_power - first)));
   else
     snprintf(text + at, size - at, "]");
@@ -141,14 +141,14 @@ static struct pz_study_options draw_study(const char *space) {
   o.n_models = 1 + draw(2);
   for (uint32_t i = 0; i < o.n_models; i++) o.models[i] = models[(first + i) % 3];
   o.space = space;
-  o.seq = 64 << draw(3);
+  o.seq = 32 << draw(3);
   o.mbs = (struct pz_choices){{1, 4}, 1 + (int)draw(2)};
   o.tp = (struct pz_choices){{1, 2}, 1 + (int)draw(2)};
   o.hbm_gib = (struct pz_choices){{1, 2, 8}, 3};
   o.devices = 4 << draw(5);
   o.batch = 16 << draw(4);
   o.objective = draw(2) ? PZ_OBJECTIVE_GEOMEAN : (enum pz_objective_kind)draw(6);
-  o.steps = 400;
+  o.steps = 200;
   return o;
 }
 
@@ -302,8 +302,8 @@ static struct pz_study_options paper_study(void) {
   o.mbs = (struct pz_choices){{1, 4}, 2};
   o.tp = (struct pz_choices){{1}, 1};
   o.seq = 256;
-  o.steps = 1000;
-  o.budget = "20";
+  o.steps = 300;
+  o.budget = "6";
   return o;
 }
 
@@ -442,7 +442,7 @@ static void nonsense_is_refused(void **state) {
   } cases[] = {
       {"nosuch", "paper", NULL, 32, 1, PZ_BAD_INPUT, "nosuch"},
       {"gpt2", "papier", NULL, 32, 1, PZ_BAD_INPUT, "did you mean paper?"},
-      {"gpt2", "paper", "0.001", 32, 1, PZ_NO_ANSWER, "smallest"},
+      {"gpt2", "paper", "0.001", 32, 1, PZ_NO_ANSWER, "they have 3.35505"},
       {"gpt2", "paper", "-3", 32, 1, PZ_BAD_USE, "--budget"},
       {"gpt2", "paper", "tpuv44", 32, 1, PZ_BAD_INPUT, "tpuv4"},
       {"gpt3-175b", "paper", "5", 1, 1, PZ_NO_ANSWER, "gpt3-175b fits no chip"},
