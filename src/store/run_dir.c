@@ -100,14 +100,17 @@ bool pz_run_dir_has_log(const struct pz_run_dir *d) {
 
 /* ---- moving aside --------------------------------------------------------------------------- */
 
-/* Merge the log, so that there is one file to keep.  Where that fails the log goes along. */
+/* Merge the log, so that there is one file to keep.  Where that fails the log goes along: closing
+ * must not remove the one beside what is not a database. */
 static void merge_log(const struct pz_run_dir *d) {
   struct pz_db db;
   int64_t version;
   if (pz_db_open(&db, d->run, PZ_DB_WRITE, NULL) != PZ_OK) return;
+  sqlite3_db_config(db.conn, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
   /* SQLite finds the log when it first reads. */
-  if (pz_db_number(&db, "PRAGMA user_version", &version, NULL) == PZ_OK)
-    sqlite3_wal_checkpoint_v2(db.conn, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+  if (pz_db_number(&db, "PRAGMA user_version", &version, NULL) == PZ_OK &&
+      sqlite3_wal_checkpoint_v2(db.conn, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL) == SQLITE_OK)
+    sqlite3_db_config(db.conn, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
   pz_db_close(&db);
 }
 

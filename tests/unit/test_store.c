@@ -265,7 +265,7 @@ static void standings_are_all_or_none(void **state) {
   const uint32_t ids[] = {1, 2, 2};
   const struct pz_standing list[] = {
       {PZ_OUT_TABLES, 1, 1}, {PZ_OUT_TABLES, 2, 2}, {PZ_OUT_TABLES, 3, 3}};
-  const struct pz_standing nan[] = {{PZ_OUT_TABLES, NAN, 1}};
+  const struct pz_standing nan[] = {{PZ_OUT_TABLES, (double)NAN, 1}};
   assert_int_equal(pz_run_file_standings(f, "a", ids, list, 2, NULL), PZ_OK);
   assert_int_equal(pz_run_file_standings(f, "a", ids, list, 3, NULL), PZ_INTERNAL);
   assert_int_equal(pz_run_file_standings(f, "a", ids, nan, 1, NULL), PZ_INTERNAL);
