@@ -12,6 +12,7 @@
 #include "store/schema.h"
 
 #define ADVICE "; accepted: another directory, or --fresh"
+#define NO_MEMORY "%s: out of memory for the run file"
 
 struct pz_run_file {
   struct pz_db db;
@@ -113,15 +114,21 @@ const char *pz_run_file_inputs(const struct pz_run_file *f) { return f->inputs; 
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-static enum pz_status new_file(const char *dir, struct pz_run_file **out, struct pz_error *err) {
+static struct pz_run_file *new_file(void) {
   struct pz_run_file *f = calloc(1, sizeof *f);
-  if (!f) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory for the run file", dir);
+  if (!f) return NULL;
   f->journal = (struct pz_journal){f, recall, evaluated, commit};
-  enum pz_status status = pz_run_dir_init(&f->dir, dir, err);
+  f->dir.lock = -1;
+  return f;
+}
+
+/* Hand it over, or close it. */
+static enum pz_status deliver(struct pz_run_file *f, enum pz_status status,
+                              struct pz_run_file **out) {
   if (status == PZ_OK)
     *out = f;
   else
-    free(f);
+    pz_run_file_close(f);
   return status;
 }
 
@@ -182,21 +189,18 @@ static enum pz_status open_to_write(struct pz_run_file *f, struct pz_error *err)
 
 enum pz_status pz_run_file_open(const char *dir, const char *inputs, bool fresh,
                                 struct pz_run_file **out, struct pz_error *err) {
-  struct pz_run_file *f = NULL;
+  struct pz_run_file *f = new_file();
   json_t *now = NULL;
+  if (!f) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY, dir);
   enum pz_status status = pz_json_parse("inputs", inputs, strlen(inputs), &now, err);
-  if (status == PZ_OK) status = new_file(dir, &f, err);
+  if (status == PZ_OK) status = pz_run_dir_init(&f->dir, dir, err);
   if (status == PZ_OK) status = pz_run_dir_lock(&f->dir, err);
   if (status == PZ_OK && fresh) status = pz_run_dir_move_aside(&f->dir, err);
   if (status == PZ_OK)
     status = pz_run_dir_has_run(&f->dir) ? compare(f, now, err) : create(f, inputs, err);
   if (status == PZ_OK) status = open_to_write(f, err);
   json_decref(now);
-  if (status == PZ_OK)
-    *out = f;
-  else
-    pz_run_file_close(f);
-  return status;
+  return deliver(f, status, out);
 }
 
 static enum pz_status look(struct pz_run_file *f, struct pz_error *err) {
@@ -213,14 +217,11 @@ static enum pz_status look(struct pz_run_file *f, struct pz_error *err) {
 }
 
 enum pz_status pz_run_file_look(const char *dir, struct pz_run_file **out, struct pz_error *err) {
-  struct pz_run_file *f = NULL;
-  enum pz_status status = new_file(dir, &f, err);
+  struct pz_run_file *f = new_file();
+  if (!f) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY, dir);
+  enum pz_status status = pz_run_dir_init(&f->dir, dir, err);
   if (status == PZ_OK) status = look(f, err);
-  if (status == PZ_OK)
-    *out = f;
-  else
-    pz_run_file_close(f);
-  return status;
+  return deliver(f, status, out);
 }
 
 void pz_run_file_close(struct pz_run_file *f) {
