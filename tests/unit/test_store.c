@@ -300,11 +300,12 @@ static void many_standings_are_fast(void **state) {
     snprintf(contest, sizeof contest, "contest-%d", c);
     assert_int_equal(pz_run_file_standings(f, contest, ids, list, N, NULL), PZ_OK);
   }
-  print_message("%d standings in %.2f s\n", N * CONTESTS, now_s() - begin);
-  assert_true(now_s() - begin < 10);
+  double took = now_s() - begin;
+  print_message("%d standings in %.2f s\n", N * CONTESTS, took);
   pz_run_file_close(f);
   free(ids);
   free(list);
+  assert_true(took < 20);
 }
 
 static void chips_results_and_timings_are_kept(void **state) {
@@ -656,7 +657,7 @@ static void looking_leaves_no_trace(void **state) {
 
 enum { PER_COMMIT = 7, ROUNDS = 20 };
 
-/* Goes on where the run stands, and says after each commit how far it is. */
+/* Goes on where the run stands, and says how far it is, at first and after each commit. */
 static void write_until_killed(const struct place *p, int to) {
   struct pz_run_file *f = NULL;
   uint32_t n = 0;
@@ -664,21 +665,22 @@ static void write_until_killed(const struct place *p, int to) {
   const struct pz_journal *j = pz_run_file_journal(f);
   if (j->recall(j->ctx, take_in_order, &n, NULL) != PZ_OK) _exit(2);
   for (;; n += PER_COMMIT) {
-    uint32_t done = n + PER_COMMIT;
-    if (write_entries(f, n, done, NULL) != PZ_OK || write(to, &done, sizeof done) != sizeof done)
-      _exit(3);
+    if (write(to, &n, sizeof n) != sizeof n) _exit(3);
+    if (write_entries(f, n, n + PER_COMMIT, NULL) != PZ_OK) _exit(4);
   }
 }
 
-/* The last number said by a child that is killed within some milliseconds. */
-static uint32_t kill_a_writer(const struct place *p, uint32_t said) {
+/* The last number said by a child that is killed some milliseconds after its start, or else after
+ * its first commit. */
+static uint32_t kill_a_writer(const struct place *p, bool early, uint32_t said) {
   int ends[2], how = 0;
   assert_int_equal(pipe(ends), 0);
   pid_t child = fork();
   assert_true(child >= 0);
   if (child == 0) write_until_killed(p, ends[1]);
   close(ends[1]);
-  struct timespec pause = {0, 1000 * (long)draw(1000) * (1 + (long)draw(60))};
+  for (int i = 0; i < 2 && !early; i++) (void)!read(ends[0], &said, sizeof said);
+  struct timespec pause = {0, 1000 * (long)draw(1000) * (1 + (long)draw(40))};
   nanosleep(&pause, NULL);
   kill(child, SIGKILL);
   waitpid(child, &how, 0);
@@ -686,6 +688,12 @@ static uint32_t kill_a_writer(const struct place *p, uint32_t said) {
   for (uint32_t n; read(ends[0], &n, sizeof n) == sizeof n;) said = n;
   close(ends[0]);
   return said;
+}
+
+/* All that was said to be committed, and at most one more transaction, whole. */
+static void assert_prefix(uint32_t n, uint32_t said) {
+  if (n < said || n > said + PER_COMMIT || n % PER_COMMIT)
+    fail_msg("%u are there, %u were committed", (unsigned)n, (unsigned)said);
 }
 
 static void assert_whole(const struct place *p) {
@@ -703,23 +711,22 @@ static void assert_whole(const struct place *p) {
  * in whole transactions, and the next one goes on. */
 static void killed_writers_leave_a_prefix(void **state) {
   struct place *p = *state;
-  uint32_t said = 0;
+  struct pz_run_file *f = NULL;
+  uint32_t said = 0, n = 0;
   for (int round = 0; round < ROUNDS; round++) {
-    said = kill_a_writer(p, said);
-    if (round % 3 == 0 && said > 0) { /* else the next writer finds what the kill left */
-      struct pz_run_file *f = NULL;
-      assert_int_equal(pz_run_file_look(p->dir, &f, NULL), PZ_OK);
-      uint32_t n = count_entries(f);
-      pz_run_file_close(f);
-      assert_true(n >= said && n <= said + PER_COMMIT && n % PER_COMMIT == 0);
-      assert_whole(p);
-    }
+    said = kill_a_writer(p, round % 2 == 0, said);
+    if (round % 3 != 2) continue; /* the next writer finds what the kill left */
+    assert_int_equal(pz_run_file_look(p->dir, &f, NULL), PZ_OK);
+    assert_prefix(count_entries(f), said);
+    pz_run_file_close(f);
+    assert_whole(p);
   }
-  struct pz_run_file *f = open_run(p);
-  uint32_t n = count_entries(f);
+  f = open_run(p);
+  n = count_entries(f);
   pz_run_file_close(f);
   print_message("%u evaluations survived %d kills\n", (unsigned)n, (int)ROUNDS);
-  assert_true(n >= said && n <= said + PER_COMMIT && n % PER_COMMIT == 0);
+  assert_prefix(n, said);
+  assert_true(n > 0);
   assert_whole(p);
 }
 
