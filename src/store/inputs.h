@@ -1,0 +1,12 @@
+/* What a run was made with, and how that differs from what it is asked for now. */
+#ifndef PZ_STORE_INPUTS_H
+#define PZ_STORE_INPUTS_H
+
+#include "core/json.h"
+
+/* "batch was 4096 and is 2048 now, and 2 other inputs differ" into buf; false when the two objects
+ * are equal, whatever the order of their keys.  The first difference is followed into objects and
+ * arrays: "space.rows[3] was ...". */
+bool pz_inputs_differ(json_t *was, json_t *now, char *buf, size_t size);
+
+#endif

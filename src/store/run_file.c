@@ -1,0 +1,432 @@
+#include "store/run_file.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/evaluations.h"
+#include "store/inputs.h"
+#include "store/run_dir.h"
+#include "store/schema.h"
+
+#define ADVICE "; accepted: another directory, or --fresh"
+#define NO_MEMORY "%s: out of memory for the run file"
+
+struct pz_run_file {
+  struct pz_db db;
+  struct pz_run_dir dir;
+  struct pz_journal journal;
+  sqlite3_stmt *insert; /* an evaluation; NULL: opened to look */
+  char *inputs;
+};
+
+/* ---- single texts --------------------------------------------------------------------------- */
+
+static enum pz_status refuse(const struct pz_run_file *f, const char *what, struct pz_error *err) {
+  enum pz_status status = pz_fail(err, PZ_BAD_INPUT, "%s: %s", f->db.path, what);
+  pz_error_at(err, f->db.path, 0, 0);
+  return status;
+}
+
+static enum pz_status copy_text(const struct pz_run_file *f, sqlite3_stmt *stmt, char **out,
+                                struct pz_error *err) {
+  const char *text = (const char *)sqlite3_column_text(stmt, 0);
+  size_t n = (size_t)sqlite3_column_bytes(stmt, 0);
+  char *copy = text ? malloc(n + 1) : NULL;
+  if (!copy) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory while reading", f->db.path);
+  memcpy(copy, text, n);
+  copy[n] = '\0';
+  if (strlen(copy) == n) {
+    *out = copy;
+    return PZ_OK;
+  }
+  free(copy);
+  return refuse(f, "table run: a text has a NUL byte", err);
+}
+
+/* A text of the table run; NULL where there is none. */
+static enum pz_status read_text(const struct pz_run_file *f, const char *sql, char **out,
+                                struct pz_error *err) {
+  sqlite3_stmt *stmt = NULL;
+  bool row = false;
+  enum pz_status status = pz_db_prepare(&f->db, sql, &stmt, err);
+  if (status == PZ_OK) status = pz_db_next(&f->db, stmt, &row, err);
+  if (status == PZ_OK && !row) status = refuse(f, "table run: it has no row", err);
+  if (status == PZ_OK && sqlite3_column_type(stmt, 0) == SQLITE_NULL)
+    *out = NULL;
+  else if (status == PZ_OK)
+    status = copy_text(f, stmt, out, err);
+  sqlite3_finalize(stmt);
+  return status;
+}
+
+/* ---- the journal ---------------------------------------------------------------------------- */
+
+static enum pz_status may_write(const struct pz_run_file *f, struct pz_error *err) {
+  return f->insert ? PZ_OK : pz_fail(err, PZ_BAD_USE, "%s: was opened to look at", f->db.path);
+}
+
+static enum pz_status recall_row(const struct pz_run_file *f, sqlite3_stmt *select,
+                                 enum pz_status (*take)(void *into, const struct pz_entry *entry),
+                                 void *into, struct pz_error *err) {
+  uint16_t layers[PZ_RUN_MOST_STAGES];
+  struct pz_entry entry;
+  enum pz_status status = pz_evaluations_read(&f->db, select, layers, &entry, err);
+  if (status != PZ_OK) return status;
+  status = take(into, &entry);
+  if (status == PZ_BAD_INPUT)
+    return pz_evaluations_refuse(&f->db, select, "is not of this search", err);
+  return status == PZ_OK ? PZ_OK : pz_fail(err, status, "%s: cannot take it in", f->db.path);
+}
+
+static enum pz_status recall(void *ctx,
+                             enum pz_status (*take)(void *into, const struct pz_entry *entry),
+                             void *into, struct pz_error *err) {
+  const struct pz_run_file *f = ctx;
+  sqlite3_stmt *select = NULL;
+  bool row = true;
+  enum pz_status status = pz_db_prepare(&f->db, pz_evaluations_select, &select, err);
+  while (status == PZ_OK && row) {
+    status = pz_db_next(&f->db, select, &row, err);
+    if (status == PZ_OK && row) status = recall_row(f, select, take, into, err);
+  }
+  sqlite3_finalize(select);
+  return status;
+}
+
+static enum pz_status evaluated(void *ctx, const struct pz_entry *entry, struct pz_error *err) {
+  const struct pz_run_file *f = ctx;
+  enum pz_status status = may_write(f, err);
+  if (status == PZ_OK) status = pz_db_begin(&f->db, err);
+  return status == PZ_OK ? pz_evaluations_write(&f->db, f->insert, entry, err) : status;
+}
+
+static enum pz_status commit(void *ctx, struct pz_error *err) {
+  const struct pz_run_file *f = ctx;
+  return pz_db_commit(&f->db, err);
+}
+
+const struct pz_journal *pz_run_file_journal(struct pz_run_file *f) { return &f->journal; }
+
+const char *pz_run_file_inputs(const struct pz_run_file *f) { return f->inputs; }
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+static struct pz_run_file *new_file(void) {
+  struct pz_run_file *f = calloc(1, sizeof *f);
+  if (!f) return NULL;
+  f->journal = (struct pz_journal){f, recall, evaluated, commit};
+  f->dir.lock = -1;
+  return f;
+}
+
+/* Hand it over, or close it. */
+static enum pz_status deliver(struct pz_run_file *f, enum pz_status status,
+                              struct pz_run_file **out) {
+  if (status == PZ_OK)
+    *out = f;
+  else
+    pz_run_file_close(f);
+  return status;
+}
+
+/* Open it without touching it, see that it is a run file, and read its inputs. */
+static enum pz_status examine(struct pz_run_file *f, enum pz_db_mode mode, const char *advice,
+                              json_t **inputs, struct pz_error *err) {
+  char name[PZ_DB_LONGEST_PATH + 32];
+  enum pz_status status = pz_db_open(&f->db, f->dir.run, mode, err);
+  if (status == PZ_OK) status = pz_schema_check(&f->db, advice, err);
+  if (status == PZ_OK)
+    status = read_text(f, "SELECT inputs FROM run WHERE one = 1", &f->inputs, err);
+  if (status != PZ_OK) return status;
+  if (!f->inputs) return refuse(f, "table run: it has no inputs", err);
+  snprintf(name, sizeof name, "%s: table run, inputs", f->db.path);
+  return pz_json_parse(name, f->inputs, strlen(f->inputs), inputs, err);
+}
+
+/* Is the run that stands here the one that is asked for? */
+static enum pz_status compare(struct pz_run_file *f, json_t *now, struct pz_error *err) {
+  json_t *was = NULL;
+  char difference[600];
+  enum pz_db_mode mode = pz_run_dir_has_log(&f->dir) ? PZ_DB_READ : PZ_DB_FROZEN;
+  enum pz_status status = examine(f, mode, ADVICE, &was, err);
+  if (status == PZ_OK && pz_inputs_differ(was, now, difference, sizeof difference))
+    status = pz_fail(err, PZ_BAD_INPUT, "%s: was made with other inputs: %s" ADVICE, f->db.path,
+                     difference);
+  json_decref(was);
+  pz_db_close(&f->db);
+  return status;
+}
+
+/* Prepared beside, so that a run is there whole or not at all. */
+static enum pz_status create(struct pz_run_file *f, const char *inputs, struct pz_error *err) {
+  char part[PZ_DB_LONGEST_PATH];
+  struct pz_db db = {0};
+  enum pz_status status = pz_run_dir_part(&f->dir, part, err);
+  if (status != PZ_OK) return status;
+  status = pz_db_open(&db, part, PZ_DB_CREATE, err);
+  if (status == PZ_OK) status = pz_schema_make(&db, inputs, err);
+  pz_db_close(&db);
+  if (status == PZ_OK) status = pz_run_dir_accept(&f->dir, part, err);
+  pz_run_dir_discard(part);
+  if (status != PZ_OK) return status;
+  f->inputs = malloc(strlen(inputs) + 1);
+  if (!f->inputs) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", f->dir.run);
+  memcpy(f->inputs, inputs, strlen(inputs) + 1);
+  return PZ_OK;
+}
+
+static enum pz_status open_to_write(struct pz_run_file *f, struct pz_error *err) {
+  enum pz_status status = pz_db_open(&f->db, f->dir.run, PZ_DB_WRITE, err);
+  if (status == PZ_OK) status = pz_schema_log(&f->db, err);
+  /* Safe from the end of the process, which is what is promised; the disk's cache is not waited
+   * for at every commit. */
+  if (status == PZ_OK) status = pz_db_exec(&f->db, "PRAGMA synchronous = NORMAL", err);
+  return status == PZ_OK ? pz_db_prepare(&f->db, pz_evaluations_insert, &f->insert, err) : status;
+}
+
+enum pz_status pz_run_file_open(const char *dir, const char *inputs, bool fresh,
+                                struct pz_run_file **out, struct pz_error *err) {
+  struct pz_run_file *f = new_file();
+  json_t *now = NULL;
+  if (!f) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY, dir);
+  enum pz_status status = pz_json_parse("inputs", inputs, strlen(inputs), &now, err);
+  if (status == PZ_OK) status = pz_run_dir_init(&f->dir, dir, err);
+  if (status == PZ_OK) status = pz_run_dir_lock(&f->dir, err);
+  if (status == PZ_OK && fresh) status = pz_run_dir_move_aside(&f->dir, err);
+  if (status == PZ_OK)
+    status = pz_run_dir_has_run(&f->dir) ? compare(f, now, err) : create(f, inputs, err);
+  if (status == PZ_OK) status = open_to_write(f, err);
+  json_decref(now);
+  return deliver(f, status, out);
+}
+
+static enum pz_status look(struct pz_run_file *f, struct pz_error *err) {
+  json_t *inputs = NULL;
+  if (!pz_run_dir_has_run(&f->dir))
+    return pz_fail(err, PZ_IO, "%s: there is no run; accepted: the directory of a search",
+                   f->dir.dir);
+  bool alone = pz_run_dir_share(&f->dir);
+  bool frozen = alone && !pz_run_dir_has_log(&f->dir);
+  if (!frozen) pz_run_dir_release(&f->dir); /* SQLite's own locks are enough */
+  enum pz_status status = examine(f, frozen ? PZ_DB_FROZEN : PZ_DB_READ, "", &inputs, err);
+  json_decref(inputs);
+  return status;
+}
+
+enum pz_status pz_run_file_look(const char *dir, struct pz_run_file **out, struct pz_error *err) {
+  struct pz_run_file *f = new_file();
+  if (!f) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY, dir);
+  enum pz_status status = pz_run_dir_init(&f->dir, dir, err);
+  if (status == PZ_OK) status = look(f, err);
+  return deliver(f, status, out);
+}
+
+void pz_run_file_close(struct pz_run_file *f) {
+  if (!f) return;
+  sqlite3_finalize(f->insert);
+  /* Evaluations are facts: those since the last commit are worth keeping, and no loss if not. */
+  if (f->db.conn && pz_db_commit(&f->db, NULL) != PZ_OK) pz_db_drop(&f->db);
+  pz_db_close(&f->db);
+  pz_run_dir_release(&f->dir);
+  free(f->inputs);
+  free(f);
+}
+
+/* ---- whole tables --------------------------------------------------------------------------- */
+
+/* A transaction of its own, so that it can be dropped without what came before. */
+static enum pz_status begin_own(const struct pz_run_file *f, struct pz_error *err) {
+  enum pz_status status = may_write(f, err);
+  if (status == PZ_OK) status = pz_db_commit(&f->db, err);
+  return status == PZ_OK ? pz_db_begin(&f->db, err) : status;
+}
+
+static enum pz_status end_own(const struct pz_run_file *f, enum pz_status status,
+                              struct pz_error *err) {
+  if (status == PZ_OK) status = pz_db_commit(&f->db, err);
+  if (status != PZ_OK) pz_db_drop(&f->db);
+  return status;
+}
+
+static enum pz_status write_chips(const struct pz_run_file *f, const struct pz_run_chip *chips,
+                                  uint32_t n, struct pz_error *err) {
+  static const char sql[] = "INSERT INTO chips(id, name, tensor_cores, rows, cols, vector_cores, "
+                            "lanes, glb_bytes, area_mm2, watts) "
+                            "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+  sqlite3_stmt *stmt = NULL;
+  enum pz_status status = pz_db_prepare(&f->db, sql, &stmt, err);
+  for (uint32_t i = 0; i < n && status == PZ_OK; i++) {
+    const struct pz_run_chip *c = &chips[i];
+    const int64_t sizes[] = {c->tensor_cores, c->rows,  c->cols,
+                             c->vector_cores, c->lanes, c->glb_bytes};
+    sqlite3_bind_int64(stmt, 1, c->id);
+    sqlite3_bind_text(stmt, 2, c->name, -1, SQLITE_STATIC);
+    for (int k = 0; k < 6; k++) sqlite3_bind_int64(stmt, 3 + k, sizes[k]);
+    sqlite3_bind_double(stmt, 9, c->area_mm2);
+    sqlite3_bind_double(stmt, 10, c->watts);
+    status = pz_db_write(&f->db, stmt, err);
+  }
+  sqlite3_finalize(stmt);
+  return status;
+}
+
+enum pz_status pz_run_file_chips(struct pz_run_file *f, const struct pz_run_chip *chips, uint32_t n,
+                                 struct pz_error *err) {
+  int64_t any = 0;
+  enum pz_status status = pz_db_number(&f->db, "SELECT 1 FROM chips LIMIT 1", &any, err);
+  if (status != PZ_OK || any) return status;
+  status = begin_own(f, err);
+  if (status != PZ_OK) return status;
+  return end_own(f, write_chips(f, chips, n, err), err);
+}
+
+static enum pz_status clear_standings(const struct pz_run_file *f, const char *contest,
+                                      struct pz_error *err) {
+  sqlite3_stmt *stmt = NULL;
+  enum pz_status status =
+      pz_db_prepare(&f->db, "DELETE FROM standings WHERE contest = ?", &stmt, err);
+  if (status == PZ_OK) {
+    sqlite3_bind_text(stmt, 1, contest, -1, SQLITE_STATIC);
+    status = pz_db_write(&f->db, stmt, err);
+  }
+  sqlite3_finalize(stmt);
+  return status;
+}
+
+static enum pz_status write_standings(const struct pz_run_file *f, const char *contest,
+                                      const uint32_t *ids, const struct pz_standing *standings,
+                                      uint32_t n, struct pz_error *err) {
+  static const char sql[] =
+      "INSERT INTO standings(contest, id, kind, value, bound) VALUES(?, ?, ?, ?, ?)";
+  sqlite3_stmt *stmt = NULL;
+  enum pz_status status = pz_db_prepare(&f->db, sql, &stmt, err);
+  if (status == PZ_OK) sqlite3_bind_text(stmt, 1, contest, -1, SQLITE_STATIC);
+  for (uint32_t i = 0; i < n && status == PZ_OK; i++) {
+    sqlite3_bind_int64(stmt, 2, ids[i]);
+    sqlite3_bind_text(stmt, 3, pz_exit_kind_names[standings[i].kind], -1, SQLITE_STATIC);
+    sqlite3_bind_double(stmt, 4, standings[i].value);
+    sqlite3_bind_double(stmt, 5, standings[i].bound);
+    status = pz_db_write(&f->db, stmt, err);
+  }
+  sqlite3_finalize(stmt);
+  return status;
+}
+
+enum pz_status pz_run_file_standings(struct pz_run_file *f, const char *contest,
+                                     const uint32_t *ids, const struct pz_standing *standings,
+                                     uint32_t n, struct pz_error *err) {
+  enum pz_status status = begin_own(f, err);
+  if (status != PZ_OK) return status;
+  status = clear_standings(f, contest, err);
+  if (status == PZ_OK) status = write_standings(f, contest, ids, standings, n, err);
+  return end_own(f, status, err);
+}
+
+static enum pz_exit_kind kind_named(const char *name) {
+  int k = 0;
+  while (k < PZ_OUT_KINDS && (!name || strcmp(name, pz_exit_kind_names[k]) != 0)) k++;
+  return (enum pz_exit_kind)k;
+}
+
+static enum pz_status read_standing(const struct pz_run_file *f, sqlite3_stmt *stmt, uint32_t *id,
+                                    struct pz_standing *out, struct pz_error *err) {
+  char what[160];
+  int64_t number = sqlite3_column_int64(stmt, 0);
+  *out = (struct pz_standing){kind_named((const char *)sqlite3_column_text(stmt, 1)),
+                              sqlite3_column_double(stmt, 2), sqlite3_column_double(stmt, 3)};
+  *id = (uint32_t)number;
+  if (number >= 0 && number <= UINT32_MAX && out->kind < PZ_OUT_KINDS &&
+      sqlite3_column_type(stmt, 2) == SQLITE_FLOAT &&
+      sqlite3_column_type(stmt, 3) == SQLITE_FLOAT && !isnan(out->value) && !isnan(out->bound))
+    return PZ_OK;
+  snprintf(what, sizeof what,
+           "table standings, row with id %" PRId64 ": is not a standing; accepted: an id, a kind, "
+           "two reals",
+           number);
+  return refuse(f, what, err);
+}
+
+enum pz_status pz_run_file_read_standings(struct pz_run_file *f, const char *contest,
+                                          pz_take_standing *take, void *into,
+                                          struct pz_error *err) {
+  static const char sql[] =
+      "SELECT id, kind, value, bound FROM standings WHERE contest = ? ORDER BY id";
+  sqlite3_stmt *stmt = NULL;
+  bool row = true;
+  enum pz_status status = pz_db_prepare(&f->db, sql, &stmt, err);
+  if (status == PZ_OK) sqlite3_bind_text(stmt, 1, contest, -1, SQLITE_STATIC);
+  while (status == PZ_OK) {
+    uint32_t id;
+    struct pz_standing standing;
+    status = pz_db_next(&f->db, stmt, &row, err);
+    if (status != PZ_OK || !row) break;
+    status = read_standing(f, stmt, &id, &standing, err);
+    if (status == PZ_OK) status = take(into, id, &standing);
+    if (status != PZ_OK) pz_fail(err, status, "%s: a standing was not taken", f->db.path);
+  }
+  sqlite3_finalize(stmt);
+  return status;
+}
+
+/* ---- single values -------------------------------------------------------------------------- */
+
+enum pz_status pz_run_file_set_timing(struct pz_run_file *f, const char *what, double seconds,
+                                      struct pz_error *err) {
+  static const char sql[] = "INSERT OR REPLACE INTO timings(what, seconds) VALUES(?, ?)";
+  sqlite3_stmt *stmt = NULL;
+  enum pz_status status = may_write(f, err);
+  if (status == PZ_OK) status = pz_db_begin(&f->db, err);
+  if (status == PZ_OK) status = pz_db_prepare(&f->db, sql, &stmt, err);
+  if (status == PZ_OK) {
+    sqlite3_bind_text(stmt, 1, what, -1, SQLITE_STATIC);
+    sqlite3_bind_double(stmt, 2, seconds);
+    status = pz_db_write(&f->db, stmt, err);
+  }
+  sqlite3_finalize(stmt);
+  return status;
+}
+
+enum pz_status pz_run_file_timing(struct pz_run_file *f, const char *what, double *seconds,
+                                  struct pz_error *err) {
+  sqlite3_stmt *stmt = NULL;
+  bool row = false;
+  enum pz_status status =
+      pz_db_prepare(&f->db, "SELECT seconds FROM timings WHERE what = ?", &stmt, err);
+  if (status == PZ_OK) {
+    sqlite3_bind_text(stmt, 1, what, -1, SQLITE_STATIC);
+    status = pz_db_next(&f->db, stmt, &row, err);
+  }
+  if (status == PZ_OK) *seconds = row ? sqlite3_column_double(stmt, 0) : 0;
+  sqlite3_finalize(stmt);
+  return status;
+}
+
+static enum pz_status write_result(const struct pz_run_file *f, const char *result,
+                                   struct pz_error *err) {
+  sqlite3_stmt *stmt = NULL;
+  enum pz_status status =
+      pz_db_prepare(&f->db, "UPDATE run SET result = ? WHERE one = 1", &stmt, err);
+  if (status == PZ_OK) {
+    sqlite3_bind_text(stmt, 1, result, -1, SQLITE_STATIC);
+    status = pz_db_write(&f->db, stmt, err);
+  }
+  sqlite3_finalize(stmt);
+  return status;
+}
+
+enum pz_status pz_run_file_finish(struct pz_run_file *f, const char *result, struct pz_error *err) {
+  enum pz_status status = begin_own(f, err);
+  if (status != PZ_OK) return status;
+  status = end_own(f, write_result(f, result, err), err);
+  /* The result is safe in the log too: a reader in the way, or a full disk, is no failure. */
+  if (status == PZ_OK)
+    sqlite3_wal_checkpoint_v2(f->db.conn, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+  return status;
+}
+
+enum pz_status pz_run_file_result(struct pz_run_file *f, char **text, struct pz_error *err) {
+  return read_text(f, "SELECT result FROM run WHERE one = 1", text, err);
+}

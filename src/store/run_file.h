@@ -1,0 +1,86 @@
+/* The run file: everything a search has found, kept so that it can go on after any interruption.
+ *
+ *     DIR/run.sqlite   run          what the run was made with, and its result when it has finished
+ *                      evaluations  the journal of the search
+ *                      chips        the chips of the space, for people and reports
+ *                      standings    how each chip left each contest
+ *                      timings      all that depends on the clock
+ *
+ * SQLite with a write-ahead log.  What was committed survives kill -9; what was not is as if it had
+ * never been.  One process writes, locked by DIR/lock; any number look meanwhile.  A run file that
+ * was made with other inputs, by another version, or by another program is refused and never
+ * written to.  Doubles come back bit for bit, infinity too (but for the sign of zero); NaN is
+ * refused. */
+#ifndef PZ_STORE_RUN_FILE_H
+#define PZ_STORE_RUN_FILE_H
+
+#include "search/search.h"
+
+struct pz_run_file;
+
+/* Begin or go on with the run in `dir`, which is made if missing (its parent is not).  `inputs` is
+ * a JSON object: all that the answer depends on.  With `fresh`, a run that stands there is moved
+ * aside to run-1.sqlite, run-2.sqlite ... and a new one begins; without, it must have been made
+ * with equal inputs.  On success *out is the caller's to close.  PZ_IO when another phaze has the
+ * directory, or it cannot be written to; PZ_BAD_INPUT, with the input that differs, for a run that
+ * is not this one. */
+PZ_NODISCARD enum pz_status pz_run_file_open(const char *dir, const char *inputs, bool fresh,
+                                             struct pz_run_file **out, struct pz_error *err);
+
+/* Look at the run in `dir`, finished or not, without changing it.  While there is neither a writer
+ * nor a log to merge, new writers are kept out until it is closed; else readers and a writer go
+ * side by side.  PZ_IO when there is no run. */
+PZ_NODISCARD enum pz_status pz_run_file_look(const char *dir, struct pz_run_file **out,
+                                             struct pz_error *err);
+
+/* Commits first.  Accepts NULL. */
+void pz_run_file_close(struct pz_run_file *f);
+
+/* Live as long as the file.  Inputs are as they were when the run was made. */
+const char *pz_run_file_inputs(const struct pz_run_file *f);
+const struct pz_journal *pz_run_file_journal(struct pz_run_file *f);
+
+/* A chip of the space, for people. */
+struct pz_run_chip {
+  uint32_t id;
+  const char *name;
+  int64_t tensor_cores, rows, cols, vector_cores, lanes, glb_bytes;
+  double area_mm2, watts;
+};
+
+/* Fill the table of chips, unless that was done before.  All or none; commits. */
+PZ_NODISCARD enum pz_status pz_run_file_chips(struct pz_run_file *f,
+                                              const struct pz_run_chip *chips, uint32_t n,
+                                              struct pz_error *err);
+
+/* Replace the standings of one contest; ids[i] is the chip of standings[i], each once.  All or
+ * none; commits. */
+PZ_NODISCARD enum pz_status pz_run_file_standings(struct pz_run_file *f, const char *contest,
+                                                  const uint32_t *ids,
+                                                  const struct pz_standing *standings, uint32_t n,
+                                                  struct pz_error *err);
+
+/* Called with each; anything but PZ_OK ends the reading. */
+typedef enum pz_status pz_take_standing(void *into, uint32_t id,
+                                        const struct pz_standing *standing);
+
+/* The standings of a contest by id; none is no error. */
+PZ_NODISCARD enum pz_status pz_run_file_read_standings(struct pz_run_file *f, const char *contest,
+                                                       pz_take_standing *take, void *into,
+                                                       struct pz_error *err);
+
+/* Set how long something took; safe with the next commit. */
+PZ_NODISCARD enum pz_status pz_run_file_set_timing(struct pz_run_file *f, const char *what,
+                                                   double seconds, struct pz_error *err);
+/* 0 when it was never set. */
+PZ_NODISCARD enum pz_status pz_run_file_timing(struct pz_run_file *f, const char *what,
+                                               double *seconds, struct pz_error *err);
+
+/* Keep the result, which marks the run as finished; commits, and merges the log. */
+PZ_NODISCARD enum pz_status pz_run_file_finish(struct pz_run_file *f, const char *result,
+                                               struct pz_error *err);
+/* The result (malloc'd, the caller's to free), or NULL for a run that has not finished. */
+PZ_NODISCARD enum pz_status pz_run_file_result(struct pz_run_file *f, char **text,
+                                               struct pz_error *err);
+
+#endif
