@@ -2,13 +2,15 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "cli/run_dir.h"
 #include "cli/study_options.h"
 #include "report/searched.h"
 
 struct settings {
   struct pz_common common;
   struct pz_study_settings study;
-  bool exhaustive, pareto;
+  bool exhaustive, pareto, fresh;
+  const char *dir;
 };
 
 static const struct settings defaults = {
@@ -24,6 +26,10 @@ static const struct pz_option options[] = {
      .help = "Evaluate every chip instead of excluding by bounds: the same answer, much later"},
     {.name = "pareto", .type = PZ_OPTION_FLAG, .offset = AT(pareto),
      .help = "Also the front of throughput against area and watts"},
+    {.name = "output", .letter = 'o', .type = PZ_OPTION_TEXT, .offset = AT(dir), .arg = "DIR",
+     .help = "Keep the run there: go on with one that was interrupted, answer from one that has finished"},
+    {.name = "fresh", .type = PZ_OPTION_FLAG, .offset = AT(fresh),
+     .help = "With --output: begin anew; an earlier run is moved aside"},
 };
 /* clang-format on */
 
@@ -46,6 +52,7 @@ static void listen_for_signals(void) {
 struct job {
   const struct settings *s;
   struct pz_study study;
+  struct pz_run_file *file; /* NULL: the run is not kept */
   struct pz_progress progress;
   json_t *result, *timing;
   double start_s;
@@ -74,8 +81,11 @@ static enum pz_status run_contests(struct job *j) {
   return status;
 }
 
+/* All of it, from the bounds to the result. */
 static enum pz_status run_study(struct job *j) {
-  struct pz_search_options o = {.progress = &j->progress, .stop = &stop};
+  struct pz_search_options o = {.progress = &j->progress,
+                                .stop = &stop,
+                                .journal = j->file ? pz_run_file_journal(j->file) : NULL};
   struct pz_step steps[PZ_MOST_STEPS];
   struct pz_searched_extra extra = {.steps = steps};
   struct pz_front front;
@@ -88,13 +98,15 @@ static enum pz_status run_study(struct job *j) {
     status = pz_sensitivity(&j->study, &j->study.contest[j->study.n_contests - 1], steps,
                             &extra.n_steps, j->err);
   lap(j, "sensitivity_s", &since);
-  if (status == PZ_OK && j->s->pareto) {
+  if (status == PZ_OK && j->study.o.pareto) {
     status = pz_front_find(&j->study, &front, j->err);
     extra.front = &front;
     lap(j, "pareto_s", &since);
   }
   if (status == PZ_OK) status = pz_searched_json(&j->study, &extra, &j->result, j->err);
   lap(j, "report_s", &since);
+  json_object_set_new(j->timing, "evaluations",
+                      json_integer((json_int_t)pz_search_loads(j->study.search)));
   return status;
 }
 
@@ -102,8 +114,6 @@ static enum pz_status tell(struct job *j) {
   struct pz_arena arena;
   json_object_set_new(j->timing, "total_s", json_real(pz_clock_s() - j->start_s));
   json_object_set_new(j->timing, "threads", json_integer(pz_pool_threads(j->study.pool)));
-  json_object_set_new(j->timing, "evaluations",
-                      json_integer((json_int_t)pz_search_loads(j->study.search)));
   json_object_set(j->result, "timing", j->timing);
   if (j->s->common.json) return pz_command_json(json_incref(j->result), j->err);
   pz_arena_init(&arena, NULL);
@@ -112,21 +122,54 @@ static enum pz_status tell(struct job *j) {
   return status;
 }
 
+/* From the run directory if it has the answer already. */
+static enum pz_status answer(struct job *j) {
+  enum pz_status status = PZ_OK;
+  if (j->s->dir) status = pz_run_dir_open(j->s->dir, &j->study, j->s->fresh, &j->file, j->err);
+  if (status == PZ_OK && j->file) status = pz_run_dir_result(j->file, &j->result, j->err);
+  if (status != PZ_OK) return status;
+  if (j->result) {
+    json_object_set_new(j->timing, "reused", json_true());
+    if (!j->s->common.quiet)
+      fprintf(stderr, "phaze: %s has this run's result; --fresh searches again\n", j->s->dir);
+    return PZ_OK;
+  }
+  listen_for_signals();
+  status = run_study(j);
+  if (status == PZ_OK && j->file)
+    status = pz_run_dir_finish(j->file, &j->study, j->result, j->timing, j->err);
+  return status;
+}
+
+static void say_how_to_go_on(const struct settings *s) {
+  if (s->dir)
+    fprintf(stderr, "phaze: stopped; %s is whole: the same command goes on from there\n", s->dir);
+  else
+    fprintf(stderr, "phaze: stopped; with -o DIR the same command would go on from there\n");
+}
+
 static enum pz_status search(const struct settings *s, char **models, int n, struct pz_error *err) {
   struct pz_study_options o;
   struct job j = {.s = s, .err = err, .start_s = pz_clock_s(), .timing = json_object()};
   enum pz_status status = pz_study_read(&s->study, models, n, &o, err);
   o.exhaustive = s->exhaustive;
+  o.pareto = s->pareto;
   if (status == PZ_OK) status = pz_study_init(&j.study, &o, (unsigned)s->study.threads, err);
   if (status == PZ_OK) {
-    listen_for_signals();
-    status = run_study(&j);
+    status = answer(&j);
     if (status == PZ_OK) status = tell(&j);
+    pz_run_file_close(j.file);
     pz_study_release(&j.study);
   }
   json_decref(j.result);
   json_decref(j.timing);
   return status;
+}
+
+/* What is wrong with the use, or NULL. */
+static const char *misuse(const struct settings *s, int n_args) {
+  if (n_args < 1) return "wants one or more MODELs";
+  return s->fresh && !s->dir ? "--fresh goes with --output DIR" : NULL;
 }
 
 static enum pz_exit run(int argc, char **argv) {
@@ -135,15 +178,21 @@ static enum pz_exit run(int argc, char **argv) {
   enum pz_exit code;
   int n_args;
   if (!pz_command_begin(&pz_cmd_search, argc, argv, &s, &n_args, &code)) return code;
-  if (n_args < 1) return pz_command_misuse(&pz_cmd_search, "wants one or more MODELs");
-  return search(&s, argv + 1, n_args, &err) == PZ_OK ? pz_command_end() : pz_command_fail(&err);
+  const char *wrong = misuse(&s, n_args);
+  if (wrong) return pz_command_misuse(&pz_cmd_search, wrong);
+  enum pz_status status = search(&s, argv + 1, n_args, &err);
+  if (status == PZ_STOPPED) {
+    say_how_to_go_on(&s);
+    return PZ_EXIT_STOPPED;
+  }
+  return status == PZ_OK ? pz_command_end() : pz_command_fail(&err);
 }
 
 const struct pz_command pz_cmd_search = {
     .name = "search",
     .synopsis =
         "MODEL... [--space SPACE] [--budget CHIP|MM2] [--cluster NET] [--devices N] [--batch "
-        "B] [--mbs LIST] [--hbm LIST] [--tp LIST] [--objective ...] [--threads T]",
+        "B] [--mbs LIST] [--hbm LIST] [--tp LIST] [--objective ...] [--threads T] [-o DIR]",
     .summary = "The best chip of a space for models, with a proof that none is better",
     .detail =
         "Every chip of the space is evaluated (each layer's schedule, then the placement) or\n"

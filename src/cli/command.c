@@ -47,6 +47,7 @@ enum pz_exit pz_command_fail(const struct pz_error *err) {
   case PZ_NO_MEMORY:
   case PZ_INTERNAL: return PZ_EXIT_INTERNAL;
   case PZ_NO_ANSWER: return PZ_EXIT_NO_ANSWER;
+  case PZ_STOPPED: return PZ_EXIT_STOPPED;
   default: return PZ_EXIT_BAD_USE;
   }
 }
@@ -110,5 +111,5 @@ void pz_command_man(FILE *out) {
       "stdout, everything else to stderr.\n");
   for (size_t i = 0; pz_command_at(i); i++) man_command(table[i], out);
   fprintf(out, ".SH EXIT STATUS\n0 done; 1 no feasible answer; 2 wrong use or bad input; 3 "
-               "internal error.\n");
+               "internal error; 130 stopped by Ctrl-C.\n");
 }

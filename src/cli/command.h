@@ -7,7 +7,13 @@
 #include "core/options.h"
 
 /* What users see as exit status. */
-enum pz_exit { PZ_EXIT_DONE = 0, PZ_EXIT_NO_ANSWER = 1, PZ_EXIT_BAD_USE = 2, PZ_EXIT_INTERNAL = 3 };
+enum pz_exit {
+  PZ_EXIT_DONE = 0,
+  PZ_EXIT_NO_ANSWER = 1,
+  PZ_EXIT_BAD_USE = 2,
+  PZ_EXIT_INTERNAL = 3,
+  PZ_EXIT_STOPPED = 130 /* as shells say of Ctrl-C */
+};
 
 struct pz_command {
   const char *name;

@@ -68,7 +68,8 @@ struct pz_bounds {
   struct shape shape[PZ_SPACE_MOST_VALUES][PZ_SPACE_MOST_VALUES]; /* by rows and columns */
   struct lanes lanes[PZ_SPACE_MOST_VALUES];
   struct pz_floor (*floor)[2]; /* by load and recomputation */
-  struct pz_error err;         /* the first of any worker */
+  const atomic_bool *stop;
+  struct pz_error err; /* the first of any worker */
 };
 
 static const struct item *item_at(const struct pz_bounds *b, uint32_t i) {
@@ -393,6 +394,10 @@ static void fill_one(void *ctx, size_t i, unsigned worker) {
   size_t cols = (size_t)s->n[PZ_AXIS_COLS], shapes = (size_t)s->n[PZ_AXIS_ROWS] * cols;
   struct pz_error *err = &j->errors[i];
   enum pz_status status = PZ_OK;
+  if (j->b->stop && atomic_load(j->b->stop)) {
+    pz_fail(err, PZ_STOPPED, "stopped");
+    return;
+  }
   if (i < shapes && j->b->shape[i / cols][i % cols].used)
     status = fill_shape(j->b, (uint8_t)(i / cols), (uint8_t)(i % cols), worker, err);
   if (i >= shapes) status = fill_lanes(j->b, (uint32_t)(i - shapes), worker, err);
@@ -452,11 +457,12 @@ static enum pz_status make(struct pz_bounds *b, struct pz_pool *pool) {
 }
 
 enum pz_status pz_bounds_new(const struct pz_search_task *task, const struct pz_point *points,
-                             uint32_t n_points, struct pz_pool *pool, struct pz_bounds **out,
-                             struct pz_error *err) {
+                             uint32_t n_points, struct pz_pool *pool, const atomic_bool *stop,
+                             struct pz_bounds **out, struct pz_error *err) {
   struct pz_bounds *b = calloc(1, sizeof *b);
   if (!b) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
   b->task = task;
+  b->stop = stop;
   b->n_workers = pz_pool_threads(pool);
   pz_arena_init(&b->arena, NULL);
   pz_vec_init(&b->items, &b->arena, sizeof(struct item));

@@ -8,15 +8,17 @@
 #ifndef PZ_SEARCH_BOUNDS_H
 #define PZ_SEARCH_BOUNDS_H
 
+#include <stdatomic.h>
+
 #include "search/task.h"
 
 struct pz_bounds;
 
-/* On success *out is the caller's to free. */
+/* On success *out is the caller's to free.  PZ_STOPPED when *stop (NULL: never) becomes true. */
 PZ_NODISCARD enum pz_status pz_bounds_new(const struct pz_search_task *task,
                                           const struct pz_point *points, uint32_t n_points,
-                                          struct pz_pool *pool, struct pz_bounds **out,
-                                          struct pz_error *err);
+                                          struct pz_pool *pool, const atomic_bool *stop,
+                                          struct pz_bounds **out, struct pz_error *err);
 void pz_bounds_free(struct pz_bounds *b);
 
 /* One thread's work space. */

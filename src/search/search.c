@@ -60,9 +60,12 @@ static double value_of(const struct pz_search *s, const struct pz_objective *o, 
 
 enum { CHUNK = 32 };
 
+static bool stopped(const struct pz_search *s) { return s->o.stop && atomic_load(s->o.stop); }
+
 static void bound_chunk(void *ctx, size_t i, unsigned worker) {
   struct pz_search *s = ctx;
   struct pz_bounds_at *at = s->evaluators[worker].at;
+  if (stopped(s)) return;
   for (uint32_t p = (uint32_t)i * CHUNK; p < s->n_points && p < (i + 1) * CHUNK; p++) {
     pz_bounds_go(at, &s->points[p]);
     for (uint32_t m = 0; m < s->n_models; m++)
@@ -107,7 +110,8 @@ static enum pz_status take(void *into, const struct pz_entry *entry) {
 
 static enum pz_status make(struct pz_search *s, struct pz_error *err) {
   size_t n = s->n_points, m = s->n_models;
-  enum pz_status status = pz_bounds_new(s->task, s->points, s->n_points, s->pool, &s->bounds, err);
+  enum pz_status status =
+      pz_bounds_new(s->task, s->points, s->n_points, s->pool, s->o.stop, &s->bounds, err);
   if (status != PZ_OK) return status;
   s->evaluators = calloc(s->n_workers, sizeof *s->evaluators);
   s->nature = calloc(n, sizeof *s->nature);
@@ -120,6 +124,7 @@ static enum pz_status make(struct pz_search *s, struct pz_error *err) {
   if (status != PZ_OK) return status;
   look_at_chips(s);
   pz_pool_for(s->pool, (n + CHUNK - 1) / CHUNK, bound_chunk, s);
+  if (stopped(s)) return pz_fail(err, PZ_STOPPED, "stopped");
   return s->o.journal ? s->o.journal->recall(s->o.journal->ctx, take, s, err) : PZ_OK;
 }
 
@@ -169,8 +174,6 @@ struct run {
   bool any;                /* is there a best yet? */
   struct pz_error *errors; /* by item of the batch */
 };
-
-static bool stopped(const struct pz_search *s) { return s->o.stop && atomic_load(s->o.stop); }
 
 /* Ties go to the smaller chip, then to the lower id. */
 static bool smaller(const struct pz_search *s, uint32_t a, uint32_t b) {

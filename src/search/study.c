@@ -124,13 +124,14 @@ json_t *pz_study_inputs(const struct pz_study *s) {
     json_array_append_new(models, model_json(s, i));
     json_array_append_new(weights, json_real(s->o.weight[i]));
   }
-  return json_pack(
-      "{s:s,s:o,s:o,s:o,s:I,s:I,s:I,s:o,s:o,s:o,s:s,s:o,s:f,s:I,s:b}", "version", pz_version(),
-      "models", models, "space", space_json(&s->space), "cluster", cluster_json(&s->task.net),
-      "devices", (json_int_t)s->o.devices, "batch", (json_int_t)s->o.batch, "seq",
-      (json_int_t)s->o.seq, "mbs", choices_json(&s->o.mbs), "hbm_gib", choices_json(&s->o.hbm_gib),
-      "tp", choices_json(&s->o.tp), "objective", pz_objective_names[s->o.objective], "weights",
-      weights, "state", s->o.state, "steps", (json_int_t)s->o.steps, "exhaustive", s->o.exhaustive);
+  return json_pack("{s:s,s:o,s:o,s:o,s:I,s:I,s:I,s:o,s:o,s:o,s:s,s:o,s:f,s:I,s:b,s:b}", "version",
+                   pz_version(), "models", models, "space", space_json(&s->space), "cluster",
+                   cluster_json(&s->task.net), "devices", (json_int_t)s->o.devices, "batch",
+                   (json_int_t)s->o.batch, "seq", (json_int_t)s->o.seq, "mbs",
+                   choices_json(&s->o.mbs), "hbm_gib", choices_json(&s->o.hbm_gib), "tp",
+                   choices_json(&s->o.tp), "objective", pz_objective_names[s->o.objective],
+                   "weights", weights, "state", s->o.state, "steps", (json_int_t)s->o.steps,
+                   "exhaustive", s->o.exhaustive, "pareto", s->o.pareto);
 }
 
 /* ---- running -------------------------------------------------------------------------------- */

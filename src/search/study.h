@@ -15,9 +15,9 @@ struct pz_study_options {
   int64_t devices, batch, seq; /* seq 0: each model's */
   enum pz_objective_kind objective;
   double weight[PZ_SEARCH_MOST_MODELS];
-  double state;  /* bytes held for a byte of parameters */
-  int64_t steps; /* of a schedule that decides */
-  bool exhaustive;
+  double state;            /* bytes held for a byte of parameters */
+  int64_t steps;           /* of a schedule that decides */
+  bool exhaustive, pareto; /* pareto: the front is asked for too */
 };
 
 /* The paper's: batch 4096 on 1024 devices, microbatches 1 to 32, widths 1 to 8, 32, 64 or 80 GiB.

@@ -1,0 +1,80 @@
+#include "cli/run_dir.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { HOW = JSON_INDENT(1) | JSON_PRESERVE_ORDER };
+
+enum pz_status pz_run_dir_open(const char *dir, const struct pz_study *s, bool fresh,
+                               struct pz_run_file **out, struct pz_error *err) {
+  json_t *inputs = pz_study_inputs(s);
+  char *text = inputs ? json_dumps(inputs, HOW) : NULL;
+  enum pz_status status = text ? pz_run_file_open(dir, text, fresh, out, err)
+                               : pz_fail(err, PZ_NO_MEMORY, "out of memory for the run");
+  free(text);
+  json_decref(inputs);
+  return status;
+}
+
+enum pz_status pz_run_dir_result(struct pz_run_file *f, json_t **out, struct pz_error *err) {
+  char *text = NULL;
+  json_t *result = NULL;
+  enum pz_status status = pz_run_file_result(f, &text, err);
+  if (status == PZ_OK && text)
+    status = pz_json_parse("the result", text, strlen(text), &result, err);
+  free(text);
+  if (status == PZ_OK) *out = result;
+  return status;
+}
+
+static enum pz_status keep_chips(struct pz_run_file *f, const struct pz_study *s,
+                                 struct pz_error *err) {
+  struct pz_run_chip *rows = calloc(s->n_points, sizeof *rows);
+  struct pz_chip *chips = calloc(s->n_points, sizeof *chips);
+  enum pz_status status = rows && chips ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory");
+  for (uint32_t i = 0; i < s->n_points && status == PZ_OK; i++) {
+    struct pz_chip *c = &chips[i];
+    pz_space_chip(&s->space, &s->points[i], c);
+    rows[i] = (struct pz_run_chip){.id = s->points[i].id,
+                                   .name = c->name,
+                                   .tensor_cores = c->tensor.cores,
+                                   .rows = c->tensor.rows,
+                                   .cols = c->tensor.cols,
+                                   .vector_cores = c->vector.cores,
+                                   .lanes = c->vector.lanes,
+                                   .glb_bytes = c->glb_bytes,
+                                   .area_mm2 = pz_search_area_um2(s->search, i) / 1e6,
+                                   .watts = pz_search_watts(s->search, i)};
+  }
+  if (status == PZ_OK) status = pz_run_file_chips(f, rows, s->n_points, err);
+  free(rows);
+  free(chips);
+  return status;
+}
+
+static enum pz_status keep_standings(struct pz_run_file *f, const struct pz_study *s,
+                                     struct pz_error *err) {
+  uint32_t *ids = calloc(s->n_points, sizeof *ids);
+  enum pz_status status = ids ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory");
+  for (uint32_t i = 0; i < s->n_points && ids; i++) ids[i] = s->points[i].id;
+  for (uint32_t c = 0; c < s->n_contests && status == PZ_OK; c++)
+    status = pz_run_file_standings(f, pz_study_contest_name(s, c), ids, s->contest[c].standing,
+                                   s->n_points, err);
+  free(ids);
+  return status;
+}
+
+enum pz_status pz_run_dir_finish(struct pz_run_file *f, const struct pz_study *s,
+                                 const json_t *result, const json_t *timing, struct pz_error *err) {
+  const char *what;
+  json_t *seconds;
+  enum pz_status status = keep_chips(f, s, err);
+  if (status == PZ_OK) status = keep_standings(f, s, err);
+  json_object_foreach((json_t *)(uintptr_t)timing, what, seconds) if (status == PZ_OK) status =
+      pz_run_file_set_timing(f, what, json_number_value(seconds), err);
+  char *text = status == PZ_OK ? json_dumps(result, HOW) : NULL;
+  if (status == PZ_OK && !text) status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the result");
+  if (status == PZ_OK) status = pz_run_file_finish(f, text, err);
+  free(text);
+  return status;
+}
