@@ -66,6 +66,17 @@ static double chip_um2(const struct pz_chip *c) {
   return pz_area_total_um2(&a);
 }
 
+/* A chip's name or file, or the chip itself. */
+static void read_base(struct pz_fields *f, struct pz_chip *base) {
+  const json_t *own = json_object_get(f->root, "base");
+  char *text = json_is_object(own) ? json_dumps(own, JSON_COMPACT) : NULL;
+  const char *name = text ? "base" : pz_fields_text_or(f, "base", "tpuv4");
+  if (f->status == PZ_OK)
+    f->status = text ? pz_chip_parse("base", text, strlen(text), base, f->err)
+                     : pz_chip_load(name, base, f->err);
+  free(text);
+}
+
 enum pz_status pz_space_parse(const char *name, const char *text, size_t bytes,
                               struct pz_space *out, struct pz_error *err) {
   json_t *root = NULL;
@@ -76,12 +87,12 @@ enum pz_status pz_space_parse(const char *name, const char *text, size_t bytes,
   pz_text_copy(s.name, sizeof s.name, pz_fields_text_or(&f, "name", name));
   pz_text_copy(s.about, sizeof s.about, pz_fields_text_or(&f, "about", ""));
   s.least_part = pz_fields_real_or(&f, "least_part", 0, 1, 0);
-  const char *base = pz_fields_text_or(&f, "base", "tpuv4");
-  if (f.status == PZ_OK) f.status = pz_chip_load(base, &s.base, err);
+  read_base(&f, &s.base);
   if (f.status == PZ_OK) read_axes(&f, &s);
+  if (f.status == PZ_OK)
+    s.budget_um2 = pz_fields_real_or(&f, "budget_um2", 1, 1e15, chip_um2(&s.base));
   json_decref(root);
   if (f.status != PZ_OK) return f.status;
-  s.budget_um2 = chip_um2(&s.base);
   *out = s;
   return PZ_OK;
 }

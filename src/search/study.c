@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/fields.h"
 #include "core/map.h"
 #include "workload/workload.h"
 
@@ -27,7 +28,9 @@ struct pz_study_options pz_study_defaults(void) {
 static enum pz_status set_task(struct pz_study *s, struct pz_error *err) {
   enum { QUICK_STEPS = 2000 };
   struct pz_search_task *t = &s->task;
-  enum pz_status status = pz_cluster_load(s->o.cluster, &t->net, err);
+  const char *text = s->o.cluster_text;
+  enum pz_status status = text ? pz_cluster_parse("cluster", text, strlen(text), &t->net, err)
+                               : pz_cluster_load(s->o.cluster, &t->net, err);
   if (status != PZ_OK) return status;
   int64_t quick = s->o.steps < QUICK_STEPS ? s->o.steps : QUICK_STEPS;
   t->space = &s->space;
@@ -43,7 +46,9 @@ static enum pz_status set_task(struct pz_study *s, struct pz_error *err) {
 }
 
 static enum pz_status read_inputs(struct pz_study *s, struct pz_error *err) {
-  enum pz_status status = pz_space_load(s->o.space, &s->space, err);
+  const char *text = s->o.space_text;
+  enum pz_status status = text ? pz_space_parse("space", text, strlen(text), &s->space, err)
+                               : pz_space_load(s->o.space, &s->space, err);
   if (status == PZ_OK && s->o.budget) status = pz_space_set_budget(&s->space, s->o.budget, err);
   if (status == PZ_OK) status = set_task(s, err);
   if (status == PZ_OK)
@@ -96,9 +101,10 @@ static json_t *model_json(const struct pz_study *s, uint32_t i) {
 }
 
 static json_t *space_json(const struct pz_space *s) {
-  json_t *o = json_pack("{s:s,s:f,s:f,s:o}", "name", s->name, "budget_mm2", s->budget_um2 / 1e6,
-                        "least_part", s->least_part, "base", pz_chip_json(&s->base));
+  json_t *o = json_pack("{s:s,s:s,s:f,s:f,s:o}", "name", s->name, "about", s->about, "budget_um2",
+                        s->budget_um2, "least_part", s->least_part, "base", pz_chip_json(&s->base));
   for (enum pz_axis a = 0; a < PZ_AXES; a++) {
+    if (s->value[a][0] == 0) continue; /* lanes that follow the columns */
     json_t *list = json_array();
     for (int i = 0; i < s->n[a]; i++)
       json_array_append_new(list,
@@ -115,7 +121,8 @@ static json_t *cluster_json(const struct pz_cluster *c) {
                           json_pack("{s:I,s:f,s:f}", "devices", (json_int_t)c->level[i].devices,
                                     "bytes_per_s", c->level[i].bytes_per_s, "latency_s",
                                     c->level[i].latency_s));
-  return json_pack("{s:s,s:o}", "name", c->name, "levels", levels);
+  return json_pack("{s:s,s:s,s:I,s:o}", "name", c->name, "about", c->about, "devices",
+                   (json_int_t)c->devices, "levels", levels);
 }
 
 json_t *pz_study_inputs(const struct pz_study *s) {
@@ -132,6 +139,77 @@ json_t *pz_study_inputs(const struct pz_study *s) {
                    choices_json(&s->o.tp), "objective", pz_objective_names[s->o.objective],
                    "weights", weights, "state", s->o.state, "steps", (json_int_t)s->o.steps,
                    "exhaustive", s->o.exhaustive, "pareto", s->o.pareto);
+}
+
+/* ---- and back ------------------------------------------------------------------------------- */
+
+static char *text_of(const json_t *value, struct pz_arena *arena) {
+  char *text = json_dumps(value, JSON_COMPACT), *kept = text ? pz_arena_strdup(arena, text) : NULL;
+  free(text);
+  return kept;
+}
+
+/* Ascending positive numbers, as pz_choices_parse would have made them. */
+static bool read_choices(const json_t *list, struct pz_choices *out) {
+  size_t n = json_array_size(list);
+  out->n = 0;
+  if (n < 1 || n > PZ_CHOICES_MOST) return false;
+  for (size_t i = 0; i < n; i++) {
+    int64_t v = json_integer_value(json_array_get(list, i));
+    if (v <= (i ? out->v[i - 1] : 0) || v > 1 << 20) return false;
+    out->v[out->n++] = v;
+  }
+  return true;
+}
+
+static bool read_models(const json_t *inputs, struct pz_arena *arena, struct pz_study_options *o) {
+  const json_t *models = json_object_get(inputs, "models");
+  const json_t *weights = json_object_get(inputs, "weights");
+  size_t n = json_array_size(models);
+  if (n < 1 || n > PZ_SEARCH_MOST_MODELS || json_array_size(weights) != n) return false;
+  for (size_t i = 0; i < n; i++) {
+    const char *name = json_string_value(json_object_get(json_array_get(models, i), "name"));
+    o->models[i] = name ? pz_arena_strdup(arena, name) : NULL;
+    o->weight[i] = json_number_value(json_array_get(weights, i));
+    if (!o->models[i] || !(o->weight[i] > 0)) return false;
+  }
+  o->n_models = (uint32_t)n;
+  return true;
+}
+
+static bool read_objective(const json_t *inputs, struct pz_study_options *o) {
+  const char *name = json_string_value(json_object_get(inputs, "objective"));
+  for (int i = 0; name && pz_objective_names[i]; i++)
+    if (strcmp(pz_objective_names[i], name) == 0) {
+      o->objective = (enum pz_objective_kind)i;
+      return true;
+    }
+  return false;
+}
+
+enum pz_status pz_study_from_inputs(const json_t *inputs, struct pz_arena *arena,
+                                    struct pz_study_options *out, struct pz_error *err) {
+  static const struct pz_range MANY = {1, 1 << 30}, STEPS = {1, 1000000000000000},
+                               SEQ = {0, 1 << 24};
+  struct pz_fields f = {.name = "inputs", .root = inputs, .err = err};
+  struct pz_study_options o = pz_study_defaults();
+  o.devices = pz_fields_int(&f, "devices", MANY);
+  o.batch = pz_fields_int(&f, "batch", MANY);
+  o.seq = pz_fields_int(&f, "seq", SEQ);
+  o.steps = pz_fields_int(&f, "steps", STEPS);
+  o.state = pz_fields_real(&f, "state", 1, 100);
+  o.exhaustive = pz_fields_bool_or(&f, "exhaustive", false);
+  o.pareto = pz_fields_bool_or(&f, "pareto", false);
+  if (f.status != PZ_OK) return f.status;
+  o.space_text = text_of(json_object_get(inputs, "space"), arena);
+  o.cluster_text = text_of(json_object_get(inputs, "cluster"), arena);
+  if (!o.space_text || !o.cluster_text || !read_models(inputs, arena, &o) ||
+      !read_objective(inputs, &o) || !read_choices(json_object_get(inputs, "mbs"), &o.mbs) ||
+      !read_choices(json_object_get(inputs, "tp"), &o.tp) ||
+      !read_choices(json_object_get(inputs, "hbm_gib"), &o.hbm_gib))
+    return pz_fail(err, PZ_BAD_INPUT, "the inputs are not those of a search");
+  *out = o;
+  return PZ_OK;
 }
 
 /* ---- running -------------------------------------------------------------------------------- */

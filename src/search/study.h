@@ -10,7 +10,8 @@
 struct pz_study_options {
   const char *models[PZ_SEARCH_MOST_MODELS];
   uint32_t n_models;
-  const char *space, *budget, *cluster; /* budget NULL: the space's */
+  const char *space, *budget, *cluster;  /* names or files; budget NULL: the space's */
+  const char *space_text, *cluster_text; /* not NULL: their contents instead */
   struct pz_choices mbs, hbm_gib, tp;
   int64_t devices, batch, seq; /* seq 0: each model's */
   enum pz_objective_kind objective;
@@ -47,6 +48,12 @@ void pz_study_release(struct pz_study *s);
 
 /* All that the answer depends on, with contents instead of names of files.  NULL: no memory. */
 json_t *pz_study_inputs(const struct pz_study *s);
+
+/* The options that such inputs were made with; texts go to the arena.  What they say of models'
+ * contents is for the caller to compare. */
+PZ_NODISCARD enum pz_status pz_study_from_inputs(const json_t *inputs, struct pz_arena *arena,
+                                                 struct pz_study_options *out,
+                                                 struct pz_error *err);
 
 /* Bounds and references: then the study can be asked. */
 PZ_NODISCARD enum pz_status pz_study_prepare(struct pz_study *s, const struct pz_search_options *o,

@@ -1,0 +1,78 @@
+/* phaze verify: is a run what it says? */
+#include "cli/command.h"
+#include "report/verify.h"
+
+struct settings {
+  struct pz_common common;
+  int64_t sample, threads;
+};
+
+static const struct settings defaults = {.sample = 50};
+
+#define AT(field) offsetof(struct settings, field)
+/* clang-format off */
+static const struct pz_option options[] = {
+    PZ_COMMON_OPTIONS(struct settings),
+    {.name = "sample", .type = PZ_OPTION_INT, .offset = AT(sample), .arg = "N", .min = 0, .max = 1 << 20,
+     .help = "Excluded chips to evaluate without bounds, of each contest"},
+    {.name = "threads", .type = PZ_OPTION_INT, .offset = AT(threads), .arg = "T", .min = 0, .max = 1024,
+     .help = "Threads; 0: as many as there are processors"},
+};
+/* clang-format on */
+
+struct telling {
+  const struct settings *s;
+  json_t *checks;
+};
+
+static void say(void *ctx, bool holds, const char *text) {
+  struct telling *t = ctx;
+  json_array_append_new(t->checks, json_pack("{s:b,s:s}", "holds", holds, "check", text));
+  if (!t->s->common.json) printf("%-6s %s\n", holds ? "holds" : "WRONG", text);
+  fflush(stdout);
+}
+
+static enum pz_status verify(const struct settings *s, const char *dir, bool *holds,
+                             struct pz_error *err) {
+  struct telling t = {s, json_array()};
+  struct pz_run_file *f = NULL;
+  struct pz_verify_options o = {
+      .threads = (unsigned)s->threads, .sample = (uint32_t)s->sample, .say = say, .ctx = &t};
+  enum pz_status status = pz_run_file_look(dir, &f, err);
+  if (status == PZ_OK) status = pz_verify(f, &o, holds, err);
+  pz_run_file_close(f);
+  if (status == PZ_OK && s->common.json)
+    status = pz_command_json(json_pack("{s:b,s:O}", "holds", *holds, "checks", t.checks), err);
+  json_decref(t.checks);
+  return status;
+}
+
+static enum pz_exit run(int argc, char **argv) {
+  struct settings s = defaults;
+  struct pz_error err = {0};
+  enum pz_exit code;
+  int n_args;
+  bool holds = false;
+  if (!pz_command_begin(&pz_cmd_verify, argc, argv, &s, &n_args, &code)) return code;
+  if (n_args != 1) return pz_command_misuse(&pz_cmd_verify, "wants one run directory");
+  if (verify(&s, argv[1], &holds, &err) != PZ_OK) return pz_command_fail(&err);
+  enum pz_exit end = pz_command_end();
+  return end == PZ_EXIT_DONE && !holds ? PZ_EXIT_NO_ANSWER : end;
+}
+
+const struct pz_command pz_cmd_verify = {
+    .name = "verify",
+    .synopsis = "DIR [--sample N] [--threads T] [--json]",
+    .summary = "Is a run what it says?  Everything is made again and compared",
+    .detail =
+        "From the run's inputs: that every chip of the space is evaluated or excluded in every\n"
+        "contest, each with the same numbers; that every evaluation kept has the same throughput\n"
+        "and plan; that the result is the same, its plans checked by code that shares nothing "
+        "with\n"
+        "their solver; and that of the excluded chips a sample, evaluated without bounds, has "
+        "none\n"
+        "that is better.  Exit status 1 when something does not hold.\n",
+    .table = {options, sizeof options / sizeof *options},
+    .defaults = &defaults,
+    .run = run,
+};

@@ -1,0 +1,315 @@
+#include "report/verify.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/random.h"
+#include "core/text.h"
+#include "report/searched.h"
+
+struct job {
+  struct pz_run_file *f;
+  const struct pz_verify_options *o;
+  struct pz_study study;
+  struct pz_arena arena;
+  json_t *inputs, *result; /* as the run has them */
+  bool holds;
+  struct pz_error *err;
+};
+
+static void say(struct job *j, bool holds, const char *format, ...) PZ_PRINTF(3, 4);
+
+static void say(struct job *j, bool holds, const char *format, ...) {
+  char text[600];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  j->holds = j->holds && holds;
+  j->o->say(j->o->ctx, holds, text);
+}
+
+/* ---- what differs --------------------------------------------------------------------------- */
+
+/* Where two values differ first, as best.models[2].plan; false: nowhere. */
+static bool differ(const json_t *a, const json_t *b, char *path, size_t size) {
+  size_t at = strlen(path), n;
+  const char *key;
+  json_t *v;
+  if (json_equal(a, b)) return false;
+  if (json_is_object(a) && json_is_object(b)) json_object_foreach((json_t *)(uintptr_t)a, key, v) {
+      snprintf(path + at, size - at, "%s%s", at ? "." : "", key);
+      if (differ(v, json_object_get(b, key), path, size)) return true;
+    }
+  if (json_is_array(a) && json_array_size(a) == json_array_size(b))
+    json_array_foreach((json_t *)(uintptr_t)a, n, v) {
+      snprintf(path + at, size - at, "[%zu]", n);
+      if (differ(v, json_array_get(b, n), path, size)) return true;
+    }
+  path[at] = '\0'; /* not inside: here */
+  return true;
+}
+
+/* ---- inputs --------------------------------------------------------------------------------- */
+
+static enum pz_status read_run(struct job *j) {
+  const char *inputs = pz_run_file_inputs(j->f);
+  char *result = NULL;
+  enum pz_status status = pz_json_parse("inputs", inputs, strlen(inputs), &j->inputs, j->err);
+  if (status == PZ_OK) status = pz_run_file_result(j->f, &result, j->err);
+  if (status == PZ_OK && !result)
+    status = pz_fail(j->err, PZ_BAD_INPUT, "the run has not finished; the same search goes on");
+  if (status == PZ_OK) status = pz_json_parse("result", result, strlen(result), &j->result, j->err);
+  free(result);
+  return status;
+}
+
+/* The study that the inputs describe: they must describe it whole. */
+static enum pz_status make_study(struct job *j) {
+  struct pz_study_options o;
+  char path[200] = "";
+  const char *version = json_string_value(json_object_get(j->inputs, "version"));
+  if (!version || strcmp(version, pz_version()) != 0)
+    return pz_fail(j->err, PZ_BAD_INPUT, "the run was made by version %s, this is %s",
+                   version ? version : "?", pz_version());
+  enum pz_status status = pz_study_from_inputs(j->inputs, &j->arena, &o, j->err);
+  if (status == PZ_OK) status = pz_study_init(&j->study, &o, j->o->threads, j->err);
+  if (status != PZ_OK) return status;
+  json_t *again = pz_study_inputs(&j->study);
+  bool other = differ(j->inputs, again, path, sizeof path);
+  json_decref(again);
+  say(j, !other, other ? "inputs: %s is not what it was" : "inputs: as they were", path);
+  return PZ_OK;
+}
+
+/* ---- standings ------------------------------------------------------------------------------ */
+
+struct cover {
+  struct job *j;
+  uint32_t contest, n, at; /* rows, and the point expected next */
+  uint32_t missing, strange, wrong;
+};
+
+static bool same_standing(const struct pz_standing *a, const struct pz_standing *b) {
+  return a->kind == b->kind && a->value == b->value && a->bound == b->bound;
+}
+
+/* Rows come by id, as the points do. */
+static enum pz_status take(void *into, uint32_t id, const struct pz_standing *standing) {
+  struct cover *c = into;
+  const struct pz_study *s = &c->j->study;
+  while (c->at < s->n_points && s->points[c->at].id < id) c->at++, c->missing++;
+  if (c->at >= s->n_points || s->points[c->at].id != id) {
+    c->strange++;
+    return PZ_OK;
+  }
+  c->wrong += !same_standing(standing, &s->contest[c->contest].standing[c->at]);
+  c->at++;
+  c->n++;
+  return PZ_OK;
+}
+
+/* Every chip of the space stands there once, as it does when the contest is run again. */
+static enum pz_status check_standings(struct job *j, uint32_t contest) {
+  struct cover c = {.j = j, .contest = contest};
+  const char *name = pz_study_contest_name(&j->study, contest);
+  enum pz_status status = pz_run_file_read_standings(j->f, name, take, &c, j->err);
+  if (status != PZ_OK) return status;
+  c.missing += j->study.n_points - c.at;
+  bool whole = !c.missing && !c.strange, same = !c.wrong;
+  say(j, whole && same,
+      whole ? same ? "%s: all %u chips are evaluated or excluded, each as it should be"
+                   : "%s: %u chips are there, but %u of them stand otherwise"
+            : "%s: %u chips are there; %u of the space are missing, %u are not of the space",
+      name, whole ? j->study.n_points : c.n, whole ? c.wrong : c.missing, c.strange);
+  return PZ_OK;
+}
+
+/* ---- evaluations ---------------------------------------------------------------------------- */
+
+struct rows {
+  struct job *j;
+  uint32_t n, wrong;
+  char first[80]; /* of the wrong ones */
+  struct pz_error *err;
+};
+
+static bool same_evaluation(const struct pz_evaluation *a, const struct pz_evaluation *b) {
+  const struct pz_plan_record *p = &a->plan, *q = &b->plan;
+  if (a->time_s != b->time_s || a->least_s != b->least_s || a->n_open != b->n_open) return false;
+  if (p->load != q->load || p->recompute != q->recompute || p->d != q->d) return false;
+  if (p->n_stages != q->n_stages) return false;
+  return !p->n_stages || memcmp(p->layers, q->layers, p->n_stages * sizeof *p->layers) == 0;
+}
+
+static int by_id(const void *a, const void *b) {
+  const struct pz_point *x = a, *y = b;
+  return (x->id > y->id) - (x->id < y->id);
+}
+
+static enum pz_status check_row(void *into, const struct pz_entry *entry) {
+  struct rows *r = into;
+  struct pz_study *s = &r->j->study;
+  struct pz_point key = {.id = entry->id};
+  const struct pz_point *p = bsearch(&key, s->points, s->n_points, sizeof key, by_id);
+  const struct pz_evaluation *again = NULL;
+  bool known = p && entry->model < s->portfolio.n_models && entry->e.effort >= PZ_EFFORT_QUICK &&
+               entry->e.effort <= PZ_EFFORT_FULL;
+  r->n++;
+  if (known) {
+    enum pz_status status = pz_search_evaluate(s->search, (uint32_t)(p - s->points), entry->model,
+                                               entry->e.effort, &again, r->err);
+    if (status != PZ_OK) return status;
+  }
+  if (again && same_evaluation(&entry->e, again)) return PZ_OK;
+  if (!r->wrong++)
+    snprintf(r->first, sizeof r->first, "chip %u, model %u, effort %d", entry->id, entry->model,
+             (int)entry->e.effort);
+  return PZ_OK;
+}
+
+static enum pz_status check_evaluations(struct job *j) {
+  const struct pz_journal *journal = pz_run_file_journal(j->f);
+  struct pz_error why = {0};
+  struct rows r = {.j = j, .err = &why};
+  enum pz_status status = journal->recall(journal->ctx, check_row, &r, &why);
+  if (status == PZ_BAD_INPUT) {
+    say(j, false, "%s", why.message);
+    return PZ_OK;
+  }
+  if (status != PZ_OK) return pz_fail(j->err, status, "%s", why.message);
+  if (r.wrong)
+    say(j, false, "evaluations: %u of %u are not what the chips do, the first: %s", r.wrong, r.n,
+        r.first);
+  else
+    say(j, true, "evaluations: all %u made again, throughputs and plans the same", r.n);
+  return PZ_OK;
+}
+
+/* ---- exclusions ----------------------------------------------------------------------------- */
+
+struct sample {
+  struct job *j;
+  const struct pz_contest *c;
+  uint32_t *points;
+  bool *refuted;
+};
+
+/* The chip without any bound: is it really not better than the best, nor than its own bound? */
+static enum pz_status try_exclusion(void *ctx, size_t i, struct pz_evaluator *e,
+                                    struct pz_error *err) {
+  struct sample *x = ctx;
+  const struct pz_study *s = &x->j->study;
+  uint32_t point = x->points[i];
+  struct pz_chip chip;
+  double rates[PZ_SEARCH_MOST_MODELS] = {0};
+  pz_space_chip(&s->space, &s->points[point], &chip);
+  for (uint32_t k = 0; k < x->c->objective.n; k++) {
+    uint32_t m = x->c->objective.models[k];
+    struct pz_evaluation v;
+    enum pz_status status =
+        pz_evaluate_chip(e, &chip, m, pz_task_most_hbm(&s->task), PZ_EFFORT_QUICK, &v, err);
+    if (status != PZ_OK) return status;
+    rates[m] = v.time_s < HUGE_VAL ? (double)s->o.batch / v.time_s : 0;
+  }
+  double value = pz_objective_value(&x->c->objective, rates, pz_search_area_um2(s->search, point),
+                                    pz_search_watts(s->search, point));
+  x->refuted[i] = value > x->c->value || value > x->c->standing[point].bound;
+  return PZ_OK;
+}
+
+static uint32_t draw_excluded(const struct job *j, const struct pz_contest *c, uint32_t *points) {
+  uint32_t n = 0, most = j->o->sample;
+  uint64_t random = c->best;
+  for (uint32_t p = 0, seen = 0; p < j->study.n_points; p++) {
+    if (c->standing[p].kind == PZ_OUT_EVALUATED) continue;
+    seen++; /* each with the same chance to stay */
+    uint32_t at = n < most ? n++ : (uint32_t)pz_random_below(&random, seen);
+    if (at < most) points[at] = p;
+  }
+  return n;
+}
+
+static enum pz_status check_exclusions(struct job *j, uint32_t contest) {
+  const struct pz_contest *c = &j->study.contest[contest];
+  struct sample x = {j, c, calloc(j->o->sample + 1, sizeof *x.points),
+                     calloc(j->o->sample + 1, sizeof *x.refuted)};
+  uint32_t n = x.points && x.refuted ? draw_excluded(j, c, x.points) : 0, wrong = 0;
+  enum pz_status status = x.points && x.refuted
+                              ? pz_search_each(j->study.search, n, try_exclusion, &x, j->err)
+                              : pz_fail(j->err, PZ_NO_MEMORY, "out of memory for the sample");
+  for (uint32_t i = 0; i < n; i++) wrong += x.refuted[i];
+  if (status == PZ_OK)
+    say(j, !wrong,
+        wrong ? "%s: %u of %u excluded chips tried are better than their bound or the best"
+              : "%s: of the excluded chips %u were tried without bounds, none is better",
+        pz_study_contest_name(&j->study, contest), wrong ? wrong : n, n);
+  free(x.points);
+  free(x.refuted);
+  return status;
+}
+
+/* ---- the result ----------------------------------------------------------------------------- */
+
+static enum pz_status check_result(struct job *j) {
+  struct pz_step steps[PZ_MOST_STEPS];
+  struct pz_searched_extra extra = {.steps = steps};
+  struct pz_front front;
+  json_t *again = NULL;
+  char path[200] = "";
+  enum pz_status status = pz_sensitivity(&j->study, &j->study.contest[j->study.n_contests - 1],
+                                         steps, &extra.n_steps, j->err);
+  if (status == PZ_OK && j->study.o.pareto) {
+    status = pz_front_find(&j->study, &front, j->err);
+    extra.front = &front;
+  }
+  if (status == PZ_OK) status = pz_searched_json(&j->study, &extra, &again, j->err);
+  if (status != PZ_OK) return status;
+  /* as it reads back: numbers have gone through text */
+  char *text = json_dumps(again, JSON_COMPACT);
+  json_t *back = NULL;
+  if (text) status = pz_json_parse("result", text, strlen(text), &back, j->err);
+  bool other = !back || differ(back, j->result, path, sizeof path);
+  if (status == PZ_OK)
+    say(j, !other,
+        other ? "result: %s is not what comes out"
+              : "result: the same again, its "
+                "plans checked%s",
+        path);
+  free(text);
+  json_decref(back);
+  json_decref(again);
+  return status;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+static enum pz_status check_all(struct job *j) {
+  struct pz_search_options o = {.stop = j->o->stop, .progress = j->o->progress};
+  enum pz_status status = read_run(j);
+  if (status == PZ_OK) status = make_study(j);
+  if (status == PZ_OK) status = pz_study_prepare(&j->study, &o, j->err);
+  for (uint32_t i = 0; status == PZ_OK && i < j->study.n_contests; i++) {
+    status = pz_study_contest(&j->study, i, j->err);
+    if (status == PZ_OK) status = check_standings(j, i);
+    if (status == PZ_OK) status = check_exclusions(j, i);
+  }
+  if (status == PZ_OK) status = check_evaluations(j);
+  return status == PZ_OK ? check_result(j) : status;
+}
+
+enum pz_status pz_verify(struct pz_run_file *f, const struct pz_verify_options *o, bool *holds,
+                         struct pz_error *err) {
+  struct job j = {.f = f, .o = o, .holds = true, .err = err};
+  pz_arena_init(&j.arena, NULL);
+  enum pz_status status = check_all(&j);
+  pz_study_release(&j.study);
+  json_decref(j.inputs);
+  json_decref(j.result);
+  pz_arena_release(&j.arena);
+  if (status == PZ_OK) *holds = j.holds;
+  return status;
+}
