@@ -204,7 +204,7 @@ double pz_floor_time_s(const struct pz_floor *x, const double *fwd_s, const doub
     int64_t d = 0;
     double time =
         pz_place_best_d(&x->p, load, s, (int64_t)s * x->p.widths[0].t, x->params[s], HUGE_VAL, &d);
-    best = time < best ? time : best;
+    best = time < best ? time : best; /* DBL_MAX: none below the limit */
   }
   return best < HUGE_VAL ? best : limit_s;
 }

@@ -593,14 +593,9 @@ double pz_bounds_load_s(struct pz_bounds_at *at, uint32_t load, bool recompute, 
   return pz_floor_time_s(&at->b->floor[load][recompute], at->fwd_s, at->bwd_s, limit_s);
 }
 
-double pz_bounds_floor_s(struct pz_bounds_at *at, uint32_t load, bool recompute,
-                         const struct pz_place_width *width, double limit_s) {
-  const struct pz_floor *x = &at->b->floor[load][recompute];
-  for (uint32_t i = 0; i < x->n_runs; i++) {
-    at->fwd_s[i] = width->layers[x->runs[i].first].fwd_s;
-    at->bwd_s[i] = width->layers[x->runs[i].first].bwd_s;
-  }
-  return pz_floor_time_s(x, at->fwd_s, at->bwd_s, limit_s);
+double pz_bounds_times_s(const struct pz_bounds_at *at, uint32_t load, bool recompute,
+                         const double *fwd_s, const double *bwd_s, double limit_s) {
+  return pz_floor_time_s(&at->b->floor[load][recompute], fwd_s, bwd_s, limit_s);
 }
 
 /* With the layers' times known already, both ways. */

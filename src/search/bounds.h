@@ -38,9 +38,9 @@ double pz_bounds_load_s(struct pz_bounds_at *at, uint32_t load, bool recompute, 
 /* The least over all loads of a model. */
 double pz_bounds_model_s(struct pz_bounds_at *at, uint32_t model);
 
-/* The same with the layers' own times, of the load's chain. */
-double pz_bounds_floor_s(struct pz_bounds_at *at, uint32_t load, bool recompute,
-                         const struct pz_place_width *width, double limit_s);
+/* The same with other times of the layers than the tables', by layer. */
+double pz_bounds_times_s(const struct pz_bounds_at *at, uint32_t load, bool recompute,
+                         const double *fwd_s, const double *bwd_s, double limit_s);
 
 /* At that chip: no schedule of a layer is shorter. */
 double pz_bounds_layer_s(struct pz_bounds_at *at, uint32_t load, uint32_t layer,

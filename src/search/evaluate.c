@@ -35,6 +35,7 @@ struct candidate {
   double bound_s;                   /* of any plan, from the tables */
   double time_s, least_s;           /* with the schedules found, with their bounds */
   struct pz_layer_time (*times)[2]; /* by layer */
+  int64_t *tried;                   /* by layer: with so many steps; 0: not yet */
   uint32_t n_open;
 };
 
@@ -42,6 +43,7 @@ struct work {
   struct pz_evaluator *e;
   double hbm_gib;
   struct pz_arena arena; /* of this evaluation */
+  double *layer_s[2];    /* work space, by direction and layer */
   struct pz_evaluation *best;
   struct pz_error *err;
 };
@@ -51,26 +53,75 @@ static bool bounded(const struct work *w) { return !w->e->unbounded && !w->e->ou
 /* Keep the shorter schedule and the higher bound of two tries. */
 static void improve(struct pz_layer_time *t, const struct pz_layer_time *more) {
   double least_s = fmax(t->least_s, more->least_s);
-  if (!(t->s > 0) || more->s < t->s) *t = *more;
+  if (!t->open || more->s < t->s) *t = *more; /* none yet, or a shorter one */
   t->least_s = fmin(least_s, t->s);
   t->open = t->least_s < t->s;
 }
 
-static enum pz_status schedule(struct work *w, struct candidate *c, int64_t steps) {
-  const struct pz_load *l = &w->e->task->portfolio->loads[c->load];
-  c->n_open = 0;
-  for (uint32_t i = 0; i < l->w->n_layers; i++)
-    for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
-      struct pz_layer_time *t = &c->times[i][d], more;
-      if (!(t->s > 0) || t->open) {
-        enum pz_status status =
-            pz_layer_schedule(&w->e->cost, &l->w->layers[i].ops[d], steps, NULL, &more, w->err);
-        if (status != PZ_OK) return status;
-        improve(t, &more);
-      }
-      c->n_open += t->open;
-    }
+static const struct pz_workload *workload_of(const struct work *w, const struct candidate *c) {
+  return w->e->task->portfolio->loads[c->load].w;
+}
+
+/* One layer, both directions, unless they are closed or were tried as hard. */
+static enum pz_status schedule_layer(struct work *w, struct candidate *c, uint32_t layer,
+                                     int64_t steps) {
+  const struct pz_layer *l = &workload_of(w, c)->layers[layer];
+  enum pz_status status = PZ_OK;
+  for (int d = PZ_FORWARD; d <= PZ_BACKWARD && c->tried[layer] < steps; d++) {
+    struct pz_layer_time *t = &c->times[layer][d], more;
+    if (c->tried[layer] && !t->open) continue;
+    status = pz_layer_schedule(&w->e->cost, &l->ops[d], steps, NULL, &more, w->err);
+    if (status != PZ_OK) return status;
+    improve(t, &more);
+  }
+  c->tried[layer] = steps;
   return PZ_OK;
+}
+
+static enum pz_status schedule(struct work *w, struct candidate *c, int64_t steps) {
+  enum pz_status status = PZ_OK;
+  c->n_open = 0;
+  for (uint32_t i = 0; i < workload_of(w, c)->n_layers && status == PZ_OK; i++) {
+    status = schedule_layer(w, c, i, steps);
+    c->n_open += c->times[i][PZ_FORWARD].open + c->times[i][PZ_BACKWARD].open;
+  }
+  return status;
+}
+
+/* A bound on the plans of a load from what is known: schedules' bounds where they were made, the
+ * tables' for the others. */
+static double known_bound(struct work *w, const struct candidate *c, double limit_s) {
+  double kept, again;
+  for (uint32_t i = 0; i < workload_of(w, c)->n_layers; i++)
+    for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++)
+      w->layer_s[d][i] = c->tried[i]
+                             ? c->times[i][d].least_s
+                             : pz_bounds_layer_s(w->e->at, c->load, i, (enum pz_direction)d);
+  kept = pz_bounds_times_s(w->e->at, c->load, false, w->layer_s[0], w->layer_s[1], limit_s);
+  again = pz_bounds_times_s(w->e->at, c->load, true, w->layer_s[0], w->layer_s[1], limit_s);
+  return fmin(kept, again);
+}
+
+static uint32_t main_layer(const struct pz_workload *l) {
+  uint32_t most = 0;
+  for (uint32_t i = 1; i < l->n_layers; i++)
+    if (l->layers[i].count > l->layers[most].count) most = i;
+  return most;
+}
+
+/* A first look: the repeated layer before the others, which need not be looked at when it rules out
+ * plans below limit_s by itself. */
+static enum pz_status look_within(struct work *w, struct candidate *c, double limit_s, bool *may) {
+  int64_t steps = w->e->task->o.quick_steps;
+  enum pz_status status = PZ_OK;
+  *may = true;
+  if (bounded(w)) {
+    status = schedule_layer(w, c, main_layer(workload_of(w, c)), steps);
+    *may = status == PZ_OK && known_bound(w, c, limit_s) < limit_s;
+  }
+  if (status == PZ_OK && *may) status = schedule(w, c, steps);
+  if (status == PZ_OK && *may && bounded(w)) *may = known_bound(w, c, limit_s) < limit_s;
+  return status;
 }
 
 /* The best plan with these times if it takes at most limit_s; else a time of HUGE_VAL. */
@@ -81,8 +132,6 @@ static enum pz_status place(struct work *w, uint32_t load, const struct pz_place
   struct pz_error none = {0};
   p.widths = width;
   plan->time_s = HUGE_VAL;
-  if (bounded(w) && pz_bounds_floor_s(w->e->at, load, recompute, width, limit_s) >= limit_s)
-    return PZ_OK;
   enum pz_status status =
       pz_place_solve_within(&p, PZ_SEMANTICS_CORRECTED, limit_s, &w->arena, plan, &none);
   if (status == PZ_NO_ANSWER) plan->time_s = HUGE_VAL;
@@ -113,6 +162,17 @@ static void record(struct pz_evaluation *best, const struct candidate *c, bool r
   best->plan = (struct pz_plan_record){.load = c->load, .recompute = recompute};
 }
 
+/* Is no plan with these times, or their bounds, better than the best? */
+static bool ruled_out(struct work *w, const struct candidate *c, bool least, bool recompute) {
+  double limit_s = w->best->time_s;
+  if (!bounded(w)) return false;
+  for (uint32_t i = 0; i < workload_of(w, c)->n_layers; i++)
+    for (int d = 0; d < 2; d++)
+      w->layer_s[d][i] = least ? c->times[i][d].least_s : c->times[i][d].s;
+  return pz_bounds_times_s(w->e->at, c->load, recompute, w->layer_s[0], w->layer_s[1], limit_s) >=
+         limit_s;
+}
+
 /* Both ways with activations; keeping them wins ties. */
 static enum pz_status place_both(struct work *w, struct candidate *c) {
   struct pz_place_width width = {0};
@@ -120,6 +180,7 @@ static enum pz_status place_both(struct work *w, struct candidate *c) {
   enum pz_status status = chain(w, c, false, &width);
   c->time_s = c->least_s = HUGE_VAL;
   for (int r = 0; r < 2 && status == PZ_OK; r++) {
+    if (ruled_out(w, c, false, r)) continue;
     status = place(w, c->load, &width, r, w->best->time_s, &plan);
     if (status != PZ_OK || plan.time_s >= c->time_s) continue;
     c->time_s = plan.time_s;
@@ -128,6 +189,7 @@ static enum pz_status place_both(struct work *w, struct candidate *c) {
   if (!c->n_open) c->least_s = c->time_s;
   if (status == PZ_OK && c->n_open) status = chain(w, c, true, &width);
   for (int r = 0; r < 2 && status == PZ_OK && c->n_open; r++) {
+    if (ruled_out(w, c, true, r)) continue;
     status = place(w, c->load, &width, r, w->best->time_s, &plan);
     if (status == PZ_OK) c->least_s = fmin(c->least_s, plan.time_s);
   }
@@ -151,8 +213,9 @@ static enum pz_status list_loads(struct work *w, uint32_t model, struct candidat
     struct candidate *c = &(*out)[i];
     c->load = p->first[model] + i;
     c->times = pz_arena_alloc(&w->arena, p->loads[c->load].w->n_layers, sizeof *c->times);
+    c->tried = pz_arena_alloc(&w->arena, p->loads[c->load].w->n_layers, sizeof *c->tried);
     c->time_s = c->least_s = HUGE_VAL;
-    if (!c->times) *out = NULL;
+    if (!c->times || !c->tried) *out = NULL;
     if (*out && bounded(w))
       c->bound_s = fmin(pz_bounds_load_s(w->e->at, c->load, false, HUGE_VAL),
                         pz_bounds_load_s(w->e->at, c->load, true, HUGE_VAL));
@@ -166,10 +229,24 @@ static enum pz_status list_loads(struct work *w, uint32_t model, struct candidat
 static enum pz_status look(struct work *w, struct candidate *list, uint32_t n) {
   enum pz_status status = PZ_OK;
   for (uint32_t i = 0; i < n && status == PZ_OK; i++) {
+    bool may;
     if (list[i].bound_s >= w->best->time_s) continue;
-    status = schedule(w, &list[i], w->e->task->o.quick_steps);
-    if (status == PZ_OK) status = place_both(w, &list[i]);
     w->e->n_loads++;
+    status = look_within(w, &list[i], w->best->time_s, &may);
+    if (status == PZ_OK && may) status = place_both(w, &list[i]);
+  }
+  return status;
+}
+
+/* May any load have a plan below limit_s?  What is scheduled on the way stays known. */
+static enum pz_status may_be_below(struct work *w, struct candidate *list, uint32_t n,
+                                   double limit_s, bool *may) {
+  enum pz_status status = PZ_OK;
+  *may = !bounded(w);
+  for (uint32_t i = 0; i < n && status == PZ_OK && !*may; i++) {
+    if (list[i].bound_s >= limit_s) continue;
+    w->e->n_loads++;
+    status = look_within(w, &list[i], limit_s, may);
   }
   return status;
 }
@@ -227,21 +304,34 @@ static void go(struct pz_evaluator *e, const struct pz_chip *chip, const struct 
   if (!e->outside) pz_bounds_go(e->at, p);
 }
 
+static enum pz_status best_of(struct work *w, struct candidate *list, uint32_t n,
+                              enum pz_effort effort) {
+  enum pz_status status = look(w, list, n);
+  if (status == PZ_OK && effort == PZ_EFFORT_FULL) status = look_closer(w, list, n);
+  if (status == PZ_OK) status = keep_plan(w, list, n);
+  if (status == PZ_OK) conclude(w, list, n);
+  return status;
+}
+
 /* On the chip at hand. */
 static enum pz_status evaluate(struct pz_evaluator *e, uint32_t model, double hbm_gib,
-                               enum pz_effort effort, struct pz_evaluation *out,
+                               enum pz_effort effort, double limit_s, struct pz_evaluation *out,
                                struct pz_error *err) {
   struct pz_evaluation best = {.effort = effort, .time_s = HUGE_VAL};
   struct work w = {.e = e, .hbm_gib = hbm_gib, .best = &best, .err = err};
   struct candidate *list = NULL;
   uint32_t n = 0;
+  bool may = true;
   pz_arena_init(&w.arena, NULL);
-  enum pz_status status = list_loads(&w, model, &list, &n);
-  if (status == PZ_OK) status = look(&w, list, n);
-  if (status == PZ_OK && effort == PZ_EFFORT_FULL) status = look_closer(&w, list, n);
-  if (status == PZ_OK) status = keep_plan(&w, list, n);
-  if (status == PZ_OK) conclude(&w, list, n);
-  if (status == PZ_OK) *out = best;
+  for (int d = 0; d < 2; d++)
+    w.layer_s[d] = pz_arena_alloc(&w.arena, e->task->portfolio->most_layers, sizeof(double));
+  enum pz_status status = w.layer_s[0] && w.layer_s[1]
+                              ? list_loads(&w, model, &list, &n)
+                              : pz_fail(err, PZ_NO_MEMORY, "out of memory for the search");
+  if (status == PZ_OK && limit_s < HUGE_VAL) status = may_be_below(&w, list, n, limit_s, &may);
+  if (status == PZ_OK && may) status = best_of(&w, list, n, effort);
+  if (status == PZ_OK)
+    *out = may ? best : (struct pz_evaluation){.time_s = HUGE_VAL, .least_s = limit_s};
   pz_arena_release(&w.arena);
   return status;
 }
@@ -249,17 +339,23 @@ static enum pz_status evaluate(struct pz_evaluator *e, uint32_t model, double hb
 enum pz_status pz_evaluate(struct pz_evaluator *e, const struct pz_point *p, uint32_t model,
                            double hbm_gib, enum pz_effort effort, struct pz_evaluation *out,
                            struct pz_error *err) {
+  return pz_evaluate_within(e, p, model, hbm_gib, effort, HUGE_VAL, out, err);
+}
+
+enum pz_status pz_evaluate_within(struct pz_evaluator *e, const struct pz_point *p, uint32_t model,
+                                  double hbm_gib, enum pz_effort effort, double limit_s,
+                                  struct pz_evaluation *out, struct pz_error *err) {
   struct pz_chip chip;
   pz_space_chip(e->task->space, p, &chip);
   go(e, &chip, p);
-  return evaluate(e, model, hbm_gib, effort, out, err);
+  return evaluate(e, model, hbm_gib, effort, limit_s, out, err);
 }
 
 enum pz_status pz_evaluate_chip(struct pz_evaluator *e, const struct pz_chip *chip, uint32_t model,
                                 double hbm_gib, enum pz_effort effort, struct pz_evaluation *out,
                                 struct pz_error *err) {
   go(e, chip, NULL);
-  return evaluate(e, model, hbm_gib, effort, out, err);
+  return evaluate(e, model, hbm_gib, effort, HUGE_VAL, out, err);
 }
 
 /* ---- a plan in full ------------------------------------------------------------------------- */
@@ -270,7 +366,8 @@ static enum pz_status schedule_again(struct work *w, const struct pz_evaluation 
   const struct pz_load *l = &w->e->task->portfolio->loads[v->plan.load];
   c->load = v->plan.load;
   c->times = pz_arena_alloc(&w->arena, l->w->n_layers, sizeof *c->times);
-  if (!c->times) return pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the plan");
+  c->tried = pz_arena_alloc(&w->arena, l->w->n_layers, sizeof *c->tried);
+  if (!c->times || !c->tried) return pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the plan");
   enum pz_status status = schedule(w, c, w->e->task->o.quick_steps);
   if (status == PZ_OK && v->effort == PZ_EFFORT_FULL && c->n_open)
     status = schedule(w, c, w->e->task->o.steps);

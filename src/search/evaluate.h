@@ -50,6 +50,13 @@ PZ_NODISCARD enum pz_status pz_evaluate(struct pz_evaluator *e, const struct pz_
                                         uint32_t model, double hbm_gib, enum pz_effort effort,
                                         struct pz_evaluation *out, struct pz_error *err);
 
+/* The same, unless bounds show on the way that no plan is below limit_s: then the effort is
+ * PZ_EFFORT_NONE and least_s is limit_s. */
+PZ_NODISCARD enum pz_status pz_evaluate_within(struct pz_evaluator *e, const struct pz_point *p,
+                                               uint32_t model, double hbm_gib,
+                                               enum pz_effort effort, double limit_s,
+                                               struct pz_evaluation *out, struct pz_error *err);
+
 /* The same for any chip. */
 PZ_NODISCARD enum pz_status pz_evaluate_chip(struct pz_evaluator *e, const struct pz_chip *chip,
                                              uint32_t model, double hbm_gib, enum pz_effort effort,

@@ -210,16 +210,54 @@ static void set_rates(const struct pz_search *s, uint32_t point, uint32_t model,
   v->most[model] = rate(s, e->least_s);
 }
 
+/* The samples/s of a model below which the chip cannot win, whatever the others do up to their
+ * bounds; by bisection, a hair below. */
+static double least_rate(const struct run *r, uint32_t point, uint32_t model,
+                         const struct rates *v) {
+  struct rates u = *v;
+  double low = 0, high = v->most[model];
+  for (int i = 0; i < 50; i++) {
+    u.most[model] = (low + high) / 2;
+    if (may_win(r, point, value_of(r->s, &r->c->objective, point, u.most)))
+      high = u.most[model];
+    else
+      low = u.most[model];
+  }
+  return low * (1 - 1e-9);
+}
+
+/* A first look at a model; false: it shows that the chip cannot win, with the bound in *v. */
+static bool look_at_model(const struct run *r, uint32_t point, uint32_t model, unsigned worker,
+                          struct rates *v, struct pz_error *err) {
+  struct memo *m = memo_at(r->s, point, model, PZ_EFFORT_QUICK);
+  const struct pz_objective *o = &r->c->objective;
+  if (!m->known && r->any && !r->s->o.exhaustive) {
+    struct pz_evaluation e;
+    double least = least_rate(r, point, model, v);
+    double limit_s = least > 0 ? (double)r->s->task->o.batch / least : HUGE_VAL;
+    err->status =
+        pz_evaluate_within(&r->s->evaluators[worker], &r->s->points[point], model,
+                           pz_task_most_hbm(r->s->task), PZ_EFFORT_QUICK, limit_s, &e, err);
+    if (err->status != PZ_OK) return false;
+    if (e.effort == PZ_EFFORT_NONE) {
+      v->most[model] = rate(r->s, e.least_s);
+      return false;
+    }
+    m->e = e;
+    m->known = true;
+  }
+  err->status = evaluate(r->s, point, model, PZ_EFFORT_QUICK, worker, err);
+  if (err->status != PZ_OK) return false;
+  set_rates(r->s, point, model, PZ_EFFORT_QUICK, v);
+  return r->s->o.exhaustive || may_win(r, point, value_of(r->s, o, point, v->most));
+}
+
 /* Model by model, until the chip cannot win any more.  False: it cannot. */
 static bool first_look(const struct run *r, uint32_t point, unsigned worker, struct rates *v,
                        struct pz_error *err) {
   const struct pz_objective *o = &r->c->objective;
-  for (uint32_t i = 0; i < o->n; i++) {
-    err->status = evaluate(r->s, point, o->models[i], PZ_EFFORT_QUICK, worker, err);
-    if (err->status != PZ_OK) return false;
-    set_rates(r->s, point, o->models[i], PZ_EFFORT_QUICK, v);
-    if (!r->s->o.exhaustive && !may_win(r, point, value_of(r->s, o, point, v->most))) return false;
-  }
+  for (uint32_t i = 0; i < o->n; i++)
+    if (!look_at_model(r, point, o->models[i], worker, v, err)) return false;
   return true;
 }
 
