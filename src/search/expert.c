@@ -57,6 +57,7 @@ static enum pz_status schedule(struct trial *t, const struct pz_workload *w,
 
 static enum pz_status judge(struct trial *t, const struct pz_load *l, struct pz_place_width *width,
                             struct pz_fixed fixed, uint32_t n_open) {
+  if (fixed.d < 1) return PZ_OK; /* there are not devices enough for one replica */
   for (int r = 0; r < 2; r++) {
     struct pz_place_problem p = pz_task_problem(t->e->task, l, t->hbm_gib, r);
     struct pz_error why = {0};

@@ -11,7 +11,7 @@
 #include "core/file.h"
 #include "search/pareto.h"
 #include "search/sensitivity.h"
-#include "search/study.h"
+#include "unit/studying.h"
 
 static uint64_t seed = 3;
 
@@ -154,19 +154,6 @@ static struct pz_study_options draw_study(const char *space) {
 
 static const char SPACE[] = "test_search_space.json";
 
-static enum pz_status run_study(struct pz_study *s, const struct pz_study_options *o,
-                                unsigned threads, const struct pz_search_options *how,
-                                struct pz_error *err) {
-  static const struct pz_search_options plain;
-  enum pz_status status = pz_study_init(s, o, threads, err);
-  if (status != PZ_OK) return status;
-  status = pz_study_prepare(s, how ? how : &plain, err);
-  for (uint32_t i = 0; i < s->n_contests && status == PZ_OK; i++)
-    status = pz_study_contest(s, i, err);
-  if (status != PZ_OK) pz_study_release(s);
-  return status;
-}
-
 /* Every chip and load without any bound, in the plainest way. */
 static void brute_force(struct pz_study *s, uint32_t contest, uint32_t *best, double *value) {
   const struct pz_objective *o = &s->contest[contest].objective;
@@ -279,111 +266,6 @@ static void no_schedule_is_below_the_tables(void **state) {
   pz_study_release(&s);
 }
 
-/* ---- threads and interruptions -------------------------------------------------------------- */
-
-static void same_contest(const struct pz_study *a, const struct pz_study *b, uint32_t c) {
-  const struct pz_contest *x = &a->contest[c], *y = &b->contest[c];
-  assert_int_equal(x->best, y->best);
-  assert_true(x->value == y->value && x->bound == y->bound && x->hbm_gib == y->hbm_gib);
-  assert_int_equal(x->n_evaluated, y->n_evaluated);
-  assert_int_equal(x->n_open, y->n_open);
-  for (uint32_t p = 0; p < a->n_points; p++) {
-    assert_int_equal(x->standing[p].kind, y->standing[p].kind);
-    assert_true(x->standing[p].value == y->standing[p].value);
-    assert_true(x->standing[p].bound == y->standing[p].bound);
-  }
-}
-
-static struct pz_study_options paper_study(void) {
-  struct pz_study_options o = pz_study_defaults();
-  o.models[0] = "bert-base";
-  o.models[1] = "gpt2";
-  o.n_models = 2;
-  o.mbs = (struct pz_choices){{1, 4}, 2};
-  o.tp = (struct pz_choices){{1}, 1};
-  o.seq = 256;
-  o.steps = 300;
-  o.budget = "6";
-  return o;
-}
-
-static void threads_change_nothing(void **state) {
-  (void)state;
-  struct pz_study a, b;
-  struct pz_error err = {0};
-  struct pz_study_options o = paper_study();
-  assert_int_equal(run_study(&a, &o, 1, NULL, &err), PZ_OK);
-  for (unsigned threads = 2; threads <= 4; threads += 2) {
-    assert_int_equal(run_study(&b, &o, threads, NULL, &err), PZ_OK);
-    for (uint32_t c = 0; c < a.n_contests; c++) same_contest(&a, &b, c);
-    pz_study_release(&b);
-  }
-  print_message("  %u chips, %u evaluated for the common one\n", a.n_points,
-                a.contest[2].n_evaluated);
-  pz_study_release(&a);
-}
-
-/* A journal in memory that stops the search after so many entries. */
-struct memory_journal {
-  struct pz_entry entries[4096];
-  uint16_t layers[4096][64];
-  uint32_t n, stop_at;
-  atomic_bool stop;
-};
-
-static enum pz_status recall(void *ctx, enum pz_status (*take)(void *, const struct pz_entry *),
-                             void *into, struct pz_error *err) {
-  struct memory_journal *j = ctx;
-  (void)err;
-  for (uint32_t i = 0; i < j->n; i++) assert_int_equal(take(into, &j->entries[i]), PZ_OK);
-  return PZ_OK;
-}
-
-static enum pz_status remember(void *ctx, const struct pz_entry *entry, struct pz_error *err) {
-  struct memory_journal *j = ctx;
-  (void)err;
-  assert_true(j->n < 4096 && entry->e.plan.n_stages <= 64);
-  struct pz_entry *mine = &j->entries[j->n];
-  *mine = *entry;
-  if (entry->e.plan.n_stages)
-    memcpy(j->layers[j->n], entry->e.plan.layers, entry->e.plan.n_stages * sizeof(uint16_t));
-  mine->e.plan.layers = j->layers[j->n];
-  if (++j->n == j->stop_at) atomic_store(&j->stop, true);
-  return PZ_OK;
-}
-
-static enum pz_status commit(void *ctx, struct pz_error *err) {
-  (void)ctx;
-  (void)err;
-  return PZ_OK;
-}
-
-static void interruptions_change_nothing(void **state) {
-  (void)state;
-  static struct memory_journal memory;
-  struct pz_study a, b;
-  struct pz_error err = {0};
-  struct pz_study_options o = paper_study();
-  assert_int_equal(run_study(&a, &o, 2, NULL, &err), PZ_OK);
-  struct pz_journal journal = {&memory, recall, remember, commit};
-  struct pz_search_options how = {.journal = &journal, .stop = &memory.stop};
-  enum pz_status status = PZ_STOPPED;
-  int stops = 0;
-  for (memory.stop_at = 1; status == PZ_STOPPED; memory.stop_at = memory.n + 1 + draw(20)) {
-    struct pz_error why = {0};
-    atomic_store(&memory.stop, false);
-    status = run_study(&b, &o, 2, &how, &why);
-    stops += status == PZ_STOPPED;
-    assert_true(stops < 200);
-  }
-  assert_int_equal(status, PZ_OK);
-  for (uint32_t c = 0; c < a.n_contests; c++) same_contest(&a, &b, c);
-  print_message("  stopped %d times, %u evaluations kept\n", stops, memory.n);
-  assert_true(stops > 3);
-  pz_study_release(&a);
-  pz_study_release(&b);
-}
-
 /* ---- beside the answer ---------------------------------------------------------------------- */
 
 static void the_front_is_not_dominated(void **state) {
@@ -472,8 +354,6 @@ int main(void) {
       cmocka_unit_test(bad_spaces_say_what_is_accepted),
       cmocka_unit_test(bounded_is_exhaustive_is_brute_force),
       cmocka_unit_test(no_schedule_is_below_the_tables),
-      cmocka_unit_test(threads_change_nothing),
-      cmocka_unit_test(interruptions_change_nothing),
       cmocka_unit_test(the_front_is_not_dominated),
       cmocka_unit_test(steps_are_what_the_neighbours_do),
       cmocka_unit_test(nonsense_is_refused),
