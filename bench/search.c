@@ -1,0 +1,74 @@
+/* The common-chip search of the demo and how its time grows with models, chips and threads.  One
+ * row a case: what was settled (chips x models x microbatch sizes x widths, evaluated or excluded)
+ * and what of it was evaluated, a second.  Absolute times are of this machine: compare rows. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/progress.h"
+#include "search/study.h"
+
+static const char *const models[] = {"bert-large", "gpt2-xl",       "opt-350m",
+                                     "llama2-7b",  "megatron-8.3b", "gpt3-175b"};
+
+struct measured {
+  double bounds_s, search_s;
+  uint32_t chips, looked;
+  uint64_t settled, evaluated;
+};
+
+static enum pz_status measure(uint32_t n_models, const char *budget, unsigned threads,
+                              struct measured *m, struct pz_error *err) {
+  struct pz_study_options o = pz_study_defaults();
+  struct pz_search_options how = {0};
+  struct pz_study s;
+  for (uint32_t i = 0; i < n_models; i++) o.models[i] = models[i];
+  o.n_models = n_models;
+  o.budget = budget;
+  double start = pz_clock_s();
+  enum pz_status status = pz_study_init(&s, &o, threads, err);
+  if (status != PZ_OK) return status;
+  status = pz_study_prepare(&s, &how, err);
+  m->bounds_s = pz_clock_s() - start;
+  m->looked = 0;
+  for (uint32_t i = 0; i < s.n_contests && status == PZ_OK; i++) {
+    status = pz_study_contest(&s, i, err);
+    m->looked += s.contest[i].n_looked;
+  }
+  m->search_s = pz_clock_s() - start - m->bounds_s;
+  m->chips = s.n_points;
+  m->settled = (uint64_t)s.n_points * s.portfolio.n_loads;
+  m->evaluated = s.search ? pz_search_loads(s.search) : 0;
+  pz_study_release(&s);
+  return status;
+}
+
+int main(void) {
+  static const struct {
+    const char *what;
+    uint32_t models;
+    const char *budget;
+    unsigned threads;
+  } cases[] = {
+      {"demo", 6, "tpuv4", 2},   {"models", 1, "tpuv4", 2}, {"models", 2, "tpuv4", 2},
+      {"models", 4, "tpuv4", 2}, {"chips", 6, "17", 2},     {"chips", 6, "70", 2},
+      {"chips", 6, "140", 2},    {"threads", 6, "tpuv4", 1}, {"threads", 6, "tpuv4", 4},
+  };
+  printf("case,models,chips,threads,bounds_s,search_s,total_s,over_demo,chips_looked_at,"
+         "settled_per_s,evaluated,evaluated_per_s\n");
+  double demo_s = 0;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct measured m;
+    struct pz_error err = {0};
+    if (measure(cases[i].models, cases[i].budget, cases[i].threads, &m, &err) != PZ_OK) {
+      fprintf(stderr, "%s\n", err.message);
+      return 1;
+    }
+    double all = m.bounds_s + m.search_s;
+    if (i == 0) demo_s = all;
+    printf("%s,%u,%u,%u,%.2f,%.2f,%.2f,%.2f,%u,%.0f,%llu,%.0f\n", cases[i].what, cases[i].models,
+           m.chips, cases[i].threads, m.bounds_s, m.search_s, all, all / demo_s, m.looked,
+           (double)m.settled / all, (unsigned long long)m.evaluated, (double)m.evaluated / all);
+    fflush(stdout);
+  }
+  return 0;
+}
