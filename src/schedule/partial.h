@@ -44,6 +44,7 @@ struct pz_growth {
   double *est;
   struct pz_bits *twins; /* by task: those that start no later */
   int mixes[PZ_MIXES], n_mixes;
+  double (*work)[PZ_MIXES]; /* by place in by_tail, in the order of mixes: least work */
   uint32_t n_waits;
   int words;
 };

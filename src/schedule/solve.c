@@ -13,33 +13,49 @@ static int64_t default_steps(uint32_t n) {
   return n <= TASKS ? STEPS : (int64_t)STEPS * TASKS / n;
 }
 
-static void price(struct pz_context *c) {
-  struct pz_pricer *pricer = pz_pricer_open(c);
-  if (!pricer) return;
-  pz_pricer_run(pricer, c);
-  pz_pricer_round(pricer, c, 64);
+/* The pricer is opened when it is first wanted, and kept: packs found are of use later. */
+static void price(struct pz_context *c, struct pz_pricer **pricer) {
+  if (!*pricer) *pricer = pz_pricer_open(c);
+  if (!*pricer) return;
+  pz_pricer_run(*pricer, c);
+  pz_pricer_round(*pricer, c, 64);
   pz_bound_tighten(c);
-  pz_pricer_close(pricer);
+}
+
+/* The local search's part of a turn.  After the first turn a layer's problem mostly wants a proof;
+ * what is still open after the third mostly wants a better schedule. */
+static int64_t local_part(int64_t turn, int64_t steps) {
+  return turn > 2000 && turn <= 200000 ? steps / 8 : steps / 2;
 }
 
 /* Local and exact search by turns, each turn ten times longer: easy problems end in the first, hard
  * ones get most of their effort where it helps, in the local search.  Between them relaxations. */
-static enum pz_status exact_search(struct pz_context *c, const struct pz_solve_options *options,
-                                   enum pz_stop *stop, struct pz_error *err) {
+static enum pz_status take_turns(struct pz_context *c, struct pz_pricer **pricer,
+                                 struct pz_error *err) {
   enum pz_status status = PZ_OK;
-  c->most_steps = options->steps > 0 ? options->steps : default_steps(c->p->n);
-  *stop = PZ_STOP_STEPS;
   pz_bound_tighten(c);
   for (int64_t turn = 2000; status == PZ_OK && c->steps < c->most_steps; turn *= 10) {
     int64_t left = c->most_steps - c->steps, part = turn < left / 2 ? turn : left;
-    if (turn > 2000) price(c);
-    status = pz_local_search(c, part / 2, err);
+    int64_t local = local_part(turn, part);
+    if (turn > 2000) price(c, pricer);
+    status = pz_local_search(c, local, err);
     pz_bound_tighten(c);
     if (status == PZ_OK && turn > 200000 && pz_open(c)) pz_relax_integer(c, (int)(turn / 1000));
     if (status == PZ_OK && pz_open(c))
-      status = turn > 2000 ? pz_branch(c, part / 2 + 1, err) : pz_late_search(c, part / 2 + 1, err);
+      status = turn > 2000 ? pz_branch(c, *pricer, part - local + 1, err)
+                           : pz_late_search(c, part - local + 1, err);
     if (!pz_open(c) || c->p->n > PZ_LOCAL_MOST_TASKS) break;
   }
+  return status;
+}
+
+static enum pz_status exact_search(struct pz_context *c, const struct pz_solve_options *options,
+                                   enum pz_stop *stop, struct pz_error *err) {
+  struct pz_pricer *pricer = NULL;
+  c->most_steps = options->steps > 0 ? options->steps : default_steps(c->p->n);
+  *stop = PZ_STOP_STEPS;
+  enum pz_status status = take_turns(c, &pricer, err);
+  pz_pricer_close(pricer);
   return status;
 }
 

@@ -9,6 +9,7 @@
 
 #include "schedule/context.h"
 #include "schedule/ilp.h"
+#include "schedule/price.h"
 
 static uint64_t seed = 11;
 
@@ -79,6 +80,13 @@ static double solve(const struct pz_problem *p, enum pz_solver solver, struct pz
   return s.makespan;
 }
 
+static enum pz_status branch_alone(struct pz_context *c, struct pz_error *err) {
+  struct pz_pricer *pricer = pz_pricer_open(c);
+  enum pz_status status = pz_branch(c, pricer, 10000000, err);
+  pz_pricer_close(pricer);
+  return status;
+}
+
 /* Each search alone, from one task after another: local search would hide what it misses. */
 static double search_alone(const struct pz_problem *p, int which) {
   struct pz_arena arena;
@@ -96,7 +104,7 @@ static double search_alone(const struct pz_problem *p, int which) {
   enum pz_status status = !pz_open(&c) ? PZ_OK
                           : which == 0 ? pz_exact_search(&c, 10000000, NULL, &err)
                           : which == 1 ? pz_late_search(&c, 10000000, &err)
-                          : which == 2 ? pz_branch(&c, 10000000, &err)
+                          : which == 2 ? branch_alone(&c, &err)
                                        : PZ_OK;
   assert_int_equal(status, PZ_OK);
   if (which == 3 && pz_open(&c)) pz_relax_integer(&c, 100);
