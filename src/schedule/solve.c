@@ -22,10 +22,12 @@ static void price(struct pz_context *c, struct pz_pricer **pricer) {
   pz_bound_tighten(c);
 }
 
-/* The local search's part of a turn.  After the first turn a layer's problem mostly wants a proof;
- * what is still open after the third mostly wants a better schedule. */
-static int64_t local_part(int64_t turn, int64_t steps) {
-  return turn > 2000 && turn <= 200000 ? steps / 8 : steps / 2;
+/* The local search's part of a turn.  After the first turn a layer's problem mostly wants a proof,
+ * the more so when local search has found nothing in the turn before; what is still open after the
+ * third mostly wants a better schedule. */
+static int64_t local_part(int64_t turn, int64_t steps, bool found) {
+  if (turn <= 2000 || turn > 200000) return steps / 2;
+  return found ? steps / 8 : steps / 32;
 }
 
 /* Local and exact search by turns, each turn ten times longer: easy problems end in the first, hard
@@ -33,12 +35,15 @@ static int64_t local_part(int64_t turn, int64_t steps) {
 static enum pz_status take_turns(struct pz_context *c, struct pz_pricer **pricer,
                                  struct pz_error *err) {
   enum pz_status status = PZ_OK;
+  bool found = true; /* by local search, in the turn before */
   pz_bound_tighten(c);
   for (int64_t turn = 2000; status == PZ_OK && c->steps < c->most_steps; turn *= 10) {
     int64_t left = c->most_steps - c->steps, part = turn < left / 2 ? turn : left;
-    int64_t local = local_part(turn, part);
+    int64_t local = local_part(turn, part, found);
     if (turn > 2000) price(c, pricer);
+    double before = c->best_s;
     status = pz_local_search(c, local, err);
+    found = c->best_s < before;
     pz_bound_tighten(c);
     if (status == PZ_OK && turn > 200000 && pz_open(c)) pz_relax_integer(c, (int)(turn / 1000));
     if (status == PZ_OK && pz_open(c))
