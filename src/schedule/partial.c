@@ -93,12 +93,10 @@ bool pz_partial_dominated(const struct pz_growth *g, const struct pz_partial *n,
 /* ---- moves ---------------------------------------------------------------------------------- */
 
 bool pz_partial_eligible(const struct pz_growth *g, const struct pz_partial *n, uint32_t i) {
-  const struct pz_task *t = &g->p->tasks[i];
   if (pz_bits_has(&n->started, i)) return false;
   for (int w = 0; w < g->words; w++)
-    if (g->twins[i].w[w] & ~n->started.w[w]) return false;
-  for (uint32_t k = 0; k < t->n_pred; k++)
-    if (!pz_bits_has(&n->finished, t->pred[k])) return false;
+    if ((g->twins[i].w[w] & ~n->started.w[w]) | (g->before[i].w[w] & ~n->finished.w[w]))
+      return false;
   return true;
 }
 
@@ -213,9 +211,8 @@ static bool within(const struct pz_growth *g, const struct pz_bits *a, const str
  * same tasks come after both: a schedule that starts b first is as good with the two exchanged. */
 static bool find_twins(struct pz_growth *g, struct pz_arena *arena) {
   uint32_t n = g->p->n;
-  struct pz_bits *before = pz_arena_alloc(arena, n, sizeof *before);
-  struct pz_bits *after = pz_arena_alloc(arena, n, sizeof *after);
-  if (!before || !after) return false;
+  struct pz_bits *before = g->before, *after = pz_arena_alloc(arena, n, sizeof *after);
+  if (!after) return false;
   pz_bits_order(g->p, before, after);
   for (uint32_t a = 0; a < n; a++)
     for (uint32_t b = 0; b < n; b++)
@@ -236,7 +233,9 @@ bool pz_growth_init(struct pz_growth *g, struct pz_context *c, struct pz_arena *
   g->est = pz_arena_alloc(arena, n, sizeof *g->est);
   g->twins = pz_arena_alloc(arena, n, sizeof *g->twins);
   g->work = pz_arena_alloc(arena, n, sizeof *g->work);
-  if (!g->work || !g->slots || !g->by_tail || !g->by_path || !g->rank || !g->est || !g->twins)
+  g->before = pz_arena_alloc(arena, n, sizeof *g->before);
+  if (!g->work || !g->before || !g->slots || !g->by_tail || !g->by_path || !g->rank || !g->est ||
+      !g->twins)
     return false;
   choose_mixes(g);
   order(g, g->by_tail, false);
