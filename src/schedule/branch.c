@@ -7,7 +7,7 @@
 #include "schedule/context.h"
 #include "schedule/price.h"
 
-enum { LEAST_NODE_STEPS = 150, MOST_NODE_STEPS = 4000, NODES = 500, DRAWS = 8 };
+enum { LEAST_NODE_STEPS = 150, MOST_NODE_STEPS = 4000, NODES = 500, DRAWS = 3 };
 
 struct branch {
   struct pz_pricer *pricer;

@@ -165,7 +165,7 @@ static void each_pack(struct packs *x, uint32_t i, int *mode, const int32_t room
     return;
   }
   bool apart = false;
-  for (uint32_t k = 0; k < i; k++) apart = apart || (mode[k] >= 0 && x->before[k][i]);
+  for (uint32_t k = 0; k < i && i < MOST; k++) apart = apart || (mode[k] >= 0 && x->before[k][i]);
   for (int m = -1; m < (apart ? 0 : (int)x->p->tasks[i].n_modes); m++) {
     int32_t left[PZ_RESOURCES];
     if (m >= 0 && !pz_mode_fits(room, &x->p->tasks[i].modes[m])) continue;
@@ -182,13 +182,13 @@ static double bound_by_all_packs(struct packs *x, struct pz_arena *arena) {
   struct pz_lp_result r;
   int mode[MOST];
   pz_lp_init(&lp, arena);
-  for (uint32_t i = 0; i < x->p->n; i++) {
+  for (uint32_t i = 0; i < x->p->n && i < MOST; i++) {
     const struct pz_task *t = &x->p->tasks[i];
     bool always = true;
     for (uint32_t m = 0; m < t->n_modes; m++) always = always && t->modes[m].s > 0;
     x->row[i] = always ? pz_lp_row(&lp, 1, DBL_MAX) : PZ_NONE;
     for (uint32_t k = 0; k < t->n_pred; k++)
-      for (uint32_t q = 0; q < x->p->n; q++)
+      for (uint32_t q = 0; q < i; q++)
         if (q == t->pred[k] || x->before[q][t->pred[k]]) x->before[q][i] = true;
   }
   x->lp = &lp;
