@@ -142,6 +142,7 @@ static void try_task(struct pz_packer *x, uint32_t at, const struct pz_bits *apa
                      const int32_t room[PZ_RESOURCES]) {
   uint32_t i = x->order[at];
   struct pz_pack *now = &x->now;
+  double before = now->price;
   struct pz_bits both = *apart;
   pz_bits_merge(&both, &x->apart[i]);
   for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) {
@@ -150,13 +151,13 @@ static void try_task(struct pz_packer *x, uint32_t at, const struct pz_bits *apa
     if (x->rate[index] <= 0 || !pz_mode_fits(room, mode)) continue;
     int32_t left[PZ_RESOURCES];
     for (int r = 0; r < PZ_RESOURCES; r++) left[r] = room[r] - mode->use[r];
-    now->price += x->rate[index];
+    now->price = before + x->rate[index];
     now->task[now->n] = i;
     now->mode[now->n++] = m;
     extend(x, at + 1, &both, left);
     now->n--;
-    now->price -= x->rate[index];
   }
+  now->price = before;
 }
 
 /* Extend the pack by tasks from order[at] on. */
