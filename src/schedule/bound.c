@@ -2,7 +2,6 @@
  * work of all tasks that still have that much behind them (or before them) must be done before it.
  * A mode with which a bound reaches the incumbent is dropped, which makes the bounds better. */
 #include <float.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,18 +25,18 @@ static bool derive(struct pz_context *c) {
     for (int k = 0; k < PZ_MIXES; k++) c->work[i][k] = DBL_MAX;
     for (uint32_t m = 0; m < t->n_modes; m++) {
       if (c->dropped[c->mode_at[i] + m]) continue;
-      c->least_s[i] = fmin(c->least_s[i], t->modes[m].s);
+      c->least_s[i] = pz_smaller(c->least_s[i], t->modes[m].s);
       for (int k = 0; k < PZ_MIXES; k++)
-        c->work[i][k] = fmin(c->work[i][k], mode_work(c, &t->modes[m], k));
+        c->work[i][k] = pz_smaller(c->work[i][k], mode_work(c, &t->modes[m], k));
     }
     if (c->least_s[i] == DBL_MAX) return false;
     for (uint32_t k = 0; k < t->n_pred; k++)
-      c->head_s[i] = fmax(c->head_s[i], c->head_s[t->pred[k]] + c->least_s[t->pred[k]]);
+      c->head_s[i] = pz_larger(c->head_s[i], c->head_s[t->pred[k]] + c->least_s[t->pred[k]]);
   }
   for (uint32_t i = p->n; i-- > 0;)
     for (uint32_t k = 0; k < p->tasks[i].n_succ; k++) {
       uint32_t s = p->tasks[i].succ[k];
-      c->tail_s[i] = fmax(c->tail_s[i], c->tail_s[s] + c->least_s[s]);
+      c->tail_s[i] = pz_larger(c->tail_s[i], c->tail_s[s] + c->least_s[s]);
     }
   return true;
 }
@@ -60,7 +59,7 @@ static double work_bound(const struct pz_context *c, struct keyed *list, const d
   for (uint32_t i = 0; i < c->p->n; i++)
     for (int k = 0; k < PZ_MIXES; k++) {
       sum[k] += c->work[list[i].task][k];
-      bound = fmax(bound, sum[k] + list[i].key);
+      bound = pz_larger(bound, sum[k] + list[i].key);
     }
   return bound;
 }
@@ -68,10 +67,10 @@ static double work_bound(const struct pz_context *c, struct keyed *list, const d
 static void bound_root(struct pz_context *c, struct keyed *list) {
   double bound = 0;
   for (uint32_t i = 0; i < c->p->n; i++)
-    bound = fmax(bound, c->head_s[i] + c->least_s[i] + c->tail_s[i]);
+    bound = pz_larger(bound, c->head_s[i] + c->least_s[i] + c->tail_s[i]);
   if (list) { /* the path alone is a bound too */
-    bound = fmax(bound, work_bound(c, list, c->tail_s));
-    bound = fmax(bound, work_bound(c, list, c->head_s));
+    bound = pz_larger(bound, work_bound(c, list, c->tail_s));
+    bound = pz_larger(bound, work_bound(c, list, c->head_s));
   }
   pz_context_raise(c, bound);
 }
@@ -82,10 +81,10 @@ static double bound_with(const struct pz_context *c, uint32_t i, uint32_t m,
   const struct pz_mode *mode = &c->p->tasks[i].modes[m];
   double bound = c->head_s[i] + mode->s + c->tail_s[i];
   for (int k = 0; k < PZ_MIXES; k++)
-    bound = fmax(bound, total[k] - c->work[i][k] + mode_work(c, mode, k));
+    bound = pz_larger(bound, total[k] - c->work[i][k] + mode_work(c, mode, k));
   for (int k = 0; k < c->n_prices; k++) {
     const struct pz_prices *f = &c->prices[k];
-    bound = fmax(bound, f->sum - f->least[i] + f->rate[c->mode_at[i] + m] * mode->s);
+    bound = pz_larger(bound, f->sum - f->least[i] + f->rate[c->mode_at[i] + m] * mode->s);
   }
   return bound;
 }
@@ -115,7 +114,7 @@ static void reprice(struct pz_context *c) {
       f->least[i] = DBL_MAX;
       for (uint32_t m = 0; m < t->n_modes; m++)
         if (!c->dropped[c->mode_at[i] + m])
-          f->least[i] = fmin(f->least[i], f->rate[c->mode_at[i] + m] * t->modes[m].s);
+          f->least[i] = pz_smaller(f->least[i], f->rate[c->mode_at[i] + m] * t->modes[m].s);
       f->sum += f->least[i];
     }
     pz_context_raise(c, f->sum);

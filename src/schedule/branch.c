@@ -7,11 +7,11 @@
 #include "schedule/context.h"
 #include "schedule/price.h"
 
-enum { NODE_STEPS = 4000, DRAWS = 8 };
+enum { LEAST_NODE_STEPS = 150, MOST_NODE_STEPS = 4000, NODES = 500, DRAWS = 3 };
 
 struct branch {
   struct pz_pricer *pricer;
-  int64_t until;
+  int64_t until, node_steps;
   double open_s; /* least bound of the nodes left open */
   struct pz_error *err;
 };
@@ -88,19 +88,29 @@ static enum pz_status visit(struct branch *b, struct pz_context *c) {
   if (!pz_open(c)) return PZ_OK;
   bool split = choose(c, &s);
   int64_t left = b->until - c->steps;
-  enum pz_status status = pz_late_search(c, split && left > NODE_STEPS ? NODE_STEPS : left, b->err);
+  enum pz_status status =
+      pz_late_search(c, split && left > b->node_steps ? b->node_steps : left, b->err);
   if (status != PZ_OK || !pz_open(c)) return status;
   if (split && c->steps < b->until) return visit_halves(b, c, &s);
   b->open_s = fmin(b->open_s, c->bound_s);
   return PZ_OK;
 }
 
-enum pz_status pz_branch(struct pz_context *c, int64_t steps, struct pz_error *err) {
-  struct branch b = {
-      .pricer = pz_pricer_open(c), .until = c->steps + steps, .open_s = DBL_MAX, .err = err};
-  if (!b.pricer) return pz_late_search(c, steps, err);
+/* Exact search gets more at a node the fewer of them there can be. */
+static int64_t node_steps(int64_t steps) {
+  int64_t n = steps / NODES;
+  return n < LEAST_NODE_STEPS ? LEAST_NODE_STEPS : n > MOST_NODE_STEPS ? MOST_NODE_STEPS : n;
+}
+
+enum pz_status pz_branch(struct pz_context *c, struct pz_pricer *pricer, int64_t steps,
+                         struct pz_error *err) {
+  struct branch b = {.pricer = pricer,
+                     .until = c->steps + steps,
+                     .node_steps = node_steps(steps),
+                     .open_s = DBL_MAX,
+                     .err = err};
+  if (!pricer) return pz_late_search(c, steps, err);
   enum pz_status status = visit(&b, c);
   if (status == PZ_OK) pz_context_raise(c, fmin(c->best_s, b.open_s));
-  pz_pricer_close(b.pricer);
   return status;
 }

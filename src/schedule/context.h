@@ -17,6 +17,12 @@ struct pz_prices {
   double sum;    /* of least: a bound for the whole */
 };
 
+/* Of numbers: without a call, as fmax and fmin are where NaN counts. */
+static inline double pz_larger(double a, double b) { return a > b ? a : b; }
+static inline double pz_smaller(double a, double b) { return a < b ? a : b; }
+
+struct pz_pricer;
+
 struct pz_context {
   const struct pz_problem *p;
   struct pz_arena *arena;
@@ -67,8 +73,10 @@ void pz_relax_integer(struct pz_context *c, int nodes);
  * False: no memory. */
 bool pz_context_fork(const struct pz_context *c, struct pz_arena *arena, struct pz_context *out);
 
-/* branch.c: branch and bound over modes, with prices and exact search at its nodes. */
-PZ_NODISCARD enum pz_status pz_branch(struct pz_context *c, int64_t steps, struct pz_error *err);
+/* branch.c: branch and bound over modes, with prices and exact search at its nodes; without a
+ * pricer exact search alone. */
+PZ_NODISCARD enum pz_status pz_branch(struct pz_context *c, struct pz_pricer *pricer, int64_t steps,
+                                      struct pz_error *err);
 
 /* greedy.c: one pass of list scheduling in order of time with these modes, for any size. */
 PZ_NODISCARD enum pz_status pz_greedy(struct pz_context *c, const uint32_t *mode,

@@ -109,63 +109,23 @@ static double *copied(const struct pz_lp *lp, const double *from, uint32_t n) {
   return to;
 }
 
-struct pz_lp_session {
-  Clp_Simplex *model;
-  bool limited; /* since it was solved */
-};
-
-struct pz_lp_session *pz_lp_open(const struct pz_lp *lp) {
-  struct packed p;
-  struct pz_lp_session *s = pz_arena_alloc(lp->cols.arena, 1, sizeof *s);
-  if (!s || !pack(lp, &p)) return NULL;
-  s->model = Clp_newModel();
-  s->limited = true;
-  Clp_setLogLevel(s->model, 0);
-  Clp_loadProblem(s->model, (int)lp->cols.n, (int)lp->rows.n, p.start, p.index, p.value,
-                  p.col_lower, p.col_upper, p.cost, p.row_lower, p.row_upper);
-  return s;
-}
-
-void pz_lp_session_col(struct pz_lp_session *s, double cost, const int *rows, const double *values,
-                       int n) {
-  const double lower = 0, upper = DBL_MAX;
-  const int starts[] = {0, n};
-  Clp_addColumns(s->model, 1, &lower, &upper, &cost, starts, rows, values);
-}
-
-void pz_lp_session_limit(struct pz_lp_session *s, uint32_t col, double upper) {
-  Clp_columnUpper(s->model)[col] = upper;
-  s->limited = true;
-}
-
-/* New limits keep the dual solution valid, new columns the primal one. */
-void pz_lp_session_solve(struct pz_lp_session *s, struct pz_lp_result *out) {
-  Clp_Simplex *m = s->model;
-  *out = (struct pz_lp_result){.status = PZ_LP_FAILED, .bound = -DBL_MAX};
-  if (s->limited) Clp_dual(m, 0);
-  s->limited = false;
-  Clp_primal(m, 0);
-  if (Clp_status(m) != 0) return;
-  out->x = Clp_primalColumnSolution(m);
-  out->dual = Clp_dualRowSolution(m);
-  out->found = true;
-  out->objective = out->bound = Clp_objectiveValue(m);
-  out->status = PZ_LP_OPTIMAL;
-}
-
-void pz_lp_close(struct pz_lp_session *s) {
-  if (s) Clp_deleteModel(s->model);
-}
-
 void pz_lp_solve(const struct pz_lp *lp, struct pz_lp_result *out) {
-  struct pz_lp_session *s = pz_lp_open(lp);
+  struct packed p;
   *out = (struct pz_lp_result){.status = PZ_LP_FAILED, .bound = -DBL_MAX};
-  if (!s) return;
-  pz_lp_session_solve(s, out);
-  out->x = copied(lp, out->x, lp->cols.n);
-  out->dual = copied(lp, out->dual, lp->rows.n);
-  if (!out->x || !out->dual) *out = (struct pz_lp_result){.status = PZ_LP_FAILED};
-  pz_lp_close(s);
+  if (!pack(lp, &p)) return;
+  Clp_Simplex *m = Clp_newModel();
+  Clp_setLogLevel(m, 0);
+  Clp_loadProblem(m, (int)lp->cols.n, (int)lp->rows.n, p.start, p.index, p.value, p.col_lower,
+                  p.col_upper, p.cost, p.row_lower, p.row_upper);
+  Clp_dual(m, 0);
+  Clp_primal(m, 0);
+  if (Clp_status(m) == 0) {
+    out->x = copied(lp, Clp_primalColumnSolution(m), lp->cols.n);
+    out->found = out->x != NULL;
+    out->objective = out->bound = Clp_objectiveValue(m);
+    if (out->found) out->status = PZ_LP_OPTIMAL;
+  }
+  Clp_deleteModel(m);
 }
 
 static void set_limits(Cbc_Model *m, const struct pz_lp_limits *limits) {

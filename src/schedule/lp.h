@@ -33,8 +33,7 @@ struct pz_lp_result {
   enum pz_lp_status status;
   bool found; /* x is a solution */
   double objective, bound;
-  double *x;    /* by column, in the model's arena */
-  double *dual; /* by row, of the continuous model */
+  double *x; /* by column, in the model's arena */
 };
 
 void pz_lp_init(struct pz_lp *lp, struct pz_arena *arena);
@@ -51,18 +50,6 @@ void pz_lp_note(struct pz_lp *lp, const char *line);
 
 /* The continuous model. */
 void pz_lp_solve(const struct pz_lp *lp, struct pz_lp_result *out);
-
-/* The continuous model kept open, to add columns and solve again from where it stands. */
-struct pz_lp_session;
-struct pz_lp_session *pz_lp_open(const struct pz_lp *lp); /* NULL: no memory */
-/* A column from 0 up, with these values in these rows. */
-void pz_lp_session_col(struct pz_lp_session *s, double cost, const int *rows, const double *values,
-                       int n);
-/* Allow a column from 0 to `upper`. */
-void pz_lp_session_limit(struct pz_lp_session *s, uint32_t col, double upper);
-/* x and dual are the library's, valid until the next call. */
-void pz_lp_session_solve(struct pz_lp_session *s, struct pz_lp_result *out);
-void pz_lp_close(struct pz_lp_session *s);
 
 /* With integers; `start`, where not NULL, is a solution to begin with.  A limit of 0 is none. */
 struct pz_lp_limits {

@@ -1,7 +1,6 @@
 #include "schedule/partial.h"
 
 #include <float.h>
-#include <math.h>
 #include <string.h>
 
 /* ---- bounds --------------------------------------------------------------------------------- */
@@ -11,41 +10,49 @@ double pz_partial_path_bound(struct pz_growth *g, const struct pz_partial *n) {
   double bound = n->t;
   for (uint32_t i = 0; i < n->n_running; i++) {
     g->est[n->run[i].task] = n->run[i].end;
-    bound = fmax(bound, n->run[i].end + c->tail_s[n->run[i].task]);
+    bound = pz_larger(bound, n->run[i].end + c->tail_s[n->run[i].task]);
   }
   for (uint32_t i = 0; i < g->p->n; i++) {
     if (pz_bits_has(&n->started, i)) continue;
     const struct pz_task *t = &g->p->tasks[i];
     double start = n->t;
     for (uint32_t k = 0; k < t->n_pred; k++)
-      if (!pz_bits_has(&n->finished, t->pred[k])) start = fmax(start, g->est[t->pred[k]]);
+      if (!pz_bits_has(&n->finished, t->pred[k])) start = pz_larger(start, g->est[t->pred[k]]);
     g->est[i] = start + c->least_s[i];
-    bound = fmax(bound, g->est[i] + c->tail_s[i]);
+    bound = pz_larger(bound, g->est[i] + c->tail_s[i]);
   }
   return bound;
 }
 
+/* What is left of a running task, by mix. */
+static void running_work(const struct pz_growth *g, uint32_t t, double left, double *work) {
+  const struct pz_mode *m = &g->p->tasks[t].modes[g->slots[t].mode];
+  for (int k = 0; k < g->n_mixes; k++) work[k] = 0;
+  for (int r = 0; r < PZ_RESOURCES; r++) {
+    if (!m->use[r]) continue;
+    double part = (double)m->use[r] / g->p->capacity[r] * left;
+    for (int k = 0; k < g->n_mixes; k++) work[k] += g->c->mix[g->mixes[k]][r] * part;
+  }
+}
+
 /* For every tail: the work that still has it behind, on top of it. */
 double pz_partial_work_bound(const struct pz_growth *g, const struct pz_partial *n) {
-  const struct pz_context *c = g->c;
-  double sum[PZ_MIXES] = {0}, bound = 0;
-  double left[PZ_EXACT_MOST_TASKS];
+  double sum[PZ_MIXES] = {0}, bound = 0, runs[PZ_MIXES], left[PZ_EXACT_MOST_TASKS];
   for (uint32_t i = 0; i < n->n_running; i++) left[n->run[i].task] = n->run[i].end - n->t;
   for (uint32_t i = 0; i < g->p->n; i++) {
     uint32_t t = g->by_tail[i];
     if (pz_bits_has(&n->finished, t)) continue;
-    bool runs = pz_bits_has(&n->started, t);
-    const struct pz_mode *m = runs ? &g->p->tasks[t].modes[g->slots[t].mode] : NULL;
+    const double *work = g->work[i];
+    if (pz_bits_has(&n->started, t)) {
+      running_work(g, t, left[t], runs);
+      work = runs;
+    }
     double most = 0;
     for (int k = 0; k < g->n_mixes; k++) {
-      int mix = g->mixes[k];
-      double w = runs ? 0 : c->work[t][mix];
-      for (int r = 0; runs && r < PZ_RESOURCES; r++)
-        if (m->use[r]) w += c->mix[mix][r] * m->use[r] / g->p->capacity[r] * left[t];
-      sum[k] += w;
-      most = fmax(most, sum[k]);
+      sum[k] += work[k];
+      most = pz_larger(most, sum[k]);
     }
-    bound = fmax(bound, most + c->tail_s[t]);
+    bound = pz_larger(bound, most + g->c->tail_s[t]);
   }
   return n->t + bound;
 }
@@ -60,7 +67,7 @@ double pz_partial_price_bound(const struct pz_growth *g, const struct pz_partial
       const struct pz_running *r = &n->run[i];
       sum += c->prices[k].rate[c->mode_at[r->task] + r->mode] * (r->end - n->t);
     }
-    bound = fmax(bound, sum);
+    bound = pz_larger(bound, sum);
   }
   return n->t + bound;
 }
@@ -86,12 +93,10 @@ bool pz_partial_dominated(const struct pz_growth *g, const struct pz_partial *n,
 /* ---- moves ---------------------------------------------------------------------------------- */
 
 bool pz_partial_eligible(const struct pz_growth *g, const struct pz_partial *n, uint32_t i) {
-  const struct pz_task *t = &g->p->tasks[i];
   if (pz_bits_has(&n->started, i)) return false;
   for (int w = 0; w < g->words; w++)
-    if (g->twins[i].w[w] & ~n->started.w[w]) return false;
-  for (uint32_t k = 0; k < t->n_pred; k++)
-    if (!pz_bits_has(&n->finished, t->pred[k])) return false;
+    if ((g->twins[i].w[w] & ~n->started.w[w]) | (g->before[i].w[w] & ~n->finished.w[w]))
+      return false;
   return true;
 }
 
@@ -133,7 +138,7 @@ void pz_partial_start(struct pz_growth *g, const struct pz_partial *from, uint32
 /* To the next end.  Tasks that end there leave; those of no length go through. */
 void pz_partial_advance(struct pz_growth *g, const struct pz_partial *from, struct pz_partial *to) {
   double next = DBL_MAX;
-  for (uint32_t i = 0; i < from->n_running; i++) next = fmin(next, from->run[i].end);
+  for (uint32_t i = 0; i < from->n_running; i++) next = pz_smaller(next, from->run[i].end);
   double slack = 1e-13 * g->c->scale;
   pz_partial_copy(to, from);
   to->t_before = from->t;
@@ -206,9 +211,8 @@ static bool within(const struct pz_growth *g, const struct pz_bits *a, const str
  * same tasks come after both: a schedule that starts b first is as good with the two exchanged. */
 static bool find_twins(struct pz_growth *g, struct pz_arena *arena) {
   uint32_t n = g->p->n;
-  struct pz_bits *before = pz_arena_alloc(arena, n, sizeof *before);
-  struct pz_bits *after = pz_arena_alloc(arena, n, sizeof *after);
-  if (!before || !after) return false;
+  struct pz_bits *before = g->before, *after = pz_arena_alloc(arena, n, sizeof *after);
+  if (!after) return false;
   pz_bits_order(g->p, before, after);
   for (uint32_t a = 0; a < n; a++)
     for (uint32_t b = 0; b < n; b++)
@@ -228,9 +232,15 @@ bool pz_growth_init(struct pz_growth *g, struct pz_context *c, struct pz_arena *
   g->rank = pz_arena_alloc(arena, n, sizeof *g->rank);
   g->est = pz_arena_alloc(arena, n, sizeof *g->est);
   g->twins = pz_arena_alloc(arena, n, sizeof *g->twins);
-  if (!g->slots || !g->by_tail || !g->by_path || !g->rank || !g->est || !g->twins) return false;
+  g->work = pz_arena_alloc(arena, n, sizeof *g->work);
+  g->before = pz_arena_alloc(arena, n, sizeof *g->before);
+  if (!g->work || !g->before || !g->slots || !g->by_tail || !g->by_path || !g->rank || !g->est ||
+      !g->twins)
+    return false;
   choose_mixes(g);
   order(g, g->by_tail, false);
+  for (uint32_t i = 0; i < n; i++)
+    for (int k = 0; k < g->n_mixes; k++) g->work[i][k] = c->work[g->by_tail[i]][g->mixes[k]];
   order(g, g->by_path, true);
   for (uint32_t i = 0; i < n; i++) g->rank[g->by_path[i]] = i;
   return find_twins(g, arena);
@@ -265,6 +275,6 @@ bool pz_partial_complete(const struct pz_growth *g, const struct pz_partial *n) 
 
 double pz_partial_end(const struct pz_partial *n) {
   double end = n->t;
-  for (uint32_t i = 0; i < n->n_running; i++) end = fmax(end, n->run[i].end);
+  for (uint32_t i = 0; i < n->n_running; i++) end = pz_larger(end, n->run[i].end);
   return end;
 }

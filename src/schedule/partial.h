@@ -42,8 +42,10 @@ struct pz_growth {
   uint32_t *by_path;     /* longest tail with the task itself first: the order of branching */
   uint32_t *rank;        /* in by_path */
   double *est;
-  struct pz_bits *twins; /* by task: those that start no later */
+  struct pz_bits *before; /* by task: all that must come before it */
+  struct pz_bits *twins;  /* by task: those that start no later */
   int mixes[PZ_MIXES], n_mixes;
+  double (*work)[PZ_MIXES]; /* by place in by_tail, in the order of mixes: least work */
   uint32_t n_waits;
   int words;
 };

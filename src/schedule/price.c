@@ -1,195 +1,92 @@
 /* Prices by packs.
  *
- * A pack is a set of tasks in modes that may run at the same time: none must come before another,
- * and together they fit.  At every moment of a schedule some pack runs, so the makespan is at least
- *     min  sum over packs of their time,   each task's mode covered by packs for its duration,
- *          modes chosen in parts,
- * a linear model with very many columns.  Its dual prices every mode so that no pack costs more
- * than one; rate times duration, summed over the tasks, is the bound, and holds for what is left of
- * a schedule too.  Packs are generated: solve with those there are, search the dearest pack at the
- * prices found, until none costs more than one.  Prices of an unfinished run are divided by the
- * dearest pack's, which makes them valid. */
+ * A pack is a set of tasks in modes that may run at the same time (pack.h).  At every moment of a
+ * schedule some pack runs, so the makespan is at least
+ *     min  sum over packs of their time,   for each task: the times of packs with it, each divided
+ *          by its duration in the mode it has there, make 1 or more,
+ * a linear model with very many columns.  Its dual gives each task a price and each of its modes
+ * the rate price / duration, so that no pack costs more than one; the sum of the prices is the
+ * bound, and holds for what is left of a schedule too.  Packs are generated: solve with those there
+ * are, search the dearest packs at the prices found, until none costs more than one.  Prices of an
+ * unfinished run are divided by the dearest pack's, which makes them valid: nothing is proved by
+ * the model alone, however exactly it was solved. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "schedule/price.h"
 
-#include "schedule/bits.h"
-#include "schedule/context.h"
-#include "schedule/lp.h"
+#include "schedule/pack.h"
+#include "schedule/simplex.h"
 
-enum {
-  WORDS = PZ_PRICE_MOST_TASKS / 64,
-  MOST_ROUNDS = 200,
-  MOST_LOOKS = 20000,
-  MOST_MODES = 64,
-  MOST_DRAWS = 64
-};
+enum { MOST_ROUNDS = 200, WORK_PER_STEP = 600 };
 
-struct pack {
-  uint32_t task[PZ_PRICE_MOST_TASKS], mode[PZ_PRICE_MOST_TASKS];
-  int n;
-  double price;
-};
+/* What a pack with a mode that is not allowed now costs; without it costs 1. */
+static const double TOO_DEAR = 1e3;
 
-_Static_assert((int)PZ_PRICE_MOST_TASKS <= (int)PZ_BITS, "sets hold every task");
+_Static_assert((int)PZ_PRICE_MOST_TASKS <= (int)PZ_PACK_MOST_TASKS, "packs hold every task");
 
 struct pz_pricer {
   struct pz_context *c; /* of the call */
   const struct pz_problem *p;
   struct pz_arena arena;
-  struct pz_lp_session *session;
-  struct pz_bits *apart; /* by task: those that never run beside it, itself too */
-  int *row;              /* by mode: its row, or -1 */
-  uint32_t *part;        /* by mode: the column of its part */
-  bool *off;             /* by mode: not allowed in the model now */
-  double *rate;          /* by mode */
-  double *dear;          /* by task: its dearest mode's rate */
-  uint32_t *order;       /* tasks by falling dear, with dear > 0 */
-  uint32_t n_order;
-  struct pack now, best;
-  double most; /* no pack costs more */
-  int looks;
+  struct pz_simplex lp;
+  struct pz_packer packer;
+  double unit;         /* of time in the model */
+  double *s;           /* by mode, in this unit; 0: not in the model */
+  uint32_t *task_of;   /* by mode */
+  uint32_t *row;       /* by task; PZ_NONE: it can take no time */
+  double *shortest;    /* by task: of its modes; its row is multiplied by this */
+  struct pz_vec packs; /* uint32_t: for each column how many modes, and which */
+  struct pz_vec time;  /* double: by column, of the solution */
+  bool failed;         /* out of memory */
 };
 
-static bool find_apart(struct pz_pricer *x) {
-  uint32_t n = x->p->n;
-  struct pz_bits *after = pz_arena_alloc(&x->arena, n, sizeof *after);
-  if (!after) return false;
-  pz_bits_order(x->p, x->apart, after);
-  for (uint32_t i = 0; i < n; i++) {
-    pz_bits_merge(&x->apart[i], &after[i]);
-    pz_bits_set(&x->apart[i], i);
+/* ---- packs ---------------------------------------------------------------------------------- */
+
+static void add_column(struct pz_pricer *x, const uint32_t *modes, uint32_t n) {
+  static const double no_time = 0;
+  if (x->failed) return;
+  pz_simplex_col(&x->lp, 1);
+  bool ok = pz_vec_push(&x->packs, &n) && pz_vec_push(&x->time, &no_time);
+  for (uint32_t k = 0; k < n && ok; k++) {
+    uint32_t i = x->task_of[modes[k]];
+    ok = pz_vec_push(&x->packs, &modes[k]) != NULL;
+    pz_simplex_put(&x->lp, x->row[i], x->shortest[i] / x->s[modes[k]]);
   }
-  return true;
+  x->failed = !ok || x->lp.failed;
 }
 
-/* ---- the dearest pack ----------------------------------------------------------------------- */
-
-static double most_more(const struct pz_pricer *x, uint32_t at, const struct pz_bits *apart) {
-  double sum = 0;
-  for (uint32_t k = at; k < x->n_order; k++)
-    if (!pz_bits_has(apart, x->order[k])) sum += x->dear[x->order[k]];
-  return sum;
-}
-
-/* Extend the pack by tasks from order[at] on. */
-static void extend(struct pz_pricer *x, uint32_t at, const struct pz_bits *apart,
-                   const int32_t room[PZ_RESOURCES]) {
-  struct pack *now = &x->now;
-  if (now->price > x->best.price) x->best = *now;
-  for (; at < x->n_order; at++) {
-    uint32_t i = x->order[at];
-    if (pz_bits_has(apart, i)) continue;
-    double most = now->price + most_more(x, at, apart);
-    if (most <= x->best.price) return;
-    if (++x->looks > MOST_LOOKS) {
-      x->most = fmax(x->most, most);
-      return;
-    }
-    for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) {
-      const struct pz_mode *mode = &x->p->tasks[i].modes[m];
-      uint32_t index = x->c->mode_at[i] + m;
-      if (x->rate[index] <= 0 || !pz_mode_fits(room, mode)) continue;
-      struct pz_bits both = *apart;
-      int32_t left[PZ_RESOURCES];
-      pz_bits_merge(&both, &x->apart[i]);
-      for (int r = 0; r < PZ_RESOURCES; r++) left[r] = room[r] - mode->use[r];
-      now->task[now->n] = i;
-      now->mode[now->n++] = m;
-      now->price += x->rate[index];
-      extend(x, at + 1, &both, left);
-      now->price -= x->rate[index];
-      now->n--;
-    }
+static void add_pack(struct pz_pricer *x, const struct pz_pack *p) {
+  uint32_t modes[PZ_PRICE_MOST_TASKS], n = 0;
+  for (uint32_t i = 0; i < p->n; i++) {
+    uint32_t at = x->c->mode_at[p->task[i]] + p->mode[i];
+    if (x->s[at] > 0 && x->row[p->task[i]] != PZ_NONE) modes[n++] = at;
   }
+  if (n) add_column(x, modes, n);
 }
 
-static void sort_tasks(struct pz_pricer *x) {
-  x->n_order = 0;
-  for (uint32_t i = 0; i < x->p->n; i++) {
-    x->dear[i] = 0;
-    for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++)
-      x->dear[i] = fmax(x->dear[i], x->rate[x->c->mode_at[i] + m]);
-    if (x->dear[i] <= 0) continue;
-    uint32_t at = x->n_order++;
-    for (; at > 0 && x->dear[x->order[at - 1]] < x->dear[i]; at--) x->order[at] = x->order[at - 1];
-    x->order[at] = i;
-  }
-}
-
-static void add_pack(struct pz_pricer *x, const struct pack *p) {
-  int rows[PZ_PRICE_MOST_TASKS], n = 0;
-  double ones[PZ_PRICE_MOST_TASKS];
-  for (int i = 0; i < p->n; i++) {
-    int row = x->row[x->c->mode_at[p->task[i]] + p->mode[i]];
-    if (row < 0) continue;
-    rows[n] = row;
-    ones[n++] = 1;
-  }
-  if (n) pz_lp_session_col(x->session, 1, rows, ones, n);
-}
-
-/* The dearest pack of each task that comes first in it; `most` is the dearest of all.  Packs dearer
- * than one are added to the model.  Were there any? */
+/* The dearest pack of each task that comes first in it; those dearer than one are added to the
+ * model.  Were there any? */
 static bool add_dear_packs(struct pz_pricer *x) {
   bool any = false;
-  sort_tasks(x);
-  x->most = 0;
-  for (uint32_t k = 0; k < x->n_order; k++) {
-    uint32_t i = x->order[k];
-    x->best = (struct pack){.price = 0};
-    x->looks = 0;
-    for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) {
-      const struct pz_mode *mode = &x->p->tasks[i].modes[m];
-      double rate = x->rate[x->c->mode_at[i] + m];
-      int32_t room[PZ_RESOURCES];
-      if (rate <= 0) continue;
-      for (int r = 0; r < PZ_RESOURCES; r++) room[r] = x->p->capacity[r] - mode->use[r];
-      x->now = (struct pack){.task = {i}, .mode = {m}, .n = 1, .price = rate};
-      extend(x, k + 1, &x->apart[i], room);
-    }
-    x->most = fmax(x->most, x->best.price);
-    x->c->steps += x->looks / 2;
-    if (x->best.price <= 1 + 1e-7) continue;
-    add_pack(x, &x->best);
+  pz_packer_begin(&x->packer);
+  for (uint32_t k = 0; k < x->packer.n_order; k++) {
+    pz_packer_dearest(&x->packer, k);
+    x->c->steps += x->packer.looks;
+    if (x->packer.best.price <= 1 + 1e-9) continue;
+    add_pack(x, &x->packer.best);
     any = true;
   }
   return any;
-}
-
-/* ---- the model ------------------------------------------------------------------------------ */
-
-/* Rows: one mode for each task; each mode's time covered.  Columns: parts of modes, and each mode
- * alone as a pack. */
-static void build(struct pz_pricer *x, struct pz_lp *lp, double unit) {
-  const struct pz_context *c = x->c;
-  pz_lp_init(lp, &x->arena);
-  for (uint32_t i = 0; i < x->p->n; i++) {
-    uint32_t one = pz_lp_row(lp, 1, 1);
-    for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) {
-      uint32_t at = c->mode_at[i] + m;
-      x->row[at] = -1;
-      if (c->dropped[at]) continue;
-      uint32_t part = x->part[at] = pz_lp_col(lp, 0, DBL_MAX, 0, false);
-      pz_lp_put(lp, one, part, 1);
-      double s = x->p->tasks[i].modes[m].s / unit;
-      if (s <= 0) continue;
-      uint32_t row = pz_lp_row(lp, 0, DBL_MAX), alone = pz_lp_col(lp, 0, DBL_MAX, 1, false);
-      pz_lp_put(lp, row, part, -s);
-      pz_lp_put(lp, row, alone, 1);
-      x->row[at] = (int)row;
-    }
-  }
 }
 
 /* What runs together in the incumbent, at each start. */
 static void add_incumbent(struct pz_pricer *x) {
   const struct pz_slot *slots = x->c->best;
   for (uint32_t i = 0; i < x->p->n; i++) {
-    struct pack *p = &x->now;
-    *p = (struct pack){.n = 0};
+    struct pz_pack *p = &x->packer.now;
+    p->n = 0;
     for (uint32_t k = 0; k < x->p->n; k++)
       if (slots[k].start <= slots[i].start && slots[k].end > slots[i].start) {
         p->task[p->n] = k;
@@ -199,9 +96,93 @@ static void add_incumbent(struct pz_pricer *x) {
   }
 }
 
-static void read_rates(struct pz_pricer *x, const double *dual) {
+/* ---- the model ------------------------------------------------------------------------------ */
+
+/* Durations in the model's unit, and rows of the tasks that take time. */
+static void find_times(struct pz_pricer *x) {
+  for (uint32_t i = 0; i < x->p->n; i++) {
+    double least = DBL_MAX;
+    for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) {
+      uint32_t at = x->c->mode_at[i] + m;
+      x->task_of[at] = i;
+      if (x->c->dropped[at]) continue;
+      x->s[at] = x->p->tasks[i].modes[m].s / x->unit;
+      least = fmin(least, x->s[at]);
+    }
+    bool takes_time = least > 0 && least < DBL_MAX;
+    x->shortest[i] = least;
+    x->row[i] = takes_time ? pz_simplex_row(&x->lp, least) : PZ_NONE;
+  }
+}
+
+/* Each mode alone as a pack, and those of the incumbent. */
+static void build(struct pz_pricer *x) {
+  find_times(x);
   for (uint32_t at = 0; at < x->c->n_modes; at++)
-    x->rate[at] = x->row[at] < 0 ? 0 : fmin(1, fmax(0, dual[x->row[at]]));
+    if (x->s[at] > 0 && x->row[x->task_of[at]] != PZ_NONE) add_column(x, &at, 1);
+  add_incumbent(x);
+}
+
+static bool allocate(struct pz_pricer *x) {
+  uint32_t n = x->p->n, modes = x->c->n_modes;
+  x->s = pz_arena_alloc(&x->arena, modes, sizeof *x->s);
+  x->task_of = pz_arena_alloc(&x->arena, modes, sizeof *x->task_of);
+  x->row = pz_arena_alloc(&x->arena, n, sizeof *x->row);
+  x->shortest = pz_arena_alloc(&x->arena, n, sizeof *x->shortest);
+  pz_vec_init(&x->packs, &x->arena, sizeof(uint32_t));
+  pz_vec_init(&x->time, &x->arena, sizeof(double));
+  return x->s && x->task_of && x->row && x->shortest &&
+         pz_packer_init(&x->packer, x->c, &x->arena) && pz_simplex_init(&x->lp, n, &x->arena);
+}
+
+struct pz_pricer *pz_pricer_open(struct pz_context *c) {
+  if (c->p->n == 0 || c->p->n > PZ_PRICE_MOST_TASKS || !(c->scale > 0)) return NULL;
+  struct pz_pricer *x = pz_arena_alloc(c->arena, 1, sizeof *x);
+  if (!x) return NULL;
+  *x = (struct pz_pricer){.c = c, .p = c->p, .unit = c->scale / (c->p->n + 1)};
+  pz_arena_init(&x->arena, c->arena->mem);
+  if (allocate(x)) {
+    build(x);
+    return x;
+  }
+  pz_pricer_close(x);
+  return NULL;
+}
+
+void pz_pricer_close(struct pz_pricer *x) {
+  if (x) pz_arena_release(&x->arena);
+}
+
+/* ---- prices --------------------------------------------------------------------------------- */
+
+/* The model has the modes that the context has. */
+static void follow(struct pz_pricer *x, struct pz_context *c) {
+  const uint32_t *list = x->packs.items;
+  x->c = c;
+  for (uint32_t at = 0, col = 0; !x->failed && at < x->packs.n; at += list[at] + 1, col++) {
+    bool off = false;
+    for (uint32_t k = 1; k <= list[at]; k++) off = off || c->dropped[list[at + k]];
+    pz_simplex_cost(&x->lp, col, off ? TOO_DEAR : 1);
+  }
+}
+
+static void read_rates(struct pz_pricer *x) {
+  for (uint32_t at = 0; at < x->c->n_modes; at++) {
+    uint32_t i = x->task_of[at];
+    bool in = x->s[at] > 0 && !x->c->dropped[at] && x->row[i] != PZ_NONE;
+    x->packer.rate[at] = in ? fmax(0, x->lp.dual[x->row[i]]) * x->shortest[i] / x->s[at] : 0;
+  }
+}
+
+/* The part of each mode that the solution has. */
+static void read_parts(struct pz_pricer *x) {
+  const uint32_t *list = x->packs.items;
+  double *time = x->time.items, *part = x->c->part;
+  memset(time, 0, x->time.n * sizeof *time);
+  memset(part, 0, x->c->n_modes * sizeof *part);
+  pz_simplex_values(&x->lp, time);
+  for (uint32_t at = 0, col = 0; at < x->packs.n; at += list[at] + 1, col++)
+    for (uint32_t k = 1; k <= list[at]; k++) part[list[at + k]] += time[col] / x->s[list[at + k]];
 }
 
 static double bound_of(const struct pz_pricer *x) {
@@ -210,10 +191,10 @@ static double bound_of(const struct pz_pricer *x) {
     double least = DBL_MAX;
     for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++)
       if (!x->c->dropped[x->c->mode_at[i] + m])
-        least = fmin(least, x->rate[x->c->mode_at[i] + m] * x->p->tasks[i].modes[m].s);
+        least = fmin(least, x->packer.rate[x->c->mode_at[i] + m] * x->p->tasks[i].modes[m].s);
     sum += least;
   }
-  return sum / fmax(1, x->most);
+  return sum / fmax(1, x->packer.most);
 }
 
 /* Keep the prices, made valid, in a free place or that of the weakest. */
@@ -231,81 +212,34 @@ static void keep_prices(struct pz_pricer *x) {
     f->least = pz_arena_alloc(c->arena, x->p->n, sizeof *f->least);
   }
   if (!f->rate || !f->least) return;
-  for (uint32_t k = 0; k < c->n_modes; k++) f->rate[k] = x->rate[k] / fmax(1, x->most);
+  for (uint32_t k = 0; k < c->n_modes; k++)
+    f->rate[k] = x->packer.rate[k] / fmax(1, x->packer.most);
   if (at == c->n_prices) c->n_prices++;
 }
 
-static bool allocate(struct pz_pricer *x) {
-  uint32_t n = x->p->n, modes = x->c->n_modes;
-  x->apart = pz_arena_alloc(&x->arena, n, sizeof *x->apart);
-  x->row = pz_arena_alloc(&x->arena, modes, sizeof *x->row);
-  x->part = pz_arena_alloc(&x->arena, modes, sizeof *x->part);
-  x->off = pz_arena_alloc(&x->arena, modes, sizeof *x->off);
-  x->rate = pz_arena_alloc(&x->arena, modes, sizeof *x->rate);
-  x->dear = pz_arena_alloc(&x->arena, n, sizeof *x->dear);
-  x->order = pz_arena_alloc(&x->arena, n, sizeof *x->order);
-  return x->apart && x->row && x->part && x->off && x->rate && x->dear && x->order;
-}
-
-struct pz_pricer *pz_pricer_open(struct pz_context *c) {
-  struct pz_lp lp;
-  if (c->p->n == 0 || c->p->n > PZ_PRICE_MOST_TASKS || !(c->scale > 0)) return NULL;
-  struct pz_pricer *x = pz_arena_alloc(c->arena, 1, sizeof *x);
-  if (!x) return NULL;
-  *x = (struct pz_pricer){.c = c, .p = c->p};
-  pz_arena_init(&x->arena, c->arena->mem);
-  if (allocate(x) && find_apart(x)) {
-    memcpy(x->off, c->dropped, c->n_modes * sizeof *x->off);
-    build(x, &lp, c->scale / (c->p->n + 1));
-    x->session = pz_lp_open(&lp);
-  }
-  if (x->session) {
-    add_incumbent(x);
-    return x;
-  }
-  pz_pricer_close(x);
-  return NULL;
-}
-
-void pz_pricer_close(struct pz_pricer *x) {
-  if (!x) return;
-  pz_lp_close(x->session);
-  pz_arena_release(&x->arena);
-}
-
-/* The model has the modes that the context has. */
-static void follow(struct pz_pricer *x, struct pz_context *c) {
-  x->c = c;
-  for (uint32_t at = 0; at < c->n_modes; at++) {
-    if (x->off[at] == c->dropped[at]) continue;
-    x->off[at] = c->dropped[at];
-    pz_lp_session_limit(x->session, x->part[at], x->off[at] ? 0 : DBL_MAX);
-  }
-}
-
-static void read_parts(struct pz_pricer *x, const double *value) {
-  for (uint32_t at = 0; at < x->c->n_modes; at++)
-    x->c->part[at] = x->c->dropped[at] ? 0 : value[x->part[at]];
+static bool solve(struct pz_pricer *x) {
+  int64_t work = x->lp.work;
+  bool ok = !x->failed && pz_simplex_solve(&x->lp);
+  x->c->steps += x->c->n_modes + (x->lp.work - work) / WORK_PER_STEP;
+  return ok;
 }
 
 /* Rounds of solving and adding packs, until the bound is as good as the model's or reaches the
  * incumbent. */
 static void generate(struct pz_pricer *x) {
-  struct pz_lp_result r;
+  const struct pz_context *c = x->c;
   double best = 0;
-  for (int round = 0; round < MOST_ROUNDS; round++) {
-    pz_lp_session_solve(x->session, &r);
-    x->c->steps += 20 * (int64_t)x->p->n;
-    if (r.status != PZ_LP_OPTIMAL) break;
-    read_parts(x, r.x);
-    read_rates(x, r.dual);
+  for (int round = 0; round < MOST_ROUNDS && solve(x); round++) {
+    read_parts(x);
+    read_rates(x);
     bool more = add_dear_packs(x);
     double bound = bound_of(x);
     if (bound > best) {
       best = bound;
       keep_prices(x);
     }
-    if (!more || !pz_better(x->c, bound, x->c->best_s)) break;
+    if (!more || !pz_better(c, bound, c->best_s)) break;
+    if (c->most_steps > 0 && c->steps >= c->most_steps) break;
   }
 }
 

@@ -7,39 +7,69 @@
 #include "schedule/ilp.h"
 #include "schedule/price.h"
 
+enum { FIRST_TURN = 2000 };
+
+/* A bound this near to the incumbent, as a part of it, may well be proved its own. */
+static const double NEAR = 0.94;
+
 /* Some 10 s of one core: a step takes longer the more tasks there are. */
 static int64_t default_steps(uint32_t n) {
   enum { STEPS = 20000000, TASKS = 64 };
   return n <= TASKS ? STEPS : (int64_t)STEPS * TASKS / n;
 }
 
-static void price(struct pz_context *c) {
-  struct pz_pricer *pricer = pz_pricer_open(c);
-  if (!pricer) return;
-  pz_pricer_run(pricer, c);
-  pz_pricer_round(pricer, c, 64);
+/* The pricer is opened when it is first wanted, and kept: packs found are of use later. */
+static void price(struct pz_context *c, struct pz_pricer **pricer) {
+  if (!*pricer) *pricer = pz_pricer_open(c);
+  if (!*pricer) return;
+  pz_pricer_run(*pricer, c);
+  pz_pricer_round(*pricer, c, 64);
   pz_bound_tighten(c);
-  pz_pricer_close(pricer);
 }
 
+/* The local search's part of a turn.  What is open after the first turn mostly wants a proof, what
+ * is open after the third a better schedule. */
+static int64_t local_part(int64_t turn, int64_t steps) {
+  return turn > FIRST_TURN && turn <= 100 * FIRST_TURN ? steps / 8 : steps / 2;
+}
+
+static int64_t shorter(int64_t turn, int64_t left) { return turn < left / 2 ? turn : left; }
+
 /* Local and exact search by turns, each turn ten times longer: easy problems end in the first, hard
- * ones get most of their effort where it helps, in the local search.  Between them relaxations. */
-static enum pz_status exact_search(struct pz_context *c, const struct pz_solve_options *options,
-                                   enum pz_stop *stop, struct pz_error *err) {
+ * ones get most of their effort where it helps, in the local search.  Between them relaxations.
+ * When local search finds nothing in the second turn and the bound is near, a proof is all that is
+ * wanted, and the third begins. */
+static enum pz_status take_turns(struct pz_context *c, struct pz_pricer **pricer,
+                                 struct pz_error *err) {
   enum pz_status status = PZ_OK;
-  c->most_steps = options->steps > 0 ? options->steps : default_steps(c->p->n);
-  *stop = PZ_STOP_STEPS;
   pz_bound_tighten(c);
-  for (int64_t turn = 2000; status == PZ_OK && c->steps < c->most_steps; turn *= 10) {
-    int64_t left = c->most_steps - c->steps, part = turn < left / 2 ? turn : left;
-    if (turn > 2000) price(c);
-    status = pz_local_search(c, part / 2, err);
+  for (int64_t turn = FIRST_TURN; status == PZ_OK && c->steps < c->most_steps; turn *= 10) {
+    int64_t end = c->steps + shorter(turn, c->most_steps - c->steps);
+    if (turn > FIRST_TURN) price(c, pricer);
+    double before = c->best_s;
+    status = pz_local_search(c, local_part(turn, end - c->steps), err);
     pz_bound_tighten(c);
-    if (status == PZ_OK && turn > 200000 && pz_open(c)) pz_relax_integer(c, (int)(turn / 1000));
+    if (turn == 10 * FIRST_TURN && c->best_s >= before && c->bound_s > NEAR * c->best_s) {
+      turn *= 10;
+      end = c->steps + shorter(turn, c->most_steps - c->steps);
+    }
+    if (status == PZ_OK && turn > 100 * FIRST_TURN && pz_open(c))
+      pz_relax_integer(c, (int)(turn / 1000));
     if (status == PZ_OK && pz_open(c))
-      status = turn > 2000 ? pz_branch(c, part / 2 + 1, err) : pz_late_search(c, part / 2 + 1, err);
+      status = turn > FIRST_TURN ? pz_branch(c, *pricer, end - c->steps + 1, err)
+                                 : pz_late_search(c, end - c->steps + 1, err);
     if (!pz_open(c) || c->p->n > PZ_LOCAL_MOST_TASKS) break;
   }
+  return status;
+}
+
+static enum pz_status exact_search(struct pz_context *c, const struct pz_solve_options *options,
+                                   enum pz_stop *stop, struct pz_error *err) {
+  struct pz_pricer *pricer = NULL;
+  c->most_steps = options->steps > 0 ? options->steps : default_steps(c->p->n);
+  *stop = PZ_STOP_STEPS;
+  enum pz_status status = take_turns(c, &pricer, err);
+  pz_pricer_close(pricer);
   return status;
 }
 

@@ -3,12 +3,15 @@
 #include "unit/testing.h"
 
 #include <Cbc_C_Interface.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "schedule/context.h"
 #include "schedule/ilp.h"
+#include "schedule/lp.h"
+#include "schedule/price.h"
 
 static uint64_t seed = 11;
 
@@ -79,6 +82,13 @@ static double solve(const struct pz_problem *p, enum pz_solver solver, struct pz
   return s.makespan;
 }
 
+static enum pz_status branch_alone(struct pz_context *c, struct pz_error *err) {
+  struct pz_pricer *pricer = pz_pricer_open(c);
+  enum pz_status status = pz_branch(c, pricer, 10000000, err);
+  pz_pricer_close(pricer);
+  return status;
+}
+
 /* Each search alone, from one task after another: local search would hide what it misses. */
 static double search_alone(const struct pz_problem *p, int which) {
   struct pz_arena arena;
@@ -96,7 +106,7 @@ static double search_alone(const struct pz_problem *p, int which) {
   enum pz_status status = !pz_open(&c) ? PZ_OK
                           : which == 0 ? pz_exact_search(&c, 10000000, NULL, &err)
                           : which == 1 ? pz_late_search(&c, 10000000, &err)
-                          : which == 2 ? pz_branch(&c, 10000000, &err)
+                          : which == 2 ? branch_alone(&c, &err)
                                        : PZ_OK;
   assert_int_equal(status, PZ_OK);
   if (which == 3 && pz_open(&c)) pz_relax_integer(&c, 100);
@@ -124,6 +134,112 @@ static void many_modes_are_as_by_exact_search(void **state) {
         fail_msg("round %d, %u operators: search %d gives %.12g, ILP %.12g", round, p.n, which,
                  search_alone(&p, which), ilp);
     assert_true(search_alone(&p, 3) <= ilp * (1 + 1e-9));
+    pz_arena_release(&arena);
+  }
+}
+
+/* ---- prices --------------------------------------------------------------------------------- */
+
+/* All packs of a small problem: by enumeration, each with the rates' sum and as a column. */
+struct packs {
+  const struct pz_problem *p;
+  bool before[MOST][MOST];
+  const struct pz_context *c;
+  const struct pz_prices *prices;
+  double dearest;
+  struct pz_lp *lp;
+  uint32_t row[MOST];
+};
+
+static void each_pack(struct packs *x, uint32_t i, int *mode, const int32_t room[PZ_RESOURCES]) {
+  if (i == x->p->n) {
+    double price = 0;
+    uint32_t col = x->lp ? pz_lp_col(x->lp, 0, DBL_MAX, 1, false) : 0;
+    for (uint32_t k = 0; k < i; k++) {
+      if (mode[k] < 0) continue;
+      if (x->prices) price += x->prices->rate[x->c->mode_at[k] + (uint32_t)mode[k]];
+      double s = x->p->tasks[k].modes[mode[k]].s;
+      if (x->lp && x->row[k] != PZ_NONE) pz_lp_put(x->lp, x->row[k], col, 1e-6 / s);
+    }
+    x->dearest = fmax(x->dearest, price);
+    return;
+  }
+  bool apart = false;
+  for (uint32_t k = 0; k < i && i < MOST; k++) apart = apart || (mode[k] >= 0 && x->before[k][i]);
+  for (int m = -1; m < (apart ? 0 : (int)x->p->tasks[i].n_modes); m++) {
+    int32_t left[PZ_RESOURCES];
+    if (m >= 0 && !pz_mode_fits(room, &x->p->tasks[i].modes[m])) continue;
+    for (int r = 0; r < PZ_RESOURCES; r++)
+      left[r] = room[r] - (m < 0 ? 0 : x->p->tasks[i].modes[m].use[r]);
+    mode[i] = m;
+    each_pack(x, i + 1, mode, left);
+  }
+}
+
+/* By the library, with every pack as a column. */
+static double bound_by_all_packs(struct packs *x, struct pz_arena *arena) {
+  struct pz_lp lp;
+  struct pz_lp_result r;
+  int mode[MOST];
+  pz_lp_init(&lp, arena);
+  for (uint32_t i = 0; i < x->p->n && i < MOST; i++) {
+    const struct pz_task *t = &x->p->tasks[i];
+    bool always = true;
+    for (uint32_t m = 0; m < t->n_modes; m++) always = always && t->modes[m].s > 0;
+    x->row[i] = always ? pz_lp_row(&lp, 1, DBL_MAX) : PZ_NONE;
+    for (uint32_t k = 0; k < t->n_pred; k++)
+      for (uint32_t q = 0; q < i; q++)
+        if (q == t->pred[k] || x->before[q][t->pred[k]]) x->before[q][i] = true;
+  }
+  x->lp = &lp;
+  each_pack(x, 0, mode, x->p->capacity);
+  x->lp = NULL;
+  if (!lp.rows.n) return 0;
+  pz_lp_solve(&lp, &r);
+  assert_int_equal(r.status, PZ_LP_OPTIMAL);
+  return 1e-6 * r.objective;
+}
+
+/* The incumbent far away: nothing is dropped. */
+static void price_alone(struct pz_context *c, const struct pz_problem *p, struct pz_arena *arena) {
+  struct pz_slot slots[MOST];
+  struct pz_error err = {0};
+  double t = 0;
+  assert_int_equal(pz_context_init(c, p, arena, &err), PZ_OK);
+  for (uint32_t i = 0; i < p->n; i++, t = slots[i - 1].end)
+    slots[i] = (struct pz_slot){t, t + p->tasks[i].modes[0].s, 0};
+  pz_context_offer(c, slots, 1 + t);
+  struct pz_pricer *pricer = pz_pricer_open(c);
+  if (pricer) pz_pricer_run(pricer, c);
+  pz_pricer_close(pricer);
+}
+
+static void prices_are_those_of_all_packs(void **state) {
+  (void)state;
+  for (int round = 0; round < 400; round++) {
+    struct pz_arena arena;
+    struct pz_problem p;
+    struct pz_context c;
+    int mode[MOST];
+    double best = 0;
+    pz_arena_init(&arena, NULL);
+    if (round % 2)
+      draw_spine(&arena, 2 + draw(MOST - 2), &p);
+    else
+      draw_problem(&arena, 1 + draw(MOST - 1), &p);
+    struct packs x = {.p = &p};
+    double bound = bound_by_all_packs(&x, &arena);
+    price_alone(&c, &p, &arena);
+    x.c = &c;
+    for (int k = 0; k < c.n_prices; k++) {
+      x.prices = &c.prices[k];
+      x.dearest = 0;
+      each_pack(&x, 0, mode, p.capacity);
+      assert_true(x.dearest <= 1 + 1e-9);
+      best = fmax(best, c.prices[k].sum);
+    }
+    if (fabs(best - bound) > 1e-7 * bound)
+      fail_msg("round %d, %u operators: prices %.12g, all packs %.12g", round, p.n, best, bound);
     pz_arena_release(&arena);
   }
 }
@@ -219,6 +335,7 @@ static void limits_are_said(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(many_modes_are_as_by_exact_search),
+      cmocka_unit_test(prices_are_those_of_all_packs),
       cmocka_unit_test(alike_is_not_the_same),
       cmocka_unit_test(files_say_the_same),
       cmocka_unit_test(limits_are_said),
