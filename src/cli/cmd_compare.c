@@ -11,9 +11,7 @@ struct settings {
   int64_t seed;
 };
 
-static const struct settings defaults = {
-    .study = {.space = "paper", .cluster = "paper", .devices = 1024, .batch = 4096, .steps = 20000},
-    .seed = 1};
+static const struct settings defaults = {.study = PZ_STUDY_SETTINGS_DEFAULT, .seed = 1};
 
 #define AT(field) offsetof(struct settings, field)
 /* clang-format off */

@@ -13,9 +13,7 @@ struct settings {
   const char *dir;
 };
 
-static const struct settings defaults = {
-    .study = {
-        .space = "paper", .cluster = "paper", .devices = 1024, .batch = 4096, .steps = 20000}};
+static const struct settings defaults = {.study = PZ_STUDY_SETTINGS_DEFAULT};
 
 #define AT(field) offsetof(struct settings, field)
 /* clang-format off */

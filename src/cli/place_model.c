@@ -18,7 +18,7 @@
 #include "report/table.h"
 #include "workload/workload.h"
 
-enum { MOST_WIDTH = 64, MOST_SHOWN = 5, SCHEDULE_STEPS = 20000 };
+enum { MOST_WIDTH = 64, MOST_SHOWN = 5 };
 
 /* One combination of microbatch size, width and recomputation. */
 struct option {
@@ -76,7 +76,7 @@ static enum pz_status solve_one(struct job *j, int64_t mbs, int64_t t, bool chec
                                .hbm_bytes = hbm_bytes(j),
                                .state = j->s->optimizer ? 2 : 3,
                                .width = t,
-                               .steps = SCHEDULE_STEPS};
+                               .steps = PZ_LAYER_STEPS};
   struct option one = {.mbs = mbs};
   w.mbs = mbs;
   w.seq = j->s->seq;

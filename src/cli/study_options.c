@@ -2,8 +2,6 @@
 
 #include <stdlib.h>
 
-const struct pz_study_settings pz_study_settings_default = {
-    .space = "paper", .cluster = "paper", .devices = 1024, .batch = 4096, .steps = 20000};
 const char *const pz_optimizer_names[] = {"adam", "sgd", NULL};
 
 /* One positive number for each model. */

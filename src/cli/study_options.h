@@ -12,7 +12,8 @@ struct pz_study_settings {
   int objective, optimizer;
 };
 
-extern const struct pz_study_settings pz_study_settings_default;
+#define PZ_STUDY_SETTINGS_DEFAULT                                                                  \
+  { .space = "paper", .cluster = "paper", .devices = 1024, .batch = 4096, .steps = PZ_LAYER_STEPS }
 extern const char *const pz_optimizer_names[]; /* ends with NULL */
 
 /* clang-format off */

@@ -18,7 +18,7 @@ struct pz_study_options pz_study_defaults(void) {
                                .devices = 1024,
                                .batch = 4096,
                                .state = 3,
-                               .steps = 20000};
+                               .steps = PZ_LAYER_STEPS};
   for (int i = 0; i < PZ_SEARCH_MOST_MODELS; i++) o.weight[i] = 1;
   return o;
 }
