@@ -104,12 +104,12 @@ void pz_command_man(FILE *out) {
     roff(table[i]->synopsis, out);
     fputc('\n', out);
   }
-  fprintf(
-      out,
-      ".SH DESCRIPTION\nphaze builds the operator graphs of large language models for training: "
-      "forward, backward, divided for tensor parallelism, with exact FLOP and bytes.\nResults go "
-      "to "
-      "stdout, everything else to stderr.\n");
+  fprintf(out, ".SH DESCRIPTION\nphaze builds the operator graphs of large language models for "
+               "training, costs and schedules them on a "
+               "chip, places them on a cluster, and searches a space of chips for the best.  See "
+               "doc/ for how.\nResults go "
+               "to "
+               "stdout, everything else to stderr.\n");
   for (size_t i = 0; pz_command_at(i); i++) man_command(table[i], out);
   fprintf(out, ".SH EXIT STATUS\n0 done; 1 no feasible answer; 2 wrong use or bad input; 3 "
                "internal error; 130 stopped by Ctrl-C.\n");
