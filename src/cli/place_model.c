@@ -192,12 +192,12 @@ static enum pz_status print_job(struct job *j) {
   struct pz_planned plan = planned(j, o);
   struct pz_step_parts p = pz_planned_parts(&plan);
   double t = o->plan.time_s;
-  char tokens[32], text[128];
+  char tokens[32], rate[32], text[128];
   printf("%s on %" PRId64 " x %s: %.4g s for a batch of %" PRId64 "\n", j->model, j->s->devices,
          j->cost.chip.name, t, j->s->batch);
   printf("%s\n", pz_planned_text(&plan, text, sizeof text));
-  printf("%.4g samples/s, %s, %.1f%% of the peak FLOP/s of the %" PRId64 " devices in use\n",
-         (double)j->s->batch / t,
+  printf("%s samples/s, %s, %.1f%% of the peak FLOP/s of the %" PRId64 " devices in use\n",
+         pz_text_number(rate, sizeof rate, (double)j->s->batch / t),
          pz_text_si(tokens, sizeof tokens, (double)(j->s->batch * o->model.seq) / t, "token/s"),
          100 * pz_planned_flop_part(&plan), pz_planned_devices(&plan));
   printf("compute %.1f%%, tensor collectives %.1f%%, transfers %.1f%%, bubble %.1f%%, gradients "

@@ -92,6 +92,11 @@ char *pz_text_si(char *buf, size_t size, double value, const char *unit) {
   return buf;
 }
 
+char *pz_text_number(char *buf, size_t size, double value) {
+  snprintf(buf, size, value >= 1000 ? "%.0f" : "%.4g", value);
+  return buf;
+}
+
 char *pz_text_duration(char *buf, size_t size, double seconds) {
   if (!(seconds >= 0 && seconds < 1e9))
     snprintf(buf, size, "?");

@@ -23,6 +23,10 @@ char *pz_text_count(char *buf, size_t size, int64_t value);
 /* "19.6 GB", "3.25 TFLOP", "812 B": three digits and a decimal SI prefix.  Returns buf. */
 char *pz_text_si(char *buf, size_t size, double value, const char *unit);
 
+/* 31278, 748.9, 0.0312: four digits or all of a larger number, never an exponent above 1e-4.
+ * Returns buf. */
+char *pz_text_number(char *buf, size_t size, double value);
+
 /* "48 s", "2 min 05 s", "3 h 20 min". Returns buf. */
 char *pz_text_duration(char *buf, size_t size, double seconds);
 

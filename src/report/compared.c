@@ -105,6 +105,7 @@ static enum pz_status print_contest(const json_t *result, const json_t *contest,
   static const char *const heads[] = {"way",        "chip",       ">hbm GiB", ">mm2", ">samples/s",
                                       ">reference", ">evaluated", ">seconds", NULL};
   struct pz_table t;
+  char buf[32];
   size_t i;
   json_t *w;
   fprintf(out, "%s\n", str(contest, "name"));
@@ -115,7 +116,7 @@ static enum pz_status print_contest(const json_t *result, const json_t *contest,
     pz_table_cell(&t, "%s", str(w, "chip"));
     pz_table_cell(&t, "%.0f", num(w, "hbm_gib"));
     pz_table_cell(&t, "%.1f", num(w, "area_mm2"));
-    pz_table_cell(&t, "%.4g", num(m, "throughput_samples_s"));
+    pz_table_cell(&t, "%s", pz_text_number(buf, sizeof buf, num(m, "throughput_samples_s")));
     ratio_cell(&t, m);
     pz_table_cell(&t, "%.0f", num(w, "evaluated"));
     pz_table_cell(&t, "%.2f", seconds_of(result, contest, w));

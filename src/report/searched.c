@@ -208,12 +208,13 @@ static enum pz_status print_models(const json_t *best, struct pz_arena *arena, F
                                       ">replicas", ">tensor",    ">microbatch", "activations",
                                       ">of peak",  NULL};
   struct pz_table t;
+  char buf[32];
   size_t i;
   json_t *m;
   pz_table_init(&t, arena, heads);
   json_array_foreach((json_t *)(uintptr_t)at(best, "models"), i, m) {
     pz_table_cell(&t, "%s", str(m, "model"));
-    pz_table_cell(&t, "%.4g", num(m, "throughput_samples_s"));
+    pz_table_cell(&t, "%s", pz_text_number(buf, sizeof buf, num(m, "throughput_samples_s")));
     ratio_cell(&t, m);
     plan_cells(&t, at(m, "plan"));
     pz_table_cell(&t, "%.0f%%", 100 * num(at(m, "plan"), "flop_utilisation"));
@@ -226,6 +227,7 @@ static enum pz_status print_alone(const json_t *result, struct pz_arena *arena, 
                                       ">samples/s", ">reference", ">common",  NULL};
   const json_t *list = at(result, "per_model"), *common = at(at(result, "best"), "models");
   struct pz_table t;
+  char buf[32];
   size_t i;
   json_t *o;
   if (json_array_size(list) < 2) return PZ_OK;
@@ -238,7 +240,7 @@ static enum pz_status print_alone(const json_t *result, struct pz_arena *arena, 
     pz_table_cell(&t, "%s", str(at(o, "chip"), "name"));
     pz_table_cell(&t, "%.0f", num(o, "hbm_gib"));
     pz_table_cell(&t, "%.1f", num(o, "area_mm2"));
-    pz_table_cell(&t, "%.4g", rate);
+    pz_table_cell(&t, "%s", pz_text_number(buf, sizeof buf, rate));
     ratio_cell(&t, m);
     pz_table_cell(&t, "%.1f%%",
                   100 * num(json_array_get(common, i), "throughput_samples_s") / rate);
