@@ -1,7 +1,9 @@
 #include "core/progress.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -31,33 +33,41 @@ void pz_progress_start(struct pz_progress *p, FILE *out, enum pz_progress_style 
   p->start_s = p->shown_s = p->now_s();
 }
 
-static void draw_bar(const struct pz_progress *p, double fraction) {
-  char bar[BAR_WIDTH + 1];
+/* Columns of the terminal: a bar that wraps could not be drawn over. */
+static size_t columns_of(FILE *out) {
+  struct winsize w = {0};
+  bool known = ioctl(fileno(out), TIOCGWINSZ, &w) == 0 && w.ws_col > 0;
+  return known ? w.ws_col : 1000;
+}
+
+static void bar_text(double fraction, char bar[BAR_WIDTH + 4]) {
   int full = (int)(fraction * BAR_WIDTH);
-  memset(bar, '.', BAR_WIDTH);
-  memset(bar, '#', (size_t)full);
-  bar[BAR_WIDTH] = '\0';
-  fprintf(p->out, "\r\033[K%s [%s]", p->label, bar);
+  memset(bar, '.', BAR_WIDTH + 2);
+  memset(bar + 1, '#', (size_t)full);
+  bar[0] = '[';
+  bar[BAR_WIDTH + 1] = ']';
+  bar[BAR_WIDTH + 2] = '\0';
 }
 
 static void show(struct pz_progress *p, double now, const char *note) {
   double fraction = p->total ? (double)p->done / (double)p->total : 1, spent = now - p->start_s;
   if (fraction > 1) fraction = 1;
   double rate = spent > 0 ? (double)p->done / spent : 0;
-  char left[32], per_second[48] = "";
+  char left[32], bar[BAR_WIDTH + 4], per_second[48] = "", line[600];
   pz_text_duration(left, sizeof left, rate > 0 ? (double)(p->total - p->done) / rate : -1);
   if (rate >= 1) { /* a slower one says nothing that the time left does not */
     char si[32];
     snprintf(per_second, sizeof per_second, "%s%s/s, ", pz_text_si(si, sizeof si, rate, ""),
              p->unit);
   }
-  if (p->style == PZ_PROGRESS_BAR)
-    draw_bar(p, fraction);
-  else
-    fprintf(p->out, "%s:", p->label);
-  fprintf(p->out, " %" PRIu64 " of %" PRIu64 " %s (%.0f%%), %s%s left%s%s", p->done, p->total,
-          p->unit, 100 * fraction, per_second, left, note ? ", " : "", note ? note : "");
-  if (p->style == PZ_PROGRESS_LINES) fputc('\n', p->out);
+  bool one_line = p->style == PZ_PROGRESS_BAR;
+  bar_text(fraction, bar);
+  snprintf(line, sizeof line, "%s%s%s %" PRIu64 " of %" PRIu64 " %s (%.0f%%), %s%s left%s%s",
+           p->label, one_line ? " " : ":", one_line ? bar : "", p->done, p->total, p->unit,
+           100 * fraction, per_second, left, note ? ", " : "", note ? note : "");
+  size_t columns = columns_of(p->out);
+  if (one_line && strlen(line) >= columns) line[columns - 1] = '\0';
+  fprintf(p->out, one_line ? "\r\033[K%s" : "%s\n", line);
   fflush(p->out);
   p->shown_s = now;
   p->shown = true;

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "chip/tech.h"
-#include "core/text.h"
 
 enum { LEAST_BATCH = 8, MOST_BATCH = 64, EFFORTS = PZ_EFFORT_FULL };
 #define NO_MEMORY "out of memory for the search"
@@ -356,16 +355,41 @@ static enum pz_status keep(struct pz_search *s, const uint32_t *points, uint32_t
   return j && status == PZ_OK ? j->commit(j->ctx, err) : status;
 }
 
-static void show(const struct run *r) {
-  char note[160] = "", done[24];
-  if (!r->s->o.progress) return;
-  if (r->any) {
-    struct pz_chip c;
-    pz_space_chip(r->s->task->space, &r->s->points[r->c->best], &c);
-    snprintf(note, sizeof note, "best %.4g with %s, %s evaluated", r->c->value, c.name,
-             pz_text_count(done, sizeof done, r->c->n_evaluated));
+/* "18 stages x 56 replicas, tensor 1" of the first model. */
+static void plan_text(const struct run *r, char *buf, size_t size) {
+  uint32_t model = r->c->objective.models[0];
+  const struct pz_evaluation *e = pz_search_evaluation(r->s, r->c->best, model);
+  if (!e) return;
+  const struct pz_load *l = &r->s->task->portfolio->loads[e->plan.load];
+  snprintf(buf, size, ": %u stages x %" PRId64 ", tensor %" PRId64 ", microbatch %" PRId64,
+           e->plan.n_stages, e->plan.d, l->tp, l->mbs);
+}
+
+/* After this batch: those whose bounds are not above the best are done with.  By bisection, since
+ * bounds fall along the order. */
+static uint32_t candidates_left(const struct run *r) {
+  uint32_t low = r->at + r->n, high = r->s->n_points, first = low;
+  if (r->s->o.exhaustive) return high - low;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (may_win(r, r->order[middle], r->c->standing[r->order[middle]].bound))
+      low = middle + 1;
+    else
+      high = middle;
   }
-  pz_progress_update(r->s->o.progress, r->at, note);
+  return low - first;
+}
+
+static void show(const struct run *r) {
+  char note[200] = "", plan[80] = "";
+  struct pz_chip c;
+  if (!r->s->o.progress || !r->any) return;
+  pz_space_chip(r->s->task->space, &r->s->points[r->c->best], &c);
+  plan_text(r, plan, sizeof plan);
+  uint32_t done = r->s->n_points - candidates_left(r);
+  snprintf(note, sizeof note, "%u evaluated, %u excluded, best %.4g with %s%s", r->c->n_evaluated,
+           done - r->c->n_evaluated, r->c->value, c.name, plan);
+  pz_progress_update(r->s->o.progress, done, note);
 }
 
 /* The chips of a batch, together.  The first error in their order counts. */
@@ -434,6 +458,8 @@ static enum pz_status second_pass(struct run *r, struct pz_error *err) {
 /* How sure it is: what open schedules might still hide. */
 static void conclude(struct run *r) {
   struct pz_contest *c = r->c;
+  c->n_looked = 0;
+  c->n_open = 0;
   c->bound = c->value;
   for (uint32_t p = 0; p < r->s->n_points; p++) {
     const struct pz_standing *st = &c->standing[p];
@@ -505,6 +531,7 @@ enum pz_status pz_search_run(struct pz_search *s, struct pz_contest *c, struct p
   if (status != PZ_OK) return status;
   if (!r.any) return nothing_fits(&r, err);
   conclude(&r);
+  if (s->o.progress) pz_progress_update(s->o.progress, s->n_points, NULL);
   return least_memory(&r, err);
 }
 
