@@ -44,14 +44,13 @@ static enum pz_status measure(uint32_t n_models, const char *budget, unsigned th
 
 int main(void) {
   static const struct {
-    const char *what;
+    const char *what, *budget;
     uint32_t models;
-    const char *budget;
     unsigned threads;
   } cases[] = {
-      {"demo", 6, "tpuv4", 2},   {"models", 1, "tpuv4", 2}, {"models", 2, "tpuv4", 2},
-      {"models", 4, "tpuv4", 2}, {"chips", 6, "17", 2},     {"chips", 6, "70", 2},
-      {"chips", 6, "140", 2},    {"threads", 6, "tpuv4", 1}, {"threads", 6, "tpuv4", 4},
+      {"demo", "tpuv4", 6, 2},   {"models", "tpuv4", 1, 2},  {"models", "tpuv4", 2, 2},
+      {"models", "tpuv4", 4, 2}, {"chips", "17", 6, 2},      {"chips", "70", 6, 2},
+      {"chips", "140", 6, 2},    {"threads", "tpuv4", 6, 1}, {"threads", "tpuv4", 6, 4},
   };
   printf("case,models,chips,threads,bounds_s,search_s,total_s,over_demo,chips_looked_at,"
          "settled_per_s,evaluated,evaluated_per_s\n");

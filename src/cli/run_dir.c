@@ -29,14 +29,14 @@ enum pz_status pz_run_dir_result(struct pz_run_file *f, json_t **out, struct pz_
 
 static enum pz_status keep_chips(struct pz_run_file *f, const struct pz_study *s,
                                  struct pz_error *err) {
+  struct pz_chip chip, *c = &chip;
   struct pz_run_chip *rows = calloc(s->n_points, sizeof *rows);
-  struct pz_chip *chips = calloc(s->n_points, sizeof *chips);
-  enum pz_status status = rows && chips ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory");
-  for (uint32_t i = 0; i < s->n_points && status == PZ_OK; i++) {
-    struct pz_chip *c = &chips[i];
+  char(*names)[sizeof c->name] = calloc(s->n_points, sizeof *names);
+  for (uint32_t i = 0; rows && names && i < s->n_points; i++) {
     pz_space_chip(&s->space, &s->points[i], c);
+    memcpy(names[i], c->name, sizeof c->name);
     rows[i] = (struct pz_run_chip){.id = s->points[i].id,
-                                   .name = c->name,
+                                   .name = names[i],
                                    .tensor_cores = c->tensor.cores,
                                    .rows = c->tensor.rows,
                                    .cols = c->tensor.cols,
@@ -46,9 +46,10 @@ static enum pz_status keep_chips(struct pz_run_file *f, const struct pz_study *s
                                    .area_mm2 = pz_search_area_um2(s->search, i) / 1e6,
                                    .watts = pz_search_watts(s->search, i)};
   }
-  if (status == PZ_OK) status = pz_run_file_chips(f, rows, s->n_points, err);
+  enum pz_status status = rows && names ? pz_run_file_chips(f, rows, s->n_points, err)
+                                        : pz_fail(err, PZ_NO_MEMORY, "out of memory");
   free(rows);
-  free(chips);
+  free(names);
   return status;
 }
 

@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "core/num.h"
+
 /* ---- what memory allows --------------------------------------------------------------------- */
 
 struct memory {
@@ -69,7 +71,8 @@ static void fill(struct pz_floor *x, double *params, double *rounds) {
   for (uint32_t s = 1; s <= x->most_stages; s++) {
     int64_t d = most_replicas(&x->p, s);
     params[s] = fmax(all / s, most);
-    rounds[s] = (double)((x->p.microbatches + d - 1) / d + s - 1);
+    int64_t least = pz_ceil_div(x->p.microbatches, d) + s - 1;
+    rounds[s] = (double)least;
   }
 }
 

@@ -60,9 +60,10 @@ static enum pz_status read_run(struct job *j) {
   char *result = NULL;
   enum pz_status status = pz_json_parse("inputs", inputs, strlen(inputs), &j->inputs, j->err);
   if (status == PZ_OK) status = pz_run_file_result(j->f, &result, j->err);
-  if (status == PZ_OK && !result)
-    status = pz_fail(j->err, PZ_BAD_INPUT, "the run has not finished; the same search goes on");
-  if (status == PZ_OK) status = pz_json_parse("result", result, strlen(result), &j->result, j->err);
+  if (status != PZ_OK) return status;
+  if (!result)
+    return pz_fail(j->err, PZ_BAD_INPUT, "the run has not finished; the same search goes on");
+  status = pz_json_parse("result", result, strlen(result), &j->result, j->err);
   free(result);
   return status;
 }

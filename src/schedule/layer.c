@@ -33,7 +33,7 @@ static bool on_vector_cores(const struct pz_op *op) {
 /* Vector cores that go with so many tensor cores. */
 static int32_t vector_share(const struct maker *m, int32_t cores) {
   int64_t t = m->capacity[PZ_TENSOR_CORES], v = m->capacity[PZ_VECTOR_CORES];
-  return (int32_t)((cores * v + t - 1) / t);
+  return t > 0 ? (int32_t)((cores * v + t - 1) / t) : 0;
 }
 
 static int32_t rate_part(double s, double of_s) {

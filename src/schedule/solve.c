@@ -30,7 +30,7 @@ static void price(struct pz_context *c, struct pz_pricer **pricer) {
 /* The local search's part of a turn.  What is open after the first turn mostly wants a proof, what
  * is open after the third a better schedule. */
 static int64_t local_part(int64_t turn, int64_t steps) {
-  return turn > FIRST_TURN && turn <= 100 * FIRST_TURN ? steps / 8 : steps / 2;
+  return turn > FIRST_TURN && turn <= INT64_C(100) * FIRST_TURN ? steps / 8 : steps / 2;
 }
 
 static int64_t shorter(int64_t turn, int64_t left) { return turn < left / 2 ? turn : left; }
@@ -49,11 +49,11 @@ static enum pz_status take_turns(struct pz_context *c, struct pz_pricer **pricer
     double before = c->best_s;
     status = pz_local_search(c, local_part(turn, end - c->steps), err);
     pz_bound_tighten(c);
-    if (turn == 10 * FIRST_TURN && c->best_s >= before && c->bound_s > NEAR * c->best_s) {
+    if (turn == INT64_C(10) * FIRST_TURN && c->best_s >= before && c->bound_s > NEAR * c->best_s) {
       turn *= 10;
       end = c->steps + shorter(turn, c->most_steps - c->steps);
     }
-    if (status == PZ_OK && turn > 100 * FIRST_TURN && pz_open(c))
+    if (status == PZ_OK && turn > INT64_C(100) * FIRST_TURN && pz_open(c))
       pz_relax_integer(c, (int)(turn / 1000));
     if (status == PZ_OK && pz_open(c))
       status = turn > FIRST_TURN ? pz_branch(c, *pricer, end - c->steps + 1, err)

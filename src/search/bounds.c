@@ -232,7 +232,7 @@ static enum pz_status sweep(struct pz_bounds *b, struct shape *s, const struct p
   return PZ_OK;
 }
 
-static void sum_shape(struct pz_bounds *b, struct shape *s, double *work, uint32_t dag) {
+static void sum_shape(struct pz_bounds *b, struct shape *s, const double *work, uint32_t dag) {
   const struct dag *d = pz_vec_at(&b->dags, struct dag, dag);
   int n_glb = b->task->space->n[PZ_AXIS_GLB];
   for (uint32_t i = 0; i < d->n_ops; i++) {
@@ -246,27 +246,29 @@ static void sum_shape(struct pz_bounds *b, struct shape *s, double *work, uint32
   }
 }
 
-static double *table(struct pz_bounds *b, int rows, uint32_t cols) {
-  return calloc((size_t)rows * cols + 1, sizeof(double) + 0 * sizeof *b);
+static double *table(int rows, uint32_t cols) {
+  return calloc((size_t)rows * cols + 1, sizeof(double));
 }
 
 /* Shapes are made by threads: their tables come from the C library, not from the arena. */
-static enum pz_status fill_shape(struct pz_bounds *b, uint8_t rows, uint8_t cols, unsigned worker,
+static enum pz_status fill_shape(struct pz_bounds *b, uint8_t rows, uint8_t cols,
                                  struct pz_error *err) {
   struct shape *s = &b->shape[rows][cols];
   struct pz_point p = point_of(rows, cols);
   struct pz_chip chip;
   int n_glb = b->task->space->n[PZ_AXIS_GLB];
-  (void)worker;
   pz_space_chip(b->task->space, &p, &chip);
-  s->core_s = table(b, b->tensor.of_axis[s->most_axis] + 1, b->products.n);
-  s->hbm_s = table(b, n_glb, b->products.n);
-  s->startup_s = table(b, 1, b->products.n);
-  s->work_s = table(b, s->most_axis + 1, b->dags.n);
-  s->traffic_s = table(b, n_glb, b->dags.n);
-  double *work = table(b, s->most_axis + 1, b->products.n);
-  bool ok = s->core_s && s->hbm_s && s->startup_s && s->work_s && s->traffic_s && work;
-  enum pz_status status = ok ? sweep(b, s, &chip, err) : pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
+  s->core_s = table(b->tensor.of_axis[s->most_axis] + 1, b->products.n);
+  s->hbm_s = table(n_glb, b->products.n);
+  s->startup_s = table(1, b->products.n);
+  s->work_s = table(s->most_axis + 1, b->dags.n);
+  s->traffic_s = table(n_glb, b->dags.n);
+  double *work = table(s->most_axis + 1, b->products.n);
+  if (!s->core_s || !s->hbm_s || !s->startup_s || !s->work_s || !s->traffic_s || !work) {
+    free(work);
+    return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
+  }
+  enum pz_status status = sweep(b, s, &chip, err);
   for (int a = 0; status == PZ_OK && a <= s->most_axis; a++)
     for (uint32_t i = 0; i < b->products.n; i++)
       work[(size_t)a * b->products.n + i] =
@@ -330,8 +332,8 @@ static enum pz_status fill_lanes(struct pz_bounds *b, uint32_t at, unsigned work
   p.at[follow ? PZ_AXIS_COLS : PZ_AXIS_LANES] = (uint8_t)at;
   struct pz_chip chip;
   pz_space_chip(s, &p, &chip);
-  l->latency_s = table(b, b->vector.count, n_others(b));
-  l->work_s = table(b, s->n[PZ_AXIS_VECTOR_CORES], b->dags.n);
+  l->latency_s = table(b->vector.count, n_others(b));
+  l->work_s = table(s->n[PZ_AXIS_VECTOR_CORES], b->dags.n);
   if (!l->latency_s || !l->work_s) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
   enum pz_status status = cost_others(b, l, &chip, worker, err);
   for (uint32_t d = 0; status == PZ_OK && d < b->dags.n; d++) sum_lanes(b, l, d);
@@ -399,7 +401,7 @@ static void fill_one(void *ctx, size_t i, unsigned worker) {
     return;
   }
   if (i < shapes && j->b->shape[i / cols][i % cols].used)
-    status = fill_shape(j->b, (uint8_t)(i / cols), (uint8_t)(i % cols), worker, err);
+    status = fill_shape(j->b, (uint8_t)(i / cols), (uint8_t)(i % cols), err);
   if (i >= shapes) status = fill_lanes(j->b, (uint32_t)(i - shapes), worker, err);
   err->status = status;
 }

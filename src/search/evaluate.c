@@ -328,8 +328,9 @@ static enum pz_status evaluate(struct pz_evaluator *e, uint32_t model, double hb
   enum pz_status status = w.layer_s[0] && w.layer_s[1]
                               ? list_loads(&w, model, &list, &n)
                               : pz_fail(err, PZ_NO_MEMORY, "out of memory for the search");
-  if (status == PZ_OK && limit_s < HUGE_VAL) status = may_be_below(&w, list, n, limit_s, &may);
-  if (status == PZ_OK && may) status = best_of(&w, list, n, effort);
+  if (status == PZ_OK && list && limit_s < HUGE_VAL)
+    status = may_be_below(&w, list, n, limit_s, &may);
+  if (status == PZ_OK && list && may) status = best_of(&w, list, n, effort);
   if (status == PZ_OK)
     *out = may ? best : (struct pz_evaluation){.time_s = HUGE_VAL, .least_s = limit_s};
   pz_arena_release(&w.arena);

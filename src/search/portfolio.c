@@ -95,7 +95,7 @@ enum pz_status pz_portfolio_init(struct pz_portfolio *p, const char *const *mode
 
 void pz_portfolio_release(struct pz_portfolio *p) {
   if (!p) return;
-  for (uint32_t i = 0; i < p->n_loads; i++) pz_workload_free(p->loads[i].w);
+  for (uint32_t i = 0; p->loads && i < p->n_loads; i++) pz_workload_free(p->loads[i].w);
   pz_arena_release(&p->arena);
   *p = (struct pz_portfolio){0};
 }
