@@ -2,7 +2,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "cli/run_dir.h"
+#include "cli/kept_run.h"
 #include "cli/study_options.h"
 #include "report/searched.h"
 
@@ -123,8 +123,8 @@ static enum pz_status tell(struct job *j) {
 /* From the run directory if it has the answer already. */
 static enum pz_status answer(struct job *j) {
   enum pz_status status = PZ_OK;
-  if (j->s->dir) status = pz_run_dir_open(j->s->dir, &j->study, j->s->fresh, &j->file, j->err);
-  if (status == PZ_OK && j->file) status = pz_run_dir_result(j->file, &j->result, j->err);
+  if (j->s->dir) status = pz_kept_run_open(j->s->dir, &j->study, j->s->fresh, &j->file, j->err);
+  if (status == PZ_OK && j->file) status = pz_kept_run_result(j->file, &j->result, j->err);
   if (status != PZ_OK) return status;
   if (j->result) {
     json_object_set_new(j->timing, "reused", json_true());
@@ -135,7 +135,7 @@ static enum pz_status answer(struct job *j) {
   listen_for_signals();
   status = run_study(j);
   if (status == PZ_OK && j->file)
-    status = pz_run_dir_finish(j->file, &j->study, j->result, j->timing, j->err);
+    status = pz_kept_run_finish(j->file, &j->study, j->result, j->timing, j->err);
   return status;
 }
 

@@ -5,7 +5,7 @@
 
 #include "chip/tech.h"
 #include "core/text.h"
-#include "report/table.h"
+#include "report/result.h"
 
 void pz_compared_search(const struct pz_study *s, uint32_t contest, struct pz_compared *out) {
   const struct pz_contest *c = &s->contest[contest];
@@ -74,29 +74,10 @@ json_t *pz_compared_json(const struct pz_study *s, const struct pz_compared *lis
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-static double num(const json_t *o, const char *key) {
-  return json_number_value(json_object_get(o, key));
-}
-
-static const char *str(const json_t *o, const char *key) {
-  const char *s = json_string_value(json_object_get(o, key));
-  return s ? s : "";
-}
-
-static const json_t *at(const json_t *o, const char *key) { return json_object_get(o, key); }
-
-static void ratio_cell(struct pz_table *t, const json_t *m) {
-  const json_t *ratio = at(m, "ratio_to_reference");
-  if (!(num(m, "throughput_samples_s") > 0))
-    pz_table_cell(t, "%s", "no fit");
-  else if (json_is_number(ratio))
-    pz_table_cell(t, "%.2fx", json_number_value(ratio));
-  else
-    pz_table_cell(t, "%s", "-");
-}
-
 static double seconds_of(const json_t *result, const json_t *contest, const json_t *way) {
-  return num(at(at(result, "timing"), str(contest, "name")), str(way, "name"));
+  return pz_result_number(
+      pz_result_at(pz_result_at(result, "timing"), pz_result_text(contest, "name")),
+      pz_result_text(way, "name"));
 }
 
 /* One model by itself. */
@@ -108,17 +89,18 @@ static enum pz_status print_contest(const json_t *result, const json_t *contest,
   char buf[32];
   size_t i;
   json_t *w;
-  fprintf(out, "%s\n", str(contest, "name"));
+  fprintf(out, "%s\n", pz_result_text(contest, "name"));
   pz_table_init(&t, arena, heads);
-  json_array_foreach((json_t *)(uintptr_t)at(contest, "ways"), i, w) {
-    const json_t *m = json_array_get(at(w, "models"), 0);
-    pz_table_cell(&t, "%s", str(w, "name"));
-    pz_table_cell(&t, "%s", str(w, "chip"));
-    pz_table_cell(&t, "%.0f", num(w, "hbm_gib"));
-    pz_table_cell(&t, "%.1f", num(w, "area_mm2"));
-    pz_table_cell(&t, "%s", pz_text_number(buf, sizeof buf, num(m, "throughput_samples_s")));
-    ratio_cell(&t, m);
-    pz_table_cell(&t, "%.0f", num(w, "evaluated"));
+  json_array_foreach((json_t *)(uintptr_t)pz_result_at(contest, "ways"), i, w) {
+    const json_t *m = json_array_get(pz_result_at(w, "models"), 0);
+    pz_table_cell(&t, "%s", pz_result_text(w, "name"));
+    pz_table_cell(&t, "%s", pz_result_text(w, "chip"));
+    pz_table_cell(&t, "%.0f", pz_result_number(w, "hbm_gib"));
+    pz_table_cell(&t, "%.1f", pz_result_number(w, "area_mm2"));
+    pz_table_cell(&t, "%s",
+                  pz_text_number(buf, sizeof buf, pz_result_number(m, "throughput_samples_s")));
+    pz_result_ratio(&t, m);
+    pz_table_cell(&t, "%.0f", pz_result_number(w, "evaluated"));
     pz_table_cell(&t, "%.2f", seconds_of(result, contest, w));
   }
   enum pz_status status = pz_table_print(&t, 0, out);
@@ -131,29 +113,32 @@ static enum pz_status print_common(const json_t *result, const json_t *contest,
                                    struct pz_arena *arena, FILE *out) {
   enum { BEFORE = 4, AFTER = 3 };
   const char *heads[PZ_TABLE_MOST_COLUMNS + 1] = {"way", "chip", ">hbm GiB", ">mm2"};
-  const json_t *ways = at(contest, "ways"), *models = at(json_array_get(ways, 0), "models");
+  const json_t *ways = pz_result_at(contest, "ways"),
+               *models = pz_result_at(json_array_get(ways, 0), "models");
   size_t most = PZ_TABLE_MOST_COLUMNS - 1 - BEFORE - AFTER, n = json_array_size(models);
   struct pz_table t;
   if (n > most) n = most;
   for (size_t k = 0; k < n; k++) {
-    heads[BEFORE + k] = pz_arena_printf(arena, ">%s", str(json_array_get(models, k), "model"));
+    heads[BEFORE + k] =
+        pz_arena_printf(arena, ">%s", pz_result_text(json_array_get(models, k), "model"));
     if (!heads[BEFORE + k]) return PZ_NO_MEMORY;
   }
   heads[BEFORE + n] = ">objective";
   heads[BEFORE + n + 1] = ">evaluated";
   heads[BEFORE + n + 2] = ">seconds";
   fprintf(out, "One chip for all: throughput over the reference, and %s\n",
-          str(at(result, "objective"), "meaning"));
+          pz_result_text(pz_result_at(result, "objective"), "meaning"));
   pz_table_init(&t, arena, heads);
   for (size_t i = 0; i < json_array_size(ways); i++) {
     const json_t *w = json_array_get(ways, i);
-    pz_table_cell(&t, "%s", str(w, "name"));
-    pz_table_cell(&t, "%s", str(w, "chip"));
-    pz_table_cell(&t, "%.0f", num(w, "hbm_gib"));
-    pz_table_cell(&t, "%.1f", num(w, "area_mm2"));
-    for (size_t k = 0; k < n; k++) ratio_cell(&t, json_array_get(at(w, "models"), k));
-    pz_table_cell(&t, "%.4g", num(w, "objective"));
-    pz_table_cell(&t, "%.0f", num(w, "evaluated"));
+    pz_table_cell(&t, "%s", pz_result_text(w, "name"));
+    pz_table_cell(&t, "%s", pz_result_text(w, "chip"));
+    pz_table_cell(&t, "%.0f", pz_result_number(w, "hbm_gib"));
+    pz_table_cell(&t, "%.1f", pz_result_number(w, "area_mm2"));
+    for (size_t k = 0; k < n; k++)
+      pz_result_ratio(&t, json_array_get(pz_result_at(w, "models"), k));
+    pz_table_cell(&t, "%.4g", pz_result_number(w, "objective"));
+    pz_table_cell(&t, "%.0f", pz_result_number(w, "evaluated"));
     pz_table_cell(&t, "%.2f", seconds_of(result, contest, w));
   }
   return pz_table_print(&t, 0, out);
@@ -161,19 +146,22 @@ static enum pz_status print_common(const json_t *result, const json_t *contest,
 
 /* What the original system's authors report, and what ours is. */
 static void print_original(const json_t *contest, FILE *out) {
-  const json_t *ways = at(contest, "ways"), *w = json_array_get(ways, json_array_size(ways) - 1);
+  const json_t *ways = pz_result_at(contest, "ways"),
+               *w = json_array_get(ways, json_array_size(ways) - 1);
   fprintf(
       out,
       "\nThe original reports for its common chip: 2.9 times tpuv4-expert on average, over 91%% "
       "of the area, many vector cores,\nlarge tensor cores, HBM of at most 64 GB (with "
       "communication a thousand times too cheap).  Here: %.4g times,\n%.1f%% of the area, "
       "%.0f vector cores of %.0f lanes, %.0f tensor cores of %.0fx%.0f, %.0f GiB.\n",
-      num(w, "objective"), 100 * num(w, "area_part"), num(w, "vector_cores"), num(w, "lanes"),
-      num(w, "tensor_cores"), num(w, "rows"), num(w, "cols"), num(w, "hbm_gib"));
+      pz_result_number(w, "objective"), 100 * pz_result_number(w, "area_part"),
+      pz_result_number(w, "vector_cores"), pz_result_number(w, "lanes"),
+      pz_result_number(w, "tensor_cores"), pz_result_number(w, "rows"), pz_result_number(w, "cols"),
+      pz_result_number(w, "hbm_gib"));
 }
 
 enum pz_status pz_compared_print(const json_t *result, struct pz_arena *arena, FILE *out) {
-  const json_t *contests = at(result, "contests");
+  const json_t *contests = pz_result_at(result, "contests");
   size_t n = json_array_size(contests);
   enum pz_status status = PZ_OK;
   for (size_t i = 0; i < n && status == PZ_OK; i++) {
@@ -181,7 +169,7 @@ enum pz_status pz_compared_print(const json_t *result, struct pz_arena *arena, F
     bool common = n > 1 && i + 1 == n;
     status = common ? print_common(result, c, arena, out) : print_contest(result, c, arena, out);
   }
-  bool plain = strcmp(str(at(result, "objective"), "name"), "throughput") == 0;
+  bool plain = strcmp(pz_result_text(pz_result_at(result, "objective"), "name"), "throughput") == 0;
   if (status == PZ_OK && n > 1 && plain) print_original(json_array_get(contests, n - 1), out);
   return status;
 }

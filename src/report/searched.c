@@ -7,7 +7,7 @@
 #include "chip/tech.h"
 #include "core/text.h"
 #include "report/planned.h"
-#include "report/table.h"
+#include "report/result.h"
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
@@ -161,46 +161,31 @@ enum pz_status pz_searched_json(struct pz_study *s, const struct pz_searched_ext
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-static double num(const json_t *o, const char *key) {
-  return json_number_value(json_object_get(o, key));
-}
-
-static const char *str(const json_t *o, const char *key) {
-  const char *s = json_string_value(json_object_get(o, key));
-  return s ? s : "";
-}
-
-static const json_t *at(const json_t *o, const char *key) { return json_object_get(o, key); }
-
 static void print_chip(const json_t *best, FILE *out) {
-  const json_t *chip = at(best, "chip"), *tensor = at(chip, "tensor"), *vector = at(chip, "vector");
+  const json_t *chip = pz_result_at(best, "chip"), *tensor = pz_result_at(chip, "tensor"),
+               *vector = pz_result_at(chip, "vector");
   char flop[32];
-  double macs = num(tensor, "cores") * num(tensor, "rows") * num(tensor, "cols");
-  fprintf(out, "  tensor cores   %.0f of %.0fx%.0f, %s\n", num(tensor, "cores"),
-          num(tensor, "rows"), num(tensor, "cols"),
-          pz_text_si(flop, sizeof flop, 2 * macs * num(chip, "clock_hz"), "FLOP/s"));
-  fprintf(out, "  vector cores   %.0f of %.0f lanes\n", num(vector, "cores"), num(vector, "lanes"));
-  fprintf(out, "  global buffer  %.0f MiB\n", num(at(chip, "glb"), "bytes") / 0x1p20);
-  fprintf(out, "  HBM            %.0f GiB\n", num(best, "hbm_gib"));
-  fprintf(out, "  area           %.1f mm2, %.1f%% of the budget\n", num(best, "area_mm2"),
-          100 * num(best, "area_part"));
-  fprintf(out, "  peak           %.0f W\n\n", num(best, "peak_watts"));
+  double macs = pz_result_number(tensor, "cores") * pz_result_number(tensor, "rows") *
+                pz_result_number(tensor, "cols");
+  fprintf(out, "  tensor cores   %.0f of %.0fx%.0f, %s\n", pz_result_number(tensor, "cores"),
+          pz_result_number(tensor, "rows"), pz_result_number(tensor, "cols"),
+          pz_text_si(flop, sizeof flop, 2 * macs * pz_result_number(chip, "clock_hz"), "FLOP/s"));
+  fprintf(out, "  vector cores   %.0f of %.0f lanes\n", pz_result_number(vector, "cores"),
+          pz_result_number(vector, "lanes"));
+  fprintf(out, "  global buffer  %.0f MiB\n",
+          pz_result_number(pz_result_at(chip, "glb"), "bytes") / 0x1p20);
+  fprintf(out, "  HBM            %.0f GiB\n", pz_result_number(best, "hbm_gib"));
+  fprintf(out, "  area           %.1f mm2, %.1f%% of the budget\n",
+          pz_result_number(best, "area_mm2"), 100 * pz_result_number(best, "area_part"));
+  fprintf(out, "  peak           %.0f W\n\n", pz_result_number(best, "peak_watts"));
 }
 
 static void plan_cells(struct pz_table *t, const json_t *plan) {
-  pz_table_cell(t, "%.0f", num(plan, "n_stages"));
-  pz_table_cell(t, "%.0f", num(plan, "data_parallel"));
-  pz_table_cell(t, "%.0f", num(plan, "tensor_parallel"));
-  pz_table_cell(t, "%.0f", num(plan, "microbatch"));
-  pz_table_cell(t, "%s", json_is_true(at(plan, "recompute")) ? "recomputed" : "kept");
-}
-
-static void ratio_cell(struct pz_table *t, const json_t *model) {
-  const json_t *ratio = at(model, "ratio_to_reference");
-  if (json_is_number(ratio))
-    pz_table_cell(t, "%.2fx", json_number_value(ratio));
-  else
-    pz_table_cell(t, "%s", "-");
+  pz_table_cell(t, "%.0f", pz_result_number(plan, "n_stages"));
+  pz_table_cell(t, "%.0f", pz_result_number(plan, "data_parallel"));
+  pz_table_cell(t, "%.0f", pz_result_number(plan, "tensor_parallel"));
+  pz_table_cell(t, "%.0f", pz_result_number(plan, "microbatch"));
+  pz_table_cell(t, "%s", json_is_true(pz_result_at(plan, "recompute")) ? "recomputed" : "kept");
 }
 
 static enum pz_status print_models(const json_t *best, struct pz_arena *arena, FILE *out) {
@@ -212,12 +197,14 @@ static enum pz_status print_models(const json_t *best, struct pz_arena *arena, F
   size_t i;
   json_t *m;
   pz_table_init(&t, arena, heads);
-  json_array_foreach((json_t *)(uintptr_t)at(best, "models"), i, m) {
-    pz_table_cell(&t, "%s", str(m, "model"));
-    pz_table_cell(&t, "%s", pz_text_number(buf, sizeof buf, num(m, "throughput_samples_s")));
-    ratio_cell(&t, m);
-    plan_cells(&t, at(m, "plan"));
-    pz_table_cell(&t, "%.0f%%", 100 * num(at(m, "plan"), "flop_utilisation"));
+  json_array_foreach((json_t *)(uintptr_t)pz_result_at(best, "models"), i, m) {
+    pz_table_cell(&t, "%s", pz_result_text(m, "model"));
+    pz_table_cell(&t, "%s",
+                  pz_text_number(buf, sizeof buf, pz_result_number(m, "throughput_samples_s")));
+    pz_result_ratio(&t, m);
+    plan_cells(&t, pz_result_at(m, "plan"));
+    pz_table_cell(&t, "%.0f%%",
+                  100 * pz_result_number(pz_result_at(m, "plan"), "flop_utilisation"));
   }
   return pz_table_print(&t, 0, out);
 }
@@ -225,7 +212,8 @@ static enum pz_status print_models(const json_t *best, struct pz_arena *arena, F
 static enum pz_status print_alone(const json_t *result, struct pz_arena *arena, FILE *out) {
   static const char *const heads[] = {"model",      "chip",       ">hbm GiB", ">mm2",
                                       ">samples/s", ">reference", ">common",  NULL};
-  const json_t *list = at(result, "per_model"), *common = at(at(result, "best"), "models");
+  const json_t *list = pz_result_at(result, "per_model"),
+               *common = pz_result_at(pz_result_at(result, "best"), "models");
   struct pz_table t;
   char buf[32];
   size_t i;
@@ -234,16 +222,16 @@ static enum pz_status print_alone(const json_t *result, struct pz_arena *arena, 
   fprintf(out, "\nThe best chip for each alone, and what the common one keeps of it:\n");
   pz_table_init(&t, arena, heads);
   json_array_foreach((json_t *)(uintptr_t)list, i, o) {
-    const json_t *m = json_array_get(at(o, "models"), 0);
-    double rate = num(m, "throughput_samples_s");
-    pz_table_cell(&t, "%s", str(o, "model"));
-    pz_table_cell(&t, "%s", str(at(o, "chip"), "name"));
-    pz_table_cell(&t, "%.0f", num(o, "hbm_gib"));
-    pz_table_cell(&t, "%.1f", num(o, "area_mm2"));
+    const json_t *m = json_array_get(pz_result_at(o, "models"), 0);
+    double rate = pz_result_number(m, "throughput_samples_s");
+    pz_table_cell(&t, "%s", pz_result_text(o, "model"));
+    pz_table_cell(&t, "%s", pz_result_text(pz_result_at(o, "chip"), "name"));
+    pz_table_cell(&t, "%.0f", pz_result_number(o, "hbm_gib"));
+    pz_table_cell(&t, "%.1f", pz_result_number(o, "area_mm2"));
     pz_table_cell(&t, "%s", pz_text_number(buf, sizeof buf, rate));
-    ratio_cell(&t, m);
+    pz_result_ratio(&t, m);
     pz_table_cell(&t, "%.1f%%",
-                  100 * num(json_array_get(common, i), "throughput_samples_s") / rate);
+                  100 * pz_result_number(json_array_get(common, i), "throughput_samples_s") / rate);
   }
   return pz_table_print(&t, 0, out);
 }
@@ -253,23 +241,23 @@ static enum pz_status print_steps(const json_t *result, struct pz_arena *arena, 
   struct pz_table t;
   size_t i;
   json_t *o;
-  if (!json_array_size(at(result, "sensitivity"))) return PZ_OK;
+  if (!json_array_size(pz_result_at(result, "sensitivity"))) return PZ_OK;
   fprintf(out, "\nWhat limits it, one step at a time:\n");
   pz_table_init(&t, arena, heads);
-  json_array_foreach((json_t *)(uintptr_t)at(result, "sensitivity"), i, o) {
-    pz_table_cell(&t, "%s", str(o, "parameter"));
-    pz_table_cell(&t, "%.0f", num(o, "from"));
-    pz_table_cell(&t, "%.0f", num(o, "to"));
-    pz_table_cell(&t, "%+.2f%%", 100 * num(o, "change"));
-    pz_table_cell(&t, "%.1f", num(o, "area_mm2"));
-    pz_table_cell(&t, "%s", json_is_true(at(o, "within_budget")) ? "within" : "outside");
+  json_array_foreach((json_t *)(uintptr_t)pz_result_at(result, "sensitivity"), i, o) {
+    pz_table_cell(&t, "%s", pz_result_text(o, "parameter"));
+    pz_table_cell(&t, "%.0f", pz_result_number(o, "from"));
+    pz_table_cell(&t, "%.0f", pz_result_number(o, "to"));
+    pz_table_cell(&t, "%+.2f%%", 100 * pz_result_number(o, "change"));
+    pz_table_cell(&t, "%.1f", pz_result_number(o, "area_mm2"));
+    pz_table_cell(&t, "%s", json_is_true(pz_result_at(o, "within_budget")) ? "within" : "outside");
   }
   return pz_table_print(&t, 0, out);
 }
 
 static enum pz_status print_front(const json_t *result, struct pz_arena *arena, FILE *out) {
   static const char *const heads[] = {"chip", ">reference", ">mm2", ">peak W", NULL};
-  const json_t *points = at(at(result, "pareto"), "points");
+  const json_t *points = pz_result_at(pz_result_at(result, "pareto"), "points");
   struct pz_table t;
   size_t i;
   json_t *o;
@@ -278,10 +266,10 @@ static enum pz_status print_front(const json_t *result, struct pz_arena *arena, 
           json_array_size(points));
   pz_table_init(&t, arena, heads);
   json_array_foreach((json_t *)(uintptr_t)points, i, o) {
-    pz_table_cell(&t, "%s", str(o, "chip"));
-    pz_table_cell(&t, "%.4fx", num(o, "objective"));
-    pz_table_cell(&t, "%.2f", num(o, "area_mm2"));
-    pz_table_cell(&t, "%.1f", num(o, "peak_watts"));
+    pz_table_cell(&t, "%s", pz_result_text(o, "chip"));
+    pz_table_cell(&t, "%.4fx", pz_result_number(o, "objective"));
+    pz_table_cell(&t, "%.2f", pz_result_number(o, "area_mm2"));
+    pz_table_cell(&t, "%.1f", pz_result_number(o, "peak_watts"));
   }
   return pz_table_print(&t, 0, out);
 }
@@ -291,38 +279,42 @@ static void print_references(const json_t *result, FILE *out) {
   size_t i;
   json_t *o;
   fprintf(out, "\nThe reference is tpuv4 with the expert plan and 32 GiB");
-  json_array_foreach((json_t *)(uintptr_t)at(result, "reference"), i, o) {
-    if (!(num(o, "throughput_samples_s") > 0))
-      fprintf(out, "; for %s there is none, nothing fits", str(o, "model"));
-    else if (!json_is_true(at(o, "expert")))
-      fprintf(out, "; for %s the best plan with %.0f GiB", str(o, "model"), num(o, "hbm_gib"));
-    else if (num(o, "hbm_gib") > 32)
-      fprintf(out, "; for %s with %.0f GiB", str(o, "model"), num(o, "hbm_gib"));
+  json_array_foreach((json_t *)(uintptr_t)pz_result_at(result, "reference"), i, o) {
+    if (!(pz_result_number(o, "throughput_samples_s") > 0))
+      fprintf(out, "; for %s there is none, nothing fits", pz_result_text(o, "model"));
+    else if (!json_is_true(pz_result_at(o, "expert")))
+      fprintf(out, "; for %s the best plan with %.0f GiB", pz_result_text(o, "model"),
+              pz_result_number(o, "hbm_gib"));
+    else if (pz_result_number(o, "hbm_gib") > 32)
+      fprintf(out, "; for %s with %.0f GiB", pz_result_text(o, "model"),
+              pz_result_number(o, "hbm_gib"));
   }
   fprintf(out, ".\n");
 }
 
 static void print_proof(const json_t *result, FILE *out) {
-  const json_t *c = at(result, "certificate");
+  const json_t *c = pz_result_at(result, "certificate");
   char chips[32], evaluated[32], excluded[32];
   fprintf(out, "Of %s chips %s were evaluated, %s excluded by bounds.",
-          pz_text_count(chips, sizeof chips, (int64_t)num(c, "chips")),
-          pz_text_count(evaluated, sizeof evaluated, (int64_t)num(c, "evaluated")),
-          pz_text_count(excluded, sizeof excluded, (int64_t)num(c, "excluded")));
-  if (num(c, "open_schedules") > 0)
+          pz_text_count(chips, sizeof chips, (int64_t)pz_result_number(c, "chips")),
+          pz_text_count(evaluated, sizeof evaluated, (int64_t)pz_result_number(c, "evaluated")),
+          pz_text_count(excluded, sizeof excluded, (int64_t)pz_result_number(c, "excluded")));
+  if (pz_result_number(c, "open_schedules") > 0)
     fprintf(out, "  %.0f schedules are not proven the best: no chip is more than %.2g%% better.\n",
-            num(c, "open_schedules"), 100 * num(c, "gap"));
+            pz_result_number(c, "open_schedules"), 100 * pz_result_number(c, "gap"));
   else
     fprintf(out, "  No chip is better.\n");
 }
 
 enum pz_status pz_searched_print(const json_t *result, struct pz_arena *arena, FILE *out) {
-  const json_t *best = at(result, "best");
-  size_t n = json_array_size(at(best, "models"));
+  const json_t *best = pz_result_at(result, "best");
+  size_t n = json_array_size(pz_result_at(best, "models"));
   fprintf(out, "The best chip for %s%s: %s\n", n > 1 ? "all " : "",
-          n > 1 ? "models" : str(json_array_get(at(best, "models"), 0), "model"),
-          str(at(best, "chip"), "name"));
-  fprintf(out, "%.4g %s\n\n", num(best, "objective"), str(at(result, "objective"), "meaning"));
+          n > 1 ? "models"
+                : pz_result_text(json_array_get(pz_result_at(best, "models"), 0), "model"),
+          pz_result_text(pz_result_at(best, "chip"), "name"));
+  fprintf(out, "%.4g %s\n\n", pz_result_number(best, "objective"),
+          pz_result_text(pz_result_at(result, "objective"), "meaning"));
   print_chip(best, out);
   enum pz_status status = print_models(best, arena, out);
   if (status == PZ_OK) status = print_alone(result, arena, out);

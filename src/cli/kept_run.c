@@ -1,12 +1,12 @@
-#include "cli/run_dir.h"
+#include "cli/kept_run.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { HOW = JSON_INDENT(1) | JSON_PRESERVE_ORDER };
 
-enum pz_status pz_run_dir_open(const char *dir, const struct pz_study *s, bool fresh,
-                               struct pz_run_file **out, struct pz_error *err) {
+enum pz_status pz_kept_run_open(const char *dir, const struct pz_study *s, bool fresh,
+                                struct pz_run_file **out, struct pz_error *err) {
   json_t *inputs = pz_study_inputs(s);
   char *text = inputs ? json_dumps(inputs, HOW) : NULL;
   enum pz_status status = text ? pz_run_file_open(dir, text, fresh, out, err)
@@ -16,7 +16,7 @@ enum pz_status pz_run_dir_open(const char *dir, const struct pz_study *s, bool f
   return status;
 }
 
-enum pz_status pz_run_dir_result(struct pz_run_file *f, json_t **out, struct pz_error *err) {
+enum pz_status pz_kept_run_result(struct pz_run_file *f, json_t **out, struct pz_error *err) {
   char *text = NULL;
   json_t *result = NULL;
   enum pz_status status = pz_run_file_result(f, &text, err);
@@ -65,8 +65,9 @@ static enum pz_status keep_standings(struct pz_run_file *f, const struct pz_stud
   return status;
 }
 
-enum pz_status pz_run_dir_finish(struct pz_run_file *f, const struct pz_study *s,
-                                 const json_t *result, const json_t *timing, struct pz_error *err) {
+enum pz_status pz_kept_run_finish(struct pz_run_file *f, const struct pz_study *s,
+                                  const json_t *result, const json_t *timing,
+                                  struct pz_error *err) {
   const char *what;
   json_t *seconds;
   enum pz_status status = keep_chips(f, s, err);
