@@ -1,0 +1,354 @@
+/* One contest: which chip is the best by one objective.  A first look at chips in the order of
+ * their bounds, then more effort where schedules left open might change the answer. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "search/state.h"
+
+enum { LEAST_BATCH = 8, MOST_BATCH = 64 };
+#define NO_MEMORY "out of memory for the search"
+
+/* ---- one chip of a contest ------------------------------------------------------------------ */
+
+struct run {
+  struct pz_search *s;
+  struct pz_contest *c;
+  uint32_t *order;         /* of points, by bound */
+  uint32_t at, n;          /* the batch */
+  bool any;                /* is there a best yet? */
+  struct pz_error *errors; /* by item of the batch */
+};
+
+/* Ties go to the smaller chip, then to the lower id. */
+static bool smaller(const struct pz_search *s, uint32_t a, uint32_t b) {
+  if (s->nature[a].area_um2 != s->nature[b].area_um2)
+    return s->nature[a].area_um2 < s->nature[b].area_um2;
+  return s->points[a].id < s->points[b].id;
+}
+
+/* Could this chip be the best, with this value or less? */
+static bool may_win(const struct run *r, uint32_t point, double value) {
+  if (!r->any) return value > 0;
+  return value > r->c->value || (value == r->c->value && smaller(r->s, point, r->c->best));
+}
+
+/* Samples/s of the contest's models: found, and at most. */
+struct rates {
+  double found[PZ_SEARCH_MOST_MODELS], most[PZ_SEARCH_MOST_MODELS];
+};
+
+static void set_rates(const struct pz_search *s, uint32_t point, uint32_t model,
+                      enum pz_effort effort, struct rates *v) {
+  const struct pz_evaluation *e = &pz_memo_at(s, point, model, effort)->e;
+  v->found[model] = pz_rate(s, e->time_s);
+  v->most[model] = pz_rate(s, e->least_s);
+}
+
+/* The samples/s of a model below which the chip cannot win, whatever the others do up to their
+ * bounds; by bisection, a hair below. */
+static double least_rate(const struct run *r, uint32_t point, uint32_t model,
+                         const struct rates *v) {
+  struct rates u = *v;
+  double low = 0, high = v->most[model];
+  for (int i = 0; i < 50; i++) {
+    u.most[model] = (low + high) / 2;
+    if (may_win(r, point, pz_value_of(r->s, &r->c->objective, point, u.most)))
+      high = u.most[model];
+    else
+      low = u.most[model];
+  }
+  return low * (1 - 1e-9);
+}
+
+/* A first look at a model; false: it shows that the chip cannot win, with the bound in *v. */
+static bool look_at_model(const struct run *r, uint32_t point, uint32_t model, unsigned worker,
+                          struct rates *v, struct pz_error *err) {
+  struct pz_memo *m = pz_memo_at(r->s, point, model, PZ_EFFORT_QUICK);
+  const struct pz_objective *o = &r->c->objective;
+  if (!m->known && r->any && !r->s->o.exhaustive) {
+    struct pz_evaluation e;
+    double least = least_rate(r, point, model, v);
+    double limit_s = least > 0 ? (double)r->s->task->o.batch / least : HUGE_VAL;
+    err->status =
+        pz_evaluate_within(&r->s->evaluators[worker], &r->s->points[point], model,
+                           pz_task_most_hbm(r->s->task), PZ_EFFORT_QUICK, limit_s, &e, err);
+    if (err->status != PZ_OK) return false;
+    if (e.effort == PZ_EFFORT_NONE) {
+      v->most[model] = pz_rate(r->s, e.least_s);
+      return false;
+    }
+    m->e = e;
+    m->known = true;
+  }
+  err->status = pz_search_know(r->s, point, model, PZ_EFFORT_QUICK, worker, err);
+  if (err->status != PZ_OK) return false;
+  set_rates(r->s, point, model, PZ_EFFORT_QUICK, v);
+  return r->s->o.exhaustive || may_win(r, point, pz_value_of(r->s, o, point, v->most));
+}
+
+/* Model by model, until the chip cannot win any more.  False: it cannot. */
+static bool first_look(const struct run *r, uint32_t point, unsigned worker, struct rates *v,
+                       struct pz_error *err) {
+  const struct pz_objective *o = &r->c->objective;
+  for (uint32_t i = 0; i < o->n; i++)
+    if (!look_at_model(r, point, o->models[i], worker, v, err)) return false;
+  return true;
+}
+
+static void consider(void *ctx, size_t i, unsigned worker) {
+  struct run *r = ctx;
+  uint32_t point = r->order[r->at + i];
+  struct rates v = {{0}, {0}};
+  if (pz_search_stopped(r->s)) return;
+  for (uint32_t m = 0; m < r->s->n_models; m++) v.most[m] = *pz_bound_at(r->s, point, m);
+  bool whole = first_look(r, point, worker, &v, &r->errors[i]);
+  double bound = pz_value_of(r->s, &r->c->objective, point, v.most);
+  double found = pz_value_of(r->s, &r->c->objective, point, v.found);
+  r->c->standing[point] = (struct pz_standing){whole ? PZ_OUT_EVALUATED : PZ_OUT_SCHEDULES,
+                                               whole ? found : bound, bound};
+}
+
+/* Again with full effort, where schedules were left open. */
+static void consider_again(void *ctx, size_t i, unsigned worker) {
+  struct run *r = ctx;
+  uint32_t point = r->order[r->at + i];
+  const struct pz_objective *o = &r->c->objective;
+  struct rates v;
+  if (pz_search_stopped(r->s)) return;
+  for (uint32_t k = 0; k < o->n; k++) {
+    uint32_t m = o->models[k];
+    set_rates(r->s, point, m, PZ_EFFORT_QUICK, &v);
+    if (!(v.found[m] < v.most[m])) continue;
+    r->errors[i].status = pz_search_know(r->s, point, m, PZ_EFFORT_FULL, worker, &r->errors[i]);
+    if (r->errors[i].status != PZ_OK) return;
+    set_rates(r->s, point, m, PZ_EFFORT_FULL, &v);
+  }
+  r->c->standing[point].value = pz_value_of(r->s, o, point, v.found);
+  r->c->standing[point].bound = pz_value_of(r->s, o, point, v.most);
+}
+
+/* ---- a contest ------------------------------------------------------------------------------ */
+
+struct ranked {
+  double value, area_um2;
+  uint32_t point;
+};
+
+static int by_value(const void *a, const void *b) {
+  const struct ranked *x = a, *y = b;
+  if (x->value != y->value) return x->value > y->value ? -1 : 1;
+  if (x->area_um2 != y->area_um2) return x->area_um2 < y->area_um2 ? -1 : 1;
+  return x->point < y->point ? -1 : 1;
+}
+
+/* Points by bound; each stands as excluded until it is considered. */
+static enum pz_status rank_points(struct run *r, struct pz_error *err) {
+  struct pz_search *s = r->s;
+  struct ranked *list = calloc(s->n_points, sizeof *list);
+  r->order = pz_arena_alloc(&s->arena, s->n_points, sizeof *r->order);
+  r->c->standing = pz_arena_alloc(&s->arena, s->n_points, sizeof *r->c->standing);
+  if (!list || !r->order || !r->c->standing) {
+    free(list);
+    return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
+  }
+  for (uint32_t p = 0; p < s->n_points; p++) {
+    double value = pz_value_of(s, &r->c->objective, p, pz_bound_at(s, p, 0));
+    list[p] = (struct ranked){value, s->nature[p].area_um2, p};
+    r->c->standing[p] = (struct pz_standing){PZ_OUT_TABLES, value, value};
+  }
+  qsort(list, s->n_points, sizeof *list, by_value);
+  for (uint32_t p = 0; p < s->n_points; p++) r->order[p] = list[p].point;
+  free(list);
+  return PZ_OK;
+}
+
+static void merge(struct run *r) {
+  for (uint32_t i = 0; i < r->n; i++) {
+    uint32_t point = r->order[r->at + i];
+    const struct pz_standing *st = &r->c->standing[point];
+    if (st->kind != PZ_OUT_EVALUATED || !may_win(r, point, st->value)) continue;
+    r->c->best = point;
+    r->c->value = st->value;
+    r->any = true;
+  }
+}
+
+/* "18 stages x 56 replicas, tensor 1" of the first model. */
+static void plan_text(const struct run *r, char *buf, size_t size) {
+  uint32_t model = r->c->objective.models[0];
+  const struct pz_evaluation *e = pz_search_evaluation(r->s, r->c->best, model);
+  if (!e) return;
+  const struct pz_load *l = &r->s->task->portfolio->loads[e->plan.load];
+  snprintf(buf, size, ": %u stages x %" PRId64 ", tensor %" PRId64 ", microbatch %" PRId64,
+           e->plan.n_stages, e->plan.d, l->tp, l->mbs);
+}
+
+/* After this batch: those whose bounds are not above the best are done with.  By bisection, since
+ * bounds fall along the order. */
+static uint32_t candidates_left(const struct run *r) {
+  uint32_t low = r->at + r->n, high = r->s->n_points, first = low;
+  if (r->s->o.exhaustive) return high - low;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (may_win(r, r->order[middle], r->c->standing[r->order[middle]].bound))
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low - first;
+}
+
+static void show(const struct run *r) {
+  char note[200] = "", plan[80] = "";
+  struct pz_chip c;
+  if (!r->s->o.progress || !r->any) return;
+  pz_space_chip(r->s->task->space, &r->s->points[r->c->best], &c);
+  plan_text(r, plan, sizeof plan);
+  uint32_t done = r->s->n_points - candidates_left(r);
+  snprintf(note, sizeof note, "%u evaluated, %u excluded, best %.4g with %s%s", r->c->n_evaluated,
+           done - r->c->n_evaluated, r->c->value, c.name, plan);
+  pz_progress_update(r->s->o.progress, done, note);
+}
+
+/* The chips of a batch, together.  The first error in their order counts. */
+static enum pz_status run_batch(struct run *r, pz_pool_fn *fn, struct pz_error *err) {
+  for (uint32_t i = 0; i < r->n; i++) r->errors[i] = (struct pz_error){0};
+  pz_pool_for(r->s->pool, r->n, fn, r);
+  enum pz_status kept = pz_search_keep(r->s, &r->order[r->at], r->n, err);
+  if (kept != PZ_OK) return kept;
+  if (pz_search_stopped(r->s)) return pz_fail(err, PZ_STOPPED, "stopped");
+  for (uint32_t i = 0; i < r->n; i++)
+    if (r->errors[i].status != PZ_OK) {
+      if (err && err->status == PZ_OK) *err = r->errors[i];
+      return r->errors[i].status;
+    }
+  merge(r);
+  return PZ_OK;
+}
+
+static bool goes_on(const struct run *r) {
+  if (r->at >= r->s->n_points) return false;
+  uint32_t next = r->order[r->at];
+  return r->s->o.exhaustive || may_win(r, next, r->c->standing[next].bound);
+}
+
+/* Chips in the order of their bounds, as long as one may win.  The first batches are small: with a
+ * good chip known early, fewer are looked at. */
+static enum pz_status first_pass(struct run *r, struct pz_error *err) {
+  enum pz_status status = PZ_OK;
+  for (uint32_t size = LEAST_BATCH; status == PZ_OK && goes_on(r); r->at += r->n) {
+    uint32_t left = r->s->n_points - r->at;
+    r->n = left < size ? left : size;
+    size = 2 * size < MOST_BATCH ? 2 * size : MOST_BATCH;
+    status = run_batch(r, consider, err);
+    for (uint32_t i = 0; i < r->n; i++)
+      r->c->n_evaluated += r->c->standing[r->order[r->at + i]].kind == PZ_OUT_EVALUATED;
+    if (status == PZ_OK) show(r);
+  }
+  return status;
+}
+
+/* The evaluated chips that open schedules may still carry above the best: the most promising first.
+ */
+static enum pz_status second_pass(struct run *r, struct pz_error *err) {
+  enum pz_status status = PZ_OK;
+  struct pz_search *s = r->s;
+  struct ranked *list = calloc(s->n_points, sizeof *list);
+  uint32_t n = 0;
+  if (!list) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
+  for (uint32_t p = 0; p < s->n_points; p++) {
+    const struct pz_standing *st = &r->c->standing[p];
+    if (st->kind == PZ_OUT_EVALUATED && st->bound > st->value && st->bound > r->c->value)
+      list[n++] = (struct ranked){st->bound, s->nature[p].area_um2, p};
+  }
+  qsort(list, n, sizeof *list, by_value);
+  for (uint32_t i = 0; i < n; i++) r->order[i] = list[i].point;
+  free(list);
+  for (r->at = 0; r->at < n && status == PZ_OK; r->at += r->n) {
+    for (r->n = 0; r->n < LEAST_BATCH && r->at + r->n < n; r->n++)
+      if (!(r->c->standing[r->order[r->at + r->n]].bound > r->c->value)) break;
+    if (!r->n) break;
+    status = run_batch(r, consider_again, err);
+  }
+  return status;
+}
+
+/* How sure it is: what open schedules might still hide. */
+static void conclude(struct run *r) {
+  struct pz_contest *c = r->c;
+  c->n_looked = 0;
+  c->n_open = 0;
+  c->bound = c->value;
+  for (uint32_t p = 0; p < r->s->n_points; p++) {
+    const struct pz_standing *st = &c->standing[p];
+    c->n_looked += st->kind != PZ_OUT_TABLES;
+    if (st->kind != PZ_OUT_EVALUATED || !(st->bound > c->value)) continue;
+    c->bound = fmax(c->bound, st->bound);
+    for (uint32_t i = 0; i < c->objective.n; i++) {
+      const struct pz_evaluation *e = pz_search_evaluation(r->s, p, c->objective.models[i]);
+      c->n_open += e ? e->n_open : 0;
+    }
+  }
+  c->n_excluded = r->s->n_points - c->n_evaluated;
+}
+
+/* Is the best chip as good with this memory? */
+static enum pz_status as_good(struct run *r, double hbm_gib, bool *same, struct pz_error *err) {
+  const struct pz_contest *c = r->c;
+  *same = true;
+  for (uint32_t i = 0; i < c->objective.n && *same; i++) {
+    uint32_t m = c->objective.models[i];
+    const struct pz_evaluation *most = pz_search_evaluation(r->s, c->best, m);
+    struct pz_evaluation e;
+    if (!most) return pz_fail(err, PZ_INTERNAL, "the best chip was not evaluated");
+    enum pz_status status = pz_evaluate(&r->s->evaluators[0], &r->s->points[c->best], m, hbm_gib,
+                                        most->effort, &e, err);
+    if (status != PZ_OK) return status;
+    *same = e.time_s <= most->time_s;
+  }
+  return PZ_OK;
+}
+
+/* More memory is never slower, and the search has the most: the least that is as good. */
+static enum pz_status least_memory(struct run *r, struct pz_error *err) {
+  struct pz_contest *c = r->c;
+  const struct pz_choices *hbm = &r->s->task->o.hbm_gib;
+  enum pz_status status = PZ_OK;
+  bool same = false;
+  for (int h = 0; h < hbm->n && !same && status == PZ_OK; h++) {
+    c->hbm_gib = (double)hbm->v[h];
+    status = as_good(r, c->hbm_gib, &same, err);
+  }
+  return status;
+}
+
+static enum pz_status nothing_fits(const struct run *r, struct pz_error *err) {
+  const struct pz_objective *o = &r->c->objective;
+  for (uint32_t i = 0; i < o->n; i++) {
+    double most = 0;
+    for (uint32_t p = 0; p < r->s->n_points; p++)
+      most = fmax(most, *pz_bound_at(r->s, p, o->models[i]));
+    if (most > 0 && i + 1 < o->n) continue;
+    return pz_fail(err, PZ_NO_ANSWER,
+                   "%s fits no chip of the space: no plan on %" PRId64 " devices with %.6g GiB",
+                   r->s->task->portfolio->models[o->models[i]], r->s->task->o.devices,
+                   pz_task_most_hbm(r->s->task));
+  }
+  return PZ_INTERNAL;
+}
+
+enum pz_status pz_search_run(struct pz_search *s, struct pz_contest *c, struct pz_error *err) {
+  struct run r = {.s = s, .c = c};
+  *c = (struct pz_contest){.objective = c->objective};
+  enum pz_status status = rank_points(&r, err);
+  r.errors = calloc(MOST_BATCH, sizeof *r.errors);
+  if (status == PZ_OK && !r.errors) status = pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
+  if (status == PZ_OK) status = first_pass(&r, err);
+  if (status == PZ_OK && r.any) status = second_pass(&r, err);
+  free(r.errors);
+  if (status != PZ_OK) return status;
+  if (!r.any) return nothing_fits(&r, err);
+  conclude(&r);
+  if (s->o.progress) pz_progress_update(s->o.progress, s->n_points, NULL);
+  return least_memory(&r, err);
+}
