@@ -174,7 +174,7 @@ struct pz_evaluator *pz_search_evaluator(struct pz_search *s) {
 
 uint64_t pz_search_loads(const struct pz_search *s) {
   uint64_t n = 0;
-  for (unsigned i = 0; i < s->n_workers; i++) n += s->evaluators[i].n_loads;
+  for (unsigned i = 0; s && i < s->n_workers; i++) n += s->evaluators[i].n_loads;
   return n;
 }
 
