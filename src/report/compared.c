@@ -50,6 +50,15 @@ static json_t *row_json(const struct pz_study *s, const struct pz_compared *c) {
       models_json(s, c), "evaluated", (json_int_t)c->answer.n_evaluated);
 }
 
+/* What the original system's authors say of their common chip. */
+static const double ORIGINAL_RATIO = 2.9, ORIGINAL_AREA_PART = 0.91, ORIGINAL_HBM_GB = 64;
+
+static json_t *original_json(void) {
+  return json_pack("{s:f,s:f,s:f,s:s}", "ratio_to_reference", ORIGINAL_RATIO, "area_part_over",
+                   ORIGINAL_AREA_PART, "hbm_gb_at_most", ORIGINAL_HBM_GB, "cores",
+                   "many vector cores, large tensor cores");
+}
+
 /* Contest by contest, way by way. */
 json_t *pz_compared_json(const struct pz_study *s, const struct pz_compared *list, uint32_t n) {
   json_t *contests = json_array(), *timing = json_object();
@@ -67,9 +76,10 @@ json_t *pz_compared_json(const struct pz_study *s, const struct pz_compared *lis
     json_array_append_new(contests, json_pack("{s:s,s:o}", "name", name, "ways", ways));
     json_object_set_new(timing, name, seconds);
   }
-  return json_pack("{s:o,s:{s:s,s:s},s:o,s:o}", "contests", contests, "objective", "name",
+  return json_pack("{s:o,s:{s:s,s:s},s:o,s:o,s:o}", "contests", contests, "objective", "name",
                    pz_objective_names[s->o.objective], "meaning", pz_objective_unit(s->o.objective),
-                   "inputs", pz_study_inputs(s), "timing", timing);
+                   "original_reports", original_json(), "inputs", pz_study_inputs(s), "timing",
+                   timing);
 }
 
 /* ---- text ----------------------------------------------------------------------------------- */
@@ -150,14 +160,14 @@ static void print_original(const json_t *contest, FILE *out) {
                *w = json_array_get(ways, json_array_size(ways) - 1);
   fprintf(
       out,
-      "\nThe original reports for its common chip: 2.9 times tpuv4-expert on average, over 91%% "
-      "of the area, many vector cores,\nlarge tensor cores, HBM of at most 64 GB (with "
+      "\nThe original reports for its common chip: %.1f times tpuv4-expert on average, over %.0f%% "
+      "of the area, many vector cores,\nlarge tensor cores, HBM of at most %.0f GB (with "
       "communication a thousand times too cheap).  Here: %.4g times,\n%.1f%% of the area, "
       "%.0f vector cores of %.0f lanes, %.0f tensor cores of %.0fx%.0f, %.0f GiB.\n",
-      pz_result_number(w, "objective"), 100 * pz_result_number(w, "area_part"),
-      pz_result_number(w, "vector_cores"), pz_result_number(w, "lanes"),
-      pz_result_number(w, "tensor_cores"), pz_result_number(w, "rows"), pz_result_number(w, "cols"),
-      pz_result_number(w, "hbm_gib"));
+      ORIGINAL_RATIO, 100 * ORIGINAL_AREA_PART, ORIGINAL_HBM_GB, pz_result_number(w, "objective"),
+      100 * pz_result_number(w, "area_part"), pz_result_number(w, "vector_cores"),
+      pz_result_number(w, "lanes"), pz_result_number(w, "tensor_cores"),
+      pz_result_number(w, "rows"), pz_result_number(w, "cols"), pz_result_number(w, "hbm_gib"));
 }
 
 enum pz_status pz_compared_print(const json_t *result, struct pz_arena *arena, FILE *out) {

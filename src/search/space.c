@@ -161,7 +161,12 @@ int64_t pz_space_value(const struct pz_space *s, const struct pz_point *p, enum 
   return axis == PZ_AXIS_LANES && v == 0 ? s->value[PZ_AXIS_COLS][p->at[PZ_AXIS_COLS]] : v;
 }
 
-static int64_t local_bytes(int64_t units) { return 16 * units > 1024 ? 16 * units : 1024; }
+/* A core's buffer grows with its units, as many bytes each as in the base chip. */
+static int64_t local_bytes(int64_t units, int64_t base_bytes, int64_t base_units) {
+  enum { LEAST = 1024 };
+  int64_t bytes = (int64_t)((double)base_bytes * (double)units / (double)base_units);
+  return bytes > LEAST ? bytes : LEAST;
+}
 
 void pz_space_chip(const struct pz_space *s, const struct pz_point *p, struct pz_chip *out) {
   *out = s->base;
@@ -170,10 +175,11 @@ void pz_space_chip(const struct pz_space *s, const struct pz_point *p, struct pz
   t->cores = pz_space_value(s, p, PZ_AXIS_TENSOR_CORES);
   t->rows = pz_space_value(s, p, PZ_AXIS_ROWS);
   t->cols = pz_space_value(s, p, PZ_AXIS_COLS);
-  t->local_bytes = local_bytes(t->rows * t->cols);
+  t->local_bytes = local_bytes(t->rows * t->cols, s->base.tensor.local_bytes,
+                               s->base.tensor.rows * s->base.tensor.cols);
   v->cores = pz_space_value(s, p, PZ_AXIS_VECTOR_CORES);
   v->lanes = pz_space_value(s, p, PZ_AXIS_LANES);
-  v->local_bytes = local_bytes(v->lanes);
+  v->local_bytes = local_bytes(v->lanes, s->base.vector.local_bytes, s->base.vector.lanes);
   out->glb_bytes = pz_space_value(s, p, PZ_AXIS_GLB);
   out->watts = 0;
   snprintf(out->name, sizeof out->name, "%lldx%lldx%lld-%lldx%lld-%lldM", (long long)t->cores,
