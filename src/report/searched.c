@@ -100,11 +100,11 @@ static json_t *steps_json(const struct pz_study *s, const struct pz_searched_ext
   double base = s->contest[s->n_contests - 1].value;
   for (uint32_t i = 0; i < x->n_steps; i++) {
     const struct pz_step *t = &x->steps[i];
-    json_array_append_new(list,
-                          json_pack("{s:s,s:I,s:I,s:f,s:f,s:f,s:b}", "parameter", t->what, "from",
-                                    (json_int_t)t->from, "to", (json_int_t)t->to, "objective",
-                                    t->value, "change", t->value / base - 1, "area_mm2",
-                                    t->area_um2 / 1e6, "within_budget", t->within));
+    json_array_append_new(list, json_pack("{s:s,s:I,s:I,s:f,s:f,s:f,s:f,s:b}", "parameter", t->what,
+                                          "from", (json_int_t)t->from, "to", (json_int_t)t->to,
+                                          "objective", t->value, "change", t->value / base - 1,
+                                          "change_at_most", t->bound / base - 1, "area_mm2",
+                                          t->area_um2 / 1e6, "within_budget", t->within));
   }
   return list;
 }
@@ -237,7 +237,8 @@ static enum pz_status print_alone(const json_t *result, struct pz_arena *arena, 
 }
 
 static enum pz_status print_steps(const json_t *result, struct pz_arena *arena, FILE *out) {
-  static const char *const heads[] = {"step", ">from", ">to", ">objective", ">mm2", "budget", NULL};
+  static const char *const heads[] = {"step",     ">from", ">to",    ">objective",
+                                      ">at most", ">mm2",  "budget", NULL};
   struct pz_table t;
   size_t i;
   json_t *o;
@@ -249,6 +250,7 @@ static enum pz_status print_steps(const json_t *result, struct pz_arena *arena, 
     pz_table_cell(&t, "%.0f", pz_result_number(o, "from"));
     pz_table_cell(&t, "%.0f", pz_result_number(o, "to"));
     pz_table_cell(&t, "%+.2f%%", 100 * pz_result_number(o, "change"));
+    pz_table_cell(&t, "%+.2f%%", 100 * pz_result_number(o, "change_at_most"));
     pz_table_cell(&t, "%.1f", pz_result_number(o, "area_mm2"));
     pz_table_cell(&t, "%s", json_is_true(pz_result_at(o, "within_budget")) ? "within" : "outside");
   }

@@ -14,7 +14,8 @@ struct work {
   const struct pz_contest *c;
   struct pz_step *steps;
   struct place place[PZ_MOST_STEPS];
-  double rates[PZ_MOST_STEPS][PZ_SEARCH_MOST_MODELS];
+  double rates[PZ_MOST_STEPS][PZ_SEARCH_MOST_MODELS]; /* samples/s: found, ... */
+  double most[PZ_MOST_STEPS][PZ_SEARCH_MOST_MODELS];  /* ... and at most */
 };
 
 static double area_of(const struct pz_space *space, const struct pz_point *p) {
@@ -75,7 +76,9 @@ static enum pz_status evaluate(void *ctx, size_t i, struct pz_evaluator *e, stru
   enum pz_status status =
       pz_evaluate(e, &w->place[step].point, model, w->place[step].hbm_gib, PZ_EFFORT_FULL, &v, err);
   if (status != PZ_OK) return status;
-  w->rates[step][model] = v.time_s < HUGE_VAL ? (double)w->s->o.batch / v.time_s : 0;
+  double batch = (double)w->s->o.batch;
+  w->rates[step][model] = v.time_s < HUGE_VAL ? batch / v.time_s : 0;
+  w->most[step][model] = v.least_s < HUGE_VAL ? batch / v.least_s : 0;
   return PZ_OK;
 }
 

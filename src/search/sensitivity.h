@@ -10,7 +10,8 @@ struct pz_step {
   int64_t from, to; /* values; of the global buffer MiB */
   bool within;      /* the budget, and the space's lower limit */
   double area_um2;
-  double value; /* of the objective, with the same memory */
+  double value; /* of the objective, with the same memory ... */
+  double bound; /* ... and at most, if schedules left open were as good as their bounds */
 };
 
 enum { PZ_MOST_STEPS = 2 * (PZ_AXES + 1) };
