@@ -93,8 +93,9 @@ enum pz_status pz_sensitivity(struct pz_study *s, const struct pz_contest *c,
   for (uint32_t i = 0; i < count; i++) {
     struct pz_chip chip;
     pz_space_chip(&s->space, &w.place[i].point, &chip);
-    steps[i].value =
-        pz_objective_value(&c->objective, w.rates[i], steps[i].area_um2, pz_chip_peak_watts(&chip));
+    double watts = pz_chip_peak_watts(&chip);
+    steps[i].value = pz_objective_value(&c->objective, w.rates[i], steps[i].area_um2, watts);
+    steps[i].bound = pz_objective_value(&c->objective, w.most[i], steps[i].area_um2, watts);
   }
   *n = count;
   return PZ_OK;
