@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/chips.h"
+
 enum { HOW = JSON_INDENT(1) | JSON_PRESERVE_ORDER };
 
 enum pz_status pz_kept_run_open(const char *dir, const struct pz_study *s, bool fresh,
@@ -29,23 +31,10 @@ enum pz_status pz_kept_run_result(struct pz_run_file *f, json_t **out, struct pz
 
 static enum pz_status keep_chips(struct pz_run_file *f, const struct pz_study *s,
                                  struct pz_error *err) {
-  struct pz_chip chip, *c = &chip;
   struct pz_run_chip *rows = calloc(s->n_points, sizeof *rows);
-  char(*names)[sizeof c->name] = calloc(s->n_points, sizeof *names);
-  for (uint32_t i = 0; rows && names && i < s->n_points; i++) {
-    pz_space_chip(&s->space, &s->points[i], c);
-    memcpy(names[i], c->name, sizeof c->name);
-    rows[i] = (struct pz_run_chip){.id = s->points[i].id,
-                                   .name = names[i],
-                                   .tensor_cores = c->tensor.cores,
-                                   .rows = c->tensor.rows,
-                                   .cols = c->tensor.cols,
-                                   .vector_cores = c->vector.cores,
-                                   .lanes = c->vector.lanes,
-                                   .glb_bytes = c->glb_bytes,
-                                   .area_mm2 = pz_search_area_um2(s->search, i) / 1e6,
-                                   .watts = pz_search_watts(s->search, i)};
-  }
+  char(*names)[PZ_RUN_CHIP_NAME] = calloc(s->n_points, sizeof *names);
+  for (uint32_t i = 0; rows && names && i < s->n_points; i++)
+    rows[i] = pz_run_chip_of(s, i, names[i]);
   enum pz_status status = rows && names ? pz_run_file_chips(f, rows, s->n_points, err)
                                         : pz_fail(err, PZ_NO_MEMORY, "out of memory");
   free(rows);

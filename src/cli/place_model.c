@@ -220,7 +220,7 @@ enum pz_status pz_place_a_model(const struct pz_place_settings *s, const char *m
   if (status != PZ_OK) return status;
   pz_arena_init(&j.arena, NULL);
   pz_vec_init(&j.options, &j.arena, sizeof(struct option));
-  if (!(j.cost.chip.link_bytes_per_s > 0))
+  if (!j.cost.net.n_levels)
     status =
         pz_fail(err, PZ_BAD_INPUT, "chip %s has no link between devices; give link.bytes_per_s",
                 j.cost.chip.name);

@@ -100,6 +100,9 @@ enum pz_status pz_floor_init(struct pz_floor *x, const struct pz_place_problem *
   return PZ_OK;
 }
 
+/* Sums here are made in another order than the solver's. */
+static const double SLACK = 1 - 1e-9;
+
 /* ---- the bound ------------------------------------------------------------------------------ */
 
 struct work {
@@ -200,9 +203,9 @@ double pz_floor_time_s(const struct pz_floor *x, const double *fwd_s, const doub
   if ((w.fwd_s + w.bwd_s) * x->share >= limit_s) return limit_s;
   for (uint32_t s = x->least_stages; s <= x->most_stages; s++) {
     double load = larger(even_load(x, &w, s), w.most_s), most = best < limit_s ? best : limit_s;
-    if (load * x->rounds[s] >= most) continue;
+    if (load * SLACK * x->rounds[s] >= most) continue;
     if (s > 1) load = x->p.recompute ? again_load(x, &w, s, load) : kept_load(x, &w, s, load);
-    load *= 1 - 1e-9;
+    load *= SLACK;
     if (load * x->rounds[s] >= most) continue;
     int64_t d = 0;
     double time =

@@ -30,9 +30,10 @@ static json_t *models_json(const struct pz_study *s, const struct pz_compared *c
   for (uint32_t i = 0; i < o->n; i++) {
     uint32_t m = o->models[i];
     double rate = c->answer.samples_per_s[m], ref = s->reference[m].samples_per_s;
-    json_array_append_new(list, json_pack("{s:s,s:f,s:o}", "model", s->portfolio.models[m],
+    json_array_append_new(list, json_pack("{s:s,s:f,s:o,s:b}", "model", s->portfolio.models[m],
                                           "throughput_samples_s", rate, "ratio_to_reference",
-                                          ref > 0 ? json_real(rate / ref) : json_null()));
+                                          ref > 0 ? json_real(rate / ref) : json_null(),
+                                          "expert_plan", c->answer.expert[m]));
   }
   return list;
 }
@@ -94,7 +95,7 @@ static double seconds_of(const json_t *result, const json_t *contest, const json
 static enum pz_status print_contest(const json_t *result, const json_t *contest,
                                     struct pz_arena *arena, FILE *out) {
   static const char *const heads[] = {"way",        "chip",       ">hbm GiB", ">mm2", ">samples/s",
-                                      ">reference", ">evaluated", ">seconds", NULL};
+                                      ">reference", ">looked at", ">seconds", NULL};
   struct pz_table t;
   char buf[32];
   size_t i;
@@ -134,7 +135,7 @@ static enum pz_status print_common(const json_t *result, const json_t *contest,
     if (!heads[BEFORE + k]) return PZ_NO_MEMORY;
   }
   heads[BEFORE + n] = ">objective";
-  heads[BEFORE + n + 1] = ">evaluated";
+  heads[BEFORE + n + 1] = ">looked at";
   heads[BEFORE + n + 2] = ">seconds";
   fprintf(out, "One chip for all: throughput over the reference, and %s\n",
           pz_result_text(pz_result_at(result, "objective"), "meaning"));
@@ -170,6 +171,19 @@ static void print_original(const json_t *contest, FILE *out) {
       pz_result_number(w, "rows"), pz_result_number(w, "cols"), pz_result_number(w, "hbm_gib"));
 }
 
+/* Rows called expert that are not. */
+static void print_no_experts(const json_t *contests, FILE *out) {
+  for (size_t i = 0; i < json_array_size(contests); i++) {
+    const json_t *ways = pz_result_at(json_array_get(contests, i), "ways");
+    const json_t *first = json_array_get(ways, 0), *models = pz_result_at(first, "models");
+    const json_t *m = json_array_get(models, 0);
+    if (json_array_size(models) == 1 && !json_is_true(pz_result_at(m, "expert_plan")))
+      fprintf(out,
+              "%s: no expert plan is known or fits; its rows called expert have the best one.\n",
+              pz_result_text(m, "model"));
+  }
+}
+
 enum pz_status pz_compared_print(const json_t *result, struct pz_arena *arena, FILE *out) {
   const json_t *contests = pz_result_at(result, "contests");
   size_t n = json_array_size(contests);
@@ -179,6 +193,7 @@ enum pz_status pz_compared_print(const json_t *result, struct pz_arena *arena, F
     bool common = n > 1 && i + 1 == n;
     status = common ? print_common(result, c, arena, out) : print_contest(result, c, arena, out);
   }
+  if (status == PZ_OK) print_no_experts(contests, out);
   bool plain = strcmp(pz_result_text(pz_result_at(result, "objective"), "name"), "throughput") == 0;
   if (status == PZ_OK && n > 1 && plain) print_original(json_array_get(contests, n - 1), out);
   return status;

@@ -18,8 +18,9 @@ struct writer {
 };
 
 static json_t *certificate_json(const struct pz_study *s, const struct pz_contest *c) {
-  return json_pack("{s:I,s:I,s:I,s:I,s:f}", "chips", (json_int_t)s->n_points, "evaluated",
+  return json_pack("{s:I,s:I,s:I,s:I,s:I,s:f}", "chips", (json_int_t)s->n_points, "evaluated",
                    (json_int_t)c->n_evaluated, "excluded", (json_int_t)c->n_excluded,
+                   "excluded_by_schedules", (json_int_t)(c->n_looked - c->n_evaluated),
                    "open_schedules", (json_int_t)c->n_open, "gap", c->bound / c->value - 1);
 }
 
@@ -60,6 +61,24 @@ static void add_chip(const struct pz_study *s, const struct pz_chip *chip, json_
   json_object_set_new(o, "peak_watts", json_real(pz_chip_peak_watts(chip)));
 }
 
+/* The objective again from the throughputs told: what was found earlier may have been kept wrongly.
+ */
+static enum pz_status check_value(const struct writer *w, const struct pz_contest *c,
+                                  const struct pz_chip *chip, const json_t *models) {
+  double rates[PZ_SEARCH_MOST_MODELS] = {0};
+  struct pz_area area = pz_chip_area(chip);
+  for (uint32_t k = 0; k < c->objective.n; k++)
+    rates[c->objective.models[k]] =
+        json_number_value(json_object_get(json_array_get(models, k), "throughput_samples_s"));
+  double value =
+      pz_objective_value(&c->objective, rates, pz_area_total_um2(&area), pz_chip_peak_watts(chip));
+  if (fabs(value - c->value) <= 1e-12 * fabs(c->value)) return PZ_OK;
+  return pz_fail(
+      w->err, PZ_BAD_INPUT,
+      "chip %s comes to %.9g, not to %.9g as the evaluations kept say; accepted: --fresh",
+      chip->name, value, c->value);
+}
+
 static enum pz_status contest_json(struct writer *w, uint32_t i, json_t *o) {
   const struct pz_contest *c = &w->s->contest[i];
   struct pz_chip chip;
@@ -74,7 +93,7 @@ static enum pz_status contest_json(struct writer *w, uint32_t i, json_t *o) {
     if (status != PZ_OK) return status;
     json_array_append_new(models, m);
   }
-  return PZ_OK;
+  return check_value(w, c, &chip, models);
 }
 
 static json_t *references_json(const struct pz_study *s) {
@@ -100,11 +119,12 @@ static json_t *steps_json(const struct pz_study *s, const struct pz_searched_ext
   double base = s->contest[s->n_contests - 1].value;
   for (uint32_t i = 0; i < x->n_steps; i++) {
     const struct pz_step *t = &x->steps[i];
-    json_array_append_new(list, json_pack("{s:s,s:I,s:I,s:f,s:f,s:f,s:f,s:b}", "parameter", t->what,
-                                          "from", (json_int_t)t->from, "to", (json_int_t)t->to,
-                                          "objective", t->value, "change", t->value / base - 1,
-                                          "change_at_most", t->bound / base - 1, "area_mm2",
-                                          t->area_um2 / 1e6, "within_budget", t->within));
+    json_array_append_new(list, json_pack("{s:s,s:I,s:I,s:f,s:f,s:f,s:f,s:b,s:b}", "parameter",
+                                          t->what, "from", (json_int_t)t->from, "to",
+                                          (json_int_t)t->to, "objective", t->value, "change",
+                                          t->value / base - 1, "change_at_most",
+                                          t->bound / base - 1, "area_mm2", t->area_um2 / 1e6,
+                                          "within_budget", t->within, "over_budget", t->over));
   }
   return list;
 }
@@ -209,6 +229,28 @@ static enum pz_status print_models(const json_t *best, struct pz_arena *arena, F
   return pz_table_print(&t, 0, out);
 }
 
+/* What limits a plan: compute is the chip's, the rest the network's and the pipeline's. */
+static enum pz_status print_parts(const json_t *best, struct pz_arena *arena, FILE *out) {
+  static const char *const heads[] = {"step of",    ">seconds", ">compute",   ">collectives",
+                                      ">transfers", ">bubble",  ">gradients", NULL};
+  static const char *const keys[] = {"compute_s", "collectives_s", "transfers_s", "bubble_s",
+                                     "exchange_s"};
+  const json_t *models = pz_result_at(best, "models");
+  struct pz_table t;
+  fputc('\n', out);
+  pz_table_init(&t, arena, heads);
+  for (size_t i = 0; i < json_array_size(models); i++) {
+    const json_t *m = json_array_get(models, i), *plan = pz_result_at(m, "plan");
+    double step_s = pz_result_number(plan, "step_s");
+    pz_table_cell(&t, "%s", pz_result_text(m, "model"));
+    pz_table_cell(&t, "%.4g", step_s);
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+      pz_table_cell(&t, "%.0f%%",
+                    100 * pz_result_number(pz_result_at(plan, "parts"), keys[k]) / step_s);
+  }
+  return pz_table_print(&t, 0, out);
+}
+
 static enum pz_status print_alone(const json_t *result, struct pz_arena *arena, FILE *out) {
   static const char *const heads[] = {"model",      "chip",       ">hbm GiB", ">mm2",
                                       ">samples/s", ">reference", ">common",  NULL};
@@ -236,6 +278,11 @@ static enum pz_status print_alone(const json_t *result, struct pz_arena *arena, 
   return pz_table_print(&t, 0, out);
 }
 
+static const char *budget_text(const json_t *step) {
+  if (json_is_true(pz_result_at(step, "within_budget"))) return "within";
+  return json_is_true(pz_result_at(step, "over_budget")) ? "over" : "too small for the space";
+}
+
 static enum pz_status print_steps(const json_t *result, struct pz_arena *arena, FILE *out) {
   static const char *const heads[] = {"step",     ">from", ">to",    ">objective",
                                       ">at most", ">mm2",  "budget", NULL};
@@ -252,7 +299,7 @@ static enum pz_status print_steps(const json_t *result, struct pz_arena *arena, 
     pz_table_cell(&t, "%+.2f%%", 100 * pz_result_number(o, "change"));
     pz_table_cell(&t, "%+.2f%%", 100 * pz_result_number(o, "change_at_most"));
     pz_table_cell(&t, "%.1f", pz_result_number(o, "area_mm2"));
-    pz_table_cell(&t, "%s", json_is_true(pz_result_at(o, "within_budget")) ? "within" : "outside");
+    pz_table_cell(&t, "%s", budget_text(o));
   }
   return pz_table_print(&t, 0, out);
 }
@@ -297,10 +344,13 @@ static void print_references(const json_t *result, FILE *out) {
 static void print_proof(const json_t *result, FILE *out) {
   const json_t *c = pz_result_at(result, "certificate");
   char chips[32], evaluated[32], excluded[32];
-  fprintf(out, "Of %s chips %s were evaluated, %s excluded by bounds.",
-          pz_text_count(chips, sizeof chips, (int64_t)pz_result_number(c, "chips")),
-          pz_text_count(evaluated, sizeof evaluated, (int64_t)pz_result_number(c, "evaluated")),
-          pz_text_count(excluded, sizeof excluded, (int64_t)pz_result_number(c, "excluded")));
+  fprintf(
+      out,
+      "Of %s chips %s were evaluated, %s excluded by bounds, %.0f of them after some schedules.",
+      pz_text_count(chips, sizeof chips, (int64_t)pz_result_number(c, "chips")),
+      pz_text_count(evaluated, sizeof evaluated, (int64_t)pz_result_number(c, "evaluated")),
+      pz_text_count(excluded, sizeof excluded, (int64_t)pz_result_number(c, "excluded")),
+      pz_result_number(c, "excluded_by_schedules"));
   if (pz_result_number(c, "open_schedules") > 0)
     fprintf(out, "  %.0f schedules are not proven the best: no chip is more than %.2g%% better.\n",
             pz_result_number(c, "open_schedules"), 100 * pz_result_number(c, "gap"));
@@ -319,6 +369,7 @@ enum pz_status pz_searched_print(const json_t *result, struct pz_arena *arena, F
           pz_result_text(pz_result_at(result, "objective"), "meaning"));
   print_chip(best, out);
   enum pz_status status = print_models(best, arena, out);
+  if (status == PZ_OK) status = print_parts(best, arena, out);
   if (status == PZ_OK) status = print_alone(result, arena, out);
   if (status == PZ_OK) status = print_steps(result, arena, out);
   if (status == PZ_OK) status = print_front(result, arena, out);

@@ -1,5 +1,6 @@
 #include "report/verify.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include "core/random.h"
 #include "core/text.h"
 #include "report/searched.h"
+#include "store/chips.h"
 
 struct job {
   struct pz_run_file *f;
@@ -133,7 +135,8 @@ static enum pz_status check_standings(struct job *j, uint32_t contest) {
 
 struct rows {
   struct job *j;
-  uint32_t n, wrong;
+  uint32_t n, wrong, missing;
+  bool *seen;     /* by point, model and effort */
   char first[80]; /* of the wrong ones */
   struct pz_error *err;
 };
@@ -151,6 +154,11 @@ static int by_id(const void *a, const void *b) {
   return (x->id > y->id) - (x->id < y->id);
 }
 
+static size_t seen_at(const struct pz_study *s, uint32_t point, uint32_t model,
+                      enum pz_effort effort) {
+  return ((size_t)point * s->portfolio.n_models + model) * PZ_EFFORT_FULL + (size_t)effort - 1;
+}
+
 static enum pz_status check_row(void *into, const struct pz_entry *entry) {
   struct rows *r = into;
   struct pz_study *s = &r->j->study;
@@ -165,28 +173,88 @@ static enum pz_status check_row(void *into, const struct pz_entry *entry) {
                                                entry->e.effort, &again, r->err);
     if (status != PZ_OK) return status;
   }
-  if (again && same_evaluation(&entry->e, again)) return PZ_OK;
+  if (again && same_evaluation(&entry->e, again)) {
+    r->seen[seen_at(s, (uint32_t)(p - s->points), entry->model, entry->e.effort)] = true;
+    return PZ_OK;
+  }
   if (!r->wrong++)
     snprintf(r->first, sizeof r->first, "chip %u, model %u, effort %d", entry->id, entry->model,
              (int)entry->e.effort);
   return PZ_OK;
 }
 
-static enum pz_status check_evaluations(struct job *j) {
+/* Evaluations that the study made and the run does not have; before rows are made again. */
+static uint32_t count_known(const struct pz_study *s, const bool *seen) {
+  uint32_t n = 0;
+  for (uint32_t p = 0; p < s->n_points; p++)
+    for (uint32_t m = 0; m < s->portfolio.n_models; m++)
+      for (enum pz_effort e = PZ_EFFORT_QUICK; e <= PZ_EFFORT_FULL; e++)
+        n += pz_search_known(s->search, p, m, e) && !seen[seen_at(s, p, m, e)];
+  return n;
+}
+
+static enum pz_status compare_rows(struct job *j, bool *seen) {
   const struct pz_journal *journal = pz_run_file_journal(j->f);
   struct pz_error why = {0};
-  struct rows r = {.j = j, .err = &why};
+  struct rows r = {.j = j, .err = &why, .seen = seen};
   enum pz_status status = journal->recall(journal->ctx, check_row, &r, &why);
   if (status == PZ_BAD_INPUT) {
     say(j, false, "%s", why.message);
     return PZ_OK;
   }
   if (status != PZ_OK) return pz_fail(j->err, status, "%s", why.message);
+  r.missing = count_known(&j->study, seen);
   if (r.wrong)
     say(j, false, "evaluations: %u of %u are not what the chips do, the first: %s", r.wrong, r.n,
         r.first);
+  else if (r.missing)
+    say(j, false, "evaluations: %u are missing", r.missing);
   else
     say(j, true, "evaluations: all %u made again, throughputs and plans the same", r.n);
+  return PZ_OK;
+}
+
+static enum pz_status check_evaluations(struct job *j) {
+  size_t n = (size_t)j->study.n_points * j->study.portfolio.n_models * PZ_EFFORT_FULL;
+  bool *seen = calloc(n, sizeof *seen);
+  if (!seen) return pz_fail(j->err, PZ_NO_MEMORY, "out of memory for the evaluations");
+  enum pz_status status = compare_rows(j, seen);
+  free(seen);
+  return status;
+}
+
+/* ---- chips ---------------------------------------------------------------------------------- */
+
+struct chips {
+  const struct pz_study *s;
+  uint32_t n, wrong;
+};
+
+static enum pz_status check_chip(void *into, const struct pz_run_chip *c) {
+  struct chips *x = into;
+  char name[PZ_RUN_CHIP_NAME];
+  if (x->n < x->s->n_points) {
+    struct pz_run_chip o = pz_run_chip_of(x->s, x->n, name);
+    x->wrong += c->id != o.id || strcmp(c->name, o.name) != 0 ||
+                c->tensor_cores != o.tensor_cores || c->rows != o.rows || c->cols != o.cols ||
+                c->vector_cores != o.vector_cores || c->lanes != o.lanes ||
+                c->glb_bytes != o.glb_bytes || c->area_mm2 != o.area_mm2 || c->watts != o.watts;
+  }
+  x->n++;
+  return PZ_OK;
+}
+
+static enum pz_status check_chips(struct job *j) {
+  struct chips x = {.s = &j->study};
+  int64_t rows = 0, want = (int64_t)j->study.n_points * j->study.n_contests;
+  enum pz_status status = pz_run_file_read_chips(j->f, check_chip, &x, j->err);
+  if (status == PZ_OK) status = pz_run_file_count_standings(j->f, &rows, j->err);
+  if (status != PZ_OK) return status;
+  bool same = x.n == j->study.n_points && !x.wrong;
+  say(j, same,
+      same ? "chips: the %u of the space" : "chips: %u, of which %u are not as the space has them",
+      x.n, x.wrong);
+  if (rows > want) say(j, false, "standings: %" PRId64 " are of no contest", rows - want);
   return PZ_OK;
 }
 
@@ -298,8 +366,9 @@ static enum pz_status check_all(struct job *j) {
     if (status == PZ_OK) status = check_standings(j, i);
     if (status == PZ_OK) status = check_exclusions(j, i);
   }
-  if (status == PZ_OK) status = check_evaluations(j);
-  return status == PZ_OK ? check_result(j) : status;
+  if (status == PZ_OK) status = check_chips(j);
+  if (status == PZ_OK) status = check_result(j);
+  return status == PZ_OK ? check_evaluations(j) : status;
 }
 
 enum pz_status pz_verify(struct pz_run_file *f, const struct pz_verify_options *o, bool *holds,

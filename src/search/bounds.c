@@ -41,13 +41,13 @@ struct core_list {
 
 /* Products on one shape of tensor core. */
 struct shape {
-  bool used;
-  int most_axis;     /* the largest number of cores, on the axis */
-  double *core_s;    /* [cores][product] */
-  double *hbm_s;     /* [glb][product] */
-  double *startup_s; /* [product] */
-  double *work_s;    /* [axis of cores][dag]: tensor cores' work over their number */
-  double *traffic_s; /* [glb][dag]: at the HBM */
+  bool used, impossible; /* impossible: the mapper has no tile for it */
+  int most_axis;         /* the largest number of cores, on the axis */
+  double *core_s;        /* [cores][product] */
+  double *hbm_s;         /* [glb][product] */
+  double *startup_s;     /* [product] */
+  double *work_s;        /* [axis of cores][dag]: tensor cores' work over their number */
+  double *traffic_s;     /* [glb][dag]: at the HBM */
 };
 
 /* Other operators with so many lanes. */
@@ -67,7 +67,9 @@ struct pz_bounds {
   struct core_list tensor, vector;
   struct shape shape[PZ_SPACE_MOST_VALUES][PZ_SPACE_MOST_VALUES]; /* by rows and columns */
   struct lanes lanes[PZ_SPACE_MOST_VALUES];
-  struct pz_floor (*floor)[2]; /* by load and recomputation */
+  struct pz_floor (*floor)[2];   /* by load and recomputation */
+  const struct pz_point *points; /* only while it is made */
+  uint32_t n_points;
   const atomic_bool *stop;
   struct pz_error err; /* the first of any worker */
 };
@@ -392,18 +394,35 @@ struct job {
 /* Items of the parallel loop: shapes by rows and columns, then lanes. */
 static void fill_one(void *ctx, size_t i, unsigned worker) {
   struct job *j = ctx;
-  const struct pz_space *s = j->b->task->space;
-  size_t cols = (size_t)s->n[PZ_AXIS_COLS], shapes = (size_t)s->n[PZ_AXIS_ROWS] * cols;
+  const struct pz_space *space = j->b->task->space;
+  size_t cols = (size_t)space->n[PZ_AXIS_COLS], shapes = (size_t)space->n[PZ_AXIS_ROWS] * cols;
   struct pz_error *err = &j->errors[i];
   enum pz_status status = PZ_OK;
   if (j->b->stop && atomic_load(j->b->stop)) {
     pz_fail(err, PZ_STOPPED, "stopped");
     return;
   }
-  if (i < shapes && j->b->shape[i / cols][i % cols].used)
-    status = fill_shape(j->b, (uint8_t)(i / cols), (uint8_t)(i % cols), err);
+  struct shape *s = i < shapes ? &j->b->shape[i / cols][i % cols] : NULL;
+  if (s && s->used) status = fill_shape(j->b, (uint8_t)(i / cols), (uint8_t)(i % cols), err);
+  if (s && status == PZ_BAD_INPUT) {
+    s->impossible = true;
+    status = PZ_OK;
+  }
   if (i >= shapes) status = fill_lanes(j->b, (uint32_t)(i - shapes), worker, err);
   err->status = status;
+}
+
+/* Nothing to search when no shape of the points given is possible: the first one's reason. */
+static enum pz_status check_shapes(struct pz_bounds *b, const struct pz_error *errors) {
+  const struct pz_space *s = b->task->space;
+  const struct pz_error *why = NULL;
+  for (uint32_t i = 0; i < b->n_points; i++) {
+    const uint8_t *at = b->points[i].at;
+    if (!b->shape[at[PZ_AXIS_ROWS]][at[PZ_AXIS_COLS]].impossible) return PZ_OK;
+    if (!why) why = &errors[at[PZ_AXIS_ROWS] * s->n[PZ_AXIS_COLS] + at[PZ_AXIS_COLS]];
+  }
+  if (why) pz_fail(&b->err, PZ_BAD_INPUT, "%s", why->message);
+  return why ? PZ_BAD_INPUT : PZ_OK;
 }
 
 static enum pz_status fill_tables(struct pz_bounds *b, struct pz_pool *pool) {
@@ -417,7 +436,7 @@ static enum pz_status fill_tables(struct pz_bounds *b, struct pz_pool *pool) {
       b->err = j.errors[i];
       return b->err.status;
     }
-  return PZ_OK;
+  return check_shapes(b, j.errors);
 }
 
 /* Also one step beyond on every axis: neighbours outside the budget are asked for too. */
@@ -465,6 +484,8 @@ enum pz_status pz_bounds_new(const struct pz_search_task *task, const struct pz_
   if (!b) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
   b->task = task;
   b->stop = stop;
+  b->points = points;
+  b->n_points = n_points;
   b->n_workers = pz_pool_threads(pool);
   pz_arena_init(&b->arena, NULL);
   pz_vec_init(&b->items, &b->arena, sizeof(struct item));
@@ -525,6 +546,10 @@ struct pz_bounds_at *pz_bounds_at_new(const struct pz_bounds *b, struct pz_arena
   return at->latency_s && at->fwd_s && at->bwd_s ? at : NULL;
 }
 
+bool pz_bounds_impossible(const struct pz_bounds_at *at) {
+  return at->b->shape[at->p.at[PZ_AXIS_ROWS]][at->p.at[PZ_AXIS_COLS]].impossible;
+}
+
 bool pz_bounds_cover(const struct pz_bounds_at *at, const struct pz_point *p) {
   const struct shape *s = &at->b->shape[p->at[PZ_AXIS_ROWS]][p->at[PZ_AXIS_COLS]];
   return s->used && p->at[PZ_AXIS_TENSOR_CORES] <= s->most_axis;
@@ -543,6 +568,7 @@ void pz_bounds_go(struct pz_bounds_at *at, const struct pz_point *p) {
                              pz_space_value(space, p, PZ_AXIS_LANES)) *
                     space->base.clock_hz;
   at->p = *p;
+  if (s->impossible) return;
   for (uint32_t i = 0; i < b->n_product_items; i++) {
     uint32_t k = items[i].product;
     at->latency_s[i] =
@@ -609,6 +635,7 @@ static double load_s(struct pz_bounds_at *at, uint32_t load, double limit_s) {
 }
 
 double pz_bounds_model_s(struct pz_bounds_at *at, uint32_t model) {
+  if (pz_bounds_impossible(at)) return HUGE_VAL;
   const struct pz_portfolio *p = at->b->task->portfolio;
   uint32_t first = at->hint[model] ? at->hint[model] : p->first[model];
   double best = load_s(at, first, HUGE_VAL);

@@ -28,6 +28,9 @@ struct pz_bounds_at *pz_bounds_at_new(const struct pz_bounds *b, struct pz_arena
 /* Do the tables reach this point?  They do for those given, and one step beyond on each axis. */
 bool pz_bounds_cover(const struct pz_bounds_at *at, const struct pz_point *p);
 
+/* At that chip: is there no way to map products on its tensor cores?  Then no plan fits. */
+bool pz_bounds_impossible(const struct pz_bounds_at *at);
+
 /* Go to a chip that they cover. */
 void pz_bounds_go(struct pz_bounds_at *at, const struct pz_point *p);
 

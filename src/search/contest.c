@@ -60,48 +60,61 @@ static double least_rate(const struct run *r, uint32_t point, uint32_t model,
   return low * (1 - 1e-9);
 }
 
-/* A first look at a model; false: it shows that the chip cannot win, with the bound in *v. */
-static bool look_at_model(const struct run *r, uint32_t point, uint32_t model, unsigned worker,
-                          struct rates *v, struct pz_error *err) {
+/* Was the evaluation made before or in this contest?  One that a later contest made, or none, does
+ * not count: a run that was interrupted then goes the same way as one that was not. */
+static bool known_here(const struct run *r, const struct pz_memo *m) {
+  return m->known && m->contest <= r->s->contest;
+}
+
+/* Evaluate the model there, unless bounds show on the way that the chip cannot win: then *cut. */
+static enum pz_status look_at_model(const struct run *r, uint32_t point, uint32_t model,
+                                    unsigned worker, struct rates *v, bool *cut,
+                                    struct pz_error *err) {
   struct pz_memo *m = pz_memo_at(r->s, point, model, PZ_EFFORT_QUICK);
-  const struct pz_objective *o = &r->c->objective;
-  if (!m->known && r->any && !r->s->o.exhaustive) {
+  if (!known_here(r, m) && r->any && !r->s->o.exhaustive) {
     struct pz_evaluation e;
     double least = least_rate(r, point, model, v);
     double limit_s = least > 0 ? (double)r->s->task->o.batch / least : HUGE_VAL;
-    err->status =
+    enum pz_status status =
         pz_evaluate_within(&r->s->evaluators[worker], &r->s->points[point], model,
                            pz_task_most_hbm(r->s->task), PZ_EFFORT_QUICK, limit_s, &e, err);
-    if (err->status != PZ_OK) return false;
-    if (e.effort == PZ_EFFORT_NONE) {
-      v->most[model] = pz_rate(r->s, e.least_s);
-      return false;
-    }
+    if (status != PZ_OK) return status;
+    *cut = e.effort == PZ_EFFORT_NONE;
+    v->most[model] = pz_rate(r->s, e.least_s);
+    if (*cut) return PZ_OK;
     m->e = e;
     m->known = true;
+    m->contest = r->s->contest;
   }
-  err->status = pz_search_know(r->s, point, model, PZ_EFFORT_QUICK, worker, err);
-  if (err->status != PZ_OK) return false;
-  set_rates(r->s, point, model, PZ_EFFORT_QUICK, v);
-  return r->s->o.exhaustive || may_win(r, point, pz_value_of(r->s, o, point, v->most));
+  enum pz_status status = pz_search_know(r->s, point, model, PZ_EFFORT_QUICK, worker, err);
+  if (!known_here(r, m)) m->contest = r->s->contest;
+  if (status == PZ_OK) set_rates(r->s, point, model, PZ_EFFORT_QUICK, v);
+  return status;
 }
 
-/* Model by model, until the chip cannot win any more.  False: it cannot. */
-static bool first_look(const struct run *r, uint32_t point, unsigned worker, struct rates *v,
-                       struct pz_error *err) {
+/* Model by model, until the chip cannot win any more.  *whole: every model was evaluated. */
+static enum pz_status first_look(const struct run *r, uint32_t point, unsigned worker,
+                                 struct rates *v, bool *whole, struct pz_error *err) {
   const struct pz_objective *o = &r->c->objective;
-  for (uint32_t i = 0; i < o->n; i++)
-    if (!look_at_model(r, point, o->models[i], worker, v, err)) return false;
-  return true;
+  for (uint32_t i = 0; i < o->n; i++) {
+    bool cut = false;
+    enum pz_status status = look_at_model(r, point, o->models[i], worker, v, &cut, err);
+    *whole = status == PZ_OK && !cut && i + 1 == o->n;
+    if (status != PZ_OK || cut) return status;
+    if (!r->s->o.exhaustive && !may_win(r, point, pz_value_of(r->s, o, point, v->most)))
+      return PZ_OK;
+  }
+  return PZ_OK;
 }
 
 static void consider(void *ctx, size_t i, unsigned worker) {
   struct run *r = ctx;
   uint32_t point = r->order[r->at + i];
   struct rates v = {{0}, {0}};
+  bool whole = false;
   if (pz_search_stopped(r->s)) return;
   for (uint32_t m = 0; m < r->s->n_models; m++) v.most[m] = *pz_bound_at(r->s, point, m);
-  bool whole = first_look(r, point, worker, &v, &r->errors[i]);
+  r->errors[i].status = first_look(r, point, worker, &v, &whole, &r->errors[i]);
   double bound = pz_value_of(r->s, &r->c->objective, point, v.most);
   double found = pz_value_of(r->s, &r->c->objective, point, v.found);
   r->c->standing[point] = (struct pz_standing){whole ? PZ_OUT_EVALUATED : PZ_OUT_SCHEDULES,
@@ -340,11 +353,13 @@ static enum pz_status nothing_fits(const struct run *r, struct pz_error *err) {
 enum pz_status pz_search_run(struct pz_search *s, struct pz_contest *c, struct pz_error *err) {
   struct run r = {.s = s, .c = c};
   *c = (struct pz_contest){.objective = c->objective};
+  s->contest = ++s->n_contests;
   enum pz_status status = rank_points(&r, err);
   r.errors = calloc(MOST_BATCH, sizeof *r.errors);
   if (status == PZ_OK && !r.errors) status = pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
   if (status == PZ_OK) status = first_pass(&r, err);
   if (status == PZ_OK && r.any) status = second_pass(&r, err);
+  s->contest = PZ_NO_CONTEST;
   free(r.errors);
   if (status != PZ_OK) return status;
   if (!r.any) return nothing_fits(&r, err);

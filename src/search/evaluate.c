@@ -349,7 +349,10 @@ enum pz_status pz_evaluate_within(struct pz_evaluator *e, const struct pz_point 
   struct pz_chip chip;
   pz_space_chip(e->task->space, p, &chip);
   go(e, &chip, p);
-  return evaluate(e, model, hbm_gib, effort, limit_s, out, err);
+  if (e->outside || !pz_bounds_impossible(e->at))
+    return evaluate(e, model, hbm_gib, effort, limit_s, out, err);
+  *out = (struct pz_evaluation){.effort = effort, .time_s = HUGE_VAL, .least_s = HUGE_VAL};
+  return PZ_OK;
 }
 
 enum pz_status pz_evaluate_chip(struct pz_evaluator *e, const struct pz_chip *chip, uint32_t model,
@@ -360,20 +363,6 @@ enum pz_status pz_evaluate_chip(struct pz_evaluator *e, const struct pz_chip *ch
 }
 
 /* ---- a plan in full ------------------------------------------------------------------------- */
-
-/* The schedules of the evaluation's load, with the effort it had. */
-static enum pz_status schedule_again(struct work *w, const struct pz_evaluation *v,
-                                     struct candidate *c) {
-  const struct pz_load *l = &w->e->task->portfolio->loads[v->plan.load];
-  c->load = v->plan.load;
-  c->times = pz_arena_alloc(&w->arena, l->w->n_layers, sizeof *c->times);
-  c->tried = pz_arena_alloc(&w->arena, l->w->n_layers, sizeof *c->tried);
-  if (!c->times || !c->tried) return pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the plan");
-  enum pz_status status = schedule(w, c, w->e->task->o.quick_steps);
-  if (status == PZ_OK && v->effort == PZ_EFFORT_FULL && c->n_open)
-    status = schedule(w, c, w->e->task->o.steps);
-  return status;
-}
 
 static void describe(const struct work *w, const struct candidate *c, bool recompute,
                      struct pz_place_model *out) {
@@ -398,25 +387,46 @@ static bool same_plan(const struct pz_evaluation *v, const struct pz_plan *plan)
   return true;
 }
 
+/* The plan with schedules tried this hard. */
+static enum pz_status plan_with(struct work *w, const struct pz_evaluation *v, struct candidate *c,
+                                int64_t steps, struct pz_arena *arena, struct pz_place_model *model,
+                                struct pz_plan *plan) {
+  struct pz_place_width *width = pz_arena_alloc(arena, 1, sizeof *width);
+  if (!width) return pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the plan");
+  enum pz_status status = schedule(w, c, steps);
+  if (status != PZ_OK) return status;
+  describe(w, c, v->plan.recompute, model);
+  model->p.widths = width;
+  status = pz_place_chain(workload_of(w, c), (const struct pz_layer_time(*)[2])c->times, arena,
+                          width, &model->parts, w->err);
+  if (status != PZ_OK) return status;
+  return pz_place_solve(&model->p, PZ_SEMANTICS_CORRECTED, arena, plan, w->err);
+}
+
+/* With a first look, or as an evaluation with full effort may have done, again where it left
+ * schedules open. */
+static enum pz_status find_plan(struct work *w, const struct pz_evaluation *v,
+                                struct pz_arena *arena, struct pz_place_model *model,
+                                struct pz_plan *plan) {
+  struct candidate c = {.load = v->plan.load};
+  uint32_t n = workload_of(w, &c)->n_layers;
+  c.times = pz_arena_alloc(&w->arena, n, sizeof *c.times);
+  c.tried = pz_arena_alloc(&w->arena, n, sizeof *c.tried);
+  if (!c.times || !c.tried) return pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the plan");
+  enum pz_status status = plan_with(w, v, &c, w->e->task->o.quick_steps, arena, model, plan);
+  if (status == PZ_OK && v->effort == PZ_EFFORT_FULL && c.n_open && !same_plan(v, plan))
+    status = plan_with(w, v, &c, w->e->task->o.steps, arena, model, plan);
+  return status;
+}
+
 enum pz_status pz_evaluation_plan(struct pz_evaluator *e, const struct pz_chip *chip,
                                   double hbm_gib, const struct pz_evaluation *v,
                                   struct pz_arena *arena, struct pz_place_model *model,
                                   struct pz_plan *plan, struct pz_error *err) {
   struct work w = {.e = e, .hbm_gib = hbm_gib, .err = err};
-  struct candidate c = {0};
-  struct pz_place_width *width = pz_arena_alloc(arena, 1, sizeof *width);
-  if (!width) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plan");
   pz_arena_init(&w.arena, NULL);
   go(e, chip, NULL);
-  enum pz_status status = schedule_again(&w, v, &c);
-  if (status == PZ_OK) {
-    describe(&w, &c, v->plan.recompute, model);
-    model->p.widths = width;
-    status =
-        pz_place_chain(e->task->portfolio->loads[c.load].w,
-                       (const struct pz_layer_time(*)[2])c.times, arena, width, &model->parts, err);
-  }
-  if (status == PZ_OK) status = pz_place_solve(&model->p, PZ_SEMANTICS_CORRECTED, arena, plan, err);
+  enum pz_status status = find_plan(&w, v, arena, model, plan);
   if (status == PZ_OK) status = pz_plan_check(&model->p, PZ_SEMANTICS_CORRECTED, plan, err);
   if (status == PZ_OK && !same_plan(v, plan))
     status = pz_fail(err, PZ_INTERNAL, "%s: the plan of %.9g s is not the recorded one of %.9g s",

@@ -42,19 +42,31 @@ static int by_id(const void *a, const void *b) {
   return (x->id > y->id) - (x->id < y->id);
 }
 
+/* Can it be of this search?  Its load must be the model's, its stages must have all the layers. */
+static bool plausible(const struct pz_search *s, const struct pz_entry *entry) {
+  const struct pz_portfolio *p = s->task->portfolio;
+  const struct pz_plan_record *plan = &entry->e.plan;
+  int64_t layers = 0;
+  if (entry->model >= s->n_models || entry->e.effort < PZ_EFFORT_QUICK ||
+      entry->e.effort > PZ_EFFORT_FULL || entry->contest < 1)
+    return false;
+  if (!(entry->e.time_s < HUGE_VAL)) return true;
+  if (plan->load < p->first[entry->model] || plan->load >= p->first[entry->model + 1]) return false;
+  for (uint32_t k = 0; k < plan->n_stages; k++) layers += plan->layers[k];
+  return layers == p->loads[plan->load].w->totals.layers && plan->d >= 1;
+}
+
 static enum pz_status take(void *into, const struct pz_entry *entry) {
   struct pz_search *s = into;
   struct pz_point key = {.id = entry->id};
   const struct pz_point *p = bsearch(&key, s->points, s->n_points, sizeof *p, by_id);
-  if (!p || entry->model >= s->n_models || entry->e.effort < PZ_EFFORT_QUICK ||
-      entry->e.effort > PZ_EFFORT_FULL)
-    return PZ_BAD_INPUT;
+  if (!p || !plausible(s, entry)) return PZ_BAD_INPUT;
   struct pz_memo *m = pz_memo_at(s, (uint32_t)(p - s->points), entry->model, entry->e.effort);
   uint16_t *layers = pz_arena_alloc(&s->arena, entry->e.plan.n_stages, sizeof *layers);
   if (!layers) return PZ_NO_MEMORY;
   if (entry->e.plan.n_stages)
     memcpy(layers, entry->e.plan.layers, entry->e.plan.n_stages * sizeof *layers);
-  *m = (struct pz_memo){entry->e, true, true};
+  *m = (struct pz_memo){entry->e, true, true, entry->contest};
   m->e.plan.layers = layers;
   return PZ_OK;
 }
@@ -91,6 +103,7 @@ enum pz_status pz_search_new(const struct pz_search_task *task, const struct pz_
   s->points = points;
   s->n_points = n_points;
   s->n_models = task->portfolio->n_models;
+  s->contest = PZ_NO_CONTEST;
   s->pool = pool;
   s->o = *o;
   s->n_workers = pz_pool_threads(pool);
@@ -126,6 +139,7 @@ enum pz_status pz_search_know(struct pz_search *s, uint32_t point, uint32_t mode
   enum pz_status status = pz_evaluate(&s->evaluators[worker], &s->points[point], model,
                                       pz_task_most_hbm(s->task), effort, &m->e, err);
   m->known = status == PZ_OK;
+  m->contest = s->contest;
   return status;
 }
 
@@ -138,7 +152,7 @@ enum pz_status pz_search_keep(struct pz_search *s, const uint32_t *points, uint3
       for (enum pz_effort e = PZ_EFFORT_QUICK; e <= PZ_EFFORT_FULL && status == PZ_OK; e++) {
         struct pz_memo *memo = pz_memo_at(s, points[i], m, e);
         if (!memo->known || memo->kept) continue;
-        struct pz_entry entry = {s->points[points[i]].id, m, memo->e};
+        struct pz_entry entry = {s->points[points[i]].id, m, memo->contest, memo->e};
         status = j->evaluated(j->ctx, &entry, err);
         memo->kept = true;
       }
@@ -146,6 +160,12 @@ enum pz_status pz_search_keep(struct pz_search *s, const uint32_t *points, uint3
 }
 
 /* ---- asking --------------------------------------------------------------------------------- */
+
+const struct pz_evaluation *pz_search_known(const struct pz_search *s, uint32_t point,
+                                            uint32_t model, enum pz_effort effort) {
+  const struct pz_memo *m = pz_memo_at(s, point, model, effort);
+  return m->known ? &m->e : NULL;
+}
 
 const struct pz_evaluation *pz_search_evaluation(const struct pz_search *s, uint32_t point,
                                                  uint32_t model) {

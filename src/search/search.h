@@ -16,14 +16,17 @@
 /* An evaluation as it is kept: everything is evaluated with the most memory there is to choose. */
 struct pz_entry {
   uint32_t id, model; /* of the space, of the portfolio */
+  uint32_t contest;   /* in which it was made, from 1; PZ_NO_CONTEST: beside them */
   struct pz_evaluation e;
 };
+
+enum { PZ_NO_CONTEST = INT32_MAX };
 
 /* How a chip left a contest. */
 enum pz_exit_kind {
   PZ_OUT_TABLES,    /* its bound from the tables is not above the best */
-  PZ_OUT_SCHEDULES, /* nor with some models evaluated and the others' bounds */
-  PZ_OUT_EVALUATED,
+  PZ_OUT_SCHEDULES, /* nor with schedules of some models and the others' bounds */
+  PZ_OUT_EVALUATED, /* every model has its best plan there */
   PZ_OUT_KINDS
 };
 
@@ -62,7 +65,7 @@ struct pz_contest {
   double value, bound;          /* of the best; no chip of the space is above the bound */
   double hbm_gib;               /* the least with which the best is as good */
   uint32_t n_evaluated, n_excluded, n_open;
-  uint32_t n_looked; /* evaluated, or excluded only after some model was */
+  uint32_t n_looked; /* evaluated, or excluded by schedules: more than the tables were asked */
 };
 
 struct pz_search;
@@ -80,7 +83,11 @@ void pz_search_free(struct pz_search *s);
 PZ_NODISCARD enum pz_status pz_search_run(struct pz_search *s, struct pz_contest *c,
                                           struct pz_error *err);
 
-/* What is known of a model at a point: the evaluation with the most effort, or NULL. */
+/* What is known of a model at a point with one effort, or NULL. */
+const struct pz_evaluation *pz_search_known(const struct pz_search *s, uint32_t point,
+                                            uint32_t model, enum pz_effort effort);
+
+/* The same: the evaluation with the most effort, or NULL. */
 const struct pz_evaluation *pz_search_evaluation(const struct pz_search *s, uint32_t point,
                                                  uint32_t model);
 

@@ -39,6 +39,7 @@ static bool axis_step(struct work *w, enum pz_axis axis, int by, uint32_t n) {
                                  .from = pz_space_value(space, &from, axis) / unit,
                                  .to = pz_space_value(space, &to, axis) / unit,
                                  .within = pz_space_has(space, &to),
+                                 .over = area_of(space, &to) > space->budget_um2,
                                  .area_um2 = area_of(space, &to)};
   return true;
 }

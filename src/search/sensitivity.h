@@ -6,9 +6,9 @@
 #include "search/study.h"
 
 struct pz_step {
-  const char *what; /* an axis, or hbm_gib */
-  int64_t from, to; /* values; of the global buffer MiB */
-  bool within;      /* the budget, and the space's lower limit */
+  const char *what;  /* an axis, or hbm_gib */
+  int64_t from, to;  /* values; of the global buffer MiB */
+  bool within, over; /* the budget and the space's lower limit; over the budget */
   double area_um2;
   double value; /* of the objective, with the same memory ... */
   double bound; /* ... and at most, if schedules left open were as good as their bounds */

@@ -4,14 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COLUMNS "id, model, effort, time_s, least_s, n_open, load, recompute, d, stages"
+#define COLUMNS "id, model, effort, time_s, least_s, n_open, load, recompute, d, stages, contest"
 
 const char pz_evaluations_insert[] =
-    "INSERT OR REPLACE INTO evaluations(" COLUMNS ") VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    "INSERT OR REPLACE INTO evaluations(" COLUMNS ") VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 const char pz_evaluations_select[] =
     "SELECT " COLUMNS " FROM evaluations ORDER BY id, model, effort";
 
-enum { ID, MODEL, EFFORT, TIME_S, LEAST_S, N_OPEN, LOAD, RECOMPUTE, D, STAGES, N_COLUMNS };
+enum { ID, MODEL, EFFORT, TIME_S, LEAST_S, N_OPEN, LOAD, RECOMPUTE, D, STAGES, CONTEST, N_COLUMNS };
 
 static const struct {
   const char *name;
@@ -31,6 +31,7 @@ static const struct {
     [STAGES] = {"stages", SQLITE_TEXT, 0, 0,
                 "at most 1024 numbers from 1 to 65535 with commas between; none if and only if "
                 "time_s is infinite"},
+    [CONTEST] = {"contest", SQLITE_INTEGER, 1, PZ_NO_CONTEST, "1 to 2147483647"},
 };
 
 /* ---- stages: 13,13,12 ----------------------------------------------------------------------- */
@@ -79,6 +80,7 @@ enum pz_status pz_evaluations_write(const struct pz_db *db, sqlite3_stmt *insert
   sqlite3_bind_int64(insert, 1 + RECOMPUTE, e->plan.recompute);
   sqlite3_bind_int64(insert, 1 + D, e->plan.d);
   sqlite3_bind_text(insert, 1 + STAGES, stages, n, SQLITE_STATIC);
+  sqlite3_bind_int64(insert, 1 + CONTEST, entry->contest);
   enum pz_status status = pz_db_write(db, insert, err);
   sqlite3_clear_bindings(insert);
   return status;
@@ -122,6 +124,7 @@ static int wrong_column(sqlite3_stmt *select) {
 static struct pz_entry read_row(sqlite3_stmt *select) {
   return (struct pz_entry){.id = (uint32_t)sqlite3_column_int64(select, ID),
                            .model = (uint32_t)sqlite3_column_int64(select, MODEL),
+                           .contest = (uint32_t)sqlite3_column_int64(select, CONTEST),
                            .e = {.effort = (enum pz_effort)sqlite3_column_int64(select, EFFORT),
                                  .time_s = sqlite3_column_double(select, TIME_S),
                                  .least_s = sqlite3_column_double(select, LEAST_S),

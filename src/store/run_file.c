@@ -283,6 +283,40 @@ enum pz_status pz_run_file_chips(struct pz_run_file *f, const struct pz_run_chip
   return end_own(f, write_chips(f, chips, n, err), err);
 }
 
+static struct pz_run_chip read_chip(sqlite3_stmt *stmt) {
+  const char *name = (const char *)sqlite3_column_text(stmt, 1);
+  return (struct pz_run_chip){.id = (uint32_t)sqlite3_column_int64(stmt, 0),
+                              .name = name ? name : "",
+                              .tensor_cores = sqlite3_column_int64(stmt, 2),
+                              .rows = sqlite3_column_int64(stmt, 3),
+                              .cols = sqlite3_column_int64(stmt, 4),
+                              .vector_cores = sqlite3_column_int64(stmt, 5),
+                              .lanes = sqlite3_column_int64(stmt, 6),
+                              .glb_bytes = sqlite3_column_int64(stmt, 7),
+                              .area_mm2 = sqlite3_column_double(stmt, 8),
+                              .watts = sqlite3_column_double(stmt, 9)};
+}
+
+enum pz_status pz_run_file_read_chips(struct pz_run_file *f, pz_take_chip *take, void *into,
+                                      struct pz_error *err) {
+  static const char sql[] = "SELECT id, name, tensor_cores, rows, cols, vector_cores, lanes, "
+                            "glb_bytes, area_mm2, watts FROM chips ORDER BY id";
+  sqlite3_stmt *stmt = NULL;
+  bool row = false;
+  enum pz_status status = pz_db_prepare(&f->db, sql, &stmt, err);
+  while (status == PZ_OK && (status = pz_db_next(&f->db, stmt, &row, err)) == PZ_OK && row) {
+    struct pz_run_chip chip = read_chip(stmt);
+    status = take(into, &chip);
+  }
+  sqlite3_finalize(stmt);
+  return status;
+}
+
+enum pz_status pz_run_file_count_standings(struct pz_run_file *f, int64_t *n,
+                                           struct pz_error *err) {
+  return pz_db_number(&f->db, "SELECT count(*) FROM standings", n, err);
+}
+
 static enum pz_status clear_standings(const struct pz_run_file *f, const char *contest,
                                       struct pz_error *err) {
   sqlite3_stmt *stmt = NULL;

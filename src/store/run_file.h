@@ -53,6 +53,12 @@ PZ_NODISCARD enum pz_status pz_run_file_chips(struct pz_run_file *f,
                                               const struct pz_run_chip *chips, uint32_t n,
                                               struct pz_error *err);
 
+/* Called with each, by id; its name lives as long as the call.  Anything but PZ_OK ends the
+ * reading. */
+typedef enum pz_status pz_take_chip(void *into, const struct pz_run_chip *chip);
+PZ_NODISCARD enum pz_status pz_run_file_read_chips(struct pz_run_file *f, pz_take_chip *take,
+                                                   void *into, struct pz_error *err);
+
 /* Replace the standings of one contest; ids[i] is the chip of standings[i], each once.  All or
  * none; commits. */
 PZ_NODISCARD enum pz_status pz_run_file_standings(struct pz_run_file *f, const char *contest,
@@ -68,6 +74,10 @@ typedef enum pz_status pz_take_standing(void *into, uint32_t id,
 PZ_NODISCARD enum pz_status pz_run_file_read_standings(struct pz_run_file *f, const char *contest,
                                                        pz_take_standing *take, void *into,
                                                        struct pz_error *err);
+
+/* Rows of all contests together. */
+PZ_NODISCARD enum pz_status pz_run_file_count_standings(struct pz_run_file *f, int64_t *n,
+                                                        struct pz_error *err);
 
 /* Set how long something took; safe with the next commit. */
 PZ_NODISCARD enum pz_status pz_run_file_set_timing(struct pz_run_file *f, const char *what,

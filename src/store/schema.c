@@ -7,7 +7,7 @@
 
 /* "phaz"; a change to a table is a new version. */
 #define APPLICATION "1885888890"
-#define VERSION "1"
+#define VERSION "2"
 
 /* By name.  STRICT: a column holds its type or nothing is stored. */
 static const struct {
@@ -20,7 +20,7 @@ static const struct {
     {"evaluations", "CREATE TABLE evaluations(id INTEGER NOT NULL, model INTEGER NOT NULL, "
                     "effort INTEGER NOT NULL, time_s REAL NOT NULL, least_s REAL NOT NULL, "
                     "n_open INTEGER NOT NULL, load INTEGER NOT NULL, recompute INTEGER NOT NULL, "
-                    "d INTEGER NOT NULL, stages TEXT NOT NULL, "
+                    "d INTEGER NOT NULL, stages TEXT NOT NULL, contest INTEGER NOT NULL, "
                     "PRIMARY KEY(id, model, effort)) STRICT, WITHOUT ROWID"},
     {"run", "CREATE TABLE run(one INTEGER PRIMARY KEY CHECK(one = 1), inputs TEXT NOT NULL, "
             "result TEXT) STRICT"},

@@ -134,7 +134,7 @@ static uint16_t some_layers[1024];
 /* The i-th of a sequence; the order of keys is that of i. */
 static struct pz_entry entry(uint32_t i) {
   static const double odd[] = {HUGE_VAL, 0.1, 5e-324, 1.7976931348623157e308, 1.0, 0.0, 1.0 / 3};
-  struct pz_entry e = {.id = i / 4, .model = i / 2 % 2};
+  struct pz_entry e = {.id = i / 4, .model = i / 2 % 2, .contest = 1 + i % 3};
   double time_s = i % 3 == 0 ? odd[i / 3 % 7] : 1 + sin(i) / 7;
   e.e = (struct pz_evaluation){.effort = (enum pz_effort)(1 + i % 2),
                                .time_s = time_s,
@@ -155,10 +155,11 @@ static bool same_bits(double a, double b) { return memcmp(&a, &b, sizeof a) == 0
 
 static bool same_entry(const struct pz_entry *a, const struct pz_entry *b) {
   const struct pz_plan_record *x = &a->e.plan, *y = &b->e.plan;
-  return a->id == b->id && a->model == b->model && a->e.effort == b->e.effort &&
-         same_bits(a->e.time_s, b->e.time_s) && same_bits(a->e.least_s, b->e.least_s) &&
-         a->e.n_open == b->e.n_open && x->load == y->load && x->recompute == y->recompute &&
-         x->d == y->d && x->n_stages == y->n_stages &&
+  return a->id == b->id && a->model == b->model && a->contest == b->contest &&
+         a->e.effort == b->e.effort && same_bits(a->e.time_s, b->e.time_s) &&
+         same_bits(a->e.least_s, b->e.least_s) && a->e.n_open == b->e.n_open &&
+         x->load == y->load && x->recompute == y->recompute && x->d == y->d &&
+         x->n_stages == y->n_stages &&
          (x->n_stages == 0 || memcmp(x->layers, y->layers, x->n_stages * sizeof *x->layers) == 0);
 }
 
@@ -397,8 +398,8 @@ static void other_versions_and_tables_are_refused(void **state) {
   static const struct {
     const char *sql, *says;
   } cases[] = {
-      {"PRAGMA user_version = 7", "version 7, and this phaze writes version 1"},
-      {"PRAGMA user_version = 1; PRAGMA application_id = 1", "is not a run file of phaze"},
+      {"PRAGMA user_version = 7", "version 7, and this phaze writes version 2"},
+      {"PRAGMA user_version = 2; PRAGMA application_id = 1", "is not a run file of phaze"},
       {"PRAGMA application_id = 1885888890; CREATE VIEW v AS SELECT 1", "its tables are not"},
       {"DROP VIEW v; DROP TABLE timings", "its tables are not those of phaze"},
   };
@@ -505,7 +506,7 @@ static void nonsense_rows_are_refused(void **state) {
     char sql[400];
     struct pz_error err = {0};
     uint32_t n = 0;
-    snprintf(sql, sizeof sql, "DELETE FROM evaluations; INSERT INTO evaluations VALUES(%s)",
+    snprintf(sql, sizeof sql, "DELETE FROM evaluations; INSERT INTO evaluations VALUES(%s, 1)",
              cases[i].values);
     alter(p, sql);
     struct pz_run_file *f = open_run(p);
