@@ -82,6 +82,37 @@ const struct pz_evaluation *pz_story_kept(const struct pz_story *t, uint32_t poi
   return k ? &k->e : NULL;
 }
 
+/* How chips left a contest depends on what was known when: as the run has it, not as a contest that
+ * is run again with all of its evaluations would have it. */
+struct standings {
+  const struct pz_study *s;
+  struct pz_contest *c;
+  uint32_t at; /* the point expected next: both come by id */
+};
+
+static enum pz_status take_standing(void *into, uint32_t id, const struct pz_standing *standing) {
+  struct standings *x = into;
+  if (x->at >= x->s->n_points || x->s->points[x->at].id != id) return PZ_BAD_INPUT;
+  x->c->standing[x->at++] = *standing;
+  x->c->n_looked += standing->kind != PZ_OUT_TABLES;
+  return PZ_OK;
+}
+
+static enum pz_status read_standings(struct pz_story *t) {
+  struct pz_study *s = t->study;
+  for (uint32_t i = 0; i < s->n_contests; i++) {
+    struct standings x = {s, &s->contest[i], 0};
+    x.c->n_looked = 0;
+    enum pz_status status =
+        pz_run_file_read_standings(t->file, pz_study_contest_name(s, i), take_standing, &x, t->err);
+    if (status != PZ_OK) return status;
+    if (x.at != s->n_points)
+      return pz_fail(t->err, PZ_BAD_INPUT, "%s: the run has %u of %u chips; see phaze verify",
+                     pz_study_contest_name(s, i), x.at, s->n_points);
+  }
+  return PZ_OK;
+}
+
 /* ---- schedules ------------------------------------------------------------------------------ */
 
 uint32_t pz_story_main_layer(const struct pz_workload *w) {
@@ -133,6 +164,7 @@ enum pz_status pz_story_make(struct pz_story *t, json_t **out) {
   t->sheets = json_object();
   if (t->progress) t->progress->total = SECTIONS;
   enum pz_status status = read_kept(t);
+  if (status == PZ_OK) status = read_standings(t);
   if (status == PZ_OK) status = tell(t);
   if (status == PZ_OK) {
     *out = json_pack("{s:s,s:O,s:O}", "version", pz_version(), "objective",

@@ -21,14 +21,19 @@ enum limit {
   LIMIT_VECTOR,
   LIMIT_HBM,
   LIMIT_GLB,
-  LIMIT_NETWORK,
+  LIMIT_TRANSFERS,
+  LIMIT_EXCHANGE,
   LIMIT_BUBBLE,
   LIMITS
 };
 
-static const char *const limit_names[LIMITS] = {"tensor cores",  "vector cores",
-                                                "HBM bandwidth", "buffer bandwidth",
-                                                "network",       "pipeline bubble"};
+static const char *const limit_names[LIMITS] = {"tensor cores",
+                                                "vector cores",
+                                                "HBM bandwidth",
+                                                "buffer bandwidth",
+                                                "transfers and collectives",
+                                                "exchange of gradients",
+                                                "pipeline bubble"};
 
 /* A model on a chip. */
 struct plan {
@@ -57,8 +62,8 @@ static void share_out(struct plan *p) {
     if (p->use[of[i]] > p->use[of[busy]]) busy = i;
   p->share[busy] = p->parts.compute_s / total;
   p->share[LIMIT_BUBBLE] = p->parts.bubble_s / total;
-  p->share[LIMIT_NETWORK] =
-      (p->parts.collectives_s + p->parts.transfers_s + p->parts.exchange_s) / total;
+  p->share[LIMIT_TRANSFERS] = (p->parts.collectives_s + p->parts.transfers_s) / total;
+  p->share[LIMIT_EXCHANGE] = p->parts.exchange_s / total;
 }
 
 static enum pz_status use_layer(struct pz_evaluator *e, struct plan *p, struct pz_arena *arena,
@@ -261,16 +266,16 @@ static enum pz_status tell_plans(const struct chips *c) {
   for (uint32_t i = 0; i < c->plans.n && good; i++) {
     const struct plan *p = pz_vec_at(&c->plans, struct plan, i);
     double rate = (double)s->o.batch / p->e->time_s, ref = s->reference[p->model].samples_per_s;
-    double other = p->share[LIMIT_NETWORK] + p->share[LIMIT_BUBBLE];
-    good = pz_sheet_row(rows,
-                        json_pack("[I,s,f,o,I,I,I,I,b,f,f,f,f,f,f,s]",
-                                  (json_int_t)s->points[p->point].id, s->portfolio.models[p->model],
-                                  rate, ref > 0 ? json_real(rate / ref) : json_null(),
-                                  (json_int_t)p->e->plan.n_stages, (json_int_t)p->e->plan.d,
-                                  (json_int_t)p->t, (json_int_t)p->mbs, p->e->plan.recompute,
-                                  1 - other, p->share[LIMIT_NETWORK], p->share[LIMIT_BUBBLE],
-                                  p->use[PZ_TENSOR_CORES], p->use[PZ_VECTOR_CORES],
-                                  p->use[PZ_HBM_RATE], limit_names[largest(p->share)]));
+    double network = p->share[LIMIT_TRANSFERS] + p->share[LIMIT_EXCHANGE];
+    good = pz_sheet_row(
+        rows,
+        json_pack("[I,s,f,o,I,I,I,I,b,f,f,f,f,f,f,s]", (json_int_t)s->points[p->point].id,
+                  s->portfolio.models[p->model], rate,
+                  ref > 0 ? json_real(rate / ref) : json_null(), (json_int_t)p->e->plan.n_stages,
+                  (json_int_t)p->e->plan.d, (json_int_t)p->t, (json_int_t)p->mbs,
+                  p->e->plan.recompute, 1 - network - p->share[LIMIT_BUBBLE], network,
+                  p->share[LIMIT_BUBBLE], p->use[PZ_TENSOR_CORES], p->use[PZ_VECTOR_CORES],
+                  p->use[PZ_HBM_RATE], limit_names[largest(p->share)]));
   }
   return pz_story_check(c->t, good);
 }

@@ -6,8 +6,7 @@
   document.title = `phaze: ${common.chip} for ${models.length > 1 ? models.length + " models" : models[0]}`;
   el(page, "p", "kicker", "phaze report");
   el(page, "h1", "", objective.ratio
-    ? `The best chip for ${whom} trains them ${value(common.objective)} as fast as TPUv4 with expert plans, on ${percent(common.area_part)} of the area budget.`
-      .replace(models.length > 1 ? "\0" : " trains them ", models.length > 1 ? "\0" : " trains it ")
+    ? `The best chip for ${whom} trains ${models.length > 1 ? "them" : "it"} ${value(common.objective)} as fast as ${reference}, on ${percent(common.area_part)} of the area budget.`
     : `The best chip for ${whom} is ${common.chip}: ${number(common.objective)} ${objective.text}.`);
   const proof = common.open_schedules
     ? `no other is more than ${percent(common.gap, common.gap < 0.01 ? 2 : 1)} better`

@@ -25,7 +25,7 @@ const count = d3.format(",d");
 function number(x) {
   if (x === null || !isFinite(x)) return "–";
   const size = Math.abs(x);
-  return size === 0 ? "0" : size >= 1000 ? count(Math.round(x)) : String(+x.toPrecision(size >= 100 ? 4 : 3));
+  return size === 0 ? "0" : size >= 1000 ? count(Math.round(x)) : String(+x.toPrecision(3));
 }
 const percent = (x, digits = 0) => (100 * x).toFixed(digits) + "%";
 const signed = x => (x > 0 ? "+" : x < 0 ? "−" : "±") + Math.abs(100 * x).toFixed(Math.abs(x) < 0.1 ? 2 : 1) + "%";
@@ -45,6 +45,9 @@ const objective = {
   ratio: ["throughput", "weighted"].includes(source.objective.name),
   text: source.objective.meaning,
 };
+// What ratios are ratios to.
+const experts = sheet("models").filter(m => m.reference_expert).length;
+const reference = experts === models.length ? "TPUv4 with expert plans" : experts ? "TPUv4 with known plans" : "TPUv4 with its best plans";
 const value = x => objective.ratio ? times(x) : number(x);
 
 // ---- elements
@@ -69,10 +72,9 @@ function section(id, title, lead, note) {
   return { root: s, say: text => { line.textContent = text; }, lead: line };
 }
 
-// Draw now, and again when the width changes.
+// To be drawn when the whole page is laid out, and again when its width changes.
 function draws(id, draw) {
   charts.push({ id, draw });
-  draw();
 }
 
 function select(parent, label, options, chosen, onChange) {
@@ -99,7 +101,9 @@ function legend(parent, items) {
 }
 
 // One model for the charts that show one: choosing it anywhere changes all of them.
-const shown = { model: models[0], listeners: [] };
+// The one that fills its memory most comes first.
+const fullest = sheet("stages").reduce((a, b) => b.memory_bytes / b.hbm_bytes > a.memory_bytes / a.hbm_bytes ? b : a);
+const shown = { model: fullest.model, listeners: [] };
 function modelSelect(parent) {
   if (models.length < 2) return;
   const s = select(parent, "model", models.map(m => ({ value: m, text: m })), shown.model, m => {

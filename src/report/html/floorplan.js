@@ -12,20 +12,29 @@
     "tensor arrays": "var(--tensor)", "tensor buffers": "var(--fused)", "vector lanes": "var(--vector)",
     "vector buffers": "var(--buffer)", "global buffer": "var(--hbm)", "HBM interface": "var(--bubble)",
   };
-  legend(s.root, Object.keys(colours).map(k => ({ colour: colours[k], text: k })));
+  const there = name => rows.some(r => r.part === name && r.area_mm2 > 0);
+  legend(s.root, Object.keys(colours).filter(there).map(k => ({ colour: colours[k], text: k })));
   const panels = el(s.root, "div", "panels two");
 
-  // Cores are an array with its buffer; the rest stands alone.
-  function tree(role) {
-    const get = name => rows.find(r => r.role === role && r.part === name);
-    const cores = (a, b) => ({
-      children: d3.range(get(a).count).map(i => ({
-        children: [{ part: a, row: get(a), area: get(a).area_mm2 / get(a).count }, { part: b, row: get(b), area: get(b).area_mm2 / get(b).count }],
-      })),
+  const get = (role, name) => rows.find(r => r.role === role && r.part === name);
+  // Cores are arrays, each with its buffer below; the other parts stand alone.
+  const groups = role => [["tensor arrays", "tensor buffers"], ["vector lanes", "vector buffers"], ["global buffer"], ["HBM interface"]]
+    .map(parts => ({ parts: parts.map(p => get(role, p)), mm2: d3.sum(parts, p => get(role, p).area_mm2) })).filter(g => g.mm2 > 0);
+
+  // A group's cores in equal rows, as near to squares as their number allows.
+  function cores(g) {
+    const n = g.parts[0].count, squareness = c => Math.abs(Math.log(g.dx / c / (g.dy / (n / c))));
+    const columns = d3.range(1, n + 1).filter(c => n % c === 0).sort((a, b) => squareness(a) - squareness(b))[0];
+    const w = g.dx / columns, h = g.dy / (n / columns), out = [];
+    d3.range(n).forEach(i => {
+      let y = g.y + Math.floor(i / columns) * h;
+      g.parts.forEach(row => {
+        const dy = h * row.area_mm2 / g.mm2;
+        if (dy > 0) out.push({ part: row.part, row, mm2: row.area_mm2 / n, x: g.x + i % columns * w, y, dx: w, dy });
+        y += dy;
+      });
     });
-    return { children: [cores("tensor arrays", "tensor buffers"), cores("vector lanes", "vector buffers"),
-      { part: "global buffer", row: get("global buffer"), area: get("global buffer").area_mm2 },
-      { part: "HBM interface", row: get("HBM interface"), area: get("HBM interface").area_mm2 }] };
+    return out;
   }
 
   const largest = Math.sqrt(Math.max(total("found"), total("reference")));
@@ -38,11 +47,13 @@
       const width = Math.max(240, holder.clientWidth || 320), scale = Math.min(width, 460) / largest;
       const side = Math.sqrt(total(role)) * scale;
       const f = frame(holder, side + 30, { top: 2, right: 2, bottom: 28, left: 2 }, "floorplan of " + die.chip);
-      const nodes = d3.layout.treemap().size([side, side]).value(d => d.area).sort((a, b) => a.value - b.value).round(false).sticky(false).nodes(tree(role)).filter(d => !d.children && d.area > 0);
+      const blocks = d3.layout.treemap().size([side, side]).value(d => d.mm2).sort((a, b) => a.value - b.value).round(false)
+        .nodes({ children: groups(role) }).filter(d => d.parts);
+      const nodes = blocks.map(cores).reduce((a, b) => a.concat(b), []);
       const g = f.root.selectAll("g").data(nodes).enter().append("g").attr("transform", d => `translate(${d.x},${d.y})`);
       g.append("rect").attr("class", "mark").attr("width", d => d.dx).attr("height", d => d.dy).style("fill", d => colours[d.part]).style("stroke", "var(--bg)").style("stroke-width", d => Math.min(1.2, d.dx / 12, d.dy / 12));
       g.filter(d => d.dx > 60 && d.dy > 18).append("text").attr("class", "inside").attr("x", 6).attr("y", 16).text(d => fitted(d.part.replace(/s$/, ""), d.dx - 10));
-      tells(g, d => [d.part, d.row.count > 1 ? `${d.row.count} of ${number(d.area)} mm² each, ${number(d.row.area_mm2)} mm² together` : `${number(d.area)} mm²`, `${percent(d.row.area_mm2 / total(role), 1)} of the die`]);
+      tells(g, d => [d.part, d.row.count > 1 ? `${d.row.count} of ${number(d.mm2)} mm² each, ${number(d.row.area_mm2)} mm² together` : `${number(d.mm2)} mm²`, `${percent(d.row.area_mm2 / total(role), 1)} of the die`]);
       f.root.append("rect").attr("width", side).attr("height", side).style("fill", "none").style("stroke", "var(--ink)").style("stroke-width", 1.2);
       const mm = 5 * scale;
       f.root.append("path").attr("d", `M0,${side + 12}h${mm}`).style("stroke", "var(--ink)").style("stroke-width", 2);

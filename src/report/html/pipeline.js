@@ -5,7 +5,7 @@
     "The model is cut into stages, one after another on different chips; a batch is cut into microbatches that follow each other. A slot is as long as the slowest stage takes, forward and backward. Grey is a chip waiting: at the beginning and end for the pipeline to fill and drain, and in every slot where a stage has less to do than the slowest.");
   const controls = el(s.root, "div", "controls");
   modelSelect(controls);
-  legend(s.root, [{ colour: "var(--tensor)", text: "forward" }, { colour: "var(--fused)", text: "backward" }, { colour: "var(--bubble)", text: "waiting (bubble)" }, { colour: "var(--network)", text: "exchange of gradients" }]);
+  legend(s.root, [{ colour: "var(--tensor)", text: "forward" }, { colour: "var(--fused)", text: "backward" }, { colour: "var(--bubble)", text: "waiting (bubble)" }, { colour: "var(--vector)", text: "exchange of gradients" }]);
   const holder = el(s.root, "div");
 
   function redraw() {
@@ -26,7 +26,7 @@
     stages.forEach((k, i) => {
       if (i) blocks.push({ k, i, from: 0, to: i * m.slot_s, kind: "--bubble", wait: true });
       if (i < n - 1) blocks.push({ k, i, from: (i + m.rounds) * m.slot_s, to: slots * m.slot_s, kind: "--bubble", wait: true });
-      if (m.exchange_s > 0) blocks.push({ k, i, from: slots * m.slot_s, to: m.step_s, kind: "--network" });
+      if (m.exchange_s > 0) blocks.push({ k, i, from: slots * m.slot_s, to: m.step_s, kind: "--vector" });
     });
     const rowHeight = Math.max(4, Math.min(22, 420 / n));
     const f = frame(holder, n * rowHeight + 74, { top: 24, right: 12, bottom: 50, left: 62 }, "the pipeline over time");

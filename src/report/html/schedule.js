@@ -50,12 +50,12 @@
     const [fw, bw] = passes.map(p => p.of);
     s.say(`A ${layer} of ${shown.model} takes ${seconds(fw.makespan_us / 1e6)} forward and ${seconds(bw.makespan_us / 1e6)} backward; tensor cores are ${percent(fw.tensor_use)} and ${percent(bw.tensor_use)} in use, vector cores ${percent(fw.vector_use)} and ${percent(bw.vector_use)}. ` +
       (fw.optimal && bw.optimal ? "Both schedules are proven the shortest." : `No schedule is more than ${percent(Math.max(1 - fw.bound_us / fw.makespan_us, 1 - bw.bound_us / bw.makespan_us), 1)} shorter.`));
-    const rowHeight = 24, gap = 46;
-    const height = passes.reduce((h, p) => h + Math.max(1, p.lanes.n) * rowHeight + gap, 0) + 40;
+    const rowHeight = 24, gap = 40;
+    const height = passes.reduce((h, p) => h + Math.max(1, p.lanes.n) * rowHeight + gap, 0) + 26;
     const f = frame(holder, height, { top: 24, right: 12, bottom: 40, left: 88 }, "schedule of a layer");
     const most = Math.max(fw.makespan_us, bw.makespan_us), unit = most >= 2000 ? 1000 : 1;
     const x = d3.scale.linear().domain([0, most / unit]).range([0, f.width]);
-    f.height -= gap - 20;
+    f.height -= gap - 36;
     axisX(f, x, unit === 1000 ? "time, ms" : "time, µs");
     let top = 0;
     passes.forEach(p => {

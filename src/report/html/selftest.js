@@ -1,5 +1,7 @@
-// For tests: with #selftest the page counts its marks, hovers over a point, clicks another, changes the model, and leaves
+// All charts at once; then, for tests: with #selftest the page counts its marks, hovers over a point, clicks another, changes the model, and leaves
 // what happened as JSON in an element with the id "selftest".
+charts.forEach(c => c.draw());
+
 if (window.location.hash === "#selftest") {
   const fire = (node, type) => {
     const box = node.getBoundingClientRect();

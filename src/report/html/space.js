@@ -2,11 +2,12 @@
 (() => {
   const colours = {
     "tensor cores": "var(--tensor)", "vector cores": "var(--vector)", "HBM bandwidth": "var(--hbm)",
-    "buffer bandwidth": "var(--buffer)", network: "var(--network)", "pipeline bubble": "var(--bubble)",
+    "buffer bandwidth": "var(--buffer)", "transfers and collectives": "var(--network)",
+    "exchange of gradients": "var(--fused)", "pipeline bubble": "var(--bubble)",
   };
   const chips = sheet("chips"), excluded = sheet("excluded"), baselines = sheet("baselines");
   const s = section("space", "Every chip of the space", "",
-    "Grey cells count chips that were not evaluated in full because a bound shows that they cannot be above that height. A point’s colour is what takes most of its step: the kind of core or memory that is busiest while a stage computes, waiting for the network, or the pipeline’s idle time.");
+    "Grey cells count chips that were not evaluated in full because a bound shows that they cannot be above that height. A point’s colour is what takes most of its step: the kind of core or memory that is busiest while a stage computes, waiting for data from other chips, exchanging gradients between replicas, or the pipeline’s idle time.");
   const controls = el(s.root, "div", "controls");
   let contest = common.contest, pinned = null;
   if (contests.length > 1)

@@ -13,7 +13,7 @@
     const narrow = holder.clientWidth < 600, left = narrow ? 4 : 190, rowHeight = narrow ? 50 : 34;
     const f = frame(holder, models.length * rowHeight + 50, { top: 4, right: 12, bottom: 44, left }, "parts of a step");
     const x = d3.scale.linear().domain([0, 1]).range([0, f.width]);
-    axisX(f, x, "part of the step", 5, percent);
+    axisX(f, x, "part of the step", 5, d => percent(d));
     models.forEach((model, i) => {
       const m = sheet("models").find(r => r.model === model), name = fitted(model, narrow ? f.width - 90 : 110);
       const g = f.root.append("g").attr("transform", `translate(0,${i * rowHeight})`);
