@@ -30,15 +30,15 @@ function number(x) {
 const percent = (x, digits = 0) => (100 * x).toFixed(digits) + "%";
 const signed = x => (x > 0 ? "+" : x < 0 ? "−" : "±") + Math.abs(100 * x).toFixed(Math.abs(x) < 0.1 ? 2 : 1) + "%";
 const times = x => x === null ? "–" : x.toFixed(x < 9.995 ? 2 : 1) + "×";
-const gib = x => number(x / 2 ** 30) + " GiB";
+const gib = x => number(x / 2 ** 30) + "\u00a0GiB";
 function si(x, unit) {
   const prefixes = ["", "k", "M", "G", "T", "P", "E"];
   let i = 0;
   while (Math.abs(x) >= 999.5 && i < prefixes.length - 1) x /= 1000, i++;
-  return number(x) + " " + prefixes[i] + unit;
+  return number(x) + "\u00a0" + prefixes[i] + unit;
 }
 function seconds(s) {
-  return s >= 100 ? number(s) + " s" : s >= 0.9995 ? number(s) + " s" : s >= 0.9995e-3 ? number(1e3 * s) + " ms" : number(1e6 * s) + " µs";
+  return s >= 0.9995 ? number(s) + "\u00a0s" : s >= 0.9995e-3 ? number(1e3 * s) + "\u00a0ms" : number(1e6 * s) + "\u00a0µs";
 }
 const plural = (n, word) => count(n) + " " + word + (n === 1 ? "" : "s");
 const objective = {

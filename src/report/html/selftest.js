@@ -1,37 +1,39 @@
-// All charts at once; then, for tests: with #selftest the page counts its marks, hovers over a point, clicks another, changes the model, and leaves
-// what happened as JSON in an element with the id "selftest".
+// All charts at once.  Then, for tests: with #selftest the page hovers over a mark of every chart, clicks a point, changes the
+// model, and leaves what happened as lines "WHAT VALUE" in an element with the id "selftest".
 charts.forEach(c => c.draw());
 
 if (window.location.hash === "#selftest") {
+  const lines = [], say = (...words) => lines.push(words.join(" "));
   const fire = (node, type) => {
     const box = node.getBoundingClientRect();
     node.dispatchEvent(new MouseEvent(type, { bubbles: true, view: window, clientX: box.left + box.width / 2, clientY: box.top + box.height / 2 }));
   };
-  const seen = { marks: {}, leads: {}, tips: {} };
+  say("drawn-after-ms", Math.round(performance.now()));
   document.querySelectorAll("section").forEach(s => {
-    seen.marks[s.id] = s.querySelectorAll("svg .mark").length;
-    seen.leads[s.id] = s.querySelector(".lead").textContent;
-    const mark = s.querySelector("svg .mark");
-    if (!mark) return;
-    fire(mark, "mousemove");
-    seen.tips[s.id] = tip.hidden ? "" : tip.textContent;
-    fire(mark, "mouseout");
+    const marks = s.querySelectorAll("svg .mark");
+    say("marks", s.id, marks.length);
+    say("lead", s.id, s.querySelector(".lead").textContent);
+    if (!marks.length) return;
+    fire(marks[0], "mousemove");
+    say("tip", s.id, tip.hidden ? "none" : Array.from(tip.children).map(c => c.textContent).join(" | "));
+    fire(marks[0], "mouseout");
   });
-  seen.hidden = tip.hidden;
-  const points = Array.from(document.querySelectorAll("#space .point"));
-  const other = points.find(p => p.__data__.chip !== common.chip) || points[0];
-  seen.before = document.getElementById("pinned").textContent;
+  say("tip-after", tip.hidden ? "hidden" : "shown");
+  const pinned = document.getElementById("pinned"), points = Array.from(document.querySelectorAll("#space .point"));
+  const other = points.find(p => d3.select(p).datum().chip !== common.chip) || points[0];
+  say("pinned-first", pinned.querySelector("h3").textContent);
   fire(other, "click");
-  seen.clicked = other.__data__.chip;
-  seen.pinned = document.getElementById("pinned").querySelector("h3").textContent;
-  seen.plans = document.querySelectorAll("#pinned tbody tr").length;
+  say("clicked", d3.select(other).datum().chip);
+  say("pinned-then", pinned.querySelector("h3").textContent);
+  say("plans", pinned.querySelectorAll("tbody tr").length);
   const chooser = document.querySelector("#pipeline select");
   if (chooser) {
-    chooser.value = models[models.length - 1];
+    chooser.value = models[0];
     chooser.dispatchEvent(new Event("change"));
-    seen.pipeline = document.querySelector("#pipeline .lead").textContent;
+    say("model-chosen", document.querySelector("#pipeline .lead").textContent);
   }
-  seen.images = document.querySelectorAll("img").length;
-  seen.overflow = document.documentElement.scrollWidth - document.documentElement.clientWidth;
-  el(document.body, "pre", "", JSON.stringify(seen)).id = "selftest";
+  say("images", document.images.length);
+  say("fetched", performance.getEntriesByType("resource").length);
+  say("too-wide-by", document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  el(document.body, "pre", "", lines.join("\n")).id = "selftest";
 }
