@@ -16,10 +16,11 @@
   const placed = of("tpuv4-placed"), expert = of("tpuv4-expert");
   const unbeaten = contests.every(c => ways(c).every(w => w.objective <= ways(c).find(x => x.way === "search").objective));
   const s = section("baselines", "Against other ways to choose",
-    "Longer bars are better" + (unbeaten ? ", and no bar is longer than the search’s." : ".") + (objective.ratio && placed && expert
+    "Longer bars are better" + (unbeaten ? ", and no bar is longer than the search’s." : "; only a chip outside of the design space can be longer than the search’s.") + (objective.ratio && placed && expert
       ? ` Better plans alone make TPUv4 ${times(placed.objective / expert.objective)} as fast; the chip that was searched with its plans makes it ${times(common.objective / expert.objective)}.`
       : ""),
-    "All are judged by the same costs, schedules and placements. “Best plan” is the placement search; “expert plan” is what experts chose for the model. “Real TPUv4” has the vector units of the product, TPUv4 those of the paper’s description. Spotlight looks for the chip alone, blind to how a cluster is divided.");
+    "All are judged by the same costs, schedules and placements. “Best plan” is the placement search; “expert plan” is what experts chose for the model. “Real TPUv4” has the vector units of the product, TPUv4 those of the paper’s description. Spotlight looks for the chip alone, blind to how a cluster is divided." +
+    (experts < models.length ? " Where no expert plan is known or none fits, the best plan stands for it." : ""));
   const panels = el(s.root, "div", "panels");
   const order = contests.length > 1 ? [common.contest].concat(contests.slice(0, -1)) : contests;
   order.forEach(contest => {

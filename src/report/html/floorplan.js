@@ -41,7 +41,7 @@
   ["found", "reference"].forEach(role => {
     const box = el(panels, "div"), die = dies.find(d => d.role === role);
     el(box, "h3", "", `${die.chip}, ${die.area_mm2.toFixed(1)} mm²`);
-    el(box, "p", "note", `${die.tensor_cores} tensor cores of ${die.rows}×${die.cols}, ${die.vector_cores} vector cores of ${die.lanes} lanes, ${number(die.glb_mib)} MiB; ${si(die.tensor_flop_per_s, "FLOP/s")}, ${number(die.watts)} W peak`);
+    el(box, "p", "note", `${plural(die.tensor_cores, "tensor core")} of ${die.rows}×${die.cols}, ${plural(die.vector_cores, "vector core")} of ${die.lanes} lanes, ${number(die.glb_mib)} MiB; ${si(die.tensor_flop_per_s, "FLOP/s")}, ${number(die.watts)} W peak`);
     const holder = el(box, "div");
     draws("floorplan", () => {
       const width = Math.max(240, holder.clientWidth || 320), scale = Math.min(width, 460) / largest;

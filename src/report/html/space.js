@@ -27,7 +27,7 @@
   pin.id = "pinned";
 
   const describe = d => [d.chip, `${value(d.objective)} ${objective.ratio ? "the reference" : objective.text}, ${d.area_mm2.toFixed(1)} mm², ${number(d.watts)} W peak`,
-    `${d.tensor_cores} tensor cores of ${d.rows}×${d.cols}, ${d.vector_cores} vector cores of ${d.lanes} lanes, ${number(d.glb_mib)} MiB`,
+    `${plural(d.tensor_cores, "tensor core")} of ${d.rows}×${d.cols}, ${plural(d.vector_cores, "vector core")} of ${d.lanes} lanes, ${number(d.glb_mib)} MiB`,
     `limited by: ${d.limit}`, d.front ? "on the front of throughput against area" : ""];
 
   function showPlans(d) {
@@ -74,9 +74,10 @@
     inner.append("path").attr("class", "front").attr("d", d3.svg.line().x(d => x(d.area_mm2)).y(d => y(d.objective)).interpolate("step-after")(front))
       .style("fill", "none").style("stroke", "var(--ink)").style("stroke-width", 1.5);
     if (!zoom) {
+      const near = others.length > 1 && Math.abs(y(others[0].objective) - y(others[1].objective)) < 14;
       const o = f.root.selectAll(".other").data(others).enter().append("g").attr("transform", d => `translate(${x(d.area_mm2)},${y(d.objective)})`);
       o.append("path").attr("class", "mark").attr("d", d3.svg.symbol().type("diamond").size(90)).style("fill", "var(--bg)").style("stroke", "var(--ink)").style("stroke-width", 1.6);
-      o.append("text").attr("x", -10).attr("y", 4).attr("text-anchor", "end").text(d => d.way === "tpuv4-expert" ? "TPUv4, expert plan" : "TPUv4, best plan");
+      o.append("text").attr("x", -10).attr("y", 4).attr("text-anchor", "end").text((d, i) => near ? (i ? "" : "TPUv4") : d.way === "tpuv4-expert" ? "TPUv4, expert plan" : "TPUv4, best plan");
       tells(o, d => [d.about, `${value(d.objective)}, ${d.area_mm2.toFixed(1)} mm²`]);
     }
     const point = inner.selectAll(".point").data(list.slice().reverse()).enter().append("circle").attr("class", "point mark")
@@ -95,7 +96,7 @@
   function redraw() {
     const list = chips.filter(c => c.contest === contest);
     const at = sheet("contests").find(c => c.contest === contest), limits = unique(list.map(d => d.limit));
-    s.say(`${count(list.length)} of ${count(at.chips)} chips had to be evaluated; the bounds of all the others lie below the best, ${value(at.objective)} at ${at.area_mm2.toFixed(1)} mm². Hover over a point for its chip, click it for its plans.`);
+    s.say((at.evaluated === at.chips ? `All ${count(at.chips)} chips were evaluated; the best has ${value(at.objective)}` : `${count(at.evaluated)} of ${count(at.chips)} chips had to be evaluated; the bounds of all the others lie below the best, ${value(at.objective)}`) + ` at ${at.area_mm2.toFixed(1)} mm². Hover over a point for its chip, click it for its plans.`);
     while (key.firstChild) key.removeChild(key.firstChild);
     legend(key, limits.map(l => ({ colour: colours[l], text: "limited by " + l }))
       .concat([{ kind: "ring", text: "best" }, { kind: "line", text: "front of the evaluated chips" }, { colour: "var(--rest)", text: "excluded by bounds" }, { kind: "diamond", text: "TPUv4" }]));
