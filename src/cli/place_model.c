@@ -219,7 +219,7 @@ static enum pz_status emit(const struct job *j) {
   struct pz_planned plan = planned(j, j->options.items);
   struct pz_launch l = pz_launch_of(&plan);
   pz_emit(j->s->emit, &l, stdout);
-  if (j->s->quiet) return PZ_OK;
+  if (j->s->quiet || fflush(stdout) != 0) return PZ_OK;
   fprintf(stderr,
           "phaze: for %" PRId64 " devices: %" PRId64 " stages x %" PRId64
           " tensor parallel x %" PRId64 " replicas\n",
