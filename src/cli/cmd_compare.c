@@ -1,7 +1,6 @@
 /* phaze compare: the searched chip beside every baseline, under one cost model. */
 #include <stdlib.h>
 
-#include "chip/tech.h"
 #include "cli/study_options.h"
 #include "report/compared.h"
 
@@ -47,21 +46,11 @@ static enum pz_status run_search(struct job *j, uint32_t contest) {
 }
 
 static enum pz_status run_baseline(struct job *j, const struct pz_baseline *b, uint32_t contest) {
-  struct pz_study *s = &j->study;
-  struct pz_compared c = {.name = b->name, .about = b->about, .contest = contest};
-  struct pz_baseline_question q = {.search = s->search,
-                                   .task = &s->task,
-                                   .points = s->points,
-                                   .n_points = s->n_points,
-                                   .objective = &s->contest[contest].objective,
-                                   .evaluations = s->contest[contest].n_looked,
-                                   .seed = (uint64_t)j->s->seed};
+  struct pz_compared_task t = {&j->study, b, contest, (uint64_t)j->s->seed, NULL};
+  struct pz_compared c = {0};
   double since = pz_clock_s();
-  enum pz_status status = b->run(&q, &c.answer, j->err);
+  enum pz_status status = pz_compared_baseline(&t, &c, j->err);
   if (status != PZ_OK) return status;
-  struct pz_area area = pz_chip_area(&c.answer.chip);
-  c.value = pz_objective_value(q.objective, c.answer.samples_per_s, pz_area_total_um2(&area),
-                               pz_chip_peak_watts(&c.answer.chip));
   return add(j, &c, since);
 }
 

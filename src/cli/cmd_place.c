@@ -12,6 +12,7 @@
 #include "place/fit.h"
 #include "place/fixed.h"
 #include "place/solve.h"
+#include "report/emit.h"
 #include "report/table.h"
 
 struct settings {
@@ -58,6 +59,10 @@ static const struct pz_option options[] = {
      .help = "What is held for each parameter: 3 times its bytes, or 2"},
     {.name = "hbm", .type = PZ_OPTION_REAL, .offset = AT(model.hbm_gb), .arg = "GB", .min = 0.001, .max = 1e9,
      .help = "Memory of a device in GiB instead of the chip's"},
+    {.name = "emit", .type = PZ_OPTION_CHOICE, .offset = AT(model.emit), .choices = pz_emit_names,
+     .help = "Print the plan as flags or configuration of a training framework instead"},
+    {.name = "trace", .type = PZ_OPTION_TEXT, .offset = AT(model.trace), .arg = "FILE.json",
+     .help = "Write the pipeline over time as a trace for ui.perfetto.dev"},
 };
 /* clang-format on */
 
@@ -184,6 +189,7 @@ static const char *misuse(const struct settings *s, const struct settings *none,
   }
   if (s->instance) return NULL;
   if (s->compat) return "--expert-compat goes with --instance";
+  if (s->common.json && s->model.emit) return "takes --json or --emit, not both";
   return s->model.machine.chip ? NULL : "wants --chip CHIP";
 }
 
@@ -201,6 +207,7 @@ static enum pz_exit run(int argc, char **argv) {
   if (wrong) return pz_command_misuse(&pz_cmd_place, wrong);
   if (s.semantics == NOT_GIVEN)
     s.semantics = s.instance ? PZ_SEMANTICS_ORIGINAL : PZ_SEMANTICS_CORRECTED;
+  s.model.quiet = s.common.quiet;
 #ifndef NDEBUG
   s.check = true;
 #endif

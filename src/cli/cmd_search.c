@@ -3,13 +3,15 @@
 #include <stdlib.h>
 
 #include "cli/kept_run.h"
+#include "cli/report_file.h"
 #include "cli/study_options.h"
 #include "report/searched.h"
+#include "report/story.h"
 
 struct settings {
   struct pz_common common;
   struct pz_study_settings study;
-  bool exhaustive, pareto, fresh;
+  bool exhaustive, pareto, fresh, no_report;
   const char *dir;
 };
 
@@ -28,6 +30,8 @@ static const struct pz_option options[] = {
      .help = "Keep the run there: go on with one that was interrupted, answer from one that has finished"},
     {.name = "fresh", .type = PZ_OPTION_FLAG, .offset = AT(fresh),
      .help = "With --output: begin anew; an earlier run is moved aside"},
+    {.name = "no-report", .type = PZ_OPTION_FLAG, .offset = AT(no_report),
+     .help = "With --output: do not write DIR/report.html, the run as a page to look at"},
 };
 /* clang-format on */
 
@@ -120,6 +124,45 @@ static enum pz_status tell(struct job *j) {
   return status;
 }
 
+/* ---- its report ----------------------------------------------------------------------------- */
+
+/* From what the search has in memory, or for a run that had finished before from its file. */
+static enum pz_status make_story(struct job *j, json_t **document) {
+  struct pz_story t = {.study = &j->study,
+                       .file = j->file,
+                       .result = j->result,
+                       .stop = &stop,
+                       .progress = &j->progress,
+                       .err = j->err};
+  begin_progress(j, "report");
+  j->progress.unit = "parts";
+  enum pz_status status = j->study.search ? pz_story_make(&t, document)
+                                          : pz_story_of_run(j->file, (unsigned)j->s->study.threads,
+                                                            &j->progress, document, j->err);
+  pz_progress_finish(&j->progress, NULL);
+  return status;
+}
+
+static bool stands(const char *path) {
+  FILE *f = fopen(path, "rb");
+  if (f) fclose(f);
+  return f != NULL;
+}
+
+/* DIR/report.html; one that stands beside a finished run is left, since it would be the same. */
+static enum pz_status write_report(struct job *j) {
+  char path[4096];
+  json_t *document = NULL;
+  if (!j->file || j->s->no_report) return PZ_OK;
+  enum pz_status status = pz_report_path(j->s->dir, path, sizeof path, j->err);
+  if (status != PZ_OK || (!j->study.search && stands(path))) return status;
+  status = make_story(j, &document);
+  if (status == PZ_OK) status = pz_report_write(document, path, NULL, j->err);
+  json_decref(document);
+  if (status == PZ_OK && !j->s->common.quiet) fprintf(stderr, "phaze: %s shows it\n", path);
+  return status;
+}
+
 /* From the run directory if it has the answer already. */
 static enum pz_status answer(struct job *j) {
   enum pz_status status = PZ_OK;
@@ -156,6 +199,7 @@ static enum pz_status search(const struct settings *s, char **models, int n, str
   if (status == PZ_OK) {
     status = answer(&j);
     if (status == PZ_OK) status = tell(&j);
+    if (status == PZ_OK) status = write_report(&j);
     pz_run_file_close(j.file);
     pz_study_release(&j.study);
   }
@@ -167,6 +211,7 @@ static enum pz_status search(const struct settings *s, char **models, int n, str
 /* What is wrong with the use, or NULL. */
 static const char *misuse(const struct settings *s, int n_args) {
   if (n_args < 1) return "wants one or more MODELs";
+  if (s->no_report && !s->dir) return "--no-report goes with --output DIR";
   return s->fresh && !s->dir ? "--fresh goes with --output DIR" : NULL;
 }
 

@@ -1,5 +1,6 @@
 /* phaze verify: is a run what it says? */
 #include "cli/command.h"
+#include "core/colour.h"
 #include "report/verify.h"
 
 struct settings {
@@ -28,7 +29,9 @@ struct telling {
 static void say(void *ctx, bool holds, const char *text) {
   struct telling *t = ctx;
   json_array_append_new(t->checks, json_pack("{s:b,s:s}", "holds", holds, "check", text));
-  if (!t->s->common.json) printf("%-6s %s\n", holds ? "holds" : "WRONG", text);
+  if (!t->s->common.json)
+    printf("%s%-6s%s %s\n", pz_colour(stdout, holds ? PZ_GREEN : PZ_RED), holds ? "holds" : "WRONG",
+           pz_colour(stdout, PZ_PLAIN), text);
   fflush(stdout);
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/completion.h"
 #include "core/text.h"
 
 static const char *command_name(const void *ctx, size_t i) {
@@ -43,6 +44,8 @@ int main(int argc, char **argv) {
     usage(stdout);
   else if (strcmp(name, "--man") == 0)
     pz_command_man(stdout);
+  else if (strcmp(name, "--completion") == 0 && argc == 3 && strcmp(argv[2], "bash") == 0)
+    pz_completion_print(stdout);
   else
     return (int)unknown(name);
   return (int)pz_command_end();

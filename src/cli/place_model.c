@@ -8,12 +8,15 @@
 #include <string.h>
 
 #include "core/choices.h"
+#include "core/file.h"
 #include "core/progress.h"
 #include "core/text.h"
 #include "core/vec.h"
 #include "place/checker.h"
 #include "place/fit.h"
 #include "place/solve.h"
+#include "report/emit.h"
+#include "report/pipeline_trace.h"
 #include "report/planned.h"
 #include "report/table.h"
 #include "workload/workload.h"
@@ -211,6 +214,44 @@ static enum pz_status print_job(struct job *j) {
   return status == PZ_OK ? print_others(j) : status;
 }
 
+/* For a framework to stdout; what it must be told besides to stderr. */
+static enum pz_status emit(const struct job *j) {
+  struct pz_planned plan = planned(j, j->options.items);
+  struct pz_launch l = pz_launch_of(&plan);
+  pz_emit(j->s->emit, &l, stdout);
+  if (j->s->quiet || fflush(stdout) != 0) return PZ_OK;
+  fprintf(stderr,
+          "phaze: for %" PRId64 " devices: %" PRId64 " stages x %" PRId64
+          " tensor parallel x %" PRId64 " replicas\n",
+          l.stages * l.tensor * l.replicas, l.stages, l.tensor, l.replicas);
+  if (l.batch != j->s->batch)
+    fprintf(stderr,
+            "phaze: a batch of %" PRId64 " instead of %" PRId64
+            ": as many microbatches for every replica; it takes the same time\n",
+            l.batch, j->s->batch);
+  if (l.stages > 1 && !pz_emit_takes_stages(j->s->emit))
+    fprintf(stderr, "phaze: %s divides the layers into stages by itself; --json has the plan's\n",
+            pz_emit_names[j->s->emit]);
+  return PZ_OK;
+}
+
+static enum pz_status write_trace(const struct job *j) {
+  struct pz_planned plan = planned(j, j->options.items);
+  char *text = NULL;
+  if (!j->s->trace) return PZ_OK;
+  enum pz_status status = pz_pipeline_trace(&plan, j->model, &text, j->err);
+  if (status == PZ_OK) status = pz_file_write(j->s->trace, text, strlen(text), j->err);
+  free(text);
+  return status;
+}
+
+static enum pz_status tell(struct job *j, bool json) {
+  enum pz_status status = write_trace(j);
+  if (status != PZ_OK) return status;
+  if (j->s->emit) return emit(j);
+  return json ? pz_command_json(job_json(j), j->err) : print_job(j);
+}
+
 enum pz_status pz_place_a_model(const struct pz_place_settings *s, const char *model,
                                 enum pz_semantics semantics, bool check, bool json,
                                 struct pz_error *err) {
@@ -224,11 +265,12 @@ enum pz_status pz_place_a_model(const struct pz_place_settings *s, const char *m
     status =
         pz_fail(err, PZ_BAD_INPUT, "chip %s has no link between devices; give link.bytes_per_s",
                 j.cost.chip.name);
+  if (status == PZ_OK && s->trace) status = pz_file_writable(s->trace, err);
   if (status == PZ_OK) status = solve_all(&j, check);
   const struct option *best = j.options.items;
   if (status == PZ_OK && (!j.options.n || !best->fits)) status = say_what_is_missing(&j);
   j.seconds = pz_clock_s() - start;
-  if (status == PZ_OK) status = json ? pz_command_json(job_json(&j), err) : print_job(&j);
+  if (status == PZ_OK) status = tell(&j, json);
   if (status == PZ_NO_MEMORY && err->status == PZ_OK)
     status = pz_fail(err, status, "out of memory for the placement");
   pz_arena_release(&j.arena);

@@ -12,6 +12,9 @@ struct pz_place_settings {
   int64_t devices, batch, seq;
   double hbm_gb; /* 0: the chip's */
   int recompute, optimizer;
+  int emit;          /* of pz_emit_names */
+  const char *trace; /* NULL: none */
+  bool quiet;        /* no notes on stderr */
 };
 
 enum pz_recompute_choice { PZ_CHOOSE_AUTO, PZ_CHOOSE_ON, PZ_CHOOSE_OFF };

@@ -9,10 +9,10 @@
 
 void pz_compared_search(const struct pz_study *s, uint32_t contest, struct pz_compared *out) {
   const struct pz_contest *c = &s->contest[contest];
-  out->name = "search";
-  out->about = "every chip of the space, evaluated or excluded by a bound";
-  out->contest = contest;
-  out->value = c->value;
+  *out = (struct pz_compared){.name = "search",
+                              .about = "every chip of the space, evaluated or excluded by a bound",
+                              .contest = contest,
+                              .value = c->value};
   out->answer = (struct pz_baseline_answer){.hbm_gib = c->hbm_gib, .n_evaluated = c->n_looked};
   pz_study_chip(s, c, &out->answer.chip);
   for (uint32_t i = 0; i < c->objective.n; i++) {
@@ -20,6 +20,33 @@ void pz_compared_search(const struct pz_study *s, uint32_t contest, struct pz_co
     const struct pz_evaluation *e = pz_search_evaluation(s->search, c->best, m);
     if (e) out->answer.samples_per_s[m] = (double)s->o.batch / e->time_s;
   }
+}
+
+double pz_compared_area_um2(const struct pz_compared *c) {
+  struct pz_area area = pz_chip_area(&c->answer.chip);
+  return pz_area_total_um2(&area);
+}
+
+enum pz_status pz_compared_baseline(const struct pz_compared_task *t, struct pz_compared *out,
+                                    struct pz_error *err) {
+  const struct pz_study *s = t->study;
+  const struct pz_contest *contest = &s->contest[t->contest];
+  struct pz_compared c = {
+      .name = t->baseline->name, .about = t->baseline->about, .contest = t->contest};
+  struct pz_baseline_question q = {.search = s->search,
+                                   .task = &s->task,
+                                   .points = s->points,
+                                   .n_points = s->n_points,
+                                   .objective = &contest->objective,
+                                   .evaluations = contest->n_looked,
+                                   .seed = t->seed,
+                                   .stop = t->stop};
+  enum pz_status status = t->baseline->run(&q, &c.answer, err);
+  if (status != PZ_OK) return status;
+  c.value = pz_objective_value(q.objective, c.answer.samples_per_s, pz_compared_area_um2(&c),
+                               pz_chip_peak_watts(&c.answer.chip));
+  *out = c;
+  return PZ_OK;
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */

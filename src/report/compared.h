@@ -19,6 +19,22 @@ struct pz_compared {
 /* The search's own answer to a contest. */
 void pz_compared_search(const struct pz_study *s, uint32_t contest, struct pz_compared *out);
 
+/* One baseline on one contest of a study whose search has run it. */
+struct pz_compared_task {
+  struct pz_study *study;
+  const struct pz_baseline *baseline;
+  uint32_t contest;
+  uint64_t seed;
+  const atomic_bool *stop; /* NULL: never */
+};
+
+/* Errors are the baseline's; `seconds` is left at 0. */
+PZ_NODISCARD enum pz_status pz_compared_baseline(const struct pz_compared_task *t,
+                                                 struct pz_compared *out, struct pz_error *err);
+
+/* The area of the chip that a way came to. */
+double pz_compared_area_um2(const struct pz_compared *c);
+
 /* `list` has every way for every contest, ways in a row.  Seconds stand under "timing" alone. */
 json_t *pz_compared_json(const struct pz_study *s, const struct pz_compared *list, uint32_t n);
 

@@ -3,6 +3,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "core/colour.h"
+
 static void keep(struct pz_table *t, const char *text) {
   if (!text || !pz_vec_push(&t->cells, &text)) t->status = PZ_NO_MEMORY;
 }
@@ -56,16 +58,17 @@ enum pz_status pz_table_print(const struct pz_table *t, int indent, FILE *out) {
   int wide[PZ_TABLE_MOST_COLUMNS];
   if (t->status != PZ_OK) return t->status;
   measure(t, wide);
+  const char *bold = pz_colour(out, PZ_BOLD), *plain = pz_colour(out, PZ_PLAIN);
   for (uint32_t i = 0; i < t->cells.n; i++) {
     const char *text = cell(t, i);
     int c = (int)i % t->columns, pad = wide[c] - width(text);
-    bool last = c == t->columns - 1, bare = last && !*text;
-    fprintf(out, "%*s%*s%s%*s%s",
+    bool last = c == t->columns - 1, bare = last && !*text, title = i < (uint32_t)t->columns;
+    fprintf(out, "%*s%*s%s%s%s%*s%s",
             bare ? 0
             : c  ? 2
                  : indent,
-            "", t->right[c] ? pad : 0, "", text, t->right[c] || last ? 0 : pad, "",
-            last ? "\n" : "");
+            "", t->right[c] ? pad : 0, "", title ? bold : "", text, title ? plain : "",
+            t->right[c] || last ? 0 : pad, "", last ? "\n" : "");
   }
   return PZ_OK;
 }

@@ -1,0 +1,81 @@
+/* phaze report: a run as one HTML file. */
+#include "cli/command.h"
+#include "cli/report_file.h"
+#include "core/file.h"
+#include "report/story.h"
+
+struct settings {
+  struct pz_common common;
+  const char *file, *csv;
+  int64_t threads;
+};
+
+static const struct settings defaults;
+
+#define AT(field) offsetof(struct settings, field)
+/* clang-format off */
+static const struct pz_option options[] = {
+    PZ_COMMON_OPTIONS(struct settings),
+    {.name = "output", .letter = 'o', .type = PZ_OPTION_TEXT, .offset = AT(file), .arg = "FILE.html",
+     .help = "Where to write it (default: DIR/report.html)"},
+    {.name = "csv", .type = PZ_OPTION_TEXT, .offset = AT(csv), .arg = "CSVDIR",
+     .help = "Also everything that is plotted, as CSV files in this directory"},
+    {.name = "threads", .type = PZ_OPTION_INT, .offset = AT(threads), .arg = "T", .min = 0, .max = 1024,
+     .help = "Threads; 0: as many as there are processors"},
+};
+/* clang-format on */
+
+static enum pz_status make(const struct settings *s, const char *dir, json_t **document,
+                           struct pz_error *err) {
+  struct pz_run_file *f = NULL;
+  struct pz_progress progress;
+  enum pz_progress_style style =
+      s->common.quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr);
+  enum pz_status status = pz_run_file_look(dir, &f, err);
+  if (status != PZ_OK) return status;
+  pz_progress_start(&progress, stderr, style, "report", "parts", 1);
+  status = pz_story_of_run(f, (unsigned)s->threads, &progress, document, err);
+  pz_progress_finish(&progress, NULL);
+  pz_run_file_close(f);
+  return status;
+}
+
+static enum pz_status report(const struct settings *s, const char *dir, struct pz_error *err) {
+  char path[4096];
+  const char *file = s->file ? s->file : path;
+  json_t *document = NULL;
+  enum pz_status status = pz_report_path(dir, path, sizeof path, err);
+  if (status == PZ_OK) status = make(s, dir, &document, err);
+  if (status == PZ_OK) status = pz_report_write(document, file, s->csv, err);
+  if (status == PZ_OK && s->common.json)
+    status = pz_command_json(json_incref(document), err);
+  else if (status == PZ_OK)
+    printf("%s\n", file);
+  json_decref(document);
+  return status;
+}
+
+static enum pz_exit run(int argc, char **argv) {
+  struct settings s = defaults;
+  struct pz_error err = {0};
+  enum pz_exit code;
+  int n_args;
+  if (!pz_command_begin(&pz_cmd_report, argc, argv, &s, &n_args, &code)) return code;
+  if (n_args != 1) return pz_command_misuse(&pz_cmd_report, "wants one run directory");
+  return report(&s, argv[1], &err) == PZ_OK ? pz_command_end() : pz_command_fail(&err);
+}
+
+const struct pz_command pz_cmd_report = {
+    .name = "report",
+    .synopsis = "DIR [-o FILE.html] [--csv CSVDIR] [--threads T]",
+    .summary = "A finished search as one HTML file that opens offline",
+    .detail =
+        "DIR is what 'phaze search -o DIR' kept.  The page tells the answer, the chip beside\n"
+        "baselines, every evaluated chip, the floorplan, schedules, pipeline, memory, the step, "
+        "what\n"
+        "limits the chip, the certificate and the inputs.  Charts draw from tables; --csv writes\n"
+        "these, --json prints them.  The same run gives the same bytes.\n",
+    .table = {options, sizeof options / sizeof *options},
+    .defaults = &defaults,
+    .run = run,
+};

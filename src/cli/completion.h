@@ -1,0 +1,9 @@
+/* Completion for bash, made from the option tables: phaze --completion bash. */
+#ifndef PZ_CLI_COMPLETION_H
+#define PZ_CLI_COMPLETION_H
+
+#include <stdio.h>
+
+void pz_completion_print(FILE *out);
+
+#endif

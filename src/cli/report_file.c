@@ -1,0 +1,25 @@
+#include "cli/report_file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/file.h"
+#include "report/page.h"
+#include "report/sheet.h"
+
+enum pz_status pz_report_path(const char *dir, char *buf, size_t size, struct pz_error *err) {
+  int n = snprintf(buf, size, "%s/report.html", dir);
+  return n > 0 && (size_t)n < size ? PZ_OK
+                                   : pz_fail(err, PZ_BAD_INPUT, "%s: the name is too long", dir);
+}
+
+enum pz_status pz_report_write(const json_t *document, const char *path, const char *csv,
+                               struct pz_error *err) {
+  char *text = NULL;
+  size_t bytes = 0;
+  enum pz_status status = pz_page_text(document, &text, &bytes, err);
+  if (status == PZ_OK) status = pz_file_write(path, text, bytes, err);
+  free(text);
+  if (status != PZ_OK || !csv) return status;
+  return pz_sheet_write(json_object_get(document, "sheets"), csv, err);
+}

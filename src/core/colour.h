@@ -1,0 +1,17 @@
+/* Emphasis on a terminal, and only there; never with NO_COLOR set (no-color.org) or TERM=dumb. */
+#ifndef PZ_CORE_COLOUR_H
+#define PZ_CORE_COLOUR_H
+
+#include <stdio.h>
+
+#include "core/status.h"
+
+enum pz_colour { PZ_PLAIN, PZ_BOLD, PZ_RED, PZ_GREEN };
+
+/* Is `out` a terminal that shall have colour? */
+bool pz_colour_on(FILE *out);
+
+/* What switches to a colour on `out`, or "". */
+const char *pz_colour(FILE *out, enum pz_colour c);
+
+#endif

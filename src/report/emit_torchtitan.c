@@ -1,0 +1,39 @@
+/* torchtitan: the parts of a training configuration (TOML) that the plan decides. */
+#include <inttypes.h>
+
+#include "report/emit.h"
+
+static void put_stage(const struct pz_launch *l, uint32_t k, uint32_t *block, FILE *out) {
+  const struct pz_stage *s = &l->plan->plan->stages[k];
+  fputs("  [", out);
+  for (uint32_t i = 0; i < s->n; i++) {
+    if (i) fputs(", ", out);
+    switch (pz_launch_layer(l, k, i)) {
+    case PZ_LAUNCH_EMBEDDING: fputs("\"tok_embeddings\"", out); break;
+    case PZ_LAUNCH_HEAD: fputs("\"norm\", \"output\"", out); break;
+    case PZ_LAUNCH_BLOCK: fprintf(out, "\"layers.%" PRIu32 "\"", (*block)++); break;
+    }
+  }
+  fputs("],\n", out);
+}
+
+void pz_emit_torchtitan(const struct pz_launch *l, FILE *out) {
+  uint32_t block = 0;
+  fprintf(out, "[training]\n");
+  fprintf(out, "local_batch_size = %" PRId64 "\n", l->rounds * l->microbatch);
+  fprintf(out, "global_batch_size = %" PRId64 "\n", l->batch);
+  fprintf(out, "seq_len = %" PRId64 "\n\n", l->seq);
+  fprintf(out, "[parallelism]\n");
+  fprintf(out, "data_parallel_replicate_degree = %" PRId64 "\n", l->replicas);
+  fprintf(out, "data_parallel_shard_degree = 1\n");
+  fprintf(out, "tensor_parallel_degree = %" PRId64 "\n", l->tensor);
+  fprintf(out, "pipeline_parallel_degree = %" PRId64 "\n", l->stages);
+  if (l->stages > 1) {
+    fprintf(out, "pipeline_parallel_schedule = \"1F1B\"\n");
+    fprintf(out, "pipeline_parallel_microbatch_size = %" PRId64 "\n", l->microbatch);
+    fprintf(out, "module_fqns_per_model_part = [\n");
+    for (uint32_t k = 0; k < l->plan->plan->n_stages; k++) put_stage(l, k, &block, out);
+    fprintf(out, "]\n");
+  }
+  fprintf(out, "\n[activation_checkpoint]\nmode = \"%s\"\n", l->recompute ? "full" : "none");
+}

@@ -1,0 +1,31 @@
+// The answer in a sentence, the chip in numbers.
+(() => {
+  const page = document.getElementById("page");
+  const die = sheet("dies").find(d => d.role === "found");
+  const whom = models.length > 1 ? `these ${models.length} models` : models[0];
+  document.title = `phaze: ${common.chip} for ${models.length > 1 ? models.length + " models" : models[0]}`;
+  el(page, "p", "kicker", "phaze report");
+  el(page, "h1", "", objective.ratio
+    ? `The best chip for ${whom} trains ${models.length > 1 ? "them" : "it"} ${value(common.objective)} as fast as ${reference}, on ${percent(common.area_part)} of the area budget.`
+    : `The best chip for ${whom} is ${common.chip}: ${number(common.objective)} ${objective.text}.`);
+  const proof = common.open_schedules
+    ? `no other is more than ${percent(common.gap, common.gap < 0.01 ? 2 : 1)} better`
+    : "none is better";
+  el(page, "p", "standfirst",
+    `It is ${common.chip}: of the ${count(common.chips)} chips of the design space that fit the budget ${proof}, and that is proven. ` +
+    `Chip, cluster plan and schedule of every layer were chosen together, for ${count(sheet("models")[0].batch)} samples a step.`);
+  const facts = el(page, "dl", "facts");
+  const fact = (name, text, small) => {
+    const d = el(facts, "div");
+    el(d, "dt", "", name);
+    const dd = el(d, "dd", "", text);
+    if (small) el(dd, "small", "", small);
+  };
+  fact("tensor cores", `${die.tensor_cores} of ${die.rows}×${die.cols}`, si(die.tensor_flop_per_s, "FLOP/s"));
+  fact("vector cores", `${die.vector_cores} of ${die.lanes} lanes`, si(die.vector_op_per_s, "op/s"));
+  fact("global buffer", `${number(die.glb_mib)} MiB`, "on the chip");
+  fact("HBM", `${number(common.hbm_gib)} GiB`, si(die.hbm_bytes_per_s, "B/s"));
+  fact("area", `${common.area_mm2.toFixed(1)} mm²`, `${percent(common.area_part, 1)} of the budget`);
+  fact("peak power", `${number(common.watts)} W`, "everything at full speed");
+  el(page, "nav").id = "contents";
+})();

@@ -1,0 +1,176 @@
+// What every chart uses: the document, numbers for people, elements, frames with axes, the tooltip.
+// Texts from the document reach the page through textContent and d3's .text alone.
+
+const source = JSON.parse(document.getElementById("document").textContent);
+const sheets = {};
+
+// The rows of a sheet as objects by column.
+function sheet(name) {
+  if (!sheets[name]) {
+    const { columns, rows } = source.sheets[name];
+    sheets[name] = rows.map(row => Object.fromEntries(columns.map((c, i) => [c, row[i]])));
+  }
+  return sheets[name];
+}
+
+const unique = list => Array.from(new Set(list));
+const contests = sheet("contests").map(c => c.contest);
+const common = sheet("contests")[contests.length - 1];
+const models = sheet("models").map(m => m.model);
+const contestTitle = name => name === "common" && contests.length > 1 ? "one chip for all models" : name;
+
+// ---- numbers
+
+const count = d3.format(",d");
+function number(x) {
+  if (x === null || !isFinite(x)) return "–";
+  const size = Math.abs(x);
+  return size === 0 ? "0" : size >= 1000 ? count(Math.round(x)) : String(+x.toPrecision(3));
+}
+const percent = (x, digits = 0) => (100 * x).toFixed(digits) + "%";
+const signed = x => (x > 0 ? "+" : x < 0 ? "−" : "±") + Math.abs(100 * x).toFixed(Math.abs(x) < 0.1 ? 2 : 1) + "%";
+const times = x => x === null ? "–" : x.toFixed(x < 9.995 ? 2 : 1) + "×";
+const gib = x => number(x / 2 ** 30) + "\u00a0GiB";
+function si(x, unit) {
+  const prefixes = ["", "k", "M", "G", "T", "P", "E"];
+  let i = 0;
+  while (Math.abs(x) >= 999.5 && i < prefixes.length - 1) x /= 1000, i++;
+  return number(x) + "\u00a0" + prefixes[i] + unit;
+}
+function seconds(s) {
+  return s >= 0.9995 ? number(s) + "\u00a0s" : s >= 0.9995e-3 ? number(1e3 * s) + "\u00a0ms" : number(1e6 * s) + "\u00a0µs";
+}
+const plural = (n, word) => count(n) + " " + word + (n === 1 ? "" : "s");
+const objective = {
+  ratio: ["throughput", "weighted"].includes(source.objective.name),
+  text: source.objective.meaning,
+};
+// What ratios are ratios to.
+const experts = sheet("models").filter(m => m.reference_expert).length;
+const reference = experts === models.length ? "TPUv4 with expert plans" : experts ? "TPUv4 with known plans" : "TPUv4 with its best plans";
+const value = x => objective.ratio ? times(x) : number(x);
+
+// ---- elements
+
+function el(parent, tag, className, text) {
+  const e = document.createElement(tag);
+  if (className) e.className = className;
+  if (text !== undefined) e.textContent = text;
+  if (parent) parent.appendChild(e);
+  return e;
+}
+
+const charts = [];
+
+// A section of the page: title, one line that says what to see, a note for those who are new to it.
+function section(id, title, lead, note) {
+  const s = el(document.getElementById("page"), "section");
+  s.id = id;
+  el(s, "h2", "", title);
+  const line = el(s, "p", "lead", lead);
+  if (note) el(s, "p", "note", note);
+  return { root: s, say: text => { line.textContent = text; }, lead: line };
+}
+
+// To be drawn when the whole page is laid out, and again when its width changes.
+function draws(id, draw) {
+  charts.push({ id, draw });
+}
+
+function select(parent, label, options, chosen, onChange) {
+  const l = el(parent, "label", "", label);
+  const s = el(l, "select");
+  options.forEach(o => {
+    const option = el(s, "option", "", o.text);
+    option.value = o.value;
+    option.selected = o.value === chosen;
+  });
+  s.addEventListener("change", () => onChange(s.value));
+  return s;
+}
+
+function legend(parent, items) {
+  const list = el(parent, "ul", "legend");
+  items.forEach(i => {
+    const li = el(list, "li");
+    const swatch = el(li, "span", "swatch " + (i.kind || ""));
+    if (!i.kind) swatch.style.background = i.colour;
+    el(li, "span", "", i.text);
+  });
+  return list;
+}
+
+// One model for the charts that show one: choosing it anywhere changes all of them.
+// The one that fills its memory most comes first.
+const fullest = sheet("stages").reduce((a, b) => b.memory_bytes / b.hbm_bytes > a.memory_bytes / a.hbm_bytes ? b : a);
+const shown = { model: fullest.model, listeners: [] };
+function modelSelect(parent) {
+  if (models.length < 2) return;
+  const s = select(parent, "model", models.map(m => ({ value: m, text: m })), shown.model, m => {
+    shown.model = m;
+    shown.listeners.forEach(f => f());
+  });
+  shown.listeners.push(() => { s.value = shown.model; });
+}
+
+// ---- charts
+
+// An SVG as wide as its parent, with a group inside the margins.
+function frame(parent, height, margin, label) {
+  while (parent.firstChild) parent.removeChild(parent.firstChild);
+  const width = Math.max(240, parent.clientWidth || 320);
+  const svg = d3.select(parent).append("svg").attr("viewBox", `0 0 ${width} ${height}`).attr("role", "img").attr("aria-label", label);
+  const root = svg.append("g").attr("transform", `translate(${margin.left},${margin.top})`);
+  return { svg, root, width: width - margin.left - margin.right, height: height - margin.top - margin.bottom };
+}
+
+function axisX(f, scale, label, ticks, format) {
+  const axis = d3.svg.axis().scale(scale).orient("bottom").ticks(ticks || Math.max(2, Math.floor(f.width / 90))).innerTickSize(-f.height).outerTickSize(0).tickPadding(8);
+  if (format) axis.tickFormat(format);
+  f.root.append("g").attr("class", "axis grid").attr("transform", `translate(0,${f.height})`).call(axis);
+  f.root.append("text").attr("class", "soft").attr("x", f.width).attr("y", f.height + 36).attr("text-anchor", "end").text(label);
+}
+
+function axisY(f, scale, label, format) {
+  const axis = d3.svg.axis().scale(scale).orient("left").ticks(Math.max(2, Math.floor(f.height / 50))).innerTickSize(-f.width).outerTickSize(0).tickPadding(8);
+  if (format) axis.tickFormat(format);
+  f.root.append("g").attr("class", "axis grid").call(axis);
+  f.root.append("text").attr("class", "soft").attr("x", -8).attr("y", -10).attr("text-anchor", "start").text(label);
+}
+
+// As much of a text as fits, by an average width of letters.
+function fitted(text, width, size = 6.6) {
+  const room = Math.floor(width / size);
+  return text.length <= room ? text : room < 4 ? "" : text.slice(0, room - 1) + "…";
+}
+
+// ---- tooltip
+
+const tip = document.getElementById("tip");
+function showTip(event, lines) {
+  while (tip.firstChild) tip.removeChild(tip.firstChild);
+  lines.filter(l => l).forEach((line, i) => el(tip, i ? "span" : "b", "", line));
+  tip.hidden = false;
+  const x = Math.min(event.clientX + 14, window.innerWidth - tip.offsetWidth - 8);
+  const below = event.clientY + 18 + tip.offsetHeight < window.innerHeight;
+  tip.style.left = Math.max(8, x) + "px";
+  tip.style.top = (below ? event.clientY + 18 : Math.max(4, event.clientY - tip.offsetHeight - 12)) + "px";
+}
+function hideTip() { tip.hidden = true; }
+
+// Marks that tell what they are: lines(d) gives their text.
+function tells(selection, lines) {
+  return selection
+    .on("mousemove", d => showTip(d3.event, lines(d)))
+    .on("mouseout", hideTip);
+}
+
+let waiting = 0, drawnAt = window.innerWidth;
+window.addEventListener("resize", () => {
+  clearTimeout(waiting);
+  waiting = setTimeout(() => {
+    if (window.innerWidth === drawnAt) return;
+    drawnAt = window.innerWidth;
+    charts.forEach(c => c.draw());
+  }, 120);
+});

@@ -1,0 +1,58 @@
+#include "report/page.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* As JSON for a script element, where only a '<' could begin the end of it. */
+static bool put_document(const json_t *document, FILE *out) {
+  char *text = json_dumps(document, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
+  for (const char *at = text; at && *at; at++)
+    if (*at == '<' || *at == '>' || *at == '&')
+      fprintf(out, "\\u%04x", (unsigned)*at);
+    else
+      fputc(*at, out);
+  free(text);
+  return text != NULL;
+}
+
+static const char *find(const char *name, size_t n) {
+  for (const struct pz_embedded *e = pz_embedded_html; e->name; e++)
+    if (strlen(e->name) == n && memcmp(e->name, name, n) == 0) return e->text;
+  return NULL;
+}
+
+/* The template with every {{NAME}} replaced by that file, and {{document}}. */
+static bool put_page(const json_t *document, FILE *out) {
+  const char *at = find("template", strlen("template"));
+  bool good = at != NULL;
+  while (good && *at) {
+    const char *mark = strstr(at, "{{"), *end = mark ? strstr(mark, "}}") : NULL;
+    if (!end) {
+      fputs(at, out);
+      return true;
+    }
+    fwrite(at, 1, (size_t)(mark - at), out);
+    size_t n = (size_t)(end - mark) - 2;
+    const char *text = find(mark + 2, n);
+    if (n == strlen("document") && memcmp(mark + 2, "document", n) == 0)
+      good = put_document(document, out);
+    else if (text)
+      fputs(text, out);
+    else
+      good = false;
+    at = end + 2;
+  }
+  return good;
+}
+
+enum pz_status pz_page_text(const json_t *document, char **text, size_t *bytes,
+                            struct pz_error *err) {
+  FILE *out = open_memstream(text, bytes);
+  if (!out) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the page");
+  bool good = put_page(document, out) && !ferror(out);
+  if (fclose(out) == 0 && good) return PZ_OK;
+  free(*text);
+  *text = NULL;
+  return pz_fail(err, PZ_NO_MEMORY, "out of memory for the page");
+}

@@ -1,0 +1,16 @@
+/* A plan's pipeline as a trace-event file for Perfetto: a thread for each stage, its microbatches
+ * forward and backward, the exchange of gradients; as the placement counts it, where a slot is as
+ * long as the slowest stage takes. */
+#ifndef PZ_REPORT_PIPELINE_TRACE_H
+#define PZ_REPORT_PIPELINE_TRACE_H
+
+#include "report/planned.h"
+
+/* Beyond so many events only the first microbatches are told, and the name says so. */
+enum { PZ_PIPELINE_MOST_EVENTS = 1 << 17 };
+
+/* JSON text (malloc'd, the caller's to free). */
+PZ_NODISCARD enum pz_status pz_pipeline_trace(const struct pz_planned *p, const char *model,
+                                              char **text, struct pz_error *err);
+
+#endif

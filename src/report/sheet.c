@@ -1,0 +1,94 @@
+#include "report/sheet.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/file.h"
+
+json_t *pz_sheet_add(json_t *sheets, const char *name, const char *columns) {
+  json_t *heads = json_array(), *rows = json_array();
+  for (const char *at = columns; *at; at += strcspn(at, ","), at += *at == ',')
+    json_array_append_new(heads, json_stringn(at, strcspn(at, ",")));
+  json_t *sheet = json_pack("{s:o,s:o}", "columns", heads, "rows", rows);
+  return sheet && json_object_set_new(sheets, name, sheet) == 0 ? rows : NULL;
+}
+
+json_t *pz_sheet_rows(const json_t *sheets, const char *name) {
+  return json_object_get(json_object_get(sheets, name), "rows");
+}
+
+bool pz_sheet_row(json_t *rows, json_t *row) { return json_array_append_new(rows, row) == 0; }
+
+/* ---- CSV ------------------------------------------------------------------------------------ */
+
+static void put_text(const char *s, FILE *out) {
+  if (!s[strcspn(s, ",\"\r\n")]) {
+    fputs(s, out);
+    return;
+  }
+  fputc('"', out);
+  for (; *s; s++) {
+    if (*s == '"') fputc('"', out);
+    fputc(*s, out);
+  }
+  fputc('"', out);
+}
+
+static void put_cell(const json_t *v, FILE *out) {
+  if (json_is_string(v))
+    put_text(json_string_value(v), out);
+  else if (json_is_integer(v))
+    fprintf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
+  else if (json_is_real(v))
+    fprintf(out, "%.9g", json_real_value(v));
+  else if (json_is_boolean(v))
+    fputs(json_is_true(v) ? "yes" : "no", out);
+}
+
+static void put_row(const json_t *row, FILE *out) {
+  for (size_t i = 0; i < json_array_size(row); i++) {
+    if (i) fputc(',', out);
+    put_cell(json_array_get(row, i), out);
+  }
+  fputc('\n', out);
+}
+
+enum pz_status pz_sheet_csv(const json_t *sheet, char **text, struct pz_error *err) {
+  size_t bytes = 0;
+  const json_t *rows = json_object_get(sheet, "rows");
+  FILE *out = open_memstream(text, &bytes);
+  if (!out) return pz_fail(err, PZ_NO_MEMORY, "out of memory for a table");
+  put_row(json_object_get(sheet, "columns"), out);
+  for (size_t i = 0; i < json_array_size(rows); i++) put_row(json_array_get(rows, i), out);
+  bool whole = !ferror(out);
+  if (fclose(out) == 0 && whole) return PZ_OK;
+  free(*text);
+  *text = NULL;
+  return pz_fail(err, PZ_NO_MEMORY, "out of memory for a table");
+}
+
+static enum pz_status write_one(const json_t *sheet, const char *name, const char *dir,
+                                struct pz_error *err) {
+  char path[4096], *text = NULL;
+  int n = snprintf(path, sizeof path, "%s/%s.csv", dir, name);
+  if (n < 0 || (size_t)n >= sizeof path)
+    return pz_fail(err, PZ_BAD_INPUT, "%s: the name is too long", dir);
+  enum pz_status status = pz_sheet_csv(sheet, &text, err);
+  if (status == PZ_OK) status = pz_file_write(path, text, strlen(text), err);
+  free(text);
+  return status;
+}
+
+enum pz_status pz_sheet_write(const json_t *sheets, const char *dir, struct pz_error *err) {
+  const char *name;
+  json_t *sheet;
+  enum pz_status status = PZ_OK;
+  if (mkdir(dir, 0777) != 0 && errno != EEXIST)
+    return pz_fail(err, PZ_IO, "%s: cannot make the directory: %s", dir, strerror(errno));
+  json_object_foreach((json_t *)(uintptr_t)sheets, name, sheet) if (status == PZ_OK) status =
+      write_one(sheet, name, dir, err);
+  return status;
+}

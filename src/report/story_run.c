@@ -1,0 +1,154 @@
+/* The run itself: models, contests with their certificates, steps from the winner, inputs, and the
+ * command that makes it again. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/again.h"
+#include "report/result.h"
+#include "report/story.h"
+#include "search/space.h"
+
+static const char *const axis_texts[PZ_AXES] = {
+    "tensor cores", "rows of a tensor core",  "columns of a tensor core",
+    "vector cores", "lanes of a vector core", "global buffer, MiB"};
+
+/* ---- contests ------------------------------------------------------------------------------- */
+
+/* As the result has it. */
+static const json_t *certificate(const struct pz_story *t, uint32_t contest) {
+  const json_t *alone = json_array_get(json_object_get(t->result, "per_model"), contest);
+  return json_object_get(contest + 1 < t->study->n_contests ? alone : t->result, "certificate");
+}
+
+static enum pz_status tell_contests(struct pz_story *t) {
+  json_t *rows = pz_sheet_add(t->sheets, "contests",
+                              "contest,chip,chip_id,hbm_gib,area_mm2,area_part,watts,objective,"
+                              "chips,evaluated,excluded_after_schedules,excluded_by_tables,open_"
+                              "schedules,gap");
+  const struct pz_study *s = t->study;
+  bool good = rows;
+  for (uint32_t i = 0; i < s->n_contests && good; i++) {
+    const struct pz_contest *c = &s->contest[i];
+    uint32_t kinds[PZ_OUT_KINDS] = {0};
+    struct pz_chip chip;
+    double area = pz_search_area_um2(s->search, c->best);
+    for (uint32_t p = 0; p < s->n_points; p++) kinds[c->standing[p].kind]++;
+    pz_study_chip(s, c, &chip);
+    good = pz_sheet_row(
+        rows, json_pack("[s,s,I,f,f,f,f,f,I,I,I,I,I,f]", pz_study_contest_name(s, i), chip.name,
+                        (json_int_t)s->points[c->best].id, c->hbm_gib, area / 1e6,
+                        area / s->space.budget_um2, pz_search_watts(s->search, c->best), c->value,
+                        (json_int_t)s->n_points, (json_int_t)kinds[PZ_OUT_EVALUATED],
+                        (json_int_t)kinds[PZ_OUT_SCHEDULES], (json_int_t)kinds[PZ_OUT_TABLES],
+                        (json_int_t)pz_result_number(certificate(t, i), "open_schedules"),
+                        fmax(0, pz_result_number(certificate(t, i), "gap"))));
+  }
+  return pz_story_check(t, good);
+}
+
+/* ---- what limits the winner ----------------------------------------------------------------- */
+
+static const char *axis_text(const char *name) {
+  for (enum pz_axis a = 0; a < PZ_AXES; a++)
+    if (strcmp(pz_axis_name(NULL, a), name) == 0) return axis_texts[a];
+  return strcmp(name, "hbm_gib") == 0 ? "HBM, GiB" : name;
+}
+
+static enum pz_status tell_sensitivity(struct pz_story *t) {
+  json_t *rows =
+      pz_sheet_add(t->sheets, "sensitivity", "parameter,from,to,change,area_mm2,within_budget");
+  const json_t *list = json_object_get(t->result, "sensitivity");
+  bool good = rows;
+  for (size_t i = 0; i < json_array_size(list) && good; i++) {
+    const json_t *o = json_array_get(list, i);
+    good =
+        pz_sheet_row(rows, json_pack("[s,f,f,f,f,b]", axis_text(pz_result_text(o, "parameter")),
+                                     pz_result_number(o, "from"), pz_result_number(o, "to"),
+                                     pz_result_number(o, "change"), pz_result_number(o, "area_mm2"),
+                                     json_is_true(json_object_get(o, "within_budget"))));
+  }
+  return pz_story_check(t, good);
+}
+
+/* ---- inputs --------------------------------------------------------------------------------- */
+
+struct list {
+  struct pz_story *t;
+  json_t *rows;
+  bool good;
+};
+
+static void add(struct list *l, const char *what, const char *format, ...) PZ_PRINTF(3, 4);
+
+static void add(struct list *l, const char *what, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  json_t *text = json_vsprintf(format, args);
+  va_end(args);
+  l->good = l->good && pz_sheet_row(l->rows, json_pack("[s,o]", what, text));
+}
+
+static const char *choices_text(const struct pz_choices *c, char *buf, size_t size) {
+  size_t at = 0;
+  buf[0] = '\0';
+  for (int i = 0; i < c->n && at < size; i++) {
+    int n = snprintf(buf + at, size - at, i ? ",%" PRId64 : "%" PRId64, c->v[i]);
+    at += n > 0 ? (size_t)n : 0;
+  }
+  return buf;
+}
+
+static void add_machines(struct list *l, const struct pz_study *s) {
+  const struct pz_cluster *net = &s->task.net;
+  char buf[256];
+  add(l, "design space", "%s: %s (%u chips within the budget)", s->space.name, s->space.about,
+      s->n_points);
+  add(l, "area budget", "%.3f mm²", s->space.budget_um2 / 1e6);
+  add(l, "network", "%s: %s", net->name, net->about);
+  add(l, "chips in the cluster", "%" PRId64, s->o.devices);
+  add(l, "batch", "%" PRId64 " samples", s->o.batch);
+  add(l, "microbatches to choose from", "%s", choices_text(&s->o.mbs, buf, sizeof buf));
+  add(l, "tensor-parallel widths to choose from", "%s", choices_text(&s->o.tp, buf, sizeof buf));
+  add(l, "HBM to choose from", "%s GiB", choices_text(&s->o.hbm_gib, buf, sizeof buf));
+}
+
+static enum pz_status tell_inputs(struct pz_story *t) {
+  struct list l = {t, pz_sheet_add(t->sheets, "inputs", "input,value"), true};
+  const struct pz_study *s = t->study;
+  const json_t *models = json_object_get(json_object_get(t->result, "inputs"), "models");
+  if (!l.rows) return pz_story_check(t, false);
+  add(&l, "phaze", "version %s", pz_version());
+  for (uint32_t m = 0; m < s->portfolio.n_models; m++)
+    add(&l, "model", "%s: %" PRId64 " tokens per sample, digest %s", s->portfolio.models[m],
+        s->portfolio.seq[m], pz_result_text(json_array_get(models, m), "digest"));
+  add_machines(&l, s);
+  add(&l, "objective", "%s: %s", pz_objective_names[s->o.objective],
+      pz_objective_unit(s->o.objective));
+  add(&l, "held for a byte of parameters", "%g bytes", s->o.state);
+  add(&l, "steps of a schedule that decides", "%" PRId64, s->o.steps);
+  add(&l, "search", s->o.exhaustive ? "every chip evaluated" : "chips excluded by bounds");
+  return pz_story_check(t, l.good);
+}
+
+static enum pz_status tell_command(struct pz_story *t) {
+  json_t *rows = pz_sheet_add(t->sheets, "command", "command");
+  char *text = NULL;
+  size_t bytes = 0;
+  FILE *out = open_memstream(&text, &bytes);
+  if (!out) return pz_story_check(t, false);
+  pz_again_print(t->study, out);
+  bool good = fclose(out) == 0 && rows && pz_sheet_row(rows, json_pack("[s]", text));
+  free(text);
+  return pz_story_check(t, good);
+}
+
+enum pz_status pz_story_run(struct pz_story *t) {
+  enum pz_status status = tell_contests(t);
+  if (status == PZ_OK) status = tell_sensitivity(t);
+  if (status == PZ_OK) status = tell_inputs(t);
+  return status == PZ_OK ? tell_command(t) : status;
+}
