@@ -249,15 +249,35 @@ static uint32_t entered(struct make *m, uint32_t x, enum pz_divide divide) {
     const struct pz_op *op = pz_graph_op(m->b->graph, PZ_FORWARD, i);
     if (op->kind == PZ_OP_TP_ENTER && op->in[0] == t) return op->out[0];
   }
-  return pz_build_enter(m->b, m->name, t);
+  int64_t tokens = m->b->tokens;
+  const struct pz_tensor *whole = pz_graph_tensor(m->b->graph, t);
+  m->b->tokens = whole->elems / (whole->n_dims ? whole->shape[whole->n_dims - 1] : 1);
+  t = pz_build_enter(m->b, m->name, t);
+  m->b->tokens = tokens;
+  return t;
+}
+
+static enum pz_divide divide_of(const struct make *m, const struct pz_onnx_node *n) {
+  if (m->l->cuts->tp == 1) return PZ_DIVIDE_NOT;
+  return (enum pz_divide)m->l->cuts->divide[n - pz_onnx_node(m->g, 0)];
+}
+
+/* Out of a region: partial sums meet over the group; a bias > 0 of that width comes after. */
+static void leave(struct make *m, uint32_t y, int64_t bias) {
+  uint32_t t = tensor(m, y);
+  if (t == PZ_NONE) return;
+  int64_t tokens = m->b->tokens;
+  m->b->tokens = pz_graph_tensor(m->b->graph, t)->shape[0];
+  t = pz_build_leave(m->b, m->name, t, bias);
+  m->b->tokens = tokens;
+  set_tensor(m, y, t);
 }
 
 /* x (rows x in) times a matrix, with a bias or PZ_NONE. */
 static void lower_linear(struct make *m, const struct pz_onnx_node *n, const uint32_t in[3],
                          int64_t width_in) {
-  uint32_t y = n->out[0], w = in[1], node = (uint32_t)(n - pz_onnx_node(m->g, 0));
-  enum pz_divide divide =
-      m->l->cuts->tp > 1 ? (enum pz_divide)m->l->cuts->divide[node] : PZ_DIVIDE_NOT;
+  uint32_t y = n->out[0];
+  enum pz_divide divide = divide_of(m, n);
   int64_t out = value(m, y)->rank ? value(m, y)->dim[value(m, y)->rank - 1] : 1;
   struct pz_linear l = {.name = m->name,
                         .x = entered(m, in[0], divide),
@@ -265,16 +285,10 @@ static void lower_linear(struct make *m, const struct pz_onnx_node *n, const uin
                         .out = out,
                         .divide = divide,
                         .bias = in[2] != PZ_NONE,
-                        .tied = tied(m, value(m, w)->root)};
+                        .tied = tied(m, value(m, in[1])->root)};
   if (width_in < 1 || out < 1) fail(m, PZ_LIMIT);
-  int64_t rows = m->b->tokens;
-  uint32_t t = pz_build_linear(m->b, &l);
-  if (divide == PZ_DIVIDE_ROWS && t != PZ_NONE) {
-    m->b->tokens = pz_graph_tensor(m->b->graph, t)->shape[0];
-    t = pz_build_leave(m->b, m->name, t, l.bias ? out : 0);
-    m->b->tokens = rows;
-  }
-  set_tensor(m, y, t);
+  set_tensor(m, y, pz_build_linear(m->b, &l));
+  if (divide == PZ_DIVIDE_ROWS) leave(m, y, l.bias ? out : 0);
 }
 
 /* Any other product. */
@@ -490,6 +504,7 @@ static void lower_gather(struct make *m, const struct pz_onnx_node *n) {
                                  PZ_SHAPE(elems(m, ids)));
   struct pz_emit e = {.kind = PZ_OP_EMBEDDING, .in = {index, tensor(m, table), PZ_NONE}};
   emit(m, n, &e);
+  if (divide_of(m, n) == PZ_DIVIDE_ROWS) leave(m, n->out[0], 0);
 }
 
 /* ---- nodes ---------------------------------------------------------------------------------- */
