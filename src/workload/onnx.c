@@ -63,6 +63,7 @@ static enum pz_status understand(struct import *im) {
     if (o->attention == PZ_ATTENTION_FLASH) status = pz_onnx_attention_patterns(g);
   }
   pz_onnx_live(g);
+  if (status == PZ_OK) status = pz_onnx_check_shapes(g);
   return status == PZ_OK ? pz_onnx_graph_users(g) : status;
 }
 

@@ -30,13 +30,6 @@ enum pz_status pz_onnx_fail(const struct pz_onnx_graph *g, const struct pz_onnx_
   return status;
 }
 
-static enum pz_status fail(const struct pz_onnx_graph *g, enum pz_status status, const char *what,
-                           const char *name) {
-  pz_fail(g->err, status, "%s: %s '%.200s'", g->file, what, name);
-  pz_error_at(g->err, g->file, 0, 0);
-  return status;
-}
-
 static enum pz_status no_memory(const struct pz_onnx_graph *g) {
   return pz_fail(g->err, PZ_NO_MEMORY, "%s: out of memory for the graph", g->file);
 }
@@ -384,7 +377,7 @@ enum pz_status pz_onnx_graph_make(struct pz_onnx_graph *g, const Onnx__ModelProt
   pz_vec_init(&g->outputs, g->arena, sizeof(uint32_t));
   pz_map_init(&g->by_name, g->arena);
   if (!m->graph || !m->graph->n_node)
-    return fail(g, PZ_BAD_INPUT, "no nodes in the graph of", g->file);
+    return pz_fail(g->err, PZ_BAD_INPUT, "%s: the model has no nodes", g->file);
   if (m->graph->n_node > PZ_ONNX_MOST_NODES)
     return pz_fail(g->err, PZ_LIMIT, "%s: %zu nodes; accepted: at most %d", g->file,
                    m->graph->n_node, PZ_ONNX_MOST_NODES);

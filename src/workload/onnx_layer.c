@@ -287,6 +287,13 @@ static void lower_linear(struct make *m, const struct pz_onnx_node *n, const uin
                         .bias = in[2] != PZ_NONE,
                         .tied = tied(m, value(m, in[1])->root)};
   if (width_in < 1 || out < 1) fail(m, PZ_LIMIT);
+  if (m->l->cuts->tp > 1 && divide == PZ_DIVIDE_NOT && out >= m->l->cuts->tp) {
+    int64_t tokens = m->b->tokens;
+    m->b->tokens = elems(m, in[0]) / (width_in > 0 ? width_in : 1);
+    set_tensor(m, y, pz_build_linear_outside(m->b, &l));
+    m->b->tokens = tokens;
+    return;
+  }
   set_tensor(m, y, pz_build_linear(m->b, &l));
   if (divide == PZ_DIVIDE_ROWS) leave(m, y, l.bias ? out : 0);
 }

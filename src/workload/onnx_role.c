@@ -1,5 +1,7 @@
 #include "workload/onnx_role.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { DEEPEST = 8 };
@@ -107,4 +109,37 @@ void pz_onnx_live(struct pz_onnx_graph *g) {
     for (uint32_t k = 0; k < n->n_in && live; k++)
       if (n->in[k] != PZ_NONE) pz_onnx_value(g, n->in[k])->live = true;
   }
+}
+
+/* "[2, 8] x [7, 8]": the shapes of a node's inputs. */
+static void spell_inputs(const struct pz_onnx_graph *g, const struct pz_onnx_node *n, char *buf,
+                         size_t size) {
+  size_t used = 0;
+  buf[0] = '\0';
+  for (uint32_t k = 0; k < n->n_in && k < 4; k++) {
+    const struct pz_onnx_value *x = pz_onnx_in(g, n, k);
+    if (!x || used + 40 > size) continue;
+    used += (size_t)snprintf(buf + used, size - used, "%s%s", used ? " and " : "",
+                             x->rank < 0 ? "unknown" : "[");
+    for (int i = 0; i < x->rank && used + 40 < size; i++)
+      used += (size_t)snprintf(buf + used, size - used, "%s%" PRId64, i ? ", " : "", x->dim[i]);
+    if (x->rank >= 0) used += (size_t)snprintf(buf + used, size - used, "]");
+  }
+}
+
+enum pz_status pz_onnx_check_shapes(const struct pz_onnx_graph *g) {
+  for (uint32_t i = 0; i < g->nodes.n; i++) {
+    const struct pz_onnx_node *n = pz_onnx_node(g, i);
+    for (uint32_t o = 0; o < n->n_out && !n->gone; o++) {
+      const struct pz_onnx_value *v = n->out[o] == PZ_NONE ? NULL : pz_onnx_value(g, n->out[o]);
+      if (!v || !v->live || v->role == PZ_ONNX_DATA || v->rank >= 0) continue;
+      char inputs[300];
+      spell_inputs(g, n, inputs, sizeof inputs);
+      return pz_onnx_fail(g, n, PZ_BAD_INPUT,
+                          "the shape of its result '%.100s' is not stated in the file and does not "
+                          "follow from its inputs (%s)",
+                          v->name, inputs);
+    }
+  }
+  return PZ_OK;
 }

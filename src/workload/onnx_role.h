@@ -9,6 +9,10 @@
  * architecture (rotary angles, masks).  `eager`: broadcasts are copies, not views. */
 void pz_onnx_roles(struct pz_onnx_graph *g, bool eager);
 
+/* The shape of everything that carries a gradient is known; otherwise an error that names the
+ * tensor. */
+PZ_NODISCARD enum pz_status pz_onnx_check_shapes(const struct pz_onnx_graph *g);
+
 /* Mark what the outputs need as live, the other nodes as gone. */
 void pz_onnx_live(struct pz_onnx_graph *g);
 
