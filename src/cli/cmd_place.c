@@ -58,6 +58,7 @@ static const struct pz_option options[] = {
      .help = "What is held for each parameter: 3 times its bytes, or 2"},
     {.name = "hbm", .type = PZ_OPTION_REAL, .offset = AT(model.hbm_gb), .arg = "GB", .min = 0.001, .max = 1e9,
      .help = "Memory of a device in GiB instead of the chip's"},
+    PZ_IMPORT_OPTIONS(struct settings, model.import),
 };
 /* clang-format on */
 

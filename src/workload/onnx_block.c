@@ -61,6 +61,35 @@ static void note_outputs(struct pz_onnx_plan *p) {
   }
 }
 
+bool pz_onnx_is_tied(const struct pz_onnx_plan *p, uint32_t value, uint32_t first, uint32_t n) {
+  const struct pz_onnx_value *v = pz_onnx_value(p->g, value);
+  uint32_t use = p->first_use[v->root];
+  if (pz_onnx_value(p->g, v->root)->rank < 2 && !p->strict) return false;
+  return use < first || use >= first + n;
+}
+
+/* Matrices that three operators or more use are shared on purpose; two are an embedding and a
+ * head. */
+static bool shares_matrices(const struct pz_onnx_plan *p, const uint32_t *uses) {
+  for (uint32_t i = 0; i < p->g->values.n; i++)
+    if (uses[i] > 2 && pz_onnx_value(p->g, i)->rank >= 2) return true;
+  return false;
+}
+
+static enum pz_status note_sharing(struct pz_onnx_plan *p) {
+  uint32_t *uses = pz_arena_alloc(p->arena, p->g->values.n, sizeof *uses);
+  if (!uses) return no_memory(p);
+  for (uint32_t at = 0; at < p->n; at++) {
+    const struct pz_onnx_node *n = node_at(p, at);
+    for (uint32_t k = 0; k < n->n_in; k++) {
+      const struct pz_onnx_value *v = pz_onnx_in(p->g, n, k);
+      if (v && v->role == PZ_ONNX_PARAM) uses[v->root]++;
+    }
+  }
+  p->strict = shares_matrices(p, uses);
+  return PZ_OK;
+}
+
 static enum pz_status count_crossings(struct pz_onnx_plan *p) {
   for (uint32_t at = 0; at < p->n; at++) {
     const struct pz_onnx_node *n = node_at(p, at);
@@ -76,6 +105,27 @@ static enum pz_status count_crossings(struct pz_onnx_plan *p) {
   return PZ_OK;
 }
 
+/* By value: does it depend on what the inputs contain, not just on their sizes? */
+static void mark_fed(const struct pz_onnx_plan *p, bool *fed) {
+  for (uint32_t i = 0; i < p->g->values.n; i++) fed[i] = pz_onnx_value(p->g, i)->input;
+  for (uint32_t i = 0; i < p->g->nodes.n; i++) {
+    const struct pz_onnx_node *n = pz_onnx_node(p->g, i);
+    bool any = false;
+    for (uint32_t k = 0; k < n->n_in; k++) any = any || (n->in[k] != PZ_NONE && fed[n->in[k]]);
+    if (n->op->shape == PZ_SHAPE_SHAPE || n->op->shape == PZ_SHAPE_SCALAR) any = false;
+    for (uint32_t o = 0; o < n->n_out; o++)
+      if (n->out[o] != PZ_NONE) fed[n->out[o]] = any;
+  }
+}
+
+static bool is_fed(const struct pz_onnx_node *n, const bool *fed) {
+  for (uint32_t o = 0; o < n->n_out; o++)
+    if (n->out[o] != PZ_NONE && fed[n->out[o]]) return true;
+  return false;
+}
+
+/* What is made from parameters alone (a bias from relative positions) stands in front, although
+ * exporters write it where the first layer uses it: layers are alike then. */
 static enum pz_status make_order(struct pz_onnx_plan *p) {
   const struct pz_onnx_graph *g = p->g;
   uint32_t n = g->nodes.n, values = g->values.n;
@@ -88,13 +138,21 @@ static enum pz_status make_order(struct pz_onnx_plan *p) {
   if (!p->order || !p->place || !p->last_use || !p->first_use || !p->crossing || !p->hash)
     return no_memory(p);
   for (uint32_t i = 0; i < values; i++) p->last_use[i] = p->first_use[i] = PZ_NONE;
-  for (uint32_t i = 0; i < n; i++) {
-    p->place[i] = is_operator(g, pz_onnx_node(g, i)) ? p->n : PZ_NONE;
-    if (p->place[i] != PZ_NONE) p->order[p->n++] = i;
-  }
+  bool *fed = pz_arena_alloc(p->arena, values, sizeof *fed);
+  if (!fed) return no_memory(p);
+  mark_fed(p, fed);
+  for (uint32_t i = 0; i < n; i++) p->place[i] = PZ_NONE;
+  for (int pass = 0; pass < 2; pass++)
+    for (uint32_t i = 0; i < n; i++) {
+      const struct pz_onnx_node *node = pz_onnx_node(g, i);
+      if (!is_operator(g, node) || is_fed(node, fed) != (pass == 1)) continue;
+      p->place[i] = p->n;
+      p->order[p->n++] = i;
+    }
   for (uint32_t at = 0; at < p->n; at++) note_uses(p, at);
   note_outputs(p);
-  return count_crossings(p);
+  enum pz_status status = note_sharing(p);
+  return status == PZ_OK ? count_crossings(p) : status;
 }
 
 /* ---- hashes --------------------------------------------------------------------------------- */
@@ -142,7 +200,7 @@ static uint64_t hash_of(const struct pz_onnx_plan *p, uint32_t at) {
     const struct pz_onnx_value *v = pz_onnx_in(p->g, n, k);
     h = v ? mix_value(h, v) : mix_int(h, -7);
     /* the first use of a weight that others share owns it, the others do not */
-    if (v && v->role == PZ_ONNX_PARAM) h = mix_int(h, p->first_use[v->root] == at);
+    if (v && v->role == PZ_ONNX_PARAM) h = mix_int(h, pz_onnx_is_tied(p, n->in[k], at, 1));
   }
   for (uint32_t o = 0; o < n->n_out; o++)
     if (n->out[o] != PZ_NONE) h = mix_value(h, pz_onnx_value(p->g, n->out[o]));

@@ -25,6 +25,7 @@ struct pz_onnx_plan {
   uint32_t *place;     /* by node: its place in the order, or PZ_NONE */
   uint32_t *last_use;  /* by value (roots): last place that reads it; n: an output */
   uint32_t *first_use; /* the same for parameters: the first place */
+  bool strict;         /* weights are shared between layers on purpose */
   uint32_t *crossing;  /* by place p: values made before p and read at p or later */
   uint64_t *hash;      /* by place */
   struct pz_vec segments;
@@ -35,6 +36,11 @@ struct pz_onnx_plan {
  * its first group (or its match) form an instance. */
 PZ_NODISCARD enum pz_status pz_onnx_plan_make(struct pz_onnx_plan *p, const struct pz_onnx_graph *g,
                                               struct pz_arena *arena, const char *regex);
+
+/* Is a parameter that operators [first, first + n) read another's?  Exporters store equal vectors
+ * (biases of zeros, norms of ones) once; these count for each use, unless matrices are shared too.
+ */
+bool pz_onnx_is_tied(const struct pz_onnx_plan *p, uint32_t value, uint32_t first, uint32_t n);
 
 /* Where a value is made: its place in the order, or PZ_NONE when it is no operator's result. */
 uint32_t pz_onnx_made_at(const struct pz_onnx_plan *p, uint32_t value);

@@ -81,8 +81,7 @@ static const char *short_name(struct make *m, const char *name, char buf[LONGEST
 }
 
 static bool tied(const struct make *m, uint32_t root) {
-  uint32_t first = m->l->plan->first_use[root];
-  return first < m->s->first || first >= m->s->first + m->s->n;
+  return pz_onnx_is_tied(m->l->plan, root, m->s->first, m->s->n);
 }
 
 static uint32_t new_param(struct make *m, uint32_t v) {

@@ -13,6 +13,10 @@ static bool is_constant(const struct pz_onnx_value *v) {
          (v->rank >= 0 && pz_onnx_elems(v, &n) && n <= 1);
 }
 
+static bool is_index(const struct pz_onnx_value *v) {
+  return v && v->type && !pz_onnx_is_float(v->type);
+}
+
 static bool leads_to_softmax(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
   for (int i = 0; i < DEEPEST; i++) {
     if (n->n_out < 1 || n->out[0] == PZ_NONE) return false;
@@ -23,6 +27,20 @@ static bool leads_to_softmax(const struct pz_onnx_graph *g, const struct pz_onnx
     if (n->op->rule != PZ_LOWER_VIEW && !n->op->elementwise) return false;
   }
   return false;
+}
+
+/* Is v turned into angles: does everything made from it end in sines and cosines? */
+static bool is_angle(const struct pz_onnx_graph *g, uint32_t v, int depth) {
+  const struct pz_onnx_value *x = pz_onnx_value(g, v);
+  if (depth == 0 || !x->n_users || x->output) return false;
+  for (uint32_t u = 0; u < x->n_users; u++) {
+    const struct pz_onnx_node *n = pz_onnx_node(g, g->users[x->first + u]);
+    if (n->fused >= 0) return false;
+    if (strcmp(n->type, "Cos") == 0 || strcmp(n->type, "Sin") == 0) continue;
+    if (strcmp(n->type, "Shape") == 0) continue;
+    if (n->n_out < 1 || n->out[0] == PZ_NONE || !is_angle(g, n->out[0], depth - 1)) return false;
+  }
+  return true;
 }
 
 static bool is_table(const struct pz_onnx_graph *g, uint32_t v, int depth);
@@ -41,7 +59,7 @@ static bool constant_use(const struct pz_onnx_graph *g, const struct pz_onnx_nod
                n->op->rule == PZ_LOWER_EXPAND || strcmp(t, "Concat") == 0 ||
                strcmp(t, "Gather") == 0 || n->op->elementwise;
   for (uint32_t i = 0; i < n->n_in && moves; i++)
-    moves = n->in[i] == v || is_constant(pz_onnx_in(g, n, i));
+    moves = n->in[i] == v || is_constant(pz_onnx_in(g, n, i)) || is_index(pz_onnx_in(g, n, i));
   return moves && n->n_out >= 1 && n->out[0] != PZ_NONE && is_table(g, n->out[0], depth - 1);
 }
 
@@ -57,7 +75,7 @@ static bool is_table(const struct pz_onnx_graph *g, uint32_t v, int depth) {
 static enum pz_onnx_role role_of_source(const struct pz_onnx_graph *g, uint32_t i) {
   struct pz_onnx_value *v = pz_onnx_value(g, i);
   if (!v->init || is_constant(v)) return PZ_ONNX_DATA;
-  if (is_table(g, i, DEEPEST)) v->table = true;
+  if (is_table(g, i, DEEPEST) || is_angle(g, i, DEEPEST)) v->table = true;
   return v->table ? PZ_ONNX_DATA : PZ_ONNX_PARAM;
 }
 
@@ -80,6 +98,7 @@ static bool is_view(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
 }
 
 static void set_results(struct pz_onnx_graph *g, const struct pz_onnx_node *n, bool eager) {
+  if (n->op->shape == PZ_SHAPE_CONSTANT) return; /* a source */
   bool view = is_view(g, n, eager);
   enum pz_onnx_role role = view ? pz_onnx_in(g, n, 0)->role : role_of_result(g, n);
   for (uint32_t o = 0; o < n->n_out; o++) {
@@ -93,7 +112,8 @@ static void set_results(struct pz_onnx_graph *g, const struct pz_onnx_node *n, b
 
 void pz_onnx_roles(struct pz_onnx_graph *g, bool eager) {
   for (uint32_t i = 0; i < g->values.n; i++)
-    if (pz_onnx_value(g, i)->maker == PZ_NONE) pz_onnx_value(g, i)->role = role_of_source(g, i);
+    if (pz_onnx_value(g, i)->maker == PZ_NONE || pz_onnx_value(g, i)->init)
+      pz_onnx_value(g, i)->role = role_of_source(g, i);
   for (uint32_t i = 0; i < g->nodes.n; i++) set_results(g, pz_onnx_node(g, i), eager);
 }
 

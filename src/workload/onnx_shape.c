@@ -661,6 +661,7 @@ static struct shape infer(const struct pz_onnx_graph *g, const struct pz_onnx_no
 static bool read_constant(struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
   if (n->op->shape != PZ_SHAPE_CONSTANT || !n->n_out || n->out[0] == PZ_NONE) return true;
   struct pz_onnx_value *v = pz_onnx_value(g, n->out[0]);
+  v->init = true; /* some exporters write weights so */
   const Onnx__AttributeProto *a = pz_onnx_attr(n, "value"), *ints = pz_onnx_attr(n, "value_ints"),
                              *one = pz_onnx_attr(n, "value_int"),
                              *real = pz_onnx_attr(n, "value_float");

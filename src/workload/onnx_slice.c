@@ -287,13 +287,23 @@ static enum trial cut_columns(struct slicer *t, const struct pz_onnx_node *n) {
   return FITS;
 }
 
+/* An operator of another layer; views belong to all. */
+static bool is_elsewhere(const struct slicer *t, uint32_t node) {
+  uint32_t at = t->p->place[node];
+  return at != PZ_NONE && (at < t->s->first || at >= t->s->first + t->s->n);
+}
+
 /* Divide all products that read `input` in this layer by columns, and follow. */
 static enum trial try_group(struct slicer *t, uint32_t input) {
-  uint32_t last = t->p->order[t->s->first + t->s->n - 1];
+  uint32_t from = PZ_NONE, last = 0;
   enum trial r = FITS;
-  for (uint32_t i = t->p->order[t->s->first]; i <= last && r == FITS; i++) {
+  for (uint32_t k = t->s->first; k < t->s->first + t->s->n; k++) {
+    if (t->p->order[k] < from) from = t->p->order[k];
+    if (t->p->order[k] > last) last = t->p->order[k];
+  }
+  for (uint32_t i = from; i <= last && r == FITS; i++) {
     const struct pz_onnx_node *n = pz_onnx_node(t->g, i);
-    if (n->gone) continue;
+    if (n->gone || is_elsewhere(t, i)) continue;
     t->at = n;
     bool member = t->p->place[i] != PZ_NONE && is_linear(t, n) &&
                   value(t, n->in[0])->root == input && cut_of(t, n, 0) < 0 &&
