@@ -148,7 +148,10 @@ struct pz_live {
 
 struct pz_layer {
   const char *name;
-  int64_t count; /* how often it stands in the model, in a row */
+  int64_t count;        /* how often it stands in the model, in a row */
+  const uint32_t *from; /* layers whose results it reads, ascending; several where the model
+                           branches (instances of a repeated layer also read the one before) */
+  uint32_t n_from;
   const struct pz_tensor *tensors;
   uint32_t n_tensors;
   struct pz_ops ops[2];   /* by enum pz_direction */

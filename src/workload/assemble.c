@@ -108,10 +108,24 @@ static enum pz_status sum_up(struct pz_workload *w) {
   return add_times(&t->param_bytes, t->params, 2) ? pz_memory_peak(w, &t->peak_bytes) : PZ_LIMIT;
 }
 
+/* Which layers each one reads. */
+static enum pz_status connect(struct pz_owned *o, const struct pz_layer_plan *plan, uint32_t i,
+                              struct pz_layer *layer) {
+  layer->n_from = plan->from ? plan->n_from : i > 0;
+  uint32_t *from = pz_arena_alloc(&o->arena, layer->n_from, sizeof *from);
+  if (!from) return PZ_NO_MEMORY;
+  for (uint32_t k = 0; k < layer->n_from; k++) from[k] = plan->from ? plan->from[k] : i - 1;
+  layer->from = from;
+  return PZ_OK;
+}
+
 enum pz_status pz_assemble(struct pz_owned *o, const struct pz_layer_plan *plan, uint32_t n) {
   struct pz_layer *layers = pz_arena_alloc(&o->arena, n, sizeof *layers);
   enum pz_status status = layers ? PZ_OK : PZ_NO_MEMORY;
-  for (uint32_t i = 0; i < n && status == PZ_OK; i++) status = build_layer(o, &plan[i], &layers[i]);
+  for (uint32_t i = 0; i < n && status == PZ_OK; i++) {
+    status = build_layer(o, &plan[i], &layers[i]);
+    if (status == PZ_OK) status = connect(o, &plan[i], i, &layers[i]);
+  }
   o->w.layers = layers;
   o->w.n_layers = n;
   return status == PZ_OK ? sum_up(&o->w) : status;

@@ -18,6 +18,8 @@ struct pz_layer_plan {
   int64_t buffer_bytes;
   void (*build)(struct pz_builder *b, void *ctx);
   void *ctx;
+  const uint32_t *from; /* as in pz_layer; NULL: the layer before */
+  uint32_t n_from;
 };
 
 /* NULL when out of memory. */

@@ -104,10 +104,17 @@ static enum pz_status build_all(struct import *im, struct pz_owned *o) {
         .count = repeats && o->w.options.num_layers ? o->w.options.num_layers : s->count,
         .repeated = i > 0 && i + 1 < n,
         .build = build_segment,
-        .ctx = &layer[i]};
+        .ctx = &layer[i],
+        .from = s->from,
+        .n_from = s->n_from};
     if (!plan[i].name) return PZ_NO_MEMORY;
   }
   return pz_assemble(o, plan, n);
+}
+
+static int64_t rows_of(const struct pz_onnx_value *x) {
+  int64_t n;
+  return pz_onnx_elems(x, &n) && x->dim[x->rank - 1] > 0 ? n / x->dim[x->rank - 1] : 1;
 }
 
 /* What is shown of a model: the sizes of its main block. */
@@ -121,14 +128,16 @@ static void describe(struct import *im, struct pz_owned *o) {
   w->model = pz_arena_strdup(&o->arena, im->g.file);
   w->family = "onnx";
   w->options = im->options;
-  w->options.tp = im->options.tp;
-  if (!w->options.seq) w->options.seq = im->sizes.seq ? im->sizes.seq : 1;
   if (im->options.tp == 1) w->options.sequence_parallel = false;
   const struct pz_onnx_value *x = main->n_in ? pz_onnx_value(&im->g, main->in[0]) : NULL;
   const struct pz_onnx_value *y = pz_onnx_value(&im->g, im->plan.result);
-  if (x && x->rank > 0) w->hidden = x->dim[x->rank - 1];
+  bool rows = x && x->rank > 0 && x->rank < 4;
+  if (rows) w->hidden = x->dim[x->rank - 1];
   if (y->rank > 0) w->vocab = y->dim[y->rank - 1];
-  w->heads = w->kv_heads = w->ffn = 0;
+  /* without token ids: rows per sample of what goes from layer to layer */
+  if (!w->options.seq) w->options.seq = im->sizes.seq;
+  if (!w->options.seq && rows) w->options.seq = rows_of(x) / im->options.mbs;
+  if (w->options.seq < 1) w->options.seq = 1;
 }
 
 static enum pz_status import(struct import *im, const void *data, size_t bytes,

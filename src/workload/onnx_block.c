@@ -367,8 +367,29 @@ static enum pz_status add_segment(struct pz_onnx_plan *p, uint32_t first, uint32
   return pz_vec_push(&p->segments, &s) ? PZ_OK : no_memory(p);
 }
 
-/* A part without repetition; a long one is cut where the fewest values cross. */
-static enum pz_status add_part(struct pz_onnx_plan *p, struct range r) {
+/* Does the operator read a result of another one, made before `limit`? */
+static bool reads_before(const struct pz_onnx_plan *p, uint32_t at, uint32_t limit) {
+  const struct pz_onnx_node *n = node_at(p, at);
+  for (uint32_t k = 0; k < n->n_in; k++) {
+    const struct pz_onnx_value *v = pz_onnx_in(p->g, n, k);
+    if (v && v->role == PZ_ONNX_ACT && pz_onnx_made_at(p, v->root) < limit) return true;
+  }
+  return false;
+}
+
+/* Where, in a part that goes on from a layer before, another branch of the model begins: with an
+ * operator that reads no result at all, like the embedding of a decoder.  r.to: nowhere. */
+static uint32_t branch_in(const struct pz_onnx_plan *p, struct range r) {
+  bool goes_on = false;
+  for (uint32_t at = r.from; at < r.to; at++) {
+    if (goes_on && !reads_before(p, at, at)) return at;
+    goes_on = goes_on || reads_before(p, at, r.from);
+  }
+  return r.to;
+}
+
+/* A piece of a part; a long one is cut where the fewest values cross. */
+static enum pz_status add_piece(struct pz_onnx_plan *p, struct range r) {
   enum pz_status status = PZ_OK;
   while (r.to - r.from > MOST_PART && status == PZ_OK) {
     uint32_t best = r.from + LEAST_PART;
@@ -378,6 +399,17 @@ static enum pz_status add_part(struct pz_onnx_plan *p, struct range r) {
     r.from = best;
   }
   return status == PZ_OK && r.to > r.from ? add_segment(p, r.from, r.to - r.from, 1) : status;
+}
+
+/* A part without repetition, branch by branch. */
+static enum pz_status add_part(struct pz_onnx_plan *p, struct range r) {
+  enum pz_status status = PZ_OK;
+  while (r.from < r.to && status == PZ_OK) {
+    uint32_t branch = branch_in(p, r);
+    status = add_piece(p, (struct range){r.from, branch});
+    r.from = branch;
+  }
+  return status;
 }
 
 static enum pz_status divide(struct pz_onnx_plan *p, struct range r, int *runs_left) {
@@ -474,6 +506,42 @@ static enum pz_status ends_at(const struct pz_onnx_plan *p, uint32_t at, const u
   return PZ_OK;
 }
 
+static bool is_read(const struct pz_onnx_plan *p, const struct pz_onnx_segment *s, uint32_t value) {
+  for (uint32_t at = s->first; at < s->first + s->n; at++) {
+    const struct pz_onnx_node *n = node_at(p, at);
+    for (uint32_t k = 0; k < n->n_in; k++)
+      if (n->in[k] != PZ_NONE && pz_onnx_value(p->g, n->in[k])->root == value) return true;
+  }
+  return false;
+}
+
+/* The segment that holds a place. */
+static uint32_t segment_at(const struct pz_onnx_plan *p, uint32_t place) {
+  uint32_t from = 0, to = p->segments.n;
+  while (to - from > 1) {
+    uint32_t middle = from + (to - from) / 2;
+    if (pz_vec_at(&p->segments, struct pz_onnx_segment, middle)->first <= place)
+      from = middle;
+    else
+      to = middle;
+  }
+  return from;
+}
+
+/* Which of the values that enter it a segment reads, and where they come from. */
+static enum pz_status find_sources(const struct pz_onnx_plan *p, struct pz_onnx_segment *s) {
+  uint32_t *from = pz_arena_alloc(p->arena, s->n_in, sizeof *from), n = 0;
+  if (!from) return no_memory(p);
+  for (uint32_t i = s->n_in; i-- > 0;) {
+    uint32_t source = segment_at(p, pz_onnx_made_at(p, s->in[i]));
+    bool read = s->n == 0 || is_read(p, s, s->in[i]);
+    if (read && (n == 0 || from[n - 1] != source)) from[n++] = source;
+  }
+  s->from = from;
+  s->n_from = n;
+  return PZ_OK;
+}
+
 static enum pz_status finish(struct pz_onnx_plan *p) {
   uint32_t n = p->segments.n, blocks = 0, parts = 0, n_blocks = 0;
   for (uint32_t i = 0; i < n; i++)
@@ -485,7 +553,7 @@ static enum pz_status finish(struct pz_onnx_plan *p) {
     else if (s->count > 1)
       s->name = pz_arena_printf(p->arena, "block-%u", ++blocks);
     else if (i == 0)
-      s->name = "first";
+      s->name = n == 1 ? "model" : "first";
     else if (i + 1 == n)
       s->name = "last";
     else
@@ -493,6 +561,7 @@ static enum pz_status finish(struct pz_onnx_plan *p) {
     if (!s->name) return no_memory(p);
     enum pz_status status = ends_at(p, s->first, &s->in, &s->n_in);
     if (status == PZ_OK) status = ends_at(p, s->first + s->n, &s->out, &s->n_out);
+    if (status == PZ_OK) status = find_sources(p, s);
     if (status != PZ_OK) return status;
   }
   return PZ_OK;

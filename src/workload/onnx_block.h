@@ -16,6 +16,8 @@ struct pz_onnx_segment {
   const char *name;
   const uint32_t *in, *out; /* values that enter and leave it, the main one first */
   uint32_t n_in, n_out;
+  const uint32_t *from; /* segments whose results it reads, ascending */
+  uint32_t n_from;
 };
 
 struct pz_onnx_plan {

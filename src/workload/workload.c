@@ -178,10 +178,14 @@ static enum pz_status build_all(struct pz_owned *o, const struct pz_family *f,
   struct family_layer layer[] = {{f->embedding, a}, {f->block, a}, {f->head, a}};
   int64_t mask =
       a->causal_mask_buffer && opt->kernels == PZ_KERNELS_EAGER ? a->positions * a->positions : 0;
-  const struct pz_layer_plan plan[] = {
-      {"embedding", 1, false, 0, build_family_layer, &layer[0]},
-      {"block", opt->num_layers, true, mask, build_family_layer, &layer[1]},
-      {"head", 1, false, 0, build_family_layer, &layer[2]}};
+  struct pz_layer_plan plan[] = {
+      {.name = "embedding", .count = 1},
+      {.name = "block", .count = opt->num_layers, .repeated = true, .buffer_bytes = mask},
+      {.name = "head", .count = 1}};
+  for (int i = 0; i < 3; i++) {
+    plan[i].build = build_family_layer;
+    plan[i].ctx = &layer[i];
+  }
   if (!o->w.model) return PZ_NO_MEMORY;
   return pz_assemble(o, plan, sizeof plan / sizeof *plan);
 }

@@ -22,9 +22,8 @@ PZ_NODISCARD enum pz_status pz_workload_build_onnx(const char *name, const void 
 
 /* Names of the choices in pz_workload_options, in the order of the enums; each list ends with NULL.
  */
-extern const char *const pz_kernels_names[], *const pz_attention_names[],
-                                                 *const pz_recompute_names[],
-                                                 *const pz_unknown_ops_names[];
+extern const char *const pz_kernels_names[],
+    *const pz_attention_names[], *const pz_recompute_names[], *const pz_unknown_ops_names[];
 
 /* New reference, the caller's; NULL when out of memory. */
 json_t *pz_workload_json(const struct pz_workload *w);
