@@ -189,7 +189,7 @@ static bool product_flop(struct pz_op *op, int64_t rows) {
 static uint32_t linear_bias(struct pz_builder *b, const struct pz_linear *l, int64_t width) {
   char name[96];
   snprintf(name, sizeof name, "%s.bias", l->name);
-  return pz_build_param(b, name, PZ_SHAPE(width), l->out, false);
+  return pz_build_param(b, name, PZ_SHAPE(width), l->out, l->tied_bias);
 }
 
 static uint32_t linear_weight(struct pz_builder *b, const struct pz_linear *l, int64_t in,

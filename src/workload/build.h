@@ -31,6 +31,7 @@ struct pz_linear {
   enum pz_divide divide;
   bool bias;
   bool tied;       /* the weight belongs to another layer */
+  bool tied_bias;  /* so does the bias */
   int64_t experts; /* > 0: one weight for each; rows are spread evenly over them */
 };
 

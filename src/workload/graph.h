@@ -19,6 +19,7 @@ struct pz_graph {
   const uint32_t *also_in, *also_out; /* further tensors that enter and leave; one that does both is
                                          carried along */
   uint32_t n_also_in, n_also_out;
+  int64_t passing_bytes; /* that go past the layer to later ones */
 };
 
 struct pz_shape {

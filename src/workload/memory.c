@@ -148,7 +148,7 @@ enum pz_status pz_memory_layer(struct pz_graph *g, const struct pz_workload_opti
   bool *saved = pz_arena_alloc(g->arena, g->tensors.n, sizeof *saved);
   if (!saved) return PZ_NO_MEMORY;
   enum pz_status status = collect_saved(g, layer, saved);
-  layer->output_bytes = pz_tensor_bytes(pz_graph_tensor(g, g->output));
+  layer->output_bytes = pz_tensor_bytes(pz_graph_tensor(g, g->output)) + g->passing_bytes;
   for (uint32_t i = 0; i < g->n_also_out; i++)
     layer->output_bytes += pz_tensor_bytes(pz_graph_tensor(g, g->also_out[i]));
   if (status == PZ_OK)

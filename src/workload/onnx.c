@@ -102,7 +102,7 @@ static enum pz_status build_all(struct import *im, struct pz_owned *o) {
     plan[i] = (struct pz_layer_plan){
         .name = pz_arena_strdup(&o->arena, s->name),
         .count = repeats && o->w.options.num_layers ? o->w.options.num_layers : s->count,
-        .repeated = i > 0 && i + 1 < n,
+        .repeated = i > 0 && i + 1 < n && s->n_in,
         .build = build_segment,
         .ctx = &layer[i],
         .from = s->from,

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/num.h"
+
 enum {
   MOST_CANDIDATES = 48, /* periods that are tried */
   MOST_RUNS = 32,       /* repeated blocks of a model */
@@ -487,32 +489,59 @@ static enum pz_status by_names(struct pz_onnx_plan *p, const char *regex) {
 
 /* ---- names and ends ------------------------------------------------------------------------- */
 
-/* Values made before `at` and read at it or later, the one made last first. */
-static enum pz_status ends_at(const struct pz_onnx_plan *p, uint32_t at, const uint32_t **list,
-                              uint32_t *count) {
-  uint32_t n = p->crossing[at], k = 0, *ids = pz_arena_alloc(p->arena, n, sizeof *ids);
-  if (!ids) return no_memory(p);
-  for (uint32_t i = at; i-- > 0 && k < n;) {
-    const struct pz_onnx_node *node = node_at(p, i);
-    for (uint32_t o = 0; o < node->n_out && k < n; o++) {
-      uint32_t v = node->out[o];
-      if (v == PZ_NONE || pz_onnx_value(p->g, v)->root != v) continue;
-      if (pz_onnx_value(p->g, v)->role != PZ_ONNX_ACT || p->last_use[v] == PZ_NONE) continue;
-      if (p->last_use[v] >= at) ids[k++] = v;
-    }
+/* Goes over the places once and knows which values are alive. */
+struct sweep {
+  const struct pz_onnx_plan *p;
+  struct pz_vec alive; /* values, in the order they were made */
+  uint32_t at;
+  uint32_t *reader; /* by value: the last segment, counted from 1, that reads it */
+  enum pz_status status;
+};
+
+static void made_here(struct sweep *w, const struct pz_onnx_node *n) {
+  for (uint32_t o = 0; o < n->n_out; o++) {
+    uint32_t v = n->out[o];
+    if (v == PZ_NONE || pz_onnx_value(w->p->g, v)->root != v) continue;
+    if (pz_onnx_value(w->p->g, v)->role != PZ_ONNX_ACT || w->p->last_use[v] == PZ_NONE) continue;
+    if (!pz_vec_push(&w->alive, &v)) w->status = no_memory(w->p);
   }
-  *list = ids;
-  *count = k;
-  return PZ_OK;
 }
 
-static bool is_read(const struct pz_onnx_plan *p, const struct pz_onnx_segment *s, uint32_t value) {
-  for (uint32_t at = s->first; at < s->first + s->n; at++) {
-    const struct pz_onnx_node *n = node_at(p, at);
-    for (uint32_t k = 0; k < n->n_in; k++)
-      if (n->in[k] != PZ_NONE && pz_onnx_value(p->g, n->in[k])->root == value) return true;
+/* Go on to a place; what nothing reads from there on is forgotten. */
+static void sweep_to(struct sweep *w, uint32_t to) {
+  uint32_t n = 0;
+  for (; w->at < to && w->status == PZ_OK; w->at++) made_here(w, node_at(w->p, w->at));
+  for (uint32_t i = 0; i < w->alive.n; i++) {
+    uint32_t v = *pz_vec_at(&w->alive, uint32_t, i);
+    if (w->p->last_use[v] >= to) *pz_vec_at(&w->alive, uint32_t, n++) = v;
   }
-  return false;
+  w->alive.n = n;
+}
+
+static void note_readers(struct sweep *w, const struct pz_onnx_segment *s, uint32_t id) {
+  for (uint32_t at = s->first; at < s->first + s->n; at++) {
+    const struct pz_onnx_node *n = node_at(w->p, at);
+    for (uint32_t k = 0; k < n->n_in; k++)
+      if (n->in[k] != PZ_NONE) w->reader[pz_onnx_value(w->p->g, n->in[k])->root] = id;
+  }
+}
+
+/* Of the values alive those that the segment reads or made from `made` on, the latest first; the
+ * bytes of the others are added to *passing. */
+static const uint32_t *pick(struct sweep *w, uint32_t id, uint32_t made, uint32_t *count,
+                            int64_t *passing) {
+  uint32_t *ids = pz_arena_alloc(w->p->arena, w->alive.n, sizeof *ids), n = 0;
+  if (!ids) w->status = no_memory(w->p);
+  for (uint32_t i = w->alive.n; ids && i-- > 0;) {
+    uint32_t v = *pz_vec_at(&w->alive, uint32_t, i);
+    int64_t elems = 0;
+    if (w->reader[v] == id || pz_onnx_made_at(w->p, v) >= made)
+      ids[n++] = v;
+    else if (pz_onnx_elems(pz_onnx_value(w->p->g, v), &elems) && pz_mul(&elems, 2) && passing)
+      pz_add(passing, elems);
+  }
+  *count = n;
+  return ids;
 }
 
 /* The segment that holds a place. */
@@ -528,22 +557,34 @@ static uint32_t segment_at(const struct pz_onnx_plan *p, uint32_t place) {
   return from;
 }
 
-/* Which of the values that enter it a segment reads, and where they come from. */
+/* The segments that make what a segment reads. */
 static enum pz_status find_sources(const struct pz_onnx_plan *p, struct pz_onnx_segment *s) {
   uint32_t *from = pz_arena_alloc(p->arena, s->n_in, sizeof *from), n = 0;
   if (!from) return no_memory(p);
   for (uint32_t i = s->n_in; i-- > 0;) {
     uint32_t source = segment_at(p, pz_onnx_made_at(p, s->in[i]));
-    bool read = s->n == 0 || is_read(p, s, s->in[i]);
-    if (read && (n == 0 || from[n - 1] != source)) from[n++] = source;
+    if (n == 0 || from[n - 1] != source) from[n++] = source;
   }
   s->from = from;
   s->n_from = n;
   return PZ_OK;
 }
 
+static enum pz_status find_ends(struct sweep *w, struct pz_onnx_segment *s, uint32_t id) {
+  sweep_to(w, s->first);
+  note_readers(w, s, id);
+  s->in = pick(w, id, s->n ? PZ_NONE : 0, &s->n_in, &s->passing_bytes);
+  sweep_to(w, s->first + s->n);
+  s->out = pick(w, id, s->first, &s->n_out, NULL);
+  return w->status == PZ_OK ? find_sources(w->p, s) : w->status;
+}
+
 static enum pz_status finish(struct pz_onnx_plan *p) {
   uint32_t n = p->segments.n, blocks = 0, parts = 0, n_blocks = 0;
+  struct sweep w = {.p = p};
+  pz_vec_init(&w.alive, p->arena, sizeof(uint32_t));
+  w.reader = pz_arena_alloc(p->arena, p->g->values.n, sizeof *w.reader);
+  if (!w.reader) return no_memory(p);
   for (uint32_t i = 0; i < n; i++)
     n_blocks += pz_vec_at(&p->segments, struct pz_onnx_segment, i)->count > 1;
   for (uint32_t i = 0; i < n; i++) {
@@ -559,9 +600,7 @@ static enum pz_status finish(struct pz_onnx_plan *p) {
     else
       s->name = pz_arena_printf(p->arena, "part-%u", ++parts);
     if (!s->name) return no_memory(p);
-    enum pz_status status = ends_at(p, s->first, &s->in, &s->n_in);
-    if (status == PZ_OK) status = ends_at(p, s->first + s->n, &s->out, &s->n_out);
-    if (status == PZ_OK) status = find_sources(p, s);
+    enum pz_status status = find_ends(&w, s, i + 1);
     if (status != PZ_OK) return status;
   }
   return PZ_OK;

@@ -14,9 +14,11 @@ struct pz_onnx_segment {
   uint32_t first, n; /* operators of one instance, as places in the order */
   int64_t count;
   const char *name;
-  const uint32_t *in, *out; /* values that enter and leave it, the main one first */
+  const uint32_t *in;  /* values it reads that layers before made, the latest first */
+  const uint32_t *out; /* values that later layers read and that it made or reads */
   uint32_t n_in, n_out;
-  const uint32_t *from; /* segments whose results it reads, ascending */
+  int64_t passing_bytes; /* of values that only pass by */
+  const uint32_t *from;  /* segments whose results it reads, ascending */
   uint32_t n_from;
 };
 

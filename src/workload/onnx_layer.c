@@ -284,7 +284,8 @@ static void lower_linear(struct make *m, const struct pz_onnx_node *n, const uin
                         .out = out,
                         .divide = divide,
                         .bias = in[2] != PZ_NONE,
-                        .tied = tied(m, value(m, in[1])->root)};
+                        .tied = tied(m, value(m, in[1])->root),
+                        .tied_bias = in[2] != PZ_NONE && tied(m, value(m, in[2])->root)};
   if (width_in < 1 || out < 1) fail(m, PZ_LIMIT);
   if (m->l->cuts->tp > 1 && divide == PZ_DIVIDE_NOT && out >= m->l->cuts->tp) {
     int64_t tokens = m->b->tokens;
@@ -602,6 +603,7 @@ static void begin(struct make *m) {
       more[g->n_also_in++] = t;
   }
   g->also_in = more;
+  g->passing_bytes = m->s->passing_bytes;
 }
 
 static void finish(struct make *m) {
@@ -643,7 +645,8 @@ void pz_onnx_layer_build(struct pz_onnx_lowering *l, struct pz_builder *b,
   for (uint32_t i = 0; i < s->n && b->status == PZ_OK; i++)
     lower_node(&m, pz_onnx_node(m.g, l->plan->order[s->first + i]));
   if (b->status != PZ_OK) return;
-  if (s->first + s->n * (uint32_t)s->count == l->plan->n)
+  const struct pz_vec *all = &l->plan->segments;
+  if (s == pz_vec_at(all, struct pz_onnx_segment, all->n - 1))
     finish_model(&m);
   else
     finish(&m);

@@ -43,39 +43,41 @@ static bool is_angle(const struct pz_onnx_graph *g, uint32_t v, int depth) {
   return true;
 }
 
-static bool is_table(const struct pz_onnx_graph *g, uint32_t v, int depth);
+static bool is_table(const struct pz_onnx_graph *g, uint32_t v, int depth, bool masks);
 
-/* Does this use of v speak for a constant of the architecture? */
+/* Does this use of v speak for a constant of the architecture?  What is added to scores is a mask,
+ * unless it is looked up: then it is a learned bias. */
 static bool constant_use(const struct pz_onnx_graph *g, const struct pz_onnx_node *n, uint32_t v,
-                         int depth) {
+                         int depth, bool masks) {
   const char *t = n->type;
   if (n->fused == PZ_OP_ROTARY) return n->n_in && n->in[0] != v;
   if (n->fused >= 0) return false;
   if (strcmp(t, "Cos") == 0 || strcmp(t, "Sin") == 0) return true;
   const struct pz_onnx_value *x = pz_onnx_value(g, v);
   bool sum = strcmp(t, "Add") == 0 || strcmp(t, "Sub") == 0 || strcmp(t, "Where") == 0;
-  if (sum && x->rank >= 2 && leads_to_softmax(g, n)) return true;
+  if (sum && masks && x->rank >= 2 && leads_to_softmax(g, n)) return true;
+  masks = masks && strcmp(t, "Gather") != 0;
   bool moves = n->op->rule == PZ_LOWER_VIEW || n->op->rule == PZ_LOWER_PART ||
                n->op->rule == PZ_LOWER_EXPAND || strcmp(t, "Concat") == 0 ||
                strcmp(t, "Gather") == 0 || n->op->elementwise;
   for (uint32_t i = 0; i < n->n_in && moves; i++)
     moves = n->in[i] == v || is_constant(pz_onnx_in(g, n, i)) || is_index(pz_onnx_in(g, n, i));
-  return moves && n->n_out >= 1 && n->out[0] != PZ_NONE && is_table(g, n->out[0], depth - 1);
+  return moves && n->n_out >= 1 && n->out[0] != PZ_NONE && is_table(g, n->out[0], depth - 1, masks);
 }
 
-static bool is_table(const struct pz_onnx_graph *g, uint32_t v, int depth) {
+static bool is_table(const struct pz_onnx_graph *g, uint32_t v, int depth, bool masks) {
   const struct pz_onnx_value *x = pz_onnx_value(g, v);
   if (x->table) return true;
   if (depth == 0 || !x->n_users) return false;
   for (uint32_t u = 0; u < x->n_users; u++)
-    if (!constant_use(g, pz_onnx_node(g, g->users[x->first + u]), v, depth)) return false;
+    if (!constant_use(g, pz_onnx_node(g, g->users[x->first + u]), v, depth, masks)) return false;
   return true;
 }
 
 static enum pz_onnx_role role_of_source(const struct pz_onnx_graph *g, uint32_t i) {
   struct pz_onnx_value *v = pz_onnx_value(g, i);
   if (!v->init || is_constant(v)) return PZ_ONNX_DATA;
-  if (is_table(g, i, DEEPEST) || is_angle(g, i, DEEPEST)) v->table = true;
+  if (is_table(g, i, DEEPEST, true) || is_angle(g, i, DEEPEST)) v->table = true;
   return v->table ? PZ_ONNX_DATA : PZ_ONNX_PARAM;
 }
 

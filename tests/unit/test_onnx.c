@@ -256,6 +256,26 @@ static void convolutional_networks_are_imported(void **state) {
   pz_workload_free(w);
 }
 
+/* What exporters do with the same blocks: no head, weights that are one tensor, vectors stored
+ * once, a part of the first block that all use. */
+static void blocks_are_found_whatever_surrounds_them(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    int64_t count, params;
+  } models[] = {{"headless", 3, 64000},
+                {"shared", 3, 128000 + 64 * 64 + 64},
+                {"stored-once", 4, 128000 + 4 * (64 * 64 + 64)},
+                {"relative", 4, 128000 + 32 * 4 + 4 * 4 * 64 * 64}};
+  for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+    struct pz_workload *w = load(models[i].name, NULL);
+    int64_t params = models[i].params + (i == 0 ? 3 * block_params(64, 1) : 0);
+    assert_int_equal(most_repeated(w), models[i].count);
+    assert_int_equal(w->totals.params, params);
+    pz_workload_free(w);
+  }
+}
+
 static void every_option_gives_a_model(void **state) {
   (void)state;
   static const char *const names[] = {"two-blocks", "encoder-decoder", "resnet"};
@@ -433,6 +453,7 @@ int main(void) {
       cmocka_unit_test(names_do_not_matter_but_can_be_used),
       cmocka_unit_test(an_encoder_and_a_decoder_branch),
       cmocka_unit_test(convolutional_networks_are_imported),
+      cmocka_unit_test(blocks_are_found_whatever_surrounds_them),
       cmocka_unit_test(every_option_gives_a_model),
       cmocka_unit_test(errors_say_what_where_and_what_is_accepted),
       cmocka_unit_test(options_that_do_not_fit_are_refused),
