@@ -53,6 +53,22 @@ static void read_real(struct pz_onnx_value *v, const Onnx__TensorProto *t) {
   }
 }
 
+static bool read_reals(struct pz_onnx_graph *g, struct pz_onnx_value *v, const Onnx__TensorProto *t,
+                       int64_t n) {
+  float *reals = pz_arena_alloc(g->arena, (size_t)n, sizeof *reals);
+  if (!reals) return false;
+  bool raw = t->has_raw_data && t->raw_data.len == (size_t)n * sizeof *reals;
+  if (raw && n)
+    memcpy(reals, t->raw_data.data, t->raw_data.len);
+  else if (!raw && (int64_t)t->n_float_data == n && n)
+    memcpy(reals, t->float_data, (size_t)n * sizeof *reals);
+  else
+    return true;
+  v->reals = reals;
+  v->n_reals = (uint32_t)n;
+  return true;
+}
+
 static int64_t element(const Onnx__TensorProto *t, int type, size_t i, bool *ok) {
   const uint8_t *raw = t->has_raw_data ? t->raw_data.data : NULL;
   size_t n = t->has_raw_data ? t->raw_data.len : 0;
@@ -80,7 +96,8 @@ bool pz_onnx_const_read(struct pz_onnx_graph *g, struct pz_onnx_value *v,
   if (!pz_onnx_elems(v, &n) || n > PZ_ONNX_MOST_INTS) return true;
   if (pz_onnx_is_float(v->type)) {
     if (n == 1) read_real(v, t);
-    return true;
+    return v->type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT || n > PZ_ONNX_MOST_RANK ||
+           read_reals(g, v, t, n);
   }
   int64_t *ints = room(g, n);
   bool ok = true;

@@ -452,10 +452,19 @@ static struct shape rule_pad(const struct pz_onnx_graph *g, const struct pz_onnx
   return y;
 }
 
-/* Sizes where they are integers; otherwise only the file can tell: scales are not followed. */
+/* Sizes as integers (fourth input), or scales (third; second before opset 11). */
 static struct shape rule_resize(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
   struct shape x = shape_of(pz_onnx_in(g, n, 0)), y = contents(pz_onnx_in(g, n, 3));
-  return x.rank >= 0 && x.rank == y.rank ? y : unknown;
+  const struct pz_onnx_value *scales = pz_onnx_in(g, n, n->n_in > 2 ? 2 : 1);
+  if (x.rank < 0) return unknown;
+  if (x.rank == y.rank && n->n_in > 3) return y;
+  if (!scales || (int)scales->n_reals != x.rank) return unknown;
+  for (int i = 0; i < x.rank; i++) {
+    double size = (double)x.d[i] * (double)scales->reals[i];
+    if (!(size >= 0 && size <= (double)PZ_ONNX_MOST_DIM)) return unknown;
+    x.d[i] = (int64_t)size;
+  }
+  return x;
 }
 
 static struct shape rule_constant(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
