@@ -120,10 +120,26 @@ static void mark_fed(const struct pz_onnx_plan *p, bool *fed) {
   }
 }
 
-static bool is_fed(const struct pz_onnx_node *n, const bool *fed) {
+static bool is_marked(const struct pz_onnx_node *n, const bool *mark) {
   for (uint32_t o = 0; o < n->n_out; o++)
-    if (n->out[o] != PZ_NONE && fed[n->out[o]]) return true;
+    if (n->out[o] != PZ_NONE && mark[n->out[o]]) return true;
   return false;
+}
+
+/* By value: does an output with a gradient depend on it?  What ends in indices or comparisons alone
+ * is no work of training. */
+static void mark_needed(const struct pz_onnx_plan *p, bool *needed) {
+  const struct pz_onnx_graph *g = p->g;
+  for (uint32_t i = 0; i < g->outputs.n; i++) {
+    const struct pz_onnx_value *v = pz_onnx_value(g, *pz_vec_at(&g->outputs, uint32_t, i));
+    if (v->role == PZ_ONNX_ACT && v->rank >= 0) needed[v->root] = true;
+  }
+  for (uint32_t i = g->nodes.n; i-- > 0;) {
+    const struct pz_onnx_node *n = pz_onnx_node(g, i);
+    if (!is_operator(g, n) || !is_marked(n, needed)) continue;
+    for (uint32_t k = 0; k < n->n_in; k++)
+      if (n->in[k] != PZ_NONE) needed[pz_onnx_value(g, n->in[k])->root] = true;
+  }
 }
 
 /* What is made from parameters alone (a bias from relative positions) stands in front, although
@@ -141,13 +157,16 @@ static enum pz_status make_order(struct pz_onnx_plan *p) {
     return no_memory(p);
   for (uint32_t i = 0; i < values; i++) p->last_use[i] = p->first_use[i] = PZ_NONE;
   bool *fed = pz_arena_alloc(p->arena, values, sizeof *fed);
-  if (!fed) return no_memory(p);
+  bool *needed = pz_arena_alloc(p->arena, values, sizeof *needed);
+  if (!fed || !needed) return no_memory(p);
   mark_fed(p, fed);
+  mark_needed(p, needed);
   for (uint32_t i = 0; i < n; i++) p->place[i] = PZ_NONE;
   for (int pass = 0; pass < 2; pass++)
     for (uint32_t i = 0; i < n; i++) {
       const struct pz_onnx_node *node = pz_onnx_node(g, i);
-      if (!is_operator(g, node) || is_fed(node, fed) != (pass == 1)) continue;
+      if (!is_operator(g, node) || !is_marked(node, needed)) continue;
+      if (is_marked(node, fed) != (pass == 1)) continue;
       p->place[i] = p->n;
       p->order[p->n++] = i;
     }

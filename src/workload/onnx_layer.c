@@ -58,11 +58,25 @@ static int64_t span(struct make *m, uint32_t v, int from, int to) {
 
 static int64_t elems(struct make *m, uint32_t v) { return span(m, v, 0, value(m, v)->rank); }
 
+/* Does a value come out of convolutions, so that its last dimension is no row? */
+static bool is_image(const struct make *m, uint32_t v) {
+  for (int i = 0; i < 8 && v != PZ_NONE && value(m, v)->maker != PZ_NONE; i++) {
+    const struct pz_onnx_node *n = pz_onnx_node(m->g, value(m, v)->maker);
+    if (n->fused < 0 && (n->op->rule == PZ_LOWER_CONV || n->op->shape == PZ_SHAPE_POOL))
+      return true;
+    bool same = n->fused >= 0 || n->op->elementwise || n->op->rule == PZ_LOWER_NORM ||
+                n->op->rule == PZ_LOWER_CONCAT;
+    if (!same || !n->n_in) return false;
+    v = n->in[0];
+  }
+  return false;
+}
+
 /* Rows of the last dimension; images as rows of pixels. */
 static struct pz_shape shape_of(struct make *m, uint32_t v) {
   int rank = value(m, v)->rank, from = rank - 1;
   if (rank < 1) return PZ_SHAPE(1, 1);
-  if (rank >= 4 && value(m, v)->role == PZ_ONNX_ACT && dim(m, v, rank - 1) < 64) from = 2;
+  if (rank >= 4 && is_image(m, v)) from = 2;
   if (rank == 1) return PZ_SHAPE(dim(m, v, 0));
   return PZ_SHAPE(span(m, v, 0, from), span(m, v, from, rank));
 }
@@ -272,6 +286,13 @@ static void leave(struct make *m, uint32_t y, int64_t bias) {
   set_tensor(m, y, t);
 }
 
+/* May the work of an undivided product be shared by the group?  Its input must stand in rows. */
+static bool stands_outside(const struct make *m, uint32_t x, int64_t in, int64_t out) {
+  if (m->l->cuts->tp == 1 || x == PZ_NONE || out < m->l->cuts->tp) return false;
+  const struct pz_tensor *t = pz_graph_tensor(m->b->graph, x);
+  return !t->split && t->n_dims == 2 && t->shape[1] == in && t->role == PZ_ROLE_ACTIVATION;
+}
+
 /* x (rows x in) times a matrix, with a bias or PZ_NONE. */
 static void lower_linear(struct make *m, const struct pz_onnx_node *n, const uint32_t in[3],
                          int64_t width_in) {
@@ -287,7 +308,7 @@ static void lower_linear(struct make *m, const struct pz_onnx_node *n, const uin
                         .tied = tied(m, value(m, in[1])->root),
                         .tied_bias = in[2] != PZ_NONE && tied(m, value(m, in[2])->root)};
   if (width_in < 1 || out < 1) fail(m, PZ_LIMIT);
-  if (m->l->cuts->tp > 1 && divide == PZ_DIVIDE_NOT && out >= m->l->cuts->tp) {
+  if (divide == PZ_DIVIDE_NOT && stands_outside(m, l.x, width_in, out)) {
     int64_t tokens = m->b->tokens;
     m->b->tokens = elems(m, in[0]) / (width_in > 0 ? width_in : 1);
     set_tensor(m, y, pz_build_linear_outside(m->b, &l));
@@ -610,6 +631,7 @@ static void finish(struct make *m) {
   struct pz_graph *g = m->b->graph;
   uint32_t *more = pz_arena_alloc(g->arena, m->s->n_out, sizeof *more);
   if (!more) fail(m, PZ_NO_MEMORY);
+  if (!m->s->n_out) fail(m, PZ_INTERNAL);
   for (uint32_t i = 0; i < m->s->n_out && m->b->status == PZ_OK; i++) {
     uint32_t t = tensor(m, m->s->out[i]);
     if (i == 0)

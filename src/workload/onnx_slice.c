@@ -7,6 +7,8 @@
 #include "core/num.h"
 #include "workload/onnx_shape.h"
 
+enum { MOST_PAIRS = 8 };
+
 /* How a trial ended. */
 enum trial {
   FITS,
@@ -234,6 +236,7 @@ static enum trial cut_fused(struct slicer *t, const struct pz_onnx_node *n) {
 }
 
 static enum trial cut_node(struct slicer *t, const struct pz_onnx_node *n) {
+  if (n->fused < 0 && n->op->rule == PZ_LOWER_DATA) return FITS; /* reads sizes, not contents */
   if (!n->n_out || n->out[0] == PZ_NONE || value(t, n->out[0])->rank < 0) return STOPS;
   if (n->fused >= 0) return cut_fused(t, n);
   switch (n->op->rule) {
@@ -293,8 +296,14 @@ static bool is_elsewhere(const struct slicer *t, uint32_t node) {
   return at != PZ_NONE && (at < t->s->first || at >= t->s->first + t->s->n);
 }
 
-/* Divide all products that read `input` in this layer by columns, and follow. */
-static enum trial try_group(struct slicer *t, uint32_t input) {
+static bool reads_either(const struct slicer *t, const struct pz_onnx_node *n, uint32_t a,
+                         uint32_t b) {
+  uint32_t root = value(t, n->in[0])->root;
+  return root == a || root == b;
+}
+
+/* Divide all products that read `input`, or `second`, in this layer by columns, and follow. */
+static enum trial try_group(struct slicer *t, uint32_t input, uint32_t second) {
   uint32_t from = PZ_NONE, last = 0;
   enum trial r = FITS;
   for (uint32_t k = t->s->first; k < t->s->first + t->s->n; k++) {
@@ -306,7 +315,7 @@ static enum trial try_group(struct slicer *t, uint32_t input) {
     if (n->gone || is_elsewhere(t, i)) continue;
     t->at = n;
     bool member = t->p->place[i] != PZ_NONE && is_linear(t, n) &&
-                  value(t, n->in[0])->root == input && cut_of(t, n, 0) < 0 &&
+                  reads_either(t, n, input, second) && cut_of(t, n, 0) < 0 &&
                   t->c->divide[i] == PZ_DIVIDE_NOT;
     if (member)
       r = cut_columns(t, n);
@@ -325,27 +334,54 @@ static enum pz_status refuse(const struct slicer *t) {
                       t->c->tp, t->uneven);
 }
 
-/* The product that makes the model's result is divided first: by columns, so that the result stays
- * divided, rather than by rows. */
-static enum pz_status slice_segment(struct slicer *t) {
-  for (uint32_t k = 0; k < 2 * t->s->n; k++) {
-    uint32_t node = t->p->order[t->s->first + k % t->s->n];
-    const struct pz_onnx_node *n = pz_onnx_node(t->g, node);
-    if (!is_linear(t, n) || t->c->divide[node] != PZ_DIVIDE_NOT || cut_of(t, n, 0) >= 0) continue;
-    if (k < t->s->n && value(t, n->out[0])->root != value(t, t->p->result)->root) continue;
-    pz_vec_init(&t->values, t->p->arena, sizeof(uint32_t));
-    pz_vec_init(&t->nodes, t->p->arena, sizeof(uint32_t));
-    t->rows = 0;
-    t->trial++;
-    enum trial r = try_group(t, value(t, n->in[0])->root);
-    if (t->status != PZ_OK) return t->status;
-    if (r == UNEVEN) return refuse(t);
-    if (r == FITS)
-      t->c->regions++;
-    else
-      undo(t);
+static bool is_free(const struct slicer *t, uint32_t node) {
+  const struct pz_onnx_node *n = pz_onnx_node(t->g, node);
+  return is_linear(t, n) && t->c->divide[node] == PZ_DIVIDE_NOT && cut_of(t, n, 0) < 0;
+}
+
+/* One trial; what it marked stays if it fits. */
+static enum trial attempt(struct slicer *t, uint32_t input, uint32_t second) {
+  pz_vec_init(&t->values, t->p->arena, sizeof(uint32_t));
+  pz_vec_init(&t->nodes, t->p->arena, sizeof(uint32_t));
+  t->rows = 0;
+  t->trial++;
+  enum trial r = try_group(t, input, second);
+  if (r == FITS)
+    t->c->regions++;
+  else
+    undo(t);
+  return r;
+}
+
+/* With the products of one other input: a decoder's query and the encoder's keys and values. */
+static enum trial attempt_pairs(struct slicer *t, uint32_t input) {
+  enum trial r = STOPS;
+  uint32_t tried = input;
+  for (uint32_t k = 0, n = 0; k < t->s->n && n < MOST_PAIRS && r == STOPS; k++) {
+    uint32_t node = t->p->order[t->s->first + k];
+    if (!is_free(t, node)) continue;
+    uint32_t other = value(t, pz_onnx_node(t->g, node)->in[0])->root;
+    if (other == input || other == tried) continue;
+    tried = other;
+    n++;
+    r = attempt(t, input, other);
   }
-  return PZ_OK;
+  return r == UNEVEN ? STOPS : r; /* the pair may not belong together */
+}
+
+/* The product that makes the model's result is divided first: by columns, so that the result stays
+ * divided, rather than by rows; products with a pair last. */
+static enum pz_status slice_segment(struct slicer *t) {
+  for (uint32_t k = 0; k < 3 * t->s->n && t->status == PZ_OK; k++) {
+    uint32_t node = t->p->order[t->s->first + k % t->s->n], pass = k / t->s->n;
+    const struct pz_onnx_node *n = pz_onnx_node(t->g, node);
+    if (!is_free(t, node)) continue;
+    if (pass == 0 && value(t, n->out[0])->root != value(t, t->p->result)->root) continue;
+    uint32_t input = value(t, n->in[0])->root;
+    enum trial r = pass < 2 ? attempt(t, input, input) : attempt_pairs(t, input);
+    if (r == UNEVEN) return refuse(t);
+  }
+  return t->status;
 }
 
 /* Tables that the inputs look up are divided by rows. */
