@@ -148,7 +148,10 @@ struct pz_live {
 
 struct pz_layer {
   const char *name;
-  int64_t count; /* how often it stands in the model, in a row */
+  int64_t count;        /* how often it stands in the model, in a row */
+  const uint32_t *from; /* layers whose results it reads, ascending; several where the model
+                           branches (instances of a repeated layer also read the one before) */
+  uint32_t n_from;
   const struct pz_tensor *tensors;
   uint32_t n_tensors;
   struct pz_ops ops[2];   /* by enum pz_direction */
@@ -185,6 +188,9 @@ struct pz_totals {
 enum pz_kernels { PZ_KERNELS_FUSED, PZ_KERNELS_EAGER };
 enum pz_attention { PZ_ATTENTION_STANDARD, PZ_ATTENTION_FLASH };
 enum pz_recompute { PZ_RECOMPUTE_NONE, PZ_RECOMPUTE_FULL };
+enum pz_unknown_ops { PZ_UNKNOWN_REFUSE, PZ_UNKNOWN_VECTOR };
+
+enum { PZ_MOST_DIMS = 16 };
 
 /* How a model is to be built.  Take pz_workload_options_default() and change fields. */
 struct pz_workload_options {
@@ -199,6 +205,13 @@ struct pz_workload_options {
   enum pz_kernels kernels;
   enum pz_attention attention;
   enum pz_recompute recompute;
+
+  /* of an ONNX file alone */
+  const char *dims[PZ_MOST_DIMS]; /* "NAME=SIZE" for symbolic dimensions, NULL after the last; the
+                                     strings are the caller's */
+  const char *layers;    /* NULL, or a regular expression on node names that says what a layer is */
+  const char *batch_dim; /* NULL, or the batch dimension of the inputs: its name, or INPUT:AXIS */
+  enum pz_unknown_ops unknown_ops; /* types of operators that are not known */
 };
 
 struct pz_workload {
@@ -214,7 +227,8 @@ struct pz_workload {
 
 PZ_API struct pz_workload_options pz_workload_options_default(void);
 
-/* Build the graphs of `model`: a preset's name or the path of a Hugging Face config.json.
+/* Build the graphs of `model`: a preset's name, or the path of a Hugging Face config.json or of an
+ * ONNX file, whose name ends with .onnx and whose weights may be absent.
  * On success *out is the caller's, to be freed with pz_workload_free; on error it is untouched.
  * Cost: tens of microseconds, whatever the number of layers. */
 PZ_NODISCARD PZ_API enum pz_status pz_workload_load(const char *model,
@@ -227,6 +241,13 @@ PZ_NODISCARD PZ_API enum pz_status pz_workload_parse(const char *name, const cha
                                                      const struct pz_workload_options *options,
                                                      struct pz_workload **out,
                                                      struct pz_error *err);
+
+/* The same from the bytes of an ONNX file. */
+PZ_NODISCARD PZ_API enum pz_status pz_workload_parse_onnx(const char *name, const void *data,
+                                                          size_t bytes,
+                                                          const struct pz_workload_options *options,
+                                                          struct pz_workload **out,
+                                                          struct pz_error *err);
 
 /* Accepts NULL. */
 PZ_API void pz_workload_free(struct pz_workload *w);

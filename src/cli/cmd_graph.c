@@ -72,13 +72,25 @@ static enum pz_status print_ops(const struct pz_ops *ops, const char *title) {
   return status;
 }
 
-static enum pz_status print_layer(const struct pz_layer *l, bool last) {
+/* ", reads first and block-1": where that is not just the layer before. */
+static void print_sources(const struct pz_workload *w, uint32_t i) {
+  const struct pz_layer *l = &w->layers[i];
+  if (i == 0 || (l->n_from == 1 && l->from[0] + 1 == i)) return;
+  if (!l->n_from) printf(", reads the model's inputs");
+  for (uint32_t k = 0; k < l->n_from; k++)
+    printf("%s%s", k ? " and " : ", reads ", w->layers[l->from[k]].name);
+}
+
+static enum pz_status print_layer(const struct pz_workload *w, uint32_t i) {
+  const struct pz_layer *l = &w->layers[i];
+  bool last = i + 1 == w->n_layers;
   char params[32], kept[32], out[32];
   printf("\n%s x%" PRId64 ": %s parameters, %s kept for backward", l->name, l->count,
          pz_text_count(params, sizeof params, l->params),
          pz_text_si(kept, sizeof kept, (double)l->activation_bytes, "B"));
   if (!last)
     printf(", %s to the next layer", pz_text_si(out, sizeof out, (double)l->output_bytes, "B"));
+  print_sources(w, i);
   printf("\n");
   enum pz_status status = print_ops(&l->ops[PZ_FORWARD], "forward");
   return status == PZ_OK ? print_ops(&l->ops[PZ_BACKWARD], "backward") : status;
@@ -104,18 +116,32 @@ static void print_totals(const struct pz_workload *w) {
   print_total("peak of a step", t->peak_bytes, "B");
 }
 
+/* What was found of a model that does not say it: "first, block x 12 (40 operators), last". */
+static void print_found(const struct pz_workload *w) {
+  printf("%s (%s): found ", w->model, w->family);
+  for (uint32_t i = 0; i < w->n_layers; i++) {
+    const struct pz_layer *l = &w->layers[i];
+    printf("%s%s", i ? ", " : "", l->name);
+    if (l->count > 1) printf(" x %" PRId64, l->count);
+  }
+  printf("; %" PRId64 " outputs a row\n", w->vocab);
+}
+
 static enum pz_status print_human(const struct pz_workload *w) {
   const struct pz_workload_options *o = &w->options;
-  printf("%s (%s): %" PRId64 " layers, hidden %" PRId64 ", %" PRId64 " heads, vocabulary %" PRId64
-         "\n",
-         w->model, w->family, o->num_layers, w->hidden, w->heads, w->vocab);
+  if (w->heads)
+    printf("%s (%s): %" PRId64 " layers, hidden %" PRId64 ", %" PRId64 " heads, vocabulary %" PRId64
+           "\n",
+           w->model, w->family, o->num_layers, w->hidden, w->heads, w->vocab);
+  else
+    print_found(w);
   printf("sequence %" PRId64 ", microbatch %" PRId64 ", tensor parallel %" PRId64
          "%s, %s kernels, %s attention",
          o->seq, o->mbs, o->tp, o->sequence_parallel ? " with sequence parallelism" : "",
          pz_kernels_names[o->kernels], pz_attention_names[o->attention]);
   printf("%s\n", o->recompute == PZ_RECOMPUTE_FULL ? ", recomputing" : "");
   for (uint32_t i = 0; i < w->n_layers; i++) {
-    enum pz_status status = print_layer(&w->layers[i], i + 1 == w->n_layers);
+    enum pz_status status = print_layer(w, i);
     if (status != PZ_OK) return status;
   }
   print_totals(w);
@@ -154,7 +180,10 @@ const struct pz_command pz_cmd_graph = {
     .summary =
         "Show a model as layers and operators, forward and backward, with exact work and bytes",
     .detail =
-        "MODEL is a name that 'phaze models' lists, or the path of a Hugging Face config.json.\n"
+        "MODEL is a name that 'phaze models' lists, or the path of a Hugging Face config.json or "
+        "of "
+        "an\n"
+        "ONNX file, whose weights may be absent and whose layers are found from the graph.\n"
         "Layers that repeat are shown once with their count.  With --tp the graph is that of one "
         "device.\n",
     .table = {options, sizeof options / sizeof *options},

@@ -63,6 +63,7 @@ static const struct pz_option options[] = {
      .help = "Print the plan as flags or configuration of a training framework instead"},
     {.name = "trace", .type = PZ_OPTION_TEXT, .offset = AT(model.trace), .arg = "FILE.json",
      .help = "Write the pipeline over time as a trace for ui.perfetto.dev"},
+    PZ_IMPORT_OPTIONS(struct settings, model.import),
 };
 /* clang-format on */
 

@@ -71,9 +71,21 @@ static enum pz_status add_option(struct job *j, struct option *o, enum pz_semant
   return pz_vec_push(&j->options, o) ? PZ_OK : PZ_NO_MEMORY;
 }
 
+/* How the model is to be built, whatever the microbatch size and width. */
+static struct pz_workload_options wanted(const struct job *j) {
+  const struct pz_workload_options *from = &j->s->import;
+  struct pz_workload_options w = pz_workload_options_default();
+  w.seq = j->s->seq;
+  memcpy(w.dims, from->dims, sizeof w.dims);
+  w.layers = from->layers;
+  w.batch_dim = from->batch_dim;
+  w.unknown_ops = from->unknown_ops;
+  return w;
+}
+
 /* A microbatch size at a width: with and without recomputation, as asked. */
 static enum pz_status solve_one(struct job *j, int64_t mbs, int64_t t, bool check) {
-  struct pz_workload_options w = pz_workload_options_default();
+  struct pz_workload_options w = wanted(j);
   struct pz_place_options o = {.devices = j->s->devices,
                                .batch = j->s->batch,
                                .hbm_bytes = hbm_bytes(j),
@@ -82,7 +94,6 @@ static enum pz_status solve_one(struct job *j, int64_t mbs, int64_t t, bool chec
                                .steps = PZ_LAYER_STEPS};
   struct option one = {.mbs = mbs};
   w.mbs = mbs;
-  w.seq = j->s->seq;
   enum pz_status status =
       pz_place_model(&j->cost, j->model, &w, &o, false, &j->arena, &one.model, j->err);
   for (int r = 0; r < 2 && status == PZ_OK; r++) {
@@ -93,11 +104,11 @@ static enum pz_status solve_one(struct job *j, int64_t mbs, int64_t t, bool chec
   return status;
 }
 
-static bool has_width(const char *model, int64_t t) {
-  struct pz_workload_options w = pz_workload_options_default();
+static bool has_width(const struct job *j, int64_t t) {
+  struct pz_workload_options w = wanted(j);
   struct pz_workload *made = NULL;
   w.tp = t;
-  bool has = pz_workload_load(model, &w, &made, NULL) == PZ_OK;
+  bool has = pz_workload_load(j->model, &w, &made, NULL) == PZ_OK;
   pz_workload_free(made);
   return has;
 }
@@ -117,7 +128,7 @@ static enum pz_status solve_all(struct job *j, bool check) {
   bool automatic = !j->s->tp || strcmp(j->s->tp, "auto") == 0;
   for (int t = 0; status == PZ_OK && t < tp.n; t++)
     for (int m = 0; status == PZ_OK && m < mbs.n; m++)
-      if (!automatic || tp.v[t] == 1 || has_width(j->model, tp.v[t]))
+      if (!automatic || tp.v[t] == 1 || has_width(j, tp.v[t]))
         status = solve_one(j, mbs.v[m], tp.v[t], check);
   if (status == PZ_OK) qsort(j->options.items, j->options.n, sizeof(struct option), by_time);
   return status;

@@ -4,6 +4,7 @@
 #define PZ_CLI_PLACE_MODEL_H
 
 #include "cli/machine_options.h"
+#include "cli/workload_options.h"
 #include "place/model.h"
 
 struct pz_place_settings {
@@ -12,9 +13,10 @@ struct pz_place_settings {
   int64_t devices, batch, seq;
   double hbm_gb; /* 0: the chip's */
   int recompute, optimizer;
-  int emit;          /* of pz_emit_names */
-  const char *trace; /* NULL: none */
-  bool quiet;        /* no notes on stderr */
+  int emit;                          /* of pz_emit_names */
+  const char *trace;                 /* NULL: none */
+  bool quiet;                        /* no notes on stderr */
+  struct pz_workload_options import; /* what concerns ONNX files alone */
 };
 
 enum pz_recompute_choice { PZ_CHOOSE_AUTO, PZ_CHOOSE_ON, PZ_CHOOSE_OFF };

@@ -35,7 +35,21 @@
    .help = "Keep activations, or make each repeated layer's again"},                                \
   {.name = "dropout", .type = PZ_OPTION_REAL, .offset = offsetof(T, F.dropout), .arg = "P",         \
    .min = 0, .max = 0.999,                                                                          \
-   .help = "Probability where the model has dropout; 0 removes it (default: the model's)"}
+   .help = "Probability where the model has dropout; 0 removes it (default: the model's)"},         \
+  PZ_IMPORT_OPTIONS(T, F)
+
+/* Options of an ONNX file alone. */
+#define PZ_IMPORT_OPTIONS(T, F)                                                                     \
+  {.name = "dim", .type = PZ_OPTION_TEXTS, .offset = offsetof(T, F.dims), .arg = "NAME=SIZE",       \
+   .max = PZ_MOST_DIMS,                                                                             \
+   .help = "ONNX: size of a symbolic dimension; may be given several times"},                       \
+  {.name = "batch-dim", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.batch_dim), .arg = "DIM",   \
+   .help = "ONNX: the batch dimension, by name or as INPUT:AXIS (default: the first of inputs)"},   \
+  {.name = "layers", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.layers), .arg = "REGEX",       \
+   .help = "ONNX: nodes whose names agree in its first group are a layer (default: found)"},        \
+  {.name = "unknown-ops", .type = PZ_OPTION_CHOICE, .offset = offsetof(T, F.unknown_ops),           \
+   .choices = pz_unknown_ops_names,                                                                 \
+   .help = "ONNX: an operator type that is not known is an error, or element-wise work"}
 /* clang-format on */
 
 #endif

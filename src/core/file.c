@@ -5,12 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 bool pz_file_named(const char *word) {
   size_t n = strlen(word);
-  return strchr(word, '/') || (n > 5 && strcmp(word + n - 5, ".json") == 0);
+  return strchr(word, '/') || (n > 5 && strcmp(word + n - 5, ".json") == 0) ||
+         (n > 5 && strcmp(word + n - 5, ".onnx") == 0);
 }
 
 static enum pz_status fail_io(struct pz_error *err, const char *path, const char *verb) {
@@ -68,6 +70,47 @@ enum pz_status pz_file_read(const char *path, size_t limit, char **text, size_t 
     status = read_all(fd, path, limit, text, bytes, err);
   close(fd);
   return status;
+}
+
+static enum pz_status map_open(int fd, const char *path, size_t limit, struct pz_file_bytes *out,
+                               struct pz_error *err) {
+  struct stat st;
+  char *text = NULL;
+  if (fstat(fd, &st) != 0) return fail_io(err, path, "stat");
+  if (S_ISDIR(st.st_mode)) return pz_fail(err, PZ_IO, "%s: is a directory; a file is wanted", path);
+  if (S_ISREG(st.st_mode) && (size_t)st.st_size > limit)
+    return pz_fail(err, PZ_LIMIT, "%s: larger than %zu bytes, the most that is read", path, limit);
+  if (S_ISREG(st.st_mode) && st.st_size > 0) {
+    void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data == MAP_FAILED) return fail_io(err, path, "map");
+    *out = (struct pz_file_bytes){data, (size_t)st.st_size, false};
+    return PZ_OK;
+  }
+  size_t bytes = 0;
+  enum pz_status status = read_all(fd, path, limit, &text, &bytes, err);
+  if (status == PZ_OK) *out = (struct pz_file_bytes){text, bytes, true};
+  return status;
+}
+
+enum pz_status pz_file_map(const char *path, size_t limit, struct pz_file_bytes *out,
+                           struct pz_error *err) {
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return fail_io(err, path, "open");
+  enum pz_status status = map_open(fd, path, limit, out, err);
+  close(fd);
+  return status;
+}
+
+void pz_file_unmap(struct pz_file_bytes *m) {
+  union {
+    const void *in;
+    void *out;
+  } data = {.in = m->data}; /* ours to give back, though read-only to others */
+  if (m->copied)
+    free(data.out);
+  else if (m->data)
+    munmap(data.out, m->bytes);
+  *m = (struct pz_file_bytes){0};
 }
 
 static bool write_all(int fd, const char *text, size_t bytes) {

@@ -63,6 +63,17 @@ static enum pz_status set_choice(const struct pz_option *o, const char *text, in
                  pz_text_join(list, sizeof list, choice_name, o->choices));
 }
 
+static enum pz_status add_text(const struct pz_option *o, const char *text, const char **list,
+                               struct pz_error *err) {
+  for (int i = 0; i < (int)o->max; i++)
+    if (!list[i]) {
+      list[i] = text;
+      return PZ_OK;
+    }
+  return pz_fail(err, PZ_BAD_USE, "--%s: given too often; accepted: at most %.0f times", o->name,
+                 o->max);
+}
+
 static enum pz_status set_value(const struct pz_option *o, const char *text, void *settings,
                                 struct pz_error *err) {
   void *at = (char *)settings + o->offset;
@@ -72,6 +83,7 @@ static enum pz_status set_value(const struct pz_option *o, const char *text, voi
   case PZ_OPTION_REAL: return set_real(o, text, at, err);
   case PZ_OPTION_CHOICE: return set_choice(o, text, at, err);
   case PZ_OPTION_TEXT: *(const char **)at = text; return PZ_OK;
+  case PZ_OPTION_TEXTS: return add_text(o, text, at, err);
   }
   return pz_fail(err, PZ_INTERNAL, "--%s: unknown option type", o->name);
 }
@@ -130,6 +142,7 @@ bool pz_option_same(const struct pz_option *o, const void *a, const void *b) {
   case PZ_OPTION_INT: return *(const int64_t *)x == *(const int64_t *)y;
   case PZ_OPTION_REAL: return *(const double *)x == *(const double *)y;
   case PZ_OPTION_CHOICE: return *(const int *)x == *(const int *)y;
+  case PZ_OPTION_TEXTS: /* the first tells whether any was given */
   case PZ_OPTION_TEXT: return *(const char *const *)x == *(const char *const *)y;
   }
   return true;

@@ -13,6 +13,7 @@ enum pz_option_type {
   PZ_OPTION_REAL,   /* double in [min, max] */
   PZ_OPTION_CHOICE, /* int: the index in choices */
   PZ_OPTION_TEXT,   /* const char *, points into argv */
+  PZ_OPTION_TEXTS,  /* const char *[max], filled in order each time it is given */
 };
 
 struct pz_option {

@@ -209,8 +209,10 @@ static void grad_product(struct backward *b, const struct pz_op *op, uint32_t g)
 /* The parts' gradients become one tensor: written in place by fused kernels, concatenated by eager
  * ones. */
 static void grad_split(struct backward *b, const struct pz_op *op) {
-  uint32_t in[PZ_OP_MOST_OUTPUTS], n_in = 0, whole = like(b, op->in[0], "grad");
-  if (whole == PZ_NONE) return;
+  uint32_t *in = pz_arena_alloc(b->g->arena, op->n_out, sizeof *in), n_in = 0;
+  uint32_t whole = like(b, op->in[0], "grad");
+  if (!in) failed(b, PZ_NO_MEMORY);
+  if (!in || whole == PZ_NONE) return;
   bool eager = b->options->kernels == PZ_KERNELS_EAGER;
   for (uint32_t o = 0; o < op->n_out; o++) {
     uint32_t g = b->grad[op->out[o]];
@@ -228,12 +230,14 @@ static void grad_split(struct backward *b, const struct pz_op *op) {
 
 /* Parts of the gradient, as views of it. */
 static void grad_join(struct backward *b, const struct pz_op *op, uint32_t g) {
-  uint32_t out[PZ_OP_MOST_INPUTS];
-  for (uint32_t i = 0; i < op->n_in; i++) {
+  uint32_t *out = pz_arena_alloc(b->g->arena, op->n_in, sizeof *out);
+  if (!out) failed(b, PZ_NO_MEMORY);
+  for (uint32_t i = 0; out && i < op->n_in; i++) {
     out[i] = like(b, op->in[i], "grad");
     if (out[i] == PZ_NONE) return;
     tensor(b, out[i])->storage = tensor(b, g)->storage;
   }
+  if (!out) return;
   struct pz_op back = derived(op, PZ_OP_SPLIT, (struct ends){&g, 1, out, op->n_in});
   back.replicated = false;
   add(b, back, op, "split_grad");
@@ -279,6 +283,7 @@ static void differentiate(struct backward *b, const struct pz_op *op) {
 static void mark_needs(struct backward *b) {
   for (uint32_t t = 0; t < b->g->tensors.n; t++)
     b->needs[t] = tensor(b, t)->role == PZ_ROLE_PARAM || t == b->g->input;
+  for (uint32_t i = 0; i < b->g->n_also_in; i++) b->needs[b->g->also_in[i]] = true;
   for (uint32_t i = 0; i < b->g->ops[PZ_FORWARD].n; i++) {
     const struct pz_op *op = pz_graph_op(b->g, PZ_FORWARD, i);
     bool any = false;
@@ -298,6 +303,8 @@ enum pz_status pz_backward_derive(struct pz_graph *g, const struct pz_workload_o
   for (uint32_t t = 0; t < n; t++) b.grad[t] = b.regather[t] = PZ_NONE;
   mark_needs(&b);
   g->output_grad = b.grad[g->output] = like(&b, g->output, "grad");
+  for (uint32_t i = 0; i < g->n_also_out; i++)
+    b.grad[g->also_out[i]] = like(&b, g->also_out[i], "grad");
   for (uint32_t i = g->ops[PZ_FORWARD].n; i-- > 0 && b.status == PZ_OK;)
     differentiate(&b, pz_graph_op(g, PZ_FORWARD, i));
   if (g->input != PZ_NONE) g->input_grad = b.grad[g->input];

@@ -189,7 +189,7 @@ static bool product_flop(struct pz_op *op, int64_t rows) {
 static uint32_t linear_bias(struct pz_builder *b, const struct pz_linear *l, int64_t width) {
   char name[96];
   snprintf(name, sizeof name, "%s.bias", l->name);
-  return pz_build_param(b, name, PZ_SHAPE(width), l->out, false);
+  return pz_build_param(b, name, PZ_SHAPE(width), l->out, l->tied_bias);
 }
 
 static uint32_t linear_weight(struct pz_builder *b, const struct pz_linear *l, int64_t in,
@@ -248,27 +248,38 @@ uint32_t pz_build_linear(struct pz_builder *b, const struct pz_linear *l) {
   return b->status == PZ_OK ? y : PZ_NONE;
 }
 
-uint32_t pz_build_product(struct pz_builder *b, const char *name, uint32_t a, uint32_t c,
-                          struct pz_dims dims) {
-  if (b->status != PZ_OK) return PZ_NONE;
-  bool split = tensor(b, a)->split;
-  uint32_t ins[2] = {a, c};
-  uint32_t y =
-      add_tensor(b, name, PZ_ROLE_ACTIVATION, PZ_B16, PZ_SHAPE(dims.batch, dims.m, dims.n));
+uint32_t pz_build_contract(struct pz_builder *b, const struct pz_contract *c) {
+  if (b->status != PZ_OK || c->a == PZ_NONE || c->c == PZ_NONE) return PZ_NONE;
+  bool split = tensor(b, c->a)->split;
+  uint32_t ins[3] = {c->a, c->c, c->bias};
+  uint32_t y = add_tensor(b, c->name, PZ_ROLE_ACTIVATION, PZ_B16, c->shape);
   if (y == PZ_NONE) return y;
   tensor(b, y)->split = split;
-  struct pz_op op = {.name = name,
+  struct pz_op op = {.name = c->name,
                      .kind = PZ_OP_MATMUL,
                      .op_class = PZ_CLASS_TENSOR,
                      .in = ins,
-                     .n_in = 2,
+                     .n_in = c->bias == PZ_NONE ? 2 : 3,
                      .out = &y,
                      .n_out = 1,
-                     .dims = dims,
+                     .dims = c->dims,
                      .replicated = b->options->tp > 1 && !split};
-  if (!product_flop(&op, dims.batch * dims.m)) failed(b, PZ_LIMIT);
+  int64_t rows = c->dims.batch;
+  bool ok = pz_mul(&rows, c->dims.m) && product_flop(&op, rows);
+  if (ok && c->bias != PZ_NONE) ok = pz_add(&op.flop, tensor(b, y)->elems);
+  if (!ok) failed(b, PZ_LIMIT);
   add_op(b, &op);
   return b->status == PZ_OK ? y : PZ_NONE;
+}
+
+uint32_t pz_build_product(struct pz_builder *b, const char *name, uint32_t a, uint32_t c,
+                          struct pz_dims dims) {
+  return pz_build_contract(b, &(struct pz_contract){.name = name,
+                                                    .a = a,
+                                                    .c = c,
+                                                    .bias = PZ_NONE,
+                                                    .dims = dims,
+                                                    .shape = PZ_SHAPE(dims.batch, dims.m, dims.n)});
 }
 
 uint32_t pz_build_flash(struct pz_builder *b, const char *name, const uint32_t qkv[3],

@@ -31,6 +31,7 @@ struct pz_linear {
   enum pz_divide divide;
   bool bias;
   bool tied;       /* the weight belongs to another layer */
+  bool tied_bias;  /* so does the bias */
   int64_t experts; /* > 0: one weight for each; rows are spread evenly over them */
 };
 
@@ -96,6 +97,15 @@ uint32_t pz_build_linear(struct pz_builder *b, const struct pz_linear *l);
 /* batch x (m x k)(k x n) of two activations. */
 uint32_t pz_build_product(struct pz_builder *b, const char *name, uint32_t a, uint32_t c,
                           struct pz_dims dims);
+
+/* A product of any shape, with a bias that is added (PZ_NONE: none): convolutions, Einsum. */
+struct pz_contract {
+  const char *name;
+  uint32_t a, c, bias;
+  struct pz_dims dims;
+  struct pz_shape shape; /* of the result */
+};
+uint32_t pz_build_contract(struct pz_builder *b, const struct pz_contract *c);
 
 /* Flash attention of q, k, v: batch x m queries, n keys, head width k. */
 uint32_t pz_build_flash(struct pz_builder *b, const char *name, const uint32_t qkv[3],

@@ -156,7 +156,10 @@ static enum pz_status fuse_direction(struct pz_graph *g, enum pz_direction dir, 
   for (uint32_t i = 0; i < n_op; i++)
     for (uint32_t o = 0; o < op_at(&f, i)->n_out; o++) f.maker[op_at(&f, i)->out[o]] = i;
   count_uses(g, dir, f.uses);
-  if (dir == PZ_FORWARD) f.uses[g->output] += 1;
+  if (dir == PZ_FORWARD) {
+    f.uses[g->output] += 1;
+    for (uint32_t i = 0; i < g->n_also_out; i++) f.uses[g->also_out[i]] += 1;
+  }
   form_groups(&f);
   return rewrite(&f);
 }
@@ -169,7 +172,7 @@ enum pz_status pz_fuse(struct pz_graph *g) {
   bool *kept = pz_arena_alloc(g->arena, n, sizeof *kept);
   if (!uses || !kept) return PZ_NO_MEMORY;
   count_uses(g, PZ_BACKWARD, uses);
-  for (uint32_t t = 0; t < n; t++) kept[t] = uses[t] > 0 || t == g->output;
+  for (uint32_t t = 0; t < n; t++) kept[t] = uses[t] > 0 || pz_graph_leaves(g, t);
   enum pz_status status = fuse_direction(g, PZ_FORWARD, kept);
   if (status != PZ_OK) return status;
   for (uint32_t t = 0; t < n; t++)

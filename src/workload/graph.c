@@ -66,6 +66,14 @@ static bool listed(const uint32_t *ids, uint32_t n, uint32_t id) {
   return false;
 }
 
+bool pz_graph_leaves(const struct pz_graph *g, uint32_t t) {
+  return t == g->output || listed(g->also_out, g->n_also_out, t);
+}
+
+bool pz_graph_carries(const struct pz_graph *g, uint32_t t) {
+  return (t == g->input || listed(g->also_in, g->n_also_in, t)) && pz_graph_leaves(g, t);
+}
+
 /* Bytes one operator moves for tensor t.  Of an embedding table only the rows looked up move, of
  * experts only those that have rows. */
 static int64_t moved(const struct pz_graph *g, const struct pz_op *op, const struct pz_tensor *t) {

@@ -11,11 +11,15 @@ enum { PZ_OP_MOST_INPUTS = 8, PZ_OP_MOST_OUTPUTS = 4 };
 
 struct pz_graph {
   struct pz_arena *arena;
-  struct pz_vec tensors;            /* struct pz_tensor */
-  struct pz_vec ops[2];             /* struct pz_op, by enum pz_direction */
-  struct pz_map by_name;            /* data tensors that several operators share */
-  uint32_t input, output;           /* what enters and leaves the layer; input PZ_NONE: nothing */
-  uint32_t input_grad, output_grad; /* their gradients, once backward is derived */
+  struct pz_vec tensors;              /* struct pz_tensor */
+  struct pz_vec ops[2];               /* struct pz_op, by enum pz_direction */
+  struct pz_map by_name;              /* data tensors that several operators share */
+  uint32_t input, output;             /* what enters and leaves the layer; input PZ_NONE: nothing */
+  uint32_t input_grad, output_grad;   /* their gradients, once backward is derived */
+  const uint32_t *also_in, *also_out; /* further tensors that enter and leave; one that does both is
+                                         carried along */
+  uint32_t n_also_in, n_also_out;
+  int64_t passing_bytes; /* that go past the layer to later ones */
 };
 
 struct pz_shape {
@@ -44,6 +48,10 @@ PZ_NODISCARD enum pz_status pz_graph_add_op(struct pz_graph *g, enum pz_directio
                                             const struct pz_op *op);
 
 int64_t pz_tensor_bytes(const struct pz_tensor *t);
+
+/* Does tensor t leave the layer?  Does it enter and leave it? */
+bool pz_graph_leaves(const struct pz_graph *g, uint32_t t);
+bool pz_graph_carries(const struct pz_graph *g, uint32_t t);
 
 /* Fill bytes, weight bytes and predecessors of every operator from its inputs and outputs. */
 PZ_NODISCARD enum pz_status pz_graph_account(struct pz_graph *g);

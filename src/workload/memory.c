@@ -20,6 +20,7 @@ struct live {
   uint32_t *last;    /* by storage: last operator of this direction that touches it, or PZ_NONE */
   const bool *saved; /* by storage */
   bool *held;        /* by storage: allocated now */
+  bool *leaves;      /* by storage: goes to the next layer */
   int64_t now, peak;
 };
 
@@ -61,7 +62,7 @@ static void release_after(struct live *l, const struct pz_op *op, uint32_t i) {
     uint32_t t = k < op->n_in ? op->in[k] : op->out[k - op->n_in];
     const struct pz_tensor *x = pz_graph_tensor(l->g, t);
     uint32_t s = x->storage;
-    if (l->dir == PZ_FORWARD && (s == out_s || (l->keep && l->saved[s]))) continue;
+    if (l->dir == PZ_FORWARD && (s == out_s || l->leaves[s] || (l->keep && l->saved[s]))) continue;
     if (l->dir == PZ_BACKWARD && (t == l->g->input_grad || (is_param_grad(l, t) && x->tied)))
       continue;
     if (l->last[s] == PZ_NONE || l->last[s] <= i) drop(l, s);
@@ -97,10 +98,14 @@ static enum pz_status simulate(struct pz_graph *g, const struct pz_workload_opti
                    .eager = options->kernels == PZ_KERNELS_EAGER};
   l.last = pz_arena_alloc(g->arena, n, sizeof *l.last);
   l.held = pz_arena_alloc(g->arena, n, sizeof *l.held);
-  if (!l.last || !l.held) return PZ_NO_MEMORY;
+  l.leaves = pz_arena_alloc(g->arena, n, sizeof *l.leaves);
+  if (!l.last || !l.held || !l.leaves) return PZ_NO_MEMORY;
+  for (uint32_t i = 0; i < g->n_also_out; i++)
+    l.leaves[pz_graph_tensor(g, g->also_out[i])->storage] = true;
   find_last(g, dir, l.last);
   if (dir == PZ_FORWARD) {
     if (g->input != PZ_NONE) l.held[g->input] = true;
+    for (uint32_t i = 0; i < g->n_also_in; i++) l.held[g->also_in[i]] = true;
   } else {
     memcpy(l.held, saved, n * sizeof *saved);
     l.held[pz_graph_tensor(g, g->output_grad)->storage] = true;
@@ -121,11 +126,13 @@ static enum pz_status collect_saved(struct pz_graph *g, struct pz_layer *layer, 
     for (uint32_t k = 0; k < op->n_in; k++) {
       uint32_t s = pz_graph_tensor(g, op->in[k])->storage;
       const struct pz_tensor *t = storage_of(g, op->in[k]);
-      if (t->role == PZ_ROLE_DATA && !shared[s]) {
+      /* what is carried along is kept once, however many layers read it */
+      bool common = t->role == PZ_ROLE_DATA || pz_graph_carries(g, s);
+      if (common && !shared[s]) {
         shared[s] = true;
         layer->shared_bytes += pz_tensor_bytes(t);
       }
-      if (t->role != PZ_ROLE_ACTIVATION || saved[s]) continue;
+      if (t->role != PZ_ROLE_ACTIVATION || common || saved[s]) continue;
       saved[s] = true;
       layer->activation_bytes += pz_tensor_bytes(t);
       if (!pz_vec_push(&list, &s)) return PZ_NO_MEMORY;
@@ -141,7 +148,9 @@ enum pz_status pz_memory_layer(struct pz_graph *g, const struct pz_workload_opti
   bool *saved = pz_arena_alloc(g->arena, g->tensors.n, sizeof *saved);
   if (!saved) return PZ_NO_MEMORY;
   enum pz_status status = collect_saved(g, layer, saved);
-  layer->output_bytes = pz_tensor_bytes(pz_graph_tensor(g, g->output));
+  layer->output_bytes = pz_tensor_bytes(pz_graph_tensor(g, g->output)) + g->passing_bytes;
+  for (uint32_t i = 0; i < g->n_also_out; i++)
+    layer->output_bytes += pz_tensor_bytes(pz_graph_tensor(g, g->also_out[i]));
   if (status == PZ_OK)
     status = simulate(g, options, PZ_FORWARD, true, saved, &layer->live[PZ_FORWARD]);
   if (status == PZ_OK)

@@ -7,34 +7,21 @@
 #include "core/file.h"
 #include "core/num.h"
 #include "core/text.h"
-#include "workload/backward.h"
+#include "workload/assemble.h"
 #include "workload/family.h"
-#include "workload/fuse.h"
-#include "workload/memory.h"
+#include "workload/onnx.h"
 #include "workload/preset.h"
 
 const char *const pz_kernels_names[] = {"fused", "eager", NULL};
 const char *const pz_attention_names[] = {"standard", "flash", NULL};
 const char *const pz_recompute_names[] = {"none", "full", NULL};
+const char *const pz_unknown_ops_names[] = {"refuse", "vector", NULL};
 
 /* Longest default sequence: beyond this nobody trains from the start. */
 enum { LONGEST_DEFAULT_SEQ = 8192 };
 
-/* The workload with the memory behind it. */
-struct owned {
-  struct pz_workload w;
-  struct pz_arena arena;
-};
-
 struct pz_workload_options pz_workload_options_default(void) {
   return (struct pz_workload_options){.mbs = 1, .tp = 1, .dropout = -1};
-}
-
-void pz_workload_free(struct pz_workload *w) {
-  if (!w) return;
-  struct owned *o = (struct owned *)w;
-  struct pz_arena arena = o->arena; /* the arena holds `o` itself */
-  pz_arena_release(&arena);
 }
 
 static const char *family_name(const void *ctx, size_t i) {
@@ -154,105 +141,9 @@ static void fill_options(const struct pz_arch *a, struct pz_workload_options *o)
   if (o->tp == 1) o->sequence_parallel = false;
 }
 
-/* ---- layers --------------------------------------------------------------------------------- */
-
-/* Full recomputation: backward begins with the forward again, and only the input is kept. */
-static enum pz_status recompute(struct pz_graph *g, struct pz_layer *layer) {
-  struct pz_vec ops;
-  pz_vec_init(&ops, g->arena, sizeof(struct pz_op));
-  for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++)
-    for (uint32_t i = 0; i < g->ops[d].n; i++)
-      if (!pz_vec_push(&ops, pz_graph_op(g, d, i))) return PZ_NO_MEMORY;
-  g->ops[PZ_BACKWARD] = ops;
-  uint32_t *saved = pz_arena_alloc(g->arena, 1, sizeof *saved);
-  if (!saved) return PZ_NO_MEMORY;
-  *saved = g->input;
-  layer->saved = saved;
-  layer->n_saved = 1;
-  layer->activation_bytes = pz_tensor_bytes(pz_graph_tensor(g, g->input));
-  return PZ_OK;
-}
-
-static void describe(const struct pz_builder *b, const struct pz_graph *g, struct pz_layer *layer) {
-  layer->tensors = g->tensors.items;
-  layer->n_tensors = g->tensors.n;
-  for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++)
-    layer->ops[d] = (struct pz_ops){g->ops[d].items, g->ops[d].n};
-  layer->input = g->input;
-  layer->output = g->output;
-  layer->output_grad = g->output_grad;
-  layer->params = b->params;
-  layer->split_params = b->split_params;
-  layer->tied_params = b->tied_params;
-  layer->model_params = b->model_params;
-  layer->group_grad_params = b->group_grad_params;
-}
-
-struct layer_plan {
-  const char *name;
-  int64_t count;
-  bool repeated;
-  void (*build)(struct pz_builder *b, const struct pz_arch *a);
-};
-
-static enum pz_status build_layer(struct owned *o, const struct pz_arch *a,
-                                  const struct layer_plan *plan, struct pz_layer *layer) {
-  const struct pz_workload_options *opt = &o->w.options;
-  struct pz_graph g;
-  struct pz_builder b;
-  pz_graph_init(&g, &o->arena);
-  pz_builder_init(&b, &g, opt);
-  plan->build(&b, a);
-  enum pz_status status = b.status;
-  if (status == PZ_OK) status = pz_backward_derive(&g, opt);
-  if (status == PZ_OK && opt->kernels == PZ_KERNELS_FUSED) status = pz_fuse(&g);
-  if (status == PZ_OK) status = pz_memory_layer(&g, opt, layer);
-  if (status == PZ_OK && plan->repeated && opt->recompute == PZ_RECOMPUTE_FULL)
-    status = recompute(&g, layer);
-  if (status == PZ_OK) status = pz_graph_account(&g);
-  layer->name = plan->name;
-  layer->count = plan->count;
-  if (plan->repeated && a->causal_mask_buffer && opt->kernels == PZ_KERNELS_EAGER)
-    layer->buffer_bytes = a->positions * a->positions;
-  describe(&b, &g, layer);
-  return status;
-}
-
-/* ---- totals --------------------------------------------------------------------------------- */
-
-static bool add_times(int64_t *acc, int64_t v, int64_t count) {
-  return pz_mul(&v, count) && pz_add(acc, v);
-}
-
-static bool add_ops(struct pz_totals *t, const struct pz_layer *l, enum pz_direction d) {
-  int64_t *flop = d == PZ_FORWARD ? &t->forward_flop : &t->backward_flop;
-  int64_t *matmul = d == PZ_FORWARD ? &t->matmul_forward_flop : &t->matmul_backward_flop;
-  for (uint32_t i = 0; i < l->ops[d].n; i++)
-    if (!add_times(flop, l->ops[d].op[i].flop, l->count) ||
-        !add_times(matmul, l->ops[d].op[i].matmul_flop, l->count))
-      return false;
-  return add_times(&t->ops, l->ops[d].n, l->count);
-}
-
-static enum pz_status sum_up(struct pz_workload *w) {
-  struct pz_totals *t = &w->totals;
-  for (uint32_t i = 0; i < w->n_layers; i++) {
-    const struct pz_layer *l = &w->layers[i];
-    bool ok = add_times(&t->params, l->params, l->count) &&
-              add_times(&t->model_params, l->model_params, l->count) &&
-              add_times(&t->split_params, l->split_params, l->count) &&
-              add_times(&t->activation_bytes, l->activation_bytes, l->count) &&
-              pz_add(&t->activation_bytes, l->shared_bytes) && add_ops(t, l, PZ_FORWARD) &&
-              add_ops(t, l, PZ_BACKWARD);
-    if (!ok) return PZ_LIMIT;
-    t->layers += l->count;
-  }
-  return add_times(&t->param_bytes, t->params, 2) ? pz_memory_peak(w, &t->peak_bytes) : PZ_LIMIT;
-}
-
 /* ---- the whole model ------------------------------------------------------------------------ */
 
-static void describe_model(struct owned *o, const char *name, const struct pz_family *f,
+static void describe_model(struct pz_owned *o, const char *name, const struct pz_family *f,
                            const struct pz_arch *a) {
   struct pz_workload *w = &o->w;
   w->model = pz_arena_strdup(&o->arena, name);
@@ -270,19 +161,33 @@ static void describe_model(struct owned *o, const char *name, const struct pz_fa
                                  name, a->positions, w->options.seq);
 }
 
-static enum pz_status build_all(struct owned *o, const struct pz_family *f,
+/* A family's layer, for the plan. */
+struct family_layer {
+  void (*build)(struct pz_builder *b, const struct pz_arch *a);
+  const struct pz_arch *arch;
+};
+
+static void build_family_layer(struct pz_builder *b, void *ctx) {
+  const struct family_layer *l = ctx;
+  l->build(b, l->arch);
+}
+
+static enum pz_status build_all(struct pz_owned *o, const struct pz_family *f,
                                 const struct pz_arch *a) {
-  const struct layer_plan plan[] = {{"embedding", 1, false, f->embedding},
-                                    {"block", o->w.options.num_layers, true, f->block},
-                                    {"head", 1, false, f->head}};
-  enum { N = sizeof plan / sizeof *plan };
-  struct pz_layer *layers = pz_arena_alloc(&o->arena, N, sizeof *layers);
-  enum pz_status status = layers && o->w.model ? PZ_OK : PZ_NO_MEMORY;
-  for (uint32_t i = 0; i < N && status == PZ_OK; i++)
-    status = build_layer(o, a, &plan[i], &layers[i]);
-  o->w.layers = layers;
-  o->w.n_layers = N;
-  return status == PZ_OK ? sum_up(&o->w) : status;
+  const struct pz_workload_options *opt = &o->w.options;
+  struct family_layer layer[] = {{f->embedding, a}, {f->block, a}, {f->head, a}};
+  int64_t mask =
+      a->causal_mask_buffer && opt->kernels == PZ_KERNELS_EAGER ? a->positions * a->positions : 0;
+  struct pz_layer_plan plan[] = {
+      {.name = "embedding", .count = 1},
+      {.name = "block", .count = opt->num_layers, .repeated = true, .buffer_bytes = mask},
+      {.name = "head", .count = 1}};
+  for (int i = 0; i < 3; i++) {
+    plan[i].build = build_family_layer;
+    plan[i].ctx = &layer[i];
+  }
+  if (!o->w.model) return PZ_NO_MEMORY;
+  return pz_assemble(o, plan, sizeof plan / sizeof *plan);
 }
 
 enum pz_status pz_workload_build(const char *name, const char *text, size_t bytes,
@@ -298,11 +203,8 @@ enum pz_status pz_workload_build(const char *name, const char *text, size_t byte
   fill_options(&a, &opt);
   enum pz_status status = check_options(name, &a, &opt, err);
   if (status != PZ_OK) return status;
-  struct pz_arena arena;
-  pz_arena_init(&arena, mem);
-  struct owned *o = pz_arena_alloc(&arena, 1, sizeof *o);
+  struct pz_owned *o = pz_owned_new(mem);
   if (!o) return pz_fail(err, PZ_NO_MEMORY, "out of memory for %s", name);
-  o->arena = arena;
   o->w.options = opt;
   describe_model(o, name, f, &a);
   status = build_all(o, f, &a);
@@ -311,13 +213,7 @@ enum pz_status pz_workload_build(const char *name, const char *text, size_t byte
     return PZ_OK;
   }
   pz_workload_free(&o->w);
-  return status == PZ_LIMIT ? pz_fail(err, status,
-                                      "%s: a size at this sequence length and microbatch is beyond "
-                                      "what is counted (2^50 bytes a "
-                                      "tensor, 2^63 FLOP in all)",
-                                      name)
-                            : pz_fail(err, status, "%s: %s", name,
-                                      status == PZ_NO_MEMORY ? "out of memory" : "internal error");
+  return pz_assemble_fail(name, status, err);
 }
 
 enum pz_status pz_workload_parse(const char *name, const char *text, size_t bytes,
@@ -332,8 +228,18 @@ static enum pz_status unknown_model(const char *model, struct pz_error *err) {
   return pz_fail(
       err, PZ_BAD_INPUT,
       "unknown model '%s'%s%s%s; accepted: a name that 'phaze models' lists, or the path of a "
-      "config.json",
+      "config.json or an .onnx file",
       model, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+}
+
+static enum pz_status load_onnx(const char *path, const struct pz_workload_options *options,
+                                struct pz_workload **out, struct pz_error *err) {
+  struct pz_file_bytes file;
+  enum pz_status status = pz_file_map(path, PZ_ONNX_MOST_FILE, &file, err);
+  if (status != PZ_OK) return status;
+  status = pz_workload_parse_onnx(path, file.data, file.bytes, options, out, err);
+  pz_file_unmap(&file);
+  return status;
 }
 
 enum pz_status pz_workload_load(const char *model, const struct pz_workload_options *options,
@@ -341,6 +247,8 @@ enum pz_status pz_workload_load(const char *model, const struct pz_workload_opti
   const struct pz_preset *p = pz_preset_find(model);
   if (p) return pz_workload_parse(model, p->config, strlen(p->config), options, out, err);
   if (!pz_file_named(model)) return unknown_model(model, err);
+  size_t n = strlen(model);
+  if (n > 5 && strcmp(model + n - 5, ".onnx") == 0) return load_onnx(model, options, out, err);
   char *text = NULL;
   size_t bytes = 0;
   enum pz_status status = pz_file_read(model, PZ_CONFIG_MOST_BYTES, &text, &bytes, err);

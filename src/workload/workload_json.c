@@ -85,6 +85,9 @@ static json_t *layer_json(const struct pz_layer *l) {
   json_t *o = json_object();
   set_text(o, "name", l->name);
   set_int(o, "count", l->count);
+  json_t *from = json_array();
+  for (uint32_t i = 0; i < l->n_from; i++) json_array_append_new(from, json_integer(l->from[i]));
+  json_object_set_new(o, "from", from);
   set_int(o, "params", l->params);
   set_int(o, "split_params", l->split_params);
   set_int(o, "tied_params", l->tied_params);

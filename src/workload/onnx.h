@@ -1,0 +1,8 @@
+/* ONNX files as models: the way from bytes to a workload. */
+#ifndef PZ_WORKLOAD_ONNX_H
+#define PZ_WORKLOAD_ONNX_H
+
+#include "workload/onnx_file.h"
+#include "workload/workload.h"
+
+#endif

@@ -1,0 +1,52 @@
+/* Finding layers: the operators that carry gradients in topological order, cut into a first part,
+ * blocks that repeat, and what stands between and after them.
+ *
+ * A block is the shortest period of the sequence of canonical hashes (type, attributes, shapes,
+ * roles; never names) that repeats at least twice with the same wiring, where the whole run covers
+ * the most operators.  More runs are looked for in what is left, so that an encoder and a decoder,
+ * or the stages of a convolutional network, are each found. */
+#ifndef PZ_WORKLOAD_ONNX_BLOCK_H
+#define PZ_WORKLOAD_ONNX_BLOCK_H
+
+#include "workload/onnx_graph.h"
+
+struct pz_onnx_segment {
+  uint32_t first, n; /* operators of one instance, as places in the order */
+  int64_t count;
+  const char *name;
+  const uint32_t *in;  /* values it reads that layers before made, the latest first */
+  const uint32_t *out; /* values that later layers read and that it made or reads */
+  uint32_t n_in, n_out;
+  int64_t passing_bytes; /* of values that only pass by */
+  const uint32_t *from;  /* segments whose results it reads, ascending */
+  uint32_t n_from;
+};
+
+struct pz_onnx_plan {
+  const struct pz_onnx_graph *g;
+  struct pz_arena *arena;
+  uint32_t *order, n;  /* nodes that become operators */
+  uint32_t *place;     /* by node: its place in the order, or PZ_NONE */
+  uint32_t *last_use;  /* by value (roots): last place that reads it; n: an output */
+  uint32_t *first_use; /* the same for parameters: the first place */
+  bool strict;         /* weights are shared between layers on purpose */
+  uint32_t *crossing;  /* by place p: values made before p and read at p or later */
+  uint64_t *hash;      /* by place */
+  struct pz_vec segments;
+  uint32_t result; /* the value the loss is taken of */
+};
+
+/* `regex` (may be NULL) overrides what is found: operators whose node names have the same text in
+ * its first group (or its match) form an instance. */
+PZ_NODISCARD enum pz_status pz_onnx_plan_make(struct pz_onnx_plan *p, const struct pz_onnx_graph *g,
+                                              struct pz_arena *arena, const char *regex);
+
+/* Is a parameter that operators [first, first + n) read another's?  Exporters store equal vectors
+ * (biases of zeros, norms of ones) once; these count for each use, unless matrices are shared too.
+ */
+bool pz_onnx_is_tied(const struct pz_onnx_plan *p, uint32_t value, uint32_t first, uint32_t n);
+
+/* Where a value is made: its place in the order, or PZ_NONE when it is no operator's result. */
+uint32_t pz_onnx_made_at(const struct pz_onnx_plan *p, uint32_t value);
+
+#endif
