@@ -73,13 +73,8 @@ static enum pz_status add_option(struct job *j, struct option *o, enum pz_semant
 
 /* How the model is to be built, whatever the microbatch size and width. */
 static struct pz_workload_options wanted(const struct job *j) {
-  const struct pz_workload_options *from = &j->s->import;
-  struct pz_workload_options w = pz_workload_options_default();
+  struct pz_workload_options w = pz_workload_import(&j->s->import);
   w.seq = j->s->seq;
-  memcpy(w.dims, from->dims, sizeof w.dims);
-  w.layers = from->layers;
-  w.batch_dim = from->batch_dim;
-  w.unknown_ops = from->unknown_ops;
   return w;
 }
 

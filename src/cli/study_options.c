@@ -46,7 +46,8 @@ enum pz_status pz_study_read(const struct pz_study_settings *s, char **models, i
   o.cluster = s->cluster;
   o.devices = s->devices;
   o.batch = s->batch;
-  o.seq = s->seq;
+  o.workload = pz_workload_import(&s->import);
+  o.workload.seq = s->seq;
   o.steps = s->steps;
   o.objective = (enum pz_objective_kind)s->objective;
   o.state = s->optimizer ? 2 : 3;

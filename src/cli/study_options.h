@@ -3,12 +3,14 @@
 #define PZ_CLI_STUDY_OPTIONS_H
 
 #include "cli/command.h"
+#include "cli/workload_options.h"
 #include "search/study.h"
 
 struct pz_study_settings {
   const char *space, *budget, *cluster;
   const char *mbs, *hbm, *tp, *weights; /* lists; NULL: the default */
   int64_t devices, batch, seq, steps, threads;
+  struct pz_workload_options import; /* what concerns ONNX files alone */
   int objective, optimizer;
 };
 
@@ -46,7 +48,8 @@ extern const char *const pz_optimizer_names[]; /* ends with NULL */
   {.name = "steps", .type = PZ_OPTION_INT, .offset = offsetof(T, F.steps), .arg = "N", .min = 1,         \
    .max = 1e15, .help = "Effort for a schedule that decides"},                                           \
   {.name = "threads", .type = PZ_OPTION_INT, .offset = offsetof(T, F.threads), .arg = "T", .min = 0,     \
-   .max = 1024, .help = "Threads; 0: as many as there are processors"}
+   .max = 1024, .help = "Threads; 0: as many as there are processors"},                                  \
+  PZ_IMPORT_OPTIONS(T, F.import)
 /* clang-format on */
 
 /* Models and settings into options. */

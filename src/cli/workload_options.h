@@ -2,6 +2,8 @@
 #ifndef PZ_CLI_WORKLOAD_OPTIONS_H
 #define PZ_CLI_WORKLOAD_OPTIONS_H
 
+#include <string.h>
+
 #include "cli/command.h"
 #include "workload/workload.h"
 
@@ -51,5 +53,16 @@
    .choices = pz_unknown_ops_names,                                                                 \
    .help = "ONNX: an operator type that is not known is an error, or element-wise work"}
 /* clang-format on */
+
+/* The defaults with these options of an ONNX file. */
+static inline struct pz_workload_options
+pz_workload_import(const struct pz_workload_options *from) {
+  struct pz_workload_options w = pz_workload_options_default();
+  memcpy(w.dims, from->dims, sizeof w.dims);
+  w.layers = from->layers;
+  w.batch_dim = from->batch_dim;
+  w.unknown_ops = from->unknown_ops;
+  return w;
+}
 
 #endif

@@ -62,6 +62,22 @@ static void put_objective(const struct pz_study_options *o, FILE *out) {
   for (uint32_t i = 0; i < o->n_models; i++) fprintf(out, i ? ",%.17g" : "%.17g", o->weight[i]);
 }
 
+static void put_import(const struct pz_workload_options *w, FILE *out) {
+  for (int i = 0; i < PZ_MOST_DIMS && w->dims[i]; i++) {
+    fputs(" --dim", out);
+    put_word(w->dims[i], out);
+  }
+  if (w->batch_dim) {
+    fputs(" --batch-dim", out);
+    put_word(w->batch_dim, out);
+  }
+  if (w->layers) {
+    fputs(" --layers", out);
+    put_word(w->layers, out);
+  }
+  if (w->unknown_ops == PZ_UNKNOWN_VECTOR) fputs(" --unknown-ops vector", out);
+}
+
 void pz_again_print(const struct pz_study *s, FILE *out) {
   struct pz_study_options usual = pz_study_defaults();
   const struct pz_study_options *o = &s->o;
@@ -74,7 +90,8 @@ void pz_again_print(const struct pz_study *s, FILE *out) {
   }
   put_number("devices", o->devices, usual.devices, out);
   put_number("batch", o->batch, usual.batch, out);
-  put_number("seq", o->seq, usual.seq, out);
+  put_number("seq", o->workload.seq, usual.workload.seq, out);
+  put_import(&o->workload, out);
   put_choices("mbs", &o->mbs, &usual.mbs, out);
   put_choices("hbm", &o->hbm_gib, &usual.hbm_gib, out);
   put_choices("tp", &o->tp, &usual.tp, out);

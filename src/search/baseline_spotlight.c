@@ -28,8 +28,7 @@ static enum pz_status delays_init(struct delays *d, const struct pz_baseline_que
   pz_cost_init(&d->cost, &q->task->space->base, &q->task->net);
   for (uint32_t i = 0; i < q->objective->n && status == PZ_OK; i++) {
     uint32_t m = q->objective->models[i];
-    struct pz_workload_options o = pz_workload_options_default();
-    o.seq = q->task->portfolio->seq[m];
+    struct pz_workload_options o = q->task->portfolio->built;
     status = pz_workload_load(q->task->portfolio->models[m], &o, &d->w[i], err);
   }
   return status;

@@ -90,11 +90,10 @@ static enum pz_status try_load(struct trial *t, const struct pz_load *l) {
   return judge(t, l, &width, number_layers(t, l->w, &width, layers), n_open);
 }
 
-static enum pz_status try_microbatch(struct trial *t, const char *model, int64_t seq,
+static enum pz_status try_microbatch(struct trial *t, const char *model,
                                      const struct pz_load *like) {
-  struct pz_workload_options o = pz_workload_options_default();
+  struct pz_workload_options o = t->e->task->portfolio->built;
   struct pz_load l = {.mbs = like->mbs, .tp = t->plan->t, .microbatches = like->microbatches};
-  o.seq = seq;
   o.mbs = l.mbs;
   o.tp = l.tp;
   enum pz_status status = pz_workload_load(model, &o, &l.w, t->err);
@@ -120,8 +119,7 @@ enum pz_status pz_expert_evaluate(struct pz_evaluator *e, const struct pz_chip *
   pz_cost_set_chip(&e->cost, chip, &e->task->net);
   int64_t tp = p->loads[p->first[model]].tp; /* every microbatch size stands there once */
   for (uint32_t l = p->first[model]; l < p->first[model + 1] && status == PZ_OK; l++)
-    if (t.plan && p->loads[l].tp == tp)
-      status = try_microbatch(&t, p->models[model], p->seq[model], &p->loads[l]);
+    if (t.plan && p->loads[l].tp == tp) status = try_microbatch(&t, p->models[model], &p->loads[l]);
   pz_arena_release(&t.arena);
   if (status == PZ_OK) *out = best;
   return status;

@@ -9,7 +9,7 @@
 struct maker {
   struct pz_portfolio *p;
   const struct pz_choices *mbs, *tp;
-  int64_t batch, seq;
+  int64_t batch;
   struct pz_error *err;
 };
 
@@ -25,12 +25,11 @@ static enum pz_status check_model(const struct maker *m, uint32_t i, const struc
 
 /* The undivided model: is it known, how large is it? */
 static enum pz_status look_at(const struct maker *m, uint32_t i) {
-  struct pz_workload_options o = pz_workload_options_default();
+  struct pz_workload_options o = m->p->built;
   struct pz_workload *w = NULL;
   for (uint32_t k = 0; k < i; k++)
     if (strcmp(m->p->models[k], m->p->models[i]) == 0)
       return pz_fail(m->err, PZ_BAD_USE, "%s is given twice", m->p->models[i]);
-  o.seq = m->seq;
   enum pz_status status = pz_workload_load(m->p->models[i], &o, &w, m->err);
   if (status == PZ_OK) status = check_model(m, i, w);
   pz_workload_free(w);
@@ -40,9 +39,8 @@ static enum pz_status look_at(const struct maker *m, uint32_t i) {
 /* Build a load; false: the width does not divide the model, `why` says so. */
 static bool build(const struct maker *m, uint32_t i, int64_t tp, int64_t mbs,
                   struct pz_error *why) {
-  struct pz_workload_options o = pz_workload_options_default();
+  struct pz_workload_options o = m->p->built;
   struct pz_load *l = &m->p->loads[m->p->n_loads];
-  o.seq = m->seq;
   o.mbs = mbs;
   o.tp = tp;
   *l = (struct pz_load){.model = i, .mbs = mbs, .tp = tp};
@@ -71,13 +69,13 @@ static enum pz_status add_model(const struct maker *m, uint32_t i) {
 
 enum pz_status pz_portfolio_init(struct pz_portfolio *p, const char *const *models,
                                  uint32_t n_models, const struct pz_choices *mbs,
-                                 const struct pz_choices *tp, int64_t batch, int64_t seq,
-                                 struct pz_error *err) {
-  struct maker m = {p, mbs, tp, batch, seq, err};
+                                 const struct pz_choices *tp, int64_t batch,
+                                 const struct pz_workload_options *how, struct pz_error *err) {
+  struct maker m = {p, mbs, tp, batch, err};
   if (n_models < 1 || n_models > PZ_SEARCH_MOST_MODELS)
     return pz_fail(err, PZ_BAD_USE, "%u models; accepted: 1 to %d", n_models,
                    PZ_SEARCH_MOST_MODELS);
-  *p = (struct pz_portfolio){.n_models = n_models};
+  *p = (struct pz_portfolio){.n_models = n_models, .built = *how};
   pz_arena_init(&p->arena, NULL);
   p->loads =
       pz_arena_alloc(&p->arena, (size_t)n_models * (size_t)(mbs->n * tp->n), sizeof *p->loads);

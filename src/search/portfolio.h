@@ -22,16 +22,18 @@ struct pz_portfolio {
   int64_t seq[PZ_SEARCH_MOST_MODELS];
   double sample_flop[PZ_SEARCH_MOST_MODELS]; /* of the products, forward and backward */
   struct pz_load *loads;
-  uint32_t most_layers; /* distinct ones of any load */
+  uint32_t most_layers;             /* distinct ones of any load */
+  struct pz_workload_options built; /* how: mbs and tp are each load's */
 };
 
 /* Widths that do not divide a model are left out for it; none left is an error, and so are unknown
- * models, one given twice, and models with more layers than placement takes.  On success the
- * portfolio is the caller's to release. */
+ * models, one given twice, and models with more layers than placement takes.  Texts in `how` stay
+ * the caller's and must live as long.  On success the portfolio is the caller's to release. */
 PZ_NODISCARD enum pz_status pz_portfolio_init(struct pz_portfolio *p, const char *const *models,
                                               uint32_t n_models, const struct pz_choices *mbs,
                                               const struct pz_choices *tp, int64_t batch,
-                                              int64_t seq, struct pz_error *err);
+                                              const struct pz_workload_options *how,
+                                              struct pz_error *err);
 void pz_portfolio_release(struct pz_portfolio *p);
 
 #endif

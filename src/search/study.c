@@ -18,6 +18,7 @@ struct pz_study_options pz_study_defaults(void) {
                                .devices = 1024,
                                .batch = 4096,
                                .state = 3,
+                               .workload = pz_workload_options_default(),
                                .steps = PZ_LAYER_STEPS};
   for (int i = 0; i < PZ_SEARCH_MOST_MODELS; i++) o.weight[i] = 1;
   return o;
@@ -54,7 +55,7 @@ static enum pz_status read_inputs(struct pz_study *s, struct pz_error *err) {
   if (status == PZ_OK)
     status = pz_space_points(&s->space, &s->arena, &s->points, &s->n_points, err);
   return status == PZ_OK ? pz_portfolio_init(&s->portfolio, s->o.models, s->o.n_models, &s->o.mbs,
-                                             &s->o.tp, s->o.batch, s->o.seq, err)
+                                             &s->o.tp, s->o.batch, &s->o.workload, err)
                          : status;
 }
 
@@ -125,20 +126,30 @@ static json_t *cluster_json(const struct pz_cluster *c) {
                    (json_int_t)c->devices, "levels", levels);
 }
 
+/* How ONNX files are read; texts that are not given are null. */
+static json_t *import_json(const struct pz_workload_options *w) {
+  json_t *dims = json_array();
+  for (int i = 0; i < PZ_MOST_DIMS && w->dims[i]; i++)
+    json_array_append_new(dims, json_string(w->dims[i]));
+  return json_pack("{s:o,s:s?,s:s?,s:i}", "dims", dims, "layers", w->layers, "batch_dim",
+                   w->batch_dim, "unknown_ops", (int)w->unknown_ops);
+}
+
 json_t *pz_study_inputs(const struct pz_study *s) {
   json_t *models = json_array(), *weights = json_array();
   for (uint32_t i = 0; i < s->portfolio.n_models; i++) {
     json_array_append_new(models, model_json(s, i));
     json_array_append_new(weights, json_real(s->o.weight[i]));
   }
-  return json_pack("{s:s,s:o,s:o,s:o,s:I,s:I,s:I,s:o,s:o,s:o,s:s,s:o,s:f,s:I,s:b,s:b}", "version",
-                   pz_version(), "models", models, "space", space_json(&s->space), "cluster",
-                   cluster_json(&s->task.net), "devices", (json_int_t)s->o.devices, "batch",
-                   (json_int_t)s->o.batch, "seq", (json_int_t)s->o.seq, "mbs",
+  return json_pack("{s:s,s:o,s:o,s:o,s:I,s:I,s:I,s:o,s:o,s:o,s:s,s:o,s:f,s:I,s:b,s:b,s:o}",
+                   "version", pz_version(), "models", models, "space", space_json(&s->space),
+                   "cluster", cluster_json(&s->task.net), "devices", (json_int_t)s->o.devices,
+                   "batch", (json_int_t)s->o.batch, "seq", (json_int_t)s->o.workload.seq, "mbs",
                    choices_json(&s->o.mbs), "hbm_gib", choices_json(&s->o.hbm_gib), "tp",
                    choices_json(&s->o.tp), "objective", pz_objective_names[s->o.objective],
                    "weights", weights, "state", s->o.state, "steps", (json_int_t)s->o.steps,
-                   "exhaustive", s->o.exhaustive, "pareto", s->o.pareto);
+                   "exhaustive", s->o.exhaustive, "pareto", s->o.pareto, "import",
+                   import_json(&s->o.workload));
 }
 
 /* ---- and back ------------------------------------------------------------------------------- */
@@ -177,6 +188,29 @@ static bool read_models(const json_t *inputs, struct pz_arena *arena, struct pz_
   return true;
 }
 
+/* The text of a field, or NULL where it is null; false: no memory. */
+static bool read_text(const json_t *o, const char *key, struct pz_arena *arena, const char **out) {
+  const char *text = json_string_value(json_object_get(o, key));
+  *out = text ? pz_arena_strdup(arena, text) : NULL;
+  return !text || *out;
+}
+
+static bool read_import(const json_t *inputs, struct pz_arena *arena,
+                        struct pz_workload_options *w) {
+  const json_t *o = json_object_get(inputs, "import"), *dims = json_object_get(o, "dims");
+  json_int_t unknown = json_integer_value(json_object_get(o, "unknown_ops"));
+  size_t n = json_array_size(dims);
+  if (n > PZ_MOST_DIMS || unknown < PZ_UNKNOWN_REFUSE || unknown > PZ_UNKNOWN_VECTOR) return false;
+  for (size_t i = 0; i < n; i++) {
+    const char *dim = json_string_value(json_array_get(dims, i));
+    w->dims[i] = dim ? pz_arena_strdup(arena, dim) : NULL;
+    if (!w->dims[i]) return false;
+  }
+  w->unknown_ops = (enum pz_unknown_ops)unknown;
+  return read_text(o, "layers", arena, &w->layers) &&
+         read_text(o, "batch_dim", arena, &w->batch_dim);
+}
+
 static bool read_objective(const json_t *inputs, struct pz_study_options *o) {
   const char *name = json_string_value(json_object_get(inputs, "objective"));
   for (int i = 0; name && pz_objective_names[i]; i++)
@@ -195,7 +229,7 @@ enum pz_status pz_study_from_inputs(const json_t *inputs, struct pz_arena *arena
   struct pz_study_options o = pz_study_defaults();
   o.devices = pz_fields_int(&f, "devices", MANY);
   o.batch = pz_fields_int(&f, "batch", MANY);
-  o.seq = pz_fields_int(&f, "seq", SEQ);
+  o.workload.seq = pz_fields_int(&f, "seq", SEQ);
   o.steps = pz_fields_int(&f, "steps", STEPS);
   o.state = pz_fields_real(&f, "state", 1, 100);
   o.exhaustive = pz_fields_bool_or(&f, "exhaustive", false);
@@ -204,7 +238,8 @@ enum pz_status pz_study_from_inputs(const json_t *inputs, struct pz_arena *arena
   o.space_text = text_of(json_object_get(inputs, "space"), arena);
   o.cluster_text = text_of(json_object_get(inputs, "cluster"), arena);
   if (!o.space_text || !o.cluster_text || !read_models(inputs, arena, &o) ||
-      !read_objective(inputs, &o) || !read_choices(json_object_get(inputs, "mbs"), &o.mbs) ||
+      !read_objective(inputs, &o) || !read_import(inputs, arena, &o.workload) ||
+      !read_choices(json_object_get(inputs, "mbs"), &o.mbs) ||
       !read_choices(json_object_get(inputs, "tp"), &o.tp) ||
       !read_choices(json_object_get(inputs, "hbm_gib"), &o.hbm_gib))
     return pz_fail(err, PZ_BAD_INPUT, "the inputs are not those of a search");

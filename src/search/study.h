@@ -13,7 +13,8 @@ struct pz_study_options {
   const char *space, *budget, *cluster;  /* names or files; budget NULL: the space's */
   const char *space_text, *cluster_text; /* not NULL: their contents instead */
   struct pz_choices mbs, hbm_gib, tp;
-  int64_t devices, batch, seq; /* seq 0: each model's */
+  int64_t devices, batch;
+  struct pz_workload_options workload; /* seq 0: each model's; mbs and tp are chosen */
   enum pz_objective_kind objective;
   double weight[PZ_SEARCH_MOST_MODELS];
   double state;            /* bytes held for a byte of parameters */

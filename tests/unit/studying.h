@@ -26,7 +26,7 @@ static inline struct pz_study_options paper_study(void) {
   o.n_models = 2;
   o.mbs = (struct pz_choices){{1, 4}, 2};
   o.tp = (struct pz_choices){{1}, 1};
-  o.seq = 256;
+  o.workload.seq = 256;
   o.steps = 300;
   o.budget = "6";
   return o;

@@ -141,7 +141,7 @@ static struct pz_study_options draw_study(const char *space) {
   o.n_models = 1 + draw(2);
   for (uint32_t i = 0; i < o.n_models; i++) o.models[i] = models[(first + i) % 3];
   o.space = space;
-  o.seq = 32 << draw(3);
+  o.workload.seq = 32 << draw(3);
   o.mbs = (struct pz_choices){{1, 4}, 1 + (int)draw(2)};
   o.tp = (struct pz_choices){{1, 2}, 1 + (int)draw(2)};
   o.hbm_gib = (struct pz_choices){{1, 2, 8}, 3};
