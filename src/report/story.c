@@ -203,7 +203,7 @@ static enum pz_status read_run(struct pz_run_file *f, json_t **inputs, json_t **
   if (status == PZ_OK) status = pz_run_file_result(f, &found, err);
   if (status == PZ_OK && !found)
     status = pz_fail(err, PZ_BAD_INPUT, "the run has not finished; the same search goes on");
-  if (status == PZ_OK) status = pz_json_parse("result", found, strlen(found), result, err);
+  if (status == PZ_OK && found) status = pz_json_parse("result", found, strlen(found), result, err);
   free(found);
   if (status != PZ_OK) return status;
   const char *version = pz_result_text(*inputs, "version");
