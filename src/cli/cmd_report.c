@@ -45,6 +45,7 @@ static enum pz_status report(const struct settings *s, const char *dir, struct p
   const char *file = s->file ? s->file : path;
   json_t *document = NULL;
   enum pz_status status = pz_report_path(dir, path, sizeof path, err);
+  if (status == PZ_OK) status = pz_file_writable(file, err); /* asked before long work */
   if (status == PZ_OK) status = make(s, dir, &document, err);
   if (status == PZ_OK) status = pz_report_write(document, file, s->csv, err);
   if (status == PZ_OK && s->common.json)

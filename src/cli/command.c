@@ -111,6 +111,15 @@ void pz_command_man(FILE *out) {
                "to "
                "stdout, everything else to stderr.\n");
   for (size_t i = 0; pz_command_at(i); i++) man_command(table[i], out);
+  fprintf(out, ".SH OTHER OPTIONS\n.TP\n.B phaze \\-\\-version\nThe version.\n.TP\n.B phaze "
+               "\\-\\-completion bash\nCompletion for bash, to be sourced.\n.TP\n.B phaze "
+               "\\-\\-man\nThis page.\n");
+  fprintf(out, ".SH FILES\n.TP\n.I DIR/run.sqlite\nA run that search \\-o DIR keeps.\n.TP\n.I "
+               "DIR/report.html\nIts report.\n.SH ENVIRONMENT\n.TP\n.B NO_COLOR\nWhen set, no "
+               "colour on terminals.\n");
+  fprintf(out, ".SH EXAMPLES\n.nf\nphaze search gpt2\\-xl llama2\\-7b \\-o run\nphaze verify "
+               "run\nphaze report run \\-\\-csv tables\nphaze place llama3\\-70b "
+               "\\-\\-chip h200 \\-\\-devices 512 \\-\\-emit megatron\n.fi\n");
   fprintf(out, ".SH EXIT STATUS\n0 done; 1 no feasible answer; 2 wrong use or bad input; 3 "
                "internal error; 130 stopped by Ctrl-C.\n");
 }

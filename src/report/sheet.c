@@ -77,7 +77,7 @@ static enum pz_status write_one(const json_t *sheet, const char *name, const cha
   if (n < 0 || (size_t)n >= sizeof path)
     return pz_fail(err, PZ_BAD_INPUT, "%s: the name is too long", dir);
   enum pz_status status = pz_sheet_csv(sheet, &text, err);
-  if (status == PZ_OK) status = pz_file_write(path, text, strlen(text), err);
+  if (status == PZ_OK && text) status = pz_file_write(path, text, strlen(text), err);
   free(text);
   return status;
 }

@@ -21,7 +21,9 @@ static const struct {
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
 enum pz_status pz_story_check(const struct pz_story *t, bool good) {
-  return good ? PZ_OK : pz_fail(t->err, PZ_NO_MEMORY, "out of memory for the report");
+  return good ? PZ_OK
+              : pz_fail(t->err, PZ_NO_MEMORY,
+                        "out of memory for the report, or a number of the run is not finite");
 }
 
 /* ---- what the run kept ---------------------------------------------------------------------- */
@@ -36,7 +38,11 @@ static enum pz_status take(void *into, const struct pz_entry *entry) {
   const struct pz_study *s = t->study;
   struct pz_point key = {.id = entry->id};
   const struct pz_point *p = bsearch(&key, s->points, s->n_points, sizeof key, by_id);
-  if (!p || entry->model >= s->portfolio.n_models) return PZ_BAD_INPUT;
+  const struct pz_portfolio *f = &s->portfolio;
+  if (!p || entry->model >= f->n_models) return PZ_BAD_INPUT;
+  if (entry->e.plan.n_stages &&
+      (entry->e.plan.load >= f->n_loads || f->loads[entry->e.plan.load].model != entry->model))
+    return PZ_BAD_INPUT;
   struct pz_kept k = {(uint32_t)(p - s->points), entry->model, entry->e};
   size_t bytes = k.e.plan.n_stages * sizeof *k.e.plan.layers;
   uint16_t *layers = pz_arena_alloc(&t->arena, 1, bytes);
@@ -197,7 +203,7 @@ static enum pz_status read_run(struct pz_run_file *f, json_t **inputs, json_t **
   if (status == PZ_OK) status = pz_run_file_result(f, &found, err);
   if (status == PZ_OK && !found)
     status = pz_fail(err, PZ_BAD_INPUT, "the run has not finished; the same search goes on");
-  if (status == PZ_OK) status = pz_json_parse("result", found, strlen(found), result, err);
+  if (status == PZ_OK && found) status = pz_json_parse("result", found, strlen(found), result, err);
   free(found);
   if (status != PZ_OK) return status;
   const char *version = pz_result_text(*inputs, "version");

@@ -11,7 +11,7 @@
 
 /* Of a contest, the best; the others are told with the excluded ones.  Only searches that exclude
  * nothing have more. */
-enum { MOST_POINTS = 400 };
+enum { MOST_POINTS = 250 };
 enum { CELLS = 56 }; /* each way */
 
 /* ---- what limits a model on a chip ---------------------------------------------------------- */
@@ -119,7 +119,9 @@ static enum pz_status make_plan(void *ctx, size_t i, struct pz_evaluator *e, str
     share_out(p);
   }
   pz_arena_release(&arena);
-  return status;
+  if (status != PZ_INTERNAL) return status;
+  err->status = PZ_BAD_INPUT; /* the plan is not the recorded one: the run has been changed */
+  return PZ_BAD_INPUT;
 }
 
 static int by_value(const void *a, const void *b) {
@@ -180,15 +182,18 @@ static int by_place(const void *a, const void *b) {
   return (x->model > y->model) - (x->model < y->model);
 }
 
-/* What the run kept of these chips, each once. */
+/* What the run kept of these chips for the models of their contests, each once. */
 static bool list_plans(struct chips *c) {
   const struct pz_study *s = c->t->study;
-  for (uint32_t i = 0; i < c->points.n; i++)
-    for (uint32_t m = 0; m < s->portfolio.n_models; m++) {
-      struct plan p = {.point = pz_vec_at(&c->points, struct point, i)->at, .model = m};
-      p.e = pz_story_kept(c->t, p.point, m);
+  for (uint32_t i = 0; i < c->points.n; i++) {
+    const struct point *at = pz_vec_at(&c->points, struct point, i);
+    const struct pz_objective *o = &s->contest[at->contest].objective;
+    for (uint32_t k = 0; k < o->n; k++) {
+      struct plan p = {.point = at->at, .model = o->models[k]};
+      p.e = pz_story_kept(c->t, p.point, p.model);
       if (p.e && p.e->plan.n_stages && !pz_vec_push(&c->plans, &p)) return false;
     }
+  }
   struct plan *list = c->plans.items;
   uint32_t n = 0;
   if (c->plans.n) qsort(list, c->plans.n, sizeof *list, by_place);
@@ -283,8 +288,8 @@ static enum pz_status tell_plans(const struct chips *c) {
 /* ---- what bounds excluded ------------------------------------------------------------------- */
 
 static int cell_of(double v, double most) {
-  int at = (int)(v / most * CELLS);
-  return at < 0 ? 0 : at >= CELLS ? CELLS - 1 : at;
+  if (!(v < most)) return CELLS - 1;
+  return v > 0 ? (int)(v / most * CELLS) : 0;
 }
 
 static bool tell_cells(const struct chips *c, uint32_t contest, json_t *rows) {

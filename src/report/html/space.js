@@ -87,7 +87,7 @@
     tells(point, describe);
     const choose = d => { pinned = d; showPlans(d); mark(); };
     point.on("click", choose).on("keydown", d => { if (d3.event.key === "Enter" || d3.event.key === " ") { d3.event.preventDefault(); choose(d); } });
-    const ring = inner.append("circle").attr("class", "ring").attr("r", 10).style("fill", "none").style("stroke", "var(--accent)").style("stroke-width", 2);
+    const ring = inner.append("circle").attr("class", "ring").attr("r", 10).style("pointer-events", "none").style("fill", "none").style("stroke", "var(--accent)").style("stroke-width", 2);
     return () => { const d = pinned || best; ring.attr("cx", x(d.area_mm2)).attr("cy", y(d.objective)); };
   }
 
