@@ -267,6 +267,7 @@ static void blocks_are_found_whatever_surrounds_them(void **state) {
   } models[] = {{"headless", 3, 64000},
                 {"shared", 3, 128000 + 64 * 64 + 64},
                 {"stored-once", 4, 128000 + 4 * (64 * 64 + 64)},
+                {"two-outputs", 3, 128128 + 3 * 49984 + 50 * 8 + 72 + 60 * 8},
                 {"relative", 4, 128000 + 32 * 4 + 4 * 4 * 64 * 64}};
   for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
     struct pz_workload *w = load(models[i].name, NULL);
