@@ -592,9 +592,11 @@ static enum pz_status find_sources(const struct pz_onnx_plan *p, struct pz_onnx_
 static enum pz_status find_ends(struct sweep *w, struct pz_onnx_segment *s, uint32_t id) {
   sweep_to(w, s->first);
   note_readers(w, s, id);
-  s->in = pick(w, id, s->n ? PZ_NONE : 0, &s->n_in, &s->passing_bytes);
+  /* the last one takes all results to the loss */
+  bool last = id == w->p->segments.n;
+  s->in = pick(w, id, last ? 0 : PZ_NONE, &s->n_in, &s->passing_bytes);
   sweep_to(w, s->first + s->n);
-  s->out = pick(w, id, s->first, &s->n_out, NULL);
+  s->out = pick(w, id, last ? 0 : s->first, &s->n_out, NULL);
   return w->status == PZ_OK ? find_sources(w->p, s) : w->status;
 }
 

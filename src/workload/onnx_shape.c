@@ -63,6 +63,32 @@ static enum pz_status bind_dim(struct pz_onnx_graph *g, const struct pz_workload
   return PZ_OK;
 }
 
+/* Is the name before '=' one of an input's symbolic dimensions? */
+static bool names_dim(const struct pz_onnx_graph *g, const char *text) {
+  size_t n = strcspn(text, "=");
+  for (uint32_t i = 0; i < g->inputs.n; i++) {
+    const struct pz_onnx_value *v = pz_onnx_value(g, *pz_vec_at(&g->inputs, uint32_t, i));
+    for (int d = 0; d < v->rank && v->symbols; d++) {
+      char place[256];
+      if (!v->symbols[d]) continue;
+      snprintf(place, sizeof place, "%.200s:%d", v->name, d);
+      if (strlen(v->symbols[d]) == n && strncmp(text, v->symbols[d], n) == 0) return true;
+      if (strlen(place) == n && strncmp(text, place, n) == 0) return true;
+    }
+  }
+  return false;
+}
+
+static enum pz_status check_names(const struct pz_onnx_graph *g,
+                                  const struct pz_workload_options *o) {
+  for (int i = 0; i < PZ_MOST_DIMS && o->dims[i]; i++)
+    if (!names_dim(g, o->dims[i]))
+      return pz_fail(g->err, PZ_BAD_USE,
+                     "--dim %.100s: no input of %s has a symbolic dimension of this name",
+                     o->dims[i], g->file);
+  return PZ_OK;
+}
+
 static enum pz_status bind_inputs(struct pz_onnx_graph *g, const struct pz_workload_options *o) {
   for (uint32_t i = 0; i < g->inputs.n; i++) {
     struct pz_onnx_value *v = pz_onnx_value(g, *pz_vec_at(&g->inputs, uint32_t, i));
@@ -713,6 +739,7 @@ static enum pz_status infer_node(struct pz_onnx_graph *g, const struct pz_onnx_n
 
 enum pz_status pz_onnx_shapes(struct pz_onnx_graph *g, const struct pz_workload_options *options) {
   enum pz_status status = check_asked(g, options);
+  if (status == PZ_OK) status = check_names(g, options);
   if (status == PZ_OK) status = bind_inputs(g, options);
   for (uint32_t i = 0; i < g->nodes.n && status == PZ_OK; i++)
     status = infer_node(g, pz_onnx_node(g, i));

@@ -267,6 +267,7 @@ static void blocks_are_found_whatever_surrounds_them(void **state) {
   } models[] = {{"headless", 3, 64000},
                 {"shared", 3, 128000 + 64 * 64 + 64},
                 {"stored-once", 4, 128000 + 4 * (64 * 64 + 64)},
+                {"two-outputs", 3, 128128 + 3 * 49984 + 50 * 8 + 72 + 60 * 8},
                 {"relative", 4, 128000 + 32 * 4 + 4 * 4 * 64 * 64}};
   for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
     struct pz_workload *w = load(models[i].name, NULL);
@@ -274,6 +275,35 @@ static void blocks_are_found_whatever_surrounds_them(void **state) {
     assert_int_equal(most_repeated(w), models[i].count);
     assert_int_equal(w->totals.params, params);
     pz_workload_free(w);
+  }
+}
+
+/* Another exporter's way to write Llama, with grouped heads, against the family. */
+static void traced_graphs_agree_with_the_family(void **state) {
+  (void)state;
+  static const char config[] =
+      "{\"model_type\":\"llama\",\"hidden_size\":64,\"num_hidden_layers\":3,"
+      "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"intermediate_size\":96,"
+      "\"vocab_size\":1000}";
+  for (int64_t tp = 1; tp <= 2; tp++) {
+    struct pz_workload_options o = standard();
+    struct pz_workload *b = NULL;
+    struct pz_error err = {0};
+    o.seq = 48;
+    o.mbs = 2;
+    o.tp = tp;
+    struct pz_workload *a = load("grouped", &o);
+    assert_int_equal(pz_workload_parse("llama", config, strlen(config), &o, &b, &err), PZ_OK);
+    assert_int_equal(most_repeated(a), 3);
+    assert_int_equal(a->totals.model_params, b->totals.model_params);
+    assert_int_equal(a->totals.params, b->totals.params);
+    assert_int_equal(a->totals.matmul_forward_flop, b->totals.matmul_forward_flop);
+    assert_int_equal(a->totals.matmul_backward_flop, b->totals.matmul_backward_flop);
+    /* its angles are those of each sample's own positions */
+    assert_true(apart(a->totals.activation_bytes, b->totals.activation_bytes) < 0.01);
+    assert_int_equal(a->totals.ops, b->totals.ops);
+    pz_workload_free(a);
+    pz_workload_free(b);
   }
 }
 
@@ -347,6 +377,9 @@ static void options_that_do_not_fit_are_refused(void **state) {
       {"two-blocks", {.mbs = 1, .tp = 3, .seq = 8}, "tensor-parallel width 3 does not divide"},
       {"two-blocks", {.mbs = 1, .tp = 1, .dims = {"sequence"}}, "accepted: NAME=SIZE"},
       {"two-blocks", {.mbs = 1, .tp = 1, .dims = {"sequence=0"}}, "accepted: NAME=SIZE"},
+      {"two-blocks",
+       {.mbs = 1, .tp = 1, .dims = {"seq=8"}},
+       "has a symbolic dimension of this name"},
       {"two-blocks", {.mbs = 1, .tp = 1, .seq = 8, .layers = "("}, "regular expression"},
       {"two-blocks", {.mbs = 1, .tp = 1, .seq = 8, .layers = "zzz"}, "matches no node"},
       {"fixed-sizes", {.mbs = 1, .tp = 1, .batch_dim = "pixels:0"}, "no input has the batch"},
@@ -560,6 +593,7 @@ int main(void) {
       cmocka_unit_test(an_encoder_and_a_decoder_branch),
       cmocka_unit_test(convolutional_networks_are_imported),
       cmocka_unit_test(blocks_are_found_whatever_surrounds_them),
+      cmocka_unit_test(traced_graphs_agree_with_the_family),
       cmocka_unit_test(every_option_gives_a_model),
       cmocka_unit_test(errors_say_what_where_and_what_is_accepted),
       cmocka_unit_test(options_that_do_not_fit_are_refused),
