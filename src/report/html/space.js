@@ -96,7 +96,7 @@
   function redraw() {
     const list = chips.filter(c => c.contest === contest);
     const at = sheet("contests").find(c => c.contest === contest), limits = unique(list.map(d => d.limit));
-    s.say((at.evaluated === at.chips ? `All ${count(at.chips)} chips were evaluated; the best has ${value(at.objective)}` : `${count(at.evaluated)} of ${count(at.chips)} chips had to be evaluated; the bounds of all the others lie below the best, ${value(at.objective)}`) + ` at ${at.area_mm2.toFixed(1)} mm². Hover over a point for its chip, click it for its plans.`);
+    s.say((at.evaluated === at.chips ? `All ${count(at.chips)} chips were evaluated; the best has ${value(at.objective)}` : `${count(at.evaluated)} of ${count(at.chips)} chips had to be evaluated; by their bounds none of the others is above the best, ${value(at.objective)}`) + ` at ${at.area_mm2.toFixed(1)} mm². Hover over a point for its chip, click it for its plans.`);
     while (key.firstChild) key.removeChild(key.firstChild);
     legend(key, limits.map(l => ({ colour: colours[l], text: "limited by " + l }))
       .concat([{ kind: "ring", text: "best" }, { kind: "line", text: "front of the evaluated chips" }, { colour: "var(--rest)", text: "excluded by bounds" }, { kind: "diamond", text: "TPUv4" }]));
