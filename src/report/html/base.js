@@ -47,7 +47,8 @@ const objective = {
 };
 // What ratios are ratios to.
 const experts = sheet("models").filter(m => m.reference_expert).length;
-const reference = experts === models.length ? "TPUv4 with expert plans" : experts ? "TPUv4 with known plans" : "TPUv4 with its best plans";
+const reference = experts === models.length ? "TPUv4 with expert plans" : experts ? "TPUv4 with known plans"
+  : "TPUv4 with its best plans";
 const value = x => objective.ratio ? times(x) : number(x);
 
 // ---- elements
@@ -119,20 +120,23 @@ function modelSelect(parent) {
 function frame(parent, height, margin, label) {
   while (parent.firstChild) parent.removeChild(parent.firstChild);
   const width = Math.max(240, parent.clientWidth || 320);
-  const svg = d3.select(parent).append("svg").attr("viewBox", `0 0 ${width} ${height}`).attr("role", "img").attr("aria-label", label);
+  const svg = d3.select(parent).append("svg").attr("viewBox", `0 0 ${width} ${height}`).attr("role", "img")
+    .attr("aria-label", label);
   const root = svg.append("g").attr("transform", `translate(${margin.left},${margin.top})`);
   return { svg, root, width: width - margin.left - margin.right, height: height - margin.top - margin.bottom };
 }
 
 function axisX(f, scale, label, ticks, format) {
-  const axis = d3.svg.axis().scale(scale).orient("bottom").ticks(ticks || Math.max(2, Math.floor(f.width / 90))).innerTickSize(-f.height).outerTickSize(0).tickPadding(8);
+  const axis = d3.svg.axis().scale(scale).orient("bottom").ticks(ticks || Math.max(2, Math.floor(f.width / 90)))
+    .innerTickSize(-f.height).outerTickSize(0).tickPadding(8);
   if (format) axis.tickFormat(format);
   f.root.append("g").attr("class", "axis grid").attr("transform", `translate(0,${f.height})`).call(axis);
   f.root.append("text").attr("class", "soft").attr("x", f.width).attr("y", f.height + 36).attr("text-anchor", "end").text(label);
 }
 
 function axisY(f, scale, label, format) {
-  const axis = d3.svg.axis().scale(scale).orient("left").ticks(Math.max(2, Math.floor(f.height / 50))).innerTickSize(-f.width).outerTickSize(0).tickPadding(8);
+  const axis = d3.svg.axis().scale(scale).orient("left").ticks(Math.max(2, Math.floor(f.height / 50)))
+    .innerTickSize(-f.width).outerTickSize(0).tickPadding(8);
   if (format) axis.tickFormat(format);
   f.root.append("g").attr("class", "axis grid").call(axis);
   f.root.append("text").attr("class", "soft").attr("x", -8).attr("y", -10).attr("text-anchor", "start").text(label);

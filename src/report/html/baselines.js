@@ -16,7 +16,8 @@
   const placed = of("tpuv4-placed"), expert = of("tpuv4-expert");
   const unbeaten = contests.every(c => ways(c).every(w => w.objective <= ways(c).find(x => x.way === "search").objective));
   const s = section("baselines", "Against other ways to choose",
-    "Longer bars are better" + (unbeaten ? ", and no bar is longer than the search’s." : "; only a chip outside of the design space can be longer than the search’s.") + (objective.ratio && placed && expert
+    "Longer bars are better" + (unbeaten ? ", and no bar is longer than the search’s."
+      : "; only a chip outside of the design space can be longer than the search’s.") + (objective.ratio && placed && expert
       ? ` Better plans alone make TPUv4 ${times(placed.objective / expert.objective)} as fast; the chip that was searched with its plans makes it ${times(common.objective / expert.objective)}.`
       : ""),
     "All are judged by the same costs, schedules and placements. “Best plan” is the placement search; “expert plan” is what experts chose for the model. “Real TPUv4” has the vector units of the product, TPUv4 those of the paper’s description. Spotlight looks for the chip alone, blind to how a cluster is divided." +
@@ -29,16 +30,22 @@
     el(box, "h3", "", contestTitle(contest));
     const holder = el(box, "div");
     draws("baselines", () => {
-      const f = frame(holder, list.length * 22 + 44, { top: 4, right: 48, bottom: 40, left: 156 }, "bars: " + contestTitle(contest));
+      const f = frame(holder, list.length * 22 + 44, { top: 4, right: 48, bottom: 40, left: 156 }, "bars: " +
+        contestTitle(contest));
       const x = d3.scale.linear().domain([0, d3.max(list, d => d.objective) || 1]).range([0, f.width]);
-      axisX(f, x, objective.ratio ? "times " + reference : objective.text, Math.max(3, Math.floor(f.width / 110)), d => objective.ratio ? +d.toFixed(6) + "×" : number(d));
+      axisX(f, x, objective.ratio ? "times " + reference : objective.text, Math.max(3, Math.floor(f.width / 110)),
+        d => objective.ratio ? +d.toFixed(6) + "×" : number(d));
       const row = f.root.selectAll(".row").data(list).enter().append("g").attr("transform", (d, i) => `translate(0,${i * 22})`);
-      row.append("text").attr("x", -8).attr("y", 15).attr("text-anchor", "end").style("font-weight", d => d.way === "search" ? 650 : 400).text(d => names[d.way] || d.way);
-      row.append("rect").attr("class", "mark").attr("y", 3).attr("height", 16).attr("rx", 2).attr("width", d => Math.max(1, x(d.objective)))
+      row.append("text").attr("x", -8).attr("y", 15).attr("text-anchor", "end")
+        .style("font-weight", d => d.way === "search" ? 650 : 400).text(d => names[d.way] || d.way);
+      row.append("rect").attr("class", "mark").attr("y", 3).attr("height", 16).attr("rx", 2)
+        .attr("width", d => Math.max(1, x(d.objective)))
         .style("fill", d => d.way === "search" ? "var(--accent)" : "var(--rest)");
-      row.append("text").attr("x", d => x(d.objective) + 6).attr("y", 15).style("font-weight", d => d.way === "search" ? 650 : 400).text(d => value(d.objective));
+      row.append("text").attr("x", d => x(d.objective) + 6).attr("y", 15)
+        .style("font-weight", d => d.way === "search" ? 650 : 400).text(d => value(d.objective));
       tells(row, d => [names[d.way] || d.way, d.about, `chip ${d.chip}, ${d.area_mm2.toFixed(1)} mm², ${number(d.hbm_gib)} GiB`]
-        .concat(rows.filter(r => r.contest === contest && r.way === d.way).map(r => `${r.model}: ${number(r.samples_per_s)} samples/s, ${times(r.ratio)}`)));
+        .concat(rows.filter(r => r.contest === contest && r.way === d.way)
+          .map(r => `${r.model}: ${number(r.samples_per_s)} samples/s, ${times(r.ratio)}`)));
     });
   });
 })();

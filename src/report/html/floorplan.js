@@ -2,7 +2,8 @@
 (() => {
   const rows = sheet("floorplan"), dies = sheet("dies");
   const total = role => d3.sum(rows.filter(r => r.role === role), r => r.area_mm2);
-  const part = (role, names) => d3.sum(rows.filter(r => r.role === role && names.includes(r.part)), r => r.area_mm2) / total(role);
+  const part = (role, names) => d3.sum(rows.filter(r => r.role === role && names.includes(r.part)),
+    r => r.area_mm2) / total(role);
   const found = dies.find(d => d.role === "found"), ref = dies.find(d => d.role === "reference");
   const s = section("floorplan", "The chip beside TPUv4",
     `Tensor cores take ${percent(part("found", ["tensor arrays", "tensor buffers"]))} of the die (TPUv4: ${percent(part("reference", ["tensor arrays", "tensor buffers"]))}); ` +
@@ -18,8 +19,10 @@
 
   const get = (role, name) => rows.find(r => r.role === role && r.part === name);
   // Cores are arrays, each with its buffer below; the other parts stand alone.
-  const groups = role => [["tensor arrays", "tensor buffers"], ["vector lanes", "vector buffers"], ["global buffer"], ["HBM interface"]]
-    .map(parts => ({ parts: parts.map(p => get(role, p)), mm2: d3.sum(parts, p => get(role, p).area_mm2) })).filter(g => g.mm2 > 0);
+  const groups = role => [["tensor arrays", "tensor buffers"], ["vector lanes", "vector buffers"], ["global buffer"],
+    ["HBM interface"]]
+    .map(parts => ({ parts: parts.map(p => get(role, p)), mm2: d3.sum(parts, p => get(role, p).area_mm2) }))
+      .filter(g => g.mm2 > 0);
 
   // A group's cores in equal rows, as near to squares as their number allows.
   function cores(g) {
@@ -51,10 +54,16 @@
         .nodes({ children: groups(role) }).filter(d => d.parts);
       const nodes = blocks.map(cores).reduce((a, b) => a.concat(b), []);
       const g = f.root.selectAll("g").data(nodes).enter().append("g").attr("transform", d => `translate(${d.x},${d.y})`);
-      g.append("rect").attr("class", "mark").attr("width", d => d.dx).attr("height", d => d.dy).style("fill", d => colours[d.part]).style("stroke", "var(--bg)").style("stroke-width", d => Math.min(1.2, d.dx / 12, d.dy / 12));
-      g.filter(d => d.dx > 60 && d.dy > 18).append("text").attr("class", "inside").attr("x", 6).attr("y", 16).text(d => fitted(d.part.replace(/s$/, ""), d.dx - 10));
-      tells(g, d => [d.part, d.row.count > 1 ? `${d.row.count} of ${number(d.mm2)} mm² each, ${number(d.row.area_mm2)} mm² together` : `${number(d.mm2)} mm²`, `${percent(d.row.area_mm2 / total(role), 1)} of the die`]);
-      f.root.append("rect").attr("width", side).attr("height", side).style("fill", "none").style("stroke", "var(--ink)").style("stroke-width", 1.2);
+      g.append("rect").attr("class", "mark").attr("width", d => d.dx).attr("height", d => d.dy)
+        .style("fill", d => colours[d.part]).style("stroke", "var(--bg)")
+        .style("stroke-width", d => Math.min(1.2, d.dx / 12, d.dy / 12));
+      g.filter(d => d.dx > 60 && d.dy > 18).append("text").attr("class", "inside").attr("x", 6).attr("y", 16)
+        .text(d => fitted(d.part.replace(/s$/, ""), d.dx - 10));
+      tells(g, d => [d.part, d.row.count > 1
+        ? `${d.row.count} of ${number(d.mm2)} mm² each, ${number(d.row.area_mm2)} mm² together` : `${number(d.mm2)} mm²`,
+        `${percent(d.row.area_mm2 / total(role), 1)} of the die`]);
+      f.root.append("rect").attr("width", side).attr("height", side).style("fill", "none").style("stroke", "var(--ink)")
+        .style("stroke-width", 1.2);
       const mm = 5 * scale;
       f.root.append("path").attr("d", `M0,${side + 12}h${mm}`).style("stroke", "var(--ink)").style("stroke-width", 2);
       f.root.append("text").attr("class", "soft").attr("x", mm + 8).attr("y", side + 16).text("5 mm");

@@ -22,19 +22,24 @@
     axisY(f, y, "GiB");
     const every = Math.ceil(stages.length * 26 / f.width);
     f.root.append("g").attr("class", "axis").attr("transform", `translate(0,${f.height})`)
-      .call(d3.svg.axis().scale(x).orient("bottom").outerTickSize(0).tickValues(stages.map(k => k.stage).filter((k, i) => i % every === 0)));
-    f.root.append("text").attr("class", "soft").attr("x", f.width).attr("y", f.height + 36).attr("text-anchor", "end").text("stage");
+      .call(d3.svg.axis().scale(x).orient("bottom").outerTickSize(0).tickValues(stages.map(k => k.stage)
+        .filter((k, i) => i % every === 0)));
+    f.root.append("text").attr("class", "soft").attr("x", f.width).attr("y", f.height + 36).attr("text-anchor", "end")
+      .text("stage");
     const g = f.root.selectAll(".stage").data(stages).enter().append("g").attr("transform", k => `translate(${x(k.stage)},0)`);
     let below = stages.map(() => 0);
     parts.forEach(p => {
       const from = below.slice();
       g.append("rect").attr("class", "mark").attr("width", x.rangeBand()).style("fill", p.colour)
-        .attr("y", (k, i) => y((from[i] + k[p.key]) / 2 ** 30)).attr("height", (k, i) => y(from[i] / 2 ** 30) - y((from[i] + k[p.key]) / 2 ** 30));
+        .attr("y", (k, i) => y((from[i] + k[p.key]) / 2 ** 30))
+          .attr("height", (k, i) => y(from[i] / 2 ** 30) - y((from[i] + k[p.key]) / 2 ** 30));
       below = below.map((b, i) => b + stages[i][p.key]);
     });
-    tells(g, k => [`stage ${k.stage}: ${k.layers}`].concat(parts.map(p => `${p.text}: ${gib(k[p.key])}`), `together ${gib(k.memory_bytes)}, ${percent(k.memory_bytes / k.hbm_bytes)} of HBM`));
+    tells(g, k => [`stage ${k.stage}: ${k.layers}`].concat(parts.map(p => `${p.text}: ${gib(k[p.key])}`),
+      `together ${gib(k.memory_bytes)}, ${percent(k.memory_bytes / k.hbm_bytes)} of HBM`));
     const line = y(m.hbm_bytes / 2 ** 30);
-    f.root.append("path").attr("class", "limit").attr("d", `M0,${line}H${f.width}`).style("stroke", "var(--network)").style("stroke-width", 2).style("stroke-dasharray", "6 4");
+    f.root.append("path").attr("class", "limit").attr("d", `M0,${line}H${f.width}`).style("stroke", "var(--network)")
+      .style("stroke-width", 2).style("stroke-dasharray", "6 4");
   }
   shown.listeners.push(redraw);
   draws("memory", redraw);

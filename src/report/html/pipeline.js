@@ -5,7 +5,8 @@
     "The model is cut into stages, one after another on different chips; a batch is cut into microbatches that follow each other. A slot is as long as the slowest stage takes, forward and backward. Grey is a chip waiting: at the beginning and end for the pipeline to fill and drain, and in every slot where a stage has less to do than the slowest.");
   const controls = el(s.root, "div", "controls");
   modelSelect(controls);
-  legend(s.root, [{ colour: "var(--tensor)", text: "forward" }, { colour: "var(--fused)", text: "backward" }, { colour: "var(--bubble)", text: "waiting (bubble)" }, { colour: "var(--vector)", text: "exchange of gradients" }]);
+  legend(s.root, [{ colour: "var(--tensor)", text: "forward" }, { colour: "var(--fused)", text: "backward" },
+    { colour: "var(--bubble)", text: "waiting (bubble)" }, { colour: "var(--vector)", text: "exchange of gradients" }]);
   const holder = el(s.root, "div");
 
   function redraw() {
@@ -19,8 +20,10 @@
       for (let j = 0; j < m.rounds; j += group) {
         const many = Math.min(group, m.rounds - j), from = (i + j) * m.slot_s, wide = many * m.slot_s;
         const forward = many * k.forward_s, backward = many * (k.load_s - k.forward_s);
-        blocks.push({ k, i, from, to: from + forward, kind: "--tensor" }, { k, i, from: from + forward, to: from + forward + backward, kind: "--fused" });
-        if (forward + backward < 0.999 * wide) blocks.push({ k, i, from: from + forward + backward, to: from + wide, kind: "--bubble" });
+        blocks.push({ k, i, from, to: from + forward, kind: "--tensor" }, { k, i, from: from + forward, to: from + forward +
+          backward, kind: "--fused" });
+        if (forward + backward < 0.999 * wide) blocks.push({ k, i, from: from + forward + backward, to: from + wide,
+          kind: "--bubble" });
       }
     });
     stages.forEach((k, i) => {
@@ -35,12 +38,17 @@
     axisX(f, x, unit === 1 ? "time of a batch, s" : "time of a batch, ms");
     f.root.append("text").attr("class", "soft").attr("x", -58).attr("y", -10).text("stage");
     const every = Math.ceil(16 / rowHeight);
-    f.root.selectAll(".name").data(stages.filter((k, i) => i % every === 0)).enter().append("text").attr("class", "soft").attr("x", -8).attr("text-anchor", "end").attr("y", k => (k.stage - 0.5) * rowHeight + 4).text(k => k.stage);
+    f.root.selectAll(".name").data(stages.filter((k, i) => i % every === 0)).enter().append("text").attr("class", "soft")
+      .attr("x", -8).attr("text-anchor", "end").attr("y", k => (k.stage - 0.5) * rowHeight + 4).text(k => k.stage);
     const thin = rowHeight > 8 ? 2 : 0.6;
-    const mark = f.root.selectAll(".mark").data(blocks).enter().append("rect").attr("class", b => "mark" + (b.kind === "--bubble" ? " bubble" : ""))
-      .attr("x", b => x(b.from * unit)).attr("y", b => b.i * rowHeight).attr("width", b => Math.max(0.1, x(b.to * unit) - x(b.from * unit))).attr("height", rowHeight - thin)
+    const mark = f.root.selectAll(".mark").data(blocks).enter().append("rect")
+      .attr("class", b => "mark" + (b.kind === "--bubble" ? " bubble" : ""))
+      .attr("x", b => x(b.from * unit)).attr("y", b => b.i * rowHeight)
+        .attr("width", b => Math.max(0.1, x(b.to * unit) - x(b.from * unit))).attr("height", rowHeight - thin)
       .style("fill", b => `var(${b.kind})`).style("opacity", b => b.kind === "--bubble" ? 0.45 : 1);
-    tells(mark, b => [`stage ${b.k.stage}: ${b.k.layers}`, b.wait ? `waits ${seconds(b.to - b.from)} for the pipeline to ${b.from ? "drain" : "fill"}` : `a microbatch: forward ${seconds(b.k.forward_s)}, backward ${seconds(b.k.load_s - b.k.forward_s)} of a slot of ${seconds(m.slot_s)}`,
+    tells(mark, b => [`stage ${b.k.stage}: ${b.k.layers}`, b.wait
+      ? `waits ${seconds(b.to - b.from)} for the pipeline to ${b.from ? "drain" : "fill"}`
+      : `a microbatch: forward ${seconds(b.k.forward_s)}, backward ${seconds(b.k.load_s - b.k.forward_s)} of a slot of ${seconds(m.slot_s)}`,
       group > 1 && !b.wait ? `${group} microbatches are drawn together` : ""]);
   }
   shown.listeners.push(redraw);

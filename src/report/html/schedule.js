@@ -13,14 +13,17 @@
   modelSelect(controls);
   const repeated = model => layers.filter(l => l.model === model).sort((a, b) => b.count - a.count)[0].layer;
   let layer = null, layerBox = el(controls, "span");
-  legend(s.root, [{ colour: colours.tensor, text: "matrix product" }, { colour: colours.fused, text: "product with a fused vector operator" }, { colour: colours.vector, text: "vector operator" }, { colour: colours.collective, text: "collective" }]);
+  legend(s.root, [{ colour: colours.tensor, text: "matrix product" }, { colour: colours.fused,
+    text: "product with a fused vector operator" }, { colour: colours.vector, text: "vector operator" },
+    { colour: colours.collective, text: "collective" }]);
   const holder = el(s.root, "div");
 
   function lanes(list) {
     const out = [];
     kinds.forEach(kind => {
       const free = [];
-      list.filter(o => kind.classes.includes(o.class)).sort((a, b) => a.start_us - b.start_us || a.end_us - b.end_us).forEach(o => {
+      list.filter(o => kind.classes.includes(o.class))
+        .sort((a, b) => a.start_us - b.start_us || a.end_us - b.end_us).forEach(o => {
         let lane = free.findIndex(end => end <= o.start_us * (1 + 1e-9));
         if (lane < 0) lane = free.push(0) - 1;
         free[lane] = o.end_us;
@@ -49,7 +52,8 @@
     }));
     const [fw, bw] = passes.map(p => p.of);
     s.say(`A ${layer} of ${shown.model} takes ${seconds(fw.makespan_us / 1e6)} forward and ${seconds(bw.makespan_us / 1e6)} backward; tensor cores are ${percent(fw.tensor_use)} and ${percent(bw.tensor_use)} in use, vector cores ${percent(fw.vector_use)} and ${percent(bw.vector_use)}. ` +
-      (fw.optimal && bw.optimal ? "Both schedules are proven the shortest." : `No schedule is more than ${percent(Math.max(1 - fw.bound_us / fw.makespan_us, 1 - bw.bound_us / bw.makespan_us), 1)} shorter.`));
+      (fw.optimal && bw.optimal ? "Both schedules are proven the shortest."
+        : `No schedule is more than ${percent(Math.max(1 - fw.bound_us / fw.makespan_us, 1 - bw.bound_us / bw.makespan_us), 1)} shorter.`));
     const rowHeight = 24, gap = 40;
     const height = passes.reduce((h, p) => h + Math.max(1, p.lanes.n) * rowHeight + gap, 0) + 26;
     const f = frame(holder, height, { top: 24, right: 12, bottom: 40, left: 88 }, "schedule of a layer");
@@ -63,14 +67,19 @@
       g.append("text").attr("class", "title").attr("x", -84).attr("y", -8).text(p.direction);
       kinds.forEach(k => {
         const first = p.lanes.bars.filter(b => b.kind === k.name).map(b => b.row);
-        if (first.length) g.append("text").attr("class", "soft").attr("x", -8).attr("text-anchor", "end").attr("y", d3.min(first) * rowHeight + 15).text(k.name);
+        if (first.length) g.append("text").attr("class", "soft").attr("x", -8).attr("text-anchor", "end")
+          .attr("y", d3.min(first) * rowHeight + 15).text(k.name);
       });
-      const bar = g.selectAll(".bar").data(p.lanes.bars).enter().append("g").attr("transform", b => `translate(${x(b.o.start_us / unit)},${b.row * rowHeight})`);
+      const bar = g.selectAll(".bar").data(p.lanes.bars).enter().append("g")
+        .attr("transform", b => `translate(${x(b.o.start_us / unit)},${b.row * rowHeight})`);
       const wide = b => Math.max(0.8, x(b.o.end_us / unit) - x(b.o.start_us / unit));
-      bar.append("rect").attr("class", "mark").attr("width", wide).attr("height", rowHeight - 4).attr("rx", 2).style("fill", b => colours[b.o.class]).style("stroke", "var(--bg)").style("stroke-width", 0.6);
+      bar.append("rect").attr("class", "mark").attr("width", wide).attr("height", rowHeight - 4).attr("rx", 2)
+        .style("fill", b => colours[b.o.class]).style("stroke", "var(--bg)").style("stroke-width", 0.6);
       bar.append("text").attr("class", "inside").attr("x", 4).attr("y", 14).text(b => fitted(b.o.operator, wide(b) - 6));
-      tells(bar, b => [b.o.operator, `${seconds((b.o.end_us - b.o.start_us) / 1e6)}, from ${seconds(b.o.start_us / 1e6)} to ${seconds(b.o.end_us / 1e6)}`,
-        [b.o.tensor_cores ? plural(b.o.tensor_cores, "tensor core") : "", b.o.vector_cores ? plural(b.o.vector_cores, "vector core") : ""].filter(t => t).join(", ")]);
+      tells(bar, b => [b.o.operator,
+        `${seconds((b.o.end_us - b.o.start_us) / 1e6)}, from ${seconds(b.o.start_us / 1e6)} to ${seconds(b.o.end_us / 1e6)}`,
+        [b.o.tensor_cores ? plural(b.o.tensor_cores, "tensor core") : "", b.o.vector_cores ? plural(b.o.vector_cores,
+          "vector core") : ""].filter(t => t).join(", ")]);
       top += Math.max(1, p.lanes.n) * rowHeight + gap;
     });
   }

@@ -6,7 +6,8 @@ if (window.location.hash === "#selftest") {
   const lines = [], say = (...words) => lines.push(words.join(" "));
   const fire = (node, type) => {
     const box = node.getBoundingClientRect();
-    node.dispatchEvent(new MouseEvent(type, { bubbles: true, view: window, clientX: box.left + box.width / 2, clientY: box.top + box.height / 2 }));
+    node.dispatchEvent(new MouseEvent(type, { bubbles: true, view: window, clientX: box.left + box.width / 2, clientY: box.top +
+      box.height / 2 }));
   };
   say("drawn-after-ms", Math.round(performance.now()));
   document.querySelectorAll("section").forEach(s => {

@@ -11,7 +11,8 @@
   const controls = el(s.root, "div", "controls");
   let contest = common.contest, pinned = null;
   if (contests.length > 1)
-    select(controls, "best chip for", contests.slice(-1).concat(contests.slice(0, -1)).map(c => ({ value: c, text: contestTitle(c) })), contest, c => {
+    select(controls, "best chip for", contests.slice(-1).concat(contests.slice(0, -1))
+      .map(c => ({ value: c, text: contestTitle(c) })), contest, c => {
       contest = c;
       pinned = null;
       redraw();
@@ -26,7 +27,8 @@
   const pin = el(s.root, "div", "pinned");
   pin.id = "pinned";
 
-  const describe = d => [d.chip, `${value(d.objective)} ${objective.ratio ? "the reference" : objective.text}, ${d.area_mm2.toFixed(1)} mm², ${number(d.watts)} W peak`,
+  const describe = d => [d.chip,
+    `${value(d.objective)} ${objective.ratio ? "the reference" : objective.text}, ${d.area_mm2.toFixed(1)} mm², ${number(d.watts)} W peak`,
     `${plural(d.tensor_cores, "tensor core")} of ${d.rows}×${d.cols}, ${plural(d.vector_cores, "vector core")} of ${d.lanes} lanes, ${number(d.glb_mib)} MiB`,
     `limited by: ${d.limit}`, d.front ? "on the front of throughput against area" : ""];
 
@@ -36,11 +38,13 @@
     el(pin, "p", "note", describe(d).slice(1).filter(x => x).join("; "));
     const table = el(el(pin, "div", "scroll"), "table");
     const head = el(el(table, "thead"), "tr");
-    ["model", "samples/s", "reference", "stages", "replicas", "tensor parallel", "microbatch", "activations", "limited by", "compute, network, bubble"].forEach(h => el(head, "th", "", h));
+    ["model", "samples/s", "reference", "stages", "replicas", "tensor parallel", "microbatch", "activations", "limited by",
+      "compute, network, bubble"].forEach(h => el(head, "th", "", h));
     const body = el(table, "tbody");
     sheet("plans").filter(p => p.chip_id === d.chip_id).forEach(p => {
       const tr = el(body, "tr");
-      [p.model, number(p.samples_per_s), times(p.ratio), p.stages, p.replicas, p.tensor_parallel, p.microbatch, p.recompute ? "recomputed" : "kept", p.limit].forEach(c => el(tr, "td", "", String(c)));
+      [p.model, number(p.samples_per_s), times(p.ratio), p.stages, p.replicas, p.tensor_parallel, p.microbatch, p.recompute
+        ? "recomputed" : "kept", p.limit].forEach(c => el(tr, "td", "", String(c)));
       const bar = el(el(tr, "td"), "span", "parts");
       bar.title = `compute ${percent(p.compute_part)}, network ${percent(p.network_part)}, bubble ${percent(p.bubble_part)}`;
       [[p.compute_part, "--tensor"], [p.network_part, "--network"], [p.bubble_part, "--bubble"]].forEach(([part, c]) => {
@@ -53,12 +57,16 @@
   function drawPanel(holder, list, zoom) {
     const cells = excluded.filter(e => e.contest === contest);
     const best = list.find(d => d.best) || list[0];
-    const others = ["tpuv4-expert", "tpuv4-placed"].map(w => baselines.find(b => b.contest === contest && b.way === w)).filter(b => b);
+    const others = ["tpuv4-expert", "tpuv4-placed"].map(w => baselines.find(b => b.contest === contest && b.way === w))
+      .filter(b => b);
     const f = frame(holder, 380, { top: 26, right: 14, bottom: 44, left: 50 }, "throughput against area");
     const values = list.map(d => d.objective), areas = list.map(d => d.area_mm2);
     const pad = (lo, hi) => { const p = (hi - lo || hi || 1) * 0.08; return [lo - p, hi + p]; };
-    const x = d3.scale.linear().range([0, f.width]).domain(zoom ? pad(d3.min(areas), d3.max(areas)) : [0, 1.04 * d3.max(cells.map(c => c.area_to_mm2).concat(areas, others.map(o => o.area_mm2)))]);
-    const y = d3.scale.linear().range([f.height, 0]).domain(zoom ? pad(d3.min(values), d3.max(values)) : [0, 1.08 * d3.max(values)]);
+    const x = d3.scale.linear().range([0, f.width])
+      .domain(zoom ? pad(d3.min(areas), d3.max(areas)) : [0, 1.04 * d3.max(cells.map(c => c.area_to_mm2)
+      .concat(areas, others.map(o => o.area_mm2)))]);
+    const y = d3.scale.linear().range([f.height, 0])
+      .domain(zoom ? pad(d3.min(values), d3.max(values)) : [0, 1.08 * d3.max(values)]);
     axisX(f, x, "area, mm²", Math.max(3, Math.floor(f.width / 80)));
     axisY(f, y, objective.ratio ? "times the reference" : objective.text, d => String(+d.toPrecision(4)));
     const clip = "clip" + (zoom ? 1 : 0);
@@ -68,26 +76,35 @@
     const cell = inner.selectAll(".cell").data(cells).enter().append("rect").attr("class", "cell")
       .attr("x", c => x(c.area_from_mm2)).attr("y", c => y(c.bound_to))
       .attr("width", c => x(c.area_to_mm2) - x(c.area_from_mm2) + 0.5).attr("height", c => y(c.bound_from) - y(c.bound_to) + 0.5)
-      .style("fill", "var(--rest)").style("opacity", c => (zoom ? 0.12 : 0.2) + 0.65 * Math.log(1 + c.chips) / most * (zoom ? 0.4 : 1));
-    tells(cell, c => [plural(c.chips, "excluded chip"), `${c.area_from_mm2.toFixed(0)} to ${c.area_to_mm2.toFixed(0)} mm²`, `at most ${value(c.bound_to)}`]);
+      .style("fill", "var(--rest)").style("opacity", c => (zoom ? 0.12 : 0.2) + 0.65 * Math.log(1 + c.chips) / most * (zoom ? 0.4
+        : 1));
+    tells(cell, c => [plural(c.chips, "excluded chip"), `${c.area_from_mm2.toFixed(0)} to ${c.area_to_mm2.toFixed(0)} mm²`,
+      `at most ${value(c.bound_to)}`]);
     const front = list.filter(d => d.front).sort((a, b) => a.area_mm2 - b.area_mm2);
-    inner.append("path").attr("class", "front").attr("d", d3.svg.line().x(d => x(d.area_mm2)).y(d => y(d.objective)).interpolate("step-after")(front))
+    inner.append("path").attr("class", "front").attr("d", d3.svg.line().x(d => x(d.area_mm2)).y(d => y(d.objective))
+      .interpolate("step-after")(front))
       .style("fill", "none").style("stroke", "var(--ink)").style("stroke-width", 1.5);
     if (!zoom) {
       const near = others.length > 1 && Math.abs(y(others[0].objective) - y(others[1].objective)) < 14;
-      const o = f.root.selectAll(".other").data(others).enter().append("g").attr("transform", d => `translate(${x(d.area_mm2)},${y(d.objective)})`);
-      o.append("path").attr("class", "mark").attr("d", d3.svg.symbol().type("diamond").size(90)).style("fill", "var(--bg)").style("stroke", "var(--ink)").style("stroke-width", 1.6);
-      o.append("text").attr("x", -10).attr("y", 4).attr("text-anchor", "end").text((d, i) => near ? (i ? "" : "TPUv4") : d.way === "tpuv4-expert" ? "TPUv4, expert plan" : "TPUv4, best plan");
+      const o = f.root.selectAll(".other").data(others).enter().append("g")
+        .attr("transform", d => `translate(${x(d.area_mm2)},${y(d.objective)})`);
+      o.append("path").attr("class", "mark").attr("d", d3.svg.symbol().type("diamond").size(90)).style("fill", "var(--bg)")
+        .style("stroke", "var(--ink)").style("stroke-width", 1.6);
+      o.append("text").attr("x", -10).attr("y", 4).attr("text-anchor", "end")
+        .text((d, i) => near ? (i ? "" : "TPUv4") : d.way === "tpuv4-expert" ? "TPUv4, expert plan" : "TPUv4, best plan");
       tells(o, d => [d.about, `${value(d.objective)}, ${d.area_mm2.toFixed(1)} mm²`]);
     }
     const point = inner.selectAll(".point").data(list.slice().reverse()).enter().append("circle").attr("class", "point mark")
       .attr("cx", d => x(d.area_mm2)).attr("cy", d => y(d.objective)).attr("r", d => d.best ? 6.5 : zoom ? 5 : 3.2)
       .attr("tabindex", zoom ? 0 : null).attr("role", zoom ? "button" : null).attr("aria-label", d => d.chip)
-      .style("fill", d => colours[d.limit] || "var(--rest)").style("stroke", d => d.best ? "var(--ink)" : "var(--bg)").style("stroke-width", d => d.best ? 2 : 0.8);
+      .style("fill", d => colours[d.limit] || "var(--rest)").style("stroke", d => d.best ? "var(--ink)" : "var(--bg)")
+        .style("stroke-width", d => d.best ? 2 : 0.8);
     tells(point, describe);
     const choose = d => { pinned = d; showPlans(d); mark(); };
-    point.on("click", choose).on("keydown", d => { if (d3.event.key === "Enter" || d3.event.key === " ") { d3.event.preventDefault(); choose(d); } });
-    const ring = inner.append("circle").attr("class", "ring").attr("r", 10).style("pointer-events", "none").style("fill", "none").style("stroke", "var(--accent)").style("stroke-width", 2);
+    point.on("click", choose).on("keydown",
+      d => { if (d3.event.key === "Enter" || d3.event.key === " ") { d3.event.preventDefault(); choose(d); } });
+    const ring = inner.append("circle").attr("class", "ring").attr("r", 10).style("pointer-events", "none").style("fill", "none")
+      .style("stroke", "var(--accent)").style("stroke-width", 2);
     return () => { const d = pinned || best; ring.attr("cx", x(d.area_mm2)).attr("cy", y(d.objective)); };
   }
 
@@ -96,10 +113,12 @@
   function redraw() {
     const list = chips.filter(c => c.contest === contest);
     const at = sheet("contests").find(c => c.contest === contest), limits = unique(list.map(d => d.limit));
-    s.say((at.evaluated === at.chips ? `All ${count(at.chips)} chips were evaluated; the best has ${value(at.objective)}` : `${count(at.evaluated)} of ${count(at.chips)} chips had to be evaluated; the bounds of all the others lie below the best, ${value(at.objective)}`) + ` at ${at.area_mm2.toFixed(1)} mm². Hover over a point for its chip, click it for its plans.`);
+    s.say((at.evaluated === at.chips ? `All ${count(at.chips)} chips were evaluated; the best has ${value(at.objective)}`
+      : `${count(at.evaluated)} of ${count(at.chips)} chips had to be evaluated; by their bounds none of the others is above the best, ${value(at.objective)}`) + ` at ${at.area_mm2.toFixed(1)} mm². Hover over a point for its chip, click it for its plans.`);
     while (key.firstChild) key.removeChild(key.firstChild);
     legend(key, limits.map(l => ({ colour: colours[l], text: "limited by " + l }))
-      .concat([{ kind: "ring", text: "best" }, { kind: "line", text: "front of the evaluated chips" }, { colour: "var(--rest)", text: "excluded by bounds" }, { kind: "diamond", text: "TPUv4" }]));
+      .concat([{ kind: "ring", text: "best" }, { kind: "line", text: "front of the evaluated chips" }, { colour: "var(--rest)",
+        text: "excluded by bounds" }, { kind: "diamond", text: "TPUv4" }]));
     marks = holders.map((h, i) => drawPanel(h, list, i === 1));
     showPlans(pinned || list.find(d => d.best) || list[0]);
     mark();

@@ -1,6 +1,7 @@
 // What the time of a batch is made of.
 (() => {
-  const colours = { compute: "var(--tensor)", "tensor-parallel collectives": "var(--hbm)", "transfers between stages": "var(--network)", "pipeline bubble": "var(--bubble)", "exchange of gradients": "var(--vector)" };
+  const colours = { compute: "var(--tensor)", "tensor-parallel collectives": "var(--hbm)",
+    "transfers between stages": "var(--network)", "pipeline bubble": "var(--bubble)", "exchange of gradients": "var(--vector)" };
   const rows = sheet("step"), parts = Object.keys(colours);
   const bubble = rows.filter(r => r.part === "pipeline bubble").sort((a, b) => b.share - a.share)[0];
   const computing = rows.filter(r => r.part === "compute").sort((a, b) => a.share - b.share);
@@ -23,10 +24,14 @@
         g.append("text").attr("class", "soft").attr("x", -10).attr("y", 21).attr("text-anchor", "end").text(seconds(m.step_s));
       }
       let at = 0;
-      const list = parts.map(p => rows.find(r => r.model === model && r.part === p)).map(r => ({ r, from: at, to: at += r.share }));
-      const bar = g.selectAll(".part").data(list).enter().append("g").attr("transform", d => `translate(${x(d.from)},${narrow ? 19 : 5})`);
-      bar.append("rect").attr("class", "mark").attr("width", d => Math.max(0, x(d.to) - x(d.from))).attr("height", 22).style("fill", d => colours[d.r.part]);
-      bar.filter(d => x(d.to) - x(d.from) > 34).append("text").attr("class", "inside").attr("x", 5).attr("y", 15).text(d => percent(d.r.share));
+      const list = parts.map(p => rows.find(r => r.model === model && r.part === p))
+        .map(r => ({ r, from: at, to: at += r.share }));
+      const bar = g.selectAll(".part").data(list).enter().append("g")
+        .attr("transform", d => `translate(${x(d.from)},${narrow ? 19 : 5})`);
+      bar.append("rect").attr("class", "mark").attr("width", d => Math.max(0, x(d.to) - x(d.from))).attr("height", 22)
+        .style("fill", d => colours[d.r.part]);
+      bar.filter(d => x(d.to) - x(d.from) > 34).append("text").attr("class", "inside").attr("x", 5).attr("y", 15)
+        .text(d => percent(d.r.share));
       tells(bar, d => [`${d.r.model}: ${d.r.part}`, `${seconds(d.r.seconds)}, ${percent(d.r.share, 1)} of ${seconds(m.step_s)}`]);
     });
   });
