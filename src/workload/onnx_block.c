@@ -10,6 +10,7 @@
 enum {
   MOST_CANDIDATES = 48, /* periods that are tried */
   MOST_RUNS = 32,       /* repeated blocks of a model */
+  MOST_STARTS = 16,     /* places where a run may begin that are tried */
   LEAST_PART = 12,      /* operators of a part between blocks ... */
   MOST_PART = 40,       /* ... beyond which it is cut */
 };
@@ -264,14 +265,25 @@ static int by_times(const void *a, const void *b) {
   return x->period < y->period ? -1 : x->period > y->period;
 }
 
-/* Distances between equal neighbours, the most frequent first. */
-static uint32_t periods(const struct pz_onnx_plan *p, struct range r, struct tally **out) {
+/* The hash of `window` operators from a place on. */
+static uint64_t hash_from(const struct pz_onnx_plan *p, uint32_t at, uint32_t window,
+                          uint32_t end) {
+  uint64_t h = p->hash[at];
+  for (uint32_t i = 1; i < window && at + i < end; i++) h = mix_int(h, (int64_t)p->hash[at + i]);
+  return h;
+}
+
+/* Distances between equal neighbours, the most frequent first.  Long windows find the period of
+ * blocks in which the same operators come often, short ones that of short blocks. */
+static uint32_t periods(const struct pz_onnx_plan *p, struct range r, uint32_t window,
+                        struct tally **out) {
   uint32_t n = r.to - r.from, m = 0, kinds = 0;
   struct seen *seen = pz_arena_alloc(p->arena, n, sizeof *seen);
   uint32_t *gap = pz_arena_alloc(p->arena, n, sizeof *gap);
   struct tally *t = pz_arena_alloc(p->arena, n, sizeof *t);
   if (!seen || !gap || !t) return PZ_NONE;
-  for (uint32_t i = 0; i < n; i++) seen[i] = (struct seen){p->hash[r.from + i], r.from + i};
+  for (uint32_t i = 0; i < n; i++)
+    seen[i] = (struct seen){hash_from(p, r.from + i, window, r.to), r.from + i};
   qsort(seen, n, sizeof *seen, by_hash);
   for (uint32_t i = 1; i < n; i++)
     if (seen[i].hash == seen[i - 1].hash) gap[m++] = seen[i].at - seen[i - 1].at;
@@ -335,16 +347,19 @@ static bool has_weights(const struct pz_onnx_plan *p, uint32_t start, uint32_t p
   return false;
 }
 
-/* Of the places where the first instance may begin, the one that the fewest values cross; of those
- * the last. */
+/* Of the places where the first instance may begin, the last one that the fewest values cross. */
 static struct run best_start(const struct pz_onnx_plan *p, uint32_t start, uint32_t length,
                              uint32_t period) {
   struct run best = {start, period, 0};
-  uint32_t end = start + length + period, most = length / period + 1;
-  for (uint32_t s = start; s <= end - most * period; s++) {
-    if (best.reps && p->crossing[s] > p->crossing[best.start]) continue;
-    uint32_t reps = wired(p, s, period, (end - s) / period);
-    if (reps >= 2 && reps >= best.reps) best = (struct run){s, period, reps};
+  uint32_t end = start + length + period, most = length / period + 1, last = end - most * period;
+  uint32_t least = p->crossing[start], tries = 0;
+  for (uint32_t s = start; s <= last; s++)
+    if (p->crossing[s] < least) least = p->crossing[s];
+  for (uint32_t s = last + 1; s-- > start && tries < MOST_STARTS && best.reps < most;) {
+    if (p->crossing[s] != least) continue;
+    uint32_t reps = wired(p, s, period, most);
+    if (reps >= 2 && reps > best.reps) best = (struct run){s, period, reps};
+    tries++;
   }
   return best;
 }
@@ -371,12 +386,15 @@ static void try_period(const struct pz_onnx_plan *p, struct range r, uint32_t pe
 }
 
 static enum pz_status find_run(const struct pz_onnx_plan *p, struct range r, struct run *best) {
-  struct tally *t = NULL;
-  uint32_t n = periods(p, r, &t);
+  static const uint32_t windows[] = {1, 16};
   *best = (struct run){0};
-  if (n == PZ_NONE) return no_memory(p);
-  for (uint32_t i = 0; i < n; i++)
-    if (t[i].period > 1) try_period(p, r, t[i].period, best);
+  for (int k = 0; k < 2; k++) {
+    struct tally *t = NULL;
+    uint32_t n = periods(p, r, windows[k], &t);
+    if (n == PZ_NONE) return no_memory(p);
+    for (uint32_t i = 0; i < n; i++)
+      if (t[i].period > 1) try_period(p, r, t[i].period, best);
+  }
   return PZ_OK;
 }
 

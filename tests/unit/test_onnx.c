@@ -517,15 +517,15 @@ static void a_hundred_thousand_nodes_take_under_two_seconds(void **state) {
   (void)state;
   struct bytes model = long_chain(50000);
   double best = 1e9;
-  for (int i = 0; i < 3; i++) { /* the best of three, as the machine may be busy */
+  for (int i = 0; i < 3; i++) { /* processor time, the best of three: the machine may be busy */
     struct pz_workload_options o = standard();
     struct pz_workload *w = NULL;
     struct pz_error err = {0};
     struct timespec a, b;
-    clock_gettime(CLOCK_MONOTONIC, &a);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &a);
     if (pz_workload_parse_onnx("long", model.b, model.n, &o, &w, &err) != PZ_OK)
       fail_msg("%s", err.message);
-    clock_gettime(CLOCK_MONOTONIC, &b);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &b);
     double s = (double)(b.tv_sec - a.tv_sec) + 1e-9 * (double)(b.tv_nsec - a.tv_nsec);
     if (s < best) best = s;
     assert_int_equal(w->totals.params, 50000 * 64 * 64);
