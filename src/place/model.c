@@ -52,60 +52,27 @@ static struct pz_place_layer place_layer(const struct pz_workload *w, const stru
                                  .tensor_parallel = w->options.tp > 1};
 }
 
-static bool reads(const struct pz_layer *l, uint32_t other) {
-  for (uint32_t k = 0; k < l->n_from; k++)
-    if (l->from[k] == other) return true;
-  return false;
-}
-
-/* Edges into instance `at` of layer i, the k-th of its run; last[j] is layer j's last instance.
- * Each comes after the one before it, which sends what it reads of it; a result that branches off
- * earlier, as an encoder's to every layer of a decoder, is an edge of its own. */
-static uint32_t add_edges(const struct pz_workload *w, uint32_t i, int64_t k, uint32_t at,
-                          const uint32_t *last, struct pz_place_edge *edges) {
-  const struct pz_layer *l = &w->layers[i];
-  uint32_t n = 0;
-  if (at > 0) {
-    const struct pz_layer *before = k > 0 ? l : &w->layers[i - 1];
-    double bytes = k > 0 || reads(l, i - 1) ? (double)before->output_bytes : 0;
-    edges[n++] = (struct pz_place_edge){at - 1, at, bytes};
-  }
-  for (uint32_t f = 0; f < l->n_from; f++)
-    if (l->from[f] + 1 < i)
-      edges[n++] =
-          (struct pz_place_edge){last[l->from[f]], at, (double)w->layers[l->from[f]].output_bytes};
-  return n;
-}
-
-static size_t most_edges(const struct pz_workload *w) {
-  size_t n = 0;
-  for (uint32_t i = 0; i < w->n_layers; i++)
-    n += (size_t)w->layers[i].count * (1 + (size_t)w->layers[i].n_from);
-  return n;
-}
-
 enum pz_status pz_place_chain(const struct pz_workload *w, const struct pz_layer_time (*times)[2],
                               struct pz_arena *arena, struct pz_place_width *out,
                               const struct pz_place_part **parts, struct pz_error *err) {
-  uint32_t n = (uint32_t)w->totals.layers, at = 0, n_edges = 0;
+  uint32_t n = (uint32_t)w->totals.layers, at = 0;
   struct pz_place_layer *layers = pz_arena_alloc(arena, n, sizeof *layers);
-  struct pz_place_edge *edges = pz_arena_alloc(arena, most_edges(w), sizeof *edges);
+  struct pz_place_edge *edges = pz_arena_alloc(arena, n, sizeof *edges);
   struct pz_place_part *list = pz_arena_alloc(arena, parts ? n : 0, sizeof *list);
-  uint32_t *last = pz_arena_alloc(arena, w->n_layers, sizeof *last);
-  if (!layers || !edges || !list || !last) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
+  if (!layers || !edges || !list) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
   for (uint32_t i = 0; i < w->n_layers; i++) {
     const struct pz_layer *l = &w->layers[i];
     const char *name = parts ? pz_arena_strdup(arena, l->name) : "";
     if (!name) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
-    for (int64_t k = 0; k < l->count && at < n; last[i] = at++, k++) {
+    for (int64_t k = 0; k < l->count && at < n; k++, at++) {
       layers[at] = place_layer(w, l, times[i]);
       layers[at].id = at;
-      n_edges += add_edges(w, i, k, at, last, edges + n_edges);
+      edges[at] = (struct pz_place_edge){at, at + 1, (double)l->output_bytes};
       if (parts) list[at] = (struct pz_place_part){name, {times[i][0].link_s, times[i][1].link_s}};
     }
   }
   *out = (struct pz_place_width){
-      .t = w->options.tp, .layers = layers, .edges = edges, .n = at, .n_edges = n_edges};
+      .t = w->options.tp, .layers = layers, .edges = edges, .n = at, .n_edges = at ? at - 1 : 0};
   if (parts) *parts = list;
   return PZ_OK;
 }

@@ -44,9 +44,8 @@ struct pz_place_model {
   double worst_gap;   /* ... and how far the worst of them may be off */
 };
 
-/* A workload's layers one by one, as often as they stand in the model, each after the one before
- * it, and with what branches off earlier: times[i] are those of w->layers[i], by direction. `parts`
- * may be NULL. */
+/* A workload's layers one by one, as often as they stand in the model, each with an edge to the
+ * next: times[i] are those of w->layers[i], by direction.  `parts` may be NULL. */
 PZ_NODISCARD enum pz_status pz_place_chain(const struct pz_workload *w,
                                            const struct pz_layer_time (*times)[2],
                                            struct pz_arena *arena, struct pz_place_width *out,

@@ -12,7 +12,6 @@
 #include "place/cost.h"
 #include "place/fixed.h"
 #include "place/floor.h"
-#include "place/model.h"
 #include "place/solve.h"
 
 static uint64_t seed = 5;
@@ -421,42 +420,8 @@ static void a_limit_finds_the_same_time_or_none(void **state) {
   }
 }
 
-/* ---- models that branch --------------------------------------------------------------------- */
-
-/* first, 4 x encoder, part-1 (its result), part-2 (the decoder's embedding), 3 x decoder, last. */
-static void an_encoders_result_goes_to_every_layer_of_the_decoder(void **state) {
-  (void)state;
-  struct pz_workload_options o = pz_workload_options_default();
-  struct pz_layer_time times[6][2] = {0};
-  struct pz_place_width width;
-  struct pz_arena arena;
-  struct pz_error err = {0};
-  o.dims[0] = "s=64";
-  o.dims[1] = "t=32";
-  struct pz_workload *w = pz_test_load(PHAZE_TEST_DATA "/onnx/encoder-decoder.onnx", &o);
-  assert_int_equal(w->n_layers, 6);
-  pz_arena_init(&arena, NULL);
-  assert_int_equal(
-      pz_place_chain(w, (const struct pz_layer_time(*)[2])times, &arena, &width, NULL, &err),
-      PZ_OK);
-  assert_int_equal(width.n, 11);
-  assert_int_equal(width.n_edges, 10 + 3);
-  int across = 0;
-  for (uint32_t e = 0; e < width.n_edges; e++) {
-    const struct pz_place_edge *edge = &width.edges[e];
-    bool next = edge->to == edge->from + 1;
-    if (edge->from == 5 && next) assert_true(edge->bytes == 0); /* the embedding does not read it */
-    if (!next) assert_true(edge->from == 5 && edge->bytes == (double)w->layers[2].output_bytes);
-    across += !next;
-  }
-  assert_int_equal(across, 3);
-  pz_arena_release(&arena);
-  pz_workload_free(w);
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(an_encoders_result_goes_to_every_layer_of_the_decoder),
       cmocka_unit_test(no_plan_is_below_the_floor),
       cmocka_unit_test(a_limit_finds_the_same_time_or_none),
       cmocka_unit_test(chains_are_as_enumerated),
