@@ -44,7 +44,8 @@ static void make_world(struct world *w, const char *const *models, uint32_t n,
   pz_arena_init(&w->arena, NULL);
   must(pz_space_parse("small", SPACE, sizeof SPACE - 1, &w->space, &err));
   must(pz_space_points(&w->space, &w->arena, &w->points, &w->q.n_points, &err));
-  must(pz_portfolio_init(&w->portfolio, models, n, &mbs, &tp, o->batch, 0, &err));
+  struct pz_workload_options how = pz_workload_options_default();
+  must(pz_portfolio_init(&w->portfolio, models, n, &mbs, &tp, o->batch, &how, &err));
   w->task = (struct pz_search_task){.space = &w->space, .portfolio = &w->portfolio, .o = *o};
   must(pz_cluster_load("paper", &w->task.net, &err));
   w->task.bytes_per_s = w->task.net.level[w->task.net.n_levels - 1].bytes_per_s;
