@@ -53,7 +53,8 @@ static void read_axes(struct pz_fields *f, struct pz_space *s) {
   s->n[PZ_AXIS_LANES] = 1;
   for (enum pz_axis a = 0; a < PZ_AXES; a++)
     if (a != PZ_AXIS_LANES || pz_fields_has(f, axis_names[a])) read_axis(f, a, s);
-  for (int i = 0; i < s->n[PZ_AXIS_GLB]; i++) s->value[PZ_AXIS_GLB][i] *= 1 << 20;
+  for (int i = 0; i < s->n[PZ_AXIS_GLB] && f->status == PZ_OK; i++)
+    s->value[PZ_AXIS_GLB][i] *= 1 << 20;
   double points = 1;
   for (enum pz_axis a = 0; a < PZ_AXES; a++) points *= s->n[a];
   if (f->status == PZ_OK && points > PZ_SPACE_MOST_POINTS)

@@ -129,11 +129,11 @@ static void describe(struct import *im, struct pz_owned *o) {
   w->family = "onnx";
   w->options = im->options;
   if (im->options.tp == 1) w->options.sequence_parallel = false;
-  const struct pz_onnx_value *x = main->n_in ? pz_onnx_value(&im->g, main->in[0]) : NULL;
+  const struct pz_onnx_value *x = main && main->n_in ? pz_onnx_value(&im->g, main->in[0]) : NULL;
   const struct pz_onnx_value *y = pz_onnx_value(&im->g, im->plan.result);
   bool rows = x && x->rank > 0 && x->rank < 4;
   if (rows) w->hidden = x->dim[x->rank - 1];
-  if (y->rank > 0) w->vocab = y->dim[y->rank - 1];
+  if (y && y->rank > 0) w->vocab = y->dim[y->rank - 1];
   /* without token ids: rows per sample of what goes from layer to layer */
   if (!w->options.seq) w->options.seq = im->sizes.seq;
   if (!w->options.seq && rows) w->options.seq = rows_of(x) / im->options.mbs;

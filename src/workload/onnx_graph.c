@@ -143,7 +143,7 @@ static enum pz_status read_infos(struct pz_onnx_graph *g, Onnx__ValueInfoProto *
                                  size_t n, struct pz_vec *list) {
   for (size_t i = 0; i < n; i++) {
     const char *name = infos[i]->name ? infos[i]->name : "";
-    uint32_t id;
+    uint32_t id = PZ_NONE;
     enum pz_status status = value_of(g, name, &id);
     if (status == PZ_OK) status = read_type(g, infos[i], id);
     if (status != PZ_OK) return status;
@@ -155,7 +155,7 @@ static enum pz_status read_infos(struct pz_onnx_graph *g, Onnx__ValueInfoProto *
 static enum pz_status read_inits(struct pz_onnx_graph *g, const Onnx__GraphProto *p) {
   for (size_t i = 0; i < p->n_initializer; i++) {
     const Onnx__TensorProto *t = p->initializer[i];
-    uint32_t id;
+    uint32_t id = PZ_NONE;
     enum pz_status status = value_of(g, t->name ? t->name : "", &id);
     if (status == PZ_OK) status = check_rank(g, t->name ? t->name : "", t->n_dims);
     if (status != PZ_OK) return status;
@@ -191,7 +191,7 @@ static enum pz_status read_names(struct pz_onnx_graph *g, char *const *names, si
 
 static enum pz_status claim_outputs(struct pz_onnx_graph *g, const struct pz_onnx_node *n,
                                     uint32_t index) {
-  for (uint32_t i = 0; i < n->n_out; i++) {
+  for (uint32_t i = 0; n->out && i < n->n_out; i++) {
     if (n->out[i] == PZ_NONE) continue;
     struct pz_onnx_value *v = pz_onnx_value(g, n->out[i]);
     if (v->maker != PZ_NONE || v->init || v->input)

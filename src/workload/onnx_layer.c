@@ -205,7 +205,8 @@ static int binary_kind(struct make *m, const struct pz_onnx_node *n, const uint3
                        uint32_t count) {
   int kind = n->op->kind;
   if (kind == PZ_OP_POW || kind == PZ_OP_SCALE_MASK) return kind;
-  if (count < 2) return strcmp(n->type, "Max") && strcmp(n->type, "Min") ? PZ_OP_SCALE : PZ_OP_RELU;
+  bool clips = strcmp(n->type, "Max") == 0 || strcmp(n->type, "Min") == 0;
+  if (count < 2) return clips ? PZ_OP_RELU : PZ_OP_SCALE;
   enum pz_onnx_role second = value(m, list[1])->role;
   if (kind == PZ_OP_ADD && second == PZ_ONNX_DATA) return PZ_OP_SCALE_MASK;
   if (kind == PZ_OP_ADD && second == PZ_ONNX_PARAM) return PZ_OP_BIAS;

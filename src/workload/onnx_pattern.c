@@ -107,10 +107,8 @@ static struct pz_onnx_node *normalised(const struct pz_onnx_graph *g, struct pz_
                                        uint32_t d) {
   uint32_t via, v = root->out[0];
   struct pz_onnx_node *n = only_user(g, v, &via);
-  if (is(n, "Reciprocal") && has_out(n))
-    n = only_user(g, n->out[0], &via);
-  else if (is(n, "Div") && is_scalar(g, n->in[0]) && has_out(n))
-    n = only_user(g, n->out[0], &via);
+  bool inverse = is(n, "Reciprocal") || (is(n, "Div") && is_scalar(g, n->in[0]));
+  if (inverse && has_out(n)) n = only_user(g, n->out[0], &via);
   if (!(is(n, "Mul") || is(n, "Div")) || !has_out(n)) return NULL;
   uint32_t left = other(n, via);
   return left != PZ_NONE && plain(g, left) == d ? n : NULL;

@@ -372,8 +372,9 @@ static enum trial attempt_pairs(struct slicer *t, uint32_t input) {
 /* The product that makes the model's result is divided first: by columns, so that the result stays
  * divided, rather than by rows; products with a pair last. */
 static enum pz_status slice_segment(struct slicer *t) {
-  for (uint32_t k = 0; k < 3 * t->s->n && t->status == PZ_OK; k++) {
-    uint32_t node = t->p->order[t->s->first + k % t->s->n], pass = k / t->s->n;
+  uint32_t nodes = t->s->n;
+  for (uint32_t k = 0; nodes > 0 && k < 3 * nodes && t->status == PZ_OK; k++) {
+    uint32_t node = t->p->order[t->s->first + k % nodes], pass = k / nodes;
     const struct pz_onnx_node *n = pz_onnx_node(t->g, node);
     if (!is_free(t, node)) continue;
     if (pass == 0 && value(t, n->out[0])->root != value(t, t->p->result)->root) continue;
