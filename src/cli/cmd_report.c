@@ -25,17 +25,19 @@ static const struct pz_option options[] = {
 };
 /* clang-format on */
 
-static enum pz_status make(const struct settings *s, const char *dir, json_t **document,
-                           struct pz_error *err) {
+static enum pz_status make(const struct settings *s, const char *dir, const char *file,
+                           json_t **document, struct pz_error *err) {
   struct pz_run_file *f = NULL;
   struct pz_progress progress;
   enum pz_progress_style style =
       s->common.quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr);
   enum pz_status status = pz_run_file_look(dir, &f, err);
-  if (status != PZ_OK) return status;
-  pz_progress_start(&progress, stderr, style, "report", "parts", 1);
-  status = pz_story_of_run(f, (unsigned)s->threads, &progress, document, err);
-  pz_progress_finish(&progress, NULL);
+  if (status == PZ_OK) status = pz_file_writable(file, err); /* asked before long work */
+  if (status == PZ_OK) {
+    pz_progress_start(&progress, stderr, style, "report", "parts", 1);
+    status = pz_story_of_run(f, (unsigned)s->threads, &progress, document, err);
+    pz_progress_finish(&progress, NULL);
+  }
   pz_run_file_close(f);
   return status;
 }
@@ -45,8 +47,7 @@ static enum pz_status report(const struct settings *s, const char *dir, struct p
   const char *file = s->file ? s->file : path;
   json_t *document = NULL;
   enum pz_status status = pz_report_path(dir, path, sizeof path, err);
-  if (status == PZ_OK) status = pz_file_writable(file, err); /* asked before long work */
-  if (status == PZ_OK) status = make(s, dir, &document, err);
+  if (status == PZ_OK) status = make(s, dir, file, &document, err);
   if (status == PZ_OK) status = pz_report_write(document, file, s->csv, err);
   if (status == PZ_OK && s->common.json)
     status = pz_command_json(json_incref(document), err);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/finished.h"
 #include "report/result.h"
 #include "schedule/layer.h"
 
@@ -195,24 +196,6 @@ static enum pz_status do_nothing(void *ctx, struct pz_error *err) {
   return PZ_OK;
 }
 
-static enum pz_status read_run(struct pz_run_file *f, json_t **inputs, json_t **result,
-                               struct pz_error *err) {
-  const char *text = pz_run_file_inputs(f);
-  char *found = NULL;
-  enum pz_status status = pz_json_parse("inputs", text, strlen(text), inputs, err);
-  if (status == PZ_OK) status = pz_run_file_result(f, &found, err);
-  if (status == PZ_OK && !found)
-    status = pz_fail(err, PZ_BAD_INPUT, "the run has not finished; the same search goes on");
-  if (status == PZ_OK && found) status = pz_json_parse("result", found, strlen(found), result, err);
-  free(found);
-  if (status != PZ_OK) return status;
-  const char *version = pz_result_text(*inputs, "version");
-  return strcmp(version, pz_version()) == 0
-             ? PZ_OK
-             : pz_fail(err, PZ_BAD_INPUT, "the run was made by version %s, this is %s", version,
-                       pz_version());
-}
-
 /* Contests again: they find every evaluation in the journal. */
 static enum pz_status run_again(struct pz_study *s, struct pz_run_file *f, const json_t *result,
                                 struct pz_error *err) {
@@ -241,7 +224,7 @@ enum pz_status pz_story_of_run(struct pz_run_file *f, unsigned threads,
   struct pz_arena arena;
   json_t *inputs = NULL, *result = NULL;
   pz_arena_init(&arena, NULL);
-  enum pz_status status = read_run(f, &inputs, &result, err);
+  enum pz_status status = pz_finished_read(f, &inputs, &result, err);
   if (status == PZ_OK) status = pz_study_from_inputs(inputs, &arena, &o, err);
   if (status == PZ_OK) status = pz_study_init(&study, &o, threads, err);
   if (status == PZ_OK) {

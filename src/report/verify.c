@@ -9,6 +9,7 @@
 
 #include "core/random.h"
 #include "core/text.h"
+#include "report/finished.h"
 #include "report/searched.h"
 #include "store/chips.h"
 
@@ -57,27 +58,10 @@ static bool differ(const json_t *a, const json_t *b, char *path, size_t size) {
 
 /* ---- inputs --------------------------------------------------------------------------------- */
 
-static enum pz_status read_run(struct job *j) {
-  const char *inputs = pz_run_file_inputs(j->f);
-  char *result = NULL;
-  enum pz_status status = pz_json_parse("inputs", inputs, strlen(inputs), &j->inputs, j->err);
-  if (status == PZ_OK) status = pz_run_file_result(j->f, &result, j->err);
-  if (status != PZ_OK) return status;
-  if (!result)
-    return pz_fail(j->err, PZ_BAD_INPUT, "the run has not finished; the same search goes on");
-  status = pz_json_parse("result", result, strlen(result), &j->result, j->err);
-  free(result);
-  return status;
-}
-
 /* The study that the inputs describe: they must describe it whole. */
 static enum pz_status make_study(struct job *j) {
   struct pz_study_options o;
   char path[200] = "";
-  const char *version = json_string_value(json_object_get(j->inputs, "version"));
-  if (!version || strcmp(version, pz_version()) != 0)
-    return pz_fail(j->err, PZ_BAD_INPUT, "the run was made by version %s, this is %s",
-                   version ? version : "?", pz_version());
   enum pz_status status = pz_study_from_inputs(j->inputs, &j->arena, &o, j->err);
   if (status == PZ_OK) status = pz_study_init(&j->study, &o, j->o->threads, j->err);
   if (status != PZ_OK) return status;
@@ -358,7 +342,7 @@ static enum pz_status check_result(struct job *j) {
 
 static enum pz_status check_all(struct job *j) {
   struct pz_search_options o = {.stop = j->o->stop, .progress = j->o->progress};
-  enum pz_status status = read_run(j);
+  enum pz_status status = pz_finished_read(j->f, &j->inputs, &j->result, j->err);
   if (status == PZ_OK) status = make_study(j);
   if (status == PZ_OK) status = pz_study_prepare(&j->study, &o, j->err);
   for (uint32_t i = 0; status == PZ_OK && i < j->study.n_contests; i++) {
