@@ -129,6 +129,7 @@ void pz_bound_tighten(struct pz_context *c) {
       return;
     }
     reprice(c);
+    if (c->windows) pz_context_raise(c, pz_window_raise(c));
     bound_root(c, list);
     again = c->best_s < DBL_MAX && drop_modes(c);
   }

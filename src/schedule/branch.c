@@ -89,7 +89,7 @@ static enum pz_status visit(struct branch *b, struct pz_context *c) {
   bool split = choose(c, &s);
   int64_t left = b->until - c->steps;
   enum pz_status status =
-      pz_late_search(c, split && left > b->node_steps ? b->node_steps : left, b->err);
+      pz_late_search(c, pz_exact_search, split && left > b->node_steps ? b->node_steps : left, b->err);
   if (status != PZ_OK || !pz_open(c)) return status;
   if (split && c->steps < b->until) return visit_halves(b, c, &s);
   b->open_s = fmin(b->open_s, c->bound_s);
@@ -109,7 +109,7 @@ enum pz_status pz_branch(struct pz_context *c, struct pz_pricer *pricer, int64_t
                      .node_steps = node_steps(steps),
                      .open_s = DBL_MAX,
                      .err = err};
-  if (!pricer) return pz_late_search(c, steps, err);
+  if (!pricer) return pz_late_search(c, pz_exact_search, steps, err);
   enum pz_status status = visit(&b, c);
   if (status == PZ_OK) pz_context_raise(c, fmin(c->best_s, b.open_s));
   return status;

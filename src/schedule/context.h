@@ -30,8 +30,9 @@ struct pz_context {
   uint32_t n_modes;
   bool *dropped;            /* by mode: not part of a schedule better than the best */
   double *least_s;          /* by task: its fastest mode */
-  double *head_s;           /* earliest start by precedence alone */
-  double *tail_s;           /* from its end to the end of all, by precedence alone */
+  double *head_s;           /* earliest start */
+  double *tail_s;           /* least time from its end to the end of all */
+  bool windows;             /* heads and tails by work too, not by precedence alone */
   double (*work)[PZ_MIXES]; /* by task: least share of the chip's time it takes, for each mix of
                                resources */
   double mix[PZ_MIXES][PZ_RESOURCES];
@@ -64,6 +65,11 @@ void pz_context_raise(struct pz_context *c, double bound_s);
 /* bound.c: bound_s from critical paths and work; modes that no better schedule has are dropped. */
 void pz_bound_tighten(struct pz_context *c);
 
+/* window.c: raises heads and tails by work, and returns a bound for the whole; 0: more than so many
+ * tasks, or no memory. */
+enum { PZ_WINDOW_MOST_TASKS = 128 };
+double pz_window_raise(struct pz_context *c);
+
 /* relax.c: bound_s and an incumbent from a relaxation with integer modes, searched for so many
  * nodes. Does nothing for more than PZ_RELAX_MOST_TASKS tasks, or when memory runs out. */
 enum { PZ_RELAX_MOST_TASKS = 256 };
@@ -90,16 +96,20 @@ PZ_NODISCARD enum pz_status pz_local_search(struct pz_context *c, int64_t steps,
 /* One schedule: these modes, tasks by falling priority.  Returns its makespan. */
 double pz_local_try(struct pz_context *c, const uint32_t *mode, const double *priority);
 
-/* exact.c: branch and bound; proves the incumbent (bound_s = best_s) or stops after `steps` steps.
- * Does nothing for problems of more than PZ_EXACT_MOST_TASKS tasks.  `late`, where not NULL, marks
- * tasks that no other task waits for, to be fitted into the schedules of the others; those for
- * which that failed are unmarked, and the bound is that of the others. */
+/* A search that proves the incumbent (bound_s = best_s), or stops after `steps` steps.  Late tasks,
+ * where there are, are fitted into the schedules of the others, and the bound is that of the
+ * others. */
 enum { PZ_EXACT_MOST_TASKS = 256 };
-PZ_NODISCARD enum pz_status pz_exact_search(struct pz_context *c, int64_t steps, bool *late,
-                                            struct pz_error *err);
+struct pz_late;
+typedef enum pz_status pz_searcher(struct pz_context *c, int64_t steps, struct pz_late *late,
+                                   struct pz_error *err);
 
-/* late.c: exact search, first without short tasks that nothing waits for. */
-PZ_NODISCARD enum pz_status pz_late_search(struct pz_context *c, int64_t steps,
+/* exact.c: depth first; frontier.c: best first. */
+PZ_NODISCARD pz_searcher pz_exact_search, pz_frontier_search;
+
+/* late.c: a search first without short tasks that nothing waits for, as long as those that do not
+ * fit are few, then with all.  Does nothing for more than PZ_EXACT_MOST_TASKS tasks. */
+PZ_NODISCARD enum pz_status pz_late_search(struct pz_context *c, pz_searcher *search, int64_t steps,
                                            struct pz_error *err);
 
 #endif

@@ -7,16 +7,13 @@
  * dominates, because all its tasks end no later and use no more; and of two twins the start of the
  * one that may wait before the other's.
  *
- * Late tasks, where given, are left out of the tree and put into each complete schedule where there
- * is room.  What is proved is then that no schedule of the others is better than the shortest of
- * them into which the late ones did not fit. */
+ * Late tasks, where given (late.h), are left out of the tree. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "core/map.h"
-#include "schedule/partial.h"
-#include "schedule/profile.h"
+#include "schedule/late.h"
 
 enum { MOST_MEMOS = 1 << 20, MOST_BUCKETS = 1 << 16, LOOKS_PER_STEP = 16 };
 
@@ -38,10 +35,7 @@ struct exact {
   size_t node_bytes;
   struct memo **bucket;
   uint32_t n_buckets, n_memos;
-  const bool *late; /* by task; NULL: none */
-  bool *late_failed;
-  double unfit_s; /* the shortest schedule into which they did not fit */
-  struct pz_profile profile;
+  struct pz_late *late; /* NULL: none */
   bool instants; /* some task of no length uses something */
   bool stopped;
 };
@@ -72,7 +66,7 @@ static bool seen_better(struct exact *x, const struct pz_partial *n) {
   for (const struct memo *m = *bucket; m; m = m->next, looked++)
     /* a node that waits for this one is no alternative to it */
     if (m->wait != n->wait && same_bits(x, &m->started, &n->started) &&
-        pz_partial_dominated(&x->g, n, m->t, m->run, m->n_running))
+        pz_partial_dominated(&x->g, n->t, n->run, n->n_running, m->t, m->run, m->n_running))
       return true;
   x->g.c->steps += looked / LOOKS_PER_STEP;
   if (x->n_memos >= MOST_MEMOS) return false;
@@ -89,63 +83,13 @@ static bool seen_better(struct exact *x, const struct pz_partial *n) {
   return false;
 }
 
-/* ---- late tasks ----------------------------------------------------------------------------- */
-
-static double busy(const struct exact *x, const struct pz_mode *m) {
-  double sum = 0;
-  for (int r = 0; r < PZ_RESOURCES; r++)
-    if (m->use[r]) sum += (double)m->use[r] / (double)x->g.p->capacity[r];
-  return sum * m->s;
-}
-
-/* Where it ends within the makespan and keeps least busy; otherwise where it ends first. */
-static void put_late(struct exact *x, uint32_t i, double makespan) {
-  const struct pz_task *t = &x->g.p->tasks[i];
-  struct pz_slot best = {0, DBL_MAX, 0};
-  double ready = 0, least = DBL_MAX;
-  for (uint32_t k = 0; k < t->n_pred; k++) ready = fmax(ready, x->g.slots[t->pred[k]].end);
-  for (uint32_t m = 0; m < t->n_modes; m++) {
-    if (x->g.c->dropped[x->g.c->mode_at[i] + m]) continue;
-    double start = pz_profile_earliest(&x->profile, ready, &t->modes[m]);
-    double end = start + t->modes[m].s, b = busy(x, &t->modes[m]);
-    if (end <= makespan ? b >= least : end >= best.end) continue;
-    if (end <= makespan) least = b;
-    best = (struct pz_slot){start, end, m};
-  }
-  x->g.slots[i] = best;
-  pz_profile_occupy(&x->profile, best.start, &t->modes[best.mode]);
-}
-
-static double put_all_late(struct exact *x, double makespan) {
-  double end = makespan;
-  pz_profile_clear(&x->profile);
-  for (uint32_t i = 0; i < x->g.p->n; i++)
-    if (!x->late[i])
-      pz_profile_occupy(&x->profile, x->g.slots[i].start,
-                        &x->g.p->tasks[i].modes[x->g.slots[i].mode]);
-  for (uint32_t i = 0; i < x->g.p->n; i++) {
-    if (!x->late[i]) continue;
-    put_late(x, i, makespan);
-    end = fmax(end, x->g.slots[i].end);
-    if (x->g.slots[i].end > makespan) x->late_failed[i] = true;
-  }
-  if (end > makespan) x->unfit_s = fmin(x->unfit_s, makespan);
-  return end;
-}
-
 /* ---- the tree ------------------------------------------------------------------------------- */
 
 static void complete(struct exact *x, const struct pz_partial *n) {
   double makespan = pz_partial_end(n);
   if (!pz_better(x->g.c, makespan, x->g.c->best_s)) return;
-  if (x->late) makespan = put_all_late(x, makespan);
+  if (x->late) makespan = pz_late_put(x->late, &x->g, makespan);
   pz_context_offer(x->g.c, x->g.slots, makespan);
-}
-
-/* Could the task have been started at the time before, through to now?  Then a schedule in which it
- * was is as good, unless a task of no length wants the room at this instant. */
-static bool left_shifts(const struct pz_partial *n, uint32_t i, const struct pz_mode *m) {
-  return n->t > n->t_before && pz_bits_has(&n->could_before, i) && pz_mode_fits(n->free_before, m);
 }
 
 static void visit(struct exact *x, uint32_t depth);
@@ -160,7 +104,7 @@ static void visit_starts(struct exact *x, uint32_t depth) {
     const struct pz_task *t = &c->p->tasks[i];
     for (uint32_t m = 0; m < t->n_modes && !x->stopped; m++) {
       if (c->dropped[c->mode_at[i] + m] || !pz_mode_fits(n->free, &t->modes[m]) ||
-          (!x->instants && left_shifts(n, i, &t->modes[m])))
+          (!x->instants && pz_partial_left_shifts(n, i, &t->modes[m])))
         continue;
       pz_partial_start(&x->g, n, i, m, node_at(x, depth + 1));
       visit(x, depth + 1);
@@ -193,38 +137,24 @@ static bool prepare(struct exact *x, struct pz_context *c) {
   for (x->n_buckets = 64; x->n_buckets < MOST_BUCKETS && x->n_buckets < x->until - c->steps;)
     x->n_buckets *= 2;
   x->bucket = pz_arena_alloc(x->arena, x->n_buckets, sizeof(struct memo *));
-  x->late_failed = pz_arena_alloc(x->arena, n, sizeof *x->late_failed);
   for (uint32_t i = 0; i < n; i++) x->instants = x->instants || pz_wants_instant(&c->p->tasks[i]);
-  return x->nodes && x->bucket && x->late_failed && pz_profile_init(&x->profile, c->p, x->arena) &&
-         pz_growth_init(&x->g, c, x->arena);
+  return x->nodes && x->bucket && pz_growth_init(&x->g, c, x->arena);
 }
 
 static void run(struct exact *x) {
   struct pz_context *c = x->g.c;
-  pz_partial_begin(&x->g, x->late, node_at(x, 0));
+  pz_partial_begin(&x->g, x->late ? x->late->is : NULL, node_at(x, 0));
   visit(x, 0);
-  if (!x->stopped) pz_context_raise(c, fmin(c->best_s, x->unfit_s));
+  if (!x->stopped) pz_context_raise(c, x->late ? fmin(c->best_s, x->late->unfit_s) : c->best_s);
 }
 
-/* And what they wait for. */
-static void take_out_failed(const struct exact *x, bool *late) {
-  for (uint32_t i = x->g.p->n; i-- > 0;) {
-    const struct pz_task *t = &x->g.p->tasks[i];
-    if (x->late_failed[i]) late[i] = false;
-    for (uint32_t k = 0; k < t->n_succ; k++)
-      if (!late[t->succ[k]]) late[i] = false;
-  }
-}
-
-enum pz_status pz_exact_search(struct pz_context *c, int64_t steps, bool *late,
+enum pz_status pz_exact_search(struct pz_context *c, int64_t steps, struct pz_late *late,
                                struct pz_error *err) {
-  if (c->p->n == 0 || c->p->n > PZ_EXACT_MOST_TASKS) return PZ_OK;
   struct pz_arena arena;
   pz_arena_init(&arena, c->arena->mem);
-  struct exact x = {.arena = &arena, .until = c->steps + steps, .late = late, .unfit_s = DBL_MAX};
+  struct exact x = {.arena = &arena, .until = c->steps + steps, .late = late};
   bool ok = prepare(&x, c);
   if (ok) run(&x);
-  if (ok && late) take_out_failed(&x, late);
   pz_arena_release(&arena);
   return ok ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule search");
 }

@@ -74,18 +74,19 @@ double pz_partial_price_bound(const struct pz_growth *g, const struct pz_partial
 
 /* ---- dominance ------------------------------------------------------------------------------ */
 
-bool pz_partial_dominated(const struct pz_growth *g, const struct pz_partial *n, double t,
-                          const struct pz_running *run, uint32_t n_running) {
-  if (t > n->t + 1e-12 * g->c->scale) return false;
-  for (uint32_t i = 0; i < n_running; i++) {
-    if (run[i].end <= n->t) continue;
+bool pz_partial_dominated(const struct pz_growth *g, double t, const struct pz_running *run,
+                          uint32_t n_running, double by_t, const struct pz_running *by,
+                          uint32_t n_by) {
+  if (by_t > t + 1e-12 * g->c->scale) return false;
+  for (uint32_t i = 0; i < n_by; i++) {
+    if (by[i].end <= t) continue;
     const struct pz_running *same = NULL;
-    for (uint32_t k = 0; k < n->n_running && !same; k++)
-      if (n->run[k].task == run[i].task) same = &n->run[k];
-    if (!same || run[i].end > same->end) return false;
+    for (uint32_t k = 0; k < n_running && !same; k++)
+      if (run[k].task == by[i].task) same = &run[k];
+    if (!same || by[i].end > same->end) return false;
     const struct pz_task *task = &g->p->tasks[same->task];
     for (int r = 0; r < PZ_RESOURCES; r++)
-      if (task->modes[run[i].mode].use[r] > task->modes[same->mode].use[r]) return false;
+      if (task->modes[by[i].mode].use[r] > task->modes[same->mode].use[r]) return false;
   }
   return true;
 }
@@ -121,6 +122,12 @@ static void finish_points(struct pz_growth *g, struct pz_partial *n) {
       }
     }
   }
+}
+
+/* Then a schedule in which it was is as good, unless a task of no length wants the room at this
+ * instant. */
+bool pz_partial_left_shifts(const struct pz_partial *n, uint32_t i, const struct pz_mode *m) {
+  return n->t > n->t_before && pz_bits_has(&n->could_before, i) && pz_mode_fits(n->free_before, m);
 }
 
 void pz_partial_start(struct pz_growth *g, const struct pz_partial *from, uint32_t i, uint32_t mode,

@@ -60,6 +60,8 @@ void pz_partial_copy(struct pz_partial *to, const struct pz_partial *from);
 
 /* All that must come before the task is done, and its twins are started. */
 bool pz_partial_eligible(const struct pz_growth *g, const struct pz_partial *n, uint32_t i);
+/* Could the task have been started at the time before, through to now? */
+bool pz_partial_left_shifts(const struct pz_partial *n, uint32_t i, const struct pz_mode *m);
 void pz_partial_start(struct pz_growth *g, const struct pz_partial *from, uint32_t i, uint32_t mode,
                       struct pz_partial *to);
 /* To the next end. */
@@ -73,8 +75,10 @@ double pz_partial_price_bound(const struct pz_growth *g, const struct pz_partial
 double pz_partial_path_bound(struct pz_growth *g, const struct pz_partial *n);
 double pz_partial_work_bound(const struct pz_growth *g, const struct pz_partial *n);
 
-/* With the same tasks started: are those of `run` done no later than in n, with no more in use? */
-bool pz_partial_dominated(const struct pz_growth *g, const struct pz_partial *n, double t,
-                          const struct pz_running *run, uint32_t n_running);
+/* With the same tasks started: are those of `by`, at by_t, done no later, with no more in use, than
+ * those of `run` at t? */
+bool pz_partial_dominated(const struct pz_growth *g, double t, const struct pz_running *run,
+                          uint32_t n_running, double by_t, const struct pz_running *by,
+                          uint32_t n_by);
 
 #endif

@@ -7,7 +7,7 @@
 #include "schedule/ilp.h"
 #include "schedule/price.h"
 
-enum { FIRST_TURN = 2000 };
+enum { FIRST_TURN = 2000, BR = 8 };
 
 /* A bound this near to the incumbent, as a part of it, may well be proved its own. */
 static const double NEAR = 0.94;
@@ -22,6 +22,7 @@ static int64_t default_steps(uint32_t n) {
 static void price(struct pz_context *c, struct pz_pricer **pricer) {
   if (!*pricer) *pricer = pz_pricer_open(c);
   if (!*pricer) return;
+  c->windows = true;
   pz_pricer_run(*pricer, c);
   pz_pricer_round(*pricer, c, 64);
   pz_bound_tighten(c);
@@ -55,9 +56,13 @@ static enum pz_status take_turns(struct pz_context *c, struct pz_pricer **pricer
     }
     if (status == PZ_OK && turn > INT64_C(100) * FIRST_TURN && pz_open(c))
       pz_relax_integer(c, (int)(turn / 1000));
+    if (status == PZ_OK && turn > FIRST_TURN && pz_open(c))
+      status = pz_branch(c, *pricer, (end - c->steps) / BR, err);
+    if (status == PZ_OK && turn > FIRST_TURN && pz_open(c))
+      status = pz_late_search(c, pz_frontier_search, (end - c->steps) * 3 / 4, err);
     if (status == PZ_OK && pz_open(c))
       status = turn > FIRST_TURN ? pz_branch(c, *pricer, end - c->steps + 1, err)
-                                 : pz_late_search(c, end - c->steps + 1, err);
+                                 : pz_late_search(c, pz_exact_search, end - c->steps + 1, err);
     if (!pz_open(c) || c->p->n > PZ_LOCAL_MOST_TASKS) break;
   }
   return status;

@@ -105,7 +105,7 @@ static double search_alone(const struct pz_problem *p, int which) {
   pz_bound_tighten(&c);
   enum pz_status status = !pz_open(&c) ? PZ_OK
                           : which == 0 ? pz_exact_search(&c, 10000000, NULL, &err)
-                          : which == 1 ? pz_late_search(&c, 10000000, &err)
+                          : which == 1 ? pz_late_search(&c, pz_exact_search, 10000000, &err)
                           : which == 2 ? branch_alone(&c, &err)
                                        : PZ_OK;
   assert_int_equal(status, PZ_OK);

@@ -1,0 +1,276 @@
+/* Exact search, best first.
+ *
+ * The same tree as in exact.c, but of states in which something has just been started: a set of
+ * tasks started, some of them running.  What comes next is started when one of them ends, or, after
+ * a wait, a later one.  Of all states the one with the least bound is opened, so that none is
+ * opened whose bound is above the least makespan, the bound of what is left only rises, and of
+ * states with the same tasks started those that others dominate are mostly found before they are
+ * opened.  The price is memory. */
+#include <float.h>
+#include <string.h>
+
+#include "core/map.h"
+#include "schedule/late.h"
+
+enum { BUCKETS = 4096, MOST_STATES = 1 << 20, MOST_LISTS = 1 << 18, LOOKS_PER_STEP = 16 };
+
+struct state {
+  const struct state *parent;
+  struct state *below; /* in its bucket */
+  struct state *alike; /* in its list for dominance */
+  double bound, t;
+  struct pz_bits started;
+  double left[PZ_MOST_PRICES];
+  uint32_t n_running;
+  bool dominated;
+  struct pz_running run[];
+};
+
+struct frontier {
+  struct pz_growth g;
+  struct pz_arena *arena;
+  int64_t until;
+  uint32_t n_states;
+  struct pz_late *late; /* NULL: none */
+  char *nodes; /* by depth: struct pz_partial */
+  size_t node_bytes;
+  struct state **bucket; /* by bound, from low_s on */
+  struct state **list;   /* by hash of tasks started */
+  uint32_t n_lists;
+  double low_s, high_s;
+  bool instants, stopped;
+};
+
+static struct pz_partial *node_at(const struct frontier *x, uint32_t depth) {
+  return (struct pz_partial *)(void *)(x->nodes + depth * x->node_bytes);
+}
+
+static double bound_of(struct frontier *x, const struct pz_partial *n) {
+  double most = x->g.c->best_s, bound = pz_partial_price_bound(&x->g, n);
+  if (pz_better(x->g.c, bound, most))
+    bound = pz_larger(bound, pz_partial_path_bound(&x->g, n));
+  if (pz_better(x->g.c, bound, most))
+    bound = pz_larger(bound, pz_partial_work_bound(&x->g, n));
+  return bound;
+}
+
+/* ---- states --------------------------------------------------------------------------------- */
+
+static void load(struct frontier *x, const struct state *s, struct pz_partial *n) {
+  const struct pz_problem *p = x->g.p;
+  *n = (struct pz_partial){.started = s->started,
+                           .finished = s->started,
+                           .t = s->t,
+                           .t_before = s->t,
+                           .last_rank = PZ_NONE,
+                           .n_running = s->n_running};
+  memcpy(n->left, s->left, sizeof n->left);
+  memcpy(n->free, p->capacity, sizeof n->free);
+  memcpy(n->run, s->run, s->n_running * sizeof *s->run);
+  for (uint32_t i = 0; i < s->n_running; i++) {
+    const struct pz_running *r = &s->run[i];
+    n->finished.w[r->task / 64] &= ~(UINT64_C(1) << (r->task % 64));
+    for (int k = 0; k < PZ_RESOURCES; k++) n->free[k] -= p->tasks[r->task].modes[r->mode].use[k];
+    x->g.slots[r->task] = (struct pz_slot){0, r->end, r->mode};
+  }
+}
+
+static bool same_tasks(const struct frontier *x, const struct pz_bits *a, const struct pz_bits *b) {
+  for (int i = 0; i < x->g.words; i++)
+    if (a->w[i] != b->w[i]) return false;
+  return true;
+}
+
+/* When the next task can start: when one ends. */
+static double next_end(const struct pz_running *run, uint32_t n) {
+  double next = DBL_MAX;
+  for (uint32_t i = 0; i < n; i++) next = pz_smaller(next, run[i].end);
+  return next;
+}
+
+/* Is there a state that dominates this one?  Those that this one dominates need not be opened. */
+static bool seen_better(struct frontier *x, const struct pz_partial *n, struct state *list) {
+  uint32_t looked = 0;
+  bool better = false;
+  for (struct state *s = list; s && !better; s = s->alike, looked++) {
+    if (s->dominated || !same_tasks(x, &s->started, &n->started)) continue;
+    better = pz_partial_dominated(&x->g, next_end(n->run, n->n_running), n->run, n->n_running, 0, s->run, s->n_running);
+    if (!better)
+      s->dominated =
+          pz_partial_dominated(&x->g, next_end(s->run, s->n_running), s->run, s->n_running, 0, n->run, n->n_running);
+  }
+  x->g.c->steps += looked / LOOKS_PER_STEP;
+  return better;
+}
+
+static void keep(struct frontier *x, const struct state *parent, const struct pz_partial *n,
+                 double bound) {
+  struct state **list = &x->list[pz_hash(&n->started, sizeof n->started) % x->n_lists];
+  if (seen_better(x, n, *list)) return;
+  struct state *s = x->n_states < MOST_STATES
+                        ? pz_arena_alloc(x->arena, 1, sizeof *s + n->n_running * sizeof *s->run)
+                        : NULL;
+  if (!s) {
+    x->stopped = true;
+    return;
+  }
+  double at = (bound - x->low_s) / (x->high_s - x->low_s) * BUCKETS;
+  struct state **bucket = &x->bucket[at < 0 ? 0 : at < BUCKETS - 1 ? (int)at : BUCKETS - 1];
+  *s = (struct state){.parent = parent,
+                      .below = *bucket,
+                      .alike = *list,
+                      .bound = bound,
+                      .t = n->t,
+                      .started = n->started,
+                      .n_running = n->n_running};
+  memcpy(s->left, n->left, sizeof s->left);
+  memcpy(s->run, n->run, n->n_running * sizeof *s->run);
+  *bucket = *list = s;
+  x->n_states++;
+}
+
+/* ---- complete schedules --------------------------------------------------------------------- */
+
+static void start_of(struct frontier *x, const struct state *s, struct pz_partial **now,
+                     struct pz_partial **next) {
+  struct pz_partial *swap;
+  for (; (*now)->t < s->t; swap = *now, *now = *next, *next = swap)
+    pz_partial_advance(&x->g, *now, *next);
+  for (uint32_t i = 0; i < s->n_running; i++) {
+    if (pz_bits_has(&(*now)->started, s->run[i].task)) continue;
+    pz_partial_start(&x->g, *now, s->run[i].task, s->run[i].mode, *next);
+    swap = *now, *now = *next, *next = swap;
+  }
+}
+
+static uint32_t depth_of(const struct state *s) {
+  uint32_t n = 0;
+  for (; s; s = s->parent) n++;
+  return n;
+}
+
+/* Everything is started in n, which grew from the state: once more from the beginning, for the
+ * slots. */
+static void complete(struct frontier *x, const struct state *from, const struct pz_partial *n) {
+  struct pz_arena arena;
+  double makespan = pz_partial_end(n);
+  if (!pz_better(x->g.c, makespan, x->g.c->best_s)) return;
+  pz_arena_init(&arena, x->arena->mem);
+  uint32_t depth = depth_of(from);
+  const struct state **path = pz_arena_alloc(&arena, depth + 1, sizeof *path);
+  struct pz_partial *now = pz_arena_alloc(&arena, 1, x->node_bytes);
+  struct pz_partial *next = pz_arena_alloc(&arena, 1, x->node_bytes);
+  struct state *last = pz_arena_alloc(&arena, 1, sizeof *last + n->n_running * sizeof *last->run);
+  if (path && now && next && last) {
+    for (uint32_t k = depth; k-- > 0; from = from->parent) path[k] = from;
+    *last = (struct state){.t = n->t, .n_running = n->n_running};
+    memcpy(last->run, n->run, n->n_running * sizeof *last->run);
+    path[depth] = last;
+    pz_partial_begin(&x->g, x->late ? x->late->is : NULL, now);
+    for (uint32_t k = 0; k <= depth; k++) start_of(x, path[k], &now, &next);
+    while (now->n_running) { /* what takes no time, at the end */
+      struct pz_partial *swap = now;
+      pz_partial_advance(&x->g, now, next);
+      now = next;
+      next = swap;
+    }
+    if (x->late) makespan = pz_late_put(x->late, &x->g, makespan);
+    pz_context_offer(x->g.c, x->g.slots, makespan);
+  }
+  pz_arena_release(&arena);
+}
+
+/* ---- the search ----------------------------------------------------------------------------- */
+
+static void grow(struct frontier *x, const struct state *from, uint32_t depth);
+
+static void grow_by(struct frontier *x, const struct state *from, uint32_t depth, uint32_t i,
+                    uint32_t m) {
+  struct pz_partial *next = node_at(x, depth + 1);
+  pz_partial_start(&x->g, node_at(x, depth), i, m, next);
+  x->stopped = x->stopped || ++x->g.c->steps >= x->until;
+  double bound = bound_of(x, next);
+  if (!pz_better(x->g.c, bound, x->g.c->best_s)) return;
+  if (pz_partial_complete(&x->g, next))
+    complete(x, from, next);
+  else
+    keep(x, from, next, pz_larger(bound, from ? from->bound : 0));
+  grow(x, from, depth + 1);
+}
+
+/* Every set of tasks that can start now, in every mode. */
+static void grow(struct frontier *x, const struct state *from, uint32_t depth) {
+  const struct pz_partial *n = node_at(x, depth);
+  const struct pz_context *c = x->g.c;
+  uint32_t first = n->last_rank == PZ_NONE ? 0 : n->last_rank + 1;
+  for (uint32_t k = first; k < c->p->n && !x->stopped; k++) {
+    uint32_t i = x->g.by_path[k];
+    if (!pz_partial_eligible(&x->g, n, i)) continue;
+    const struct pz_task *t = &c->p->tasks[i];
+    for (uint32_t m = 0; m < t->n_modes && !x->stopped; m++)
+      if (!c->dropped[c->mode_at[i] + m] && pz_mode_fits(n->free, &t->modes[m]) &&
+          (x->instants || !pz_partial_left_shifts(n, i, &t->modes[m])))
+        grow_by(x, from, depth, i, m);
+  }
+}
+
+/* At the next end, or after waiting for a later one. */
+static void open_state(struct frontier *x, const struct state *s) {
+  load(x, s, node_at(x, 0));
+  while (node_at(x, 0)->n_running && !x->stopped) {
+    pz_partial_advance(&x->g, node_at(x, 0), node_at(x, 1));
+    if (!pz_better(x->g.c, bound_of(x, node_at(x, 1)), x->g.c->best_s)) return;
+    if (pz_partial_complete(&x->g, node_at(x, 1))) {
+      complete(x, s, node_at(x, 1));
+      return;
+    }
+    grow(x, s, 1);
+    pz_partial_copy(node_at(x, 0), node_at(x, 1));
+  }
+}
+
+static void search(struct frontier *x) {
+  struct pz_context *c = x->g.c;
+  int at = 0;
+  pz_partial_begin(&x->g, x->late ? x->late->is : NULL, node_at(x, 0));
+  if (pz_partial_complete(&x->g, node_at(x, 0))) complete(x, NULL, node_at(x, 0));
+  grow(x, NULL, 0);
+  while (at < BUCKETS && !x->stopped) {
+    struct state *s = x->bucket[at];
+    if (!s) {
+      at++;
+      continue;
+    }
+    x->bucket[at] = s->below;
+    if (!s->dominated && pz_better(c, s->bound, c->best_s)) open_state(x, s);
+  }
+  double open_s = x->low_s + (x->high_s - x->low_s) * at / BUCKETS;
+  double proved = x->stopped ? open_s : c->best_s;
+  pz_context_raise(c, x->late ? pz_smaller(proved, x->late->unfit_s) : proved);
+}
+
+static bool prepare(struct frontier *x, struct pz_context *c) {
+  uint32_t n = c->p->n;
+  x->node_bytes = pz_partial_bytes(n);
+  x->nodes = pz_arena_alloc(x->arena, (size_t)n + 3, x->node_bytes);
+  for (x->n_lists = 64; x->n_lists < MOST_LISTS && x->n_lists < x->until - c->steps;)
+    x->n_lists *= 2;
+  x->list = pz_arena_alloc(x->arena, x->n_lists, sizeof(struct state *));
+  x->bucket = pz_arena_alloc(x->arena, BUCKETS, sizeof(struct state *));
+  for (uint32_t i = 0; i < n; i++) x->instants = x->instants || pz_wants_instant(&c->p->tasks[i]);
+  x->low_s = c->bound_s;
+  x->high_s = c->best_s;
+  return x->nodes && x->list && x->bucket && pz_growth_init(&x->g, c, x->arena);
+}
+
+enum pz_status pz_frontier_search(struct pz_context *c, int64_t steps, struct pz_late *late,
+                                  struct pz_error *err) {
+  if (!pz_open(c)) return PZ_OK;
+  struct pz_arena arena;
+  pz_arena_init(&arena, c->arena->mem);
+  struct frontier x = {.arena = &arena, .until = c->steps + steps, .late = late};
+  bool ok = prepare(&x, c);
+  if (ok) search(&x);
+  pz_arena_release(&arena);
+  return ok ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule search");
+}

@@ -1,0 +1,139 @@
+/* Heads and tails by work.  All that must come before a task has to be done before it starts: by the
+ * longest path, and because what can only start after some time, and has some path to go before the
+ * task, must fit in between; its work is measured by mixes of resources and by prices.  The same
+ * from the other end for tails, and for all tasks between the beginning and the end. */
+#include <string.h>
+
+#include "schedule/bits.h"
+#include "schedule/context.h"
+
+enum { MEASURES = PZ_MIXES + PZ_MOST_PRICES };
+
+struct item {
+  double head, tail;
+  const double *work; /* by measure */
+};
+
+struct windows {
+  struct pz_context *c;
+  uint32_t n;
+  int n_measures;
+  double (*work)[MEASURES]; /* by task */
+  double *path;             /* from the end of i to the beginning of j, at i * n + j */
+  struct pz_bits *before, *after;
+  struct item *items;
+  uint32_t n_items;
+};
+
+static bool prepare(struct windows *x, struct pz_context *c, struct pz_arena *arena) {
+  uint32_t n = c->p->n;
+  *x = (struct windows){.c = c, .n = n};
+  x->work = pz_arena_alloc(arena, n, sizeof *x->work);
+  x->path = pz_arena_alloc(arena, (size_t)n * n, sizeof *x->path);
+  x->before = pz_arena_alloc(arena, n, sizeof *x->before);
+  x->after = pz_arena_alloc(arena, n, sizeof *x->after);
+  x->items = pz_arena_alloc(arena, n, sizeof *x->items);
+  if (!x->work || !x->path || !x->before || !x->after || !x->items) return false;
+  pz_bits_order(c->p, x->before, x->after);
+  return true;
+}
+
+/* Work by each mix that some task has, and by prices. */
+static void measure(struct windows *x) {
+  const struct pz_context *c = x->c;
+  x->n_measures = 0;
+  for (int k = 0; k < PZ_MIXES; k++) {
+    double sum = 0;
+    for (uint32_t i = 0; i < x->n; i++) sum += c->work[i][k];
+    if (sum <= 0) continue;
+    for (uint32_t i = 0; i < x->n; i++) x->work[i][x->n_measures] = c->work[i][k];
+    x->n_measures++;
+  }
+  for (int k = 0; k < c->n_prices; k++, x->n_measures++)
+    for (uint32_t i = 0; i < x->n; i++) x->work[i][x->n_measures] = c->prices[k].least[i];
+}
+
+static void find_paths(struct windows *x) {
+  for (uint32_t j = 0; j < x->n; j++) {
+    const struct pz_task *t = &x->c->p->tasks[j];
+    for (uint32_t i = 0; i < x->n; i++) x->path[i * x->n + j] = 0;
+    for (uint32_t k = 0; k < t->n_pred; k++) {
+      uint32_t q = t->pred[k];
+      for (uint32_t i = 0; i < q; i++)
+        if (pz_bits_has(&x->before[q], i))
+          x->path[i * x->n + j] = pz_larger(x->path[i * x->n + j],
+                                            x->path[i * x->n + q] + x->c->least_s[q]);
+    }
+  }
+}
+
+/* Kept by falling tail. */
+static void put(struct windows *x, double head, double tail, uint32_t task) {
+  uint32_t at = x->n_items++;
+  for (; at > 0 && x->items[at - 1].tail < tail; at--) x->items[at] = x->items[at - 1];
+  x->items[at] = (struct item){head, tail, x->work[task]};
+}
+
+/* The time that the items take with their heads and tails: for every head and tail, it and the work
+ * of those that have no less. */
+static double squeeze(const struct windows *x) {
+  double bound = 0;
+  for (uint32_t h = 0; h < x->n_items; h++) {
+    double sum[MEASURES] = {0}, from = x->items[h].head;
+    for (uint32_t i = 0; i < x->n_items; i++) {
+      const struct item *it = &x->items[i];
+      if (it->head < from) continue;
+      double most = 0;
+      for (int k = 0; k < x->n_measures; k++) {
+        sum[k] += it->work[k];
+        most = pz_larger(most, sum[k]);
+      }
+      bound = pz_larger(bound, from + most + it->tail);
+    }
+  }
+  return bound;
+}
+
+static void raise_heads(struct windows *x) {
+  struct pz_context *c = x->c;
+  for (uint32_t j = 0; j < x->n; j++) {
+    const struct pz_task *t = &c->p->tasks[j];
+    for (uint32_t k = 0; k < t->n_pred; k++)
+      c->head_s[j] = pz_larger(c->head_s[j], c->head_s[t->pred[k]] + c->least_s[t->pred[k]]);
+    x->n_items = 0;
+    for (uint32_t i = 0; i < j; i++)
+      if (pz_bits_has(&x->before[j], i)) put(x, c->head_s[i], x->path[i * x->n + j], i);
+    c->head_s[j] = pz_larger(c->head_s[j], squeeze(x));
+  }
+}
+
+static void raise_tails(struct windows *x) {
+  struct pz_context *c = x->c;
+  for (uint32_t j = x->n; j-- > 0;) {
+    const struct pz_task *t = &c->p->tasks[j];
+    for (uint32_t k = 0; k < t->n_succ; k++)
+      c->tail_s[j] = pz_larger(c->tail_s[j], c->tail_s[t->succ[k]] + c->least_s[t->succ[k]]);
+    x->n_items = 0;
+    for (uint32_t i = j + 1; i < x->n; i++)
+      if (pz_bits_has(&x->after[j], i)) put(x, x->path[j * x->n + i], c->tail_s[i], i);
+    c->tail_s[j] = pz_larger(c->tail_s[j], squeeze(x));
+  }
+}
+
+double pz_window_raise(struct pz_context *c) {
+  struct pz_arena arena;
+  struct windows x;
+  double bound = 0;
+  pz_arena_init(&arena, c->arena->mem);
+  if (c->p->n <= PZ_WINDOW_MOST_TASKS && prepare(&x, c, &arena)) {
+    measure(&x);
+    find_paths(&x);
+    raise_heads(&x);
+    raise_tails(&x);
+    x.n_items = 0;
+    for (uint32_t i = 0; i < x.n; i++) put(&x, c->head_s[i], c->tail_s[i], i);
+    bound = squeeze(&x);
+  }
+  pz_arena_release(&arena);
+  return bound;
+}
