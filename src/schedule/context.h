@@ -6,7 +6,7 @@
 #include "schedule/solve.h"
 
 /* Weights of the resources in a work bound; see bound.c. */
-enum { PZ_MIXES = 14, PZ_MOST_PRICES = 4 };
+enum { PZ_MIXES = 14, PZ_MOST_PRICES = 4, PZ_MEASURES = PZ_MIXES + PZ_MOST_PRICES };
 
 /* Prices of time (price.c): while a task runs in a mode the bound may advance by its rate at most,
  * whatever else runs.  So what is left takes at least the sum, over tasks, of rate times duration;

@@ -33,11 +33,14 @@ static void running_work(const struct pz_growth *g, uint32_t t, double left, dou
     double part = (double)m->use[r] / g->p->capacity[r] * left;
     for (int k = 0; k < g->n_mixes; k++) work[k] += g->c->mix[g->mixes[k]][r] * part;
   }
+  for (int k = 0; k < g->n_prices; k++)
+    work[g->n_mixes + k] = g->c->prices[k].rate[g->c->mode_at[t] + g->slots[t].mode] * left;
 }
 
 /* For every tail: the work that still has it behind, on top of it. */
 double pz_partial_work_bound(const struct pz_growth *g, const struct pz_partial *n) {
-  double sum[PZ_MIXES] = {0}, bound = 0, runs[PZ_MIXES], left[PZ_EXACT_MOST_TASKS];
+  double sum[PZ_MEASURES] = {0}, bound = 0, runs[PZ_MEASURES], left[PZ_EXACT_MOST_TASKS];
+  const int measures = g->n_mixes + g->n_prices;
   for (uint32_t i = 0; i < n->n_running; i++) left[n->run[i].task] = n->run[i].end - n->t;
   for (uint32_t i = 0; i < g->p->n; i++) {
     uint32_t t = g->by_tail[i];
@@ -48,7 +51,7 @@ double pz_partial_work_bound(const struct pz_growth *g, const struct pz_partial 
       work = runs;
     }
     double most = 0;
-    for (int k = 0; k < g->n_mixes; k++) {
+    for (int k = 0; k < measures; k++) {
       sum[k] += work[k];
       most = pz_larger(most, sum[k]);
     }
@@ -248,6 +251,10 @@ bool pz_growth_init(struct pz_growth *g, struct pz_context *c, struct pz_arena *
   order(g, g->by_tail, false);
   for (uint32_t i = 0; i < n; i++)
     for (int k = 0; k < g->n_mixes; k++) g->work[i][k] = c->work[g->by_tail[i]][g->mixes[k]];
+  g->n_prices = c->n_prices;
+  for (uint32_t i = 0; i < n; i++)
+    for (int k = 0; k < g->n_prices; k++)
+      g->work[i][g->n_mixes + k] = c->prices[k].least[g->by_tail[i]];
   order(g, g->by_path, true);
   for (uint32_t i = 0; i < n; i++) g->rank[g->by_path[i]] = i;
   return find_twins(g, arena);

@@ -44,8 +44,8 @@ struct pz_growth {
   double *est;
   struct pz_bits *before; /* by task: all that must come before it */
   struct pz_bits *twins;  /* by task: those that start no later */
-  int mixes[PZ_MIXES], n_mixes;
-  double (*work)[PZ_MIXES]; /* by place in by_tail, in the order of mixes: least work */
+  int mixes[PZ_MIXES], n_mixes, n_prices;
+  double (*work)[PZ_MEASURES]; /* by place in by_tail, in the order of mixes: least work */
   uint32_t n_waits;
   int words;
 };
