@@ -55,10 +55,7 @@ bool pz_packer_init(struct pz_packer *x, const struct pz_context *c, struct pz_a
   x->order = pz_arena_alloc(arena, n, sizeof *x->order);
   x->over = pz_arena_alloc(arena, n, sizeof *x->over);
   x->most_of = pz_arena_alloc(arena, n, sizeof *x->most_of);
-  x->later = pz_arena_alloc(arena, n + 1, sizeof *x->later);
-  x->bucket = pz_arena_alloc(arena, PZ_PACK_BUCKETS, sizeof *x->bucket);
-  x->memo = pz_arena_alloc(arena, PZ_PACK_MEMOS, sizeof *x->memo);
-  return x->later && x->bucket && x->memo && x->rate && x->apart && x->chain && x->dear && x->order && x->over && x->most_of &&
+  return x->rate && x->apart && x->chain && x->dear && x->order && x->over && x->most_of &&
          find_order(x, arena);
 }
 
@@ -163,39 +160,10 @@ static void try_task(struct pz_packer *x, uint32_t at, const struct pz_bits *apa
   now->price = before;
 }
 
-/* Has a pack been seen that leaves as many tasks and as much room, and costs no less?  Otherwise
- * this one is remembered. */
-static bool seen_better(struct pz_packer *x, uint32_t at, const struct pz_bits *apart,
-                        const int32_t room[PZ_RESOURCES]) {
-  uint64_t key[PZ_BITS_WORDS], hash = at;
-  for (int w = 0; w < x->words; w++) {
-    key[w] = apart->w[w] & x->later[at].w[w];
-    hash = (hash ^ key[w]) * UINT64_C(0x9e3779b97f4a7c15);
-  }
-  uint32_t *bucket = &x->bucket[hash >> 32 & (PZ_PACK_BUCKETS - 1)];
-  for (uint32_t k = *bucket, looked = 0; k && looked < 8; k = x->memo[k].next, looked++) {
-    const struct pz_pack_memo *m = &x->memo[k];
-    bool better = m->at == at && m->price >= x->now.price;
-    for (int w = 0; better && w < x->words; w++) better = m->apart[w] == key[w];
-    for (int r = 0; better && r < PZ_RESOURCES; r++) better = m->room[r] >= room[r];
-    if (better) return true;
-  }
-  if (x->n_memos >= PZ_PACK_MEMOS) return false;
-  struct pz_pack_memo *m = &x->memo[x->n_memos];
-  m->next = *bucket;
-  *bucket = x->n_memos++;
-  m->at = at;
-  m->price = x->now.price;
-  memcpy(m->room, room, sizeof m->room);
-  memcpy(m->apart, key, sizeof m->apart);
-  return false;
-}
-
 /* Extend the pack by tasks from order[at] on. */
 static void extend(struct pz_packer *x, uint32_t at, const struct pz_bits *apart,
                    const int32_t room[PZ_RESOURCES]) {
   if (x->now.price > x->best.price) keep_best(x);
-  if (at >= x->n_order || seen_better(x, at, apart, room)) return;
   for (; at < x->n_order; at++) {
     if (pz_bits_has(apart, x->order[at])) continue;
     double most = x->now.price + most_more(x, at, apart, room);
@@ -221,12 +189,6 @@ void pz_packer_begin(struct pz_packer *x) {
     x->order[at] = i;
   }
   choose_tolls(x);
-  x->words = (int)(x->p->n + 63) / 64;
-  memset(&x->later[x->n_order], 0, sizeof *x->later);
-  for (uint32_t k = x->n_order; k-- > 0;) {
-    x->later[k] = x->later[k + 1];
-    pz_bits_set(&x->later[k], x->order[k]);
-  }
 }
 
 void pz_packer_dearest(struct pz_packer *x, uint32_t k) {
@@ -235,8 +197,6 @@ void pz_packer_dearest(struct pz_packer *x, uint32_t k) {
   x->now.n = x->best.n = 0;
   x->now.price = 0;
   x->best.price = 1;
-  x->n_memos = 1;
-  memset(x->bucket, 0, PZ_PACK_BUCKETS * sizeof *x->bucket);
   try_task(x, k, &none, x->p->capacity);
   x->most = pz_larger(x->most, x->best.price);
 }

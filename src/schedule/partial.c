@@ -3,6 +3,8 @@
 #include <float.h>
 #include <string.h>
 
+static const double ENOUGH_WORK = 0.5; /* of the best makespan */
+
 /* ---- bounds --------------------------------------------------------------------------------- */
 
 double pz_partial_path_bound(struct pz_growth *g, const struct pz_partial *n) {
@@ -185,14 +187,16 @@ static bool matters(const struct pz_problem *p, int r) {
   return false;
 }
 
-/* Mixes whose resources all matter. */
+/* Mixes whose resources all matter, of which there is so much work that it may count. */
 static void choose_mixes(struct pz_growth *g) {
   bool wanted[PZ_RESOURCES];
   for (int r = 0; r < PZ_RESOURCES; r++) wanted[r] = matters(g->p, r);
   for (int k = 0; k < PZ_MIXES; k++) {
+    double sum = 0;
     bool all = true;
+    for (uint32_t i = 0; i < g->p->n; i++) sum += g->c->work[i][k];
     for (int r = 0; r < PZ_RESOURCES; r++) all = all && (wanted[r] || g->c->mix[k][r] <= 0);
-    if (all) g->mixes[g->n_mixes++] = k;
+    if (all && sum > ENOUGH_WORK * g->c->best_s) g->mixes[g->n_mixes++] = k;
   }
 }
 

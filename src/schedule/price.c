@@ -19,7 +19,7 @@
 #include "schedule/pack.h"
 #include "schedule/simplex.h"
 
-enum { MOST_ROUNDS = 200, WORK_PER_STEP = 600 };
+enum { MOST_ROUNDS = 200, WORK_PER_STEP = 600, LOOKS_PER_STEP = 8 };
 
 /* What a pack with a mode that is not allowed now costs; without it costs 1. */
 static const double TOO_DEAR = 1e3;
@@ -73,7 +73,7 @@ static bool add_dear_packs(struct pz_pricer *x) {
   pz_packer_begin(&x->packer);
   for (uint32_t k = 0; k < x->packer.n_order; k++) {
     pz_packer_dearest(&x->packer, k);
-    x->c->steps += x->packer.looks;
+    x->c->steps += x->packer.looks / LOOKS_PER_STEP;
     if (x->packer.best.price <= 1 + 1e-9) continue;
     add_pack(x, &x->packer.best);
     any = true;
