@@ -209,7 +209,8 @@ static void grow(struct frontier *x, const struct state *from, uint32_t depth) {
     const struct pz_task *t = &c->p->tasks[i];
     for (uint32_t m = 0; m < t->n_modes && !x->stopped; m++)
       if (!c->dropped[c->mode_at[i] + m] && pz_mode_fits(n->free, &t->modes[m]) &&
-          (x->instants || !pz_partial_left_shifts(n, i, &t->modes[m])))
+          (x->instants || !pz_partial_left_shifts(n, i, &t->modes[m])) &&
+          pz_better(c, pz_partial_bound_with(&x->g, n, i, m), c->best_s))
         grow_by(x, from, depth, i, m);
   }
 }

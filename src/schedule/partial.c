@@ -62,19 +62,22 @@ double pz_partial_work_bound(const struct pz_growth *g, const struct pz_partial 
   return n->t + bound;
 }
 
-/* At the prices of a relaxation: what runs and what is left. */
+/* At the prices of a relaxation. */
 double pz_partial_price_bound(const struct pz_growth *g, const struct pz_partial *n) {
+  double left = 0;
+  for (int k = 0; k < g->c->n_prices; k++) left = pz_larger(left, n->left[k]);
+  return n->t + left;
+}
+
+double pz_partial_bound_with(const struct pz_growth *g, const struct pz_partial *n, uint32_t i,
+                             uint32_t mode) {
   const struct pz_context *c = g->c;
-  double bound = 0;
+  double s = g->p->tasks[i].modes[mode].s, left = s + c->tail_s[i];
   for (int k = 0; k < c->n_prices; k++) {
-    double sum = n->left[k];
-    for (uint32_t i = 0; i < n->n_running; i++) {
-      const struct pz_running *r = &n->run[i];
-      sum += c->prices[k].rate[c->mode_at[r->task] + r->mode] * (r->end - n->t);
-    }
-    bound = pz_larger(bound, sum);
+    const struct pz_prices *f = &c->prices[k];
+    left = pz_larger(left, n->left[k] - f->least[i] + f->rate[c->mode_at[i] + mode] * s);
   }
-  return n->t + bound;
+  return n->t + left;
 }
 
 /* ---- dominance ------------------------------------------------------------------------------ */
@@ -142,7 +145,10 @@ void pz_partial_start(struct pz_growth *g, const struct pz_partial *from, uint32
   pz_bits_set(&to->started, i);
   to->run[to->n_running++] = (struct pz_running){i, mode, from->t + m->s};
   for (int r = 0; r < PZ_RESOURCES; r++) to->free[r] -= m->use[r];
-  for (int k = 0; k < g->c->n_prices; k++) to->left[k] -= g->c->prices[k].least[i];
+  for (int k = 0; k < g->c->n_prices; k++) {
+    const struct pz_prices *f = &g->c->prices[k];
+    to->left[k] += f->rate[g->c->mode_at[i] + mode] * m->s - f->least[i];
+  }
   to->last_rank = g->rank[i];
   g->slots[i] = (struct pz_slot){from->t, from->t + m->s, mode};
 }
@@ -163,6 +169,8 @@ void pz_partial_advance(struct pz_growth *g, const struct pz_partial *from, stru
     if (pz_partial_eligible(g, from, i)) pz_bits_set(&to->could_before, i);
   for (uint32_t i = 0; i < from->n_running; i++) {
     const struct pz_running *r = &from->run[i];
+    for (int k = 0; k < g->c->n_prices; k++)
+      to->left[k] -= g->c->prices[k].rate[g->c->mode_at[r->task] + r->mode] * (next - from->t);
     if (r->end > next + slack) {
       to->run[to->n_running++] = *r;
       continue;

@@ -23,7 +23,7 @@ struct pz_partial {
   double t_before;
   int32_t free_before[PZ_RESOURCES];
   struct pz_bits could_before; /* tasks that were eligible at its beginning */
-  double left[PZ_MOST_PRICES]; /* priced time of what has not started */
+  double left[PZ_MOST_PRICES]; /* priced time of what runs or has not started */
   uint32_t last_rank;          /* of the last task started at t, or PZ_NONE */
   uint32_t wait;               /* those of one wait share this: time goes on, nothing starts */
   uint32_t n_running;
@@ -74,6 +74,9 @@ double pz_partial_end(const struct pz_partial *n); /* of what has been started *
 double pz_partial_price_bound(const struct pz_growth *g, const struct pz_partial *n);
 double pz_partial_path_bound(struct pz_growth *g, const struct pz_partial *n);
 double pz_partial_work_bound(const struct pz_growth *g, const struct pz_partial *n);
+/* With this task started now, by prices and its own path: a quick one. */
+double pz_partial_bound_with(const struct pz_growth *g, const struct pz_partial *n, uint32_t i,
+                             uint32_t mode);
 
 /* With the same tasks started: are those of `by`, at by_t, done no later, with no more in use, than
  * those of `run` at t? */
