@@ -34,6 +34,7 @@ struct frontier {
   struct pz_late *late; /* NULL: none */
   char *nodes; /* by depth: struct pz_partial */
   size_t node_bytes;
+  struct pz_partial *ahead;
   struct state **bucket; /* by bound, from low_s on */
   struct state **list;   /* by hash of tasks started */
   uint32_t n_lists;
@@ -191,10 +192,14 @@ static void grow_by(struct frontier *x, const struct state *from, uint32_t depth
   x->stopped = x->stopped || ++x->g.c->steps >= x->until;
   double bound = bound_of(x, next);
   if (!pz_better(x->g.c, bound, x->g.c->best_s)) return;
-  if (pz_partial_complete(&x->g, next))
+  if (pz_partial_complete(&x->g, next)) {
     complete(x, from, next);
-  else
-    keep(x, from, next, pz_larger(bound, from ? from->bound : 0));
+  } else { /* if nothing else starts now, what is left waits for the next end */
+    pz_partial_advance(&x->g, next, x->ahead);
+    bound = pz_larger(bound, bound_of(x, x->ahead));
+    if (pz_better(x->g.c, bound, x->g.c->best_s))
+      keep(x, from, next, pz_larger(bound, from ? from->bound : 0));
+  }
   grow(x, from, depth + 1);
 }
 
@@ -254,6 +259,7 @@ static bool prepare(struct frontier *x, struct pz_context *c) {
   uint32_t n = c->p->n;
   x->node_bytes = pz_partial_bytes(n);
   x->nodes = pz_arena_alloc(x->arena, (size_t)n + 3, x->node_bytes);
+  x->ahead = pz_arena_alloc(x->arena, 1, x->node_bytes);
   for (x->n_lists = 64; x->n_lists < MOST_LISTS && x->n_lists < x->until - c->steps;)
     x->n_lists *= 2;
   x->list = pz_arena_alloc(x->arena, x->n_lists, sizeof(struct state *));
@@ -261,7 +267,7 @@ static bool prepare(struct frontier *x, struct pz_context *c) {
   for (uint32_t i = 0; i < n; i++) x->instants = x->instants || pz_wants_instant(&c->p->tasks[i]);
   x->low_s = c->bound_s;
   x->high_s = c->best_s;
-  return x->nodes && x->list && x->bucket && pz_growth_init(&x->g, c, x->arena);
+  return x->nodes && x->ahead && x->list && x->bucket && pz_growth_init(&x->g, c, x->arena);
 }
 
 enum pz_status pz_frontier_search(struct pz_context *c, int64_t steps, struct pz_late *late,
