@@ -126,7 +126,7 @@ static void visit(struct exact *x, uint32_t depth) {
   if (!promising(x, n)) return;
   if (n->last_rank == PZ_NONE && seen_better(x, n)) return;
   visit_starts(x, depth);
-  if (x->stopped || n->n_running == 0) return;
+  if (x->stopped || n->n_running == 0 || (!x->instants && pz_partial_idles(&x->g, n))) return;
   pz_partial_advance(&x->g, n, node_at(x, depth + 1));
   visit(x, depth + 1);
 }

@@ -194,7 +194,7 @@ static void grow_by(struct frontier *x, const struct state *from, uint32_t depth
   if (!pz_better(x->g.c, bound, x->g.c->best_s)) return;
   if (pz_partial_complete(&x->g, next)) {
     complete(x, from, next);
-  } else { /* if nothing else starts now, what is left waits for the next end */
+  } else if (x->instants || !pz_partial_idles(&x->g, next)) { /* if nothing else starts now, what is left waits for the next end */
     pz_partial_advance(&x->g, next, x->ahead);
     bound = pz_larger(bound, bound_of(x, x->ahead));
     if (pz_better(x->g.c, bound, x->g.c->best_s))
@@ -231,6 +231,7 @@ static void open_state(struct frontier *x, const struct state *s) {
       return;
     }
     grow(x, s, 1);
+    if (!x->instants && pz_partial_idles(&x->g, node_at(x, 1))) return;
     pz_partial_copy(node_at(x, 0), node_at(x, 1));
   }
 }

@@ -138,6 +138,20 @@ bool pz_partial_left_shifts(const struct pz_partial *n, uint32_t i, const struct
   return n->t > n->t_before && pz_bits_has(&n->could_before, i) && pz_mode_fits(n->free_before, m);
 }
 
+bool pz_partial_idles(const struct pz_growth *g, const struct pz_partial *n) {
+  double room_s = DBL_MAX;
+  for (uint32_t i = 0; i < n->n_running; i++) room_s = pz_smaller(room_s, n->run[i].end - n->t);
+  for (uint32_t i = 0; i < g->p->n; i++) {
+    if (g->c->least_s[i] > room_s || !pz_partial_eligible(g, n, i)) continue;
+    const struct pz_task *t = &g->p->tasks[i];
+    for (uint32_t m = 0; m < t->n_modes; m++)
+      if (t->modes[m].s <= room_s && !g->c->dropped[g->c->mode_at[i] + m] &&
+          pz_mode_fits(n->free, &t->modes[m]))
+        return true;
+  }
+  return false;
+}
+
 void pz_partial_start(struct pz_growth *g, const struct pz_partial *from, uint32_t i, uint32_t mode,
                       struct pz_partial *to) {
   const struct pz_mode *m = &g->p->tasks[i].modes[mode];

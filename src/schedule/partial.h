@@ -62,6 +62,9 @@ void pz_partial_copy(struct pz_partial *to, const struct pz_partial *from);
 bool pz_partial_eligible(const struct pz_growth *g, const struct pz_partial *n, uint32_t i);
 /* Could the task have been started at the time before, through to now? */
 bool pz_partial_left_shifts(const struct pz_partial *n, uint32_t i, const struct pz_mode *m);
+/* Could one more task run from now on, and be done at the next end?  Then a schedule in which
+ * nothing starts until then is no better, unless as above. */
+bool pz_partial_idles(const struct pz_growth *g, const struct pz_partial *n);
 void pz_partial_start(struct pz_growth *g, const struct pz_partial *from, uint32_t i, uint32_t mode,
                       struct pz_partial *to);
 /* To the next end. */
