@@ -88,8 +88,8 @@ static enum pz_status visit(struct branch *b, struct pz_context *c) {
   if (!pz_open(c)) return PZ_OK;
   bool split = choose(c, &s);
   int64_t left = b->until - c->steps;
-  enum pz_status status =
-      pz_late_search(c, pz_exact_search, split && left > b->node_steps ? b->node_steps : left, b->err);
+  enum pz_status status = pz_late_search(
+      c, pz_exact_search, split && left > b->node_steps ? b->node_steps : left, b->err);
   if (status != PZ_OK || !pz_open(c)) return status;
   if (split && c->steps < b->until) return visit_halves(b, c, &s);
   b->open_s = fmin(b->open_s, c->bound_s);

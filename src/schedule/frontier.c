@@ -32,7 +32,7 @@ struct frontier {
   int64_t until;
   uint32_t n_states;
   struct pz_late *late; /* NULL: none */
-  char *nodes; /* by depth: struct pz_partial */
+  char *nodes;          /* by depth: struct pz_partial */
   size_t node_bytes;
   struct pz_partial *ahead;
   struct state **bucket; /* by bound, from low_s on */
@@ -48,10 +48,8 @@ static struct pz_partial *node_at(const struct frontier *x, uint32_t depth) {
 
 static double bound_of(struct frontier *x, const struct pz_partial *n) {
   double most = x->g.c->best_s, bound = pz_partial_price_bound(&x->g, n);
-  if (pz_better(x->g.c, bound, most))
-    bound = pz_larger(bound, pz_partial_path_bound(&x->g, n));
-  if (pz_better(x->g.c, bound, most))
-    bound = pz_larger(bound, pz_partial_work_bound(&x->g, n));
+  if (pz_better(x->g.c, bound, most)) bound = pz_larger(bound, pz_partial_path_bound(&x->g, n));
+  if (pz_better(x->g.c, bound, most)) bound = pz_larger(bound, pz_partial_work_bound(&x->g, n));
   return bound;
 }
 
@@ -95,10 +93,11 @@ static bool seen_better(struct frontier *x, const struct pz_partial *n, struct s
   bool better = false;
   for (struct state *s = list; s && !better; s = s->alike, looked++) {
     if (s->dominated || !same_tasks(x, &s->started, &n->started)) continue;
-    better = pz_partial_dominated(&x->g, next_end(n->run, n->n_running), n->run, n->n_running, 0, s->run, s->n_running);
+    better = pz_partial_dominated(&x->g, next_end(n->run, n->n_running), n->run, n->n_running, 0,
+                                  s->run, s->n_running);
     if (!better)
-      s->dominated =
-          pz_partial_dominated(&x->g, next_end(s->run, s->n_running), s->run, s->n_running, 0, n->run, n->n_running);
+      s->dominated = pz_partial_dominated(&x->g, next_end(s->run, s->n_running), s->run,
+                                          s->n_running, 0, n->run, n->n_running);
   }
   x->g.c->steps += looked / LOOKS_PER_STEP;
   return better;
@@ -194,7 +193,10 @@ static void grow_by(struct frontier *x, const struct state *from, uint32_t depth
   if (!pz_better(x->g.c, bound, x->g.c->best_s)) return;
   if (pz_partial_complete(&x->g, next)) {
     complete(x, from, next);
-  } else if (x->instants || !pz_partial_idles(&x->g, next)) { /* if nothing else starts now, what is left waits for the next end */
+  } else if (x->instants ||
+             !pz_partial_idles(
+                 &x->g,
+                 next)) { /* if nothing else starts now, what is left waits for the next end */
     pz_partial_advance(&x->g, next, x->ahead);
     bound = pz_larger(bound, bound_of(x, x->ahead));
     if (pz_better(x->g.c, bound, x->g.c->best_s))

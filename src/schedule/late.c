@@ -35,8 +35,7 @@ double pz_late_put(struct pz_late *x, const struct pz_growth *g, double makespan
   pz_profile_clear(&x->profile);
   for (uint32_t i = 0; i < g->p->n; i++)
     if (!x->is[i])
-      pz_profile_occupy(&x->profile, g->slots[i].start,
-                        &g->p->tasks[i].modes[g->slots[i].mode]);
+      pz_profile_occupy(&x->profile, g->slots[i].start, &g->p->tasks[i].modes[g->slots[i].mode]);
   for (uint32_t i = 0; i < g->p->n; i++) {
     if (!x->is[i]) continue;
     put(x, g, i, makespan);
@@ -64,7 +63,8 @@ static uint32_t mark(struct pz_late *x, const struct pz_context *c) {
   return n;
 }
 
-/* Those that did not fit are late no longer, nor what they wait for.  Returns how many still are. */
+/* Those that did not fit are late no longer, nor what they wait for.  Returns how many still are.
+ */
 static uint32_t take_out_failed(struct pz_late *x, const struct pz_problem *p) {
   uint32_t left = 0;
   for (uint32_t i = p->n; i-- > 0;) {

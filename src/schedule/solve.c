@@ -7,7 +7,7 @@
 #include "schedule/ilp.h"
 #include "schedule/price.h"
 
-enum { FIRST_TURN = 2000, BR = 8 };
+enum { FIRST_TURN = 2000 };
 
 /* A bound this near to the incumbent, as a part of it, may well be proved its own. */
 static const double NEAR = 0.94;
@@ -31,15 +31,26 @@ static void price(struct pz_context *c, struct pz_pricer **pricer) {
 /* The local search's part of a turn.  What is open after the first turn mostly wants a proof, what
  * is open after the third a better schedule. */
 static int64_t local_part(int64_t turn, int64_t steps) {
-  return turn > FIRST_TURN && turn <= INT64_C(100) * FIRST_TURN ? steps / 8 : steps / 2;
+  return turn > FIRST_TURN && turn <= INT64_C(100) * FIRST_TURN ? steps / 16 : steps / 2;
 }
 
 static int64_t shorter(int64_t turn, int64_t left) { return turn < left / 2 ? turn : left; }
 
-/* Local and exact search by turns, each turn ten times longer: easy problems end in the first, hard
- * ones get most of their effort where it helps, in the local search.  Between them relaxations.
- * When local search finds nothing in the second turn and the bound is near, a proof is all that is
- * wanted, and the third begins. */
+/* The searches that prove.  Where few modes matter, to branch over them ends it soon; otherwise
+ * best first does, if there is room for all its states; and what neither does is left to branching.
+ */
+static enum pz_status prove(struct pz_context *c, struct pz_pricer *pricer, int64_t end,
+                            struct pz_error *err) {
+  enum pz_status status = pz_branch(c, pricer, (end - c->steps) / 16, err);
+  if (status == PZ_OK && pz_open(c))
+    status = pz_late_search(c, pz_frontier_search, (end - c->steps) * 3 / 4, err);
+  if (status == PZ_OK && pz_open(c)) status = pz_branch(c, pricer, end - c->steps + 1, err);
+  return status;
+}
+
+/* Local and exact search by turns, each turn ten times longer: easy problems end in the first.
+ * Between them relaxations.  When local search finds nothing in the second turn and the bound is
+ * near, a proof is all that is wanted, and the third begins. */
 static enum pz_status take_turns(struct pz_context *c, struct pz_pricer **pricer,
                                  struct pz_error *err) {
   enum pz_status status = PZ_OK;
@@ -56,12 +67,8 @@ static enum pz_status take_turns(struct pz_context *c, struct pz_pricer **pricer
     }
     if (status == PZ_OK && turn > INT64_C(100) * FIRST_TURN && pz_open(c))
       pz_relax_integer(c, (int)(turn / 1000));
-    if (status == PZ_OK && turn > FIRST_TURN && pz_open(c))
-      status = pz_branch(c, *pricer, (end - c->steps) / BR, err);
-    if (status == PZ_OK && turn > FIRST_TURN && pz_open(c))
-      status = pz_late_search(c, pz_frontier_search, (end - c->steps) * 3 / 4, err);
     if (status == PZ_OK && pz_open(c))
-      status = turn > FIRST_TURN ? pz_branch(c, *pricer, end - c->steps + 1, err)
+      status = turn > FIRST_TURN ? prove(c, *pricer, end, err)
                                  : pz_late_search(c, pz_exact_search, end - c->steps + 1, err);
     if (!pz_open(c) || c->p->n > PZ_LOCAL_MOST_TASKS) break;
   }

@@ -1,7 +1,7 @@
-/* Heads and tails by work.  All that must come before a task has to be done before it starts: by the
- * longest path, and because what can only start after some time, and has some path to go before the
- * task, must fit in between; its work is measured by mixes of resources and by prices.  The same
- * from the other end for tails, and for all tasks between the beginning and the end. */
+/* Heads and tails by work.  All that must come before a task has to be done before it starts: by
+ * the longest path, and because what can only start after some time, and has some path to go before
+ * the task, must fit in between; its work is measured by mixes of resources and by prices.  The
+ * same from the other end for tails, and for all tasks between the beginning and the end. */
 #include <string.h>
 
 #include "schedule/bits.h"
@@ -61,8 +61,8 @@ static void find_paths(struct windows *x) {
       uint32_t q = t->pred[k];
       for (uint32_t i = 0; i < q; i++)
         if (pz_bits_has(&x->before[q], i))
-          x->path[i * x->n + j] = pz_larger(x->path[i * x->n + j],
-                                            x->path[i * x->n + q] + x->c->least_s[q]);
+          x->path[i * x->n + j] =
+              pz_larger(x->path[i * x->n + j], x->path[i * x->n + q] + x->c->least_s[q]);
     }
   }
 }
