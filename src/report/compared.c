@@ -38,9 +38,10 @@ static struct way of_search(const struct pz_study *s, const struct pz_contest *c
   return w;
 }
 
+/* `by` as in a baseline's question. */
 static enum pz_status of_baseline(const struct pz_compared_task *t, const struct pz_baseline *b,
-                                  const struct pz_contest *contest, struct way *out,
-                                  struct pz_error *err) {
+                                  const struct pz_contest *contest, struct pz_evaluator *by,
+                                  struct way *out, struct pz_error *err) {
   const struct pz_study *s = t->study;
   struct pz_error why = {0};
   struct way w = {.name = b->name, .about = b->about, .contest = contest};
@@ -51,7 +52,8 @@ static enum pz_status of_baseline(const struct pz_compared_task *t, const struct
                                    .objective = &contest->objective,
                                    .evaluations = contest->n_looked,
                                    .seed = t->seed,
-                                   .stop = t->stop};
+                                   .stop = t->stop,
+                                   .by = by};
   enum pz_status status = b->run(&q, &w.answer, &why);
   if (status != PZ_OK && status != PZ_NO_ANSWER) return pz_fail(err, status, "%s", why.message);
   w.any = status == PZ_OK;
@@ -96,35 +98,50 @@ static enum pz_status no_memory(struct pz_error *err) {
   return pz_fail(err, PZ_NO_MEMORY, "out of memory for the comparison");
 }
 
-static enum pz_status make_contest(const struct pz_compared_task *t,
-                                   const struct pz_contest *contest, json_t *ways, json_t *seconds,
+/* A contest's ways, in their order, and what they took. */
+struct made {
+  const struct pz_compared_task *t;
+  json_t *ways[PZ_SEARCH_MOST_MODELS + 1], *seconds[PZ_SEARCH_MOST_MODELS + 1];
+};
+
+static enum pz_status make_contest(void *ctx, size_t i, struct pz_evaluator *by,
                                    struct pz_error *err) {
+  struct made *m = ctx;
+  const struct pz_study *s = m->t->study;
   struct way w;
-  for (size_t i = 0; pz_baseline_at(i); i++) {
+  for (size_t k = 0; pz_baseline_at(k); k++) {
     double since = pz_clock_s();
-    enum pz_status status = of_baseline(t, pz_baseline_at(i), contest, &w, err);
+    enum pz_status status = of_baseline(m->t, pz_baseline_at(k), &s->contest[i], by, &w, err);
     if (status != PZ_OK) return status;
-    if (json_array_append_new(ways, way_json(t->study, &w)) != 0) return no_memory(err);
-    json_object_set_new(seconds, w.name, json_real(pz_clock_s() - since));
+    if (json_array_append_new(m->ways[i], way_json(s, &w)) != 0) return no_memory(err);
+    json_object_set_new(m->seconds[i], w.name, json_real(pz_clock_s() - since));
   }
-  w = of_search(t->study, contest);
-  return json_array_append_new(ways, way_json(t->study, &w)) == 0 ? PZ_OK : no_memory(err);
+  w = of_search(s, &s->contest[i]);
+  return json_array_append_new(m->ways[i], way_json(s, &w)) == 0 ? PZ_OK : no_memory(err);
+}
+
+/* Models alone beside each other, then the one chip for all on all threads. */
+static enum pz_status run_contests(struct made *m, struct pz_error *err) {
+  const struct pz_compared_task *t = m->t;
+  uint32_t last = t->study->n_contests - 1;
+  if (t->progress) pz_progress_update(t->progress, 0, last ? "models alone" : NULL);
+  enum pz_status status = pz_search_each(t->study->search, last, make_contest, m, err);
+  if (t->progress) pz_progress_update(t->progress, last, pz_study_contest_name(t->study, last));
+  return status == PZ_OK ? make_contest(m, last, NULL, err) : status;
 }
 
 static enum pz_status make_contests(const struct pz_compared_task *t, json_t *contests,
                                     json_t *timing, struct pz_error *err) {
-  const struct pz_study *s = t->study;
-  enum pz_status status = PZ_OK;
-  for (uint32_t i = 0; i < s->n_contests && status == PZ_OK; i++) {
-    const char *name = pz_study_contest_name(s, i);
-    json_t *ways = json_array(), *seconds = json_object();
-    if (t->progress) pz_progress_update(t->progress, i, name);
-    json_object_set_new(timing, name, seconds);
-    if (json_array_append_new(contests, json_pack("{s:s,s:o}", "name", name, "ways", ways)) != 0)
+  struct made m = {.t = t};
+  for (uint32_t i = 0; i < t->study->n_contests; i++) {
+    const char *name = pz_study_contest_name(t->study, i);
+    m.ways[i] = json_array();
+    m.seconds[i] = json_object();
+    json_object_set_new(timing, name, m.seconds[i]);
+    if (json_array_append_new(contests, json_pack("{s:s,s:o}", "name", name, "ways", m.ways[i])))
       return no_memory(err);
-    status = make_contest(t, &s->contest[i], ways, seconds, err);
   }
-  return status;
+  return run_contests(&m, err);
 }
 
 enum pz_status pz_compared_make(const struct pz_compared_task *t, json_t **out, json_t **timing,
