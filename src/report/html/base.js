@@ -152,7 +152,7 @@ function axisY(f, scale, label, format) {
 const inkOn = colour => ["var(--vector)", "var(--bubble)"].includes(colour) ? colour.replace("--", "--on-") : "var(--mark-ink)";
 
 // As much of a text as fits, by an average width of letters.
-function fitted(text, width, size = 6.6) {
+function fitted(text, width, size = 7) {
   const room = Math.floor(width / size);
   return text.length <= room ? text : room < 4 ? "" : text.slice(0, room - 1) + "…";
 }
