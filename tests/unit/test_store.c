@@ -406,8 +406,8 @@ static void other_versions_and_tables_are_refused(void **state) {
   static const struct {
     const char *sql, *says;
   } cases[] = {
-      {"PRAGMA user_version = 7", "version 7, and this phaze writes version 2"},
-      {"PRAGMA user_version = 2; PRAGMA application_id = 1", "is not a run file of phaze"},
+      {"PRAGMA user_version = 7", "version 7, and this phaze writes version 3"},
+      {"PRAGMA user_version = 3; PRAGMA application_id = 1", "is not a run file of phaze"},
       {"PRAGMA application_id = 1885888890; CREATE VIEW v AS SELECT 1", "its tables are not"},
       {"DROP VIEW v; DROP TABLE timings", "its tables are not those of phaze"},
   };
