@@ -108,7 +108,7 @@ static enum pz_status make_contest(void *ctx, size_t i, struct pz_evaluator *by,
                                    struct pz_error *err) {
   struct made *m = ctx;
   const struct pz_study *s = m->t->study;
-  struct way w;
+  struct way w = {0};
   for (size_t k = 0; pz_baseline_at(k); k++) {
     double since = pz_clock_s();
     enum pz_status status = of_baseline(m->t, pz_baseline_at(k), &s->contest[i], by, &w, err);
