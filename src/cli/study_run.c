@@ -118,10 +118,9 @@ enum pz_status pz_study_run_search(struct pz_study_run *r) {
 
 /* The study in memory as it is when its contests have been run. */
 static enum pz_status have_contests(struct pz_study_run *r) {
-  enum pz_status status =
-      r->study.search ? PZ_OK : pz_restored_contests(&r->study, r->file, r->result, r->err);
   listen_for_signals();
-  return status;
+  return r->study.search ? PZ_OK
+                         : pz_restored_contests(&r->study, r->file, r->result, &stop, r->err);
 }
 
 static void add_contest_times(struct pz_study_run *r) {

@@ -184,7 +184,7 @@ enum pz_status pz_story_of_run(struct pz_run_file *f, unsigned threads,
                          .comparison = run.comparison,
                          .progress = progress,
                          .err = err};
-    status = pz_restored_contests(&study, f, run.result, err);
+    status = pz_restored_contests(&study, f, run.result, NULL, err);
     if (status == PZ_OK) status = pz_story_make(&t, out);
     pz_study_release(&study);
   }
