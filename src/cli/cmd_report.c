@@ -72,11 +72,11 @@ const struct pz_command pz_cmd_report = {
     .synopsis = "DIR [-o FILE.html] [--csv CSVDIR] [--threads T]",
     .summary = "A finished search as one HTML file that opens offline",
     .detail =
-        "DIR is what 'phaze search -o DIR' kept.  The page tells the answer, the chip beside\n"
-        "baselines, every evaluated chip, the floorplan, schedules, pipeline, memory, the step, "
-        "what\n"
-        "limits the chip, the certificate and the inputs.  Charts draw from tables; --csv writes\n"
-        "these, --json prints them.  The same run gives the same bytes.\n",
+        "DIR is what 'phaze search -o DIR' or 'phaze compare -o DIR' kept.  The page tells the\n"
+        "answer, the chip beside baselines, every evaluated chip, the floorplan, schedules,\n"
+        "pipeline, memory, the step, what limits the chip, the certificate and the inputs.\n"
+        "Charts draw from tables; --csv writes these, --json prints them.  The same run gives the\n"
+        "same bytes.\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .run = run,

@@ -114,9 +114,11 @@ void pz_command_man(FILE *out) {
   fprintf(out, ".SH OTHER OPTIONS\n.TP\n.B phaze \\-\\-version\nThe version.\n.TP\n.B phaze "
                "\\-\\-completion bash\nCompletion for bash, to be sourced.\n.TP\n.B phaze "
                "\\-\\-man\nThis page.\n");
-  fprintf(out, ".SH FILES\n.TP\n.I DIR/run.sqlite\nA run that search \\-o DIR keeps.\n.TP\n.I "
-               "DIR/report.html\nIts report.\n.SH ENVIRONMENT\n.TP\n.B NO_COLOR\nWhen set, no "
-               "colour on terminals.\n");
+  fprintf(
+      out,
+      ".SH FILES\n.TP\n.I DIR/run.sqlite\nA run that search or compare \\-o DIR keeps.\n.TP\n.I "
+      "DIR/report.html\nIts report.\n.SH ENVIRONMENT\n.TP\n.B NO_COLOR\nWhen set, no "
+      "colour on terminals.\n");
   fprintf(out, ".SH EXAMPLES\n.nf\nphaze search gpt2\\-xl llama2\\-7b \\-o run\nphaze verify "
                "run\nphaze report run \\-\\-csv tables\nphaze place llama3\\-70b "
                "\\-\\-chip h200 \\-\\-devices 512 \\-\\-emit megatron\n.fi\n");

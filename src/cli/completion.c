@@ -1,12 +1,16 @@
 #include "cli/completion.h"
 
+#include <string.h>
+
+#include "chip/cluster.h"
 #include "cli/command.h"
+#include "search/space.h"
 
 /* Names that only the program knows; commands that take MODELs complete these too. */
 static const char head[] =
     "# bash completion of phaze; made by phaze --completion bash.\n"
     "_phaze_models() { phaze models 2>/dev/null | awk 'NR > 1 {print $1}'; }\n"
-    "_phaze_chips() { phaze chips 2>/dev/null | awk 'NR > 1 {print $1}'; }\n"
+    "_phaze_chips() { phaze chips 2>/dev/null | awk 'NR > 1 && !/^clusters:/ {print $1}'; }\n"
     "_phaze() {\n"
     "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} "
     "command=${COMP_WORDS[1]} words= options=\n"
@@ -14,8 +18,7 @@ static const char head[] =
     "  if [ \"$COMP_CWORD\" = 1 ]; then\n"
     "    COMPREPLY=($(compgen -W '";
 
-static const char tail[] = "    *:--chip) words=$(_phaze_chips) ;;\n"
-                           "  esac\n"
+static const char tail[] = "  esac\n"
                            "  if [ -n \"$words\" ]; then\n"
                            "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
                            "    return\n"
@@ -29,20 +32,48 @@ static const char end[] =
     "    *) case $command in\n"
     "      graph | estimate | schedule | place | search | compare)\n"
     "        COMPREPLY=($(compgen -W \"$(_phaze_models)\" -- \"$cur\")) ;;\n"
-    "      report | verify) COMPREPLY=($(compgen -d -- \"$cur\")) ;;\n"
+    "      report | verify) compopt -o filenames 2>/dev/null\n"
+    "        COMPREPLY=($(compgen -d -- \"$cur\")) ;;\n"
     "      chip) COMPREPLY=($(compgen -W \"$(_phaze_chips)\" -- \"$cur\")) ;;\n"
     "    esac ;;\n"
     "  esac\n"
     "}\n"
     "complete -o default -F _phaze phaze\n";
 
-static void put_choices(const struct pz_command *c, FILE *out) {
+static const char *cluster_name(const void *ctx, size_t i) {
+  (void)ctx;
+  return pz_cluster_preset_name(i);
+}
+
+static const char *choice_name(const void *ctx, size_t i) {
+  const struct pz_option *o = ctx;
+  return o->choices[i];
+}
+
+static void put_words(const char *(*name)(const void *ctx, size_t i), const void *ctx, FILE *out) {
+  fputs("words='", out);
+  for (size_t i = 0; name(ctx, i); i++) fprintf(out, i ? " %s" : "%s", name(ctx, i));
+  fputs("' ;;\n", out);
+}
+
+/* What may stand behind an option; files, which the shell knows, behind those without names. */
+static void put_values(const struct pz_command *c, FILE *out) {
   for (size_t i = 0; i < c->table.n; i++) {
     const struct pz_option *o = &c->table.options[i];
-    if (o->type != PZ_OPTION_CHOICE) continue;
-    fprintf(out, "    %s:--%s) words='", c->name, o->name);
-    for (int k = 0; o->choices[k]; k++) fprintf(out, k ? " %s" : "%s", o->choices[k]);
-    fputs("' ;;\n", out);
+    if (o->type == PZ_OPTION_FLAG) continue;
+    fprintf(out, "    %s:--%s", c->name, o->name);
+    if (o->letter) fprintf(out, " | %s:-%c", c->name, o->letter);
+    fputs(") ", out);
+    if (o->type == PZ_OPTION_CHOICE)
+      put_words(choice_name, o, out);
+    else if (strcmp(o->name, "cluster") == 0)
+      put_words(cluster_name, NULL, out);
+    else if (strcmp(o->name, "space") == 0)
+      put_words(pz_space_preset_name, NULL, out);
+    else if (strcmp(o->name, "chip") == 0 || strcmp(o->name, "budget") == 0)
+      fputs("words=$(_phaze_chips) ;;\n", out);
+    else
+      fputs("return ;;\n", out);
   }
 }
 
@@ -56,8 +87,9 @@ static void put_options(const struct pz_command *c, FILE *out) {
 void pz_completion_print(FILE *out) {
   fputs(head, out);
   for (size_t i = 0; pz_command_at(i); i++) fprintf(out, i ? " %s" : "%s", pz_command_at(i)->name);
-  fputs("' -- \"$cur\"))\n    return\n  fi\n  case $command:$prev in\n", out);
-  for (size_t i = 0; pz_command_at(i); i++) put_choices(pz_command_at(i), out);
+  fputs(" --help --version --man --completion' -- \"$cur\"))\n    return\n  fi\n", out);
+  fputs("  case $command:$prev in\n    --completion:*) words=bash ;;\n", out);
+  for (size_t i = 0; pz_command_at(i); i++) put_values(pz_command_at(i), out);
   fputs(tail, out);
   for (size_t i = 0; pz_command_at(i); i++) put_options(pz_command_at(i), out);
   fputs(end, out);

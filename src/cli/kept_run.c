@@ -18,14 +18,14 @@ enum pz_status pz_kept_run_open(const char *dir, const struct pz_study *s, bool 
   return status;
 }
 
-enum pz_status pz_kept_run_result(struct pz_run_file *f, json_t **out, struct pz_error *err) {
-  char *text = NULL;
-  json_t *result = NULL;
-  enum pz_status status = pz_run_file_result(f, &text, err);
-  if (status == PZ_OK && text)
-    status = pz_json_parse("the result", text, strlen(text), &result, err);
+typedef enum pz_status keep_text(struct pz_run_file *f, const char *text, struct pz_error *err);
+
+static enum pz_status keep_json(struct pz_run_file *f, keep_text *keep, const json_t *value,
+                                struct pz_error *err) {
+  char *text = json_dumps(value, HOW);
+  enum pz_status status =
+      text ? keep(f, text, err) : pz_fail(err, PZ_NO_MEMORY, "out of memory for the result");
   free(text);
-  if (status == PZ_OK) *out = result;
   return status;
 }
 
@@ -63,9 +63,10 @@ enum pz_status pz_kept_run_finish(struct pz_run_file *f, const struct pz_study *
   if (status == PZ_OK) status = keep_standings(f, s, err);
   json_object_foreach((json_t *)(uintptr_t)timing, what, seconds) if (status == PZ_OK) status =
       pz_run_file_set_timing(f, what, json_number_value(seconds), err);
-  char *text = status == PZ_OK ? json_dumps(result, HOW) : NULL;
-  if (status == PZ_OK && !text) status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the result");
-  if (status == PZ_OK) status = pz_run_file_finish(f, text, err);
-  free(text);
-  return status;
+  return status == PZ_OK ? keep_json(f, pz_run_file_finish, result, err) : status;
+}
+
+enum pz_status pz_kept_run_compared(struct pz_run_file *f, const json_t *comparison,
+                                    struct pz_error *err) {
+  return keep_json(f, pz_run_file_compared, comparison, err);
 }

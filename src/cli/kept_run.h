@@ -9,13 +9,13 @@
 PZ_NODISCARD enum pz_status pz_kept_run_open(const char *dir, const struct pz_study *s, bool fresh,
                                              struct pz_run_file **out, struct pz_error *err);
 
-/* The result of a finished run, or NULL.  New reference. */
-PZ_NODISCARD enum pz_status pz_kept_run_result(struct pz_run_file *f, json_t **out,
-                                               struct pz_error *err);
-
 /* Chips, how each left each contest, how long it took, and the result, which finishes the run. */
 PZ_NODISCARD enum pz_status pz_kept_run_finish(struct pz_run_file *f, const struct pz_study *s,
                                                const json_t *result, const json_t *timing,
                                                struct pz_error *err);
+
+/* What other ways to choose came to; a comparison that was kept before is replaced. */
+PZ_NODISCARD enum pz_status pz_kept_run_compared(struct pz_run_file *f, const json_t *comparison,
+                                                 struct pz_error *err);
 
 #endif

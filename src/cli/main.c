@@ -17,7 +17,11 @@ static void usage(FILE *out) {
           pz_version());
   for (size_t i = 0; pz_command_at(i); i++)
     fprintf(out, "  %-8s %s\n", pz_command_at(i)->name, pz_command_at(i)->summary);
-  fprintf(out, "\n'phaze COMMAND --help' explains one; 'man phaze' all of them.\n");
+  fprintf(
+      out,
+      "\n'phaze COMMAND --help' explains one; 'man phaze' all of them.  'phaze --version' tells "
+      "the version,\n'phaze --completion bash' prints completion for bash, 'phaze --man' the man "
+      "page.\n");
 }
 
 static enum pz_exit unknown(const char *name) {
@@ -26,6 +30,16 @@ static enum pz_exit unknown(const char *name) {
   fprintf(stderr, "phaze: unknown command '%s'%s%s%s; accepted: %s\n", name,
           near ? " (did you mean " : "", near ? near : "", near ? "?)" : "",
           pz_text_join(list, sizeof list, command_name, NULL));
+  return PZ_EXIT_BAD_USE;
+}
+
+static enum pz_exit completion(const char *shell) {
+  if (shell && strcmp(shell, "bash") == 0) {
+    pz_completion_print(stdout);
+    return pz_command_end();
+  }
+  fprintf(stderr, "phaze: --completion %s%s%s; accepted: bash\n", shell ? "'" : "",
+          shell ? shell : "wants a shell", shell ? "'" : "");
   return PZ_EXIT_BAD_USE;
 }
 
@@ -44,8 +58,8 @@ int main(int argc, char **argv) {
     usage(stdout);
   else if (strcmp(name, "--man") == 0)
     pz_command_man(stdout);
-  else if (strcmp(name, "--completion") == 0 && argc == 3 && strcmp(argv[2], "bash") == 0)
-    pz_completion_print(stdout);
+  else if (strcmp(name, "--completion") == 0)
+    return (int)completion(argc > 2 ? argv[2] : NULL);
   else
     return (int)unknown(name);
   return (int)pz_command_end();

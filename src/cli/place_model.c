@@ -224,6 +224,14 @@ static enum pz_status print_job(struct job *j) {
 static enum pz_status emit(const struct job *j) {
   struct pz_planned plan = planned(j, j->options.items);
   struct pz_launch l = pz_launch_of(&plan);
+  const char *stranger = pz_launch_stranger(&l);
+  char note[400];
+  if (stranger)
+    return pz_fail(
+        j->err, PZ_BAD_INPUT,
+        "%s has a layer '%s', which %s has no words for; accepted with --emit: models of "
+        "an embedding, equal blocks and a head (presets, config.json)",
+        j->model, stranger, pz_emit_names[j->s->emit]);
   pz_emit(j->s->emit, &l, stdout);
   if (j->s->quiet || fflush(stdout) != 0) return PZ_OK;
   fprintf(stderr,
@@ -235,9 +243,7 @@ static enum pz_status emit(const struct job *j) {
             "phaze: a batch of %" PRId64 " instead of %" PRId64
             ": as many microbatches for every replica; it takes the same time\n",
             l.batch, j->s->batch);
-  if (l.stages > 1 && !pz_emit_takes_stages(j->s->emit))
-    fprintf(stderr, "phaze: %s divides the layers into stages by itself; --json has the plan's\n",
-            pz_emit_names[j->s->emit]);
+  if (pz_emit_note(j->s->emit, &l, note, sizeof note)) fprintf(stderr, "phaze: %s\n", note);
   return PZ_OK;
 }
 

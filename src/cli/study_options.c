@@ -51,6 +51,8 @@ enum pz_status pz_study_read(const struct pz_study_settings *s, char **models, i
   o.steps = s->steps;
   o.objective = (enum pz_objective_kind)s->objective;
   o.state = s->optimizer ? 2 : 3;
+  o.exhaustive = s->exhaustive;
+  o.pareto = s->pareto;
   enum pz_status status = read_lists(s, &o, err);
   if (status == PZ_OK) *out = o;
   return status;

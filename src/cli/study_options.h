@@ -12,6 +12,9 @@ struct pz_study_settings {
   int64_t devices, batch, seq, steps, threads;
   struct pz_workload_options import; /* what concerns ONNX files alone */
   int objective, optimizer;
+  bool exhaustive, pareto;
+  const char *dir; /* where the run is kept; NULL: nowhere */
+  bool fresh, no_report;
 };
 
 #define PZ_STUDY_SETTINGS_DEFAULT                                                                  \
@@ -49,7 +52,17 @@ extern const char *const pz_optimizer_names[]; /* ends with NULL */
    .max = 1e15, .help = "Effort for a schedule that decides"},                                           \
   {.name = "threads", .type = PZ_OPTION_INT, .offset = offsetof(T, F.threads), .arg = "T", .min = 0,     \
    .max = 1024, .help = "Threads; 0: as many as there are processors"},                                  \
-  PZ_IMPORT_OPTIONS(T, F.import)
+  PZ_IMPORT_OPTIONS(T, F.import),                                                                        \
+  {.name = "exhaustive", .type = PZ_OPTION_FLAG, .offset = offsetof(T, F.exhaustive),                    \
+   .help = "Evaluate every chip instead of excluding by bounds: the same answer, much later"},           \
+  {.name = "pareto", .type = PZ_OPTION_FLAG, .offset = offsetof(T, F.pareto),                            \
+   .help = "Also the front of throughput against area and watts"},                                       \
+  {.name = "output", .letter = 'o', .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.dir), .arg = "DIR",  \
+   .help = "Keep the run there: go on with one that was interrupted, answer from one that has finished"},\
+  {.name = "fresh", .type = PZ_OPTION_FLAG, .offset = offsetof(T, F.fresh),                              \
+   .help = "With --output: begin anew; an earlier run is moved aside"},                                  \
+  {.name = "no-report", .type = PZ_OPTION_FLAG, .offset = offsetof(T, F.no_report),                      \
+   .help = "With --output: do not write DIR/report.html, the run as a page to look at"}
 /* clang-format on */
 
 /* Models and settings into options. */

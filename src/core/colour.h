@@ -1,4 +1,5 @@
-/* Emphasis on a terminal, and only there; never with NO_COLOR set (no-color.org) or TERM=dumb. */
+/* What a terminal has: emphasis, only there and never with NO_COLOR set (no-color.org) or
+ * TERM=dumb; and columns. */
 #ifndef PZ_CORE_COLOUR_H
 #define PZ_CORE_COLOUR_H
 
@@ -13,5 +14,8 @@ bool pz_colour_on(FILE *out);
 
 /* What switches to a colour on `out`, or "". */
 const char *pz_colour(FILE *out, enum pz_colour c);
+
+/* Columns of the terminal; many where `out` is none. */
+int pz_terminal_columns(FILE *out);
 
 #endif

@@ -3,10 +3,10 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "core/colour.h"
 #include "core/text.h"
 
 static const double LINE_EVERY_S = 5.0, BAR_EVERY_S = 0.1;
@@ -31,13 +31,6 @@ void pz_progress_start(struct pz_progress *p, FILE *out, enum pz_progress_style 
                             .total = total,
                             .now_s = pz_clock_s};
   p->start_s = p->shown_s = p->now_s();
-}
-
-/* Columns of the terminal: a bar that wraps could not be drawn over. */
-static size_t columns_of(FILE *out) {
-  struct winsize w = {0};
-  bool known = ioctl(fileno(out), TIOCGWINSZ, &w) == 0 && w.ws_col > 0;
-  return known ? w.ws_col : 1000;
 }
 
 static void bar_text(double fraction, char bar[BAR_WIDTH + 4]) {
@@ -65,7 +58,8 @@ static void show(struct pz_progress *p, double now, const char *note) {
   snprintf(line, sizeof line, "%s%s%s %" PRIu64 " of %" PRIu64 " %s (%.0f%%), %s%s left%s%s",
            p->label, one_line ? " " : ":", one_line ? bar : "", p->done, p->total, p->unit,
            100 * fraction, per_second, left, note ? ", " : "", note ? note : "");
-  size_t columns = columns_of(p->out);
+  /* a bar that wraps could not be drawn over */
+  size_t columns = (size_t)pz_terminal_columns(p->out);
   if (one_line && strlen(line) >= columns) line[columns - 1] = '\0';
   fprintf(p->out, one_line ? "\r\033[K%s" : "%s\n", line);
   fflush(p->out);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "chip/tech.h"
+#include "report/compared.h"
 
 static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/,:+";
 
@@ -78,10 +79,11 @@ static void put_import(const struct pz_workload_options *w, FILE *out) {
   if (w->unknown_ops == PZ_UNKNOWN_VECTOR) fputs(" --unknown-ops vector", out);
 }
 
-void pz_again_print(const struct pz_study *s, FILE *out) {
+void pz_again_print(const struct pz_study *s, uint64_t seed, FILE *out) {
   struct pz_study_options usual = pz_study_defaults();
   const struct pz_study_options *o = &s->o;
-  fputs("phaze search", out);
+  bool usual_seed = seed == PZ_COMPARED_SEED;
+  fputs(usual_seed ? "phaze search" : "phaze compare", out);
   for (uint32_t i = 0; i < s->portfolio.n_models; i++) put_word(s->portfolio.models[i], out);
   put_space(&s->space, out);
   if (strcmp(s->task.net.name, usual.cluster) != 0) {
@@ -100,5 +102,6 @@ void pz_again_print(const struct pz_study *s, FILE *out) {
   put_number("steps", o->steps, usual.steps, out);
   if (o->exhaustive) fputs(" --exhaustive", out);
   if (o->pareto) fputs(" --pareto", out);
+  put_number("seed", (int64_t)seed, PZ_COMPARED_SEED, out);
   fputs(" -o DIR", out);
 }

@@ -6,8 +6,9 @@
 
 #include "search/study.h"
 
-/* Options at their defaults are left out; words are quoted for the shell.  A space or network that
+/* Options at their defaults are left out, and so is the seed of the comparison, with which it is
+ * 'phaze search'; words are quoted for the shell.  A space or network that
  * is no preset is named as the file it would come from. */
-void pz_again_print(const struct pz_study *s, FILE *out);
+void pz_again_print(const struct pz_study *s, uint64_t seed, FILE *out);
 
 #endif

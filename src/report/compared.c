@@ -6,33 +6,45 @@
 #include "chip/tech.h"
 #include "core/text.h"
 #include "report/result.h"
+#include "search/baseline.h"
 
-void pz_compared_search(const struct pz_study *s, uint32_t contest, struct pz_compared *out) {
-  const struct pz_contest *c = &s->contest[contest];
-  *out = (struct pz_compared){.name = "search",
-                              .about = "every chip of the space, evaluated or excluded by a bound",
-                              .contest = contest,
-                              .value = c->value};
-  out->answer = (struct pz_baseline_answer){.hbm_gib = c->hbm_gib, .n_evaluated = c->n_looked};
-  pz_study_chip(s, c, &out->answer.chip);
-  for (uint32_t i = 0; i < c->objective.n; i++) {
-    uint32_t m = c->objective.models[i];
-    const struct pz_evaluation *e = pz_search_evaluation(s->search, c->best, m);
-    if (e) out->answer.samples_per_s[m] = (double)s->o.batch / e->time_s;
-  }
-}
+/* What one way of choosing came to in one contest. */
+struct way {
+  const char *name, *about;
+  const struct pz_contest *contest;
+  bool any; /* it has an answer */
+  struct pz_baseline_answer answer;
+  double value; /* of the contest's objective */
+};
 
-double pz_compared_area_um2(const struct pz_compared *c) {
-  struct pz_area area = pz_chip_area(&c->answer.chip);
+static double area_um2(const struct way *w) {
+  struct pz_area area = pz_chip_area(&w->answer.chip);
   return pz_area_total_um2(&area);
 }
 
-enum pz_status pz_compared_baseline(const struct pz_compared_task *t, struct pz_compared *out,
-                                    struct pz_error *err) {
+static struct way of_search(const struct pz_study *s, const struct pz_contest *c) {
+  struct way w = {.name = "search",
+                  .about = "every chip of the space, evaluated or excluded by a bound",
+                  .contest = c,
+                  .any = true,
+                  .value = c->value};
+  w.answer = (struct pz_baseline_answer){.hbm_gib = c->hbm_gib, .n_evaluated = c->n_looked};
+  pz_study_chip(s, c, &w.answer.chip);
+  for (uint32_t i = 0; i < c->objective.n; i++) {
+    uint32_t m = c->objective.models[i];
+    const struct pz_evaluation *e = pz_search_evaluation(s->search, c->best, m);
+    if (e) w.answer.samples_per_s[m] = (double)s->o.batch / e->time_s;
+  }
+  return w;
+}
+
+/* `by` as in a baseline's question. */
+static enum pz_status of_baseline(const struct pz_compared_task *t, const struct pz_baseline *b,
+                                  const struct pz_contest *contest, struct pz_evaluator *by,
+                                  struct way *out, struct pz_error *err) {
   const struct pz_study *s = t->study;
-  const struct pz_contest *contest = &s->contest[t->contest];
-  struct pz_compared c = {
-      .name = t->baseline->name, .about = t->baseline->about, .contest = t->contest};
+  struct pz_error why = {0};
+  struct way w = {.name = b->name, .about = b->about, .contest = contest};
   struct pz_baseline_question q = {.search = s->search,
                                    .task = &s->task,
                                    .points = s->points,
@@ -40,42 +52,145 @@ enum pz_status pz_compared_baseline(const struct pz_compared_task *t, struct pz_
                                    .objective = &contest->objective,
                                    .evaluations = contest->n_looked,
                                    .seed = t->seed,
-                                   .stop = t->stop};
-  enum pz_status status = t->baseline->run(&q, &c.answer, err);
-  if (status != PZ_OK) return status;
-  c.value = pz_objective_value(q.objective, c.answer.samples_per_s, pz_compared_area_um2(&c),
-                               pz_chip_peak_watts(&c.answer.chip));
-  *out = c;
+                                   .stop = t->stop,
+                                   .by = by};
+  enum pz_status status = b->run(&q, &w.answer, &why);
+  if (status != PZ_OK && status != PZ_NO_ANSWER) return pz_fail(err, status, "%s", why.message);
+  w.any = status == PZ_OK;
+  if (w.any)
+    w.value = pz_objective_value(q.objective, w.answer.samples_per_s, area_um2(&w),
+                                 pz_chip_peak_watts(&w.answer.chip));
+  *out = w;
   return PZ_OK;
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static json_t *models_json(const struct pz_study *s, const struct pz_compared *c) {
+static json_t *models_json(const struct pz_study *s, const struct way *w) {
   json_t *list = json_array();
-  const struct pz_objective *o = &s->contest[c->contest].objective;
+  const struct pz_objective *o = &w->contest->objective;
   for (uint32_t i = 0; i < o->n; i++) {
     uint32_t m = o->models[i];
-    double rate = c->answer.samples_per_s[m], ref = s->reference[m].samples_per_s;
+    double rate = w->any ? w->answer.samples_per_s[m] : 0, ref = s->reference[m].samples_per_s;
     json_array_append_new(list, json_pack("{s:s,s:f,s:o,s:b}", "model", s->portfolio.models[m],
                                           "throughput_samples_s", rate, "ratio_to_reference",
                                           ref > 0 ? json_real(rate / ref) : json_null(),
-                                          "expert_plan", c->answer.expert[m]));
+                                          "expert_plan", w->answer.expert[m]));
   }
   return list;
 }
 
-static json_t *row_json(const struct pz_study *s, const struct pz_compared *c) {
-  const struct pz_chip *chip = &c->answer.chip;
-  struct pz_area area = pz_chip_area(chip);
-  return json_pack(
-      "{s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:o,s:I}", "chip", chip->name, "tensor_cores",
-      (json_int_t)chip->tensor.cores, "rows", (json_int_t)chip->tensor.rows, "cols",
-      (json_int_t)chip->tensor.cols, "vector_cores", (json_int_t)chip->vector.cores, "lanes",
-      (json_int_t)chip->vector.lanes, "glb_bytes", (json_int_t)chip->glb_bytes, "hbm_gib",
-      c->answer.hbm_gib, "area_mm2", pz_area_total_um2(&area) / 1e6, "area_part",
-      pz_area_total_um2(&area) / s->space.budget_um2, "objective", c->value, "models",
-      models_json(s, c), "evaluated", (json_int_t)c->answer.n_evaluated);
+static json_t *way_json(const struct pz_study *s, const struct way *w) {
+  const struct pz_chip *chip = &w->answer.chip;
+  double area = w->any ? area_um2(w) : 0;
+  return json_pack("{s:s,s:s,s:o,s:I,s:I,s:I,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:o,s:I}", "name", w->name,
+                   "about", w->about, "chip", w->any ? json_string(chip->name) : json_null(),
+                   "tensor_cores", (json_int_t)chip->tensor.cores, "rows",
+                   (json_int_t)chip->tensor.rows, "cols", (json_int_t)chip->tensor.cols,
+                   "vector_cores", (json_int_t)chip->vector.cores, "lanes",
+                   (json_int_t)chip->vector.lanes, "glb_bytes", (json_int_t)chip->glb_bytes,
+                   "hbm_gib", w->answer.hbm_gib, "area_mm2", area / 1e6, "area_part",
+                   area / s->space.budget_um2, "objective", w->value, "models", models_json(s, w),
+                   "evaluated", (json_int_t)w->answer.n_evaluated);
+}
+
+static enum pz_status no_memory(struct pz_error *err) {
+  return pz_fail(err, PZ_NO_MEMORY, "out of memory for the comparison");
+}
+
+/* A contest's ways, in their order, and what they took. */
+struct made {
+  const struct pz_compared_task *t;
+  json_t *ways[PZ_SEARCH_MOST_MODELS + 1], *seconds[PZ_SEARCH_MOST_MODELS + 1];
+};
+
+static enum pz_status make_contest(void *ctx, size_t i, struct pz_evaluator *by,
+                                   struct pz_error *err) {
+  struct made *m = ctx;
+  const struct pz_study *s = m->t->study;
+  struct way w = {0};
+  for (size_t k = 0; pz_baseline_at(k); k++) {
+    double since = pz_clock_s();
+    enum pz_status status = of_baseline(m->t, pz_baseline_at(k), &s->contest[i], by, &w, err);
+    if (status != PZ_OK) return status;
+    if (json_array_append_new(m->ways[i], way_json(s, &w)) != 0) return no_memory(err);
+    json_object_set_new(m->seconds[i], w.name, json_real(pz_clock_s() - since));
+  }
+  w = of_search(s, &s->contest[i]);
+  return json_array_append_new(m->ways[i], way_json(s, &w)) == 0 ? PZ_OK : no_memory(err);
+}
+
+/* Models alone beside each other, then the one chip for all on all threads. */
+static enum pz_status run_contests(struct made *m, struct pz_error *err) {
+  const struct pz_compared_task *t = m->t;
+  uint32_t last = t->study->n_contests - 1;
+  if (t->progress) pz_progress_update(t->progress, 0, last ? "models alone" : NULL);
+  enum pz_status status = pz_search_each(t->study->search, last, make_contest, m, err);
+  if (t->progress) pz_progress_update(t->progress, last, pz_study_contest_name(t->study, last));
+  return status == PZ_OK ? make_contest(m, last, NULL, err) : status;
+}
+
+static enum pz_status make_contests(const struct pz_compared_task *t, json_t *contests,
+                                    json_t *timing, struct pz_error *err) {
+  struct made m = {.t = t};
+  for (uint32_t i = 0; i < t->study->n_contests; i++) {
+    const char *name = pz_study_contest_name(t->study, i);
+    m.ways[i] = json_array();
+    m.seconds[i] = json_object();
+    json_object_set_new(timing, name, m.seconds[i]);
+    if (json_array_append_new(contests, json_pack("{s:s,s:o}", "name", name, "ways", m.ways[i])))
+      return no_memory(err);
+  }
+  return run_contests(&m, err);
+}
+
+enum pz_status pz_compared_make(const struct pz_compared_task *t, json_t **out, json_t **timing,
+                                struct pz_error *err) {
+  json_t *contests = json_array(), *took = json_object();
+  enum pz_status status = contests && took ? make_contests(t, contests, took, err) : no_memory(err);
+  json_t *made = status == PZ_OK
+                     ? json_pack("{s:I,s:O}", "seed", (json_int_t)t->seed, "contests", contests)
+                     : NULL;
+  if (status == PZ_OK && !made) status = no_memory(err);
+  json_decref(contests);
+  if (status != PZ_OK) {
+    json_decref(took);
+    return status;
+  }
+  *out = made;
+  *timing = took;
+  return PZ_OK;
+}
+
+uint64_t pz_compared_seed(const json_t *comparison) {
+  return (uint64_t)json_integer_value(json_object_get(comparison, "seed"));
+}
+
+static bool way_fits(const json_t *way, const char *name, uint32_t n_models) {
+  const json_t *chip = pz_result_at(way, "chip"), *models = pz_result_at(way, "models");
+  bool good = strcmp(pz_result_text(way, "name"), name) == 0 &&
+              (json_is_string(chip) || json_is_null(chip)) && json_array_size(models) == n_models;
+  for (size_t i = 0; i < json_array_size(models) && good; i++)
+    good = pz_result_at(json_array_get(models, i), "ratio_to_reference") != NULL;
+  return good;
+}
+
+enum pz_status pz_compared_check(const struct pz_study *s, const json_t *comparison,
+                                 struct pz_error *err) {
+  const json_t *contests = pz_result_at(comparison, "contests");
+  bool good = json_array_size(contests) == s->n_contests;
+  for (uint32_t i = 0; i < s->n_contests && good; i++) {
+    const json_t *c = json_array_get(contests, i), *ways = pz_result_at(c, "ways");
+    uint32_t n_models = i + 1 < s->n_contests ? 1 : s->portfolio.n_models;
+    size_t n = 0;
+    good = strcmp(pz_result_text(c, "name"), pz_study_contest_name(s, i)) == 0;
+    for (; pz_baseline_at(n) && good; n++)
+      good = way_fits(json_array_get(ways, n), pz_baseline_at(n)->name, n_models);
+    good = good && json_array_size(ways) == n + 1 &&
+           way_fits(json_array_get(ways, n), "search", n_models);
+  }
+  return good ? PZ_OK
+              : pz_fail(err, PZ_BAD_INPUT, "the comparison is not of this run; see phaze verify");
 }
 
 /* What the original system's authors say of their common chip. */
@@ -87,35 +202,39 @@ static json_t *original_json(void) {
                    "many vector cores, large tensor cores");
 }
 
-/* Contest by contest, way by way. */
-json_t *pz_compared_json(const struct pz_study *s, const struct pz_compared *list, uint32_t n) {
-  json_t *contests = json_array(), *timing = json_object();
-  for (uint32_t k = 0; k < s->n_contests; k++) {
-    json_t *ways = json_array(), *seconds = json_object();
-    for (uint32_t i = 0; i < n; i++) {
-      if (list[i].contest != k) continue;
-      json_t *row = row_json(s, &list[i]);
-      json_object_set_new(row, "name", json_string(list[i].name));
-      json_object_set_new(row, "about", json_string(list[i].about));
-      json_array_append_new(ways, row);
-      json_object_set_new(seconds, list[i].name, json_real(list[i].seconds));
-    }
-    const char *name = pz_study_contest_name(s, k);
-    json_array_append_new(contests, json_pack("{s:s,s:o}", "name", name, "ways", ways));
-    json_object_set_new(timing, name, seconds);
-  }
-  return json_pack("{s:o,s:{s:s,s:s},s:o,s:o,s:o}", "contests", contests, "objective", "name",
+json_t *pz_compared_json(const struct pz_study *s, const json_t *comparison) {
+  return json_pack("{s:O,s:O,s:{s:s,s:s},s:o,s:o}", "contests",
+                   json_object_get(comparison, "contests"), "seed",
+                   json_object_get(comparison, "seed"), "objective", "name",
                    pz_objective_names[s->o.objective], "meaning", pz_objective_unit(s->o.objective),
-                   "original_reports", original_json(), "inputs", pz_study_inputs(s), "timing",
-                   timing);
+                   "original_reports", original_json(), "inputs", pz_study_inputs(s));
 }
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-static double seconds_of(const json_t *result, const json_t *contest, const json_t *way) {
-  return pz_result_number(
-      pz_result_at(pz_result_at(result, "timing"), pz_result_text(contest, "name")),
-      pz_result_text(way, "name"));
+/* The chip; "-" where the way has no answer. */
+static void put_chip(struct pz_table *t, const json_t *way) {
+  bool any = json_is_string(pz_result_at(way, "chip"));
+  pz_table_cell(t, "%s", any ? pz_result_text(way, "chip") : "-");
+  if (any) {
+    pz_table_cell(t, "%.0f", pz_result_number(way, "hbm_gib"));
+    pz_table_cell(t, "%.1f", pz_result_number(way, "area_mm2"));
+  } else {
+    pz_table_cell(t, "-");
+    pz_table_cell(t, "-");
+  }
+}
+
+/* How much it looked at and how long that took; "-" for what a run had kept. */
+static void put_effort(struct pz_table *t, const json_t *result, const json_t *contest,
+                       const json_t *way) {
+  const json_t *all = pz_result_at(pz_result_at(result, "timing"), pz_result_text(contest, "name"));
+  const json_t *seconds = pz_result_at(all, pz_result_text(way, "name"));
+  pz_table_cell(t, "%.0f", pz_result_number(way, "evaluated"));
+  if (seconds)
+    pz_table_cell(t, "%.2f", json_number_value(seconds));
+  else
+    pz_table_cell(t, "-");
 }
 
 /* One model by itself. */
@@ -132,14 +251,11 @@ static enum pz_status print_contest(const json_t *result, const json_t *contest,
   json_array_foreach((json_t *)(uintptr_t)pz_result_at(contest, "ways"), i, w) {
     const json_t *m = json_array_get(pz_result_at(w, "models"), 0);
     pz_table_cell(&t, "%s", pz_result_text(w, "name"));
-    pz_table_cell(&t, "%s", pz_result_text(w, "chip"));
-    pz_table_cell(&t, "%.0f", pz_result_number(w, "hbm_gib"));
-    pz_table_cell(&t, "%.1f", pz_result_number(w, "area_mm2"));
+    put_chip(&t, w);
     pz_table_cell(&t, "%s",
                   pz_text_number(buf, sizeof buf, pz_result_number(m, "throughput_samples_s")));
     pz_result_ratio(&t, m);
-    pz_table_cell(&t, "%.0f", pz_result_number(w, "evaluated"));
-    pz_table_cell(&t, "%.2f", seconds_of(result, contest, w));
+    put_effort(&t, result, contest, w);
   }
   enum pz_status status = pz_table_print(&t, 0, out);
   fputc('\n', out);
@@ -170,14 +286,11 @@ static enum pz_status print_common(const json_t *result, const json_t *contest,
   for (size_t i = 0; i < json_array_size(ways); i++) {
     const json_t *w = json_array_get(ways, i);
     pz_table_cell(&t, "%s", pz_result_text(w, "name"));
-    pz_table_cell(&t, "%s", pz_result_text(w, "chip"));
-    pz_table_cell(&t, "%.0f", pz_result_number(w, "hbm_gib"));
-    pz_table_cell(&t, "%.1f", pz_result_number(w, "area_mm2"));
+    put_chip(&t, w);
     for (size_t k = 0; k < n; k++)
       pz_result_ratio(&t, json_array_get(pz_result_at(w, "models"), k));
     pz_table_cell(&t, "%.4g", pz_result_number(w, "objective"));
-    pz_table_cell(&t, "%.0f", pz_result_number(w, "evaluated"));
-    pz_table_cell(&t, "%.2f", seconds_of(result, contest, w));
+    put_effort(&t, result, contest, w);
   }
   return pz_table_print(&t, 0, out);
 }

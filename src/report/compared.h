@@ -1,43 +1,40 @@
-/* The search beside the baselines: as JSON, and from that as text. */
+/* The search beside the baselines: as JSON, which is what runs keep, and from that as text. */
 #ifndef PZ_REPORT_COMPARED_H
 #define PZ_REPORT_COMPARED_H
 
 #include <stdio.h>
 
-#include "search/baseline.h"
+#include "core/progress.h"
 #include "search/study.h"
 
-/* What one way of choosing came to in one contest. */
-struct pz_compared {
-  const char *name, *about;
-  uint32_t contest;
-  struct pz_baseline_answer answer;
-  double value;   /* of the contest's objective */
-  double seconds; /* that it took */
-};
+enum { PZ_COMPARED_SEED = 1 }; /* where none is asked for */
 
-/* The search's own answer to a contest. */
-void pz_compared_search(const struct pz_study *s, uint32_t contest, struct pz_compared *out);
-
-/* One baseline on one contest of a study whose search has run it. */
 struct pz_compared_task {
-  struct pz_study *study;
-  const struct pz_baseline *baseline;
-  uint32_t contest;
-  uint64_t seed;
-  const atomic_bool *stop; /* NULL: never */
+  struct pz_study *study;       /* its contests have been run */
+  uint64_t seed;                /* of the baselines that draw at random */
+  const atomic_bool *stop;      /* NULL: never */
+  struct pz_progress *progress; /* NULL: none; counts contests */
 };
 
-/* Errors are the baseline's; `seconds` is left at 0. */
-PZ_NODISCARD enum pz_status pz_compared_baseline(const struct pz_compared_task *t,
-                                                 struct pz_compared *out, struct pz_error *err);
+/* Every baseline, then the search, contest by contest: {seed, contests: [{name, ways}]}, nothing of
+ * it from the clock.  A way that has no answer to a contest has no chip there.  New references;
+ * `timing` is the seconds that ways took, by contest and name. */
+PZ_NODISCARD enum pz_status pz_compared_make(const struct pz_compared_task *t, json_t **out,
+                                             json_t **timing, struct pz_error *err);
 
-/* The area of the chip that a way came to. */
-double pz_compared_area_um2(const struct pz_compared *c);
+/* The seed that a comparison was made with. */
+uint64_t pz_compared_seed(const json_t *comparison);
 
-/* `list` has every way for every contest, ways in a row.  Seconds stand under "timing" alone. */
-json_t *pz_compared_json(const struct pz_study *s, const struct pz_compared *list, uint32_t n);
+/* PZ_BAD_INPUT unless a comparison that was kept has every way for every contest of the study,
+ * which need not have been run. */
+PZ_NODISCARD enum pz_status pz_compared_check(const struct pz_study *s, const json_t *comparison,
+                                              struct pz_error *err);
 
+/* A comparison with what it was made of, for machines and for the text.  New reference; NULL: no
+ * memory. */
+json_t *pz_compared_json(const struct pz_study *s, const json_t *comparison);
+
+/* That for people; under "timing" may stand what pz_compared_make measured. */
 PZ_NODISCARD enum pz_status pz_compared_print(const json_t *result, struct pz_arena *arena,
                                               FILE *out);
 

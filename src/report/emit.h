@@ -20,18 +20,25 @@ struct pz_launch pz_launch_of(const struct pz_planned *p);
 enum pz_launch_layer { PZ_LAUNCH_EMBEDDING, PZ_LAUNCH_BLOCK, PZ_LAUNCH_HEAD };
 enum pz_launch_layer pz_launch_layer(const struct pz_launch *l, uint32_t stage, uint32_t i);
 
+/* A layer that is none of these, which frameworks have no words for, or NULL. */
+const char *pz_launch_stranger(const struct pz_launch *l);
+
 /* Names of the targets; ends with NULL.  The first, "none", is no target. */
 extern const char *const pz_emit_names[];
 
 /* Print a plan for target `i` of these. */
 void pz_emit(int i, const struct pz_launch *l, FILE *out);
 
-/* Can it be told which layers a stage has?  Else it divides them by itself. */
-bool pz_emit_takes_stages(int i);
+/* What the configuration cannot say and people must know into buf; false: nothing. */
+bool pz_emit_note(int i, const struct pz_launch *l, char *buf, size_t size);
 
 /* ---- the rows ------------------------------------------------------------------------------- */
 
 typedef void pz_emit_fn(const struct pz_launch *l, FILE *out);
 pz_emit_fn pz_emit_megatron, pz_emit_deepspeed, pz_emit_torchtitan, pz_emit_nemo;
+
+/* Leaves buf empty where there is nothing to say. */
+typedef void pz_note_fn(const struct pz_launch *l, char *buf, size_t size);
+pz_note_fn pz_note_deepspeed, pz_note_torchtitan, pz_note_nemo;
 
 #endif

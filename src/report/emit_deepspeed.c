@@ -1,5 +1,6 @@
-/* DeepSpeed: ds_config.json.  The width of tensor parallelism is the topology's, which a script
- * makes; it stands here for that script to read. */
+/* DeepSpeed: ds_config.json (0.16.4 or later for tensor parallelism without a pipeline).  A
+ * pipeline is made by the script, which is told on the side: its stages and the width of its tensor
+ * parallelism are a topology, not keys of the configuration. */
 #include <inttypes.h>
 
 #include "report/emit.h"
@@ -9,11 +10,24 @@ void pz_emit_deepspeed(const struct pz_launch *l, FILE *out) {
   fprintf(out, "  \"train_batch_size\": %" PRId64 ",\n", l->batch);
   fprintf(out, "  \"train_micro_batch_size_per_gpu\": %" PRId64 ",\n", l->microbatch);
   fprintf(out, "  \"gradient_accumulation_steps\": %" PRId64 ",\n", l->rounds);
-  fprintf(out,
-          "  \"pipeline\": {\"stages\": %" PRId64 ", \"activation_checkpoint_interval\": %d},\n",
-          l->stages, l->recompute ? 1 : 0);
-  fprintf(out, "  \"tensor_parallel\": {\"autotp_size\": %" PRId64 "},\n", l->tensor);
+  if (l->stages > 1)
+    fprintf(out,
+            "  \"pipeline\": {\"stages\": %" PRId64 ", \"activation_checkpoint_interval\": %d},\n",
+            l->stages, l->recompute ? 1 : 0);
+  else if (l->tensor > 1)
+    fprintf(out, "  \"tensor_parallel\": {\"autotp_size\": %" PRId64 "},\n", l->tensor);
   fprintf(out, "  \"zero_optimization\": {\"stage\": 0},\n");
   fprintf(out, "  \"bf16\": {\"enabled\": true}\n");
   fprintf(out, "}\n");
+}
+
+void pz_note_deepspeed(const struct pz_launch *l, char *buf, size_t size) {
+  if (l->stages > 1)
+    snprintf(buf, size,
+             "the script makes the pipeline: PipelineModule(topology=PipeModelDataParallelTopology("
+             "num_pp=%" PRId64 ", num_mp=%" PRId64 ", num_dp=%" PRId64
+             ")), which divides the layers by its partition_method; --json has the plan's",
+             l->stages, l->tensor, l->replicas);
+  else if (l->recompute)
+    snprintf(buf, size, "the script recomputes, by deepspeed.checkpointing around each block");
 }

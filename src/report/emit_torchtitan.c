@@ -1,4 +1,5 @@
-/* torchtitan: the parts of a training configuration (TOML) that the plan decides. */
+/* torchtitan 0.2, the last that reads TOML: the parts of a training configuration that the plan
+ * decides.  Modules have the names of its Llama. */
 #include <inttypes.h>
 
 #include "report/emit.h"
@@ -17,10 +18,25 @@ static void put_stage(const struct pz_launch *l, uint32_t k, uint32_t *block, FI
   fputs("],\n", out);
 }
 
+/* Its pipelines want a microbatch for every stage. */
+void pz_note_torchtitan(const struct pz_launch *l, char *buf, size_t size) {
+  if (l->rounds < l->stages)
+    snprintf(buf, size,
+             "torchtitan refuses this plan: it wants as many microbatches as stages, and these are "
+             "%" PRId64 " for %" PRId64,
+             l->rounds, l->stages);
+}
+
 void pz_emit_torchtitan(const struct pz_launch *l, FILE *out) {
   uint32_t block = 0;
+  char note[200] = "";
+  /* a pipeline cuts its local batch into microbatches; without one it is what runs at once */
+  int64_t local = l->stages > 1 ? l->rounds * l->microbatch : l->microbatch;
+  fprintf(out, "# for torchtitan 0.2; modules as its Llama names them\n");
+  pz_note_torchtitan(l, note, sizeof note);
+  if (note[0]) fprintf(out, "# %s\n", note);
   fprintf(out, "[training]\n");
-  fprintf(out, "local_batch_size = %" PRId64 "\n", l->rounds * l->microbatch);
+  fprintf(out, "local_batch_size = %" PRId64 "\n", local);
   fprintf(out, "global_batch_size = %" PRId64 "\n", l->batch);
   fprintf(out, "seq_len = %" PRId64 "\n\n", l->seq);
   fprintf(out, "[parallelism]\n");

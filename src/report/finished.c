@@ -10,16 +10,40 @@ static enum pz_status check_version(const json_t *inputs, struct pz_error *err) 
                  version ? version : "?", pz_version());
 }
 
-enum pz_status pz_finished_read(struct pz_run_file *f, json_t **inputs, json_t **result,
+typedef enum pz_status read_text(struct pz_run_file *f, char **text, struct pz_error *err);
+
+/* A text of the run as JSON; NULL where there is none. */
+static enum pz_status read_json(struct pz_run_file *f, read_text *read, const char *name,
+                                json_t **out, struct pz_error *err) {
+  char *text = NULL;
+  enum pz_status status = read(f, &text, err);
+  if (status == PZ_OK && text) status = pz_json_parse(name, text, strlen(text), out, err);
+  free(text);
+  return status;
+}
+
+enum pz_status pz_finished_result(struct pz_run_file *f, json_t **out, struct pz_error *err) {
+  return read_json(f, pz_run_file_result, "the result", out, err);
+}
+
+enum pz_status pz_finished_comparison(struct pz_run_file *f, json_t **out, struct pz_error *err) {
+  return read_json(f, pz_run_file_comparison, "the comparison", out, err);
+}
+
+enum pz_status pz_finished_read(struct pz_run_file *f, struct pz_finished *out,
                                 struct pz_error *err) {
-  const char *made_with = pz_run_file_inputs(f);
-  char *found = NULL;
-  enum pz_status status = pz_json_parse("inputs", made_with, strlen(made_with), inputs, err);
-  if (status == PZ_OK) status = pz_run_file_result(f, &found, err);
-  if (status != PZ_OK) return status;
-  if (!found)
-    return pz_fail(err, PZ_BAD_INPUT, "the run has not finished; the same search goes on");
-  status = pz_json_parse("result", found, strlen(found), result, err);
-  free(found);
-  return status == PZ_OK ? check_version(*inputs, err) : status;
+  const char *inputs = pz_run_file_inputs(f);
+  enum pz_status status = pz_json_parse("inputs", inputs, strlen(inputs), &out->inputs, err);
+  if (status == PZ_OK) status = pz_finished_result(f, &out->result, err);
+  if (status == PZ_OK && !out->result)
+    status = pz_fail(err, PZ_BAD_INPUT, "the run has not finished; the same search goes on");
+  if (status == PZ_OK) status = pz_finished_comparison(f, &out->comparison, err);
+  return status == PZ_OK ? check_version(out->inputs, err) : status;
+}
+
+void pz_finished_release(struct pz_finished *run) {
+  json_decref(run->inputs);
+  json_decref(run->result);
+  json_decref(run->comparison);
+  *run = (struct pz_finished){0};
 }

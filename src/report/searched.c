@@ -351,9 +351,10 @@ static void print_proof(const json_t *result, FILE *out) {
       pz_text_count(evaluated, sizeof evaluated, (int64_t)pz_result_number(c, "evaluated")),
       pz_text_count(excluded, sizeof excluded, (int64_t)pz_result_number(c, "excluded")),
       pz_result_number(c, "excluded_by_schedules"));
-  if (pz_result_number(c, "open_schedules") > 0)
-    fprintf(out, "  %.0f schedules are not proven the best: no chip is more than %.2g%% better.\n",
-            pz_result_number(c, "open_schedules"), 100 * pz_result_number(c, "gap"));
+  double open = pz_result_number(c, "open_schedules");
+  if (open > 0)
+    fprintf(out, "  %.0f %s not proven the best: no chip is more than %.2g%% better.\n", open,
+            open > 1 ? "schedules are" : "schedule is", 100 * pz_result_number(c, "gap"));
   else
     fprintf(out, "  No chip is better.\n");
 }

@@ -24,12 +24,15 @@ bool pz_sheet_row(json_t *rows, json_t *row) { return json_array_append_new(rows
 
 /* ---- CSV ------------------------------------------------------------------------------------ */
 
+/* A spreadsheet would take a text that begins like a formula for one, and run it: those get the
+ * apostrophe that marks texts there. */
 static void put_text(const char *s, FILE *out) {
+  const char *mark = *s && strchr("=+-@\t\r", *s) ? "'" : "";
   if (!s[strcspn(s, ",\"\r\n")]) {
-    fputs(s, out);
+    fprintf(out, "%s%s", mark, s);
     return;
   }
-  fputc('"', out);
+  fprintf(out, "\"%s", mark);
   for (; *s; s++) {
     if (*s == '"') fputc('"', out);
     fputc(*s, out);

@@ -16,7 +16,8 @@ json_t *pz_sheet_rows(const json_t *sheets, const char *name);
  * NULL or cannot be kept. */
 bool pz_sheet_row(json_t *rows, json_t *row);
 
-/* One sheet as CSV (RFC 4180, but with line feeds) into *text: malloc'd, the caller's to free. */
+/* One sheet as CSV (RFC 4180, but with line feeds; a text that spreadsheets would run as a formula
+ * begins with an apostrophe) into *text: malloc'd, the caller's to free. */
 PZ_NODISCARD enum pz_status pz_sheet_csv(const json_t *sheet, char **text, struct pz_error *err);
 
 /* Every sheet as DIR/NAME.csv; the directory is made if missing. */

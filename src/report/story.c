@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/compared.h"
 #include "report/finished.h"
-#include "report/result.h"
+#include "report/restored.h"
 #include "schedule/layer.h"
 
-/* In the order in which they are told; baselines last, because they evaluate further chips. */
 static const struct {
   const char *name;
   pz_story_section *tell;
@@ -89,37 +89,6 @@ const struct pz_evaluation *pz_story_kept(const struct pz_story *t, uint32_t poi
   return k ? &k->e : NULL;
 }
 
-/* How chips left a contest depends on what was known when: as the run has it, not as a contest that
- * is run again with all of its evaluations would have it. */
-struct standings {
-  const struct pz_study *s;
-  struct pz_contest *c;
-  uint32_t at; /* the point expected next: both come by id */
-};
-
-static enum pz_status take_standing(void *into, uint32_t id, const struct pz_standing *standing) {
-  struct standings *x = into;
-  if (x->at >= x->s->n_points || x->s->points[x->at].id != id) return PZ_BAD_INPUT;
-  x->c->standing[x->at++] = *standing;
-  x->c->n_looked += standing->kind != PZ_OUT_TABLES;
-  return PZ_OK;
-}
-
-static enum pz_status read_standings(struct pz_story *t) {
-  struct pz_study *s = t->study;
-  for (uint32_t i = 0; i < s->n_contests; i++) {
-    struct standings x = {s, &s->contest[i], 0};
-    x.c->n_looked = 0;
-    enum pz_status status =
-        pz_run_file_read_standings(t->file, pz_study_contest_name(s, i), take_standing, &x, t->err);
-    if (status != PZ_OK) return status;
-    if (x.at != s->n_points)
-      return pz_fail(t->err, PZ_BAD_INPUT, "%s: the run has %u of %u chips; see phaze verify",
-                     pz_study_contest_name(s, i), x.at, s->n_points);
-  }
-  return PZ_OK;
-}
-
 /* ---- schedules ------------------------------------------------------------------------------ */
 
 uint32_t pz_story_main_layer(const struct pz_workload *w) {
@@ -165,13 +134,25 @@ static enum pz_status tell(struct pz_story *t) {
   return PZ_OK;
 }
 
+/* The comparison, where the run has none: as it would be kept. */
+static enum pz_status compare(struct pz_story *t, json_t **made) {
+  struct pz_compared_task task = {t->study, PZ_COMPARED_SEED, t->stop, NULL};
+  json_t *timing = NULL;
+  enum pz_status status = pz_compared_make(&task, made, &timing, t->err);
+  json_decref(timing);
+  t->comparison = *made;
+  return status;
+}
+
 enum pz_status pz_story_make(struct pz_story *t, json_t **out) {
+  json_t *made = NULL;
   pz_arena_init(&t->arena, NULL);
   pz_vec_init(&t->kept, &t->arena, sizeof(struct pz_kept));
   t->sheets = json_object();
   if (t->progress) t->progress->total = SECTIONS;
   enum pz_status status = read_kept(t);
-  if (status == PZ_OK) status = read_standings(t);
+  if (status == PZ_OK && !t->comparison) status = compare(t, &made);
+  if (status == PZ_OK) status = pz_compared_check(t->study, t->comparison, t->err);
   if (status == PZ_OK) status = tell(t);
   if (status == PZ_OK) {
     *out = json_pack("{s:s,s:O,s:O}", "version", pz_version(), "objective",
@@ -179,63 +160,35 @@ enum pz_status pz_story_make(struct pz_story *t, json_t **out) {
     status = pz_story_check(t, *out != NULL);
   }
   json_decref(t->sheets);
+  json_decref(made);
   pz_arena_release(&t->arena);
   return status;
 }
 
 /* ---- from a run file ------------------------------------------------------------------------ */
 
-/* A journal that only remembers. */
-static enum pz_status forget(void *ctx, const struct pz_entry *entry, struct pz_error *err) {
-  (void)ctx, (void)entry, (void)err;
-  return PZ_OK;
-}
-
-static enum pz_status do_nothing(void *ctx, struct pz_error *err) {
-  (void)ctx, (void)err;
-  return PZ_OK;
-}
-
-/* Contests again: they find every evaluation in the journal. */
-static enum pz_status run_again(struct pz_study *s, struct pz_run_file *f, const json_t *result,
-                                struct pz_error *err) {
-  struct pz_journal journal = *pz_run_file_journal(f);
-  journal.evaluated = forget;
-  journal.commit = do_nothing;
-  struct pz_search_options o = {.journal = &journal};
-  struct pz_chip chip;
-  enum pz_status status = pz_study_prepare(s, &o, err);
-  for (uint32_t i = 0; i < s->n_contests && status == PZ_OK; i++)
-    status = pz_study_contest(s, i, err);
-  if (status != PZ_OK) return status;
-  pz_study_chip(s, &s->contest[s->n_contests - 1], &chip);
-  const json_t *best = pz_result_at(pz_result_at(result, "best"), "chip");
-  return strcmp(chip.name, pz_result_text(best, "name")) == 0
-             ? PZ_OK
-             : pz_fail(err, PZ_BAD_INPUT,
-                       "the run's best chip is not what comes out of it; see "
-                       "phaze verify");
-}
-
 enum pz_status pz_story_of_run(struct pz_run_file *f, unsigned threads,
                                struct pz_progress *progress, json_t **out, struct pz_error *err) {
   struct pz_study study;
   struct pz_study_options o;
   struct pz_arena arena;
-  json_t *inputs = NULL, *result = NULL;
+  struct pz_finished run = {0};
   pz_arena_init(&arena, NULL);
-  enum pz_status status = pz_finished_read(f, &inputs, &result, err);
-  if (status == PZ_OK) status = pz_study_from_inputs(inputs, &arena, &o, err);
+  enum pz_status status = pz_finished_read(f, &run, err);
+  if (status == PZ_OK) status = pz_study_from_inputs(run.inputs, &arena, &o, err);
   if (status == PZ_OK) status = pz_study_init(&study, &o, threads, err);
   if (status == PZ_OK) {
-    struct pz_story t = {
-        .study = &study, .file = f, .result = result, .progress = progress, .err = err};
-    status = run_again(&study, f, result, err);
+    struct pz_story t = {.study = &study,
+                         .file = f,
+                         .result = run.result,
+                         .comparison = run.comparison,
+                         .progress = progress,
+                         .err = err};
+    status = pz_restored_contests(&study, f, run.result, NULL, err);
     if (status == PZ_OK) status = pz_story_make(&t, out);
     pz_study_release(&study);
   }
-  json_decref(inputs);
-  json_decref(result);
+  pz_finished_release(&run);
   pz_arena_release(&arena);
   return status;
 }

@@ -21,11 +21,11 @@ struct pz_kept {
 };
 
 struct pz_story {
-  struct pz_study *study;   /* its contests have been run */
-  struct pz_run_file *file; /* of that study */
-  const json_t *result;
-  const atomic_bool *stop;      /* NULL: never */
-  struct pz_progress *progress; /* NULL: none */
+  struct pz_study *study;            /* its contests have been run */
+  struct pz_run_file *file;          /* of that study */
+  const json_t *result, *comparison; /* comparison NULL: is made, with the usual seed */
+  const atomic_bool *stop;           /* NULL: never */
+  struct pz_progress *progress;      /* NULL: none */
   struct pz_error *err;
   /* the rest is made in story.c */
   struct pz_arena arena;
@@ -33,7 +33,8 @@ struct pz_story {
   json_t *sheets;
 };
 
-/* The document of a story whose first fields are set.  New reference in *out. */
+/* The document of a story whose first fields are set; the study's contests are as the run has them.
+ * New reference in *out. */
 PZ_NODISCARD enum pz_status pz_story_make(struct pz_story *t, json_t **out);
 
 /* The same from a run file alone: the study is made again from its inputs, with the evaluations it

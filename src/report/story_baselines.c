@@ -1,45 +1,33 @@
-/* The search beside every other way to choose, contest by contest. */
-#include "report/compared.h"
+/* The search beside every other way to choose, contest by contest, as the comparison has it. */
+#include "report/result.h"
 #include "report/story.h"
 
-enum { SEED = 1 }; /* as phaze compare has it */
-
-static bool tell_way(const struct pz_story *t, const struct pz_compared *c, json_t *rows) {
-  const struct pz_study *s = t->study;
-  const struct pz_objective *o = &s->contest[c->contest].objective;
-  double area = pz_compared_area_um2(c);
-  for (uint32_t i = 0; i < o->n; i++) {
-    uint32_t m = o->models[i];
-    double rate = c->answer.samples_per_s[m], ref = s->reference[m].samples_per_s;
-    if (!pz_sheet_row(rows, json_pack("[s,s,s,s,f,f,f,s,f,o]", pz_study_contest_name(s, c->contest),
-                                      c->name, c->about, c->answer.chip.name, c->answer.hbm_gib,
-                                      area / 1e6, c->value, s->portfolio.models[m], rate,
-                                      ref > 0 ? json_real(rate / ref) : json_null())))
+static bool tell_way(const char *contest, const json_t *way, json_t *rows) {
+  const json_t *models = pz_result_at(way, "models");
+  for (size_t i = 0; i < json_array_size(models); i++) {
+    const json_t *m = json_array_get(models, i);
+    if (!pz_sheet_row(rows,
+                      json_pack("[s,s,s,O,f,f,f,s,f,O]", contest, pz_result_text(way, "name"),
+                                pz_result_text(way, "about"), pz_result_at(way, "chip"),
+                                pz_result_number(way, "hbm_gib"), pz_result_number(way, "area_mm2"),
+                                pz_result_number(way, "objective"), pz_result_text(m, "model"),
+                                pz_result_number(m, "throughput_samples_s"),
+                                pz_result_at(m, "ratio_to_reference"))))
       return false;
   }
   return true;
-}
-
-static enum pz_status tell_contest(struct pz_story *t, uint32_t contest, json_t *rows) {
-  struct pz_compared c;
-  for (size_t i = 0; pz_baseline_at(i); i++) {
-    struct pz_error why = {0};
-    struct pz_compared_task task = {t->study, pz_baseline_at(i), contest, SEED, t->stop};
-    enum pz_status status = pz_compared_baseline(&task, &c, &why);
-    if (status == PZ_NO_ANSWER) continue; /* what it looked at takes no model: no bar */
-    if (status != PZ_OK) return pz_fail(t->err, status, "%s", why.message);
-    if (!tell_way(t, &c, rows)) return pz_story_check(t, false);
-  }
-  pz_compared_search(t->study, contest, &c);
-  return pz_story_check(t, tell_way(t, &c, rows));
 }
 
 enum pz_status pz_story_baselines(struct pz_story *t) {
   json_t *rows =
       pz_sheet_add(t->sheets, "baselines",
                    "contest,way,about,chip,hbm_gib,area_mm2,objective,model,samples_per_s,ratio");
-  enum pz_status status = pz_story_check(t, rows != NULL);
-  for (uint32_t i = 0; i < t->study->n_contests && status == PZ_OK; i++)
-    status = tell_contest(t, i, rows);
-  return status;
+  const json_t *contests = pz_result_at(t->comparison, "contests");
+  bool good = rows;
+  for (size_t i = 0; i < json_array_size(contests); i++) {
+    const json_t *contest = json_array_get(contests, i), *ways = pz_result_at(contest, "ways");
+    for (size_t k = 0; k < json_array_size(ways) && good; k++)
+      good = tell_way(pz_result_text(contest, "name"), json_array_get(ways, k), rows);
+  }
+  return pz_story_check(t, good);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "report/again.h"
+#include "report/compared.h"
 #include "report/result.h"
 #include "report/story.h"
 #include "search/space.h"
@@ -140,7 +141,7 @@ static enum pz_status tell_command(struct pz_story *t) {
   size_t bytes = 0;
   FILE *out = open_memstream(&text, &bytes);
   if (!out) return pz_story_check(t, false);
-  pz_again_print(t->study, out);
+  pz_again_print(t->study, pz_compared_seed(t->comparison), out);
   bool good = fclose(out) == 0 && rows && pz_sheet_row(rows, json_pack("[s]", text));
   free(text);
   return pz_story_check(t, good);

@@ -25,6 +25,8 @@ void pz_table_cell(struct pz_table *t, const char *format, ...) {
   va_start(args, format);
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
+  for (char *at = text; *at; at++) /* a name must not steer the terminal */
+    if ((unsigned char)*at < ' ' || *at == 0x7f) *at = '?';
   keep(t, pz_arena_strdup(t->arena, text));
 }
 
@@ -54,21 +56,40 @@ int pz_table_width(const struct pz_table *t) {
   return sum;
 }
 
+/* One row's first column and those in [from, to). */
+static void put_row(const struct pz_table *t, const int *wide, uint32_t row, int from, int to,
+                    FILE *out) {
+  const char *bold = row ? "" : pz_colour(out, PZ_BOLD),
+             *plain = row ? "" : pz_colour(out, PZ_PLAIN);
+  for (int c = 0; c < to; c = c ? c + 1 : from) {
+    const char *text = cell(t, row * (uint32_t)t->columns + (uint32_t)c);
+    int pad = wide[c] - width(text);
+    bool last = c == to - 1 || from >= to, bare = last && !*text;
+    fprintf(out, "%*s%*s%s%s%s%*s", c && !bare ? 2 : 0, "", t->right[c] ? pad : 0, "", bold, text,
+            plain, t->right[c] || last ? 0 : pad, "");
+  }
+  fputc('\n', out);
+}
+
+/* The column after the last that fits beside the first and those from `from`. */
+static int fitting(const struct pz_table *t, const int *wide, int from, int room) {
+  int to = from, sum = wide[0];
+  while (to < t->columns && (to == from || sum + 2 + wide[to] <= room)) sum += 2 + wide[to++];
+  return to;
+}
+
 enum pz_status pz_table_print(const struct pz_table *t, int indent, FILE *out) {
-  int wide[PZ_TABLE_MOST_COLUMNS];
+  int wide[PZ_TABLE_MOST_COLUMNS], room = pz_terminal_columns(out) - indent, from = 1;
   if (t->status != PZ_OK) return t->status;
   measure(t, wide);
-  const char *bold = pz_colour(out, PZ_BOLD), *plain = pz_colour(out, PZ_PLAIN);
-  for (uint32_t i = 0; i < t->cells.n; i++) {
-    const char *text = cell(t, i);
-    int c = (int)i % t->columns, pad = wide[c] - width(text);
-    bool last = c == t->columns - 1, bare = last && !*text, title = i < (uint32_t)t->columns;
-    fprintf(out, "%*s%*s%s%s%s%*s%s",
-            bare ? 0
-            : c  ? 2
-                 : indent,
-            "", t->right[c] ? pad : 0, "", title ? bold : "", text, title ? plain : "",
-            t->right[c] || last ? 0 : pad, "", last ? "\n" : "");
-  }
+  do {
+    int to = fitting(t, wide, from, room);
+    if (from > 1) fputc('\n', out);
+    for (uint32_t row = 0; row < t->cells.n / (uint32_t)t->columns; row++) {
+      fprintf(out, "%*s", indent, "");
+      put_row(t, wide, row, from, to > 1 ? to : 1, out);
+    }
+    from = to;
+  } while (from < t->columns);
   return PZ_OK;
 }

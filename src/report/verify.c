@@ -9,6 +9,7 @@
 
 #include "core/random.h"
 #include "core/text.h"
+#include "report/compared.h"
 #include "report/finished.h"
 #include "report/searched.h"
 #include "store/chips.h"
@@ -18,7 +19,7 @@ struct job {
   const struct pz_verify_options *o;
   struct pz_study study;
   struct pz_arena arena;
-  json_t *inputs, *result; /* as the run has them */
+  struct pz_finished run; /* as it was kept */
   bool holds;
   struct pz_error *err;
 };
@@ -62,11 +63,11 @@ static bool differ(const json_t *a, const json_t *b, char *path, size_t size) {
 static enum pz_status make_study(struct job *j) {
   struct pz_study_options o;
   char path[200] = "";
-  enum pz_status status = pz_study_from_inputs(j->inputs, &j->arena, &o, j->err);
+  enum pz_status status = pz_study_from_inputs(j->run.inputs, &j->arena, &o, j->err);
   if (status == PZ_OK) status = pz_study_init(&j->study, &o, j->o->threads, j->err);
   if (status != PZ_OK) return status;
   json_t *again = pz_study_inputs(&j->study);
-  bool other = differ(j->inputs, again, path, sizeof path);
+  bool other = differ(j->run.inputs, again, path, sizeof path);
   json_decref(again);
   say(j, !other, other ? "inputs: %s is not what it was" : "inputs: as they were", path);
   return PZ_OK;
@@ -307,12 +308,27 @@ static enum pz_status check_exclusions(struct job *j, uint32_t contest) {
 
 /* ---- the result ----------------------------------------------------------------------------- */
 
+/* A text of the run and the same made again, as that reads back: numbers have gone through text. */
+static enum pz_status compare_again(struct job *j, const char *what, const char *as_it_was,
+                                    const json_t *kept, const json_t *again) {
+  char *text = json_dumps(again, JSON_COMPACT), path[200] = "";
+  json_t *back = NULL;
+  enum pz_status status = text ? pz_json_parse(what, text, strlen(text), &back, j->err)
+                               : pz_fail(j->err, PZ_NO_MEMORY, "out of memory for the %s", what);
+  bool other = !back || differ(back, kept, path, sizeof path);
+  if (status == PZ_OK)
+    say(j, !other, other ? "%s: %s is not what comes out" : "%s: %s", what,
+        other ? path : as_it_was);
+  free(text);
+  json_decref(back);
+  return status;
+}
+
 static enum pz_status check_result(struct job *j) {
   struct pz_step steps[PZ_MOST_STEPS];
   struct pz_searched_extra extra = {.steps = steps};
   struct pz_front front;
   json_t *again = NULL;
-  char path[200] = "";
   enum pz_status status = pz_sensitivity(&j->study, &j->study.contest[j->study.n_contests - 1],
                                          steps, &extra.n_steps, j->err);
   if (status == PZ_OK && j->study.o.pareto) {
@@ -321,20 +337,22 @@ static enum pz_status check_result(struct job *j) {
   }
   if (status == PZ_OK) status = pz_searched_json(&j->study, &extra, &again, j->err);
   if (status != PZ_OK) return status;
-  /* as it reads back: numbers have gone through text */
-  char *text = json_dumps(again, JSON_COMPACT);
-  json_t *back = NULL;
-  if (text) status = pz_json_parse("result", text, strlen(text), &back, j->err);
-  bool other = !back || differ(back, j->result, path, sizeof path);
-  if (status == PZ_OK)
-    say(j, !other,
-        other ? "result: %s is not what comes out"
-              : "result: the same again, its "
-                "plans checked%s",
-        path);
-  free(text);
-  json_decref(back);
+  status = compare_again(j, "result", "the same again, its plans checked", j->run.result, again);
   json_decref(again);
+  return status;
+}
+
+/* What other ways to choose came to, where the run has it. */
+static enum pz_status check_comparison(struct job *j) {
+  const json_t *kept = j->run.comparison;
+  struct pz_compared_task task = {&j->study, pz_compared_seed(kept), j->o->stop, NULL};
+  json_t *again = NULL, *timing = NULL;
+  if (!kept) return PZ_OK;
+  enum pz_status status = pz_compared_make(&task, &again, &timing, j->err);
+  if (status == PZ_OK)
+    status = compare_again(j, "comparison", "every way came to the same again", kept, again);
+  json_decref(again);
+  json_decref(timing);
   return status;
 }
 
@@ -342,7 +360,7 @@ static enum pz_status check_result(struct job *j) {
 
 static enum pz_status check_all(struct job *j) {
   struct pz_search_options o = {.stop = j->o->stop, .progress = j->o->progress};
-  enum pz_status status = pz_finished_read(j->f, &j->inputs, &j->result, j->err);
+  enum pz_status status = pz_finished_read(j->f, &j->run, j->err);
   if (status == PZ_OK) status = make_study(j);
   if (status == PZ_OK) status = pz_study_prepare(&j->study, &o, j->err);
   for (uint32_t i = 0; status == PZ_OK && i < j->study.n_contests; i++) {
@@ -352,7 +370,8 @@ static enum pz_status check_all(struct job *j) {
   }
   if (status == PZ_OK) status = check_chips(j);
   if (status == PZ_OK) status = check_result(j);
-  return status == PZ_OK ? check_evaluations(j) : status;
+  if (status == PZ_OK) status = check_evaluations(j);
+  return status == PZ_OK ? check_comparison(j) : status;
 }
 
 enum pz_status pz_verify(struct pz_run_file *f, const struct pz_verify_options *o, bool *holds,
@@ -361,8 +380,7 @@ enum pz_status pz_verify(struct pz_run_file *f, const struct pz_verify_options *
   pz_arena_init(&j.arena, NULL);
   enum pz_status status = check_all(&j);
   pz_study_release(&j.study);
-  json_decref(j.inputs);
-  json_decref(j.result);
+  pz_finished_release(&j.run);
   pz_arena_release(&j.arena);
   if (status == PZ_OK) *holds = j.holds;
   return status;

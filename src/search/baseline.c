@@ -35,18 +35,29 @@ static enum pz_status may_go_on(const struct pz_baseline_question *q, struct pz_
   return q->stop && atomic_load(q->stop) ? pz_fail(err, PZ_STOPPED, "stopped") : PZ_OK;
 }
 
+/* A piece of work for each model of the objective. */
+static enum pz_status each_model(const struct pz_baseline_question *q, pz_search_fn *fn, void *ctx,
+                                 struct pz_error *err) {
+  enum pz_status status = PZ_OK;
+  if (!q->by) return pz_search_each(q->search, q->objective->n, fn, ctx, err);
+  for (uint32_t i = 0; i < q->objective->n && status == PZ_OK; i++) status = fn(ctx, i, q->by, err);
+  return status;
+}
+
 /* ---- the best plans on a chip --------------------------------------------------------------- */
 
-/* A chip; its point if it is of the space. */
+/* A chip; its point if it is of the space.  What its models do with the memory that was asked for,
+ * or with the most; and the least with which each does the same. */
 struct site {
   const struct pz_baseline_question *q;
   const struct pz_chip *chip;
   const struct pz_point *point;
+  double hbm_gib; /* 0: the most */
+  double rate[PZ_SEARCH_MOST_MODELS], least_gib[PZ_SEARCH_MOST_MODELS];
 };
 
-static enum pz_status rate(const struct site *at, uint32_t model, double hbm_gib,
-                           double *samples_per_s, struct pz_error *err) {
-  struct pz_evaluator *e = pz_search_evaluator(at->q->search);
+static enum pz_status rate(const struct site *at, struct pz_evaluator *e, uint32_t model,
+                           double hbm_gib, double *samples_per_s, struct pz_error *err) {
   struct pz_evaluation v = {.time_s = HUGE_VAL};
   enum pz_status status = may_go_on(at->q, err);
   if (status == PZ_OK)
@@ -56,51 +67,40 @@ static enum pz_status rate(const struct site *at, uint32_t model, double hbm_gib
   return status;
 }
 
-/* Does every model do with this memory what the answer says? */
-static enum pz_status as_good(const struct site *at, double hbm_gib,
-                              const struct pz_baseline_answer *a, bool *same,
-                              struct pz_error *err) {
-  const struct pz_objective *o = at->q->objective;
-  enum pz_status status = PZ_OK;
-  *same = true;
-  for (uint32_t i = 0; i < o->n && *same && status == PZ_OK; i++) {
-    double samples_per_s;
-    status = rate(at, o->models[i], hbm_gib, &samples_per_s, err);
-    *same = samples_per_s >= a->samples_per_s[o->models[i]];
-  }
-  return status;
-}
-
-/* More memory is never slower, and the answer has the most. */
-static enum pz_status least_memory(const struct site *at, struct pz_baseline_answer *a,
-                                   struct pz_error *err) {
+/* More memory is never slower. */
+static enum pz_status place_model(void *ctx, size_t i, struct pz_evaluator *e,
+                                  struct pz_error *err) {
+  struct site *at = ctx;
   const struct pz_choices *hbm = &at->q->task->o.hbm_gib;
-  enum pz_status status = PZ_OK;
-  bool same = false;
-  for (int h = 0; h + 1 < hbm->n && !same && status == PZ_OK; h++) {
-    status = as_good(at, (double)hbm->v[h], a, &same, err);
-    if (same) a->hbm_gib = (double)hbm->v[h];
+  uint32_t m = at->q->objective->models[i];
+  double most = at->hbm_gib > 0 ? at->hbm_gib : pz_task_most_hbm(at->q->task), now = -1;
+  enum pz_status status = rate(at, e, m, most, &at->rate[m], err);
+  at->least_gib[m] = most;
+  if (at->hbm_gib > 0) return status;
+  for (int h = 0; h + 1 < hbm->n && now < at->rate[m] && status == PZ_OK; h++) {
+    status = rate(at, e, m, (double)hbm->v[h], &now, err);
+    if (now >= at->rate[m]) at->least_gib[m] = (double)hbm->v[h];
   }
   return status;
 }
 
-static enum pz_status place(const struct site *at, double hbm_gib, struct pz_baseline_answer *out,
-                            struct pz_error *err) {
-  const struct pz_objective *o = at->q->objective;
+static enum pz_status place(struct site *at, struct pz_baseline_answer *out, struct pz_error *err) {
   struct pz_baseline_answer a = {.chip = *at->chip, .n_evaluated = 1};
-  enum pz_status status = PZ_OK;
-  a.hbm_gib = hbm_gib > 0 ? hbm_gib : pz_task_most_hbm(at->q->task);
-  for (uint32_t i = 0; i < o->n && status == PZ_OK; i++)
-    status = rate(at, o->models[i], a.hbm_gib, &a.samples_per_s[o->models[i]], err);
-  if (status == PZ_OK && !(hbm_gib > 0)) status = least_memory(at, &a, err);
-  if (status == PZ_OK) *out = a;
-  return status;
+  enum pz_status status = each_model(at->q, place_model, at, err);
+  if (status != PZ_OK) return status;
+  for (uint32_t i = 0; i < at->q->objective->n; i++) {
+    uint32_t m = at->q->objective->models[i];
+    a.samples_per_s[m] = at->rate[m];
+    a.hbm_gib = fmax(a.hbm_gib, at->least_gib[m]);
+  }
+  *out = a;
+  return PZ_OK;
 }
 
 enum pz_status pz_baseline_place(const struct pz_baseline_question *q, const struct pz_chip *chip,
                                  double hbm_gib, struct pz_baseline_answer *out,
                                  struct pz_error *err) {
-  return place(&(struct site){q, chip, NULL}, hbm_gib, out, err);
+  return place(&(struct site){.q = q, .chip = chip, .hbm_gib = hbm_gib}, out, err);
 }
 
 enum pz_status pz_baseline_place_point(const struct pz_baseline_question *q, uint32_t point,
@@ -108,22 +108,35 @@ enum pz_status pz_baseline_place_point(const struct pz_baseline_question *q, uin
                                        struct pz_error *err) {
   struct pz_chip chip;
   pz_space_chip(q->task->space, &q->points[point], &chip);
-  return place(&(struct site){q, &chip, &q->points[point]}, hbm_gib, out, err);
+  struct site at = {.q = q, .chip = &chip, .point = &q->points[point], .hbm_gib = hbm_gib};
+  return place(&at, out, err);
+}
+
+struct expert {
+  const struct pz_baseline_question *q;
+  const struct pz_chip *chip;
+  struct pz_reference reference[PZ_SEARCH_MOST_MODELS];
+};
+
+static enum pz_status ask_expert(void *ctx, size_t i, struct pz_evaluator *e,
+                                 struct pz_error *err) {
+  struct expert *x = ctx;
+  uint32_t m = x->q->objective->models[i];
+  enum pz_status status = may_go_on(x->q, err);
+  return status == PZ_OK ? pz_reference_on(e, x->chip, m, &x->reference[m], err) : status;
 }
 
 enum pz_status pz_baseline_expert(const struct pz_baseline_question *q, const struct pz_chip *chip,
                                   struct pz_baseline_answer *out, struct pz_error *err) {
-  struct pz_evaluator *e = pz_search_evaluator(q->search);
+  struct expert x = {.q = q, .chip = chip};
   struct pz_baseline_answer a = {.chip = *chip, .n_evaluated = 1};
+  enum pz_status status = each_model(q, ask_expert, &x, err);
+  if (status != PZ_OK) return status;
   for (uint32_t i = 0; i < q->objective->n; i++) {
     uint32_t m = q->objective->models[i];
-    struct pz_reference r;
-    enum pz_status status = may_go_on(q, err);
-    if (status == PZ_OK) status = pz_reference_on(e, chip, m, &r, err);
-    if (status != PZ_OK) return status;
-    a.samples_per_s[m] = r.samples_per_s;
-    a.expert[m] = r.expert;
-    a.hbm_gib = fmax(a.hbm_gib, r.hbm_gib);
+    a.samples_per_s[m] = x.reference[m].samples_per_s;
+    a.expert[m] = x.reference[m].expert;
+    a.hbm_gib = fmax(a.hbm_gib, x.reference[m].hbm_gib);
   }
   *out = a;
   return PZ_OK;
@@ -152,9 +165,9 @@ static enum pz_status look(const struct pz_baseline_question *q, uint32_t point,
   const struct pz_evaluation *e = NULL;
   enum pz_status status = may_go_on(q, err);
   if (status == PZ_OK)
-    status = pz_search_evaluate(q->search, point, model, PZ_EFFORT_QUICK, &e, err);
+    status = pz_search_evaluate_by(q->search, q->by, point, model, PZ_EFFORT_QUICK, &e, err);
   if (status == PZ_OK && effort == PZ_EFFORT_FULL && e->least_s < e->time_s)
-    status = pz_search_evaluate(q->search, point, model, PZ_EFFORT_FULL, &e, err);
+    status = pz_search_evaluate_by(q->search, q->by, point, model, PZ_EFFORT_FULL, &e, err);
   if (status != PZ_OK) return status;
   double time_s = effort == PZ_EFFORT_FULL ? e->time_s : e->least_s;
   *samples_per_s = time_s < HUGE_VAL ? (double)q->task->o.batch / time_s : 0;

@@ -17,6 +17,9 @@ struct pz_baseline_question {
   uint32_t evaluations; /* chips that the search looked at for this objective: random's share */
   uint64_t seed;
   const atomic_bool *stop; /* NULL, or ends it soon with PZ_STOPPED when true */
+  /* Of the piece of work that asks, beside others about other models.  NULL: nothing else runs, and
+   * the answer may take all threads. */
+  struct pz_evaluator *by;
 };
 
 struct pz_baseline_answer {
@@ -28,7 +31,7 @@ struct pz_baseline_answer {
   uint32_t n_evaluated;                        /* chips it looked at */
 };
 
-/* Runs in the calling thread; the same question gives the same answer.  PZ_NO_ANSWER where chips
+/* The same question gives the same answer.  PZ_NO_ANSWER where chips
  * are chosen by the objective and none that it looked at takes all models. */
 typedef enum pz_status pz_baseline_fn(const struct pz_baseline_question *q,
                                       struct pz_baseline_answer *out, struct pz_error *err);

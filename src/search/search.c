@@ -176,12 +176,19 @@ const struct pz_evaluation *pz_search_evaluation(const struct pz_search *s, uint
   return NULL;
 }
 
+enum pz_status pz_search_evaluate_by(struct pz_search *s, struct pz_evaluator *by, uint32_t point,
+                                     uint32_t model, enum pz_effort effort,
+                                     const struct pz_evaluation **out, struct pz_error *err) {
+  unsigned worker = by ? (unsigned)(by - s->evaluators) : 0;
+  enum pz_status status = pz_search_know(s, point, model, effort, worker, err);
+  if (status == PZ_OK) *out = &pz_memo_at(s, point, model, effort)->e;
+  return status;
+}
+
 enum pz_status pz_search_evaluate(struct pz_search *s, uint32_t point, uint32_t model,
                                   enum pz_effort effort, const struct pz_evaluation **out,
                                   struct pz_error *err) {
-  enum pz_status status = pz_search_know(s, point, model, effort, 0, err);
-  if (status == PZ_OK) *out = &pz_memo_at(s, point, model, effort)->e;
-  return status;
+  return pz_search_evaluate_by(s, NULL, point, model, effort, out, err);
 }
 
 double pz_search_bound(const struct pz_search *s, uint32_t point, uint32_t model) {

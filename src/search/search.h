@@ -97,6 +97,14 @@ PZ_NODISCARD enum pz_status pz_search_evaluate(struct pz_search *s, uint32_t poi
                                                const struct pz_evaluation **out,
                                                struct pz_error *err);
 
+/* The same by one of the evaluators that pz_search_each hands out; no other piece of work may ask
+ * for this model meanwhile.  NULL: that of the calling thread. */
+PZ_NODISCARD enum pz_status pz_search_evaluate_by(struct pz_search *s, struct pz_evaluator *by,
+                                                  uint32_t point, uint32_t model,
+                                                  enum pz_effort effort,
+                                                  const struct pz_evaluation **out,
+                                                  struct pz_error *err);
+
 /* The bound on a model's samples/s at a point, from the tables. */
 double pz_search_bound(const struct pz_search *s, uint32_t point, uint32_t model);
 

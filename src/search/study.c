@@ -46,10 +46,24 @@ static enum pz_status set_task(struct pz_study *s, struct pz_error *err) {
   return PZ_OK;
 }
 
+/* Inputs, results and pages are UTF-8, and a name stands in all of them. */
+static enum pz_status check_names(const struct pz_study_options *o, struct pz_error *err) {
+  for (uint32_t i = 0; i < o->n_models; i++) {
+    json_t *name = json_string(o->models[i]);
+    json_decref(name);
+    if (!name)
+      return pz_fail(err, PZ_BAD_USE, "model %u: '%s' is not UTF-8; accepted: a file whose name is",
+                     i + 1, o->models[i]);
+  }
+  return PZ_OK;
+}
+
 static enum pz_status read_inputs(struct pz_study *s, struct pz_error *err) {
   const char *text = s->o.space_text;
-  enum pz_status status = text ? pz_space_parse("space", text, strlen(text), &s->space, err)
-                               : pz_space_load(s->o.space, &s->space, err);
+  enum pz_status status = check_names(&s->o, err);
+  if (status != PZ_OK) return status;
+  status = text ? pz_space_parse("space", text, strlen(text), &s->space, err)
+                : pz_space_load(s->o.space, &s->space, err);
   if (status == PZ_OK && s->o.budget) status = pz_space_set_budget(&s->space, s->o.budget, err);
   if (status == PZ_OK) status = set_task(s, err);
   if (status == PZ_OK)

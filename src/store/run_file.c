@@ -438,29 +438,38 @@ enum pz_status pz_run_file_timing(struct pz_run_file *f, const char *what, doubl
   return status;
 }
 
-static enum pz_status write_result(const struct pz_run_file *f, const char *result,
-                                   struct pz_error *err) {
+/* Set a text of the table run; all or none. */
+static enum pz_status write_text(struct pz_run_file *f, const char *sql, const char *text,
+                                 struct pz_error *err) {
   sqlite3_stmt *stmt = NULL;
-  enum pz_status status =
-      pz_db_prepare(&f->db, "UPDATE run SET result = ? WHERE one = 1", &stmt, err);
+  enum pz_status status = begin_own(f, err);
+  if (status != PZ_OK) return status;
+  status = pz_db_prepare(&f->db, sql, &stmt, err);
   if (status == PZ_OK) {
-    sqlite3_bind_text(stmt, 1, result, -1, SQLITE_STATIC);
+    sqlite3_bind_text(stmt, 1, text, -1, SQLITE_STATIC);
     status = pz_db_write(&f->db, stmt, err);
   }
   sqlite3_finalize(stmt);
-  return status;
-}
-
-enum pz_status pz_run_file_finish(struct pz_run_file *f, const char *result, struct pz_error *err) {
-  enum pz_status status = begin_own(f, err);
-  if (status != PZ_OK) return status;
-  status = end_own(f, write_result(f, result, err), err);
-  /* The result is safe in the log too: a reader in the way, or a full disk, is no failure. */
+  status = end_own(f, status, err);
+  /* The text is safe in the log too: a reader in the way, or a full disk, is no failure. */
   if (status == PZ_OK)
     sqlite3_wal_checkpoint_v2(f->db.conn, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
   return status;
 }
 
+enum pz_status pz_run_file_finish(struct pz_run_file *f, const char *result, struct pz_error *err) {
+  return write_text(f, "UPDATE run SET result = ? WHERE one = 1", result, err);
+}
+
 enum pz_status pz_run_file_result(struct pz_run_file *f, char **text, struct pz_error *err) {
   return read_text(f, "SELECT result FROM run WHERE one = 1", text, err);
+}
+
+enum pz_status pz_run_file_compared(struct pz_run_file *f, const char *comparison,
+                                    struct pz_error *err) {
+  return write_text(f, "UPDATE run SET comparison = ? WHERE one = 1", comparison, err);
+}
+
+enum pz_status pz_run_file_comparison(struct pz_run_file *f, char **text, struct pz_error *err) {
+  return read_text(f, "SELECT comparison FROM run WHERE one = 1", text, err);
 }

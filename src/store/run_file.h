@@ -1,10 +1,9 @@
 /* The run file: everything a search has found, kept so that it can go on after any interruption.
  *
- *     DIR/run.sqlite   run          what the run was made with, and its result when it has finished
- *                      evaluations  the journal of the search
- *                      chips        the chips of the space, for people and reports
- *                      standings    how each chip left each contest
- *                      timings      all that depends on the clock
+ *     DIR/run.sqlite   run          what the run was made with, its result when it has finished,
+ * and what other ways to choose came to evaluations  the journal of the search chips        the
+ * chips of the space, for people and reports standings    how each chip left each contest timings
+ * all that depends on the clock
  *
  * SQLite with a write-ahead log.  What was committed survives kill -9; what was not is as if it had
  * never been.  One process writes, locked by DIR/lock; any number look meanwhile.  A run file that
@@ -92,5 +91,12 @@ PZ_NODISCARD enum pz_status pz_run_file_finish(struct pz_run_file *f, const char
 /* The result (malloc'd, the caller's to free), or NULL for a run that has not finished. */
 PZ_NODISCARD enum pz_status pz_run_file_result(struct pz_run_file *f, char **text,
                                                struct pz_error *err);
+
+/* Keep what other ways to choose came to, instead of what was kept of them before; commits. */
+PZ_NODISCARD enum pz_status pz_run_file_compared(struct pz_run_file *f, const char *comparison,
+                                                 struct pz_error *err);
+/* That (malloc'd, the caller's to free), or NULL where it was not asked for. */
+PZ_NODISCARD enum pz_status pz_run_file_comparison(struct pz_run_file *f, char **text,
+                                                   struct pz_error *err);
 
 #endif

@@ -7,7 +7,7 @@
 
 /* "phaz"; a change to a table is a new version. */
 #define APPLICATION "1885888890"
-#define VERSION "2"
+#define VERSION "3"
 
 /* By name.  STRICT: a column holds its type or nothing is stored. */
 static const struct {
@@ -23,7 +23,7 @@ static const struct {
                     "d INTEGER NOT NULL, stages TEXT NOT NULL, contest INTEGER NOT NULL, "
                     "PRIMARY KEY(id, model, effort)) STRICT, WITHOUT ROWID"},
     {"run", "CREATE TABLE run(one INTEGER PRIMARY KEY CHECK(one = 1), inputs TEXT NOT NULL, "
-            "result TEXT) STRICT"},
+            "result TEXT, comparison TEXT) STRICT"},
     {"standings", "CREATE TABLE standings(contest TEXT NOT NULL, id INTEGER NOT NULL, "
                   "kind TEXT NOT NULL, value REAL NOT NULL, bound REAL NOT NULL, "
                   "PRIMARY KEY(contest, id)) STRICT, WITHOUT ROWID"},

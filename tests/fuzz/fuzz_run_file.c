@@ -33,16 +33,18 @@ static enum pz_status take_standing(void *into, uint32_t id, const struct pz_sta
 
 static void use(struct pz_run_file *f) {
   const struct pz_journal *j = pz_run_file_journal(f);
-  char *result = NULL;
+  char *result = NULL, *comparison = NULL;
   double seconds;
-  struct pz_error errors[4] = {{0}};
+  struct pz_error errors[5] = {{0}};
   require(pz_run_file_inputs(f)[0]);
   if (j->recall(j->ctx, take_entry, NULL, &errors[0]) != PZ_OK) require(errors[0].message[0]);
   if (pz_run_file_read_standings(f, "a", take_standing, NULL, &errors[1]) != PZ_OK)
     require(errors[1].message[0]);
   if (pz_run_file_result(f, &result, &errors[2]) != PZ_OK) require(errors[2].message[0]);
   if (pz_run_file_timing(f, "search", &seconds, &errors[3]) != PZ_OK) require(errors[3].message[0]);
+  if (pz_run_file_comparison(f, &comparison, &errors[4]) != PZ_OK) require(errors[4].message[0]);
   free(result);
+  free(comparison);
 }
 
 static void put(const char *path, const uint8_t *data, size_t bytes) {

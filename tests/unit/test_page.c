@@ -20,10 +20,14 @@ static void a_sheet_is_a_table(void **state) {
   struct pz_error err = {0};
   assert_true(pz_sheet_row(rows, json_pack("[s,i,f,b]", "a,\"b\"\nc", 3, 0.1, true)));
   assert_true(pz_sheet_row(rows, json_pack("[s,i,n,b]", "d", -1, false)));
+  assert_true(pz_sheet_row(rows, json_pack("[s,i,n,b]", "=1+1", -1, false)));
+  assert_true(pz_sheet_row(rows, json_pack("[s,i,n,b]", "@a,b", 0, false)));
   assert_false(pz_sheet_row(rows, json_pack("[s]", "\xff"))); /* not UTF-8 */
   assert_ptr_equal(pz_sheet_rows(sheets, "s"), rows);
   assert_int_equal(pz_sheet_csv(json_object_get(sheets, "s"), &text, &err), PZ_OK);
-  assert_string_equal(text, "name,n,part,good\n\"a,\"\"b\"\"\nc\",3,0.1,yes\nd,-1,,no\n");
+  assert_string_equal(
+      text,
+      "name,n,part,good\n\"a,\"\"b\"\"\nc\",3,0.1,yes\nd,-1,,no\n'=1+1,-1,,no\n\"'@a,b\",0,,no\n");
   free(text);
   json_decref(sheets);
 }

@@ -326,12 +326,20 @@ static void chips_results_and_timings_are_kept(void **state) {
   assert_int_equal(pz_run_file_set_timing(f, "search", 2.5, NULL), PZ_OK);
   assert_int_equal(pz_run_file_set_timing(f, "search", 3.5, NULL), PZ_OK);
   assert_int_equal(pz_run_file_finish(f, "{\"best\": \"b\"}\n", NULL), PZ_OK);
+  assert_int_equal(pz_run_file_comparison(f, &result, NULL), PZ_OK);
+  assert_null(result);
+  assert_int_equal(pz_run_file_compared(f, "{\"seed\": 1}", NULL), PZ_OK);
+  assert_int_equal(pz_run_file_compared(f, "{\"seed\": 2}", NULL), PZ_OK);
   pz_run_file_close(f);
   f = NULL;
   assert_int_equal(pz_run_file_look(p->dir, &f, NULL), PZ_OK);
+  assert_int_equal(pz_run_file_compared(f, "{}", NULL), PZ_BAD_USE);
   assert_string_equal(pz_run_file_inputs(f), INPUTS);
   assert_int_equal(pz_run_file_result(f, &result, NULL), PZ_OK);
   assert_string_equal(result, "{\"best\": \"b\"}\n");
+  free(result);
+  assert_int_equal(pz_run_file_comparison(f, &result, NULL), PZ_OK);
+  assert_string_equal(result, "{\"seed\": 2}");
   free(result);
   assert_int_equal(pz_run_file_timing(f, "search", &seconds, NULL), PZ_OK);
   assert_true(seconds == 3.5);
@@ -398,8 +406,8 @@ static void other_versions_and_tables_are_refused(void **state) {
   static const struct {
     const char *sql, *says;
   } cases[] = {
-      {"PRAGMA user_version = 7", "version 7, and this phaze writes version 2"},
-      {"PRAGMA user_version = 2; PRAGMA application_id = 1", "is not a run file of phaze"},
+      {"PRAGMA user_version = 7", "version 7, and this phaze writes version 3"},
+      {"PRAGMA user_version = 3; PRAGMA application_id = 1", "is not a run file of phaze"},
       {"PRAGMA application_id = 1885888890; CREATE VIEW v AS SELECT 1", "its tables are not"},
       {"DROP VIEW v; DROP TABLE timings", "its tables are not those of phaze"},
   };

@@ -29,7 +29,26 @@ static void columns_line_up(void **state) {
   pz_arena_release(&arena);
 }
 
+static void one_column_and_control_characters(void **state) {
+  (void)state;
+  static const char *const heads[] = {"name", NULL};
+  struct pz_arena arena;
+  struct pz_table t;
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  pz_arena_init(&arena, NULL);
+  pz_table_init(&t, &arena, heads);
+  pz_table_cell(&t, "%s", "a\033[31mb\n");
+  assert_int_equal(pz_table_print(&t, 0, out), PZ_OK);
+  fclose(out);
+  assert_string_equal(text, "name\na?[31mb?\n");
+  free(text);
+  pz_arena_release(&arena);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(columns_line_up)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(columns_line_up),
+                                     cmocka_unit_test(one_column_and_control_characters)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

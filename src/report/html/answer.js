@@ -2,8 +2,8 @@
 (() => {
   const page = document.getElementById("page");
   const die = sheet("dies").find(d => d.role === "found");
-  const whom = models.length > 1 ? `these ${models.length} models` : models[0];
-  document.title = `phaze: ${common.chip} for ${models.length > 1 ? models.length + " models" : models[0]}`;
+  const whom = models.length > 1 ? `these ${models.length} models` : short(models[0]);
+  document.title = `phaze: ${common.chip} for ${models.length > 1 ? models.length + " models" : short(models[0])}`;
   el(page, "p", "kicker", "phaze report");
   el(page, "h1", "", objective.ratio
     ? `The best chip for ${whom} trains ${models.length > 1 ? "them" : "it"} ${value(common.objective)} as fast as ${reference}, on ${percent(common.area_part)} of the area budget.`
@@ -11,9 +11,15 @@
   const proof = common.open_schedules
     ? `no other is more than ${percent(common.gap, common.gap < 0.01 ? 2 : 1)} better`
     : "none is better";
-  el(page, "p", "standfirst",
-    `It is ${common.chip}: of the ${count(common.chips)} chips of the design space that fit the budget ${proof}, and that is proven. ` +
-    `Chip, cluster plan and schedule of every layer were chosen together, for ${count(sheet("models")[0].batch)} samples a step.`);
+  const all = models.slice(0, 12).map(short).concat(models.length > 12 ? [`${models.length - 12} more`] : []);
+  const list = all.length > 1 ? all.slice(0, -1).join(", ") + " and " + all[all.length - 1] : all[0];
+  const cluster = sheet("inputs").find(r => r.input === "chips in the cluster").value;
+  el(page, "p", "standfirst", (common.chips > 1
+    ? `It is ${common.chip}: of the ${count(common.chips)} chips of the design space that fit the budget ${proof}, and that is proven. `
+    : `It is ${common.chip}, the only chip of the design space that fits the budget. `) +
+    "The chip, the plan of its cluster and the schedule of every layer were chosen together.");
+  el(page, "p", "note", `Trained: ${list}, ${models.length > 1 ? "each " : ""}on at most ${plural(+cluster, "chip")} with ${plural(sheet("models")[0].batch, "sample")} a step. ` +
+    "A chip is named by its tensor cores × rows × columns, its vector cores × lanes, and its buffer in MiB.");
   const facts = el(page, "dl", "facts");
   const fact = (name, text, small) => {
     const d = el(facts, "div");

@@ -4,11 +4,15 @@
 const source = JSON.parse(document.getElementById("document").textContent);
 const sheets = {};
 
+// Characters that print nothing or turn the direction of writing would change what other texts seem to say: shown as codes.
+const visible = x => typeof x !== "string" ? x : x.replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
+  c => "‹U+" + c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0") + "›");
+
 // The rows of a sheet as objects by column.
 function sheet(name) {
   if (!sheets[name]) {
     const { columns, rows } = source.sheets[name];
-    sheets[name] = rows.map(row => Object.fromEntries(columns.map((c, i) => [c, row[i]])));
+    sheets[name] = rows.map(row => Object.fromEntries(columns.map((c, i) => [c, visible(row[i])])));
   }
   return sheets[name];
 }
@@ -17,7 +21,9 @@ const unique = list => Array.from(new Set(list));
 const contests = sheet("contests").map(c => c.contest);
 const common = sheet("contests")[contests.length - 1];
 const models = sheet("models").map(m => m.model);
-const contestTitle = name => name === "common" && contests.length > 1 ? "one chip for all models" : name;
+// A name of any length as one of a line.
+const short = name => name.length <= 44 ? name : name.slice(0, 20) + "…" + name.slice(-20);
+const contestTitle = name => name === "common" && contests.length > 1 ? "one chip for all models" : short(name);
 
 // ---- numbers
 
@@ -40,7 +46,7 @@ function si(x, unit) {
 function seconds(s) {
   return s >= 0.9995 ? number(s) + "\u00a0s" : s >= 0.9995e-3 ? number(1e3 * s) + "\u00a0ms" : number(1e6 * s) + "\u00a0µs";
 }
-const plural = (n, word) => count(n) + " " + word + (n === 1 ? "" : "s");
+const plural = (n, word) => count(n) + " " + word + (n === 1 ? "" : /(ch|s|x)$/.test(word) ? "es" : "s");
 const objective = {
   ratio: ["throughput", "weighted"].includes(source.objective.name),
   text: source.objective.meaning,
@@ -117,10 +123,10 @@ function modelSelect(parent) {
 // ---- charts
 
 // An SVG as wide as its parent, with a group inside the margins.
-function frame(parent, height, margin, label) {
+function frame(parent, height, margin, label, role = "img") {
   while (parent.firstChild) parent.removeChild(parent.firstChild);
   const width = Math.max(240, parent.clientWidth || 320);
-  const svg = d3.select(parent).append("svg").attr("viewBox", `0 0 ${width} ${height}`).attr("role", "img")
+  const svg = d3.select(parent).append("svg").attr("viewBox", `0 0 ${width} ${height}`).attr("role", role)
     .attr("aria-label", label);
   const root = svg.append("g").attr("transform", `translate(${margin.left},${margin.top})`);
   return { svg, root, width: width - margin.left - margin.right, height: height - margin.top - margin.bottom };
@@ -142,8 +148,11 @@ function axisY(f, scale, label, format) {
   f.root.append("text").attr("class", "soft").attr("x", -8).attr("y", -10).attr("text-anchor", "start").text(label);
 }
 
+// What can be read on a mark of that colour.
+const inkOn = colour => ["var(--vector)", "var(--bubble)"].includes(colour) ? colour.replace("--", "--on-") : "var(--mark-ink)";
+
 // As much of a text as fits, by an average width of letters.
-function fitted(text, width, size = 6.6) {
+function fitted(text, width, size = 7) {
   const room = Math.floor(width / size);
   return text.length <= room ? text : room < 4 ? "" : text.slice(0, room - 1) + "…";
 }
@@ -161,20 +170,38 @@ function showTip(event, lines) {
   tip.style.top = (below ? event.clientY + 18 : Math.max(4, event.clientY - tip.offsetHeight - 12)) + "px";
 }
 function hideTip() { tip.hidden = true; }
+window.addEventListener("scroll", hideTip, { passive: true });
+window.addEventListener("keydown", e => { if (e.key === "Escape") hideTip(); });
 
-// Marks that tell what they are: lines(d) gives their text.
+// Marks that tell what they are, to a pointer, a finger or the keyboard: lines(d) gives their text.
 function tells(selection, lines) {
   return selection
     .on("mousemove", d => showTip(d3.event, lines(d)))
-    .on("mouseout", hideTip);
+    .on("mouseout", hideTip)
+    .on("focus", function (d) {
+      const box = this.getBoundingClientRect();
+      showTip({ clientX: box.right, clientY: box.bottom }, lines(d));
+    })
+    .on("blur", hideTip);
 }
 
+// ---- widths
+
 let waiting = 0, drawnAt = window.innerWidth;
+const drawAll = () => charts.forEach(c => c.draw());
 window.addEventListener("resize", () => {
   clearTimeout(waiting);
   waiting = setTimeout(() => {
     if (window.innerWidth === drawnAt) return;
     drawnAt = window.innerWidth;
-    charts.forEach(c => c.draw());
+    drawAll();
   }, 120);
 });
+
+// On paper charts are drawn for one width, whatever the window has, so that their letters have the size of the text.
+function print(on) {
+  document.documentElement.classList.toggle("printing", on);
+  drawAll();
+}
+window.addEventListener("beforeprint", () => print(true));
+window.addEventListener("afterprint", () => print(false));

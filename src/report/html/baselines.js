@@ -17,17 +17,17 @@
   const unbeaten = contests.every(c => ways(c).every(w => w.objective <= ways(c).find(x => x.way === "search").objective));
   const s = section("baselines", "Against other ways to choose",
     "Longer bars are better" + (unbeaten ? ", and no bar is longer than the search’s."
-      : "; only a chip outside of the design space can be longer than the search’s.") + (objective.ratio && placed && expert
+      : "; only a chip outside of the design space can be longer than the search’s.") + (objective.ratio && placed && expert && placed.objective > 1.005 * expert.objective
       ? ` Better plans alone make TPUv4 ${times(placed.objective / expert.objective)} as fast; the chip that was searched with its plans makes it ${times(common.objective / expert.objective)}.`
       : ""),
     "All are judged by the same costs, schedules and placements. “Best plan” is the placement search; “expert plan” is what experts chose for the model. “Real TPUv4” has the vector units of the product, TPUv4 those of the paper’s description. Spotlight looks for the chip alone, blind to how a cluster is divided." +
     (experts < models.length ? " Where no expert plan is known or none fits, the best plan stands for it." : ""));
-  const panels = el(s.root, "div", "panels");
+  const panels = el(s.root, "div", [2, 4].includes(models.length) ? "panels two" : "panels");
   const order = contests.length > 1 ? [common.contest].concat(contests.slice(0, -1)) : contests;
   order.forEach(contest => {
     const list = ways(contest);
     const box = el(panels, "div", contest === common.contest && contests.length > 1 ? "wide" : "");
-    el(box, "h3", "", contestTitle(contest));
+    el(box, "h3", "", contestTitle(contest)).title = contest;
     const holder = el(box, "div");
     draws("baselines", () => {
       const f = frame(holder, list.length * 22 + 44, { top: 4, right: 48, bottom: 40, left: 156 }, "bars: " +
@@ -42,10 +42,11 @@
         .attr("width", d => Math.max(1, x(d.objective)))
         .style("fill", d => d.way === "search" ? "var(--accent)" : "var(--rest)");
       row.append("text").attr("x", d => x(d.objective) + 6).attr("y", 15)
-        .style("font-weight", d => d.way === "search" ? 650 : 400).text(d => value(d.objective));
-      tells(row, d => [names[d.way] || d.way, d.about, `chip ${d.chip}, ${d.area_mm2.toFixed(1)} mm², ${number(d.hbm_gib)} GiB`]
+        .style("font-weight", d => d.way === "search" ? 650 : 400).text(d => d.objective > 0 ? value(d.objective) : "no fit");
+      tells(row, d => [names[d.way] || d.way, d.about, d.chip === null ? "none of the chips it looked at takes all models"
+        : `chip ${d.chip}, ${d.area_mm2.toFixed(1)} mm², ${number(d.hbm_gib)} GiB`]
         .concat(rows.filter(r => r.contest === contest && r.way === d.way)
-          .map(r => `${r.model}: ${number(r.samples_per_s)} samples/s, ${times(r.ratio)}`)));
+          .map(r => `${short(r.model)}: ${number(r.samples_per_s)} samples/s, ${times(r.ratio)}`)));
     });
   });
 })();

@@ -1,13 +1,13 @@
 // Why nothing better was missed.
 (() => {
   const s = section("certificate", "The certificate",
-    `Every one of the ${count(common.chips)} chips was evaluated or excluded by a bound that holds for it: ${count(common.excluded_by_tables)} by bounds from tables of operator times, ${count(common.excluded_after_schedules)} after some of their schedules, ${count(common.evaluated)} evaluated in full.`,
+    common.chips === 1 ? "The one chip of the space was evaluated in full." : `Every one of the ${count(common.chips)} chips was evaluated or excluded by a bound that holds for it: ${count(common.excluded_by_tables)} by bounds from tables of operator times, ${count(common.excluded_after_schedules)} after some of their schedules, ${count(common.evaluated)} evaluated in full.`,
     (common.open_schedules ? `${plural(common.open_schedules, "schedule")} could not be proven the shortest; with their lower bounds instead, no chip could be more than ${percent(common.gap, 2)} better. ` : "All schedules that decide are proven the shortest. ") +
     "“phaze verify DIR” makes everything again from the inputs and compares, and checks plans by code that shares nothing with their solver.");
   const holder = el(s.root, "div");
   const rows = [
     ["chips within the budget", common.chips],
-    ["left by bounds from tables", common.evaluated + common.excluded_after_schedules],
+    ["left by the first bounds", common.evaluated + common.excluded_after_schedules],
     ["evaluated in full", common.evaluated], ["the best", 1],
   ];
   draws("certificate", () => {
@@ -28,8 +28,8 @@
   });
   if (contests.length < 2) return;
   const table = el(el(s.root, "div", "scroll"), "table"), head = el(el(table, "thead"), "tr"), body = el(table, "tbody");
-  ["contest", "best chip", "HBM GiB", "mm²", objective.ratio ? "reference" : "objective", "evaluated",
-    "excluded after schedules", "excluded by tables", "open schedules", "gap"].forEach(h => el(head, "th", "", h));
+  ["best for", "chip", "HBM GiB", "mm²", objective.ratio ? "×\u00a0TPUv4" : "objective", "chips evaluated",
+    "excluded after schedules", "excluded by tables", "schedules not proven", "a better one by at most"].forEach(h => el(head, "th", "", h));
   sheet("contests").forEach(c => {
     const tr = el(body, "tr");
     [contestTitle(c.contest), c.chip, number(c.hbm_gib), c.area_mm2.toFixed(1), value(c.objective), count(c.evaluated),

@@ -11,7 +11,7 @@
     "Tensor cores multiply matrices; vector cores do everything else (softmax, normalisation, activation functions). Both dies are drawn to the same scale, and every area is exact; where a block lies is not a layout.");
   const colours = {
     "tensor arrays": "var(--tensor)", "tensor buffers": "var(--fused)", "vector lanes": "var(--vector)",
-    "vector buffers": "var(--buffer)", "global buffer": "var(--hbm)", "HBM interface": "var(--bubble)",
+    "vector buffers": "var(--vector-dark)", "global buffer": "var(--buffer)", "HBM interface": "var(--bubble)",
   };
   const there = name => rows.some(r => r.part === name && r.area_mm2 > 0);
   legend(s.root, Object.keys(colours).filter(there).map(k => ({ colour: colours[k], text: k })));
@@ -57,8 +57,9 @@
       g.append("rect").attr("class", "mark").attr("width", d => d.dx).attr("height", d => d.dy)
         .style("fill", d => colours[d.part]).style("stroke", "var(--bg)")
         .style("stroke-width", d => Math.min(1.2, d.dx / 12, d.dy / 12));
-      g.filter(d => d.dx > 60 && d.dy > 18).append("text").attr("class", "inside").attr("x", 6).attr("y", 16)
-        .text(d => fitted(d.part.replace(/s$/, ""), d.dx - 10));
+      const label = d => d.part.replace(/s$/, "");
+      g.filter(d => d.dx > 12 + 6.8 * label(d).length && d.dy > 18).append("text").attr("class", "inside").attr("x", 6).attr("y", 16)
+        .style("fill", d => inkOn(colours[d.part])).text(label);
       tells(g, d => [d.part, d.row.count > 1
         ? `${d.row.count} of ${number(d.mm2)} mm² each, ${number(d.row.area_mm2)} mm² together` : `${number(d.mm2)} mm²`,
         `${percent(d.row.area_mm2 / total(role), 1)} of the die`]);

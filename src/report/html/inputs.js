@@ -13,8 +13,8 @@
   if (refs.length)
     el(s.root, "p", "note", "The reference is TPUv4 with the plan experts gave for the model and 32 GiB; " +
       refs.map(m => m.reference_samples_per_s > 0
-        ? `for ${m.model} ${m.reference_expert ? "the expert plan" : "the best plan"} with ${number(m.reference_hbm_gib)} GiB`
-        : `for ${m.model} nothing fits`).join("; ") + ".");
+        ? `for ${short(m.model)} ${m.reference_expert ? "the expert plan" : "the best plan"} with ${number(m.reference_hbm_gib)} GiB`
+        : `for ${short(m.model)} nothing fits`).join("; ") + ".");
   el(s.root, "p", "note", "“phaze report DIR --csv CSVDIR” writes everything that is plotted here as CSV files.");
   el(document.getElementById("page"), "footer", "",
     `Made by phaze ${source.version}. This file is complete: it fetches nothing.`);

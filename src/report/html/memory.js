@@ -15,7 +15,7 @@
   function redraw() {
     const stages = sheet("stages").filter(r => r.model === shown.model), m = sheet("models").find(r => r.model === shown.model);
     const fullest = stages.reduce((a, b) => b.memory_bytes > a.memory_bytes ? b : a);
-    s.say(`${shown.model}: the fullest is stage ${fullest.stage} with ${gib(fullest.memory_bytes)}, ${percent(fullest.memory_bytes / m.hbm_bytes)} of ${gib(m.hbm_bytes)}; activations are ${m.recompute ? "recomputed" : "kept"}.`);
+    s.say(`${short(shown.model)}: the fullest is stage ${fullest.stage} with ${gib(fullest.memory_bytes)}, ${percent(fullest.memory_bytes / m.hbm_bytes)} of ${gib(m.hbm_bytes)}; activations are ${m.recompute ? "recomputed" : "kept"}.`);
     const f = frame(holder, 300, { top: 26, right: 12, bottom: 44, left: 50 }, "memory of every stage");
     const x = d3.scale.ordinal().domain(stages.map(k => k.stage)).rangeBands([0, f.width], 0.15, 0.1);
     const y = d3.scale.linear().domain([0, 1.06 * m.hbm_bytes / 2 ** 30]).range([f.height, 0]);

@@ -5,7 +5,7 @@
     "The model is cut into stages, one after another on different chips; a batch is cut into microbatches that follow each other. A slot is as long as the slowest stage takes, forward and backward. Grey is a chip waiting: at the beginning and end for the pipeline to fill and drain, and in every slot where a stage has less to do than the slowest.");
   const controls = el(s.root, "div", "controls");
   modelSelect(controls);
-  legend(s.root, [{ colour: "var(--tensor)", text: "forward" }, { colour: "var(--fused)", text: "backward" },
+  legend(s.root, [{ colour: "var(--tensor)", text: "forward" }, { colour: "var(--fused)", text: "backward and transfers" },
     { colour: "var(--bubble)", text: "waiting (bubble)" }, { colour: "var(--vector)", text: "exchange of gradients" }]);
   const holder = el(s.root, "div");
 
@@ -13,7 +13,7 @@
     const m = sheet("models").find(r => r.model === shown.model), stages = sheet("stages").filter(r => r.model === shown.model);
     const n = stages.length, slots = m.rounds + n - 1;
     const busy = d3.sum(stages, k => k.load_s) * m.rounds / (n * m.step_s);
-    s.say(`${shown.model}: ${plural(n, "stage")} × ${plural(m.replicas, "replica")}${m.tensor_parallel > 1 ? ` × ${m.tensor_parallel} tensor parallel` : ""} on ${count(m.devices)} chips; each replica trains ${plural(m.rounds, "microbatch").replace("batchs", "batches")} of ${m.microbatch} in ${seconds(m.step_s)}, and a chip works ${percent(busy)} of that time.`);
+    s.say(`${short(shown.model)}: ${plural(n, "stage")} × ${plural(m.replicas, "replica")}${m.tensor_parallel > 1 ? ` × ${m.tensor_parallel} tensor parallel` : ""} on ${plural(m.devices, "chip")}; each replica trains ${plural(m.rounds, "microbatch")} of ${plural(m.microbatch, "sample")} in ${seconds(m.step_s)}, and a chip works ${percent(busy)} of that time.`);
     const group = Math.max(1, Math.ceil(3 * n * m.rounds / most));
     const blocks = [];
     stages.forEach((k, i) => {
@@ -48,7 +48,7 @@
       .style("fill", b => `var(${b.kind})`).style("opacity", b => b.kind === "--bubble" ? 0.45 : 1);
     tells(mark, b => [`stage ${b.k.stage}: ${b.k.layers}`, b.wait
       ? `waits ${seconds(b.to - b.from)} for the pipeline to ${b.from ? "drain" : "fill"}`
-      : `a microbatch: forward ${seconds(b.k.forward_s)}, backward ${seconds(b.k.load_s - b.k.forward_s)} of a slot of ${seconds(m.slot_s)}`,
+      : `a microbatch: forward ${seconds(b.k.forward_s)}, backward and transfers ${seconds(b.k.load_s - b.k.forward_s)} of a slot of ${seconds(m.slot_s)}`,
       group > 1 && !b.wait ? `${group} microbatches are drawn together` : ""]);
   }
   shown.listeners.push(redraw);

@@ -51,7 +51,7 @@
       lanes: lanes(operators.filter(o => o.model === shown.model && o.layer === layer && o.direction === direction)),
     }));
     const [fw, bw] = passes.map(p => p.of);
-    s.say(`A ${layer} of ${shown.model} takes ${seconds(fw.makespan_us / 1e6)} forward and ${seconds(bw.makespan_us / 1e6)} backward; tensor cores are ${percent(fw.tensor_use)} and ${percent(bw.tensor_use)} in use, vector cores ${percent(fw.vector_use)} and ${percent(bw.vector_use)}. ` +
+    s.say(`A ${layer} of ${short(shown.model)} takes ${seconds(fw.makespan_us / 1e6)} forward and ${seconds(bw.makespan_us / 1e6)} backward; tensor cores are ${percent(fw.tensor_use)} and ${percent(bw.tensor_use)} in use, vector cores ${percent(fw.vector_use)} and ${percent(bw.vector_use)}. ` +
       (fw.optimal && bw.optimal ? "Both schedules are proven the shortest."
         : `No schedule is more than ${percent(Math.max(1 - fw.bound_us / fw.makespan_us, 1 - bw.bound_us / bw.makespan_us), 1)} shorter.`));
     const rowHeight = 24, gap = 40;
@@ -75,7 +75,8 @@
       const wide = b => Math.max(0.8, x(b.o.end_us / unit) - x(b.o.start_us / unit));
       bar.append("rect").attr("class", "mark").attr("width", wide).attr("height", rowHeight - 4).attr("rx", 2)
         .style("fill", b => colours[b.o.class]).style("stroke", "var(--bg)").style("stroke-width", 0.6);
-      bar.append("text").attr("class", "inside").attr("x", 4).attr("y", 14).text(b => fitted(b.o.operator, wide(b) - 6));
+      bar.append("text").attr("class", "inside").attr("x", 4).attr("y", 14).style("fill", b => inkOn(colours[b.o.class]))
+        .text(b => fitted(b.o.operator, wide(b) - 6));
       tells(bar, b => [b.o.operator,
         `${seconds((b.o.end_us - b.o.start_us) / 1e6)}, from ${seconds(b.o.start_us / 1e6)} to ${seconds(b.o.end_us / 1e6)}`,
         [b.o.tensor_cores ? plural(b.o.tensor_cores, "tensor core") : "", b.o.vector_cores ? plural(b.o.vector_cores,

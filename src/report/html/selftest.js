@@ -1,6 +1,6 @@
 // All charts at once.  Then, for tests: with #selftest the page hovers over a mark of every chart, clicks a point, changes the
 // model, and leaves what happened as lines "WHAT VALUE" in an element with the id "selftest".
-charts.forEach(c => c.draw());
+drawAll();
 
 if (window.location.hash === "#selftest") {
   const lines = [], say = (...words) => lines.push(words.join(" "));
@@ -33,6 +33,15 @@ if (window.location.hash === "#selftest") {
     chooser.dispatchEvent(new Event("change"));
     say("model-chosen", document.querySelector("#pipeline .lead").textContent);
   }
+  points[0].dispatchEvent(new FocusEvent("focus"));
+  say("tip-of-focus", tip.hidden ? "none" : tip.firstChild.textContent);
+  window.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape" }));
+  say("tip-after-escape", tip.hidden ? "hidden" : "shown");
+  window.dispatchEvent(new Event("beforeprint"));
+  say("printed-width", document.querySelector("#step svg").viewBox.baseVal.width);
+  say("printed-marks", document.querySelectorAll("svg .mark").length);
+  window.dispatchEvent(new Event("afterprint"));
+  say("hidden-characters", /[\u202a-\u202e]/.test(document.getElementById("page").textContent));
   say("images", document.images.length);
   say("fetched", performance.getEntriesByType("resource").length);
   say("too-wide-by", document.documentElement.scrollWidth - document.documentElement.clientWidth);

@@ -1,7 +1,11 @@
 // One step away from the winner on every axis.
 (() => {
   const rows = sheet("sensitivity");
-  if (!rows.length) return;
+  if (!rows.length) {
+    section("sensitivity", "What limits it", "The design space has one value for every number of the chip: there is no step to take.");
+    return;
+  }
+  const what = objective.ratio ? "throughput" : "the objective";
   const gain = rows.slice().sort((a, b) => b.change - a.change)[0], loss = rows.slice().sort((a, b) => a.change - b.change)[0];
   const inside = rows.filter(r => r.within_budget && r.change > 5e-5).length;
   const s = section("sensitivity", "What limits it",
@@ -12,11 +16,11 @@
   const holder = el(s.root, "div");
   draws("sensitivity", () => {
     const narrow = holder.clientWidth < 600, left = narrow ? 4 : 230, rowHeight = narrow ? 42 : 26;
-    const f = frame(holder, rows.length * rowHeight + 54, { top: 4, right: 64, bottom: 44, left }, "changes of the objective");
+    const f = frame(holder, rows.length * rowHeight + 54, { top: 4, right: 64, bottom: 44, left }, "changes of " + what);
     const low = Math.min(0, d3.min(rows, r => r.change)), high = Math.max(0, d3.max(rows, r => r.change)),
       room = (high - low || 0.01) * 0.16;
     const x = d3.scale.linear().domain([low - room, high + room * 0.3]).range([0, f.width]);
-    axisX(f, x, "change of the objective", narrow ? 3 : 6, d => +(100 * d).toFixed(6) + "%");
+    axisX(f, x, "change of " + what, narrow ? 3 : 6, d => (+(100 * d).toFixed(6) + "%").replace("-", "−"));
     const g = f.root.selectAll(".row").data(rows).enter().append("g")
       .attr("transform", (d, i) => `translate(0,${i * rowHeight})`);
     g.append("text").attr("x", narrow ? 0 : -10).attr("y", narrow ? 13 : 17).attr("text-anchor", narrow ? "start" : "end")
@@ -27,7 +31,7 @@
     g.append("text").attr("y", narrow ? 32 : 17).attr("x", d => d.change < 0 ? x(d.change) - 5 : x(Math.max(0, d.change)) + 5)
       .attr("text-anchor", d => d.change < 0 ? "end" : "start").text(d => signed(d.change));
     f.root.append("path").attr("d", `M${x(0)},0V${f.height}`).style("stroke", "var(--ink)");
-    tells(g, d => [`${d.parameter} ${number(d.from)} → ${number(d.to)}`, `${signed(d.change)} of the objective`,
+    tells(g, d => [`${d.parameter} ${number(d.from)} → ${number(d.to)}`, `${signed(d.change)} of ${what}`,
       `${d.area_mm2.toFixed(1)} mm², ${d.within_budget ? "within" : "outside"} the budget`]);
   });
 })();

@@ -28,7 +28,7 @@
   pin.id = "pinned";
 
   const describe = d => [d.chip,
-    `${value(d.objective)} ${objective.ratio ? "the reference" : objective.text}, ${d.area_mm2.toFixed(1)} mm², ${number(d.watts)} W peak`,
+    `${value(d.objective)} ${objective.ratio ? reference : objective.text}, ${d.area_mm2.toFixed(1)} mm², ${number(d.watts)} W peak`,
     `${plural(d.tensor_cores, "tensor core")} of ${d.rows}×${d.cols}, ${plural(d.vector_cores, "vector core")} of ${d.lanes} lanes, ${number(d.glb_mib)} MiB`,
     `limited by: ${d.limit}`, d.front ? "on the front of throughput against area" : ""];
 
@@ -38,12 +38,12 @@
     el(pin, "p", "note", describe(d).slice(1).filter(x => x).join("; "));
     const table = el(el(pin, "div", "scroll"), "table");
     const head = el(el(table, "thead"), "tr");
-    ["model", "samples/s", "reference", "stages", "replicas", "tensor parallel", "microbatch", "activations", "limited by",
+    ["model", "samples/s", "×\u00a0TPUv4", "stages", "replicas", "tensor parallel", "microbatch", "activations", "limited by",
       "compute, network, bubble"].forEach(h => el(head, "th", "", h));
     const body = el(table, "tbody");
     sheet("plans").filter(p => p.chip_id === d.chip_id).forEach(p => {
       const tr = el(body, "tr");
-      [p.model, number(p.samples_per_s), times(p.ratio), p.stages, p.replicas, p.tensor_parallel, p.microbatch, p.recompute
+      [short(p.model), number(p.samples_per_s), times(p.ratio), p.stages, p.replicas, p.tensor_parallel, p.microbatch, p.recompute
         ? "recomputed" : "kept", p.limit].forEach(c => el(tr, "td", "", String(c)));
       const bar = el(el(tr, "td"), "span", "parts");
       bar.title = `compute ${percent(p.compute_part)}, network ${percent(p.network_part)}, bubble ${percent(p.bubble_part)}`;
@@ -58,8 +58,8 @@
     const cells = excluded.filter(e => e.contest === contest);
     const best = list.find(d => d.best) || list[0];
     const others = ["tpuv4-expert", "tpuv4-placed"].map(w => baselines.find(b => b.contest === contest && b.way === w))
-      .filter(b => b);
-    const f = frame(holder, 380, { top: 26, right: 14, bottom: 44, left: 50 }, "throughput against area");
+      .filter(b => b && b.objective > 0);
+    const f = frame(holder, 380, { top: 26, right: 14, bottom: 44, left: 50 }, "throughput against area", "group");
     const values = list.map(d => d.objective), areas = list.map(d => d.area_mm2);
     const pad = (lo, hi) => { const p = (hi - lo || hi || 1) * 0.08; return [lo - p, hi + p]; };
     const x = d3.scale.linear().range([0, f.width])
@@ -68,7 +68,7 @@
     const y = d3.scale.linear().range([f.height, 0])
       .domain(zoom ? pad(d3.min(values), d3.max(values)) : [0, 1.08 * d3.max(values)]);
     axisX(f, x, "area, mm²", Math.max(3, Math.floor(f.width / 80)));
-    axisY(f, y, objective.ratio ? "times the reference" : objective.text, d => String(+d.toPrecision(4)));
+    axisY(f, y, objective.ratio ? "times " + reference : objective.text, d => String(+d.toPrecision(4)));
     const clip = "clip" + (zoom ? 1 : 0);
     f.svg.append("clipPath").attr("id", clip).append("rect").attr("width", f.width).attr("height", f.height);
     const inner = f.root.append("g").attr("clip-path", `url(#${clip})`);
@@ -113,8 +113,8 @@
   function redraw() {
     const list = chips.filter(c => c.contest === contest);
     const at = sheet("contests").find(c => c.contest === contest), limits = unique(list.map(d => d.limit));
-    s.say((at.evaluated === at.chips ? `All ${count(at.chips)} chips were evaluated; the best has ${value(at.objective)}`
-      : `${count(at.evaluated)} of ${count(at.chips)} chips had to be evaluated; by their bounds none of the others is above the best, ${value(at.objective)}`) + ` at ${at.area_mm2.toFixed(1)} mm². Hover over a point for its chip, click it for its plans.`);
+    s.say((at.chips === 1 ? `There is one chip, with ${value(at.objective)}` : at.evaluated === at.chips ? `All ${count(at.chips)} chips were evaluated; the best has ${value(at.objective)}`
+      : `${count(at.evaluated)} of ${count(at.chips)} chips had to be evaluated; by their bounds none of the others is above the best, ${value(at.objective)}`) + ` at ${at.area_mm2.toFixed(1)} mm². Hover over a point (or tap it) for its chip, click it for its plans.`);
     while (key.firstChild) key.removeChild(key.firstChild);
     legend(key, limits.map(l => ({ colour: colours[l], text: "limited by " + l }))
       .concat([{ kind: "ring", text: "best" }, { kind: "line", text: "front of the evaluated chips" }, { colour: "var(--rest)",

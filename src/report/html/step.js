@@ -6,7 +6,7 @@
   const bubble = rows.filter(r => r.part === "pipeline bubble").sort((a, b) => b.share - a.share)[0];
   const computing = rows.filter(r => r.part === "compute").sort((a, b) => a.share - b.share);
   const s = section("step", "What a step is made of",
-    `Blue is useful work: ${percent(computing[0].share)} of the step${models.length > 1 ? ` for ${computing[0].model}, ${percent(computing[computing.length - 1].share)} for ${computing[computing.length - 1].model}` : ""}. The pipeline’s bubble takes at most ${percent(bubble.share)}${models.length > 1 ? `, for ${bubble.model}` : ""}.`,
+    `Blue is useful work: ${percent(computing[0].share)} of the step${models.length > 1 ? ` for ${short(computing[0].model)}, ${percent(computing[computing.length - 1].share)} for ${short(computing[computing.length - 1].model)}` : ""}. The pipeline’s bubble takes at most ${percent(bubble.share)}${models.length > 1 ? `, for ${short(bubble.model)}` : ""}.`,
     "The slowest stage’s time is split; it sets the pace for all of them.");
   legend(s.root, parts.map(p => ({ colour: colours[p], text: p })));
   const holder = el(s.root, "div");
@@ -14,7 +14,7 @@
     const narrow = holder.clientWidth < 600, left = narrow ? 4 : 190, rowHeight = narrow ? 50 : 34;
     const f = frame(holder, models.length * rowHeight + 50, { top: 4, right: 12, bottom: 44, left }, "parts of a step");
     const x = d3.scale.linear().domain([0, 1]).range([0, f.width]);
-    axisX(f, x, "part of the step", 5, d => percent(d));
+    axisX(f, x, "part of a step", 5, d => percent(d));
     models.forEach((model, i) => {
       const m = sheet("models").find(r => r.model === model), name = fitted(model, narrow ? f.width - 90 : 110);
       const g = f.root.append("g").attr("transform", `translate(0,${i * rowHeight})`);
@@ -31,8 +31,8 @@
       bar.append("rect").attr("class", "mark").attr("width", d => Math.max(0, x(d.to) - x(d.from))).attr("height", 22)
         .style("fill", d => colours[d.r.part]);
       bar.filter(d => x(d.to) - x(d.from) > 34).append("text").attr("class", "inside").attr("x", 5).attr("y", 15)
-        .text(d => percent(d.r.share));
-      tells(bar, d => [`${d.r.model}: ${d.r.part}`, `${seconds(d.r.seconds)}, ${percent(d.r.share, 1)} of ${seconds(m.step_s)}`]);
+        .style("fill", d => inkOn(colours[d.r.part])).text(d => percent(d.r.share));
+      tells(bar, d => [`${short(d.r.model)}: ${d.r.part}`, `${seconds(d.r.seconds)}, ${percent(d.r.share, 1)} of ${seconds(m.step_s)}`]);
     });
   });
 })();

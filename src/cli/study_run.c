@@ -1,0 +1,216 @@
+#include "cli/study_run.h"
+
+#include <signal.h>
+
+#include "cli/kept_run.h"
+#include "cli/report_file.h"
+#include "report/compared.h"
+#include "report/finished.h"
+#include "report/restored.h"
+#include "report/searched.h"
+#include "report/story.h"
+
+static atomic_bool stop;
+
+static void on_signal(int sig) {
+  (void)sig;
+  atomic_store(&stop, true);
+}
+
+static void listen_for_signals(void) {
+  struct sigaction a = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+  sigemptyset(&a.sa_mask);
+  sigaction(SIGINT, &a, NULL);
+  sigaction(SIGTERM, &a, NULL);
+}
+
+static void begin_progress(struct pz_study_run *r, const char *label, const char *unit,
+                           uint64_t total) {
+  enum pz_progress_style style =
+      r->common->quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr);
+  pz_progress_start(&r->progress, stderr, style, label, unit, total);
+}
+
+const char *pz_study_run_misuse(const struct pz_study_settings *s, int n_models) {
+  if (n_models < 1) return "wants one or more MODELs";
+  if (s->no_report && !s->dir) return "--no-report goes with --output DIR";
+  return s->fresh && !s->dir ? "--fresh goes with --output DIR" : NULL;
+}
+
+enum pz_status pz_study_run_begin(struct pz_study_run *r, char **models, int n_models) {
+  struct pz_study_options o;
+  r->start_s = pz_clock_s();
+  r->search_s = json_object();
+  enum pz_status status = pz_study_read(r->s, models, n_models, &o, r->err);
+  if (status == PZ_OK) status = pz_study_init(&r->study, &o, (unsigned)r->s->threads, r->err);
+  if (status == PZ_OK && r->s->dir)
+    status = pz_kept_run_open(r->s->dir, &r->study, r->s->fresh, &r->file, r->err);
+  return status;
+}
+
+/* ---- the search ----------------------------------------------------------------------------- */
+
+static void lap(struct pz_study_run *r, const char *what, double *since_s) {
+  double now = pz_clock_s();
+  json_object_set_new(r->search_s, what, json_real(now - *since_s));
+  *since_s = now;
+}
+
+static enum pz_status run_contests(struct pz_study_run *r) {
+  enum pz_status status = PZ_OK;
+  for (uint32_t i = 0; i < r->study.n_contests && status == PZ_OK; i++) {
+    double since = pz_clock_s();
+    begin_progress(r, pz_study_contest_name(&r->study, i), "chips", r->study.n_points);
+    status = pz_study_contest(&r->study, i, r->err);
+    pz_progress_finish(&r->progress, NULL);
+    r->contest_s[i] = pz_clock_s() - since;
+  }
+  return status;
+}
+
+/* All of it, from the bounds to the result. */
+static enum pz_status run_study(struct pz_study_run *r) {
+  struct pz_search_options o = {.progress = &r->progress,
+                                .stop = &stop,
+                                .journal = r->file ? pz_run_file_journal(r->file) : NULL};
+  struct pz_step steps[PZ_MOST_STEPS];
+  struct pz_searched_extra extra = {.steps = steps};
+  struct pz_front front;
+  double since = r->start_s;
+  enum pz_status status = pz_study_prepare(&r->study, &o, r->err);
+  lap(r, "bounds_s", &since);
+  if (status == PZ_OK) status = run_contests(r);
+  lap(r, "search_s", &since);
+  if (status == PZ_OK)
+    status = pz_sensitivity(&r->study, &r->study.contest[r->study.n_contests - 1], steps,
+                            &extra.n_steps, r->err);
+  lap(r, "sensitivity_s", &since);
+  if (status == PZ_OK && r->study.o.pareto) {
+    status = pz_front_find(&r->study, &front, r->err);
+    extra.front = &front;
+    lap(r, "pareto_s", &since);
+  }
+  if (status == PZ_OK) status = pz_searched_json(&r->study, &extra, &r->result, r->err);
+  lap(r, "report_s", &since);
+  json_object_set_new(r->search_s, "evaluations",
+                      json_integer((json_int_t)pz_search_loads(r->study.search)));
+  return status;
+}
+
+enum pz_status pz_study_run_search(struct pz_study_run *r) {
+  enum pz_status status = r->file ? pz_finished_result(r->file, &r->result, r->err) : PZ_OK;
+  if (status != PZ_OK) return status;
+  if (r->result) {
+    json_object_set_new(r->search_s, "reused", json_true());
+    if (!r->common->quiet)
+      fprintf(stderr, "phaze: %s has this run's result; --fresh searches again\n", r->s->dir);
+    return PZ_OK;
+  }
+  listen_for_signals();
+  r->news = true;
+  status = run_study(r);
+  if (status == PZ_OK && r->file)
+    status = pz_kept_run_finish(r->file, &r->study, r->result, r->search_s, r->err);
+  return status;
+}
+
+/* ---- the comparison ------------------------------------------------------------------------- */
+
+/* The study in memory as it is when its contests have been run. */
+static enum pz_status have_contests(struct pz_study_run *r) {
+  listen_for_signals();
+  return r->study.search ? PZ_OK
+                         : pz_restored_contests(&r->study, r->file, r->result, &stop, r->err);
+}
+
+static void add_contest_times(struct pz_study_run *r) {
+  for (uint32_t i = 0; i < r->study.n_contests; i++)
+    if (r->contest_s[i] > 0)
+      json_object_set_new(json_object_get(r->way_s, pz_study_contest_name(&r->study, i)), "search",
+                          json_real(r->contest_s[i]));
+}
+
+static enum pz_status run_ways(struct pz_study_run *r, uint64_t seed) {
+  struct pz_compared_task task = {&r->study, seed, &stop, &r->progress};
+  enum pz_status status = have_contests(r);
+  if (status != PZ_OK) return status;
+  begin_progress(r, "comparing", "contests", r->study.n_contests);
+  status = pz_compared_make(&task, &r->comparison, &r->way_s, r->err);
+  pz_progress_finish(&r->progress, NULL);
+  if (status != PZ_OK) return status;
+  add_contest_times(r);
+  r->news = true;
+  return r->file ? pz_kept_run_compared(r->file, r->comparison, r->err) : PZ_OK;
+}
+
+enum pz_status pz_study_run_compare(struct pz_study_run *r, const uint64_t *seed) {
+  json_t *kept = NULL;
+  enum pz_status status = r->file ? pz_finished_comparison(r->file, &kept, r->err) : PZ_OK;
+  if (status != PZ_OK) return status;
+  if (kept && (!seed || pz_compared_seed(kept) == *seed)) {
+    r->comparison = kept;
+    return pz_compared_check(&r->study, kept, r->err);
+  }
+  json_decref(kept);
+  return run_ways(r, seed ? *seed : PZ_COMPARED_SEED);
+}
+
+/* ---- its report ----------------------------------------------------------------------------- */
+
+static enum pz_status make_story(struct pz_study_run *r, json_t **document) {
+  enum pz_status status = r->comparison ? PZ_OK : pz_study_run_compare(r, NULL);
+  if (status == PZ_OK) status = have_contests(r);
+  if (status != PZ_OK) return status;
+  struct pz_story t = {.study = &r->study,
+                       .file = r->file,
+                       .result = r->result,
+                       .comparison = r->comparison,
+                       .stop = &stop,
+                       .progress = &r->progress,
+                       .err = r->err};
+  begin_progress(r, "report", "parts", 1);
+  status = pz_story_make(&t, document);
+  pz_progress_finish(&r->progress, NULL);
+  return status;
+}
+
+static bool stands(const char *path) {
+  FILE *f = fopen(path, "rb");
+  if (f) fclose(f);
+  return f != NULL;
+}
+
+enum pz_status pz_study_run_report(struct pz_study_run *r) {
+  char path[4096];
+  json_t *document = NULL;
+  if (!r->file || r->s->no_report) return PZ_OK;
+  enum pz_status status = pz_report_path(r->s->dir, path, sizeof path, r->err);
+  if (status != PZ_OK || (!r->news && stands(path))) return status;
+  status = make_story(r, &document);
+  if (status == PZ_OK) status = pz_report_write(document, path, NULL, r->err);
+  json_decref(document);
+  if (status == PZ_OK && !r->common->quiet) fprintf(stderr, "phaze: %s shows it\n", path);
+  return status;
+}
+
+/* ---- its end -------------------------------------------------------------------------------- */
+
+static void say_how_to_go_on(const struct pz_study_settings *s) {
+  if (s->dir)
+    fprintf(stderr, "phaze: stopped; %s is whole: the same command goes on from there\n", s->dir);
+  else
+    fprintf(stderr, "phaze: stopped; with -o DIR the same command would go on from there\n");
+}
+
+enum pz_exit pz_study_run_end(struct pz_study_run *r, enum pz_status status) {
+  pz_run_file_close(r->file);
+  pz_study_release(&r->study);
+  json_decref(r->result);
+  json_decref(r->search_s);
+  json_decref(r->comparison);
+  json_decref(r->way_s);
+  if (status == PZ_OK) return pz_command_end();
+  if (status != PZ_STOPPED) return pz_command_fail(r->err);
+  say_how_to_go_on(r->s);
+  return PZ_EXIT_STOPPED;
+}

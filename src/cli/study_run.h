@@ -1,0 +1,45 @@
+/* One run of a study, as 'phaze search' and 'phaze compare' make it: searched, compared with other
+ * ways to choose, and told as a page.  With a directory every part is kept there, and what stands
+ * there already is not made again; so a comparison goes on from a search, and a search shows the
+ * comparison. */
+#ifndef PZ_CLI_STUDY_RUN_H
+#define PZ_CLI_STUDY_RUN_H
+
+#include "cli/study_options.h"
+#include "core/progress.h"
+#include "store/run_file.h"
+
+struct pz_study_run {
+  const struct pz_common *common;
+  const struct pz_study_settings *s;
+  struct pz_study study;
+  struct pz_run_file *file;   /* NULL: the run is not kept */
+  json_t *result, *search_s;  /* of the search; how long its parts took */
+  json_t *comparison, *way_s; /* the same of the comparison; NULL: not made, made before */
+  double contest_s[PZ_SEARCH_MOST_MODELS + 1];
+  double start_s;
+  bool news; /* something was found that a page of before does not show */
+  struct pz_progress progress;
+  struct pz_error *err;
+};
+
+/* What is wrong with the use, or NULL. */
+const char *pz_study_run_misuse(const struct pz_study_settings *s, int n_models);
+
+/* Inputs read, nothing searched yet.  To be ended, whatever comes back. */
+PZ_NODISCARD enum pz_status pz_study_run_begin(struct pz_study_run *r, char **models, int n_models);
+
+/* The result: from the directory, or by searching. */
+PZ_NODISCARD enum pz_status pz_study_run_search(struct pz_study_run *r);
+
+/* The comparison, after the search: from the directory if it was made with this seed (NULL: any),
+ * or by running every baseline. */
+PZ_NODISCARD enum pz_status pz_study_run_compare(struct pz_study_run *r, const uint64_t *seed);
+
+/* DIR/report.html, unless one stands there that shows the same, or none is wanted. */
+PZ_NODISCARD enum pz_status pz_study_run_report(struct pz_study_run *r);
+
+/* Release all of it; the exit status for what the run came to, with what there is to say. */
+enum pz_exit pz_study_run_end(struct pz_study_run *r, enum pz_status status);
+
+#endif
