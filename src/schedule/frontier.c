@@ -19,6 +19,7 @@ struct state {
   struct state *below; /* in its bucket */
   struct state *alike; /* in its list for dominance */
   double bound, t;
+  double next, last; /* end of what runs */
   struct pz_bits started;
   double left[PZ_MOST_PRICES];
   uint32_t n_running;
@@ -35,8 +36,9 @@ struct frontier {
   char *nodes;          /* by depth: struct pz_partial */
   size_t node_bytes;
   struct pz_partial *ahead;
-  struct state **bucket; /* by bound, from low_s on */
-  struct state **list;   /* by hash of tasks started */
+  struct state *candidate; /* to become one */
+  struct state **bucket;   /* by bound, from low_s on */
+  struct state **list;     /* by hash of tasks started */
   uint32_t n_lists;
   double low_s, high_s;
   bool instants, stopped;
@@ -80,51 +82,64 @@ static bool same_tasks(const struct frontier *x, const struct pz_bits *a, const 
   return true;
 }
 
-/* When the next task can start: when one ends. */
-static double next_end(const struct pz_running *run, uint32_t n) {
-  double next = DBL_MAX;
-  for (uint32_t i = 0; i < n; i++) next = pz_smaller(next, run[i].end);
-  return next;
+/* Nothing starts before the next end, so when they began does not matter. */
+static bool dominates(const struct frontier *x, const struct state *a, const struct state *b) {
+  return a->last <= b->last &&
+         pz_partial_dominated(&x->g, b->next, b->run, b->n_running, 0, a->run, a->n_running);
 }
 
-/* Is there a state that dominates this one?  Those that this one dominates need not be opened. */
-static bool seen_better(struct frontier *x, const struct pz_partial *n, struct state *list) {
+/* Is there a state that dominates this one?  Those that this one dominates are not opened. */
+static bool seen_better(struct frontier *x, const struct state *n, struct state **list) {
   uint32_t looked = 0;
   bool better = false;
-  for (struct state *s = list; s && !better; s = s->alike, looked++) {
-    if (s->dominated || !same_tasks(x, &s->started, &n->started)) continue;
-    better = pz_partial_dominated(&x->g, next_end(n->run, n->n_running), n->run, n->n_running, 0,
-                                  s->run, s->n_running);
-    if (!better)
-      s->dominated = pz_partial_dominated(&x->g, next_end(s->run, s->n_running), s->run,
-                                          s->n_running, 0, n->run, n->n_running);
+  for (struct state **at = list, *s = *at; s && !better; s = *at, looked++) {
+    bool same = same_tasks(x, &s->started, &n->started);
+    better = same && dominates(x, s, n);
+    s->dominated = same && !better && dominates(x, n, s);
+    if (s->dominated)
+      *at = s->alike;
+    else
+      at = &s->alike;
   }
   x->g.c->steps += looked / LOOKS_PER_STEP;
   return better;
 }
 
+static size_t state_bytes(uint32_t n_running) {
+  return sizeof(struct state) + n_running * sizeof(struct pz_running);
+}
+
+static void fill(struct state *s, const struct state *parent, const struct pz_partial *n,
+                 double bound) {
+  *s = (struct state){.parent = parent,
+                      .bound = bound,
+                      .t = n->t,
+                      .next = DBL_MAX,
+                      .started = n->started,
+                      .n_running = n->n_running};
+  memcpy(s->left, n->left, sizeof s->left);
+  memcpy(s->run, n->run, n->n_running * sizeof *s->run);
+  for (uint32_t i = 0; i < n->n_running; i++) {
+    s->next = pz_smaller(s->next, n->run[i].end);
+    s->last = pz_larger(s->last, n->run[i].end);
+  }
+}
+
 static void keep(struct frontier *x, const struct state *parent, const struct pz_partial *n,
                  double bound) {
-  struct state **list = &x->list[pz_hash(&n->started, sizeof n->started) % x->n_lists];
-  if (seen_better(x, n, *list)) return;
-  struct state *s = x->n_states < MOST_STATES
-                        ? pz_arena_alloc(x->arena, 1, sizeof *s + n->n_running * sizeof *s->run)
-                        : NULL;
+  struct state **list = &x->list[pz_hash(&n->started, sizeof n->started) % x->n_lists], *s;
+  fill(x->candidate, parent, n, bound);
+  if (seen_better(x, x->candidate, list)) return;
+  s = x->n_states < MOST_STATES ? pz_arena_alloc(x->arena, 1, state_bytes(n->n_running)) : NULL;
   if (!s) {
     x->stopped = true;
     return;
   }
   double at = (bound - x->low_s) / (x->high_s - x->low_s) * BUCKETS;
   struct state **bucket = &x->bucket[at < 0 ? 0 : at < BUCKETS - 1 ? (int)at : BUCKETS - 1];
-  *s = (struct state){.parent = parent,
-                      .below = *bucket,
-                      .alike = *list,
-                      .bound = bound,
-                      .t = n->t,
-                      .started = n->started,
-                      .n_running = n->n_running};
-  memcpy(s->left, n->left, sizeof s->left);
-  memcpy(s->run, n->run, n->n_running * sizeof *s->run);
+  memcpy(s, x->candidate, state_bytes(n->n_running));
+  s->below = *bucket;
+  s->alike = *list;
   *bucket = *list = s;
   x->n_states++;
 }
@@ -160,11 +175,10 @@ static void complete(struct frontier *x, const struct state *from, const struct 
   const struct state **path = pz_arena_alloc(&arena, depth + 1, sizeof *path);
   struct pz_partial *now = pz_arena_alloc(&arena, 1, x->node_bytes);
   struct pz_partial *next = pz_arena_alloc(&arena, 1, x->node_bytes);
-  struct state *last = pz_arena_alloc(&arena, 1, sizeof *last + n->n_running * sizeof *last->run);
+  struct state *last = pz_arena_alloc(&arena, 1, state_bytes(n->n_running));
   if (path && now && next && last) {
     for (uint32_t k = depth; k-- > 0; from = from->parent) path[k] = from;
-    *last = (struct state){.t = n->t, .n_running = n->n_running};
-    memcpy(last->run, n->run, n->n_running * sizeof *last->run);
+    fill(last, NULL, n, 0);
     path[depth] = last;
     pz_partial_begin(&x->g, x->late ? x->late->is : NULL, now);
     for (uint32_t k = 0; k <= depth; k++) start_of(x, path[k], &now, &next);
@@ -189,7 +203,7 @@ static void grow_by(struct frontier *x, const struct state *from, uint32_t depth
   struct pz_partial *next = node_at(x, depth + 1);
   pz_partial_start(&x->g, node_at(x, depth), i, m, next);
   x->stopped = x->stopped || ++x->g.c->steps >= x->until;
-  double bound = bound_of(x, next);
+  double bound = pz_partial_path_bound(&x->g, next);
   if (!pz_better(x->g.c, bound, x->g.c->best_s)) return;
   if (pz_partial_complete(&x->g, next)) {
     complete(x, from, next);
@@ -263,6 +277,7 @@ static bool prepare(struct frontier *x, struct pz_context *c) {
   x->node_bytes = pz_partial_bytes(n);
   x->nodes = pz_arena_alloc(x->arena, (size_t)n + 3, x->node_bytes);
   x->ahead = pz_arena_alloc(x->arena, 1, x->node_bytes);
+  x->candidate = pz_arena_alloc(x->arena, 1, state_bytes(n));
   for (x->n_lists = 64; x->n_lists < MOST_LISTS && x->n_lists < x->until - c->steps;)
     x->n_lists *= 2;
   x->list = pz_arena_alloc(x->arena, x->n_lists, sizeof(struct state *));
@@ -270,7 +285,8 @@ static bool prepare(struct frontier *x, struct pz_context *c) {
   for (uint32_t i = 0; i < n; i++) x->instants = x->instants || pz_wants_instant(&c->p->tasks[i]);
   x->low_s = c->bound_s;
   x->high_s = c->best_s;
-  return x->nodes && x->ahead && x->list && x->bucket && pz_growth_init(&x->g, c, x->arena);
+  return x->nodes && x->ahead && x->candidate && x->list && x->bucket &&
+         pz_growth_init(&x->g, c, x->arena);
 }
 
 enum pz_status pz_frontier_search(struct pz_context *c, int64_t steps, struct pz_late *late,
