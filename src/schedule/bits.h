@@ -18,6 +18,10 @@ static inline void pz_bits_set(struct pz_bits *b, uint32_t i) {
   b->w[i / 64] |= UINT64_C(1) << (i % 64);
 }
 
+static inline void pz_bits_clear(struct pz_bits *b, uint32_t i) {
+  b->w[i / 64] &= ~(UINT64_C(1) << (i % 64));
+}
+
 static inline void pz_bits_merge(struct pz_bits *to, const struct pz_bits *from) {
   for (int k = 0; k < PZ_BITS_WORDS; k++) to->w[k] |= from->w[k];
 }

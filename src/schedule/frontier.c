@@ -70,10 +70,11 @@ static void load(struct frontier *x, const struct state *s, struct pz_partial *n
   memcpy(n->run, s->run, s->n_running * sizeof *s->run);
   for (uint32_t i = 0; i < s->n_running; i++) {
     const struct pz_running *r = &s->run[i];
-    n->finished.w[r->task / 64] &= ~(UINT64_C(1) << (r->task % 64));
+    pz_bits_clear(&n->finished, r->task);
     for (int k = 0; k < PZ_RESOURCES; k++) n->free[k] -= p->tasks[r->task].modes[r->mode].use[k];
     x->g.slots[r->task] = (struct pz_slot){0, r->end, r->mode};
   }
+  pz_partial_find_ready(&x->g, n);
 }
 
 static bool same_tasks(const struct frontier *x, const struct pz_bits *a, const struct pz_bits *b) {

@@ -101,12 +101,47 @@ bool pz_partial_dominated(const struct pz_growth *g, double t, const struct pz_r
 
 /* ---- moves ---------------------------------------------------------------------------------- */
 
-bool pz_partial_eligible(const struct pz_growth *g, const struct pz_partial *n, uint32_t i) {
-  if (pz_bits_has(&n->started, i)) return false;
+static bool all_in(const struct pz_growth *g, const struct pz_bits *a, const struct pz_bits *b) {
   for (int w = 0; w < g->words; w++)
-    if ((g->twins[i].w[w] & ~n->started.w[w]) | (g->before[i].w[w] & ~n->finished.w[w]))
-      return false;
+    if (a->w[w] & ~b->w[w]) return false;
   return true;
+}
+
+bool pz_partial_eligible(const struct pz_growth *g, const struct pz_partial *n, uint32_t i) {
+  return pz_bits_has(&n->ready, i) && all_in(g, &g->twins[i], &n->started);
+}
+
+void pz_partial_find_ready(const struct pz_growth *g, struct pz_partial *n) {
+  n->ready = (struct pz_bits){{0}};
+  for (uint32_t i = 0; i < g->p->n; i++)
+    if (!pz_bits_has(&n->started, i) && all_in(g, &g->before[i], &n->finished))
+      pz_bits_set(&n->ready, i);
+}
+
+static void finish(const struct pz_growth *g, struct pz_partial *n, uint32_t i) {
+  const struct pz_task *t = &g->p->tasks[i];
+  pz_bits_set(&n->finished, i);
+  for (uint32_t k = 0; k < t->n_succ; k++)
+    if (all_in(g, &g->before[t->succ[k]], &n->finished) &&
+        !pz_bits_has(&n->started, t->succ[k])) /* late ones count as started */
+      pz_bits_set(&n->ready, t->succ[k]);
+}
+
+/* If the task can take no time now. */
+static bool passes(struct pz_growth *g, struct pz_partial *n, uint32_t i) {
+  const struct pz_task *t = &g->p->tasks[i];
+  for (uint32_t m = 0; m < t->n_modes; m++) {
+    if (g->c->dropped[g->c->mode_at[i] + m] || t->modes[m].s > 0 ||
+        !pz_mode_fits(n->free, &t->modes[m]))
+      continue;
+    pz_bits_set(&n->started, i);
+    pz_bits_clear(&n->ready, i);
+    finish(g, n, i);
+    for (int k = 0; k < g->c->n_prices; k++) n->left[k] -= g->c->prices[k].least[i];
+    g->slots[i] = (struct pz_slot){n->t, n->t, m};
+    return true;
+  }
+  return false;
 }
 
 /* A task of no length starts and ends as soon as there is room around the instant; that never
@@ -114,21 +149,11 @@ bool pz_partial_eligible(const struct pz_growth *g, const struct pz_partial *n, 
 static void finish_points(struct pz_growth *g, struct pz_partial *n) {
   for (bool again = true; again;) {
     again = false;
-    for (uint32_t i = 0; i < g->p->n; i++) {
-      if (g->c->least_s[i] > 0 || !pz_partial_eligible(g, n, i)) continue;
-      const struct pz_task *t = &g->p->tasks[i];
-      for (uint32_t m = 0; m < t->n_modes; m++) {
-        if (g->c->dropped[g->c->mode_at[i] + m] || t->modes[m].s > 0 ||
-            !pz_mode_fits(n->free, &t->modes[m]))
-          continue;
-        pz_bits_set(&n->started, i);
-        pz_bits_set(&n->finished, i);
-        for (int k = 0; k < g->c->n_prices; k++) n->left[k] -= g->c->prices[k].least[i];
-        g->slots[i] = (struct pz_slot){n->t, n->t, m};
-        again = true;
-        break;
+    for (int w = 0; w < g->words; w++)
+      for (uint64_t left = n->ready.w[w] & g->points.w[w]; left; left &= left - 1) {
+        uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(left));
+        if (pz_partial_eligible(g, n, i) && passes(g, n, i)) again = true;
       }
-    }
   }
 }
 
@@ -138,17 +163,26 @@ bool pz_partial_left_shifts(const struct pz_partial *n, uint32_t i, const struct
   return n->t > n->t_before && pz_bits_has(&n->could_before, i) && pz_mode_fits(n->free_before, m);
 }
 
+static bool fits_within(const struct pz_growth *g, const struct pz_partial *n, uint32_t i,
+                        double room_s) {
+  const struct pz_task *t = &g->p->tasks[i];
+  for (uint32_t m = 0; m < t->n_modes; m++)
+    if (t->modes[m].s <= room_s && !g->c->dropped[g->c->mode_at[i] + m] &&
+        pz_mode_fits(n->free, &t->modes[m]))
+      return true;
+  return false;
+}
+
 bool pz_partial_idles(const struct pz_growth *g, const struct pz_partial *n) {
   double room_s = DBL_MAX;
   for (uint32_t i = 0; i < n->n_running; i++) room_s = pz_smaller(room_s, n->run[i].end - n->t);
-  for (uint32_t i = 0; i < g->p->n; i++) {
-    if (g->c->least_s[i] > room_s || !pz_partial_eligible(g, n, i)) continue;
-    const struct pz_task *t = &g->p->tasks[i];
-    for (uint32_t m = 0; m < t->n_modes; m++)
-      if (t->modes[m].s <= room_s && !g->c->dropped[g->c->mode_at[i] + m] &&
-          pz_mode_fits(n->free, &t->modes[m]))
+  for (int w = 0; w < g->words; w++)
+    for (uint64_t left = n->ready.w[w]; left; left &= left - 1) {
+      uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(left));
+      if (g->c->least_s[i] <= room_s && pz_partial_eligible(g, n, i) &&
+          fits_within(g, n, i, room_s))
         return true;
-  }
+    }
   return false;
 }
 
@@ -157,6 +191,7 @@ void pz_partial_start(struct pz_growth *g, const struct pz_partial *from, uint32
   const struct pz_mode *m = &g->p->tasks[i].modes[mode];
   pz_partial_copy(to, from);
   pz_bits_set(&to->started, i);
+  pz_bits_clear(&to->ready, i);
   to->run[to->n_running++] = (struct pz_running){i, mode, from->t + m->s};
   for (int r = 0; r < PZ_RESOURCES; r++) to->free[r] -= m->use[r];
   for (int k = 0; k < g->c->n_prices; k++) {
@@ -179,8 +214,11 @@ void pz_partial_advance(struct pz_growth *g, const struct pz_partial *from, stru
   to->last_rank = PZ_NONE;
   to->n_running = 0;
   memcpy(to->free_before, from->free, sizeof to->free);
-  for (uint32_t i = 0; i < g->p->n; i++)
-    if (pz_partial_eligible(g, from, i)) pz_bits_set(&to->could_before, i);
+  for (int w = 0; w < g->words; w++)
+    for (uint64_t left = from->ready.w[w]; left; left &= left - 1) {
+      uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(left));
+      if (pz_partial_eligible(g, from, i)) pz_bits_set(&to->could_before, i);
+    }
   for (uint32_t i = 0; i < from->n_running; i++) {
     const struct pz_running *r = &from->run[i];
     for (int k = 0; k < g->c->n_prices; k++)
@@ -189,7 +227,7 @@ void pz_partial_advance(struct pz_growth *g, const struct pz_partial *from, stru
       to->run[to->n_running++] = *r;
       continue;
     }
-    pz_bits_set(&to->finished, r->task);
+    finish(g, to, r->task);
     for (int k = 0; k < PZ_RESOURCES; k++)
       to->free[k] += g->p->tasks[r->task].modes[r->mode].use[k];
   }
@@ -237,12 +275,6 @@ static void order(const struct pz_growth *g, uint32_t *list, bool with_own_time)
   }
 }
 
-static bool within(const struct pz_growth *g, const struct pz_bits *a, const struct pz_bits *b) {
-  for (int w = 0; w < g->words; w++)
-    if (a->w[w] & ~b->w[w]) return false;
-  return true;
-}
-
 /* Tasks a and b of the same modes, where all that must come before a must come before b, and the
  * same tasks come after both: a schedule that starts b first is as good with the two exchanged. */
 static bool find_twins(struct pz_growth *g, struct pz_arena *arena) {
@@ -252,8 +284,8 @@ static bool find_twins(struct pz_growth *g, struct pz_arena *arena) {
   pz_bits_order(g->p, before, after);
   for (uint32_t a = 0; a < n; a++)
     for (uint32_t b = 0; b < n; b++)
-      if (g->rank[a] < g->rank[b] && within(g, &before[a], &before[b]) &&
-          within(g, &after[b], &after[a]) && within(g, &after[a], &after[b]) &&
+      if (g->rank[a] < g->rank[b] && all_in(g, &before[a], &before[b]) &&
+          all_in(g, &after[b], &after[a]) && all_in(g, &after[a], &after[b]) &&
           pz_same_modes(&g->p->tasks[a], &g->p->tasks[b]))
         pz_bits_set(&g->twins[b], a);
   return true;
@@ -282,7 +314,11 @@ bool pz_growth_init(struct pz_growth *g, struct pz_context *c, struct pz_arena *
     for (int k = 0; k < g->n_prices; k++)
       g->work[i][g->n_mixes + k] = c->prices[k].least[g->by_tail[i]];
   order(g, g->by_path, true);
-  for (uint32_t i = 0; i < n; i++) g->rank[g->by_path[i]] = i;
+  for (uint32_t i = 0; i < n; i++) {
+    g->rank[g->by_path[i]] = i;
+    pz_bits_set(&g->all, i);
+    if (c->least_s[i] <= 0) pz_bits_set(&g->points, i);
+  }
   return find_twins(g, arena);
 }
 
@@ -296,6 +332,7 @@ void pz_partial_begin(struct pz_growth *g, const bool *late, struct pz_partial *
     pz_bits_set(&out->finished, i);
     for (int k = 0; k < g->c->n_prices; k++) out->left[k] -= g->c->prices[k].least[i];
   }
+  pz_partial_find_ready(g, out);
   finish_points(g, out);
 }
 
@@ -308,9 +345,7 @@ void pz_partial_copy(struct pz_partial *to, const struct pz_partial *from) {
 }
 
 bool pz_partial_complete(const struct pz_growth *g, const struct pz_partial *n) {
-  for (uint32_t i = 0; i < g->p->n; i++)
-    if (!pz_bits_has(&n->started, i)) return false;
-  return true;
+  return all_in(g, &g->all, &n->started);
 }
 
 double pz_partial_end(const struct pz_partial *n) {

@@ -17,6 +17,7 @@ struct pz_running {
 
 struct pz_partial {
   struct pz_bits started, finished;
+  struct pz_bits ready; /* not started, and all that must come before is finished */
   double t;
   int32_t free[PZ_RESOURCES];
   /* of the interval that ended at t */
@@ -46,6 +47,7 @@ struct pz_growth {
   struct pz_bits *twins;  /* by task: those that start no later */
   int mixes[PZ_MIXES], n_mixes, n_prices;
   double (*work)[PZ_MEASURES]; /* by place in by_tail, in the order of mixes: least work */
+  struct pz_bits all, points;  /* tasks; those that can take no time */
   uint32_t n_waits;
   int words;
 };
@@ -57,6 +59,9 @@ bool pz_growth_init(struct pz_growth *g, struct pz_context *c, struct pz_arena *
 void pz_partial_begin(struct pz_growth *g, const bool *late, struct pz_partial *out);
 /* All but the part of run that is not used. */
 void pz_partial_copy(struct pz_partial *to, const struct pz_partial *from);
+
+/* From what is started and finished. */
+void pz_partial_find_ready(const struct pz_growth *g, struct pz_partial *n);
 
 /* All that must come before the task is done, and its twins are started. */
 bool pz_partial_eligible(const struct pz_growth *g, const struct pz_partial *n, uint32_t i);
