@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/num.h"
+#include "workload/onnx_einsum.h"
 #include "workload/onnx_shape.h"
 
 /* ---- what the file was exported for --------------------------------------------------------- */
@@ -241,9 +242,18 @@ static void follow_kept(const struct pz_onnx_graph *g, const struct pz_onnx_node
   }
 }
 
-static void lost(struct follow *f, const struct pz_onnx_node *n) {
+static void follow_einsum(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
+                          struct pz_onnx_value *y) {
+  struct pz_onnx_einsum e;
+  if (!pz_onnx_einsum_read(g, n, &e) || e.out.rank != y->rank) return;
+  for (int i = 0; i < y->rank; i++)
+    for (uint32_t k = 0; k < n->n_in; k++)
+      inherit(y, i, pz_onnx_in(g, n, k), pz_onnx_einsum_find(&e.in[k], e.out.letter[i]));
+}
+
+static void lost(struct follow *f, const struct pz_onnx_node *n, enum pz_onnx_axis axis) {
   if (f->status != PZ_OK) return;
-  bool batch = f->to.batch != f->from.batch;
+  bool batch = axis == PZ_AXIS_BATCH;
   f->status = pz_onnx_fail(
       f->g, n, PZ_BAD_USE,
       "the %s dimension cannot be followed through it; accepted: %s %" PRId64 " as exported",
@@ -256,12 +266,50 @@ static bool any_tag(const struct pz_onnx_value *x) {
   return false;
 }
 
+static bool has_axis(const struct pz_onnx_value *x, enum pz_onnx_axis axis) {
+  for (int i = 0; x && x->dims && i < x->rank; i++)
+    for (int k = 0; k < x->dims[i].n; k++)
+      if (x->dims[i].factor[k].axis == axis) return true;
+  return false;
+}
+
+/* May an axis of an operand be gone from the result?  Reductions and selections take it away, a
+ * product what it sums over; the samples of a batch have nothing to sum. */
+static bool may_drop(const struct pz_onnx_node *n, enum pz_onnx_axis axis) {
+  switch (n->op->rule) {
+  case PZ_LOWER_MATMUL:
+  case PZ_LOWER_GEMM:
+  case PZ_LOWER_EINSUM: return axis != PZ_AXIS_BATCH;
+  case PZ_LOWER_CONV:
+  case PZ_LOWER_NORM:
+  case PZ_LOWER_BINARY:
+  case PZ_LOWER_CONCAT: return false;
+  case PZ_LOWER_VIEW: return n->op->shape == PZ_SHAPE_SQUEEZE;
+  default: return !n->op->elementwise && n->op->shape != PZ_SHAPE_POOL;
+  }
+}
+
+/* An axis whose size changes must not be lost on the way: sizes after it would be wrong. */
+static void check_kept(struct follow *f, const struct pz_onnx_node *n,
+                       const struct pz_onnx_value *y) {
+  for (int a = PZ_AXIS_BATCH; a <= PZ_AXIS_SEQ; a++) {
+    enum pz_onnx_axis axis = (enum pz_onnx_axis)a;
+    bool changes = axis == PZ_AXIS_BATCH ? f->to.batch != f->from.batch : f->to.seq != f->from.seq;
+    if (!changes || y->ints || may_drop(n, axis) || has_axis(y, axis)) continue;
+    for (uint32_t k = 0; k < n->n_in; k++) {
+      const struct pz_onnx_value *x = pz_onnx_in(f->g, n, k);
+      if (x && !x->ints && has_axis(x, axis)) lost(f, n, axis); /* known integers are shapes */
+    }
+  }
+}
+
 static void follow_result(struct follow *f, const struct pz_onnx_node *n, struct pz_onnx_value *y) {
   const struct pz_onnx_value *x = pz_onnx_in(f->g, n, 0);
   switch (n->op->shape) {
   case PZ_SHAPE_RESHAPE:
   case PZ_SHAPE_FLATTEN:
-    if (x && x->dims && x->rank >= 0 && any_tag(x) && !reshape(x, y)) lost(f, n);
+    if (x && x->dims && x->rank >= 0 && any_tag(x) && !reshape(x, y))
+      lost(f, n, f->to.batch != f->from.batch ? PZ_AXIS_BATCH : PZ_AXIS_SEQ);
     break;
   case PZ_SHAPE_MATMUL: follow_matmul(x, pz_onnx_in(f->g, n, 1), y); break;
   case PZ_SHAPE_GEMM: inherit(y, 0, x, pz_onnx_int(n, "transA", 0) ? 1 : 0); break;
@@ -285,7 +333,7 @@ static void follow_result(struct follow *f, const struct pz_onnx_node *n, struct
     for (int i = 0; i < y->rank; i++) y->dims[i] = guess(f, y->dim[i], i);
     if (x && n->op->shape == PZ_SHAPE_EXPAND) inherit_right(y, x);
     break;
-  case PZ_SHAPE_EINSUM:
+  case PZ_SHAPE_EINSUM: follow_einsum(f->g, n, y); break;
   case PZ_SHAPE_SHAPE: break;
   default:
     for (uint32_t k = 0; k < n->n_in; k++) inherit_right(y, pz_onnx_in(f->g, n, k));
@@ -344,7 +392,9 @@ enum pz_status pz_onnx_rescale(struct pz_onnx_graph *g, const struct pz_workload
     for (uint32_t k = 0; k < n->n_out && f.status == PZ_OK; k++) {
       if (n->out[k] == PZ_NONE) continue;
       struct pz_onnx_value *y = pz_onnx_value(g, n->out[k]);
-      if (dims_of(&f, y) && y->rank >= 0) follow_result(&f, n, y);
+      if (!dims_of(&f, y) || y->rank < 0) continue;
+      follow_result(&f, n, y);
+      if (k == 0) check_kept(&f, n, y);
     }
   }
   if (f.status == PZ_OK) scale_all(&f);

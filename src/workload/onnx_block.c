@@ -64,10 +64,17 @@ static void note_outputs(struct pz_onnx_plan *p) {
   }
 }
 
+/* At most one dimension above 1: a scale or a shift. */
+static bool is_vector(const struct pz_onnx_value *v) {
+  int wide = 0;
+  for (int i = 0; i < v->rank; i++) wide += v->dim[i] > 1;
+  return wide < 2;
+}
+
 bool pz_onnx_is_tied(const struct pz_onnx_plan *p, uint32_t value, uint32_t first, uint32_t n) {
   const struct pz_onnx_value *v = pz_onnx_value(p->g, value);
   uint32_t use = p->first_use[v->root];
-  if (pz_onnx_value(p->g, v->root)->rank < 2 && !p->strict) return false;
+  if (is_vector(pz_onnx_value(p->g, v->root)) && !p->strict) return false;
   return use < first || use >= first + n;
 }
 
@@ -75,7 +82,7 @@ bool pz_onnx_is_tied(const struct pz_onnx_plan *p, uint32_t value, uint32_t firs
  * head. */
 static bool shares_matrices(const struct pz_onnx_plan *p, const uint32_t *uses) {
   for (uint32_t i = 0; i < p->g->values.n; i++)
-    if (uses[i] > 2 && pz_onnx_value(p->g, i)->rank >= 2) return true;
+    if (uses[i] > 2 && !is_vector(pz_onnx_value(p->g, i))) return true;
   return false;
 }
 
@@ -143,8 +150,27 @@ static void mark_needed(const struct pz_onnx_plan *p, bool *needed) {
   }
 }
 
-/* What is made from parameters alone (a bias from relative positions) stands in front, although
- * exporters write it where the first layer uses it: layers are alike then. */
+static void append(struct pz_onnx_plan *p, uint32_t node) {
+  p->place[node] = p->n;
+  p->order[p->n++] = node;
+}
+
+/* Is the node element-wise work on what stands in front already, and on data? */
+static bool follows_front(const struct pz_onnx_plan *p, const struct pz_onnx_node *n) {
+  bool any = false;
+  if (n->fused >= 0 || !n->op->elementwise) return false;
+  for (uint32_t k = 0; k < n->n_in; k++) {
+    const struct pz_onnx_value *v = pz_onnx_in(p->g, n, k);
+    if (!v || v->role == PZ_ONNX_DATA) continue;
+    if (v->role != PZ_ONNX_ACT || pz_onnx_made_at(p, v->root) == PZ_NONE) return false;
+    any = true;
+  }
+  return any;
+}
+
+/* What is made from parameters alone (a bias from relative positions) stands in front, with the
+ * masks added to it, although exporters write it where the first layer uses it: layers are alike
+ * then. */
 static enum pz_status make_order(struct pz_onnx_plan *p) {
   const struct pz_onnx_graph *g = p->g;
   uint32_t n = g->nodes.n, values = g->values.n;
@@ -166,10 +192,8 @@ static enum pz_status make_order(struct pz_onnx_plan *p) {
   for (int pass = 0; pass < 2; pass++)
     for (uint32_t i = 0; i < n; i++) {
       const struct pz_onnx_node *node = pz_onnx_node(g, i);
-      if (!is_operator(g, node) || !is_marked(node, needed)) continue;
-      if (is_marked(node, fed) != (pass == 1)) continue;
-      p->place[i] = p->n;
-      p->order[p->n++] = i;
+      if (p->place[i] != PZ_NONE || !is_operator(g, node) || !is_marked(node, needed)) continue;
+      if (pass == 1 || !is_marked(node, fed) || follows_front(p, node)) append(p, i);
     }
   for (uint32_t at = 0; at < p->n; at++) note_uses(p, at);
   note_outputs(p);

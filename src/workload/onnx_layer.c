@@ -5,6 +5,7 @@
 #include "core/num.h"
 #include "core/text.h"
 #include "workload/kernels.h"
+#include "workload/onnx_einsum.h"
 #include "workload/onnx_shape.h"
 
 enum { LONGEST_NAME = 64 };
@@ -401,7 +402,7 @@ static void lower_einsum(struct make *m, const struct pz_onnx_node *n) {
   struct pz_dims d;
   if (!pz_onnx_einsum_dims(m->g, n, &d)) {
     pz_onnx_fail(m->g, n, PZ_BAD_INPUT,
-                 "this equation is not read; accepted: two operands, letters, no ellipsis");
+                 "this equation is not read; accepted: two operands, letters, '...' and a result");
     fail(m, PZ_BAD_INPUT);
     return;
   }
