@@ -71,32 +71,36 @@ static bool is_vector(const struct pz_onnx_value *v) {
   return wide < 2;
 }
 
+bool pz_onnx_is_merged(const struct pz_onnx_plan *p, uint32_t value) {
+  const struct pz_onnx_value *v = pz_onnx_value(p->g, value);
+  return !p->strict && is_vector(pz_onnx_value(p->g, v->root));
+}
+
 bool pz_onnx_is_tied(const struct pz_onnx_plan *p, uint32_t value, uint32_t first, uint32_t n) {
   const struct pz_onnx_value *v = pz_onnx_value(p->g, value);
   uint32_t use = p->first_use[v->root];
-  if (is_vector(pz_onnx_value(p->g, v->root)) && !p->strict) return false;
+  if (pz_onnx_is_merged(p, value)) return false;
   return use < first || use >= first + n;
 }
 
-/* Matrices that three operators or more use are shared on purpose; two are an embedding and a
- * head. */
-static bool shares_matrices(const struct pz_onnx_plan *p, const uint32_t *uses) {
-  for (uint32_t i = 0; i < p->g->values.n; i++)
-    if (uses[i] > 2 && !is_vector(pz_onnx_value(p->g, i))) return true;
-  return false;
+static bool is_product(const struct pz_onnx_node *n) {
+  return n->fused == PZ_OP_MATMUL || (n->fused < 0 && n->op->kind == PZ_OP_MATMUL);
 }
 
+/* Matrices that several products use are shared on purpose; an embedding and a head are one
+ * product. */
 static enum pz_status note_sharing(struct pz_onnx_plan *p) {
-  uint32_t *uses = pz_arena_alloc(p->arena, p->g->values.n, sizeof *uses);
-  if (!uses) return no_memory(p);
+  bool *used = pz_arena_alloc(p->arena, p->g->values.n, sizeof *used);
+  if (!used) return no_memory(p);
   for (uint32_t at = 0; at < p->n; at++) {
     const struct pz_onnx_node *n = node_at(p, at);
-    for (uint32_t k = 0; k < n->n_in; k++) {
+    for (uint32_t k = 0; k < n->n_in && is_product(n); k++) {
       const struct pz_onnx_value *v = pz_onnx_in(p->g, n, k);
-      if (v && v->role == PZ_ONNX_PARAM) uses[v->root]++;
+      if (!v || v->role != PZ_ONNX_PARAM || is_vector(pz_onnx_value(p->g, v->root))) continue;
+      p->strict = p->strict || used[v->root];
+      used[v->root] = true;
     }
   }
-  p->strict = shares_matrices(p, uses);
   return PZ_OK;
 }
 
@@ -364,8 +368,7 @@ static uint32_t wired(const struct pz_onnx_plan *p, uint32_t start, uint32_t per
 static bool has_weights(const struct pz_onnx_plan *p, uint32_t start, uint32_t period) {
   for (uint32_t i = start; i < start + period; i++) {
     const struct pz_onnx_node *n = node_at(p, i);
-    bool product = n->fused == PZ_OP_MATMUL || (n->fused < 0 && n->op->kind == PZ_OP_MATMUL);
-    for (uint32_t k = 0; k < n->n_in && product; k++)
+    for (uint32_t k = 0; k < n->n_in && is_product(n); k++)
       if (pz_onnx_in(p->g, n, k) && pz_onnx_in(p->g, n, k)->role == PZ_ONNX_PARAM) return true;
   }
   return false;

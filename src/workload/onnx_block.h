@@ -41,9 +41,11 @@ struct pz_onnx_plan {
 PZ_NODISCARD enum pz_status pz_onnx_plan_make(struct pz_onnx_plan *p, const struct pz_onnx_graph *g,
                                               struct pz_arena *arena, const char *regex);
 
-/* Is a parameter that operators [first, first + n) read another's?  Exporters store equal vectors
- * (biases of zeros, norms of ones) once; these count for each use, unless matrices are shared too.
- */
+/* May a parameter be several?  Exporters store equal vectors (biases of zeros, norms of ones) once;
+ * these count for each use, unless matrices are shared too. */
+bool pz_onnx_is_merged(const struct pz_onnx_plan *p, uint32_t value);
+
+/* Is a parameter that operators [first, first + n) read another's? */
 bool pz_onnx_is_tied(const struct pz_onnx_plan *p, uint32_t value, uint32_t first, uint32_t n);
 
 /* Where a value is made: its place in the order, or PZ_NONE when it is no operator's result. */

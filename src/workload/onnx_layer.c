@@ -124,7 +124,8 @@ static uint32_t new_data(struct make *m, uint32_t v) {
 static uint32_t tensor(struct make *m, uint32_t v) {
   const struct pz_onnx_value *x = value(m, v);
   if (m->b->status != PZ_OK) return PZ_NONE;
-  if (m->l->made[x->root] == m->l->layer) return m->l->tensor[x->root];
+  bool merged = x->role == PZ_ONNX_PARAM && pz_onnx_is_merged(m->l->plan, v);
+  if (m->l->made[x->root] == m->l->layer && !merged) return m->l->tensor[x->root];
   if (x->role == PZ_ONNX_ACT) {
     fail(m, PZ_INTERNAL);
     return PZ_NONE;

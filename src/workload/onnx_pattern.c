@@ -278,8 +278,25 @@ static enum pz_status find_bias(struct pz_onnx_graph *g, struct pz_onnx_node *pr
   if (bias == PZ_NONE || !is_weight(g, bias)) return PZ_OK;
   const struct pz_onnx_value *b = pz_onnx_value(g, bias), *y = pz_onnx_value(g, via),
                              *w = pz_onnx_value(g, product->in[1]);
-  if (b->rank != 1 || y->rank < 1 || w->rank != 2 || b->dim[0] != y->dim[y->rank - 1]) return PZ_OK;
+  if (b->rank < 1 || b->rank > y->rank || w->rank != 2) return PZ_OK;
+  for (int i = 0; i < b->rank; i++)
+    if (b->dim[i] != (i + 1 < b->rank ? 1 : y->dim[y->rank - 1])) return PZ_OK;
   return become(g, sum, PZ_OP_MATMUL, (uint32_t[4]){product->in[0], product->in[1], bias, PZ_NONE});
+}
+
+/* ---- guards --------------------------------------------------------------------------------- */
+
+/* A softmax of rows that are masked whole is no number, and exporters put zeros there:
+ * where(isnan(x), 0, x) is x. */
+static enum pz_status find_guard(struct pz_onnx_graph *g, struct pz_onnx_node *n) {
+  const struct pz_onnx_node *test = n->n_in == 3 ? plain_maker(g, n->in[0]) : NULL;
+  if (!is(test, "IsNaN") || !test->n_in || test->in[0] != n->in[2] || !is_scalar(g, n->in[1]))
+    return PZ_OK;
+  n->op = pz_onnx_op_find("", "Identity");
+  n->type = n->op->type;
+  n->in = &n->in[2];
+  n->n_in = 1;
+  return PZ_OK;
 }
 
 /* ---- all ------------------------------------------------------------------------------------ */
@@ -291,6 +308,7 @@ static enum pz_status find_at(struct pz_onnx_graph *g, struct pz_onnx_node *n, b
   if (is(n, "Erf") || is(n, "Tanh")) return find_activation(g, n, PZ_OP_GELU);
   if (is(n, "Sigmoid") || is(n, "HardSigmoid")) return find_activation(g, n, PZ_OP_SILU);
   if (is(n, "Concat")) return find_rotary(g, n);
+  if (is(n, "Where")) return find_guard(g, n);
   if (n->fused == PZ_OP_SILU) return find_gated(g, n);
   return PZ_OK;
 }

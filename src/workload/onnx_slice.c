@@ -16,6 +16,12 @@ enum trial {
   UNEVEN, /* the width does not divide a dimension */
 };
 
+/* The part of a dimension that is divided: after `outer` others, of `size`.  Heads that are merged
+ * with the batch are such a part. */
+struct factor {
+  int64_t outer, size;
+};
+
 struct slicer {
   struct pz_onnx_plan *p;
   const struct pz_onnx_graph *g;
@@ -23,6 +29,7 @@ struct slicer {
   struct pz_onnx_cuts *c;
   struct pz_vec values, nodes;   /* what the trial has marked */
   uint32_t *trial_of, trial;     /* by value: the trial that marked it */
+  struct factor *factor, now;    /* by value; of the node being looked at */
   uint32_t rows;                 /* products by rows in it */
   const struct pz_onnx_node *at; /* where it ended */
   int64_t uneven;                /* the dimension that is not divided */
@@ -33,10 +40,18 @@ static const struct pz_onnx_value *value(const struct slicer *t, uint32_t v) {
   return pz_onnx_value(t->g, v);
 }
 
-static bool mark(struct slicer *t, uint32_t v, int dim) {
+/* What is divided of dimension i of v: the same as of the node's input, if it fits. */
+static struct factor factor_in(const struct slicer *t, uint32_t v, int i) {
+  int64_t d = value(t, v)->dim[i];
+  if (t->now.size > 1 && d % t->now.size == 0 && d / t->now.size % t->now.outer == 0) return t->now;
+  return (struct factor){1, d};
+}
+
+static bool mark(struct slicer *t, uint32_t v, int dim, struct factor f) {
   if (t->c->dim[v] == dim + 1) return true;
   t->c->dim[v] = (uint8_t)(dim + 1);
   t->trial_of[v] = t->trial;
+  t->factor[v] = f;
   if (!pz_vec_push(&t->values, &v)) t->status = PZ_NO_MEMORY;
   return t->status == PZ_OK;
 }
@@ -55,11 +70,12 @@ static void undo(struct slicer *t) {
 /* Mark dimension i of v if the width divides it. */
 static enum trial cut(struct slicer *t, uint32_t v, int i) {
   if (i < 0 || i >= value(t, v)->rank) return STOPS;
-  if (value(t, v)->dim[i] % t->c->tp) {
-    t->uneven = value(t, v)->dim[i];
+  struct factor f = factor_in(t, v, i);
+  if (f.size % t->c->tp) {
+    t->uneven = f.size;
     return UNEVEN;
   }
-  mark(t, v, i);
+  mark(t, v, i, f);
   return FITS;
 }
 
@@ -70,20 +86,21 @@ static int cut_of(const struct slicer *t, const struct pz_onnx_node *n, uint32_t
 
 /* ---- views ---------------------------------------------------------------------------------- */
 
-/* Where dimension i of x lies in the result of a reshape: the first dimension that shares a factor
- * with it which the width divides. */
+/* Where what is divided of dimension i of x lies in the result of a reshape: in the first dimension
+ * that shares a factor with it which the width divides. */
 static enum trial cut_reshape(struct slicer *t, uint32_t x, int i, uint32_t y) {
   const struct pz_onnx_value *a = value(t, x), *b = value(t, y);
   int64_t before = 1, at = 1;
   for (int k = 0; k < i; k++) before *= a->dim[k] > 0 ? a->dim[k] : 1;
-  int64_t end = before * a->dim[i], shared = 0;
+  before *= t->factor[x].outer;
+  int64_t end = before * t->factor[x].size, shared = 0;
   for (int j = 0; j < b->rank; j++) {
     int64_t next = at * (b->dim[j] > 0 ? b->dim[j] : 1);
     int64_t lo = before > at ? before : at, hi = end < next ? end : next;
     if (hi > lo && hi % lo == 0) {
       shared = hi / lo;
       if (shared % t->c->tp == 0) {
-        mark(t, y, j);
+        mark(t, y, j, (struct factor){lo / at, shared});
         return FITS;
       }
     }
@@ -141,6 +158,7 @@ static int common_cut(const struct slicer *t, const struct pz_onnx_node *n) {
     if (i < 0) continue;
     int r = value(t, n->in[k])->rank - 1 - i;
     if (right >= 0 && r != right) return -2;
+    if (right >= 0 && t->factor[n->in[k]].outer != t->now.outer) return -2;
     right = r;
   }
   return right;
@@ -235,7 +253,15 @@ static enum trial cut_fused(struct slicer *t, const struct pz_onnx_node *n) {
   }
 }
 
+/* What is divided of the first divided input. */
+static struct factor factor_of(const struct slicer *t, const struct pz_onnx_node *n) {
+  for (uint32_t k = 0; k < n->n_in; k++)
+    if (cut_of(t, n, k) >= 0) return t->factor[n->in[k]];
+  return (struct factor){1, 0};
+}
+
 static enum trial cut_node(struct slicer *t, const struct pz_onnx_node *n) {
+  t->now = factor_of(t, n);
   if (n->fused < 0 && n->op->rule == PZ_LOWER_DATA) return FITS; /* reads sizes, not contents */
   if (!n->n_out || n->out[0] == PZ_NONE || value(t, n->out[0])->rank < 0) return STOPS;
   if (n->fused >= 0) return cut_fused(t, n);
@@ -281,11 +307,12 @@ static bool stays_inside(const struct slicer *t) {
 /* A product of the group: its columns are divided. */
 static enum trial cut_columns(struct slicer *t, const struct pz_onnx_node *n) {
   uint32_t y = n->out[0];
+  t->now = (struct factor){1, 0};
   set_divide(t, (uint32_t)(n - pz_onnx_node(t->g, 0)), PZ_DIVIDE_COLUMNS);
   int last = value(t, y)->rank - 1;
   if (value(t, y)->root != value(t, t->p->result)->root || last < 0) return cut(t, y, last);
   if (value(t, y)->dim[last] < t->c->tp) return STOPS;
-  mark(t, y, last); /* the vocabulary: shares may differ by one */
+  mark(t, y, last, (struct factor){1, value(t, y)->dim[last]}); /* shares may differ by one */
   t->rows++;
   return FITS;
 }
@@ -429,7 +456,8 @@ enum pz_status pz_onnx_slice(struct pz_onnx_plan *p, int64_t tp, struct pz_onnx_
   out->divide = pz_arena_alloc(p->arena, p->g->nodes.n, sizeof *out->divide);
   struct slicer t = {.p = p, .g = p->g, .c = out};
   t.trial_of = pz_arena_alloc(p->arena, p->g->values.n, sizeof *t.trial_of);
-  if (!out->dim || !out->divide || !t.trial_of)
+  t.factor = pz_arena_alloc(p->arena, p->g->values.n, sizeof *t.factor);
+  if (!out->dim || !out->divide || !t.trial_of || !t.factor)
     return pz_fail(p->g->err, PZ_NO_MEMORY, "%s: out of memory for the cuts", p->g->file);
   return slice_all(&t);
 }
