@@ -225,6 +225,7 @@ static void lower_binary(struct make *m, const struct pz_onnx_node *n) {
 /* Rows that share their statistics. */
 static int64_t norm_rows(struct make *m, const struct pz_onnx_node *n, uint32_t x) {
   int rank = value(m, x)->rank;
+  if (n->fused >= 0 && n->n_in > 3) return span(m, n->in[3], 0, 2); /* groups of channels */
   if (n->fused >= 0) return rank ? span(m, x, 0, rank - 1) : 1;
   if (strcmp(n->type, "BatchNormalization") == 0) return rank > 1 ? dim(m, x, 1) : 1;
   if (strcmp(n->type, "InstanceNormalization") == 0) return span(m, x, 0, rank < 2 ? rank : 2);

@@ -44,6 +44,17 @@ static bool is_weight(const struct pz_onnx_graph *g, uint32_t v) {
   return v != PZ_NONE && pz_onnx_value(g, v)->init && !is_scalar(g, v);
 }
 
+/* An initializer behind conversions and transpositions, or a part of one. */
+static bool is_weight_view(const struct pz_onnx_graph *g, uint32_t v) {
+  for (int i = 0; i < LONGEST && v != PZ_NONE; i++) {
+    const struct pz_onnx_node *n = maker(g, v);
+    if (!n) return is_weight(g, v);
+    if ((n->op->rule != PZ_LOWER_VIEW && n->op->shape != PZ_SHAPE_SPLIT) || !n->n_in) return false;
+    v = n->in[0];
+  }
+  return false;
+}
+
 /* The one node that reads v, behind conversions; *via is the value it reads. */
 static struct pz_onnx_node *only_user(const struct pz_onnx_graph *g, uint32_t v, uint32_t *via) {
   for (int i = 0; i < LONGEST; i++) {
@@ -126,24 +137,56 @@ static uint32_t centre_of(const struct pz_onnx_graph *g, uint32_t d, bool *centr
   return x;
 }
 
+/* The parameter of a scale or a shift: a weight, or 1 + a weight; PZ_NONE: none. */
+static uint32_t scale_of(const struct pz_onnx_graph *g, uint32_t v) {
+  if (v == PZ_NONE) return v;
+  if (is_weight_view(g, v)) return plain(g, v);
+  const struct pz_onnx_node *sum = plain_maker(g, v);
+  if (!is(sum, "Add") || sum->n_in != 2) return PZ_NONE;
+  for (int i = 0; i < 2; i++)
+    if (is_scalar(g, sum->in[i]) && is_weight_view(g, sum->in[1 - i]))
+      return plain(g, sum->in[1 - i]);
+  return PZ_NONE;
+}
+
+/* Takes a scale and a shift that follow `last` into in[1] and in[2]; the node that comes last. */
+static struct pz_onnx_node *scaled_by(const struct pz_onnx_graph *g, struct pz_onnx_node *last,
+                                      uint32_t in[4]) {
+  uint32_t via = PZ_NONE;
+  struct pz_onnx_node *next = only_user(g, last->out[0], &via);
+  if (!is(next, "Mul") || !has_out(next) || scale_of(g, other(next, via)) == PZ_NONE) return last;
+  in[1] = scale_of(g, other(next, via));
+  last = next;
+  next = only_user(g, last->out[0], &via);
+  if (!is(next, "Add") || !has_out(next) || !is_weight_view(g, other(next, via))) return last;
+  in[2] = plain(g, other(next, via));
+  return next;
+}
+
 static enum pz_status find_norm(struct pz_onnx_graph *g, struct pz_onnx_node *root) {
   if (!has_out(root)) return PZ_OK;
-  uint32_t d = deviation_of(g, root), via;
+  uint32_t d = deviation_of(g, root);
   struct pz_onnx_node *last = d == PZ_NONE ? NULL : normalised(g, root, d);
   if (!last) return PZ_OK;
   bool centred;
   uint32_t in[4] = {centre_of(g, d, &centred), PZ_NONE, PZ_NONE, PZ_NONE};
-  struct pz_onnx_node *next = only_user(g, last->out[0], &via);
-  if (is(next, "Mul") && is_weight(g, other(next, via)) && has_out(next)) {
-    in[1] = plain(g, other(next, via));
-    last = next;
-    next = only_user(g, last->out[0], &via);
-    if (is(next, "Add") && is_weight(g, other(next, via)) && has_out(next)) {
-      in[2] = plain(g, other(next, via));
-      last = next;
-    }
-  }
+  last = scaled_by(g, last, in);
   return become(g, last, centred ? PZ_OP_LAYERNORM : PZ_OP_RMSNORM, in);
+}
+
+/* A group norm that is taken apart: reshape(x) to groups, an instance norm, back, scale and shift.
+ * in[3] keeps the rows. */
+static enum pz_status find_group_norm(struct pz_onnx_graph *g, struct pz_onnx_node *norm) {
+  const struct pz_onnx_node *groups = norm->n_in ? maker(g, norm->in[0]) : NULL;
+  uint32_t via;
+  if (!is(groups, "Reshape") || !groups->n_in || groups->in[0] == PZ_NONE || !has_out(norm))
+    return PZ_OK;
+  struct pz_onnx_node *back = only_user(g, norm->out[0], &via);
+  if (!is(back, "Reshape") || !has_out(back)) return PZ_OK;
+  uint32_t in[4] = {groups->in[0], PZ_NONE, PZ_NONE, norm->in[0]};
+  struct pz_onnx_node *last = scaled_by(g, back, in);
+  if (in[2] == PZ_NONE) return PZ_OK;
+  return become(g, last, PZ_OP_LAYERNORM, in);
 }
 
 /* ---- activations ---------------------------------------------------------------------------- */
@@ -257,17 +300,6 @@ static enum pz_status find_rotary(struct pz_onnx_graph *g, struct pz_onnx_node *
 
 /* ---- products ------------------------------------------------------------------------------- */
 
-/* An initializer behind conversions and transpositions. */
-static bool is_weight_view(const struct pz_onnx_graph *g, uint32_t v) {
-  for (int i = 0; i < LONGEST && v != PZ_NONE; i++) {
-    const struct pz_onnx_node *n = maker(g, v);
-    if (!n) return is_weight(g, v);
-    if (n->op->rule != PZ_LOWER_VIEW || !n->n_in) return false;
-    v = n->in[0];
-  }
-  return false;
-}
-
 /* x W + b with b as wide as the result. */
 static enum pz_status find_bias(struct pz_onnx_graph *g, struct pz_onnx_node *product) {
   uint32_t via;
@@ -275,7 +307,7 @@ static enum pz_status find_bias(struct pz_onnx_graph *g, struct pz_onnx_node *pr
   struct pz_onnx_node *sum = only_user(g, product->out[0], &via);
   if (!is(sum, "Add") || !has_out(sum)) return PZ_OK;
   uint32_t bias = other(sum, via);
-  if (bias == PZ_NONE || !is_weight(g, bias)) return PZ_OK;
+  if (bias == PZ_NONE || !is_weight_view(g, bias)) return PZ_OK;
   const struct pz_onnx_value *b = pz_onnx_value(g, bias), *y = pz_onnx_value(g, via),
                              *w = pz_onnx_value(g, product->in[1]);
   if (b->rank < 1 || b->rank > y->rank || w->rank != 2) return PZ_OK;
@@ -305,6 +337,7 @@ static enum pz_status find_at(struct pz_onnx_graph *g, struct pz_onnx_node *n, b
   if (is(n, "MatMul")) return find_bias(g, n);
   if (eager) return PZ_OK;
   if (is(n, "Sqrt")) return find_norm(g, n);
+  if (is(n, "InstanceNormalization")) return find_group_norm(g, n);
   if (is(n, "Erf") || is(n, "Tanh")) return find_activation(g, n, PZ_OP_GELU);
   if (is(n, "Sigmoid") || is(n, "HardSigmoid")) return find_activation(g, n, PZ_OP_SILU);
   if (is(n, "Concat")) return find_rotary(g, n);

@@ -100,14 +100,17 @@ static bool is_view(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
 
 static void set_results(struct pz_onnx_graph *g, const struct pz_onnx_node *n, bool eager) {
   if (n->op->shape == PZ_SHAPE_CONSTANT) return; /* a source */
+  const struct pz_onnx_value *x = pz_onnx_in(g, n, 0);
   bool view = is_view(g, n, eager);
-  enum pz_onnx_role role = view ? pz_onnx_in(g, n, 0)->role : role_of_result(g, n);
+  /* weights that are stored as one and split for use are as many parameters */
+  bool parts = n->op->shape == PZ_SHAPE_SPLIT && x && x->role == PZ_ONNX_PARAM;
+  enum pz_onnx_role role = view || parts ? x->role : role_of_result(g, n);
   for (uint32_t o = 0; o < n->n_out; o++) {
     if (n->out[o] == PZ_NONE) continue;
     struct pz_onnx_value *y = pz_onnx_value(g, n->out[o]);
     bool indices = y->type && !pz_onnx_is_float(y->type);
     y->role = indices || (o > 0 && n->op->rule != PZ_LOWER_PART) ? PZ_ONNX_DATA : role;
-    y->root = view && o == 0 ? pz_onnx_in(g, n, 0)->root : n->out[o];
+    y->root = view && o == 0 ? x->root : n->out[o];
   }
 }
 
