@@ -260,19 +260,38 @@ static enum pz_status find_gated(struct pz_onnx_graph *g, struct pz_onnx_node *s
 
 /* ---- rotary --------------------------------------------------------------------------------- */
 
-/* x where v is some of its columns. */
-static uint32_t part_of(const struct pz_onnx_graph *g, uint32_t v) {
-  const struct pz_onnx_node *n = maker(g, v);
-  return (is(n, "Slice") || is(n, "Split")) && n->n_in ? n->in[0] : PZ_NONE;
+static bool is_view(const struct pz_onnx_node *n) {
+  return n && n->fused < 0 && n->op->rule == PZ_LOWER_VIEW && n->n_in && n->in[0] != PZ_NONE;
 }
 
-/* concat(-x2, x1): x, or PZ_NONE. */
+/* The node that makes v, behind views. */
+static const struct pz_onnx_node *view_maker(const struct pz_onnx_graph *g, uint32_t v) {
+  const struct pz_onnx_node *n = maker(g, v);
+  for (int i = 0; i < LONGEST && is_view(n); i++) n = maker(g, n->in[0]);
+  return n;
+}
+
+/* x where v is some of its columns. */
+static uint32_t part_of(const struct pz_onnx_graph *g, uint32_t v) {
+  const struct pz_onnx_node *n = view_maker(g, v);
+  return (is(n, "Slice") || is(n, "Split") || is(n, "Gather")) && n->n_in ? n->in[0] : PZ_NONE;
+}
+
+/* concat(-x2, x1) of halves, or of every other column as pairs: x, or PZ_NONE. */
 static uint32_t half_turned(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
   if (n->n_in != 2) return PZ_NONE;
-  const struct pz_onnx_node *neg = maker(g, n->in[0]);
+  const struct pz_onnx_node *neg = view_maker(g, n->in[0]);
   if (!is(neg, "Neg") || !neg->n_in) return PZ_NONE;
   uint32_t a = part_of(g, neg->in[0]), b = part_of(g, n->in[1]);
   return a == b ? a : PZ_NONE;
+}
+
+/* The one node that reads v, behind views. */
+static struct pz_onnx_node *only_user_of_view(const struct pz_onnx_graph *g, uint32_t v,
+                                              uint32_t *via) {
+  struct pz_onnx_node *n = only_user(g, v, via);
+  for (int i = 0; i < LONGEST && is_view(n) && has_out(n); i++) n = only_user(g, n->out[0], via);
+  return n;
 }
 
 static void mark_table(struct pz_onnx_graph *g, uint32_t v) { pz_onnx_value(g, v)->table = true; }
@@ -281,7 +300,7 @@ static void mark_table(struct pz_onnx_graph *g, uint32_t v) { pz_onnx_value(g, v
 static enum pz_status find_rotary(struct pz_onnx_graph *g, struct pz_onnx_node *turn) {
   uint32_t x = half_turned(g, turn), via;
   struct pz_onnx_node *mul =
-      x == PZ_NONE || !has_out(turn) ? NULL : only_user(g, turn->out[0], &via);
+      x == PZ_NONE || !has_out(turn) ? NULL : only_user_of_view(g, turn->out[0], &via);
   if (!is(mul, "Mul") || !has_out(mul)) return PZ_OK;
   uint32_t sin = other(mul, via);
   struct pz_onnx_node *sum = only_user(g, mul->out[0], &via);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { DEEPEST = 8 };
+enum { DEEPEST = 12 };
 
 static bool is_constant(const struct pz_onnx_value *v) {
   int64_t n;
@@ -58,10 +58,10 @@ static bool constant_use(const struct pz_onnx_graph *g, const struct pz_onnx_nod
   const struct pz_onnx_value *x = pz_onnx_value(g, v);
   bool sum = strcmp(t, "Add") == 0 || strcmp(t, "Sub") == 0 || strcmp(t, "Where") == 0;
   if (sum && masks && x->rank >= 2 && leads_to_softmax(g, n)) return true;
-  masks = masks && strcmp(t, "Gather") != 0;
+  masks = masks && strcmp(t, "Gather") != 0 && n->op->shape != PZ_SHAPE_INDEXED;
   bool moves = n->op->rule == PZ_LOWER_VIEW || n->op->rule == PZ_LOWER_PART ||
                n->op->rule == PZ_LOWER_EXPAND || strcmp(t, "Concat") == 0 ||
-               strcmp(t, "Gather") == 0 || n->op->elementwise;
+               strcmp(t, "Gather") == 0 || n->op->shape == PZ_SHAPE_INDEXED || n->op->elementwise;
   for (uint32_t i = 0; i < n->n_in && moves; i++)
     moves = n->in[i] == v || is_constant(pz_onnx_in(g, n, i)) || is_data(pz_onnx_in(g, n, i));
   return moves && n->n_out >= 1 && n->out[0] != PZ_NONE && is_table(g, n->out[0], depth - 1, masks);
