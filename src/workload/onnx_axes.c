@@ -101,7 +101,8 @@ static void set_inputs(struct follow *f) {
 static void set_inits(struct follow *f) {
   for (uint32_t i = 0; i < f->g->values.n && f->status == PZ_OK; i++) {
     struct pz_onnx_value *v = pz_onnx_value(f->g, i);
-    if (v->dims || v->maker != PZ_NONE || !dims_of(f, v) || pz_onnx_is_float(v->type)) continue;
+    if (v->dims || v->maker != PZ_NONE || !dims_of(f, v)) continue;
+    if (pz_onnx_is_float(v->type) && !v->table) continue;
     for (int d = 0; d < v->rank; d++) v->dims[d] = guess(f, v->dim[d], d);
   }
 }

@@ -114,6 +114,29 @@ static void set_results(struct pz_onnx_graph *g, const struct pz_onnx_node *n, b
   }
 }
 
+/* Does the node work element by element on tensors of one first dimension? */
+static bool by_sample(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
+                      const struct pz_onnx_value *v) {
+  if (n->op->rule != PZ_LOWER_BINARY) return false;
+  for (uint32_t k = 0; k < n->n_in; k++) {
+    const struct pz_onnx_value *x = pz_onnx_in(g, n, k);
+    if (x && x->rank > v->rank) return false;
+    if (x && x->rank == v->rank && x->dim[0] != v->dim[0] && x->dim[0] != 1) return false;
+  }
+  return true;
+}
+
+void pz_onnx_batch_tables(struct pz_onnx_graph *g, int64_t batch) {
+  for (uint32_t i = 0; i < g->values.n && batch > 1; i++) {
+    struct pz_onnx_value *v = pz_onnx_value(g, i);
+    bool table =
+        v->init && v->n_users && pz_onnx_is_float(v->type) && v->rank >= 3 && v->dim[0] == batch;
+    for (uint32_t u = 0; u < v->n_users && table; u++)
+      table = by_sample(g, pz_onnx_node(g, g->users[v->first + u]), v);
+    v->table = v->table || table;
+  }
+}
+
 static void set_roles(struct pz_onnx_graph *g, bool eager) {
   for (uint32_t i = 0; i < g->values.n; i++) {
     struct pz_onnx_value *v = pz_onnx_value(g, i);
@@ -129,7 +152,6 @@ void pz_onnx_roles(struct pz_onnx_graph *g, bool eager) {
     struct pz_onnx_value *v = pz_onnx_value(g, i);
     if ((v->maker != PZ_NONE && !v->init) || v->role != PZ_ONNX_PARAM) continue;
     v->table = is_table(g, i, DEEPEST, true) || is_angle(g, i, DEEPEST);
-    if (v->table) v->role = PZ_ONNX_DATA;
   }
   set_roles(g, eager);
 }

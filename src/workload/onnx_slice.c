@@ -5,9 +5,14 @@
 #include <string.h>
 
 #include "core/num.h"
+#include "workload/onnx_order.h"
 #include "workload/onnx_shape.h"
 
 enum { MOST_PAIRS = 8 };
+
+/* Of the multiplications, those in divided products: below this a group is not worth it, and the
+ * classifier of a convolutional network is all that was found. */
+#define LEAST_SHARE 0.2
 
 /* How a trial ended. */
 enum trial {
@@ -31,6 +36,7 @@ struct slicer {
   uint32_t *trial_of, trial;     /* by value: the trial that marked it */
   struct factor *factor, now;    /* by value; of the node being looked at */
   uint32_t rows;                 /* products by rows in it */
+  uint32_t only;                 /* the one product that begins it, or PZ_NONE: all of an input */
   const struct pz_onnx_node *at; /* where it ended */
   int64_t uneven;                /* the dimension that is not divided */
   enum pz_status status;
@@ -343,7 +349,7 @@ static enum trial try_group(struct slicer *t, uint32_t input, uint32_t second) {
     t->at = n;
     bool member = t->p->place[i] != PZ_NONE && is_linear(t, n) &&
                   reads_either(t, n, input, second) && cut_of(t, n, 0) < 0 &&
-                  t->c->divide[i] == PZ_DIVIDE_NOT;
+                  t->c->divide[i] == PZ_DIVIDE_NOT && (t->only == PZ_NONE || t->only == i);
     if (member)
       r = cut_columns(t, n);
     else if (reads_cut(t, n))
@@ -396,17 +402,27 @@ static enum trial attempt_pairs(struct slicer *t, uint32_t input) {
   return r == UNEVEN ? STOPS : r; /* the pair may not belong together */
 }
 
+/* A product without the others of its input: an MLP beside an attention that cannot be divided. */
+static enum trial attempt_alone(struct slicer *t, uint32_t input, uint32_t node) {
+  t->only = node;
+  enum trial r = attempt(t, input, input);
+  t->only = PZ_NONE;
+  return r == UNEVEN ? STOPS : r;
+}
+
 /* The product that makes the model's result is divided first: by columns, so that the result stays
- * divided, rather than by rows; products with a pair last. */
+ * divided, rather than by rows; products with a pair, and those that go alone, last. */
 static enum pz_status slice_segment(struct slicer *t) {
   uint32_t nodes = t->s->n;
-  for (uint32_t k = 0; nodes > 0 && k < 3 * nodes && t->status == PZ_OK; k++) {
+  for (uint32_t k = 0; nodes > 0 && k < 4 * nodes && t->status == PZ_OK; k++) {
     uint32_t node = t->p->order[t->s->first + k % nodes], pass = k / nodes;
     const struct pz_onnx_node *n = pz_onnx_node(t->g, node);
     if (!is_free(t, node)) continue;
     if (pass == 0 && value(t, n->out[0])->root != value(t, t->p->result)->root) continue;
     uint32_t input = value(t, n->in[0])->root;
-    enum trial r = pass < 2 ? attempt(t, input, input) : attempt_pairs(t, input);
+    enum trial r = pass < 2    ? attempt(t, input, input)
+                   : pass == 2 ? attempt_pairs(t, input)
+                               : attempt_alone(t, input, node);
     if (r == UNEVEN) return refuse(t);
   }
   return t->status;
@@ -427,24 +443,48 @@ static void slice_tables(struct slicer *t) {
   }
 }
 
+/* Multiplications of a product: for each element of the result as many as it sums up. */
+static double work_of(const struct slicer *t, const struct pz_onnx_node *n) {
+  const struct pz_onnx_value *x = pz_onnx_in(t->g, n, 0), *w = pz_onnx_in(t->g, n, 1);
+  int64_t y = 0, size = 0;
+  if (!pz_onnx_is_product(n) || !x || !w || x->rank < 1 || w->rank < 1) return 0;
+  if (!n->n_out || n->out[0] == PZ_NONE || !pz_onnx_elems(value(t, n->out[0]), &y)) return 0;
+  bool conv = n->fused < 0 && n->op->rule == PZ_LOWER_CONV;
+  if (conv && pz_onnx_elems(w, &size) && w->dim[0] > 0)
+    return (double)y * (double)(size / w->dim[0]);
+  return (double)y * (double)x->dim[x->rank - 1];
+}
+
+/* Which part of the work in products is divided. */
+static double divided_share(struct slicer *t) {
+  double all = 0, divided = 0;
+  for (uint32_t i = 0; i < t->p->segments.n; i++) {
+    const struct pz_onnx_segment *s = pz_vec_at(&t->p->segments, struct pz_onnx_segment, i);
+    for (uint32_t at = s->first; at < s->first + s->n; at++) {
+      uint32_t node = t->p->order[at];
+      const struct pz_onnx_node *n = pz_onnx_node(t->g, node);
+      double work = (double)s->count * work_of(t, n);
+      all += work;
+      if (work > 0 && (t->c->divide[node] != PZ_DIVIDE_NOT || t->c->dim[n->out[0]]))
+        divided += work;
+    }
+  }
+  return all > 0 ? divided / all : 0;
+}
+
 static enum pz_status slice_all(struct slicer *t) {
   enum pz_status status = PZ_OK;
   for (uint32_t i = 0; i < t->p->segments.n && status == PZ_OK; i++) {
     t->s = pz_vec_at(&t->p->segments, struct pz_onnx_segment, i);
-    uint32_t before = t->c->regions;
     status = slice_segment(t);
-    if (status == PZ_OK && t->s->count > 1 && t->c->regions == before)
-      status = pz_fail(t->g->err, PZ_BAD_USE,
-                       "%s: no part of its layer '%s' can be divided over a tensor-parallel group "
-                       "(found no products by columns that end in products by rows; stopped at "
-                       "node '%.120s'); accepted: --tp 1",
-                       t->g->file, t->s->name, t->at ? pz_onnx_node_name(t->g, t->at) : "");
   }
-  if (status == PZ_OK && !t->c->regions)
+  double share = status == PZ_OK ? divided_share(t) : 1;
+  if (share < LEAST_SHARE)
     status = pz_fail(t->g->err, PZ_BAD_USE,
-                     "%s: no part of it can be divided over a tensor-parallel group; accepted: "
+                     "%s: %.0f%% of its work can be divided over a tensor-parallel group (products "
+                     "by columns that end in products by rows; wanted: at least %.0f%%); accepted: "
                      "--tp 1",
-                     t->g->file);
+                     t->g->file, 100 * share, 100 * LEAST_SHARE);
   if (status == PZ_OK) slice_tables(t);
   return status;
 }
@@ -454,7 +494,7 @@ enum pz_status pz_onnx_slice(struct pz_onnx_plan *p, int64_t tp, struct pz_onnx_
   if (tp == 1) return PZ_OK;
   out->dim = pz_arena_alloc(p->arena, p->g->values.n, sizeof *out->dim);
   out->divide = pz_arena_alloc(p->arena, p->g->nodes.n, sizeof *out->divide);
-  struct slicer t = {.p = p, .g = p->g, .c = out};
+  struct slicer t = {.p = p, .g = p->g, .c = out, .only = PZ_NONE};
   t.trial_of = pz_arena_alloc(p->arena, p->g->values.n, sizeof *t.trial_of);
   t.factor = pz_arena_alloc(p->arena, p->g->values.n, sizeof *t.factor);
   if (!out->dim || !out->divide || !t.trial_of || !t.factor)
