@@ -330,9 +330,10 @@ static void follow_result(struct follow *f, const struct pz_onnx_node *n, struct
   case PZ_SHAPE_FILLED:
   case PZ_SHAPE_RANGE:
   case PZ_SHAPE_EXPAND:
+  case PZ_SHAPE_TILE:
   case PZ_SHAPE_CONSTANT:
     for (int i = 0; i < y->rank; i++) y->dims[i] = guess(f, y->dim[i], i);
-    if (x && n->op->shape == PZ_SHAPE_EXPAND) inherit_right(y, x);
+    if (x && n->op->rule == PZ_LOWER_EXPAND) inherit_right(y, x);
     break;
   case PZ_SHAPE_EINSUM: follow_einsum(f->g, n, y); break;
   case PZ_SHAPE_SHAPE: break;

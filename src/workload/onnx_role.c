@@ -114,9 +114,12 @@ static void set_results(struct pz_onnx_graph *g, const struct pz_onnx_node *n, b
   }
 }
 
-/* Does the node work element by element on tensors of one first dimension? */
+/* Does the node work sample by sample: on elements of tensors of one first dimension, or with a
+ * matrix? */
 static bool by_sample(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
                       const struct pz_onnx_value *v) {
+  const struct pz_onnx_value *w = pz_onnx_in(g, n, 1);
+  if (n->op->rule == PZ_LOWER_MATMUL) return pz_onnx_in(g, n, 0) == v && w && w->rank == 2;
   if (n->op->rule != PZ_LOWER_BINARY) return false;
   for (uint32_t k = 0; k < n->n_in; k++) {
     const struct pz_onnx_value *x = pz_onnx_in(g, n, k);
