@@ -8,11 +8,11 @@
 #include "workload/onnx_order.h"
 #include "workload/onnx_shape.h"
 
-enum { MOST_PAIRS = 8 };
+enum { MOST_PAIRS = 8, MOST_TRIES = 64 };
 
 /* Of the multiplications, those in divided products: below this a group is not worth it, and the
  * classifier of a convolutional network is all that was found. */
-#define LEAST_SHARE 0.2
+#define LEAST_SHARE 0.1
 
 /* How a trial ended. */
 enum trial {
@@ -36,7 +36,7 @@ struct slicer {
   uint32_t *trial_of, trial;     /* by value: the trial that marked it */
   struct factor *factor, now;    /* by value; of the node being looked at */
   uint32_t rows;                 /* products by rows in it */
-  uint32_t only;                 /* the one product that begins it, or PZ_NONE: all of an input */
+  uint32_t only, without;        /* of the products of an input one alone, or all but one */
   const struct pz_onnx_node *at; /* where it ended */
   int64_t uneven;                /* the dimension that is not divided */
   enum pz_status status;
@@ -349,7 +349,8 @@ static enum trial try_group(struct slicer *t, uint32_t input, uint32_t second) {
     t->at = n;
     bool member = t->p->place[i] != PZ_NONE && is_linear(t, n) &&
                   reads_either(t, n, input, second) && cut_of(t, n, 0) < 0 &&
-                  t->c->divide[i] == PZ_DIVIDE_NOT && (t->only == PZ_NONE || t->only == i);
+                  t->c->divide[i] == PZ_DIVIDE_NOT && (t->only == PZ_NONE || t->only == i) &&
+                  t->without != i;
     if (member)
       r = cut_columns(t, n);
     else if (reads_cut(t, n))
@@ -402,29 +403,40 @@ static enum trial attempt_pairs(struct slicer *t, uint32_t input) {
   return r == UNEVEN ? STOPS : r; /* the pair may not belong together */
 }
 
-/* A product without the others of its input: an MLP beside an attention that cannot be divided. */
-static enum trial attempt_alone(struct slicer *t, uint32_t input, uint32_t node) {
-  t->only = node;
+/* A product without the others of its input: an MLP beside an attention that cannot be divided. Or
+ * the others without it: experts beside their router. */
+static enum trial attempt_some(struct slicer *t, uint32_t input, uint32_t node, bool alone) {
+  t->only = alone ? node : PZ_NONE;
+  t->without = alone ? PZ_NONE : node;
   enum trial r = attempt(t, input, input);
-  t->only = PZ_NONE;
+  t->only = t->without = PZ_NONE;
   return r == UNEVEN ? STOPS : r;
 }
 
-/* The product that makes the model's result is divided first: by columns, so that the result stays
- * divided, rather than by rows; products with a pair, and those that go alone, last. */
-static enum pz_status slice_segment(struct slicer *t) {
-  uint32_t nodes = t->s->n;
-  for (uint32_t k = 0; nodes > 0 && k < 4 * nodes && t->status == PZ_OK; k++) {
-    uint32_t node = t->p->order[t->s->first + k % nodes], pass = k / nodes;
-    const struct pz_onnx_node *n = pz_onnx_node(t->g, node);
-    if (!is_free(t, node)) continue;
-    if (pass == 0 && value(t, n->out[0])->root != value(t, t->p->result)->root) continue;
-    uint32_t input = value(t, n->in[0])->root;
-    enum trial r = pass < 2    ? attempt(t, input, input)
-                   : pass == 2 ? attempt_pairs(t, input)
-                               : attempt_alone(t, input, node);
-    if (r == UNEVEN) return refuse(t);
+/* What is tried, in this order.  The product that makes the model's result is divided first: by
+ * columns, so that the result stays divided, rather than by rows. */
+enum pass { RESULT, GROUPS, PAIRS, WITHOUT_ONE, ALONE, N_PASSES };
+
+static enum trial try_pass(struct slicer *t, enum pass pass, uint32_t node) {
+  const struct pz_onnx_node *n = pz_onnx_node(t->g, node);
+  uint32_t input = value(t, n->in[0])->root;
+  bool result = value(t, n->out[0])->root == value(t, t->p->result)->root;
+  switch (pass) {
+  case RESULT: return result ? attempt(t, input, input) : STOPS;
+  case GROUPS: return attempt(t, input, input);
+  case PAIRS: return attempt_pairs(t, input);
+  default: return attempt_some(t, input, node, pass == ALONE);
   }
+}
+
+static enum pz_status slice_segment(struct slicer *t) {
+  for (int pass = RESULT; pass < N_PASSES; pass++)
+    for (uint32_t k = 0, tries = 0; k < t->s->n && tries < MOST_TRIES && t->status == PZ_OK; k++) {
+      uint32_t node = t->p->order[t->s->first + k];
+      if (!is_free(t, node)) continue;
+      if (pass >= PAIRS) tries++;
+      if (try_pass(t, (enum pass)pass, node) == UNEVEN) return refuse(t);
+    }
   return t->status;
 }
 
@@ -494,7 +506,7 @@ enum pz_status pz_onnx_slice(struct pz_onnx_plan *p, int64_t tp, struct pz_onnx_
   if (tp == 1) return PZ_OK;
   out->dim = pz_arena_alloc(p->arena, p->g->values.n, sizeof *out->dim);
   out->divide = pz_arena_alloc(p->arena, p->g->nodes.n, sizeof *out->divide);
-  struct slicer t = {.p = p, .g = p->g, .c = out, .only = PZ_NONE};
+  struct slicer t = {.p = p, .g = p->g, .c = out, .only = PZ_NONE, .without = PZ_NONE};
   t.trial_of = pz_arena_alloc(p->arena, p->g->values.n, sizeof *t.trial_of);
   t.factor = pz_arena_alloc(p->arena, p->g->values.n, sizeof *t.factor);
   if (!out->dim || !out->divide || !t.trial_of || !t.factor)
