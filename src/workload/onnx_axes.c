@@ -135,9 +135,17 @@ static bool take(struct pz_onnx_dim *d, int64_t size, enum pz_onnx_axis axis) {
   return true;
 }
 
-/* Factors for one dimension of `size`; `one_next`: the next dimension is 1 and may want a factor of
- * that size. */
-static bool fill_dim(struct factors *all, int64_t size, bool one_next, struct pz_onnx_dim *d) {
+/* The next factor above 1. */
+static int64_t next_factor(const struct factors *all) {
+  for (int i = all->at; i < all->n; i++)
+    if (all->f[i].size != 1) return all->f[i].size;
+  return 1;
+}
+
+/* Factors for one dimension of `size`; factors of size 1 that come next are left to the dimension
+ * of size `next` after it (0: none) if that one is 1 too, or is a part of its factor: features that
+ * become heads are heads of each sample. */
+static bool fill_dim(struct factors *all, int64_t size, int64_t next, struct pz_onnx_dim *d) {
   int64_t need = size;
   *d = (struct pz_onnx_dim){0};
   while (need > 1) {
@@ -157,7 +165,7 @@ static bool fill_dim(struct factors *all, int64_t size, bool one_next, struct pz
     }
   }
   /* factors of size 1 are the batch or sequence of an export with one sample or token */
-  bool stop = size > 1 && one_next;
+  bool stop = size > 1 && next > 0 && (next == 1 || next < next_factor(all));
   while (!stop && all->at < all->n && all->f[all->at].size == 1) {
     if (!take(d, 1, all->f[all->at].axis)) return false;
     all->at++;
@@ -170,8 +178,8 @@ static bool reshape(const struct pz_onnx_value *x, struct pz_onnx_value *y) {
   struct factors all = {0};
   list_factors(x, &all);
   for (int j = 0; j < y->rank; j++) {
-    bool one_next = j + 1 < y->rank && y->dim[j + 1] == 1;
-    if (!fill_dim(&all, y->dim[j], one_next, &y->dims[j])) return false;
+    int64_t next = j + 1 < y->rank ? y->dim[j + 1] : 0;
+    if (!fill_dim(&all, y->dim[j], next, &y->dims[j])) return false;
     if (!y->dims[j].n) y->dims[j] = constant(y->dim[j]);
   }
   for (; all.at < all.n && y->rank > 0; all.at++)

@@ -210,7 +210,7 @@ static struct walk transposed(const struct pz_onnx_node *n, const struct pz_onnx
 static struct walk sliced(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
                           const struct pz_onnx_value *x, const struct pz_onnx_value *y) {
   struct walk w = spread(x, y);
-  struct pz_onnx_cut cut[PZ_ONNX_MOST_RANK];
+  struct pz_onnx_cut cut[PZ_ONNX_MOST_RANK] = {{0, 0, 0}};
   if (x->rank != y->rank || !pz_onnx_slice_of(g, n, cut)) return (struct walk){.first = -1};
   for (int d = 0; d < x->rank; d++) {
     w.first += cut[d].from * stride(x, d);

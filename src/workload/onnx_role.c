@@ -104,13 +104,13 @@ static void set_results(struct pz_onnx_graph *g, const struct pz_onnx_node *n, b
   bool view = is_view(g, n, eager);
   /* weights that are stored as one and split for use are as many parameters */
   bool parts = n->op->shape == PZ_SHAPE_SPLIT && x && x->role == PZ_ONNX_PARAM;
-  enum pz_onnx_role role = view || parts ? x->role : role_of_result(g, n);
+  enum pz_onnx_role role = x && (view || parts) ? x->role : role_of_result(g, n);
   for (uint32_t o = 0; o < n->n_out; o++) {
     if (n->out[o] == PZ_NONE) continue;
     struct pz_onnx_value *y = pz_onnx_value(g, n->out[o]);
     bool indices = y->type && !pz_onnx_is_float(y->type);
     y->role = indices || (o > 0 && n->op->rule != PZ_LOWER_PART) ? PZ_ONNX_DATA : role;
-    y->root = view && o == 0 ? x->root : n->out[o];
+    y->root = x && view && o == 0 ? x->root : n->out[o];
   }
 }
 

@@ -433,7 +433,7 @@ bool pz_onnx_slice_of(const struct pz_onnx_graph *g, const struct pz_onnx_node *
 
 static struct shape rule_slice(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
   struct shape y = shape_of(pz_onnx_in(g, n, 0));
-  struct pz_onnx_cut cut[PZ_ONNX_MOST_RANK];
+  struct pz_onnx_cut cut[PZ_ONNX_MOST_RANK] = {{0, 0, 0}};
   if (!pz_onnx_slice_of(g, n, cut)) return unknown;
   for (int d = 0; d < y.rank; d++) y.d[d] = cut[d].count;
   return y;

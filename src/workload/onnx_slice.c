@@ -463,7 +463,7 @@ static double work_of(const struct slicer *t, const struct pz_onnx_node *n) {
   if (!n->n_out || n->out[0] == PZ_NONE || !pz_onnx_elems(value(t, n->out[0]), &y)) return 0;
   bool conv = n->fused < 0 && n->op->rule == PZ_LOWER_CONV;
   if (conv && pz_onnx_elems(w, &size) && w->dim[0] > 0)
-    return (double)y * (double)(size / w->dim[0]);
+    return (double)y * (double)size / (double)w->dim[0];
   return (double)y * (double)x->dim[x->rank - 1];
 }
 
