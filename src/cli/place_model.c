@@ -99,9 +99,10 @@ static enum pz_status solve_one(struct job *j, int64_t mbs, int64_t t, bool chec
   return status;
 }
 
-static bool has_width(const struct job *j, int64_t t) {
+static bool has_width(const struct job *j, int64_t mbs, int64_t t) {
   struct pz_workload_options w = wanted(j);
   struct pz_workload *made = NULL;
+  w.mbs = mbs;
   w.tp = t;
   bool has = pz_workload_load(j->model, &w, &made, NULL) == PZ_OK;
   pz_workload_free(made);
@@ -123,7 +124,7 @@ static enum pz_status solve_all(struct job *j, bool check) {
   bool automatic = !j->s->tp || strcmp(j->s->tp, "auto") == 0;
   for (int t = 0; status == PZ_OK && t < tp.n; t++)
     for (int m = 0; status == PZ_OK && m < mbs.n; m++)
-      if (!automatic || tp.v[t] == 1 || has_width(j, tp.v[t]))
+      if (!automatic || tp.v[t] == 1 || has_width(j, mbs.v[m], tp.v[t]))
         status = solve_one(j, mbs.v[m], tp.v[t], check);
   if (status == PZ_OK) qsort(j->options.items, j->options.n, sizeof(struct option), by_time);
   return status;

@@ -51,6 +51,7 @@ static enum pz_status understand(struct import *im) {
   bool eager = o->kernels == PZ_KERNELS_EAGER;
   enum pz_status status = pz_onnx_shapes(g, o);
   if (status == PZ_OK) status = pz_onnx_sizes(g, o, &im->sizes);
+  if (status == PZ_OK) pz_onnx_batch_tables(g, im->sizes.batch);
   if (status == PZ_OK) status = pz_onnx_rescale(g, o, &im->sizes);
   if (status == PZ_OK) status = pz_onnx_patterns(g, eager);
   if (status != PZ_OK) return status;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/num.h"
+#include "workload/onnx_einsum.h"
 #include "workload/onnx_shape.h"
 
 /* ---- what the file was exported for --------------------------------------------------------- */
@@ -100,7 +101,8 @@ static void set_inputs(struct follow *f) {
 static void set_inits(struct follow *f) {
   for (uint32_t i = 0; i < f->g->values.n && f->status == PZ_OK; i++) {
     struct pz_onnx_value *v = pz_onnx_value(f->g, i);
-    if (v->dims || v->maker != PZ_NONE || !dims_of(f, v) || pz_onnx_is_float(v->type)) continue;
+    if (v->dims || v->maker != PZ_NONE || !dims_of(f, v)) continue;
+    if (pz_onnx_is_float(v->type) && !v->table) continue;
     for (int d = 0; d < v->rank; d++) v->dims[d] = guess(f, v->dim[d], d);
   }
 }
@@ -133,9 +135,17 @@ static bool take(struct pz_onnx_dim *d, int64_t size, enum pz_onnx_axis axis) {
   return true;
 }
 
-/* Factors for one dimension of `size`; `one_next`: the next dimension is 1 and may want a factor of
- * that size. */
-static bool fill_dim(struct factors *all, int64_t size, bool one_next, struct pz_onnx_dim *d) {
+/* The next factor above 1. */
+static int64_t next_factor(const struct factors *all) {
+  for (int i = all->at; i < all->n; i++)
+    if (all->f[i].size != 1) return all->f[i].size;
+  return 1;
+}
+
+/* Factors for one dimension of `size`; factors of size 1 that come next are left to the dimension
+ * of size `next` after it (0: none) if that one is 1 too, or is a part of its factor: features that
+ * become heads are heads of each sample. */
+static bool fill_dim(struct factors *all, int64_t size, int64_t next, struct pz_onnx_dim *d) {
   int64_t need = size;
   *d = (struct pz_onnx_dim){0};
   while (need > 1) {
@@ -155,7 +165,7 @@ static bool fill_dim(struct factors *all, int64_t size, bool one_next, struct pz
     }
   }
   /* factors of size 1 are the batch or sequence of an export with one sample or token */
-  bool stop = size > 1 && one_next;
+  bool stop = size > 1 && next > 0 && (next == 1 || next < next_factor(all));
   while (!stop && all->at < all->n && all->f[all->at].size == 1) {
     if (!take(d, 1, all->f[all->at].axis)) return false;
     all->at++;
@@ -168,8 +178,8 @@ static bool reshape(const struct pz_onnx_value *x, struct pz_onnx_value *y) {
   struct factors all = {0};
   list_factors(x, &all);
   for (int j = 0; j < y->rank; j++) {
-    bool one_next = j + 1 < y->rank && y->dim[j + 1] == 1;
-    if (!fill_dim(&all, y->dim[j], one_next, &y->dims[j])) return false;
+    int64_t next = j + 1 < y->rank ? y->dim[j + 1] : 0;
+    if (!fill_dim(&all, y->dim[j], next, &y->dims[j])) return false;
     if (!y->dims[j].n) y->dims[j] = constant(y->dim[j]);
   }
   for (; all.at < all.n && y->rank > 0; all.at++)
@@ -241,9 +251,18 @@ static void follow_kept(const struct pz_onnx_graph *g, const struct pz_onnx_node
   }
 }
 
-static void lost(struct follow *f, const struct pz_onnx_node *n) {
+static void follow_einsum(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
+                          struct pz_onnx_value *y) {
+  struct pz_onnx_einsum e;
+  if (!pz_onnx_einsum_read(g, n, &e) || e.out.rank != y->rank) return;
+  for (int i = 0; i < y->rank; i++)
+    for (uint32_t k = 0; k < n->n_in; k++)
+      inherit(y, i, pz_onnx_in(g, n, k), pz_onnx_einsum_find(&e.in[k], e.out.letter[i]));
+}
+
+static void lost(struct follow *f, const struct pz_onnx_node *n, enum pz_onnx_axis axis) {
   if (f->status != PZ_OK) return;
-  bool batch = f->to.batch != f->from.batch;
+  bool batch = axis == PZ_AXIS_BATCH;
   f->status = pz_onnx_fail(
       f->g, n, PZ_BAD_USE,
       "the %s dimension cannot be followed through it; accepted: %s %" PRId64 " as exported",
@@ -256,12 +275,50 @@ static bool any_tag(const struct pz_onnx_value *x) {
   return false;
 }
 
+static bool has_axis(const struct pz_onnx_value *x, enum pz_onnx_axis axis) {
+  for (int i = 0; x && x->dims && i < x->rank; i++)
+    for (int k = 0; k < x->dims[i].n; k++)
+      if (x->dims[i].factor[k].axis == axis) return true;
+  return false;
+}
+
+/* May an axis of an operand be gone from the result?  Reductions and selections take it away, a
+ * product what it sums over; the samples of a batch have nothing to sum. */
+static bool may_drop(const struct pz_onnx_node *n, enum pz_onnx_axis axis) {
+  switch (n->op->rule) {
+  case PZ_LOWER_MATMUL:
+  case PZ_LOWER_GEMM:
+  case PZ_LOWER_EINSUM: return axis != PZ_AXIS_BATCH;
+  case PZ_LOWER_CONV:
+  case PZ_LOWER_NORM:
+  case PZ_LOWER_BINARY:
+  case PZ_LOWER_CONCAT: return false;
+  case PZ_LOWER_VIEW: return n->op->shape == PZ_SHAPE_SQUEEZE;
+  default: return !n->op->elementwise && n->op->shape != PZ_SHAPE_POOL;
+  }
+}
+
+/* An axis whose size changes must not be lost on the way: sizes after it would be wrong. */
+static void check_kept(struct follow *f, const struct pz_onnx_node *n,
+                       const struct pz_onnx_value *y) {
+  for (int a = PZ_AXIS_BATCH; a <= PZ_AXIS_SEQ; a++) {
+    enum pz_onnx_axis axis = (enum pz_onnx_axis)a;
+    bool changes = axis == PZ_AXIS_BATCH ? f->to.batch != f->from.batch : f->to.seq != f->from.seq;
+    if (!changes || y->ints || may_drop(n, axis) || has_axis(y, axis)) continue;
+    for (uint32_t k = 0; k < n->n_in; k++) {
+      const struct pz_onnx_value *x = pz_onnx_in(f->g, n, k);
+      if (x && !x->ints && has_axis(x, axis)) lost(f, n, axis); /* known integers are shapes */
+    }
+  }
+}
+
 static void follow_result(struct follow *f, const struct pz_onnx_node *n, struct pz_onnx_value *y) {
   const struct pz_onnx_value *x = pz_onnx_in(f->g, n, 0);
   switch (n->op->shape) {
   case PZ_SHAPE_RESHAPE:
   case PZ_SHAPE_FLATTEN:
-    if (x && x->dims && x->rank >= 0 && any_tag(x) && !reshape(x, y)) lost(f, n);
+    if (x && x->dims && x->rank >= 0 && any_tag(x) && !reshape(x, y))
+      lost(f, n, f->to.batch != f->from.batch ? PZ_AXIS_BATCH : PZ_AXIS_SEQ);
     break;
   case PZ_SHAPE_MATMUL: follow_matmul(x, pz_onnx_in(f->g, n, 1), y); break;
   case PZ_SHAPE_GEMM: inherit(y, 0, x, pz_onnx_int(n, "transA", 0) ? 1 : 0); break;
@@ -281,11 +338,12 @@ static void follow_result(struct follow *f, const struct pz_onnx_node *n, struct
   case PZ_SHAPE_FILLED:
   case PZ_SHAPE_RANGE:
   case PZ_SHAPE_EXPAND:
+  case PZ_SHAPE_TILE:
   case PZ_SHAPE_CONSTANT:
     for (int i = 0; i < y->rank; i++) y->dims[i] = guess(f, y->dim[i], i);
-    if (x && n->op->shape == PZ_SHAPE_EXPAND) inherit_right(y, x);
+    if (x && n->op->rule == PZ_LOWER_EXPAND) inherit_right(y, x);
     break;
-  case PZ_SHAPE_EINSUM:
+  case PZ_SHAPE_EINSUM: follow_einsum(f->g, n, y); break;
   case PZ_SHAPE_SHAPE: break;
   default:
     for (uint32_t k = 0; k < n->n_in; k++) inherit_right(y, pz_onnx_in(f->g, n, k));
@@ -344,7 +402,9 @@ enum pz_status pz_onnx_rescale(struct pz_onnx_graph *g, const struct pz_workload
     for (uint32_t k = 0; k < n->n_out && f.status == PZ_OK; k++) {
       if (n->out[k] == PZ_NONE) continue;
       struct pz_onnx_value *y = pz_onnx_value(g, n->out[k]);
-      if (dims_of(&f, y) && y->rank >= 0) follow_result(&f, n, y);
+      if (!dims_of(&f, y) || y->rank < 0) continue;
+      follow_result(&f, n, y);
+      if (k == 0) check_kept(&f, n, y);
     }
   }
   if (f.status == PZ_OK) scale_all(&f);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/num.h"
+#include "workload/onnx_order.h"
 
 enum {
   MOST_CANDIDATES = 48, /* periods that are tried */
@@ -17,164 +18,6 @@ enum {
 
 static enum pz_status no_memory(const struct pz_onnx_plan *p) {
   return pz_fail(p->g->err, PZ_NO_MEMORY, "%s: out of memory for the layers", p->g->file);
-}
-
-static const struct pz_onnx_node *node_at(const struct pz_onnx_plan *p, uint32_t place) {
-  return pz_onnx_node(p->g, p->order[place]);
-}
-
-uint32_t pz_onnx_made_at(const struct pz_onnx_plan *p, uint32_t value) {
-  const struct pz_onnx_value *v = pz_onnx_value(p->g, value);
-  return v->maker == PZ_NONE ? PZ_NONE : p->place[v->maker];
-}
-
-/* ---- the order ------------------------------------------------------------------------------ */
-
-/* Does a node become an operator?  Views do not, nor what has no gradient. */
-static bool is_operator(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  if (n->gone) return false;
-  for (uint32_t o = 0; o < n->n_out; o++) {
-    if (n->out[o] == PZ_NONE) continue;
-    const struct pz_onnx_value *v = pz_onnx_value(g, n->out[o]);
-    if (v->role == PZ_ONNX_ACT && v->root == n->out[o]) return true;
-  }
-  return false;
-}
-
-static void note_uses(struct pz_onnx_plan *p, uint32_t at) {
-  const struct pz_onnx_node *n = node_at(p, at);
-  for (uint32_t k = 0; k < n->n_in; k++) {
-    const struct pz_onnx_value *v = pz_onnx_in(p->g, n, k);
-    if (!v || v->role == PZ_ONNX_DATA) continue;
-    if (p->first_use[v->root] == PZ_NONE) p->first_use[v->root] = at;
-    p->last_use[v->root] = at;
-  }
-}
-
-/* The loss is taken of the first floating-point output; of others those that nothing reads are
- * kept to the end. */
-static void note_outputs(struct pz_onnx_plan *p) {
-  p->result = PZ_NONE;
-  for (uint32_t i = 0; i < p->g->outputs.n; i++) {
-    uint32_t id = *pz_vec_at(&p->g->outputs, uint32_t, i);
-    const struct pz_onnx_value *v = pz_onnx_value(p->g, id);
-    if (v->role != PZ_ONNX_ACT || v->rank < 0) continue;
-    if (p->result == PZ_NONE) p->result = id;
-    if (p->result == id || p->last_use[v->root] == PZ_NONE) p->last_use[v->root] = p->n;
-  }
-}
-
-bool pz_onnx_is_tied(const struct pz_onnx_plan *p, uint32_t value, uint32_t first, uint32_t n) {
-  const struct pz_onnx_value *v = pz_onnx_value(p->g, value);
-  uint32_t use = p->first_use[v->root];
-  if (pz_onnx_value(p->g, v->root)->rank < 2 && !p->strict) return false;
-  return use < first || use >= first + n;
-}
-
-/* Matrices that three operators or more use are shared on purpose; two are an embedding and a
- * head. */
-static bool shares_matrices(const struct pz_onnx_plan *p, const uint32_t *uses) {
-  for (uint32_t i = 0; i < p->g->values.n; i++)
-    if (uses[i] > 2 && pz_onnx_value(p->g, i)->rank >= 2) return true;
-  return false;
-}
-
-static enum pz_status note_sharing(struct pz_onnx_plan *p) {
-  uint32_t *uses = pz_arena_alloc(p->arena, p->g->values.n, sizeof *uses);
-  if (!uses) return no_memory(p);
-  for (uint32_t at = 0; at < p->n; at++) {
-    const struct pz_onnx_node *n = node_at(p, at);
-    for (uint32_t k = 0; k < n->n_in; k++) {
-      const struct pz_onnx_value *v = pz_onnx_in(p->g, n, k);
-      if (v && v->role == PZ_ONNX_PARAM) uses[v->root]++;
-    }
-  }
-  p->strict = shares_matrices(p, uses);
-  return PZ_OK;
-}
-
-static enum pz_status count_crossings(struct pz_onnx_plan *p) {
-  for (uint32_t at = 0; at < p->n; at++) {
-    const struct pz_onnx_node *n = node_at(p, at);
-    for (uint32_t o = 0; o < n->n_out; o++) {
-      if (n->out[o] == PZ_NONE || pz_onnx_value(p->g, n->out[o])->root != n->out[o]) continue;
-      uint32_t last = p->last_use[n->out[o]];
-      if (last == PZ_NONE || pz_onnx_value(p->g, n->out[o])->role != PZ_ONNX_ACT) continue;
-      p->crossing[at + 1]++;
-      p->crossing[last + 1]--; /* wraps, and comes back when summed up */
-    }
-  }
-  for (uint32_t at = 1; at <= p->n; at++) p->crossing[at] += p->crossing[at - 1];
-  return PZ_OK;
-}
-
-/* By value: does it depend on what the inputs contain, not just on their sizes? */
-static void mark_fed(const struct pz_onnx_plan *p, bool *fed) {
-  for (uint32_t i = 0; i < p->g->values.n; i++) fed[i] = pz_onnx_value(p->g, i)->input;
-  for (uint32_t i = 0; i < p->g->nodes.n; i++) {
-    const struct pz_onnx_node *n = pz_onnx_node(p->g, i);
-    bool any = false;
-    for (uint32_t k = 0; k < n->n_in; k++) any = any || (n->in[k] != PZ_NONE && fed[n->in[k]]);
-    if (n->op->shape == PZ_SHAPE_SHAPE || n->op->shape == PZ_SHAPE_SCALAR) any = false;
-    for (uint32_t o = 0; o < n->n_out; o++)
-      if (n->out[o] != PZ_NONE) fed[n->out[o]] = any;
-  }
-}
-
-static bool is_marked(const struct pz_onnx_node *n, const bool *mark) {
-  for (uint32_t o = 0; o < n->n_out; o++)
-    if (n->out[o] != PZ_NONE && mark[n->out[o]]) return true;
-  return false;
-}
-
-/* By value: does an output with a gradient depend on it?  What ends in indices or comparisons alone
- * is no work of training. */
-static void mark_needed(const struct pz_onnx_plan *p, bool *needed) {
-  const struct pz_onnx_graph *g = p->g;
-  for (uint32_t i = 0; i < g->outputs.n; i++) {
-    const struct pz_onnx_value *v = pz_onnx_value(g, *pz_vec_at(&g->outputs, uint32_t, i));
-    if (v->role == PZ_ONNX_ACT && v->rank >= 0) needed[v->root] = true;
-  }
-  for (uint32_t i = g->nodes.n; i-- > 0;) {
-    const struct pz_onnx_node *n = pz_onnx_node(g, i);
-    if (!is_operator(g, n) || !is_marked(n, needed)) continue;
-    for (uint32_t k = 0; k < n->n_in; k++)
-      if (n->in[k] != PZ_NONE) needed[pz_onnx_value(g, n->in[k])->root] = true;
-  }
-}
-
-/* What is made from parameters alone (a bias from relative positions) stands in front, although
- * exporters write it where the first layer uses it: layers are alike then. */
-static enum pz_status make_order(struct pz_onnx_plan *p) {
-  const struct pz_onnx_graph *g = p->g;
-  uint32_t n = g->nodes.n, values = g->values.n;
-  p->order = pz_arena_alloc(p->arena, n, sizeof *p->order);
-  p->place = pz_arena_alloc(p->arena, n, sizeof *p->place);
-  p->last_use = pz_arena_alloc(p->arena, values, sizeof *p->last_use);
-  p->first_use = pz_arena_alloc(p->arena, values, sizeof *p->first_use);
-  p->crossing = pz_arena_alloc(p->arena, (size_t)n + 2, sizeof *p->crossing);
-  p->hash = pz_arena_alloc(p->arena, n, sizeof *p->hash);
-  if (!p->order || !p->place || !p->last_use || !p->first_use || !p->crossing || !p->hash)
-    return no_memory(p);
-  for (uint32_t i = 0; i < values; i++) p->last_use[i] = p->first_use[i] = PZ_NONE;
-  bool *fed = pz_arena_alloc(p->arena, values, sizeof *fed);
-  bool *needed = pz_arena_alloc(p->arena, values, sizeof *needed);
-  if (!fed || !needed) return no_memory(p);
-  mark_fed(p, fed);
-  mark_needed(p, needed);
-  for (uint32_t i = 0; i < n; i++) p->place[i] = PZ_NONE;
-  for (int pass = 0; pass < 2; pass++)
-    for (uint32_t i = 0; i < n; i++) {
-      const struct pz_onnx_node *node = pz_onnx_node(g, i);
-      if (!is_operator(g, node) || !is_marked(node, needed)) continue;
-      if (is_marked(node, fed) != (pass == 1)) continue;
-      p->place[i] = p->n;
-      p->order[p->n++] = i;
-    }
-  for (uint32_t at = 0; at < p->n; at++) note_uses(p, at);
-  note_outputs(p);
-  enum pz_status status = note_sharing(p);
-  return status == PZ_OK ? count_crossings(p) : status;
 }
 
 /* ---- hashes --------------------------------------------------------------------------------- */
@@ -214,7 +57,7 @@ static uint64_t mix_value(uint64_t h, const struct pz_onnx_value *v) {
 }
 
 static uint64_t hash_of(const struct pz_onnx_plan *p, uint32_t at) {
-  const struct pz_onnx_node *n = node_at(p, at);
+  const struct pz_onnx_node *n = pz_onnx_at(p, at);
   uint64_t h = mix(UINT64_C(14695981039346656037), n->type, strlen(n->type));
   h = mix_int(h, n->fused);
   if (n->fused < 0) h = mix_attrs(h, n);
@@ -308,7 +151,7 @@ static uint32_t slot_of(const struct pz_onnx_plan *p, uint32_t value) {
  * a's instance; what comes from outside is the same value for both, or comes one instance later. */
 static bool same_wiring(const struct pz_onnx_plan *p, uint32_t a, uint32_t period, uint32_t start,
                         bool first) {
-  const struct pz_onnx_node *x = node_at(p, a), *y = node_at(p, a + period);
+  const struct pz_onnx_node *x = pz_onnx_at(p, a), *y = pz_onnx_at(p, a + period);
   if (x->n_in != y->n_in) return false;
   for (uint32_t k = 0; k < x->n_in; k++) {
     const struct pz_onnx_value *u = pz_onnx_in(p->g, x, k), *v = pz_onnx_in(p->g, y, k);
@@ -319,6 +162,7 @@ static bool same_wiring(const struct pz_onnx_plan *p, uint32_t a, uint32_t perio
     uint32_t mu = pz_onnx_made_at(p, u->root), mv = pz_onnx_made_at(p, v->root);
     if (mu == PZ_NONE || mv == PZ_NONE) return false;
     if (u->root == v->root && mu < start) continue;
+    if (mu < p->front && mv < p->front && p->hash[mu] == p->hash[mv]) continue; /* one each */
     bool inside = mu >= start;
     if (inside || !first ? mv != mu + period : mv < start || mv >= start + period) return false;
     if ((inside || !first) && slot_of(p, u->root) != slot_of(p, v->root)) return false;
@@ -339,9 +183,8 @@ static uint32_t wired(const struct pz_onnx_plan *p, uint32_t start, uint32_t per
 /* Is there anything in it worth a layer: a product with a weight? */
 static bool has_weights(const struct pz_onnx_plan *p, uint32_t start, uint32_t period) {
   for (uint32_t i = start; i < start + period; i++) {
-    const struct pz_onnx_node *n = node_at(p, i);
-    bool product = n->fused == PZ_OP_MATMUL || (n->fused < 0 && n->op->kind == PZ_OP_MATMUL);
-    for (uint32_t k = 0; k < n->n_in && product; k++)
+    const struct pz_onnx_node *n = pz_onnx_at(p, i);
+    for (uint32_t k = 0; k < n->n_in && pz_onnx_is_product(n); k++)
       if (pz_onnx_in(p->g, n, k) && pz_onnx_in(p->g, n, k)->role == PZ_ONNX_PARAM) return true;
   }
   return false;
@@ -408,7 +251,7 @@ static enum pz_status add_segment(struct pz_onnx_plan *p, uint32_t first, uint32
 
 /* Does the operator read a result of another one, made before `limit`? */
 static bool reads_before(const struct pz_onnx_plan *p, uint32_t at, uint32_t limit) {
-  const struct pz_onnx_node *n = node_at(p, at);
+  const struct pz_onnx_node *n = pz_onnx_at(p, at);
   for (uint32_t k = 0; k < n->n_in; k++) {
     const struct pz_onnx_value *v = pz_onnx_in(p->g, n, k);
     if (v && v->role == PZ_ONNX_ACT && pz_onnx_made_at(p, v->root) < limit) return true;
@@ -508,7 +351,7 @@ static enum pz_status by_names(struct pz_onnx_plan *p, const char *regex) {
   uint64_t *key = pz_arena_alloc(p->arena, p->n, sizeof *key), before = 0;
   bool any = false;
   for (uint32_t at = 0; key && at < p->n; at++) {
-    key[at] = key_of(&re, pz_onnx_node_name(p->g, node_at(p, at)));
+    key[at] = key_of(&re, pz_onnx_node_name(p->g, pz_onnx_at(p, at)));
     any = any || key[at];
   }
   regfree(&re);
@@ -547,7 +390,7 @@ static void made_here(struct sweep *w, const struct pz_onnx_node *n) {
 /* Go on to a place; what nothing reads from there on is forgotten. */
 static void sweep_to(struct sweep *w, uint32_t to) {
   uint32_t n = 0;
-  for (; w->at < to && w->status == PZ_OK; w->at++) made_here(w, node_at(w->p, w->at));
+  for (; w->at < to && w->status == PZ_OK; w->at++) made_here(w, pz_onnx_at(w->p, w->at));
   for (uint32_t i = 0; i < w->alive.n; i++) {
     uint32_t v = *pz_vec_at(&w->alive, uint32_t, i);
     if (w->p->last_use[v] >= to) *pz_vec_at(&w->alive, uint32_t, n++) = v;
@@ -557,7 +400,7 @@ static void sweep_to(struct sweep *w, uint32_t to) {
 
 static void note_readers(struct sweep *w, const struct pz_onnx_segment *s, uint32_t id) {
   for (uint32_t at = s->first; at < s->first + s->n; at++) {
-    const struct pz_onnx_node *n = node_at(w->p, at);
+    const struct pz_onnx_node *n = pz_onnx_at(w->p, at);
     for (uint32_t k = 0; k < n->n_in; k++)
       if (n->in[k] != PZ_NONE) w->reader[pz_onnx_value(w->p->g, n->in[k])->root] = id;
   }
@@ -649,13 +492,15 @@ enum pz_status pz_onnx_plan_make(struct pz_onnx_plan *p, const struct pz_onnx_gr
                                  struct pz_arena *arena, const char *regex) {
   *p = (struct pz_onnx_plan){.g = g, .arena = arena};
   pz_vec_init(&p->segments, arena, sizeof(struct pz_onnx_segment));
-  enum pz_status status = make_order(p);
+  enum pz_status status = pz_onnx_order_make(p);
   if (status != PZ_OK) return status;
   if (p->result == PZ_NONE || !p->n)
     return pz_fail(g->err, PZ_BAD_INPUT,
                    "%s: no output depends on a parameter; accepted: a model with trained weights "
                    "(initializers) and a floating-point output of known shape",
                    g->file);
+  p->hash = pz_arena_alloc(arena, p->n, sizeof *p->hash);
+  if (!p->hash) return no_memory(p);
   for (uint32_t at = 0; at < p->n; at++) p->hash[at] = hash_of(p, at);
   int runs_left = MOST_RUNS;
   status = regex ? by_names(p, regex) : divide(p, (struct range){0, p->n}, &runs_left);

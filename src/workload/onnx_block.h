@@ -26,6 +26,7 @@ struct pz_onnx_plan {
   const struct pz_onnx_graph *g;
   struct pz_arena *arena;
   uint32_t *order, n;  /* nodes that become operators */
+  uint32_t front;      /* how many of them are made from parameters alone, for several layers */
   uint32_t *place;     /* by node: its place in the order, or PZ_NONE */
   uint32_t *last_use;  /* by value (roots): last place that reads it; n: an output */
   uint32_t *first_use; /* the same for parameters: the first place */
@@ -36,14 +37,20 @@ struct pz_onnx_plan {
   uint32_t result; /* the value the loss is taken of */
 };
 
+static inline const struct pz_onnx_node *pz_onnx_at(const struct pz_onnx_plan *p, uint32_t place) {
+  return pz_onnx_node(p->g, p->order[place]);
+}
+
 /* `regex` (may be NULL) overrides what is found: operators whose node names have the same text in
  * its first group (or its match) form an instance. */
 PZ_NODISCARD enum pz_status pz_onnx_plan_make(struct pz_onnx_plan *p, const struct pz_onnx_graph *g,
                                               struct pz_arena *arena, const char *regex);
 
-/* Is a parameter that operators [first, first + n) read another's?  Exporters store equal vectors
- * (biases of zeros, norms of ones) once; these count for each use, unless matrices are shared too.
- */
+/* May a parameter be several?  Exporters store equal vectors (biases of zeros, norms of ones) once;
+ * these count for each use, unless matrices are shared too. */
+bool pz_onnx_is_merged(const struct pz_onnx_plan *p, uint32_t value);
+
+/* Is a parameter that operators [first, first + n) read another's? */
 bool pz_onnx_is_tied(const struct pz_onnx_plan *p, uint32_t value, uint32_t first, uint32_t n);
 
 /* Where a value is made: its place in the order, or PZ_NONE when it is no operator's result. */

@@ -11,4 +11,7 @@ bool pz_onnx_const_read(struct pz_onnx_graph *g, struct pz_onnx_value *v,
 /* After a node's result shapes are known: its contents where they follow. */
 bool pz_onnx_const_node(struct pz_onnx_graph *g, const struct pz_onnx_node *n);
 
+/* Is v filled with one number other than zero? */
+bool pz_onnx_is_ones(const struct pz_onnx_graph *g, const struct pz_onnx_value *v);
+
 #endif

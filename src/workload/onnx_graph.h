@@ -52,7 +52,7 @@ struct pz_onnx_value {
   bool live;
   const int64_t *ints; /* contents where they are known integers */
   uint32_t n_ints;
-  const float *reals; /* contents of a few floating-point numbers: scales of a resizing */
+  const double *reals; /* contents of a few floating-point numbers: scales of a resizing */
   uint32_t n_reals;
   bool has_real; /* one element whose value is known */
   double real;

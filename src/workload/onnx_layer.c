@@ -5,6 +5,7 @@
 #include "core/num.h"
 #include "core/text.h"
 #include "workload/kernels.h"
+#include "workload/onnx_einsum.h"
 #include "workload/onnx_shape.h"
 
 enum { LONGEST_NAME = 64 };
@@ -123,7 +124,8 @@ static uint32_t new_data(struct make *m, uint32_t v) {
 static uint32_t tensor(struct make *m, uint32_t v) {
   const struct pz_onnx_value *x = value(m, v);
   if (m->b->status != PZ_OK) return PZ_NONE;
-  if (m->l->made[x->root] == m->l->layer) return m->l->tensor[x->root];
+  bool merged = x->role == PZ_ONNX_PARAM && pz_onnx_is_merged(m->l->plan, v);
+  if (m->l->made[x->root] == m->l->layer && !merged) return m->l->tensor[x->root];
   if (x->role == PZ_ONNX_ACT) {
     fail(m, PZ_INTERNAL);
     return PZ_NONE;
@@ -223,6 +225,7 @@ static void lower_binary(struct make *m, const struct pz_onnx_node *n) {
 /* Rows that share their statistics. */
 static int64_t norm_rows(struct make *m, const struct pz_onnx_node *n, uint32_t x) {
   int rank = value(m, x)->rank;
+  if (n->fused >= 0 && n->n_in > 3) return span(m, n->in[3], 0, 2); /* groups of channels */
   if (n->fused >= 0) return rank ? span(m, x, 0, rank - 1) : 1;
   if (strcmp(n->type, "BatchNormalization") == 0) return rank > 1 ? dim(m, x, 1) : 1;
   if (strcmp(n->type, "InstanceNormalization") == 0) return span(m, x, 0, rank < 2 ? rank : 2);
@@ -401,7 +404,7 @@ static void lower_einsum(struct make *m, const struct pz_onnx_node *n) {
   struct pz_dims d;
   if (!pz_onnx_einsum_dims(m->g, n, &d)) {
     pz_onnx_fail(m->g, n, PZ_BAD_INPUT,
-                 "this equation is not read; accepted: two operands, letters, no ellipsis");
+                 "this equation is not read; accepted: two operands, letters, '...' and a result");
     fail(m, PZ_BAD_INPUT);
     return;
   }

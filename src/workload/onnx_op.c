@@ -83,7 +83,7 @@ static const struct pz_onnx_op table[] = {
     {"Mod", S(BROADCAST), L(BINARY), K(MUL), true},
     {"Mul", S(BROADCAST), L(BINARY), K(MUL), true},
     {"Neg", S(SAME), L(VECTOR), K(SCALE), true},
-    {"NonZero", S(UNKNOWN), L(DATA), K(COPY), false},
+    {"NonZero", S(NON_ZERO), L(DATA), K(COPY), false},
     {"Not", S(SAME), L(DATA), K(ADD), true},
     {"OneHot", S(ONE_HOT), L(DATA), K(COPY), false},
     {"Or", S(BROADCAST), L(DATA), K(ADD), true},

@@ -41,6 +41,7 @@ enum pz_onnx_shape_rule {
   PZ_SHAPE_ONE_HOT,
   PZ_SHAPE_DEPTH, /* DepthToSpace, SpaceToDepth */
   PZ_SHAPE_EINSUM,
+  PZ_SHAPE_NON_ZERO,
   PZ_SHAPE_UNKNOWN, /* only the file can tell */
 };
 

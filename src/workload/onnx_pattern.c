@@ -44,6 +44,17 @@ static bool is_weight(const struct pz_onnx_graph *g, uint32_t v) {
   return v != PZ_NONE && pz_onnx_value(g, v)->init && !is_scalar(g, v);
 }
 
+/* An initializer behind conversions and transpositions, or a part of one. */
+static bool is_weight_view(const struct pz_onnx_graph *g, uint32_t v) {
+  for (int i = 0; i < LONGEST && v != PZ_NONE; i++) {
+    const struct pz_onnx_node *n = maker(g, v);
+    if (!n) return is_weight(g, v);
+    if ((n->op->rule != PZ_LOWER_VIEW && n->op->shape != PZ_SHAPE_SPLIT) || !n->n_in) return false;
+    v = n->in[0];
+  }
+  return false;
+}
+
 /* The one node that reads v, behind conversions; *via is the value it reads. */
 static struct pz_onnx_node *only_user(const struct pz_onnx_graph *g, uint32_t v, uint32_t *via) {
   for (int i = 0; i < LONGEST; i++) {
@@ -126,24 +137,56 @@ static uint32_t centre_of(const struct pz_onnx_graph *g, uint32_t d, bool *centr
   return x;
 }
 
+/* The parameter of a scale or a shift: a weight, or 1 + a weight; PZ_NONE: none. */
+static uint32_t scale_of(const struct pz_onnx_graph *g, uint32_t v) {
+  if (v == PZ_NONE) return v;
+  if (is_weight_view(g, v)) return plain(g, v);
+  const struct pz_onnx_node *sum = plain_maker(g, v);
+  if (!is(sum, "Add") || sum->n_in != 2) return PZ_NONE;
+  for (int i = 0; i < 2; i++)
+    if (is_scalar(g, sum->in[i]) && is_weight_view(g, sum->in[1 - i]))
+      return plain(g, sum->in[1 - i]);
+  return PZ_NONE;
+}
+
+/* Takes a scale and a shift that follow `last` into in[1] and in[2]; the node that comes last. */
+static struct pz_onnx_node *scaled_by(const struct pz_onnx_graph *g, struct pz_onnx_node *last,
+                                      uint32_t in[4]) {
+  uint32_t via = PZ_NONE;
+  struct pz_onnx_node *next = only_user(g, last->out[0], &via);
+  if (!is(next, "Mul") || !has_out(next) || scale_of(g, other(next, via)) == PZ_NONE) return last;
+  in[1] = scale_of(g, other(next, via));
+  last = next;
+  next = only_user(g, last->out[0], &via);
+  if (!is(next, "Add") || !has_out(next) || !is_weight_view(g, other(next, via))) return last;
+  in[2] = plain(g, other(next, via));
+  return next;
+}
+
 static enum pz_status find_norm(struct pz_onnx_graph *g, struct pz_onnx_node *root) {
   if (!has_out(root)) return PZ_OK;
-  uint32_t d = deviation_of(g, root), via;
+  uint32_t d = deviation_of(g, root);
   struct pz_onnx_node *last = d == PZ_NONE ? NULL : normalised(g, root, d);
   if (!last) return PZ_OK;
   bool centred;
   uint32_t in[4] = {centre_of(g, d, &centred), PZ_NONE, PZ_NONE, PZ_NONE};
-  struct pz_onnx_node *next = only_user(g, last->out[0], &via);
-  if (is(next, "Mul") && is_weight(g, other(next, via)) && has_out(next)) {
-    in[1] = plain(g, other(next, via));
-    last = next;
-    next = only_user(g, last->out[0], &via);
-    if (is(next, "Add") && is_weight(g, other(next, via)) && has_out(next)) {
-      in[2] = plain(g, other(next, via));
-      last = next;
-    }
-  }
+  last = scaled_by(g, last, in);
   return become(g, last, centred ? PZ_OP_LAYERNORM : PZ_OP_RMSNORM, in);
+}
+
+/* A group norm that is taken apart: reshape(x) to groups, an instance norm, back, scale and shift.
+ * in[3] keeps the rows. */
+static enum pz_status find_group_norm(struct pz_onnx_graph *g, struct pz_onnx_node *norm) {
+  const struct pz_onnx_node *groups = norm->n_in ? maker(g, norm->in[0]) : NULL;
+  uint32_t via;
+  if (!is(groups, "Reshape") || !groups->n_in || groups->in[0] == PZ_NONE || !has_out(norm))
+    return PZ_OK;
+  struct pz_onnx_node *back = only_user(g, norm->out[0], &via);
+  if (!is(back, "Reshape") || !has_out(back)) return PZ_OK;
+  uint32_t in[4] = {groups->in[0], PZ_NONE, PZ_NONE, norm->in[0]};
+  struct pz_onnx_node *last = scaled_by(g, back, in);
+  if (in[2] == PZ_NONE) return PZ_OK;
+  return become(g, last, PZ_OP_LAYERNORM, in);
 }
 
 /* ---- activations ---------------------------------------------------------------------------- */
@@ -217,19 +260,38 @@ static enum pz_status find_gated(struct pz_onnx_graph *g, struct pz_onnx_node *s
 
 /* ---- rotary --------------------------------------------------------------------------------- */
 
-/* x where v is some of its columns. */
-static uint32_t part_of(const struct pz_onnx_graph *g, uint32_t v) {
-  const struct pz_onnx_node *n = maker(g, v);
-  return (is(n, "Slice") || is(n, "Split")) && n->n_in ? n->in[0] : PZ_NONE;
+static bool is_view(const struct pz_onnx_node *n) {
+  return n && n->fused < 0 && n->op->rule == PZ_LOWER_VIEW && n->n_in && n->in[0] != PZ_NONE;
 }
 
-/* concat(-x2, x1): x, or PZ_NONE. */
+/* The node that makes v, behind views. */
+static const struct pz_onnx_node *view_maker(const struct pz_onnx_graph *g, uint32_t v) {
+  const struct pz_onnx_node *n = maker(g, v);
+  for (int i = 0; i < LONGEST && is_view(n); i++) n = maker(g, n->in[0]);
+  return n;
+}
+
+/* x where v is some of its columns. */
+static uint32_t part_of(const struct pz_onnx_graph *g, uint32_t v) {
+  const struct pz_onnx_node *n = view_maker(g, v);
+  return (is(n, "Slice") || is(n, "Split") || is(n, "Gather")) && n->n_in ? n->in[0] : PZ_NONE;
+}
+
+/* concat(-x2, x1) of halves, or of every other column as pairs: x, or PZ_NONE. */
 static uint32_t half_turned(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
   if (n->n_in != 2) return PZ_NONE;
-  const struct pz_onnx_node *neg = maker(g, n->in[0]);
+  const struct pz_onnx_node *neg = view_maker(g, n->in[0]);
   if (!is(neg, "Neg") || !neg->n_in) return PZ_NONE;
   uint32_t a = part_of(g, neg->in[0]), b = part_of(g, n->in[1]);
   return a == b ? a : PZ_NONE;
+}
+
+/* The one node that reads v, behind views. */
+static struct pz_onnx_node *only_user_of_view(const struct pz_onnx_graph *g, uint32_t v,
+                                              uint32_t *via) {
+  struct pz_onnx_node *n = only_user(g, v, via);
+  for (int i = 0; i < LONGEST && is_view(n) && has_out(n); i++) n = only_user(g, n->out[0], via);
+  return n;
 }
 
 static void mark_table(struct pz_onnx_graph *g, uint32_t v) { pz_onnx_value(g, v)->table = true; }
@@ -238,7 +300,7 @@ static void mark_table(struct pz_onnx_graph *g, uint32_t v) { pz_onnx_value(g, v
 static enum pz_status find_rotary(struct pz_onnx_graph *g, struct pz_onnx_node *turn) {
   uint32_t x = half_turned(g, turn), via;
   struct pz_onnx_node *mul =
-      x == PZ_NONE || !has_out(turn) ? NULL : only_user(g, turn->out[0], &via);
+      x == PZ_NONE || !has_out(turn) ? NULL : only_user_of_view(g, turn->out[0], &via);
   if (!is(mul, "Mul") || !has_out(mul)) return PZ_OK;
   uint32_t sin = other(mul, via);
   struct pz_onnx_node *sum = only_user(g, mul->out[0], &via);
@@ -257,17 +319,6 @@ static enum pz_status find_rotary(struct pz_onnx_graph *g, struct pz_onnx_node *
 
 /* ---- products ------------------------------------------------------------------------------- */
 
-/* An initializer behind conversions and transpositions. */
-static bool is_weight_view(const struct pz_onnx_graph *g, uint32_t v) {
-  for (int i = 0; i < LONGEST && v != PZ_NONE; i++) {
-    const struct pz_onnx_node *n = maker(g, v);
-    if (!n) return is_weight(g, v);
-    if (n->op->rule != PZ_LOWER_VIEW || !n->n_in) return false;
-    v = n->in[0];
-  }
-  return false;
-}
-
 /* x W + b with b as wide as the result. */
 static enum pz_status find_bias(struct pz_onnx_graph *g, struct pz_onnx_node *product) {
   uint32_t via;
@@ -275,11 +326,28 @@ static enum pz_status find_bias(struct pz_onnx_graph *g, struct pz_onnx_node *pr
   struct pz_onnx_node *sum = only_user(g, product->out[0], &via);
   if (!is(sum, "Add") || !has_out(sum)) return PZ_OK;
   uint32_t bias = other(sum, via);
-  if (bias == PZ_NONE || !is_weight(g, bias)) return PZ_OK;
+  if (bias == PZ_NONE || !is_weight_view(g, bias)) return PZ_OK;
   const struct pz_onnx_value *b = pz_onnx_value(g, bias), *y = pz_onnx_value(g, via),
                              *w = pz_onnx_value(g, product->in[1]);
-  if (b->rank != 1 || y->rank < 1 || w->rank != 2 || b->dim[0] != y->dim[y->rank - 1]) return PZ_OK;
+  if (b->rank < 1 || b->rank > y->rank || w->rank != 2) return PZ_OK;
+  for (int i = 0; i < b->rank; i++)
+    if (b->dim[i] != (i + 1 < b->rank ? 1 : y->dim[y->rank - 1])) return PZ_OK;
   return become(g, sum, PZ_OP_MATMUL, (uint32_t[4]){product->in[0], product->in[1], bias, PZ_NONE});
+}
+
+/* ---- guards --------------------------------------------------------------------------------- */
+
+/* A softmax of rows that are masked whole is no number, and exporters put zeros there:
+ * where(isnan(x), 0, x) is x. */
+static enum pz_status find_guard(struct pz_onnx_graph *g, struct pz_onnx_node *n) {
+  const struct pz_onnx_node *test = n->n_in == 3 ? plain_maker(g, n->in[0]) : NULL;
+  if (!is(test, "IsNaN") || !test->n_in || test->in[0] != n->in[2] || !is_scalar(g, n->in[1]))
+    return PZ_OK;
+  n->op = pz_onnx_op_find("", "Identity");
+  n->type = n->op->type;
+  n->in = &n->in[2];
+  n->n_in = 1;
+  return PZ_OK;
 }
 
 /* ---- all ------------------------------------------------------------------------------------ */
@@ -288,9 +356,11 @@ static enum pz_status find_at(struct pz_onnx_graph *g, struct pz_onnx_node *n, b
   if (is(n, "MatMul")) return find_bias(g, n);
   if (eager) return PZ_OK;
   if (is(n, "Sqrt")) return find_norm(g, n);
+  if (is(n, "InstanceNormalization")) return find_group_norm(g, n);
   if (is(n, "Erf") || is(n, "Tanh")) return find_activation(g, n, PZ_OP_GELU);
   if (is(n, "Sigmoid") || is(n, "HardSigmoid")) return find_activation(g, n, PZ_OP_SILU);
   if (is(n, "Concat")) return find_rotary(g, n);
+  if (is(n, "Where")) return find_guard(g, n);
   if (n->fused == PZ_OP_SILU) return find_gated(g, n);
   return PZ_OK;
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { DEEPEST = 8 };
+enum { DEEPEST = 12 };
 
 static bool is_constant(const struct pz_onnx_value *v) {
   int64_t n;
@@ -13,8 +13,9 @@ static bool is_constant(const struct pz_onnx_value *v) {
          (v->rank >= 0 && pz_onnx_elems(v, &n) && n <= 1);
 }
 
-static bool is_index(const struct pz_onnx_value *v) {
-  return v && v->type && !pz_onnx_is_float(v->type);
+/* Made of inputs and constants alone? */
+static bool is_data(const struct pz_onnx_value *v) {
+  return !v || v->role == PZ_ONNX_DATA || (v->type && !pz_onnx_is_float(v->type));
 }
 
 static bool leads_to_softmax(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
@@ -37,7 +38,7 @@ static bool is_angle(const struct pz_onnx_graph *g, uint32_t v, int depth) {
     const struct pz_onnx_node *n = pz_onnx_node(g, g->users[x->first + u]);
     if (n->fused >= 0) return false;
     if (strcmp(n->type, "Cos") == 0 || strcmp(n->type, "Sin") == 0) continue;
-    if (strcmp(n->type, "Shape") == 0) continue;
+    if (n->op->rule == PZ_LOWER_DATA) continue;
     if (n->n_out < 1 || n->out[0] == PZ_NONE || !is_angle(g, n->out[0], depth - 1)) return false;
   }
   return true;
@@ -53,15 +54,16 @@ static bool constant_use(const struct pz_onnx_graph *g, const struct pz_onnx_nod
   if (n->fused == PZ_OP_ROTARY) return n->n_in && n->in[0] != v;
   if (n->fused >= 0) return false;
   if (strcmp(t, "Cos") == 0 || strcmp(t, "Sin") == 0) return true;
+  if (n->op->rule == PZ_LOWER_DATA) return true; /* comparisons have no gradient */
   const struct pz_onnx_value *x = pz_onnx_value(g, v);
   bool sum = strcmp(t, "Add") == 0 || strcmp(t, "Sub") == 0 || strcmp(t, "Where") == 0;
   if (sum && masks && x->rank >= 2 && leads_to_softmax(g, n)) return true;
-  masks = masks && strcmp(t, "Gather") != 0;
+  masks = masks && strcmp(t, "Gather") != 0 && n->op->shape != PZ_SHAPE_INDEXED;
   bool moves = n->op->rule == PZ_LOWER_VIEW || n->op->rule == PZ_LOWER_PART ||
                n->op->rule == PZ_LOWER_EXPAND || strcmp(t, "Concat") == 0 ||
-               strcmp(t, "Gather") == 0 || n->op->elementwise;
+               strcmp(t, "Gather") == 0 || n->op->shape == PZ_SHAPE_INDEXED || n->op->elementwise;
   for (uint32_t i = 0; i < n->n_in && moves; i++)
-    moves = n->in[i] == v || is_constant(pz_onnx_in(g, n, i)) || is_index(pz_onnx_in(g, n, i));
+    moves = n->in[i] == v || is_constant(pz_onnx_in(g, n, i)) || is_data(pz_onnx_in(g, n, i));
   return moves && n->n_out >= 1 && n->out[0] != PZ_NONE && is_table(g, n->out[0], depth - 1, masks);
 }
 
@@ -74,11 +76,8 @@ static bool is_table(const struct pz_onnx_graph *g, uint32_t v, int depth, bool 
   return true;
 }
 
-static enum pz_onnx_role role_of_source(const struct pz_onnx_graph *g, uint32_t i) {
-  struct pz_onnx_value *v = pz_onnx_value(g, i);
-  if (!v->init || is_constant(v)) return PZ_ONNX_DATA;
-  if (is_table(g, i, DEEPEST, true) || is_angle(g, i, DEEPEST)) v->table = true;
-  return v->table ? PZ_ONNX_DATA : PZ_ONNX_PARAM;
+static enum pz_onnx_role role_of_source(const struct pz_onnx_value *v) {
+  return !v->init || is_constant(v) ? PZ_ONNX_DATA : PZ_ONNX_PARAM;
 }
 
 static enum pz_onnx_role role_of_result(const struct pz_onnx_graph *g,
@@ -101,22 +100,63 @@ static bool is_view(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
 
 static void set_results(struct pz_onnx_graph *g, const struct pz_onnx_node *n, bool eager) {
   if (n->op->shape == PZ_SHAPE_CONSTANT) return; /* a source */
+  const struct pz_onnx_value *x = pz_onnx_in(g, n, 0);
   bool view = is_view(g, n, eager);
-  enum pz_onnx_role role = view ? pz_onnx_in(g, n, 0)->role : role_of_result(g, n);
+  /* weights that are stored as one and split for use are as many parameters */
+  bool parts = n->op->shape == PZ_SHAPE_SPLIT && x && x->role == PZ_ONNX_PARAM;
+  enum pz_onnx_role role = x && (view || parts) ? x->role : role_of_result(g, n);
   for (uint32_t o = 0; o < n->n_out; o++) {
     if (n->out[o] == PZ_NONE) continue;
     struct pz_onnx_value *y = pz_onnx_value(g, n->out[o]);
     bool indices = y->type && !pz_onnx_is_float(y->type);
     y->role = indices || (o > 0 && n->op->rule != PZ_LOWER_PART) ? PZ_ONNX_DATA : role;
-    y->root = view && o == 0 ? pz_onnx_in(g, n, 0)->root : n->out[o];
+    y->root = x && view && o == 0 ? x->root : n->out[o];
   }
 }
 
-void pz_onnx_roles(struct pz_onnx_graph *g, bool eager) {
-  for (uint32_t i = 0; i < g->values.n; i++)
-    if (pz_onnx_value(g, i)->maker == PZ_NONE || pz_onnx_value(g, i)->init)
-      pz_onnx_value(g, i)->role = role_of_source(g, i);
+/* Does the node work sample by sample: on elements of tensors of one first dimension, or with a
+ * matrix? */
+static bool by_sample(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
+                      const struct pz_onnx_value *v) {
+  const struct pz_onnx_value *w = pz_onnx_in(g, n, 1);
+  if (n->op->rule == PZ_LOWER_MATMUL) return pz_onnx_in(g, n, 0) == v && w && w->rank == 2;
+  if (n->op->rule != PZ_LOWER_BINARY) return false;
+  for (uint32_t k = 0; k < n->n_in; k++) {
+    const struct pz_onnx_value *x = pz_onnx_in(g, n, k);
+    if (x && x->rank > v->rank) return false;
+    if (x && x->rank == v->rank && x->dim[0] != v->dim[0] && x->dim[0] != 1) return false;
+  }
+  return true;
+}
+
+void pz_onnx_batch_tables(struct pz_onnx_graph *g, int64_t batch) {
+  for (uint32_t i = 0; i < g->values.n && batch > 1; i++) {
+    struct pz_onnx_value *v = pz_onnx_value(g, i);
+    bool table =
+        v->init && v->n_users && pz_onnx_is_float(v->type) && v->rank >= 3 && v->dim[0] == batch;
+    for (uint32_t u = 0; u < v->n_users && table; u++)
+      table = by_sample(g, pz_onnx_node(g, g->users[v->first + u]), v);
+    v->table = v->table || table;
+  }
+}
+
+static void set_roles(struct pz_onnx_graph *g, bool eager) {
+  for (uint32_t i = 0; i < g->values.n; i++) {
+    struct pz_onnx_value *v = pz_onnx_value(g, i);
+    if (v->maker == PZ_NONE || v->init) v->role = role_of_source(v);
+  }
   for (uint32_t i = 0; i < g->nodes.n; i++) set_results(g, pz_onnx_node(g, i), eager);
+}
+
+/* Twice: what is data must be known to tell tables from parameters. */
+void pz_onnx_roles(struct pz_onnx_graph *g, bool eager) {
+  set_roles(g, eager);
+  for (uint32_t i = 0; i < g->values.n; i++) {
+    struct pz_onnx_value *v = pz_onnx_value(g, i);
+    if ((v->maker != PZ_NONE && !v->init) || v->role != PZ_ONNX_PARAM) continue;
+    v->table = is_table(g, i, DEEPEST, true) || is_angle(g, i, DEEPEST);
+  }
+  set_roles(g, eager);
 }
 
 void pz_onnx_live(struct pz_onnx_graph *g) {

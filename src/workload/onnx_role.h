@@ -9,6 +9,10 @@
  * architecture (rotary angles, masks).  `eager`: broadcasts are copies, not views. */
 void pz_onnx_roles(struct pz_onnx_graph *g, bool eager);
 
+/* Mark as tables initializers that have the exported batch as their first dimension and are added
+ * to, or multiplied with, something sample by sample: parameters serve all samples alike. */
+void pz_onnx_batch_tables(struct pz_onnx_graph *g, int64_t batch);
+
 /* The shape of everything that carries a gradient is known; otherwise an error that names the
  * tensor. */
 PZ_NODISCARD enum pz_status pz_onnx_check_shapes(const struct pz_onnx_graph *g);

@@ -1,6 +1,5 @@
 #include "workload/onnx_shape.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 
 #include "core/num.h"
 #include "workload/onnx_const.h"
+#include "workload/onnx_einsum.h"
 
 /* ---- binding -------------------------------------------------------------------------------- */
 
@@ -396,34 +396,46 @@ static int64_t clamp(int64_t v, int64_t n, int64_t least, int64_t most) {
   return v < least ? least : v > most ? most : v;
 }
 
-static bool slice_axis(int64_t *d, int64_t from, int64_t to, int64_t step) {
+static bool slice_axis(int64_t n, int64_t from, int64_t to, struct pz_onnx_cut *cut) {
+  int64_t step = cut->step;
   if (step == 0 || step == INT64_MIN) return false;
-  int64_t n = *d, a, b;
   if (step > 0) {
-    a = clamp(from, n, 0, n);
-    b = clamp(to, n, 0, n);
-    *d = b > a ? pz_ceil_div(b - a, step) : 0;
+    cut->from = clamp(from, n, 0, n);
+    to = clamp(to, n, 0, n);
+    cut->count = to > cut->from ? pz_ceil_div(to - cut->from, step) : 0;
   } else {
-    a = clamp(from, n, 0, n - 1);
-    b = to < -n ? -1 : clamp(to, n, -1, n - 1);
-    *d = a > b ? pz_ceil_div(a - b, -step) : 0;
+    cut->from = clamp(from, n, 0, n - 1);
+    to = to < -n ? -1 : clamp(to, n, -1, n - 1);
+    cut->count = cut->from > to ? pz_ceil_div(cut->from - to, -step) : 0;
+  }
+  return true;
+}
+
+bool pz_onnx_slice_of(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
+                      struct pz_onnx_cut cut[PZ_ONNX_MOST_RANK]) {
+  const struct pz_onnx_value *x = pz_onnx_in(g, n, 0);
+  size_t n_from, n_to, n_axes, n_steps;
+  const int64_t *from = pz_onnx_axes(g, n, "starts", 1, &n_from),
+                *to = pz_onnx_axes(g, n, "ends", 2, &n_to),
+                *axes = pz_onnx_axes(g, n, "axes", 3, &n_axes),
+                *steps = pz_onnx_axes(g, n, "steps", 4, &n_steps);
+  if (!x || x->rank < 0 || !from || !to || n_from != n_to) return false;
+  if ((n_axes && n_axes != n_from) || (n_steps && n_steps != n_from)) return false;
+  for (int d = 0; d < x->rank; d++) cut[d] = (struct pz_onnx_cut){0, 1, x->dim[d]};
+  for (size_t i = 0; i < n_from; i++) {
+    int a = pz_onnx_axis(n_axes ? axes[i] : (int64_t)i, x->rank);
+    if (a < 0) return false;
+    cut[a].step = n_steps ? steps[i] : 1;
+    if (!slice_axis(x->dim[a], from[i], to[i], &cut[a])) return false;
   }
   return true;
 }
 
 static struct shape rule_slice(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
   struct shape y = shape_of(pz_onnx_in(g, n, 0));
-  size_t n_from, n_to, n_axes, n_steps;
-  const int64_t *from = pz_onnx_axes(g, n, "starts", 1, &n_from),
-                *to = pz_onnx_axes(g, n, "ends", 2, &n_to),
-                *axes = pz_onnx_axes(g, n, "axes", 3, &n_axes),
-                *steps = pz_onnx_axes(g, n, "steps", 4, &n_steps);
-  if (y.rank < 0 || !from || !to || n_from != n_to) return unknown;
-  if ((n_axes && n_axes != n_from) || (n_steps && n_steps != n_from)) return unknown;
-  for (size_t i = 0; i < n_from; i++) {
-    int a = pz_onnx_axis(n_axes ? axes[i] : (int64_t)i, y.rank);
-    if (a < 0 || !slice_axis(&y.d[a], from[i], to[i], n_steps ? steps[i] : 1)) return unknown;
-  }
+  struct pz_onnx_cut cut[PZ_ONNX_MOST_RANK] = {{0, 0, 0}};
+  if (!pz_onnx_slice_of(g, n, cut)) return unknown;
+  for (int d = 0; d < y.rank; d++) y.d[d] = cut[d].count;
   return y;
 }
 
@@ -486,7 +498,7 @@ static struct shape rule_resize(const struct pz_onnx_graph *g, const struct pz_o
   if (x.rank == y.rank && n->n_in > 3) return y;
   if (!scales || (int)scales->n_reals != x.rank) return unknown;
   for (int i = 0; i < x.rank; i++) {
-    double size = (double)x.d[i] * (double)scales->reals[i];
+    double size = (double)x.d[i] * scales->reals[i];
     if (!(size >= 0 && size <= (double)PZ_ONNX_MOST_DIM)) return unknown;
     x.d[i] = (int64_t)size;
   }
@@ -557,66 +569,22 @@ static struct shape rule_depth(const struct pz_onnx_graph *g, const struct pz_on
   return y;
 }
 
-/* ---- Einsum --------------------------------------------------------------------------------- */
-
-struct letters {
-  int64_t size[26];
-  unsigned in[2], out; /* sets of letters */
-  struct shape result;
-};
-
-/* "bhqd,bhkd->bhqk" over lower- or upper-case letters, without an ellipsis. */
-static bool read_einsum(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
-                        struct letters *l) {
-  const Onnx__AttributeProto *a = pz_onnx_attr(n, "equation");
-  if (!a || !a->has_s || n->n_in < 1 || n->n_in > 2) return false;
-  uint32_t term = 0;
-  int at = 0;
-  bool out = false;
-  *l = (struct letters){0};
-  for (size_t i = 0; i < a->s.len; i++) {
-    int c = a->s.data[i];
-    if (c == ' ') continue;
-    if (c == ',')
-      term++, at = 0;
-    else if (c == '-')
-      continue;
-    else if (c == '>')
-      out = true;
-    else if (!isalpha(c) || term > 1)
-      return false;
-    else if (out) {
-      int k = tolower(c) - 'a';
-      if (l->result.rank >= PZ_ONNX_MOST_RANK) return false;
-      l->result.d[l->result.rank++] = l->size[k];
-      l->out |= 1u << k;
-    } else {
-      const struct pz_onnx_value *v = pz_onnx_in(g, n, term);
-      int k = tolower(c) - 'a';
-      if (!v || at >= v->rank) return false;
-      l->size[k] = v->dim[at++];
-      l->in[term] |= 1u << k;
-    }
-  }
-  return out;
-}
-
-bool pz_onnx_einsum_dims(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
-                         struct pz_dims *d) {
-  struct letters l;
-  if (n->n_in != 2 || !read_einsum(g, n, &l)) return false;
-  *d = (struct pz_dims){1, 1, 1, 1};
-  for (int k = 0; k < 26; k++) {
-    bool a = l.in[0] >> k & 1, b = l.in[1] >> k & 1, y = l.out >> k & 1;
-    int64_t *side = a && b ? (y ? &d->batch : &d->k) : a ? (y ? &d->m : &d->k) : &d->n;
-    if ((a || b) && !pz_mul(side, l.size[k])) return false;
-  }
-  return true;
+/* Where elements are not zero: a matter of contents, but exporters count with it over ones. */
+static struct shape rule_non_zero(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
+  const struct pz_onnx_value *x = pz_onnx_in(g, n, 0);
+  int64_t count = 0;
+  if (!x || x->rank < 0) return unknown;
+  for (uint32_t i = 0; x->ints && i < x->n_ints; i++) count += x->ints[i] != 0;
+  if (!x->ints && !(pz_onnx_is_ones(g, x) && pz_onnx_elems(x, &count))) return unknown;
+  return (struct shape){2, {x->rank, count}};
 }
 
 static struct shape rule_einsum(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  struct letters l;
-  return read_einsum(g, n, &l) ? l.result : unknown;
+  struct pz_onnx_einsum e;
+  if (!pz_onnx_einsum_read(g, n, &e)) return unknown;
+  struct shape y = {.rank = e.out.rank};
+  for (int i = 0; i < y.rank; i++) y.d[i] = e.size[e.out.letter[i]];
+  return y;
 }
 
 /* ---- all of them ---------------------------------------------------------------------------- */
@@ -681,6 +649,7 @@ static rule *const rules[] = {
     [PZ_SHAPE_TOPK] = rule_topk,
     [PZ_SHAPE_ONE_HOT] = rule_one_hot,
     [PZ_SHAPE_DEPTH] = rule_depth,
+    [PZ_SHAPE_NON_ZERO] = rule_non_zero,
     [PZ_SHAPE_EINSUM] = rule_einsum,
 };
 
@@ -712,12 +681,20 @@ static bool read_constant(struct pz_onnx_graph *g, const struct pz_onnx_node *n)
 }
 
 /* The type of a result: where it matters is whether it is floating-point. */
-static int type_of(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
+static int type_of(const struct pz_onnx_graph *g, const struct pz_onnx_node *n, uint32_t o) {
   const struct pz_onnx_value *x = pz_onnx_in(g, n, 0);
+  enum pz_onnx_shape_rule r = n->op->shape;
+  const Onnx__AttributeProto *a = pz_onnx_attr(n, "value");
   if (strcmp(n->type, "Cast") == 0) return (int)pz_onnx_int(n, "to", 0);
-  if (n->op->shape == PZ_SHAPE_SHAPE || n->op->shape == PZ_SHAPE_SCALAR)
+  if (r == PZ_SHAPE_SHAPE || r == PZ_SHAPE_SCALAR || r == PZ_SHAPE_ARG || r == PZ_SHAPE_NON_ZERO ||
+      (r == PZ_SHAPE_TOPK && o == 1))
     return ONNX__TENSOR_PROTO__DATA_TYPE__INT64;
-  if (strcmp(n->type, "Where") == 0) x = pz_onnx_in(g, n, 1);
+  if (n->op->rule == PZ_LOWER_DATA && n->op->elementwise)
+    return ONNX__TENSOR_PROTO__DATA_TYPE__BOOL; /* comparisons */
+  if (r == PZ_SHAPE_FILLED)
+    return a && a->t ? a->t->data_type : ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
+  if (strcmp(n->type, "Where") == 0 || strcmp(n->type, "CastLike") == 0) x = pz_onnx_in(g, n, 1);
+  if (r == PZ_SHAPE_ONE_HOT) x = pz_onnx_in(g, n, 2);
   return x ? x->type : 0;
 }
 
@@ -725,7 +702,7 @@ static enum pz_status infer_node(struct pz_onnx_graph *g, const struct pz_onnx_n
   for (uint32_t o = 0; o < n->n_out; o++) {
     if (n->out[o] == PZ_NONE) continue;
     struct pz_onnx_value *v = pz_onnx_value(g, n->out[o]);
-    if (!v->type) v->type = type_of(g, n);
+    if (!v->type) v->type = type_of(g, n, o);
     if (v->given) continue;
     struct shape s = infer(g, n, o);
     if (!known(&s)) s = unknown;

@@ -17,8 +17,13 @@ int pz_onnx_axis(int64_t a, int rank);
 const int64_t *pz_onnx_axes(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
                             const char *attr, uint32_t input, size_t *count);
 
-/* Two-operand Einsum: sizes of the product it is, batch x (m x k)(k x n). */
-bool pz_onnx_einsum_dims(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
-                         struct pz_dims *d);
+/* What a slice takes of one dimension: every step-th element, beginning with `from`. */
+struct pz_onnx_cut {
+  int64_t from, step, count;
+};
+
+/* What a Slice takes of each dimension of its input; false where that is not known. */
+bool pz_onnx_slice_of(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
+                      struct pz_onnx_cut cut[PZ_ONNX_MOST_RANK]);
 
 #endif

@@ -5,15 +5,26 @@
 #include <string.h>
 
 #include "core/num.h"
+#include "workload/onnx_order.h"
 #include "workload/onnx_shape.h"
 
-enum { MOST_PAIRS = 8 };
+enum { MOST_PAIRS = 8, MOST_TRIES = 64 };
+
+/* Of the multiplications, those in divided products: below this a group is not worth it, and the
+ * classifier of a convolutional network is all that was found. */
+#define LEAST_SHARE 0.1
 
 /* How a trial ended. */
 enum trial {
   FITS,
   STOPS,  /* an operator that cannot work on a part of its input */
   UNEVEN, /* the width does not divide a dimension */
+};
+
+/* The part of a dimension that is divided: after `outer` others, of `size`.  Heads that are merged
+ * with the batch are such a part. */
+struct factor {
+  int64_t outer, size;
 };
 
 struct slicer {
@@ -23,7 +34,9 @@ struct slicer {
   struct pz_onnx_cuts *c;
   struct pz_vec values, nodes;   /* what the trial has marked */
   uint32_t *trial_of, trial;     /* by value: the trial that marked it */
+  struct factor *factor, now;    /* by value; of the node being looked at */
   uint32_t rows;                 /* products by rows in it */
+  uint32_t only, without;        /* of the products of an input one alone, or all but one */
   const struct pz_onnx_node *at; /* where it ended */
   int64_t uneven;                /* the dimension that is not divided */
   enum pz_status status;
@@ -33,10 +46,18 @@ static const struct pz_onnx_value *value(const struct slicer *t, uint32_t v) {
   return pz_onnx_value(t->g, v);
 }
 
-static bool mark(struct slicer *t, uint32_t v, int dim) {
+/* What is divided of dimension i of v: the same as of the node's input, if it fits. */
+static struct factor factor_in(const struct slicer *t, uint32_t v, int i) {
+  int64_t d = value(t, v)->dim[i];
+  if (t->now.size > 1 && d % t->now.size == 0 && d / t->now.size % t->now.outer == 0) return t->now;
+  return (struct factor){1, d};
+}
+
+static bool mark(struct slicer *t, uint32_t v, int dim, struct factor f) {
   if (t->c->dim[v] == dim + 1) return true;
   t->c->dim[v] = (uint8_t)(dim + 1);
   t->trial_of[v] = t->trial;
+  t->factor[v] = f;
   if (!pz_vec_push(&t->values, &v)) t->status = PZ_NO_MEMORY;
   return t->status == PZ_OK;
 }
@@ -55,11 +76,12 @@ static void undo(struct slicer *t) {
 /* Mark dimension i of v if the width divides it. */
 static enum trial cut(struct slicer *t, uint32_t v, int i) {
   if (i < 0 || i >= value(t, v)->rank) return STOPS;
-  if (value(t, v)->dim[i] % t->c->tp) {
-    t->uneven = value(t, v)->dim[i];
+  struct factor f = factor_in(t, v, i);
+  if (f.size % t->c->tp) {
+    t->uneven = f.size;
     return UNEVEN;
   }
-  mark(t, v, i);
+  mark(t, v, i, f);
   return FITS;
 }
 
@@ -70,20 +92,21 @@ static int cut_of(const struct slicer *t, const struct pz_onnx_node *n, uint32_t
 
 /* ---- views ---------------------------------------------------------------------------------- */
 
-/* Where dimension i of x lies in the result of a reshape: the first dimension that shares a factor
- * with it which the width divides. */
+/* Where what is divided of dimension i of x lies in the result of a reshape: in the first dimension
+ * that shares a factor with it which the width divides. */
 static enum trial cut_reshape(struct slicer *t, uint32_t x, int i, uint32_t y) {
   const struct pz_onnx_value *a = value(t, x), *b = value(t, y);
   int64_t before = 1, at = 1;
   for (int k = 0; k < i; k++) before *= a->dim[k] > 0 ? a->dim[k] : 1;
-  int64_t end = before * a->dim[i], shared = 0;
+  before *= t->factor[x].outer;
+  int64_t end = before * t->factor[x].size, shared = 0;
   for (int j = 0; j < b->rank; j++) {
     int64_t next = at * (b->dim[j] > 0 ? b->dim[j] : 1);
     int64_t lo = before > at ? before : at, hi = end < next ? end : next;
     if (hi > lo && hi % lo == 0) {
       shared = hi / lo;
       if (shared % t->c->tp == 0) {
-        mark(t, y, j);
+        mark(t, y, j, (struct factor){lo / at, shared});
         return FITS;
       }
     }
@@ -141,6 +164,7 @@ static int common_cut(const struct slicer *t, const struct pz_onnx_node *n) {
     if (i < 0) continue;
     int r = value(t, n->in[k])->rank - 1 - i;
     if (right >= 0 && r != right) return -2;
+    if (right >= 0 && t->factor[n->in[k]].outer != t->now.outer) return -2;
     right = r;
   }
   return right;
@@ -235,7 +259,15 @@ static enum trial cut_fused(struct slicer *t, const struct pz_onnx_node *n) {
   }
 }
 
+/* What is divided of the first divided input. */
+static struct factor factor_of(const struct slicer *t, const struct pz_onnx_node *n) {
+  for (uint32_t k = 0; k < n->n_in; k++)
+    if (cut_of(t, n, k) >= 0) return t->factor[n->in[k]];
+  return (struct factor){1, 0};
+}
+
 static enum trial cut_node(struct slicer *t, const struct pz_onnx_node *n) {
+  t->now = factor_of(t, n);
   if (n->fused < 0 && n->op->rule == PZ_LOWER_DATA) return FITS; /* reads sizes, not contents */
   if (!n->n_out || n->out[0] == PZ_NONE || value(t, n->out[0])->rank < 0) return STOPS;
   if (n->fused >= 0) return cut_fused(t, n);
@@ -281,11 +313,12 @@ static bool stays_inside(const struct slicer *t) {
 /* A product of the group: its columns are divided. */
 static enum trial cut_columns(struct slicer *t, const struct pz_onnx_node *n) {
   uint32_t y = n->out[0];
+  t->now = (struct factor){1, 0};
   set_divide(t, (uint32_t)(n - pz_onnx_node(t->g, 0)), PZ_DIVIDE_COLUMNS);
   int last = value(t, y)->rank - 1;
   if (value(t, y)->root != value(t, t->p->result)->root || last < 0) return cut(t, y, last);
   if (value(t, y)->dim[last] < t->c->tp) return STOPS;
-  mark(t, y, last); /* the vocabulary: shares may differ by one */
+  mark(t, y, last, (struct factor){1, value(t, y)->dim[last]}); /* shares may differ by one */
   t->rows++;
   return FITS;
 }
@@ -316,7 +349,8 @@ static enum trial try_group(struct slicer *t, uint32_t input, uint32_t second) {
     t->at = n;
     bool member = t->p->place[i] != PZ_NONE && is_linear(t, n) &&
                   reads_either(t, n, input, second) && cut_of(t, n, 0) < 0 &&
-                  t->c->divide[i] == PZ_DIVIDE_NOT;
+                  t->c->divide[i] == PZ_DIVIDE_NOT && (t->only == PZ_NONE || t->only == i) &&
+                  t->without != i;
     if (member)
       r = cut_columns(t, n);
     else if (reads_cut(t, n))
@@ -369,19 +403,40 @@ static enum trial attempt_pairs(struct slicer *t, uint32_t input) {
   return r == UNEVEN ? STOPS : r; /* the pair may not belong together */
 }
 
-/* The product that makes the model's result is divided first: by columns, so that the result stays
- * divided, rather than by rows; products with a pair last. */
-static enum pz_status slice_segment(struct slicer *t) {
-  uint32_t nodes = t->s->n;
-  for (uint32_t k = 0; nodes > 0 && k < 3 * nodes && t->status == PZ_OK; k++) {
-    uint32_t node = t->p->order[t->s->first + k % nodes], pass = k / nodes;
-    const struct pz_onnx_node *n = pz_onnx_node(t->g, node);
-    if (!is_free(t, node)) continue;
-    if (pass == 0 && value(t, n->out[0])->root != value(t, t->p->result)->root) continue;
-    uint32_t input = value(t, n->in[0])->root;
-    enum trial r = pass < 2 ? attempt(t, input, input) : attempt_pairs(t, input);
-    if (r == UNEVEN) return refuse(t);
+/* A product without the others of its input: an MLP beside an attention that cannot be divided. Or
+ * the others without it: experts beside their router. */
+static enum trial attempt_some(struct slicer *t, uint32_t input, uint32_t node, bool alone) {
+  t->only = alone ? node : PZ_NONE;
+  t->without = alone ? PZ_NONE : node;
+  enum trial r = attempt(t, input, input);
+  t->only = t->without = PZ_NONE;
+  return r == UNEVEN ? STOPS : r;
+}
+
+/* What is tried, in this order.  The product that makes the model's result is divided first: by
+ * columns, so that the result stays divided, rather than by rows. */
+enum pass { RESULT, GROUPS, PAIRS, WITHOUT_ONE, ALONE, N_PASSES };
+
+static enum trial try_pass(struct slicer *t, enum pass pass, uint32_t node) {
+  const struct pz_onnx_node *n = pz_onnx_node(t->g, node);
+  uint32_t input = value(t, n->in[0])->root;
+  bool result = value(t, n->out[0])->root == value(t, t->p->result)->root;
+  switch (pass) {
+  case RESULT: return result ? attempt(t, input, input) : STOPS;
+  case GROUPS: return attempt(t, input, input);
+  case PAIRS: return attempt_pairs(t, input);
+  default: return attempt_some(t, input, node, pass == ALONE);
   }
+}
+
+static enum pz_status slice_segment(struct slicer *t) {
+  for (int pass = RESULT; pass < N_PASSES; pass++)
+    for (uint32_t k = 0, tries = 0; k < t->s->n && tries < MOST_TRIES && t->status == PZ_OK; k++) {
+      uint32_t node = t->p->order[t->s->first + k];
+      if (!is_free(t, node)) continue;
+      if (pass >= PAIRS) tries++;
+      if (try_pass(t, (enum pass)pass, node) == UNEVEN) return refuse(t);
+    }
   return t->status;
 }
 
@@ -400,24 +455,48 @@ static void slice_tables(struct slicer *t) {
   }
 }
 
+/* Multiplications of a product: for each element of the result as many as it sums up. */
+static double work_of(const struct slicer *t, const struct pz_onnx_node *n) {
+  const struct pz_onnx_value *x = pz_onnx_in(t->g, n, 0), *w = pz_onnx_in(t->g, n, 1);
+  int64_t y = 0, size = 0;
+  if (!pz_onnx_is_product(n) || !x || !w || x->rank < 1 || w->rank < 1) return 0;
+  if (!n->n_out || n->out[0] == PZ_NONE || !pz_onnx_elems(value(t, n->out[0]), &y)) return 0;
+  bool conv = n->fused < 0 && n->op->rule == PZ_LOWER_CONV;
+  if (conv && pz_onnx_elems(w, &size) && w->dim[0] > 0)
+    return (double)y * (double)size / (double)w->dim[0];
+  return (double)y * (double)x->dim[x->rank - 1];
+}
+
+/* Which part of the work in products is divided. */
+static double divided_share(struct slicer *t) {
+  double all = 0, divided = 0;
+  for (uint32_t i = 0; i < t->p->segments.n; i++) {
+    const struct pz_onnx_segment *s = pz_vec_at(&t->p->segments, struct pz_onnx_segment, i);
+    for (uint32_t at = s->first; at < s->first + s->n; at++) {
+      uint32_t node = t->p->order[at];
+      const struct pz_onnx_node *n = pz_onnx_node(t->g, node);
+      double work = (double)s->count * work_of(t, n);
+      all += work;
+      if (work > 0 && (t->c->divide[node] != PZ_DIVIDE_NOT || t->c->dim[n->out[0]]))
+        divided += work;
+    }
+  }
+  return all > 0 ? divided / all : 0;
+}
+
 static enum pz_status slice_all(struct slicer *t) {
   enum pz_status status = PZ_OK;
   for (uint32_t i = 0; i < t->p->segments.n && status == PZ_OK; i++) {
     t->s = pz_vec_at(&t->p->segments, struct pz_onnx_segment, i);
-    uint32_t before = t->c->regions;
     status = slice_segment(t);
-    if (status == PZ_OK && t->s->count > 1 && t->c->regions == before)
-      status = pz_fail(t->g->err, PZ_BAD_USE,
-                       "%s: no part of its layer '%s' can be divided over a tensor-parallel group "
-                       "(found no products by columns that end in products by rows; stopped at "
-                       "node '%.120s'); accepted: --tp 1",
-                       t->g->file, t->s->name, t->at ? pz_onnx_node_name(t->g, t->at) : "");
   }
-  if (status == PZ_OK && !t->c->regions)
+  double share = status == PZ_OK ? divided_share(t) : 1;
+  if (share < LEAST_SHARE)
     status = pz_fail(t->g->err, PZ_BAD_USE,
-                     "%s: no part of it can be divided over a tensor-parallel group; accepted: "
+                     "%s: %.0f%% of its work can be divided over a tensor-parallel group (products "
+                     "by columns that end in products by rows; wanted: at least %.0f%%); accepted: "
                      "--tp 1",
-                     t->g->file);
+                     t->g->file, 100 * share, 100 * LEAST_SHARE);
   if (status == PZ_OK) slice_tables(t);
   return status;
 }
@@ -427,9 +506,10 @@ enum pz_status pz_onnx_slice(struct pz_onnx_plan *p, int64_t tp, struct pz_onnx_
   if (tp == 1) return PZ_OK;
   out->dim = pz_arena_alloc(p->arena, p->g->values.n, sizeof *out->dim);
   out->divide = pz_arena_alloc(p->arena, p->g->nodes.n, sizeof *out->divide);
-  struct slicer t = {.p = p, .g = p->g, .c = out};
+  struct slicer t = {.p = p, .g = p->g, .c = out, .only = PZ_NONE, .without = PZ_NONE};
   t.trial_of = pz_arena_alloc(p->arena, p->g->values.n, sizeof *t.trial_of);
-  if (!out->dim || !out->divide || !t.trial_of)
+  t.factor = pz_arena_alloc(p->arena, p->g->values.n, sizeof *t.factor);
+  if (!out->dim || !out->divide || !t.trial_of || !t.factor)
     return pz_fail(p->g->err, PZ_NO_MEMORY, "%s: out of memory for the cuts", p->g->file);
   return slice_all(&t);
 }

@@ -268,7 +268,9 @@ static void blocks_are_found_whatever_surrounds_them(void **state) {
                 {"shared", 3, 128000 + 64 * 64 + 64},
                 {"stored-once", 4, 128000 + 4 * (64 * 64 + 64)},
                 {"two-outputs", 3, 128128 + 3 * 49984 + 50 * 8 + 72 + 60 * 8},
-                {"relative", 4, 128000 + 32 * 4 + 4 * 4 * 64 * 64}};
+                {"relative", 4, 128000 + 32 * 4 + 4 * 4 * 64 * 64},
+                {"relative-masked", 4, 128000 + 32 * 4 + 4 * 4 * 64 * 64},
+                {"images", 3, 48 + 3 * (32 + 48 * 16) + 170}};
   for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
     struct pz_workload *w = load(models[i].name, NULL);
     int64_t params = models[i].params + (i == 0 ? 3 * block_params(64, 1) : 0);
@@ -276,6 +278,53 @@ static void blocks_are_found_whatever_surrounds_them(void **state) {
     assert_int_equal(w->totals.params, params);
     pz_workload_free(w);
   }
+}
+
+static int64_t forward_flop(const char *name, int64_t mbs, int64_t tp) {
+  struct pz_workload_options o = standard();
+  o.mbs = mbs;
+  o.tp = tp;
+  struct pz_workload *w = load(name, &o);
+  int64_t flop = w->totals.matmul_forward_flop;
+  pz_workload_free(w);
+  return flop;
+}
+
+/* Heads that are folded into the batch are divided and grow with it like others; what is stored
+ * once counts for each use, tables do not count. */
+static void folded_heads_are_divided_and_scaled(void **state) {
+  (void)state;
+  struct pz_workload_options o = standard();
+  o.mbs = 2;
+  o.attention = PZ_ATTENTION_FLASH;
+  struct pz_workload *w = load("folded-heads", &o);
+  int attentions = 0, halves = 0;
+  for (uint32_t k = 0; k < w->layers[1].ops[0].n; k++) {
+    const char *kind = pz_op_kind_name(w->layers[1].ops[0].op[k].kind);
+    attentions += strcmp(kind, "attention") == 0;
+    halves += strcmp(kind, "concat") == 0;
+  }
+  assert_int_equal(w->layers[1].count, 3);
+  assert_int_equal(w->totals.params, 128128 + 3 * block_params(64, 1));
+  assert_int_equal(attentions, 1);
+  assert_int_equal(halves, 0); /* the rotary embeddings are one operator */
+  pz_workload_free(w);
+  int64_t one = forward_flop("folded-heads", 2, 1);
+  assert_int_equal(one,
+                   2 * 32 * 64 * 1000 + 3 * (2 * 32 * 64 * 64 * 12 + 2 * 2 * 2 * 4 * 16 * 16 * 16));
+  assert_int_equal(2 * forward_flop("folded-heads", 2, 2), one);
+  assert_int_equal(forward_flop("folded-heads", 4, 1), 2 * one);
+}
+
+/* Products by Einsum, and convolutions of sizes that are computed from contents. */
+static void computed_sizes_are_followed(void **state) {
+  (void)state;
+  int64_t one = forward_flop("images", 2, 1);
+  assert_int_equal(one, 2 * 2 * 16 * (10 + 64 * 3 + 3 * 64 * (48 + 2 * 64)));
+  assert_int_equal(forward_flop("images", 4, 1), 2 * one);
+  one = forward_flop("computed-sizes", 2, 1);
+  assert_int_equal(one, 2 * 2 * 8 * (37 * 33 * 27 + 74 * 66 * 72 + 10));
+  assert_int_equal(forward_flop("computed-sizes", 6, 1), 3 * one);
 }
 
 /* Another exporter's way to write Llama, with grouped heads, against the family. */
@@ -374,6 +423,7 @@ static void options_that_do_not_fit_are_refused(void **state) {
   } bad[] = {
       {"resnet", {.mbs = 1, .tp = 1, .seq = 8}, "has no sequence dimension"},
       {"resnet", {.mbs = 1, .tp = 2}, "accepted: --tp 1"},
+      {"strided", {.mbs = 2, .tp = 1, .seq = 32}, "the sequence dimension cannot be followed"},
       {"two-blocks", {.mbs = 1, .tp = 3, .seq = 8}, "tensor-parallel width 3 does not divide"},
       {"two-blocks", {.mbs = 1, .tp = 1, .dims = {"sequence"}}, "accepted: NAME=SIZE"},
       {"two-blocks", {.mbs = 1, .tp = 1, .dims = {"sequence=0"}}, "accepted: NAME=SIZE"},
@@ -593,6 +643,8 @@ int main(void) {
       cmocka_unit_test(an_encoder_and_a_decoder_branch),
       cmocka_unit_test(convolutional_networks_are_imported),
       cmocka_unit_test(blocks_are_found_whatever_surrounds_them),
+      cmocka_unit_test(folded_heads_are_divided_and_scaled),
+      cmocka_unit_test(computed_sizes_are_followed),
       cmocka_unit_test(traced_graphs_agree_with_the_family),
       cmocka_unit_test(every_option_gives_a_model),
       cmocka_unit_test(errors_say_what_where_and_what_is_accepted),
