@@ -36,12 +36,18 @@ static int64_t local_part(int64_t turn, int64_t steps) {
 
 static int64_t shorter(int64_t turn, int64_t left) { return turn < left / 2 ? turn : left; }
 
-/* The searches that prove.  Where few modes matter, to branch over them ends it soon; otherwise
- * best first does, if there is room for all its states; and what neither does is left to branching.
- */
-static enum pz_status prove(struct pz_context *c, struct pz_pricer *pricer, int64_t end,
-                            struct pz_error *err) {
-  enum pz_status status = pz_branch(c, pricer, (end - c->steps) / 16, err);
+/* The part of a proof that is first tried by branching over modes: with two of each, as the
+ * original system has them, that mostly ends it, if it is to end soon. */
+static int64_t branch_part(const struct pz_context *c, int64_t turn, int64_t steps) {
+  bool two = c->n_modes <= 2 * c->p->n && turn <= INT64_C(100) * FIRST_TURN;
+  return steps / (two ? 2 : 16);
+}
+
+/* The searches that prove.  Best first ends what branching did not, if there is room for all its
+ * states; what neither does is left to branching. */
+static enum pz_status prove(struct pz_context *c, struct pz_pricer *pricer, int64_t turn,
+                            int64_t end, struct pz_error *err) {
+  enum pz_status status = pz_branch(c, pricer, branch_part(c, turn, end - c->steps), err);
   if (status == PZ_OK && pz_open(c))
     status = pz_late_search(c, pz_frontier_search, (end - c->steps) * 3 / 4, err);
   if (status == PZ_OK && pz_open(c)) status = pz_branch(c, pricer, end - c->steps + 1, err);
@@ -68,7 +74,7 @@ static enum pz_status take_turns(struct pz_context *c, struct pz_pricer **pricer
     if (status == PZ_OK && turn > INT64_C(100) * FIRST_TURN && pz_open(c))
       pz_relax_integer(c, (int)(turn / 1000));
     if (status == PZ_OK && pz_open(c))
-      status = turn > FIRST_TURN ? prove(c, *pricer, end, err)
+      status = turn > FIRST_TURN ? prove(c, *pricer, turn, end, err)
                                  : pz_late_search(c, pz_exact_search, end - c->steps + 1, err);
     if (!pz_open(c) || c->p->n > PZ_LOCAL_MOST_TASKS) break;
   }
