@@ -7,7 +7,8 @@
 #include "schedule/ilp.h"
 #include "schedule/price.h"
 
-enum { FIRST_TURN = 2000 };
+/* Steps; those after the third are ten times longer each. */
+enum { FIRST_TURN = 2000, SECOND_TURN = 40000, THIRD_TURN = 400000 };
 
 /* A bound this near to the incumbent, as a part of it, may well be proved its own. */
 static const double NEAR = 0.94;
@@ -31,15 +32,17 @@ static void price(struct pz_context *c, struct pz_pricer **pricer) {
 /* The local search's part of a turn.  What is open after the first turn mostly wants a proof, what
  * is open after the third a better schedule. */
 static int64_t local_part(int64_t turn, int64_t steps) {
-  return turn > FIRST_TURN && turn <= INT64_C(100) * FIRST_TURN ? steps / 16 : steps / 2;
+  return turn > FIRST_TURN && turn <= THIRD_TURN ? steps / 10 : steps / (turn > THIRD_TURN ? 4 : 2);
 }
+
+static int64_t next_turn(int64_t turn) { return turn == FIRST_TURN ? SECOND_TURN : 10 * turn; }
 
 static int64_t shorter(int64_t turn, int64_t left) { return turn < left / 2 ? turn : left; }
 
 /* The part of a proof that is first tried by branching over modes: with two of each, as the
  * original system has them, that mostly ends it, if it is to end soon. */
 static int64_t branch_part(const struct pz_context *c, int64_t turn, int64_t steps) {
-  bool two = c->n_modes <= 2 * c->p->n && turn <= INT64_C(100) * FIRST_TURN;
+  bool two = c->n_modes <= 2 * c->p->n && turn <= THIRD_TURN;
   return steps / (two ? 2 : 16);
 }
 
@@ -54,25 +57,25 @@ static enum pz_status prove(struct pz_context *c, struct pz_pricer *pricer, int6
   return status;
 }
 
-/* Local and exact search by turns, each turn ten times longer: easy problems end in the first.
+/* Local and exact search by turns, each turn longer: easy problems end in the first.
  * Between them relaxations.  When local search finds nothing in the second turn and the bound is
  * near, a proof is all that is wanted, and the third begins. */
 static enum pz_status take_turns(struct pz_context *c, struct pz_pricer **pricer,
                                  struct pz_error *err) {
   enum pz_status status = PZ_OK;
   pz_bound_tighten(c);
-  for (int64_t turn = FIRST_TURN; status == PZ_OK && c->steps < c->most_steps; turn *= 10) {
+  for (int64_t turn = FIRST_TURN; status == PZ_OK && c->steps < c->most_steps;
+       turn = next_turn(turn)) {
     int64_t end = c->steps + shorter(turn, c->most_steps - c->steps);
     if (turn > FIRST_TURN) price(c, pricer);
     double before = c->best_s;
     status = pz_local_search(c, local_part(turn, end - c->steps), err);
     pz_bound_tighten(c);
-    if (turn == INT64_C(10) * FIRST_TURN && c->best_s >= before && c->bound_s > NEAR * c->best_s) {
-      turn *= 10;
+    if (turn == SECOND_TURN && c->best_s >= before && c->bound_s > NEAR * c->best_s) {
+      turn = THIRD_TURN;
       end = c->steps + shorter(turn, c->most_steps - c->steps);
     }
-    if (status == PZ_OK && turn > INT64_C(100) * FIRST_TURN && pz_open(c))
-      pz_relax_integer(c, (int)(turn / 1000));
+    if (status == PZ_OK && turn > THIRD_TURN && pz_open(c)) pz_relax_integer(c, (int)(turn / 1000));
     if (status == PZ_OK && pz_open(c))
       status = turn > FIRST_TURN ? prove(c, *pricer, turn, end, err)
                                  : pz_late_search(c, pz_exact_search, end - c->steps + 1, err);
