@@ -96,20 +96,10 @@ static void visit(struct exact *x, uint32_t depth);
 
 static void visit_starts(struct exact *x, uint32_t depth) {
   const struct pz_partial *n = node_at(x, depth);
-  const struct pz_context *c = x->g.c;
-  uint32_t first = n->last_rank == PZ_NONE ? 0 : n->last_rank + 1;
-  for (uint32_t k = first; k < c->p->n && !x->stopped; k++) {
-    uint32_t i = x->g.by_path[k];
-    if (!pz_partial_eligible(&x->g, n, i)) continue;
-    const struct pz_task *t = &c->p->tasks[i];
-    for (uint32_t m = 0; m < t->n_modes && !x->stopped; m++) {
-      if (c->dropped[c->mode_at[i] + m] || !pz_mode_fits(n->free, &t->modes[m]) ||
-          (!x->instants && pz_partial_left_shifts(n, i, &t->modes[m])) ||
-          !pz_better(c, pz_partial_bound_with(&x->g, n, i, m), c->best_s))
-        continue;
-      pz_partial_start(&x->g, n, i, m, node_at(x, depth + 1));
-      visit(x, depth + 1);
-    }
+  struct pz_start k = pz_partial_starts(n);
+  while (!x->stopped && pz_partial_next(&x->g, n, &k)) {
+    pz_partial_start(&x->g, n, k.task, k.mode, node_at(x, depth + 1));
+    visit(x, depth + 1);
   }
 }
 
@@ -126,7 +116,7 @@ static void visit(struct exact *x, uint32_t depth) {
   if (!promising(x, n)) return;
   if (n->last_rank == PZ_NONE && seen_better(x, n)) return;
   visit_starts(x, depth);
-  if (x->stopped || n->n_running == 0 || (!x->instants && pz_partial_idles(&x->g, n))) return;
+  if (x->stopped || n->n_running == 0 || pz_partial_idles(&x->g, n)) return;
   pz_partial_advance(&x->g, n, node_at(x, depth + 1));
   visit(x, depth + 1);
 }
@@ -138,7 +128,6 @@ static bool prepare(struct exact *x, struct pz_context *c) {
   for (x->n_buckets = 64; x->n_buckets < MOST_BUCKETS && x->n_buckets < x->until - c->steps;)
     x->n_buckets *= 2;
   x->bucket = pz_arena_alloc(x->arena, x->n_buckets, sizeof(struct memo *));
-  for (uint32_t i = 0; i < n; i++) x->instants = x->instants || pz_wants_instant(&c->p->tasks[i]);
   return x->nodes && x->bucket && pz_growth_init(&x->g, c, x->arena);
 }
 

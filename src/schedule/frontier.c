@@ -41,7 +41,7 @@ struct frontier {
   struct state **list;     /* by hash of tasks started */
   uint32_t n_lists;
   double low_s, high_s;
-  bool instants, stopped;
+  bool stopped;
 };
 
 static struct pz_partial *node_at(const struct frontier *x, uint32_t depth) {
@@ -197,43 +197,32 @@ static void complete(struct frontier *x, const struct state *from, const struct 
 
 /* ---- the search ----------------------------------------------------------------------------- */
 
-static void grow(struct frontier *x, const struct state *from, uint32_t depth);
-
-static void grow_by(struct frontier *x, const struct state *from, uint32_t depth, uint32_t i,
-                    uint32_t m) {
-  struct pz_partial *next = node_at(x, depth + 1);
-  pz_partial_start(&x->g, node_at(x, depth), i, m, next);
-  x->stopped = x->stopped || ++x->g.c->steps >= x->until;
-  double bound = pz_partial_path_bound(&x->g, next);
-  if (!pz_better(x->g.c, bound, x->g.c->best_s)) return;
+/* What has been started in `next` is a state, unless it waits where it need not. */
+static void add(struct frontier *x, const struct state *from, const struct pz_partial *next,
+                double bound) {
   if (pz_partial_complete(&x->g, next)) {
     complete(x, from, next);
-  } else if (x->instants ||
-             !pz_partial_idles(
-                 &x->g,
-                 next)) { /* if nothing else starts now, what is left waits for the next end */
-    pz_partial_advance(&x->g, next, x->ahead);
-    bound = pz_larger(bound, bound_of(x, x->ahead));
-    if (pz_better(x->g.c, bound, x->g.c->best_s))
-      keep(x, from, next, pz_larger(bound, from ? from->bound : 0));
+    return;
   }
-  grow(x, from, depth + 1);
+  if (pz_partial_idles(&x->g, next)) return;
+  pz_partial_advance(&x->g, next, x->ahead); /* what is left waits for the next end */
+  bound = pz_larger(bound, bound_of(x, x->ahead));
+  if (pz_better(x->g.c, bound, x->g.c->best_s))
+    keep(x, from, next, pz_larger(bound, from ? from->bound : 0));
 }
 
 /* Every set of tasks that can start now, in every mode. */
 static void grow(struct frontier *x, const struct state *from, uint32_t depth) {
   const struct pz_partial *n = node_at(x, depth);
-  const struct pz_context *c = x->g.c;
-  uint32_t first = n->last_rank == PZ_NONE ? 0 : n->last_rank + 1;
-  for (uint32_t k = first; k < c->p->n && !x->stopped; k++) {
-    uint32_t i = x->g.by_path[k];
-    if (!pz_partial_eligible(&x->g, n, i)) continue;
-    const struct pz_task *t = &c->p->tasks[i];
-    for (uint32_t m = 0; m < t->n_modes && !x->stopped; m++)
-      if (!c->dropped[c->mode_at[i] + m] && pz_mode_fits(n->free, &t->modes[m]) &&
-          (x->instants || !pz_partial_left_shifts(n, i, &t->modes[m])) &&
-          pz_better(c, pz_partial_bound_with(&x->g, n, i, m), c->best_s))
-        grow_by(x, from, depth, i, m);
+  struct pz_partial *next = node_at(x, depth + 1);
+  struct pz_start k = pz_partial_starts(n);
+  while (!x->stopped && pz_partial_next(&x->g, n, &k)) {
+    pz_partial_start(&x->g, n, k.task, k.mode, next);
+    x->stopped = ++x->g.c->steps >= x->until;
+    double bound = pz_partial_path_bound(&x->g, next);
+    if (!pz_better(x->g.c, bound, x->g.c->best_s)) continue;
+    add(x, from, next, bound);
+    grow(x, from, depth + 1);
   }
 }
 
@@ -248,7 +237,7 @@ static void open_state(struct frontier *x, const struct state *s) {
       return;
     }
     grow(x, s, 1);
-    if (!x->instants && pz_partial_idles(&x->g, node_at(x, 1))) return;
+    if (pz_partial_idles(&x->g, node_at(x, 1))) return;
     pz_partial_copy(node_at(x, 0), node_at(x, 1));
   }
 }
@@ -283,7 +272,6 @@ static bool prepare(struct frontier *x, struct pz_context *c) {
     x->n_lists *= 2;
   x->list = pz_arena_alloc(x->arena, x->n_lists, sizeof(struct state *));
   x->bucket = pz_arena_alloc(x->arena, BUCKETS, sizeof(struct state *));
-  for (uint32_t i = 0; i < n; i++) x->instants = x->instants || pz_wants_instant(&c->p->tasks[i]);
   x->low_s = c->bound_s;
   x->high_s = c->best_s;
   return x->nodes && x->ahead && x->candidate && x->list && x->bucket &&

@@ -69,17 +69,6 @@ double pz_partial_price_bound(const struct pz_growth *g, const struct pz_partial
   return n->t + left;
 }
 
-double pz_partial_bound_with(const struct pz_growth *g, const struct pz_partial *n, uint32_t i,
-                             uint32_t mode) {
-  const struct pz_context *c = g->c;
-  double s = g->p->tasks[i].modes[mode].s, left = s + c->tail_s[i];
-  for (int k = 0; k < c->n_prices; k++) {
-    const struct pz_prices *f = &c->prices[k];
-    left = pz_larger(left, n->left[k] - f->least[i] + f->rate[c->mode_at[i] + mode] * s);
-  }
-  return n->t + left;
-}
-
 /* ---- dominance ------------------------------------------------------------------------------ */
 
 bool pz_partial_dominated(const struct pz_growth *g, double t, const struct pz_running *run,
@@ -107,7 +96,8 @@ static bool all_in(const struct pz_growth *g, const struct pz_bits *a, const str
   return true;
 }
 
-bool pz_partial_eligible(const struct pz_growth *g, const struct pz_partial *n, uint32_t i) {
+/* All that must come before the task is done, and its twins are started. */
+static bool eligible(const struct pz_growth *g, const struct pz_partial *n, uint32_t i) {
   return pz_bits_has(&n->ready, i) && all_in(g, &g->twins[i], &n->started);
 }
 
@@ -152,14 +142,14 @@ static void finish_points(struct pz_growth *g, struct pz_partial *n) {
     for (int w = 0; w < g->words; w++)
       for (uint64_t left = n->ready.w[w] & g->points.w[w]; left; left &= left - 1) {
         uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(left));
-        if (pz_partial_eligible(g, n, i) && passes(g, n, i)) again = true;
+        if (eligible(g, n, i) && passes(g, n, i)) again = true;
       }
   }
 }
 
-/* Then a schedule in which it was is as good, unless a task of no length wants the room at this
- * instant. */
-bool pz_partial_left_shifts(const struct pz_partial *n, uint32_t i, const struct pz_mode *m) {
+/* Could the task have been started at the time before, through to now?  Then a schedule in which it
+ * was is as good, unless a task of no length wants the room at this instant. */
+static bool left_shifts(const struct pz_partial *n, uint32_t i, const struct pz_mode *m) {
   return n->t > n->t_before && pz_bits_has(&n->could_before, i) && pz_mode_fits(n->free_before, m);
 }
 
@@ -176,13 +166,49 @@ static bool fits_within(const struct pz_growth *g, const struct pz_partial *n, u
 bool pz_partial_idles(const struct pz_growth *g, const struct pz_partial *n) {
   double room_s = DBL_MAX;
   for (uint32_t i = 0; i < n->n_running; i++) room_s = pz_smaller(room_s, n->run[i].end - n->t);
-  for (int w = 0; w < g->words; w++)
+  for (int w = 0; w < g->words && !g->instants; w++)
     for (uint64_t left = n->ready.w[w]; left; left &= left - 1) {
       uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(left));
-      if (g->c->least_s[i] <= room_s && pz_partial_eligible(g, n, i) &&
-          fits_within(g, n, i, room_s))
+      if (g->c->least_s[i] <= room_s && eligible(g, n, i) && fits_within(g, n, i, room_s))
         return true;
     }
+  return false;
+}
+
+/* With this task started now, by prices and its own path: a quick bound. */
+static double bound_with(const struct pz_growth *g, const struct pz_partial *n, uint32_t i,
+                         uint32_t mode) {
+  const struct pz_context *c = g->c;
+  double s = g->p->tasks[i].modes[mode].s, left = s + c->tail_s[i];
+  for (int k = 0; k < c->n_prices; k++) {
+    const struct pz_prices *f = &c->prices[k];
+    left = pz_larger(left, n->left[k] - f->least[i] + f->rate[c->mode_at[i] + mode] * s);
+  }
+  return n->t + left;
+}
+
+static bool may_start(const struct pz_growth *g, const struct pz_partial *n, uint32_t i,
+                      uint32_t mode) {
+  const struct pz_context *c = g->c;
+  const struct pz_mode *m = &g->p->tasks[i].modes[mode];
+  return !c->dropped[c->mode_at[i] + mode] && pz_mode_fits(n->free, m) &&
+         (g->instants || !left_shifts(n, i, m)) &&
+         pz_better(c, bound_with(g, n, i, mode), c->best_s);
+}
+
+struct pz_start pz_partial_starts(const struct pz_partial *n) {
+  return (struct pz_start){.rank = n->last_rank == PZ_NONE ? 0 : n->last_rank + 1};
+}
+
+bool pz_partial_next(const struct pz_growth *g, const struct pz_partial *n, struct pz_start *k) {
+  for (; k->rank < g->p->n; k->rank++, k->next = 0) {
+    k->task = g->by_path[k->rank];
+    if (!eligible(g, n, k->task)) continue;
+    while (k->next < g->p->tasks[k->task].n_modes) {
+      k->mode = k->next++;
+      if (may_start(g, n, k->task, k->mode)) return true;
+    }
+  }
   return false;
 }
 
@@ -217,7 +243,7 @@ void pz_partial_advance(struct pz_growth *g, const struct pz_partial *from, stru
   for (int w = 0; w < g->words; w++)
     for (uint64_t left = from->ready.w[w]; left; left &= left - 1) {
       uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(left));
-      if (pz_partial_eligible(g, from, i)) pz_bits_set(&to->could_before, i);
+      if (eligible(g, from, i)) pz_bits_set(&to->could_before, i);
     }
   for (uint32_t i = 0; i < from->n_running; i++) {
     const struct pz_running *r = &from->run[i];
@@ -318,6 +344,7 @@ bool pz_growth_init(struct pz_growth *g, struct pz_context *c, struct pz_arena *
     g->rank[g->by_path[i]] = i;
     pz_bits_set(&g->all, i);
     if (c->least_s[i] <= 0) pz_bits_set(&g->points, i);
+    g->instants = g->instants || pz_wants_instant(&c->p->tasks[i]);
   }
   return find_twins(g, arena);
 }

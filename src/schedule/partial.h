@@ -49,6 +49,7 @@ struct pz_growth {
   double (*work)[PZ_MEASURES]; /* by place in by_tail, in the order of mixes: least work */
   struct pz_bits all, points;  /* tasks; those that can take no time */
   uint32_t n_waits;
+  bool instants; /* some task of no length uses something */
   int words;
 };
 
@@ -63,12 +64,17 @@ void pz_partial_copy(struct pz_partial *to, const struct pz_partial *from);
 /* From what is started and finished. */
 void pz_partial_find_ready(const struct pz_growth *g, struct pz_partial *n);
 
-/* All that must come before the task is done, and its twins are started. */
-bool pz_partial_eligible(const struct pz_growth *g, const struct pz_partial *n, uint32_t i);
-/* Could the task have been started at the time before, through to now? */
-bool pz_partial_left_shifts(const struct pz_partial *n, uint32_t i, const struct pz_mode *m);
+/* Tasks and modes that may start now, after the last one started, so that there is one order:
+ * for (k = pz_partial_starts(n); pz_partial_next(g, n, &k);).  Left out are those with which no
+ * schedule is better than the best. */
+struct pz_start {
+  uint32_t task, mode;
+  uint32_t rank, next; /* where to go on: the task's rank, and mode */
+};
+struct pz_start pz_partial_starts(const struct pz_partial *n);
+bool pz_partial_next(const struct pz_growth *g, const struct pz_partial *n, struct pz_start *k);
 /* Could one more task run from now on, and be done at the next end?  Then a schedule in which
- * nothing starts until then is no better, unless as above. */
+ * nothing starts until then is no better.  Never where some task of no length wants room. */
 bool pz_partial_idles(const struct pz_growth *g, const struct pz_partial *n);
 void pz_partial_start(struct pz_growth *g, const struct pz_partial *from, uint32_t i, uint32_t mode,
                       struct pz_partial *to);
@@ -82,9 +88,6 @@ double pz_partial_end(const struct pz_partial *n); /* of what has been started *
 double pz_partial_price_bound(const struct pz_growth *g, const struct pz_partial *n);
 double pz_partial_path_bound(struct pz_growth *g, const struct pz_partial *n);
 double pz_partial_work_bound(const struct pz_growth *g, const struct pz_partial *n);
-/* With this task started now, by prices and its own path: a quick one. */
-double pz_partial_bound_with(const struct pz_growth *g, const struct pz_partial *n, uint32_t i,
-                             uint32_t mode);
 
 /* With the same tasks started: are those of `by`, at by_t, done no later, with no more in use, than
  * those of `run` at t? */
