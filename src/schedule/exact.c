@@ -62,11 +62,12 @@ static bool same_bits(const struct exact *x, const struct pz_bits *a, const stru
 /* True when the node need not be visited; otherwise it is remembered. */
 static bool seen_better(struct exact *x, const struct pz_partial *n) {
   struct memo **bucket = &x->bucket[pz_hash(&n->started, sizeof n->started) % x->n_buckets];
+  const struct pz_going now = {n->t, n->run, n->n_running};
   uint32_t looked = 0;
   for (const struct memo *m = *bucket; m; m = m->next, looked++)
     /* a node that waits for this one is no alternative to it */
     if (m->wait != n->wait && same_bits(x, &m->started, &n->started) &&
-        pz_partial_dominated(&x->g, n->t, n->run, n->n_running, m->t, m->run, m->n_running))
+        pz_partial_dominated(&x->g, &now, &(struct pz_going){m->t, m->run, m->n_running}))
       return true;
   x->g.c->steps += looked / LOOKS_PER_STEP;
   if (x->n_memos >= MOST_MEMOS) return false;

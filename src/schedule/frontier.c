@@ -83,10 +83,11 @@ static bool same_tasks(const struct frontier *x, const struct pz_bits *a, const 
   return true;
 }
 
-/* Nothing starts before the next end, so when they began does not matter. */
+/* Nothing more starts before the next end: when they began does not matter. */
 static bool dominates(const struct frontier *x, const struct state *a, const struct state *b) {
   return a->last <= b->last &&
-         pz_partial_dominated(&x->g, b->next, b->run, b->n_running, 0, a->run, a->n_running);
+         pz_partial_dominated(&x->g, &(struct pz_going){b->next, b->run, b->n_running},
+                              &(struct pz_going){0, a->run, a->n_running});
 }
 
 /* Is there a state that dominates this one?  Those that this one dominates are not opened. */
@@ -226,11 +227,19 @@ static void grow(struct frontier *x, const struct state *from, uint32_t depth) {
   }
 }
 
-/* At the next end, or after waiting for a later one. */
+/* At the next end, or after waiting for a later one.
+ *
+ * A task that could have started with the state's own is not left out here, though one left waiting
+ * at a later end is: shifted to the left it would make another state, and that one might be
+ * dominated by one from which the shift is not possible.  As it is, of the best schedules take
+ * those through the largest set of a state that is kept, and of these one of least starts: what
+ * comes next in it is a state that is kept, or dominated by one, of a larger set. */
 static void open_state(struct frontier *x, const struct state *s) {
+  static const struct pz_bits none;
   load(x, s, node_at(x, 0));
   while (node_at(x, 0)->n_running && !x->stopped) {
     pz_partial_advance(&x->g, node_at(x, 0), node_at(x, 1));
+    if (node_at(x, 0)->t <= s->t) node_at(x, 1)->could_before = none;
     if (!pz_better(x->g.c, bound_of(x, node_at(x, 1)), x->g.c->best_s)) return;
     if (pz_partial_complete(&x->g, node_at(x, 1))) {
       complete(x, s, node_at(x, 1));

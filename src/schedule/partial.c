@@ -71,19 +71,18 @@ double pz_partial_price_bound(const struct pz_growth *g, const struct pz_partial
 
 /* ---- dominance ------------------------------------------------------------------------------ */
 
-bool pz_partial_dominated(const struct pz_growth *g, double t, const struct pz_running *run,
-                          uint32_t n_running, double by_t, const struct pz_running *by,
-                          uint32_t n_by) {
-  if (by_t > t + 1e-12 * g->c->scale) return false;
-  for (uint32_t i = 0; i < n_by; i++) {
-    if (by[i].end <= t) continue;
-    const struct pz_running *same = NULL;
-    for (uint32_t k = 0; k < n_running && !same; k++)
-      if (run[k].task == by[i].task) same = &run[k];
-    if (!same || by[i].end > same->end) return false;
+bool pz_partial_dominated(const struct pz_growth *g, const struct pz_going *a,
+                          const struct pz_going *by) {
+  if (by->t > a->t + 1e-12 * g->c->scale) return false;
+  for (uint32_t i = 0; i < by->n; i++) {
+    const struct pz_running *r = &by->run[i], *same = NULL;
+    if (r->end <= a->t) continue;
+    for (uint32_t k = 0; k < a->n && !same; k++)
+      if (a->run[k].task == r->task) same = &a->run[k];
+    if (!same || r->end > same->end) return false;
     const struct pz_task *task = &g->p->tasks[same->task];
-    for (int r = 0; r < PZ_RESOURCES; r++)
-      if (task->modes[by[i].mode].use[r] > task->modes[same->mode].use[r]) return false;
+    for (int k = 0; k < PZ_RESOURCES; k++)
+      if (task->modes[r->mode].use[k] > task->modes[same->mode].use[k]) return false;
   }
   return true;
 }

@@ -89,10 +89,17 @@ double pz_partial_price_bound(const struct pz_growth *g, const struct pz_partial
 double pz_partial_path_bound(struct pz_growth *g, const struct pz_partial *n);
 double pz_partial_work_bound(const struct pz_growth *g, const struct pz_partial *n);
 
-/* With the same tasks started: are those of `by`, at by_t, done no later, with no more in use, than
- * those of `run` at t? */
-bool pz_partial_dominated(const struct pz_growth *g, double t, const struct pz_running *run,
-                          uint32_t n_running, double by_t, const struct pz_running *by,
-                          uint32_t n_by);
+/* What counts of a partial schedule for what may follow it: when the next task may start, and what
+ * runs. */
+struct pz_going {
+  double t;
+  const struct pz_running *run;
+  uint32_t n;
+};
+
+/* With the same tasks started: are those of `by` done no later than those of `a`, with no more in
+ * use?  Then what follows a can follow it. */
+bool pz_partial_dominated(const struct pz_growth *g, const struct pz_going *a,
+                          const struct pz_going *by);
 
 #endif
