@@ -8,7 +8,7 @@
 #include "schedule/price.h"
 
 /* Steps; those after the third are ten times longer each. */
-enum { FIRST_TURN = 2000, SECOND_TURN = 40000, THIRD_TURN = 400000 };
+enum { SHORT_TURN = 200, FIRST_TURN = 2000, SECOND_TURN = 40000, THIRD_TURN = 400000 };
 
 /* A bound this near to the incumbent, as a part of it, may well be proved its own. */
 static const double NEAR = 0.94;
@@ -57,14 +57,14 @@ static enum pz_status prove(struct pz_context *c, struct pz_pricer *pricer, int6
   return status;
 }
 
-/* Local and exact search by turns, each turn longer: easy problems end in the first.
+/* Local and exact search by turns, each turn longer: easy problems end in the shortest.
  * Between them relaxations.  When local search finds nothing in the second turn and the bound is
  * near, a proof is all that is wanted, and the third begins. */
 static enum pz_status take_turns(struct pz_context *c, struct pz_pricer **pricer,
                                  struct pz_error *err) {
   enum pz_status status = PZ_OK;
   pz_bound_tighten(c);
-  for (int64_t turn = FIRST_TURN; status == PZ_OK && c->steps < c->most_steps;
+  for (int64_t turn = SHORT_TURN; status == PZ_OK && c->steps < c->most_steps;
        turn = next_turn(turn)) {
     int64_t end = c->steps + shorter(turn, c->most_steps - c->steps);
     if (turn > FIRST_TURN) price(c, pricer);
