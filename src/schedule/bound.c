@@ -14,11 +14,25 @@ static double mode_work(const struct pz_context *c, const struct pz_mode *m, int
   return w * m->s;
 }
 
+static void path_tails(struct pz_context *c, const bool *without) {
+  memset(c->tail_s, 0, c->p->n * sizeof *c->tail_s);
+  for (uint32_t i = c->p->n; i-- > 0;)
+    for (uint32_t k = 0; k < c->p->tasks[i].n_succ; k++) {
+      uint32_t s = c->p->tasks[i].succ[k];
+      if (!without || !without[s])
+        c->tail_s[i] = pz_larger(c->tail_s[i], c->tail_s[s] + c->least_s[s]);
+    }
+}
+
+void pz_bound_tails(struct pz_context *c, const bool *without) {
+  path_tails(c, without);
+  if (c->windows) pz_window_tails(c, without);
+}
+
 /* Least time and work over the modes that are left, heads and tails.  False: a task has none. */
 static bool derive(struct pz_context *c) {
   const struct pz_problem *p = c->p;
   memset(c->head_s, 0, p->n * sizeof *c->head_s);
-  memset(c->tail_s, 0, p->n * sizeof *c->tail_s);
   for (uint32_t i = 0; i < p->n; i++) {
     const struct pz_task *t = &p->tasks[i];
     c->least_s[i] = DBL_MAX;
@@ -33,11 +47,7 @@ static bool derive(struct pz_context *c) {
     for (uint32_t k = 0; k < t->n_pred; k++)
       c->head_s[i] = pz_larger(c->head_s[i], c->head_s[t->pred[k]] + c->least_s[t->pred[k]]);
   }
-  for (uint32_t i = p->n; i-- > 0;)
-    for (uint32_t k = 0; k < p->tasks[i].n_succ; k++) {
-      uint32_t s = p->tasks[i].succ[k];
-      c->tail_s[i] = pz_larger(c->tail_s[i], c->tail_s[s] + c->least_s[s]);
-    }
+  path_tails(c, NULL);
   return true;
 }
 

@@ -64,11 +64,15 @@ void pz_context_raise(struct pz_context *c, double bound_s);
 
 /* bound.c: bound_s from critical paths and work; modes that no better schedule has are dropped. */
 void pz_bound_tighten(struct pz_context *c);
+/* Tails as they are without some tasks (NULL: with all), until the next time. */
+void pz_bound_tails(struct pz_context *c, const bool *without);
 
 /* window.c: raises heads and tails by work, and returns a bound for the whole; 0: more than so many
  * tasks, or no memory. */
 enum { PZ_WINDOW_MOST_TASKS = 128 };
 double pz_window_raise(struct pz_context *c);
+/* Tails alone, without some tasks that no other waits for. */
+void pz_window_tails(struct pz_context *c, const bool *without);
 
 /* relax.c: bound_s and an incumbent from a relaxation with integer modes, searched for so many
  * nodes. Does nothing for more than PZ_RELAX_MOST_TASKS tasks, or when memory runs out. */

@@ -178,7 +178,9 @@ static void complete(struct frontier *x, const struct state *from, const struct 
   struct pz_partial *now = pz_arena_alloc(&arena, 1, x->node_bytes);
   struct pz_partial *next = pz_arena_alloc(&arena, 1, x->node_bytes);
   struct state *last = pz_arena_alloc(&arena, 1, state_bytes(n->n_running));
-  if (path && now && next && last) {
+  bool ok = path && now && next && last;
+  x->stopped = x->stopped || !ok;
+  if (ok) {
     for (uint32_t k = depth; k-- > 0; from = from->parent) path[k] = from;
     fill(last, NULL, n, 0);
     path[depth] = last;

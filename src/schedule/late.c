@@ -77,6 +77,19 @@ static uint32_t take_out_failed(struct pz_late *x, const struct pz_problem *p) {
   return left;
 }
 
+/* The search of the others alone, with the tails that they have alone: if tails counted late tasks,
+ * a schedule of the others could be dominated by one that is then turned away for its late tasks,
+ * and neither would count. */
+static enum pz_status search_others(struct pz_context *c, pz_searcher *search, int64_t steps,
+                                    struct pz_late *late, struct pz_error *err) {
+  late->unfit_s = DBL_MAX;
+  pz_bound_tails(c, late->is);
+  enum pz_status status = search(c, steps, late, err);
+  pz_bound_tails(c, NULL);
+  pz_bound_tighten(c);
+  return status;
+}
+
 enum pz_status pz_late_search(struct pz_context *c, pz_searcher *search, int64_t steps,
                               struct pz_error *err) {
   if (c->p->n == 0 || c->p->n > PZ_EXACT_MOST_TASKS) return PZ_OK;
@@ -87,9 +100,7 @@ enum pz_status pz_late_search(struct pz_context *c, pz_searcher *search, int64_t
   enum pz_status status = PZ_OK;
   int64_t end = c->steps + steps;
   for (uint32_t n = mark(&late, c), left = 0; n && status == PZ_OK && pz_open(c); n = left) {
-    late.unfit_s = DBL_MAX;
-    status = search(c, (end - c->steps) / 2, &late, err);
-    pz_bound_tighten(c);
+    status = search_others(c, search, (end - c->steps) / 2, &late, err);
     left = take_out_failed(&late, c->p);
     if (left == n) break;
   }

@@ -300,6 +300,15 @@ static void order(const struct pz_growth *g, uint32_t *list, bool with_own_time)
   }
 }
 
+/* The same modes, and the same of them dropped: one search over modes may have given a to one part
+ * and b to the other, and then they are not alike in it. */
+static bool same_modes(const struct pz_context *c, uint32_t a, uint32_t b) {
+  const struct pz_task *t = &c->p->tasks[a];
+  return pz_same_modes(t, &c->p->tasks[b]) &&
+         !memcmp(&c->dropped[c->mode_at[a]], &c->dropped[c->mode_at[b]],
+                 t->n_modes * sizeof *c->dropped);
+}
+
 /* Tasks a and b of the same modes, where all that must come before a must come before b, and the
  * same tasks come after both: a schedule that starts b first is as good with the two exchanged. */
 static bool find_twins(struct pz_growth *g, struct pz_arena *arena) {
@@ -311,7 +320,7 @@ static bool find_twins(struct pz_growth *g, struct pz_arena *arena) {
     for (uint32_t b = 0; b < n; b++)
       if (g->rank[a] < g->rank[b] && all_in(g, &before[a], &before[b]) &&
           all_in(g, &after[b], &after[a]) && all_in(g, &after[a], &after[b]) &&
-          pz_same_modes(&g->p->tasks[a], &g->p->tasks[b]))
+          same_modes(g->c, a, b))
         pz_bits_set(&g->twins[b], a);
   return true;
 }

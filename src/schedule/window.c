@@ -21,6 +21,7 @@ struct windows {
   double (*work)[MEASURES]; /* by task */
   double *path;             /* from the end of i to the beginning of j, at i * n + j */
   struct pz_bits *before, *after;
+  const bool *without; /* by task; NULL: with all */
   struct item *items;
   uint32_t n_items;
 };
@@ -112,10 +113,12 @@ static void raise_tails(struct windows *x) {
   for (uint32_t j = x->n; j-- > 0;) {
     const struct pz_task *t = &c->p->tasks[j];
     for (uint32_t k = 0; k < t->n_succ; k++)
-      c->tail_s[j] = pz_larger(c->tail_s[j], c->tail_s[t->succ[k]] + c->least_s[t->succ[k]]);
+      if (!(x->without && x->without[t->succ[k]]))
+        c->tail_s[j] = pz_larger(c->tail_s[j], c->tail_s[t->succ[k]] + c->least_s[t->succ[k]]);
     x->n_items = 0;
     for (uint32_t i = j + 1; i < x->n; i++)
-      if (pz_bits_has(&x->after[j], i)) put(x, x->path[j * x->n + i], c->tail_s[i], i);
+      if (pz_bits_has(&x->after[j], i) && !(x->without && x->without[i]))
+        put(x, x->path[j * x->n + i], c->tail_s[i], i);
     c->tail_s[j] = pz_larger(c->tail_s[j], squeeze(x));
   }
 }
@@ -136,4 +139,17 @@ double pz_window_raise(struct pz_context *c) {
   }
   pz_arena_release(&arena);
   return bound;
+}
+
+void pz_window_tails(struct pz_context *c, const bool *without) {
+  struct pz_arena arena;
+  struct windows x;
+  pz_arena_init(&arena, c->arena->mem);
+  if (c->p->n <= PZ_WINDOW_MOST_TASKS && prepare(&x, c, &arena)) {
+    x.without = without;
+    measure(&x);
+    find_paths(&x);
+    raise_tails(&x);
+  }
+  pz_arena_release(&arena);
 }

@@ -22,7 +22,7 @@ static uint32_t draw(uint32_t n) {
 
 enum { MOST = 7, MODES = 4 };
 
-/* Times that are no integers, modes of any use, a few of no length. */
+/* Times that are no integers, modes of any use, a few of no length, some alike. */
 static void draw_problem(struct pz_arena *arena, uint32_t n, struct pz_problem *p) {
   int32_t capacity[PZ_RESOURCES] = {1 + (int32_t)draw(4), 1 + (int32_t)draw(4), 1, PZ_RATE_PARTS,
                                     PZ_RATE_PARTS};
@@ -39,6 +39,11 @@ static void draw_problem(struct pz_arena *arena, uint32_t n, struct pz_problem *
       modes[i][m].s = draw(8) ? 1e-6 * (1 + draw(1000)) / (1 + m) : 0;
       for (int r = 0; r < PZ_RESOURCES; r++)
         modes[i][m].use[r] = draw(2) ? (int32_t)draw((uint32_t)capacity[r] + 1) : 0;
+    }
+    if (i && draw(3) == 0) { /* one that is like another */
+      uint32_t other = draw(i);
+      tasks[i].n_modes = tasks[other].n_modes;
+      memcpy(modes[i], modes[other], sizeof modes[i]);
     }
     for (uint32_t k = 0; k < i; k++)
       if (draw(8) < density) edges[n_edges++] = (struct pz_edge){k, i};
@@ -66,6 +71,8 @@ static void draw_spine(struct pz_arena *arena, uint32_t n, struct pz_problem *p)
       modes[i][m].use[vector ? PZ_VECTOR_CORES : PZ_TENSOR_CORES] = 1 << m;
       modes[i][m].use[PZ_HBM_RATE] = (int32_t)draw(PZ_RATE_PARTS / 2);
     }
+    if (i && draw(3) == 0 && vector == (tasks[i - 1].n_modes == 2))
+      memcpy(modes[i], modes[i - 1], sizeof modes[i]);
     if (i) edges[n_edges++] = (struct pz_edge){last, i};
     if (!leaf) last = i;
   }
@@ -285,6 +292,36 @@ static void alike_is_not_the_same(void **state) {
   pz_arena_release(&arena);
 }
 
+/* Operators 4 and 5 are alike, but one is to be fast and first, the other slow: in either half of a
+ * search over the modes of one of them they are not alike. */
+static void alike_may_run_in_different_modes(void **state) {
+  (void)state;
+  static const struct pz_mode first[] = {{.use = {0, 1, 0, 4}, .s = 451},
+                                         {.use = {1, 2, 1, 0, 7}, .s = 23}};
+  static const struct pz_mode one[] = {{.use = {0, 1, 0, 0, 8}, .s = 158}};
+  static const struct pz_mode two[] = {{.use = {0, 1}, .s = 231}};
+  static const struct pz_mode pair[] = {{.use = {0, 0, 0, 0, 11}, .s = 474},
+                                        {.use = {2, 0, 0, 0, 8}, .s = 158},
+                                        {.use = {0, 0, 0, 16, 14}, .s = 132}};
+  static const struct pz_mode last[] = {{.use = {0, 1, 0, 3}, .s = 224},
+                                        {.use = {0, 1, 0, 0, 3}, .s = 116}};
+  static const struct pz_edge edges[] = {{0, 4}, {2, 4}, {0, 5}, {2, 5}, {3, 6}};
+  const int32_t capacity[PZ_RESOURCES] = {2, 2, 1, 16, 16};
+  struct pz_task tasks[] = {{.modes = first, .n_modes = 2}, {.modes = one, .n_modes = 1},
+                            {.modes = two, .n_modes = 1},   {.modes = two, .n_modes = 1},
+                            {.modes = pair, .n_modes = 3},  {.modes = pair, .n_modes = 3},
+                            {.modes = last, .n_modes = 2}};
+  struct pz_arena arena;
+  struct pz_problem p;
+  pz_arena_init(&arena, NULL);
+  for (uint32_t i = 0; i < 7; i++) tasks[i].name = "op", tasks[i].id = i;
+  assert_int_equal(pz_problem_make(&arena, capacity, tasks, 7, edges, 5, &p, NULL), PZ_OK);
+  for (enum search which = 0; which < SEARCHES; which++)
+    assert_true(search_alone(&p, which) == 544);
+  assert_true(solve(&p, PZ_SOLVER_ILP, &arena) == 544);
+  pz_arena_release(&arena);
+}
+
 /* What CBC makes of the file, in seconds. */
 static double solve_file(const struct pz_problem *p, const char *path) {
   struct pz_error err = {0};
@@ -348,6 +385,7 @@ int main(void) {
       cmocka_unit_test(many_modes_are_as_by_exact_search),
       cmocka_unit_test(prices_are_those_of_all_packs),
       cmocka_unit_test(alike_is_not_the_same),
+      cmocka_unit_test(alike_may_run_in_different_modes),
       cmocka_unit_test(files_say_the_same),
       cmocka_unit_test(limits_are_said),
   };
