@@ -181,7 +181,7 @@ static void complete(struct frontier *x, const struct state *from, const struct 
   bool ok = path && now && next && last;
   x->stopped = x->stopped || !ok;
   if (ok) {
-    for (uint32_t k = depth; k-- > 0; from = from->parent) path[k] = from;
+    for (uint32_t k = depth; from; from = from->parent) path[--k] = from;
     fill(last, NULL, n, 0);
     path[depth] = last;
     pz_partial_begin(&x->g, x->late ? x->late->is : NULL, now);
