@@ -166,8 +166,20 @@ static uint32_t depth_of(const struct state *s) {
   return n;
 }
 
-/* Everything is started in n, which grew from the state: once more from the beginning, for the
- * slots. */
+/* Once more from the beginning, for the slots. */
+static void replay(struct frontier *x, const struct state *const *path, uint32_t n,
+                   struct pz_partial *now, struct pz_partial *next) {
+  pz_partial_begin(&x->g, x->late ? x->late->is : NULL, now);
+  for (uint32_t k = 0; k < n; k++) start_of(x, path[k], &now, &next);
+  while (now->n_running) { /* what takes no time, at the end */
+    struct pz_partial *swap = now;
+    pz_partial_advance(&x->g, now, next);
+    now = next;
+    next = swap;
+  }
+}
+
+/* Everything is started in n, which grew from the state. */
 static void complete(struct frontier *x, const struct state *from, const struct pz_partial *n) {
   struct pz_arena arena;
   double makespan = pz_partial_end(n);
@@ -181,17 +193,10 @@ static void complete(struct frontier *x, const struct state *from, const struct 
   bool ok = path && now && next && last;
   x->stopped = x->stopped || !ok;
   if (ok) {
-    for (uint32_t k = depth; from; from = from->parent) path[--k] = from;
     fill(last, NULL, n, 0);
     path[depth] = last;
-    pz_partial_begin(&x->g, x->late ? x->late->is : NULL, now);
-    for (uint32_t k = 0; k <= depth; k++) start_of(x, path[k], &now, &next);
-    while (now->n_running) { /* what takes no time, at the end */
-      struct pz_partial *swap = now;
-      pz_partial_advance(&x->g, now, next);
-      now = next;
-      next = swap;
-    }
+    for (uint32_t k = depth; from; from = from->parent) path[--k] = from;
+    replay(x, path, depth + 1, now, next);
     if (x->late) makespan = pz_late_put(x->late, &x->g, makespan);
     pz_context_offer(x->g.c, x->g.slots, makespan);
   }
