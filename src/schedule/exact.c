@@ -3,9 +3,9 @@
  * A node stands at a time t with some tasks finished and some running.  It branches on the next
  * task to start at t (and its mode), or on going on to the next end.  Pruned are: nodes whose bound
  * is not below the incumbent; starts that could have been made at the time before (left shift);
- * orders of starts at the same time but one; nodes that another with the same tasks started
- * dominates, because all its tasks end no later and use no more; and of two twins the start of the
- * one that may wait before the other's.
+ * waits in which one more task would have been done; orders of starts at the same time but one;
+ * nodes that another with the same tasks started dominates, because all its tasks end no later and
+ * use no more; and of two twins the start of the one that may wait before the other's.
  *
  * Late tasks, where given (late.h), are left out of the tree. */
 #include <float.h>
@@ -53,12 +53,6 @@ static bool promising(struct exact *x, const struct pz_partial *n) {
 
 /* ---- dominance ------------------------------------------------------------------------------ */
 
-static bool same_bits(const struct exact *x, const struct pz_bits *a, const struct pz_bits *b) {
-  for (int i = 0; i < x->g.words; i++)
-    if (a->w[i] != b->w[i]) return false;
-  return true;
-}
-
 /* True when the node need not be visited; otherwise it is remembered. */
 static bool seen_better(struct exact *x, const struct pz_partial *n) {
   struct memo **bucket = &x->bucket[pz_hash(&n->started, sizeof n->started) % x->n_buckets];
@@ -66,7 +60,7 @@ static bool seen_better(struct exact *x, const struct pz_partial *n) {
   uint32_t looked = 0;
   for (const struct memo *m = *bucket; m; m = m->next, looked++)
     /* a node that waits for this one is no alternative to it */
-    if (m->wait != n->wait && same_bits(x, &m->started, &n->started) &&
+    if (m->wait != n->wait && pz_growth_same(&x->g, &m->started, &n->started) &&
         pz_partial_dominated(&x->g, &now, &(struct pz_going){m->t, m->run, m->n_running}))
       return true;
   x->g.c->steps += looked / LOOKS_PER_STEP;

@@ -77,12 +77,6 @@ static void load(struct frontier *x, const struct state *s, struct pz_partial *n
   pz_partial_find_ready(&x->g, n);
 }
 
-static bool same_tasks(const struct frontier *x, const struct pz_bits *a, const struct pz_bits *b) {
-  for (int i = 0; i < x->g.words; i++)
-    if (a->w[i] != b->w[i]) return false;
-  return true;
-}
-
 /* Nothing more starts before the next end: when they began does not matter. */
 static bool dominates(const struct frontier *x, const struct state *a, const struct state *b) {
   return a->last <= b->last &&
@@ -95,7 +89,7 @@ static bool seen_better(struct frontier *x, const struct state *n, struct state 
   uint32_t looked = 0;
   bool better = false;
   for (struct state **at = list, *s = *at; s && !better; s = *at, looked++) {
-    bool same = same_tasks(x, &s->started, &n->started);
+    bool same = pz_growth_same(&x->g, &s->started, &n->started);
     better = same && dominates(x, s, n);
     s->dominated = same && !better && dominates(x, n, s);
     if (s->dominated)

@@ -7,8 +7,6 @@
 #include "schedule/bits.h"
 #include "schedule/context.h"
 
-enum { MEASURES = PZ_MIXES + PZ_MOST_PRICES };
-
 struct item {
   double head, tail;
   const double *work; /* by measure */
@@ -18,8 +16,8 @@ struct windows {
   struct pz_context *c;
   uint32_t n;
   int n_measures;
-  double (*work)[MEASURES]; /* by task */
-  double *path;             /* from the end of i to the beginning of j, at i * n + j */
+  double (*work)[PZ_MEASURES]; /* by task */
+  double *path;                /* from the end of i to the beginning of j, at i * n + j */
   struct pz_bits *before, *after;
   const bool *without; /* by task; NULL: with all */
   struct item *items;
@@ -80,7 +78,7 @@ static void put(struct windows *x, double head, double tail, uint32_t task) {
 static double squeeze(const struct windows *x) {
   double bound = 0;
   for (uint32_t h = 0; h < x->n_items; h++) {
-    double sum[MEASURES] = {0}, from = x->items[h].head;
+    double sum[PZ_MEASURES] = {0}, from = x->items[h].head;
     for (uint32_t i = 0; i < x->n_items; i++) {
       const struct item *it = &x->items[i];
       if (it->head < from) continue;
