@@ -26,6 +26,24 @@ static inline void pz_bits_merge(struct pz_bits *to, const struct pz_bits *from)
   for (int k = 0; k < PZ_BITS_WORDS; k++) to->w[k] |= from->w[k];
 }
 
+static inline struct pz_bits pz_bits_minus(const struct pz_bits *a, const struct pz_bits *b) {
+  struct pz_bits out;
+  for (int k = 0; k < PZ_BITS_WORDS; k++) out.w[k] = a->w[k] & ~b->w[k];
+  return out;
+}
+
+static inline bool pz_bits_empty(const struct pz_bits *b) {
+  uint64_t any = 0;
+  for (int k = 0; k < PZ_BITS_WORDS; k++) any |= b->w[k];
+  return any == 0;
+}
+
+static inline uint32_t pz_bits_count(const struct pz_bits *b) {
+  uint32_t n = 0;
+  for (int k = 0; k < PZ_BITS_WORDS; k++) n += (uint32_t)__builtin_popcountll(b->w[k]);
+  return n;
+}
+
 /* By task: all that must come before it, and after it; both zeroed. */
 static inline void pz_bits_order(const struct pz_problem *p, struct pz_bits *before,
                                  struct pz_bits *after) {

@@ -5,8 +5,11 @@
 
 #include "schedule/solve.h"
 
-/* Weights of the resources in a work bound; see bound.c. */
-enum { PZ_MIXES = 14, PZ_MOST_PRICES = 4, PZ_MEASURES = PZ_MIXES + PZ_MOST_PRICES };
+/* Weights of the resources in a work bound; see bound.c.  Measures of work are mixes and prices, a
+ * multiple of four with room for all: the processor adds them up in parts. */
+enum { PZ_MIXES = 14, PZ_MOST_PRICES = 4, PZ_MEASURES = 20 };
+_Static_assert((int)PZ_MIXES + (int)PZ_MOST_PRICES <= (int)PZ_MEASURES && PZ_MEASURES % 4 == 0,
+               "room for every measure");
 
 /* Prices of time (price.c): while a task runs in a mode the bound may advance by its rate at most,
  * whatever else runs.  So what is left takes at least the sum, over tasks, of rate times duration;

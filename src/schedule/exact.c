@@ -5,7 +5,7 @@
  * is not below the incumbent; starts that could have been made at the time before (left shift);
  * waits in which one more task would have been done; orders of starts at the same time but one;
  * nodes that another with the same tasks started dominates, because all its tasks end no later and
- * use no more; and of two twins the start of the one that may wait before the other's.
+ * use no more; and of two tasks that are alike, both ready, the start of one of them first.
  *
  * Late tasks, where given (late.h), are left out of the tree. */
 #include <float.h>

@@ -2,45 +2,34 @@
  *
  * The same tree as in exact.c, but of states in which something has just been started: a set of
  * tasks started, some of them running.  What comes next is started when one of them ends, or, after
- * a wait, a later one.  Of all states the one with the least bound is opened, so that none is
- * opened whose bound is above the least makespan, the bound of what is left only rises, and of
- * states with the same tasks started those that others dominate are mostly found before they are
+ * a wait, a later one; from rest, where that pays, as rest.h says.
+ *
+ * By turns the search climbs, opening the state with the least bound of all, so that the bound of
+ * what is left rises and nothing is opened whose bound is above the least makespan; and dives,
+ * opening the best state for each number of tasks started, so that good schedules are found early.
+ * Of states with the same tasks started those that others dominate are mostly found before they are
  * opened.  The price is memory. */
 #include <float.h>
 #include <string.h>
 
-#include "core/map.h"
 #include "schedule/late.h"
-
-enum { BUCKETS = 4096, MOST_STATES = 1 << 20, MOST_LISTS = 1 << 18, LOOKS_PER_STEP = 16 };
-
-struct state {
-  const struct state *parent;
-  struct state *below; /* in its bucket */
-  struct state *alike; /* in its list for dominance */
-  double bound, t;
-  double next, last; /* end of what runs */
-  struct pz_bits started;
-  double left[PZ_MOST_PRICES];
-  uint32_t n_running;
-  bool dominated;
-  struct pz_running run[];
-};
+#include "schedule/rest.h"
+#include "schedule/states.h"
 
 struct frontier {
   struct pz_growth g;
+  struct pz_states states;
+  struct pz_rest rest;
   struct pz_arena *arena;
   int64_t until;
-  uint32_t n_states;
   struct pz_late *late; /* NULL: none */
   char *nodes;          /* by depth: struct pz_partial */
   size_t node_bytes;
   struct pz_partial *ahead;
-  struct state *candidate; /* to become one */
-  struct state **bucket;   /* by bound, from low_s on */
-  struct state **list;     /* by hash of tasks started */
-  uint32_t n_lists;
-  double low_s, high_s;
+  const struct pz_state *from; /* the one that is opened; NULL: the beginning */
+  double delay_s;              /* of the last rest before what grows */
+  int at;                      /* no bucket below this has states */
+  bool fresh; /* of what is started now nothing was left out that could have started before */
   bool stopped;
 };
 
@@ -55,9 +44,7 @@ static double bound_of(struct frontier *x, const struct pz_partial *n) {
   return bound;
 }
 
-/* ---- states --------------------------------------------------------------------------------- */
-
-static void load(struct frontier *x, const struct state *s, struct pz_partial *n) {
+static void load(struct frontier *x, const struct pz_state *s, struct pz_partial *n) {
   const struct pz_problem *p = x->g.p;
   *n = (struct pz_partial){.started = s->started,
                            .finished = s->started,
@@ -72,81 +59,21 @@ static void load(struct frontier *x, const struct state *s, struct pz_partial *n
     const struct pz_running *r = &s->run[i];
     pz_bits_clear(&n->finished, r->task);
     for (int k = 0; k < PZ_RESOURCES; k++) n->free[k] -= p->tasks[r->task].modes[r->mode].use[k];
-    x->g.slots[r->task] = (struct pz_slot){0, r->end, r->mode};
   }
   pz_partial_find_ready(&x->g, n);
 }
 
-/* Nothing more starts before the next end: when they began does not matter. */
-static bool dominates(const struct frontier *x, const struct state *a, const struct state *b) {
-  return a->last <= b->last &&
-         pz_partial_dominated(&x->g, &(struct pz_going){b->next, b->run, b->n_running},
-                              &(struct pz_going){0, a->run, a->n_running});
-}
-
-/* Is there a state that dominates this one?  Those that this one dominates are not opened. */
-static bool seen_better(struct frontier *x, const struct state *n, struct state **list) {
-  uint32_t looked = 0;
-  bool better = false;
-  for (struct state **at = list, *s = *at; s && !better; s = *at, looked++) {
-    bool same = pz_growth_same(&x->g, &s->started, &n->started);
-    better = same && dominates(x, s, n);
-    s->dominated = same && !better && dominates(x, n, s);
-    if (s->dominated)
-      *at = s->alike;
-    else
-      at = &s->alike;
-  }
-  x->g.c->steps += looked / LOOKS_PER_STEP;
-  return better;
-}
-
-static size_t state_bytes(uint32_t n_running) {
-  return sizeof(struct state) + n_running * sizeof(struct pz_running);
-}
-
-static void fill(struct state *s, const struct state *parent, const struct pz_partial *n,
-                 double bound) {
-  *s = (struct state){.parent = parent,
-                      .bound = bound,
-                      .t = n->t,
-                      .next = DBL_MAX,
-                      .started = n->started,
-                      .n_running = n->n_running};
-  memcpy(s->left, n->left, sizeof s->left);
-  memcpy(s->run, n->run, n->n_running * sizeof *s->run);
-  for (uint32_t i = 0; i < n->n_running; i++) {
-    s->next = pz_smaller(s->next, n->run[i].end);
-    s->last = pz_larger(s->last, n->run[i].end);
-  }
-}
-
-static void keep(struct frontier *x, const struct state *parent, const struct pz_partial *n,
-                 double bound) {
-  struct state **list = &x->list[pz_hash(&n->started, sizeof n->started) % x->n_lists], *s;
-  fill(x->candidate, parent, n, bound);
-  if (seen_better(x, x->candidate, list)) return;
-  s = x->n_states < MOST_STATES ? pz_arena_alloc(x->arena, 1, state_bytes(n->n_running)) : NULL;
-  if (!s) {
-    x->stopped = true;
-    return;
-  }
-  double at = (bound - x->low_s) / (x->high_s - x->low_s) * BUCKETS;
-  struct state **bucket = &x->bucket[at < 0 ? 0 : at < BUCKETS - 1 ? (int)at : BUCKETS - 1];
-  memcpy(s, x->candidate, state_bytes(n->n_running));
-  s->below = *bucket;
-  s->alike = *list;
-  *bucket = *list = s;
-  x->n_states++;
-}
-
 /* ---- complete schedules --------------------------------------------------------------------- */
 
-static void start_of(struct frontier *x, const struct state *s, struct pz_partial **now,
+/* On to what the state has just started; from rest what else it has done ran alone. */
+static void start_of(struct frontier *x, const struct pz_state *s, struct pz_partial **now,
                      struct pz_partial **next) {
   struct pz_partial *swap;
-  for (; (*now)->t < s->t; swap = *now, *now = *next, *next = swap)
+  for (; (*now)->n_running && (*now)->t < s->t; swap = *now, *now = *next, *next = swap)
     pz_partial_advance(&x->g, *now, *next);
+  struct pz_bits alone = pz_bits_minus(&s->started, &(*now)->started);
+  for (uint32_t i = 0; i < s->n_running; i++) pz_bits_clear(&alone, s->run[i].task);
+  if (!pz_bits_empty(&alone)) pz_partial_alone(&x->g, *now, &alone);
   for (uint32_t i = 0; i < s->n_running; i++) {
     if (pz_bits_has(&(*now)->started, s->run[i].task)) continue;
     pz_partial_start(&x->g, *now, s->run[i].task, s->run[i].mode, *next);
@@ -154,14 +81,14 @@ static void start_of(struct frontier *x, const struct state *s, struct pz_partia
   }
 }
 
-static uint32_t depth_of(const struct state *s) {
+static uint32_t depth_of(const struct pz_state *s) {
   uint32_t n = 0;
   for (; s; s = s->parent) n++;
   return n;
 }
 
 /* Once more from the beginning, for the slots. */
-static void replay(struct frontier *x, const struct state *const *path, uint32_t n,
+static void replay(struct frontier *x, const struct pz_state *const *path, uint32_t n,
                    struct pz_partial *now, struct pz_partial *next) {
   pz_partial_begin(&x->g, x->late ? x->late->is : NULL, now);
   for (uint32_t k = 0; k < n; k++) start_of(x, path[k], &now, &next);
@@ -173,23 +100,23 @@ static void replay(struct frontier *x, const struct state *const *path, uint32_t
   }
 }
 
-/* Everything is started in n, which grew from the state. */
-static void complete(struct frontier *x, const struct state *from, const struct pz_partial *n) {
+/* Everything is started in n, which grew from the state that is opened. */
+static void complete(struct frontier *x, const struct pz_partial *n) {
   struct pz_arena arena;
   double makespan = pz_partial_end(n);
   if (!pz_better(x->g.c, makespan, x->g.c->best_s)) return;
   pz_arena_init(&arena, x->arena->mem);
-  uint32_t depth = depth_of(from);
-  const struct state **path = pz_arena_alloc(&arena, depth + 1, sizeof *path);
+  uint32_t depth = depth_of(x->from);
+  const struct pz_state **path = pz_arena_alloc(&arena, depth + 1, sizeof *path), *s = x->from;
   struct pz_partial *now = pz_arena_alloc(&arena, 1, x->node_bytes);
   struct pz_partial *next = pz_arena_alloc(&arena, 1, x->node_bytes);
-  struct state *last = pz_arena_alloc(&arena, 1, state_bytes(n->n_running));
+  struct pz_state *last = pz_arena_alloc(&arena, 1, pz_state_bytes(n->n_running));
   bool ok = path && now && next && last;
   x->stopped = x->stopped || !ok;
   if (ok) {
-    fill(last, NULL, n, 0);
+    pz_state_fill(last, NULL, n);
     path[depth] = last;
-    for (uint32_t k = depth; from; from = from->parent) path[--k] = from;
+    for (uint32_t k = depth; s; s = s->parent) path[--k] = s;
     replay(x, path, depth + 1, now, next);
     if (x->late) makespan = pz_late_put(x->late, &x->g, makespan);
     pz_context_offer(x->g.c, x->g.slots, makespan);
@@ -197,78 +124,146 @@ static void complete(struct frontier *x, const struct state *from, const struct 
   pz_arena_release(&arena);
 }
 
-/* ---- the search ----------------------------------------------------------------------------- */
+/* ---- growth --------------------------------------------------------------------------------- */
 
-/* What has been started in `next` is a state, unless it waits where it need not. */
-static void add(struct frontier *x, const struct state *from, const struct pz_partial *next,
-                double bound) {
-  if (pz_partial_complete(&x->g, next)) {
-    complete(x, from, next);
+/* A candidate that waits for the next end is a state, unless it waits where it need not, or a rest
+ * or another state is as good, or the bound says that it leads nowhere.  Where schedules often come
+ * to rest it is mostly another state, elsewhere mostly the bound. */
+static void add(struct frontier *x, const struct pz_partial *n, double bound) {
+  struct pz_state *s = x->states.candidate;
+  if (pz_partial_complete(&x->g, n)) {
+    complete(x, n);
     return;
   }
-  if (pz_partial_idles(&x->g, next)) return;
-  pz_partial_advance(&x->g, next, x->ahead); /* what is left waits for the next end */
-  bound = pz_larger(bound, bound_of(x, x->ahead));
-  if (pz_better(x->g.c, bound, x->g.c->best_s))
-    keep(x, from, next, pz_larger(bound, from ? from->bound : 0));
+  if (pz_partial_idles(&x->g, n)) return;
+  pz_state_fill(s, x->from, n);
+  s->delay_s = x->delay_s;
+  s->fresh = x->fresh;
+  if (x->rest.often && (pz_rest_is_better(&x->rest, s->delay_s, &s->started, s->next) ||
+                        pz_states_dominate(&x->states)))
+    return;
+  pz_partial_advance(&x->g, n, x->ahead);
+  s->bound = pz_larger(bound, bound_of(x, x->ahead));
+  if (x->from) s->bound = pz_larger(s->bound, x->from->bound);
+  if (!pz_better(x->g.c, s->bound, x->g.c->best_s)) return;
+  if (!x->rest.often && pz_states_dominate(&x->states)) return;
+  if (!pz_states_keep(&x->states)) x->stopped = true;
 }
 
+static void count_step(struct frontier *x) { x->stopped |= ++x->g.c->steps >= x->until; }
+
 /* Every set of tasks that can start now, in every mode. */
-static void grow(struct frontier *x, const struct state *from, uint32_t depth) {
+static void grow(struct frontier *x, uint32_t depth) {
   const struct pz_partial *n = node_at(x, depth);
   struct pz_partial *next = node_at(x, depth + 1);
   struct pz_start k = pz_partial_starts(n);
   while (!x->stopped && pz_partial_next(&x->g, n, &k)) {
     pz_partial_start(&x->g, n, k.task, k.mode, next);
-    x->stopped = ++x->g.c->steps >= x->until;
+    count_step(x);
     double bound = pz_partial_path_bound(&x->g, next);
     if (!pz_better(x->g.c, bound, x->g.c->best_s)) continue;
-    add(x, from, next, bound);
-    grow(x, from, depth + 1);
+    add(x, next, bound);
+    grow(x, depth + 1);
   }
+}
+
+/* What is to come may run before the tasks picked, if they are picked with others that need it: so
+ * of bounds only those hold for these that do not ask in which order. */
+static bool grow_picked(void *to, const struct pz_partial *n, uint32_t picked) {
+  struct frontier *x = to;
+  count_step(x);
+  double bound = pz_partial_price_bound(&x->g, n);
+  for (uint32_t i = 0; i < n->n_running; i++)
+    bound = pz_larger(bound, n->run[i].end + x->g.c->tail_s[n->run[i].task]);
+  if (!pz_better(x->g.c, bound, x->g.c->best_s)) return false;
+  if (picked > 1) add(x, n, bound);
+  x->rest.stopped = x->stopped;
+  return !x->stopped;
+}
+
+static void grow_from_rest(struct frontier *x, const struct pz_partial *rest) {
+  if (pz_rest_seen(&x->rest, rest)) return;
+  x->delay_s = pz_rest_delay(&x->rest, rest->t, &rest->started);
+  x->fresh = true;
+  complete(x, pz_rest_finish(&x->rest, rest));
+  pz_rest_starts(&x->rest, rest, grow_picked, x);
 }
 
 /* At the next end, or after waiting for a later one.
  *
- * A task that could have started with the state's own is not left out here, though one left waiting
- * at a later end is: shifted to the left it would make another state, and that one might be
- * dominated by one from which the shift is not possible.  As it is, of the best schedules take
- * those through the largest set of a state that is kept, and of these one of least starts: what
- * comes next in it is a state that is kept, or dominated by one, of a larger set. */
-static void open_state(struct frontier *x, const struct state *s) {
+ * A task that could have started with the state's own is left out at the first end if a state with
+ * it was made beside this one, that is, if the state is fresh: nothing was left out there for the
+ * same reason.  Otherwise, shifted to the left twice, it would make a state with fewer tasks
+ * started than this one has; and so on in a circle, perhaps.  At later ends, what waited for them
+ * is left out: what it would make with it grows from here. */
+static void open_state(struct frontier *x, const struct pz_state *s) {
   static const struct pz_bits none;
+  x->from = s;
+  x->delay_s = s->delay_s;
   load(x, s, node_at(x, 0));
   while (node_at(x, 0)->n_running && !x->stopped) {
-    pz_partial_advance(&x->g, node_at(x, 0), node_at(x, 1));
-    if (node_at(x, 0)->t <= s->t) node_at(x, 1)->could_before = none;
-    if (!pz_better(x->g.c, bound_of(x, node_at(x, 1)), x->g.c->best_s)) return;
-    if (pz_partial_complete(&x->g, node_at(x, 1))) {
-      complete(x, s, node_at(x, 1));
+    struct pz_partial *n = node_at(x, 1);
+    pz_partial_advance(&x->g, node_at(x, 0), n);
+    x->fresh = node_at(x, 0)->t <= s->t && !s->fresh;
+    if (x->fresh) n->could_before = none;
+    if (!pz_better(x->g.c, bound_of(x, n), x->g.c->best_s)) return;
+    if (pz_partial_complete(&x->g, n)) {
+      complete(x, n);
       return;
     }
-    grow(x, s, 1);
-    if (pz_partial_idles(&x->g, node_at(x, 1))) return;
-    pz_partial_copy(node_at(x, 0), node_at(x, 1));
+    if (x->rest.often && !n->n_running) {
+      grow_from_rest(x, n);
+      return;
+    }
+    grow(x, 1);
+    if (pz_partial_idles(&x->g, n)) return;
+    pz_partial_copy(node_at(x, 0), n);
+  }
+}
+
+/* ---- the search ----------------------------------------------------------------------------- */
+
+static void begin(struct frontier *x) {
+  struct pz_partial *n = node_at(x, 0);
+  x->fresh = true;
+  pz_partial_begin(&x->g, x->late ? x->late->is : NULL, n);
+  if (pz_partial_complete(&x->g, n))
+    complete(x, n);
+  else if (x->rest.often)
+    grow_from_rest(x, n);
+  else
+    grow(x, 0);
+}
+
+/* The best state for each number of tasks started.  False: there is none. */
+static bool dive(struct frontier *x) {
+  bool any = false;
+  for (uint32_t started = 0; started < x->g.p->n && !x->stopped; started++) {
+    struct pz_state *s = pz_states_take(&x->states, started, PZ_STATE_BUCKETS - 1);
+    if (s) open_state(x, s);
+    any = any || s;
+  }
+  return any;
+}
+
+/* The states of least bound, those with more tasks started first, up to so many steps. */
+static void climb(struct frontier *x, int64_t until) {
+  while (x->at < PZ_STATE_BUCKETS && !x->stopped && x->g.c->steps < until) {
+    struct pz_state *s = NULL;
+    for (uint32_t started = x->g.p->n; started-- > 0 && !s;)
+      s = pz_states_take(&x->states, started, x->at);
+    if (s)
+      open_state(x, s);
+    else
+      x->at++;
   }
 }
 
 static void search(struct frontier *x) {
   struct pz_context *c = x->g.c;
-  int at = 0;
-  pz_partial_begin(&x->g, x->late ? x->late->is : NULL, node_at(x, 0));
-  if (pz_partial_complete(&x->g, node_at(x, 0))) complete(x, NULL, node_at(x, 0));
-  grow(x, NULL, 0);
-  while (at < BUCKETS && !x->stopped) {
-    struct state *s = x->bucket[at];
-    if (!s) {
-      at++;
-      continue;
-    }
-    x->bucket[at] = s->below;
-    if (!s->dominated && pz_better(c, s->bound, c->best_s)) open_state(x, s);
-  }
-  double open_s = x->low_s + (x->high_s - x->low_s) * at / BUCKETS;
-  double proved = x->stopped ? open_s : c->best_s;
+  begin(x);
+  for (int64_t from = c->steps; dive(x); from = c->steps) climb(x, 2 * c->steps - from);
+  double proved = x->stopped ? pz_states_bound(&x->states, x->at) : c->best_s;
   pz_context_raise(c, x->late ? pz_smaller(proved, x->late->unfit_s) : proved);
 }
 
@@ -277,15 +272,9 @@ static bool prepare(struct frontier *x, struct pz_context *c) {
   x->node_bytes = pz_partial_bytes(n);
   x->nodes = pz_arena_alloc(x->arena, (size_t)n + 3, x->node_bytes);
   x->ahead = pz_arena_alloc(x->arena, 1, x->node_bytes);
-  x->candidate = pz_arena_alloc(x->arena, 1, state_bytes(n));
-  for (x->n_lists = 64; x->n_lists < MOST_LISTS && x->n_lists < x->until - c->steps;)
-    x->n_lists *= 2;
-  x->list = pz_arena_alloc(x->arena, x->n_lists, sizeof(struct state *));
-  x->bucket = pz_arena_alloc(x->arena, BUCKETS, sizeof(struct state *));
-  x->low_s = c->bound_s;
-  x->high_s = c->best_s;
-  return x->nodes && x->ahead && x->candidate && x->list && x->bucket &&
-         pz_growth_init(&x->g, c, x->arena);
+  return x->nodes && x->ahead && pz_growth_init(&x->g, c, x->arena) &&
+         pz_states_init(&x->states, &x->g, x->until - c->steps, x->arena) &&
+         pz_rest_init(&x->rest, &x->g, x->arena);
 }
 
 enum pz_status pz_frontier_search(struct pz_context *c, int64_t steps, struct pz_late *late,

@@ -100,7 +100,7 @@ enum pz_status pz_late_search(struct pz_context *c, pz_searcher *search, int64_t
   enum pz_status status = PZ_OK;
   int64_t end = c->steps + steps;
   for (uint32_t n = mark(&late, c), left = 0; n && status == PZ_OK && pz_open(c); n = left) {
-    status = search_others(c, search, (end - c->steps) / 2, &late, err);
+    status = search_others(c, search, (end - c->steps) * 7 / 8, &late, err);
     left = take_out_failed(&late, c->p);
     if (left == n) break;
   }

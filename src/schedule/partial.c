@@ -7,58 +7,42 @@ static const double ENOUGH_WORK = 0.5; /* of the best makespan */
 
 /* ---- bounds --------------------------------------------------------------------------------- */
 
-double pz_partial_path_bound(struct pz_growth *g, const struct pz_partial *n) {
+/* Of what waits only what is ready counts: the tail of each task has those after it in it. */
+double pz_partial_path_bound(const struct pz_growth *g, const struct pz_partial *n) {
   const struct pz_context *c = g->c;
-  double bound = n->t;
-  for (uint32_t i = 0; i < n->n_running; i++) {
-    g->est[n->run[i].task] = n->run[i].end;
+  double left = 0, bound = n->t;
+  for (uint32_t i = 0; i < n->n_running; i++)
     bound = pz_larger(bound, n->run[i].end + c->tail_s[n->run[i].task]);
-  }
-  for (uint32_t i = 0; i < g->p->n; i++) {
-    if (pz_bits_has(&n->started, i)) continue;
-    const struct pz_task *t = &g->p->tasks[i];
-    double start = n->t;
-    for (uint32_t k = 0; k < t->n_pred; k++)
-      if (!pz_bits_has(&n->finished, t->pred[k])) start = pz_larger(start, g->est[t->pred[k]]);
-    g->est[i] = start + c->least_s[i];
-    bound = pz_larger(bound, g->est[i] + c->tail_s[i]);
-  }
-  return bound;
-}
-
-/* What is left of a running task, by mix. */
-static void running_work(const struct pz_growth *g, uint32_t t, double left, double *work) {
-  const struct pz_mode *m = &g->p->tasks[t].modes[g->slots[t].mode];
-  for (int k = 0; k < g->n_mixes; k++) work[k] = 0;
-  for (int r = 0; r < PZ_RESOURCES; r++) {
-    if (!m->use[r]) continue;
-    double part = (double)m->use[r] / g->p->capacity[r] * left;
-    for (int k = 0; k < g->n_mixes; k++) work[k] += g->c->mix[g->mixes[k]][r] * part;
-  }
-  for (int k = 0; k < g->n_prices; k++)
-    work[g->n_mixes + k] = g->c->prices[k].rate[g->c->mode_at[t] + g->slots[t].mode] * left;
+  for (int w = 0; w < g->words; w++)
+    for (uint64_t ready = n->ready.w[w]; ready; ready &= ready - 1) {
+      uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(ready));
+      left = pz_larger(left, c->least_s[i] + c->tail_s[i]);
+    }
+  return pz_larger(bound, n->t + left);
 }
 
 /* For every tail: the work that still has it behind, on top of it. */
 double pz_partial_work_bound(const struct pz_growth *g, const struct pz_partial *n) {
-  double sum[PZ_MEASURES] = {0}, bound = 0, runs[PZ_MEASURES], left[PZ_EXACT_MOST_TASKS];
-  const int measures = g->n_mixes + g->n_prices;
-  for (uint32_t i = 0; i < n->n_running; i++) left[n->run[i].task] = n->run[i].end - n->t;
+  double sum[PZ_MEASURES] = {0}, most[PZ_MEASURES] = {0}, part[PZ_EXACT_MOST_TASKS], bound = 0;
+  const double *rate[PZ_EXACT_MOST_TASKS];
+  for (uint32_t i = 0; i < n->n_running; i++) {
+    uint32_t t = n->run[i].task;
+    part[t] = n->run[i].end - n->t;
+    rate[t] = g->rates[g->c->mode_at[t] + n->run[i].mode];
+  }
   for (uint32_t i = 0; i < g->p->n; i++) {
     uint32_t t = g->by_tail[i];
     if (pz_bits_has(&n->finished, t)) continue;
-    const double *work = g->work[i];
-    if (pz_bits_has(&n->started, t)) {
-      running_work(g, t, left[t], runs);
-      work = runs;
-    }
-    double most = 0;
-    for (int k = 0; k < measures; k++) {
-      sum[k] += work[k];
-      most = pz_larger(most, sum[k]);
-    }
-    bound = pz_larger(bound, most + g->c->tail_s[t]);
+    bool runs = pz_bits_has(&n->started, t);
+    const double *work = runs ? rate[t] : g->work[i], tail = g->c->tail_s[t];
+    double left = runs ? part[t] : 1;
+    for (int q = 0; q < g->n_measures; q += 4)
+      for (int k = q; k < q + 4; k++) {
+        sum[k] += work[k] * left;
+        most[k] = pz_larger(most[k], sum[k] + tail);
+      }
   }
+  for (int k = 0; k < g->n_measures; k++) bound = pz_larger(bound, most[k]);
   return n->t + bound;
 }
 
@@ -95,9 +79,14 @@ static bool all_in(const struct pz_growth *g, const struct pz_bits *a, const str
   return true;
 }
 
-/* All that must come before the task is done, and its twins are started. */
+bool pz_partial_first(const struct pz_growth *g, const struct pz_partial *n, uint32_t i) {
+  uint64_t before = 0;
+  for (int w = 0; w < g->words; w++) before |= g->alike[i].w[w] & n->ready.w[w];
+  return !before;
+}
+
 static bool eligible(const struct pz_growth *g, const struct pz_partial *n, uint32_t i) {
-  return pz_bits_has(&n->ready, i) && all_in(g, &g->twins[i], &n->started);
+  return pz_bits_has(&n->ready, i) && pz_partial_first(g, n, i);
 }
 
 void pz_partial_find_ready(const struct pz_growth *g, struct pz_partial *n) {
@@ -227,6 +216,30 @@ void pz_partial_start(struct pz_growth *g, const struct pz_partial *from, uint32
   g->slots[i] = (struct pz_slot){from->t, from->t + m->s, mode};
 }
 
+uint32_t pz_partial_fastest(const struct pz_growth *g, uint32_t i) {
+  const struct pz_context *c = g->c;
+  uint32_t m = 0;
+  while (c->dropped[c->mode_at[i] + m] || c->p->tasks[i].modes[m].s > c->least_s[i]) m++;
+  return m;
+}
+
+void pz_partial_alone(struct pz_growth *g, struct pz_partial *n, const struct pz_bits *tasks) {
+  const struct pz_context *c = g->c;
+  for (int w = 0; w < g->words; w++)
+    for (uint64_t left = tasks->w[w]; left; left &= left - 1) {
+      uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(left));
+      g->slots[i] = (struct pz_slot){n->t, n->t + c->least_s[i], pz_partial_fastest(g, i)};
+      n->t += c->least_s[i];
+      pz_bits_set(&n->started, i);
+      pz_bits_set(&n->finished, i);
+      for (int k = 0; k < c->n_prices; k++) n->left[k] -= c->prices[k].least[i];
+    }
+  n->t_before = n->t;
+  n->last_rank = PZ_NONE;
+  pz_partial_find_ready(g, n);
+  finish_points(g, n);
+}
+
 /* To the next end.  Tasks that end there leave; those of no length go through. */
 void pz_partial_advance(struct pz_growth *g, const struct pz_partial *from, struct pz_partial *to) {
   double next = DBL_MAX;
@@ -272,8 +285,33 @@ static bool matters(const struct pz_problem *p, int r) {
   return false;
 }
 
-/* Mixes whose resources all matter, of which there is so much work that it may count. */
-static void choose_mixes(struct pz_growth *g) {
+/* A mode's share of the chip, by mix. */
+static double share(const struct pz_growth *g, const struct pz_mode *m, int mix) {
+  double sum = 0;
+  for (int r = 0; r < PZ_RESOURCES; r++)
+    if (m->use[r]) sum += g->c->mix[mix][r] * (double)m->use[r] / (double)g->p->capacity[r];
+  return sum;
+}
+
+static void add_mix(struct pz_growth *g, int mix) {
+  const struct pz_context *c = g->c;
+  int at = g->n_measures++;
+  for (uint32_t i = 0; i < g->p->n; i++) {
+    g->work[i][at] = c->work[g->by_tail[i]][mix];
+    for (uint32_t m = 0; m < g->p->tasks[i].n_modes; m++)
+      g->rates[c->mode_at[i] + m][at] = share(g, &g->p->tasks[i].modes[m], mix);
+  }
+}
+
+static void add_prices(struct pz_growth *g, const struct pz_prices *f) {
+  int at = g->n_measures++;
+  for (uint32_t i = 0; i < g->p->n; i++) g->work[i][at] = f->least[g->by_tail[i]];
+  for (uint32_t m = 0; m < g->c->n_modes; m++) g->rates[m][at] = f->rate[m];
+}
+
+/* Mixes whose resources all matter, of which there is so much work that it may count, and prices;
+ * a multiple of four, for the processor's sake. */
+static void measure(struct pz_growth *g) {
   bool wanted[PZ_RESOURCES];
   for (int r = 0; r < PZ_RESOURCES; r++) wanted[r] = matters(g->p, r);
   for (int k = 0; k < PZ_MIXES; k++) {
@@ -281,8 +319,10 @@ static void choose_mixes(struct pz_growth *g) {
     bool all = true;
     for (uint32_t i = 0; i < g->p->n; i++) sum += g->c->work[i][k];
     for (int r = 0; r < PZ_RESOURCES; r++) all = all && (wanted[r] || g->c->mix[k][r] <= 0);
-    if (all && sum > ENOUGH_WORK * g->c->best_s) g->mixes[g->n_mixes++] = k;
+    if (all && sum > ENOUGH_WORK * g->c->best_s) add_mix(g, k);
   }
+  for (int k = 0; k < g->c->n_prices; k++) add_prices(g, &g->c->prices[k]);
+  g->n_measures = (g->n_measures + 3) / 4 * 4;
 }
 
 /* Tasks by falling key, ties in topological order. */
@@ -309,20 +349,14 @@ static bool same_modes(const struct pz_context *c, uint32_t a, uint32_t b) {
                  t->n_modes * sizeof *c->dropped);
 }
 
-/* Tasks a and b of the same modes, where all that must come before a must come before b, and the
- * same tasks come after both: a schedule that starts b first is as good with the two exchanged. */
-static bool find_twins(struct pz_growth *g, struct pz_arena *arena) {
-  uint32_t n = g->p->n;
-  struct pz_bits *before = g->before, *after = pz_arena_alloc(arena, n, sizeof *after);
-  if (!after) return false;
-  pz_bits_order(g->p, before, after);
-  for (uint32_t a = 0; a < n; a++)
-    for (uint32_t b = 0; b < n; b++)
-      if (g->rank[a] < g->rank[b] && all_in(g, &before[a], &before[b]) &&
-          all_in(g, &after[b], &after[a]) && all_in(g, &after[a], &after[b]) &&
-          same_modes(g->c, a, b))
-        pz_bits_set(&g->twins[b], a);
-  return true;
+/* Of tasks with the same modes and the same after them, when both are ready, one is the first: a
+ * schedule that starts the other first is as good with the two exchanged. */
+static void find_alike(struct pz_growth *g) {
+  for (uint32_t a = 0; a < g->p->n; a++)
+    for (uint32_t b = 0; b < g->p->n; b++)
+      if (g->rank[a] < g->rank[b] && all_in(g, &g->after[b], &g->after[a]) &&
+          all_in(g, &g->after[a], &g->after[b]) && same_modes(g->c, a, b))
+        pz_bits_set(&g->alike[b], a);
 }
 
 bool pz_growth_init(struct pz_growth *g, struct pz_context *c, struct pz_arena *arena) {
@@ -332,21 +366,16 @@ bool pz_growth_init(struct pz_growth *g, struct pz_context *c, struct pz_arena *
   g->by_tail = pz_arena_alloc(arena, n, sizeof *g->by_tail);
   g->by_path = pz_arena_alloc(arena, n, sizeof *g->by_path);
   g->rank = pz_arena_alloc(arena, n, sizeof *g->rank);
-  g->est = pz_arena_alloc(arena, n, sizeof *g->est);
-  g->twins = pz_arena_alloc(arena, n, sizeof *g->twins);
+  g->alike = pz_arena_alloc(arena, n, sizeof *g->alike);
   g->work = pz_arena_alloc(arena, n, sizeof *g->work);
+  g->rates = pz_arena_alloc(arena, c->n_modes, sizeof *g->rates);
   g->before = pz_arena_alloc(arena, n, sizeof *g->before);
-  if (!g->work || !g->before || !g->slots || !g->by_tail || !g->by_path || !g->rank || !g->est ||
-      !g->twins)
+  g->after = pz_arena_alloc(arena, n, sizeof *g->after);
+  if (!g->work || !g->rates || !g->before || !g->after || !g->slots || !g->by_tail || !g->by_path ||
+      !g->rank || !g->alike)
     return false;
-  choose_mixes(g);
   order(g, g->by_tail, false);
-  for (uint32_t i = 0; i < n; i++)
-    for (int k = 0; k < g->n_mixes; k++) g->work[i][k] = c->work[g->by_tail[i]][g->mixes[k]];
-  g->n_prices = c->n_prices;
-  for (uint32_t i = 0; i < n; i++)
-    for (int k = 0; k < g->n_prices; k++)
-      g->work[i][g->n_mixes + k] = c->prices[k].least[g->by_tail[i]];
+  measure(g);
   order(g, g->by_path, true);
   for (uint32_t i = 0; i < n; i++) {
     g->rank[g->by_path[i]] = i;
@@ -354,7 +383,9 @@ bool pz_growth_init(struct pz_growth *g, struct pz_context *c, struct pz_arena *
     if (c->least_s[i] <= 0) pz_bits_set(&g->points, i);
     g->instants = g->instants || pz_wants_instant(&c->p->tasks[i]);
   }
-  return find_twins(g, arena);
+  pz_bits_order(g->p, g->before, g->after);
+  find_alike(g);
+  return true;
 }
 
 void pz_partial_begin(struct pz_growth *g, const bool *late, struct pz_partial *out) {
@@ -376,7 +407,7 @@ size_t pz_partial_bytes(uint32_t n) {
 }
 
 void pz_partial_copy(struct pz_partial *to, const struct pz_partial *from) {
-  memcpy(to, from, sizeof *from + from->n_running * sizeof *from->run);
+  if (to != from) memcpy(to, from, sizeof *from + from->n_running * sizeof *from->run);
 }
 
 bool pz_partial_complete(const struct pz_growth *g, const struct pz_partial *n) {

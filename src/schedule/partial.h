@@ -42,12 +42,12 @@ struct pz_growth {
   uint32_t *by_tail;     /* tasks, longest tail first: for bounds */
   uint32_t *by_path;     /* longest tail with the task itself first: the order of branching */
   uint32_t *rank;        /* in by_path */
-  double *est;
-  struct pz_bits *before; /* by task: all that must come before it */
-  struct pz_bits *twins;  /* by task: those that start no later */
-  int mixes[PZ_MIXES], n_mixes, n_prices;
-  double (*work)[PZ_MEASURES]; /* by place in by_tail, in the order of mixes: least work */
-  struct pz_bits all, points;  /* tasks; those that can take no time */
+  struct pz_bits *before, *after; /* by task: all that must come before it, and after it */
+  struct pz_bits *alike;          /* by task: those that start no later, if they are ready */
+  int n_measures;                 /* of work, by mixes of resources and by prices */
+  double (*work)[PZ_MEASURES];    /* by place in by_tail: the least */
+  double (*rates)[PZ_MEASURES];   /* by mode: work in a second */
+  struct pz_bits all, points;     /* tasks; those that can take no time */
   uint32_t n_waits;
   bool instants; /* some task of no length uses something */
   int words;
@@ -72,6 +72,9 @@ void pz_partial_copy(struct pz_partial *to, const struct pz_partial *from);
 /* From what is started and finished. */
 void pz_partial_find_ready(const struct pz_growth *g, struct pz_partial *n);
 
+/* Is none alike ready that is to start before it? */
+bool pz_partial_first(const struct pz_growth *g, const struct pz_partial *n, uint32_t i);
+
 /* Tasks and modes that may start now, after the last one started, so that there is one order:
  * for (k = pz_partial_starts(n); pz_partial_next(g, n, &k);).  Left out are those with which no
  * schedule is better than the best. */
@@ -86,6 +89,10 @@ bool pz_partial_next(const struct pz_growth *g, const struct pz_partial *n, stru
 bool pz_partial_idles(const struct pz_growth *g, const struct pz_partial *n);
 void pz_partial_start(struct pz_growth *g, const struct pz_partial *from, uint32_t i, uint32_t mode,
                       struct pz_partial *to);
+uint32_t pz_partial_fastest(const struct pz_growth *g, uint32_t i);
+/* Nothing runs: these tasks, with all that must come before them, one after another, each in its
+ * fastest mode. */
+void pz_partial_alone(struct pz_growth *g, struct pz_partial *n, const struct pz_bits *tasks);
 /* To the next end. */
 void pz_partial_advance(struct pz_growth *g, const struct pz_partial *from, struct pz_partial *to);
 
@@ -94,7 +101,7 @@ double pz_partial_end(const struct pz_partial *n); /* of what has been started *
 
 /* Bounds for what it can grow to: by prices, by paths, by work. */
 double pz_partial_price_bound(const struct pz_growth *g, const struct pz_partial *n);
-double pz_partial_path_bound(struct pz_growth *g, const struct pz_partial *n);
+double pz_partial_path_bound(const struct pz_growth *g, const struct pz_partial *n);
 double pz_partial_work_bound(const struct pz_growth *g, const struct pz_partial *n);
 
 /* What counts of a partial schedule for what may follow it: when the next task may start, and what

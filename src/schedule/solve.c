@@ -39,46 +39,47 @@ static int64_t next_turn(int64_t turn) { return turn == FIRST_TURN ? SECOND_TURN
 
 static int64_t shorter(int64_t turn, int64_t left) { return turn < left / 2 ? turn : left; }
 
-/* The part of a proof that is first tried by branching over modes: with two of each, as the
- * original system has them, that mostly ends it, if it is to end soon. */
-static int64_t branch_part(const struct pz_context *c, int64_t turn, int64_t steps) {
-  bool two = c->n_modes <= 2 * c->p->n && turn <= THIRD_TURN;
-  return steps / (two ? 2 : 16);
-}
-
-/* The searches that prove.  Best first ends what branching did not, if there is room for all its
- * states; what neither does is left to branching. */
-static enum pz_status prove(struct pz_context *c, struct pz_pricer *pricer, int64_t turn,
-                            int64_t end, struct pz_error *err) {
-  enum pz_status status = pz_branch(c, pricer, branch_part(c, turn, end - c->steps), err);
-  if (status == PZ_OK && pz_open(c))
-    status = pz_late_search(c, pz_frontier_search, (end - c->steps) * 3 / 4, err);
-  if (status == PZ_OK && pz_open(c)) status = pz_branch(c, pricer, end - c->steps + 1, err);
+/* Prices, and the searches that prove: best first; what that does not end is left to branching over
+ * modes.  When local search found nothing in the second turn and the bound is near, a proof is all
+ * that is wanted, and the third begins. */
+static enum pz_status prove(struct pz_context *c, struct pz_pricer **pricer, bool idle,
+                            int64_t *turn, int64_t end, struct pz_error *err) {
+  price(c, pricer);
+  if (idle && *turn == SECOND_TURN && c->bound_s > NEAR * c->best_s) {
+    *turn = THIRD_TURN;
+    end = c->steps + shorter(*turn, c->most_steps - c->steps);
+  }
+  if (*turn > THIRD_TURN && pz_open(c)) pz_relax_integer(c, (int)(*turn / 1000));
+  enum pz_status status = PZ_OK;
+  if (pz_open(c)) status = pz_late_search(c, pz_frontier_search, (end - c->steps) * 3 / 4, err);
+  if (status == PZ_OK && pz_open(c)) status = pz_branch(c, *pricer, end - c->steps + 1, err);
   return status;
 }
 
-/* Local and exact search by turns, each turn longer: easy problems end in the shortest.
- * Between them relaxations.  When local search finds nothing in the second turn and the bound is
- * near, a proof is all that is wanted, and the third begins. */
+/* With many modes prices take long, and best first ends most problems without. */
+static enum pz_status survey(struct pz_context *c, int64_t steps, struct pz_error *err) {
+  c->windows = true;
+  pz_bound_tighten(c);
+  return pz_late_search(c, pz_frontier_search, steps, err);
+}
+
+/* Local and exact search by turns, each turn longer: easy problems end in the shortest. */
 static enum pz_status take_turns(struct pz_context *c, struct pz_pricer **pricer,
                                  struct pz_error *err) {
   enum pz_status status = PZ_OK;
+  bool many = c->n_modes > 2 * c->p->n;
   pz_bound_tighten(c);
   for (int64_t turn = SHORT_TURN; status == PZ_OK && c->steps < c->most_steps;
        turn = next_turn(turn)) {
     int64_t end = c->steps + shorter(turn, c->most_steps - c->steps);
-    if (turn > FIRST_TURN) price(c, pricer);
     double before = c->best_s;
     status = pz_local_search(c, local_part(turn, end - c->steps), err);
     pz_bound_tighten(c);
-    if (turn == SECOND_TURN && c->best_s >= before && c->bound_s > NEAR * c->best_s) {
-      turn = THIRD_TURN;
-      end = c->steps + shorter(turn, c->most_steps - c->steps);
-    }
-    if (status == PZ_OK && turn > THIRD_TURN && pz_open(c)) pz_relax_integer(c, (int)(turn / 1000));
     if (status == PZ_OK && pz_open(c))
-      status = turn > FIRST_TURN ? prove(c, *pricer, turn, end, err)
-                                 : pz_late_search(c, pz_exact_search, end - c->steps + 1, err);
+      status = turn <= FIRST_TURN ? pz_late_search(c, pz_exact_search, end - c->steps + 1, err)
+               : turn == SECOND_TURN && many
+                   ? survey(c, end - c->steps, err)
+                   : prove(c, pricer, c->best_s >= before, &turn, end, err);
     if (!pz_open(c) || c->p->n > PZ_LOCAL_MOST_TASKS) break;
   }
   return status;

@@ -1,0 +1,55 @@
+/* Each of the searches that prove a schedule, alone. */
+#ifndef PZ_TESTS_SEARCHING_H
+#define PZ_TESTS_SEARCHING_H
+
+#include "schedule/context.h"
+#include "schedule/price.h"
+#include "unit/testing.h"
+
+static inline enum pz_status branch_alone(struct pz_context *c, struct pz_error *err) {
+  struct pz_pricer *pricer = pz_pricer_open(c);
+  enum pz_status status = pz_branch(c, pricer, 10000000, err);
+  pz_pricer_close(pricer);
+  return status;
+}
+
+/* Searches that prove, and a relaxation that bounds. */
+enum search { DEPTH_FIRST, WITH_LATE, BRANCHING, BEST_FIRST, BEST_WITH_LATE, SEARCHES, RELAXATION };
+
+static inline enum pz_status run_alone(struct pz_context *c, enum search which,
+                                       struct pz_error *err) {
+  enum { STEPS = 10000000 };
+  switch (which) {
+  case DEPTH_FIRST: return pz_exact_search(c, STEPS, NULL, err);
+  case WITH_LATE: return pz_late_search(c, pz_exact_search, STEPS, err);
+  case BRANCHING: return branch_alone(c, err);
+  case BEST_FIRST: return pz_frontier_search(c, STEPS, NULL, err);
+  case BEST_WITH_LATE: return pz_late_search(c, pz_frontier_search, STEPS, err);
+  default: pz_relax_integer(c, 100); return PZ_OK;
+  }
+}
+
+/* Each search alone, from one task after another: local search would hide what it misses.  Best
+ * first has heads and tails by work too. */
+static inline double search_alone(const struct pz_problem *p, enum search which) {
+  struct pz_arena arena;
+  struct pz_context c;
+  struct pz_slot slots[PZ_EXACT_MOST_TASKS];
+  struct pz_error err = {0};
+  double t = 0;
+  pz_arena_init(&arena, NULL);
+  assert_int_equal(pz_context_init(&c, p, &arena, &err), PZ_OK);
+  for (uint32_t i = 0; i < p->n; i++, t = slots[i - 1].end)
+    slots[i] = (struct pz_slot){t, t + p->tasks[i].modes[0].s, 0};
+  c.windows = which == BEST_FIRST || which == BEST_WITH_LATE;
+  pz_bound_tighten(&c);
+  pz_context_offer(&c, slots, t);
+  pz_bound_tighten(&c);
+  if (pz_open(&c)) assert_int_equal(run_alone(&c, which, &err), PZ_OK);
+  double found = which == RELAXATION ? c.bound_s : c.best_s;
+  assert_true(which == RELAXATION || !pz_open(&c));
+  pz_arena_release(&arena);
+  return found;
+}
+
+#endif

@@ -1,0 +1,147 @@
+/* Each search that proves, alone and from a poor schedule, against every schedule there is: what
+ * one of them leaves out must not matter.  Small problems of two modes and both exclusivities, many
+ * of them a chain with tasks hanging off it, some alike, as layers are. */
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "schedule/instance.h"
+
+#include "unit/searching.h"
+
+static uint64_t seed = 5;
+
+static uint32_t draw(uint32_t n) {
+  seed = seed * 6364136223846793005u + 1442695040888963407u;
+  return (uint32_t)((seed >> 33) % n);
+}
+
+enum { LEAST = 5, MOST = 9 };
+
+/* ---- problems ------------------------------------------------------------------------------- */
+
+static uint32_t draw_edges(uint32_t n, bool spine, struct pz_edge *edges) {
+  uint32_t n_edges = 0, last = 0, density = 1 + draw(4);
+  for (uint32_t i = 1; i < n; i++) {
+    for (uint32_t k = 0; k < i && !spine; k++)
+      if (draw(8) < density) edges[n_edges++] = (struct pz_edge){k, i};
+    if (!spine) continue;
+    edges[n_edges++] = (struct pz_edge){last, i};
+    if (draw(2)) last = i;
+  }
+  return n_edges;
+}
+
+static void draw_problem(struct pz_arena *arena, struct pz_problem *p) {
+  const int32_t capacity[PZ_RESOURCES] = {1 + (int32_t)draw(4), 1 + (int32_t)draw(3), 1, 1, 1};
+  enum pz_exclusive exclusive = draw(3) ? PZ_EXCLUSIVE_ALL : PZ_EXCLUSIVE_CLASS;
+  struct pz_task tasks[MOST] = {{0}};
+  struct pz_mode modes[MOST][2];
+  struct pz_edge edges[MOST * MOST];
+  struct pz_error err = {0};
+  uint32_t n = LEAST + draw(MOST - LEAST + 1), most = draw(2) ? 6 : 40,
+           n_edges = draw_edges(n, draw(2), edges);
+  for (uint32_t i = 0; i < n; i++) {
+    enum pz_task_class type = (enum pz_task_class)draw(draw(4) ? 3 : 4);
+    double single = 1 + draw(most), intra = draw(3) ? ceil(single * (4 + draw(6)) / 10) : single;
+    tasks[i] = (struct pz_task){.name = "op", .id = i, .modes = modes[i]};
+    tasks[i].n_modes = pz_two_modes(type, capacity, type == PZ_TASK_NONE ? 0 : single,
+                                    type == PZ_TASK_NONE ? 0 : intra, exclusive, modes[i]);
+    if (i && draw(3) == 0) {
+      uint32_t like = draw(i);
+      memcpy(modes[i], modes[like], sizeof modes[i]);
+      tasks[i].n_modes = tasks[like].n_modes;
+    }
+  }
+  if (pz_problem_make(arena, capacity, tasks, n, edges, n_edges, p, &err) != PZ_OK)
+    fail_msg("%s", err.message);
+}
+
+/* ---- every schedule ------------------------------------------------------------------------- */
+
+/* Tasks start at the beginning or when another ends: of the shortest schedules one is so. */
+struct every {
+  const struct pz_problem *p;
+  double end[MOST]; /* of those started */
+  uint32_t mode[MOST];
+  double tail[MOST]; /* least time from a task's start to the end */
+  double best;
+};
+
+static bool can_start(const struct every *x, uint32_t started, uint32_t i, double t,
+                      const struct pz_mode *m) {
+  const struct pz_task *task = &x->p->tasks[i];
+  for (uint32_t k = 0; k < task->n_pred; k++)
+    if (!(started >> task->pred[k] & 1) || x->end[task->pred[k]] > t) return false;
+  for (int r = 0; r < PZ_RESOURCES; r++) {
+    int32_t use = m->use[r];
+    for (uint32_t k = 0; k < x->p->n; k++)
+      if (started >> k & 1 && x->end[k] > t) use += x->p->tasks[k].modes[x->mode[k]].use[r];
+    if (use > x->p->capacity[r]) return false;
+  }
+  return true;
+}
+
+static double last_end(const struct every *x, uint32_t started) {
+  double last = 0;
+  for (uint32_t k = 0; k < x->p->n; k++)
+    if (started >> k & 1 && x->end[k] > last) last = x->end[k];
+  return last;
+}
+
+/* Tasks from `from` on may start now, all of them when something ends next. */
+static void try_all(struct every *x, uint32_t started, uint32_t from, double t) {
+  double last = last_end(x, started), next = DBL_MAX;
+  for (uint32_t i = 0; i < x->p->n; i++)
+    if (!(started >> i & 1) && t + x->tail[i] >= x->best) return;
+  if (last >= x->best) return;
+  if (started == (1u << x->p->n) - 1) {
+    x->best = last;
+    return;
+  }
+  for (uint32_t i = from; i < x->p->n; i++)
+    for (uint32_t m = 0; m < x->p->tasks[i].n_modes && !(started >> i & 1); m++) {
+      const struct pz_mode *mode = &x->p->tasks[i].modes[m];
+      if (!can_start(x, started, i, t, mode)) continue;
+      x->end[i] = t + mode->s;
+      x->mode[i] = m;
+      try_all(x, started | 1u << i, mode->s > 0 ? i + 1 : 0, t);
+    }
+  for (uint32_t k = 0; k < x->p->n; k++)
+    if (started >> k & 1 && x->end[k] > t && x->end[k] < next) next = x->end[k];
+  if (next < DBL_MAX) try_all(x, started, 0, next);
+}
+
+static double shortest(const struct pz_problem *p) {
+  struct every x = {.p = p, .best = DBL_MAX};
+  for (uint32_t i = p->n; i-- > 0;) {
+    double least = DBL_MAX;
+    for (uint32_t m = 0; m < p->tasks[i].n_modes; m++) least = fmin(least, p->tasks[i].modes[m].s);
+    for (uint32_t k = 0; k < p->tasks[i].n_succ; k++)
+      x.tail[i] = fmax(x.tail[i], x.tail[p->tasks[i].succ[k]]);
+    x.tail[i] += least;
+  }
+  try_all(&x, 0, 0, 0);
+  return x.best;
+}
+
+static void each_search_finds_the_shortest(void **state) {
+  (void)state;
+  for (int round = 0; round < 1500; round++) {
+    struct pz_arena arena;
+    struct pz_problem p;
+    pz_arena_init(&arena, NULL);
+    draw_problem(&arena, &p);
+    double best = shortest(&p);
+    for (enum search which = 0; which < SEARCHES; which++)
+      if (search_alone(&p, which) != best)
+        fail_msg("round %d, %u operators: search %d gives %g, the shortest is %g", round, p.n,
+                 (int)which, search_alone(&p, which), best);
+    pz_arena_release(&arena);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(each_search_finds_the_shortest)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
