@@ -83,7 +83,7 @@ static enum pz_status visit_halves(struct branch *b, struct pz_context *c, const
 static enum pz_status visit(struct branch *b, struct pz_context *c) {
   struct split s = {0};
   pz_bound_tighten(c);
-  if (pz_open(c)) pz_pricer_run(b->pricer, c);
+  if (pz_open(c)) pz_pricer_run(b->pricer, c, b->until - c->steps);
   if (pz_open(c)) pz_pricer_round(b->pricer, c, DRAWS);
   if (!pz_open(c)) return PZ_OK;
   bool split = choose(c, &s);

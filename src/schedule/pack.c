@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { MOST_LOOKS = 20000, TOLLS = 4 };
+enum { TOLLS = 4 };
 
 /* ---- what does not change ------------------------------------------------------------------- */
 
@@ -168,7 +168,7 @@ static void extend(struct pz_packer *x, uint32_t at, const struct pz_bits *apart
     if (pz_bits_has(apart, x->order[at])) continue;
     double most = x->now.price + most_more(x, at, apart, room);
     if (most <= x->best.price) return;
-    if (++x->looks > MOST_LOOKS) {
+    if (++x->looks > x->most_looks) {
       x->most = pz_larger(x->most, most);
       return;
     }

@@ -16,14 +16,6 @@ struct pz_pack {
   uint32_t task[PZ_PACK_MOST_TASKS], mode[PZ_PACK_MOST_TASKS]; /* mode: of the task */
 };
 
-enum { PZ_PACK_BUCKETS = 256, PZ_PACK_MEMOS = 2048 };
-struct pz_pack_memo {
-  uint32_t next, at;
-  double price;
-  int32_t room[PZ_RESOURCES];
-  uint64_t apart[PZ_BITS_WORDS];
-};
-
 struct pz_packer {
   const struct pz_problem *p;
   const uint32_t *mode_at; /* as in the context */
@@ -38,12 +30,8 @@ struct pz_packer {
   double *over;              /* by task: the most by which a rate is over its mode's tolls */
   double *most_of;           /* by chain: of those looked at */
   struct pz_pack now, best;
-  double most; /* no pack costs more */
-  int looks;
-  int words;
-  struct pz_bits *later;
-  uint32_t *bucket, n_memos;
-  struct pz_pack_memo *memo;
+  double most;           /* no pack costs more */
+  int looks, most_looks; /* of a search; set by the caller */
 };
 
 /* False: no memory. */

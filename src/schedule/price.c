@@ -19,7 +19,7 @@
 #include "schedule/pack.h"
 #include "schedule/simplex.h"
 
-enum { MOST_ROUNDS = 200, WORK_PER_STEP = 600, LOOKS_PER_STEP = 8 };
+enum { MOST_ROUNDS = 200, WORK_PER_STEP = 600, LOOKS_PER_STEP = 8, MOST_LOOKS = 20000 };
 
 /* What a pack with a mode that is not allowed now costs; without it costs 1. */
 static const double TOO_DEAR = 1e3;
@@ -39,6 +39,7 @@ struct pz_pricer {
   double *shortest;    /* by task: of its modes; its row is multiplied by this */
   struct pz_vec packs; /* uint32_t: for each column how many modes, and which */
   struct pz_vec time;  /* double: by column, of the solution */
+  int64_t until;       /* steps */
   bool failed;         /* out of memory */
 };
 
@@ -72,6 +73,8 @@ static bool add_dear_packs(struct pz_pricer *x) {
   bool any = false;
   pz_packer_begin(&x->packer);
   for (uint32_t k = 0; k < x->packer.n_order; k++) {
+    int64_t left = (x->until - x->c->steps) * LOOKS_PER_STEP;
+    x->packer.most_looks = left < 1 ? 1 : left < MOST_LOOKS ? (int)left : MOST_LOOKS;
     pz_packer_dearest(&x->packer, k);
     x->c->steps += x->packer.looks / LOOKS_PER_STEP;
     if (x->packer.best.price <= 1 + 1e-9) continue;
@@ -239,11 +242,12 @@ static void generate(struct pz_pricer *x) {
       keep_prices(x);
     }
     if (!more || !pz_better(c, bound, c->best_s)) break;
-    if (c->most_steps > 0 && c->steps >= c->most_steps) break;
+    if (c->steps >= x->until) break;
   }
 }
 
-void pz_pricer_run(struct pz_pricer *x, struct pz_context *c) {
+void pz_pricer_run(struct pz_pricer *x, struct pz_context *c, int64_t steps) {
+  x->until = c->steps + steps;
   follow(x, c);
   generate(x);
   pz_bound_tighten(c);

@@ -15,8 +15,9 @@ enum { PZ_PRICE_MOST_TASKS = 256 };
 struct pz_pricer *pz_pricer_open(struct pz_context *c);
 void pz_pricer_close(struct pz_pricer *x);
 
-/* Prices, parts of modes and the bound, kept in the context. */
-void pz_pricer_run(struct pz_pricer *x, struct pz_context *c);
+/* Prices, parts of modes and the bound, kept in the context; what is found in some `steps` steps.
+ */
+void pz_pricer_run(struct pz_pricer *x, struct pz_context *c, int64_t steps);
 
 /* Schedules with modes drawn by their parts. */
 void pz_pricer_round(const struct pz_pricer *x, struct pz_context *c, int draws);

@@ -20,11 +20,11 @@ static int64_t default_steps(uint32_t n) {
 }
 
 /* The pricer is opened when it is first wanted, and kept: packs found are of use later. */
-static void price(struct pz_context *c, struct pz_pricer **pricer) {
+static void price(struct pz_context *c, struct pz_pricer **pricer, int64_t steps) {
   if (!*pricer) *pricer = pz_pricer_open(c);
   if (!*pricer) return;
   c->windows = true;
-  pz_pricer_run(*pricer, c);
+  pz_pricer_run(*pricer, c, steps);
   pz_pricer_round(*pricer, c, 64);
   pz_bound_tighten(c);
 }
@@ -44,7 +44,7 @@ static int64_t shorter(int64_t turn, int64_t left) { return turn < left / 2 ? tu
  * that is wanted, and the third begins. */
 static enum pz_status prove(struct pz_context *c, struct pz_pricer **pricer, bool idle,
                             int64_t *turn, int64_t end, struct pz_error *err) {
-  price(c, pricer);
+  price(c, pricer, c->most_steps - c->steps);
   if (idle && *turn == SECOND_TURN && c->bound_s > NEAR * c->best_s) {
     *turn = THIRD_TURN;
     end = c->steps + shorter(*turn, c->most_steps - c->steps);

@@ -184,7 +184,7 @@ static void price_alone(struct pz_context *c, const struct pz_problem *p, struct
     slots[i] = (struct pz_slot){t, t + p->tasks[i].modes[0].s, 0};
   pz_context_offer(c, slots, 1 + t);
   struct pz_pricer *pricer = pz_pricer_open(c);
-  if (pricer) pz_pricer_run(pricer, c);
+  if (pricer) pz_pricer_run(pricer, c, INT64_MAX / 16);
   pz_pricer_close(pricer);
 }
 
