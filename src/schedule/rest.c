@@ -75,6 +75,28 @@ static struct pz_bits needs_with(const struct pz_rest *x, const struct pz_partia
   return more;
 }
 
+/* Could some task that waits for this one join those picked when the first of them ends, by prices
+ * and by its path? */
+static bool leads_on(const struct pz_rest *x, const struct pz_partial *n, uint32_t i) {
+  const struct pz_context *c = x->g->c;
+  const struct pz_task *t = &x->g->p->tasks[i];
+  double next = n->run[0].end;
+  for (uint32_t k = 1; k < n->n_running; k++) next = pz_smaller(next, n->run[k].end);
+  for (uint32_t k = 0; k < t->n_succ; k++) {
+    const struct pz_task *u = &x->g->p->tasks[t->succ[k]];
+    for (uint32_t m = 0; m < u->n_modes; m++) {
+      uint32_t at = c->mode_at[t->succ[k]] + m;
+      if (c->dropped[at] || x->alone[at]) continue;
+      double bound = next + u->modes[m].s + c->tail_s[t->succ[k]];
+      for (int f = 0; f < c->n_prices; f++)
+        bound = pz_larger(bound, n->t + n->left[f] - c->prices[f].least[t->succ[k]] +
+                                     c->prices[f].rate[at] * u->modes[m].s);
+      if (pz_better(c, bound, c->best_s)) return true;
+    }
+  }
+  return false;
+}
+
 /* What runs alone before them too, because something that joins them later needs it: of the tasks
  * that are needed and after which none is, one more, in one order. */
 static void need(struct pz_rest *x, const struct pz_partial *rest, uint32_t n, uint32_t rank,
@@ -89,7 +111,7 @@ static void need(struct pz_rest *x, const struct pz_partial *rest, uint32_t n, u
     pz_bits_set(&more, i);
     pz_bits_merge(&over, &g->after[i]);
     const struct pz_partial *next = start(x, rest, n, &more);
-    if (in_order(x, next, n) && v->with(v->to, next, n))
+    if (in_order(x, next, n) && leads_on(x, next, i) && v->with(v->to, next, n))
       need(x, rest, n, rank + 1, &more, &over, v);
   }
 }
@@ -156,36 +178,40 @@ static struct pz_mode least_use(const struct pz_context *c, uint32_t i) {
   return least;
 }
 
-/* Does nothing else that takes time fit beside the task in its fastest mode? */
-static bool runs_alone(const struct pz_growth *g, const struct pz_mode *least, uint32_t i) {
-  const struct pz_context *c = g->c;
-  const struct pz_mode *m = &g->p->tasks[i].modes[pz_partial_fastest(g, i)];
+/* Does nothing else that takes time fit beside the task in this mode? */
+static bool leaves_no_room(const struct pz_growth *g, const struct pz_mode *least, uint32_t i,
+                           const struct pz_mode *m) {
   int32_t room[PZ_RESOURCES];
   for (int r = 0; r < PZ_RESOURCES; r++) room[r] = g->p->capacity[r] - m->use[r];
   for (uint32_t k = 0; k < g->p->n; k++) {
     bool apart = k == i || pz_bits_has(&g->before[i], k) || pz_bits_has(&g->after[i], k);
-    if (!apart && c->least_s[k] > 0 && pz_mode_fits(room, &least[k])) return false;
+    if (!apart && g->c->least_s[k] > 0 && pz_mode_fits(room, &least[k])) return false;
   }
   return true;
 }
 
-static bool find_often(const struct pz_growth *g, struct pz_mode *least) {
+/* Which modes leave no room, and whether the fastest mostly are such. */
+static void look_at_room(struct pz_rest *x, struct pz_mode *least) {
+  const struct pz_growth *g = x->g;
   uint32_t n = 0, alone = 0;
   for (uint32_t i = 0; i < g->p->n; i++) least[i] = least_use(g->c, i);
   for (uint32_t i = 0; i < g->p->n; i++) {
     if (g->c->least_s[i] <= 0) continue;
+    for (uint32_t m = 0; m < g->p->tasks[i].n_modes; m++)
+      x->alone[g->c->mode_at[i] + m] = leaves_no_room(g, least, i, &g->p->tasks[i].modes[m]);
     n++;
-    alone += runs_alone(g, least, i);
+    alone += x->alone[g->c->mode_at[i] + pz_partial_fastest(g, i)];
   }
-  return 2 * alone > n && !g->instants;
+  x->often = 2 * alone > n && !g->instants;
 }
 
 bool pz_rest_init(struct pz_rest *x, struct pz_growth *g, struct pz_arena *arena) {
   uint32_t n = g->p->n;
   struct pz_mode *least = pz_arena_alloc(arena, n, sizeof *least);
   *x = (struct pz_rest){.g = g, .node_bytes = pz_partial_bytes(n)};
-  if (!least) return false;
-  x->often = find_often(g, least);
+  x->alone = pz_arena_alloc(arena, g->c->n_modes, sizeof *x->alone);
+  if (!least || !x->alone) return false;
+  look_at_room(x, least);
   if (!x->often) return true;
   x->nodes = pz_arena_alloc(arena, (size_t)n + 1, x->node_bytes);
   x->picked = pz_arena_alloc(arena, n, sizeof *x->picked);

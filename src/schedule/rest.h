@@ -25,6 +25,7 @@ struct pz_rest {
   struct pz_growth *g;
   bool often;   /* most tasks leave no room beside them: worth the trouble */
   bool stopped; /* by a visitor */
+  bool *alone;  /* by mode: it leaves no room for any other task */
   /* by number of tasks picked */
   char *nodes; /* struct pz_partial, each of node_bytes */
   size_t node_bytes;

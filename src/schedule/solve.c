@@ -51,7 +51,7 @@ static enum pz_status prove(struct pz_context *c, struct pz_pricer **pricer, boo
   }
   if (*turn > THIRD_TURN && pz_open(c)) pz_relax_integer(c, (int)(*turn / 1000));
   enum pz_status status = PZ_OK;
-  if (pz_open(c)) status = pz_late_search(c, pz_frontier_search, (end - c->steps) * 3 / 4, err);
+  if (pz_open(c)) status = pz_late_search(c, pz_frontier_search, (end - c->steps) * 7 / 8, err);
   if (status == PZ_OK && pz_open(c)) status = pz_branch(c, *pricer, end - c->steps + 1, err);
   return status;
 }
