@@ -56,11 +56,12 @@ static enum pz_status prove(struct pz_context *c, struct pz_pricer **pricer, boo
   return status;
 }
 
-/* With many modes prices take long, and best first ends most problems without. */
-static enum pz_status survey(struct pz_context *c, int64_t steps, struct pz_error *err) {
-  c->windows = true;
-  pz_bound_tighten(c);
-  return pz_late_search(c, pz_frontier_search, steps, err);
+/* With many modes prices may take long: they get a part of the steps, and best first, which ends
+ * most problems without, the rest. */
+static enum pz_status survey(struct pz_context *c, struct pz_pricer **pricer, int64_t end,
+                             struct pz_error *err) {
+  price(c, pricer, (end - c->steps) / 12);
+  return pz_open(c) ? pz_late_search(c, pz_frontier_search, end - c->steps, err) : PZ_OK;
 }
 
 /* Local and exact search by turns, each turn longer: easy problems end in the shortest. */
@@ -78,7 +79,7 @@ static enum pz_status take_turns(struct pz_context *c, struct pz_pricer **pricer
     if (status == PZ_OK && pz_open(c))
       status = turn <= FIRST_TURN ? pz_late_search(c, pz_exact_search, end - c->steps + 1, err)
                : turn == SECOND_TURN && many
-                   ? survey(c, end - c->steps, err)
+                   ? survey(c, pricer, end, err)
                    : prove(c, pricer, c->best_s >= before, &turn, end, err);
     if (!pz_open(c) || c->p->n > PZ_LOCAL_MOST_TASKS) break;
   }
