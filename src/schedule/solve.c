@@ -56,12 +56,40 @@ static enum pz_status prove(struct pz_context *c, struct pz_pricer **pricer, boo
   return status;
 }
 
-/* With many modes prices may take long: they get a part of the steps, and best first, which ends
- * most problems without, the rest. */
+/* Best first with few modes of each task: those that the prices' model mixes, the incumbent's and
+ * the fastest.  That finds schedules, and proves nothing. */
+static enum pz_status search_few(struct pz_context *c, int64_t steps, struct pz_error *err) {
+  struct pz_context few;
+  struct pz_arena arena;
+  enum pz_status status = PZ_OK;
+  pz_arena_init(&arena, c->arena->mem);
+  if (pz_context_fork(c, &arena, &few)) {
+    for (uint32_t i = 0; i < c->p->n; i++)
+      for (uint32_t m = 0; m < c->p->tasks[i].n_modes; m++) {
+        uint32_t at = c->mode_at[i] + m;
+        bool fastest = c->p->tasks[i].modes[m].s <= c->least_s[i];
+        if (c->part[at] <= 0 && c->best[i].mode != m && !fastest) few.dropped[at] = true;
+      }
+    few.windows = true;
+    pz_bound_tighten(&few);
+    if (pz_open(&few)) status = pz_late_search(&few, pz_frontier_search, steps, err);
+    c->best_s = few.best_s;
+    c->steps = few.steps;
+  }
+  pz_arena_release(&arena);
+  pz_bound_tighten(c);
+  return status;
+}
+
+/* With many modes prices may take long: they get a part of the steps, a search with few modes
+ * another, and best first, which ends most problems, the rest. */
 static enum pz_status survey(struct pz_context *c, struct pz_pricer **pricer, int64_t end,
                              struct pz_error *err) {
   price(c, pricer, (end - c->steps) / 12);
-  return pz_open(c) ? pz_late_search(c, pz_frontier_search, end - c->steps, err) : PZ_OK;
+  enum pz_status status = pz_open(c) ? search_few(c, (end - c->steps) / 8, err) : PZ_OK;
+  if (status == PZ_OK && pz_open(c))
+    status = pz_late_search(c, pz_frontier_search, end - c->steps, err);
+  return status;
 }
 
 /* Local and exact search by turns, each turn longer: easy problems end in the shortest. */
