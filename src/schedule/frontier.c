@@ -27,7 +27,8 @@ struct frontier {
   size_t node_bytes;
   struct pz_partial *ahead;
   const struct pz_state *from; /* the one that is opened; NULL: the beginning */
-  double delay_s;              /* of the last rest before what grows */
+  double delay_s;              /* of the last rest before what grows, and */
+  struct pz_bits owed;         /* what was promised there already */
   int at;                      /* no bucket below this has states */
   bool fresh; /* of what is started now nothing was left out that could have started before */
   bool stopped;
@@ -51,6 +52,7 @@ static void load(struct frontier *x, const struct pz_state *s, struct pz_partial
                            .t = s->t,
                            .t_before = s->t,
                            .last_rank = PZ_NONE,
+                           .promised = s->promised,
                            .n_running = s->n_running};
   memcpy(n->left, s->left, sizeof n->left);
   memcpy(n->free, p->capacity, sizeof n->free);
@@ -100,6 +102,13 @@ static void replay(struct frontier *x, const struct pz_state *const *path, uint3
   }
 }
 
+static double end_of_slots(const struct frontier *x) {
+  double end = 0;
+  for (uint32_t i = 0; i < x->g.p->n; i++)
+    if (!x->late || !x->late->is[i]) end = pz_larger(end, x->g.slots[i].end);
+  return end;
+}
+
 /* Everything is started in n, which grew from the state that is opened. */
 static void complete(struct frontier *x, const struct pz_partial *n) {
   struct pz_arena arena;
@@ -118,13 +127,29 @@ static void complete(struct frontier *x, const struct pz_partial *n) {
     path[depth] = last;
     for (uint32_t k = depth; s; s = s->parent) path[--k] = s;
     replay(x, path, depth + 1, now, next);
+    makespan = end_of_slots(x);
     if (x->late) makespan = pz_late_put(x->late, &x->g, makespan);
     pz_context_offer(x->g.c, x->g.slots, makespan);
   }
   pz_arena_release(&arena);
 }
 
+/* What is left, which nothing waits for, runs alone. */
+static void complete_alone(struct frontier *x, const struct pz_partial *n, struct pz_partial *end) {
+  struct pz_bits left = pz_bits_minus(&x->g.all, &n->started);
+  pz_partial_copy(end, n);
+  pz_partial_alone(&x->g, end, &left);
+  complete(x, end);
+}
+
 /* ---- growth --------------------------------------------------------------------------------- */
+
+/* Unless something ran in a phase since that was promised before the last rest. */
+static bool rest_is_better(const struct frontier *x, const struct pz_state *s) {
+  struct pz_bits kept = pz_bits_minus(&s->owed, &s->started);
+  struct pz_bits done = pz_bits_minus(&s->owed, &kept);
+  return pz_bits_empty(&done) && pz_rest_is_better(&x->rest, s->delay_s, &s->started, s->next);
+}
 
 /* A candidate that waits for the next end is a state, unless it waits where it need not, or a rest
  * or another state is as good, or the bound says that it leads nowhere.  Where schedules often come
@@ -135,13 +160,13 @@ static void add(struct frontier *x, const struct pz_partial *n, double bound) {
     complete(x, n);
     return;
   }
+  if (x->rest.often && n->n_running < 2) return; /* that is alone */
   if (pz_partial_idles(&x->g, n)) return;
   pz_state_fill(s, x->from, n);
   s->delay_s = x->delay_s;
+  s->owed = x->owed;
   s->fresh = x->fresh;
-  if (x->rest.often && (pz_rest_is_better(&x->rest, s->delay_s, &s->started, s->next) ||
-                        pz_states_dominate(&x->states)))
-    return;
+  if (x->rest.often && (rest_is_better(x, s) || pz_states_dominate(&x->states))) return;
   pz_partial_advance(&x->g, n, x->ahead);
   s->bound = pz_larger(bound, bound_of(x, x->ahead));
   if (x->from) s->bound = pz_larger(s->bound, x->from->bound);
@@ -167,26 +192,39 @@ static void grow(struct frontier *x, uint32_t depth) {
   }
 }
 
-/* What is to come may run before the tasks picked, if they are picked with others that need it: so
- * of bounds only those hold for these that do not ask in which order. */
-static bool grow_picked(void *to, const struct pz_partial *n, uint32_t picked) {
-  struct frontier *x = to;
+/* What is ready runs alone or is promised, each task after the other; then a phase begins. */
+static void decide(struct frontier *x, uint32_t depth) {
+  struct pz_partial *n = node_at(x, depth), *next = node_at(x, depth + 1);
+  uint32_t i = pz_rest_next(&x->rest, n);
+  if (x->stopped || !pz_better(x->g.c, bound_of(x, n), x->g.c->best_s)) return;
+  if (i == PZ_NONE) {
+    if (pz_bits_empty(&n->promised)) complete_alone(x, n, next);
+    grow(x, depth);
+    return;
+  }
   count_step(x);
-  double bound = pz_partial_price_bound(&x->g, n);
-  for (uint32_t i = 0; i < n->n_running; i++)
-    bound = pz_larger(bound, n->run[i].end + x->g.c->tail_s[n->run[i].task]);
-  if (!pz_better(x->g.c, bound, x->g.c->best_s)) return false;
-  if (picked > 1) add(x, n, bound);
-  x->rest.stopped = x->stopped;
-  return !x->stopped;
+  if (pz_partial_first(&x->g, n, i)) { /* of tasks alike those alone come first */
+    struct pz_bits only = {{0}};
+    pz_bits_set(&only, i);
+    pz_partial_copy(next, n);
+    pz_partial_alone(&x->g, next, &only);
+    decide(x, depth + 1);
+  }
+  if (!pz_bits_has(&x->rest.joining, i)) return;
+  pz_partial_copy(next, n);
+  pz_bits_set(&next->promised, i);
+  decide(x, depth + 1);
 }
 
-static void grow_from_rest(struct frontier *x, const struct pz_partial *rest) {
-  if (pz_rest_seen(&x->rest, rest)) return;
-  x->delay_s = pz_rest_delay(&x->rest, rest->t, &rest->started);
+static void grow_from_rest(struct frontier *x, uint32_t depth) {
+  static const struct pz_bits none;
+  struct pz_partial *n = node_at(x, depth);
+  if (pz_rest_seen(&x->rest, n)) return;
+  x->delay_s = pz_rest_delay(&x->rest, n->t, &n->started);
+  x->owed = n->promised;
   x->fresh = true;
-  complete(x, pz_rest_finish(&x->rest, rest));
-  pz_rest_starts(&x->rest, rest, grow_picked, x);
+  n->could_before = none;
+  decide(x, depth);
 }
 
 /* At the next end, or after waiting for a later one.
@@ -200,6 +238,7 @@ static void open_state(struct frontier *x, const struct pz_state *s) {
   static const struct pz_bits none;
   x->from = s;
   x->delay_s = s->delay_s;
+  x->owed = s->owed;
   load(x, s, node_at(x, 0));
   while (node_at(x, 0)->n_running && !x->stopped) {
     struct pz_partial *n = node_at(x, 1);
@@ -212,7 +251,7 @@ static void open_state(struct frontier *x, const struct pz_state *s) {
       return;
     }
     if (x->rest.often && !n->n_running) {
-      grow_from_rest(x, n);
+      grow_from_rest(x, 1);
       return;
     }
     grow(x, 1);
@@ -230,7 +269,7 @@ static void begin(struct frontier *x) {
   if (pz_partial_complete(&x->g, n))
     complete(x, n);
   else if (x->rest.often)
-    grow_from_rest(x, n);
+    grow_from_rest(x, 0);
   else
     grow(x, 0);
 }
@@ -270,7 +309,7 @@ static void search(struct frontier *x) {
 static bool prepare(struct frontier *x, struct pz_context *c) {
   uint32_t n = c->p->n;
   x->node_bytes = pz_partial_bytes(n);
-  x->nodes = pz_arena_alloc(x->arena, (size_t)n + 3, x->node_bytes);
+  x->nodes = pz_arena_alloc(x->arena, 2 * (size_t)n + 4, x->node_bytes);
   x->ahead = pz_arena_alloc(x->arena, 1, x->node_bytes);
   return x->nodes && x->ahead && pz_growth_init(&x->g, c, x->arena) &&
          pz_states_init(&x->states, &x->g, x->until - c->steps, x->arena) &&

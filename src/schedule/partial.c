@@ -206,6 +206,7 @@ void pz_partial_start(struct pz_growth *g, const struct pz_partial *from, uint32
   pz_partial_copy(to, from);
   pz_bits_set(&to->started, i);
   pz_bits_clear(&to->ready, i);
+  pz_bits_clear(&to->promised, i);
   to->run[to->n_running++] = (struct pz_running){i, mode, from->t + m->s};
   for (int r = 0; r < PZ_RESOURCES; r++) to->free[r] -= m->use[r];
   for (int k = 0; k < g->c->n_prices; k++) {

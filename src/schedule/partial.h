@@ -25,6 +25,7 @@ struct pz_partial {
   int32_t free_before[PZ_RESOURCES];
   struct pz_bits could_before; /* tasks that were eligible at its beginning */
   double left[PZ_MOST_PRICES]; /* priced time of what runs or has not started */
+  struct pz_bits promised;     /* not started, and not to run alone (rest.h) */
   uint32_t last_rank;          /* of the last task started at t, or PZ_NONE */
   uint32_t wait;               /* those of one wait share this: time goes on, nothing starts */
   uint32_t n_running;

@@ -18,6 +18,7 @@ void pz_state_fill(struct pz_state *s, const struct pz_state *parent, const stru
                          .t = n->t,
                          .next = DBL_MAX,
                          .started = n->started,
+                         .promised = n->promised,
                          .n_running = n->n_running};
   memcpy(s->left, n->left, sizeof s->left);
   memcpy(s->run, n->run, n->n_running * sizeof *s->run);
@@ -32,7 +33,8 @@ void pz_state_fill(struct pz_state *s, const struct pz_state *parent, const stru
 /* Nothing more starts before the next end: when they began does not matter. */
 static bool dominates(const struct pz_growth *g, const struct pz_state *a,
                       const struct pz_state *b) {
-  return a->last <= b->last &&
+  struct pz_bits more = pz_bits_minus(&a->promised, &b->promised);
+  return a->last <= b->last && pz_bits_empty(&more) &&
          pz_partial_dominated(g, &(struct pz_going){b->next, b->run, b->n_running},
                               &(struct pz_going){0, a->run, a->n_running});
 }

@@ -13,8 +13,9 @@ struct pz_state {
   struct pz_state *below;      /* in its bucket */
   struct pz_state *next_alike; /* in its list, newest first */
   double bound, t;
-  double next, last; /* end of what runs */
-  double delay_s;    /* of the last rest before it (rest.h) */
+  double next, last;             /* end of what runs */
+  double delay_s;                /* of the last rest before it (rest.h) */
+  struct pz_bits promised, owed; /* now, and at that rest */
   struct pz_bits started;
   double left[PZ_MOST_PRICES];
   bool dominated;
