@@ -141,7 +141,36 @@ static void each_search_finds_the_shortest(void **state) {
   }
 }
 
+/* Two operators of no length one after the other, and one behind them that joins others late. */
+static void what_takes_no_time_holds_nothing_up(void **state) {
+  (void)state;
+  enum { N = 8 };
+  static const double single[N] = {1, 188, 0, 0, 1, 108, 188, 80},
+                      intra[N] = {0, 0, 0, 0, 0, 2, 1, 1};
+  static const int32_t tensor[N] = {3, 1, 0, 0, 1, 1, 0, 1}, vector[N] = {3, 1, 0, 0, 1, 1, 1, 0};
+  const struct pz_edge edges[] = {{0, 2}, {2, 3}, {3, 5}, {4, 7}};
+  const int32_t capacity[PZ_RESOURCES] = {3, 3, 1, 1, 1};
+  struct pz_mode modes[N][2];
+  struct pz_task tasks[N] = {{0}};
+  struct pz_arena arena;
+  struct pz_problem p;
+  struct pz_error err = {0};
+  pz_arena_init(&arena, NULL);
+  for (uint32_t i = 0; i < N; i++) {
+    modes[i][0] = (struct pz_mode){.use = {tensor[i], vector[i]}, .s = single[i]};
+    modes[i][1] = (struct pz_mode){.use = {3, 3}, .s = intra[i]};
+    tasks[i] = (struct pz_task){.name = "op", .id = i, .modes = modes[i]};
+    tasks[i].n_modes = intra[i] > 0 ? 2 : 1;
+  }
+  assert_int_equal(pz_problem_make(&arena, capacity, tasks, N, edges, 4, &p, &err), PZ_OK);
+  assert_true(shortest(&p) == 189);
+  for (enum search which = 0; which < SEARCHES; which++)
+    assert_true(search_alone(&p, which) == 189);
+  pz_arena_release(&arena);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(each_search_finds_the_shortest)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(each_search_finds_the_shortest),
+                                     cmocka_unit_test(what_takes_no_time_holds_nothing_up)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
