@@ -81,12 +81,16 @@ static enum pz_status search_few(struct pz_context *c, int64_t steps, struct pz_
   return status;
 }
 
-/* With many modes prices may take long: they get a part of the steps, a search with few modes
- * another, and best first, which ends most problems, the rest. */
+/* With many modes prices may take long, and best first ends most problems soon without.  What it
+ * does not: prices get a part of the steps, a search with few modes another, best first the rest.
+ */
 static enum pz_status survey(struct pz_context *c, struct pz_pricer **pricer, int64_t end,
                              struct pz_error *err) {
-  price(c, pricer, (end - c->steps) / 12);
-  enum pz_status status = pz_open(c) ? search_few(c, (end - c->steps) / 8, err) : PZ_OK;
+  c->windows = true;
+  pz_bound_tighten(c);
+  enum pz_status status = pz_late_search(c, pz_frontier_search, (end - c->steps) / 10, err);
+  if (status == PZ_OK && pz_open(c)) price(c, pricer, (end - c->steps) / 12);
+  if (status == PZ_OK && pz_open(c)) status = search_few(c, (end - c->steps) / 8, err);
   if (status == PZ_OK && pz_open(c))
     status = pz_late_search(c, pz_frontier_search, end - c->steps, err);
   return status;
