@@ -35,6 +35,11 @@ static int64_t local_part(int64_t turn, int64_t steps) {
   return turn > FIRST_TURN && turn <= THIRD_TURN ? steps / 10 : steps / (turn > THIRD_TURN ? 4 : 2);
 }
 
+/* The part of a proof that best first gets; long ones want more of branching. */
+static int64_t best_first_part(int64_t turn, int64_t steps) {
+  return turn <= THIRD_TURN ? steps * 7 / 8 : steps * 3 / 4;
+}
+
 static int64_t next_turn(int64_t turn) { return turn == FIRST_TURN ? SECOND_TURN : 10 * turn; }
 
 static int64_t shorter(int64_t turn, int64_t left) { return turn < left / 2 ? turn : left; }
@@ -51,7 +56,8 @@ static enum pz_status prove(struct pz_context *c, struct pz_pricer **pricer, boo
   }
   if (*turn > THIRD_TURN && pz_open(c)) pz_relax_integer(c, (int)(*turn / 1000));
   enum pz_status status = PZ_OK;
-  if (pz_open(c)) status = pz_late_search(c, pz_frontier_search, (end - c->steps) * 7 / 8, err);
+  if (pz_open(c))
+    status = pz_late_search(c, pz_frontier_search, best_first_part(*turn, end - c->steps), err);
   if (status == PZ_OK && pz_open(c)) status = pz_branch(c, *pricer, end - c->steps + 1, err);
   return status;
 }
