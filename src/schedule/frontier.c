@@ -192,6 +192,14 @@ static void grow(struct frontier *x, uint32_t depth) {
   }
 }
 
+/* Of tasks alike that are decided upon at the same rest those alone come first. */
+static bool may_be_alone(const struct frontier *x, const struct pz_partial *n, uint32_t i) {
+  uint64_t promised = 0;
+  for (int w = 0; w < x->g.words; w++)
+    promised |= x->g.alike[i].w[w] & n->ready.w[w] & ~x->owed.w[w];
+  return !promised;
+}
+
 /* What is ready runs alone or is promised, each task after the other; then a phase begins. */
 static void decide(struct frontier *x, uint32_t depth) {
   struct pz_partial *n = node_at(x, depth), *next = node_at(x, depth + 1);
@@ -203,7 +211,7 @@ static void decide(struct frontier *x, uint32_t depth) {
     return;
   }
   count_step(x);
-  if (pz_partial_first(&x->g, n, i)) { /* of tasks alike those alone come first */
+  if (may_be_alone(x, n, i)) {
     struct pz_bits only = {{0}};
     pz_bits_set(&only, i);
     pz_partial_copy(next, n);

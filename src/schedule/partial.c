@@ -79,14 +79,14 @@ static bool all_in(const struct pz_growth *g, const struct pz_bits *a, const str
   return true;
 }
 
-bool pz_partial_first(const struct pz_growth *g, const struct pz_partial *n, uint32_t i) {
-  uint64_t before = 0;
-  for (int w = 0; w < g->words; w++) before |= g->alike[i].w[w] & n->ready.w[w];
-  return !before;
-}
-
+/* Is it ready, and the first of those alike that are?  One that is promised waits only for others
+ * that are: exchanged with one that is not it might run alone. */
 static bool eligible(const struct pz_growth *g, const struct pz_partial *n, uint32_t i) {
-  return pz_bits_has(&n->ready, i) && pz_partial_first(g, n, i);
+  bool promised = pz_bits_has(&n->promised, i);
+  uint64_t before = 0;
+  for (int w = 0; w < g->words; w++)
+    before |= g->alike[i].w[w] & n->ready.w[w] & (promised ? n->promised.w[w] : UINT64_MAX);
+  return pz_bits_has(&n->ready, i) && !before;
 }
 
 void pz_partial_find_ready(const struct pz_growth *g, struct pz_partial *n) {

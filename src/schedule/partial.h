@@ -73,9 +73,6 @@ void pz_partial_copy(struct pz_partial *to, const struct pz_partial *from);
 /* From what is started and finished. */
 void pz_partial_find_ready(const struct pz_growth *g, struct pz_partial *n);
 
-/* Is none alike ready that is to start before it? */
-bool pz_partial_first(const struct pz_growth *g, const struct pz_partial *n, uint32_t i);
-
 /* Tasks and modes that may start now, after the last one started, so that there is one order:
  * for (k = pz_partial_starts(n); pz_partial_next(g, n, &k);).  Left out are those with which no
  * schedule is better than the best. */
