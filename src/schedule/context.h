@@ -77,6 +77,9 @@ double pz_window_raise(struct pz_context *c);
 /* Tails alone, without some tasks that no other waits for. */
 void pz_window_tails(struct pz_context *c, const bool *without);
 
+/* halves.c: raises the bound by what two cores of a kind can share, where times are integers. */
+void pz_halves_raise(struct pz_context *c);
+
 /* relax.c: bound_s and an incumbent from a relaxation with integer modes, searched for so many
  * nodes. Does nothing for more than PZ_RELAX_MOST_TASKS tasks, or when memory runs out. */
 enum { PZ_RELAX_MOST_TASKS = 256 };

@@ -112,6 +112,7 @@ static enum pz_status take_turns(struct pz_context *c, struct pz_pricer **pricer
        turn = next_turn(turn)) {
     int64_t end = c->steps + shorter(turn, c->most_steps - c->steps);
     double before = c->best_s;
+    if (turn == SECOND_TURN) pz_halves_raise(c);
     status = pz_local_search(c, local_part(turn, end - c->steps), err);
     pz_bound_tighten(c);
     if (status == PZ_OK && pz_open(c))

@@ -13,8 +13,17 @@ static inline enum pz_status branch_alone(struct pz_context *c, struct pz_error 
   return status;
 }
 
-/* Searches that prove, and a relaxation that bounds. */
-enum search { DEPTH_FIRST, WITH_LATE, BRANCHING, BEST_FIRST, BEST_WITH_LATE, SEARCHES, RELAXATION };
+/* Searches that prove, and what only bounds. */
+enum search {
+  DEPTH_FIRST,
+  WITH_LATE,
+  BRANCHING,
+  BEST_FIRST,
+  BEST_WITH_LATE,
+  SEARCHES,
+  RELAXATION,
+  HALVES
+};
 
 static inline enum pz_status run_alone(struct pz_context *c, enum search which,
                                        struct pz_error *err) {
@@ -25,7 +34,8 @@ static inline enum pz_status run_alone(struct pz_context *c, enum search which,
   case BRANCHING: return branch_alone(c, err);
   case BEST_FIRST: return pz_frontier_search(c, STEPS, NULL, err);
   case BEST_WITH_LATE: return pz_late_search(c, pz_frontier_search, STEPS, err);
-  default: pz_relax_integer(c, 100); return PZ_OK;
+  case RELAXATION: pz_relax_integer(c, 100); return PZ_OK;
+  default: pz_halves_raise(c); return PZ_OK;
   }
 }
 
@@ -46,8 +56,8 @@ static inline double search_alone(const struct pz_problem *p, enum search which)
   pz_context_offer(&c, slots, t);
   pz_bound_tighten(&c);
   if (pz_open(&c)) assert_int_equal(run_alone(&c, which, &err), PZ_OK);
-  double found = which == RELAXATION ? c.bound_s : c.best_s;
-  assert_true(which == RELAXATION || !pz_open(&c));
+  double found = which > SEARCHES ? c.bound_s : c.best_s;
+  assert_true(which > SEARCHES || !pz_open(&c));
   pz_arena_release(&arena);
   return found;
 }

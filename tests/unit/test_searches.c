@@ -137,6 +137,7 @@ static void each_search_finds_the_shortest(void **state) {
       if (search_alone(&p, which) != best)
         fail_msg("round %d, %u operators: search %d gives %g, the shortest is %g", round, p.n,
                  (int)which, search_alone(&p, which), best);
+    assert_true(search_alone(&p, HALVES) <= best);
     pz_arena_release(&arena);
   }
 }
@@ -169,8 +170,33 @@ static void what_takes_no_time_holds_nothing_up(void **state) {
   pz_arena_release(&arena);
 }
 
+/* Half of 12 is a sum; half of 11 is not, but 6 is; of 5, 4 and 4 neither 6.5 nor 7 is. */
+static void two_cores_share_sums(void **state) {
+  (void)state;
+  static const struct {
+    double s[5], bound;
+  } cases[] = {{{3, 3, 2, 2, 2}, 6}, {{5, 3, 3, 0, 0}, 6}, {{5, 4, 4, 0, 0}, 8}};
+  const int32_t capacity[PZ_RESOURCES] = {2, 1, 1, 1, 1};
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    struct pz_mode modes[5];
+    struct pz_task tasks[5] = {{0}};
+    struct pz_arena arena;
+    struct pz_problem p;
+    struct pz_error err = {0};
+    pz_arena_init(&arena, NULL);
+    for (uint32_t i = 0; i < 5; i++) {
+      modes[i] = (struct pz_mode){.use = {cases[k].s[i] > 0}, .s = cases[k].s[i]};
+      tasks[i] = (struct pz_task){.name = "op", .id = i, .modes = &modes[i], .n_modes = 1};
+    }
+    assert_int_equal(pz_problem_make(&arena, capacity, tasks, 5, NULL, 0, &p, &err), PZ_OK);
+    assert_true(search_alone(&p, HALVES) == cases[k].bound);
+    pz_arena_release(&arena);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(each_search_finds_the_shortest),
-                                     cmocka_unit_test(what_takes_no_time_holds_nothing_up)};
+                                     cmocka_unit_test(what_takes_no_time_holds_nothing_up),
+                                     cmocka_unit_test(two_cores_share_sums)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
