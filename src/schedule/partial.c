@@ -73,12 +73,6 @@ bool pz_partial_dominated(const struct pz_growth *g, const struct pz_going *a,
 
 /* ---- moves ---------------------------------------------------------------------------------- */
 
-static bool all_in(const struct pz_growth *g, const struct pz_bits *a, const struct pz_bits *b) {
-  for (int w = 0; w < g->words; w++)
-    if (a->w[w] & ~b->w[w]) return false;
-  return true;
-}
-
 /* Is it ready, and the first of those alike that are?  One that is promised waits only for others
  * that are: exchanged with one that is not it might run alone. */
 static bool eligible(const struct pz_growth *g, const struct pz_partial *n, uint32_t i) {
@@ -92,7 +86,7 @@ static bool eligible(const struct pz_growth *g, const struct pz_partial *n, uint
 void pz_partial_find_ready(const struct pz_growth *g, struct pz_partial *n) {
   n->ready = (struct pz_bits){{0}};
   for (uint32_t i = 0; i < g->p->n; i++)
-    if (!pz_bits_has(&n->started, i) && all_in(g, &g->before[i], &n->finished))
+    if (!pz_bits_has(&n->started, i) && pz_growth_within(g, &g->before[i], &n->finished))
       pz_bits_set(&n->ready, i);
 }
 
@@ -100,7 +94,7 @@ static void finish(const struct pz_growth *g, struct pz_partial *n, uint32_t i) 
   const struct pz_task *t = &g->p->tasks[i];
   pz_bits_set(&n->finished, i);
   for (uint32_t k = 0; k < t->n_succ; k++)
-    if (all_in(g, &g->before[t->succ[k]], &n->finished) &&
+    if (pz_growth_within(g, &g->before[t->succ[k]], &n->finished) &&
         !pz_bits_has(&n->started, t->succ[k])) /* late ones count as started */
       pz_bits_set(&n->ready, t->succ[k]);
 }
@@ -355,8 +349,8 @@ static bool same_modes(const struct pz_context *c, uint32_t a, uint32_t b) {
 static void find_alike(struct pz_growth *g) {
   for (uint32_t a = 0; a < g->p->n; a++)
     for (uint32_t b = 0; b < g->p->n; b++)
-      if (g->rank[a] < g->rank[b] && all_in(g, &g->after[b], &g->after[a]) &&
-          all_in(g, &g->after[a], &g->after[b]) && same_modes(g->c, a, b))
+      if (g->rank[a] < g->rank[b] && pz_growth_within(g, &g->after[b], &g->after[a]) &&
+          pz_growth_within(g, &g->after[a], &g->after[b]) && same_modes(g->c, a, b))
         pz_bits_set(&g->alike[b], a);
 }
 
@@ -412,7 +406,7 @@ void pz_partial_copy(struct pz_partial *to, const struct pz_partial *from) {
 }
 
 bool pz_partial_complete(const struct pz_growth *g, const struct pz_partial *n) {
-  return all_in(g, &g->all, &n->started);
+  return pz_growth_within(g, &g->all, &n->started);
 }
 
 double pz_partial_end(const struct pz_partial *n) {

@@ -65,6 +65,14 @@ static inline bool pz_growth_same(const struct pz_growth *g, const struct pz_bit
   return true;
 }
 
+/* Are all tasks of a in b? */
+static inline bool pz_growth_within(const struct pz_growth *g, const struct pz_bits *a,
+                                    const struct pz_bits *b) {
+  for (int w = 0; w < g->words; w++)
+    if (a->w[w] & ~b->w[w]) return false;
+  return true;
+}
+
 /* Nothing started but what takes no time; `late` tasks, where not NULL, count as done. */
 void pz_partial_begin(struct pz_growth *g, const bool *late, struct pz_partial *out);
 /* All but the part of run that is not used. */

@@ -21,19 +21,13 @@ double pz_rest_delay(const struct pz_rest *x, double t, const struct pz_bits *do
 
 static double slack(const struct pz_rest *x) { return 1e-12 * x->g->c->scale; }
 
-static bool is_within(const struct pz_rest *x, const struct pz_bits *a, const struct pz_bits *b) {
-  for (int w = 0; w < x->g->words; w++)
-    if (a->w[w] & ~b->w[w]) return false;
-  return true;
-}
-
 bool pz_rest_seen(struct pz_rest *x, const struct pz_partial *rest) {
   struct past now = {rest->started, rest->promised, pz_rest_delay(x, rest->t, &rest->started)};
   x->g->c->steps += x->past.n / PAST_PER_STEP;
   for (uint32_t k = 0; k < x->past.n; k++) {
     const struct past *p = pz_vec_at(&x->past, struct past, k);
-    if (p->delay_s <= now.delay_s + slack(x) && is_within(x, &p->done, &now.done) &&
-        is_within(x, &p->promised, &now.promised))
+    if (p->delay_s <= now.delay_s + slack(x) && pz_growth_within(x->g, &p->done, &now.done) &&
+        pz_growth_within(x->g, &p->promised, &now.promised))
       return true;
   }
   if (x->past.n < MOST_PAST) (void)pz_vec_push(&x->past, &now); /* it may be forgotten */

@@ -35,9 +35,7 @@ void pz_state_fill(struct pz_state *s, const struct pz_state *parent, const stru
  * everything: it began in b no earlier.)  And a has promised no more. */
 static bool dominates(const struct pz_growth *g, const struct pz_state *a,
                       const struct pz_state *b) {
-  uint64_t more = 0;
-  for (int w = 0; w < g->words; w++) more |= a->promised.w[w] & ~b->promised.w[w];
-  return a->last <= b->last && !more &&
+  return a->last <= b->last && pz_growth_within(g, &a->promised, &b->promised) &&
          pz_partial_dominated(g, &(struct pz_going){b->next, b->run, b->n_running},
                               &(struct pz_going){0, a->run, a->n_running});
 }
