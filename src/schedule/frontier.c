@@ -146,9 +146,9 @@ static void complete_alone(struct frontier *x, const struct pz_partial *n, struc
 
 /* Unless something ran in a phase since that was promised before the last rest. */
 static bool rest_is_better(const struct frontier *x, const struct pz_state *s) {
-  struct pz_bits kept = pz_bits_minus(&s->owed, &s->started);
-  struct pz_bits done = pz_bits_minus(&s->owed, &kept);
-  return pz_bits_empty(&done) && pz_rest_is_better(&x->rest, s->delay_s, &s->started, s->next);
+  struct pz_bits still = pz_bits_minus(&s->owed, &s->started);
+  return pz_growth_same(&x->g, &still, &s->owed) &&
+         pz_rest_is_better(&x->rest, s->delay_s, &s->started, s->next);
 }
 
 /* A candidate that waits for the next end is a state, unless it waits where it need not, or a rest

@@ -31,10 +31,12 @@ static void add_task(const struct pz_context *c, struct halves *x, uint32_t i, i
     int64_t s = units(c, t->modes[m].s);
     for (int64_t d = 0; d <= x->most; d++) {
       if (x->now[d] == INT64_MAX) continue;
-      if (t->modes[m].use[r] != 1) keep(&x->next[d], x->now[d] + s * t->modes[m].use[r]);
-      if (t->modes[m].use[r] != 1) continue;
-      if (d + s <= x->most) keep(&x->next[d + s], x->now[d] + s);
-      keep(&x->next[llabs(d - s)], x->now[d] + s);
+      if (t->modes[m].use[r] == 1) {
+        if (d + s <= x->most) keep(&x->next[d + s], x->now[d] + s);
+        keep(&x->next[llabs(d - s)], x->now[d] + s);
+      } else {
+        keep(&x->next[d], x->now[d] + s * t->modes[m].use[r]);
+      }
     }
   }
   int64_t *swap = x->now;
