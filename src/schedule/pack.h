@@ -16,11 +16,18 @@ struct pz_pack {
   uint32_t task[PZ_PACK_MOST_TASKS], mode[PZ_PACK_MOST_TASKS]; /* mode: of the task */
 };
 
+struct pz_more {
+  uint32_t task;
+  double dear, most;
+};
+
 struct pz_packer {
   const struct pz_problem *p;
   const uint32_t *mode_at; /* as in the context */
   double *rate;            /* by mode, set by the caller */
   struct pz_bits *apart;   /* by task: those that never run beside it, itself too */
+  struct pz_bits *alike;   /* by task: those with the same modes that run beside all that it does */
+  struct pz_bits *rather;  /* by task: of these, those before it in `order` and no cheaper */
   uint32_t *chain;         /* by task: tasks of one chain never run beside each other */
   uint32_t n_chains;
   double *dear;    /* by task: its dearest mode's rate */
@@ -28,7 +35,8 @@ struct pz_packer {
   uint32_t n_order;
   double toll[PZ_RESOURCES]; /* a price of the whole of each resource, and */
   double *over;              /* by task: the most by which a rate is over its mode's tolls */
-  double *most_of;           /* by chain: of those looked at */
+  double *most_of, *over_of; /* by chain: of those looked at */
+  struct pz_more *more;      /* by tasks in the pack: what may come after them */
   struct pz_pack now, best;
   double most;           /* no pack costs more */
   int looks, most_looks; /* of a search; set by the caller */

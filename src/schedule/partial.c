@@ -21,6 +21,66 @@ double pz_partial_path_bound(const struct pz_growth *g, const struct pz_partial 
   return pz_larger(bound, n->t + left);
 }
 
+/* Room as it comes: at[0], which is now, and at each end of what runs, latest last. */
+struct room {
+  uint32_t n;
+  double at[PZ_EXACT_MOST_TASKS + 1];
+  int32_t left[PZ_EXACT_MOST_TASKS + 1][PZ_RESOURCES];
+};
+
+static void find_room(const struct pz_growth *g, const struct pz_partial *n, struct room *x) {
+  const struct pz_running *order[PZ_EXACT_MOST_TASKS];
+  for (uint32_t i = 0; i < n->n_running; i++) {
+    uint32_t at = i;
+    for (; at > 0 && order[at - 1]->end > n->run[i].end; at--) order[at] = order[at - 1];
+    order[at] = &n->run[i];
+  }
+  x->n = n->n_running;
+  x->at[0] = n->t;
+  memcpy(x->left[0], n->free, sizeof n->free);
+  for (uint32_t i = 0; i < x->n; i++) {
+    const int32_t *use = g->p->tasks[order[i]->task].modes[order[i]->mode].use;
+    x->at[i + 1] = order[i]->end;
+    for (int r = 0; r < PZ_RESOURCES; r++) x->left[i + 1][r] = x->left[i][r] + use[r];
+  }
+}
+
+/* The earliest end of a task that starts at `from` or later. */
+static double earliest_end(const struct pz_growth *g, const struct room *x, uint32_t i,
+                           double from) {
+  const struct pz_task *t = &g->p->tasks[i];
+  const bool *dropped = &g->c->dropped[g->c->mode_at[i]];
+  double end = DBL_MAX;
+  for (uint32_t m = t->n_modes; m-- > 0;) {
+    if (from + t->modes[m].s >= end || dropped[m]) continue;
+    uint32_t k = 0;
+    while (k < x->n && !pz_mode_fits(x->left[k], &t->modes[m])) k++;
+    end = pz_smaller(end, pz_larger(from, x->at[k]) + t->modes[m].s);
+  }
+  return end;
+}
+
+/* Paths, with no more room for each task than what runs leaves it until its end.  What can only
+ * start when nothing of that runs any more is in the tails of what comes before it. */
+double pz_partial_room_bound(const struct pz_growth *g, const struct pz_partial *n) {
+  double end[PZ_EXACT_MOST_TASKS], bound = n->t;
+  struct room x;
+  if (!n->n_running) return bound;
+  find_room(g, n, &x);
+  for (uint32_t i = 0; i < n->n_running; i++) end[n->run[i].task] = n->run[i].end;
+  for (int w = 0; w < g->words; w++)
+    for (uint64_t left = g->all.w[w] & ~n->started.w[w]; left; left &= left - 1) {
+      uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(left));
+      const struct pz_task *t = &g->p->tasks[i];
+      double from = n->t;
+      for (uint32_t k = 0; k < t->n_pred; k++)
+        if (!pz_bits_has(&n->finished, t->pred[k])) from = pz_larger(from, end[t->pred[k]]);
+      end[i] = from < x.at[x.n] ? earliest_end(g, &x, i, from) : from;
+      bound = pz_larger(bound, end[i] + g->c->tail_s[i]);
+    }
+  return bound;
+}
+
 /* For every tail: the work that still has it behind, on top of it. */
 double pz_partial_work_bound(const struct pz_growth *g, const struct pz_partial *n) {
   double sum[PZ_MEASURES] = {0}, most[PZ_MEASURES] = {0}, part[PZ_EXACT_MOST_TASKS], bound = 0;
@@ -76,11 +136,12 @@ bool pz_partial_dominated(const struct pz_growth *g, const struct pz_going *a,
 /* Is it ready, and the first of those alike that are?  One that is promised waits only for others
  * that are: exchanged with one that is not it might run alone. */
 static bool eligible(const struct pz_growth *g, const struct pz_partial *n, uint32_t i) {
+  if (!pz_bits_has(&n->ready, i)) return false;
   bool promised = pz_bits_has(&n->promised, i);
   uint64_t before = 0;
   for (int w = 0; w < g->words; w++)
     before |= g->alike[i].w[w] & n->ready.w[w] & (promised ? n->promised.w[w] : UINT64_MAX);
-  return pz_bits_has(&n->ready, i) && !before;
+  return !before;
 }
 
 void pz_partial_find_ready(const struct pz_growth *g, struct pz_partial *n) {

@@ -105,9 +105,11 @@ void pz_partial_advance(struct pz_growth *g, const struct pz_partial *from, stru
 bool pz_partial_complete(const struct pz_growth *g, const struct pz_partial *n);
 double pz_partial_end(const struct pz_partial *n); /* of what has been started */
 
-/* Bounds for what it can grow to: by prices, by paths, by work. */
+/* Bounds for what it can grow to: by prices, by paths, by paths in the room that what runs leaves,
+ * by work. */
 double pz_partial_price_bound(const struct pz_growth *g, const struct pz_partial *n);
 double pz_partial_path_bound(const struct pz_growth *g, const struct pz_partial *n);
+double pz_partial_room_bound(const struct pz_growth *g, const struct pz_partial *n);
 double pz_partial_work_bound(const struct pz_growth *g, const struct pz_partial *n);
 
 /* What counts of a partial schedule for what may follow it: when the next task may start, and what
