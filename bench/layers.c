@@ -1,5 +1,6 @@
 /* Schedules of every layer of every preset model, forward and backward, at every tensor width, on
- * two chips: the original system's two modes with both exclusivities, and all modes.
+ * two chips: the original system's two modes with both exclusivities, and all modes, of cores and
+ * link alone and with memory rates shared.
  *
  * bench_layers [STEPS]            how many are proven and how long they take, by kind and chip
  * bench_layers STEPS rows         every problem
@@ -16,12 +17,13 @@
 #include "workload/preset.h"
 #include "workload/workload.h"
 
-static const char *const kinds[] = {"two-all", "two-class", "modes"};
+static const char *const kinds[] = {"two-all", "two-class", "cores", "all"};
 static const char *const chips[] = {"tpuv4", "h200"};
 static const struct pz_layer_options options[] = {{PZ_MODES_TWO, PZ_EXCLUSIVE_ALL},
                                                   {PZ_MODES_TWO, PZ_EXCLUSIVE_CLASS},
+                                                  {PZ_MODES_CORES, PZ_EXCLUSIVE_ALL},
                                                   {PZ_MODES_ALL, PZ_EXCLUSIVE_ALL}};
-enum { KINDS = 3, CHIPS = 2 };
+enum { KINDS = 4, CHIPS = 2 };
 
 struct job {
   int kind, chip, direction;

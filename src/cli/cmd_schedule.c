@@ -58,7 +58,7 @@ static const struct pz_option options[] = {
     {.name = "gantt", .type = PZ_OPTION_FLAG, .offset = AT(model.gantt),
      .help = "Draw the schedules of all layers"},
     {.name = "modes", .type = PZ_OPTION_CHOICE, .offset = AT(model.modes), .choices = pz_modes_names,
-     .help = "An operator runs on 1, 2, 4 .. all cores and shares memory rates; or as in an instance"},
+     .help = "An operator runs on 1, 2, 4 .. all cores; all: and shares memory rates with others; two: as in an instance"},
     PZ_WORKLOAD_OPTIONS(struct settings, model.w),
 };
 /* clang-format on */
@@ -82,7 +82,8 @@ static struct pz_solve_options solve_options(const struct settings *s) {
 
 /* A choice that was not given is the first. */
 static struct pz_layer_options layer_options(const struct settings *s) {
-  return (struct pz_layer_options){s->model.modes == PZ_MODES_TWO ? PZ_MODES_TWO : PZ_MODES_ALL,
+  int modes = s->model.modes;
+  return (struct pz_layer_options){modes == NOT_GIVEN ? PZ_MODES_ALL : (enum pz_mode_set)modes,
                                    s->exclusive == PZ_EXCLUSIVE_CLASS ? PZ_EXCLUSIVE_CLASS
                                                                       : PZ_EXCLUSIVE_ALL};
 }

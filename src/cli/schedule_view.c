@@ -50,6 +50,7 @@ static enum pz_status print_instance(const struct pz_scheduled *o, struct pz_are
 static enum pz_status print_charts(const struct pz_schedule_view *v, struct pz_arena *arena) {
   enum pz_status status = PZ_OK;
   static const char *const modes[] = {"t, v: so many tensor and vector cores",
+                                      "t, v: so many tensor and vector cores",
                                       "single: one core of its class, intra: all of them"};
   printf("\n%s\n#: with tensor cores, =: vector cores only, ~: collectives; times in us\n",
          modes[v->kind.modes]);

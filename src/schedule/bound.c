@@ -25,6 +25,7 @@ static void path_tails(struct pz_context *c, const bool *without) {
 }
 
 void pz_bound_tails(struct pz_context *c, const bool *without) {
+  c->derived.valid = false;
   path_tails(c, without);
   if (c->windows) pz_window_tails(c, without);
 }
@@ -131,16 +132,36 @@ static void reprice(struct pz_context *c) {
   }
 }
 
+static struct pz_derived derived_from(const struct pz_context *c) {
+  struct pz_derived d = {.n_priced = c->n_priced, .windows = c->windows, .valid = true};
+  for (uint32_t m = 0; m < c->n_modes; m++) d.n_dropped += c->dropped[m];
+  return d;
+}
+
+static bool up_to_date(const struct pz_context *c) {
+  struct pz_derived now = derived_from(c), last = c->derived;
+  return last.valid && last.n_dropped == now.n_dropped && last.n_priced == now.n_priced &&
+         last.windows == now.windows;
+}
+
+/* Heads, tails and bounds of the modes that are left.  False: a task has none. */
+static bool renew(struct pz_context *c, struct keyed *list) {
+  if (up_to_date(c)) return true;
+  if (!derive(c)) return false;
+  reprice(c);
+  if (c->windows) pz_context_raise(c, pz_window_raise(c));
+  bound_root(c, list);
+  c->derived = derived_from(c);
+  return true;
+}
+
 void pz_bound_tighten(struct pz_context *c) {
   struct keyed *list = pz_arena_alloc(c->arena, c->p->n, sizeof *list);
   for (bool again = true; again && (c->bound_s <= 0 || pz_open(c));) {
-    if (!derive(c)) { /* no schedule is better than the incumbent */
+    if (!renew(c, list)) { /* no schedule is better than the incumbent */
       pz_context_raise(c, c->best_s);
       return;
     }
-    reprice(c);
-    if (c->windows) pz_context_raise(c, pz_window_raise(c));
-    bound_root(c, list);
     again = c->best_s < DBL_MAX && drop_modes(c);
   }
 }

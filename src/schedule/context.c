@@ -70,7 +70,7 @@ bool pz_context_fork(const struct pz_context *c, struct pz_arena *arena, struct 
   out->arena = arena;
   out->n_modes = 0;
   out->n_prices = 0;
-  out->windows = false;
+  out->windows = out->derived.valid = false;
   if (!allocate(out)) return false;
   out->best = c->best;
   memcpy(out->dropped, c->dropped, c->n_modes * sizeof *c->dropped);

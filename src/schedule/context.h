@@ -26,24 +26,32 @@ static inline double pz_smaller(double a, double b) { return a < b ? a : b; }
 
 struct pz_pricer;
 
+/* What heads, tails and work were derived from, last. */
+struct pz_derived {
+  uint32_t n_dropped;
+  int n_priced;
+  bool windows, valid;
+};
+
 struct pz_context {
   const struct pz_problem *p;
   struct pz_arena *arena;
   uint32_t *mode_at; /* by task: its first mode in arrays by mode */
   uint32_t n_modes;
-  bool *dropped;            /* by mode: not part of a schedule better than the best */
-  double *least_s;          /* by task: its fastest mode */
-  double *head_s;           /* earliest start */
-  double *tail_s;           /* least time from its end to the end of all */
-  bool windows;             /* heads and tails by work too, not by precedence alone */
+  bool *dropped;   /* by mode: not part of a schedule better than the best */
+  double *least_s; /* by task: its fastest mode */
+  double *head_s;  /* earliest start */
+  double *tail_s;  /* least time from its end to the end of all */
+  bool windows;    /* heads and tails by work too, not by precedence alone */
+  struct pz_derived derived;
   double (*work)[PZ_MIXES]; /* by task: least share of the chip's time it takes, for each mix of
                                resources */
   double mix[PZ_MIXES][PZ_RESOURCES];
   double *part; /* by mode: its part in a relaxation's solution, where there was one */
   struct pz_prices prices[PZ_MOST_PRICES];
-  int n_prices;
-  double scale; /* a time everything is compared with: the sum of all */
-  double grain; /* all times are multiples of this; 0: of nothing */
+  int n_prices, n_priced; /* n_priced: how often one was changed */
+  double scale;           /* a time everything is compared with: the sum of all */
+  double grain;           /* all times are multiples of this; 0: of nothing */
   int64_t steps, most_steps;
   struct pz_slot *best; /* the incumbent */
   double best_s;        /* its makespan */

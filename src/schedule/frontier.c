@@ -294,9 +294,15 @@ static bool dive(struct frontier *x) {
   return any;
 }
 
+/* No more can be proved than what late tasks did not fit into. */
+static bool reached(const struct frontier *x) {
+  return x->late && pz_states_bound(&x->states, x->at) >= x->late->unfit_s;
+}
+
 /* The states of least bound, those with more tasks started first, up to so many steps. */
 static void climb(struct frontier *x, int64_t until) {
   while (x->at < PZ_STATE_BUCKETS && !x->stopped && x->g.c->steps < until) {
+    x->stopped = reached(x);
     struct pz_state *s = NULL;
     for (uint32_t started = x->g.p->n; started-- > 0 && !s;)
       s = pz_states_take(&x->states, started, x->at);

@@ -85,7 +85,6 @@ static enum pz_status search_others(struct pz_context *c, pz_searcher *search, i
   late->unfit_s = DBL_MAX;
   pz_bound_tails(c, late->is);
   enum pz_status status = search(c, steps, late, err);
-  pz_bound_tails(c, NULL);
   pz_bound_tighten(c);
   return status;
 }
@@ -100,7 +99,7 @@ enum pz_status pz_late_search(struct pz_context *c, pz_searcher *search, int64_t
   enum pz_status status = PZ_OK;
   int64_t end = c->steps + steps;
   for (uint32_t n = mark(&late, c), left = 0; n && status == PZ_OK && pz_open(c); n = left) {
-    status = search_others(c, search, (end - c->steps) * 7 / 8, &late, err);
+    status = search_others(c, search, end - c->steps, &late, err);
     left = take_out_failed(&late, c->p);
     if (left == n) break;
   }

@@ -4,7 +4,7 @@
 
 #define NO_MEMORY "out of memory for the schedule problem"
 
-const char *const pz_modes_names[] = {"all", "two", NULL};
+const char *const pz_modes_names[] = {"all", "cores", "two", NULL};
 
 /* 1, 2, 4 .. and all of 2^31 cores. */
 enum { MOST_MODES = 33 };
@@ -71,14 +71,15 @@ static enum pz_status add_mode(struct maker *m, const struct pz_op *op, int32_t 
   struct pz_estimate e;
   enum pz_status status = cost_there(m, op, &e);
   if (status != PZ_OK) return status;
-  bool link = op->op_class == PZ_CLASS_COLLECTIVE;
-  struct pz_mode *modes = m->modes[t - m->tasks];
-  modes[t->n_modes++] =
-      (struct pz_mode){.use = {tensor, vector, link, rate_part(e.hbm_s, e.latency_s),
-                               rate_part(e.glb_s, e.latency_s)},
-                       .label = tensor ? tensor : vector,
-                       .s = e.latency_s,
-                       .j = e.energy_j};
+  struct pz_mode *mode = &m->modes[t - m->tasks][t->n_modes++];
+  *mode = (struct pz_mode){.use = {tensor, vector, op->op_class == PZ_CLASS_COLLECTIVE},
+                           .label = tensor ? tensor : vector,
+                           .s = e.latency_s,
+                           .j = e.energy_j};
+  if (m->options->modes == PZ_MODES_ALL) {
+    mode->use[PZ_HBM_RATE] = rate_part(e.hbm_s, e.latency_s);
+    mode->use[PZ_GLB_RATE] = rate_part(e.glb_s, e.latency_s);
+  }
   return PZ_OK;
 }
 

@@ -7,9 +7,10 @@
 
 /* Which modes an operator has. */
 enum pz_mode_set {
-  PZ_MODES_ALL, /* on 1, 2, 4 .. all cores of its class; collectives take the link; operators that
-                   run beside each other share the rates of HBM and global buffer */
-  PZ_MODES_TWO, /* the original system's: on one core or on all; collectives take a vector core */
+  PZ_MODES_ALL,   /* on 1, 2, 4 .. all cores of its class; collectives take the link; operators that
+                     run beside each other share the rates of HBM and global buffer */
+  PZ_MODES_CORES, /* the same, but each has the rates of its cores, whatever runs beside it */
+  PZ_MODES_TWO,   /* the original system's: on one core or on all; collectives take a vector core */
 };
 
 extern const char *const pz_modes_names[]; /* ends with NULL */

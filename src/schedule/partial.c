@@ -60,10 +60,27 @@ static double earliest_end(const struct pz_growth *g, const struct room *x, uint
   return end;
 }
 
-/* Paths, with no more room for each task than what runs leaves it until its end.  What can only
- * start when nothing of that runs any more is in the tails of what comes before it. */
+/* Tasks of which no two can run at once, with the earliest start of each: for every start and tail,
+ * those that have no less, one after another. */
+static double bound_queue(const struct pz_growth *g, const struct pz_partial *n,
+                          const double *start) {
+  double bound = 0;
+  for (uint32_t k = 0; k < g->n_queue; k++) {
+    double sum = 0, from = start[g->queue[k]];
+    if (pz_bits_has(&n->started, g->queue[k])) continue;
+    for (uint32_t q = 0; q < g->n_queue; q++) { /* by falling tail */
+      uint32_t i = g->queue[q];
+      if (pz_bits_has(&n->started, i) || start[i] < from) continue;
+      sum += g->c->least_s[i];
+      bound = pz_larger(bound, from + sum + g->c->tail_s[i]);
+    }
+  }
+  return bound;
+}
+
+/* Paths, with no more room for each task than what runs leaves it until its end. */
 double pz_partial_room_bound(const struct pz_growth *g, const struct pz_partial *n) {
-  double end[PZ_EXACT_MOST_TASKS], bound = n->t;
+  double start[PZ_EXACT_MOST_TASKS], end[PZ_EXACT_MOST_TASKS], bound = n->t;
   struct room x;
   if (!n->n_running) return bound;
   find_room(g, n, &x);
@@ -72,13 +89,14 @@ double pz_partial_room_bound(const struct pz_growth *g, const struct pz_partial 
     for (uint64_t left = g->all.w[w] & ~n->started.w[w]; left; left &= left - 1) {
       uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(left));
       const struct pz_task *t = &g->p->tasks[i];
-      double from = n->t;
+      start[i] = n->t;
       for (uint32_t k = 0; k < t->n_pred; k++)
-        if (!pz_bits_has(&n->finished, t->pred[k])) from = pz_larger(from, end[t->pred[k]]);
-      end[i] = from < x.at[x.n] ? earliest_end(g, &x, i, from) : from;
+        if (!pz_bits_has(&n->finished, t->pred[k])) start[i] = pz_larger(start[i], end[t->pred[k]]);
+      end[i] =
+          start[i] < x.at[x.n] ? earliest_end(g, &x, i, start[i]) : start[i] + g->c->least_s[i];
       bound = pz_larger(bound, end[i] + g->c->tail_s[i]);
     }
-  return bound;
+  return pz_larger(bound, bound_queue(g, n, start));
 }
 
 /* For every tail: the work that still has it behind, on top of it. */
@@ -381,6 +399,27 @@ static void measure(struct pz_growth *g) {
   g->n_measures = (g->n_measures + 3) / 4 * 4;
 }
 
+/* Does the task take more than half of the resource in every mode? */
+static bool takes_most(const struct pz_context *c, uint32_t i, int r) {
+  const struct pz_task *t = &c->p->tasks[i];
+  for (uint32_t m = 0; m < t->n_modes; m++)
+    if (!c->dropped[c->mode_at[i] + m] && 2 * t->modes[m].use[r] <= c->p->capacity[r]) return false;
+  return true;
+}
+
+/* Those of the resource of which there are the most, but for queues so long that work bounds tell
+ * as much. */
+static void find_queue(struct pz_growth *g) {
+  for (int r = 0; r < PZ_RESOURCES; r++) {
+    uint32_t n = 0, list[PZ_LONGEST_QUEUE];
+    for (uint32_t k = 0; k < g->p->n && n <= PZ_LONGEST_QUEUE; k++)
+      if (takes_most(g->c, g->by_tail[k], r) && n++ < PZ_LONGEST_QUEUE) list[n - 1] = g->by_tail[k];
+    if (n > PZ_LONGEST_QUEUE || n < 2 || n <= g->n_queue) continue;
+    g->n_queue = n;
+    memcpy(g->queue, list, n * sizeof *list);
+  }
+}
+
 /* Tasks by falling key, ties in topological order. */
 static void order(const struct pz_growth *g, uint32_t *list, bool with_own_time) {
   for (uint32_t i = 0; i < g->p->n; i++) {
@@ -433,6 +472,7 @@ bool pz_growth_init(struct pz_growth *g, struct pz_context *c, struct pz_arena *
   order(g, g->by_tail, false);
   measure(g);
   order(g, g->by_path, true);
+  find_queue(g);
   for (uint32_t i = 0; i < n; i++) {
     g->rank[g->by_path[i]] = i;
     pz_bits_set(&g->all, i);

@@ -35,6 +35,8 @@ struct pz_partial {
 /* Of one that has room for n tasks. */
 size_t pz_partial_bytes(uint32_t n);
 
+enum { PZ_LONGEST_QUEUE = 8 };
+
 /* What does not change while they grow. */
 struct pz_growth {
   struct pz_context *c;
@@ -43,13 +45,14 @@ struct pz_growth {
   uint32_t *by_tail;     /* tasks, longest tail first: for bounds */
   uint32_t *by_path;     /* longest tail with the task itself first: the order of branching */
   uint32_t *rank;        /* in by_path */
-  struct pz_bits *before, *after; /* by task: all that must come before it, and after it */
-  struct pz_bits *alike;          /* by task: those that start no later, if they are ready */
-  int n_measures;                 /* of work, by mixes of resources and by prices */
-  double (*work)[PZ_MEASURES];    /* by place in by_tail: the least */
-  double (*rates)[PZ_MEASURES];   /* by mode: work in a second */
-  struct pz_bits all, points;     /* tasks; those that can take no time */
-  uint32_t n_waits;
+  struct pz_bits *before, *after;   /* by task: all that must come before it, and after it */
+  struct pz_bits *alike;            /* by task: those that start no later, if they are ready */
+  int n_measures;                   /* of work, by mixes of resources and by prices */
+  double (*work)[PZ_MEASURES];      /* by place in by_tail: the least */
+  double (*rates)[PZ_MEASURES];     /* by mode: work in a second */
+  struct pz_bits all, points;       /* tasks; those that can take no time */
+  uint32_t queue[PZ_LONGEST_QUEUE]; /* tasks of which no two run at once, longest tail first */
+  uint32_t n_queue, n_waits;
   bool instants; /* some task of no length uses something */
   int words;
 };

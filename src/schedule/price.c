@@ -221,6 +221,7 @@ static void keep_prices(struct pz_pricer *x) {
   for (uint32_t k = 0; k < c->n_modes; k++)
     f->rate[k] = x->packer.rate[k] / fmax(1, x->packer.most);
   if (at == c->n_prices) c->n_prices++;
+  c->n_priced++;
 }
 
 static bool solve(struct pz_pricer *x) {

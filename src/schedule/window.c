@@ -73,12 +73,20 @@ static void put(struct windows *x, double head, double tail, uint32_t task) {
   x->items[at] = (struct item){head, tail, x->work[task]};
 }
 
+static bool same_head_before(const struct windows *x, uint32_t h) {
+  double head = x->items[h].head;
+  for (uint32_t i = 0; i < h; i++)
+    if (x->items[i].head >= head && x->items[i].head <= head) return true;
+  return false;
+}
+
 /* The time that the items take with their heads and tails: for every head and tail, it and the work
  * of those that have no less. */
 static double squeeze(const struct windows *x) {
   double bound = 0;
   for (uint32_t h = 0; h < x->n_items; h++) {
     double sum[PZ_MEASURES] = {0}, from = x->items[h].head;
+    if (same_head_before(x, h)) continue;
     for (uint32_t i = 0; i < x->n_items; i++) {
       const struct item *it = &x->items[i];
       if (it->head < from) continue;
