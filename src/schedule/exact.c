@@ -91,7 +91,7 @@ static void visit(struct exact *x, uint32_t depth);
 
 static void visit_starts(struct exact *x, uint32_t depth) {
   const struct pz_partial *n = node_at(x, depth);
-  struct pz_start k = pz_partial_starts(n);
+  struct pz_start k = pz_partial_starts(&x->g, n);
   while (!x->stopped && pz_partial_next(&x->g, n, &k)) {
     pz_partial_start(&x->g, n, k.task, k.mode, node_at(x, depth + 1));
     visit(x, depth + 1);

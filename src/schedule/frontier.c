@@ -41,8 +41,8 @@ static struct pz_partial *node_at(const struct frontier *x, uint32_t depth) {
 static double bound_of(struct frontier *x, const struct pz_partial *n) {
   double most = x->g.c->best_s, bound = pz_partial_price_bound(&x->g, n);
   if (pz_better(x->g.c, bound, most)) bound = pz_larger(bound, pz_partial_path_bound(&x->g, n));
-  if (pz_better(x->g.c, bound, most)) bound = pz_larger(bound, pz_partial_work_bound(&x->g, n));
   if (pz_better(x->g.c, bound, most)) bound = pz_larger(bound, pz_partial_room_bound(&x->g, n));
+  if (pz_better(x->g.c, bound, most)) bound = pz_larger(bound, pz_partial_work_bound(&x->g, n));
   return bound;
 }
 
@@ -54,6 +54,8 @@ static void load(struct frontier *x, const struct pz_state *s, struct pz_partial
                            .t_before = s->t,
                            .last_rank = PZ_NONE,
                            .promised = s->promised,
+                           .ready = s->ready,
+                           .alone_s = s->alone_s,
                            .n_running = s->n_running};
   memcpy(n->left, s->left, sizeof n->left);
   memcpy(n->free, p->capacity, sizeof n->free);
@@ -63,7 +65,6 @@ static void load(struct frontier *x, const struct pz_state *s, struct pz_partial
     pz_bits_clear(&n->finished, r->task);
     for (int k = 0; k < PZ_RESOURCES; k++) n->free[k] -= p->tasks[r->task].modes[r->mode].use[k];
   }
-  pz_partial_find_ready(&x->g, n);
 }
 
 /* ---- complete schedules --------------------------------------------------------------------- */
@@ -146,10 +147,11 @@ static void complete_alone(struct frontier *x, const struct pz_partial *n, struc
 /* ---- growth --------------------------------------------------------------------------------- */
 
 /* Unless something ran in a phase since that was promised before the last rest. */
-static bool rest_is_better(const struct frontier *x, const struct pz_state *s) {
+static bool rest_is_better(const struct frontier *x, const struct pz_state *s,
+                           const struct pz_partial *n) {
   struct pz_bits still = pz_bits_minus(&s->owed, &s->started);
   return pz_growth_same(&x->g, &still, &s->owed) &&
-         pz_rest_is_better(&x->rest, s->delay_s, &s->started, s->next);
+         pz_rest_is_better(&x->rest, s->delay_s, n, s->next);
 }
 
 /* A candidate that waits for the next end is a state, unless it waits where it need not, or a rest
@@ -167,7 +169,7 @@ static void add(struct frontier *x, const struct pz_partial *n, double bound) {
   s->delay_s = x->delay_s;
   s->owed = x->owed;
   s->fresh = x->fresh;
-  if (x->rest.often && (rest_is_better(x, s) || pz_states_dominate(&x->states))) return;
+  if (x->rest.often && (rest_is_better(x, s, n) || pz_states_dominate(&x->states))) return;
   pz_partial_advance(&x->g, n, x->ahead);
   s->bound = pz_larger(bound, bound_of(x, x->ahead));
   if (x->from) s->bound = pz_larger(s->bound, x->from->bound);
@@ -182,7 +184,7 @@ static void count_step(struct frontier *x) { x->stopped |= ++x->g.c->steps >= x-
 static void grow(struct frontier *x, uint32_t depth) {
   const struct pz_partial *n = node_at(x, depth);
   struct pz_partial *next = node_at(x, depth + 1);
-  struct pz_start k = pz_partial_starts(n);
+  struct pz_start k = pz_partial_starts(&x->g, n);
   while (!x->stopped && pz_partial_next(&x->g, n, &k)) {
     pz_partial_start(&x->g, n, k.task, k.mode, next);
     count_step(x);
@@ -229,7 +231,7 @@ static void grow_from_rest(struct frontier *x, uint32_t depth) {
   static const struct pz_bits none;
   struct pz_partial *n = node_at(x, depth);
   if (pz_rest_seen(&x->rest, n)) return;
-  x->delay_s = pz_rest_delay(&x->rest, n->t, &n->started);
+  x->delay_s = n->t - n->alone_s;
   x->owed = n->promised;
   x->fresh = true;
   n->could_before = none;

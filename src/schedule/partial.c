@@ -162,7 +162,8 @@ static bool eligible(const struct pz_growth *g, const struct pz_partial *n, uint
   return !before;
 }
 
-void pz_partial_find_ready(const struct pz_growth *g, struct pz_partial *n) {
+/* From what is started and finished. */
+static void find_ready(const struct pz_growth *g, struct pz_partial *n) {
   n->ready = (struct pz_bits){{0}};
   for (uint32_t i = 0; i < g->p->n; i++)
     if (!pz_bits_has(&n->started, i) && pz_growth_within(g, &g->before[i], &n->finished))
@@ -188,6 +189,7 @@ static bool passes(struct pz_growth *g, struct pz_partial *n, uint32_t i) {
     pz_bits_set(&n->started, i);
     pz_bits_clear(&n->ready, i);
     finish(g, n, i);
+    n->alone_s += g->c->least_s[i];
     for (int k = 0; k < g->c->n_prices; k++) n->left[k] -= g->c->prices[k].least[i];
     g->slots[i] = (struct pz_slot){n->t, n->t, m};
     return true;
@@ -257,19 +259,38 @@ static bool may_start(const struct pz_growth *g, const struct pz_partial *n, uin
          pz_better(c, bound_with(g, n, i, mode), c->best_s);
 }
 
-struct pz_start pz_partial_starts(const struct pz_partial *n) {
-  return (struct pz_start){.rank = n->last_rank == PZ_NONE ? 0 : n->last_rank + 1};
+struct pz_start pz_partial_starts(const struct pz_growth *g, const struct pz_partial *n) {
+  struct pz_start k = {.n_modes = 0};
+  uint32_t from = n->last_rank == PZ_NONE ? 0 : n->last_rank + 1;
+  for (int w = 0; w < g->words; w++)
+    for (uint64_t left = n->ready.w[w]; left; left &= left - 1) {
+      uint32_t rank = g->rank[64 * w + __builtin_ctzll(left)];
+      if (rank >= from) pz_bits_set(&k.ranks, rank);
+    }
+  return k;
+}
+
+/* On to the next task that may start. */
+static bool next_task(const struct pz_growth *g, const struct pz_partial *n, struct pz_start *k) {
+  for (int w = 0; w < g->words; w++)
+    while (k->ranks.w[w]) {
+      k->task = g->by_path[64 * w + __builtin_ctzll(k->ranks.w[w])];
+      k->ranks.w[w] &= k->ranks.w[w] - 1;
+      if (!eligible(g, n, k->task)) continue;
+      k->next = 0;
+      k->n_modes = g->p->tasks[k->task].n_modes;
+      return true;
+    }
+  return false;
 }
 
 bool pz_partial_next(const struct pz_growth *g, const struct pz_partial *n, struct pz_start *k) {
-  for (; k->rank < g->p->n; k->rank++, k->next = 0) {
-    k->task = g->by_path[k->rank];
-    if (!eligible(g, n, k->task)) continue;
-    while (k->next < g->p->tasks[k->task].n_modes) {
+  do {
+    while (k->next < k->n_modes) {
       k->mode = k->next++;
       if (may_start(g, n, k->task, k->mode)) return true;
     }
-  }
+  } while (next_task(g, n, k));
   return false;
 }
 
@@ -281,6 +302,7 @@ void pz_partial_start(struct pz_growth *g, const struct pz_partial *from, uint32
   pz_bits_clear(&to->ready, i);
   pz_bits_clear(&to->promised, i);
   to->run[to->n_running++] = (struct pz_running){i, mode, from->t + m->s};
+  to->alone_s += g->c->least_s[i];
   for (int r = 0; r < PZ_RESOURCES; r++) to->free[r] -= m->use[r];
   for (int k = 0; k < g->c->n_prices; k++) {
     const struct pz_prices *f = &g->c->prices[k];
@@ -304,13 +326,14 @@ void pz_partial_alone(struct pz_growth *g, struct pz_partial *n, const struct pz
       uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(left));
       g->slots[i] = (struct pz_slot){n->t, n->t + c->least_s[i], pz_partial_fastest(g, i)};
       n->t += c->least_s[i];
+      n->alone_s += c->least_s[i];
       pz_bits_set(&n->started, i);
       pz_bits_set(&n->finished, i);
       for (int k = 0; k < c->n_prices; k++) n->left[k] -= c->prices[k].least[i];
     }
   n->t_before = n->t;
   n->last_rank = PZ_NONE;
-  pz_partial_find_ready(g, n);
+  find_ready(g, n);
   finish_points(g, n);
 }
 
@@ -494,7 +517,7 @@ void pz_partial_begin(struct pz_growth *g, const bool *late, struct pz_partial *
     pz_bits_set(&out->finished, i);
     for (int k = 0; k < g->c->n_prices; k++) out->left[k] -= g->c->prices[k].least[i];
   }
-  pz_partial_find_ready(g, out);
+  find_ready(g, out);
   finish_points(g, out);
 }
 

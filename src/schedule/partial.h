@@ -25,6 +25,7 @@ struct pz_partial {
   int32_t free_before[PZ_RESOURCES];
   struct pz_bits could_before; /* tasks that were eligible at its beginning */
   double left[PZ_MOST_PRICES]; /* priced time of what runs or has not started */
+  double alone_s;              /* all that has started, had each task run alone */
   struct pz_bits promised;     /* not started, and not to run alone (rest.h) */
   uint32_t last_rank;          /* of the last task started at t, or PZ_NONE */
   uint32_t wait;               /* those of one wait share this: time goes on, nothing starts */
@@ -81,17 +82,15 @@ void pz_partial_begin(struct pz_growth *g, const bool *late, struct pz_partial *
 /* All but the part of run that is not used. */
 void pz_partial_copy(struct pz_partial *to, const struct pz_partial *from);
 
-/* From what is started and finished. */
-void pz_partial_find_ready(const struct pz_growth *g, struct pz_partial *n);
-
 /* Tasks and modes that may start now, after the last one started, so that there is one order:
- * for (k = pz_partial_starts(n); pz_partial_next(g, n, &k);).  Left out are those with which no
+ * for (k = pz_partial_starts(g, n); pz_partial_next(g, n, &k);).  Left out are those with which no
  * schedule is better than the best. */
 struct pz_start {
   uint32_t task, mode;
-  uint32_t rank, next; /* where to go on: the task's rank, and mode */
+  uint32_t next, n_modes; /* modes of the task still to come */
+  struct pz_bits ranks;   /* of tasks still to come */
 };
-struct pz_start pz_partial_starts(const struct pz_partial *n);
+struct pz_start pz_partial_starts(const struct pz_growth *g, const struct pz_partial *n);
 bool pz_partial_next(const struct pz_growth *g, const struct pz_partial *n, struct pz_start *k);
 /* Could one more task run from now on, and be done at the next end?  Then a schedule in which
  * nothing starts until then is no better.  Never where some task of no length wants room. */

@@ -11,18 +11,10 @@ struct past {
 
 /* ---- delays --------------------------------------------------------------------------------- */
 
-double pz_rest_delay(const struct pz_rest *x, double t, const struct pz_bits *done) {
-  double alone_s = 0;
-  for (int w = 0; w < x->g->words; w++)
-    for (uint64_t left = done->w[w]; left; left &= left - 1)
-      alone_s += x->g->c->least_s[64 * w + __builtin_ctzll(left)];
-  return t - alone_s;
-}
-
 static double slack(const struct pz_rest *x) { return 1e-12 * x->g->c->scale; }
 
 bool pz_rest_seen(struct pz_rest *x, const struct pz_partial *rest) {
-  struct past now = {rest->started, rest->promised, pz_rest_delay(x, rest->t, &rest->started)};
+  struct past now = {rest->started, rest->promised, rest->t - rest->alone_s};
   x->g->c->steps += x->past.n / PAST_PER_STEP;
   for (uint32_t k = 0; k < x->past.n; k++) {
     const struct past *p = pz_vec_at(&x->past, struct past, k);
@@ -34,9 +26,9 @@ bool pz_rest_seen(struct pz_rest *x, const struct pz_partial *rest) {
   return false;
 }
 
-bool pz_rest_is_better(const struct pz_rest *x, double delay_s, const struct pz_bits *started,
+bool pz_rest_is_better(const struct pz_rest *x, double delay_s, const struct pz_partial *n,
                        double next) {
-  return delay_s <= pz_rest_delay(x, next, started) + slack(x);
+  return delay_s <= next - n->alone_s + slack(x);
 }
 
 /* In the order in which they may run. */

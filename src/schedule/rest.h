@@ -29,14 +29,12 @@ struct pz_rest {
 /* False: no memory. */
 bool pz_rest_init(struct pz_rest *x, struct pz_growth *g, struct pz_arena *arena);
 
-double pz_rest_delay(const struct pz_rest *x, double t, const struct pz_bits *done);
-
 /* Is it no better than one seen before?  If not, it is seen now. */
 bool pz_rest_seen(struct pz_rest *x, const struct pz_partial *rest);
 
-/* Since a rest of this delay: would all that was started have been done at the next end if each had
- * run alone?  Then what follows can follow the rest. */
-bool pz_rest_is_better(const struct pz_rest *x, double delay_s, const struct pz_bits *started,
+/* Since a rest of this delay: would all that has started be done at the next end if each had run
+ * alone?  Then what follows can follow the rest. */
+bool pz_rest_is_better(const struct pz_rest *x, double delay_s, const struct pz_partial *n,
                        double next);
 
 /* The first task that runs alone now or is promised; PZ_NONE: there is no more. */

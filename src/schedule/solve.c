@@ -25,14 +25,14 @@ static void price(struct pz_context *c, struct pz_pricer **pricer, int64_t steps
   if (!*pricer) return;
   c->windows = true;
   pz_pricer_run(*pricer, c, steps);
-  pz_pricer_round(*pricer, c, 64);
+  pz_pricer_round(*pricer, c, 16);
   pz_bound_tighten(c);
 }
 
 /* The local search's part of a turn.  What is open after the first turn mostly wants a proof, what
  * is open after the third a better schedule. */
 static int64_t local_part(int64_t turn, int64_t steps) {
-  return turn > FIRST_TURN && turn <= THIRD_TURN ? steps / 10 : steps / (turn > THIRD_TURN ? 4 : 2);
+  return turn > FIRST_TURN && turn <= THIRD_TURN ? steps / 40 : steps / (turn > THIRD_TURN ? 4 : 2);
 }
 
 /* The part of a proof that best first gets; long ones want more of branching. */

@@ -18,6 +18,8 @@ void pz_state_fill(struct pz_state *s, const struct pz_state *parent, const stru
                          .t = n->t,
                          .next = DBL_MAX,
                          .started = n->started,
+                         .ready = n->ready,
+                         .alone_s = n->alone_s,
                          .promised = n->promised,
                          .n_running = n->n_running};
   memcpy(s->left, n->left, sizeof s->left);

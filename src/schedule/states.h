@@ -16,7 +16,8 @@ struct pz_state {
   double next, last;             /* end of what runs */
   double delay_s;                /* of the last rest before it (rest.h) */
   struct pz_bits promised, owed; /* now, and at that rest */
-  struct pz_bits started;
+  struct pz_bits started, ready;
+  double alone_s; /* as in a partial schedule */
   double left[PZ_MOST_PRICES];
   bool dominated;
   bool fresh; /* see frontier.c */
