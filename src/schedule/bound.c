@@ -93,11 +93,8 @@ static double bound_with(const struct pz_context *c, uint32_t i, uint32_t m,
   double bound = c->head_s[i] + mode->s + c->tail_s[i];
   for (int k = 0; k < PZ_MIXES; k++)
     bound = pz_larger(bound, total[k] - c->work[i][k] + mode_work(c, mode, k));
-  for (int k = 0; k < c->n_prices; k++) {
-    const struct pz_prices *f = &c->prices[k];
-    bound = pz_larger(bound, f->sum - f->least[i] + f->rate[c->mode_at[i] + m] * mode->s);
-  }
-  return bound;
+  const struct pz_prices *f = &c->prices;
+  return pz_larger(bound, f->sum - f->least[i] + f->rate[c->mode_at[i] + m] * mode->s);
 }
 
 /* Were modes dropped? */
@@ -117,19 +114,17 @@ static bool drop_modes(struct pz_context *c) {
 
 /* The cheapest modes may be gone: prices hold for those that are left. */
 static void reprice(struct pz_context *c) {
-  for (int k = 0; k < c->n_prices; k++) {
-    struct pz_prices *f = &c->prices[k];
-    f->sum = 0;
-    for (uint32_t i = 0; i < c->p->n; i++) {
-      const struct pz_task *t = &c->p->tasks[i];
-      f->least[i] = DBL_MAX;
-      for (uint32_t m = 0; m < t->n_modes; m++)
-        if (!c->dropped[c->mode_at[i] + m])
-          f->least[i] = pz_smaller(f->least[i], f->rate[c->mode_at[i] + m] * t->modes[m].s);
-      f->sum += f->least[i];
-    }
-    pz_context_raise(c, f->sum);
+  struct pz_prices *f = &c->prices;
+  f->sum = 0;
+  for (uint32_t i = 0; i < c->p->n; i++) {
+    const struct pz_task *t = &c->p->tasks[i];
+    f->least[i] = DBL_MAX;
+    for (uint32_t m = 0; m < t->n_modes; m++)
+      if (!c->dropped[c->mode_at[i] + m])
+        f->least[i] = pz_smaller(f->least[i], f->rate[c->mode_at[i] + m] * t->modes[m].s);
+    f->sum += f->least[i];
   }
+  pz_context_raise(c, f->sum);
 }
 
 static struct pz_derived derived_from(const struct pz_context *c) {

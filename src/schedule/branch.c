@@ -27,9 +27,7 @@ static double mixed(const struct pz_context *c, uint32_t i) {
   const struct pz_task *t = &c->p->tasks[i];
   double largest = 0;
   for (uint32_t m = 0; m < t->n_modes; m++) largest = fmax(largest, c->part[c->mode_at[i] + m]);
-  double priced = 0;
-  for (int k = 0; k < c->n_prices; k++) priced = fmax(priced, c->prices[k].least[i]);
-  return (1 - largest) * priced;
+  return (1 - largest) * c->prices.least[i];
 }
 
 /* The modes up to the mean of the mixed durations, and those above.  False: nothing is mixed. */

@@ -48,7 +48,10 @@ static bool allocate(struct pz_context *c) {
   c->tail_s = pz_arena_alloc(c->arena, n, sizeof *c->tail_s);
   c->work = pz_arena_alloc(c->arena, n, sizeof *c->work);
   c->best = pz_arena_alloc(c->arena, n, sizeof *c->best);
-  return c->dropped && c->part && c->least_s && c->head_s && c->tail_s && c->work && c->best;
+  c->prices.rate = pz_arena_alloc(c->arena, c->n_modes, sizeof *c->prices.rate);
+  c->prices.least = pz_arena_alloc(c->arena, n, sizeof *c->prices.least);
+  return c->dropped && c->part && c->least_s && c->head_s && c->tail_s && c->work && c->best &&
+         c->prices.rate && c->prices.least;
 }
 
 enum pz_status pz_context_init(struct pz_context *c, const struct pz_problem *p,
@@ -65,23 +68,14 @@ enum pz_status pz_context_init(struct pz_context *c, const struct pz_problem *p,
 }
 
 bool pz_context_fork(const struct pz_context *c, struct pz_arena *arena, struct pz_context *out) {
-  uint32_t n = c->p->n;
   *out = *c;
   out->arena = arena;
   out->n_modes = 0;
-  out->n_prices = 0;
   out->windows = out->derived.valid = false;
   if (!allocate(out)) return false;
   out->best = c->best;
   memcpy(out->dropped, c->dropped, c->n_modes * sizeof *c->dropped);
-  for (int k = 0; k < c->n_prices; k++) {
-    struct pz_prices *f = &out->prices[k];
-    f->rate = pz_arena_alloc(arena, c->n_modes, sizeof *f->rate);
-    f->least = pz_arena_alloc(arena, n, sizeof *f->least);
-    if (!f->rate || !f->least) return false;
-    memcpy(f->rate, c->prices[k].rate, c->n_modes * sizeof *f->rate);
-    out->n_prices = k + 1;
-  }
+  memcpy(out->prices.rate, c->prices.rate, c->n_modes * sizeof *c->prices.rate);
   return true;
 }
 

@@ -7,9 +7,8 @@
 
 /* Weights of the resources in a work bound; see bound.c.  Measures of work are mixes and prices, a
  * multiple of four with room for all: the processor adds them up in parts. */
-enum { PZ_MIXES = 14, PZ_MOST_PRICES = 4, PZ_MEASURES = 20 };
-_Static_assert((int)PZ_MIXES + (int)PZ_MOST_PRICES <= (int)PZ_MEASURES && PZ_MEASURES % 4 == 0,
-               "room for every measure");
+enum { PZ_MIXES = 14, PZ_MEASURES = 16 };
+_Static_assert((int)PZ_MIXES < (int)PZ_MEASURES && PZ_MEASURES % 4 == 0, "room for every measure");
 
 /* Prices of time (price.c): while a task runs in a mode the bound may advance by its rate at most,
  * whatever else runs.  So what is left takes at least the sum, over tasks, of rate times duration;
@@ -47,11 +46,11 @@ struct pz_context {
   double (*work)[PZ_MIXES]; /* by task: least share of the chip's time it takes, for each mix of
                                resources */
   double mix[PZ_MIXES][PZ_RESOURCES];
-  double *part; /* by mode: its part in a relaxation's solution, where there was one */
-  struct pz_prices prices[PZ_MOST_PRICES];
-  int n_prices, n_priced; /* n_priced: how often one was changed */
-  double scale;           /* a time everything is compared with: the sum of all */
-  double grain;           /* all times are multiples of this; 0: of nothing */
+  double *part;            /* by mode: its part in a relaxation's solution, where there was one */
+  struct pz_prices prices; /* all are 0 before there are any */
+  int n_priced;            /* how often they were changed */
+  double scale;            /* a time everything is compared with: the sum of all */
+  double grain;            /* all times are multiples of this; 0: of nothing */
   int64_t steps, most_steps;
   struct pz_slot *best; /* the incumbent */
   double best_s;        /* its makespan */

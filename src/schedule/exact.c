@@ -46,7 +46,7 @@ static struct pz_partial *node_at(const struct exact *x, uint32_t depth) {
 
 static bool promising(struct exact *x, const struct pz_partial *n) {
   const struct pz_context *c = x->g.c;
-  return pz_better(c, pz_partial_price_bound(&x->g, n), c->best_s) &&
+  return pz_better(c, pz_partial_price_bound(n), c->best_s) &&
          pz_better(c, pz_partial_path_bound(&x->g, n), c->best_s) &&
          pz_better(c, pz_partial_work_bound(&x->g, n), c->best_s);
 }

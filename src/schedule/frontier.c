@@ -39,7 +39,7 @@ static struct pz_partial *node_at(const struct frontier *x, uint32_t depth) {
 }
 
 static double bound_of(struct frontier *x, const struct pz_partial *n) {
-  double most = x->g.c->best_s, bound = pz_partial_price_bound(&x->g, n);
+  double most = x->g.c->best_s, bound = pz_partial_price_bound(n);
   if (pz_better(x->g.c, bound, most)) bound = pz_larger(bound, pz_partial_path_bound(&x->g, n));
   if (pz_better(x->g.c, bound, most)) bound = pz_larger(bound, pz_partial_room_bound(&x->g, n));
   if (pz_better(x->g.c, bound, most)) bound = pz_larger(bound, pz_partial_work_bound(&x->g, n));
@@ -55,9 +55,9 @@ static void load(struct frontier *x, const struct pz_state *s, struct pz_partial
                            .last_rank = PZ_NONE,
                            .promised = s->promised,
                            .ready = s->ready,
+                           .left_s = s->left_s,
                            .alone_s = s->alone_s,
                            .n_running = s->n_running};
-  memcpy(n->left, s->left, sizeof n->left);
   memcpy(n->free, p->capacity, sizeof n->free);
   memcpy(n->run, s->run, s->n_running * sizeof *s->run);
   for (uint32_t i = 0; i < s->n_running; i++) {

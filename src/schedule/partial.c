@@ -125,11 +125,7 @@ double pz_partial_work_bound(const struct pz_growth *g, const struct pz_partial 
 }
 
 /* At the prices of a relaxation. */
-double pz_partial_price_bound(const struct pz_growth *g, const struct pz_partial *n) {
-  double left = 0;
-  for (int k = 0; k < g->c->n_prices; k++) left = pz_larger(left, n->left[k]);
-  return n->t + left;
-}
+double pz_partial_price_bound(const struct pz_partial *n) { return n->t + n->left_s; }
 
 /* ---- dominance ------------------------------------------------------------------------------ */
 
@@ -190,7 +186,7 @@ static bool passes(struct pz_growth *g, struct pz_partial *n, uint32_t i) {
     pz_bits_clear(&n->ready, i);
     finish(g, n, i);
     n->alone_s += g->c->least_s[i];
-    for (int k = 0; k < g->c->n_prices; k++) n->left[k] -= g->c->prices[k].least[i];
+    n->left_s -= g->c->prices.least[i];
     g->slots[i] = (struct pz_slot){n->t, n->t, m};
     return true;
   }
@@ -243,11 +239,8 @@ static double bound_with(const struct pz_growth *g, const struct pz_partial *n, 
                          uint32_t mode) {
   const struct pz_context *c = g->c;
   double s = g->p->tasks[i].modes[mode].s, left = s + c->tail_s[i];
-  for (int k = 0; k < c->n_prices; k++) {
-    const struct pz_prices *f = &c->prices[k];
-    left = pz_larger(left, n->left[k] - f->least[i] + f->rate[c->mode_at[i] + mode] * s);
-  }
-  return n->t + left;
+  const struct pz_prices *f = &c->prices;
+  return n->t + pz_larger(left, n->left_s - f->least[i] + f->rate[c->mode_at[i] + mode] * s);
 }
 
 static bool may_start(const struct pz_growth *g, const struct pz_partial *n, uint32_t i,
@@ -304,10 +297,7 @@ void pz_partial_start(struct pz_growth *g, const struct pz_partial *from, uint32
   to->run[to->n_running++] = (struct pz_running){i, mode, from->t + m->s};
   to->alone_s += g->c->least_s[i];
   for (int r = 0; r < PZ_RESOURCES; r++) to->free[r] -= m->use[r];
-  for (int k = 0; k < g->c->n_prices; k++) {
-    const struct pz_prices *f = &g->c->prices[k];
-    to->left[k] += f->rate[g->c->mode_at[i] + mode] * m->s - f->least[i];
-  }
+  to->left_s += g->c->prices.rate[g->c->mode_at[i] + mode] * m->s - g->c->prices.least[i];
   to->last_rank = g->rank[i];
   g->slots[i] = (struct pz_slot){from->t, from->t + m->s, mode};
 }
@@ -329,7 +319,7 @@ void pz_partial_alone(struct pz_growth *g, struct pz_partial *n, const struct pz
       n->alone_s += c->least_s[i];
       pz_bits_set(&n->started, i);
       pz_bits_set(&n->finished, i);
-      for (int k = 0; k < c->n_prices; k++) n->left[k] -= c->prices[k].least[i];
+      n->left_s -= c->prices.least[i];
     }
   n->t_before = n->t;
   n->last_rank = PZ_NONE;
@@ -356,8 +346,7 @@ void pz_partial_advance(struct pz_growth *g, const struct pz_partial *from, stru
     }
   for (uint32_t i = 0; i < from->n_running; i++) {
     const struct pz_running *r = &from->run[i];
-    for (int k = 0; k < g->c->n_prices; k++)
-      to->left[k] -= g->c->prices[k].rate[g->c->mode_at[r->task] + r->mode] * (next - from->t);
+    to->left_s -= g->c->prices.rate[g->c->mode_at[r->task] + r->mode] * (next - from->t);
     if (r->end > next + slack) {
       to->run[to->n_running++] = *r;
       continue;
@@ -418,7 +407,7 @@ static void measure(struct pz_growth *g) {
     for (int r = 0; r < PZ_RESOURCES; r++) all = all && (wanted[r] || g->c->mix[k][r] <= 0);
     if (all && sum > ENOUGH_WORK * g->c->best_s) add_mix(g, k);
   }
-  for (int k = 0; k < g->c->n_prices; k++) add_prices(g, &g->c->prices[k]);
+  if (g->c->prices.sum > 0) add_prices(g, &g->c->prices);
   g->n_measures = (g->n_measures + 3) / 4 * 4;
 }
 
@@ -508,14 +497,13 @@ bool pz_growth_init(struct pz_growth *g, struct pz_context *c, struct pz_arena *
 }
 
 void pz_partial_begin(struct pz_growth *g, const bool *late, struct pz_partial *out) {
-  *out = (struct pz_partial){.last_rank = PZ_NONE};
+  *out = (struct pz_partial){.last_rank = PZ_NONE, .left_s = g->c->prices.sum};
   memcpy(out->free, g->p->capacity, sizeof out->free);
-  for (int k = 0; k < g->c->n_prices; k++) out->left[k] = g->c->prices[k].sum;
   for (uint32_t i = 0; late && i < g->p->n; i++) {
     if (!late[i]) continue;
     pz_bits_set(&out->started, i);
     pz_bits_set(&out->finished, i);
-    for (int k = 0; k < g->c->n_prices; k++) out->left[k] -= g->c->prices[k].least[i];
+    out->left_s -= g->c->prices.least[i];
   }
   find_ready(g, out);
   finish_points(g, out);

@@ -24,7 +24,7 @@ struct pz_partial {
   double t_before;
   int32_t free_before[PZ_RESOURCES];
   struct pz_bits could_before; /* tasks that were eligible at its beginning */
-  double left[PZ_MOST_PRICES]; /* priced time of what runs or has not started */
+  double left_s;               /* priced time of what runs or has not started */
   double alone_s;              /* all that has started, had each task run alone */
   struct pz_bits promised;     /* not started, and not to run alone (rest.h) */
   uint32_t last_rank;          /* of the last task started at t, or PZ_NONE */
@@ -109,7 +109,7 @@ double pz_partial_end(const struct pz_partial *n); /* of what has been started *
 
 /* Bounds for what it can grow to: by prices, by paths, by paths in the room that what runs leaves,
  * by work. */
-double pz_partial_price_bound(const struct pz_growth *g, const struct pz_partial *n);
+double pz_partial_price_bound(const struct pz_partial *n);
 double pz_partial_path_bound(const struct pz_growth *g, const struct pz_partial *n);
 double pz_partial_room_bound(const struct pz_growth *g, const struct pz_partial *n);
 double pz_partial_work_bound(const struct pz_growth *g, const struct pz_partial *n);

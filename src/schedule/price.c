@@ -203,24 +203,11 @@ static double bound_of(const struct pz_pricer *x) {
   return sum / fmax(1, x->packer.most);
 }
 
-/* Keep the prices, made valid, in a free place or that of the weakest. */
+/* Keep the prices, made valid. */
 static void keep_prices(struct pz_pricer *x) {
   struct pz_context *c = x->c;
-  int at = c->n_prices;
-  if (at == PZ_MOST_PRICES) {
-    at = 0;
-    for (int k = 1; k < PZ_MOST_PRICES; k++)
-      if (c->prices[k].sum < c->prices[at].sum) at = k;
-  }
-  struct pz_prices *f = &c->prices[at];
-  if (at == c->n_prices) {
-    f->rate = pz_arena_alloc(c->arena, c->n_modes, sizeof *f->rate);
-    f->least = pz_arena_alloc(c->arena, x->p->n, sizeof *f->least);
-  }
-  if (!f->rate || !f->least) return;
   for (uint32_t k = 0; k < c->n_modes; k++)
-    f->rate[k] = x->packer.rate[k] / fmax(1, x->packer.most);
-  if (at == c->n_prices) c->n_prices++;
+    c->prices.rate[k] = x->packer.rate[k] / fmax(1, x->packer.most);
   c->n_priced++;
 }
 
@@ -235,7 +222,7 @@ static bool solve(struct pz_pricer *x) {
  * incumbent. */
 static void generate(struct pz_pricer *x) {
   const struct pz_context *c = x->c;
-  double best = 0;
+  double best = c->prices.sum;
   for (int round = 0; round < MOST_ROUNDS && solve(x); round++) {
     read_parts(x);
     read_rates(x);

@@ -8,7 +8,7 @@
 #include "schedule/price.h"
 
 /* Steps; those after the third are ten times longer each. */
-enum { SHORT_TURN = 200, FIRST_TURN = 2000, SECOND_TURN = 40000, THIRD_TURN = 400000 };
+enum { SHORT_TURN = 200, FIRST_TURN = 1000, SECOND_TURN = 40000, THIRD_TURN = 400000 };
 
 /* A bound this near to the incumbent, as a part of it, may well be proved its own. */
 static const double NEAR = 0.94;
@@ -40,7 +40,9 @@ static int64_t best_first_part(int64_t turn, int64_t steps) {
   return turn <= THIRD_TURN ? steps * 7 / 8 : steps * 3 / 4;
 }
 
-static int64_t next_turn(int64_t turn) { return turn == FIRST_TURN ? SECOND_TURN : 10 * turn; }
+static int64_t next_turn(int64_t turn) {
+  return turn < FIRST_TURN ? FIRST_TURN : turn < SECOND_TURN ? SECOND_TURN : 10 * turn;
+}
 
 static int64_t shorter(int64_t turn, int64_t left) { return turn < left / 2 ? turn : left; }
 
@@ -94,7 +96,7 @@ static enum pz_status survey(struct pz_context *c, struct pz_pricer **pricer, in
                              struct pz_error *err) {
   c->windows = true;
   pz_bound_tighten(c);
-  enum pz_status status = pz_late_search(c, pz_frontier_search, (end - c->steps) / 10, err);
+  enum pz_status status = pz_late_search(c, pz_frontier_search, (end - c->steps) / 20, err);
   if (status == PZ_OK && pz_open(c)) price(c, pricer, (end - c->steps) / 12);
   if (status == PZ_OK && pz_open(c)) status = search_few(c, (end - c->steps) / 8, err);
   if (status == PZ_OK && pz_open(c))

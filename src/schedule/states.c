@@ -19,10 +19,10 @@ void pz_state_fill(struct pz_state *s, const struct pz_state *parent, const stru
                          .next = DBL_MAX,
                          .started = n->started,
                          .ready = n->ready,
+                         .left_s = n->left_s,
                          .alone_s = n->alone_s,
                          .promised = n->promised,
                          .n_running = n->n_running};
-  memcpy(s->left, n->left, sizeof s->left);
   memcpy(s->run, n->run, n->n_running * sizeof *s->run);
   for (uint32_t i = 0; i < n->n_running; i++) {
     s->next = pz_smaller(s->next, n->run[i].end);

@@ -17,8 +17,7 @@ struct pz_state {
   double delay_s;                /* of the last rest before it (rest.h) */
   struct pz_bits promised, owed; /* now, and at that rest */
   struct pz_bits started, ready;
-  double alone_s; /* as in a partial schedule */
-  double left[PZ_MOST_PRICES];
+  double left_s, alone_s; /* as in a partial schedule */
   bool dominated;
   bool fresh; /* see frontier.c */
   uint32_t n_running;

@@ -48,8 +48,9 @@ static void measure(struct windows *x) {
     for (uint32_t i = 0; i < x->n; i++) x->work[i][x->n_measures] = c->work[i][k];
     x->n_measures++;
   }
-  for (int k = 0; k < c->n_prices; k++, x->n_measures++)
-    for (uint32_t i = 0; i < x->n; i++) x->work[i][x->n_measures] = c->prices[k].least[i];
+  if (c->prices.sum <= 0) return;
+  for (uint32_t i = 0; i < x->n; i++) x->work[i][x->n_measures] = c->prices.least[i];
+  x->n_measures++;
 }
 
 static void find_paths(struct windows *x) {
