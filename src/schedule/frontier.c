@@ -40,7 +40,6 @@ static struct pz_partial *node_at(const struct frontier *x, uint32_t depth) {
 
 static double bound_of(struct frontier *x, const struct pz_partial *n) {
   double most = x->g.c->best_s, bound = pz_partial_price_bound(n);
-  if (pz_better(x->g.c, bound, most)) bound = pz_larger(bound, pz_partial_path_bound(&x->g, n));
   if (pz_better(x->g.c, bound, most)) bound = pz_larger(bound, pz_partial_room_bound(&x->g, n));
   if (pz_better(x->g.c, bound, most)) bound = pz_larger(bound, pz_partial_work_bound(&x->g, n));
   return bound;

@@ -1,0 +1,128 @@
+/* Bounds for what a partial schedule can grow to. */
+#include <float.h>
+#include <string.h>
+
+#include "schedule/partial.h"
+
+/* Of what waits only what is ready counts: the tail of each task has those after it in it. */
+double pz_partial_path_bound(const struct pz_growth *g, const struct pz_partial *n) {
+  const struct pz_context *c = g->c;
+  double left = 0, bound = n->t;
+  for (uint32_t i = 0; i < n->n_running; i++)
+    bound = pz_larger(bound, n->run[i].end + c->tail_s[n->run[i].task]);
+  for (int w = 0; w < g->words; w++)
+    for (uint64_t ready = n->ready.w[w]; ready; ready &= ready - 1) {
+      uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(ready));
+      left = pz_larger(left, c->least_s[i] + c->tail_s[i]);
+    }
+  return pz_larger(bound, n->t + left);
+}
+
+/* Room as it comes: at[0], which is now, and at each end of what runs, latest last. */
+struct room {
+  uint32_t n;
+  double at[PZ_EXACT_MOST_TASKS + 1];
+  int32_t left[PZ_EXACT_MOST_TASKS + 1][PZ_RESOURCES];
+};
+
+static void find_room(const struct pz_growth *g, const struct pz_partial *n, struct room *x) {
+  const struct pz_running *order[PZ_EXACT_MOST_TASKS];
+  for (uint32_t i = 0; i < n->n_running; i++) {
+    uint32_t at = i;
+    for (; at > 0 && order[at - 1]->end > n->run[i].end; at--) order[at] = order[at - 1];
+    order[at] = &n->run[i];
+  }
+  x->n = n->n_running;
+  x->at[0] = n->t;
+  memcpy(x->left[0], n->free, sizeof n->free);
+  for (uint32_t i = 0; i < x->n; i++) {
+    const int32_t *use = g->p->tasks[order[i]->task].modes[order[i]->mode].use;
+    x->at[i + 1] = order[i]->end;
+    for (int r = 0; r < PZ_RESOURCES; r++) x->left[i + 1][r] = x->left[i][r] + use[r];
+  }
+}
+
+/* The earliest end of a task that starts at `from` or later. */
+static double earliest_end(const struct pz_growth *g, const struct room *x, uint32_t i,
+                           double from) {
+  const struct pz_task *t = &g->p->tasks[i];
+  const bool *dropped = &g->c->dropped[g->c->mode_at[i]];
+  double end = DBL_MAX;
+  for (uint32_t m = t->n_modes; m-- > 0;) {
+    if (from + t->modes[m].s >= end || dropped[m]) continue;
+    uint32_t k = 0;
+    while (k < x->n && !pz_mode_fits(x->left[k], &t->modes[m])) k++;
+    end = pz_smaller(end, pz_larger(from, x->at[k]) + t->modes[m].s);
+  }
+  return end;
+}
+
+/* Tasks of which no two can run at once, with the earliest start of each: for every start and tail,
+ * those that have no less, one after another. */
+static double bound_queue(const struct pz_growth *g, const struct pz_partial *n,
+                          const double *start) {
+  double bound = 0;
+  for (uint32_t k = 0; k < g->n_queue; k++) {
+    double sum = 0, from = start[g->queue[k]];
+    if (pz_bits_has(&n->started, g->queue[k])) continue;
+    for (uint32_t q = 0; q < g->n_queue; q++) { /* by falling tail */
+      uint32_t i = g->queue[q];
+      if (pz_bits_has(&n->started, i) || start[i] < from) continue;
+      sum += g->c->least_s[i];
+      bound = pz_larger(bound, from + sum + g->c->tail_s[i]);
+    }
+  }
+  return bound;
+}
+
+/* Paths, with no more room for each task than what runs leaves it until its end. */
+double pz_partial_room_bound(const struct pz_growth *g, const struct pz_partial *n) {
+  double start[PZ_EXACT_MOST_TASKS], end[PZ_EXACT_MOST_TASKS], bound = n->t;
+  struct room x;
+  if (!n->n_running) return pz_partial_path_bound(g, n);
+  find_room(g, n, &x);
+  for (uint32_t i = 0; i < n->n_running; i++) {
+    end[n->run[i].task] = n->run[i].end;
+    bound = pz_larger(bound, n->run[i].end + g->c->tail_s[n->run[i].task]);
+  }
+  for (int w = 0; w < g->words; w++)
+    for (uint64_t left = g->all.w[w] & ~n->started.w[w]; left; left &= left - 1) {
+      uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(left));
+      const struct pz_task *t = &g->p->tasks[i];
+      start[i] = n->t;
+      for (uint32_t k = 0; k < t->n_pred; k++)
+        if (!pz_bits_has(&n->finished, t->pred[k])) start[i] = pz_larger(start[i], end[t->pred[k]]);
+      end[i] =
+          start[i] < x.at[x.n] ? earliest_end(g, &x, i, start[i]) : start[i] + g->c->least_s[i];
+      bound = pz_larger(bound, end[i] + g->c->tail_s[i]);
+    }
+  return pz_larger(bound, bound_queue(g, n, start));
+}
+
+/* For every tail: the work that still has it behind, on top of it. */
+double pz_partial_work_bound(const struct pz_growth *g, const struct pz_partial *n) {
+  double sum[PZ_MEASURES] = {0}, most[PZ_MEASURES] = {0}, part[PZ_EXACT_MOST_TASKS], bound = 0;
+  const double *rate[PZ_EXACT_MOST_TASKS];
+  for (uint32_t i = 0; i < n->n_running; i++) {
+    uint32_t t = n->run[i].task;
+    part[t] = n->run[i].end - n->t;
+    rate[t] = g->rates[g->c->mode_at[t] + n->run[i].mode];
+  }
+  for (uint32_t i = 0; i < g->p->n; i++) {
+    uint32_t t = g->by_tail[i];
+    if (pz_bits_has(&n->finished, t)) continue;
+    bool runs = pz_bits_has(&n->started, t);
+    const double *work = runs ? rate[t] : g->work[i], tail = g->c->tail_s[t];
+    double left = runs ? part[t] : 1;
+    for (int q = 0; q < g->n_measures; q += 4)
+      for (int k = q; k < q + 4; k++) {
+        sum[k] += work[k] * left;
+        most[k] = pz_larger(most[k], sum[k] + tail);
+      }
+  }
+  for (int k = 0; k < g->n_measures; k++) bound = pz_larger(bound, most[k]);
+  return n->t + bound;
+}
+
+/* At the prices of a relaxation. */
+double pz_partial_price_bound(const struct pz_partial *n) { return n->t + n->left_s; }
