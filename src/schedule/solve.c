@@ -15,7 +15,7 @@ static const double NEAR = 0.94;
 
 /* Some 10 s of one core: a step takes longer the more tasks there are. */
 static int64_t default_steps(uint32_t n) {
-  enum { STEPS = 20000000, TASKS = 64 };
+  enum { STEPS = 16000000, TASKS = 64 };
   return n <= TASKS ? STEPS : (int64_t)STEPS * TASKS / n;
 }
 
