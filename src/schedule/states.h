@@ -6,7 +6,7 @@
 
 #include "schedule/partial.h"
 
-enum { PZ_STATE_BUCKETS = 256 };
+enum { PZ_STATE_BUCKETS = 512 };
 
 struct pz_state {
   const struct pz_state *parent;
