@@ -10,6 +10,8 @@
 
 enum { MOST_MODES = 64, LONG = 50000 };
 
+static const uint32_t ANY = PZ_NONE; /* a mode: that in which the task ends first */
+
 struct local {
   struct pz_context *c;
   struct pz_profile profile;
@@ -63,15 +65,31 @@ static struct neighbours after(const struct local *l, uint32_t t) {
                      : (struct neighbours){k->succ, k->n_succ};
 }
 
+static struct pz_slot earliest(const struct local *l, uint32_t t, double ready, uint32_t mode) {
+  const struct pz_mode *m = &l->c->p->tasks[t].modes[mode];
+  double start = pz_profile_earliest(&l->profile, ready, m);
+  return (struct pz_slot){start, start + m->s, mode};
+}
+
+static struct pz_slot earliest_of_any(const struct local *l, uint32_t t, double ready) {
+  const struct pz_task *task = &l->c->p->tasks[t];
+  struct pz_slot best = {0, DBL_MAX, 0};
+  for (uint32_t m = task->n_modes; m-- > 0;) {
+    if (ready + task->modes[m].s >= best.end) continue;
+    struct pz_slot slot = earliest(l, t, ready, m);
+    if (slot.end < best.end) best = slot;
+  }
+  return best;
+}
+
 static void place(struct local *l, uint32_t t) {
-  const struct pz_problem *p = l->c->p;
-  const struct pz_mode *m = &p->tasks[t].modes[l->mode[t]];
   double ready = 0;
   struct neighbours b = before(l, t);
   for (uint32_t k = 0; k < b.n; k++) ready = fmax(ready, l->slots[b.list[k]].end);
-  double start = pz_profile_earliest(&l->profile, ready, m);
-  l->slots[t] = (struct pz_slot){start, start + m->s, l->mode[t]};
-  pz_profile_occupy(&l->profile, start, m);
+  struct pz_slot slot =
+      l->mode[t] == ANY ? earliest_of_any(l, t, ready) : earliest(l, t, ready, l->mode[t]);
+  l->slots[t] = slot;
+  pz_profile_occupy(&l->profile, slot.start, &l->c->p->tasks[t].modes[slot.mode]);
 }
 
 static bool room(const struct pz_problem *p, const int32_t use[PZ_RESOURCES],
@@ -183,8 +201,8 @@ static void choose_modes(struct local *l, int way) {
     l->mode[i] = way < 0 ? fastest(&l->c->p->tasks[i]) : thrifty(l->c, i, way);
 }
 
-/* The start: priorities by the longest way to the end, modes all fast, or all thrifty by some mix.
- */
+/* The start: priorities by the longest way to the end, modes all fast, or all thrifty by some mix,
+ * or any: what nothing waits for comes last and fills gaps. */
 static void first_tries(struct local *l) {
   const struct pz_problem *p = l->c->p;
   for (uint32_t i = 0; i < p->n; i++) l->priority[i] = l->c->tail_s[i] + l->c->least_s[i];
@@ -192,6 +210,9 @@ static void first_tries(struct local *l) {
     choose_modes(l, way);
     generate(l);
   }
+  for (uint32_t i = 0; i < p->n; i++) l->mode[i] = ANY;
+  generate(l);
+  justify(l);
 }
 
 double pz_local_try(struct pz_context *c, const uint32_t *mode, const double *priority) {
@@ -318,11 +339,11 @@ static enum pz_status greedily(struct local *l, struct pz_error *err) {
 
 /* ---- the search ----------------------------------------------------------------------------- */
 
-static void search(struct local *l, int64_t steps) {
+static void search(struct local *l, int64_t steps, bool first) {
   struct pz_context *c = l->c;
   int64_t end = c->steps + steps;
   l->random = 20240721 + (uint64_t)steps;
-  first_tries(l);
+  if (first) first_tries(l);
   int rounds = steps < LONG ? 4 : 12; /* of the many, two in three begin elsewhere */
   for (int round = 1; round <= rounds; round++) {
     l->backward = round % 2 == 0;
@@ -336,11 +357,12 @@ enum pz_status pz_local_search(struct pz_context *c, int64_t steps, struct pz_er
   enum pz_status status = PZ_OK;
   pz_arena_init(&arena, c->arena->mem);
   if (!begin(&l, c, &arena)) status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule");
-  if (status == PZ_OK && c->best_s == DBL_MAX) in_sequence(c, l.slots);
+  bool first = c->best_s >= DBL_MAX;
+  if (status == PZ_OK && first) in_sequence(c, l.slots);
   if (status == PZ_OK && c->p->n > PZ_LOCAL_MOST_TASKS)
     status = greedily(&l, err);
   else if (status == PZ_OK && c->p->n)
-    search(&l, steps);
+    search(&l, steps, first);
   pz_arena_release(&arena);
   return status;
 }

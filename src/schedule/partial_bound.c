@@ -57,46 +57,63 @@ static double earliest_end(const struct pz_growth *g, const struct room *x, uint
   return end;
 }
 
-/* Tasks of which no two can run at once, with the earliest start of each: for every start and tail,
- * those that have no less, one after another. */
+/* A span of time: the earliest start of a task, and its earliest end. */
+struct span {
+  double start, end;
+};
+
+/* Tasks of which no two can run at once: for every start and tail, those that have no less, one
+ * after another.  One with a single mode starts no earlier than its earliest end says. */
 static double bound_queue(const struct pz_growth *g, const struct pz_partial *n,
-                          const double *start) {
-  double bound = 0;
+                          const struct span *at) {
+  double start[PZ_LONGEST_QUEUE], bound = 0;
+  uint32_t list[PZ_LONGEST_QUEUE], left = 0;
   for (uint32_t k = 0; k < g->n_queue; k++) {
-    double sum = 0, from = start[g->queue[k]];
-    if (pz_bits_has(&n->started, g->queue[k])) continue;
-    for (uint32_t q = 0; q < g->n_queue; q++) { /* by falling tail */
-      uint32_t i = g->queue[q];
-      if (pz_bits_has(&n->started, i) || start[i] < from) continue;
-      sum += g->c->least_s[i];
-      bound = pz_larger(bound, from + sum + g->c->tail_s[i]);
+    uint32_t i = g->queue[k];
+    if (pz_bits_has(&n->started, i)) continue;
+    start[left] = g->p->tasks[i].n_modes == 1 ? at[i].end - g->c->least_s[i] : at[i].start;
+    list[left++] = i;
+  }
+  for (uint32_t k = 0; k < left; k++) {
+    double sum = 0;
+    for (uint32_t q = 0; q < left; q++) { /* by falling tail */
+      if (start[q] < start[k]) continue;
+      sum += g->c->least_s[list[q]];
+      bound = pz_larger(bound, start[k] + sum + g->c->tail_s[list[q]]);
     }
   }
   return bound;
 }
 
+static struct span earliest(const struct pz_growth *g, const struct pz_partial *n,
+                            const struct room *x, const struct span *at, uint32_t i) {
+  const struct pz_task *t = &g->p->tasks[i];
+  double start = n->t;
+  for (uint32_t k = 0; k < t->n_pred; k++)
+    if (!pz_bits_has(&n->finished, t->pred[k])) start = pz_larger(start, at[t->pred[k]].end);
+  bool room = start >= x->at[x->n];
+  return (struct span){start, room ? start + g->c->least_s[i] : earliest_end(g, x, i, start)};
+}
+
 /* Paths, with no more room for each task than what runs leaves it until its end. */
 double pz_partial_room_bound(const struct pz_growth *g, const struct pz_partial *n) {
-  double start[PZ_EXACT_MOST_TASKS], end[PZ_EXACT_MOST_TASKS], bound = n->t;
+  struct span at[PZ_EXACT_MOST_TASKS];
   struct room x;
+  double bound = n->t;
   if (!n->n_running) return pz_partial_path_bound(g, n);
   find_room(g, n, &x);
   for (uint32_t i = 0; i < n->n_running; i++) {
-    end[n->run[i].task] = n->run[i].end;
-    bound = pz_larger(bound, n->run[i].end + g->c->tail_s[n->run[i].task]);
+    const struct pz_running *r = &n->run[i];
+    at[r->task].end = r->end;
+    bound = pz_larger(bound, r->end + g->c->tail_s[r->task]);
   }
   for (int w = 0; w < g->words; w++)
     for (uint64_t left = g->all.w[w] & ~n->started.w[w]; left; left &= left - 1) {
       uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(left));
-      const struct pz_task *t = &g->p->tasks[i];
-      start[i] = n->t;
-      for (uint32_t k = 0; k < t->n_pred; k++)
-        if (!pz_bits_has(&n->finished, t->pred[k])) start[i] = pz_larger(start[i], end[t->pred[k]]);
-      end[i] =
-          start[i] < x.at[x.n] ? earliest_end(g, &x, i, start[i]) : start[i] + g->c->least_s[i];
-      bound = pz_larger(bound, end[i] + g->c->tail_s[i]);
+      at[i] = earliest(g, n, &x, at, i);
+      bound = pz_larger(bound, at[i].end + g->c->tail_s[i]);
     }
-  return pz_larger(bound, bound_queue(g, n, start));
+  return pz_larger(bound, bound_queue(g, n, at));
 }
 
 /* For every tail: the work that still has it behind, on top of it. */
