@@ -113,6 +113,9 @@ PZ_NODISCARD enum pz_status pz_local_search(struct pz_context *c, int64_t steps,
 /* One schedule: these modes, tasks by falling priority.  Returns its makespan. */
 double pz_local_try(struct pz_context *c, const uint32_t *mode, const double *priority);
 
+/* Everything in the incumbent as early as what starts before it allows. */
+void pz_local_settle(struct pz_context *c);
+
 /* A search that proves the incumbent (bound_s = best_s), or stops after `steps` steps.  Late tasks,
  * where there are, are fitted into the schedules of the others, and the bound is that of the
  * others. */

@@ -8,7 +8,7 @@
 #include "schedule/context.h"
 #include "schedule/profile.h"
 
-enum { MOST_MODES = 64, LONG = 50000 };
+enum { MOST_MODES = 64, LONG = 50000, TASKS_PER_STEP = 4 };
 
 static const uint32_t ANY = PZ_NONE; /* a mode: that in which the task ends first */
 
@@ -148,7 +148,7 @@ static double generate(struct local *l) {
     for (uint32_t k = 0; k < a.n; k++)
       if (--l->waits[a.list[k]] == 0) l->ready[n_ready++] = a.list[k];
   }
-  l->c->steps += p->n;
+  l->c->steps += p->n / TASKS_PER_STEP + 1;
   if (pz_better(l->c, makespan, l->c->best_s)) {
     if (l->backward) mirror(l, makespan);
     if (points_have_room(l))
@@ -234,6 +234,20 @@ static void adopt_best(struct local *l) {
     l->mode[i] = l->c->best[i].mode;
     l->priority[i] = l->backward ? l->c->best[i].end : -l->c->best[i].start;
   }
+}
+
+void pz_local_settle(struct pz_context *c) {
+  struct pz_arena arena;
+  struct local l;
+  pz_arena_init(&arena, c->arena->mem);
+  int64_t steps = c->steps;
+  if (c->p->n && c->p->n <= PZ_LOCAL_MOST_TASKS && begin(&l, c, &arena)) {
+    adopt_best(&l);
+    if (generate(&l) <= c->best_s && points_have_room(&l))
+      memcpy(c->best, l.slots, c->p->n * sizeof *l.slots);
+  }
+  c->steps = steps;
+  pz_arena_release(&arena);
 }
 
 /* Another mode, of those a better schedule can have; mostly a neighbour, for modes stand in the

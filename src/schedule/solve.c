@@ -155,6 +155,7 @@ enum pz_status pz_schedule_solve(const struct pz_problem *p, const struct pz_sol
   enum pz_status status = pz_context_init(&c, p, &work, err);
   enum pz_stop stop = PZ_STOP_PROVED;
   if (status == PZ_OK) status = solvers[options->solver](&c, options, &stop, err);
+  if (status == PZ_OK) pz_local_settle(&c);
   struct pz_slot *slots = status == PZ_OK ? pz_arena_alloc(arena, p->n, sizeof *slots) : NULL;
   if (slots) {
     memcpy(slots, c.best, p->n * sizeof *slots);
