@@ -43,7 +43,7 @@ static const struct pz_option options[] = {
     {.name = "exclusive", .type = PZ_OPTION_CHOICE, .offset = AT(exclusive), .choices = pz_exclusive_names,
      .help = "What an operator on all cores of its class excludes: everything, or its class"},
     {.name = "steps", .type = PZ_OPTION_INT, .offset = AT(steps), .arg = "N", .min = 1, .max = 1e15,
-     .help = "Limit of effort for each schedule; the same number gives the same answer (default: 16 million)"},
+     .help = "Limit of effort for each schedule, after first tries; the same number gives the same answer (default: 16 million)"},
     {.name = "solver", .type = PZ_OPTION_CHOICE, .offset = AT(solver), .choices = solver_names,
      .help = "Exact search, or the integer program by CBC, which takes up to 128 operators"},
     {.name = "time-limit", .type = PZ_OPTION_REAL, .offset = AT(seconds), .arg = "S", .min = 0.001, .max = 1e6,
@@ -58,7 +58,7 @@ static const struct pz_option options[] = {
     {.name = "gantt", .type = PZ_OPTION_FLAG, .offset = AT(model.gantt),
      .help = "Draw the schedules of all layers"},
     {.name = "modes", .type = PZ_OPTION_CHOICE, .offset = AT(model.modes), .choices = pz_modes_names,
-     .help = "On 1, 2, 4 .. all cores, sharing memory rates (all) or not (cores); on one core or all, as in an instance (two)"},
+     .help = "all: on 1, 2, 4 .. all cores, memory rates shared; cores: rates not shared; two: on one core or all, as in an instance"},
     PZ_WORKLOAD_OPTIONS(struct settings, model.w),
 };
 /* clang-format on */

@@ -64,8 +64,12 @@ static enum pz_status print_charts(const struct pz_schedule_view *v, struct pz_a
 enum pz_status pz_schedule_view_print(const struct pz_schedule_view *v, struct pz_arena *arena) {
   const struct pz_workload *w = v->workload;
   if (!w) return print_instance(v->list, arena);
-  printf("%s on %s: sequence %" PRId64 ", microbatch %" PRId64 ", tensor parallel %" PRId64 "\n\n",
+  printf("%s on %s: sequence %" PRId64 ", microbatch %" PRId64 ", tensor parallel %" PRId64,
          w->model, v->chip, w->options.seq, w->options.mbs, w->options.tp);
+  if (v->kind.modes != PZ_MODES_ALL) printf(", modes %s", pz_modes_names[v->kind.modes]);
+  if (v->kind.modes == PZ_MODES_TWO)
+    printf(", exclusive %s", pz_exclusive_names[v->kind.exclusive]);
+  printf("\n\n");
   enum pz_status status = pz_scheduled_table(v->list, v->n, v->whole, arena, stdout);
   printf(
       "\nus: the makespan, proven the best or at most the gap from it; tensor ..: part in use over "

@@ -107,6 +107,22 @@ static const struct pz_option *recognise(const struct pz_option_table *t, const 
   return find_name(t, word + 2, n);
 }
 
+/* "--kernels fused|eager" into buf. */
+static void spell(const struct pz_option *o, char *buf, size_t size) {
+  int n = snprintf(buf, size, "--%s", o->name);
+  if (o->type == PZ_OPTION_CHOICE)
+    for (int i = 0; o->choices[i] && n > 0 && (size_t)n < size; i++)
+      n += snprintf(buf + n, size - (size_t)n, "%s%s", i ? "|" : " ", o->choices[i]);
+  else if (o->type != PZ_OPTION_FLAG)
+    snprintf(buf + n, size - (size_t)n, " %s", o->arg);
+}
+
+static enum pz_status no_value(const struct pz_option *o, struct pz_error *err) {
+  char text[120];
+  spell(o, text, sizeof text);
+  return pz_fail(err, PZ_BAD_USE, "--%s wants a value: %s", o->name, text);
+}
+
 enum pz_status pz_options_parse(const struct pz_option_table *table, void *settings, int argc,
                                 char **argv, int *n_args, struct pz_error *err) {
   bool only_args = false;
@@ -126,8 +142,7 @@ enum pz_status pz_options_parse(const struct pz_option_table *table, void *setti
     if (!o) return unknown(table, word, err);
     if (o->type == PZ_OPTION_FLAG && value)
       return pz_fail(err, PZ_BAD_USE, "--%s takes no value; found '%s'", o->name, value);
-    if (o->type != PZ_OPTION_FLAG && !value && i + 1 == argc)
-      return pz_fail(err, PZ_BAD_USE, "--%s wants a value: --%s %s", o->name, o->name, o->arg);
+    if (o->type != PZ_OPTION_FLAG && !value && i + 1 == argc) return no_value(o, err);
     if (o->type != PZ_OPTION_FLAG && !value) value = argv[++i];
     enum pz_status status = set_value(o, value, settings, err);
     if (status != PZ_OK) return status;
@@ -146,16 +161,6 @@ bool pz_option_same(const struct pz_option *o, const void *a, const void *b) {
   case PZ_OPTION_TEXT: return *(const char *const *)x == *(const char *const *)y;
   }
   return true;
-}
-
-/* "--kernels fused|eager" into buf. */
-static void spell(const struct pz_option *o, char *buf, size_t size) {
-  int n = snprintf(buf, size, "--%s", o->name);
-  if (o->type == PZ_OPTION_CHOICE)
-    for (int i = 0; o->choices[i] && n > 0 && (size_t)n < size; i++)
-      n += snprintf(buf + n, size - (size_t)n, "%s%s", i ? "|" : " ", o->choices[i]);
-  else if (o->type != PZ_OPTION_FLAG)
-    snprintf(buf + n, size - (size_t)n, " %s", o->arg);
 }
 
 /* " (default 1)" into buf, or nothing where there is none to show. */

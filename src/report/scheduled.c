@@ -39,12 +39,22 @@ static json_t *op_json(const struct pz_task *t, const struct pz_slot *slot) {
                    (int)m->use[PZ_TENSOR_CORES], "vector", (int)m->use[PZ_VECTOR_CORES]);
 }
 
+/* Is the rate part of the problem?  Cores and link always are. */
+static bool counts(const struct pz_problem *p, int r) {
+  if (r != PZ_HBM_RATE && r != PZ_GLB_RATE) return true;
+  for (uint32_t i = 0; i < p->n; i++)
+    for (uint32_t m = 0; m < p->tasks[i].n_modes; m++)
+      if (p->tasks[i].modes[m].use[r]) return true;
+  return false;
+}
+
 static json_t *use_json(const struct pz_scheduled *s) {
   double share[PZ_RESOURCES];
   json_t *o = json_object();
   pz_schedule_use(&s->problem, s->schedule.slots, s->schedule.makespan, share);
   for (int r = 0; r < PZ_RESOURCES; r++)
-    json_object_set_new(o, resource_keys[r], json_real(share[r]));
+    json_object_set_new(o, resource_keys[r],
+                        counts(&s->problem, r) ? json_real(share[r]) : json_null());
   return o;
 }
 

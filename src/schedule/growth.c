@@ -59,7 +59,7 @@ static void measure(struct pz_growth *g) {
 static bool takes_most(const struct pz_context *c, uint32_t i, int r) {
   const struct pz_task *t = &c->p->tasks[i];
   for (uint32_t m = 0; m < t->n_modes; m++)
-    if (!c->dropped[c->mode_at[i] + m] && 2 * t->modes[m].use[r] <= c->p->capacity[r]) return false;
+    if (!c->dropped[c->mode_at[i] + m] && t->modes[m].use[r] <= c->p->capacity[r] / 2) return false;
   return true;
 }
 

@@ -95,7 +95,7 @@ static void place(struct local *l, uint32_t t) {
 static bool room(const struct pz_problem *p, const int32_t use[PZ_RESOURCES],
                  const struct pz_mode *m) {
   for (int r = 0; r < PZ_RESOURCES; r++)
-    if (use[r] + m->use[r] > p->capacity[r]) return false;
+    if (m->use[r] > p->capacity[r] - use[r]) return false;
   return true;
 }
 

@@ -20,7 +20,7 @@ void pz_profile_clear(struct pz_profile *f) {
 
 static bool room(const struct pz_profile *f, uint32_t i, const struct pz_mode *m) {
   for (int r = 0; r < PZ_RESOURCES; r++)
-    if (f->use[i][r] + m->use[r] > f->p->capacity[r]) return false;
+    if (m->use[r] > f->p->capacity[r] - f->use[i][r]) return false;
   return true;
 }
 
@@ -28,7 +28,7 @@ static bool room(const struct pz_profile *f, uint32_t i, const struct pz_mode *m
 static bool room_at_point(const struct pz_profile *f, uint32_t i, const struct pz_mode *m) {
   for (int r = 0; r < PZ_RESOURCES; r++) {
     int32_t left = i ? f->use[i - 1][r] : 0, right = f->use[i][r];
-    if ((left < right ? left : right) + m->use[r] > f->p->capacity[r]) return false;
+    if (m->use[r] > f->p->capacity[r] - (left < right ? left : right)) return false;
   }
   return true;
 }

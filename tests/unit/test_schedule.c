@@ -346,6 +346,28 @@ static void a_huge_problem_gets_a_bounded_answer(void **state) {
   pz_arena_release(&arena);
 }
 
+/* As many cores as there may be: all sums of uses are just below what an integer holds. */
+static void the_most_cores_are_as_good_as_enough(void **state) {
+  (void)state;
+  static const char rest[] =
+      "\"ops\":[{\"id\":0,\"type\":\"TC\",\"latency\":10,\"intra_op_latency\":6},"
+      "{\"id\":1,\"type\":\"TC\",\"latency\":11,\"intra_op_latency\":7},"
+      "{\"id\":2,\"type\":\"VC\",\"latency\":13,\"intra_op_latency\":7},"
+      "{\"id\":3,\"type\":\"TCandVC\",\"latency\":9,\"intra_op_latency\":8},"
+      "{\"id\":4,\"type\":\"VC\",\"latency\":5,\"intra_op_latency\":5},"
+      "{\"id\":5,\"type\":\"TC\",\"latency\":17,\"intra_op_latency\":3}],"
+      "\"edges\":[[0,3],[1,3],[2,4],[3,5]]}";
+  for (int e = 0; e < 2; e++) {
+    enum pz_exclusive exclusive = e ? PZ_EXCLUSIVE_CLASS : PZ_EXCLUSIVE_ALL;
+    char most[1000], enough[1000];
+    snprintf(most, sizeof most, "{\"num_tc\":%d,\"num_vc\":%d,%s", 1 << 30, 1 << 30, rest);
+    snprintf(enough, sizeof enough, "{\"num_tc\":6,\"num_vc\":6,%s", rest);
+    struct pz_schedule a = solve_within(most, exclusive, 0), b = solve_within(enough, exclusive, 0);
+    assert_true(a.outcome == PZ_OUTCOME_OPTIMAL && b.outcome == PZ_OUTCOME_OPTIMAL);
+    assert_true(a.makespan >= b.makespan && a.makespan <= b.makespan);
+  }
+}
+
 /* ---- the checker ---------------------------------------------------------------------------- */
 
 static void the_checker_finds_what_is_wrong(void **state) {
@@ -384,6 +406,7 @@ int main(void) {
       cmocka_unit_test(bad_instances_say_what_is_accepted),
       cmocka_unit_test(an_operator_that_fits_no_core_is_refused),
       cmocka_unit_test(a_huge_problem_gets_a_bounded_answer),
+      cmocka_unit_test(the_most_cores_are_as_good_as_enough),
       cmocka_unit_test(the_checker_finds_what_is_wrong),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
