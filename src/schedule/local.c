@@ -206,10 +206,11 @@ static void choose_modes(struct local *l, int way) {
 static void first_tries(struct local *l) {
   const struct pz_problem *p = l->c->p;
   for (uint32_t i = 0; i < p->n; i++) l->priority[i] = l->c->tail_s[i] + l->c->least_s[i];
-  for (int way = -1; way < PZ_MIXES; way++) {
+  for (int way = -1; way < PZ_MIXES && pz_open(l->c); way++) {
     choose_modes(l, way);
     generate(l);
   }
+  if (!pz_open(l->c)) return;
   for (uint32_t i = 0; i < p->n; i++) l->mode[i] = ANY;
   generate(l);
   justify(l);
@@ -359,7 +360,7 @@ static void search(struct local *l, int64_t steps, bool first) {
   l->random = 20240721 + (uint64_t)steps;
   if (first) first_tries(l);
   int rounds = steps < LONG ? 4 : 12; /* of the many, two in three begin elsewhere */
-  for (int round = 1; round <= rounds; round++) {
+  for (int round = 1; round <= rounds && pz_open(c); round++) {
     l->backward = round % 2 == 0;
     anneal(l, c->steps + (end - c->steps) / (rounds + 1 - round), rounds > 4 && round % 3 != 0);
   }
