@@ -1,8 +1,7 @@
 /* Bounds for what a partial schedule can grow to. */
 #include <float.h>
-#include <string.h>
 
-#include "schedule/partial.h"
+#include "schedule/room.h"
 
 /* Of what waits only what is ready counts: the tail of each task has those after it in it. */
 double pz_partial_path_bound(const struct pz_growth *g, const struct pz_partial *n) {
@@ -18,41 +17,15 @@ double pz_partial_path_bound(const struct pz_growth *g, const struct pz_partial 
   return pz_larger(bound, n->t + left);
 }
 
-/* Room as it comes: at[0], which is now, and at each end of what runs, latest last. */
-struct room {
-  uint32_t n;
-  double at[PZ_EXACT_MOST_TASKS + 1];
-  int32_t left[PZ_EXACT_MOST_TASKS + 1][PZ_RESOURCES];
-};
-
-static void find_room(const struct pz_growth *g, const struct pz_partial *n, struct room *x) {
-  const struct pz_running *order[PZ_EXACT_MOST_TASKS];
-  for (uint32_t i = 0; i < n->n_running; i++) {
-    uint32_t at = i;
-    for (; at > 0 && order[at - 1]->end > n->run[i].end; at--) order[at] = order[at - 1];
-    order[at] = &n->run[i];
-  }
-  x->n = n->n_running;
-  x->at[0] = n->t;
-  memcpy(x->left[0], n->free, sizeof n->free);
-  for (uint32_t i = 0; i < x->n; i++) {
-    const int32_t *use = g->p->tasks[order[i]->task].modes[order[i]->mode].use;
-    x->at[i + 1] = order[i]->end;
-    for (int r = 0; r < PZ_RESOURCES; r++) x->left[i + 1][r] = x->left[i][r] + use[r];
-  }
-}
-
 /* The earliest end of a task that starts at `from` or later. */
-static double earliest_end(const struct pz_growth *g, const struct room *x, uint32_t i,
+static double earliest_end(const struct pz_growth *g, const struct pz_room *x, uint32_t i,
                            double from) {
   const struct pz_task *t = &g->p->tasks[i];
   const bool *dropped = &g->c->dropped[g->c->mode_at[i]];
   double end = DBL_MAX;
   for (uint32_t m = t->n_modes; m-- > 0;) {
     if (from + t->modes[m].s >= end || dropped[m]) continue;
-    uint32_t k = 0;
-    while (k < x->n && !pz_mode_fits(x->left[k], &t->modes[m])) k++;
-    end = pz_smaller(end, pz_larger(from, x->at[k]) + t->modes[m].s);
+    end = pz_smaller(end, pz_larger(from, pz_room_for(x, &t->modes[m])) + t->modes[m].s);
   }
   return end;
 }
@@ -86,7 +59,7 @@ static double bound_queue(const struct pz_growth *g, const struct pz_partial *n,
 }
 
 static struct span earliest(const struct pz_growth *g, const struct pz_partial *n,
-                            const struct room *x, const struct span *at, uint32_t i) {
+                            const struct pz_room *x, const struct span *at, uint32_t i) {
   const struct pz_task *t = &g->p->tasks[i];
   double start = n->t;
   for (uint32_t k = 0; k < t->n_pred; k++)
@@ -98,10 +71,10 @@ static struct span earliest(const struct pz_growth *g, const struct pz_partial *
 /* Paths, with no more room for each task than what runs leaves it until its end. */
 double pz_partial_room_bound(const struct pz_growth *g, const struct pz_partial *n) {
   struct span at[PZ_EXACT_MOST_TASKS];
-  struct room x;
+  struct pz_room x;
   double bound = n->t;
   if (!n->n_running) return pz_partial_path_bound(g, n);
-  find_room(g, n, &x);
+  pz_room_find(g, n, &x);
   for (uint32_t i = 0; i < n->n_running; i++) {
     const struct pz_running *r = &n->run[i];
     at[r->task].end = r->end;

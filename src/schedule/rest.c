@@ -74,9 +74,12 @@ static void look_at_room(struct pz_rest *x, struct pz_mode *least) {
     const struct pz_task *t = &g->p->tasks[i];
     if (t->n_succ) pz_bits_set(&x->inner, i);
     if (g->c->least_s[i] <= 0) continue;
-    for (uint32_t m = 0; m < t->n_modes; m++)
-      if (!g->c->dropped[g->c->mode_at[i] + m] && !leaves_no_room(g, least, i, &t->modes[m]))
-        pz_bits_set(&x->joining, i);
+    for (uint32_t m = 0; m < t->n_modes; m++) {
+      if (g->c->dropped[g->c->mode_at[i] + m] || leaves_no_room(g, least, i, &t->modes[m]))
+        continue;
+      pz_bits_set(&x->joining, i);
+      x->joins[g->c->mode_at[i] + m] = true;
+    }
     n++;
     alone += leaves_no_room(g, least, i, &t->modes[pz_partial_fastest(g, i)]);
   }
@@ -86,8 +89,9 @@ static void look_at_room(struct pz_rest *x, struct pz_mode *least) {
 bool pz_rest_init(struct pz_rest *x, struct pz_growth *g, struct pz_arena *arena) {
   struct pz_mode *least = pz_arena_alloc(arena, g->p->n, sizeof *least);
   *x = (struct pz_rest){.g = g};
+  x->joins = pz_arena_alloc(arena, g->c->n_modes, sizeof *x->joins);
   pz_vec_init(&x->past, arena, sizeof(struct past));
-  if (!least) return false;
+  if (!least || !x->joins) return false;
   look_at_room(x, least);
   return true;
 }

@@ -23,6 +23,7 @@ struct pz_rest {
   bool often;             /* most tasks leave no room beside them: worth the trouble */
   struct pz_bits inner;   /* tasks that others wait for */
   struct pz_bits joining; /* tasks that leave room in some mode */
+  bool *joins;            /* by mode: it leaves room, so it may run in a phase */
   struct pz_vec past;     /* rests seen */
 };
 
@@ -36,6 +37,11 @@ bool pz_rest_seen(struct pz_rest *x, const struct pz_partial *rest);
  * alone?  Then what follows can follow the rest. */
 bool pz_rest_is_better(const struct pz_rest *x, double delay_s, const struct pz_partial *n,
                        double next);
+
+/* phase.c: for what n, in a phase since such a rest, can grow to.  What was promised before that
+ * rest is owed: a phase that runs some of it need save nothing. */
+double pz_rest_phase_bound(const struct pz_rest *x, const struct pz_partial *n,
+                           const struct pz_bits *owed, double delay_s);
 
 /* The first task that runs alone now or is promised; PZ_NONE: there is no more. */
 uint32_t pz_rest_next(const struct pz_rest *x, const struct pz_partial *n);
