@@ -26,6 +26,7 @@ static double earliest_end(const struct pz_rest *x, const struct pz_partial *n,
   double from = n->t, end = DBL_MAX;
   for (uint32_t k = 0; k < t->n_pred; k++)
     if (!pz_bits_has(&n->finished, t->pred[k])) from = pz_larger(from, h->end[t->pred[k]]);
+  if (x->g->c->least_s[i] <= 0) return from; /* it can take no time */
   if (from >= x->g->c->best_s) return DBL_MAX;
   for (uint32_t m = 0; m < t->n_modes; m++)
     if (x->joins[x->g->c->mode_at[i] + m])

@@ -13,6 +13,14 @@ static inline enum pz_status branch_alone(struct pz_context *c, struct pz_error 
   return status;
 }
 
+static inline enum pz_status best_first_at_prices(struct pz_context *c, struct pz_error *err) {
+  struct pz_pricer *pricer = pz_pricer_open(c);
+  assert_non_null(pricer);
+  pz_pricer_run(pricer, c, 10000000);
+  pz_pricer_close(pricer);
+  return pz_open(c) ? pz_frontier_search(c, 10000000, NULL, err) : PZ_OK;
+}
+
 /* Searches that prove, and what only bounds. */
 enum search {
   DEPTH_FIRST,
@@ -20,6 +28,7 @@ enum search {
   BRANCHING,
   BEST_FIRST,
   BEST_WITH_LATE,
+  BEST_AT_PRICES,
   SEARCHES,
   RELAXATION,
   HALVES
@@ -34,6 +43,7 @@ static inline enum pz_status run_alone(struct pz_context *c, enum search which,
   case BRANCHING: return branch_alone(c, err);
   case BEST_FIRST: return pz_frontier_search(c, STEPS, NULL, err);
   case BEST_WITH_LATE: return pz_late_search(c, pz_frontier_search, STEPS, err);
+  case BEST_AT_PRICES: return best_first_at_prices(c, err);
   case RELAXATION: pz_relax_integer(c, 100); return PZ_OK;
   default: pz_halves_raise(c); return PZ_OK;
   }
@@ -51,7 +61,7 @@ static inline double search_alone(const struct pz_problem *p, enum search which)
   assert_int_equal(pz_context_init(&c, p, &arena, &err), PZ_OK);
   for (uint32_t i = 0; i < p->n; i++, t = slots[i - 1].end)
     slots[i] = (struct pz_slot){t, t + p->tasks[i].modes[0].s, 0};
-  c.windows = which == BEST_FIRST || which == BEST_WITH_LATE;
+  c.windows = which >= BEST_FIRST && which < SEARCHES;
   pz_bound_tighten(&c);
   pz_context_offer(&c, slots, t);
   pz_bound_tighten(&c);
