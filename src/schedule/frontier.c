@@ -154,7 +154,7 @@ static bool rest_is_better(const struct frontier *x, const struct pz_state *s,
 }
 
 static double phase_bound(const struct frontier *x, const struct pz_partial *n) {
-  return x->rest.often ? pz_rest_phase_bound(&x->rest, n, &x->owed, x->delay_s) : 0;
+  return x->rest.slow ? pz_rest_phase_bound(&x->rest, n, &x->owed, x->delay_s) : 0;
 }
 
 /* A candidate that waits for the next end is a state, unless it waits where it need not, or a rest

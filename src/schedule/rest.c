@@ -1,6 +1,9 @@
 #include "schedule/rest.h"
 
+#include <float.h>
 #include <string.h>
+
+static const double SLOW = 2;
 
 enum { MOST_PAST = 4096, PAST_PER_STEP = 16 };
 
@@ -65,25 +68,40 @@ static bool leaves_no_room(const struct pz_growth *g, const struct pz_mode *leas
   return true;
 }
 
-/* Which tasks leave room, and whether the fastest modes mostly leave none. */
+/* The task's fastest mode that leaves room; DBL_MAX: none does. */
+static double look_at_modes(struct pz_rest *x, const struct pz_mode *least, uint32_t i) {
+  const struct pz_context *c = x->g->c;
+  const struct pz_task *t = &c->p->tasks[i];
+  double s = DBL_MAX;
+  for (uint32_t m = 0; m < t->n_modes; m++) {
+    uint32_t at = c->mode_at[i] + m;
+    x->joins[at] = !c->dropped[at] && !leaves_no_room(x->g, least, i, &t->modes[m]);
+    if (x->joins[at]) s = pz_smaller(s, t->modes[m].s);
+  }
+  return s;
+}
+
+/* Which tasks leave room, whether the fastest modes mostly leave none, and what that saves. */
 static void look_at_room(struct pz_rest *x, struct pz_mode *least) {
   const struct pz_growth *g = x->g;
+  const double *least_s = g->c->least_s;
   uint32_t n = 0, alone = 0;
+  double joined = 0, faster = 0;
   for (uint32_t i = 0; i < g->p->n; i++) least[i] = least_use(g->c, i);
   for (uint32_t i = 0; i < g->p->n; i++) {
     const struct pz_task *t = &g->p->tasks[i];
     if (t->n_succ) pz_bits_set(&x->inner, i);
-    if (g->c->least_s[i] <= 0) continue;
-    for (uint32_t m = 0; m < t->n_modes; m++) {
-      if (g->c->dropped[g->c->mode_at[i] + m] || leaves_no_room(g, least, i, &t->modes[m]))
-        continue;
-      pz_bits_set(&x->joining, i);
-      x->joins[g->c->mode_at[i] + m] = true;
-    }
+    if (least_s[i] <= 0) continue;
+    double s = look_at_modes(x, least, i);
     n++;
     alone += leaves_no_room(g, least, i, &t->modes[pz_partial_fastest(g, i)]);
+    if (s >= DBL_MAX) continue;
+    pz_bits_set(&x->joining, i);
+    joined += s;
+    faster += least_s[i];
   }
   x->often = 2 * alone > n && !g->instants;
+  x->slow = x->often && joined > SLOW * faster;
 }
 
 bool pz_rest_init(struct pz_rest *x, struct pz_growth *g, struct pz_arena *arena) {
