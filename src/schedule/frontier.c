@@ -215,7 +215,7 @@ static void grow(struct frontier *x, uint32_t depth) {
 static bool may_be_alone(const struct frontier *x, const struct pz_partial *n, uint32_t i) {
   uint64_t promised = 0;
   for (int w = 0; w < x->g.words; w++)
-    promised |= x->g.alike[i].w[w] & n->ready.w[w] & ~x->owed.w[w];
+    promised |= x->g.alike[i].w[w] & n->promised.w[w] & ~x->owed.w[w];
   return !promised;
 }
 
@@ -356,6 +356,7 @@ enum pz_status pz_frontier_search(struct pz_context *c, int64_t steps, struct pz
   pz_arena_init(&arena, c->arena->mem);
   struct frontier x = {.arena = &arena, .until = c->steps + steps, .late = late};
   bool ok = prepare(&x, c);
+  if (ok) pz_growth_mirror(&x.g, late ? late->is : NULL);
   if (ok) search(&x);
   pz_arena_release(&arena);
   return ok ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule search");

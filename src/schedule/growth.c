@@ -91,9 +91,8 @@ static void order(const struct pz_growth *g, uint32_t *list, bool with_own_time)
   }
 }
 
-/* The same modes, and the same of them dropped: one search over modes may have given a to one part
- * and b to the other, and then they are not alike in it. */
-static bool same_modes(const struct pz_context *c, uint32_t a, uint32_t b) {
+bool pz_growth_same_modes(const struct pz_growth *g, uint32_t a, uint32_t b) {
+  const struct pz_context *c = g->c;
   const struct pz_task *t = &c->p->tasks[a];
   return pz_same_modes(t, &c->p->tasks[b]) &&
          !memcmp(&c->dropped[c->mode_at[a]], &c->dropped[c->mode_at[b]],
@@ -106,7 +105,7 @@ static void find_alike(struct pz_growth *g) {
   for (uint32_t a = 0; a < g->p->n; a++)
     for (uint32_t b = 0; b < g->p->n; b++)
       if (g->rank[a] < g->rank[b] && pz_growth_within(g, &g->after[b], &g->after[a]) &&
-          pz_growth_within(g, &g->after[a], &g->after[b]) && same_modes(g->c, a, b))
+          pz_growth_within(g, &g->after[a], &g->after[b]) && pz_growth_same_modes(g, a, b))
         pz_bits_set(&g->alike[b], a);
 }
 

@@ -32,6 +32,14 @@ struct pz_growth {
 /* False: no memory. */
 bool pz_growth_init(struct pz_growth *g, struct pz_context *c, struct pz_arena *arena);
 
+/* The same modes, and the same of them dropped: one search over modes may have given a to one part
+ * and b to the other, and then they are not alike in it. */
+bool pz_growth_same_modes(const struct pz_growth *g, uint32_t a, uint32_t b);
+
+/* symmetry.c: tasks whose sides of the graph mirror each other are alike too, where `late` tasks,
+ * if not NULL, are not there. */
+void pz_growth_mirror(struct pz_growth *g, const bool *late);
+
 /* Are the sets of tasks the same? */
 static inline bool pz_growth_same(const struct pz_growth *g, const struct pz_bits *a,
                                   const struct pz_bits *b) {

@@ -1,6 +1,7 @@
 /* Each search that proves, alone and from a poor schedule, against every schedule there is: what
  * one of them leaves out must not matter.  Small problems of two modes and both exclusivities, many
- * of them a chain with tasks hanging off it, some alike, as layers are. */
+ * of them a chain with tasks hanging off it, some alike, or two sides that mirror each other, or
+ * nearly do, as layers are. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,6 +20,26 @@ static uint32_t draw(uint32_t n) {
 enum { LEAST = 5, MOST = 9 };
 
 /* ---- problems ------------------------------------------------------------------------------- */
+
+/* Tasks of each side; those of the other follow. */
+static uint32_t side_of(uint32_t n) { return (n - 1) / 2; }
+
+/* After the first task two sides, and perhaps one more that waits for both, or for one. */
+static uint32_t draw_sides(uint32_t n, struct pz_edge *edges) {
+  uint32_t n_edges = 0, side = side_of(n), last = 2 * side + 1;
+  for (uint32_t i = 1; i <= side; i++)
+    for (uint32_t k = 0; k < i; k++) {
+      if (!draw(2)) continue;
+      edges[n_edges++] = (struct pz_edge){k, i};
+      edges[n_edges++] = (struct pz_edge){k ? k + side : 0, i + side};
+    }
+  for (uint32_t i = 1; i <= side && last < n; i++) {
+    if (!draw(2)) continue;
+    edges[n_edges++] = (struct pz_edge){i, last};
+    if (draw(4)) edges[n_edges++] = (struct pz_edge){i + side, last};
+  }
+  return n_edges;
+}
 
 static uint32_t draw_edges(uint32_t n, bool spine, struct pz_edge *edges) {
   uint32_t n_edges = 0, last = 0, density = 1 + draw(4);
@@ -39,16 +60,17 @@ static void draw_problem(struct pz_arena *arena, struct pz_problem *p) {
   struct pz_mode modes[MOST][2];
   struct pz_edge edges[MOST * MOST];
   struct pz_error err = {0};
-  uint32_t n = LEAST + draw(MOST - LEAST + 1), most = draw(2) ? 6 : 40,
-           n_edges = draw_edges(n, draw(2), edges);
+  uint32_t n = LEAST + draw(MOST - LEAST + 1), most = draw(2) ? 6 : 40, kind = draw(3),
+           n_edges = kind == 2 ? draw_sides(n, edges) : draw_edges(n, kind, edges);
   for (uint32_t i = 0; i < n; i++) {
     enum pz_task_class type = (enum pz_task_class)draw(draw(2) ? 3 : 4);
     double single = 1 + draw(most), intra = draw(3) ? ceil(single * (4 + draw(6)) / 10) : single;
     tasks[i] = (struct pz_task){.name = "op", .id = i, .modes = modes[i]};
     tasks[i].n_modes = pz_two_modes(type, capacity, type == PZ_TASK_NONE ? 0 : single,
                                     type == PZ_TASK_NONE ? 0 : intra, exclusive, modes[i]);
-    if (i && draw(3) == 0) {
-      uint32_t like = draw(i);
+    bool mirrored = kind == 2 && i > side_of(n) && i <= 2 * side_of(n) && draw(20);
+    if (mirrored || (i && draw(3) == 0)) {
+      uint32_t like = mirrored ? i - side_of(n) : draw(i);
       memcpy(modes[i], modes[like], sizeof modes[i]);
       tasks[i].n_modes = tasks[like].n_modes;
     }
