@@ -27,8 +27,7 @@ struct frontier {
   size_t node_bytes;
   struct pz_partial *ahead;
   const struct pz_state *from; /* the one that is opened; NULL: the beginning */
-  double delay_s;              /* of the last rest before what grows, and */
-  struct pz_bits owed;         /* what was promised there already */
+  double delay_s;              /* of the last rest before what grows */
   int at;                      /* no bucket below this has states */
   bool fresh; /* of what is started now nothing was left out that could have started before */
   bool stopped;
@@ -52,7 +51,6 @@ static void load(struct frontier *x, const struct pz_state *s, struct pz_partial
                            .t = s->t,
                            .t_before = s->t,
                            .last_rank = PZ_NONE,
-                           .promised = s->promised,
                            .ready = s->ready,
                            .left_s = s->left_s,
                            .alone_s = s->alone_s,
@@ -145,16 +143,8 @@ static void complete_alone(struct frontier *x, const struct pz_partial *n, struc
 
 /* ---- growth --------------------------------------------------------------------------------- */
 
-/* Unless something ran in a phase since that was promised before the last rest. */
-static bool rest_is_better(const struct frontier *x, const struct pz_state *s,
-                           const struct pz_partial *n) {
-  struct pz_bits still = pz_bits_minus(&s->owed, &s->started);
-  return pz_growth_same(&x->g, &still, &s->owed) &&
-         pz_rest_is_better(&x->rest, s->delay_s, n, s->next);
-}
-
 static double phase_bound(const struct frontier *x, const struct pz_partial *n) {
-  return x->rest.slow ? pz_rest_phase_bound(&x->rest, n, &x->owed, x->delay_s) : 0;
+  return x->rest.slow ? pz_rest_phase_bound(&x->rest, n, x->delay_s) : 0;
 }
 
 /* A candidate that waits for the next end is a state, unless it waits where it need not, or a rest
@@ -170,9 +160,8 @@ static void add(struct frontier *x, const struct pz_partial *n, double bound) {
   if (pz_partial_idles(&x->g, n)) return;
   pz_state_fill(s, x->from, n);
   s->delay_s = x->delay_s;
-  s->owed = x->owed;
   s->fresh = x->fresh;
-  if (x->rest.often && rest_is_better(x, s, n)) return;
+  if (x->rest.often && pz_rest_is_better(&x->rest, x->delay_s, n, s->next)) return;
   bound = pz_larger(bound, phase_bound(x, n));
   if (!pz_better(x->g.c, bound, x->g.c->best_s)) return;
   if (x->rest.often && pz_states_dominate(&x->states)) return;
@@ -211,21 +200,20 @@ static void grow(struct frontier *x, uint32_t depth) {
   }
 }
 
-/* Of tasks alike that are decided upon at the same rest those alone come first. */
+/* Of tasks alike that are ready at the same rest those alone come first. */
 static bool may_be_alone(const struct frontier *x, const struct pz_partial *n, uint32_t i) {
-  uint64_t promised = 0;
-  for (int w = 0; w < x->g.words; w++)
-    promised |= x->g.alike[i].w[w] & n->promised.w[w] & ~x->owed.w[w];
-  return !promised;
+  uint64_t not_now = 0;
+  for (int w = 0; w < x->g.words; w++) not_now |= x->g.alike[i].w[w] & n->not_now.w[w];
+  return !not_now;
 }
 
-/* What is ready runs alone or is promised, each task after the other; then a phase begins. */
+/* What is ready runs alone or not now, each task after the other; then a phase begins. */
 static void decide(struct frontier *x, uint32_t depth) {
   struct pz_partial *n = node_at(x, depth), *next = node_at(x, depth + 1);
   uint32_t i = pz_rest_next(&x->rest, n);
   if (x->stopped || !pz_better(x->g.c, bound_of(x, n), x->g.c->best_s)) return;
   if (i == PZ_NONE) {
-    if (pz_bits_empty(&n->promised)) complete_alone(x, n, next);
+    if (pz_bits_empty(&n->not_now)) complete_alone(x, n, next);
     grow(x, depth);
     return;
   }
@@ -239,7 +227,7 @@ static void decide(struct frontier *x, uint32_t depth) {
   }
   if (!pz_bits_has(&x->rest.joining, i)) return;
   pz_partial_copy(next, n);
-  pz_bits_set(&next->promised, i);
+  pz_bits_set(&next->not_now, i);
   decide(x, depth + 1);
 }
 
@@ -248,7 +236,7 @@ static void grow_from_rest(struct frontier *x, uint32_t depth) {
   struct pz_partial *n = node_at(x, depth);
   if (pz_rest_seen(&x->rest, n)) return;
   x->delay_s = n->t - n->alone_s;
-  x->owed = n->promised;
+  n->not_now = none;
   x->fresh = true;
   n->could_before = none;
   decide(x, depth);
@@ -265,7 +253,6 @@ static void open_state(struct frontier *x, const struct pz_state *s) {
   static const struct pz_bits none;
   x->from = s;
   x->delay_s = s->delay_s;
-  x->owed = s->owed;
   load(x, s, node_at(x, 0));
   while (node_at(x, 0)->n_running && !x->stopped) {
     struct pz_partial *n = node_at(x, 1);

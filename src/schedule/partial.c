@@ -23,14 +23,11 @@ bool pz_partial_dominated(const struct pz_growth *g, const struct pz_going *a,
 
 /* ---- moves ---------------------------------------------------------------------------------- */
 
-/* Is it ready, and the first of those alike that are?  One that is promised waits only for others
- * that are: exchanged with one that is not it might run alone. */
+/* Is it ready, and the first of those alike that are? */
 static bool eligible(const struct pz_growth *g, const struct pz_partial *n, uint32_t i) {
   if (!pz_bits_has(&n->ready, i)) return false;
-  bool promised = pz_bits_has(&n->promised, i);
   uint64_t before = 0;
-  for (int w = 0; w < g->words; w++)
-    before |= g->alike[i].w[w] & n->ready.w[w] & (promised ? n->promised.w[w] : UINT64_MAX);
+  for (int w = 0; w < g->words; w++) before |= g->alike[i].w[w] & n->ready.w[w];
   return !before;
 }
 
@@ -169,7 +166,6 @@ void pz_partial_start(struct pz_growth *g, const struct pz_partial *from, uint32
   pz_partial_copy(to, from);
   pz_bits_set(&to->started, i);
   pz_bits_clear(&to->ready, i);
-  pz_bits_clear(&to->promised, i);
   to->run[to->n_running++] = (struct pz_running){i, mode, from->t + m->s};
   to->alone_s += g->c->least_s[i];
   for (int r = 0; r < PZ_RESOURCES; r++) to->free[r] -= m->use[r];

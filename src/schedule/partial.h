@@ -23,7 +23,7 @@ struct pz_partial {
   struct pz_bits could_before; /* tasks that were eligible at its beginning */
   double left_s;               /* priced time of what runs or has not started */
   double alone_s;              /* all that has started, had each task run alone */
-  struct pz_bits promised;     /* not started, and not to run alone (rest.h) */
+  struct pz_bits not_now;      /* at rest: ready, and not to run alone here (rest.h) */
   uint32_t last_rank;          /* of the last task started at t, or PZ_NONE */
   uint32_t wait;               /* those of one wait share this: time goes on, nothing starts */
   uint32_t n_running;

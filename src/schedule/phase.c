@@ -62,17 +62,14 @@ static void look_ahead(const struct pz_rest *x, const struct pz_partial *n, stru
     }
 }
 
-double pz_rest_phase_bound(const struct pz_rest *x, const struct pz_partial *n,
-                           const struct pz_bits *owed, double delay_s) {
+double pz_rest_phase_bound(const struct pz_rest *x, const struct pz_partial *n, double delay_s) {
   const struct pz_context *c = x->g->c;
   struct phase h;
   double bound = DBL_MAX;
-  struct pz_bits still = pz_bits_minus(owed, &n->started);
-  bool must_save = pz_growth_same(x->g, &still, owed);
   look_ahead(x, n, &h);
   double end = h.room.at[h.room.n];
   for (uint32_t k = 0; end < bound; k++) {
-    if (!must_save || end - h.alone_s < delay_s) bound = pz_smaller(bound, end + h.left_s);
+    if (end - h.alone_s < delay_s) bound = pz_smaller(bound, end + h.left_s);
     if (k == h.n) break;
     end = h.end[h.list[k]];
     h.alone_s += c->least_s[h.list[k]];

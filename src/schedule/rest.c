@@ -8,7 +8,7 @@ static const double SLOW = 2;
 enum { MOST_PAST = 4096, PAST_PER_STEP = 16 };
 
 struct past {
-  struct pz_bits done, promised;
+  struct pz_bits done;
   double delay_s;
 };
 
@@ -17,12 +17,11 @@ struct past {
 static double slack(const struct pz_rest *x) { return 1e-12 * x->g->c->scale; }
 
 bool pz_rest_seen(struct pz_rest *x, const struct pz_partial *rest) {
-  struct past now = {rest->started, rest->promised, rest->t - rest->alone_s};
+  struct past now = {rest->started, rest->t - rest->alone_s};
   x->g->c->steps += x->past.n / PAST_PER_STEP;
   for (uint32_t k = 0; k < x->past.n; k++) {
     const struct past *p = pz_vec_at(&x->past, struct past, k);
-    if (p->delay_s <= now.delay_s + slack(x) && pz_growth_within(x->g, &p->done, &now.done) &&
-        pz_growth_within(x->g, &p->promised, &now.promised))
+    if (p->delay_s <= now.delay_s + slack(x) && pz_growth_within(x->g, &p->done, &now.done))
       return true;
   }
   if (x->past.n < MOST_PAST) (void)pz_vec_push(&x->past, &now); /* it may be forgotten */
@@ -37,7 +36,7 @@ bool pz_rest_is_better(const struct pz_rest *x, double delay_s, const struct pz_
 /* In the order in which they may run. */
 uint32_t pz_rest_next(const struct pz_rest *x, const struct pz_partial *n) {
   for (int w = 0; w < x->g->words; w++) {
-    uint64_t left = n->ready.w[w] & x->inner.w[w] & ~n->promised.w[w];
+    uint64_t left = n->ready.w[w] & x->inner.w[w] & ~n->not_now.w[w];
     if (left) return (uint32_t)(64 * w + __builtin_ctzll(left));
   }
   return PZ_NONE;

@@ -3,15 +3,17 @@
  * Between rests tasks run beside others, in phases, or one runs alone, in its fastest mode.  One
  * that runs alone may as well run at the first rest at which all that must come before it is done;
  * one that nothing waits for, at the end.  So at rest every task that is ready and that others wait
- * for either runs alone, now, or is promised to run in a phase; then a phase begins, with two tasks
- * or more.
+ * for either runs alone, or not now; then a phase begins, with two tasks or more.
  *
  * The delay of a rest is its time less that of all it has done, had each task run alone.  A rest is
- * no better than one with no more delay, no more done and no more promised: there what it has done
- * more can run alone.
+ * no better than one with no more delay and no more done: there what it has done more can run
+ * alone.
  *
- * Nothing is lost by what is left out: of a best schedule, as far as it is still to come, every
- * step of the search leaves no more tasks that start in phases, and every start fewer. */
+ * Nothing is lost by what is left out.  Follow a best schedule through the search: where it is left
+ * out another one, no worse, goes on from a state that is there, and of what it has still to come
+ * fewer tasks start in phases than after the start that led there.  A rule that forbade a task to
+ * run alone later, because it did not run alone here, would break this: the schedule that takes
+ * over from one that is left out may want just that. */
 #ifndef PZ_SCHEDULE_REST_H
 #define PZ_SCHEDULE_REST_H
 
@@ -39,12 +41,11 @@ bool pz_rest_seen(struct pz_rest *x, const struct pz_partial *rest);
 bool pz_rest_is_better(const struct pz_rest *x, double delay_s, const struct pz_partial *n,
                        double next);
 
-/* phase.c: for what n, in a phase since such a rest, can grow to.  What was promised before that
- * rest is owed: a phase that runs some of it need save nothing. */
-double pz_rest_phase_bound(const struct pz_rest *x, const struct pz_partial *n,
-                           const struct pz_bits *owed, double delay_s);
+/* phase.c: for what n, in a phase since such a rest, can grow to. */
+double pz_rest_phase_bound(const struct pz_rest *x, const struct pz_partial *n, double delay_s);
 
-/* The first task that runs alone now or is promised; PZ_NONE: there is no more. */
+/* The first task of which it is not decided whether it runs alone now; PZ_NONE: there is no more.
+ */
 uint32_t pz_rest_next(const struct pz_rest *x, const struct pz_partial *n);
 
 #endif

@@ -21,7 +21,6 @@ void pz_state_fill(struct pz_state *s, const struct pz_state *parent, const stru
                          .ready = n->ready,
                          .left_s = n->left_s,
                          .alone_s = n->alone_s,
-                         .promised = n->promised,
                          .n_running = n->n_running};
   memcpy(s->run, n->run, n->n_running * sizeof *s->run);
   for (uint32_t i = 0; i < n->n_running; i++) {
@@ -34,10 +33,10 @@ void pz_state_fill(struct pz_state *s, const struct pz_state *parent, const stru
 
 /* Nothing more starts before the next end: when they began does not matter.  (What runs in a beyond
  * that end runs in b too, no less wide, and so no slower, for of two modes neither is worse in
- * everything: it began in b no earlier.)  And a has promised no more. */
+ * everything: it began in b no earlier.) */
 static bool dominates(const struct pz_growth *g, const struct pz_state *a,
                       const struct pz_state *b) {
-  return a->last <= b->last && pz_growth_within(g, &a->promised, &b->promised) &&
+  return a->last <= b->last &&
          pz_partial_dominated(g, &(struct pz_going){b->next, b->run, b->n_running},
                               &(struct pz_going){0, a->run, a->n_running});
 }

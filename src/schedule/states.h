@@ -13,9 +13,8 @@ struct pz_state {
   struct pz_state *below;      /* in its bucket */
   struct pz_state *next_alike; /* in its list, newest first */
   double bound, t;
-  double next, last;             /* end of what runs */
-  double delay_s;                /* of the last rest before it (rest.h) */
-  struct pz_bits promised, owed; /* now, and at that rest */
+  double next, last; /* end of what runs */
+  double delay_s;    /* of the last rest before it (rest.h) */
   struct pz_bits started, ready;
   double left_s, alone_s; /* as in a partial schedule */
   bool dominated;
