@@ -85,6 +85,7 @@ double pz_partial_room_bound(const struct pz_growth *g, const struct pz_partial 
       uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(left));
       at[i] = earliest(g, n, &x, at, i);
       bound = pz_larger(bound, at[i].end + g->c->tail_s[i]);
+      if (bound >= g->c->best_s) return bound;
     }
   return pz_larger(bound, bound_queue(g, n, at));
 }
