@@ -36,7 +36,6 @@ struct exact {
   struct memo **bucket;
   uint32_t n_buckets, n_memos;
   struct pz_late *late; /* NULL: none */
-  bool instants;        /* some task of no length uses something */
   bool stopped;
 };
 

@@ -29,7 +29,7 @@ struct frontier {
   const struct pz_state *from; /* the one that is opened; NULL: the beginning */
   double delay_s;              /* of the last rest before what grows */
   int at;                      /* no bucket below this has states */
-  bool fresh; /* of what is started now nothing was left out that could have started before */
+  bool fresh;                  /* what is made now is; see open_state */
   bool stopped;
 };
 
@@ -244,11 +244,11 @@ static void grow_from_rest(struct frontier *x, uint32_t depth) {
 
 /* At the next end, or after waiting for a later one.
  *
- * A task that could have started with the state's own is left out at the first end if a state with
- * it was made beside this one, that is, if the state is fresh: nothing was left out there for the
- * same reason.  Otherwise, shifted to the left twice, it would make a state with fewer tasks
- * started than this one has; and so on in a circle, perhaps.  At later ends, what waited for them
- * is left out: what it would make with it grows from here. */
+ * A state is fresh if all that was ready might start with its tasks.  What could have is left out
+ * at the first end after it: a state with it was made beside this one.  What grows there is not
+ * fresh, and at the end after that all may start again: a task left out there too could have
+ * started with a state that itself left it out, and then no state with it would be made anywhere.
+ * At later ends, what waited for them is left out: what it would make with it grows from here. */
 static void open_state(struct frontier *x, const struct pz_state *s) {
   static const struct pz_bits none;
   x->from = s;

@@ -20,7 +20,7 @@ struct pz_partial {
   /* of the interval that ended at t */
   double t_before;
   int32_t free_before[PZ_RESOURCES];
-  struct pz_bits could_before; /* tasks that were eligible at its beginning */
+  struct pz_bits could_before; /* tasks that were eligible at its beginning, or earlier */
   double left_s;               /* priced time of what runs or has not started */
   double alone_s;              /* all that has started, had each task run alone */
   struct pz_bits not_now;      /* at rest: ready, and not to run alone here (rest.h) */

@@ -49,9 +49,11 @@ static struct pz_mode least_use(const struct pz_context *c, uint32_t i) {
   const struct pz_task *t = &c->p->tasks[i];
   struct pz_mode least = {0};
   memcpy(least.use, c->p->capacity, sizeof least.use);
-  for (uint32_t m = 0; m < t->n_modes; m++)
-    for (int r = 0; r < PZ_RESOURCES && !c->dropped[c->mode_at[i] + m]; r++)
+  for (uint32_t m = 0; m < t->n_modes; m++) {
+    if (c->dropped[c->mode_at[i] + m]) continue;
+    for (int r = 0; r < PZ_RESOURCES; r++)
       if (t->modes[m].use[r] < least.use[r]) least.use[r] = t->modes[m].use[r];
+  }
   return least;
 }
 

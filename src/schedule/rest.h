@@ -10,8 +10,10 @@
  * alone.
  *
  * Nothing is lost by what is left out.  Follow a best schedule through the search: where it is left
- * out another one, no worse, goes on from a state that is there, and of what it has still to come
- * fewer tasks start in phases than after the start that led there.  A rule that forbade a task to
+ * out another one, no worse, goes on from a state that is there, with no more tasks that start in
+ * phases still to come, and mostly fewer.  As many they are only where the other one has a task
+ * more started, or stands at rest; and from a rest the next start is never one that could have been
+ * made before.  So the search gets to the end of one of them.  A rule that forbade a task to
  * run alone later, because it did not run alone here, would break this: the schedule that takes
  * over from one that is left out may want just that. */
 #ifndef PZ_SCHEDULE_REST_H

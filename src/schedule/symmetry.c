@@ -65,7 +65,8 @@ static bool exchange(struct mirror *x, uint32_t a, uint32_t b) {
     if (pz_bits_has(&after_a, i) && !find_image(x, i, &after_b)) return false;
   for (uint32_t i = 0; i < g->p->n; i++) {
     if (!is_there(x, i)) continue;
-    if (x->image[i] != i && g->rank[i] < g->rank[a]) return false;
+    if (x->image[i] != i && g->rank[i] < g->rank[a])
+      return false; /* a guard: it has not been seen */
     struct pz_bits before = image_of(x, &g->before[i]);
     if (!same(x, &before, &g->before[x->image[i]])) return false;
   }

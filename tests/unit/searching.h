@@ -49,8 +49,9 @@ static inline enum pz_status run_alone(struct pz_context *c, enum search which,
 }
 
 /* Each search alone, from one task after another: local search would hide what it misses.  Best
- * first has heads and tails by work too. */
-static inline double search_alone(const struct pz_problem *p, enum search which) {
+ * first has heads and tails by work too.  `dropped`, by mode: not to be used (NULL: none). */
+static inline double search_without(const struct pz_problem *p, enum search which,
+                                    const bool *dropped) {
   struct pz_arena arena;
   struct pz_context c;
   struct pz_slot slots[PZ_EXACT_MOST_TASKS];
@@ -60,6 +61,7 @@ static inline double search_alone(const struct pz_problem *p, enum search which)
   assert_int_equal(pz_context_init(&c, p, &arena, &err), PZ_OK);
   for (uint32_t i = 0; i < p->n; i++, t = slots[i - 1].end)
     slots[i] = (struct pz_slot){t, t + p->tasks[i].modes[0].s, 0};
+  for (uint32_t m = 0; dropped && m < c.n_modes; m++) c.dropped[m] = dropped[m];
   c.windows = which >= BEST_FIRST && which < SEARCHES;
   pz_bound_tighten(&c);
   pz_context_offer(&c, slots, t);
@@ -69,6 +71,10 @@ static inline double search_alone(const struct pz_problem *p, enum search which)
   assert_true(which > SEARCHES || !pz_open(&c));
   pz_arena_release(&arena);
   return found;
+}
+
+static inline double search_alone(const struct pz_problem *p, enum search which) {
+  return search_without(p, which, NULL);
 }
 
 #endif

@@ -24,7 +24,8 @@ enum { LEAST = 5, MOST = 9 };
 /* Tasks of each side; those of the other follow. */
 static uint32_t side_of(uint32_t n) { return (n - 1) / 2; }
 
-/* After the first task two sides, and perhaps one more that waits for both, or for one. */
+/* After the first task two sides, and perhaps one more that waits for both, or for one, or further
+ * down in one than in the other. */
 static uint32_t draw_sides(uint32_t n, struct pz_edge *edges) {
   uint32_t n_edges = 0, side = side_of(n), last = 2 * side + 1;
   for (uint32_t i = 1; i <= side; i++)
@@ -36,7 +37,8 @@ static uint32_t draw_sides(uint32_t n, struct pz_edge *edges) {
   for (uint32_t i = 1; i <= side && last < n; i++) {
     if (!draw(2)) continue;
     edges[n_edges++] = (struct pz_edge){i, last};
-    if (draw(4)) edges[n_edges++] = (struct pz_edge){i + side, last};
+    if (draw(4)) edges[n_edges++] = (struct pz_edge){1 + draw(4) % side + side, last};
+    if (draw(2)) edges[n_edges++] = (struct pz_edge){i + side, last};
   }
   return n_edges;
 }
@@ -164,6 +166,56 @@ static void each_search_finds_the_shortest(void **state) {
   }
 }
 
+/* ---- some modes only ------------------------------------------------------------------------ */
+
+/* The same problem without some of the modes; one of each task is left. */
+static void leave_out_modes(struct pz_problem *p, struct pz_task *tasks, struct pz_mode (*modes)[2],
+                            bool *dropped) {
+  uint32_t at = 0;
+  for (uint32_t i = 0; i < p->n; i++) {
+    const struct pz_task *t = &p->tasks[i];
+    tasks[i] = *t;
+    tasks[i].modes = modes[i];
+    tasks[i].n_modes = 0;
+    uint32_t out = t->n_modes == 2 && draw(3) == 0 ? draw(2) : PZ_NONE;
+    for (uint32_t m = 0; m < t->n_modes; m++) {
+      dropped[at++] = m == out;
+      if (m != out) modes[i][tasks[i].n_modes++] = t->modes[m];
+    }
+  }
+  p->tasks = tasks;
+}
+
+static double in_sequence(const struct pz_problem *p) {
+  double s = 0;
+  for (uint32_t i = 0; i < p->n; i++) s += p->tasks[i].modes[0].s;
+  return s;
+}
+
+/* Tasks that have lost different modes are alike no longer. */
+static void modes_that_are_dropped_are_not_there(void **state) {
+  (void)state;
+  for (int round = 0; round < 1000; round++) {
+    struct pz_arena arena;
+    struct pz_problem p, fewer;
+    struct pz_task tasks[MOST];
+    struct pz_mode modes[MOST][2];
+    bool dropped[2 * MOST];
+    pz_arena_init(&arena, NULL);
+    draw_problem(&arena, &p);
+    fewer = p;
+    leave_out_modes(&fewer, tasks, modes, dropped);
+    double best = fmin(shortest(&fewer), in_sequence(&p)); /* from where the searches begin */
+    for (enum search which = BEST_FIRST; which < SEARCHES; which++)
+      if (search_without(&p, which, dropped) != best)
+        fail_msg("round %d, %u operators: search %d gives %g, the shortest is %g", round, p.n,
+                 (int)which, search_without(&p, which, dropped), best);
+    pz_arena_release(&arena);
+  }
+}
+
+/* ---- known problems ------------------------------------------------------------------------- */
+
 /* Problems that were once solved wrongly.  Each task takes some cores for a time, or all of them
  * for another, if that is given. */
 struct known {
@@ -228,6 +280,41 @@ static void what_did_not_run_alone_may_do_so_later(void **state) {
       .best = 330});
 }
 
+/* Two sides but for one task, which waits for the first of one and the second of the other. */
+static void sides_that_nearly_mirror_each_other_do_not(void **state) {
+  (void)state;
+  enum { N = 9 };
+  static const struct pz_mode first[] = {{.use = {0, 2}, .s = 5}, {.use = {0, 3}, .s = 5}},
+                              second[] = {{.use = {0, 0, 0, 3, 5}, .s = 8},
+                                          {.use = {1, 0, 0, 3, 0}, .s = 2},
+                                          {.use = {0, 3, 1, 0, 0}, .s = 4}},
+                              brief[] = {{.use = {0, 0, 0, 3, 0}, .s = 1}},
+                              last[] = {{.use = {2}, .s = 1}, {.use = {4}, .s = 0.02}};
+  static const struct pz_task tasks[N] = {
+      {.name = "0", .id = 0, .modes = first, .n_modes = 2},
+      {.name = "1", .id = 1, .modes = second, .n_modes = 3},
+      {.name = "2", .id = 2, .modes = brief, .n_modes = 1},
+      {.name = "3", .id = 3, .modes = first, .n_modes = 2},
+      {.name = "4", .id = 4, .modes = second, .n_modes = 3},
+      {.name = "5", .id = 5, .modes = brief, .n_modes = 1},
+      {.name = "6", .id = 6, .modes = brief, .n_modes = 1},
+      {.name = "7", .id = 7, .modes = last, .n_modes = 2},
+      {.name = "8", .id = 8, .modes = brief, .n_modes = 1},
+  };
+  const struct pz_edge edges[] = {{0, 1}, {0, 2}, {3, 4}, {3, 5}, {0, 6},
+                                  {3, 6}, {2, 7}, {0, 8}, {4, 8}};
+  const int32_t capacity[PZ_RESOURCES] = {4, 3, 1, 3, 6};
+  struct pz_arena arena;
+  struct pz_problem p;
+  struct pz_error err = {0};
+  pz_arena_init(&arena, NULL);
+  assert_int_equal(pz_problem_make(&arena, capacity, tasks, N, edges, 9, &p, &err), PZ_OK);
+  double best = shortest(&p);
+  for (enum search which = 0; which < SEARCHES; which++)
+    assert_true(search_alone(&p, which) == best);
+  pz_arena_release(&arena);
+}
+
 /* Half of 12 is a sum; half of 11 is not, but 6 is; of 5, 4 and 4 neither 6.5 nor 7 is. */
 static void two_cores_share_sums(void **state) {
   (void)state;
@@ -256,6 +343,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(each_search_finds_the_shortest),
                                      cmocka_unit_test(what_takes_no_time_holds_nothing_up),
                                      cmocka_unit_test(what_did_not_run_alone_may_do_so_later),
+                                     cmocka_unit_test(modes_that_are_dropped_are_not_there),
+                                     cmocka_unit_test(sides_that_nearly_mirror_each_other_do_not),
                                      cmocka_unit_test(two_cores_share_sums)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
