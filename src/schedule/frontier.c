@@ -162,8 +162,6 @@ static void add(struct frontier *x, const struct pz_partial *n, double bound) {
   s->delay_s = x->delay_s;
   s->fresh = x->fresh;
   if (x->rest.often && pz_rest_is_better(&x->rest, x->delay_s, n, s->next)) return;
-  bound = pz_larger(bound, phase_bound(x, n));
-  if (!pz_better(x->g.c, bound, x->g.c->best_s)) return;
   if (x->rest.often && pz_states_dominate(&x->states)) return;
   pz_partial_advance(&x->g, n, x->ahead);
   s->bound = pz_larger(bound, bound_of(x, x->ahead));
@@ -175,14 +173,6 @@ static void add(struct frontier *x, const struct pz_partial *n, double bound) {
 
 static void count_step(struct frontier *x) { x->stopped |= ++x->g.c->steps >= x->until; }
 
-/* Does the task started last end after all others?  Then the phase is a longer one. */
-static bool ends_later(const struct pz_partial *n) {
-  uint32_t last = n->n_running - 1;
-  for (uint32_t i = 0; i < last; i++)
-    if (n->run[i].end >= n->run[last].end) return false;
-  return true;
-}
-
 /* Every set of tasks that can start now, in every mode. */
 static void grow(struct frontier *x, uint32_t depth) {
   const struct pz_partial *n = node_at(x, depth);
@@ -192,8 +182,7 @@ static void grow(struct frontier *x, uint32_t depth) {
     pz_partial_start(&x->g, n, k.task, k.mode, next);
     count_step(x);
     double bound = pz_partial_path_bound(&x->g, next);
-    if (pz_better(x->g.c, bound, x->g.c->best_s) && n->n_running && ends_later(next))
-      bound = pz_larger(bound, phase_bound(x, next));
+    if (pz_better(x->g.c, bound, x->g.c->best_s)) bound = pz_larger(bound, phase_bound(x, next));
     if (!pz_better(x->g.c, bound, x->g.c->best_s)) continue;
     add(x, next, bound);
     grow(x, depth + 1);
