@@ -25,7 +25,7 @@
 struct pz_rest {
   struct pz_growth *g;
   bool often;             /* most tasks leave no room beside them: worth the trouble */
-  bool slow;              /* so are phases, by far: their bound is worth its trouble too */
+  bool slow;              /* phases are, by far, against running alone: their bound is worth it */
   struct pz_bits inner;   /* tasks that others wait for */
   struct pz_bits joining; /* tasks that leave room in some mode */
   bool *joins;            /* by mode: it leaves room, so it may run in a phase */
