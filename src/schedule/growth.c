@@ -104,8 +104,8 @@ bool pz_growth_same_modes(const struct pz_growth *g, uint32_t a, uint32_t b) {
 static void find_alike(struct pz_growth *g) {
   for (uint32_t a = 0; a < g->p->n; a++)
     for (uint32_t b = 0; b < g->p->n; b++)
-      if (g->rank[a] < g->rank[b] && pz_growth_within(g, &g->after[b], &g->after[a]) &&
-          pz_growth_within(g, &g->after[a], &g->after[b]) && pz_growth_same_modes(g, a, b))
+      if (g->rank[a] < g->rank[b] && pz_growth_same(g, &g->after[a], &g->after[b]) &&
+          pz_growth_same_modes(g, a, b))
         pz_bits_set(&g->alike[b], a);
 }
 
