@@ -1,8 +1,7 @@
 #include "schedule/pack.h"
 
+#include <stdlib.h>
 #include <string.h>
-
-enum { TOLLS = 4 };
 
 /* ---- what does not change ------------------------------------------------------------------- */
 
@@ -47,30 +46,25 @@ static bool find_order(struct pz_packer *x, struct pz_arena *arena) {
 
 static void find_alike(struct pz_packer *x) {
   for (uint32_t i = 0; i < x->p->n; i++)
-    for (uint32_t k = 0; k < x->p->n; k++) {
-      struct pz_bits more = pz_bits_minus(&x->apart[k], &x->apart[i]);
-      pz_bits_clear(&more, k);
-      if (i != k && pz_bits_empty(&more) && pz_same_modes(&x->p->tasks[i], &x->p->tasks[k]))
-        pz_bits_set(&x->alike[i], k);
-    }
+    for (uint32_t k = 0; k < x->p->n; k++)
+      if (i != k && pz_same_modes(&x->p->tasks[i], &x->p->tasks[k])) pz_bits_set(&x->alike[i], k);
 }
 
 bool pz_packer_init(struct pz_packer *x, const struct pz_context *c, struct pz_arena *arena) {
-  uint32_t n = c->p->n;
+  uint32_t n = c->p->n, modes = c->n_modes;
   *x = (struct pz_packer){.p = c->p, .mode_at = c->mode_at};
-  x->rate = pz_arena_alloc(arena, c->n_modes, sizeof *x->rate);
+  x->rate = pz_arena_alloc(arena, modes, sizeof *x->rate);
   x->apart = pz_arena_alloc(arena, n, sizeof *x->apart);
   x->alike = pz_arena_alloc(arena, n, sizeof *x->alike);
   x->rather = pz_arena_alloc(arena, n, sizeof *x->rather);
   x->chain = pz_arena_alloc(arena, n, sizeof *x->chain);
-  x->dear = pz_arena_alloc(arena, n, sizeof *x->dear);
-  x->order = pz_arena_alloc(arena, n, sizeof *x->order);
-  x->over = pz_arena_alloc(arena, n, sizeof *x->over);
+  x->dearest = pz_arena_alloc(arena, n, sizeof *x->dearest);
+  x->order = pz_arena_alloc(arena, modes, sizeof *x->order);
   x->most_of = pz_arena_alloc(arena, n, sizeof *x->most_of);
   x->over_of = pz_arena_alloc(arena, n, sizeof *x->over_of);
-  x->more = pz_arena_alloc(arena, (size_t)(n + 1) * n, sizeof *x->more);
-  if (!x->rate || !x->apart || !x->alike || !x->rather || !x->chain || !x->dear || !x->order ||
-      !x->over || !x->most_of || !x->over_of || !x->more || !find_order(x, arena))
+  x->more = pz_arena_alloc(arena, (size_t)(n + 1) * modes, sizeof *x->more);
+  if (!x->rate || !x->apart || !x->alike || !x->rather || !x->chain || !x->dearest || !x->order ||
+      !x->most_of || !x->over_of || !x->more || !find_order(x, arena))
     return false;
   find_alike(x);
   return true;
@@ -78,90 +72,93 @@ bool pz_packer_init(struct pz_packer *x, const struct pz_context *c, struct pz_a
 
 /* ---- tolls ---------------------------------------------------------------------------------- */
 
-/* A pack costs at most the tolls of the room it takes and, for one task of each chain, the most by
- * which its rate is over the tolls of its mode. */
-static void find_over(struct pz_packer *x, const double toll[PZ_RESOURCES]) {
-  for (uint32_t i = 0; i < x->p->n; i++) {
-    x->over[i] = 0;
-    for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) {
-      const struct pz_mode *mode = &x->p->tasks[i].modes[m];
-      double over = x->rate[x->mode_at[i] + m];
-      if (over <= x->over[i]) continue;
-      for (int r = 0; r < PZ_RESOURCES; r++)
-        if (mode->use[r]) over -= toll[r] * mode->use[r] / x->p->capacity[r];
-      x->over[i] = pz_larger(x->over[i], over);
-    }
-  }
+static double over_tolls(const struct pz_packer *x, const struct pz_choice *c,
+                         const double toll[PZ_RESOURCES]) {
+  double over = c->rate;
+  for (int r = 0; r < PZ_RESOURCES; r++) over -= toll[r] * x->unit[r] * c->use[r];
+  return over;
 }
 
-static double sum_of_chains(struct pz_packer *x) {
+/* A pack of choices from this one on costs at most the tolls of all room and, for one task of each
+ * chain, the most by which its rate is over the tolls of its mode. */
+static double most_by_tolls(struct pz_packer *x, uint32_t from, const double toll[PZ_RESOURCES]) {
   double sum = 0;
   memset(x->most_of, 0, x->n_chains * sizeof *x->most_of);
-  for (uint32_t i = 0; i < x->p->n; i++)
-    x->most_of[x->chain[i]] = pz_larger(x->most_of[x->chain[i]], x->over[i]);
-  for (uint32_t k = 0; k < x->n_chains; k++) sum += x->most_of[k];
+  for (uint32_t k = from; k < x->n_order; k++) {
+    double over = over_tolls(x, &x->order[k], toll), *most = &x->most_of[x->order[k].chain];
+    if (over > *most) sum += over - *most, *most = over;
+  }
+  for (int r = 0; r < PZ_RESOURCES; r++) sum += toll[r];
   return sum;
 }
 
-/* Tolls that make that little, one resource after another. */
-static void choose_tolls(struct pz_packer *x) {
-  double least = 0;
-  memset(x->toll, 0, sizeof x->toll);
-  find_over(x, x->toll);
-  least = sum_of_chains(x);
-  for (int r = 0; r < PZ_RESOURCES; r++) {
-    double best = 0;
-    for (int k = 1; k <= TOLLS; k++) {
-      double sum = 0;
-      x->toll[r] = (double)k / TOLLS;
-      find_over(x, x->toll);
-      sum = sum_of_chains(x);
-      for (int q = 0; q < PZ_RESOURCES; q++) sum += x->toll[q];
-      if (sum < least) least = sum, best = x->toll[r];
-    }
-    x->toll[r] = best;
+/* One toll a step down or up, where that makes it less. */
+static double try_toll(struct pz_packer *x, uint32_t from, double *toll, int r, double step,
+                       double least) {
+  for (int way = -1; way <= 1; way += 2) {
+    double was = toll[r];
+    toll[r] = pz_larger(0, was + way * step);
+    double sum = most_by_tolls(x, from, toll);
+    if (sum < least)
+      least = sum;
+    else
+      toll[r] = was;
   }
-  find_over(x, x->toll);
+  return least;
+}
+
+/* Tolls that make that little: from those of the last time or those of the part before, by smaller
+ * and smaller steps. */
+static void choose_tolls(struct pz_packer *x, int part) {
+  double *toll = x->toll[part];
+  uint32_t from = x->part[part];
+  double least = most_by_tolls(x, from, toll);
+  if (part > 0) {
+    double other = most_by_tolls(x, from, x->toll[part - 1]);
+    if (other < least) memcpy(toll, x->toll[part - 1], sizeof x->toll[part]);
+    least = pz_smaller(least, other);
+  }
+  for (double step = 0.25; step > 0.02; step /= 2)
+    for (int r = 0; r < PZ_RESOURCES; r++)
+      if (x->used[r]) least = try_toll(x, from, toll, r, step, least);
+  for (uint32_t k = from; k < x->n_order; k++)
+    x->order[k].over[part] = over_tolls(x, &x->order[k], toll);
 }
 
 /* ---- the search ----------------------------------------------------------------------------- */
 
-/* The dearest mode of the task for which there is room; 0: none. */
-static double dearest_in(const struct pz_packer *x, uint32_t i, const int32_t room[PZ_RESOURCES]) {
-  const struct pz_task *t = &x->p->tasks[i];
-  const double *rate = &x->rate[x->mode_at[i]];
-  double most = 0;
-  for (uint32_t m = t->n_modes; m-- > 0;)
-    if (rate[m] > most && pz_mode_fits(room, &t->modes[m])) most = rate[m];
-  return most;
+static bool fits(const int32_t room[PZ_RESOURCES], const struct pz_choice *c) {
+  for (int r = 0; r < PZ_RESOURCES; r++)
+    if (c->use[r] > room[r]) return false;
+  return true;
 }
 
-/* Of those that may come after the pack's last task, those that can run beside it. */
+/* Of the choices that may come after the pack's last one, those that can run beside it. */
 static uint32_t find_more(const struct pz_packer *x, const struct pz_more *from, uint32_t n_from,
                           const struct pz_bits *apart, const int32_t room[PZ_RESOURCES],
                           struct pz_more *more) {
   uint32_t n = 0;
   for (uint32_t k = 0; k < n_from; k++) {
-    double dear = pz_bits_has(apart, from[k].task) ? 0 : dearest_in(x, from[k].task, room);
-    if (dear > 0) more[n++] = (struct pz_more){.task = from[k].task, .dear = dear};
+    const struct pz_choice *c = &x->order[from[k].choice];
+    if (!pz_bits_has(apart, c->task) && fits(room, c)) more[n++].choice = from[k].choice;
   }
   return n;
 }
 
 /* What each and those after it can add at most: the dearest of each chain, or by tolls. */
 static void find_most(struct pz_packer *x, struct pz_more *more, uint32_t n,
-                      const int32_t room[PZ_RESOURCES]) {
+                      const int32_t room[PZ_RESOURCES], int part) {
   double by_rate = 0, by_toll = 0;
-  for (int r = 0; r < PZ_RESOURCES; r++)
-    if (x->toll[r] > 0) by_toll += x->toll[r] * room[r] / x->p->capacity[r];
-  for (uint32_t k = 0; k < n; k++)
-    x->most_of[x->chain[more[k].task]] = x->over_of[x->chain[more[k].task]] = 0;
+  for (int r = 0; r < PZ_RESOURCES; r++) by_toll += x->toll[part][r] * x->unit[r] * room[r];
+  for (uint32_t k = 0; k < n; k++) {
+    uint32_t chain = x->order[more[k].choice].chain;
+    x->most_of[chain] = x->over_of[chain] = 0;
+  }
   for (uint32_t k = n; k-- > 0;) {
-    uint32_t i = more[k].task;
-    double *most = &x->most_of[x->chain[i]], *over = &x->over_of[x->chain[i]];
-    double above = pz_smaller(x->over[i], more[k].dear);
-    if (more[k].dear > *most) by_rate += more[k].dear - *most, *most = more[k].dear;
-    if (above > *over) by_toll += above - *over, *over = above;
+    const struct pz_choice *c = &x->order[more[k].choice];
+    double *most = &x->most_of[c->chain], *over = &x->over_of[c->chain];
+    if (c->rate > *most) by_rate += c->rate - *most, *most = c->rate;
+    if (c->over[part] > *over) by_toll += c->over[part] - *over, *over = c->over[part];
     more[k].most = pz_smaller(by_rate, by_toll);
   }
 }
@@ -174,42 +171,54 @@ static void keep_best(struct pz_packer *x) {
   memcpy(x->best.mode, now->mode, now->n * sizeof *now->mode);
 }
 
-static void extend(struct pz_packer *x, const struct pz_more *from, uint32_t n_from,
-                   const struct pz_bits *apart, const int32_t room[PZ_RESOURCES]);
+/* Could another task be in the place of this one, which costs no less there and runs beside all
+ * that can still come?  Where that one is to come too, the two can change their modes. */
+static bool replaceable(const struct pz_packer *x, uint32_t i, const struct pz_bits *apart,
+                        const struct pz_bits *apart_with_it) {
+  for (int w = 0; w < PZ_BITS_WORDS; w++)
+    for (uint64_t list = x->rather[i].w[w] & ~apart->w[w]; list; list &= list - 1) {
+      uint32_t q = (uint32_t)(64 * w + __builtin_ctzll(list));
+      struct pz_bits more = pz_bits_minus(&x->apart[q], apart_with_it);
+      pz_bits_clear(&more, q);
+      uint64_t any = 0;
+      for (int k = 0; k < PZ_BITS_WORDS; k++) any |= more.w[k] & x->priced.w[k];
+      if (!any) return true;
+    }
+  return false;
+}
 
-/* Every mode of the task that fits, with what it can be extended to; not where another could be in
- * its place that costs no less. */
-static void try_task(struct pz_packer *x, uint32_t i, const struct pz_more *after, uint32_t n_after,
-                     const struct pz_bits *apart, const int32_t room[PZ_RESOURCES]) {
+static void extend(struct pz_packer *x, const struct pz_more *from, uint32_t n_from,
+                   const struct pz_bits *apart, const int32_t room[PZ_RESOURCES], int part);
+
+/* The choice, with what it can be extended to. */
+static void try_choice(struct pz_packer *x, uint32_t k, const struct pz_more *after,
+                       uint32_t n_after, const struct pz_bits *apart,
+                       const int32_t room[PZ_RESOURCES], int part) {
+  const struct pz_choice *c = &x->order[k];
   struct pz_pack *now = &x->now;
   double before = now->price;
-  struct pz_bits both = pz_bits_minus(&x->rather[i], apart);
-  if (!pz_bits_empty(&both)) return;
-  both = *apart;
-  pz_bits_merge(&both, &x->apart[i]);
-  for (uint32_t m = x->p->tasks[i].n_modes; m-- > 0;) {
-    const struct pz_mode *mode = &x->p->tasks[i].modes[m];
-    uint32_t index = x->mode_at[i] + m;
-    if (x->rate[index] <= 0 || !pz_mode_fits(room, mode)) continue;
-    int32_t left[PZ_RESOURCES];
-    for (int r = 0; r < PZ_RESOURCES; r++) left[r] = room[r] - mode->use[r];
-    now->price = before + x->rate[index];
-    now->task[now->n] = i;
-    now->mode[now->n++] = m;
-    extend(x, after, n_after, &both, left);
-    now->n--;
-  }
+  struct pz_bits both = *apart;
+  pz_bits_merge(&both, &x->apart[c->task]);
+  if (replaceable(x, c->task, apart, &both)) return;
+  int32_t left[PZ_RESOURCES];
+  for (int r = 0; r < PZ_RESOURCES; r++) left[r] = room[r] - c->use[r];
+  now->price = before + c->rate;
+  now->task[now->n] = c->task;
+  now->mode[now->n++] = c->mode;
+  while (part + 1 < PZ_PACK_PARTS && k + 1 >= x->part[part + 1]) part++;
+  extend(x, after, n_after, &both, left, part);
+  now->n--;
   now->price = before;
 }
 
-/* Extend the pack by tasks of the list. */
+/* Extend the pack by choices of the list. */
 static void extend(struct pz_packer *x, const struct pz_more *from, uint32_t n_from,
-                   const struct pz_bits *apart, const int32_t room[PZ_RESOURCES]) {
+                   const struct pz_bits *apart, const int32_t room[PZ_RESOURCES], int part) {
   if (x->now.price > x->best.price) keep_best(x);
-  struct pz_more *more = &x->more[(size_t)x->now.n * x->p->n];
+  struct pz_more *more = &x->more[(size_t)x->now.n * x->n_order];
   uint32_t n = find_more(x, from, n_from, apart, room, more);
   x->looks += 1;
-  find_most(x, more, n, room);
+  find_most(x, more, n, room, part);
   for (uint32_t k = 0; k < n; k++) {
     double most = x->now.price + more[k].most;
     if (most <= x->best.price) return;
@@ -217,49 +226,85 @@ static void extend(struct pz_packer *x, const struct pz_more *from, uint32_t n_f
       x->most = pz_larger(x->most, most);
       return;
     }
-    try_task(x, more[k].task, &more[k + 1], n - k - 1, apart, room);
+    try_choice(x, more[k].choice, &more[k + 1], n - k - 1, apart, room, part);
   }
 }
 
-static bool no_cheaper(const struct pz_packer *x, uint32_t a, uint32_t b) {
-  for (uint32_t m = 0; m < x->p->tasks[a].n_modes; m++)
-    if (x->rate[x->mode_at[a] + m] < x->rate[x->mode_at[b] + m]) return false;
+/* ---- the calls ------------------------------------------------------------------------------ */
+
+/* Does b come before a, of the same modes, in every one of them, and is it no less dearer in the
+ * dearer ones?  Then what has a in a mode, without b or with b in a cheaper one, costs no more than
+ * with the two exchanged. */
+static bool comes_before(const struct pz_packer *x, uint32_t b, uint32_t a) {
+  const double *of_a = &x->rate[x->mode_at[a]], *of_b = &x->rate[x->mode_at[b]];
+  uint32_t n = x->p->tasks[a].n_modes;
+  for (uint32_t m = 0; m < n; m++) {
+    if (of_b[m] < of_a[m] || (of_b[m] <= of_a[m] && b > a)) return false;
+    for (uint32_t k = 0; k < n; k++)
+      if (of_a[m] > of_a[k] && of_b[m] - of_a[m] < of_b[k] - of_a[k] - 1e-14) return false;
+  }
   return true;
 }
 
 static void find_rather(struct pz_packer *x) {
-  for (uint32_t k = 0; k < x->n_order; k++) {
-    uint32_t i = x->order[k];
+  for (uint32_t i = 0; i < x->p->n; i++) {
     x->rather[i] = (struct pz_bits){{0}};
-    for (uint32_t q = 0; q < k; q++)
-      if (pz_bits_has(&x->alike[i], x->order[q]) && no_cheaper(x, x->order[q], i))
-        pz_bits_set(&x->rather[i], x->order[q]);
+    for (uint32_t q = 0; q < x->p->n; q++)
+      if (pz_bits_has(&x->alike[i], q) && comes_before(x, q, i)) pz_bits_set(&x->rather[i], q);
   }
+}
+
+static int by_rate(const void *a, const void *b) {
+  const struct pz_choice *x = a, *y = b;
+  if (x->rate > y->rate || x->rate < y->rate) return x->rate > y->rate ? -1 : 1;
+  return x->task != y->task ? (x->task < y->task ? -1 : 1) : (int)x->mode - (int)y->mode;
+}
+
+static void find_choices(struct pz_packer *x) {
+  x->n_order = 0;
+  x->priced = (struct pz_bits){{0}};
+  for (uint32_t i = 0; i < x->p->n; i++)
+    for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) {
+      const struct pz_mode *mode = &x->p->tasks[i].modes[m];
+      double rate = x->rate[x->mode_at[i] + m];
+      if (rate <= 0) continue;
+      struct pz_choice *c = &x->order[x->n_order++];
+      *c = (struct pz_choice){.rate = rate, .task = i, .mode = m, .chain = x->chain[i]};
+      memcpy(c->use, mode->use, sizeof c->use);
+      for (int r = 0; r < PZ_RESOURCES; r++) x->used[r] = x->used[r] || mode->use[r] > 0;
+      pz_bits_set(&x->priced, i);
+    }
+  qsort(x->order, x->n_order, sizeof *x->order, by_rate);
 }
 
 void pz_packer_begin(struct pz_packer *x) {
-  x->n_order = 0;
-  x->most = 0;
-  for (uint32_t i = 0; i < x->p->n; i++) {
-    x->dear[i] = 0;
-    for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++)
-      x->dear[i] = pz_larger(x->dear[i], x->rate[x->mode_at[i] + m]);
-    if (x->dear[i] <= 0) continue;
-    uint32_t at = x->n_order++;
-    for (; at > 0 && x->dear[x->order[at - 1]] < x->dear[i]; at--) x->order[at] = x->order[at - 1];
-    x->order[at] = i;
-  }
+  double below = 1.4; /* what takes all or most costs about 1: the second part has the halves */
+  find_choices(x);
   find_rather(x);
-  choose_tolls(x);
+  for (int r = 0; r < PZ_RESOURCES; r++)
+    x->unit[r] = x->p->capacity[r] ? 1.0 / x->p->capacity[r] : 0;
+  for (int k = 0; k < PZ_PACK_PARTS; k++, below /= 2) {
+    x->part[k] = k ? x->part[k - 1] : 0;
+    while (k && x->part[k] < x->n_order && x->order[x->part[k]].rate > below) x->part[k]++;
+    choose_tolls(x, k);
+  }
+}
+
+void pz_packer_forget(struct pz_packer *x) {
+  x->most = 0;
+  for (uint32_t i = 0; i < x->p->n; i++) x->dearest[i] = 1;
 }
 
 void pz_packer_dearest(struct pz_packer *x, uint32_t k) {
-  const struct pz_bits none = {{0}};
+  static const struct pz_bits none;
+  double *dearest = &x->dearest[x->order[k].task];
   x->looks = 0;
   x->now.n = x->best.n = 0;
   x->now.price = 0;
-  x->best.price = 1;
-  for (uint32_t q = k; q < x->n_order; q++) x->more[q].task = x->order[q];
-  try_task(x, x->order[k], &x->more[k + 1], x->n_order - k - 1, &none, x->p->capacity);
+  x->best.price = *dearest;
+  for (uint32_t q = k + 1; q < x->n_order; q++) x->more[q].choice = q;
+  if (fits(x->p->capacity, &x->order[k]))
+    try_choice(x, k, &x->more[k + 1], x->n_order - k - 1, &none, x->p->capacity, 0);
+  *dearest = x->best.price;
   x->most = pz_larger(x->most, x->best.price);
 }

@@ -1,7 +1,12 @@
 /* Packs: tasks in modes that may run at the same time, and the search for the dearest one.
  *
  * No two of a pack must come one before the other, and together they fit.  A pack costs the sum of
- * its modes' rates. */
+ * its modes' rates.
+ *
+ * Packs grow by cheaper and cheaper choices of a task and a mode.  So what can still come is all
+ * small, once the first are not large, and the room it takes bounds what it costs: by tolls on each
+ * resource, chosen for the cheaper choices alone.  Among tasks of which some are large in some mode
+ * no tolls would bound much. */
 #ifndef PZ_SCHEDULE_PACK_H
 #define PZ_SCHEDULE_PACK_H
 
@@ -16,9 +21,19 @@ struct pz_pack {
   uint32_t task[PZ_PACK_MOST_TASKS], mode[PZ_PACK_MOST_TASKS]; /* mode: of the task */
 };
 
+/* Of the order of choices: each has tolls for what comes from it on. */
+enum { PZ_PACK_PARTS = 4 };
+
+/* A task in a mode. */
+struct pz_choice {
+  double rate, over[PZ_PACK_PARTS]; /* over: by part, the rate less the tolls of the mode */
+  int32_t use[PZ_RESOURCES];
+  uint32_t task, mode, chain;
+};
+
 struct pz_more {
-  uint32_t task;
-  double dear, most;
+  uint32_t choice; /* in the order */
+  double most;     /* that it and those after it can add */
 };
 
 struct pz_packer {
@@ -26,15 +41,18 @@ struct pz_packer {
   const uint32_t *mode_at; /* as in the context */
   double *rate;            /* by mode, set by the caller */
   struct pz_bits *apart;   /* by task: those that never run beside it, itself too */
-  struct pz_bits *alike;   /* by task: those with the same modes that run beside all that it does */
-  struct pz_bits *rather;  /* by task: of these, those before it in `order` and no cheaper */
+  struct pz_bits *alike;   /* by task: those with the same modes */
+  struct pz_bits *rather;  /* by task: of these, those to have in its place where possible */
   uint32_t *chain;         /* by task: tasks of one chain never run beside each other */
   uint32_t n_chains;
-  double *dear;    /* by task: its dearest mode's rate */
-  uint32_t *order; /* tasks by falling dear, with dear > 0 */
+  struct pz_choice *order; /* choices by falling rate, with rates above 0 */
   uint32_t n_order;
-  double toll[PZ_RESOURCES]; /* a price of the whole of each resource, and */
-  double *over;              /* by task: the most by which a rate is over its mode's tolls */
+  struct pz_bits priced;                    /* tasks that have choices */
+  double *dearest;                          /* by task: of packs with it as dearest choice; or 1 */
+  uint32_t part[PZ_PACK_PARTS];             /* where each begins */
+  double toll[PZ_PACK_PARTS][PZ_RESOURCES]; /* a price of the whole of each resource */
+  double unit[PZ_RESOURCES];                /* 1 / capacity */
+  bool used[PZ_RESOURCES];
   double *most_of, *over_of; /* by chain: of those looked at */
   struct pz_more *more;      /* by tasks in the pack: what may come after them */
   struct pz_pack now, best;
@@ -47,8 +65,12 @@ bool pz_packer_init(struct pz_packer *x, const struct pz_context *c, struct pz_a
 
 /* Make ready for the rates as they are now. */
 void pz_packer_begin(struct pz_packer *x);
-/* The dearest pack in which order[k] comes first, in `best`, if there is one dearer than 1 (n = 0:
- * none); `most` is kept. */
+/* Search anew: as if nothing had been found. */
+void pz_packer_forget(struct pz_packer *x);
+/* The dearest pack of which order[k] is the dearest choice, in `best`, if there is one dearer than
+ * 1 and than those found so far whose dearest choice is the same task (n = 0: none); `most` is
+ * kept.
+ */
 void pz_packer_dearest(struct pz_packer *x, uint32_t k);
 
 #endif

@@ -19,10 +19,10 @@
 #include "schedule/pack.h"
 #include "schedule/simplex.h"
 
-enum { MOST_ROUNDS = 200, WORK_PER_STEP = 600, MODES_PER_STEP = 4, LOOKS_PER_STEP = 6 };
+enum { MOST_ROUNDS = 200, WORK_PER_STEP = 600, MODES_PER_STEP = 4, LOOKS_PER_STEP = 4 };
 
 /* In one search for the dearest pack; few as long as they find any to add. */
-enum { FEW_LOOKS = 100, MOST_LOOKS = 20000 };
+enum { FEW_LOOKS = 20, MOST_LOOKS = 20000 };
 
 /* What a pack with a mode that is not allowed now costs; without it costs 1. */
 static const double TOO_DEAR = 1e3;
@@ -70,17 +70,17 @@ static void add_pack(struct pz_pricer *x, const struct pz_pack *p) {
   if (n) add_column(x, modes, n);
 }
 
-/* The dearest pack of each task that comes first in it; those dearer than one are added to the
- * model.  Were there any? */
+/* The dearest packs by their dearest choice; those dearer than one are added to the model.  Were
+ * there any? */
 static bool add_dear_packs(struct pz_pricer *x, int looks) {
   bool any = false;
-  pz_packer_begin(&x->packer);
+  pz_packer_forget(&x->packer);
   for (uint32_t k = 0; k < x->packer.n_order; k++) {
     int64_t left = (x->until - x->c->steps) * LOOKS_PER_STEP;
     x->packer.most_looks = left < 1 ? 1 : left < looks ? (int)left : looks;
     pz_packer_dearest(&x->packer, k);
     x->c->steps += x->packer.looks / LOOKS_PER_STEP;
-    if (x->packer.best.price <= 1 + 1e-9) continue;
+    if (x->packer.best.n == 0 || x->packer.best.price <= 1 + 1e-9) continue;
     add_pack(x, &x->packer.best);
     any = true;
   }
@@ -226,6 +226,7 @@ static void generate(struct pz_pricer *x) {
   for (int round = 0; round < MOST_ROUNDS && solve(x); round++) {
     read_parts(x);
     read_rates(x);
+    pz_packer_begin(&x->packer);
     bool more = add_dear_packs(x, FEW_LOOKS) || add_dear_packs(x, MOST_LOOKS);
     double bound = bound_of(x);
     if (bound > best) {

@@ -13,6 +13,10 @@ enum { SHORT_TURN = 200, FIRST_TURN = 1000, SECOND_TURN = 40000, THIRD_TURN = 40
 /* A bound this near to the incumbent, as a part of it, may well be proved its own. */
 static const double NEAR = 0.94;
 
+/* The part that what is left open should at most be of the incumbent, where a bound that is no
+ * farther makes that likely. */
+static const double CLOSE = 0.009, FAR = 0.03;
+
 /* Some 10 s of one core: a step takes longer the more tasks there are. */
 static int64_t default_steps(uint32_t n) {
   enum { STEPS = 16000000, TASKS = 64 };
@@ -90,15 +94,18 @@ static enum pz_status search_few(struct pz_context *c, int64_t steps, struct pz_
 }
 
 /* With many modes prices may take long, and best first ends most problems soon without.  What it
- * does not: prices get a part of the steps, a search with few modes another, best first the rest.
- */
+ * does not: prices get a part of the steps, a search with few modes another, then one for how near
+ * the incumbent is, if that is easier, best first the rest. */
 static enum pz_status survey(struct pz_context *c, struct pz_pricer **pricer, int64_t end,
                              struct pz_error *err) {
   c->windows = true;
   pz_bound_tighten(c);
   enum pz_status status = pz_late_search(c, pz_frontier_search, (end - c->steps) / 20, err);
-  if (status == PZ_OK && pz_open(c)) price(c, pricer, (end - c->steps) / 12);
+  if (status == PZ_OK && pz_open(c)) price(c, pricer, (end - c->steps) / 8);
   if (status == PZ_OK && pz_open(c)) status = search_few(c, (end - c->steps) / 8, err);
+  if (status == PZ_OK) pz_narrow(c, *pricer, (end - c->steps) / 8);
+  if (status == PZ_OK && pz_open(c) && c->bound_s > (1 - FAR) * c->best_s)
+    status = pz_near_search(c, *pricer, CLOSE, (end - c->steps) / 2, err);
   if (status == PZ_OK && pz_open(c))
     status = pz_late_search(c, pz_frontier_search, end - c->steps, err);
   return status;

@@ -162,6 +162,7 @@ static void each_search_finds_the_shortest(void **state) {
         fail_msg("round %d, %u operators: search %d gives %g, the shortest is %g", round, p.n,
                  (int)which, search_alone(&p, which), best);
     assert_true(search_alone(&p, HALVES) <= best);
+    assert_true(search_alone(&p, NEARLY) <= best);
     pz_arena_release(&arena);
   }
 }

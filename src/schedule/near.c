@@ -1,0 +1,52 @@
+/* How near the best schedule is, where a proof that it is the best takes too long.
+ *
+ * A search for schedules that are better by some part: what cannot be in one of these is left out,
+ * and that may be far more than what cannot be in a better one.  Where nothing more is left out it
+ * would be the same search once more, and is not made. */
+#include <math.h>
+
+#include "schedule/context.h"
+#include "schedule/price.h"
+
+enum { MOST_ROUNDS = 3 };
+
+static uint32_t count_dropped(const struct pz_context *c) {
+  uint32_t n = 0;
+  for (uint32_t m = 0; m < c->n_modes; m++) n += c->dropped[m];
+  return n;
+}
+
+void pz_narrow(struct pz_context *c, struct pz_pricer *pricer, int64_t steps) {
+  for (int round = 0; round < MOST_ROUNDS && pz_open(c) && pz_barrier_drop(c); round++)
+    if (pricer && pz_open(c)) pz_pricer_run(pricer, c, steps);
+}
+
+static double goal_of(const struct pz_context *c, double part) {
+  double goal = (1 - part) * c->best_s;
+  return c->grain > 0 ? floor(goal / c->grain) * c->grain : goal;
+}
+
+enum pz_status pz_near_search(struct pz_context *c, struct pz_pricer *pricer, double part,
+                              int64_t steps, struct pz_error *err) {
+  struct pz_context near;
+  struct pz_arena arena;
+  enum pz_status status = PZ_OK;
+  double goal = goal_of(c, part);
+  int64_t end = c->steps + steps;
+  if (c->bound_s >= goal) return status;
+  pz_arena_init(&arena, c->arena->mem);
+  if (pz_context_fork(c, &arena, &near)) {
+    near.best_s = goal;
+    near.windows = c->windows;
+    pz_bound_tighten(&near);
+    pz_narrow(&near, pricer, steps / 8);
+    if (pz_open(&near) && count_dropped(&near) > count_dropped(c))
+      status = pz_late_search(&near, pz_frontier_search, end - near.steps, err);
+    c->steps = near.steps;
+    if (near.best_s < goal) c->best_s = near.best_s; /* a schedule was found */
+    pz_context_raise(c, near.bound_s);
+  }
+  pz_arena_release(&arena);
+  pz_bound_tighten(c);
+  return status;
+}
