@@ -79,12 +79,6 @@ bool pz_context_fork(const struct pz_context *c, struct pz_arena *arena, struct 
   return true;
 }
 
-bool pz_better(const struct pz_context *c, double a, double b) {
-  return a < b - (c->grain > 0 ? c->grain * (1 - 1e-6) : 1e-12 * c->scale);
-}
-
-bool pz_open(const struct pz_context *c) { return pz_better(c, c->bound_s, c->best_s); }
-
 void pz_context_offer(struct pz_context *c, const struct pz_slot *slots, double makespan) {
   if (!pz_better(c, makespan, c->best_s)) return;
   memcpy(c->best, slots, c->p->n * sizeof *slots);

@@ -42,6 +42,7 @@ struct pz_context {
   double *head_s;  /* earliest start */
   double *tail_s;  /* least time from its end to the end of all */
   bool windows;    /* heads and tails by work too, not by precedence alone */
+  bool unproved;   /* no bound is wanted, only schedules */
   struct pz_derived derived;
   double (*work)[PZ_MIXES]; /* by task: least share of the chip's time it takes, for each mix of
                                resources */
@@ -61,10 +62,14 @@ PZ_NODISCARD enum pz_status pz_context_init(struct pz_context *c, const struct p
                                             struct pz_arena *arena, struct pz_error *err);
 
 /* Is a better than b by more than rounding (by a grain, where there is one)? */
-bool pz_better(const struct pz_context *c, double a, double b);
+static inline bool pz_better(const struct pz_context *c, double a, double b) {
+  return a < b - (c->grain > 0 ? c->grain * (1 - 1e-6) : 1e-12 * c->scale);
+}
 
 /* Is there still something between the bound and the incumbent? */
-bool pz_open(const struct pz_context *c);
+static inline bool pz_open(const struct pz_context *c) {
+  return pz_better(c, c->bound_s, c->best_s);
+}
 
 /* Keep a schedule if it is better than the incumbent. */
 void pz_context_offer(struct pz_context *c, const struct pz_slot *slots, double makespan);

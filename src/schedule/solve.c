@@ -82,7 +82,7 @@ static enum pz_status search_few(struct pz_context *c, int64_t steps, struct pz_
         bool fastest = c->p->tasks[i].modes[m].s <= c->least_s[i];
         if (c->part[at] <= 0 && c->best[i].mode != m && !fastest) few.dropped[at] = true;
       }
-    few.windows = true;
+    few.windows = few.unproved = true;
     pz_bound_tighten(&few);
     if (pz_open(&few)) status = pz_late_search(&few, pz_frontier_search, steps, err);
     c->best_s = few.best_s;
@@ -100,12 +100,12 @@ static enum pz_status survey(struct pz_context *c, struct pz_pricer **pricer, in
                              struct pz_error *err) {
   c->windows = true;
   pz_bound_tighten(c);
-  enum pz_status status = pz_late_search(c, pz_frontier_search, (end - c->steps) / 20, err);
+  enum pz_status status = pz_late_search(c, pz_frontier_search, (end - c->steps) / 40, err);
   if (status == PZ_OK && pz_open(c)) price(c, pricer, (end - c->steps) / 8);
-  if (status == PZ_OK && pz_open(c)) status = search_few(c, (end - c->steps) / 8, err);
+  if (status == PZ_OK && pz_open(c)) status = search_few(c, (end - c->steps) / 12, err);
   if (status == PZ_OK) pz_narrow(c, *pricer, (end - c->steps) / 8);
   if (status == PZ_OK && pz_open(c) && c->bound_s > (1 - FAR) * c->best_s)
-    status = pz_near_search(c, *pricer, CLOSE, (end - c->steps) / 2, err);
+    status = pz_near_search(c, *pricer, CLOSE, (end - c->steps) / 3, err);
   if (status == PZ_OK && pz_open(c))
     status = pz_late_search(c, pz_frontier_search, end - c->steps, err);
   return status;

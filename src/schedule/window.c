@@ -81,24 +81,28 @@ static bool same_head_before(const struct windows *x, uint32_t h) {
   return false;
 }
 
+/* Work of the items that have no smaller head, on top of it and of every tail. */
+static void squeeze_from(const struct windows *x, double from, double most[PZ_MEASURES]) {
+  double sum[PZ_MEASURES] = {0};
+  for (uint32_t i = 0; i < x->n_items; i++) {
+    const struct item *it = &x->items[i];
+    if (it->head < from) continue;
+    double rest = from + it->tail;
+    for (int q = 0; q < x->n_measures; q += 4)
+      for (int k = q; k < q + 4; k++) {
+        sum[k] += it->work[k];
+        most[k] = pz_larger(most[k], sum[k] + rest);
+      }
+  }
+}
+
 /* The time that the items take with their heads and tails: for every head and tail, it and the work
  * of those that have no less. */
 static double squeeze(const struct windows *x) {
-  double bound = 0;
-  for (uint32_t h = 0; h < x->n_items; h++) {
-    double sum[PZ_MEASURES] = {0}, from = x->items[h].head;
-    if (same_head_before(x, h)) continue;
-    for (uint32_t i = 0; i < x->n_items; i++) {
-      const struct item *it = &x->items[i];
-      if (it->head < from) continue;
-      double most = 0;
-      for (int k = 0; k < x->n_measures; k++) {
-        sum[k] += it->work[k];
-        most = pz_larger(most, sum[k]);
-      }
-      bound = pz_larger(bound, from + most + it->tail);
-    }
-  }
+  double most[PZ_MEASURES] = {0}, bound = 0;
+  for (uint32_t h = 0; h < x->n_items; h++)
+    if (!same_head_before(x, h)) squeeze_from(x, x->items[h].head, most);
+  for (int k = 0; k < PZ_MEASURES; k++) bound = pz_larger(bound, most[k]);
   return bound;
 }
 
