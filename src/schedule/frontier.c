@@ -246,9 +246,10 @@ static void open_state(struct frontier *x, const struct pz_state *s) {
   while (node_at(x, 0)->n_running && !x->stopped) {
     struct pz_partial *n = node_at(x, 1);
     pz_partial_advance(&x->g, node_at(x, 0), n);
-    x->fresh = node_at(x, 0)->t <= s->t && !s->fresh;
+    bool later = node_at(x, 0)->t > s->t; /* until then it is the state's own bound */
+    x->fresh = !later && !s->fresh;
     if (x->fresh) n->could_before = none;
-    if (!pz_better(x->g.c, bound_of(x, n), x->g.c->best_s)) return;
+    if (later && !pz_better(x->g.c, bound_of(x, n), x->g.c->best_s)) return;
     if (pz_partial_complete(&x->g, n)) {
       complete(x, n);
       return;

@@ -14,6 +14,7 @@ bool pz_partial_dominated(const struct pz_growth *g, const struct pz_going *a,
     for (uint32_t k = 0; k < a->n && !same; k++)
       if (a->run[k].task == r->task) same = &a->run[k];
     if (!same || r->end > same->end) return false;
+    if (r->mode == same->mode) continue;
     const struct pz_task *task = &g->p->tasks[same->task];
     for (int k = 0; k < PZ_RESOURCES; k++)
       if (task->modes[r->mode].use[k] > task->modes[same->mode].use[k]) return false;
