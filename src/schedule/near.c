@@ -1,20 +1,14 @@
 /* How near the best schedule is, where a proof that it is the best takes too long.
  *
  * A search for schedules that are better by some part: what cannot be in one of these is left out,
- * and that may be far more than what cannot be in a better one.  Where nothing more is left out it
- * would be the same search once more, and is not made. */
+ * and that may be far more than what cannot be in a better one.  Where that does not take the bound
+ * half of the way there it would be much the same search once more, and is not made. */
 #include <math.h>
 
 #include "schedule/context.h"
 #include "schedule/price.h"
 
 enum { MOST_ROUNDS = 3 };
-
-static uint32_t count_dropped(const struct pz_context *c) {
-  uint32_t n = 0;
-  for (uint32_t m = 0; m < c->n_modes; m++) n += c->dropped[m];
-  return n;
-}
 
 void pz_narrow(struct pz_context *c, struct pz_pricer *pricer, int64_t steps) {
   for (int round = 0; round < MOST_ROUNDS && pz_open(c) && pz_barrier_drop(c); round++)
@@ -40,7 +34,7 @@ enum pz_status pz_near_search(struct pz_context *c, struct pz_pricer *pricer, do
     near.windows = c->windows;
     pz_bound_tighten(&near);
     pz_narrow(&near, pricer, steps / 8);
-    if (pz_open(&near) && count_dropped(&near) > count_dropped(c))
+    if (pz_open(&near) && near.bound_s > (c->bound_s + goal) / 2)
       status = pz_late_search(&near, pz_frontier_search, end - near.steps, err);
     c->steps = near.steps;
     if (near.best_s < goal) c->best_s = near.best_s; /* a schedule was found */

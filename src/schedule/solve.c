@@ -101,11 +101,11 @@ static enum pz_status survey(struct pz_context *c, struct pz_pricer **pricer, in
   c->windows = true;
   pz_bound_tighten(c);
   enum pz_status status = pz_late_search(c, pz_frontier_search, (end - c->steps) / 40, err);
-  if (status == PZ_OK && pz_open(c)) price(c, pricer, (end - c->steps) / 8);
+  if (status == PZ_OK && pz_open(c)) price(c, pricer, (end - c->steps) / 5);
   if (status == PZ_OK && pz_open(c)) status = search_few(c, (end - c->steps) / 12, err);
   if (status == PZ_OK) pz_narrow(c, *pricer, (end - c->steps) / 8);
   if (status == PZ_OK && pz_open(c) && c->bound_s > (1 - FAR) * c->best_s)
-    status = pz_near_search(c, *pricer, CLOSE, (end - c->steps) / 3, err);
+    status = pz_near_search(c, *pricer, CLOSE, (end - c->steps) / 2, err);
   if (status == PZ_OK && pz_open(c))
     status = pz_late_search(c, pz_frontier_search, end - c->steps, err);
   return status;
