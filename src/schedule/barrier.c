@@ -25,7 +25,7 @@ struct barrier {
   struct pz_bits *beside; /* by mode: tasks that have a mode with which there is room for both */
   double *path;           /* by task: from the end of the one in question to its start */
   bool back;
-  int64_t looks;
+  int64_t looks, most_looks;
 };
 
 /* ---- what does not change ------------------------------------------------------------------- */
@@ -199,7 +199,7 @@ static double bound_with(struct barrier *x, uint32_t i, uint32_t m) {
 static bool drop(struct pz_context *c, struct barrier *x) {
   bool any = false;
   for (uint32_t i = 0; i < c->p->n; i++)
-    for (uint32_t m = 0; m < c->p->tasks[i].n_modes; m++) {
+    for (uint32_t m = 0; m < c->p->tasks[i].n_modes && x->looks < x->most_looks; m++) {
       uint32_t at = c->mode_at[i] + m;
       if (c->dropped[at] || pz_better(c, bound_with(x, i, m), c->best_s)) continue;
       c->dropped[at] = any = true;
@@ -207,12 +207,15 @@ static bool drop(struct pz_context *c, struct barrier *x) {
   return any;
 }
 
-bool pz_barrier_drop(struct pz_context *c) {
+bool pz_barrier_drop(struct pz_context *c, int64_t steps) {
   struct pz_arena arena;
   struct barrier x;
   bool any = false;
+  bool worth = c->prices.sum > 0 && c->p->n <= PZ_EXACT_MOST_TASKS &&
+               (int64_t)c->n_modes * c->n_modes / LOOKS_PER_STEP < steps;
   pz_arena_init(&arena, c->arena->mem);
-  if (c->prices.sum > 0 && c->p->n <= PZ_EXACT_MOST_TASKS && prepare(&x, c, &arena)) {
+  if (worth && prepare(&x, c, &arena)) {
+    x.most_looks = steps * LOOKS_PER_STEP;
     any = drop(c, &x);
     turn_round(&x);
     any = drop(c, &x) || any;

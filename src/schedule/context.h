@@ -92,8 +92,9 @@ void pz_window_tails(struct pz_context *c, const bool *without);
 /* halves.c: raises the bound by what two cores of a kind can share, where times are integers. */
 void pz_halves_raise(struct pz_context *c);
 
-/* barrier.c: drops modes that part the others so that time is lost; at prices.  Were there any? */
-bool pz_barrier_drop(struct pz_context *c);
+/* barrier.c: drops modes that part the others so that time is lost, at prices, as far as some steps
+ * go.  Were there any? */
+bool pz_barrier_drop(struct pz_context *c, int64_t steps);
 
 /* relax.c: bound_s and an incumbent from a relaxation with integer modes, searched for so many
  * nodes. Does nothing for more than PZ_RELAX_MOST_TASKS tasks, or when memory runs out. */
@@ -109,7 +110,7 @@ bool pz_context_fork(const struct pz_context *c, struct pz_arena *arena, struct 
 PZ_NODISCARD enum pz_status pz_branch(struct pz_context *c, struct pz_pricer *pricer, int64_t steps,
                                       struct pz_error *err);
 
-/* near.c: modes dropped by barriers, then prices again of some steps, as often as it helps. */
+/* near.c: modes dropped by barriers, then prices again, some steps each, as often as it helps. */
 void pz_narrow(struct pz_context *c, struct pz_pricer *pricer, int64_t steps);
 /* A search that proves the incumbent to be within some part of the best, where that is easier than
  * that it is the best. */

@@ -11,7 +11,7 @@
 enum { MOST_ROUNDS = 3 };
 
 void pz_narrow(struct pz_context *c, struct pz_pricer *pricer, int64_t steps) {
-  for (int round = 0; round < MOST_ROUNDS && pz_open(c) && pz_barrier_drop(c); round++)
+  for (int round = 0; round < MOST_ROUNDS && pz_open(c) && pz_barrier_drop(c, steps); round++)
     if (pricer && pz_open(c)) pz_pricer_run(pricer, c, steps);
 }
 

@@ -62,12 +62,12 @@ bool pz_packer_init(struct pz_packer *x, const struct pz_context *c, struct pz_a
   x->order = pz_arena_alloc(arena, modes, sizeof *x->order);
   x->most_of = pz_arena_alloc(arena, n, sizeof *x->most_of);
   x->over_of = pz_arena_alloc(arena, n, sizeof *x->over_of);
-  x->more = pz_arena_alloc(arena, (size_t)(n + 1) * modes, sizeof *x->more);
   if (!x->rate || !x->apart || !x->alike || !x->rather || !x->chain || !x->dearest || !x->order ||
-      !x->most_of || !x->over_of || !x->more || !find_order(x, arena))
+      !x->most_of || !x->over_of || !find_order(x, arena))
     return false;
   find_alike(x);
-  return true;
+  x->more = pz_arena_alloc(arena, (size_t)(x->n_chains + 1) * modes, sizeof *x->more);
+  return x->more != NULL;
 }
 
 /* ---- tolls ---------------------------------------------------------------------------------- */

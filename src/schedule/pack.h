@@ -54,7 +54,7 @@ struct pz_packer {
   double unit[PZ_RESOURCES];                /* 1 / capacity */
   bool used[PZ_RESOURCES];
   double *most_of, *over_of; /* by chain: of those looked at */
-  struct pz_more *more;      /* by tasks in the pack: what may come after them */
+  struct pz_more *more;      /* by tasks in the pack, one of a chain: what may come after them */
   struct pz_pack now, best;
   double most;           /* no pack costs more */
   int looks, most_looks; /* of a search; set by the caller */

@@ -33,9 +33,12 @@ static void price(struct pz_context *c, struct pz_pricer **pricer, int64_t steps
   pz_bound_tighten(c);
 }
 
-/* The local search's part of a turn.  What is open after the first turn mostly wants a proof, what
- * is open after the third a better schedule. */
-static int64_t local_part(int64_t turn, int64_t steps) {
+/* The local search's part of a turn: all of it where there are too many tasks for the others.  What
+ * is open after the first turn mostly wants a proof, what is open after the third a better
+ * schedule.
+ */
+static int64_t local_part(uint32_t n, int64_t turn, int64_t steps) {
+  if (n > PZ_EXACT_MOST_TASKS) return steps;
   return turn > FIRST_TURN && turn <= THIRD_TURN ? steps / 40 : steps / (turn > THIRD_TURN ? 4 : 2);
 }
 
@@ -45,7 +48,8 @@ static int64_t best_first_part(int64_t turn, int64_t steps) {
 }
 
 static int64_t next_turn(int64_t turn) {
-  return turn < FIRST_TURN ? FIRST_TURN : turn < SECOND_TURN ? SECOND_TURN : 10 * turn;
+  int64_t longer = turn < INT64_MAX / 10 ? 10 * turn : turn;
+  return turn < FIRST_TURN ? FIRST_TURN : turn < SECOND_TURN ? SECOND_TURN : longer;
 }
 
 static int64_t shorter(int64_t turn, int64_t left) { return turn < left / 2 ? turn : left; }
@@ -122,7 +126,7 @@ static enum pz_status take_turns(struct pz_context *c, struct pz_pricer **pricer
     int64_t end = c->steps + shorter(turn, c->most_steps - c->steps);
     double before = c->best_s;
     if (turn == SECOND_TURN) pz_halves_raise(c);
-    status = pz_local_search(c, local_part(turn, end - c->steps), err);
+    status = pz_local_search(c, local_part(c->p->n, turn, end - c->steps), err);
     pz_bound_tighten(c);
     if (status == PZ_OK && pz_open(c))
       status = turn <= FIRST_TURN ? pz_late_search(c, pz_exact_search, end - c->steps + 1, err)

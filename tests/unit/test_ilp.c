@@ -90,6 +90,21 @@ static double solve(const struct pz_problem *p, enum pz_solver solver, struct pz
   return s.makespan;
 }
 
+/* However few the steps, what is said is true. */
+static void check_limits(const struct pz_problem *p, double best) {
+  static const int64_t steps[] = {300, 1500, 4000, 12000};
+  for (size_t k = 0; k < sizeof steps / sizeof *steps; k++) {
+    struct pz_arena arena;
+    struct pz_schedule s;
+    struct pz_error err = {0};
+    pz_arena_init(&arena, NULL);
+    const struct pz_solve_options o = {.steps = steps[k]};
+    if (pz_schedule_solve(p, &o, &arena, &s, &err) != PZ_OK) fail_msg("%s", err.message);
+    assert_true(s.lower_bound <= best * (1 + 1e-9) && s.makespan >= best * (1 - 1e-9));
+    pz_arena_release(&arena);
+  }
+}
+
 static void many_modes_are_as_by_exact_search(void **state) {
   (void)state;
   for (int round = 0; round < 300; round++) {
@@ -109,6 +124,7 @@ static void many_modes_are_as_by_exact_search(void **state) {
                  search_alone(&p, which), ilp);
     assert_true(search_alone(&p, RELAXATION) <= ilp * (1 + 1e-9));
     assert_true(search_alone(&p, NEARLY) <= ilp * (1 + 1e-9));
+    check_limits(&p, ilp);
     pz_arena_release(&arena);
   }
 }

@@ -346,6 +346,33 @@ static void a_huge_problem_gets_a_bounded_answer(void **state) {
   pz_arena_release(&arena);
 }
 
+/* No two fit side by side.  Where there are too many for a proof, turns end with the steps. */
+static void what_is_too_large_for_a_proof_ends(void **state) {
+  (void)state;
+  enum { N = 600 };
+  static const uint32_t sizes[] = {256, 257, 300, 512, 513, N};
+  const int32_t capacity[PZ_RESOURCES] = {5, 1, 1, 1, 1};
+  struct pz_mode modes[] = {{.use = {3}, .s = 1}, {.use = {4}, .s = 1}, {.use = {5}, .s = 1}};
+  struct pz_task tasks[N];
+  for (uint32_t i = 0; i < N; i++)
+    tasks[i] = (struct pz_task){.name = "op", .id = i, .modes = modes, .n_modes = 1 + 2 * (i % 2)};
+  for (size_t k = 0; k < 2 * (sizeof sizes / sizeof *sizes); k++) {
+    uint32_t n = sizes[k / 2];
+    struct pz_arena arena;
+    struct pz_problem p;
+    struct pz_schedule out;
+    struct pz_solve_options o = {.steps = k % 2 ? 60000 : 5000};
+    struct pz_error err = {0};
+    pz_arena_init(&arena, NULL);
+    assert_int_equal(pz_problem_make(&arena, capacity, tasks, n, NULL, 0, &p, &err), PZ_OK);
+    if (pz_schedule_solve(&p, &o, &arena, &out, &err) != PZ_OK) fail_msg("%s", err.message);
+    if (!(out.makespan == n && out.lower_bound <= n && out.steps < o.steps + 100000))
+      fail_msg("%u operators, %lld steps: %g to %g in %lld", n, (long long)o.steps, out.lower_bound,
+               out.makespan, (long long)out.steps);
+    pz_arena_release(&arena);
+  }
+}
+
 /* As many cores as there may be: all sums of uses are just below what an integer holds. */
 static void the_most_cores_are_as_good_as_enough(void **state) {
   (void)state;
@@ -406,6 +433,7 @@ int main(void) {
       cmocka_unit_test(bad_instances_say_what_is_accepted),
       cmocka_unit_test(an_operator_that_fits_no_core_is_refused),
       cmocka_unit_test(a_huge_problem_gets_a_bounded_answer),
+      cmocka_unit_test(what_is_too_large_for_a_proof_ends),
       cmocka_unit_test(the_most_cores_are_as_good_as_enough),
       cmocka_unit_test(the_checker_finds_what_is_wrong),
   };

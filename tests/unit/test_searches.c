@@ -149,6 +149,23 @@ static double shortest(const struct pz_problem *p) {
   return x.best;
 }
 
+/* With modes dropped as if there were a schedule longer by so many units: that leaves the shortest.
+ */
+static double narrowed_from(const struct pz_problem *p, double makespan, int units) {
+  struct pz_arena arena;
+  struct pz_context c;
+  struct pz_error err = {0};
+  pz_arena_init(&arena, NULL);
+  assert_int_equal(pz_context_init(&c, p, &arena, &err), PZ_OK);
+  c.best_s = makespan + units * (c.grain > 0 ? c.grain : 1);
+  c.windows = true;
+  pz_bound_tighten(&c);
+  if (pz_open(&c)) assert_int_equal(run_alone(&c, BEST_NARROWED, &err), PZ_OK);
+  assert_true(!pz_open(&c));
+  pz_arena_release(&arena);
+  return c.best_s;
+}
+
 static void each_search_finds_the_shortest(void **state) {
   (void)state;
   for (int round = 0; round < 3000; round++) {
@@ -163,6 +180,7 @@ static void each_search_finds_the_shortest(void **state) {
                  (int)which, search_alone(&p, which), best);
     assert_true(search_alone(&p, HALVES) <= best);
     assert_true(search_alone(&p, NEARLY) <= best);
+    for (int more = 1; more < 8; more *= 2) assert_true(narrowed_from(&p, best, more) == best);
     pz_arena_release(&arena);
   }
 }
@@ -385,12 +403,37 @@ static void a_mode_that_parts_the_others_badly_is_dropped(void **state) {
     while (p.tasks[i].n_modes != 2) i++;
     bool *dropped = &c.dropped[c.mode_at[i]];
     assert_true(pz_open(&c) && !dropped[0] && !dropped[1]);
-    assert_true(pz_barrier_drop(&c));
+    assert_true(pz_barrier_drop(&c, 100000));
     assert_true(dropped[0] && !dropped[1]);
     for (enum search which = 0; which < SEARCHES; which++)
       assert_true(search_alone(&p, which) == 52);
     pz_arena_release(&arena);
   }
+}
+
+/* Two short ones just fill the time until the second can start, beside the long mode; eight long
+ * ones come after. */
+static void many_that_are_parted_may_add_up(void **state) {
+  (void)state;
+  enum { N = 13 };
+  static const struct pz_mode first[] = {{.use = {1}, .s = 12}, {.use = {8}, .s = 2}},
+                              wide[] = {{.use = {8}, .s = 10}}, thin[] = {{.use = {1}, .s = 161}},
+                              brief[] = {{.use = {7}, .s = 6}}, other[] = {{.use = {7}, .s = 20}};
+  const struct pz_edge edges[] = {{0, 1}, {1, 2}};
+  const int32_t capacity[PZ_RESOURCES] = {8, 1, 1, 1, 1};
+  struct pz_task tasks[N] = {{.name = "i", .modes = first, .n_modes = 2},
+                             {.name = "j", .modes = wide, .n_modes = 1},
+                             {.name = "k", .modes = thin, .n_modes = 1}};
+  for (uint32_t i = 3; i < N; i++)
+    tasks[i] = (struct pz_task){.name = "w", .modes = i < 5 ? brief : other, .n_modes = 1};
+  for (uint32_t i = 0; i < N; i++) tasks[i].id = i;
+  struct pz_arena arena;
+  struct pz_problem p;
+  struct pz_error err = {0};
+  pz_arena_init(&arena, NULL);
+  assert_int_equal(pz_problem_make(&arena, capacity, tasks, N, edges, 2, &p, &err), PZ_OK);
+  assert_true(narrowed_from(&p, 183, 1) == 183);
+  pz_arena_release(&arena);
 }
 
 int main(void) {
@@ -401,6 +444,7 @@ int main(void) {
       cmocka_unit_test(modes_that_are_dropped_are_not_there),
       cmocka_unit_test(sides_that_nearly_mirror_each_other_do_not),
       cmocka_unit_test(a_mode_that_parts_the_others_badly_is_dropped),
+      cmocka_unit_test(many_that_are_parted_may_add_up),
       cmocka_unit_test(two_cores_share_sums)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
