@@ -140,17 +140,17 @@ static bool put(const struct barrier *x, const struct span *s, uint32_t k, doubl
   double least = x->c->least_s[k];
   bool before = x->head[k] + least <= s->to;
   bool after = pz_better(x->c, s->from + s->least_s + least + x->tail[k], x->c->best_s);
+  bool beside = pz_bits_has(&s->beside, k);
   out->all += price;
   if (price <= 0 || k == s->j || pz_bits_has(&x->after[s->j], k)) return true;
-  if (k == s->task || pz_bits_has(&x->before[s->j], k))
+  bool sure = k == s->task || pz_bits_has(&x->before[s->j], k) || (!beside && before && !after);
+  if (sure)
     out->sure += price;
-  else if (pz_bits_has(&s->beside, k))
+  else if (beside)
     out->loose += price;
-  else if (before && after)
-    put_whole(out, price);
   else if (before)
-    out->sure += price;
-  return before || after || pz_bits_has(&s->beside, k);
+    put_whole(out, price);
+  return before || after || beside;
 }
 
 static double bound_at(struct barrier *x, struct span *s) {

@@ -3,6 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* One in so many of a resource's price, for changes of tolls. */
+enum { FIRST_STEP = 4, LAST_STEP = 32 };
+
 /* ---- what does not change ------------------------------------------------------------------- */
 
 /* The longest way through tasks of no chain yet, each before the next, is the next chain. */
@@ -118,9 +121,9 @@ static void choose_tolls(struct pz_packer *x, int part) {
     if (other < least) memcpy(toll, x->toll[part - 1], sizeof x->toll[part]);
     least = pz_smaller(least, other);
   }
-  for (double step = 0.25; step > 0.02; step /= 2)
+  for (int k = FIRST_STEP; k <= LAST_STEP; k *= 2)
     for (int r = 0; r < PZ_RESOURCES; r++)
-      if (x->used[r]) least = try_toll(x, from, toll, r, step, least);
+      if (x->used[r]) least = try_toll(x, from, toll, r, 1.0 / k, least);
   for (uint32_t k = from; k < x->n_order; k++)
     x->order[k].over[part] = over_tolls(x, &x->order[k], toll);
 }
