@@ -7,7 +7,6 @@
  * difference is lost: a bound for schedules with that mode.  From the other end the same holds for
  * what the task waits for, and its end. */
 #include <float.h>
-#include <string.h>
 
 #include "schedule/bits.h"
 #include "schedule/context.h"
@@ -23,23 +22,17 @@ struct barrier {
   struct pz_bits *before, *after; /* by task; exchanged where time runs back, as are */
   const double *head, *tail;
   struct pz_bits *beside; /* by mode: tasks that have a mode with which there is room for both */
-  double *path;           /* by task: from the end of the one in question to its start */
+  double *path;           /* see context.h */
   bool back;
   int64_t looks, most_looks;
 };
 
 /* ---- what does not change ------------------------------------------------------------------- */
 
-static bool both_fit(const struct pz_problem *p, const struct pz_mode *a, const struct pz_mode *b) {
-  for (int r = 0; r < PZ_RESOURCES; r++)
-    if (a->use[r] > p->capacity[r] - b->use[r]) return false;
-  return true;
-}
-
-static bool can_run_beside(const struct barrier *x, const struct pz_mode *mode, uint32_t k) {
+static bool has_room(const struct barrier *x, const int32_t room[PZ_RESOURCES], uint32_t k) {
   const struct pz_task *t = &x->p->tasks[k];
   for (uint32_t m = 0; m < t->n_modes; m++)
-    if (!x->c->dropped[x->c->mode_at[k] + m] && both_fit(x->p, mode, &t->modes[m])) return true;
+    if (!x->c->dropped[x->c->mode_at[k] + m] && pz_mode_fits(room, &t->modes[m])) return true;
   return false;
 }
 
@@ -47,9 +40,12 @@ static void find_beside(struct barrier *x) {
   for (uint32_t i = 0; i < x->p->n; i++)
     for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) {
       uint32_t at = x->c->mode_at[i] + m;
+      int32_t room[PZ_RESOURCES];
       if (x->c->dropped[at]) continue;
+      for (int r = 0; r < PZ_RESOURCES; r++)
+        room[r] = x->p->capacity[r] - x->p->tasks[i].modes[m].use[r];
       for (uint32_t k = 0; k < x->p->n; k++)
-        if (can_run_beside(x, &x->p->tasks[i].modes[m], k)) pz_bits_set(&x->beside[at], k);
+        if (has_room(x, room, k)) pz_bits_set(&x->beside[at], k);
       x->looks += x->p->n;
     }
 }
@@ -60,9 +56,10 @@ static bool prepare(struct barrier *x, const struct pz_context *c, struct pz_are
   x->before = pz_arena_alloc(arena, n, sizeof *x->before);
   x->after = pz_arena_alloc(arena, n, sizeof *x->after);
   x->beside = pz_arena_alloc(arena, c->n_modes, sizeof *x->beside);
-  x->path = pz_arena_alloc(arena, n, sizeof *x->path);
+  x->path = pz_arena_alloc(arena, (size_t)n * n, sizeof *x->path);
   if (!x->before || !x->after || !x->beside || !x->path) return false;
   pz_bits_order(c->p, x->before, x->after);
+  pz_window_paths(c, x->before, x->path);
   find_beside(x);
   return true;
 }
@@ -171,26 +168,14 @@ static double bound_at(struct barrier *x, struct span *s) {
   return sums.all + pz_larger(0, lost);
 }
 
-static void find_path(struct barrier *x, uint32_t i, uint32_t j) {
-  const struct pz_task *t = &x->p->tasks[j];
-  const uint32_t *list = x->back ? t->succ : t->pred;
-  uint32_t n = x->back ? t->n_succ : t->n_pred;
-  x->path[j] = 0;
-  for (uint32_t k = 0; k < n; k++)
-    if (pz_bits_has(&x->after[i], list[k]))
-      x->path[j] = pz_larger(x->path[j], x->path[list[k]] + x->c->least_s[list[k]]);
-}
-
 /* A bound for schedules with the task in this mode, by each task that waits for it and that it
  * holds up. */
 static double bound_with(struct barrier *x, uint32_t i, uint32_t m) {
   double bound = 0, s = x->p->tasks[i].modes[m].s;
-  for (uint32_t step = 1; step < x->p->n; step++) { /* in the order of precedence */
-    uint32_t j = x->back ? i - step : i + step;
-    if (j >= x->p->n) break;
+  for (uint32_t j = 0; j < x->p->n; j++) {
     if (!pz_bits_has(&x->after[i], j)) continue;
-    find_path(x, i, j);
-    struct span span = {.task = i, .mode = m, .j = j, .from = x->head[i] + s + x->path[j]};
+    double path = x->back ? x->path[j * x->p->n + i] : x->path[i * x->p->n + j];
+    struct span span = {.task = i, .mode = m, .j = j, .from = x->head[i] + s + path};
     if (span.from > x->head[j]) bound = pz_larger(bound, bound_at(x, &span));
   }
   return bound;

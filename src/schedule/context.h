@@ -86,6 +86,10 @@ void pz_bound_tails(struct pz_context *c, const bool *without);
  * tasks, or no memory. */
 enum { PZ_WINDOW_MOST_TASKS = 128 };
 double pz_window_raise(struct pz_context *c);
+/* The longest paths from the end of i to the beginning of j, at i * n + j; 0 where i is not before
+ * j. */
+struct pz_bits;
+void pz_window_paths(const struct pz_context *c, const struct pz_bits *before, double *path);
 /* Tails alone, without some tasks that no other waits for. */
 void pz_window_tails(struct pz_context *c, const bool *without);
 

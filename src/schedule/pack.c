@@ -53,6 +53,16 @@ static void find_alike(struct pz_packer *x) {
       if (i != k && pz_same_modes(&x->p->tasks[i], &x->p->tasks[k])) pz_bits_set(&x->alike[i], k);
 }
 
+/* Resources that some task uses, and what one of each is of the whole. */
+static void find_units(struct pz_packer *x) {
+  for (int r = 0; r < PZ_RESOURCES; r++)
+    x->unit[r] = x->p->capacity[r] ? 1.0 / x->p->capacity[r] : 0;
+  for (uint32_t i = 0; i < x->p->n; i++)
+    for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++)
+      for (int r = 0; r < PZ_RESOURCES; r++)
+        x->used[r] = x->used[r] || x->p->tasks[i].modes[m].use[r] > 0;
+}
+
 bool pz_packer_init(struct pz_packer *x, const struct pz_context *c, struct pz_arena *arena) {
   uint32_t n = c->p->n, modes = c->n_modes;
   *x = (struct pz_packer){.p = c->p, .mode_at = c->mode_at};
@@ -69,6 +79,7 @@ bool pz_packer_init(struct pz_packer *x, const struct pz_context *c, struct pz_a
       !x->most_of || !x->over_of || !find_order(x, arena))
     return false;
   find_alike(x);
+  find_units(x);
   x->more = pz_arena_alloc(arena, (size_t)(x->n_chains + 1) * modes, sizeof *x->more);
   return x->more != NULL;
 }
@@ -78,7 +89,7 @@ bool pz_packer_init(struct pz_packer *x, const struct pz_context *c, struct pz_a
 static double over_tolls(const struct pz_packer *x, const struct pz_choice *c,
                          const double toll[PZ_RESOURCES]) {
   double over = c->rate;
-  for (int r = 0; r < PZ_RESOURCES; r++) over -= toll[r] * x->unit[r] * c->use[r];
+  for (int r = 0; r < PZ_RESOURCES; r++) over -= toll[r] * x->unit[r] * c->of.use[r];
   return over;
 }
 
@@ -130,12 +141,6 @@ static void choose_tolls(struct pz_packer *x, int part) {
 
 /* ---- the search ----------------------------------------------------------------------------- */
 
-static bool fits(const int32_t room[PZ_RESOURCES], const struct pz_choice *c) {
-  for (int r = 0; r < PZ_RESOURCES; r++)
-    if (c->use[r] > room[r]) return false;
-  return true;
-}
-
 /* Of the choices that may come after the pack's last one, those that can run beside it. */
 static uint32_t find_more(const struct pz_packer *x, const struct pz_more *from, uint32_t n_from,
                           const struct pz_bits *apart, const int32_t room[PZ_RESOURCES],
@@ -143,7 +148,8 @@ static uint32_t find_more(const struct pz_packer *x, const struct pz_more *from,
   uint32_t n = 0;
   for (uint32_t k = 0; k < n_from; k++) {
     const struct pz_choice *c = &x->order[from[k].choice];
-    if (!pz_bits_has(apart, c->task) && fits(room, c)) more[n++].choice = from[k].choice;
+    if (!pz_bits_has(apart, c->task) && pz_mode_fits(room, &c->of))
+      more[n++].choice = from[k].choice;
   }
   return n;
 }
@@ -204,7 +210,7 @@ static void try_choice(struct pz_packer *x, uint32_t k, const struct pz_more *af
   pz_bits_merge(&both, &x->apart[c->task]);
   if (replaceable(x, c->task, apart, &both)) return;
   int32_t left[PZ_RESOURCES];
-  for (int r = 0; r < PZ_RESOURCES; r++) left[r] = room[r] - c->use[r];
+  for (int r = 0; r < PZ_RESOURCES; r++) left[r] = room[r] - c->of.use[r];
   now->price = before + c->rate;
   now->task[now->n] = c->task;
   now->mode[now->n++] = c->mode;
@@ -268,13 +274,11 @@ static void find_choices(struct pz_packer *x) {
   x->priced = (struct pz_bits){{0}};
   for (uint32_t i = 0; i < x->p->n; i++)
     for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) {
-      const struct pz_mode *mode = &x->p->tasks[i].modes[m];
       double rate = x->rate[x->mode_at[i] + m];
       if (rate <= 0) continue;
       struct pz_choice *c = &x->order[x->n_order++];
       *c = (struct pz_choice){.rate = rate, .task = i, .mode = m, .chain = x->chain[i]};
-      memcpy(c->use, mode->use, sizeof c->use);
-      for (int r = 0; r < PZ_RESOURCES; r++) x->used[r] = x->used[r] || mode->use[r] > 0;
+      c->of = x->p->tasks[i].modes[m];
       pz_bits_set(&x->priced, i);
     }
   qsort(x->order, x->n_order, sizeof *x->order, by_rate);
@@ -284,8 +288,6 @@ void pz_packer_begin(struct pz_packer *x) {
   double below = 1.4; /* what takes all or most costs about 1: the second part has the halves */
   find_choices(x);
   find_rather(x);
-  for (int r = 0; r < PZ_RESOURCES; r++)
-    x->unit[r] = x->p->capacity[r] ? 1.0 / x->p->capacity[r] : 0;
   for (int k = 0; k < PZ_PACK_PARTS; k++, below /= 2) {
     x->part[k] = k ? x->part[k - 1] : 0;
     while (k && x->part[k] < x->n_order && x->order[x->part[k]].rate > below) x->part[k]++;
@@ -306,7 +308,7 @@ void pz_packer_dearest(struct pz_packer *x, uint32_t k) {
   x->now.price = 0;
   x->best.price = *dearest;
   for (uint32_t q = k + 1; q < x->n_order; q++) x->more[q].choice = q;
-  if (fits(x->p->capacity, &x->order[k]))
+  if (pz_mode_fits(x->p->capacity, &x->order[k].of))
     try_choice(x, k, &x->more[k + 1], x->n_order - k - 1, &none, x->p->capacity, 0);
   *dearest = x->best.price;
   x->most = pz_larger(x->most, x->best.price);

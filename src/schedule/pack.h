@@ -27,7 +27,7 @@ enum { PZ_PACK_PARTS = 4 };
 /* A task in a mode. */
 struct pz_choice {
   double rate, over[PZ_PACK_PARTS]; /* over: by part, the rate less the tolls of the mode */
-  int32_t use[PZ_RESOURCES];
+  struct pz_mode of;                /* at hand */
   uint32_t task, mode, chain;
 };
 
@@ -68,9 +68,7 @@ void pz_packer_begin(struct pz_packer *x);
 /* Search anew: as if nothing had been found. */
 void pz_packer_forget(struct pz_packer *x);
 /* The dearest pack of which order[k] is the dearest choice, in `best`, if there is one dearer than
- * 1 and than those found so far whose dearest choice is the same task (n = 0: none); `most` is
- * kept.
- */
+ * 1, and than those found so far whose dearest choice is the same task (n = 0: none). */
 void pz_packer_dearest(struct pz_packer *x, uint32_t k);
 
 #endif

@@ -33,9 +33,8 @@ static void price(struct pz_context *c, struct pz_pricer **pricer, int64_t steps
   pz_bound_tighten(c);
 }
 
-/* The local search's part of a turn: all of it where there are too many tasks for the others.  What
- * is open after the first turn mostly wants a proof, what is open after the third a better
- * schedule.
+/* The local search's part of a turn: all where there are too many tasks for the others.  What is
+ * open after the first turn mostly wants a proof, what is open after the third a better schedule.
  */
 static int64_t local_part(uint32_t n, int64_t turn, int64_t steps) {
   if (n > PZ_EXACT_MOST_TASKS) return steps;

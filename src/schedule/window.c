@@ -53,16 +53,16 @@ static void measure(struct windows *x) {
   x->n_measures++;
 }
 
-static void find_paths(struct windows *x) {
-  for (uint32_t j = 0; j < x->n; j++) {
-    const struct pz_task *t = &x->c->p->tasks[j];
-    for (uint32_t i = 0; i < x->n; i++) x->path[i * x->n + j] = 0;
+void pz_window_paths(const struct pz_context *c, const struct pz_bits *before, double *path) {
+  uint32_t n = c->p->n;
+  for (uint32_t j = 0; j < n; j++) {
+    const struct pz_task *t = &c->p->tasks[j];
+    for (uint32_t i = 0; i < n; i++) path[i * n + j] = 0;
     for (uint32_t k = 0; k < t->n_pred; k++) {
       uint32_t q = t->pred[k];
       for (uint32_t i = 0; i < q; i++)
-        if (pz_bits_has(&x->before[q], i))
-          x->path[i * x->n + j] =
-              pz_larger(x->path[i * x->n + j], x->path[i * x->n + q] + x->c->least_s[q]);
+        if (pz_bits_has(&before[q], i))
+          path[i * n + j] = pz_larger(path[i * n + j], path[i * n + q] + c->least_s[q]);
     }
   }
 }
@@ -141,7 +141,7 @@ double pz_window_raise(struct pz_context *c) {
   pz_arena_init(&arena, c->arena->mem);
   if (c->p->n <= PZ_WINDOW_MOST_TASKS && prepare(&x, c, &arena)) {
     measure(&x);
-    find_paths(&x);
+    pz_window_paths(c, x.before, x.path);
     raise_heads(&x);
     raise_tails(&x);
     x.n_items = 0;
@@ -159,7 +159,7 @@ void pz_window_tails(struct pz_context *c, const bool *without) {
   if (c->p->n <= PZ_WINDOW_MOST_TASKS && prepare(&x, c, &arena)) {
     x.without = without;
     measure(&x);
-    find_paths(&x);
+    pz_window_paths(c, x.before, x.path);
     raise_tails(&x);
   }
   pz_arena_release(&arena);
