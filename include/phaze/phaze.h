@@ -205,6 +205,8 @@ struct pz_workload_options {
   enum pz_kernels kernels;
   enum pz_attention attention;
   enum pz_recompute recompute;
+  bool input_gradients_only; /* every product's second gradient (that of the weights) costs nothing:
+                                how some published estimators count; for comparisons alone */
 
   /* of an ONNX file alone */
   const char *dims[PZ_MOST_DIMS]; /* "NAME=SIZE" for symbolic dimensions, NULL after the last; the

@@ -35,6 +35,7 @@ struct pz_rules {
   bool duplex;           /* every bandwidth holds for reads and for writes, each */
   bool partitioned;      /* local_bytes holds for each operand */
   bool double_buffer;    /* what streams through a buffer stands in it twice */
+  bool vector_memory;    /* vector operators wait for the bytes they read and write */
   int64_t operand_bytes; /* of an input or a result */
   int64_t sum_bytes;     /* of a partial sum */
 };

@@ -1,11 +1,15 @@
 /* phaze compare: the searched chip beside every baseline, under one cost model. */
+#include <stdlib.h>
+
 #include "cli/study_run.h"
 #include "report/compared.h"
+#include "report/original_table.h"
 
 struct settings {
   struct pz_common common;
   struct pz_study_settings study;
   int64_t seed;
+  bool original;
 };
 
 static const struct settings defaults = {.study = PZ_STUDY_SETTINGS_DEFAULT,
@@ -17,6 +21,8 @@ static const struct pz_option options[] = {
     PZ_STUDY_OPTIONS(struct settings, study),
     {.name = "seed", .type = PZ_OPTION_INT, .offset = offsetof(struct settings, seed), .arg = "N", .min = 0,
      .max = 1e15, .help = "Of the baselines that draw at random"},
+    {.name = "original-assumptions", .type = PZ_OPTION_FLAG, .offset = offsetof(struct settings, original),
+     .help = "Instead: the common chip under the original system's assumptions, corrected one after another"},
 };
 /* clang-format on */
 
@@ -34,6 +40,43 @@ static enum pz_status tell(struct pz_study_run *r) {
   return status;
 }
 
+/* ---- under the original system's assumptions ------------------------------------------------- */
+
+static const char *original_misuse(const struct settings *s, int n_models) {
+  if (n_models < 2) return "--original-assumptions wants two or more MODELs";
+  if (s->study.dir) return "--original-assumptions goes without --output";
+  return s->study.objective ? "--original-assumptions goes without --objective" : NULL;
+}
+
+static enum pz_status tell_original(const struct settings *s, const struct pz_original *r,
+                                    struct pz_error *err) {
+  struct pz_arena arena;
+  if (s->common.json) return pz_command_json(pz_original_json(r), err);
+  pz_arena_init(&arena, NULL);
+  enum pz_status status = pz_original_print(r, &arena, stdout);
+  pz_arena_release(&arena);
+  return status;
+}
+
+static enum pz_exit run_original(struct settings *s, char **models, int n_models) {
+  struct pz_study_options o;
+  struct pz_original *r = calloc(1, sizeof *r);
+  struct pz_progress progress;
+  struct pz_error err = {0};
+  if (!r) return pz_command_fail(&(struct pz_error){.status = PZ_NO_MEMORY});
+  enum pz_status status = pz_study_read(&s->study, models, n_models, &o, &err);
+  if (status == PZ_OK) {
+    pz_progress_start(&progress, stderr,
+                      s->common.quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr),
+                      "assumptions", "searches", PZ_ORIGINAL_MOST_ROWS);
+    status = pz_original_run(&o, (unsigned)s->study.threads, &progress, r, &err);
+    pz_progress_finish(&progress, NULL);
+  }
+  if (status == PZ_OK) status = tell_original(s, r, &err);
+  free(r);
+  return status == PZ_OK ? pz_command_end() : pz_command_fail(&err);
+}
+
 static enum pz_exit run(int argc, char **argv) {
   struct settings s = defaults;
   struct pz_error err = {0};
@@ -42,7 +85,9 @@ static enum pz_exit run(int argc, char **argv) {
   int n_args;
   if (!pz_command_begin(&pz_cmd_compare, argc, argv, &s, &n_args, &code)) return code;
   const char *wrong = pz_study_run_misuse(&s.study, n_args);
+  if (!wrong && s.original) wrong = original_misuse(&s, n_args);
   if (wrong) return pz_command_misuse(&pz_cmd_compare, wrong);
+  if (s.original) return run_original(&s, argv + 1, n_args);
   uint64_t seed = (uint64_t)s.seed;
   enum pz_status status = pz_study_run_begin(&r, argv + 1, n_args);
   if (status == PZ_OK) status = pz_study_run_search(&r);

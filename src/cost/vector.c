@@ -84,6 +84,7 @@ void pz_vector_time(const struct pz_chip *c, const struct pz_vector_work *w,
     measured_time(c, w, k, &o);
   else
     described_time(c, w, &o);
+  if (!c->rules.vector_memory) o.hbm_s = o.glb_s = 0;
   *out = o;
   pz_vector_conclude(out);
 }

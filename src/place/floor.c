@@ -61,7 +61,9 @@ static int64_t most_replicas(const struct pz_place_problem *p, uint32_t s) {
   return d < p->microbatches ? d : p->microbatches;
 }
 
-static void fill(struct pz_floor *x, double *params, double *rounds) {
+/* Of s stages the largest has an even share and the largest layer; the first has the first layer.
+ */
+static void fill(struct pz_floor *x, enum pz_semantics semantics, double *params, double *rounds) {
   const struct pz_place_width *w = &x->p.widths[0];
   double all = 0, most = 0;
   for (uint32_t i = 0; i < w->n; i++) {
@@ -70,15 +72,17 @@ static void fill(struct pz_floor *x, double *params, double *rounds) {
   }
   for (uint32_t s = 1; s <= x->most_stages; s++) {
     int64_t d = most_replicas(&x->p, s);
-    params[s] = fmax(all / s, most);
+    params[s] = s == 1                                ? all
+                : semantics == PZ_SEMANTICS_CORRECTED ? fmax(all / s, most)
+                                                      : w->layers[0].param_bytes;
     int64_t least = pz_ceil_div(x->p.microbatches, d) + s - 1;
     rounds[s] = (double)least;
   }
 }
 
 enum pz_status pz_floor_init(struct pz_floor *x, const struct pz_place_problem *p,
-                             const struct pz_run *runs, uint32_t n_runs, struct pz_arena *arena,
-                             struct pz_error *err) {
+                             enum pz_semantics semantics, const struct pz_run *runs,
+                             uint32_t n_runs, struct pz_arena *arena, struct pz_error *err) {
   const struct pz_place_width *w = &p->widths[0];
   struct memory m = {p, w->layers, least_edge(w)};
   *x = (struct pz_floor){.p = *p, .runs = runs, .n_runs = n_runs};
@@ -96,7 +100,7 @@ enum pz_status pz_floor_init(struct pz_floor *x, const struct pz_place_problem *
   if (!params || !rounds) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the bounds");
   x->params = params;
   x->rounds = rounds;
-  fill(x, params, rounds);
+  fill(x, semantics, params, rounds);
   return PZ_OK;
 }
 

@@ -21,14 +21,16 @@ struct pz_floor {
   uint32_t n_runs, main_run; /* the longest */
   double transfer_s;         /* between two stages, at least */
   double share;              /* of the work of a microbatch, if devices shared it all evenly */
-  const double *params;      /* by stages: of the largest, at least */
+  const double *params;      /* by stages: of the stage that is charged, at least */
   const double *rounds;      /* by stages: microbatches' times, at least */
 };
 
-/* For a problem of one width, a chain of runs of equal layers. */
+/* For a problem of one width, a chain of runs of equal layers; semantics: whose parameters are
+ * charged. */
 PZ_NODISCARD enum pz_status pz_floor_init(struct pz_floor *x, const struct pz_place_problem *p,
-                                          const struct pz_run *runs, uint32_t n_runs,
-                                          struct pz_arena *arena, struct pz_error *err);
+                                          enum pz_semantics semantics, const struct pz_run *runs,
+                                          uint32_t n_runs, struct pz_arena *arena,
+                                          struct pz_error *err);
 
 /* No plan whose layers take at least these times (by run) is faster.  `limit_s`: nothing from there
  * on is of interest, and the result may be anything not below it.  HUGE_VAL: nothing fits. */

@@ -379,7 +379,8 @@ static enum pz_status fill_floor(struct pz_bounds *b, uint32_t load) {
   for (int r = 0; r < 2 && status == PZ_OK; r++) {
     struct pz_place_problem p = pz_task_problem(b->task, l, pz_task_most_hbm(b->task), r);
     p.widths = width;
-    status = pz_floor_init(&b->floor[load][r], &p, runs, l->w->n_layers, &b->arena, &b->err);
+    status = pz_floor_init(&b->floor[load][r], &p, pz_task_semantics(b->task), runs, l->w->n_layers,
+                           &b->arena, &b->err);
   }
   return status;
 }

@@ -133,7 +133,7 @@ static enum pz_status place(struct work *w, uint32_t load, const struct pz_place
   p.widths = width;
   plan->time_s = HUGE_VAL;
   enum pz_status status =
-      pz_place_solve_within(&p, PZ_SEMANTICS_CORRECTED, limit_s, &w->arena, plan, &none);
+      pz_place_solve_within(&p, pz_task_semantics(w->e->task), limit_s, &w->arena, plan, &none);
   if (status == PZ_NO_ANSWER) plan->time_s = HUGE_VAL;
   return status == PZ_OK || status == PZ_NO_ANSWER ? PZ_OK
                                                    : pz_fail(w->err, status, "%s", none.message);
@@ -400,7 +400,7 @@ static enum pz_status plan_with(struct work *w, const struct pz_evaluation *v, s
   status = pz_place_chain(workload_of(w, c), (const struct pz_layer_time(*)[2])c->times, arena,
                           width, &model->parts, w->err);
   if (status != PZ_OK) return status;
-  return pz_place_solve(&model->p, PZ_SEMANTICS_CORRECTED, arena, plan, w->err);
+  return pz_place_solve(&model->p, pz_task_semantics(w->e->task), arena, plan, w->err);
 }
 
 /* With a first look, or as an evaluation with full effort may have done, again where it left
@@ -427,7 +427,7 @@ enum pz_status pz_evaluation_plan(struct pz_evaluator *e, const struct pz_chip *
   pz_arena_init(&w.arena, NULL);
   go(e, chip, NULL);
   enum pz_status status = find_plan(&w, v, arena, model, plan);
-  if (status == PZ_OK) status = pz_plan_check(&model->p, PZ_SEMANTICS_CORRECTED, plan, err);
+  if (status == PZ_OK) status = pz_plan_check(&model->p, pz_task_semantics(e->task), plan, err);
   if (status == PZ_OK && !same_plan(v, plan))
     status = pz_fail(err, PZ_INTERNAL, "%s: the plan of %.9g s is not the recorded one of %.9g s",
                      chip->name, plan->time_s, v->time_s);

@@ -57,6 +57,8 @@ static enum pz_status schedule(struct trial *t, const struct pz_workload *w,
 
 static enum pz_status judge(struct trial *t, const struct pz_load *l, struct pz_place_width *width,
                             struct pz_fixed fixed, uint32_t n_open) {
+  bool shifted = pz_assumed(t->e->task->assumptions, PZ_ASSUME_SHIFTED_EXPERT);
+  enum pz_fixed_split split = shifted ? PZ_SPLIT_COMPAT : PZ_SPLIT_EVEN;
   if (fixed.d < 1) return PZ_OK; /* there are not devices enough for one replica */
   for (int r = 0; r < 2; r++) {
     struct pz_place_problem p = pz_task_problem(t->e->task, l, t->hbm_gib, r);
@@ -65,7 +67,7 @@ static enum pz_status judge(struct trial *t, const struct pz_load *l, struct pz_
     p.widths = width;
     if (fixed.d > p.microbatches) fixed.d = p.microbatches;
     enum pz_status status =
-        pz_fixed_time(&p, &fixed, PZ_SPLIT_EVEN, PZ_SEMANTICS_CORRECTED, &time_s, &why);
+        pz_fixed_time(&p, &fixed, split, pz_task_semantics(t->e->task), &time_s, &why);
     if (status != PZ_OK && status != PZ_NO_ANSWER)
       return pz_fail(t->err, status, "%s", why.message);
     if (status != PZ_OK || time_s >= t->best->time_s) continue;
@@ -167,5 +169,6 @@ enum pz_status pz_reference_find(struct pz_evaluator *e, uint32_t model, struct 
                                  struct pz_error *err) {
   struct pz_chip chip;
   enum pz_status status = pz_chip_load("tpuv4", &chip, err);
+  if (status == PZ_OK) pz_assume_chip(e->task->assumptions, &chip);
   return status == PZ_OK ? pz_reference_on(e, &chip, model, out, err) : status;
 }

@@ -33,6 +33,8 @@ static enum pz_status set_task(struct pz_study *s, struct pz_error *err) {
   enum pz_status status = text ? pz_cluster_parse("cluster", text, strlen(text), &t->net, err)
                                : pz_cluster_load(s->o.cluster, &t->net, err);
   if (status != PZ_OK) return status;
+  t->assumptions = s->o.assumptions;
+  pz_assume_network(t->assumptions, &t->net);
   int64_t quick = s->o.steps < QUICK_STEPS ? s->o.steps : QUICK_STEPS;
   t->space = &s->space;
   t->portfolio = &s->portfolio;
@@ -65,6 +67,7 @@ static enum pz_status read_inputs(struct pz_study *s, struct pz_error *err) {
   status = text ? pz_space_parse("space", text, strlen(text), &s->space, err)
                 : pz_space_load(s->o.space, &s->space, err);
   if (status == PZ_OK && s->o.budget) status = pz_space_set_budget(&s->space, s->o.budget, err);
+  pz_assume_chip(s->o.assumptions, &s->space.base);
   if (status == PZ_OK) status = set_task(s, err);
   if (status == PZ_OK)
     status = pz_space_points(&s->space, &s->arena, &s->points, &s->n_points, err);
@@ -76,6 +79,7 @@ static enum pz_status read_inputs(struct pz_study *s, struct pz_error *err) {
 enum pz_status pz_study_init(struct pz_study *s, const struct pz_study_options *o, unsigned threads,
                              struct pz_error *err) {
   *s = (struct pz_study){.o = *o};
+  s->o.workload.input_gradients_only = pz_assumed(o->assumptions, PZ_ASSUME_NO_WEIGHT_GRADIENTS);
   pz_arena_init(&s->arena, NULL);
   enum pz_status status = read_inputs(s, err);
   if (status == PZ_OK) status = pz_pool_new(threads, &s->pool, err);
@@ -275,15 +279,18 @@ enum pz_status pz_study_prepare(struct pz_study *s, const struct pz_search_optio
   with.exhaustive = s->o.exhaustive;
   enum pz_status status =
       pz_search_new(&s->task, s->points, s->n_points, s->pool, &with, &s->search, err);
-  return status == PZ_OK ? pz_search_each(s->search, s->portfolio.n_models, find_reference, s, err)
-                         : status;
+  return status == PZ_OK ? pz_study_references(s, err) : status;
+}
+
+enum pz_status pz_study_references(struct pz_study *s, struct pz_error *err) {
+  return pz_search_each(s->search, s->portfolio.n_models, find_reference, s, err);
 }
 
 const char *pz_study_contest_name(const struct pz_study *s, uint32_t i) {
   return i < s->portfolio.n_models ? s->portfolio.models[i] : "common";
 }
 
-static struct pz_objective objective_of(const struct pz_study *s, uint32_t i) {
+struct pz_objective pz_study_objective(const struct pz_study *s, uint32_t i) {
   struct pz_objective o = {.kind = s->o.objective};
   for (uint32_t m = 0; m < s->portfolio.n_models; m++) {
     if (i == s->portfolio.n_models || i == m) o.models[o.n++] = m;
@@ -299,7 +306,7 @@ static struct pz_objective objective_of(const struct pz_study *s, uint32_t i) {
 }
 
 enum pz_status pz_study_contest(struct pz_study *s, uint32_t i, struct pz_error *err) {
-  s->contest[i] = (struct pz_contest){.objective = objective_of(s, i)};
+  s->contest[i] = (struct pz_contest){.objective = pz_study_objective(s, i)};
   return pz_search_run(s->search, &s->contest[i], err);
 }
 

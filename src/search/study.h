@@ -20,6 +20,7 @@ struct pz_study_options {
   double state;            /* bytes held for a byte of parameters */
   int64_t steps;           /* of a schedule that decides */
   bool exhaustive, pareto; /* pareto: the front is asked for too */
+  pz_assumptions assumptions; /* of the original system; not kept in run files */
 };
 
 /* The paper's: batch 4096 on 1024 devices, microbatches 1 to 32, widths 1 to 8, 32, 64 or 80 GiB.
@@ -60,8 +61,14 @@ PZ_NODISCARD enum pz_status pz_study_from_inputs(const json_t *inputs, struct pz
 PZ_NODISCARD enum pz_status pz_study_prepare(struct pz_study *s, const struct pz_search_options *o,
                                              struct pz_error *err);
 
+/* The references anew, after the task's assumptions have changed. */
+PZ_NODISCARD enum pz_status pz_study_references(struct pz_study *s, struct pz_error *err);
+
 /* Contest i, in order: later ones use what earlier ones found. */
 PZ_NODISCARD enum pz_status pz_study_contest(struct pz_study *s, uint32_t i, struct pz_error *err);
+
+/* What contest i maximises. */
+struct pz_objective pz_study_objective(const struct pz_study *s, uint32_t i);
 
 /* The name of a contest: a model's, or "common". */
 const char *pz_study_contest_name(const struct pz_study *s, uint32_t i);

@@ -4,6 +4,11 @@ double pz_task_most_hbm(const struct pz_search_task *t) {
   return (double)t->o.hbm_gib.v[t->o.hbm_gib.n - 1];
 }
 
+enum pz_semantics pz_task_semantics(const struct pz_search_task *t) {
+  return pz_assumed(t->assumptions, PZ_ASSUME_FIRST_STAGE) ? PZ_SEMANTICS_ORIGINAL
+                                                           : PZ_SEMANTICS_CORRECTED;
+}
+
 struct pz_place_problem pz_task_problem(const struct pz_search_task *t, const struct pz_load *l,
                                         double hbm_gib, bool recompute) {
   return (struct pz_place_problem){.hbm_bytes = hbm_gib * 0x1p30,

@@ -6,6 +6,7 @@
 #include "chip/cluster.h"
 #include "core/pool.h"
 #include "place/problem.h"
+#include "search/assumption.h"
 #include "search/portfolio.h"
 #include "search/space.h"
 
@@ -21,8 +22,12 @@ struct pz_search_task {
   const struct pz_portfolio *portfolio;
   struct pz_cluster net;
   double bytes_per_s; /* between stages and replicas: the outermost level's */
+  pz_assumptions assumptions; /* of the original system; 0: none */
   struct pz_task_options o;
 };
+
+/* Whose gradients the data-parallel all-reduce is charged for. */
+enum pz_semantics pz_task_semantics(const struct pz_search_task *t);
 
 /* The placement problem of a load with this much memory, without layers. */
 struct pz_place_problem pz_task_problem(const struct pz_search_task *t, const struct pz_load *l,

@@ -375,7 +375,8 @@ static void no_plan_is_below_the_floor(void **state) {
     draw_runs(&s, layers, edges, runs);
     for (int r = 0; r < 3; r++)
       fwd[r] = layers[runs[r].first].fwd_s, bwd[r] = layers[runs[r].first].bwd_s;
-    assert_int_equal(pz_floor_init(&floor, &s.p, runs, 3, &arena, &err), PZ_OK);
+    assert_int_equal(pz_floor_init(&floor, &s.p, PZ_SEMANTICS_CORRECTED, runs, 3, &arena, &err),
+                     PZ_OK);
     double least = pz_floor_time_s(&floor, fwd, bwd, HUGE_VAL);
     if (pz_place_solve(&s.p, PZ_SEMANTICS_CORRECTED, &arena, &plan, &err) == PZ_OK) {
       assert_true(least <= plan.time_s * (1 + 1e-12));

@@ -1,0 +1,16 @@
+/* The common chip under the original system's assumptions, as a table and as JSON, beside what the
+ * original's authors report. */
+#ifndef PZ_REPORT_ORIGINAL_TABLE_H
+#define PZ_REPORT_ORIGINAL_TABLE_H
+
+#include <stdio.h>
+
+#include "search/original.h"
+
+/* New reference; NULL: no memory. */
+json_t *pz_original_json(const struct pz_original *r);
+
+PZ_NODISCARD enum pz_status pz_original_print(const struct pz_original *r, struct pz_arena *arena,
+                                              FILE *out);
+
+#endif
