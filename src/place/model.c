@@ -131,19 +131,15 @@ static enum pz_status count_flop(const char *model, struct pz_workload_options w
   return PZ_OK;
 }
 
-/* What stages and replicas exchange goes over the outermost level. */
-static double outermost(const struct pz_cluster *net) {
-  return net->n_levels ? net->level[net->n_levels - 1].bytes_per_s : 0;
-}
-
 enum pz_status pz_place_model(struct pz_cost *cost, const char *model,
                               const struct pz_workload_options *workload,
                               const struct pz_place_options *o, bool recompute,
                               struct pz_arena *arena, struct pz_place_model *out,
                               struct pz_error *err) {
   struct maker m = {.cost = cost, .o = o, .arena = arena, .out = out, .err = err};
+  const struct pz_level *between = pz_cluster_level(&cost->net, o->devices);
   *out = (struct pz_place_model){.p = {.hbm_bytes = o->hbm_bytes,
-                                       .bytes_per_s = outermost(&cost->net),
+                                       .bytes_per_s = between ? between->bytes_per_s : 0,
                                        .devices = o->devices,
                                        .state = o->state,
                                        .recompute = recompute}};

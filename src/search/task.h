@@ -20,7 +20,7 @@ struct pz_search_task {
   const struct pz_space *space;
   const struct pz_portfolio *portfolio;
   struct pz_cluster net;
-  double bytes_per_s; /* between stages and replicas: the outermost level's */
+  double bytes_per_s; /* between stages and replicas: of the level that joins all devices */
   struct pz_task_options o;
 };
 
