@@ -118,15 +118,15 @@ static enum pz_status set_width(struct maker *m, const char *model, struct pz_wo
   return status;
 }
 
-/* Products of one sample, forward and backward, of the undivided model. */
+/* Products of one sample, forward and backward, of the undivided model, which may be too large to
+ * count for more. */
 static enum pz_status count_flop(const char *model, struct pz_workload_options wo, double *flop,
                                  struct pz_error *err) {
   struct pz_workload *w = NULL;
-  wo.tp = 1;
+  wo.tp = wo.mbs = 1;
   enum pz_status status = pz_workload_load(model, &wo, &w, err);
   if (status != PZ_OK) return status;
-  *flop = (double)(w->totals.matmul_forward_flop + w->totals.matmul_backward_flop) /
-          (double)w->options.mbs;
+  *flop = (double)(w->totals.matmul_forward_flop + w->totals.matmul_backward_flop);
   pz_workload_free(w);
   return PZ_OK;
 }
