@@ -83,3 +83,9 @@ enum pz_status pz_cluster_load(const char *cluster, struct pz_cluster *out, stru
   free(text);
   return status;
 }
+
+const struct pz_level *pz_cluster_level(const struct pz_cluster *net, int64_t devices) {
+  int l = 0;
+  while (l + 1 < net->n_levels && net->level[l].devices < devices) l++;
+  return net->n_levels ? &net->level[l] : NULL;
+}

@@ -29,4 +29,8 @@ PZ_NODISCARD enum pz_status pz_cluster_parse(const char *name, const char *text,
 
 const char *pz_cluster_preset_name(size_t i);
 
+/* The innermost level that joins so many devices, or the outermost where none does; NULL where the
+ * network has no levels. */
+const struct pz_level *pz_cluster_level(const struct pz_cluster *net, int64_t devices);
+
 #endif

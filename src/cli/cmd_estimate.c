@@ -298,6 +298,7 @@ static enum pz_status load_and_estimate(const struct settings *s, const char *mo
                                         struct pz_cost *cost, struct pz_error *err) {
   struct pz_workload *w = NULL;
   enum pz_status status = pz_workload_load(model, &s->w, &w, err);
+  if (status == PZ_OK) pz_command_warn(s->common.quiet, w->warning);
   if (status == PZ_OK) status = estimate_model(s, cost, w, err);
   pz_workload_free(w);
   return status;

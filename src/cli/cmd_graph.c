@@ -150,8 +150,7 @@ static enum pz_status print_human(const struct pz_workload *w) {
 
 static enum pz_status show(const struct settings *s, const struct pz_workload *w,
                            struct pz_error *err) {
-  struct pz_log log = {PZ_LOG_WARNING, pz_log_to_file, stderr};
-  if (w->warning && !s->common.quiet) pz_log(&log, PZ_LOG_WARNING, "%s", w->warning);
+  pz_command_warn(s->common.quiet, w->warning);
   if (s->common.json) return pz_command_json(pz_workload_json(w), err);
   if (!s->dot) return print_human(w);
   pz_workload_dot(w, stdout);

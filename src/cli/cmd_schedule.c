@@ -230,7 +230,7 @@ static enum pz_status schedule_model(struct job *j, const char *model) {
   if (status != PZ_OK) return status;
   status = pz_workload_load(model, &j->s->model.w, &w, j->err);
   if (status == PZ_OK) {
-    if (w->warning) pz_log(&j->log, PZ_LOG_WARNING, "%s", w->warning);
+    pz_command_warn(j->s->common.quiet, w->warning);
     status = solve_layers(j, &cost, w);
     pz_progress_update(&j->progress, j->list.n, NULL);
     pz_progress_finish(&j->progress, NULL);

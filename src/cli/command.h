@@ -5,6 +5,7 @@
 #include "core/json.h"
 #include "core/log.h"
 #include "core/options.h"
+#include "workload/variants.h"
 
 /* What users see as exit status. */
 enum pz_exit {
@@ -55,6 +56,12 @@ const struct pz_option *pz_command_changed(const struct pz_command *c, size_t fr
 
 /* Print an error to stderr; the exit status that belongs to it. */
 enum pz_exit pz_command_fail(const struct pz_error *err);
+
+/* A warning on stderr, unless quiet; NULL: none. */
+void pz_command_warn(bool quiet, const char *text);
+
+/* Those notes that concern one of these lists (enum pz_list), or none, as warnings. */
+void pz_command_notes(bool quiet, const struct pz_vec *notes, unsigned lists);
 
 /* A wrong number of arguments. */
 enum pz_exit pz_command_misuse(const struct pz_command *c, const char *what);

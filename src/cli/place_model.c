@@ -19,6 +19,7 @@
 #include "report/pipeline_trace.h"
 #include "report/planned.h"
 #include "report/table.h"
+#include "workload/variants.h"
 #include "workload/workload.h"
 
 enum { MOST_WIDTH = 64, MOST_SHOWN = 5 };
@@ -45,10 +46,12 @@ struct job {
 
 /* ---- what was asked for --------------------------------------------------------------------- */
 
+static bool given(const char *list) { return list && strcmp(list, "auto") != 0; }
+
 /* What the user wrote, or powers of two up to `most`. */
 static enum pz_status read_list(const char *text, const char *name, int64_t most,
                                 struct pz_choices *out, struct pz_error *err) {
-  if (text && strcmp(text, "auto") != 0) return pz_choices_parse(text, name, 1 << 20, out, err);
+  if (given(text)) return pz_choices_parse(text, name, 1 << 20, out, err);
   *out = pz_choices_powers(most);
   return PZ_OK;
 }
@@ -78,8 +81,19 @@ static struct pz_workload_options wanted(const struct job *j) {
   return w;
 }
 
-/* A microbatch size at a width: with and without recomputation, as asked. */
-static enum pz_status solve_one(struct job *j, int64_t mbs, int64_t t, bool check) {
+/* The undivided model: is it known, what must be said of it? */
+static enum pz_status look_at(const struct job *j) {
+  struct pz_workload_options w = wanted(j);
+  struct pz_workload *made = NULL;
+  enum pz_status status = pz_workload_load(j->model, &w, &made, j->err);
+  if (status == PZ_OK) pz_command_warn(j->s->quiet, made->warning);
+  pz_workload_free(made);
+  return status;
+}
+
+/* A microbatch size at a width: its model, or why it cannot be. */
+static enum pz_status build_one(struct job *j, int64_t mbs, int64_t t, struct pz_place_model *out,
+                                struct pz_error *why) {
   struct pz_workload_options w = wanted(j);
   struct pz_place_options o = {.devices = j->s->devices,
                                .batch = j->s->batch,
@@ -87,10 +101,20 @@ static enum pz_status solve_one(struct job *j, int64_t mbs, int64_t t, bool chec
                                .state = j->s->optimizer ? 2 : 3,
                                .width = t,
                                .steps = PZ_LAYER_STEPS};
-  struct option one = {.mbs = mbs};
+  int64_t most = j->cost.net.devices < o.devices ? j->cost.net.devices : o.devices;
+  enum pz_status status = pz_width_check(t, most, why);
+  if (status == PZ_OK) status = pz_microbatch_check(mbs, j->s->batch, why);
   w.mbs = mbs;
-  enum pz_status status =
-      pz_place_model(&j->cost, j->model, &w, &o, false, &j->arena, &one.model, j->err);
+  return status == PZ_OK ? pz_place_model(&j->cost, j->model, &w, &o, false, &j->arena, out, why)
+                         : status;
+}
+
+/* It with and without recomputation, as asked. */
+static enum pz_status solve_one(struct job *j, struct pz_variants *v, int t, int m, bool check) {
+  struct option one = {.mbs = v->mbs->v[m]};
+  struct pz_error why = {0};
+  enum pz_status status = build_one(j, one.mbs, v->tp->v[t], &one.model, &why);
+  if (status != PZ_OK) return pz_variants_refuse(v, t, m, &why, j->err);
   for (int r = 0; r < 2 && status == PZ_OK; r++) {
     if (j->s->recompute == (r ? PZ_CHOOSE_OFF : PZ_CHOOSE_ON)) continue;
     one.recompute = one.model.p.recompute = r;
@@ -99,20 +123,25 @@ static enum pz_status solve_one(struct job *j, int64_t mbs, int64_t t, bool chec
   return status;
 }
 
-static bool has_width(const struct job *j, int64_t mbs, int64_t t) {
-  struct pz_workload_options w = wanted(j);
-  struct pz_workload *made = NULL;
-  w.mbs = mbs;
-  w.tp = t;
-  bool has = pz_workload_load(j->model, &w, &made, NULL) == PZ_OK;
-  pz_workload_free(made);
-  return has;
-}
-
 static int by_time(const void *a, const void *b) {
   const struct option *x = a, *y = b;
   double s = x->fits ? x->plan.time_s : DBL_MAX, t = y->fits ? y->plan.time_s : DBL_MAX;
   return s < t ? -1 : s > t;
+}
+
+/* What cannot be is left out, and told where the user wrote it. */
+static enum pz_status solve_lists(struct job *j, const struct pz_choices *tp,
+                                  const struct pz_choices *mbs, bool check) {
+  unsigned lists = (given(j->s->tp) ? PZ_LIST_TP : 0u) | (given(j->s->mbs) ? PZ_LIST_MBS : 0u);
+  struct pz_variants v = {0};
+  struct pz_vec notes;
+  pz_vec_init(&notes, &j->arena, sizeof(struct pz_note));
+  enum pz_status status = pz_variants_init(&v, tp, mbs, &j->arena, j->err);
+  for (int t = 0; t < tp->n; t++)
+    for (int m = 0; m < mbs->n && status == PZ_OK; m++) status = solve_one(j, &v, t, m, check);
+  if (status == PZ_OK) status = pz_variants_conclude(&v, &notes, j->err);
+  if (status == PZ_OK) pz_command_notes(j->s->quiet, &notes, lists);
+  return status;
 }
 
 static enum pz_status solve_all(struct job *j, bool check) {
@@ -121,11 +150,8 @@ static enum pz_status solve_all(struct job *j, bool check) {
   enum pz_status status =
       read_list(j->s->mbs, "mbs", j->s->batch < 8 ? j->s->batch : 8, &mbs, j->err);
   if (status == PZ_OK) status = read_list(j->s->tp, "tp", most, &tp, j->err);
-  bool automatic = !j->s->tp || strcmp(j->s->tp, "auto") == 0;
-  for (int t = 0; status == PZ_OK && t < tp.n; t++)
-    for (int m = 0; status == PZ_OK && m < mbs.n; m++)
-      if (!automatic || tp.v[t] == 1 || has_width(j, mbs.v[m], tp.v[t]))
-        status = solve_one(j, mbs.v[m], tp.v[t], check);
+  if (status == PZ_OK) status = look_at(j);
+  if (status == PZ_OK) status = solve_lists(j, &tp, &mbs, check);
   if (status == PZ_OK) qsort(j->options.items, j->options.n, sizeof(struct option), by_time);
   return status;
 }

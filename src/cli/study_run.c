@@ -43,6 +43,9 @@ enum pz_status pz_study_run_begin(struct pz_study_run *r, char **models, int n_m
   r->search_s = json_object();
   enum pz_status status = pz_study_read(r->s, models, n_models, &o, r->err);
   if (status == PZ_OK) status = pz_study_init(&r->study, &o, (unsigned)r->s->threads, r->err);
+  if (status == PZ_OK)
+    pz_command_notes(r->common->quiet, &r->study.portfolio.notes,
+                     (r->s->tp ? PZ_LIST_TP : 0u) | (r->s->mbs ? PZ_LIST_MBS : 0u));
   if (status == PZ_OK && r->s->dir)
     status = pz_kept_run_open(r->s->dir, &r->study, r->s->fresh, &r->file, r->err);
   return status;

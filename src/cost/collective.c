@@ -12,9 +12,8 @@ static int64_t joined(const struct pz_cluster *net, int l, int64_t devices) {
 static double halves(enum pz_collective kind) { return kind == PZ_COLLECTIVE_ALL_REDUCE ? 2 : 1; }
 
 static double send_s(const struct pz_cluster *net, double bytes, int64_t devices) {
-  int l = 0;
-  while (l + 1 < net->n_levels && net->level[l].devices < devices) l++;
-  return bytes / net->level[l].bytes_per_s + net->level[l].latency_s;
+  const struct pz_level *l = pz_cluster_level(net, devices);
+  return l ? bytes / l->bytes_per_s + l->latency_s : 0;
 }
 
 double pz_collective_s(const struct pz_cluster *net, enum pz_collective kind, double bytes,

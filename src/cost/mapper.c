@@ -8,8 +8,10 @@
 
 enum { MOST_CANDIDATES = 96, MOST_PLANS = 128 };
 
-/* Counts stay exact in doubles. */
-static const double MOST_VALUES = 9007199254740992.0, MOST_MACS = 1152921504606846976.0; /* 2^60 */
+/* Values of an operand stay exact in doubles (2^53), and tiles, of which there are no more than
+ * multiplications, stay within an int64_t.  2^62 multiplications are the 2^63 FLOP a graph counts.
+ */
+static const double MOST_VALUES = 0x1p53, MOST_MACS = 0x1p62;
 
 /* fmax and fmin without the call: nothing here is NaN. */
 static double larger(double a, double b) { return a > b ? a : b; }
@@ -610,11 +612,14 @@ static enum pz_status check(const struct pz_product *p, struct pz_error *err) {
       return pz_fail(err, PZ_BAD_INPUT, "product: %s is %lld; accepted: 1 to 2^40", name[i],
                      (long long)v[i]);
   double b = (double)p->batch, m = (double)p->m, n = (double)p->n, k = (double)p->k;
-  double largest = b * larger(m * n, larger(m * k, n * k));
-  if (largest > MOST_VALUES || largest * larger(m, larger(n, k)) > MOST_MACS)
+  double values = b * larger(m * n, larger(m * k, n * k)), macs = b * m * n * k;
+  if (values > MOST_VALUES)
     return pz_fail(err, PZ_BAD_INPUT,
-                   "product: an operand has more than 2^53 values, or there are more than 2^60 "
-                   "multiplications");
+                   "product: an operand has %.4g values; accepted: at most 2^53 (%.4g)", values,
+                   MOST_VALUES);
+  if (macs > MOST_MACS)
+    return pz_fail(err, PZ_BAD_INPUT,
+                   "product: %.4g multiplications; accepted: at most 2^62 (%.4g)", macs, MOST_MACS);
   return PZ_OK;
 }
 

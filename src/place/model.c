@@ -118,22 +118,17 @@ static enum pz_status set_width(struct maker *m, const char *model, struct pz_wo
   return status;
 }
 
-/* Products of one sample, forward and backward, of the undivided model. */
+/* Products of one sample, forward and backward, of the undivided model, which may be too large to
+ * count for more. */
 static enum pz_status count_flop(const char *model, struct pz_workload_options wo, double *flop,
                                  struct pz_error *err) {
   struct pz_workload *w = NULL;
-  wo.tp = 1;
+  wo.tp = wo.mbs = 1;
   enum pz_status status = pz_workload_load(model, &wo, &w, err);
   if (status != PZ_OK) return status;
-  *flop = (double)(w->totals.matmul_forward_flop + w->totals.matmul_backward_flop) /
-          (double)w->options.mbs;
+  *flop = (double)(w->totals.matmul_forward_flop + w->totals.matmul_backward_flop);
   pz_workload_free(w);
   return PZ_OK;
-}
-
-/* What stages and replicas exchange goes over the outermost level. */
-static double outermost(const struct pz_cluster *net) {
-  return net->n_levels ? net->level[net->n_levels - 1].bytes_per_s : 0;
 }
 
 enum pz_status pz_place_model(struct pz_cost *cost, const char *model,
@@ -142,8 +137,9 @@ enum pz_status pz_place_model(struct pz_cost *cost, const char *model,
                               struct pz_arena *arena, struct pz_place_model *out,
                               struct pz_error *err) {
   struct maker m = {.cost = cost, .o = o, .arena = arena, .out = out, .err = err};
+  const struct pz_level *between = pz_cluster_level(&cost->net, o->devices);
   *out = (struct pz_place_model){.p = {.hbm_bytes = o->hbm_bytes,
-                                       .bytes_per_s = outermost(&cost->net),
+                                       .bytes_per_s = between ? between->bytes_per_s : 0,
                                        .devices = o->devices,
                                        .state = o->state,
                                        .recompute = recompute}};

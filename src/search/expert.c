@@ -119,9 +119,10 @@ enum pz_status pz_expert_evaluate(struct pz_evaluator *e, const struct pz_chip *
   enum pz_status status = PZ_OK;
   pz_arena_init(&t.arena, NULL);
   pz_cost_set_chip(&e->cost, chip, &e->task->net);
+  bool enough = t.plan && t.plan->stages * t.plan->t <= e->task->o.devices; /* for one replica */
   int64_t tp = p->loads[p->first[model]].tp; /* every microbatch size stands there once */
   for (uint32_t l = p->first[model]; l < p->first[model + 1] && status == PZ_OK; l++)
-    if (t.plan && p->loads[l].tp == tp) status = try_microbatch(&t, p->models[model], &p->loads[l]);
+    if (enough && p->loads[l].tp == tp) status = try_microbatch(&t, p->models[model], &p->loads[l]);
   pz_arena_release(&t.arena);
   if (status == PZ_OK) *out = best;
   return status;

@@ -8,8 +8,7 @@
 
 struct maker {
   struct pz_portfolio *p;
-  const struct pz_choices *mbs, *tp;
-  int64_t batch;
+  const struct pz_load_choices *c;
   struct pz_error *err;
 };
 
@@ -20,7 +19,7 @@ static enum pz_status check_model(const struct maker *m, uint32_t i, const struc
   m->p->seq[i] = w->options.seq;
   m->p->sample_flop[i] = (double)(w->totals.matmul_forward_flop + w->totals.matmul_backward_flop) /
                          (double)w->options.mbs;
-  return PZ_OK;
+  return w->warning ? pz_note_add(&m->p->notes, 0, w->warning, m->err) : PZ_OK;
 }
 
 /* The undivided model: is it known, how large is it? */
@@ -36,49 +35,47 @@ static enum pz_status look_at(const struct maker *m, uint32_t i) {
   return status;
 }
 
-/* Build a load; false: the width does not divide the model, `why` says so. */
-static bool build(const struct maker *m, uint32_t i, int64_t tp, int64_t mbs,
-                  struct pz_error *why) {
+/* Build a load, or note why it cannot be. */
+static enum pz_status build(const struct maker *m, uint32_t i, struct pz_variants *v, int t,
+                            int k) {
   struct pz_workload_options o = m->p->built;
   struct pz_load *l = &m->p->loads[m->p->n_loads];
-  o.mbs = mbs;
-  o.tp = tp;
-  *l = (struct pz_load){.model = i, .mbs = mbs, .tp = tp};
-  if (pz_workload_load(m->p->models[i], &o, &l->w, why) != PZ_OK) return false;
-  l->microbatches = pz_ceil_div(m->batch, mbs);
+  struct pz_error why = {0};
+  o.mbs = m->c->mbs->v[k];
+  o.tp = m->c->tp->v[t];
+  *l = (struct pz_load){.model = i, .mbs = o.mbs, .tp = o.tp};
+  enum pz_status status = pz_width_check(o.tp, m->c->devices, &why);
+  if (status == PZ_OK) status = pz_microbatch_check(o.mbs, m->c->batch, &why);
+  if (status == PZ_OK) status = pz_workload_load(m->p->models[i], &o, &l->w, &why);
+  if (status != PZ_OK) return pz_variants_refuse(v, t, k, &why, m->err);
+  l->microbatches = pz_ceil_div(m->c->batch, o.mbs);
   if (l->w->n_layers > m->p->most_layers) m->p->most_layers = l->w->n_layers;
   m->p->n_loads++;
-  return true;
+  return PZ_OK;
 }
 
 static enum pz_status add_model(const struct maker *m, uint32_t i) {
-  struct pz_error why = {0};
+  struct pz_variants v = {0};
   enum pz_status status = look_at(m, i);
+  if (status == PZ_OK) status = pz_variants_init(&v, m->c->tp, m->c->mbs, &m->p->arena, m->err);
   m->p->first[i] = m->p->n_loads;
-  for (int t = 0; t < m->tp->n && status == PZ_OK; t++)
-    for (int k = 0; k < m->mbs->n; k++)
-      if (m->mbs->v[k] <= m->batch && !build(m, i, m->tp->v[t], m->mbs->v[k], &why)) break;
-  if (why.status == PZ_NO_MEMORY) return pz_fail(m->err, PZ_NO_MEMORY, "%s", why.message);
-  if (status == PZ_OK && m->p->n_loads == m->p->first[i])
-    return why.status == PZ_OK ? pz_fail(m->err, PZ_BAD_USE,
-                                         "no microbatch size is within the batch of %lld samples",
-                                         (long long)m->batch)
-                               : pz_fail(m->err, PZ_BAD_USE, "%s", why.message);
-  return status;
+  for (int t = 0; t < m->c->tp->n; t++)
+    for (int k = 0; k < m->c->mbs->n && status == PZ_OK; k++) status = build(m, i, &v, t, k);
+  return status == PZ_OK ? pz_variants_conclude(&v, &m->p->notes, m->err) : status;
 }
 
 enum pz_status pz_portfolio_init(struct pz_portfolio *p, const char *const *models,
-                                 uint32_t n_models, const struct pz_choices *mbs,
-                                 const struct pz_choices *tp, int64_t batch,
+                                 uint32_t n_models, const struct pz_load_choices *choices,
                                  const struct pz_workload_options *how, struct pz_error *err) {
-  struct maker m = {p, mbs, tp, batch, err};
+  struct maker m = {p, choices, err};
   if (n_models < 1 || n_models > PZ_SEARCH_MOST_MODELS)
     return pz_fail(err, PZ_BAD_USE, "%u models; accepted: 1 to %d", n_models,
                    PZ_SEARCH_MOST_MODELS);
   *p = (struct pz_portfolio){.n_models = n_models, .built = *how};
   pz_arena_init(&p->arena, NULL);
-  p->loads =
-      pz_arena_alloc(&p->arena, (size_t)n_models * (size_t)(mbs->n * tp->n), sizeof *p->loads);
+  pz_vec_init(&p->notes, &p->arena, sizeof(struct pz_note));
+  p->loads = pz_arena_alloc(
+      &p->arena, (size_t)n_models * (size_t)(choices->mbs->n * choices->tp->n), sizeof *p->loads);
   enum pz_status status =
       p->loads ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the models");
   for (uint32_t i = 0; i < n_models && status == PZ_OK; i++) {

@@ -5,6 +5,7 @@
 
 #include "core/arena.h"
 #include "core/choices.h"
+#include "workload/variants.h"
 
 enum { PZ_SEARCH_MOST_MODELS = 64 };
 
@@ -24,14 +25,22 @@ struct pz_portfolio {
   struct pz_load *loads;
   uint32_t most_layers;             /* distinct ones of any load */
   struct pz_workload_options built; /* how: mbs and tp are each load's */
+  struct pz_vec notes;              /* struct pz_note: what the user should know of the models */
 };
 
-/* Widths that do not divide a model are left out for it; none left is an error, and so are unknown
- * models, one given twice, and models with more layers than placement takes.  Texts in `how` stay
- * the caller's and must live as long.  On success the portfolio is the caller's to release. */
+/* What loads are made of. */
+struct pz_load_choices {
+  const struct pz_choices *mbs, *tp;
+  int64_t batch, devices; /* a microbatch and a width are at most these */
+};
+
+/* Widths that do not divide a model or are above the devices, and microbatch sizes above the batch,
+ * are left out for it, with a note; none left is an error, and so are unknown models, one given
+ * twice, and models with more layers than placement takes.  Texts in `how` stay the caller's and
+ * must live as long.  On success the portfolio is the caller's to release. */
 PZ_NODISCARD enum pz_status pz_portfolio_init(struct pz_portfolio *p, const char *const *models,
-                                              uint32_t n_models, const struct pz_choices *mbs,
-                                              const struct pz_choices *tp, int64_t batch,
+                                              uint32_t n_models,
+                                              const struct pz_load_choices *choices,
                                               const struct pz_workload_options *how,
                                               struct pz_error *err);
 void pz_portfolio_release(struct pz_portfolio *p);

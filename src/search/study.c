@@ -38,7 +38,7 @@ static enum pz_status set_task(struct pz_study *s, struct pz_error *err) {
   int64_t quick = s->o.steps < QUICK_STEPS ? s->o.steps : QUICK_STEPS;
   t->space = &s->space;
   t->portfolio = &s->portfolio;
-  t->bytes_per_s = t->net.level[t->net.n_levels - 1].bytes_per_s;
+  t->bytes_per_s = pz_cluster_level(&t->net, s->o.devices)->bytes_per_s;
   t->o = (struct pz_task_options){.devices = s->o.devices,
                                   .batch = s->o.batch,
                                   .state = s->o.state,
@@ -71,9 +71,11 @@ static enum pz_status read_inputs(struct pz_study *s, struct pz_error *err) {
   if (status == PZ_OK) status = set_task(s, err);
   if (status == PZ_OK)
     status = pz_space_points(&s->space, &s->arena, &s->points, &s->n_points, err);
-  return status == PZ_OK ? pz_portfolio_init(&s->portfolio, s->o.models, s->o.n_models, &s->o.mbs,
-                                             &s->o.tp, s->o.batch, &s->o.workload, err)
-                         : status;
+  if (status != PZ_OK) return status;
+  struct pz_load_choices choices = {&s->o.mbs, &s->o.tp, s->o.batch, s->o.devices};
+  if (s->task.net.devices < choices.devices) choices.devices = s->task.net.devices;
+  return pz_portfolio_init(&s->portfolio, s->o.models, s->o.n_models, &choices, &s->o.workload,
+                           err);
 }
 
 enum pz_status pz_study_init(struct pz_study *s, const struct pz_study_options *o, unsigned threads,

@@ -45,10 +45,11 @@ static void make_world(struct world *w, const char *const *models, uint32_t n,
   must(pz_space_parse("small", SPACE, sizeof SPACE - 1, &w->space, &err));
   must(pz_space_points(&w->space, &w->arena, &w->points, &w->q.n_points, &err));
   struct pz_workload_options how = pz_workload_options_default();
-  must(pz_portfolio_init(&w->portfolio, models, n, &mbs, &tp, o->batch, &how, &err));
+  const struct pz_load_choices choices = {&mbs, &tp, o->batch, o->devices};
+  must(pz_portfolio_init(&w->portfolio, models, n, &choices, &how, &err));
   w->task = (struct pz_search_task){.space = &w->space, .portfolio = &w->portfolio, .o = *o};
   must(pz_cluster_load("paper", &w->task.net, &err));
-  w->task.bytes_per_s = w->task.net.level[w->task.net.n_levels - 1].bytes_per_s;
+  w->task.bytes_per_s = pz_cluster_level(&w->task.net, o->devices)->bytes_per_s;
   must(pz_pool_new(1, &w->pool, &err));
   must(pz_search_new(&w->task, w->points, w->q.n_points, w->pool, &none, &w->search, &err));
   for (uint32_t m = 0; m < n; m++) w->objective.models[m] = m, w->objective.reference[m] = 1;

@@ -222,6 +222,20 @@ static void clusters_are_read_and_checked(void **state) {
   }
 }
 
+static void the_level_that_joins_devices(void **state) {
+  (void)state;
+  static const struct {
+    int64_t devices;
+    const char *level;
+  } want[] = {
+      {1, "nvlink"}, {8, "nvlink"}, {9, "infiniband"}, {1024, "infiniband"}, {4096, "infiniband"}};
+  struct pz_cluster n, none = {0};
+  assert_int_equal(pz_cluster_load("dgx-a100", &n, NULL), PZ_OK);
+  for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+    assert_string_equal(pz_cluster_level(&n, want[i].devices)->name, want[i].level);
+  assert_null(pz_cluster_level(&none, 8));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(presets_have_the_published_rates),
@@ -231,6 +245,7 @@ int main(void) {
       cmocka_unit_test(bad_chips_say_what_is_accepted),
       cmocka_unit_test(unknown_names_are_refused),
       cmocka_unit_test(clusters_are_read_and_checked),
+      cmocka_unit_test(the_level_that_joins_devices),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -103,6 +103,10 @@ static void vector_time_is_lanes_or_bytes(void **state) {
   pz_vector_time(&c, &add, &t);
   assert_true(fabs(t.latency_s - 6e6 / 1.2e12) < 1e-15);
   assert_int_equal(t.bound, PZ_BOUND_HBM);
+  c.rules.vector_memory = false;
+  pz_vector_time(&c, &add, &t);
+  assert_true(t.hbm_s == 0 && t.glb_s == 0 && t.latency_s < 6e6 / 1.2e12);
+  assert_int_equal(t.bound, PZ_BOUND_COMPUTE);
 }
 
 static void every_vector_operator_has_cycles(void **state) {

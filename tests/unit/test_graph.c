@@ -36,6 +36,23 @@ static void gpt_flop_is_the_closed_form(void **state) {
       }
 }
 
+/* With gradients of the left operand alone, backward has the products of forward. */
+static void weight_gradients_can_be_left_out(void **state) {
+  (void)state;
+  static const char *const models[] = {"gpt2", "llama2-7b", "bert-base"};
+  for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+    struct pz_workload_options o = options(128, 2);
+    struct pz_workload *all = pz_test_load(models[i], &o);
+    o.input_gradients_only = true;
+    struct pz_workload *one = pz_test_load(models[i], &o);
+    assert_int_equal(all->totals.matmul_backward_flop, 2 * one->totals.matmul_backward_flop);
+    assert_int_equal(one->totals.matmul_backward_flop, one->totals.matmul_forward_flop);
+    assert_int_equal(one->totals.params, all->totals.params);
+    pz_workload_free(all);
+    pz_workload_free(one);
+  }
+}
+
 /* The same sum for a Llama shape: q, o: 2 h^2; k, v: 2 h kv; three feed-forward products; s^2
  * terms. */
 static void llama_flop_is_the_closed_form(void **state) {
@@ -334,6 +351,7 @@ static void long_sequences_of_learned_positions_warn(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(gpt_flop_is_the_closed_form),
+      cmocka_unit_test(weight_gradients_can_be_left_out),
       cmocka_unit_test(llama_flop_is_the_closed_form),
       cmocka_unit_test(mixtral_counts_active_flop_and_all_memory),
       cmocka_unit_test(both_gradient_products_are_independent),

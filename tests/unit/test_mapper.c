@@ -361,20 +361,49 @@ static void tpuv4_behaves(void **state) {
   assert_true(slow.latency_s > eight.latency_s);
 }
 
+/* What counts is batch x m x n x k: a long dimension is counted once. */
+static void long_products_are_mapped(void **state) {
+  (void)state;
+  static const struct pz_product long_ones[] = {
+      {1, 1, 1LL << 31, 16, false},
+      {32, 131072, 131072, 128, false},    /* scores of llama3-8b, 128k tokens */
+      {32, 1048576, 1048576, 128, false},  /* of a million */
+      {1, 128256, 4096, 1LL << 24, false}, /* its head's weight gradients */
+      {1, 1LL << 21, 1LL << 21, 1LL << 20, true} /* 2^62 multiplications */};
+  static const char *const chips[] = {"tpuv4", "h200"};
+  for (size_t i = 0; i < 2 * sizeof long_ones / sizeof *long_ones; i++) {
+    const struct pz_product *p = &long_ones[i / 2];
+    double macs = (double)p->batch * (double)p->m * (double)p->n * (double)p->k;
+    struct pz_chip c;
+    struct pz_mapping o;
+    struct pz_error err = {0};
+    assert_int_equal(pz_chip_load(chips[i % 2], &c, NULL), PZ_OK);
+    if (pz_map_product(p, &c, &o, &err) != PZ_OK) fail_msg("%s", err.message);
+    assert_true(o.latency_s >= 2 * macs / pz_chip_tensor_flop_per_s(&c) * (1 - 1e-12));
+    assert_true(o.utilisation > 0 && o.utilisation <= 1 + 1e-12);
+    assert_true(o.items > 0 && o.rounds > 0);
+  }
+}
+
 static void nonsense_products_are_refused(void **state) {
   (void)state;
-  static const struct pz_product bad[] = {{0, 1, 1, 1, false},
-                                          {1, -1, 1, 1, false},
-                                          {1, 1, 1LL << 41, 1, false},
-                                          {1LL << 40, 1LL << 40, 1LL << 40, 1, false},
-                                          {1, 67108863, 67108863, 67108863, false}};
+  static const struct {
+    struct pz_product p;
+    const char *message;
+  } bad[] = {{{0, 1, 1, 1, false}, "batch is 0; accepted: 1 to 2^40"},
+             {{1, -1, 1, 1, false}, "m is -1; accepted: 1 to 2^40"},
+             {{1, 1, 1LL << 41, 1, false}, "n is 2199023255552; accepted: 1 to 2^40"},
+             {{1LL << 40, 1LL << 40, 1LL << 40, 1, false},
+              "an operand has 1.329e+36 values; accepted: at most 2^53"},
+             {{1, 67108863, 67108863, 67108863, false},
+              "3.022e+23 multiplications; accepted: at most 2^62"}};
   struct pz_chip c;
   assert_int_equal(pz_chip_load("tpuv4", &c, NULL), PZ_OK);
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     struct pz_mapping o;
     struct pz_error err = {0};
-    assert_int_equal(pz_map_product(&bad[i], &c, &o, &err), PZ_BAD_INPUT);
-    assert_non_null(strstr(err.message, "product: "));
+    assert_int_equal(pz_map_product(&bad[i].p, &c, &o, &err), PZ_BAD_INPUT);
+    assert_non_null(strstr(err.message, bad[i].message));
   }
 }
 
@@ -385,6 +414,7 @@ int main(void) {
       cmocka_unit_test(a_sweep_is_many_single_calls),
       cmocka_unit_test(never_slower_than_the_published_mapper),
       cmocka_unit_test(tpuv4_behaves),
+      cmocka_unit_test(long_products_are_mapped),
       cmocka_unit_test(nonsense_products_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -186,11 +186,13 @@ static void brute_force(struct pz_study *s, uint32_t contest, uint32_t *best, do
 static void bounded_is_exhaustive_is_brute_force(void **state) {
   (void)state;
   int solved = 0, nothing = 0, chips = 0, evaluated = 0;
-  for (int i = 0; i < 50; i++) {
+  for (int i = 0; i < 80; i++) {
     struct pz_error err = {0}, same = {0};
     struct pz_study a, b;
     write_space(SPACE);
     struct pz_study_options o = draw_study(SPACE);
+    if (i % 2) o.cluster = "dgx-a100"; /* 4 or 8 devices are in one node, the others are not */
+    if (i >= 50) o.assumptions = draw(1U << PZ_ASSUMPTIONS);
     enum pz_status status = run_study(&a, &o, 1, NULL, &err);
     o.exhaustive = true;
     assert_int_equal(run_study(&b, &o, 2, NULL, &same), status);
@@ -220,8 +222,27 @@ static void bounded_is_exhaustive_is_brute_force(void **state) {
   }
   print_message("  %d spaces, %d where nothing fits; %d of %d chips evaluated\n", solved, nothing,
                 evaluated, chips);
-  assert_true(solved > 25);
+  assert_true(solved > 40);
   remove(SPACE);
+}
+
+/* Stages and replicas exchange over the innermost level that joins all devices. */
+static void the_rate_is_of_the_level_in_use(void **state) {
+  (void)state;
+  static const struct {
+    int64_t devices;
+    double bytes_per_s;
+  } want[] = {{4, 3e11}, {8, 3e11}, {16, 2.5e10}, {1024, 2.5e10}};
+  for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+    struct pz_study s;
+    struct pz_error err = {0};
+    struct pz_study_options o = paper_study();
+    o.cluster = "dgx-a100";
+    o.devices = want[i].devices;
+    assert_int_equal(pz_study_init(&s, &o, 1, &err), PZ_OK);
+    assert_true(s.task.bytes_per_s == want[i].bytes_per_s);
+    pz_study_release(&s);
+  }
 }
 
 /* ---- bounds --------------------------------------------------------------------------------- */
@@ -353,6 +374,7 @@ int main(void) {
       cmocka_unit_test(areas_are_the_published_ones),
       cmocka_unit_test(bad_spaces_say_what_is_accepted),
       cmocka_unit_test(bounded_is_exhaustive_is_brute_force),
+      cmocka_unit_test(the_rate_is_of_the_level_in_use),
       cmocka_unit_test(no_schedule_is_below_the_tables),
       cmocka_unit_test(the_front_is_not_dominated),
       cmocka_unit_test(steps_are_what_the_neighbours_do),

@@ -1,0 +1,116 @@
+#include "workload/variants.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NO_MEMORY "out of memory for the notes on a model"
+
+enum pz_status pz_width_check(int64_t tp, int64_t devices, struct pz_error *err) {
+  if (tp <= devices) return PZ_OK;
+  return pz_fail(err, PZ_BAD_USE,
+                 "tensor-parallel width %" PRId64 " is larger than the number of devices %" PRId64
+                 "; accepted: 1 to %" PRId64,
+                 tp, devices, devices);
+}
+
+enum pz_status pz_microbatch_check(int64_t mbs, int64_t batch, struct pz_error *err) {
+  if (mbs <= batch) return PZ_OK;
+  return pz_fail(err, PZ_BAD_USE,
+                 "microbatch %" PRId64 " is larger than the global batch size %" PRId64
+                 "; accepted: 1 to %" PRId64,
+                 mbs, batch, batch);
+}
+
+enum pz_status pz_note_add(struct pz_vec *notes, unsigned lists, const char *text,
+                           struct pz_error *err) {
+  for (uint32_t i = 0; i < notes->n; i++)
+    if (strcmp(pz_vec_at(notes, struct pz_note, i)->text, text) == 0) return PZ_OK;
+  struct pz_note note = {lists, pz_arena_strdup(notes->arena, text)};
+  return note.text && pz_vec_push(notes, &note) ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
+}
+
+/* ---- which cannot be ------------------------------------------------------------------------ */
+
+enum pz_status pz_variants_init(struct pz_variants *v, const struct pz_choices *tp,
+                                const struct pz_choices *mbs, struct pz_arena *arena,
+                                struct pz_error *err) {
+  *v = (struct pz_variants){.tp = tp, .mbs = mbs, .arena = arena};
+  v->why = pz_arena_alloc(arena, (size_t)(tp->n * mbs->n), sizeof *v->why);
+  return v->why ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
+}
+
+enum pz_status pz_variants_refuse(struct pz_variants *v, int t, int m, const struct pz_error *why,
+                                  struct pz_error *err) {
+  enum pz_status s = why->status;
+  if (s != PZ_BAD_USE && s != PZ_BAD_INPUT && s != PZ_LIMIT)
+    return pz_fail(err, s, "%s", why->message);
+  const char *text = pz_arena_strdup(v->arena, why->message);
+  if (!text) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
+  v->why[t * v->mbs->n + m] = text;
+  if (v->status == PZ_OK) v->status = s;
+  return PZ_OK;
+}
+
+static const char *why_not(const struct pz_variants *v, int t, int m) {
+  return v->why[t * v->mbs->n + m];
+}
+
+/* The width is possible with no microbatch size: the reason with the smallest. */
+static const char *why_no_width(const struct pz_variants *v, int t) {
+  for (int m = 0; m < v->mbs->n; m++)
+    if (!why_not(v, t, m)) return NULL;
+  return why_not(v, t, 0);
+}
+
+/* The microbatch size is possible with none of the widths that others are possible with. */
+static const char *why_no_microbatch(const struct pz_variants *v, int m) {
+  const char *why = NULL;
+  for (int t = 0; t < v->tp->n; t++) {
+    if (why_no_width(v, t)) continue;
+    if (!why_not(v, t, m)) return NULL;
+    if (!why) why = why_not(v, t, m);
+  }
+  return why;
+}
+
+/* ---- what to say of it ---------------------------------------------------------------------- */
+
+static enum pz_status fail_all(const struct pz_variants *v, struct pz_error *err) {
+  bool same = true;
+  for (int i = 1; i < v->tp->n * v->mbs->n; i++) same = same && strcmp(v->why[i], v->why[0]) == 0;
+  return pz_fail(err, v->status, "%s%s",
+                 same ? ""
+                      : "none of the microbatch sizes and tensor-parallel widths is possible: ",
+                 v->why[0]);
+}
+
+/* "--tp 3 is left out: ..."; a part that is 0 is not named. */
+static enum pz_status note_left_out(struct pz_vec *notes, int64_t tp, int64_t mbs, const char *why,
+                                    struct pz_error *err) {
+  char width[40] = "", microbatch[40] = "";
+  unsigned lists = (tp ? PZ_LIST_TP : 0u) | (mbs ? PZ_LIST_MBS : 0u);
+  if (!why) return PZ_OK;
+  if (tp) snprintf(width, sizeof width, "--tp %" PRId64, tp);
+  if (mbs) snprintf(microbatch, sizeof microbatch, "--mbs %" PRId64, mbs);
+  const char *text = pz_arena_printf(notes->arena, "%s%s%s is left out: %s", width,
+                                     tp && mbs ? " with " : "", microbatch, why);
+  return text ? pz_note_add(notes, lists, text, err) : pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
+}
+
+enum pz_status pz_variants_conclude(const struct pz_variants *v, struct pz_vec *notes,
+                                    struct pz_error *err) {
+  enum pz_status status = PZ_OK;
+  int n = 0;
+  for (int t = 0; t < v->tp->n; t++) n += why_no_width(v, t) == NULL;
+  if (!n) return fail_all(v, err);
+  for (int t = 0; t < v->tp->n && status == PZ_OK; t++)
+    status = note_left_out(notes, v->tp->v[t], 0, why_no_width(v, t), err);
+  for (int m = 0; m < v->mbs->n && status == PZ_OK; m++)
+    status = note_left_out(notes, 0, v->mbs->v[m], why_no_microbatch(v, m), err);
+  for (int t = 0; t < v->tp->n; t++)
+    for (int m = 0; m < v->mbs->n && status == PZ_OK; m++)
+      if (!why_no_width(v, t) && !why_no_microbatch(v, m))
+        status = note_left_out(notes, v->tp->v[t], v->mbs->v[m], why_not(v, t, m), err);
+  return status;
+}

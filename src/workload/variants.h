@@ -1,0 +1,49 @@
+/* Variants of a model, as two lists ask for them: each tensor-parallel width with each microbatch
+ * size.  Some cannot be; here is kept why, so that the others are used and the user is told. */
+#ifndef PZ_WORKLOAD_VARIANTS_H
+#define PZ_WORKLOAD_VARIANTS_H
+
+#include "core/choices.h"
+#include "core/vec.h"
+
+/* Lists that a user may have written; what is left out of one that is a default is no news. */
+enum pz_list { PZ_LIST_TP = 1, PZ_LIST_MBS = 2 };
+
+/* A sentence the user should see. */
+struct pz_note {
+  unsigned lists; /* enum pz_list: concerns entries of these; 0: in any case */
+  const char *text;
+};
+
+struct pz_variants {
+  const struct pz_choices *tp, *mbs; /* the caller's */
+  struct pz_arena *arena;
+  const char **why;      /* by width, then microbatch size: why it cannot be; NULL: it can */
+  enum pz_status status; /* of the first that cannot be */
+};
+
+/* All of them possible.  The arena holds the reasons. */
+PZ_NODISCARD enum pz_status pz_variants_init(struct pz_variants *v, const struct pz_choices *tp,
+                                             const struct pz_choices *mbs, struct pz_arena *arena,
+                                             struct pz_error *err);
+
+/* Entry t of the widths with entry m of the microbatch sizes failed with `why`.  Ok if that is a
+ * matter of the variant; errors that are not, such as a lack of memory, are passed on to `err`. */
+PZ_NODISCARD enum pz_status pz_variants_refuse(struct pz_variants *v, int t, int m,
+                                               const struct pz_error *why, struct pz_error *err);
+
+/* An error if none is possible; else a note for each width, microbatch size or pair that is not. */
+PZ_NODISCARD enum pz_status pz_variants_conclude(const struct pz_variants *v, struct pz_vec *notes,
+                                                 struct pz_error *err);
+
+/* Append to `notes` (struct pz_note, with an arena) a copy of the text, unless it is there. */
+PZ_NODISCARD enum pz_status pz_note_add(struct pz_vec *notes, unsigned lists, const char *text,
+                                        struct pz_error *err);
+
+/* A tensor-parallel group is a part of the devices. */
+PZ_NODISCARD enum pz_status pz_width_check(int64_t tp, int64_t devices, struct pz_error *err);
+
+/* A microbatch is a part of the global batch (samples). */
+PZ_NODISCARD enum pz_status pz_microbatch_check(int64_t mbs, int64_t batch, struct pz_error *err);
+
+#endif
