@@ -1,5 +1,5 @@
-/* A placement problem: the layers of a model, for every tensor-parallel width what they cost, to be
- * divided into pipeline stages and replicated over devices so that a batch takes least time.
+/* A placement problem: the layers of a model, for every tensor-parallel degree what they cost, to
+ * be divided into pipeline stages and replicated over devices so that a batch takes least time.
  *
  * Stages are numbered from the end (the last is 1).  With M microbatches, s stages, d replicas:
  *     time   = maxload (ceil(M / d) + s - 1) + resync

@@ -61,7 +61,7 @@ static enum pz_status add_model(const struct maker *m, uint32_t i) {
   if (why.status == PZ_NO_MEMORY) return pz_fail(m->err, PZ_NO_MEMORY, "%s", why.message);
   if (status == PZ_OK && m->p->n_loads == m->p->first[i])
     return why.status == PZ_OK ? pz_fail(m->err, PZ_BAD_USE,
-                                         "no microbatch size is within the batch of %lld samples",
+                                         "every microbatch size exceeds the batch of %lld samples",
                                          (long long)m->batch)
                                : pz_fail(m->err, PZ_BAD_USE, "%s", why.message);
   return status;
