@@ -61,7 +61,7 @@ const struct pz_command pz_cmd_compare = {
               "  tpuv4-real-*  the same with the real TPUv4's vector units\n"
               "  spotlight-*   Bayesian optimisation of the chip alone, placement ignored\n"
               "  original      the original Phaze system's sweep over areas\n"
-              "  random        random chips, as many as the search evaluated\n"
+              "  random        random chips, as many as the search looked at\n"
               "The options are those of 'phaze search'. If DIR holds a finished search with the\n"
               "same options, only the baselines are run.\n"
               "\n"

@@ -300,7 +300,7 @@ static void tables_from_outside_are_checked(void **state) {
       {"op,batch,m,n,k\n\"gemm,1,1,1,1\n", "t.csv:2: a quote is not closed"},
       {"op,batch,m,n,k\n\"gemm\"x,1,1,1,1\n", "t.csv:2: text after a closing quote"},
       {"op,batch,m,n,k,op\n", "t.csv:1: two columns have the same name"},
-      {"op,batch,m,n,k,predicted_us\n", "t.csv:1: there is a column 'predicted_us' already"},
+      {"op,batch,m,n,k,predicted_us\n", "t.csv:1: the column 'predicted_us' already exists"},
       {"op,batch,m,n,k,x\ngemm,1,1,1,1,\"a\nb\"\n\n\ngemm,1,1,1,y,1\n",
        "t.csv:6: column 'k' is 'y'"},
   };

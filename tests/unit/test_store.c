@@ -410,7 +410,7 @@ static void other_versions_and_tables_are_refused(void **state) {
       {"PRAGMA user_version = 7", "version 7, and this phaze writes version 3"},
       {"PRAGMA user_version = 3; PRAGMA application_id = 1", "is not a phaze run file"},
       {"PRAGMA application_id = 1885888890; CREATE VIEW v AS SELECT 1", "its tables are not"},
-      {"DROP VIEW v; DROP TABLE timings", "its tables are not those of phaze"},
+      {"DROP VIEW v; DROP TABLE timings", "its tables are not those of a phaze run file"},
   };
   pz_run_file_close(open_run(p));
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
