@@ -1,5 +1,6 @@
-/* One contest: which chip is the best by one objective.  A first look at chips in the order of
- * their bounds, then more effort where schedules left open might change the answer. */
+/* A contest: the best chip under one objective (for one model, or for all).  Chips are first
+ * evaluated with little effort in the order of their bounds, then with more effort where schedules
+ * that are not proven optimal might change the result. */
 #include <inttypes.h>
 #include <stdlib.h>
 

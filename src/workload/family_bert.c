@@ -1,5 +1,5 @@
-/* BERT with its masked-language-model head: learned positions and segments, norm after each half;
- * and Megatron's BERT, which has the norm before each half and none after the embedding. */
+/* BERT with its masked-language-model head: learned positions and segments, post-norm; and
+ * Megatron's BERT: pre-norm, no norm after the embedding. */
 #include <string.h>
 
 #include "workload/family.h"

@@ -1,5 +1,5 @@
-/* GPT-2 and everything of its shape (GPT-3, Megatron's GPT models): learned positions, norm before
- * each half, one projection for query, key and value, tied head. */
+/* GPT-2 and models of its shape (GPT-3, Megatron's GPT): learned positions, pre-norm, one
+ * projection for query, key and value, tied head. */
 #include "workload/family.h"
 
 static void read(struct pz_fields *c, struct pz_arch *a) {
