@@ -51,8 +51,7 @@ static enum pz_status print_charts(const struct pz_schedule_view *v, struct pz_a
   enum pz_status status = PZ_OK;
   static const char *const modes[] = {"mode: number of tensor (t) and vector (v) cores",
                                       "mode: number of tensor (t) and vector (v) cores",
-                                      "mode: one core of the operator's type (single), or all of "
-                                      "them (intra)"};
+                                      "mode: one core of its type (single), or all (intra)"};
   printf("\n%s\nbars: # tensor cores, = vector cores only, ~ collectives; times in us\n",
          modes[v->kind.modes]);
   for (uint32_t i = 0; i < v->n && status == PZ_OK; i++) {
