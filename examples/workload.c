@@ -1,7 +1,7 @@
-/* Builds a model's graphs through the library and prints where its forward FLOP go.
+/* Builds the operator graphs of a model and prints each operator's share of the forward FLOP.
  *
- *     cc examples/workload.c $(pkg-config --cflags --libs --static phaze) -o workload && ./workload
- * gpt2-xl
+ *     cc examples/workload.c $(pkg-config --cflags --libs --static phaze) -o workload
+ *     ./workload gpt2-xl
  */
 #include <inttypes.h>
 #include <phaze/phaze.h>

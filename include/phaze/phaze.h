@@ -1,6 +1,6 @@
-/* phaze: which chip, and how should a cluster of it train these models?
+/* phaze: finds the best accelerator chip for training models, and how to train them on a cluster.
  *
- * The one installed header.  Everything here is plain data plus a few calls; the order of use is
+ * The only installed header: plain structs and a few functions.  Typical use:
  *
  *     struct pz_error err = {0};
  *     struct pz_workload_options opt = pz_workload_options_default();
@@ -9,7 +9,7 @@
  *     ...read w->layers, w->totals...
  *     pz_workload_free(w);
  *
- * Units are SI and stand in the names: _bytes, _flop, _s.  The library never prints, exits or
+ * Units are SI and part of the names: _bytes, _flop, _s.  The library never prints, exits or
  * aborts.
  */
 #ifndef PHAZE_PHAZE_H

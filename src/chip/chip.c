@@ -148,7 +148,7 @@ static enum pz_status unknown_chip(const char *chip, struct pz_error *err) {
   const char *near = pz_text_nearest(chip, preset_name, NULL);
   return pz_fail(
       err, PZ_BAD_INPUT,
-      "unknown chip '%s'%s%s%s; accepted: a name that 'phaze chips' lists, or the path of a "
+      "unknown chip '%s'%s%s%s; accepted: a name listed by 'phaze chips', or the path of a "
       "chip.json",
       chip, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
 }

@@ -1,5 +1,5 @@
-/* The chip: what a design is made of, as one plain struct without pointers, read from and written
- * to JSON. Knows nothing of models or of how long anything takes. */
+/* A chip description as one plain struct without pointers, read from and written to JSON.  Knows
+ * nothing of models or latencies. */
 #ifndef PZ_CHIP_CHIP_H
 #define PZ_CHIP_CHIP_H
 

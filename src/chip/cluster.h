@@ -1,5 +1,5 @@
-/* The network outside the chip: levels from the chip outward, each joining groups of the one
- * before. */
+/* The network between chips: levels from the chip outward, each joining groups of the one before.
+ */
 #ifndef PZ_CHIP_CLUSTER_H
 #define PZ_CHIP_CLUSTER_H
 

@@ -1,5 +1,5 @@
-/* Technologies: area and energy of the things chips are made of.  Every constant stands in the
- * table in tech.c with its unit and source. */
+/* Technology libraries: area and energy of chip components.  Every constant is in the table in
+ * tech.c with its unit and source. */
 #ifndef PZ_CHIP_TECH_H
 #define PZ_CHIP_TECH_H
 

@@ -1,4 +1,4 @@
-/* phaze chips: the chips known by name.  phaze chip: one of them, or a file, in full. */
+/* phaze chips: a list of the built-in chips and clusters.  phaze chip: one chip in full. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static json_t *area_json(const struct pz_area *a) {
                    "hbm_interface_mm2", a->hbm_um2 / 1e6, "total_mm2", pz_area_total_um2(a) / 1e6);
 }
 
-/* The description with what follows from it. */
+/* The description with derived rates and area. */
 static json_t *full_json(const struct pz_chip *c) {
   struct pz_area area = pz_chip_area(c);
   json_t *o = pz_chip_json(c);
@@ -78,8 +78,8 @@ static void print_clusters(void) {
 }
 
 static enum pz_status print_list(bool as_json, struct pz_error *err) {
-  static const char *const heads[] = {"chip", "tech", ">tensor cores", ">vector cores", ">peak",
-                                      ">glb", ">hbm", ">hbm rate",     ">mm2",          ">watts",
+  static const char *const heads[] = {"chip", "tech", ">tensor cores",  ">vector cores", ">peak",
+                                      ">glb", ">hbm", ">hbm bandwidth", ">mm2",          ">watts",
                                       NULL};
   struct pz_arena arena;
   struct pz_table t;
@@ -144,20 +144,20 @@ static void print_area(const struct pz_chip *c) {
     const char *name;
     double um2;
   } part[] = {{"tensor cores", a.tensor_um2},
-              {"  their buffers", a.tensor_local_um2},
+              {"  local buffers", a.tensor_local_um2},
               {"vector cores", a.vector_um2},
-              {"  their buffers", a.vector_local_um2},
+              {"  local buffers", a.vector_local_um2},
               {"global buffer", a.glb_um2},
               {"HBM interface", a.hbm_um2},
-              {"all of it", total}};
-  printf("\narea by the %s model\n", pz_tech_at(c->tech)->name);
+              {"total", total}};
+  printf("\narea (%s model)\n", pz_tech_at(c->tech)->name);
   for (size_t i = 0; i < sizeof part / sizeof *part; i++)
     line(part[i].name, "%9.3f mm2 %5.1f%%", part[i].um2 / 1e6, 100 * part[i].um2 / total);
 }
 
 static void print_watts(const struct pz_chip *c) {
   printf("\npower\n");
-  line("by the model", "%.0f W with everything at full speed", pz_chip_peak_watts(c));
+  line("model", "%.0f W, all units at full rate", pz_chip_peak_watts(c));
   if (c->watts > 0) line("data sheet", "%.0f W", c->watts);
 }
 
@@ -188,7 +188,7 @@ static enum pz_exit run_chip(int argc, char **argv) {
   enum pz_exit code;
   int n_args;
   if (!pz_command_begin(&pz_cmd_chip, argc, argv, &s, &n_args, &code)) return code;
-  if (n_args != 1) return pz_command_misuse(&pz_cmd_chip, "wants one CHIP");
+  if (n_args != 1) return pz_command_misuse(&pz_cmd_chip, "expected one CHIP");
   enum pz_status status = pz_chip_load(argv[1], &c, &err);
   if (status == PZ_OK) status = print_chip(argv[1], &c, s.common.json, &err);
   return status == PZ_OK ? pz_command_end() : pz_command_fail(&err);
@@ -197,10 +197,15 @@ static enum pz_exit run_chip(int argc, char **argv) {
 const struct pz_command pz_cmd_chips = {
     .name = "chips",
     .synopsis = "[--json]",
-    .summary = "List the chips and clusters known by name",
-    .detail = "Every name may be used where a CHIP is wanted.  tpuv4 is the original system's "
-              "reference chip,\n"
-              "tpuv4-real the same with the real one's vector units.\n",
+    .summary = "List the built-in chips and clusters",
+    .detail = "Columns: peak is the dense matrix rate, glb the global on-chip buffer, mm2 the\n"
+              "area by the area model, watts the power by the data sheet. tpuv4 is the\n"
+              "reference chip of the original Phaze system; tpuv4-real has the vector units of\n"
+              "the real TPUv4.\n"
+              "\n"
+              "Examples:\n"
+              "  phaze chips\n"
+              "  phaze chips --json\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .run = run_chips,
@@ -209,9 +214,14 @@ const struct pz_command pz_cmd_chips = {
 const struct pz_command pz_cmd_chip = {
     .name = "chip",
     .synopsis = "CHIP [--json]",
-    .summary = "Show one chip: peak rates, area by component, watts, sources",
-    .detail = "CHIP is a name that 'phaze chips' lists, or the path of a chip.json (--json shows "
-              "the format).\n",
+    .summary = "Show one chip: peak rates, area by component, power, sources of the data",
+    .detail = "CHIP is a name listed by 'phaze chips' or the path of a chip.json file. --json\n"
+              "prints a chip in that file format.\n"
+              "\n"
+              "Examples:\n"
+              "  phaze chip h200\n"
+              "  phaze chip tpuv4 --json > mine.json\n"
+              "  phaze chip ./mine.json\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .run = run_chip,

@@ -1,4 +1,4 @@
-/* phaze compare: the searched chip beside every baseline, under one cost model. */
+/* phaze compare: the searched chip and every baseline, under one cost model. */
 #include <stdlib.h>
 
 #include "cli/study_run.h"
@@ -20,9 +20,9 @@ static const struct pz_option options[] = {
     PZ_COMMON_OPTIONS(struct settings),
     PZ_STUDY_OPTIONS(struct settings, study),
     {.name = "seed", .type = PZ_OPTION_INT, .offset = offsetof(struct settings, seed), .arg = "N", .min = 0,
-     .max = 1e15, .help = "Of the baselines that draw at random"},
+     .max = 1e15, .help = "Random seed of the baselines that sample"},
     {.name = "original-assumptions", .type = PZ_OPTION_FLAG, .offset = offsetof(struct settings, original),
-     .help = "Instead: the common chip under the original system's assumptions, corrected one after another"},
+     .help = "Instead, show the common chip under the assumptions of the original system's code, corrected one by one"},
 };
 /* clang-format on */
 
@@ -99,15 +99,20 @@ static enum pz_exit run(int argc, char **argv) {
 
 const struct pz_command pz_cmd_compare = {
     .name = "compare",
-    .synopsis = "MODEL... [--space SPACE] [--budget CHIP|MM2] [--devices N] [--batch B] [--seed N] "
-                "[-o DIR]",
-    .summary = "The searched chip beside every baseline, under one cost model",
-    .detail =
-        "Ways to choose a chip and plans: tpuv4 and tpuv4-real (with the real chip's vector\n"
-        "units), each with the expert's plan and with the best one; spotlight, which looks for\n"
-        "the chip alone; original, the original system's walk over areas; random; and the\n"
-        "search.  For each model alone, and for one chip common to all.  Options are those of\n"
-        "'phaze search', and DIR may be one that it kept: then only the baselines are run.\n",
+    .synopsis = "MODEL... [--seed N] [-o DIR] [options of search]",
+    .summary = "Compare the searched chip with baselines under the same cost model",
+    .detail = "Baselines, for each model alone and for one chip common to all models:\n"
+              "  tpuv4-*       the reference chip with the expert plan, and with the best plan\n"
+              "  tpuv4-real-*  the same with the real TPUv4's vector units\n"
+              "  spotlight-*   Bayesian optimisation of the chip alone, placement ignored\n"
+              "  original      the original Phaze system's sweep over areas\n"
+              "  random        random chips, as many as the search looked at\n"
+              "The options are those of 'phaze search'. If DIR holds a finished search with the\n"
+              "same options, only the baselines are run.\n"
+              "\n"
+              "Examples:\n"
+              "  phaze compare gpt2-xl llama2-7b\n"
+              "  phaze compare gpt2-xl llama2-7b -o run --seed 7\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .run = run,

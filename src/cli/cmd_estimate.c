@@ -1,5 +1,5 @@
-/* phaze estimate: what operators cost on a chip; of a model, a single product, or a table of
- * operators. */
+/* phaze estimate: latency and energy of operators on a chip: all of a model, one matrix product, or
+ * a table of operators. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -27,9 +27,9 @@ static const struct pz_option options[] = {
     PZ_COMMON_OPTIONS(struct settings),
     PZ_MACHINE_OPTIONS(struct settings, machine),
     {.name = "gemm", .type = PZ_OPTION_TEXT, .offset = AT(gemm), .arg = "B,M,N,K",
-     .help = "One product, batch B of M x K by K x N, with the mapping chosen"},
+     .help = "Estimate one batched matrix product, B times M x K by K x N, and show its mapping"},
     {.name = "ops", .type = PZ_OPTION_TEXT, .offset = AT(ops), .arg = "FILE.csv",
-     .help = "A table of operators (columns op, batch, m, n, k), each with predicted_us"},
+     .help = "Estimate a table of operators (columns op,batch,m,n,k); adds a column predicted_us"},
     PZ_WORKLOAD_OPTIONS(struct settings, w),
 };
 /* clang-format on */
@@ -75,21 +75,20 @@ static void print_times(const struct pz_mapping *o) {
   const double s[] = {o->compute_s, o->hbm_s, o->glb_s, o->local_s, o->startup_s};
   for (enum pz_bound b = PZ_BOUND_COMPUTE; b <= PZ_BOUND_STARTUP; b++)
     printf("  %-8s %12.3f us%s\n", pz_bound_name(b), s[b] * 1e6,
-           b == o->bound ? "   <- what bounds it" : "");
+           b == o->bound ? "   <- bottleneck" : "");
 }
 
 static void print_mapping(const struct pz_chip *c, const struct pz_mapping *o) {
-  printf("The product is cut into %" PRId64 " items of %" PRId64 " x %" PRId64
-         " results over %" PRId64 " of k, dealt over %" PRId64 " cores in %" PRId64 " rounds.\n",
+  printf("mapping\n  tiles          %" PRId64 " of m x n x k = %" PRId64 " x %" PRId64 " x %" PRId64
+         ", on %" PRId64 " cores in %" PRId64 " rounds\n",
          o->items, o->tile[PZ_DIM_M], o->tile[PZ_DIM_N], o->tile[PZ_DIM_K], c->tensor.cores,
          o->rounds);
-  printf("In a core the %s stay in its buffer. On the array %s lies along the %" PRId64
-         " rows and %s along the %" PRId64 " columns; each multiplier keeps %" PRId64 " x %" PRId64
-         " values.\n",
+  printf("  core           %s stationary; %s along the %" PRId64 " rows, %s along the %" PRId64
+         " columns, %" PRId64 " x %" PRId64 " values per multiplier\n",
          pz_stay_name(o->local_stay), pz_dim_name(o->along_rows), c->tensor.rows,
          pz_dim_name(o->along_cols), c->tensor.cols, o->keep_rows, o->keep_cols);
-  printf("HBM traffic is that of a global buffer that keeps the %s of a tile of %" PRId64
-         " x %" PRId64 " over %" PRId64 " of k.\n",
+  printf("  global buffer  %s stationary, tile m x n x k = %" PRId64 " x %" PRId64 " x %" PRId64
+         "\n",
          pz_stay_name(o->glb_stay), o->glb_tile[PZ_DIM_M], o->glb_tile[PZ_DIM_N],
          o->glb_tile[PZ_DIM_K]);
 }
@@ -105,7 +104,7 @@ static enum pz_status estimate_gemm(const struct settings *s, struct pz_cost *co
   if (s->common.json) return pz_command_json(mapping_json(&o), err);
   printf("%" PRId64 " x (%" PRId64 " x %" PRId64 ")(%" PRId64 " x %" PRId64
          ") on %s: %.3f us, %.3g J, %.1f%% of "
-         "the peak\n\n",
+         "peak\n\n",
          p.batch, p.m, p.k, p.k, p.n, cost->chip.name, o.latency_s * 1e6, o.energy_j,
          100 * o.utilisation);
   print_times(&o);
@@ -240,7 +239,7 @@ static enum pz_status estimate_layer(struct pz_cost *cost, const struct pz_layer
     enum pz_status status = estimate_ops_of(cost, l, d, &t, list, &s, err);
     json_object_set_new(o, name[d], list);
     if (status == PZ_OK && show) {
-      printf("\n%s x%" PRId64 ", %s: %.2f us one after another\n", l->name, l->count, name[d],
+      printf("\n%s x%" PRId64 ", %s: %.2f us in sequence\n", l->name, l->count, name[d],
              s.latency_s[d] * 1e6);
       status = pz_table_print(&t, 2, stdout);
     }
@@ -262,11 +261,11 @@ static void print_totals(const struct pz_workload *w, const struct pz_chip *c, c
                          double optimizer_s) {
   double s = t->latency_s[0] + t->latency_s[1];
   double flop = (double)(w->totals.matmul_forward_flop + w->totals.matmul_backward_flop);
-  printf("\none microbatch, operators one after another\n");
+  printf("\none microbatch, operators in sequence\n");
   printf("  forward    %10.3f ms %10.3f J\n", t->latency_s[0] * 1e3, t->energy_j[0]);
   printf("  backward   %10.3f ms %10.3f J\n", t->latency_s[1] * 1e3, t->energy_j[1]);
-  printf("  optimizer  %10.3f ms (Adam, once a step)\n", optimizer_s * 1e3);
-  printf("  %.1f%% of the peak's matrix FLOP in forward and backward\n",
+  printf("  optimizer  %10.3f ms (Adam, once per step)\n", optimizer_s * 1e3);
+  printf("  %.1f%% of peak matrix FLOP/s in forward and backward\n",
          100 * flop / s / pz_chip_tensor_flop_per_s(c));
 }
 
@@ -314,7 +313,7 @@ static enum pz_status estimate(const struct settings *s, const char *model, stru
   status = s->gemm  ? estimate_gemm(s, &cost, err)
            : s->ops ? estimate_ops(s, &cost, err)
                     : load_and_estimate(s, model, &cost, err);
-  pz_log(&log, PZ_LOG_INFO, "cache of estimates: %" PRIu64 " asked, %" PRIu64 " found (%.0f%%)",
+  pz_log(&log, PZ_LOG_INFO, "estimate cache: %" PRIu64 " lookups, %" PRIu64 " hits (%.0f%%)",
          cost.asked, cost.found,
          cost.asked ? 100.0 * (double)cost.found / (double)cost.asked : 0.0);
   pz_cost_release(&cost);
@@ -327,22 +326,25 @@ static enum pz_exit run(int argc, char **argv) {
   enum pz_exit code;
   int n_args;
   if (!pz_command_begin(&pz_cmd_estimate, argc, argv, &s, &n_args, &code)) return code;
-  if (!s.machine.chip) return pz_command_misuse(&pz_cmd_estimate, "wants --chip CHIP");
+  if (!s.machine.chip) return pz_command_misuse(&pz_cmd_estimate, "--chip CHIP is required");
   if (n_args + (s.gemm != NULL) + (s.ops != NULL) != 1)
-    return pz_command_misuse(&pz_cmd_estimate, "wants one of MODEL, --gemm and --ops");
+    return pz_command_misuse(&pz_cmd_estimate, "expected exactly one of MODEL, --gemm and --ops");
   return estimate(&s, argv[1], &err) == PZ_OK ? pz_command_end() : pz_command_fail(&err);
 }
 
 const struct pz_command pz_cmd_estimate = {
     .name = "estimate",
-    .synopsis = "MODEL | --gemm B,M,N,K | --ops FILE.csv  --chip CHIP [--tp T --mbs B --seq S] "
-                "[--json] ...",
-    .summary = "Tell what operators cost on a chip: latency, energy, what bounds them, utilisation",
-    .detail = "For a MODEL every operator of its layers; for --gemm one product with the mapping "
-              "chosen, in words; for\n"
-              "--ops a table of operators as a benchmark loop would measure them (data that fits "
-              "in the global buffer\n"
-              "stays there from call to call).\n",
+    .synopsis = "(MODEL | --gemm B,M,N,K | --ops FILE.csv) --chip CHIP [options]",
+    .summary = "Estimate latency, energy and bottleneck of operators on a chip",
+    .detail = "With a MODEL: every operator of its layers. With --gemm: one matrix product and\n"
+              "the mapping chosen for it. With --ops: a table of operators, each as a benchmark\n"
+              "loop would measure it (data that fits in the global buffer stays there between\n"
+              "calls).\n"
+              "\n"
+              "Examples:\n"
+              "  phaze estimate gpt2-xl --chip tpuv4 --mbs 4\n"
+              "  phaze estimate --gemm 1,4096,4096,4096 --chip h200\n"
+              "  phaze estimate --ops shapes.csv --chip h200 --json\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .run = run,

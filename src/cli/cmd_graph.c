@@ -1,4 +1,4 @@
-/* phaze graph: a model as layers and operators. */
+/* phaze graph: the layers and operators of a model. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -18,7 +18,7 @@ static const struct settings defaults = {.w = PZ_WORKLOAD_DEFAULTS};
 static const struct pz_option options[] = {
     PZ_COMMON_OPTIONS(struct settings),
     {.name = "dot", .type = PZ_OPTION_FLAG, .offset = offsetof(struct settings, dot),
-     .help = "Print a Graphviz drawing"},
+     .help = "Print the graph in Graphviz format"},
     PZ_WORKLOAD_OPTIONS(struct settings, w),
 };
 /* clang-format on */
@@ -85,7 +85,7 @@ static enum pz_status print_layer(const struct pz_workload *w, uint32_t i) {
   const struct pz_layer *l = &w->layers[i];
   bool last = i + 1 == w->n_layers;
   char params[32], kept[32], out[32];
-  printf("\n%s x%" PRId64 ": %s parameters, %s kept for backward", l->name, l->count,
+  printf("\n%s x%" PRId64 ": %s parameters, %s saved for backward", l->name, l->count,
          pz_text_count(params, sizeof params, l->params),
          pz_text_si(kept, sizeof kept, (double)l->activation_bytes, "B"));
   if (!last)
@@ -104,7 +104,7 @@ static void print_total(const char *label, int64_t value, const char *unit) {
 
 static void print_totals(const struct pz_workload *w) {
   const struct pz_totals *t = &w->totals;
-  printf("\ntotals%s\n", w->options.tp > 1 ? " of one device" : "");
+  printf("\ntotals%s\n", w->options.tp > 1 ? " per device" : "");
   print_total("parameters", t->params, "");
   if (w->options.tp > 1) print_total("  of the whole model", t->model_params, "");
   print_total("parameter bytes", t->param_bytes, "B");
@@ -112,19 +112,19 @@ static void print_totals(const struct pz_workload *w) {
   print_total("  matrix products", t->matmul_forward_flop, "FLOP");
   print_total("backward", t->backward_flop, "FLOP");
   print_total("  matrix products", t->matmul_backward_flop, "FLOP");
-  print_total("kept for backward", t->activation_bytes, "B");
-  print_total("peak of a step", t->peak_bytes, "B");
+  print_total("saved for backward", t->activation_bytes, "B");
+  print_total("peak memory of a step", t->peak_bytes, "B");
 }
 
-/* What was found of a model that does not say it: "first, block x 12 (40 operators), last". */
+/* Layers detected in a model that does not name them: "first, block x 12, last". */
 static void print_found(const struct pz_workload *w) {
-  printf("%s (%s): found ", w->model, w->family);
+  printf("%s (%s): detected layers ", w->model, w->family);
   for (uint32_t i = 0; i < w->n_layers; i++) {
     const struct pz_layer *l = &w->layers[i];
     printf("%s%s", i ? ", " : "", l->name);
     if (l->count > 1) printf(" x %" PRId64, l->count);
   }
-  printf("; %" PRId64 " outputs a row\n", w->vocab);
+  printf("; %" PRId64 " outputs per row\n", w->vocab);
 }
 
 static enum pz_status print_human(const struct pz_workload *w) {
@@ -139,7 +139,7 @@ static enum pz_status print_human(const struct pz_workload *w) {
          "%s, %s kernels, %s attention",
          o->seq, o->mbs, o->tp, o->sequence_parallel ? " with sequence parallelism" : "",
          pz_kernels_names[o->kernels], pz_attention_names[o->attention]);
-  printf("%s\n", o->recompute == PZ_RECOMPUTE_FULL ? ", recomputing" : "");
+  printf("%s\n", o->recompute == PZ_RECOMPUTE_FULL ? ", activations recomputed" : "");
   for (uint32_t i = 0; i < w->n_layers; i++) {
     enum pz_status status = print_layer(w, i);
     if (status != PZ_OK) return status;
@@ -164,9 +164,9 @@ static enum pz_exit run(int argc, char **argv) {
   enum pz_exit code;
   int n_args;
   if (!pz_command_begin(&pz_cmd_graph, argc, argv, &s, &n_args, &code)) return code;
-  if (n_args != 1) return pz_command_misuse(&pz_cmd_graph, "wants one MODEL");
+  if (n_args != 1) return pz_command_misuse(&pz_cmd_graph, "expected one MODEL");
   if (s.common.json && s.dot)
-    return pz_command_misuse(&pz_cmd_graph, "--json and --dot exclude each other");
+    return pz_command_misuse(&pz_cmd_graph, "--json and --dot cannot be combined");
   enum pz_status status = pz_workload_load(argv[1], &s.w, &w, &err);
   if (status == PZ_OK) status = show(&s, w, &err);
   pz_workload_free(w);
@@ -175,16 +175,17 @@ static enum pz_exit run(int argc, char **argv) {
 
 const struct pz_command pz_cmd_graph = {
     .name = "graph",
-    .synopsis = "MODEL [--seq S] [--mbs B] [--tp T] [--json | --dot] ...",
-    .summary =
-        "Show a model as layers and operators, forward and backward, with exact work and bytes",
-    .detail =
-        "MODEL is a name that 'phaze models' lists, or the path of a Hugging Face config.json or "
-        "of "
-        "an\n"
-        "ONNX file, whose weights may be absent and whose layers are found from the graph.\n"
-        "Layers that repeat are shown once with their count.  With --tp the graph is that of one "
-        "device.\n",
+    .synopsis = "MODEL [--seq S] [--mbs B] [--tp T] [--json | --dot] [options]",
+    .summary = "Show the layers and operators of a model with FLOP, bytes and memory",
+    .detail = "MODEL is a name listed by 'phaze models', or the path of a Hugging Face\n"
+              "config.json or of an ONNX file (the weights may be missing; layers are detected\n"
+              "in the graph). Every distinct layer is shown once with its count, forward and\n"
+              "backward, for one microbatch on one device. FLOP and byte counts are exact.\n"
+              "\n"
+              "Examples:\n"
+              "  phaze graph gpt2-xl --mbs 4\n"
+              "  phaze graph ./config.json --tp 8 --sp --json\n"
+              "  phaze graph model.onnx --dim batch=8 --dim seq=512\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .run = run,

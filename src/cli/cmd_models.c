@@ -1,4 +1,4 @@
-/* phaze models: the presets with their sizes. */
+/* phaze models: a list of the built-in models with their sizes. */
 #include <inttypes.h>
 
 #include "cli/command.h"
@@ -84,10 +84,13 @@ static enum pz_exit run(int argc, char **argv) {
 const struct pz_command pz_cmd_models = {
     .name = "models",
     .synopsis = "[--json]",
-    .summary = "List the models known by name",
-    .detail =
-        "Every name may be used where a MODEL is wanted.  seq is the default sequence length;\n"
-        "params counts tied embeddings once.\n",
+    .summary = "List the built-in models",
+    .detail = "Columns: kv is the number of key/value heads, ffn the feed-forward width, seq\n"
+              "the default sequence length (tokens); params counts tied embeddings once.\n"
+              "\n"
+              "Examples:\n"
+              "  phaze models\n"
+              "  phaze models --json\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .run = run,

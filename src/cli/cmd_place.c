@@ -1,5 +1,5 @@
-/* phaze place: stages, replicas and tensor width with which a batch takes least time, for a model
- * on a chip or for an instance file of the original program. */
+/* phaze place: the fastest division of a model into pipeline stages, data-parallel replicas and
+ * tensor-parallel groups, for a model on a chip or for an instance file of the original program. */
 #include <float.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -23,58 +23,59 @@ struct settings {
   struct pz_place_settings model; /* the last: its options go with a MODEL only */
 };
 
-static const struct settings defaults = {.model = {.devices = 1024, .batch = 4096}};
+enum { NOT_GIVEN = -1 }; /* a choice the user left open */
+
+static const struct settings defaults = {.semantics = NOT_GIVEN,
+                                         .model = {.devices = 1024, .batch = 4096}};
 static const char *const semantics_names[] = {"original", "corrected", NULL};
 static const char *const recompute_names[] = {"auto", "on", "off", NULL};
 static const char *const optimizer_names[] = {"adam", "sgd", NULL};
-
-enum { NOT_GIVEN = -1 }; /* a choice the user left open */
 
 #define AT(field) offsetof(struct settings, field)
 /* clang-format off */
 static const struct pz_option options[] = {
     PZ_COMMON_OPTIONS(struct settings),
     {.name = "instance", .type = PZ_OPTION_TEXT, .offset = AT(instance), .arg = "FILE.json",
-     .help = "A problem in the original program's format: nodes and edges for each tensor-parallel width"},
+     .help = "Read a placement problem instead of a MODEL (format above)"},
     {.name = "semantics", .type = PZ_OPTION_CHOICE, .offset = AT(semantics), .choices = semantics_names,
-     .help = "Gradients are exchanged for the first stage's parameters, or for the largest's (with a MODEL the default)"},
+     .help = "The gradient all-reduce counts the parameters of the first stage (original) or of the largest stage (corrected) (default: corrected with a MODEL, original with --instance)"},
     {.name = "expert-compat", .type = PZ_OPTION_FLAG, .offset = AT(compat),
-     .help = "Divide the fixed plan as the original program does, off by one layer"},
+     .help = "With --instance: split the layers of the expert plan as the original program does, off by one layer"},
     {.name = "check", .type = PZ_OPTION_FLAG, .offset = AT(check),
-     .help = "Check the plan with code that shares only the formula of the time with the solver"},
+     .help = "Check the plan with an independent checker"},
     PZ_MACHINE_OPTIONS(struct settings, model.machine),
     {.name = "devices", .type = PZ_OPTION_INT, .offset = AT(model.devices), .arg = "N", .min = 1, .max = 1 << 30,
-     .help = "Chips there are"},
+     .help = "Number of devices (chips)"},
     {.name = "batch", .type = PZ_OPTION_INT, .offset = AT(model.batch), .arg = "B", .min = 1, .max = 1 << 30,
-     .help = "Samples of a batch"},
+     .help = "Global batch size (samples)"},
     {.name = "mbs", .type = PZ_OPTION_TEXT, .offset = AT(model.mbs), .arg = "LIST",
-     .help = "Samples of a microbatch, several with commas (default: auto, 1, 2, 4 and 8)"},
+     .help = "Microbatch sizes to try (samples), comma-separated, or auto (default: auto, which is 1,2,4,8)"},
     {.name = "tp", .type = PZ_OPTION_TEXT, .offset = AT(model.tp), .arg = "LIST",
-     .help = "Tensor-parallel widths, several with commas (default: auto, 1, 2, 4 .. 64)"},
+     .help = "Tensor-parallel degrees to try, comma-separated, or auto (default: auto, the powers of two up to 64 that the model allows)"},
     {.name = "seq", .type = PZ_OPTION_INT, .offset = AT(model.seq), .arg = "S", .min = 1, .max = 1 << 24,
-     .help = "Tokens per sample (default: the model's, at most 8192)"},
+     .help = "Sequence length, tokens per sample (default: the model's, at most 8192)"},
     {.name = "recompute", .type = PZ_OPTION_CHOICE, .offset = AT(model.recompute), .choices = recompute_names,
-     .help = "Make activations again instead of keeping them"},
+     .help = "Recompute activations (checkpointing); auto: whichever is faster"},
     {.name = "optimizer", .type = PZ_OPTION_CHOICE, .offset = AT(model.optimizer), .choices = optimizer_names,
-     .help = "What is held for each parameter: 3 times its bytes, or 2"},
-    {.name = "hbm", .type = PZ_OPTION_REAL, .offset = AT(model.hbm_gb), .arg = "GB", .min = 0.001, .max = 1e9,
-     .help = "Memory of a device in GiB instead of the chip's"},
+     .help = "Optimizer. Weights, gradients and optimizer state take 3 times (adam) or 2 times (sgd) the bytes of the weights"},
+    {.name = "hbm", .type = PZ_OPTION_REAL, .offset = AT(model.hbm_gb), .arg = "GIB", .min = 0.001, .max = 1e9,
+     .help = "Memory per device, GiB (default: the chip's HBM)"},
     {.name = "emit", .type = PZ_OPTION_CHOICE, .offset = AT(model.emit), .choices = pz_emit_names,
-     .help = "Print the plan as flags or configuration of a training framework instead"},
+     .help = "Print the plan as launch flags or configuration of a training framework"},
     {.name = "trace", .type = PZ_OPTION_TEXT, .offset = AT(model.trace), .arg = "FILE.json",
-     .help = "Write the pipeline over time as a trace for ui.perfetto.dev"},
+     .help = "Write the pipeline as a timeline for ui.perfetto.dev"},
     PZ_IMPORT_OPTIONS(struct settings, model.import),
 };
 /* clang-format on */
 
-/* What is known of an instance. */
+/* The solution of an instance. */
 struct answer {
   struct pz_place_problem p;
   struct pz_fixed fixed;
   struct pz_plan plan;
   double seconds;
   double fixed_s;
-  struct pz_error fixed_err; /* why there is no fixed_s */
+  struct pz_error fixed_err; /* why the expert plan has no time */
 };
 
 static json_t *stage_json(const struct pz_place_width *w, const struct pz_stage *s) {
@@ -109,8 +110,8 @@ static const char *span(const struct pz_place_width *w, const struct pz_stage *s
 }
 
 static enum pz_status print_answer(const struct answer *a, struct pz_arena *arena) {
-  static const char *const heads[] = {">stage",  "layers",  ">count", ">devices",
-                                      ">load s", ">memory", ">of it", NULL};
+  static const char *const heads[] = {">stage",        "layers",  ">count",    ">devices",
+                                      ">s/microbatch", ">memory", ">of limit", NULL};
   const struct pz_place_width *w = &a->p.widths[a->plan.width];
   struct pz_table t;
   pz_table_init(&t, arena, heads);
@@ -125,15 +126,16 @@ static enum pz_status print_answer(const struct answer *a, struct pz_arena *aren
     pz_table_cell(&t, "%s", pz_text_si(buf, sizeof buf, s->memory_bytes, "B"));
     pz_table_cell(&t, "%.0f%%", a->p.hbm_bytes > 0 ? 100 * s->memory_bytes / a->p.hbm_bytes : 0);
   }
-  printf("%.9g s for a batch: %u stages, %" PRId64 " replicas, tensor parallel %" PRId64 "\n",
-         a->plan.time_s, a->plan.n_stages, a->plan.d, w->t);
-  printf("largest load %.6g s, exchange of gradients %.6g s\n", a->plan.maxload_s,
+  printf("%.9g s per batch: %u stage%s, %" PRId64 " replica%s, tensor parallel %" PRId64 "\n",
+         a->plan.time_s, a->plan.n_stages, a->plan.n_stages == 1 ? "" : "s", a->plan.d,
+         a->plan.d == 1 ? "" : "s", w->t);
+  printf("slowest stage %.6g s per microbatch, gradient all-reduce %.6g s\n", a->plan.maxload_s,
          a->plan.resync_s);
   if (a->fixed_err.status == PZ_OK)
-    printf("the fixed plan takes %.9g s, %.2f times as long\n", a->fixed_s,
+    printf("expert plan: %.9g s per batch, %.2fx as long\n", a->fixed_s,
            a->fixed_s / a->plan.time_s);
   else
-    printf("the fixed plan: %s\n", a->fixed_err.message);
+    printf("expert plan: %s\n", a->fixed_err.message);
   putchar('\n');
   return pz_table_print(&t, 0, stdout);
 }
@@ -153,13 +155,14 @@ static enum pz_status say_what_is_missing(const struct pz_place_problem *p,
   struct pz_fit fit = pz_fit_least(p, semantics);
   *err = (struct pz_error){0};
   if (fit.hbm_bytes == DBL_MAX)
-    return pz_fail(err, PZ_NO_ANSWER, "no plan fits on %" PRId64 " devices, with any memory",
-                   p->devices);
-  return pz_fail(err, PZ_NO_ANSWER,
-                 "no plan fits in %.6g bytes; %.6g would do: then stage %u of %u, layers %" PRId64
-                 " .. %" PRId64 ", takes %.6g",
-                 p->hbm_bytes, fit.hbm_bytes, fit.stage + 1, fit.n_stages, fit.first, fit.last,
-                 fit.memory_bytes);
+    return pz_fail(err, PZ_NO_ANSWER,
+                   "no feasible plan on %" PRId64 " devices, whatever their memory", p->devices);
+  return pz_fail(
+      err, PZ_NO_ANSWER,
+      "no feasible plan with %.6g bytes per device; the minimum is %.6g bytes, with which stage "
+      "%u of %u (layers %" PRId64 " .. %" PRId64 ") takes %.6g",
+      p->hbm_bytes, fit.hbm_bytes, fit.stage + 1, fit.n_stages, fit.first, fit.last,
+      fit.memory_bytes);
 }
 
 static enum pz_status place(const struct settings *s, struct pz_arena *arena,
@@ -175,28 +178,27 @@ static enum pz_status place(const struct settings *s, struct pz_arena *arena,
   if (status != PZ_OK || !a.p.widths) return status;
   if (pz_fixed_time(&a.p, &a.fixed, s->compat ? PZ_SPLIT_COMPAT : PZ_SPLIT_EVEN, semantics,
                     &a.fixed_s, &a.fixed_err) == PZ_NO_MEMORY)
-    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the fixed plan");
+    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the expert plan");
   return s->common.json ? pz_command_json(answer_json(&a), err) : print_answer(&a, arena);
 }
 
-/* What is wrong with the use, or NULL. */
+/* What is wrong with the arguments, or NULL. */
 static const char *misuse(const struct settings *s, const struct settings *none, int n_args,
                           char buf[80]) {
   const struct pz_option *o = pz_command_changed(&pz_cmd_place, AT(model), s, none);
-  if (n_args + (s->instance != NULL) != 1) return "wants one of MODEL and --instance";
+  if (n_args + (s->instance != NULL) != 1) return "expected either a MODEL or --instance FILE.json";
   if (s->instance && o) {
-    snprintf(buf, 80, "--%s goes with a MODEL, not with --instance", o->name);
+    snprintf(buf, 80, "--%s requires a MODEL, it does not apply to --instance", o->name);
     return buf;
   }
   if (s->instance) return NULL;
-  if (s->compat) return "--expert-compat goes with --instance";
-  if (s->common.json && s->model.emit) return "takes --json or --emit, not both";
-  return s->model.machine.chip ? NULL : "wants --chip CHIP";
+  if (s->compat) return "--expert-compat requires --instance";
+  if (s->common.json && s->model.emit) return "--json and --emit cannot be combined";
+  return s->model.machine.chip ? NULL : "--chip CHIP is required";
 }
 
 static enum pz_exit run(int argc, char **argv) {
-  struct settings none = defaults;
-  none.semantics = NOT_GIVEN;
+  const struct settings none = defaults;
   struct settings s = none;
   struct pz_error err = {0};
   struct pz_arena arena;
@@ -223,16 +225,24 @@ static enum pz_exit run(int argc, char **argv) {
 
 const struct pz_command pz_cmd_place = {
     .name = "place",
-    .synopsis = "MODEL --chip CHIP [--devices N] [--batch B] [--mbs LIST] [--tp LIST] | --instance "
-                "FILE.json [--semantics original|corrected] [--json]",
-    .summary = "Divide a model into stages and replicas so that a batch takes least time",
-    .detail =
-        "An instance is {maxMemoryPerDevice, maxDevices, bandwidth, mbsInBatch, "
-        "activationRecomputation, optimizerAlgorithm,\n"
-        "nodes: {width: [{id, parameterSize, activationSize, optimalLatencyFw, optimalLatencyBw, "
-        "isTensorParallelized}]},\n"
-        "edges: {width: [{sourceId, destId, communicationCost}]}}, and a plan to compare with: "
-        "fixedPP, fixedTMPC, fixedDP,\nnumTransformerLayers.\n",
+    .synopsis = "(MODEL --chip CHIP | --instance FILE.json) [options]",
+    .summary = "Find the fastest parallel plan to train a model on a cluster of a chip",
+    .detail = "With a MODEL: the number of pipeline stages and their layers, data-parallel\n"
+              "replicas, tensor-parallel degree, microbatch size and activation recomputation\n"
+              "that give the shortest step within memory. With --instance: a placement problem\n"
+              "in the format of the original Phaze program,\n"
+              "  {maxMemoryPerDevice, maxDevices, bandwidth, mbsInBatch,\n"
+              "   activationRecomputation, optimizerAlgorithm,\n"
+              "   nodes: {DEGREE: [{id, parameterSize, activationSize, optimalLatencyFw,\n"
+              "                     optimalLatencyBw, isTensorParallelized}]},\n"
+              "   edges: {DEGREE: [{sourceId, destId, communicationCost}]}}\n"
+              "where DEGREE is a tensor-parallel degree; with fixedPP, fixedTMPC, fixedDP and\n"
+              "numTransformerLayers it also has an expert plan to compare with.\n"
+              "\n"
+              "Examples:\n"
+              "  phaze place llama3-70b --chip h200 --devices 512 --batch 1024\n"
+              "  phaze place gpt3-175b --chip tpuv4 --mbs 1,2 --tp 1,2,4,8 --recompute on\n"
+              "  phaze place llama3-8b --chip h200 --devices 64 --batch 256 --emit megatron\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .run = run,

@@ -17,11 +17,11 @@ static const struct settings defaults;
 static const struct pz_option options[] = {
     PZ_COMMON_OPTIONS(struct settings),
     {.name = "output", .letter = 'o', .type = PZ_OPTION_TEXT, .offset = AT(file), .arg = "FILE.html",
-     .help = "Where to write it (default: DIR/report.html)"},
+     .help = "Write the page to this file (default: DIR/report.html)"},
     {.name = "csv", .type = PZ_OPTION_TEXT, .offset = AT(csv), .arg = "CSVDIR",
-     .help = "Also everything that is plotted, as CSV files in this directory"},
+     .help = "Also write the data of every chart as CSV files into this directory"},
     {.name = "threads", .type = PZ_OPTION_INT, .offset = AT(threads), .arg = "T", .min = 0, .max = 1024,
-     .help = "Threads; 0: as many as there are processors"},
+     .help = "Number of threads (default: 0, one per processor)"},
 };
 /* clang-format on */
 
@@ -63,20 +63,23 @@ static enum pz_exit run(int argc, char **argv) {
   enum pz_exit code;
   int n_args;
   if (!pz_command_begin(&pz_cmd_report, argc, argv, &s, &n_args, &code)) return code;
-  if (n_args != 1) return pz_command_misuse(&pz_cmd_report, "wants one run directory");
+  if (n_args != 1) return pz_command_misuse(&pz_cmd_report, "expected one run directory");
   return report(&s, argv[1], &err) == PZ_OK ? pz_command_end() : pz_command_fail(&err);
 }
 
 const struct pz_command pz_cmd_report = {
     .name = "report",
     .synopsis = "DIR [-o FILE.html] [--csv CSVDIR] [--threads T]",
-    .summary = "A finished search as one HTML file that opens offline",
-    .detail =
-        "DIR is what 'phaze search -o DIR' or 'phaze compare -o DIR' kept.  The page tells the\n"
-        "answer, the chip beside baselines, every evaluated chip, the floorplan, schedules,\n"
-        "pipeline, memory, the step, what limits the chip, the certificate and the inputs.\n"
-        "Charts draw from tables; --csv writes these, --json prints them.  The same run gives the\n"
-        "same bytes.\n",
+    .summary = "Write a finished search as one self-contained HTML page",
+    .detail = "DIR is the run directory of 'phaze search -o DIR' or 'phaze compare -o DIR'. The\n"
+              "page opens offline. It shows the best chip and its plans, the baselines, every\n"
+              "evaluated chip, floorplan, schedules, pipeline, memory, step time, sensitivity,\n"
+              "the optimality certificate and the inputs. The same run always gives the same\n"
+              "bytes.\n"
+              "\n"
+              "Examples:\n"
+              "  phaze report run\n"
+              "  phaze report run -o six-models.html --csv tables\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .run = run,

@@ -1,5 +1,5 @@
-/* phaze schedule: the best order and modes of operators on a chip's cores, for the layers of a
- * model or for an instance file. */
+/* phaze schedule: the shortest schedule of operators on a chip's cores, for the layers of a model
+ * or for an instance file. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,26 +39,26 @@ enum { NOT_GIVEN = -1 }; /* a choice the user left open */
 static const struct pz_option options[] = {
     PZ_COMMON_OPTIONS(struct settings),
     {.name = "instance", .type = PZ_OPTION_TEXT, .offset = AT(instance), .arg = "FILE.json",
-     .help = "A problem instead of a MODEL: num_tc, num_vc, ops with latency and intra_op_latency, edges"},
+     .help = "Read a scheduling problem instead of a MODEL (format above)"},
     {.name = "exclusive", .type = PZ_OPTION_CHOICE, .offset = AT(exclusive), .choices = pz_exclusive_names,
-     .help = "What an operator on all cores of its class excludes: everything, or its class"},
+     .help = "While an operator runs on all cores of its type, no other runs on the chip (all), or on cores of that type (class); with --modes two or --instance"},
     {.name = "steps", .type = PZ_OPTION_INT, .offset = AT(steps), .arg = "N", .min = 1, .max = 1e15,
-     .help = "Limit of effort for each schedule, after first tries; the same number gives the same answer (default: 16 million)"},
+     .help = "Effort limit per schedule, in solver steps; the same limit gives the same result on any machine (default: 16 million)"},
     {.name = "solver", .type = PZ_OPTION_CHOICE, .offset = AT(solver), .choices = solver_names,
-     .help = "Exact search, or the integer program by CBC, which takes up to 128 operators"},
+     .help = "exact: branch and bound; ilp: integer program solved by CBC, up to 128 operators"},
     {.name = "time-limit", .type = PZ_OPTION_REAL, .offset = AT(seconds), .arg = "S", .min = 0.001, .max = 1e6,
-     .help = "Of the integer program, for each schedule, in seconds (default: 60)"},
+     .help = "Time limit of --solver ilp per schedule, in seconds (default: 60)"},
     {.name = "write-lp", .type = PZ_OPTION_TEXT, .offset = AT(lp), .arg = "FILE",
-     .help = "Write the integer program as FILE.lp or FILE.mps, for any solver; with a MODEL one for each schedule, named FILE-layer-pass"},
+     .help = "Write the integer program to FILE.lp or FILE.mps for another solver; with a MODEL one file per schedule, named FILE-LAYER-PASS"},
     {.name = "trace", .type = PZ_OPTION_TEXT, .offset = AT(trace), .arg = "FILE.json",
-     .help = "Write the schedules as a trace for ui.perfetto.dev or chrome://tracing"},
+     .help = "Write the schedules as a timeline for ui.perfetto.dev or chrome://tracing"},
     PZ_MACHINE_OPTIONS(struct settings, model.machine),
     {.name = "layer", .type = PZ_OPTION_TEXT, .offset = AT(model.layers), .arg = "L,...",
-     .help = "Only these layers, each schedule drawn (default: all, as a table)"},
+     .help = "Schedule only these layers, and draw each schedule (default: all layers, as a table)"},
     {.name = "gantt", .type = PZ_OPTION_FLAG, .offset = AT(model.gantt),
-     .help = "Draw the schedules of all layers"},
+     .help = "Draw the schedule of every layer as a chart"},
     {.name = "modes", .type = PZ_OPTION_CHOICE, .offset = AT(model.modes), .choices = pz_modes_names,
-     .help = "all: on 1, 2, 4 .. all cores, memory rates shared; cores: rates not shared; two: on one core or all, as in an instance"},
+     .help = "Cores of an operator. all: 1, 2, 4 .. all cores, memory bandwidth shared; cores: the same, bandwidth not shared; two: one core or all cores"},
     PZ_WORKLOAD_OPTIONS(struct settings, model.w),
 };
 /* clang-format on */
@@ -257,25 +257,26 @@ static enum pz_status schedule(const struct settings *s, const char *model, stru
   return status;
 }
 
-/* What is wrong with the use, or NULL. */
+/* What is wrong with the arguments, or NULL. */
 static const char *misuse(const struct settings *s, const struct settings *none, int n_args,
                           const char *model, char buf[80]) {
   const struct pz_option *o = pz_command_changed(&pz_cmd_schedule, AT(model), s, none);
-  if (n_args + (s->instance != NULL) != 1) return "wants one of MODEL and --instance";
+  if (n_args + (s->instance != NULL) != 1) return "expected either a MODEL or --instance FILE.json";
   if (s->trace && strcmp(s->trace, s->instance ? s->instance : model) == 0)
-    return "--trace would replace the input";
+    return "--trace would overwrite the input file";
   if (s->solver == PZ_SOLVER_ILP ? s->steps > 0 : s->seconds > 0)
-    return "--steps goes with --solver exact, --time-limit with --solver ilp";
-  if (s->trace && s->lp && strcmp(s->trace, s->lp) == 0) return "--trace would replace --write-lp";
+    return "--steps requires --solver exact, --time-limit requires --solver ilp";
+  if (s->trace && s->lp && strcmp(s->trace, s->lp) == 0)
+    return "--trace and --write-lp name the same file";
   if (s->instance && o) {
-    snprintf(buf, 80, "--%s goes with a MODEL, not with --instance", o->name);
+    snprintf(buf, 80, "--%s requires a MODEL, it does not apply to --instance", o->name);
     return buf;
   }
   if (s->instance) return NULL;
-  if (!s->model.machine.chip) return "wants --chip CHIP";
+  if (!s->model.machine.chip) return "--chip CHIP is required";
   if (s->exclusive != NOT_GIVEN && s->model.modes != PZ_MODES_TWO)
-    return "--exclusive goes with --modes two or --instance";
-  return s->common.json && s->model.gantt ? "--json and --gantt exclude each other" : NULL;
+    return "--exclusive requires --modes two or --instance";
+  return s->common.json && s->model.gantt ? "--json and --gantt cannot be combined" : NULL;
 }
 
 static enum pz_exit run(int argc, char **argv) {
@@ -294,16 +295,20 @@ static enum pz_exit run(int argc, char **argv) {
 
 const struct pz_command pz_cmd_schedule = {
     .name = "schedule",
-    .synopsis = "MODEL --chip CHIP [--layer L] [--tp T --mbs B --seq S] | --instance FILE.json "
-                "[--trace FILE.json] [--json] ...",
-    .summary = "Find the shortest schedule of operators on a chip's cores, and prove it",
-    .detail =
-        "For a MODEL every distinct layer, forward and backward: a table, and with --layer or "
-        "--gantt a chart of\n"
-        "each.  An instance is {num_tc, num_vc, ops: [{id, type: TC|VC|TCandVC|Nop, latency, "
-        "intra_op_latency}],\n"
-        "edges: [[before, after]]}: every operator runs on one core of its type, or on all "
-        "of them.\n",
+    .synopsis = "(MODEL --chip CHIP | --instance FILE.json) [options]",
+    .summary = "Find the shortest schedule of each layer's operators on a chip's cores",
+    .detail = "With a MODEL: every distinct layer, forward and backward, as a table of\n"
+              "makespan, proven lower bound and utilisation; with --layer or --gantt also as\n"
+              "charts. With --instance: a scheduling problem from a file,\n"
+              "  {num_tc, num_vc, edges: [[before, after]],\n"
+              "   ops: [{id, type: TC|VC|TCandVC|Nop, latency, intra_op_latency}]}\n"
+              "where an operator takes latency on one core of its type (tensor, vector, both,\n"
+              "none) and intra_op_latency on all of them.\n"
+              "\n"
+              "Examples:\n"
+              "  phaze schedule llama3-8b --chip h200 --tp 8\n"
+              "  phaze schedule gpt2 --chip tpuv4 --layer block --trace block.json\n"
+              "  phaze schedule --instance problem.json --solver ilp\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .run = run,

@@ -1,4 +1,4 @@
-/* phaze search: the best chip of a space for models, and how a cluster of it trains them. */
+/* phaze search: the best chip of a design space for given models, with their training plans. */
 #include "cli/study_run.h"
 #include "report/searched.h"
 
@@ -42,16 +42,22 @@ static enum pz_exit run(int argc, char **argv) {
 
 const struct pz_command pz_cmd_search = {
     .name = "search",
-    .synopsis =
-        "MODEL... [--space SPACE] [--budget CHIP|MM2] [--cluster NET] [--devices N] [--batch "
-        "B] [--mbs LIST] [--hbm LIST] [--tp LIST] [--objective ...] [--threads T] [-o DIR]",
-    .summary = "The best chip of a space for models, with a proof that none is better",
-    .detail =
-        "Every chip of the space is evaluated (each layer's schedule, then the placement) or\n"
-        "excluded by a bound that holds for it.  The answer is the best chip common to all models\n"
-        "and the best for each alone.  Objectives: throughput (the geometric mean over the\n"
-        "reference: tpuv4 with the expert plan), mean (of samples/s), weighted, regret (the least\n"
-        "part that a model keeps of its own best), per-watt, per-mm2.\n",
+    .synopsis = "MODEL... [--space SPACE] [--budget CHIP|MM2] [-o DIR] [options]",
+    .summary = "Find the best chip of a design space for models, with proof of optimality",
+    .detail = "Finds one chip for all models and the best chip for each model alone, each with\n"
+              "training plans. Every chip of the space is evaluated (layer schedules, then\n"
+              "placement) or excluded by an upper bound on its throughput. Objectives:\n"
+              "  throughput  geometric mean of throughput relative to tpuv4 with expert plans\n"
+              "  mean        arithmetic mean of samples/s\n"
+              "  weighted    geometric mean with --weights\n"
+              "  regret      lowest throughput relative to that of the model's own best chip\n"
+              "  per-watt    geometric mean divided by peak watts\n"
+              "  per-mm2     geometric mean divided by chip area\n"
+              "\n"
+              "Examples:\n"
+              "  phaze search gpt2-xl llama2-7b -o run\n"
+              "  phaze search llama3-8b --budget h200 --devices 256 --batch 1024\n"
+              "  phaze search bert-large --space ./space.json --objective per-watt\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .run = run,

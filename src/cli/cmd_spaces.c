@@ -1,4 +1,4 @@
-/* phaze spaces: the design spaces known by name, or one from a file. */
+/* phaze spaces: the built-in design spaces, or spaces from files. */
 #include "cli/command.h"
 #include "core/text.h"
 #include "search/space.h"
@@ -16,7 +16,7 @@ static const struct pz_option options[] = {
      .type = PZ_OPTION_TEXT,
      .offset = AT(budget),
      .arg = "CHIP|MM2",
-     .help = "Count chips within this area (default: that of the space's base chip)"},
+     .help = "Area limit: that of a chip, or mm2 (default: the area of the space's base chip)"},
 };
 
 /* "1, 2 .. 4096 (13)" */
@@ -24,7 +24,7 @@ static const char *axis_text(const struct pz_space *s, enum pz_axis a, char *buf
   int64_t unit = a == PZ_AXIS_GLB ? 1 << 20 : 1;
   const int64_t *v = s->value[a];
   if (s->n[a] == 1 && v[0] == 0)
-    snprintf(buf, size, "as many as cols");
+    snprintf(buf, size, "same as cols");
   else if (s->n[a] == 1)
     snprintf(buf, size, "%lld", (long long)(v[0] / unit));
   else
@@ -49,7 +49,7 @@ static json_t *space_json(const struct pz_space *s, uint32_t n) {
 static void print_space(const struct pz_space *s, uint32_t n) {
   char points[32], chips[32], text[64];
   printf("%s: %s\n", s->name, s->about);
-  printf("  %s points, %s of them chips within %.6g mm2\n",
+  printf("  %s grid points, %s chips within %.6g mm2\n",
          pz_text_count(points, sizeof points, pz_space_grid(s)),
          pz_text_count(chips, sizeof chips, n), s->budget_um2 / 1e6);
   for (enum pz_axis a = 0; a < PZ_AXES; a++)
@@ -95,12 +95,19 @@ static enum pz_exit run(int argc, char **argv) {
 const struct pz_command pz_cmd_spaces = {
     .name = "spaces",
     .synopsis = "[SPACE...] [--budget CHIP|MM2] [--json]",
-    .summary = "The design spaces that can be searched",
-    .detail =
-        "A space.json is {name, about, base: CHIP, tensor_cores: [..], rows: [..], cols: [..],\n"
-        "vector_cores: [..], lanes: [..] (absent: as many as cols), glb_mib: [..], least_part}:\n"
-        "chips that differ from the base in these numbers, within the budget of area and, where\n"
-        "both kinds of core are several, above least_part of it.\n",
+    .summary = "List the built-in design spaces, or show spaces from files",
+    .detail = "A design space is a grid of chips that differ from a base chip. A space.json\n"
+              "file is\n"
+              "  {name, about, base: CHIP, tensor_cores: [..], rows: [..], cols: [..],\n"
+              "   vector_cores: [..], lanes: [..] (default: same as cols), glb_mib: [..],\n"
+              "   least_part}\n"
+              "The area limit removes chips that are too large. Chips with several tensor cores\n"
+              "and several vector cores that use less than least_part of the limit are removed\n"
+              "too.\n"
+              "\n"
+              "Examples:\n"
+              "  phaze spaces\n"
+              "  phaze spaces ./space.json --budget 400\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .run = run,

@@ -1,4 +1,4 @@
-/* phaze verify: is a run what it says? */
+/* phaze verify: recomputes a run from its inputs and compares. */
 #include "cli/command.h"
 #include "core/colour.h"
 #include "report/verify.h"
@@ -15,9 +15,9 @@ static const struct settings defaults = {.sample = 50};
 static const struct pz_option options[] = {
     PZ_COMMON_OPTIONS(struct settings),
     {.name = "sample", .type = PZ_OPTION_INT, .offset = AT(sample), .arg = "N", .min = 0, .max = 1 << 20,
-     .help = "Excluded chips to evaluate without bounds, of each contest"},
+     .help = "Number of excluded chips to evaluate without bounds, per model and for the common chip"},
     {.name = "threads", .type = PZ_OPTION_INT, .offset = AT(threads), .arg = "T", .min = 0, .max = 1024,
-     .help = "Threads; 0: as many as there are processors"},
+     .help = "Number of threads (default: 0, one per processor)"},
 };
 /* clang-format on */
 
@@ -57,7 +57,7 @@ static enum pz_exit run(int argc, char **argv) {
   int n_args;
   bool holds = false;
   if (!pz_command_begin(&pz_cmd_verify, argc, argv, &s, &n_args, &code)) return code;
-  if (n_args != 1) return pz_command_misuse(&pz_cmd_verify, "wants one run directory");
+  if (n_args != 1) return pz_command_misuse(&pz_cmd_verify, "expected one run directory");
   if (verify(&s, argv[1], &holds, &err) != PZ_OK) return pz_command_fail(&err);
   enum pz_exit end = pz_command_end();
   return end == PZ_EXIT_DONE && !holds ? PZ_EXIT_NO_ANSWER : end;
@@ -66,15 +66,17 @@ static enum pz_exit run(int argc, char **argv) {
 const struct pz_command pz_cmd_verify = {
     .name = "verify",
     .synopsis = "DIR [--sample N] [--threads T] [--json]",
-    .summary = "Is a run what it says?  Everything is made again and compared",
-    .detail =
-        "From the run's inputs: that every chip of the space is evaluated or excluded in every\n"
-        "contest, each with the same numbers; that every evaluation kept has the same throughput\n"
-        "and plan; that the result is the same, its plans checked by code that shares nothing "
-        "with\n"
-        "their solver; and that of the excluded chips a sample, evaluated without bounds, has "
-        "none\n"
-        "that is better.  Exit status 1 when something does not hold.\n",
+    .summary = "Recompute a run from its inputs and check every recorded result",
+    .detail = "DIR is the run directory of 'phaze search -o DIR'. Checked: every chip of the\n"
+              "space was evaluated or excluded, with the same bounds; every recorded evaluation\n"
+              "has the same throughput and plan; the result is the same, and its plans pass a\n"
+              "checker that shares no code with their solver; no chip of a random sample of the\n"
+              "excluded ones, evaluated without bounds, is better than the result. Exit status\n"
+              "1 if a check fails.\n"
+              "\n"
+              "Examples:\n"
+              "  phaze verify run\n"
+              "  phaze verify run --sample 500 --threads 8\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .run = run,

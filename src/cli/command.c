@@ -14,7 +14,8 @@ const struct pz_command *pz_command_at(size_t i) {
 }
 
 static void help(const struct pz_command *c) {
-  printf("phaze %s %s\n\n%s.\n\n%s\nOptions:\n", c->name, c->synopsis, c->summary, c->detail);
+  printf("Usage: phaze %s %s\n\n%s.\n\n%s\nOptions:\n", c->name, c->synopsis, c->summary,
+         c->detail);
   pz_options_help(&c->table, c->defaults, stdout);
 }
 
@@ -66,7 +67,7 @@ void pz_command_notes(bool quiet, const struct pz_vec *notes, unsigned lists) {
 }
 
 enum pz_exit pz_command_misuse(const struct pz_command *c, const char *what) {
-  fprintf(stderr, "phaze %s: %s; use: phaze %s %s\n", c->name, what, c->name, c->synopsis);
+  fprintf(stderr, "phaze %s: %s\nusage: phaze %s %s\n", c->name, what, c->name, c->synopsis);
   return PZ_EXIT_BAD_USE;
 }
 
@@ -85,14 +86,21 @@ enum pz_exit pz_command_end(void) {
   return PZ_EXIT_BAD_USE;
 }
 
-/* Text for roff: a leading dot or quote would be a request, a backslash an escape. */
+/* Escapes text for roff: a leading dot or quote would start a request, a backslash an escape.
+ * Lines that begin with a space are not filled. */
 static void roff(const char *s, FILE *out) {
+  bool filled = true;
   for (bool start = true; *s; s++) {
+    if (start && filled != (*s != ' ')) {
+      filled = !filled;
+      fputs(filled ? ".fi\n" : ".nf\n", out);
+    }
     if (start && (*s == '.' || *s == '\'')) fputs("\\&", out);
     if (*s == '\\' || *s == '-') fputc('\\', out);
     fputc(*s, out);
     start = *s == '\n';
   }
+  if (!filled) fputs(".fi\n", out);
 }
 
 static void man_command(const struct pz_command *c, FILE *out) {
@@ -106,34 +114,36 @@ static void man_command(const struct pz_command *c, FILE *out) {
 }
 
 void pz_command_man(FILE *out) {
-  fprintf(
-      out,
-      ".TH PHAZE 1 \"\" \"phaze %s\" \"User commands\"\n.SH NAME\nphaze \\- which chip, and how "
-      "should a cluster of it train these models?\n.SH SYNOPSIS\n",
-      pz_version());
+  fprintf(out,
+          ".TH PHAZE 1 \"\" \"phaze %s\" \"User commands\"\n.SH NAME\nphaze \\- find the best "
+          "accelerator chip for training models, and how to train them on a cluster of it\n.SH "
+          "SYNOPSIS\n",
+          pz_version());
   for (size_t i = 0; pz_command_at(i); i++) {
     fprintf(out, "%s.B phaze %s\n", i ? ".br\n" : "", table[i]->name);
     roff(table[i]->synopsis, out);
     fputc('\n', out);
   }
-  fprintf(out, ".SH DESCRIPTION\nphaze builds the operator graphs of large language models for "
-               "training, costs and schedules them on a "
-               "chip, places them on a cluster, and searches a space of chips for the best.  See "
-               "doc/ for how.\nResults go "
-               "to "
-               "stdout, everything else to stderr.\n");
+  fprintf(out, ".SH DESCRIPTION\nphaze builds the operator graphs of a model's training step, "
+               "estimates the latency and energy of every operator on a chip, schedules the "
+               "operators on the chip's cores, divides the model over a cluster (pipeline, data "
+               "and tensor parallelism), and searches a design space for the best chip.  Each "
+               "part has a subcommand; doc/ explains the models and algorithms.\n.PP\nResults "
+               "go to stdout, warnings and progress to stderr.\n");
   for (size_t i = 0; pz_command_at(i); i++) man_command(table[i], out);
-  fprintf(out, ".SH OTHER OPTIONS\n.TP\n.B phaze \\-\\-version\nThe version.\n.TP\n.B phaze "
-               "\\-\\-completion bash\nCompletion for bash, to be sourced.\n.TP\n.B phaze "
-               "\\-\\-man\nThis page.\n");
-  fprintf(
-      out,
-      ".SH FILES\n.TP\n.I DIR/run.sqlite\nA run that search or compare \\-o DIR keeps.\n.TP\n.I "
-      "DIR/report.html\nIts report.\n.SH ENVIRONMENT\n.TP\n.B NO_COLOR\nWhen set, no "
-      "colour on terminals.\n");
+  fprintf(out, ".SH OTHER OPTIONS\n.TP\n.B phaze \\-\\-version\nPrint the version.\n.TP\n.B phaze "
+               "\\-\\-completion bash\nPrint the bash completion script, to be sourced.\n.TP\n.B "
+               "phaze \\-\\-man\nPrint this page in roff format.\n");
+  fprintf(out,
+          ".SH FILES\n.TP\n.I DIR/run.sqlite\nA run saved by search or compare with \\-o DIR "
+          "(SQLite).\n.TP\n.I "
+          "DIR/report.html\nThe report of that run.\n.SH ENVIRONMENT\n.TP\n.B NO_COLOR\nIf set, "
+          "terminal output has no colour.\n");
   fprintf(out, ".SH EXAMPLES\n.nf\nphaze search gpt2\\-xl llama2\\-7b \\-o run\nphaze verify "
                "run\nphaze report run \\-\\-csv tables\nphaze place llama3\\-70b "
                "\\-\\-chip h200 \\-\\-devices 512 \\-\\-emit megatron\n.fi\n");
-  fprintf(out, ".SH EXIT STATUS\n0 done; 1 no feasible answer; 2 wrong use or bad input; 3 "
-               "internal error; 130 stopped by Ctrl-C.\n");
+  fprintf(
+      out,
+      ".SH EXIT STATUS\n0: done; 1: no feasible solution, or verify found a difference; 2: wrong "
+      "usage or invalid input; 3: internal error; 130: interrupted (Ctrl-C).\n");
 }

@@ -1,4 +1,4 @@
-/* Subcommands.  One is one file with a pz_command, listed in the table in command.c. */
+/* Subcommands.  Each is one file that defines a pz_command, listed in the table in command.c. */
 #ifndef PZ_CLI_COMMAND_H
 #define PZ_CLI_COMMAND_H
 
@@ -13,14 +13,15 @@ enum pz_exit {
   PZ_EXIT_NO_ANSWER = 1,
   PZ_EXIT_BAD_USE = 2,
   PZ_EXIT_INTERNAL = 3,
-  PZ_EXIT_STOPPED = 130 /* as shells say of Ctrl-C */
+  PZ_EXIT_STOPPED = 130 /* 128 + SIGINT, the convention of shells */
 };
 
 struct pz_command {
   const char *name;
   const char *synopsis; /* arguments after the name */
   const char *summary;  /* one line */
-  const char *detail;   /* paragraphs for --help and the man page */
+  const char *detail;   /* paragraphs and examples for --help and the man page; lines that begin
+                         * with a space keep their line break */
   struct pz_option_table table;
   const void *defaults; /* settings shown as defaults */
   enum pz_exit (*run)(int argc, char **argv);
@@ -38,11 +39,11 @@ struct pz_common {
   {.name = "help", .letter = 'h', .type = PZ_OPTION_FLAG, .offset = offsetof(T, common.help),           \
    .help = "Show this help"},                                                                           \
   {.name = "quiet", .letter = 'q', .type = PZ_OPTION_FLAG, .offset = offsetof(T, common.quiet),         \
-   .help = "No warnings and no progress on stderr"},                                                    \
+   .help = "Suppress warnings and progress on stderr"},                                                 \
   {.name = "json", .type = PZ_OPTION_FLAG, .offset = offsetof(T, common.json),                          \
-   .help = "Print JSON instead of a table"},                                                            \
+   .help = "Print the result as JSON"},                                                                 \
   {.name = "verbose", .letter = 'v', .type = PZ_OPTION_FLAG, .offset = offsetof(T, common.verbose),     \
-   .help = "Say more on stderr"}
+   .help = "Print more detail on stderr"}
 /* clang-format on */
 
 /* Parse a command's options and show its help when asked for.  True: go on, with *n_args arguments

@@ -1,4 +1,4 @@
-/* A study kept in a run directory: gone on with where it was left, or answered from it. */
+/* A study saved in a run directory: opened to resume or to reuse, and finished. */
 #ifndef PZ_CLI_KEPT_RUN_H
 #define PZ_CLI_KEPT_RUN_H
 

@@ -1,4 +1,4 @@
-/* Options of every command that costs operators: the chip, and the network of its collectives. */
+/* Options of every command that estimates operators: the chip, and the network for collectives. */
 #ifndef PZ_CLI_MACHINE_OPTIONS_H
 #define PZ_CLI_MACHINE_OPTIONS_H
 
@@ -13,9 +13,10 @@ struct pz_machine_options {
 /* T: the settings struct; F: its field of type struct pz_machine_options. */
 #define PZ_MACHINE_OPTIONS(T, F)                                                                    \
   {.name = "chip", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.chip), .arg = "CHIP",            \
-   .help = "A name that 'phaze chips' lists, or a chip.json"},                                      \
+   .help = "Chip: a name listed by 'phaze chips', or a chip.json file"},                            \
   {.name = "cluster", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.cluster), .arg = "NET",       \
-   .help = "Network for collectives: paper, tpuv4-pod, dgx-..., or a cluster.json (default: the chip's link)"}
+   .help = "Network for collectives: a cluster listed by 'phaze chips', or a cluster.json file "    \
+           "(default: the chip's own link)"}
 /* clang-format on */
 
 /* Load them and make `cost` ready; on success it is the caller's to release. */

@@ -1,4 +1,4 @@
-/* phaze: the command line.  Finds the subcommand and hands over. */
+/* phaze: the command line.  Finds the subcommand and runs it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,15 +13,17 @@ static const char *command_name(const void *ctx, size_t i) {
 
 static void usage(FILE *out) {
   fprintf(out,
-          "phaze %s: which chip, and how should a cluster of it train these models?\n\nCommands:\n",
+          "phaze %s: find the best accelerator chip for training models, and how to train\nthem on "
+          "a cluster of it\n\nUsage: phaze COMMAND [arguments] [options]\n\nCommands:\n",
           pz_version());
   for (size_t i = 0; pz_command_at(i); i++)
-    fprintf(out, "  %-8s %s\n", pz_command_at(i)->name, pz_command_at(i)->summary);
-  fprintf(
-      out,
-      "\n'phaze COMMAND --help' explains one; 'man phaze' all of them.  'phaze --version' tells "
-      "the version,\n'phaze --completion bash' prints completion for bash, 'phaze --man' the man "
-      "page.\n");
+    fprintf(out, "  %-9s %s\n", pz_command_at(i)->name, pz_command_at(i)->summary);
+  fprintf(out, "\n'phaze COMMAND --help' describes a command, 'man phaze' all of them.  'phaze\n"
+               "--version' prints the version, 'phaze --completion bash' a completion script,\n"
+               "'phaze --man' the man page.\n\nExamples:\n"
+               "    phaze estimate --gemm 1,4096,4096,4096 --chip h200\n"
+               "    phaze place llama3-70b --chip h200 --devices 512\n"
+               "    phaze search gpt2-xl llama2-7b -o run\n");
 }
 
 static enum pz_exit unknown(const char *name) {
@@ -39,7 +41,7 @@ static enum pz_exit completion(const char *shell) {
     return pz_command_end();
   }
   fprintf(stderr, "phaze: --completion %s%s%s; accepted: bash\n", shell ? "'" : "",
-          shell ? shell : "wants a shell", shell ? "'" : "");
+          shell ? shell : "needs the name of a shell", shell ? "'" : "");
   return PZ_EXIT_BAD_USE;
 }
 

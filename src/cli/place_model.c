@@ -168,17 +168,17 @@ static enum pz_status say_what_is_missing(struct job *j) {
     if (fit.hbm_bytes < least.hbm_bytes) least = fit, best = o;
   }
   if (!best)
-    return pz_fail(j->err, PZ_NO_ANSWER, "no plan fits on %" PRId64 " devices; more are needed",
+    return pz_fail(j->err, PZ_NO_ANSWER, "no feasible plan on %" PRId64 " devices; more are needed",
                    j->s->devices);
-  return pz_fail(j->err, PZ_NO_ANSWER,
-                 "no plan fits in %s of HBM; the least that would do is %s, with tensor parallel "
-                 "%" PRId64 ", microbatch %" PRId64 ", %s activations, where stage %u of %u has "
-                 "%u layers with %s of parameters",
-                 pz_text_si(has, sizeof has, hbm_bytes(j), "B"),
-                 pz_text_si(wants, sizeof wants, least.hbm_bytes, "B"), best->model.p.widths[0].t,
-                 best->mbs, best->recompute ? "recomputing" : "keeping", least.stage + 1,
-                 least.n_stages, least.n_layers,
-                 pz_text_si(params, sizeof params, least.param_bytes, "B"));
+  return pz_fail(
+      j->err, PZ_NO_ANSWER,
+      "no feasible plan with %s of HBM per device; the minimum is %s, with tensor parallel "
+      "%" PRId64 ", microbatch %" PRId64 ", activations %s, where stage %u of %u has "
+      "%u layers with %s of parameters",
+      pz_text_si(has, sizeof has, hbm_bytes(j), "B"),
+      pz_text_si(wants, sizeof wants, least.hbm_bytes, "B"), best->model.p.widths[0].t, best->mbs,
+      best->recompute ? "recomputed" : "kept", least.stage + 1, least.n_stages, least.n_layers,
+      pz_text_si(params, sizeof params, least.param_bytes, "B"));
 }
 
 /* ---- telling -------------------------------------------------------------------------------- */
@@ -205,7 +205,7 @@ static json_t *job_json(const struct job *j) {
 }
 
 static enum pz_status print_others(struct job *j) {
-  static const char *const heads[] = {">slower",     ">stages",     ">replicas", ">tensor",
+  static const char *const heads[] = {">slower",     ">stages",     ">replicas", ">tensor parallel",
                                       ">microbatch", "activations", NULL};
   const struct option *list = j->options.items;
   struct pz_table t;
@@ -229,21 +229,21 @@ static enum pz_status print_job(struct job *j) {
   struct pz_step_parts p = pz_planned_parts(&plan);
   double t = o->plan.time_s;
   char tokens[32], rate[32], text[128];
-  printf("%s on %" PRId64 " x %s: %.4g s for a batch of %" PRId64 "\n", j->model, j->s->devices,
-         j->cost.chip.name, t, j->s->batch);
+  printf("%s on %" PRId64 " x %s: %.4g s per step, global batch %" PRId64 "\n", j->model,
+         j->s->devices, j->cost.chip.name, t, j->s->batch);
   printf("%s\n", pz_planned_text(&plan, text, sizeof text));
-  printf("%s samples/s, %s, %.1f%% of the peak FLOP/s of the %" PRId64 " devices in use\n",
+  printf("%s samples/s, %s, %.1f%% of the peak FLOP/s of the %" PRId64 " devices used\n",
          pz_text_number(rate, sizeof rate, (double)j->s->batch / t),
          pz_text_si(tokens, sizeof tokens, (double)(j->s->batch * o->model.seq) / t, "token/s"),
          100 * pz_planned_flop_part(&plan), pz_planned_devices(&plan));
-  printf("compute %.1f%%, tensor collectives %.1f%%, transfers %.1f%%, bubble %.1f%%, gradients "
-         "%.1f%%\n\n",
+  printf("compute %.1f%%, tensor-parallel collectives %.1f%%, stage transfers %.1f%%, pipeline "
+         "bubble %.1f%%, gradient all-reduce %.1f%%\n\n",
          100 * p.compute_s / t, 100 * p.collectives_s / t, 100 * p.transfers_s / t,
          100 * p.bubble_s / t, 100 * p.exchange_s / t);
   enum pz_status status = pz_planned_table(&plan, &j->arena, stdout);
   if (status == PZ_OK && o->model.n_open)
-    printf("\nSchedules of layers not proven the best: %u, at most %.2g%% from it\n",
-           o->model.n_open, 100 * o->model.worst_gap);
+    printf("\nLayer schedules not proven optimal: %u, gap at most %.2g%%\n", o->model.n_open,
+           100 * o->model.worst_gap);
   return status == PZ_OK ? print_others(j) : status;
 }
 
@@ -256,19 +256,19 @@ static enum pz_status emit(const struct job *j) {
   if (stranger)
     return pz_fail(
         j->err, PZ_BAD_INPUT,
-        "%s has a layer '%s', which %s has no words for; accepted with --emit: models of "
-        "an embedding, equal blocks and a head (presets, config.json)",
+        "%s has a layer '%s' that cannot be expressed for %s; accepted with --emit: models of "
+        "an embedding, equal blocks and a head (built-in models, config.json)",
         j->model, stranger, pz_emit_names[j->s->emit]);
   pz_emit(j->s->emit, &l, stdout);
   if (j->s->quiet || fflush(stdout) != 0) return PZ_OK;
   fprintf(stderr,
-          "phaze: for %" PRId64 " devices: %" PRId64 " stages x %" PRId64
-          " tensor parallel x %" PRId64 " replicas\n",
+          "phaze: %" PRId64 " devices: pipeline %" PRId64 " x tensor %" PRId64
+          " x data parallel %" PRId64 "\n",
           l.stages * l.tensor * l.replicas, l.stages, l.tensor, l.replicas);
   if (l.batch != j->s->batch)
     fprintf(stderr,
-            "phaze: a batch of %" PRId64 " instead of %" PRId64
-            ": as many microbatches for every replica; it takes the same time\n",
+            "phaze: global batch size %" PRId64 " instead of %" PRId64
+            ", so that every replica has the same number of microbatches; same step time\n",
             l.batch, j->s->batch);
   if (pz_emit_note(j->s->emit, &l, note, sizeof note)) fprintf(stderr, "phaze: %s\n", note);
   return PZ_OK;
@@ -301,9 +301,8 @@ enum pz_status pz_place_a_model(const struct pz_place_settings *s, const char *m
   pz_arena_init(&j.arena, NULL);
   pz_vec_init(&j.options, &j.arena, sizeof(struct option));
   if (!j.cost.net.n_levels)
-    status =
-        pz_fail(err, PZ_BAD_INPUT, "chip %s has no link between devices; give link.bytes_per_s",
-                j.cost.chip.name);
+    status = pz_fail(err, PZ_BAD_INPUT, "chip %s has no link between devices; set link.bytes_per_s",
+                     j.cost.chip.name);
   if (status == PZ_OK && s->trace) status = pz_file_writable(s->trace, err);
   if (status == PZ_OK) status = solve_all(&j, check);
   const struct option *best = j.options.items;

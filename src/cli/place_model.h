@@ -1,5 +1,5 @@
-/* The part of phaze place that takes a MODEL: every microbatch size, width and recomputation asked
- * for, and the best plan of each. */
+/* phaze place with a MODEL: the best plan for every combination of microbatch size, tensor-parallel
+ * degree and recomputation. */
 #ifndef PZ_CLI_PLACE_MODEL_H
 #define PZ_CLI_PLACE_MODEL_H
 

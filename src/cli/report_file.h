@@ -1,4 +1,4 @@
-/* A run's report as a file, and its tables beside it. */
+/* A run's report as an HTML file, and its tables as CSV files. */
 #ifndef PZ_CLI_REPORT_FILE_H
 #define PZ_CLI_REPORT_FILE_H
 

@@ -37,11 +37,11 @@ static enum pz_status print_instance(const struct pz_scheduled *o, struct pz_are
   if (d->outcome == PZ_OUTCOME_OPTIMAL)
     printf("optimal\n");
   else
-    printf("at most %s from the best (bound %.9g)\n",
+    printf("gap at most %s (lower bound %.9g)\n",
            pz_scheduled_gap_text(pz_scheduled_gap(o), false, gap), d->lower_bound);
   pz_schedule_use(&o->problem, d->slots, d->makespan, share);
-  printf("tensor cores %.0f%% in use, vector cores %.0f%%; %.2fx as fast as one operator after "
-         "another\n\n",
+  printf("utilisation: tensor cores %.0f%%, vector cores %.0f%%; speedup over sequential execution "
+         "%.2fx\n\n",
          100 * share[PZ_TENSOR_CORES], 100 * share[PZ_VECTOR_CORES],
          d->makespan > 0 ? serial / d->makespan : 1);
   return pz_gantt_print(o, arena, stdout);
@@ -49,10 +49,10 @@ static enum pz_status print_instance(const struct pz_scheduled *o, struct pz_are
 
 static enum pz_status print_charts(const struct pz_schedule_view *v, struct pz_arena *arena) {
   enum pz_status status = PZ_OK;
-  static const char *const modes[] = {"t, v: so many tensor and vector cores",
-                                      "t, v: so many tensor and vector cores",
-                                      "single: one core of its class, intra: all of them"};
-  printf("\n%s\n#: with tensor cores, =: vector cores only, ~: collectives; times in us\n",
+  static const char *const modes[] = {"mode: number of tensor (t) and vector (v) cores",
+                                      "mode: number of tensor (t) and vector (v) cores",
+                                      "mode: one core of its type (single), or all (intra)"};
+  printf("\n%s\nbars: # tensor cores, = vector cores only, ~ collectives; times in us\n",
          modes[v->kind.modes]);
   for (uint32_t i = 0; i < v->n && status == PZ_OK; i++) {
     printf("\n%s\n", v->list[i].title);
@@ -72,7 +72,8 @@ enum pz_status pz_schedule_view_print(const struct pz_schedule_view *v, struct p
   printf("\n\n");
   enum pz_status status = pz_scheduled_table(v->list, v->n, v->whole, arena, stdout);
   printf(
-      "\nus: the makespan, proven the best or at most the gap from it; tensor ..: part in use over "
-      "that\ntime; speedup: against one operator after another, each as fast as it can be\n");
+      "\nus: makespan; bound: proven lower bound; gap: (us - bound) / us; tensor .. glb: "
+      "utilisation\n"
+      "over the makespan; speedup: over sequential execution, each operator in its fastest mode\n");
   return status == PZ_OK && v->charts ? print_charts(v, arena) : status;
 }

@@ -1,4 +1,4 @@
-/* What 'phaze schedule' prints: the schedules of a model's layers, or of an instance. */
+/* Output of 'phaze schedule': the schedules of a model's layers, or of an instance. */
 #ifndef PZ_CLI_SCHEDULE_VIEW_H
 #define PZ_CLI_SCHEDULE_VIEW_H
 

@@ -13,8 +13,8 @@ static enum pz_status read_weights(const char *text, uint32_t n, double *out,
     out[i] = strtod(at, &end);
     if (end == at || !(out[i] > 0 && out[i] < 1e9) || *end != (i + 1 < n ? ',' : '\0'))
       return pz_fail(err, PZ_BAD_USE,
-                     "--weights '%s'; accepted: one number above 0 for each of the %u models, with "
-                     "commas",
+                     "--weights '%s'; accepted: one number above 0 for each of the %u models, "
+                     "comma-separated",
                      text, n);
     at = end + 1;
   }
@@ -30,7 +30,7 @@ static enum pz_status read_lists(const struct pz_study_settings *s, struct pz_st
   if (s->tp && status == PZ_OK) status = pz_choices_parse(s->tp, "tp", 1 << 20, &o->tp, err);
   if (s->weights && status == PZ_OK) status = read_weights(s->weights, o->n_models, o->weight, err);
   if (status == PZ_OK && (s->weights != NULL) != (s->objective == PZ_OBJECTIVE_WEIGHTED))
-    status = pz_fail(err, PZ_BAD_USE, "--weights and --objective weighted go together");
+    status = pz_fail(err, PZ_BAD_USE, "--weights and --objective weighted require each other");
   return status;
 }
 

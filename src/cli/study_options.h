@@ -1,4 +1,4 @@
-/* Options of the commands that search: the space, the machines, what is to be chosen. */
+/* Options of the commands that search: design space, cluster, choices to search, objective. */
 #ifndef PZ_CLI_STUDY_OPTIONS_H
 #define PZ_CLI_STUDY_OPTIONS_H
 
@@ -25,44 +25,46 @@ extern const char *const pz_optimizer_names[]; /* ends with NULL */
 /* T: the settings struct; F: its field of type struct pz_study_settings. */
 #define PZ_STUDY_OPTIONS(T, F)                                                                           \
   {.name = "space", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.space), .arg = "SPACE",              \
-   .help = "A name that 'phaze spaces' lists, or a space.json"},                                         \
+   .help = "Design space: a name listed by 'phaze spaces', or a space.json file (default: paper)"},      \
   {.name = "budget", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.budget), .arg = "CHIP|MM2",         \
-   .help = "Area that a chip may have: that of a chip, or mm2 (default: the space's base chip)"},        \
+   .help = "Area limit: that of a chip, or mm2 (default: the area of the space's base chip)"},           \
   {.name = "cluster", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.cluster), .arg = "NET",            \
-   .help = "Network: paper, tpuv4-pod, dgx-..., or a cluster.json"},                                     \
+   .help = "Network: a cluster listed by 'phaze chips', or a cluster.json file (default: paper)"},       \
   {.name = "devices", .type = PZ_OPTION_INT, .offset = offsetof(T, F.devices), .arg = "N", .min = 1,     \
-   .max = 1 << 30, .help = "Chips there are"},                                                           \
+   .max = 1 << 30, .help = "Number of devices (chips)"},                                                 \
   {.name = "batch", .type = PZ_OPTION_INT, .offset = offsetof(T, F.batch), .arg = "B", .min = 1,         \
-   .max = 1 << 30, .help = "Samples of a batch"},                                                        \
+   .max = 1 << 30, .help = "Global batch size (samples)"},                                               \
   {.name = "seq", .type = PZ_OPTION_INT, .offset = offsetof(T, F.seq), .arg = "S", .min = 1,             \
-   .max = 1 << 24, .help = "Tokens per sample (default: each model's, at most 8192)"},                   \
+   .max = 1 << 24, .help = "Sequence length, tokens per sample (default: each model's, at most 8192)"},  \
   {.name = "mbs", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.mbs), .arg = "LIST",                   \
-   .help = "Samples of a microbatch to choose from (default: 1,2,4,8,16,32)"},                           \
+   .help = "Microbatch sizes to search (samples), comma-separated (default: 1,2,4,8,16,32)"},            \
   {.name = "hbm", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.hbm), .arg = "LIST",                   \
-   .help = "Memory of a chip to choose from, GiB (default: 32,64,80)"},                                  \
+   .help = "HBM capacities per chip to search (GiB), comma-separated (default: 32,64,80)"},              \
   {.name = "tp", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.tp), .arg = "LIST",                     \
-   .help = "Tensor-parallel widths to choose from (default: 1,2,4,8)"},                                  \
+   .help = "Tensor-parallel degrees to search, comma-separated (default: 1,2,4,8)"},                     \
   {.name = "objective", .type = PZ_OPTION_CHOICE, .offset = offsetof(T, F.objective),                    \
-   .choices = pz_objective_names, .help = "What is best; see below"},                                    \
+   .choices = pz_objective_names, .help = "What to maximise, see above"},                                \
   {.name = "weights", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.weights), .arg = "LIST",           \
-   .help = "With --objective weighted: one number for each model, with commas"},                         \
+   .help = "With --objective weighted: one weight above 0 per model, comma-separated"},                  \
   {.name = "optimizer", .type = PZ_OPTION_CHOICE, .offset = offsetof(T, F.optimizer),                    \
-   .choices = pz_optimizer_names, .help = "What is held for each parameter: 3 times its bytes, or 2"},   \
+   .choices = pz_optimizer_names,                                                                        \
+   .help = "Optimizer. Weights, gradients and optimizer state take 3 times (adam) or 2 times (sgd) the " \
+           "bytes of the weights"},                                                                      \
   {.name = "steps", .type = PZ_OPTION_INT, .offset = offsetof(T, F.steps), .arg = "N", .min = 1,         \
-   .max = 1e15, .help = "Effort for a schedule that decides"},                                           \
+   .max = 1e15, .help = "Effort limit per layer schedule, in solver steps"},                             \
   {.name = "threads", .type = PZ_OPTION_INT, .offset = offsetof(T, F.threads), .arg = "T", .min = 0,     \
-   .max = 1024, .help = "Threads; 0: as many as there are processors"},                                  \
+   .max = 1024, .help = "Number of threads (default: 0, one per processor)"},                            \
   PZ_IMPORT_OPTIONS(T, F.import),                                                                        \
   {.name = "exhaustive", .type = PZ_OPTION_FLAG, .offset = offsetof(T, F.exhaustive),                    \
-   .help = "Evaluate every chip instead of excluding by bounds: the same answer, much later"},           \
+   .help = "Evaluate every chip instead of excluding chips by bounds: same result, much slower"},        \
   {.name = "pareto", .type = PZ_OPTION_FLAG, .offset = offsetof(T, F.pareto),                            \
-   .help = "Also the front of throughput against area and watts"},                                       \
+   .help = "Also report the Pareto front of throughput, area and peak watts"},                           \
   {.name = "output", .letter = 'o', .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.dir), .arg = "DIR",  \
-   .help = "Keep the run there: go on with one that was interrupted, answer from one that has finished"},\
+   .help = "Save the run in DIR; resumes an interrupted run, prints a finished one without searching"},  \
   {.name = "fresh", .type = PZ_OPTION_FLAG, .offset = offsetof(T, F.fresh),                              \
-   .help = "With --output: begin anew; an earlier run is moved aside"},                                  \
+   .help = "With --output: start over; an earlier run is renamed to DIR/run-N.sqlite"},                  \
   {.name = "no-report", .type = PZ_OPTION_FLAG, .offset = offsetof(T, F.no_report),                      \
-   .help = "With --output: do not write DIR/report.html, the run as a page to look at"}
+   .help = "With --output: do not write DIR/report.html"}
 /* clang-format on */
 
 /* Models and settings into options. */

@@ -32,9 +32,9 @@ static void begin_progress(struct pz_study_run *r, const char *label, const char
 }
 
 const char *pz_study_run_misuse(const struct pz_study_settings *s, int n_models) {
-  if (n_models < 1) return "wants one or more MODELs";
-  if (s->no_report && !s->dir) return "--no-report goes with --output DIR";
-  return s->fresh && !s->dir ? "--fresh goes with --output DIR" : NULL;
+  if (n_models < 1) return "expected one or more MODELs";
+  if (s->no_report && !s->dir) return "--no-report requires --output DIR";
+  return s->fresh && !s->dir ? "--fresh requires --output DIR" : NULL;
 }
 
 enum pz_status pz_study_run_begin(struct pz_study_run *r, char **models, int n_models) {
@@ -106,7 +106,8 @@ enum pz_status pz_study_run_search(struct pz_study_run *r) {
   if (r->result) {
     json_object_set_new(r->search_s, "reused", json_true());
     if (!r->common->quiet)
-      fprintf(stderr, "phaze: %s has this run's result; --fresh searches again\n", r->s->dir);
+      fprintf(stderr, "phaze: %s holds the finished result; use --fresh to search again\n",
+              r->s->dir);
     return PZ_OK;
   }
   listen_for_signals();
@@ -192,7 +193,7 @@ enum pz_status pz_study_run_report(struct pz_study_run *r) {
   status = make_story(r, &document);
   if (status == PZ_OK) status = pz_report_write(document, path, NULL, r->err);
   json_decref(document);
-  if (status == PZ_OK && !r->common->quiet) fprintf(stderr, "phaze: %s shows it\n", path);
+  if (status == PZ_OK && !r->common->quiet) fprintf(stderr, "phaze: report written to %s\n", path);
   return status;
 }
 
@@ -200,9 +201,10 @@ enum pz_status pz_study_run_report(struct pz_study_run *r) {
 
 static void say_how_to_go_on(const struct pz_study_settings *s) {
   if (s->dir)
-    fprintf(stderr, "phaze: stopped; %s is whole: the same command goes on from there\n", s->dir);
+    fprintf(stderr, "phaze: interrupted; run the same command to resume from %s\n", s->dir);
   else
-    fprintf(stderr, "phaze: stopped; with -o DIR the same command would go on from there\n");
+    fprintf(stderr,
+            "phaze: interrupted; nothing was saved (use -o DIR for a run that can be resumed)\n");
 }
 
 enum pz_exit pz_study_run_end(struct pz_study_run *r, enum pz_status status) {

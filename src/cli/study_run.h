@@ -1,7 +1,6 @@
-/* One run of a study, as 'phaze search' and 'phaze compare' make it: searched, compared with other
- * ways to choose, and told as a page.  With a directory every part is kept there, and what stands
- * there already is not made again; so a comparison goes on from a search, and a search shows the
- * comparison. */
+/* One run of 'phaze search' or 'phaze compare': the search, the comparison with baselines, and the
+ * HTML report.  With a run directory each part is saved there and reused if present, so that a
+ * comparison continues from a finished search and the report of a search shows the comparison. */
 #ifndef PZ_CLI_STUDY_RUN_H
 #define PZ_CLI_STUDY_RUN_H
 
@@ -23,7 +22,7 @@ struct pz_study_run {
   struct pz_error *err;
 };
 
-/* What is wrong with the use, or NULL. */
+/* What is wrong with the arguments, or NULL. */
 const char *pz_study_run_misuse(const struct pz_study_settings *s, int n_models);
 
 /* Inputs read, nothing searched yet.  To be ended, whatever comes back. */

@@ -1,4 +1,4 @@
-/* Options of every command that takes a MODEL: how it is to be built. */
+/* Options of every command that takes a MODEL: how its operator graphs are built. */
 #ifndef PZ_CLI_WORKLOAD_OPTIONS_H
 #define PZ_CLI_WORKLOAD_OPTIONS_H
 
@@ -14,47 +14,50 @@
 /* T: the settings struct; F: its field of type struct pz_workload_options. */
 #define PZ_WORKLOAD_OPTIONS(T, F)                                                                  \
   {.name = "seq", .type = PZ_OPTION_INT, .offset = offsetof(T, F.seq), .arg = "S", .min = 1,        \
-   .max = 1 << 24, .help = "Tokens per sample (default: the model's, at most 8192)"},               \
+   .max = 1 << 24, .help = "Sequence length, tokens per sample (default: the model's, at most 8192)"}, \
   {.name = "mbs", .type = PZ_OPTION_INT, .offset = offsetof(T, F.mbs), .arg = "B", .min = 1,        \
-   .max = 1 << 20, .help = "Samples per microbatch"},                                               \
+   .max = 1 << 20, .help = "Microbatch size, samples"},                                             \
   {.name = "tp", .type = PZ_OPTION_INT, .offset = offsetof(T, F.tp), .arg = "T", .min = 1,          \
-   .max = 65536, .help = "Tensor-parallel width: the graph of one of T devices"},                   \
+   .max = 65536, .help = "Tensor-parallel degree; the graph is that of one of the T devices"},      \
   {.name = "slice", .type = PZ_OPTION_INT, .offset = offsetof(T, F.slice), .arg = "I", .min = 0,    \
    .max = 65535,                                                                                    \
-   .help = "Which of the T devices (they differ where T does not divide the vocabulary)"},          \
+   .help = "Index of the device in the tensor-parallel group, 0 to T-1 (default: 0); devices "       \
+           "differ only if T does not divide the vocabulary"},                                      \
   {.name = "sp", .type = PZ_OPTION_FLAG, .offset = offsetof(T, F.sequence_parallel),                \
-   .help = "Sequence parallelism between the tensor-parallel regions"},                             \
+   .help = "Sequence parallelism: divide norms, dropout and residuals by tokens"},                  \
   {.name = "num-layers", .type = PZ_OPTION_INT, .offset = offsetof(T, F.num_layers), .arg = "L",    \
-   .min = 1, .max = 65536, .help = "Repeated layers instead of the model's number"},                \
+   .min = 1, .max = 65536, .help = "Number of repeated layers (default: the model's)"},              \
   {.name = "kernels", .type = PZ_OPTION_CHOICE, .offset = offsetof(T, F.kernels),                   \
    .choices = pz_kernels_names,                                                                     \
-   .help = "One kernel per norm, softmax, ...; or the steps Hugging Face's PyTorch code runs"},     \
+   .help = "fused: one kernel per norm, softmax, activation; eager: the separate kernels that "     \
+           "Hugging Face's PyTorch code runs"},                                                     \
   {.name = "attention", .type = PZ_OPTION_CHOICE, .offset = offsetof(T, F.attention),               \
    .choices = pz_attention_names,                                                                   \
-   .help = "Scores written to memory, or one flash-attention operator"},                            \
+   .help = "standard: attention scores are written to memory; flash: one fused kernel"},            \
   {.name = "recompute", .type = PZ_OPTION_CHOICE, .offset = offsetof(T, F.recompute),               \
    .choices = pz_recompute_names,                                                                   \
-   .help = "Keep activations, or make each repeated layer's again"},                                \
+   .help = "Activation checkpointing: full recomputes each repeated layer in the backward pass"},   \
   {.name = "dropout", .type = PZ_OPTION_REAL, .offset = offsetof(T, F.dropout), .arg = "P",         \
    .min = 0, .max = 0.999,                                                                          \
-   .help = "Probability where the model has dropout; 0 removes it (default: the model's)"},         \
+   .help = "Dropout probability, 0 to 0.999; 0 removes dropout (default: the model's)"},            \
   PZ_IMPORT_OPTIONS(T, F)
 
-/* Options of an ONNX file alone. */
+/* Options for ONNX files only. */
 #define PZ_IMPORT_OPTIONS(T, F)                                                                     \
   {.name = "dim", .type = PZ_OPTION_TEXTS, .offset = offsetof(T, F.dims), .arg = "NAME=SIZE",       \
    .max = PZ_MOST_DIMS,                                                                             \
-   .help = "ONNX: size of a symbolic dimension; may be given several times"},                       \
+   .help = "ONNX: size of a symbolic dimension; repeat for several"},                               \
   {.name = "batch-dim", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.batch_dim), .arg = "DIM",   \
-   .help = "ONNX: the batch dimension, by name or as INPUT:AXIS (default: the first of inputs)"},   \
+   .help = "ONNX: batch dimension, by name or as INPUT:AXIS (default: the inputs' first)"},         \
   {.name = "layers", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.layers), .arg = "REGEX",       \
-   .help = "ONNX: nodes whose names agree in its first group are a layer (default: found)"},        \
+   .help = "ONNX: nodes whose names agree in the first group of this regular expression form one "  \
+           "layer (default: repeated blocks are detected)"},                                        \
   {.name = "unknown-ops", .type = PZ_OPTION_CHOICE, .offset = offsetof(T, F.unknown_ops),           \
    .choices = pz_unknown_ops_names,                                                                 \
-   .help = "ONNX: an operator type that is not known is an error, or element-wise work"}
+   .help = "ONNX: reject unknown operator types, or count them as element-wise work"}
 /* clang-format on */
 
-/* The defaults with these options of an ONNX file. */
+/* The defaults with the ONNX options of `from`. */
 static inline struct pz_workload_options
 pz_workload_import(const struct pz_workload_options *from) {
   struct pz_workload_options w = pz_workload_options_default();

@@ -30,7 +30,7 @@ enum pz_status pz_choices_parse(const char *text, const char *name, int64_t most
     long long v = strtoll(at, &end, 10);
     if (end == at || errno || v < 1 || v > most || (*end && *end != ',') || !insert(&c, v))
       return pz_fail(err, PZ_BAD_USE,
-                     "--%s '%s'; accepted: up to %d whole numbers from 1 to %lld with commas", name,
+                     "--%s '%s'; accepted: up to %d comma-separated integers from 1 to %lld", name,
                      text, PZ_CHOICES_MOST, (long long)most);
     if (!*end) break;
     at = end + 1;

@@ -1,4 +1,4 @@
-/* A list of numbers to choose from, as users write it: 1,2,4. */
+/* A list of numbers to choose from, as given on the command line: 1,2,4. */
 #ifndef PZ_CORE_CHOICES_H
 #define PZ_CORE_CHOICES_H
 

@@ -1,5 +1,4 @@
-/* What a terminal has: emphasis, only there and never with NO_COLOR set (no-color.org) or
- * TERM=dumb; and columns. */
+/* Terminal properties: emphasis (not with NO_COLOR, no-color.org, or TERM=dumb) and columns. */
 #ifndef PZ_CORE_COLOUR_H
 #define PZ_CORE_COLOUR_H
 

@@ -71,7 +71,7 @@ static enum pz_status line(struct reader *r, uint32_t *n) {
     }
     if (r->at < r->end && *r->at == '\r') r->at++;
     if (r->at < r->end && *r->at != '\n')
-      return fail(r, "text behind a closing quote, or a lone carriage return");
+      return fail(r, "text after a closing quote, or a carriage return without a line feed");
     if (r->at < r->end) r->at++;
     *n = r->cells.n - first;
     return PZ_OK;
@@ -108,7 +108,7 @@ enum pz_status pz_csv_parse(const char *name, const char *text, size_t bytes,
     else if (n == 1 && !**pz_vec_at(&r.cells, const char *, r.cells.n - 1))
       r.cells.n--;
     else
-      return fail(&r, "the row has not as many cells as the header");
+      return fail(&r, "the row and the header have different numbers of cells");
     r.line += 1 + r.newlines;
   }
   csv.cells = r.cells.items;

@@ -1,4 +1,4 @@
-/* Comma-separated tables from outside: a header line and rows of as many cells, RFC 4180 quotes. */
+/* CSV files: a header line and rows with as many cells, quoted as in RFC 4180. */
 #ifndef PZ_CORE_CSV_H
 #define PZ_CORE_CSV_H
 

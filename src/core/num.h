@@ -1,4 +1,4 @@
-/* Integers that must not wrap: sizes and FLOP counts are exact or an error. */
+/* Overflow-checked integers: sizes and FLOP counts are exact or an error. */
 #ifndef PZ_CORE_NUM_H
 #define PZ_CORE_NUM_H
 

@@ -70,7 +70,7 @@ static enum pz_status add_text(const struct pz_option *o, const char *text, cons
       list[i] = text;
       return PZ_OK;
     }
-  return pz_fail(err, PZ_BAD_USE, "--%s: given too often; accepted: at most %.0f times", o->name,
+  return pz_fail(err, PZ_BAD_USE, "--%s: given too many times; accepted: at most %.0f", o->name,
                  o->max);
 }
 
@@ -120,7 +120,7 @@ static void spell(const struct pz_option *o, char *buf, size_t size) {
 static enum pz_status no_value(const struct pz_option *o, struct pz_error *err) {
   char text[120];
   spell(o, text, sizeof text);
-  return pz_fail(err, PZ_BAD_USE, "--%s wants a value: %s", o->name, text);
+  return pz_fail(err, PZ_BAD_USE, "--%s needs a value: %s", o->name, text);
 }
 
 enum pz_status pz_options_parse(const struct pz_option_table *table, void *settings, int argc,
@@ -170,18 +170,42 @@ static void spell_default(const struct pz_option *o, const void *settings, char 
   const void *at = (const char *)settings + o->offset;
   if (o->type == PZ_OPTION_INT && *(const int64_t *)at >= 1)
     snprintf(buf, size, " (default %" PRId64 ")", *(const int64_t *)at);
-  if (o->type == PZ_OPTION_CHOICE)
+  if (o->type == PZ_OPTION_CHOICE && *(const int *)at >= 0)
     snprintf(buf, size, " (default %s)", o->choices[*(const int *)at]);
+}
+
+/* --help: options in a column of HELP_LEFT characters, texts behind it wrapped at HELP_WIDTH. */
+enum { HELP_LEFT = 23, HELP_INDENT = 2 + 4 + HELP_LEFT + 1, HELP_WIDTH = 80 };
+
+static void put_wrapped(const char *text, FILE *out) {
+  int column = HELP_INDENT;
+  while (*text) {
+    int n = (int)strcspn(text, " ");
+    if (column > HELP_INDENT && column + 1 + n > HELP_WIDTH)
+      fprintf(out, "\n%*s", column = HELP_INDENT, "");
+    else if (column > HELP_INDENT)
+      fputc(' ', out), column++;
+    fprintf(out, "%.*s", n, text);
+    column += n;
+    text += n;
+    text += strspn(text, " ");
+  }
+  fputc('\n', out);
 }
 
 void pz_options_help(const struct pz_option_table *table, const void *settings, FILE *out) {
   for (size_t i = 0; i < table->n; i++) {
     const struct pz_option *o = &table->options[i];
-    char left[64], standard[40], letter[8] = "    ";
+    char left[64], standard[40], text[512], letter[8] = "    ";
     spell(o, left, sizeof left);
     spell_default(o, settings, standard, sizeof standard);
     if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
-    fprintf(out, "  %s%-28s %s%s\n", letter, left, o->help, standard);
+    if (strlen(left) > HELP_LEFT)
+      fprintf(out, "  %s%s\n%*s", letter, left, HELP_INDENT, "");
+    else
+      fprintf(out, "  %s%-*s ", letter, HELP_LEFT, left);
+    snprintf(text, sizeof text, "%s%s", o->help, standard);
+    put_wrapped(text, out);
   }
 }
 

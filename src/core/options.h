@@ -1,5 +1,5 @@
 /* Options: one table per command, from which parsing, range checks, --help and the man page are
- * made. */
+ * generated. */
 #ifndef PZ_CORE_OPTIONS_H
 #define PZ_CORE_OPTIONS_H
 

@@ -1,4 +1,4 @@
-/* Small text helpers: the nearest known word for a wrong one, joined lists, numbers for people. */
+/* Text helpers: the nearest known word to a misspelt one, joined lists, readable numbers. */
 #ifndef PZ_CORE_TEXT_H
 #define PZ_CORE_TEXT_H
 

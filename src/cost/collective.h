@@ -1,4 +1,4 @@
-/* Collectives on a levelled network: rings inside each level, from the chip outward. */
+/* Collectives on a hierarchical network: rings inside each level, from the chip outward. */
 #ifndef PZ_COST_COLLECTIVE_H
 #define PZ_COST_COLLECTIVE_H
 

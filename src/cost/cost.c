@@ -193,7 +193,7 @@ static enum pz_status collective_cost(const struct pz_cost *cost, const struct p
                                       struct pz_estimate *out, struct pz_error *err) {
   if (cost->net.n_levels == 0)
     return pz_fail(err, PZ_BAD_USE,
-                   "chip %s has no link for '%s'; accepted: a chip with one, or a cluster",
+                   "chip %s has no link for '%s'; accepted: a chip with a link, or --cluster",
                    cost->chip.name, op->name);
   if (op->dims.batch > cost->net.devices)
     return pz_fail(err, PZ_BAD_USE,

@@ -1,4 +1,4 @@
-/* The cost of any operator of a workload on a chip: latency, energy, what bounds it. */
+/* Latency, energy and bottleneck of any operator of a workload on a chip. */
 #ifndef PZ_COST_COST_H
 #define PZ_COST_COST_H
 

@@ -1,22 +1,22 @@
-/* The mapper: the fastest way to run a matrix product batch x (m x k)(k x n) on a chip's tensor
+/* The mapper: the fastest mapping of a matrix product batch x (m x k)(k x n) to a chip's tensor
  * cores, exact over the mapspace declared here (see doc/cost.md).
  *
  * A mapping chooses
- *  - the tile: mC x nC results over kC of the inner dimension, one item of work for one core; items
- * are dealt over the cores in rounds.  Candidates of a dimension D are D, ceil(D / 2^i) and side *
- * 2^i with side = min(rows, cols); of a D above side none below it (an eighth of it where filling
- * the array is free).  A chip may bring its library's own list of tiles;
- *  - which operand stays in the core's buffer while the others stream through it, among those that
- * fit;
- *  - how the item lies on the array: one dimension along the rows, another along the columns, the
- * third streams (six ways), and how many values of the operand that stays each multiplier keeps
- * (powers of two);
- *  - the tile of the product that is kept in the global buffer, and which operand stays there.
- * The last choice is made alone: that the core's tiles nest in it, and that partial sums between
- * tiles of k have room in the global buffer, is not required.  With a global buffer that holds the
- * product's operands that is no restriction; with a small one the latency is a lower bound of what
- * a nested mapping reaches. Time is the largest of arithmetic, local, global and HBM traffic over
- * their rates, plus start-up. Among the fastest mappings the one with the least energy is taken. */
+ *  - the tile: mC x nC results over kC of the inner dimension, the work of one core at a time;
+ * tiles are assigned to the cores in rounds.  Candidates for a dimension D are D, ceil(D / 2^i) and
+ *    side * 2^i with side = min(rows, cols); none below side if D is above it (an eighth of it
+ * where filling the array is free).  A chip may bring its library's own list of tiles;
+ *  - the stationary operand: the one that stays in the core's buffer while the others stream
+ * through it, among those that fit;
+ *  - the spatial mapping: one dimension along the rows of the array, another along the columns, the
+ *    third streams (six ways), and how many values of the stationary operand each multiplier keeps
+ *    (powers of two);
+ *  - the tile of the product in the global buffer, and its stationary operand.
+ * The last choice is independent: the core's tiles need not nest in it, and partial sums between
+ * tiles of k need not fit in the global buffer.  With a global buffer that holds the product's
+ * operands that changes nothing; with a smaller one the latency is a lower bound on that of a
+ * nested mapping.  Latency is the largest of arithmetic, local, global and HBM traffic over their
+ * rates, plus start-up.  Among the fastest mappings the one with the least energy is chosen. */
 #ifndef PZ_COST_MAPPER_H
 #define PZ_COST_MAPPER_H
 

@@ -129,7 +129,7 @@ enum pz_status pz_ops_predict(struct pz_cost *cost, const char *name, const stru
                      columns[i]);
   }
   if (pz_csv_column(csv, "predicted_us") != PZ_NONE)
-    return pz_fail(err, PZ_BAD_INPUT, "%s:1: there is a column 'predicted_us' already", name);
+    return pz_fail(err, PZ_BAD_INPUT, "%s:1: the column 'predicted_us' already exists", name);
   for (uint32_t r = 0; r < csv->rows; r++) {
     struct row row;
     enum pz_status status = read_row(name, csv, at, r, &row, err);

@@ -1,4 +1,4 @@
-/* A table of single operators, as measured on hardware, with the model's prediction for each. */
+/* A table of single operators, with the predicted latency of each. */
 #ifndef PZ_COST_OPS_TABLE_H
 #define PZ_COST_OPS_TABLE_H
 

@@ -1,4 +1,4 @@
-/* Vector operators: lanes times cycles against bytes over the rate of the memory they come from. */
+/* Vector operators: the larger of lane cycles and memory traffic over bandwidth. */
 #ifndef PZ_COST_VECTOR_H
 #define PZ_COST_VECTOR_H
 

@@ -14,7 +14,7 @@ static enum pz_status check_stages(const struct pz_place_width *w, const struct 
     for (uint32_t i = 0; i < plan->stages[k].n; i++) {
       uint32_t layer = plan->stages[k].layers[i];
       if (layer >= w->n || stage[layer] != PZ_NONE)
-        return pz_fail(err, PZ_INTERNAL, "checker: layer %u stands twice or is unknown", layer);
+        return pz_fail(err, PZ_INTERNAL, "checker: layer %u occurs twice or is unknown", layer);
       stage[layer] = k;
     }
   for (uint32_t i = 0; i < w->n; i++)
@@ -34,7 +34,7 @@ enum pz_status pz_plan_check(const struct pz_place_problem *p, enum pz_semantics
   for (uint32_t k = 0; k < n && status == PZ_OK; k++) {
     struct pz_stage_sum s = pz_stage_sum(p, w, stage, k);
     if (pz_stage_sum_memory(p, &s, n - k) > p->hbm_bytes)
-      status = pz_fail(err, PZ_INTERNAL, "checker: stage %u does not fit", k + 1);
+      status = pz_fail(err, PZ_INTERNAL, "checker: stage %u exceeds the memory", k + 1);
     maxload = fmax(maxload, pz_stage_sum_load_s(p, &s, n - k));
     devices += s.tensor_parallel ? (double)w->t : 1;
     if (k == 0 || semantics == PZ_SEMANTICS_CORRECTED) params = fmax(params, s.param_bytes);

@@ -1,5 +1,5 @@
-/* Is a plan what it says?  Re-derived from the layers; shares only the formula of the time with the
- * solver. */
+/* Independent checker of a plan: recomputed from the layers; shares only the formula of the time
+ * with the solver. */
 #ifndef PZ_PLACE_CHECKER_H
 #define PZ_PLACE_CHECKER_H
 

@@ -1,5 +1,5 @@
-/* What one stage costs, from its layers alone: for plans given beforehand and for the checker.  The
- * solver has its own table (stages.h), so that each is an oracle for the other. */
+/* Cost of one stage from its layers, for given plans and for the checker.  The solver has its own
+ * table (stages.h), so that each can test the other. */
 #ifndef PZ_PLACE_COST_H
 #define PZ_PLACE_COST_H
 

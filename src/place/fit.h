@@ -1,4 +1,4 @@
-/* When nothing fits: how much memory the plan that wants least of it would take. */
+/* For infeasible problems: the least memory with which a plan would be feasible. */
 #ifndef PZ_PLACE_FIT_H
 #define PZ_PLACE_FIT_H
 

@@ -46,14 +46,14 @@ static enum pz_status evaluate(const struct pz_place_problem *p, const struct pz
     struct pz_stage_sum s = pz_stage_sum(p, w, stage, k);
     double memory = pz_stage_sum_memory(p, &s, n - k);
     if (memory > p->hbm_bytes)
-      return pz_fail(err, PZ_NO_ANSWER, "stage %u of %u wants %.4g bytes of the %.4g there are",
-                     k + 1, n, memory, p->hbm_bytes);
+      return pz_fail(err, PZ_NO_ANSWER, "stage %u of %u needs %.4g bytes, a device has %.4g", k + 1,
+                     n, memory, p->hbm_bytes);
     maxload = fmax(maxload, pz_stage_sum_load_s(p, &s, n - k));
     devices += s.tensor_parallel || split == PZ_SPLIT_COMPAT ? (double)w->t : 1;
     if (k == 0 || semantics == PZ_SEMANTICS_CORRECTED) params = fmax(params, s.param_bytes);
   }
   if (devices * (double)f->d > (double)p->devices)
-    return pz_fail(err, PZ_NO_ANSWER, "it wants %.0f devices of the %lld there are",
+    return pz_fail(err, PZ_NO_ANSWER, "it needs %.0f devices, there are %lld",
                    devices * (double)f->d, (long long)p->devices);
   *time_s = pz_place_time_s(p, maxload, n, f->d, params);
   return PZ_OK;
@@ -63,14 +63,16 @@ enum pz_status pz_fixed_time(const struct pz_place_problem *p, const struct pz_f
                              enum pz_fixed_split split, enum pz_semantics semantics, double *time_s,
                              struct pz_error *err) {
   const struct pz_place_width *w = find_width(p, f->t);
-  if (!f->given) return pz_fail(err, PZ_NO_ANSWER, "none is given");
-  if (!w) return pz_fail(err, PZ_NO_ANSWER, "there are no layers of width %lld", (long long)f->t);
+  if (!f->given) return pz_fail(err, PZ_NO_ANSWER, "not given");
+  if (!w)
+    return pz_fail(err, PZ_NO_ANSWER, "no layers are given for tensor-parallel degree %lld",
+                   (long long)f->t);
   if (f->stages > f->layers || f->stages > PZ_PLACE_MOST_LAYERS)
-    return pz_fail(err, PZ_NO_ANSWER, "%lld stages for %lld layers", (long long)f->stages,
-                   (long long)f->layers);
+    return pz_fail(err, PZ_NO_ANSWER, "%lld stages are too many for %lld layers",
+                   (long long)f->stages, (long long)f->layers);
   if (f->d > p->microbatches)
-    return pz_fail(err, PZ_NO_ANSWER, "%lld replicas for %lld microbatches", (long long)f->d,
-                   (long long)p->microbatches);
+    return pz_fail(err, PZ_NO_ANSWER, "%lld replicas are too many for %lld microbatches",
+                   (long long)f->d, (long long)p->microbatches);
   uint32_t stage[PZ_PLACE_MOST_LAYERS];
   enum pz_status status = divide(f, w, split, stage, err);
   return status == PZ_OK ? evaluate(p, f, w, split, semantics, stage, time_s, err) : status;

@@ -1,4 +1,4 @@
-/* The time of a plan given beforehand: even stages, as an expert would divide the layers. */
+/* The time of a given plan (expert plan): layers divided evenly into stages. */
 #ifndef PZ_PLACE_FIXED_H
 #define PZ_PLACE_FIXED_H
 

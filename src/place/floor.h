@@ -1,9 +1,9 @@
-/* A time that no plan of a model goes below, in a fraction of a microsecond.
+/* A lower bound on the step time of any plan of a model, in a fraction of a microsecond.
  *
- * Memory does not depend on how fast a chip is, so what of it rules out numbers of stages is worked
- * out once, and only the layers' times come in afterwards.  Relaxed: stages share the work evenly
- * but for whole repeated layers, the largest stage has its even share of parameters, transfers are
- * the smallest between any two layers. */
+ * Memory does not depend on the speed of a chip, so the numbers of stages it rules out are computed
+ * once; afterwards only the layers' times enter.  Relaxations: stages share the work evenly except
+ * for whole repeated layers, the largest stage has its even share of parameters, transfers are the
+ * smallest between any two layers. */
 #ifndef PZ_PLACE_FLOOR_H
 #define PZ_PLACE_FLOOR_H
 

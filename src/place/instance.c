@@ -37,7 +37,7 @@ static void read_layer(struct reader *r, const char *width, const json_t *item, 
   if (g.status != PZ_OK) return;
   if (pz_map_get(&r->ids, &l->id, sizeof l->id) != PZ_NONE)
     r->f.status =
-        pz_fail(r->f.err, PZ_BAD_INPUT, "%s: id %lld stands twice", where, (long long)l->id);
+        pz_fail(r->f.err, PZ_BAD_INPUT, "%s: id %lld occurs twice", where, (long long)l->id);
   else if (pz_map_put(&r->ids, &l->id, sizeof l->id, index) != PZ_OK)
     no_memory(r);
 }
@@ -46,7 +46,7 @@ static uint32_t read_end(struct reader *r, struct pz_fields *g, const char *key)
   int64_t id = pz_fields_int(g, key, ID);
   uint32_t at = pz_map_get(&r->ids, &id, sizeof id);
   if (g->status == PZ_OK && at == PZ_NONE)
-    pz_fields_refuse(g, key, "the id of a node of this width");
+    pz_fields_refuse(g, key, "the id of a node of this tensor-parallel degree");
   return at;
 }
 
@@ -87,7 +87,8 @@ static void read_width(struct reader *r, const char *key, struct pz_place_width 
   if (*end || key[0] < '1' || key[0] > '9' || w->t > 1 << 20 || w->n == 0) {
     r->f.status = pz_fail(
         r->f.err, PZ_BAD_INPUT,
-        "%s: nodes.%.20s; accepted: a width from 1 to 2^20 with at least one node", r->f.name, key);
+        "%s: nodes.%.20s; accepted: a tensor-parallel degree from 1 to 2^20 with at least one node",
+        r->f.name, key);
     return;
   }
   struct pz_place_layer *layers = pz_arena_alloc(r->arena, w->n, sizeof *layers);
@@ -110,7 +111,7 @@ static void read_widths(struct reader *r, struct pz_place_problem *p) {
   const json_t *nodes = json_object_get(r->f.root, "nodes");
   size_t n = json_object_size(nodes);
   if (n < 1 || n > PZ_PLACE_MOST_WIDTHS) {
-    pz_fields_refuse(&r->f, "nodes", "an object with 1 to 64 tensor-parallel widths");
+    pz_fields_refuse(&r->f, "nodes", "an object with 1 to 64 tensor-parallel degrees");
     return;
   }
   struct pz_place_width *list = pz_arena_alloc(r->arena, n, sizeof *list);

@@ -1,4 +1,4 @@
-/* Placement instances in the original program's JSON format. */
+/* Placement problems in the original program's JSON format. */
 #ifndef PZ_PLACE_INSTANCE_H
 #define PZ_PLACE_INSTANCE_H
 

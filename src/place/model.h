@@ -1,4 +1,5 @@
-/* A model on a chip as a placement problem: each layer's time is its schedule's. */
+/* The placement problem of a model on a chip; the time of a layer is the makespan of its schedule.
+ */
 #ifndef PZ_PLACE_MODEL_H
 #define PZ_PLACE_MODEL_H
 

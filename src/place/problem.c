@@ -68,9 +68,8 @@ enum pz_status pz_place_order(struct pz_arena *arena, struct pz_place_width *w, 
   if (!waits || !place || !done || !layers || !edges)
     return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
   if (!sort(w, waits, done, place))
-    return pz_fail(err, PZ_BAD_INPUT,
-                   "%s: the layers of width %lld wait for each other in a circle", name,
-                   (long long)w->t);
+    return pz_fail(err, PZ_BAD_INPUT, "%s: the layers of tensor-parallel degree %lld form a cycle",
+                   name, (long long)w->t);
   for (uint32_t i = 0; i < w->n; i++) layers[place[i]] = w->layers[i];
   for (uint32_t e = 0; e < w->n_edges; e++)
     edges[e] =

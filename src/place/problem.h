@@ -1,12 +1,12 @@
-/* A placement problem: the layers of a model, for every tensor-parallel width what they cost, to be
- * divided into pipeline stages and replicated over devices so that a batch takes least time.
+/* A placement problem: the layers of a model, with their costs for every tensor-parallel degree, to
+ * be divided into pipeline stages and replicated over devices so that the step time is minimal.
  *
  * Stages are numbered from the end (the last is 1).  With M microbatches, s stages, d replicas:
  *     time   = maxload (ceil(M / d) + s - 1) + resync
  *     resync = 4 (d - 1) / d P / bw
  *     memory = state P + A + (i - 1) K    of stage i
  * P are parameter bytes, A activations kept, K what each further microbatch in flight keeps: A, or
- * when recomputing the bytes that enter the stage. */
+ * with recomputation the input bytes of the stage. */
 #ifndef PZ_PLACE_PROBLEM_H
 #define PZ_PLACE_PROBLEM_H
 

@@ -390,7 +390,7 @@ static enum pz_status solve_widths(const struct pz_place_problem *p, enum pz_sem
     pz_arena_release(best ? kept : &work);
     if (best) *kept = work, *stages = now;
   }
-  if (status == PZ_OK && !b->n_stages) status = pz_fail(err, PZ_NO_ANSWER, "no plan fits");
+  if (status == PZ_OK && !b->n_stages) status = pz_fail(err, PZ_NO_ANSWER, "no feasible plan");
   return status;
 }
 

@@ -1,4 +1,5 @@
-/* The best plan, exactly: a dynamic program over stages from the end, for every width. */
+/* The optimal plan: a dynamic program over stages from the last to the first, for every
+ * tensor-parallel degree. */
 #ifndef PZ_PLACE_SOLVE_H
 #define PZ_PLACE_SOLVE_H
 

@@ -81,7 +81,7 @@ static enum pz_status find_cuts(struct pz_stages *s, struct pz_arena *arena, str
   if (!ok) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the stages");
   if (list.n > PZ_STAGES_MOST_CUTS)
     return pz_fail(err, PZ_BAD_INPUT,
-                   "the layers branch too much: more than %d ways to cut them in two",
+                   "the layers branch too much: more than %d cuts into two parts",
                    PZ_STAGES_MOST_CUTS);
   s->cuts = list.items;
   s->n_cuts = list.n;

@@ -1,8 +1,7 @@
-/* Every stage that a plan may have, at one width.
+/* The costs of all possible stages, at one tensor-parallel degree.
  *
- * A cut is a set of layers that holds with each layer all that come before it; a stage is what lies
- * between two cuts.  On a chain (where each layer waits for the one before it) cuts are prefixes.
- */
+ * A cut is a set of layers closed under predecessors; a stage is the difference of two cuts.  On a
+ * chain, cuts are prefixes. */
 #ifndef PZ_PLACE_STAGES_H
 #define PZ_PLACE_STAGES_H
 

@@ -1,4 +1,4 @@
-/* The command that makes a study again, for people to paste. */
+/* The command line that reproduces a study, ready to paste. */
 #ifndef PZ_REPORT_AGAIN_H
 #define PZ_REPORT_AGAIN_H
 

@@ -1,5 +1,5 @@
-/* A plan as other programs take it: flags or a configuration for a training framework.  A target is
- * one file emit_*.c and a row of the table in emit.c. */
+/* A plan as flags or configuration of a training framework.  A target is one file emit_*.c and a
+ * row of the table in emit.c. */
 #ifndef PZ_REPORT_EMIT_H
 #define PZ_REPORT_EMIT_H
 

@@ -1,6 +1,6 @@
-/* DeepSpeed: ds_config.json (0.16.4 or later for tensor parallelism without a pipeline).  A
- * pipeline is made by the script, which is told on the side: its stages and the width of its tensor
- * parallelism are a topology, not keys of the configuration. */
+/* DeepSpeed: ds_config.json (0.16.4 or later for tensor parallelism without a pipeline).  Pipeline
+ * stages and their tensor-parallel degree are a topology that the training script builds, not keys
+ * of the configuration: a note on stderr says how. */
 #include <inttypes.h>
 
 #include "report/emit.h"
@@ -24,10 +24,11 @@ void pz_emit_deepspeed(const struct pz_launch *l, FILE *out) {
 void pz_note_deepspeed(const struct pz_launch *l, char *buf, size_t size) {
   if (l->stages > 1)
     snprintf(buf, size,
-             "the script makes the pipeline: PipelineModule(topology=PipeModelDataParallelTopology("
+             "build the pipeline in the script: "
+             "PipelineModule(topology=PipeModelDataParallelTopology("
              "num_pp=%" PRId64 ", num_mp=%" PRId64 ", num_dp=%" PRId64
-             ")), which divides the layers by its partition_method; --json has the plan's",
+             ")); its partition_method divides the layers; --json has the planned stages",
              l->stages, l->tensor, l->replicas);
   else if (l->recompute)
-    snprintf(buf, size, "the script recomputes, by deepspeed.checkpointing around each block");
+    snprintf(buf, size, "recompute in the script: deepspeed.checkpointing around each block");
 }

@@ -1,4 +1,4 @@
-/* Megatron-LM: flags of its training scripts; the layout of a pipeline since core 0.13. */
+/* Megatron-LM: flags of its training scripts; the pipeline layout flag needs core 0.13. */
 #include <inttypes.h>
 
 #include "report/emit.h"

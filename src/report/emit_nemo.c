@@ -1,5 +1,5 @@
-/* NeMo 2: overrides for a recipe, as 'nemo llm pretrain --factory RECIPE' takes them.  What recipes
- * set and the plan has not is set back. */
+/* NeMo 2: overrides for a recipe of 'nemo llm pretrain --factory RECIPE'.  Features that recipes
+ * turn on and the plan does not use are turned off. */
 #include <inttypes.h>
 
 #include "report/emit.h"
@@ -26,5 +26,6 @@ void pz_emit_nemo(const struct pz_launch *l, FILE *out) {
 
 void pz_note_nemo(const struct pz_launch *l, char *buf, size_t size) {
   if (l->stages > 1)
-    snprintf(buf, size, "nemo divides the layers into stages by itself; --json has the plan's");
+    snprintf(buf, size,
+             "NeMo divides the layers into stages by itself; --json has the planned stages");
 }

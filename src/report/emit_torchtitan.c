@@ -1,5 +1,5 @@
-/* torchtitan 0.2, the last that reads TOML: the parts of a training configuration that the plan
- * decides.  Modules have the names of its Llama. */
+/* torchtitan 0.2, the last version that reads TOML: the parts of a training configuration that the
+ * plan determines.  Module names are those of its Llama. */
 #include <inttypes.h>
 
 #include "report/emit.h"
@@ -18,11 +18,11 @@ static void put_stage(const struct pz_launch *l, uint32_t k, uint32_t *block, FI
   fputs("],\n", out);
 }
 
-/* Its pipelines want a microbatch for every stage. */
+/* Its pipelines need at least one microbatch per stage. */
 void pz_note_torchtitan(const struct pz_launch *l, char *buf, size_t size) {
   if (l->rounds < l->stages)
     snprintf(buf, size,
-             "torchtitan refuses this plan: it wants as many microbatches as stages, and these are "
+             "torchtitan rejects this plan: it needs as many microbatches as stages; this plan has "
              "%" PRId64 " for %" PRId64,
              l->rounds, l->stages);
 }
@@ -32,7 +32,7 @@ void pz_emit_torchtitan(const struct pz_launch *l, FILE *out) {
   char note[200] = "";
   /* a pipeline cuts its local batch into microbatches; without one it is what runs at once */
   int64_t local = l->stages > 1 ? l->rounds * l->microbatch : l->microbatch;
-  fprintf(out, "# for torchtitan 0.2; modules as its Llama names them\n");
+  fprintf(out, "# for torchtitan 0.2; module names of its Llama\n");
   pz_note_torchtitan(l, note, sizeof note);
   if (note[0]) fprintf(out, "# %s\n", note);
   fprintf(out, "[training]\n");

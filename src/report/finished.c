@@ -36,7 +36,8 @@ enum pz_status pz_finished_read(struct pz_run_file *f, struct pz_finished *out,
   enum pz_status status = pz_json_parse("inputs", inputs, strlen(inputs), &out->inputs, err);
   if (status == PZ_OK) status = pz_finished_result(f, &out->result, err);
   if (status == PZ_OK && !out->result)
-    status = pz_fail(err, PZ_BAD_INPUT, "the run has not finished; the same search goes on");
+    status = pz_fail(err, PZ_BAD_INPUT,
+                     "the run is not finished; run the same search command to resume it");
   if (status == PZ_OK) status = pz_finished_comparison(f, &out->comparison, err);
   return status == PZ_OK ? check_version(out->inputs, err) : status;
 }

@@ -1,4 +1,4 @@
-/* A finished run as it was kept: for what is told, compared or checked of it. */
+/* A finished run read back from its file: inputs, result and comparison. */
 #ifndef PZ_REPORT_FINISHED_H
 #define PZ_REPORT_FINISHED_H
 

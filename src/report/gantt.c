@@ -127,6 +127,8 @@ enum pz_status pz_gantt_print(const struct pz_scheduled *s, struct pz_arena *are
   fill(&c, &t, arena, left < LEAST_BAR ? LEAST_BAR : left > MOST_BAR ? MOST_BAR : left);
   status = pz_table_print(&t, 0, out);
   uint32_t hidden = s->problem.n - c.n;
-  if (hidden) fprintf(out, "and %" PRIu32 " that take%s no time\n", hidden, hidden == 1 ? "s" : "");
+  if (hidden)
+    fprintf(out, "not shown: %" PRIu32 " operator%s of zero duration\n", hidden,
+            hidden == 1 ? "" : "s");
   return status;
 }

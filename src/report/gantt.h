@@ -1,4 +1,4 @@
-/* A schedule drawn with characters: a row for each operator by its start, with cores, times and a
+/* A schedule as a text Gantt chart: one row per operator, by start time, with cores, times and a
  * bar. */
 #ifndef PZ_REPORT_GANTT_H
 #define PZ_REPORT_GANTT_H

@@ -76,7 +76,7 @@ enum pz_status pz_pipeline_trace(const struct pz_planned *p, const char *model, 
   int64_t most = PZ_PIPELINE_MOST_EVENTS / (2 * (int64_t)p->plan->n_stages);
   struct trace t = {p, json_array(), rounds, rounds < most ? rounds : most, true};
   add_name(&t, "process_name", 0,
-           json_sprintf("%s: %s%lld of %lld microbatches of a replica", model,
+           json_sprintf("%s: %s%lld of %lld microbatches of one replica", model,
                         t.shown < rounds ? "the first " : "", (long long)t.shown,
                         (long long)rounds));
   enum pz_status status = add_stages(&t, err);

@@ -1,6 +1,6 @@
-/* A plan's pipeline as a trace-event file for Perfetto: a thread for each stage, its microbatches
- * forward and backward, the exchange of gradients; as the placement counts it, where a slot is as
- * long as the slowest stage takes. */
+/* A plan's pipeline as a trace-event file for Perfetto: one thread per stage with its microbatches,
+ * forward and backward, and the gradient all-reduce.  As in the placement formula, every time slot
+ * is as long as the slowest stage takes. */
 #ifndef PZ_REPORT_PIPELINE_TRACE_H
 #define PZ_REPORT_PIPELINE_TRACE_H
 

@@ -97,16 +97,17 @@ json_t *pz_planned_json(const struct pz_planned *p, bool whole) {
 
 const char *pz_planned_text(const struct pz_planned *p, char *buf, size_t size) {
   snprintf(buf, size,
-           "%u stages, %" PRId64 " replicas, tensor parallel %" PRId64 ", microbatch %" PRId64
+           "%u stage%s, %" PRId64 " replica%s, tensor parallel %" PRId64 ", microbatch %" PRId64
            ", activations %s",
-           p->plan->n_stages, p->plan->d, width_of(p)->t, p->model->mbs,
+           p->plan->n_stages, p->plan->n_stages == 1 ? "" : "s", p->plan->d,
+           p->plan->d == 1 ? "" : "s", width_of(p)->t, p->model->mbs,
            p->recompute ? "recomputed" : "kept");
   return buf;
 }
 
 enum pz_status pz_planned_table(const struct pz_planned *p, struct pz_arena *arena, FILE *out) {
-  static const char *const heads[] = {">stages", "layers", ">devices", ">load ms",
-                                      ">memory", ">of it", NULL};
+  static const char *const heads[] = {">stages", "layers",  ">devices", ">ms/microbatch",
+                                      ">memory", ">of HBM", NULL};
   struct pz_table t;
   pz_table_init(&t, arena, heads);
   for (uint32_t k = 0, n; k < p->plan->n_stages; k += n) {

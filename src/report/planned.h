@@ -1,4 +1,4 @@
-/* A plan of a model as reports tell it: what it is, what its step is made of, stage by stage. */
+/* A plan of a model in reports: its degrees, the parts of its step time, its stages. */
 #ifndef PZ_REPORT_PLANNED_H
 #define PZ_REPORT_PLANNED_H
 

@@ -34,7 +34,7 @@ static enum pz_status run_again(struct pz_study *s, struct pz_run_file *f, const
   return strcmp(chip.name, pz_result_text(best, "name")) == 0
              ? PZ_OK
              : pz_fail(err, PZ_BAD_INPUT,
-                       "the run's best chip is not what comes out of it; see "
+                       "the run's best chip is not the one its evaluations give; see "
                        "phaze verify");
 }
 
@@ -65,7 +65,8 @@ static enum pz_status read_standings(struct pz_study *s, struct pz_run_file *f,
         pz_run_file_read_standings(f, pz_study_contest_name(s, i), take_standing, &x, err);
     if (status != PZ_OK) return status;
     if (x.at != s->n_points)
-      return pz_fail(err, PZ_BAD_INPUT, "%s: the run has %u of %u chips; see phaze verify",
+      return pz_fail(err, PZ_BAD_INPUT,
+                     "%s: the run has records of %u of %u chips; see phaze verify",
                      pz_study_contest_name(s, i), x.at, s->n_points);
   }
   return PZ_OK;

@@ -1,4 +1,4 @@
-/* The study of a finished run, as it was when the run finished. */
+/* The search state of a finished run, restored from its file. */
 #ifndef PZ_REPORT_RESTORED_H
 #define PZ_REPORT_RESTORED_H
 

@@ -1,4 +1,4 @@
-/* Reading a result back from its JSON, for the text that is made of it. */
+/* Fields of a result in JSON, for printing it as text. */
 #ifndef PZ_REPORT_RESULT_H
 #define PZ_REPORT_RESULT_H
 

@@ -1,4 +1,4 @@
-/* A solved schedule problem as reports tell it: JSON, and a table of several. */
+/* A solved schedule in reports: as JSON, and several as a table. */
 #ifndef PZ_REPORT_SCHEDULED_H
 #define PZ_REPORT_SCHEDULED_H
 

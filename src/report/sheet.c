@@ -78,7 +78,7 @@ static enum pz_status write_one(const json_t *sheet, const char *name, const cha
   char path[4096], *text = NULL;
   int n = snprintf(path, sizeof path, "%s/%s.csv", dir, name);
   if (n < 0 || (size_t)n >= sizeof path)
-    return pz_fail(err, PZ_BAD_INPUT, "%s: the name is too long", dir);
+    return pz_fail(err, PZ_BAD_INPUT, "%s: the path is too long", dir);
   enum pz_status status = pz_sheet_csv(sheet, &text, err);
   if (status == PZ_OK && text) status = pz_file_write(path, text, strlen(text), err);
   free(text);
@@ -90,7 +90,7 @@ enum pz_status pz_sheet_write(const json_t *sheets, const char *dir, struct pz_e
   json_t *sheet;
   enum pz_status status = PZ_OK;
   if (mkdir(dir, 0777) != 0 && errno != EEXIST)
-    return pz_fail(err, PZ_IO, "%s: cannot make the directory: %s", dir, strerror(errno));
+    return pz_fail(err, PZ_IO, "%s: cannot create the directory: %s", dir, strerror(errno));
   json_object_foreach((json_t *)(uintptr_t)sheets, name, sheet) if (status == PZ_OK) status =
       write_one(sheet, name, dir, err);
   return status;

@@ -1,5 +1,5 @@
-/* Sheets: the tables that a report's charts are drawn from, as JSON for the page and as CSV files.
- * Charts draw nothing else, so the CSV files have everything that is plotted. */
+/* Sheets: the tables behind a report's charts, as JSON for the page and as CSV files.  Charts use
+ * no other data, so the CSV files hold everything that is plotted. */
 #ifndef PZ_REPORT_SHEET_H
 #define PZ_REPORT_SHEET_H
 

@@ -1,5 +1,5 @@
-/* Aligned text tables for the terminal.  One that is wider comes in parts, each with the first
- * column. */
+/* Aligned text tables for the terminal.  A table wider than the terminal is split into parts, each
+ * with the first column. */
 #ifndef PZ_REPORT_TABLE_H
 #define PZ_REPORT_TABLE_H
 

@@ -193,11 +193,11 @@ static enum pz_status check_limits(const struct pz_scheduled *list, uint32_t n,
     ops += list[i].problem.n;
     double us = list[i].schedule.makespan * list[i].to_us;
     if (!(us <= PZ_TRACE_MOST_US))
-      return pz_fail(err, PZ_LIMIT, "a trace of %s would take %.3g us; the most is %.0g us",
+      return pz_fail(err, PZ_LIMIT, "a trace of %s would take %.3g us; accepted: at most %.0g us",
                      list[i].title, us, PZ_TRACE_MOST_US);
   }
   if (ops <= PZ_TRACE_MOST_OPS) return PZ_OK;
-  return pz_fail(err, PZ_LIMIT, "a trace of %llu operators; the most is %d",
+  return pz_fail(err, PZ_LIMIT, "a trace of %llu operators; accepted: at most %d",
                  (unsigned long long)ops, PZ_TRACE_MOST_OPS);
 }
 

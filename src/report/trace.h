@@ -1,6 +1,6 @@
-/* Schedules as a trace-event file for Perfetto (ui.perfetto.dev) or chrome://tracing: a process for
- * each schedule, all from time 0; in it lanes of operators that run beside each other, and a
- * counter for every resource in use. */
+/* Schedules as a trace-event file for Perfetto (ui.perfetto.dev) or chrome://tracing: one process
+ * per schedule, all from time 0, with a lane for each operator that runs concurrently and a counter
+ * for every resource in use. */
 #ifndef PZ_REPORT_TRACE_H
 #define PZ_REPORT_TRACE_H
 

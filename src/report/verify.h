@@ -1,6 +1,6 @@
-/* Is a run what it says?  Everything is made again from its inputs and compared; plans are checked
- * by code that shares nothing with their solver, and a sample of what bounds excluded is evaluated
- * without any bound. */
+/* Verification of a run: everything is recomputed from its inputs and compared; plans are checked
+ * by code that shares nothing with their solver, and a sample of the excluded chips is evaluated
+ * without bounds. */
 #ifndef PZ_REPORT_VERIFY_H
 #define PZ_REPORT_VERIFY_H
 

@@ -1,11 +1,11 @@
-/* Modes that part the others in a way that loses time.
+/* Barriers: a lower bound for modes that force an inefficient split of the schedule.
  *
- * A task in a long mode holds up what waits for it: another task j that needs most of the chip then
- * starts in a short span of time only.  Whatever cannot run beside j is done by its start, or
- * begins after it, as a whole.  At prices, what is done by a time costs no more than that time; so
- * if no sum of prices comes near the earliest start of j without going beyond the latest, the
- * difference is lost: a bound for schedules with that mode.  From the other end the same holds for
- * what the task waits for, and its end. */
+ * A task in a long mode delays its successors: a successor j that needs most of the chip can then
+ * start only in a short interval.  Every task that cannot run concurrently with j ends before j
+ * starts or begins after it.  At dual prices (price.c), the tasks done by a time cost no more than
+ * that time; so if no sum of prices comes near the earliest start of j without exceeding the
+ * latest, the difference is idle time: a lower bound for schedules with that mode.  The mirror
+ * image holds for the predecessors of the task, and its end. */
 #include <float.h>
 
 #include "schedule/bits.h"

@@ -1,4 +1,5 @@
-/* Sets of tasks, for problems small enough to be searched, and what precedence says about them. */
+/* Sets of tasks as bit vectors, for problems small enough for exact search, and the precedence
+ * relation between them. */
 #ifndef PZ_SCHEDULE_BITS_H
 #define PZ_SCHEDULE_BITS_H
 

@@ -1,6 +1,7 @@
-/* Lower bounds at the root: the longest path; and for every mix of resources and every tail, the
- * work of all tasks that still have that much behind them (or before them) must be done before it.
- * A mode with which a bound reaches the incumbent is dropped, which makes the bounds better. */
+/* Lower bounds at the root: the longest path; and energetic reasoning: for every combination of
+ * resources and every tail length, the work of all tasks with at least that tail (or head) must
+ * fit before it.  A mode whose bound reaches the incumbent is removed, which improves the bounds.
+ */
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
-/* Branch and bound over modes.  A node has some modes of each task; the pack model (price.h) bounds
- * it, and exact search of a few steps mostly ends it: once the modes are few, order is easy.  If
- * not, the task whose modes the model mixes most is given the faster ones, or the others. */
+/* Branch and bound over modes.  A node holds the allowed modes of each task.  The linear program of
+ * price.h bounds it, and a short exact search over schedules usually closes it: once the modes are
+ * few, the order is easy.  Otherwise the task whose modes the linear program mixes most gets the
+ * faster modes in one child, the others in the other. */
 #include <float.h>
 #include <math.h>
 

@@ -60,7 +60,7 @@ static enum pz_status check_capacities(const struct pz_problem *p, const struct 
       used[r] += events[e].what == END ? -m->use[r] : m->use[r];
       if (used[r] > p->capacity[r])
         return pz_fail(err, PZ_INTERNAL,
-                       "checker: at %g, where '%s' starts, %lld of %d of resource %d are used",
+                       "checker: at %g, when '%s' starts, %lld of %d units of resource %d are used",
                        slots[i].start, p->tasks[i].name, (long long)used[r], (int)p->capacity[r],
                        r);
       if (events[e].what == POINT) used[r] -= m->use[r];

@@ -1,5 +1,5 @@
-/* The checker: is this a schedule, and does it end when it says?  Shares nothing with the solvers
- * but the types. */
+/* Independent checker of a schedule: durations, precedence, capacities and makespan.  Shares only
+ * the types with the solvers. */
 #ifndef PZ_SCHEDULE_CHECKER_H
 #define PZ_SCHEDULE_CHECKER_H
 

@@ -1,5 +1,5 @@
-/* What the parts of the solver share: derived numbers of a problem, the best schedule so far, and
- * what has been proved. */
+/* Shared state of the solver's parts: derived data of a problem, the incumbent, and the proven
+ * lower bound. */
 #ifndef PZ_SCHEDULE_CONTEXT_H
 #define PZ_SCHEDULE_CONTEXT_H
 

@@ -1,13 +1,13 @@
-/* Exact search: branch and bound over schedules in order of time.
+/* Exact depth-first branch and bound over schedules in order of time.
  *
- * A node stands at a time t with some tasks finished and some running.  It branches on the next
- * task to start at t (and its mode), or on going on to the next end.  Pruned are: nodes whose bound
- * is not below the incumbent; starts that could have been made at the time before (left shift);
- * waits in which one more task would have been done; orders of starts at the same time but one;
- * nodes that another with the same tasks started dominates, because all its tasks end no later and
- * use no more; and of two tasks that are alike, both ready, the start of one of them first.
+ * A node is a time t with some tasks finished and some running.  It branches on the next task to
+ * start at t, and its mode, or on advancing to the next end.  Pruned are: nodes whose bound is not
+ * below the incumbent; starts that were possible at the previous decision time (left shift); waits
+ * during which another task could have been completed; permutations of starts at the same time;
+ * nodes dominated by another with the same tasks started, all of which end no later and use no
+ * more; and, of two identical ready tasks, one of the two orders.
  *
- * Late tasks, where given (late.h), are left out of the tree. */
+ * Late tasks, if given (late.h), are left out of the tree. */
 #include <float.h>
 #include <math.h>
 #include <string.h>

@@ -1,14 +1,13 @@
-/* Exact search, best first.
+/* Exact best-first search.
  *
- * The same tree as in exact.c, but of states in which something has just been started: a set of
- * tasks started, some of them running.  What comes next is started when one of them ends, or, after
- * a wait, a later one; from rest, where that pays, as rest.h says.
+ * The same tree as in exact.c, restricted to states just after a start: a set of started tasks,
+ * some of them running.  The next start is at the end of a running task, or, after a wait, at a
+ * later one; from idle points, where that pays, as in rest.h.
  *
- * By turns the search climbs, opening the state with the least bound of all, so that the bound of
- * what is left rises and nothing is opened whose bound is above the least makespan; and dives,
- * opening the best state for each number of tasks started, so that good schedules are found early.
- * Of states with the same tasks started those that others dominate are mostly found before they are
- * opened.  The price is memory. */
+ * The search alternates between opening the state with the least bound of the open list, which
+ * raises the lower bound and opens no state whose bound exceeds the optimum, and diving: opening
+ * the best state for each number of started tasks, which finds good schedules early.  Most
+ * dominated states are found before they are opened.  The cost is memory. */
 #include <float.h>
 #include <string.h>
 

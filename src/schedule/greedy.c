@@ -1,5 +1,5 @@
-/* List scheduling in order of time, for problems of any size: whenever a task ends, those that are
- * ready start, longest way to the end first, as far as there is room. */
+/* List scheduling in order of time, for problems of any size: whenever a task ends, ready tasks
+ * start in order of decreasing tail, as far as the residual capacity allows. */
 #include <math.h>
 
 #include "schedule/context.h"

@@ -1,5 +1,5 @@
-/* What does not change while partial schedules grow (partial.h): orders of tasks, what must come
- * before and after each, measures of work. */
+/* Constant data of the search over partial schedules (partial.h): orders of tasks, predecessors and
+ * successors of each, measures of work. */
 #ifndef PZ_SCHEDULE_GROWTH_H
 #define PZ_SCHEDULE_GROWTH_H
 

@@ -1,9 +1,9 @@
-/* A bound for two cores.
+/* A lower bound for two cores of a kind.
  *
- * Without precedence, what has two cores of a kind gives each of its tasks to one core, or to both
- * at once.  The time is then what both do together, half of what they do apart, and half of the
- * difference of their loads; so for every difference that sums of the tasks' times can make, the
- * least of the rest.  Times must be integers of a unit, and few enough. */
+ * Without precedence, each task runs on one of the two cores or on both.  The makespan is the time
+ * of those on both, plus half of the sum of the others, plus half of the difference of the two
+ * loads.  So the bound is the minimum over all differences that sums of the tasks' times can make.
+ * Times must be multiples of a unit, and few enough. */
 #include <stdlib.h>
 
 #include "schedule/context.h"

@@ -69,7 +69,7 @@ static void read_op(struct reader *r, const json_t *item, struct pz_task *t, uin
   if (c == PZ_TASK_NONE) modes[0].s = 0;
   if (pz_map_get(&r->ids, &t->id, sizeof t->id) != PZ_NONE)
     r->f.status =
-        pz_fail(r->f.err, PZ_BAD_INPUT, "%s: id %lld stands twice", where, (long long)t->id);
+        pz_fail(r->f.err, PZ_BAD_INPUT, "%s: id %lld occurs twice", where, (long long)t->id);
   else if (pz_map_put(&r->ids, &t->id, sizeof t->id, index) != PZ_OK)
     r->f.status = pz_fail(r->f.err, PZ_NO_MEMORY, "%s: out of memory", r->f.name);
 }

@@ -1,4 +1,4 @@
-/* Two-mode instances in the original system's terms, as JSON files. */
+/* Two-mode scheduling problems in the original system's JSON format. */
 #ifndef PZ_SCHEDULE_INSTANCE_H
 #define PZ_SCHEDULE_INSTANCE_H
 

@@ -1,7 +1,6 @@
-/* Late tasks: short ones that nothing waits for.  An exact search leaves them out of its tree and
- * puts them into each complete schedule where there is room.  What is proved is then that no
- * schedule of the others is better than the shortest of them into which the late ones did not fit.
- */
+/* Late tasks: short tasks without successors.  Exact search leaves them out of its tree and inserts
+ * them into each complete schedule where they fit.  It then proves that no schedule of the others
+ * is better than the shortest one into which the late tasks did not fit. */
 #ifndef PZ_SCHEDULE_LATE_H
 #define PZ_SCHEDULE_LATE_H
 

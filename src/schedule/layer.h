@@ -1,4 +1,4 @@
-/* The schedule problem of a model's layer on a chip, in one direction. */
+/* The scheduling problem of a model's layer on a chip, forward or backward. */
 #ifndef PZ_SCHEDULE_LAYER_H
 #define PZ_SCHEDULE_LAYER_H
 

@@ -1,5 +1,5 @@
-/* Incumbents: serial list scheduling of a priority and a mode for each task, and a local search
- * over both.  Problems too large for it are scheduled greedily a few times. */
+/* Heuristic schedules: serial list scheduling from a priority and a mode per task, and a local
+ * search over both.  Problems too large for it get a few greedy schedules. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* A linear model, built row by row, and the libraries that solve it: Clp for the continuous one,
+/* A linear program, built row by row, and the libraries that solve it: Clp for the continuous one,
  * CBC with integers. */
 #ifndef PZ_SCHEDULE_LP_H
 #define PZ_SCHEDULE_LP_H

@@ -1,5 +1,5 @@
-/* A linear model as text: the .lp format of CPLEX, which people read, and free-format .mps, which
- * every solver reads. */
+/* A linear program as text: the readable .lp format of CPLEX, and free-format .mps, which every
+ * solver accepts. */
 #include <float.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,9 @@
-/* How near the best schedule is, where a proof that it is the best takes too long.
+/* Epsilon-optimality: how near the incumbent is to the optimum when a proof takes too long.
  *
- * A search for schedules that are better by some part: what cannot be in one of these is left out,
- * and that may be far more than what cannot be in a better one.  Where that does not take the bound
- * half of the way there it would be much the same search once more, and is not made. */
+ * Searches for schedules better than the incumbent by a given fraction.  Modes that cannot occur in
+ * such a schedule are removed, which may be far more than those that cannot occur in a better one.
+ * If the removal does not raise the bound by half of that fraction, the search would be much like
+ * the exact one and is skipped. */
 #include <math.h>
 
 #include "schedule/context.h"

@@ -1,12 +1,12 @@
-/* Packs: tasks in modes that may run at the same time, and the search for the dearest one.
+/* Packs, the columns of the linear program in price.c, and its pricing problem.
  *
- * No two of a pack must come one before the other, and together they fit.  A pack costs the sum of
- * its modes' rates.
+ * A pack is a set of tasks in modes that can run concurrently: no two are ordered by precedence,
+ * and together they fit the capacities.  Its value is the sum of its modes' rates (dual value per
+ * time).  The pricing problem asks for the pack of largest value.
  *
- * Packs grow by cheaper and cheaper choices of a task and a mode.  So what can still come is all
- * small, once the first are not large, and the room it takes bounds what it costs: by tolls on each
- * resource, chosen for the cheaper choices alone.  Among tasks of which some are large in some mode
- * no tolls would bound much. */
+ * Branch and bound adds tasks in modes of decreasing rate.  The rest is bounded by the residual
+ * capacity, valued with surrogate prices per resource ("tolls") that are computed for the remaining
+ * choices only; with large modes among them the bound would be weak. */
 #ifndef PZ_SCHEDULE_PACK_H
 #define PZ_SCHEDULE_PACK_H
 

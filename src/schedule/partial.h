@@ -1,7 +1,6 @@
-/* Partial schedules in order of time: what the search over time (exact.c) grows.
- *
- * A partial schedule stands at a time t with some tasks finished and some running.  It grows by
- * starting a task at t in some mode, or by going on to the next end. */
+/* Partial schedules in order of time, the nodes of exact.c and frontier.c: a time t with some tasks
+ * finished and some running.  One is extended by starting a task at t in some mode, or by advancing
+ * to the next end. */
 #ifndef PZ_SCHEDULE_PARTIAL_H
 #define PZ_SCHEDULE_PARTIAL_H
 

@@ -1,4 +1,4 @@
-/* Bounds for what a partial schedule can grow to. */
+/* Lower bounds on the makespan of every completion of a partial schedule. */
 #include <float.h>
 
 #include "schedule/room.h"

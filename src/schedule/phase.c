@@ -1,9 +1,9 @@
-/* A bound for phases (rest.h).
+/* A lower bound for busy periods between idle points (rest.h), called phases in the code.
  *
- * A phase ends when all that was started in it has ended, no earlier than what runs.  For every
- * time at which it may end, the tasks that can be done by then are done, those that cannot are
- * still to come and take what the prices say.  And it must have saved some time against all it did
- * running alone: otherwise it can be left out. */
+ * A phase ends when all tasks started in it have ended.  For every possible end time, the tasks
+ * that can be done by then count as done; the others are still to come and take at least their
+ * dual prices.  A phase must also save time over running its tasks alone; otherwise it can be left
+ * out. */
 #include <float.h>
 
 #include "schedule/rest.h"

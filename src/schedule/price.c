@@ -1,15 +1,15 @@
-/* Prices by packs.
+/* Column generation: a lower bound from a linear program over packs, and dual prices.
  *
- * A pack is a set of tasks in modes that may run at the same time (pack.h).  At every moment of a
- * schedule some pack runs, so the makespan is at least
- *     min  sum over packs of their time,   for each task: the times of packs with it, each divided
- *          by its duration in the mode it has there, make 1 or more,
- * a linear model with very many columns.  Its dual gives each task a price and each of its modes
- * the rate price / duration, so that no pack costs more than one; the sum of the prices is the
- * bound, and holds for what is left of a schedule too.  Packs are generated: solve with those there
- * are, search the dearest packs at the prices found, until none costs more than one.  Prices of an
- * unfinished run are divided by the dearest pack's, which makes them valid: nothing is proved by
- * the model alone, however exactly it was solved. */
+ * A pack is a set of tasks in modes that can run concurrently (pack.h).  Some pack runs at every
+ * moment of a schedule, so the makespan is at least
+ *     min  total time of the packs,   such that for each task the times of the packs with it, each
+ *          divided by its duration in the mode it has there, sum to at least 1,
+ * a linear program with very many columns.  Its dual gives each task a price and each of its modes
+ * the rate price / duration, such that no pack has a value above 1.  The sum of the prices is the
+ * bound; it also holds for the rest of a partial schedule.  Columns are generated: solve with the
+ * packs at hand, search for the most valuable pack at these dual values (the pricing problem),
+ * until none exceeds 1.  Prices of an unfinished run are divided by the value of the most valuable
+ * pack, which makes them feasible: no proof depends on the accuracy of the linear program. */
 #include <float.h>
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Prices by packs: a linear model of what may run together, see price.c.  It is kept open while
- * modes are dropped and come back, for a search over modes. */
+/* Column generation over sets of concurrent tasks, see price.c.  The linear program stays loaded
+ * while modes are removed and restored, for the search over modes. */
 #ifndef PZ_SCHEDULE_PRICE_H
 #define PZ_SCHEDULE_PRICE_H
 

@@ -106,7 +106,7 @@ static enum pz_status copy_modes(struct maker *m, const int32_t capacity[PZ_RESO
   return to->n_modes
              ? PZ_OK
              : pz_fail(m->err, PZ_BAD_INPUT,
-                       "operator '%s' fits no core: it wants more than the chip has", from->name);
+                       "operator '%s' fits no core: it needs more than the chip has", from->name);
 }
 
 /* Neighbours of every task, by position. */

@@ -1,10 +1,11 @@
-/* A schedule problem: operators with precedence, each to be run in one of its modes, on a chip's
- * tensor cores, vector cores and link, so that the last one ends earliest.  No preemption.
+/* A scheduling problem (multi-mode RCPSP): operators with precedence constraints, each run in one
+ * of its modes on a chip's tensor cores, vector cores and link, without preemption, so that the
+ * makespan is minimal.
  *
- * A mode takes some of each resource for a time.  Memory rates are resources too: operators that
- * run beside each other share them.  The original system's problem is the special case of two modes
- * (one core of its class, or all of them), see instance.h; that of a model's layer on a chip is
- * made in layer.h. */
+ * A mode uses an amount of each resource for a time.  Memory bandwidths are resources too, shared
+ * by concurrent operators.  The original system's problem is the special case of two modes (one
+ * core of the operator's class, or all of them), see instance.h; layer.h builds the problem of a
+ * model's layer on a chip. */
 #ifndef PZ_SCHEDULE_PROBLEM_H
 #define PZ_SCHEDULE_PROBLEM_H
 

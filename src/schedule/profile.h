@@ -1,4 +1,4 @@
-/* The use of resources over time, for placing tasks one by one at their earliest. */
+/* Resource profile over time, for placing tasks one by one at their earliest start. */
 #ifndef PZ_SCHEDULE_PROFILE_H
 #define PZ_SCHEDULE_PROFILE_H
 

@@ -1,14 +1,14 @@
-/* A relaxation of the problem as a linear model.
+/* A relaxation as a linear program.
  *
- * Take out of a schedule the times at which an exclusive mode runs (one beside which nothing else
- * can): what is left is a clock on which tasks have start times that obey
- *  - arcs: a task begins after its predecessors' ends, and the end of all comes after each;
+ * Remove from a schedule the times at which an exclusive mode runs (one that excludes all others).
+ * On the clock that remains, start times obey
+ *  - arcs: a task starts after its predecessors end, and the schedule ends after each task;
  *  - work arcs: between the end of a and the start of b (or the beginning and the end) lies the
- * work of all tasks that come after a and before b, on every resource. The makespan is the
- * exclusive time plus the length of the clock.
+ *    work of all tasks that come after a and before b, on every resource.
+ * The makespan is the exclusive time plus the length of the clock.
  *
- * Work arcs between pairs are many; those that the solution with parts of modes breaks are added,
- * and it is solved again.  Then modes are made integers and the library searches. */
+ * Work arcs between pairs are many; those violated by the fractional solution are added, and it is
+ * solved again.  Then modes become integer and CBC searches. */
 #include <float.h>
 #include <math.h>
 #include <string.h>

@@ -1,21 +1,21 @@
-/* Schedules at rest: nothing runs.
+/* Idle points, called rests in the code: moments of a schedule at which nothing runs.
  *
- * Between rests tasks run beside others, in phases, or one runs alone, in its fastest mode.  One
- * that runs alone may as well run at the first rest at which all that must come before it is done;
- * one that nothing waits for, at the end.  So at rest every task that is ready and that others wait
- * for either runs alone, or not now; then a phase begins, with two tasks or more.
+ * Between idle points tasks run concurrently, in busy periods ("phases"), or one runs alone, in its
+ * fastest mode.  A task that runs alone may as well run at the first idle point at which its
+ * predecessors are done; one without successors, at the end.  So at an idle point every ready task
+ * with successors either runs alone or not now; then a phase begins, with two tasks or more.
  *
- * The delay of a rest is its time less that of all it has done, had each task run alone.  A rest is
- * no better than one with no more delay and no more done: there what it has done more can run
- * alone.
+ * The delay of an idle point is its time minus that of all finished tasks run alone.  An idle point
+ * is dominated by one with no more delay and no more tasks done: the missing tasks can run alone
+ * there.
  *
- * Nothing is lost by what is left out.  Follow a best schedule through the search: where it is left
- * out another one, no worse, goes on from a state that is there, with no more tasks that start in
- * phases still to come, and mostly fewer.  As many they are only where the other one has a task
- * more started, or stands at rest; and from a rest the next start is never one that could have been
- * made before.  So the search gets to the end of one of them.  A rule that forbade a task to
- * run alone later, because it did not run alone here, would break this: the schedule that takes
- * over from one that is left out may want just that. */
+ * The search stays exact.  Follow an optimal schedule through the search: where it is pruned,
+ * another one, no worse, continues from a state that is kept, with no more tasks that start in
+ * phases still to come, and usually fewer.  The number is equal only if the other schedule has one
+ * more task started, or is at an idle point; and from an idle point the next start is never one
+ * that was possible before.  So the search reaches the end of one of them.  A rule that forbade a
+ * task to run alone later because it did not run alone here would break this argument: the schedule
+ * that replaces a pruned one may need exactly that. */
 #ifndef PZ_SCHEDULE_REST_H
 #define PZ_SCHEDULE_REST_H
 

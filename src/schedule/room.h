@@ -1,5 +1,5 @@
-/* Room as it comes: what runs in a partial schedule leaves some of each resource free, and more at
- * every end. */
+/* Residual capacity over time ("room" in the code): what the running tasks of a partial schedule
+ * leave free of each resource, growing at every end. */
 #ifndef PZ_SCHEDULE_ROOM_H
 #define PZ_SCHEDULE_ROOM_H
 

@@ -1,10 +1,9 @@
-/* A small linear model that is kept solved while columns come and costs change:
+/* A small linear program that is kept solved while columns are added and costs change:
  *     min sum of costs,  each row at least its right-hand side,  columns from 0 up.
  *
- * Primal simplex with the inverse of the basis as a dense matrix: for up to some hundred rows,
- * where a library's preparations take longer than the work.  Right-hand sides are changed a little
- * so that it does not cycle, and it gives up after so many pivots: who uses its prices must check
- * them. */
+ * Primal simplex with a dense basis inverse, for up to some hundred rows, where the set-up of a
+ * library takes longer than the solution.  Right-hand sides are perturbed against cycling, and the
+ * number of pivots is limited: callers must check the dual values they use. */
 #ifndef PZ_SCHEDULE_SIMPLEX_H
 #define PZ_SCHEDULE_SIMPLEX_H
 

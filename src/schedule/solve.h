@@ -1,5 +1,5 @@
-/* Solving a schedule problem: an incumbent by list scheduling and local search, bounds, then exact
- * search. */
+/* Solving a scheduling problem: heuristic schedules by list scheduling and local search, lower
+ * bounds, then exact search. */
 #ifndef PZ_SCHEDULE_SOLVE_H
 #define PZ_SCHEDULE_SOLVE_H
 

@@ -1,6 +1,6 @@
-/* States of the best-first search (frontier.c): partial schedules in which something has just been
- * started, kept by how many tasks are started and by bound, so that the best of each can be taken,
- * and by which are started, so that those that others dominate are found. */
+/* The open list of the best-first search (frontier.c): partial schedules just after a start,
+ * ordered by number of started tasks and bound, and indexed by the set of started tasks to find
+ * dominated ones. */
 #ifndef PZ_SCHEDULE_STATES_H
 #define PZ_SCHEDULE_STATES_H
 

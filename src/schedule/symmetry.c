@@ -1,10 +1,10 @@
-/* Symmetry: two tasks with all that comes after them exchanged, and the order is the same.
+/* Symmetry: pairs of tasks that can be exchanged together with all their successors.
  *
- * The queries' and the keys' side of a layer are such, or the experts of one.  Every schedule then
- * has a mirror image as long as itself, and only those need be searched in which the first task of
- * one side, of lower rank than all that is exchanged, starts no later than that of the other.  (Of
- * the shortest schedules the one whose tasks start first, compared by rank, is among them; as it is
- * for tasks alike.) */
+ * Examples are the query and key sides of a layer, or its experts.  Every schedule then has a
+ * mirror image of the same length, and only those need be searched in which the first task of one
+ * side, of lower rank than all exchanged tasks, starts no later than that of the other.  (The
+ * optimal schedule whose start times are lexicographically smallest by rank is among them; it also
+ * obeys the order of identical tasks.) */
 #include "schedule/growth.h"
 
 struct mirror {

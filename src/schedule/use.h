@@ -1,4 +1,4 @@
-/* What a schedule uses of a chip: for reports, the solvers do not need it. */
+/* Utilisation of a chip by a schedule, for reports. */
 #ifndef PZ_SCHEDULE_USE_H
 #define PZ_SCHEDULE_USE_H
 

@@ -1,7 +1,8 @@
-/* Heads and tails by work.  All that must come before a task has to be done before it starts: by
- * the longest path, and because what can only start after some time, and has some path to go before
- * the task, must fit in between; its work is measured by mixes of resources and by prices.  The
- * same from the other end for tails, and for all tasks between the beginning and the end. */
+/* Heads and tails by energetic reasoning.  All predecessors of a task must be done before it
+ * starts: along the longest path, and because tasks that can start only after some time, and have
+ * some path to go before the task, must fit in between; their work is measured by combinations of
+ * resources and by dual prices.  The same in reverse for tails, and for all tasks between start and
+ * end of the schedule. */
 #include <string.h>
 
 #include "schedule/bits.h"

@@ -16,8 +16,7 @@ static const struct pz_baseline table[] = {
      pz_baseline_spotlight_expert},
     {"spotlight-placed", "the same chip, plans by the placement search",
      pz_baseline_spotlight_placed},
-    {"original", "the original system's walk downward through buckets of area",
-     pz_baseline_original},
+    {"original", "the original system's sweep over decreasing areas", pz_baseline_original},
     {"random", "the best of as many random chips as the search evaluated", pz_baseline_random},
 };
 
@@ -243,7 +242,7 @@ enum pz_status pz_baseline_conclude(const struct pz_baseline_question *q,
                                     const struct pz_baseline_best *best,
                                     struct pz_baseline_answer *out, struct pz_error *err) {
   if (!best->any)
-    return pz_fail(err, PZ_NO_ANSWER, "none of the %u chips looked at takes all models",
+    return pz_fail(err, PZ_NO_ANSWER, "none of the %u chips evaluated can run all models",
                    best->n_seen);
   enum pz_status status = pz_baseline_place_point(q, best->point, 0, out, err);
   if (status == PZ_OK) out->n_evaluated = best->n_seen;

@@ -1,4 +1,4 @@
-/* A chip that exists, with the plans experts gave. */
+/* Baseline: an existing chip with the expert plans. */
 #include "search/baseline.h"
 
 static enum pz_status on(const char *name, const struct pz_baseline_question *q,

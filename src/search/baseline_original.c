@@ -1,8 +1,8 @@
-/* The original system's way: chips in buckets of area, from the largest down, until five buckets in
- * a row have not improved the best.  It has no proof: a better chip may stand below.
+/* Baseline: the original system's sweep: chips in buckets of area, from the largest down, until
+ * five buckets in a row bring no improvement.  It has no proof: a better chip may be smaller.
  *
- * A bucket is 1% of the budget wide; the first ends at the budget, and those without a chip do not
- * count. */
+ * A bucket is 1% of the budget wide; the first ends at the budget, and buckets without a chip do
+ * not count. */
 #include <stdlib.h>
 
 #include "search/baseline.h"

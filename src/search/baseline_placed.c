@@ -1,4 +1,4 @@
-/* A chip that exists, with the best plans there are for it. */
+/* Baseline: an existing chip with the best plans for it. */
 #include "search/baseline.h"
 
 static enum pz_status on(const char *name, const struct pz_baseline_question *q,

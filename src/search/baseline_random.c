@@ -1,4 +1,4 @@
-/* The best of random chips, as many as the search evaluated: what its order is worth. */
+/* Baseline: the best of random chips, as many as the search looked at. */
 #include <stdlib.h>
 
 #include "core/random.h"

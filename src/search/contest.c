@@ -1,5 +1,6 @@
-/* One contest: which chip is the best by one objective.  A first look at chips in the order of
- * their bounds, then more effort where schedules left open might change the answer. */
+/* A contest: the best chip under one objective (for one model, or for all).  Chips are first
+ * evaluated with little effort in the order of their bounds, then with more effort where schedules
+ * that are not proven optimal might change the result. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -343,7 +344,8 @@ static enum pz_status nothing_fits(const struct run *r, struct pz_error *err) {
       most = fmax(most, *pz_bound_at(r->s, p, o->models[i]));
     if (most > 0 && i + 1 < o->n) continue;
     return pz_fail(err, PZ_NO_ANSWER,
-                   "%s fits no chip of the space: no plan on %" PRId64 " devices with %.6g GiB",
+                   "%s runs on no chip of the space: no feasible plan on %" PRId64
+                   " devices with %.6g GiB",
                    r->s->task->portfolio->models[o->models[i]], r->s->task->o.devices,
                    pz_task_most_hbm(r->s->task));
   }

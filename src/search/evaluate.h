@@ -1,5 +1,6 @@
-/* What a model does on a chip: the best plan over every load, exactly but for schedules that were
- * not closed, which enter with their bounds too. */
+/* Throughput of a model on a chip: the best plan over every microbatch size, tensor-parallel degree
+ * and recomputation.  Exact except for schedules not proven optimal, which also enter with their
+ * lower bounds. */
 #ifndef PZ_SEARCH_EVALUATE_H
 #define PZ_SEARCH_EVALUATE_H
 

@@ -1,5 +1,4 @@
-/* The plans experts gave for models on 1024 TPUv4s, and what they come to: the reference that
- * throughputs are compared with. */
+/* The expert plans for models on 1024 TPUv4s, and their throughput: the reference. */
 #ifndef PZ_SEARCH_EXPERT_H
 #define PZ_SEARCH_EXPERT_H
 

@@ -1,6 +1,6 @@
-/* What is best: one number for a chip from what each model does on it.  A kind is one row of the
- * table in objective.c.  Every kind grows, or stays, when any throughput grows: bounds rely on it.
- */
+/* Objectives: one number for a chip from the throughput of each model on it.  An objective is one
+ * row of the table in objective.c.  It must not decrease when a throughput increases: bounds rely
+ * on it. */
 #ifndef PZ_SEARCH_OBJECTIVE_H
 #define PZ_SEARCH_OBJECTIVE_H
 

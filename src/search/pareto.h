@@ -1,5 +1,5 @@
-/* The front of throughput against area and peak watts: chips of the space that no other beats in
- * all three.  Like a contest, bounds exclude what need not be evaluated. */
+/* The Pareto front of throughput, area and peak watts.  As in a contest, bounds exclude chips that
+ * need not be evaluated. */
 #ifndef PZ_SEARCH_PARETO_H
 #define PZ_SEARCH_PARETO_H
 

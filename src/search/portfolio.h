@@ -1,5 +1,5 @@
 /* The models of a search, built once: a load is one of them at a microbatch size and a
- * tensor-parallel width.  Read only once made, so that threads share it. */
+ * tensor-parallel degree.  Read-only after construction, so that threads share it. */
 #ifndef PZ_SEARCH_PORTFOLIO_H
 #define PZ_SEARCH_PORTFOLIO_H
 

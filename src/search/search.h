@@ -1,9 +1,9 @@
-/* The search: every chip of a space is evaluated or excluded by a bound, so that the answer comes
+/* The search: every chip of a space is evaluated or excluded by a bound, so that the result comes
  * with a proof.
  *
- * Chips are taken in the order of their bounds, in batches of a fixed size; what is compared with
- * is the best of the batches before.  So the answer, and which chips were evaluated, is the same
- * for any number of threads, and after any interruption. */
+ * Chips are taken in the order of their bounds, in batches of a fixed size, and compared with the
+ * best of the batches before.  So the result, and the set of evaluated chips, is the same for any
+ * number of threads, and after any interruption. */
 #ifndef PZ_SEARCH_SEARCH_H
 #define PZ_SEARCH_SEARCH_H
 

@@ -1,5 +1,5 @@
-/* What limits a chip: the change of the objective for one step on each axis, inside the budget or
- * not. */
+/* Sensitivity: the change of the objective for one step on each axis of the space, within the
+ * budget or not. */
 #ifndef PZ_SEARCH_SENSITIVITY_H
 #define PZ_SEARCH_SENSITIVITY_H
 

@@ -33,7 +33,7 @@ static void read_axis(struct pz_fields *f, enum pz_axis axis, struct pz_space *s
   const json_t *list = json_object_get(f->root, axis_names[axis]), *item;
   char accepted[96];
   size_t i;
-  snprintf(accepted, sizeof accepted, "1 to %d rising whole numbers, the largest at most %lld",
+  snprintf(accepted, sizeof accepted, "1 to %d increasing integers, the largest at most %lld",
            PZ_SPACE_MOST_VALUES, (long long)most_value[axis]);
   size_t n = json_array_size(list);
   if (n < 1 || n > PZ_SPACE_MOST_VALUES) {
@@ -101,7 +101,7 @@ enum pz_status pz_space_parse(const char *name, const char *text, size_t bytes,
 static enum pz_status unknown_space(const char *space, struct pz_error *err) {
   const char *near = pz_text_nearest(space, pz_space_preset_name, NULL);
   return pz_fail(err, PZ_BAD_INPUT,
-                 "unknown space '%s'%s%s%s; accepted: a name that 'phaze spaces' lists, or the "
+                 "unknown space '%s'%s%s%s; accepted: a name listed by 'phaze spaces', or the "
                  "path of a space.json",
                  space, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
 }
@@ -124,7 +124,8 @@ enum pz_status pz_space_set_budget(struct pz_space *s, const char *budget, struc
   double mm2 = strtod(budget, &end);
   if (end != budget && !*end) {
     if (!(mm2 > 0 && mm2 < 1e9))
-      return pz_fail(err, PZ_BAD_USE, "--budget %s; accepted: a chip, or mm2 above 0", budget);
+      return pz_fail(err, PZ_BAD_USE, "--budget %s; accepted: a chip, or an area above 0 mm2",
+                     budget);
     s->budget_um2 = mm2 * 1e6;
     return PZ_OK;
   }
@@ -211,8 +212,9 @@ static enum pz_status nothing_fits(const struct pz_space *s, struct pz_error *er
     most = fmax(most, chip_um2(&c));
   }
   return pz_fail(err, PZ_NO_ANSWER,
-                 "no chip of the space %s has %.6g to %.6g mm2; they have %.6g to %.6g", s->name,
-                 s->least_part * s->budget_um2 / 1e6, s->budget_um2 / 1e6, least / 1e6, most / 1e6);
+                 "no chip of the space %s is within %.6g to %.6g mm2; their areas are %.6g to %.6g",
+                 s->name, s->least_part * s->budget_um2 / 1e6, s->budget_um2 / 1e6, least / 1e6,
+                 most / 1e6);
 }
 
 enum pz_status pz_space_points(const struct pz_space *s, struct pz_arena *arena,

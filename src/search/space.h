@@ -1,5 +1,5 @@
-/* A design space: the chips that differ from a base chip in the numbers of its axes, within a
- * budget of area.  A chip is known by its number in the full grid, so that it has the same name in
+/* A design space: the chips that differ from a base chip in the values of its axes, within an area
+ * budget.  A chip is identified by its number in the full grid, so that it has the same name in
  * every run.  Sized for a million points. */
 #ifndef PZ_SEARCH_SPACE_H
 #define PZ_SEARCH_SPACE_H

@@ -1,4 +1,4 @@
-/* What a search knows, shared by the files that run it; nobody else's business. */
+/* Internal state of a search, shared by the files that run it. */
 #ifndef PZ_SEARCH_STATE_H
 #define PZ_SEARCH_STATE_H
 

@@ -54,7 +54,7 @@ static enum pz_status check_names(const struct pz_study_options *o, struct pz_er
     json_t *name = json_string(o->models[i]);
     json_decref(name);
     if (!name)
-      return pz_fail(err, PZ_BAD_USE, "model %u: '%s' is not UTF-8; accepted: a file whose name is",
+      return pz_fail(err, PZ_BAD_USE, "model %u: '%s' is not UTF-8; accepted: a file name in UTF-8",
                      i + 1, o->models[i]);
   }
   return PZ_OK;
@@ -262,7 +262,7 @@ enum pz_status pz_study_from_inputs(const json_t *inputs, struct pz_arena *arena
       !read_choices(json_object_get(inputs, "mbs"), &o.mbs) ||
       !read_choices(json_object_get(inputs, "tp"), &o.tp) ||
       !read_choices(json_object_get(inputs, "hbm_gib"), &o.hbm_gib))
-    return pz_fail(err, PZ_BAD_INPUT, "the inputs are not those of a search");
+    return pz_fail(err, PZ_BAD_INPUT, "the inputs of the run are not valid");
   *out = o;
   return PZ_OK;
 }

@@ -1,5 +1,5 @@
-/* A study: models, a space and machines; the best chip for each model alone and one common to all.
- * What `phaze search` runs, and what `phaze verify` makes again from a run's inputs. */
+/* A study: models, a design space and a cluster; the best chip for each model alone and for all.
+ * `phaze search` runs it, `phaze verify` recomputes it from a run's inputs. */
 #ifndef PZ_SEARCH_STUDY_H
 #define PZ_SEARCH_STUDY_H
 

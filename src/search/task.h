@@ -1,5 +1,5 @@
-/* What a search is asked: the space, the models, the machines, and how a plan is judged.  Made once
- * and read only, so that threads share it. */
+/* The inputs of a search: space, models, cluster, and how a plan is judged.  Read-only after
+ * construction, so that threads share it. */
 #ifndef PZ_SEARCH_TASK_H
 #define PZ_SEARCH_TASK_H
 

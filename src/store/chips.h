@@ -1,4 +1,4 @@
-/* A chip of a study as the run file's row. */
+/* A chip of a study as a row of the run file. */
 #ifndef PZ_STORE_CHIPS_H
 #define PZ_STORE_CHIPS_H
 

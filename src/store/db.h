@@ -1,5 +1,5 @@
-/* SQLite in this program's terms: opening in one of four ways, errors with the file in them, and
- * statements that write or give rows.  Knows no tables. */
+/* SQLite wrapper: opening in one of four ways, errors that name the file, and statements that write
+ * or return rows.  Knows no tables. */
 #ifndef PZ_STORE_DB_H
 #define PZ_STORE_DB_H
 

@@ -29,7 +29,7 @@ static const struct {
     [RECOMPUTE] = {"recompute", SQLITE_INTEGER, 0, 1, "0 or 1"},
     [D] = {"d", SQLITE_INTEGER, 0, INT64_MAX, "an integer not below 0"},
     [STAGES] = {"stages", SQLITE_TEXT, 0, 0,
-                "at most 1024 numbers from 1 to 65535 with commas between; none if and only if "
+                "at most 1024 comma-separated numbers from 1 to 65535; none if and only if "
                 "time_s is infinite"},
     [CONTEST] = {"contest", SQLITE_INTEGER, 1, PZ_NO_CONTEST, "1 to 2147483647"},
 };

@@ -1,4 +1,4 @@
-/* What a run was made with, and how that differs from what it is asked for now. */
+/* The inputs of a run, and how they differ from those of the current command. */
 #ifndef PZ_STORE_INPUTS_H
 #define PZ_STORE_INPUTS_H
 

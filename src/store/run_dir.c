@@ -32,7 +32,7 @@ static enum pz_status fail_io(struct pz_error *err, const char *path, const char
 enum pz_status pz_run_dir_init(struct pz_run_dir *d, const char *dir, struct pz_error *err) {
   size_t n = strlen(dir);
   *d = (struct pz_run_dir){.lock = -1};
-  if (n == 0) return pz_fail(err, PZ_BAD_USE, "no directory is given for the run");
+  if (n == 0) return pz_fail(err, PZ_BAD_USE, "the name of the run directory is empty");
   if (n > LONGEST_DIR) return pz_fail(err, PZ_LIMIT, "%s: the path is too long", dir);
   memcpy(d->dir, dir, n + 1);
   snprintf(d->run, sizeof d->run, "%.*s/run.sqlite", LONGEST_DIR, dir);
@@ -58,8 +58,8 @@ static bool try_lock(int fd, int how) {
 enum pz_status pz_run_dir_lock(struct pz_run_dir *d, struct pz_error *err) {
   char path[PZ_DB_LONGEST_PATH];
   if (mkdir(d->dir, 0777) != 0 && errno != EEXIST)
-    return fail_io(err, d->dir, "make the directory",
-                   "one that exists, or whose parent can be written to");
+    return fail_io(err, d->dir, "create the directory",
+                   "an existing directory, or one whose parent is writable");
   write_lock_path(d, path);
   d->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (d->lock < 0)
@@ -69,7 +69,7 @@ enum pz_status pz_run_dir_lock(struct pz_run_dir *d, struct pz_error *err) {
       errno == EWOULDBLOCK
           ? pz_fail(err, PZ_IO,
                     "%s: another phaze is running there; accepted: another directory, or this one "
-                    "when it has ended",
+                    "after that has ended",
                     d->dir)
           : fail_io(err, path, "lock it", "a file system with locks");
   pz_run_dir_release(d);
@@ -142,10 +142,9 @@ enum pz_status pz_run_dir_move_aside(struct pz_run_dir *d, struct pz_error *err)
   do snprintf(to, sizeof to, "%.*s/run-%d.sqlite", LONGEST_DIR, d->dir, k);
   while (!is_free(to) && ++k <= MOST_ASIDE);
   if (k > MOST_ASIDE)
-    return pz_fail(err, PZ_LIMIT, "%s: %d old runs are kept there; accepted: another directory",
+    return pz_fail(err, PZ_LIMIT, "%s: it already holds %d old runs; accepted: another directory",
                    d->dir, MOST_ASIDE);
-  return move(d->run, to) ? PZ_OK
-                          : fail_io(err, d->run, "move it aside", "a directory to write to");
+  return move(d->run, to) ? PZ_OK : fail_io(err, d->run, "rename it", "a writable directory");
 }
 
 /* ---- a new run ------------------------------------------------------------------------------ */
@@ -162,7 +161,7 @@ enum pz_status pz_run_dir_part(const struct pz_run_dir *d, char part[PZ_DB_LONGE
                                struct pz_error *err) {
   if (!is_free(d->run))
     return pz_fail(err, PZ_BAD_INPUT,
-                   "%s: is not there, but files that belong to it are; accepted: another "
+                   "%s: is missing, but files that belong to it exist; accepted: another "
                    "directory, or --fresh",
                    d->run);
   snprintf(part, PZ_DB_LONGEST_PATH, "%.*s.part", LONGEST_RUN, d->run);

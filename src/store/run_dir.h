@@ -1,9 +1,9 @@
-/* The directory of a run: made if need be, locked against a second phaze, and a new run file put
- * in its place whole, with what stood there moved aside.
+/* The directory of a run: created if needed, locked against a second phaze; a new run file replaces
+ * an old one atomically, and the old one is renamed.
  *
- *     DIR/lock                the lock; the kernel lets it go with the process, however that ends
- *     DIR/run.sqlite          the run, with -wal and -shm beside it while it is written
- *     DIR/run-1.sqlite ...    what --fresh moved aside */
+ *     DIR/lock                the lock; the kernel releases it when the process ends
+ *     DIR/run.sqlite          the run, with -wal and -shm files while it is written
+ *     DIR/run-1.sqlite ...    runs renamed by --fresh */
 #ifndef PZ_STORE_RUN_DIR_H
 #define PZ_STORE_RUN_DIR_H
 

@@ -65,7 +65,7 @@ static enum pz_status read_text(const struct pz_run_file *f, const char *sql, ch
 /* ---- the journal ---------------------------------------------------------------------------- */
 
 static enum pz_status may_write(const struct pz_run_file *f, struct pz_error *err) {
-  return f->insert ? PZ_OK : pz_fail(err, PZ_BAD_USE, "%s: was opened to look at", f->db.path);
+  return f->insert ? PZ_OK : pz_fail(err, PZ_BAD_USE, "%s: was opened read-only", f->db.path);
 }
 
 static enum pz_status recall_row(const struct pz_run_file *f, sqlite3_stmt *select,
@@ -77,8 +77,8 @@ static enum pz_status recall_row(const struct pz_run_file *f, sqlite3_stmt *sele
   if (status != PZ_OK) return status;
   status = take(into, &entry);
   if (status == PZ_BAD_INPUT)
-    return pz_evaluations_refuse(&f->db, select, "is not of this search", err);
-  return status == PZ_OK ? PZ_OK : pz_fail(err, status, "%s: cannot take it in", f->db.path);
+    return pz_evaluations_refuse(&f->db, select, "does not belong to this search", err);
+  return status == PZ_OK ? PZ_OK : pz_fail(err, status, "%s: cannot be stored", f->db.path);
 }
 
 static enum pz_status recall(void *ctx,
@@ -153,7 +153,7 @@ static enum pz_status compare(struct pz_run_file *f, json_t *now, struct pz_erro
   enum pz_db_mode mode = pz_run_dir_has_log(&f->dir) ? PZ_DB_READ : PZ_DB_FROZEN;
   enum pz_status status = examine(f, mode, ADVICE, &was, err);
   if (status == PZ_OK && pz_inputs_differ(was, now, difference, sizeof difference))
-    status = pz_fail(err, PZ_BAD_INPUT, "%s: was made with other inputs: %s" ADVICE, f->db.path,
+    status = pz_fail(err, PZ_BAD_INPUT, "%s: was made with different inputs: %s" ADVICE, f->db.path,
                      difference);
   json_decref(was);
   pz_db_close(&f->db);
@@ -206,8 +206,7 @@ enum pz_status pz_run_file_open(const char *dir, const char *inputs, bool fresh,
 static enum pz_status look(struct pz_run_file *f, struct pz_error *err) {
   json_t *inputs = NULL;
   if (!pz_run_dir_has_run(&f->dir))
-    return pz_fail(err, PZ_IO, "%s: there is no run; accepted: the directory of a search",
-                   f->dir.dir);
+    return pz_fail(err, PZ_IO, "%s: no run found; accepted: the directory of a search", f->dir.dir);
   bool alone = pz_run_dir_share(&f->dir);
   bool frozen = alone && !pz_run_dir_has_log(&f->dir);
   if (!frozen) pz_run_dir_release(&f->dir); /* SQLite's own locks are enough */
@@ -399,7 +398,7 @@ enum pz_status pz_run_file_read_standings(struct pz_run_file *f, const char *con
     if (status != PZ_OK || !row) break;
     status = read_standing(f, stmt, &id, &standing, err);
     if (status == PZ_OK) status = take(into, id, &standing);
-    if (status != PZ_OK) pz_fail(err, status, "%s: a standing was not taken", f->db.path);
+    if (status != PZ_OK) pz_fail(err, status, "%s: a standing was rejected", f->db.path);
   }
   sqlite3_finalize(stmt);
   return status;

@@ -1,15 +1,16 @@
-/* The run file: everything a search has found, kept so that it can go on after any interruption.
+/* The run file: all results of a search, saved so that it can resume after any interruption.
  *
- *     DIR/run.sqlite   run          what the run was made with, its result when it has finished,
- * and what other ways to choose came to evaluations  the journal of the search chips        the
- * chips of the space, for people and reports standings    how each chip left each contest timings
- * all that depends on the clock
+ * DIR/run.sqlite has the tables
+ *     run          inputs; the result and the comparison with baselines, once finished
+ *     evaluations  the journal of the search
+ *     chips        the chips of the space, for users and reports
+ *     standings    how each chip left each contest
+ *     timings      everything that depends on the clock
  *
- * SQLite with a write-ahead log.  What was committed survives kill -9; what was not is as if it had
- * never been.  One process writes, locked by DIR/lock; any number look meanwhile.  A run file that
- * was made with other inputs, by another version, or by another program is refused and never
- * written to.  Doubles come back bit for bit, infinity too (but for the sign of zero); NaN is
- * refused. */
+ * SQLite with a write-ahead log.  Committed data survives kill -9; uncommitted data leaves no
+ * trace.  One process writes, locked by DIR/lock; any number may read.  A run file made with other
+ * inputs, by another version, or by another program is rejected and never written to.  Doubles are
+ * restored bit for bit, including infinity (except the sign of zero); NaN is rejected. */
 #ifndef PZ_STORE_RUN_FILE_H
 #define PZ_STORE_RUN_FILE_H
 

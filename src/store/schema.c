@@ -87,7 +87,7 @@ static enum pz_status check_head(const struct pz_db *db, const char *advice, str
   if (status == PZ_OK) status = pz_db_number(db, "PRAGMA user_version", &version, NULL);
   if (status != PZ_OK && status != PZ_BAD_INPUT) return pz_db_fail(db, "read", err);
   if (status == PZ_BAD_INPUT || application != atoll(APPLICATION))
-    return refuse(db, "is not a run file of phaze", advice, err);
+    return refuse(db, "is not a phaze run file", advice, err);
   if (version == atoll(VERSION)) return PZ_OK;
   snprintf(what, sizeof what,
            "is a run file of version %" PRId64 ", and this phaze writes version " VERSION, version);
@@ -114,6 +114,7 @@ enum pz_status pz_schema_check(const struct pz_db *db, const char *advice, struc
   }
   sqlite3_finalize(stmt);
   if (status != PZ_OK) return status;
-  return same && n == N_TABLES ? PZ_OK
-                               : refuse(db, "its tables are not those of phaze", advice, err);
+  return same && n == N_TABLES
+             ? PZ_OK
+             : refuse(db, "its tables are not those of a phaze run file", advice, err);
 }

@@ -1,4 +1,4 @@
-/* The tables of a run file: making them, and knowing them again. */
+/* The tables of a run file: creating and recognising them. */
 #ifndef PZ_STORE_SCHEMA_H
 #define PZ_STORE_SCHEMA_H
 

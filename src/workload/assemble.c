@@ -134,8 +134,8 @@ enum pz_status pz_assemble(struct pz_owned *o, const struct pz_layer_plan *plan,
 enum pz_status pz_assemble_fail(const char *name, enum pz_status status, struct pz_error *err) {
   if (status == PZ_LIMIT)
     return pz_fail(err, status,
-                   "%s: a size at this sequence length and microbatch is beyond what is counted "
-                   "(2^50 bytes a tensor, 2^63 FLOP in all)",
+                   "%s: a size at this sequence length and microbatch exceeds the limits "
+                   "(2^50 bytes per tensor, 2^63 FLOP in total)",
                    name);
   return pz_fail(err, status, "%s: %s", name,
                  status == PZ_NO_MEMORY ? "out of memory" : "internal error");

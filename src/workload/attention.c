@@ -1,4 +1,4 @@
-/* Self-attention, standard (scores are written) or flash (they are not). */
+/* Self-attention, standard (scores are written to memory) or flash (they are not). */
 #include "workload/parts.h"
 
 /* This slice's sizes. */

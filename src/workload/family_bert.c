@@ -1,5 +1,5 @@
-/* BERT with its masked-language-model head: learned positions and segments, norm after each half;
- * and Megatron's BERT, which has the norm before each half and none after the embedding. */
+/* BERT with its masked-language-model head: learned positions and segments, post-norm; and
+ * Megatron's BERT: pre-norm, no norm after the embedding. */
 #include <string.h>
 
 #include "workload/family.h"
@@ -19,7 +19,7 @@ static void read_bert(struct pz_fields *c, struct pz_arch *a) {
   a->learned_positions = a->norm_affine = true;
   a->qkv_bias = a->out_bias = a->mlp_bias = true;
   if (pz_fields_bool_or(c, "add_cross_attention", false))
-    pz_fields_refuse(c, "add_cross_attention", "false: the encoder alone is built");
+    pz_fields_refuse(c, "add_cross_attention", "false; only encoders are supported");
   if (strcmp(pz_fields_text_or(c, "position_embedding_type", "absolute"), "absolute") != 0)
     pz_fields_refuse(c, "position_embedding_type", "absolute");
   pz_arch_derive_heads(c, a, "hidden_size", "num_attention_heads");
@@ -53,6 +53,6 @@ static void head(struct pz_builder *b, const struct pz_arch *a) {
 const struct pz_family pz_family_bert = {
     "bert", "encoder with masked-language-model head", read_bert, embedding, pz_part_block, head};
 const struct pz_family pz_family_megatron_bert = {
-    "megatron-bert",    "BERT with the norm before each half",
+    "megatron-bert",    "BERT with the norm before attention and feed-forward",
     read_megatron_bert, embedding,
     pz_part_block,      head};

@@ -1,5 +1,5 @@
-/* GPT-2 and everything of its shape (GPT-3, Megatron's GPT models): learned positions, norm before
- * each half, one projection for query, key and value, tied head. */
+/* GPT-2 and models of its shape (GPT-3, Megatron's GPT): learned positions, pre-norm, one
+ * projection for query, key and value, tied head. */
 #include "workload/family.h"
 
 static void read(struct pz_fields *c, struct pz_arch *a) {
@@ -18,7 +18,7 @@ static void read(struct pz_fields *c, struct pz_arch *a) {
   a->fused_qkv = a->qkv_bias = a->out_bias = a->mlp_bias = true;
   a->loss_f32 = a->causal_mask_buffer = true;
   if (pz_fields_bool_or(c, "add_cross_attention", false))
-    pz_fields_refuse(c, "add_cross_attention", "false: the decoder alone is built");
+    pz_fields_refuse(c, "add_cross_attention", "false; only decoders are supported");
   pz_arch_derive_heads(c, a, "n_embd|hidden_size", "n_head|num_attention_heads");
 }
 

@@ -1,5 +1,5 @@
-/* GPT-NeoX and Pythia: rotary positions on part of each head, attention and feed-forward side by
- * side. */
+/* GPT-NeoX and Pythia: rotary positions on part of each head, attention and feed-forward in
+ * parallel. */
 #include "workload/family.h"
 
 static void read(struct pz_fields *c, struct pz_arch *a) {

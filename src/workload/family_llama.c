@@ -1,5 +1,4 @@
-/* Llama: RMS norm before each half, rotary positions, gated feed-forward, grouped key/value heads.
- */
+/* Llama: RMS pre-norm, rotary positions, gated feed-forward, grouped key/value heads. */
 #include "workload/family.h"
 
 void pz_llama_read(struct pz_fields *c, struct pz_arch *a, int64_t default_kv) {

@@ -10,7 +10,7 @@ static void read(struct pz_fields *c, struct pz_arch *a) {
   a->experts_per_token = pz_fields_int(c, "num_experts_per_tok", PZ_RANGE_EXPERTS);
   if (a->experts_per_token <= a->experts || c->status != PZ_OK) return;
   char accepted[64];
-  snprintf(accepted, sizeof accepted, "at most the %lld experts there are", (long long)a->experts);
+  snprintf(accepted, sizeof accepted, "at most the number of experts, %lld", (long long)a->experts);
   pz_fields_refuse(c, "num_experts_per_tok", accepted);
 }
 

@@ -1,5 +1,5 @@
-/* OPT: learned positions with two extra rows, ReLU, norm before each half; the 350m model has it
- * after, and a token embedding of half width that is projected in and out. */
+/* OPT: learned positions with two extra rows, ReLU, pre-norm; the 350m model is post-norm and has a
+ * token embedding of half width that is projected in and out. */
 #include "workload/family.h"
 
 static void read(struct pz_fields *c, struct pz_arch *a) {

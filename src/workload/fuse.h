@@ -1,6 +1,6 @@
-/* Fusion: a matrix product takes in the element-wise operators that alone consume its result, and
- * chains of element-wise operators become one.  What lies between is never written, unless backward
- * reads it. */
+/* Fusion: a matrix product absorbs the element-wise operators that alone consume its result, and
+ * chains of element-wise operators become one.  Intermediate results are not written, unless
+ * backward reads them. */
 #ifndef PZ_WORKLOAD_FUSE_H
 #define PZ_WORKLOAD_FUSE_H
 

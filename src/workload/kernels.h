@@ -1,6 +1,5 @@
-/* Kernels: what a norm, an activation, a softmax, ... is made of under the two declared
- * implementations. fused: one operator each, 16 bit.  eager: the steps that Hugging Face's PyTorch
- * code really runs. */
+/* Kernels: the operators of a norm, an activation, a softmax, ... in the two implementations.
+ * fused: one 16-bit operator each.  eager: the operators that Hugging Face's PyTorch code runs. */
 #ifndef PZ_WORKLOAD_KERNELS_H
 #define PZ_WORKLOAD_KERNELS_H
 

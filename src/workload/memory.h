@@ -1,5 +1,5 @@
-/* Memory of a layer: what is kept for backward, tensor by tensor, and how many bytes are live at
- * each moment while the layer runs. */
+/* Memory of a layer: the tensors saved for backward, and the bytes live at each moment while the
+ * layer runs. */
 #ifndef PZ_WORKLOAD_MEMORY_H
 #define PZ_WORKLOAD_MEMORY_H
 

@@ -31,7 +31,7 @@ static enum pz_status check_range(const char *what, int64_t v, int64_t min, int6
 static enum pz_status check_options(const struct pz_workload_options *o, struct pz_error *err) {
   enum pz_status s = check_range("sequence length", o->seq, 0, 1 << 24, err);
   if (s == PZ_OK) s = check_range("microbatch size", o->mbs, 1, 1 << 20, err);
-  if (s == PZ_OK) s = check_range("tensor-parallel width", o->tp, 1, 65536, err);
+  if (s == PZ_OK) s = check_range("tensor-parallel degree", o->tp, 1, 65536, err);
   if (s == PZ_OK) s = check_range("slice", o->slice, 0, o->tp - 1, err);
   if (s == PZ_OK) s = check_range("number of layers", o->num_layers, 0, 65536, err);
   if (s == PZ_OK) s = check_range("kernels", (int64_t)o->kernels, 0, PZ_KERNELS_EAGER, err);
@@ -40,7 +40,7 @@ static enum pz_status check_options(const struct pz_workload_options *o, struct 
   if (s == PZ_OK && o->sequence_parallel && o->tp > 1)
     s = pz_fail(
         err, PZ_BAD_USE,
-        "sequence parallelism is not made for imported graphs; accepted: --tp without --sp");
+        "sequence parallelism is not supported for imported graphs; accepted: --tp without --sp");
   return s;
 }
 

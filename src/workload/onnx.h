@@ -1,4 +1,4 @@
-/* ONNX files as models: the way from bytes to a workload. */
+/* ONNX files as models: from bytes to a workload. */
 #ifndef PZ_WORKLOAD_ONNX_H
 #define PZ_WORKLOAD_ONNX_H
 

@@ -50,8 +50,8 @@ static bool bad(struct copy *c, size_t at, const char *what) {
 
 static bool put(struct copy *c, const void *bytes, size_t n) {
   if (c->n + n > PZ_ONNX_MOST_KEPT) {
-    pz_fail(c->err, PZ_LIMIT, "%s: more than %d MiB without the weights, the most that is read",
-            c->name, PZ_ONNX_MOST_KEPT >> 20);
+    pz_fail(c->err, PZ_LIMIT, "%s: larger than %d MiB without the weights, the limit", c->name,
+            PZ_ONNX_MOST_KEPT >> 20);
     return false;
   }
   if (c->n + n > c->cap) {
@@ -92,7 +92,7 @@ static bool field_end(struct copy *c, enum wire wire, size_t *at, size_t end, si
     if (!get_varint(c, at, end, &v)) return false;
     *inner = *at;
     break;
-  default: return bad(c, *at, "a field of a kind that protobuf does not have");
+  default: return bad(c, *at, "a field has an invalid wire type");
   }
   if (v > end - *at) return bad(c, *at, "the file is truncated, or a length is wrong");
   *at += (size_t)v;
@@ -153,7 +153,7 @@ static bool copy_field(struct copy *c, const ProtobufCMessageDescriptor *m, size
   size_t start = *at, inner;
   if (!get_varint(c, at, end, &key)) return false;
   enum wire wire = (enum wire)(key & 7);
-  if (key >> 3 == 0 || key >> 3 > (1 << 29)) return bad(c, start, "no field has this number");
+  if (key >> 3 == 0 || key >> 3 > (1 << 29)) return bad(c, start, "a field has an invalid number");
   size_t key_end = *at;
   if (!field_end(c, wire, at, end, &inner)) return false;
   const ProtobufCFieldDescriptor *f =

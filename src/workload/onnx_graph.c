@@ -195,8 +195,10 @@ static enum pz_status claim_outputs(struct pz_onnx_graph *g, const struct pz_onn
     if (n->out[i] == PZ_NONE) continue;
     struct pz_onnx_value *v = pz_onnx_value(g, n->out[i]);
     if (v->maker != PZ_NONE || v->init || v->input)
-      return pz_onnx_fail(g, n, PZ_BAD_INPUT,
-                          "makes tensor '%.120s', which something else makes already", v->name);
+      return pz_onnx_fail(
+          g, n, PZ_BAD_INPUT,
+          "produces tensor '%.120s', which another node, input or initializer already produces",
+          v->name);
     v->maker = index;
   }
   return PZ_OK;
@@ -236,7 +238,7 @@ static enum pz_status classify(const struct pz_onnx_graph *g, const Onnx__ModelP
   n->op = pz_onnx_op_unknown();
   if (unknown_vector) return PZ_OK;
   return pz_onnx_fail(g, n, PZ_BAD_INPUT,
-                      "operator type '%.80s' of domain '%.80s' is not known; accepted with "
+                      "operator type '%.80s' of domain '%.80s' is unknown; accepted with "
                       "--unknown-ops=vector, as element-wise work",
                       n->type, n->domain[0] ? n->domain : "ai.onnx");
 }
@@ -267,7 +269,7 @@ static enum pz_status check_made(const struct pz_onnx_graph *g) {
       const struct pz_onnx_value *v = pz_onnx_in(g, n, k);
       if (v && v->maker == PZ_NONE && !v->init && !v->input)
         return pz_onnx_fail(g, n, PZ_BAD_INPUT,
-                            "reads tensor '%.120s', which no node, input or initializer gives",
+                            "reads tensor '%.120s', which no node, input or initializer produces",
                             v->name);
     }
   }
@@ -333,7 +335,7 @@ static enum pz_status sort_nodes(struct pz_onnx_graph *g) {
   for (uint32_t i = 0; i < n; i++)
     if (waits[i])
       return pz_onnx_fail(g, pz_onnx_node(g, i), PZ_BAD_INPUT,
-                          "stands on a cycle, or after one; accepted: a graph without cycles");
+                          "is part of a cycle, or follows one; accepted: a graph without cycles");
   for (uint32_t i = 0; i < n; i++)
     for (uint32_t o = 0; o < sorted[i].n_out; o++)
       if (sorted[i].out[o] != PZ_NONE) pz_onnx_value(g, sorted[i].out[o])->maker = i;

@@ -403,8 +403,9 @@ static void lower_conv(struct make *m, const struct pz_onnx_node *n) {
 static void lower_einsum(struct make *m, const struct pz_onnx_node *n) {
   struct pz_dims d;
   if (!pz_onnx_einsum_dims(m->g, n, &d)) {
-    pz_onnx_fail(m->g, n, PZ_BAD_INPUT,
-                 "this equation is not read; accepted: two operands, letters, '...' and a result");
+    pz_onnx_fail(
+        m->g, n, PZ_BAD_INPUT,
+        "this equation is not supported; accepted: two operands, letters, '...' and a result");
     fail(m, PZ_BAD_INPUT);
     return;
   }
@@ -559,7 +560,7 @@ static bool check_shapes(struct make *m, const struct pz_onnx_node *n) {
 static bool check_operands(struct make *m, const struct pz_onnx_node *n, uint32_t least) {
   for (uint32_t k = 0; k < least; k++)
     if (k >= n->n_in || n->in[k] == PZ_NONE) {
-      pz_onnx_fail(m->g, n, PZ_BAD_INPUT, "has %u inputs; it wants at least %u", n->n_in, least);
+      pz_onnx_fail(m->g, n, PZ_BAD_INPUT, "has %u inputs; accepted: at least %u", n->n_in, least);
       fail(m, PZ_BAD_INPUT);
       return false;
     }

@@ -1,5 +1,4 @@
-/* ONNX operator types: one row each, saying how the shape of the result follows, and as what work
- * the operator is counted. */
+/* ONNX operator types: one row each, with the shape inference and the work counted. */
 #ifndef PZ_WORKLOAD_ONNX_OP_H
 #define PZ_WORKLOAD_ONNX_OP_H
 

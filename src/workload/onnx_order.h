@@ -1,5 +1,5 @@
-/* The order in which the operators of a graph are taken for layers: those that carry gradients and
- * that an output needs, topologically; who uses what, and what is shared. */
+/* The order of a graph's operators for layers: those that carry gradients and contribute to an
+ * output, topologically; consumers of each value, and shared values. */
 #ifndef PZ_WORKLOAD_ONNX_ORDER_H
 #define PZ_WORKLOAD_ONNX_ORDER_H
 

@@ -363,7 +363,7 @@ static enum trial try_group(struct slicer *t, uint32_t input, uint32_t second) {
 
 static enum pz_status refuse(const struct slicer *t) {
   return pz_onnx_fail(t->g, t->at, PZ_BAD_USE,
-                      "tensor-parallel width %" PRId64 " does not divide %" PRId64
+                      "tensor-parallel degree %" PRId64 " does not divide %" PRId64
                       " (heads or features) here",
                       t->c->tp, t->uneven);
 }

@@ -1,4 +1,4 @@
-/* Parts of a transformer that families share: self-attention, feed-forward halves, head. */
+/* Parts of a transformer shared by families: self-attention, feed-forward, head. */
 #ifndef PZ_WORKLOAD_PARTS_H
 #define PZ_WORKLOAD_PARTS_H
 

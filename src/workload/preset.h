@@ -1,4 +1,4 @@
-/* Presets: models by name, each a configuration text that goes the same way as a user's file. */
+/* Presets: models by name, each a configuration text read like a user's file. */
 #ifndef PZ_WORKLOAD_PRESET_H
 #define PZ_WORKLOAD_PRESET_H
 

@@ -63,7 +63,7 @@ static bool divides(const struct pz_arch *a, int64_t t) {
   return a->heads % t == 0 && a->kv_heads % t == 0 && a->ffn % t == 0;
 }
 
-/* "1, 2, 4": the tensor-parallel widths that divide everything. */
+/* "1, 2, 4": the tensor-parallel degrees that divide everything. */
 static void accepted_widths(const struct pz_arch *a, char *buf, size_t size) {
   size_t used = 0;
   buf[0] = '\0';
@@ -81,7 +81,7 @@ static enum pz_status check_width(const char *name, const struct pz_arch *a, int
     if (n[i] % t == 0) continue;
     accepted_widths(a, accepted, sizeof accepted);
     return pz_fail(err, PZ_BAD_USE,
-                   "tensor-parallel width %" PRId64 " does not divide the %s of %s (%" PRId64
+                   "tensor-parallel degree %" PRId64 " does not divide the %s of %s (%" PRId64
                    "); accepted: %s",
                    t, what[i], name, n[i], accepted);
   }
@@ -93,11 +93,11 @@ static enum pz_status check_tables(const char *name, const struct pz_arch *a, in
                                    struct pz_error *err) {
   if (t > a->vocab)
     return pz_fail(err, PZ_BAD_USE,
-                   "tensor-parallel width %" PRId64 " is above the vocabulary of %s (%" PRId64 ")",
+                   "tensor-parallel degree %" PRId64 " is above the vocabulary of %s (%" PRId64 ")",
                    t, name, a->vocab);
   if (a->embed_dim % t)
     return pz_fail(err, PZ_BAD_USE,
-                   "tensor-parallel width %" PRId64 " does not divide the embedding width of %s "
+                   "tensor-parallel degree %" PRId64 " does not divide the embedding width of %s "
                    "(%" PRId64 ")",
                    t, name, a->embed_dim);
   return PZ_OK;
@@ -114,7 +114,7 @@ static enum pz_status check_options(const char *name, const struct pz_arch *a,
                                     const struct pz_workload_options *o, struct pz_error *err) {
   enum pz_status s = check_range("sequence length", o->seq, 1, 1 << 24, err);
   if (s == PZ_OK) s = check_range("microbatch size", o->mbs, 1, 1 << 20, err);
-  if (s == PZ_OK) s = check_range("tensor-parallel width", o->tp, 1, 65536, err);
+  if (s == PZ_OK) s = check_range("tensor-parallel degree", o->tp, 1, 65536, err);
   if (s == PZ_OK) s = check_range("slice", o->slice, 0, o->tp - 1, err);
   if (s == PZ_OK)
     s = check_range("number of layers", o->num_layers, PZ_RANGE_LAYERS.min, PZ_RANGE_LAYERS.max,
@@ -125,12 +125,12 @@ static enum pz_status check_options(const char *name, const struct pz_arch *a,
   if (s == PZ_OK) s = check_width(name, a, o->tp, err);
   if (s == PZ_OK) s = check_tables(name, a, o->tp, err);
   if (s == PZ_OK && !(o->dropout < 1))
-    s = pz_fail(err, PZ_BAD_USE, "dropout %g; accepted: 0 <= p < 1, or below 0 for the model's own",
-                o->dropout);
+    s = pz_fail(err, PZ_BAD_USE,
+                "dropout %g; accepted: 0 <= p < 1, or negative for the model's own", o->dropout);
   if (s == PZ_OK && o->sequence_parallel && o->seq % o->tp)
     s = pz_fail(err, PZ_BAD_USE,
-                "sequence parallelism wants a sequence length (%" PRId64
-                ") that the tensor-parallel width (%" PRId64 ") divides",
+                "sequence parallelism needs a sequence length (%" PRId64
+                ") that the tensor-parallel degree (%" PRId64 ") divides",
                 o->seq, o->tp);
   return s;
 }
@@ -227,7 +227,7 @@ static enum pz_status unknown_model(const char *model, struct pz_error *err) {
   const char *near = pz_text_nearest(model, preset_name, NULL);
   return pz_fail(
       err, PZ_BAD_INPUT,
-      "unknown model '%s'%s%s%s; accepted: a name that 'phaze models' lists, or the path of a "
+      "unknown model '%s'%s%s%s; accepted: a name listed by 'phaze models', or the path of a "
       "config.json or an .onnx file",
       model, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
 }

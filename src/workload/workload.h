@@ -1,5 +1,5 @@
-/* The workload module's face to the rest of the program: models built into layers (see phaze.h),
- * and the result as JSON or as a Graphviz drawing. */
+/* Interface of the workload module: models built into layers (see phaze.h), and the result as JSON
+ * or as a Graphviz drawing. */
 #ifndef PZ_WORKLOAD_WORKLOAD_H
 #define PZ_WORKLOAD_WORKLOAD_H
 

@@ -68,7 +68,7 @@ static void errors_name_file_field_value_and_accepted(void **state) {
       {LLAMA(",\"num_key_value_heads\":3"),
        "field 'num_key_value_heads' is 3; accepted: a divisor of the 4 attention heads"},
       {MIXTRAL(",\"num_local_experts\":4,\"num_experts_per_tok\":5"),
-       "field 'num_experts_per_tok' is 5; accepted: at most the 4 experts there are"},
+       "field 'num_experts_per_tok' is 5; accepted: at most the number of experts, 4"},
       {MIXTRAL(), "field 'num_local_experts' is missing"},
       {"{\"model_type\":\"bert\",\"hidden_size\":8,\"num_hidden_layers\":1,\"num_attention_heads\":"
        "4,"
@@ -163,15 +163,15 @@ static void options_out_of_range_are_refused(void **state) {
   } bad[] = {
       {{.mbs = 0, .tp = 1}, "microbatch size 0; accepted: 1 to 1048576"},
       {{.mbs = 1, .tp = 1, .seq = -1}, "sequence length -1; accepted: 1 to 16777216"},
-      {{.mbs = 1, .tp = 0}, "tensor-parallel width 0; accepted: 1 to 65536"},
+      {{.mbs = 1, .tp = 0}, "tensor-parallel degree 0; accepted: 1 to 65536"},
       {{.mbs = 1, .tp = 2, .slice = 2}, "slice 2; accepted: 0 to 1"},
       {{.mbs = 1, .tp = 3},
-       "tensor-parallel width 3 does not divide the attention heads of gpt2-medium (16); "
+       "tensor-parallel degree 3 does not divide the attention heads of gpt2-medium (16); "
        "accepted: 1, 2, 4, 8, 16"},
-      {{.mbs = 1, .tp = 2, .seq = 3, .sequence_parallel = true}, "sequence parallelism wants"},
+      {{.mbs = 1, .tp = 2, .seq = 3, .sequence_parallel = true}, "sequence parallelism needs"},
       {{.mbs = 1, .tp = 1, .dropout = 1}, "dropout 1; accepted: 0 <= p < 1"},
       {{.mbs = 1, .tp = 1, .kernels = (enum pz_kernels)7}, "kernels 7; accepted: 0 to 1"},
-      {{.mbs = 1 << 20, .tp = 1, .seq = 1 << 24}, "is beyond what is counted"},
+      {{.mbs = 1 << 20, .tp = 1, .seq = 1 << 24}, "exceeds the limits"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     struct pz_workload *w = NULL;
@@ -203,7 +203,7 @@ static void sums_that_leave_64_bits_are_refused(void **state) {
     o.seq = i == 2 ? 1 << 24 : 8;
     o.mbs = i == 2 ? 4096 : 1;
     assert_int_equal(pz_workload_parse("mine", text[i], strlen(text[i]), &o, &w, &err), PZ_LIMIT);
-    assert_non_null(strstr(err.message, "is beyond what is counted"));
+    assert_non_null(strstr(err.message, "exceeds the limits"));
   }
 }
 
@@ -219,7 +219,7 @@ static void a_table_with_fewer_rows_than_devices_is_refused(void **state) {
   o.tp = 2;
   o.slice = 1;
   assert_int_equal(pz_workload_parse("mine", text, strlen(text), &o, &w, &err), PZ_BAD_USE);
-  assert_non_null(strstr(err.message, "width 2 is above the vocabulary of mine (1)"));
+  assert_non_null(strstr(err.message, "degree 2 is above the vocabulary of mine (1)"));
 }
 
 int main(void) {

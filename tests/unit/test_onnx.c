@@ -380,8 +380,8 @@ static void errors_say_what_where_and_what_is_accepted(void **state) {
   static const struct {
     const char *name, *message;
   } bad[] = {
-      {"bad-cyclic", "node 'first' (Add): stands on a cycle"},
-      {"bad-unknown-op", "operator type 'Frobnicate' of domain 'my.domain' is not known; accepted "
+      {"bad-cyclic", "node 'first' (Add): is part of a cycle"},
+      {"bad-unknown-op", "operator type 'Frobnicate' of domain 'my.domain' is unknown; accepted "
                          "with --unknown-ops=vector"},
       {"bad-if", "(If): control flow with subgraphs is not imported; accepted:"},
       {"bad-loop", "(Loop): control flow with subgraphs is not imported"},
@@ -395,7 +395,7 @@ static void errors_say_what_where_and_what_is_accepted(void **state) {
       {"bad-old-opset", "operator set version 7; accepted: 9 to 22"},
       {"bad-new-opset", "operator set version 99; accepted: 9 to 22"},
       {"bad-missing-tensor", "node 'lost' (Add): reads tensor 'nowhere', which no node"},
-      {"bad-made-twice", "which something else makes already"},
+      {"bad-made-twice", "already produces"},
       {"bad-nested", "messages are nested more than 24 deep"},
       {"bad-type", "byte 2: field 'graph' has the wrong type; accepted: an ONNX model"},
       {"bad-not-onnx", "accepted: an ONNX model (protobuf ModelProto)"},
@@ -424,7 +424,7 @@ static void options_that_do_not_fit_are_refused(void **state) {
       {"resnet", {.mbs = 1, .tp = 1, .seq = 8}, "has no sequence dimension"},
       {"resnet", {.mbs = 1, .tp = 2}, "accepted: --tp 1"},
       {"strided", {.mbs = 2, .tp = 1, .seq = 32}, "the sequence dimension cannot be followed"},
-      {"two-blocks", {.mbs = 1, .tp = 3, .seq = 8}, "tensor-parallel width 3 does not divide"},
+      {"two-blocks", {.mbs = 1, .tp = 3, .seq = 8}, "tensor-parallel degree 3 does not divide"},
       {"two-blocks", {.mbs = 1, .tp = 1, .dims = {"sequence"}}, "accepted: NAME=SIZE"},
       {"two-blocks", {.mbs = 1, .tp = 1, .dims = {"sequence=0"}}, "accepted: NAME=SIZE"},
       {"two-blocks",

@@ -105,7 +105,7 @@ static void bad_lines_say_what_is_accepted(void **state) {
       {"-z", "unknown option '-z'"},
       {"-fo", "unknown option '-fo'"},
       {"--flag=1", "--flag takes no value; found '1'"},
-      {"--n", "--n wants a value: --n N"},
+      {"--n", "--n needs a value: --n N"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     char args[256];
@@ -126,10 +126,31 @@ static void help_and_man_have_every_option(void **state) {
   pz_options_help(&table, &s, out);
   pz_options_man(&table, &s, out);
   fclose(out);
-  assert_non_null(strstr(text, "  -f, --flag                       A flag\n"));
-  assert_non_null(strstr(text, "      --n N                        A number (default 2)\n"));
-  assert_non_null(strstr(text, "--mode slow|fast             A choice (default slow)\n"));
+  assert_non_null(strstr(text, "  -f, --flag                  A flag\n"));
+  assert_non_null(strstr(text, "      --n N                   A number (default 2)\n"));
+  assert_non_null(strstr(text, "--mode slow|fast        A choice (default slow)\n"));
   assert_non_null(strstr(text, ".TP\n\\fB\\-o\\fR, \\fB\\-\\-path FILE\\fR\nA path.\n"));
+  free(text);
+}
+
+static void long_help_is_wrapped(void **state) {
+  (void)state;
+  const struct pz_option row = {
+      .name = "mode",
+      .type = PZ_OPTION_CHOICE,
+      .offset = offsetof(struct settings, mode),
+      .choices = (const char *const[]){"the-first-long-word", "second", NULL},
+      .help = "A choice whose description is longer than what a line of eighty characters holds"};
+  const struct settings none = {.mode = -1}; /* no default is shown */
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  pz_options_help(&(struct pz_option_table){&row, 1}, &none, out);
+  fclose(out);
+  assert_string_equal(
+      text, "      --mode the-first-long-word|second\n"
+            "                              A choice whose description is longer than what a\n"
+            "                              line of eighty characters holds\n");
   free(text);
 }
 
@@ -139,6 +160,7 @@ int main(void) {
       cmocka_unit_test(options_that_were_set_are_known),
       cmocka_unit_test(bad_lines_say_what_is_accepted),
       cmocka_unit_test(help_and_man_have_every_option),
+      cmocka_unit_test(long_help_is_wrapped),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -300,17 +300,18 @@ static void bad_instances_say_what_is_accepted(void **state) {
        "maxMemoryPerDevice"},
       {HEAD "\"nodes\": {}}", "1 to 64"},
       {HEAD "\"nodes\": {\"1\": [" NODE "]}}", "edges.1"},
-      {HEAD "\"nodes\": {\"x\": [" NODE "]}, \"edges\": {\"x\": []}}", "width"},
-      {HEAD "\"nodes\": {\"1\": [" NODE "," NODE "]}, \"edges\": {\"1\": []}}", "stands twice"},
+      {HEAD "\"nodes\": {\"x\": [" NODE "]}, \"edges\": {\"x\": []}}", "degree"},
+      {HEAD "\"nodes\": {\"1\": [" NODE "," NODE "]}, \"edges\": {\"1\": []}}", "occurs twice"},
       {HEAD "\"nodes\": {\"1\": [" NODE
             "]}, \"edges\": {\"1\": [{\"sourceId\": 0, \"destId\": 7, \"communicationCost\": 1}]}}",
        "the id of a node"},
       {HEAD "\"nodes\": {\"1\": [" NODE
             "]}, \"edges\": {\"1\": [{\"sourceId\": 0, \"destId\": 0, \"communicationCost\": 1}]}}",
-       "in a circle"},
+       "form a cycle"},
       {HEAD "\"nodes\": {\"1\": [{\"id\": 0, \"parameterSize\": -1}]}, \"edges\": {\"1\": []}}",
        "nodes.1[0]"},
-      {HEAD "\"nodes\": {\"01\": [" NODE "]}, \"edges\": {\"01\": []}}", "a width from 1"},
+      {HEAD "\"nodes\": {\"01\": [" NODE "]}, \"edges\": {\"01\": []}}",
+       "a tensor-parallel degree from 1"},
       {HEAD "\"optimizerAlgorithm\": \"Lion\"}", "SGD or Adam"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -285,7 +285,7 @@ static void bad_instances_say_what_is_accepted(void **state) {
       {"[5,9]", "[5,5]", "is part of a cycle"},
       {"[5,9]", "[5,8]", "edges[0] is [5,8]; accepted: [before, after], two ids of ops"},
       {"[5,9]", "5", "edges[0] is 5;"},
-      {"\"id\":7", "\"id\":5", "ops[1]: id 5 stands twice"},
+      {"\"id\":7", "\"id\":5", "ops[1]: id 5 occurs twice"},
       {"\"id\":7,", "", "ops[1]: field 'id' is missing"},
       {"\"ops\":[", "\"ops\":5,\"x\":[", "field 'ops' is 5; accepted: an array"},
   };

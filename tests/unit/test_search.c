@@ -87,9 +87,9 @@ static void bad_spaces_say_what_is_accepted(void **state) {
     const char *text, *says;
   } cases[] = {
       {"{}", "tensor_cores"},
-      {"{\"tensor_cores\":[]}", "rising whole numbers"},
+      {"{\"tensor_cores\":[]}", "increasing integers"},
       {"{\"tensor_cores\":[4,2],\"rows\":[2],\"cols\":[2],\"vector_cores\":[1],\"glb_mib\":[2]}",
-       "rising whole numbers"},
+       "increasing integers"},
       {"{\"tensor_cores\":[1],\"rows\":[0],\"cols\":[2],\"vector_cores\":[1],\"glb_mib\":[2]}",
        "rows"},
       {"{\"tensor_cores\":[1],\"rows\":[2],\"cols\":[2],\"vector_cores\":[1],\"glb_mib\":[2],"
@@ -345,10 +345,10 @@ static void nonsense_is_refused(void **state) {
   } cases[] = {
       {"nosuch", "paper", NULL, 32, 1, PZ_BAD_INPUT, "nosuch"},
       {"gpt2", "papier", NULL, 32, 1, PZ_BAD_INPUT, "did you mean paper?"},
-      {"gpt2", "paper", "0.001", 32, 1, PZ_NO_ANSWER, "they have 3.35505"},
+      {"gpt2", "paper", "0.001", 32, 1, PZ_NO_ANSWER, "their areas are 3.35505"},
       {"gpt2", "paper", "-3", 32, 1, PZ_BAD_USE, "--budget"},
       {"gpt2", "paper", "tpuv44", 32, 1, PZ_BAD_INPUT, "tpuv4"},
-      {"gpt3-175b", "paper", "5", 1, 1, PZ_NO_ANSWER, "gpt3-175b fits no chip"},
+      {"gpt3-175b", "paper", "5", 1, 1, PZ_NO_ANSWER, "gpt3-175b runs on no chip"},
       {"gpt2-xl", "paper", NULL, 32, 2, PZ_BAD_USE, "accepted: 1, 5, 25"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -382,9 +382,10 @@ static void other_inputs_are_refused(void **state) {
   assert_int_equal(write_entries(f, 0, 50, NULL), PZ_OK);
   pz_run_file_close(f);
   struct bytes was = read_file(p, "run.sqlite");
-  refused(p, "{\"version\": \"1\", \"models\": [\"opt-350m\", \"gpt2-xl\"], \"batch\": 2048}",
-          PZ_BAD_INPUT,
-          "other inputs: batch was 4096 and is 2048 now; accepted: another directory, or --fresh");
+  refused(
+      p, "{\"version\": \"1\", \"models\": [\"opt-350m\", \"gpt2-xl\"], \"batch\": 2048}",
+      PZ_BAD_INPUT,
+      "different inputs: batch was 4096 and is 2048 now; accepted: another directory, or --fresh");
   refused(p, "{\"version\": \"1\", \"models\": [\"opt-350m\", \"bert\"], \"batch\": 4096}",
           PZ_BAD_INPUT, "models[1] was \"gpt2-xl\" and is \"bert\" now");
   refused(p, "[]", PZ_BAD_INPUT, "accepted: a JSON object");
@@ -407,9 +408,9 @@ static void other_versions_and_tables_are_refused(void **state) {
     const char *sql, *says;
   } cases[] = {
       {"PRAGMA user_version = 7", "version 7, and this phaze writes version 3"},
-      {"PRAGMA user_version = 3; PRAGMA application_id = 1", "is not a run file of phaze"},
+      {"PRAGMA user_version = 3; PRAGMA application_id = 1", "is not a phaze run file"},
       {"PRAGMA application_id = 1885888890; CREATE VIEW v AS SELECT 1", "its tables are not"},
-      {"DROP VIEW v; DROP TABLE timings", "its tables are not those of phaze"},
+      {"DROP VIEW v; DROP TABLE timings", "its tables are not those of a phaze run file"},
   };
   pz_run_file_close(open_run(p));
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -442,12 +443,12 @@ static void garbage_is_refused_and_left_alone(void **state) {
     else
       put(p, "run.sqlite", long_text, sizeof long_text);
     struct bytes was = read_file(p, "run.sqlite");
-    refused(p, INPUTS, PZ_BAD_INPUT, "is not a run file of phaze; accepted: another directory");
+    refused(p, INPUTS, PZ_BAD_INPUT, "is not a phaze run file; accepted: another directory");
     assert_unchanged(p, "run.sqlite", was);
   }
   unlink(path_of(p, "run.sqlite"));
   put(p, "run.sqlite-wal", "log", 3);
-  refused(p, INPUTS, PZ_BAD_INPUT, "files that belong to it are");
+  refused(p, INPUTS, PZ_BAD_INPUT, "files that belong to it exist");
   assert_true(is_there(p, "run.sqlite-wal"));
   unlink(path_of(p, "run.sqlite-wal"));
   mkdir(path_of(p, "run.sqlite"), 0777);
@@ -507,7 +508,7 @@ static void nonsense_rows_are_refused(void **state) {
       {"5, 0, 1, 1.0, 1.0, 0, 0, 0, 1, '1' || char(0) || '2'", "stages is 1"},
       {"5, 0, 1, 1.0, 1.0, 0, 0, 0, 1, '1' || replace(printf('%1025d', 0), ' ', ',1')",
        "stages is 1,1,1"},
-      {"5, 0, 1, 1.0, 1.0, 0, 0, 0, 1, '1'", "is not of this search"},
+      {"5, 0, 1, 1.0, 1.0, 0, 0, 0, 1, '1'", "does not belong to this search"},
   };
   pz_run_file_close(open_run(p));
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -621,7 +622,7 @@ static void lookers_go_beside_a_writer(void **state) {
   assert_int_equal(pz_run_file_look(p->dir, &f, NULL), PZ_OK);
   assert_int_equal(count_entries(f), 10);
   pz_run_file_close(f);
-  refused(p, "{}", PZ_BAD_INPUT, "other inputs");
+  refused(p, "{}", PZ_BAD_INPUT, "different inputs");
   assert_unchanged(p, "run.sqlite", was);
   assert_unchanged(p, "run.sqlite-wal", log);
   /* Moved aside, nothing of the log is lost. */
@@ -641,7 +642,7 @@ static void looking_leaves_no_trace(void **state) {
   struct pz_run_file *f = NULL, *other = NULL;
   struct pz_error err = {0};
   assert_int_equal(pz_run_file_look(p->dir, &f, &err), PZ_IO);
-  assert_non_null(strstr(err.message, "there is no run; accepted: the directory of a search"));
+  assert_non_null(strstr(err.message, "no run found; accepted: the directory of a search"));
   assert_int_equal(access(p->dir, F_OK), -1);
   f = open_run(p);
   assert_int_equal(write_entries(f, 0, 10, NULL), PZ_OK);
@@ -791,7 +792,7 @@ static int make_in_read_only(const struct place *p) {
   struct pz_error err = {0};
   if (!become_nobody() || access(p->root, W_OK) == 0) return SKIP;
   return pz_run_file_open(p->dir, INPUTS, false, &f, &err) == PZ_IO &&
-                 strstr(err.message, "cannot make the directory: Permission denied")
+                 strstr(err.message, "cannot create the directory: Permission denied")
              ? 0
              : 1;
 }
@@ -800,12 +801,12 @@ static void missing_parents_are_not_made(void **state) {
   struct place *p = *state;
   struct place deep = *p;
   snprintf(deep.dir, sizeof deep.dir, "%.60s/no/run", p->root);
-  refused(&deep, INPUTS, PZ_IO, "cannot make the directory: No such file or directory");
+  refused(&deep, INPUTS, PZ_IO, "cannot create the directory: No such file or directory");
   snprintf(deep.dir, sizeof deep.dir, "%.60s/file", p->root);
   assert_int_equal(pz_file_write(deep.dir, "x", 1, NULL), PZ_OK);
   refused(&deep, INPUTS, PZ_IO, "Not a directory");
   deep.dir[0] = '\0';
-  refused(&deep, INPUTS, PZ_BAD_USE, "no directory is given");
+  refused(&deep, INPUTS, PZ_BAD_USE, "the name of the run directory is empty");
   chmod(p->root, 0555);
   int code = in_child(make_in_read_only, p);
   assert_true(code == 0 || code == SKIP);
