@@ -1,6 +1,6 @@
 /* phaze: which chip, and how should a cluster of it train these models?
  *
- * The one installed header.  Everything here is plain data plus a few calls; the order of use is
+ * The header to include.  Everything here is plain data plus a few calls; the order of use is
  *
  *     struct pz_error err = {0};
  *     struct pz_workload_options opt = pz_workload_options_default();
@@ -15,6 +15,7 @@
 #ifndef PHAZE_PHAZE_H
 #define PHAZE_PHAZE_H
 
+#include <phaze/version.h> /* PZ_VERSION */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,8 +33,6 @@ extern "C" {
 #define PZ_NODISCARD
 #define PZ_PRINTF(f, a)
 #endif
-
-#define PZ_VERSION "0.1.0"
 
 /* Version of the library in use, to compare with PZ_VERSION of the header. */
 PZ_API const char *pz_version(void);
