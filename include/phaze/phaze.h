@@ -1,6 +1,6 @@
 /* phaze: finds the best accelerator chip for training models, and how to train them on a cluster.
  *
- * The only installed header: plain structs and a few functions.  Typical use:
+ * The header to include: plain structs and a few functions.  Typical use:
  *
  *     struct pz_error err = {0};
  *     struct pz_workload_options opt = pz_workload_options_default();
@@ -15,6 +15,7 @@
 #ifndef PHAZE_PHAZE_H
 #define PHAZE_PHAZE_H
 
+#include <phaze/version.h> /* PZ_VERSION */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,8 +33,6 @@ extern "C" {
 #define PZ_NODISCARD
 #define PZ_PRINTF(f, a)
 #endif
-
-#define PZ_VERSION "0.1.0"
 
 /* Version of the library in use, to compare with PZ_VERSION of the header. */
 PZ_API const char *pz_version(void);

@@ -1,0 +1,17 @@
+# phaze.pc, which finds the prefix from its own place, so that 'cmake --install --prefix' and moved trees work.
+# Folders that were given as absolute paths stay as given, and so does the prefix where the library's is one.
+set(phaze_pc_libdir "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
+set(phaze_pc_includedir "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
+if(IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
+  set(phaze_pc_includedir "${CMAKE_INSTALL_INCLUDEDIR}")
+endif()
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+  set(phaze_pc_libdir "${CMAKE_INSTALL_LIBDIR}")
+  set(phaze_pc_prefix "${CMAKE_INSTALL_PREFIX}")
+else()
+  file(RELATIVE_PATH up "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
+  string(REGEX REPLACE "/$" "" up "${up}")
+  set(phaze_pc_prefix "\${pcfiledir}/${up}")
+endif()
+configure_file(${CMAKE_CURRENT_LIST_DIR}/phaze.pc.in phaze.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/phaze.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
