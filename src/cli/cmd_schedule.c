@@ -262,11 +262,11 @@ static const char *misuse(const struct settings *s, const struct settings *none,
                           const char *model, char buf[80]) {
   const struct pz_option *o = pz_command_changed(&pz_cmd_schedule, AT(model), s, none);
   if (n_args + (s->instance != NULL) != 1) return "wants one of MODEL and --instance";
-  if (s->trace && strcmp(s->trace, s->instance ? s->instance : model) == 0)
+  if (s->trace && pz_file_same(s->trace, s->instance ? s->instance : model))
     return "--trace would replace the input";
   if (s->solver == PZ_SOLVER_ILP ? s->steps > 0 : s->seconds > 0)
     return "--steps goes with --solver exact, --time-limit with --solver ilp";
-  if (s->trace && s->lp && strcmp(s->trace, s->lp) == 0) return "--trace would replace --write-lp";
+  if (s->trace && s->lp && pz_file_same(s->trace, s->lp)) return "--trace would replace --write-lp";
   if (s->instance && o) {
     snprintf(buf, 80, "--%s goes with a MODEL, not with --instance", o->name);
     return buf;
