@@ -65,6 +65,8 @@ static double read_core_rate(struct pz_fields *f, const char *key, const struct 
 }
 
 static void read_chip(struct pz_fields *f, struct pz_chip *c) {
+  /* where numbers are from; what 'phaze chip --json' says besides */
+  static const char *const words[] = {"sources", "derived", "area"};
   pz_text_copy(c->name, sizeof c->name, pz_fields_text_or(f, "name", f->name));
   pz_text_copy(c->about, sizeof c->about, pz_fields_text_or(f, "about", ""));
   read_tech(f, &c->tech);
@@ -85,6 +87,7 @@ static void read_chip(struct pz_fields *f, struct pz_chip *c) {
   c->link_latency_s = pz_fields_real_or(f, "link.latency_s", 0, 1, 0);
   read_rules(f, &c->rules);
   pz_calibration_read(f, c->glb_bytes, &c->calibration);
+  pz_fields_allow(f, words, sizeof words / sizeof *words);
 }
 
 /* Bytes of the smallest tile: one value stays, slices of the other two operands stream past it. */
@@ -121,9 +124,10 @@ enum pz_status pz_chip_parse(const char *name, const char *text, size_t bytes, s
   struct pz_chip chip = {0};
   read_chip(&f, &chip);
   check_buffers(&f, &chip);
+  status = pz_fields_finish(&f);
   json_decref(root);
-  if (f.status == PZ_OK) *out = chip;
-  return f.status;
+  if (status == PZ_OK) *out = chip;
+  return status;
 }
 
 const char *pz_chip_preset_name(size_t i) {
@@ -144,12 +148,11 @@ static const char *preset_name(const void *ctx, size_t i) {
 }
 
 static enum pz_status unknown_chip(const char *chip, struct pz_error *err) {
-  const char *near = pz_text_nearest(chip, preset_name, NULL);
-  return pz_fail(
-      err, PZ_BAD_INPUT,
-      "unknown chip '%s'%s%s%s; accepted: a name that 'phaze chips' lists, or the path of a "
-      "chip.json",
-      chip, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+  char meant[240];
+  return pz_fail(err, PZ_BAD_INPUT,
+                 "unknown chip '%s'%s; accepted: a name that 'phaze chips' lists, or the path of a "
+                 "chip.json",
+                 chip, pz_text_meant(meant, sizeof meant, chip, preset_name, NULL));
 }
 
 enum pz_status pz_chip_load(const char *chip, struct pz_chip *out, struct pz_error *err) {

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/fields.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/log.h"
@@ -112,6 +113,68 @@ static void text_for_people(void **state) {
   assert_null(pz_text_nearest("llama", word_at, words));
   assert_string_equal(pz_text_join(buf, sizeof buf, word_at, words), "gpt2, gpt2-xl, bert-large");
   assert_string_equal(pz_text_join(buf, 12, word_at, words), "gpt2, gp...");
+}
+
+static void what_was_meant_is_listed(void **state) {
+  (void)state;
+  static const char *const chips[] = {"a100-40", "a100-80",    "h100", "h200",
+                                      "tpuv4",   "tpuv4-real", NULL};
+  static const struct {
+    const char *word, *meant;
+  } want[] = {{"a100", " (did you mean a100-40, a100-80?)"},
+              {"A100", " (did you mean a100-40, a100-80?)"},
+              {"v4", " (did you mean tpuv4, tpuv4-real?)"},
+              {"REAL", " (did you mean tpuv4-real?)"},
+              {"h20", " (did you mean h200?)"},
+              {"h300", " (did you mean h100?)"},
+              {"tpu-v4", " (did you mean tpuv4?)"},
+              {"h100-sxm5", " (did you mean h100?)"},
+              {"a100-40", " (did you mean a100-40?)"},
+              {"0", ""},
+              {"", ""},
+              {"moon", ""}};
+  char buf[80];
+  for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+    assert_string_equal(pz_text_meant(buf, sizeof buf, want[i].word, word_at, chips),
+                        want[i].meant);
+  pz_text_meant(buf, 24, "a100", word_at, chips);
+  assert_int_equal(strlen(buf), 23);
+}
+
+static void keys_that_nobody_asked_for_are_refused(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *message;
+  } cases[] = {
+      {"{\"size\": 3, \"part\": {\"rows\": 1, \"cols\": 2}, \"note\": {\"any\": 1}}", NULL},
+      {"{\"size\": 3, \"lenght\": 2}", "f: unknown key 'lenght'; did you mean 'length'?"},
+      {"{\"size\": 3, \"colour\": 2}",
+       "f: unknown key 'colour'; accepted: size, length, long, part, note"},
+      {"{\"size\": 3, \"part\": {\"row\": 2}}",
+       "f: unknown key 'part.row'; did you mean 'part.rows'?"},
+      {"{\"size\": 3, \"part\": {\"depth\": null}}",
+       "f: unknown key 'part.depth'; accepted in part: rows, cols"},
+      {"{\"sise\": 3}", "f: unknown key 'sise'; did you mean 'size'?"}, /* not: missing */
+      {"{\"size\": -1, \"lenght\": 2}", "f: field 'size' is -1; accepted: "},
+      {"{\"length\": 3}", "f: field 'size' is missing"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct pz_error err = {0};
+    static const char *const words[] = {"note"};
+    struct pz_fields f = {.name = "f", .err = &err};
+    json_t *root = NULL;
+    assert_int_equal(pz_json_parse("f", cases[i].text, strlen(cases[i].text), &root, &err), PZ_OK);
+    f.root = root;
+    pz_fields_int(&f, "size", (struct pz_range){0, 9});
+    pz_fields_int_or(&f, "length|long", (struct pz_range){0, 9}, 0);
+    pz_fields_int_or(&f, "part.rows", (struct pz_range){0, 9}, 0);
+    pz_fields_int_or(&f, "part.cols", (struct pz_range){0, 9}, 0);
+    pz_fields_allow(&f, words, 1);
+    assert_int_equal(pz_fields_finish(&f), cases[i].message ? PZ_BAD_INPUT : PZ_OK);
+    if (cases[i].message && strncmp(err.message, cases[i].message, strlen(cases[i].message)) != 0)
+      fail_msg("'%s', want '%s'", err.message, cases[i].message);
+    json_decref(root);
+  }
 }
 
 static void errors_keep_the_first(void **state) {
@@ -456,6 +519,8 @@ int main(void) {
       cmocka_unit_test(map_finds_all_keys_and_only_those),
       cmocka_unit_test(numbers_do_not_wrap),
       cmocka_unit_test(text_for_people),
+      cmocka_unit_test(what_was_meant_is_listed),
+      cmocka_unit_test(keys_that_nobody_asked_for_are_refused),
       cmocka_unit_test(errors_keep_the_first),
       cmocka_unit_test(json_errors_have_a_place),
       cmocka_unit_test(deep_json_is_refused),
