@@ -2,6 +2,7 @@
  * on a chip or for an instance file of the original program. */
 #include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "cli/place_model.h"
@@ -129,11 +130,13 @@ static enum pz_status print_answer(const struct answer *a, struct pz_arena *aren
          a->plan.time_s, a->plan.n_stages, a->plan.d, w->t);
   printf("largest load %.6g s, exchange of gradients %.6g s\n", a->plan.maxload_s,
          a->plan.resync_s);
-  if (a->fixed_err.status == PZ_OK)
-    printf("the fixed plan takes %.9g s, %.2f times as long\n", a->fixed_s,
-           a->fixed_s / a->plan.time_s);
-  else
+  double times = a->plan.time_s > 0 ? a->fixed_s / a->plan.time_s : HUGE_VAL;
+  if (a->fixed_err.status != PZ_OK)
     printf("the fixed plan: %s\n", a->fixed_err.message);
+  else if (times < HUGE_VAL)
+    printf("the fixed plan takes %.9g s, %.2f times as long\n", a->fixed_s, times);
+  else
+    printf("the fixed plan takes %.9g s\n", a->fixed_s); /* of no time there is no multiple */
   putchar('\n');
   return pz_table_print(&t, 0, stdout);
 }
@@ -181,7 +184,7 @@ static enum pz_status place(const struct settings *s, struct pz_arena *arena,
 
 /* What is wrong with the use, or NULL. */
 static const char *misuse(const struct settings *s, const struct settings *none, int n_args,
-                          char buf[80]) {
+                          const char *model, char buf[80]) {
   const struct pz_option *o = pz_command_changed(&pz_cmd_place, AT(model), s, none);
   if (n_args + (s->instance != NULL) != 1) return "wants one of MODEL and --instance";
   if (s->instance && o) {
@@ -189,6 +192,8 @@ static const char *misuse(const struct settings *s, const struct settings *none,
     return buf;
   }
   if (s->instance) return NULL;
+  if (s->model.trace && pz_file_same(s->model.trace, model))
+    return "--trace would replace the input";
   if (s->compat) return "--expert-compat goes with --instance";
   if (s->common.json && s->model.emit) return "takes --json or --emit, not both";
   return s->model.machine.chip ? NULL : "wants --chip CHIP";
@@ -204,7 +209,7 @@ static enum pz_exit run(int argc, char **argv) {
   int n_args;
   if (!pz_command_begin(&pz_cmd_place, argc, argv, &s, &n_args, &code)) return code;
   char buf[80];
-  const char *wrong = misuse(&s, &none, n_args, buf);
+  const char *wrong = misuse(&s, &none, n_args, argv[1], buf);
   if (wrong) return pz_command_misuse(&pz_cmd_place, wrong);
   if (s.semantics == NOT_GIVEN)
     s.semantics = s.instance ? PZ_SEMANTICS_ORIGINAL : PZ_SEMANTICS_CORRECTED;

@@ -40,10 +40,12 @@ static enum pz_status print_instance(const struct pz_scheduled *o, struct pz_are
     printf("at most %s from the best (bound %.9g)\n",
            pz_scheduled_gap_text(pz_scheduled_gap(o), false, gap), d->lower_bound);
   pz_schedule_use(&o->problem, d->slots, d->makespan, share);
-  printf("tensor cores %.0f%% in use, vector cores %.0f%%; %.2fx as fast as one operator after "
-         "another\n\n",
-         100 * share[PZ_TENSOR_CORES], 100 * share[PZ_VECTOR_CORES],
-         d->makespan > 0 ? serial / d->makespan : 1);
+  if (d->makespan > 0)
+    printf("tensor cores %.0f%% in use, vector cores %.0f%%; %.2fx as fast as one operator after "
+           "another\n\n",
+           100 * share[PZ_TENSOR_CORES], 100 * share[PZ_VECTOR_CORES], serial / d->makespan);
+  else
+    printf("no operator takes time\n\n");
   return pz_gantt_print(o, arena, stdout);
 }
 
