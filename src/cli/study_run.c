@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include "cli/kept_run.h"
+#include "cli/machine_options.h"
 #include "cli/report_file.h"
 #include "report/compared.h"
 #include "report/finished.h"
@@ -43,6 +44,7 @@ enum pz_status pz_study_run_begin(struct pz_study_run *r, char **models, int n_m
   r->search_s = json_object();
   enum pz_status status = pz_study_read(r->s, models, n_models, &o, r->err);
   if (status == PZ_OK) status = pz_study_init(&r->study, &o, (unsigned)r->s->threads, r->err);
+  if (status == PZ_OK && !r->common->quiet) pz_machine_tell_scale(&r->study.task.net);
   if (status == PZ_OK && r->s->dir)
     status = pz_kept_run_open(r->s->dir, &r->study, r->s->fresh, &r->file, r->err);
   return status;

@@ -164,6 +164,19 @@ static void bad_chips_say_what_is_accepted(void **state) {
        "kernel softmax: field 'cycles' is \"a\"; accepted: a number"},
       {"\"lanes\":8}", "\"lanes\":8},\"calibration\":{\"tiles\":[4,2]}",
        "field 'calibration.tiles' is [4,2]; accepted: at most 8 ascending sizes"},
+      {"\"hbm\":", "\"hbn\":", "chip.json: unknown key 'hbn'; did you mean 'hbm'?"},
+      {"\"cores\":4", "\"core\":4",
+       "chip.json: unknown key 'tensor.core'; did you mean 'tensor.cores'?"},
+      {"\"lanes\":8}", "\"lanes\":8},\"hbm_stacks\":4",
+       "chip.json: unknown key 'hbm_stacks'; accepted: name, about, tech, clock_hz, tensor, "},
+      {"\"lanes\":8", "\"lanes\":8,\"registers\":9",
+       "unknown key 'vector.registers'; accepted in vector: cores, lanes, local_bytes"},
+      {"\"lanes\":8}", "\"lanes\":8},\"rules\":{\"dupplex\":true}",
+       "unknown key 'rules.dupplex'; did you mean 'rules.duplex'?"},
+      {"\"lanes\":8}", "\"lanes\":8},\"calibration\":{\"throtle\":2}",
+       "unknown key 'calibration.throtle'; did you mean 'calibration.throttle'?"},
+      {"\"lanes\":8}", "\"lanes\":8},\"calibration\":{\"kernels\":{\"softmax\":{\"cycle\":3}}}",
+       "chip.json: kernel softmax: unknown key 'cycle'; did you mean 'cycles'?"},
   };
   struct pz_chip c;
   struct pz_error none = {0};
@@ -178,6 +191,20 @@ static void bad_chips_say_what_is_accepted(void **state) {
   }
 }
 
+/* Where numbers are from, and what 'phaze chip --json' prints besides, is no mistake. */
+static void words_about_a_chip_are_accepted(void **state) {
+  (void)state;
+  struct pz_chip c;
+  struct pz_error err = {0};
+  char buf[1024];
+  const char *text = with("\"tech\"",
+                          "\"sources\":{\"anything\":[1]},\"derived\":{\"x\":1},\"area\":{},"
+                          "\"about\":\"mine\",\"tech\"",
+                          buf, sizeof buf);
+  if (pz_chip_parse("chip.json", text, strlen(text), &c, &err) != PZ_OK)
+    fail_msg("%s", err.message);
+}
+
 static void unknown_names_are_refused(void **state) {
   (void)state;
   struct pz_chip c;
@@ -185,6 +212,12 @@ static void unknown_names_are_refused(void **state) {
   struct pz_error err = {0};
   assert_int_equal(pz_chip_load("h20", &c, &err), PZ_BAD_INPUT);
   assert_non_null(strstr(err.message, "unknown chip 'h20' (did you mean h200?)"));
+  err = (struct pz_error){0};
+  assert_int_equal(pz_chip_load("a100", &c, &err), PZ_BAD_INPUT);
+  assert_non_null(strstr(err.message, "unknown chip 'a100' (did you mean a100-40, a100-80?)"));
+  err = (struct pz_error){0};
+  assert_int_equal(pz_cluster_load("tpuv4", &n, &err), PZ_BAD_INPUT);
+  assert_non_null(strstr(err.message, "unknown cluster 'tpuv4' (did you mean tpuv4-pod?)"));
   err = (struct pz_error){0};
   assert_int_equal(pz_cluster_load("moon", &n, &err), PZ_BAD_INPUT);
   assert_non_null(strstr(err.message, "accepted: dgx-a100, dgx-h100, dgx-h200, paper, tpuv4-pod"));
@@ -212,6 +245,15 @@ static void clusters_are_read_and_checked(void **state) {
        "field 'devices' is 2; accepted: more than the level inside it has"},
       {"{\"devices\":9,\"levels\":[{\"devices\":2,\"bytes_per_s\":1}]}",
        "field 'devices' is 9; accepted: at most the devices of the last level"},
+      {"{\"devices\":60,\"levels\":[{\"devices\":8,\"bytes_per_s\":1},{\"devices\":60,\"bytes_"
+       "per_s\":1}]}",
+       "net: levels[1]: field 'devices' is 60; accepted: a multiple of the 8 of the level inside"},
+      {"{\"devices\":4,\"scale\":true,\"levels\":[{\"devices\":4,\"bytes_per_s\":1}]}",
+       "net: unknown key 'scale'; did you mean 'scales'?"},
+      {"{\"devices\":4,\"levels\":[{\"devices\":4,\"bytes_per_s\":1,\"latency\":1}]}",
+       "net: levels[0]: unknown key 'latency'; did you mean 'latency_s'?"},
+      {"{\"devices\":4,\"scales\":1,\"levels\":[{\"devices\":4,\"bytes_per_s\":1}]}",
+       "field 'scales' is 1; accepted: true or false"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     err = (struct pz_error){0};
@@ -222,6 +264,38 @@ static void clusters_are_read_and_checked(void **state) {
   }
 }
 
+/* More devices than a description has, only where it says that it scales. */
+static void clusters_reach_as_far_as_they_say(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    int64_t most; /* 0: any number */
+  } want[] = {{"paper", 0}, {"dgx-a100", 0}, {"dgx-h100", 0}, {"dgx-h200", 0}, {"tpuv4-pod", 4096}};
+  for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+    struct pz_cluster n;
+    struct pz_error err = {0};
+    assert_int_equal(pz_cluster_load(want[i].name, &n, &err), PZ_OK);
+    struct pz_cluster as_read = n;
+    assert_int_equal(pz_cluster_reach(&n, n.devices, "devices", &err), PZ_OK);
+    assert_memory_equal(&n, &as_read, sizeof n);
+    enum pz_status status = pz_cluster_reach(&n, 10001, "devices", &err);
+    assert_int_equal(status, want[i].most ? PZ_BAD_USE : PZ_OK);
+    if (want[i].most) {
+      assert_string_equal(err.message,
+                          "--devices 10001: cluster tpuv4-pod has 4096 devices; accepted: at most "
+                          "4096, or a cluster.json with \"scales\": true");
+      assert_memory_equal(&n, &as_read, sizeof n);
+      continue;
+    }
+    const struct pz_level *last = &n.level[n.n_levels - 1];
+    assert_int_equal(n.devices, 10001);
+    assert_int_equal(n.stated_devices, 1024);
+    assert_true(last->devices >= 10001 && last->devices < 10009);
+    assert_true(n.n_levels == 1 || last->devices % n.level[0].devices == 0);
+    assert_true(last->bytes_per_s == as_read.level[n.n_levels - 1].bytes_per_s);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(presets_have_the_published_rates),
@@ -229,8 +303,10 @@ int main(void) {
       cmocka_unit_test(area_grows_with_every_part),
       cmocka_unit_test(a_chip_survives_its_own_json),
       cmocka_unit_test(bad_chips_say_what_is_accepted),
+      cmocka_unit_test(words_about_a_chip_are_accepted),
       cmocka_unit_test(unknown_names_are_refused),
       cmocka_unit_test(clusters_are_read_and_checked),
+      cmocka_unit_test(clusters_reach_as_far_as_they_say),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
