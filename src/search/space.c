@@ -8,6 +8,7 @@
 #include "chip/tech.h"
 #include "core/fields.h"
 #include "core/file.h"
+#include "core/num.h"
 #include "core/text.h"
 #include "search/embedded.h"
 
@@ -87,6 +88,19 @@ static void read_base(struct pz_fields *f, struct pz_chip *base) {
   free(text);
 }
 
+/* The smallest global buffer is to hold a tile of the largest array. */
+static void check_glb(struct pz_fields *f, const struct pz_space *s) {
+  enum { MIB = 1 << 20 };
+  struct pz_chip c = s->base;
+  char accepted[120];
+  c.tensor.rows = s->value[PZ_AXIS_ROWS][s->n[PZ_AXIS_ROWS] - 1];
+  c.tensor.cols = s->value[PZ_AXIS_COLS][s->n[PZ_AXIS_COLS] - 1];
+  int64_t least = pz_chip_least_glb_bytes(&c);
+  snprintf(accepted, sizeof accepted, "at least %lld, for a tile of an array of %lld x %lld",
+           (long long)pz_ceil_div(least, MIB), (long long)c.tensor.rows, (long long)c.tensor.cols);
+  if (s->value[PZ_AXIS_GLB][0] < least) pz_fields_refuse(f, axis_names[PZ_AXIS_GLB], accepted);
+}
+
 static void read_space(struct pz_fields *f, struct pz_space *s) {
   static const char *const words[] = {"sources"};
   pz_text_copy(s->name, sizeof s->name, pz_fields_text_or(f, "name", f->name));
@@ -98,6 +112,7 @@ static void read_space(struct pz_fields *f, struct pz_space *s) {
   read_axes(f, s);
   if (pz_fields_finish(f) != PZ_OK) return;
   read_base(f, &s->base);
+  if (f->status == PZ_OK) check_glb(f, s);
   if (f->status == PZ_OK && s->budget_um2 == 0) s->budget_um2 = chip_um2(&s->base);
 }
 
@@ -178,7 +193,8 @@ int64_t pz_space_value(const struct pz_space *s, const struct pz_point *p, enum 
   return axis == PZ_AXIS_LANES && v == 0 ? s->value[PZ_AXIS_COLS][p->at[PZ_AXIS_COLS]] : v;
 }
 
-/* A core's buffer grows with its units, as many bytes each as in the base chip. */
+/* A core's buffer grows with its units, as many bytes each as in the base chip; that of a tensor
+ * core holds a tile at least. */
 static int64_t local_bytes(int64_t units, int64_t base_bytes, int64_t base_units) {
   enum { LEAST = 1024 };
   int64_t bytes = (int64_t)((double)base_bytes * (double)units / (double)base_units);
@@ -194,6 +210,8 @@ void pz_space_chip(const struct pz_space *s, const struct pz_point *p, struct pz
   t->cols = pz_space_value(s, p, PZ_AXIS_COLS);
   t->local_bytes = local_bytes(t->rows * t->cols, s->base.tensor.local_bytes,
                                s->base.tensor.rows * s->base.tensor.cols);
+  int64_t least = pz_chip_least_local_bytes(out);
+  if (t->local_bytes < least) t->local_bytes = least;
   v->cores = pz_space_value(s, p, PZ_AXIS_VECTOR_CORES);
   v->lanes = pz_space_value(s, p, PZ_AXIS_LANES);
   v->local_bytes = local_bytes(v->lanes, s->base.vector.local_bytes, s->base.vector.lanes);

@@ -6,6 +6,7 @@
 
 #include "chip/cluster.h"
 #include "chip/tech.h"
+#include "cost/mapper.h"
 
 static struct pz_chip load(const char *name) {
   struct pz_chip c;
@@ -148,9 +149,9 @@ static void bad_chips_say_what_is_accepted(void **state) {
       {"\"tech\":\"7nm\"", "\"tech\":\"3nm\"",
        "field 'tech' is \"3nm\"; accepted: one of 45nm, 22nm, 16nm, 7nm, 5nm"},
       {"\"local_bytes\":4096", "\"local_bytes\":8",
-       "field 'tensor.local_bytes' is 8; accepted: at least the 68 bytes of one tile"},
+       "field 'tensor.local_bytes' is 8; accepted: at least the 768 bytes of the smallest tile"},
       {"\"bytes\":65536", "\"bytes\":3",
-       "field 'glb.bytes' is 3; accepted: at least the 68 bytes of one tile"},
+       "field 'glb.bytes' is 3; accepted: at least the 768 bytes of the smallest tile"},
       {"\"stacks\":1,", "", "field 'hbm.stacks' is missing"},
       {"\"tensor\":{", "\"tensor\":[{", "not valid JSON"},
       {"\"lanes\":8}", "\"lanes\":8},\"calibration\":{\"tensor_efficiency\":2}",
@@ -189,6 +190,109 @@ static void bad_chips_say_what_is_accepted(void **state) {
     if (!strstr(err.message, bad[i].message))
       fail_msg("'%s' lacks '%s'", err.message, bad[i].message);
   }
+}
+
+/* ---- buffers that hold a tile --------------------------------------------------------------- */
+
+static uint64_t seed = 11;
+
+static int64_t draw(int64_t n) {
+  seed = seed * 6364136223846793005u + 1442695040888963407u;
+  return (int64_t)(seed >> 33) % n;
+}
+
+/* The text of a chip whose buffers are too small more often than not. */
+static const char *draw_chip(char *buf, size_t size, int64_t local, int64_t glb, bool library,
+                             uint64_t from) {
+  static const char *const yes[] = {"false", "true"};
+  char tiles[120] = "";
+  uint64_t before = seed;
+  seed = from;
+  int64_t sides = draw(2) ? 12 : 300, first = 1 + draw(60);
+  if (library)
+    snprintf(tiles, sizeof tiles, ",\"calibration\":{\"tiles\":[%lld,%lld],\"most_splits\":%d}",
+             (long long)first, (long long)(first + 1 + draw(60)), (int)(1 + draw(8)));
+  snprintf(buf, size,
+           "{\"tech\":\"7nm\",\"clock_hz\":1e9,\"tensor\":{\"cores\":%d,\"rows\":%d,\"cols\":%d,"
+           "\"local_bytes\":%lld,\"register_bytes\":16%s},\"vector\":{\"cores\":1,\"lanes\":8},"
+           "\"glb\":{\"bytes\":%lld,\"bytes_per_s\":1e12},\"hbm\":{\"stacks\":1,"
+           "\"bytes_per_stack\":1073741824,\"bytes_per_s_per_stack\":1e11},\"rules\":{\"fill\":%s,"
+           "\"partitioned\":%s,\"double_buffer\":%s,\"operand_bytes\":%d,\"sum_bytes\":%d}%s}",
+           (int)(1 + draw(9)), (int)(1 + draw(sides)), (int)(1 + draw(sides)), (long long)local,
+           draw(2) ? ",\"local_bytes_per_s\":1e10" : "", (long long)glb, yes[draw(2)], yes[draw(2)],
+           yes[draw(2)], 1 << draw(4), 1 << draw(4), tiles);
+  seed = before;
+  return buf;
+}
+
+/* Does every product of a set find tiles: sizes at and beyond the array, and those that halve to
+ * just what is too short? */
+static bool maps_all(const struct pz_chip *c) {
+  int64_t side = c->tensor.rows < c->tensor.cols ? c->tensor.rows : c->tensor.cols;
+  int64_t least = pz_chip_least_tile(c), worst = least > 1 ? 2 * least - 2 : 1;
+  while (worst <= side) worst *= 2;
+  const int64_t sizes[] = {1, side, side + 1, worst, 4099};
+  enum { N = sizeof sizes / sizeof *sizes };
+  for (int i = 0; i < N * N * N; i++) {
+    struct pz_product p = {1, sizes[i % N], sizes[i / N % N], sizes[i / N / N], false};
+    struct pz_mapping o;
+    struct pz_error err = {0};
+    if (pz_map_product(&p, c, &o, &err) == PZ_OK) continue;
+    assert_non_null(strstr(err.message, "no tile fits its buffers of "));
+    return false;
+  }
+  return true;
+}
+
+/* Every chip that is accepted can work, and the least that a refusal names is just enough. */
+static void buffers_hold_a_tile_or_are_refused(void **state) {
+  (void)state;
+  int accepted = 0, refused = 0;
+  for (int round = 0; round < 120; round++) {
+    char text[1024];
+    uint64_t from = seed;
+    bool library = draw(4) == 0;
+    int64_t local = 1 + draw(draw(2) ? 2000 : 200000), glb = 1 + draw(draw(2) ? 2000 : 400000);
+    int64_t *size[] = {&local, &glb};
+    static const char *const field[] = {"field 'tensor.local_bytes' is", "field 'glb.bytes' is"};
+    for (int tries = 0;; tries++) {
+      struct pz_chip c;
+      struct pz_error err = {0};
+      draw_chip(text, sizeof text, local, glb, library, from);
+      if (pz_chip_parse("chip", text, strlen(text), &c, &err) == PZ_OK) {
+        if (!maps_all(&c)) fail_msg("accepted, and does not work: %s", text);
+        accepted += tries == 0;
+        c.tensor.local_bytes = pz_chip_least_local_bytes(&c) - 1;
+        assert_false(maps_all(&c));
+        c.tensor.local_bytes = local;
+        c.glb_bytes = pz_chip_least_glb_bytes(&c) - 1;
+        assert_false(maps_all(&c));
+        break;
+      }
+      assert_true(tries < 2);
+      refused++;
+      int which = strstr(err.message, field[0]) ? 0 : 1;
+      const char *at = strstr(err.message, "accepted: at least the ");
+      if (!strstr(err.message, field[which]) || !at) fail_msg("%s", err.message);
+      int64_t least = atoll(at + strlen("accepted: at least the "));
+      assert_true(least > *size[which]);
+      *size[which] = least;
+    }
+  }
+  assert_true(accepted > 12 && refused > 60);
+}
+
+static void limits_of_a_library_are_checked(void **state) {
+  (void)state;
+  struct pz_chip c;
+  struct pz_error err = {0};
+  char buf[1024];
+  const char *text = with("\"lanes\":8}",
+                          "\"lanes\":8},\"calibration\":{\"tiles\":[8,16],\"most_tile_values\":63}",
+                          buf, sizeof buf);
+  assert_int_equal(pz_chip_parse("chip", text, strlen(text), &c, &err), PZ_BAD_INPUT);
+  assert_non_null(strstr(err.message, "field 'calibration.most_tile_values' is 63; accepted: at "
+                                      "least the 64 values of the smallest tile"));
 }
 
 /* Where numbers are from, and what 'phaze chip --json' prints besides, is no mistake. */
@@ -304,6 +408,8 @@ int main(void) {
       cmocka_unit_test(a_chip_survives_its_own_json),
       cmocka_unit_test(bad_chips_say_what_is_accepted),
       cmocka_unit_test(words_about_a_chip_are_accepted),
+      cmocka_unit_test(buffers_hold_a_tile_or_are_refused),
+      cmocka_unit_test(limits_of_a_library_are_checked),
       cmocka_unit_test(unknown_names_are_refused),
       cmocka_unit_test(clusters_are_read_and_checked),
       cmocka_unit_test(clusters_reach_as_far_as_they_say),

@@ -103,6 +103,9 @@ static void bad_spaces_say_what_is_accepted(void **state) {
       {"{\"tensor_cores\":[1],\"rows\":[2],\"cols\":[2],\"vector_cores\":[1],\"glb_mib\":[2],"
        "\"base\":{\"clock\":1}}",
        "space.json: base: unknown key 'clock'; "},
+      {"{\"tensor_cores\":[1],\"rows\":[8,1024],\"cols\":[8,1024],\"vector_cores\":[1],"
+       "\"glb_mib\":[1,4]}",
+       "field 'glb_mib' is [1,4]; accepted: at least 3, for a tile of an array of 1024 x 1024"},
       {"[1]", "object"},
       {"{", "space.json"},
   };
@@ -113,6 +116,36 @@ static void bad_spaces_say_what_is_accepted(void **state) {
         pz_space_parse("space.json", cases[i].text, strlen(cases[i].text), &s, &err), PZ_OK);
     if (!strstr(err.message, cases[i].says)) print_message("%s\n", err.message);
     assert_non_null(strstr(err.message, cases[i].says));
+  }
+}
+
+/* Small arrays would get less than a tile from a base chip with small buffers, and from one whose
+ * library has large tiles. */
+static void every_chip_of_a_space_has_tiles(void **state) {
+  (void)state;
+  static const char tight[] = "{\"tech\":\"22nm\",\"clock_hz\":1e9,\"tensor\":{\"cores\":8,"
+                              "\"rows\":128,\"cols\":128,\"local_bytes\":98304},\"vector\":{"
+                              "\"cores\":2,\"lanes\":128},\"glb\":{\"bytes\":8388608,"
+                              "\"bytes_per_s\":1e12},\"hbm\":{\"stacks\":1,\"bytes_per_stack\":"
+                              "17179869184,\"bytes_per_s_per_stack\":1e12}}";
+  static const char *const bases[] = {tight, "\"h200\"", "\"tpuv4\""};
+  for (int i = 0; i < 3; i++) {
+    char text[1024];
+    struct pz_space s;
+    struct pz_error err = {0};
+    snprintf(text, sizeof text,
+             "{\"tensor_cores\":[1],\"rows\":[2,16,48,128],\"cols\":[2,16,48,256],"
+             "\"vector_cores\":[1],\"glb_mib\":[1],\"base\":%s}",
+             bases[i]);
+    if (pz_space_parse("space", text, strlen(text), &s, &err) != PZ_OK) fail_msg("%s", err.message);
+    for (uint32_t id = 0; id < pz_space_grid(&s); id++) {
+      struct pz_point p = pz_space_point(&s, id);
+      struct pz_product product = {1, 4096, 777, 1000, false};
+      struct pz_mapping o;
+      struct pz_chip c;
+      pz_space_chip(&s, &p, &c);
+      if (pz_map_product(&product, &c, &o, &err) != PZ_OK) fail_msg("%s", err.message);
+    }
   }
 }
 
@@ -401,6 +434,7 @@ int main(void) {
       cmocka_unit_test(the_papers_space_has_29360_chips),
       cmocka_unit_test(areas_are_the_published_ones),
       cmocka_unit_test(bad_spaces_say_what_is_accepted),
+      cmocka_unit_test(every_chip_of_a_space_has_tiles),
       cmocka_unit_test(clusters_of_studies_reach_all_devices),
       cmocka_unit_test(bounded_is_exhaustive_is_brute_force),
       cmocka_unit_test(no_schedule_is_below_the_tables),
