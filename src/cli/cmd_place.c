@@ -192,7 +192,8 @@ static const char *misuse(const struct settings *s, const struct settings *none,
     return buf;
   }
   if (s->instance) return NULL;
-  if (s->model.trace && pz_file_same(s->model.trace, model))
+  const char *trace = s->model.trace;
+  if (trace && (pz_file_same(trace, model) || pz_machine_reads(&s->model.machine, trace)))
     return "--trace would replace the input";
   if (s->compat) return "--expert-compat goes with --instance";
   if (s->common.json && s->model.emit) return "takes --json or --emit, not both";

@@ -263,7 +263,8 @@ static const char *misuse(const struct settings *s, const struct settings *none,
                           const char *model, char buf[80]) {
   const struct pz_option *o = pz_command_changed(&pz_cmd_schedule, AT(model), s, none);
   if (n_args + (s->instance != NULL) != 1) return "wants one of MODEL and --instance";
-  if (s->trace && pz_file_same(s->trace, s->instance ? s->instance : model))
+  if (s->trace && (pz_file_same(s->trace, s->instance ? s->instance : model) ||
+                   pz_machine_reads(&s->model.machine, s->trace)))
     return "--trace would replace the input";
   if (s->solver == PZ_SOLVER_ILP ? s->steps > 0 : s->seconds > 0)
     return "--steps goes with --solver exact, --time-limit with --solver ilp";

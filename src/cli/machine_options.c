@@ -3,6 +3,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "core/file.h"
+
+bool pz_machine_reads(const struct pz_machine_options *o, const char *path) {
+  return (o->chip && pz_file_named(o->chip) && pz_file_same(o->chip, path)) ||
+         (o->cluster && pz_file_named(o->cluster) && pz_file_same(o->cluster, path));
+}
+
 void pz_machine_tell_scale(const struct pz_cluster *net) {
   if (net->devices > net->stated_devices)
     fprintf(stderr,

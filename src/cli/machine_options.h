@@ -31,6 +31,9 @@ PZ_NODISCARD enum pz_status pz_machine_cost(const struct pz_machine_options *o,
                                             struct pz_machine_use use, struct pz_cost *cost,
                                             struct pz_error *err);
 
+/* Is this path the file of the chip or of the cluster? */
+bool pz_machine_reads(const struct pz_machine_options *o, const char *path);
+
 /* Say on stderr that a cluster has more devices than its description. */
 void pz_machine_tell_scale(const struct pz_cluster *net);
 
