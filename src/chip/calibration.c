@@ -61,8 +61,8 @@ static void read_numbers(struct pz_fields *f, const struct number *list, size_t 
 }
 
 static void read_kernels(struct pz_fields *f, struct pz_calibration *c) {
-  const json_t *list = json_object_get(json_object_get(f->root, "calibration"), "kernels");
-  if (!list || json_is_null(list)) return;
+  const json_t *list = pz_fields_value(f, "calibration.kernels");
+  if (!list) return;
   if (!json_is_object(list) || json_object_size(list) > PZ_CHIP_MOST_KERNELS) {
     pz_fields_refuse(f, "calibration.kernels", "an object of at most 32 kernels");
     return;
@@ -73,7 +73,7 @@ static void read_kernels(struct pz_fields *f, struct pz_calibration *c) {
     const json_t *value = json_object_iter_value(it);
     char where[300];
     snprintf(where, sizeof where, "%.200s: kernel %.60s", f->name, json_object_iter_key(it));
-    struct pz_fields g = {where, value, f->err, f->status};
+    struct pz_fields g = {.name = where, .root = value, .err = f->err, .status = f->status};
     pz_text_copy(k->kind, sizeof k->kind, json_object_iter_key(it));
     if (!json_is_object(value)) {
       f->status = pz_fail(f->err, PZ_BAD_INPUT, "%s is %s; accepted: an object", where,
@@ -83,16 +83,16 @@ static void read_kernels(struct pz_fields *f, struct pz_calibration *c) {
     read_numbers(&g, kernel_numbers, KERNEL_NUMBERS, k);
     k->long_row = pz_fields_int_or(&g, "long_row", ROW, 0);
     k->block_from = pz_fields_int_or(&g, "block_from", ROW, 0);
-    f->status = g.status;
+    f->status = pz_fields_finish(&g);
   }
 }
 
 static void read_tiles(struct pz_fields *f, struct pz_calibration *c) {
-  const json_t *list = json_object_get(json_object_get(f->root, "calibration"), "tiles");
+  const json_t *list = pz_fields_value(f, "calibration.tiles");
   c->most_tile_values = pz_fields_int_or(f, "calibration.most_tile_values", ROW, INT64_MAX);
   c->most_splits = pz_fields_int_or(f, "calibration.most_splits", SPLITS, 1);
   c->least_split_k = pz_fields_int_or(f, "calibration.least_split_k", ROW, 1);
-  if (!list || json_is_null(list)) return;
+  if (!list) return;
   bool good = json_is_array(list) && json_array_size(list) <= PZ_CHIP_MOST_TILES;
   int64_t before = 0;
   for (size_t i = 0; good && i < json_array_size(list); i++) {

@@ -1,5 +1,6 @@
 #include "chip/chip.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include "chip/tech.h"
 #include "core/fields.h"
 #include "core/file.h"
+#include "core/num.h"
 #include "core/text.h"
 
 /* Sizes beyond these are taken for mistakes. */
@@ -66,6 +68,8 @@ static double read_core_rate(struct pz_fields *f, const char *key, const struct 
 }
 
 static void read_chip(struct pz_fields *f, struct pz_chip *c) {
+  /* where numbers are from; what 'phaze chip --json' says besides */
+  static const char *const words[] = {"sources", "derived", "area"};
   pz_text_copy(c->name, sizeof c->name, pz_fields_text_or(f, "name", f->name));
   pz_text_copy(c->about, sizeof c->about, pz_fields_text_or(f, "about", ""));
   read_tech(f, &c->tech);
@@ -86,31 +90,68 @@ static void read_chip(struct pz_fields *f, struct pz_chip *c) {
   c->link_latency_s = pz_fields_real_or(f, "link.latency_s", 0, 1, 0);
   read_rules(f, &c->rules);
   pz_calibration_read(f, c->glb_bytes, &c->calibration);
+  pz_fields_allow(f, words, sizeof words / sizeof *words);
 }
 
-/* Bytes of the smallest tile: one value stays, slices of the other two operands stream past it. */
-static int64_t least_tile(const struct pz_chip *c, bool partitioned) {
+/* ---- the smallest buffers ------------------------------------------------------------------- */
+
+static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most_of(int64_t a, int64_t b) { return a > b ? a : b; }
+
+int64_t pz_chip_least_tile(const struct pz_chip *c) {
+  enum { PARTS = 8 };
+  int64_t side = least_of(c->tensor.rows, c->tensor.cols);
+  return c->rules.fill ? side : pz_ceil_div(side, PARTS);
+}
+
+/* Where filling takes time a tile of the array's side is always tried; else a dimension is halved
+ * as long as it is not below the least, and may end at twice that less two. */
+static int64_t worst_tile(const struct pz_chip *c) {
+  int64_t least = pz_chip_least_tile(c);
+  return c->rules.fill ? least : most_of(least, 2 * least - 2);
+}
+
+/* Bytes of what stays, t x t values, and of the slices of the other two operands that stream past
+ * it, the same whichever input stays; the sum, or the largest where each has a part of its own. */
+static int64_t tile_bytes(const struct pz_chip *c, int64_t t, bool results_stay, bool partitioned) {
   int64_t e = c->rules.operand_bytes, a = c->rules.sum_bytes;
-  int64_t slice = c->tensor.rows < PZ_CHIP_SLICE ? c->tensor.rows : PZ_CHIP_SLICE;
-  slice *= c->rules.double_buffer ? 2 : 1;
-  int64_t results = a + 2 * slice * e, other = e + slice * (e + a), larger = e > a ? e : a;
-  if (partitioned) return slice * (e < larger ? e : larger) > a ? slice * e : a;
-  return results < other ? results : other;
+  int64_t stream = t * least_of(c->tensor.rows, PZ_CHIP_SLICE) * (c->rules.double_buffer ? 2 : 1);
+  int64_t stays = t * t * (results_stay ? a : e), other = results_stay ? e : a;
+  return partitioned ? most_of(stays, stream * most_of(e, other)) : stays + stream * (e + other);
+}
+
+int64_t pz_chip_least_local_bytes(const struct pz_chip *c) {
+  bool partitioned = c->rules.partitioned;
+  if (c->calibration.n_tiles) /* libraries keep results */
+    return tile_bytes(c, c->calibration.tiles[0], true, partitioned);
+  int64_t t = worst_tile(c);
+  return least_of(tile_bytes(c, t, true, partitioned), tile_bytes(c, t, false, partitioned));
+}
+
+int64_t pz_chip_least_glb_bytes(const struct pz_chip *c) {
+  int64_t t = worst_tile(c);
+  return least_of(tile_bytes(c, t, true, false), tile_bytes(c, t, false, false));
+}
+
+static void check_least(struct pz_fields *f, const char *key, int64_t value, int64_t least,
+                        const char *of) {
+  char accepted[80];
+  snprintf(accepted, sizeof accepted, "at least the %" PRId64 " %s", least, of);
+  if (f->status == PZ_OK && value < least) pz_fields_refuse(f, key, accepted);
 }
 
 static void check_buffers(struct pz_fields *f, const struct pz_chip *c) {
-  char accepted[80];
-  int64_t local = least_tile(c, c->rules.partitioned), glb = least_tile(c, false);
-  int64_t e = c->rules.operand_bytes, a = c->rules.sum_bytes;
-  snprintf(accepted, sizeof accepted, "at least the %lld bytes of one tile", (long long)local);
-  if (f->status == PZ_OK && c->tensor.local_bytes < local)
-    pz_fields_refuse(f, "tensor.local_bytes", accepted);
-  snprintf(accepted, sizeof accepted, "at least the %lld bytes of one tile", (long long)glb);
-  if (f->status == PZ_OK && c->glb_bytes < glb) pz_fields_refuse(f, "glb.bytes", accepted);
-  snprintf(accepted, sizeof accepted, "at least the %lld bytes of one value",
-           (long long)(e > a ? e : a));
-  if (f->status == PZ_OK && c->tensor.register_bytes < (e > a ? e : a))
-    pz_fields_refuse(f, "tensor.register_bytes", accepted);
+  const struct pz_calibration *lib = &c->calibration;
+  if (f->status != PZ_OK) return;
+  check_least(f, "tensor.local_bytes", c->tensor.local_bytes, pz_chip_least_local_bytes(c),
+              "bytes of the smallest tile");
+  check_least(f, "glb.bytes", c->glb_bytes, pz_chip_least_glb_bytes(c),
+              "bytes of the smallest tile");
+  check_least(f, "tensor.register_bytes", c->tensor.register_bytes,
+              most_of(c->rules.operand_bytes, c->rules.sum_bytes), "bytes of one value");
+  if (lib->n_tiles)
+    check_least(f, "calibration.most_tile_values", lib->most_tile_values,
+                lib->tiles[0] * lib->tiles[0], "values of the smallest tile");
 }
 
 enum pz_status pz_chip_parse(const char *name, const char *text, size_t bytes, struct pz_chip *out,
@@ -122,9 +163,10 @@ enum pz_status pz_chip_parse(const char *name, const char *text, size_t bytes, s
   struct pz_chip chip = {0};
   read_chip(&f, &chip);
   check_buffers(&f, &chip);
+  status = pz_fields_finish(&f);
   json_decref(root);
-  if (f.status == PZ_OK) *out = chip;
-  return f.status;
+  if (status == PZ_OK) *out = chip;
+  return status;
 }
 
 const char *pz_chip_preset_name(size_t i) {
@@ -145,12 +187,11 @@ static const char *preset_name(const void *ctx, size_t i) {
 }
 
 static enum pz_status unknown_chip(const char *chip, struct pz_error *err) {
-  const char *near = pz_text_nearest(chip, preset_name, NULL);
-  return pz_fail(
-      err, PZ_BAD_INPUT,
-      "unknown chip '%s'%s%s%s; accepted: a name listed by 'phaze chips', or the path of a "
-      "chip.json",
-      chip, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+  char meant[240];
+  return pz_fail(err, PZ_BAD_INPUT,
+                 "unknown chip '%s'%s; accepted: a name listed by 'phaze chips', or the path of a "
+                 "chip.json",
+                 chip, pz_text_meant(meant, sizeof meant, chip, preset_name, NULL));
 }
 
 enum pz_status pz_chip_load(const char *chip, struct pz_chip *out, struct pz_error *err) {

@@ -99,6 +99,14 @@ struct pz_chip {
  * if those are fewer. */
 enum { PZ_CHIP_SLICE = 32, PZ_CHIP_MOST_BYTES = 1 << 20 };
 
+/* The length below which a dimension longer than the array is not divided: the array's shorter
+ * side, or an eighth of it where filling the array takes no time. */
+int64_t pz_chip_least_tile(const struct pz_chip *c);
+
+/* The bytes that a tensor core's buffer and the global buffer need for tiles of every product. */
+int64_t pz_chip_least_local_bytes(const struct pz_chip *c);
+int64_t pz_chip_least_glb_bytes(const struct pz_chip *c);
+
 /* A preset's name or the path of a chip.json. */
 PZ_NODISCARD enum pz_status pz_chip_load(const char *chip, struct pz_chip *out,
                                          struct pz_error *err);

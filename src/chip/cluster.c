@@ -1,5 +1,6 @@
 #include "chip/cluster.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,14 +8,17 @@
 #include "chip/embedded.h"
 #include "core/fields.h"
 #include "core/file.h"
+#include "core/num.h"
 #include "core/text.h"
 
 static const struct pz_range DEVICES = {1, 1LL << 32};
 enum { MOST_BYTES = 1 << 20 };
 
-/* Each level spans more devices than the one inside it, and the last all of them. */
+/* Each level joins groups of the one inside it, and the last spans all devices. */
 static void read_level(struct pz_fields *f, const json_t *item, struct pz_cluster *c) {
-  struct pz_fields g = {.name = f->name, .root = item, .err = f->err, .status = f->status};
+  char where[300], accepted[80];
+  snprintf(where, sizeof where, "%.200s: levels[%d]", f->name, c->n_levels);
+  struct pz_fields g = {.name = where, .root = item, .err = f->err, .status = f->status};
   struct pz_level *l = &c->level[c->n_levels];
   int64_t inner = c->n_levels ? c->level[c->n_levels - 1].devices : 0;
   pz_text_copy(l->name, sizeof l->name, pz_fields_text_or(&g, "name", "link"));
@@ -23,12 +27,15 @@ static void read_level(struct pz_fields *f, const json_t *item, struct pz_cluste
   l->latency_s = pz_fields_real_or(&g, "latency_s", 0, 1, 0);
   if (g.status == PZ_OK && l->devices <= inner)
     pz_fields_refuse(&g, "devices", "more than the level inside it has");
+  snprintf(accepted, sizeof accepted, "a multiple of the %" PRId64 " of the level inside it",
+           inner);
+  if (g.status == PZ_OK && inner && l->devices % inner) pz_fields_refuse(&g, "devices", accepted);
   c->n_levels++;
-  f->status = g.status;
+  f->status = pz_fields_finish(&g);
 }
 
 static void read_levels(struct pz_fields *f, struct pz_cluster *c) {
-  const json_t *list = json_object_get(f->root, "levels"), *item;
+  const json_t *list = pz_fields_value(f, "levels"), *item;
   size_t i, n = json_array_size(list);
   char accepted[64];
   snprintf(accepted, sizeof accepted, "an array of 1 to %d levels", PZ_CLUSTER_MOST_LEVELS);
@@ -36,13 +43,14 @@ static void read_levels(struct pz_fields *f, struct pz_cluster *c) {
     pz_fields_refuse(f, "levels", accepted);
     return;
   }
-  json_array_foreach(list, i, item) read_level(f, item, c);
+  json_array_foreach(list, i, item) if (f->status == PZ_OK) read_level(f, item, c);
   if (f->status == PZ_OK && c->level[c->n_levels - 1].devices < c->devices)
     pz_fields_refuse(f, "devices", "at most the devices of the last level");
 }
 
 enum pz_status pz_cluster_parse(const char *name, const char *text, size_t bytes,
                                 struct pz_cluster *out, struct pz_error *err) {
+  static const char *const words[] = {"sources"};
   json_t *root = NULL;
   enum pz_status status = pz_json_parse(name, text, bytes, &root, err);
   if (status != PZ_OK) return status;
@@ -50,11 +58,30 @@ enum pz_status pz_cluster_parse(const char *name, const char *text, size_t bytes
   struct pz_cluster c = {0};
   pz_text_copy(c.name, sizeof c.name, pz_fields_text_or(&f, "name", name));
   pz_text_copy(c.about, sizeof c.about, pz_fields_text_or(&f, "about", ""));
-  c.devices = pz_fields_int(&f, "devices", DEVICES);
+  c.devices = c.stated_devices = pz_fields_int(&f, "devices", DEVICES);
+  c.scales = pz_fields_bool_or(&f, "scales", false);
+  pz_fields_allow(&f, words, 1);
   read_levels(&f, &c);
+  status = pz_fields_finish(&f);
   json_decref(root);
-  if (f.status == PZ_OK) *out = c;
-  return f.status;
+  if (status == PZ_OK) *out = c;
+  return status;
+}
+
+enum pz_status pz_cluster_reach(struct pz_cluster *c, int64_t devices, const char *option,
+                                struct pz_error *err) {
+  if (devices <= c->devices) return PZ_OK;
+  if (!c->scales)
+    return pz_fail(err, PZ_BAD_USE,
+                   "--%s %" PRId64 ": cluster %s has %" PRId64
+                   " devices; accepted: at most %" PRId64
+                   ", or a cluster.json with \"scales\": true",
+                   option, devices, c->name, c->devices, c->devices);
+  struct pz_level *last = &c->level[c->n_levels - 1];
+  int64_t inner = c->n_levels > 1 ? last[-1].devices : 1;
+  if (last->devices < devices) last->devices = pz_ceil_div(devices, inner) * inner;
+  c->devices = devices;
+  return PZ_OK;
 }
 
 const char *pz_cluster_preset_name(size_t i) {
@@ -72,11 +99,12 @@ enum pz_status pz_cluster_load(const char *cluster, struct pz_cluster *out, stru
   for (const struct pz_embedded *e = pz_embedded_clusters; e->name; e++)
     if (strcmp(e->name, cluster) == 0)
       return pz_cluster_parse(e->name, e->text, strlen(e->text), out, err);
-  char list[160], *text = NULL;
+  char list[160], meant[160], *text = NULL;
   size_t bytes = 0;
   if (!pz_file_named(cluster))
     return pz_fail(err, PZ_BAD_INPUT,
-                   "unknown cluster '%s'; accepted: %s, or the path of a cluster.json", cluster,
+                   "unknown cluster '%s'%s; accepted: %s, or the path of a cluster.json", cluster,
+                   pz_text_meant(meant, sizeof meant, cluster, preset_name, NULL),
                    pz_text_join(list, sizeof list, preset_name, NULL));
   enum pz_status status = pz_file_read(cluster, MOST_BYTES, &text, &bytes, err);
   if (status == PZ_OK) status = pz_cluster_parse(cluster, text, bytes, out, err);

@@ -308,7 +308,8 @@ static enum pz_status load_and_estimate(const struct settings *s, const char *mo
 static enum pz_status estimate(const struct settings *s, const char *model, struct pz_error *err) {
   struct pz_cost cost;
   struct pz_log log = {s->common.verbose ? PZ_LOG_INFO : PZ_LOG_WARNING, pz_log_to_file, stderr};
-  enum pz_status status = pz_machine_cost(&s->machine, &cost, err);
+  struct pz_machine_use use = {"tp", s->w.tp, s->common.quiet};
+  enum pz_status status = pz_machine_cost(&s->machine, use, &cost, err);
   if (status != PZ_OK) return status;
   status = s->gemm  ? estimate_gemm(s, &cost, err)
            : s->ops ? estimate_ops(s, &cost, err)

@@ -2,6 +2,7 @@
  * tensor-parallel groups, for a model on a chip or for an instance file of the original program. */
 #include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "cli/place_model.h"
@@ -131,11 +132,13 @@ static enum pz_status print_answer(const struct answer *a, struct pz_arena *aren
          a->plan.d == 1 ? "" : "s", w->t);
   printf("slowest stage %.6g s per microbatch, gradient all-reduce %.6g s\n", a->plan.maxload_s,
          a->plan.resync_s);
-  if (a->fixed_err.status == PZ_OK)
-    printf("expert plan: %.9g s per batch, %.2fx as long\n", a->fixed_s,
-           a->fixed_s / a->plan.time_s);
-  else
+  double times = a->plan.time_s > 0 ? a->fixed_s / a->plan.time_s : HUGE_VAL;
+  if (a->fixed_err.status != PZ_OK)
     printf("expert plan: %s\n", a->fixed_err.message);
+  else if (times < HUGE_VAL)
+    printf("expert plan: %.9g s per batch, %.2fx as long\n", a->fixed_s, times);
+  else
+    printf("expert plan: %.9g s per batch\n", a->fixed_s); /* of no time there is no multiple */
   putchar('\n');
   return pz_table_print(&t, 0, stdout);
 }
@@ -184,7 +187,7 @@ static enum pz_status place(const struct settings *s, struct pz_arena *arena,
 
 /* What is wrong with the arguments, or NULL. */
 static const char *misuse(const struct settings *s, const struct settings *none, int n_args,
-                          char buf[80]) {
+                          const char *model, char buf[80]) {
   const struct pz_option *o = pz_command_changed(&pz_cmd_place, AT(model), s, none);
   if (n_args + (s->instance != NULL) != 1) return "expected either a MODEL or --instance FILE.json";
   if (s->instance && o) {
@@ -192,6 +195,9 @@ static const char *misuse(const struct settings *s, const struct settings *none,
     return buf;
   }
   if (s->instance) return NULL;
+  const char *trace = s->model.trace;
+  if (trace && (pz_file_same(trace, model) || pz_machine_reads(&s->model.machine, trace)))
+    return "--trace would overwrite the input file";
   if (s->compat) return "--expert-compat requires --instance";
   if (s->common.json && s->model.emit) return "--json and --emit cannot be combined";
   return s->model.machine.chip ? NULL : "--chip CHIP is required";
@@ -206,7 +212,7 @@ static enum pz_exit run(int argc, char **argv) {
   int n_args;
   if (!pz_command_begin(&pz_cmd_place, argc, argv, &s, &n_args, &code)) return code;
   char buf[80];
-  const char *wrong = misuse(&s, &none, n_args, buf);
+  const char *wrong = misuse(&s, &none, n_args, argv[1], buf);
   if (wrong) return pz_command_misuse(&pz_cmd_place, wrong);
   if (s.semantics == NOT_GIVEN)
     s.semantics = s.instance ? PZ_SEMANTICS_ORIGINAL : PZ_SEMANTICS_CORRECTED;

@@ -57,6 +57,12 @@ static enum pz_status report(const struct settings *s, const char *dir, struct p
   return status;
 }
 
+static bool is_run(const char *dir, const char *file) {
+  char path[4096];
+  int n = snprintf(path, sizeof path, "%s/run.sqlite", dir);
+  return n > 0 && (size_t)n < sizeof path && pz_file_same(path, file);
+}
+
 static enum pz_exit run(int argc, char **argv) {
   struct settings s = defaults;
   struct pz_error err = {0};
@@ -64,6 +70,8 @@ static enum pz_exit run(int argc, char **argv) {
   int n_args;
   if (!pz_command_begin(&pz_cmd_report, argc, argv, &s, &n_args, &code)) return code;
   if (n_args != 1) return pz_command_misuse(&pz_cmd_report, "expected one run directory");
+  if (s.file && is_run(argv[1], s.file))
+    return pz_command_misuse(&pz_cmd_report, "--output would overwrite the run");
   return report(&s, argv[1], &err) == PZ_OK ? pz_command_end() : pz_command_fail(&err);
 }
 

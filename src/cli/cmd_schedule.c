@@ -226,7 +226,8 @@ static enum pz_status schedule_instance(struct job *j) {
 static enum pz_status schedule_model(struct job *j, const char *model) {
   struct pz_cost cost;
   struct pz_workload *w = NULL;
-  enum pz_status status = pz_machine_cost(&j->s->model.machine, &cost, j->err);
+  struct pz_machine_use use = {"tp", j->s->model.w.tp, j->s->common.quiet};
+  enum pz_status status = pz_machine_cost(&j->s->model.machine, use, &cost, j->err);
   if (status != PZ_OK) return status;
   status = pz_workload_load(model, &j->s->model.w, &w, j->err);
   if (status == PZ_OK) {
@@ -262,11 +263,12 @@ static const char *misuse(const struct settings *s, const struct settings *none,
                           const char *model, char buf[80]) {
   const struct pz_option *o = pz_command_changed(&pz_cmd_schedule, AT(model), s, none);
   if (n_args + (s->instance != NULL) != 1) return "expected either a MODEL or --instance FILE.json";
-  if (s->trace && strcmp(s->trace, s->instance ? s->instance : model) == 0)
+  if (s->trace && (pz_file_same(s->trace, s->instance ? s->instance : model) ||
+                   pz_machine_reads(&s->model.machine, s->trace)))
     return "--trace would overwrite the input file";
   if (s->solver == PZ_SOLVER_ILP ? s->steps > 0 : s->seconds > 0)
     return "--steps requires --solver exact, --time-limit requires --solver ilp";
-  if (s->trace && s->lp && strcmp(s->trace, s->lp) == 0)
+  if (s->trace && s->lp && pz_file_same(s->trace, s->lp))
     return "--trace and --write-lp name the same file";
   if (s->instance && o) {
     snprintf(buf, 80, "--%s requires a MODEL, it does not apply to --instance", o->name);

@@ -19,8 +19,23 @@ struct pz_machine_options {
            "(default: the chip's own link)"}
 /* clang-format on */
 
-/* Load them and make `cost` ready; on success it is the caller's to release. */
+/* What asks for devices of the cluster. */
+struct pz_machine_use {
+  const char *option;
+  int64_t devices;
+  bool quiet;
+};
+
+/* Load them and make `cost` ready; on success it is the caller's to release.  A cluster that must
+ * be scaled out is told on stderr. */
 PZ_NODISCARD enum pz_status pz_machine_cost(const struct pz_machine_options *o,
-                                            struct pz_cost *cost, struct pz_error *err);
+                                            struct pz_machine_use use, struct pz_cost *cost,
+                                            struct pz_error *err);
+
+/* Is this path the file of the chip or of the cluster? */
+bool pz_machine_reads(const struct pz_machine_options *o, const char *path);
+
+/* Say on stderr that a cluster has more devices than its description. */
+void pz_machine_tell_scale(const struct pz_cluster *net);
 
 #endif

@@ -27,10 +27,9 @@ static void usage(FILE *out) {
 }
 
 static enum pz_exit unknown(const char *name) {
-  const char *near = pz_text_nearest(name, command_name, NULL);
-  char list[128];
-  fprintf(stderr, "phaze: unknown command '%s'%s%s%s; accepted: %s\n", name,
-          near ? " (did you mean " : "", near ? near : "", near ? "?)" : "",
+  char list[128], meant[160];
+  fprintf(stderr, "phaze: unknown command '%s'%s; accepted: %s\n", name,
+          pz_text_meant(meant, sizeof meant, name, command_name, NULL),
           pz_text_join(list, sizeof list, command_name, NULL));
   return PZ_EXIT_BAD_USE;
 }

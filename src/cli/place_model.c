@@ -296,7 +296,8 @@ enum pz_status pz_place_a_model(const struct pz_place_settings *s, const char *m
                                 struct pz_error *err) {
   struct job j = {.s = s, .model = model, .semantics = semantics, .err = err};
   double start = pz_clock_s();
-  enum pz_status status = pz_machine_cost(&s->machine, &j.cost, err);
+  struct pz_machine_use use = {"devices", s->devices, s->quiet};
+  enum pz_status status = pz_machine_cost(&s->machine, use, &j.cost, err);
   if (status != PZ_OK) return status;
   pz_arena_init(&j.arena, NULL);
   pz_vec_init(&j.options, &j.arena, sizeof(struct option));

@@ -40,10 +40,13 @@ static enum pz_status print_instance(const struct pz_scheduled *o, struct pz_are
     printf("gap at most %s (lower bound %.9g)\n",
            pz_scheduled_gap_text(pz_scheduled_gap(o), false, gap), d->lower_bound);
   pz_schedule_use(&o->problem, d->slots, d->makespan, share);
-  printf("utilisation: tensor cores %.0f%%, vector cores %.0f%%; speedup over sequential execution "
-         "%.2fx\n\n",
-         100 * share[PZ_TENSOR_CORES], 100 * share[PZ_VECTOR_CORES],
-         d->makespan > 0 ? serial / d->makespan : 1);
+  if (d->makespan > 0)
+    printf(
+        "utilisation: tensor cores %.0f%%, vector cores %.0f%%; speedup over sequential execution "
+        "%.2fx\n\n",
+        100 * share[PZ_TENSOR_CORES], 100 * share[PZ_VECTOR_CORES], serial / d->makespan);
+  else
+    printf("no operator takes time\n\n");
   return pz_gantt_print(o, arena, stdout);
 }
 

@@ -28,6 +28,7 @@ static enum pz_status read_lists(const struct pz_study_settings *s, struct pz_st
   if (s->hbm && status == PZ_OK)
     status = pz_choices_parse(s->hbm, "hbm", 1 << 20, &o->hbm_gib, err);
   if (s->tp && status == PZ_OK) status = pz_choices_parse(s->tp, "tp", 1 << 20, &o->tp, err);
+  while (!s->tp && o->tp.v[o->tp.n - 1] > s->devices) o->tp.n--; /* 1 stays */
   if (s->weights && status == PZ_OK) status = read_weights(s->weights, o->n_models, o->weight, err);
   if (status == PZ_OK && (s->weights != NULL) != (s->objective == PZ_OBJECTIVE_WEIGHTED))
     status = pz_fail(err, PZ_BAD_USE, "--weights and --objective weighted require each other");

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include "cli/kept_run.h"
+#include "cli/machine_options.h"
 #include "cli/report_file.h"
 #include "report/compared.h"
 #include "report/finished.h"
@@ -46,6 +47,7 @@ enum pz_status pz_study_run_begin(struct pz_study_run *r, char **models, int n_m
   if (status == PZ_OK)
     pz_command_notes(r->common->quiet, &r->study.portfolio.notes,
                      (r->s->tp ? PZ_LIST_TP : 0u) | (r->s->mbs ? PZ_LIST_MBS : 0u));
+  if (status == PZ_OK && !r->common->quiet) pz_machine_tell_scale(&r->study.task.net);
   if (status == PZ_OK && r->s->dir)
     status = pz_kept_run_open(r->s->dir, &r->study, r->s->fresh, &r->file, r->err);
   return status;

@@ -1,8 +1,11 @@
 #include "core/fields.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "core/text.h"
 
 static void refuse(struct pz_fields *f, const char *key, const json_t *value,
                    const char *accepted) {
@@ -14,6 +17,7 @@ static void refuse(struct pz_fields *f, const char *key, const json_t *value,
   else
     f->status = pz_fail(f->err, PZ_BAD_INPUT, "%s: field '%s' is missing; accepted: %s", f->name,
                         key, accepted);
+  f->missing = !value;
   pz_error_at(f->err, f->name, 0, 0);
 }
 
@@ -36,10 +40,18 @@ static const json_t *descend(struct pz_fields *f, const char *path) {
   return v;
 }
 
+static void remember(struct pz_fields *f, const char *keys) {
+  for (int i = 0; i < f->n_asked; i++)
+    if (strcmp(f->asked[i], keys) == 0) return;
+  assert(f->n_asked < PZ_FIELDS_MOST);
+  if (f->n_asked < PZ_FIELDS_MOST) f->asked[f->n_asked++] = keys;
+}
+
 /* The first alternative that is present; its name goes to key.  NULL (and the first name) if none
  * is. */
 static const json_t *lookup(struct pz_fields *f, const char *keys, char *key, size_t size) {
   snprintf(key, size, "%.*s", (int)strcspn(keys, "|"), keys);
+  remember(f, keys);
   for (const char *at = keys; *at;) {
     size_t n = strcspn(at, "|");
     char name[64];
@@ -60,9 +72,13 @@ void pz_fields_refuse(struct pz_fields *f, const char *keys, const char *accepte
   refuse(f, key, v, accepted);
 }
 
-bool pz_fields_has(const struct pz_fields *f, const char *key) {
-  const json_t *v = json_object_get(f->root, key);
-  return v && !json_is_null(v);
+const json_t *pz_fields_value(struct pz_fields *f, const char *keys) {
+  char key[64];
+  return lookup(f, keys, key, sizeof key);
+}
+
+void pz_fields_allow(struct pz_fields *f, const char *const *keys, size_t n) {
+  for (size_t i = 0; i < n; i++) remember(f, keys[i]);
 }
 
 static int64_t read_int(struct pz_fields *f, const char *keys, struct pz_range range, bool must,
@@ -122,4 +138,96 @@ const char *pz_fields_text_or(struct pz_fields *f, const char *keys, const char 
   if (f->status != PZ_OK || !v) return absent;
   if (!json_is_string(v)) refuse(f, key, v, "a string");
   return json_is_string(v) ? json_string_value(v) : absent;
+}
+
+/* ---- keys that nobody asked for ------------------------------------------------------------- */
+
+enum { LONGEST_KEY = 64 };
+
+/* The names known in one object: the parts of the keys asked for that follow `prefix`. */
+struct known {
+  char name[PZ_FIELDS_MOST][LONGEST_KEY];
+  size_t n;
+};
+
+static const char *known_name(const void *ctx, size_t i) {
+  const struct known *k = ctx;
+  return i < k->n ? k->name[i] : NULL;
+}
+
+static void add_known(struct known *k, const char *name, size_t length) {
+  char text[LONGEST_KEY];
+  snprintf(text, sizeof text, "%.*s", (int)length, name);
+  for (size_t i = 0; i < k->n; i++)
+    if (strcmp(k->name[i], text) == 0) return;
+  if (k->n < PZ_FIELDS_MOST) memcpy(k->name[k->n++], text, sizeof text);
+}
+
+static void list_known(const struct pz_fields *f, const char *prefix, struct known *k) {
+  size_t before = strlen(prefix);
+  k->n = 0;
+  for (int i = 0; i < f->n_asked; i++)
+    for (const char *at = f->asked[i]; *at;) {
+      size_t n = strcspn(at, "|");
+      if (n > before && strncmp(at, prefix, before) == 0)
+        add_known(k, at + before, strcspn(at + before, ".|"));
+      at += n + (at[n] == '|');
+    }
+}
+
+/* Was this key asked for, or only fields inside it? */
+enum known_as { UNKNOWN, FIELD, OBJECT };
+
+static enum known_as known_as(const struct pz_fields *f, const char *path) {
+  size_t length = strlen(path);
+  enum known_as as = UNKNOWN;
+  for (int i = 0; i < f->n_asked; i++)
+    for (const char *at = f->asked[i]; *at;) {
+      size_t n = strcspn(at, "|");
+      if (n == length && strncmp(at, path, n) == 0) return FIELD;
+      if (n > length && at[length] == '.' && strncmp(at, path, length) == 0) as = OBJECT;
+      at += n + (at[n] == '|');
+    }
+  return as;
+}
+
+static void refuse_key(struct pz_fields *f, const char *prefix, const char *key) {
+  struct known k;
+  char list[600];
+  int prefix_length = *prefix ? (int)strlen(prefix) - 1 : 0; /* without its dot */
+  list_known(f, prefix, &k);
+  const char *near = pz_text_nearest(key, known_name, &k);
+  if (f->missing && f->err) *f->err = (struct pz_error){0};
+  if (near)
+    f->status = pz_fail(f->err, PZ_BAD_INPUT, "%s: unknown key '%s%.60s'; did you mean '%s%s'?",
+                        f->name, prefix, key, prefix, near);
+  else
+    f->status = pz_fail(f->err, PZ_BAD_INPUT, "%s: unknown key '%s%.60s'; accepted%s%.*s: %s",
+                        f->name, prefix, key, *prefix ? " in " : "", prefix_length, prefix,
+                        pz_text_join(list, sizeof list, known_name, &k));
+  pz_error_at(f->err, f->name, 0, 0);
+}
+
+/* False: a key of this object, or of one inside it, was refused.  No deeper than the keys asked
+ * for. */
+static bool check_keys(struct pz_fields *f, const json_t *object, const char *prefix) {
+  char path[2 * LONGEST_KEY];
+  void *it = json_object_iter((json_t *)(uintptr_t)object);
+  for (; it; it = json_object_iter_next((json_t *)(uintptr_t)object, it)) {
+    const char *key = json_object_iter_key(it);
+    int n = snprintf(path, sizeof path, "%s%s", prefix, key);
+    enum known_as as = n < LONGEST_KEY ? known_as(f, path) : UNKNOWN;
+    if (as == UNKNOWN) {
+      refuse_key(f, prefix, key);
+      return false;
+    }
+    snprintf(path, sizeof path, "%s%.60s.", prefix, key);
+    if (as == OBJECT && !check_keys(f, json_object_iter_value(it), path)) return false;
+  }
+  return true;
+}
+
+enum pz_status pz_fields_finish(struct pz_fields *f) {
+  if (f->status == PZ_OK || f->missing) check_keys(f, f->root, "");
+  return f->status;
 }

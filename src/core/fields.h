@@ -1,16 +1,25 @@
 /* Typed fields of a JSON object from outside.  Keys may be given as alternatives,
  * "n_embd|hidden_size": the first that is present and not null counts; "a.b" is field b of the
- * object a.  Errors are sticky and name file, field, value and what is accepted. */
+ * object a.  Errors are sticky and name file, field, value and what is accepted.
+ *
+ * What was asked for is remembered: where a format is ours, pz_fields_finish refuses every other
+ * key, so that a misspelt one is not taken for absent.  A reader therefore asks for all keys, also
+ * after an error. */
 #ifndef PZ_CORE_FIELDS_H
 #define PZ_CORE_FIELDS_H
 
 #include "core/json.h"
+
+enum { PZ_FIELDS_MOST = 96 };
 
 struct pz_fields {
   const char *name; /* of the file, for messages */
   const json_t *root;
   struct pz_error *err;
   enum pz_status status;
+  bool missing; /* the error is a field that is not there */
+  int n_asked;
+  const char *asked[PZ_FIELDS_MOST]; /* keys, not copied */
 };
 
 struct pz_range {
@@ -27,10 +36,18 @@ bool pz_fields_bool_or(struct pz_fields *f, const char *keys, bool absent);
 /* The text of a field, or `absent`.  Lives as long as the JSON value. */
 const char *pz_fields_text_or(struct pz_fields *f, const char *keys, const char *absent);
 
-/* Is there a non-null field with this name? */
-bool pz_fields_has(const struct pz_fields *f, const char *key);
+/* Any value, NULL where there is none or null.  Lives as long as the JSON value. */
+const json_t *pz_fields_value(struct pz_fields *f, const char *keys);
+
+/* Fields of any content that are accepted and not read. */
+void pz_fields_allow(struct pz_fields *f, const char *const *keys, size_t n);
 
 /* Refuse a field's value; `accepted` says what would do. */
 void pz_fields_refuse(struct pz_fields *f, const char *keys, const char *accepted);
+
+/* Refuse a key that was never asked for, here or in an object whose fields were ("a.b"); the
+ * message has the nearest that was, or all.  It takes the place of an error about a field that is
+ * missing, which may be the same one.  Returns the status. */
+PZ_NODISCARD enum pz_status pz_fields_finish(struct pz_fields *f);
 
 #endif

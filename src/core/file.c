@@ -113,6 +113,121 @@ void pz_file_unmap(struct pz_file_bytes *m) {
   *m = (struct pz_file_bytes){0};
 }
 
+/* ---- writing -------------------------------------------------------------------------------- */
+
+enum { LONGEST_PATH = 4096, LONGEST_BASE = 200, MOST_LINKS = 40, MOST_BESIDE = 100 };
+
+/* Where a path leads, links followed: what stands there and how it is to be written. */
+struct target {
+  char path[LONGEST_PATH];
+  enum { REPLACED, OPENED, DESCRIPTOR } how;
+  int fd;         /* DESCRIPTOR: one of this process */
+  bool exists;    /* REPLACED: a file stands there ... */
+  struct stat st; /* ... and this is its mode and owner */
+};
+
+static enum pz_status fail_long(struct pz_error *err, const char *path) {
+  return pz_fail(err, PZ_LIMIT, "%.200s...: the path is too long", path);
+}
+
+/* A path in the directory of t->path, or as it is when it begins at the root. */
+static bool set_beside(struct target *t, const char *name) {
+  char whole[2 * LONGEST_PATH];
+  const char *slash = strrchr(t->path, '/');
+  int dir = slash && name[0] != '/' ? (int)(slash + 1 - t->path) : 0;
+  int n = snprintf(whole, sizeof whole, "%.*s%s", dir, t->path, name);
+  if (n < 0 || n >= LONGEST_PATH) return false;
+  memcpy(t->path, whole, (size_t)n + 1);
+  return true;
+}
+
+/* /proc/PID/fd/N and what leads there (/dev/stdout, /dev/fd/N): the text of such a link need not
+ * name anything, so it is not followed.  Our own descriptors are written to as they are, which
+ * keeps their offset; those of others are opened. */
+static bool is_descriptor(struct target *t) {
+  char dir[LONGEST_PATH], *end;
+  struct stat at, proc, own;
+  const char *slash = strrchr(t->path, '/');
+  if (!slash) return false;
+  snprintf(dir, sizeof dir, "%.*s", (int)(slash + 1 - t->path), t->path);
+  if (stat(dir, &at) != 0 || stat("/proc", &proc) != 0 || at.st_dev != proc.st_dev) return false;
+  if (stat("/proc/self", &own) != 0 || own.st_dev != proc.st_dev) return false; /* no procfs */
+  bool ours = stat("/proc/self/fd", &own) == 0 && own.st_ino == at.st_ino;
+  long fd = strtol(slash + 1, &end, 10);
+  ours = ours && end != slash + 1 && !*end;
+  t->how = ours ? DESCRIPTOR : OPENED;
+  t->fd = ours ? (int)fd : -1;
+  return true;
+}
+
+static enum pz_status follow_links(const char *path, struct target *t, struct pz_error *err) {
+  char link[LONGEST_PATH];
+  *t = (struct target){.fd = -1};
+  if (strlen(path) >= LONGEST_PATH) return fail_long(err, path);
+  memcpy(t->path, path, strlen(path) + 1);
+  for (int i = 0; i < MOST_LINKS; i++) {
+    if (lstat(t->path, &t->st) != 0) {
+      if (errno != ENOENT) return fail_io(err, path, "write");
+      return PZ_OK;
+    }
+    t->exists = !S_ISLNK(t->st.st_mode);
+    if (t->exists || is_descriptor(t)) return PZ_OK;
+    ssize_t n = readlink(t->path, link, sizeof link - 1);
+    if (n < 0) return fail_io(err, path, "follow the link");
+    link[n] = '\0';
+    if (!set_beside(t, link)) return fail_long(err, path);
+  }
+  errno = ELOOP;
+  return fail_io(err, path, "follow the links");
+}
+
+/* Where and how to write; what cannot be written is refused here. */
+static enum pz_status find_target(const char *path, struct target *t, struct pz_error *err) {
+  static const char accepted[] = "a file, a pipe or a character device";
+  enum pz_status status = follow_links(path, t, err);
+  if (status != PZ_OK || !t->exists) return status;
+  mode_t mode = t->st.st_mode;
+  if (S_ISDIR(mode) || S_ISSOCK(mode) || S_ISBLK(mode))
+    return pz_fail(err, PZ_IO, "%s: is a %s; accepted: %s", path,
+                   S_ISDIR(mode)    ? "directory"
+                   : S_ISSOCK(mode) ? "socket"
+                                    : "block device",
+                   accepted);
+  if (!S_ISREG(mode)) t->how = OPENED;
+  return access(t->path, W_OK) == 0 ? PZ_OK : fail_io(err, path, "write");
+}
+
+/* A new file beside the target, with its mode and owner; -1 and errno when that cannot be. */
+static int open_beside(const struct target *t, char beside[LONGEST_PATH]) {
+  const char *slash = strrchr(t->path, '/'), *base = slash ? slash + 1 : t->path;
+  int fd = -1;
+  for (int i = 0; fd < 0 && i < MOST_BESIDE; i++) {
+    int n = snprintf(beside, LONGEST_PATH, "%.*s%.*s.%ld-%d.part", (int)(base - t->path), t->path,
+                     LONGEST_BASE, base, (long)getpid(), i);
+    if (n < 0 || n >= LONGEST_PATH) errno = ENAMETOOLONG;
+    if (n < 0 || n >= LONGEST_PATH) return -1;
+    fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0 && errno != EEXIST) return -1;
+  }
+  if (fd < 0 || !t->exists) return fd;
+  struct stat made;
+  bool same = fstat(fd, &made) == 0 &&
+              ((made.st_uid == t->st.st_uid && made.st_gid == t->st.st_gid) ||
+               fchown(fd, t->st.st_uid, t->st.st_gid) == 0) &&
+              fchmod(fd, t->st.st_mode & 07777) == 0;
+  if (same) return fd;
+  close(fd);
+  unlink(beside);
+  errno = EPERM;
+  return -1;
+}
+
+/* Is a file that cannot be replaced to be written where it stands?  Its directory is closed to us,
+ * or its owner cannot be kept. */
+static bool in_place(const struct target *t) {
+  return t->exists && (errno == EACCES || errno == EPERM || errno == EROFS);
+}
+
 static bool write_all(int fd, const char *text, size_t bytes) {
   while (bytes) {
     ssize_t put = write(fd, text, bytes);
@@ -121,27 +236,54 @@ static bool write_all(int fd, const char *text, size_t bytes) {
     text += put;
     bytes -= (size_t)put;
   }
-  return fsync(fd) == 0;
+  return true;
 }
 
-enum { LONGEST_PATH = 4096 };
+/* Write, close, and keep the errno of what failed first. */
+static bool write_and_close(int fd, const char *text, size_t bytes, bool sync) {
+  bool ok = write_all(fd, text, bytes) && (!sync || fsync(fd) == 0);
+  int why = errno;
+  if (close(fd) != 0 && ok) return false;
+  errno = why;
+  return ok;
+}
 
-static enum pz_status open_beside(const char *path, char beside[LONGEST_PATH], int *fd,
-                                  struct pz_error *err) {
-  struct stat st;
-  int n = snprintf(beside, LONGEST_PATH, "%s.%ld.part", path, (long)getpid());
-  if (n < 0 || n >= LONGEST_PATH) return pz_fail(err, PZ_LIMIT, "%s: the path is too long", path);
-  if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-    return pz_fail(err, PZ_IO, "%s: is a directory or device; a file is wanted", path);
-  *fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  return *fd < 0 ? fail_io(err, path, "create a file beside it") : PZ_OK;
+/* Pipes, devices, descriptors: nothing is replaced. */
+static bool write_open(const struct target *t, const char *text, size_t bytes) {
+  if (t->fd == STDOUT_FILENO && fflush(stdout) != 0) return false;
+  int fd = t->how == DESCRIPTOR ? dup(t->fd) : open(t->path, O_WRONLY | O_APPEND | O_CLOEXEC);
+  return fd >= 0 && write_and_close(fd, text, bytes, false);
+}
+
+static bool write_in_place(const struct target *t, const char *text, size_t bytes) {
+  int fd = open(t->path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+  return fd >= 0 && write_and_close(fd, text, bytes, true);
+}
+
+static bool replace(const struct target *t, const char *text, size_t bytes) {
+  char beside[LONGEST_PATH];
+  int fd = open_beside(t, beside);
+  if (fd < 0) return in_place(t) && write_in_place(t, text, bytes);
+  bool ok = write_and_close(fd, text, bytes, true) && rename(beside, t->path) == 0;
+  int why = errno;
+  if (!ok) unlink(beside);
+  errno = why;
+  return ok;
 }
 
 enum pz_status pz_file_writable(const char *path, struct pz_error *err) {
   char beside[LONGEST_PATH];
-  int fd = -1;
-  enum pz_status status = open_beside(path, beside, &fd, err);
-  if (status != PZ_OK) return status;
+  struct target t;
+  enum pz_status status = find_target(path, &t, err);
+  if (status != PZ_OK || t.how == OPENED) return status;
+  if (t.how == DESCRIPTOR) {
+    int flags = fcntl(t.fd, F_GETFL);
+    if (flags >= 0 && (flags & O_ACCMODE) != O_RDONLY) return PZ_OK;
+    errno = EBADF;
+    return fail_io(err, path, "write");
+  }
+  int fd = open_beside(&t, beside);
+  if (fd < 0) return in_place(&t) ? PZ_OK : fail_io(err, path, "create a file beside it");
   close(fd);
   unlink(beside);
   return PZ_OK;
@@ -149,14 +291,16 @@ enum pz_status pz_file_writable(const char *path, struct pz_error *err) {
 
 enum pz_status pz_file_write(const char *path, const char *text, size_t bytes,
                              struct pz_error *err) {
-  char beside[LONGEST_PATH];
-  int fd = -1;
-  enum pz_status status = open_beside(path, beside, &fd, err);
+  struct target t;
+  enum pz_status status = find_target(path, &t, err);
   if (status != PZ_OK) return status;
-  bool ok = write_all(fd, text, bytes);
-  ok = close(fd) == 0 && ok;
-  if (ok && rename(beside, path) == 0) return PZ_OK;
-  status = fail_io(err, path, "write");
-  unlink(beside);
-  return status;
+  bool ok = t.how == REPLACED ? replace(&t, text, bytes) : write_open(&t, text, bytes);
+  return ok ? PZ_OK : fail_io(err, path, "write");
+}
+
+bool pz_file_same(const char *a, const char *b) {
+  struct stat x, y;
+  if (strcmp(a, b) == 0) return true;
+  return stat(a, &x) == 0 && stat(b, &y) == 0 && S_ISREG(x.st_mode) && x.st_dev == y.st_dev &&
+         x.st_ino == y.st_ino;
 }

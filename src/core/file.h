@@ -1,5 +1,5 @@
 /* Files: read whole within a limit; written beside and renamed, so that what stood there is either
- * kept or replaced, never half of each. */
+ * kept or replaced, never half of each.  Links are followed, and stay. */
 #ifndef PZ_CORE_FILE_H
 #define PZ_CORE_FILE_H
 
@@ -28,9 +28,15 @@ void pz_file_unmap(struct pz_file_bytes *m);
 /* Would pz_file_write get as far as writing?  To be asked before long work; changes nothing. */
 PZ_NODISCARD enum pz_status pz_file_writable(const char *path, struct pz_error *err);
 
-/* Replace `path` by `text`.  What stands there must be a regular file: a device would be replaced,
- * not written to. */
+/* Put `text` where `path` leads, through links, also to a file that is yet to be made.  A file is
+ * replaced whole and keeps mode and owner; where it can be written but not replaced (a directory
+ * that is not ours, an owner that cannot be kept) it is written where it stands.  Pipes, character
+ * devices and /dev/stdout, /dev/fd/N are written to.  Directories, sockets, block devices and files
+ * without permission to write are PZ_IO. */
 PZ_NODISCARD enum pz_status pz_file_write(const char *path, const char *text, size_t bytes,
                                           struct pz_error *err);
+
+/* Do two paths name one file: by the same word, or a regular file through links? */
+bool pz_file_same(const char *a, const char *b);
 
 #endif

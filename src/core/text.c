@@ -1,7 +1,9 @@
 #include "core/text.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,6 +42,62 @@ const char *pz_text_nearest(const char *word, pz_name_at *name, const void *ctx)
     }
   }
   return best;
+}
+
+/* Does `text` begin with `start`, whatever the case of letters? */
+static bool begins(const char *text, const char *start) {
+  while (*start && tolower((unsigned char)*text) == tolower((unsigned char)*start)) text++, start++;
+  return !*start;
+}
+
+/* The ways in which a name can have been meant, the best first. */
+enum likeness { BEGINS, CONTAINS, NEAR, BEGUN, LIKENESSES };
+
+struct meant {
+  enum likeness how;
+  const char *word, *best; /* best: the only one that is like it in this way; NULL: ask each */
+  pz_name_at *name;
+  const void *ctx;
+};
+
+static bool is_like(const struct meant *m, const char *name) {
+  enum { LEAST = 2 }; /* letters: one is in too many names */
+  if (m->best) return name == m->best;
+  if (m->how == BEGINS) return begins(name, m->word);
+  if (strlen(m->word) < LEAST) return false;
+  while (*name && !begins(name, m->word)) name++;
+  return *name;
+}
+
+static const char *meant_at(const void *ctx, size_t i) {
+  const struct meant *m = ctx;
+  for (size_t k = 0; m->name(m->ctx, k); k++)
+    if (is_like(m, m->name(m->ctx, k)) && i-- == 0) return m->name(m->ctx, k);
+  return NULL;
+}
+
+static const char *longest_begun(const struct meant *m) {
+  const char *best = NULL;
+  for (size_t k = 0; m->name(m->ctx, k); k++) {
+    const char *name = m->name(m->ctx, k);
+    if (begins(m->word, name) && (!best || strlen(name) > strlen(best))) best = name;
+  }
+  return best;
+}
+
+char *pz_text_meant(char *buf, size_t size, const char *word, pz_name_at *name, const void *ctx) {
+  struct meant m = {.word = word, .name = name, .ctx = ctx};
+  char list[200];
+  buf[0] = '\0';
+  for (m.how = BEGINS; *word && m.how < LIKENESSES; m.how++) {
+    if (m.how >= NEAR)
+      m.best = m.how == NEAR ? pz_text_nearest(word, name, ctx) : longest_begun(&m);
+    if (m.how >= NEAR && !m.best) continue;
+    if (!meant_at(&m, 0)) continue;
+    snprintf(buf, size, " (did you mean %s?)", pz_text_join(list, sizeof list, meant_at, &m));
+    break;
+  }
+  return buf;
 }
 
 char *pz_text_join(char *buf, size_t size, pz_name_at *name, const void *ctx) {

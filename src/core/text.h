@@ -11,6 +11,11 @@ typedef const char *pz_name_at(const void *ctx, size_t i);
 /* The name nearest to `word` by edit distance, or NULL if none is near enough to be meant. */
 const char *pz_text_nearest(const char *word, pz_name_at *name, const void *ctx);
 
+/* " (did you mean a100-40, a100-80?)" into buf: the names that begin with `word`, or else have it
+ * in them, whatever the case of letters; or else the nearest; or else the longest that `word`
+ * begins with; "" if there is none.  Returns buf. */
+char *pz_text_meant(char *buf, size_t size, const char *word, pz_name_at *name, const void *ctx);
+
 /* "a, b, c" into buf; cut with "..." when too long.  Returns buf. */
 char *pz_text_join(char *buf, size_t size, pz_name_at *name, const void *ctx);
 

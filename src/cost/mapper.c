@@ -91,7 +91,7 @@ static void insert(double *v, int *n, double x) {
  * Less than that side only pays where filling the array is free. */
 static void any_tiles(struct candidates *l, int64_t size, const struct pz_chip *c) {
   int64_t rows = c->tensor.rows, cols = c->tensor.cols, side = rows < cols ? rows : cols;
-  int64_t least = size <= side ? 1 : c->rules.fill ? side : pz_ceil_div(side, 8);
+  int64_t least = size <= side ? 1 : pz_chip_least_tile(c);
   insert(l->size, &l->n, (double)size);
   for (int64_t q = 2; pz_ceil_div(size, q) >= least && q < 2 * size; q *= 2)
     insert(l->size, &l->n, (double)pz_ceil_div(size, q));
@@ -726,9 +726,11 @@ static void conclude(const struct mapper *m, struct pz_mapping *o) {
 }
 
 static enum pz_status no_tile(const struct pz_chip *c, struct pz_error *err) {
-  return pz_fail(err, PZ_BAD_INPUT, "chip %s: %s", c->name,
-                 c->calibration.n_tiles ? "no tile of its library fits its local buffers and limits"
-                                        : "its buffers are too small for a tile of one value");
+  return pz_fail(err, PZ_BAD_INPUT,
+                 "chip %s: no tile fits its buffers of %lld bytes in a core and %lld in all; "
+                 "accepted: at least %lld and %lld",
+                 c->name, (long long)c->tensor.local_bytes, (long long)c->glb_bytes,
+                 (long long)pz_chip_least_local_bytes(c), (long long)pz_chip_least_glb_bytes(c));
 }
 
 double pz_cold_part(const struct pz_chip *c, double bytes) {

@@ -12,6 +12,12 @@ static const struct pz_range COUNT = {1, INT64_C(1) << 40}, ID = {INT64_MIN / 2,
                              FIXED = {0, INT64_C(1) << 40};
 static const double MOST = 1e100, MOST_BYTES = 1e30, LEAST_RATE = 1e-30;
 
+/* What instances say of themselves and their layers, not read here. */
+static const char *const words[] = {"name", "about", "comment", "sources"}, *const node_words[] = {
+                                                                                "name", "desc",
+                                                                                "comment",
+                                                                                "energy"};
+
 struct reader {
   struct pz_fields f;
   struct pz_arena *arena;
@@ -26,14 +32,15 @@ static void read_layer(struct reader *r, const char *width, const json_t *item, 
                        struct pz_place_layer *l) {
   char where[300];
   snprintf(where, sizeof where, "%.200s: nodes.%.20s[%u]", r->f.name, width, index);
-  struct pz_fields g = {where, item, r->f.err, r->f.status};
+  struct pz_fields g = {.name = where, .root = item, .err = r->f.err, .status = r->f.status};
   l->id = pz_fields_int(&g, "id", ID);
   l->fwd_s = pz_fields_real(&g, "optimalLatencyFw", 0, MOST);
   l->bwd_s = pz_fields_real(&g, "optimalLatencyBw", 0, MOST);
   l->param_bytes = pz_fields_real(&g, "parameterSize", 0, MOST_BYTES);
   l->act_bytes = pz_fields_real(&g, "activationSize", 0, MOST_BYTES);
   l->tensor_parallel = pz_fields_bool_or(&g, "isTensorParallelized", false);
-  r->f.status = g.status;
+  pz_fields_allow(&g, node_words, sizeof node_words / sizeof *node_words);
+  r->f.status = pz_fields_finish(&g);
   if (g.status != PZ_OK) return;
   if (pz_map_get(&r->ids, &l->id, sizeof l->id) != PZ_NONE)
     r->f.status =
@@ -54,15 +61,15 @@ static void read_edge(struct reader *r, const char *width, const json_t *item, u
                       struct pz_place_edge *e) {
   char where[300];
   snprintf(where, sizeof where, "%.200s: edges.%.20s[%u]", r->f.name, width, index);
-  struct pz_fields g = {where, item, r->f.err, r->f.status};
+  struct pz_fields g = {.name = where, .root = item, .err = r->f.err, .status = r->f.status};
   e->from = read_end(r, &g, "sourceId");
   e->to = read_end(r, &g, "destId");
   e->bytes = pz_fields_real(&g, "communicationCost", 0, MOST_BYTES);
-  r->f.status = g.status;
+  r->f.status = pz_fields_finish(&g);
 }
 
 static const json_t *list_of(struct reader *r, const char *group, const char *width, size_t most) {
-  const json_t *list = json_object_get(json_object_get(r->f.root, group), width);
+  const json_t *list = json_object_get(pz_fields_value(&r->f, group), width);
   size_t n = json_array_size(list);
   if (json_is_array(list) && n <= most) return list;
   if (r->f.status != PZ_OK) return NULL;
@@ -108,7 +115,7 @@ static void read_width(struct reader *r, const char *key, struct pz_place_width 
 }
 
 static void read_widths(struct reader *r, struct pz_place_problem *p) {
-  const json_t *nodes = json_object_get(r->f.root, "nodes");
+  const json_t *nodes = pz_fields_value(&r->f, "nodes");
   size_t n = json_object_size(nodes);
   if (n < 1 || n > PZ_PLACE_MOST_WIDTHS) {
     pz_fields_refuse(&r->f, "nodes", "an object with 1 to 64 tensor-parallel degrees");
@@ -128,8 +135,7 @@ static void read_widths(struct reader *r, struct pz_place_problem *p) {
   p->widths = list;
 }
 
-static void read_problem(struct reader *r, struct pz_place_problem *p) {
-  struct pz_fields *f = &r->f;
+static void read_numbers(struct pz_fields *f, struct pz_place_problem *p) {
   p->hbm_bytes = pz_fields_real(f, "maxMemoryPerDevice", 0, MOST_BYTES);
   p->devices = pz_fields_int(f, "maxDevices", COUNT);
   p->bytes_per_s = pz_fields_real(f, "bandwidth", LEAST_RATE, MOST_BYTES);
@@ -140,7 +146,17 @@ static void read_problem(struct reader *r, struct pz_place_problem *p) {
   if (!adam && strcmp(optimizer, "SGD") != 0)
     pz_fields_refuse(f, "optimizerAlgorithm", "SGD or Adam");
   p->state = adam ? 3 : 2;
-  if (f->status == PZ_OK) read_widths(r, p);
+}
+
+/* Edges between layers of a width that has none are a mistake of the one or the other. */
+static void check_edge_widths(struct pz_fields *f) {
+  const json_t *nodes = pz_fields_value(f, "nodes"), *edges = pz_fields_value(f, "edges");
+  void *it = json_object_iter((json_t *)(uintptr_t)edges);
+  for (; it && f->status == PZ_OK; it = json_object_iter_next((json_t *)(uintptr_t)edges, it))
+    if (!json_object_get(nodes, json_object_iter_key(it)))
+      f->status =
+          pz_fail(f->err, PZ_BAD_INPUT, "%s: edges.%.20s; accepted: a width that nodes has too",
+                  f->name, json_object_iter_key(it));
 }
 
 static void read_fixed(struct pz_fields *f, struct pz_fixed *fixed) {
@@ -157,10 +173,13 @@ enum pz_status pz_place_parse(const char *name, const char *text, size_t bytes,
   json_t *root = NULL;
   enum pz_status status = pz_json_parse(name, text, bytes, &root, err);
   if (status != PZ_OK) return status;
-  struct reader r = {.f = {name, root, err, PZ_OK}, .arena = arena};
+  struct reader r = {.f = {.name = name, .root = root, .err = err}, .arena = arena};
   *out = (struct pz_place_problem){0};
-  read_problem(&r, out);
+  read_numbers(&r.f, out);
   read_fixed(&r.f, fixed);
+  pz_fields_allow(&r.f, words, sizeof words / sizeof *words);
+  check_edge_widths(&r.f);
+  if (pz_fields_finish(&r.f) == PZ_OK) read_widths(&r, out);
   json_decref(root);
   return r.f.status;
 }

@@ -32,6 +32,12 @@ struct reader {
 
 static const struct pz_range CORES = {1, 1 << 30}, ID = {INT64_MIN / 2, INT64_MAX / 2};
 
+/* What instances say of themselves and their operators, not read here: what it is, and what is
+ * known of its optimum. */
+static const char *const words[] = {"name",      "about",       "comment",         "sources",
+                                    "incumbent", "lower_bound", "optimal_makespan"},
+                         *const op_words[] = {"name", "desc", "comment"};
+
 static enum pz_task_class read_class(struct pz_fields *g) {
   static const char *const names[] = {"TC", "VC", "TCandVC", "Nop"};
   const char *type = pz_fields_text_or(g, "type", "");
@@ -50,14 +56,15 @@ static enum pz_op_class op_class_of(enum pz_task_class c) {
 static void read_op(struct reader *r, const json_t *item, struct pz_task *t, uint32_t index) {
   char where[300];
   snprintf(where, sizeof where, "%.200s: ops[%u]", r->f.name, index);
-  struct pz_fields g = {where, item, r->f.err, r->f.status};
+  struct pz_fields g = {.name = where, .root = item, .err = r->f.err, .status = r->f.status};
   struct pz_mode *modes = pz_arena_alloc(r->arena, 2, sizeof *modes);
   t->id = pz_fields_int(&g, "id", ID);
   t->name = pz_arena_printf(r->arena, "%lld", (long long)t->id);
   enum pz_task_class c = read_class(&g);
   double single = pz_fields_real(&g, "latency", 0, 1e300);
   double intra = pz_fields_real_or(&g, "intra_op_latency", 0, 1e300, single);
-  r->f.status = g.status;
+  pz_fields_allow(&g, op_words, sizeof op_words / sizeof *op_words);
+  r->f.status = pz_fields_finish(&g);
   if (!modes || !t->name) {
     r->f.status = pz_fail(r->f.err, PZ_NO_MEMORY, "%s: out of memory", r->f.name);
     return;
@@ -90,7 +97,7 @@ static void read_edge(struct reader *r, const json_t *item, struct pz_edge *e, s
 }
 
 static const json_t *list_of(struct reader *r, const char *key, bool must, size_t most) {
-  const json_t *list = json_object_get(r->f.root, key);
+  const json_t *list = pz_fields_value(&r->f, key);
   char accepted[60];
   snprintf(accepted, sizeof accepted, "an array of at most %zu entries", most);
   if (!list && !must) return NULL;
@@ -104,7 +111,8 @@ static enum pz_status read_instance(struct reader *r, struct pz_problem *out) {
   r->capacity[PZ_LINK] = r->capacity[PZ_HBM_RATE] = r->capacity[PZ_GLB_RATE] = 1;
   const json_t *ops = list_of(r, "ops", true, PZ_INSTANCE_MOST_OPS),
                *edges = list_of(r, "edges", false, 8 * (size_t)PZ_INSTANCE_MOST_OPS);
-  if (r->f.status != PZ_OK) return r->f.status;
+  pz_fields_allow(&r->f, words, sizeof words / sizeof *words);
+  if (pz_fields_finish(&r->f) != PZ_OK) return r->f.status;
   size_t n = json_array_size(ops), n_edges = json_array_size(edges);
   struct pz_task *tasks = pz_arena_alloc(r->arena, n, sizeof *tasks);
   struct pz_edge *list = pz_arena_alloc(r->arena, n_edges, sizeof *list);
@@ -127,7 +135,8 @@ enum pz_status pz_instance_parse(const char *name, const char *text, size_t byte
   json_t *root = NULL;
   enum pz_status status = pz_json_parse(name, text, bytes, &root, err);
   if (status != PZ_OK) return status;
-  struct reader r = {.f = {name, root, err, PZ_OK}, .arena = arena, .exclusive = exclusive};
+  struct reader r = {
+      .f = {.name = name, .root = root, .err = err}, .arena = arena, .exclusive = exclusive};
   pz_map_init(&r.ids, arena);
   status = read_instance(&r, out);
   json_decref(root);

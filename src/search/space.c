@@ -8,6 +8,7 @@
 #include "chip/tech.h"
 #include "core/fields.h"
 #include "core/file.h"
+#include "core/num.h"
 #include "core/text.h"
 #include "search/embedded.h"
 
@@ -30,20 +31,22 @@ const char *pz_space_preset_name(const void *ctx, size_t i) {
 /* ---- reading -------------------------------------------------------------------------------- */
 
 static void read_axis(struct pz_fields *f, enum pz_axis axis, struct pz_space *s) {
-  const json_t *list = json_object_get(f->root, axis_names[axis]), *item;
+  const json_t *list = pz_fields_value(f, axis_names[axis]), *item;
   char accepted[96];
   size_t i;
   snprintf(accepted, sizeof accepted, "1 to %d increasing integers, the largest at most %lld",
            PZ_SPACE_MOST_VALUES, (long long)most_value[axis]);
   size_t n = json_array_size(list);
   if (n < 1 || n > PZ_SPACE_MOST_VALUES) {
-    if (f->status == PZ_OK) pz_fields_refuse(f, axis_names[axis], accepted);
+    pz_fields_refuse(f, axis_names[axis], accepted);
     return;
   }
   json_array_foreach((json_t *)(uintptr_t)list, i, item) {
     int64_t v = json_integer_value(item), least = i ? s->value[axis][i - 1] + 1 : 1;
-    if ((!json_is_integer(item) || v < least || v > most_value[axis]) && f->status == PZ_OK)
+    if (!json_is_integer(item) || v < least || v > most_value[axis]) {
       pz_fields_refuse(f, axis_names[axis], accepted);
+      return;
+    }
     s->value[axis][i] = v;
   }
   s->n[axis] = (int)n;
@@ -52,7 +55,7 @@ static void read_axis(struct pz_fields *f, enum pz_axis axis, struct pz_space *s
 static void read_axes(struct pz_fields *f, struct pz_space *s) {
   s->n[PZ_AXIS_LANES] = 1;
   for (enum pz_axis a = 0; a < PZ_AXES; a++)
-    if (a != PZ_AXIS_LANES || pz_fields_has(f, axis_names[a])) read_axis(f, a, s);
+    if (a != PZ_AXIS_LANES || pz_fields_value(f, axis_names[a])) read_axis(f, a, s);
   for (int i = 0; i < s->n[PZ_AXIS_GLB] && f->status == PZ_OK; i++)
     s->value[PZ_AXIS_GLB][i] *= 1 << 20;
   double points = 1;
@@ -69,13 +72,48 @@ static double chip_um2(const struct pz_chip *c) {
 
 /* A chip's name or file, or the chip itself. */
 static void read_base(struct pz_fields *f, struct pz_chip *base) {
-  const json_t *own = json_object_get(f->root, "base");
-  char *text = json_is_object(own) ? json_dumps(own, JSON_COMPACT) : NULL;
-  const char *name = text ? "base" : pz_fields_text_or(f, "base", "tpuv4");
-  if (f->status == PZ_OK)
-    f->status = text ? pz_chip_parse("base", text, strlen(text), base, f->err)
-                     : pz_chip_load(name, base, f->err);
+  const json_t *own = pz_fields_value(f, "base");
+  if (!json_is_object(own)) {
+    const char *name = pz_fields_text_or(f, "base", "tpuv4");
+    if (f->status == PZ_OK) f->status = pz_chip_load(name, base, f->err);
+    return;
+  }
+  char *text = json_dumps(own, JSON_COMPACT), where[300];
+  snprintf(where, sizeof where, "%.200s: base", f->name);
+  if (!text)
+    f->status = pz_fail(f->err, PZ_NO_MEMORY, "%s: out of memory", f->name);
+  else if (f->status == PZ_OK)
+    f->status = pz_chip_parse(where, text, strlen(text), base, f->err);
+  if (!json_object_get(own, "name")) pz_text_copy(base->name, sizeof base->name, "base");
   free(text);
+}
+
+/* The smallest global buffer is to hold a tile of the largest array. */
+static void check_glb(struct pz_fields *f, const struct pz_space *s) {
+  enum { MIB = 1 << 20 };
+  struct pz_chip c = s->base;
+  char accepted[120];
+  c.tensor.rows = s->value[PZ_AXIS_ROWS][s->n[PZ_AXIS_ROWS] - 1];
+  c.tensor.cols = s->value[PZ_AXIS_COLS][s->n[PZ_AXIS_COLS] - 1];
+  int64_t least = pz_chip_least_glb_bytes(&c);
+  snprintf(accepted, sizeof accepted, "at least %lld, for a tile of an array of %lld x %lld",
+           (long long)pz_ceil_div(least, MIB), (long long)c.tensor.rows, (long long)c.tensor.cols);
+  if (s->value[PZ_AXIS_GLB][0] < least) pz_fields_refuse(f, axis_names[PZ_AXIS_GLB], accepted);
+}
+
+static void read_space(struct pz_fields *f, struct pz_space *s) {
+  static const char *const words[] = {"sources"};
+  pz_text_copy(s->name, sizeof s->name, pz_fields_text_or(f, "name", f->name));
+  pz_text_copy(s->about, sizeof s->about, pz_fields_text_or(f, "about", ""));
+  pz_fields_allow(f, words, 1);
+  s->least_part = pz_fields_real_or(f, "least_part", 0, 1, 0);
+  s->budget_um2 = pz_fields_real_or(f, "budget_um2", 1, 1e15, 0);
+  (void)pz_fields_value(f, "base"); /* read when all else is known to be good */
+  read_axes(f, s);
+  if (pz_fields_finish(f) != PZ_OK) return;
+  read_base(f, &s->base);
+  if (f->status == PZ_OK) check_glb(f, s);
+  if (f->status == PZ_OK && s->budget_um2 == 0) s->budget_um2 = chip_um2(&s->base);
 }
 
 enum pz_status pz_space_parse(const char *name, const char *text, size_t bytes,
@@ -85,25 +123,18 @@ enum pz_status pz_space_parse(const char *name, const char *text, size_t bytes,
   if (status != PZ_OK) return status;
   struct pz_fields f = {.name = name, .root = root, .err = err};
   struct pz_space s = {0};
-  pz_text_copy(s.name, sizeof s.name, pz_fields_text_or(&f, "name", name));
-  pz_text_copy(s.about, sizeof s.about, pz_fields_text_or(&f, "about", ""));
-  s.least_part = pz_fields_real_or(&f, "least_part", 0, 1, 0);
-  read_base(&f, &s.base);
-  if (f.status == PZ_OK) read_axes(&f, &s);
-  if (f.status == PZ_OK)
-    s.budget_um2 = pz_fields_real_or(&f, "budget_um2", 1, 1e15, chip_um2(&s.base));
+  read_space(&f, &s);
   json_decref(root);
-  if (f.status != PZ_OK) return f.status;
-  *out = s;
-  return PZ_OK;
+  if (f.status == PZ_OK) *out = s;
+  return f.status;
 }
 
 static enum pz_status unknown_space(const char *space, struct pz_error *err) {
-  const char *near = pz_text_nearest(space, pz_space_preset_name, NULL);
+  char meant[240];
   return pz_fail(err, PZ_BAD_INPUT,
-                 "unknown space '%s'%s%s%s; accepted: a name listed by 'phaze spaces', or the "
+                 "unknown space '%s'%s; accepted: a name listed by 'phaze spaces', or the "
                  "path of a space.json",
-                 space, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+                 space, pz_text_meant(meant, sizeof meant, space, pz_space_preset_name, NULL));
 }
 
 enum pz_status pz_space_load(const char *space, struct pz_space *out, struct pz_error *err) {
@@ -163,7 +194,8 @@ int64_t pz_space_value(const struct pz_space *s, const struct pz_point *p, enum 
   return axis == PZ_AXIS_LANES && v == 0 ? s->value[PZ_AXIS_COLS][p->at[PZ_AXIS_COLS]] : v;
 }
 
-/* A core's buffer grows with its units, as many bytes each as in the base chip. */
+/* A core's buffer grows with its units, as many bytes each as in the base chip; that of a tensor
+ * core holds a tile at least. */
 static int64_t local_bytes(int64_t units, int64_t base_bytes, int64_t base_units) {
   enum { LEAST = 1024 };
   int64_t bytes = (int64_t)((double)base_bytes * (double)units / (double)base_units);
@@ -179,6 +211,8 @@ void pz_space_chip(const struct pz_space *s, const struct pz_point *p, struct pz
   t->cols = pz_space_value(s, p, PZ_AXIS_COLS);
   t->local_bytes = local_bytes(t->rows * t->cols, s->base.tensor.local_bytes,
                                s->base.tensor.rows * s->base.tensor.cols);
+  int64_t least = pz_chip_least_local_bytes(out);
+  if (t->local_bytes < least) t->local_bytes = least;
   v->cores = pz_space_value(s, p, PZ_AXIS_VECTOR_CORES);
   v->lanes = pz_space_value(s, p, PZ_AXIS_LANES);
   v->local_bytes = local_bytes(v->lanes, s->base.vector.local_bytes, s->base.vector.lanes);

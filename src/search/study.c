@@ -26,12 +26,19 @@ struct pz_study_options pz_study_defaults(void) {
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
+static enum pz_status read_cluster(const struct pz_study_options *o, struct pz_cluster *net,
+                                   struct pz_error *err) {
+  const char *text = o->cluster_text;
+  enum pz_status status = text ? pz_cluster_parse("cluster", text, strlen(text), net, err)
+                               : pz_cluster_load(o->cluster, net, err);
+  if (status == PZ_OK) status = pz_cluster_reach(net, o->devices, "devices", err);
+  return status == PZ_OK ? pz_cluster_reach(net, o->tp.v[o->tp.n - 1], "tp", err) : status;
+}
+
 static enum pz_status set_task(struct pz_study *s, struct pz_error *err) {
   enum { QUICK_STEPS = 2000 };
   struct pz_search_task *t = &s->task;
-  const char *text = s->o.cluster_text;
-  enum pz_status status = text ? pz_cluster_parse("cluster", text, strlen(text), &t->net, err)
-                               : pz_cluster_load(s->o.cluster, &t->net, err);
+  enum pz_status status = read_cluster(&s->o, &t->net, err);
   if (status != PZ_OK) return status;
   t->assumptions = s->o.assumptions;
   pz_assume_network(t->assumptions, &t->net);
@@ -73,7 +80,6 @@ static enum pz_status read_inputs(struct pz_study *s, struct pz_error *err) {
     status = pz_space_points(&s->space, &s->arena, &s->points, &s->n_points, err);
   if (status != PZ_OK) return status;
   struct pz_load_choices choices = {&s->o.mbs, &s->o.tp, s->o.batch, s->o.devices};
-  if (s->task.net.devices < choices.devices) choices.devices = s->task.net.devices;
   return pz_portfolio_init(&s->portfolio, s->o.models, s->o.n_models, &choices, &s->o.workload,
                            err);
 }
@@ -135,15 +141,16 @@ static json_t *space_json(const struct pz_space *s) {
   return o;
 }
 
+/* As it was scaled out for the devices of the study. */
 static json_t *cluster_json(const struct pz_cluster *c) {
   json_t *levels = json_array();
   for (int i = 0; i < c->n_levels; i++)
     json_array_append_new(levels,
-                          json_pack("{s:I,s:f,s:f}", "devices", (json_int_t)c->level[i].devices,
-                                    "bytes_per_s", c->level[i].bytes_per_s, "latency_s",
-                                    c->level[i].latency_s));
-  return json_pack("{s:s,s:s,s:I,s:o}", "name", c->name, "about", c->about, "devices",
-                   (json_int_t)c->devices, "levels", levels);
+                          json_pack("{s:s,s:I,s:f,s:f}", "name", c->level[i].name, "devices",
+                                    (json_int_t)c->level[i].devices, "bytes_per_s",
+                                    c->level[i].bytes_per_s, "latency_s", c->level[i].latency_s));
+  return json_pack("{s:s,s:s,s:I,s:b,s:o}", "name", c->name, "about", c->about, "devices",
+                   (json_int_t)c->devices, "scales", c->scales, "levels", levels);
 }
 
 /* How ONNX files are read; texts that are not given are null. */
@@ -178,6 +185,16 @@ static char *text_of(const json_t *value, struct pz_arena *arena) {
   char *text = json_dumps(value, JSON_COMPACT), *kept = text ? pz_arena_strdup(arena, text) : NULL;
   free(text);
   return kept;
+}
+
+/* Runs from before clusters said whether they scale could have any number of devices. */
+static char *cluster_text(const json_t *inputs, struct pz_arena *arena) {
+  json_t *cluster = json_copy(json_object_get(inputs, "cluster"));
+  if (json_is_object(cluster) && !json_object_get(cluster, "scales"))
+    json_object_set_new(cluster, "scales", json_true());
+  char *text = text_of(cluster, arena);
+  json_decref(cluster);
+  return text;
 }
 
 /* Ascending positive numbers, as pz_choices_parse would have made them. */
@@ -256,7 +273,7 @@ enum pz_status pz_study_from_inputs(const json_t *inputs, struct pz_arena *arena
   o.pareto = pz_fields_bool_or(&f, "pareto", false);
   if (f.status != PZ_OK) return f.status;
   o.space_text = text_of(json_object_get(inputs, "space"), arena);
-  o.cluster_text = text_of(json_object_get(inputs, "cluster"), arena);
+  o.cluster_text = cluster_text(inputs, arena);
   if (!o.space_text || !o.cluster_text || !read_models(inputs, arena, &o) ||
       !read_objective(inputs, &o) || !read_import(inputs, arena, &o.workload) ||
       !read_choices(json_object_get(inputs, "mbs"), &o.mbs) ||

@@ -224,12 +224,12 @@ enum pz_status pz_workload_parse(const char *name, const char *text, size_t byte
 
 /* What is neither a preset nor looks like a file. */
 static enum pz_status unknown_model(const char *model, struct pz_error *err) {
-  const char *near = pz_text_nearest(model, preset_name, NULL);
+  char meant[240];
   return pz_fail(
       err, PZ_BAD_INPUT,
-      "unknown model '%s'%s%s%s; accepted: a name listed by 'phaze models', or the path of a "
+      "unknown model '%s'%s; accepted: a name listed by 'phaze models', or the path of a "
       "config.json or an .onnx file",
-      model, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+      model, pz_text_meant(meant, sizeof meant, model, preset_name, NULL));
 }
 
 static enum pz_status load_onnx(const char *path, const struct pz_workload_options *options,

@@ -6,6 +6,7 @@
 
 #include "chip/cluster.h"
 #include "chip/tech.h"
+#include "cost/mapper.h"
 
 static struct pz_chip load(const char *name) {
   struct pz_chip c;
@@ -148,9 +149,9 @@ static void bad_chips_say_what_is_accepted(void **state) {
       {"\"tech\":\"7nm\"", "\"tech\":\"3nm\"",
        "field 'tech' is \"3nm\"; accepted: one of 45nm, 22nm, 16nm, 7nm, 5nm"},
       {"\"local_bytes\":4096", "\"local_bytes\":8",
-       "field 'tensor.local_bytes' is 8; accepted: at least the 68 bytes of one tile"},
+       "field 'tensor.local_bytes' is 8; accepted: at least the 768 bytes of the smallest tile"},
       {"\"bytes\":65536", "\"bytes\":3",
-       "field 'glb.bytes' is 3; accepted: at least the 68 bytes of one tile"},
+       "field 'glb.bytes' is 3; accepted: at least the 768 bytes of the smallest tile"},
       {"\"stacks\":1,", "", "field 'hbm.stacks' is missing"},
       {"\"tensor\":{", "\"tensor\":[{", "not valid JSON"},
       {"\"lanes\":8}", "\"lanes\":8},\"calibration\":{\"tensor_efficiency\":2}",
@@ -164,6 +165,19 @@ static void bad_chips_say_what_is_accepted(void **state) {
        "kernel softmax: field 'cycles' is \"a\"; accepted: a number"},
       {"\"lanes\":8}", "\"lanes\":8},\"calibration\":{\"tiles\":[4,2]}",
        "field 'calibration.tiles' is [4,2]; accepted: at most 8 ascending sizes"},
+      {"\"hbm\":", "\"hbn\":", "chip.json: unknown key 'hbn'; did you mean 'hbm'?"},
+      {"\"cores\":4", "\"core\":4",
+       "chip.json: unknown key 'tensor.core'; did you mean 'tensor.cores'?"},
+      {"\"lanes\":8}", "\"lanes\":8},\"hbm_stacks\":4",
+       "chip.json: unknown key 'hbm_stacks'; accepted: name, about, tech, clock_hz, tensor, "},
+      {"\"lanes\":8", "\"lanes\":8,\"registers\":9",
+       "unknown key 'vector.registers'; accepted in vector: cores, lanes, local_bytes"},
+      {"\"lanes\":8}", "\"lanes\":8},\"rules\":{\"dupplex\":true}",
+       "unknown key 'rules.dupplex'; did you mean 'rules.duplex'?"},
+      {"\"lanes\":8}", "\"lanes\":8},\"calibration\":{\"throtle\":2}",
+       "unknown key 'calibration.throtle'; did you mean 'calibration.throttle'?"},
+      {"\"lanes\":8}", "\"lanes\":8},\"calibration\":{\"kernels\":{\"softmax\":{\"cycle\":3}}}",
+       "chip.json: kernel softmax: unknown key 'cycle'; did you mean 'cycles'?"},
   };
   struct pz_chip c;
   struct pz_error none = {0};
@@ -178,6 +192,123 @@ static void bad_chips_say_what_is_accepted(void **state) {
   }
 }
 
+/* ---- buffers that hold a tile --------------------------------------------------------------- */
+
+static uint64_t seed = 11;
+
+static int64_t draw(int64_t n) {
+  seed = seed * 6364136223846793005u + 1442695040888963407u;
+  return (int64_t)(seed >> 33) % n;
+}
+
+/* The text of a chip whose buffers are too small more often than not. */
+static const char *draw_chip(char *buf, size_t size, int64_t local, int64_t glb, bool library,
+                             uint64_t from) {
+  static const char *const yes[] = {"false", "true"};
+  char tiles[120] = "";
+  uint64_t before = seed;
+  seed = from;
+  int64_t sides = draw(2) ? 12 : 300, first = 1 + draw(60);
+  if (library)
+    snprintf(tiles, sizeof tiles, ",\"calibration\":{\"tiles\":[%lld,%lld],\"most_splits\":%d}",
+             (long long)first, (long long)(first + 1 + draw(60)), (int)(1 + draw(8)));
+  snprintf(buf, size,
+           "{\"tech\":\"7nm\",\"clock_hz\":1e9,\"tensor\":{\"cores\":%d,\"rows\":%d,\"cols\":%d,"
+           "\"local_bytes\":%lld,\"register_bytes\":16%s},\"vector\":{\"cores\":1,\"lanes\":8},"
+           "\"glb\":{\"bytes\":%lld,\"bytes_per_s\":1e12},\"hbm\":{\"stacks\":1,"
+           "\"bytes_per_stack\":1073741824,\"bytes_per_s_per_stack\":1e11},\"rules\":{\"fill\":%s,"
+           "\"partitioned\":%s,\"double_buffer\":%s,\"operand_bytes\":%d,\"sum_bytes\":%d}%s}",
+           (int)(1 + draw(9)), (int)(1 + draw(sides)), (int)(1 + draw(sides)), (long long)local,
+           draw(2) ? ",\"local_bytes_per_s\":1e10" : "", (long long)glb, yes[draw(2)], yes[draw(2)],
+           yes[draw(2)], 1 << draw(4), 1 << draw(4), tiles);
+  seed = before;
+  return buf;
+}
+
+/* Does every product of a set find tiles: sizes at and beyond the array, and those that halve to
+ * just what is too short? */
+static bool maps_all(const struct pz_chip *c) {
+  int64_t side = c->tensor.rows < c->tensor.cols ? c->tensor.rows : c->tensor.cols;
+  int64_t least = pz_chip_least_tile(c), worst = least > 1 ? 2 * least - 2 : 1;
+  while (worst <= side) worst *= 2;
+  const int64_t sizes[] = {1, side, side + 1, worst, 4099};
+  enum { N = sizeof sizes / sizeof *sizes };
+  for (int i = 0; i < N * N * N; i++) {
+    struct pz_product p = {1, sizes[i % N], sizes[i / N % N], sizes[i / N / N], false};
+    struct pz_mapping o;
+    struct pz_error err = {0};
+    if (pz_map_product(&p, c, &o, &err) == PZ_OK) continue;
+    assert_non_null(strstr(err.message, "no tile fits its buffers of "));
+    return false;
+  }
+  return true;
+}
+
+/* Every chip that is accepted can work, and the least that a refusal names is just enough. */
+static void buffers_hold_a_tile_or_are_refused(void **state) {
+  (void)state;
+  int accepted = 0, refused = 0;
+  for (int round = 0; round < 120; round++) {
+    char text[1024];
+    uint64_t from = seed;
+    bool library = draw(4) == 0;
+    int64_t local = 1 + draw(draw(2) ? 2000 : 200000), glb = 1 + draw(draw(2) ? 2000 : 400000);
+    int64_t *size[] = {&local, &glb};
+    static const char *const field[] = {"field 'tensor.local_bytes' is", "field 'glb.bytes' is"};
+    for (int tries = 0;; tries++) {
+      struct pz_chip c;
+      struct pz_error err = {0};
+      draw_chip(text, sizeof text, local, glb, library, from);
+      if (pz_chip_parse("chip", text, strlen(text), &c, &err) == PZ_OK) {
+        if (!maps_all(&c)) fail_msg("accepted, and does not work: %s", text);
+        accepted += tries == 0;
+        c.tensor.local_bytes = pz_chip_least_local_bytes(&c) - 1;
+        assert_false(maps_all(&c));
+        c.tensor.local_bytes = local;
+        c.glb_bytes = pz_chip_least_glb_bytes(&c) - 1;
+        assert_false(maps_all(&c));
+        break;
+      }
+      assert_true(tries < 2);
+      refused++;
+      int which = strstr(err.message, field[0]) ? 0 : 1;
+      const char *at = strstr(err.message, "accepted: at least the ");
+      if (!strstr(err.message, field[which]) || !at) fail_msg("%s", err.message);
+      int64_t least = atoll(at + strlen("accepted: at least the "));
+      assert_true(least > *size[which]);
+      *size[which] = least;
+    }
+  }
+  assert_true(accepted > 12 && refused > 60);
+}
+
+static void limits_of_a_library_are_checked(void **state) {
+  (void)state;
+  struct pz_chip c;
+  struct pz_error err = {0};
+  char buf[1024];
+  const char *text = with("\"lanes\":8}",
+                          "\"lanes\":8},\"calibration\":{\"tiles\":[8,16],\"most_tile_values\":63}",
+                          buf, sizeof buf);
+  assert_int_equal(pz_chip_parse("chip", text, strlen(text), &c, &err), PZ_BAD_INPUT);
+  assert_non_null(strstr(err.message, "field 'calibration.most_tile_values' is 63; accepted: at "
+                                      "least the 64 values of the smallest tile"));
+}
+
+/* Where numbers are from, and what 'phaze chip --json' prints besides, is no mistake. */
+static void words_about_a_chip_are_accepted(void **state) {
+  (void)state;
+  struct pz_chip c;
+  struct pz_error err = {0};
+  char buf[1024];
+  const char *text = with("\"tech\"",
+                          "\"sources\":{\"anything\":[1]},\"derived\":{\"x\":1},\"area\":{},"
+                          "\"about\":\"mine\",\"tech\"",
+                          buf, sizeof buf);
+  if (pz_chip_parse("chip.json", text, strlen(text), &c, &err) != PZ_OK)
+    fail_msg("%s", err.message);
+}
+
 static void unknown_names_are_refused(void **state) {
   (void)state;
   struct pz_chip c;
@@ -185,6 +316,12 @@ static void unknown_names_are_refused(void **state) {
   struct pz_error err = {0};
   assert_int_equal(pz_chip_load("h20", &c, &err), PZ_BAD_INPUT);
   assert_non_null(strstr(err.message, "unknown chip 'h20' (did you mean h200?)"));
+  err = (struct pz_error){0};
+  assert_int_equal(pz_chip_load("a100", &c, &err), PZ_BAD_INPUT);
+  assert_non_null(strstr(err.message, "unknown chip 'a100' (did you mean a100-40, a100-80?)"));
+  err = (struct pz_error){0};
+  assert_int_equal(pz_cluster_load("tpuv4", &n, &err), PZ_BAD_INPUT);
+  assert_non_null(strstr(err.message, "unknown cluster 'tpuv4' (did you mean tpuv4-pod?)"));
   err = (struct pz_error){0};
   assert_int_equal(pz_cluster_load("moon", &n, &err), PZ_BAD_INPUT);
   assert_non_null(strstr(err.message, "accepted: dgx-a100, dgx-h100, dgx-h200, paper, tpuv4-pod"));
@@ -212,6 +349,15 @@ static void clusters_are_read_and_checked(void **state) {
        "field 'devices' is 2; accepted: more than the level inside it has"},
       {"{\"devices\":9,\"levels\":[{\"devices\":2,\"bytes_per_s\":1}]}",
        "field 'devices' is 9; accepted: at most the devices of the last level"},
+      {"{\"devices\":60,\"levels\":[{\"devices\":8,\"bytes_per_s\":1},{\"devices\":60,\"bytes_"
+       "per_s\":1}]}",
+       "net: levels[1]: field 'devices' is 60; accepted: a multiple of the 8 of the level inside"},
+      {"{\"devices\":4,\"scale\":true,\"levels\":[{\"devices\":4,\"bytes_per_s\":1}]}",
+       "net: unknown key 'scale'; did you mean 'scales'?"},
+      {"{\"devices\":4,\"levels\":[{\"devices\":4,\"bytes_per_s\":1,\"latency\":1}]}",
+       "net: levels[0]: unknown key 'latency'; did you mean 'latency_s'?"},
+      {"{\"devices\":4,\"scales\":1,\"levels\":[{\"devices\":4,\"bytes_per_s\":1}]}",
+       "field 'scales' is 1; accepted: true or false"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     err = (struct pz_error){0};
@@ -236,6 +382,38 @@ static void the_level_that_joins_devices(void **state) {
   assert_null(pz_cluster_level(&none, 8));
 }
 
+/* More devices than a description has, only where it says that it scales. */
+static void clusters_reach_as_far_as_they_say(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    int64_t most; /* 0: any number */
+  } want[] = {{"paper", 0}, {"dgx-a100", 0}, {"dgx-h100", 0}, {"dgx-h200", 0}, {"tpuv4-pod", 4096}};
+  for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+    struct pz_cluster n;
+    struct pz_error err = {0};
+    assert_int_equal(pz_cluster_load(want[i].name, &n, &err), PZ_OK);
+    struct pz_cluster as_read = n;
+    assert_int_equal(pz_cluster_reach(&n, n.devices, "devices", &err), PZ_OK);
+    assert_memory_equal(&n, &as_read, sizeof n);
+    enum pz_status status = pz_cluster_reach(&n, 10001, "devices", &err);
+    assert_int_equal(status, want[i].most ? PZ_BAD_USE : PZ_OK);
+    if (want[i].most) {
+      assert_string_equal(err.message,
+                          "--devices 10001: cluster tpuv4-pod has 4096 devices; accepted: at most "
+                          "4096, or a cluster.json with \"scales\": true");
+      assert_memory_equal(&n, &as_read, sizeof n);
+      continue;
+    }
+    const struct pz_level *last = &n.level[n.n_levels - 1];
+    assert_int_equal(n.devices, 10001);
+    assert_int_equal(n.stated_devices, 1024);
+    assert_true(last->devices >= 10001 && last->devices < 10009);
+    assert_true(n.n_levels == 1 || last->devices % n.level[0].devices == 0);
+    assert_true(last->bytes_per_s == as_read.level[n.n_levels - 1].bytes_per_s);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(presets_have_the_published_rates),
@@ -243,9 +421,13 @@ int main(void) {
       cmocka_unit_test(area_grows_with_every_part),
       cmocka_unit_test(a_chip_survives_its_own_json),
       cmocka_unit_test(bad_chips_say_what_is_accepted),
+      cmocka_unit_test(words_about_a_chip_are_accepted),
+      cmocka_unit_test(buffers_hold_a_tile_or_are_refused),
+      cmocka_unit_test(limits_of_a_library_are_checked),
       cmocka_unit_test(unknown_names_are_refused),
       cmocka_unit_test(clusters_are_read_and_checked),
       cmocka_unit_test(the_level_that_joins_devices),
+      cmocka_unit_test(clusters_reach_as_far_as_they_say),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

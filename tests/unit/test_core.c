@@ -1,9 +1,15 @@
 /* The small parts of core: arena, vector, map, text, files, JSON, errors, log, progress. */
 #include "unit/testing.h"
 
+#include <fcntl.h>
 #include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/fields.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/log.h"
@@ -109,6 +115,68 @@ static void text_for_people(void **state) {
   assert_string_equal(pz_text_join(buf, 12, word_at, words), "gpt2, gp...");
 }
 
+static void what_was_meant_is_listed(void **state) {
+  (void)state;
+  static const char *const chips[] = {"a100-40", "a100-80",    "h100", "h200",
+                                      "tpuv4",   "tpuv4-real", NULL};
+  static const struct {
+    const char *word, *meant;
+  } want[] = {{"a100", " (did you mean a100-40, a100-80?)"},
+              {"A100", " (did you mean a100-40, a100-80?)"},
+              {"v4", " (did you mean tpuv4, tpuv4-real?)"},
+              {"REAL", " (did you mean tpuv4-real?)"},
+              {"h20", " (did you mean h200?)"},
+              {"h300", " (did you mean h100?)"},
+              {"tpu-v4", " (did you mean tpuv4?)"},
+              {"h100-sxm5", " (did you mean h100?)"},
+              {"a100-40", " (did you mean a100-40?)"},
+              {"0", ""},
+              {"", ""},
+              {"moon", ""}};
+  char buf[80];
+  for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+    assert_string_equal(pz_text_meant(buf, sizeof buf, want[i].word, word_at, chips),
+                        want[i].meant);
+  pz_text_meant(buf, 24, "a100", word_at, chips);
+  assert_int_equal(strlen(buf), 23);
+}
+
+static void keys_that_nobody_asked_for_are_refused(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *message;
+  } cases[] = {
+      {"{\"size\": 3, \"part\": {\"rows\": 1, \"cols\": 2}, \"note\": {\"any\": 1}}", NULL},
+      {"{\"size\": 3, \"lenght\": 2}", "f: unknown key 'lenght'; did you mean 'length'?"},
+      {"{\"size\": 3, \"colour\": 2}",
+       "f: unknown key 'colour'; accepted: size, length, long, part, note"},
+      {"{\"size\": 3, \"part\": {\"row\": 2}}",
+       "f: unknown key 'part.row'; did you mean 'part.rows'?"},
+      {"{\"size\": 3, \"part\": {\"depth\": null}}",
+       "f: unknown key 'part.depth'; accepted in part: rows, cols"},
+      {"{\"sise\": 3}", "f: unknown key 'sise'; did you mean 'size'?"}, /* not: missing */
+      {"{\"size\": -1, \"lenght\": 2}", "f: field 'size' is -1; accepted: "},
+      {"{\"length\": 3}", "f: field 'size' is missing"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct pz_error err = {0};
+    static const char *const words[] = {"note"};
+    struct pz_fields f = {.name = "f", .err = &err};
+    json_t *root = NULL;
+    assert_int_equal(pz_json_parse("f", cases[i].text, strlen(cases[i].text), &root, &err), PZ_OK);
+    f.root = root;
+    pz_fields_int(&f, "size", (struct pz_range){0, 9});
+    pz_fields_int_or(&f, "length|long", (struct pz_range){0, 9}, 0);
+    pz_fields_int_or(&f, "part.rows", (struct pz_range){0, 9}, 0);
+    pz_fields_int_or(&f, "part.cols", (struct pz_range){0, 9}, 0);
+    pz_fields_allow(&f, words, 1);
+    assert_int_equal(pz_fields_finish(&f), cases[i].message ? PZ_BAD_INPUT : PZ_OK);
+    if (cases[i].message && strncmp(err.message, cases[i].message, strlen(cases[i].message)) != 0)
+      fail_msg("'%s', want '%s'", err.message, cases[i].message);
+    json_decref(root);
+  }
+}
+
 static void errors_keep_the_first(void **state) {
   (void)state;
   struct pz_error err = {0};
@@ -192,9 +260,197 @@ static void files_are_read_within_limits_and_replaced_whole(void **state) {
   assert_int_equal(pz_file_writable("/nonexistent/x", NULL), PZ_IO);
   assert_int_equal(pz_file_writable(path, NULL), PZ_OK);
   assert_int_equal(access(path, F_OK), -1);
-  err = (struct pz_error){0};
-  assert_int_equal(pz_file_write("/dev/null", "y", 1, &err), PZ_IO);
-  assert_non_null(strstr(err.message, "is a directory or device; a file is wanted"));
+}
+
+/* ---- writing through links ------------------------------------------------------------------ */
+
+static char playground[] = "/tmp/phaze-links-XXXXXX";
+static int before; /* the directory the tests began in */
+
+/* An empty directory, and in it. */
+static int enter_playground(void **state) {
+  (void)state;
+  memcpy(playground + sizeof playground - 7, "XXXXXX", 6);
+  before = open(".", O_RDONLY | O_DIRECTORY);
+  return before < 0 || !mkdtemp(playground) || chdir(playground) != 0;
+}
+
+static int leave_playground(void **state) {
+  (void)state;
+  char remove[128];
+  bool back = fchdir(before) == 0;
+  close(before);
+  snprintf(remove, sizeof remove, "chmod -R u+rwx %s; rm -rf %s", playground, playground);
+  return !(back && system(remove) == 0);
+}
+
+static void expect_text(const char *path, const char *want) {
+  char *text = NULL;
+  size_t bytes = 0;
+  struct pz_error err = {0};
+  if (pz_file_read(path, 100, &text, &bytes, &err) != PZ_OK) fail_msg("%s", err.message);
+  assert_string_equal(text, want);
+  free(text);
+}
+
+static void put(const char *path, const char *text) {
+  struct pz_error err = {0};
+  if (pz_file_writable(path, &err) != PZ_OK ||
+      pz_file_write(path, text, strlen(text), &err) != PZ_OK)
+    fail_msg("%s", err.message);
+}
+
+static void expect_link(const char *path, const char *want) {
+  char to[64] = "";
+  assert_int_equal(readlink(path, to, sizeof to - 1), strlen(want));
+  assert_string_equal(to, want);
+}
+
+static void expect_refusal(const char *path, const char *says) {
+  struct pz_error err = {0}, asked = {0};
+  assert_int_equal(pz_file_write(path, "new", 3, &err), PZ_IO);
+  assert_int_equal(pz_file_writable(path, &asked), PZ_IO);
+  if (!strstr(err.message, says)) fail_msg("'%s' lacks '%s'", err.message, says);
+}
+
+static void links_are_followed_and_stay(void **state) {
+  (void)state;
+  put("file", "old");
+  assert_int_equal(mkdir("dir", 0777), 0);
+  assert_int_equal(symlink("file", "to-file"), 0);
+  assert_int_equal(symlink("../file", "dir/up"), 0);
+  assert_int_equal(symlink("dir/up", "twice"), 0);
+  assert_int_equal(symlink("dir/made", "dangling"), 0);
+  assert_int_equal(symlink("around", "loop"), 0);
+  assert_int_equal(symlink("loop", "around"), 0);
+  assert_int_equal(symlink("dir", "to-dir"), 0);
+  put("to-file", "one");
+  expect_link("to-file", "file");
+  expect_text("file", "one");
+  put("twice", "two");
+  expect_link("twice", "dir/up");
+  expect_link("dir/up", "../file");
+  expect_text("file", "two");
+  put("dangling", "three");
+  expect_link("dangling", "dir/made");
+  expect_text("dir/made", "three");
+  expect_refusal("loop", "Too many levels of symbolic links");
+  expect_link("loop", "around");
+  expect_refusal("to-dir",
+                 "to-dir: is a directory; accepted: a file, a pipe or a character device");
+  assert_int_equal(system("test -z \"$(find . -name '*.part*')\""), 0);
+}
+
+static void mode_and_owner_stay(void **state) {
+  (void)state;
+  struct stat st;
+  mode_t mask = umask(022);
+  put("secret", "old");
+  assert_int_equal(chmod("secret", 0600), 0);
+  bool root = geteuid() == 0;
+  if (root) assert_int_equal(chown("secret", 12, 34), 0);
+  put("secret", "new");
+  assert_int_equal(stat("secret", &st), 0);
+  assert_int_equal(st.st_mode & 07777, 0600);
+  if (root) assert_true(st.st_uid == 12 && st.st_gid == 34);
+  put("fresh", "x");
+  assert_int_equal(stat("fresh", &st), 0);
+  assert_int_equal(st.st_mode & 07777, 0644);
+  umask(mask);
+}
+
+/* Run as somebody whom permissions bind. */
+static void as_nobody(void (*check)(void)) {
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    if (geteuid() == 0 && setuid(65534) != 0) _exit(2);
+    check();
+    _exit(0);
+  }
+  int code = -1;
+  assert_int_equal(waitpid(child, &code, 0), child);
+  assert_true(WIFEXITED(code) && WEXITSTATUS(code) == 0);
+}
+
+static void write_where_permitted(void) {
+  if (pz_file_writable("closed/open", NULL) != PZ_OK ||
+      pz_file_write("closed/open", "new", 3, NULL) != PZ_OK)
+    _exit(3);
+  if (pz_file_writable("protected", NULL) != PZ_IO ||
+      pz_file_write("protected", "new", 3, NULL) != PZ_IO)
+    _exit(4);
+  if (pz_file_write("closed/other", "new", 3, NULL) != PZ_IO) _exit(5);
+}
+
+static void permissions_are_kept_to(void **state) {
+  (void)state;
+  struct stat was, is;
+  assert_int_equal(chmod(".", 0777), 0);
+  assert_int_equal(mkdir("closed", 0777), 0);
+  put("closed/open", "a longer text");
+  put("protected", "old");
+  assert_int_equal(chmod("closed/open", 0666), 0);
+  assert_int_equal(chmod("protected", 0444), 0);
+  assert_int_equal(stat("closed/open", &was), 0);
+  assert_int_equal(chmod("closed", 0555), 0);
+  as_nobody(write_where_permitted);
+  expect_text("closed/open", "new");
+  expect_text("protected", "old");
+  assert_int_equal(stat("closed/open", &is), 0);
+  assert_true(is.st_ino == was.st_ino);
+}
+
+static void pipes_and_devices_are_written_to(void **state) {
+  (void)state;
+  struct stat st;
+  char got[8] = "", name[64];
+  assert_int_equal(mkfifo("fifo", 0666), 0);
+  assert_int_equal(symlink("fifo", "link"), 0);
+  int end = open("fifo", O_RDONLY | O_NONBLOCK);
+  put("link", "piped");
+  assert_int_equal(read(end, got, sizeof got), 5);
+  assert_string_equal(got, "piped");
+  close(end);
+  assert_true(lstat("fifo", &st) == 0 && S_ISFIFO(st.st_mode));
+  assert_int_equal(symlink("/dev/null", "nowhere"), 0);
+  put("nowhere", "x");
+  expect_link("nowhere", "/dev/null");
+  assert_true(stat("/dev/null", &st) == 0 && S_ISCHR(st.st_mode));
+  struct pz_error err = {0};
+  assert_int_equal(symlink("/dev/full", "full"), 0);
+  assert_int_equal(pz_file_write("full", "x", 1, &err), PZ_IO);
+  assert_non_null(strstr(err.message, "full: cannot write: No space left on device"));
+  struct sockaddr_un at = {.sun_family = AF_UNIX, .sun_path = "socket"};
+  int s = socket(AF_UNIX, SOCK_STREAM, 0);
+  assert_int_equal(bind(s, (struct sockaddr *)&at, sizeof at), 0);
+  close(s);
+  expect_refusal("socket", "is a socket");
+  /* A descriptor keeps its place in a file: what it wrote before and writes after stays. */
+  int fd = open("out", O_RDWR | O_CREAT, 0666);
+  assert_int_equal(write(fd, "a", 1), 1);
+  snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+  assert_int_equal(symlink(name, "standard"), 0);
+  put("standard", "b");
+  assert_int_equal(write(fd, "c", 1), 1);
+  close(fd);
+  expect_text("out", "abc");
+  expect_link("standard", name);
+  expect_refusal("standard", "No such file");
+  int reader = open("out", O_RDONLY);
+  snprintf(name, sizeof name, "/dev/fd/%d", reader);
+  expect_refusal(name, "Bad file descriptor");
+  close(reader);
+}
+
+static void one_file_has_many_names(void **state) {
+  (void)state;
+  put("file", "x");
+  put("other", "x");
+  assert_int_equal(symlink("file", "link"), 0);
+  assert_true(pz_file_same("file", "link") && pz_file_same("./file", "file"));
+  assert_true(pz_file_same("absent", "absent"));
+  assert_false(pz_file_same("file", "other") || pz_file_same("file", "absent"));
 }
 
 static void keep_line(void *ctx, enum pz_log_level level, const char *line) {
@@ -263,11 +519,20 @@ int main(void) {
       cmocka_unit_test(map_finds_all_keys_and_only_those),
       cmocka_unit_test(numbers_do_not_wrap),
       cmocka_unit_test(text_for_people),
+      cmocka_unit_test(what_was_meant_is_listed),
+      cmocka_unit_test(keys_that_nobody_asked_for_are_refused),
       cmocka_unit_test(errors_keep_the_first),
       cmocka_unit_test(json_errors_have_a_place),
       cmocka_unit_test(deep_json_is_refused),
       cmocka_unit_test(json_text_is_stable),
       cmocka_unit_test(files_are_read_within_limits_and_replaced_whole),
+      cmocka_unit_test_setup_teardown(links_are_followed_and_stay, enter_playground,
+                                      leave_playground),
+      cmocka_unit_test_setup_teardown(mode_and_owner_stay, enter_playground, leave_playground),
+      cmocka_unit_test_setup_teardown(permissions_are_kept_to, enter_playground, leave_playground),
+      cmocka_unit_test_setup_teardown(pipes_and_devices_are_written_to, enter_playground,
+                                      leave_playground),
+      cmocka_unit_test_setup_teardown(one_file_has_many_names, enter_playground, leave_playground),
       cmocka_unit_test(log_passes_what_was_asked_for),
       cmocka_unit_test(progress_shows_rate_and_time_left),
       cmocka_unit_test(progress_bar_redraws_one_line),

@@ -313,6 +313,21 @@ static void bad_instances_say_what_is_accepted(void **state) {
       {HEAD "\"nodes\": {\"01\": [" NODE "]}, \"edges\": {\"01\": []}}",
        "a tensor-parallel degree from 1"},
       {HEAD "\"optimizerAlgorithm\": \"Lion\"}", "SGD or Adam"},
+      {HEAD "\"nodes\": {\"1\": [" NODE "]}, \"edge\": {\"1\": []}}",
+       "bad.json: unknown key 'edge'; did you mean 'edges'?"},
+      {HEAD "\"activationRecompute\": true, \"nodes\": {\"1\": [" NODE
+            "]}, \"edges\": {\"1\": []}}",
+       "unknown key 'activationRecompute'; did you mean 'activationRecomputation'?"},
+      {HEAD "\"nodes\": {\"1\": [{\"id\": 0, \"parameterSize\": 1, \"activationSize\": 1, "
+            "\"optimalLatencyFw\": 1, \"optimalLatencyBw\": 1, \"isTensorParallelised\": true}]}, "
+            "\"edges\": {\"1\": []}}",
+       "bad.json: nodes.1[0]: unknown key 'isTensorParallelised'; did you mean "
+       "'isTensorParallelized'?"},
+      {HEAD "\"nodes\": {\"1\": [" NODE
+            "]}, \"edges\": {\"1\": [{\"sourceId\": 0, \"destId\": 0, \"cost\": 1}]}}",
+       "bad.json: edges.1[0]: unknown key 'cost'; accepted: sourceId, destId, communicationCost"},
+      {HEAD "\"nodes\": {\"1\": [" NODE "]}, \"edges\": {\"1\": [], \"2\": []}}",
+       "bad.json: edges.2; accepted: a width that nodes has too"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct pz_arena arena;

@@ -271,6 +271,33 @@ static void known_optima_are_met(void **state) {
   assert_true(n >= 20);
 }
 
+/* Reference instances of others, with what they say of themselves, are read where they are. */
+static void reference_instances_are_read(void **state) {
+  (void)state;
+  static const char folder[] = PHAZE_TEST_DATA "/../../../shared/ref/schedule";
+  DIR *dir = opendir(folder);
+  if (!dir) {
+    print_message("  %s is not here\n", folder);
+    skip();
+  }
+  for (struct dirent *e; (e = readdir(dir));) {
+    char path[1024], *text = NULL;
+    size_t bytes = 0;
+    struct pz_error err = {0};
+    struct pz_arena arena;
+    struct pz_problem p;
+    if (!strstr(e->d_name, ".json")) continue;
+    snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+    pz_arena_init(&arena, NULL);
+    assert_int_equal(pz_file_read(path, PZ_INSTANCE_MOST_BYTES, &text, &bytes, &err), PZ_OK);
+    if (pz_instance_parse(path, text, bytes, PZ_EXCLUSIVE_ALL, &arena, &p, &err) != PZ_OK)
+      fail_msg("%s", err.message);
+    pz_arena_release(&arena);
+    free(text);
+  }
+  closedir(dir);
+}
+
 static void bad_instances_say_what_is_accepted(void **state) {
   (void)state;
   static const struct {
@@ -288,6 +315,9 @@ static void bad_instances_say_what_is_accepted(void **state) {
       {"\"id\":7", "\"id\":5", "ops[1]: id 5 occurs twice"},
       {"\"id\":7,", "", "ops[1]: field 'id' is missing"},
       {"\"ops\":[", "\"ops\":5,\"x\":[", "field 'ops' is 5; accepted: an array"},
+      {"\"edges\"", "\"edge\"", "tiny: unknown key 'edge'; did you mean 'edges'?"},
+      {"\"latency\":3", "\"latency\":3,\"intra_latency\":1",
+       "tiny: ops[2]: unknown key 'intra_latency'; "},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     char text[1024];
@@ -430,6 +460,7 @@ int main(void) {
       cmocka_unit_test(relations_hold),
       cmocka_unit_test(exclusivity_matters),
       cmocka_unit_test(known_optima_are_met),
+      cmocka_unit_test(reference_instances_are_read),
       cmocka_unit_test(bad_instances_say_what_is_accepted),
       cmocka_unit_test(an_operator_that_fits_no_core_is_refused),
       cmocka_unit_test(a_huge_problem_gets_a_bounded_answer),

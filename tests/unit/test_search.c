@@ -95,6 +95,17 @@ static void bad_spaces_say_what_is_accepted(void **state) {
       {"{\"tensor_cores\":[1],\"rows\":[2],\"cols\":[2],\"vector_cores\":[1],\"glb_mib\":[2],"
        "\"base\":\"nosuch\"}",
        "unknown chip"},
+      {"{\"tensor_cores\":[1],\"rows\":[2],\"cols\":[2],\"vector_cores\":[1],\"glb_mb\":[2]}",
+       "space.json: unknown key 'glb_mb'; did you mean 'glb_mib'?"},
+      {"{\"tensor_cores\":[1],\"rows\":[2],\"cols\":[2],\"vector_cores\":[1],\"glb_mib\":[2],"
+       "\"budget\":5}",
+       "space.json: unknown key 'budget'; accepted: name, about, "},
+      {"{\"tensor_cores\":[1],\"rows\":[2],\"cols\":[2],\"vector_cores\":[1],\"glb_mib\":[2],"
+       "\"base\":{\"clock\":1}}",
+       "space.json: base: unknown key 'clock'; "},
+      {"{\"tensor_cores\":[1],\"rows\":[8,1024],\"cols\":[8,1024],\"vector_cores\":[1],"
+       "\"glb_mib\":[1,4]}",
+       "field 'glb_mib' is [1,4]; accepted: at least 3, for a tile of an array of 1024 x 1024"},
       {"[1]", "object"},
       {"{", "space.json"},
   };
@@ -106,6 +117,77 @@ static void bad_spaces_say_what_is_accepted(void **state) {
     if (!strstr(err.message, cases[i].says)) print_message("%s\n", err.message);
     assert_non_null(strstr(err.message, cases[i].says));
   }
+}
+
+/* Small arrays would get less than a tile from a base chip with small buffers, and from one whose
+ * library has large tiles. */
+static void every_chip_of_a_space_has_tiles(void **state) {
+  (void)state;
+  static const char tight[] = "{\"tech\":\"22nm\",\"clock_hz\":1e9,\"tensor\":{\"cores\":8,"
+                              "\"rows\":128,\"cols\":128,\"local_bytes\":98304},\"vector\":{"
+                              "\"cores\":2,\"lanes\":128},\"glb\":{\"bytes\":8388608,"
+                              "\"bytes_per_s\":1e12},\"hbm\":{\"stacks\":1,\"bytes_per_stack\":"
+                              "17179869184,\"bytes_per_s_per_stack\":1e12}}";
+  static const char *const bases[] = {tight, "\"h200\"", "\"tpuv4\""};
+  for (int i = 0; i < 3; i++) {
+    char text[1024];
+    struct pz_space s;
+    struct pz_error err = {0};
+    snprintf(text, sizeof text,
+             "{\"tensor_cores\":[1],\"rows\":[2,16,48,128],\"cols\":[2,16,48,256],"
+             "\"vector_cores\":[1],\"glb_mib\":[1],\"base\":%s}",
+             bases[i]);
+    if (pz_space_parse("space", text, strlen(text), &s, &err) != PZ_OK) fail_msg("%s", err.message);
+    for (uint32_t id = 0; id < pz_space_grid(&s); id++) {
+      struct pz_point p = pz_space_point(&s, id);
+      struct pz_product product = {1, 4096, 777, 1000, false};
+      struct pz_mapping o;
+      struct pz_chip c;
+      pz_space_chip(&s, &p, &c);
+      if (pz_map_product(&product, &c, &o, &err) != PZ_OK) fail_msg("%s", err.message);
+    }
+  }
+}
+
+/* A cluster that was scaled out comes back from the inputs as it was; one that has too few devices
+ * for the study is refused before anything is done. */
+static void clusters_of_studies_reach_all_devices(void **state) {
+  (void)state;
+  static const char eight[] = "{\"name\":\"eight\",\"devices\":8,\"levels\":[{\"name\":\"flat\","
+                              "\"devices\":8,\"bytes_per_s\":1e9}]}";
+  struct pz_study_options o = paper_study(), back;
+  struct pz_study a, b;
+  struct pz_error err = {0};
+  struct pz_arena arena;
+  pz_arena_init(&arena, NULL);
+  o.cluster = "dgx-h100";
+  o.devices = 5000;
+  assert_int_equal(pz_study_init(&a, &o, 1, &err), PZ_OK);
+  json_t *inputs = pz_study_inputs(&a);
+  assert_int_equal(pz_study_from_inputs(inputs, &arena, &back, &err), PZ_OK);
+  assert_int_equal(pz_study_init(&b, &back, 1, &err), PZ_OK);
+  assert_true(b.task.net.scales && b.task.net.devices == 5000);
+  assert_string_equal(b.task.net.level[1].name, "infiniband");
+  assert_memory_equal(b.task.net.level, a.task.net.level, sizeof a.task.net.level);
+  pz_study_release(&b);
+  pz_study_release(&a);
+  /* a run from before clusters said whether they scale */
+  json_t *net = json_object_get(inputs, "cluster");
+  json_object_del(net, "scales");
+  json_object_set_new(net, "devices", json_integer(1024));
+  assert_int_equal(pz_study_from_inputs(inputs, &arena, &back, &err), PZ_OK);
+  assert_int_equal(pz_study_init(&b, &back, 1, &err), PZ_OK);
+  pz_study_release(&b);
+  json_decref(inputs);
+  o.cluster_text = eight;
+  assert_int_equal(pz_study_init(&a, &o, 1, &err), PZ_BAD_USE);
+  assert_non_null(strstr(err.message, "--devices 5000: cluster eight has 8 devices"));
+  o.devices = 8;
+  o.tp = (struct pz_choices){{1, 16}, 2};
+  err = (struct pz_error){0};
+  assert_int_equal(pz_study_init(&a, &o, 1, &err), PZ_BAD_USE);
+  assert_non_null(strstr(err.message, "--tp 16: cluster eight has 8 devices"));
+  pz_arena_release(&arena);
 }
 
 /* ---- small studies -------------------------------------------------------------------------- */
@@ -373,6 +455,8 @@ int main(void) {
       cmocka_unit_test(the_papers_space_has_29360_chips),
       cmocka_unit_test(areas_are_the_published_ones),
       cmocka_unit_test(bad_spaces_say_what_is_accepted),
+      cmocka_unit_test(every_chip_of_a_space_has_tiles),
+      cmocka_unit_test(clusters_of_studies_reach_all_devices),
       cmocka_unit_test(bounded_is_exhaustive_is_brute_force),
       cmocka_unit_test(the_rate_is_of_the_level_in_use),
       cmocka_unit_test(no_schedule_is_below_the_tables),
