@@ -69,7 +69,7 @@ static enum pz_status make_study(struct job *j) {
   json_t *again = pz_study_inputs(&j->study);
   bool other = differ(j->run.inputs, again, path, sizeof path);
   json_decref(again);
-  say(j, !other, other ? "inputs: %s is not what it was" : "inputs: as they were", path);
+  say(j, !other, other ? "inputs: %s has changed" : "inputs: unchanged", path);
   return PZ_OK;
 }
 
@@ -109,9 +109,9 @@ static enum pz_status check_standings(struct job *j, uint32_t contest) {
   c.missing += j->study.n_points - c.at;
   bool whole = !c.missing && !c.strange, same = !c.wrong;
   say(j, whole && same,
-      whole ? same ? "%s: all %u chips are evaluated or excluded, each as it should be"
-                   : "%s: %u chips are there, but %u of them stand otherwise"
-            : "%s: %u chips are there; %u of the space are missing, %u are not of the space",
+      whole ? same ? "%s: all %u chips are evaluated or excluded, with the same values"
+                   : "%s: all %u chips are there, but %u have other values"
+            : "%s: %u chips of the space are there, %u are missing, %u are not of the space",
       name, whole ? j->study.n_points : c.n, whole ? c.wrong : c.missing, c.strange);
   return PZ_OK;
 }
@@ -190,12 +190,12 @@ static enum pz_status compare_rows(struct job *j, bool *seen) {
   if (status != PZ_OK) return pz_fail(j->err, status, "%s", why.message);
   r.missing = count_known(&j->study, seen);
   if (r.wrong)
-    say(j, false, "evaluations: %u of %u are not what the chips do, the first: %s", r.wrong, r.n,
+    say(j, false, "evaluations: %u of %u differ when made again, the first: %s", r.wrong, r.n,
         r.first);
   else if (r.missing)
     say(j, false, "evaluations: %u are missing", r.missing);
   else
-    say(j, true, "evaluations: all %u made again, throughputs and plans the same", r.n);
+    say(j, true, "evaluations: all %u made again, with the same throughputs and plans", r.n);
   return PZ_OK;
 }
 
@@ -237,9 +237,9 @@ static enum pz_status check_chips(struct job *j) {
   if (status != PZ_OK) return status;
   bool same = x.n == j->study.n_points && !x.wrong;
   say(j, same,
-      same ? "chips: the %u of the space" : "chips: %u, of which %u are not as the space has them",
-      x.n, x.wrong);
-  if (rows > want) say(j, false, "standings: %" PRId64 " are of no contest", rows - want);
+      same ? "chips: the %u of the space" : "chips: %u, of which %u differ from the space's", x.n,
+      x.wrong);
+  if (rows > want) say(j, false, "standings: %" PRId64 " belong to no contest", rows - want);
   return PZ_OK;
 }
 
@@ -298,8 +298,9 @@ static enum pz_status check_exclusions(struct job *j, uint32_t contest) {
   for (uint32_t i = 0; i < n; i++) wrong += x.refuted[i];
   if (status == PZ_OK)
     say(j, !wrong,
-        wrong ? "%s: %u of %u excluded chips tried are better than their bound or the best"
-              : "%s: of the excluded chips %u were tried without bounds, none is better",
+        wrong ? "%s: %u of %u excluded chips evaluated without bounds are better than their bound "
+                "or the best"
+              : "%s: %u excluded chips evaluated without bounds, none is better",
         pz_study_contest_name(&j->study, contest), wrong ? wrong : n, n);
   free(x.points);
   free(x.refuted);
@@ -317,7 +318,7 @@ static enum pz_status compare_again(struct job *j, const char *what, const char 
                                : pz_fail(j->err, PZ_NO_MEMORY, "out of memory for the %s", what);
   bool other = !back || differ(back, kept, path, sizeof path);
   if (status == PZ_OK)
-    say(j, !other, other ? "%s: %s is not what comes out" : "%s: %s", what,
+    say(j, !other, other ? "%s: %s differs when made again" : "%s: %s", what,
         other ? path : as_it_was);
   free(text);
   json_decref(back);
@@ -333,11 +334,13 @@ static enum pz_status check_result(struct job *j) {
                                          steps, &extra.n_steps, j->err);
   if (status == PZ_OK && j->study.o.pareto) {
     status = pz_front_find(&j->study, &front, j->err);
+    if (status == PZ_OK) pz_front_thin(&front, j->study.o.pareto_tolerance);
     extra.front = &front;
   }
   if (status == PZ_OK) status = pz_searched_json(&j->study, &extra, &again, j->err);
   if (status != PZ_OK) return status;
-  status = compare_again(j, "result", "the same again, its plans checked", j->run.result, again);
+  status = compare_again(j, "result", "the same when made again, its plans checked", j->run.result,
+                         again);
   json_decref(again);
   return status;
 }
@@ -350,7 +353,7 @@ static enum pz_status check_comparison(struct job *j) {
   if (!kept) return PZ_OK;
   enum pz_status status = pz_compared_make(&task, &again, &timing, j->err);
   if (status == PZ_OK)
-    status = compare_again(j, "comparison", "every way came to the same again", kept, again);
+    status = compare_again(j, "comparison", "the same when made again", kept, again);
   json_decref(again);
   json_decref(timing);
   return status;

@@ -131,6 +131,7 @@ double pz_search_area_um2(const struct pz_search *s, uint32_t point);
 double pz_search_watts(const struct pz_search *s, uint32_t point);
 
 struct pz_evaluator *pz_search_evaluator(struct pz_search *s);
+struct pz_progress *pz_search_progress(const struct pz_search *s); /* NULL: none */
 /* Loads evaluated so far; NULL: none. */
 uint64_t pz_search_loads(const struct pz_search *s);
 

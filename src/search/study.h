@@ -20,6 +20,7 @@ struct pz_study_options {
   double state;            /* bytes held for a byte of parameters */
   int64_t steps;           /* of a schedule that decides */
   bool exhaustive, pareto; /* pareto: the front is asked for too */
+  double pareto_tolerance; /* of the front that is told, as for pz_front_thin */
 };
 
 /* The paper's: batch 4096 on 1024 devices, microbatches 1 to 32, widths 1 to 8, 32, 64 or 80 GiB.
@@ -36,6 +37,7 @@ struct pz_study {
   struct pz_pool *pool;
   struct pz_search *search;
   struct pz_reference reference[PZ_SEARCH_MOST_MODELS];
+  double reference_watts, reference_um2;                /* of the reference chip: peak, area */
   struct pz_contest contest[PZ_SEARCH_MOST_MODELS + 1]; /* one a model, then the common one */
   uint32_t n_contests;
   struct pz_arena arena;
