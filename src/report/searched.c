@@ -268,7 +268,7 @@ static enum pz_status print_alone(const json_t *result, struct pz_arena *arena, 
   size_t i;
   json_t *o;
   if (json_array_size(list) < 2) return PZ_OK;
-  fprintf(out, "\nThe best chip for each model alone; common: the part of its throughput on the "
+  fprintf(out, "\nThe best chip for each model alone; common: the part of that throughput on the "
                "common chip:\n");
   pz_table_init(&t, arena, heads);
   json_array_foreach((json_t *)(uintptr_t)list, i, o) {
