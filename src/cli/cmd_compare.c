@@ -43,9 +43,9 @@ static enum pz_status tell(struct pz_study_run *r) {
 /* ---- under the original system's assumptions ------------------------------------------------- */
 
 static const char *original_misuse(const struct settings *s, int n_models) {
-  if (n_models < 2) return "--original-assumptions wants two or more MODELs";
-  if (s->study.dir) return "--original-assumptions goes without --output";
-  return s->study.objective ? "--original-assumptions goes without --objective" : NULL;
+  if (n_models < 2) return "--original-assumptions requires two or more MODELs";
+  if (s->study.dir) return "--original-assumptions and --output cannot be combined";
+  return s->study.objective ? "--original-assumptions and --objective cannot be combined" : NULL;
 }
 
 static enum pz_status tell_original(const struct settings *s, const struct pz_original *r,

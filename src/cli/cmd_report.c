@@ -36,7 +36,6 @@ static enum pz_status make(const struct settings *s, const char *dir, const char
   if (status == PZ_OK) {
     pz_progress_start(&progress, stderr, style, "report", "parts", 1);
     status = pz_story_of_run(f, (unsigned)s->threads, &progress, document, err);
-    pz_progress_finish(&progress, NULL);
   }
   pz_run_file_close(f);
   return status;

@@ -13,12 +13,17 @@ struct pz_study_settings {
   struct pz_workload_options import; /* what concerns ONNX files alone */
   int objective, optimizer;
   bool exhaustive, pareto;
-  const char *dir; /* where the run is kept; NULL: nowhere */
+  double pareto_tolerance; /* percent */
+  const char *dir;         /* where the run is kept; NULL: nowhere */
   bool fresh, no_report;
 };
 
+enum { PZ_PARETO_TOLERANCE = 1 }; /* percent */
 #define PZ_STUDY_SETTINGS_DEFAULT                                                                  \
-  { .space = "paper", .cluster = "paper", .devices = 1024, .batch = 4096, .steps = PZ_LAYER_STEPS }
+  {                                                                                                \
+    .space = "paper", .cluster = "paper", .devices = 1024, .batch = 4096, .steps = PZ_LAYER_STEPS, \
+    .pareto_tolerance = PZ_PARETO_TOLERANCE                                                        \
+  }
 extern const char *const pz_optimizer_names[]; /* ends with NULL */
 
 /* clang-format off */
@@ -59,6 +64,10 @@ extern const char *const pz_optimizer_names[]; /* ends with NULL */
    .help = "Evaluate every chip instead of excluding chips by bounds: same result, much slower"},        \
   {.name = "pareto", .type = PZ_OPTION_FLAG, .offset = offsetof(T, F.pareto),                            \
    .help = "Also report the Pareto front of throughput, area and peak watts"},                           \
+  {.name = "pareto-tolerance", .type = PZ_OPTION_REAL, .offset = offsetof(T, F.pareto_tolerance),        \
+   .arg = "PERCENT", .min = 0, .max = 100,                                                               \
+   .help = "With --pareto: omit chips within this tolerance of one that is shown; 0 shows the whole "    \
+           "front (default 1)"},                                                                         \
   {.name = "output", .letter = 'o', .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.dir), .arg = "DIR",  \
    .help = "Save the run in DIR; resumes an interrupted run, prints a finished one without searching"},  \
   {.name = "fresh", .type = PZ_OPTION_FLAG, .offset = offsetof(T, F.fresh),                              \

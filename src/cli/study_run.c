@@ -25,15 +25,17 @@ static void listen_for_signals(void) {
   sigaction(SIGTERM, &a, NULL);
 }
 
-static void begin_progress(struct pz_study_run *r, const char *label, const char *unit,
-                           uint64_t total) {
+/* The first phase; those that follow are begun where the work is. */
+static void begin_progress(struct pz_study_run *r) {
   enum pz_progress_style style =
       r->common->quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr);
-  pz_progress_start(&r->progress, stderr, style, label, unit, total);
+  pz_progress_start(&r->progress, stderr, style, "models", "models", 1);
 }
 
 const char *pz_study_run_misuse(const struct pz_study_settings *s, int n_models) {
   if (n_models < 1) return "expected one or more MODELs";
+  if (!s->pareto && s->pareto_tolerance != PZ_PARETO_TOLERANCE)
+    return "--pareto-tolerance requires --pareto";
   if (s->no_report && !s->dir) return "--no-report requires --output DIR";
   return s->fresh && !s->dir ? "--fresh requires --output DIR" : NULL;
 }
@@ -42,6 +44,7 @@ enum pz_status pz_study_run_begin(struct pz_study_run *r, char **models, int n_m
   struct pz_study_options o;
   r->start_s = pz_clock_s();
   r->search_s = json_object();
+  begin_progress(r);
   enum pz_status status = pz_study_read(r->s, models, n_models, &o, r->err);
   if (status == PZ_OK) status = pz_study_init(&r->study, &o, (unsigned)r->s->threads, r->err);
   if (status == PZ_OK)
@@ -65,9 +68,7 @@ static enum pz_status run_contests(struct pz_study_run *r) {
   enum pz_status status = PZ_OK;
   for (uint32_t i = 0; i < r->study.n_contests && status == PZ_OK; i++) {
     double since = pz_clock_s();
-    begin_progress(r, pz_study_contest_name(&r->study, i), "chips", r->study.n_points);
     status = pz_study_contest(&r->study, i, r->err);
-    pz_progress_finish(&r->progress, NULL);
     r->contest_s[i] = pz_clock_s() - since;
   }
   return status;
@@ -92,6 +93,7 @@ static enum pz_status run_study(struct pz_study_run *r) {
   lap(r, "sensitivity_s", &since);
   if (status == PZ_OK && r->study.o.pareto) {
     status = pz_front_find(&r->study, &front, r->err);
+    if (status == PZ_OK) pz_front_thin(&front, r->study.o.pareto_tolerance);
     extra.front = &front;
     lap(r, "pareto_s", &since);
   }
@@ -124,9 +126,10 @@ enum pz_status pz_study_run_search(struct pz_study_run *r) {
 
 /* The study in memory as it is when its contests have been run. */
 static enum pz_status have_contests(struct pz_study_run *r) {
+  struct pz_watch watch = {&stop, &r->progress};
   listen_for_signals();
   return r->study.search ? PZ_OK
-                         : pz_restored_contests(&r->study, r->file, r->result, &stop, r->err);
+                         : pz_restored_contests(&r->study, r->file, r->result, watch, r->err);
 }
 
 static void add_contest_times(struct pz_study_run *r) {
@@ -140,9 +143,7 @@ static enum pz_status run_ways(struct pz_study_run *r, uint64_t seed) {
   struct pz_compared_task task = {&r->study, seed, &stop, &r->progress};
   enum pz_status status = have_contests(r);
   if (status != PZ_OK) return status;
-  begin_progress(r, "comparing", "contests", r->study.n_contests);
   status = pz_compared_make(&task, &r->comparison, &r->way_s, r->err);
-  pz_progress_finish(&r->progress, NULL);
   if (status != PZ_OK) return status;
   add_contest_times(r);
   r->news = true;
@@ -174,10 +175,7 @@ static enum pz_status make_story(struct pz_study_run *r, json_t **document) {
                        .stop = &stop,
                        .progress = &r->progress,
                        .err = r->err};
-  begin_progress(r, "report", "parts", 1);
-  status = pz_story_make(&t, document);
-  pz_progress_finish(&r->progress, NULL);
-  return status;
+  return pz_story_make(&t, document);
 }
 
 static bool stands(const char *path) {

@@ -10,7 +10,8 @@
 #include "core/text.h"
 
 static const double LINE_EVERY_S = 5.0, BAR_EVERY_S = 0.1;
-enum { BAR_WIDTH = 24 };
+static const double HARDLY_SEEN_S = 0.5;
+enum { MOST_BAR = 24, LEAST_BAR = 8 };
 
 double pz_clock_s(void) {
   struct timespec t;
@@ -22,60 +23,191 @@ enum pz_progress_style pz_progress_style_of(FILE *out) {
   return isatty(fileno(out)) ? PZ_PROGRESS_BAR : PZ_PROGRESS_LINES;
 }
 
-void pz_progress_start(struct pz_progress *p, FILE *out, enum pz_progress_style style,
-                       const char *label, const char *unit, uint64_t total) {
-  *p = (struct pz_progress){.out = out,
-                            .style = style,
-                            .label = label,
-                            .unit = unit,
-                            .total = total,
-                            .now_s = pz_clock_s};
-  p->start_s = p->shown_s = p->now_s();
-}
+/* ---- one line ------------------------------------------------------------------------------- */
 
-static void bar_text(double fraction, char bar[BAR_WIDTH + 4]) {
-  int full = (int)(fraction * BAR_WIDTH);
-  memset(bar, '.', BAR_WIDTH + 2);
-  memset(bar + 1, '#', (size_t)full);
+/* What a line may say.  Label, percentage and time always stand there. */
+struct parts {
+  char label[96], percent[16], time[48], count[96], rate[64];
+  const char *note;
+  double fraction;
+};
+
+static void bar_text(double fraction, int width, char *bar) {
+  int full = (int)(fraction * width);
+  *bar = '\0';
+  if (width < 1) return;
   bar[0] = '[';
-  bar[BAR_WIDTH + 1] = ']';
-  bar[BAR_WIDTH + 2] = '\0';
+  memset(bar + 1, '#', (size_t)full);
+  memset(bar + 1 + full, '.', (size_t)(width - full));
+  memcpy(bar + 1 + width, "] ", 3);
 }
 
-static void show(struct pz_progress *p, double now, const char *note) {
-  double fraction = p->total ? (double)p->done / (double)p->total : 1, spent = now - p->start_s;
-  if (fraction > 1) fraction = 1;
-  double rate = spent > 0 ? (double)p->done / spent : 0;
-  char left[32], bar[BAR_WIDTH + 4], per_second[48] = "", line[600];
-  pz_text_duration(left, sizeof left, rate > 0 ? (double)(p->total - p->done) / rate : -1);
-  if (rate >= 1) { /* a slower one says nothing that the time left does not */
-    char si[32];
-    snprintf(per_second, sizeof per_second, "%s%s/s, ", pz_text_si(si, sizeof si, rate, ""),
-             p->unit);
+/* The first so many columns of a text, the last two as dots. */
+static void shorten(char *text, int columns) {
+  int n = 0;
+  if (pz_text_columns(text) <= columns) return;
+  for (char *at = text; *at; at++) {
+    if (((unsigned char)*at & 0xC0) != 0x80 && n++ == columns - 2) {
+      memcpy(at, "..", 3); /* two columns more are behind: there are the bytes for it */
+      return;
+    }
   }
-  bool one_line = p->style == PZ_PROGRESS_BAR;
-  bar_text(fraction, bar);
-  snprintf(line, sizeof line, "%s%s%s %" PRIu64 " of %" PRIu64 " %s (%.0f%%), %s%s left%s%s",
-           p->label, one_line ? " " : ":", one_line ? bar : "", p->done, p->total, p->unit,
-           100 * fraction, per_second, left, note ? ", " : "", note ? note : "");
-  /* a bar that wraps could not be drawn over */
-  size_t columns = (size_t)pz_terminal_columns(p->out);
-  if (one_line && strlen(line) >= columns) line[columns - 1] = '\0';
-  fprintf(p->out, one_line ? "\r\033[K%s" : "%s\n", line);
+}
+
+/* ", a clause" while there is room. */
+static bool add_clause(char *line, size_t size, const char *text, size_t n, int room) {
+  char clause[128];
+  snprintf(clause, sizeof clause, ", %.*s", (int)n, text);
+  size_t at = strlen(line), more = strlen(clause);
+  if (pz_text_columns(line) + pz_text_columns(clause) > room || at + more >= size) return false;
+  memcpy(line + at, clause, more + 1);
+  return true;
+}
+
+static void add_note(char *line, size_t size, const char *note, int room) {
+  bool fits = true;
+  while (note && *note && fits) {
+    const char *end = strstr(note, ", ");
+    size_t n = end ? (size_t)(end - note) : strlen(note);
+    fits = add_clause(line, size, note, n, room);
+    note = end ? end + 2 : NULL;
+  }
+}
+
+/* On a terminal: in at most `room` columns.  The note goes first, then the bar shrinks, then rate
+ * and count go, then the bar; the label is shortened last. */
+static void bar_line(struct parts *p, int room, char *line, size_t size) {
+  char bar[MOST_BAR + 4];
+  int always =
+      pz_text_columns(p->label) + 1 + pz_text_columns(p->percent) + 2 + pz_text_columns(p->time);
+  int count = 2 + pz_text_columns(p->count), rate = *p->rate ? 2 + pz_text_columns(p->rate) : 0;
+  int least = always + LEAST_BAR + 3;
+  bool has_rate = rate && least + count + rate <= room, has_count = least + count <= room;
+  int left = room - always - 3 - (has_rate ? rate : 0) - (has_count ? count : 0);
+  int width = left > MOST_BAR ? MOST_BAR : left < LEAST_BAR ? 0 : left;
+  if (always > room) shorten(p->label, room - (always - pz_text_columns(p->label)));
+  bar_text(p->fraction, width, bar);
+  snprintf(line, size, "%s %s%s, %s", p->label, bar, p->percent, p->time);
+  if (has_count) add_clause(line, size, p->count, strlen(p->count), room);
+  if (has_rate) add_clause(line, size, p->rate, strlen(p->rate), room);
+  if (has_count && (has_rate || !rate)) add_note(line, size, p->note, room);
+  shorten(line, room);
+}
+
+static void plain_line(const struct parts *p, char *line, size_t size) {
+  snprintf(line, size, "%s: %s (%s)%s%s, %s%s%s", p->label, p->count, p->percent,
+           *p->rate ? ", " : "", p->rate, p->time, *p->note ? ", " : "", p->note);
+}
+
+/* ---- showing -------------------------------------------------------------------------------- */
+
+static struct parts parts_of(struct pz_progress *p, double now, bool ended) {
+  uint64_t total = p->total, done = p->done < total ? p->done : total;
+  double spent = now - p->start_s, rate = spent > 0 ? (double)done / spent : 0;
+  double fraction = total ? (double)done / (double)total : 1;
+  struct parts x = {.note = p->note};
+  char text[32];
+  if (fraction > p->fraction) p->fraction = fraction;
+  x.fraction = p->fraction;
+  memcpy(x.label, p->label, sizeof x.label);
+  snprintf(x.percent, sizeof x.percent, "%d%%", (int)(100 * x.fraction + 1e-9)); /* 100: all */
+  snprintf(x.count, sizeof x.count, "%" PRIu64 " of %" PRIu64 " %s", done, total, p->unit);
+  if (ended && done == total)
+    snprintf(x.time, sizeof x.time, "took %s", pz_text_duration(text, sizeof text, spent));
+  else
+    snprintf(x.time, sizeof x.time, "%s left",
+             pz_text_duration(text, sizeof text, rate > 0 ? (double)(total - done) / rate : -1));
+  if (rate >= 1) /* a slower one says nothing that the time left does not */
+    snprintf(x.rate, sizeof x.rate, "%s%s/s", pz_text_si(text, sizeof text, rate, ""), p->unit);
+  return x;
+}
+
+static void show(struct pz_progress *p, double now, bool ended) {
+  struct parts x = parts_of(p, now, ended);
+  char line[600];
+  bool bar = p->style == PZ_PROGRESS_BAR;
+  /* a bar that fills the last column might wrap, and could not be drawn over */
+  int room = (p->columns ? p->columns : pz_terminal_columns(p->out)) - 1;
+  if (bar)
+    bar_line(&x, room, line, sizeof line);
+  else
+    plain_line(&x, line, sizeof line);
+  fprintf(p->out, bar ? "\r\033[K%s" : "%s\n", line);
   fflush(p->out);
   p->shown_s = now;
   p->shown = true;
 }
 
+/* One thread at a time; the others do not wait for it. */
+static void show_if_due(struct pz_progress *p) {
+  if (p->style == PZ_PROGRESS_SILENT || atomic_exchange(&p->printing, true)) return;
+  double now = p->now_s(), every = p->style == PZ_PROGRESS_BAR ? BAR_EVERY_S : LINE_EVERY_S;
+  if (now - p->shown_s >= every) show(p, now, false);
+  atomic_store(&p->printing, false);
+}
+
+/* ---- phases --------------------------------------------------------------------------------- */
+
+/* Texts may have names of files in them: none must steer the terminal. */
+static void copy_text(char *to, size_t size, const char *text) {
+  pz_text_copy(to, size, text);
+  for (char *at = to; *at; at++)
+    if ((unsigned char)*at < ' ' || *at == 0x7f) *at = '?';
+}
+
+static void begin_phase(struct pz_progress *p, const char *label, const char *unit,
+                        uint64_t total) {
+  copy_text(p->label, sizeof p->label, label);
+  p->note[0] = '\0';
+  p->unit = unit;
+  p->total = total;
+  p->done = 0;
+  p->fraction = 0;
+  p->shown = false;
+  p->start_s = p->now_s();
+}
+
+void pz_progress_start(struct pz_progress *p, FILE *out, enum pz_progress_style style,
+                       const char *label, const char *unit, uint64_t total) {
+  *p = (struct pz_progress){.out = out, .style = style, .now_s = pz_clock_s};
+  begin_phase(p, label, unit, total);
+  p->shown_s = p->start_s;
+}
+
+void pz_progress_next(struct pz_progress *p, const char *label, const char *unit, uint64_t total) {
+  if (!p) return;
+  begin_phase(p, label, unit, total);
+  if (p->style == PZ_PROGRESS_BAR) show_if_due(p);
+}
+
 void pz_progress_update(struct pz_progress *p, uint64_t done, const char *note) {
   p->done = done < p->total ? done : p->total;
-  if (p->style == PZ_PROGRESS_SILENT) return;
-  double now = p->now_s(), every = p->style == PZ_PROGRESS_BAR ? BAR_EVERY_S : LINE_EVERY_S;
-  if (now - p->shown_s >= every) show(p, now, note);
+  if (note) copy_text(p->note, sizeof p->note, note);
+  show_if_due(p);
+}
+
+void pz_progress_set(struct pz_progress *p, uint64_t done, uint64_t total, const char *note) {
+  p->total = total;
+  pz_progress_update(p, done, note);
+}
+
+void pz_progress_add(struct pz_progress *p, uint64_t more) {
+  if (!p) return;
+  atomic_fetch_add(&p->done, more);
+  show_if_due(p);
 }
 
 void pz_progress_finish(struct pz_progress *p, const char *note) {
-  if (p->style == PZ_PROGRESS_SILENT || !p->shown) return;
-  show(p, p->now_s(), note);
-  if (p->style == PZ_PROGRESS_BAR) fputc('\n', p->out);
+  if (!p || p->style == PZ_PROGRESS_SILENT || !p->shown) return;
+  double now = p->now_s();
+  bool bar = p->style == PZ_PROGRESS_BAR;
+  if (note) copy_text(p->note, sizeof p->note, note);
+  if (bar && now - p->start_s < HARDLY_SEEN_S) {
+    fputs("\r\033[K", p->out);
+    fflush(p->out);
+  } else {
+    show(p, now, true);
+    if (bar) fputc('\n', p->out);
+  }
+  p->shown = false;
 }

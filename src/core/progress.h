@@ -1,8 +1,12 @@
-/* Progress on stderr: a live bar with rate and time left on a terminal, a plain line every few
- * seconds elsewhere.  The clock only decides when to print, never what is computed. */
+/* Progress on stderr: a live bar with time left and rate on a terminal, a plain line every few
+ * seconds elsewhere.  The clock only decides when to print, never what is computed.
+ *
+ * Long work has phases, one after the other on the same stream; each counts its own total, which
+ * may fall while it runs.  The fraction shown never falls within a phase. */
 #ifndef PZ_CORE_PROGRESS_H
 #define PZ_CORE_PROGRESS_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -13,24 +17,39 @@ enum pz_progress_style { PZ_PROGRESS_SILENT, PZ_PROGRESS_LINES, PZ_PROGRESS_BAR 
 struct pz_progress {
   FILE *out;
   enum pz_progress_style style;
-  const char *label, *unit;
-  uint64_t total, done;
-  double start_s, shown_s;
-  double (*now_s)(void); /* replaceable in tests */
-  bool shown;
+  char label[96], note[256];
+  const char *unit;
+  _Atomic uint64_t total, done;
+  double start_s, shown_s; /* of the phase; of the last print, in whichever phase */
+  double fraction;         /* the largest that was shown */
+  double (*now_s)(void);   /* replaceable in tests */
+  int columns;             /* 0: those of the terminal; replaceable in tests */
+  bool shown;              /* something of this phase was */
+  atomic_bool printing;    /* a thread is */
 };
 
 /* Style for a stream: a bar on a terminal, lines elsewhere. */
 enum pz_progress_style pz_progress_style_of(FILE *out);
 
+/* The label is copied, the unit is not. */
 void pz_progress_start(struct pz_progress *p, FILE *out, enum pz_progress_style style,
                        const char *label, const char *unit, uint64_t total);
 
-/* `done` of the total are done; `note` (may be NULL) is shown behind.  Cheap when nothing is due.
- */
+/* The next phase on the same stream; the one before has been finished.  NULL: nothing to do. */
+void pz_progress_next(struct pz_progress *p, const char *label, const char *unit, uint64_t total);
+
+/* `done` of the total are done; `note` (NULL: as before) is shown behind, as many of its clauses as
+ * there is room for.  Cheap when nothing is due.  No other thread may report meanwhile. */
 void pz_progress_update(struct pz_progress *p, uint64_t done, const char *note);
 
-/* Show the last state and leave the line. */
+/* The same with another total. */
+void pz_progress_set(struct pz_progress *p, uint64_t done, uint64_t total, const char *note);
+
+/* So many more are done; any thread may say so.  NULL: nothing to do. */
+void pz_progress_add(struct pz_progress *p, uint64_t more);
+
+/* Show the last state and leave the line; a bar that was hardly seen is wiped out instead.  NULL:
+ * nothing to do. */
 void pz_progress_finish(struct pz_progress *p, const char *note);
 
 /* Seconds of a monotonic clock. */

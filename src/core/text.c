@@ -125,6 +125,12 @@ char *pz_text_copy(char *buf, size_t size, const char *s) {
   return buf;
 }
 
+int pz_text_columns(const char *s) {
+  int n = 0;
+  for (; *s; s++) n += ((unsigned char)*s & 0xC0) != 0x80;
+  return n;
+}
+
 char *pz_text_count(char *buf, size_t size, int64_t value) {
   char digits[24];
   int n = snprintf(digits, sizeof digits, "%" PRId64, value);

@@ -22,6 +22,9 @@ char *pz_text_join(char *buf, size_t size, pz_name_at *name, const void *ctx);
 /* As much of s as fits, cut between UTF-8 characters.  Returns buf. */
 char *pz_text_copy(char *buf, size_t size, const char *s);
 
+/* Columns on a terminal: characters of UTF-8, each taken for one. */
+int pz_text_columns(const char *s);
+
 /* 1,557,611,200 into buf.  Returns buf. */
 char *pz_text_count(char *buf, size_t size, int64_t value);
 

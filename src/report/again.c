@@ -102,6 +102,8 @@ void pz_again_print(const struct pz_study *s, uint64_t seed, FILE *out) {
   put_number("steps", o->steps, usual.steps, out);
   if (o->exhaustive) fputs(" --exhaustive", out);
   if (o->pareto) fputs(" --pareto", out);
+  if (o->pareto && o->pareto_tolerance != usual.pareto_tolerance)
+    fprintf(out, " --pareto-tolerance %.15g", 100 * o->pareto_tolerance);
   put_number("seed", (int64_t)seed, PZ_COMPARED_SEED, out);
   fputs(" -o DIR", out);
 }

@@ -5,6 +5,7 @@
 
 #include "chip/tech.h"
 #include "core/text.h"
+#include "report/ratios.h"
 #include "report/result.h"
 #include "search/baseline.h"
 
@@ -83,15 +84,16 @@ static json_t *models_json(const struct pz_study *s, const struct way *w) {
 static json_t *way_json(const struct pz_study *s, const struct way *w) {
   const struct pz_chip *chip = &w->answer.chip;
   double area = w->any ? area_um2(w) : 0;
-  return json_pack("{s:s,s:s,s:o,s:I,s:I,s:I,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:o,s:I}", "name", w->name,
-                   "about", w->about, "chip", w->any ? json_string(chip->name) : json_null(),
-                   "tensor_cores", (json_int_t)chip->tensor.cores, "rows",
-                   (json_int_t)chip->tensor.rows, "cols", (json_int_t)chip->tensor.cols,
-                   "vector_cores", (json_int_t)chip->vector.cores, "lanes",
-                   (json_int_t)chip->vector.lanes, "glb_bytes", (json_int_t)chip->glb_bytes,
-                   "hbm_gib", w->answer.hbm_gib, "area_mm2", area / 1e6, "area_part",
-                   area / s->space.budget_um2, "objective", w->value, "models", models_json(s, w),
-                   "evaluated", (json_int_t)w->answer.n_evaluated);
+  json_t *models = models_json(s, w);
+  return json_pack(
+      "{s:s,s:s,s:o,s:I,s:I,s:I,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:o,s:o,s:I}", "name", w->name, "about",
+      w->about, "chip", w->any ? json_string(chip->name) : json_null(), "tensor_cores",
+      (json_int_t)chip->tensor.cores, "rows", (json_int_t)chip->tensor.rows, "cols",
+      (json_int_t)chip->tensor.cols, "vector_cores", (json_int_t)chip->vector.cores, "lanes",
+      (json_int_t)chip->vector.lanes, "glb_bytes", (json_int_t)chip->glb_bytes, "hbm_gib",
+      w->answer.hbm_gib, "area_mm2", area / 1e6, "area_part", area / s->space.budget_um2,
+      "objective", w->value, "ratios", pz_ratios_json(models), "models", models, "evaluated",
+      (json_int_t)w->answer.n_evaluated);
 }
 
 static enum pz_status no_memory(struct pz_error *err) {
@@ -115,6 +117,7 @@ static enum pz_status make_contest(void *ctx, size_t i, struct pz_evaluator *by,
     if (status != PZ_OK) return status;
     if (json_array_append_new(m->ways[i], way_json(s, &w)) != 0) return no_memory(err);
     json_object_set_new(m->seconds[i], w.name, json_real(pz_clock_s() - since));
+    pz_progress_add(m->t->progress, 1);
   }
   w = of_search(s, &s->contest[i]);
   return json_array_append_new(m->ways[i], way_json(s, &w)) == 0 ? PZ_OK : no_memory(err);
@@ -124,10 +127,13 @@ static enum pz_status make_contest(void *ctx, size_t i, struct pz_evaluator *by,
 static enum pz_status run_contests(struct made *m, struct pz_error *err) {
   const struct pz_compared_task *t = m->t;
   uint32_t last = t->study->n_contests - 1;
-  if (t->progress) pz_progress_update(t->progress, 0, last ? "models alone" : NULL);
+  uint64_t ways = 0;
+  while (pz_baseline_at(ways)) ways++;
+  pz_progress_next(t->progress, "comparison", "baselines", ways * t->study->n_contests);
   enum pz_status status = pz_search_each(t->study->search, last, make_contest, m, err);
-  if (t->progress) pz_progress_update(t->progress, last, pz_study_contest_name(t->study, last));
-  return status == PZ_OK ? make_contest(m, last, NULL, err) : status;
+  if (status == PZ_OK) status = make_contest(m, last, NULL, err);
+  pz_progress_finish(t->progress, NULL);
+  return status;
 }
 
 static enum pz_status make_contests(const struct pz_compared_task *t, json_t *contests,
@@ -240,8 +246,9 @@ static void put_effort(struct pz_table *t, const json_t *result, const json_t *c
 /* One model by itself. */
 static enum pz_status print_contest(const json_t *result, const json_t *contest,
                                     struct pz_arena *arena, FILE *out) {
-  static const char *const heads[] = {"way",        "chip",       ">hbm GiB", ">mm2", ">samples/s",
-                                      ">reference", ">looked at", ">seconds", NULL};
+  static const char *const heads[] = {"method",       "chip",       ">hbm GiB",
+                                      ">mm2",         ">samples/s", ">reference",
+                                      ">chips tried", ">seconds",   NULL};
   struct pz_table t;
   char buf[32];
   size_t i;
@@ -262,11 +269,29 @@ static enum pz_status print_contest(const json_t *result, const json_t *contest,
   return status;
 }
 
+static void put_median(struct pz_table *t, const json_t *way) {
+  const json_t *ratios = pz_result_at(way, "ratios");
+  if (json_is_object(ratios))
+    pz_table_cell(t, "%.2fx", pz_result_number(ratios, "median"));
+  else
+    pz_table_cell(t, "-");
+}
+
+/* A mean may rest on one model: what is beside it for the searched chip, the last way. */
+static void print_range(const json_t *way, FILE *out) {
+  const json_t *ratios = pz_result_at(way, "ratios");
+  if (!json_is_object(ratios)) return;
+  fprintf(out, "\nThe searched chip: %.4g times the reference (",
+          pz_result_number(ratios, "geometric_mean"));
+  pz_ratios_print(ratios, out);
+  fprintf(out, ").\n");
+}
+
 /* One chip for all: a column for each model, as far as there is room. */
 static enum pz_status print_common(const json_t *result, const json_t *contest,
                                    struct pz_arena *arena, FILE *out) {
-  enum { BEFORE = 4, AFTER = 3 };
-  const char *heads[PZ_TABLE_MOST_COLUMNS + 1] = {"way", "chip", ">hbm GiB", ">mm2"};
+  enum { BEFORE = 4, AFTER = 4 };
+  const char *heads[PZ_TABLE_MOST_COLUMNS + 1] = {"method", "chip", ">hbm GiB", ">mm2"};
   const json_t *ways = pz_result_at(contest, "ways"),
                *models = pz_result_at(json_array_get(ways, 0), "models");
   size_t most = PZ_TABLE_MOST_COLUMNS - 1 - BEFORE - AFTER, n = json_array_size(models);
@@ -278,9 +303,10 @@ static enum pz_status print_common(const json_t *result, const json_t *contest,
     if (!heads[BEFORE + k]) return PZ_NO_MEMORY;
   }
   heads[BEFORE + n] = ">objective";
-  heads[BEFORE + n + 1] = ">looked at";
-  heads[BEFORE + n + 2] = ">seconds";
-  fprintf(out, "One chip for all: throughput over the reference, and %s\n",
+  heads[BEFORE + n + 1] = ">median";
+  heads[BEFORE + n + 2] = ">chips tried";
+  heads[BEFORE + n + 3] = ">seconds";
+  fprintf(out, "One chip for all models: throughput over the reference; objective: %s\n",
           pz_result_text(pz_result_at(result, "objective"), "meaning"));
   pz_table_init(&t, arena, heads);
   for (size_t i = 0; i < json_array_size(ways); i++) {
@@ -290,9 +316,12 @@ static enum pz_status print_common(const json_t *result, const json_t *contest,
     for (size_t k = 0; k < n; k++)
       pz_result_ratio(&t, json_array_get(pz_result_at(w, "models"), k));
     pz_table_cell(&t, "%.4g", pz_result_number(w, "objective"));
+    put_median(&t, w);
     put_effort(&t, result, contest, w);
   }
-  return pz_table_print(&t, 0, out);
+  enum pz_status status = pz_table_print(&t, 0, out);
+  print_range(json_array_get(ways, json_array_size(ways) - 1), out);
+  return status;
 }
 
 /* What the original system's authors report, and what ours is. */
@@ -318,8 +347,7 @@ static void print_no_experts(const json_t *contests, FILE *out) {
     const json_t *first = json_array_get(ways, 0), *models = pz_result_at(first, "models");
     const json_t *m = json_array_get(models, 0);
     if (json_array_size(models) == 1 && !json_is_true(pz_result_at(m, "expert_plan")))
-      fprintf(out,
-              "%s: no expert plan is known or fits; its rows called expert have the best one.\n",
+      fprintf(out, "%s: no expert plan is known or fits; its expert rows have the best plan.\n",
               pz_result_text(m, "model"));
   }
 }

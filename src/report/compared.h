@@ -13,7 +13,7 @@ struct pz_compared_task {
   struct pz_study *study;       /* its contests have been run */
   uint64_t seed;                /* of the baselines that draw at random */
   const atomic_bool *stop;      /* NULL: never */
-  struct pz_progress *progress; /* NULL: none; counts contests */
+  struct pz_progress *progress; /* NULL: none */
 };
 
 /* Every baseline, then the search, contest by contest: {seed, contests: [{name, ways}]}, nothing of

@@ -19,11 +19,12 @@ static enum pz_status do_nothing(void *ctx, struct pz_error *err) {
 
 /* Contests again: they find every evaluation in the journal. */
 static enum pz_status run_again(struct pz_study *s, struct pz_run_file *f, const json_t *result,
-                                const atomic_bool *stop, struct pz_error *err) {
+                                struct pz_watch watch, struct pz_error *err) {
   struct pz_journal journal = *pz_run_file_journal(f);
   journal.evaluated = forget;
   journal.commit = do_nothing;
-  struct pz_search_options o = {.journal = &journal, .stop = stop};
+  struct pz_search_options o = {
+      .journal = &journal, .stop = watch.stop, .progress = watch.progress};
   struct pz_chip chip;
   enum pz_status status = pz_study_prepare(s, &o, err);
   for (uint32_t i = 0; i < s->n_contests && status == PZ_OK; i++)
@@ -73,7 +74,7 @@ static enum pz_status read_standings(struct pz_study *s, struct pz_run_file *f,
 }
 
 enum pz_status pz_restored_contests(struct pz_study *s, struct pz_run_file *f, const json_t *result,
-                                    const atomic_bool *stop, struct pz_error *err) {
-  enum pz_status status = run_again(s, f, result, stop, err);
+                                    struct pz_watch watch, struct pz_error *err) {
+  enum pz_status status = run_again(s, f, result, watch, err);
   return status == PZ_OK ? read_standings(s, f, err) : status;
 }

@@ -7,6 +7,7 @@
 #include "chip/tech.h"
 #include "core/text.h"
 #include "report/planned.h"
+#include "report/ratios.h"
 #include "report/result.h"
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
@@ -93,6 +94,7 @@ static enum pz_status contest_json(struct writer *w, uint32_t i, json_t *o) {
     if (status != PZ_OK) return status;
     json_array_append_new(models, m);
   }
+  json_object_set_new(o, "ratios", pz_ratios_json(models));
   return check_value(w, c, &chip, models);
 }
 
@@ -134,11 +136,13 @@ static json_t *front_json(const struct pz_study *s, const struct pz_front *f) {
   for (uint32_t i = 0; i < f->n; i++) {
     struct pz_chip chip;
     pz_space_chip(&s->space, &s->points[f->points[i].point], &chip);
-    json_array_append_new(
-        list, json_pack("{s:s,s:f,s:f,s:f}", "chip", chip.name, "objective", f->points[i].value,
-                        "area_mm2", f->points[i].area_um2 / 1e6, "peak_watts", f->points[i].watts));
+    json_array_append_new(list,
+                          json_pack("{s:s,s:f,s:f,s:f,s:b}", "chip", chip.name, "objective",
+                                    f->points[i].value, "area_mm2", f->points[i].area_um2 / 1e6,
+                                    "peak_watts", f->points[i].watts, "knee", f->points[i].knee));
   }
-  return json_pack("{s:o,s:I}", "points", list, "evaluated", (json_int_t)f->n_evaluated);
+  return json_pack("{s:o,s:f,s:I,s:I}", "points", list, "tolerance", s->o.pareto_tolerance,
+                   "front_chips", (json_int_t)f->n_full, "evaluated", (json_int_t)f->n_evaluated);
 }
 
 static enum pz_status fill(struct writer *w, const struct pz_searched_extra *x, json_t *root) {
@@ -156,6 +160,9 @@ static enum pz_status fill(struct writer *w, const struct pz_searched_extra *x, 
   }
   json_object_set_new(root, "certificate", certificate_json(s, &s->contest[common]));
   json_object_set_new(root, "reference", references_json(s));
+  json_object_set_new(root, "reference_chip",
+                      json_pack("{s:s,s:f,s:f}", "name", PZ_REFERENCE_CHIP, "area_mm2",
+                                s->reference_um2 / 1e6, "peak_watts", s->reference_watts));
   json_object_set_new(root, "sensitivity", steps_json(s, x));
   if (x->front) json_object_set_new(root, "pareto", front_json(s, x->front));
   json_object_set_new(root, "objective",
@@ -231,7 +238,7 @@ static enum pz_status print_models(const json_t *best, struct pz_arena *arena, F
 
 /* What limits a plan: compute is the chip's, the rest the network's and the pipeline's. */
 static enum pz_status print_parts(const json_t *best, struct pz_arena *arena, FILE *out) {
-  static const char *const heads[] = {"step of",    ">seconds", ">compute",   ">collectives",
+  static const char *const heads[] = {"step time",  ">seconds", ">compute",   ">collectives",
                                       ">transfers", ">bubble",  ">gradients", NULL};
   static const char *const keys[] = {"compute_s", "collectives_s", "transfers_s", "bubble_s",
                                      "exchange_s"};
@@ -261,7 +268,8 @@ static enum pz_status print_alone(const json_t *result, struct pz_arena *arena, 
   size_t i;
   json_t *o;
   if (json_array_size(list) < 2) return PZ_OK;
-  fprintf(out, "\nThe best chip for each alone, and what the common one keeps of it:\n");
+  fprintf(out, "\nThe best chip for each model alone; common: the part of that throughput on the "
+               "common chip:\n");
   pz_table_init(&t, arena, heads);
   json_array_foreach((json_t *)(uintptr_t)list, i, o) {
     const json_t *m = json_array_get(pz_result_at(o, "models"), 0);
@@ -284,13 +292,13 @@ static const char *budget_text(const json_t *step) {
 }
 
 static enum pz_status print_steps(const json_t *result, struct pz_arena *arena, FILE *out) {
-  static const char *const heads[] = {"step",     ">from", ">to",    ">objective",
-                                      ">at most", ">mm2",  "budget", NULL};
+  static const char *const heads[] = {"parameter", ">from", ">to",    ">objective",
+                                      ">at most",  ">mm2",  "budget", NULL};
   struct pz_table t;
   size_t i;
   json_t *o;
   if (!json_array_size(pz_result_at(result, "sensitivity"))) return PZ_OK;
-  fprintf(out, "\nWhat limits it, one step at a time:\n");
+  fprintf(out, "\nSensitivity: change of the objective one step away on each axis:\n");
   pz_table_init(&t, arena, heads);
   json_array_foreach((json_t *)(uintptr_t)pz_result_at(result, "sensitivity"), i, o) {
     pz_table_cell(&t, "%s", pz_result_text(o, "parameter"));
@@ -304,21 +312,31 @@ static enum pz_status print_steps(const json_t *result, struct pz_arena *arena, 
   return pz_table_print(&t, 0, out);
 }
 
+static void print_front_size(const json_t *front, size_t shown, FILE *out) {
+  double all = pz_result_number(front, "front_chips");
+  fprintf(out, "\nThe Pareto front of throughput against area and peak watts");
+  if ((double)shown < all)
+    fprintf(out, ", %zu of %.0f chips (each other one is within %.4g%% of one shown):\n", shown,
+            all, 100 * pz_result_number(front, "tolerance"));
+  else
+    fprintf(out, ", %zu chip%s:\n", shown, shown == 1 ? "" : "s");
+}
+
 static enum pz_status print_front(const json_t *result, struct pz_arena *arena, FILE *out) {
-  static const char *const heads[] = {"chip", ">reference", ">mm2", ">peak W", NULL};
-  const json_t *points = pz_result_at(pz_result_at(result, "pareto"), "points");
+  static const char *const heads[] = {"chip", ">reference", ">mm2", ">peak W", "", NULL};
+  const json_t *front = pz_result_at(result, "pareto"), *points = pz_result_at(front, "points");
   struct pz_table t;
   size_t i;
   json_t *o;
   if (!json_array_size(points)) return PZ_OK;
-  fprintf(out, "\nThe front of throughput against area and watts, %zu chips:\n",
-          json_array_size(points));
+  print_front_size(front, json_array_size(points), out);
   pz_table_init(&t, arena, heads);
   json_array_foreach((json_t *)(uintptr_t)points, i, o) {
     pz_table_cell(&t, "%s", pz_result_text(o, "chip"));
     pz_table_cell(&t, "%.4fx", pz_result_number(o, "objective"));
     pz_table_cell(&t, "%.2f", pz_result_number(o, "area_mm2"));
     pz_table_cell(&t, "%.1f", pz_result_number(o, "peak_watts"));
+    pz_table_cell(&t, "%s", json_is_true(pz_result_at(o, "knee")) ? "knee" : "");
   }
   return pz_table_print(&t, 0, out);
 }
@@ -330,7 +348,7 @@ static void print_references(const json_t *result, FILE *out) {
   fprintf(out, "\nThe reference is tpuv4 with the expert plan and 32 GiB");
   json_array_foreach((json_t *)(uintptr_t)pz_result_at(result, "reference"), i, o) {
     if (!(pz_result_number(o, "throughput_samples_s") > 0))
-      fprintf(out, "; for %s there is none, nothing fits", pz_result_text(o, "model"));
+      fprintf(out, "; %s has none: no plan fits", pz_result_text(o, "model"));
     else if (!json_is_true(pz_result_at(o, "expert")))
       fprintf(out, "; for %s the best plan with %.0f GiB", pz_result_text(o, "model"),
               pz_result_number(o, "hbm_gib"));
@@ -344,19 +362,42 @@ static void print_references(const json_t *result, FILE *out) {
 static void print_proof(const json_t *result, FILE *out) {
   const json_t *c = pz_result_at(result, "certificate");
   char chips[32], evaluated[32], excluded[32];
-  fprintf(
-      out,
-      "Of %s chips %s were evaluated, %s excluded by bounds, %.0f of them after some schedules.",
-      pz_text_count(chips, sizeof chips, (int64_t)pz_result_number(c, "chips")),
-      pz_text_count(evaluated, sizeof evaluated, (int64_t)pz_result_number(c, "evaluated")),
-      pz_text_count(excluded, sizeof excluded, (int64_t)pz_result_number(c, "excluded")),
-      pz_result_number(c, "excluded_by_schedules"));
+  double n = pz_result_number(c, "chips"), tried = pz_result_number(c, "evaluated");
+  fprintf(out, "%s of %s chip%s %s evaluated; bounds excluded %s, %.0f of them after scheduling.",
+          pz_text_count(evaluated, sizeof evaluated, (int64_t)tried),
+          pz_text_count(chips, sizeof chips, (int64_t)n), n > 1 ? "s" : "",
+          tried > 1 ? "were" : "was",
+          pz_text_count(excluded, sizeof excluded, (int64_t)pz_result_number(c, "excluded")),
+          pz_result_number(c, "excluded_by_schedules"));
   double open = pz_result_number(c, "open_schedules");
   if (open > 0)
-    fprintf(out, "  %.0f %s not proven the best: no chip is more than %.2g%% better.\n", open,
+    fprintf(out, "  %.0f %s not proven optimal: no chip is more than %.2g%% better.\n", open,
             open > 1 ? "schedules are" : "schedule is", 100 * pz_result_number(c, "gap"));
   else
     fprintf(out, "  No chip is better.\n");
+}
+
+/* The objective, and what it hides: a mean may rest on one model. */
+static void print_value(const json_t *result, FILE *out) {
+  const json_t *best = pz_result_at(result, "best"), *ratios = pz_result_at(best, "ratios"),
+               *objective = pz_result_at(result, "objective");
+  double all = (double)json_array_size(pz_result_at(best, "models"));
+  bool plain = strcmp(pz_result_text(objective, "name"), "throughput") == 0;
+  if (plain && pz_result_number(ratios, "models") == all) {
+    fprintf(out, "%.4g times the reference (", pz_result_number(best, "objective"));
+    pz_ratios_print(ratios, out);
+    fprintf(out, ")\n\n");
+    return;
+  }
+  fprintf(out, "%.4g %s\n", pz_result_number(best, "objective"),
+          plain && all < 2 ? "times the reference" : pz_result_text(objective, "meaning"));
+  if (json_is_object(ratios)) {
+    fprintf(out, "Throughput: %.4g times the reference (",
+            pz_result_number(ratios, "geometric_mean"));
+    pz_ratios_print(ratios, out);
+    fprintf(out, ")\n");
+  }
+  fputc('\n', out);
 }
 
 enum pz_status pz_searched_print(const json_t *result, struct pz_arena *arena, FILE *out) {
@@ -366,8 +407,7 @@ enum pz_status pz_searched_print(const json_t *result, struct pz_arena *arena, F
           n > 1 ? "models"
                 : pz_result_text(json_array_get(pz_result_at(best, "models"), 0), "model"),
           pz_result_text(pz_result_at(best, "chip"), "name"));
-  fprintf(out, "%.4g %s\n\n", pz_result_number(best, "objective"),
-          pz_result_text(pz_result_at(result, "objective"), "meaning"));
+  print_value(result, out);
   print_chip(best, out);
   enum pz_status status = print_models(best, arena, out);
   if (status == PZ_OK) status = print_parts(best, arena, out);

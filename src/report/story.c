@@ -124,7 +124,7 @@ enum pz_status pz_story_schedule(struct pz_evaluator *e, const struct pz_layer *
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-static enum pz_status tell(struct pz_story *t) {
+static enum pz_status tell_sections(struct pz_story *t) {
   for (size_t i = 0; i < SECTIONS; i++) {
     if (t->progress) pz_progress_update(t->progress, i, sections[i].name);
     if (t->stop && atomic_load(t->stop)) return pz_fail(t->err, PZ_STOPPED, "stopped");
@@ -134,9 +134,17 @@ static enum pz_status tell(struct pz_story *t) {
   return PZ_OK;
 }
 
+static enum pz_status tell(struct pz_story *t) {
+  pz_progress_next(t->progress, "report", "parts", SECTIONS);
+  enum pz_status status = tell_sections(t);
+  if (t->progress && status == PZ_OK) pz_progress_update(t->progress, SECTIONS, NULL);
+  pz_progress_finish(t->progress, NULL);
+  return status;
+}
+
 /* The comparison, where the run has none: as it would be kept. */
 static enum pz_status compare(struct pz_story *t, json_t **made) {
-  struct pz_compared_task task = {t->study, PZ_COMPARED_SEED, t->stop, NULL};
+  struct pz_compared_task task = {t->study, PZ_COMPARED_SEED, t->stop, t->progress};
   json_t *timing = NULL;
   enum pz_status status = pz_compared_make(&task, made, &timing, t->err);
   json_decref(timing);
@@ -149,14 +157,15 @@ enum pz_status pz_story_make(struct pz_story *t, json_t **out) {
   pz_arena_init(&t->arena, NULL);
   pz_vec_init(&t->kept, &t->arena, sizeof(struct pz_kept));
   t->sheets = json_object();
-  if (t->progress) t->progress->total = SECTIONS;
   enum pz_status status = read_kept(t);
   if (status == PZ_OK && !t->comparison) status = compare(t, &made);
   if (status == PZ_OK) status = pz_compared_check(t->study, t->comparison, t->err);
   if (status == PZ_OK) status = tell(t);
   if (status == PZ_OK) {
-    *out = json_pack("{s:s,s:O,s:O}", "version", pz_version(), "objective",
-                     json_object_get(t->result, "objective"), "sheets", t->sheets);
+    json_t *ratios = json_object_get(json_object_get(t->result, "best"), "ratios");
+    *out =
+        json_pack("{s:s,s:O,s:O?,s:O}", "version", pz_version(), "objective",
+                  json_object_get(t->result, "objective"), "ratios", ratios, "sheets", t->sheets);
     status = pz_story_check(t, *out != NULL);
   }
   json_decref(t->sheets);
@@ -184,7 +193,7 @@ enum pz_status pz_story_of_run(struct pz_run_file *f, unsigned threads,
                          .comparison = run.comparison,
                          .progress = progress,
                          .err = err};
-    status = pz_restored_contests(&study, f, run.result, NULL, err);
+    status = pz_restored_contests(&study, f, run.result, (struct pz_watch){NULL, progress}, err);
     if (status == PZ_OK) status = pz_story_make(&t, out);
     pz_study_release(&study);
   }

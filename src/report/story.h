@@ -1,6 +1,6 @@
 /* What a report tells of a finished run, as one JSON document:
  *
- *     {version, command, objective, sheets: {name: {columns, rows}}}
+ *     {version, objective, ratios, sheets: {name: {columns, rows}}}
  *
  * A section fills one or more sheets; it is one file story_*.c and a row of the table in story.c.
  * Nothing in it depends on the clock, on threads, or on where the run lies. */

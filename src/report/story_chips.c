@@ -94,6 +94,7 @@ struct point {
 struct chips {
   struct pz_story *t;
   struct pz_vec points, plans; /* struct point, struct plan */
+  uint32_t knee;               /* of the front that was asked for, a point; PZ_NONE: none */
 };
 
 static enum pz_status make_plan(void *ctx, size_t i, struct pz_evaluator *e, struct pz_error *err) {
@@ -167,7 +168,9 @@ static bool list_front(struct chips *c) {
     pz_space_chip(&s->space, &s->points[at], &chip);
     for (size_t i = 0; i < json_array_size(list); i++) {
       const json_t *o = json_array_get(list, i);
-      if (strcmp(chip.name, pz_result_text(o, "chip")) != 0 || listed(c, common, at)) continue;
+      if (strcmp(chip.name, pz_result_text(o, "chip")) != 0) continue;
+      if (json_is_true(pz_result_at(o, "knee"))) c->knee = at;
+      if (listed(c, common, at)) continue;
       double value = pz_result_number(o, "objective");
       struct point p = {common, at, value, value, false};
       if (!pz_vec_push(&c->points, &p)) return false;
@@ -240,10 +243,11 @@ static bool tell_point(const struct chips *c, const struct point *p, json_t *row
   struct pz_chip chip;
   pz_space_chip(&s->space, &s->points[p->at], &chip);
   return pz_sheet_row(
-      rows, json_pack("[s,I,s,f,f,f,f,s,b,b,b,I,I,I,I,I,f]", pz_study_contest_name(s, p->contest),
+      rows, json_pack("[s,I,s,f,f,f,f,s,b,b,b,b,I,I,I,I,I,f]", pz_study_contest_name(s, p->contest),
                       (json_int_t)s->points[p->at].id, chip.name,
                       pz_search_area_um2(s->search, p->at) / 1e6, pz_search_watts(s->search, p->at),
                       p->value, p->bound, limit_of(c, p), on_front(c, p),
+                      p->contest + 1 == s->n_contests && p->at == c->knee,
                       p->at == s->contest[p->contest].best, p->evaluated,
                       (json_int_t)chip.tensor.cores, (json_int_t)chip.tensor.rows,
                       (json_int_t)chip.tensor.cols, (json_int_t)chip.vector.cores,
@@ -251,9 +255,10 @@ static bool tell_point(const struct chips *c, const struct point *p, json_t *row
 }
 
 static enum pz_status tell_points(const struct chips *c) {
-  json_t *rows = pz_sheet_add(c->t->sheets, "chips",
-                              "contest,chip_id,chip,area_mm2,watts,objective,bound,limit,front,"
-                              "best,in_contest,tensor_cores,rows,cols,vector_cores,lanes,glb_mib");
+  json_t *rows =
+      pz_sheet_add(c->t->sheets, "chips",
+                   "contest,chip_id,chip,area_mm2,watts,objective,bound,limit,front,"
+                   "knee,best,in_contest,tensor_cores,rows,cols,vector_cores,lanes,glb_mib");
   bool good = rows;
   for (uint32_t i = 0; i < c->points.n && good; i++)
     good = tell_point(c, pz_vec_at(&c->points, struct point, i), rows);
@@ -321,7 +326,7 @@ static enum pz_status tell_excluded(const struct chips *c) {
 }
 
 enum pz_status pz_story_chips(struct pz_story *t) {
-  struct chips c = {.t = t};
+  struct chips c = {.t = t, .knee = PZ_NONE};
   bool good = true;
   pz_vec_init(&c.points, &t->arena, sizeof(struct point));
   pz_vec_init(&c.plans, &t->arena, sizeof(struct plan));

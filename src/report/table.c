@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/colour.h"
+#include "core/text.h"
 
 static void keep(struct pz_table *t, const char *text) {
   if (!text || !pz_vec_push(&t->cells, &text)) t->status = PZ_NO_MEMORY;
@@ -30,13 +31,6 @@ void pz_table_cell(struct pz_table *t, const char *format, ...) {
   keep(t, pz_arena_strdup(t->arena, text));
 }
 
-/* Columns on a terminal: bytes that are not UTF-8 continuations. */
-static int width(const char *s) {
-  int n = 0;
-  for (; *s; s++) n += ((unsigned char)*s & 0xC0) != 0x80;
-  return n;
-}
-
 static const char *cell(const struct pz_table *t, uint32_t i) {
   return *pz_vec_at(&t->cells, const char *, i);
 }
@@ -44,7 +38,7 @@ static const char *cell(const struct pz_table *t, uint32_t i) {
 static void measure(const struct pz_table *t, int wide[PZ_TABLE_MOST_COLUMNS]) {
   memset(wide, 0, PZ_TABLE_MOST_COLUMNS * sizeof *wide);
   for (uint32_t i = 0; i < t->cells.n; i++) {
-    int w = width(cell(t, i)), c = (int)i % t->columns;
+    int w = pz_text_columns(cell(t, i)), c = (int)i % t->columns;
     if (w > wide[c]) wide[c] = w;
   }
 }
@@ -63,7 +57,7 @@ static void put_row(const struct pz_table *t, const int *wide, uint32_t row, int
              *plain = row ? "" : pz_colour(out, PZ_PLAIN);
   for (int c = 0; c < to; c = c ? c + 1 : from) {
     const char *text = cell(t, row * (uint32_t)t->columns + (uint32_t)c);
-    int pad = wide[c] - width(text);
+    int pad = wide[c] - pz_text_columns(text);
     bool last = c == to - 1 || from >= to, bare = last && !*text;
     fprintf(out, "%*s%*s%s%s%s%*s", c && !bare ? 2 : 0, "", t->right[c] ? pad : 0, "", bold, text,
             plain, t->right[c] || last ? 0 : pad, "");

@@ -333,6 +333,7 @@ static enum pz_status check_result(struct job *j) {
                                          steps, &extra.n_steps, j->err);
   if (status == PZ_OK && j->study.o.pareto) {
     status = pz_front_find(&j->study, &front, j->err);
+    if (status == PZ_OK) pz_front_thin(&front, j->study.o.pareto_tolerance);
     extra.front = &front;
   }
   if (status == PZ_OK) status = pz_searched_json(&j->study, &extra, &again, j->err);

@@ -70,7 +70,7 @@ struct pz_bounds {
   struct pz_floor (*floor)[2];   /* by load and recomputation */
   const struct pz_point *points; /* only while it is made */
   uint32_t n_points;
-  const atomic_bool *stop;
+  struct pz_watch watch;
   struct pz_error err; /* the first of any worker */
 };
 
@@ -399,7 +399,7 @@ static void fill_one(void *ctx, size_t i, unsigned worker) {
   size_t cols = (size_t)space->n[PZ_AXIS_COLS], shapes = (size_t)space->n[PZ_AXIS_ROWS] * cols;
   struct pz_error *err = &j->errors[i];
   enum pz_status status = PZ_OK;
-  if (j->b->stop && atomic_load(j->b->stop)) {
+  if (j->b->watch.stop && atomic_load(j->b->watch.stop)) {
     pz_fail(err, PZ_STOPPED, "stopped");
     return;
   }
@@ -411,6 +411,15 @@ static void fill_one(void *ctx, size_t i, unsigned worker) {
   }
   if (i >= shapes) status = fill_lanes(j->b, (uint32_t)(i - shapes), worker, err);
   err->status = status;
+  if (!s || s->used) pz_progress_add(j->b->watch.progress, 1);
+}
+
+static uint64_t count_tables(const struct pz_bounds *b) {
+  const struct pz_space *s = b->task->space;
+  uint64_t n = lanes_count(s);
+  for (int rows = 0; rows < s->n[PZ_AXIS_ROWS]; rows++)
+    for (int cols = 0; cols < s->n[PZ_AXIS_COLS]; cols++) n += b->shape[rows][cols].used;
+  return n;
 }
 
 /* Nothing to search when no shape of the points given is possible: the first one's reason. */
@@ -431,7 +440,9 @@ static enum pz_status fill_tables(struct pz_bounds *b, struct pz_pool *pool) {
   size_t n = (size_t)(s->n[PZ_AXIS_ROWS] * s->n[PZ_AXIS_COLS]) + lanes_count(s);
   struct job j = {b, pz_arena_alloc(&b->arena, n, sizeof *j.errors)};
   if (!j.errors) return pz_fail(&b->err, PZ_NO_MEMORY, NO_MEMORY);
+  pz_progress_next(b->watch.progress, "tables", "tables", count_tables(b));
   pz_pool_for(pool, n, fill_one, &j);
+  pz_progress_finish(b->watch.progress, NULL);
   for (size_t i = 0; i < n; i++)
     if (j.errors[i].status != PZ_OK) {
       b->err = j.errors[i];
@@ -479,12 +490,12 @@ static enum pz_status make(struct pz_bounds *b, struct pz_pool *pool) {
 }
 
 enum pz_status pz_bounds_new(const struct pz_search_task *task, const struct pz_point *points,
-                             uint32_t n_points, struct pz_pool *pool, const atomic_bool *stop,
+                             uint32_t n_points, struct pz_pool *pool, struct pz_watch watch,
                              struct pz_bounds **out, struct pz_error *err) {
   struct pz_bounds *b = calloc(1, sizeof *b);
   if (!b) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
   b->task = task;
-  b->stop = stop;
+  b->watch = watch;
   b->points = points;
   b->n_points = n_points;
   b->n_workers = pz_pool_threads(pool);

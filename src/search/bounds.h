@@ -10,14 +10,21 @@
 
 #include <stdatomic.h>
 
+#include "core/progress.h"
 #include "search/task.h"
 
 struct pz_bounds;
 
-/* On success *out is the caller's to free.  PZ_STOPPED when *stop (NULL: never) becomes true. */
+/* What long work is watched with; each may be NULL. */
+struct pz_watch {
+  const atomic_bool *stop; /* ends the work soon when true */
+  struct pz_progress *progress;
+};
+
+/* On success *out is the caller's to free.  PZ_STOPPED when stopped. */
 PZ_NODISCARD enum pz_status pz_bounds_new(const struct pz_search_task *task,
                                           const struct pz_point *points, uint32_t n_points,
-                                          struct pz_pool *pool, const atomic_bool *stop,
+                                          struct pz_pool *pool, struct pz_watch watch,
                                           struct pz_bounds **out, struct pz_error *err);
 void pz_bounds_free(struct pz_bounds *b);
 

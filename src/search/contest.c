@@ -15,7 +15,7 @@ struct run {
   struct pz_search *s;
   struct pz_contest *c;
   uint32_t *order;         /* of points, by bound */
-  uint32_t at, n;          /* the batch */
+  uint32_t at, n, size;    /* the batch; how large the next may be */
   bool any;                /* is there a best yet? */
   struct pz_error *errors; /* by item of the batch */
 };
@@ -120,6 +120,7 @@ static void consider(void *ctx, size_t i, unsigned worker) {
   double found = pz_value_of(r->s, &r->c->objective, point, v.found);
   r->c->standing[point] = (struct pz_standing){whole ? PZ_OUT_EVALUATED : PZ_OUT_SCHEDULES,
                                                whole ? found : bound, bound};
+  if (r->any) pz_progress_add(r->s->o.progress, 1); /* before, nobody knows how many are left */
 }
 
 /* Again with full effort, where schedules were left open. */
@@ -139,6 +140,7 @@ static void consider_again(void *ctx, size_t i, unsigned worker) {
   }
   r->c->standing[point].value = pz_value_of(r->s, o, point, v.found);
   r->c->standing[point].bound = pz_value_of(r->s, o, point, v.most);
+  pz_progress_add(r->s->o.progress, 1);
 }
 
 /* ---- a contest ------------------------------------------------------------------------------ */
@@ -187,15 +189,17 @@ static void merge(struct run *r) {
   }
 }
 
-/* "18 stages x 56 replicas, tensor 1" of the first model. */
+/* ": 18 stages x 56, tensor 1, microbatch 4": the plan of the first model. */
 static void plan_text(const struct run *r, char *buf, size_t size) {
   uint32_t model = r->c->objective.models[0];
   const struct pz_evaluation *e = pz_search_evaluation(r->s, r->c->best, model);
   if (!e) return;
   const struct pz_load *l = &r->s->task->portfolio->loads[e->plan.load];
-  snprintf(buf, size, ": %u stages x %" PRId64 ", tensor %" PRId64 ", microbatch %" PRId64,
-           e->plan.n_stages, e->plan.d, l->tp, l->mbs);
+  snprintf(buf, size, ": %u stage%s x %" PRId64 ", tensor %" PRId64 ", microbatch %" PRId64,
+           e->plan.n_stages, e->plan.n_stages == 1 ? "" : "s", e->plan.d, l->tp, l->mbs);
 }
+
+static uint32_t next_size(uint32_t size) { return 2 * size < MOST_BATCH ? 2 * size : MOST_BATCH; }
 
 /* After this batch: those whose bounds are not above the best are done with.  By bisection, since
  * bounds fall along the order. */
@@ -212,16 +216,32 @@ static uint32_t candidates_left(const struct run *r) {
   return low - first;
 }
 
+/* So many chips rounded up to the batches in which they will be taken. */
+static uint32_t whole_batches(const struct run *r, uint32_t n) {
+  uint32_t sum = 0, rest = r->s->n_points - r->at - r->n;
+  for (uint32_t size = r->size; sum < n; size = next_size(size)) sum += size;
+  return sum < rest ? sum : rest;
+}
+
+/* Of the chips that the bounds leave: the total falls as the best one rises. */
 static void show(const struct run *r) {
   char note[200] = "", plan[80] = "";
   struct pz_chip c;
-  if (!r->s->o.progress || !r->any) return;
-  pz_space_chip(r->s->task->space, &r->s->points[r->c->best], &c);
-  plan_text(r, plan, sizeof plan);
-  uint32_t done = r->s->n_points - candidates_left(r);
-  snprintf(note, sizeof note, "%u evaluated, %u excluded, best %.4g with %s%s", r->c->n_evaluated,
-           done - r->c->n_evaluated, r->c->value, c.name, plan);
-  pz_progress_update(r->s->o.progress, done, note);
+  if (!r->s->o.progress) return;
+  uint32_t done = r->at + r->n, total = done + whole_batches(r, candidates_left(r));
+  if (r->any) {
+    pz_space_chip(r->s->task->space, &r->s->points[r->c->best], &c);
+    plan_text(r, plan, sizeof plan);
+    snprintf(note, sizeof note, "best %.4g with %s%s, %u evaluated, %u excluded", r->c->value,
+             c.name, plan, r->c->n_evaluated, r->s->n_points - total + done - r->c->n_evaluated);
+  }
+  pz_progress_set(r->s->o.progress, done, total, note);
+}
+
+/* What a contest is called while it runs. */
+static const char *label_of(const struct run *r) {
+  const struct pz_objective *o = &r->c->objective;
+  return o->n == 1 ? r->s->task->portfolio->models[o->models[0]] : "all models";
 }
 
 /* The chips of a batch, together.  The first error in their order counts. */
@@ -250,16 +270,24 @@ static bool goes_on(const struct run *r) {
  * good chip known early, fewer are looked at. */
 static enum pz_status first_pass(struct run *r, struct pz_error *err) {
   enum pz_status status = PZ_OK;
-  for (uint32_t size = LEAST_BATCH; status == PZ_OK && goes_on(r); r->at += r->n) {
+  pz_progress_next(r->s->o.progress, label_of(r), "chips", r->s->n_points);
+  for (r->size = LEAST_BATCH; status == PZ_OK && goes_on(r); r->at += r->n) {
     uint32_t left = r->s->n_points - r->at;
-    r->n = left < size ? left : size;
-    size = 2 * size < MOST_BATCH ? 2 * size : MOST_BATCH;
+    r->n = left < r->size ? left : r->size;
+    r->size = next_size(r->size);
     status = run_batch(r, consider, err);
     for (uint32_t i = 0; i < r->n; i++)
       r->c->n_evaluated += r->c->standing[r->order[r->at + i]].kind == PZ_OUT_EVALUATED;
     if (status == PZ_OK) show(r);
   }
+  pz_progress_finish(r->s->o.progress, NULL);
   return status;
+}
+
+static void show_again(const struct run *r, uint32_t n) {
+  char label[96];
+  snprintf(label, sizeof label, "%.70s, open schedules", label_of(r));
+  pz_progress_next(r->s->o.progress, label, "chips", n);
 }
 
 /* The evaluated chips that open schedules may still carry above the best: the most promising first.
@@ -278,12 +306,15 @@ static enum pz_status second_pass(struct run *r, struct pz_error *err) {
   qsort(list, n, sizeof *list, by_value);
   for (uint32_t i = 0; i < n; i++) r->order[i] = list[i].point;
   free(list);
+  show_again(r, n);
   for (r->at = 0; r->at < n && status == PZ_OK; r->at += r->n) {
     for (r->n = 0; r->n < LEAST_BATCH && r->at + r->n < n; r->n++)
       if (!(r->c->standing[r->order[r->at + r->n]].bound > r->c->value)) break;
     if (!r->n) break;
     status = run_batch(r, consider_again, err);
   }
+  if (r->s->o.progress && status == PZ_OK) pz_progress_set(r->s->o.progress, r->at, r->at, NULL);
+  pz_progress_finish(r->s->o.progress, NULL);
   return status;
 }
 
@@ -307,16 +338,16 @@ static void conclude(struct run *r) {
 }
 
 /* Is the best chip as good with this memory? */
-static enum pz_status as_good(struct run *r, double hbm_gib, bool *same, struct pz_error *err) {
-  const struct pz_contest *c = r->c;
+static enum pz_status as_good(struct pz_search *s, const struct pz_contest *c, double hbm_gib,
+                              bool *same, struct pz_error *err) {
   *same = true;
   for (uint32_t i = 0; i < c->objective.n && *same; i++) {
     uint32_t m = c->objective.models[i];
-    const struct pz_evaluation *most = pz_search_evaluation(r->s, c->best, m);
+    const struct pz_evaluation *most = pz_search_evaluation(s, c->best, m);
     struct pz_evaluation e;
     if (!most) return pz_fail(err, PZ_INTERNAL, "the best chip was not evaluated");
-    enum pz_status status = pz_evaluate(&r->s->evaluators[0], &r->s->points[c->best], m, hbm_gib,
-                                        most->effort, &e, err);
+    enum pz_status status =
+        pz_evaluate(&s->evaluators[0], &s->points[c->best], m, hbm_gib, most->effort, &e, err);
     if (status != PZ_OK) return status;
     *same = e.time_s <= most->time_s;
   }
@@ -324,14 +355,14 @@ static enum pz_status as_good(struct run *r, double hbm_gib, bool *same, struct 
 }
 
 /* More memory is never slower, and the search has the most: the least that is as good. */
-static enum pz_status least_memory(struct run *r, struct pz_error *err) {
-  struct pz_contest *c = r->c;
-  const struct pz_choices *hbm = &r->s->task->o.hbm_gib;
+enum pz_status pz_search_least_memory(struct pz_search *s, struct pz_contest *c,
+                                      struct pz_error *err) {
+  const struct pz_choices *hbm = &s->task->o.hbm_gib;
   enum pz_status status = PZ_OK;
   bool same = false;
   for (int h = 0; h < hbm->n && !same && status == PZ_OK; h++) {
     c->hbm_gib = (double)hbm->v[h];
-    status = as_good(r, c->hbm_gib, &same, err);
+    status = as_good(s, c, c->hbm_gib, &same, err);
   }
   return status;
 }
@@ -366,6 +397,5 @@ enum pz_status pz_search_run(struct pz_search *s, struct pz_contest *c, struct p
   if (status != PZ_OK) return status;
   if (!r.any) return nothing_fits(&r, err);
   conclude(&r);
-  if (s->o.progress) pz_progress_update(s->o.progress, s->n_points, NULL);
-  return least_memory(&r, err);
+  return pz_search_least_memory(s, c, err);
 }

@@ -169,7 +169,7 @@ enum pz_status pz_reference_on(struct pz_evaluator *e, const struct pz_chip *chi
 enum pz_status pz_reference_find(struct pz_evaluator *e, uint32_t model, struct pz_reference *out,
                                  struct pz_error *err) {
   struct pz_chip chip;
-  enum pz_status status = pz_chip_load("tpuv4", &chip, err);
+  enum pz_status status = pz_chip_load(PZ_REFERENCE_CHIP, &chip, err);
   if (status == PZ_OK) pz_assume_chip(e->task->assumptions, &chip);
   return status == PZ_OK ? pz_reference_on(e, &chip, model, out, err) : status;
 }

@@ -39,7 +39,10 @@ PZ_NODISCARD enum pz_status pz_reference_on(struct pz_evaluator *e, const struct
                                             uint32_t model, struct pz_reference *out,
                                             struct pz_error *err);
 
-/* The reference for a model: the same on tpuv4. */
+/* The chip that all are compared with. */
+#define PZ_REFERENCE_CHIP "tpuv4"
+
+/* The reference for a model: the same on that chip. */
 PZ_NODISCARD enum pz_status pz_reference_find(struct pz_evaluator *e, uint32_t model,
                                               struct pz_reference *out, struct pz_error *err);
 

@@ -47,12 +47,12 @@ static double regret(const struct pz_objective *o, const double *v, double area,
 
 static double per_watt(const struct pz_objective *o, const double *v, double area, double watts) {
   (void)area;
-  return geomean(o, v, NULL) / watts;
+  return geomean(o, v, NULL) / (watts / o->reference_watts);
 }
 
 static double per_mm2(const struct pz_objective *o, const double *v, double area, double watts) {
   (void)watts;
-  return geomean(o, v, NULL) / (area / 1e6);
+  return geomean(o, v, NULL) / (area / o->reference_um2);
 }
 
 static const struct {
@@ -63,8 +63,8 @@ static const struct {
     [PZ_OBJECTIVE_MEAN] = {mean, "samples/s on average"},
     [PZ_OBJECTIVE_WEIGHTED] = {weighted, "times the reference (weighted geometric mean)"},
     [PZ_OBJECTIVE_REGRET] = {regret, "of each model's own best, at least"},
-    [PZ_OBJECTIVE_PER_WATT] = {per_watt, "times the reference, per peak watt"},
-    [PZ_OBJECTIVE_PER_MM2] = {per_mm2, "times the reference, per mm2"},
+    [PZ_OBJECTIVE_PER_WATT] = {per_watt, "times the reference's throughput per peak watt"},
+    [PZ_OBJECTIVE_PER_MM2] = {per_mm2, "times the reference's throughput per mm2"},
 };
 
 const char *const pz_objective_names[] = {"throughput", "mean",    "weighted", "regret",

@@ -11,8 +11,8 @@ enum pz_objective_kind {
   PZ_OBJECTIVE_MEAN,     /* arithmetic mean of throughputs, the original's */
   PZ_OBJECTIVE_WEIGHTED, /* geometric mean with weights */
   PZ_OBJECTIVE_REGRET,   /* the least part that a model keeps of its own best chip's throughput */
-  PZ_OBJECTIVE_PER_WATT, /* geometric mean over the chip's peak watts */
-  PZ_OBJECTIVE_PER_MM2   /* geometric mean over its area */
+  PZ_OBJECTIVE_PER_WATT, /* geometric mean per peak watt, over the reference chip's */
+  PZ_OBJECTIVE_PER_MM2   /* geometric mean per area, over the reference chip's */
 };
 
 extern const char *const pz_objective_names[]; /* ends with NULL */
@@ -24,6 +24,7 @@ struct pz_objective {
   double reference[PZ_SEARCH_MOST_MODELS];  /* samples/s, by model of the portfolio */
   double weight[PZ_SEARCH_MOST_MODELS];     /* likewise */
   double best_alone[PZ_SEARCH_MOST_MODELS]; /* samples/s, for regret */
+  double reference_watts, reference_um2;    /* of the reference chip: peak, area */
 };
 
 /* samples_per_s by model of the portfolio. */

@@ -78,8 +78,7 @@ static enum pz_status walk_buckets(struct pz_study *s, const struct bucket_entry
   if (status == PZ_OK && !(c->value > 0))
     return pz_fail(err, PZ_NO_ANSWER, "the original's walk met no chip that takes all models");
   c->bound = c->value;
-  c->hbm_gib = pz_task_most_hbm(&s->task);
-  return status;
+  return status == PZ_OK ? pz_search_least_memory(s->search, c, err) : status;
 }
 
 static enum pz_status walk(struct pz_study *s, struct pz_contest *c, struct pz_error *err) {

@@ -19,11 +19,13 @@ static void bound_chunk(void *ctx, size_t i, unsigned worker) {
   struct pz_search *s = ctx;
   struct pz_bounds_at *at = s->evaluators[worker].at;
   if (pz_search_stopped(s)) return;
-  for (uint32_t p = (uint32_t)i * CHUNK; p < s->n_points && p < (i + 1) * CHUNK; p++) {
+  uint32_t p = (uint32_t)i * CHUNK, first = p;
+  for (; p < s->n_points && p < (i + 1) * CHUNK; p++) {
     pz_bounds_go(at, &s->points[p]);
     for (uint32_t m = 0; m < s->n_models; m++)
       *pz_bound_at(s, p, m) = pz_rate(s, pz_bounds_model_s(at, m));
   }
+  pz_progress_add(s->o.progress, p - first);
 }
 
 static void look_at_chips(struct pz_search *s) {
@@ -75,8 +77,9 @@ static enum pz_status take(void *into, const struct pz_entry *entry) {
 
 static enum pz_status make(struct pz_search *s, struct pz_error *err) {
   size_t n = s->n_points, m = s->n_models;
+  struct pz_watch watch = {s->o.stop, s->o.progress};
   enum pz_status status =
-      pz_bounds_new(s->task, s->points, s->n_points, s->pool, s->o.stop, &s->bounds, err);
+      pz_bounds_new(s->task, s->points, s->n_points, s->pool, watch, &s->bounds, err);
   if (status != PZ_OK) return status;
   s->evaluators = calloc(s->n_workers, sizeof *s->evaluators);
   s->nature = calloc(n, sizeof *s->nature);
@@ -88,7 +91,9 @@ static enum pz_status make(struct pz_search *s, struct pz_error *err) {
     status = pz_evaluator_init(&s->evaluators[i], s->task, s->bounds, s->o.exhaustive, err);
   if (status != PZ_OK) return status;
   look_at_chips(s);
+  pz_progress_next(s->o.progress, "bounds", "chips", n);
   pz_pool_for(s->pool, (n + CHUNK - 1) / CHUNK, bound_chunk, s);
+  pz_progress_finish(s->o.progress, NULL);
   if (pz_search_stopped(s)) return pz_fail(err, PZ_STOPPED, "stopped");
   return s->o.journal ? s->o.journal->recall(s->o.journal->ctx, take, s, err) : PZ_OK;
 }
@@ -197,6 +202,10 @@ double pz_search_bound(const struct pz_search *s, uint32_t point, uint32_t model
 
 struct pz_evaluator *pz_search_evaluator(struct pz_search *s) {
   return &s->evaluators[0];
+}
+
+struct pz_progress *pz_search_progress(const struct pz_search *s) {
+  return s->o.progress;
 }
 
 uint64_t pz_search_loads(const struct pz_search *s) {

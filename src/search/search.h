@@ -83,6 +83,11 @@ void pz_search_free(struct pz_search *s);
 PZ_NODISCARD enum pz_status pz_search_run(struct pz_search *s, struct pz_contest *c,
                                           struct pz_error *err);
 
+/* The least memory with which the contest's best chip is as good as with the most, which is what it
+ * was evaluated with: sets c->hbm_gib.  pz_search_run has done so. */
+PZ_NODISCARD enum pz_status pz_search_least_memory(struct pz_search *s, struct pz_contest *c,
+                                                   struct pz_error *err);
+
 /* What is known of a model at a point with one effort, or NULL. */
 const struct pz_evaluation *pz_search_known(const struct pz_search *s, uint32_t point,
                                             uint32_t model, enum pz_effort effort);
@@ -131,6 +136,7 @@ double pz_search_area_um2(const struct pz_search *s, uint32_t point);
 double pz_search_watts(const struct pz_search *s, uint32_t point);
 
 struct pz_evaluator *pz_search_evaluator(struct pz_search *s);
+struct pz_progress *pz_search_progress(const struct pz_search *s); /* NULL: none */
 /* Loads evaluated so far; NULL: none. */
 uint64_t pz_search_loads(const struct pz_search *s);
 

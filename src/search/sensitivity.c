@@ -80,6 +80,7 @@ static enum pz_status evaluate(void *ctx, size_t i, struct pz_evaluator *e, stru
   double batch = (double)w->s->o.batch;
   w->rates[step][model] = v.time_s < HUGE_VAL ? batch / v.time_s : 0;
   w->most[step][model] = v.least_s < HUGE_VAL ? batch / v.least_s : 0;
+  pz_progress_add(pz_search_progress(w->s->search), 1);
   return PZ_OK;
 }
 
@@ -88,8 +89,10 @@ enum pz_status pz_sensitivity(struct pz_study *s, const struct pz_contest *c,
                               struct pz_error *err) {
   struct work w = {.s = s, .c = c, .steps = steps};
   uint32_t count = list_steps(&w);
-  enum pz_status status =
-      pz_search_each(s->search, (size_t)count * c->objective.n, evaluate, &w, err);
+  size_t evaluations = (size_t)count * c->objective.n;
+  pz_progress_next(pz_search_progress(s->search), "sensitivity", "evaluations", evaluations);
+  enum pz_status status = pz_search_each(s->search, evaluations, evaluate, &w, err);
+  pz_progress_finish(pz_search_progress(s->search), NULL);
   if (status != PZ_OK) return status;
   for (uint32_t i = 0; i < count; i++) {
     struct pz_chip chip;

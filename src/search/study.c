@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chip/tech.h"
 #include "core/fields.h"
 #include "core/map.h"
 #include "workload/workload.h"
@@ -18,6 +19,7 @@ struct pz_study_options pz_study_defaults(void) {
                                .devices = 1024,
                                .batch = 4096,
                                .state = 3,
+                               .pareto_tolerance = 0.01,
                                .workload = pz_workload_options_default(),
                                .steps = PZ_LAYER_STEPS};
   for (int i = 0; i < PZ_SEARCH_MOST_MODELS; i++) o.weight[i] = 1;
@@ -31,8 +33,7 @@ static enum pz_status read_cluster(const struct pz_study_options *o, struct pz_c
   const char *text = o->cluster_text;
   enum pz_status status = text ? pz_cluster_parse("cluster", text, strlen(text), net, err)
                                : pz_cluster_load(o->cluster, net, err);
-  if (status == PZ_OK) status = pz_cluster_reach(net, o->devices, "devices", err);
-  return status == PZ_OK ? pz_cluster_reach(net, o->tp.v[o->tp.n - 1], "tp", err) : status;
+  return status == PZ_OK ? pz_cluster_reach(net, o->devices, "devices", err) : status;
 }
 
 static enum pz_status set_task(struct pz_study *s, struct pz_error *err) {
@@ -168,15 +169,15 @@ json_t *pz_study_inputs(const struct pz_study *s) {
     json_array_append_new(models, model_json(s, i));
     json_array_append_new(weights, json_real(s->o.weight[i]));
   }
-  return json_pack("{s:s,s:o,s:o,s:o,s:I,s:I,s:I,s:o,s:o,s:o,s:s,s:o,s:f,s:I,s:b,s:b,s:o}",
+  return json_pack("{s:s,s:o,s:o,s:o,s:I,s:I,s:I,s:o,s:o,s:o,s:s,s:o,s:f,s:I,s:b,s:b,s:f,s:o}",
                    "version", pz_version(), "models", models, "space", space_json(&s->space),
                    "cluster", cluster_json(&s->task.net), "devices", (json_int_t)s->o.devices,
                    "batch", (json_int_t)s->o.batch, "seq", (json_int_t)s->o.workload.seq, "mbs",
                    choices_json(&s->o.mbs), "hbm_gib", choices_json(&s->o.hbm_gib), "tp",
                    choices_json(&s->o.tp), "objective", pz_objective_names[s->o.objective],
                    "weights", weights, "state", s->o.state, "steps", (json_int_t)s->o.steps,
-                   "exhaustive", s->o.exhaustive, "pareto", s->o.pareto, "import",
-                   import_json(&s->o.workload));
+                   "exhaustive", s->o.exhaustive, "pareto", s->o.pareto, "pareto_tolerance",
+                   s->o.pareto_tolerance, "import", import_json(&s->o.workload));
 }
 
 /* ---- and back ------------------------------------------------------------------------------- */
@@ -271,6 +272,7 @@ enum pz_status pz_study_from_inputs(const json_t *inputs, struct pz_arena *arena
   o.state = pz_fields_real(&f, "state", 1, 100);
   o.exhaustive = pz_fields_bool_or(&f, "exhaustive", false);
   o.pareto = pz_fields_bool_or(&f, "pareto", false);
+  o.pareto_tolerance = pz_fields_real(&f, "pareto_tolerance", 0, 1);
   if (f.status != PZ_OK) return f.status;
   o.space_text = text_of(json_object_get(inputs, "space"), arena);
   o.cluster_text = cluster_text(inputs, arena);
@@ -289,20 +291,37 @@ enum pz_status pz_study_from_inputs(const json_t *inputs, struct pz_arena *arena
 static enum pz_status find_reference(void *ctx, size_t i, struct pz_evaluator *e,
                                      struct pz_error *err) {
   struct pz_study *s = ctx;
-  return pz_reference_find(e, (uint32_t)i, &s->reference[i], err);
+  enum pz_status status = pz_reference_find(e, (uint32_t)i, &s->reference[i], err);
+  pz_progress_add(pz_search_progress(s->search), 1);
+  return status;
+}
+
+static enum pz_status measure_reference(struct pz_study *s, struct pz_error *err) {
+  struct pz_chip chip;
+  enum pz_status status = pz_chip_load(PZ_REFERENCE_CHIP, &chip, err);
+  if (status != PZ_OK) return status;
+  struct pz_area area = pz_chip_area(&chip);
+  s->reference_um2 = pz_area_total_um2(&area);
+  s->reference_watts = pz_chip_peak_watts(&chip);
+  return PZ_OK;
 }
 
 enum pz_status pz_study_prepare(struct pz_study *s, const struct pz_search_options *o,
                                 struct pz_error *err) {
   struct pz_search_options with = *o;
   with.exhaustive = s->o.exhaustive;
-  enum pz_status status =
-      pz_search_new(&s->task, s->points, s->n_points, s->pool, &with, &s->search, err);
+  enum pz_status status = measure_reference(s, err);
+  if (status == PZ_OK)
+    status = pz_search_new(&s->task, s->points, s->n_points, s->pool, &with, &s->search, err);
   return status == PZ_OK ? pz_study_references(s, err) : status;
 }
 
 enum pz_status pz_study_references(struct pz_study *s, struct pz_error *err) {
-  return pz_search_each(s->search, s->portfolio.n_models, find_reference, s, err);
+  struct pz_progress *progress = pz_search_progress(s->search);
+  pz_progress_next(progress, "reference", "models", s->portfolio.n_models);
+  enum pz_status status = pz_search_each(s->search, s->portfolio.n_models, find_reference, s, err);
+  pz_progress_finish(progress, NULL);
+  return status;
 }
 
 const char *pz_study_contest_name(const struct pz_study *s, uint32_t i) {
@@ -310,7 +329,9 @@ const char *pz_study_contest_name(const struct pz_study *s, uint32_t i) {
 }
 
 struct pz_objective pz_study_objective(const struct pz_study *s, uint32_t i) {
-  struct pz_objective o = {.kind = s->o.objective};
+  struct pz_objective o = {.kind = s->o.objective,
+                           .reference_watts = s->reference_watts,
+                           .reference_um2 = s->reference_um2};
   for (uint32_t m = 0; m < s->portfolio.n_models; m++) {
     if (i == s->portfolio.n_models || i == m) o.models[o.n++] = m;
     /* nothing to compare with: the throughput itself decides */

@@ -17,9 +17,10 @@ struct pz_study_options {
   struct pz_workload_options workload; /* seq 0: each model's; mbs and tp are chosen */
   enum pz_objective_kind objective;
   double weight[PZ_SEARCH_MOST_MODELS];
-  double state;            /* bytes held for a byte of parameters */
-  int64_t steps;           /* of a schedule that decides */
-  bool exhaustive, pareto; /* pareto: the front is asked for too */
+  double state;               /* bytes held for a byte of parameters */
+  int64_t steps;              /* of a schedule that decides */
+  bool exhaustive, pareto;    /* pareto: the front is asked for too */
+  double pareto_tolerance;    /* of the front that is told, as for pz_front_thin */
   pz_assumptions assumptions; /* of the original system; not kept in run files */
 };
 
@@ -37,6 +38,7 @@ struct pz_study {
   struct pz_pool *pool;
   struct pz_search *search;
   struct pz_reference reference[PZ_SEARCH_MOST_MODELS];
+  double reference_watts, reference_um2;                /* of the reference chip: peak, area */
   struct pz_contest contest[PZ_SEARCH_MOST_MODELS + 1]; /* one a model, then the common one */
   uint32_t n_contests;
   struct pz_arena arena;

@@ -9,7 +9,7 @@
 enum pz_status pz_width_check(int64_t tp, int64_t devices, struct pz_error *err) {
   if (tp <= devices) return PZ_OK;
   return pz_fail(err, PZ_BAD_USE,
-                 "tensor-parallel width %" PRId64 " is larger than the number of devices %" PRId64
+                 "tensor-parallel degree %" PRId64 " is larger than the number of devices %" PRId64
                  "; accepted: 1 to %" PRId64,
                  tp, devices, devices);
 }
@@ -81,7 +81,7 @@ static enum pz_status fail_all(const struct pz_variants *v, struct pz_error *err
   for (int i = 1; i < v->tp->n * v->mbs->n; i++) same = same && strcmp(v->why[i], v->why[0]) == 0;
   return pz_fail(err, v->status, "%s%s",
                  same ? ""
-                      : "none of the microbatch sizes and tensor-parallel widths is possible: ",
+                      : "none of the microbatch sizes and tensor-parallel degrees is possible: ",
                  v->why[0]);
 }
 

@@ -1,4 +1,4 @@
-/* Variants of a model, as two lists ask for them: each tensor-parallel width with each microbatch
+/* Variants of a model, as two lists ask for them: each tensor-parallel degree with each microbatch
  * size.  Some cannot be; here is kept why, so that the others are used and the user is told. */
 #ifndef PZ_WORKLOAD_VARIANTS_H
 #define PZ_WORKLOAD_VARIANTS_H

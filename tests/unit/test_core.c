@@ -506,9 +506,81 @@ static void progress_bar_redraws_one_line(void **state) {
   pz_progress_update(&p, 9, NULL);
   pz_progress_finish(&p, NULL);
   fclose(out);
-  assert_non_null(strstr(text, "\r\033[Kx [############............] 2 of 4 u"));
-  assert_non_null(strstr(text, "[########################] 4 of 4 u"));
+  assert_non_null(strstr(text, "\r\033[Kx [############............] 50%, 1 s left, 2 of 4 u"));
+  assert_non_null(strstr(text, "[########################] 100%, took 1 s, 4 of 4 u"));
   assert_int_equal(text[size - 1], '\n');
+  free(text);
+}
+
+/* What a bar is drawn with; the caller frees it. */
+static char *bar_text(int columns, const char *label) {
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  struct pz_progress p;
+  pz_progress_start(&p, out, PZ_PROGRESS_BAR, label, "chips", 29360);
+  p.now_s = fake_clock;
+  p.columns = columns;
+  p.start_s = p.shown_s = fake_now = 0;
+  fake_now = 100;
+  pz_progress_update(&p, 2936, "best 15.8 with 8x256x128-32x128-16M: 38 stages x 26, tensor 1");
+  fclose(out);
+  return text;
+}
+
+/* The bar shrinks, rate and count go, the label is shortened; percentage and time left stay. */
+static void progress_fits_every_terminal(void **state) {
+  (void)state;
+  static const int columns[] = {30, 40, 60, 80, 120, 200};
+  static const char *const labels[] = {"gpt2", "megatron-8.3b, open schedules",
+                                       "models/a-name-that-nobody-has-any-room-for/config.json"};
+  for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+    for (size_t k = 0; k < sizeof labels / sizeof *labels; k++) {
+      char *text = bar_text(columns[i], labels[k]);
+      const char *line = strrchr(text, 'K') ? text + strlen("\r\033[K") : "";
+      assert_true((int)strlen(line) < columns[i]);
+      assert_non_null(strstr(line, "10%, 15 min 00 s left"));
+      assert_true(strncmp(line, labels[k], 2) == 0);
+      free(text);
+    }
+  char *wide = bar_text(200, "gpt2");
+  assert_non_null(strstr(wide, "gpt2 [##......................] 10%, 15 min 00 s left, 2936 of "
+                               "29360 chips, 29 chips/s, best 15.8 with"));
+  free(wide);
+  char *narrow = bar_text(40, "megatron-8.3b");
+  assert_string_equal(narrow, "\r\033[Kmegatron-8.3b 10%, 15 min 00 s left");
+  free(narrow);
+}
+
+/* Another total, phases, and threads that count. */
+static void progress_does_not_fall(void **state) {
+  (void)state;
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  struct pz_progress p;
+  pz_progress_start(&p, out, PZ_PROGRESS_LINES, "bounds", "chips", 10);
+  p.now_s = fake_clock;
+  p.start_s = p.shown_s = fake_now = 0;
+  fake_now = 10;
+  pz_progress_add(&p, 5);
+  fake_now = 20;
+  pz_progress_set(&p, 6, 60, "a\033b"); /* no text steers the terminal */
+  pz_progress_next(&p, "search", "chips", 4);
+  fake_now = 30;
+  pz_progress_add(&p, 1);
+  fake_now = 40;
+  pz_progress_set(&p, 2, 2, NULL);
+  pz_progress_finish(&p, NULL);
+  pz_progress_next(NULL, "nobody", "looks", 1);
+  pz_progress_add(NULL, 1);
+  pz_progress_finish(NULL, NULL);
+  fclose(out);
+  assert_string_equal(text, "bounds: 5 of 10 chips (50%), 10 s left\n"
+                            "bounds: 6 of 60 chips (50%), 3 min 00 s left, a?b\n"
+                            "search: 1 of 4 chips (25%), 30 s left\n"
+                            "search: 2 of 2 chips (100%), 0 s left\n"
+                            "search: 2 of 2 chips (100%), took 20 s\n");
   free(text);
 }
 
@@ -536,6 +608,8 @@ int main(void) {
       cmocka_unit_test(log_passes_what_was_asked_for),
       cmocka_unit_test(progress_shows_rate_and_time_left),
       cmocka_unit_test(progress_bar_redraws_one_line),
+      cmocka_unit_test(progress_fits_every_terminal),
+      cmocka_unit_test(progress_does_not_fall),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

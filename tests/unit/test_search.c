@@ -369,6 +369,50 @@ static void no_schedule_is_below_the_tables(void **state) {
   pz_study_release(&s);
 }
 
+/* ---- progress ------------------------------------------------------------------------------- */
+
+static double seconds_gone;
+static double each_look_takes_long(void) { return seconds_gone += 10; }
+
+/* Every phase shows; what it counts is what is left to do, so that it begins near 0 and does not
+ * jump; and it never falls. */
+static void progress_is_of_what_is_left(void **state) {
+  (void)state;
+  static const char *const phases[] = {"tables",    "bounds", "reference",
+                                       "bert-base", "gpt2",   "all models"};
+  struct pz_study s;
+  struct pz_error err = {0};
+  struct pz_study_options o = paper_study();
+  struct pz_progress p;
+  char *text = NULL, *at, label[64];
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  pz_progress_start(&p, out, PZ_PROGRESS_LINES, "models", "models", 1);
+  p.now_s = each_look_takes_long;
+  p.start_s = p.shown_s = 0;
+  struct pz_search_options how = {.progress = &p};
+  assert_int_equal(run_study(&s, &o, 2, &how, &err), PZ_OK);
+  fclose(out);
+  for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
+    unsigned done, total, first = 101, before = 0, percent, largest = 0;
+    snprintf(label, sizeof label, "%s: ", phases[i]);
+    for (at = text; at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
+      if (strncmp(at, label, strlen(label)) != 0) continue;
+      assert_int_equal(
+          sscanf(at + strlen(label), "%u of %u %*[a-z] (%u%%)", &done, &total, &percent), 3);
+      assert_true(percent >= before && done <= total && percent <= 100);
+      if (first > 100) first = percent;
+      before = percent;
+      if (done) largest = total;
+    }
+    if (first >= 60 || before != 100) print_message("%s: %u%% at first\n%s", label, first, text);
+    assert_true(first < 60 && before == 100);
+    if (i > 2) assert_true(largest && largest < s.n_points / 2); /* most are excluded by bounds */
+  }
+  free(text);
+  pz_study_release(&s);
+}
+
 /* ---- beside the answer ---------------------------------------------------------------------- */
 
 static void the_front_is_not_dominated(void **state) {
@@ -396,6 +440,134 @@ static void the_front_is_not_dominated(void **state) {
   print_message("  %u chips, %u evaluated, %u on the front\n", s.n_points, f.n_evaluated, f.n);
   assert_true(f.n > 2 && f.n_evaluated < s.n_points);
   pz_study_release(&s);
+}
+
+/* Straight from the definition of additive epsilon-dominance. */
+static bool stands_for(const struct pz_front_point *q, const struct pz_front_point *p,
+                       const double slack[3]) {
+  return q->value >= p->value - slack[0] && q->area_um2 <= p->area_um2 + slack[1] &&
+         q->watts <= p->watts + slack[2];
+}
+
+static void check_thinned(const struct pz_front *full, double tolerance) {
+  struct pz_front_point points[64];
+  struct pz_front f = *full;
+  double slack[3] = {0}, fastest = 0;
+  memcpy(points, full->points, full->n * sizeof *points);
+  f.points = points;
+  pz_front_thin(&f, tolerance);
+  for (uint32_t i = 0; i < full->n; i++) {
+    const struct pz_front_point *p = &full->points[i];
+    slack[0] = fmax(slack[0], tolerance * p->value);
+    slack[1] = fmax(slack[1], tolerance * p->area_um2);
+    slack[2] = fmax(slack[2], tolerance * p->watts);
+    fastest = fmax(fastest, p->value);
+  }
+  bool has_fastest = false, has_knee = false;
+  for (uint32_t k = 0; k < f.n; k++) {
+    has_fastest = has_fastest || points[k].value == fastest;
+    has_knee = has_knee || points[k].knee;
+    assert_true(k == 0 || points[k].area_um2 >= points[k - 1].area_um2);
+  }
+  bool knee = false;
+  for (uint32_t i = 0; i < full->n; i++) {
+    bool covered = false;
+    for (uint32_t k = 0; k < f.n && !covered; k++)
+      covered = stands_for(&points[k], &full->points[i], slack);
+    assert_true(covered);
+    knee = knee || full->points[i].knee;
+  }
+  assert_true(has_fastest && has_knee == knee && f.n_full == full->n);
+  if (tolerance == 0) assert_int_equal(f.n, full->n);
+}
+
+/* Points with less value for less area, watts at random. */
+static void a_thinned_front_stands_for_the_whole(void **state) {
+  (void)state;
+  struct pz_front_point points[64];
+  for (int round = 0; round < 200; round++) {
+    struct pz_front f = {points, (uint32_t)draw(60) + 1, 0, 0};
+    f.n_full = f.n;
+    for (uint32_t i = 0; i < f.n; i++)
+      points[i] = (struct pz_front_point){
+          i,    0.0001 + (double)draw(1000) / 100, 1 + (double)i, 10 + (double)draw(100), false,
+          false};
+    if (draw(2)) points[draw(f.n)].knee = true;
+    for (int t = 0; t < 5; t++) check_thinned(&f, (double[]){0, 0.005, 0.01, 0.1, 1}[t]);
+  }
+  struct pz_front near = {points, 0, 0, 60};
+  for (near.n = 0; near.n < 60; near.n++) /* steps of a tenth of a percent: few remain */
+    points[near.n] = (struct pz_front_point){
+        near.n, 1 + near.n * 0.001, 100 + near.n * 0.1, 50 + near.n * 0.05, false, false};
+  pz_front_thin(&near, 0.01);
+  assert_true(near.n >= 2 && near.n <= 7);
+}
+
+/* No other point is farther above the chord from the smallest to the fastest chip. */
+static void the_knee_is_farthest_from_the_chord(void **state) {
+  (void)state;
+  struct pz_study s;
+  struct pz_error err = {0};
+  struct pz_study_options o = paper_study();
+  struct pz_front f;
+  o.budget = "4";
+  assert_int_equal(run_study(&s, &o, 2, NULL, &err), PZ_OK);
+  assert_int_equal(pz_front_find(&s, &f, &err), PZ_OK);
+  const struct pz_front_point *small = &f.points[0], *fast = small, *knee = NULL;
+  for (uint32_t i = 0; i < f.n; i++) {
+    if (f.points[i].value > fast->value) fast = &f.points[i];
+    if (f.points[i].knee) assert_null(knee), knee = &f.points[i];
+  }
+  assert_non_null(knee);
+  double dv = fast->value - small->value, da = fast->area_um2 - small->area_um2, at = 0;
+  for (int pass = 0; pass < 2; pass++)
+    for (uint32_t i = 0; i < f.n; i++) {
+      const struct pz_front_point *p = &f.points[i];
+      double cross = (p->value - small->value) * da - (p->area_um2 - small->area_um2) * dv;
+      if (pass && cross > at + 1e-9 * dv * da) fail();
+      if (!pass && p == knee) at = cross;
+    }
+  uint32_t all = f.n;
+  pz_front_thin(&f, 0.01);
+  print_message("  %u of %u are shown\n", f.n, all);
+  assert_true(f.n < all && f.n_full == all);
+  pz_study_release(&s);
+}
+
+/* ---- the scale of objectives ---------------------------------------------------------------- */
+
+/* Per watt and per mm2 the reference itself comes to 1: throughputs over its own, and so are watts
+ * and area. */
+static void efficiency_is_relative_to_the_reference(void **state) {
+  (void)state;
+  static const enum pz_objective_kind kinds[] = {PZ_OBJECTIVE_PER_WATT, PZ_OBJECTIVE_PER_MM2};
+  struct pz_chip reference, chip;
+  struct pz_error err = {0};
+  assert_int_equal(pz_chip_load("tpuv4", &reference, &err), PZ_OK);
+  struct pz_area ref_area = pz_chip_area(&reference);
+  for (int i = 0; i < 2; i++) {
+    struct pz_study s;
+    struct pz_study_options o = paper_study();
+    o.budget = "4";
+    o.objective = kinds[i];
+    assert_int_equal(run_study(&s, &o, 2, NULL, &err), PZ_OK);
+    const struct pz_contest *c = &s.contest[s.n_contests - 1];
+    double rates[PZ_SEARCH_MOST_MODELS] = {0}, logs = 0;
+    for (uint32_t m = 0; m < 2; m++) {
+      logs += log((double)o.batch / pz_search_evaluation(s.search, c->best, m)->time_s /
+                  s.reference[m].samples_per_s);
+      rates[m] = s.reference[m].samples_per_s;
+    }
+    pz_study_chip(&s, c, &chip);
+    struct pz_area area = pz_chip_area(&chip);
+    double part = i ? pz_area_total_um2(&area) / pz_area_total_um2(&ref_area)
+                    : pz_chip_peak_watts(&chip) / pz_chip_peak_watts(&reference);
+    assert_true(fabs(c->value / (exp(logs / 2) / part) - 1) < 1e-9);
+    double own = pz_objective_value(&c->objective, rates, pz_area_total_um2(&ref_area),
+                                    pz_chip_peak_watts(&reference));
+    assert_true(fabs(own - 1) < 1e-12);
+    pz_study_release(&s);
+  }
 }
 
 static void steps_are_what_the_neighbours_do(void **state) {
@@ -460,7 +632,11 @@ int main(void) {
       cmocka_unit_test(bounded_is_exhaustive_is_brute_force),
       cmocka_unit_test(the_rate_is_of_the_level_in_use),
       cmocka_unit_test(no_schedule_is_below_the_tables),
+      cmocka_unit_test(progress_is_of_what_is_left),
       cmocka_unit_test(the_front_is_not_dominated),
+      cmocka_unit_test(a_thinned_front_stands_for_the_whole),
+      cmocka_unit_test(the_knee_is_farthest_from_the_chord),
+      cmocka_unit_test(efficiency_is_relative_to_the_reference),
       cmocka_unit_test(steps_are_what_the_neighbours_do),
       cmocka_unit_test(nonsense_is_refused),
   };

@@ -5,8 +5,10 @@
   const whom = models.length > 1 ? `these ${models.length} models` : short(models[0]);
   document.title = `phaze: ${common.chip} for ${models.length > 1 ? models.length + " models" : short(models[0])}`;
   el(page, "p", "kicker", "phaze report");
+  const r = source.ratios, weighted = source.objective.name === "weighted" ? "weighted " : "";
+  const spread = r ? ` (${weighted}geometric mean; median ${times(r.median)}, from ${times(r.least.ratio)} for ${short(visible(r.least.model))} to ${times(r.most.ratio)} for ${short(visible(r.most.model))})` : "";
   el(page, "h1", "", objective.ratio
-    ? `The best chip for ${whom} trains ${models.length > 1 ? "them" : "it"} ${value(common.objective)} as fast as ${reference}, on ${percent(common.area_part)} of the area budget.`
+    ? `The best chip for ${whom} trains ${models.length > 1 ? "them" : "it"} ${value(common.objective)} as fast as ${reference}${spread}, on ${percent(common.area_part)} of the area budget.`
     : `The best chip for ${whom} is ${common.chip}: ${number(common.objective)} ${objective.text}.`);
   const proof = common.open_schedules
     ? `no other is more than ${percent(common.gap, common.gap < 0.01 ? 2 : 1)} better`
