@@ -30,9 +30,9 @@ enum limit {
 static const char *const limit_names[LIMITS] = {"tensor cores",
                                                 "vector cores",
                                                 "HBM bandwidth",
-                                                "buffer bandwidth",
+                                                "global-buffer bandwidth",
                                                 "transfers and collectives",
-                                                "exchange of gradients",
+                                                "gradient all-reduce",
                                                 "pipeline bubble"};
 
 /* A model on a chip. */
