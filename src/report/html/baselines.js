@@ -38,11 +38,12 @@
   const unbeaten = contests.every(c => ways.every(w => objectives(c, w) <= objectives(c, "search")));
   const expert = rows.find(r => r.way === "tpuv4-expert"), placed = rows.find(r => r.way === "tpuv4-placed");
   const found = rows.find(r => r.way === "search");
+  const ahead = objective.ratio ? "is ahead of" : "has a higher objective than";
   const s = section("baselines", "Comparison with baselines",
-    (placed && expert && placed.mean > 1.005 * expert.mean && found.mean
+    (objective.ratio && placed && expert && placed.mean > 1.005 * expert.mean && found.mean
       ? `Better plans alone make TPUv4 ${times(placed.mean / expert.mean)} as fast as expert plans do; the searched chip with its plans is ${times(found.mean / expert.mean)} as fast. ` : "") +
-    (unbeaten ? `No baseline is ahead of the search${many ? ", neither with one chip for all models nor with one chip per model" : ""}.`
-      : "Only a chip outside the design space is ahead of the search."),
+    (unbeaten ? `No baseline ${ahead} the search${many ? ", neither with one chip for all models nor with one chip per model" : ""}.`
+      : `Only a chip outside the design space ${ahead} the search.`),
     "All use the same cost model, schedules and placement model. A plan is the number of pipeline stages and of data-parallel replicas, the tensor-parallel width, the microbatch size and activation checkpointing; the best plan comes from the placement solver, the expert plan from publications. Spotlight optimizes the chip alone, without the cluster." +
     (experts < models.length ? " Where no expert plan is published or none fits, the best plan stands in for it." : ""));
 
@@ -135,6 +136,6 @@
     });
   }));
   if (!objective.ratio)
-    el(s.root, "p", "note", `The search maximizes another objective, ${objective.text}: ` + ways.map(w =>
+    el(s.root, "p", "note", `The objective of the search is not throughput but “${objective.text}”. With one chip for all models: ` + ways.map(w =>
       `${(methods[w] || [w])[0]} ${number(objectives(common.contest, w))}`).join(", ") + ".");
 })();

@@ -1,7 +1,7 @@
 // The proof that no chip is better: how every chip was evaluated or excluded.
 (() => {
   const s = section("certificate", "Proof of optimality",
-    common.chips === 1 ? "The only chip of the design space was evaluated in full." : `Every one of the ${count(common.chips)} chips was evaluated or excluded by an upper bound on its ${objective.ratio ? "throughput" : "objective"}: ${count(common.excluded_by_tables)} by bounds from operator times alone, ${count(common.excluded_after_schedules)} after some of their layers were scheduled; ${count(common.evaluated)} were evaluated in full.`,
+    common.chips === 1 ? "The only chip of the design space was evaluated in full." : common.evaluated === common.chips ? `All ${count(common.chips)} chips were evaluated in full.` : `Every one of the ${count(common.chips)} chips was evaluated or excluded by an upper bound on its ${objective.ratio ? "throughput" : "objective"}: ${count(common.excluded_by_tables)} by bounds from operator times alone, ${count(common.excluded_after_schedules)} after some of their layers were scheduled; ${count(common.evaluated)} were evaluated in full.`,
     (common.open_schedules ? `${plural(common.open_schedules, "schedule")} could not be proven optimal; even with their lower bounds, no chip could be more than ${percent(common.gap, 2)} better. ` : "All schedules that the result depends on are proven optimal. ") +
     "“phaze verify DIR” repeats the search from its inputs, compares the results, and checks the plans with a checker that shares no code with the solver.");
   const holder = el(s.root, "div");

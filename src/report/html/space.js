@@ -160,8 +160,9 @@
   function redraw() {
     const list = chips.filter(c => c.contest === contest);
     const at = sheet("contests").find(c => c.contest === contest);
-    s.say((at.chips === 1 ? `There is one chip, at ${value(at.objective)}` : at.evaluated === at.chips ? `All ${count(at.chips)} chips were evaluated; the best reaches ${value(at.objective)}`
-      : `${count(at.evaluated)} of ${count(at.chips)} chips were evaluated; upper bounds exclude the others. The best reaches ${value(at.objective)}`) + ` at ${at.area_mm2.toFixed(1)} mm². Point at a chip (or tap it) for its parameters; click it for its plans.`);
+    const reached = value(at.objective) + (objective.ratio ? "" : ` (${objective.text})`);
+    s.say((at.chips === 1 ? `There is one chip, at ${reached}` : at.evaluated === at.chips ? `All ${count(at.chips)} chips were evaluated; the best reaches ${reached}`
+      : `${count(at.evaluated)} of ${count(at.chips)} chips were evaluated; upper bounds exclude the others. The best reaches ${reached}`) + ` at ${at.area_mm2.toFixed(1)} mm². Point at a chip (or tap it) for its parameters; click it for its plans.`);
     drawLegend(list);
     marks = holders.map((h, i) => drawPanel(h, list, i === 1));
     showPlans(pinned || list.find(d => d.best) || list[0]);
