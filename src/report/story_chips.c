@@ -30,9 +30,9 @@ enum limit {
 static const char *const limit_names[LIMITS] = {"tensor cores",
                                                 "vector cores",
                                                 "HBM bandwidth",
-                                                "buffer bandwidth",
+                                                "global-buffer bandwidth",
                                                 "transfers and collectives",
-                                                "exchange of gradients",
+                                                "gradient all-reduce",
                                                 "pipeline bubble"};
 
 /* A model on a chip. */
@@ -297,6 +297,14 @@ static int cell_of(double v, double most) {
   return v > 0 ? (int)(v / most * CELLS) : 0;
 }
 
+/* Six digits are more than a chart shows; there are thousands of cells. */
+static double cell_edge(double most, int i) {
+  double edge = most * i / CELLS;
+  if (!(edge > 0)) return 0;
+  double unit = pow(10, floor(log10(edge)) - 5);
+  return round(edge / unit) * unit;
+}
+
 static bool tell_cells(const struct chips *c, uint32_t contest, json_t *rows) {
   const struct pz_study *s = c->t->study;
   const struct pz_contest *k = &s->contest[contest];
@@ -310,8 +318,8 @@ static bool tell_cells(const struct chips *c, uint32_t contest, json_t *rows) {
     for (int y = 0; y < CELLS; y++)
       if (n[x][y] &&
           !pz_sheet_row(rows, json_pack("[s,f,f,f,f,I]", pz_study_contest_name(s, contest),
-                                        area / 1e6 * x / CELLS, area / 1e6 * (x + 1) / CELLS,
-                                        k->value * y / CELLS, k->value * (y + 1) / CELLS,
+                                        cell_edge(area / 1e6, x), cell_edge(area / 1e6, x + 1),
+                                        cell_edge(k->value, y), cell_edge(k->value, y + 1),
                                         (json_int_t)n[x][y])))
         return false;
   return true;

@@ -13,9 +13,16 @@
 #include "report/story.h"
 #include "search/space.h"
 
-static const char *const axis_texts[PZ_AXES] = {
-    "tensor cores", "rows of a tensor core",  "columns of a tensor core",
-    "vector cores", "lanes of a vector core", "global buffer, MiB"};
+/* Parameters that a run may vary, by their names in results.  One that is not here is shown by that
+ * name. */
+static const struct parameter {
+  const char *name, *text, *unit;
+} parameters[] = {
+    {"tensor_cores", "tensor cores", ""},     {"rows", "rows of a tensor core", ""},
+    {"cols", "columns of a tensor core", ""}, {"vector_cores", "vector cores", ""},
+    {"lanes", "lanes of a vector core", ""},  {"glb_mib", "global buffer", "MiB"},
+    {"hbm_gib", "HBM capacity", "GiB"},
+};
 
 /* ---- contests ------------------------------------------------------------------------------- */
 
@@ -51,26 +58,28 @@ static enum pz_status tell_contests(struct pz_story *t) {
   return pz_story_check(t, good);
 }
 
-/* ---- what limits the winner ----------------------------------------------------------------- */
+/* ---- sensitivity of the best chip ----------------------------------------------------------- */
 
-static const char *axis_text(const char *name) {
-  for (enum pz_axis a = 0; a < PZ_AXES; a++)
-    if (strcmp(pz_axis_name(NULL, a), name) == 0) return axis_texts[a];
-  return strcmp(name, "hbm_gib") == 0 ? "HBM, GiB" : name;
+static struct parameter find_parameter(const char *name) {
+  for (size_t i = 0; i < sizeof parameters / sizeof *parameters; i++)
+    if (strcmp(parameters[i].name, name) == 0) return parameters[i];
+  return (struct parameter){name, name, ""};
 }
 
 static enum pz_status tell_sensitivity(struct pz_story *t) {
   json_t *rows =
-      pz_sheet_add(t->sheets, "sensitivity", "parameter,from,to,change,area_mm2,within_budget");
+      pz_sheet_add(t->sheets, "sensitivity",
+                   "parameter,unit,from,to,change,change_at_most,area_mm2,within_budget");
   const json_t *list = json_object_get(t->result, "sensitivity");
   bool good = rows;
   for (size_t i = 0; i < json_array_size(list) && good; i++) {
     const json_t *o = json_array_get(list, i);
-    good =
-        pz_sheet_row(rows, json_pack("[s,f,f,f,f,b]", axis_text(pz_result_text(o, "parameter")),
-                                     pz_result_number(o, "from"), pz_result_number(o, "to"),
-                                     pz_result_number(o, "change"), pz_result_number(o, "area_mm2"),
-                                     json_is_true(json_object_get(o, "within_budget"))));
+    struct parameter p = find_parameter(pz_result_text(o, "parameter"));
+    good = pz_sheet_row(
+        rows, json_pack("[s,s,f,f,f,f,f,b]", p.text, p.unit, pz_result_number(o, "from"),
+                        pz_result_number(o, "to"), pz_result_number(o, "change"),
+                        pz_result_number(o, "change_at_most"), pz_result_number(o, "area_mm2"),
+                        json_is_true(json_object_get(o, "within_budget"))));
   }
   return pz_story_check(t, good);
 }
@@ -106,15 +115,15 @@ static const char *choices_text(const struct pz_choices *c, char *buf, size_t si
 static void add_machines(struct list *l, const struct pz_study *s) {
   const struct pz_cluster *net = &s->task.net;
   char buf[256];
-  add(l, "design space", "%s: %s (%u chips within the budget)", s->space.name, s->space.about,
+  add(l, "design space", "%s: %s (%u chips within the area budget)", s->space.name, s->space.about,
       s->n_points);
   add(l, "area budget", "%.3f mm²", s->space.budget_um2 / 1e6);
   add(l, "network", "%s: %s", net->name, net->about);
   add(l, "chips in the cluster", "%" PRId64, s->o.devices);
-  add(l, "batch", "%" PRId64 " samples", s->o.batch);
-  add(l, "microbatches to choose from", "%s", choices_text(&s->o.mbs, buf, sizeof buf));
-  add(l, "tensor-parallel widths to choose from", "%s", choices_text(&s->o.tp, buf, sizeof buf));
-  add(l, "HBM to choose from", "%s GiB", choices_text(&s->o.hbm_gib, buf, sizeof buf));
+  add(l, "global batch size", "%" PRId64 " samples", s->o.batch);
+  add(l, "microbatch sizes considered", "%s", choices_text(&s->o.mbs, buf, sizeof buf));
+  add(l, "tensor-parallel widths considered", "%s", choices_text(&s->o.tp, buf, sizeof buf));
+  add(l, "HBM capacities considered", "%s GiB", choices_text(&s->o.hbm_gib, buf, sizeof buf));
 }
 
 static enum pz_status tell_inputs(struct pz_story *t) {
@@ -129,9 +138,11 @@ static enum pz_status tell_inputs(struct pz_story *t) {
   add_machines(&l, s);
   add(&l, "objective", "%s: %s", pz_objective_names[s->o.objective],
       pz_objective_unit(s->o.objective));
-  add(&l, "held for a byte of parameters", "%g bytes", s->o.state);
-  add(&l, "steps of a schedule that decides", "%" PRId64, s->o.steps);
-  add(&l, "search", s->o.exhaustive ? "every chip evaluated" : "chips excluded by bounds");
+  add(&l, "parameters, gradients and optimizer state", "%g bytes per byte of parameters",
+      s->o.state);
+  add(&l, "step limit of a schedule solve", "%" PRId64, s->o.steps);
+  add(&l, "search",
+      s->o.exhaustive ? "exhaustive: every chip evaluated" : "chips excluded by upper bounds");
   return pz_story_check(t, l.good);
 }
 

@@ -38,7 +38,7 @@ static bool tell_parts(const struct winner *w, const char *model, const struct p
               {"tensor-parallel collectives", s.collectives_s},
               {"transfers between stages", s.transfers_s},
               {"pipeline bubble", s.bubble_s},
-              {"exchange of gradients", s.exchange_s}};
+              {"gradient all-reduce", s.exchange_s}};
   for (size_t i = 0; i < sizeof list / sizeof *list; i++)
     if (!pz_sheet_row(w->parts, json_pack("[s,s,f,f]", model, list[i].name, list[i].s,
                                           list[i].s / p->plan->time_s)))

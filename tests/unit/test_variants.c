@@ -61,7 +61,7 @@ static void none_left_is_an_error(void **state) {
   static const char *const cases[][2] = {
       {"aaaaaaaaa", "reason a"},
       {"abbabbabb",
-       "none of the microbatch sizes and tensor-parallel widths is possible: reason a"}};
+       "none of the microbatch sizes and tensor-parallel degrees is possible: reason a"}};
   for (int i = 0; i < 2; i++) {
     struct pz_arena arena;
     struct pz_vec notes;

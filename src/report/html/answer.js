@@ -1,4 +1,4 @@
-// The answer in a sentence, the chip in numbers.
+// The result in a sentence, the chip in numbers.
 (() => {
   const page = document.getElementById("page");
   const die = sheet("dies").find(d => d.role === "found");
@@ -17,11 +17,11 @@
   const list = all.length > 1 ? all.slice(0, -1).join(", ") + " and " + all[all.length - 1] : all[0];
   const cluster = sheet("inputs").find(r => r.input === "chips in the cluster").value;
   el(page, "p", "standfirst", (common.chips > 1
-    ? `It is ${common.chip}: of the ${count(common.chips)} chips of the design space that fit the budget ${proof}, and that is proven. `
-    : `It is ${common.chip}, the only chip of the design space that fits the budget. `) +
-    "The chip, the plan of its cluster and the schedule of every layer were chosen together.");
-  el(page, "p", "note", `Trained: ${list}, ${models.length > 1 ? "each " : ""}on at most ${plural(+cluster, "chip")} with ${plural(sheet("models")[0].batch, "sample")} a step. ` +
-    "A chip is named by its tensor cores × rows × columns, its vector cores × lanes, and its buffer in MiB.");
+    ? `It is ${common.chip}: of the ${count(common.chips)} chips of the design space that fit the area budget ${proof}, and that is proven. `
+    : `It is ${common.chip}, the only chip of the design space that fits the area budget. `) +
+    "The chip, the parallelization plan of its cluster and the schedule of every layer were optimized together.");
+  el(page, "p", "note", `${models.length > 1 ? "Models" : "Model"}: ${list}; ${models.length > 1 ? "each " : ""}on at most ${plural(+cluster, "chip")}, global batch size ${count(sheet("models")[0].batch)}. ` +
+    "A chip’s name gives its tensor cores × rows × columns, its vector cores × lanes, and its global buffer in MiB.");
   const facts = el(page, "dl", "facts");
   const fact = (name, text, small) => {
     const d = el(facts, "div");
@@ -31,9 +31,9 @@
   };
   fact("tensor cores", `${die.tensor_cores} of ${die.rows}×${die.cols}`, si(die.tensor_flop_per_s, "FLOP/s"));
   fact("vector cores", `${die.vector_cores} of ${die.lanes} lanes`, si(die.vector_op_per_s, "op/s"));
-  fact("global buffer", `${number(die.glb_mib)} MiB`, "on the chip");
+  fact("global buffer", `${number(die.glb_mib)} MiB`, "on-chip SRAM");
   fact("HBM", `${number(common.hbm_gib)} GiB`, si(die.hbm_bytes_per_s, "B/s"));
   fact("area", `${common.area_mm2.toFixed(1)} mm²`, `${percent(common.area_part, 1)} of the budget`);
-  fact("peak power", `${number(common.watts)} W`, "everything at full speed");
+  fact("peak power", `${number(common.watts)} W`, "all units at full rate");
   el(page, "nav").id = "contents";
 })();

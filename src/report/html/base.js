@@ -23,7 +23,7 @@ const common = sheet("contests")[contests.length - 1];
 const models = sheet("models").map(m => m.model);
 // A name of any length as one of a line.
 const short = name => name.length <= 44 ? name : name.slice(0, 20) + "…" + name.slice(-20);
-const contestTitle = name => name === "common" && contests.length > 1 ? "one chip for all models" : short(name);
+const contestTitle = name => name === "common" && contests.length > 1 ? "all models" : short(name);
 
 // ---- numbers
 
@@ -69,7 +69,7 @@ function el(parent, tag, className, text) {
 
 const charts = [];
 
-// A section of the page: title, one line that says what to see, a note for those who are new to it.
+// A section of the page: title, one line with the finding, a note that explains the terms.
 function section(id, title, lead, note) {
   const s = el(document.getElementById("page"), "section");
   s.id = id;
@@ -101,10 +101,39 @@ function legend(parent, items) {
   items.forEach(i => {
     const li = el(list, "li");
     const swatch = el(li, "span", "swatch " + (i.kind || ""));
-    if (!i.kind) swatch.style.background = i.colour;
+    if (i.symbol) {
+      swatch.className = "symbol";
+      d3.select(swatch).append("svg").attr("viewBox", "-8 -8 16 16").attr("aria-hidden", true).append("path")
+        .attr("d", i.symbol).style("fill", i.colour).style("stroke", i.stroke || "none").style("stroke-width", 1.6);
+    } else if (!i.kind) swatch.style.background = i.colour;
     el(li, "span", "", i.text);
   });
   return list;
+}
+
+// A table that may be wider than the page.  Where it is, the edge with more columns has a shadow, a line says so, and the
+// keyboard can scroll it.
+function scrollTable(parent, label, className) {
+  const box = el(parent, "div", "scroller"), scroll = el(box, "div", "scroll"), table = el(scroll, "table", className);
+  el(box, "p", "hint", "Scroll sideways for more columns →");
+  scroll.setAttribute("role", "region");
+  scroll.setAttribute("aria-label", label);
+  const update = () => scrollCue(box);
+  scroll.addEventListener("scroll", update, { passive: true });
+  const observer = new ResizeObserver(update);
+  observer.observe(scroll);
+  observer.observe(table);
+  return table;
+}
+
+function scrollCue(box) {
+  const scroll = box.querySelector(".scroll"), first = box.querySelector("th, td"), more = scroll.scrollWidth - scroll.clientWidth;
+  box.classList.toggle("wider", more > 1);
+  box.classList.toggle("more-left", scroll.scrollLeft > 1);
+  box.classList.toggle("more-right", scroll.scrollLeft < more - 1);
+  box.style.setProperty("--sticky", (first ? first.offsetWidth : 0) + "px");
+  if (more > 1) scroll.setAttribute("tabindex", 0);
+  else scroll.removeAttribute("tabindex");
 }
 
 // One model for the charts that show one: choosing it anywhere changes all of them.
@@ -151,7 +180,7 @@ function axisY(f, scale, label, format) {
 // What can be read on a mark of that colour.
 const inkOn = colour => ["var(--vector)", "var(--bubble)"].includes(colour) ? colour.replace("--", "--on-") : "var(--mark-ink)";
 
-// As much of a text as fits, by an average width of letters.
+// As much of a text as fits, by an average letter width.
 function fitted(text, width, size = 7) {
   const room = Math.floor(width / size);
   return text.length <= room ? text : room < 4 ? "" : text.slice(0, room - 1) + "…";
@@ -169,18 +198,25 @@ function showTip(event, lines) {
   tip.style.left = Math.max(8, x) + "px";
   tip.style.top = (below ? event.clientY + 18 : Math.max(4, event.clientY - tip.offsetHeight - 12)) + "px";
 }
-function hideTip() { tip.hidden = true; }
-window.addEventListener("scroll", hideTip, { passive: true });
+let focused = null; // redraws the tip of the mark that has the keyboard's focus
+function hideTip() {
+  tip.hidden = true;
+  focused = null;
+}
+window.addEventListener("scroll", () => focused ? focused() : hideTip(), { passive: true });
 window.addEventListener("keydown", e => { if (e.key === "Escape") hideTip(); });
 
-// Marks that tell what they are, to a pointer, a finger or the keyboard: lines(d) gives their text.
+// Marks with a tooltip for pointer, finger and keyboard: lines(d) gives its text.
 function tells(selection, lines) {
   return selection
     .on("mousemove", d => showTip(d3.event, lines(d)))
     .on("mouseout", hideTip)
     .on("focus", function (d) {
-      const box = this.getBoundingClientRect();
-      showTip({ clientX: box.right, clientY: box.bottom }, lines(d));
+      focused = () => {
+        const box = this.getBoundingClientRect();
+        showTip({ clientX: box.right, clientY: box.bottom }, lines(d));
+      };
+      focused();
     })
     .on("blur", hideTip);
 }
@@ -188,7 +224,10 @@ function tells(selection, lines) {
 // ---- widths
 
 let waiting = 0, drawnAt = window.innerWidth;
-const drawAll = () => charts.forEach(c => c.draw());
+function drawAll() {
+  charts.forEach(c => c.draw());
+  document.querySelectorAll(".scroller").forEach(scrollCue);
+}
 window.addEventListener("resize", () => {
   clearTimeout(waiting);
   waiting = setTimeout(() => {
@@ -198,7 +237,7 @@ window.addEventListener("resize", () => {
   }, 120);
 });
 
-// On paper charts are drawn for one width, whatever the window has, so that their letters have the size of the text.
+// On paper, charts are drawn for one width, whatever that of the window, so that their text has the size of the page's.
 function print(on) {
   document.documentElement.classList.toggle("printing", on);
   drawAll();

@@ -1,14 +1,14 @@
-// Two dies to one scale; areas are exact, places are not those of a layout.
+// Two dies to one scale; areas are exact, positions are not a layout.
 (() => {
   const rows = sheet("floorplan"), dies = sheet("dies");
   const total = role => d3.sum(rows.filter(r => r.role === role), r => r.area_mm2);
   const part = (role, names) => d3.sum(rows.filter(r => r.role === role && names.includes(r.part)),
     r => r.area_mm2) / total(role);
   const found = dies.find(d => d.role === "found"), ref = dies.find(d => d.role === "reference");
-  const s = section("floorplan", "The chip beside TPUv4",
+  const s = section("floorplan", "Die area by component, beside TPUv4",
     `Tensor cores take ${percent(part("found", ["tensor arrays", "tensor buffers"]))} of the die (TPUv4: ${percent(part("reference", ["tensor arrays", "tensor buffers"]))}); ` +
-    `vector throughput is ${times(found.vector_op_per_s / ref.vector_op_per_s)} and matrix throughput ${times(found.tensor_flop_per_s / ref.tensor_flop_per_s)} TPUv4’s.`,
-    "Tensor cores multiply matrices; vector cores do everything else (softmax, normalisation, activation functions). Both dies are drawn to the same scale, and every area is exact; where a block lies is not a layout.");
+    `peak vector throughput is ${times(found.vector_op_per_s / ref.vector_op_per_s)} and peak matrix throughput ${times(found.tensor_flop_per_s / ref.tensor_flop_per_s)} that of TPUv4.`,
+    "Tensor cores multiply matrices; vector cores run everything else (softmax, normalization, activation functions). Both dies are drawn to the same scale and every area is exact; positions are schematic, not a layout.");
   const colours = {
     "tensor arrays": "var(--tensor)", "tensor buffers": "var(--fused)", "vector lanes": "var(--vector)",
     "vector buffers": "var(--vector-dark)", "global buffer": "var(--buffer)", "HBM interface": "var(--bubble)",
@@ -44,7 +44,7 @@
   ["found", "reference"].forEach(role => {
     const box = el(panels, "div"), die = dies.find(d => d.role === role);
     el(box, "h3", "", `${die.chip}, ${die.area_mm2.toFixed(1)} mm²`);
-    el(box, "p", "note", `${plural(die.tensor_cores, "tensor core")} of ${die.rows}×${die.cols}, ${plural(die.vector_cores, "vector core")} of ${die.lanes} lanes, ${number(die.glb_mib)} MiB; ${si(die.tensor_flop_per_s, "FLOP/s")}, ${number(die.watts)} W peak`);
+    el(box, "p", "note", `${plural(die.tensor_cores, "tensor core")} of ${die.rows}×${die.cols}, ${plural(die.vector_cores, "vector core")} of ${die.lanes} lanes, ${number(die.glb_mib)} MiB global buffer; ${si(die.tensor_flop_per_s, "FLOP/s")}, ${number(die.watts)} W peak`);
     const holder = el(box, "div");
     draws("floorplan", () => {
       const width = Math.max(240, holder.clientWidth || 320), scale = Math.min(width, 460) / largest;
@@ -61,7 +61,7 @@
       g.filter(d => d.dx > 12 + 6.8 * label(d).length && d.dy > 18).append("text").attr("class", "inside").attr("x", 6).attr("y", 16)
         .style("fill", d => inkOn(colours[d.part])).text(label);
       tells(g, d => [d.part, d.row.count > 1
-        ? `${d.row.count} of ${number(d.mm2)} mm² each, ${number(d.row.area_mm2)} mm² together` : `${number(d.mm2)} mm²`,
+        ? `${d.row.count} of ${number(d.mm2)} mm² each, ${number(d.row.area_mm2)} mm² in total` : `${number(d.mm2)} mm²`,
         `${percent(d.row.area_mm2 / total(role), 1)} of the die`]);
       f.root.append("rect").attr("width", side).attr("height", side).style("fill", "none").style("stroke", "var(--ink)")
         .style("stroke-width", 1.2);

@@ -1,9 +1,9 @@
-// What it was made of, and how to make it again.
+// The inputs, and the command that reproduces the report.
 (() => {
-  const s = section("inputs", "Inputs, and how to make this again",
-    "The same command gives the same bytes, on any number of threads.");
+  const s = section("inputs", "Inputs and reproduction",
+    "This command reproduces the report, byte for byte, with any number of threads.");
   el(s.root, "pre", "", sheet("command")[0].command).id = "command";
-  const table = el(el(s.root, "div", "scroll"), "table", "words"), body = el(table, "tbody");
+  const table = scrollTable(s.root, "inputs", "words"), body = el(table, "tbody");
   sheet("inputs").forEach(r => {
     const tr = el(body, "tr");
     el(tr, "td", "", r.input);
@@ -11,16 +11,18 @@
   });
   const refs = sheet("models").filter(m => !m.reference_expert || m.reference_hbm_gib > 32);
   if (refs.length)
-    el(s.root, "p", "note", "The reference is TPUv4 with the plan experts gave for the model and 32 GiB; " +
+    el(s.root, "p", "note", "The reference is TPUv4 with 32 GiB of HBM and the plan that experts published for the model; " +
       refs.map(m => m.reference_samples_per_s > 0
         ? `for ${short(m.model)} ${m.reference_expert ? "the expert plan" : "the best plan"} with ${number(m.reference_hbm_gib)} GiB`
-        : `for ${short(m.model)} nothing fits`).join("; ") + ".");
-  el(s.root, "p", "note", "“phaze report DIR --csv CSVDIR” writes everything that is plotted here as CSV files.");
+        : `${short(m.model)} does not fit it, and has no reference`).join("; ") + ".");
+  el(s.root, "p", "note", "“phaze report DIR --csv CSVDIR” writes the data of all charts as CSV files.");
   el(document.getElementById("page"), "footer", "",
-    `Made by phaze ${source.version}. This file is complete: it fetches nothing.`);
+    `phaze ${source.version}. This file is self-contained and loads nothing from the network.`);
   const nav = document.getElementById("contents");
+  const names = { baselines: "Baselines", space: "Design space", floorplan: "Die area", schedule: "Layer schedule", pipeline: "Pipeline",
+    memory: "Memory", step: "Step time", sensitivity: "Sensitivity", certificate: "Proof", inputs: "Inputs" };
   document.querySelectorAll("section").forEach(section => {
-    const a = el(nav, "a", "", section.querySelector("h2").textContent);
+    const a = el(nav, "a", "", names[section.id] || section.querySelector("h2").textContent);
     a.href = "#" + section.id;
   });
 })();

@@ -1,19 +1,19 @@
-// A batch over time: every stage works on one microbatch after another, and waits at both ends.
+// One training step over time: every stage runs one microbatch after another, and idles at both ends.
 (() => {
-  const most = 7000; // rectangles; beyond, neighbours in time are drawn together
-  const s = section("pipeline", "The pipeline over time", "",
-    "The model is cut into stages, one after another on different chips; a batch is cut into microbatches that follow each other. A slot is as long as the slowest stage takes, forward and backward. Grey is a chip waiting: at the beginning and end for the pipeline to fill and drain, and in every slot where a stage has less to do than the slowest.");
+  const most = 7000; // rectangles; beyond, neighbours in time are merged
+  const s = section("pipeline", "Pipeline schedule of one training step", "",
+    "The layers of a model are divided into pipeline stages on different chips, and the batch of a replica into microbatches. A slot is the time of the slowest stage, forward and backward. Grey is idle time (the pipeline bubble): while the pipeline fills and drains, and in every slot of a stage that is faster than the slowest one.");
   const controls = el(s.root, "div", "controls");
   modelSelect(controls);
   legend(s.root, [{ colour: "var(--tensor)", text: "forward" }, { colour: "var(--fused)", text: "backward and transfers" },
-    { colour: "var(--bubble)", text: "waiting (bubble)" }, { colour: "var(--vector)", text: "exchange of gradients" }]);
+    { colour: "var(--bubble)", text: "idle (pipeline bubble)" }, { colour: "var(--vector)", text: "gradient all-reduce" }]);
   const holder = el(s.root, "div");
 
   function redraw() {
     const m = sheet("models").find(r => r.model === shown.model), stages = sheet("stages").filter(r => r.model === shown.model);
     const n = stages.length, slots = m.rounds + n - 1;
     const busy = d3.sum(stages, k => k.load_s) * m.rounds / (n * m.step_s);
-    s.say(`${short(shown.model)}: ${plural(n, "stage")} × ${plural(m.replicas, "replica")}${m.tensor_parallel > 1 ? ` × ${m.tensor_parallel} tensor parallel` : ""} on ${plural(m.devices, "chip")}; each replica trains ${plural(m.rounds, "microbatch")} of ${plural(m.microbatch, "sample")} in ${seconds(m.step_s)}, and a chip works ${percent(busy)} of that time.`);
+    s.say(`${short(shown.model)}: ${plural(n, "stage")} × ${plural(m.replicas, "replica")}${m.tensor_parallel > 1 ? ` × ${m.tensor_parallel} tensor parallel` : ""} on ${plural(m.devices, "chip")}; each replica processes ${plural(m.rounds, "microbatch")} of ${plural(m.microbatch, "sample")} in ${seconds(m.step_s)}; chips are busy ${percent(busy)} of that time.`);
     const group = Math.max(1, Math.ceil(3 * n * m.rounds / most));
     const blocks = [];
     stages.forEach((k, i) => {
@@ -32,10 +32,10 @@
       if (m.exchange_s > 0) blocks.push({ k, i, from: slots * m.slot_s, to: m.step_s, kind: "--vector" });
     });
     const rowHeight = Math.max(4, Math.min(22, 420 / n));
-    const f = frame(holder, n * rowHeight + 74, { top: 24, right: 12, bottom: 50, left: 62 }, "the pipeline over time");
+    const f = frame(holder, n * rowHeight + 74, { top: 24, right: 12, bottom: 50, left: 62 }, "pipeline schedule of one training step");
     const unit = m.step_s < 2 ? 1e3 : 1;
     const x = d3.scale.linear().domain([0, m.step_s * unit]).range([0, f.width]);
-    axisX(f, x, unit === 1 ? "time of a batch, s" : "time of a batch, ms");
+    axisX(f, x, unit === 1 ? "time in the step (s)" : "time in the step (ms)");
     f.root.append("text").attr("class", "soft").attr("x", -58).attr("y", -10).text("stage");
     const every = Math.ceil(16 / rowHeight);
     f.root.selectAll(".name").data(stages.filter((k, i) => i % every === 0)).enter().append("text").attr("class", "soft")
@@ -47,9 +47,9 @@
         .attr("width", b => Math.max(0.1, x(b.to * unit) - x(b.from * unit))).attr("height", rowHeight - thin)
       .style("fill", b => `var(${b.kind})`).style("opacity", b => b.kind === "--bubble" ? 0.45 : 1);
     tells(mark, b => [`stage ${b.k.stage}: ${b.k.layers}`, b.wait
-      ? `waits ${seconds(b.to - b.from)} for the pipeline to ${b.from ? "drain" : "fill"}`
-      : `a microbatch: forward ${seconds(b.k.forward_s)}, backward and transfers ${seconds(b.k.load_s - b.k.forward_s)} of a slot of ${seconds(m.slot_s)}`,
-      group > 1 && !b.wait ? `${group} microbatches are drawn together` : ""]);
+      ? `idle for ${seconds(b.to - b.from)} while the pipeline ${b.from ? "drains" : "fills"}`
+      : `microbatch: forward ${seconds(b.k.forward_s)}, backward and transfers ${seconds(b.k.load_s - b.k.forward_s)} of a slot of ${seconds(m.slot_s)}`,
+      group > 1 && !b.wait ? `${group} microbatches are drawn as one` : ""]);
   }
   shown.listeners.push(redraw);
   draws("pipeline", redraw);

@@ -1,4 +1,4 @@
-// One layer on the chip's cores, forward and backward, on one scale of time.
+// One layer on the chip's cores, forward and backward, on one time axis.
 (() => {
   const layers = sheet("layers"), operators = sheet("operators");
   const kinds = [
@@ -7,14 +7,14 @@
     { name: "network", classes: ["collective"] },
   ];
   const colours = { tensor: "var(--tensor)", fused: "var(--fused)", vector: "var(--vector)", collective: "var(--network)" };
-  const s = section("schedule", "The schedule of a layer", "",
-    "Each bar is an operator; rows are operators that run beside each other. Times are for one microbatch on one chip. An operator may take some or all cores of its kind, and operators that run together share memory bandwidth.");
+  const s = section("schedule", "Operator schedule of one layer", "",
+    "Each bar is an operator; bars in different rows run concurrently. Times are for one microbatch on one chip. An operator uses some or all cores of its kind, and concurrent operators share memory bandwidth.");
   const controls = el(s.root, "div", "controls");
   modelSelect(controls);
   const repeated = model => layers.filter(l => l.model === model).sort((a, b) => b.count - a.count)[0].layer;
   let layer = null, layerBox = el(controls, "span");
   legend(s.root, [{ colour: colours.tensor, text: "matrix product" }, { colour: colours.fused,
-    text: "product with a fused vector operator" }, { colour: colours.vector, text: "vector operator" },
+    text: "matrix product fused with a vector operator" }, { colour: colours.vector, text: "vector operator" },
     { colour: colours.collective, text: "collective" }]);
   const holder = el(s.root, "div");
 
@@ -51,16 +51,16 @@
       lanes: lanes(operators.filter(o => o.model === shown.model && o.layer === layer && o.direction === direction)),
     }));
     const [fw, bw] = passes.map(p => p.of);
-    s.say(`A ${layer} of ${short(shown.model)} takes ${seconds(fw.makespan_us / 1e6)} forward and ${seconds(bw.makespan_us / 1e6)} backward; tensor cores are ${percent(fw.tensor_use)} and ${percent(bw.tensor_use)} in use, vector cores ${percent(fw.vector_use)} and ${percent(bw.vector_use)}. ` +
-      (fw.optimal && bw.optimal ? "Both schedules are proven the shortest."
+    s.say(`Layer “${layer}” of ${short(shown.model)} takes ${seconds(fw.makespan_us / 1e6)} forward and ${seconds(bw.makespan_us / 1e6)} backward; tensor cores are ${percent(fw.tensor_use)} and ${percent(bw.tensor_use)} utilized, vector cores ${percent(fw.vector_use)} and ${percent(bw.vector_use)}. ` +
+      (fw.optimal && bw.optimal ? "Both schedules are proven optimal."
         : `No schedule is more than ${percent(Math.max(1 - fw.bound_us / fw.makespan_us, 1 - bw.bound_us / bw.makespan_us), 1)} shorter.`));
     const rowHeight = 24, gap = 40;
     const height = passes.reduce((h, p) => h + Math.max(1, p.lanes.n) * rowHeight + gap, 0) + 26;
-    const f = frame(holder, height, { top: 24, right: 12, bottom: 40, left: 88 }, "schedule of a layer");
+    const f = frame(holder, height, { top: 24, right: 12, bottom: 40, left: 88 }, "operator schedule of one layer");
     const most = Math.max(fw.makespan_us, bw.makespan_us), unit = most >= 2000 ? 1000 : 1;
     const x = d3.scale.linear().domain([0, most / unit]).range([0, f.width]);
     f.height -= gap - 36;
-    axisX(f, x, unit === 1000 ? "time, ms" : "time, µs");
+    axisX(f, x, unit === 1000 ? "time (ms)" : "time (µs)");
     let top = 0;
     passes.forEach(p => {
       const g = f.root.append("g").attr("transform", `translate(0,${top})`);

@@ -1,37 +1,54 @@
-// One step away from the winner on every axis.
+// One step away from the best chip on every parameter: a row for each parameter that the run varied, whichever they are.
 (() => {
-  const rows = sheet("sensitivity");
+  const rows = sheet("sensitivity"), what = objective.ratio ? "throughput" : "the objective";
+  const title = `Sensitivity of ${what} to the chip’s parameters`;
   if (!rows.length) {
-    section("sensitivity", "What limits it", "The design space has one value for every number of the chip: there is no step to take.");
+    section("sensitivity", title, "The design space has one value for every parameter of the chip: nothing can be varied.");
     return;
   }
-  const what = objective.ratio ? "throughput" : "the objective";
+  const amount = (r, x) => number(x) + (r.unit ? "\u00a0" + r.unit : "");
+  const step = r => `${number(r.from)} → ${amount(r, r.to)}`;
   const gain = rows.slice().sort((a, b) => b.change - a.change)[0], loss = rows.slice().sort((a, b) => a.change - b.change)[0];
-  const inside = rows.filter(r => r.within_budget && r.change > 5e-5).length;
-  const s = section("sensitivity", "What limits it",
-    `The largest loss is ${loss.parameter} ${number(loss.from)} → ${number(loss.to)} (${signed(loss.change)})` +
-    (gain.change > 5e-5 ? `; the largest gain, ${gain.parameter} ${number(gain.from)} → ${number(gain.to)} (${signed(gain.change)}), ${gain.within_budget ? "is within the budget" : "does not fit the area budget"}.` : "; no single step gains anything.") +
-    (inside ? "" : " Nothing within the budget is better."),
-    "Each bar changes one number of the chip by one step of the design space and makes all schedules and plans again. Pale bars lie outside the area budget.");
+  const inside = rows.some(r => r.within_budget && r.change > 5e-5);
+  const s = section("sensitivity", title,
+    `The largest loss is ${signed(loss.change)}, for ${loss.parameter} ${step(loss)}` +
+    (gain.change > 5e-5 ? `; the largest gain is ${signed(gain.change)}, for ${gain.parameter} ${step(gain)}, ${gain.within_budget ? "within the area budget" : "outside the area budget"}.` : "; no single change is a gain.") +
+    (inside || gain.change <= 5e-5 ? "" : " No single change within the budget is a gain."),
+    "Each bar changes one parameter of the best chip to the next lower or next higher value of the design space, keeps the others, and optimizes all schedules and plans for the changed chip.");
+  legend(s.root, [{ colour: "var(--front)", text: "loss" }, { colour: "var(--evaluated)", text: "gain" },
+    { kind: "pale", text: "outline: outside the area budget" }]);
+  const parameters = unique(rows.map(r => r.parameter)).map(name => ({ name, steps: rows.filter(r => r.parameter === name) }));
   const holder = el(s.root, "div");
   draws("sensitivity", () => {
-    const narrow = holder.clientWidth < 600, left = narrow ? 4 : 230, rowHeight = narrow ? 42 : 26;
-    const f = frame(holder, rows.length * rowHeight + 54, { top: 4, right: 64, bottom: 44, left }, "changes of " + what);
+    const narrow = holder.clientWidth < 600, barHeight = 22, title = narrow ? 20 : 0, gap = 10;
+    let height = 0;
+    parameters.forEach(p => {
+      p.top = height;
+      height += title + p.steps.length * barHeight + gap;
+    });
+    const left = narrow ? 92 : 290;
+    const f = frame(holder, height + 48, { top: 4, right: 64, bottom: 44, left }, `change of ${what} for one step of each parameter`);
     const low = Math.min(0, d3.min(rows, r => r.change)), high = Math.max(0, d3.max(rows, r => r.change)),
-      room = (high - low || 0.01) * 0.16;
-    const x = d3.scale.linear().domain([low - room, high + room * 0.3]).range([0, f.width]);
-    axisX(f, x, "change of " + what, narrow ? 3 : 6, d => (+(100 * d).toFixed(6) + "%").replace("-", "−"));
-    const g = f.root.selectAll(".row").data(rows).enter().append("g")
-      .attr("transform", (d, i) => `translate(0,${i * rowHeight})`);
-    g.append("text").attr("x", narrow ? 0 : -10).attr("y", narrow ? 13 : 17).attr("text-anchor", narrow ? "start" : "end")
-      .text(d => `${d.parameter} ${number(d.from)} → ${number(d.to)}`);
-    g.append("rect").attr("class", "mark").attr("x", d => x(Math.min(0, d.change)))
-      .attr("width", d => Math.max(1.5, Math.abs(x(d.change) - x(0)))).attr("y", narrow ? 19 : 4).attr("height", 17)
-      .style("fill", d => d.change < 0 ? "var(--network)" : "var(--buffer)").style("opacity", d => d.within_budget ? 1 : 0.45);
-    g.append("text").attr("y", narrow ? 32 : 17).attr("x", d => d.change < 0 ? x(d.change) - 5 : x(Math.max(0, d.change)) + 5)
-      .attr("text-anchor", d => d.change < 0 ? "end" : "start").text(d => signed(d.change));
+      room = (high - low || 0.01) * (narrow ? 0.3 : 0.12);
+    const x = d3.scale.linear().domain([low - room, high + room * 0.2]).range([0, f.width]);
+    axisX(f, x, `change of ${what} (%)`, narrow ? 3 : 6, d => (+(100 * d).toFixed(6) + "%").replace("-", "−"));
+    const g = f.root.selectAll(".parameter").data(parameters).enter().append("g").attr("class", "parameter")
+      .attr("transform", p => `translate(0,${p.top})`);
+    g.append("path").attr("d", p => `M${-left},${-gap / 2}H${f.width}`).style("stroke", (p, i) => i ? "var(--grid)" : "none");
+    g.append("text").attr("x", -left).attr("y", p => narrow ? 14 : p.steps.length * barHeight / 2 + 4)
+      .style("font-weight", 600).text(p => fitted(p.name, narrow ? left + f.width : 180));
+    const bar = g.selectAll(".step").data(p => p.steps).enter().append("g").attr("class", "step")
+      .attr("transform", (r, i) => `translate(0,${title + i * barHeight})`);
+    bar.append("text").attr("class", "soft").attr("x", -10).attr("y", 15).attr("text-anchor", "end").text(step);
+    const colour = r => r.change < 0 ? "var(--front)" : "var(--evaluated)";
+    bar.append("rect").attr("class", "mark").attr("x", r => x(Math.min(0, r.change)))
+      .attr("width", r => Math.max(1.5, Math.abs(x(r.change) - x(0)))).attr("y", 3).attr("height", barHeight - 6)
+      .style("fill", colour).style("fill-opacity", r => r.within_budget ? 1 : 0.25).style("stroke", r => r.within_budget ? "none" : colour(r));
+    bar.append("text").attr("y", 15).attr("x", r => r.change < 0 ? x(r.change) - 5 : x(Math.max(0, r.change)) + 5)
+      .attr("text-anchor", r => r.change < 0 ? "end" : "start").text(r => signed(r.change));
     f.root.append("path").attr("d", `M${x(0)},0V${f.height}`).style("stroke", "var(--ink)");
-    tells(g, d => [`${d.parameter} ${number(d.from)} → ${number(d.to)}`, `${signed(d.change)} of ${what}`,
-      `${d.area_mm2.toFixed(1)} mm², ${d.within_budget ? "within" : "outside"} the budget`]);
+    tells(bar, r => [`${r.parameter}: ${step(r)}`, `${signed(r.change)} ${what}` +
+      (r.change_at_most > r.change + 5e-6 ? `; at most ${signed(r.change_at_most)}, if schedules not proven optimal met their lower bounds` : ""),
+      `${r.area_mm2.toFixed(1)} mm², ${r.within_budget ? "within" : "outside"} the area budget`]);
   });
 })();

@@ -1,26 +1,45 @@
-// Every chip: those that were evaluated as points, those that bounds excluded as a cloud.
+// The design space: evaluated chips as points, chips that bounds excluded as counts in cells, baselines as other symbols.
 (() => {
-  const colours = {
+  const bottlenecks = {
     "tensor cores": "var(--tensor)", "vector cores": "var(--vector)", "HBM bandwidth": "var(--hbm)",
-    "buffer bandwidth": "var(--buffer)", "transfers and collectives": "var(--network)",
-    "exchange of gradients": "var(--fused)", "pipeline bubble": "var(--bubble)",
+    "global-buffer bandwidth": "var(--buffer)", "transfers and collectives": "var(--network)",
+    "gradient all-reduce": "var(--fused)", "pipeline bubble": "var(--bubble)",
   };
+  const statuses = {
+    best: ["var(--best)", "best chip", "star"], front: ["var(--front)", "evaluated, on the Pareto front", "circle"],
+    evaluated: ["var(--evaluated)", "evaluated, not on the front", "circle"],
+  };
+  const status = d => d.best ? "best" : d.front ? "front" : "evaluated";
+  // Symbols of baselines: outlined with the plans of experts, filled with the best plans.
+  const others = [
+    ["tpuv4", "TPUv4", "diamond"], ["tpuv4-real", "real TPUv4", "square"], ["spotlight", "Spotlight", "triangle-up"],
+    ["original", "original Phaze search", "cross"], ["random", "random search", "triangle-down"],
+  ];
+  const star = "M" + d3.range(10).map(i => { // d3 has none
+    const r = i % 2 ? 3.6 : 8.5, a = Math.PI * (i / 5 - 0.5);
+    return (r * Math.cos(a)).toFixed(2) + "," + (r * Math.sin(a)).toFixed(2);
+  }).join("L") + "Z";
+  const symbol = (type, size) => type === "star" ? star : d3.svg.symbol().type(type).size(size)();
   const chips = sheet("chips"), excluded = sheet("excluded"), baselines = sheet("baselines");
-  const s = section("space", "Every chip of the space", "",
-    "Grey cells count chips that were not evaluated in full because a bound shows that they cannot be above that height. A point’s colour is what takes most of its step: the kind of core or memory that is busiest while a stage computes, waiting for data from other chips, exchanging gradients between replicas, or the pipeline’s idle time.");
+  const s = section("space", "Design space: throughput against die area", "",
+    "Grey cells count chips that were not evaluated in full, because an upper bound on their " + (objective.ratio ? "throughput" : "objective") + " lies below the best chip; a cell stands at that bound. A bottleneck is what takes most of a training step: the busiest resource while a stage computes, communication between chips, the gradient all-reduce between replicas, or the pipeline bubble.");
   const controls = el(s.root, "div", "controls");
-  let contest = common.contest, pinned = null;
+  let contest = common.contest, pinned = null, coloured = "status";
   if (contests.length > 1)
-    select(controls, "best chip for", contests.slice(-1).concat(contests.slice(0, -1))
+    select(controls, "chip optimized for", contests.slice(-1).concat(contests.slice(0, -1))
       .map(c => ({ value: c, text: contestTitle(c) })), contest, c => {
       contest = c;
       pinned = null;
       redraw();
     });
+  if (unique(chips.map(d => d.limit)).length > 1)
+    select(controls, "colour of points", [{ value: "status", text: "status in the search" }, { value: "limit", text: "bottleneck" }],
+      coloured, c => { coloured = c; redraw(); });
+  const colour = d => coloured === "status" || d.best ? statuses[status(d)][0] : bottlenecks[d.limit] || "var(--rest)";
   const key = el(s.root, "div");
   const panels = el(s.root, "div", "panels two");
   const whole = el(panels, "div"), near = el(panels, "div");
-  const holders = [[whole, "the whole space"], [near, "the chips that were evaluated"]].map(([p, title]) => {
+  const holders = [[whole, "All chips"], [near, "Evaluated chips, enlarged"]].map(([p, title]) => {
     el(p, "h3", "", title);
     return el(p, "div");
   });
@@ -28,25 +47,25 @@
   pin.id = "pinned";
 
   const describe = d => [d.chip,
-    `${value(d.objective)} ${objective.ratio ? reference : objective.text}, ${d.area_mm2.toFixed(1)} mm², ${number(d.watts)} W peak`,
-    `${plural(d.tensor_cores, "tensor core")} of ${d.rows}×${d.cols}, ${plural(d.vector_cores, "vector core")} of ${d.lanes} lanes, ${number(d.glb_mib)} MiB`,
-    `limited by: ${d.limit}`, d.front ? "on the front of throughput against area" : ""];
+    `${value(d.objective)} ${objective.ratio ? "the throughput of " + reference : objective.text}, ${d.area_mm2.toFixed(1)} mm², ${number(d.watts)} W peak`,
+    `${plural(d.tensor_cores, "tensor core")} of ${d.rows}×${d.cols}, ${plural(d.vector_cores, "vector core")} of ${d.lanes} lanes, ${number(d.glb_mib)} MiB global buffer`,
+    `bottleneck: ${d.limit}`, d.front ? "on the Pareto front of objective and area" : ""];
 
   function showPlans(d) {
     while (pin.firstChild) pin.removeChild(pin.firstChild);
-    el(pin, "h3", "", d.chip + (d.best ? ", the best" : ""));
+    el(pin, "h3", "", d.chip + (d.best ? ", the best chip" : ""));
     el(pin, "p", "note", describe(d).slice(1).filter(x => x).join("; "));
-    const table = el(el(pin, "div", "scroll"), "table");
+    const table = scrollTable(pin, "plans of the chip");
     const head = el(el(table, "thead"), "tr");
-    ["model", "samples/s", "×\u00a0TPUv4", "stages", "replicas", "tensor parallel", "microbatch", "activations", "limited by",
-      "compute, network, bubble"].forEach(h => el(head, "th", "", h));
+    ["model", "samples/s", "×\u00a0reference", "pipeline stages", "replicas", "tensor parallel", "microbatch size",
+      "activations", "bottleneck", "compute, communication, bubble"].forEach(h => el(head, "th", "", h));
     const body = el(table, "tbody");
     sheet("plans").filter(p => p.chip_id === d.chip_id).forEach(p => {
       const tr = el(body, "tr");
       [short(p.model), number(p.samples_per_s), times(p.ratio), p.stages, p.replicas, p.tensor_parallel, p.microbatch, p.recompute
-        ? "recomputed" : "kept", p.limit].forEach(c => el(tr, "td", "", String(c)));
+        ? "checkpointed" : "stored", p.limit].forEach(c => el(tr, "td", "", String(c)));
       const bar = el(el(tr, "td"), "span", "parts");
-      bar.title = `compute ${percent(p.compute_part)}, network ${percent(p.network_part)}, bubble ${percent(p.bubble_part)}`;
+      bar.title = `compute ${percent(p.compute_part)}, communication ${percent(p.network_part)}, pipeline bubble ${percent(p.bubble_part)}`;
       [[p.compute_part, "--tensor"], [p.network_part, "--network"], [p.bubble_part, "--bubble"]].forEach(([part, c]) => {
         const e = el(bar, "span");
         e.style.cssText = `width:${100 * part}%;background:var(${c})`;
@@ -54,21 +73,38 @@
     });
   }
 
+  // The baselines of a contest that have a chip.
+  const placed = () => unique(baselines.filter(b => b.contest === contest && b.way !== "search" && b.objective > 0).map(b => b.way))
+    .map(way => baselines.find(b => b.contest === contest && b.way === way))
+    .map(b => ({ b, kind: others.find(o => o[0] === b.way.replace(/-(expert|placed)$/, "")) })).filter(o => o.kind)
+    .map(({ b, kind }) => ({ b, type: kind[2], hollow: /-expert$/.test(b.way),
+      name: kind[1] + (/-expert$/.test(b.way) ? ", expert plan" : /-placed$/.test(b.way) ? ", best plan" : "") }));
+
+  function drawBaselines(inner, x, y, list, size) {
+    const o = inner.selectAll(".other").data(list).enter().append("g").attr("class", "other")
+      .attr("transform", d => `translate(${x(d.b.area_mm2)},${y(d.b.objective)})`);
+    o.append("path").attr("class", "mark").attr("d", d => symbol(d.type, size)).style("fill", d => d.hollow ? "var(--bg)" : "var(--ink)")
+      .style("stroke", d => d.hollow ? "var(--ink)" : "var(--bg)").style("stroke-width", d => d.hollow ? 1.6 : 0.8);
+    // Only those that stand clear of the others are named; the legend has all of them.
+    const clear = d => /^tpuv4/.test(d.b.way) && list.every(e => e === d || Math.abs(y(e.b.objective) - y(d.b.objective)) > 15 ||
+      e.b.area_mm2 > d.b.area_mm2 + 1e-9);
+    o.filter(clear).append("text").attr("class", "halo").attr("x", -10).attr("y", 4).attr("text-anchor", "end").text(d => d.name);
+    tells(o, d => [d.name, `${value(d.b.objective)}, chip ${d.b.chip}, ${d.b.area_mm2.toFixed(1)} mm²`]);
+  }
+
   function drawPanel(holder, list, zoom) {
-    const cells = excluded.filter(e => e.contest === contest);
-    const best = list.find(d => d.best) || list[0];
-    const others = ["tpuv4-expert", "tpuv4-placed"].map(w => baselines.find(b => b.contest === contest && b.way === w))
-      .filter(b => b && b.objective > 0);
-    const f = frame(holder, 380, { top: 26, right: 14, bottom: 44, left: 50 }, "throughput against area", "group");
+    const cells = excluded.filter(e => e.contest === contest), extra = placed();
+    const f = frame(holder, 380, { top: 26, right: 14, bottom: 44, left: 50 }, zoom ? "objective against area, evaluated chips"
+      : "objective against area, all chips", "group");
     const values = list.map(d => d.objective), areas = list.map(d => d.area_mm2);
     const pad = (lo, hi) => { const p = (hi - lo || hi || 1) * 0.08; return [lo - p, hi + p]; };
     const x = d3.scale.linear().range([0, f.width])
       .domain(zoom ? pad(d3.min(areas), d3.max(areas)) : [0, 1.04 * d3.max(cells.map(c => c.area_to_mm2)
-      .concat(areas, others.map(o => o.area_mm2)))]);
+      .concat(areas, extra.map(o => o.b.area_mm2)))]);
     const y = d3.scale.linear().range([f.height, 0])
-      .domain(zoom ? pad(d3.min(values), d3.max(values)) : [0, 1.08 * d3.max(values)]);
-    axisX(f, x, "area, mm²", Math.max(3, Math.floor(f.width / 80)));
-    axisY(f, y, objective.ratio ? "times " + reference : objective.text, d => String(+d.toPrecision(4)));
+      .domain(zoom ? pad(d3.min(values), d3.max(values)) : [0, 1.08 * d3.max(values.concat(extra.map(o => o.b.objective)))]);
+    axisX(f, x, "die area (mm²)", Math.max(3, Math.floor(f.width / 80)));
+    axisY(f, y, objective.ratio ? `throughput relative to ${reference} (×)` : objective.text, d => String(+d.toPrecision(4)));
     const clip = "clip" + (zoom ? 1 : 0);
     f.svg.append("clipPath").attr("id", clip).append("rect").attr("width", f.width).attr("height", f.height);
     const inner = f.root.append("g").attr("clip-path", `url(#${clip})`);
@@ -79,46 +115,55 @@
       .style("fill", "var(--rest)").style("opacity", c => (zoom ? 0.12 : 0.2) + 0.65 * Math.log(1 + c.chips) / most * (zoom ? 0.4
         : 1));
     tells(cell, c => [plural(c.chips, "excluded chip"), `${c.area_from_mm2.toFixed(0)} to ${c.area_to_mm2.toFixed(0)} mm²`,
-      `at most ${value(c.bound_to)}`]);
+      `upper bound ${value(c.bound_to)}`]);
     const front = list.filter(d => d.front).sort((a, b) => a.area_mm2 - b.area_mm2);
     inner.append("path").attr("class", "front").attr("d", d3.svg.line().x(d => x(d.area_mm2)).y(d => y(d.objective))
       .interpolate("step-after")(front))
-      .style("fill", "none").style("stroke", "var(--ink)").style("stroke-width", 1.5);
-    if (!zoom) {
-      const near = others.length > 1 && Math.abs(y(others[0].objective) - y(others[1].objective)) < 14;
-      const o = f.root.selectAll(".other").data(others).enter().append("g")
-        .attr("transform", d => `translate(${x(d.area_mm2)},${y(d.objective)})`);
-      o.append("path").attr("class", "mark").attr("d", d3.svg.symbol().type("diamond").size(90)).style("fill", "var(--bg)")
-        .style("stroke", "var(--ink)").style("stroke-width", 1.6);
-      o.append("text").attr("x", -10).attr("y", 4).attr("text-anchor", "end")
-        .text((d, i) => near ? (i ? "" : "TPUv4") : d.way === "tpuv4-expert" ? "TPUv4, expert plan" : "TPUv4, best plan");
-      tells(o, d => [d.about, `${value(d.objective)}, ${d.area_mm2.toFixed(1)} mm²`]);
-    }
-    const point = inner.selectAll(".point").data(list.slice().reverse()).enter().append("circle").attr("class", "point mark")
-      .attr("cx", d => x(d.area_mm2)).attr("cy", d => y(d.objective)).attr("r", d => d.best ? 6.5 : zoom ? 5 : 3.2)
-      .attr("tabindex", zoom ? 0 : null).attr("role", zoom ? "button" : null).attr("aria-label", d => d.chip)
-      .style("fill", d => colours[d.limit] || "var(--rest)").style("stroke", d => d.best ? "var(--ink)" : "var(--bg)")
-        .style("stroke-width", d => d.best ? 2 : 0.8);
+      .style("fill", "none").style("stroke", "var(--front)").style("stroke-width", 1.5);
+    const inside = (v, scale) => v >= scale.domain()[0] && v <= scale.domain()[1];
+    // A chip of the space that a baseline found is a point, too: its symbol shows behind the point.
+    drawBaselines(inner, x, y, extra.filter(o => inside(o.b.area_mm2, x) && inside(o.b.objective, y)), zoom ? 240 : 75);
+    // The best last, above the others, then those on the front.
+    const order = list.slice().reverse().sort((a, b) => (a.best - b.best) || (a.front - b.front));
+    const point = inner.selectAll(".point").data(order).enter().append("path").attr("class", d => "point mark " + status(d))
+      .attr("transform", d => `translate(${x(d.area_mm2)},${y(d.objective)})`)
+      .attr("d", d => symbol(statuses[status(d)][2], zoom ? 75 : 30))
+      .attr("tabindex", zoom ? 0 : null).attr("role", zoom ? "button" : null).attr("aria-label", d => `${d.chip}: ${statuses[status(d)][1]}`)
+      .style("fill", colour).style("stroke", "var(--bg)").style("stroke-width", d => d.best ? 1.2 : 0.8);
     tells(point, describe);
     const choose = d => { pinned = d; showPlans(d); mark(); };
     point.on("click", choose).on("keydown",
       d => { if (d3.event.key === "Enter" || d3.event.key === " ") { d3.event.preventDefault(); choose(d); } });
-    const ring = inner.append("circle").attr("class", "ring").attr("r", 10).style("pointer-events", "none").style("fill", "none")
-      .style("stroke", "var(--accent)").style("stroke-width", 2);
+    const ring = inner.append("circle").attr("class", "ring").attr("r", 11).style("pointer-events", "none").style("fill", "none")
+      .style("stroke", "var(--ink)").style("stroke-width", 1.5);
+    const best = list.find(d => d.best) || list[0];
     return () => { const d = pinned || best; ring.attr("cx", x(d.area_mm2)).attr("cy", y(d.objective)); };
+  }
+
+  function drawLegend(list) {
+    while (key.firstChild) key.removeChild(key.firstChild);
+    const at = name => list.some(d => status(d) === name), extra = placed();
+    const points = coloured === "status"
+      ? Object.keys(statuses).filter(at).map(k => ({ symbol: symbol(statuses[k][2], 70), colour: statuses[k][0], text: statuses[k][1] }))
+      : [{ symbol: star, colour: statuses.best[0], text: statuses.best[1] }]
+        .concat(unique(list.map(d => d.limit)).map(l => ({ symbol: symbol("circle", 70), colour: bottlenecks[l], text: l })));
+    legend(key, points.concat([{ kind: "line", text: "Pareto front of the evaluated chips" },
+      { kind: "ring", text: "chip shown below" }],
+      excluded.some(e => e.contest === contest) ? [{ colour: "var(--rest)", text: "excluded by a bound (darker: more chips)" }] : []));
+    legend(key, others.filter(o => extra.some(e => e.type === o[2])).map(o => ({ symbol: symbol(o[2], 70), colour: "var(--ink)",
+      text: o[1] })).concat(extra.some(e => e.hollow) ? [{ symbol: symbol("diamond", 55), colour: "none", stroke: "var(--ink)",
+      text: "outlined: with expert plans" }] : []));
   }
 
   let marks = [];
   function mark() { marks.forEach(m => m()); }
   function redraw() {
     const list = chips.filter(c => c.contest === contest);
-    const at = sheet("contests").find(c => c.contest === contest), limits = unique(list.map(d => d.limit));
-    s.say((at.chips === 1 ? `There is one chip, with ${value(at.objective)}` : at.evaluated === at.chips ? `All ${count(at.chips)} chips were evaluated; the best has ${value(at.objective)}`
-      : `${count(at.evaluated)} of ${count(at.chips)} chips had to be evaluated; by their bounds none of the others is above the best, ${value(at.objective)}`) + ` at ${at.area_mm2.toFixed(1)} mm². Hover over a point (or tap it) for its chip, click it for its plans.`);
-    while (key.firstChild) key.removeChild(key.firstChild);
-    legend(key, limits.map(l => ({ colour: colours[l], text: "limited by " + l }))
-      .concat([{ kind: "ring", text: "best" }, { kind: "line", text: "front of the evaluated chips" }, { colour: "var(--rest)",
-        text: "excluded by bounds" }, { kind: "diamond", text: "TPUv4" }]));
+    const at = sheet("contests").find(c => c.contest === contest);
+    const reached = value(at.objective) + (objective.ratio ? "" : ` (${objective.text})`);
+    s.say((at.chips === 1 ? `There is one chip, at ${reached}` : at.evaluated === at.chips ? `All ${count(at.chips)} chips were evaluated; the best reaches ${reached}`
+      : `${count(at.evaluated)} of ${count(at.chips)} chips were evaluated; upper bounds exclude the others. The best reaches ${reached}`) + ` at ${at.area_mm2.toFixed(1)} mm². Point at a chip (or tap it) for its parameters; click it for its plans.`);
+    drawLegend(list);
     marks = holders.map((h, i) => drawPanel(h, list, i === 1));
     showPlans(pinned || list.find(d => d.best) || list[0]);
     mark();

@@ -1,20 +1,20 @@
-// What the time of a batch is made of.
+// The time of a training step by cause.
 (() => {
   const colours = { compute: "var(--tensor)", "tensor-parallel collectives": "var(--hbm)",
-    "transfers between stages": "var(--network)", "pipeline bubble": "var(--bubble)", "exchange of gradients": "var(--vector)" };
+    "transfers between stages": "var(--network)", "pipeline bubble": "var(--bubble)", "gradient all-reduce": "var(--vector)" };
   const rows = sheet("step"), parts = Object.keys(colours);
   const bubble = rows.filter(r => r.part === "pipeline bubble").sort((a, b) => b.share - a.share)[0];
   const computing = rows.filter(r => r.part === "compute").sort((a, b) => a.share - b.share);
-  const s = section("step", "What a step is made of",
-    `Blue is useful work: ${percent(computing[0].share)} of the step${models.length > 1 ? ` for ${short(computing[0].model)}, ${percent(computing[computing.length - 1].share)} for ${short(computing[computing.length - 1].model)}` : ""}. The pipeline’s bubble takes at most ${percent(bubble.share)}${models.length > 1 ? `, for ${short(bubble.model)}` : ""}.`,
-    "The slowest stage’s time is split; it sets the pace for all of them.");
+  const s = section("step", "Breakdown of the training step time",
+    `Compute takes ${percent(computing[0].share)} of the step${models.length > 1 ? ` for ${short(computing[0].model)}, ${percent(computing[computing.length - 1].share)} for ${short(computing[computing.length - 1].model)}` : ""}. The pipeline bubble takes at most ${percent(bubble.share)}${models.length > 1 ? `, for ${short(bubble.model)}` : ""}.`,
+    "Compute, collectives and transfers are those of the slowest pipeline stage, which sets the rate of all stages.");
   legend(s.root, parts.map(p => ({ colour: colours[p], text: p })));
   const holder = el(s.root, "div");
   draws("step", () => {
     const narrow = holder.clientWidth < 600, left = narrow ? 4 : 190, rowHeight = narrow ? 50 : 34;
-    const f = frame(holder, models.length * rowHeight + 50, { top: 4, right: 12, bottom: 44, left }, "parts of a step");
+    const f = frame(holder, models.length * rowHeight + 50, { top: 4, right: 12, bottom: 44, left }, "breakdown of the training step time");
     const x = d3.scale.linear().domain([0, 1]).range([0, f.width]);
-    axisX(f, x, "part of a step", 5, d => percent(d));
+    axisX(f, x, "share of the step time (%)", 5, d => percent(d));
     models.forEach((model, i) => {
       const m = sheet("models").find(r => r.model === model), name = fitted(model, narrow ? f.width - 90 : 110);
       const g = f.root.append("g").attr("transform", `translate(0,${i * rowHeight})`);
