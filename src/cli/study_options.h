@@ -14,7 +14,7 @@ struct pz_study_settings {
   int objective, optimizer;
   bool exhaustive, pareto;
   double pareto_tolerance; /* percent */
-  const char *dir; /* where the run is kept; NULL: nowhere */
+  const char *dir;         /* where the run is kept; NULL: nowhere */
   bool fresh, no_report;
 };
 
