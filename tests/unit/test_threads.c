@@ -29,15 +29,24 @@ static void threads_change_nothing(void **state) {
   struct pz_study a, b;
   struct pz_error err = {0};
   struct pz_study_options o = paper_study();
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size); /* nor does whoever looks on */
+  struct pz_progress progress;
+  struct pz_search_options watched = {.progress = &progress};
+  pz_progress_start(&progress, out, PZ_PROGRESS_BAR, "models", "models", 1);
   assert_int_equal(run_study(&a, &o, 1, NULL, &err), PZ_OK);
   for (unsigned threads = 2; threads <= 4; threads += 2) {
-    assert_int_equal(run_study(&b, &o, threads, NULL, &err), PZ_OK);
+    assert_int_equal(run_study(&b, &o, threads, &watched, &err), PZ_OK);
     for (uint32_t c = 0; c < a.n_contests; c++) same_contest(&a, &b, c);
     pz_study_release(&b);
   }
   print_message("  %u chips, %u evaluated for the common one\n", a.n_points,
                 a.contest[2].n_evaluated);
   pz_study_release(&a);
+  fclose(out);
+  assert_true(size > 0);
+  free(text);
 }
 
 /* A journal in memory that stops the search after so many entries. */
