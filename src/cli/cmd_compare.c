@@ -22,7 +22,7 @@ static const struct pz_option options[] = {
     {.name = "seed", .type = PZ_OPTION_INT, .offset = offsetof(struct settings, seed), .arg = "N", .min = 0,
      .max = 1e15, .help = "Random seed of the baselines that sample"},
     {.name = "original-assumptions", .type = PZ_OPTION_FLAG, .offset = offsetof(struct settings, original),
-     .help = "Instead, show the common chip under the assumptions of the original system's code, corrected one by one"},
+     .help = "Instead, show the common chip under the assumptions of the original system's code, corrected one by one; with -v also each of them alone"},
 };
 /* clang-format on */
 
@@ -69,7 +69,7 @@ static enum pz_exit run_original(struct settings *s, char **models, int n_models
     pz_progress_start(&progress, stderr,
                       s->common.quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr),
                       "assumptions", "searches", PZ_ORIGINAL_MOST_ROWS);
-    status = pz_original_run(&o, (unsigned)s->study.threads, &progress, r, &err);
+    status = pz_original_run(&o, s->common.verbose, (unsigned)s->study.threads, &progress, r, &err);
     pz_progress_finish(&progress, NULL);
   }
   if (status == PZ_OK) status = tell_original(s, r, &err);

@@ -124,8 +124,9 @@ enum pz_status pz_original_print(const struct pz_original *r, struct pz_arena *a
       "over %.0f%% of the area,\n%s, HBM of at most %.0f GB.\n\n",
       REPORTED_RATIO, 100 * REPORTED_AREA_PART, REPORTED_CORES, REPORTED_HBM_GB);
   enum pz_status status = print_rows(r, false, "corrected assumptions", arena, out);
-  fputc('\n', out);
-  if (status == PZ_OK)
+  bool alone = r->n_rows && r->rows[r->n_rows - 1].alone;
+  if (alone) fputc('\n', out);
+  if (status == PZ_OK && alone)
     status = print_rows(r, true, "assumed alone, all others corrected", arena, out);
   fputs("\nmean .. range: throughput of the common chip over that of tpuv4 with expert plans under "
         "the "

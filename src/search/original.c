@@ -7,12 +7,12 @@
 
 /* First the original's own walk, then the sequence: the first k assumptions corrected, for k = 0 ..
  * all of them.  Then each alone; the last one alone is the sequence's last row but one. */
-static uint32_t list_rows(struct pz_original_row rows[PZ_ORIGINAL_MOST_ROWS]) {
+static uint32_t list_rows(bool alone, struct pz_original_row rows[PZ_ORIGINAL_MOST_ROWS]) {
   uint32_t n = 0;
   rows[n++] = (struct pz_original_row){.assumptions = PZ_ASSUME_ALL, .walk = true};
   for (unsigned k = 0; k <= PZ_ASSUMPTIONS; k++)
     rows[n++] = (struct pz_original_row){.assumptions = (pz_assumptions)PZ_ASSUME_ALL >> k << k};
-  for (unsigned a = 0; a < PZ_ASSUMPTIONS; a++)
+  for (unsigned a = 0; a < PZ_ASSUMPTIONS && alone; a++)
     rows[n++] = (struct pz_original_row){.assumptions = 1U << a, .alone = true};
   return n;
 }
@@ -154,15 +154,15 @@ static enum pz_status run_study(const struct pz_study_options *o, unsigned threa
   return status;
 }
 
-enum pz_status pz_original_run(const struct pz_study_options *o, unsigned threads,
+enum pz_status pz_original_run(const struct pz_study_options *o, bool alone, unsigned threads,
                                struct pz_progress *progress, struct pz_original *out,
                                struct pz_error *err) {
   struct pz_original r = {.n_models = o->n_models};
   enum pz_status status = PZ_OK;
   for (uint32_t m = 0; m < o->n_models; m++) r.models[m] = o->models[m];
-  r.n_rows = list_rows(r.rows);
+  r.n_rows = list_rows(alone, r.rows);
   for (uint32_t i = 0; i < r.n_rows && status == PZ_OK; i++) {
-    if (progress) pz_progress_update(progress, i, NULL);
+    if (progress) pz_progress_set(progress, i, r.n_rows, NULL);
     if (r.rows[i].area_part > 0) continue; /* done with an earlier one */
     status = run_study(o, threads, &r, i, err);
   }

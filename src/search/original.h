@@ -29,9 +29,10 @@ struct pz_original {
 
 /* Run every row; options as for a study, whose own assumptions and objective do not count.  The
  * original's memory for optimizer state (SGD) is not among the assumptions: `o->state` holds for
- * all rows.  Cost: eight searches for one common chip.  `progress` may be NULL. */
-PZ_NODISCARD enum pz_status pz_original_run(const struct pz_study_options *o, unsigned threads,
-                                            struct pz_progress *progress, struct pz_original *out,
-                                            struct pz_error *err);
+ * all rows.  `alone`: also each assumption by itself.  Cost: five searches for one
+ * common chip, eight with `alone`.  `progress` may be NULL. */
+PZ_NODISCARD enum pz_status pz_original_run(const struct pz_study_options *o, bool alone,
+                                            unsigned threads, struct pz_progress *progress,
+                                            struct pz_original *out, struct pz_error *err);
 
 #endif
