@@ -763,11 +763,18 @@ static int use_read_only(const struct place *p) {
   return 0;
 }
 
+/* The files too: their owner may write to them in a directory that is shut. */
+static void set_modes(const struct place *p, mode_t files, mode_t dir) {
+  static const char *const names[] = {"lock", "run.sqlite", "run.sqlite-wal", "run.sqlite-shm"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) chmod(path_of(p, names[i]), files);
+  chmod(p->dir, dir);
+}
+
 static void check_read_only(const struct place *p) {
   chmod(p->root, 0755);
-  chmod(p->dir, 0555);
+  set_modes(p, 0444, 0555);
   int code = in_child(use_read_only, p);
-  chmod(p->dir, 0755);
+  set_modes(p, 0644, 0755);
   if (code == SKIP) {
     print_message("cannot be other than root: skipped\n");
     skip();
