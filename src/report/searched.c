@@ -348,7 +348,7 @@ static void print_references(const json_t *result, FILE *out) {
   fprintf(out, "\nThe reference is tpuv4 with the expert plan and 32 GiB");
   json_array_foreach((json_t *)(uintptr_t)pz_result_at(result, "reference"), i, o) {
     if (!(pz_result_number(o, "throughput_samples_s") > 0))
-      fprintf(out, "; %s has none: no plan fits", pz_result_text(o, "model"));
+      fprintf(out, "; %s has none: no feasible plan", pz_result_text(o, "model"));
     else if (!json_is_true(pz_result_at(o, "expert")))
       fprintf(out, "; for %s the best plan with %.0f GiB", pz_result_text(o, "model"),
               pz_result_number(o, "hbm_gib"));

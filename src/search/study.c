@@ -188,16 +188,6 @@ static char *text_of(const json_t *value, struct pz_arena *arena) {
   return kept;
 }
 
-/* Runs from before clusters said whether they scale could have any number of devices. */
-static char *cluster_text(const json_t *inputs, struct pz_arena *arena) {
-  json_t *cluster = json_copy(json_object_get(inputs, "cluster"));
-  if (json_is_object(cluster) && !json_object_get(cluster, "scales"))
-    json_object_set_new(cluster, "scales", json_true());
-  char *text = text_of(cluster, arena);
-  json_decref(cluster);
-  return text;
-}
-
 /* Ascending positive numbers, as pz_choices_parse would have made them. */
 static bool read_choices(const json_t *list, struct pz_choices *out) {
   size_t n = json_array_size(list);
@@ -275,7 +265,7 @@ enum pz_status pz_study_from_inputs(const json_t *inputs, struct pz_arena *arena
   o.pareto_tolerance = pz_fields_real(&f, "pareto_tolerance", 0, 1);
   if (f.status != PZ_OK) return f.status;
   o.space_text = text_of(json_object_get(inputs, "space"), arena);
-  o.cluster_text = cluster_text(inputs, arena);
+  o.cluster_text = text_of(json_object_get(inputs, "cluster"), arena);
   if (!o.space_text || !o.cluster_text || !read_models(inputs, arena, &o) ||
       !read_objective(inputs, &o) || !read_import(inputs, arena, &o.workload) ||
       !read_choices(json_object_get(inputs, "mbs"), &o.mbs) ||
