@@ -216,9 +216,9 @@ static void plan_cells(struct pz_table *t, const json_t *plan) {
 }
 
 static enum pz_status print_models(const json_t *best, struct pz_arena *arena, FILE *out) {
-  static const char *const heads[] = {"model",     ">samples/s", ">reference",  ">stages",
-                                      ">replicas", ">tensor",    ">microbatch", "activations",
-                                      ">of peak",  NULL};
+  static const char *const heads[] = {
+      "model",       ">samples/s",  ">reference", ">stages", ">replicas", ">tensor parallel",
+      ">microbatch", "activations", ">of peak",   NULL};
   struct pz_table t;
   char buf[32];
   size_t i;

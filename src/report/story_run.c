@@ -122,7 +122,7 @@ static void add_machines(struct list *l, const struct pz_study *s) {
   add(l, "chips in the cluster", "%" PRId64, s->o.devices);
   add(l, "global batch size", "%" PRId64 " samples", s->o.batch);
   add(l, "microbatch sizes considered", "%s", choices_text(&s->o.mbs, buf, sizeof buf));
-  add(l, "tensor-parallel widths considered", "%s", choices_text(&s->o.tp, buf, sizeof buf));
+  add(l, "tensor-parallel degrees considered", "%s", choices_text(&s->o.tp, buf, sizeof buf));
   add(l, "HBM capacities considered", "%s GiB", choices_text(&s->o.hbm_gib, buf, sizeof buf));
 }
 

@@ -44,7 +44,7 @@
       ? `Better plans alone make TPUv4 ${times(placed.mean / expert.mean)} as fast as expert plans do; the searched chip with its plans is ${times(found.mean / expert.mean)} as fast. ` : "") +
     (unbeaten ? `No baseline ${ahead} the search${many ? ", neither with one chip for all models nor with one chip per model" : ""}.`
       : `Only a chip outside the design space ${ahead} the search.`),
-    "All use the same cost model, schedules and placement model. A plan is the number of pipeline stages and of data-parallel replicas, the tensor-parallel width, the microbatch size and activation checkpointing; the best plan comes from the placement solver, the expert plan from publications. Spotlight optimizes the chip alone, without the cluster." +
+    "All use the same cost model, schedules and placement model. A plan is the number of pipeline stages and of data-parallel replicas, the tensor-parallel degree, the microbatch size and activation checkpointing; the best plan comes from the placement solver, the expert plan from publications. Spotlight optimizes the chip alone, without the cluster." +
     (experts < models.length ? " Where no expert plan is published or none fits, the best plan stands in for it." : ""));
 
   // ---- scales: position and tint, both logarithmic
