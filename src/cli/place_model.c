@@ -71,7 +71,9 @@ static enum pz_status add_option(struct job *j, struct option *o, enum pz_semant
   if (same) return PZ_OK; /* one stage makes nothing again */
   if (status == PZ_OK && check) status = pz_plan_check(&o->model.p, semantics, &o->plan, j->err);
   if (status != PZ_OK && status != PZ_NO_ANSWER) return pz_fail(j->err, status, "%s", none.message);
-  return pz_vec_push(&j->options, o) ? PZ_OK : PZ_NO_MEMORY;
+  struct option kept = *o;
+  if (o->fits) kept.model.p.bytes_per_s = pz_place_within(&o->model.p, o->plan.domain).bytes_per_s;
+  return pz_vec_push(&j->options, &kept) ? PZ_OK : PZ_NO_MEMORY;
 }
 
 /* How the model is to be built, whatever the microbatch size and width. */

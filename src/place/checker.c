@@ -25,8 +25,9 @@ static enum pz_status check_stages(const struct pz_place_width *w, const struct 
   return PZ_OK;
 }
 
-enum pz_status pz_plan_check(const struct pz_place_problem *p, enum pz_semantics semantics,
+enum pz_status pz_plan_check(const struct pz_place_problem *whole, enum pz_semantics semantics,
                              const struct pz_plan *plan, struct pz_error *err) {
+  const struct pz_place_problem within = pz_place_within(whole, plan->domain), *p = &within;
   const struct pz_place_width *w = &p->widths[plan->width];
   uint32_t stage[PZ_PLACE_MOST_LAYERS], n = plan->n_stages;
   double maxload = 0, params = 0, devices = 0;

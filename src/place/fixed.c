@@ -74,6 +74,7 @@ enum pz_status pz_fixed_time(const struct pz_place_problem *p, const struct pz_f
     return pz_fail(err, PZ_NO_ANSWER, "%lld replicas are too many for %lld microbatches",
                    (long long)f->d, (long long)p->microbatches);
   uint32_t stage[PZ_PLACE_MOST_LAYERS];
+  struct pz_place_problem q = pz_place_within(p, pz_place_domain(p, f->stages * f->t * f->d));
   enum pz_status status = divide(f, w, split, stage, err);
-  return status == PZ_OK ? evaluate(p, f, w, split, semantics, stage, time_s, err) : status;
+  return status == PZ_OK ? evaluate(&q, f, w, split, semantics, stage, time_s, err) : status;
 }

@@ -80,9 +80,9 @@ static void fill(struct pz_floor *x, enum pz_semantics semantics, double *params
   }
 }
 
-enum pz_status pz_floor_init(struct pz_floor *x, const struct pz_place_problem *p,
-                             enum pz_semantics semantics, const struct pz_run *runs,
-                             uint32_t n_runs, struct pz_arena *arena, struct pz_error *err) {
+static enum pz_status init_domain(struct pz_floor *x, const struct pz_place_problem *p,
+                                  enum pz_semantics semantics, const struct pz_run *runs,
+                                  uint32_t n_runs, struct pz_arena *arena, struct pz_error *err) {
   const struct pz_place_width *w = &p->widths[0];
   struct memory m = {p, w->layers, least_edge(w)};
   *x = (struct pz_floor){.p = *p, .runs = runs, .n_runs = n_runs};
@@ -102,6 +102,21 @@ enum pz_status pz_floor_init(struct pz_floor *x, const struct pz_place_problem *
   x->rounds = rounds;
   fill(x, semantics, params, rounds);
   return PZ_OK;
+}
+
+enum pz_status pz_floor_init(struct pz_floor *x, const struct pz_place_problem *p,
+                             enum pz_semantics semantics, const struct pz_run *runs,
+                             uint32_t n_runs, struct pz_arena *arena, struct pz_error *err) {
+  struct pz_floor *inner = pz_arena_alloc(arena, p->n_domains, sizeof *inner);
+  if (!inner) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the bounds");
+  enum pz_status status = PZ_OK;
+  for (uint32_t i = 0; i <= p->n_domains && status == PZ_OK; i++) {
+    struct pz_place_problem q = pz_place_within(p, i);
+    status = init_domain(i < p->n_domains ? &inner[i] : x, &q, semantics, runs, n_runs, arena, err);
+  }
+  x->inner = inner;
+  x->n_inner = p->n_domains;
+  return status;
 }
 
 /* Sums here are made in another order than the solver's. */
@@ -199,8 +214,8 @@ static double even_load(const struct pz_floor *x, const struct work *w, double s
                         : (once + 2 * (s - 1) * x->transfer_s) / s;
 }
 
-double pz_floor_time_s(const struct pz_floor *x, const double *fwd_s, const double *bwd_s,
-                       double limit_s) {
+static double domain_time_s(const struct pz_floor *x, const double *fwd_s, const double *bwd_s,
+                            double limit_s) {
   struct work w = sum(x, fwd_s, bwd_s);
   double best = HUGE_VAL;
   if (x->least_stages > x->most_stages) return HUGE_VAL;
@@ -217,4 +232,14 @@ double pz_floor_time_s(const struct pz_floor *x, const double *fwd_s, const doub
     best = time < best ? time : best; /* DBL_MAX: none below the limit */
   }
   return best < HUGE_VAL ? best : limit_s;
+}
+
+double pz_floor_time_s(const struct pz_floor *x, const double *fwd_s, const double *bwd_s,
+                       double limit_s) {
+  double best = domain_time_s(x, fwd_s, bwd_s, limit_s);
+  for (uint32_t i = 0; i < x->n_inner; i++) {
+    double now = domain_time_s(&x->inner[i], fwd_s, bwd_s, best < limit_s ? best : limit_s);
+    best = now < best ? now : best;
+  }
+  return best;
 }

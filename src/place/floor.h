@@ -18,11 +18,13 @@ struct pz_floor {
   struct pz_place_problem p;          /* its layers' times are not looked at */
   uint32_t least_stages, most_stages; /* that memory and devices allow; most 0: none */
   const struct pz_run *runs;
-  uint32_t n_runs, main_run; /* the longest */
-  double transfer_s;         /* between two stages, at least */
-  double share;              /* of the work of a microbatch, if devices shared it all evenly */
-  const double *params;      /* by stages: of the stage that is charged, at least */
-  const double *rounds;      /* by stages: microbatches' times, at least */
+  uint32_t n_runs, main_run;    /* the longest */
+  double transfer_s;            /* between two stages, at least */
+  double share;                 /* of the work of a microbatch, if devices shared it all evenly */
+  const double *params;         /* by stages: of the stage that is charged, at least */
+  const double *rounds;         /* by stages: microbatches' times, at least */
+  const struct pz_floor *inner; /* of each domain of the network, which p does not have */
+  uint32_t n_inner;
 };
 
 /* For a problem of one width, a chain of runs of equal layers; semantics: whose parameters are

@@ -131,18 +131,26 @@ static enum pz_status count_flop(const char *model, struct pz_workload_options w
   return PZ_OK;
 }
 
+void pz_place_network(struct pz_place_problem *p, const struct pz_cluster *net) {
+  const struct pz_level *all = pz_cluster_level(net, p->devices);
+  p->bytes_per_s = all ? all->bytes_per_s : 0;
+  p->n_domains = 0;
+  for (int i = 0; all && &net->level[i] < all; i++)
+    p->domains[p->n_domains++] =
+        (struct pz_place_domain){net->level[i].devices, net->level[i].bytes_per_s};
+}
+
 enum pz_status pz_place_model(struct pz_cost *cost, const char *model,
                               const struct pz_workload_options *workload,
                               const struct pz_place_options *o, bool recompute,
                               struct pz_arena *arena, struct pz_place_model *out,
                               struct pz_error *err) {
   struct maker m = {.cost = cost, .o = o, .arena = arena, .out = out, .err = err};
-  const struct pz_level *between = pz_cluster_level(&cost->net, o->devices);
   *out = (struct pz_place_model){.p = {.hbm_bytes = o->hbm_bytes,
-                                       .bytes_per_s = between ? between->bytes_per_s : 0,
                                        .devices = o->devices,
                                        .state = o->state,
                                        .recompute = recompute}};
+  pz_place_network(&out->p, &cost->net);
   struct pz_place_width *width = pz_arena_alloc(arena, 1, sizeof *width);
   if (!width) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
   out->p.widths = width;

@@ -45,6 +45,10 @@ struct pz_place_model {
   double worst_gap;   /* ... and how far the worst of them may be off */
 };
 
+/* Bandwidth between the problem's devices: of the innermost level that joins all of them, and of
+ * the levels inside it for plans that need fewer. */
+void pz_place_network(struct pz_place_problem *p, const struct pz_cluster *net);
+
 /* A workload's layers one by one, as often as they stand in the model, each with an edge to the
  * next: times[i] are those of w->layers[i], by direction.  `parts` may be NULL. */
 PZ_NODISCARD enum pz_status pz_place_chain(const struct pz_workload *w,

@@ -5,6 +5,21 @@
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+struct pz_place_problem pz_place_within(const struct pz_place_problem *p, uint32_t domain) {
+  struct pz_place_problem q = *p;
+  q.n_domains = 0;
+  if (domain >= p->n_domains) return q;
+  q.devices = p->domains[domain].devices;
+  q.bytes_per_s = p->domains[domain].bytes_per_s;
+  return q;
+}
+
+uint32_t pz_place_domain(const struct pz_place_problem *p, int64_t devices) {
+  uint32_t i = 0;
+  while (i < p->n_domains && p->domains[i].devices < devices) i++;
+  return i;
+}
+
 double pz_place_resync_s(const struct pz_place_problem *p, int64_t d, double param_bytes) {
   return 4.0 * (double)(d - 1) / (double)d * param_bytes / p->bytes_per_s;
 }

@@ -38,9 +38,19 @@ struct pz_place_width {
   uint32_t n, n_edges;
 };
 
+/* A part of the network: plans on at most so many devices stay inside it and have its bandwidth. */
+struct pz_place_domain {
+  int64_t devices;
+  double bytes_per_s;
+};
+
+enum { PZ_PLACE_MOST_DOMAINS = 8 };
+
 struct pz_place_problem {
   double hbm_bytes, bytes_per_s;
   int64_t devices, microbatches;
+  struct pz_place_domain domains[PZ_PLACE_MOST_DOMAINS]; /* smaller than `devices`, ascending */
+  uint32_t n_domains;
   double state; /* bytes held for a byte of parameters: 2, with Adam 3 */
   bool recompute;
   const struct pz_place_width *widths;
@@ -62,12 +72,19 @@ struct pz_stage {
 };
 
 struct pz_plan {
-  uint32_t width; /* index in the problem's */
+  uint32_t width;  /* index in the problem's */
+  uint32_t domain; /* the same; n_domains: the whole network */
   int64_t d;
   struct pz_stage *stages; /* from the first to the last */
   uint32_t n_stages;
   double maxload_s, resync_s, time_s;
 };
+
+/* The problem as a plan in one domain (n_domains: the whole network) sees it. */
+struct pz_place_problem pz_place_within(const struct pz_place_problem *p, uint32_t domain);
+
+/* The smallest domain for so many devices. */
+uint32_t pz_place_domain(const struct pz_place_problem *p, int64_t devices);
 
 /* The time of a batch, and its exchange of gradients. */
 double pz_place_resync_s(const struct pz_place_problem *p, int64_t d, double param_bytes);

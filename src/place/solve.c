@@ -399,9 +399,10 @@ enum pz_status pz_place_solve(const struct pz_place_problem *p, enum pz_semantic
   return pz_place_solve_within(p, semantics, DBL_MAX, arena, out, err);
 }
 
-enum pz_status pz_place_solve_within(const struct pz_place_problem *p, enum pz_semantics semantics,
-                                     double limit_s, struct pz_arena *arena, struct pz_plan *out,
-                                     struct pz_error *err) {
+/* In one domain, or in the whole network. */
+static enum pz_status solve_domain(const struct pz_place_problem *p, enum pz_semantics semantics,
+                                   double limit_s, struct pz_arena *arena, struct pz_plan *out,
+                                   struct pz_error *err) {
   struct pz_arena tables;
   struct best b = {.time_s = limit_s < DBL_MAX ? nextafter(limit_s, DBL_MAX) : DBL_MAX};
   struct pz_stages stages = {0};
@@ -415,4 +416,25 @@ enum pz_status pz_place_solve_within(const struct pz_place_problem *p, enum pz_s
   if (status == PZ_OK && stages.w) status = describe(p, &stages, semantics, &b, arena, out, err);
   pz_arena_release(&tables);
   return status;
+}
+
+/* Every domain by itself, the smallest first: of equally fast plans the one on fewer devices. */
+enum pz_status pz_place_solve_within(const struct pz_place_problem *p, enum pz_semantics semantics,
+                                     double limit_s, struct pz_arena *arena, struct pz_plan *out,
+                                     struct pz_error *err) {
+  struct pz_plan best = {0};
+  for (uint32_t i = 0; i <= p->n_domains; i++) {
+    struct pz_place_problem q = pz_place_within(p, i);
+    struct pz_error none = {0};
+    struct pz_plan plan;
+    enum pz_status status = solve_domain(&q, semantics, limit_s, arena, &plan, &none);
+    if (status != PZ_OK && status != PZ_NO_ANSWER) return pz_fail(err, status, "%s", none.message);
+    if (status != PZ_OK || (best.n_stages && plan.time_s >= best.time_s)) continue;
+    best = plan;
+    best.domain = i;
+    limit_s = plan.time_s;
+  }
+  if (!best.n_stages) return pz_fail(err, PZ_NO_ANSWER, "no feasible plan");
+  *out = best;
+  return PZ_OK;
 }

@@ -400,7 +400,9 @@ static enum pz_status plan_with(struct work *w, const struct pz_evaluation *v, s
   status = pz_place_chain(workload_of(w, c), (const struct pz_layer_time(*)[2])c->times, arena,
                           width, &model->parts, w->err);
   if (status != PZ_OK) return status;
-  return pz_place_solve(&model->p, pz_task_semantics(w->e->task), arena, plan, w->err);
+  status = pz_place_solve(&model->p, pz_task_semantics(w->e->task), arena, plan, w->err);
+  if (status == PZ_OK) model->p.bytes_per_s = pz_place_within(&model->p, plan->domain).bytes_per_s;
+  return status;
 }
 
 /* With a first look, or as an evaluation with full effort may have done, again where it left

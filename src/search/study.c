@@ -46,7 +46,6 @@ static enum pz_status set_task(struct pz_study *s, struct pz_error *err) {
   int64_t quick = s->o.steps < QUICK_STEPS ? s->o.steps : QUICK_STEPS;
   t->space = &s->space;
   t->portfolio = &s->portfolio;
-  t->bytes_per_s = pz_cluster_level(&t->net, s->o.devices)->bytes_per_s;
   t->o = (struct pz_task_options){.devices = s->o.devices,
                                   .batch = s->o.batch,
                                   .state = s->o.state,

@@ -1,5 +1,7 @@
 #include "search/task.h"
 
+#include "place/model.h"
+
 double pz_task_most_hbm(const struct pz_search_task *t) {
   return (double)t->o.hbm_gib.v[t->o.hbm_gib.n - 1];
 }
@@ -11,11 +13,12 @@ enum pz_semantics pz_task_semantics(const struct pz_search_task *t) {
 
 struct pz_place_problem pz_task_problem(const struct pz_search_task *t, const struct pz_load *l,
                                         double hbm_gib, bool recompute) {
-  return (struct pz_place_problem){.hbm_bytes = hbm_gib * 0x1p30,
-                                   .bytes_per_s = t->bytes_per_s,
-                                   .devices = t->o.devices,
-                                   .microbatches = l->microbatches,
-                                   .state = t->o.state,
-                                   .recompute = recompute,
-                                   .n_widths = 1};
+  struct pz_place_problem p = {.hbm_bytes = hbm_gib * 0x1p30,
+                               .devices = t->o.devices,
+                               .microbatches = l->microbatches,
+                               .state = t->o.state,
+                               .recompute = recompute,
+                               .n_widths = 1};
+  pz_place_network(&p, &t->net);
+  return p;
 }

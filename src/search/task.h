@@ -21,7 +21,6 @@ struct pz_search_task {
   const struct pz_space *space;
   const struct pz_portfolio *portfolio;
   struct pz_cluster net;
-  double bytes_per_s;         /* between stages and replicas: of the level that joins all devices */
   pz_assumptions assumptions; /* of the original system; 0: none */
   struct pz_task_options o;
 };

@@ -49,7 +49,6 @@ static void make_world(struct world *w, const char *const *models, uint32_t n,
   must(pz_portfolio_init(&w->portfolio, models, n, &choices, &how, &err));
   w->task = (struct pz_search_task){.space = &w->space, .portfolio = &w->portfolio, .o = *o};
   must(pz_cluster_load("paper", &w->task.net, &err));
-  w->task.bytes_per_s = pz_cluster_level(&w->task.net, o->devices)->bytes_per_s;
   must(pz_pool_new(1, &w->pool, &err));
   must(pz_search_new(&w->task, w->points, w->q.n_points, w->pool, &none, &w->search, &err));
   for (uint32_t m = 0; m < n; m++) w->objective.models[m] = m, w->objective.reference[m] = 1;

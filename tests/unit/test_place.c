@@ -195,6 +195,36 @@ static void more_is_never_slower(void **state) {
   }
 }
 
+/* More devices at a lower bandwidth: what fits on the fewer ones keeps theirs. */
+static void a_domain_keeps_its_bandwidth(void **state) {
+  (void)state;
+  int inside = 0, beyond = 0;
+  for (int round = 0; round < 400; round++) {
+    struct small s;
+    struct pz_arena arena;
+    struct pz_plan plan;
+    struct pz_error err = {0};
+    pz_arena_init(&arena, NULL);
+    draw_small(&s, round % 2, &arena);
+    for (int k = 0; k < 2; k++) {
+      enum pz_semantics semantics = (enum pz_semantics)k;
+      struct pz_place_problem both = s.p, outer = s.p;
+      outer.devices += 1 + draw(20);
+      outer.bytes_per_s /= 1 + draw(3);
+      both = outer;
+      both.domains[both.n_domains++] = (struct pz_place_domain){s.p.devices, s.p.bytes_per_s};
+      assert_true(solve(&both, semantics) ==
+                  fmin(solve(&s.p, semantics), solve(&outer, semantics)));
+      if (pz_place_solve(&both, semantics, &arena, &plan, &err) != PZ_OK) continue;
+      assert_int_equal(pz_plan_check(&both, semantics, &plan, &err), PZ_OK);
+      inside += plan.domain == 0;
+      beyond += plan.domain == 1;
+    }
+    pz_arena_release(&arena);
+  }
+  assert_true(inside > 100 && beyond > 100);
+}
+
 /* ---- the original program's answers --------------------------------------------------------- */
 
 static char *read_all(const char *path, size_t *bytes) {
@@ -388,6 +418,9 @@ static void check_floor(enum pz_semantics semantics) {
     double fwd[3], bwd[3];
     pz_arena_init(&arena, NULL);
     draw_runs(&s, layers, edges, runs);
+    if (draw(2) && s.p.devices > 1)
+      s.p.domains[s.p.n_domains++] =
+          (struct pz_place_domain){1 + draw((uint32_t)s.p.devices - 1), 1 + draw(60)};
     for (int r = 0; r < 3; r++)
       fwd[r] = layers[runs[r].first].fwd_s, bwd[r] = layers[runs[r].first].bwd_s;
     assert_int_equal(pz_floor_init(&floor, &s.p, semantics, runs, 3, &arena, &err), PZ_OK);
@@ -449,6 +482,7 @@ int main(void) {
       cmocka_unit_test(nothing_takes_no_time),
       cmocka_unit_test(graphs_are_as_enumerated),
       cmocka_unit_test(more_is_never_slower),
+      cmocka_unit_test(a_domain_keeps_its_bandwidth),
       cmocka_unit_test(the_original_agrees),
       cmocka_unit_test(a_million_layers_are_refused),
       cmocka_unit_test(bad_instances_say_what_is_accepted),

@@ -302,13 +302,14 @@ static void bounded_is_exhaustive_is_brute_force(void **state) {
   remove(SPACE);
 }
 
-/* Stages and replicas exchange over the innermost level that joins all devices. */
+/* Stages and replicas exchange over the innermost level that joins the devices of the plan. */
 static void the_rate_is_of_the_level_in_use(void **state) {
   (void)state;
   static const struct {
     int64_t devices;
     double bytes_per_s;
-  } want[] = {{4, 3e11}, {8, 3e11}, {16, 2.5e10}, {1024, 2.5e10}};
+    uint32_t n_domains;
+  } want[] = {{4, 3e11, 0}, {8, 3e11, 0}, {9, 2.5e10, 1}, {1024, 2.5e10, 1}};
   for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
     struct pz_study s;
     struct pz_error err = {0};
@@ -316,7 +317,11 @@ static void the_rate_is_of_the_level_in_use(void **state) {
     o.cluster = "dgx-a100";
     o.devices = want[i].devices;
     assert_int_equal(pz_study_init(&s, &o, 1, &err), PZ_OK);
-    assert_true(s.task.bytes_per_s == want[i].bytes_per_s);
+    struct pz_place_problem p = pz_task_problem(&s.task, s.portfolio.loads, 32, false);
+    assert_true(p.bytes_per_s == want[i].bytes_per_s);
+    assert_int_equal(p.n_domains, want[i].n_domains);
+    for (uint32_t k = 0; k < p.n_domains; k++)
+      assert_true(p.domains[k].devices == 8 && p.domains[k].bytes_per_s == 3e11);
     pz_study_release(&s);
   }
 }
