@@ -9,7 +9,7 @@ struct settings {
   struct pz_common common;
   struct pz_study_settings study;
   int64_t seed;
-  bool original;
+  bool original, alone;
 };
 
 static const struct settings defaults = {.study = PZ_STUDY_SETTINGS_DEFAULT,
@@ -22,7 +22,9 @@ static const struct pz_option options[] = {
     {.name = "seed", .type = PZ_OPTION_INT, .offset = offsetof(struct settings, seed), .arg = "N", .min = 0,
      .max = 1e15, .help = "Random seed of the baselines that sample"},
     {.name = "original-assumptions", .type = PZ_OPTION_FLAG, .offset = offsetof(struct settings, original),
-     .help = "Instead, show the common chip under the assumptions of the original system's code, corrected one by one; with -v also each of them alone"},
+     .help = "Instead, show the common chip under the assumptions of the original system's code, corrected one by one"},
+    {.name = "alone", .type = PZ_OPTION_FLAG, .offset = offsetof(struct settings, alone),
+     .help = "With --original-assumptions: also each assumption alone, with all others corrected"},
 };
 /* clang-format on */
 
@@ -45,6 +47,8 @@ static enum pz_status tell(struct pz_study_run *r) {
 static const char *original_misuse(const struct settings *s, int n_models) {
   if (n_models < 2) return "--original-assumptions requires two or more MODELs";
   if (s->study.dir) return "--original-assumptions and --output cannot be combined";
+  if (s->study.pareto) return "--original-assumptions and --pareto cannot be combined";
+  if (s->seed != PZ_COMPARED_SEED) return "--original-assumptions and --seed cannot be combined";
   return s->study.objective ? "--original-assumptions and --objective cannot be combined" : NULL;
 }
 
@@ -67,10 +71,9 @@ static enum pz_exit run_original(struct settings *s, char **models, int n_models
   enum pz_status status = pz_study_read(&s->study, models, n_models, &o, &err);
   if (status == PZ_OK) {
     pz_progress_start(&progress, stderr,
-                      s->common.quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr),
-                      "assumptions", "searches", PZ_ORIGINAL_MOST_ROWS);
-    status = pz_original_run(&o, s->common.verbose, (unsigned)s->study.threads, &progress, r, &err);
-    pz_progress_finish(&progress, NULL);
+                      s->common.quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr), "models",
+                      "models", 1);
+    status = pz_original_run(&o, s->alone, (unsigned)s->study.threads, &progress, r, &err);
   }
   if (status == PZ_OK) status = tell_original(s, r, &err);
   free(r);
@@ -86,6 +89,7 @@ static enum pz_exit run(int argc, char **argv) {
   if (!pz_command_begin(&pz_cmd_compare, argc, argv, &s, &n_args, &code)) return code;
   const char *wrong = pz_study_run_misuse(&s.study, n_args);
   if (!wrong && s.original) wrong = original_misuse(&s, n_args);
+  if (!wrong && s.alone && !s.original) wrong = "--alone requires --original-assumptions";
   if (wrong) return pz_command_misuse(&pz_cmd_compare, wrong);
   if (s.original) return run_original(&s, argv + 1, n_args);
   uint64_t seed = (uint64_t)s.seed;
@@ -112,7 +116,8 @@ const struct pz_command pz_cmd_compare = {
               "\n"
               "Examples:\n"
               "  phaze compare gpt2-xl llama2-7b\n"
-              "  phaze compare gpt2-xl llama2-7b -o run --seed 7\n",
+              "  phaze compare gpt2-xl llama2-7b -o run --seed 7\n"
+              "  phaze compare gpt2-xl llama2-7b megatron-8.3b --original-assumptions\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .run = run,

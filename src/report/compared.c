@@ -5,6 +5,7 @@
 
 #include "chip/tech.h"
 #include "core/text.h"
+#include "report/original_table.h"
 #include "report/ratios.h"
 #include "report/result.h"
 #include "search/baseline.h"
@@ -199,21 +200,12 @@ enum pz_status pz_compared_check(const struct pz_study *s, const json_t *compari
               : pz_fail(err, PZ_BAD_INPUT, "the comparison is not of this run; see phaze verify");
 }
 
-/* What the original system's authors say of their common chip. */
-static const double ORIGINAL_RATIO = 2.9, ORIGINAL_AREA_PART = 0.91, ORIGINAL_HBM_GB = 64;
-
-static json_t *original_json(void) {
-  return json_pack("{s:f,s:f,s:f,s:s}", "ratio_to_reference", ORIGINAL_RATIO, "area_part_over",
-                   ORIGINAL_AREA_PART, "hbm_gb_at_most", ORIGINAL_HBM_GB, "cores",
-                   "many vector cores, large tensor cores");
-}
-
 json_t *pz_compared_json(const struct pz_study *s, const json_t *comparison) {
   return json_pack("{s:O,s:O,s:{s:s,s:s},s:o,s:o}", "contests",
                    json_object_get(comparison, "contests"), "seed",
                    json_object_get(comparison, "seed"), "objective", "name",
                    pz_objective_names[s->o.objective], "meaning", pz_objective_unit(s->o.objective),
-                   "original_reports", original_json(), "inputs", pz_study_inputs(s));
+                   "original_reports", pz_original_reported_json(), "inputs", pz_study_inputs(s));
 }
 
 /* ---- text ----------------------------------------------------------------------------------- */
@@ -328,16 +320,16 @@ static enum pz_status print_common(const json_t *result, const json_t *contest,
 static void print_original(const json_t *contest, FILE *out) {
   const json_t *ways = pz_result_at(contest, "ways"),
                *w = json_array_get(ways, json_array_size(ways) - 1);
+  fputc('\n', out);
+  pz_original_reported_print(out);
   fprintf(
       out,
-      "\nThe original reports for its common chip: %.1f times tpuv4-expert on average, over %.0f%% "
-      "of the area, many vector cores,\nlarge tensor cores, HBM of at most %.0f GB (with "
-      "communication a thousand times too cheap).  Here: %.4g times,\n%.1f%% of the area, "
-      "%.0f vector cores of %.0f lanes, %.0f tensor cores of %.0fx%.0f, %.0f GiB.\n",
-      ORIGINAL_RATIO, 100 * ORIGINAL_AREA_PART, ORIGINAL_HBM_GB, pz_result_number(w, "objective"),
-      100 * pz_result_number(w, "area_part"), pz_result_number(w, "vector_cores"),
-      pz_result_number(w, "lanes"), pz_result_number(w, "tensor_cores"),
-      pz_result_number(w, "rows"), pz_result_number(w, "cols"), pz_result_number(w, "hbm_gib"));
+      "Here: %.4g times, %.1f%% of the area, %.0f vector cores of %.0f lanes, %.0f tensor cores "
+      "of %.0fx%.0f, %.0f GiB.\n--original-assumptions shows why they differ.\n",
+      pz_result_number(w, "objective"), 100 * pz_result_number(w, "area_part"),
+      pz_result_number(w, "vector_cores"), pz_result_number(w, "lanes"),
+      pz_result_number(w, "tensor_cores"), pz_result_number(w, "rows"), pz_result_number(w, "cols"),
+      pz_result_number(w, "hbm_gib"));
 }
 
 /* Rows called expert that are not. */

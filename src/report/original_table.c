@@ -7,20 +7,35 @@
 static const double REPORTED_RATIO = 2.9, REPORTED_AREA_PART = 0.91, REPORTED_HBM_GB = 64;
 static const char REPORTED_CORES[] = "many vector cores, large tensor cores";
 
+json_t *pz_original_reported_json(void) {
+  return json_pack("{s:f,s:f,s:f,s:s}", "ratio_to_reference", REPORTED_RATIO, "area_part_over",
+                   REPORTED_AREA_PART, "hbm_gb_at_most", REPORTED_HBM_GB, "cores", REPORTED_CORES);
+}
+
+void pz_original_reported_print(FILE *out) {
+  fprintf(
+      out,
+      "The original reports for its common chip: %.1f times tpuv4 with expert plans on average, "
+      "over %.0f%% of the area,\n%s, HBM of at most %.0f GB.\n",
+      REPORTED_RATIO, 100 * REPORTED_AREA_PART, REPORTED_CORES, REPORTED_HBM_GB);
+}
+
 /* What a row of the sequence corrects, or the assumption that stands alone. */
 static void put_name(struct pz_table *t, const struct pz_original_row *row) {
   enum pz_assumption a = 0;
   if (row->assumptions == PZ_ASSUME_ALL) {
-    pz_table_cell(t, "%s", row->walk ? "none; the original's walk over areas" : "none");
+    pz_table_cell(t, "%s", row->walk ? "nothing; chip by the original's search" : "nothing");
     return;
   }
   if (row->alone)
     while (!pz_assumed(row->assumptions, a)) a++;
   else
     while (a + 1 < PZ_ASSUMPTIONS && !pz_assumed(row->assumptions, a + 1)) a++;
-  bool all = !row->assumptions;
-  pz_table_cell(t, "%s%s%s", row->alone ? "" : "+ ", pz_assumption_at(a)->name,
-                all ? " (all)" : "");
+  const struct pz_assumption_info *info = pz_assumption_at(a);
+  if (row->alone)
+    pz_table_cell(t, "%s", info->name);
+  else
+    pz_table_cell(t, "+ %s%s", info->corrected, row->assumptions ? "" : " (all)");
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
@@ -56,18 +71,15 @@ static json_t *ratios_json(const struct pz_original *r, const struct pz_original
 static json_t *row_json(const struct pz_original *r, const struct pz_original_row *row) {
   json_t *models = NULL, *ratios = ratios_json(r, row, &models);
   return json_pack("{s:o,s:s,s:b,s:s,s:f,s:f,s:o,s:f,s:o}", "assumptions",
-                   set_json(row->assumptions), "search", row->walk ? "walk over areas" : "exact",
-                   "alone", row->alone, "chip", row->chip.name, "hbm_gib", row->hbm_gib,
-                   "area_part", row->area_part, "ratios", ratios, "gap", row->gap, "models",
-                   models);
+                   set_json(row->assumptions), "search", row->walk ? "original" : "exact", "alone",
+                   row->alone, "chip", row->chip.name, "hbm_gib", row->hbm_gib, "area_part",
+                   row->area_part, "ratios", ratios, "gap", row->gap, "models", models);
 }
 
 json_t *pz_original_json(const struct pz_original *r) {
   json_t *rows = json_array();
   for (uint32_t i = 0; i < r->n_rows; i++) json_array_append_new(rows, row_json(r, &r->rows[i]));
-  return json_pack("{s:{s:f,s:f,s:f,s:s},s:o}", "original_reports", "ratio_to_reference",
-                   REPORTED_RATIO, "area_part_over", REPORTED_AREA_PART, "hbm_gb_at_most",
-                   REPORTED_HBM_GB, "cores", REPORTED_CORES, "rows", rows);
+  return json_pack("{s:o,s:o}", "original_reports", pz_original_reported_json(), "rows", rows);
 }
 
 /* ---- text ----------------------------------------------------------------------------------- */
@@ -118,19 +130,17 @@ static enum pz_status print_rows(const struct pz_original *r, bool alone, const 
 }
 
 enum pz_status pz_original_print(const struct pz_original *r, struct pz_arena *arena, FILE *out) {
-  fprintf(
-      out,
-      "The original reports for its common chip: %.1f times tpuv4 with expert plans on average, "
-      "over %.0f%% of the area,\n%s, HBM of at most %.0f GB.\n\n",
-      REPORTED_RATIO, 100 * REPORTED_AREA_PART, REPORTED_CORES, REPORTED_HBM_GB);
-  enum pz_status status = print_rows(r, false, "corrected assumptions", arena, out);
+  pz_original_reported_print(out);
+  fputc('\n', out);
+  enum pz_status status = print_rows(r, false, "corrected so far", arena, out);
   bool alone = r->n_rows && r->rows[r->n_rows - 1].alone;
   if (alone) fputc('\n', out);
   if (status == PZ_OK && alone)
-    status = print_rows(r, true, "assumed alone, all others corrected", arena, out);
-  fputs("\nmean .. range: throughput of the common chip over that of tpuv4 with expert plans under "
-        "the "
-        "same assumptions;\ngap: no chip's objective is higher by more than this\n",
+    status = print_rows(r, true, "not corrected, all others are", arena, out);
+  fputs("\nmean, geomean, median, range: throughput of the common chip over that of tpuv4 with "
+        "expert "
+        "plans, both under\nthe assumptions of the row; gap: no chip's objective is higher by more "
+        "than this\n",
         out);
   return status;
 }

@@ -7,6 +7,10 @@
 
 #include "search/original.h"
 
+/* What the original's authors report of their common chip.  New reference; NULL: no memory. */
+json_t *pz_original_reported_json(void);
+void pz_original_reported_print(FILE *out);
+
 /* New reference; NULL: no memory. */
 json_t *pz_original_json(const struct pz_original *r);
 

@@ -22,8 +22,8 @@ typedef unsigned pz_assumptions; /* a set: bit 1 << enum pz_assumption */
 enum { PZ_ASSUME_ALL = (1 << PZ_ASSUMPTIONS) - 1 };
 
 struct pz_assumption_info {
-  const char *name;  /* for tables and JSON */
-  const char *about; /* one sentence */
+  const char *name;      /* for tables and JSON */
+  const char *corrected; /* what this program assumes instead */
 };
 const struct pz_assumption_info *pz_assumption_at(enum pz_assumption a);
 

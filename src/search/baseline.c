@@ -213,6 +213,24 @@ static enum pz_status see(const struct pz_baseline_question *q, uint32_t point,
   return PZ_OK;
 }
 
+enum pz_status pz_baseline_value(const struct pz_baseline_question *q, uint32_t point,
+                                 double *value, struct pz_error *err) {
+  const struct pz_objective *o = q->objective;
+  struct shown c = show(q, point);
+  for (uint32_t i = 0; i < o->n && c.now.value > 0; i++) {
+    double *rate = &c.rates[o->models[i]];
+    enum pz_status status = look(q, point, o->models[i], PZ_EFFORT_FULL, rate, err);
+    if (status != PZ_OK) return status;
+    if (!(*rate > 0)) {
+      *value = 0;
+      return PZ_OK;
+    }
+  }
+  judge(q, &c);
+  *value = c.now.value;
+  return PZ_OK;
+}
+
 struct ranked {
   double bound;
   uint32_t point;

@@ -81,6 +81,10 @@ PZ_NODISCARD enum pz_status pz_baseline_see(const struct pz_baseline_question *q
                                             const uint32_t *points, uint32_t n,
                                             struct pz_baseline_best *best, struct pz_error *err);
 
+/* The value of one chip of the space with full effort; 0 where a model has no plan. */
+PZ_NODISCARD enum pz_status pz_baseline_value(const struct pz_baseline_question *q, uint32_t point,
+                                              double *value, struct pz_error *err);
+
 /* Answer with the best of them.  PZ_NO_ANSWER if there is none. */
 PZ_NODISCARD enum pz_status pz_baseline_conclude(const struct pz_baseline_question *q,
                                                  const struct pz_baseline_best *best,

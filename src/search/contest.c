@@ -355,8 +355,8 @@ static enum pz_status as_good(struct pz_search *s, const struct pz_contest *c, d
 }
 
 /* More memory is never slower, and the search has the most: the least that is as good. */
-enum pz_status pz_search_least_memory(struct pz_search *s, struct pz_contest *c,
-                                      struct pz_error *err) {
+static enum pz_status least_memory(struct pz_search *s, struct pz_contest *c,
+                                   struct pz_error *err) {
   const struct pz_choices *hbm = &s->task->o.hbm_gib;
   enum pz_status status = PZ_OK;
   bool same = false;
@@ -397,5 +397,5 @@ enum pz_status pz_search_run(struct pz_search *s, struct pz_contest *c, struct p
   if (status != PZ_OK) return status;
   if (!r.any) return nothing_fits(&r, err);
   conclude(&r);
-  return pz_search_least_memory(s, c, err);
+  return least_memory(s, c, err);
 }

@@ -83,11 +83,6 @@ void pz_search_free(struct pz_search *s);
 PZ_NODISCARD enum pz_status pz_search_run(struct pz_search *s, struct pz_contest *c,
                                           struct pz_error *err);
 
-/* The least memory with which the contest's best chip is as good as with the most, which is what it
- * was evaluated with: sets c->hbm_gib.  pz_search_run has done so. */
-PZ_NODISCARD enum pz_status pz_search_least_memory(struct pz_search *s, struct pz_contest *c,
-                                                   struct pz_error *err);
-
 /* What is known of a model at a point with one effort, or NULL. */
 const struct pz_evaluation *pz_search_known(const struct pz_search *s, uint32_t point,
                                             uint32_t model, enum pz_effort effort);

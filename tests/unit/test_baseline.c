@@ -226,22 +226,22 @@ static void test_random(void **state) {
 /* The walk once more, bucket by bucket with a scan of all points for each. */
 static void test_walk(void **state) {
   struct world w;
-  double most = 0;
-  uint32_t seen = 0;
+  double most = 0, best[1000];
+  uint32_t seen = 0, n_buckets = 0;
   (void)state;
   make_world(&w, two, 2, &small);
-  for (int bucket = 0, idle = 0; bucket <= 100 && idle < 5; bucket++) {
-    double here = 0;
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < w.q.n_points; i++) {
-      double part = pz_baseline_area_um2(&w.q, i) / w.space.budget_um2;
-      if ((int)floor((1 - part) * 100) != bucket) continue;
-      here = fmax(here, plain_value(&w, i));
-      n++;
-    }
-    seen += n;
-    if (n) idle = here > most ? 0 : idle + 1;
+  for (int64_t bucket = 1 << 20; bucket >= 0; bucket--) {
+    double here = -1;
+    for (uint32_t i = 0; i < w.q.n_points; i++)
+      if ((int64_t)floor(pz_baseline_area_um2(&w.q, i) / 1e4) == bucket) {
+        here = fmax(here, plain_value(&w, i));
+        seen++;
+      }
+    if (here < 0) continue; /* no chip */
     most = fmax(most, here);
+    best[n_buckets++] = here;
+    const double *b = &best[n_buckets] - 5;
+    if (n_buckets >= 5 && b[0] >= b[1] && b[1] >= b[2] && b[2] >= b[3] && b[3] >= b[4]) break;
   }
   struct pz_baseline_answer a = ask(&w, "original");
   assert_int_equal(a.n_evaluated, seen);
