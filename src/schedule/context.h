@@ -42,7 +42,6 @@ struct pz_context {
   double *head_s;  /* earliest start */
   double *tail_s;  /* least time from its end to the end of all */
   bool windows;    /* heads and tails by work too, not by precedence alone */
-  bool unproved;   /* no bound is wanted, only schedules */
   struct pz_derived derived;
   double (*work)[PZ_MIXES]; /* by task: least share of the chip's time it takes, for each mix of
                                resources */
@@ -96,15 +95,6 @@ void pz_window_tails(struct pz_context *c, const bool *without);
 /* halves.c: raises the bound by what two cores of a kind can share, where times are integers. */
 void pz_halves_raise(struct pz_context *c);
 
-/* barrier.c: drops modes that part the others so that time is lost, at prices, as far as some steps
- * go.  Were there any? */
-bool pz_barrier_drop(struct pz_context *c, int64_t steps);
-
-/* relax.c: bound_s and an incumbent from a relaxation with integer modes, searched for so many
- * nodes. Does nothing for more than PZ_RELAX_MOST_TASKS tasks, or when memory runs out. */
-enum { PZ_RELAX_MOST_TASKS = 256 };
-void pz_relax_integer(struct pz_context *c, int nodes);
-
 /* A copy that can lose modes and gain prices of its own, in another arena; the incumbent is shared.
  * False: no memory. */
 bool pz_context_fork(const struct pz_context *c, struct pz_arena *arena, struct pz_context *out);
@@ -113,13 +103,6 @@ bool pz_context_fork(const struct pz_context *c, struct pz_arena *arena, struct 
  * pricer exact search alone. */
 PZ_NODISCARD enum pz_status pz_branch(struct pz_context *c, struct pz_pricer *pricer, int64_t steps,
                                       struct pz_error *err);
-
-/* near.c: modes dropped by barriers, then prices again, some steps each, as often as it helps. */
-void pz_narrow(struct pz_context *c, struct pz_pricer *pricer, int64_t steps);
-/* A search that proves the incumbent to be within some part of the best, where that is easier than
- * that it is the best. */
-PZ_NODISCARD enum pz_status pz_near_search(struct pz_context *c, struct pz_pricer *pricer,
-                                           double part, int64_t steps, struct pz_error *err);
 
 /* greedy.c: one pass of list scheduling in order of time with these modes, for any size. */
 PZ_NODISCARD enum pz_status pz_greedy(struct pz_context *c, const uint32_t *mode,

@@ -310,8 +310,7 @@ static void climb(struct frontier *x, int64_t until) {
 static void search(struct frontier *x) {
   struct pz_context *c = x->g.c;
   begin(x);
-  for (int64_t from = c->steps; dive(x); from = c->steps)
-    if (!c->unproved) climb(x, 2 * c->steps - from);
+  for (int64_t from = c->steps; dive(x); from = c->steps) climb(x, 2 * c->steps - from);
   double proved = x->stopped ? pz_states_bound(&x->states, x->at) : c->best_s;
   pz_context_raise(c, x->late ? pz_smaller(proved, x->late->unfit_s) : proved);
 }

@@ -13,10 +13,6 @@ enum { SHORT_TURN = 200, FIRST_TURN = 1000, SECOND_TURN = 40000, THIRD_TURN = 40
 /* A bound this near to the incumbent, as a part of it, may well be proved its own. */
 static const double NEAR = 0.94;
 
-/* The part that what is left open should at most be of the incumbent, where a bound that is no
- * farther makes that likely. */
-static const double CLOSE = 0.009, FAR = 0.03;
-
 /* Some 10 s of one core: a step takes longer the more tasks there are. */
 static int64_t default_steps(uint32_t n) {
   enum { STEPS = 16000000, TASKS = 64 };
@@ -63,7 +59,6 @@ static enum pz_status prove(struct pz_context *c, struct pz_pricer **pricer, boo
     *turn = THIRD_TURN;
     end = c->steps + shorter(*turn, c->most_steps - c->steps);
   }
-  if (*turn > THIRD_TURN && pz_open(c)) pz_relax_integer(c, (int)(*turn / 1000));
   enum pz_status status = PZ_OK;
   if (pz_open(c))
     status = pz_late_search(c, pz_frontier_search, best_first_part(*turn, end - c->steps), err);
@@ -71,44 +66,14 @@ static enum pz_status prove(struct pz_context *c, struct pz_pricer **pricer, boo
   return status;
 }
 
-/* Best first with few modes of each task: those that the prices' model mixes, the incumbent's and
- * the fastest.  That finds schedules, and proves nothing. */
-static enum pz_status search_few(struct pz_context *c, int64_t steps, struct pz_error *err) {
-  struct pz_context few;
-  struct pz_arena arena;
-  enum pz_status status = PZ_OK;
-  pz_arena_init(&arena, c->arena->mem);
-  if (pz_context_fork(c, &arena, &few)) {
-    for (uint32_t i = 0; i < c->p->n; i++)
-      for (uint32_t m = 0; m < c->p->tasks[i].n_modes; m++) {
-        uint32_t at = c->mode_at[i] + m;
-        bool fastest = c->p->tasks[i].modes[m].s <= c->least_s[i];
-        if (c->part[at] <= 0 && c->best[i].mode != m && !fastest) few.dropped[at] = true;
-      }
-    few.windows = few.unproved = true;
-    pz_bound_tighten(&few);
-    if (pz_open(&few)) status = pz_late_search(&few, pz_frontier_search, steps, err);
-    c->best_s = few.best_s;
-    c->steps = few.steps;
-  }
-  pz_arena_release(&arena);
-  pz_bound_tighten(c);
-  return status;
-}
-
-/* With many modes prices may take long, and best first ends most problems soon without.  What it
- * does not: prices get a part of the steps, a search with few modes another, then one for how near
- * the incumbent is, if that is easier, best first the rest. */
+/* With many modes the dual values may take long, and best first ends most problems soon without.
+ * What it does not: they get a part of the steps, best first the rest. */
 static enum pz_status survey(struct pz_context *c, struct pz_pricer **pricer, int64_t end,
                              struct pz_error *err) {
   c->windows = true;
   pz_bound_tighten(c);
   enum pz_status status = pz_late_search(c, pz_frontier_search, (end - c->steps) / 40, err);
   if (status == PZ_OK && pz_open(c)) price(c, pricer, (end - c->steps) / 5);
-  if (status == PZ_OK && pz_open(c)) status = search_few(c, (end - c->steps) / 12, err);
-  if (status == PZ_OK) pz_narrow(c, *pricer, (end - c->steps) / 8);
-  if (status == PZ_OK && pz_open(c) && c->bound_s > (1 - FAR) * c->best_s)
-    status = pz_near_search(c, *pricer, CLOSE, (end - c->steps) / 2, err);
   if (status == PZ_OK && pz_open(c))
     status = pz_late_search(c, pz_frontier_search, end - c->steps, err);
   return status;

@@ -20,25 +20,6 @@ static inline enum pz_status best_first_at_prices(struct pz_context *c, struct p
   return pz_open(c) ? pz_frontier_search(c, 10000000, NULL, err) : PZ_OK;
 }
 
-static inline enum pz_status best_first_narrowed(struct pz_context *c, struct pz_error *err) {
-  struct pz_pricer *pricer = pz_pricer_open(c);
-  if (pricer) pz_pricer_run(pricer, c, 10000000);
-  pz_narrow(c, pricer, 10000000);
-  pz_pricer_close(pricer);
-  return pz_open(c) ? pz_frontier_search(c, 10000000, NULL, err) : PZ_OK;
-}
-
-/* How near, and nearer, until nothing better is found. */
-static inline enum pz_status nearly(struct pz_context *c, struct pz_error *err) {
-  struct pz_pricer *pricer = pz_pricer_open(c);
-  enum pz_status status = PZ_OK;
-  if (pricer) pz_pricer_run(pricer, c, 10000000);
-  for (double part = 0.3; part > 0.001 && status == PZ_OK && pz_open(c); part /= 2)
-    status = pz_near_search(c, pricer, part, 10000000, err);
-  pz_pricer_close(pricer);
-  return status;
-}
-
 /* Searches that prove, and what only bounds. */
 enum search {
   DEPTH_FIRST,
@@ -47,11 +28,8 @@ enum search {
   BEST_FIRST,
   BEST_WITH_LATE,
   BEST_AT_PRICES,
-  BEST_NARROWED,
   SEARCHES,
-  RELAXATION,
-  HALVES,
-  NEARLY
+  HALVES
 };
 
 static inline enum pz_status run_alone(struct pz_context *c, enum search which,
@@ -64,9 +42,6 @@ static inline enum pz_status run_alone(struct pz_context *c, enum search which,
   case BEST_FIRST: return pz_frontier_search(c, STEPS, NULL, err);
   case BEST_WITH_LATE: return pz_late_search(c, pz_frontier_search, STEPS, err);
   case BEST_AT_PRICES: return best_first_at_prices(c, err);
-  case BEST_NARROWED: return best_first_narrowed(c, err);
-  case NEARLY: return nearly(c, err);
-  case RELAXATION: pz_relax_integer(c, 100); return PZ_OK;
   default: pz_halves_raise(c); return PZ_OK;
   }
 }
@@ -85,7 +60,7 @@ static inline double search_without(const struct pz_problem *p, enum search whic
   for (uint32_t i = 0; i < p->n; i++, t = slots[i - 1].end)
     slots[i] = (struct pz_slot){t, t + p->tasks[i].modes[0].s, 0};
   for (uint32_t m = 0; dropped && m < c.n_modes; m++) c.dropped[m] = dropped[m];
-  c.windows = (which >= BEST_FIRST && which < SEARCHES) || which == NEARLY;
+  c.windows = which >= BEST_FIRST && which < SEARCHES;
   pz_bound_tighten(&c);
   pz_context_offer(&c, slots, t);
   pz_bound_tighten(&c);

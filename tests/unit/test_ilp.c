@@ -122,8 +122,6 @@ static void many_modes_are_as_by_exact_search(void **state) {
       if (fabs(search_alone(&p, which) - ilp) > 1e-9 * ilp)
         fail_msg("round %d, %u operators: search %d gives %.12g, ILP %.12g", round, p.n, (int)which,
                  search_alone(&p, which), ilp);
-    assert_true(search_alone(&p, RELAXATION) <= ilp * (1 + 1e-9));
-    assert_true(search_alone(&p, NEARLY) <= ilp * (1 + 1e-9));
     check_limits(&p, ilp);
     pz_arena_release(&arena);
   }
