@@ -840,6 +840,18 @@ static int make_on_a_full_disk(const struct place *p) {
   return 0;
 }
 
+/* Opening reads first, and writes the index of the journal for it. */
+static int open_on_a_full_disk(const struct place *p) {
+  struct pz_run_file *f = NULL;
+  struct pz_error err = {0};
+  if (pz_run_file_open(p->dir, INPUTS, false, &f, &err) != PZ_OK) return 1;
+  pz_run_file_close(f);
+  f = NULL;
+  limit_files(4096);
+  if (pz_run_file_open(p->dir, INPUTS, false, &f, &err) != PZ_IO || f) return 2;
+  return strstr(err.message, "run.sqlite: cannot write: ") ? 0 : 3;
+}
+
 /* Writes until the disk is full; what was committed before is there afterwards. */
 static int fill_the_disk(const struct place *p) {
   struct pz_run_file *f = NULL;
@@ -859,6 +871,7 @@ static int fill_the_disk(const struct place *p) {
 static void full_disks_are_survived(void **state) {
   struct place *p = *state;
   assert_int_equal(in_child(make_on_a_full_disk, p), 0);
+  assert_int_equal(in_child(open_on_a_full_disk, p), 0);
   assert_int_equal(in_child(fill_the_disk, p), 0);
   struct bytes said = read_file(p, "said");
   uint32_t n;
