@@ -56,7 +56,7 @@ enum pz_status pz_cluster_parse(const char *name, const char *text, size_t bytes
   if (status != PZ_OK) return status;
   struct pz_fields f = {.name = name, .root = root, .err = err};
   struct pz_cluster c = {0};
-  pz_text_copy(c.name, sizeof c.name, pz_fields_text_or(&f, "name", name));
+  pz_text_plain(pz_text_copy(c.name, sizeof c.name, pz_fields_text_or(&f, "name", name)));
   pz_text_copy(c.about, sizeof c.about, pz_fields_text_or(&f, "about", ""));
   c.devices = c.stated_devices = pz_fields_int(&f, "devices", DEVICES);
   c.scales = pz_fields_bool_or(&f, "scales", false);

@@ -228,9 +228,10 @@ static enum pz_status print_job(struct job *j) {
   struct pz_planned plan = planned(j, o);
   struct pz_step_parts p = pz_planned_parts(&plan);
   double t = o->plan.time_s;
-  char tokens[32], rate[32], text[128];
-  printf("%s on %" PRId64 " x %s: %.4g s per step, global batch %" PRId64 "\n", j->model,
-         j->s->devices, j->cost.chip.name, t, j->s->batch);
+  char tokens[32], rate[32], text[128], name[1024];
+  printf("%s on %" PRId64 " x %s: %.4g s per step, global batch %" PRId64 "\n",
+         pz_text_plain(pz_text_copy(name, sizeof name, j->model)), j->s->devices, j->cost.chip.name,
+         t, j->s->batch);
   printf("%s\n", pz_planned_text(&plan, text, sizeof text));
   printf("%s samples/s, %s, %.1f%% of the peak FLOP/s of the %" PRId64 " devices used\n",
          pz_text_number(rate, sizeof rate, (double)j->s->batch / t),
