@@ -365,6 +365,18 @@ static void differences_are_named(void **state) {
        "s.n[1].k was 2 and is 3 now"},
       {"{\"m\": [\"x\"]}", "{\"m\": [\"x\", \"y\"]}", "m was [\"x\"] and is [\"x\",\"y\"] now"},
       {"{\"m\": [1]}", "{\"m\": {\"x\": 1}}", "m was [1] and is {\"x\":1} now"},
+      {"{\"m\": [{\"name\": \"x\", \"digest\": \"1\"}]}",
+       "{\"m\": [{\"name\": \"y\", \"digest\": \"2\"}, {\"name\": \"x\", \"digest\": \"1\"}]}",
+       "m were x and are y, x now"},
+      {"{\"a\": 1, \"m\": [{\"name\": \"x\"}, {\"name\": \"y\"}]}",
+       "{\"a\": 2, \"m\": [{\"name\": \"x\"}, {\"name\": \"z\"}]}",
+       "a was 1 and is 2 now, and 1 other input differs"},
+      {"{\"m\": [{\"name\": \"x\"}, {\"name\": \"y\"}]}",
+       "{\"m\": [{\"name\": \"x\"}, {\"name\": \"z\"}]}", "m were x, y and are x, z now"},
+      {"{\"m\": [{\"name\": \"x\", \"digest\": \"1\"}]}",
+       "{\"m\": [{\"name\": \"x\", \"digest\": \"2\"}]}", "x has other contents now"},
+      {"{\"m\": [{\"name\": \"x\", \"seq\": 1}]}", "{\"m\": [{\"name\": \"x\", \"seq\": 2}]}",
+       "m[0].seq was 1 and is 2 now"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char text[400] = "";
