@@ -31,6 +31,9 @@ bool pz_text_is_plain(const char *s);
 /* Columns on a terminal: characters of UTF-8, each taken for one. */
 int pz_text_columns(const char *s);
 
+/* "s" for all counts but one: "%d layer%s". */
+static inline const char *pz_text_s(double count) { return count == 1 ? "" : "s"; }
+
 /* 1,557,611,200 into buf.  Returns buf. */
 char *pz_text_count(char *buf, size_t size, int64_t value);
 

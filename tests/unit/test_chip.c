@@ -3,6 +3,8 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "chip/cluster.h"
 #include "chip/tech.h"
@@ -329,12 +331,27 @@ static void unknown_names_are_refused(void **state) {
   assert_non_null(strstr(err.message, "accepted: dgx-a100, dgx-h100, dgx-h200, paper, tpuv4-pod"));
 }
 
+static void assert_read_back(const struct pz_cluster *was) {
+  struct pz_cluster now;
+  struct pz_error err = {0};
+  json_t *o = pz_cluster_json(was);
+  char *text = json_dumps(o, JSON_REAL_PRECISION(17));
+  assert_int_equal(pz_cluster_parse("again", text, strlen(text), &now, &err), PZ_OK);
+  assert_string_equal(now.name, was->name);
+  assert_true(now.devices == was->devices && now.scales == was->scales);
+  assert_int_equal(now.n_levels, was->n_levels);
+  assert_memory_equal(now.level, was->level, (size_t)was->n_levels * sizeof *was->level);
+  free(text);
+  json_decref(o);
+}
+
 static void clusters_are_read_and_checked(void **state) {
   (void)state;
   struct pz_cluster n;
   struct pz_error err = {0};
   for (size_t i = 0; pz_cluster_preset_name(i); i++)
     if (pz_cluster_load(pz_cluster_preset_name(i), &n, &err) != PZ_OK) fail_msg("%s", err.message);
+  assert_read_back(&n);
   assert_int_equal(pz_cluster_load("paper", &n, &err), PZ_OK);
   assert_int_equal(n.devices, 1024);
   assert_true(n.level[0].bytes_per_s == 4294967296.0 && n.level[0].latency_s == 0);
