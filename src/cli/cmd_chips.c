@@ -69,7 +69,10 @@ static void cluster_rows(struct pz_table *t, const struct pz_cluster *c) {
   for (int i = 0; i < c->n_levels; i++) {
     const struct pz_level *l = &c->level[i];
     pz_table_cell(t, "%s", i ? "" : c->name);
-    pz_table_cell(t, i ? "" : "%" PRId64, c->devices);
+    if (i)
+      pz_table_cell(t, "%s", "");
+    else
+      pz_table_cell(t, "%" PRId64, c->devices);
     pz_table_cell(t, "%s", i ? "" : c->scales ? "yes" : "no");
     pz_table_cell(t, "%s", l->name);
     pz_table_cell(t, "%" PRId64, l->devices);
