@@ -1,6 +1,6 @@
 /* Builds the operator graphs of a model and prints each operator's share of the forward FLOP.
  *
- *     cc examples/workload.c $(pkg-config --cflags --libs --static phaze) -o workload
+ *     cc examples/workload.c $(pkg-config --cflags --libs phaze) -o workload
  *     ./workload gpt2-xl
  */
 #include <inttypes.h>

@@ -70,7 +70,7 @@ static double read_core_rate(struct pz_fields *f, const char *key, const struct 
 static void read_chip(struct pz_fields *f, struct pz_chip *c) {
   /* where numbers are from; what 'phaze chip --json' says besides */
   static const char *const words[] = {"sources", "derived", "area"};
-  pz_text_copy(c->name, sizeof c->name, pz_fields_text_or(f, "name", f->name));
+  pz_text_plain(pz_text_copy(c->name, sizeof c->name, pz_fields_text_or(f, "name", f->name)));
   pz_text_copy(c->about, sizeof c->about, pz_fields_text_or(f, "about", ""));
   read_tech(f, &c->tech);
   c->clock_hz = pz_fields_real(f, "clock_hz", 1, 1e12);

@@ -56,7 +56,7 @@ enum pz_status pz_cluster_parse(const char *name, const char *text, size_t bytes
   if (status != PZ_OK) return status;
   struct pz_fields f = {.name = name, .root = root, .err = err};
   struct pz_cluster c = {0};
-  pz_text_copy(c.name, sizeof c.name, pz_fields_text_or(&f, "name", name));
+  pz_text_plain(pz_text_copy(c.name, sizeof c.name, pz_fields_text_or(&f, "name", name)));
   pz_text_copy(c.about, sizeof c.about, pz_fields_text_or(&f, "about", ""));
   c.devices = c.stated_devices = pz_fields_int(&f, "devices", DEVICES);
   c.scales = pz_fields_bool_or(&f, "scales", false);
@@ -74,9 +74,9 @@ enum pz_status pz_cluster_reach(struct pz_cluster *c, int64_t devices, const cha
   if (!c->scales)
     return pz_fail(err, PZ_BAD_USE,
                    "--%s %" PRId64 ": cluster %s has %" PRId64
-                   " devices; accepted: at most %" PRId64
+                   " device%s; accepted: at most %" PRId64
                    ", or a cluster.json with \"scales\": true",
-                   option, devices, c->name, c->devices, c->devices);
+                   option, devices, c->name, c->devices, pz_text_s((double)c->devices), c->devices);
   struct pz_level *last = &c->level[c->n_levels - 1];
   int64_t inner = c->n_levels > 1 ? last[-1].devices : 1;
   if (last->devices < devices) last->devices = pz_ceil_div(devices, inner) * inner;
@@ -116,4 +116,15 @@ const struct pz_level *pz_cluster_level(const struct pz_cluster *net, int64_t de
   int l = 0;
   while (l + 1 < net->n_levels && net->level[l].devices < devices) l++;
   return net->n_levels ? &net->level[l] : NULL;
+}
+
+json_t *pz_cluster_json(const struct pz_cluster *c) {
+  json_t *levels = json_array();
+  for (int i = 0; i < c->n_levels; i++)
+    json_array_append_new(levels,
+                          json_pack("{s:s,s:I,s:f,s:f}", "name", c->level[i].name, "devices",
+                                    (json_int_t)c->level[i].devices, "bytes_per_s",
+                                    c->level[i].bytes_per_s, "latency_s", c->level[i].latency_s));
+  return json_pack("{s:s,s:s,s:I,s:b,s:o}", "name", c->name, "about", c->about, "devices",
+                   (json_int_t)c->devices, "scales", c->scales, "levels", levels);
 }

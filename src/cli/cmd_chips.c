@@ -64,33 +64,57 @@ static enum pz_status list(struct pz_table *t, json_t *chips, struct pz_error *e
   return PZ_OK;
 }
 
-static json_t *clusters_json(void) {
-  json_t *list = json_array();
-  for (size_t i = 0; pz_cluster_preset_name(i); i++)
-    json_array_append_new(list, json_string(pz_cluster_preset_name(i)));
-  return list;
+/* One row for each level; what holds for the whole cluster stands in the first. */
+static void cluster_rows(struct pz_table *t, const struct pz_cluster *c) {
+  for (int i = 0; i < c->n_levels; i++) {
+    const struct pz_level *l = &c->level[i];
+    pz_table_cell(t, "%s", i ? "" : c->name);
+    if (i)
+      pz_table_cell(t, "%s", "");
+    else
+      pz_table_cell(t, "%" PRId64, c->devices);
+    pz_table_cell(t, "%s", i ? "" : c->scales ? "yes" : "no");
+    pz_table_cell(t, "%s", l->name);
+    pz_table_cell(t, "%" PRId64, l->devices);
+    pz_table_cell(t, "%.4g", l->bytes_per_s / 1e9);
+    pz_table_cell(t, "%.3g", l->latency_s * 1e6);
+  }
 }
 
-static void print_clusters(void) {
-  printf("\nclusters:");
-  for (size_t i = 0; pz_cluster_preset_name(i); i++) printf(" %s", pz_cluster_preset_name(i));
+static enum pz_status list_clusters(struct pz_table *t, json_t *clusters, struct pz_error *err) {
+  for (size_t i = 0; pz_cluster_preset_name(i); i++) {
+    struct pz_cluster c;
+    enum pz_status status = pz_cluster_load(pz_cluster_preset_name(i), &c, err);
+    if (status != PZ_OK) return status;
+    cluster_rows(t, &c);
+    json_array_append_new(clusters, pz_cluster_json(&c));
+  }
+  return PZ_OK;
+}
+
+static enum pz_status print_tables(const struct pz_table *chips, const struct pz_table *clusters) {
+  enum pz_status status = pz_table_print(chips, 0, stdout);
   printf("\n");
+  return status == PZ_OK ? pz_table_print(clusters, 0, stdout) : status;
 }
 
 static enum pz_status print_list(bool as_json, struct pz_error *err) {
   static const char *const heads[] = {"chip", "tech", ">tensor cores",  ">vector cores", ">peak",
                                       ">glb", ">hbm", ">hbm bandwidth", ">mm2",          ">watts",
                                       NULL};
+  static const char *const cluster_heads[] = {"cluster", ">devices", "scales", "level",
+                                              ">group",  ">GB/s",    ">us",    NULL};
   struct pz_arena arena;
-  struct pz_table t;
-  json_t *chips = json_array();
+  struct pz_table t, u;
+  json_t *chips = json_array(), *clusters = json_array();
   pz_arena_init(&arena, NULL);
   pz_table_init(&t, &arena, heads);
+  pz_table_init(&u, &arena, cluster_heads);
   enum pz_status status = list(&t, chips, err);
-  json_t *root = json_pack("{s:o,s:o}", "chips", chips, "clusters", clusters_json());
-  if (status == PZ_OK && as_json) status = pz_command_json(json_incref(root), err);
-  if (status == PZ_OK && !as_json) status = pz_table_print(&t, 0, stdout);
-  if (status == PZ_OK && !as_json) print_clusters();
+  if (status == PZ_OK) status = list_clusters(&u, clusters, err);
+  json_t *root = json_pack("{s:o,s:o}", "chips", chips, "clusters", clusters);
+  if (status == PZ_OK)
+    status = as_json ? pz_command_json(json_incref(root), err) : print_tables(&t, &u);
   json_decref(root);
   pz_arena_release(&arena);
   return status;
@@ -125,7 +149,8 @@ static void print_parts(const struct pz_chip *c) {
   line("tensor cores", "%" PRId64 " of %" PRId64 " x %" PRId64 ", %" PRId64 " KiB each: %s",
        c->tensor.cores, c->tensor.rows, c->tensor.cols, c->tensor.local_bytes >> 10,
        pz_text_si(a, sizeof a, pz_chip_tensor_flop_per_s(c), "FLOP/s"));
-  line("vector cores", "%" PRId64 " of %" PRId64 " lanes: %s", c->vector.cores, c->vector.lanes,
+  line("vector cores", "%" PRId64 " of %" PRId64 " lane%s: %s", c->vector.cores, c->vector.lanes,
+       pz_text_s((double)c->vector.lanes),
        pz_text_si(a, sizeof a, pz_chip_vector_op_per_s(c), "op/s"));
   line("global buffer", "%" PRId64 " MiB, %s", c->glb_bytes >> 20,
        pz_text_si(a, sizeof a, c->glb_bytes_per_s, "B/s"));
@@ -202,6 +227,10 @@ const struct pz_command pz_cmd_chips = {
               "area by the area model, watts the power by the data sheet. tpuv4 is the\n"
               "reference chip of the original Phaze system; tpuv4-real has the vector units of\n"
               "the real TPUv4.\n"
+              "\n"
+              "Clusters have a row for every level of the network: group is the number of devices\n"
+              "that the level joins, GB/s the rate of one device in one direction, us the latency\n"
+              "of one message. A cluster that scales may have more devices at its last level.\n"
               "\n"
               "Examples:\n"
               "  phaze chips\n"

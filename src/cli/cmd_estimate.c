@@ -80,13 +80,14 @@ static void print_times(const struct pz_mapping *o) {
 
 static void print_mapping(const struct pz_chip *c, const struct pz_mapping *o) {
   printf("mapping\n  tiles          %" PRId64 " of m x n x k = %" PRId64 " x %" PRId64 " x %" PRId64
-         ", on %" PRId64 " cores in %" PRId64 " rounds\n",
+         ", on %" PRId64 " core%s in %" PRId64 " round%s\n",
          o->items, o->tile[PZ_DIM_M], o->tile[PZ_DIM_N], o->tile[PZ_DIM_K], c->tensor.cores,
-         o->rounds);
-  printf("  core           %s stationary; %s along the %" PRId64 " rows, %s along the %" PRId64
-         " columns, %" PRId64 " x %" PRId64 " values per multiplier\n",
+         pz_text_s((double)c->tensor.cores), o->rounds, pz_text_s((double)o->rounds));
+  printf("  core           %s stationary; %s along the %" PRId64 " row%s, %s along the %" PRId64
+         " column%s, %" PRId64 " x %" PRId64 " values per multiplier\n",
          pz_stay_name(o->local_stay), pz_dim_name(o->along_rows), c->tensor.rows,
-         pz_dim_name(o->along_cols), c->tensor.cols, o->keep_rows, o->keep_cols);
+         pz_text_s((double)c->tensor.rows), pz_dim_name(o->along_cols), c->tensor.cols,
+         pz_text_s((double)c->tensor.cols), o->keep_rows, o->keep_cols);
   printf("  global buffer  %s stationary, tile m x n x k = %" PRId64 " x %" PRId64 " x %" PRId64
          "\n",
          pz_stay_name(o->glb_stay), o->glb_tile[PZ_DIM_M], o->glb_tile[PZ_DIM_N],

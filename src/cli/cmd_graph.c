@@ -124,15 +124,16 @@ static void print_found(const struct pz_workload *w) {
     printf("%s%s", i ? ", " : "", l->name);
     if (l->count > 1) printf(" x %" PRId64, l->count);
   }
-  printf("; %" PRId64 " outputs per row\n", w->vocab);
+  printf("; %" PRId64 " output%s per row\n", w->vocab, pz_text_s((double)w->vocab));
 }
 
 static enum pz_status print_human(const struct pz_workload *w) {
   const struct pz_workload_options *o = &w->options;
   if (w->heads)
-    printf("%s (%s): %" PRId64 " layers, hidden %" PRId64 ", %" PRId64 " heads, vocabulary %" PRId64
-           "\n",
-           w->model, w->family, o->num_layers, w->hidden, w->heads, w->vocab);
+    printf("%s (%s): %" PRId64 " layer%s, hidden %" PRId64 ", %" PRId64
+           " head%s, vocabulary %" PRId64 "\n",
+           w->model, w->family, o->num_layers, pz_text_s((double)o->num_layers), w->hidden,
+           w->heads, pz_text_s((double)w->heads), w->vocab);
   else
     print_found(w);
   printf("sequence %" PRId64 ", microbatch %" PRId64 ", tensor parallel %" PRId64

@@ -159,7 +159,8 @@ static enum pz_status say_what_is_missing(const struct pz_place_problem *p,
   *err = (struct pz_error){0};
   if (fit.hbm_bytes == DBL_MAX)
     return pz_fail(err, PZ_NO_ANSWER,
-                   "no feasible plan on %" PRId64 " devices, whatever their memory", p->devices);
+                   "no feasible plan on %" PRId64 " device%s, whatever the memory", p->devices,
+                   pz_text_s((double)p->devices));
   return pz_fail(
       err, PZ_NO_ANSWER,
       "no feasible plan with %.6g bytes per device; the minimum is %.6g bytes, with which stage "

@@ -49,9 +49,10 @@ static json_t *space_json(const struct pz_space *s, uint32_t n) {
 static void print_space(const struct pz_space *s, uint32_t n) {
   char points[32], chips[32], text[64];
   printf("%s: %s\n", s->name, s->about);
-  printf("  %s grid points, %s chips within %.6g mm2\n",
+  printf("  %s grid point%s, %s chip%s within %.6g mm2\n",
          pz_text_count(points, sizeof points, pz_space_grid(s)),
-         pz_text_count(chips, sizeof chips, n), s->budget_um2 / 1e6);
+         pz_text_s((double)pz_space_grid(s)), pz_text_count(chips, sizeof chips, n), pz_text_s(n),
+         s->budget_um2 / 1e6);
   for (enum pz_axis a = 0; a < PZ_AXES; a++)
     printf("  %-13s %s\n", pz_axis_name(NULL, a), axis_text(s, a, text, sizeof text));
 }

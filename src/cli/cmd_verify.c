@@ -1,6 +1,7 @@
 /* phaze verify: recomputes a run from its inputs and compares. */
 #include "cli/command.h"
 #include "core/colour.h"
+#include "core/text.h"
 #include "report/verify.h"
 
 struct settings {
@@ -28,10 +29,11 @@ struct telling {
 
 static void say(void *ctx, bool holds, const char *text) {
   struct telling *t = ctx;
+  char line[1024];
   json_array_append_new(t->checks, json_pack("{s:b,s:s}", "holds", holds, "check", text));
   if (!t->s->common.json)
     printf("%s%-6s%s %s\n", pz_colour(stdout, holds ? PZ_GREEN : PZ_RED), holds ? "holds" : "WRONG",
-           pz_colour(stdout, PZ_PLAIN), text);
+           pz_colour(stdout, PZ_PLAIN), pz_text_plain(pz_text_copy(line, sizeof line, text)));
   fflush(stdout);
 }
 

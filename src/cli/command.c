@@ -1,6 +1,7 @@
 #include "cli/command.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,6 +58,16 @@ enum pz_exit pz_command_fail(const struct pz_error *err) {
 void pz_command_warn(bool quiet, const char *text) {
   struct pz_log log = {PZ_LOG_WARNING, pz_log_to_file, stderr};
   if (text && !quiet) pz_log(&log, PZ_LOG_WARNING, "%s", text);
+}
+
+void pz_command_say(const char *format, ...) {
+  struct pz_log log = {PZ_LOG_INFO, pz_log_to_file, stderr};
+  char text[1024];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  pz_log(&log, PZ_LOG_INFO, "%s", text);
 }
 
 void pz_command_notes(bool quiet, const struct pz_vec *notes, unsigned lists) {

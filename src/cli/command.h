@@ -61,6 +61,9 @@ enum pz_exit pz_command_fail(const struct pz_error *err);
 /* A warning on stderr, unless quiet; NULL: none. */
 void pz_command_warn(bool quiet, const char *text);
 
+/* A line of information on stderr. */
+void pz_command_say(const char *format, ...) PZ_PRINTF(1, 2);
+
 /* Those notes that concern one of these lists (enum pz_list), or none, as warnings. */
 void pz_command_notes(bool quiet, const struct pz_vec *notes, unsigned lists);
 

@@ -10,7 +10,7 @@
 static const char head[] =
     "# bash completion of phaze; made by phaze --completion bash.\n"
     "_phaze_models() { phaze models 2>/dev/null | awk 'NR > 1 {print $1}'; }\n"
-    "_phaze_chips() { phaze chips 2>/dev/null | awk 'NR > 1 && !/^clusters:/ {print $1}'; }\n"
+    "_phaze_chips() { phaze chips 2>/dev/null | awk '!NF {end = 1} NR > 1 && !end {print $1}'; }\n"
     "_phaze() {\n"
     "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} "
     "command=${COMP_WORDS[1]} words= options=\n"

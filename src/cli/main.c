@@ -28,10 +28,11 @@ static void usage(FILE *out) {
 
 static enum pz_exit unknown(const char *name) {
   char list[128], meant[160];
-  fprintf(stderr, "phaze: unknown command '%s'%s; accepted: %s\n", name,
+  struct pz_error err = {0};
+  pz_fail(&err, PZ_BAD_USE, "unknown command '%s'%s; accepted: %s", name,
           pz_text_meant(meant, sizeof meant, name, command_name, NULL),
           pz_text_join(list, sizeof list, command_name, NULL));
-  return PZ_EXIT_BAD_USE;
+  return pz_command_fail(&err);
 }
 
 static enum pz_exit completion(const char *shell) {
@@ -39,9 +40,10 @@ static enum pz_exit completion(const char *shell) {
     pz_completion_print(stdout);
     return pz_command_end();
   }
-  fprintf(stderr, "phaze: --completion %s%s%s; accepted: bash\n", shell ? "'" : "",
+  struct pz_error err = {0};
+  pz_fail(&err, PZ_BAD_USE, "--completion %s%s%s; accepted: bash", shell ? "'" : "",
           shell ? shell : "needs the name of a shell", shell ? "'" : "");
-  return PZ_EXIT_BAD_USE;
+  return pz_command_fail(&err);
 }
 
 int main(int argc, char **argv) {

@@ -170,17 +170,18 @@ static enum pz_status say_what_is_missing(struct job *j) {
     if (fit.hbm_bytes < least.hbm_bytes) least = fit, best = o;
   }
   if (!best)
-    return pz_fail(j->err, PZ_NO_ANSWER, "no feasible plan on %" PRId64 " devices; more are needed",
-                   j->s->devices);
+    return pz_fail(j->err, PZ_NO_ANSWER,
+                   "no feasible plan on %" PRId64 " device%s; more are needed", j->s->devices,
+                   pz_text_s((double)j->s->devices));
   return pz_fail(
       j->err, PZ_NO_ANSWER,
       "no feasible plan with %s of HBM per device; the minimum is %s, with tensor parallel "
       "%" PRId64 ", microbatch %" PRId64 ", activations %s, where stage %u of %u has "
-      "%u layers with %s of parameters",
+      "%u layer%s with %s of parameters",
       pz_text_si(has, sizeof has, hbm_bytes(j), "B"),
       pz_text_si(wants, sizeof wants, least.hbm_bytes, "B"), best->model.p.widths[0].t, best->mbs,
       best->recompute ? "recomputed" : "kept", least.stage + 1, least.n_stages, least.n_layers,
-      pz_text_si(params, sizeof params, least.param_bytes, "B"));
+      pz_text_s(least.n_layers), pz_text_si(params, sizeof params, least.param_bytes, "B"));
 }
 
 /* ---- telling -------------------------------------------------------------------------------- */
@@ -230,14 +231,16 @@ static enum pz_status print_job(struct job *j) {
   struct pz_planned plan = planned(j, o);
   struct pz_step_parts p = pz_planned_parts(&plan);
   double t = o->plan.time_s;
-  char tokens[32], rate[32], text[128];
-  printf("%s on %" PRId64 " x %s: %.4g s per step, global batch %" PRId64 "\n", j->model,
-         j->s->devices, j->cost.chip.name, t, j->s->batch);
+  char tokens[32], rate[32], text[128], name[1024];
+  printf("%s on %" PRId64 " x %s: %.4g s per step, global batch %" PRId64 "\n",
+         pz_text_plain(pz_text_copy(name, sizeof name, j->model)), j->s->devices, j->cost.chip.name,
+         t, j->s->batch);
   printf("%s\n", pz_planned_text(&plan, text, sizeof text));
-  printf("%s samples/s, %s, %.1f%% of the peak FLOP/s of the %" PRId64 " devices used\n",
+  printf("%s samples/s, %s, %.1f%% of the peak FLOP/s of the %" PRId64 " device%s used\n",
          pz_text_number(rate, sizeof rate, (double)j->s->batch / t),
          pz_text_si(tokens, sizeof tokens, (double)(j->s->batch * o->model.seq) / t, "token/s"),
-         100 * pz_planned_flop_part(&plan), pz_planned_devices(&plan));
+         100 * pz_planned_flop_part(&plan), pz_planned_devices(&plan),
+         pz_text_s((double)pz_planned_devices(&plan)));
   printf("compute %.1f%%, tensor-parallel collectives %.1f%%, stage transfers %.1f%%, pipeline "
          "bubble %.1f%%, gradient all-reduce %.1f%%\n\n",
          100 * p.compute_s / t, 100 * p.collectives_s / t, 100 * p.transfers_s / t,
@@ -264,9 +267,10 @@ static enum pz_status emit(const struct job *j) {
   pz_emit(j->s->emit, &l, stdout);
   if (j->s->quiet || fflush(stdout) != 0) return PZ_OK;
   fprintf(stderr,
-          "phaze: %" PRId64 " devices: pipeline %" PRId64 " x tensor %" PRId64
+          "phaze: %" PRId64 " device%s: pipeline %" PRId64 " x tensor %" PRId64
           " x data parallel %" PRId64 "\n",
-          l.stages * l.tensor * l.replicas, l.stages, l.tensor, l.replicas);
+          l.stages * l.tensor * l.replicas, pz_text_s((double)(l.stages * l.tensor * l.replicas)),
+          l.stages, l.tensor, l.replicas);
   if (l.batch != j->s->batch)
     fprintf(stderr,
             "phaze: global batch size %" PRId64 " instead of %" PRId64

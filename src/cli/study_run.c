@@ -110,8 +110,7 @@ enum pz_status pz_study_run_search(struct pz_study_run *r) {
   if (r->result) {
     json_object_set_new(r->search_s, "reused", json_true());
     if (!r->common->quiet)
-      fprintf(stderr, "phaze: %s holds the finished result; use --fresh to search again\n",
-              r->s->dir);
+      pz_command_say("%s holds the finished result; use --fresh to search again", r->s->dir);
     return PZ_OK;
   }
   listen_for_signals();
@@ -193,7 +192,7 @@ enum pz_status pz_study_run_report(struct pz_study_run *r) {
   status = make_story(r, &document);
   if (status == PZ_OK) status = pz_report_write(document, path, NULL, r->err);
   json_decref(document);
-  if (status == PZ_OK && !r->common->quiet) fprintf(stderr, "phaze: report written to %s\n", path);
+  if (status == PZ_OK && !r->common->quiet) pz_command_say("report written to %s", path);
   return status;
 }
 
@@ -201,10 +200,9 @@ enum pz_status pz_study_run_report(struct pz_study_run *r) {
 
 static void say_how_to_go_on(const struct pz_study_settings *s) {
   if (s->dir)
-    fprintf(stderr, "phaze: interrupted; run the same command to resume from %s\n", s->dir);
+    pz_command_say("interrupted; run the same command to resume from %s", s->dir);
   else
-    fprintf(stderr,
-            "phaze: interrupted; nothing was saved (use -o DIR for a run that can be resumed)\n");
+    pz_command_say("interrupted; nothing was saved (use -o DIR for a run that can be resumed)");
 }
 
 enum pz_exit pz_study_run_end(struct pz_study_run *r, enum pz_status status) {

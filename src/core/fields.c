@@ -47,11 +47,21 @@ static void remember(struct pz_fields *f, const char *keys) {
   if (f->n_asked < PZ_FIELDS_MOST) f->asked[f->n_asked++] = keys;
 }
 
+/* An entry of a list need not be an object, as every file is. */
+static void check_root(struct pz_fields *f) {
+  char found[80];
+  if (f->status != PZ_OK || !f->root || json_is_object(f->root)) return;
+  f->status = pz_fail(f->err, PZ_BAD_INPUT, "%s is %s; accepted: an object", f->name,
+                      pz_json_brief(f->root, found, sizeof found));
+  pz_error_at(f->err, f->name, 0, 0);
+}
+
 /* The first alternative that is present; its name goes to key.  NULL (and the first name) if none
  * is. */
 static const json_t *lookup(struct pz_fields *f, const char *keys, char *key, size_t size) {
   snprintf(key, size, "%.*s", (int)strcspn(keys, "|"), keys);
   remember(f, keys);
+  check_root(f);
   for (const char *at = keys; *at;) {
     size_t n = strcspn(at, "|");
     char name[64];
@@ -136,8 +146,10 @@ const char *pz_fields_text_or(struct pz_fields *f, const char *keys, const char 
   char key[64];
   const json_t *v = lookup(f, keys, key, sizeof key);
   if (f->status != PZ_OK || !v) return absent;
-  if (!json_is_string(v)) refuse(f, key, v, "a string");
-  return json_is_string(v) ? json_string_value(v) : absent;
+  bool good = json_is_string(v) && pz_text_is_plain(json_string_value(v));
+  if (!good)
+    refuse(f, key, v, json_is_string(v) ? "a string without control characters" : "a string");
+  return good ? json_string_value(v) : absent;
 }
 
 /* ---- keys that nobody asked for ------------------------------------------------------------- */
@@ -191,14 +203,44 @@ static enum known_as known_as(const struct pz_fields *f, const char *path) {
   return as;
 }
 
+/* Equal with '.' and '_' taken for one another? */
+static bool same_path(const char *a, const char *b, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    bool joint = (a[i] == '.' || a[i] == '_') && (b[i] == '.' || b[i] == '_');
+    if (a[i] != b[i] && !joint) return false;
+  }
+  return true;
+}
+
+/* "hbm_stacks" and "hbm.stacks" as a key are meant for field stacks of the object hbm: the path of
+ * that into buf. */
+static bool meant_path(const struct pz_fields *f, const char *key, char buf[LONGEST_KEY]) {
+  size_t length = strlen(key);
+  for (int i = 0; i < f->n_asked; i++)
+    for (const char *at = f->asked[i]; *at;) {
+      size_t n = strcspn(at, "|");
+      if (n == length && n < LONGEST_KEY && memchr(at, '.', n) && same_path(at, key, n)) {
+        snprintf(buf, LONGEST_KEY, "%.*s", (int)n, at);
+        return true;
+      }
+      at += n + (at[n] == '|');
+    }
+  return false;
+}
+
 static void refuse_key(struct pz_fields *f, const char *prefix, const char *key) {
   struct known k;
-  char list[600];
+  char list[600], path[LONGEST_KEY];
   int prefix_length = *prefix ? (int)strlen(prefix) - 1 : 0; /* without its dot */
   list_known(f, prefix, &k);
   const char *near = pz_text_nearest(key, known_name, &k);
   if (f->missing && f->err) *f->err = (struct pz_error){0};
-  if (near)
+  if (meant_path(f, key, path)) {
+    const char *leaf = strrchr(path, '.') + 1;
+    f->status = pz_fail(f->err, PZ_BAD_INPUT,
+                        "%s: unknown key '%s%.60s'; did you mean '%s' (%s in the object '%.*s')?",
+                        f->name, prefix, key, path, leaf, (int)(leaf - 1 - path), path);
+  } else if (near)
     f->status = pz_fail(f->err, PZ_BAD_INPUT, "%s: unknown key '%s%.60s'; did you mean '%s%s'?",
                         f->name, prefix, key, prefix, near);
   else
@@ -216,7 +258,8 @@ static bool check_keys(struct pz_fields *f, const json_t *object, const char *pr
   for (; it; it = json_object_iter_next((json_t *)(uintptr_t)object, it)) {
     const char *key = json_object_iter_key(it);
     int n = snprintf(path, sizeof path, "%s%s", prefix, key);
-    enum known_as as = n < LONGEST_KEY ? known_as(f, path) : UNKNOWN;
+    bool joined = strchr(key, '.'); /* "a.b" is no field of an object a */
+    enum known_as as = n < LONGEST_KEY && !joined ? known_as(f, path) : UNKNOWN;
     if (as == UNKNOWN) {
       refuse_key(f, prefix, key);
       return false;

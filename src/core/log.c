@@ -3,6 +3,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "core/text.h"
+
 void pz_log(const struct pz_log *log, enum pz_log_level level, const char *format, ...) {
   if (!log || !log->sink || level > log->level) return;
   char line[1024];
@@ -10,7 +12,7 @@ void pz_log(const struct pz_log *log, enum pz_log_level level, const char *forma
   va_start(args, format);
   vsnprintf(line, sizeof line, format, args);
   va_end(args);
-  log->sink(log->ctx, level, line);
+  log->sink(log->ctx, level, pz_text_plain(line));
 }
 
 void pz_log_to_file(void *ctx, enum pz_log_level level, const char *line) {

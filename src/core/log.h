@@ -12,7 +12,7 @@ struct pz_log {
   void *ctx;
 };
 
-/* One line, cut at 1 KiB.  `log` may be NULL. */
+/* One line, cut at 1 KiB, control characters as '?'.  `log` may be NULL. */
 void pz_log(const struct pz_log *log, enum pz_log_level level, const char *format, ...)
     PZ_PRINTF(3, 4);
 

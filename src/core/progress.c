@@ -148,16 +148,9 @@ static void show_if_due(struct pz_progress *p) {
 
 /* ---- phases --------------------------------------------------------------------------------- */
 
-/* Texts may have names of files in them: none must steer the terminal. */
-static void copy_text(char *to, size_t size, const char *text) {
-  pz_text_copy(to, size, text);
-  for (char *at = to; *at; at++)
-    if ((unsigned char)*at < ' ' || *at == 0x7f) *at = '?';
-}
-
 static void begin_phase(struct pz_progress *p, const char *label, const char *unit,
                         uint64_t total) {
-  copy_text(p->label, sizeof p->label, label);
+  pz_text_plain(pz_text_copy(p->label, sizeof p->label, label));
   p->note[0] = '\0';
   p->unit = unit;
   p->total = total;
@@ -182,7 +175,7 @@ void pz_progress_next(struct pz_progress *p, const char *label, const char *unit
 
 void pz_progress_update(struct pz_progress *p, uint64_t done, const char *note) {
   p->done = done < p->total ? done : p->total;
-  if (note) copy_text(p->note, sizeof p->note, note);
+  if (note) pz_text_plain(pz_text_copy(p->note, sizeof p->note, note));
   show_if_due(p);
 }
 
@@ -201,7 +194,7 @@ void pz_progress_finish(struct pz_progress *p, const char *note) {
   if (!p || p->style == PZ_PROGRESS_SILENT || !p->shown) return;
   double now = p->now_s();
   bool bar = p->style == PZ_PROGRESS_BAR;
-  if (note) copy_text(p->note, sizeof p->note, note);
+  if (note) pz_text_plain(pz_text_copy(p->note, sizeof p->note, note));
   if (bar && now - p->start_s < HARDLY_SEEN_S) {
     fputs("\r\033[K", p->out);
     fflush(p->out);

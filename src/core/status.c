@@ -3,6 +3,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "core/text.h"
+
 enum pz_status pz_error_set(struct pz_error *err, enum pz_status status, const char *file, int line,
                             const char *format, ...) {
   if (!err || err->status != PZ_OK) return status;
@@ -13,6 +15,7 @@ enum pz_status pz_error_set(struct pz_error *err, enum pz_status status, const c
   va_start(args, format);
   vsnprintf(err->message, sizeof err->message, format, args);
   va_end(args);
+  pz_text_plain(err->message);
   return status;
 }
 

@@ -3,7 +3,6 @@
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -123,6 +122,29 @@ char *pz_text_copy(char *buf, size_t size, const char *s) {
   memcpy(buf, s, n);
   buf[n] = '\0';
   return buf;
+}
+
+/* The bytes of the control character here; 0: it is none.  C1 is U+0080 to U+009F in UTF-8. */
+static size_t control_bytes(const char *at) {
+  unsigned char c = (unsigned char)at[0];
+  if (c < ' ' || c == 0x7f) return c ? 1 : 0;
+  return c == 0xC2 && (unsigned char)at[1] >= 0x80 && (unsigned char)at[1] < 0xA0 ? 2 : 0;
+}
+
+bool pz_text_is_plain(const char *s) {
+  while (*s && !control_bytes(s)) s++;
+  return !*s;
+}
+
+char *pz_text_plain(char *s) {
+  char *to = s;
+  for (const char *at = s; at && *at;) {
+    size_t n = control_bytes(at);
+    *to++ = n ? '?' : *at;
+    at += n ? n : 1;
+  }
+  if (to) *to = '\0';
+  return s;
 }
 
 int pz_text_columns(const char *s) {

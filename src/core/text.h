@@ -2,6 +2,7 @@
 #ifndef PZ_CORE_TEXT_H
 #define PZ_CORE_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,8 +23,16 @@ char *pz_text_join(char *buf, size_t size, pz_name_at *name, const void *ctx);
 /* As much of s as fits, cut between UTF-8 characters.  Returns buf. */
 char *pz_text_copy(char *buf, size_t size, const char *s);
 
+/* Control characters (C0, delete, C1) as '?': names from outside must not steer the terminal.
+ * Returns s, which may be NULL. */
+char *pz_text_plain(char *s);
+bool pz_text_is_plain(const char *s);
+
 /* Columns on a terminal: characters of UTF-8, each taken for one. */
 int pz_text_columns(const char *s);
+
+/* "s" for all counts but one: "%d layer%s". */
+static inline const char *pz_text_s(double count) { return count == 1 ? "" : "s"; }
 
 /* 1,557,611,200 into buf.  Returns buf. */
 char *pz_text_count(char *buf, size_t size, int64_t value);

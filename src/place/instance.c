@@ -69,9 +69,11 @@ static void read_edge(struct reader *r, const char *width, const json_t *item, u
 }
 
 static const json_t *list_of(struct reader *r, const char *group, const char *width, size_t most) {
-  const json_t *list = json_object_get(pz_fields_value(&r->f, group), width);
+  const json_t *lists = pz_fields_value(&r->f, group), *list = json_object_get(lists, width);
   size_t n = json_array_size(list);
   if (json_is_array(list) && n <= most) return list;
+  if (lists && !json_is_object(lists))
+    pz_fields_refuse(&r->f, group, "an object with an array for every tensor-parallel degree");
   if (r->f.status != PZ_OK) return NULL;
   if (json_is_array(list))
     r->f.status =
@@ -154,9 +156,30 @@ static void check_edge_widths(struct pz_fields *f) {
   void *it = json_object_iter((json_t *)(uintptr_t)edges);
   for (; it && f->status == PZ_OK; it = json_object_iter_next((json_t *)(uintptr_t)edges, it))
     if (!json_object_get(nodes, json_object_iter_key(it)))
-      f->status =
-          pz_fail(f->err, PZ_BAD_INPUT, "%s: edges.%.20s; accepted: a width that nodes has too",
-                  f->name, json_object_iter_key(it));
+      f->status = pz_fail(f->err, PZ_BAD_INPUT,
+                          "%s: edges.%.20s; accepted: a tensor-parallel degree that nodes has too",
+                          f->name, json_object_iter_key(it));
+}
+
+/* An expert plan takes all of these; 0 is as good as absent. */
+static void check_fixed(struct pz_fields *f, const struct pz_fixed *fixed) {
+  const struct {
+    const char *key;
+    int64_t value;
+  } part[] = {{"fixedPP", fixed->stages},
+              {"fixedTMPC", fixed->t},
+              {"fixedDP", fixed->d},
+              {"numTransformerLayers", fixed->layers}};
+  const char *given = NULL, *lacking = NULL;
+  for (size_t i = sizeof part / sizeof *part; i-- > 0;)
+    *(part[i].value ? &given : &lacking) = part[i].key;
+  if (f->status != PZ_OK || !given || !lacking) return;
+  f->status =
+      pz_fail(f->err, PZ_BAD_INPUT,
+              "%s: %s is given and %s is not; accepted for an expert plan: fixedPP, fixedTMPC, "
+              "fixedDP and numTransformerLayers, each at least 1, or none of them",
+              f->name, given, lacking);
+  pz_error_at(f->err, f->name, 0, 0);
 }
 
 static void read_fixed(struct pz_fields *f, struct pz_fixed *fixed) {
@@ -165,6 +188,7 @@ static void read_fixed(struct pz_fields *f, struct pz_fixed *fixed) {
                              .d = pz_fields_int_or(f, "fixedDP", FIXED, 0),
                              .layers = pz_fields_int_or(f, "numTransformerLayers", FIXED, 0)};
   fixed->given = fixed->stages && fixed->t && fixed->d && fixed->layers;
+  check_fixed(f, fixed);
 }
 
 enum pz_status pz_place_parse(const char *name, const char *text, size_t bytes,

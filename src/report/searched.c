@@ -76,7 +76,8 @@ static enum pz_status check_value(const struct writer *w, const struct pz_contes
   if (fabs(value - c->value) <= 1e-12 * fabs(c->value)) return PZ_OK;
   return pz_fail(
       w->err, PZ_BAD_INPUT,
-      "chip %s comes to %.9g, not to %.9g as the evaluations kept say; accepted: --fresh",
+      "chip %s has an objective of %.9g by its plans, and %.9g by the saved evaluations; accepted: "
+      "--fresh",
       chip->name, value, c->value);
 }
 
@@ -197,8 +198,8 @@ static void print_chip(const json_t *best, FILE *out) {
   fprintf(out, "  tensor cores   %.0f of %.0fx%.0f, %s\n", pz_result_number(tensor, "cores"),
           pz_result_number(tensor, "rows"), pz_result_number(tensor, "cols"),
           pz_text_si(flop, sizeof flop, 2 * macs * pz_result_number(chip, "clock_hz"), "FLOP/s"));
-  fprintf(out, "  vector cores   %.0f of %.0f lanes\n", pz_result_number(vector, "cores"),
-          pz_result_number(vector, "lanes"));
+  fprintf(out, "  vector cores   %.0f of %.0f lane%s\n", pz_result_number(vector, "cores"),
+          pz_result_number(vector, "lanes"), pz_text_s(pz_result_number(vector, "lanes")));
   fprintf(out, "  global buffer  %.0f MiB\n",
           pz_result_number(pz_result_at(chip, "glb"), "bytes") / 0x1p20);
   fprintf(out, "  HBM            %.0f GiB\n", pz_result_number(best, "hbm_gib"));
@@ -319,7 +320,7 @@ static void print_front_size(const json_t *front, size_t shown, FILE *out) {
     fprintf(out, ", %zu of %.0f chips (each other one is within %.4g%% of one shown):\n", shown,
             all, 100 * pz_result_number(front, "tolerance"));
   else
-    fprintf(out, ", %zu chip%s:\n", shown, shown == 1 ? "" : "s");
+    fprintf(out, ", %zu chip%s:\n", shown, pz_text_s((double)shown));
 }
 
 static enum pz_status print_front(const json_t *result, struct pz_arena *arena, FILE *out) {
@@ -341,21 +342,75 @@ static enum pz_status print_front(const json_t *result, struct pz_arena *arena, 
   return pz_table_print(&t, 0, out);
 }
 
-/* Models whose reference is not the expert plan with 32 GiB. */
-static void print_references(const json_t *result, FILE *out) {
-  size_t i;
-  json_t *o;
-  fprintf(out, "\nThe reference is tpuv4 with the expert plan and 32 GiB");
-  json_array_foreach((json_t *)(uintptr_t)pz_result_at(result, "reference"), i, o) {
-    if (!(pz_result_number(o, "throughput_samples_s") > 0))
-      fprintf(out, "; %s has none: no feasible plan", pz_result_text(o, "model"));
-    else if (!json_is_true(pz_result_at(o, "expert")))
-      fprintf(out, "; for %s the best plan with %.0f GiB", pz_result_text(o, "model"),
-              pz_result_number(o, "hbm_gib"));
-    else if (pz_result_number(o, "hbm_gib") > 32)
-      fprintf(out, "; for %s with %.0f GiB", pz_result_text(o, "model"),
-              pz_result_number(o, "hbm_gib"));
+/* ---- what the reference is ------------------------------------------------------------------ */
+
+enum referred { EXPERT_PLAN, BEST_PLAN, NO_PLAN, REFERRED };
+
+struct references {
+  const json_t *list;
+  enum referred which;
+  size_t n[REFERRED];
+  double least_gib; /* of those with a plan */
+};
+
+static enum referred referred_of(const json_t *o) {
+  if (!(pz_result_number(o, "throughput_samples_s") > 0)) return NO_PLAN;
+  return json_is_true(pz_result_at(o, "expert")) ? EXPERT_PLAN : BEST_PLAN;
+}
+
+/* The models of one kind. */
+static const char *referred_name(const void *ctx, size_t i) {
+  const struct references *r = ctx;
+  for (size_t k = 0; k < json_array_size(r->list); k++) {
+    const json_t *o = json_array_get(r->list, k);
+    if (referred_of(o) == r->which && i-- == 0) return pz_result_text(o, "model");
   }
+  return NULL;
+}
+
+static void print_referred(struct references *r, const char *before, enum referred which,
+                           const char *after, FILE *out) {
+  char names[1024];
+  r->which = which;
+  fprintf(out, "%s%s%s", before, pz_text_join(names, sizeof names, referred_name, r), after);
+}
+
+static struct references count_references(const json_t *list) {
+  struct references r = {.list = list, .least_gib = HUGE_VAL};
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    const json_t *o = json_array_get(list, i);
+    enum referred which = referred_of(o);
+    r.n[which]++;
+    if (which != NO_PLAN) r.least_gib = fmin(r.least_gib, pz_result_number(o, "hbm_gib"));
+  }
+  return r;
+}
+
+static void print_reference_memory(const struct references *r, FILE *out) {
+  bool both = r->n[EXPERT_PLAN] && r->n[BEST_PLAN];
+  if (r->least_gib < HUGE_VAL) fprintf(out, "%s %.0f GiB", both ? ", with" : " and", r->least_gib);
+  for (size_t i = 0; i < json_array_size(r->list); i++) {
+    const json_t *o = json_array_get(r->list, i);
+    if (referred_of(o) != NO_PLAN && pz_result_number(o, "hbm_gib") > r->least_gib)
+      fprintf(out, ", for %s %.0f GiB", pz_result_text(o, "model"), pz_result_number(o, "hbm_gib"));
+  }
+}
+
+static void print_references(const json_t *result, FILE *out) {
+  struct references r = count_references(pz_result_at(result, "reference"));
+  bool both = r.n[EXPERT_PLAN] && r.n[BEST_PLAN];
+  fprintf(out, "\nThe reference is " PZ_REFERENCE_CHIP);
+  if (both) {
+    print_referred(&r, " with the expert plan (", EXPERT_PLAN, ")", out);
+    print_referred(&r, " or, where none is known or feasible, the best plan (", BEST_PLAN, ")",
+                   out);
+  } else if (r.n[EXPERT_PLAN] || r.n[BEST_PLAN]) {
+    fprintf(out, " with the %s plan", r.n[EXPERT_PLAN] ? "expert" : "best");
+  }
+  print_reference_memory(&r, out);
+  if (r.n[BEST_PLAN] && !both)
+    print_referred(&r, " (no expert plan is known or feasible for ", BEST_PLAN, ")", out);
+  if (r.n[NO_PLAN]) print_referred(&r, "; no plan is feasible for ", NO_PLAN, "", out);
   fprintf(out, ".\n");
 }
 
@@ -383,6 +438,7 @@ static void print_value(const json_t *result, FILE *out) {
                *objective = pz_result_at(result, "objective");
   double all = (double)json_array_size(pz_result_at(best, "models"));
   bool plain = strcmp(pz_result_text(objective, "name"), "throughput") == 0;
+  bool ratio = plain || strcmp(pz_result_text(objective, "name"), "regret") == 0; /* of one model */
   if (plain && pz_result_number(ratios, "models") == all) {
     fprintf(out, "%.4g times the reference (", pz_result_number(best, "objective"));
     pz_ratios_print(ratios, out);
@@ -390,7 +446,7 @@ static void print_value(const json_t *result, FILE *out) {
     return;
   }
   fprintf(out, "%.4g %s\n", pz_result_number(best, "objective"),
-          plain && all < 2 ? "times the reference" : pz_result_text(objective, "meaning"));
+          ratio && all < 2 ? "times the reference" : pz_result_text(objective, "meaning"));
   if (json_is_object(ratios)) {
     fprintf(out, "Throughput: %.4g times the reference (",
             pz_result_number(ratios, "geometric_mean"));

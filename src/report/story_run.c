@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/text.h"
 #include "report/again.h"
 #include "report/compared.h"
 #include "report/result.h"
@@ -115,12 +116,12 @@ static const char *choices_text(const struct pz_choices *c, char *buf, size_t si
 static void add_machines(struct list *l, const struct pz_study *s) {
   const struct pz_cluster *net = &s->task.net;
   char buf[256];
-  add(l, "design space", "%s: %s (%u chips within the area budget)", s->space.name, s->space.about,
-      s->n_points);
+  add(l, "design space", "%s: %s (%u chip%s within the area budget)", s->space.name, s->space.about,
+      s->n_points, pz_text_s(s->n_points));
   add(l, "area budget", "%.3f mm²", s->space.budget_um2 / 1e6);
   add(l, "network", "%s: %s", net->name, net->about);
   add(l, "chips in the cluster", "%" PRId64, s->o.devices);
-  add(l, "global batch size", "%" PRId64 " samples", s->o.batch);
+  add(l, "global batch size", "%" PRId64 " sample%s", s->o.batch, pz_text_s((double)s->o.batch));
   add(l, "microbatch sizes considered", "%s", choices_text(&s->o.mbs, buf, sizeof buf));
   add(l, "tensor-parallel degrees considered", "%s", choices_text(&s->o.tp, buf, sizeof buf));
   add(l, "HBM capacities considered", "%s GiB", choices_text(&s->o.hbm_gib, buf, sizeof buf));

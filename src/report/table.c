@@ -26,9 +26,7 @@ void pz_table_cell(struct pz_table *t, const char *format, ...) {
   va_start(args, format);
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
-  for (char *at = text; *at; at++) /* a name must not steer the terminal */
-    if ((unsigned char)*at < ' ' || *at == 0x7f) *at = '?';
-  keep(t, pz_arena_strdup(t->arena, text));
+  keep(t, pz_arena_strdup(t->arena, pz_text_plain(text)));
 }
 
 static const char *cell(const struct pz_table *t, uint32_t i) {

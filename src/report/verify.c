@@ -109,10 +109,11 @@ static enum pz_status check_standings(struct job *j, uint32_t contest) {
   c.missing += j->study.n_points - c.at;
   bool whole = !c.missing && !c.strange, same = !c.wrong;
   say(j, whole && same,
-      whole ? same ? "%s: all %u chips evaluated or excluded, with the same bounds"
-                   : "%s: %u chips recorded, %u of them differ when recomputed"
-            : "%s: %u chips recorded; %u of the space are missing, %u are not in the space",
-      name, whole ? j->study.n_points : c.n, whole ? c.wrong : c.missing, c.strange);
+      whole ? same ? "%s: all %u chip%s evaluated or excluded, with the same bounds"
+                   : "%s: %u chip%s recorded, %u of them differ when recomputed"
+            : "%s: %u chip%s recorded; %u of the space are missing, %u are not in the space",
+      name, whole ? j->study.n_points : c.n, pz_text_s(whole ? j->study.n_points : c.n),
+      whole ? c.wrong : c.missing, c.strange);
   return PZ_OK;
 }
 
@@ -296,11 +297,12 @@ static enum pz_status check_exclusions(struct job *j, uint32_t contest) {
                               ? pz_search_each(j->study.search, n, try_exclusion, &x, j->err)
                               : pz_fail(j->err, PZ_NO_MEMORY, "out of memory for the sample");
   for (uint32_t i = 0; i < n; i++) wrong += x.refuted[i];
-  if (status == PZ_OK)
-    say(j, !wrong,
-        wrong ? "%s: %u of %u excluded chips evaluated exceed their bound or the best"
-              : "%s: %u excluded chips evaluated without bounds, none is better",
-        pz_study_contest_name(&j->study, contest), wrong ? wrong : n, n);
+  if (status == PZ_OK && wrong)
+    say(j, false, "%s: %u of %u excluded chip%s evaluated exceed the bound or the best",
+        pz_study_contest_name(&j->study, contest), wrong, n, pz_text_s(n));
+  else if (status == PZ_OK && n)
+    say(j, true, "%s: %u excluded chip%s evaluated without bounds, none is better",
+        pz_study_contest_name(&j->study, contest), n, pz_text_s(n));
   free(x.points);
   free(x.refuted);
   return status;

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "core/text.h"
 #include "search/state.h"
 
 enum { LEAST_BATCH = 8, MOST_BATCH = 64 };
@@ -374,11 +375,13 @@ static enum pz_status nothing_fits(const struct run *r, struct pz_error *err) {
     for (uint32_t p = 0; p < r->s->n_points; p++)
       most = fmax(most, *pz_bound_at(r->s, p, o->models[i]));
     if (most > 0 && i + 1 < o->n) continue;
-    return pz_fail(err, PZ_NO_ANSWER,
-                   "%s runs on no chip of the space: no feasible plan on %" PRId64
-                   " devices with %.6g GiB",
-                   r->s->task->portfolio->models[o->models[i]], r->s->task->o.devices,
-                   pz_task_most_hbm(r->s->task));
+    return pz_fail(
+        err, PZ_NO_ANSWER,
+        "%s runs on no chip of the space: no feasible plan on %" PRId64
+        " device%s with %.6g GiB; 'phaze place %s --chip CHIP' reports the minimum memory",
+        r->s->task->portfolio->models[o->models[i]], r->s->task->o.devices,
+        pz_text_s((double)r->s->task->o.devices), pz_task_most_hbm(r->s->task),
+        r->s->task->portfolio->models[o->models[i]]);
   }
   return PZ_INTERNAL;
 }

@@ -62,7 +62,8 @@ static const struct {
     [PZ_OBJECTIVE_GEOMEAN] = {plain, "times the reference (geometric mean)"},
     [PZ_OBJECTIVE_MEAN] = {mean, "samples/s on average"},
     [PZ_OBJECTIVE_WEIGHTED] = {weighted, "times the reference (weighted geometric mean)"},
-    [PZ_OBJECTIVE_REGRET] = {regret, "of each model's own best, at least"},
+    [PZ_OBJECTIVE_REGRET] = {regret,
+                             "times the throughput on each model's own best chip, at least"},
     [PZ_OBJECTIVE_PER_WATT] = {per_watt, "times the reference's throughput per peak watt"},
     [PZ_OBJECTIVE_PER_MM2] = {per_mm2, "times the reference's throughput per mm2"},
 };

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/num.h"
+#include "core/text.h"
 #include "place/problem.h"
 #include "workload/workload.h"
 
@@ -56,6 +57,9 @@ static enum pz_status build(const struct maker *m, uint32_t i, struct pz_variant
 
 static enum pz_status add_model(const struct maker *m, uint32_t i) {
   struct pz_variants v = {0};
+  if (!pz_text_is_plain(m->p->models[i])) /* kept, and shown in tables and pages */
+    return pz_fail(m->err, PZ_BAD_INPUT, "%s: accepted: a path without control characters",
+                   m->p->models[i]);
   enum pz_status status = look_at(m, i);
   if (status == PZ_OK) status = pz_variants_init(&v, m->c->tp, m->c->mbs, &m->p->arena, m->err);
   m->p->first[i] = m->p->n_loads;

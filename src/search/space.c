@@ -103,7 +103,7 @@ static void check_glb(struct pz_fields *f, const struct pz_space *s) {
 
 static void read_space(struct pz_fields *f, struct pz_space *s) {
   static const char *const words[] = {"sources"};
-  pz_text_copy(s->name, sizeof s->name, pz_fields_text_or(f, "name", f->name));
+  pz_text_plain(pz_text_copy(s->name, sizeof s->name, pz_fields_text_or(f, "name", f->name)));
   pz_text_copy(s->about, sizeof s->about, pz_fields_text_or(f, "about", ""));
   pz_fields_allow(f, words, 1);
   s->least_part = pz_fields_real_or(f, "least_part", 0, 1, 0);

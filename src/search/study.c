@@ -141,18 +141,6 @@ static json_t *space_json(const struct pz_space *s) {
   return o;
 }
 
-/* As it was scaled out for the devices of the study. */
-static json_t *cluster_json(const struct pz_cluster *c) {
-  json_t *levels = json_array();
-  for (int i = 0; i < c->n_levels; i++)
-    json_array_append_new(levels,
-                          json_pack("{s:s,s:I,s:f,s:f}", "name", c->level[i].name, "devices",
-                                    (json_int_t)c->level[i].devices, "bytes_per_s",
-                                    c->level[i].bytes_per_s, "latency_s", c->level[i].latency_s));
-  return json_pack("{s:s,s:s,s:I,s:b,s:o}", "name", c->name, "about", c->about, "devices",
-                   (json_int_t)c->devices, "scales", c->scales, "levels", levels);
-}
-
 /* How ONNX files are read; texts that are not given are null. */
 static json_t *import_json(const struct pz_workload_options *w) {
   json_t *dims = json_array();
@@ -170,7 +158,7 @@ json_t *pz_study_inputs(const struct pz_study *s) {
   }
   return json_pack("{s:s,s:o,s:o,s:o,s:I,s:I,s:I,s:o,s:o,s:o,s:s,s:o,s:f,s:I,s:b,s:b,s:f,s:o}",
                    "version", pz_version(), "models", models, "space", space_json(&s->space),
-                   "cluster", cluster_json(&s->task.net), "devices", (json_int_t)s->o.devices,
+                   "cluster", pz_cluster_json(&s->task.net), "devices", (json_int_t)s->o.devices,
                    "batch", (json_int_t)s->o.batch, "seq", (json_int_t)s->o.workload.seq, "mbs",
                    choices_json(&s->o.mbs), "hbm_gib", choices_json(&s->o.hbm_gib), "tp",
                    choices_json(&s->o.tp), "objective", pz_objective_names[s->o.objective],

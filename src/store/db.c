@@ -1,6 +1,7 @@
 #include "store/db.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,10 +36,22 @@ static enum pz_status kind_of_error(int code) {
   }
 }
 
+/* Reading can take writing too, of the index of the journal at least: there a disk is full. */
+static bool is_of_writing(int code, int system) {
+  switch (code) {
+  case SQLITE_IOERR_WRITE:
+  case SQLITE_IOERR_FSYNC:
+  case SQLITE_IOERR_TRUNCATE:
+  case SQLITE_IOERR_SHMSIZE: return true;
+  default: return (code & 0xff) == SQLITE_FULL || system == ENOSPC || system == EFBIG;
+  }
+}
+
 enum pz_status pz_db_fail(const struct pz_db *db, const char *verb, struct pz_error *err) {
   int code = db->conn ? sqlite3_extended_errcode(db->conn) : SQLITE_NOMEM;
   int system = db->conn ? sqlite3_system_errno(db->conn) : 0;
   bool tell = system && ((code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN);
+  if (is_of_writing(code, tell ? system : 0)) verb = "write";
   enum pz_status status = pz_fail(err, kind_of_error(code), "%s: cannot %s: %s%s%s", db->path, verb,
                                   db->conn ? sqlite3_errmsg(db->conn) : "out of memory",
                                   tell ? ": " : "", tell ? strerror(system) : "");

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 
+#include "core/text.h"
 #include "workload/assemble.h"
 #include "workload/onnx_axes.h"
 #include "workload/onnx_layer.h"
@@ -126,7 +127,7 @@ static void describe(struct import *im, struct pz_owned *o) {
     const struct pz_onnx_segment *s = pz_vec_at(&im->plan.segments, struct pz_onnx_segment, i);
     if (!main || s->count > main->count) main = s;
   }
-  w->model = pz_arena_strdup(&o->arena, im->g.file);
+  w->model = pz_text_plain(pz_arena_strdup(&o->arena, im->g.file));
   w->family = "onnx";
   w->options = im->options;
   if (im->options.tp == 1) w->options.sequence_parallel = false;

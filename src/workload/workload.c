@@ -146,7 +146,7 @@ static void fill_options(const struct pz_arch *a, struct pz_workload_options *o)
 static void describe_model(struct pz_owned *o, const char *name, const struct pz_family *f,
                            const struct pz_arch *a) {
   struct pz_workload *w = &o->w;
-  w->model = pz_arena_strdup(&o->arena, name);
+  w->model = pz_text_plain(pz_arena_strdup(&o->arena, name));
   w->family = f->model_type;
   w->hidden = a->hidden;
   w->heads = a->heads;

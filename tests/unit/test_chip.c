@@ -3,6 +3,8 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "chip/cluster.h"
 #include "chip/tech.h"
@@ -168,8 +170,10 @@ static void bad_chips_say_what_is_accepted(void **state) {
       {"\"hbm\":", "\"hbn\":", "chip.json: unknown key 'hbn'; did you mean 'hbm'?"},
       {"\"cores\":4", "\"core\":4",
        "chip.json: unknown key 'tensor.core'; did you mean 'tensor.cores'?"},
+      {"\"lanes\":8}", "\"lanes\":8},\"packaging\":4",
+       "chip.json: unknown key 'packaging'; accepted: name, about, tech, clock_hz, tensor, "},
       {"\"lanes\":8}", "\"lanes\":8},\"hbm_stacks\":4",
-       "chip.json: unknown key 'hbm_stacks'; accepted: name, about, tech, clock_hz, tensor, "},
+       "chip.json: unknown key 'hbm_stacks'; did you mean 'hbm.stacks' (stacks in the object "},
       {"\"lanes\":8", "\"lanes\":8,\"registers\":9",
        "unknown key 'vector.registers'; accepted in vector: cores, lanes, local_bytes"},
       {"\"lanes\":8}", "\"lanes\":8},\"rules\":{\"dupplex\":true}",
@@ -327,12 +331,27 @@ static void unknown_names_are_refused(void **state) {
   assert_non_null(strstr(err.message, "accepted: dgx-a100, dgx-h100, dgx-h200, paper, tpuv4-pod"));
 }
 
+static void assert_read_back(const struct pz_cluster *was) {
+  struct pz_cluster now;
+  struct pz_error err = {0};
+  json_t *o = pz_cluster_json(was);
+  char *text = json_dumps(o, JSON_REAL_PRECISION(17));
+  assert_int_equal(pz_cluster_parse("again", text, strlen(text), &now, &err), PZ_OK);
+  assert_string_equal(now.name, was->name);
+  assert_true(now.devices == was->devices && now.scales == was->scales);
+  assert_int_equal(now.n_levels, was->n_levels);
+  assert_memory_equal(now.level, was->level, (size_t)was->n_levels * sizeof *was->level);
+  free(text);
+  json_decref(o);
+}
+
 static void clusters_are_read_and_checked(void **state) {
   (void)state;
   struct pz_cluster n;
   struct pz_error err = {0};
   for (size_t i = 0; pz_cluster_preset_name(i); i++)
     if (pz_cluster_load(pz_cluster_preset_name(i), &n, &err) != PZ_OK) fail_msg("%s", err.message);
+  assert_read_back(&n);
   assert_int_equal(pz_cluster_load("paper", &n, &err), PZ_OK);
   assert_int_equal(n.devices, 1024);
   assert_true(n.level[0].bytes_per_s == 4294967296.0 && n.level[0].latency_s == 0);
@@ -343,7 +362,7 @@ static void clusters_are_read_and_checked(void **state) {
       {"{\"devices\":4,\"levels\":[]}", "field 'levels' is []"},
       {"{\"devices\":4,\"levels\":[{\"devices\":4,\"bytes_per_s\":0}]}",
        "field 'bytes_per_s' is 0;"},
-      {"{\"devices\":4,\"levels\":[7]}", "field 'devices' is missing"},
+      {"{\"devices\":4,\"levels\":[7]}", "levels[0] is 7; accepted: an object"},
       {"{\"devices\":4,\"levels\":[{\"devices\":2,\"bytes_per_s\":1},{\"devices\":2,\"bytes_per_"
        "s\":1}]}",
        "field 'devices' is 2; accepted: more than the level inside it has"},

@@ -115,6 +115,21 @@ static void text_for_people(void **state) {
   assert_string_equal(pz_text_join(buf, 12, word_at, words), "gpt2, gp...");
 }
 
+/* UTF-8 stays, C0, delete and C1 do not. */
+static void control_characters_are_replaced(void **state) {
+  (void)state;
+  struct pz_error err = {0};
+  char text[] = "\x1b[31mr\xc3\xa9-d\n\x7f \xc2\x9b"
+                "2J \xc2\xa9 \xc2";
+  assert_false(pz_text_is_plain(text));
+  assert_string_equal(pz_text_plain(text), "?[31mr\xc3\xa9-"
+                                           "d?? ?2J \xc2\xa9 \xc2");
+  assert_true(pz_text_is_plain(text));
+  assert_null(pz_text_plain(NULL));
+  pz_fail(&err, PZ_BAD_INPUT, "%s", "a\tb");
+  assert_string_equal(err.message, "a?b");
+}
+
 static void what_was_meant_is_listed(void **state) {
   (void)state;
   static const char *const chips[] = {"a100-40", "a100-80",    "h100", "h200",
@@ -591,6 +606,7 @@ int main(void) {
       cmocka_unit_test(map_finds_all_keys_and_only_those),
       cmocka_unit_test(numbers_do_not_wrap),
       cmocka_unit_test(text_for_people),
+      cmocka_unit_test(control_characters_are_replaced),
       cmocka_unit_test(what_was_meant_is_listed),
       cmocka_unit_test(keys_that_nobody_asked_for_are_refused),
       cmocka_unit_test(errors_keep_the_first),

@@ -365,6 +365,18 @@ static void differences_are_named(void **state) {
        "s.n[1].k was 2 and is 3 now"},
       {"{\"m\": [\"x\"]}", "{\"m\": [\"x\", \"y\"]}", "m was [\"x\"] and is [\"x\",\"y\"] now"},
       {"{\"m\": [1]}", "{\"m\": {\"x\": 1}}", "m was [1] and is {\"x\":1} now"},
+      {"{\"m\": [{\"name\": \"x\", \"digest\": \"1\"}]}",
+       "{\"m\": [{\"name\": \"y\", \"digest\": \"2\"}, {\"name\": \"x\", \"digest\": \"1\"}]}",
+       "m were x and are y, x now"},
+      {"{\"a\": 1, \"m\": [{\"name\": \"x\"}, {\"name\": \"y\"}]}",
+       "{\"a\": 2, \"m\": [{\"name\": \"x\"}, {\"name\": \"z\"}]}",
+       "a was 1 and is 2 now, and 1 other input differs"},
+      {"{\"m\": [{\"name\": \"x\"}, {\"name\": \"y\"}]}",
+       "{\"m\": [{\"name\": \"x\"}, {\"name\": \"z\"}]}", "m were x, y and are x, z now"},
+      {"{\"m\": [{\"name\": \"x\", \"digest\": \"1\"}]}",
+       "{\"m\": [{\"name\": \"x\", \"digest\": \"2\"}]}", "x has other contents now"},
+      {"{\"m\": [{\"name\": \"x\", \"seq\": 1}]}", "{\"m\": [{\"name\": \"x\", \"seq\": 2}]}",
+       "m[0].seq was 1 and is 2 now"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char text[400] = "";
@@ -840,6 +852,18 @@ static int make_on_a_full_disk(const struct place *p) {
   return 0;
 }
 
+/* Opening reads first, and writes the index of the journal for it. */
+static int open_on_a_full_disk(const struct place *p) {
+  struct pz_run_file *f = NULL;
+  struct pz_error err = {0};
+  if (pz_run_file_open(p->dir, INPUTS, false, &f, &err) != PZ_OK) return 1;
+  pz_run_file_close(f);
+  f = NULL;
+  limit_files(4096);
+  if (pz_run_file_open(p->dir, INPUTS, false, &f, &err) != PZ_IO || f) return 2;
+  return strstr(err.message, "run.sqlite: cannot write: ") ? 0 : 3;
+}
+
 /* Writes until the disk is full; what was committed before is there afterwards. */
 static int fill_the_disk(const struct place *p) {
   struct pz_run_file *f = NULL;
@@ -859,6 +883,7 @@ static int fill_the_disk(const struct place *p) {
 static void full_disks_are_survived(void **state) {
   struct place *p = *state;
   assert_int_equal(in_child(make_on_a_full_disk, p), 0);
+  assert_int_equal(in_child(open_on_a_full_disk, p), 0);
   assert_int_equal(in_child(fill_the_disk, p), 0);
   struct bytes said = read_file(p, "said");
   uint32_t n;
