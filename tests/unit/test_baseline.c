@@ -230,10 +230,16 @@ static void test_walk(void **state) {
   uint32_t seen = 0, n_buckets = 0;
   (void)state;
   make_world(&w, two, 2, &small);
-  for (int64_t bucket = 1 << 20; bucket >= 0; bucket--) {
+  int64_t bucket_of[1000], top = 0;
+  assert_true(w.q.n_points <= 1000);
+  for (uint32_t i = 0; i < w.q.n_points; i++) {
+    bucket_of[i] = (int64_t)floor(pz_baseline_area_um2(&w.q, i) / 1e4);
+    top = bucket_of[i] > top ? bucket_of[i] : top;
+  }
+  for (int64_t bucket = top; bucket >= 0; bucket--) {
     double here = -1;
     for (uint32_t i = 0; i < w.q.n_points; i++)
-      if ((int64_t)floor(pz_baseline_area_um2(&w.q, i) / 1e4) == bucket) {
+      if (bucket_of[i] == bucket) {
         here = fmax(here, plain_value(&w, i));
         seen++;
       }
