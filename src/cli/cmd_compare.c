@@ -62,6 +62,17 @@ static enum pz_status tell_original(const struct settings *s, const struct pz_or
   return status;
 }
 
+/* What is to be said of the models and the network, once for all the searches. */
+static enum pz_status tell_notes(const struct settings *s, const struct pz_study_options *o,
+                                 struct pz_error *err) {
+  struct pz_study study;
+  enum pz_status status = pz_study_init(&study, o, 1, err);
+  if (status != PZ_OK) return status;
+  pz_study_run_tell_notes(&s->common, &s->study, &study);
+  pz_study_release(&study);
+  return PZ_OK;
+}
+
 static enum pz_exit run_original(struct settings *s, char **models, int n_models) {
   struct pz_study_options o;
   struct pz_original *r = calloc(1, sizeof *r);
@@ -69,6 +80,7 @@ static enum pz_exit run_original(struct settings *s, char **models, int n_models
   struct pz_error err = {0};
   if (!r) return pz_command_fail(&(struct pz_error){.status = PZ_NO_MEMORY});
   enum pz_status status = pz_study_read(&s->study, models, n_models, &o, &err);
+  if (status == PZ_OK) status = tell_notes(s, &o, &err);
   if (status == PZ_OK) {
     pz_progress_start(&progress, stderr,
                       s->common.quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr), "models",

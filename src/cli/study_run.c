@@ -40,6 +40,13 @@ const char *pz_study_run_misuse(const struct pz_study_settings *s, int n_models)
   return s->fresh && !s->dir ? "--fresh requires --output DIR" : NULL;
 }
 
+void pz_study_run_tell_notes(const struct pz_common *common, const struct pz_study_settings *s,
+                             const struct pz_study *study) {
+  pz_command_notes(common->quiet, &study->portfolio.notes,
+                   (s->tp ? PZ_LIST_TP : 0u) | (s->mbs ? PZ_LIST_MBS : 0u));
+  if (!common->quiet) pz_machine_tell_scale(&study->task.net);
+}
+
 enum pz_status pz_study_run_begin(struct pz_study_run *r, char **models, int n_models) {
   struct pz_study_options o;
   r->start_s = pz_clock_s();
@@ -47,10 +54,7 @@ enum pz_status pz_study_run_begin(struct pz_study_run *r, char **models, int n_m
   begin_progress(r);
   enum pz_status status = pz_study_read(r->s, models, n_models, &o, r->err);
   if (status == PZ_OK) status = pz_study_init(&r->study, &o, (unsigned)r->s->threads, r->err);
-  if (status == PZ_OK)
-    pz_command_notes(r->common->quiet, &r->study.portfolio.notes,
-                     (r->s->tp ? PZ_LIST_TP : 0u) | (r->s->mbs ? PZ_LIST_MBS : 0u));
-  if (status == PZ_OK && !r->common->quiet) pz_machine_tell_scale(&r->study.task.net);
+  if (status == PZ_OK) pz_study_run_tell_notes(r->common, r->s, &r->study);
   if (status == PZ_OK && r->s->dir)
     status = pz_kept_run_open(r->s->dir, &r->study, r->s->fresh, &r->file, r->err);
   return status;

@@ -25,6 +25,11 @@ struct pz_study_run {
 /* What is wrong with the arguments, or NULL. */
 const char *pz_study_run_misuse(const struct pz_study_settings *s, int n_models);
 
+/* Warnings about models, what was left out of lists, and a network that was scaled out; not with
+ * -q. */
+void pz_study_run_tell_notes(const struct pz_common *common, const struct pz_study_settings *s,
+                             const struct pz_study *study);
+
 /* Inputs read, nothing searched yet.  To be ended, whatever comes back. */
 PZ_NODISCARD enum pz_status pz_study_run_begin(struct pz_study_run *r, char **models, int n_models);
 
