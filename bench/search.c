@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/progress.h"
-#include "search/study.h"
+#include "study/study.h"
 
 static const char *const models[] = {"bert-large", "gpt2-xl",       "opt-350m",
                                      "llama2-7b",  "megatron-8.3b", "gpt3-175b"};
@@ -30,14 +30,14 @@ static enum pz_status measure(uint32_t n_models, const char *budget, unsigned th
   status = pz_study_prepare(&s, &how, err);
   m->bounds_s = pz_clock_s() - start;
   m->looked = 0;
-  for (uint32_t i = 0; i < s.n_contests && status == PZ_OK; i++) {
-    status = pz_study_contest(&s, i, err);
-    m->looked += s.contest[i].n_looked;
+  for (uint32_t i = 0; i < s.n_runs && status == PZ_OK; i++) {
+    status = pz_study_run(&s, i, err);
+    m->looked += s.objective_run[i].n_looked;
   }
   m->search_s = pz_clock_s() - start - m->bounds_s;
   m->chips = s.n_points;
-  m->settled = (uint64_t)s.n_points * s.portfolio.n_loads;
-  m->evaluated = s.search ? pz_search_loads(s.search) : 0;
+  m->settled = (uint64_t)s.n_points * s.portfolio.n_variants;
+  m->evaluated = s.search ? pz_search_variants(s.search) : 0;
   pz_study_release(&s);
   return status;
 }

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "cli/study_run.h"
-#include "report/compared.h"
+#include "report/comparison.h"
 #include "report/original_table.h"
 
 struct settings {

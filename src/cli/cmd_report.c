@@ -2,7 +2,7 @@
 #include "cli/command.h"
 #include "cli/report_file.h"
 #include "core/file.h"
-#include "report/story.h"
+#include "report/report_data.h"
 
 struct settings {
   struct pz_common common;

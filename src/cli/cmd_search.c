@@ -1,6 +1,6 @@
 /* phaze search: the best chip of a design space for given models, with their training plans. */
 #include "cli/study_run.h"
-#include "report/searched.h"
+#include "report/result_table.h"
 
 struct settings {
   struct pz_common common;

@@ -2,7 +2,7 @@
 #include "cli/command.h"
 #include "core/colour.h"
 #include "core/text.h"
-#include "report/verify.h"
+#include "study/verify.h"
 
 struct settings {
   struct pz_common common;

@@ -42,14 +42,14 @@ static enum pz_status keep_chips(struct pz_run_file *f, const struct pz_study *s
   return status;
 }
 
-static enum pz_status keep_standings(struct pz_run_file *f, const struct pz_study *s,
-                                     struct pz_error *err) {
+static enum pz_status keep_chip_statuses(struct pz_run_file *f, const struct pz_study *s,
+                                         struct pz_error *err) {
   uint32_t *ids = calloc(s->n_points, sizeof *ids);
   enum pz_status status = ids ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory");
   for (uint32_t i = 0; i < s->n_points && ids; i++) ids[i] = s->points[i].id;
-  for (uint32_t c = 0; c < s->n_contests && status == PZ_OK; c++)
-    status = pz_run_file_standings(f, pz_study_contest_name(s, c), ids, s->contest[c].standing,
-                                   s->n_points, err);
+  for (uint32_t c = 0; c < s->n_runs && status == PZ_OK; c++)
+    status = pz_run_file_chip_statuses(f, pz_study_run_name(s, c), ids,
+                                       s->objective_run[c].chip_status, s->n_points, err);
   free(ids);
   return status;
 }
@@ -60,7 +60,7 @@ enum pz_status pz_kept_run_finish(struct pz_run_file *f, const struct pz_study *
   const char *what;
   json_t *seconds;
   enum pz_status status = keep_chips(f, s, err);
-  if (status == PZ_OK) status = keep_standings(f, s, err);
+  if (status == PZ_OK) status = keep_chip_statuses(f, s, err);
   json_object_foreach((json_t *)(uintptr_t)timing, what, seconds) if (status == PZ_OK) status =
       pz_run_file_set_timing(f, what, json_number_value(seconds), err);
   return status == PZ_OK ? keep_json(f, pz_run_file_finish, result, err) : status;

@@ -2,14 +2,14 @@
 #ifndef PZ_CLI_KEPT_RUN_H
 #define PZ_CLI_KEPT_RUN_H
 
-#include "search/study.h"
 #include "store/run_file.h"
+#include "study/study.h"
 
 /* Open the directory for this study. */
 PZ_NODISCARD enum pz_status pz_kept_run_open(const char *dir, const struct pz_study *s, bool fresh,
                                              struct pz_run_file **out, struct pz_error *err);
 
-/* Chips, how each left each contest, how long it took, and the result, which finishes the run. */
+/* Chips, how each left each objective run, how long it took, and the result, which finishes the run. */
 PZ_NODISCARD enum pz_status pz_kept_run_finish(struct pz_run_file *f, const struct pz_study *s,
                                                const json_t *result, const json_t *timing,
                                                struct pz_error *err);

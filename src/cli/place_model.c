@@ -17,7 +17,7 @@
 #include "place/solve.h"
 #include "report/emit.h"
 #include "report/pipeline_trace.h"
-#include "report/planned.h"
+#include "report/plan_table.h"
 #include "report/table.h"
 #include "workload/variants.h"
 #include "workload/workload.h"

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "core/file.h"
+#include "report/dataset.h"
 #include "report/page.h"
-#include "report/sheet.h"
 
 enum pz_status pz_report_path(const char *dir, char *buf, size_t size, struct pz_error *err) {
   int n = snprintf(buf, size, "%s/report.html", dir);
@@ -21,5 +21,5 @@ enum pz_status pz_report_write(const json_t *document, const char *path, const c
   if (status == PZ_OK) status = pz_file_write(path, text, bytes, err);
   free(text);
   if (status != PZ_OK || !csv) return status;
-  return pz_sheet_write(json_object_get(document, "sheets"), csv, err);
+  return pz_dataset_write(json_object_get(document, "datasets"), csv, err);
 }

@@ -2,7 +2,7 @@
 #ifndef PZ_CLI_SCHEDULE_VIEW_H
 #define PZ_CLI_SCHEDULE_VIEW_H
 
-#include "report/scheduled.h"
+#include "report/schedule_table.h"
 #include "schedule/layer.h"
 
 struct pz_schedule_view {

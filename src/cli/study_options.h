@@ -4,7 +4,7 @@
 
 #include "cli/command.h"
 #include "cli/workload_options.h"
-#include "search/study.h"
+#include "study/study.h"
 
 struct pz_study_settings {
   const char *space, *budget, *cluster;

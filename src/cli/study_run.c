@@ -5,11 +5,11 @@
 #include "cli/kept_run.h"
 #include "cli/machine_options.h"
 #include "cli/report_file.h"
-#include "report/compared.h"
-#include "report/finished.h"
-#include "report/restored.h"
-#include "report/searched.h"
-#include "report/story.h"
+#include "report/comparison.h"
+#include "report/report_data.h"
+#include "report/result_table.h"
+#include "study/resume.h"
+#include "study/run_read.h"
 
 static atomic_bool stop;
 
@@ -68,12 +68,12 @@ static void lap(struct pz_study_run *r, const char *what, double *since_s) {
   *since_s = now;
 }
 
-static enum pz_status run_contests(struct pz_study_run *r) {
+static enum pz_status run_runs(struct pz_study_run *r) {
   enum pz_status status = PZ_OK;
-  for (uint32_t i = 0; i < r->study.n_contests && status == PZ_OK; i++) {
+  for (uint32_t i = 0; i < r->study.n_runs && status == PZ_OK; i++) {
     double since = pz_clock_s();
-    status = pz_study_contest(&r->study, i, r->err);
-    r->contest_s[i] = pz_clock_s() - since;
+    status = pz_study_run(&r->study, i, r->err);
+    r->objective_run_s[i] = pz_clock_s() - since;
   }
   return status;
 }
@@ -89,10 +89,10 @@ static enum pz_status run_study(struct pz_study_run *r) {
   double since = r->start_s;
   enum pz_status status = pz_study_prepare(&r->study, &o, r->err);
   lap(r, "bounds_s", &since);
-  if (status == PZ_OK) status = run_contests(r);
+  if (status == PZ_OK) status = run_runs(r);
   lap(r, "search_s", &since);
   if (status == PZ_OK)
-    status = pz_sensitivity(&r->study, &r->study.contest[r->study.n_contests - 1], steps,
+    status = pz_sensitivity(&r->study, &r->study.objective_run[r->study.n_runs - 1], steps,
                             &extra.n_steps, r->err);
   lap(r, "sensitivity_s", &since);
   if (status == PZ_OK && r->study.o.pareto) {
@@ -104,7 +104,7 @@ static enum pz_status run_study(struct pz_study_run *r) {
   if (status == PZ_OK) status = pz_searched_json(&r->study, &extra, &r->result, r->err);
   lap(r, "report_s", &since);
   json_object_set_new(r->search_s, "evaluations",
-                      json_integer((json_int_t)pz_search_loads(r->study.search)));
+                      json_integer((json_int_t)pz_search_variants(r->study.search)));
   return status;
 }
 
@@ -127,28 +127,27 @@ enum pz_status pz_study_run_search(struct pz_study_run *r) {
 
 /* ---- the comparison ------------------------------------------------------------------------- */
 
-/* The study in memory as it is when its contests have been run. */
-static enum pz_status have_contests(struct pz_study_run *r) {
+/* The study in memory as it is when its objective runs have been run. */
+static enum pz_status have_objective_runs(struct pz_study_run *r) {
   struct pz_watch watch = {&stop, &r->progress};
   listen_for_signals();
-  return r->study.search ? PZ_OK
-                         : pz_restored_contests(&r->study, r->file, r->result, watch, r->err);
+  return r->study.search ? PZ_OK : pz_resume_runs(&r->study, r->file, r->result, watch, r->err);
 }
 
-static void add_contest_times(struct pz_study_run *r) {
-  for (uint32_t i = 0; i < r->study.n_contests; i++)
-    if (r->contest_s[i] > 0)
-      json_object_set_new(json_object_get(r->way_s, pz_study_contest_name(&r->study, i)), "search",
-                          json_real(r->contest_s[i]));
+static void add_objective_run_times(struct pz_study_run *r) {
+  for (uint32_t i = 0; i < r->study.n_runs; i++)
+    if (r->objective_run_s[i] > 0)
+      json_object_set_new(json_object_get(r->way_s, pz_study_run_name(&r->study, i)), "search",
+                          json_real(r->objective_run_s[i]));
 }
 
 static enum pz_status run_ways(struct pz_study_run *r, uint64_t seed) {
   struct pz_compared_task task = {&r->study, seed, &stop, &r->progress};
-  enum pz_status status = have_contests(r);
+  enum pz_status status = have_objective_runs(r);
   if (status != PZ_OK) return status;
   status = pz_compared_make(&task, &r->comparison, &r->way_s, r->err);
   if (status != PZ_OK) return status;
-  add_contest_times(r);
+  add_objective_run_times(r);
   r->news = true;
   return r->file ? pz_kept_run_compared(r->file, r->comparison, r->err) : PZ_OK;
 }
@@ -169,7 +168,7 @@ enum pz_status pz_study_run_compare(struct pz_study_run *r, const uint64_t *seed
 
 static enum pz_status make_story(struct pz_study_run *r, json_t **document) {
   enum pz_status status = r->comparison ? PZ_OK : pz_study_run_compare(r, NULL);
-  if (status == PZ_OK) status = have_contests(r);
+  if (status == PZ_OK) status = have_objective_runs(r);
   if (status != PZ_OK) return status;
   struct pz_story t = {.study = &r->study,
                        .file = r->file,

@@ -15,7 +15,7 @@ struct pz_study_run {
   struct pz_run_file *file;   /* NULL: the run is not kept */
   json_t *result, *search_s;  /* of the search; how long its parts took */
   json_t *comparison, *way_s; /* the same of the comparison; NULL: not made, made before */
-  double contest_s[PZ_SEARCH_MOST_MODELS + 1];
+  double objective_run_s[PZ_SEARCH_MOST_MODELS + 1];
   double start_s;
   bool news; /* something was found that a page of before does not show */
   struct pz_progress progress;

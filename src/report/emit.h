@@ -3,7 +3,7 @@
 #ifndef PZ_REPORT_EMIT_H
 #define PZ_REPORT_EMIT_H
 
-#include "report/planned.h"
+#include "report/plan_table.h"
 
 /* What every target tells in its own words. */
 struct pz_launch {

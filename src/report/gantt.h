@@ -3,7 +3,7 @@
 #ifndef PZ_REPORT_GANTT_H
 #define PZ_REPORT_GANTT_H
 
-#include "report/scheduled.h"
+#include "report/schedule_table.h"
 
 /* At most PZ_GANTT_COLUMNS wide unless the numbers alone are wider.  Long names are cut; operators
  * of class none are left out, with a line that says how many. */

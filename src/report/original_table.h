@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "search/original.h"
+#include "study/original.h"
 
 /* What the original's authors report of their common chip.  New reference; NULL: no memory. */
 json_t *pz_original_reported_json(void);

@@ -4,7 +4,7 @@
 #ifndef PZ_REPORT_TRACE_H
 #define PZ_REPORT_TRACE_H
 
-#include "report/scheduled.h"
+#include "report/schedule_table.h"
 
 /* Viewers slow down beyond; and their times are 64-bit nanoseconds. */
 enum { PZ_TRACE_MOST_OPS = 1 << 16 };

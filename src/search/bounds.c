@@ -7,7 +7,7 @@
 #include "core/map.h"
 #include "core/vec.h"
 #include "cost/cost.h"
-#include "place/floor.h"
+#include "place/lower_bound.h"
 #include "place/model.h"
 #include "workload/op.h"
 
@@ -63,12 +63,12 @@ struct pz_bounds {
   unsigned n_workers;
   struct pz_vec items, products, dags, ops, preds;
   uint32_t n_product_items;
-  uint32_t *first_dag; /* by load; two for each layer */
+  uint32_t *first_dag; /* by variant; two for each layer */
   struct core_list tensor, vector;
   struct shape shape[PZ_SPACE_MOST_VALUES][PZ_SPACE_MOST_VALUES]; /* by rows and columns */
   struct lanes lanes[PZ_SPACE_MOST_VALUES];
-  struct pz_floor (*floor)[2];   /* by load and recomputation */
-  const struct pz_point *points; /* only while it is made */
+  struct pz_place_bound (*lower_bound)[2]; /* by variant and recomputation */
+  const struct pz_point *points;           /* only while it is made */
   uint32_t n_points;
   struct pz_watch watch;
   struct pz_error err; /* the first of any worker */
@@ -159,13 +159,13 @@ static enum pz_status collect(struct pz_bounds *b) {
   enum pz_status status = PZ_OK;
   pz_map_init(&c.items, &b->arena);
   pz_map_init(&c.products, &b->arena);
-  b->first_dag = pz_arena_alloc(&b->arena, p->n_loads, sizeof *b->first_dag);
+  b->first_dag = pz_arena_alloc(&b->arena, p->n_variants, sizeof *b->first_dag);
   if (!b->first_dag) return pz_fail(&b->err, PZ_NO_MEMORY, NO_MEMORY);
-  for (uint32_t l = 0; l < p->n_loads; l++) {
+  for (uint32_t l = 0; l < p->n_variants; l++) {
     b->first_dag[l] = b->dags.n;
-    for (uint32_t i = 0; i < p->loads[l].w->n_layers && status == PZ_OK; i++)
+    for (uint32_t i = 0; i < p->variants[l].w->n_layers && status == PZ_OK; i++)
       for (int d = PZ_FORWARD; d <= PZ_BACKWARD && status == PZ_OK; d++)
-        status = add_dag(&c, &p->loads[l].w->layers[i].ops[d]);
+        status = add_dag(&c, &p->variants[l].w->layers[i].ops[d]);
   }
   return status == PZ_OK ? sort_items(b) : status;
 }
@@ -363,8 +363,8 @@ static enum pz_status fill_links(struct pz_bounds *b) {
   return PZ_OK;
 }
 
-static enum pz_status fill_floor(struct pz_bounds *b, uint32_t load) {
-  const struct pz_load *l = &b->task->portfolio->loads[load];
+static enum pz_status fill_lower_bound(struct pz_bounds *b, uint32_t variant) {
+  const struct pz_variant *l = &b->task->portfolio->variants[variant];
   struct pz_run *runs = pz_arena_alloc(&b->arena, l->w->n_layers, sizeof *runs);
   struct pz_place_width *width = pz_arena_alloc(&b->arena, 1, sizeof *width);
   struct pz_layer_time(*none)[2] = pz_arena_alloc(&b->arena, l->w->n_layers, sizeof *none);
@@ -379,8 +379,8 @@ static enum pz_status fill_floor(struct pz_bounds *b, uint32_t load) {
   for (int r = 0; r < 2 && status == PZ_OK; r++) {
     struct pz_place_problem p = pz_task_problem(b->task, l, pz_task_most_hbm(b->task), r);
     p.widths = width;
-    status = pz_floor_init(&b->floor[load][r], &p, pz_task_semantics(b->task), runs, l->w->n_layers,
-                           &b->arena, &b->err);
+    status = pz_place_bound_init(&b->lower_bound[variant][r], &p, pz_task_semantics(b->task), runs,
+                                 l->w->n_layers, &b->arena, &b->err);
   }
   return status;
 }
@@ -475,17 +475,17 @@ static void mark_used(struct pz_bounds *b, const struct pz_point *points, uint32
 }
 
 static enum pz_status make(struct pz_bounds *b, struct pz_pool *pool) {
-  uint32_t n_loads = b->task->portfolio->n_loads;
+  uint32_t n_variants = b->task->portfolio->n_variants;
   b->cost = pz_arena_alloc(&b->arena, b->n_workers, sizeof *b->cost);
-  b->floor = pz_arena_alloc(&b->arena, n_loads, sizeof *b->floor);
-  if (!b->cost || !b->floor) return pz_fail(&b->err, PZ_NO_MEMORY, NO_MEMORY);
+  b->lower_bound = pz_arena_alloc(&b->arena, n_variants, sizeof *b->lower_bound);
+  if (!b->cost || !b->lower_bound) return pz_fail(&b->err, PZ_NO_MEMORY, NO_MEMORY);
   for (unsigned i = 0; i < b->n_workers; i++)
     pz_cost_init(&b->cost[i], &b->task->space->base, &b->task->net);
   list_cores(b->task->space, PZ_AXIS_TENSOR_CORES, &b->tensor);
   list_cores(b->task->space, PZ_AXIS_VECTOR_CORES, &b->vector);
   enum pz_status status = collect(b);
   if (status == PZ_OK) status = fill_links(b);
-  for (uint32_t l = 0; l < n_loads && status == PZ_OK; l++) status = fill_floor(b, l);
+  for (uint32_t l = 0; l < n_variants && status == PZ_OK; l++) status = fill_lower_bound(b, l);
   return status == PZ_OK ? fill_tables(b, pool) : status;
 }
 
@@ -543,8 +543,8 @@ struct pz_bounds_at {
   const struct pz_bounds *b;
   struct pz_point p;
   double *latency_s;                    /* by item, on all cores */
-  double *fwd_s, *bwd_s;                /* by layer of a load */
-  uint32_t hint[PZ_SEARCH_MOST_MODELS]; /* the load that was best at the last chip */
+  double *fwd_s, *bwd_s;                /* by layer of a variant */
+  uint32_t hint[PZ_SEARCH_MOST_MODELS]; /* the variant that was best at the last chip */
 };
 
 struct pz_bounds_at *pz_bounds_at_new(const struct pz_bounds *b, struct pz_arena *arena) {
@@ -608,13 +608,13 @@ static double longest_path(const struct pz_bounds *b, const struct dag *d, const
 
 static double larger(double a, double b) { return a > b ? a : b; }
 
-double pz_bounds_layer_s(struct pz_bounds_at *at, uint32_t load, uint32_t layer,
+double pz_bounds_layer_s(struct pz_bounds_at *at, uint32_t variant, uint32_t layer,
                          enum pz_direction direction) {
   const struct pz_bounds *b = at->b;
   const struct pz_point *p = &at->p;
   const struct shape *s = &b->shape[p->at[PZ_AXIS_ROWS]][p->at[PZ_AXIS_COLS]];
   const struct lanes *l = &b->lanes[lanes_at(b->task->space, p)];
-  uint32_t k = b->first_dag[load] + 2 * layer + (uint32_t)direction;
+  uint32_t k = b->first_dag[variant] + 2 * layer + (uint32_t)direction;
   const struct dag *d = pz_vec_at(&b->dags, struct dag, k);
   size_t n = b->dags.n;
   double work = larger(s->work_s[p->at[PZ_AXIS_TENSOR_CORES] * n + k],
@@ -624,25 +624,27 @@ double pz_bounds_layer_s(struct pz_bounds_at *at, uint32_t load, uint32_t layer,
   return larger(work, longest_path(b, d, at->latency_s)) * (1 - 1e-9);
 }
 
-double pz_bounds_load_s(struct pz_bounds_at *at, uint32_t load, bool recompute, double limit_s) {
-  uint32_t n = at->b->task->portfolio->loads[load].w->n_layers;
+double pz_bounds_variant_s(struct pz_bounds_at *at, uint32_t variant, bool recompute,
+                           double limit_s) {
+  uint32_t n = at->b->task->portfolio->variants[variant].w->n_layers;
   for (uint32_t i = 0; i < n; i++) {
-    at->fwd_s[i] = pz_bounds_layer_s(at, load, i, PZ_FORWARD);
-    at->bwd_s[i] = pz_bounds_layer_s(at, load, i, PZ_BACKWARD);
+    at->fwd_s[i] = pz_bounds_layer_s(at, variant, i, PZ_FORWARD);
+    at->bwd_s[i] = pz_bounds_layer_s(at, variant, i, PZ_BACKWARD);
   }
-  return pz_floor_time_s(&at->b->floor[load][recompute], at->fwd_s, at->bwd_s, limit_s);
+  return pz_place_bound_time_s(&at->b->lower_bound[variant][recompute], at->fwd_s, at->bwd_s,
+                               limit_s);
 }
 
-double pz_bounds_times_s(const struct pz_bounds_at *at, uint32_t load, bool recompute,
+double pz_bounds_times_s(const struct pz_bounds_at *at, uint32_t variant, bool recompute,
                          const double *fwd_s, const double *bwd_s, double limit_s) {
-  return pz_floor_time_s(&at->b->floor[load][recompute], fwd_s, bwd_s, limit_s);
+  return pz_place_bound_time_s(&at->b->lower_bound[variant][recompute], fwd_s, bwd_s, limit_s);
 }
 
 /* With the layers' times known already, both ways. */
-static double load_s(struct pz_bounds_at *at, uint32_t load, double limit_s) {
-  double kept = pz_bounds_load_s(at, load, false, limit_s);
-  double again = pz_floor_time_s(&at->b->floor[load][1], at->fwd_s, at->bwd_s,
-                                 kept < limit_s ? kept : limit_s);
+static double variant_s(struct pz_bounds_at *at, uint32_t variant, double limit_s) {
+  double kept = pz_bounds_variant_s(at, variant, false, limit_s);
+  double again = pz_place_bound_time_s(&at->b->lower_bound[variant][1], at->fwd_s, at->bwd_s,
+                                       kept < limit_s ? kept : limit_s);
   return kept < again ? kept : again;
 }
 
@@ -650,9 +652,9 @@ double pz_bounds_model_s(struct pz_bounds_at *at, uint32_t model) {
   if (pz_bounds_impossible(at)) return HUGE_VAL;
   const struct pz_portfolio *p = at->b->task->portfolio;
   uint32_t first = at->hint[model] ? at->hint[model] : p->first[model];
-  double best = load_s(at, first, HUGE_VAL);
+  double best = variant_s(at, first, HUGE_VAL);
   for (uint32_t l = p->first[model]; l < p->first[model + 1]; l++) {
-    double now = l == first ? best : load_s(at, l, best);
+    double now = l == first ? best : variant_s(at, l, best);
     if (now < best) best = now, at->hint[model] = l;
   }
   return best;

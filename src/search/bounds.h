@@ -4,7 +4,7 @@
  * vector operators by lanes and cores.  The bound of a chip then takes table look-ups: for each
  * layer the longest path with every operator on all cores, or the work of one resource over its
  * capacity, whichever is more; and from the layers the lower bound on the step time of any plan
- * (place/floor.h).  Some 50 microseconds per chip for six models with 24 loads each. */
+ * (place/lower_bound.h).  Some 50 microseconds per chip for six models with 24 variants each. */
 #ifndef PZ_SEARCH_BOUNDS_H
 #define PZ_SEARCH_BOUNDS_H
 
@@ -41,19 +41,20 @@ bool pz_bounds_impossible(const struct pz_bounds_at *at);
 /* Go to a chip that they cover. */
 void pz_bounds_go(struct pz_bounds_at *at, const struct pz_point *p);
 
-/* At that chip: no plan of a load takes less; HUGE_VAL if none fits.  With a limit, anything not
+/* At that chip: no plan of a variant takes less; HUGE_VAL if none fits.  With a limit, anything not
  * below it means "not below it". */
-double pz_bounds_load_s(struct pz_bounds_at *at, uint32_t load, bool recompute, double limit_s);
+double pz_bounds_variant_s(struct pz_bounds_at *at, uint32_t variant, bool recompute,
+                           double limit_s);
 
-/* The least over all loads of a model. */
+/* The least over all variants of a model. */
 double pz_bounds_model_s(struct pz_bounds_at *at, uint32_t model);
 
 /* The same with other times of the layers than the tables', by layer. */
-double pz_bounds_times_s(const struct pz_bounds_at *at, uint32_t load, bool recompute,
+double pz_bounds_times_s(const struct pz_bounds_at *at, uint32_t variant, bool recompute,
                          const double *fwd_s, const double *bwd_s, double limit_s);
 
 /* At that chip: no schedule of a layer is shorter. */
-double pz_bounds_layer_s(struct pz_bounds_at *at, uint32_t load, uint32_t layer,
+double pz_bounds_layer_s(struct pz_bounds_at *at, uint32_t variant, uint32_t layer,
                          enum pz_direction direction);
 
 #endif

@@ -27,11 +27,11 @@ void pz_evaluator_release(struct pz_evaluator *e) {
   pz_arena_release(&e->arena);
 }
 
-/* ---- one load ------------------------------------------------------------------------------- */
+/* ---- one variant ------------------------------------------------------------------------------- */
 
-/* A load on a chip: times of its layers, found or bounded. */
+/* A variant on a chip: times of its layers, found or bounded. */
 struct candidate {
-  uint32_t load;
+  uint32_t variant;
   double bound_s;                   /* of any plan, from the tables */
   double time_s, least_s;           /* with the schedules found, with their bounds */
   struct pz_layer_time (*times)[2]; /* by layer */
@@ -59,7 +59,7 @@ static void improve(struct pz_layer_time *t, const struct pz_layer_time *more) {
 }
 
 static const struct pz_workload *workload_of(const struct work *w, const struct candidate *c) {
-  return w->e->task->portfolio->loads[c->load].w;
+  return w->e->task->portfolio->variants[c->variant].w;
 }
 
 /* One layer, both directions, unless they are closed or were tried as hard. */
@@ -88,7 +88,7 @@ static enum pz_status schedule(struct work *w, struct candidate *c, int64_t step
   return status;
 }
 
-/* A bound on the plans of a load from what is known: schedules' bounds where they were made, the
+/* A bound on the plans of a variant from what is known: schedules' bounds where they were made, the
  * tables' for the others. */
 static double known_bound(struct work *w, const struct candidate *c, double limit_s) {
   double kept, again;
@@ -96,9 +96,9 @@ static double known_bound(struct work *w, const struct candidate *c, double limi
     for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++)
       w->layer_s[d][i] = c->tried[i]
                              ? c->times[i][d].least_s
-                             : pz_bounds_layer_s(w->e->at, c->load, i, (enum pz_direction)d);
-  kept = pz_bounds_times_s(w->e->at, c->load, false, w->layer_s[0], w->layer_s[1], limit_s);
-  again = pz_bounds_times_s(w->e->at, c->load, true, w->layer_s[0], w->layer_s[1], limit_s);
+                             : pz_bounds_layer_s(w->e->at, c->variant, i, (enum pz_direction)d);
+  kept = pz_bounds_times_s(w->e->at, c->variant, false, w->layer_s[0], w->layer_s[1], limit_s);
+  again = pz_bounds_times_s(w->e->at, c->variant, true, w->layer_s[0], w->layer_s[1], limit_s);
   return fmin(kept, again);
 }
 
@@ -125,9 +125,9 @@ static enum pz_status look_within(struct work *w, struct candidate *c, double li
 }
 
 /* The best plan with these times if it takes at most limit_s; else a time of HUGE_VAL. */
-static enum pz_status place(struct work *w, uint32_t load, const struct pz_place_width *width,
+static enum pz_status place(struct work *w, uint32_t variant, const struct pz_place_width *width,
                             bool recompute, double limit_s, struct pz_plan *plan) {
-  const struct pz_load *l = &w->e->task->portfolio->loads[load];
+  const struct pz_variant *l = &w->e->task->portfolio->variants[variant];
   struct pz_place_problem p = pz_task_problem(w->e->task, l, w->hbm_gib, recompute);
   struct pz_error none = {0};
   p.widths = width;
@@ -142,7 +142,7 @@ static enum pz_status place(struct work *w, uint32_t load, const struct pz_place
 /* The layers with the times found, or with their bounds. */
 static enum pz_status chain(struct work *w, const struct candidate *c, bool least,
                             struct pz_place_width *width) {
-  const struct pz_workload *l = w->e->task->portfolio->loads[c->load].w;
+  const struct pz_workload *l = w->e->task->portfolio->variants[c->variant].w;
   struct pz_layer_time(*times)[2] = pz_arena_alloc(&w->arena, l->n_layers, sizeof *times);
   if (!times) return pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the plan");
   memcpy(times, c->times, l->n_layers * sizeof *times);
@@ -151,15 +151,15 @@ static enum pz_status chain(struct work *w, const struct candidate *c, bool leas
   return pz_place_chain(l, (const struct pz_layer_time(*)[2])times, &w->arena, width, NULL, w->err);
 }
 
-/* Ties go to the load listed first, whichever was looked at first. */
+/* Ties go to the variant listed first, whichever was looked at first. */
 static bool better(const struct pz_evaluation *best, const struct candidate *c, double time_s) {
-  return time_s < best->time_s || (time_s == best->time_s && c->load < best->plan.load);
+  return time_s < best->time_s || (time_s == best->time_s && c->variant < best->plan.variant);
 }
 
 static void record(struct pz_evaluation *best, const struct candidate *c, bool recompute,
                    double time_s) {
   best->time_s = time_s;
-  best->plan = (struct pz_plan_record){.load = c->load, .recompute = recompute};
+  best->plan = (struct pz_plan_record){.variant = c->variant, .recompute = recompute};
 }
 
 /* Is no plan with these times, or their bounds, better than the best? */
@@ -169,8 +169,8 @@ static bool ruled_out(struct work *w, const struct candidate *c, bool least, boo
   for (uint32_t i = 0; i < workload_of(w, c)->n_layers; i++)
     for (int d = 0; d < 2; d++)
       w->layer_s[d][i] = least ? c->times[i][d].least_s : c->times[i][d].s;
-  return pz_bounds_times_s(w->e->at, c->load, recompute, w->layer_s[0], w->layer_s[1], limit_s) >=
-         limit_s;
+  return pz_bounds_times_s(w->e->at, c->variant, recompute, w->layer_s[0], w->layer_s[1],
+                           limit_s) >= limit_s;
 }
 
 /* Both ways with activations; keeping them wins ties. */
@@ -181,7 +181,7 @@ static enum pz_status place_both(struct work *w, struct candidate *c) {
   c->time_s = c->least_s = HUGE_VAL;
   for (int r = 0; r < 2 && status == PZ_OK; r++) {
     if (ruled_out(w, c, false, r)) continue;
-    status = place(w, c->load, &width, r, w->best->time_s, &plan);
+    status = place(w, c->variant, &width, r, w->best->time_s, &plan);
     if (status != PZ_OK || plan.time_s >= c->time_s) continue;
     c->time_s = plan.time_s;
     if (better(w->best, c, plan.time_s)) record(w->best, c, r, plan.time_s);
@@ -190,18 +190,18 @@ static enum pz_status place_both(struct work *w, struct candidate *c) {
   if (status == PZ_OK && c->n_open) status = chain(w, c, true, &width);
   for (int r = 0; r < 2 && status == PZ_OK && c->n_open; r++) {
     if (ruled_out(w, c, true, r)) continue;
-    status = place(w, c->load, &width, r, w->best->time_s, &plan);
+    status = place(w, c->variant, &width, r, w->best->time_s, &plan);
     if (status == PZ_OK) c->least_s = fmin(c->least_s, plan.time_s);
   }
   return status;
 }
 
-/* ---- all loads ------------------------------------------------------------------------------ */
+/* ---- all variants ------------------------------------------------------------------------------ */
 
 static int by_bound(const void *a, const void *b) {
   const struct candidate *x = a, *y = b;
   if (x->bound_s != y->bound_s) return x->bound_s < y->bound_s ? -1 : 1;
-  return x->load < y->load ? -1 : 1;
+  return x->variant < y->variant ? -1 : 1;
 }
 
 static enum pz_status list_loads(struct work *w, uint32_t model, struct candidate **out,
@@ -211,41 +211,41 @@ static enum pz_status list_loads(struct work *w, uint32_t model, struct candidat
   *out = pz_arena_alloc(&w->arena, *n, sizeof **out);
   for (uint32_t i = 0; i < *n && *out; i++) {
     struct candidate *c = &(*out)[i];
-    c->load = p->first[model] + i;
-    c->times = pz_arena_alloc(&w->arena, p->loads[c->load].w->n_layers, sizeof *c->times);
-    c->tried = pz_arena_alloc(&w->arena, p->loads[c->load].w->n_layers, sizeof *c->tried);
+    c->variant = p->first[model] + i;
+    c->times = pz_arena_alloc(&w->arena, p->variants[c->variant].w->n_layers, sizeof *c->times);
+    c->tried = pz_arena_alloc(&w->arena, p->variants[c->variant].w->n_layers, sizeof *c->tried);
     c->time_s = c->least_s = HUGE_VAL;
     if (!c->times || !c->tried) *out = NULL;
     if (*out && bounded(w))
-      c->bound_s = fmin(pz_bounds_load_s(w->e->at, c->load, false, HUGE_VAL),
-                        pz_bounds_load_s(w->e->at, c->load, true, HUGE_VAL));
+      c->bound_s = fmin(pz_bounds_variant_s(w->e->at, c->variant, false, HUGE_VAL),
+                        pz_bounds_variant_s(w->e->at, c->variant, true, HUGE_VAL));
   }
   if (!*out) return pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the search");
   qsort(*out, *n, sizeof **out, by_bound);
   return PZ_OK;
 }
 
-/* A first look at every load that may be the best. */
+/* A first look at every variant that may be the best. */
 static enum pz_status look(struct work *w, struct candidate *list, uint32_t n) {
   enum pz_status status = PZ_OK;
   for (uint32_t i = 0; i < n && status == PZ_OK; i++) {
     bool may;
     if (list[i].bound_s >= w->best->time_s) continue;
-    w->e->n_loads++;
+    w->e->n_variants++;
     status = look_within(w, &list[i], w->best->time_s, &may);
     if (status == PZ_OK && may) status = place_both(w, &list[i]);
   }
   return status;
 }
 
-/* May any load have a plan below limit_s?  What is scheduled on the way stays known. */
+/* May any variant have a plan below limit_s?  What is scheduled on the way stays known. */
 static enum pz_status may_be_below(struct work *w, struct candidate *list, uint32_t n,
                                    double limit_s, bool *may) {
   enum pz_status status = PZ_OK;
   *may = !bounded(w);
   for (uint32_t i = 0; i < n && status == PZ_OK && !*may; i++) {
     if (list[i].bound_s >= limit_s) continue;
-    w->e->n_loads++;
+    w->e->n_variants++;
     status = look_within(w, &list[i], limit_s, may);
   }
   return status;
@@ -280,9 +280,9 @@ static enum pz_status keep_plan(struct work *w, const struct candidate *list, ui
   struct pz_plan plan;
   if (!(w->best->time_s < HUGE_VAL)) return PZ_OK;
   uint32_t i = 0;
-  while (i + 1 < n && list[i].load != r->load) i++;
+  while (i + 1 < n && list[i].variant != r->variant) i++;
   enum pz_status status = chain(w, &list[i], false, &width);
-  if (status == PZ_OK) status = place(w, r->load, &width, r->recompute, DBL_MAX, &plan);
+  if (status == PZ_OK) status = place(w, r->variant, &width, r->recompute, DBL_MAX, &plan);
   if (status != PZ_OK) return status;
   uint16_t *layers = pz_arena_alloc(&w->e->arena, plan.n_stages, sizeof *layers);
   if (!layers) return pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the plan");
@@ -367,7 +367,7 @@ enum pz_status pz_evaluate_chip(struct pz_evaluator *e, const struct pz_chip *ch
 static void describe(const struct work *w, const struct candidate *c, bool recompute,
                      struct pz_place_model *out) {
   const struct pz_portfolio *p = w->e->task->portfolio;
-  const struct pz_load *l = &p->loads[c->load];
+  const struct pz_variant *l = &p->variants[c->variant];
   *out = (struct pz_place_model){.p = pz_task_problem(w->e->task, l, w->hbm_gib, recompute),
                                  .mbs = l->mbs,
                                  .seq = p->seq[l->model],
@@ -410,7 +410,7 @@ static enum pz_status plan_with(struct work *w, const struct pz_evaluation *v, s
 static enum pz_status find_plan(struct work *w, const struct pz_evaluation *v,
                                 struct pz_arena *arena, struct pz_place_model *model,
                                 struct pz_plan *plan) {
-  struct candidate c = {.load = v->plan.load};
+  struct candidate c = {.variant = v->plan.variant};
   uint32_t n = workload_of(w, &c)->n_layers;
   c.times = pz_arena_alloc(&w->arena, n, sizeof *c.times);
   c.tried = pz_arena_alloc(&w->arena, n, sizeof *c.tried);

@@ -13,7 +13,7 @@ enum pz_effort { PZ_EFFORT_NONE, PZ_EFFORT_QUICK, PZ_EFFORT_FULL };
 
 /* A plan in few words. */
 struct pz_plan_record {
-  uint32_t load; /* of the portfolio */
+  uint32_t variant; /* of the portfolio */
   bool recompute;
   int64_t d;
   uint32_t n_stages;
@@ -31,12 +31,12 @@ struct pz_evaluation {
 /* One thread's means: caches and work space. */
 struct pz_evaluator {
   const struct pz_search_task *task;
-  bool unbounded; /* look at every load, whatever the bounds say */
+  bool unbounded; /* look at every variant, whatever the bounds say */
   bool outside;   /* the chip at hand is not of the space: there are no bounds for it */
   struct pz_cost cost;
   struct pz_bounds_at *at;
   struct pz_arena arena; /* holds the plans */
-  uint64_t n_loads;      /* evaluated so far */
+  uint64_t n_variants;   /* evaluated so far */
 };
 
 PZ_NODISCARD enum pz_status pz_evaluator_init(struct pz_evaluator *e,

@@ -9,7 +9,7 @@
 
 struct maker {
   struct pz_portfolio *p;
-  const struct pz_load_choices *c;
+  const struct pz_variant_choices *c;
   struct pz_error *err;
 };
 
@@ -36,22 +36,22 @@ static enum pz_status look_at(const struct maker *m, uint32_t i) {
   return status;
 }
 
-/* Build a load, or note why it cannot be. */
+/* Build a variant, or note why it cannot be. */
 static enum pz_status build(const struct maker *m, uint32_t i, struct pz_variants *v, int t,
                             int k) {
   struct pz_workload_options o = m->p->built;
-  struct pz_load *l = &m->p->loads[m->p->n_loads];
+  struct pz_variant *l = &m->p->variants[m->p->n_variants];
   struct pz_error why = {0};
   o.mbs = m->c->mbs->v[k];
   o.tp = m->c->tp->v[t];
-  *l = (struct pz_load){.model = i, .mbs = o.mbs, .tp = o.tp};
+  *l = (struct pz_variant){.model = i, .mbs = o.mbs, .tp = o.tp};
   enum pz_status status = pz_width_check(o.tp, m->c->devices, &why);
   if (status == PZ_OK) status = pz_microbatch_check(o.mbs, m->c->batch, &why);
   if (status == PZ_OK) status = pz_workload_load(m->p->models[i], &o, &l->w, &why);
   if (status != PZ_OK) return pz_variants_refuse(v, t, k, &why, m->err);
   l->microbatches = pz_ceil_div(m->c->batch, o.mbs);
   if (l->w->n_layers > m->p->most_layers) m->p->most_layers = l->w->n_layers;
-  m->p->n_loads++;
+  m->p->n_variants++;
   return PZ_OK;
 }
 
@@ -62,14 +62,14 @@ static enum pz_status add_model(const struct maker *m, uint32_t i) {
                    m->p->models[i]);
   enum pz_status status = look_at(m, i);
   if (status == PZ_OK) status = pz_variants_init(&v, m->c->tp, m->c->mbs, &m->p->arena, m->err);
-  m->p->first[i] = m->p->n_loads;
+  m->p->first[i] = m->p->n_variants;
   for (int t = 0; t < m->c->tp->n; t++)
     for (int k = 0; k < m->c->mbs->n && status == PZ_OK; k++) status = build(m, i, &v, t, k);
   return status == PZ_OK ? pz_variants_conclude(&v, &m->p->notes, m->err) : status;
 }
 
 enum pz_status pz_portfolio_init(struct pz_portfolio *p, const char *const *models,
-                                 uint32_t n_models, const struct pz_load_choices *choices,
+                                 uint32_t n_models, const struct pz_variant_choices *choices,
                                  const struct pz_workload_options *how, struct pz_error *err) {
   struct maker m = {p, choices, err};
   if (n_models < 1 || n_models > PZ_SEARCH_MOST_MODELS)
@@ -78,23 +78,24 @@ enum pz_status pz_portfolio_init(struct pz_portfolio *p, const char *const *mode
   *p = (struct pz_portfolio){.n_models = n_models, .built = *how};
   pz_arena_init(&p->arena, NULL);
   pz_vec_init(&p->notes, &p->arena, sizeof(struct pz_note));
-  p->loads = pz_arena_alloc(
-      &p->arena, (size_t)n_models * (size_t)(choices->mbs->n * choices->tp->n), sizeof *p->loads);
+  p->variants =
+      pz_arena_alloc(&p->arena, (size_t)n_models * (size_t)(choices->mbs->n * choices->tp->n),
+                     sizeof *p->variants);
   enum pz_status status =
-      p->loads ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the models");
+      p->variants ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the models");
   for (uint32_t i = 0; i < n_models && status == PZ_OK; i++) {
     p->models[i] = pz_arena_strdup(&p->arena, models[i]);
     status = p->models[i] ? add_model(&m, i)
                           : pz_fail(err, PZ_NO_MEMORY, "out of memory for the models");
   }
-  p->first[n_models] = p->n_loads;
+  p->first[n_models] = p->n_variants;
   if (status != PZ_OK) pz_portfolio_release(p);
   return status;
 }
 
 void pz_portfolio_release(struct pz_portfolio *p) {
   if (!p) return;
-  for (uint32_t i = 0; p->loads && i < p->n_loads; i++) pz_workload_free(p->loads[i].w);
+  for (uint32_t i = 0; p->variants && i < p->n_variants; i++) pz_workload_free(p->variants[i].w);
   pz_arena_release(&p->arena);
   *p = (struct pz_portfolio){0};
 }

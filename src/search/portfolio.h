@@ -1,4 +1,4 @@
-/* The models of a search, built once: a load is one of them at a microbatch size and a
+/* The models of a search, built once: a variant is one of them at a microbatch size and a
  * tensor-parallel degree.  Read-only after construction, so that threads share it. */
 #ifndef PZ_SEARCH_PORTFOLIO_H
 #define PZ_SEARCH_PORTFOLIO_H
@@ -9,7 +9,7 @@
 
 enum { PZ_SEARCH_MOST_MODELS = 64 };
 
-struct pz_load {
+struct pz_variant {
   uint32_t model;
   int64_t mbs, tp, microbatches;
   struct pz_workload *w;
@@ -17,19 +17,19 @@ struct pz_load {
 
 struct pz_portfolio {
   struct pz_arena arena;
-  uint32_t n_models, n_loads;
+  uint32_t n_models, n_variants;
   const char *models[PZ_SEARCH_MOST_MODELS];
-  uint32_t first[PZ_SEARCH_MOST_MODELS + 1]; /* loads of model i: first[i] .. first[i + 1] */
+  uint32_t first[PZ_SEARCH_MOST_MODELS + 1]; /* variants of model i: first[i] .. first[i + 1] */
   int64_t seq[PZ_SEARCH_MOST_MODELS];
   double sample_flop[PZ_SEARCH_MOST_MODELS]; /* of the products, forward and backward */
-  struct pz_load *loads;
-  uint32_t most_layers;             /* distinct ones of any load */
-  struct pz_workload_options built; /* how: mbs and tp are each load's */
+  struct pz_variant *variants;
+  uint32_t most_layers;             /* distinct ones of any variant */
+  struct pz_workload_options built; /* how: mbs and tp are each variant's */
   struct pz_vec notes;              /* struct pz_note: what the user should know of the models */
 };
 
-/* What loads are made of. */
-struct pz_load_choices {
+/* What variants are made of. */
+struct pz_variant_choices {
   const struct pz_choices *mbs, *tp;
   int64_t batch, devices; /* a microbatch and a width are at most these */
 };
@@ -40,7 +40,7 @@ struct pz_load_choices {
  * must live as long.  On success the portfolio is the caller's to release. */
 PZ_NODISCARD enum pz_status pz_portfolio_init(struct pz_portfolio *p, const char *const *models,
                                               uint32_t n_models,
-                                              const struct pz_load_choices *choices,
+                                              const struct pz_variant_choices *choices,
                                               const struct pz_workload_options *how,
                                               struct pz_error *err);
 void pz_portfolio_release(struct pz_portfolio *p);

@@ -9,7 +9,7 @@
 
 #define NO_MEMORY "out of memory for the search"
 
-const char *const pz_exit_kind_names[PZ_OUT_KINDS] = {"tables", "schedules", "evaluated"};
+const char *const pz_chip_status_names[PZ_CHIP_STATUSES] = {"tables", "schedules", "evaluated"};
 
 /* ---- bounds of every chip ------------------------------------------------------------------- */
 
@@ -44,18 +44,19 @@ static int by_id(const void *a, const void *b) {
   return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Can it be of this search?  Its load must be the model's, its stages must have all the layers. */
+/* Can it be of this search?  Its variant must be the model's, its stages must have all the layers. */
 static bool plausible(const struct pz_search *s, const struct pz_entry *entry) {
   const struct pz_portfolio *p = s->task->portfolio;
   const struct pz_plan_record *plan = &entry->e.plan;
   int64_t layers = 0;
   if (entry->model >= s->n_models || entry->e.effort < PZ_EFFORT_QUICK ||
-      entry->e.effort > PZ_EFFORT_FULL || entry->contest < 1)
+      entry->e.effort > PZ_EFFORT_FULL || entry->objective_run < 1)
     return false;
   if (!(entry->e.time_s < HUGE_VAL)) return true;
-  if (plan->load < p->first[entry->model] || plan->load >= p->first[entry->model + 1]) return false;
+  if (plan->variant < p->first[entry->model] || plan->variant >= p->first[entry->model + 1])
+    return false;
   for (uint32_t k = 0; k < plan->n_stages; k++) layers += plan->layers[k];
-  return layers == p->loads[plan->load].w->totals.layers && plan->d >= 1;
+  return layers == p->variants[plan->variant].w->totals.layers && plan->d >= 1;
 }
 
 static enum pz_status take(void *into, const struct pz_entry *entry) {
@@ -68,7 +69,7 @@ static enum pz_status take(void *into, const struct pz_entry *entry) {
   if (!layers) return PZ_NO_MEMORY;
   if (entry->e.plan.n_stages)
     memcpy(layers, entry->e.plan.layers, entry->e.plan.n_stages * sizeof *layers);
-  *m = (struct pz_memo){entry->e, true, true, entry->contest};
+  *m = (struct pz_memo){entry->e, true, true, entry->objective_run};
   m->e.plan.layers = layers;
   return PZ_OK;
 }
@@ -108,7 +109,7 @@ enum pz_status pz_search_new(const struct pz_search_task *task, const struct pz_
   s->points = points;
   s->n_points = n_points;
   s->n_models = task->portfolio->n_models;
-  s->contest = PZ_NO_CONTEST;
+  s->objective_run = PZ_NO_RUN;
   s->pool = pool;
   s->o = *o;
   s->n_workers = pz_pool_threads(pool);
@@ -144,7 +145,7 @@ enum pz_status pz_search_know(struct pz_search *s, uint32_t point, uint32_t mode
   enum pz_status status = pz_evaluate(&s->evaluators[worker], &s->points[point], model,
                                       pz_task_most_hbm(s->task), effort, &m->e, err);
   m->known = status == PZ_OK;
-  m->contest = s->contest;
+  m->objective_run = s->objective_run;
   return status;
 }
 
@@ -157,7 +158,7 @@ enum pz_status pz_search_keep(struct pz_search *s, const uint32_t *points, uint3
       for (enum pz_effort e = PZ_EFFORT_QUICK; e <= PZ_EFFORT_FULL && status == PZ_OK; e++) {
         struct pz_memo *memo = pz_memo_at(s, points[i], m, e);
         if (!memo->known || memo->kept) continue;
-        struct pz_entry entry = {s->points[points[i]].id, m, memo->contest, memo->e};
+        struct pz_entry entry = {s->points[points[i]].id, m, memo->objective_run, memo->e};
         status = j->evaluated(j->ctx, &entry, err);
         memo->kept = true;
       }
@@ -208,9 +209,9 @@ struct pz_progress *pz_search_progress(const struct pz_search *s) {
   return s->o.progress;
 }
 
-uint64_t pz_search_loads(const struct pz_search *s) {
+uint64_t pz_search_variants(const struct pz_search *s) {
   uint64_t n = 0;
-  for (unsigned i = 0; s && i < s->n_workers; i++) n += s->evaluators[i].n_loads;
+  for (unsigned i = 0; s && i < s->n_workers; i++) n += s->evaluators[i].n_variants;
   return n;
 }
 

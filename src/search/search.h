@@ -15,25 +15,25 @@
 
 /* An evaluation as it is kept: everything is evaluated with the most memory there is to choose. */
 struct pz_entry {
-  uint32_t id, model; /* of the space, of the portfolio */
-  uint32_t contest;   /* in which it was made, from 1; PZ_NO_CONTEST: beside them */
+  uint32_t id, model;     /* of the space, of the portfolio */
+  uint32_t objective_run; /* in which it was made, from 1; PZ_NO_RUN: beside them */
   struct pz_evaluation e;
 };
 
-enum { PZ_NO_CONTEST = INT32_MAX };
+enum { PZ_NO_RUN = INT32_MAX };
 
-/* How a chip left a contest. */
-enum pz_exit_kind {
-  PZ_OUT_TABLES,    /* its bound from the tables is not above the best */
-  PZ_OUT_SCHEDULES, /* nor with schedules of some models and the others' bounds */
-  PZ_OUT_EVALUATED, /* every model has its best plan there */
-  PZ_OUT_KINDS
+/* How a chip left a objective_run. */
+enum pz_chip_status_kind {
+  PZ_CHIP_EXCLUDED_BY_TABLES,    /* its bound from the tables is not above the best */
+  PZ_CHIP_EXCLUDED_BY_SCHEDULES, /* nor with schedules of some models and the others' bounds */
+  PZ_CHIP_EVALUATED,             /* every model has its best plan there */
+  PZ_CHIP_STATUSES
 };
 
-extern const char *const pz_exit_kind_names[PZ_OUT_KINDS];
+extern const char *const pz_chip_status_names[PZ_CHIP_STATUSES];
 
-struct pz_standing {
-  enum pz_exit_kind kind;
+struct pz_chip_status {
+  enum pz_chip_status_kind kind;
   double value; /* of the objective, if evaluated; else the bound that excluded it */
   double bound; /* the objective is not above it; above value only for schedules left open */
 };
@@ -58,12 +58,12 @@ struct pz_search_options {
 };
 
 /* One question: the best chip by one objective. */
-struct pz_contest {
+struct pz_objective_run {
   struct pz_objective objective;
-  struct pz_standing *standing; /* by index of the point */
-  uint32_t best;                /* index of a point */
-  double value, bound;          /* of the best; no chip of the space is above the bound */
-  double hbm_gib;               /* the least with which the best is as good */
+  struct pz_chip_status *chip_status; /* by index of the point */
+  uint32_t best;                      /* index of a point */
+  double value, bound;                /* of the best; no chip of the space is above the bound */
+  double hbm_gib;                     /* the least with which the best is as good */
   uint32_t n_evaluated, n_excluded, n_open;
   uint32_t n_looked; /* evaluated, or excluded by schedules: more than the tables were asked */
 };
@@ -78,9 +78,9 @@ PZ_NODISCARD enum pz_status pz_search_new(const struct pz_search_task *task,
                                           struct pz_search **out, struct pz_error *err);
 void pz_search_free(struct pz_search *s);
 
-/* Run a contest for the objective in it; evaluations of earlier ones are used again.  PZ_NO_ANSWER
+/* Run a objective run for the objective in it; evaluations of earlier ones are used again.  PZ_NO_ANSWER
  * when a model fits no chip, PZ_STOPPED when stopped. */
-PZ_NODISCARD enum pz_status pz_search_run(struct pz_search *s, struct pz_contest *c,
+PZ_NODISCARD enum pz_status pz_search_run(struct pz_search *s, struct pz_objective_run *c,
                                           struct pz_error *err);
 
 /* What is known of a model at a point with one effort, or NULL. */
@@ -132,7 +132,7 @@ double pz_search_watts(const struct pz_search *s, uint32_t point);
 
 struct pz_evaluator *pz_search_evaluator(struct pz_search *s);
 struct pz_progress *pz_search_progress(const struct pz_search *s); /* NULL: none */
-/* Loads evaluated so far; NULL: none. */
-uint64_t pz_search_loads(const struct pz_search *s);
+/* Variants evaluated so far; NULL: none. */
+uint64_t pz_search_variants(const struct pz_search *s);
 
 #endif

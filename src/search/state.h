@@ -15,16 +15,16 @@ struct pz_nature {
 
 struct pz_memo {
   struct pz_evaluation e;
-  bool known, kept; /* kept: the journal has it */
-  uint32_t contest; /* as in pz_entry */
+  bool known, kept;       /* kept: the journal has it */
+  uint32_t objective_run; /* as in pz_entry */
 };
 
 struct pz_search {
   const struct pz_search_task *task;
   const struct pz_point *points;
   uint32_t n_points, n_models;
-  uint32_t n_contests; /* begun so far */
-  uint32_t contest;    /* the one that runs, from 1; PZ_NO_CONTEST between them */
+  uint32_t n_runs;        /* begun so far */
+  uint32_t objective_run; /* the one that runs, from 1; PZ_NO_RUN between them */
   struct pz_pool *pool;
   struct pz_search_options o;
   struct pz_bounds *bounds;

@@ -11,7 +11,7 @@ enum pz_semantics pz_task_semantics(const struct pz_search_task *t) {
                                                            : PZ_SEMANTICS_CORRECTED;
 }
 
-struct pz_place_problem pz_task_problem(const struct pz_search_task *t, const struct pz_load *l,
+struct pz_place_problem pz_task_problem(const struct pz_search_task *t, const struct pz_variant *l,
                                         double hbm_gib, bool recompute) {
   struct pz_place_problem p = {.hbm_bytes = hbm_gib * 0x1p30,
                                .devices = t->o.devices,

@@ -28,8 +28,8 @@ struct pz_search_task {
 /* Whose gradients the data-parallel all-reduce is charged for. */
 enum pz_semantics pz_task_semantics(const struct pz_search_task *t);
 
-/* The placement problem of a load with this much memory, without layers. */
-struct pz_place_problem pz_task_problem(const struct pz_search_task *t, const struct pz_load *l,
+/* The placement problem of a variant with this much memory, without layers. */
+struct pz_place_problem pz_task_problem(const struct pz_search_task *t, const struct pz_variant *l,
                                         double hbm_gib, bool recompute);
 
 /* The most memory there is to choose, GiB. */

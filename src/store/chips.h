@@ -2,8 +2,8 @@
 #ifndef PZ_STORE_CHIPS_H
 #define PZ_STORE_CHIPS_H
 
-#include "search/study.h"
 #include "store/run_file.h"
+#include "study/study.h"
 
 enum { PZ_RUN_CHIP_NAME = sizeof((struct pz_chip *)0)->name };
 

@@ -4,14 +4,28 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COLUMNS "id, model, effort, time_s, least_s, n_open, load, recompute, d, stages, contest"
+#define COLUMNS                                                                                    \
+  "id, model, effort, time_s, least_s, n_open, variant, recompute, d, stages, objective_run"
 
 const char pz_evaluations_insert[] =
     "INSERT OR REPLACE INTO evaluations(" COLUMNS ") VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 const char pz_evaluations_select[] =
     "SELECT " COLUMNS " FROM evaluations ORDER BY id, model, effort";
 
-enum { ID, MODEL, EFFORT, TIME_S, LEAST_S, N_OPEN, LOAD, RECOMPUTE, D, STAGES, CONTEST, N_COLUMNS };
+enum {
+  ID,
+  MODEL,
+  EFFORT,
+  TIME_S,
+  LEAST_S,
+  N_OPEN,
+  VARIANT,
+  RECOMPUTE,
+  D,
+  STAGES,
+  OBJECTIVE_RUN,
+  N_COLUMNS
+};
 
 static const struct {
   const char *name;
@@ -25,13 +39,13 @@ static const struct {
     [TIME_S] = {"time_s", SQLITE_FLOAT, 0, 0, "a time not below 0"},
     [LEAST_S] = {"least_s", SQLITE_FLOAT, 0, 0, "a time from 0 to time_s"},
     [N_OPEN] = {"n_open", SQLITE_INTEGER, 0, UINT32_MAX, "0 to 4294967295"},
-    [LOAD] = {"load", SQLITE_INTEGER, 0, UINT32_MAX, "0 to 4294967295"},
+    [VARIANT] = {"variant", SQLITE_INTEGER, 0, UINT32_MAX, "0 to 4294967295"},
     [RECOMPUTE] = {"recompute", SQLITE_INTEGER, 0, 1, "0 or 1"},
     [D] = {"d", SQLITE_INTEGER, 0, INT64_MAX, "an integer not below 0"},
     [STAGES] = {"stages", SQLITE_TEXT, 0, 0,
                 "at most 1024 comma-separated numbers from 1 to 65535; none if and only if "
                 "time_s is infinite"},
-    [CONTEST] = {"contest", SQLITE_INTEGER, 1, PZ_NO_CONTEST, "1 to 2147483647"},
+    [OBJECTIVE_RUN] = {"objective_run", SQLITE_INTEGER, 1, PZ_NO_RUN, "1 to 2147483647"},
 };
 
 /* ---- stages: 13,13,12 ----------------------------------------------------------------------- */
@@ -76,11 +90,11 @@ enum pz_status pz_evaluations_write(const struct pz_db *db, sqlite3_stmt *insert
   sqlite3_bind_double(insert, 1 + TIME_S, e->time_s);
   sqlite3_bind_double(insert, 1 + LEAST_S, e->least_s);
   sqlite3_bind_int64(insert, 1 + N_OPEN, e->n_open);
-  sqlite3_bind_int64(insert, 1 + LOAD, e->plan.load);
+  sqlite3_bind_int64(insert, 1 + VARIANT, e->plan.variant);
   sqlite3_bind_int64(insert, 1 + RECOMPUTE, e->plan.recompute);
   sqlite3_bind_int64(insert, 1 + D, e->plan.d);
   sqlite3_bind_text(insert, 1 + STAGES, stages, n, SQLITE_STATIC);
-  sqlite3_bind_int64(insert, 1 + CONTEST, entry->contest);
+  sqlite3_bind_int64(insert, 1 + OBJECTIVE_RUN, entry->objective_run);
   enum pz_status status = pz_db_write(db, insert, err);
   sqlite3_clear_bindings(insert);
   return status;
@@ -122,16 +136,17 @@ static int wrong_column(sqlite3_stmt *select) {
 }
 
 static struct pz_entry read_row(sqlite3_stmt *select) {
-  return (struct pz_entry){.id = (uint32_t)sqlite3_column_int64(select, ID),
-                           .model = (uint32_t)sqlite3_column_int64(select, MODEL),
-                           .contest = (uint32_t)sqlite3_column_int64(select, CONTEST),
-                           .e = {.effort = (enum pz_effort)sqlite3_column_int64(select, EFFORT),
-                                 .time_s = sqlite3_column_double(select, TIME_S),
-                                 .least_s = sqlite3_column_double(select, LEAST_S),
-                                 .n_open = (uint32_t)sqlite3_column_int64(select, N_OPEN),
-                                 .plan = {.load = (uint32_t)sqlite3_column_int64(select, LOAD),
-                                          .recompute = sqlite3_column_int64(select, RECOMPUTE) != 0,
-                                          .d = sqlite3_column_int64(select, D)}}};
+  return (struct pz_entry){
+      .id = (uint32_t)sqlite3_column_int64(select, ID),
+      .model = (uint32_t)sqlite3_column_int64(select, MODEL),
+      .objective_run = (uint32_t)sqlite3_column_int64(select, OBJECTIVE_RUN),
+      .e = {.effort = (enum pz_effort)sqlite3_column_int64(select, EFFORT),
+            .time_s = sqlite3_column_double(select, TIME_S),
+            .least_s = sqlite3_column_double(select, LEAST_S),
+            .n_open = (uint32_t)sqlite3_column_int64(select, N_OPEN),
+            .plan = {.variant = (uint32_t)sqlite3_column_int64(select, VARIANT),
+                     .recompute = sqlite3_column_int64(select, RECOMPUTE) != 0,
+                     .d = sqlite3_column_int64(select, D)}}};
 }
 
 enum pz_status pz_evaluations_read(const struct pz_db *db, sqlite3_stmt *select,

@@ -311,94 +311,98 @@ enum pz_status pz_run_file_read_chips(struct pz_run_file *f, pz_take_chip *take,
   return status;
 }
 
-enum pz_status pz_run_file_count_standings(struct pz_run_file *f, int64_t *n,
-                                           struct pz_error *err) {
-  return pz_db_number(&f->db, "SELECT count(*) FROM standings", n, err);
+enum pz_status pz_run_file_count_chip_statuses(struct pz_run_file *f, int64_t *n,
+                                               struct pz_error *err) {
+  return pz_db_number(&f->db, "SELECT count(*) FROM chip_statuses", n, err);
 }
 
-static enum pz_status clear_standings(const struct pz_run_file *f, const char *contest,
-                                      struct pz_error *err) {
+static enum pz_status clear_chip_statuses(const struct pz_run_file *f, const char *objective_run,
+                                          struct pz_error *err) {
   sqlite3_stmt *stmt = NULL;
   enum pz_status status =
-      pz_db_prepare(&f->db, "DELETE FROM standings WHERE contest = ?", &stmt, err);
+      pz_db_prepare(&f->db, "DELETE FROM chip_statuses WHERE objective_run = ?", &stmt, err);
   if (status == PZ_OK) {
-    sqlite3_bind_text(stmt, 1, contest, -1, SQLITE_STATIC);
+    sqlite3_bind_text(stmt, 1, objective_run, -1, SQLITE_STATIC);
     status = pz_db_write(&f->db, stmt, err);
   }
   sqlite3_finalize(stmt);
   return status;
 }
 
-static enum pz_status write_standings(const struct pz_run_file *f, const char *contest,
-                                      const uint32_t *ids, const struct pz_standing *standings,
-                                      uint32_t n, struct pz_error *err) {
+static enum pz_status write_chip_statuses(const struct pz_run_file *f, const char *objective_run,
+                                          const uint32_t *ids,
+                                          const struct pz_chip_status *chip_statuses, uint32_t n,
+                                          struct pz_error *err) {
   static const char sql[] =
-      "INSERT INTO standings(contest, id, kind, value, bound) VALUES(?, ?, ?, ?, ?)";
+      "INSERT INTO chip_statuses(objective_run, id, kind, value, bound) VALUES(?, ?, ?, ?, ?)";
   sqlite3_stmt *stmt = NULL;
   enum pz_status status = pz_db_prepare(&f->db, sql, &stmt, err);
-  if (status == PZ_OK) sqlite3_bind_text(stmt, 1, contest, -1, SQLITE_STATIC);
+  if (status == PZ_OK) sqlite3_bind_text(stmt, 1, objective_run, -1, SQLITE_STATIC);
   for (uint32_t i = 0; i < n && status == PZ_OK; i++) {
     sqlite3_bind_int64(stmt, 2, ids[i]);
-    sqlite3_bind_text(stmt, 3, pz_exit_kind_names[standings[i].kind], -1, SQLITE_STATIC);
-    sqlite3_bind_double(stmt, 4, standings[i].value);
-    sqlite3_bind_double(stmt, 5, standings[i].bound);
+    sqlite3_bind_text(stmt, 3, pz_chip_status_names[chip_statuses[i].kind], -1, SQLITE_STATIC);
+    sqlite3_bind_double(stmt, 4, chip_statuses[i].value);
+    sqlite3_bind_double(stmt, 5, chip_statuses[i].bound);
     status = pz_db_write(&f->db, stmt, err);
   }
   sqlite3_finalize(stmt);
   return status;
 }
 
-enum pz_status pz_run_file_standings(struct pz_run_file *f, const char *contest,
-                                     const uint32_t *ids, const struct pz_standing *standings,
-                                     uint32_t n, struct pz_error *err) {
+enum pz_status pz_run_file_chip_statuses(struct pz_run_file *f, const char *objective_run,
+                                         const uint32_t *ids,
+                                         const struct pz_chip_status *chip_statuses, uint32_t n,
+                                         struct pz_error *err) {
   enum pz_status status = begin_own(f, err);
   if (status != PZ_OK) return status;
-  status = clear_standings(f, contest, err);
-  if (status == PZ_OK) status = write_standings(f, contest, ids, standings, n, err);
+  status = clear_chip_statuses(f, objective_run, err);
+  if (status == PZ_OK) status = write_chip_statuses(f, objective_run, ids, chip_statuses, n, err);
   return end_own(f, status, err);
 }
 
-static enum pz_exit_kind kind_named(const char *name) {
+static enum pz_chip_status_kind kind_named(const char *name) {
   int k = 0;
-  while (k < PZ_OUT_KINDS && (!name || strcmp(name, pz_exit_kind_names[k]) != 0)) k++;
-  return (enum pz_exit_kind)k;
+  while (k < PZ_CHIP_STATUSES && (!name || strcmp(name, pz_chip_status_names[k]) != 0)) k++;
+  return (enum pz_chip_status_kind)k;
 }
 
-static enum pz_status read_standing(const struct pz_run_file *f, sqlite3_stmt *stmt, uint32_t *id,
-                                    struct pz_standing *out, struct pz_error *err) {
+static enum pz_status read_chip_status(const struct pz_run_file *f, sqlite3_stmt *stmt,
+                                       uint32_t *id, struct pz_chip_status *out,
+                                       struct pz_error *err) {
   char what[160];
   int64_t number = sqlite3_column_int64(stmt, 0);
-  *out = (struct pz_standing){kind_named((const char *)sqlite3_column_text(stmt, 1)),
-                              sqlite3_column_double(stmt, 2), sqlite3_column_double(stmt, 3)};
+  *out = (struct pz_chip_status){kind_named((const char *)sqlite3_column_text(stmt, 1)),
+                                 sqlite3_column_double(stmt, 2), sqlite3_column_double(stmt, 3)};
   *id = (uint32_t)number;
-  if (number >= 0 && number <= UINT32_MAX && out->kind < PZ_OUT_KINDS &&
+  if (number >= 0 && number <= UINT32_MAX && out->kind < PZ_CHIP_STATUSES &&
       sqlite3_column_type(stmt, 2) == SQLITE_FLOAT &&
       sqlite3_column_type(stmt, 3) == SQLITE_FLOAT && !isnan(out->value) && !isnan(out->bound))
     return PZ_OK;
   snprintf(what, sizeof what,
-           "table standings, row with id %" PRId64 ": is not a standing; accepted: an id, a kind, "
+           "table chip_statuses, row with id %" PRId64
+           ": is not a chip_status; accepted: an id, a kind, "
            "two reals",
            number);
   return refuse(f, what, err);
 }
 
-enum pz_status pz_run_file_read_standings(struct pz_run_file *f, const char *contest,
-                                          pz_take_standing *take, void *into,
-                                          struct pz_error *err) {
+enum pz_status pz_run_file_read_chip_statuses(struct pz_run_file *f, const char *objective_run,
+                                              pz_take_chip_status *take, void *into,
+                                              struct pz_error *err) {
   static const char sql[] =
-      "SELECT id, kind, value, bound FROM standings WHERE contest = ? ORDER BY id";
+      "SELECT id, kind, value, bound FROM chip_statuses WHERE objective_run = ? ORDER BY id";
   sqlite3_stmt *stmt = NULL;
   bool row = true;
   enum pz_status status = pz_db_prepare(&f->db, sql, &stmt, err);
-  if (status == PZ_OK) sqlite3_bind_text(stmt, 1, contest, -1, SQLITE_STATIC);
+  if (status == PZ_OK) sqlite3_bind_text(stmt, 1, objective_run, -1, SQLITE_STATIC);
   while (status == PZ_OK) {
     uint32_t id;
-    struct pz_standing standing;
+    struct pz_chip_status chip_status;
     status = pz_db_next(&f->db, stmt, &row, err);
     if (status != PZ_OK || !row) break;
-    status = read_standing(f, stmt, &id, &standing, err);
-    if (status == PZ_OK) status = take(into, id, &standing);
-    if (status != PZ_OK) pz_fail(err, status, "%s: a standing was rejected", f->db.path);
+    status = read_chip_status(f, stmt, &id, &chip_status, err);
+    if (status == PZ_OK) status = take(into, id, &chip_status);
+    if (status != PZ_OK) pz_fail(err, status, "%s: a chip_status was rejected", f->db.path);
   }
   sqlite3_finalize(stmt);
   return status;

@@ -4,7 +4,7 @@
  *     run          inputs; the result and the comparison with baselines, once finished
  *     evaluations  the journal of the search
  *     chips        the chips of the space, for users and reports
- *     standings    how each chip left each contest
+ *     chip statuses    how each chip left each objective run
  *     timings      everything that depends on the clock
  *
  * SQLite with a write-ahead log.  Committed data survives kill -9; uncommitted data leaves no
@@ -59,25 +59,27 @@ typedef enum pz_status pz_take_chip(void *into, const struct pz_run_chip *chip);
 PZ_NODISCARD enum pz_status pz_run_file_read_chips(struct pz_run_file *f, pz_take_chip *take,
                                                    void *into, struct pz_error *err);
 
-/* Replace the standings of one contest; ids[i] is the chip of standings[i], each once.  All or
+/* Replace the chip statuses of one objective run; ids[i] is the chip of chip_statuses[i], each once.  All or
  * none; commits. */
-PZ_NODISCARD enum pz_status pz_run_file_standings(struct pz_run_file *f, const char *contest,
-                                                  const uint32_t *ids,
-                                                  const struct pz_standing *standings, uint32_t n,
-                                                  struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_run_file_chip_statuses(struct pz_run_file *f,
+                                                      const char *objective_run,
+                                                      const uint32_t *ids,
+                                                      const struct pz_chip_status *chip_statuses,
+                                                      uint32_t n, struct pz_error *err);
 
 /* Called with each; anything but PZ_OK ends the reading. */
-typedef enum pz_status pz_take_standing(void *into, uint32_t id,
-                                        const struct pz_standing *standing);
+typedef enum pz_status pz_take_chip_status(void *into, uint32_t id,
+                                           const struct pz_chip_status *chip_status);
 
-/* The standings of a contest by id; none is no error. */
-PZ_NODISCARD enum pz_status pz_run_file_read_standings(struct pz_run_file *f, const char *contest,
-                                                       pz_take_standing *take, void *into,
-                                                       struct pz_error *err);
+/* The chip statuses of a objective run by id; none is no error. */
+PZ_NODISCARD enum pz_status pz_run_file_read_chip_statuses(struct pz_run_file *f,
+                                                           const char *objective_run,
+                                                           pz_take_chip_status *take, void *into,
+                                                           struct pz_error *err);
 
-/* Rows of all contests together. */
-PZ_NODISCARD enum pz_status pz_run_file_count_standings(struct pz_run_file *f, int64_t *n,
-                                                        struct pz_error *err);
+/* Rows of all objective runs together. */
+PZ_NODISCARD enum pz_status pz_run_file_count_chip_statuses(struct pz_run_file *f, int64_t *n,
+                                                            struct pz_error *err);
 
 /* Set how long something took; safe with the next commit. */
 PZ_NODISCARD enum pz_status pz_run_file_set_timing(struct pz_run_file *f, const char *what,

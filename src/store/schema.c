@@ -7,26 +7,28 @@
 
 /* "phaz"; a change to a table is a new version. */
 #define APPLICATION "1885888890"
-#define VERSION "3"
+#define VERSION "4"
 
 /* By name.  STRICT: a column holds its type or nothing is stored. */
 static const struct {
   const char *name, *sql;
 } tables[] = {
+    {"chip_statuses",
+     "CREATE TABLE chip_statuses(objective_run TEXT NOT NULL, id INTEGER NOT NULL, "
+     "kind TEXT NOT NULL, value REAL NOT NULL, bound REAL NOT NULL, "
+     "PRIMARY KEY(objective_run, id)) STRICT, WITHOUT ROWID"},
     {"chips", "CREATE TABLE chips(id INTEGER PRIMARY KEY, name TEXT NOT NULL, "
               "tensor_cores INTEGER NOT NULL, rows INTEGER NOT NULL, cols INTEGER NOT NULL, "
               "vector_cores INTEGER NOT NULL, lanes INTEGER NOT NULL, glb_bytes INTEGER NOT NULL, "
               "area_mm2 REAL NOT NULL, watts REAL NOT NULL) STRICT"},
-    {"evaluations", "CREATE TABLE evaluations(id INTEGER NOT NULL, model INTEGER NOT NULL, "
-                    "effort INTEGER NOT NULL, time_s REAL NOT NULL, least_s REAL NOT NULL, "
-                    "n_open INTEGER NOT NULL, load INTEGER NOT NULL, recompute INTEGER NOT NULL, "
-                    "d INTEGER NOT NULL, stages TEXT NOT NULL, contest INTEGER NOT NULL, "
-                    "PRIMARY KEY(id, model, effort)) STRICT, WITHOUT ROWID"},
+    {"evaluations",
+     "CREATE TABLE evaluations(id INTEGER NOT NULL, model INTEGER NOT NULL, "
+     "effort INTEGER NOT NULL, time_s REAL NOT NULL, least_s REAL NOT NULL, "
+     "n_open INTEGER NOT NULL, variant INTEGER NOT NULL, recompute INTEGER NOT NULL, "
+     "d INTEGER NOT NULL, stages TEXT NOT NULL, objective_run INTEGER NOT NULL, "
+     "PRIMARY KEY(id, model, effort)) STRICT, WITHOUT ROWID"},
     {"run", "CREATE TABLE run(one INTEGER PRIMARY KEY CHECK(one = 1), inputs TEXT NOT NULL, "
             "result TEXT, comparison TEXT) STRICT"},
-    {"standings", "CREATE TABLE standings(contest TEXT NOT NULL, id INTEGER NOT NULL, "
-                  "kind TEXT NOT NULL, value REAL NOT NULL, bound REAL NOT NULL, "
-                  "PRIMARY KEY(contest, id)) STRICT, WITHOUT ROWID"},
     {"timings", "CREATE TABLE timings(what TEXT PRIMARY KEY, seconds REAL NOT NULL) "
                 "STRICT, WITHOUT ROWID"},
 };

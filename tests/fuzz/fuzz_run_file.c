@@ -24,10 +24,10 @@ static enum pz_status take_entry(void *into, const struct pz_entry *e) {
   return PZ_OK;
 }
 
-static enum pz_status take_standing(void *into, uint32_t id, const struct pz_standing *s) {
+static enum pz_status take_chip_status(void *into, uint32_t id, const struct pz_chip_status *s) {
   (void)into;
   (void)id;
-  require(s->kind < PZ_OUT_KINDS && !isnan(s->value) && !isnan(s->bound));
+  require(s->kind < PZ_CHIP_STATUSES && !isnan(s->value) && !isnan(s->bound));
   return PZ_OK;
 }
 
@@ -38,7 +38,7 @@ static void use(struct pz_run_file *f) {
   struct pz_error errors[5] = {{0}};
   require(pz_run_file_inputs(f)[0]);
   if (j->recall(j->ctx, take_entry, NULL, &errors[0]) != PZ_OK) require(errors[0].message[0]);
-  if (pz_run_file_read_standings(f, "a", take_standing, NULL, &errors[1]) != PZ_OK)
+  if (pz_run_file_read_chip_statuses(f, "a", take_chip_status, NULL, &errors[1]) != PZ_OK)
     require(errors[1].message[0]);
   if (pz_run_file_result(f, &result, &errors[2]) != PZ_OK) require(errors[2].message[0]);
   if (pz_run_file_timing(f, "search", &seconds, &errors[3]) != PZ_OK) require(errors[3].message[0]);

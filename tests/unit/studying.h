@@ -2,9 +2,9 @@
 #ifndef PZ_TESTS_STUDYING_H
 #define PZ_TESTS_STUDYING_H
 
-#include "search/study.h"
+#include "study/study.h"
 
-/* All contests; the study is the caller's to release if that goes well. */
+/* All objective runs; the study is the caller's to release if that goes well. */
 static inline enum pz_status run_study(struct pz_study *s, const struct pz_study_options *o,
                                        unsigned threads, const struct pz_search_options *how,
                                        struct pz_error *err) {
@@ -12,8 +12,7 @@ static inline enum pz_status run_study(struct pz_study *s, const struct pz_study
   enum pz_status status = pz_study_init(s, o, threads, err);
   if (status != PZ_OK) return status;
   status = pz_study_prepare(s, how ? how : &plain, err);
-  for (uint32_t i = 0; i < s->n_contests && status == PZ_OK; i++)
-    status = pz_study_contest(s, i, err);
+  for (uint32_t i = 0; i < s->n_runs && status == PZ_OK; i++) status = pz_study_run(s, i, err);
   if (status != PZ_OK) pz_study_release(s);
   return status;
 }

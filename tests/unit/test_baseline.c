@@ -4,10 +4,10 @@
 
 #include <math.h>
 
+#include "baseline/baseline.h"
+#include "baseline/linear_gp.h"
 #include "chip/tech.h"
 #include "core/random.h"
-#include "search/baseline.h"
-#include "search/linear_gp.h"
 
 static const char SPACE[] = "{\"tensor_cores\": [1, 2, 4, 8], \"rows\": [64, 128], "
                             "\"cols\": [64, 128], \"vector_cores\": [1, 2, 8], "
@@ -45,7 +45,7 @@ static void make_world(struct world *w, const char *const *models, uint32_t n,
   must(pz_space_parse("small", SPACE, sizeof SPACE - 1, &w->space, &err));
   must(pz_space_points(&w->space, &w->arena, &w->points, &w->q.n_points, &err));
   struct pz_workload_options how = pz_workload_options_default();
-  const struct pz_load_choices choices = {&mbs, &tp, o->batch, o->devices};
+  const struct pz_variant_choices choices = {&mbs, &tp, o->batch, o->devices};
   must(pz_portfolio_init(&w->portfolio, models, n, &choices, &how, &err));
   w->task = (struct pz_search_task){.space = &w->space, .portfolio = &w->portfolio, .o = *o};
   must(pz_cluster_load("paper", &w->task.net, &err));
@@ -163,7 +163,7 @@ static void test_search_is_best(void **state) {
   (void)state;
   make_world(&w, two, 2, &small);
   for (uint32_t m = 0; m < 2; m++) {
-    struct pz_contest c = {.objective = {.n = 1, .models = {m}, .reference = {1, 1}}};
+    struct pz_objective_run c = {.objective = {.n = 1, .models = {m}, .reference = {1, 1}}};
     must(pz_search_run(w.search, &c, &err));
     w.q.objective = &c.objective;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

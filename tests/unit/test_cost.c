@@ -181,14 +181,14 @@ static void every_operator_of_every_model_has_a_cost(void **state) {
             struct pz_estimate e;
             struct pz_error err = {0};
             if (pz_cost_op(&cost, op, &e, &err) != PZ_OK) fail_msg("%s: %s", op->name, err.message);
-            double floor = (double)op->matmul_flop / pz_chip_tensor_flop_per_s(&chip);
+            double lower_bound = (double)op->matmul_flop / pz_chip_tensor_flop_per_s(&chip);
             bool moves = op->op_class != PZ_CLASS_NONE && op->op_class != PZ_CLASS_COLLECTIVE;
             if (moves)
-              floor = fmax(floor, (double)(op->bytes_read + op->bytes_written) /
-                                      pz_chip_hbm_bytes_per_s(&chip));
-            if (!(e.latency_s >= floor * (1 - 1e-9) && isfinite(e.latency_s)))
-              fail_msg("%s %s %s: %g s, floor %g s", chips[k], w->model, op->name, e.latency_s,
-                       floor);
+              lower_bound = fmax(lower_bound, (double)(op->bytes_read + op->bytes_written) /
+                                                  pz_chip_hbm_bytes_per_s(&chip));
+            if (!(e.latency_s >= lower_bound * (1 - 1e-9) && isfinite(e.latency_s)))
+              fail_msg("%s %s %s: %g s, lower bound %g s", chips[k], w->model, op->name,
+                       e.latency_s, lower_bound);
             assert_true((op->op_class == PZ_CLASS_NONE) == (e.latency_s == 0));
           }
       pz_workload_free(w);

@@ -1,4 +1,4 @@
-/* The mapper: floors, relations, brute force over the whole mapspace, and a published mapper's
+/* The mapper: lower bounds, relations, brute force over the whole mapspace, and a published mapper's
  * answers. */
 #include "unit/testing.h"
 
@@ -68,11 +68,11 @@ static bool map(const struct pz_product *p, const struct pz_chip *c, struct pz_m
   return false;
 }
 
-/* ---- floors and relations ------------------------------------------------------------------- */
+/* ---- lower bounds and relations ----------------------------------------------------------- */
 
-static void at_least(double latency, double floor, const char *what) {
-  if (!(latency >= floor * (1 - 1e-12)))
-    fail_msg("%.17g s is below the floor of %s, %.17g s", latency, what, floor);
+static void at_least(double latency, double lower_bound, const char *what) {
+  if (!(latency >= lower_bound * (1 - 1e-12)))
+    fail_msg("%.17g s is below the lower bound of %s, %.17g s", latency, what, lower_bound);
 }
 
 static void check_floors(const struct pz_product *p, const struct pz_chip *c,

@@ -1,10 +1,10 @@
-/* Sheets as CSV, and the page that a document is put into. */
+/* Datasets as CSV, and the page that a document is put into. */
 #include "unit/testing.h"
 
 #include <string.h>
 
+#include "report/dataset.h"
 #include "report/page.h"
-#include "report/sheet.h"
 
 /* Instead of the real files: the rules are the same. */
 const struct pz_embedded pz_embedded_html[] = {
@@ -15,21 +15,21 @@ const struct pz_embedded pz_embedded_html[] = {
 
 static void a_sheet_is_a_table(void **state) {
   (void)state;
-  json_t *sheets = json_object(), *rows = pz_sheet_add(sheets, "s", "name,n,part,good");
+  json_t *datasets = json_object(), *rows = pz_dataset_add(datasets, "s", "name,n,part,good");
   char *text = NULL;
   struct pz_error err = {0};
-  assert_true(pz_sheet_row(rows, json_pack("[s,i,f,b]", "a,\"b\"\nc", 3, 0.1, true)));
-  assert_true(pz_sheet_row(rows, json_pack("[s,i,n,b]", "d", -1, false)));
-  assert_true(pz_sheet_row(rows, json_pack("[s,i,n,b]", "=1+1", -1, false)));
-  assert_true(pz_sheet_row(rows, json_pack("[s,i,n,b]", "@a,b", 0, false)));
-  assert_false(pz_sheet_row(rows, json_pack("[s]", "\xff"))); /* not UTF-8 */
-  assert_ptr_equal(pz_sheet_rows(sheets, "s"), rows);
-  assert_int_equal(pz_sheet_csv(json_object_get(sheets, "s"), &text, &err), PZ_OK);
+  assert_true(pz_dataset_row(rows, json_pack("[s,i,f,b]", "a,\"b\"\nc", 3, 0.1, true)));
+  assert_true(pz_dataset_row(rows, json_pack("[s,i,n,b]", "d", -1, false)));
+  assert_true(pz_dataset_row(rows, json_pack("[s,i,n,b]", "=1+1", -1, false)));
+  assert_true(pz_dataset_row(rows, json_pack("[s,i,n,b]", "@a,b", 0, false)));
+  assert_false(pz_dataset_row(rows, json_pack("[s]", "\xff"))); /* not UTF-8 */
+  assert_ptr_equal(pz_dataset_rows(datasets, "s"), rows);
+  assert_int_equal(pz_dataset_csv(json_object_get(datasets, "s"), &text, &err), PZ_OK);
   assert_string_equal(
       text,
       "name,n,part,good\n\"a,\"\"b\"\"\nc\",3,0.1,yes\nd,-1,,no\n'=1+1,-1,,no\n\"'@a,b\",0,,no\n");
   free(text);
-  json_decref(sheets);
+  json_decref(datasets);
 }
 
 static void names_cannot_end_their_element(void **state) {

@@ -11,7 +11,7 @@
 #include "place/checker.h"
 #include "place/cost.h"
 #include "place/fixed.h"
-#include "place/floor.h"
+#include "place/lower_bound.h"
 #include "place/solve.h"
 
 static uint64_t seed = 5;
@@ -373,7 +373,7 @@ static void bad_instances_say_what_is_accepted(void **state) {
   }
 }
 
-/* ---- the floor ------------------------------------------------------------------------------ */
+/* ---- the lower bound ------------------------------------------------------------------------------ */
 
 /* A chain of three runs of equal layers, as models have. */
 static void draw_runs(struct small *s, struct pz_place_layer *layers, struct pz_place_edge *edges,
@@ -412,7 +412,7 @@ static void check_floor(enum pz_semantics semantics) {
     struct pz_place_edge edges[16];
     struct pz_run runs[3];
     struct pz_arena arena;
-    struct pz_floor floor;
+    struct pz_place_bound lower_bound;
     struct pz_plan plan;
     struct pz_error err = {0};
     double fwd[3], bwd[3];
@@ -423,11 +423,12 @@ static void check_floor(enum pz_semantics semantics) {
           (struct pz_place_domain){1 + draw((uint32_t)s.p.devices - 1), 1 + draw(60)};
     for (int r = 0; r < 3; r++)
       fwd[r] = layers[runs[r].first].fwd_s, bwd[r] = layers[runs[r].first].bwd_s;
-    assert_int_equal(pz_floor_init(&floor, &s.p, semantics, runs, 3, &arena, &err), PZ_OK);
-    double least = pz_floor_time_s(&floor, fwd, bwd, HUGE_VAL);
+    assert_int_equal(pz_place_bound_init(&lower_bound, &s.p, semantics, runs, 3, &arena, &err),
+                     PZ_OK);
+    double least = pz_place_bound_time_s(&lower_bound, fwd, bwd, HUGE_VAL);
     if (pz_place_solve(&s.p, semantics, &arena, &plan, &err) == PZ_OK) {
       assert_true(least <= plan.time_s * (1 + 1e-12));
-      assert_true(pz_floor_time_s(&floor, fwd, bwd, plan.time_s / 2) >=
+      assert_true(pz_place_bound_time_s(&lower_bound, fwd, bwd, plan.time_s / 2) >=
                   fmin(least, plan.time_s / 2));
       sum += plan.time_s > 0 ? least / plan.time_s : 1;
       feasible++;
@@ -437,8 +438,9 @@ static void check_floor(enum pz_semantics semantics) {
     }
     pz_arena_release(&arena);
   }
-  print_message("  floor over best: %.3f on average of %d; %d of %d without a plan known so\n",
-                sum / feasible, feasible, agreed, infeasible);
+  print_message(
+      "  lower_bound over best: %.3f on average of %d; %d of %d without a plan known so\n",
+      sum / feasible, feasible, agreed, infeasible);
   assert_true(feasible > 1000 && infeasible > 500 && sum / feasible > 0.8);
 }
 

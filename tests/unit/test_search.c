@@ -9,8 +9,8 @@
 #include "chip/tech.h"
 #include "core/csv.h"
 #include "core/file.h"
-#include "search/pareto.h"
-#include "search/sensitivity.h"
+#include "study/pareto.h"
+#include "study/sensitivity.h"
 #include "unit/studying.h"
 
 static uint64_t seed = 3;
@@ -231,8 +231,8 @@ static struct pz_study_options draw_study(const char *space) {
 static const char SPACE[] = "test_search_space.json";
 
 /* Every chip and load without any bound, in the plainest way. */
-static void brute_force(struct pz_study *s, uint32_t contest, uint32_t *best, double *value) {
-  const struct pz_objective *o = &s->contest[contest].objective;
+static void brute_force(struct pz_study *s, uint32_t objective_run, uint32_t *best, double *value) {
+  const struct pz_objective *o = &s->objective_run[objective_run].objective;
   struct pz_evaluator *e = pz_search_evaluator(s->search);
   double least_area = 0;
   *value = -1;
@@ -278,19 +278,19 @@ static void bounded_is_exhaustive_is_brute_force(void **state) {
       nothing++;
       continue;
     }
-    for (uint32_t c = 0; c < a.n_contests; c++) {
+    for (uint32_t c = 0; c < a.n_runs; c++) {
       uint32_t best = 0;
       double value;
       brute_force(&a, c, &best, &value);
-      assert_int_equal(a.contest[c].best, best);
-      assert_true(a.contest[c].value == value);
-      assert_int_equal(b.contest[c].best, best);
-      assert_true(b.contest[c].value == value);
-      assert_true(a.contest[c].hbm_gib == b.contest[c].hbm_gib);
-      assert_true(a.contest[c].bound >= value);
-      assert_int_equal(b.contest[c].n_evaluated, b.n_points);
+      assert_int_equal(a.objective_run[c].best, best);
+      assert_true(a.objective_run[c].value == value);
+      assert_int_equal(b.objective_run[c].best, best);
+      assert_true(b.objective_run[c].value == value);
+      assert_true(a.objective_run[c].hbm_gib == b.objective_run[c].hbm_gib);
+      assert_true(a.objective_run[c].bound >= value);
+      assert_int_equal(b.objective_run[c].n_evaluated, b.n_points);
       chips += (int)a.n_points;
-      evaluated += (int)a.contest[c].n_evaluated;
+      evaluated += (int)a.objective_run[c].n_evaluated;
     }
     solved++;
     pz_study_release(&a);
@@ -317,7 +317,7 @@ static void the_rate_is_of_the_level_in_use(void **state) {
     o.cluster = "dgx-a100";
     o.devices = want[i].devices;
     assert_int_equal(pz_study_init(&s, &o, 1, &err), PZ_OK);
-    struct pz_place_problem p = pz_task_problem(&s.task, s.portfolio.loads, 32, false);
+    struct pz_place_problem p = pz_task_problem(&s.task, s.portfolio.variants, 32, false);
     assert_true(p.bytes_per_s == want[i].bytes_per_s);
     assert_int_equal(p.n_domains, want[i].n_domains);
     for (uint32_t k = 0; k < p.n_domains; k++)
@@ -346,8 +346,8 @@ static void no_schedule_is_below_the_tables(void **state) {
   struct pz_evaluator *e = pz_search_evaluator(s.search);
   for (int i = 0; i < 60; i++) {
     const struct pz_point *p = &s.points[draw(s.n_points)];
-    const uint32_t load = draw(s.portfolio.n_loads);
-    const struct pz_workload *w = s.portfolio.loads[load].w;
+    const uint32_t load = draw(s.portfolio.n_variants);
+    const struct pz_workload *w = s.portfolio.variants[load].w;
     struct pz_chip c;
     pz_space_chip(&s.space, p, &c);
     pz_cost_set_chip(&e->cost, &c, &s.task.net);
@@ -423,7 +423,7 @@ static void the_front_is_not_dominated(void **state) {
   o.budget = "4";
   assert_int_equal(run_study(&s, &o, 2, NULL, &err), PZ_OK);
   assert_int_equal(pz_front_find(&s, &f, &err), PZ_OK);
-  struct pz_objective geomean = s.contest[2].objective;
+  struct pz_objective geomean = s.objective_run[2].objective;
   uint32_t *all = pz_arena_alloc(&s.arena, s.n_points, sizeof *all);
   for (uint32_t p = 0; p < s.n_points; p++) all[p] = p;
   assert_int_equal(pz_search_look(s.search, all, s.n_points, &geomean, &err), PZ_OK);
@@ -550,7 +550,7 @@ static void efficiency_is_relative_to_the_reference(void **state) {
     o.budget = "4";
     o.objective = kinds[i];
     assert_int_equal(run_study(&s, &o, 2, NULL, &err), PZ_OK);
-    const struct pz_contest *c = &s.contest[s.n_contests - 1];
+    const struct pz_objective_run *c = &s.objective_run[s.n_runs - 1];
     double rates[PZ_SEARCH_MOST_MODELS] = {0}, logs = 0;
     for (uint32_t m = 0; m < 2; m++) {
       logs += log((double)o.batch / pz_search_evaluation(s.search, c->best, m)->time_s /
@@ -577,7 +577,7 @@ static void steps_are_what_the_neighbours_do(void **state) {
   struct pz_step steps[PZ_MOST_STEPS];
   uint32_t n = 0;
   assert_int_equal(run_study(&s, &o, 2, NULL, &err), PZ_OK);
-  const struct pz_contest *c = &s.contest[2];
+  const struct pz_objective_run *c = &s.objective_run[2];
   assert_int_equal(pz_sensitivity(&s, c, steps, &n, &err), PZ_OK);
   assert_true(n >= 6);
   for (uint32_t i = 0; i < n; i++) {

@@ -134,7 +134,7 @@ static uint16_t some_layers[1024];
 /* The i-th of a sequence; the order of keys is that of i. */
 static struct pz_entry entry(uint32_t i) {
   static const double odd[] = {HUGE_VAL, 0.1, 5e-324, 1.7976931348623157e308, 1.0, 0.0, 1.0 / 3};
-  struct pz_entry e = {.id = i / 4, .model = i / 2 % 2, .contest = 1 + i % 3};
+  struct pz_entry e = {.id = i / 4, .model = i / 2 % 2, .objective_run = 1 + i % 3};
   double time_s = i % 3 == 0 ? odd[i / 3 % 7] : 1 + sin(i) / 7;
   e.e = (struct pz_evaluation){.effort = (enum pz_effort)(1 + i % 2),
                                .time_s = time_s,
@@ -143,7 +143,7 @@ static struct pz_entry entry(uint32_t i) {
   if (!(time_s < HUGE_VAL)) return e;
   for (uint32_t k = 0; k < 1024; k++)
     some_layers[k] = (uint16_t)(k % 3 == 0 ? 65535 - k : 1 + k % 99);
-  e.e.plan = (struct pz_plan_record){.load = i * 77,
+  e.e.plan = (struct pz_plan_record){.variant = i * 77,
                                      .recompute = i % 2,
                                      .d = INT64_MAX - i,
                                      .n_stages = i == 1 ? 1024 : 1 + i % 9,
@@ -155,10 +155,10 @@ static bool same_bits(double a, double b) { return memcmp(&a, &b, sizeof a) == 0
 
 static bool same_entry(const struct pz_entry *a, const struct pz_entry *b) {
   const struct pz_plan_record *x = &a->e.plan, *y = &b->e.plan;
-  return a->id == b->id && a->model == b->model && a->contest == b->contest &&
+  return a->id == b->id && a->model == b->model && a->objective_run == b->objective_run &&
          a->e.effort == b->e.effort && same_bits(a->e.time_s, b->e.time_s) &&
          same_bits(a->e.least_s, b->e.least_s) && a->e.n_open == b->e.n_open &&
-         x->load == y->load && x->recompute == y->recompute && x->d == y->d &&
+         x->variant == y->variant && x->recompute == y->recompute && x->d == y->d &&
          x->n_stages == y->n_stages &&
          (x->n_stages == 0 || memcmp(x->layers, y->layers, x->n_stages * sizeof *x->layers) == 0);
 }
@@ -221,32 +221,33 @@ static void closing_commits(void **state) {
   assert_false(is_there(p, "run.sqlite-wal"));
 }
 
-struct standings {
+struct chip_statuses {
   uint32_t ids[64], n;
-  struct pz_standing list[64];
+  struct pz_chip_status list[64];
 };
 
-static enum pz_status take_standing(void *into, uint32_t id, const struct pz_standing *s) {
-  struct standings *all = into;
+static enum pz_status take_chip_status(void *into, uint32_t id, const struct pz_chip_status *s) {
+  struct chip_statuses *all = into;
   if (all->n == 64) return PZ_STOPPED;
   all->ids[all->n] = id;
   all->list[all->n++] = *s;
   return PZ_OK;
 }
 
-static void standings_are_replaced(void **state) {
+static void chip_statuses_are_replaced(void **state) {
   struct place *p = *state;
   struct pz_run_file *f = open_run(p);
-  struct standings back = {.n = 0};
+  struct chip_statuses back = {.n = 0};
   const uint32_t ids[] = {UINT32_MAX, 4, 9};
-  const struct pz_standing first[] = {{PZ_OUT_TABLES, 1, 1}, {PZ_OUT_SCHEDULES, 2, 2}},
-                           then[] = {{PZ_OUT_EVALUATED, 0.1, HUGE_VAL},
-                                     {PZ_OUT_SCHEDULES, 1.0 / 3, 0.5},
-                                     {PZ_OUT_TABLES, -HUGE_VAL, 0}};
-  assert_int_equal(pz_run_file_standings(f, "a", ids, first, 2, NULL), PZ_OK);
-  assert_int_equal(pz_run_file_standings(f, "b", ids, first, 1, NULL), PZ_OK);
-  assert_int_equal(pz_run_file_standings(f, "a", ids, then, 3, NULL), PZ_OK);
-  assert_int_equal(pz_run_file_read_standings(f, "a", take_standing, &back, NULL), PZ_OK);
+  const struct pz_chip_status first[] = {{PZ_CHIP_EXCLUDED_BY_TABLES, 1, 1},
+                                         {PZ_CHIP_EXCLUDED_BY_SCHEDULES, 2, 2}},
+                              then[] = {{PZ_CHIP_EVALUATED, 0.1, HUGE_VAL},
+                                        {PZ_CHIP_EXCLUDED_BY_SCHEDULES, 1.0 / 3, 0.5},
+                                        {PZ_CHIP_EXCLUDED_BY_TABLES, -HUGE_VAL, 0}};
+  assert_int_equal(pz_run_file_chip_statuses(f, "a", ids, first, 2, NULL), PZ_OK);
+  assert_int_equal(pz_run_file_chip_statuses(f, "b", ids, first, 1, NULL), PZ_OK);
+  assert_int_equal(pz_run_file_chip_statuses(f, "a", ids, then, 3, NULL), PZ_OK);
+  assert_int_equal(pz_run_file_read_chip_statuses(f, "a", take_chip_status, &back, NULL), PZ_OK);
   assert_int_equal(back.n, 3);
   static const int order[] = {1, 2, 0};
   for (int i = 0; i < 3; i++) {
@@ -259,21 +260,22 @@ static void standings_are_replaced(void **state) {
 }
 
 /* Standings that cannot be written leave those before. */
-static void standings_are_all_or_none(void **state) {
+static void chip_statuses_are_all_or_none(void **state) {
   struct place *p = *state;
   struct pz_run_file *f = open_run(p);
-  struct standings back = {.n = 0};
+  struct chip_statuses back = {.n = 0};
   const uint32_t ids[] = {1, 2, 2};
-  const struct pz_standing list[] = {
-      {PZ_OUT_TABLES, 1, 1}, {PZ_OUT_TABLES, 2, 2}, {PZ_OUT_TABLES, 3, 3}};
-  const struct pz_standing nan[] = {{PZ_OUT_TABLES, (double)NAN, 1}};
-  assert_int_equal(pz_run_file_standings(f, "a", ids, list, 2, NULL), PZ_OK);
-  assert_int_equal(pz_run_file_standings(f, "a", ids, list, 3, NULL), PZ_INTERNAL);
-  assert_int_equal(pz_run_file_standings(f, "a", ids, nan, 1, NULL), PZ_INTERNAL);
-  assert_int_equal(pz_run_file_read_standings(f, "a", take_standing, &back, NULL), PZ_OK);
+  const struct pz_chip_status list[] = {{PZ_CHIP_EXCLUDED_BY_TABLES, 1, 1},
+                                        {PZ_CHIP_EXCLUDED_BY_TABLES, 2, 2},
+                                        {PZ_CHIP_EXCLUDED_BY_TABLES, 3, 3}};
+  const struct pz_chip_status nan[] = {{PZ_CHIP_EXCLUDED_BY_TABLES, (double)NAN, 1}};
+  assert_int_equal(pz_run_file_chip_statuses(f, "a", ids, list, 2, NULL), PZ_OK);
+  assert_int_equal(pz_run_file_chip_statuses(f, "a", ids, list, 3, NULL), PZ_INTERNAL);
+  assert_int_equal(pz_run_file_chip_statuses(f, "a", ids, nan, 1, NULL), PZ_INTERNAL);
+  assert_int_equal(pz_run_file_read_chip_statuses(f, "a", take_chip_status, &back, NULL), PZ_OK);
   assert_int_equal(back.n, 2);
   back.n = 0;
-  assert_int_equal(pz_run_file_read_standings(f, "none", take_standing, &back, NULL), PZ_OK);
+  assert_int_equal(pz_run_file_read_chip_statuses(f, "none", take_chip_status, &back, NULL), PZ_OK);
   assert_int_equal(back.n, 0);
   pz_run_file_close(f);
 }
@@ -285,24 +287,24 @@ static double now_s(void) {
 }
 
 /* Well under a second; the limit leaves room for sanitizers and busy machines. */
-static void many_standings_are_fast(void **state) {
+static void many_chip_statuses_are_fast(void **state) {
   struct place *p = *state;
   struct pz_run_file *f = open_run(p);
-  enum { N = 30000, CONTESTS = 7 };
+  enum { N = 30000, OBJECTIVE_RUNS = 7 };
   uint32_t *ids = calloc(N, sizeof *ids);
-  struct pz_standing *list = calloc(N, sizeof *list);
+  struct pz_chip_status *list = calloc(N, sizeof *list);
   double begin = now_s();
   for (uint32_t i = 0; i < N; i++) {
     ids[i] = 3 * i;
-    list[i] = (struct pz_standing){(enum pz_exit_kind)(i % 3), i / 7.0, i / 6.0};
+    list[i] = (struct pz_chip_status){(enum pz_chip_status_kind)(i % 3), i / 7.0, i / 6.0};
   }
-  for (int c = 0; c < CONTESTS; c++) {
-    char contest[16];
-    snprintf(contest, sizeof contest, "contest-%d", c);
-    assert_int_equal(pz_run_file_standings(f, contest, ids, list, N, NULL), PZ_OK);
+  for (int c = 0; c < OBJECTIVE_RUNS; c++) {
+    char objective_run[16];
+    snprintf(objective_run, sizeof objective_run, "objective_run-%d", c);
+    assert_int_equal(pz_run_file_chip_statuses(f, objective_run, ids, list, N, NULL), PZ_OK);
   }
   double took = now_s() - begin;
-  print_message("%d standings in %.2f s\n", N * CONTESTS, took);
+  print_message("%d chip_statuses in %.2f s\n", N * OBJECTIVE_RUNS, took);
   pz_run_file_close(f);
   free(ids);
   free(list);
@@ -419,8 +421,8 @@ static void other_versions_and_tables_are_refused(void **state) {
   static const struct {
     const char *sql, *says;
   } cases[] = {
-      {"PRAGMA user_version = 7", "version 7, and this phaze writes version 3"},
-      {"PRAGMA user_version = 3; PRAGMA application_id = 1", "is not a phaze run file"},
+      {"PRAGMA user_version = 7", "version 7, and this phaze writes version 4"},
+      {"PRAGMA user_version = 4; PRAGMA application_id = 1", "is not a phaze run file"},
       {"PRAGMA application_id = 1885888890; CREATE VIEW v AS SELECT 1", "its tables are not"},
       {"DROP VIEW v; DROP TABLE timings", "its tables are not those of a phaze run file"},
   };
@@ -505,7 +507,7 @@ static void nonsense_rows_are_refused(void **state) {
       {"5, 0, 1, -1.0, -2.0, 0, 0, 0, 1, '1'", "time_s is -1.0"},
       {"5, 0, 1, 1.0, 2.0, 0, 0, 0, 1, '1'", "least_s is 2.0; accepted: a time from 0 to time_s"},
       {"5, 0, 1, 1.0, 1.0, -3, 0, 0, 1, '1'", "n_open is -3"},
-      {"5, 0, 1, 1.0, 1.0, 0, -1, 0, 1, '1'", "load is -1"},
+      {"5, 0, 1, 1.0, 1.0, 0, -1, 0, 1, '1'", "variant is -1"},
       {"5, 0, 1, 1.0, 1.0, 0, 0, 2, 1, '1'", "recompute is 2"},
       {"5, 0, 1, 1.0, 1.0, 0, 0, 0, -1, '1'", "d is -1"},
       {"5, 0, 1, 1.0, 1.0, 0, 0, 0, 1, ''", "stages is ; accepted: at most 1024"},
@@ -539,7 +541,7 @@ static void nonsense_rows_are_refused(void **state) {
   }
 }
 
-static void nonsense_standings_are_refused(void **state) {
+static void nonsense_chip_statuses_are_refused(void **state) {
   struct place *p = *state;
   static const char *const cases[] = {"-1, 'tables', 1.0, 1.0", "4294967296, 'tables', 1.0, 1.0",
                                       "1, 'Tables', 1.0, 1.0", "1, '', 1.0, 1.0"};
@@ -547,13 +549,14 @@ static void nonsense_standings_are_refused(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char sql[200];
     struct pz_error err = {0};
-    struct standings back = {.n = 0};
-    snprintf(sql, sizeof sql, "DELETE FROM standings; INSERT INTO standings VALUES('a', %s)",
-             cases[i]);
+    struct chip_statuses back = {.n = 0};
+    snprintf(sql, sizeof sql,
+             "DELETE FROM chip_statuses; INSERT INTO chip_statuses VALUES('a', %s)", cases[i]);
     alter(p, sql);
     struct pz_run_file *f = open_run(p);
-    assert_int_equal(pz_run_file_read_standings(f, "a", take_standing, &back, &err), PZ_BAD_INPUT);
-    assert_non_null(strstr(err.message, "table standings, row with id"));
+    assert_int_equal(pz_run_file_read_chip_statuses(f, "a", take_chip_status, &back, &err),
+                     PZ_BAD_INPUT);
+    assert_non_null(strstr(err.message, "table chip_statuses, row with id"));
     pz_run_file_close(f);
   }
 }
@@ -907,9 +910,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(evaluations_come_back_bit_for_bit),
       TEST(closing_commits),
-      TEST(standings_are_replaced),
-      TEST(standings_are_all_or_none),
-      TEST(many_standings_are_fast),
+      TEST(chip_statuses_are_replaced),
+      TEST(chip_statuses_are_all_or_none),
+      TEST(many_chip_statuses_are_fast),
       TEST(chips_results_and_timings_are_kept),
       TEST(differences_are_named),
       TEST(other_inputs_are_refused),
@@ -917,7 +920,7 @@ int main(void) {
       TEST(garbage_is_refused_and_left_alone),
       TEST(fresh_keeps_what_was),
       TEST(nonsense_rows_are_refused),
-      TEST(nonsense_standings_are_refused),
+      TEST(nonsense_chip_statuses_are_refused),
       TEST(a_run_is_written_by_one_process),
       TEST(lookers_go_beside_a_writer),
       TEST(looking_leaves_no_trace),

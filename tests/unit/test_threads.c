@@ -11,16 +11,16 @@ static uint32_t draw(uint32_t n) {
   return (uint32_t)((seed >> 33) % n);
 }
 
-static void same_contest(const struct pz_study *a, const struct pz_study *b, uint32_t c) {
-  const struct pz_contest *x = &a->contest[c], *y = &b->contest[c];
+static void same_objective_run(const struct pz_study *a, const struct pz_study *b, uint32_t c) {
+  const struct pz_objective_run *x = &a->objective_run[c], *y = &b->objective_run[c];
   assert_int_equal(x->best, y->best);
   assert_true(x->value == y->value && x->bound == y->bound && x->hbm_gib == y->hbm_gib);
   assert_int_equal(x->n_evaluated, y->n_evaluated);
   assert_int_equal(x->n_open, y->n_open);
   for (uint32_t p = 0; p < a->n_points; p++) {
-    assert_int_equal(x->standing[p].kind, y->standing[p].kind);
-    assert_true(x->standing[p].value == y->standing[p].value);
-    assert_true(x->standing[p].bound == y->standing[p].bound);
+    assert_int_equal(x->chip_status[p].kind, y->chip_status[p].kind);
+    assert_true(x->chip_status[p].value == y->chip_status[p].value);
+    assert_true(x->chip_status[p].bound == y->chip_status[p].bound);
   }
 }
 
@@ -38,11 +38,11 @@ static void threads_change_nothing(void **state) {
   assert_int_equal(run_study(&a, &o, 1, NULL, &err), PZ_OK);
   for (unsigned threads = 2; threads <= 4; threads += 2) {
     assert_int_equal(run_study(&b, &o, threads, &watched, &err), PZ_OK);
-    for (uint32_t c = 0; c < a.n_contests; c++) same_contest(&a, &b, c);
+    for (uint32_t c = 0; c < a.n_runs; c++) same_objective_run(&a, &b, c);
     pz_study_release(&b);
   }
   print_message("  %u chips, %u evaluated for the common one\n", a.n_points,
-                a.contest[2].n_evaluated);
+                a.objective_run[2].n_evaluated);
   pz_study_release(&a);
   fclose(out);
   assert_true(size > 0);
@@ -103,7 +103,7 @@ static void interruptions_change_nothing(void **state) {
     assert_true(stops < 200);
   }
   assert_int_equal(status, PZ_OK);
-  for (uint32_t c = 0; c < a.n_contests; c++) same_contest(&a, &b, c);
+  for (uint32_t c = 0; c < a.n_runs; c++) same_objective_run(&a, &b, c);
   print_message("  stopped %d times, %u evaluations kept\n", stops, memory.n);
   assert_true(stops > 3);
   pz_study_release(&a);

@@ -92,15 +92,16 @@ static void other_errors_are_passed_on(void **state) {
 static void a_portfolio_keeps_what_can_be(void **state) {
   (void)state;
   static const char *const models[] = {"gpt2", "gpt2-medium"};
-  const struct pz_load_choices choices = {&mbs, &tp, .batch = 32, .devices = 4};
+  const struct pz_variant_choices choices = {&mbs, &tp, .batch = 32, .devices = 4};
   struct pz_workload_options how = pz_workload_options_default();
   struct pz_portfolio p;
   struct pz_error err = {0};
   how.seq = 2048;
   assert_int_equal(pz_portfolio_init(&p, models, 2, &choices, &how, &err), PZ_OK);
-  assert_int_equal(p.n_loads, 4);
-  for (uint32_t i = 0; i < p.n_loads; i++)
-    assert_true(p.loads[i].tp == 1 && p.loads[i].mbs == 1 + i % 2 && p.loads[i].model == i / 2);
+  assert_int_equal(p.n_variants, 4);
+  for (uint32_t i = 0; i < p.n_variants; i++)
+    assert_true(p.variants[i].tp == 1 && p.variants[i].mbs == 1 + i % 2 &&
+                p.variants[i].model == i / 2);
   static const char *const begin[] = {"gpt2 has 1024 learned",
                                       "--tp 5 is left out: ", "--tp 8 is left out: ",
                                       "--mbs 64 is left out: ", "gpt2-medium has 1024 learned"};

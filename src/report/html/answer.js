@@ -1,7 +1,7 @@
 // The result in a sentence, the chip in numbers.
 (() => {
   const page = document.getElementById("page");
-  const die = sheet("dies").find(d => d.role === "found");
+  const die = dataset("dies").find(d => d.role === "found");
   const whom = models.length > 1 ? `these ${models.length} models` : short(models[0]);
   document.title = `phaze: ${common.chip} for ${models.length > 1 ? models.length + " models" : short(models[0])}`;
   el(page, "p", "kicker", "phaze report");
@@ -15,12 +15,12 @@
     : "none is better";
   const all = models.slice(0, 12).map(short).concat(models.length > 12 ? [`${models.length - 12} more`] : []);
   const list = all.length > 1 ? all.slice(0, -1).join(", ") + " and " + all[all.length - 1] : all[0];
-  const cluster = sheet("inputs").find(r => r.input === "chips in the cluster").value;
+  const cluster = dataset("inputs").find(r => r.input === "chips in the cluster").value;
   el(page, "p", "standfirst", (common.chips > 1
     ? `It is ${common.chip}: of the ${count(common.chips)} chips of the design space that fit the area budget ${proof}, and that is proven. `
     : `It is ${common.chip}, the only chip of the design space that fits the area budget. `) +
     "The chip, the parallelization plan of its cluster and the schedule of every layer were optimized together.");
-  el(page, "p", "note", `${models.length > 1 ? "Models" : "Model"}: ${list}; ${models.length > 1 ? "each " : ""}on at most ${plural(+cluster, "chip")}, global batch size ${count(sheet("models")[0].batch)}. ` +
+  el(page, "p", "note", `${models.length > 1 ? "Models" : "Model"}: ${list}; ${models.length > 1 ? "each " : ""}on at most ${plural(+cluster, "chip")}, global batch size ${count(dataset("models")[0].batch)}. ` +
     "A chip’s name gives its tensor cores × rows × columns, its vector cores × lanes, and its global buffer in MiB.");
   const facts = el(page, "dl", "facts");
   const fact = (name, text, small) => {

@@ -2,28 +2,28 @@
 // Texts from the document reach the page through textContent and d3's .text alone.
 
 const source = JSON.parse(document.getElementById("document").textContent);
-const sheets = {};
+const datasets = {};
 
 // Characters that print nothing or turn the direction of writing would change what other texts seem to say: shown as codes.
 const visible = x => typeof x !== "string" ? x : x.replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
   c => "‹U+" + c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0") + "›");
 
-// The rows of a sheet as objects by column.
-function sheet(name) {
-  if (!sheets[name]) {
-    const { columns, rows } = source.sheets[name];
-    sheets[name] = rows.map(row => Object.fromEntries(columns.map((c, i) => [c, visible(row[i])])));
+// The rows of a dataset as objects by column.
+function dataset(name) {
+  if (!datasets[name]) {
+    const { columns, rows } = source.datasets[name];
+    datasets[name] = rows.map(row => Object.fromEntries(columns.map((c, i) => [c, visible(row[i])])));
   }
-  return sheets[name];
+  return datasets[name];
 }
 
 const unique = list => Array.from(new Set(list));
-const contests = sheet("contests").map(c => c.contest);
-const common = sheet("contests")[contests.length - 1];
-const models = sheet("models").map(m => m.model);
+const objective_runs = dataset("objective_runs").map(c => c.objective_run);
+const common = dataset("objective_runs")[objective_runs.length - 1];
+const models = dataset("models").map(m => m.model);
 // A name of any length as one of a line.
 const short = name => name.length <= 44 ? name : name.slice(0, 20) + "…" + name.slice(-20);
-const contestTitle = name => name === "common" && contests.length > 1 ? "all models" : short(name);
+const objective_runTitle = name => name === "common" && objective_runs.length > 1 ? "all models" : short(name);
 
 // ---- numbers
 
@@ -52,7 +52,7 @@ const objective = {
   text: source.objective.meaning,
 };
 // What ratios are ratios to.
-const experts = sheet("models").filter(m => m.reference_expert).length;
+const experts = dataset("models").filter(m => m.reference_expert).length;
 const reference = experts === models.length ? "TPUv4 with expert plans" : experts ? "TPUv4 with known plans"
   : "TPUv4 with its best plans";
 const value = x => objective.ratio ? times(x) : number(x);
@@ -138,7 +138,7 @@ function scrollCue(box) {
 
 // One model for the charts that show one: choosing it anywhere changes all of them.
 // The one that fills its memory most comes first.
-const fullest = sheet("stages").reduce((a, b) => b.memory_bytes / b.hbm_bytes > a.memory_bytes / a.hbm_bytes ? b : a);
+const fullest = dataset("stages").reduce((a, b) => b.memory_bytes / b.hbm_bytes > a.memory_bytes / a.hbm_bytes ? b : a);
 const shown = { model: fullest.model, listeners: [] };
 function modelSelect(parent) {
   if (models.length < 2) return;

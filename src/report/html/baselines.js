@@ -13,13 +13,13 @@
     random: ["random search", "the best of as many random chips as the search evaluated"],
     search: ["this search", "every chip of the space evaluated or excluded by a bound"],
   };
-  const data = sheet("baselines"), many = models.length > 1;
-  const at = (contest, way, model) => data.find(r => r.contest === contest && r.way === way && r.model === model);
-  const ways = unique(data.filter(r => r.contest === common.contest).map(r => r.way));
+  const data = dataset("baselines"), many = models.length > 1;
+  const at = (objective_run, way, model) => data.find(r => r.objective_run === objective_run && r.way === way && r.model === model);
+  const ways = unique(data.filter(r => r.objective_run === common.objective_run).map(r => r.way));
 
   // A row of the table: what a method reaches for every model, with one chip for all of them or with one for each.
-  function makeRow(way, scope, contestOf) {
-    const cells = models.map(model => at(contestOf(model), way, model));
+  function makeRow(way, scope, objective_runOf) {
+    const cells = models.map(model => at(objective_runOf(model), way, model));
     const logs = cells.map(c => c && c.ratio > 0 ? Math.log(c.ratio) : null);
     const mean = logs.includes(null) ? null : Math.exp(d3.mean(logs));
     return { way, scope, cells, mean, name: (methods[way] || [way])[0], about: (methods[way] || [0, cells[0].about])[1] };
@@ -27,15 +27,15 @@
   const same = (a, b) => a.cells.every((c, i) => c.chip === b.cells[i].chip && c.ratio === b.cells[i].ratio);
   const rows = [];
   ways.forEach(way => {
-    const all = makeRow(way, many ? "one chip for all" : "", () => common.contest);
+    const all = makeRow(way, many ? "one chip for all" : "", () => common.objective_run);
     if (!many) return void rows.push(all);
     const each = makeRow(way, "one per model", model => model);
     if (same(all, each)) rows.push(Object.assign(all, { scope: way.startsWith("tpuv4") ? "fixed chip" : "for all and each" }));
     else rows.push(all, each);
   });
 
-  const objectives = (contest, way) => data.find(r => r.contest === contest && r.way === way).objective;
-  const unbeaten = contests.every(c => ways.every(w => objectives(c, w) <= objectives(c, "search")));
+  const objectives = (objective_run, way) => data.find(r => r.objective_run === objective_run && r.way === way).objective;
+  const unbeaten = objective_runs.every(c => ways.every(w => objectives(c, w) <= objectives(c, "search")));
   const expert = rows.find(r => r.way === "tpuv4-expert"), placed = rows.find(r => r.way === "tpuv4-placed");
   const found = rows.find(r => r.way === "search");
   const ahead = objective.ratio ? "is ahead of" : "has a higher objective than";
@@ -137,5 +137,5 @@
   }));
   if (!objective.ratio)
     el(s.root, "p", "note", `The objective of the search is not throughput but “${objective.text}”. With one chip for all models: ` + ways.map(w =>
-      `${(methods[w] || [w])[0]} ${number(objectives(common.contest, w))}`).join(", ") + ".");
+      `${(methods[w] || [w])[0]} ${number(objectives(common.objective_run, w))}`).join(", ") + ".");
 })();

@@ -26,13 +26,13 @@
     g.append("text").attr("y", 19).attr("x", d => x(d[1]) + 6).text(d => count(d[1]));
     tells(g, d => [d[0], count(d[1])]);
   });
-  if (contests.length < 2) return;
+  if (objective_runs.length < 2) return;
   const table = scrollTable(s.root, "best chips and their proofs"), head = el(el(table, "thead"), "tr"), body = el(table, "tbody");
   ["best chip for", "chip", "HBM (GiB)", "area (mm²)", objective.ratio ? "×\u00a0reference" : "objective", "evaluated",
     "excluded after scheduling", "excluded by operator bounds", "schedules not proven optimal", "optimality gap"].forEach(h => el(head, "th", "", h));
-  sheet("contests").forEach(c => {
+  dataset("objective_runs").forEach(c => {
     const tr = el(body, "tr");
-    [contestTitle(c.contest), c.chip, number(c.hbm_gib), c.area_mm2.toFixed(1), value(c.objective), count(c.evaluated),
+    [objective_runTitle(c.objective_run), c.chip, number(c.hbm_gib), c.area_mm2.toFixed(1), value(c.objective), count(c.evaluated),
       count(c.excluded_after_schedules), count(c.excluded_by_tables), count(c.open_schedules), percent(c.gap,
       2)].forEach(t => el(tr, "td", "", t));
   });

@@ -2,14 +2,14 @@
 (() => {
   const s = section("inputs", "Inputs and reproduction",
     "This command reproduces the report, byte for byte, with any number of threads.");
-  el(s.root, "pre", "", sheet("command")[0].command).id = "command";
+  el(s.root, "pre", "", dataset("command")[0].command).id = "command";
   const table = scrollTable(s.root, "inputs", "words"), body = el(table, "tbody");
-  sheet("inputs").forEach(r => {
+  dataset("inputs").forEach(r => {
     const tr = el(body, "tr");
     el(tr, "td", "", r.input);
     el(tr, "td", "", r.value);
   });
-  const refs = sheet("models").filter(m => !m.reference_expert || m.reference_hbm_gib > 32);
+  const refs = dataset("models").filter(m => !m.reference_expert || m.reference_hbm_gib > 32);
   if (refs.length)
     el(s.root, "p", "note", "The reference is TPUv4 with 32 GiB of HBM and the plan that experts published for the model; " +
       refs.map(m => m.reference_samples_per_s > 0

@@ -13,7 +13,7 @@
   legend(s.root, parts.map(p => ({ colour: p.colour, text: p.text })).concat([{ kind: "dashed", text: "HBM capacity of a chip" }]));
   const holder = el(s.root, "div");
   function redraw() {
-    const stages = sheet("stages").filter(r => r.model === shown.model), m = sheet("models").find(r => r.model === shown.model);
+    const stages = dataset("stages").filter(r => r.model === shown.model), m = dataset("models").find(r => r.model === shown.model);
     const fullest = stages.reduce((a, b) => b.memory_bytes > a.memory_bytes ? b : a);
     s.say(`${short(shown.model)}: stage ${fullest.stage} uses the most, ${gib(fullest.memory_bytes)}, ${percent(fullest.memory_bytes / m.hbm_bytes)} of ${gib(m.hbm_bytes)}; ${m.recompute ? "with" : "without"} activation checkpointing.`);
     const f = frame(holder, 300, { top: 26, right: 12, bottom: 44, left: 50 }, "HBM use of every pipeline stage");

@@ -10,7 +10,7 @@
   const holder = el(s.root, "div");
 
   function redraw() {
-    const m = sheet("models").find(r => r.model === shown.model), stages = sheet("stages").filter(r => r.model === shown.model);
+    const m = dataset("models").find(r => r.model === shown.model), stages = dataset("stages").filter(r => r.model === shown.model);
     const n = stages.length, slots = m.rounds + n - 1;
     const busy = d3.sum(stages, k => k.load_s) * m.rounds / (n * m.step_s);
     s.say(`${short(shown.model)}: ${plural(n, "stage")} × ${plural(m.replicas, "replica")}${m.tensor_parallel > 1 ? ` × ${m.tensor_parallel} tensor parallel` : ""} on ${plural(m.devices, "chip")}; each replica processes ${plural(m.rounds, "microbatch")} of ${plural(m.microbatch, "sample")} in ${seconds(m.step_s)}; chips are busy ${percent(busy)} of that time.`);

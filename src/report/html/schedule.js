@@ -1,6 +1,6 @@
 // One layer on the chip's cores, forward and backward, on one time axis.
 (() => {
-  const layers = sheet("layers"), operators = sheet("operators");
+  const layers = dataset("layers"), operators = dataset("operators");
   const kinds = [
     { name: "tensor cores", classes: ["tensor", "fused"] },
     { name: "vector cores", classes: ["vector"] },

@@ -1,6 +1,6 @@
 // One step away from the best chip on every parameter: a row for each parameter that the run varied, whichever they are.
 (() => {
-  const rows = sheet("sensitivity"), what = objective.ratio ? "throughput" : "the objective";
+  const rows = dataset("sensitivity"), what = objective.ratio ? "throughput" : "the objective";
   const title = `Sensitivity of ${what} to the chip’s parameters`;
   if (!rows.length) {
     section("sensitivity", title, "The design space has one value for every parameter of the chip: nothing can be varied.");

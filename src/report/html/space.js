@@ -20,15 +20,15 @@
     return (r * Math.cos(a)).toFixed(2) + "," + (r * Math.sin(a)).toFixed(2);
   }).join("L") + "Z";
   const symbol = (type, size) => type === "star" ? star : d3.svg.symbol().type(type).size(size)();
-  const chips = sheet("chips"), excluded = sheet("excluded"), baselines = sheet("baselines");
+  const chips = dataset("chips"), excluded = dataset("excluded"), baselines = dataset("baselines");
   const s = section("space", "Design space: throughput against die area", "",
     "Grey cells count chips that were not evaluated in full, because an upper bound on their " + (objective.ratio ? "throughput" : "objective") + " lies below the best chip; a cell stands at that bound. A bottleneck is what takes most of a training step: the busiest resource while a stage computes, communication between chips, the gradient all-reduce between replicas, or the pipeline bubble.");
   const controls = el(s.root, "div", "controls");
-  let contest = common.contest, pinned = null, coloured = "status";
-  if (contests.length > 1)
-    select(controls, "chip optimized for", contests.slice(-1).concat(contests.slice(0, -1))
-      .map(c => ({ value: c, text: contestTitle(c) })), contest, c => {
-      contest = c;
+  let objective_run = common.objective_run, pinned = null, coloured = "status";
+  if (objective_runs.length > 1)
+    select(controls, "chip optimized for", objective_runs.slice(-1).concat(objective_runs.slice(0, -1))
+      .map(c => ({ value: c, text: objective_runTitle(c) })), objective_run, c => {
+      objective_run = c;
       pinned = null;
       redraw();
     });
@@ -60,7 +60,7 @@
     ["model", "samples/s", "×\u00a0reference", "pipeline stages", "replicas", "tensor parallel", "microbatch size",
       "activations", "bottleneck", "compute, communication, bubble"].forEach(h => el(head, "th", "", h));
     const body = el(table, "tbody");
-    sheet("plans").filter(p => p.chip_id === d.chip_id).forEach(p => {
+    dataset("plans").filter(p => p.chip_id === d.chip_id).forEach(p => {
       const tr = el(body, "tr");
       [short(p.model), number(p.samples_per_s), times(p.ratio), p.stages, p.replicas, p.tensor_parallel, p.microbatch, p.recompute
         ? "checkpointed" : "stored", p.limit].forEach(c => el(tr, "td", "", String(c)));
@@ -73,9 +73,9 @@
     });
   }
 
-  // The baselines of a contest that have a chip.
-  const placed = () => unique(baselines.filter(b => b.contest === contest && b.way !== "search" && b.objective > 0).map(b => b.way))
-    .map(way => baselines.find(b => b.contest === contest && b.way === way))
+  // The baselines of a objective_run that have a chip.
+  const placed = () => unique(baselines.filter(b => b.objective_run === objective_run && b.way !== "search" && b.objective > 0).map(b => b.way))
+    .map(way => baselines.find(b => b.objective_run === objective_run && b.way === way))
     .map(b => ({ b, kind: others.find(o => o[0] === b.way.replace(/-(expert|placed)$/, "")) })).filter(o => o.kind)
     .map(({ b, kind }) => ({ b, type: kind[2], hollow: /-expert$/.test(b.way),
       name: kind[1] + (/-expert$/.test(b.way) ? ", expert plan" : /-placed$/.test(b.way) ? ", best plan" : "") }));
@@ -93,7 +93,7 @@
   }
 
   function drawPanel(holder, list, zoom) {
-    const cells = excluded.filter(e => e.contest === contest), extra = placed();
+    const cells = excluded.filter(e => e.objective_run === objective_run), extra = placed();
     const f = frame(holder, 380, { top: 26, right: 14, bottom: 44, left: 50 }, zoom ? "objective against area, evaluated chips"
       : "objective against area, all chips", "group");
     const values = list.map(d => d.objective), areas = list.map(d => d.area_mm2);
@@ -149,7 +149,7 @@
         .concat(unique(list.map(d => d.limit)).map(l => ({ symbol: symbol("circle", 70), colour: bottlenecks[l], text: l })));
     legend(key, points.concat([{ kind: "line", text: "Pareto front of the evaluated chips" },
       { kind: "ring", text: "chip shown below" }],
-      excluded.some(e => e.contest === contest) ? [{ colour: "var(--rest)", text: "excluded by a bound (darker: more chips)" }] : []));
+      excluded.some(e => e.objective_run === objective_run) ? [{ colour: "var(--rest)", text: "excluded by a bound (darker: more chips)" }] : []));
     legend(key, others.filter(o => extra.some(e => e.type === o[2])).map(o => ({ symbol: symbol(o[2], 70), colour: "var(--ink)",
       text: o[1] })).concat(extra.some(e => e.hollow) ? [{ symbol: symbol("diamond", 55), colour: "none", stroke: "var(--ink)",
       text: "outlined: with expert plans" }] : []));
@@ -158,8 +158,8 @@
   let marks = [];
   function mark() { marks.forEach(m => m()); }
   function redraw() {
-    const list = chips.filter(c => c.contest === contest);
-    const at = sheet("contests").find(c => c.contest === contest);
+    const list = chips.filter(c => c.objective_run === objective_run);
+    const at = dataset("objective_runs").find(c => c.objective_run === objective_run);
     const reached = value(at.objective) + (objective.ratio ? "" : ` (${objective.text})`);
     s.say((at.chips === 1 ? `There is one chip, at ${reached}` : at.evaluated === at.chips ? `All ${count(at.chips)} chips were evaluated; the best reaches ${reached}`
       : `${count(at.evaluated)} of ${count(at.chips)} chips were evaluated; upper bounds exclude the others. The best reaches ${reached}`) + ` at ${at.area_mm2.toFixed(1)} mm². Point at a chip (or tap it) for its parameters; click it for its plans.`);

@@ -2,7 +2,7 @@
 (() => {
   const colours = { compute: "var(--tensor)", "tensor-parallel collectives": "var(--hbm)",
     "transfers between stages": "var(--network)", "pipeline bubble": "var(--bubble)", "gradient all-reduce": "var(--vector)" };
-  const rows = sheet("step"), parts = Object.keys(colours);
+  const rows = dataset("step"), parts = Object.keys(colours);
   const bubble = rows.filter(r => r.part === "pipeline bubble").sort((a, b) => b.share - a.share)[0];
   const computing = rows.filter(r => r.part === "compute").sort((a, b) => a.share - b.share);
   const s = section("step", "Breakdown of the training step time",
@@ -16,7 +16,7 @@
     const x = d3.scale.linear().domain([0, 1]).range([0, f.width]);
     axisX(f, x, "share of the step time (%)", 5, d => percent(d));
     models.forEach((model, i) => {
-      const m = sheet("models").find(r => r.model === model), name = fitted(model, narrow ? f.width - 90 : 110);
+      const m = dataset("models").find(r => r.model === model), name = fitted(model, narrow ? f.width - 90 : 110);
       const g = f.root.append("g").attr("transform", `translate(0,${i * rowHeight})`);
       if (narrow) g.append("text").attr("y", 14).text(`${name}, ${seconds(m.step_s)}`);
       else {

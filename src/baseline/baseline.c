@@ -1,0 +1,268 @@
+#include "baseline/baseline.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "chip/tech.h"
+
+static const struct pz_baseline table[] = {
+    {"tpuv4-expert", "the original system's TPUv4, experts' plans", pz_baseline_tpuv4_expert},
+    {"tpuv4-placed", "the same chip, plans by the placement search", pz_baseline_tpuv4_placed},
+    {"tpuv4-real-expert", "the real TPUv4, experts' plans", pz_baseline_tpuv4_real_expert},
+    {"tpuv4-real-placed", "the same chip, plans by the placement search",
+     pz_baseline_tpuv4_real_placed},
+    {"spotlight-expert", "Bayesian optimisation of the chip alone, experts' plans",
+     pz_baseline_spotlight_expert},
+    {"spotlight-placed", "the same chip, plans by the placement search",
+     pz_baseline_spotlight_placed},
+    {"original", "the original system's sweep over decreasing areas", pz_baseline_original},
+    {"random", "the best of as many random chips as the search evaluated", pz_baseline_random},
+};
+
+const struct pz_baseline *pz_baseline_at(size_t i) {
+  return i < sizeof table / sizeof *table ? &table[i] : NULL;
+}
+
+const struct pz_baseline *pz_baseline_find(const char *name) {
+  for (size_t i = 0; pz_baseline_at(i); i++)
+    if (strcmp(table[i].name, name) == 0) return &table[i];
+  return NULL;
+}
+
+static enum pz_status may_go_on(const struct pz_baseline_question *q, struct pz_error *err) {
+  return q->stop && atomic_load(q->stop) ? pz_fail(err, PZ_STOPPED, "stopped") : PZ_OK;
+}
+
+/* A piece of work for each model of the objective. */
+static enum pz_status each_model(const struct pz_baseline_question *q, pz_search_fn *fn, void *ctx,
+                                 struct pz_error *err) {
+  enum pz_status status = PZ_OK;
+  if (!q->by) return pz_search_each(q->search, q->objective->n, fn, ctx, err);
+  for (uint32_t i = 0; i < q->objective->n && status == PZ_OK; i++) status = fn(ctx, i, q->by, err);
+  return status;
+}
+
+/* ---- the best plans on a chip --------------------------------------------------------------- */
+
+/* A chip; its point if it is of the space.  What its models do with the memory that was asked for,
+ * or with the most; and the least with which each does the same. */
+struct site {
+  const struct pz_baseline_question *q;
+  const struct pz_chip *chip;
+  const struct pz_point *point;
+  double hbm_gib; /* 0: the most */
+  double rate[PZ_SEARCH_MOST_MODELS], least_gib[PZ_SEARCH_MOST_MODELS];
+};
+
+static enum pz_status rate(const struct site *at, struct pz_evaluator *e, uint32_t model,
+                           double hbm_gib, double *samples_per_s, struct pz_error *err) {
+  struct pz_evaluation v = {.time_s = HUGE_VAL};
+  enum pz_status status = may_go_on(at->q, err);
+  if (status == PZ_OK)
+    status = at->point ? pz_evaluate(e, at->point, model, hbm_gib, PZ_EFFORT_FULL, &v, err)
+                       : pz_evaluate_chip(e, at->chip, model, hbm_gib, PZ_EFFORT_FULL, &v, err);
+  *samples_per_s = v.time_s < HUGE_VAL ? (double)at->q->task->o.batch / v.time_s : 0;
+  return status;
+}
+
+/* More memory is never slower. */
+static enum pz_status place_model(void *ctx, size_t i, struct pz_evaluator *e,
+                                  struct pz_error *err) {
+  struct site *at = ctx;
+  const struct pz_choices *hbm = &at->q->task->o.hbm_gib;
+  uint32_t m = at->q->objective->models[i];
+  double most = at->hbm_gib > 0 ? at->hbm_gib : pz_task_most_hbm(at->q->task), now = -1;
+  enum pz_status status = rate(at, e, m, most, &at->rate[m], err);
+  at->least_gib[m] = most;
+  if (at->hbm_gib > 0) return status;
+  for (int h = 0; h + 1 < hbm->n && now < at->rate[m] && status == PZ_OK; h++) {
+    status = rate(at, e, m, (double)hbm->v[h], &now, err);
+    if (now >= at->rate[m]) at->least_gib[m] = (double)hbm->v[h];
+  }
+  return status;
+}
+
+static enum pz_status place(struct site *at, struct pz_baseline_answer *out, struct pz_error *err) {
+  struct pz_baseline_answer a = {.chip = *at->chip, .n_evaluated = 1};
+  enum pz_status status = each_model(at->q, place_model, at, err);
+  if (status != PZ_OK) return status;
+  for (uint32_t i = 0; i < at->q->objective->n; i++) {
+    uint32_t m = at->q->objective->models[i];
+    a.samples_per_s[m] = at->rate[m];
+    a.hbm_gib = fmax(a.hbm_gib, at->least_gib[m]);
+  }
+  *out = a;
+  return PZ_OK;
+}
+
+enum pz_status pz_baseline_place(const struct pz_baseline_question *q, const struct pz_chip *chip,
+                                 double hbm_gib, struct pz_baseline_answer *out,
+                                 struct pz_error *err) {
+  return place(&(struct site){.q = q, .chip = chip, .hbm_gib = hbm_gib}, out, err);
+}
+
+enum pz_status pz_baseline_place_point(const struct pz_baseline_question *q, uint32_t point,
+                                       double hbm_gib, struct pz_baseline_answer *out,
+                                       struct pz_error *err) {
+  struct pz_chip chip;
+  pz_space_chip(q->task->space, &q->points[point], &chip);
+  struct site at = {.q = q, .chip = &chip, .point = &q->points[point], .hbm_gib = hbm_gib};
+  return place(&at, out, err);
+}
+
+struct expert {
+  const struct pz_baseline_question *q;
+  const struct pz_chip *chip;
+  struct pz_reference reference[PZ_SEARCH_MOST_MODELS];
+};
+
+static enum pz_status ask_expert(void *ctx, size_t i, struct pz_evaluator *e,
+                                 struct pz_error *err) {
+  struct expert *x = ctx;
+  uint32_t m = x->q->objective->models[i];
+  enum pz_status status = may_go_on(x->q, err);
+  return status == PZ_OK ? pz_reference_on(e, x->chip, m, &x->reference[m], err) : status;
+}
+
+enum pz_status pz_baseline_expert(const struct pz_baseline_question *q, const struct pz_chip *chip,
+                                  struct pz_baseline_answer *out, struct pz_error *err) {
+  struct expert x = {.q = q, .chip = chip};
+  struct pz_baseline_answer a = {.chip = *chip, .n_evaluated = 1};
+  enum pz_status status = each_model(q, ask_expert, &x, err);
+  if (status != PZ_OK) return status;
+  for (uint32_t i = 0; i < q->objective->n; i++) {
+    uint32_t m = q->objective->models[i];
+    a.samples_per_s[m] = x.reference[m].samples_per_s;
+    a.expert[m] = x.reference[m].expert;
+    a.hbm_gib = fmax(a.hbm_gib, x.reference[m].hbm_gib);
+  }
+  *out = a;
+  return PZ_OK;
+}
+
+/* ---- the best of several chips -------------------------------------------------------------- */
+
+double pz_baseline_area_um2(const struct pz_baseline_question *q, uint32_t point) {
+  struct pz_chip chip;
+  pz_space_chip(q->task->space, &q->points[point], &chip);
+  struct pz_area area = pz_chip_area(&chip);
+  return pz_area_total_um2(&area);
+}
+
+static bool may_lead(const struct pz_baseline_question *q, const struct pz_baseline_best *best,
+                     const struct pz_baseline_best *now) {
+  if (!best->any) return now->value > 0;
+  if (now->value != best->value) return now->value > best->value;
+  if (now->area_um2 != best->area_um2) return now->area_um2 < best->area_um2;
+  return q->points[now->point].id < q->points[best->point].id;
+}
+
+/* What a model does there: at most, by a first look, or found with full effort. */
+static enum pz_status look(const struct pz_baseline_question *q, uint32_t point, uint32_t model,
+                           enum pz_effort effort, double *samples_per_s, struct pz_error *err) {
+  const struct pz_evaluation *e = NULL;
+  enum pz_status status = may_go_on(q, err);
+  if (status == PZ_OK)
+    status = pz_search_evaluate_by(q->search, q->by, point, model, PZ_EFFORT_QUICK, &e, err);
+  if (status == PZ_OK && effort == PZ_EFFORT_FULL && e->least_s < e->time_s)
+    status = pz_search_evaluate_by(q->search, q->by, point, model, PZ_EFFORT_FULL, &e, err);
+  if (status != PZ_OK) return status;
+  double time_s = effort == PZ_EFFORT_FULL ? e->time_s : e->least_s;
+  *samples_per_s = time_s < HUGE_VAL ? (double)q->task->o.batch / time_s : 0;
+  return PZ_OK;
+}
+
+/* A chip and its value: at first the bound from the tables. */
+struct shown {
+  struct pz_baseline_best now;
+  double watts, rates[PZ_SEARCH_MOST_MODELS];
+};
+
+static void judge(const struct pz_baseline_question *q, struct shown *c) {
+  c->now.value = pz_objective_value(q->objective, c->rates, c->now.area_um2, c->watts);
+}
+
+static struct shown show(const struct pz_baseline_question *q, uint32_t point) {
+  struct shown c = {.now = {.any = true, .point = point}};
+  struct pz_chip chip;
+  pz_space_chip(q->task->space, &q->points[point], &chip);
+  c.watts = pz_chip_peak_watts(&chip);
+  c.now.area_um2 = pz_baseline_area_um2(q, point);
+  for (uint32_t i = 0; i < q->objective->n; i++) {
+    uint32_t m = q->objective->models[i];
+    c.rates[m] = pz_search_bound(q->search, point, m);
+  }
+  judge(q, &c);
+  return c;
+}
+
+/* Effort is spent only as long as the chip may still be the best. */
+static enum pz_status see(const struct pz_baseline_question *q, uint32_t point,
+                          struct pz_baseline_best *best, struct pz_error *err) {
+  const struct pz_objective *o = q->objective;
+  struct shown c = show(q, point);
+  for (enum pz_effort effort = PZ_EFFORT_QUICK; effort <= PZ_EFFORT_FULL; effort++)
+    for (uint32_t i = 0; i < o->n && may_lead(q, best, &c.now); i++) {
+      enum pz_status status = look(q, point, o->models[i], effort, &c.rates[o->models[i]], err);
+      if (status != PZ_OK) return status;
+      judge(q, &c);
+    }
+  c.now.n_seen = best->n_seen;
+  if (may_lead(q, best, &c.now)) *best = c.now;
+  return PZ_OK;
+}
+
+enum pz_status pz_baseline_value(const struct pz_baseline_question *q, uint32_t point,
+                                 double *value, struct pz_error *err) {
+  const struct pz_objective *o = q->objective;
+  struct shown c = show(q, point);
+  for (uint32_t i = 0; i < o->n && c.now.value > 0; i++) {
+    double *rate = &c.rates[o->models[i]];
+    enum pz_status status = look(q, point, o->models[i], PZ_EFFORT_FULL, rate, err);
+    if (status != PZ_OK) return status;
+    if (!(*rate > 0)) {
+      *value = 0;
+      return PZ_OK;
+    }
+  }
+  judge(q, &c);
+  *value = c.now.value;
+  return PZ_OK;
+}
+
+struct ranked {
+  double bound;
+  uint32_t point;
+};
+
+static int by_bound(const void *a, const void *b) {
+  const struct ranked *x = a, *y = b;
+  if (x->bound != y->bound) return x->bound > y->bound ? -1 : 1;
+  return (x->point > y->point) - (x->point < y->point);
+}
+
+enum pz_status pz_baseline_see(const struct pz_baseline_question *q, const uint32_t *points,
+                               uint32_t n, struct pz_baseline_best *best, struct pz_error *err) {
+  struct ranked *list = calloc(n ? n : 1, sizeof *list);
+  enum pz_status status = PZ_OK;
+  if (!list) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the chips to look at");
+  for (uint32_t i = 0; i < n; i++)
+    list[i] = (struct ranked){show(q, points[i]).now.value, points[i]};
+  qsort(list, n, sizeof *list, by_bound);
+  for (uint32_t i = 0; i < n && status == PZ_OK; i++) status = see(q, list[i].point, best, err);
+  best->n_seen += n;
+  free(list);
+  return status;
+}
+
+enum pz_status pz_baseline_conclude(const struct pz_baseline_question *q,
+                                    const struct pz_baseline_best *best,
+                                    struct pz_baseline_answer *out, struct pz_error *err) {
+  if (!best->any)
+    return pz_fail(err, PZ_NO_ANSWER, "none of the %u chips evaluated can run all models",
+                   best->n_seen);
+  enum pz_status status = pz_baseline_place_point(q, best->point, 0, out, err);
+  if (status == PZ_OK) out->n_evaluated = best->n_seen;
+  return status;
+}

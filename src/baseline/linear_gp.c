@@ -1,0 +1,70 @@
+#include "baseline/linear_gp.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { N = PZ_GP_WEIGHTS };
+
+static void with_constant(const double x[PZ_GP_FEATURES], double z[N]) {
+  z[0] = 1;
+  memcpy(z + 1, x, PZ_GP_FEATURES * sizeof *x);
+}
+
+void pz_linear_gp_add(struct pz_linear_gp *g, const double x[PZ_GP_FEATURES], double y) {
+  double z[N];
+  with_constant(x, z);
+  for (int i = 0; i < N; i++) {
+    for (int k = 0; k < N; k++) g->gram[i][k] += z[i] * z[k];
+    g->zy[i] += z[i] * y;
+  }
+  g->y += y;
+  g->yy += y * y;
+  g->n++;
+}
+
+/* The posterior precision, I + Z'Z / noise, as a product of triangles: always positive definite. */
+static void factorise(struct pz_linear_gp *g, double noise) {
+  for (int i = 0; i < N; i++)
+    for (int k = 0; k <= i; k++) {
+      double s = (i == k) + g->gram[i][k] / noise;
+      for (int j = 0; j < k; j++) s -= g->factor[i][j] * g->factor[k][j];
+      g->factor[i][k] = i == k ? sqrt(s) : s / g->factor[k][k];
+    }
+}
+
+/* v := L^-1 v, and v := L'^-1 v. */
+static void solve_lower(const struct pz_linear_gp *g, double v[N]) {
+  for (int i = 0; i < N; i++) {
+    for (int j = 0; j < i; j++) v[i] -= g->factor[i][j] * v[j];
+    v[i] /= g->factor[i][i];
+  }
+}
+
+static void solve_upper(const struct pz_linear_gp *g, double v[N]) {
+  for (int i = N; i-- > 0;) {
+    for (int j = i + 1; j < N; j++) v[i] -= g->factor[j][i] * v[j];
+    v[i] /= g->factor[i][i];
+  }
+}
+
+void pz_linear_gp_fit(struct pz_linear_gp *g, double noise) {
+  double n = g->n ? (double)g->n : 1;
+  g->mean = g->y / n;
+  double variance = g->yy / n - g->mean * g->mean;
+  g->sd = variance > 0 ? sqrt(variance) : 1;
+  factorise(g, noise);
+  for (int i = 0; i < N; i++) g->weight[i] = (g->zy[i] - g->gram[i][0] * g->mean) / g->sd / noise;
+  solve_lower(g, g->weight);
+  solve_upper(g, g->weight);
+}
+
+void pz_linear_gp_predict(const struct pz_linear_gp *g, const double x[PZ_GP_FEATURES],
+                          double *mean, double *sd) {
+  double z[N], m = 0, variance = 0;
+  with_constant(x, z);
+  for (int i = 0; i < N; i++) m += z[i] * g->weight[i];
+  solve_lower(g, z);
+  for (int i = 0; i < N; i++) variance += z[i] * z[i];
+  *mean = g->mean + g->sd * m;
+  *sd = g->sd * sqrt(variance);
+}

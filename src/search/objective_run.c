@@ -1,0 +1,405 @@
+/* A objective run: the best chip under one objective (for one model, or for all).  Chips are first
+ * evaluated with little effort in the order of their bounds, then with more effort where schedules
+ * that are not proven optimal might change the result. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "core/text.h"
+#include "search/state.h"
+
+enum { LEAST_BATCH = 8, MOST_BATCH = 64 };
+#define NO_MEMORY "out of memory for the search"
+
+/* ---- one chip of a objective run ------------------------------------------------------------------ */
+
+struct run {
+  struct pz_search *s;
+  struct pz_objective_run *c;
+  uint32_t *order;         /* of points, by bound */
+  uint32_t at, n, size;    /* the batch; how large the next may be */
+  bool any;                /* is there a best yet? */
+  struct pz_error *errors; /* by item of the batch */
+};
+
+/* Ties go to the smaller chip, then to the lower id. */
+static bool smaller(const struct pz_search *s, uint32_t a, uint32_t b) {
+  if (s->nature[a].area_um2 != s->nature[b].area_um2)
+    return s->nature[a].area_um2 < s->nature[b].area_um2;
+  return s->points[a].id < s->points[b].id;
+}
+
+/* Could this chip be the best, with this value or less? */
+static bool may_win(const struct run *r, uint32_t point, double value) {
+  if (!r->any) return value > 0;
+  return value > r->c->value || (value == r->c->value && smaller(r->s, point, r->c->best));
+}
+
+/* Samples/s of the objective run's models: found, and at most. */
+struct rates {
+  double found[PZ_SEARCH_MOST_MODELS], most[PZ_SEARCH_MOST_MODELS];
+};
+
+static void set_rates(const struct pz_search *s, uint32_t point, uint32_t model,
+                      enum pz_effort effort, struct rates *v) {
+  const struct pz_evaluation *e = &pz_memo_at(s, point, model, effort)->e;
+  v->found[model] = pz_rate(s, e->time_s);
+  v->most[model] = pz_rate(s, e->least_s);
+}
+
+/* The samples/s of a model below which the chip cannot win, whatever the others do up to their
+ * bounds; by bisection, a hair below. */
+static double least_rate(const struct run *r, uint32_t point, uint32_t model,
+                         const struct rates *v) {
+  struct rates u = *v;
+  double low = 0, high = v->most[model];
+  for (int i = 0; i < 50; i++) {
+    u.most[model] = (low + high) / 2;
+    if (may_win(r, point, pz_value_of(r->s, &r->c->objective, point, u.most)))
+      high = u.most[model];
+    else
+      low = u.most[model];
+  }
+  return low * (1 - 1e-9);
+}
+
+/* Was the evaluation made before or in this objective run?  One that a later objective run made, or none, does
+ * not count: a run that was interrupted then goes the same way as one that was not. */
+static bool known_here(const struct run *r, const struct pz_memo *m) {
+  return m->known && m->objective_run <= r->s->objective_run;
+}
+
+/* Evaluate the model there, unless bounds show on the way that the chip cannot win: then *cut. */
+static enum pz_status look_at_model(const struct run *r, uint32_t point, uint32_t model,
+                                    unsigned worker, struct rates *v, bool *cut,
+                                    struct pz_error *err) {
+  struct pz_memo *m = pz_memo_at(r->s, point, model, PZ_EFFORT_QUICK);
+  if (!known_here(r, m) && r->any && !r->s->o.exhaustive) {
+    struct pz_evaluation e;
+    double least = least_rate(r, point, model, v);
+    double limit_s = least > 0 ? (double)r->s->task->o.batch / least : HUGE_VAL;
+    enum pz_status status =
+        pz_evaluate_within(&r->s->evaluators[worker], &r->s->points[point], model,
+                           pz_task_most_hbm(r->s->task), PZ_EFFORT_QUICK, limit_s, &e, err);
+    if (status != PZ_OK) return status;
+    *cut = e.effort == PZ_EFFORT_NONE;
+    v->most[model] = pz_rate(r->s, e.least_s);
+    if (*cut) return PZ_OK;
+    m->e = e;
+    m->known = true;
+    m->objective_run = r->s->objective_run;
+  }
+  enum pz_status status = pz_search_know(r->s, point, model, PZ_EFFORT_QUICK, worker, err);
+  if (!known_here(r, m)) m->objective_run = r->s->objective_run;
+  if (status == PZ_OK) set_rates(r->s, point, model, PZ_EFFORT_QUICK, v);
+  return status;
+}
+
+/* Model by model, until the chip cannot win any more.  *whole: every model was evaluated. */
+static enum pz_status first_look(const struct run *r, uint32_t point, unsigned worker,
+                                 struct rates *v, bool *whole, struct pz_error *err) {
+  const struct pz_objective *o = &r->c->objective;
+  for (uint32_t i = 0; i < o->n; i++) {
+    bool cut = false;
+    enum pz_status status = look_at_model(r, point, o->models[i], worker, v, &cut, err);
+    *whole = status == PZ_OK && !cut && i + 1 == o->n;
+    if (status != PZ_OK || cut) return status;
+    if (!r->s->o.exhaustive && !may_win(r, point, pz_value_of(r->s, o, point, v->most)))
+      return PZ_OK;
+  }
+  return PZ_OK;
+}
+
+static void consider(void *ctx, size_t i, unsigned worker) {
+  struct run *r = ctx;
+  uint32_t point = r->order[r->at + i];
+  struct rates v = {{0}, {0}};
+  bool whole = false;
+  if (pz_search_stopped(r->s)) return;
+  for (uint32_t m = 0; m < r->s->n_models; m++) v.most[m] = *pz_bound_at(r->s, point, m);
+  r->errors[i].status = first_look(r, point, worker, &v, &whole, &r->errors[i]);
+  double bound = pz_value_of(r->s, &r->c->objective, point, v.most);
+  double found = pz_value_of(r->s, &r->c->objective, point, v.found);
+  r->c->chip_status[point] = (struct pz_chip_status){
+      whole ? PZ_CHIP_EVALUATED : PZ_CHIP_EXCLUDED_BY_SCHEDULES, whole ? found : bound, bound};
+  if (r->any) pz_progress_add(r->s->o.progress, 1); /* before, nobody knows how many are left */
+}
+
+/* Again with full effort, where schedules were left open. */
+static void consider_again(void *ctx, size_t i, unsigned worker) {
+  struct run *r = ctx;
+  uint32_t point = r->order[r->at + i];
+  const struct pz_objective *o = &r->c->objective;
+  struct rates v;
+  if (pz_search_stopped(r->s)) return;
+  for (uint32_t k = 0; k < o->n; k++) {
+    uint32_t m = o->models[k];
+    set_rates(r->s, point, m, PZ_EFFORT_QUICK, &v);
+    if (!(v.found[m] < v.most[m])) continue;
+    r->errors[i].status = pz_search_know(r->s, point, m, PZ_EFFORT_FULL, worker, &r->errors[i]);
+    if (r->errors[i].status != PZ_OK) return;
+    set_rates(r->s, point, m, PZ_EFFORT_FULL, &v);
+  }
+  r->c->chip_status[point].value = pz_value_of(r->s, o, point, v.found);
+  r->c->chip_status[point].bound = pz_value_of(r->s, o, point, v.most);
+  pz_progress_add(r->s->o.progress, 1);
+}
+
+/* ---- a objective run ------------------------------------------------------------------------------ */
+
+struct ranked {
+  double value, area_um2;
+  uint32_t point;
+};
+
+static int by_value(const void *a, const void *b) {
+  const struct ranked *x = a, *y = b;
+  if (x->value != y->value) return x->value > y->value ? -1 : 1;
+  if (x->area_um2 != y->area_um2) return x->area_um2 < y->area_um2 ? -1 : 1;
+  return x->point < y->point ? -1 : 1;
+}
+
+/* Points by bound; each stands as excluded until it is considered. */
+static enum pz_status rank_points(struct run *r, struct pz_error *err) {
+  struct pz_search *s = r->s;
+  struct ranked *list = calloc(s->n_points, sizeof *list);
+  r->order = pz_arena_alloc(&s->arena, s->n_points, sizeof *r->order);
+  r->c->chip_status = pz_arena_alloc(&s->arena, s->n_points, sizeof *r->c->chip_status);
+  if (!list || !r->order || !r->c->chip_status) {
+    free(list);
+    return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
+  }
+  for (uint32_t p = 0; p < s->n_points; p++) {
+    double value = pz_value_of(s, &r->c->objective, p, pz_bound_at(s, p, 0));
+    list[p] = (struct ranked){value, s->nature[p].area_um2, p};
+    r->c->chip_status[p] = (struct pz_chip_status){PZ_CHIP_EXCLUDED_BY_TABLES, value, value};
+  }
+  qsort(list, s->n_points, sizeof *list, by_value);
+  for (uint32_t p = 0; p < s->n_points; p++) r->order[p] = list[p].point;
+  free(list);
+  return PZ_OK;
+}
+
+static void merge(struct run *r) {
+  for (uint32_t i = 0; i < r->n; i++) {
+    uint32_t point = r->order[r->at + i];
+    const struct pz_chip_status *st = &r->c->chip_status[point];
+    if (st->kind != PZ_CHIP_EVALUATED || !may_win(r, point, st->value)) continue;
+    r->c->best = point;
+    r->c->value = st->value;
+    r->any = true;
+  }
+}
+
+/* ": 18 stages x 56, tensor 1, microbatch 4": the plan of the first model. */
+static void plan_text(const struct run *r, char *buf, size_t size) {
+  uint32_t model = r->c->objective.models[0];
+  const struct pz_evaluation *e = pz_search_evaluation(r->s, r->c->best, model);
+  if (!e) return;
+  const struct pz_variant *l = &r->s->task->portfolio->variants[e->plan.variant];
+  snprintf(buf, size, ": %u stage%s x %" PRId64 ", tensor %" PRId64 ", microbatch %" PRId64,
+           e->plan.n_stages, e->plan.n_stages == 1 ? "" : "s", e->plan.d, l->tp, l->mbs);
+}
+
+static uint32_t next_size(uint32_t size) { return 2 * size < MOST_BATCH ? 2 * size : MOST_BATCH; }
+
+/* After this batch: those whose bounds are not above the best are done with.  By bisection, since
+ * bounds fall along the order. */
+static uint32_t candidates_left(const struct run *r) {
+  uint32_t low = r->at + r->n, high = r->s->n_points, first = low;
+  if (r->s->o.exhaustive) return high - low;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (may_win(r, r->order[middle], r->c->chip_status[r->order[middle]].bound))
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low - first;
+}
+
+/* So many chips rounded up to the batches in which they will be taken. */
+static uint32_t whole_batches(const struct run *r, uint32_t n) {
+  uint32_t sum = 0, rest = r->s->n_points - r->at - r->n;
+  for (uint32_t size = r->size; sum < n; size = next_size(size)) sum += size;
+  return sum < rest ? sum : rest;
+}
+
+/* Of the chips that the bounds leave: the total falls as the best one rises. */
+static void show(const struct run *r) {
+  char note[200] = "", plan[80] = "";
+  struct pz_chip c;
+  if (!r->s->o.progress) return;
+  uint32_t done = r->at + r->n, total = done + whole_batches(r, candidates_left(r));
+  if (r->any) {
+    pz_space_chip(r->s->task->space, &r->s->points[r->c->best], &c);
+    plan_text(r, plan, sizeof plan);
+    snprintf(note, sizeof note, "best %.4g with %s%s, %u evaluated, %u excluded", r->c->value,
+             c.name, plan, r->c->n_evaluated, r->s->n_points - total + done - r->c->n_evaluated);
+  }
+  pz_progress_set(r->s->o.progress, done, total, note);
+}
+
+/* What a objective run is called while it runs. */
+static const char *label_of(const struct run *r) {
+  const struct pz_objective *o = &r->c->objective;
+  return o->n == 1 ? r->s->task->portfolio->models[o->models[0]] : "all models";
+}
+
+/* The chips of a batch, together.  The first error in their order counts. */
+static enum pz_status run_batch(struct run *r, pz_pool_fn *fn, struct pz_error *err) {
+  for (uint32_t i = 0; i < r->n; i++) r->errors[i] = (struct pz_error){0};
+  pz_pool_for(r->s->pool, r->n, fn, r);
+  enum pz_status kept = pz_search_keep(r->s, &r->order[r->at], r->n, err);
+  if (kept != PZ_OK) return kept;
+  if (pz_search_stopped(r->s)) return pz_fail(err, PZ_STOPPED, "stopped");
+  for (uint32_t i = 0; i < r->n; i++)
+    if (r->errors[i].status != PZ_OK) {
+      if (err && err->status == PZ_OK) *err = r->errors[i];
+      return r->errors[i].status;
+    }
+  merge(r);
+  return PZ_OK;
+}
+
+static bool goes_on(const struct run *r) {
+  if (r->at >= r->s->n_points) return false;
+  uint32_t next = r->order[r->at];
+  return r->s->o.exhaustive || may_win(r, next, r->c->chip_status[next].bound);
+}
+
+/* Chips in the order of their bounds, as long as one may win.  The first batches are small: with a
+ * good chip known early, fewer are looked at. */
+static enum pz_status first_pass(struct run *r, struct pz_error *err) {
+  enum pz_status status = PZ_OK;
+  pz_progress_next(r->s->o.progress, label_of(r), "chips", r->s->n_points);
+  for (r->size = LEAST_BATCH; status == PZ_OK && goes_on(r); r->at += r->n) {
+    uint32_t left = r->s->n_points - r->at;
+    r->n = left < r->size ? left : r->size;
+    r->size = next_size(r->size);
+    status = run_batch(r, consider, err);
+    for (uint32_t i = 0; i < r->n; i++)
+      r->c->n_evaluated += r->c->chip_status[r->order[r->at + i]].kind == PZ_CHIP_EVALUATED;
+    if (status == PZ_OK) show(r);
+  }
+  pz_progress_finish(r->s->o.progress, NULL);
+  return status;
+}
+
+static void show_again(const struct run *r, uint32_t n) {
+  char label[96];
+  snprintf(label, sizeof label, "%.70s, open schedules", label_of(r));
+  pz_progress_next(r->s->o.progress, label, "chips", n);
+}
+
+/* The evaluated chips that open schedules may still carry above the best: the most promising first.
+ */
+static enum pz_status second_pass(struct run *r, struct pz_error *err) {
+  enum pz_status status = PZ_OK;
+  struct pz_search *s = r->s;
+  struct ranked *list = calloc(s->n_points, sizeof *list);
+  uint32_t n = 0;
+  if (!list) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
+  for (uint32_t p = 0; p < s->n_points; p++) {
+    const struct pz_chip_status *st = &r->c->chip_status[p];
+    if (st->kind == PZ_CHIP_EVALUATED && st->bound > st->value && st->bound > r->c->value)
+      list[n++] = (struct ranked){st->bound, s->nature[p].area_um2, p};
+  }
+  qsort(list, n, sizeof *list, by_value);
+  for (uint32_t i = 0; i < n; i++) r->order[i] = list[i].point;
+  free(list);
+  show_again(r, n);
+  for (r->at = 0; r->at < n && status == PZ_OK; r->at += r->n) {
+    for (r->n = 0; r->n < LEAST_BATCH && r->at + r->n < n; r->n++)
+      if (!(r->c->chip_status[r->order[r->at + r->n]].bound > r->c->value)) break;
+    if (!r->n) break;
+    status = run_batch(r, consider_again, err);
+  }
+  if (r->s->o.progress && status == PZ_OK) pz_progress_set(r->s->o.progress, r->at, r->at, NULL);
+  pz_progress_finish(r->s->o.progress, NULL);
+  return status;
+}
+
+/* How sure it is: what open schedules might still hide. */
+static void conclude(struct run *r) {
+  struct pz_objective_run *c = r->c;
+  c->n_looked = 0;
+  c->n_open = 0;
+  c->bound = c->value;
+  for (uint32_t p = 0; p < r->s->n_points; p++) {
+    const struct pz_chip_status *st = &c->chip_status[p];
+    c->n_looked += st->kind != PZ_CHIP_EXCLUDED_BY_TABLES;
+    if (st->kind != PZ_CHIP_EVALUATED || !(st->bound > c->value)) continue;
+    c->bound = fmax(c->bound, st->bound);
+    for (uint32_t i = 0; i < c->objective.n; i++) {
+      const struct pz_evaluation *e = pz_search_evaluation(r->s, p, c->objective.models[i]);
+      c->n_open += e ? e->n_open : 0;
+    }
+  }
+  c->n_excluded = r->s->n_points - c->n_evaluated;
+}
+
+/* Is the best chip as good with this memory? */
+static enum pz_status as_good(struct pz_search *s, const struct pz_objective_run *c, double hbm_gib,
+                              bool *same, struct pz_error *err) {
+  *same = true;
+  for (uint32_t i = 0; i < c->objective.n && *same; i++) {
+    uint32_t m = c->objective.models[i];
+    const struct pz_evaluation *most = pz_search_evaluation(s, c->best, m);
+    struct pz_evaluation e;
+    if (!most) return pz_fail(err, PZ_INTERNAL, "the best chip was not evaluated");
+    enum pz_status status =
+        pz_evaluate(&s->evaluators[0], &s->points[c->best], m, hbm_gib, most->effort, &e, err);
+    if (status != PZ_OK) return status;
+    *same = e.time_s <= most->time_s;
+  }
+  return PZ_OK;
+}
+
+/* More memory is never slower, and the search has the most: the least that is as good. */
+static enum pz_status least_memory(struct pz_search *s, struct pz_objective_run *c,
+                                   struct pz_error *err) {
+  const struct pz_choices *hbm = &s->task->o.hbm_gib;
+  enum pz_status status = PZ_OK;
+  bool same = false;
+  for (int h = 0; h < hbm->n && !same && status == PZ_OK; h++) {
+    c->hbm_gib = (double)hbm->v[h];
+    status = as_good(s, c, c->hbm_gib, &same, err);
+  }
+  return status;
+}
+
+static enum pz_status nothing_fits(const struct run *r, struct pz_error *err) {
+  const struct pz_objective *o = &r->c->objective;
+  for (uint32_t i = 0; i < o->n; i++) {
+    double most = 0;
+    for (uint32_t p = 0; p < r->s->n_points; p++)
+      most = fmax(most, *pz_bound_at(r->s, p, o->models[i]));
+    if (most > 0 && i + 1 < o->n) continue;
+    return pz_fail(
+        err, PZ_NO_ANSWER,
+        "%s runs on no chip of the space: no feasible plan on %" PRId64
+        " device%s with %.6g GiB; 'phaze place %s --chip CHIP' reports the minimum memory",
+        r->s->task->portfolio->models[o->models[i]], r->s->task->o.devices,
+        pz_text_s((double)r->s->task->o.devices), pz_task_most_hbm(r->s->task),
+        r->s->task->portfolio->models[o->models[i]]);
+  }
+  return PZ_INTERNAL;
+}
+
+enum pz_status pz_search_run(struct pz_search *s, struct pz_objective_run *c,
+                             struct pz_error *err) {
+  struct run r = {.s = s, .c = c};
+  *c = (struct pz_objective_run){.objective = c->objective};
+  s->objective_run = ++s->n_runs;
+  enum pz_status status = rank_points(&r, err);
+  r.errors = calloc(MOST_BATCH, sizeof *r.errors);
+  if (status == PZ_OK && !r.errors) status = pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
+  if (status == PZ_OK) status = first_pass(&r, err);
+  if (status == PZ_OK && r.any) status = second_pass(&r, err);
+  s->objective_run = PZ_NO_RUN;
+  free(r.errors);
+  if (status != PZ_OK) return status;
+  if (!r.any) return nothing_fits(&r, err);
+  conclude(&r);
+  return least_memory(s, c, err);
+}

@@ -1,0 +1,106 @@
+#include "study/original.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "baseline/baseline.h"
+#include "chip/tech.h"
+
+/* First the original's own walk, then the sequence: the first k assumptions corrected, for k = 0 ..
+ * all of them.  Then each alone; the last one alone is the sequence's last row but one. */
+static uint32_t list_rows(bool alone, struct pz_original_row rows[PZ_ORIGINAL_MOST_ROWS]) {
+  uint32_t n = 0;
+  rows[n++] = (struct pz_original_row){.assumptions = PZ_ASSUME_ALL, .walk = true};
+  for (unsigned k = 0; k <= PZ_ASSUMPTIONS; k++)
+    rows[n++] = (struct pz_original_row){.assumptions = (pz_assumptions)PZ_ASSUME_ALL >> k << k};
+  for (unsigned a = 0; a < PZ_ASSUMPTIONS && alone; a++)
+    rows[n++] = (struct pz_original_row){.assumptions = 1U << a, .alone = true};
+  return n;
+}
+
+/* The chip that the original's own search ends with. */
+static enum pz_status walk(struct pz_study *s, struct pz_original_row *row, struct pz_error *err) {
+  struct pz_objective objective = pz_study_objective(s, s->n_runs - 1);
+  struct pz_baseline_question q = {.search = s->search,
+                                   .task = &s->task,
+                                   .points = s->points,
+                                   .n_points = s->n_points,
+                                   .objective = &objective};
+  struct pz_baseline_answer a;
+  enum pz_status status = pz_baseline_original(&q, &a, err);
+  if (status != PZ_OK) return status;
+  row->chip = a.chip;
+  row->hbm_gib = a.hbm_gib;
+  memcpy(row->samples_per_s, a.samples_per_s, sizeof row->samples_per_s);
+  return PZ_OK;
+}
+
+static enum pz_status search(struct pz_study *s, struct pz_original_row *row,
+                             struct pz_error *err) {
+  uint32_t common = s->n_runs - 1;
+  const struct pz_objective_run *c = &s->objective_run[common];
+  enum pz_status status = pz_study_run(s, common, err);
+  if (status != PZ_OK) return status;
+  pz_study_chip(s, c, &row->chip);
+  row->hbm_gib = c->hbm_gib;
+  row->gap = c->value > 0 ? c->bound / c->value - 1 : 0;
+  for (uint32_t m = 0; m < s->portfolio.n_models; m++) {
+    const struct pz_evaluation *e = pz_search_evaluation(s->search, c->best, m);
+    row->samples_per_s[m] = e && e->time_s < HUGE_VAL ? (double)s->o.batch / e->time_s : 0;
+  }
+  return PZ_OK;
+}
+
+/* A row on a study that makes its assumptions but for those that do not change what a chip can do:
+ * how stages of the expert plan are cut, and how chips are compared. */
+static enum pz_status run_row(struct pz_study *s, struct pz_original_row *row,
+                              struct pz_error *err) {
+  bool mean = pz_assumed(row->assumptions, PZ_ASSUME_ARITHMETIC_MEAN);
+  s->task.assumptions = row->assumptions;
+  s->o.objective = mean ? PZ_OBJECTIVE_MEAN : PZ_OBJECTIVE_GEOMEAN;
+  enum pz_status status = pz_study_references(s, err);
+  if (status == PZ_OK) status = row->walk ? walk(s, row, err) : search(s, row, err);
+  if (status != PZ_OK) return status;
+  struct pz_area area = pz_chip_area(&row->chip);
+  row->area_part = pz_area_total_um2(&area) / s->space.budget_um2;
+  for (uint32_t m = 0; m < s->portfolio.n_models; m++)
+    row->reference[m] = s->reference[m].samples_per_s;
+  return PZ_OK;
+}
+
+static pz_assumptions study_key(pz_assumptions set) {
+  return set & ~(1U << PZ_ASSUME_SHIFTED_EXPERT | 1U << PZ_ASSUME_ARITHMETIC_MEAN);
+}
+
+/* Every row that shares the study of the given one. */
+static enum pz_status run_study(const struct pz_study_options *o, unsigned threads,
+                                struct pz_progress *progress, struct pz_original *r, uint32_t first,
+                                struct pz_error *err) {
+  struct pz_study_options with = *o;
+  struct pz_search_options options = {.progress = progress};
+  struct pz_study s;
+  with.assumptions = study_key(r->rows[first].assumptions);
+  enum pz_status status = pz_study_init(&s, &with, threads, err);
+  if (status != PZ_OK) return status;
+  status = pz_study_prepare(&s, &options, err);
+  for (uint32_t i = first; i < r->n_rows && status == PZ_OK; i++)
+    if (study_key(r->rows[i].assumptions) == with.assumptions)
+      status = run_row(&s, &r->rows[i], err);
+  pz_study_release(&s);
+  return status;
+}
+
+enum pz_status pz_original_run(const struct pz_study_options *o, bool alone, unsigned threads,
+                               struct pz_progress *progress, struct pz_original *out,
+                               struct pz_error *err) {
+  struct pz_original r = {.n_models = o->n_models};
+  enum pz_status status = PZ_OK;
+  for (uint32_t m = 0; m < o->n_models; m++) r.models[m] = o->models[m];
+  r.n_rows = list_rows(alone, r.rows);
+  for (uint32_t i = 0; i < r.n_rows && status == PZ_OK; i++) {
+    if (r.rows[i].area_part > 0) continue; /* done with an earlier one */
+    status = run_study(o, threads, progress, &r, i, err);
+  }
+  if (status == PZ_OK) *out = r;
+  return status;
+}

@@ -1,0 +1,393 @@
+#include "study/verify.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/random.h"
+#include "core/text.h"
+#include "report/comparison.h"
+#include "report/result_table.h"
+#include "store/chips.h"
+#include "study/run_read.h"
+
+struct job {
+  struct pz_run_file *f;
+  const struct pz_verify_options *o;
+  struct pz_study study;
+  struct pz_arena arena;
+  struct pz_finished run; /* as it was kept */
+  bool holds;
+  struct pz_error *err;
+};
+
+static void say(struct job *j, bool holds, const char *format, ...) PZ_PRINTF(3, 4);
+
+static void say(struct job *j, bool holds, const char *format, ...) {
+  char text[600];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  j->holds = j->holds && holds;
+  j->o->say(j->o->ctx, holds, text);
+}
+
+/* ---- what differs --------------------------------------------------------------------------- */
+
+/* Where two values differ first, as best.models[2].plan; false: nowhere. */
+static bool differ(const json_t *a, const json_t *b, char *path, size_t size) {
+  size_t at = strlen(path), n;
+  const char *key;
+  json_t *v;
+  if (json_equal(a, b)) return false;
+  if (json_is_object(a) && json_is_object(b)) json_object_foreach((json_t *)(uintptr_t)a, key, v) {
+      snprintf(path + at, size - at, "%s%s", at ? "." : "", key);
+      if (differ(v, json_object_get(b, key), path, size)) return true;
+    }
+  if (json_is_array(a) && json_array_size(a) == json_array_size(b))
+    json_array_foreach((json_t *)(uintptr_t)a, n, v) {
+      snprintf(path + at, size - at, "[%zu]", n);
+      if (differ(v, json_array_get(b, n), path, size)) return true;
+    }
+  path[at] = '\0'; /* not inside: here */
+  return true;
+}
+
+/* ---- inputs --------------------------------------------------------------------------------- */
+
+/* The study that the inputs describe: they must describe it whole. */
+static enum pz_status make_study(struct job *j) {
+  struct pz_study_options o;
+  char path[200] = "";
+  enum pz_status status = pz_study_from_inputs(j->run.inputs, &j->arena, &o, j->err);
+  if (status == PZ_OK) status = pz_study_init(&j->study, &o, j->o->threads, j->err);
+  if (status != PZ_OK) return status;
+  json_t *again = pz_study_inputs(&j->study);
+  bool other = differ(j->run.inputs, again, path, sizeof path);
+  json_decref(again);
+  say(j, !other, other ? "inputs: %s has changed" : "inputs: unchanged", path);
+  return PZ_OK;
+}
+
+/* ---- chip statuses ------------------------------------------------------------------------------ */
+
+struct cover {
+  struct job *j;
+  uint32_t objective_run, n, at; /* rows, and the point expected next */
+  uint32_t missing, strange, wrong;
+};
+
+static bool same_chip_status(const struct pz_chip_status *a, const struct pz_chip_status *b) {
+  return a->kind == b->kind && a->value == b->value && a->bound == b->bound;
+}
+
+/* Rows come by id, as the points do. */
+static enum pz_status take(void *into, uint32_t id, const struct pz_chip_status *chip_status) {
+  struct cover *c = into;
+  const struct pz_study *s = &c->j->study;
+  while (c->at < s->n_points && s->points[c->at].id < id) c->at++, c->missing++;
+  if (c->at >= s->n_points || s->points[c->at].id != id) {
+    c->strange++;
+    return PZ_OK;
+  }
+  c->wrong +=
+      !same_chip_status(chip_status, &s->objective_run[c->objective_run].chip_status[c->at]);
+  c->at++;
+  c->n++;
+  return PZ_OK;
+}
+
+/* Every chip of the space stands there once, as it does when the objective run is run again. */
+static enum pz_status check_chip_statuses(struct job *j, uint32_t objective_run) {
+  struct cover c = {.j = j, .objective_run = objective_run};
+  const char *name = pz_study_run_name(&j->study, objective_run);
+  enum pz_status status = pz_run_file_read_chip_statuses(j->f, name, take, &c, j->err);
+  if (status != PZ_OK) return status;
+  c.missing += j->study.n_points - c.at;
+  bool whole = !c.missing && !c.strange, same = !c.wrong;
+  say(j, whole && same,
+      whole ? same ? "%s: all %u chip%s evaluated or excluded, with the same bounds"
+                   : "%s: %u chip%s recorded, %u of them differ when recomputed"
+            : "%s: %u chip%s recorded; %u of the space are missing, %u are not in the space",
+      name, whole ? j->study.n_points : c.n, pz_text_s(whole ? j->study.n_points : c.n),
+      whole ? c.wrong : c.missing, c.strange);
+  return PZ_OK;
+}
+
+/* ---- evaluations ---------------------------------------------------------------------------- */
+
+struct rows {
+  struct job *j;
+  uint32_t n, wrong, missing;
+  bool *seen;     /* by point, model and effort */
+  char first[80]; /* of the wrong ones */
+  struct pz_error *err;
+};
+
+static bool same_evaluation(const struct pz_evaluation *a, const struct pz_evaluation *b) {
+  const struct pz_plan_record *p = &a->plan, *q = &b->plan;
+  if (a->time_s != b->time_s || a->least_s != b->least_s || a->n_open != b->n_open) return false;
+  if (p->variant != q->variant || p->recompute != q->recompute || p->d != q->d) return false;
+  if (p->n_stages != q->n_stages) return false;
+  return !p->n_stages || memcmp(p->layers, q->layers, p->n_stages * sizeof *p->layers) == 0;
+}
+
+static int by_id(const void *a, const void *b) {
+  const struct pz_point *x = a, *y = b;
+  return (x->id > y->id) - (x->id < y->id);
+}
+
+static size_t seen_at(const struct pz_study *s, uint32_t point, uint32_t model,
+                      enum pz_effort effort) {
+  return ((size_t)point * s->portfolio.n_models + model) * PZ_EFFORT_FULL + (size_t)effort - 1;
+}
+
+static enum pz_status check_row(void *into, const struct pz_entry *entry) {
+  struct rows *r = into;
+  struct pz_study *s = &r->j->study;
+  struct pz_point key = {.id = entry->id};
+  const struct pz_point *p = bsearch(&key, s->points, s->n_points, sizeof key, by_id);
+  const struct pz_evaluation *again = NULL;
+  bool known = p && entry->model < s->portfolio.n_models && entry->e.effort >= PZ_EFFORT_QUICK &&
+               entry->e.effort <= PZ_EFFORT_FULL;
+  r->n++;
+  if (known) {
+    enum pz_status status = pz_search_evaluate(s->search, (uint32_t)(p - s->points), entry->model,
+                                               entry->e.effort, &again, r->err);
+    if (status != PZ_OK) return status;
+  }
+  if (again && same_evaluation(&entry->e, again)) {
+    r->seen[seen_at(s, (uint32_t)(p - s->points), entry->model, entry->e.effort)] = true;
+    return PZ_OK;
+  }
+  if (!r->wrong++)
+    snprintf(r->first, sizeof r->first, "chip %u, model %u, effort %d", entry->id, entry->model,
+             (int)entry->e.effort);
+  return PZ_OK;
+}
+
+/* Evaluations that the study made and the run does not have; before rows are made again. */
+static uint32_t count_known(const struct pz_study *s, const bool *seen) {
+  uint32_t n = 0;
+  for (uint32_t p = 0; p < s->n_points; p++)
+    for (uint32_t m = 0; m < s->portfolio.n_models; m++)
+      for (enum pz_effort e = PZ_EFFORT_QUICK; e <= PZ_EFFORT_FULL; e++)
+        n += pz_search_known(s->search, p, m, e) && !seen[seen_at(s, p, m, e)];
+  return n;
+}
+
+static enum pz_status compare_rows(struct job *j, bool *seen) {
+  const struct pz_journal *journal = pz_run_file_journal(j->f);
+  struct pz_error why = {0};
+  struct rows r = {.j = j, .err = &why, .seen = seen};
+  enum pz_status status = journal->recall(journal->ctx, check_row, &r, &why);
+  if (status == PZ_BAD_INPUT) {
+    say(j, false, "%s", why.message);
+    return PZ_OK;
+  }
+  if (status != PZ_OK) return pz_fail(j->err, status, "%s", why.message);
+  r.missing = count_known(&j->study, seen);
+  if (r.wrong)
+    say(j, false, "evaluations: %u of %u differ when recomputed, the first: %s", r.wrong, r.n,
+        r.first);
+  else if (r.missing)
+    say(j, false, "evaluations: %u are missing", r.missing);
+  else
+    say(j, true, "evaluations: all %u recomputed, same throughputs and plans", r.n);
+  return PZ_OK;
+}
+
+static enum pz_status check_evaluations(struct job *j) {
+  size_t n = (size_t)j->study.n_points * j->study.portfolio.n_models * PZ_EFFORT_FULL;
+  bool *seen = calloc(n, sizeof *seen);
+  if (!seen) return pz_fail(j->err, PZ_NO_MEMORY, "out of memory for the evaluations");
+  enum pz_status status = compare_rows(j, seen);
+  free(seen);
+  return status;
+}
+
+/* ---- chips ---------------------------------------------------------------------------------- */
+
+struct chips {
+  const struct pz_study *s;
+  uint32_t n, wrong;
+};
+
+static enum pz_status check_chip(void *into, const struct pz_run_chip *c) {
+  struct chips *x = into;
+  char name[PZ_RUN_CHIP_NAME];
+  if (x->n < x->s->n_points) {
+    struct pz_run_chip o = pz_run_chip_of(x->s, x->n, name);
+    x->wrong += c->id != o.id || strcmp(c->name, o.name) != 0 ||
+                c->tensor_cores != o.tensor_cores || c->rows != o.rows || c->cols != o.cols ||
+                c->vector_cores != o.vector_cores || c->lanes != o.lanes ||
+                c->glb_bytes != o.glb_bytes || c->area_mm2 != o.area_mm2 || c->watts != o.watts;
+  }
+  x->n++;
+  return PZ_OK;
+}
+
+static enum pz_status check_chips(struct job *j) {
+  struct chips x = {.s = &j->study};
+  int64_t rows = 0, want = (int64_t)j->study.n_points * j->study.n_runs;
+  enum pz_status status = pz_run_file_read_chips(j->f, check_chip, &x, j->err);
+  if (status == PZ_OK) status = pz_run_file_count_chip_statuses(j->f, &rows, j->err);
+  if (status != PZ_OK) return status;
+  bool same = x.n == j->study.n_points && !x.wrong;
+  say(j, same,
+      same ? "chips: all %u of the space" : "chips: %u recorded, %u of them differ from the space",
+      x.n, x.wrong);
+  if (rows > want)
+    say(j, false, "chip_statuses: %" PRId64 " belong to no objective_run", rows - want);
+  return PZ_OK;
+}
+
+/* ---- exclusions ----------------------------------------------------------------------------- */
+
+struct sample {
+  struct job *j;
+  const struct pz_objective_run *c;
+  uint32_t *points;
+  bool *refuted;
+};
+
+/* The chip without any bound: is it really not better than the best, nor than its own bound? */
+static enum pz_status try_exclusion(void *ctx, size_t i, struct pz_evaluator *e,
+                                    struct pz_error *err) {
+  struct sample *x = ctx;
+  const struct pz_study *s = &x->j->study;
+  uint32_t point = x->points[i];
+  struct pz_chip chip;
+  double rates[PZ_SEARCH_MOST_MODELS] = {0};
+  pz_space_chip(&s->space, &s->points[point], &chip);
+  for (uint32_t k = 0; k < x->c->objective.n; k++) {
+    uint32_t m = x->c->objective.models[k];
+    struct pz_evaluation v;
+    enum pz_status status =
+        pz_evaluate_chip(e, &chip, m, pz_task_most_hbm(&s->task), PZ_EFFORT_QUICK, &v, err);
+    if (status != PZ_OK) return status;
+    rates[m] = v.time_s < HUGE_VAL ? (double)s->o.batch / v.time_s : 0;
+  }
+  double value = pz_objective_value(&x->c->objective, rates, pz_search_area_um2(s->search, point),
+                                    pz_search_watts(s->search, point));
+  x->refuted[i] = value > x->c->value || value > x->c->chip_status[point].bound;
+  return PZ_OK;
+}
+
+static uint32_t draw_excluded(const struct job *j, const struct pz_objective_run *c,
+                              uint32_t *points) {
+  uint32_t n = 0, most = j->o->sample;
+  uint64_t random = c->best;
+  for (uint32_t p = 0, seen = 0; p < j->study.n_points; p++) {
+    if (c->chip_status[p].kind == PZ_CHIP_EVALUATED) continue;
+    seen++; /* each with the same chance to stay */
+    uint32_t at = n < most ? n++ : (uint32_t)pz_random_below(&random, seen);
+    if (at < most) points[at] = p;
+  }
+  return n;
+}
+
+static enum pz_status check_exclusions(struct job *j, uint32_t objective_run) {
+  const struct pz_objective_run *c = &j->study.objective_run[objective_run];
+  struct sample x = {j, c, calloc(j->o->sample + 1, sizeof *x.points),
+                     calloc(j->o->sample + 1, sizeof *x.refuted)};
+  uint32_t n = x.points && x.refuted ? draw_excluded(j, c, x.points) : 0, wrong = 0;
+  enum pz_status status = x.points && x.refuted
+                              ? pz_search_each(j->study.search, n, try_exclusion, &x, j->err)
+                              : pz_fail(j->err, PZ_NO_MEMORY, "out of memory for the sample");
+  for (uint32_t i = 0; i < n; i++) wrong += x.refuted[i];
+  if (status == PZ_OK && wrong)
+    say(j, false, "%s: %u of %u excluded chip%s evaluated exceed the bound or the best",
+        pz_study_run_name(&j->study, objective_run), wrong, n, pz_text_s(n));
+  else if (status == PZ_OK && n)
+    say(j, true, "%s: %u excluded chip%s evaluated without bounds, none is better",
+        pz_study_run_name(&j->study, objective_run), n, pz_text_s(n));
+  free(x.points);
+  free(x.refuted);
+  return status;
+}
+
+/* ---- the result ----------------------------------------------------------------------------- */
+
+/* A text of the run and the same made again, as that reads back: numbers have gone through text. */
+static enum pz_status compare_again(struct job *j, const char *what, const char *as_it_was,
+                                    const json_t *kept, const json_t *again) {
+  char *text = json_dumps(again, JSON_COMPACT), path[200] = "";
+  json_t *back = NULL;
+  enum pz_status status = text ? pz_json_parse(what, text, strlen(text), &back, j->err)
+                               : pz_fail(j->err, PZ_NO_MEMORY, "out of memory for the %s", what);
+  bool other = !back || differ(back, kept, path, sizeof path);
+  if (status == PZ_OK)
+    say(j, !other, other ? "%s: %s differs when recomputed" : "%s: %s", what,
+        other ? path : as_it_was);
+  free(text);
+  json_decref(back);
+  return status;
+}
+
+static enum pz_status check_result(struct job *j) {
+  struct pz_step steps[PZ_MOST_STEPS];
+  struct pz_searched_extra extra = {.steps = steps};
+  struct pz_front front;
+  json_t *again = NULL;
+  enum pz_status status = pz_sensitivity(&j->study, &j->study.objective_run[j->study.n_runs - 1],
+                                         steps, &extra.n_steps, j->err);
+  if (status == PZ_OK && j->study.o.pareto) {
+    status = pz_front_find(&j->study, &front, j->err);
+    if (status == PZ_OK) pz_front_thin(&front, j->study.o.pareto_tolerance);
+    extra.front = &front;
+  }
+  if (status == PZ_OK) status = pz_searched_json(&j->study, &extra, &again, j->err);
+  if (status != PZ_OK) return status;
+  status = compare_again(j, "result", "same when recomputed, plans checked", j->run.result, again);
+  json_decref(again);
+  return status;
+}
+
+/* What other ways to choose came to, where the run has it. */
+static enum pz_status check_comparison(struct job *j) {
+  const json_t *kept = j->run.comparison;
+  struct pz_compared_task task = {&j->study, pz_compared_seed(kept), j->o->stop, NULL};
+  json_t *again = NULL, *timing = NULL;
+  if (!kept) return PZ_OK;
+  enum pz_status status = pz_compared_make(&task, &again, &timing, j->err);
+  if (status == PZ_OK)
+    status = compare_again(j, "comparison", "same when recomputed, all baselines", kept, again);
+  json_decref(again);
+  json_decref(timing);
+  return status;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+static enum pz_status check_all(struct job *j) {
+  struct pz_search_options o = {.stop = j->o->stop, .progress = j->o->progress};
+  enum pz_status status = pz_finished_read(j->f, &j->run, j->err);
+  if (status == PZ_OK) status = make_study(j);
+  if (status == PZ_OK) status = pz_study_prepare(&j->study, &o, j->err);
+  for (uint32_t i = 0; status == PZ_OK && i < j->study.n_runs; i++) {
+    status = pz_study_run(&j->study, i, j->err);
+    if (status == PZ_OK) status = check_chip_statuses(j, i);
+    if (status == PZ_OK) status = check_exclusions(j, i);
+  }
+  if (status == PZ_OK) status = check_chips(j);
+  if (status == PZ_OK) status = check_result(j);
+  if (status == PZ_OK) status = check_evaluations(j);
+  return status == PZ_OK ? check_comparison(j) : status;
+}
+
+enum pz_status pz_verify(struct pz_run_file *f, const struct pz_verify_options *o, bool *holds,
+                         struct pz_error *err) {
+  struct job j = {.f = f, .o = o, .holds = true, .err = err};
+  pz_arena_init(&j.arena, NULL);
+  enum pz_status status = check_all(&j);
+  pz_study_release(&j.study);
+  pz_finished_release(&j.run);
+  pz_arena_release(&j.arena);
+  if (status == PZ_OK) *holds = j.holds;
+  return status;
+}
