@@ -3,10 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "place/fixed.h"
-#include "place/model.h"
-#include "workload/workload.h"
-
 /* The original system's: stages and tensor parallel width. */
 static const struct pz_expert table[] = {
     {"bert-large", 8, 1}, {"megatron-bert", 8, 1}, {"llama2-7b", 8, 1},     {"gpt2-xl", 32, 1},
@@ -19,89 +15,49 @@ const struct pz_expert *pz_expert_find(const char *model) {
   return NULL;
 }
 
-/* ---- one microbatch size -------------------------------------------------------------------- */
+/* ---- the plan on a chip --------------------------------------------------------------------- */
 
-struct trial {
-  struct pz_evaluator *e;
-  const struct pz_expert *plan;
-  double hbm_gib;
-  struct pz_arena arena;
-  struct pz_expert_result *best;
-  struct pz_error *err;
-};
-
-/* The repeated layers are numbered from 0; what comes before and after goes along. */
-static struct pz_fixed number_layers(const struct trial *t, const struct pz_workload *w,
-                                     struct pz_place_width *width, struct pz_place_layer *layers) {
-  int64_t first = 0, at = 0, most = 0;
-  for (uint32_t i = 0; i < w->n_layers; at += w->layers[i++].count)
-    if (w->layers[i].count > most) most = w->layers[i].count, first = at;
-  memcpy(layers, width->layers, width->n * sizeof *layers);
-  for (uint32_t i = 0; i < width->n; i++) layers[i].id = (int64_t)i - first;
-  width->layers = layers;
-  int64_t d = t->e->task->o.devices / (t->plan->stages * t->plan->t);
-  return (struct pz_fixed){t->plan->stages, t->plan->t, d, most, true};
-}
-
-static enum pz_status schedule(struct trial *t, const struct pz_workload *w,
-                               struct pz_layer_time (*times)[2], uint32_t *n_open) {
-  for (uint32_t i = 0; i < w->n_layers; i++)
-    for (int d = 0; d < 2; d++) {
-      enum pz_status status = pz_layer_schedule(&t->e->cost, &w->layers[i].ops[d],
-                                                t->e->task->o.steps, NULL, &times[i][d], t->err);
-      if (status != PZ_OK) return status;
-      *n_open += times[i][d].open;
-    }
-  return PZ_OK;
-}
-
-static enum pz_status judge(struct trial *t, const struct pz_variant *l,
-                            struct pz_place_width *width, struct pz_fixed fixed, uint32_t n_open) {
-  bool shifted = pz_assumed(t->e->task->assumptions, PZ_ASSUME_SHIFTED_EXPERT);
-  enum pz_fixed_split split = shifted ? PZ_SPLIT_COMPAT : PZ_SPLIT_EVEN;
-  if (fixed.d < 1) return PZ_OK; /* there are not devices enough for one replica */
-  for (int r = 0; r < 2; r++) {
-    struct pz_place_problem p = pz_task_problem(t->e->task, l, t->hbm_gib, r);
-    struct pz_error why = {0};
-    double time_s;
-    p.widths = width;
-    if (fixed.d > p.microbatches) fixed.d = p.microbatches;
-    enum pz_status status =
-        pz_fixed_time(&p, &fixed, split, pz_task_semantics(t->e->task), &time_s, &why);
-    if (status != PZ_OK && status != PZ_NO_ANSWER)
-      return pz_fail(t->err, status, "%s", why.message);
-    if (status != PZ_OK || time_s >= t->best->time_s) continue;
-    *t->best =
-        (struct pz_expert_result){time_s, fixed.stages, fixed.t, fixed.d, l->mbs, r != 0, n_open};
+/* The model at the plan's tensor-parallel degree with every microbatch size of the portfolio; *n
+ * workloads, on errors too, are the caller's to free. */
+static enum pz_status load_variants(const struct pz_portfolio *p, uint32_t model, int64_t t,
+                                    struct pz_variant *list, uint32_t *n, struct pz_error *err) {
+  int64_t tp = p->variants[p->first[model]].tp; /* every microbatch size stands there once */
+  enum pz_status status = PZ_OK;
+  *n = 0;
+  for (uint32_t l = p->first[model]; l < p->first[model + 1] && status == PZ_OK; l++) {
+    struct pz_workload_options o = p->built;
+    if (p->variants[l].tp != tp) continue;
+    list[*n] = (struct pz_variant){.model = model,
+                                   .mbs = p->variants[l].mbs,
+                                   .tp = t,
+                                   .microbatches = p->variants[l].microbatches};
+    o.mbs = list[*n].mbs;
+    o.tp = t;
+    status = pz_workload_load(p->models[model], &o, &list[*n].w, err);
+    if (status == PZ_OK) ++*n;
   }
-  return PZ_OK;
-}
-
-static enum pz_status try_load(struct trial *t, const struct pz_variant *l) {
-  struct pz_place_width width;
-  uint32_t n_open = 0;
-  struct pz_layer_time(*times)[2] = pz_arena_alloc(&t->arena, l->w->n_layers, sizeof *times);
-  struct pz_place_layer *layers =
-      pz_arena_alloc(&t->arena, (size_t)l->w->totals.layers, sizeof *layers);
-  if (!times || !layers) return pz_fail(t->err, PZ_NO_MEMORY, "out of memory for the plan");
-  enum pz_status status = schedule(t, l->w, times, &n_open);
-  if (status == PZ_OK)
-    status = pz_place_chain(l->w, (const struct pz_layer_time(*)[2])times, &t->arena, &width, NULL,
-                            t->err);
-  if (status != PZ_OK) return status;
-  return judge(t, l, &width, number_layers(t, l->w, &width, layers), n_open);
-}
-
-static enum pz_status try_microbatch(struct trial *t, const char *model,
-                                     const struct pz_variant *like) {
-  struct pz_workload_options o = t->e->task->portfolio->built;
-  struct pz_variant l = {.mbs = like->mbs, .tp = t->plan->t, .microbatches = like->microbatches};
-  o.mbs = l.mbs;
-  o.tp = l.tp;
-  enum pz_status status = pz_workload_load(model, &o, &l.w, t->err);
-  if (status == PZ_OK) status = try_load(t, &l);
-  pz_workload_free(l.w);
   return status;
+}
+
+/* The best of them. */
+static enum pz_status choose(struct pz_evaluator *e, const struct pz_expert *expert,
+                             struct pz_plan_inputs in, struct pz_arena *arena,
+                             struct pz_expert_result *out, struct pz_error *err) {
+  bool shifted = pz_assumed(e->task->assumptions, PZ_ASSUME_SHIFTED_EXPERT);
+  const struct pz_given_stages given = {expert->stages, shifted ? PZ_SPLIT_COMPAT : PZ_SPLIT_EVEN};
+  struct pz_plan_choice found;
+  in.given = &given;
+  in.quick_steps = in.steps;
+  enum pz_status status = pz_plan_choose(&in, HUGE_VAL, arena, &found, err);
+  if (status != PZ_OK || !(found.time_s < HUGE_VAL)) return status;
+  *out = (struct pz_expert_result){.time_s = found.time_s,
+                                   .stages = expert->stages,
+                                   .t = expert->t,
+                                   .d = found.plan.d,
+                                   .mbs = in.variants[found.plan.variant].mbs,
+                                   .recompute = found.plan.recompute,
+                                   .n_open = found.n_open_here};
+  return PZ_OK;
 }
 
 /* ---- the calls ------------------------------------------------------------------------------ */
@@ -110,21 +66,23 @@ enum pz_status pz_expert_evaluate(struct pz_evaluator *e, const struct pz_chip *
                                   uint32_t model, double hbm_gib, struct pz_expert_result *out,
                                   struct pz_error *err) {
   const struct pz_portfolio *p = e->task->portfolio;
+  const struct pz_expert *expert = pz_expert_find(p->models[model]);
+  struct pz_plan_inputs in = pz_evaluator_inputs(e, model, hbm_gib, PZ_EFFORT_FULL);
   struct pz_expert_result best = {.time_s = HUGE_VAL};
-  struct trial t = {.e = e,
-                    .plan = pz_expert_find(p->models[model]),
-                    .hbm_gib = hbm_gib,
-                    .best = &best,
-                    .err = err};
-  enum pz_status status = PZ_OK;
-  pz_arena_init(&t.arena, NULL);
+  struct pz_arena arena;
+  uint32_t n = 0;
+  pz_arena_init(&arena, NULL);
   pz_cost_set_chip(&e->cost, chip, &e->task->net);
-  bool enough = t.plan && t.plan->stages * t.plan->t <= e->task->o.devices; /* for one replica */
-  int64_t tp = p->variants[p->first[model]].tp; /* every microbatch size stands there once */
-  for (uint32_t l = p->first[model]; l < p->first[model + 1] && status == PZ_OK; l++)
-    if (enough && p->variants[l].tp == tp)
-      status = try_microbatch(&t, p->models[model], &p->variants[l]);
-  pz_arena_release(&t.arena);
+  struct pz_variant *list = pz_arena_alloc(&arena, in.n_variants, sizeof *list);
+  bool enough = expert && expert->stages * expert->t <= e->task->o.devices; /* for one replica */
+  enum pz_status status =
+      list ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the expert plan");
+  if (status == PZ_OK && enough) status = load_variants(p, model, expert->t, list, &n, err);
+  in.variants = list;
+  in.n_variants = n;
+  if (status == PZ_OK && enough) status = choose(e, expert, in, &arena, &best, err);
+  for (uint32_t i = 0; i < n; i++) pz_workload_free(list[i].w);
+  pz_arena_release(&arena);
   if (status == PZ_OK) *out = best;
   return status;
 }

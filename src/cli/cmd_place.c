@@ -11,7 +11,7 @@
 #include "core/text.h"
 #include "place/checker.h"
 #include "place/fit.h"
-#include "place/fixed.h"
+#include "place/instance.h"
 #include "place/solve.h"
 #include "report/emit.h"
 #include "report/table.h"

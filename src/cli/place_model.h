@@ -5,21 +5,20 @@
 
 #include "cli/machine_options.h"
 #include "cli/workload_options.h"
-#include "place/model.h"
+#include "place/problem.h"
 
 struct pz_place_settings {
   struct pz_machine_options machine;
   const char *mbs, *tp; /* lists, or NULL: auto */
   int64_t devices, batch, seq;
-  double hbm_gb; /* 0: the chip's */
-  int recompute, optimizer;
+  double hbm_gb;                     /* 0: the chip's */
+  int recompute;                     /* enum pz_checkpointing */
+  int optimizer;                     /* 0: Adam, 1: SGD */
   int emit;                          /* of pz_emit_names */
   const char *trace;                 /* NULL: none */
   bool quiet;                        /* no notes on stderr */
   struct pz_workload_options import; /* what concerns ONNX files alone */
 };
-
-enum pz_recompute_choice { PZ_CHOOSE_AUTO, PZ_CHOOSE_ON, PZ_CHOOSE_OFF };
 
 PZ_NODISCARD enum pz_status pz_place_a_model(const struct pz_place_settings *s, const char *model,
                                              enum pz_semantics semantics, bool check, bool json,

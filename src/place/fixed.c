@@ -4,6 +4,8 @@
 
 #include "place/cost.h"
 
+#define NO_MEMORY "out of memory for the expert plan"
+
 static const struct pz_place_width *find_width(const struct pz_place_problem *p, int64_t t) {
   for (uint32_t i = 0; i < p->n_widths; i++)
     if (p->widths[i].t == t) return &p->widths[i];
@@ -36,33 +38,49 @@ static enum pz_status divide(const struct pz_fixed *f, const struct pz_place_wid
   return PZ_OK;
 }
 
-static enum pz_status evaluate(const struct pz_place_problem *p, const struct pz_fixed *f,
-                               const struct pz_place_width *w, enum pz_fixed_split split,
-                               enum pz_semantics semantics, const uint32_t *stage, double *time_s,
+/* The layers of stage k, in the arena; NULL: no memory. */
+static const uint32_t *stage_layers(const uint32_t *stage, uint32_t n, uint32_t k,
+                                    struct pz_arena *arena, uint32_t *n_out) {
+  uint32_t *list = pz_arena_alloc(arena, n, sizeof *list);
+  *n_out = 0;
+  for (uint32_t i = 0; i < n && list; i++)
+    if (stage[i] == k) list[(*n_out)++] = i;
+  return list;
+}
+
+/* The stages with what they take, and the time. */
+static enum pz_status evaluate(const struct pz_place_problem *p, const struct pz_place_width *w,
+                               enum pz_fixed_split split, enum pz_semantics semantics,
+                               const uint32_t *stage, struct pz_arena *arena, struct pz_plan *plan,
                                struct pz_error *err) {
-  double maxload = 0, params = 0, devices = 0;
-  uint32_t n = (uint32_t)f->stages;
+  double params = 0, devices = 0;
+  uint32_t n = plan->n_stages;
   for (uint32_t k = 0; k < n; k++) {
+    struct pz_stage *out = &plan->stages[k];
     struct pz_stage_sum s = pz_stage_sum(p, w, stage, k);
-    double memory = pz_stage_sum_memory(p, &s, n - k);
-    if (memory > p->hbm_bytes)
+    *out = (struct pz_stage){.devices = s.tensor_parallel || split == PZ_SPLIT_COMPAT ? w->t : 1,
+                             .load_s = pz_stage_sum_load_s(p, &s, n - k),
+                             .param_bytes = s.param_bytes,
+                             .memory_bytes = pz_stage_sum_memory(p, &s, n - k)};
+    out->layers = stage_layers(stage, w->n, k, arena, &out->n);
+    if (!out->layers) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
+    if (out->memory_bytes > p->hbm_bytes)
       return pz_fail(err, PZ_NO_ANSWER, "stage %u of %u needs %.4g bytes, a device has %.4g", k + 1,
-                     n, memory, p->hbm_bytes);
-    maxload = fmax(maxload, pz_stage_sum_load_s(p, &s, n - k));
-    devices += s.tensor_parallel || split == PZ_SPLIT_COMPAT ? (double)w->t : 1;
+                     n, out->memory_bytes, p->hbm_bytes);
+    plan->maxload_s = fmax(plan->maxload_s, out->load_s);
+    devices += (double)out->devices;
     if (k == 0 || semantics == PZ_SEMANTICS_CORRECTED) params = fmax(params, s.param_bytes);
   }
-  if (devices * (double)f->d > (double)p->devices)
+  if (devices * (double)plan->d > (double)p->devices)
     return pz_fail(err, PZ_NO_ANSWER, "it needs %.0f devices, there are %lld",
-                   devices * (double)f->d, (long long)p->devices);
-  *time_s = pz_place_time_s(p, maxload, n, f->d, params);
+                   devices * (double)plan->d, (long long)p->devices);
+  plan->resync_s = pz_place_resync_s(p, plan->d, params);
+  plan->time_s = pz_place_time_s(p, plan->maxload_s, n, plan->d, params);
   return PZ_OK;
 }
 
-enum pz_status pz_fixed_time(const struct pz_place_problem *p, const struct pz_fixed *f,
-                             enum pz_fixed_split split, enum pz_semantics semantics, double *time_s,
-                             struct pz_error *err) {
-  const struct pz_place_width *w = find_width(p, f->t);
+static enum pz_status check_degrees(const struct pz_place_problem *p, const struct pz_fixed *f,
+                                    const struct pz_place_width *w, struct pz_error *err) {
   if (!f->given) return pz_fail(err, PZ_NO_ANSWER, "not given");
   if (!w)
     return pz_fail(err, PZ_NO_ANSWER, "no layers are given for tensor-parallel degree %lld",
@@ -73,8 +91,37 @@ enum pz_status pz_fixed_time(const struct pz_place_problem *p, const struct pz_f
   if (f->d > p->microbatches)
     return pz_fail(err, PZ_NO_ANSWER, "%lld replicas are too many for %lld microbatches",
                    (long long)f->d, (long long)p->microbatches);
+  return PZ_OK;
+}
+
+enum pz_status pz_fixed_plan(const struct pz_place_problem *p, const struct pz_fixed *f,
+                             enum pz_fixed_split split, enum pz_semantics semantics,
+                             struct pz_arena *arena, struct pz_plan *out, struct pz_error *err) {
+  const struct pz_place_width *w = find_width(p, f->t);
+  enum pz_status status = check_degrees(p, f, w, err);
+  if (status != PZ_OK || !w) return status;
   uint32_t stage[PZ_PLACE_MOST_LAYERS];
-  struct pz_place_problem q = pz_place_within(p, pz_place_domain(p, f->stages * f->t * f->d));
-  enum pz_status status = divide(f, w, split, stage, err);
-  return status == PZ_OK ? evaluate(&q, f, w, split, semantics, stage, time_s, err) : status;
+  struct pz_plan plan = {.width = (uint32_t)(w - p->widths),
+                         .domain = pz_place_domain(p, f->stages * f->t * f->d),
+                         .d = f->d,
+                         .n_stages = (uint32_t)f->stages};
+  struct pz_place_problem q = pz_place_within(p, plan.domain);
+  plan.stages = pz_arena_alloc(arena, plan.n_stages, sizeof *plan.stages);
+  if (!plan.stages) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
+  status = divide(f, w, split, stage, err);
+  if (status == PZ_OK) status = evaluate(&q, w, split, semantics, stage, arena, &plan, err);
+  if (status == PZ_OK) *out = plan;
+  return status;
+}
+
+enum pz_status pz_fixed_time(const struct pz_place_problem *p, const struct pz_fixed *f,
+                             enum pz_fixed_split split, enum pz_semantics semantics, double *time_s,
+                             struct pz_error *err) {
+  struct pz_arena arena;
+  struct pz_plan plan;
+  pz_arena_init(&arena, NULL);
+  enum pz_status status = pz_fixed_plan(p, f, split, semantics, &arena, &plan, err);
+  if (status == PZ_OK) *time_s = plan.time_s;
+  pz_arena_release(&arena);
+  return status;
 }

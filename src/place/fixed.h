@@ -2,7 +2,13 @@
 #ifndef PZ_PLACE_FIXED_H
 #define PZ_PLACE_FIXED_H
 
-#include "place/instance.h"
+#include "place/problem.h"
+
+/* A plan given beforehand: p stages, t wide, d times. */
+struct pz_fixed {
+  int64_t stages, t, d, layers;
+  bool given;
+};
 
 /* How its layers are divided. */
 enum pz_fixed_split {
@@ -11,7 +17,13 @@ enum pz_fixed_split {
                    */
 };
 
-/* PZ_NO_ANSWER when it cannot be: `err` says why. */
+/* The plan in full; the arena holds it.  PZ_NO_ANSWER when it cannot be: `err` says why. */
+PZ_NODISCARD enum pz_status pz_fixed_plan(const struct pz_place_problem *p,
+                                          const struct pz_fixed *fixed, enum pz_fixed_split split,
+                                          enum pz_semantics semantics, struct pz_arena *arena,
+                                          struct pz_plan *out, struct pz_error *err);
+
+/* Its time alone. */
 PZ_NODISCARD enum pz_status pz_fixed_time(const struct pz_place_problem *p,
                                           const struct pz_fixed *fixed, enum pz_fixed_split split,
                                           enum pz_semantics semantics, double *time_s,

@@ -3,13 +3,7 @@
 #define PZ_PLACE_INSTANCE_H
 
 #include "core/json.h"
-#include "place/problem.h"
-
-/* A plan given beforehand: p stages, t wide, d times. */
-struct pz_fixed {
-  int64_t stages, t, d, layers;
-  bool given;
-};
+#include "place/fixed.h"
 
 enum { PZ_PLACE_MOST_BYTES = 1 << 28 };
 

@@ -1,19 +1,9 @@
 #include "place/model.h"
 
-#include <math.h>
-
 #include "schedule/layer.h"
 #include "schedule/solve.h"
 
 #define NO_MEMORY "out of memory for the placement"
-
-struct maker {
-  struct pz_cost *cost;
-  const struct pz_place_options *o;
-  struct pz_arena *arena;
-  struct pz_place_model *out;
-  struct pz_error *err;
-};
 
 static double link_seconds(const struct pz_problem *p, const struct pz_slot *slots) {
   double s = 0;
@@ -77,60 +67,6 @@ enum pz_status pz_place_chain(const struct pz_workload *w, const struct pz_layer
   return PZ_OK;
 }
 
-static enum pz_status schedule_all(struct maker *m, const struct pz_workload *w,
-                                   struct pz_layer_time (*times)[2]) {
-  enum pz_status status = PZ_OK;
-  for (uint32_t i = 0; i < w->n_layers; i++)
-    for (int d = PZ_FORWARD; d <= PZ_BACKWARD && status == PZ_OK; d++) {
-      struct pz_layer_time *t = &times[i][d];
-      status =
-          pz_layer_schedule(m->cost, &w->layers[i].ops[d], m->o->steps, m->arena->mem, t, m->err);
-      if (status != PZ_OK) return status;
-      m->out->n_open += t->open;
-      m->out->worst_gap = fmax(m->out->worst_gap, t->s > 0 ? 1 - t->least_s / t->s : 0);
-    }
-  return status;
-}
-
-static enum pz_status make_width(struct maker *m, const struct pz_workload *w,
-                                 struct pz_place_width *width) {
-  if (w->totals.layers > PZ_PLACE_MOST_LAYERS)
-    return pz_fail(m->err, PZ_LIMIT, "%lld layers; accepted: at most %d",
-                   (long long)w->totals.layers, PZ_PLACE_MOST_LAYERS);
-  struct pz_layer_time(*times)[2] = pz_arena_alloc(m->arena, w->n_layers, sizeof *times);
-  if (!times) return pz_fail(m->err, PZ_NO_MEMORY, NO_MEMORY);
-  enum pz_status status = schedule_all(m, w, times);
-  if (status != PZ_OK) return status;
-  return pz_place_chain(w, (const struct pz_layer_time(*)[2])times, m->arena, width, &m->out->parts,
-                        m->err);
-}
-
-static enum pz_status set_width(struct maker *m, const char *model, struct pz_workload_options wo,
-                                struct pz_place_width *width) {
-  struct pz_workload *w = NULL;
-  wo.tp = m->o->width;
-  enum pz_status status = pz_workload_load(model, &wo, &w, m->err);
-  if (status != PZ_OK) return status;
-  status = make_width(m, w, width);
-  m->out->mbs = w->options.mbs;
-  m->out->seq = w->options.seq;
-  pz_workload_free(w);
-  return status;
-}
-
-/* Products of one sample, forward and backward, of the undivided model, which may be too large to
- * count for more. */
-static enum pz_status count_flop(const char *model, struct pz_workload_options wo, double *flop,
-                                 struct pz_error *err) {
-  struct pz_workload *w = NULL;
-  wo.tp = wo.mbs = 1;
-  enum pz_status status = pz_workload_load(model, &wo, &w, err);
-  if (status != PZ_OK) return status;
-  *flop = (double)(w->totals.matmul_forward_flop + w->totals.matmul_backward_flop);
-  pz_workload_free(w);
-  return PZ_OK;
-}
-
 void pz_place_network(struct pz_place_problem *p, const struct pz_cluster *net) {
   const struct pz_level *all = pz_cluster_level(net, p->devices);
   p->bytes_per_s = all ? all->bytes_per_s : 0;
@@ -138,25 +74,4 @@ void pz_place_network(struct pz_place_problem *p, const struct pz_cluster *net) 
   for (int i = 0; all && &net->level[i] < all; i++)
     p->domains[p->n_domains++] =
         (struct pz_place_domain){net->level[i].devices, net->level[i].bytes_per_s};
-}
-
-enum pz_status pz_place_model(struct pz_cost *cost, const char *model,
-                              const struct pz_workload_options *workload,
-                              const struct pz_place_options *o, bool recompute,
-                              struct pz_arena *arena, struct pz_place_model *out,
-                              struct pz_error *err) {
-  struct maker m = {.cost = cost, .o = o, .arena = arena, .out = out, .err = err};
-  *out = (struct pz_place_model){.p = {.hbm_bytes = o->hbm_bytes,
-                                       .devices = o->devices,
-                                       .state = o->state,
-                                       .recompute = recompute}};
-  pz_place_network(&out->p, &cost->net);
-  struct pz_place_width *width = pz_arena_alloc(arena, 1, sizeof *width);
-  if (!width) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
-  out->p.widths = width;
-  out->p.n_widths = 1;
-  enum pz_status status = count_flop(model, *workload, &out->sample_flop, err);
-  if (status == PZ_OK) status = set_width(&m, model, *workload, width);
-  out->p.microbatches = out->mbs ? (o->batch + out->mbs - 1) / out->mbs : 0;
-  return status;
 }

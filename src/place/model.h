@@ -1,18 +1,10 @@
-/* The placement problem of a model on a chip; the time of a layer is the makespan of its schedule.
- */
+/* The placement problem of a workload on a chip: the time of a layer is the makespan of its
+ * schedule. */
 #ifndef PZ_PLACE_MODEL_H
 #define PZ_PLACE_MODEL_H
 
 #include "cost/cost.h"
 #include "place/problem.h"
-
-struct pz_place_options {
-  int64_t devices, batch; /* batch in samples */
-  double hbm_bytes;
-  double state;  /* bytes held for a byte of parameters */
-  int64_t width; /* tensor-parallel */
-  int64_t steps; /* of each schedule */
-};
 
 /* A layer's schedule in one direction. */
 struct pz_layer_time {
@@ -36,13 +28,15 @@ struct pz_place_part {
   double link_s[2]; /* collectives, by direction; may overlap with the rest */
 };
 
+/* A problem of one width, with what its plans are told with (plan.h). */
 struct pz_place_model {
   struct pz_place_problem p;
   const struct pz_place_part *parts; /* as the layers of the one width */
-  int64_t mbs, seq;
-  double sample_flop; /* of the products of a sample, forward and backward, whole model */
-  uint32_t n_open;    /* schedules that are not proven optimal ... */
-  double worst_gap;   /* ... and how far the worst of them may be off */
+  int64_t mbs, seq, batch;           /* samples, tokens, samples */
+  double sample_flop;     /* of the products of a sample, forward and backward, whole model */
+  double peak_flop_per_s; /* of a device */
+  uint32_t n_open;        /* schedules that are not proven optimal ... */
+  double worst_gap;       /* ... and how far the worst of them may be off */
 };
 
 /* Bandwidth between the problem's devices: of the innermost level that joins all of them, and of
@@ -55,14 +49,6 @@ PZ_NODISCARD enum pz_status pz_place_chain(const struct pz_workload *w,
                                            const struct pz_layer_time (*times)[2],
                                            struct pz_arena *arena, struct pz_place_width *out,
                                            const struct pz_place_part **parts,
-                                           struct pz_error *err);
-
-/* `workload` gives the options of a microbatch; its width is set here.  The arena holds the result.
- */
-PZ_NODISCARD enum pz_status pz_place_model(struct pz_cost *cost, const char *model,
-                                           const struct pz_workload_options *workload,
-                                           const struct pz_place_options *o, bool recompute,
-                                           struct pz_arena *arena, struct pz_place_model *out,
                                            struct pz_error *err);
 
 #endif

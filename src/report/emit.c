@@ -14,33 +14,28 @@ static const struct {
                {pz_emit_torchtitan, pz_note_torchtitan},
                {pz_emit_nemo, pz_note_nemo}};
 
-struct pz_launch pz_launch_of(const struct pz_planned *p) {
-  int64_t d = p->plan->d, rounds = (p->model->p.microbatches + d - 1) / d;
+struct pz_launch pz_launch_of(const struct pz_model_plan *p) {
   return (struct pz_launch){.plan = p,
-                            .stages = p->plan->n_stages,
-                            .tensor = p->model->p.widths[p->plan->width].t,
-                            .replicas = d,
-                            .microbatch = p->model->mbs,
-                            .seq = p->model->seq,
-                            .rounds = rounds,
-                            .batch = rounds * d * p->model->mbs,
+                            .stages = p->n_stages,
+                            .tensor = p->tensor_parallel,
+                            .replicas = p->data_parallel,
+                            .microbatch = p->microbatch_samples,
+                            .seq = p->seq_tokens,
+                            .rounds = p->microbatches,
+                            .batch = p->microbatches * p->data_parallel * p->microbatch_samples,
                             .recompute = p->recompute};
 }
 
-static const char *layer_name(const struct pz_launch *l, uint32_t stage, uint32_t i) {
-  return l->plan->model->parts[l->plan->plan->stages[stage].layers[i]].name;
-}
-
 const char *pz_launch_stranger(const struct pz_launch *l) {
-  for (uint32_t k = 0; k < l->plan->plan->n_stages; k++)
-    for (uint32_t i = 0; i < l->plan->plan->stages[k].n; i++)
-      if (pz_launch_layer(l, k, i) == PZ_LAUNCH_BLOCK && strcmp(layer_name(l, k, i), "block") != 0)
-        return layer_name(l, k, i);
+  for (uint32_t k = 0; k < l->plan->n_stages; k++)
+    for (uint32_t i = 0; i < l->plan->stages[k].n_layers; i++) {
+      const char *name = l->plan->stages[k].layers[i].name;
+      if (pz_launch_layer(name) == PZ_LAUNCH_BLOCK && strcmp(name, "block") != 0) return name;
+    }
   return NULL;
 }
 
-enum pz_launch_layer pz_launch_layer(const struct pz_launch *l, uint32_t stage, uint32_t i) {
-  const char *name = layer_name(l, stage, i);
+enum pz_launch_layer pz_launch_layer(const char *name) {
   if (strcmp(name, "embedding") == 0) return PZ_LAUNCH_EMBEDDING;
   return strcmp(name, "head") == 0 ? PZ_LAUNCH_HEAD : PZ_LAUNCH_BLOCK;
 }

@@ -3,22 +3,24 @@
 #ifndef PZ_REPORT_EMIT_H
 #define PZ_REPORT_EMIT_H
 
-#include "report/plan_table.h"
+#include <stdio.h>
+
+#include "place/plan.h"
 
 /* What every target tells in its own words. */
 struct pz_launch {
-  const struct pz_planned *plan;
+  const struct pz_model_plan *plan;
   int64_t stages, tensor, replicas, microbatch, seq;
   int64_t rounds; /* microbatches of a replica */
   int64_t batch;  /* rounds x replicas x microbatch: frameworks want whole rounds */
   bool recompute;
 };
 
-struct pz_launch pz_launch_of(const struct pz_planned *p);
+struct pz_launch pz_launch_of(const struct pz_model_plan *p);
 
 /* What a layer is to a framework. */
 enum pz_launch_layer { PZ_LAUNCH_EMBEDDING, PZ_LAUNCH_BLOCK, PZ_LAUNCH_HEAD };
-enum pz_launch_layer pz_launch_layer(const struct pz_launch *l, uint32_t stage, uint32_t i);
+enum pz_launch_layer pz_launch_layer(const char *name);
 
 /* A layer that is none of these, which frameworks have no words for, or NULL. */
 const char *pz_launch_stranger(const struct pz_launch *l);

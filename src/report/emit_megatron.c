@@ -5,17 +5,18 @@
 
 /* Et*18|t*21|t*20L: which layers each stage has. */
 static void put_layout(const struct pz_launch *l, FILE *out) {
-  const struct pz_plan *plan = l->plan->plan;
-  for (uint32_t k = 0; k < plan->n_stages; k++) {
+  for (uint32_t k = 0; k < l->plan->n_stages; k++) {
+    const struct pz_plan_stage *s = &l->plan->stages[k];
     uint32_t blocks = 0;
     if (k) fputc('|', out);
-    for (uint32_t i = 0; i < plan->stages[k].n; i++) {
-      enum pz_launch_layer layer = pz_launch_layer(l, k, i);
-      blocks += layer == PZ_LAUNCH_BLOCK;
-      if (layer == PZ_LAUNCH_EMBEDDING) fputc('E', out);
+    for (uint32_t i = 0; i < s->n_layers; i++) {
+      enum pz_launch_layer layer = pz_launch_layer(s->layers[i].name);
+      if (layer == PZ_LAUNCH_BLOCK) blocks += s->layers[i].count;
+      for (uint32_t c = 0; layer == PZ_LAUNCH_EMBEDDING && c < s->layers[i].count; c++)
+        fputc('E', out);
     }
     if (blocks) fprintf(out, blocks > 1 ? "t*%" PRIu32 : "t", blocks);
-    if (pz_launch_layer(l, k, plan->stages[k].n - 1) == PZ_LAUNCH_HEAD)
+    if (pz_launch_layer(s->layers[s->n_layers - 1].name) == PZ_LAUNCH_HEAD)
       fputs(blocks > 1 ? ",L" : "L", out);
   }
 }

@@ -4,17 +4,18 @@
 
 #include "report/emit.h"
 
-static void put_stage(const struct pz_launch *l, uint32_t k, uint32_t *block, FILE *out) {
-  const struct pz_stage *s = &l->plan->plan->stages[k];
+static void put_stage(const struct pz_plan_stage *s, uint32_t *block, FILE *out) {
+  uint32_t n = 0;
   fputs("  [", out);
-  for (uint32_t i = 0; i < s->n; i++) {
-    if (i) fputs(", ", out);
-    switch (pz_launch_layer(l, k, i)) {
-    case PZ_LAUNCH_EMBEDDING: fputs("\"tok_embeddings\"", out); break;
-    case PZ_LAUNCH_HEAD: fputs("\"norm\", \"output\"", out); break;
-    case PZ_LAUNCH_BLOCK: fprintf(out, "\"layers.%" PRIu32 "\"", (*block)++); break;
+  for (uint32_t i = 0; i < s->n_layers; i++)
+    for (uint32_t c = 0; c < s->layers[i].count; c++) {
+      if (n++) fputs(", ", out);
+      switch (pz_launch_layer(s->layers[i].name)) {
+      case PZ_LAUNCH_EMBEDDING: fputs("\"tok_embeddings\"", out); break;
+      case PZ_LAUNCH_HEAD: fputs("\"norm\", \"output\"", out); break;
+      case PZ_LAUNCH_BLOCK: fprintf(out, "\"layers.%" PRIu32 "\"", (*block)++); break;
+      }
     }
-  }
   fputs("],\n", out);
 }
 
@@ -48,7 +49,7 @@ void pz_emit_torchtitan(const struct pz_launch *l, FILE *out) {
     fprintf(out, "pipeline_parallel_schedule = \"1F1B\"\n");
     fprintf(out, "pipeline_parallel_microbatch_size = %" PRId64 "\n", l->microbatch);
     fprintf(out, "module_fqns_per_model_part = [\n");
-    for (uint32_t k = 0; k < l->plan->plan->n_stages; k++) put_stage(l, k, &block, out);
+    for (uint32_t k = 0; k < l->plan->n_stages; k++) put_stage(&l->plan->stages[k], &block, out);
     fprintf(out, "]\n");
   }
   fprintf(out, "\n[activation_checkpoint]\nmode = \"%s\"\n", l->recompute ? "full" : "none");

@@ -4,13 +4,13 @@
 #ifndef PZ_REPORT_PIPELINE_TRACE_H
 #define PZ_REPORT_PIPELINE_TRACE_H
 
-#include "report/plan_table.h"
+#include "place/plan.h"
 
 /* Beyond so many events only the first microbatches are told, and the name says so. */
 enum { PZ_PIPELINE_MOST_EVENTS = 1 << 17 };
 
 /* JSON text (malloc'd, the caller's to free). */
-PZ_NODISCARD enum pz_status pz_pipeline_trace(const struct pz_planned *p, const char *model,
+PZ_NODISCARD enum pz_status pz_pipeline_trace(const struct pz_model_plan *p, const char *model,
                                               char **text, struct pz_error *err);
 
 #endif

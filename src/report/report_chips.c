@@ -102,18 +102,15 @@ static enum pz_status make_plan(void *ctx, size_t i, struct pz_evaluator *e, str
   struct plan *p = pz_vec_at(&c->plans, struct plan, i);
   const struct pz_study *s = c->t->study;
   const struct pz_variant *l = &s->portfolio.variants[p->e->plan.variant];
-  struct pz_place_model model;
-  struct pz_plan plan;
+  struct pz_model_plan plan;
   struct pz_chip chip;
   struct pz_arena arena;
   pz_arena_init(&arena, NULL);
   pz_space_chip(&s->space, &s->points[p->point], &chip);
   enum pz_status status =
-      pz_evaluation_plan(e, &chip, pz_task_most_hbm(&s->task), p->e, &arena, &model, &plan, err);
+      pz_evaluation_model_plan(e, &chip, pz_task_most_hbm(&s->task), p->e, &arena, &plan, err);
   if (status == PZ_OK) {
-    struct pz_planned planned = {&model, &plan, p->e->plan.recompute, s->o.batch,
-                                 pz_chip_tensor_flop_per_s(&chip)};
-    p->parts = pz_planned_parts(&planned);
+    p->parts = plan.parts;
     p->mbs = l->mbs;
     p->t = l->tp;
     status = use_layer(e, p, &arena, err);

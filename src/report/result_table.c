@@ -32,23 +32,20 @@ static enum pz_status model_json(struct writer *w, const struct pz_objective_run
   const struct pz_reference *ref = &s->reference[model];
   struct pz_evaluator *e = pz_search_evaluator(s->search);
   struct pz_evaluation v;
-  struct pz_place_model made;
-  struct pz_plan plan;
+  struct pz_model_plan plan;
   const struct pz_evaluation *most = pz_search_evaluation(s->search, c->best, model);
   if (!most) return pz_fail(w->err, PZ_INTERNAL, "the best chip was not evaluated");
   enum pz_status status =
       pz_evaluate(e, &s->points[c->best], model, c->hbm_gib, most->effort, &v, w->err);
   if (status == PZ_OK)
-    status = pz_evaluation_plan(e, chip, c->hbm_gib, &v, &w->arena, &made, &plan, w->err);
+    status = pz_evaluation_model_plan(e, chip, c->hbm_gib, &v, &w->arena, &plan, w->err);
   if (status != PZ_OK) return status;
-  struct pz_planned p = {&made, &plan, v.plan.recompute, s->o.batch,
-                         pz_chip_tensor_flop_per_s(chip)};
   double rate = (double)s->o.batch / v.time_s;
   bool compared = ref->samples_per_s > 0;
   *out = json_pack("{s:s,s:f,s:o,s:o}", "model", s->portfolio.models[model], "throughput_samples_s",
                    rate, "ratio_to_reference",
                    compared ? json_real(rate / ref->samples_per_s) : json_null(), "plan",
-                   pz_planned_json(&p, true));
+                   pz_plan_json(&plan, true));
   return PZ_OK;
 }
 

@@ -1,31 +1,21 @@
-/* Throughput of a model on a chip: the best plan over every microbatch size, tensor-parallel degree
- * and recomputation.  Exact except for schedules not proven optimal, which also enter with their
- * lower bounds. */
+/* Throughput of a model on a chip of the search: the best plan (place/best.h) over the portfolio's
+ * variants, with the tables of bounds where the chip is of the space. */
 #ifndef PZ_SEARCH_EVALUATE_H
 #define PZ_SEARCH_EVALUATE_H
 
 #include "cost/cost.h"
-#include "place/model.h"
+#include "place/best.h"
 #include "search/bounds.h"
 
 /* How hard schedules are tried: a first look, and again where they were left open. */
 enum pz_effort { PZ_EFFORT_NONE, PZ_EFFORT_QUICK, PZ_EFFORT_FULL };
 
-/* A plan in few words. */
-struct pz_plan_record {
-  uint32_t variant; /* of the portfolio */
-  bool recompute;
-  int64_t d;
-  uint32_t n_stages;
-  const uint16_t *layers; /* of each stage */
-};
-
 struct pz_evaluation {
   enum pz_effort effort;
-  double time_s;   /* of a batch with the best plan; HUGE_VAL: none fits */
-  double least_s;  /* no plan is faster; below time_s only for schedules left open ... */
-  uint32_t n_open; /* ... so many of them */
-  struct pz_plan_record plan;
+  double time_s;              /* of a batch with the best plan; HUGE_VAL: none fits */
+  double least_s;             /* no plan is faster; below time_s only for schedules left open ... */
+  uint32_t n_open;            /* ... so many of them */
+  struct pz_plan_record plan; /* its variant is one of the portfolio */
 };
 
 /* One thread's means: caches and work space. */
@@ -70,5 +60,16 @@ PZ_NODISCARD enum pz_status pz_evaluation_plan(struct pz_evaluator *e, const str
                                                double hbm_gib, const struct pz_evaluation *v,
                                                struct pz_arena *arena, struct pz_place_model *model,
                                                struct pz_plan *plan, struct pz_error *err);
+
+/* The same, as the plain struct that results keep; everything it points to lies in the arena. */
+PZ_NODISCARD enum pz_status
+pz_evaluation_model_plan(struct pz_evaluator *e, const struct pz_chip *chip, double hbm_gib,
+                         const struct pz_evaluation *v, struct pz_arena *arena,
+                         struct pz_model_plan *out, struct pz_error *err);
+
+/* The inputs of the plans of a model on the chip at hand; without bounds.  They point into the
+ * evaluator and live as long. */
+struct pz_plan_inputs pz_evaluator_inputs(struct pz_evaluator *e, uint32_t model, double hbm_gib,
+                                          enum pz_effort effort);
 
 #endif

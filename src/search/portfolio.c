@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "core/num.h"
 #include "core/text.h"
 #include "place/problem.h"
 #include "workload/workload.h"
@@ -36,36 +35,23 @@ static enum pz_status look_at(const struct maker *m, uint32_t i) {
   return status;
 }
 
-/* Build a variant, or note why it cannot be. */
-static enum pz_status build(const struct maker *m, uint32_t i, struct pz_variants *v, int t,
-                            int k) {
-  struct pz_workload_options o = m->p->built;
-  struct pz_variant *l = &m->p->variants[m->p->n_variants];
-  struct pz_error why = {0};
-  o.mbs = m->c->mbs->v[k];
-  o.tp = m->c->tp->v[t];
-  *l = (struct pz_variant){.model = i, .mbs = o.mbs, .tp = o.tp};
-  enum pz_status status = pz_width_check(o.tp, m->c->devices, &why);
-  if (status == PZ_OK) status = pz_microbatch_check(o.mbs, m->c->batch, &why);
-  if (status == PZ_OK) status = pz_workload_load(m->p->models[i], &o, &l->w, &why);
-  if (status != PZ_OK) return pz_variants_refuse(v, t, k, &why, m->err);
-  l->microbatches = pz_ceil_div(m->c->batch, o.mbs);
-  if (l->w->n_layers > m->p->most_layers) m->p->most_layers = l->w->n_layers;
-  m->p->n_variants++;
-  return PZ_OK;
-}
-
 static enum pz_status add_model(const struct maker *m, uint32_t i) {
-  struct pz_variants v = {0};
-  if (!pz_text_is_plain(m->p->models[i])) /* kept, and shown in tables and pages */
+  struct pz_portfolio *p = m->p;
+  struct pz_variant *list = &p->variants[p->n_variants];
+  uint32_t n = 0;
+  if (!pz_text_is_plain(p->models[i])) /* kept, and shown in tables and pages */
     return pz_fail(m->err, PZ_BAD_INPUT, "%s: accepted: a path without control characters",
-                   m->p->models[i]);
+                   p->models[i]);
   enum pz_status status = look_at(m, i);
-  if (status == PZ_OK) status = pz_variants_init(&v, m->c->tp, m->c->mbs, &m->p->arena, m->err);
-  m->p->first[i] = m->p->n_variants;
-  for (int t = 0; t < m->c->tp->n; t++)
-    for (int k = 0; k < m->c->mbs->n && status == PZ_OK; k++) status = build(m, i, &v, t, k);
-  return status == PZ_OK ? pz_variants_conclude(&v, &m->p->notes, m->err) : status;
+  if (status == PZ_OK)
+    status = pz_variants_load(p->models[i], m->c, &p->built, &p->notes, list, &n, m->err);
+  for (uint32_t k = 0; k < n; k++) {
+    list[k].model = i;
+    if (list[k].w->n_layers > p->most_layers) p->most_layers = list[k].w->n_layers;
+  }
+  p->first[i] = p->n_variants;
+  p->n_variants += n;
+  return status;
 }
 
 enum pz_status pz_portfolio_init(struct pz_portfolio *p, const char *const *models,

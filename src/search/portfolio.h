@@ -9,12 +9,6 @@
 
 enum { PZ_SEARCH_MOST_MODELS = 64 };
 
-struct pz_variant {
-  uint32_t model;
-  int64_t mbs, tp, microbatches;
-  struct pz_workload *w;
-};
-
 struct pz_portfolio {
   struct pz_arena arena;
   uint32_t n_models, n_variants;
@@ -26,12 +20,6 @@ struct pz_portfolio {
   uint32_t most_layers;             /* distinct ones of any variant */
   struct pz_workload_options built; /* how: mbs and tp are each variant's */
   struct pz_vec notes;              /* struct pz_note: what the user should know of the models */
-};
-
-/* What variants are made of. */
-struct pz_variant_choices {
-  const struct pz_choices *mbs, *tp;
-  int64_t batch, devices; /* a microbatch and a width are at most these */
 };
 
 /* Widths that do not divide a model or are above the devices, and microbatch sizes above the batch,

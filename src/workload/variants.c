@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/num.h"
+
 #define NO_MEMORY "out of memory for the notes on a model"
 
 enum pz_status pz_width_check(int64_t tp, int64_t devices, struct pz_error *err) {
@@ -113,4 +115,36 @@ enum pz_status pz_variants_conclude(const struct pz_variants *v, struct pz_vec *
       if (!why_no_width(v, t) && !why_no_microbatch(v, m))
         status = note_left_out(notes, v->tp->v[t], v->mbs->v[m], why_not(v, t, m), err);
   return status;
+}
+
+/* ---- building them -------------------------------------------------------------------------- */
+
+static enum pz_status load_variant(const char *model, const struct pz_variant_choices *c,
+                                   struct pz_workload_options o, struct pz_variant *out,
+                                   struct pz_error *why) {
+  *out =
+      (struct pz_variant){.mbs = o.mbs, .tp = o.tp, .microbatches = pz_ceil_div(c->batch, o.mbs)};
+  enum pz_status status = pz_width_check(o.tp, c->devices, why);
+  if (status == PZ_OK) status = pz_microbatch_check(o.mbs, c->batch, why);
+  return status == PZ_OK ? pz_workload_load(model, &o, &out->w, why) : status;
+}
+
+enum pz_status pz_variants_load(const char *model, const struct pz_variant_choices *c,
+                                const struct pz_workload_options *how, struct pz_vec *notes,
+                                struct pz_variant *list, uint32_t *n, struct pz_error *err) {
+  struct pz_variants v = {0};
+  enum pz_status status = pz_variants_init(&v, c->tp, c->mbs, notes->arena, err);
+  *n = 0;
+  for (int t = 0; t < c->tp->n; t++)
+    for (int m = 0; m < c->mbs->n && status == PZ_OK; m++) {
+      struct pz_workload_options o = *how;
+      struct pz_error why = {0};
+      o.mbs = c->mbs->v[m];
+      o.tp = c->tp->v[t];
+      if (load_variant(model, c, o, &list[*n], &why) == PZ_OK)
+        ++*n;
+      else
+        status = pz_variants_refuse(&v, t, m, &why, err);
+    }
+  return status == PZ_OK ? pz_variants_conclude(&v, notes, err) : status;
 }

@@ -10,7 +10,7 @@
 #include "core/file.h"
 #include "place/checker.h"
 #include "place/cost.h"
-#include "place/fixed.h"
+#include "place/instance.h"
 #include "place/lower_bound.h"
 #include "place/solve.h"
 
