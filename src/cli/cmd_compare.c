@@ -4,6 +4,7 @@
 #include "cli/study_run.h"
 #include "report/comparison.h"
 #include "report/original_table.h"
+#include "study/compare.h"
 
 struct settings {
   struct pz_common common;
@@ -13,7 +14,7 @@ struct settings {
 };
 
 static const struct settings defaults = {.study = PZ_STUDY_SETTINGS_DEFAULT,
-                                         .seed = PZ_COMPARED_SEED};
+                                         .seed = PZ_COMPARE_SEED};
 
 /* clang-format off */
 static const struct pz_option options[] = {
@@ -30,15 +31,14 @@ static const struct pz_option options[] = {
 
 static enum pz_status tell(struct pz_study_run *r) {
   struct pz_arena arena;
-  json_t *result = pz_compared_json(&r->study, r->comparison);
-  json_t *timing = r->way_s ? json_incref(r->way_s) : json_object();
-  if (!result || json_object_set_new(result, "timing", timing) != 0)
-    return pz_fail(r->err, PZ_NO_MEMORY, "out of memory for the result");
-  if (r->common->json) return pz_command_json(result, r->err);
+  if (r->common->json) {
+    json_t *result = pz_comparison_report_json(&r->run.result);
+    return result ? pz_command_json(result, r->err)
+                  : pz_fail(r->err, PZ_NO_MEMORY, "out of memory for the result");
+  }
   pz_arena_init(&arena, NULL);
-  enum pz_status status = pz_compared_print(result, &arena, stdout);
+  enum pz_status status = pz_comparison_print(&r->run.result, &arena, stdout);
   pz_arena_release(&arena);
-  json_decref(result);
   return status;
 }
 
@@ -48,7 +48,7 @@ static const char *original_misuse(const struct settings *s, int n_models) {
   if (n_models < 2) return "--original-assumptions requires two or more MODELs";
   if (s->study.dir) return "--original-assumptions and --output cannot be combined";
   if (s->study.pareto) return "--original-assumptions and --pareto cannot be combined";
-  if (s->seed != PZ_COMPARED_SEED) return "--original-assumptions and --seed cannot be combined";
+  if (s->seed != PZ_COMPARE_SEED) return "--original-assumptions and --seed cannot be combined";
   return s->study.objective ? "--original-assumptions and --objective cannot be combined" : NULL;
 }
 
@@ -107,7 +107,7 @@ static enum pz_exit run(int argc, char **argv) {
   uint64_t seed = (uint64_t)s.seed;
   enum pz_status status = pz_study_run_begin(&r, argv + 1, n_args);
   if (status == PZ_OK) status = pz_study_run_search(&r);
-  if (status == PZ_OK) status = pz_study_run_compare(&r, &seed);
+  if (status == PZ_OK) status = pz_run_compare(&r.run, &seed, &err);
   if (status == PZ_OK) status = tell(&r);
   if (status == PZ_OK) status = pz_study_run_report(&r);
   return pz_study_run_end(&r, status);

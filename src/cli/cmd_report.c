@@ -2,7 +2,7 @@
 #include "cli/command.h"
 #include "cli/report_file.h"
 #include "core/file.h"
-#include "report/report_data.h"
+#include "study/run.h"
 
 struct settings {
   struct pz_common common;
@@ -25,19 +25,27 @@ static const struct pz_option options[] = {
 };
 /* clang-format on */
 
+/* The run's result with all that a report shows: what the run does not have is made. */
+static enum pz_status complete(struct pz_run *r, struct pz_error *err) {
+  enum pz_status status = pz_run_detail(r, err);
+  return status == PZ_OK ? pz_run_compare(r, NULL, err) : status;
+}
+
 static enum pz_status make(const struct settings *s, const char *dir, const char *file,
                            json_t **document, struct pz_error *err) {
-  struct pz_run_file *f = NULL;
+  struct pz_run r = {0};
   struct pz_progress progress;
   enum pz_progress_style style =
       s->common.quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr);
-  enum pz_status status = pz_run_file_look(dir, &f, err);
+  struct pz_run_options o = {
+      .dir = dir, .threads = (unsigned)s->threads, .watch = {NULL, &progress}};
+  pz_progress_start(&progress, stderr, style, "report", "parts", 1);
+  enum pz_status status = pz_run_look(&r, &o, err);
   if (status == PZ_OK) status = pz_file_writable(file, err); /* asked before long work */
-  if (status == PZ_OK) {
-    pz_progress_start(&progress, stderr, style, "report", "parts", 1);
-    status = pz_story_of_run(f, (unsigned)s->threads, &progress, document, err);
-  }
-  pz_run_file_close(f);
+  if (status == PZ_OK) status = complete(&r, err);
+  if (status == PZ_OK)
+    status = pz_report_write(&r.result, file, s->csv, s->common.json ? document : NULL, err);
+  pz_run_close(&r);
   return status;
 }
 
@@ -47,12 +55,10 @@ static enum pz_status report(const struct settings *s, const char *dir, struct p
   json_t *document = NULL;
   enum pz_status status = pz_report_path(dir, path, sizeof path, err);
   if (status == PZ_OK) status = make(s, dir, file, &document, err);
-  if (status == PZ_OK) status = pz_report_write(document, file, s->csv, err);
   if (status == PZ_OK && s->common.json)
-    status = pz_command_json(json_incref(document), err);
+    status = pz_command_json(document, err);
   else if (status == PZ_OK)
     printf("%s\n", file);
-  json_decref(document);
   return status;
 }
 

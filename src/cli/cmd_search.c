@@ -1,6 +1,7 @@
 /* phaze search: the best chip of a design space for given models, with their training plans. */
 #include "cli/study_run.h"
 #include "report/result_table.h"
+#include "study/result_json.h"
 
 struct settings {
   struct pz_common common;
@@ -12,14 +13,29 @@ static const struct settings defaults = {.study = PZ_STUDY_SETTINGS_DEFAULT};
 static const struct pz_option options[] = {PZ_COMMON_OPTIONS(struct settings),
                                            PZ_STUDY_OPTIONS(struct settings, study)};
 
+static json_t *timing_json(const struct pz_study_run *r) {
+  const struct pz_run_times *t = &r->run.times;
+  json_t *timing = r->run.reused ? json_pack("{s:b}", "reused", true)
+                                 : json_pack("{s:f,s:f,s:f,s:I}", "bounds_s", t->bounds_s,
+                                             "search_s", t->search_s, "result_s", t->result_s,
+                                             "evaluations", (json_int_t)t->n_variants);
+  json_object_set_new(timing, "total_s", json_real(pz_clock_s() - r->start_s));
+  json_object_set_new(timing, "threads", json_integer(pz_pool_threads(r->run.study.pool)));
+  return timing;
+}
+
 static enum pz_status tell(struct pz_study_run *r) {
   struct pz_arena arena;
-  json_object_set_new(r->search_s, "total_s", json_real(pz_clock_s() - r->start_s));
-  json_object_set_new(r->search_s, "threads", json_integer(pz_pool_threads(r->study.pool)));
-  json_object_set(r->result, "timing", r->search_s);
-  if (r->common->json) return pz_command_json(json_incref(r->result), r->err);
+  if (r->common->json) {
+    json_t *result = pz_result_json(&r->run.result);
+    if (!result || json_object_set_new(result, "timing", timing_json(r)) != 0) {
+      json_decref(result);
+      return pz_fail(r->err, PZ_NO_MEMORY, "out of memory for the result");
+    }
+    return pz_command_json(result, r->err);
+  }
   pz_arena_init(&arena, NULL);
-  enum pz_status status = pz_searched_print(r->result, &arena, stdout);
+  enum pz_status status = pz_result_print(&r->run.result, &arena, stdout);
   pz_arena_release(&arena);
   return status;
 }

@@ -40,12 +40,9 @@ static void say(void *ctx, bool holds, const char *text) {
 static enum pz_status verify(const struct settings *s, const char *dir, bool *holds,
                              struct pz_error *err) {
   struct telling t = {s, json_array()};
-  struct pz_run_file *f = NULL;
   struct pz_verify_options o = {
       .threads = (unsigned)s->threads, .sample = (uint32_t)s->sample, .say = say, .ctx = &t};
-  enum pz_status status = pz_run_file_look(dir, &f, err);
-  if (status == PZ_OK) status = pz_verify(f, &o, holds, err);
-  pz_run_file_close(f);
+  enum pz_status status = pz_verify(dir, &o, holds, err);
   if (status == PZ_OK && s->common.json)
     status = pz_command_json(json_pack("{s:b,s:O}", "holds", *holds, "checks", t.checks), err);
   json_decref(t.checks);

@@ -11,6 +11,7 @@
 #include "core/progress.h"
 #include "core/text.h"
 #include "place/best.h"
+#include "place/plan_json.h"
 #include "report/emit.h"
 #include "report/pipeline_trace.h"
 #include "report/plan_table.h"

@@ -1,15 +1,17 @@
-/* A run's report as an HTML file, and its tables as CSV files. */
+/* The file of a report. */
 #ifndef PZ_CLI_REPORT_FILE_H
 #define PZ_CLI_REPORT_FILE_H
 
-#include "core/json.h"
+#include "study/result.h"
 
-/* DIR/report.html into buf; PZ_BAD_INPUT when it does not fit. */
+/* DIR/report.html into buf. */
 PZ_NODISCARD enum pz_status pz_report_path(const char *dir, char *buf, size_t size,
                                            struct pz_error *err);
 
-/* Write a story's document as a page; with `csv` its tables into that directory. */
-PZ_NODISCARD enum pz_status pz_report_write(const json_t *document, const char *path,
-                                            const char *csv, struct pz_error *err);
+/* The page of a result with comparison and detail, and unless `csv` is NULL the data of its charts
+ * as files in that directory.  Unless `document` is NULL it takes the data (new reference). */
+PZ_NODISCARD enum pz_status pz_report_write(const struct pz_result *r, const char *path,
+                                            const char *csv, json_t **document,
+                                            struct pz_error *err);
 
 #endif

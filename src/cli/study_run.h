@@ -1,23 +1,17 @@
-/* One run of 'phaze search' or 'phaze compare': the search, the comparison with baselines, and the
- * HTML report.  With a run directory each part is saved there and reused if present, so that a
- * comparison continues from a finished search and the report of a search shows the comparison. */
+/* One run of 'phaze search' or 'phaze compare' as a command: progress, signals, notes, the HTML
+ * report, and the exit status. */
 #ifndef PZ_CLI_STUDY_RUN_H
 #define PZ_CLI_STUDY_RUN_H
 
 #include "cli/study_options.h"
 #include "core/progress.h"
-#include "store/run_file.h"
+#include "study/run.h"
 
 struct pz_study_run {
   const struct pz_common *common;
   const struct pz_study_settings *s;
-  struct pz_study study;
-  struct pz_run_file *file;   /* NULL: the run is not kept */
-  json_t *result, *search_s;  /* of the search; how long its parts took */
-  json_t *comparison, *way_s; /* the same of the comparison; NULL: not made, made before */
-  double objective_run_s[PZ_SEARCH_MOST_MODELS + 1];
+  struct pz_run run;
   double start_s;
-  bool news; /* something was found that a page of before does not show */
   struct pz_progress progress;
   struct pz_error *err;
 };
@@ -35,10 +29,6 @@ PZ_NODISCARD enum pz_status pz_study_run_begin(struct pz_study_run *r, char **mo
 
 /* The result: from the directory, or by searching. */
 PZ_NODISCARD enum pz_status pz_study_run_search(struct pz_study_run *r);
-
-/* The comparison, after the search: from the directory if it was made with this seed (NULL: any),
- * or by running every baseline. */
-PZ_NODISCARD enum pz_status pz_study_run_compare(struct pz_study_run *r, const uint64_t *seed);
 
 /* DIR/report.html, unless one stands there that shows the same, or none is wanted. */
 PZ_NODISCARD enum pz_status pz_study_run_report(struct pz_study_run *r);

@@ -1,6 +1,7 @@
 #include "place/plan.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/num.h"
@@ -122,4 +123,16 @@ enum pz_status pz_model_plan_make(const struct pz_place_model *m, const struct p
   made.flop_utilisation = m->sample_flop * (double)m->batch / (plan->time_s * peak);
   *out = made;
   return PZ_OK;
+}
+
+const char *pz_plan_stage_text(const struct pz_plan_stage *s, char *buf, size_t size) {
+  size_t at = 0;
+  if (size) buf[0] = '\0';
+  for (uint32_t i = 0; i < s->n_layers && at + 1 < size; i++) {
+    const struct pz_plan_layers *l = &s->layers[i];
+    int wrote = snprintf(buf + at, size - at, l->count > 1 ? "%s%s x %u" : "%s%s", at ? ", " : "",
+                         l->name, l->count);
+    at += wrote > 0 ? (size_t)wrote : 0;
+  }
+  return buf;
 }

@@ -3,8 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "chip/tech.h"
-#include "report/comparison.h"
+#include "study/compare.h"
 
 static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/,:+";
 
@@ -43,16 +42,14 @@ static bool is_preset(const char *space) {
   return false;
 }
 
-static void put_space(const struct pz_space *s, FILE *out) {
-  struct pz_area area = pz_chip_area(&s->base);
-  char file[sizeof s->name + 8];
-  snprintf(file, sizeof file, is_preset(s->name) ? "%s" : "%s.json", s->name);
-  if (strcmp(s->name, "paper") != 0) {
+static void put_space(const struct pz_result_inputs *in, FILE *out) {
+  char file[64];
+  snprintf(file, sizeof file, is_preset(in->space_name) ? "%s" : "%s.json", in->space_name);
+  if (strcmp(in->space_name, "paper") != 0) {
     fputs(" --space", out);
     put_word(file, out);
   }
-  if (s->budget_um2 != pz_area_total_um2(&area))
-    fprintf(out, " --budget %.17g", s->budget_um2 / 1e6);
+  if (in->budget_um2 != in->base_um2) fprintf(out, " --budget %.17g", in->budget_um2 / 1e6);
 }
 
 static void put_objective(const struct pz_study_options *o, FILE *out) {
@@ -79,16 +76,16 @@ static void put_import(const struct pz_workload_options *w, FILE *out) {
   if (w->unknown_ops == PZ_UNKNOWN_VECTOR) fputs(" --unknown-ops vector", out);
 }
 
-void pz_command_line_print(const struct pz_study *s, uint64_t seed, FILE *out) {
+void pz_command_line_print(const struct pz_result_inputs *in, uint64_t seed, FILE *out) {
   struct pz_study_options usual = pz_study_defaults();
-  const struct pz_study_options *o = &s->o;
-  bool usual_seed = seed == PZ_COMPARED_SEED;
+  const struct pz_study_options *o = &in->options;
+  bool usual_seed = seed == PZ_COMPARE_SEED;
   fputs(usual_seed ? "phaze search" : "phaze compare", out);
-  for (uint32_t i = 0; i < s->portfolio.n_models; i++) put_word(s->portfolio.models[i], out);
-  put_space(&s->space, out);
-  if (strcmp(s->task.net.name, usual.cluster) != 0) {
+  for (uint32_t i = 0; i < o->n_models; i++) put_word(o->models[i], out);
+  put_space(in, out);
+  if (strcmp(in->cluster_name, usual.cluster) != 0) {
     fputs(" --cluster", out);
-    put_word(s->task.net.name, out);
+    put_word(in->cluster_name, out);
   }
   put_number("devices", o->devices, usual.devices, out);
   put_number("batch", o->batch, usual.batch, out);
@@ -104,6 +101,6 @@ void pz_command_line_print(const struct pz_study *s, uint64_t seed, FILE *out) {
   if (o->pareto) fputs(" --pareto", out);
   if (o->pareto && o->pareto_tolerance != usual.pareto_tolerance)
     fprintf(out, " --pareto-tolerance %.15g", 100 * o->pareto_tolerance);
-  put_number("seed", (int64_t)seed, PZ_COMPARED_SEED, out);
+  put_number("seed", (int64_t)seed, PZ_COMPARE_SEED, out);
   fputs(" -o DIR", out);
 }

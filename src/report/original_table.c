@@ -1,7 +1,9 @@
 #include "report/original_table.h"
 
-#include "report/ratios.h"
-#include "report/result.h"
+#include <math.h>
+
+#include "report/table.h"
+#include "study/result.h"
 
 /* What the original's authors report of their common chip. */
 static const double REPORTED_RATIO = 2.9, REPORTED_AREA_PART = 0.91, REPORTED_HBM_GB = 64;
@@ -47,33 +49,55 @@ static json_t *set_json(pz_assumptions set) {
   return list;
 }
 
-/* The models' ratios, their arithmetic mean, and what pz_ratios_json says of them. */
-static json_t *ratios_json(const struct pz_original *r, const struct pz_original_row *row,
-                           json_t **models) {
+/* The models' ratios in few numbers, and their arithmetic mean. */
+struct row_ratios {
+  struct pz_ratios few;
+  double ratio[PZ_SEARCH_MOST_MODELS]; /* NaN: none */
+  double mean;
+};
+
+static struct row_ratios row_ratios(const struct pz_original *r,
+                                    const struct pz_original_row *row) {
+  struct row_ratios x = {.mean = 0};
   double sum = 0;
-  uint32_t n = 0;
-  *models = json_array();
   for (uint32_t m = 0; m < r->n_models; m++) {
     bool known = row->reference[m] > 0 && row->samples_per_s[m] > 0;
-    double ratio = known ? row->samples_per_s[m] / row->reference[m] : 0;
-    sum += ratio;
-    n += known;
-    json_array_append_new(
-        *models, json_pack("{s:s,s:f,s:f,s:o}", "model", r->models[m], "throughput_samples_s",
-                           row->samples_per_s[m], "reference_samples_s", row->reference[m],
-                           "ratio_to_reference", known ? json_real(ratio) : json_null()));
+    x.ratio[m] = known ? row->samples_per_s[m] / row->reference[m] : (double)NAN;
+    if (known) sum += x.ratio[m];
   }
-  json_t *ratios = pz_ratios_json(*models);
-  if (json_is_object(ratios)) json_object_set_new(ratios, "mean", json_real(sum / n));
-  return ratios;
+  x.few = pz_ratios_of(x.ratio, r->models, r->n_models);
+  x.mean = x.few.n_models ? sum / x.few.n_models : 0;
+  return x;
+}
+
+static json_t *ratios_json(const struct row_ratios *x) {
+  const struct pz_ratios *f = &x->few;
+  if (f->n_models < 2) return json_null();
+  return json_pack("{s:I,s:f,s:f,s:{s:s,s:f},s:{s:s,s:f},s:f}", "models", (json_int_t)f->n_models,
+                   "geometric_mean", f->geometric_mean, "median", f->median, "least", "model",
+                   f->least_model, "ratio", f->least, "most", "model", f->most_model, "ratio",
+                   f->most, "mean", x->mean);
+}
+
+static json_t *models_json(const struct pz_original *r, const struct pz_original_row *row,
+                           const struct row_ratios *x) {
+  json_t *models = json_array();
+  for (uint32_t m = 0; m < r->n_models; m++)
+    json_array_append_new(models,
+                          json_pack("{s:s,s:f,s:f,s:o}", "model", r->models[m],
+                                    "throughput_samples_s", row->samples_per_s[m],
+                                    "reference_samples_s", row->reference[m], "ratio_to_reference",
+                                    isnan(x->ratio[m]) ? json_null() : json_real(x->ratio[m])));
+  return models;
 }
 
 static json_t *row_json(const struct pz_original *r, const struct pz_original_row *row) {
-  json_t *models = NULL, *ratios = ratios_json(r, row, &models);
+  struct row_ratios x = row_ratios(r, row);
   return json_pack("{s:o,s:s,s:b,s:s,s:f,s:f,s:o,s:f,s:o}", "assumptions",
                    set_json(row->assumptions), "search", row->walk ? "original" : "exact", "alone",
                    row->alone, "chip", row->chip.name, "hbm_gib", row->hbm_gib, "area_part",
-                   row->area_part, "ratios", ratios, "gap", row->gap, "models", models);
+                   row->area_part, "ratios", ratios_json(&x), "gap", row->gap, "models",
+                   models_json(r, row, &x));
 }
 
 json_t *pz_original_json(const struct pz_original *r) {
@@ -84,34 +108,31 @@ json_t *pz_original_json(const struct pz_original *r) {
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-static void put_ratio(struct pz_table *t, const json_t *ratios, const char *key) {
-  if (json_is_object(ratios))
-    pz_table_cell(t, "%.2f", pz_result_number(ratios, key));
+static void put_ratio(struct pz_table *t, const struct row_ratios *x, double ratio) {
+  if (x->few.n_models > 1)
+    pz_table_cell(t, "%.2f", ratio);
   else
     pz_table_cell(t, "-");
 }
 
 static void put_row(struct pz_table *t, const struct pz_original *r,
                     const struct pz_original_row *row) {
-  json_t *models = NULL, *ratios = ratios_json(r, row, &models);
+  struct row_ratios x = row_ratios(r, row);
   put_name(t, row);
   pz_table_cell(t, "%s", row->chip.name);
   pz_table_cell(t, "%.0f", row->hbm_gib);
   pz_table_cell(t, "%.1f%%", 100 * row->area_part);
-  put_ratio(t, ratios, "mean");
-  put_ratio(t, ratios, "geometric_mean");
-  put_ratio(t, ratios, "median");
-  if (json_is_object(ratios))
-    pz_table_cell(t, "%.2f .. %.2f", pz_result_number(pz_result_at(ratios, "least"), "ratio"),
-                  pz_result_number(pz_result_at(ratios, "most"), "ratio"));
+  put_ratio(t, &x, x.mean);
+  put_ratio(t, &x, x.few.geometric_mean);
+  put_ratio(t, &x, x.few.median);
+  if (x.few.n_models > 1)
+    pz_table_cell(t, "%.2f .. %.2f", x.few.least, x.few.most);
   else
     pz_table_cell(t, "-");
   if (row->walk)
     pz_table_cell(t, "-");
   else
     pz_table_cell(t, "%.2g%%", 100 * row->gap);
-  json_decref(models);
-  json_decref(ratios);
 }
 
 static void begin(struct pz_table *t, struct pz_arena *arena, const char *title) {

@@ -7,18 +7,6 @@
 #include "core/text.h"
 #include "report/table.h"
 
-const char *pz_plan_stage_text(const struct pz_plan_stage *s, char *buf, size_t size) {
-  size_t at = 0;
-  if (size) buf[0] = '\0';
-  for (uint32_t i = 0; i < s->n_layers && at + 1 < size; i++) {
-    const struct pz_plan_layers *l = &s->layers[i];
-    int wrote = snprintf(buf + at, size - at, l->count > 1 ? "%s%s x %u" : "%s%s", at ? ", " : "",
-                         l->name, l->count);
-    at += wrote > 0 ? (size_t)wrote : 0;
-  }
-  return buf;
-}
-
 const char *pz_plan_text(const struct pz_model_plan *p, char *buf, size_t size) {
   snprintf(buf, size,
            "%u stage%s, %" PRId64 " replica%s, tensor parallel %" PRId64 ", microbatch %" PRId64
@@ -27,37 +15,6 @@ const char *pz_plan_text(const struct pz_model_plan *p, char *buf, size_t size) 
            pz_text_s((double)p->data_parallel), p->tensor_parallel, p->microbatch_samples,
            p->recompute ? "recomputed" : "kept");
   return buf;
-}
-
-static json_t *stages_json(const struct pz_model_plan *p) {
-  char text[256];
-  json_t *stages = json_array();
-  for (uint32_t k = 0; k < p->n_stages; k++) {
-    const struct pz_plan_stage *s = &p->stages[k];
-    json_array_append_new(stages,
-                          json_pack("{s:s,s:I,s:I,s:f,s:f}", "layers",
-                                    pz_plan_stage_text(s, text, sizeof text), "count",
-                                    (json_int_t)s->layer_count, "devices", (json_int_t)s->devices,
-                                    "load_s", s->load_s, "memory_bytes", s->memory_bytes));
-  }
-  return stages;
-}
-
-json_t *pz_plan_json(const struct pz_model_plan *p, bool whole) {
-  const struct pz_step_parts *parts = &p->parts;
-  json_t *v =
-      json_pack("{s:f,s:I,s:I,s:I,s:b,s:f,s:f,s:f,s:{s:f,s:f,s:f,s:f,s:f}}", "step_s", p->step_s,
-                "tensor_parallel", (json_int_t)p->tensor_parallel, "data_parallel",
-                (json_int_t)p->data_parallel, "microbatch", (json_int_t)p->microbatch_samples,
-                "recompute", p->recompute, "samples_per_s", p->samples_per_s, "tokens_per_s",
-                p->tokens_per_s, "flop_utilisation", p->flop_utilisation, "parts", "compute_s",
-                parts->compute_s, "collectives_s", parts->collectives_s, "transfers_s",
-                parts->transfers_s, "bubble_s", parts->bubble_s, "exchange_s", parts->exchange_s);
-  json_object_set_new(v, "worst_schedule_gap", json_real(p->worst_schedule_gap));
-  json_object_set_new(v, "devices_used", json_integer(p->devices_used));
-  json_object_set_new(v, "n_stages", json_integer(p->n_stages));
-  if (whole) json_object_set_new(v, "stages", stages_json(p));
-  return v;
 }
 
 /* How many stages from this one on are told in one row. */

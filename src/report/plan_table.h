@@ -1,20 +1,13 @@
-/* A plan of a model as text, table and JSON: its degrees, the parts of its step time, its stages. */
+/* A plan of a model as text and table: its degrees, the parts of its step time, its stages. */
 #ifndef PZ_REPORT_PLAN_TABLE_H
 #define PZ_REPORT_PLAN_TABLE_H
 
 #include <stdio.h>
 
-#include "core/json.h"
 #include "place/plan.h"
-
-/* "embedding, block x 11" into buf.  Returns buf. */
-const char *pz_plan_stage_text(const struct pz_plan_stage *s, char *buf, size_t size);
 
 /* "14 stages, 72 replicas, tensor parallel 1, microbatch 1, activations kept" into buf. */
 const char *pz_plan_text(const struct pz_model_plan *p, char *buf, size_t size);
-
-/* New reference, the caller's.  `whole`: with every stage. */
-json_t *pz_plan_json(const struct pz_model_plan *p, bool whole);
 
 /* One row for each stage, equal neighbours together. */
 PZ_NODISCARD enum pz_status pz_plan_table(const struct pz_model_plan *p, struct pz_arena *arena,

@@ -1,19 +1,16 @@
-/* Throughputs of several models over the reference's in few numbers: their geometric mean, which a
- * single model can carry, and beside it the median and the range. */
+/* Throughput ratios in a sentence. */
 #ifndef PZ_REPORT_RATIOS_H
 #define PZ_REPORT_RATIOS_H
 
 #include <stdio.h>
 
-#include "core/json.h"
-
-/* {models, geometric_mean, median, least: {model, ratio}, most: {model, ratio}} of a result's
- * models that have a ratio_to_reference above 0; null for fewer than two.  The median of an even
- * number is the mean of the middle two; of equal ratios the first model counts.  New reference;
- * NULL: no memory. */
-json_t *pz_ratios_json(const json_t *models);
+#include "report/table.h"
+#include "study/result.h"
 
 /* "geometric mean over 6 models; median 3.40, from 2.40 for bert-large to 15.71 for gpt3-175b". */
-void pz_ratios_print(const json_t *ratios, FILE *out);
+void pz_ratios_print(const struct pz_ratios *r, FILE *out);
+
+/* A model's throughput over the reference's, as a cell. */
+void pz_ratio_cell(struct pz_table *t, double samples_per_s, double ratio);
 
 #endif

@@ -35,18 +35,18 @@ static bool tell_facts(json_t *rows, const char *role, const struct pz_chip *c) 
                                   pz_chip_tensor_flop_per_s(c), pz_chip_vector_op_per_s(c)));
 }
 
-enum pz_status pz_story_floorplan(struct pz_story *t) {
+enum pz_status pz_report_floorplan(struct pz_report *t) {
   json_t *rows = pz_dataset_add(t->datasets, "floorplan", "role,chip,part,count,area_mm2");
   json_t *facts = pz_dataset_add(
       t->datasets, "dies",
       "role,chip,tensor_cores,rows,cols,vector_cores,lanes,glb_mib,hbm_gib,hbm_bytes_per_s,area_"
       "mm2,watts,tensor_flop_per_s,vector_op_per_s");
-  struct pz_chip best, reference;
-  pz_study_chip(t->study, pz_story_common(t), &best);
-  enum pz_status status = pz_chip_load("tpuv4", &reference, t->err);
+  const struct pz_chip *best = &pz_result_best(t->result)->chip;
+  struct pz_chip reference;
+  enum pz_status status = pz_chip_load(t->result->reference_chip.name, &reference, t->err);
   if (status != PZ_OK) return status;
-  return pz_story_check(t, rows && facts && tell_chip(rows, "found", &best) &&
-                               tell_chip(rows, "reference", &reference) &&
-                               tell_facts(facts, "found", &best) &&
-                               tell_facts(facts, "reference", &reference));
+  return pz_report_check(t, rows && facts && tell_chip(rows, "found", best) &&
+                                tell_chip(rows, "reference", &reference) &&
+                                tell_facts(facts, "found", best) &&
+                                tell_facts(facts, "reference", &reference));
 }

@@ -9,10 +9,7 @@
 
 #include "core/text.h"
 #include "report/command_line.h"
-#include "report/comparison.h"
 #include "report/report_data.h"
-#include "report/result.h"
-#include "search/space.h"
 
 /* Parameters that a run may vary, by their names in results.  One that is not here is shown by that
  * name. */
@@ -25,40 +22,31 @@ static const struct parameter {
     {"hbm_gib", "HBM capacity", "GiB"},
 };
 
-/* ---- objective runs ------------------------------------------------------------------------------- */
+/* ---- objective runs -------------------------------------------------------------------------- */
 
-/* As the result has it. */
-static const json_t *certificate(const struct pz_story *t, uint32_t objective_run) {
-  const json_t *alone = json_array_get(json_object_get(t->result, "per_model"), objective_run);
-  return json_object_get(objective_run + 1 < t->study->n_runs ? alone : t->result, "certificate");
-}
-
-static enum pz_status tell_objective_runs(struct pz_story *t) {
-  json_t *rows =
-      pz_dataset_add(t->datasets, "objective_runs",
-                     "objective_run,chip,chip_id,hbm_gib,area_mm2,area_part,watts,objective,"
-                     "chips,evaluated,excluded_after_schedules,excluded_by_tables,open_"
-                     "schedules,gap");
-  const struct pz_study *s = t->study;
+static enum pz_status tell_runs(struct pz_report *t) {
+  json_t *rows = pz_dataset_add(t->datasets, "objective_runs",
+                                "objective_run,chip,chip_id,hbm_gib,area_mm2,area_part,watts,"
+                                "objective,chips,evaluated,excluded_after_schedules,excluded_by_"
+                                "tables,open_schedules,gap");
+  const struct pz_result *r = t->result;
   bool good = rows;
-  for (uint32_t i = 0; i < s->n_runs && good; i++) {
-    const struct pz_objective_run *c = &s->objective_run[i];
+  for (uint32_t i = 0; i < r->n_answers && good; i++) {
+    const struct pz_answer *a = &r->answers[i];
+    const struct pz_result_chip *chip = pz_result_chip(r, a->chip_id);
     uint32_t kinds[PZ_CHIP_STATUSES] = {0};
-    struct pz_chip chip;
-    double area = pz_search_area_um2(s->search, c->best);
-    for (uint32_t p = 0; p < s->n_points; p++) kinds[c->chip_status[p].kind]++;
-    pz_study_chip(s, c, &chip);
-    good = pz_dataset_row(
-        rows, json_pack("[s,s,I,f,f,f,f,f,I,I,I,I,I,f]", pz_study_run_name(s, i), chip.name,
-                        (json_int_t)s->points[c->best].id, c->hbm_gib, area / 1e6,
-                        area / s->space.budget_um2, pz_search_watts(s->search, c->best), c->value,
-                        (json_int_t)s->n_points, (json_int_t)kinds[PZ_CHIP_EVALUATED],
-                        (json_int_t)kinds[PZ_CHIP_EXCLUDED_BY_SCHEDULES],
-                        (json_int_t)kinds[PZ_CHIP_EXCLUDED_BY_TABLES],
-                        (json_int_t)pz_result_number(certificate(t, i), "open_schedules"),
-                        fmax(0, pz_result_number(certificate(t, i), "gap"))));
+    for (uint32_t p = 0; p < r->n_chips; p++) kinds[a->status[p].kind]++;
+    good = chip &&
+           pz_dataset_row(
+               rows, json_pack("[s,s,I,f,f,f,f,f,I,I,I,I,I,f]", a->name, a->chip.name,
+                               (json_int_t)a->chip_id, a->hbm_gib, chip->area_mm2, a->area_part,
+                               chip->watts, a->objective, (json_int_t)r->n_chips,
+                               (json_int_t)kinds[PZ_CHIP_EVALUATED],
+                               (json_int_t)kinds[PZ_CHIP_EXCLUDED_BY_SCHEDULES],
+                               (json_int_t)kinds[PZ_CHIP_EXCLUDED_BY_TABLES],
+                               (json_int_t)a->certificate.n_open, fmax(0, a->certificate.gap)));
   }
-  return pz_story_check(t, good);
+  return pz_report_check(t, good);
 }
 
 /* ---- sensitivity of the best chip ----------------------------------------------------------- */
@@ -69,28 +57,24 @@ static struct parameter find_parameter(const char *name) {
   return (struct parameter){name, name, ""};
 }
 
-static enum pz_status tell_sensitivity(struct pz_story *t) {
+static enum pz_status tell_sensitivity(struct pz_report *t) {
   json_t *rows =
       pz_dataset_add(t->datasets, "sensitivity",
                      "parameter,unit,from,to,change,change_at_most,area_mm2,within_budget");
-  const json_t *list = json_object_get(t->result, "sensitivity");
   bool good = rows;
-  for (size_t i = 0; i < json_array_size(list) && good; i++) {
-    const json_t *o = json_array_get(list, i);
-    struct parameter p = find_parameter(pz_result_text(o, "parameter"));
-    good = pz_dataset_row(
-        rows, json_pack("[s,s,f,f,f,f,f,b]", p.text, p.unit, pz_result_number(o, "from"),
-                        pz_result_number(o, "to"), pz_result_number(o, "change"),
-                        pz_result_number(o, "change_at_most"), pz_result_number(o, "area_mm2"),
-                        json_is_true(json_object_get(o, "within_budget"))));
+  for (uint32_t i = 0; i < t->result->n_sensitivity && good; i++) {
+    const struct pz_result_step *s = &t->result->sensitivity[i];
+    struct parameter p = find_parameter(s->parameter);
+    good = pz_dataset_row(rows, json_pack("[s,s,f,f,f,f,f,b]", p.text, p.unit, (double)s->from,
+                                          (double)s->to, s->change, s->change_at_most, s->area_mm2,
+                                          s->within_budget));
   }
-  return pz_story_check(t, good);
+  return pz_report_check(t, good);
 }
 
 /* ---- inputs --------------------------------------------------------------------------------- */
 
 struct list {
-  struct pz_story *t;
   json_t *rows;
   bool good;
 };
@@ -115,54 +99,53 @@ static const char *choices_text(const struct pz_choices *c, char *buf, size_t si
   return buf;
 }
 
-static void add_machines(struct list *l, const struct pz_study *s) {
-  const struct pz_cluster *net = &s->task.net;
+static void add_machines(struct list *l, const struct pz_result *r) {
+  const struct pz_result_inputs *in = &r->inputs;
+  const struct pz_study_options *o = &in->options;
   char buf[256];
-  add(l, "design space", "%s: %s (%u chip%s within the area budget)", s->space.name, s->space.about,
-      s->n_points, pz_text_s(s->n_points));
-  add(l, "area budget", "%.3f mm²", s->space.budget_um2 / 1e6);
-  add(l, "network", "%s: %s", net->name, net->about);
-  add(l, "chips in the cluster", "%" PRId64, s->o.devices);
-  add(l, "global batch size", "%" PRId64 " sample%s", s->o.batch, pz_text_s((double)s->o.batch));
-  add(l, "microbatch sizes considered", "%s", choices_text(&s->o.mbs, buf, sizeof buf));
-  add(l, "tensor-parallel degrees considered", "%s", choices_text(&s->o.tp, buf, sizeof buf));
-  add(l, "HBM capacities considered", "%s GiB", choices_text(&s->o.hbm_gib, buf, sizeof buf));
+  add(l, "design space", "%s: %s (%u chip%s within the area budget)", in->space_name,
+      in->space_about, r->n_chips, pz_text_s(r->n_chips));
+  add(l, "area budget", "%.3f mm²", in->budget_um2 / 1e6);
+  add(l, "network", "%s: %s", in->cluster_name, in->cluster_about);
+  add(l, "chips in the cluster", "%" PRId64, o->devices);
+  add(l, "global batch size", "%" PRId64 " sample%s", o->batch, pz_text_s((double)o->batch));
+  add(l, "microbatch sizes considered", "%s", choices_text(&o->mbs, buf, sizeof buf));
+  add(l, "tensor-parallel degrees considered", "%s", choices_text(&o->tp, buf, sizeof buf));
+  add(l, "HBM capacities considered", "%s GiB", choices_text(&o->hbm_gib, buf, sizeof buf));
 }
 
-static enum pz_status tell_inputs(struct pz_story *t) {
-  struct list l = {t, pz_dataset_add(t->datasets, "inputs", "input,value"), true};
-  const struct pz_study *s = t->study;
-  const json_t *models = json_object_get(json_object_get(t->result, "inputs"), "models");
-  if (!l.rows) return pz_story_check(t, false);
+static enum pz_status tell_inputs(struct pz_report *t) {
+  struct list l = {pz_dataset_add(t->datasets, "inputs", "input,value"), true};
+  const struct pz_result_inputs *in = &t->result->inputs;
+  const struct pz_study_options *o = &in->options;
+  if (!l.rows) return pz_report_check(t, false);
   add(&l, "phaze", "version %s", pz_version());
-  for (uint32_t m = 0; m < s->portfolio.n_models; m++)
-    add(&l, "model", "%s: %" PRId64 " tokens per sample, digest %s", s->portfolio.models[m],
-        s->portfolio.seq[m], pz_result_text(json_array_get(models, m), "digest"));
-  add_machines(&l, s);
-  add(&l, "objective", "%s: %s", pz_objective_names[s->o.objective],
-      pz_objective_unit(s->o.objective));
-  add(&l, "parameters, gradients and optimizer state", "%g bytes per byte of parameters",
-      s->o.state);
-  add(&l, "step limit of a schedule solve", "%" PRId64, s->o.steps);
+  for (uint32_t m = 0; m < o->n_models; m++)
+    add(&l, "model", "%s: %" PRId64 " tokens per sample, digest %s", in->models[m].name,
+        in->models[m].seq, in->models[m].digest);
+  add_machines(&l, t->result);
+  add(&l, "objective", "%s: %s", pz_objective_names[o->objective], pz_objective_unit(o->objective));
+  add(&l, "parameters, gradients and optimizer state", "%g bytes per byte of parameters", o->state);
+  add(&l, "step limit of a schedule solve", "%" PRId64, o->steps);
   add(&l, "search",
-      s->o.exhaustive ? "exhaustive: every chip evaluated" : "chips excluded by upper bounds");
-  return pz_story_check(t, l.good);
+      o->exhaustive ? "exhaustive: every chip evaluated" : "chips excluded by upper bounds");
+  return pz_report_check(t, l.good);
 }
 
-static enum pz_status tell_command(struct pz_story *t) {
+static enum pz_status tell_command(struct pz_report *t) {
   json_t *rows = pz_dataset_add(t->datasets, "command", "command");
   char *text = NULL;
   size_t bytes = 0;
   FILE *out = open_memstream(&text, &bytes);
-  if (!out) return pz_story_check(t, false);
-  pz_command_line_print(t->study, pz_compared_seed(t->comparison), out);
+  if (!out) return pz_report_check(t, false);
+  pz_command_line_print(&t->result->inputs, t->result->comparison->seed, out);
   bool good = fclose(out) == 0 && rows && pz_dataset_row(rows, json_pack("[s]", text));
   free(text);
-  return pz_story_check(t, good);
+  return pz_report_check(t, good);
 }
 
-enum pz_status pz_story_run(struct pz_story *t) {
-  enum pz_status status = tell_objective_runs(t);
+enum pz_status pz_report_run(struct pz_report *t) {
+  enum pz_status status = tell_runs(t);
   if (status == PZ_OK) status = tell_sensitivity(t);
   if (status == PZ_OK) status = tell_inputs(t);
   return status == PZ_OK ? tell_command(t) : status;

@@ -250,7 +250,7 @@ static enum pz_status end_own(const struct pz_run_file *f, enum pz_status status
   return status;
 }
 
-static enum pz_status write_chips(const struct pz_run_file *f, const struct pz_run_chip *chips,
+static enum pz_status write_chips(const struct pz_run_file *f, const struct pz_result_chip *chips,
                                   uint32_t n, struct pz_error *err) {
   static const char sql[] = "INSERT INTO chips(id, name, tensor_cores, rows, cols, vector_cores, "
                             "lanes, glb_bytes, area_mm2, watts) "
@@ -258,7 +258,7 @@ static enum pz_status write_chips(const struct pz_run_file *f, const struct pz_r
   sqlite3_stmt *stmt = NULL;
   enum pz_status status = pz_db_prepare(&f->db, sql, &stmt, err);
   for (uint32_t i = 0; i < n && status == PZ_OK; i++) {
-    const struct pz_run_chip *c = &chips[i];
+    const struct pz_result_chip *c = &chips[i];
     const int64_t sizes[] = {c->tensor_cores, c->rows,  c->cols,
                              c->vector_cores, c->lanes, c->glb_bytes};
     sqlite3_bind_int64(stmt, 1, c->id);
@@ -272,7 +272,7 @@ static enum pz_status write_chips(const struct pz_run_file *f, const struct pz_r
   return status;
 }
 
-enum pz_status pz_run_file_chips(struct pz_run_file *f, const struct pz_run_chip *chips, uint32_t n,
+enum pz_status pz_run_file_chips(struct pz_run_file *f, const struct pz_result_chip *chips, uint32_t n,
                                  struct pz_error *err) {
   int64_t any = 0;
   enum pz_status status = pz_db_number(&f->db, "SELECT 1 FROM chips LIMIT 1", &any, err);
@@ -282,9 +282,9 @@ enum pz_status pz_run_file_chips(struct pz_run_file *f, const struct pz_run_chip
   return end_own(f, write_chips(f, chips, n, err), err);
 }
 
-static struct pz_run_chip read_chip(sqlite3_stmt *stmt) {
+static struct pz_result_chip read_chip(sqlite3_stmt *stmt) {
   const char *name = (const char *)sqlite3_column_text(stmt, 1);
-  return (struct pz_run_chip){.id = (uint32_t)sqlite3_column_int64(stmt, 0),
+  return (struct pz_result_chip){.id = (uint32_t)sqlite3_column_int64(stmt, 0),
                               .name = name ? name : "",
                               .tensor_cores = sqlite3_column_int64(stmt, 2),
                               .rows = sqlite3_column_int64(stmt, 3),
@@ -304,7 +304,7 @@ enum pz_status pz_run_file_read_chips(struct pz_run_file *f, pz_take_chip *take,
   bool row = false;
   enum pz_status status = pz_db_prepare(&f->db, sql, &stmt, err);
   while (status == PZ_OK && (status = pz_db_next(&f->db, stmt, &row, err)) == PZ_OK && row) {
-    struct pz_run_chip chip = read_chip(stmt);
+    struct pz_result_chip chip = read_chip(stmt);
     status = take(into, &chip);
   }
   sqlite3_finalize(stmt);
@@ -468,11 +468,20 @@ enum pz_status pz_run_file_result(struct pz_run_file *f, char **text, struct pz_
   return read_text(f, "SELECT result FROM run WHERE one = 1", text, err);
 }
 
-enum pz_status pz_run_file_compared(struct pz_run_file *f, const char *comparison,
+enum pz_status pz_run_file_set_comparison(struct pz_run_file *f, const char *comparison,
                                     struct pz_error *err) {
   return write_text(f, "UPDATE run SET comparison = ? WHERE one = 1", comparison, err);
 }
 
 enum pz_status pz_run_file_comparison(struct pz_run_file *f, char **text, struct pz_error *err) {
   return read_text(f, "SELECT comparison FROM run WHERE one = 1", text, err);
+}
+
+enum pz_status pz_run_file_set_detail(struct pz_run_file *f, const char *detail,
+                                      struct pz_error *err) {
+  return write_text(f, "UPDATE run SET detail = ? WHERE one = 1", detail, err);
+}
+
+enum pz_status pz_run_file_detail(struct pz_run_file *f, char **text, struct pz_error *err) {
+  return read_text(f, "SELECT detail FROM run WHERE one = 1", text, err);
 }

@@ -1,10 +1,10 @@
 /* The run file: all results of a search, saved so that it can resume after any interruption.
  *
  * DIR/run.sqlite has the tables
- *     run          inputs; the result and the comparison with baselines, once finished
+ *     run          inputs; the result, the comparison with baselines and a report's data, once made
  *     evaluations  the journal of the search
  *     chips        the chips of the space, for users and reports
- *     chip statuses    how each chip left each objective run
+ *     chip_statuses how each chip left each objective run
  *     timings      everything that depends on the clock
  *
  * SQLite with a write-ahead log.  Committed data survives kill -9; uncommitted data leaves no
@@ -41,7 +41,7 @@ const char *pz_run_file_inputs(const struct pz_run_file *f);
 const struct pz_journal *pz_run_file_journal(struct pz_run_file *f);
 
 /* A chip of the space, for people. */
-struct pz_run_chip {
+struct pz_result_chip {
   uint32_t id;
   const char *name;
   int64_t tensor_cores, rows, cols, vector_cores, lanes, glb_bytes;
@@ -50,12 +50,12 @@ struct pz_run_chip {
 
 /* Fill the table of chips, unless that was done before.  All or none; commits. */
 PZ_NODISCARD enum pz_status pz_run_file_chips(struct pz_run_file *f,
-                                              const struct pz_run_chip *chips, uint32_t n,
+                                              const struct pz_result_chip *chips, uint32_t n,
                                               struct pz_error *err);
 
 /* Called with each, by id; its name lives as long as the call.  Anything but PZ_OK ends the
  * reading. */
-typedef enum pz_status pz_take_chip(void *into, const struct pz_run_chip *chip);
+typedef enum pz_status pz_take_chip(void *into, const struct pz_result_chip *chip);
 PZ_NODISCARD enum pz_status pz_run_file_read_chips(struct pz_run_file *f, pz_take_chip *take,
                                                    void *into, struct pz_error *err);
 
@@ -96,10 +96,16 @@ PZ_NODISCARD enum pz_status pz_run_file_result(struct pz_run_file *f, char **tex
                                                struct pz_error *err);
 
 /* Keep what other ways to choose came to, instead of what was kept of them before; commits. */
-PZ_NODISCARD enum pz_status pz_run_file_compared(struct pz_run_file *f, const char *comparison,
+PZ_NODISCARD enum pz_status pz_run_file_set_comparison(struct pz_run_file *f, const char *comparison,
                                                  struct pz_error *err);
 /* That (malloc'd, the caller's to free), or NULL where it was not asked for. */
 PZ_NODISCARD enum pz_status pz_run_file_comparison(struct pz_run_file *f, char **text,
                                                    struct pz_error *err);
+
+/* The same for what a report shows beside the result. */
+PZ_NODISCARD enum pz_status pz_run_file_set_detail(struct pz_run_file *f, const char *detail,
+                                                   struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_run_file_detail(struct pz_run_file *f, char **text,
+                                               struct pz_error *err);
 
 #endif

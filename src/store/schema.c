@@ -28,7 +28,7 @@ static const struct {
      "d INTEGER NOT NULL, stages TEXT NOT NULL, objective_run INTEGER NOT NULL, "
      "PRIMARY KEY(id, model, effort)) STRICT, WITHOUT ROWID"},
     {"run", "CREATE TABLE run(one INTEGER PRIMARY KEY CHECK(one = 1), inputs TEXT NOT NULL, "
-            "result TEXT, comparison TEXT) STRICT"},
+            "result TEXT, comparison TEXT, detail TEXT) STRICT"},
     {"timings", "CREATE TABLE timings(what TEXT PRIMARY KEY, seconds REAL NOT NULL) "
                 "STRICT, WITHOUT ROWID"},
 };

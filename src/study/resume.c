@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "report/result.h"
+#include "core/vec.h"
 
 /* ---- objective runs ------------------------------------------------------------------------------- */
 
@@ -18,24 +18,22 @@ static enum pz_status do_nothing(void *ctx, struct pz_error *err) {
 }
 
 /* Objective runs again: they find every evaluation in the journal. */
-static enum pz_status run_again(struct pz_study *s, struct pz_run_file *f, const json_t *result,
-                                struct pz_watch watch, struct pz_error *err) {
+static enum pz_status run_again(struct pz_study *s, struct pz_run_file *f,
+                                const struct pz_answer *best, struct pz_watch watch,
+                                struct pz_error *err) {
   struct pz_journal journal = *pz_run_file_journal(f);
   journal.evaluated = forget;
   journal.commit = do_nothing;
   struct pz_search_options o = {
       .journal = &journal, .stop = watch.stop, .progress = watch.progress};
-  struct pz_chip chip;
   enum pz_status status = pz_study_prepare(s, &o, err);
   for (uint32_t i = 0; i < s->n_runs && status == PZ_OK; i++) status = pz_study_run(s, i, err);
   if (status != PZ_OK) return status;
-  pz_study_chip(s, &s->objective_run[s->n_runs - 1], &chip);
-  const json_t *best = pz_result_at(pz_result_at(result, "best"), "chip");
-  return strcmp(chip.name, pz_result_text(best, "name")) == 0
-             ? PZ_OK
-             : pz_fail(err, PZ_BAD_INPUT,
-                       "the run's best chip is not the one its evaluations give; see "
-                       "phaze verify");
+  uint32_t found = s->points[s->objective_run[s->n_runs - 1].best].id;
+  return found == best->chip_id ? PZ_OK
+                                : pz_fail(err, PZ_BAD_INPUT,
+                                          "the run's best chip is not the one its evaluations "
+                                          "give; see phaze verify");
 }
 
 /* ---- chip statuses ------------------------------------------------------------------------------ */
@@ -73,8 +71,75 @@ static enum pz_status read_chip_statuses(struct pz_study *s, struct pz_run_file 
   return PZ_OK;
 }
 
-enum pz_status pz_resume_runs(struct pz_study *s, struct pz_run_file *f, const json_t *result,
-                              struct pz_watch watch, struct pz_error *err) {
-  enum pz_status status = run_again(s, f, result, watch, err);
+enum pz_status pz_resume_runs(struct pz_study *s, struct pz_run_file *f,
+                              const struct pz_answer *best, struct pz_watch watch,
+                              struct pz_error *err) {
+  enum pz_status status = run_again(s, f, best, watch, err);
   return status == PZ_OK ? read_chip_statuses(s, f, err) : status;
+}
+
+/* ---- chips of a result ---------------------------------------------------------------------- */
+
+struct chips {
+  struct pz_arena *arena;
+  struct pz_vec list; /* struct pz_result_chip */
+};
+
+static enum pz_status take_chip(void *into, const struct pz_result_chip *chip) {
+  struct chips *x = into;
+  struct pz_result_chip copy = *chip;
+  copy.name = pz_arena_strdup(x->arena, chip->name);
+  return copy.name && pz_vec_push(&x->list, &copy) ? PZ_OK : PZ_NO_MEMORY;
+}
+
+struct statuses {
+  const struct pz_result *r;
+  struct pz_chip_status *list;
+  uint32_t at; /* the chip expected next: both come by id */
+};
+
+static enum pz_status take_status(void *into, uint32_t id, const struct pz_chip_status *status) {
+  struct statuses *x = into;
+  if (x->at >= x->r->n_chips || x->r->chips[x->at].id != id) return PZ_BAD_INPUT;
+  x->list[x->at++] = *status;
+  return PZ_OK;
+}
+
+static enum pz_status check_answer(const struct pz_result *r, uint32_t i, struct pz_error *err) {
+  const struct pz_answer *a = &r->answers[i];
+  if (pz_result_chip(r, a->chip_id)) return PZ_OK;
+  return pz_fail(err, PZ_BAD_INPUT, "%s: chip %u is not of the space; see phaze verify", a->name,
+                 a->chip_id);
+}
+
+static enum pz_status read_statuses(struct pz_result *r, struct pz_run_file *f, uint32_t i,
+                                    struct pz_error *err) {
+  struct statuses x = {.r = r};
+  x.list = pz_arena_alloc(&r->arena, r->n_chips, sizeof *x.list);
+  if (!x.list) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the chips");
+  enum pz_status status =
+      pz_run_file_read_chip_statuses(f, r->answers[i].name, take_status, &x, err);
+  r->answers[i].status = x.list;
+  if (status == PZ_OK && x.at != r->n_chips)
+    status =
+        pz_fail(err, PZ_BAD_INPUT, "%s: the run has records of %u of %u chips; see phaze verify",
+                r->answers[i].name, x.at, r->n_chips);
+  return status;
+}
+
+enum pz_status pz_resume_chips(struct pz_result *r, struct pz_run_file *f, struct pz_error *err) {
+  struct chips x = {.arena = &r->arena};
+  pz_vec_init(&x.list, &r->arena, sizeof(struct pz_result_chip));
+  enum pz_status status = pz_run_file_read_chips(f, take_chip, &x, err);
+  if (status == PZ_OK && x.list.n != pz_result_best(r)->certificate.n_chips)
+    status = pz_fail(err, PZ_BAD_INPUT, "the run has %u chips of %u; see phaze verify", x.list.n,
+                     pz_result_best(r)->certificate.n_chips);
+  if (status != PZ_OK) return status;
+  r->chips = x.list.items;
+  r->n_chips = x.list.n;
+  for (uint32_t i = 0; i < r->n_answers && status == PZ_OK; i++) {
+    status = check_answer(r, i, err);
+    if (status == PZ_OK) status = read_statuses(r, f, i, err);
+  }
+  return status;
 }

@@ -1,15 +1,19 @@
-/* The search state of a finished run, restored from its file. */
+/* The state of a finished search, restored from its run file. */
 #ifndef PZ_STUDY_RESUME_H
 #define PZ_STUDY_RESUME_H
 
-#include "core/json.h"
 #include "store/run_file.h"
-#include "study/study.h"
+#include "study/result.h"
 
-/* Run the objective runs of a study of the run's inputs: they find every evaluation in its journal, and
- * chips stand as the run has them.  PZ_BAD_INPUT when something else comes out. */
+/* Do the objective runs of a study of the run's inputs again: they find every evaluation in its
+ * journal, and chips have the status that the run has for them.  PZ_BAD_INPUT when another chip
+ * than `best` comes out. */
 PZ_NODISCARD enum pz_status pz_resume_runs(struct pz_study *s, struct pz_run_file *f,
-                                           const json_t *result, struct pz_watch watch,
+                                           const struct pz_answer *best, struct pz_watch watch,
                                            struct pz_error *err);
+
+/* The chips of a run, and their status in each objective run, into its result. */
+PZ_NODISCARD enum pz_status pz_resume_chips(struct pz_result *r, struct pz_run_file *f,
+                                            struct pz_error *err);
 
 #endif

@@ -9,17 +9,16 @@
 
 #include "core/random.h"
 #include "core/text.h"
-#include "report/comparison.h"
-#include "report/result_table.h"
-#include "store/chips.h"
-#include "study/run_read.h"
+#include "study/compare.h"
+#include "study/detail.h"
+#include "study/result_json.h"
 
 struct job {
-  struct pz_run_file *f;
   const struct pz_verify_options *o;
   struct pz_study study;
   struct pz_arena arena;
-  struct pz_finished run; /* as it was kept */
+  struct pz_run kept;      /* as it stands in the directory */
+  struct pz_result result; /* made again */
   bool holds;
   struct pz_error *err;
 };
@@ -63,12 +62,19 @@ static bool differ(const json_t *a, const json_t *b, char *path, size_t size) {
 static enum pz_status make_study(struct job *j) {
   struct pz_study_options o;
   char path[200] = "";
-  enum pz_status status = pz_study_from_inputs(j->run.inputs, &j->arena, &o, j->err);
+  json_t *inputs = NULL;
+  const char *text = pz_run_file_inputs(j->kept.file);
+  enum pz_status status = pz_json_parse("inputs", text, strlen(text), &inputs, j->err);
+  if (status == PZ_OK) status = pz_study_from_inputs(inputs, &j->arena, &o, j->err);
   if (status == PZ_OK) status = pz_study_init(&j->study, &o, j->o->threads, j->err);
-  if (status != PZ_OK) return status;
+  if (status != PZ_OK) {
+    json_decref(inputs);
+    return status;
+  }
   json_t *again = pz_study_inputs(&j->study);
-  bool other = differ(j->run.inputs, again, path, sizeof path);
+  bool other = differ(inputs, again, path, sizeof path);
   json_decref(again);
+  json_decref(inputs);
   say(j, !other, other ? "inputs: %s has changed" : "inputs: unchanged", path);
   return PZ_OK;
 }
@@ -105,7 +111,7 @@ static enum pz_status take(void *into, uint32_t id, const struct pz_chip_status 
 static enum pz_status check_chip_statuses(struct job *j, uint32_t objective_run) {
   struct cover c = {.j = j, .objective_run = objective_run};
   const char *name = pz_study_run_name(&j->study, objective_run);
-  enum pz_status status = pz_run_file_read_chip_statuses(j->f, name, take, &c, j->err);
+  enum pz_status status = pz_run_file_read_chip_statuses(j->kept.file, name, take, &c, j->err);
   if (status != PZ_OK) return status;
   c.missing += j->study.n_points - c.at;
   bool whole = !c.missing && !c.strange, same = !c.wrong;
@@ -181,7 +187,7 @@ static uint32_t count_known(const struct pz_study *s, const bool *seen) {
 }
 
 static enum pz_status compare_rows(struct job *j, bool *seen) {
-  const struct pz_journal *journal = pz_run_file_journal(j->f);
+  const struct pz_journal *journal = pz_run_file_journal(j->kept.file);
   struct pz_error why = {0};
   struct rows r = {.j = j, .err = &why, .seen = seen};
   enum pz_status status = journal->recall(journal->ctx, check_row, &r, &why);
@@ -213,15 +219,14 @@ static enum pz_status check_evaluations(struct job *j) {
 /* ---- chips ---------------------------------------------------------------------------------- */
 
 struct chips {
-  const struct pz_study *s;
+  const struct pz_result *r;
   uint32_t n, wrong;
 };
 
-static enum pz_status check_chip(void *into, const struct pz_run_chip *c) {
+static enum pz_status check_chip(void *into, const struct pz_result_chip *c) {
   struct chips *x = into;
-  char name[PZ_RUN_CHIP_NAME];
-  if (x->n < x->s->n_points) {
-    struct pz_run_chip o = pz_run_chip_of(x->s, x->n, name);
+  if (x->n < x->r->n_chips) {
+    struct pz_result_chip o = x->r->chips[x->n];
     x->wrong += c->id != o.id || strcmp(c->name, o.name) != 0 ||
                 c->tensor_cores != o.tensor_cores || c->rows != o.rows || c->cols != o.cols ||
                 c->vector_cores != o.vector_cores || c->lanes != o.lanes ||
@@ -232,17 +237,17 @@ static enum pz_status check_chip(void *into, const struct pz_run_chip *c) {
 }
 
 static enum pz_status check_chips(struct job *j) {
-  struct chips x = {.s = &j->study};
+  struct chips x = {.r = &j->result};
   int64_t rows = 0, want = (int64_t)j->study.n_points * j->study.n_runs;
-  enum pz_status status = pz_run_file_read_chips(j->f, check_chip, &x, j->err);
-  if (status == PZ_OK) status = pz_run_file_count_chip_statuses(j->f, &rows, j->err);
+  enum pz_status status = pz_run_file_read_chips(j->kept.file, check_chip, &x, j->err);
+  if (status == PZ_OK) status = pz_run_file_count_chip_statuses(j->kept.file, &rows, j->err);
   if (status != PZ_OK) return status;
   bool same = x.n == j->study.n_points && !x.wrong;
   say(j, same,
       same ? "chips: all %u of the space" : "chips: %u recorded, %u of them differ from the space",
       x.n, x.wrong);
   if (rows > want)
-    say(j, false, "chip_statuses: %" PRId64 " belong to no objective_run", rows - want);
+    say(j, false, "chip statuses: %" PRId64 " belong to no objective run", rows - want);
   return PZ_OK;
 }
 
@@ -313,80 +318,106 @@ static enum pz_status check_exclusions(struct job *j, uint32_t objective_run) {
 
 /* ---- the result ----------------------------------------------------------------------------- */
 
-/* A text of the run and the same made again, as that reads back: numbers have gone through text. */
+typedef enum pz_status read_text(struct pz_run_file *f, char **text, struct pz_error *err);
+
+/* A text of the run and the same made again, as that reads back: numbers have gone through text.
+ * Takes over the reference. */
 static enum pz_status compare_again(struct job *j, const char *what, const char *as_it_was,
-                                    const json_t *kept, const json_t *again) {
-  char *text = json_dumps(again, JSON_COMPACT), path[200] = "";
-  json_t *back = NULL;
+                                    read_text *read, json_t *again) {
+  char *text = again ? json_dumps(again, JSON_COMPACT) : NULL, *was = NULL, path[200] = "";
+  json_t *back = NULL, *kept = NULL;
   enum pz_status status = text ? pz_json_parse(what, text, strlen(text), &back, j->err)
                                : pz_fail(j->err, PZ_NO_MEMORY, "out of memory for the %s", what);
-  bool other = !back || differ(back, kept, path, sizeof path);
+  if (status == PZ_OK) status = read(j->kept.file, &was, j->err);
+  if (status == PZ_OK && was) status = pz_json_parse(what, was, strlen(was), &kept, j->err);
+  bool other = !back || !kept || differ(back, kept, path, sizeof path);
   if (status == PZ_OK)
     say(j, !other, other ? "%s: %s differs when recomputed" : "%s: %s", what,
         other ? path : as_it_was);
   free(text);
+  free(was);
+  json_decref(again);
   json_decref(back);
+  json_decref(kept);
   return status;
 }
 
 static enum pz_status check_result(struct job *j) {
-  struct pz_step steps[PZ_MOST_STEPS];
-  struct pz_searched_extra extra = {.steps = steps};
-  struct pz_front front;
-  json_t *again = NULL;
-  enum pz_status status = pz_sensitivity(&j->study, &j->study.objective_run[j->study.n_runs - 1],
-                                         steps, &extra.n_steps, j->err);
-  if (status == PZ_OK && j->study.o.pareto) {
-    status = pz_front_find(&j->study, &front, j->err);
-    if (status == PZ_OK) pz_front_thin(&front, j->study.o.pareto_tolerance);
-    extra.front = &front;
-  }
-  if (status == PZ_OK) status = pz_searched_json(&j->study, &extra, &again, j->err);
-  if (status != PZ_OK) return status;
-  status = compare_again(j, "result", "same when recomputed, plans checked", j->run.result, again);
-  json_decref(again);
+  return compare_again(j, "result", "same when recomputed, plans checked", pz_run_file_result,
+                       pz_result_json(&j->result));
+}
+
+/* What the run has of this, or NULL. */
+static enum pz_status has_text(struct job *j, read_text *read, bool *has) {
+  char *text = NULL;
+  enum pz_status status = read(j->kept.file, &text, j->err);
+  *has = text;
+  free(text);
   return status;
+}
+
+/* What reports show beside, where the run has it: before baselines evaluate more. */
+static enum pz_status check_detail(struct job *j) {
+  bool has = false;
+  enum pz_status status = has_text(j, pz_run_file_detail, &has);
+  if (status != PZ_OK || !has) return status;
+  status = pz_detail_make(&j->study, (struct pz_watch){j->o->stop, NULL}, &j->result, j->err);
+  if (status != PZ_OK) return status;
+  return compare_again(j, "report's data", "same when recomputed", pz_run_file_detail,
+                       pz_detail_json(&j->result));
 }
 
 /* What other ways to choose came to, where the run has it. */
 static enum pz_status check_comparison(struct job *j) {
-  const json_t *kept = j->run.comparison;
-  struct pz_compared_task task = {&j->study, pz_compared_seed(kept), j->o->stop, NULL};
-  json_t *again = NULL, *timing = NULL;
-  if (!kept) return PZ_OK;
-  enum pz_status status = pz_compared_make(&task, &again, &timing, j->err);
-  if (status == PZ_OK)
-    status = compare_again(j, "comparison", "same when recomputed, all baselines", kept, again);
-  json_decref(again);
-  json_decref(timing);
-  return status;
+  bool has = false;
+  enum pz_status status = has_text(j, pz_run_file_comparison, &has);
+  if (status != PZ_OK || !has) return status;
+  status = pz_run_compare(&j->kept, NULL, j->err); /* reads it */
+  if (status != PZ_OK) return status;
+  uint64_t seed = j->kept.result.comparison->seed;
+  status = pz_compare(&j->study, seed, (struct pz_watch){j->o->stop, NULL}, &j->result, j->err);
+  if (status != PZ_OK) return status;
+  return compare_again(j, "comparison", "same when recomputed, all baselines",
+                       pz_run_file_comparison, pz_comparison_json(&j->result));
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-static enum pz_status check_all(struct job *j) {
+/* Every objective run again. */
+static enum pz_status check_runs(struct job *j) {
   struct pz_search_options o = {.stop = j->o->stop, .progress = j->o->progress};
-  enum pz_status status = pz_finished_read(j->f, &j->run, j->err);
-  if (status == PZ_OK) status = make_study(j);
-  if (status == PZ_OK) status = pz_study_prepare(&j->study, &o, j->err);
+  enum pz_status status = pz_study_prepare(&j->study, &o, j->err);
   for (uint32_t i = 0; status == PZ_OK && i < j->study.n_runs; i++) {
     status = pz_study_run(&j->study, i, j->err);
     if (status == PZ_OK) status = check_chip_statuses(j, i);
     if (status == PZ_OK) status = check_exclusions(j, i);
   }
+  return status;
+}
+
+static enum pz_status check_all(struct job *j, const char *dir) {
+  struct pz_run_options o = {.dir = dir, .threads = j->o->threads};
+  enum pz_status status = pz_run_look(&j->kept, &o, j->err);
+  if (status == PZ_OK) status = make_study(j);
+  if (status == PZ_OK) status = check_runs(j);
+  if (status == PZ_OK) status = pz_result_make(&j->result, &j->study, j->err);
+  if (status == PZ_OK) status = pz_detail_chips(&j->study, &j->result, j->err);
   if (status == PZ_OK) status = check_chips(j);
   if (status == PZ_OK) status = check_result(j);
+  if (status == PZ_OK) status = check_detail(j);
   if (status == PZ_OK) status = check_evaluations(j);
   return status == PZ_OK ? check_comparison(j) : status;
 }
 
-enum pz_status pz_verify(struct pz_run_file *f, const struct pz_verify_options *o, bool *holds,
+enum pz_status pz_verify(const char *dir, const struct pz_verify_options *o, bool *holds,
                          struct pz_error *err) {
-  struct job j = {.f = f, .o = o, .holds = true, .err = err};
+  struct job j = {.o = o, .holds = true, .err = err};
   pz_arena_init(&j.arena, NULL);
-  enum pz_status status = check_all(&j);
+  pz_result_init(&j.result);
+  enum pz_status status = check_all(&j, dir);
   pz_study_release(&j.study);
-  pz_finished_release(&j.run);
+  pz_run_close(&j.kept);
+  pz_result_release(&j.result);
   pz_arena_release(&j.arena);
   if (status == PZ_OK) *holds = j.holds;
   return status;

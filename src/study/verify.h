@@ -5,7 +5,7 @@
 #define PZ_STUDY_VERIFY_H
 
 #include "core/progress.h"
-#include "store/run_file.h"
+#include "study/run.h"
 
 struct pz_verify_options {
   unsigned threads;
@@ -17,8 +17,8 @@ struct pz_verify_options {
   void *ctx;
 };
 
-/* PZ_OK: the checks could be made; *holds: and all hold. */
-PZ_NODISCARD enum pz_status pz_verify(struct pz_run_file *f, const struct pz_verify_options *o,
+/* The finished run in a directory.  PZ_OK: the checks could be made; *holds: and all hold. */
+PZ_NODISCARD enum pz_status pz_verify(const char *dir, const struct pz_verify_options *o,
                                       bool *holds, struct pz_error *err);
 
 #endif

@@ -314,7 +314,7 @@ static void many_chip_statuses_are_fast(void **state) {
 static void chips_results_and_timings_are_kept(void **state) {
   struct place *p = *state;
   struct pz_run_file *f = open_run(p);
-  const struct pz_run_chip chips[] = {
+  const struct pz_result_chip chips[] = {
       {7, "4x128x128-16x128-32M", 4, 128, 128, 16, 128, 1 << 25, 1.5, 200},
       {8, "b", 1, 2, 3, 4, 5, 6, 7, 8}};
   char *result = (char *)1;
@@ -330,12 +330,12 @@ static void chips_results_and_timings_are_kept(void **state) {
   assert_int_equal(pz_run_file_finish(f, "{\"best\": \"b\"}\n", NULL), PZ_OK);
   assert_int_equal(pz_run_file_comparison(f, &result, NULL), PZ_OK);
   assert_null(result);
-  assert_int_equal(pz_run_file_compared(f, "{\"seed\": 1}", NULL), PZ_OK);
-  assert_int_equal(pz_run_file_compared(f, "{\"seed\": 2}", NULL), PZ_OK);
+  assert_int_equal(pz_run_file_set_comparison(f, "{\"seed\": 1}", NULL), PZ_OK);
+  assert_int_equal(pz_run_file_set_comparison(f, "{\"seed\": 2}", NULL), PZ_OK);
   pz_run_file_close(f);
   f = NULL;
   assert_int_equal(pz_run_file_look(p->dir, &f, NULL), PZ_OK);
-  assert_int_equal(pz_run_file_compared(f, "{}", NULL), PZ_BAD_USE);
+  assert_int_equal(pz_run_file_set_comparison(f, "{}", NULL), PZ_BAD_USE);
   assert_string_equal(pz_run_file_inputs(f), INPUTS);
   assert_int_equal(pz_run_file_result(f, &result, NULL), PZ_OK);
   assert_string_equal(result, "{\"best\": \"b\"}\n");

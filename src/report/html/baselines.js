@@ -14,15 +14,15 @@
     search: ["this search", "every chip of the space evaluated or excluded by a bound"],
   };
   const data = dataset("baselines"), many = models.length > 1;
-  const at = (objective_run, way, model) => data.find(r => r.objective_run === objective_run && r.way === way && r.model === model);
-  const ways = unique(data.filter(r => r.objective_run === common.objective_run).map(r => r.way));
+  const at = (objective_run, way, model) => data.find(r => r.objective_run === objective_run && r.method === way && r.model === model);
+  const ways = unique(data.filter(r => r.objective_run === common.objective_run).map(r => r.method));
 
   // A row of the table: what a method reaches for every model, with one chip for all of them or with one for each.
   function makeRow(way, scope, objective_runOf) {
     const cells = models.map(model => at(objective_runOf(model), way, model));
     const logs = cells.map(c => c && c.ratio > 0 ? Math.log(c.ratio) : null);
     const mean = logs.includes(null) ? null : Math.exp(d3.mean(logs));
-    return { way, scope, cells, mean, name: (methods[way] || [way])[0], about: (methods[way] || [0, cells[0].about])[1] };
+    return { method: way, scope, cells, mean, name: (methods[way] || [way])[0], about: (methods[way] || [0, cells[0].about])[1] };
   }
   const same = (a, b) => a.cells.every((c, i) => c.chip === b.cells[i].chip && c.ratio === b.cells[i].ratio);
   const rows = [];
@@ -34,10 +34,10 @@
     else rows.push(all, each);
   });
 
-  const objectives = (objective_run, way) => data.find(r => r.objective_run === objective_run && r.way === way).objective;
+  const objectives = (objective_run, way) => data.find(r => r.objective_run === objective_run && r.method === way).objective;
   const unbeaten = objective_runs.every(c => ways.every(w => objectives(c, w) <= objectives(c, "search")));
-  const expert = rows.find(r => r.way === "tpuv4-expert"), placed = rows.find(r => r.way === "tpuv4-placed");
-  const found = rows.find(r => r.way === "search");
+  const expert = rows.find(r => r.method === "tpuv4-expert"), placed = rows.find(r => r.method === "tpuv4-placed");
+  const found = rows.find(r => r.method === "search");
   const ahead = objective.ratio ? "is ahead of" : "has a higher objective than";
   const s = section("baselines", "Comparison with baselines",
     (objective.ratio && placed && expert && placed.mean > 1.005 * expert.mean && found.mean
@@ -90,7 +90,7 @@
   const emphasize = model => table.querySelectorAll(".dot").forEach(d => d.classList.toggle("on", model !== undefined && +d.dataset.model === model));
 
   const grid = rows.map((r, k) => {
-    const tr = el(body, "tr", (r.way === "search" ? "searched " : "") + (k && rows[k - 1].way === r.way ? "second" : ""));
+    const tr = el(body, "tr", (r.method === "search" ? "searched " : "") + (k && rows[k - 1].way === r.method ? "second" : ""));
     const name = el(tr, "th", "", "");
     name.scope = "row";
     el(name, "span", "name", r.name);

@@ -65,7 +65,7 @@ if (window.location.hash === "#selftest") {
   });
   say("tables-scrolled", over.length, "with cue", over.filter(b => / more-left/.test(seen(b, "::before")) &&
     !/ more-right/.test(seen(b, "::after")) && uncovered(b)).length);
-  say("private-words", (document.getElementById("page").textContent.match(/\b(objective_runs?|ways|held|made again|makes everything again|exchange of gradients)\b/gi) || []).join() || "none");
+  say("private-words", (document.getElementById("page").textContent.match(/\b(contests?|objective_runs?|standings?|ways|held|made again|makes everything again|exchange of gradients)\b/gi) || []).join() || "none");
   const pinned = document.getElementById("pinned"), points = Array.from(document.querySelectorAll("#space .point"));
   const other = points.find(p => d3.select(p).datum().chip !== common.chip) || points[0];
   say("pinned-first", pinned.querySelector("h3").textContent);

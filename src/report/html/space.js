@@ -74,11 +74,11 @@
   }
 
   // The baselines of a objective_run that have a chip.
-  const placed = () => unique(baselines.filter(b => b.objective_run === objective_run && b.way !== "search" && b.objective > 0).map(b => b.way))
-    .map(way => baselines.find(b => b.objective_run === objective_run && b.way === way))
-    .map(b => ({ b, kind: others.find(o => o[0] === b.way.replace(/-(expert|placed)$/, "")) })).filter(o => o.kind)
-    .map(({ b, kind }) => ({ b, type: kind[2], hollow: /-expert$/.test(b.way),
-      name: kind[1] + (/-expert$/.test(b.way) ? ", expert plan" : /-placed$/.test(b.way) ? ", best plan" : "") }));
+  const placed = () => unique(baselines.filter(b => b.objective_run === objective_run && b.method !== "search" && b.objective > 0).map(b => b.method))
+    .map(way => baselines.find(b => b.objective_run === objective_run && b.method === way))
+    .map(b => ({ b, kind: others.find(o => o[0] === b.method.replace(/-(expert|placed)$/, "")) })).filter(o => o.kind)
+    .map(({ b, kind }) => ({ b, type: kind[2], hollow: /-expert$/.test(b.method),
+      name: kind[1] + (/-expert$/.test(b.method) ? ", expert plan" : /-placed$/.test(b.method) ? ", best plan" : "") }));
 
   function drawBaselines(inner, x, y, list, size) {
     const o = inner.selectAll(".other").data(list).enter().append("g").attr("class", "other")
@@ -86,7 +86,7 @@
     o.append("path").attr("class", "mark").attr("d", d => symbol(d.type, size)).style("fill", d => d.hollow ? "var(--bg)" : "var(--ink)")
       .style("stroke", d => d.hollow ? "var(--ink)" : "var(--bg)").style("stroke-width", d => d.hollow ? 1.6 : 0.8);
     // Only those that stand clear of the others are named; the legend has all of them.
-    const clear = d => /^tpuv4/.test(d.b.way) && list.every(e => e === d || Math.abs(y(e.b.objective) - y(d.b.objective)) > 15 ||
+    const clear = d => /^tpuv4/.test(d.b.method) && list.every(e => e === d || Math.abs(y(e.b.objective) - y(d.b.objective)) > 15 ||
       e.b.area_mm2 > d.b.area_mm2 + 1e-9);
     o.filter(clear).append("text").attr("class", "halo").attr("x", -10).attr("y", 4).attr("text-anchor", "end").text(d => d.name);
     tells(o, d => [d.name, `${value(d.b.objective)}, chip ${d.b.chip}, ${d.b.area_mm2.toFixed(1)} mm²`]);

@@ -1,0 +1,15 @@
+/* The search beside the other ways to choose a chip, each judged by the same costs, schedules and
+ * placements. */
+#ifndef PZ_STUDY_COMPARE_H
+#define PZ_STUDY_COMPARE_H
+
+#include "study/result.h"
+
+enum { PZ_COMPARE_SEED = 1 }; /* where none is asked for */
+
+/* Every baseline, then the search, for each objective run of a study that has been run; into the
+ * result's comparison.  `seed` is of the baselines that draw at random, `watch` may be zero. */
+PZ_NODISCARD enum pz_status pz_compare(struct pz_study *s, uint64_t seed, struct pz_watch watch,
+                                       struct pz_result *r, struct pz_error *err);
+
+#endif

@@ -1,0 +1,325 @@
+#include "study/detail.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/vec.h"
+#include "schedule/layer.h"
+#include "schedule/solve.h"
+#include "schedule/use.h"
+
+struct maker {
+  struct pz_study *s;
+  struct pz_result *r;
+  struct pz_vec shown, plans; /* struct pz_shown_chip, struct plan */
+  struct pz_error *err;
+};
+
+/* A plan to be told, and where its chip and evaluation are. */
+struct plan {
+  struct pz_chip_plan p;
+  uint32_t point;
+};
+
+static enum pz_status no_memory(struct pz_error *err) {
+  return pz_fail(err, PZ_NO_MEMORY, "out of memory for the report's data");
+}
+
+/* ---- chips ---------------------------------------------------------------------------------- */
+
+static bool set_chip(const struct pz_study *s, uint32_t i, struct pz_arena *arena,
+                     struct pz_result_chip *out) {
+  struct pz_chip c;
+  pz_space_chip(&s->space, &s->points[i], &c);
+  *out = (struct pz_result_chip){.id = s->points[i].id,
+                                 .name = pz_arena_strdup(arena, c.name),
+                                 .tensor_cores = c.tensor.cores,
+                                 .rows = c.tensor.rows,
+                                 .cols = c.tensor.cols,
+                                 .vector_cores = c.vector.cores,
+                                 .lanes = c.vector.lanes,
+                                 .glb_bytes = c.glb_bytes,
+                                 .area_mm2 = pz_search_area_um2(s->search, i) / 1e6,
+                                 .watts = pz_search_watts(s->search, i)};
+  return out->name;
+}
+
+enum pz_status pz_detail_chips(const struct pz_study *s, struct pz_result *r,
+                               struct pz_error *err) {
+  size_t bytes = s->n_points * sizeof(struct pz_chip_status);
+  struct pz_result_chip *chips = pz_arena_alloc(&r->arena, s->n_points, sizeof *chips);
+  bool good = chips;
+  for (uint32_t i = 0; i < s->n_points && good; i++) good = set_chip(s, i, &r->arena, &chips[i]);
+  for (uint32_t i = 0; i < s->n_runs && good; i++) {
+    struct pz_chip_status *status = pz_arena_alloc(&r->arena, 1, bytes);
+    good = status;
+    if (good) memcpy(status, s->objective_run[i].chip_status, bytes);
+    r->answers[i].status = status;
+  }
+  r->chips = chips;
+  r->n_chips = s->n_points;
+  return good ? PZ_OK : no_memory(err);
+}
+
+/* ---- which are shown ------------------------------------------------------------------------ */
+
+static int by_value(const void *a, const void *b) {
+  const struct pz_shown_chip *x = a, *y = b;
+  if (x->value != y->value) return x->value > y->value ? -1 : 1;
+  return (x->chip_id > y->chip_id) - (x->chip_id < y->chip_id);
+}
+
+/* The evaluated chips of an objective run, the best first. */
+static bool show_run(struct maker *m, uint32_t run) {
+  const struct pz_study *s = m->s;
+  const struct pz_chip_status *status = s->objective_run[run].chip_status;
+  uint32_t first = m->shown.n;
+  for (uint32_t i = 0; i < s->n_points; i++) {
+    struct pz_shown_chip c = {run, s->points[i].id, status[i].value, status[i].bound, true};
+    if (status[i].kind != PZ_CHIP_EVALUATED || !(c.value > 0)) continue;
+    if (!pz_vec_push(&m->shown, &c)) return false;
+  }
+  if (m->shown.n > first)
+    qsort(pz_vec_at(&m->shown, struct pz_shown_chip, first), m->shown.n - first,
+          sizeof(struct pz_shown_chip), by_value);
+  if (m->shown.n > first + PZ_MOST_SHOWN) m->shown.n = first + PZ_MOST_SHOWN;
+  return true;
+}
+
+static bool is_shown(const struct maker *m, uint32_t run, uint32_t id) {
+  for (uint32_t i = 0; i < m->shown.n; i++) {
+    const struct pz_shown_chip *c = pz_vec_at(&m->shown, struct pz_shown_chip, i);
+    if (c->answer == run && c->chip_id == id) return true;
+  }
+  return false;
+}
+
+/* The front that a search was asked for: its chips were evaluated outside of the objective run.  It
+ * is of geometric means, and comparable with nothing else. */
+static bool show_front(struct maker *m) {
+  const struct pz_result *r = m->r;
+  uint32_t common = r->n_answers - 1;
+  if (!r->front || m->s->o.objective != PZ_OBJECTIVE_GEOMEAN) return true;
+  for (uint32_t i = 0; i < r->n_chips; i++)
+    for (uint32_t k = 0; k < r->front->n_points; k++) {
+      const struct pz_result_front_chip *f = &r->front->points[k];
+      if (strcmp(r->chips[i].name, f->chip) != 0) continue;
+      if (is_shown(m, common, r->chips[i].id)) continue;
+      struct pz_shown_chip c = {common, r->chips[i].id, f->objective, f->objective, false};
+      if (!pz_vec_push(&m->shown, &c)) return false;
+    }
+  return true;
+}
+
+/* ---- their plans ---------------------------------------------------------------------------- */
+
+static int by_chip_and_model(const void *a, const void *b) {
+  const struct plan *x = a, *y = b;
+  if (x->point != y->point) return x->point < y->point ? -1 : 1;
+  return (x->p.model > y->p.model) - (x->p.model < y->p.model);
+}
+
+/* What is known of these chips for the models of their objective runs, each once. */
+static bool list_plans(struct maker *m) {
+  const struct pz_study *s = m->s;
+  for (uint32_t i = 0; i < m->shown.n; i++) {
+    const struct pz_shown_chip *c = pz_vec_at(&m->shown, struct pz_shown_chip, i);
+    const struct pz_objective *o = &s->objective_run[c->answer].objective;
+    uint32_t point = (uint32_t)(pz_result_chip(m->r, c->chip_id) - m->r->chips);
+    for (uint32_t k = 0; k < o->n; k++) {
+      struct plan plan = {.p = {.chip_id = c->chip_id, .model = o->models[k]}, .point = point};
+      const struct pz_evaluation *e = pz_search_evaluation(s->search, point, o->models[k]);
+      if (e && e->plan.n_stages && !pz_vec_push(&m->plans, &plan)) return false;
+    }
+  }
+  struct plan *list = m->plans.items;
+  uint32_t n = 0;
+  if (m->plans.n) qsort(list, m->plans.n, sizeof *list, by_chip_and_model);
+  for (uint32_t i = 0; i < m->plans.n; i++)
+    if (!n || by_chip_and_model(&list[n - 1], &list[i]) != 0) list[n++] = list[i];
+  m->plans.n = n;
+  return true;
+}
+
+/* A solved schedule of a layer. */
+struct layer_schedule {
+  struct pz_problem problem;
+  struct pz_schedule schedule;
+};
+
+/* As the search does: a first try, then a harder one where that left it open.  The evaluator stands
+ * on the chip. */
+static enum pz_status schedule_layer(struct pz_evaluator *e, const struct pz_ops *ops,
+                                     enum pz_effort effort, struct pz_arena *arena,
+                                     struct layer_schedule *out, struct pz_error *err) {
+  struct pz_layer_options kind = {PZ_MODES_ALL, PZ_EXCLUSIVE_ALL};
+  struct pz_solve_options quick = {.steps = e->task->o.quick_steps},
+                          full = {.steps = e->task->o.steps};
+  struct pz_schedule more;
+  enum pz_status status = pz_layer_problem(&e->cost, ops, &kind, arena, &out->problem, err);
+  if (status == PZ_OK)
+    status = pz_schedule_solve(&out->problem, &quick, arena, &out->schedule, err);
+  if (status != PZ_OK || effort < PZ_EFFORT_FULL || out->schedule.outcome == PZ_OUTCOME_OPTIMAL)
+    return status;
+  status = pz_schedule_solve(&out->problem, &full, arena, &more, err);
+  if (status != PZ_OK) return status;
+  double bound = out->schedule.lower_bound;
+  if (more.makespan < out->schedule.makespan) out->schedule = more;
+  if (more.lower_bound > bound) bound = more.lower_bound;
+  out->schedule.lower_bound = bound;
+  if (bound >= out->schedule.makespan) out->schedule.outcome = PZ_OUTCOME_OPTIMAL;
+  return PZ_OK;
+}
+
+/* The layer that stands most often in a model. */
+static const struct pz_layer *repeated_layer(const struct pz_workload *w) {
+  uint32_t most = 0;
+  for (uint32_t i = 1; i < w->n_layers; i++)
+    if (w->layers[i].count > w->layers[most].count) most = i;
+  return &w->layers[most];
+}
+
+static enum pz_status use_of_layer(struct pz_evaluator *e, uint32_t variant, double *use,
+                                   struct pz_arena *arena, struct pz_error *err) {
+  const struct pz_layer *l = repeated_layer(e->task->portfolio->variants[variant].w);
+  double total = 0, share[PZ_RESOURCES];
+  for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
+    struct layer_schedule s;
+    enum pz_status status = schedule_layer(e, &l->ops[d], PZ_EFFORT_QUICK, arena, &s, err);
+    if (status != PZ_OK) return status;
+    pz_schedule_use(&s.problem, s.schedule.slots, s.schedule.makespan, share);
+    total += s.schedule.makespan;
+    for (int r = 0; r < PZ_RESOURCES; r++) use[r] += share[r] * s.schedule.makespan;
+  }
+  for (int r = 0; r < PZ_RESOURCES && total > 0; r++) use[r] /= total;
+  return PZ_OK;
+}
+
+static enum pz_status make_plan(void *ctx, size_t i, struct pz_evaluator *e, struct pz_error *err) {
+  struct maker *m = ctx;
+  struct plan *plan = pz_vec_at(&m->plans, struct plan, i);
+  const struct pz_study *s = m->s;
+  const struct pz_evaluation *v = pz_search_evaluation(s->search, plan->point, plan->p.model);
+  struct pz_model_plan made;
+  struct pz_chip chip;
+  struct pz_arena arena;
+  pz_arena_init(&arena, NULL);
+  pz_space_chip(&s->space, &s->points[plan->point], &chip);
+  enum pz_status status =
+      pz_evaluation_model_plan(e, &chip, pz_task_most_hbm(&s->task), v, &arena, &made, err);
+  if (status == PZ_OK) {
+    plan->p.samples_per_s = (double)s->o.batch / v->time_s;
+    plan->p.n_stages = made.n_stages;
+    plan->p.data_parallel = made.data_parallel;
+    plan->p.tensor_parallel = made.tensor_parallel;
+    plan->p.microbatch = made.microbatch_samples;
+    plan->p.recompute = made.recompute;
+    plan->p.parts = made.parts;
+    status = use_of_layer(e, v->plan.variant, plan->p.use, &arena, err);
+  }
+  pz_arena_release(&arena);
+  if (status != PZ_INTERNAL) return status;
+  err->status = PZ_BAD_INPUT; /* the plan is not the recorded one: the run has been changed */
+  return PZ_BAD_INPUT;
+}
+
+/* ---- schedules of the common chip ----------------------------------------------------------- */
+
+static enum pz_status copy_operators(const struct maker *m, const struct layer_schedule *s,
+                                     struct pz_result_schedule *out) {
+  out->operators = pz_arena_alloc(&m->r->arena, s->problem.n, sizeof *out->operators);
+  if (!out->operators) return no_memory(m->err);
+  for (uint32_t i = 0; i < s->problem.n; i++) {
+    const struct pz_task *task = &s->problem.tasks[i];
+    const struct pz_slot *slot = &s->schedule.slots[i];
+    if (task->op_class == PZ_CLASS_NONE) continue;
+    struct pz_result_operator o = {.name = pz_arena_strdup(&m->r->arena, task->name),
+                                   .op_class = task->op_class,
+                                   .tensor_cores = pz_task_use(task, slot->mode, PZ_TENSOR_CORES),
+                                   .vector_cores = pz_task_use(task, slot->mode, PZ_VECTOR_CORES),
+                                   .start_s = slot->start,
+                                   .end_s = slot->end};
+    if (!o.name) return no_memory(m->err);
+    out->operators[out->n_operators++] = o;
+  }
+  return PZ_OK;
+}
+
+static enum pz_status tell_layer(const struct maker *m, uint32_t model, const struct pz_layer *l,
+                                 enum pz_direction d, const struct layer_schedule *s,
+                                 struct pz_result_schedule *out) {
+  *out = (struct pz_result_schedule){.model = m->r->inputs.models[model].name,
+                                     .layer = pz_arena_strdup(&m->r->arena, l->name),
+                                     .count = l->count,
+                                     .direction = d,
+                                     .makespan_s = s->schedule.makespan,
+                                     .lower_bound_s = s->schedule.lower_bound,
+                                     .optimal = s->schedule.outcome == PZ_OUTCOME_OPTIMAL};
+  if (!out->layer) return no_memory(m->err);
+  pz_schedule_use(&s->problem, s->schedule.slots, s->schedule.makespan, out->use);
+  return copy_operators(m, s, out);
+}
+
+static enum pz_status schedule_model(struct maker *m, uint32_t model, struct pz_vec *out) {
+  struct pz_study *s = m->s;
+  const struct pz_objective_run *c = &s->objective_run[s->n_runs - 1];
+  struct pz_evaluator *e = pz_search_evaluator(s->search);
+  const struct pz_evaluation *most = pz_search_evaluation(s->search, c->best, model);
+  struct pz_evaluation v;
+  struct pz_arena arena;
+  if (!most) return pz_fail(m->err, PZ_BAD_INPUT, "the run does not have its best chip's plans");
+  enum pz_status status =
+      pz_evaluate(e, &s->points[c->best], model, c->hbm_gib, most->effort, &v, m->err);
+  const struct pz_workload *w = s->portfolio.variants[status == PZ_OK ? v.plan.variant : 0].w;
+  pz_arena_init(&arena, NULL);
+  for (uint32_t i = 0; i < w->n_layers && status == PZ_OK; i++)
+    for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD && status == PZ_OK; d++) {
+      struct layer_schedule one;
+      struct pz_result_schedule told;
+      status = schedule_layer(e, &w->layers[i].ops[d], most->effort, &arena, &one, m->err);
+      if (status == PZ_OK) status = tell_layer(m, model, &w->layers[i], d, &one, &told);
+      if (status == PZ_OK && !pz_vec_push(out, &told)) status = no_memory(m->err);
+    }
+  pz_arena_release(&arena);
+  return status;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+static enum pz_status choose_chips(struct maker *m) {
+  enum pz_status status = pz_detail_chips(m->s, m->r, m->err);
+  bool good = status == PZ_OK;
+  for (uint32_t i = 0; i < m->s->n_runs && good; i++) good = show_run(m, i);
+  if (status != PZ_OK) return status;
+  return good && show_front(m) && list_plans(m) ? PZ_OK : no_memory(m->err);
+}
+
+static enum pz_status finish(const struct maker *m, const struct pz_vec *schedules) {
+  struct pz_result_detail *d = pz_arena_alloc(&m->r->arena, 1, sizeof *d);
+  struct pz_chip_plan *plans = pz_arena_alloc(&m->r->arena, m->plans.n, sizeof *plans);
+  if (!d || !plans) return no_memory(m->err);
+  for (uint32_t i = 0; i < m->plans.n; i++) plans[i] = pz_vec_at(&m->plans, struct plan, i)->p;
+  *d = (struct pz_result_detail){m->shown.items, m->shown.n,       plans,
+                                 m->plans.n,     schedules->items, schedules->n};
+  m->r->detail = d;
+  return PZ_OK;
+}
+
+enum pz_status pz_detail_make(struct pz_study *s, struct pz_watch watch, struct pz_result *r,
+                              struct pz_error *err) {
+  struct maker m = {.s = s, .r = r, .err = err};
+  struct pz_vec schedules;
+  pz_vec_init(&m.shown, &r->arena, sizeof(struct pz_shown_chip));
+  pz_vec_init(&m.plans, &r->arena, sizeof(struct plan));
+  pz_vec_init(&schedules, &r->arena, sizeof(struct pz_result_schedule));
+  pz_progress_next(watch.progress, "details", "models", s->portfolio.n_models);
+  enum pz_status status = choose_chips(&m);
+  if (status == PZ_OK) status = pz_search_each(s->search, m.plans.n, make_plan, &m, err);
+  for (uint32_t i = 0; i < s->portfolio.n_models && status == PZ_OK; i++) {
+    if (watch.stop && atomic_load(watch.stop)) status = pz_fail(err, PZ_STOPPED, "stopped");
+    if (status == PZ_OK) status = schedule_model(&m, i, &schedules);
+    pz_progress_add(watch.progress, 1);
+  }
+  pz_progress_finish(watch.progress, NULL);
+  return status == PZ_OK ? finish(&m, &schedules) : status;
+}

@@ -1,0 +1,428 @@
+#include "study/result_json.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/record.h"
+#include "place/plan_json.h"
+
+/* ---- fields of their own kind --------------------------------------------------------------- */
+
+static json_t *write_chip(const void *value) { return pz_chip_json(value); }
+
+static enum pz_status read_chip(const json_t *json, struct pz_arena *arena, void *value,
+                                struct pz_error *err) {
+  char *text = json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY);
+  (void)arena;
+  if (!text) return pz_fail(err, PZ_NO_MEMORY, "out of memory for a chip");
+  enum pz_status status = pz_chip_parse("the result's chip", text, strlen(text), value, err);
+  free(text);
+  return status;
+}
+
+static const struct pz_field_codec chip_codec = {write_chip, read_chip};
+
+static const struct pz_field extreme_fields[] = {
+    PZ_FIELD_AS(struct pz_ratios, least_model, PZ_FIELD_TEXT, "model"),
+    PZ_FIELD_AS(struct pz_ratios, least, PZ_FIELD_REAL, "ratio")};
+static const struct pz_record least_record = PZ_RECORD(extreme_fields, struct pz_ratios);
+
+static const struct pz_field most_fields[] = {
+    PZ_FIELD_AS(struct pz_ratios, most_model, PZ_FIELD_TEXT, "model"),
+    PZ_FIELD_AS(struct pz_ratios, most, PZ_FIELD_REAL, "ratio")};
+static const struct pz_record most_record = PZ_RECORD(most_fields, struct pz_ratios);
+
+static const struct pz_field ratios_fields[] = {
+    PZ_FIELD_AS(struct pz_ratios, n_models, PZ_FIELD_COUNT, "models"),
+    PZ_FIELD(struct pz_ratios, geometric_mean, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_ratios, median, PZ_FIELD_REAL),
+    {.key = "least", .type = PZ_FIELD_STRUCT, .offset = 0, .record = &least_record},
+    {.key = "most", .type = PZ_FIELD_STRUCT, .offset = 0, .record = &most_record}};
+static const struct pz_record ratios_record = PZ_RECORD(ratios_fields, struct pz_ratios);
+
+/* Of fewer than two models there are none. */
+static json_t *write_ratios(const void *value) {
+  const struct pz_ratios *r = value;
+  return r->n_models < 2 ? json_null() : pz_record_json(&ratios_record, r);
+}
+
+static enum pz_status read_ratios(const json_t *json, struct pz_arena *arena, void *value,
+                                  struct pz_error *err) {
+  *(struct pz_ratios *)value = (struct pz_ratios){0};
+  if (json_is_null(json)) return PZ_OK;
+  return pz_record_read(&ratios_record, json, "ratios", arena, value, err);
+}
+
+static const struct pz_field_codec ratios_codec = {write_ratios, read_ratios};
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+static const struct pz_field answer_model_fields[] = {
+    PZ_FIELD(struct pz_answer_model, model, PZ_FIELD_TEXT),
+    PZ_FIELD_AS(struct pz_answer_model, samples_per_s, PZ_FIELD_REAL, "throughput_samples_s"),
+    PZ_FIELD_AS(struct pz_answer_model, ratio, PZ_FIELD_REAL_OR_NULL, "ratio_to_reference"),
+    PZ_FIELD_IN(struct pz_answer_model, plan, PZ_FIELD_STRUCT, "plan", &pz_model_plan_record)};
+static const struct pz_record answer_model_record =
+    PZ_RECORD(answer_model_fields, struct pz_answer_model);
+
+static const struct pz_field certificate_fields[] = {
+    PZ_FIELD_AS(struct pz_certificate, n_chips, PZ_FIELD_COUNT, "chips"),
+    PZ_FIELD_AS(struct pz_certificate, n_evaluated, PZ_FIELD_COUNT, "evaluated"),
+    PZ_FIELD_AS(struct pz_certificate, n_excluded, PZ_FIELD_COUNT, "excluded"),
+    PZ_FIELD_AS(struct pz_certificate, n_excluded_by_schedules, PZ_FIELD_COUNT,
+                "excluded_by_schedules"),
+    PZ_FIELD_AS(struct pz_certificate, n_open, PZ_FIELD_COUNT, "open_schedules"),
+    PZ_FIELD(struct pz_certificate, gap, PZ_FIELD_REAL)};
+static const struct pz_record certificate_record =
+    PZ_RECORD(certificate_fields, struct pz_certificate);
+
+#define ANSWER_FIELDS                                                                              \
+  PZ_FIELD_BY(struct pz_answer, chip, "chip", &chip_codec),                                        \
+      PZ_FIELD(struct pz_answer, chip_id, PZ_FIELD_COUNT),                                         \
+      PZ_FIELD(struct pz_answer, hbm_gib, PZ_FIELD_REAL),                                          \
+      PZ_FIELD(struct pz_answer, area_mm2, PZ_FIELD_REAL),                                         \
+      PZ_FIELD(struct pz_answer, area_part, PZ_FIELD_REAL),                                        \
+      PZ_FIELD(struct pz_answer, peak_watts, PZ_FIELD_REAL),                                       \
+      PZ_FIELD(struct pz_answer, objective, PZ_FIELD_REAL),                                        \
+      PZ_FIELD_MANY(struct pz_answer, models, PZ_FIELD_LIST, "models", &answer_model_record),      \
+      PZ_FIELD_BY(struct pz_answer, ratios, "ratios", &ratios_codec)
+
+/* The common one: its certificate stands beside it. */
+static const struct pz_field best_fields[] = {ANSWER_FIELDS};
+static const struct pz_record best_record = PZ_RECORD(best_fields, struct pz_answer);
+
+/* Of one model. */
+static const struct pz_field alone_fields[] = {
+    PZ_FIELD_AS(struct pz_answer, name, PZ_FIELD_TEXT, "model"), ANSWER_FIELDS,
+    PZ_FIELD_IN(struct pz_answer, certificate, PZ_FIELD_STRUCT, "certificate",
+                &certificate_record)};
+static const struct pz_record alone_record = PZ_RECORD(alone_fields, struct pz_answer);
+
+/* ---- references, steps, front --------------------------------------------------------------- */
+
+static const struct pz_field expert_fields[] = {
+    PZ_FIELD(struct pz_reference_plan, n_stages, PZ_FIELD_INT),
+    PZ_FIELD(struct pz_reference_plan, data_parallel, PZ_FIELD_INT),
+    PZ_FIELD(struct pz_reference_plan, tensor_parallel, PZ_FIELD_INT),
+    PZ_FIELD(struct pz_reference_plan, microbatch, PZ_FIELD_INT),
+    PZ_FIELD(struct pz_reference_plan, recompute, PZ_FIELD_BOOL)};
+static const struct pz_record expert_record = PZ_RECORD(expert_fields, struct pz_reference_plan);
+
+static const struct pz_field reference_fields[] = {
+    PZ_FIELD(struct pz_result_reference, model, PZ_FIELD_TEXT),
+    PZ_FIELD_AS(struct pz_result_reference, samples_per_s, PZ_FIELD_REAL, "throughput_samples_s"),
+    PZ_FIELD(struct pz_result_reference, hbm_gib, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_result_reference, expert, PZ_FIELD_BOOL),
+    PZ_FIELD_IN(struct pz_result_reference, plan, PZ_FIELD_OPTIONAL, "plan", &expert_record)};
+static const struct pz_record reference_record =
+    PZ_RECORD(reference_fields, struct pz_result_reference);
+
+static const struct pz_field summary_fields[] = {
+    PZ_FIELD(struct pz_result_chip_summary, name, PZ_FIELD_TEXT),
+    PZ_FIELD(struct pz_result_chip_summary, area_mm2, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_result_chip_summary, peak_watts, PZ_FIELD_REAL)};
+static const struct pz_record summary_record =
+    PZ_RECORD(summary_fields, struct pz_result_chip_summary);
+
+static const struct pz_field step_fields[] = {
+    PZ_FIELD(struct pz_result_step, parameter, PZ_FIELD_TEXT),
+    PZ_FIELD(struct pz_result_step, from, PZ_FIELD_INT),
+    PZ_FIELD(struct pz_result_step, to, PZ_FIELD_INT),
+    PZ_FIELD(struct pz_result_step, objective, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_result_step, change, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_result_step, change_at_most, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_result_step, area_mm2, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_result_step, within_budget, PZ_FIELD_BOOL),
+    PZ_FIELD(struct pz_result_step, over_budget, PZ_FIELD_BOOL)};
+static const struct pz_record step_record = PZ_RECORD(step_fields, struct pz_result_step);
+
+static const struct pz_field front_chip_fields[] = {
+    PZ_FIELD(struct pz_result_front_chip, chip, PZ_FIELD_TEXT),
+    PZ_FIELD(struct pz_result_front_chip, objective, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_result_front_chip, area_mm2, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_result_front_chip, peak_watts, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_result_front_chip, knee, PZ_FIELD_BOOL)};
+static const struct pz_record front_chip_record =
+    PZ_RECORD(front_chip_fields, struct pz_result_front_chip);
+
+static const struct pz_field front_fields[] = {
+    PZ_FIELD_MANY(struct pz_result_front, points, PZ_FIELD_LIST, "points", &front_chip_record),
+    PZ_FIELD(struct pz_result_front, tolerance, PZ_FIELD_REAL),
+    PZ_FIELD_AS(struct pz_result_front, n_front_chips, PZ_FIELD_COUNT, "front_chips"),
+    PZ_FIELD_AS(struct pz_result_front, n_evaluated, PZ_FIELD_COUNT, "evaluated")};
+static const struct pz_record front_record = PZ_RECORD(front_fields, struct pz_result_front);
+
+/* ---- the result ----------------------------------------------------------------------------- */
+
+/* What stands beside the answers. */
+static const struct pz_field rest_fields[] = {
+    PZ_FIELD_MANY(struct pz_result, references, PZ_FIELD_LIST, "reference", &reference_record),
+    PZ_FIELD_IN(struct pz_result, reference_chip, PZ_FIELD_STRUCT, "reference_chip",
+                &summary_record),
+    PZ_FIELD_MANY(struct pz_result, sensitivity, PZ_FIELD_LIST, "sensitivity", &step_record),
+    PZ_FIELD_IN(struct pz_result, front, PZ_FIELD_OPTIONAL, "pareto", &front_record)};
+static const struct pz_record rest_record = PZ_RECORD(rest_fields, struct pz_result);
+
+static json_t *objective_json(const struct pz_result *r) {
+  enum pz_objective_kind kind = r->inputs.options.objective;
+  return json_pack("{s:s,s:s}", "name", pz_objective_names[kind], "meaning",
+                   pz_objective_unit(kind));
+}
+
+static json_t *inputs_json(const struct pz_result *r) {
+  return json_loads(r->inputs.json, 0, NULL);
+}
+
+/* One a model. */
+static json_t *alone_json(const struct pz_result *r) {
+  json_t *list = json_array();
+  for (uint32_t m = 0; m < r->inputs.options.n_models && list; m++)
+    if (json_array_append_new(list, pz_record_json(&alone_record, &r->answers[m])) != 0) {
+      json_decref(list);
+      return NULL;
+    }
+  return list;
+}
+
+json_t *pz_result_json(const struct pz_result *r) {
+  const struct pz_answer *best = pz_result_best(r);
+  json_t *rest = pz_record_json(&rest_record, r);
+  json_t *root = json_pack("{s:o,s:o,s:o}", "best", pz_record_json(&best_record, best), "per_model",
+                           alone_json(r), "certificate",
+                           pz_record_json(&certificate_record, &best->certificate));
+  bool good = root && rest && json_object_update(root, rest) == 0 &&
+              json_object_set_new(root, "objective", objective_json(r)) == 0 &&
+              json_object_set_new(root, "inputs", inputs_json(r)) == 0;
+  json_decref(rest);
+  if (good) return root;
+  json_decref(root);
+  return NULL;
+}
+
+static enum pz_status read_alone(const json_t *list, struct pz_result *r, struct pz_error *err) {
+  uint32_t n = r->inputs.options.n_models;
+  if (json_array_size(list) != n)
+    return pz_fail(err, PZ_BAD_INPUT, "the result has %zu models; accepted: %u",
+                   json_array_size(list), n);
+  for (uint32_t m = 0; m < n; m++) {
+    struct pz_answer *a = &r->answers[m];
+    enum pz_status status = pz_record_read(&alone_record, json_array_get(list, m),
+                                           "the result: per_model", &r->arena, a, err);
+    if (status != PZ_OK) return status;
+    if (a->n_models != 1 || !a->name)
+      return pz_fail(err, PZ_BAD_INPUT, "the result: per_model has %u models; accepted: 1",
+                     a->n_models);
+  }
+  return PZ_OK;
+}
+
+static enum pz_status read_best(const json_t *root, struct pz_result *r, struct pz_error *err) {
+  struct pz_answer *best = &r->answers[r->n_answers - 1];
+  enum pz_status status = pz_record_read(&best_record, json_object_get(root, "best"),
+                                         "the result: best", &r->arena, best, err);
+  if (status == PZ_OK)
+    status = pz_record_read(&certificate_record, json_object_get(root, "certificate"),
+                            "the result: certificate", &r->arena, &best->certificate, err);
+  if (status == PZ_OK && best->n_models != r->inputs.options.n_models)
+    status = pz_fail(err, PZ_BAD_INPUT, "the result: best has %u models; accepted: %u",
+                     best->n_models, r->inputs.options.n_models);
+  if (!best->name) best->name = "common";
+  return status;
+}
+
+/* The fields of one record out of a larger object. */
+static enum pz_status read_rest(const json_t *root, struct pz_result *r, struct pz_error *err) {
+  json_t *own = json_object();
+  for (size_t i = 0; i < rest_record.n_fields && own; i++) {
+    json_t *v = json_object_get(root, rest_record.fields[i].key);
+    if (v && json_object_set(own, rest_record.fields[i].key, v) != 0) break;
+  }
+  enum pz_status status = pz_record_read(&rest_record, own, "the result", &r->arena, r, err);
+  json_decref(own);
+  if (status == PZ_OK && r->n_references != r->inputs.options.n_models)
+    return pz_fail(err, PZ_BAD_INPUT, "the result has %u references; accepted: %u", r->n_references,
+                   r->inputs.options.n_models);
+  return status;
+}
+
+enum pz_status pz_result_read(const json_t *json, struct pz_result *r, struct pz_error *err) {
+  char *text = json_dumps(json_object_get(json, "inputs"), JSON_INDENT(1) | JSON_PRESERVE_ORDER);
+  if (!text) return pz_fail(err, PZ_BAD_INPUT, "the result has no inputs");
+  enum pz_status status = pz_result_set_inputs(r, text, err);
+  free(text);
+  if (status != PZ_OK) return status;
+  uint32_t n = r->inputs.options.n_models;
+  r->n_answers = n > 1 ? n + 1 : 1;
+  r->answers = pz_arena_alloc(&r->arena, r->n_answers, sizeof *r->answers);
+  if (!r->answers) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the result");
+  status = read_alone(json_object_get(json, "per_model"), r, err);
+  if (status == PZ_OK) status = read_best(json, r, err);
+  return status == PZ_OK ? read_rest(json, r, err) : status;
+}
+
+/* ---- the comparison ------------------------------------------------------------------------- */
+
+static const struct pz_field method_model_fields[] = {
+    PZ_FIELD(struct pz_method_model, model, PZ_FIELD_TEXT),
+    PZ_FIELD_AS(struct pz_method_model, samples_per_s, PZ_FIELD_REAL, "throughput_samples_s"),
+    PZ_FIELD_AS(struct pz_method_model, ratio, PZ_FIELD_REAL_OR_NULL, "ratio_to_reference"),
+    PZ_FIELD(struct pz_method_model, expert_plan, PZ_FIELD_BOOL)};
+static const struct pz_record method_model_record =
+    PZ_RECORD(method_model_fields, struct pz_method_model);
+
+static const struct pz_field method_fields[] = {
+    PZ_FIELD(struct pz_method_result, name, PZ_FIELD_TEXT),
+    PZ_FIELD(struct pz_method_result, about, PZ_FIELD_TEXT),
+    PZ_FIELD(struct pz_method_result, chip, PZ_FIELD_TEXT_OR_NULL),
+    PZ_FIELD(struct pz_method_result, tensor_cores, PZ_FIELD_INT),
+    PZ_FIELD(struct pz_method_result, rows, PZ_FIELD_INT),
+    PZ_FIELD(struct pz_method_result, cols, PZ_FIELD_INT),
+    PZ_FIELD(struct pz_method_result, vector_cores, PZ_FIELD_INT),
+    PZ_FIELD(struct pz_method_result, lanes, PZ_FIELD_INT),
+    PZ_FIELD(struct pz_method_result, glb_bytes, PZ_FIELD_INT),
+    PZ_FIELD(struct pz_method_result, hbm_gib, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_method_result, area_mm2, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_method_result, area_part, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_method_result, objective, PZ_FIELD_REAL),
+    PZ_FIELD_BY(struct pz_method_result, ratios, "ratios", &ratios_codec),
+    PZ_FIELD_MANY(struct pz_method_result, models, PZ_FIELD_LIST, "models", &method_model_record),
+    PZ_FIELD_AS(struct pz_method_result, n_evaluated, PZ_FIELD_COUNT, "evaluated")};
+static const struct pz_record method_record = PZ_RECORD(method_fields, struct pz_method_result);
+
+static const struct pz_field comparison_run_fields[] = {
+    PZ_FIELD(struct pz_comparison_run, name, PZ_FIELD_TEXT),
+    PZ_FIELD_MANY(struct pz_comparison_run, methods, PZ_FIELD_LIST, "methods", &method_record)};
+static const struct pz_record comparison_run_record =
+    PZ_RECORD(comparison_run_fields, struct pz_comparison_run);
+
+static const struct pz_field comparison_fields[] = {
+    PZ_FIELD(struct pz_comparison, seed, PZ_FIELD_INT),
+    PZ_FIELD_MANY(struct pz_comparison, runs, PZ_FIELD_LIST, "objective_runs",
+                  &comparison_run_record)};
+static const struct pz_record comparison_record =
+    PZ_RECORD(comparison_fields, struct pz_comparison);
+
+json_t *pz_comparison_json(const struct pz_result *r) {
+  return pz_record_json(&comparison_record, r->comparison);
+}
+
+/* Is it of the result: every method for each of its answers, by name? */
+static bool comparison_fits(const struct pz_result *r, const struct pz_comparison *c) {
+  bool good = c->n_runs == r->n_answers;
+  for (uint32_t i = 0; i < c->n_runs && good; i++) {
+    const struct pz_comparison_run *run = &c->runs[i];
+    good = run->name && strcmp(run->name, r->answers[i].name) == 0 &&
+           run->n_methods == c->runs[0].n_methods && run->n_methods > 0;
+    for (uint32_t k = 0; k < run->n_methods && good; k++)
+      good = run->methods[k].name && run->methods[k].about &&
+             run->methods[k].n_models == r->answers[i].n_models;
+    good = good && strcmp(run->methods[run->n_methods - 1].name, PZ_METHOD_SEARCH) == 0;
+  }
+  return good;
+}
+
+enum pz_status pz_comparison_read(const json_t *json, struct pz_result *r, struct pz_error *err) {
+  struct pz_comparison *c = pz_arena_alloc(&r->arena, 1, sizeof *c);
+  if (!c) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the comparison");
+  enum pz_status status =
+      pz_record_read(&comparison_record, json, "the comparison", &r->arena, c, err);
+  if (status == PZ_OK && !comparison_fits(r, c))
+    status = pz_fail(err, PZ_BAD_INPUT, "the comparison is not of this run; see phaze verify");
+  if (status == PZ_OK) r->comparison = c;
+  return status;
+}
+
+/* ---- the detail ----------------------------------------------------------------------------- */
+
+#define USE_FIELDS(s)                                                                              \
+  PZ_FIELD_AS(s, use[PZ_TENSOR_CORES], PZ_FIELD_REAL, "tensor_use"),                               \
+      PZ_FIELD_AS(s, use[PZ_VECTOR_CORES], PZ_FIELD_REAL, "vector_use"),                           \
+      PZ_FIELD_AS(s, use[PZ_LINK], PZ_FIELD_REAL, "link_use"),                                     \
+      PZ_FIELD_AS(s, use[PZ_HBM_RATE], PZ_FIELD_REAL, "hbm_use"),                                  \
+      PZ_FIELD_AS(s, use[PZ_GLB_RATE], PZ_FIELD_REAL, "glb_use")
+
+static const struct pz_field chip_plan_fields[] = {
+    PZ_FIELD(struct pz_chip_plan, chip_id, PZ_FIELD_COUNT),
+    PZ_FIELD(struct pz_chip_plan, model, PZ_FIELD_COUNT),
+    PZ_FIELD(struct pz_chip_plan, samples_per_s, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_chip_plan, n_stages, PZ_FIELD_INT),
+    PZ_FIELD(struct pz_chip_plan, data_parallel, PZ_FIELD_INT),
+    PZ_FIELD(struct pz_chip_plan, tensor_parallel, PZ_FIELD_INT),
+    PZ_FIELD(struct pz_chip_plan, microbatch, PZ_FIELD_INT),
+    PZ_FIELD(struct pz_chip_plan, recompute, PZ_FIELD_BOOL),
+    PZ_FIELD_AS(struct pz_chip_plan, parts.compute_s, PZ_FIELD_REAL, "compute_s"),
+    PZ_FIELD_AS(struct pz_chip_plan, parts.collectives_s, PZ_FIELD_REAL, "collectives_s"),
+    PZ_FIELD_AS(struct pz_chip_plan, parts.transfers_s, PZ_FIELD_REAL, "transfers_s"),
+    PZ_FIELD_AS(struct pz_chip_plan, parts.bubble_s, PZ_FIELD_REAL, "bubble_s"),
+    PZ_FIELD_AS(struct pz_chip_plan, parts.exchange_s, PZ_FIELD_REAL, "exchange_s"),
+    USE_FIELDS(struct pz_chip_plan)};
+static const struct pz_record chip_plan_record = PZ_RECORD(chip_plan_fields, struct pz_chip_plan);
+
+static const char *const class_names[] = {"tensor", "vector", "fused", "none", "collective", NULL};
+static const char *const direction_names[] = {"forward", "backward", NULL};
+
+static const struct pz_field operator_fields[] = {
+    PZ_FIELD(struct pz_result_operator, name, PZ_FIELD_TEXT),
+    PZ_FIELD_NAMED(struct pz_result_operator, op_class, "class", class_names),
+    PZ_FIELD(struct pz_result_operator, tensor_cores, PZ_FIELD_INT),
+    PZ_FIELD(struct pz_result_operator, vector_cores, PZ_FIELD_INT),
+    PZ_FIELD(struct pz_result_operator, start_s, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_result_operator, end_s, PZ_FIELD_REAL)};
+static const struct pz_record operator_record =
+    PZ_RECORD(operator_fields, struct pz_result_operator);
+
+static const struct pz_field schedule_fields[] = {
+    PZ_FIELD(struct pz_result_schedule, model, PZ_FIELD_TEXT),
+    PZ_FIELD(struct pz_result_schedule, layer, PZ_FIELD_TEXT),
+    PZ_FIELD(struct pz_result_schedule, count, PZ_FIELD_INT),
+    PZ_FIELD_NAMED(struct pz_result_schedule, direction, "direction", direction_names),
+    PZ_FIELD(struct pz_result_schedule, makespan_s, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_result_schedule, lower_bound_s, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_result_schedule, optimal, PZ_FIELD_BOOL),
+    USE_FIELDS(struct pz_result_schedule),
+    PZ_FIELD_MANY(struct pz_result_schedule, operators, PZ_FIELD_TABLE, "operators",
+                  &operator_record)};
+static const struct pz_record schedule_record =
+    PZ_RECORD(schedule_fields, struct pz_result_schedule);
+
+static const struct pz_field shown_fields[] = {
+    PZ_FIELD(struct pz_shown_chip, answer, PZ_FIELD_COUNT),
+    PZ_FIELD(struct pz_shown_chip, chip_id, PZ_FIELD_COUNT),
+    PZ_FIELD(struct pz_shown_chip, value, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_shown_chip, bound, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_shown_chip, evaluated, PZ_FIELD_BOOL)};
+static const struct pz_record shown_record = PZ_RECORD(shown_fields, struct pz_shown_chip);
+
+static const struct pz_field detail_fields[] = {
+    PZ_FIELD_MANY(struct pz_result_detail, shown, PZ_FIELD_TABLE, "chips", &shown_record),
+    PZ_FIELD_MANY(struct pz_result_detail, plans, PZ_FIELD_TABLE, "plans", &chip_plan_record),
+    PZ_FIELD_MANY(struct pz_result_detail, schedules, PZ_FIELD_LIST, "schedules",
+                  &schedule_record)};
+static const struct pz_record detail_record = PZ_RECORD(detail_fields, struct pz_result_detail);
+
+json_t *pz_detail_json(const struct pz_result *r) {
+  return pz_record_json(&detail_record, r->detail);
+}
+
+/* Do its plans and schedules name models and layers? */
+static bool detail_fits(const struct pz_result *r, const struct pz_result_detail *d) {
+  for (uint32_t i = 0; i < d->n_plans; i++)
+    if (d->plans[i].model >= r->inputs.options.n_models) return false;
+  for (uint32_t i = 0; i < d->n_shown; i++)
+    if (d->shown[i].answer >= r->n_answers) return false;
+  for (uint32_t i = 0; i < d->n_schedules; i++)
+    if (!d->schedules[i].model || !d->schedules[i].layer) return false;
+  return true;
+}
+
+enum pz_status pz_detail_read(const json_t *json, struct pz_result *r, struct pz_error *err) {
+  struct pz_result_detail *d = pz_arena_alloc(&r->arena, 1, sizeof *d);
+  if (!d) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the report's data");
+  enum pz_status status =
+      pz_record_read(&detail_record, json, "the report's data", &r->arena, d, err);
+  if (status == PZ_OK && !detail_fits(r, d))
+    status = pz_fail(err, PZ_BAD_INPUT, "the report's data are not of this run; see phaze verify");
+  if (status == PZ_OK) r->detail = d;
+  return status;
+}

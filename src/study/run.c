@@ -1,0 +1,232 @@
+#include "study/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "study/compare.h"
+#include "study/detail.h"
+#include "study/result_json.h"
+#include "study/resume.h"
+
+enum { HOW = JSON_INDENT(1) | JSON_PRESERVE_ORDER };
+
+static enum pz_status no_memory(struct pz_error *err) {
+  return pz_fail(err, PZ_NO_MEMORY, "out of memory for the run");
+}
+
+/* ---- texts of the run file ------------------------------------------------------------------ */
+
+typedef enum pz_status read_text(struct pz_run_file *f, char **text, struct pz_error *err);
+typedef enum pz_status keep_text(struct pz_run_file *f, const char *text, struct pz_error *err);
+typedef enum pz_status read_part(const json_t *json, struct pz_result *r, struct pz_error *err);
+
+/* A part of the result that the run file may have; `found` says whether. */
+static enum pz_status read_kept(struct pz_run *r, read_text *read, const char *name,
+                                read_part *take, bool *found, struct pz_error *err) {
+  char *text = NULL;
+  json_t *json = NULL;
+  *found = false;
+  enum pz_status status = read(r->file, &text, err);
+  if (status == PZ_OK && text) {
+    status = pz_json_parse(name, text, strlen(text), &json, err);
+    if (status == PZ_OK) status = take(json, &r->result, err);
+    *found = status == PZ_OK;
+  }
+  free(text);
+  json_decref(json);
+  return status;
+}
+
+/* Takes over the reference. */
+static enum pz_status keep_json(struct pz_run_file *f, keep_text *keep, json_t *value,
+                                struct pz_error *err) {
+  char *text = value ? json_dumps(value, HOW) : NULL;
+  enum pz_status status = text ? keep(f, text, err) : no_memory(err);
+  free(text);
+  json_decref(value);
+  return status;
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+static enum pz_status open_file(struct pz_run *r, struct pz_error *err) {
+  json_t *inputs = pz_study_inputs(&r->study);
+  char *text = inputs ? json_dumps(inputs, HOW) : NULL;
+  enum pz_status status =
+      text ? pz_run_file_open(r->o.dir, text, r->o.fresh, &r->file, err) : no_memory(err);
+  free(text);
+  json_decref(inputs);
+  return status;
+}
+
+enum pz_status pz_run_open(struct pz_run *r, const struct pz_study_options *study,
+                           const struct pz_run_options *o, struct pz_error *err) {
+  *r = (struct pz_run){.o = *o};
+  pz_result_init(&r->result);
+  enum pz_status status = pz_study_init(&r->study, study, o->threads, err);
+  r->has_study = status == PZ_OK;
+  return status == PZ_OK && o->dir ? open_file(r, err) : status;
+}
+
+static enum pz_status check_version(struct pz_run_file *f, struct pz_error *err) {
+  json_t *inputs = NULL;
+  const char *text = pz_run_file_inputs(f);
+  enum pz_status status = pz_json_parse("inputs", text, strlen(text), &inputs, err);
+  if (status != PZ_OK) return status;
+  const char *version = json_string_value(json_object_get(inputs, "version"));
+  if (!version || strcmp(version, pz_version()) != 0)
+    status = pz_fail(err, PZ_BAD_INPUT, "the run was made by version %s, this is %s",
+                     version ? version : "?", pz_version());
+  json_decref(inputs);
+  return status;
+}
+
+enum pz_status pz_run_look(struct pz_run *r, const struct pz_run_options *o, struct pz_error *err) {
+  *r = (struct pz_run){.o = *o, .looking = true};
+  pz_result_init(&r->result);
+  enum pz_status status = pz_run_file_look(o->dir, &r->file, err);
+  if (status == PZ_OK)
+    status = read_kept(r, pz_run_file_result, "the result", pz_result_read, &r->reused, err);
+  if (status == PZ_OK && !r->reused)
+    status = pz_fail(err, PZ_BAD_INPUT,
+                     "the run is not finished; run the same search command to resume it");
+  return status == PZ_OK ? check_version(r->file, err) : status;
+}
+
+void pz_run_close(struct pz_run *r) {
+  pz_run_file_close(r->file);
+  if (r->has_study) pz_study_release(&r->study);
+  pz_result_release(&r->result);
+  *r = (struct pz_run){0};
+}
+
+/* ---- the search ----------------------------------------------------------------------------- */
+
+static double lap(double *since_s) {
+  double now = pz_clock_s(), took = now - *since_s;
+  *since_s = now;
+  return took;
+}
+
+/* All of it, from the bounds to the result. */
+static enum pz_status search(struct pz_run *r, struct pz_error *err) {
+  struct pz_search_options o = {.progress = r->o.watch.progress,
+                                .stop = r->o.watch.stop,
+                                .journal = r->file ? pz_run_file_journal(r->file) : NULL};
+  double since = pz_clock_s(), since_run;
+  enum pz_status status = pz_study_prepare(&r->study, &o, err);
+  r->times.bounds_s = lap(&since);
+  since_run = since;
+  for (uint32_t i = 0; i < r->study.n_runs && status == PZ_OK; i++) {
+    status = pz_study_run(&r->study, i, err);
+    r->times.run_s[i] = lap(&since_run);
+  }
+  r->times.search_s = lap(&since);
+  if (status == PZ_OK) status = pz_result_make(&r->result, &r->study, err);
+  r->times.result_s = lap(&since);
+  r->times.n_variants = pz_search_variants(r->study.search);
+  return status;
+}
+
+static enum pz_status keep_chips(struct pz_run *r, struct pz_error *err) {
+  const struct pz_result *x = &r->result;
+  uint32_t *ids = calloc(x->n_chips, sizeof *ids);
+  enum pz_status status =
+      ids ? pz_run_file_chips(r->file, x->chips, x->n_chips, err) : no_memory(err);
+  for (uint32_t i = 0; i < x->n_chips && ids; i++) ids[i] = x->chips[i].id;
+  for (uint32_t i = 0; i < x->n_answers && status == PZ_OK; i++)
+    status = pz_run_file_chip_statuses(r->file, x->answers[i].name, ids, x->answers[i].status,
+                                       x->n_chips, err);
+  free(ids);
+  return status;
+}
+
+static enum pz_status keep_times(struct pz_run *r, struct pz_error *err) {
+  const struct pz_run_times *t = &r->times;
+  enum pz_status status = pz_run_file_set_timing(r->file, "bounds_s", t->bounds_s, err);
+  if (status == PZ_OK) status = pz_run_file_set_timing(r->file, "search_s", t->search_s, err);
+  if (status == PZ_OK) status = pz_run_file_set_timing(r->file, "result_s", t->result_s, err);
+  return status == PZ_OK
+             ? pz_run_file_set_timing(r->file, "evaluations", (double)t->n_variants, err)
+             : status;
+}
+
+/* Chips, how each left each objective run, how long it took, and the result, which finishes the
+ * run. */
+static enum pz_status keep_result(struct pz_run *r, struct pz_error *err) {
+  enum pz_status status = pz_detail_chips(&r->study, &r->result, err);
+  if (status == PZ_OK) status = keep_chips(r, err);
+  if (status == PZ_OK) status = keep_times(r, err);
+  return status == PZ_OK ? keep_json(r->file, pz_run_file_finish, pz_result_json(&r->result), err)
+                         : status;
+}
+
+enum pz_status pz_run_search(struct pz_run *r, struct pz_error *err) {
+  enum pz_status status =
+      r->file ? read_kept(r, pz_run_file_result, "the result", pz_result_read, &r->reused, err)
+              : PZ_OK;
+  if (status != PZ_OK || r->reused) return status;
+  status = search(r, err);
+  r->restored = r->changed = status == PZ_OK;
+  return status == PZ_OK && r->file ? keep_result(r, err) : status;
+}
+
+/* ---- comparison and detail ------------------------------------------------------------------ */
+
+/* The study in memory as it is when its objective runs are done. */
+static enum pz_status have_study(struct pz_run *r, struct pz_error *err) {
+  enum pz_status status = PZ_OK;
+  if (r->restored) return PZ_OK;
+  if (!r->has_study) {
+    status = pz_study_init(&r->study, &r->result.inputs.options, r->o.threads, err);
+    r->has_study = status == PZ_OK;
+  }
+  if (status == PZ_OK)
+    status = pz_resume_runs(&r->study, r->file, pz_result_best(&r->result), r->o.watch, err);
+  r->restored = status == PZ_OK;
+  return status;
+}
+
+/* The chips of the run, which a detail that was kept refers to. */
+static enum pz_status have_chips(struct pz_run *r, struct pz_error *err) {
+  return r->result.chips ? PZ_OK : pz_resume_chips(&r->result, r->file, err);
+}
+
+enum pz_status pz_run_detail(struct pz_run *r, struct pz_error *err) {
+  bool kept = false;
+  enum pz_status status = PZ_OK;
+  if (r->result.detail) return PZ_OK;
+  if (r->file)
+    status = read_kept(r, pz_run_file_detail, "the report's data", pz_detail_read, &kept, err);
+  if (status == PZ_OK && kept) return have_chips(r, err);
+  if (status == PZ_OK) status = have_study(r, err);
+  if (status == PZ_OK) status = pz_detail_make(&r->study, r->o.watch, &r->result, err);
+  if (status != PZ_OK || !r->file || r->looking) return status;
+  return keep_json(r->file, pz_run_file_set_detail, pz_detail_json(&r->result), err);
+}
+
+/* Times of the search beside those of the baselines. */
+static void add_search_times(struct pz_run *r) {
+  for (uint32_t i = 0; i < r->result.comparison->n_runs; i++) {
+    struct pz_comparison_run *run = &r->result.comparison->runs[i];
+    run->methods[run->n_methods - 1].seconds = r->times.run_s[i];
+  }
+}
+
+enum pz_status pz_run_compare(struct pz_run *r, const uint64_t *seed, struct pz_error *err) {
+  bool kept = false;
+  enum pz_status status = PZ_OK;
+  if (r->file)
+    status = read_kept(r, pz_run_file_comparison, "the comparison", pz_comparison_read, &kept, err);
+  if (status != PZ_OK || (kept && (!seed || r->result.comparison->seed == *seed))) return status;
+  status = have_study(r, err);
+  /* a detail that is kept must not depend on what baselines evaluate */
+  if (status == PZ_OK && r->file) status = pz_run_detail(r, err);
+  if (status == PZ_OK)
+    status = pz_compare(&r->study, seed ? *seed : PZ_COMPARE_SEED, r->o.watch, &r->result, err);
+  if (status != PZ_OK) return status;
+  add_search_times(r);
+  r->changed = true;
+  if (!r->file || r->looking) return PZ_OK;
+  return keep_json(r->file, pz_run_file_set_comparison, pz_comparison_json(&r->result), err);
+}
