@@ -69,7 +69,7 @@ struct pz_plan_record {
 struct pz_plan_choice {
   bool below;           /* false: there is no plan below the limit, and nothing else is told */
   double time_s;        /* of a batch with the best plan; HUGE_VAL: none fits */
-  double least_s;       /* no plan is faster; below time_s only for schedules left open ... */
+  double lower_bound_s; /* no plan is faster; below time_s only for schedules left open ... */
   uint32_t n_open;      /* ... so many of them, of all variants that may still be better */
   uint32_t n_open_here; /* of the plan's own variant */
   struct pz_plan_record plan; /* its layers lie in the arena */

@@ -91,7 +91,7 @@ static enum pz_status evaluate(struct pz_evaluator *e, uint32_t model, double hb
   if (!found.below) return PZ_OK;
   *out = (struct pz_evaluation){.effort = effort,
                                 .time_s = found.time_s,
-                                .least_s = found.least_s,
+                                .least_s = found.lower_bound_s,
                                 .n_open = found.n_open,
                                 .plan = found.plan};
   if (found.plan.n_stages) out->plan.variant += tables.first;

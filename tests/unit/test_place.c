@@ -10,10 +10,10 @@
 #include "core/file.h"
 #include "place/best.h"
 #include "place/checker.h"
-#include "place/cost.h"
 #include "place/instance.h"
 #include "place/lower_bound.h"
 #include "place/solve.h"
+#include "place/stage_sum.h"
 
 static uint64_t seed = 5;
 
@@ -551,14 +551,10 @@ static void schedule_all(const struct pz_plan_inputs *in, uint32_t variant,
 
 static struct pz_place_problem problem_of(const struct pz_plan_inputs *in, uint32_t variant,
                                           bool recompute, const struct pz_place_width *width) {
-  struct pz_place_problem p = {.hbm_bytes = in->hbm_bytes,
-                               .devices = in->devices,
-                               .microbatches = in->variants[variant].microbatches,
-                               .state = in->state,
-                               .recompute = recompute,
-                               .widths = width,
-                               .n_widths = 1};
-  pz_place_network(&p, &in->cost->net);
+  struct pz_place_problem p =
+      pz_place_problem_on(&in->cost->net, in->devices, in->hbm_bytes, in->state,
+                          in->variants[variant].microbatches, recompute);
+  p.widths = width;
   return p;
 }
 
@@ -686,7 +682,8 @@ static void check_choice(const struct pz_plan_inputs *in, const struct brute *wa
   if (pz_plan_choose(in, HUGE_VAL, arena, got, &err) != PZ_OK) fail_msg("%s", err.message);
   assert_true(got->below);
   assert_true(got->time_s == want->time_s);
-  assert_true(got->least_s <= got->time_s && (got->n_open > 0) == (got->least_s < got->time_s));
+  assert_true(got->lower_bound_s <= got->time_s &&
+              (got->n_open > 0) == (got->lower_bound_s < got->time_s));
   if (!(want->time_s < HUGE_VAL)) return;
   assert_int_equal(got->plan.variant, want->variant);
   assert_int_equal(got->plan.recompute, want->recompute);
@@ -754,8 +751,8 @@ static void check_again(const struct pz_plan_inputs *in, const struct pz_plan_ch
   assert_int_equal(pz_plan_restore(in, &wrong, c->time_s, arena, &model, &plan, &err), PZ_INTERNAL);
   err = (struct pz_error){0};
   assert_int_equal(pz_plan_choose(in, 1.5 * c->time_s, arena, &below, &err), PZ_OK);
-  assert_true(below.below && below.time_s == c->time_s && below.least_s == c->least_s);
-  assert_int_equal(pz_plan_choose(in, c->least_s / 2, arena, &below, &err), PZ_OK);
+  assert_true(below.below && below.time_s == c->time_s && below.lower_bound_s == c->lower_bound_s);
+  assert_int_equal(pz_plan_choose(in, c->lower_bound_s / 2, arena, &below, &err), PZ_OK);
   assert_true(!below.below || below.time_s == c->time_s);
 }
 
@@ -780,7 +777,7 @@ static void the_best_plan_is_brute_force(void **state) {
     x.in.bounds = &bounds;
     check_choice(&x.in, &want, &arena, &bounded);
     check_list(&x.in, &want, &arena, draw(8));
-    assert_true(plain.least_s == bounded.least_s && plain.n_open == bounded.n_open);
+    assert_true(plain.lower_bound_s == bounded.lower_bound_s && plain.n_open == bounded.n_open);
     if (want.time_s < HUGE_VAL) check_again(&x.in, &bounded, &arena);
     none += !(want.time_s < HUGE_VAL);
     open += plain.n_open > 0;
