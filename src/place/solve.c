@@ -258,7 +258,7 @@ static void solve_corrected(struct table *x, struct best *b) {
   }
 }
 
-/* ---- an initial upper bound ------------------------------------------------------------------- */
+/* ---- an initial upper bound ------------------------------------------------------------------ */
 
 /* Stages from the end, each as long as its load stays below `load`: the time of that plan, DBL_MAX
  * if it takes more than s stages or something does not fit. */

@@ -1,7 +1,7 @@
 /* The costs of all possible stages, at one tensor-parallel degree.
  *
- * A cut is a set of layers closed under predecessors (a downset); a stage is the difference of two.  On a
- * chain, cuts are prefixes. */
+ * A cut is a set of layers closed under predecessors (a downset); a stage is the difference of two.
+ * On a chain, cuts are prefixes. */
 #ifndef PZ_PLACE_STAGES_H
 #define PZ_PLACE_STAGES_H
 

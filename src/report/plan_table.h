@@ -1,4 +1,4 @@
-/* A plan of a model as text, table and JSON: its degrees, the parts of its step time, its stages. */
+/* A plan of a model as text, table and JSON: degrees, the parts of its step time, its stages. */
 #ifndef PZ_REPORT_PLAN_TABLE_H
 #define PZ_REPORT_PLAN_TABLE_H
 

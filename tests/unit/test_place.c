@@ -374,7 +374,7 @@ static void bad_instances_say_what_is_accepted(void **state) {
   }
 }
 
-/* ---- the lower bound ------------------------------------------------------------------------------ */
+/* ---- the lower bound ------------------------------------------------------------------------- */
 
 /* A chain of three runs of equal layers, as models have. */
 static void draw_runs(struct small *s, struct pz_place_layer *layers, struct pz_place_edge *edges,
