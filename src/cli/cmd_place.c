@@ -131,7 +131,7 @@ static enum pz_status print_answer(const struct answer *a, struct pz_arena *aren
          a->plan.time_s, a->plan.n_stages, a->plan.n_stages == 1 ? "" : "s", a->plan.d,
          a->plan.d == 1 ? "" : "s", w->t);
   printf("slowest stage %.6g s per microbatch, gradient all-reduce %.6g s\n", a->plan.maxload_s,
-         a->plan.resync_s);
+         a->plan.allreduce_s);
   double times = a->plan.time_s > 0 ? a->fixed_s / a->plan.time_s : HUGE_VAL;
   if (a->fixed_err.status != PZ_OK)
     printf("expert plan: %s\n", a->fixed_err.message);

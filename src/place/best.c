@@ -152,14 +152,9 @@ static bool ruled_out(struct work *w, const struct candidate *c, bool least, boo
 
 static struct pz_place_problem variant_problem(const struct work *w, uint32_t variant,
                                                bool recompute) {
-  struct pz_place_problem p = {.hbm_bytes = w->in->hbm_bytes,
-                               .devices = w->in->devices,
-                               .microbatches = w->in->variants[variant].microbatches,
-                               .state = w->in->state,
-                               .recompute = recompute,
-                               .n_widths = 1};
-  pz_place_network(&p, &w->in->cost->net);
-  return p;
+  const struct pz_plan_inputs *in = w->in;
+  return pz_place_problem_on(&in->cost->net, in->devices, in->hbm_bytes, in->state,
+                             in->variants[variant].microbatches, recompute);
 }
 
 /* The stages that are given, if devices are enough. */
@@ -167,10 +162,10 @@ static enum pz_status divide_as_given(const struct work *w, const struct pz_plac
                                       uint32_t variant, struct pz_arena *arena,
                                       struct pz_plan *plan, struct pz_error *err) {
   const struct pz_given_stages *g = w->in->given;
-  const struct pz_workload *load = w->in->variants[variant].w;
+  const struct pz_workload *wl = w->in->variants[variant].w;
   int64_t first = 0, at = 0, most = 0, d = p->devices / (g->stages * p->widths[0].t);
-  for (uint32_t i = 0; i < load->n_layers; at += load->layers[i++].count)
-    if (load->layers[i].count > most) most = load->layers[i].count, first = at;
+  for (uint32_t i = 0; i < wl->n_layers; at += wl->layers[i++].count)
+    if (wl->layers[i].count > most) most = wl->layers[i].count, first = at;
   if (d < 1) return PZ_NO_ANSWER;
   struct pz_place_width width = p->widths[0];
   struct pz_place_layer *layers = pz_arena_alloc(arena, width.n, sizeof *layers);
@@ -403,14 +398,14 @@ static enum pz_status record_best(struct work *w, struct pz_arena *arena,
 enum pz_status pz_plan_choose(const struct pz_plan_inputs *in, double limit_s,
                               struct pz_arena *arena, struct pz_plan_choice *out,
                               struct pz_error *err) {
-  struct pz_plan_choice made = {.time_s = HUGE_VAL, .least_s = HUGE_VAL};
+  struct pz_plan_choice made = {.time_s = HUGE_VAL, .lower_bound_s = HUGE_VAL};
   struct work w;
   enum pz_status status = work_init(&w, in, 1, arena->mem, err);
   if (status == PZ_OK) status = may_be_below(&w, limit_s, &made.below);
   if (status == PZ_OK && made.below) status = place_quickly(&w);
   if (status == PZ_OK && made.below) status = place_in_depth(&w);
   if (status == PZ_OK && w.n_best) status = record_best(&w, arena, &made);
-  if (status == PZ_OK && made.below) made.least_s = lower_bound_s(&w, &made.n_open);
+  if (status == PZ_OK && made.below) made.lower_bound_s = lower_bound_s(&w, &made.n_open);
   made.n_looked = w.n_looked;
   if (status == PZ_OK) *out = made;
   pz_arena_release(&w.arena);

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "place/cost.h"
+#include "place/stage_sum.h"
 
 static bool near(double a, double b) { return fabs(a - b) <= 1e-9 * fmax(fabs(a), fabs(b)); }
 

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "place/cost.h"
+#include "place/stage_sum.h"
 
 #define NO_MEMORY "out of memory for the expert plan"
 
@@ -74,7 +74,7 @@ static enum pz_status evaluate(const struct pz_place_problem *p, const struct pz
   if (devices * (double)plan->d > (double)p->devices)
     return pz_fail(err, PZ_NO_ANSWER, "it needs %.0f devices, there are %lld",
                    devices * (double)plan->d, (long long)p->devices);
-  plan->resync_s = pz_place_resync_s(p, plan->d, params);
+  plan->allreduce_s = pz_place_allreduce_s(p, plan->d, params);
   plan->time_s = pz_place_time_s(p, plan->maxload_s, n, plan->d, params);
   return PZ_OK;
 }

@@ -1,10 +1,11 @@
-/* The time of a given plan (expert plan): layers divided evenly into stages. */
+/* A plan given beforehand (expert plan): layers divided evenly into stages; what it takes. */
 #ifndef PZ_PLACE_FIXED_H
 #define PZ_PLACE_FIXED_H
 
 #include "place/problem.h"
 
-/* A plan given beforehand: p stages, t wide, d times. */
+/* A plan given beforehand: so many pipeline stages, tensor-parallel degree t, d replicas,
+ * of so many repeated layers. */
 struct pz_fixed {
   int64_t stages, t, d, layers;
   bool given;

@@ -158,7 +158,7 @@ struct stage_kind {
 };
 
 /* Repeated layers that such a stage can have under a load. */
-static double room(const struct stage_kind *k, double load) {
+static double layer_capacity(const struct stage_kind *k, double load) {
   double most = HUGE_VAL;
   for (int i = 0; i < 2; i++) {
     double n = (load - k->offset[i]) / k->each[i];
@@ -168,14 +168,14 @@ static double room(const struct stage_kind *k, double load) {
   return most > 0 ? (double)(int64_t)(most * (1 + 1e-12)) : 0;
 }
 
-/* The least load from `load` on under which the stages have room for n repeated layers.  It goes
- * from one load at which a kind has room for one more to the next. */
-static double make_room(const struct stage_kind kinds[3], double n, double load) {
+/* The least load from `load` on under which the stages can have n repeated layers.  It goes
+ * from one load at which a kind can have one more to the next. */
+static double least_load(const struct stage_kind kinds[3], double n, double load) {
   for (int tries = 0; tries < 32; tries++) {
     double all = 0, next = HUGE_VAL;
     for (int i = 0; i < 3; i++) {
       const struct stage_kind *k = &kinds[i];
-      double own = room(k, load), more = k->offset[0] + (own + 1) * k->each[0];
+      double own = layer_capacity(k, load), more = k->offset[0] + (own + 1) * k->each[0];
       more = larger(more, k->offset[1] + (own + 1) * k->each[1]);
       all += k->count * own;
       if (k->count > 0 && more < next) next = more;
@@ -195,18 +195,18 @@ static double kept_load(const struct pz_place_bound *x, const struct work *w, do
   const struct stage_kind kinds[3] = {{1, {first, first}, {both, both}},
                                       {s - 2, {2 * t, 2 * t}, {both, both}},
                                       {1, {last, last}, {both, both}}};
-  return make_room(kinds, w->main_n, load);
+  return least_load(kinds, w->main_n, load);
 }
 
 /* Recomputing: stages but the last compute forward twice, and meanwhile the gradient arrives. */
-static double again_load(const struct pz_place_bound *x, const struct work *w, double s,
-                         double load) {
+static double recompute_load(const struct pz_place_bound *x, const struct work *w, double s,
+                             double load) {
   double once = w->main_fwd_s + w->main_bwd_s, twice = once + w->main_fwd_s, t = x->transfer_s;
   double first = w->first_fwd_s + w->first_bwd_s, last = t + w->last_s;
   const struct stage_kind kinds[3] = {{1, {first + w->first_fwd_s, t + first}, {twice, once}},
                                       {s - 2, {t, 2 * t}, {twice, once}},
                                       {1, {last, last}, {once, once}}};
-  return make_room(kinds, w->main_n, load);
+  return least_load(kinds, w->main_n, load);
 }
 
 /* The even share of the work and of the transfers. */
@@ -226,7 +226,7 @@ static double domain_time_s(const struct pz_place_bound *x, const double *fwd_s,
   for (uint32_t s = x->least_stages; s <= x->most_stages; s++) {
     double load = larger(even_load(x, &w, s), w.most_s), most = best < limit_s ? best : limit_s;
     if (load * SLACK * x->rounds[s] >= most) continue;
-    if (s > 1) load = x->p.recompute ? again_load(x, &w, s, load) : kept_load(x, &w, s, load);
+    if (s > 1) load = x->p.recompute ? recompute_load(x, &w, s, load) : kept_load(x, &w, s, load);
     load *= SLACK;
     if (load * x->rounds[s] >= most) continue;
     int64_t d = 0;

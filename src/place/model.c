@@ -67,11 +67,19 @@ enum pz_status pz_place_chain(const struct pz_workload *w, const struct pz_layer
   return PZ_OK;
 }
 
-void pz_place_network(struct pz_place_problem *p, const struct pz_cluster *net) {
-  const struct pz_level *all = pz_cluster_level(net, p->devices);
-  p->bytes_per_s = all ? all->bytes_per_s : 0;
-  p->n_domains = 0;
+struct pz_place_problem pz_place_problem_on(const struct pz_cluster *net, int64_t devices,
+                                            double hbm_bytes, double state, int64_t microbatches,
+                                            bool recompute) {
+  const struct pz_level *all = pz_cluster_level(net, devices);
+  struct pz_place_problem p = {.hbm_bytes = hbm_bytes,
+                               .bytes_per_s = all ? all->bytes_per_s : 0,
+                               .devices = devices,
+                               .microbatches = microbatches,
+                               .state = state,
+                               .recompute = recompute,
+                               .n_widths = 1};
   for (int i = 0; all && &net->level[i] < all; i++)
-    p->domains[p->n_domains++] =
+    p.domains[p.n_domains++] =
         (struct pz_place_domain){net->level[i].devices, net->level[i].bytes_per_s};
+  return p;
 }

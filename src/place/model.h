@@ -39,9 +39,12 @@ struct pz_place_model {
   double worst_gap;       /* ... and how far the worst of them may be off */
 };
 
-/* Bandwidth between the problem's devices: of the innermost level that joins all of them, and of
- * the levels inside it for plans that need fewer. */
-void pz_place_network(struct pz_place_problem *p, const struct pz_cluster *net);
+/* A problem of one width, whose layers are yet to be set: so many devices with this much memory.
+ * The bandwidth between them is that of the innermost level of the network that joins all of them;
+ * plans that need fewer devices have that of the levels inside it. */
+struct pz_place_problem pz_place_problem_on(const struct pz_cluster *net, int64_t devices,
+                                            double hbm_bytes, double state, int64_t microbatches,
+                                            bool recompute);
 
 /* A workload's layers one by one, as often as they stand in the model, each with an edge to the
  * next: times[i] are those of w->layers[i], by direction.  `parts` may be NULL. */

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "core/num.h"
-#include "place/cost.h"
 #include "place/model.h"
+#include "place/stage_sum.h"
 
 #define NO_MEMORY "out of memory for the plan"
 
@@ -33,7 +33,7 @@ static struct pz_step_parts step_parts(const struct pz_place_model *m, const str
                                 .collectives_s = microbatches * link,
                                 .transfers_s = microbatches * fmax(0, s->load_s - own),
                                 .bubble_s = plan->maxload_s * (plan->n_stages - 1),
-                                .exchange_s = plan->resync_s};
+                                .exchange_s = plan->allreduce_s};
 }
 
 /* ---- stages --------------------------------------------------------------------------------- */

@@ -20,14 +20,14 @@ uint32_t pz_place_domain(const struct pz_place_problem *p, int64_t devices) {
   return i;
 }
 
-double pz_place_resync_s(const struct pz_place_problem *p, int64_t d, double param_bytes) {
+double pz_place_allreduce_s(const struct pz_place_problem *p, int64_t d, double param_bytes) {
   return 4.0 * (double)(d - 1) / (double)d * param_bytes / p->bytes_per_s;
 }
 
 double pz_place_time_s(const struct pz_place_problem *p, double maxload_s, uint32_t n_stages,
                        int64_t d, double param_bytes) {
   double rounds = (double)(ceil_div(p->microbatches, d) + n_stages - 1);
-  return maxload_s * rounds + pz_place_resync_s(p, d, param_bytes);
+  return maxload_s * rounds + pz_place_allreduce_s(p, d, param_bytes);
 }
 
 /* Rounds grow from the least possible; the exchange can save no more than all of it, which ends the
@@ -37,7 +37,7 @@ double pz_place_best_d(const struct pz_place_problem *p, double maxload_s, uint3
   int64_t m = p->microbatches, most = n_devices > 0 ? p->devices / n_devices : 0, best = 0;
   if (most > m) most = m;
   if (most < 1) return DBL_MAX;
-  double time = limit_s, all = pz_place_resync_s(p, most, param_bytes);
+  double time = limit_s, all = pz_place_allreduce_s(p, most, param_bytes);
   int64_t first = ceil_div(m, most);
   for (int64_t rounds = first;;) {
     if (maxload_s * (double)(rounds + n_stages - 1) >= time) break;

@@ -1,10 +1,11 @@
 /* A placement problem: the layers of a model, with their costs for every tensor-parallel degree, to
- * be divided into pipeline stages and replicated over devices so that the step time is minimal.
+ * be divided into pipeline stages and replicated over devices so that the step time is minimal.  A
+ * width is a tensor-parallel degree.
  *
  * Stages are numbered from the end (the last is 1).  With M microbatches, s stages, d replicas:
- *     time   = maxload (ceil(M / d) + s - 1) + resync
- *     resync = 4 (d - 1) / d P / bw
- *     memory = state P + A + (i - 1) K    of stage i
+ *     time      = maxload (ceil(M / d) + s - 1) + allreduce
+ *     allreduce = 4 (d - 1) / d P / bw
+ *     memory    = state P + A + (i - 1) K    of stage i
  * P are parameter bytes, A activations kept, K what each further microbatch in flight keeps: A, or
  * with recomputation the input bytes of the stage. */
 #ifndef PZ_PLACE_PROBLEM_H
@@ -12,7 +13,7 @@
 
 #include "core/arena.h"
 
-/* Whose parameters the exchange of gradients is charged for. */
+/* Whose parameters the gradient all-reduce is charged for. */
 enum pz_semantics {
   PZ_SEMANTICS_ORIGINAL, /* the first stage's, as the published program does */
   PZ_SEMANTICS_CORRECTED /* the largest stage's */
@@ -77,7 +78,7 @@ struct pz_plan {
   int64_t d;
   struct pz_stage *stages; /* from the first to the last */
   uint32_t n_stages;
-  double maxload_s, resync_s, time_s;
+  double maxload_s, allreduce_s, time_s;
 };
 
 /* The problem as a plan in one domain (n_domains: the whole network) sees it. */
@@ -86,8 +87,8 @@ struct pz_place_problem pz_place_within(const struct pz_place_problem *p, uint32
 /* The smallest domain for so many devices. */
 uint32_t pz_place_domain(const struct pz_place_problem *p, int64_t devices);
 
-/* The time of a batch, and its exchange of gradients. */
-double pz_place_resync_s(const struct pz_place_problem *p, int64_t d, double param_bytes);
+/* The time of a batch, and its gradient all-reduce. */
+double pz_place_allreduce_s(const struct pz_place_problem *p, int64_t d, double param_bytes);
 double pz_place_time_s(const struct pz_place_problem *p, double maxload_s, uint32_t n_stages,
                        int64_t d, double param_bytes);
 

@@ -26,7 +26,7 @@ struct table {
 /* The best plan so far, at any width. */
 struct best {
   double time_s;
-  uint32_t n_stages, n_small, first_end, width;
+  uint32_t n_stages, n_single, first_end, width;
   int64_t d;
   uint32_t *ends; /* of its stages, as cuts */
 };
@@ -45,7 +45,7 @@ static int64_t devices(const struct table *x, uint32_t k, uint32_t c) {
   return (int64_t)(k - c) * x->t + c;
 }
 
-static bool is_small(const struct table *x, const struct pz_stage_cost *c) {
+static bool on_one_device(const struct table *x, const struct pz_stage_cost *c) {
   return x->t > 1 && !c->tensor_parallel;
 }
 
@@ -58,10 +58,10 @@ static void try_stage(struct table *x, uint32_t k, uint32_t from, uint32_t to) {
   const struct pz_stage_cost *stage = cost(x, from, to);
   if (!fits(x, stage, k)) return;
   double load = pz_stage_load_s(x->p, stage, k);
-  bool small = is_small(x, stage), last = to + 1 == x->s->n_cuts;
-  for (uint32_t c = small; c < x->classes; c++) {
+  bool single = on_one_device(x, stage), last = to + 1 == x->s->n_cuts;
+  for (uint32_t c = single; c < x->classes; c++) {
     double rest =
-        k == 1 ? (last && c == small ? 0 : DBL_MAX) : x->least[at(x, k - 1, c - small, to)];
+        k == 1 ? (last && c == single ? 0 : DBL_MAX) : x->least[at(x, k - 1, c - single, to)];
     double most = more(load, rest);
     size_t here = at(x, k, c, from);
     if (most >= x->least[here]) continue;
@@ -87,7 +87,7 @@ static bool too_long(const struct table *x, uint32_t k, uint32_t from, uint32_t 
   double worst = 0;
   if (x->p->state * stage->param_bytes + stage->act_bytes > x->p->hbm_bytes) return true;
   for (uint32_t c = 0; c < x->classes; c++) worst = more(worst, x->least[at(x, k, c, from)]);
-  return stage->heavy_s >= worst || stage->heavy_s >= limit;
+  return stage->recompute_work_s >= worst || stage->recompute_work_s >= limit;
 }
 
 /* Too short: what is left is more than k - 1 stages can take, of which the last computes less.  The
@@ -95,11 +95,11 @@ static bool too_long(const struct table *x, uint32_t k, uint32_t from, uint32_t 
 static uint32_t first_end(const struct table *x, uint32_t k, uint32_t from, double limit) {
   uint32_t n = x->s->n_cuts, low = from + 1, high = n - k;
   const struct pz_stage_cost *all = cost(x, from, n - 1);
-  double light = all->heavy_s - all->work_s; /* at most, that the last computes less */
-  double least = all->heavy_s - (k - 1) * limit - more(0, light < limit ? light : limit);
+  double light = all->recompute_work_s - all->work_s; /* at most, that the last computes less */
+  double least = all->recompute_work_s - (k - 1) * limit - more(0, light < limit ? light : limit);
   while (low < high) {
     uint32_t middle = (low + high) / 2;
-    if (cost(x, from, middle)->heavy_s < least * (1 - 1e-12))
+    if (cost(x, from, middle)->recompute_work_s < least * (1 - 1e-12))
       low = middle + 1;
     else
       high = middle;
@@ -117,7 +117,7 @@ static void fill_cell(struct table *x, uint32_t k, uint32_t from, double limit) 
     return;
   }
   if (from + k >= n || cost(x, from, n - 1)->work_s >= limit * k ||
-      cost(x, from, n - 1)->heavy_s >= limit * (k + 1))
+      cost(x, from, n - 1)->recompute_work_s >= limit * (k + 1))
     return;
   for (uint32_t to = first_end(x, k, from, limit); to + k <= n; to++) {
     if (too_long(x, k, from, to, limit)) return;
@@ -129,7 +129,7 @@ static void fill_cell(struct table *x, uint32_t k, uint32_t from, double limit) 
  * before them must take the work before it. */
 static uint32_t fewest_stages(const struct table *x, uint32_t k, uint32_t from, uint32_t s) {
   if (x->s->cuts || from == 0) return s;
-  double before = cost(x, 0, from)->heavy_s;
+  double before = cost(x, 0, from)->recompute_work_s;
   if (s == k) s++;
   while (s <= x->most_stages && (s - k) * (x->limit_of / x->rounds[s]) <= before) s++;
   return s;
@@ -156,16 +156,16 @@ static void keep(struct table *x, struct best *b, double time, uint32_t s, uint3
                  uint32_t first_end, int64_t d) {
   *b = (struct best){.time_s = time,
                      .n_stages = s,
-                     .n_small = c,
+                     .n_single = c,
                      .first_end = first_end,
                      .width = (uint32_t)(x->s->w - x->p->widths),
                      .d = d,
                      .ends = b->ends};
-  uint32_t cut = first_end, small = c - is_small(x, cost(x, 0, first_end));
+  uint32_t cut = first_end, single = c - on_one_device(x, cost(x, 0, first_end));
   b->ends[0] = first_end;
   for (uint32_t k = s - 1; k > 0; k--) {
-    uint32_t to = x->end[at(x, k, small, cut)];
-    small -= is_small(x, cost(x, cut, to));
+    uint32_t to = x->end[at(x, k, single, cut)];
+    single -= on_one_device(x, cost(x, cut, to));
     b->ends[s - k] = cut = to;
   }
 }
@@ -173,9 +173,10 @@ static void keep(struct table *x, struct best *b, double time, uint32_t s, uint3
 /* Plans of s stages, c of them on one device, whose first stage ends here. */
 static void try_first(struct table *x, struct best *b, uint32_t s, uint32_t c, uint32_t to) {
   const struct pz_stage_cost *first = cost(x, 0, to);
-  bool small = is_small(x, first), all = to + 1 == x->s->n_cuts;
-  if (small > c || !fits(x, first, s)) return;
-  double rest = s == 1 ? (all && c == small ? 0 : DBL_MAX) : x->least[at(x, s - 1, c - small, to)];
+  bool single = on_one_device(x, first), all = to + 1 == x->s->n_cuts;
+  if (single > c || !fits(x, first, s)) return;
+  double rest =
+      s == 1 ? (all && c == single ? 0 : DBL_MAX) : x->least[at(x, s - 1, c - single, to)];
   double maxload = more(pz_stage_load_s(x->p, first, s), rest);
   int64_t d = 0, n = devices(x, s, c);
   if (maxload == DBL_MAX || n > x->p->devices) return;
@@ -211,7 +212,7 @@ static double largest(const struct table *x, uint32_t s, uint32_t c) {
     uint32_t to = x->end[at(x, k, c, cut)];
     const struct pz_stage_cost *stage = cost(x, cut, to);
     most = more(most, stage->param_bytes);
-    c -= is_small(x, stage);
+    c -= on_one_device(x, stage);
     cut = to;
   }
   return most;
@@ -257,13 +258,13 @@ static void solve_corrected(struct table *x, struct best *b) {
   }
 }
 
-/* ---- a first idea of the time --------------------------------------------------------------- */
+/* ---- an initial upper bound ------------------------------------------------------------------ */
 
 /* Stages from the end, each as long as its load stays below `load`: the time of that plan, DBL_MAX
  * if it takes more than s stages or something does not fit. */
 static double greedy_time(const struct table *x, uint32_t s, double load) {
   double maxload = 0, params = 0;
-  uint32_t cut = x->s->n_cuts - 1, k = 0, small = 0;
+  uint32_t cut = x->s->n_cuts - 1, k = 0, single = 0;
   while (cut > 0 && k++ < s) {
     uint32_t from = cut;
     while (from > 0 && pz_stage_load_s(x->p, cost(x, from - 1, cut), k) <= load &&
@@ -273,17 +274,17 @@ static double greedy_time(const struct table *x, uint32_t s, double load) {
     const struct pz_stage_cost *c = cost(x, from, cut);
     maxload = more(maxload, pz_stage_load_s(x->p, c, k));
     params = x->semantics == PZ_SEMANTICS_CORRECTED ? more(params, c->param_bytes) : c->param_bytes;
-    small += is_small(x, c);
+    single += on_one_device(x, c);
     cut = from;
   }
   int64_t d = 0;
-  if (cut > 0 || devices(x, k, small) > x->p->devices) return DBL_MAX;
-  return pz_place_best_d(x->p, maxload, k, devices(x, k, small), params, DBL_MAX, &d);
+  if (cut > 0 || devices(x, k, single) > x->p->devices) return DBL_MAX;
+  return pz_place_best_d(x->p, maxload, k, devices(x, k, single), params, DBL_MAX, &d);
 }
 
 /* A time that some plan has, near the best: what cannot beat it need not be looked at.  The dynamic
  * program finds that plan or a better one. */
-static void first_idea(const struct table *x, struct best *b) {
+static void initial_upper_bound(const struct table *x, struct best *b) {
   if (x->s->cuts) return;
   double work = cost(x, 0, x->s->n_cuts - 1)->work_s, time = b->time_s;
   for (uint32_t s = 1; s <= x->most_stages; s += 1 + s / 3) {
@@ -343,7 +344,7 @@ static enum pz_status solve_width(const struct pz_place_problem *p, const struct
     return pz_fail(err, PZ_NO_MEMORY, "out of memory for the placement");
   set_rounds(&x);
   for (uint32_t i = 0; i < w->n; i++) x.most_params = more(x.most_params, w->layers[i].param_bytes);
-  first_idea(&x, b);
+  initial_upper_bound(&x, b);
   if (semantics == PZ_SEMANTICS_ORIGINAL)
     solve_original(&x, b);
   else
@@ -371,7 +372,7 @@ static enum pz_status describe(const struct pz_place_problem *p, const struct pz
     if (k == 0 || semantics == PZ_SEMANTICS_CORRECTED) params = more(params, c->param_bytes);
   }
   if (!out->stages) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the placement");
-  out->resync_s = pz_place_resync_s(p, b->d, params);
+  out->allreduce_s = pz_place_allreduce_s(p, b->d, params);
   out->time_s = b->time_s;
   return PZ_OK;
 }

@@ -1,5 +1,6 @@
 /* The optimal plan: a dynamic program over stages from the last to the first, for every
- * tensor-parallel degree. */
+ * tensor-parallel degree, after J. Tarnawski, D. Narayanan, A. Phanishayee, "Piper:
+ * Multidimensional Planner for DNN Parallelization", NeurIPS 2021. */
 #ifndef PZ_PLACE_SOLVE_H
 #define PZ_PLACE_SOLVE_H
 

@@ -129,7 +129,7 @@ static void cost_of(const struct pz_place_problem *p, const struct pz_stages *s,
   c->stash_s = fw + bw;
   c->recompute_s = fw + fmax(bw, again + sum_bwd);
   c->work_s = again + sum_bwd;
-  c->heavy_s = c->work_s + (p->recompute ? again : 0);
+  c->recompute_work_s = c->work_s + (p->recompute ? again : 0);
 }
 
 /* ---- costs: chains -------------------------------------------------------------------------- */
@@ -151,7 +151,7 @@ static void fill_forward(const struct pz_place_problem *p, struct pz_stages *s, 
     sum.stash_s = fmax(sum.stash_s, latest[i]) + l->fwd_s;
     sum.recompute_s += l->fwd_s; /* forward again */
     sum.work_s += l->fwd_s + l->bwd_s;
-    sum.heavy_s += (p->recompute ? 2 : 1) * l->fwd_s + l->bwd_s;
+    sum.recompute_work_s += (p->recompute ? 2 : 1) * l->fwd_s + l->bwd_s;
     sum.param_bytes += l->param_bytes;
     sum.act_bytes += l->act_bytes;
     sum.in_bytes += bytes[i];

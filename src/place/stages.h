@@ -1,7 +1,7 @@
 /* The costs of all possible stages, at one tensor-parallel degree.
  *
- * A cut is a set of layers closed under predecessors; a stage is the difference of two cuts.  On a
- * chain, cuts are prefixes. */
+ * A cut is a set of layers closed under predecessors (a downset); a stage is the difference of two.
+ * On a chain, cuts are prefixes. */
 #ifndef PZ_PLACE_STAGES_H
 #define PZ_PLACE_STAGES_H
 
@@ -11,7 +11,7 @@
 struct pz_stage_cost {
   double stash_s, recompute_s; /* FW + BW, FW + RB */
   double work_s;               /* forward and backward alone: grows with the stage */
-  double heavy_s;              /* the same when it is not the last: with the forward again */
+  double recompute_work_s;     /* the same when it is not the last: with the forward again */
   double param_bytes, act_bytes, in_bytes;
   bool tensor_parallel;
 };

@@ -21,7 +21,7 @@ void pz_evaluator_release(struct pz_evaluator *e) {
   pz_arena_release(&e->arena);
 }
 
-/* ---- the tables' bounds ----------------------------------------------------------------------- */
+/* ---- the tables' bounds ---------------------------------------------------------------------- */
 
 /* Variants of one model are numbered from its first. */
 struct table_bounds {
@@ -46,7 +46,7 @@ static double plan_bound_s(void *ctx, uint32_t variant, bool recompute, const do
   return pz_bounds_times_s(b->at, b->first + variant, recompute, fwd_s, bwd_s, limit_s);
 }
 
-/* ---- a model on a chip ------------------------------------------------------------------------ */
+/* ---- a model on a chip ----------------------------------------------------------------------- */
 
 struct pz_plan_inputs pz_evaluator_inputs(struct pz_evaluator *e, uint32_t model, double hbm_gib,
                                           enum pz_effort effort) {
@@ -91,7 +91,7 @@ static enum pz_status evaluate(struct pz_evaluator *e, uint32_t model, double hb
   if (!found.below) return PZ_OK;
   *out = (struct pz_evaluation){.effort = effort,
                                 .time_s = found.time_s,
-                                .least_s = found.least_s,
+                                .least_s = found.lower_bound_s,
                                 .n_open = found.n_open,
                                 .plan = found.plan};
   if (found.plan.n_stages) out->plan.variant += tables.first;

@@ -13,12 +13,6 @@ enum pz_semantics pz_task_semantics(const struct pz_search_task *t) {
 
 struct pz_place_problem pz_task_problem(const struct pz_search_task *t, const struct pz_variant *l,
                                         double hbm_gib, bool recompute) {
-  struct pz_place_problem p = {.hbm_bytes = hbm_gib * 0x1p30,
-                               .devices = t->o.devices,
-                               .microbatches = l->microbatches,
-                               .state = t->o.state,
-                               .recompute = recompute,
-                               .n_widths = 1};
-  pz_place_network(&p, &t->net);
-  return p;
+  return pz_place_problem_on(&t->net, t->o.devices, hbm_gib * 0x1p30, t->o.state, l->microbatches,
+                             recompute);
 }

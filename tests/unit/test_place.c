@@ -8,11 +8,12 @@
 
 #include "core/csv.h"
 #include "core/file.h"
+#include "place/best.h"
 #include "place/checker.h"
-#include "place/cost.h"
 #include "place/instance.h"
 #include "place/lower_bound.h"
 #include "place/solve.h"
+#include "place/stage_sum.h"
 
 static uint64_t seed = 5;
 
@@ -373,7 +374,7 @@ static void bad_instances_say_what_is_accepted(void **state) {
   }
 }
 
-/* ---- the lower bound ------------------------------------------------------------------------------ */
+/* ---- the lower bound ------------------------------------------------------------------------- */
 
 /* A chain of three runs of equal layers, as models have. */
 static void draw_runs(struct small *s, struct pz_place_layer *layers, struct pz_place_edge *edges,
@@ -403,7 +404,7 @@ static void draw_runs(struct small *s, struct pz_place_layer *layers, struct pz_
                                    .n_widths = 1};
 }
 
-static void check_floor(enum pz_semantics semantics) {
+static void check_lower_bound(enum pz_semantics semantics) {
   double sum = 0;
   int feasible = 0, infeasible = 0, agreed = 0;
   for (int i = 0; i < 4000; i++) {
@@ -444,10 +445,10 @@ static void check_floor(enum pz_semantics semantics) {
   assert_true(feasible > 1000 && infeasible > 500 && sum / feasible > 0.8);
 }
 
-static void no_plan_is_below_the_floor(void **state) {
+static void no_plan_is_below_the_lower_bound(void **state) {
   (void)state;
-  check_floor(PZ_SEMANTICS_CORRECTED);
-  check_floor(PZ_SEMANTICS_ORIGINAL);
+  check_lower_bound(PZ_SEMANTICS_CORRECTED);
+  check_lower_bound(PZ_SEMANTICS_ORIGINAL);
 }
 
 /* ---- a limit -------------------------------------------------------------------------------- */
@@ -476,9 +477,329 @@ static void a_limit_finds_the_same_time_or_none(void **state) {
   }
 }
 
+/* ---- the best plan of a model -------------------------------------------------------------- */
+
+enum { MOST_VARIANTS = 9 };
+
+/* A small model on a chip, with every input drawn. */
+struct drawn {
+  struct pz_cost cost;
+  struct pz_variant variants[MOST_VARIANTS];
+  struct pz_plan_inputs in;
+  struct pz_given_stages given;
+};
+
+static void draw_inputs(struct drawn *x, struct pz_arena *arena) {
+  static const char *const models[] = {"gpt2", "bert-base", "qwen2.5-1.5b"};
+  static const char *const chips[] = {"tpuv4", "h200", "a100-80"};
+  static const char *const clusters[] = {NULL, "dgx-a100"};
+  const struct pz_choices mbs = {{1, 2, 4}, 1 + (int)draw(3)}, tp = {{1, 2, 4}, 1 + (int)draw(3)};
+  struct pz_workload_options how = pz_workload_options_default();
+  struct pz_chip chip;
+  struct pz_cluster net;
+  struct pz_vec notes;
+  struct pz_error err = {0};
+  const char *cluster = clusters[draw(2)];
+  *x =
+      (struct drawn){.in = {.devices = 4 << draw(4),
+                            .batch = 8 + draw(60),
+                            .state = 2 + draw(2),
+                            .sample_flop = 1,
+                            .semantics = (enum pz_semantics)draw(2),
+                            .checkpointing = (enum pz_checkpointing)(draw(6) < 4 ? 0 : 1 + draw(2)),
+                            .quick_steps = 1 + draw(80)}};
+  how.seq = 32 << draw(3);
+  how.num_layers = 1 + draw(6);
+  struct pz_variant_choices choices = {&mbs, &tp, x->in.batch, x->in.devices};
+  pz_vec_init(&notes, arena, sizeof(struct pz_note));
+  assert_int_equal(pz_chip_load(chips[draw(3)], &chip, &err), PZ_OK);
+  if (cluster) assert_int_equal(pz_cluster_load(cluster, &net, &err), PZ_OK);
+  pz_cost_init(&x->cost, &chip, cluster ? &net : NULL);
+  assert_int_equal(pz_variants_load(models[draw(3)], &choices, &how, &notes, x->variants,
+                                    &x->in.n_variants, &err),
+                   PZ_OK);
+  x->in.cost = &x->cost;
+  x->in.variants = x->variants;
+  x->in.steps = x->in.quick_steps + (draw(4) ? 20 + draw(300) : 0);
+  x->in.hbm_bytes = 0x1p20 * (double)(32 << draw(9));
+  x->given = (struct pz_given_stages){1 + draw(3), (enum pz_fixed_split)draw(2)};
+  if (draw(5) == 0) x->in.given = &x->given;
+}
+
+static void release_inputs(struct drawn *x) {
+  for (uint32_t i = 0; i < x->in.n_variants; i++) pz_workload_free(x->variants[i].w);
+  pz_cost_release(&x->cost);
+}
+
+/* The plainest way: every layer as hard as it may be tried. */
+static void schedule_all(const struct pz_plan_inputs *in, uint32_t variant,
+                         struct pz_layer_time (*times)[2]) {
+  const struct pz_workload *w = in->variants[variant].w;
+  struct pz_error err = {0};
+  for (uint32_t i = 0; i < w->n_layers; i++)
+    for (int d = 0; d < 2; d++) {
+      struct pz_layer_time *t = &times[i][d], more;
+      const struct pz_ops *ops = &w->layers[i].ops[d];
+      assert_int_equal(pz_layer_schedule(in->cost, ops, in->quick_steps, NULL, t, &err), PZ_OK);
+      if (!t->open) continue;
+      assert_int_equal(pz_layer_schedule(in->cost, ops, in->steps, NULL, &more, &err), PZ_OK);
+      more.least_s = fmax(more.least_s, t->least_s);
+      if (more.s < t->s) *t = more;
+      t->least_s = fmin(t->s, more.least_s);
+    }
+}
+
+static struct pz_place_problem problem_of(const struct pz_plan_inputs *in, uint32_t variant,
+                                          bool recompute, const struct pz_place_width *width) {
+  struct pz_place_problem p =
+      pz_place_problem_on(&in->cost->net, in->devices, in->hbm_bytes, in->state,
+                          in->variants[variant].microbatches, recompute);
+  p.widths = width;
+  return p;
+}
+
+/* The given stages of a chain of embedding, blocks and head. */
+static enum pz_status place_given(const struct pz_plan_inputs *in, struct pz_place_problem p,
+                                  struct pz_arena *arena, struct pz_plan *plan) {
+  struct pz_place_width w = p.widths[0];
+  struct pz_place_layer *layers = pz_arena_alloc(arena, w.n, sizeof *layers);
+  struct pz_error err = {0};
+  int64_t d = p.devices / (in->given->stages * w.t);
+  struct pz_fixed fixed = {in->given->stages, w.t, d < p.microbatches ? d : p.microbatches, w.n - 2,
+                           true};
+  if (d < 1) return PZ_NO_ANSWER;
+  assert_non_null(layers);
+  for (uint32_t i = 0; i < w.n; i++) layers[i] = w.layers[i], layers[i].id--;
+  w.layers = layers;
+  p.widths = &w;
+  return pz_fixed_plan(&p, &fixed, in->given->split, in->semantics, arena, plan, &err);
+}
+
+struct brute {
+  double time_s; /* HUGE_VAL: nothing fits */
+  uint32_t variant;
+  bool recompute;
+  struct pz_plan plan;
+  double all_s[2 * MOST_VARIANTS]; /* of every variant, kept and recomputed, ascending */
+  uint32_t n;
+};
+
+static void insert(struct brute *b, double time_s) {
+  uint32_t i = b->n++;
+  for (; i > 0 && b->all_s[i - 1] > time_s; i--) b->all_s[i] = b->all_s[i - 1];
+  b->all_s[i] = time_s;
+}
+
+static void force_all(const struct pz_plan_inputs *in, struct pz_arena *arena, struct brute *b) {
+  *b = (struct brute){.time_s = HUGE_VAL};
+  for (uint32_t v = 0; v < in->n_variants; v++) {
+    const struct pz_workload *w = in->variants[v].w;
+    struct pz_layer_time(*times)[2] = pz_arena_alloc(arena, w->n_layers, sizeof *times);
+    struct pz_place_width *width = pz_arena_alloc(arena, 1, sizeof *width);
+    struct pz_error err = {0};
+    assert_true(times && width);
+    schedule_all(in, v, times);
+    assert_int_equal(
+        pz_place_chain(w, (const struct pz_layer_time(*)[2])times, arena, width, NULL, &err),
+        PZ_OK);
+    for (int r = 0; r < 2; r++) {
+      struct pz_plan plan;
+      struct pz_place_problem p = problem_of(in, v, r, width);
+      if (in->checkpointing == (r ? PZ_CHECKPOINTING_OFF : PZ_CHECKPOINTING_ON)) continue;
+      enum pz_status status = in->given ? place_given(in, p, arena, &plan)
+                                        : pz_place_solve(&p, in->semantics, arena, &plan, &err);
+      if (status != PZ_OK) continue;
+      if (!(r && plan.n_stages == 1 && in->checkpointing == PZ_CHECKPOINTING_AUTO))
+        insert(b, plan.time_s);
+      if (plan.time_s >= b->time_s) continue;
+      b->time_s = plan.time_s;
+      b->variant = v;
+      b->recompute = r;
+      b->plan = plan;
+    }
+  }
+}
+
+/* Bounds as the search has them: of each layer alone, and of plans from them. */
+struct drawn_bounds {
+  struct pz_place_bound plan[MOST_VARIANTS][2];
+  double *layer_s[MOST_VARIANTS][2];
+};
+
+static double by_variant(void *ctx, uint32_t v, bool recompute) {
+  const struct drawn_bounds *b = ctx;
+  return pz_place_bound_time_s(&b->plan[v][recompute], b->layer_s[v][0], b->layer_s[v][1],
+                               HUGE_VAL);
+}
+
+static double by_layer(void *ctx, uint32_t v, uint32_t layer, enum pz_direction d) {
+  const struct drawn_bounds *b = ctx;
+  return b->layer_s[v][d][layer];
+}
+
+static double by_times(void *ctx, uint32_t v, bool recompute, const double *fwd_s,
+                       const double *bwd_s, double limit_s) {
+  const struct drawn_bounds *b = ctx;
+  return pz_place_bound_time_s(&b->plan[v][recompute], fwd_s, bwd_s, limit_s);
+}
+
+/* From schedules' bounds, some of them as they are, some halved. */
+static void draw_bounds(const struct pz_plan_inputs *in, struct pz_arena *arena,
+                        struct drawn_bounds *b) {
+  for (uint32_t v = 0; v < in->n_variants; v++) {
+    const struct pz_workload *w = in->variants[v].w;
+    struct pz_run *runs = pz_arena_alloc(arena, w->n_layers, sizeof *runs);
+    struct pz_layer_time(*times)[2] = pz_arena_alloc(arena, w->n_layers, sizeof *times);
+    struct pz_place_width *width = pz_arena_alloc(arena, 1, sizeof *width);
+    struct pz_error err = {0};
+    assert_true(runs && times && width);
+    for (uint32_t i = 0, at = 0; i < w->n_layers; at += runs[i++].n)
+      runs[i] = (struct pz_run){at, (uint32_t)w->layers[i].count};
+    assert_int_equal(
+        pz_place_chain(w, (const struct pz_layer_time(*)[2])times, arena, width, NULL, &err),
+        PZ_OK);
+    for (int d = 0; d < 2; d++) {
+      b->layer_s[v][d] = pz_arena_alloc(arena, w->n_layers, sizeof(double));
+      for (uint32_t i = 0; i < w->n_layers; i++) {
+        struct pz_layer_time t;
+        assert_int_equal(pz_layer_schedule(in->cost, &w->layers[i].ops[d], 20, NULL, &t, &err),
+                         PZ_OK);
+        b->layer_s[v][d][i] = t.least_s / (1 + draw(2));
+      }
+    }
+    for (int r = 0; r < 2; r++) {
+      struct pz_place_problem p = problem_of(in, v, r, width);
+      assert_int_equal(
+          pz_place_bound_init(&b->plan[v][r], &p, in->semantics, runs, w->n_layers, arena, &err),
+          PZ_OK);
+    }
+  }
+}
+
+static void check_choice(const struct pz_plan_inputs *in, const struct brute *want,
+                         struct pz_arena *arena, struct pz_plan_choice *got) {
+  struct pz_error err = {0};
+  if (pz_plan_choose(in, HUGE_VAL, arena, got, &err) != PZ_OK) fail_msg("%s", err.message);
+  assert_true(got->below);
+  assert_true(got->time_s == want->time_s);
+  assert_true(got->lower_bound_s <= got->time_s &&
+              (got->n_open > 0) == (got->lower_bound_s < got->time_s));
+  if (!(want->time_s < HUGE_VAL)) return;
+  assert_int_equal(got->plan.variant, want->variant);
+  assert_int_equal(got->plan.recompute, want->recompute);
+  assert_int_equal(got->plan.d, want->plan.d);
+  assert_int_equal(got->plan.n_stages, want->plan.n_stages);
+  for (uint32_t k = 0; k < got->plan.n_stages; k++)
+    assert_int_equal(got->plan.layers[k], want->plan.stages[k].n);
+}
+
+/* What a plan says of itself agrees. */
+static void check_told(const struct pz_plan_inputs *in, const struct pz_model_plan *p) {
+  const struct pz_step_parts *t = &p->parts;
+  double sum = t->compute_s + t->collectives_s + t->transfers_s + t->bubble_s + t->exchange_s;
+  int64_t devices = 0;
+  assert_true(fabs(sum / p->step_s - 1) < 1e-9);
+  assert_true(p->lower_bound_s <= p->step_s);
+  assert_true(p->microbatches * p->data_parallel * p->microbatch_samples >= in->batch);
+  for (uint32_t k = 0; k < p->n_stages; k++) {
+    const struct pz_plan_stage *s = &p->stages[k];
+    double bytes = s->param_bytes + s->optimizer_bytes + s->activation_bytes + s->in_flight_bytes;
+    uint32_t layers = 0;
+    for (uint32_t i = 0; i < s->n_layers; i++) layers += s->layers[i].count;
+    assert_int_equal(layers, s->layer_count);
+    assert_true(fabs(bytes - s->memory_bytes) <= 1e-9 * bytes);
+    assert_true(s->memory_bytes <= in->hbm_bytes && s->load_s <= p->slowest_stage_s);
+    assert_true(fabs(s->forward_s + s->backward_s - s->load_s) <= 1e-9 * s->load_s);
+    devices += s->devices * p->data_parallel;
+  }
+  assert_true(devices == p->devices_used && devices <= in->devices);
+}
+
+/* All plans in order, and the same best as the choice alone. */
+static void check_list(const struct pz_plan_inputs *in, const struct brute *want,
+                       struct pz_arena *arena, uint32_t n_next) {
+  struct pz_plan_list list;
+  struct pz_error err = {0};
+  if (pz_plan_best(in, n_next, arena, &list, &err) != PZ_OK) fail_msg("%s", err.message);
+  assert_int_equal(list.n, want->n < 1 + n_next ? want->n : 1 + n_next);
+  for (uint32_t i = 0; i < list.n; i++) {
+    assert_true(list.plans[i].step_s == want->all_s[i]);
+    check_told(in, &list.plans[i]);
+  }
+  if (!list.n) {
+    assert_true(list.fit.hbm_bytes > in->hbm_bytes);
+    return;
+  }
+  assert_int_equal(list.plans[0].tensor_parallel, in->variants[want->variant].tp);
+  assert_int_equal(list.plans[0].microbatch_samples, in->variants[want->variant].mbs);
+  assert_int_equal(list.plans[0].recompute, want->recompute);
+  assert_int_equal(list.plans[0].n_stages, want->plan.n_stages);
+}
+
+/* Restored from its record; and a limit above it changes nothing. */
+static void check_again(const struct pz_plan_inputs *in, const struct pz_plan_choice *c,
+                        struct pz_arena *arena) {
+  struct pz_place_model model;
+  struct pz_plan plan;
+  struct pz_plan_choice below;
+  struct pz_error err = {0};
+  struct pz_plan_record wrong = c->plan;
+  if (pz_plan_restore(in, &c->plan, c->time_s, arena, &model, &plan, &err) != PZ_OK)
+    fail_msg("%s", err.message);
+  assert_true(plan.time_s == c->time_s);
+  wrong.d++;
+  assert_int_equal(pz_plan_restore(in, &wrong, c->time_s, arena, &model, &plan, &err), PZ_INTERNAL);
+  err = (struct pz_error){0};
+  assert_int_equal(pz_plan_choose(in, 1.5 * c->time_s, arena, &below, &err), PZ_OK);
+  assert_true(below.below && below.time_s == c->time_s && below.lower_bound_s == c->lower_bound_s);
+  assert_int_equal(pz_plan_choose(in, c->lower_bound_s / 2, arena, &below, &err), PZ_OK);
+  assert_true(!below.below || below.time_s == c->time_s);
+}
+
+static void the_best_plan_is_brute_force(void **state) {
+  (void)state;
+  int none = 0, open = 0, given = 0, next = 0;
+  uint64_t looked = 0, looked_bounded = 0;
+  for (int round = 0; round < 120; round++) {
+    struct pz_arena arena;
+    struct drawn x;
+    struct brute want;
+    struct drawn_bounds tables;
+    struct pz_plan_choice plain, bounded;
+    const struct pz_plan_bounds bounds = {&tables, by_variant, by_layer, by_times};
+    pz_arena_init(&arena, NULL);
+    draw_inputs(&x, &arena);
+    force_all(&x.in, &arena, &want);
+    draw_bounds(&x.in, &arena, &tables);
+    check_choice(&x.in, &want, &arena, &plain);
+    check_list(&x.in, &want, &arena, draw(8));
+    if (want.time_s < HUGE_VAL) check_again(&x.in, &plain, &arena);
+    x.in.bounds = &bounds;
+    check_choice(&x.in, &want, &arena, &bounded);
+    check_list(&x.in, &want, &arena, draw(8));
+    assert_true(plain.lower_bound_s == bounded.lower_bound_s && plain.n_open == bounded.n_open);
+    if (want.time_s < HUGE_VAL) check_again(&x.in, &bounded, &arena);
+    none += !(want.time_s < HUGE_VAL);
+    open += plain.n_open > 0;
+    given += x.in.given != NULL;
+    next += want.n > 1;
+    looked += plain.n_looked;
+    looked_bounded += bounded.n_looked;
+    release_inputs(&x);
+    pz_arena_release(&arena);
+  }
+  print_message(
+      "  %d without a plan, %d with open schedules, %d with given stages; variants looked "
+      "at: %d, with bounds %d\n",
+      none, open, given, (int)looked, (int)looked_bounded);
+  assert_true(none > 5 && none < 80 && open > 5 && given > 5 && next > 30);
+  assert_true(looked_bounded < looked);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(no_plan_is_below_the_floor),
+      cmocka_unit_test(the_best_plan_is_brute_force),
+      cmocka_unit_test(no_plan_is_below_the_lower_bound),
       cmocka_unit_test(a_limit_finds_the_same_time_or_none),
       cmocka_unit_test(chains_are_as_enumerated),
       cmocka_unit_test(nothing_takes_no_time),

@@ -1,7 +1,7 @@
 /* Cost of one stage from its layers, for given plans and for the checker.  The solver has its own
  * table (stages.h), so that each can test the other. */
-#ifndef PZ_PLACE_COST_H
-#define PZ_PLACE_COST_H
+#ifndef PZ_PLACE_STAGE_SUM_H
+#define PZ_PLACE_STAGE_SUM_H
 
 #include "place/problem.h"
 

@@ -1,4 +1,4 @@
-#include "place/cost.h"
+#include "place/stage_sum.h"
 
 #include <math.h>
 
