@@ -236,3 +236,9 @@ struct pz_chip pz_chip_part(const struct pz_chip *c, int64_t tensor_cores, int64
              (double)most * c->hbm.core_bytes_per_s / (double)c->hbm.stacks);
   return part;
 }
+
+const struct pz_kernel *pz_chip_kernel(const struct pz_chip *c, const char *kind) {
+  for (int i = 0; i < c->calibration.n_kernels; i++)
+    if (strcmp(c->calibration.kernels[i].kind, kind) == 0) return &c->calibration.kernels[i];
+  return NULL;
+}

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "chip/bill.h"
 #include "chip/cluster.h"
 #include "chip/tech.h"
 #include "cli/command.h"

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "chip/tech.h"
+#include "chip/bill.h"
 #include "report/comparison.h"
 
 static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/,:+";

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "baseline/baseline.h"
-#include "chip/tech.h"
+#include "chip/bill.h"
 #include "core/text.h"
 #include "report/original_table.h"
 #include "report/ratios.h"

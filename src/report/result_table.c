@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "chip/tech.h"
+#include "chip/bill.h"
 #include "core/text.h"
 #include "report/plan_table.h"
 #include "report/ratios.h"

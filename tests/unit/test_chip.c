@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chip/bill.h"
 #include "chip/cluster.h"
-#include "chip/tech.h"
 #include "cost/mapper.h"
 
 static struct pz_chip load(const char *name) {
