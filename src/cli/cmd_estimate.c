@@ -62,8 +62,8 @@ static json_t *mapping_json(const struct pz_mapping *o) {
                 (json_int_t)o->items, "rounds", (json_int_t)o->rounds, "along_rows",
                 pz_dim_name(o->along_rows), "along_cols", pz_dim_name(o->along_cols), "keep_rows",
                 (json_int_t)o->keep_rows, "keep_cols", (json_int_t)o->keep_cols, "local_stays",
-                pz_stay_name(o->local_stay), "glb_tile", tile_json(o->glb_tile), "glb_stays",
-                pz_stay_name(o->glb_stay));
+                pz_stationary_name(o->local_stationary), "glb_tile", tile_json(o->glb_tile),
+                "glb_stays", pz_stationary_name(o->glb_stationary));
   return json_pack("{s:f,s:f,s:s,s:f,s:{s:f,s:f,s:f,s:f,s:f},s:{s:f,s:f,s:f},s:o}", "latency_s",
                    o->latency_s, "energy_j", o->energy_j, "bound", pz_bound_name(o->bound),
                    "utilisation", o->utilisation, "seconds", "compute", o->compute_s, "local",
@@ -85,12 +85,12 @@ static void print_mapping(const struct pz_chip *c, const struct pz_mapping *o) {
          pz_text_s((double)c->tensor.cores), o->rounds, pz_text_s((double)o->rounds));
   printf("  core           %s stationary; %s along the %" PRId64 " row%s, %s along the %" PRId64
          " column%s, %" PRId64 " x %" PRId64 " values per multiplier\n",
-         pz_stay_name(o->local_stay), pz_dim_name(o->along_rows), c->tensor.rows,
+         pz_stationary_name(o->local_stationary), pz_dim_name(o->along_rows), c->tensor.rows,
          pz_text_s((double)c->tensor.rows), pz_dim_name(o->along_cols), c->tensor.cols,
          pz_text_s((double)c->tensor.cols), o->keep_rows, o->keep_cols);
   printf("  global buffer  %s stationary, tile m x n x k = %" PRId64 " x %" PRId64 " x %" PRId64
          "\n",
-         pz_stay_name(o->glb_stay), o->glb_tile[PZ_DIM_M], o->glb_tile[PZ_DIM_N],
+         pz_stationary_name(o->glb_stationary), o->glb_tile[PZ_DIM_M], o->glb_tile[PZ_DIM_N],
          o->glb_tile[PZ_DIM_K]);
 }
 
