@@ -10,7 +10,7 @@
 struct pz_tensor_cores {
   int64_t cores, rows, cols;
   int64_t local_bytes;      /* buffer of one core */
-  int64_t register_bytes;   /* of one multiplier, for what stays in it */
+  int64_t register_bytes;   /* of one multiplier, for the operand on the array */
   double local_bytes_per_s; /* of one core, reads and writes together; 0: feeds its array every
                                cycle */
   double local_total_bytes_per_s; /* over all cores; 0: no such limit */

@@ -30,7 +30,8 @@ struct pz_mapspace {
   int most_k_by_n[PZ_TILE_MOST_SIZES]; /* weights stationary: any m will do */
 };
 
-/* The six ways to lie on the array; the third dimension streams past. */
+/* The six ways to assign a dimension to the rows of the array and another to its columns; the third
+ * streams past. */
 static const struct {
   enum pz_dim rows, cols, streams;
 } pz_spatial_way[] = {{PZ_DIM_K, PZ_DIM_N, PZ_DIM_M}, {PZ_DIM_N, PZ_DIM_K, PZ_DIM_M},

@@ -20,23 +20,23 @@ int64_t pz_onnx_clamp(int64_t v, int64_t n, int64_t least, int64_t most) {
   return v < least ? least : v > most ? most : v;
 }
 
-static bool slice_axis(int64_t n, int64_t from, int64_t to, struct pz_onnx_cut *cut) {
-  int64_t step = cut->step;
+static bool slice_axis(int64_t n, int64_t from, int64_t to, struct pz_onnx_range *range) {
+  int64_t step = range->step;
   if (step == 0 || step == INT64_MIN) return false;
   if (step > 0) {
-    cut->from = pz_onnx_clamp(from, n, 0, n);
+    range->from = pz_onnx_clamp(from, n, 0, n);
     to = pz_onnx_clamp(to, n, 0, n);
-    cut->count = to > cut->from ? pz_ceil_div(to - cut->from, step) : 0;
+    range->count = to > range->from ? pz_ceil_div(to - range->from, step) : 0;
   } else {
-    cut->from = pz_onnx_clamp(from, n, 0, n - 1);
+    range->from = pz_onnx_clamp(from, n, 0, n - 1);
     to = to < -n ? -1 : pz_onnx_clamp(to, n, -1, n - 1);
-    cut->count = cut->from > to ? pz_ceil_div(cut->from - to, -step) : 0;
+    range->count = range->from > to ? pz_ceil_div(range->from - to, -step) : 0;
   }
   return true;
 }
 
 bool pz_onnx_slice_of(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
-                      struct pz_onnx_cut cut[PZ_ONNX_MOST_RANK]) {
+                      struct pz_onnx_range range[PZ_ONNX_MOST_RANK]) {
   const struct pz_onnx_value *x = pz_onnx_in(g, n, 0);
   size_t n_from, n_to, n_axes, n_steps;
   const int64_t *from = pz_onnx_axes(g, n, "starts", 1, &n_from),
@@ -45,12 +45,12 @@ bool pz_onnx_slice_of(const struct pz_onnx_graph *g, const struct pz_onnx_node *
                 *steps = pz_onnx_axes(g, n, "steps", 4, &n_steps);
   if (!x || x->rank < 0 || !from || !to || n_from != n_to) return false;
   if ((n_axes && n_axes != n_from) || (n_steps && n_steps != n_from)) return false;
-  for (int d = 0; d < x->rank; d++) cut[d] = (struct pz_onnx_cut){0, 1, x->dim[d]};
+  for (int d = 0; d < x->rank; d++) range[d] = (struct pz_onnx_range){0, 1, x->dim[d]};
   for (size_t i = 0; i < n_from; i++) {
     int a = pz_onnx_axis(n_axes ? axes[i] : (int64_t)i, x->rank);
     if (a < 0) return false;
-    cut[a].step = n_steps ? steps[i] : 1;
-    if (!slice_axis(x->dim[a], from[i], to[i], &cut[a])) return false;
+    range[a].step = n_steps ? steps[i] : 1;
+    if (!slice_axis(x->dim[a], from[i], to[i], &range[a])) return false;
   }
   return true;
 }

@@ -17,12 +17,12 @@ const int64_t *pz_onnx_axes(const struct pz_onnx_graph *g, const struct pz_onnx_
 int64_t pz_onnx_clamp(int64_t v, int64_t n, int64_t least, int64_t most);
 
 /* What a slice takes of one dimension: every step-th element, beginning with `from`. */
-struct pz_onnx_cut {
+struct pz_onnx_range {
   int64_t from, step, count;
 };
 
 /* What a Slice takes of each dimension of its input; false where that is not known. */
 bool pz_onnx_slice_of(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
-                      struct pz_onnx_cut cut[PZ_ONNX_MOST_RANK]);
+                      struct pz_onnx_range range[PZ_ONNX_MOST_RANK]);
 
 #endif

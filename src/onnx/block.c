@@ -162,7 +162,8 @@ static bool same_wiring(const struct pz_onnx_plan *p, uint32_t a, uint32_t perio
     uint32_t mu = pz_onnx_made_at(p, u->root), mv = pz_onnx_made_at(p, v->root);
     if (mu == PZ_NONE || mv == PZ_NONE) return false;
     if (u->root == v->root && mu < start) continue;
-    if (mu < p->front && mv < p->front && p->hash[mu] == p->hash[mv]) continue; /* one each */
+    if (mu < p->n_hoisted && mv < p->n_hoisted && p->hash[mu] == p->hash[mv])
+      continue; /* one each */
     bool inside = mu >= start;
     if (inside || !first ? mv != mu + period : mv < start || mv >= start + period) return false;
     if ((inside || !first) && slot_of(p, u->root) != slot_of(p, v->root)) return false;

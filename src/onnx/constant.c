@@ -7,7 +7,7 @@
 #include "onnx/argument.h"
 #include "onnx/tensor.h"
 
-static int64_t *room(struct pz_onnx_graph *g, int64_t n) {
+static int64_t *alloc_ints(struct pz_onnx_graph *g, int64_t n) {
   return pz_arena_alloc(g->arena, (size_t)n, sizeof(int64_t));
 }
 
@@ -41,7 +41,7 @@ struct fresh {
   int64_t n;
 };
 
-/* Room for the contents of y; n = 0 where they are not followed.  False: out of memory. */
+/* Memory for the contents of y; n = 0 where they are not followed.  False: out of memory. */
 static bool fresh(struct pz_onnx_graph *g, struct pz_onnx_value *y, bool real, struct fresh *f) {
   *f = (struct fresh){.y = y};
   if (y->rank < 0 || !pz_onnx_elems(y, &f->n)) f->n = 0;
@@ -49,7 +49,7 @@ static bool fresh(struct pz_onnx_graph *g, struct pz_onnx_value *y, bool real, s
   if (real)
     f->reals = pz_arena_alloc(g->arena, (size_t)f->n, sizeof *f->reals);
   else
-    f->ints = room(g, f->n);
+    f->ints = alloc_ints(g, f->n);
   return f->ints || f->reals;
 }
 
@@ -112,11 +112,11 @@ static struct walk transposed(const struct pz_onnx_node *n, const struct pz_onnx
 static struct walk sliced(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
                           const struct pz_onnx_value *x, const struct pz_onnx_value *y) {
   struct walk w = spread(x, y);
-  struct pz_onnx_cut cut[PZ_ONNX_MOST_RANK] = {{0, 0, 0}};
-  if (x->rank != y->rank || !pz_onnx_slice_of(g, n, cut)) return (struct walk){.first = -1};
+  struct pz_onnx_range part[PZ_ONNX_MOST_RANK] = {{0, 0, 0}};
+  if (x->rank != y->rank || !pz_onnx_slice_of(g, n, part)) return (struct walk){.first = -1};
   for (int d = 0; d < x->rank; d++) {
-    w.first += cut[d].from * stride(x, d);
-    w.step[d] = cut[d].count > 1 ? cut[d].step * stride(x, d) : 0;
+    w.first += part[d].from * stride(x, d);
+    w.step[d] = part[d].count > 1 ? part[d].step * stride(x, d) : 0;
   }
   return w;
 }
@@ -300,7 +300,7 @@ static bool reduce(struct pz_onnx_graph *g, const struct pz_onnx_node *n, struct
       {"ReduceProd", "Mul"}, {"ReduceSum", "Add"}, {"ReduceMax", "Max"}, {"ReduceMin", "Min"}};
   int64_t count;
   if (!k.ints || !pz_onnx_elems(y, &count) || count != 1) return true;
-  int64_t *out = room(g, 1);
+  int64_t *out = alloc_ints(g, 1);
   if (!out) return false;
   for (size_t t = 0; t < sizeof by / sizeof *by; t++) {
     if (strcmp(n->type, by[t][0]) != 0) continue;
@@ -319,7 +319,7 @@ static bool filled(struct pz_onnx_graph *g, const struct pz_onnx_node *n, struct
   if (!pz_onnx_elems(y, &count) || count > PZ_ONNX_MOST_INTS) return true;
   bool ok = true;
   if (a && a->t) v = pz_onnx_tensor_int(a->t, a->t->data_type, 0, &ok);
-  int64_t *out = ok ? room(g, count) : NULL;
+  int64_t *out = ok ? alloc_ints(g, count) : NULL;
   if (!out) return !ok;
   for (int64_t i = 0; i < count; i++) out[i] = v;
   pz_onnx_set_ints(y, out, count);
@@ -343,7 +343,7 @@ static bool range(struct pz_onnx_graph *g, const struct pz_onnx_node *n, struct 
   const struct pz_onnx_value *from = pz_onnx_in(g, n, 0), *step = pz_onnx_in(g, n, 2);
   if (!from || !from->ints || !step || !step->ints || y->rank != 1) return true;
   if (!from->n_ints || !step->n_ints || y->dim[0] > PZ_ONNX_MOST_INTS) return true;
-  int64_t *out = room(g, y->dim[0]), v = from->ints[0];
+  int64_t *out = alloc_ints(g, y->dim[0]), v = from->ints[0];
   if (!out) return false;
   for (int64_t i = 0; i < y->dim[0]; i++) {
     out[i] = v;
@@ -360,7 +360,7 @@ static void shape(struct pz_onnx_graph *g, const struct pz_onnx_node *n, struct 
     if (x->dim[i] < 0) return;
   int64_t from = pz_onnx_clamp(pz_onnx_int(n, "start", 0), x->rank, 0, x->rank),
           to = pz_onnx_clamp(pz_onnx_int(n, "end", x->rank), x->rank, 0, x->rank);
-  int64_t *dims = room(g, x->rank);
+  int64_t *dims = alloc_ints(g, x->rank);
   if (!dims) return;
   memcpy(dims, x->dim, (size_t)x->rank * sizeof *dims);
   pz_onnx_set_ints(y, dims + from, from < to ? to - from : 0);
@@ -368,7 +368,7 @@ static void shape(struct pz_onnx_graph *g, const struct pz_onnx_node *n, struct 
 
 static bool size(struct pz_onnx_graph *g, const struct pz_onnx_node *n, struct pz_onnx_value *y) {
   const struct pz_onnx_value *x = pz_onnx_in(g, n, 0);
-  int64_t *count = room(g, 1);
+  int64_t *count = alloc_ints(g, 1);
   if (!count) return false;
   if (x && x->rank >= 0 && pz_onnx_elems(x, count)) pz_onnx_set_ints(y, count, 1);
   return true;

@@ -138,10 +138,11 @@ static bool copy_message(struct copy *c, const ProtobufCMessageDescriptor *m, si
  * it. */
 static bool copy_inside(struct copy *c, const ProtobufCFieldDescriptor *f, size_t at, size_t end,
                         int depth) {
-  static const uint8_t room[5];
+  static const uint8_t unknown[5];
   size_t length = c->n;
-  if (!put(c, room, sizeof room) || !copy_message(c, f->descriptor, at, end, depth)) return false;
-  size_t n = c->n - length - sizeof room;
+  if (!put(c, unknown, sizeof unknown) || !copy_message(c, f->descriptor, at, end, depth))
+    return false;
+  size_t n = c->n - length - sizeof unknown;
   for (int i = 0; i < 5; i++, n >>= 7) c->out[length + (size_t)i] = (uint8_t)((n & 127) | 128);
   c->out[length + 4] &= 127;
   return true;

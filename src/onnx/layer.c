@@ -47,7 +47,7 @@ static int64_t dim(const struct make *m, uint32_t v, int i) {
   return c->tp > 1 && c->dim[v] == i + 1 ? pz_share(m->b, d) : d;
 }
 
-static bool is_cut(const struct make *m, uint32_t v) {
+static bool is_sharded(const struct make *m, uint32_t v) {
   return m->l->sharding->tp > 1 && m->l->sharding->dim[v] != 0;
 }
 
@@ -187,7 +187,7 @@ static void emit(struct make *m, const struct pz_onnx_node *n, struct pz_emit *e
   if (!e->shape.n) e->shape = shape_of(m, y);
   e->elem_bytes = PZ_B16;
   uint32_t t = pz_build_op(m->b, e);
-  if (t != PZ_NONE) pz_graph_tensor(m->b->graph, t)->split = is_cut(m, y);
+  if (t != PZ_NONE) pz_graph_tensor(m->b->graph, t)->split = is_sharded(m, y);
   set_tensor(m, y, t);
 }
 
@@ -335,7 +335,7 @@ static void lower_product(struct make *m, const struct pz_onnx_node *n, const ui
                           .dims = dims,
                           .shape = shape_of(m, y)};
   uint32_t t = pz_build_contract(m->b, &c);
-  if (t != PZ_NONE) pz_graph_tensor(m->b->graph, t)->split = is_cut(m, y);
+  if (t != PZ_NONE) pz_graph_tensor(m->b->graph, t)->split = is_sharded(m, y);
   set_tensor(m, y, t);
 }
 
@@ -459,7 +459,7 @@ static void add_parts(struct make *m, const struct pz_onnx_node *n, uint32_t who
     }
     struct pz_tensor *x = pz_graph_tensor(m->b->graph, t);
     x->storage = pz_graph_tensor(m->b->graph, whole)->storage;
-    x->split = is_cut(m, y);
+    x->split = is_sharded(m, y);
     set_tensor(m, y, t);
     if (!pz_vec_push(parts, &t)) fail(m, PZ_NO_MEMORY);
   }
@@ -506,7 +506,7 @@ static void lower_concat(struct make *m, const struct pz_onnx_node *n) {
   struct pz_shape s = shape_of(m, y);
   fail(m, pz_graph_add_tensor(m->b->graph, m->name, PZ_ROLE_ACTIVATION, PZ_B16, s, &out));
   if (m->b->status != PZ_OK) return;
-  pz_graph_tensor(m->b->graph, out)->split = is_cut(m, y);
+  pz_graph_tensor(m->b->graph, out)->split = is_sharded(m, y);
   struct pz_op op = {.name = m->name,
                      .kind = PZ_OP_CONCAT,
                      .op_class = PZ_CLASS_VECTOR,
@@ -514,7 +514,7 @@ static void lower_concat(struct make *m, const struct pz_onnx_node *n) {
                      .n_in = in.n,
                      .out = &out,
                      .n_out = 1,
-                     .replicated = m->l->sharding->tp > 1 && !is_cut(m, y),
+                     .replicated = m->l->sharding->tp > 1 && !is_sharded(m, y),
                      .dims = {1, s.d[0], s.n > 1 ? s.d[1] : 1, 1}};
   fail(m, pz_graph_add_op(m->b->graph, PZ_FORWARD, &op));
   set_tensor(m, y, out);

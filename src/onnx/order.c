@@ -133,47 +133,47 @@ static void mark_needed(const struct pz_onnx_plan *p, bool *needed) {
   }
 }
 
-/* ---- the front ------------------------------------------------------------------------------ */
+/* ---- hoisting ------------------------------------------------------------------------------- */
 
-enum standing {
-  NOWHERE,
-  INSIDE, /* where the file has it */
-  AHEAD,  /* made from parameters alone, or from that and data */
-  FRONT,  /* the same, and several others read it */
+enum position {
+  NO_OPERATOR,
+  IN_ORDER,  /* where the file has it */
+  INVARIANT, /* made from parameters alone, or from that and data */
+  HOISTED,   /* the same, and several others read it: moved to the front */
 };
 
-/* Is the node element-wise work on what stands ahead, and on data? */
-static bool follows_front(const struct pz_onnx_plan *p, const struct pz_onnx_node *n,
-                          const uint8_t *stands) {
+/* Is the node element-wise work on what is invariant, and on data? */
+static bool follows_invariant(const struct pz_onnx_plan *p, const struct pz_onnx_node *n,
+                              const uint8_t *position) {
   bool any = false;
   if (n->fused >= 0 || !n->op->elementwise) return false;
   for (uint32_t k = 0; k < n->n_in; k++) {
     const struct pz_onnx_value *v = pz_onnx_in(p->g, n, k);
     if (!v || v->role == PZ_ONNX_DATA) continue;
     uint32_t from = pz_onnx_value(p->g, v->root)->maker;
-    if (v->role != PZ_ONNX_ACT || from == PZ_NONE || stands[from] != AHEAD) return false;
+    if (v->role != PZ_ONNX_ACT || from == PZ_NONE || position[from] != INVARIANT) return false;
     any = true;
   }
   return any;
 }
 
-/* What an operator reads: by several operators that stand inside, or by one in front. */
-static void note_readers(const struct pz_onnx_plan *p, uint32_t node, uint8_t *stands,
+/* Hoist what an operator reads if several operators in order read it, or a hoisted one. */
+static void note_readers(const struct pz_onnx_plan *p, uint32_t node, uint8_t *position,
                          uint8_t *readers) {
   const struct pz_onnx_node *n = pz_onnx_node(p->g, node);
   for (uint32_t k = 0; k < n->n_in; k++) {
     const struct pz_onnx_value *v = pz_onnx_in(p->g, n, k);
     uint32_t from = v ? pz_onnx_value(p->g, v->root)->maker : PZ_NONE;
-    if (from == PZ_NONE || stands[from] != AHEAD) continue;
-    if (stands[node] == INSIDE && readers[from] < 2) readers[from]++;
-    if (stands[node] == FRONT || readers[from] == 2) stands[from] = FRONT;
+    if (from == PZ_NONE || position[from] != INVARIANT) continue;
+    if (position[node] == IN_ORDER && readers[from] < 2) readers[from]++;
+    if (position[node] == HOISTED || readers[from] == 2) position[from] = HOISTED;
   }
 }
 
 /* What is made from parameters alone (a bias from relative positions) and read by several layers
- * stands in front, with the masks added to it, although exporters write it where the first layer
- * uses it: layers are alike then. */
-static enum pz_status find_front(const struct pz_onnx_plan *p, uint8_t *stands) {
+ * is hoisted to the front, with the masks added to it, although exporters write it where the first
+ * layer uses it: layers are alike then. */
+static enum pz_status find_hoisted(const struct pz_onnx_plan *p, uint8_t *position) {
   uint32_t n = p->g->nodes.n, values = p->g->values.n;
   bool *fed = pz_arena_alloc(p->arena, values, sizeof *fed);
   bool *needed = pz_arena_alloc(p->arena, values, sizeof *needed);
@@ -184,14 +184,15 @@ static enum pz_status find_front(const struct pz_onnx_plan *p, uint8_t *stands) 
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_onnx_node *node = pz_onnx_node(p->g, i);
     if (!is_operator(p->g, node) || !is_marked(node, needed)) continue;
-    stands[i] = !is_marked(node, fed) || follows_front(p, node, stands) ? AHEAD : INSIDE;
+    position[i] =
+        !is_marked(node, fed) || follows_invariant(p, node, position) ? INVARIANT : IN_ORDER;
   }
   for (uint32_t i = n; i-- > 0;)
-    if (stands[i] != NOWHERE) note_readers(p, i, stands, readers);
+    if (position[i] != NO_OPERATOR) note_readers(p, i, position, readers);
   return PZ_OK;
 }
 
-static enum pz_status make_room(struct pz_onnx_plan *p) {
+static enum pz_status alloc_arrays(struct pz_onnx_plan *p) {
   uint32_t n = p->g->nodes.n, values = p->g->values.n;
   p->order = pz_arena_alloc(p->arena, n, sizeof *p->order);
   p->place = pz_arena_alloc(p->arena, n, sizeof *p->place);
@@ -206,15 +207,15 @@ static enum pz_status make_room(struct pz_onnx_plan *p) {
 
 enum pz_status pz_onnx_order_make(struct pz_onnx_plan *p) {
   uint32_t n = p->g->nodes.n;
-  uint8_t *stands = pz_arena_alloc(p->arena, n, sizeof *stands);
-  if (!stands) return no_memory(p);
-  enum pz_status status = make_room(p);
-  if (status == PZ_OK) status = find_front(p, stands);
+  uint8_t *position = pz_arena_alloc(p->arena, n, sizeof *position);
+  if (!position) return no_memory(p);
+  enum pz_status status = alloc_arrays(p);
+  if (status == PZ_OK) status = find_hoisted(p, position);
   if (status != PZ_OK) return status;
   for (int pass = 0; pass < 2; pass++) {
-    p->front = p->n;
+    p->n_hoisted = p->n;
     for (uint32_t i = 0; i < n; i++) {
-      if (stands[i] == NOWHERE || (stands[i] == FRONT) == (pass == 1)) continue;
+      if (position[i] == NO_OPERATOR || (position[i] == HOISTED) == (pass == 1)) continue;
       p->place[i] = p->n;
       p->order[p->n++] = i;
     }

@@ -20,7 +20,7 @@ struct pz_onnx_plan {
   const struct pz_onnx_graph *g;
   struct pz_arena *arena;
   uint32_t *order, n;  /* nodes that become operators */
-  uint32_t front;      /* how many of them are made from parameters alone, for several layers */
+  uint32_t n_hoisted;  /* how many of them are made from parameters alone, for several layers */
   uint32_t *place;     /* by node: its place in the order, or PZ_NONE */
   uint32_t *last_use;  /* by value (roots): last place that reads it; n: an output */
   uint32_t *first_use; /* the same for parameters: the first place */

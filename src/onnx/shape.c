@@ -101,9 +101,9 @@ static bool windows(const struct pz_onnx_node *n, int spatial, int i, int64_t in
       return false;
     pad = pads[i] + pads[i + spatial];
   }
-  int64_t room = in + pad - ((kernel - 1) * d + 1);
-  if (room < 0) return false;
-  *out = (pz_onnx_int(n, "ceil_mode", 0) ? pz_ceil_div(room, stride) : room / stride) + 1;
+  int64_t span = in + pad - ((kernel - 1) * d + 1);
+  if (span < 0) return false;
+  *out = (pz_onnx_int(n, "ceil_mode", 0) ? pz_ceil_div(span, stride) : span / stride) + 1;
   return true;
 }
 
@@ -287,9 +287,9 @@ static struct shape rule_split(const struct pz_onnx_graph *g, const struct pz_on
 
 static struct shape rule_slice(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
   struct shape y = shape_of(pz_onnx_in(g, n, 0));
-  struct pz_onnx_cut cut[PZ_ONNX_MOST_RANK] = {{0, 0, 0}};
-  if (!pz_onnx_slice_of(g, n, cut)) return unknown;
-  for (int d = 0; d < y.rank; d++) y.d[d] = cut[d].count;
+  struct pz_onnx_range range[PZ_ONNX_MOST_RANK] = {{0, 0, 0}};
+  if (!pz_onnx_slice_of(g, n, range)) return unknown;
+  for (int d = 0; d < y.rank; d++) y.d[d] = range[d].count;
   return y;
 }
 

@@ -48,7 +48,7 @@ static bool divides(const struct pz_arch *a, int64_t t) {
 }
 
 /* "1, 2, 4": the tensor-parallel degrees that divide everything. */
-static void accepted_widths(const struct pz_arch *a, char *buf, size_t size) {
+static void accepted_degrees(const struct pz_arch *a, char *buf, size_t size) {
   size_t used = 0;
   buf[0] = '\0';
   for (int64_t t = 1; t <= a->kv_heads && used + 24 < size; t++)
@@ -56,14 +56,14 @@ static void accepted_widths(const struct pz_arch *a, char *buf, size_t size) {
       used += (size_t)snprintf(buf + used, size - used, "%s%" PRId64, t > 1 ? ", " : "", t);
 }
 
-static enum pz_status check_width(const char *name, const struct pz_arch *a, int64_t t,
-                                  struct pz_error *err) {
+static enum pz_status check_degree(const char *name, const struct pz_arch *a, int64_t t,
+                                   struct pz_error *err) {
   static const char *const what[] = {"attention heads", "key/value heads", "feed-forward width"};
   const int64_t n[] = {a->heads, a->kv_heads, a->ffn};
   char accepted[160];
   for (int i = 0; i < 3; i++) {
     if (n[i] % t == 0) continue;
-    accepted_widths(a, accepted, sizeof accepted);
+    accepted_degrees(a, accepted, sizeof accepted);
     return pz_fail(err, PZ_BAD_USE,
                    "tensor-parallel degree %" PRId64 " does not divide the %s of %s (%" PRId64
                    "); accepted: %s",
@@ -90,7 +90,7 @@ static enum pz_status check_tables(const char *name, const struct pz_arch *a, in
 static enum pz_status check_options(const char *name, const struct pz_arch *a,
                                     const struct pz_workload_options *o, struct pz_error *err) {
   enum pz_status s = pz_workload_options_check(o, 1, err);
-  if (s == PZ_OK) s = check_width(name, a, o->tp, err);
+  if (s == PZ_OK) s = check_degree(name, a, o->tp, err);
   if (s == PZ_OK) s = check_tables(name, a, o->tp, err);
   if (s == PZ_OK && !(o->dropout < 1))
     s = pz_fail(err, PZ_BAD_USE,
