@@ -324,14 +324,12 @@ static enum pz_status estimate(const struct settings *s, const char *model, stru
 
 static enum pz_exit run(int argc, char **argv) {
   struct settings s = defaults;
-  struct pz_error err = {0};
-  enum pz_exit code;
-  int n_args;
-  if (!pz_command_begin(&pz_cmd_estimate, argc, argv, &s, &n_args, &code)) return code;
+  struct pz_call call;
+  if (!pz_call_begin(&call, &pz_cmd_estimate, argc, argv, &s)) return call.code;
   if (!s.machine.chip) return pz_command_misuse(&pz_cmd_estimate, "--chip CHIP is required");
-  if (n_args + (s.gemm != NULL) + (s.ops != NULL) != 1)
+  if (call.n_args + (s.gemm != NULL) + (s.ops != NULL) != 1)
     return pz_command_misuse(&pz_cmd_estimate, "expected exactly one of MODEL, --gemm and --ops");
-  return estimate(&s, argv[1], &err) == PZ_OK ? pz_command_end() : pz_command_fail(&err);
+  return pz_call_end(&call, estimate(&s, argv[1], &call.err));
 }
 
 const struct pz_command pz_cmd_estimate = {
@@ -349,5 +347,6 @@ const struct pz_command pz_cmd_estimate = {
               "  phaze estimate --ops shapes.csv --chip h200 --json\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
+    .n_args = -1,
     .run = run,
 };
