@@ -168,16 +168,10 @@ enum pz_status pz_chip_parse(const char *name, const char *text, size_t bytes, s
   return status;
 }
 
-const char *pz_chip_preset_name(size_t i) {
-  for (size_t k = 0; k <= i; k++)
-    if (!pz_embedded_chips[k].name) return NULL;
-  return pz_embedded_chips[i].name;
-}
+const char *pz_chip_preset_name(size_t i) { return pz_embedded_name(pz_embedded_chips, i); }
 
 const char *pz_chip_preset_text(const char *name) {
-  for (const struct pz_embedded *e = pz_embedded_chips; e->name; e++)
-    if (strcmp(e->name, name) == 0) return e->text;
-  return NULL;
+  return pz_embedded_text(pz_embedded_chips, name);
 }
 
 static const char *preset_name(const void *ctx, size_t i) {

@@ -238,17 +238,9 @@ static void follow_gather(const struct pz_onnx_graph *g, const struct pz_onnx_no
 /* Dimensions are dropped or added; the others keep their order. */
 static void follow_kept(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
                         const struct pz_onnx_value *x, struct pz_onnx_value *y) {
-  bool adds = n->op->shape == PZ_SHAPE_UNSQUEEZE;
-  size_t count;
-  const int64_t *axes = pz_onnx_axes(g, n, "axes", 1, &count);
-  int wide = adds ? y->rank : x->rank, k = 0;
-  for (int i = 0; i < wide; i++) {
-    bool marked = !adds && count == 0 && x->dim[i] == 1;
-    for (size_t a = 0; a < count; a++) marked = marked || pz_onnx_axis(axes[a], wide) == i;
-    if (marked) continue;
-    inherit(y, adds ? i : k, x, adds ? k : i);
-    k++;
-  }
+  int to[PZ_ONNX_MOST_RANK];
+  pz_onnx_kept_dims(g, n, x, y, to);
+  for (int i = 0; i < x->rank; i++) inherit(y, to[i], x, i);
 }
 
 static void follow_einsum(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,

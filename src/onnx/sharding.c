@@ -117,19 +117,9 @@ static enum trial shard_reshape(struct sharder *t, uint32_t x, int i, uint32_t y
 }
 
 static enum trial shard_kept(struct sharder *t, const struct pz_onnx_node *n, int i) {
-  bool adds = n->op->shape == PZ_SHAPE_UNSQUEEZE;
-  const struct pz_onnx_value *x = value(t, n->in[0]), *y = value(t, n->out[0]);
-  size_t count;
-  const int64_t *axes = pz_onnx_axes(t->g, n, "axes", 1, &count);
-  int wide = adds ? y->rank : x->rank, k = 0;
-  for (int d = 0; d < wide; d++) {
-    bool marked = !adds && count == 0 && x->dim[d] == 1;
-    for (size_t a = 0; a < count; a++) marked = marked || pz_onnx_axis(axes[a], wide) == d;
-    if (marked) continue;
-    if ((adds ? k : d) == i) return shard(t, n->out[0], adds ? d : k);
-    k++;
-  }
-  return STOPS;
+  int to[PZ_ONNX_MOST_RANK];
+  pz_onnx_kept_dims(t->g, n, value(t, n->in[0]), value(t, n->out[0]), to);
+  return shard(t, n->out[0], to[i]);
 }
 
 static enum trial shard_transpose(struct sharder *t, const struct pz_onnx_node *n, int i) {
