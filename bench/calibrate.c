@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/file.h"
+#include "core/random.h"
 #include "cost/ops_table.h"
 
 enum { MOST_ROWS = 512, MOST_CONSTANTS = 64 };
@@ -27,10 +28,7 @@ struct constants {
 
 static uint64_t seed;
 
-static uint32_t draw(uint32_t n) {
-  seed = seed * 6364136223846793005u + 1442695040888963407u;
-  return (uint32_t)((seed >> 33) % n);
-}
+static uint32_t draw(uint32_t n) { return pz_random_lcg(&seed) % n; }
 
 /* Lines of the table, with their measured time and what they count as. */
 static void read_rows(char *text, struct rows *r) {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "core/progress.h"
+#include "core/random.h"
 #include "schedule/instance.h"
 #include "schedule/solve.h"
 
@@ -13,10 +14,7 @@ enum { GRAPHS = 30, MOST_OPS = 200, KINDS = 4 };
 
 static uint64_t seed;
 
-static uint32_t draw(uint32_t n) {
-  seed = seed * 6364136223846793005u + 1442695040888963407u;
-  return (uint32_t)((seed >> 33) % n);
-}
+static uint32_t draw(uint32_t n) { return pz_random_lcg(&seed) % n; }
 
 struct graph {
   uint32_t n, n_edges;

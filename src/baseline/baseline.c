@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chip/tech.h"
+#include "chip/bill.h"
 
 static const struct pz_baseline table[] = {
     {"tpuv4-expert", "the original system's TPUv4, experts' plans", pz_baseline_tpuv4_expert},

@@ -149,9 +149,3 @@ json_t *pz_calibration_json(const struct pz_calibration *c) {
   json_decref(kernels);
   return o;
 }
-
-const struct pz_kernel *pz_chip_kernel(const struct pz_chip *c, const char *kind) {
-  for (int i = 0; i < c->calibration.n_kernels; i++)
-    if (strcmp(c->calibration.kernels[i].kind, kind) == 0) return &c->calibration.kernels[i];
-  return NULL;
-}

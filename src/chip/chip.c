@@ -34,7 +34,7 @@ static void read_tensor(struct pz_fields *f, struct pz_tensor_cores *t) {
 static void read_vector(struct pz_fields *f, struct pz_vector_cores *v) {
   v->cores = pz_fields_int(f, "vector.cores", CORES);
   v->lanes = pz_fields_int(f, "vector.lanes", CORES);
-  int64_t standard = 16 * v->lanes > 1024 ? 16 * v->lanes : 1024;
+  int64_t standard = pz_max(16 * v->lanes, 1024);
   v->local_bytes = pz_fields_int_or(f, "vector.local_bytes", BUFFER, standard);
 }
 
@@ -63,7 +63,7 @@ static void read_tech(struct pz_fields *f, enum pz_tech *tech) {
 static double read_core_rate(struct pz_fields *f, const char *key, const struct pz_chip *c,
                              double rate) {
   int64_t t = c->tensor.cores, v = c->vector.cores;
-  double least = rate / (double)(t < v ? t : v);
+  double least = rate / (double)pz_min(t, v);
   return pz_fields_real_or(f, key, least > 0 ? least : LEAST_RATE, MOST_RATE, 0);
 }
 
@@ -95,12 +95,9 @@ static void read_chip(struct pz_fields *f, struct pz_chip *c) {
 
 /* ---- the smallest buffers ------------------------------------------------------------------- */
 
-static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most_of(int64_t a, int64_t b) { return a > b ? a : b; }
-
 int64_t pz_chip_least_tile(const struct pz_chip *c) {
   enum { PARTS = 8 };
-  int64_t side = least_of(c->tensor.rows, c->tensor.cols);
+  int64_t side = pz_min(c->tensor.rows, c->tensor.cols);
   return c->rules.fill ? side : pz_ceil_div(side, PARTS);
 }
 
@@ -108,16 +105,18 @@ int64_t pz_chip_least_tile(const struct pz_chip *c) {
  * as long as it is not below the least, and may end at twice that less two. */
 static int64_t worst_tile(const struct pz_chip *c) {
   int64_t least = pz_chip_least_tile(c);
-  return c->rules.fill ? least : most_of(least, 2 * least - 2);
+  return c->rules.fill ? least : pz_max(least, 2 * least - 2);
 }
 
-/* Bytes of what stays, t x t values, and of the slices of the other two operands that stream past
- * it, the same whichever input stays; the sum, or the largest where each has a part of its own. */
-static int64_t tile_bytes(const struct pz_chip *c, int64_t t, bool results_stay, bool partitioned) {
+/* Bytes of a stationary operand, t x t values, and of the slices of the other two operands that stream past
+ * it, the same whichever input is stationary; the sum, or the largest where each has a part of its own. */
+static int64_t tile_bytes(const struct pz_chip *c, int64_t t, bool results_stationary,
+                          bool partitioned) {
   int64_t e = c->rules.operand_bytes, a = c->rules.sum_bytes;
-  int64_t stream = t * least_of(c->tensor.rows, PZ_CHIP_SLICE) * (c->rules.double_buffer ? 2 : 1);
-  int64_t stays = t * t * (results_stay ? a : e), other = results_stay ? e : a;
-  return partitioned ? most_of(stays, stream * most_of(e, other)) : stays + stream * (e + other);
+  int64_t stream = t * pz_min(c->tensor.rows, PZ_CHIP_SLICE) * (c->rules.double_buffer ? 2 : 1);
+  int64_t stationary = t * t * (results_stationary ? a : e), other = results_stationary ? e : a;
+  return partitioned ? pz_max(stationary, stream * pz_max(e, other))
+                     : stationary + stream * (e + other);
 }
 
 int64_t pz_chip_least_local_bytes(const struct pz_chip *c) {
@@ -125,12 +124,12 @@ int64_t pz_chip_least_local_bytes(const struct pz_chip *c) {
   if (c->calibration.n_tiles) /* libraries keep results */
     return tile_bytes(c, c->calibration.tiles[0], true, partitioned);
   int64_t t = worst_tile(c);
-  return least_of(tile_bytes(c, t, true, partitioned), tile_bytes(c, t, false, partitioned));
+  return pz_min(tile_bytes(c, t, true, partitioned), tile_bytes(c, t, false, partitioned));
 }
 
 int64_t pz_chip_least_glb_bytes(const struct pz_chip *c) {
   int64_t t = worst_tile(c);
-  return least_of(tile_bytes(c, t, true, false), tile_bytes(c, t, false, false));
+  return pz_min(tile_bytes(c, t, true, false), tile_bytes(c, t, false, false));
 }
 
 static void check_least(struct pz_fields *f, const char *key, int64_t value, int64_t least,
@@ -148,7 +147,7 @@ static void check_buffers(struct pz_fields *f, const struct pz_chip *c) {
   check_least(f, "glb.bytes", c->glb_bytes, pz_chip_least_glb_bytes(c),
               "bytes of the smallest tile");
   check_least(f, "tensor.register_bytes", c->tensor.register_bytes,
-              most_of(c->rules.operand_bytes, c->rules.sum_bytes), "bytes of one value");
+              pz_max(c->rules.operand_bytes, c->rules.sum_bytes), "bytes of one value");
   if (lib->n_tiles)
     check_least(f, "calibration.most_tile_values", lib->most_tile_values,
                 lib->tiles[0] * lib->tiles[0], "values of the smallest tile");
@@ -169,16 +168,10 @@ enum pz_status pz_chip_parse(const char *name, const char *text, size_t bytes, s
   return status;
 }
 
-const char *pz_chip_preset_name(size_t i) {
-  for (size_t k = 0; k <= i; k++)
-    if (!pz_embedded_chips[k].name) return NULL;
-  return pz_embedded_chips[i].name;
-}
+const char *pz_chip_preset_name(size_t i) { return pz_embedded_name(pz_embedded_chips, i); }
 
 const char *pz_chip_preset_text(const char *name) {
-  for (const struct pz_embedded *e = pz_embedded_chips; e->name; e++)
-    if (strcmp(e->name, name) == 0) return e->text;
-  return NULL;
+  return pz_embedded_text(pz_embedded_chips, name);
 }
 
 static const char *preset_name(const void *ctx, size_t i) {
@@ -235,4 +228,10 @@ struct pz_chip pz_chip_part(const struct pz_chip *c, int64_t tensor_cores, int64
         fmin(c->hbm.bytes_per_s_per_stack,
              (double)most * c->hbm.core_bytes_per_s / (double)c->hbm.stacks);
   return part;
+}
+
+const struct pz_kernel *pz_chip_kernel(const struct pz_chip *c, const char *kind) {
+  for (int i = 0; i < c->calibration.n_kernels; i++)
+    if (strcmp(c->calibration.kernels[i].kind, kind) == 0) return &c->calibration.kernels[i];
+  return NULL;
 }

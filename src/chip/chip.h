@@ -3,15 +3,14 @@
 #ifndef PZ_CHIP_CHIP_H
 #define PZ_CHIP_CHIP_H
 
+#include "chip/calibration.h"
+#include "chip/tech.h"
 #include "core/json.h"
-
-/* Technologies with published densities and energies; names in tech.c. */
-enum pz_tech { PZ_TECH_45NM, PZ_TECH_22NM, PZ_TECH_16NM, PZ_TECH_7NM, PZ_TECH_5NM, PZ_TECHS };
 
 struct pz_tensor_cores {
   int64_t cores, rows, cols;
   int64_t local_bytes;      /* buffer of one core */
-  int64_t register_bytes;   /* of one multiplier, for what stays in it */
+  int64_t register_bytes;   /* of one multiplier, for the operand on the array */
   double local_bytes_per_s; /* of one core, reads and writes together; 0: feeds its array every
                                cycle */
   double local_total_bytes_per_s; /* over all cores; 0: no such limit */
@@ -38,45 +37,6 @@ struct pz_rules {
   bool vector_memory;    /* vector operators wait for the bytes they read and write */
   int64_t operand_bytes; /* of an input or a result */
   int64_t sum_bytes;     /* of a partial sum */
-};
-
-/* How one kind of vector operator runs, where it was measured. */
-struct pz_kernel {
-  char kind[24];
-  double startup_s;
-  double cycles;          /* of a lane, for one value; 0: never what binds */
-  double bytes_per_value; /* moved; 0: as the operator says */
-  double hbm_efficiency;  /* the part of the HBM rate it reaches */
-  double efficiency;      /* of attention: the part of a product's rate */
-  double value_latency_s; /* of a row's length, not hidden by other rows */
-  double row_s;           /* of one row on one core */
-  int64_t long_row;       /* rows beyond this many values do not stay on the core ... */
-  double long_row_again;  /* ... and this part of the traffic comes again; 0: never */
-  int64_t block_from;     /* rows beyond this are worked on by a block of threads; 0: never */
-  double block_row_s, block_value_s; /* time of a block: fixed, and for each value */
-};
-
-enum { PZ_CHIP_MOST_KERNELS = 32, PZ_CHIP_MOST_TILES = 8 };
-
-/* What measurements add to the description: facts of the machine and its libraries that the data
- * sheet does not have.  An uncalibrated chip has efficiencies and factors 1, times 0, and no lists.
- */
-struct pz_calibration {
-  double startup_s, batched_startup_s; /* of a product, of a batched one */
-  double item_s;                       /* of one tile of a product on one core */
-  double tile_value_s;      /* of every value of a tile: what is not hidden at its ends */
-  double tensor_efficiency; /* sustained part of the peak */
-  double glb_efficiency, hbm_read_efficiency, hbm_write_efficiency;
-  double multicast;         /* cores that share one read of an operand from the global buffer */
-  double boost_s, throttle; /* arithmetic beyond this time slows by this factor */
-  double even_rows,
-      odd_rows; /* slower by this factor when rows are not multiples of 8 values, of 2 */
-  double warm_from_bytes,
-      warm_to_bytes; /* repeated calls find all, none of their data in the global buffer */
-  int n_tiles;       /* tiles the library has kernels for; 0: any */
-  int64_t tiles[PZ_CHIP_MOST_TILES], most_tile_values, most_splits, least_split_k;
-  int n_kernels;
-  struct pz_kernel kernels[PZ_CHIP_MOST_KERNELS];
 };
 
 struct pz_chip {

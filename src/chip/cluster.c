@@ -84,11 +84,7 @@ enum pz_status pz_cluster_reach(struct pz_cluster *c, int64_t devices, const cha
   return PZ_OK;
 }
 
-const char *pz_cluster_preset_name(size_t i) {
-  for (size_t k = 0; k <= i; k++)
-    if (!pz_embedded_clusters[k].name) return NULL;
-  return pz_embedded_clusters[i].name;
-}
+const char *pz_cluster_preset_name(size_t i) { return pz_embedded_name(pz_embedded_clusters, i); }
 
 static const char *preset_name(const void *ctx, size_t i) {
   (void)ctx;
@@ -96,9 +92,8 @@ static const char *preset_name(const void *ctx, size_t i) {
 }
 
 enum pz_status pz_cluster_load(const char *cluster, struct pz_cluster *out, struct pz_error *err) {
-  for (const struct pz_embedded *e = pz_embedded_clusters; e->name; e++)
-    if (strcmp(e->name, cluster) == 0)
-      return pz_cluster_parse(e->name, e->text, strlen(e->text), out, err);
+  const char *preset = pz_embedded_text(pz_embedded_clusters, cluster);
+  if (preset) return pz_cluster_parse(cluster, preset, strlen(preset), out, err);
   char list[160], meant[160], *text = NULL;
   size_t bytes = 0;
   if (!pz_file_named(cluster))

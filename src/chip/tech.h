@@ -3,7 +3,11 @@
 #ifndef PZ_CHIP_TECH_H
 #define PZ_CHIP_TECH_H
 
-#include "chip/chip.h"
+#include <stddef.h>
+#include <stdint.h>
+
+/* Technologies with published densities and energies. */
+enum pz_tech { PZ_TECH_45NM, PZ_TECH_22NM, PZ_TECH_16NM, PZ_TECH_7NM, PZ_TECH_5NM, PZ_TECHS };
 
 struct pz_tech_info {
   const char *name;
@@ -19,15 +23,8 @@ const struct pz_tech_info *pz_tech_at(enum pz_tech tech);
 /* As a pz_name_at: NULL after the last. */
 const char *pz_tech_name_at(const void *ctx, size_t i);
 
-/* Area by component, um2. */
-struct pz_area {
-  double tensor_um2, tensor_local_um2, vector_um2, vector_local_um2, glb_um2, hbm_um2;
-};
-
-struct pz_area pz_chip_area(const struct pz_chip *c);
-double pz_area_total_um2(const struct pz_area *a);
-
-/* Power at full speed of everything at once: the most the description can draw, W. */
-double pz_chip_peak_watts(const struct pz_chip *c);
+/* Area of a buffer: of a core, or the global one, um2. */
+double pz_tech_local_um2(const struct pz_tech_info *t, int64_t bytes);
+double pz_tech_glb_um2(const struct pz_tech_info *t, int64_t bytes);
 
 #endif

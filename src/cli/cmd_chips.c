@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "chip/bill.h"
 #include "chip/cluster.h"
 #include "chip/tech.h"
 #include "cli/command.h"
@@ -122,12 +123,9 @@ static enum pz_status print_list(bool as_json, struct pz_error *err) {
 
 static enum pz_exit run_chips(int argc, char **argv) {
   struct settings s = defaults;
-  struct pz_error err = {0};
-  enum pz_exit code;
-  int n_args;
-  if (!pz_command_begin(&pz_cmd_chips, argc, argv, &s, &n_args, &code)) return code;
-  if (n_args) return pz_command_misuse(&pz_cmd_chips, "takes no arguments");
-  return print_list(s.common.json, &err) == PZ_OK ? pz_command_end() : pz_command_fail(&err);
+  struct pz_call call;
+  if (!pz_call_begin(&call, &pz_cmd_chips, argc, argv, &s)) return call.code;
+  return pz_call_end(&call, print_list(s.common.json, &call.err));
 }
 
 /* ---- one chip ------------------------------------------------------------------------------- */
@@ -208,15 +206,12 @@ static enum pz_status print_chip(const char *name, const struct pz_chip *c, bool
 
 static enum pz_exit run_chip(int argc, char **argv) {
   struct settings s = defaults;
-  struct pz_error err = {0};
+  struct pz_call call;
   struct pz_chip c;
-  enum pz_exit code;
-  int n_args;
-  if (!pz_command_begin(&pz_cmd_chip, argc, argv, &s, &n_args, &code)) return code;
-  if (n_args != 1) return pz_command_misuse(&pz_cmd_chip, "expected one CHIP");
-  enum pz_status status = pz_chip_load(argv[1], &c, &err);
-  if (status == PZ_OK) status = print_chip(argv[1], &c, s.common.json, &err);
-  return status == PZ_OK ? pz_command_end() : pz_command_fail(&err);
+  if (!pz_call_begin(&call, &pz_cmd_chip, argc, argv, &s)) return call.code;
+  enum pz_status status = pz_chip_load(argv[1], &c, &call.err);
+  if (status == PZ_OK) status = print_chip(argv[1], &c, s.common.json, &call.err);
+  return pz_call_end(&call, status);
 }
 
 const struct pz_command pz_cmd_chips = {
@@ -253,5 +248,7 @@ const struct pz_command pz_cmd_chip = {
               "  phaze chip ./mine.json\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
+    .n_args = 1,
+    .argument = "CHIP",
     .run = run_chip,
 };

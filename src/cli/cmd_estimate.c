@@ -62,8 +62,8 @@ static json_t *mapping_json(const struct pz_mapping *o) {
                 (json_int_t)o->items, "rounds", (json_int_t)o->rounds, "along_rows",
                 pz_dim_name(o->along_rows), "along_cols", pz_dim_name(o->along_cols), "keep_rows",
                 (json_int_t)o->keep_rows, "keep_cols", (json_int_t)o->keep_cols, "local_stays",
-                pz_stay_name(o->local_stay), "glb_tile", tile_json(o->glb_tile), "glb_stays",
-                pz_stay_name(o->glb_stay));
+                pz_stationary_name(o->local_stationary), "glb_tile", tile_json(o->glb_tile),
+                "glb_stays", pz_stationary_name(o->glb_stationary));
   return json_pack("{s:f,s:f,s:s,s:f,s:{s:f,s:f,s:f,s:f,s:f},s:{s:f,s:f,s:f},s:o}", "latency_s",
                    o->latency_s, "energy_j", o->energy_j, "bound", pz_bound_name(o->bound),
                    "utilisation", o->utilisation, "seconds", "compute", o->compute_s, "local",
@@ -85,12 +85,12 @@ static void print_mapping(const struct pz_chip *c, const struct pz_mapping *o) {
          pz_text_s((double)c->tensor.cores), o->rounds, pz_text_s((double)o->rounds));
   printf("  core           %s stationary; %s along the %" PRId64 " row%s, %s along the %" PRId64
          " column%s, %" PRId64 " x %" PRId64 " values per multiplier\n",
-         pz_stay_name(o->local_stay), pz_dim_name(o->along_rows), c->tensor.rows,
+         pz_stationary_name(o->local_stationary), pz_dim_name(o->along_rows), c->tensor.rows,
          pz_text_s((double)c->tensor.rows), pz_dim_name(o->along_cols), c->tensor.cols,
          pz_text_s((double)c->tensor.cols), o->keep_rows, o->keep_cols);
   printf("  global buffer  %s stationary, tile m x n x k = %" PRId64 " x %" PRId64 " x %" PRId64
          "\n",
-         pz_stay_name(o->glb_stay), o->glb_tile[PZ_DIM_M], o->glb_tile[PZ_DIM_N],
+         pz_stationary_name(o->glb_stationary), o->glb_tile[PZ_DIM_M], o->glb_tile[PZ_DIM_N],
          o->glb_tile[PZ_DIM_K]);
 }
 
@@ -324,14 +324,12 @@ static enum pz_status estimate(const struct settings *s, const char *model, stru
 
 static enum pz_exit run(int argc, char **argv) {
   struct settings s = defaults;
-  struct pz_error err = {0};
-  enum pz_exit code;
-  int n_args;
-  if (!pz_command_begin(&pz_cmd_estimate, argc, argv, &s, &n_args, &code)) return code;
+  struct pz_call call;
+  if (!pz_call_begin(&call, &pz_cmd_estimate, argc, argv, &s)) return call.code;
   if (!s.machine.chip) return pz_command_misuse(&pz_cmd_estimate, "--chip CHIP is required");
-  if (n_args + (s.gemm != NULL) + (s.ops != NULL) != 1)
+  if (call.n_args + (s.gemm != NULL) + (s.ops != NULL) != 1)
     return pz_command_misuse(&pz_cmd_estimate, "expected exactly one of MODEL, --gemm and --ops");
-  return estimate(&s, argv[1], &err) == PZ_OK ? pz_command_end() : pz_command_fail(&err);
+  return pz_call_end(&call, estimate(&s, argv[1], &call.err));
 }
 
 const struct pz_command pz_cmd_estimate = {
@@ -349,5 +347,6 @@ const struct pz_command pz_cmd_estimate = {
               "  phaze estimate --ops shapes.csv --chip h200 --json\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
+    .n_args = -1,
     .run = run,
 };

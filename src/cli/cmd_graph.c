@@ -5,6 +5,7 @@
 #include "cli/workload_options.h"
 #include "core/text.h"
 #include "report/table.h"
+#include "workload/workload.h"
 
 struct settings {
   struct pz_common common;
@@ -160,18 +161,15 @@ static enum pz_status show(const struct settings *s, const struct pz_workload *w
 
 static enum pz_exit run(int argc, char **argv) {
   struct settings s = defaults;
-  struct pz_error err = {0};
+  struct pz_call call;
   struct pz_workload *w = NULL;
-  enum pz_exit code;
-  int n_args;
-  if (!pz_command_begin(&pz_cmd_graph, argc, argv, &s, &n_args, &code)) return code;
-  if (n_args != 1) return pz_command_misuse(&pz_cmd_graph, "expected one MODEL");
+  if (!pz_call_begin(&call, &pz_cmd_graph, argc, argv, &s)) return call.code;
   if (s.common.json && s.dot)
     return pz_command_misuse(&pz_cmd_graph, "--json and --dot cannot be combined");
-  enum pz_status status = pz_workload_load(argv[1], &s.w, &w, &err);
-  if (status == PZ_OK) status = show(&s, w, &err);
+  enum pz_status status = pz_workload_load(argv[1], &s.w, &w, &call.err);
+  if (status == PZ_OK) status = show(&s, w, &call.err);
   pz_workload_free(w);
-  return status == PZ_OK ? pz_command_end() : pz_command_fail(&err);
+  return pz_call_end(&call, status);
 }
 
 const struct pz_command pz_cmd_graph = {
@@ -189,5 +187,7 @@ const struct pz_command pz_cmd_graph = {
               "  phaze graph model.onnx --dim batch=8 --dim seq=512\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
+    .n_args = 1,
+    .argument = "MODEL",
     .run = run,
 };

@@ -73,12 +73,9 @@ static enum pz_status print(bool as_json, struct pz_error *err) {
 
 static enum pz_exit run(int argc, char **argv) {
   struct settings s = defaults;
-  struct pz_error err = {0};
-  enum pz_exit code;
-  int n_args;
-  if (!pz_command_begin(&pz_cmd_models, argc, argv, &s, &n_args, &code)) return code;
-  if (n_args) return pz_command_misuse(&pz_cmd_models, "takes no arguments");
-  return print(s.common.json, &err) == PZ_OK ? pz_command_end() : pz_command_fail(&err);
+  struct pz_call call;
+  if (!pz_call_begin(&call, &pz_cmd_models, argc, argv, &s)) return call.code;
+  return pz_call_end(&call, print(s.common.json, &call.err));
 }
 
 const struct pz_command pz_cmd_models = {

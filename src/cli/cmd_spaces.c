@@ -79,18 +79,17 @@ static enum pz_status show(const char *name, const struct settings *set, json_t 
 
 static enum pz_exit run(int argc, char **argv) {
   struct settings s = defaults;
-  struct pz_error err = {0};
-  enum pz_exit code;
-  int n_args;
-  if (!pz_command_begin(&pz_cmd_spaces, argc, argv, &s, &n_args, &code)) return code;
+  struct pz_call call;
+  if (!pz_call_begin(&call, &pz_cmd_spaces, argc, argv, &s)) return call.code;
   enum pz_status status = PZ_OK;
   json_t *list = json_array();
-  for (int i = 0; i < n_args && status == PZ_OK; i++) status = show(argv[i + 1], &s, list, &err);
-  for (size_t i = 0; n_args == 0 && pz_space_preset_name(NULL, i) && status == PZ_OK; i++)
-    status = show(pz_space_preset_name(NULL, i), &s, list, &err);
-  if (status == PZ_OK && s.common.json) status = pz_command_json(json_incref(list), &err);
+  for (int i = 0; i < call.n_args && status == PZ_OK; i++)
+    status = show(argv[i + 1], &s, list, &call.err);
+  for (size_t i = 0; call.n_args == 0 && pz_space_preset_name(NULL, i) && status == PZ_OK; i++)
+    status = show(pz_space_preset_name(NULL, i), &s, list, &call.err);
+  if (status == PZ_OK && s.common.json) status = pz_command_json(json_incref(list), &call.err);
   json_decref(list);
-  return status == PZ_OK ? pz_command_end() : pz_command_fail(&err);
+  return pz_call_end(&call, status);
 }
 
 const struct pz_command pz_cmd_spaces = {
@@ -111,5 +110,6 @@ const struct pz_command pz_cmd_spaces = {
               "  phaze spaces ./space.json --budget 400\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
+    .n_args = -1,
     .run = run,
 };

@@ -35,6 +35,21 @@ bool pz_command_begin(const struct pz_command *c, int argc, char **argv, void *s
   return false;
 }
 
+bool pz_call_begin(struct pz_call *call, const struct pz_command *c, int argc, char **argv,
+                   void *settings) {
+  char what[80] = "takes no arguments";
+  *call = (struct pz_call){0};
+  if (!pz_command_begin(c, argc, argv, settings, &call->n_args, &call->code)) return false;
+  if (c->n_args < 0 || call->n_args == c->n_args) return true;
+  if (c->n_args) snprintf(what, sizeof what, "expected one %s", c->argument);
+  call->code = pz_command_misuse(c, what);
+  return false;
+}
+
+enum pz_exit pz_call_end(const struct pz_call *call, enum pz_status status) {
+  return status == PZ_OK ? pz_command_end() : pz_command_fail(&call->err);
+}
+
 const struct pz_option *pz_command_changed(const struct pz_command *c, size_t from, const void *a,
                                            const void *b) {
   for (size_t i = 0; i < c->table.n; i++) {

@@ -24,6 +24,8 @@ struct pz_command {
                          * with a space keep their line break */
   struct pz_option_table table;
   const void *defaults; /* settings shown as defaults */
+  int n_args;           /* what pz_call_begin accepts; -1: any number */
+  const char *argument; /* the one, for messages */
   enum pz_exit (*run)(int argc, char **argv);
 };
 
@@ -50,6 +52,20 @@ struct pz_common {
  * at argv[1..]; false: return *code. */
 bool pz_command_begin(const struct pz_command *c, int argc, char **argv, void *settings,
                       int *n_args, enum pz_exit *code);
+
+/* One run of a command, between its options and its exit status. */
+struct pz_call {
+  int n_args;
+  struct pz_error err;
+  enum pz_exit code;
+};
+
+/* pz_command_begin, and the number of arguments is checked.  False: return call->code. */
+bool pz_call_begin(struct pz_call *call, const struct pz_command *c, int argc, char **argv,
+                   void *settings);
+
+/* The exit status of a run that ended with `status` and call->err, which is printed. */
+enum pz_exit pz_call_end(const struct pz_call *call, enum pz_status status);
 
 /* An option whose field stands at `from` or after it and differs between two settings, or NULL. */
 const struct pz_option *pz_command_changed(const struct pz_command *c, size_t from, const void *a,

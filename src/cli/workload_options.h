@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli/command.h"
-#include "workload/workload.h"
+#include "workload/options.h"
 
 #define PZ_WORKLOAD_DEFAULTS                                                                       \
   { .mbs = 1, .tp = 1, .dropout = -1 }

@@ -1,4 +1,5 @@
-/* Overflow-checked integers: sizes and FLOP counts are exact or an error. */
+/* Numbers: overflow-checked integers, so that sizes and FLOP counts are exact or an error; the
+ * smaller and the larger of two. */
 #ifndef PZ_CORE_NUM_H
 #define PZ_CORE_NUM_H
 
@@ -21,5 +22,12 @@ static inline bool pz_add(int64_t *acc, int64_t t) {
 }
 
 static inline int64_t pz_ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
+
+static inline int64_t pz_min(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t pz_max(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* fmin and fmax without the call; neither number may be NaN. */
+static inline double pz_fmin(double a, double b) { return a < b ? a : b; }
+static inline double pz_fmax(double a, double b) { return a > b ? a : b; }
 
 #endif

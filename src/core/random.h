@@ -12,6 +12,13 @@ static inline uint64_t pz_random_next(uint64_t *state) {
   return z ^ (z >> 31);
 }
 
+/* 31 bits of a 64-bit linear congruential generator (Knuth's MMIX; TAOCP 2, 3.3.4): of the problems
+ * that tests and benchmarks draw, which are to stay the same. */
+static inline uint32_t pz_random_lcg(uint64_t *state) {
+  *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  return (uint32_t)(*state >> 33);
+}
+
 /* Below n > 0; the bias is n / 2^64. */
 static inline uint32_t pz_random_below(uint64_t *state, uint32_t n) {
   return (uint32_t)(pz_random_next(state) % n);

@@ -21,17 +21,7 @@
 #define PZ_COST_MAPPER_H
 
 #include "chip/chip.h"
-
-struct pz_product {
-  int64_t batch, m, n, k;
-  bool warm; /* a call repeated on the same data, as benchmarks do: what fits stays in the global
-                buffer */
-};
-
-enum pz_dim { PZ_DIM_M, PZ_DIM_N, PZ_DIM_K, PZ_DIMS };
-
-/* What stays: the results, the second operand (weights), or the first (inputs). */
-enum pz_stay { PZ_STAY_RESULTS, PZ_STAY_WEIGHTS, PZ_STAY_INPUTS, PZ_STAYS };
+#include "cost/product.h"
 
 enum pz_bound {
   PZ_BOUND_COMPUTE,
@@ -48,9 +38,9 @@ struct pz_mapping {
   int64_t items, rounds;
   enum pz_dim along_rows, along_cols;
   int64_t keep_rows, keep_cols; /* values each multiplier keeps along them */
-  enum pz_stay local_stay;
+  enum pz_stationary local_stationary;
   int64_t glb_tile[PZ_DIMS];
-  enum pz_stay glb_stay;
+  enum pz_stationary glb_stationary;
   double compute_s, local_s, glb_s, hbm_s, startup_s;
   double local_bytes, glb_bytes, hbm_bytes;
   double latency_s, energy_j;
@@ -58,8 +48,8 @@ struct pz_mapping {
   enum pz_bound bound;
 };
 
-/* The best mapping.  Sizes must be 1 to 2^40, operands at most 2^53 values; PZ_BAD_INPUT otherwise,
- * and when a buffer is too small for any tile.  Cost: some microseconds. */
+/* The best mapping.  PZ_BAD_INPUT for a product outside the limits of pz_product_check, and when a
+ * buffer is too small for any tile.  Cost: some microseconds. */
 PZ_NODISCARD enum pz_status pz_map_product(const struct pz_product *p, const struct pz_chip *c,
                                            struct pz_mapping *out, struct pz_error *err);
 
@@ -80,7 +70,5 @@ PZ_NODISCARD enum pz_status pz_map_sweep(const struct pz_product *p, const struc
 double pz_cold_part(const struct pz_chip *c, double bytes);
 
 const char *pz_bound_name(enum pz_bound b);
-const char *pz_dim_name(enum pz_dim d);
-const char *pz_stay_name(enum pz_stay s);
 
 #endif

@@ -1,5 +1,5 @@
 /* What the die is made of, of the winner and of the reference chip. */
-#include "chip/tech.h"
+#include "chip/bill.h"
 #include "report/report_data.h"
 
 static bool tell_chip(json_t *rows, const char *role, const struct pz_chip *c) {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chip/tech.h"
+#include "chip/bill.h"
 
 #define NO_MEMORY "out of memory for the search"
 

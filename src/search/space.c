@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chip/tech.h"
+#include "chip/bill.h"
 #include "core/fields.h"
 #include "core/file.h"
 #include "core/num.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "baseline/baseline.h"
-#include "chip/tech.h"
+#include "chip/bill.h"
 
 struct comparer {
   struct pz_study *s;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "baseline/baseline.h"
-#include "chip/tech.h"
+#include "chip/bill.h"
 
 /* First the original's own walk, then the sequence: the first k assumptions corrected, for k = 0 ..
  * all of them.  Then each alone; the last one alone is the sequence's last row but one. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chip/tech.h"
+#include "chip/bill.h"
 #include "study/pareto.h"
 #include "study/sensitivity.h"
 

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "chip/tech.h"
+#include "chip/bill.h"
 
 struct place {
   struct pz_point point;

@@ -58,18 +58,18 @@ static const char *why_not(const struct pz_variants *v, int t, int m) {
   return v->why[t * v->mbs->n + m];
 }
 
-/* The width is possible with no microbatch size: the reason with the smallest. */
-static const char *why_no_width(const struct pz_variants *v, int t) {
+/* The tensor-parallel degree is possible with no microbatch size: the reason with the smallest. */
+static const char *why_no_degree(const struct pz_variants *v, int t) {
   for (int m = 0; m < v->mbs->n; m++)
     if (!why_not(v, t, m)) return NULL;
   return why_not(v, t, 0);
 }
 
-/* The microbatch size is possible with none of the widths that others are possible with. */
+/* The microbatch size is possible with none of the degrees that others are possible with. */
 static const char *why_no_microbatch(const struct pz_variants *v, int m) {
   const char *why = NULL;
   for (int t = 0; t < v->tp->n; t++) {
-    if (why_no_width(v, t)) continue;
+    if (why_no_degree(v, t)) continue;
     if (!why_not(v, t, m)) return NULL;
     if (!why) why = why_not(v, t, m);
   }
@@ -90,12 +90,12 @@ static enum pz_status fail_all(const struct pz_variants *v, struct pz_error *err
 /* "--tp 3 is left out: ..."; a part that is 0 is not named. */
 static enum pz_status note_left_out(struct pz_vec *notes, int64_t tp, int64_t mbs, const char *why,
                                     struct pz_error *err) {
-  char width[40] = "", microbatch[40] = "";
+  char degree[40] = "", microbatch[40] = "";
   unsigned lists = (tp ? PZ_LIST_TP : 0u) | (mbs ? PZ_LIST_MBS : 0u);
   if (!why) return PZ_OK;
-  if (tp) snprintf(width, sizeof width, "--tp %" PRId64, tp);
+  if (tp) snprintf(degree, sizeof degree, "--tp %" PRId64, tp);
   if (mbs) snprintf(microbatch, sizeof microbatch, "--mbs %" PRId64, mbs);
-  const char *text = pz_arena_printf(notes->arena, "%s%s%s is left out: %s", width,
+  const char *text = pz_arena_printf(notes->arena, "%s%s%s is left out: %s", degree,
                                      tp && mbs ? " with " : "", microbatch, why);
   return text ? pz_note_add(notes, lists, text, err) : pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
 }
@@ -104,15 +104,15 @@ enum pz_status pz_variants_conclude(const struct pz_variants *v, struct pz_vec *
                                     struct pz_error *err) {
   enum pz_status status = PZ_OK;
   int n = 0;
-  for (int t = 0; t < v->tp->n; t++) n += why_no_width(v, t) == NULL;
+  for (int t = 0; t < v->tp->n; t++) n += why_no_degree(v, t) == NULL;
   if (!n) return fail_all(v, err);
   for (int t = 0; t < v->tp->n && status == PZ_OK; t++)
-    status = note_left_out(notes, v->tp->v[t], 0, why_no_width(v, t), err);
+    status = note_left_out(notes, v->tp->v[t], 0, why_no_degree(v, t), err);
   for (int m = 0; m < v->mbs->n && status == PZ_OK; m++)
     status = note_left_out(notes, 0, v->mbs->v[m], why_no_microbatch(v, m), err);
   for (int t = 0; t < v->tp->n; t++)
     for (int m = 0; m < v->mbs->n && status == PZ_OK; m++)
-      if (!why_no_width(v, t) && !why_no_microbatch(v, m))
+      if (!why_no_degree(v, t) && !why_no_microbatch(v, m))
         status = note_left_out(notes, v->tp->v[t], v->mbs->v[m], why_not(v, t, m), err);
   return status;
 }

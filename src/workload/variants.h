@@ -31,7 +31,7 @@ struct pz_variant_choices {
 struct pz_variants {
   const struct pz_choices *tp, *mbs; /* the caller's */
   struct pz_arena *arena;
-  const char **why;      /* by width, then microbatch size: why it cannot be; NULL: it can */
+  const char **why;      /* by degree, then microbatch size: why it cannot be; NULL: it can */
   enum pz_status status; /* of the first that cannot be */
 };
 
@@ -40,12 +40,12 @@ PZ_NODISCARD enum pz_status pz_variants_init(struct pz_variants *v, const struct
                                              const struct pz_choices *mbs, struct pz_arena *arena,
                                              struct pz_error *err);
 
-/* Entry t of the widths with entry m of the microbatch sizes failed with `why`.  Ok if that is a
+/* Entry t of the degrees with entry m of the microbatch sizes failed with `why`.  Ok if that is a
  * matter of the variant; errors that are not, such as a lack of memory, are passed on to `err`. */
 PZ_NODISCARD enum pz_status pz_variants_refuse(struct pz_variants *v, int t, int m,
                                                const struct pz_error *why, struct pz_error *err);
 
-/* An error if none is possible; else a note for each width, microbatch size or pair that is not. */
+/* An error if none is possible; else a note for each degree, microbatch size or pair that is not. */
 PZ_NODISCARD enum pz_status pz_variants_conclude(const struct pz_variants *v, struct pz_vec *notes,
                                                  struct pz_error *err);
 

@@ -1,37 +1,21 @@
 #include "workload/workload.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/file.h"
-#include "core/num.h"
 #include "core/text.h"
 #include "workload/assemble.h"
 #include "workload/family.h"
-#include "workload/onnx.h"
-#include "workload/preset.h"
-
-const char *const pz_kernels_names[] = {"fused", "eager", NULL};
-const char *const pz_attention_names[] = {"standard", "flash", NULL};
-const char *const pz_recompute_names[] = {"none", "full", NULL};
-const char *const pz_unknown_ops_names[] = {"refuse", "vector", NULL};
+#include "workload/options.h"
 
 /* Longest default sequence: beyond this nobody trains from the start. */
 enum { LONGEST_DEFAULT_SEQ = 8192 };
 
-struct pz_workload_options pz_workload_options_default(void) {
-  return (struct pz_workload_options){.mbs = 1, .tp = 1, .dropout = -1};
-}
-
 static const char *family_name(const void *ctx, size_t i) {
   (void)ctx;
   return pz_family_at(i) ? pz_family_at(i)->model_type : NULL;
-}
-
-static const char *preset_name(const void *ctx, size_t i) {
-  (void)ctx;
-  return pz_preset_name(i);
 }
 
 static const struct pz_family *find_family(struct pz_fields *c) {
@@ -64,7 +48,7 @@ static bool divides(const struct pz_arch *a, int64_t t) {
 }
 
 /* "1, 2, 4": the tensor-parallel degrees that divide everything. */
-static void accepted_widths(const struct pz_arch *a, char *buf, size_t size) {
+static void accepted_degrees(const struct pz_arch *a, char *buf, size_t size) {
   size_t used = 0;
   buf[0] = '\0';
   for (int64_t t = 1; t <= a->kv_heads && used + 24 < size; t++)
@@ -72,14 +56,14 @@ static void accepted_widths(const struct pz_arch *a, char *buf, size_t size) {
       used += (size_t)snprintf(buf + used, size - used, "%s%" PRId64, t > 1 ? ", " : "", t);
 }
 
-static enum pz_status check_width(const char *name, const struct pz_arch *a, int64_t t,
-                                  struct pz_error *err) {
+static enum pz_status check_degree(const char *name, const struct pz_arch *a, int64_t t,
+                                   struct pz_error *err) {
   static const char *const what[] = {"attention heads", "key/value heads", "feed-forward width"};
   const int64_t n[] = {a->heads, a->kv_heads, a->ffn};
   char accepted[160];
   for (int i = 0; i < 3; i++) {
     if (n[i] % t == 0) continue;
-    accepted_widths(a, accepted, sizeof accepted);
+    accepted_degrees(a, accepted, sizeof accepted);
     return pz_fail(err, PZ_BAD_USE,
                    "tensor-parallel degree %" PRId64 " does not divide the %s of %s (%" PRId64
                    "); accepted: %s",
@@ -103,26 +87,10 @@ static enum pz_status check_tables(const char *name, const struct pz_arch *a, in
   return PZ_OK;
 }
 
-static enum pz_status check_range(const char *what, int64_t v, int64_t min, int64_t max,
-                                  struct pz_error *err) {
-  if (v >= min && v <= max) return PZ_OK;
-  return pz_fail(err, PZ_BAD_USE, "%s %" PRId64 "; accepted: %" PRId64 " to %" PRId64, what, v, min,
-                 max);
-}
-
 static enum pz_status check_options(const char *name, const struct pz_arch *a,
                                     const struct pz_workload_options *o, struct pz_error *err) {
-  enum pz_status s = check_range("sequence length", o->seq, 1, 1 << 24, err);
-  if (s == PZ_OK) s = check_range("microbatch size", o->mbs, 1, 1 << 20, err);
-  if (s == PZ_OK) s = check_range("tensor-parallel degree", o->tp, 1, 65536, err);
-  if (s == PZ_OK) s = check_range("slice", o->slice, 0, o->tp - 1, err);
-  if (s == PZ_OK)
-    s = check_range("number of layers", o->num_layers, PZ_RANGE_LAYERS.min, PZ_RANGE_LAYERS.max,
-                    err);
-  if (s == PZ_OK) s = check_range("kernels", (int64_t)o->kernels, 0, PZ_KERNELS_EAGER, err);
-  if (s == PZ_OK) s = check_range("attention", (int64_t)o->attention, 0, PZ_ATTENTION_FLASH, err);
-  if (s == PZ_OK) s = check_range("recompute", (int64_t)o->recompute, 0, PZ_RECOMPUTE_FULL, err);
-  if (s == PZ_OK) s = check_width(name, a, o->tp, err);
+  enum pz_status s = pz_workload_options_check(o, 1, err);
+  if (s == PZ_OK) s = check_degree(name, a, o->tp, err);
   if (s == PZ_OK) s = check_tables(name, a, o->tp, err);
   if (s == PZ_OK && !(o->dropout < 1))
     s = pz_fail(err, PZ_BAD_USE,
@@ -222,37 +190,12 @@ enum pz_status pz_workload_parse(const char *name, const char *text, size_t byte
   return pz_workload_build(name, text, bytes, options, NULL, out, err);
 }
 
-/* What is neither a preset nor looks like a file. */
-static enum pz_status unknown_model(const char *model, struct pz_error *err) {
-  char meant[240];
-  return pz_fail(
-      err, PZ_BAD_INPUT,
-      "unknown model '%s'%s; accepted: a name listed by 'phaze models', or the path of a "
-      "config.json or an .onnx file",
-      model, pz_text_meant(meant, sizeof meant, model, preset_name, NULL));
-}
-
-static enum pz_status load_onnx(const char *path, const struct pz_workload_options *options,
-                                struct pz_workload **out, struct pz_error *err) {
-  struct pz_file_bytes file;
-  enum pz_status status = pz_file_map(path, PZ_ONNX_MOST_FILE, &file, err);
-  if (status != PZ_OK) return status;
-  status = pz_workload_parse_onnx(path, file.data, file.bytes, options, out, err);
-  pz_file_unmap(&file);
-  return status;
-}
-
-enum pz_status pz_workload_load(const char *model, const struct pz_workload_options *options,
-                                struct pz_workload **out, struct pz_error *err) {
-  const struct pz_preset *p = pz_preset_find(model);
-  if (p) return pz_workload_parse(model, p->config, strlen(p->config), options, out, err);
-  if (!pz_file_named(model)) return unknown_model(model, err);
-  size_t n = strlen(model);
-  if (n > 5 && strcmp(model + n - 5, ".onnx") == 0) return load_onnx(model, options, out, err);
+enum pz_status pz_workload_load_config(const char *path, const struct pz_workload_options *options,
+                                       struct pz_workload **out, struct pz_error *err) {
   char *text = NULL;
   size_t bytes = 0;
-  enum pz_status status = pz_file_read(model, PZ_CONFIG_MOST_BYTES, &text, &bytes, err);
-  if (status == PZ_OK) status = pz_workload_parse(model, text, bytes, options, out, err);
+  enum pz_status status = pz_file_read(path, PZ_CONFIG_MOST_BYTES, &text, &bytes, err);
+  if (status == PZ_OK) status = pz_workload_parse(path, text, bytes, options, out, err);
   free(text);
   return status;
 }

@@ -14,16 +14,10 @@ PZ_NODISCARD enum pz_status pz_workload_build(const char *name, const char *text
                                               const struct pz_mem *mem, struct pz_workload **out,
                                               struct pz_error *err);
 
-/* As pz_workload_parse_onnx, with memory from `mem`. */
-PZ_NODISCARD enum pz_status pz_workload_build_onnx(const char *name, const void *data, size_t bytes,
-                                                   const struct pz_workload_options *options,
-                                                   const struct pz_mem *mem,
-                                                   struct pz_workload **out, struct pz_error *err);
-
-/* Names of the choices in pz_workload_options, in the order of the enums; each list ends with NULL.
- */
-extern const char *const pz_kernels_names[],
-    *const pz_attention_names[], *const pz_recompute_names[], *const pz_unknown_ops_names[];
+/* As pz_workload_parse, from the config.json at `path`. */
+PZ_NODISCARD enum pz_status pz_workload_load_config(const char *path,
+                                                    const struct pz_workload_options *options,
+                                                    struct pz_workload **out, struct pz_error *err);
 
 /* New reference, the caller's; NULL when out of memory. */
 json_t *pz_workload_json(const struct pz_workload *w);

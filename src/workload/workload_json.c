@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "workload/op.h"
+#include "workload/options.h"
 
 static void set_int(json_t *o, const char *key, int64_t v) {
   json_object_set_new(o, key, json_integer(v));

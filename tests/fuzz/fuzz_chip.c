@@ -2,8 +2,8 @@
  * message. */
 #include <stdlib.h>
 
+#include "chip/bill.h"
 #include "chip/cluster.h"
-#include "chip/tech.h"
 #include "cost/mapper.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chip/bill.h"
 #include "chip/cluster.h"
-#include "chip/tech.h"
 #include "cost/mapper.h"
 
 static struct pz_chip load(const char *name) {
@@ -200,10 +200,7 @@ static void bad_chips_say_what_is_accepted(void **state) {
 
 static uint64_t seed = 11;
 
-static int64_t draw(int64_t n) {
-  seed = seed * 6364136223846793005u + 1442695040888963407u;
-  return (int64_t)(seed >> 33) % n;
-}
+static int64_t draw(int64_t n) { return pz_random_lcg(&seed) % n; }
 
 /* The text of a chip whose buffers are too small more often than not. */
 static const char *draw_chip(char *buf, size_t size, int64_t local, int64_t glb, bool library,

@@ -11,10 +11,7 @@
 
 static uint64_t seed = 42;
 
-static uint64_t draw(uint64_t n) {
-  seed = seed * 6364136223846793005u + 1442695040888963407u;
-  return (seed >> 33) % n;
-}
+static uint64_t draw(uint64_t n) { return pz_random_lcg(&seed) % n; }
 
 static double draw_between(double low, double high) {
   return low * pow(high / low, (double)draw(1000) / 999);

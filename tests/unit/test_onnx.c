@@ -11,8 +11,8 @@
 #include "core/arena.h"
 #include "core/file.h"
 #include "cost/cost.h"
+#include "onnx/import.h"
 #include "place/model.h"
-#include "workload/workload.h"
 
 static const char *data_path(const char *name, char *buf, size_t size) {
   snprintf(buf, size, "%s/onnx/%s.onnx", PHAZE_TEST_DATA, name);
@@ -621,7 +621,7 @@ static void memory_that_runs_out_is_an_error(void **state) {
     struct pz_mem mem = {scarce_alloc, scarce_free, &s};
     struct pz_workload *w = NULL;
     struct pz_error err = {0};
-    done = pz_workload_build_onnx("scarce", text, bytes, &o, &mem, &w, &err) == PZ_OK;
+    done = pz_onnx_build("scarce", text, bytes, &o, &mem, &w, &err) == PZ_OK;
     if (!done) assert_true(err.status != PZ_OK && err.message[0] != '\0');
     pz_workload_free(w);
     assert_int_equal(s.held, 0);

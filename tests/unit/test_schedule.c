@@ -13,10 +13,7 @@
 
 static uint64_t seed = 7;
 
-static uint32_t draw(uint32_t n) {
-  seed = seed * 6364136223846793005u + 1442695040888963407u;
-  return (uint32_t)((seed >> 33) % n);
-}
+static uint32_t draw(uint32_t n) { return pz_random_lcg(&seed) % n; }
 
 /* ---- small random problems ------------------------------------------------------------------ */
 

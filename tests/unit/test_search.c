@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "chip/tech.h"
+#include "chip/bill.h"
 #include "core/csv.h"
 #include "core/file.h"
 #include "study/pareto.h"
@@ -15,10 +15,7 @@
 
 static uint64_t seed = 3;
 
-static uint32_t draw(uint32_t n) {
-  seed = seed * 6364136223846793005u + 1442695040888963407u;
-  return (uint32_t)((seed >> 33) % n);
-}
+static uint32_t draw(uint32_t n) { return pz_random_lcg(&seed) % n; }
 
 /* ---- the paper's space ---------------------------------------------------------------------- */
 

@@ -6,10 +6,7 @@
 
 static uint64_t seed = 3;
 
-static uint32_t draw(uint32_t n) {
-  seed = seed * 6364136223846793005u + 1442695040888963407u;
-  return (uint32_t)((seed >> 33) % n);
-}
+static uint32_t draw(uint32_t n) { return pz_random_lcg(&seed) % n; }
 
 static void same_objective_run(const struct pz_study *a, const struct pz_study *b, uint32_t c) {
   const struct pz_objective_run *x = &a->objective_run[c], *y = &b->objective_run[c];

@@ -1,5 +1,5 @@
-/* What every unit test includes: cmocka with the headers it wants before it, and a workload or a
- * failed test. */
+/* What every unit test includes: cmocka with the headers it wants before it, random numbers, and a
+ * workload or a failed test. */
 #ifndef PZ_TESTS_TESTING_H
 #define PZ_TESTS_TESTING_H
 
@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "core/random.h"
 #include "phaze/phaze.h"
 
 static inline struct pz_workload *pz_test_load(const char *model,

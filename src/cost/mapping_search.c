@@ -1,0 +1,212 @@
+#include "cost/mapping_search.h"
+
+#include <float.h>
+
+#include "cost/mapping_cost.h"
+#include "cost/spatial.h"
+
+/* The tile sizes of a dimension by what they cost in a sum over dimensions, cheapest first. */
+struct ranking {
+  double cost[PZ_TILE_MOST_SIZES];
+  int at[PZ_TILE_MOST_SIZES];
+  int n;
+};
+
+static void rank(struct ranking *r, double cost, int at) {
+  int i = r->n++;
+  for (; i > 0 && r->cost[i - 1] > cost; i--) {
+    r->cost[i] = r->cost[i - 1];
+    r->at[i] = r->at[i - 1];
+  }
+  r->cost[i] = cost;
+  r->at[i] = at;
+}
+
+/* ---- first pass: the least time of arithmetic, local and global traffic ---------------------- */
+
+/* Lower bound on the time with any tile of m up to `top` and these of n and k: global traffic, and
+ * arithmetic without waste but for filling the array for every item. */
+static double tiles_bound(const struct pz_mapspace *m, int top, int n, int k) {
+  double tiles[PZ_DIMS] = {m->tile[PZ_DIM_M].tiles[top], m->tile[PZ_DIM_N].tiles[n],
+                           m->tile[PZ_DIM_K].tiles[k]};
+  double items = m->batch * tiles[PZ_DIM_M] * tiles[PZ_DIM_N] * tiles[PZ_DIM_K];
+  double fill_s = items * m->per_core * m->item_s;
+  return pz_fmax(pz_traffic_s(m, pz_glb_traffic(m, tiles), m->glb), m->ideal_s + fill_s);
+}
+
+/* The bounds of all pairs, once: every spatial mapping asks for them. */
+static void find_bounds(const struct pz_mapspace *m, struct pz_mapping_search *b) {
+  for (int n = 0; n < m->tile[PZ_DIM_N].n; n++)
+    for (int k = 0; k < m->tile[PZ_DIM_K].n; k++) {
+      int top = pz_mapspace_most_m(m, n, k);
+      b->pair[n * m->tile[PZ_DIM_K].n + k] =
+          (struct pz_tile_pair){top < 0 ? DBL_MAX : tiles_bound(m, top, n, k), top};
+    }
+}
+
+static struct pz_tile_pair pair_of(const struct pz_mapspace *m, const struct pz_mapping_search *b,
+                                   const int at[PZ_DIMS]) {
+  return b->pair[at[PZ_DIM_N] * m->tile[PZ_DIM_K].n + at[PZ_DIM_K]];
+}
+
+static double least_cycles(const struct pz_mapspace *m, const int at[PZ_DIMS]) {
+  double least = pz_mapping_cycles(m, 0, at);
+  for (int way = 1; way < PZ_SPATIAL_WAYS; way++)
+    least = pz_fmin(least, pz_mapping_cycles(m, way, at));
+  return least;
+}
+
+/* Where local buffers feed their arrays, the fewest cycles decide on the spatial mapping. */
+static void visit_fast(const struct pz_mapspace *m, const int at[PZ_DIMS],
+                       struct pz_mapping_search *b) {
+  double rounds = pz_mapping_rounds(m, pz_mapping_items(m, at));
+  double s = pz_fmax(pz_mapping_compute_s(m, at, least_cycles(m, at), rounds),
+                     pz_traffic_s(m, pz_mapping_glb_traffic(m, at), m->glb));
+  if (s < b->core_s) b->core_s = s;
+}
+
+/* Large tiles first: they are good ones, and make the bounds tight early. */
+static void scan_fast(const struct pz_mapspace *m, double enough, struct pz_mapping_search *b) {
+  int at[PZ_DIMS];
+  for (at[PZ_DIM_K] = m->tile[PZ_DIM_K].n - 1; at[PZ_DIM_K] >= 0; at[PZ_DIM_K]--)
+    for (at[PZ_DIM_N] = m->tile[PZ_DIM_N].n - 1; at[PZ_DIM_N] >= 0; at[PZ_DIM_N]--) {
+      struct pz_tile_pair pair = pair_of(m, b, at);
+      if (pair.bound_s >= b->core_s) continue;
+      for (at[PZ_DIM_M] = pair.top; at[PZ_DIM_M] >= 0; at[PZ_DIM_M]--) {
+        if (tiles_bound(m, at[PZ_DIM_M], at[PZ_DIM_N], at[PZ_DIM_K]) >= b->core_s) break;
+        visit_fast(m, at, b);
+        if (b->core_s <= enough) return;
+      }
+    }
+}
+
+/* Local reads are a sum of one part for each dimension, writes follow from k alone. */
+static void split_local(const struct pz_mapspace *m, const struct pz_spatial *p,
+                        struct ranking reads[PZ_DIMS], double writes[PZ_TILE_MOST_SIZES]) {
+  const double of[PZ_DIMS] = {m->operand_bytes * m->weights, m->operand_bytes * m->inputs,
+                              m->sum_bytes * m->results};
+  for (int d = 0; d < PZ_DIMS; d++) {
+    reads[d].n = 0;
+    for (int i = m->tile[d].n - 1; i >= 0; i--) {
+      double step = pz_spatial_steps(m, p, (enum pz_dim)d, i);
+      if (d == PZ_DIM_K) writes[i] = of[d] * step;
+      rank(&reads[d], of[d] * (d == PZ_DIM_K ? step - m->tile[d].tiles[i] : step), i);
+    }
+  }
+}
+
+static void visit_limited(const struct pz_mapspace *m, const struct pz_spatial *p,
+                          const int at[PZ_DIMS], struct pz_traffic local,
+                          struct pz_mapping_search *b) {
+  double items = pz_mapping_items(m, at), rounds = pz_mapping_rounds(m, items);
+  double s = pz_fmax(pz_mapping_compute_s(m, at, pz_mapping_cycles(m, p->way, at), rounds),
+                     pz_traffic_s(m, pz_mapping_glb_traffic(m, at), m->glb));
+  if (s >= b->core_s) return;
+  s = pz_fmax(s, pz_local_s(m, local, items, rounds));
+  if (s < b->core_s) b->core_s = s;
+}
+
+static void scan_limited(const struct pz_mapspace *m, const struct pz_spatial *p, double enough,
+                         struct pz_mapping_search *b) {
+  struct ranking r[PZ_DIMS], *rm = &r[PZ_DIM_M], *rn = &r[PZ_DIM_N], *rk = &r[PZ_DIM_K];
+  double writes[PZ_TILE_MOST_SIZES];
+  int at[PZ_DIMS];
+  split_local(m, p, r, writes);
+  if (!rm->n || !rn->n) return; /* there is always a tile size */
+  for (int k = 0; k < rk->n; k++) {
+    double w = writes[at[PZ_DIM_K] = rk->at[k]];
+    if (pz_local_bound_s(m, rk->cost[k] + rm->cost[0] + rn->cost[0], w) >= b->core_s) continue;
+    for (int n = 0; n < rn->n; n++) {
+      double kn = rk->cost[k] + rn->cost[n];
+      at[PZ_DIM_N] = rn->at[n];
+      if (pz_local_bound_s(m, kn + rm->cost[0], w) >= b->core_s) break;
+      struct pz_tile_pair pair = pair_of(m, b, at);
+      if (pair.bound_s >= b->core_s) continue;
+      for (int i = 0; i < rm->n; i++) {
+        struct pz_traffic local = {kn + rm->cost[i], w};
+        at[PZ_DIM_M] = rm->at[i];
+        if (pz_local_bound_s(m, local.reads, w) >= b->core_s) break;
+        if (at[PZ_DIM_M] <= pair.top) visit_limited(m, p, at, local, b);
+        if (b->core_s <= enough) return;
+      }
+    }
+  }
+}
+
+void pz_mapping_fastest(const struct pz_mapspace *m, double enough, struct pz_mapping_search *s) {
+  s->core_s = s->energy_j = DBL_MAX;
+  s->spatial = (struct pz_spatial){0};
+  for (int d = 0; d < PZ_DIMS; d++) s->at[d] = 0;
+  find_bounds(m, s);
+  if (!m->local_limited) {
+    scan_fast(m, enough, s);
+    return;
+  }
+  struct pz_spatial_list list;
+  pz_spatial_all(m, false, &list);
+  for (int i = 0; i < list.n && list.item[i].local_s < s->core_s && s->core_s > enough; i++)
+    scan_limited(m, &list.item[i], enough, s);
+}
+
+/* ---- second pass: the least energy among those no slower than core_s ------------------------- */
+
+/* Energy is a sum of one part for each dimension, its traffic at both boundaries, and the results'
+ * way out. */
+static void split_energy(const struct pz_mapspace *m, const struct pz_spatial *p,
+                         struct ranking joules[PZ_DIMS]) {
+  const double of[PZ_DIMS] = {m->operand_bytes * m->weights, m->operand_bytes * m->inputs,
+                              m->sum_bytes * m->results};
+  for (int d = 0; d < PZ_DIMS; d++) {
+    joules[d].n = 0;
+    for (int i = m->tile[d].n - 1; i >= 0; i--) {
+      double step = pz_spatial_steps(m, p, (enum pz_dim)d, i), tiles = m->tile[d].tiles[i];
+      /* sums go out at each step and come back at all but the first of a tile */
+      double local = d == PZ_DIM_K ? 2 * step - tiles : step;
+      double glb = d == PZ_DIM_K ? 2 * (tiles - 1) : pz_shared_reads(m, tiles);
+      rank(&joules[d], of[d] * (local * m->tech->local_j + glb * m->tech->glb_j), i);
+    }
+  }
+}
+
+static bool fast_enough(const struct pz_mapspace *m, const struct pz_spatial *p,
+                        const int at[PZ_DIMS], double limit_s) {
+  double items = pz_mapping_items(m, at), rounds = pz_mapping_rounds(m, items);
+  if (pz_mapping_compute_s(m, at, pz_mapping_cycles(m, p->way, at), rounds) > limit_s) return false;
+  if (pz_traffic_s(m, pz_mapping_glb_traffic(m, at), m->glb) > limit_s) return false;
+  return !m->local_limited ||
+         pz_local_s(m, pz_mapping_local_traffic(m, p, at), items, rounds) <= limit_s;
+}
+
+static void scan_cheap(const struct pz_mapspace *m, const struct pz_spatial *p,
+                       struct pz_mapping_search *b) {
+  struct ranking r[PZ_DIMS], *rm = &r[PZ_DIM_M], *rn = &r[PZ_DIM_N], *rk = &r[PZ_DIM_K];
+  double fixed = m->results * m->operand_bytes * m->tech->glb_j;
+  int at[PZ_DIMS];
+  split_energy(m, p, r);
+  if (!rm->n || !rn->n) return; /* there is always a tile size */
+  for (int k = 0; k < rk->n; k++) {
+    at[PZ_DIM_K] = rk->at[k];
+    if (fixed + rk->cost[k] + rm->cost[0] + rn->cost[0] >= b->energy_j) break;
+    for (int n = 0; n < rn->n; n++) {
+      double kn = fixed + rk->cost[k] + rn->cost[n];
+      at[PZ_DIM_N] = rn->at[n];
+      if (kn + rm->cost[0] >= b->energy_j) break;
+      struct pz_tile_pair pair = pair_of(m, b, at);
+      if (pair.bound_s > b->core_s) continue;
+      for (int i = 0; i < rm->n && kn + rm->cost[i] < b->energy_j; i++) {
+        at[PZ_DIM_M] = rm->at[i];
+        if (at[PZ_DIM_M] > pair.top || !fast_enough(m, p, at, b->core_s)) continue;
+        b->energy_j = kn + rm->cost[i];
+        b->spatial = *p;
+        for (int d = 0; d < PZ_DIMS; d++) b->at[d] = at[d];
+      }
+    }
+  }
+}
+
+void pz_mapping_cheapest(const struct pz_mapspace *m, struct pz_mapping_search *s) {
+  struct pz_spatial_list list;
+  pz_spatial_all(m, true, &list);
+  for (int i = 0; i < list.n && list.item[i].energy_j < s->energy_j; i++)
+    if (list.item[i].local_s <= s->core_s) scan_cheap(m, &list.item[i], s);
+}

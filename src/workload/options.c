@@ -1,0 +1,35 @@
+#include "workload/options.h"
+
+#include <inttypes.h>
+
+#include "workload/config.h"
+
+const char *const pz_kernels_names[] = {"fused", "eager", NULL};
+const char *const pz_attention_names[] = {"standard", "flash", NULL};
+const char *const pz_recompute_names[] = {"none", "full", NULL};
+const char *const pz_unknown_ops_names[] = {"refuse", "vector", NULL};
+
+struct pz_workload_options pz_workload_options_default(void) {
+  return (struct pz_workload_options){.mbs = 1, .tp = 1, .dropout = -1};
+}
+
+static enum pz_status check_range(const char *what, int64_t v, int64_t min, int64_t max,
+                                  struct pz_error *err) {
+  if (v >= min && v <= max) return PZ_OK;
+  return pz_fail(err, PZ_BAD_USE, "%s %" PRId64 "; accepted: %" PRId64 " to %" PRId64, what, v, min,
+                 max);
+}
+
+enum pz_status pz_workload_options_check(const struct pz_workload_options *o, int64_t least,
+                                         struct pz_error *err) {
+  enum pz_status s = check_range("sequence length", o->seq, least, 1 << 24, err);
+  if (s == PZ_OK) s = check_range("microbatch size", o->mbs, 1, 1 << 20, err);
+  if (s == PZ_OK) s = check_range("tensor-parallel degree", o->tp, 1, 65536, err);
+  if (s == PZ_OK) s = check_range("slice", o->slice, 0, o->tp - 1, err);
+  if (s == PZ_OK)
+    s = check_range("number of layers", o->num_layers, least, PZ_RANGE_LAYERS.max, err);
+  if (s == PZ_OK) s = check_range("kernels", (int64_t)o->kernels, 0, PZ_KERNELS_EAGER, err);
+  if (s == PZ_OK) s = check_range("attention", (int64_t)o->attention, 0, PZ_ATTENTION_FLASH, err);
+  if (s == PZ_OK) s = check_range("recompute", (int64_t)o->recompute, 0, PZ_RECOMPUTE_FULL, err);
+  return s;
+}

@@ -1,0 +1,17 @@
+/* Options of a workload: names of the choices, and the checks that hold for every model. */
+#ifndef PZ_WORKLOAD_OPTIONS_H
+#define PZ_WORKLOAD_OPTIONS_H
+
+#include "core/status.h"
+
+/* Names of the choices in pz_workload_options, in the order of the enums; each list ends with NULL.
+ */
+extern const char *const pz_kernels_names[],
+    *const pz_attention_names[], *const pz_recompute_names[], *const pz_unknown_ops_names[];
+
+/* All sizes and choices in range.  `least` is 1 for the sequence length and the number of layers, or
+ * 0 where 0 stands for what the model's file has. */
+PZ_NODISCARD enum pz_status pz_workload_options_check(const struct pz_workload_options *o,
+                                                      int64_t least, struct pz_error *err);
+
+#endif
