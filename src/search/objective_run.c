@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/text.h"
+#include "search/search.h"
 #include "search/state.h"
 
 enum { LEAST_BATCH = 8, MOST_BATCH = 64 };

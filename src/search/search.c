@@ -1,3 +1,4 @@
+#include "search/search.h"
 #include "search/state.h"
 
 #include <inttypes.h>

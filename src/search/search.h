@@ -7,20 +7,8 @@
 #ifndef PZ_SEARCH_SEARCH_H
 #define PZ_SEARCH_SEARCH_H
 
-#include <stdatomic.h>
-
-#include "core/progress.h"
-#include "search/evaluate.h"
+#include "search/journal.h"
 #include "search/objective.h"
-
-/* An evaluation as it is kept: everything is evaluated with the most memory there is to choose. */
-struct pz_entry {
-  uint32_t id, model;     /* of the space, of the portfolio */
-  uint32_t objective_run; /* in which it was made, from 1; PZ_NO_RUN: beside them */
-  struct pz_evaluation e;
-};
-
-enum { PZ_NO_RUN = INT32_MAX };
 
 /* How a chip left a objective_run. */
 enum pz_chip_status_kind {
@@ -36,25 +24,6 @@ struct pz_chip_status {
   enum pz_chip_status_kind kind;
   double value; /* of the objective, if evaluated; else the bound that excluded it */
   double bound; /* the objective is not above it; above value only for schedules left open */
-};
-
-/* Where a search keeps what it has found, so that it can go on after an interruption.  Calls come
- * from one thread; each may fail, which ends the search. */
-struct pz_journal {
-  void *ctx;
-  /* Every evaluation kept earlier, by calling `take`, which copies. */
-  enum pz_status (*recall)(void *ctx,
-                           enum pz_status (*take)(void *into, const struct pz_entry *entry),
-                           void *into, struct pz_error *err);
-  enum pz_status (*evaluated)(void *ctx, const struct pz_entry *entry, struct pz_error *err);
-  enum pz_status (*commit)(void *ctx, struct pz_error *err); /* what came since is safe */
-};
-
-struct pz_search_options {
-  bool exhaustive;                  /* exclude nothing by bounds */
-  const struct pz_journal *journal; /* NULL: none */
-  struct pz_progress *progress;     /* NULL: none */
-  const atomic_bool *stop;          /* NULL, or ends the search soon when true */
 };
 
 /* One question: the best chip by one objective. */

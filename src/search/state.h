@@ -4,7 +4,8 @@
 
 #include <math.h>
 
-#include "search/search.h"
+#include "search/journal.h"
+#include "search/objective.h"
 
 enum { PZ_SEARCH_EFFORTS = PZ_EFFORT_FULL };
 
