@@ -259,6 +259,121 @@ PZ_API const char *pz_preset_name(size_t i);
 PZ_API const char *pz_op_kind_name(int kind);
 PZ_API const char *pz_op_class_name(enum pz_op_class c);
 
+/* ---- chips -------------------------------------------------------------------------------------- */
+
+/* Technologies with published densities and energies. */
+enum pz_tech { PZ_TECH_45NM, PZ_TECH_22NM, PZ_TECH_16NM, PZ_TECH_7NM, PZ_TECH_5NM, PZ_TECHS };
+
+struct pz_tensor_cores {
+  int64_t cores, rows, cols;
+  int64_t local_bytes;      /* buffer of one core */
+  int64_t register_bytes;   /* of one multiplier, for the operand on the array */
+  double local_bytes_per_s; /* of one core, reads and writes together; 0: feeds its array every
+                               cycle */
+  double local_total_bytes_per_s; /* over all cores; 0: no such limit */
+};
+
+struct pz_vector_cores {
+  int64_t cores, lanes;
+  int64_t local_bytes;
+};
+
+struct pz_hbm {
+  int64_t stacks, bytes_per_stack;
+  double bytes_per_s_per_stack;
+  double core_bytes_per_s; /* what one core can draw; 0: all of it */
+};
+
+/* How the numbers are counted.  The defaults are this program's own model; a chip file may change
+ * them to reproduce another tool's assumptions. */
+struct pz_rules {
+  bool fill;             /* filling and draining the array takes time */
+  bool duplex;           /* every bandwidth holds for reads and for writes, each */
+  bool partitioned;      /* local_bytes holds for each operand */
+  bool double_buffer;    /* what streams through a buffer stands in it twice */
+  bool vector_memory;    /* vector operators wait for the bytes they read and write */
+  int64_t operand_bytes; /* of an input or a result */
+  int64_t sum_bytes;     /* of a partial sum */
+};
+
+struct pz_chip {
+  char name[48], about[160];
+  enum pz_tech tech;
+  double clock_hz;
+  struct pz_tensor_cores tensor;
+  struct pz_vector_cores vector;
+  int64_t glb_bytes;
+  double glb_bytes_per_s;
+  double glb_core_bytes_per_s; /* what one core can draw; 0: all of it */
+  struct pz_hbm hbm;
+  double watts; /* of the data sheet; 0: unknown */
+  double link_bytes_per_s, link_latency_s;
+  struct pz_rules rules;
+  struct pz_calibration calibration;
+};
+
+/* Area by component, um2. */
+struct pz_area {
+  double tensor_um2, tensor_local_um2, vector_um2, vector_local_um2, glb_um2, hbm_um2;
+};
+
+PZ_API struct pz_area pz_chip_area(const struct pz_chip *c);
+PZ_API double pz_area_total_um2(const struct pz_area *a);
+
+/* Power at full speed of everything at once: the most the description can draw, W. */
+PZ_API double pz_chip_peak_watts(const struct pz_chip *c);
+
+/* A preset's name or the path of a chip.json. */
+PZ_NODISCARD PZ_API enum pz_status pz_chip_load(const char *chip, struct pz_chip *out,
+                                         struct pz_error *err);
+
+/* From the text of a chip.json; `name` stands for it in messages. */
+PZ_NODISCARD PZ_API enum pz_status pz_chip_parse(const char *name, const char *text, size_t bytes,
+                                          struct pz_chip *out, struct pz_error *err);
+
+/* Multiply-accumulate peak, 2 FLOP each; vector operations; sums over the chip. */
+PZ_API double pz_chip_tensor_flop_per_s(const struct pz_chip *c);
+PZ_API double pz_chip_vector_op_per_s(const struct pz_chip *c);
+PZ_API double pz_chip_hbm_bytes_per_s(const struct pz_chip *c);
+PZ_API int64_t pz_chip_hbm_bytes(const struct pz_chip *c);
+
+/* Names of the presets, NULL after the last; the text of one, NULL if there is none. */
+PZ_API const char *pz_chip_preset_name(size_t i);
+PZ_API const char *pz_chip_preset_text(const char *name);
+
+/* ---- networks ----------------------------------------------------------------------------------- */
+
+enum { PZ_CLUSTER_MOST_LEVELS = 8 };
+
+struct pz_level {
+  char name[32];
+  int64_t devices;    /* that one group of this level spans */
+  double bytes_per_s; /* of one device, one direction */
+  double latency_s;   /* of one message */
+};
+
+struct pz_cluster {
+  char name[48], about[160];
+  int64_t devices;
+  int64_t stated_devices; /* before pz_cluster_reach */
+  bool scales;            /* the outermost level may have any number of devices */
+  int n_levels;
+  struct pz_level level[PZ_CLUSTER_MOST_LEVELS];
+};
+
+/* A preset's name or the path of a cluster.json. */
+PZ_NODISCARD PZ_API enum pz_status pz_cluster_load(const char *cluster, struct pz_cluster *out,
+                                            struct pz_error *err);
+PZ_NODISCARD PZ_API enum pz_status pz_cluster_parse(const char *name, const char *text, size_t bytes,
+                                             struct pz_cluster *out, struct pz_error *err);
+
+/* Have at least so many devices: one that scales grows at its outermost level, at the rates that it
+ * has there; for another that has fewer it is PZ_BAD_USE.  `option` is the one that asks. */
+PZ_NODISCARD PZ_API enum pz_status pz_cluster_reach(struct pz_cluster *c, int64_t devices,
+                                             const char *option, struct pz_error *err);
+
+PZ_API const char *pz_cluster_preset_name(size_t i);
+
 #ifdef __cplusplus
 }
 #endif

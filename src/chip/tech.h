@@ -6,9 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Technologies with published densities and energies. */
-enum pz_tech { PZ_TECH_45NM, PZ_TECH_22NM, PZ_TECH_16NM, PZ_TECH_7NM, PZ_TECH_5NM, PZ_TECHS };
-
 struct pz_tech_info {
   const char *name;
   double mac_um2, lane_um2; /* one multiplier of an array, one vector lane, with their registers */
