@@ -12,7 +12,7 @@
 
 #include "core/progress.h"
 #include "core/vec.h"
-#include "schedule/layer.h"
+#include "schedule/model/layer.h"
 #include "schedule/solve.h"
 #include "workload/preset.h"
 #include "workload/workload.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "core/progress.h"
-#include "schedule/instance.h"
+#include "schedule/model/instance.h"
 #include "schedule/solve.h"
 
 enum { GRAPHS = 30, MOST_OPS = 200, KINDS = 4 };

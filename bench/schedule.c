@@ -8,7 +8,7 @@
 #include "core/csv.h"
 #include "core/file.h"
 #include "core/progress.h"
-#include "schedule/instance.h"
+#include "schedule/model/instance.h"
 #include "schedule/solve.h"
 
 static void solve(const char *folder, const struct pz_csv *index, uint32_t row, int64_t steps) {

@@ -11,7 +11,7 @@
 #include "core/progress.h"
 #include "core/text.h"
 #include "report/trace.h"
-#include "schedule/ilp.h"
+#include "schedule/ilp/ilp.h"
 
 struct settings {
   struct pz_common common;

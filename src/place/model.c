@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "schedule/layer.h"
+#include "schedule/model/layer.h"
 #include "schedule/solve.h"
 
 #define NO_MEMORY "out of memory for the placement"

@@ -7,7 +7,7 @@
 #include "report/plan_table.h"
 #include "report/report_data.h"
 #include "report/result.h"
-#include "schedule/use.h"
+#include "schedule/model/use.h"
 
 /* Of a objective run, the best; the others are told with the excluded ones.  Only searches that exclude
  * nothing have more. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "report/comparison.h"
-#include "schedule/layer.h"
+#include "schedule/model/layer.h"
 #include "study/resume.h"
 #include "study/run_read.h"
 

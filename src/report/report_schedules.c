@@ -1,6 +1,6 @@
 /* How the common chip runs the layers of each model: every operator with its cores and times. */
 #include "report/report_data.h"
-#include "schedule/use.h"
+#include "schedule/model/use.h"
 
 struct telling {
   struct pz_story *t;

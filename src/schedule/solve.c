@@ -2,10 +2,16 @@
 
 #include <string.h>
 
-#include "schedule/checker.h"
-#include "schedule/context.h"
-#include "schedule/ilp.h"
-#include "schedule/price.h"
+#include "schedule/bound/root_bound.h"
+#include "schedule/bound/two_machine.h"
+#include "schedule/colgen/column_generation.h"
+#include "schedule/heuristic/local_search.h"
+#include "schedule/ilp/ilp.h"
+#include "schedule/model/checker.h"
+#include "schedule/model/context.h"
+#include "schedule/tree/best_first.h"
+#include "schedule/tree/depth_first.h"
+#include "schedule/tree/mode_branching.h"
 
 /* Steps; those after the third are ten times longer each. */
 enum { SHORT_TURN = 200, FIRST_TURN = 1000, SECOND_TURN = 40000, THIRD_TURN = 400000 };

@@ -2,8 +2,14 @@
 #ifndef PZ_TESTS_SEARCHING_H
 #define PZ_TESTS_SEARCHING_H
 
-#include "schedule/context.h"
-#include "schedule/price.h"
+#include "schedule/model/context.h"
+#include "schedule/bound/root_bound.h"
+#include "schedule/bound/two_machine.h"
+#include "schedule/colgen/column_generation.h"
+#include "schedule/heuristic/local_search.h"
+#include "schedule/tree/best_first.h"
+#include "schedule/tree/depth_first.h"
+#include "schedule/tree/mode_branching.h"
 #include "unit/testing.h"
 
 static inline enum pz_status branch_alone(struct pz_context *c, struct pz_error *err) {

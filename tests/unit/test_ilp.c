@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "schedule/context.h"
-#include "schedule/ilp.h"
-#include "schedule/lp.h"
-#include "schedule/price.h"
+#include "schedule/model/context.h"
+#include "schedule/ilp/ilp.h"
+#include "lp/lp.h"
+#include "schedule/colgen/column_generation.h"
 #include "unit/searching.h"
 
 static uint64_t seed = 11;

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "schedule/pack.h"
+#include "schedule/colgen/pricing.h"
 
 #include "unit/testing.h"
 

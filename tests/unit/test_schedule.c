@@ -7,8 +7,8 @@
 
 #include "core/file.h"
 
-#include "schedule/checker.h"
-#include "schedule/instance.h"
+#include "schedule/model/checker.h"
+#include "schedule/model/instance.h"
 #include "schedule/solve.h"
 
 static uint64_t seed = 7;

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "schedule/instance.h"
+#include "schedule/model/instance.h"
 
 #include "unit/searching.h"
 

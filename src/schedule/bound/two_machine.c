@@ -1,0 +1,83 @@
+/* A lower bound for two cores of a kind.
+ *
+ * Without precedence, each task runs on one of the two cores or on both.  The makespan is the time
+ * of those on both, plus half of the sum of the others, plus half of the difference of the two
+ * loads.  So the bound is the minimum over all differences that sums of the tasks' times can make.
+ * Times must be multiples of a unit, and few enough. */
+#include "schedule/bound/two_machine.h"
+
+#include <stdlib.h>
+
+enum { MOST_WORK = 2000000 };
+
+/* By difference, the least of twice the time less that difference. */
+struct halves {
+  int64_t *now, *next;
+  uint32_t most; /* difference */
+};
+
+static int64_t units(const struct pz_context *c, double s) { return (int64_t)(s / c->grain + 0.5); }
+
+static void keep(int64_t *at, int64_t cost) {
+  if (cost < *at) *at = cost;
+}
+
+/* One more task, in every mode and on either core. */
+static void add_task(const struct pz_context *c, struct halves *x, uint32_t i, int r) {
+  const struct pz_task *t = &c->p->tasks[i];
+  for (uint32_t d = 0; d <= x->most; d++) x->next[d] = INT64_MAX;
+  for (uint32_t m = 0; m < t->n_modes; m++) {
+    if (c->dropped[c->mode_at[i] + m]) continue;
+    int64_t s = units(c, t->modes[m].s);
+    for (int64_t d = 0; d <= x->most; d++) {
+      if (x->now[d] == INT64_MAX) continue;
+      if (t->modes[m].use[r] == 1) {
+        if (d + s <= x->most) keep(&x->next[d + s], x->now[d] + s);
+        keep(&x->next[llabs(d - s)], x->now[d] + s);
+      } else {
+        keep(&x->next[d], x->now[d] + s * t->modes[m].use[r]);
+      }
+    }
+  }
+  int64_t *swap = x->now;
+  x->now = x->next;
+  x->next = swap;
+}
+
+/* The most that one core can have: the difference is no more. */
+static int64_t most_on_one(const struct pz_context *c, int r) {
+  int64_t sum = 0;
+  for (uint32_t i = 0; i < c->p->n; i++) {
+    int64_t most = 0;
+    for (uint32_t m = 0; m < c->p->tasks[i].n_modes; m++) {
+      const struct pz_mode *mode = &c->p->tasks[i].modes[m];
+      if (mode->use[r] == 1 && units(c, mode->s) > most) most = units(c, mode->s);
+    }
+    sum += most;
+  }
+  return sum;
+}
+
+static double bound_of(const struct pz_context *c, struct halves *x, int r) {
+  int64_t least = INT64_MAX;
+  for (uint32_t d = 0; d <= x->most; d++) x->now[d] = d ? INT64_MAX : 0;
+  for (uint32_t i = 0; i < c->p->n; i++) add_task(c, x, i, r);
+  for (uint32_t d = 0; d <= x->most; d++)
+    if (x->now[d] < INT64_MAX) keep(&least, x->now[d] + d);
+  return least < INT64_MAX ? 0.5 * (double)least * c->grain : 0;
+}
+
+void pz_halves_raise(struct pz_context *c) {
+  for (int r = 0; r < PZ_RESOURCES && c->grain > 0; r++) {
+    if (c->p->capacity[r] != 2) continue;
+    int64_t most = most_on_one(c, r);
+    if (most * (int64_t)c->n_modes > MOST_WORK) continue;
+    struct pz_arena arena;
+    pz_arena_init(&arena, c->arena->mem);
+    struct halves x = {.most = (uint32_t)most};
+    x.now = pz_arena_alloc(&arena, (size_t)most + 1, sizeof *x.now);
+    x.next = pz_arena_alloc(&arena, (size_t)most + 1, sizeof *x.next);
+    if (x.now && x.next) pz_context_raise(c, bound_of(c, &x, r));
+    pz_arena_release(&arena);
+  }
+}

@@ -1,0 +1,273 @@
+/* Column generation: a lower bound from a linear program over packs, and dual prices.
+ *
+ * A pack is a set of tasks in modes that can run concurrently (pack.h).  Some pack runs at every
+ * moment of a schedule, so the makespan is at least
+ *     min  total time of the packs,   such that for each task the times of the packs with it, each
+ *          divided by its duration in the mode it has there, sum to at least 1,
+ * a linear program with very many columns.  Its dual gives each task a price and each of its modes
+ * the rate price / duration, such that no pack has a value above 1.  The sum of the prices is the
+ * bound; it also holds for the rest of a partial schedule.  Columns are generated: solve with the
+ * packs at hand, search for the most valuable pack at these dual values (the pricing problem),
+ * until none exceeds 1.  Prices of an unfinished run are divided by the value of the most valuable
+ * pack, which makes them feasible: no proof depends on the accuracy of the linear program. */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "schedule/colgen/column_generation.h"
+
+#include "lp/simplex.h"
+#include "schedule/bound/root_bound.h"
+#include "schedule/colgen/pricing.h"
+#include "schedule/heuristic/local_search.h"
+
+enum { MOST_ROUNDS = 200, WORK_PER_STEP = 600, MODES_PER_STEP = 4, LOOKS_PER_STEP = 4 };
+
+/* In one search for the dearest pack; few as long as they find any to add. */
+enum { FEW_LOOKS = 20, MOST_LOOKS = 20000 };
+
+/* What a pack with a mode that is not allowed now costs; without it costs 1. */
+static const double TOO_DEAR = 1e3;
+
+_Static_assert((int)PZ_PRICE_MOST_TASKS <= (int)PZ_PACK_MOST_TASKS, "packs hold every task");
+
+struct pz_pricer {
+  struct pz_context *c; /* of the call */
+  const struct pz_problem *p;
+  struct pz_arena arena;
+  struct pz_simplex lp;
+  struct pz_packer packer;
+  double unit;         /* of time in the model */
+  double *s;           /* by mode, in this unit; 0: not in the model */
+  uint32_t *task_of;   /* by mode */
+  uint32_t *row;       /* by task; PZ_NONE: it can take no time */
+  double *shortest;    /* by task: of its modes; its row is multiplied by this */
+  struct pz_vec packs; /* uint32_t: for each column how many modes, and which */
+  struct pz_vec time;  /* double: by column, of the solution */
+  int64_t until;       /* steps */
+  bool failed;         /* out of memory */
+};
+
+/* ---- packs ---------------------------------------------------------------------------------- */
+
+static void add_column(struct pz_pricer *x, const uint32_t *modes, uint32_t n) {
+  static const double no_time = 0;
+  if (x->failed) return;
+  pz_simplex_col(&x->lp, 1);
+  bool ok = pz_vec_push(&x->packs, &n) && pz_vec_push(&x->time, &no_time);
+  for (uint32_t k = 0; k < n && ok; k++) {
+    uint32_t i = x->task_of[modes[k]];
+    ok = pz_vec_push(&x->packs, &modes[k]) != NULL;
+    pz_simplex_put(&x->lp, x->row[i], x->shortest[i] / x->s[modes[k]]);
+  }
+  x->failed = !ok || x->lp.failed;
+}
+
+static void add_pack(struct pz_pricer *x, const struct pz_pack *p) {
+  uint32_t modes[PZ_PRICE_MOST_TASKS], n = 0;
+  for (uint32_t i = 0; i < p->n; i++) {
+    uint32_t at = x->c->mode_at[p->task[i]] + p->mode[i];
+    if (x->s[at] > 0 && x->row[p->task[i]] != PZ_NONE) modes[n++] = at;
+  }
+  if (n) add_column(x, modes, n);
+}
+
+/* The dearest packs by their dearest choice; those dearer than one are added to the model.  Were
+ * there any? */
+static bool add_dear_packs(struct pz_pricer *x, int looks) {
+  bool any = false;
+  pz_packer_forget(&x->packer);
+  for (uint32_t k = 0; k < x->packer.n_order; k++) {
+    int64_t left = (x->until - x->c->steps) * LOOKS_PER_STEP;
+    x->packer.most_looks = left < 1 ? 1 : left < looks ? (int)left : looks;
+    pz_packer_dearest(&x->packer, k);
+    x->c->steps += x->packer.looks / LOOKS_PER_STEP;
+    if (x->packer.best.n == 0 || x->packer.best.price <= 1 + 1e-9) continue;
+    add_pack(x, &x->packer.best);
+    any = true;
+  }
+  return any;
+}
+
+/* What runs together in the incumbent, at each start. */
+static void add_incumbent(struct pz_pricer *x) {
+  const struct pz_slot *slots = x->c->best;
+  for (uint32_t i = 0; i < x->p->n; i++) {
+    struct pz_pack *p = &x->packer.now;
+    p->n = 0;
+    for (uint32_t k = 0; k < x->p->n; k++)
+      if (slots[k].start <= slots[i].start && slots[k].end > slots[i].start) {
+        p->task[p->n] = k;
+        p->mode[p->n++] = slots[k].mode;
+      }
+    if (p->n > 1) add_pack(x, p);
+  }
+}
+
+/* ---- the model ------------------------------------------------------------------------------ */
+
+/* Durations in the model's unit, and rows of the tasks that take time. */
+static void find_times(struct pz_pricer *x) {
+  for (uint32_t i = 0; i < x->p->n; i++) {
+    double least = DBL_MAX;
+    for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) {
+      uint32_t at = x->c->mode_at[i] + m;
+      x->task_of[at] = i;
+      if (x->c->dropped[at]) continue;
+      x->s[at] = x->p->tasks[i].modes[m].s / x->unit;
+      least = fmin(least, x->s[at]);
+    }
+    bool takes_time = least > 0 && least < DBL_MAX;
+    x->shortest[i] = least;
+    x->row[i] = takes_time ? pz_simplex_row(&x->lp, least) : PZ_NONE;
+  }
+}
+
+/* Each mode alone as a pack, and those of the incumbent. */
+static void build(struct pz_pricer *x) {
+  find_times(x);
+  for (uint32_t at = 0; at < x->c->n_modes; at++)
+    if (x->s[at] > 0 && x->row[x->task_of[at]] != PZ_NONE) add_column(x, &at, 1);
+  add_incumbent(x);
+}
+
+static bool allocate(struct pz_pricer *x) {
+  uint32_t n = x->p->n, modes = x->c->n_modes;
+  x->s = pz_arena_alloc(&x->arena, modes, sizeof *x->s);
+  x->task_of = pz_arena_alloc(&x->arena, modes, sizeof *x->task_of);
+  x->row = pz_arena_alloc(&x->arena, n, sizeof *x->row);
+  x->shortest = pz_arena_alloc(&x->arena, n, sizeof *x->shortest);
+  pz_vec_init(&x->packs, &x->arena, sizeof(uint32_t));
+  pz_vec_init(&x->time, &x->arena, sizeof(double));
+  return x->s && x->task_of && x->row && x->shortest &&
+         pz_packer_init(&x->packer, x->c, &x->arena) && pz_simplex_init(&x->lp, n, &x->arena);
+}
+
+struct pz_pricer *pz_pricer_open(struct pz_context *c) {
+  if (c->p->n == 0 || c->p->n > PZ_PRICE_MOST_TASKS || !(c->scale > 0)) return NULL;
+  struct pz_pricer *x = pz_arena_alloc(c->arena, 1, sizeof *x);
+  if (!x) return NULL;
+  *x = (struct pz_pricer){.c = c, .p = c->p, .unit = c->scale / (c->p->n + 1)};
+  pz_arena_init(&x->arena, c->arena->mem);
+  if (allocate(x)) {
+    build(x);
+    return x;
+  }
+  pz_pricer_close(x);
+  return NULL;
+}
+
+void pz_pricer_close(struct pz_pricer *x) {
+  if (x) pz_arena_release(&x->arena);
+}
+
+/* ---- prices --------------------------------------------------------------------------------- */
+
+/* The model has the modes that the context has. */
+static void follow(struct pz_pricer *x, struct pz_context *c) {
+  const uint32_t *list = x->packs.items;
+  x->c = c;
+  for (uint32_t at = 0, col = 0; !x->failed && at < x->packs.n; at += list[at] + 1, col++) {
+    bool off = false;
+    for (uint32_t k = 1; k <= list[at]; k++) off = off || c->dropped[list[at + k]];
+    pz_simplex_cost(&x->lp, col, off ? TOO_DEAR : 1);
+  }
+}
+
+static void read_rates(struct pz_pricer *x) {
+  for (uint32_t at = 0; at < x->c->n_modes; at++) {
+    uint32_t i = x->task_of[at];
+    bool in = x->s[at] > 0 && !x->c->dropped[at] && x->row[i] != PZ_NONE;
+    x->packer.rate[at] = in ? fmax(0, x->lp.dual[x->row[i]]) * x->shortest[i] / x->s[at] : 0;
+  }
+}
+
+/* The part of each mode that the solution has. */
+static void read_parts(struct pz_pricer *x) {
+  const uint32_t *list = x->packs.items;
+  double *time = x->time.items, *part = x->c->part;
+  memset(time, 0, x->time.n * sizeof *time);
+  memset(part, 0, x->c->n_modes * sizeof *part);
+  pz_simplex_values(&x->lp, time);
+  for (uint32_t at = 0, col = 0; at < x->packs.n; at += list[at] + 1, col++)
+    for (uint32_t k = 1; k <= list[at]; k++) part[list[at + k]] += time[col] / x->s[list[at + k]];
+}
+
+static double bound_of(const struct pz_pricer *x) {
+  double sum = 0;
+  for (uint32_t i = 0; i < x->p->n; i++) {
+    double least = DBL_MAX;
+    for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++)
+      if (!x->c->dropped[x->c->mode_at[i] + m])
+        least = fmin(least, x->packer.rate[x->c->mode_at[i] + m] * x->p->tasks[i].modes[m].s);
+    sum += least;
+  }
+  return sum / fmax(1, x->packer.most);
+}
+
+/* Keep the prices, made valid. */
+static void keep_prices(struct pz_pricer *x) {
+  struct pz_context *c = x->c;
+  for (uint32_t k = 0; k < c->n_modes; k++)
+    c->prices.rate[k] = x->packer.rate[k] / fmax(1, x->packer.most);
+  c->n_priced++;
+}
+
+static bool solve(struct pz_pricer *x) {
+  int64_t work = x->lp.work;
+  bool ok = !x->failed && pz_simplex_solve(&x->lp);
+  x->c->steps += x->c->n_modes / MODES_PER_STEP + (x->lp.work - work) / WORK_PER_STEP;
+  return ok;
+}
+
+/* Rounds of solving and adding packs, until the bound is as good as the model's or reaches the
+ * incumbent. */
+static void generate(struct pz_pricer *x) {
+  const struct pz_context *c = x->c;
+  double best = c->prices.sum;
+  for (int round = 0; round < MOST_ROUNDS && solve(x); round++) {
+    read_parts(x);
+    read_rates(x);
+    pz_packer_begin(&x->packer);
+    bool more = add_dear_packs(x, FEW_LOOKS) || add_dear_packs(x, MOST_LOOKS);
+    double bound = bound_of(x);
+    if (bound > best) {
+      best = bound;
+      keep_prices(x);
+    }
+    if (!more || !pz_better(c, bound, c->best_s)) break;
+    if (c->steps >= x->until) break;
+  }
+}
+
+void pz_pricer_run(struct pz_pricer *x, struct pz_context *c, int64_t steps) {
+  x->until = c->steps + steps;
+  follow(x, c);
+  generate(x);
+  pz_bound_tighten(c);
+}
+
+/* ---- incumbents ----------------------------------------------------------------------------- */
+
+/* The draws of one task are spread evenly (multiples of the golden ratio). */
+void pz_pricer_round(const struct pz_pricer *x, struct pz_context *c, int draws) {
+  struct pz_arena arena;
+  uint32_t n = x->p->n;
+  pz_arena_init(&arena, c->arena->mem);
+  uint32_t *mode = pz_arena_alloc(&arena, n, sizeof *mode);
+  double *priority = pz_arena_alloc(&arena, n, sizeof *priority);
+  for (uint32_t i = 0; priority && i < n; i++) priority[i] = c->tail_s[i] + c->least_s[i];
+  for (int k = 1; mode && priority && k <= draws && pz_open(c); k++) {
+    for (uint32_t i = 0; i < n; i++) {
+      double at = fmod(k * 0.6180339887498949 * (i + 1), 1);
+      for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) {
+        double part = c->part[c->mode_at[i] + m];
+        if (part < 1e-9) continue;
+        mode[i] = m;
+        if ((at -= part) < 0) break;
+      }
+    }
+    pz_local_try(c, mode, priority);
+  }
+  pz_arena_release(&arena);
+}

@@ -1,0 +1,24 @@
+/* Column generation over sets of concurrent tasks, see price.c.  The linear program stays loaded
+ * while modes are removed and restored, for the search over modes. */
+#ifndef PZ_SCHEDULE_COLGEN_COLUMN_GENERATION_H
+#define PZ_SCHEDULE_COLGEN_COLUMN_GENERATION_H
+
+#include "schedule/model/context.h"
+
+struct pz_pricer;
+
+enum { PZ_PRICE_MOST_TASKS = 256 };
+
+/* NULL when there are too many tasks, nothing to price, or no memory.  Contexts given later may
+ * have fewer modes than this one, not more. */
+struct pz_pricer *pz_pricer_open(struct pz_context *c);
+void pz_pricer_close(struct pz_pricer *x);
+
+/* Prices, parts of modes and the bound, kept in the context; what is found in some `steps` steps.
+ */
+void pz_pricer_run(struct pz_pricer *x, struct pz_context *c, int64_t steps);
+
+/* Schedules with modes drawn by their parts. */
+void pz_pricer_round(const struct pz_pricer *x, struct pz_context *c, int draws);
+
+#endif

@@ -1,0 +1,81 @@
+/* A lower bound for busy periods between idle points (rest.h), called phases in the code.
+ *
+ * A phase ends when all tasks started in it have ended.  For every possible end time, the tasks
+ * that can be done by then count as done; the others are still to come and take at least their
+ * dual prices.  A phase must also save time over running its tasks alone; otherwise it can be left
+ * out. */
+#include "schedule/tree/busy_period.h"
+
+#include <float.h>
+
+#include "schedule/tree/idle_point.h"
+#include "schedule/tree/residual.h"
+
+/* Tasks that may still run in the phase. */
+struct phase {
+  struct pz_room room;
+  double end[PZ_EXACT_MOST_TASKS];    /* by task: the earliest in the phase */
+  uint32_t list[PZ_EXACT_MOST_TASKS]; /* tasks by end, those that end after all that runs */
+  uint32_t n;
+  double alone_s; /* what is done when all that runs has ended, had each task run alone */
+  double left_s;  /* priced time of the others */
+};
+
+/* Beside others, from when all that it waits for has ended. */
+static double earliest_end(const struct pz_rest *x, const struct pz_partial *n,
+                           const struct phase *h, uint32_t i) {
+  const struct pz_task *t = &x->g->p->tasks[i];
+  double from = n->t, end = DBL_MAX;
+  for (uint32_t k = 0; k < t->n_pred; k++)
+    if (!pz_bits_has(&n->finished, t->pred[k])) from = pz_larger(from, h->end[t->pred[k]]);
+  if (x->g->c->least_s[i] <= 0) return from; /* it can take no time */
+  if (from >= x->g->c->best_s) return DBL_MAX;
+  for (uint32_t m = 0; m < t->n_modes; m++)
+    if (x->joins[x->g->c->mode_at[i] + m])
+      end = pz_smaller(end, pz_larger(from, pz_room_for(&h->room, &t->modes[m])) + t->modes[m].s);
+  return end;
+}
+
+static void put(const struct pz_rest *x, struct phase *h, uint32_t i) {
+  const struct pz_context *c = x->g->c;
+  if (h->end[i] <= h->room.at[h->room.n]) {
+    h->alone_s += c->least_s[i];
+    return;
+  }
+  h->left_s += c->prices.least[i];
+  if (h->end[i] >= c->best_s) return;
+  uint32_t at = h->n++;
+  for (; at > 0 && h->end[h->list[at - 1]] > h->end[i]; at--) h->list[at] = h->list[at - 1];
+  h->list[at] = i;
+}
+
+static void look_ahead(const struct pz_rest *x, const struct pz_partial *n, struct phase *h) {
+  const struct pz_growth *g = x->g;
+  pz_room_find(g, n, &h->room);
+  h->n = 0;
+  h->alone_s = n->alone_s;
+  h->left_s = 0;
+  for (uint32_t i = 0; i < n->n_running; i++) h->end[n->run[i].task] = n->run[i].end;
+  for (int w = 0; w < g->words; w++)
+    for (uint64_t left = g->all.w[w] & ~n->started.w[w]; left; left &= left - 1) {
+      uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(left));
+      h->end[i] = earliest_end(x, n, h, i);
+      put(x, h, i);
+    }
+}
+
+double pz_rest_phase_bound(const struct pz_rest *x, const struct pz_partial *n, double delay_s) {
+  const struct pz_context *c = x->g->c;
+  struct phase h;
+  double bound = DBL_MAX;
+  look_ahead(x, n, &h);
+  double end = h.room.at[h.room.n];
+  for (uint32_t k = 0; end < bound; k++) {
+    if (end - h.alone_s < delay_s) bound = pz_smaller(bound, end + h.left_s);
+    if (k == h.n) break;
+    end = h.end[h.list[k]];
+    h.alone_s += c->least_s[h.list[k]];
+    h.left_s -= c->prices.least[h.list[k]];
+  }
+  return bound;
+}

@@ -1,0 +1,50 @@
+/* Idle points, called rests in the code: moments of a schedule at which nothing runs.
+ *
+ * Between idle points tasks run concurrently, in busy periods ("phases"), or one runs alone, in its
+ * fastest mode.  A task that runs alone may as well run at the first idle point at which its
+ * predecessors are done; one without successors, at the end.  So at an idle point every ready task
+ * with successors either runs alone or not now; then a phase begins, with two tasks or more.
+ *
+ * The delay of an idle point is its time minus that of all finished tasks run alone.  An idle point
+ * is dominated by one with no more delay and no more tasks done: the missing tasks can run alone
+ * there.
+ *
+ * The search stays exact.  Follow an optimal schedule through the search: where it is pruned,
+ * another one, no worse, continues from a state that is kept, with no more tasks that start in
+ * phases still to come, and usually fewer.  The number is equal only if the other schedule has one
+ * more task started, or is at an idle point; and from an idle point the next start is never one
+ * that was possible before.  So the search reaches the end of one of them.  A rule that forbade a
+ * task to run alone later because it did not run alone here would break this argument: the schedule
+ * that replaces a pruned one may need exactly that. */
+#ifndef PZ_SCHEDULE_TREE_IDLE_POINT_H
+#define PZ_SCHEDULE_TREE_IDLE_POINT_H
+
+#include "core/vec.h"
+#include "schedule/tree/partial.h"
+
+struct pz_rest {
+  struct pz_growth *g;
+  bool often;             /* most tasks leave no room beside them: worth the trouble */
+  bool slow;              /* phases are, by far, against running alone: their bound is worth it */
+  struct pz_bits inner;   /* tasks that others wait for */
+  struct pz_bits joining; /* tasks that leave room in some mode */
+  bool *joins;            /* by mode: it leaves room, so it may run in a phase */
+  struct pz_vec past;     /* rests seen */
+};
+
+/* False: no memory. */
+bool pz_rest_init(struct pz_rest *x, struct pz_growth *g, struct pz_arena *arena);
+
+/* Is it no better than one seen before?  If not, it is seen now. */
+bool pz_rest_seen(struct pz_rest *x, const struct pz_partial *rest);
+
+/* Since a rest of this delay: would all that has started be done at the next end if each had run
+ * alone?  Then what follows can follow the rest. */
+bool pz_rest_is_better(const struct pz_rest *x, double delay_s, const struct pz_partial *n,
+                       double next);
+
+/* The first task of which it is not decided whether it runs alone now; PZ_NONE: there is no more.
+ */
+uint32_t pz_rest_next(const struct pz_rest *x, const struct pz_partial *n);
+
+#endif

@@ -1,0 +1,13 @@
+/* Lower bounds on the makespan of every completion of a partial schedule. */
+#ifndef PZ_SCHEDULE_TREE_PARTIAL_BOUND_H
+#define PZ_SCHEDULE_TREE_PARTIAL_BOUND_H
+
+#include "schedule/tree/partial.h"
+
+/* By dual values, paths, paths within the residual capacity, and energy. */
+double pz_partial_price_bound(const struct pz_partial *n);
+double pz_partial_path_bound(const struct pz_growth *g, const struct pz_partial *n);
+double pz_partial_room_bound(const struct pz_growth *g, const struct pz_partial *n);
+double pz_partial_work_bound(const struct pz_growth *g, const struct pz_partial *n);
+
+#endif

@@ -1,0 +1,23 @@
+/* Residual capacity over time ("room" in the code): what the running tasks of a partial schedule
+ * leave free of each resource, growing at every end. */
+#ifndef PZ_SCHEDULE_TREE_RESIDUAL_H
+#define PZ_SCHEDULE_TREE_RESIDUAL_H
+
+#include "schedule/tree/partial.h"
+
+struct pz_room {
+  uint32_t n;                         /* of what runs */
+  double at[PZ_EXACT_MOST_TASKS + 1]; /* [0]: now; then each end, latest last */
+  int32_t left[PZ_EXACT_MOST_TASKS + 1][PZ_RESOURCES];
+};
+
+void pz_room_find(const struct pz_growth *g, const struct pz_partial *n, struct pz_room *x);
+
+/* From this time on there is room for the mode, as long as nothing else starts. */
+static inline double pz_room_for(const struct pz_room *x, const struct pz_mode *m) {
+  uint32_t k = 0;
+  while (k < x->n && !pz_mode_fits(x->left[k], m)) k++;
+  return x->at[k];
+}
+
+#endif

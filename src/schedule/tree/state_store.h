@@ -1,0 +1,55 @@
+/* The open list of the best-first search (frontier.c): partial schedules just after a start,
+ * ordered by number of started tasks and bound, and indexed by the set of started tasks to find
+ * dominated ones. */
+#ifndef PZ_SCHEDULE_TREE_STATE_STORE_H
+#define PZ_SCHEDULE_TREE_STATE_STORE_H
+
+#include "schedule/tree/partial.h"
+
+enum { PZ_STATE_BUCKETS = 512 };
+
+struct pz_state {
+  const struct pz_state *parent;
+  struct pz_state *below;      /* in its bucket */
+  struct pz_state *next_alike; /* in its list, newest first */
+  double bound, t;
+  double next, last; /* end of what runs */
+  double delay_s;    /* of the last rest before it (rest.h) */
+  struct pz_bits started, ready;
+  double left_s, alone_s; /* as in a partial schedule */
+  bool dominated;
+  bool fresh; /* see frontier.c */
+  uint32_t n_running;
+  struct pz_running run[];
+};
+
+struct pz_states {
+  const struct pz_growth *g;
+  struct pz_arena *arena;
+  struct pz_state *candidate; /* to become one */
+  struct pz_state **bucket;   /* by number of tasks started, and by bound from low_s on */
+  int *lowest;                /* by number of tasks started: no bucket below this has states */
+  struct pz_state **list;     /* by hash of tasks started */
+  uint32_t n_lists, n;
+  double low_s, high_s;
+};
+
+/* For a search of so many steps.  False: no memory. */
+bool pz_states_init(struct pz_states *x, const struct pz_growth *g, int64_t steps,
+                    struct pz_arena *arena);
+
+size_t pz_state_bytes(uint32_t n_running);
+void pz_state_fill(struct pz_state *s, const struct pz_state *parent, const struct pz_partial *n);
+
+/* Does a state dominate the candidate?  Those that the candidate dominates are taken no more. */
+bool pz_states_dominate(struct pz_states *x);
+/* The candidate becomes a state.  False: no memory. */
+bool pz_states_keep(struct pz_states *x);
+
+/* Of the states with so many tasks started one of the lowest bucket, up to `most`, that may still
+ * lead to a better schedule; NULL: there is none. */
+struct pz_state *pz_states_take(struct pz_states *x, uint32_t started, int most);
+/* States in buckets from this on have no lower bound. */
+double pz_states_bound(const struct pz_states *x, int bucket);
+
+#endif
