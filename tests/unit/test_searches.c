@@ -157,10 +157,10 @@ static double narrowed_from(const struct pz_problem *p, double makespan, int uni
   struct pz_error err = {0};
   pz_arena_init(&arena, NULL);
   assert_int_equal(pz_context_init(&c, p, &arena, &err), PZ_OK);
-  c.best_s = makespan + units * (c.grain > 0 ? c.grain : 1);
-  c.windows = true;
+  c.best_s = makespan + units * (c.time_unit > 0 ? c.time_unit : 1);
+  c.head_tail = true;
   pz_bound_tighten(&c);
-  if (pz_open(&c)) assert_int_equal(run_alone(&c, BEST_AT_PRICES, &err), PZ_OK);
+  if (pz_open(&c)) assert_int_equal(run_alone(&c, BEST_WITH_DUALS, &err), PZ_OK);
   assert_true(!pz_open(&c));
   pz_arena_release(&arena);
   return c.best_s;
@@ -178,7 +178,7 @@ static void each_search_finds_the_shortest(void **state) {
       if (search_alone(&p, which) != best)
         fail_msg("round %d, %u operators: search %d gives %g, the shortest is %g", round, p.n,
                  (int)which, search_alone(&p, which), best);
-    assert_true(search_alone(&p, HALVES) <= best);
+    assert_true(search_alone(&p, TWO_MACHINE) <= best);
     for (int more = 1; more < 8; more *= 2) assert_true(narrowed_from(&p, best, more) == best);
     pz_arena_release(&arena);
   }
@@ -188,7 +188,7 @@ static void each_search_finds_the_shortest(void **state) {
 
 /* The same problem without some of the modes; one of each task is left. */
 static void leave_out_modes(struct pz_problem *p, struct pz_task *tasks, struct pz_mode (*modes)[2],
-                            bool *dropped) {
+                            bool *eliminated) {
   uint32_t at = 0;
   for (uint32_t i = 0; i < p->n; i++) {
     const struct pz_task *t = &p->tasks[i];
@@ -197,7 +197,7 @@ static void leave_out_modes(struct pz_problem *p, struct pz_task *tasks, struct 
     tasks[i].n_modes = 0;
     uint32_t out = t->n_modes == 2 && draw(3) == 0 ? draw(2) : PZ_NONE;
     for (uint32_t m = 0; m < t->n_modes; m++) {
-      dropped[at++] = m == out;
+      eliminated[at++] = m == out;
       if (m != out) modes[i][tasks[i].n_modes++] = t->modes[m];
     }
   }
@@ -218,16 +218,16 @@ static void modes_that_are_dropped_are_not_there(void **state) {
     struct pz_problem p, fewer;
     struct pz_task tasks[MOST];
     struct pz_mode modes[MOST][2];
-    bool dropped[2 * MOST];
+    bool eliminated[2 * MOST];
     pz_arena_init(&arena, NULL);
     draw_problem(&arena, &p);
     fewer = p;
-    leave_out_modes(&fewer, tasks, modes, dropped);
+    leave_out_modes(&fewer, tasks, modes, eliminated);
     double best = fmin(shortest(&fewer), in_sequence(&p)); /* from where the searches begin */
     for (enum search which = BEST_FIRST; which < SEARCHES; which++)
-      if (search_without(&p, which, dropped) != best)
+      if (search_without(&p, which, eliminated) != best)
         fail_msg("round %d, %u operators: search %d gives %g, the shortest is %g", round, p.n,
-                 (int)which, search_without(&p, which, dropped), best);
+                 (int)which, search_without(&p, which, eliminated), best);
     pz_arena_release(&arena);
   }
 }
@@ -352,7 +352,7 @@ static void two_cores_share_sums(void **state) {
       tasks[i] = (struct pz_task){.name = "op", .id = i, .modes = &modes[i], .n_modes = 1};
     }
     assert_int_equal(pz_problem_make(&arena, capacity, tasks, 5, NULL, 0, &p, &err), PZ_OK);
-    assert_true(search_alone(&p, HALVES) == cases[k].bound);
+    assert_true(search_alone(&p, TWO_MACHINE) == cases[k].bound);
     pz_arena_release(&arena);
   }
 }

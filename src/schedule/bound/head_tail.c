@@ -14,7 +14,7 @@ struct item {
   const double *work; /* by measure */
 };
 
-struct windows {
+struct head_tail {
   struct pz_context *c;
   uint32_t n;
   int n_measures;
@@ -26,9 +26,9 @@ struct windows {
   uint32_t n_items;
 };
 
-static bool prepare(struct windows *x, struct pz_context *c, struct pz_arena *arena) {
+static bool prepare(struct head_tail *x, struct pz_context *c, struct pz_arena *arena) {
   uint32_t n = c->p->n;
-  *x = (struct windows){.c = c, .n = n};
+  *x = (struct head_tail){.c = c, .n = n};
   x->work = pz_arena_alloc(arena, n, sizeof *x->work);
   x->path = pz_arena_alloc(arena, (size_t)n * n, sizeof *x->path);
   x->before = pz_arena_alloc(arena, n, sizeof *x->before);
@@ -40,7 +40,7 @@ static bool prepare(struct windows *x, struct pz_context *c, struct pz_arena *ar
 }
 
 /* Work by each mix that some task has, and by prices. */
-static void measure(struct windows *x) {
+static void measure(struct head_tail *x) {
   const struct pz_context *c = x->c;
   x->n_measures = 0;
   for (int k = 0; k < PZ_MIXES; k++) {
@@ -50,13 +50,12 @@ static void measure(struct windows *x) {
     for (uint32_t i = 0; i < x->n; i++) x->work[i][x->n_measures] = c->work[i][k];
     x->n_measures++;
   }
-  if (c->prices.sum <= 0) return;
-  for (uint32_t i = 0; i < x->n; i++) x->work[i][x->n_measures] = c->prices.least[i];
+  if (c->duals.sum <= 0) return;
+  for (uint32_t i = 0; i < x->n; i++) x->work[i][x->n_measures] = c->duals.least[i];
   x->n_measures++;
 }
 
-static void pz_window_paths(const struct pz_context *c, const struct pz_bits *before,
-                            double *path) {
+static void longest_paths(const struct pz_context *c, const struct pz_bits *before, double *path) {
   uint32_t n = c->p->n;
   for (uint32_t j = 0; j < n; j++) {
     const struct pz_task *t = &c->p->tasks[j];
@@ -71,13 +70,13 @@ static void pz_window_paths(const struct pz_context *c, const struct pz_bits *be
 }
 
 /* Kept by falling tail. */
-static void put(struct windows *x, double head, double tail, uint32_t task) {
+static void put(struct head_tail *x, double head, double tail, uint32_t task) {
   uint32_t at = x->n_items++;
   for (; at > 0 && x->items[at - 1].tail < tail; at--) x->items[at] = x->items[at - 1];
   x->items[at] = (struct item){head, tail, x->work[task]};
 }
 
-static bool same_head_before(const struct windows *x, uint32_t h) {
+static bool same_head_before(const struct head_tail *x, uint32_t h) {
   double head = x->items[h].head;
   for (uint32_t i = 0; i < h; i++)
     if (x->items[i].head >= head && x->items[i].head <= head) return true;
@@ -85,7 +84,7 @@ static bool same_head_before(const struct windows *x, uint32_t h) {
 }
 
 /* Work of the items that have no smaller head, on top of it and of every tail. */
-static void squeeze_from(const struct windows *x, double from, double most[PZ_MEASURES]) {
+static void add_energy_from(const struct head_tail *x, double from, double most[PZ_MEASURES]) {
   double sum[PZ_MEASURES] = {0};
   for (uint32_t i = 0; i < x->n_items; i++) {
     const struct item *it = &x->items[i];
@@ -101,15 +100,15 @@ static void squeeze_from(const struct windows *x, double from, double most[PZ_ME
 
 /* The time that the items take with their heads and tails: for every head and tail, it and the work
  * of those that have no less. */
-static double squeeze(const struct windows *x) {
+static double energy_bound(const struct head_tail *x) {
   double most[PZ_MEASURES] = {0}, bound = 0;
   for (uint32_t h = 0; h < x->n_items; h++)
-    if (!same_head_before(x, h)) squeeze_from(x, x->items[h].head, most);
+    if (!same_head_before(x, h)) add_energy_from(x, x->items[h].head, most);
   for (int k = 0; k < PZ_MEASURES; k++) bound = pz_larger(bound, most[k]);
   return bound;
 }
 
-static void raise_heads(struct windows *x) {
+static void tighten_heads(struct head_tail *x) {
   struct pz_context *c = x->c;
   for (uint32_t j = 0; j < x->n; j++) {
     const struct pz_task *t = &c->p->tasks[j];
@@ -118,11 +117,11 @@ static void raise_heads(struct windows *x) {
     x->n_items = 0;
     for (uint32_t i = 0; i < j; i++)
       if (pz_bits_has(&x->before[j], i)) put(x, c->head_s[i], x->path[i * x->n + j], i);
-    c->head_s[j] = pz_larger(c->head_s[j], squeeze(x));
+    c->head_s[j] = pz_larger(c->head_s[j], energy_bound(x));
   }
 }
 
-static void raise_tails(struct windows *x) {
+static void tighten_tails(struct head_tail *x) {
   struct pz_context *c = x->c;
   for (uint32_t j = x->n; j-- > 0;) {
     const struct pz_task *t = &c->p->tasks[j];
@@ -133,37 +132,37 @@ static void raise_tails(struct windows *x) {
     for (uint32_t i = j + 1; i < x->n; i++)
       if (pz_bits_has(&x->after[j], i) && !(x->without && x->without[i]))
         put(x, x->path[j * x->n + i], c->tail_s[i], i);
-    c->tail_s[j] = pz_larger(c->tail_s[j], squeeze(x));
+    c->tail_s[j] = pz_larger(c->tail_s[j], energy_bound(x));
   }
 }
 
-double pz_window_raise(struct pz_context *c) {
+double pz_head_tail_tighten(struct pz_context *c) {
   struct pz_arena arena;
-  struct windows x;
+  struct head_tail x;
   double bound = 0;
   pz_arena_init(&arena, c->arena->mem);
-  if (c->p->n <= PZ_WINDOW_MOST_TASKS && prepare(&x, c, &arena)) {
+  if (c->p->n <= PZ_HEAD_TAIL_MOST_TASKS && prepare(&x, c, &arena)) {
     measure(&x);
-    pz_window_paths(c, x.before, x.path);
-    raise_heads(&x);
-    raise_tails(&x);
+    longest_paths(c, x.before, x.path);
+    tighten_heads(&x);
+    tighten_tails(&x);
     x.n_items = 0;
     for (uint32_t i = 0; i < x.n; i++) put(&x, c->head_s[i], c->tail_s[i], i);
-    bound = squeeze(&x);
+    bound = energy_bound(&x);
   }
   pz_arena_release(&arena);
   return bound;
 }
 
-void pz_window_tails(struct pz_context *c, const bool *without) {
+void pz_head_tail_tails(struct pz_context *c, const bool *without) {
   struct pz_arena arena;
-  struct windows x;
+  struct head_tail x;
   pz_arena_init(&arena, c->arena->mem);
-  if (c->p->n <= PZ_WINDOW_MOST_TASKS && prepare(&x, c, &arena)) {
+  if (c->p->n <= PZ_HEAD_TAIL_MOST_TASKS && prepare(&x, c, &arena)) {
     x.without = without;
     measure(&x);
-    pz_window_paths(c, x.before, x.path);
-    raise_tails(&x);
+    longest_paths(c, x.before, x.path);
+    tighten_tails(&x);
   }
   pz_arena_release(&arena);
 }

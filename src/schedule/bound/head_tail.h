@@ -4,12 +4,12 @@
 
 #include "schedule/model/context.h"
 
-enum { PZ_WINDOW_MOST_TASKS = 128 };
+enum { PZ_HEAD_TAIL_MOST_TASKS = 128 };
 
 /* Raises heads and tails, and returns a lower bound for the whole; 0: more tasks than that, or no
  * memory. */
-double pz_window_raise(struct pz_context *c);
+double pz_head_tail_tighten(struct pz_context *c);
 /* Tails alone, without some tasks that no other waits for. */
-void pz_window_tails(struct pz_context *c, const bool *without);
+void pz_head_tail_tails(struct pz_context *c, const bool *without);
 
 #endif

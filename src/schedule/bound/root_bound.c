@@ -29,7 +29,7 @@ static void path_tails(struct pz_context *c, const bool *without) {
 void pz_bound_tails(struct pz_context *c, const bool *without) {
   c->derived.valid = false;
   path_tails(c, without);
-  if (c->windows) pz_window_tails(c, without);
+  if (c->head_tail) pz_head_tail_tails(c, without);
 }
 
 /* Least time and work over the modes that are left, heads and tails.  False: a task has none. */
@@ -41,7 +41,7 @@ static bool derive(struct pz_context *c) {
     c->least_s[i] = DBL_MAX;
     for (int k = 0; k < PZ_MIXES; k++) c->work[i][k] = DBL_MAX;
     for (uint32_t m = 0; m < t->n_modes; m++) {
-      if (c->dropped[c->mode_at[i] + m]) continue;
+      if (c->eliminated[c->mode_at[i] + m]) continue;
       c->least_s[i] = pz_smaller(c->least_s[i], t->modes[m].s);
       for (int k = 0; k < PZ_MIXES; k++)
         c->work[i][k] = pz_smaller(c->work[i][k], mode_work(c, &t->modes[m], k));
@@ -85,68 +85,69 @@ static void bound_root(struct pz_context *c, struct keyed *list) {
     bound = pz_larger(bound, work_bound(c, list, c->tail_s));
     bound = pz_larger(bound, work_bound(c, list, c->head_s));
   }
-  pz_context_raise(c, bound);
+  pz_update_bound(c, bound);
 }
 
 /* A bound for schedules with this mode. */
-static double bound_with(const struct pz_context *c, uint32_t i, uint32_t m,
+static double mode_bound(const struct pz_context *c, uint32_t i, uint32_t m,
                          const double total[PZ_MIXES]) {
   const struct pz_mode *mode = &c->p->tasks[i].modes[m];
   double bound = c->head_s[i] + mode->s + c->tail_s[i];
   for (int k = 0; k < PZ_MIXES; k++)
     bound = pz_larger(bound, total[k] - c->work[i][k] + mode_work(c, mode, k));
-  const struct pz_prices *f = &c->prices;
+  const struct pz_duals *f = &c->duals;
   return pz_larger(bound, f->sum - f->least[i] + f->rate[c->mode_at[i] + m] * mode->s);
 }
 
 /* Were modes dropped? */
-static bool drop_modes(struct pz_context *c) {
+static bool eliminate_modes(struct pz_context *c) {
   double total[PZ_MIXES] = {0};
   bool any = false;
   for (uint32_t i = 0; i < c->p->n; i++)
     for (int k = 0; k < PZ_MIXES; k++) total[k] += c->work[i][k];
   for (uint32_t i = 0; i < c->p->n; i++)
     for (uint32_t m = 0; m < c->p->tasks[i].n_modes; m++) {
-      bool *dropped = &c->dropped[c->mode_at[i] + m];
-      if (*dropped || pz_better(c, bound_with(c, i, m, total), c->best_s)) continue;
-      *dropped = any = true;
+      bool *eliminated = &c->eliminated[c->mode_at[i] + m];
+      if (*eliminated || pz_better(c, mode_bound(c, i, m, total), c->best_s)) continue;
+      *eliminated = any = true;
     }
   return any;
 }
 
 /* The cheapest modes may be gone: prices hold for those that are left. */
-static void reprice(struct pz_context *c) {
-  struct pz_prices *f = &c->prices;
+static void update_duals(struct pz_context *c) {
+  struct pz_duals *f = &c->duals;
   f->sum = 0;
   for (uint32_t i = 0; i < c->p->n; i++) {
     const struct pz_task *t = &c->p->tasks[i];
     f->least[i] = DBL_MAX;
     for (uint32_t m = 0; m < t->n_modes; m++)
-      if (!c->dropped[c->mode_at[i] + m])
+      if (!c->eliminated[c->mode_at[i] + m])
         f->least[i] = pz_smaller(f->least[i], f->rate[c->mode_at[i] + m] * t->modes[m].s);
     f->sum += f->least[i];
   }
-  pz_context_raise(c, f->sum);
+  pz_update_bound(c, f->sum);
 }
 
 static struct pz_derived derived_from(const struct pz_context *c) {
-  struct pz_derived d = {.n_priced = c->n_priced, .windows = c->windows, .valid = true};
-  for (uint32_t m = 0; m < c->n_modes; m++) d.n_dropped += c->dropped[m];
+  struct pz_derived d = {
+      .n_dual_updates = c->n_dual_updates, .head_tail = c->head_tail, .valid = true};
+  for (uint32_t m = 0; m < c->n_modes; m++) d.n_eliminated += c->eliminated[m];
   return d;
 }
 
 static bool up_to_date(const struct pz_context *c) {
   struct pz_derived now = derived_from(c), last = c->derived;
-  return last.valid && last.n_dropped == now.n_dropped && last.n_priced == now.n_priced &&
-         last.windows == now.windows;
+  return last.valid && last.n_eliminated == now.n_eliminated &&
+         last.n_dual_updates == now.n_dual_updates && last.head_tail == now.head_tail;
 }
 
 /* Heads, tails and bounds of the modes that are left.  False: a task has none. */
 static bool renew(struct pz_context *c, struct keyed *list) {
   if (up_to_date(c)) return true;
   if (!derive(c)) return false;
-  reprice(c);
-  if (c->windows) pz_context_raise(c, pz_window_raise(c));
+  update_duals(c);
+  if (c->head_tail) pz_update_bound(c, pz_head_tail_tighten(c));
   bound_root(c, list);
   c->derived = derived_from(c);
   return true;
@@ -156,9 +157,9 @@ void pz_bound_tighten(struct pz_context *c) {
   struct keyed *list = pz_arena_alloc(c->arena, c->p->n, sizeof *list);
   for (bool again = true; again && (c->bound_s <= 0 || pz_open(c));) {
     if (!renew(c, list)) { /* no schedule is better than the incumbent */
-      pz_context_raise(c, c->best_s);
+      pz_update_bound(c, c->best_s);
       return;
     }
-    again = c->best_s < DBL_MAX && drop_modes(c);
+    again = c->best_s < DBL_MAX && eliminate_modes(c);
   }
 }

@@ -11,23 +11,25 @@
 enum { MOST_WORK = 2000000 };
 
 /* By difference, the least of twice the time less that difference. */
-struct halves {
+struct partition {
   int64_t *now, *next;
   uint32_t most; /* difference */
 };
 
-static int64_t units(const struct pz_context *c, double s) { return (int64_t)(s / c->grain + 0.5); }
+static int64_t units(const struct pz_context *c, double s) {
+  return (int64_t)(s / c->time_unit + 0.5);
+}
 
 static void keep(int64_t *at, int64_t cost) {
   if (cost < *at) *at = cost;
 }
 
 /* One more task, in every mode and on either core. */
-static void add_task(const struct pz_context *c, struct halves *x, uint32_t i, int r) {
+static void add_task(const struct pz_context *c, struct partition *x, uint32_t i, int r) {
   const struct pz_task *t = &c->p->tasks[i];
   for (uint32_t d = 0; d <= x->most; d++) x->next[d] = INT64_MAX;
   for (uint32_t m = 0; m < t->n_modes; m++) {
-    if (c->dropped[c->mode_at[i] + m]) continue;
+    if (c->eliminated[c->mode_at[i] + m]) continue;
     int64_t s = units(c, t->modes[m].s);
     for (int64_t d = 0; d <= x->most; d++) {
       if (x->now[d] == INT64_MAX) continue;
@@ -58,26 +60,26 @@ static int64_t most_on_one(const struct pz_context *c, int r) {
   return sum;
 }
 
-static double bound_of(const struct pz_context *c, struct halves *x, int r) {
+static double partition_bound(const struct pz_context *c, struct partition *x, int r) {
   int64_t least = INT64_MAX;
   for (uint32_t d = 0; d <= x->most; d++) x->now[d] = d ? INT64_MAX : 0;
   for (uint32_t i = 0; i < c->p->n; i++) add_task(c, x, i, r);
   for (uint32_t d = 0; d <= x->most; d++)
     if (x->now[d] < INT64_MAX) keep(&least, x->now[d] + d);
-  return least < INT64_MAX ? 0.5 * (double)least * c->grain : 0;
+  return least < INT64_MAX ? 0.5 * (double)least * c->time_unit : 0;
 }
 
-void pz_halves_raise(struct pz_context *c) {
-  for (int r = 0; r < PZ_RESOURCES && c->grain > 0; r++) {
+void pz_two_machine_bound(struct pz_context *c) {
+  for (int r = 0; r < PZ_RESOURCES && c->time_unit > 0; r++) {
     if (c->p->capacity[r] != 2) continue;
     int64_t most = most_on_one(c, r);
     if (most * (int64_t)c->n_modes > MOST_WORK) continue;
     struct pz_arena arena;
     pz_arena_init(&arena, c->arena->mem);
-    struct halves x = {.most = (uint32_t)most};
+    struct partition x = {.most = (uint32_t)most};
     x.now = pz_arena_alloc(&arena, (size_t)most + 1, sizeof *x.now);
     x.next = pz_arena_alloc(&arena, (size_t)most + 1, sizeof *x.next);
-    if (x.now && x.next) pz_context_raise(c, bound_of(c, &x, r));
+    if (x.now && x.next) pz_update_bound(c, partition_bound(c, &x, r));
     pz_arena_release(&arena);
   }
 }

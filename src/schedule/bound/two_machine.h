@@ -5,6 +5,6 @@
 #include "schedule/model/context.h"
 
 /* Updates the bound where a resource has capacity 2 and times are integers. */
-void pz_halves_raise(struct pz_context *c);
+void pz_two_machine_bound(struct pz_context *c);
 
 #endif

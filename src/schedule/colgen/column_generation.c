@@ -21,50 +21,50 @@
 #include "schedule/colgen/pricing.h"
 #include "schedule/heuristic/local_search.h"
 
-enum { MOST_ROUNDS = 200, WORK_PER_STEP = 600, MODES_PER_STEP = 4, LOOKS_PER_STEP = 4 };
+enum { MOST_ROUNDS = 200, WORK_PER_STEP = 600, MODES_PER_STEP = 4, NODES_PER_STEP = 4 };
 
 /* In one search for the dearest pack; few as long as they find any to add. */
-enum { FEW_LOOKS = 20, MOST_LOOKS = 20000 };
+enum { FEW_NODES = 20, MOST_NODES = 20000 };
 
 /* What a pack with a mode that is not allowed now costs; without it costs 1. */
-static const double TOO_DEAR = 1e3;
+static const double BANNED_COST = 1e3;
 
-_Static_assert((int)PZ_PRICE_MOST_TASKS <= (int)PZ_PACK_MOST_TASKS, "packs hold every task");
+_Static_assert((int)PZ_COLGEN_MOST_TASKS <= (int)PZ_SUBSET_MOST_TASKS, "packs hold every task");
 
-struct pz_pricer {
+struct pz_colgen {
   struct pz_context *c; /* of the call */
   const struct pz_problem *p;
   struct pz_arena arena;
   struct pz_simplex lp;
-  struct pz_packer packer;
-  double unit;         /* of time in the model */
-  double *s;           /* by mode, in this unit; 0: not in the model */
-  uint32_t *task_of;   /* by mode */
-  uint32_t *row;       /* by task; PZ_NONE: it can take no time */
-  double *shortest;    /* by task: of its modes; its row is multiplied by this */
-  struct pz_vec packs; /* uint32_t: for each column how many modes, and which */
-  struct pz_vec time;  /* double: by column, of the solution */
-  int64_t until;       /* steps */
-  bool failed;         /* out of memory */
+  struct pz_pricing pricing;
+  double unit;           /* of time in the model */
+  double *s;             /* by mode, in this unit; 0: not in the model */
+  uint32_t *task_of;     /* by mode */
+  uint32_t *row;         /* by task; PZ_NONE: it can take no time */
+  double *shortest;      /* by task: of its modes; its row is multiplied by this */
+  struct pz_vec subsets; /* uint32_t: for each column how many modes, and which */
+  struct pz_vec time;    /* double: by column, of the solution */
+  int64_t until;         /* steps */
+  bool failed;           /* out of memory */
 };
 
 /* ---- packs ---------------------------------------------------------------------------------- */
 
-static void add_column(struct pz_pricer *x, const uint32_t *modes, uint32_t n) {
+static void add_column(struct pz_colgen *x, const uint32_t *modes, uint32_t n) {
   static const double no_time = 0;
   if (x->failed) return;
   pz_simplex_col(&x->lp, 1);
-  bool ok = pz_vec_push(&x->packs, &n) && pz_vec_push(&x->time, &no_time);
+  bool ok = pz_vec_push(&x->subsets, &n) && pz_vec_push(&x->time, &no_time);
   for (uint32_t k = 0; k < n && ok; k++) {
     uint32_t i = x->task_of[modes[k]];
-    ok = pz_vec_push(&x->packs, &modes[k]) != NULL;
+    ok = pz_vec_push(&x->subsets, &modes[k]) != NULL;
     pz_simplex_put(&x->lp, x->row[i], x->shortest[i] / x->s[modes[k]]);
   }
   x->failed = !ok || x->lp.failed;
 }
 
-static void add_pack(struct pz_pricer *x, const struct pz_pack *p) {
-  uint32_t modes[PZ_PRICE_MOST_TASKS], n = 0;
+static void add_subset(struct pz_colgen *x, const struct pz_subset *p) {
+  uint32_t modes[PZ_COLGEN_MOST_TASKS], n = 0;
   for (uint32_t i = 0; i < p->n; i++) {
     uint32_t at = x->c->mode_at[p->task[i]] + p->mode[i];
     if (x->s[at] > 0 && x->row[p->task[i]] != PZ_NONE) modes[n++] = at;
@@ -74,46 +74,46 @@ static void add_pack(struct pz_pricer *x, const struct pz_pack *p) {
 
 /* The dearest packs by their dearest choice; those dearer than one are added to the model.  Were
  * there any? */
-static bool add_dear_packs(struct pz_pricer *x, int looks) {
+static bool add_improving_subsets(struct pz_colgen *x, int nodes) {
   bool any = false;
-  pz_packer_forget(&x->packer);
-  for (uint32_t k = 0; k < x->packer.n_order; k++) {
-    int64_t left = (x->until - x->c->steps) * LOOKS_PER_STEP;
-    x->packer.most_looks = left < 1 ? 1 : left < looks ? (int)left : looks;
-    pz_packer_dearest(&x->packer, k);
-    x->c->steps += x->packer.looks / LOOKS_PER_STEP;
-    if (x->packer.best.n == 0 || x->packer.best.price <= 1 + 1e-9) continue;
-    add_pack(x, &x->packer.best);
+  pz_pricing_reset(&x->pricing);
+  for (uint32_t k = 0; k < x->pricing.n_order; k++) {
+    int64_t left = (x->until - x->c->steps) * NODES_PER_STEP;
+    x->pricing.most_nodes = left < 1 ? 1 : left < nodes ? (int)left : nodes;
+    pz_pricing_solve(&x->pricing, k);
+    x->c->steps += x->pricing.nodes / NODES_PER_STEP;
+    if (x->pricing.best.n == 0 || x->pricing.best.value <= 1 + 1e-9) continue;
+    add_subset(x, &x->pricing.best);
     any = true;
   }
   return any;
 }
 
 /* What runs together in the incumbent, at each start. */
-static void add_incumbent(struct pz_pricer *x) {
+static void add_incumbent(struct pz_colgen *x) {
   const struct pz_slot *slots = x->c->best;
   for (uint32_t i = 0; i < x->p->n; i++) {
-    struct pz_pack *p = &x->packer.now;
+    struct pz_subset *p = &x->pricing.now;
     p->n = 0;
     for (uint32_t k = 0; k < x->p->n; k++)
       if (slots[k].start <= slots[i].start && slots[k].end > slots[i].start) {
         p->task[p->n] = k;
         p->mode[p->n++] = slots[k].mode;
       }
-    if (p->n > 1) add_pack(x, p);
+    if (p->n > 1) add_subset(x, p);
   }
 }
 
 /* ---- the model ------------------------------------------------------------------------------ */
 
 /* Durations in the model's unit, and rows of the tasks that take time. */
-static void find_times(struct pz_pricer *x) {
+static void find_times(struct pz_colgen *x) {
   for (uint32_t i = 0; i < x->p->n; i++) {
     double least = DBL_MAX;
     for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) {
       uint32_t at = x->c->mode_at[i] + m;
       x->task_of[at] = i;
-      if (x->c->dropped[at]) continue;
+      if (x->c->eliminated[at]) continue;
       x->s[at] = x->p->tasks[i].modes[m].s / x->unit;
       least = fmin(least, x->s[at]);
     }
@@ -124,96 +124,96 @@ static void find_times(struct pz_pricer *x) {
 }
 
 /* Each mode alone as a pack, and those of the incumbent. */
-static void build(struct pz_pricer *x) {
+static void build(struct pz_colgen *x) {
   find_times(x);
   for (uint32_t at = 0; at < x->c->n_modes; at++)
     if (x->s[at] > 0 && x->row[x->task_of[at]] != PZ_NONE) add_column(x, &at, 1);
   add_incumbent(x);
 }
 
-static bool allocate(struct pz_pricer *x) {
+static bool allocate(struct pz_colgen *x) {
   uint32_t n = x->p->n, modes = x->c->n_modes;
   x->s = pz_arena_alloc(&x->arena, modes, sizeof *x->s);
   x->task_of = pz_arena_alloc(&x->arena, modes, sizeof *x->task_of);
   x->row = pz_arena_alloc(&x->arena, n, sizeof *x->row);
   x->shortest = pz_arena_alloc(&x->arena, n, sizeof *x->shortest);
-  pz_vec_init(&x->packs, &x->arena, sizeof(uint32_t));
+  pz_vec_init(&x->subsets, &x->arena, sizeof(uint32_t));
   pz_vec_init(&x->time, &x->arena, sizeof(double));
   return x->s && x->task_of && x->row && x->shortest &&
-         pz_packer_init(&x->packer, x->c, &x->arena) && pz_simplex_init(&x->lp, n, &x->arena);
+         pz_pricing_init(&x->pricing, x->c, &x->arena) && pz_simplex_init(&x->lp, n, &x->arena);
 }
 
-struct pz_pricer *pz_pricer_open(struct pz_context *c) {
-  if (c->p->n == 0 || c->p->n > PZ_PRICE_MOST_TASKS || !(c->scale > 0)) return NULL;
-  struct pz_pricer *x = pz_arena_alloc(c->arena, 1, sizeof *x);
+struct pz_colgen *pz_colgen_new(struct pz_context *c) {
+  if (c->p->n == 0 || c->p->n > PZ_COLGEN_MOST_TASKS || !(c->scale > 0)) return NULL;
+  struct pz_colgen *x = pz_arena_alloc(c->arena, 1, sizeof *x);
   if (!x) return NULL;
-  *x = (struct pz_pricer){.c = c, .p = c->p, .unit = c->scale / (c->p->n + 1)};
+  *x = (struct pz_colgen){.c = c, .p = c->p, .unit = c->scale / (c->p->n + 1)};
   pz_arena_init(&x->arena, c->arena->mem);
   if (allocate(x)) {
     build(x);
     return x;
   }
-  pz_pricer_close(x);
+  pz_colgen_free(x);
   return NULL;
 }
 
-void pz_pricer_close(struct pz_pricer *x) {
+void pz_colgen_free(struct pz_colgen *x) {
   if (x) pz_arena_release(&x->arena);
 }
 
 /* ---- prices --------------------------------------------------------------------------------- */
 
 /* The model has the modes that the context has. */
-static void follow(struct pz_pricer *x, struct pz_context *c) {
-  const uint32_t *list = x->packs.items;
+static void follow(struct pz_colgen *x, struct pz_context *c) {
+  const uint32_t *list = x->subsets.items;
   x->c = c;
-  for (uint32_t at = 0, col = 0; !x->failed && at < x->packs.n; at += list[at] + 1, col++) {
+  for (uint32_t at = 0, col = 0; !x->failed && at < x->subsets.n; at += list[at] + 1, col++) {
     bool off = false;
-    for (uint32_t k = 1; k <= list[at]; k++) off = off || c->dropped[list[at + k]];
-    pz_simplex_cost(&x->lp, col, off ? TOO_DEAR : 1);
+    for (uint32_t k = 1; k <= list[at]; k++) off = off || c->eliminated[list[at + k]];
+    pz_simplex_cost(&x->lp, col, off ? BANNED_COST : 1);
   }
 }
 
-static void read_rates(struct pz_pricer *x) {
+static void read_rates(struct pz_colgen *x) {
   for (uint32_t at = 0; at < x->c->n_modes; at++) {
     uint32_t i = x->task_of[at];
-    bool in = x->s[at] > 0 && !x->c->dropped[at] && x->row[i] != PZ_NONE;
-    x->packer.rate[at] = in ? fmax(0, x->lp.dual[x->row[i]]) * x->shortest[i] / x->s[at] : 0;
+    bool in = x->s[at] > 0 && !x->c->eliminated[at] && x->row[i] != PZ_NONE;
+    x->pricing.rate[at] = in ? fmax(0, x->lp.dual[x->row[i]]) * x->shortest[i] / x->s[at] : 0;
   }
 }
 
 /* The part of each mode that the solution has. */
-static void read_parts(struct pz_pricer *x) {
-  const uint32_t *list = x->packs.items;
-  double *time = x->time.items, *part = x->c->part;
+static void read_shares(struct pz_colgen *x) {
+  const uint32_t *list = x->subsets.items;
+  double *time = x->time.items, *part = x->c->lp_share;
   memset(time, 0, x->time.n * sizeof *time);
   memset(part, 0, x->c->n_modes * sizeof *part);
   pz_simplex_values(&x->lp, time);
-  for (uint32_t at = 0, col = 0; at < x->packs.n; at += list[at] + 1, col++)
+  for (uint32_t at = 0, col = 0; at < x->subsets.n; at += list[at] + 1, col++)
     for (uint32_t k = 1; k <= list[at]; k++) part[list[at + k]] += time[col] / x->s[list[at + k]];
 }
 
-static double bound_of(const struct pz_pricer *x) {
+static double dual_bound(const struct pz_colgen *x) {
   double sum = 0;
   for (uint32_t i = 0; i < x->p->n; i++) {
     double least = DBL_MAX;
     for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++)
-      if (!x->c->dropped[x->c->mode_at[i] + m])
-        least = fmin(least, x->packer.rate[x->c->mode_at[i] + m] * x->p->tasks[i].modes[m].s);
+      if (!x->c->eliminated[x->c->mode_at[i] + m])
+        least = fmin(least, x->pricing.rate[x->c->mode_at[i] + m] * x->p->tasks[i].modes[m].s);
     sum += least;
   }
-  return sum / fmax(1, x->packer.most);
+  return sum / fmax(1, x->pricing.most);
 }
 
 /* Keep the prices, made valid. */
-static void keep_prices(struct pz_pricer *x) {
+static void keep_duals(struct pz_colgen *x) {
   struct pz_context *c = x->c;
   for (uint32_t k = 0; k < c->n_modes; k++)
-    c->prices.rate[k] = x->packer.rate[k] / fmax(1, x->packer.most);
-  c->n_priced++;
+    c->duals.rate[k] = x->pricing.rate[k] / fmax(1, x->pricing.most);
+  c->n_dual_updates++;
 }
 
-static bool solve(struct pz_pricer *x) {
+static bool solve(struct pz_colgen *x) {
   int64_t work = x->lp.work;
   bool ok = !x->failed && pz_simplex_solve(&x->lp);
   x->c->steps += x->c->n_modes / MODES_PER_STEP + (x->lp.work - work) / WORK_PER_STEP;
@@ -222,25 +222,25 @@ static bool solve(struct pz_pricer *x) {
 
 /* Rounds of solving and adding packs, until the bound is as good as the model's or reaches the
  * incumbent. */
-static void generate(struct pz_pricer *x) {
+static void generate(struct pz_colgen *x) {
   const struct pz_context *c = x->c;
-  double best = c->prices.sum;
+  double best = c->duals.sum;
   for (int round = 0; round < MOST_ROUNDS && solve(x); round++) {
-    read_parts(x);
+    read_shares(x);
     read_rates(x);
-    pz_packer_begin(&x->packer);
-    bool more = add_dear_packs(x, FEW_LOOKS) || add_dear_packs(x, MOST_LOOKS);
-    double bound = bound_of(x);
+    pz_pricing_begin(&x->pricing);
+    bool more = add_improving_subsets(x, FEW_NODES) || add_improving_subsets(x, MOST_NODES);
+    double bound = dual_bound(x);
     if (bound > best) {
       best = bound;
-      keep_prices(x);
+      keep_duals(x);
     }
     if (!more || !pz_better(c, bound, c->best_s)) break;
     if (c->steps >= x->until) break;
   }
 }
 
-void pz_pricer_run(struct pz_pricer *x, struct pz_context *c, int64_t steps) {
+void pz_colgen_run(struct pz_colgen *x, struct pz_context *c, int64_t steps) {
   x->until = c->steps + steps;
   follow(x, c);
   generate(x);
@@ -250,7 +250,7 @@ void pz_pricer_run(struct pz_pricer *x, struct pz_context *c, int64_t steps) {
 /* ---- incumbents ----------------------------------------------------------------------------- */
 
 /* The draws of one task are spread evenly (multiples of the golden ratio). */
-void pz_pricer_round(const struct pz_pricer *x, struct pz_context *c, int draws) {
+void pz_colgen_round(const struct pz_colgen *x, struct pz_context *c, int draws) {
   struct pz_arena arena;
   uint32_t n = x->p->n;
   pz_arena_init(&arena, c->arena->mem);
@@ -261,13 +261,13 @@ void pz_pricer_round(const struct pz_pricer *x, struct pz_context *c, int draws)
     for (uint32_t i = 0; i < n; i++) {
       double at = fmod(k * 0.6180339887498949 * (i + 1), 1);
       for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) {
-        double part = c->part[c->mode_at[i] + m];
+        double part = c->lp_share[c->mode_at[i] + m];
         if (part < 1e-9) continue;
         mode[i] = m;
         if ((at -= part) < 0) break;
       }
     }
-    pz_local_try(c, mode, priority);
+    pz_serial_schedule(c, mode, priority);
   }
   pz_arena_release(&arena);
 }

@@ -5,20 +5,20 @@
 
 #include "schedule/model/context.h"
 
-struct pz_pricer;
+struct pz_colgen;
 
-enum { PZ_PRICE_MOST_TASKS = 256 };
+enum { PZ_COLGEN_MOST_TASKS = 256 };
 
 /* NULL when there are too many tasks, nothing to price, or no memory.  Contexts given later may
  * have fewer modes than this one, not more. */
-struct pz_pricer *pz_pricer_open(struct pz_context *c);
-void pz_pricer_close(struct pz_pricer *x);
+struct pz_colgen *pz_colgen_new(struct pz_context *c);
+void pz_colgen_free(struct pz_colgen *x);
 
 /* Prices, parts of modes and the bound, kept in the context; what is found in some `steps` steps.
  */
-void pz_pricer_run(struct pz_pricer *x, struct pz_context *c, int64_t steps);
+void pz_colgen_run(struct pz_colgen *x, struct pz_context *c, int64_t steps);
 
 /* Schedules with modes drawn by their parts. */
-void pz_pricer_round(const struct pz_pricer *x, struct pz_context *c, int draws);
+void pz_colgen_round(const struct pz_colgen *x, struct pz_context *c, int draws);
 
 #endif

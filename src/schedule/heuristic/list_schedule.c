@@ -43,7 +43,7 @@ static struct keyed pop(struct heap *h) {
   return top;
 }
 
-struct greedy {
+struct list_scheduler {
   struct pz_context *c;
   const uint32_t *mode;
   struct pz_slot *slots;
@@ -52,19 +52,19 @@ struct greedy {
   int32_t free[PZ_RESOURCES];
 };
 
-static void take(struct greedy *g, const struct pz_mode *m, int32_t sign) {
+static void take(struct list_scheduler *g, const struct pz_mode *m, int32_t sign) {
   for (int r = 0; r < PZ_RESOURCES; r++) g->free[r] += sign * m->use[r];
 }
 
-static const struct pz_mode *mode_of(const struct greedy *g, uint32_t i) {
+static const struct pz_mode *mode_of(const struct list_scheduler *g, uint32_t i) {
   return &g->c->p->tasks[i].modes[g->mode[i]];
 }
 
-static void make_ready(struct greedy *g, uint32_t i) {
+static void make_ready(struct list_scheduler *g, uint32_t i) {
   push(&g->ready, g->c->tail_s[i] + g->c->least_s[i], i);
 }
 
-static void start_ready(struct greedy *g, double t) {
+static void start_ready(struct list_scheduler *g, double t) {
   struct keyed held[MOST_LOOKS];
   int n = 0;
   while (g->ready.n && n < MOST_LOOKS) {
@@ -85,7 +85,7 @@ static void start_ready(struct greedy *g, double t) {
 }
 
 /* Everything that ends next. */
-static double finish(struct greedy *g) {
+static double finish(struct list_scheduler *g) {
   double t = -g->running.items[0].key;
   while (g->running.n && -g->running.items[0].key <= t) {
     uint32_t i = pop(&g->running).task;
@@ -97,7 +97,7 @@ static double finish(struct greedy *g) {
   return t;
 }
 
-static void run(struct greedy *g) {
+static void run(struct list_scheduler *g) {
   const struct pz_problem *p = g->c->p;
   double t = 0;
   for (int r = 0; r < PZ_RESOURCES; r++) g->free[r] = p->capacity[r];
@@ -110,14 +110,14 @@ static void run(struct greedy *g) {
     if (g->running.n) t = finish(g);
   } while (g->running.n || g->ready.n);
   g->c->steps += p->n;
-  pz_context_offer(g->c, g->slots, t);
+  pz_update_incumbent(g->c, g->slots, t);
 }
 
-enum pz_status pz_greedy(struct pz_context *c, const uint32_t *mode, struct pz_error *err) {
+enum pz_status pz_list_schedule(struct pz_context *c, const uint32_t *mode, struct pz_error *err) {
   struct pz_arena arena;
   uint32_t n = c->p->n;
   pz_arena_init(&arena, c->arena->mem);
-  struct greedy g = {.c = c, .mode = mode};
+  struct list_scheduler g = {.c = c, .mode = mode};
   g.slots = pz_arena_alloc(&arena, n, sizeof *g.slots);
   g.waits = pz_arena_alloc(&arena, n, sizeof *g.waits);
   g.ready.items = pz_arena_alloc(&arena, n, sizeof *g.ready.items);

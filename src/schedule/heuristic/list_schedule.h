@@ -6,7 +6,7 @@
 
 /* One pass with these modes; a better schedule becomes the incumbent.  PZ_NO_MEMORY is the only
  * error. */
-PZ_NODISCARD enum pz_status pz_greedy(struct pz_context *c, const uint32_t *mode,
-                                      struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_list_schedule(struct pz_context *c, const uint32_t *mode,
+                                             struct pz_error *err);
 
 #endif

@@ -20,7 +20,7 @@ struct local {
   struct pz_slot *slots;
   double *priority, *kept_priority;
   uint32_t *mode, *kept_mode, *ready, *waits;
-  uint32_t *like; /* by task: the first of those with the same modes */
+  uint32_t *same_modes; /* by task: the first of those with the same modes */
   uint64_t random;
   bool backward; /* from the end: successors first, times counted back */
 };
@@ -33,14 +33,14 @@ static bool begin(struct local *l, struct pz_context *c, struct pz_arena *arena)
   l->kept_priority = pz_arena_alloc(arena, n, sizeof *l->kept_priority);
   l->mode = pz_arena_alloc(arena, n, sizeof *l->mode);
   l->kept_mode = pz_arena_alloc(arena, n, sizeof *l->kept_mode);
-  l->like = pz_arena_alloc(arena, n, sizeof *l->like);
+  l->same_modes = pz_arena_alloc(arena, n, sizeof *l->same_modes);
   l->ready = pz_arena_alloc(arena, n, sizeof *l->ready);
   l->waits = pz_arena_alloc(arena, n, sizeof *l->waits);
-  if (!l->slots || !l->priority || !l->kept_priority || !l->mode || !l->kept_mode || !l->like ||
-      !l->ready || !l->waits)
+  if (!l->slots || !l->priority || !l->kept_priority || !l->mode || !l->kept_mode ||
+      !l->same_modes || !l->ready || !l->waits)
     return false;
   for (uint32_t i = 0; i < n && n <= PZ_LOCAL_MOST_TASKS; i++)
-    while (!pz_same_modes(&c->p->tasks[l->like[i]], &c->p->tasks[i])) l->like[i]++;
+    while (!pz_same_modes(&c->p->tasks[l->same_modes[i]], &c->p->tasks[i])) l->same_modes[i]++;
   return pz_profile_init(&l->profile, c->p, arena);
 }
 
@@ -94,7 +94,7 @@ static void place(struct local *l, uint32_t t) {
   pz_profile_occupy(&l->profile, slot.start, &l->c->p->tasks[t].modes[slot.mode]);
 }
 
-static bool room(const struct pz_problem *p, const int32_t use[PZ_RESOURCES],
+static bool fits(const struct pz_problem *p, const int32_t use[PZ_RESOURCES],
                  const struct pz_mode *m) {
   for (int r = 0; r < PZ_RESOURCES; r++)
     if (m->use[r] > p->capacity[r] - use[r]) return false;
@@ -102,7 +102,7 @@ static bool room(const struct pz_problem *p, const int32_t use[PZ_RESOURCES],
 }
 
 /* Do the tasks of no length still have room at their instants, after all others were placed? */
-static bool points_have_room(const struct local *l) {
+static bool milestones_fit(const struct local *l) {
   const struct pz_problem *p = l->c->p;
   for (uint32_t i = 0; i < p->n; i++) {
     const struct pz_mode *m = &p->tasks[i].modes[l->slots[i].mode];
@@ -112,13 +112,13 @@ static bool points_have_room(const struct local *l) {
       for (int r = 0; r < PZ_RESOURCES; r++)
         if (l->slots[k].start < l->slots[i].start && l->slots[k].end > l->slots[i].start)
           use[r] += p->tasks[k].modes[l->slots[k].mode].use[r];
-    if (!room(p, use, m)) return false;
+    if (!fits(p, use, m)) return false;
   }
   return true;
 }
 
 /* Times from the end become times from the beginning. */
-static void mirror(struct local *l, double makespan) {
+static void reverse(struct local *l, double makespan) {
   for (uint32_t i = 0; i < l->c->p->n; i++) {
     struct pz_slot *s = &l->slots[i];
     double start = makespan - s->end;
@@ -152,12 +152,12 @@ static double generate(struct local *l) {
   }
   l->c->steps += p->n / TASKS_PER_STEP + 1;
   if (pz_better(l->c, makespan, l->c->best_s)) {
-    if (l->backward) mirror(l, makespan);
-    if (points_have_room(l))
-      pz_context_offer(l->c, l->slots, makespan);
+    if (l->backward) reverse(l, makespan);
+    if (milestones_fit(l))
+      pz_update_incumbent(l->c, l->slots, makespan);
     else
       refused = true;
-    if (l->backward) mirror(l, makespan);
+    if (l->backward) reverse(l, makespan);
   }
   return refused ? DBL_MAX : makespan;
 }
@@ -176,7 +176,7 @@ static double justify(struct local *l) {
 }
 
 /* The mode that takes the least of a mix of the chip's time. */
-static uint32_t thrifty(const struct pz_context *c, uint32_t t, int mix) {
+static uint32_t least_work_mode(const struct pz_context *c, uint32_t t, int mix) {
   const struct pz_task *task = &c->p->tasks[t];
   uint32_t best = 0;
   double least = DBL_MAX;
@@ -200,7 +200,7 @@ static uint32_t fastest(const struct pz_task *t) {
 /* The fastest, or the thriftiest by a mix. */
 static void choose_modes(struct local *l, int way) {
   for (uint32_t i = 0; i < l->c->p->n; i++)
-    l->mode[i] = way < 0 ? fastest(&l->c->p->tasks[i]) : thrifty(l->c, i, way);
+    l->mode[i] = way < 0 ? fastest(&l->c->p->tasks[i]) : least_work_mode(l->c, i, way);
 }
 
 /* The start: priorities by the longest way to the end, modes all fast, or all thrifty by some mix,
@@ -218,7 +218,7 @@ static void first_tries(struct local *l) {
   justify(l);
 }
 
-double pz_local_try(struct pz_context *c, const uint32_t *mode, const double *priority) {
+double pz_serial_schedule(struct pz_context *c, const uint32_t *mode, const double *priority) {
   struct pz_arena arena;
   struct local l;
   double makespan = DBL_MAX;
@@ -239,14 +239,14 @@ static void adopt_best(struct local *l) {
   }
 }
 
-void pz_local_settle(struct pz_context *c) {
+void pz_left_shift_incumbent(struct pz_context *c) {
   struct pz_arena arena;
   struct local l;
   pz_arena_init(&arena, c->arena->mem);
   int64_t steps = c->steps;
   if (c->p->n && c->p->n <= PZ_LOCAL_MOST_TASKS && begin(&l, c, &arena)) {
     adopt_best(&l);
-    if (generate(&l) <= c->best_s && points_have_room(&l))
+    if (generate(&l) <= c->best_s && milestones_fit(&l))
       memcpy(c->best, l.slots, c->p->n * sizeof *l.slots);
   }
   c->steps = steps;
@@ -257,10 +257,10 @@ void pz_local_settle(struct pz_context *c) {
  * order of their size. */
 static uint32_t another_mode(struct local *l, uint32_t t) {
   const struct pz_context *c = l->c;
-  const bool *dropped = &c->dropped[c->mode_at[t]];
+  const bool *eliminated = &c->eliminated[c->mode_at[t]];
   uint32_t n = c->p->tasks[t].n_modes, list[MOST_MODES], alive = 0, at = 0;
   for (uint32_t m = 0; m < n && alive < MOST_MODES; m++) {
-    if (dropped[m]) continue;
+    if (eliminated[m]) continue;
     if (m <= l->mode[t]) at = alive;
     list[alive++] = m;
   }
@@ -268,7 +268,7 @@ static uint32_t another_mode(struct local *l, uint32_t t) {
   if (draw(l, 2)) { /* one a relaxation has */
     double rest = draw(l, 1000) / 1000.0;
     for (uint32_t k = 0; k < alive; k++)
-      if ((rest -= c->part[c->mode_at[t] + list[k]]) < 0) return list[k];
+      if ((rest -= c->lp_share[c->mode_at[t] + list[k]]) < 0) return list[k];
   }
   if (draw(l, 3) == 0) return list[(at + 1 + draw(l, alive - 1)) % alive];
   return at == 0 || (at + 1 < alive && draw(l, 2)) ? list[at + 1] : list[at - 1];
@@ -284,7 +284,7 @@ static void change(struct local *l) {
     uint32_t mode = another_mode(l, t);
     bool all = draw(l, 3) == 0;
     for (uint32_t i = 0; i < p->n; i++)
-      if (i == t || (all && l->like[i] == l->like[t])) l->mode[i] = mode;
+      if (i == t || (all && l->same_modes[i] == l->same_modes[t])) l->mode[i] = mode;
     if (draw(l, 2)) return;
   }
   uint32_t other = draw(l, p->n);
@@ -341,15 +341,15 @@ static void in_sequence(struct pz_context *c, struct pz_slot *slots) {
     t = slots[i].end;
   }
   c->steps += c->p->n;
-  pz_context_offer(c, slots, t);
+  pz_update_incumbent(c, slots, t);
 }
 
-static enum pz_status greedily(struct local *l, struct pz_error *err) {
+static enum pz_status list_schedules(struct local *l, struct pz_error *err) {
   static const int ways[] = {-1, 0, 1, 5}; /* fastest, or least work by these mixes */
   enum pz_status status = PZ_OK;
   for (size_t k = 0; k < sizeof ways / sizeof *ways && status == PZ_OK; k++) {
     choose_modes(l, ways[k]);
-    status = pz_greedy(l->c, l->mode, err);
+    status = pz_list_schedule(l->c, l->mode, err);
   }
   return status;
 }
@@ -377,7 +377,7 @@ enum pz_status pz_local_search(struct pz_context *c, int64_t steps, struct pz_er
   bool first = c->best_s >= DBL_MAX;
   if (status == PZ_OK && first) in_sequence(c, l.slots);
   if (status == PZ_OK && c->p->n > PZ_LOCAL_MOST_TASKS)
-    status = greedily(&l, err);
+    status = list_schedules(&l, err);
   else if (status == PZ_OK && c->p->n)
     search(&l, steps, first);
   pz_arena_release(&arena);

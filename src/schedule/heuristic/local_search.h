@@ -11,9 +11,9 @@ enum { PZ_LOCAL_MOST_TASKS = 512 };
 PZ_NODISCARD enum pz_status pz_local_search(struct pz_context *c, int64_t steps,
                                             struct pz_error *err);
 /* One schedule: these modes, tasks by decreasing priority.  Returns its makespan. */
-double pz_local_try(struct pz_context *c, const uint32_t *mode, const double *priority);
+double pz_serial_schedule(struct pz_context *c, const uint32_t *mode, const double *priority);
 
 /* Everything in the incumbent as early as what starts before it allows. */
-void pz_local_settle(struct pz_context *c);
+void pz_left_shift_incumbent(struct pz_context *c);
 
 #endif

@@ -322,7 +322,7 @@ static double schedule_of(struct ilp *x, const double *value) {
   if (!set_times(x, value, slots)) return DBL_MAX;
   for (uint32_t i = 0; i < n; i++) makespan = fmax(makespan, slots[i].end);
   if (pz_schedule_check(x->p, slots, makespan, NULL) != PZ_OK) return DBL_MAX;
-  pz_context_offer(x->c, slots, makespan);
+  pz_update_incumbent(x->c, slots, makespan);
   return makespan;
 }
 
@@ -367,12 +367,12 @@ static enum pz_stop rounds(struct ilp *x, double until) {
     build(x);
     pz_lp_solve_integer(&x->lp, &limits, starting_point(x), &r);
     c->steps++;
-    pz_context_raise(c, bound_of(x, &r));
+    pz_update_bound(c, bound_of(x, &r));
     if (!r.found) return PZ_STOP_TIME;
     double made = schedule_of(x, r.x), said = r.objective * x->unit;
     if (r.status != PZ_LP_OPTIMAL) return PZ_STOP_TIME;
     if (made <= said + 1e-4 * x->unit) { /* the best so far is no worse */
-      pz_context_raise(c, c->best_s);
+      pz_update_bound(c, c->best_s);
       return PZ_STOP_PROVED;
     }
     if (!hand_on_more(x, r.x)) return PZ_STOP_TIME;
@@ -423,7 +423,7 @@ enum pz_status pz_ilp_write(const struct pz_problem *p, const char *path, struct
   if (status == PZ_OK && !begin(&x, &c))
     status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the ILP");
   if (status == PZ_OK) {
-    x.unit = c.grain > 0 ? 1 : 1e-6;
+    x.unit = c.time_unit > 0 ? 1 : 1e-6;
     for (int r = 0; r < PZ_RESOURCES; r++) x.handed_on[r] = shared_by_many(&x, r);
     build(&x);
     put_notes(&x);

@@ -14,7 +14,7 @@ static const double mixes[PZ_MIXES][PZ_RESOURCES] = {
 
 /* The greatest time that all times are multiples of, if all are integers (or small parts of one
  * would make sums inexact). */
-static double common_grain(const struct pz_problem *p) {
+static double common_time_unit(const struct pz_problem *p) {
   uint64_t g = 0;
   double sum = 0;
   for (uint32_t i = 0; i < p->n; i++)
@@ -41,22 +41,23 @@ static bool allocate(struct pz_context *c) {
     c->mode_at[i] = c->n_modes;
     c->n_modes += c->p->tasks[i].n_modes;
   }
-  c->dropped = pz_arena_alloc(c->arena, c->n_modes, sizeof *c->dropped);
-  c->part = pz_arena_alloc(c->arena, c->n_modes, sizeof *c->part);
+  c->eliminated = pz_arena_alloc(c->arena, c->n_modes, sizeof *c->eliminated);
+  c->lp_share = pz_arena_alloc(c->arena, c->n_modes, sizeof *c->lp_share);
   c->least_s = pz_arena_alloc(c->arena, n, sizeof *c->least_s);
   c->head_s = pz_arena_alloc(c->arena, n, sizeof *c->head_s);
   c->tail_s = pz_arena_alloc(c->arena, n, sizeof *c->tail_s);
   c->work = pz_arena_alloc(c->arena, n, sizeof *c->work);
   c->best = pz_arena_alloc(c->arena, n, sizeof *c->best);
-  c->prices.rate = pz_arena_alloc(c->arena, c->n_modes, sizeof *c->prices.rate);
-  c->prices.least = pz_arena_alloc(c->arena, n, sizeof *c->prices.least);
-  return c->dropped && c->part && c->least_s && c->head_s && c->tail_s && c->work && c->best &&
-         c->prices.rate && c->prices.least;
+  c->duals.rate = pz_arena_alloc(c->arena, c->n_modes, sizeof *c->duals.rate);
+  c->duals.least = pz_arena_alloc(c->arena, n, sizeof *c->duals.least);
+  return c->eliminated && c->lp_share && c->least_s && c->head_s && c->tail_s && c->work &&
+         c->best && c->duals.rate && c->duals.least;
 }
 
 enum pz_status pz_context_init(struct pz_context *c, const struct pz_problem *p,
                                struct pz_arena *arena, struct pz_error *err) {
-  *c = (struct pz_context){.p = p, .arena = arena, .best_s = DBL_MAX, .grain = common_grain(p)};
+  *c = (struct pz_context){
+      .p = p, .arena = arena, .best_s = DBL_MAX, .time_unit = common_time_unit(p)};
   if (!allocate(c)) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule");
   memcpy(c->mix, mixes, sizeof mixes);
   for (uint32_t i = 0; i < p->n; i++) {
@@ -71,21 +72,21 @@ bool pz_context_fork(const struct pz_context *c, struct pz_arena *arena, struct 
   *out = *c;
   out->arena = arena;
   out->n_modes = 0;
-  out->windows = out->derived.valid = false;
+  out->head_tail = out->derived.valid = false;
   if (!allocate(out)) return false;
   out->best = c->best;
-  memcpy(out->dropped, c->dropped, c->n_modes * sizeof *c->dropped);
-  memcpy(out->prices.rate, c->prices.rate, c->n_modes * sizeof *c->prices.rate);
+  memcpy(out->eliminated, c->eliminated, c->n_modes * sizeof *c->eliminated);
+  memcpy(out->duals.rate, c->duals.rate, c->n_modes * sizeof *c->duals.rate);
   return true;
 }
 
-void pz_context_offer(struct pz_context *c, const struct pz_slot *slots, double makespan) {
+void pz_update_incumbent(struct pz_context *c, const struct pz_slot *slots, double makespan) {
   if (!pz_better(c, makespan, c->best_s)) return;
   memcpy(c->best, slots, c->p->n * sizeof *slots);
   c->best_s = makespan;
 }
 
-void pz_context_raise(struct pz_context *c, double bound_s) {
-  if (c->grain > 0) bound_s = ceil(bound_s / c->grain - 1e-6) * c->grain;
+void pz_update_bound(struct pz_context *c, double bound_s) {
+  if (c->time_unit > 0) bound_s = ceil(bound_s / c->time_unit - 1e-6) * c->time_unit;
   c->bound_s = fmax(c->bound_s, fmin(bound_s, c->best_s));
 }

@@ -166,7 +166,7 @@ bool pz_same_modes(const struct pz_task *a, const struct pz_task *b) {
   return true;
 }
 
-bool pz_wants_instant(const struct pz_task *t) {
+bool pz_milestone_uses(const struct pz_task *t) {
   for (uint32_t m = 0; m < t->n_modes; m++)
     for (int r = 0; r < PZ_RESOURCES; r++)
       if (t->modes[m].s <= 0 && t->modes[m].use[r]) return true;

@@ -33,9 +33,9 @@ struct pz_mode {
 
 const char *pz_resource_name(enum pz_resource r);
 /* Is there room for it? */
-static inline bool pz_mode_fits(const int32_t room[PZ_RESOURCES], const struct pz_mode *m) {
+static inline bool pz_mode_fits(const int32_t residual[PZ_RESOURCES], const struct pz_mode *m) {
   for (int r = 0; r < PZ_RESOURCES; r++)
-    if (m->use[r] > room[r]) return false;
+    if (m->use[r] > residual[r]) return false;
   return true;
 }
 
@@ -73,7 +73,7 @@ PZ_NODISCARD enum pz_status pz_problem_make(struct pz_arena *arena,
                                             struct pz_problem *out, struct pz_error *err);
 
 /* Can it be of no length and use something?  Then it wants room at its instant. */
-bool pz_wants_instant(const struct pz_task *t);
+bool pz_milestone_uses(const struct pz_task *t);
 
 /* Same durations and uses, in the same order. */
 bool pz_same_modes(const struct pz_task *a, const struct pz_task *b);

@@ -18,14 +18,14 @@ void pz_profile_clear(struct pz_profile *f) {
   memset(f->use[0], 0, sizeof f->use[0]);
 }
 
-static bool room(const struct pz_profile *f, uint32_t i, const struct pz_mode *m) {
+static bool fits(const struct pz_profile *f, uint32_t i, const struct pz_mode *m) {
   for (int r = 0; r < PZ_RESOURCES; r++)
     if (m->use[r] > f->p->capacity[r] - f->use[i][r]) return false;
   return true;
 }
 
 /* At a boundary only what runs on both sides counts; that is at most the smaller use. */
-static bool room_at_point(const struct pz_profile *f, uint32_t i, const struct pz_mode *m) {
+static bool fits_at_point(const struct pz_profile *f, uint32_t i, const struct pz_mode *m) {
   for (int r = 0; r < PZ_RESOURCES; r++) {
     int32_t left = i ? f->use[i - 1][r] : 0, right = f->use[i][r];
     if (m->use[r] > f->p->capacity[r] - (left < right ? left : right)) return false;
@@ -39,11 +39,11 @@ double pz_profile_earliest(const struct pz_profile *f, double ready, const struc
   double start = ready;
   if (m->s <= 0) {
     for (;; i++, start = f->time[i])
-      if (f->time[i] >= start ? room_at_point(f, i, m) : room(f, i, m)) return start;
+      if (f->time[i] >= start ? fits_at_point(f, i, m) : fits(f, i, m)) return start;
   }
   for (;;) {
     uint32_t k = i;
-    while (k < f->n && f->time[k] < start + m->s && room(f, k, m)) k++;
+    while (k < f->n && f->time[k] < start + m->s && fits(f, k, m)) k++;
     if (k >= f->n || f->time[k] >= start + m->s) return start;
     i = k + 1;
     start = f->time[i];

@@ -9,17 +9,17 @@
 
 #include "schedule/tree/branching.h"
 
-struct mirror {
-  const struct pz_growth *g;
-  const bool *late; /* by task: not there; NULL: none */
-  uint32_t image[PZ_EXACT_MOST_TASKS];
+struct automorphism {
+  const struct pz_branching *g;
+  const bool *deferred; /* by task: not there; NULL: none */
+  uint32_t image[PZ_TREE_MOST_TASKS];
 };
 
-static bool same(const struct mirror *x, const struct pz_bits *a, const struct pz_bits *b) {
-  return pz_growth_same(x->g, a, b);
+static bool same(const struct automorphism *x, const struct pz_bits *a, const struct pz_bits *b) {
+  return pz_branching_same(x->g, a, b);
 }
 
-static struct pz_bits image_of(const struct mirror *x, const struct pz_bits *set) {
+static struct pz_bits image_of(const struct automorphism *x, const struct pz_bits *set) {
   struct pz_bits out = {{0}};
   for (int w = 0; w < x->g->words; w++)
     for (uint64_t left = set->w[w]; left; left &= left - 1)
@@ -28,13 +28,13 @@ static struct pz_bits image_of(const struct mirror *x, const struct pz_bits *set
 }
 
 /* May the tasks be exchanged, if all before them is? */
-static bool may_swap(const struct mirror *x, uint32_t i, uint32_t k) {
+static bool may_swap(const struct automorphism *x, uint32_t i, uint32_t k) {
   struct pz_bits before = image_of(x, &x->g->before[i]);
-  return same(x, &before, &x->g->before[k]) && pz_growth_same_modes(x->g, i, k);
+  return same(x, &before, &x->g->before[k]) && pz_branching_same_modes(x->g, i, k);
 }
 
 /* A task that comes after a alone gets one that comes after b alone. */
-static bool find_image(struct mirror *x, uint32_t i, struct pz_bits *others) {
+static bool find_image(struct automorphism *x, uint32_t i, struct pz_bits *others) {
   for (uint32_t k = 0; k < x->g->p->n; k++) {
     if (!pz_bits_has(others, k) || !may_swap(x, i, k)) continue;
     pz_bits_clear(others, k);
@@ -45,20 +45,22 @@ static bool find_image(struct mirror *x, uint32_t i, struct pz_bits *others) {
   return false;
 }
 
-static bool is_there(const struct mirror *x, uint32_t i) { return !x->late || !x->late[i]; }
+static bool is_there(const struct automorphism *x, uint32_t i) {
+  return !x->deferred || !x->deferred[i];
+}
 
-static void leave_out_late(const struct mirror *x, struct pz_bits *set) {
+static void leave_out_deferred(const struct automorphism *x, struct pz_bits *set) {
   for (uint32_t i = 0; i < x->g->p->n; i++)
     if (!is_there(x, i)) pz_bits_clear(set, i);
 }
 
 /* Exchange a and b and what comes after only one of them; then all must be as it was. */
-static bool exchange(struct mirror *x, uint32_t a, uint32_t b) {
-  const struct pz_growth *g = x->g;
+static bool exchange(struct automorphism *x, uint32_t a, uint32_t b) {
+  const struct pz_branching *g = x->g;
   struct pz_bits after_a = pz_bits_minus(&g->after[a], &g->after[b]);
   struct pz_bits after_b = pz_bits_minus(&g->after[b], &g->after[a]);
-  leave_out_late(x, &after_a);
-  leave_out_late(x, &after_b);
+  leave_out_deferred(x, &after_a);
+  leave_out_deferred(x, &after_b);
   if (pz_bits_count(&after_a) != pz_bits_count(&after_b)) return false;
   for (uint32_t i = 0; i < g->p->n; i++) x->image[i] = i;
   x->image[a] = b;
@@ -75,12 +77,12 @@ static bool exchange(struct mirror *x, uint32_t a, uint32_t b) {
   return true;
 }
 
-void pz_growth_mirror(struct pz_growth *g, const bool *late) {
-  struct mirror x = {.g = g, .late = late};
+void pz_automorphisms(struct pz_branching *g, const bool *deferred) {
+  struct automorphism x = {.g = g, .deferred = deferred};
   for (uint32_t b = 0; b < g->p->n; b++)
     for (uint32_t a = 0; a < g->p->n; a++)
       if (g->rank[a] < g->rank[b] && is_there(&x, a) && is_there(&x, b) &&
           same(&x, &g->before[a], &g->before[b]) && !same(&x, &g->after[a], &g->after[b]) &&
-          pz_growth_same_modes(g, a, b) && exchange(&x, a, b))
-        pz_bits_set(&g->alike[b], a);
+          pz_branching_same_modes(g, a, b) && exchange(&x, a, b))
+        pz_bits_set(&g->interchangeable[b], a);
 }

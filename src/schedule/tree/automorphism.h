@@ -5,6 +5,6 @@
 #include "schedule/tree/branching.h"
 
 /* Adds them to g->alike; `late` tasks, if not NULL, are not there. */
-void pz_growth_mirror(struct pz_growth *g, const bool *late);
+void pz_automorphisms(struct pz_branching *g, const bool *deferred);
 
 #endif

@@ -20,35 +20,35 @@
 #include "schedule/tree/partial_bound.h"
 #include "schedule/tree/state_store.h"
 
-struct frontier {
-  struct pz_growth g;
-  struct pz_states states;
-  struct pz_rest rest;
+struct best_first {
+  struct pz_branching g;
+  struct pz_state_store store;
+  struct pz_idle idle;
   struct pz_arena *arena;
   int64_t until;
-  struct pz_late *late; /* NULL: none */
-  char *nodes;          /* by depth: struct pz_partial */
+  struct pz_deferred *deferred; /* NULL: none */
+  char *nodes;                  /* by depth: struct pz_partial */
   size_t node_bytes;
   struct pz_partial *ahead;
   const struct pz_state *from; /* the one that is opened; NULL: the beginning */
-  double delay_s;              /* of the last rest before what grows */
+  double regret_s;             /* of the last rest before what grows */
   int at;                      /* no bucket below this has states */
   bool fresh;                  /* what is made now is; see open_state */
   bool stopped;
 };
 
-static struct pz_partial *node_at(const struct frontier *x, uint32_t depth) {
+static struct pz_partial *node_at(const struct best_first *x, uint32_t depth) {
   return (struct pz_partial *)(void *)(x->nodes + depth * x->node_bytes);
 }
 
-static double bound_of(struct frontier *x, const struct pz_partial *n) {
-  double most = x->g.c->best_s, bound = pz_partial_price_bound(n);
-  if (pz_better(x->g.c, bound, most)) bound = pz_larger(bound, pz_partial_room_bound(&x->g, n));
-  if (pz_better(x->g.c, bound, most)) bound = pz_larger(bound, pz_partial_work_bound(&x->g, n));
+static double completion_bound(struct best_first *x, const struct pz_partial *n) {
+  double most = x->g.c->best_s, bound = pz_partial_dual_bound(n);
+  if (pz_better(x->g.c, bound, most)) bound = pz_larger(bound, pz_partial_residual_bound(&x->g, n));
+  if (pz_better(x->g.c, bound, most)) bound = pz_larger(bound, pz_partial_energy_bound(&x->g, n));
   return bound;
 }
 
-static void load(struct frontier *x, const struct pz_state *s, struct pz_partial *n) {
+static void load(struct best_first *x, const struct pz_state *s, struct pz_partial *n) {
   const struct pz_problem *p = x->g.p;
   *n = (struct pz_partial){.started = s->started,
                            .finished = s->started,
@@ -71,7 +71,7 @@ static void load(struct frontier *x, const struct pz_state *s, struct pz_partial
 /* ---- complete schedules --------------------------------------------------------------------- */
 
 /* On to what the state has just started; from rest what else it has done ran alone. */
-static void start_of(struct frontier *x, const struct pz_state *s, struct pz_partial **now,
+static void start_of(struct best_first *x, const struct pz_state *s, struct pz_partial **now,
                      struct pz_partial **next) {
   struct pz_partial *swap;
   for (; (*now)->n_running && (*now)->t < s->t; swap = *now, *now = *next, *next = swap)
@@ -93,9 +93,9 @@ static uint32_t depth_of(const struct pz_state *s) {
 }
 
 /* Once more from the beginning, for the slots. */
-static void replay(struct frontier *x, const struct pz_state *const *path, uint32_t n,
+static void replay(struct best_first *x, const struct pz_state *const *path, uint32_t n,
                    struct pz_partial *now, struct pz_partial *next) {
-  pz_partial_begin(&x->g, x->late ? x->late->is : NULL, now);
+  pz_partial_begin(&x->g, x->deferred ? x->deferred->is : NULL, now);
   for (uint32_t k = 0; k < n; k++) start_of(x, path[k], &now, &next);
   while (now->n_running) { /* what takes no time, at the end */
     struct pz_partial *swap = now;
@@ -105,15 +105,15 @@ static void replay(struct frontier *x, const struct pz_state *const *path, uint3
   }
 }
 
-static double end_of_slots(const struct frontier *x) {
+static double end_of_slots(const struct best_first *x) {
   double end = 0;
   for (uint32_t i = 0; i < x->g.p->n; i++)
-    if (!x->late || !x->late->is[i]) end = pz_larger(end, x->g.slots[i].end);
+    if (!x->deferred || !x->deferred->is[i]) end = pz_larger(end, x->g.slots[i].end);
   return end;
 }
 
 /* Everything is started in n, which grew from the state that is opened. */
-static void complete(struct frontier *x, const struct pz_partial *n) {
+static void complete(struct best_first *x, const struct pz_partial *n) {
   struct pz_arena arena;
   double makespan = pz_partial_end(n);
   if (!pz_better(x->g.c, makespan, x->g.c->best_s)) return;
@@ -131,14 +131,15 @@ static void complete(struct frontier *x, const struct pz_partial *n) {
     for (uint32_t k = depth; s; s = s->parent) path[--k] = s;
     replay(x, path, depth + 1, now, next);
     makespan = end_of_slots(x);
-    if (x->late) makespan = pz_late_put(x->late, &x->g, makespan);
-    pz_context_offer(x->g.c, x->g.slots, makespan);
+    if (x->deferred) makespan = pz_deferred_insert(x->deferred, &x->g, makespan);
+    pz_update_incumbent(x->g.c, x->g.slots, makespan);
   }
   pz_arena_release(&arena);
 }
 
 /* What is left, which nothing waits for, runs alone. */
-static void complete_alone(struct frontier *x, const struct pz_partial *n, struct pz_partial *end) {
+static void complete_alone(struct best_first *x, const struct pz_partial *n,
+                           struct pz_partial *end) {
   struct pz_bits left = pz_bits_minus(&x->g.all, &n->started);
   pz_partial_copy(end, n);
   pz_partial_alone(&x->g, end, &left);
@@ -147,38 +148,38 @@ static void complete_alone(struct frontier *x, const struct pz_partial *n, struc
 
 /* ---- growth --------------------------------------------------------------------------------- */
 
-static double phase_bound(const struct frontier *x, const struct pz_partial *n) {
-  return x->rest.slow ? pz_rest_phase_bound(&x->rest, n, x->delay_s) : 0;
+static double busy_period_bound(const struct best_first *x, const struct pz_partial *n) {
+  return x->idle.slow ? pz_busy_period_bound(&x->idle, n, x->regret_s) : 0;
 }
 
 /* A candidate that waits for the next end is a state, unless it waits where it need not, or a rest
  * or another state is as good, or the bound says that it leads nowhere.  Where schedules often come
  * to rest it is mostly another state, elsewhere mostly the bound. */
-static void add(struct frontier *x, const struct pz_partial *n, double bound) {
-  struct pz_state *s = x->states.candidate;
+static void add_state(struct best_first *x, const struct pz_partial *n, double bound) {
+  struct pz_state *s = x->store.candidate;
   if (pz_partial_complete(&x->g, n)) {
     complete(x, n);
     return;
   }
-  if (x->rest.often && n->n_running < 2) return; /* that is alone */
-  if (pz_partial_idles(&x->g, n)) return;
+  if (x->idle.frequent && n->n_running < 2) return; /* that is alone */
+  if (pz_partial_wait_dominated(&x->g, n)) return;
   pz_state_fill(s, x->from, n);
-  s->delay_s = x->delay_s;
+  s->regret_s = x->regret_s;
   s->fresh = x->fresh;
-  if (x->rest.often && pz_rest_is_better(&x->rest, x->delay_s, n, s->next)) return;
-  if (x->rest.often && pz_states_dominate(&x->states)) return;
+  if (x->idle.frequent && pz_idle_dominates(&x->idle, x->regret_s, n, s->next)) return;
+  if (x->idle.frequent && pz_state_store_dominates(&x->store)) return;
   pz_partial_advance(&x->g, n, x->ahead);
-  s->bound = pz_larger(bound, bound_of(x, x->ahead));
+  s->bound = pz_larger(bound, completion_bound(x, x->ahead));
   if (x->from) s->bound = pz_larger(s->bound, x->from->bound);
   if (!pz_better(x->g.c, s->bound, x->g.c->best_s)) return;
-  if (!x->rest.often && pz_states_dominate(&x->states)) return;
-  if (!pz_states_keep(&x->states)) x->stopped = true;
+  if (!x->idle.frequent && pz_state_store_dominates(&x->store)) return;
+  if (!pz_state_store_add(&x->store)) x->stopped = true;
 }
 
-static void count_step(struct frontier *x) { x->stopped |= ++x->g.c->steps >= x->until; }
+static void count_step(struct best_first *x) { x->stopped |= ++x->g.c->steps >= x->until; }
 
 /* Every set of tasks that can start now, in every mode. */
-static void grow(struct frontier *x, uint32_t depth) {
+static void expand(struct best_first *x, uint32_t depth) {
   const struct pz_partial *n = node_at(x, depth);
   struct pz_partial *next = node_at(x, depth + 1);
   struct pz_start k = pz_partial_starts(&x->g, n);
@@ -186,28 +187,29 @@ static void grow(struct frontier *x, uint32_t depth) {
     pz_partial_start(&x->g, n, k.task, k.mode, next);
     count_step(x);
     double bound = pz_partial_path_bound(&x->g, next);
-    if (pz_better(x->g.c, bound, x->g.c->best_s)) bound = pz_larger(bound, phase_bound(x, next));
+    if (pz_better(x->g.c, bound, x->g.c->best_s))
+      bound = pz_larger(bound, busy_period_bound(x, next));
     if (!pz_better(x->g.c, bound, x->g.c->best_s)) continue;
-    add(x, next, bound);
-    grow(x, depth + 1);
+    add_state(x, next, bound);
+    expand(x, depth + 1);
   }
 }
 
 /* Of tasks alike that are ready at the same rest those alone come first. */
-static bool may_be_alone(const struct frontier *x, const struct pz_partial *n, uint32_t i) {
+static bool may_be_alone(const struct best_first *x, const struct pz_partial *n, uint32_t i) {
   uint64_t not_now = 0;
-  for (int w = 0; w < x->g.words; w++) not_now |= x->g.alike[i].w[w] & n->not_now.w[w];
+  for (int w = 0; w < x->g.words; w++) not_now |= x->g.interchangeable[i].w[w] & n->not_now.w[w];
   return !not_now;
 }
 
 /* What is ready runs alone or not now, each task after the other; then a phase begins. */
-static void decide(struct frontier *x, uint32_t depth) {
+static void decide(struct best_first *x, uint32_t depth) {
   struct pz_partial *n = node_at(x, depth), *next = node_at(x, depth + 1);
-  uint32_t i = pz_rest_next(&x->rest, n);
-  if (x->stopped || !pz_better(x->g.c, bound_of(x, n), x->g.c->best_s)) return;
+  uint32_t i = pz_idle_undecided(&x->idle, n);
+  if (x->stopped || !pz_better(x->g.c, completion_bound(x, n), x->g.c->best_s)) return;
   if (i == PZ_NONE) {
     if (pz_bits_empty(&n->not_now)) complete_alone(x, n, next);
-    grow(x, depth);
+    expand(x, depth);
     return;
   }
   count_step(x);
@@ -218,17 +220,17 @@ static void decide(struct frontier *x, uint32_t depth) {
     pz_partial_alone(&x->g, next, &only);
     decide(x, depth + 1);
   }
-  if (!pz_bits_has(&x->rest.joining, i)) return;
+  if (!pz_bits_has(&x->idle.joining, i)) return;
   pz_partial_copy(next, n);
   pz_bits_set(&next->not_now, i);
   decide(x, depth + 1);
 }
 
-static void grow_from_rest(struct frontier *x, uint32_t depth) {
+static void branch_from_idle(struct best_first *x, uint32_t depth) {
   static const struct pz_bits none;
   struct pz_partial *n = node_at(x, depth);
-  if (pz_rest_seen(&x->rest, n)) return;
-  x->delay_s = n->t - n->alone_s;
+  if (pz_idle_dominated(&x->idle, n)) return;
+  x->regret_s = n->t - n->alone_s;
   n->not_now = none;
   x->fresh = true;
   n->could_before = none;
@@ -242,10 +244,10 @@ static void grow_from_rest(struct frontier *x, uint32_t depth) {
  * fresh, and at the end after that all may start again: a task left out there too could have
  * started with a state that itself left it out, and then no state with it would be made anywhere.
  * At later ends, what waited for them is left out: what it would make with it grows from here. */
-static void open_state(struct frontier *x, const struct pz_state *s) {
+static void open_state(struct best_first *x, const struct pz_state *s) {
   static const struct pz_bits none;
   x->from = s;
-  x->delay_s = s->delay_s;
+  x->regret_s = s->regret_s;
   load(x, s, node_at(x, 0));
   while (node_at(x, 0)->n_running && !x->stopped) {
     struct pz_partial *n = node_at(x, 1);
@@ -253,40 +255,40 @@ static void open_state(struct frontier *x, const struct pz_state *s) {
     bool later = node_at(x, 0)->t > s->t; /* until then it is the state's own bound */
     x->fresh = !later && !s->fresh;
     if (x->fresh) n->could_before = none;
-    if (later && !pz_better(x->g.c, bound_of(x, n), x->g.c->best_s)) return;
+    if (later && !pz_better(x->g.c, completion_bound(x, n), x->g.c->best_s)) return;
     if (pz_partial_complete(&x->g, n)) {
       complete(x, n);
       return;
     }
-    if (x->rest.often && !n->n_running) {
-      grow_from_rest(x, 1);
+    if (x->idle.frequent && !n->n_running) {
+      branch_from_idle(x, 1);
       return;
     }
-    grow(x, 1);
-    if (pz_partial_idles(&x->g, n)) return;
+    expand(x, 1);
+    if (pz_partial_wait_dominated(&x->g, n)) return;
     pz_partial_copy(node_at(x, 0), n);
   }
 }
 
 /* ---- the search ----------------------------------------------------------------------------- */
 
-static void begin(struct frontier *x) {
+static void begin(struct best_first *x) {
   struct pz_partial *n = node_at(x, 0);
   x->fresh = true;
-  pz_partial_begin(&x->g, x->late ? x->late->is : NULL, n);
+  pz_partial_begin(&x->g, x->deferred ? x->deferred->is : NULL, n);
   if (pz_partial_complete(&x->g, n))
     complete(x, n);
-  else if (x->rest.often)
-    grow_from_rest(x, 0);
+  else if (x->idle.frequent)
+    branch_from_idle(x, 0);
   else
-    grow(x, 0);
+    expand(x, 0);
 }
 
 /* The best state for each number of tasks started.  False: there is none. */
-static bool dive(struct frontier *x) {
+static bool dive(struct best_first *x) {
   bool any = false;
   for (uint32_t started = 0; started < x->g.p->n && !x->stopped; started++) {
-    struct pz_state *s = pz_states_take(&x->states, started, PZ_STATE_BUCKETS - 1);
+    struct pz_state *s = pz_state_store_take(&x->store, started, PZ_STATE_BUCKETS - 1);
     if (s) open_state(x, s);
     any = any || s;
   }
@@ -294,17 +296,17 @@ static bool dive(struct frontier *x) {
 }
 
 /* No more can be proved than what late tasks did not fit into. */
-static bool reached(const struct frontier *x) {
-  return x->late && pz_states_bound(&x->states, x->at) >= x->late->unfit_s;
+static bool reached(const struct best_first *x) {
+  return x->deferred && pz_state_store_bound(&x->store, x->at) >= x->deferred->unfit_s;
 }
 
 /* The states of least bound, those with more tasks started first, up to so many steps. */
-static void climb(struct frontier *x, int64_t until) {
+static void open_least_bounds(struct best_first *x, int64_t until) {
   while (x->at < PZ_STATE_BUCKETS && !x->stopped && x->g.c->steps < until) {
     x->stopped = reached(x);
     struct pz_state *s = NULL;
     for (uint32_t started = x->g.p->n; started-- > 0 && !s;)
-      s = pz_states_take(&x->states, started, x->at);
+      s = pz_state_store_take(&x->store, started, x->at);
     if (s)
       open_state(x, s);
     else
@@ -312,32 +314,32 @@ static void climb(struct frontier *x, int64_t until) {
   }
 }
 
-static void search(struct frontier *x) {
+static void search(struct best_first *x) {
   struct pz_context *c = x->g.c;
   begin(x);
-  for (int64_t from = c->steps; dive(x); from = c->steps) climb(x, 2 * c->steps - from);
-  double proved = x->stopped ? pz_states_bound(&x->states, x->at) : c->best_s;
-  pz_context_raise(c, x->late ? pz_smaller(proved, x->late->unfit_s) : proved);
+  for (int64_t from = c->steps; dive(x); from = c->steps) open_least_bounds(x, 2 * c->steps - from);
+  double proved = x->stopped ? pz_state_store_bound(&x->store, x->at) : c->best_s;
+  pz_update_bound(c, x->deferred ? pz_smaller(proved, x->deferred->unfit_s) : proved);
 }
 
-static bool prepare(struct frontier *x, struct pz_context *c) {
+static bool prepare(struct best_first *x, struct pz_context *c) {
   uint32_t n = c->p->n;
   x->node_bytes = pz_partial_bytes(n);
   x->nodes = pz_arena_alloc(x->arena, 2 * (size_t)n + 4, x->node_bytes);
   x->ahead = pz_arena_alloc(x->arena, 1, x->node_bytes);
-  return x->nodes && x->ahead && pz_growth_init(&x->g, c, x->arena) &&
-         pz_states_init(&x->states, &x->g, x->until - c->steps, x->arena) &&
-         pz_rest_init(&x->rest, &x->g, x->arena);
+  return x->nodes && x->ahead && pz_branching_init(&x->g, c, x->arena) &&
+         pz_state_store_init(&x->store, &x->g, x->until - c->steps, x->arena) &&
+         pz_idle_init(&x->idle, &x->g, x->arena);
 }
 
-enum pz_status pz_frontier_search(struct pz_context *c, int64_t steps, struct pz_late *late,
-                                  struct pz_error *err) {
+enum pz_status pz_best_first_search(struct pz_context *c, int64_t steps,
+                                    struct pz_deferred *deferred, struct pz_error *err) {
   if (!pz_open(c)) return PZ_OK;
   struct pz_arena arena;
   pz_arena_init(&arena, c->arena->mem);
-  struct frontier x = {.arena = &arena, .until = c->steps + steps, .late = late};
+  struct best_first x = {.arena = &arena, .until = c->steps + steps, .deferred = deferred};
   bool ok = prepare(&x, c);
-  if (ok) pz_growth_mirror(&x.g, late ? late->is : NULL);
+  if (ok) pz_automorphisms(&x.g, deferred ? deferred->is : NULL);
   if (ok) search(&x);
   pz_arena_release(&arena);
   return ok ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule search");

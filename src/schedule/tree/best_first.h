@@ -4,6 +4,6 @@
 
 #include "schedule/tree/deferred.h"
 
-PZ_NODISCARD pz_searcher pz_frontier_search;
+PZ_NODISCARD pz_searcher pz_best_first_search;
 
 #endif

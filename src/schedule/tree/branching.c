@@ -16,14 +16,14 @@ static bool matters(const struct pz_problem *p, int r) {
 }
 
 /* A mode's share of the chip, by mix. */
-static double share(const struct pz_growth *g, const struct pz_mode *m, int mix) {
+static double share(const struct pz_branching *g, const struct pz_mode *m, int mix) {
   double sum = 0;
   for (int r = 0; r < PZ_RESOURCES; r++)
     if (m->use[r]) sum += g->c->mix[mix][r] * (double)m->use[r] / (double)g->p->capacity[r];
   return sum;
 }
 
-static void add_mix(struct pz_growth *g, int mix) {
+static void add_mix(struct pz_branching *g, int mix) {
   const struct pz_context *c = g->c;
   int at = g->n_measures++;
   for (uint32_t i = 0; i < g->p->n; i++) {
@@ -33,7 +33,7 @@ static void add_mix(struct pz_growth *g, int mix) {
   }
 }
 
-static void add_prices(struct pz_growth *g, const struct pz_prices *f) {
+static void add_duals(struct pz_branching *g, const struct pz_duals *f) {
   int at = g->n_measures++;
   for (uint32_t i = 0; i < g->p->n; i++) g->work[i][at] = f->least[g->by_tail[i]];
   for (uint32_t m = 0; m < g->c->n_modes; m++) g->rates[m][at] = f->rate[m];
@@ -41,7 +41,7 @@ static void add_prices(struct pz_growth *g, const struct pz_prices *f) {
 
 /* Mixes whose resources all matter, of which there is so much work that it may count, and prices;
  * a multiple of four, for the processor's sake. */
-static void measure(struct pz_growth *g) {
+static void measure(struct pz_branching *g) {
   bool wanted[PZ_RESOURCES];
   for (int r = 0; r < PZ_RESOURCES; r++) wanted[r] = matters(g->p, r);
   for (int k = 0; k < PZ_MIXES; k++) {
@@ -51,7 +51,7 @@ static void measure(struct pz_growth *g) {
     for (int r = 0; r < PZ_RESOURCES; r++) all = all && (wanted[r] || g->c->mix[k][r] <= 0);
     if (all && sum > ENOUGH_WORK * g->c->best_s) add_mix(g, k);
   }
-  if (g->c->prices.sum > 0) add_prices(g, &g->c->prices);
+  if (g->c->duals.sum > 0) add_duals(g, &g->c->duals);
   g->n_measures = (g->n_measures + 3) / 4 * 4;
 }
 
@@ -59,25 +59,27 @@ static void measure(struct pz_growth *g) {
 static bool takes_most(const struct pz_context *c, uint32_t i, int r) {
   const struct pz_task *t = &c->p->tasks[i];
   for (uint32_t m = 0; m < t->n_modes; m++)
-    if (!c->dropped[c->mode_at[i] + m] && t->modes[m].use[r] <= c->p->capacity[r] / 2) return false;
+    if (!c->eliminated[c->mode_at[i] + m] && t->modes[m].use[r] <= c->p->capacity[r] / 2)
+      return false;
   return true;
 }
 
 /* Those of the resource of which there are the most, but for queues so long that work bounds tell
  * as much. */
-static void find_queue(struct pz_growth *g) {
+static void find_disjunctive(struct pz_branching *g) {
   for (int r = 0; r < PZ_RESOURCES; r++) {
-    uint32_t n = 0, list[PZ_LONGEST_QUEUE];
-    for (uint32_t k = 0; k < g->p->n && n <= PZ_LONGEST_QUEUE; k++)
-      if (takes_most(g->c, g->by_tail[k], r) && n++ < PZ_LONGEST_QUEUE) list[n - 1] = g->by_tail[k];
-    if (n > PZ_LONGEST_QUEUE || n < 2 || n <= g->n_queue) continue;
-    g->n_queue = n;
-    memcpy(g->queue, list, n * sizeof *list);
+    uint32_t n = 0, list[PZ_LARGEST_DISJUNCTIVE];
+    for (uint32_t k = 0; k < g->p->n && n <= PZ_LARGEST_DISJUNCTIVE; k++)
+      if (takes_most(g->c, g->by_tail[k], r) && n++ < PZ_LARGEST_DISJUNCTIVE)
+        list[n - 1] = g->by_tail[k];
+    if (n > PZ_LARGEST_DISJUNCTIVE || n < 2 || n <= g->n_disjunctive) continue;
+    g->n_disjunctive = n;
+    memcpy(g->disjunctive, list, n * sizeof *list);
   }
 }
 
 /* Tasks by falling key, ties in topological order. */
-static void order(const struct pz_growth *g, uint32_t *list, bool with_own_time) {
+static void order(const struct pz_branching *g, uint32_t *list, bool with_own_time) {
   for (uint32_t i = 0; i < g->p->n; i++) {
     const double *least = g->c->least_s, *tail = g->c->tail_s;
     uint32_t at = i;
@@ -91,50 +93,50 @@ static void order(const struct pz_growth *g, uint32_t *list, bool with_own_time)
   }
 }
 
-bool pz_growth_same_modes(const struct pz_growth *g, uint32_t a, uint32_t b) {
+bool pz_branching_same_modes(const struct pz_branching *g, uint32_t a, uint32_t b) {
   const struct pz_context *c = g->c;
   const struct pz_task *t = &c->p->tasks[a];
   return pz_same_modes(t, &c->p->tasks[b]) &&
-         !memcmp(&c->dropped[c->mode_at[a]], &c->dropped[c->mode_at[b]],
-                 t->n_modes * sizeof *c->dropped);
+         !memcmp(&c->eliminated[c->mode_at[a]], &c->eliminated[c->mode_at[b]],
+                 t->n_modes * sizeof *c->eliminated);
 }
 
 /* Of tasks with the same modes and the same after them, when both are ready, one is the first: a
  * schedule that starts the other first is as good with the two exchanged. */
-static void find_alike(struct pz_growth *g) {
+static void find_interchangeable(struct pz_branching *g) {
   for (uint32_t a = 0; a < g->p->n; a++)
     for (uint32_t b = 0; b < g->p->n; b++)
-      if (g->rank[a] < g->rank[b] && pz_growth_same(g, &g->after[a], &g->after[b]) &&
-          pz_growth_same_modes(g, a, b))
-        pz_bits_set(&g->alike[b], a);
+      if (g->rank[a] < g->rank[b] && pz_branching_same(g, &g->after[a], &g->after[b]) &&
+          pz_branching_same_modes(g, a, b))
+        pz_bits_set(&g->interchangeable[b], a);
 }
 
-bool pz_growth_init(struct pz_growth *g, struct pz_context *c, struct pz_arena *arena) {
+bool pz_branching_init(struct pz_branching *g, struct pz_context *c, struct pz_arena *arena) {
   uint32_t n = c->p->n;
-  *g = (struct pz_growth){.c = c, .p = c->p, .words = (int)(n + 63) / 64};
+  *g = (struct pz_branching){.c = c, .p = c->p, .words = (int)(n + 63) / 64};
   g->slots = pz_arena_alloc(arena, n, sizeof *g->slots);
   g->by_tail = pz_arena_alloc(arena, n, sizeof *g->by_tail);
   g->by_path = pz_arena_alloc(arena, n, sizeof *g->by_path);
   g->rank = pz_arena_alloc(arena, n, sizeof *g->rank);
-  g->alike = pz_arena_alloc(arena, n, sizeof *g->alike);
+  g->interchangeable = pz_arena_alloc(arena, n, sizeof *g->interchangeable);
   g->work = pz_arena_alloc(arena, n, sizeof *g->work);
   g->rates = pz_arena_alloc(arena, c->n_modes, sizeof *g->rates);
   g->before = pz_arena_alloc(arena, n, sizeof *g->before);
   g->after = pz_arena_alloc(arena, n, sizeof *g->after);
   if (!g->work || !g->rates || !g->before || !g->after || !g->slots || !g->by_tail || !g->by_path ||
-      !g->rank || !g->alike)
+      !g->rank || !g->interchangeable)
     return false;
   order(g, g->by_tail, false);
   measure(g);
   order(g, g->by_path, true);
-  find_queue(g);
+  find_disjunctive(g);
   for (uint32_t i = 0; i < n; i++) {
     g->rank[g->by_path[i]] = i;
     pz_bits_set(&g->all, i);
-    if (c->least_s[i] <= 0) pz_bits_set(&g->points, i);
-    g->instants = g->instants || pz_wants_instant(&c->p->tasks[i]);
+    if (c->least_s[i] <= 0) pz_bits_set(&g->milestones, i);
+    g->milestones_use = g->milestones_use || pz_milestone_uses(&c->p->tasks[i]);
   }
   pz_bits_order(g->p, g->before, g->after);
-  find_alike(g);
+  find_interchangeable(g);
   return true;
 }

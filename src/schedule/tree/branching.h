@@ -6,48 +6,49 @@
 #include "schedule/model/bits.h"
 #include "schedule/model/context.h"
 
-enum { PZ_EXACT_MOST_TASKS = 256 };
-_Static_assert((int)PZ_EXACT_MOST_TASKS <= (int)PZ_BITS, "sets hold every task");
+enum { PZ_TREE_MOST_TASKS = 256 };
+_Static_assert((int)PZ_TREE_MOST_TASKS <= (int)PZ_BITS, "sets hold every task");
 
-enum { PZ_LONGEST_QUEUE = 8 };
+enum { PZ_LARGEST_DISJUNCTIVE = 8 };
 
-struct pz_growth {
+struct pz_branching {
   struct pz_context *c;
   const struct pz_problem *p;
   struct pz_slot *slots; /* of the partial schedule at hand */
   uint32_t *by_tail;     /* tasks, longest tail first: for bounds */
   uint32_t *by_path;     /* longest tail with the task itself first: the order of branching */
   uint32_t *rank;        /* in by_path */
-  struct pz_bits *before, *after;   /* by task: all that must come before it, and after it */
-  struct pz_bits *alike;            /* by task: those that start no later, if they are ready */
-  int n_measures;                   /* of work, by mixes of resources and by prices */
-  double (*work)[PZ_MEASURES];      /* by place in by_tail: the least */
-  double (*rates)[PZ_MEASURES];     /* by mode: work in a second */
-  struct pz_bits all, points;       /* tasks; those that can take no time */
-  uint32_t queue[PZ_LONGEST_QUEUE]; /* tasks of which no two run at once, longest tail first */
-  uint32_t n_queue, n_waits;
-  bool instants; /* some task of no length uses something */
+  struct pz_bits *before, *after;  /* by task: all that must come before it, and after it */
+  struct pz_bits *interchangeable; /* by task: those that start no later, if they are ready */
+  int n_measures;                  /* of work, by mixes of resources and by prices */
+  double (*work)[PZ_MEASURES];     /* by place in by_tail: the least */
+  double (*rates)[PZ_MEASURES];    /* by mode: work in a second */
+  struct pz_bits all, milestones;  /* tasks; those that can take no time */
+  uint32_t disjunctive
+      [PZ_LARGEST_DISJUNCTIVE]; /* tasks of which no two run at once, longest tail first */
+  uint32_t n_disjunctive, n_waits;
+  bool milestones_use; /* some task of no length uses something */
   int words;
 };
 
 /* False: no memory. */
-bool pz_growth_init(struct pz_growth *g, struct pz_context *c, struct pz_arena *arena);
+bool pz_branching_init(struct pz_branching *g, struct pz_context *c, struct pz_arena *arena);
 
 /* The same modes, and the same of them dropped: one search over modes may have given a to one part
  * and b to the other, and then they are not alike in it. */
-bool pz_growth_same_modes(const struct pz_growth *g, uint32_t a, uint32_t b);
+bool pz_branching_same_modes(const struct pz_branching *g, uint32_t a, uint32_t b);
 
 /* Are the sets of tasks the same? */
-static inline bool pz_growth_same(const struct pz_growth *g, const struct pz_bits *a,
-                                  const struct pz_bits *b) {
+static inline bool pz_branching_same(const struct pz_branching *g, const struct pz_bits *a,
+                                     const struct pz_bits *b) {
   for (int w = 0; w < g->words; w++)
     if (a->w[w] != b->w[w]) return false;
   return true;
 }
 
 /* Are all tasks of a in b? */
-static inline bool pz_growth_within(const struct pz_growth *g, const struct pz_bits *a,
-                                    const struct pz_bits *b) {
+static inline bool pz_branching_within(const struct pz_branching *g, const struct pz_bits *a,
+                                       const struct pz_bits *b) {
   for (int w = 0; w < g->words; w++)
     if (a->w[w] & ~b->w[w]) return false;
   return true;

@@ -12,18 +12,18 @@
 #include "schedule/tree/residual.h"
 
 /* Tasks that may still run in the phase. */
-struct phase {
-  struct pz_room room;
-  double end[PZ_EXACT_MOST_TASKS];    /* by task: the earliest in the phase */
-  uint32_t list[PZ_EXACT_MOST_TASKS]; /* tasks by end, those that end after all that runs */
+struct busy_period {
+  struct pz_residual residual;
+  double end[PZ_TREE_MOST_TASKS];    /* by task: the earliest in the phase */
+  uint32_t list[PZ_TREE_MOST_TASKS]; /* tasks by end, those that end after all that runs */
   uint32_t n;
   double alone_s; /* what is done when all that runs has ended, had each task run alone */
   double left_s;  /* priced time of the others */
 };
 
 /* Beside others, from when all that it waits for has ended. */
-static double earliest_end(const struct pz_rest *x, const struct pz_partial *n,
-                           const struct phase *h, uint32_t i) {
+static double earliest_end(const struct pz_idle *x, const struct pz_partial *n,
+                           const struct busy_period *h, uint32_t i) {
   const struct pz_task *t = &x->g->p->tasks[i];
   double from = n->t, end = DBL_MAX;
   for (uint32_t k = 0; k < t->n_pred; k++)
@@ -32,26 +32,27 @@ static double earliest_end(const struct pz_rest *x, const struct pz_partial *n,
   if (from >= x->g->c->best_s) return DBL_MAX;
   for (uint32_t m = 0; m < t->n_modes; m++)
     if (x->joins[x->g->c->mode_at[i] + m])
-      end = pz_smaller(end, pz_larger(from, pz_room_for(&h->room, &t->modes[m])) + t->modes[m].s);
+      end = pz_smaller(end, pz_larger(from, pz_residual_earliest(&h->residual, &t->modes[m])) +
+                                t->modes[m].s);
   return end;
 }
 
-static void put(const struct pz_rest *x, struct phase *h, uint32_t i) {
+static void put(const struct pz_idle *x, struct busy_period *h, uint32_t i) {
   const struct pz_context *c = x->g->c;
-  if (h->end[i] <= h->room.at[h->room.n]) {
+  if (h->end[i] <= h->residual.at[h->residual.n]) {
     h->alone_s += c->least_s[i];
     return;
   }
-  h->left_s += c->prices.least[i];
+  h->left_s += c->duals.least[i];
   if (h->end[i] >= c->best_s) return;
   uint32_t at = h->n++;
   for (; at > 0 && h->end[h->list[at - 1]] > h->end[i]; at--) h->list[at] = h->list[at - 1];
   h->list[at] = i;
 }
 
-static void look_ahead(const struct pz_rest *x, const struct pz_partial *n, struct phase *h) {
-  const struct pz_growth *g = x->g;
-  pz_room_find(g, n, &h->room);
+static void look_ahead(const struct pz_idle *x, const struct pz_partial *n, struct busy_period *h) {
+  const struct pz_branching *g = x->g;
+  pz_residual_find(g, n, &h->residual);
   h->n = 0;
   h->alone_s = n->alone_s;
   h->left_s = 0;
@@ -64,18 +65,18 @@ static void look_ahead(const struct pz_rest *x, const struct pz_partial *n, stru
     }
 }
 
-double pz_rest_phase_bound(const struct pz_rest *x, const struct pz_partial *n, double delay_s) {
+double pz_busy_period_bound(const struct pz_idle *x, const struct pz_partial *n, double regret_s) {
   const struct pz_context *c = x->g->c;
-  struct phase h;
+  struct busy_period h;
   double bound = DBL_MAX;
   look_ahead(x, n, &h);
-  double end = h.room.at[h.room.n];
+  double end = h.residual.at[h.residual.n];
   for (uint32_t k = 0; end < bound; k++) {
-    if (end - h.alone_s < delay_s) bound = pz_smaller(bound, end + h.left_s);
+    if (end - h.alone_s < regret_s) bound = pz_smaller(bound, end + h.left_s);
     if (k == h.n) break;
     end = h.end[h.list[k]];
     h.alone_s += c->least_s[h.list[k]];
-    h.left_s -= c->prices.least[h.list[k]];
+    h.left_s -= c->duals.least[h.list[k]];
   }
   return bound;
 }

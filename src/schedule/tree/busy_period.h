@@ -5,6 +5,6 @@
 #include "schedule/tree/idle_point.h"
 
 /* For the completions of n, in a busy period since an idle point of this regret. */
-double pz_rest_phase_bound(const struct pz_rest *x, const struct pz_partial *n, double delay_s);
+double pz_busy_period_bound(const struct pz_idle *x, const struct pz_partial *n, double regret_s);
 
 #endif

@@ -14,13 +14,13 @@ static double busy(const struct pz_problem *p, const struct pz_mode *m) {
 }
 
 /* Where it ends within the makespan and keeps least busy; otherwise where it ends first. */
-static void put(struct pz_late *x, const struct pz_growth *g, uint32_t i, double makespan) {
+static void put(struct pz_deferred *x, const struct pz_branching *g, uint32_t i, double makespan) {
   const struct pz_task *t = &g->p->tasks[i];
   struct pz_slot best = {0, DBL_MAX, 0};
   double ready = 0, least = DBL_MAX;
   for (uint32_t k = 0; k < t->n_pred; k++) ready = fmax(ready, g->slots[t->pred[k]].end);
   for (uint32_t m = 0; m < t->n_modes; m++) {
-    if (g->c->dropped[g->c->mode_at[i] + m]) continue;
+    if (g->c->eliminated[g->c->mode_at[i] + m]) continue;
     double start = pz_profile_earliest(&x->profile, ready, &t->modes[m]);
     double end = start + t->modes[m].s, b = busy(g->p, &t->modes[m]);
     if (end <= makespan ? b >= least : end >= best.end) continue;
@@ -31,7 +31,7 @@ static void put(struct pz_late *x, const struct pz_growth *g, uint32_t i, double
   pz_profile_occupy(&x->profile, best.start, &t->modes[best.mode]);
 }
 
-double pz_late_put(struct pz_late *x, const struct pz_growth *g, double makespan) {
+double pz_deferred_insert(struct pz_deferred *x, const struct pz_branching *g, double makespan) {
   double end = makespan;
   pz_profile_clear(&x->profile);
   for (uint32_t i = 0; i < g->p->n; i++)
@@ -50,10 +50,10 @@ double pz_late_put(struct pz_late *x, const struct pz_growth *g, double makespan
 /* ---- the search in two steps ---------------------------------------------------------------- */
 
 /* Short tasks that nothing waits for: they mostly fit somewhere beside the others. */
-static uint32_t mark(struct pz_late *x, const struct pz_context *c) {
+static uint32_t choose_deferred(struct pz_deferred *x, const struct pz_context *c) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < c->p->n; i++) /* those put in later would not leave it */
-    if (pz_wants_instant(&c->p->tasks[i])) return 0;
+    if (pz_milestone_uses(&c->p->tasks[i])) return 0;
   for (uint32_t i = c->p->n; i-- > 0;) {
     const struct pz_task *t = &c->p->tasks[i];
     x->is[i] = c->least_s[i] > 0 && c->least_s[i] < 0.03 * c->best_s &&
@@ -66,7 +66,7 @@ static uint32_t mark(struct pz_late *x, const struct pz_context *c) {
 
 /* Those that did not fit are late no longer, nor what they wait for.  Returns how many still are.
  */
-static uint32_t take_out_failed(struct pz_late *x, const struct pz_problem *p) {
+static uint32_t readmit_failed(struct pz_deferred *x, const struct pz_problem *p) {
   uint32_t left = 0;
   for (uint32_t i = p->n; i-- > 0;) {
     const struct pz_task *t = &p->tasks[i];
@@ -81,27 +81,30 @@ static uint32_t take_out_failed(struct pz_late *x, const struct pz_problem *p) {
 /* The search of the others alone, with the tails that they have alone: if tails counted late tasks,
  * a schedule of the others could be dominated by one that is then turned away for its late tasks,
  * and neither would count. */
-static enum pz_status search_others(struct pz_context *c, pz_searcher *search, int64_t steps,
-                                    struct pz_late *late, struct pz_error *err) {
-  late->unfit_s = DBL_MAX;
-  pz_bound_tails(c, late->is);
-  enum pz_status status = search(c, steps, late, err);
+static enum pz_status search_without_deferred(struct pz_context *c, pz_searcher *search,
+                                              int64_t steps, struct pz_deferred *deferred,
+                                              struct pz_error *err) {
+  deferred->unfit_s = DBL_MAX;
+  pz_bound_tails(c, deferred->is);
+  enum pz_status status = search(c, steps, deferred, err);
   pz_bound_tighten(c);
   return status;
 }
 
-enum pz_status pz_late_search(struct pz_context *c, pz_searcher *search, int64_t steps,
-                              struct pz_error *err) {
-  if (c->p->n == 0 || c->p->n > PZ_EXACT_MOST_TASKS) return PZ_OK;
-  struct pz_late late = {.is = pz_arena_alloc(c->arena, c->p->n, sizeof *late.is),
-                         .failed = pz_arena_alloc(c->arena, c->p->n, sizeof *late.failed)};
-  if (!late.is || !late.failed || !pz_profile_init(&late.profile, c->p, c->arena))
+enum pz_status pz_deferred_search(struct pz_context *c, pz_searcher *search, int64_t steps,
+                                  struct pz_error *err) {
+  if (c->p->n == 0 || c->p->n > PZ_TREE_MOST_TASKS) return PZ_OK;
+  struct pz_deferred deferred = {.is = pz_arena_alloc(c->arena, c->p->n, sizeof *deferred.is),
+                                 .failed =
+                                     pz_arena_alloc(c->arena, c->p->n, sizeof *deferred.failed)};
+  if (!deferred.is || !deferred.failed || !pz_profile_init(&deferred.profile, c->p, c->arena))
     return pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule");
   enum pz_status status = PZ_OK;
   int64_t end = c->steps + steps;
-  for (uint32_t n = mark(&late, c), left = 0; n && status == PZ_OK && pz_open(c); n = left) {
-    status = search_others(c, search, end - c->steps, &late, err);
-    left = take_out_failed(&late, c->p);
+  for (uint32_t n = choose_deferred(&deferred, c), left = 0; n && status == PZ_OK && pz_open(c);
+       n = left) {
+    status = search_without_deferred(c, search, end - c->steps, &deferred, err);
+    left = readmit_failed(&deferred, c->p);
     if (left == n) break;
   }
   if (status == PZ_OK && pz_open(c)) status = search(c, end - c->steps, NULL, err);

@@ -30,39 +30,39 @@ struct memo {
   struct pz_running run[];
 };
 
-struct exact {
-  struct pz_growth g;
+struct depth_first {
+  struct pz_branching g;
   struct pz_arena *arena; /* of this search */
   int64_t until;
   char *nodes; /* by depth: struct pz_partial, each of node_bytes */
   size_t node_bytes;
   struct memo **bucket;
   uint32_t n_buckets, n_memos;
-  struct pz_late *late; /* NULL: none */
+  struct pz_deferred *deferred; /* NULL: none */
   bool stopped;
 };
 
-static struct pz_partial *node_at(const struct exact *x, uint32_t depth) {
+static struct pz_partial *node_at(const struct depth_first *x, uint32_t depth) {
   return (struct pz_partial *)(void *)(x->nodes + depth * x->node_bytes);
 }
 
-static bool promising(struct exact *x, const struct pz_partial *n) {
+static bool promising(struct depth_first *x, const struct pz_partial *n) {
   const struct pz_context *c = x->g.c;
-  return pz_better(c, pz_partial_price_bound(n), c->best_s) &&
+  return pz_better(c, pz_partial_dual_bound(n), c->best_s) &&
          pz_better(c, pz_partial_path_bound(&x->g, n), c->best_s) &&
-         pz_better(c, pz_partial_work_bound(&x->g, n), c->best_s);
+         pz_better(c, pz_partial_energy_bound(&x->g, n), c->best_s);
 }
 
 /* ---- dominance ------------------------------------------------------------------------------ */
 
 /* True when the node need not be visited; otherwise it is remembered. */
-static bool seen_better(struct exact *x, const struct pz_partial *n) {
+static bool seen_better(struct depth_first *x, const struct pz_partial *n) {
   struct memo **bucket = &x->bucket[pz_hash(&n->started, sizeof n->started) % x->n_buckets];
   const struct pz_going now = {n->t, n->run, n->n_running};
   uint32_t looked = 0;
   for (const struct memo *m = *bucket; m; m = m->next, looked++)
     /* a node that waits for this one is no alternative to it */
-    if (m->wait != n->wait && pz_growth_same(&x->g, &m->started, &n->started) &&
+    if (m->wait != n->wait && pz_branching_same(&x->g, &m->started, &n->started) &&
         pz_partial_dominated(&x->g, &now, &(struct pz_going){m->t, m->run, m->n_running}))
       return true;
   x->g.c->steps += looked / LOOKS_PER_STEP;
@@ -82,16 +82,16 @@ static bool seen_better(struct exact *x, const struct pz_partial *n) {
 
 /* ---- the tree ------------------------------------------------------------------------------- */
 
-static void complete(struct exact *x, const struct pz_partial *n) {
+static void complete(struct depth_first *x, const struct pz_partial *n) {
   double makespan = pz_partial_end(n);
   if (!pz_better(x->g.c, makespan, x->g.c->best_s)) return;
-  if (x->late) makespan = pz_late_put(x->late, &x->g, makespan);
-  pz_context_offer(x->g.c, x->g.slots, makespan);
+  if (x->deferred) makespan = pz_deferred_insert(x->deferred, &x->g, makespan);
+  pz_update_incumbent(x->g.c, x->g.slots, makespan);
 }
 
-static void visit(struct exact *x, uint32_t depth);
+static void visit(struct depth_first *x, uint32_t depth);
 
-static void visit_starts(struct exact *x, uint32_t depth) {
+static void visit_starts(struct depth_first *x, uint32_t depth) {
   const struct pz_partial *n = node_at(x, depth);
   struct pz_start k = pz_partial_starts(&x->g, n);
   while (!x->stopped && pz_partial_next(&x->g, n, &k)) {
@@ -100,7 +100,7 @@ static void visit_starts(struct exact *x, uint32_t depth) {
   }
 }
 
-static void visit(struct exact *x, uint32_t depth) {
+static void visit(struct depth_first *x, uint32_t depth) {
   const struct pz_partial *n = node_at(x, depth);
   if (++x->g.c->steps >= x->until) {
     x->stopped = true;
@@ -113,33 +113,34 @@ static void visit(struct exact *x, uint32_t depth) {
   if (!promising(x, n)) return;
   if (n->last_rank == PZ_NONE && seen_better(x, n)) return;
   visit_starts(x, depth);
-  if (x->stopped || n->n_running == 0 || pz_partial_idles(&x->g, n)) return;
+  if (x->stopped || n->n_running == 0 || pz_partial_wait_dominated(&x->g, n)) return;
   pz_partial_advance(&x->g, n, node_at(x, depth + 1));
   visit(x, depth + 1);
 }
 
-static bool prepare(struct exact *x, struct pz_context *c) {
+static bool prepare(struct depth_first *x, struct pz_context *c) {
   uint32_t n = c->p->n;
   x->node_bytes = pz_partial_bytes(n);
   x->nodes = pz_arena_alloc(x->arena, 2 * (size_t)n + 3, x->node_bytes);
   for (x->n_buckets = 64; x->n_buckets < MOST_BUCKETS && x->n_buckets < x->until - c->steps;)
     x->n_buckets *= 2;
   x->bucket = pz_arena_alloc(x->arena, x->n_buckets, sizeof(struct memo *));
-  return x->nodes && x->bucket && pz_growth_init(&x->g, c, x->arena);
+  return x->nodes && x->bucket && pz_branching_init(&x->g, c, x->arena);
 }
 
-static void run(struct exact *x) {
+static void run(struct depth_first *x) {
   struct pz_context *c = x->g.c;
-  pz_partial_begin(&x->g, x->late ? x->late->is : NULL, node_at(x, 0));
+  pz_partial_begin(&x->g, x->deferred ? x->deferred->is : NULL, node_at(x, 0));
   visit(x, 0);
-  if (!x->stopped) pz_context_raise(c, x->late ? fmin(c->best_s, x->late->unfit_s) : c->best_s);
+  if (!x->stopped)
+    pz_update_bound(c, x->deferred ? fmin(c->best_s, x->deferred->unfit_s) : c->best_s);
 }
 
-enum pz_status pz_exact_search(struct pz_context *c, int64_t steps, struct pz_late *late,
-                               struct pz_error *err) {
+enum pz_status pz_depth_first_search(struct pz_context *c, int64_t steps,
+                                     struct pz_deferred *deferred, struct pz_error *err) {
   struct pz_arena arena;
   pz_arena_init(&arena, c->arena->mem);
-  struct exact x = {.arena = &arena, .until = c->steps + steps, .late = late};
+  struct depth_first x = {.arena = &arena, .until = c->steps + steps, .deferred = deferred};
   bool ok = prepare(&x, c);
   if (ok) run(&x);
   pz_arena_release(&arena);

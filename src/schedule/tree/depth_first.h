@@ -4,6 +4,6 @@
 
 #include "schedule/tree/deferred.h"
 
-PZ_NODISCARD pz_searcher pz_exact_search;
+PZ_NODISCARD pz_searcher pz_depth_first_search;
 
 #endif

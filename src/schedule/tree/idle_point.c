@@ -9,32 +9,32 @@ enum { MOST_PAST = 4096, PAST_PER_STEP = 16 };
 
 struct past {
   struct pz_bits done;
-  double delay_s;
+  double regret_s;
 };
 
 /* ---- delays --------------------------------------------------------------------------------- */
 
-static double slack(const struct pz_rest *x) { return 1e-12 * x->g->c->scale; }
+static double slack(const struct pz_idle *x) { return 1e-12 * x->g->c->scale; }
 
-bool pz_rest_seen(struct pz_rest *x, const struct pz_partial *rest) {
-  struct past now = {rest->started, rest->t - rest->alone_s};
+bool pz_idle_dominated(struct pz_idle *x, const struct pz_partial *idle) {
+  struct past now = {idle->started, idle->t - idle->alone_s};
   x->g->c->steps += x->past.n / PAST_PER_STEP;
   for (uint32_t k = 0; k < x->past.n; k++) {
     const struct past *p = pz_vec_at(&x->past, struct past, k);
-    if (p->delay_s <= now.delay_s + slack(x) && pz_growth_within(x->g, &p->done, &now.done))
+    if (p->regret_s <= now.regret_s + slack(x) && pz_branching_within(x->g, &p->done, &now.done))
       return true;
   }
   if (x->past.n < MOST_PAST) (void)pz_vec_push(&x->past, &now); /* it may be forgotten */
   return false;
 }
 
-bool pz_rest_is_better(const struct pz_rest *x, double delay_s, const struct pz_partial *n,
+bool pz_idle_dominates(const struct pz_idle *x, double regret_s, const struct pz_partial *n,
                        double next) {
-  return delay_s <= next - n->alone_s + slack(x);
+  return regret_s <= next - n->alone_s + slack(x);
 }
 
 /* In the order in which they may run. */
-uint32_t pz_rest_next(const struct pz_rest *x, const struct pz_partial *n) {
+uint32_t pz_idle_undecided(const struct pz_idle *x, const struct pz_partial *n) {
   for (int w = 0; w < x->g->words; w++) {
     uint64_t left = n->ready.w[w] & x->inner.w[w] & ~n->not_now.w[w];
     if (left) return (uint32_t)(64 * w + __builtin_ctzll(left));
@@ -50,7 +50,7 @@ static struct pz_mode least_use(const struct pz_context *c, uint32_t i) {
   struct pz_mode least = {0};
   memcpy(least.use, c->p->capacity, sizeof least.use);
   for (uint32_t m = 0; m < t->n_modes; m++) {
-    if (c->dropped[c->mode_at[i] + m]) continue;
+    if (c->eliminated[c->mode_at[i] + m]) continue;
     for (int r = 0; r < PZ_RESOURCES; r++)
       if (t->modes[m].use[r] < least.use[r]) least.use[r] = t->modes[m].use[r];
   }
@@ -58,33 +58,33 @@ static struct pz_mode least_use(const struct pz_context *c, uint32_t i) {
 }
 
 /* Does nothing else that takes time fit beside the task in this mode? */
-static bool leaves_no_room(const struct pz_growth *g, const struct pz_mode *least, uint32_t i,
-                           const struct pz_mode *m) {
-  int32_t room[PZ_RESOURCES];
-  for (int r = 0; r < PZ_RESOURCES; r++) room[r] = g->p->capacity[r] - m->use[r];
+static bool leaves_no_capacity(const struct pz_branching *g, const struct pz_mode *least,
+                               uint32_t i, const struct pz_mode *m) {
+  int32_t residual[PZ_RESOURCES];
+  for (int r = 0; r < PZ_RESOURCES; r++) residual[r] = g->p->capacity[r] - m->use[r];
   for (uint32_t k = 0; k < g->p->n; k++) {
-    bool apart = k == i || pz_bits_has(&g->before[i], k) || pz_bits_has(&g->after[i], k);
-    if (!apart && g->c->least_s[k] > 0 && pz_mode_fits(room, &least[k])) return false;
+    bool incompatible = k == i || pz_bits_has(&g->before[i], k) || pz_bits_has(&g->after[i], k);
+    if (!incompatible && g->c->least_s[k] > 0 && pz_mode_fits(residual, &least[k])) return false;
   }
   return true;
 }
 
 /* The task's fastest mode that leaves room; DBL_MAX: none does. */
-static double look_at_modes(struct pz_rest *x, const struct pz_mode *least, uint32_t i) {
+static double look_at_modes(struct pz_idle *x, const struct pz_mode *least, uint32_t i) {
   const struct pz_context *c = x->g->c;
   const struct pz_task *t = &c->p->tasks[i];
   double s = DBL_MAX;
   for (uint32_t m = 0; m < t->n_modes; m++) {
     uint32_t at = c->mode_at[i] + m;
-    x->joins[at] = !c->dropped[at] && !leaves_no_room(x->g, least, i, &t->modes[m]);
+    x->joins[at] = !c->eliminated[at] && !leaves_no_capacity(x->g, least, i, &t->modes[m]);
     if (x->joins[at]) s = pz_smaller(s, t->modes[m].s);
   }
   return s;
 }
 
 /* Which tasks leave room, whether the fastest modes mostly leave none, and what that saves. */
-static void look_at_room(struct pz_rest *x, struct pz_mode *least) {
-  const struct pz_growth *g = x->g;
+static void look_at_capacity(struct pz_idle *x, struct pz_mode *least) {
+  const struct pz_branching *g = x->g;
   const double *least_s = g->c->least_s;
   uint32_t n = 0, alone = 0;
   double joined = 0, faster = 0;
@@ -95,22 +95,22 @@ static void look_at_room(struct pz_rest *x, struct pz_mode *least) {
     if (least_s[i] <= 0) continue;
     double s = look_at_modes(x, least, i);
     n++;
-    alone += leaves_no_room(g, least, i, &t->modes[pz_partial_fastest(g, i)]);
+    alone += leaves_no_capacity(g, least, i, &t->modes[pz_partial_fastest(g, i)]);
     if (s >= DBL_MAX) continue;
     pz_bits_set(&x->joining, i);
     joined += s;
     faster += least_s[i];
   }
-  x->often = 2 * alone > n && !g->instants;
-  x->slow = x->often && joined > SLOW * faster;
+  x->frequent = 2 * alone > n && !g->milestones_use;
+  x->slow = x->frequent && joined > SLOW * faster;
 }
 
-bool pz_rest_init(struct pz_rest *x, struct pz_growth *g, struct pz_arena *arena) {
+bool pz_idle_init(struct pz_idle *x, struct pz_branching *g, struct pz_arena *arena) {
   struct pz_mode *least = pz_arena_alloc(arena, g->p->n, sizeof *least);
-  *x = (struct pz_rest){.g = g};
+  *x = (struct pz_idle){.g = g};
   x->joins = pz_arena_alloc(arena, g->c->n_modes, sizeof *x->joins);
   pz_vec_init(&x->past, arena, sizeof(struct past));
   if (!least || !x->joins) return false;
-  look_at_room(x, least);
+  look_at_capacity(x, least);
   return true;
 }

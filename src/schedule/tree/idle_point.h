@@ -22,9 +22,9 @@
 #include "core/vec.h"
 #include "schedule/tree/partial.h"
 
-struct pz_rest {
-  struct pz_growth *g;
-  bool often;             /* most tasks leave no room beside them: worth the trouble */
+struct pz_idle {
+  struct pz_branching *g;
+  bool frequent;          /* most tasks leave no room beside them: worth the trouble */
   bool slow;              /* phases are, by far, against running alone: their bound is worth it */
   struct pz_bits inner;   /* tasks that others wait for */
   struct pz_bits joining; /* tasks that leave room in some mode */
@@ -33,18 +33,18 @@ struct pz_rest {
 };
 
 /* False: no memory. */
-bool pz_rest_init(struct pz_rest *x, struct pz_growth *g, struct pz_arena *arena);
+bool pz_idle_init(struct pz_idle *x, struct pz_branching *g, struct pz_arena *arena);
 
 /* Is it no better than one seen before?  If not, it is seen now. */
-bool pz_rest_seen(struct pz_rest *x, const struct pz_partial *rest);
+bool pz_idle_dominated(struct pz_idle *x, const struct pz_partial *idle);
 
 /* Since a rest of this delay: would all that has started be done at the next end if each had run
  * alone?  Then what follows can follow the rest. */
-bool pz_rest_is_better(const struct pz_rest *x, double delay_s, const struct pz_partial *n,
+bool pz_idle_dominates(const struct pz_idle *x, double regret_s, const struct pz_partial *n,
                        double next);
 
 /* The first task of which it is not decided whether it runs alone now; PZ_NONE: there is no more.
  */
-uint32_t pz_rest_next(const struct pz_rest *x, const struct pz_partial *n);
+uint32_t pz_idle_undecided(const struct pz_idle *x, const struct pz_partial *n);
 
 #endif

@@ -14,7 +14,7 @@
 enum { LEAST_NODE_STEPS = 150, MOST_NODE_STEPS = 4000, NODES = 500, DRAWS = 3 };
 
 struct branch {
-  struct pz_pricer *pricer;
+  struct pz_colgen *colgen;
   int64_t until, node_steps;
   double open_s; /* least bound of the nodes left open */
   struct pz_error *err;
@@ -27,11 +27,11 @@ struct split {
 
 /* How much the solution mixes the modes of a task: its time, by the part that is not of the largest
  * share. */
-static double mixed(const struct pz_context *c, uint32_t i) {
+static double mixed_time(const struct pz_context *c, uint32_t i) {
   const struct pz_task *t = &c->p->tasks[i];
   double largest = 0;
-  for (uint32_t m = 0; m < t->n_modes; m++) largest = fmax(largest, c->part[c->mode_at[i] + m]);
-  return (1 - largest) * c->prices.least[i];
+  for (uint32_t m = 0; m < t->n_modes; m++) largest = fmax(largest, c->lp_share[c->mode_at[i] + m]);
+  return (1 - largest) * c->duals.least[i];
 }
 
 /* The modes up to the mean of the mixed durations, and those above.  False: nothing is mixed. */
@@ -39,17 +39,17 @@ static bool choose(const struct pz_context *c, struct split *s) {
   double most = 1e-9 * c->scale, mean = 0;
   s->task = PZ_NONE;
   for (uint32_t i = 0; i < c->p->n; i++) {
-    double by = c->p->tasks[i].n_modes <= 64 ? mixed(c, i) : 0;
+    double by = c->p->tasks[i].n_modes <= 64 ? mixed_time(c, i) : 0;
     if (by > most) most = by, s->task = i;
   }
   if (s->task == PZ_NONE) return false;
   const struct pz_task *t = &c->p->tasks[s->task];
   const uint32_t first = c->mode_at[s->task];
-  for (uint32_t m = 0; m < t->n_modes; m++) mean += c->part[first + m] * t->modes[m].s;
+  for (uint32_t m = 0; m < t->n_modes; m++) mean += c->lp_share[first + m] * t->modes[m].s;
   uint32_t n[2] = {0, 0};
   for (uint32_t m = 0; m < t->n_modes; m++) {
     s->up[m] = t->modes[m].s > mean;
-    if (!c->dropped[first + m]) n[s->up[m]]++;
+    if (!c->eliminated[first + m]) n[s->up[m]]++;
   }
   return n[0] && n[1];
 }
@@ -57,12 +57,13 @@ static bool choose(const struct pz_context *c, struct split *s) {
 static enum pz_status visit(struct branch *b, struct pz_context *c);
 
 /* The half with more of the solution first. */
-static enum pz_status visit_halves(struct branch *b, struct pz_context *c, const struct split *s) {
+static enum pz_status visit_children(struct branch *b, struct pz_context *c,
+                                     const struct split *s) {
   const uint32_t first = c->mode_at[s->task], n = c->p->tasks[s->task].n_modes;
   enum pz_status status = PZ_OK;
   double up = 0;
   for (uint32_t m = 0; m < n; m++)
-    if (s->up[m]) up += c->part[first + m];
+    if (s->up[m]) up += c->lp_share[first + m];
   for (int half = 0; half < 2 && status == PZ_OK; half++) {
     bool side = (up > 0.5) == (half == 0);
     struct pz_context child;
@@ -70,7 +71,7 @@ static enum pz_status visit_halves(struct branch *b, struct pz_context *c, const
     pz_arena_init(&arena, c->arena->mem);
     if (pz_context_fork(c, &arena, &child)) {
       for (uint32_t m = 0; m < n; m++)
-        if (s->up[m] != side) child.dropped[first + m] = true;
+        if (s->up[m] != side) child.eliminated[first + m] = true;
       status = visit(b, &child);
       c->best_s = child.best_s;
       c->steps = child.steps;
@@ -85,15 +86,15 @@ static enum pz_status visit_halves(struct branch *b, struct pz_context *c, const
 static enum pz_status visit(struct branch *b, struct pz_context *c) {
   struct split s = {0};
   pz_bound_tighten(c);
-  if (pz_open(c)) pz_pricer_run(b->pricer, c, b->until - c->steps);
-  if (pz_open(c)) pz_pricer_round(b->pricer, c, DRAWS);
+  if (pz_open(c)) pz_colgen_run(b->colgen, c, b->until - c->steps);
+  if (pz_open(c)) pz_colgen_round(b->colgen, c, DRAWS);
   if (!pz_open(c)) return PZ_OK;
   bool split = choose(c, &s);
   int64_t left = b->until - c->steps;
-  enum pz_status status = pz_late_search(
-      c, pz_exact_search, split && left > b->node_steps ? b->node_steps : left, b->err);
+  enum pz_status status = pz_deferred_search(
+      c, pz_depth_first_search, split && left > b->node_steps ? b->node_steps : left, b->err);
   if (status != PZ_OK || !pz_open(c)) return status;
-  if (split && c->steps < b->until) return visit_halves(b, c, &s);
+  if (split && c->steps < b->until) return visit_children(b, c, &s);
   b->open_s = fmin(b->open_s, c->bound_s);
   return PZ_OK;
 }
@@ -104,15 +105,15 @@ static int64_t node_steps(int64_t steps) {
   return n < LEAST_NODE_STEPS ? LEAST_NODE_STEPS : n > MOST_NODE_STEPS ? MOST_NODE_STEPS : n;
 }
 
-enum pz_status pz_branch(struct pz_context *c, struct pz_pricer *pricer, int64_t steps,
-                         struct pz_error *err) {
-  struct branch b = {.pricer = pricer,
+enum pz_status pz_mode_branching(struct pz_context *c, struct pz_colgen *colgen, int64_t steps,
+                                 struct pz_error *err) {
+  struct branch b = {.colgen = colgen,
                      .until = c->steps + steps,
                      .node_steps = node_steps(steps),
                      .open_s = DBL_MAX,
                      .err = err};
-  if (!pricer) return pz_late_search(c, pz_exact_search, steps, err);
+  if (!colgen) return pz_deferred_search(c, pz_depth_first_search, steps, err);
   enum pz_status status = visit(&b, c);
-  if (status == PZ_OK) pz_context_raise(c, fmin(c->best_s, b.open_s));
+  if (status == PZ_OK) pz_update_bound(c, fmin(c->best_s, b.open_s));
   return status;
 }

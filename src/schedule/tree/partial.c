@@ -5,7 +5,7 @@
 
 /* ---- dominance ------------------------------------------------------------------------------ */
 
-bool pz_partial_dominated(const struct pz_growth *g, const struct pz_going *a,
+bool pz_partial_dominated(const struct pz_branching *g, const struct pz_going *a,
                           const struct pz_going *by) {
   if (by->t > a->t + 1e-12 * g->c->scale) return false;
   for (uint32_t i = 0; i < by->n; i++) {
@@ -25,42 +25,42 @@ bool pz_partial_dominated(const struct pz_growth *g, const struct pz_going *a,
 /* ---- moves ---------------------------------------------------------------------------------- */
 
 /* Is it ready, and the first of those alike that are? */
-static bool eligible(const struct pz_growth *g, const struct pz_partial *n, uint32_t i) {
+static bool eligible(const struct pz_branching *g, const struct pz_partial *n, uint32_t i) {
   if (!pz_bits_has(&n->ready, i)) return false;
   uint64_t before = 0;
-  for (int w = 0; w < g->words; w++) before |= g->alike[i].w[w] & n->ready.w[w];
+  for (int w = 0; w < g->words; w++) before |= g->interchangeable[i].w[w] & n->ready.w[w];
   return !before;
 }
 
 /* From what is started and finished. */
-static void find_ready(const struct pz_growth *g, struct pz_partial *n) {
+static void find_ready(const struct pz_branching *g, struct pz_partial *n) {
   n->ready = (struct pz_bits){{0}};
   for (uint32_t i = 0; i < g->p->n; i++)
-    if (!pz_bits_has(&n->started, i) && pz_growth_within(g, &g->before[i], &n->finished))
+    if (!pz_bits_has(&n->started, i) && pz_branching_within(g, &g->before[i], &n->finished))
       pz_bits_set(&n->ready, i);
 }
 
-static void finish(const struct pz_growth *g, struct pz_partial *n, uint32_t i) {
+static void finish(const struct pz_branching *g, struct pz_partial *n, uint32_t i) {
   const struct pz_task *t = &g->p->tasks[i];
   pz_bits_set(&n->finished, i);
   for (uint32_t k = 0; k < t->n_succ; k++)
-    if (pz_growth_within(g, &g->before[t->succ[k]], &n->finished) &&
+    if (pz_branching_within(g, &g->before[t->succ[k]], &n->finished) &&
         !pz_bits_has(&n->started, t->succ[k])) /* late ones count as started */
       pz_bits_set(&n->ready, t->succ[k]);
 }
 
 /* If the task can take no time now. */
-static bool passes(struct pz_growth *g, struct pz_partial *n, uint32_t i) {
+static bool start_milestone(struct pz_branching *g, struct pz_partial *n, uint32_t i) {
   const struct pz_task *t = &g->p->tasks[i];
   for (uint32_t m = 0; m < t->n_modes; m++) {
-    if (g->c->dropped[g->c->mode_at[i] + m] || t->modes[m].s > 0 ||
+    if (g->c->eliminated[g->c->mode_at[i] + m] || t->modes[m].s > 0 ||
         !pz_mode_fits(n->free, &t->modes[m]))
       continue;
     pz_bits_set(&n->started, i);
     pz_bits_clear(&n->ready, i);
     finish(g, n, i);
     n->alone_s += g->c->least_s[i];
-    n->left_s -= g->c->prices.least[i];
+    n->left_s -= g->c->duals.least[i];
     g->slots[i] = (struct pz_slot){n->t, n->t, m};
     return true;
   }
@@ -69,13 +69,13 @@ static bool passes(struct pz_growth *g, struct pz_partial *n, uint32_t i) {
 
 /* A task of no length starts and ends as soon as there is room around the instant; that never
  * hurts. */
-static void finish_points(struct pz_growth *g, struct pz_partial *n) {
+static void finish_milestones(struct pz_branching *g, struct pz_partial *n) {
   for (bool again = true; again;) {
     again = false;
     for (int w = 0; w < g->words; w++)
-      for (uint64_t left = n->ready.w[w] & g->points.w[w]; left; left &= left - 1) {
+      for (uint64_t left = n->ready.w[w] & g->milestones.w[w]; left; left &= left - 1) {
         uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(left));
-        if (eligible(g, n, i) && passes(g, n, i)) again = true;
+        if (eligible(g, n, i) && start_milestone(g, n, i)) again = true;
       }
   }
 }
@@ -86,47 +86,47 @@ static bool left_shifts(const struct pz_partial *n, uint32_t i, const struct pz_
   return n->t > n->t_before && pz_bits_has(&n->could_before, i) && pz_mode_fits(n->free_before, m);
 }
 
-static bool fits_within(const struct pz_growth *g, const struct pz_partial *n, uint32_t i,
-                        double room_s) {
+static bool fits_within(const struct pz_branching *g, const struct pz_partial *n, uint32_t i,
+                        double slack_s) {
   const struct pz_task *t = &g->p->tasks[i];
   for (uint32_t m = 0; m < t->n_modes; m++)
-    if (t->modes[m].s <= room_s && !g->c->dropped[g->c->mode_at[i] + m] &&
+    if (t->modes[m].s <= slack_s && !g->c->eliminated[g->c->mode_at[i] + m] &&
         pz_mode_fits(n->free, &t->modes[m]))
       return true;
   return false;
 }
 
-bool pz_partial_idles(const struct pz_growth *g, const struct pz_partial *n) {
-  double room_s = DBL_MAX;
-  for (uint32_t i = 0; i < n->n_running; i++) room_s = pz_smaller(room_s, n->run[i].end - n->t);
-  for (int w = 0; w < g->words && !g->instants; w++)
+bool pz_partial_wait_dominated(const struct pz_branching *g, const struct pz_partial *n) {
+  double slack_s = DBL_MAX;
+  for (uint32_t i = 0; i < n->n_running; i++) slack_s = pz_smaller(slack_s, n->run[i].end - n->t);
+  for (int w = 0; w < g->words && !g->milestones_use; w++)
     for (uint64_t left = n->ready.w[w]; left; left &= left - 1) {
       uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(left));
-      if (g->c->least_s[i] <= room_s && eligible(g, n, i) && fits_within(g, n, i, room_s))
+      if (g->c->least_s[i] <= slack_s && eligible(g, n, i) && fits_within(g, n, i, slack_s))
         return true;
     }
   return false;
 }
 
 /* With this task started now, by prices and its own path: a quick bound. */
-static double bound_with(const struct pz_growth *g, const struct pz_partial *n, uint32_t i,
-                         uint32_t mode) {
+static double quick_bound(const struct pz_branching *g, const struct pz_partial *n, uint32_t i,
+                          uint32_t mode) {
   const struct pz_context *c = g->c;
   double s = g->p->tasks[i].modes[mode].s, left = s + c->tail_s[i];
-  const struct pz_prices *f = &c->prices;
+  const struct pz_duals *f = &c->duals;
   return n->t + pz_larger(left, n->left_s - f->least[i] + f->rate[c->mode_at[i] + mode] * s);
 }
 
-static bool may_start(const struct pz_growth *g, const struct pz_partial *n, uint32_t i,
+static bool may_start(const struct pz_branching *g, const struct pz_partial *n, uint32_t i,
                       uint32_t mode) {
   const struct pz_context *c = g->c;
   const struct pz_mode *m = &g->p->tasks[i].modes[mode];
-  return !c->dropped[c->mode_at[i] + mode] && pz_mode_fits(n->free, m) &&
-         (g->instants || !left_shifts(n, i, m)) &&
-         pz_better(c, bound_with(g, n, i, mode), c->best_s);
+  return !c->eliminated[c->mode_at[i] + mode] && pz_mode_fits(n->free, m) &&
+         (g->milestones_use || !left_shifts(n, i, m)) &&
+         pz_better(c, quick_bound(g, n, i, mode), c->best_s);
 }
 
-struct pz_start pz_partial_starts(const struct pz_growth *g, const struct pz_partial *n) {
+struct pz_start pz_partial_starts(const struct pz_branching *g, const struct pz_partial *n) {
   struct pz_start k = {.n_modes = 0};
   uint32_t from = n->last_rank == PZ_NONE ? 0 : n->last_rank + 1;
   for (int w = 0; w < g->words; w++)
@@ -138,7 +138,8 @@ struct pz_start pz_partial_starts(const struct pz_growth *g, const struct pz_par
 }
 
 /* On to the next task that may start. */
-static bool next_task(const struct pz_growth *g, const struct pz_partial *n, struct pz_start *k) {
+static bool next_task(const struct pz_branching *g, const struct pz_partial *n,
+                      struct pz_start *k) {
   for (int w = 0; w < g->words; w++)
     while (k->ranks.w[w]) {
       k->task = g->by_path[64 * w + __builtin_ctzll(k->ranks.w[w])];
@@ -151,7 +152,7 @@ static bool next_task(const struct pz_growth *g, const struct pz_partial *n, str
   return false;
 }
 
-bool pz_partial_next(const struct pz_growth *g, const struct pz_partial *n, struct pz_start *k) {
+bool pz_partial_next(const struct pz_branching *g, const struct pz_partial *n, struct pz_start *k) {
   do {
     while (k->next < k->n_modes) {
       k->mode = k->next++;
@@ -161,8 +162,8 @@ bool pz_partial_next(const struct pz_growth *g, const struct pz_partial *n, stru
   return false;
 }
 
-void pz_partial_start(struct pz_growth *g, const struct pz_partial *from, uint32_t i, uint32_t mode,
-                      struct pz_partial *to) {
+void pz_partial_start(struct pz_branching *g, const struct pz_partial *from, uint32_t i,
+                      uint32_t mode, struct pz_partial *to) {
   const struct pz_mode *m = &g->p->tasks[i].modes[mode];
   pz_partial_copy(to, from);
   pz_bits_set(&to->started, i);
@@ -170,19 +171,19 @@ void pz_partial_start(struct pz_growth *g, const struct pz_partial *from, uint32
   to->run[to->n_running++] = (struct pz_running){i, mode, from->t + m->s};
   to->alone_s += g->c->least_s[i];
   for (int r = 0; r < PZ_RESOURCES; r++) to->free[r] -= m->use[r];
-  to->left_s += g->c->prices.rate[g->c->mode_at[i] + mode] * m->s - g->c->prices.least[i];
+  to->left_s += g->c->duals.rate[g->c->mode_at[i] + mode] * m->s - g->c->duals.least[i];
   to->last_rank = g->rank[i];
   g->slots[i] = (struct pz_slot){from->t, from->t + m->s, mode};
 }
 
-uint32_t pz_partial_fastest(const struct pz_growth *g, uint32_t i) {
+uint32_t pz_partial_fastest(const struct pz_branching *g, uint32_t i) {
   const struct pz_context *c = g->c;
   uint32_t m = 0;
-  while (c->dropped[c->mode_at[i] + m] || c->p->tasks[i].modes[m].s > c->least_s[i]) m++;
+  while (c->eliminated[c->mode_at[i] + m] || c->p->tasks[i].modes[m].s > c->least_s[i]) m++;
   return m;
 }
 
-void pz_partial_alone(struct pz_growth *g, struct pz_partial *n, const struct pz_bits *tasks) {
+void pz_partial_alone(struct pz_branching *g, struct pz_partial *n, const struct pz_bits *tasks) {
   const struct pz_context *c = g->c;
   for (int w = 0; w < g->words; w++)
     for (uint64_t left = tasks->w[w]; left; left &= left - 1) {
@@ -192,16 +193,17 @@ void pz_partial_alone(struct pz_growth *g, struct pz_partial *n, const struct pz
       n->alone_s += c->least_s[i];
       pz_bits_set(&n->started, i);
       pz_bits_set(&n->finished, i);
-      n->left_s -= c->prices.least[i];
+      n->left_s -= c->duals.least[i];
     }
   n->t_before = n->t;
   n->last_rank = PZ_NONE;
   find_ready(g, n);
-  finish_points(g, n);
+  finish_milestones(g, n);
 }
 
 /* To the next end.  Tasks that end there leave; those of no length go through. */
-void pz_partial_advance(struct pz_growth *g, const struct pz_partial *from, struct pz_partial *to) {
+void pz_partial_advance(struct pz_branching *g, const struct pz_partial *from,
+                        struct pz_partial *to) {
   double next = DBL_MAX;
   for (uint32_t i = 0; i < from->n_running; i++) next = pz_smaller(next, from->run[i].end);
   double slack = 1e-13 * g->c->scale;
@@ -219,7 +221,7 @@ void pz_partial_advance(struct pz_growth *g, const struct pz_partial *from, stru
     }
   for (uint32_t i = 0; i < from->n_running; i++) {
     const struct pz_running *r = &from->run[i];
-    to->left_s -= g->c->prices.rate[g->c->mode_at[r->task] + r->mode] * (next - from->t);
+    to->left_s -= g->c->duals.rate[g->c->mode_at[r->task] + r->mode] * (next - from->t);
     if (r->end > next + slack) {
       to->run[to->n_running++] = *r;
       continue;
@@ -228,22 +230,22 @@ void pz_partial_advance(struct pz_growth *g, const struct pz_partial *from, stru
     for (int k = 0; k < PZ_RESOURCES; k++)
       to->free[k] += g->p->tasks[r->task].modes[r->mode].use[k];
   }
-  finish_points(g, to);
+  finish_milestones(g, to);
 }
 
 /* ---- from beginning to end ------------------------------------------------------------------ */
 
-void pz_partial_begin(struct pz_growth *g, const bool *late, struct pz_partial *out) {
-  *out = (struct pz_partial){.last_rank = PZ_NONE, .left_s = g->c->prices.sum};
+void pz_partial_begin(struct pz_branching *g, const bool *deferred, struct pz_partial *out) {
+  *out = (struct pz_partial){.last_rank = PZ_NONE, .left_s = g->c->duals.sum};
   memcpy(out->free, g->p->capacity, sizeof out->free);
-  for (uint32_t i = 0; late && i < g->p->n; i++) {
-    if (!late[i]) continue;
+  for (uint32_t i = 0; deferred && i < g->p->n; i++) {
+    if (!deferred[i]) continue;
     pz_bits_set(&out->started, i);
     pz_bits_set(&out->finished, i);
-    out->left_s -= g->c->prices.least[i];
+    out->left_s -= g->c->duals.least[i];
   }
   find_ready(g, out);
-  finish_points(g, out);
+  finish_milestones(g, out);
 }
 
 size_t pz_partial_bytes(uint32_t n) {
@@ -254,8 +256,8 @@ void pz_partial_copy(struct pz_partial *to, const struct pz_partial *from) {
   if (to != from) memcpy(to, from, sizeof *from + from->n_running * sizeof *from->run);
 }
 
-bool pz_partial_complete(const struct pz_growth *g, const struct pz_partial *n) {
-  return pz_growth_within(g, &g->all, &n->started);
+bool pz_partial_complete(const struct pz_branching *g, const struct pz_partial *n) {
+  return pz_branching_within(g, &g->all, &n->started);
 }
 
 double pz_partial_end(const struct pz_partial *n) {

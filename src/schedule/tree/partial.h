@@ -33,7 +33,7 @@ struct pz_partial {
 size_t pz_partial_bytes(uint32_t n);
 
 /* Nothing started but what takes no time; `late` tasks, where not NULL, count as done. */
-void pz_partial_begin(struct pz_growth *g, const bool *late, struct pz_partial *out);
+void pz_partial_begin(struct pz_branching *g, const bool *deferred, struct pz_partial *out);
 /* All but the part of run that is not used. */
 void pz_partial_copy(struct pz_partial *to, const struct pz_partial *from);
 
@@ -45,21 +45,22 @@ struct pz_start {
   uint32_t next, n_modes; /* modes of the task still to come */
   struct pz_bits ranks;   /* of tasks still to come */
 };
-struct pz_start pz_partial_starts(const struct pz_growth *g, const struct pz_partial *n);
-bool pz_partial_next(const struct pz_growth *g, const struct pz_partial *n, struct pz_start *k);
+struct pz_start pz_partial_starts(const struct pz_branching *g, const struct pz_partial *n);
+bool pz_partial_next(const struct pz_branching *g, const struct pz_partial *n, struct pz_start *k);
 /* Could one more task run from now on, and be done at the next end?  Then a schedule in which
  * nothing starts until then is no better.  Never where some task of no length wants room. */
-bool pz_partial_idles(const struct pz_growth *g, const struct pz_partial *n);
-void pz_partial_start(struct pz_growth *g, const struct pz_partial *from, uint32_t i, uint32_t mode,
-                      struct pz_partial *to);
-uint32_t pz_partial_fastest(const struct pz_growth *g, uint32_t i);
+bool pz_partial_wait_dominated(const struct pz_branching *g, const struct pz_partial *n);
+void pz_partial_start(struct pz_branching *g, const struct pz_partial *from, uint32_t i,
+                      uint32_t mode, struct pz_partial *to);
+uint32_t pz_partial_fastest(const struct pz_branching *g, uint32_t i);
 /* Nothing runs: these tasks, with all that must come before them, one after another, each in its
  * fastest mode. */
-void pz_partial_alone(struct pz_growth *g, struct pz_partial *n, const struct pz_bits *tasks);
+void pz_partial_alone(struct pz_branching *g, struct pz_partial *n, const struct pz_bits *tasks);
 /* To the next end. */
-void pz_partial_advance(struct pz_growth *g, const struct pz_partial *from, struct pz_partial *to);
+void pz_partial_advance(struct pz_branching *g, const struct pz_partial *from,
+                        struct pz_partial *to);
 
-bool pz_partial_complete(const struct pz_growth *g, const struct pz_partial *n);
+bool pz_partial_complete(const struct pz_branching *g, const struct pz_partial *n);
 double pz_partial_end(const struct pz_partial *n); /* of what has been started */
 
 /* What counts of a partial schedule for what may follow it: when the next task may start, and what
@@ -72,7 +73,7 @@ struct pz_going {
 
 /* With the same tasks started: are those of `by` done no later than those of `a`, with no more in
  * use?  Then what follows a can follow it. */
-bool pz_partial_dominated(const struct pz_growth *g, const struct pz_going *a,
+bool pz_partial_dominated(const struct pz_branching *g, const struct pz_going *a,
                           const struct pz_going *by);
 
 #endif

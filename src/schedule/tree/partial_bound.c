@@ -6,7 +6,7 @@
 #include "schedule/tree/residual.h"
 
 /* Of what waits only what is ready counts: the tail of each task has those after it in it. */
-double pz_partial_path_bound(const struct pz_growth *g, const struct pz_partial *n) {
+double pz_partial_path_bound(const struct pz_branching *g, const struct pz_partial *n) {
   const struct pz_context *c = g->c;
   double left = 0, bound = n->t;
   for (uint32_t i = 0; i < n->n_running; i++)
@@ -20,14 +20,14 @@ double pz_partial_path_bound(const struct pz_growth *g, const struct pz_partial 
 }
 
 /* The earliest end of a task that starts at `from` or later. */
-static double earliest_end(const struct pz_growth *g, const struct pz_room *x, uint32_t i,
+static double earliest_end(const struct pz_branching *g, const struct pz_residual *x, uint32_t i,
                            double from) {
   const struct pz_task *t = &g->p->tasks[i];
-  const bool *dropped = &g->c->dropped[g->c->mode_at[i]];
+  const bool *eliminated = &g->c->eliminated[g->c->mode_at[i]];
   double end = DBL_MAX;
   for (uint32_t m = t->n_modes; m-- > 0;) {
-    if (from + t->modes[m].s >= end || dropped[m]) continue;
-    end = pz_smaller(end, pz_larger(from, pz_room_for(x, &t->modes[m])) + t->modes[m].s);
+    if (from + t->modes[m].s >= end || eliminated[m]) continue;
+    end = pz_smaller(end, pz_larger(from, pz_residual_earliest(x, &t->modes[m])) + t->modes[m].s);
   }
   return end;
 }
@@ -39,12 +39,12 @@ struct span {
 
 /* Tasks of which no two can run at once: for every start and tail, those that have no less, one
  * after another.  One with a single mode starts no earlier than its earliest end says. */
-static double bound_queue(const struct pz_growth *g, const struct pz_partial *n,
-                          const struct span *at) {
-  double start[PZ_LONGEST_QUEUE], bound = 0;
-  uint32_t list[PZ_LONGEST_QUEUE], left = 0;
-  for (uint32_t k = 0; k < g->n_queue; k++) {
-    uint32_t i = g->queue[k];
+static double disjunctive_bound(const struct pz_branching *g, const struct pz_partial *n,
+                                const struct span *at) {
+  double start[PZ_LARGEST_DISJUNCTIVE], bound = 0;
+  uint32_t list[PZ_LARGEST_DISJUNCTIVE], left = 0;
+  for (uint32_t k = 0; k < g->n_disjunctive; k++) {
+    uint32_t i = g->disjunctive[k];
     if (pz_bits_has(&n->started, i)) continue;
     start[left] = g->p->tasks[i].n_modes == 1 ? at[i].end - g->c->least_s[i] : at[i].start;
     list[left++] = i;
@@ -60,23 +60,23 @@ static double bound_queue(const struct pz_growth *g, const struct pz_partial *n,
   return bound;
 }
 
-static struct span earliest(const struct pz_growth *g, const struct pz_partial *n,
-                            const struct pz_room *x, const struct span *at, uint32_t i) {
+static struct span earliest(const struct pz_branching *g, const struct pz_partial *n,
+                            const struct pz_residual *x, const struct span *at, uint32_t i) {
   const struct pz_task *t = &g->p->tasks[i];
   double start = n->t;
   for (uint32_t k = 0; k < t->n_pred; k++)
     if (!pz_bits_has(&n->finished, t->pred[k])) start = pz_larger(start, at[t->pred[k]].end);
-  bool room = start >= x->at[x->n];
-  return (struct span){start, room ? start + g->c->least_s[i] : earliest_end(g, x, i, start)};
+  bool residual = start >= x->at[x->n];
+  return (struct span){start, residual ? start + g->c->least_s[i] : earliest_end(g, x, i, start)};
 }
 
 /* Paths, with no more room for each task than what runs leaves it until its end. */
-double pz_partial_room_bound(const struct pz_growth *g, const struct pz_partial *n) {
-  struct span at[PZ_EXACT_MOST_TASKS];
-  struct pz_room x;
+double pz_partial_residual_bound(const struct pz_branching *g, const struct pz_partial *n) {
+  struct span at[PZ_TREE_MOST_TASKS];
+  struct pz_residual x;
   double bound = n->t;
   if (!n->n_running) return pz_partial_path_bound(g, n);
-  pz_room_find(g, n, &x);
+  pz_residual_find(g, n, &x);
   for (uint32_t i = 0; i < n->n_running; i++) {
     const struct pz_running *r = &n->run[i];
     at[r->task].end = r->end;
@@ -89,13 +89,13 @@ double pz_partial_room_bound(const struct pz_growth *g, const struct pz_partial 
       bound = pz_larger(bound, at[i].end + g->c->tail_s[i]);
       if (bound >= g->c->best_s) return bound;
     }
-  return pz_larger(bound, bound_queue(g, n, at));
+  return pz_larger(bound, disjunctive_bound(g, n, at));
 }
 
 /* For every tail: the work that still has it behind, on top of it. */
-double pz_partial_work_bound(const struct pz_growth *g, const struct pz_partial *n) {
-  double sum[PZ_MEASURES] = {0}, most[PZ_MEASURES] = {0}, part[PZ_EXACT_MOST_TASKS], bound = 0;
-  const double *rate[PZ_EXACT_MOST_TASKS];
+double pz_partial_energy_bound(const struct pz_branching *g, const struct pz_partial *n) {
+  double sum[PZ_MEASURES] = {0}, most[PZ_MEASURES] = {0}, part[PZ_TREE_MOST_TASKS], bound = 0;
+  const double *rate[PZ_TREE_MOST_TASKS];
   for (uint32_t i = 0; i < n->n_running; i++) {
     uint32_t t = n->run[i].task;
     part[t] = n->run[i].end - n->t;
@@ -118,4 +118,4 @@ double pz_partial_work_bound(const struct pz_growth *g, const struct pz_partial 
 }
 
 /* At the prices of a relaxation. */
-double pz_partial_price_bound(const struct pz_partial *n) { return n->t + n->left_s; }
+double pz_partial_dual_bound(const struct pz_partial *n) { return n->t + n->left_s; }

@@ -5,9 +5,9 @@
 #include "schedule/tree/partial.h"
 
 /* By dual values, paths, paths within the residual capacity, and energy. */
-double pz_partial_price_bound(const struct pz_partial *n);
-double pz_partial_path_bound(const struct pz_growth *g, const struct pz_partial *n);
-double pz_partial_room_bound(const struct pz_growth *g, const struct pz_partial *n);
-double pz_partial_work_bound(const struct pz_growth *g, const struct pz_partial *n);
+double pz_partial_dual_bound(const struct pz_partial *n);
+double pz_partial_path_bound(const struct pz_branching *g, const struct pz_partial *n);
+double pz_partial_residual_bound(const struct pz_branching *g, const struct pz_partial *n);
+double pz_partial_energy_bound(const struct pz_branching *g, const struct pz_partial *n);
 
 #endif

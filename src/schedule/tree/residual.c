@@ -2,8 +2,9 @@
 
 #include <string.h>
 
-void pz_room_find(const struct pz_growth *g, const struct pz_partial *n, struct pz_room *x) {
-  const struct pz_running *order[PZ_EXACT_MOST_TASKS];
+void pz_residual_find(const struct pz_branching *g, const struct pz_partial *n,
+                      struct pz_residual *x) {
+  const struct pz_running *order[PZ_TREE_MOST_TASKS];
   for (uint32_t i = 0; i < n->n_running; i++) {
     uint32_t at = i;
     for (; at > 0 && order[at - 1]->end > n->run[i].end; at--) order[at] = order[at - 1];

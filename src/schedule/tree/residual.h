@@ -5,16 +5,17 @@
 
 #include "schedule/tree/partial.h"
 
-struct pz_room {
-  uint32_t n;                         /* of what runs */
-  double at[PZ_EXACT_MOST_TASKS + 1]; /* [0]: now; then each end, latest last */
-  int32_t left[PZ_EXACT_MOST_TASKS + 1][PZ_RESOURCES];
+struct pz_residual {
+  uint32_t n;                        /* of what runs */
+  double at[PZ_TREE_MOST_TASKS + 1]; /* [0]: now; then each end, latest last */
+  int32_t left[PZ_TREE_MOST_TASKS + 1][PZ_RESOURCES];
 };
 
-void pz_room_find(const struct pz_growth *g, const struct pz_partial *n, struct pz_room *x);
+void pz_residual_find(const struct pz_branching *g, const struct pz_partial *n,
+                      struct pz_residual *x);
 
 /* From this time on there is room for the mode, as long as nothing else starts. */
-static inline double pz_room_for(const struct pz_room *x, const struct pz_mode *m) {
+static inline double pz_residual_earliest(const struct pz_residual *x, const struct pz_mode *m) {
   uint32_t k = 0;
   while (k < x->n && !pz_mode_fits(x->left[k], m)) k++;
   return x->at[k];

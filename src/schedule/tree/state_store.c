@@ -34,30 +34,30 @@ void pz_state_fill(struct pz_state *s, const struct pz_state *parent, const stru
 /* Nothing more starts before the next end: when they began does not matter.  (What runs in a beyond
  * that end runs in b too, no less wide, and so no slower, for of two modes neither is worse in
  * everything: it began in b no earlier.) */
-static bool dominates(const struct pz_growth *g, const struct pz_state *a,
+static bool dominates(const struct pz_branching *g, const struct pz_state *a,
                       const struct pz_state *b) {
   return a->last <= b->last &&
          pz_partial_dominated(g, &(struct pz_going){b->next, b->run, b->n_running},
                               &(struct pz_going){0, a->run, a->n_running});
 }
 
-static struct pz_state **list_of(const struct pz_states *x, const struct pz_state *s) {
+static struct pz_state **list_of(const struct pz_state_store *x, const struct pz_state *s) {
   return &x->list[pz_hash(&s->started, (size_t)x->g->words * 8) % x->n_lists];
 }
 
-bool pz_states_dominate(struct pz_states *x) {
+bool pz_state_store_dominates(struct pz_state_store *x) {
   const struct pz_state *n = x->candidate;
   uint32_t looks = 0;
   bool better = false;
   for (struct pz_state **at = list_of(x, n), *s = *at; s && !better && looks < MOST_LOOKS;
        s = *at, looks++) {
-    bool same = pz_growth_same(x->g, &s->started, &n->started);
+    bool same = pz_branching_same(x->g, &s->started, &n->started);
     better = same && dominates(x->g, s, n);
     s->dominated = same && !better && dominates(x->g, n, s);
     if (s->dominated)
-      *at = s->next_alike;
+      *at = s->next_same;
     else
-      at = &s->next_alike;
+      at = &s->next_same;
   }
   x->g->c->steps += looks / LOOKS_PER_STEP;
   return better;
@@ -65,7 +65,7 @@ bool pz_states_dominate(struct pz_states *x) {
 
 /* ---- the best ------------------------------------------------------------------------------- */
 
-bool pz_states_keep(struct pz_states *x) {
+bool pz_state_store_add(struct pz_state_store *x) {
   size_t bytes = pz_state_bytes(x->candidate->n_running);
   struct pz_state *s = x->n < MOST_STATES ? pz_arena_alloc(x->arena, 1, bytes) : NULL;
   if (!s) return false;
@@ -77,13 +77,13 @@ bool pz_states_keep(struct pz_states *x) {
   struct pz_state **list = list_of(x, s);
   if (b < x->lowest[started]) x->lowest[started] = b;
   s->below = *bucket;
-  s->next_alike = *list;
+  s->next_same = *list;
   *bucket = *list = s;
   x->n++;
   return true;
 }
 
-struct pz_state *pz_states_take(struct pz_states *x, uint32_t started, int most) {
+struct pz_state *pz_state_store_take(struct pz_state_store *x, uint32_t started, int most) {
   const struct pz_context *c = x->g->c;
   struct pz_state **bucket = &x->bucket[(size_t)started * PZ_STATE_BUCKETS], *s;
   for (int *at = &x->lowest[started]; *at <= most; ++*at)
@@ -94,14 +94,14 @@ struct pz_state *pz_states_take(struct pz_states *x, uint32_t started, int most)
   return NULL;
 }
 
-double pz_states_bound(const struct pz_states *x, int bucket) {
+double pz_state_store_bound(const struct pz_state_store *x, int bucket) {
   return x->low_s + (x->high_s - x->low_s) * bucket / PZ_STATE_BUCKETS;
 }
 
-bool pz_states_init(struct pz_states *x, const struct pz_growth *g, int64_t steps,
-                    struct pz_arena *arena) {
+bool pz_state_store_init(struct pz_state_store *x, const struct pz_branching *g, int64_t steps,
+                         struct pz_arena *arena) {
   uint32_t levels = g->p->n + 1;
-  *x = (struct pz_states){
+  *x = (struct pz_state_store){
       .g = g, .arena = arena, .n_lists = 64, .low_s = g->c->bound_s, .high_s = g->c->best_s};
   while (x->n_lists < MOST_LISTS && x->n_lists < steps / 8) x->n_lists *= 2;
   x->candidate = pz_arena_alloc(arena, 1, pz_state_bytes(g->p->n));

@@ -47,75 +47,75 @@ static void draw_problem(struct pz_arena *arena, struct pz_problem *p) {
 }
 
 /* A price for each task, often that of the one before; a quarter of the modes left out. */
-static void draw_rates(const struct pz_problem *p, struct pz_packer *x) {
-  double price = 0;
+static void draw_rates(const struct pz_problem *p, struct pz_pricing *x) {
+  double value = 0;
   for (uint32_t i = 0; i < p->n; i++) {
-    if (i == 0 || draw(2)) price = 1 + draw(40);
+    if (i == 0 || draw(2)) value = 1 + draw(40);
     for (uint32_t m = 0; m < p->tasks[i].n_modes; m++)
-      x->rate[x->mode_at[i] + m] = draw(4) ? price / p->tasks[i].modes[m].s : 0;
+      x->rate[x->mode_at[i] + m] = draw(4) ? value / p->tasks[i].modes[m].s : 0;
   }
 }
 
 /* With the tasks from i on. */
-static double dearest_of_all(const struct pz_packer *x, uint32_t i, struct pz_bits apart,
-                             const int32_t room[PZ_RESOURCES]) {
+static double best_of_all(const struct pz_pricing *x, uint32_t i, struct pz_bits incompatible,
+                          const int32_t residual[PZ_RESOURCES]) {
   if (i == x->p->n) return 0;
-  double best = dearest_of_all(x, i + 1, apart, room);
-  if (pz_bits_has(&apart, i)) return best;
-  pz_bits_merge(&apart, &x->apart[i]);
+  double best = best_of_all(x, i + 1, incompatible, residual);
+  if (pz_bits_has(&incompatible, i)) return best;
+  pz_bits_merge(&incompatible, &x->incompatible[i]);
   for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) {
     const struct pz_mode *mode = &x->p->tasks[i].modes[m];
     double rate = x->rate[x->mode_at[i] + m];
     int32_t left[PZ_RESOURCES];
-    if (rate <= 0 || !pz_mode_fits(room, mode)) continue;
-    for (int r = 0; r < PZ_RESOURCES; r++) left[r] = room[r] - mode->use[r];
-    best = fmax(best, rate + dearest_of_all(x, i + 1, apart, left));
+    if (rate <= 0 || !pz_mode_fits(residual, mode)) continue;
+    for (int r = 0; r < PZ_RESOURCES; r++) left[r] = residual[r] - mode->use[r];
+    best = fmax(best, rate + best_of_all(x, i + 1, incompatible, left));
   }
   return best;
 }
 
 /* No dearer one is missed: `most` says how dear it may be where looks are few. */
-static void check_looks(struct pz_packer *x, double dearest, int most_looks) {
+static void check_nodes(struct pz_pricing *x, double best_value, int most_nodes) {
   double found = 1;
-  pz_packer_forget(x);
+  pz_pricing_reset(x);
   for (uint32_t k = 0; k < x->n_order; k++) {
-    x->most_looks = most_looks;
-    pz_packer_dearest(x, k);
-    if (x->best.n) found = fmax(found, x->best.price);
+    x->most_nodes = most_nodes;
+    pz_pricing_solve(x, k);
+    if (x->best.n) found = fmax(found, x->best.value);
   }
-  assert_true(x->n_order == 0 || x->most >= dearest * (1 - 1e-12));
-  assert_true(found <= dearest * (1 + 1e-12));
-  if (most_looks == INT32_MAX) assert_true(found >= dearest * (1 - 1e-12));
-  if (most_looks == INT32_MAX) assert_true(x->most <= dearest * (1 + 1e-12));
+  assert_true(x->n_order == 0 || x->most >= best_value * (1 - 1e-12));
+  assert_true(found <= best_value * (1 + 1e-12));
+  if (most_nodes == INT32_MAX) assert_true(found >= best_value * (1 - 1e-12));
+  if (most_nodes == INT32_MAX) assert_true(x->most <= best_value * (1 + 1e-12));
 }
 
-static void the_dearest_pack_is_found(void **state) {
+static void the_best_subset_is_found(void **state) {
   (void)state;
-  static const int looks[] = {INT32_MAX, 6, 1, 0};
+  static const int nodes[] = {INT32_MAX, 6, 1, 0};
   for (int round = 0; round < 3000; round++) {
     struct pz_arena arena;
     struct pz_problem p;
     struct pz_context c;
-    struct pz_packer x;
+    struct pz_pricing x;
     struct pz_error err = {0};
     pz_arena_init(&arena, NULL);
     draw_problem(&arena, &p);
     assert_int_equal(pz_context_init(&c, &p, &arena, &err), PZ_OK);
-    assert_true(pz_packer_init(&x, &c, &arena));
+    assert_true(pz_pricing_init(&x, &c, &arena));
     for (int again = 0; again < 3; again++) { /* tolls are kept from one to the next */
       draw_rates(&p, &x);
-      double dearest = dearest_of_all(&x, 0, (struct pz_bits){{0}}, p.capacity);
-      for (uint32_t m = 0; m < c.n_modes && again < 2; m++) x.rate[m] /= fmax(dearest, 1e-9);
-      if (again < 2) dearest = dearest_of_all(&x, 0, (struct pz_bits){{0}}, p.capacity);
-      pz_packer_begin(&x);
-      for (size_t k = 0; k < sizeof looks / sizeof *looks; k++)
-        check_looks(&x, fmax(1, dearest), looks[k]);
+      double best_value = best_of_all(&x, 0, (struct pz_bits){{0}}, p.capacity);
+      for (uint32_t m = 0; m < c.n_modes && again < 2; m++) x.rate[m] /= fmax(best_value, 1e-9);
+      if (again < 2) best_value = best_of_all(&x, 0, (struct pz_bits){{0}}, p.capacity);
+      pz_pricing_begin(&x);
+      for (size_t k = 0; k < sizeof nodes / sizeof *nodes; k++)
+        check_nodes(&x, fmax(1, best_value), nodes[k]);
     }
     pz_arena_release(&arena);
   }
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(the_dearest_pack_is_found)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(the_best_subset_is_found)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
