@@ -13,7 +13,7 @@
 #include "schedule/tree/depth_first.h"
 #include "schedule/tree/mode_branching.h"
 
-/* Steps; those after the third are ten times longer each. */
+/* Limits of the rounds, in steps; after the third each is ten times the one before. */
 enum { SHORT_LIMIT = 200, FIRST_LIMIT = 1000, SECOND_LIMIT = 40000, THIRD_LIMIT = 400000 };
 
 /* A bound this near to the incumbent, as a part of it, may well be proved its own. */
@@ -25,7 +25,7 @@ static int64_t default_steps(uint32_t n) {
   return n <= TASKS ? STEPS : (int64_t)STEPS * TASKS / n;
 }
 
-/* The pricer is opened when it is first wanted, and kept: packs found are of use later. */
+/* Column generation is set up when first used, and kept: its columns are of use later. */
 static void generate_columns(struct pz_context *c, struct pz_colgen **colgen, int64_t steps) {
   if (!*colgen) *colgen = pz_colgen_new(c);
   if (!*colgen) return;
@@ -35,16 +35,15 @@ static void generate_columns(struct pz_context *c, struct pz_colgen **colgen, in
   pz_bound_tighten(c);
 }
 
-/* The local search's part of a turn: all where there are too many tasks for the others.  What is
- * open after the first turn mostly wants a proof, what is open after the third a better schedule.
- */
+/* Local search's share of a round: all if there are too many tasks for tree search.  What is open
+ * after the first round mostly needs a proof, what is open after the third a better schedule. */
 static int64_t local_search_share(uint32_t n, int64_t limit, int64_t steps) {
   if (n > PZ_TREE_MOST_TASKS) return steps;
   return limit > FIRST_LIMIT && limit <= THIRD_LIMIT ? steps / 40
                                                      : steps / (limit > THIRD_LIMIT ? 4 : 2);
 }
 
-/* The part of a proof that best first gets; long ones want more of branching. */
+/* Best-first search's share of a proof; in long ones mode branching gets more. */
 static int64_t best_first_share(int64_t limit, int64_t steps) {
   return limit <= THIRD_LIMIT ? steps * 7 / 8 : steps * 3 / 4;
 }
@@ -56,9 +55,9 @@ static int64_t next_limit(int64_t limit) {
 
 static int64_t capped(int64_t limit, int64_t left) { return limit < left / 2 ? limit : left; }
 
-/* Prices, and the searches that prove: best first; what that does not end is left to branching over
- * modes.  When local search found nothing in the second turn and the bound is near, a proof is all
- * that is wanted, and the third begins. */
+/* Column generation, then best-first search; mode branching gets what that leaves open.  When local
+ * search found nothing in the second round and the gap is small, only a proof is missing, and the
+ * third round begins. */
 static enum pz_status prove(struct pz_context *c, struct pz_colgen **colgen, bool no_progress,
                             int64_t *limit, int64_t end, struct pz_error *err) {
   generate_columns(c, colgen, c->most_steps - c->steps);
@@ -75,8 +74,8 @@ static enum pz_status prove(struct pz_context *c, struct pz_colgen **colgen, boo
   return status;
 }
 
-/* With many modes the dual values may take long, and best first ends most problems soon without.
- * What it does not: they get a part of the steps, best first the rest. */
+/* With many modes column generation takes long, and best-first search ends most problems soon
+ * without.  Otherwise it gets a share of the steps, best-first search the rest. */
 static enum pz_status prove_many_modes(struct pz_context *c, struct pz_colgen **colgen, int64_t end,
                                        struct pz_error *err) {
   c->head_tail = true;
@@ -88,7 +87,8 @@ static enum pz_status prove_many_modes(struct pz_context *c, struct pz_colgen **
   return status;
 }
 
-/* Local and exact search by turns, each turn longer: easy problems end in the shortest. */
+/* The effort schedule: local search and proof alternate in rounds of increasing limits, so that
+ * easy problems end in the shortest. */
 static enum pz_status run_effort_schedule(struct pz_context *c, struct pz_colgen **colgen,
                                           struct pz_error *err) {
   enum pz_status status = PZ_OK;

@@ -19,7 +19,7 @@ static uint32_t draw(uint32_t n) {
 
 enum { LEAST = 5, MOST = 9 };
 
-/* ---- problems ------------------------------------------------------------------------------- */
+/* ---- problems -------------------------------------------------------------------------------- */
 
 /* Tasks of each side; those of the other follow. */
 static uint32_t side_of(uint32_t n) { return (n - 1) / 2; }
@@ -81,7 +81,7 @@ static void draw_problem(struct pz_arena *arena, struct pz_problem *p) {
     fail_msg("%s", err.message);
 }
 
-/* ---- every schedule ------------------------------------------------------------------------- */
+/* ---- every schedule -------------------------------------------------------------------------- */
 
 /* Tasks start at the beginning or when another ends: of the shortest schedules one is so. */
 struct every {
@@ -150,7 +150,7 @@ static double shortest(const struct pz_problem *p) {
 }
 
 /* With modes dropped as if there were a schedule longer by so many units: that leaves the shortest.
- */
+ * */
 static double narrowed_from(const struct pz_problem *p, double makespan, int units) {
   struct pz_arena arena;
   struct pz_context c;
@@ -184,7 +184,7 @@ static void each_search_finds_the_shortest(void **state) {
   }
 }
 
-/* ---- some modes only ------------------------------------------------------------------------ */
+/* ---- some modes only ------------------------------------------------------------------------- */
 
 /* The same problem without some of the modes; one of each task is left. */
 static void leave_out_modes(struct pz_problem *p, struct pz_task *tasks, struct pz_mode (*modes)[2],
@@ -232,7 +232,7 @@ static void modes_that_are_dropped_are_not_there(void **state) {
   }
 }
 
-/* ---- known problems ------------------------------------------------------------------------- */
+/* ---- known problems -------------------------------------------------------------------------- */
 
 /* Problems that were once solved wrongly.  Each task takes some cores for a time, or all of them
  * for another, if that is given. */
@@ -357,7 +357,7 @@ static void two_cores_share_sums(void **state) {
   }
 }
 
-/* ---- barriers ------------------------------------------------------------------------------- */
+/* ---- barriers -------------------------------------------------------------------------------- */
 
 /* One that takes 2 on all cores or 12 on one; one that waits for it and takes all, and one for
  * that; two that take all cores but one for 20.  With the long mode neither of these fits before

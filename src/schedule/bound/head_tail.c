@@ -1,8 +1,8 @@
-/* Heads and tails by energetic reasoning.  All predecessors of a task must be done before it
- * starts: along the longest path, and because tasks that can start only after some time, and have
- * some path to go before the task, must fit in between; their work is measured by combinations of
- * resources and by dual prices.  The same in reverse for tails, and for all tasks between start and
- * end of the schedule. */
+/* Heads and tails by energetic reasoning (Carlier and Latapie 1991; Baptiste, Le Pape and Nuijten
+ * 1999).  All predecessors of a task must be done before it starts: along the longest path, and
+ * because tasks that can start only after some time, and have some path before the task, must fit
+ * in between; their work is measured by combinations of resources and by dual values.  The same in
+ * reverse for tails, and for all tasks between start and end of the schedule. */
 #include "schedule/bound/head_tail.h"
 
 #include <string.h>
@@ -39,7 +39,7 @@ static bool prepare(struct head_tail *x, struct pz_context *c, struct pz_arena *
   return true;
 }
 
-/* Work by each mix that some task has, and by prices. */
+/* Energy by each surrogate resource that some task uses, and by dual values. */
 static void measure(struct head_tail *x) {
   const struct pz_context *c = x->c;
   x->n_measures = 0;

@@ -1,7 +1,7 @@
-/* Lower bounds at the root: the longest path; and energetic reasoning: for every combination of
- * resources and every tail length, the work of all tasks with at least that tail (or head) must
- * fit before it.  A mode whose bound reaches the incumbent is removed, which improves the bounds.
- */
+/* Lower bounds at the root: the longest path; and energetic reasoning (Baptiste, Le Pape and
+ * Nuijten 1999): for every combination of resources and every tail length, the work of all tasks
+ * with at least that tail (or head) must fit before it.  A mode whose bound reaches the incumbent
+ * is eliminated (Sprecher, Hartmann and Drexl 1997), which improves the bounds. */
 #include "schedule/bound/root_bound.h"
 
 #include "schedule/bound/head_tail.h"
@@ -99,7 +99,7 @@ static double mode_bound(const struct pz_context *c, uint32_t i, uint32_t m,
   return pz_larger(bound, f->sum - f->least[i] + f->rate[c->mode_at[i] + m] * mode->s);
 }
 
-/* Were modes dropped? */
+/* Were modes eliminated? */
 static bool eliminate_modes(struct pz_context *c) {
   double total[PZ_MIXES] = {0};
   bool any = false;
@@ -114,7 +114,7 @@ static bool eliminate_modes(struct pz_context *c) {
   return any;
 }
 
-/* The cheapest modes may be gone: prices hold for those that are left. */
+/* The modes of least value may be gone: dual values hold for those that are left. */
 static void update_duals(struct pz_context *c) {
   struct pz_duals *f = &c->duals;
   f->sum = 0;

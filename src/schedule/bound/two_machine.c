@@ -1,4 +1,5 @@
-/* A lower bound for two cores of a kind.
+/* Two-machine partition bound: a lower bound for two cores of a kind, by dynamic programming over
+ * the difference of loads (number partitioning, Karp 1972; P2||Cmax).
  *
  * Without precedence, each task runs on one of the two cores or on both.  The makespan is the time
  * of those on both, plus half of the sum of the others, plus half of the difference of the two

@@ -1,15 +1,17 @@
-/* Column generation: a lower bound from a linear program over packs, and dual prices.
+/* Column generation: a lower bound from a linear program over feasible subsets, and dual values
+ * (Mingozzi et al. 1998; column generation and modes: Brucker and Knust 2000, 2003).
  *
- * A pack is a set of tasks in modes that can run concurrently (pack.h).  Some pack runs at every
- * moment of a schedule, so the makespan is at least
- *     min  total time of the packs,   such that for each task the times of the packs with it, each
- *          divided by its duration in the mode it has there, sum to at least 1,
- * a linear program with very many columns.  Its dual gives each task a price and each of its modes
- * the rate price / duration, such that no pack has a value above 1.  The sum of the prices is the
- * bound; it also holds for the rest of a partial schedule.  Columns are generated: solve with the
- * packs at hand, search for the most valuable pack at these dual values (the pricing problem),
- * until none exceeds 1.  Prices of an unfinished run are divided by the value of the most valuable
- * pack, which makes them feasible: no proof depends on the accuracy of the linear program. */
+ * A feasible subset is a set of tasks in modes that can run concurrently (pricing.h).  One runs at
+ * every moment of a schedule, so the makespan is at least
+ *     min  total time of the subsets,   such that for each task the times of the subsets with it,
+ *          each divided by its duration in the mode it has there, sum to at least 1,
+ * a linear program with very many columns.  Its dual gives each task a value and each of its modes
+ * the rate value / duration, such that no subset has rates that sum to more than 1.  The sum of the
+ * dual values is the bound; it also holds for the rest of a partial schedule.  Columns are
+ * generated: solve with the subsets at hand (the restricted master problem), search for the subset
+ * of largest value (the pricing problem), until none exceeds 1.  Dual values of an unfinished run
+ * are divided by the value of that subset, which makes them feasible (Farley 1990): no proof
+ * depends on the accuracy of the linear program. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -23,13 +25,13 @@
 
 enum { MOST_ROUNDS = 200, WORK_PER_STEP = 600, MODES_PER_STEP = 4, NODES_PER_STEP = 4 };
 
-/* In one search for the dearest pack; few as long as they find any to add. */
+/* Nodes of one pricing problem; few as long as they find subsets to add. */
 enum { FEW_NODES = 20, MOST_NODES = 20000 };
 
-/* What a pack with a mode that is not allowed now costs; without it costs 1. */
+/* Cost of a subset with an eliminated mode; the others cost 1. */
 static const double BANNED_COST = 1e3;
 
-_Static_assert((int)PZ_COLGEN_MOST_TASKS <= (int)PZ_SUBSET_MOST_TASKS, "packs hold every task");
+_Static_assert((int)PZ_COLGEN_MOST_TASKS <= (int)PZ_SUBSET_MOST_TASKS, "subsets hold every task");
 
 struct pz_colgen {
   struct pz_context *c; /* of the call */
@@ -48,7 +50,7 @@ struct pz_colgen {
   bool failed;           /* out of memory */
 };
 
-/* ---- packs ---------------------------------------------------------------------------------- */
+/* ---- columns --------------------------------------------------------------------------------- */
 
 static void add_column(struct pz_colgen *x, const uint32_t *modes, uint32_t n) {
   static const double no_time = 0;
@@ -72,7 +74,7 @@ static void add_subset(struct pz_colgen *x, const struct pz_subset *p) {
   if (n) add_column(x, modes, n);
 }
 
-/* The dearest packs by their dearest choice; those dearer than one are added to the model.  Were
+/* The best subset for each first choice; those of a value above 1 are added to the model.  Were
  * there any? */
 static bool add_improving_subsets(struct pz_colgen *x, int nodes) {
   bool any = false;
@@ -104,7 +106,7 @@ static void add_incumbent(struct pz_colgen *x) {
   }
 }
 
-/* ---- the model ------------------------------------------------------------------------------ */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 /* Durations in the model's unit, and rows of the tasks that take time. */
 static void find_times(struct pz_colgen *x) {
@@ -123,7 +125,7 @@ static void find_times(struct pz_colgen *x) {
   }
 }
 
-/* Each mode alone as a pack, and those of the incumbent. */
+/* Each mode alone as a subset, and those of the incumbent. */
 static void build(struct pz_colgen *x) {
   find_times(x);
   for (uint32_t at = 0; at < x->c->n_modes; at++)
@@ -161,7 +163,7 @@ void pz_colgen_free(struct pz_colgen *x) {
   if (x) pz_arena_release(&x->arena);
 }
 
-/* ---- prices --------------------------------------------------------------------------------- */
+/* ---- dual values ----------------------------------------------------------------------------- */
 
 /* The model has the modes that the context has. */
 static void follow(struct pz_colgen *x, struct pz_context *c) {
@@ -182,7 +184,7 @@ static void read_rates(struct pz_colgen *x) {
   }
 }
 
-/* The part of each mode that the solution has. */
+/* The share of each mode in the solution. */
 static void read_shares(struct pz_colgen *x) {
   const uint32_t *list = x->subsets.items;
   double *time = x->time.items, *part = x->c->lp_share;
@@ -205,7 +207,7 @@ static double dual_bound(const struct pz_colgen *x) {
   return sum / fmax(1, x->pricing.most);
 }
 
-/* Keep the prices, made valid. */
+/* Keep the dual values, made feasible. */
 static void keep_duals(struct pz_colgen *x) {
   struct pz_context *c = x->c;
   for (uint32_t k = 0; k < c->n_modes; k++)
@@ -220,7 +222,7 @@ static bool solve(struct pz_colgen *x) {
   return ok;
 }
 
-/* Rounds of solving and adding packs, until the bound is as good as the model's or reaches the
+/* Rounds of solving and adding subsets, until the bound is as good as the model's or reaches the
  * incumbent. */
 static void generate(struct pz_colgen *x) {
   const struct pz_context *c = x->c;
@@ -247,7 +249,7 @@ void pz_colgen_run(struct pz_colgen *x, struct pz_context *c, int64_t steps) {
   pz_bound_tighten(c);
 }
 
-/* ---- incumbents ----------------------------------------------------------------------------- */
+/* ---- incumbents ------------------------------------------------------------------------------ */
 
 /* The draws of one task are spread evenly (multiples of the golden ratio). */
 void pz_colgen_round(const struct pz_colgen *x, struct pz_context *c, int draws) {

@@ -1,5 +1,5 @@
-/* Column generation over sets of concurrent tasks, see price.c.  The linear program stays loaded
- * while modes are removed and restored, for the search over modes. */
+/* Column generation over feasible subsets, see column_generation.c.  The linear program stays
+ * loaded while modes are removed and restored, for the search over modes. */
 #ifndef PZ_SCHEDULE_COLGEN_COLUMN_GENERATION_H
 #define PZ_SCHEDULE_COLGEN_COLUMN_GENERATION_H
 
@@ -9,16 +9,16 @@ struct pz_colgen;
 
 enum { PZ_COLGEN_MOST_TASKS = 256 };
 
-/* NULL when there are too many tasks, nothing to price, or no memory.  Contexts given later may
+/* NULL when there are too many tasks, no task takes time, or no memory.  Contexts given later may
  * have fewer modes than this one, not more. */
 struct pz_colgen *pz_colgen_new(struct pz_context *c);
 void pz_colgen_free(struct pz_colgen *x);
 
-/* Prices, parts of modes and the bound, kept in the context; what is found in some `steps` steps.
- */
+/* Dual values, shares of modes and the bound, kept in the context; what is found in about `steps`
+ * steps. */
 void pz_colgen_run(struct pz_colgen *x, struct pz_context *c, int64_t steps);
 
-/* Schedules with modes drawn by their parts. */
+/* Randomised rounding: schedules with modes drawn by their shares. */
 void pz_colgen_round(const struct pz_colgen *x, struct pz_context *c, int draws);
 
 #endif

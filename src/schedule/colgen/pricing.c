@@ -3,12 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One in so many of a resource's price, for changes of tolls. */
+/* Steps in which multipliers change: one in so many. */
 enum { FIRST_STEP = 4, LAST_STEP = 32 };
 
-/* ---- what does not change ------------------------------------------------------------------- */
+/* ---- what does not change -------------------------------------------------------------------- */
 
-/* The longest way through tasks of no chain yet, each before the next, is the next chain. */
+/* The longest path through tasks of no chain yet is the next chain. */
 static uint32_t next_chain(struct pz_pricing *x, const struct pz_bits *before, uint32_t *length,
                            uint32_t *from) {
   uint32_t last = PZ_NONE;
@@ -85,7 +85,7 @@ bool pz_pricing_init(struct pz_pricing *x, const struct pz_context *c, struct pz
   return x->more != NULL;
 }
 
-/* ---- tolls ---------------------------------------------------------------------------------- */
+/* ---- resource multipliers -------------------------------------------------------------------- */
 
 static double reduced_rate(const struct pz_pricing *x, const struct pz_choice *c,
                            const double multiplier[PZ_RESOURCES]) {
@@ -94,8 +94,8 @@ static double reduced_rate(const struct pz_pricing *x, const struct pz_choice *c
   return reduced;
 }
 
-/* A pack of choices from this one on costs at most the tolls of all room and, for one task of each
- * chain, the most by which its rate is over the tolls of its mode. */
+/* Lagrangian bound: a subset of choices from this one on has at most the value of the multipliers
+ * of the whole capacity and, for one task of each chain, the largest reduced rate. */
 static double value_by_multipliers(struct pz_pricing *x, uint32_t from,
                                    const double multiplier[PZ_RESOURCES]) {
   double sum = 0;
@@ -109,7 +109,7 @@ static double value_by_multipliers(struct pz_pricing *x, uint32_t from,
   return sum;
 }
 
-/* One toll a step down or up, where that makes it less. */
+/* One multiplier a step down or up, where that lowers the bound. */
 static double try_multiplier(struct pz_pricing *x, uint32_t from, double *multiplier, int r,
                              double step, double least) {
   for (int way = -1; way <= 1; way += 2) {
@@ -124,8 +124,8 @@ static double try_multiplier(struct pz_pricing *x, uint32_t from, double *multip
   return least;
 }
 
-/* Tolls that make that little: from those of the last time or those of the part before, by smaller
- * and smaller steps. */
+/* Multipliers of a low bound: coordinate descent from the last ones or those of the part before, by
+ * decreasing steps. */
 static void choose_multipliers(struct pz_pricing *x, int part) {
   double *multiplier = x->multiplier[part];
   uint32_t from = x->part[part];
@@ -142,9 +142,9 @@ static void choose_multipliers(struct pz_pricing *x, int part) {
     x->order[k].reduced[part] = reduced_rate(x, &x->order[k], multiplier);
 }
 
-/* ---- the search ----------------------------------------------------------------------------- */
+/* ---- the search ------------------------------------------------------------------------------ */
 
-/* Of the choices that may come after the pack's last one, those that can run beside it. */
+/* Of the choices after the subset's last one, those that can run beside it. */
 static uint32_t find_extensions(const struct pz_pricing *x, const struct pz_extension *from,
                                 uint32_t n_from, const struct pz_bits *incompatible,
                                 const int32_t residual[PZ_RESOURCES], struct pz_extension *more) {
@@ -157,7 +157,7 @@ static uint32_t find_extensions(const struct pz_pricing *x, const struct pz_exte
   return n;
 }
 
-/* What each and those after it can add at most: the dearest of each chain, or by tolls. */
+/* What each and those after it can add at most: the best of each chain, or by multipliers. */
 static void bound_extensions(struct pz_pricing *x, struct pz_extension *more, uint32_t n,
                              const int32_t residual[PZ_RESOURCES], int part) {
   double by_rate = 0, by_multiplier = 0;
@@ -185,8 +185,9 @@ static void keep_best(struct pz_pricing *x) {
   memcpy(x->best.mode, now->mode, now->n * sizeof *now->mode);
 }
 
-/* Could another task be in the place of this one, which costs no less there and runs beside all
- * that can still come?  Where that one is to come too, the two can change their modes. */
+/* Dominance: could another task take the place of this one, which has no lower value there and runs
+ * beside all that can still be added?  If that one is added too, the two can exchange their
+ * modes. */
 static bool replaceable(const struct pz_pricing *x, uint32_t i, const struct pz_bits *incompatible,
                         const struct pz_bits *incompatible_with_it) {
   for (int w = 0; w < PZ_BITS_WORDS; w++)
@@ -226,7 +227,7 @@ static void try_choice(struct pz_pricing *x, uint32_t k, const struct pz_extensi
   now->value = before;
 }
 
-/* Extend the pack by choices of the list. */
+/* Extend the subset by choices of the list. */
 static void extend(struct pz_pricing *x, const struct pz_extension *from, uint32_t n_from,
                    const struct pz_bits *incompatible, const int32_t residual[PZ_RESOURCES],
                    int part) {
@@ -246,11 +247,11 @@ static void extend(struct pz_pricing *x, const struct pz_extension *from, uint32
   }
 }
 
-/* ---- the calls ------------------------------------------------------------------------------ */
+/* ---- the calls ------------------------------------------------------------------------------- */
 
-/* Does b come before a, of the same modes, in every one of them, and is it no less dearer in the
- * dearer ones?  Then what has a in a mode, without b or with b in a cheaper one, costs no more than
- * with the two exchanged. */
+/* Does b come before a, of the same modes, in every one of them, and does its advantage not shrink
+ * where a's rate is higher?  Then a subset that has a in a mode, without b or with b in one of
+ * lower rate, has no more value than with the two exchanged. */
 static bool comes_before(const struct pz_pricing *x, uint32_t b, uint32_t a) {
   const double *of_a = &x->rate[x->mode_at[a]], *of_b = &x->rate[x->mode_at[b]];
   uint32_t n = x->p->tasks[a].n_modes;
@@ -293,7 +294,7 @@ static void find_choices(struct pz_pricing *x) {
 }
 
 void pz_pricing_begin(struct pz_pricing *x) {
-  double below = 1.4; /* what takes all or most costs about 1: the second part has the halves */
+  double below = 1.4; /* wide modes have rates near 1; the second part has those of half the chip */
   find_choices(x);
   find_preferred(x);
   for (int k = 0; k < PZ_PRICING_PARTS; k++, below /= 2) {

@@ -1,10 +1,11 @@
-/* List scheduling in order of time, for problems of any size: whenever a task ends, ready tasks
- * start in order of decreasing tail, as far as the residual capacity allows. */
+/* Parallel list scheduling in order of time (Graham 1969), for problems of any size: whenever a
+ * task ends, ready tasks start in order of decreasing tail, as far as the residual capacity
+ * allows. */
 #include "schedule/heuristic/list_schedule.h"
 
 #include <math.h>
 
-/* Ready tasks that are looked at before time goes on: the rest would mostly not fit either. */
+/* Ready tasks that are tried before time advances: the others would mostly not fit either. */
 enum { MOST_LOOKS = 8 };
 
 struct keyed {

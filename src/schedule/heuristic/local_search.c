@@ -1,5 +1,6 @@
 /* Heuristic schedules: serial list scheduling from a priority and a mode per task, and a local
- * search over both.  Problems too large for it get a few greedy schedules. */
+ * search over both.  Problems too large for it get a few list schedules.  Serial list scheduling
+ * and its backward pass: Kolisch 1996; threshold accepting: Dueck and Scheuer 1990. */
 #include "schedule/heuristic/local_search.h"
 
 #include <float.h>
@@ -101,7 +102,7 @@ static bool fits(const struct pz_problem *p, const int32_t use[PZ_RESOURCES],
   return true;
 }
 
-/* Do the tasks of no length still have room at their instants, after all others were placed? */
+/* Do the milestones still fit at their instants, after all others were placed? */
 static bool milestones_fit(const struct local *l) {
   const struct pz_problem *p = l->c->p;
   for (uint32_t i = 0; i < p->n; i++) {
@@ -162,8 +163,9 @@ static double generate(struct local *l) {
   return refused ? DBL_MAX : makespan;
 }
 
-/* The same schedule from its other end, tasks that ended last first, and once more: gaps close. The
- * priorities become its order. */
+/* Forward-backward improvement (justification: Valls, Ballestin and Quintanilla 2005): the schedule
+ * from its other end, tasks that ended last first, and once more.  The priorities become its
+ * order. */
 static double justify(struct local *l) {
   double makespan = 0;
   for (int pass = 0; pass < 2; pass++) {
@@ -175,7 +177,7 @@ static double justify(struct local *l) {
   return makespan;
 }
 
-/* The mode that takes the least of a mix of the chip's time. */
+/* The mode of least energy by a surrogate resource. */
 static uint32_t least_work_mode(const struct pz_context *c, uint32_t t, int mix) {
   const struct pz_task *task = &c->p->tasks[t];
   uint32_t best = 0;
@@ -197,14 +199,14 @@ static uint32_t fastest(const struct pz_task *t) {
   return best;
 }
 
-/* The fastest, or the thriftiest by a mix. */
+/* The fastest, or that of least energy by a surrogate resource. */
 static void choose_modes(struct local *l, int way) {
   for (uint32_t i = 0; i < l->c->p->n; i++)
     l->mode[i] = way < 0 ? fastest(&l->c->p->tasks[i]) : least_work_mode(l->c, i, way);
 }
 
-/* The start: priorities by the longest way to the end, modes all fast, or all thrifty by some mix,
- * or any: what nothing waits for comes last and fills gaps. */
+/* The start: priorities by the longest path to the end, modes all fast, or all of least energy, or
+ * any: what nothing waits for comes last and fills gaps. */
 static void first_tries(struct local *l) {
   const struct pz_problem *p = l->c->p;
   for (uint32_t i = 0; i < p->n; i++) l->priority[i] = l->c->tail_s[i] + l->c->least_s[i];
@@ -330,7 +332,7 @@ static void anneal(struct local *l, int64_t until, bool afresh) {
   }
 }
 
-/* ---- large problems ------------------------------------------------------------------------- */
+/* ---- large problems -------------------------------------------------------------------------- */
 
 /* One after another in topological order, each in its fastest mode: valid for any size. */
 static void in_sequence(struct pz_context *c, struct pz_slot *slots) {
@@ -345,7 +347,7 @@ static void in_sequence(struct pz_context *c, struct pz_slot *slots) {
 }
 
 static enum pz_status list_schedules(struct local *l, struct pz_error *err) {
-  static const int ways[] = {-1, 0, 1, 5}; /* fastest, or least work by these mixes */
+  static const int ways[] = {-1, 0, 1, 5}; /* fastest, or least energy by these mixes */
   enum pz_status status = PZ_OK;
   for (size_t k = 0; k < sizeof ways / sizeof *ways && status == PZ_OK; k++) {
     choose_modes(l, ways[k]);
@@ -354,7 +356,7 @@ static enum pz_status list_schedules(struct local *l, struct pz_error *err) {
   return status;
 }
 
-/* ---- the search ----------------------------------------------------------------------------- */
+/* ---- the search ------------------------------------------------------------------------------ */
 
 static void search(struct local *l, int64_t steps, bool first) {
   struct pz_context *c = l->c;

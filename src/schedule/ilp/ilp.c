@@ -386,7 +386,7 @@ enum pz_status pz_ilp_search(struct pz_context *c, const struct pz_solve_options
     return pz_fail(err, PZ_BAD_INPUT, "%u operators; accepted by the ILP: at most %d", c->p->n,
                    PZ_ILP_MOST_TASKS);
   double until = pz_clock_s() + (options->seconds > 0 ? options->seconds : DEFAULT_SECONDS);
-  pz_bound_tighten(c); /* heads and tails; without an incumbent no mode is dropped */
+  pz_bound_tighten(c); /* heads and tails; without an incumbent no mode is eliminated */
   enum pz_status status = pz_local_search(c, 0, err);
   if (status != PZ_OK) return status;
   c->bound_s = 0; /* the model is to find it */

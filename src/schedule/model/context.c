@@ -4,7 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Shares of tensor cores, vector cores, link, HBM and GLB in a mix; each row sums to 1. */
+/* Weights of tensor cores, vector cores, link, HBM and GLB in a surrogate resource; each row sums
+ * to 1. */
 static const double mixes[PZ_MIXES][PZ_RESOURCES] = {
     {1, 0, 0, 0, 0},     {0, 1, 0, 0, 0},     {0, 0, 1, 0, 0},       {0, 0, 0, 1, 0},
     {0, 0, 0, 0, 1},     {0.5, 0.5, 0, 0, 0}, {0.75, 0.25, 0, 0, 0}, {0.25, 0.75, 0, 0, 0},

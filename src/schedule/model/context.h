@@ -5,14 +5,16 @@
 
 #include "schedule/model/problem.h"
 
-/* Weights of the resources in a work bound; see bound.c.  Measures of work are mixes and prices, a
- * multiple of four with room for all: the processor adds them up in parts. */
+/* Surrogate resources ("mixes"): weighted sums of resources, each of which gives an energy bound
+ * (root_bound.c).  Measures of energy are the mixes and the dual values; their number is a multiple
+ * of four, which the compiler vectorises. */
 enum { PZ_MIXES = 14, PZ_MEASURES = 16 };
-_Static_assert((int)PZ_MIXES < (int)PZ_MEASURES && PZ_MEASURES % 4 == 0, "room for every measure");
+_Static_assert((int)PZ_MIXES < (int)PZ_MEASURES && PZ_MEASURES % 4 == 0,
+               "every measure has a place");
 
-/* Prices of time (price.c): while a task runs in a mode the bound may advance by its rate at most,
- * whatever else runs.  So what is left takes at least the sum, over tasks, of rate times duration;
- * tasks not yet begun in their cheapest mode. */
+/* Dual values (column_generation.c): no feasible subset has rates that sum to more than 1.  So what
+ * is left of a schedule takes at least the sum, over tasks, of rate times duration; tasks not yet
+ * started count with their least value. */
 struct pz_duals {
   double *rate;  /* by mode */
   double *least; /* by task: least of rate times duration */
@@ -35,20 +37,19 @@ struct pz_context {
   struct pz_arena *arena;
   uint32_t *mode_at; /* by task: its first mode in arrays by mode */
   uint32_t n_modes;
-  bool *eliminated; /* by mode: not part of a schedule better than the best */
+  bool *eliminated; /* by mode: in no schedule better than the incumbent */
   double *least_s;  /* by task: its fastest mode */
   double *head_s;   /* earliest start */
   double *tail_s;   /* least time from its end to the end of all */
-  bool head_tail;   /* heads and tails by work too, not by precedence alone */
+  bool head_tail;   /* heads and tails by energy too, not by paths alone */
   struct pz_derived derived;
-  double (*work)[PZ_MIXES]; /* by task: least share of the chip's time it takes, for each mix of
-                               resources */
+  double (*work)[PZ_MIXES]; /* by task: least energy, by surrogate resource */
   double mix[PZ_MIXES][PZ_RESOURCES];
-  double *lp_share;      /* by mode: its part in a relaxation's solution, where there was one */
-  struct pz_duals duals; /* all are 0 before there are any */
+  double *lp_share; /* by mode: its share in the solution of the linear program, if there was one */
+  struct pz_duals duals; /* all 0 before column generation */
   int n_dual_updates;    /* how often they were changed */
   double scale;          /* a time everything is compared with: the sum of all */
-  double time_unit;      /* all times are multiples of this; 0: of nothing */
+  double time_unit;      /* all times are integer multiples of this; 0: there is no such unit */
   int64_t steps, most_steps;
   struct pz_slot *best; /* the incumbent */
   double best_s;        /* its makespan */
@@ -58,7 +59,7 @@ struct pz_context {
 PZ_NODISCARD enum pz_status pz_context_init(struct pz_context *c, const struct pz_problem *p,
                                             struct pz_arena *arena, struct pz_error *err);
 
-/* Is a better than b by more than rounding (by a grain, where there is one)? */
+/* Is a better than b by more than rounding (by a time unit, if there is one)? */
 static inline bool pz_better(const struct pz_context *c, double a, double b) {
   return a < b - (c->time_unit > 0 ? c->time_unit * (1 - 1e-6) : 1e-12 * c->scale);
 }
@@ -68,14 +69,15 @@ static inline bool pz_open(const struct pz_context *c) {
   return pz_better(c, c->bound_s, c->best_s);
 }
 
-/* Keep a schedule if it is better than the incumbent. */
+/* The schedule becomes the incumbent if it is better.  No schedule is better than the bound. */
 void pz_update_incumbent(struct pz_context *c, const struct pz_slot *slots, double makespan);
 
-/* Raise the bound, to the next multiple of the grain. */
+/* Raise the bound, to the next multiple of the time unit.  Where modes are eliminated it may hold
+ * only for schedules better than the incumbent, so it is at most the makespan of that. */
 void pz_update_bound(struct pz_context *c, double bound_s);
 
-/* A copy that can lose modes and gain prices of its own, in another arena; the incumbent is shared.
- * False: no memory. */
+/* A copy with modes and dual values of its own, in another arena; the incumbent is shared.  False:
+ * no memory. */
 bool pz_context_fork(const struct pz_context *c, struct pz_arena *arena, struct pz_context *out);
 
 #endif

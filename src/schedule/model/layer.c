@@ -57,7 +57,7 @@ static enum pz_status cost_there(struct maker *m, const struct pz_op *op, struct
   return PZ_OK;
 }
 
-/* ---- every number of cores ------------------------------------------------------------------ */
+/* ---- every number of cores ------------------------------------------------------------------- */
 
 /* Operators that take the same cores. */
 enum group { ON_NONE, ON_TENSOR, ON_VECTOR, ON_BOTH, GROUPS };
@@ -118,7 +118,7 @@ static enum pz_status all_modes(struct maker *m, const struct pz_ops *ops) {
   return status;
 }
 
-/* ---- two modes ------------------------------------------------------------------------------ */
+/* ---- two modes ------------------------------------------------------------------------------- */
 
 static enum pz_task_class original_class(const struct pz_op *op) {
   switch (op->op_class) {
@@ -151,7 +151,7 @@ static enum pz_status two_modes(struct maker *m, const struct pz_ops *ops) {
   return status;
 }
 
-/* ---- the problem ---------------------------------------------------------------------------- */
+/* ---- the problem ----------------------------------------------------------------------------- */
 
 static enum pz_status make_problem(struct maker *m, const struct pz_ops *ops,
                                    struct pz_problem *out) {

@@ -32,7 +32,7 @@ struct pz_mode {
 };
 
 const char *pz_resource_name(enum pz_resource r);
-/* Is there room for it? */
+/* Does it fit within the residual capacity? */
 static inline bool pz_mode_fits(const int32_t residual[PZ_RESOURCES], const struct pz_mode *m) {
   for (int r = 0; r < PZ_RESOURCES; r++)
     if (m->use[r] > residual[r]) return false;
@@ -64,7 +64,7 @@ struct pz_edge {
 };
 
 /* A problem from tasks (without edges) and edges between their indices.  Checks: no cycle, times
- * finite and not negative, every task has a mode that fits the capacities (others are dropped).
+ * finite and not negative, every task has a mode that fits the capacities (others are left out).
  * Everything is copied. */
 PZ_NODISCARD enum pz_status pz_problem_make(struct pz_arena *arena,
                                             const int32_t capacity[PZ_RESOURCES],
@@ -72,7 +72,8 @@ PZ_NODISCARD enum pz_status pz_problem_make(struct pz_arena *arena,
                                             const struct pz_edge *edges, uint32_t n_edges,
                                             struct pz_problem *out, struct pz_error *err);
 
-/* Can it be of no length and use something?  Then it wants room at its instant. */
+/* Can it be a milestone (of zero duration) and use a resource?  Then it needs capacity at its
+ * instant. */
 bool pz_milestone_uses(const struct pz_task *t);
 
 /* Same durations and uses, in the same order. */

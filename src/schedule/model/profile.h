@@ -4,7 +4,7 @@
 
 #include "schedule/model/problem.h"
 
-/* use[i] from time[i] to time[i + 1]; the last, nothing, goes on for ever. */
+/* use[i] from time[i] to time[i + 1]; the last interval, without use, has no end. */
 struct pz_profile {
   const struct pz_problem *p;
   double *time;
@@ -12,7 +12,7 @@ struct pz_profile {
   uint32_t n;
 };
 
-/* Room for every task of the problem once.  False: no memory. */
+/* Sized for every task of the problem once.  False: no memory. */
 bool pz_profile_init(struct pz_profile *f, const struct pz_problem *p, struct pz_arena *arena);
 void pz_profile_clear(struct pz_profile *f);
 

@@ -1,10 +1,11 @@
-/* Symmetry: pairs of tasks that can be exchanged together with all their successors.
+/* Automorphisms: pairs of tasks that can be exchanged together with all their successors (symmetry
+ * breaking by lexicographic order, Crawford et al. 1996).
  *
- * Examples are the query and key sides of a layer, or its experts.  Every schedule then has a
- * mirror image of the same length, and only those need be searched in which the first task of one
- * side, of lower rank than all exchanged tasks, starts no later than that of the other.  (The
- * optimal schedule whose start times are lexicographically smallest by rank is among them; it also
- * obeys the order of identical tasks.) */
+ * Examples are the query and key sides of a layer, or its experts.  Every schedule then has an
+ * image of the same makespan, and only those need be searched in which the first task of one side,
+ * of lower rank than all exchanged tasks, starts no later than that of the other.  (The optimal
+ * schedule whose start times are lexicographically smallest by rank is among them; it also obeys
+ * the order of identical tasks.) */
 #include "schedule/tree/automorphism.h"
 
 #include "schedule/tree/branching.h"

@@ -4,7 +4,7 @@
 
 #include "schedule/tree/branching.h"
 
-/* Adds them to g->alike; `late` tasks, if not NULL, are not there. */
+/* Adds them to g->interchangeable; `deferred` tasks, if not NULL, are not there. */
 void pz_automorphisms(struct pz_branching *g, const bool *deferred);
 
 #endif

@@ -1,8 +1,6 @@
-/* Exact best-first search.
- *
- * The same tree as in exact.c, restricted to states just after a start: a set of started tasks,
- * some of them running.  The next start is at the end of a running task, or, after a wait, at a
- * later one; from idle points, where that pays, as in rest.h.
+/* Best-first branch and bound.  The same tree as in depth_first.c, restricted to states just after
+ * a start: a set of started tasks, some of them running.  The next start is at the end of a running
+ * task, or, after a wait, at a later one; from idle points, where that pays, as in idle_point.h.
  *
  * The search alternates between opening the state with the least bound of the open list, which
  * raises the lower bound and opens no state whose bound exceeds the optimum, and diving: opening
@@ -31,7 +29,7 @@ struct best_first {
   size_t node_bytes;
   struct pz_partial *ahead;
   const struct pz_state *from; /* the one that is opened; NULL: the beginning */
-  double regret_s;             /* of the last rest before what grows */
+  double regret_s;             /* of the last idle point before what is expanded */
   int at;                      /* no bucket below this has states */
   bool fresh;                  /* what is made now is; see open_state */
   bool stopped;
@@ -68,9 +66,9 @@ static void load(struct best_first *x, const struct pz_state *s, struct pz_parti
   }
 }
 
-/* ---- complete schedules --------------------------------------------------------------------- */
+/* ---- complete schedules ---------------------------------------------------------------------- */
 
-/* On to what the state has just started; from rest what else it has done ran alone. */
+/* On to what the state has just started; from an idle point what else it has done ran alone. */
 static void start_of(struct best_first *x, const struct pz_state *s, struct pz_partial **now,
                      struct pz_partial **next) {
   struct pz_partial *swap;
@@ -92,7 +90,7 @@ static uint32_t depth_of(const struct pz_state *s) {
   return n;
 }
 
-/* Once more from the beginning, for the slots. */
+/* Repeats the starts from the beginning, for the slots. */
 static void replay(struct best_first *x, const struct pz_state *const *path, uint32_t n,
                    struct pz_partial *now, struct pz_partial *next) {
   pz_partial_begin(&x->g, x->deferred ? x->deferred->is : NULL, now);
@@ -112,7 +110,7 @@ static double end_of_slots(const struct best_first *x) {
   return end;
 }
 
-/* Everything is started in n, which grew from the state that is opened. */
+/* Everything is started in n, a descendant of the state that is opened. */
 static void complete(struct best_first *x, const struct pz_partial *n) {
   struct pz_arena arena;
   double makespan = pz_partial_end(n);
@@ -146,15 +144,15 @@ static void complete_alone(struct best_first *x, const struct pz_partial *n,
   complete(x, end);
 }
 
-/* ---- growth --------------------------------------------------------------------------------- */
+/* ---- branching ------------------------------------------------------------------------------- */
 
 static double busy_period_bound(const struct best_first *x, const struct pz_partial *n) {
   return x->idle.slow ? pz_busy_period_bound(&x->idle, n, x->regret_s) : 0;
 }
 
-/* A candidate that waits for the next end is a state, unless it waits where it need not, or a rest
- * or another state is as good, or the bound says that it leads nowhere.  Where schedules often come
- * to rest it is mostly another state, elsewhere mostly the bound. */
+/* A candidate that waits for the next end is a state, unless the wait is dominated, or an idle
+ * point or another state is as good, or the bound prunes it.  Where idle points are frequent
+ * dominance prunes most, elsewhere the bound: it is tested first. */
 static void add_state(struct best_first *x, const struct pz_partial *n, double bound) {
   struct pz_state *s = x->store.candidate;
   if (pz_partial_complete(&x->g, n)) {
@@ -195,14 +193,14 @@ static void expand(struct best_first *x, uint32_t depth) {
   }
 }
 
-/* Of tasks alike that are ready at the same rest those alone come first. */
+/* Of interchangeable tasks that are ready at the same idle point those alone come first. */
 static bool may_be_alone(const struct best_first *x, const struct pz_partial *n, uint32_t i) {
   uint64_t not_now = 0;
   for (int w = 0; w < x->g.words; w++) not_now |= x->g.interchangeable[i].w[w] & n->not_now.w[w];
   return !not_now;
 }
 
-/* What is ready runs alone or not now, each task after the other; then a phase begins. */
+/* What is ready runs alone or not now, each task after the other; then a busy period begins. */
 static void decide(struct best_first *x, uint32_t depth) {
   struct pz_partial *n = node_at(x, depth), *next = node_at(x, depth + 1);
   uint32_t i = pz_idle_undecided(&x->idle, n);
@@ -240,10 +238,10 @@ static void branch_from_idle(struct best_first *x, uint32_t depth) {
 /* At the next end, or after waiting for a later one.
  *
  * A state is fresh if all that was ready might start with its tasks.  What could have is left out
- * at the first end after it: a state with it was made beside this one.  What grows there is not
- * fresh, and at the end after that all may start again: a task left out there too could have
+ * at the first end after it: a state with it was made beside this one.  What is expanded there is
+ * not fresh, and at the end after that all may start again: a task left out there too could have
  * started with a state that itself left it out, and then no state with it would be made anywhere.
- * At later ends, what waited for them is left out: what it would make with it grows from here. */
+ * At later ends, what waited for them is left out: a state with it is made from here. */
 static void open_state(struct best_first *x, const struct pz_state *s) {
   static const struct pz_bits none;
   x->from = s;
@@ -270,7 +268,7 @@ static void open_state(struct best_first *x, const struct pz_state *s) {
   }
 }
 
-/* ---- the search ----------------------------------------------------------------------------- */
+/* ---- the search ------------------------------------------------------------------------------ */
 
 static void begin(struct best_first *x) {
   struct pz_partial *n = node_at(x, 0);
@@ -295,7 +293,7 @@ static bool dive(struct best_first *x) {
   return any;
 }
 
-/* No more can be proved than what late tasks did not fit into. */
+/* No more can be proved than what deferred tasks did not fit into. */
 static bool reached(const struct best_first *x) {
   return x->deferred && pz_state_store_bound(&x->store, x->at) >= x->deferred->unfit_s;
 }

@@ -4,7 +4,7 @@
 
 static const double ENOUGH_WORK = 0.5; /* of the best makespan */
 
-/* Is the resource wanted by a task that leaves another one free? */
+/* Is the resource used by a task that leaves another one free? */
 static bool matters(const struct pz_problem *p, int r) {
   for (uint32_t i = 0; i < p->n; i++)
     for (uint32_t m = 0; m < p->tasks[i].n_modes; m++) {
@@ -15,7 +15,7 @@ static bool matters(const struct pz_problem *p, int r) {
   return false;
 }
 
-/* A mode's share of the chip, by mix. */
+/* A mode's use of a surrogate resource. */
 static double share(const struct pz_branching *g, const struct pz_mode *m, int mix) {
   double sum = 0;
   for (int r = 0; r < PZ_RESOURCES; r++)
@@ -39,8 +39,8 @@ static void add_duals(struct pz_branching *g, const struct pz_duals *f) {
   for (uint32_t m = 0; m < g->c->n_modes; m++) g->rates[m][at] = f->rate[m];
 }
 
-/* Mixes whose resources all matter, of which there is so much work that it may count, and prices;
- * a multiple of four, for the processor's sake. */
+/* Surrogate resources whose resources all matter, with so much energy that it may count, and dual
+ * values; padded to a multiple of four. */
 static void measure(struct pz_branching *g) {
   bool wanted[PZ_RESOURCES];
   for (int r = 0; r < PZ_RESOURCES; r++) wanted[r] = matters(g->p, r);
@@ -64,8 +64,8 @@ static bool takes_most(const struct pz_context *c, uint32_t i, int r) {
   return true;
 }
 
-/* Those of the resource of which there are the most, but for queues so long that work bounds tell
- * as much. */
+/* Of the resource with the most such tasks, unless there are so many that energy bounds are as
+ * good. */
 static void find_disjunctive(struct pz_branching *g) {
   for (int r = 0; r < PZ_RESOURCES; r++) {
     uint32_t n = 0, list[PZ_LARGEST_DISJUNCTIVE];

@@ -1,5 +1,5 @@
-/* Constant data of the search over partial schedules (partial.h): orders of tasks, predecessors and
- * successors of each, measures of work. */
+/* Branching: constant data of the search over partial schedules (partial.h): orders of tasks,
+ * predecessors and successors of each, measures of work. */
 #ifndef PZ_SCHEDULE_TREE_BRANCHING_H
 #define PZ_SCHEDULE_TREE_BRANCHING_H
 
@@ -19,23 +19,22 @@ struct pz_branching {
   uint32_t *by_path;     /* longest tail with the task itself first: the order of branching */
   uint32_t *rank;        /* in by_path */
   struct pz_bits *before, *after;  /* by task: all that must come before it, and after it */
-  struct pz_bits *interchangeable; /* by task: those that start no later, if they are ready */
-  int n_measures;                  /* of work, by mixes of resources and by prices */
+  struct pz_bits *interchangeable; /* by task: interchangeable ones that start no later, if ready */
+  int n_measures;                  /* of energy, by surrogate resource and by dual values */
   double (*work)[PZ_MEASURES];     /* by place in by_tail: the least */
   double (*rates)[PZ_MEASURES];    /* by mode: work in a second */
-  struct pz_bits all, milestones;  /* tasks; those that can take no time */
-  uint32_t disjunctive
-      [PZ_LARGEST_DISJUNCTIVE]; /* tasks of which no two run at once, longest tail first */
+  struct pz_bits all, milestones;  /* tasks; those that can take no time (milestones) */
+  uint32_t disjunctive[PZ_LARGEST_DISJUNCTIVE]; /* no two run at once, longest tail first */
   uint32_t n_disjunctive, n_waits;
-  bool milestones_use; /* some task of no length uses something */
+  bool milestones_use; /* some milestone uses a resource */
   int words;
 };
 
 /* False: no memory. */
 bool pz_branching_init(struct pz_branching *g, struct pz_context *c, struct pz_arena *arena);
 
-/* The same modes, and the same of them dropped: one search over modes may have given a to one part
- * and b to the other, and then they are not alike in it. */
+/* The same modes, and the same of them eliminated: a node of the search over modes may restrict one
+ * of them, and then they are not interchangeable in it. */
 bool pz_branching_same_modes(const struct pz_branching *g, uint32_t a, uint32_t b);
 
 /* Are the sets of tasks the same? */

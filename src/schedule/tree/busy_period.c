@@ -1,9 +1,7 @@
-/* A lower bound for busy periods between idle points (rest.h), called phases in the code.
- *
- * A phase ends when all tasks started in it have ended.  For every possible end time, the tasks
- * that can be done by then count as done; the others are still to come and take at least their
- * dual prices.  A phase must also save time over running its tasks alone; otherwise it can be left
- * out. */
+/* A lower bound for busy periods between idle points (idle_point.h).  A busy period ends when all
+ * tasks started in it have ended.  For every possible end time, the tasks that can be done by then
+ * count as done; the others are still to come and take at least their dual values.  A busy period
+ * must also save time over running its tasks alone; otherwise it can be left out. */
 #include "schedule/tree/busy_period.h"
 
 #include <float.h>
@@ -11,14 +9,14 @@
 #include "schedule/tree/idle_point.h"
 #include "schedule/tree/residual.h"
 
-/* Tasks that may still run in the phase. */
+/* Tasks that may still run in the busy period. */
 struct busy_period {
   struct pz_residual residual;
-  double end[PZ_TREE_MOST_TASKS];    /* by task: the earliest in the phase */
+  double end[PZ_TREE_MOST_TASKS];    /* by task: the earliest in the busy period */
   uint32_t list[PZ_TREE_MOST_TASKS]; /* tasks by end, those that end after all that runs */
   uint32_t n;
   double alone_s; /* what is done when all that runs has ended, had each task run alone */
-  double left_s;  /* priced time of the others */
+  double left_s;  /* dual value of the others */
 };
 
 /* Beside others, from when all that it waits for has ended. */

@@ -4,7 +4,7 @@
 #include <float.h>
 #include <math.h>
 
-/* ---- in a schedule of the others ------------------------------------------------------------ */
+/* ---- in a schedule of the others ------------------------------------------------------------- */
 
 static double busy(const struct pz_problem *p, const struct pz_mode *m) {
   double sum = 0;
@@ -47,12 +47,12 @@ double pz_deferred_insert(struct pz_deferred *x, const struct pz_branching *g, d
   return end;
 }
 
-/* ---- the search in two steps ---------------------------------------------------------------- */
+/* ---- the search in two steps ----------------------------------------------------------------- */
 
 /* Short tasks that nothing waits for: they mostly fit somewhere beside the others. */
 static uint32_t choose_deferred(struct pz_deferred *x, const struct pz_context *c) {
   uint32_t n = 0;
-  for (uint32_t i = 0; i < c->p->n; i++) /* those put in later would not leave it */
+  for (uint32_t i = 0; i < c->p->n; i++) /* deferred tasks would not leave its capacity free */
     if (pz_milestone_uses(&c->p->tasks[i])) return 0;
   for (uint32_t i = c->p->n; i-- > 0;) {
     const struct pz_task *t = &c->p->tasks[i];
@@ -64,8 +64,8 @@ static uint32_t choose_deferred(struct pz_deferred *x, const struct pz_context *
   return n;
 }
 
-/* Those that did not fit are late no longer, nor what they wait for.  Returns how many still are.
- */
+/* Those that did not fit are deferred no longer, nor what they wait for.  Returns how many still
+ * are. */
 static uint32_t readmit_failed(struct pz_deferred *x, const struct pz_problem *p) {
   uint32_t left = 0;
   for (uint32_t i = p->n; i-- > 0;) {
@@ -78,9 +78,9 @@ static uint32_t readmit_failed(struct pz_deferred *x, const struct pz_problem *p
   return left;
 }
 
-/* The search of the others alone, with the tails that they have alone: if tails counted late tasks,
- * a schedule of the others could be dominated by one that is then turned away for its late tasks,
- * and neither would count. */
+/* The search of the others alone, with the tails that they have alone: if tails counted deferred
+ * tasks, a schedule of the others could be dominated by one that is then refused for its deferred
+ * tasks, and neither would count. */
 static enum pz_status search_without_deferred(struct pz_context *c, pz_searcher *search,
                                               int64_t steps, struct pz_deferred *deferred,
                                               struct pz_error *err) {

@@ -1,6 +1,6 @@
-/* Late tasks: short tasks without successors.  Exact search leaves them out of its tree and inserts
- * them into each complete schedule where they fit.  It then proves that no schedule of the others
- * is better than the shortest one into which the late tasks did not fit. */
+/* Deferred tasks: short tasks without successors.  Tree search leaves them out of its tree and
+ * inserts them into each complete schedule where they fit.  It then proves that no schedule of the
+ * others is better than the shortest one into which the deferred tasks did not fit. */
 #ifndef PZ_SCHEDULE_TREE_DEFERRED_H
 #define PZ_SCHEDULE_TREE_DEFERRED_H
 
@@ -14,9 +14,9 @@ struct pz_deferred {
   struct pz_profile profile;
 };
 
-/* A search that proves the incumbent (bound_s = best_s), or stops after `steps` steps.  Late tasks,
- * where there are, are fitted into the schedules of the others, and the bound is that of the
- * others. */
+/* A search that proves the incumbent (bound_s = best_s), or stops after `steps` steps.  Deferred
+ * tasks, if there are any, are fitted into the schedules of the others, and the bound is that of
+ * the others. */
 typedef enum pz_status pz_searcher(struct pz_context *c, int64_t steps,
                                    struct pz_deferred *deferred, struct pz_error *err);
 

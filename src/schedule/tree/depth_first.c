@@ -1,4 +1,5 @@
-/* Exact depth-first branch and bound over schedules in order of time.
+/* Depth-first branch and bound over schedules in order of time (precedence trees of Patterson et
+ * al. 1989, with modes).
  *
  * A node is a time t with some tasks finished and some running.  It branches on the next task to
  * start at t, and its mode, or on advancing to the next end.  Pruned are: nodes whose bound is not
@@ -7,7 +8,7 @@
  * nodes dominated by another with the same tasks started, all of which end no later and use no
  * more; and, of two identical ready tasks, one of the two orders.
  *
- * Late tasks, if given (late.h), are left out of the tree. */
+ * Deferred tasks, if given (deferred.h), are left out of the tree. */
 #include "schedule/tree/depth_first.h"
 
 #include <float.h>
@@ -53,7 +54,7 @@ static bool promising(struct depth_first *x, const struct pz_partial *n) {
          pz_better(c, pz_partial_energy_bound(&x->g, n), c->best_s);
 }
 
-/* ---- dominance ------------------------------------------------------------------------------ */
+/* ---- dominance ------------------------------------------------------------------------------- */
 
 /* True when the node need not be visited; otherwise it is remembered. */
 static bool seen_better(struct depth_first *x, const struct pz_partial *n) {
@@ -80,7 +81,7 @@ static bool seen_better(struct depth_first *x, const struct pz_partial *n) {
   return false;
 }
 
-/* ---- the tree ------------------------------------------------------------------------------- */
+/* ---- the tree -------------------------------------------------------------------------------- */
 
 static void complete(struct depth_first *x, const struct pz_partial *n) {
   double makespan = pz_partial_end(n);

@@ -12,7 +12,7 @@ struct past {
   double regret_s;
 };
 
-/* ---- delays --------------------------------------------------------------------------------- */
+/* ---- regret ---------------------------------------------------------------------------------- */
 
 static double slack(const struct pz_idle *x) { return 1e-12 * x->g->c->scale; }
 
@@ -42,9 +42,9 @@ uint32_t pz_idle_undecided(const struct pz_idle *x, const struct pz_partial *n) 
   return PZ_NONE;
 }
 
-/* ---- room ----------------------------------------------------------------------------------- */
+/* ---- capacity -------------------------------------------------------------------------------- */
 
-/* The least of each resource that some mode of the task wants. */
+/* The least of each resource that some mode of the task uses. */
 static struct pz_mode least_use(const struct pz_context *c, uint32_t i) {
   const struct pz_task *t = &c->p->tasks[i];
   struct pz_mode least = {0};
@@ -57,7 +57,7 @@ static struct pz_mode least_use(const struct pz_context *c, uint32_t i) {
   return least;
 }
 
-/* Does nothing else that takes time fit beside the task in this mode? */
+/* Does nothing else of positive duration fit beside the task in this mode? */
 static bool leaves_no_capacity(const struct pz_branching *g, const struct pz_mode *least,
                                uint32_t i, const struct pz_mode *m) {
   int32_t residual[PZ_RESOURCES];
@@ -69,7 +69,7 @@ static bool leaves_no_capacity(const struct pz_branching *g, const struct pz_mod
   return true;
 }
 
-/* The task's fastest mode that leaves room; DBL_MAX: none does. */
+/* The task's fastest mode that leaves capacity for another; DBL_MAX: none does. */
 static double look_at_modes(struct pz_idle *x, const struct pz_mode *least, uint32_t i) {
   const struct pz_context *c = x->g->c;
   const struct pz_task *t = &c->p->tasks[i];
@@ -82,7 +82,8 @@ static double look_at_modes(struct pz_idle *x, const struct pz_mode *least, uint
   return s;
 }
 
-/* Which tasks leave room, whether the fastest modes mostly leave none, and what that saves. */
+/* Which tasks leave capacity for another, whether the fastest modes mostly do not, and the price of
+ * doing so. */
 static void look_at_capacity(struct pz_idle *x, struct pz_mode *least) {
   const struct pz_branching *g = x->g;
   const double *least_s = g->c->least_s;

@@ -1,7 +1,7 @@
-/* Branch and bound over modes.  A node holds the allowed modes of each task.  The linear program of
- * price.h bounds it, and a short exact search over schedules usually closes it: once the modes are
- * few, the order is easy.  Otherwise the task whose modes the linear program mixes most gets the
- * faster modes in one child, the others in the other. */
+/* Branch and bound over modes.  A node holds the allowed modes of each task.  Column generation
+ * bounds it, and a short depth-first search over schedules usually closes it: with few modes the
+ * order is easy.  Otherwise the task whose modes the linear program mixes most gets the faster
+ * modes in one child, the others in the other (mode partition as in Sprecher and Drexl 1998). */
 #include "schedule/tree/mode_branching.h"
 
 #include <float.h>
@@ -25,8 +25,8 @@ struct split {
   bool up[64]; /* by mode: of the second child */
 };
 
-/* How much the solution mixes the modes of a task: its time, by the part that is not of the largest
- * share. */
+/* How much the solution mixes the modes of a task: its dual value times what is left of 1 beside
+ * the largest share. */
 static double mixed_time(const struct pz_context *c, uint32_t i) {
   const struct pz_task *t = &c->p->tasks[i];
   double largest = 0;
@@ -56,7 +56,7 @@ static bool choose(const struct pz_context *c, struct split *s) {
 
 static enum pz_status visit(struct branch *b, struct pz_context *c);
 
-/* The half with more of the solution first. */
+/* The child with more of the solution first. */
 static enum pz_status visit_children(struct branch *b, struct pz_context *c,
                                      const struct split *s) {
   const uint32_t first = c->mode_at[s->task], n = c->p->tasks[s->task].n_modes;
@@ -99,7 +99,7 @@ static enum pz_status visit(struct branch *b, struct pz_context *c) {
   return PZ_OK;
 }
 
-/* Exact search gets more at a node the fewer of them there can be. */
+/* Depth-first search gets more at a node the fewer of them there can be. */
 static int64_t node_steps(int64_t steps) {
   int64_t n = steps / NODES;
   return n < LEAST_NODE_STEPS ? LEAST_NODE_STEPS : n > MOST_NODE_STEPS ? MOST_NODE_STEPS : n;

@@ -3,7 +3,7 @@
 #include <float.h>
 #include <string.h>
 
-/* ---- dominance ------------------------------------------------------------------------------ */
+/* ---- dominance ------------------------------------------------------------------------------- */
 
 bool pz_partial_dominated(const struct pz_branching *g, const struct pz_going *a,
                           const struct pz_going *by) {
@@ -22,9 +22,9 @@ bool pz_partial_dominated(const struct pz_branching *g, const struct pz_going *a
   return true;
 }
 
-/* ---- moves ---------------------------------------------------------------------------------- */
+/* ---- moves ----------------------------------------------------------------------------------- */
 
-/* Is it ready, and the first of those alike that are? */
+/* Is it ready, and the first of the interchangeable ones that are? */
 static bool eligible(const struct pz_branching *g, const struct pz_partial *n, uint32_t i) {
   if (!pz_bits_has(&n->ready, i)) return false;
   uint64_t before = 0;
@@ -45,11 +45,11 @@ static void finish(const struct pz_branching *g, struct pz_partial *n, uint32_t 
   pz_bits_set(&n->finished, i);
   for (uint32_t k = 0; k < t->n_succ; k++)
     if (pz_branching_within(g, &g->before[t->succ[k]], &n->finished) &&
-        !pz_bits_has(&n->started, t->succ[k])) /* late ones count as started */
+        !pz_bits_has(&n->started, t->succ[k])) /* deferred ones count as started */
       pz_bits_set(&n->ready, t->succ[k]);
 }
 
-/* If the task can take no time now. */
+/* If the task can be a milestone now. */
 static bool start_milestone(struct pz_branching *g, struct pz_partial *n, uint32_t i) {
   const struct pz_task *t = &g->p->tasks[i];
   for (uint32_t m = 0; m < t->n_modes; m++) {
@@ -67,8 +67,7 @@ static bool start_milestone(struct pz_branching *g, struct pz_partial *n, uint32
   return false;
 }
 
-/* A task of no length starts and ends as soon as there is room around the instant; that never
- * hurts. */
+/* A milestone starts as soon as the capacity at the instant allows; that never hurts. */
 static void finish_milestones(struct pz_branching *g, struct pz_partial *n) {
   for (bool again = true; again;) {
     again = false;
@@ -80,8 +79,9 @@ static void finish_milestones(struct pz_branching *g, struct pz_partial *n) {
   }
 }
 
-/* Could the task have been started at the time before, through to now?  Then a schedule in which it
- * was is as good, unless a task of no length wants the room at this instant. */
+/* Left shift: could the task have started at the previous decision time, through to now?  Then a
+ * schedule in which it did is as good (only semi-active schedules need be searched: Sprecher,
+ * Kolisch and Drexl 1995), unless a milestone needs the capacity at this instant. */
 static bool left_shifts(const struct pz_partial *n, uint32_t i, const struct pz_mode *m) {
   return n->t > n->t_before && pz_bits_has(&n->could_before, i) && pz_mode_fits(n->free_before, m);
 }
@@ -108,7 +108,7 @@ bool pz_partial_wait_dominated(const struct pz_branching *g, const struct pz_par
   return false;
 }
 
-/* With this task started now, by prices and its own path: a quick bound. */
+/* With this task started now, by dual values and its own path. */
 static double quick_bound(const struct pz_branching *g, const struct pz_partial *n, uint32_t i,
                           uint32_t mode) {
   const struct pz_context *c = g->c;
@@ -201,7 +201,7 @@ void pz_partial_alone(struct pz_branching *g, struct pz_partial *n, const struct
   finish_milestones(g, n);
 }
 
-/* To the next end.  Tasks that end there leave; those of no length go through. */
+/* To the next end.  Tasks that end there leave; milestones are passed. */
 void pz_partial_advance(struct pz_branching *g, const struct pz_partial *from,
                         struct pz_partial *to) {
   double next = DBL_MAX;
@@ -233,7 +233,7 @@ void pz_partial_advance(struct pz_branching *g, const struct pz_partial *from,
   finish_milestones(g, to);
 }
 
-/* ---- from beginning to end ------------------------------------------------------------------ */
+/* ---- from beginning to end ------------------------------------------------------------------- */
 
 void pz_partial_begin(struct pz_branching *g, const bool *deferred, struct pz_partial *out) {
   *out = (struct pz_partial){.last_rank = PZ_NONE, .left_s = g->c->duals.sum};

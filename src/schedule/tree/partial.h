@@ -1,6 +1,6 @@
-/* Partial schedules in order of time, the nodes of exact.c and frontier.c: a time t with some tasks
- * finished and some running.  One is extended by starting a task at t in some mode, or by advancing
- * to the next end. */
+/* Partial schedules in order of time, the nodes of depth_first.c and best_first.c: a time t with
+ * some tasks finished and some running.  One is extended by starting a task at t in some mode, or
+ * by advancing to the next end. */
 #ifndef PZ_SCHEDULE_TREE_PARTIAL_H
 #define PZ_SCHEDULE_TREE_PARTIAL_H
 
@@ -20,26 +20,26 @@ struct pz_partial {
   double t_before;
   int32_t free_before[PZ_RESOURCES];
   struct pz_bits could_before; /* tasks that were eligible at its beginning, or earlier */
-  double left_s;               /* priced time of what runs or has not started */
+  double left_s;               /* dual value of what runs or has not started */
   double alone_s;              /* all that has started, had each task run alone */
-  struct pz_bits not_now;      /* at rest: ready, and not to run alone here (rest.h) */
+  struct pz_bits not_now;      /* at an idle point: ready, and not to run alone here */
   uint32_t last_rank;          /* of the last task started at t, or PZ_NONE */
-  uint32_t wait;               /* those of one wait share this: time goes on, nothing starts */
+  uint32_t wait;               /* those of one wait share this: time advances, nothing starts */
   uint32_t n_running;
   struct pz_running run[];
 };
 
-/* Of one that has room for n tasks. */
+/* Of one that holds n running tasks. */
 size_t pz_partial_bytes(uint32_t n);
 
-/* Nothing started but what takes no time; `late` tasks, where not NULL, count as done. */
+/* Nothing started but milestones; `deferred` tasks, where not NULL, count as done. */
 void pz_partial_begin(struct pz_branching *g, const bool *deferred, struct pz_partial *out);
 /* All but the part of run that is not used. */
 void pz_partial_copy(struct pz_partial *to, const struct pz_partial *from);
 
-/* Tasks and modes that may start now, after the last one started, so that there is one order:
- * for (k = pz_partial_starts(g, n); pz_partial_next(g, n, &k);).  Left out are those with which no
- * schedule is better than the best. */
+/* Tasks and modes that may start now, after the last one started, so that there is one order: for
+ * (k = pz_partial_starts(g, n); pz_partial_next(g, n, &k);).  Left out are those with which no
+ * schedule is better than the incumbent. */
 struct pz_start {
   uint32_t task, mode;
   uint32_t next, n_modes; /* modes of the task still to come */
@@ -48,7 +48,8 @@ struct pz_start {
 struct pz_start pz_partial_starts(const struct pz_branching *g, const struct pz_partial *n);
 bool pz_partial_next(const struct pz_branching *g, const struct pz_partial *n, struct pz_start *k);
 /* Could one more task run from now on, and be done at the next end?  Then a schedule in which
- * nothing starts until then is no better.  Never where some task of no length wants room. */
+ * nothing starts until then is no better (it is not active).  Never where a milestone uses a
+ * resource. */
 bool pz_partial_wait_dominated(const struct pz_branching *g, const struct pz_partial *n);
 void pz_partial_start(struct pz_branching *g, const struct pz_partial *from, uint32_t i,
                       uint32_t mode, struct pz_partial *to);
@@ -71,8 +72,8 @@ struct pz_going {
   uint32_t n;
 };
 
-/* With the same tasks started: are those of `by` done no later than those of `a`, with no more in
- * use?  Then what follows a can follow it. */
+/* Cutset dominance, with the same tasks started: are those of `by` done no later than those of `a`,
+ * with no more in use?  Then what follows a can follow it (Demeulemeester and Herroelen 1992). */
 bool pz_partial_dominated(const struct pz_branching *g, const struct pz_going *a,
                           const struct pz_going *by);
 

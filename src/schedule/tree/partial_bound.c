@@ -37,8 +37,9 @@ struct span {
   double start, end;
 };
 
-/* Tasks of which no two can run at once: for every start and tail, those that have no less, one
- * after another.  One with a single mode starts no earlier than its earliest end says. */
+/* A disjunctive set, of which no two tasks run at once: for every start and tail, those that have
+ * no less, one after another (the one-machine bound of Carlier 1982).  One with a single mode
+ * starts no earlier than its earliest end says. */
 static double disjunctive_bound(const struct pz_branching *g, const struct pz_partial *n,
                                 const struct span *at) {
   double start[PZ_LARGEST_DISJUNCTIVE], bound = 0;
@@ -70,7 +71,7 @@ static struct span earliest(const struct pz_branching *g, const struct pz_partia
   return (struct span){start, residual ? start + g->c->least_s[i] : earliest_end(g, x, i, start)};
 }
 
-/* Paths, with no more room for each task than what runs leaves it until its end. */
+/* Paths through the residual capacity: what runs leaves no more to each task until its end. */
 double pz_partial_residual_bound(const struct pz_branching *g, const struct pz_partial *n) {
   struct span at[PZ_TREE_MOST_TASKS];
   struct pz_residual x;
@@ -92,7 +93,7 @@ double pz_partial_residual_bound(const struct pz_branching *g, const struct pz_p
   return pz_larger(bound, disjunctive_bound(g, n, at));
 }
 
-/* For every tail: the work that still has it behind, on top of it. */
+/* For every tail: the energy of what has no shorter one, and the tail. */
 double pz_partial_energy_bound(const struct pz_branching *g, const struct pz_partial *n) {
   double sum[PZ_MEASURES] = {0}, most[PZ_MEASURES] = {0}, part[PZ_TREE_MOST_TASKS], bound = 0;
   const double *rate[PZ_TREE_MOST_TASKS];
@@ -117,5 +118,5 @@ double pz_partial_energy_bound(const struct pz_branching *g, const struct pz_par
   return n->t + bound;
 }
 
-/* At the prices of a relaxation. */
+/* By the dual values of column generation. */
 double pz_partial_dual_bound(const struct pz_partial *n) { return n->t + n->left_s; }

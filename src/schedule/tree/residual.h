@@ -1,5 +1,5 @@
-/* Residual capacity over time ("room" in the code): what the running tasks of a partial schedule
- * leave free of each resource, growing at every end. */
+/* Residual capacity over time: what the running tasks of a partial schedule leave free of each
+ * resource, growing at every end. */
 #ifndef PZ_SCHEDULE_TREE_RESIDUAL_H
 #define PZ_SCHEDULE_TREE_RESIDUAL_H
 
@@ -14,7 +14,7 @@ struct pz_residual {
 void pz_residual_find(const struct pz_branching *g, const struct pz_partial *n,
                       struct pz_residual *x);
 
-/* From this time on there is room for the mode, as long as nothing else starts. */
+/* The mode fits from this time on, as long as nothing else starts. */
 static inline double pz_residual_earliest(const struct pz_residual *x, const struct pz_mode *m) {
   uint32_t k = 0;
   while (k < x->n && !pz_mode_fits(x->left[k], m)) k++;

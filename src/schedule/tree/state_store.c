@@ -7,7 +7,7 @@
 
 enum { MOST_STATES = 1 << 20, MOST_LISTS = 1 << 18, MOST_LOOKS = 16, LOOKS_PER_STEP = 16 };
 
-/* ---- a state -------------------------------------------------------------------------------- */
+/* ---- a state --------------------------------------------------------------------------------- */
 
 size_t pz_state_bytes(uint32_t n_running) {
   return sizeof(struct pz_state) + n_running * sizeof(struct pz_running);
@@ -29,7 +29,7 @@ void pz_state_fill(struct pz_state *s, const struct pz_state *parent, const stru
   }
 }
 
-/* ---- dominance ------------------------------------------------------------------------------ */
+/* ---- dominance ------------------------------------------------------------------------------- */
 
 /* Nothing more starts before the next end: when they began does not matter.  (What runs in a beyond
  * that end runs in b too, no less wide, and so no slower, for of two modes neither is worse in
@@ -63,7 +63,7 @@ bool pz_state_store_dominates(struct pz_state_store *x) {
   return better;
 }
 
-/* ---- the best ------------------------------------------------------------------------------- */
+/* ---- the best -------------------------------------------------------------------------------- */
 
 bool pz_state_store_add(struct pz_state_store *x) {
   size_t bytes = pz_state_bytes(x->candidate->n_running);

@@ -1,4 +1,4 @@
-/* The open list of the best-first search (frontier.c): partial schedules just after a start,
+/* State store of the best-first search: its open list of partial schedules just after a start,
  * ordered by number of started tasks and bound, and indexed by the set of started tasks to find
  * dominated ones. */
 #ifndef PZ_SCHEDULE_TREE_STATE_STORE_H
@@ -14,11 +14,11 @@ struct pz_state {
   struct pz_state *next_same; /* in its list, newest first */
   double bound, t;
   double next, last; /* end of what runs */
-  double regret_s;   /* of the last rest before it (rest.h) */
+  double regret_s;   /* of the last idle point before it */
   struct pz_bits started, ready;
   double left_s, alone_s; /* as in a partial schedule */
   bool dominated;
-  bool fresh; /* see frontier.c */
+  bool fresh; /* see best_first.c */
   uint32_t n_running;
   struct pz_running run[];
 };
