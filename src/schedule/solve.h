@@ -14,6 +14,7 @@ struct pz_schedule {
   enum pz_outcome outcome;
   enum pz_stop stop;
   int64_t steps;
+  struct pz_solve_statistics statistics;
 };
 
 PZ_NODISCARD enum pz_status pz_schedule_solve(const struct pz_problem *p,

@@ -68,7 +68,7 @@ static inline double search_without(const struct pz_problem *p, enum search whic
   for (uint32_t m = 0; eliminated && m < c.n_modes; m++) c.eliminated[m] = eliminated[m];
   c.head_tail = which >= BEST_FIRST && which < SEARCHES;
   pz_bound_tighten(&c);
-  pz_update_incumbent(&c, slots, t);
+  pz_update_incumbent(&c, slots, t, PZ_T_NONE);
   pz_bound_tighten(&c);
   if (pz_open(&c)) assert_int_equal(run_alone(&c, which, &err), PZ_OK);
   double found = which > SEARCHES ? c.bound_s : c.best_s;

@@ -202,7 +202,7 @@ static void dual_values_alone(struct pz_context *c, const struct pz_problem *p,
   assert_int_equal(pz_context_init(c, p, arena, &err), PZ_OK);
   for (uint32_t i = 0; i < p->n; i++, t = slots[i - 1].end)
     slots[i] = (struct pz_slot){t, t + p->tasks[i].modes[0].s, 0};
-  pz_update_incumbent(c, slots, 1 + t);
+  pz_update_incumbent(c, slots, 1 + t, PZ_T_NONE);
   struct pz_colgen *colgen = pz_colgen_new(c);
   if (colgen) pz_colgen_run(colgen, c, INT64_MAX / 16);
   pz_colgen_free(colgen);

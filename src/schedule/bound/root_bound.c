@@ -29,7 +29,7 @@ static void path_tails(struct pz_context *c, const bool *without) {
 void pz_bound_tails(struct pz_context *c, const bool *without) {
   c->derived.valid = false;
   path_tails(c, without);
-  if (c->head_tail) pz_head_tail_tails(c, without);
+  if (c->head_tail && c->o->head_tail_tightening) pz_head_tail_tails(c, without);
 }
 
 /* Least time and work over the modes that are left, heads and tails.  False: a task has none. */
@@ -81,11 +81,12 @@ static void bound_root(struct pz_context *c, struct keyed *list) {
   double bound = 0;
   for (uint32_t i = 0; i < c->p->n; i++)
     bound = pz_larger(bound, c->head_s[i] + c->least_s[i] + c->tail_s[i]);
-  if (list) { /* the path alone is a bound too */
-    bound = pz_larger(bound, work_bound(c, list, c->tail_s));
-    bound = pz_larger(bound, work_bound(c, list, c->head_s));
-  }
-  pz_update_bound(c, bound);
+  pz_update_bound(c, bound, PZ_T_NONE);
+  if (!list || !c->o->energetic_bound) return; /* the path alone is a bound too */
+  bound = work_bound(c, list, c->tail_s);
+  bound = pz_larger(bound, work_bound(c, list, c->head_s));
+  c->count[PZ_T_energetic_bound].calls++;
+  pz_update_bound(c, bound, PZ_T_energetic_bound);
 }
 
 /* A bound for schedules with this mode. */
@@ -93,7 +94,7 @@ static double mode_bound(const struct pz_context *c, uint32_t i, uint32_t m,
                          const double total[PZ_MIXES]) {
   const struct pz_mode *mode = &c->p->tasks[i].modes[m];
   double bound = c->head_s[i] + mode->s + c->tail_s[i];
-  for (int k = 0; k < PZ_MIXES; k++)
+  for (int k = 0; k < PZ_MIXES && c->o->energetic_bound; k++)
     bound = pz_larger(bound, total[k] - c->work[i][k] + mode_work(c, mode, k));
   const struct pz_duals *f = &c->duals;
   return pz_larger(bound, f->sum - f->least[i] + f->rate[c->mode_at[i] + m] * mode->s);
@@ -103,6 +104,7 @@ static double mode_bound(const struct pz_context *c, uint32_t i, uint32_t m,
 static bool eliminate_modes(struct pz_context *c) {
   double total[PZ_MIXES] = {0};
   bool any = false;
+  c->count[PZ_T_mode_elimination].calls++;
   for (uint32_t i = 0; i < c->p->n; i++)
     for (int k = 0; k < PZ_MIXES; k++) total[k] += c->work[i][k];
   for (uint32_t i = 0; i < c->p->n; i++)
@@ -110,6 +112,7 @@ static bool eliminate_modes(struct pz_context *c) {
       bool *eliminated = &c->eliminated[c->mode_at[i] + m];
       if (*eliminated || pz_better(c, mode_bound(c, i, m, total), c->best_s)) continue;
       *eliminated = any = true;
+      c->count[PZ_T_mode_elimination].prunes++;
     }
   return any;
 }
@@ -126,7 +129,7 @@ static void update_duals(struct pz_context *c) {
         f->least[i] = pz_smaller(f->least[i], f->rate[c->mode_at[i] + m] * t->modes[m].s);
     f->sum += f->least[i];
   }
-  pz_update_bound(c, f->sum);
+  pz_update_bound(c, f->sum, PZ_T_column_generation);
 }
 
 static struct pz_derived derived_from(const struct pz_context *c) {
@@ -147,7 +150,10 @@ static bool renew(struct pz_context *c, struct keyed *list) {
   if (up_to_date(c)) return true;
   if (!derive(c)) return false;
   update_duals(c);
-  if (c->head_tail) pz_update_bound(c, pz_head_tail_tighten(c));
+  if (c->head_tail && c->o->head_tail_tightening) {
+    c->count[PZ_T_head_tail_tightening].calls++;
+    pz_update_bound(c, pz_head_tail_tighten(c), PZ_T_head_tail_tightening);
+  }
   bound_root(c, list);
   c->derived = derived_from(c);
   return true;
@@ -157,9 +163,9 @@ void pz_bound_tighten(struct pz_context *c) {
   struct keyed *list = pz_arena_alloc(c->arena, c->p->n, sizeof *list);
   for (bool again = true; again && (c->bound_s <= 0 || pz_open(c));) {
     if (!renew(c, list)) { /* no schedule is better than the incumbent */
-      pz_update_bound(c, c->best_s);
+      pz_update_bound(c, c->best_s, PZ_T_mode_elimination);
       return;
     }
-    again = c->best_s < DBL_MAX && eliminate_modes(c);
+    again = c->best_s < DBL_MAX && c->o->mode_elimination && eliminate_modes(c);
   }
 }

@@ -9,8 +9,6 @@
 
 #include <stdlib.h>
 
-enum { MOST_WORK = 2000000 };
-
 /* By difference, the least of twice the time less that difference. */
 struct partition {
   int64_t *now, *next;
@@ -71,16 +69,18 @@ static double partition_bound(const struct pz_context *c, struct partition *x, i
 }
 
 void pz_two_machine_bound(struct pz_context *c) {
+  if (!c->o->two_machine_bound) return;
   for (int r = 0; r < PZ_RESOURCES && c->time_unit > 0; r++) {
     if (c->p->capacity[r] != 2) continue;
     int64_t most = most_on_one(c, r);
-    if (most * (int64_t)c->n_modes > MOST_WORK) continue;
+    if (most * (int64_t)c->n_modes > c->o->partition_work) continue;
     struct pz_arena arena;
     pz_arena_init(&arena, c->arena->mem);
     struct partition x = {.most = (uint32_t)most};
     x.now = pz_arena_alloc(&arena, (size_t)most + 1, sizeof *x.now);
     x.next = pz_arena_alloc(&arena, (size_t)most + 1, sizeof *x.next);
-    if (x.now && x.next) pz_update_bound(c, partition_bound(c, &x, r));
+    c->count[PZ_T_two_machine_bound].calls++;
+    if (x.now && x.next) pz_update_bound(c, partition_bound(c, &x, r), PZ_T_two_machine_bound);
     pz_arena_release(&arena);
   }
 }

@@ -23,11 +23,6 @@
 #include "schedule/colgen/pricing.h"
 #include "schedule/heuristic/local_search.h"
 
-enum { MOST_ROUNDS = 200, WORK_PER_STEP = 600, MODES_PER_STEP = 4, NODES_PER_STEP = 4 };
-
-/* Nodes of one pricing problem; few as long as they find subsets to add. */
-enum { FEW_NODES = 20, MOST_NODES = 20000 };
-
 /* Cost of a subset with an eliminated mode; the others cost 1. */
 static const double BANNED_COST = 1e3;
 
@@ -76,14 +71,15 @@ static void add_subset(struct pz_colgen *x, const struct pz_subset *p) {
 
 /* The best subset for each first choice; those of a value above 1 are added to the model.  Were
  * there any? */
-static bool add_improving_subsets(struct pz_colgen *x, int nodes) {
+static bool add_improving_subsets(struct pz_colgen *x, int64_t nodes) {
+  const int64_t per_step = x->c->o->pricing_nodes_per_step;
   bool any = false;
   pz_pricing_reset(&x->pricing);
   for (uint32_t k = 0; k < x->pricing.n_order; k++) {
-    int64_t left = (x->until - x->c->steps) * NODES_PER_STEP;
-    x->pricing.most_nodes = left < 1 ? 1 : left < nodes ? (int)left : nodes;
+    int64_t left = (x->until - x->c->steps) * per_step;
+    x->pricing.most_nodes = left < 1 ? 1 : left < nodes ? left : nodes;
     pz_pricing_solve(&x->pricing, k);
-    x->c->steps += x->pricing.nodes / NODES_PER_STEP;
+    x->c->steps += x->pricing.nodes / per_step;
     if (x->pricing.best.n == 0 || x->pricing.best.value <= 1 + 1e-9) continue;
     add_subset(x, &x->pricing.best);
     any = true;
@@ -146,7 +142,8 @@ static bool allocate(struct pz_colgen *x) {
 }
 
 struct pz_colgen *pz_colgen_new(struct pz_context *c) {
-  if (c->p->n == 0 || c->p->n > PZ_COLGEN_MOST_TASKS || !(c->scale > 0)) return NULL;
+  if (!c->o->column_generation || c->p->n == 0 || c->p->n > PZ_COLGEN_MOST_TASKS || !(c->scale > 0))
+    return NULL;
   struct pz_colgen *x = pz_arena_alloc(c->arena, 1, sizeof *x);
   if (!x) return NULL;
   *x = (struct pz_colgen){.c = c, .p = c->p, .unit = c->scale / (c->p->n + 1)};
@@ -218,7 +215,8 @@ static void keep_duals(struct pz_colgen *x) {
 static bool solve(struct pz_colgen *x) {
   int64_t work = x->lp.work;
   bool ok = !x->failed && pz_simplex_solve(&x->lp);
-  x->c->steps += x->c->n_modes / MODES_PER_STEP + (x->lp.work - work) / WORK_PER_STEP;
+  x->c->steps += x->c->n_modes / x->c->o->colgen_modes_per_step +
+                 (x->lp.work - work) / x->c->o->colgen_work_per_step;
   return ok;
 }
 
@@ -227,11 +225,12 @@ static bool solve(struct pz_colgen *x) {
 static void generate(struct pz_colgen *x) {
   const struct pz_context *c = x->c;
   double best = c->duals.sum;
-  for (int round = 0; round < MOST_ROUNDS && solve(x); round++) {
+  for (int64_t round = 0; round < c->o->colgen_rounds && solve(x); round++) {
     read_shares(x);
     read_rates(x);
     pz_pricing_begin(&x->pricing);
-    bool more = add_improving_subsets(x, FEW_NODES) || add_improving_subsets(x, MOST_NODES);
+    bool more = add_improving_subsets(x, c->o->pricing_few_nodes) ||
+                add_improving_subsets(x, c->o->pricing_most_nodes);
     double bound = dual_bound(x);
     if (bound > best) {
       best = bound;
@@ -243,25 +242,35 @@ static void generate(struct pz_colgen *x) {
 }
 
 void pz_colgen_run(struct pz_colgen *x, struct pz_context *c, int64_t steps) {
+  int64_t from = c->steps;
   x->until = c->steps + steps;
+  x->pricing.n_cut = x->pricing.n_replaced = 0;
   follow(x, c);
   generate(x);
+  c->count[PZ_T_column_generation].calls++;
+  c->count[PZ_T_column_generation].steps += c->steps - from;
+  c->count[PZ_T_pricing_multipliers].calls += c->o->pricing_multipliers;
+  c->count[PZ_T_pricing_multipliers].prunes += x->pricing.n_cut;
+  c->count[PZ_T_pricing_dominance].calls += c->o->pricing_dominance;
+  c->count[PZ_T_pricing_dominance].prunes += x->pricing.n_replaced;
   pz_bound_tighten(c);
 }
 
 /* ---- incumbents ------------------------------------------------------------------------------ */
 
 /* The draws of one task are spread evenly (multiples of the golden ratio). */
-void pz_colgen_round(const struct pz_colgen *x, struct pz_context *c, int draws) {
+void pz_colgen_round(const struct pz_colgen *x, struct pz_context *c, int64_t draws) {
   struct pz_arena arena;
   uint32_t n = x->p->n;
+  int64_t from = c->steps;
+  if (!c->o->lp_rounding) return;
   pz_arena_init(&arena, c->arena->mem);
   uint32_t *mode = pz_arena_alloc(&arena, n, sizeof *mode);
   double *priority = pz_arena_alloc(&arena, n, sizeof *priority);
   for (uint32_t i = 0; priority && i < n; i++) priority[i] = c->tail_s[i] + c->least_s[i];
-  for (int k = 1; mode && priority && k <= draws && pz_open(c); k++) {
+  for (int64_t k = 1; mode && priority && k <= draws && pz_open(c); k++) {
     for (uint32_t i = 0; i < n; i++) {
-      double at = fmod(k * 0.6180339887498949 * (i + 1), 1);
+      double at = fmod((double)k * 0.6180339887498949 * (i + 1), 1);
       for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) {
         double part = c->lp_share[c->mode_at[i] + m];
         if (part < 1e-9) continue;
@@ -271,5 +280,7 @@ void pz_colgen_round(const struct pz_colgen *x, struct pz_context *c, int draws)
     }
     pz_serial_schedule(c, mode, priority);
   }
+  c->count[PZ_T_lp_rounding].calls++;
+  c->count[PZ_T_lp_rounding].steps += c->steps - from;
   pz_arena_release(&arena);
 }

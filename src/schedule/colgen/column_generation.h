@@ -9,7 +9,7 @@ struct pz_colgen;
 
 enum { PZ_COLGEN_MOST_TASKS = 256 };
 
-/* NULL when there are too many tasks, no task takes time, or no memory.  Contexts given later may
+/* NULL when it is switched off, there are too many tasks, no task takes time, or no memory.  Contexts given later may
  * have fewer modes than this one, not more. */
 struct pz_colgen *pz_colgen_new(struct pz_context *c);
 void pz_colgen_free(struct pz_colgen *x);
@@ -19,6 +19,6 @@ void pz_colgen_free(struct pz_colgen *x);
 void pz_colgen_run(struct pz_colgen *x, struct pz_context *c, int64_t steps);
 
 /* Randomised rounding: schedules with modes drawn by their shares. */
-void pz_colgen_round(const struct pz_colgen *x, struct pz_context *c, int draws);
+void pz_colgen_round(const struct pz_colgen *x, struct pz_context *c, int64_t draws);
 
 #endif

@@ -3,9 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Steps in which multipliers change: one in so many. */
-enum { FIRST_STEP = 4, LAST_STEP = 32 };
-
 /* ---- what does not change -------------------------------------------------------------------- */
 
 /* The longest path through tasks of no chain yet is the next chain. */
@@ -66,7 +63,7 @@ static void find_units(struct pz_pricing *x) {
 
 bool pz_pricing_init(struct pz_pricing *x, const struct pz_context *c, struct pz_arena *arena) {
   uint32_t n = c->p->n, modes = c->n_modes;
-  *x = (struct pz_pricing){.p = c->p, .mode_at = c->mode_at};
+  *x = (struct pz_pricing){.p = c->p, .o = c->o, .mode_at = c->mode_at};
   x->rate = pz_arena_alloc(arena, modes, sizeof *x->rate);
   x->incompatible = pz_arena_alloc(arena, n, sizeof *x->incompatible);
   x->interchangeable = pz_arena_alloc(arena, n, sizeof *x->interchangeable);
@@ -135,9 +132,9 @@ static void choose_multipliers(struct pz_pricing *x, int part) {
     if (other < least) memcpy(multiplier, x->multiplier[part - 1], sizeof x->multiplier[part]);
     least = pz_smaller(least, other);
   }
-  for (int k = FIRST_STEP; k <= LAST_STEP; k *= 2)
+  for (int64_t k = x->o->multiplier_first_step; k <= x->o->multiplier_last_step; k *= 2)
     for (int r = 0; r < PZ_RESOURCES; r++)
-      if (x->used[r]) least = try_multiplier(x, from, multiplier, r, 1.0 / k, least);
+      if (x->used[r]) least = try_multiplier(x, from, multiplier, r, 1.0 / (double)k, least);
   for (uint32_t k = from; k < x->n_order; k++)
     x->order[k].reduced[part] = reduced_rate(x, &x->order[k], multiplier);
 }
@@ -173,7 +170,8 @@ static void bound_extensions(struct pz_pricing *x, struct pz_extension *more, ui
     if (c->rate > *most) by_rate += c->rate - *most, *most = c->rate;
     if (c->reduced[part] > *reduced)
       by_multiplier += c->reduced[part] - *reduced, *reduced = c->reduced[part];
-    more[k].most = pz_smaller(by_rate, by_multiplier);
+    more[k].by_multipliers = x->o->pricing_multipliers && by_multiplier < by_rate;
+    more[k].most = more[k].by_multipliers ? by_multiplier : by_rate;
   }
 }
 
@@ -215,7 +213,10 @@ static void try_choice(struct pz_pricing *x, uint32_t k, const struct pz_extensi
   double before = now->value;
   struct pz_bits both = *incompatible;
   pz_bits_merge(&both, &x->incompatible[c->task]);
-  if (replaceable(x, c->task, incompatible, &both)) return;
+  if (x->o->pricing_dominance && replaceable(x, c->task, incompatible, &both)) {
+    x->n_replaced++;
+    return;
+  }
   int32_t left[PZ_RESOURCES];
   for (int r = 0; r < PZ_RESOURCES; r++) left[r] = residual[r] - c->of.use[r];
   now->value = before + c->rate;
@@ -238,7 +239,10 @@ static void extend(struct pz_pricing *x, const struct pz_extension *from, uint32
   bound_extensions(x, more, n, residual, part);
   for (uint32_t k = 0; k < n; k++) {
     double most = x->now.value + more[k].most;
-    if (most <= x->best.value) return;
+    if (most <= x->best.value) {
+      x->n_cut += more[k].by_multipliers;
+      return;
+    }
     if (x->nodes > x->most_nodes) {
       x->most = pz_larger(x->most, most);
       return;
@@ -294,13 +298,14 @@ static void find_choices(struct pz_pricing *x) {
 }
 
 void pz_pricing_begin(struct pz_pricing *x) {
-  double below = 1.4; /* wide modes have rates near 1; the second part has those of half the chip */
+  double below =
+      x->o->pricing_wide_rate; /* wide modes have rates near 1; the second part has those of half the chip */
   find_choices(x);
   find_preferred(x);
   for (int k = 0; k < PZ_PRICING_PARTS; k++, below /= 2) {
     x->part[k] = k ? x->part[k - 1] : 0;
     while (k && x->part[k] < x->n_order && x->order[x->part[k]].rate > below) x->part[k]++;
-    choose_multipliers(x, k);
+    if (x->o->pricing_multipliers) choose_multipliers(x, k);
   }
 }
 

@@ -34,12 +34,14 @@ struct pz_choice {
 };
 
 struct pz_extension {
-  uint32_t choice; /* in the order */
-  double most;     /* that it and those after it can add */
+  uint32_t choice;     /* in the order */
+  bool by_multipliers; /* these say so */
+  double most;         /* that it and those after it can add */
 };
 
 struct pz_pricing {
   const struct pz_problem *p;
+  const struct pz_tuning *o;
   const uint32_t *mode_at;         /* as in the context */
   double *rate;                    /* by mode, set by the caller */
   struct pz_bits *incompatible;    /* by task: those that never run beside it, and itself */
@@ -58,8 +60,9 @@ struct pz_pricing {
   double *most_of, *reduced_of; /* by chain: of those looked at */
   struct pz_extension *more;    /* by number of tasks in the subset: what may be added */
   struct pz_subset now, best;
-  double most;           /* no subset has a larger value */
-  int nodes, most_nodes; /* of a search; set by the caller */
+  double most;               /* no subset has a larger value */
+  int64_t nodes, most_nodes; /* of a search; the latter set by the caller */
+  int64_t n_cut, n_replaced; /* by multipliers, by dominance; since the caller set them to 0 */
 };
 
 /* False: no memory. */

@@ -5,8 +5,8 @@
 
 #include <math.h>
 
-/* Ready tasks that are tried before time advances: the others would mostly not fit either. */
-enum { MOST_LOOKS = 8 };
+/* Most ready tasks that are tried before time advances. */
+enum { MOST_HELD = 64 };
 
 struct keyed {
   double key;
@@ -66,9 +66,9 @@ static void make_ready(struct list_scheduler *g, uint32_t i) {
 }
 
 static void start_ready(struct list_scheduler *g, double t) {
-  struct keyed held[MOST_LOOKS];
+  struct keyed held[MOST_HELD];
   int n = 0;
-  while (g->ready.n && n < MOST_LOOKS) {
+  while (g->ready.n && n < g->c->o->list_lookahead) {
     struct keyed k = pop(&g->ready);
     const struct pz_mode *m = mode_of(g, k.task);
     if (!pz_mode_fits(g->free, m)) {
@@ -111,7 +111,7 @@ static void run(struct list_scheduler *g) {
     if (g->running.n) t = finish(g);
   } while (g->running.n || g->ready.n);
   g->c->steps += p->n;
-  pz_update_incumbent(g->c, g->slots, t);
+  pz_update_incumbent(g->c, g->slots, t, PZ_T_NONE);
 }
 
 enum pz_status pz_list_schedule(struct pz_context *c, const uint32_t *mode, struct pz_error *err) {

@@ -11,7 +11,7 @@
 #include "schedule/heuristic/list_schedule.h"
 #include "schedule/model/profile.h"
 
-enum { MOST_MODES = 64, LONG = 50000, TASKS_PER_STEP = 4 };
+enum { MOST_MODES = 64 };
 
 static const uint32_t ANY = PZ_NONE; /* a mode: that in which the task ends first */
 
@@ -23,12 +23,13 @@ struct local {
   uint32_t *mode, *kept_mode, *ready, *waits;
   uint32_t *same_modes; /* by task: the first of those with the same modes */
   uint64_t random;
-  bool backward; /* from the end: successors first, times counted back */
+  enum pz_technique by; /* to whom an incumbent is credited */
+  bool backward;        /* from the end: successors first, times counted back */
 };
 
 static bool begin(struct local *l, struct pz_context *c, struct pz_arena *arena) {
   uint32_t n = c->p->n;
-  *l = (struct local){.c = c};
+  *l = (struct local){.c = c, .by = PZ_T_NONE};
   l->slots = pz_arena_alloc(arena, n, sizeof *l->slots);
   l->priority = pz_arena_alloc(arena, n, sizeof *l->priority);
   l->kept_priority = pz_arena_alloc(arena, n, sizeof *l->kept_priority);
@@ -151,11 +152,11 @@ static double generate(struct local *l) {
     for (uint32_t k = 0; k < a.n; k++)
       if (--l->waits[a.list[k]] == 0) l->ready[n_ready++] = a.list[k];
   }
-  l->c->steps += p->n / TASKS_PER_STEP + 1;
+  l->c->steps += p->n / l->c->o->local_tasks_per_step + 1;
   if (pz_better(l->c, makespan, l->c->best_s)) {
     if (l->backward) reverse(l, makespan);
     if (milestones_fit(l))
-      pz_update_incumbent(l->c, l->slots, makespan);
+      pz_update_incumbent(l->c, l->slots, makespan, l->by);
     else
       refused = true;
     if (l->backward) reverse(l, makespan);
@@ -168,12 +169,18 @@ static double generate(struct local *l) {
  * order. */
 static double justify(struct local *l) {
   double makespan = 0;
+  int64_t from = l->c->steps;
+  enum pz_technique by = l->by;
+  l->by = PZ_T_justification;
   for (int pass = 0; pass < 2; pass++) {
     for (uint32_t i = 0; i < l->c->p->n; i++) l->priority[i] = l->slots[i].end;
     l->backward = !l->backward;
     makespan = generate(l);
   }
   for (uint32_t i = 0; i < l->c->p->n; i++) l->priority[i] = -l->slots[i].start;
+  l->by = by;
+  l->c->count[PZ_T_justification].calls++;
+  l->c->count[PZ_T_justification].steps += l->c->steps - from;
   return makespan;
 }
 
@@ -217,7 +224,7 @@ static void first_tries(struct local *l) {
   if (!pz_open(l->c)) return;
   for (uint32_t i = 0; i < p->n; i++) l->mode[i] = ANY;
   generate(l);
-  justify(l);
+  if (l->c->o->justification) justify(l);
 }
 
 double pz_serial_schedule(struct pz_context *c, const uint32_t *mode, const double *priority) {
@@ -228,6 +235,7 @@ double pz_serial_schedule(struct pz_context *c, const uint32_t *mode, const doub
   if (c->p->n <= PZ_LOCAL_MOST_TASKS && begin(&l, c, &arena)) {
     memcpy(l.mode, mode, c->p->n * sizeof *mode);
     memcpy(l.priority, priority, c->p->n * sizeof *priority);
+    l.by = PZ_T_lp_rounding;
     makespan = generate(&l);
   }
   pz_arena_release(&arena);
@@ -323,8 +331,9 @@ static void anneal(struct local *l, int64_t until, bool afresh) {
     copy_choice(l, l->kept_mode, l->kept_priority, l->mode, l->priority);
     for (uint32_t n = 1 + draw(l, 3); n > 0; n--) change(l);
     double next = generate(l);
-    if (next <= 1.05 * now && draw(l, 4) == 0) next = justify(l);
-    if (next <= now + 0.03 * left * left * c->best_s * draw(l, 1000) / 1000) {
+    if (c->o->justification && next <= c->o->local_justify_within * now && draw(l, 4) == 0)
+      next = justify(l);
+    if (next <= now + c->o->local_threshold * left * left * c->best_s * draw(l, 1000) / 1000) {
       now = next;
       continue;
     }
@@ -343,7 +352,7 @@ static void in_sequence(struct pz_context *c, struct pz_slot *slots) {
     t = slots[i].end;
   }
   c->steps += c->p->n;
-  pz_update_incumbent(c, slots, t);
+  pz_update_incumbent(c, slots, t, PZ_T_NONE);
 }
 
 static enum pz_status list_schedules(struct local *l, struct pz_error *err) {
@@ -361,13 +370,18 @@ static enum pz_status list_schedules(struct local *l, struct pz_error *err) {
 static void search(struct local *l, int64_t steps, bool first) {
   struct pz_context *c = l->c;
   int64_t end = c->steps + steps;
-  l->random = 20240721 + (uint64_t)steps;
+  l->random = (uint64_t)(c->o->local_seed + steps);
   if (first) first_tries(l);
-  int rounds = steps < LONG ? 4 : 12; /* of the many, two in three begin elsewhere */
-  for (int round = 1; round <= rounds && pz_open(c); round++) {
-    l->backward = round % 2 == 0;
-    anneal(l, c->steps + (end - c->steps) / (rounds + 1 - round), rounds > 4 && round % 3 != 0);
+  if (!c->o->local_search) return;
+  bool longer = steps >= c->o->local_long; /* of many passes two in three begin elsewhere */
+  int64_t passes = longer ? c->o->local_passes_long : c->o->local_passes_short, from = c->steps;
+  l->by = PZ_T_local_search;
+  for (int64_t pass = 1; pass <= passes && pz_open(c); pass++) {
+    l->backward = pass % 2 == 0;
+    anneal(l, c->steps + (end - c->steps) / (passes + 1 - pass), longer && pass % 3 != 0);
   }
+  c->count[PZ_T_local_search].calls++;
+  c->count[PZ_T_local_search].steps += c->steps - from;
 }
 
 enum pz_status pz_local_search(struct pz_context *c, int64_t steps, struct pz_error *err) {

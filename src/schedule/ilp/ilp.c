@@ -322,7 +322,7 @@ static double schedule_of(struct ilp *x, const double *value) {
   if (!set_times(x, value, slots)) return DBL_MAX;
   for (uint32_t i = 0; i < n; i++) makespan = fmax(makespan, slots[i].end);
   if (pz_schedule_check(x->p, slots, makespan, NULL) != PZ_OK) return DBL_MAX;
-  pz_update_incumbent(x->c, slots, makespan);
+  pz_update_incumbent(x->c, slots, makespan, PZ_T_NONE);
   return makespan;
 }
 
@@ -367,12 +367,12 @@ static enum pz_stop rounds(struct ilp *x, double until) {
     build(x);
     pz_lp_solve_integer(&x->lp, &limits, starting_point(x), &r);
     c->steps++;
-    pz_update_bound(c, bound_of(x, &r));
+    pz_update_bound(c, fmin(bound_of(x, &r), c->best_s), PZ_T_NONE); /* CBC is inexact */
     if (!r.found) return PZ_STOP_TIME;
     double made = schedule_of(x, r.x), said = r.objective * x->unit;
     if (r.status != PZ_LP_OPTIMAL) return PZ_STOP_TIME;
     if (made <= said + 1e-4 * x->unit) { /* the best so far is no worse */
-      pz_update_bound(c, c->best_s);
+      pz_update_bound(c, c->best_s, PZ_T_NONE);
       return PZ_STOP_PROVED;
     }
     if (!hand_on_more(x, r.x)) return PZ_STOP_TIME;

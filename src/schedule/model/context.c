@@ -1,5 +1,6 @@
 #include "schedule/model/context.h"
 
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -57,9 +58,14 @@ static bool allocate(struct pz_context *c) {
 
 enum pz_status pz_context_init(struct pz_context *c, const struct pz_problem *p,
                                struct pz_arena *arena, struct pz_error *err) {
-  *c = (struct pz_context){
-      .p = p, .arena = arena, .best_s = DBL_MAX, .time_unit = common_time_unit(p)};
-  if (!allocate(c)) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule");
+  *c = (struct pz_context){.p = p,
+                           .arena = arena,
+                           .o = &pz_tuning_default,
+                           .count = pz_arena_alloc(arena, PZ_TECHNIQUES + 1, sizeof *c->count),
+                           .best_s = DBL_MAX,
+                           .time_unit = common_time_unit(p)};
+  if (!c->count || !allocate(c))
+    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule");
   memcpy(c->mix, mixes, sizeof mixes);
   for (uint32_t i = 0; i < p->n; i++) {
     double least = DBL_MAX;
@@ -81,13 +87,36 @@ bool pz_context_fork(const struct pz_context *c, struct pz_arena *arena, struct 
   return true;
 }
 
-void pz_update_incumbent(struct pz_context *c, const struct pz_slot *slots, double makespan) {
-  if (!pz_better(c, makespan, c->best_s)) return;
-  memcpy(c->best, slots, c->p->n * sizeof *slots);
-  c->best_s = makespan;
+/* For assertions: what sums of rounding may amount to. */
+#define SLACK(c) (1e-9 * (c)->scale)
+
+/* Bounds hold for schedules without the eliminated modes. */
+static inline bool has_eliminated(const struct pz_context *c, const struct pz_slot *slots) {
+  for (uint32_t i = 0; i < c->p->n; i++)
+    if (c->eliminated[c->mode_at[i] + slots[i].mode]) return true;
+  return false;
 }
 
-void pz_update_bound(struct pz_context *c, double bound_s) {
+static inline bool any_eliminated(const struct pz_context *c) {
+  for (uint32_t m = 0; m < c->n_modes; m++)
+    if (c->eliminated[m]) return true;
+  return false;
+}
+
+void pz_update_incumbent(struct pz_context *c, const struct pz_slot *slots, double makespan,
+                         enum pz_technique by) {
+  if (!pz_better(c, makespan, c->best_s)) return;
+  assert(makespan >= c->bound_s - SLACK(c) || has_eliminated(c, slots));
+  memcpy(c->best, slots, c->p->n * sizeof *slots);
+  c->best_s = makespan;
+  c->count[by].incumbents++;
+}
+
+void pz_update_bound(struct pz_context *c, double bound_s, enum pz_technique by) {
   if (c->time_unit > 0) bound_s = ceil(bound_s / c->time_unit - 1e-6) * c->time_unit;
-  c->bound_s = fmax(c->bound_s, fmin(bound_s, c->best_s));
+  assert(bound_s <= c->best_s + SLACK(c) || any_eliminated(c));
+  bound_s = fmin(bound_s, c->best_s);
+  if (!(bound_s > c->bound_s)) return;
+  c->count[by].raised += bound_s - c->bound_s;
+  c->bound_s = bound_s;
 }

@@ -4,6 +4,7 @@
 #define PZ_SCHEDULE_MODEL_CONTEXT_H
 
 #include "schedule/model/problem.h"
+#include "schedule/options.h"
 
 /* Surrogate resources ("mixes"): weighted sums of resources, each of which gives an energy bound
  * (root_bound.c).  Measures of energy are the mixes and the dual values; their number is a multiple
@@ -35,7 +36,9 @@ struct pz_derived {
 struct pz_context {
   const struct pz_problem *p;
   struct pz_arena *arena;
-  uint32_t *mode_at; /* by task: its first mode in arrays by mode */
+  const struct pz_tuning *o;
+  struct pz_technique_count *count; /* by technique */
+  uint32_t *mode_at;                /* by task: its first mode in arrays by mode */
   uint32_t n_modes;
   bool *eliminated; /* by mode: in no schedule better than the incumbent */
   double *least_s;  /* by task: its fastest mode */
@@ -56,6 +59,7 @@ struct pz_context {
   double bound_s;       /* proven lower bound */
 };
 
+/* With the default tuning. */
 PZ_NODISCARD enum pz_status pz_context_init(struct pz_context *c, const struct pz_problem *p,
                                             struct pz_arena *arena, struct pz_error *err);
 
@@ -70,11 +74,12 @@ static inline bool pz_open(const struct pz_context *c) {
 }
 
 /* The schedule becomes the incumbent if it is better.  No schedule is better than the bound. */
-void pz_update_incumbent(struct pz_context *c, const struct pz_slot *slots, double makespan);
+void pz_update_incumbent(struct pz_context *c, const struct pz_slot *slots, double makespan,
+                         enum pz_technique by);
 
 /* Raise the bound, to the next multiple of the time unit.  Where modes are eliminated it may hold
  * only for schedules better than the incumbent, so it is at most the makespan of that. */
-void pz_update_bound(struct pz_context *c, double bound_s);
+void pz_update_bound(struct pz_context *c, double bound_s, enum pz_technique by);
 
 /* A copy with modes and dual values of its own, in another arena; the incumbent is shared.  False:
  * no memory. */

@@ -80,10 +80,14 @@ static bool exchange(struct automorphism *x, uint32_t a, uint32_t b) {
 
 void pz_automorphisms(struct pz_branching *g, const bool *deferred) {
   struct automorphism x = {.g = g, .deferred = deferred};
+  if (!g->c->o->automorphisms) return;
+  g->c->count[PZ_T_automorphisms].calls++;
   for (uint32_t b = 0; b < g->p->n; b++)
     for (uint32_t a = 0; a < g->p->n; a++)
       if (g->rank[a] < g->rank[b] && is_there(&x, a) && is_there(&x, b) &&
           same(&x, &g->before[a], &g->before[b]) && !same(&x, &g->after[a], &g->after[b]) &&
-          pz_branching_same_modes(g, a, b) && exchange(&x, a, b))
+          pz_branching_same_modes(g, a, b) && exchange(&x, a, b)) {
         pz_bits_set(&g->interchangeable[b], a);
+        g->c->count[PZ_T_automorphisms].prunes++;
+      }
 }

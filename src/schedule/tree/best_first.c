@@ -40,7 +40,7 @@ static struct pz_partial *node_at(const struct best_first *x, uint32_t depth) {
 }
 
 static double completion_bound(struct best_first *x, const struct pz_partial *n) {
-  double most = x->g.c->best_s, bound = pz_partial_dual_bound(n);
+  double most = x->g.c->best_s, bound = pz_partial_dual_bound(&x->g, n);
   if (pz_better(x->g.c, bound, most)) bound = pz_larger(bound, pz_partial_residual_bound(&x->g, n));
   if (pz_better(x->g.c, bound, most)) bound = pz_larger(bound, pz_partial_energy_bound(&x->g, n));
   return bound;
@@ -130,7 +130,7 @@ static void complete(struct best_first *x, const struct pz_partial *n) {
     replay(x, path, depth + 1, now, next);
     makespan = end_of_slots(x);
     if (x->deferred) makespan = pz_deferred_insert(x->deferred, &x->g, makespan);
-    pz_update_incumbent(x->g.c, x->g.slots, makespan);
+    pz_update_incumbent(x->g.c, x->g.slots, makespan, PZ_T_best_first);
   }
   pz_arena_release(&arena);
 }
@@ -288,6 +288,7 @@ static bool dive(struct best_first *x) {
   for (uint32_t started = 0; started < x->g.p->n && !x->stopped; started++) {
     struct pz_state *s = pz_state_store_take(&x->store, started, PZ_STATE_BUCKETS - 1);
     if (s) open_state(x, s);
+    x->g.c->count[PZ_T_diving].calls += s != NULL;
     any = any || s;
   }
   return any;
@@ -315,9 +316,15 @@ static void open_least_bounds(struct best_first *x, int64_t until) {
 static void search(struct best_first *x) {
   struct pz_context *c = x->g.c;
   begin(x);
-  for (int64_t from = c->steps; dive(x); from = c->steps) open_least_bounds(x, 2 * c->steps - from);
+  if (c->o->diving)
+    for (int64_t from = c->steps; dive(x); from = c->steps)
+      open_least_bounds(x, 2 * c->steps - from);
+  else
+    open_least_bounds(x, INT64_MAX);
   double proved = x->stopped ? pz_state_store_bound(&x->store, x->at) : c->best_s;
-  pz_update_bound(c, x->deferred ? pz_smaller(proved, x->deferred->unfit_s) : proved);
+  if (x->deferred) proved = pz_smaller(proved, x->deferred->unfit_s);
+  pz_update_bound(c, pz_smaller(proved, c->best_s),
+                  PZ_T_best_first); /* pruned: no better than it */
 }
 
 static bool prepare(struct best_first *x, struct pz_context *c) {
@@ -336,9 +343,12 @@ enum pz_status pz_best_first_search(struct pz_context *c, int64_t steps,
   struct pz_arena arena;
   pz_arena_init(&arena, c->arena->mem);
   struct best_first x = {.arena = &arena, .until = c->steps + steps, .deferred = deferred};
+  int64_t from = c->steps;
   bool ok = prepare(&x, c);
   if (ok) pz_automorphisms(&x.g, deferred ? deferred->is : NULL);
   if (ok) search(&x);
+  c->count[PZ_T_best_first].calls++;
+  c->count[PZ_T_best_first].steps += c->steps - from;
   pz_arena_release(&arena);
   return ok ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule search");
 }

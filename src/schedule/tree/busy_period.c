@@ -76,5 +76,7 @@ double pz_busy_period_bound(const struct pz_idle *x, const struct pz_partial *n,
     h.alone_s += c->least_s[h.list[k]];
     h.left_s -= c->duals.least[h.list[k]];
   }
+  x->g->c->count[PZ_T_busy_period_bound].calls++;
+  x->g->c->count[PZ_T_busy_period_bound].prunes += !pz_better(c, bound, c->best_s);
   return bound;
 }

@@ -52,15 +52,18 @@ double pz_deferred_insert(struct pz_deferred *x, const struct pz_branching *g, d
 /* Short tasks that nothing waits for: they mostly fit somewhere beside the others. */
 static uint32_t choose_deferred(struct pz_deferred *x, const struct pz_context *c) {
   uint32_t n = 0;
+  if (!c->o->deferred_tasks) return 0;
+  c->count[PZ_T_deferred_tasks].calls++;
   for (uint32_t i = 0; i < c->p->n; i++) /* deferred tasks would not leave its capacity free */
     if (pz_milestone_uses(&c->p->tasks[i])) return 0;
   for (uint32_t i = c->p->n; i-- > 0;) {
     const struct pz_task *t = &c->p->tasks[i];
-    x->is[i] = c->least_s[i] > 0 && c->least_s[i] < 0.03 * c->best_s &&
-               c->head_s[i] + c->least_s[i] < 0.9 * c->bound_s;
+    x->is[i] = c->least_s[i] > 0 && c->least_s[i] < c->o->deferred_duration * c->best_s &&
+               c->head_s[i] + c->least_s[i] < c->o->deferred_end * c->bound_s;
     for (uint32_t k = 0; k < t->n_succ; k++) x->is[i] = x->is[i] && x->is[t->succ[k]];
     n += x->is[i];
   }
+  c->count[PZ_T_deferred_tasks].prunes += n;
   return n;
 }
 

@@ -19,7 +19,7 @@
 #include "schedule/tree/deferred.h"
 #include "schedule/tree/partial_bound.h"
 
-enum { MOST_MEMOS = 1 << 20, MOST_BUCKETS = 1 << 16, LOOKS_PER_STEP = 16 };
+enum { MOST_BUCKETS = 1 << 16 };
 
 /* A node seen before, for dominance. */
 struct memo {
@@ -49,7 +49,7 @@ static struct pz_partial *node_at(const struct depth_first *x, uint32_t depth) {
 
 static bool promising(struct depth_first *x, const struct pz_partial *n) {
   const struct pz_context *c = x->g.c;
-  return pz_better(c, pz_partial_dual_bound(n), c->best_s) &&
+  return pz_better(c, pz_partial_dual_bound(&x->g, n), c->best_s) &&
          pz_better(c, pz_partial_path_bound(&x->g, n), c->best_s) &&
          pz_better(c, pz_partial_energy_bound(&x->g, n), c->best_s);
 }
@@ -60,14 +60,18 @@ static bool promising(struct depth_first *x, const struct pz_partial *n) {
 static bool seen_better(struct depth_first *x, const struct pz_partial *n) {
   struct memo **bucket = &x->bucket[pz_hash(&n->started, sizeof n->started) % x->n_buckets];
   const struct pz_going now = {n->t, n->run, n->n_running};
+  struct pz_technique_count *count = &x->g.c->count[PZ_T_state_dominance];
   uint32_t looked = 0;
+  count->calls++;
   for (const struct memo *m = *bucket; m; m = m->next, looked++)
     /* a node that waits for this one is no alternative to it */
     if (m->wait != n->wait && pz_branching_same(&x->g, &m->started, &n->started) &&
-        pz_partial_dominated(&x->g, &now, &(struct pz_going){m->t, m->run, m->n_running}))
+        pz_partial_dominated(&x->g, &now, &(struct pz_going){m->t, m->run, m->n_running})) {
+      count->prunes++;
       return true;
-  x->g.c->steps += looked / LOOKS_PER_STEP;
-  if (x->n_memos >= MOST_MEMOS) return false;
+    }
+  x->g.c->steps += looked / x->g.c->o->looks_per_step;
+  if (x->n_memos >= x->g.c->o->memo_most) return false;
   struct memo *m = pz_arena_alloc(x->arena, 1, sizeof *m + n->n_running * sizeof *m->run);
   if (!m) return false; /* remembering less costs time, not correctness */
   *m = (struct memo){.next = *bucket,
@@ -87,7 +91,7 @@ static void complete(struct depth_first *x, const struct pz_partial *n) {
   double makespan = pz_partial_end(n);
   if (!pz_better(x->g.c, makespan, x->g.c->best_s)) return;
   if (x->deferred) makespan = pz_deferred_insert(x->deferred, &x->g, makespan);
-  pz_update_incumbent(x->g.c, x->g.slots, makespan);
+  pz_update_incumbent(x->g.c, x->g.slots, makespan, PZ_T_depth_first);
 }
 
 static void visit(struct depth_first *x, uint32_t depth);
@@ -112,7 +116,7 @@ static void visit(struct depth_first *x, uint32_t depth) {
     return;
   }
   if (!promising(x, n)) return;
-  if (n->last_rank == PZ_NONE && seen_better(x, n)) return;
+  if (n->last_rank == PZ_NONE && x->g.c->o->state_dominance && seen_better(x, n)) return;
   visit_starts(x, depth);
   if (x->stopped || n->n_running == 0 || pz_partial_wait_dominated(&x->g, n)) return;
   pz_partial_advance(&x->g, n, node_at(x, depth + 1));
@@ -133,8 +137,9 @@ static void run(struct depth_first *x) {
   struct pz_context *c = x->g.c;
   pz_partial_begin(&x->g, x->deferred ? x->deferred->is : NULL, node_at(x, 0));
   visit(x, 0);
-  if (!x->stopped)
-    pz_update_bound(c, x->deferred ? fmin(c->best_s, x->deferred->unfit_s) : c->best_s);
+  if (x->stopped) return;
+  double proved = x->deferred ? fmin(c->best_s, x->deferred->unfit_s) : c->best_s;
+  pz_update_bound(c, proved, PZ_T_depth_first);
 }
 
 enum pz_status pz_depth_first_search(struct pz_context *c, int64_t steps,
@@ -142,8 +147,11 @@ enum pz_status pz_depth_first_search(struct pz_context *c, int64_t steps,
   struct pz_arena arena;
   pz_arena_init(&arena, c->arena->mem);
   struct depth_first x = {.arena = &arena, .until = c->steps + steps, .deferred = deferred};
+  int64_t from = c->steps;
   bool ok = prepare(&x, c);
   if (ok) run(&x);
+  c->count[PZ_T_depth_first].calls++;
+  c->count[PZ_T_depth_first].steps += c->steps - from;
   pz_arena_release(&arena);
   return ok ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule search");
 }

@@ -3,10 +3,6 @@
 #include <float.h>
 #include <string.h>
 
-static const double SLOW = 2;
-
-enum { MOST_PAST = 4096, PAST_PER_STEP = 16 };
-
 struct past {
   struct pz_bits done;
   double regret_s;
@@ -17,20 +13,27 @@ struct past {
 static double slack(const struct pz_idle *x) { return 1e-12 * x->g->c->scale; }
 
 bool pz_idle_dominated(struct pz_idle *x, const struct pz_partial *idle) {
+  struct pz_technique_count *count = &x->g->c->count[PZ_T_idle_points];
   struct past now = {idle->started, idle->t - idle->alone_s};
-  x->g->c->steps += x->past.n / PAST_PER_STEP;
+  count->calls++;
+  x->g->c->steps += x->past.n / x->g->c->o->looks_per_step;
   for (uint32_t k = 0; k < x->past.n; k++) {
     const struct past *p = pz_vec_at(&x->past, struct past, k);
-    if (p->regret_s <= now.regret_s + slack(x) && pz_branching_within(x->g, &p->done, &now.done))
+    if (p->regret_s <= now.regret_s + slack(x) && pz_branching_within(x->g, &p->done, &now.done)) {
+      count->prunes++;
       return true;
+    }
   }
-  if (x->past.n < MOST_PAST) (void)pz_vec_push(&x->past, &now); /* it may be forgotten */
+  if (x->past.n < x->g->c->o->idle_most)
+    (void)pz_vec_push(&x->past, &now); /* it may be forgotten */
   return false;
 }
 
 bool pz_idle_dominates(const struct pz_idle *x, double regret_s, const struct pz_partial *n,
                        double next) {
-  return regret_s <= next - n->alone_s + slack(x);
+  bool dominates = regret_s <= next - n->alone_s + slack(x);
+  x->g->c->count[PZ_T_idle_points].prunes += dominates;
+  return dominates;
 }
 
 /* In the order in which they may run. */
@@ -102,8 +105,9 @@ static void look_at_capacity(struct pz_idle *x, struct pz_mode *least) {
     joined += s;
     faster += least_s[i];
   }
-  x->frequent = 2 * alone > n && !g->milestones_use;
-  x->slow = x->frequent && joined > SLOW * faster;
+  const struct pz_tuning *o = g->c->o;
+  x->frequent = o->idle_points && 2 * alone > n && !g->milestones_use;
+  x->slow = x->frequent && o->busy_period_bound && joined > o->busy_slow * faster;
 }
 
 bool pz_idle_init(struct pz_idle *x, struct pz_branching *g, struct pz_arena *arena) {

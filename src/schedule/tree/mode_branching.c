@@ -9,9 +9,7 @@
 
 #include "schedule/bound/root_bound.h"
 #include "schedule/colgen/column_generation.h"
-#include "schedule/tree/depth_first.h"
-
-enum { LEAST_NODE_STEPS = 150, MOST_NODE_STEPS = 4000, NODES = 500, DRAWS = 3 };
+#include "schedule/tree/tree_search.h"
 
 struct branch {
   struct pz_colgen *colgen;
@@ -87,12 +85,12 @@ static enum pz_status visit(struct branch *b, struct pz_context *c) {
   struct split s = {0};
   pz_bound_tighten(c);
   if (pz_open(c)) pz_colgen_run(b->colgen, c, b->until - c->steps);
-  if (pz_open(c)) pz_colgen_round(b->colgen, c, DRAWS);
+  if (pz_open(c)) pz_colgen_round(b->colgen, c, c->o->node_draws);
   if (!pz_open(c)) return PZ_OK;
   bool split = choose(c, &s);
   int64_t left = b->until - c->steps;
-  enum pz_status status = pz_deferred_search(
-      c, pz_depth_first_search, split && left > b->node_steps ? b->node_steps : left, b->err);
+  enum pz_status status = pz_tree_search(
+      c, PZ_DEPTH_FIRST, split && left > b->node_steps ? b->node_steps : left, b->err);
   if (status != PZ_OK || !pz_open(c)) return status;
   if (split && c->steps < b->until) return visit_children(b, c, &s);
   b->open_s = fmin(b->open_s, c->bound_s);
@@ -100,20 +98,25 @@ static enum pz_status visit(struct branch *b, struct pz_context *c) {
 }
 
 /* Depth-first search gets more at a node the fewer of them there can be. */
-static int64_t node_steps(int64_t steps) {
-  int64_t n = steps / NODES;
-  return n < LEAST_NODE_STEPS ? LEAST_NODE_STEPS : n > MOST_NODE_STEPS ? MOST_NODE_STEPS : n;
+static int64_t node_steps(const struct pz_tuning *o, int64_t steps) {
+  int64_t n = steps / o->node_steps_divisor;
+  return n < o->node_steps_least  ? o->node_steps_least
+         : n > o->node_steps_most ? o->node_steps_most
+                                  : n;
 }
 
 enum pz_status pz_mode_branching(struct pz_context *c, struct pz_colgen *colgen, int64_t steps,
                                  struct pz_error *err) {
   struct branch b = {.colgen = colgen,
                      .until = c->steps + steps,
-                     .node_steps = node_steps(steps),
+                     .node_steps = node_steps(c->o, steps),
                      .open_s = DBL_MAX,
                      .err = err};
-  if (!colgen) return pz_deferred_search(c, pz_depth_first_search, steps, err);
+  if (!colgen) return pz_tree_search(c, PZ_DEPTH_FIRST, steps, err);
+  int64_t from = c->steps;
   enum pz_status status = visit(&b, c);
-  if (status == PZ_OK) pz_update_bound(c, fmin(c->best_s, b.open_s));
+  if (status == PZ_OK) pz_update_bound(c, fmin(c->best_s, b.open_s), PZ_T_mode_branching);
+  c->count[PZ_T_mode_branching].calls++;
+  c->count[PZ_T_mode_branching].steps += c->steps - from;
   return status;
 }

@@ -99,11 +99,15 @@ static bool fits_within(const struct pz_branching *g, const struct pz_partial *n
 bool pz_partial_wait_dominated(const struct pz_branching *g, const struct pz_partial *n) {
   double slack_s = DBL_MAX;
   for (uint32_t i = 0; i < n->n_running; i++) slack_s = pz_smaller(slack_s, n->run[i].end - n->t);
-  for (int w = 0; w < g->words && !g->milestones_use; w++)
+  if (g->milestones_use || !g->c->o->wait_dominance) return false;
+  g->c->count[PZ_T_wait_dominance].calls++;
+  for (int w = 0; w < g->words; w++)
     for (uint64_t left = n->ready.w[w]; left; left &= left - 1) {
       uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(left));
-      if (g->c->least_s[i] <= slack_s && eligible(g, n, i) && fits_within(g, n, i, slack_s))
+      if (g->c->least_s[i] <= slack_s && eligible(g, n, i) && fits_within(g, n, i, slack_s)) {
+        g->c->count[PZ_T_wait_dominance].prunes++;
         return true;
+      }
     }
   return false;
 }
@@ -114,6 +118,7 @@ static double quick_bound(const struct pz_branching *g, const struct pz_partial 
   const struct pz_context *c = g->c;
   double s = g->p->tasks[i].modes[mode].s, left = s + c->tail_s[i];
   const struct pz_duals *f = &c->duals;
+  if (!c->o->node_dual_bound) return n->t + left;
   return n->t + pz_larger(left, n->left_s - f->least[i] + f->rate[c->mode_at[i] + mode] * s);
 }
 
@@ -121,9 +126,14 @@ static bool may_start(const struct pz_branching *g, const struct pz_partial *n, 
                       uint32_t mode) {
   const struct pz_context *c = g->c;
   const struct pz_mode *m = &g->p->tasks[i].modes[mode];
-  return !c->eliminated[c->mode_at[i] + mode] && pz_mode_fits(n->free, m) &&
-         (g->milestones_use || !left_shifts(n, i, m)) &&
-         pz_better(c, quick_bound(g, n, i, mode), c->best_s);
+  if (c->eliminated[c->mode_at[i] + mode] || !pz_mode_fits(n->free, m)) return false;
+  if (!g->milestones_use && c->o->left_shift) {
+    bool shifts = left_shifts(n, i, m);
+    c->count[PZ_T_left_shift].calls++;
+    c->count[PZ_T_left_shift].prunes += shifts;
+    if (shifts) return false;
+  }
+  return pz_better(c, quick_bound(g, n, i, mode), c->best_s);
 }
 
 struct pz_start pz_partial_starts(const struct pz_branching *g, const struct pz_partial *n) {
@@ -144,7 +154,11 @@ static bool next_task(const struct pz_branching *g, const struct pz_partial *n,
     while (k->ranks.w[w]) {
       k->task = g->by_path[64 * w + __builtin_ctzll(k->ranks.w[w])];
       k->ranks.w[w] &= k->ranks.w[w] - 1;
-      if (!eligible(g, n, k->task)) continue;
+      g->c->count[PZ_T_interchangeable_tasks].calls++;
+      if (!eligible(g, n, k->task)) {
+        g->c->count[PZ_T_interchangeable_tasks].prunes++;
+        continue;
+      }
       k->next = 0;
       k->n_modes = g->p->tasks[k->task].n_modes;
       return true;

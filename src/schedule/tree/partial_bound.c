@@ -5,6 +5,12 @@
 
 #include "schedule/tree/residual.h"
 
+static double counted(const struct pz_branching *g, enum pz_technique by, double bound) {
+  g->c->count[by].calls++;
+  g->c->count[by].prunes += !pz_better(g->c, bound, g->c->best_s);
+  return bound;
+}
+
 /* Of what waits only what is ready counts: the tail of each task has those after it in it. */
 double pz_partial_path_bound(const struct pz_branching *g, const struct pz_partial *n) {
   const struct pz_context *c = g->c;
@@ -76,7 +82,7 @@ double pz_partial_residual_bound(const struct pz_branching *g, const struct pz_p
   struct span at[PZ_TREE_MOST_TASKS];
   struct pz_residual x;
   double bound = n->t;
-  if (!n->n_running) return pz_partial_path_bound(g, n);
+  if (!n->n_running || !g->c->o->residual_bound) return pz_partial_path_bound(g, n);
   pz_residual_find(g, n, &x);
   for (uint32_t i = 0; i < n->n_running; i++) {
     const struct pz_running *r = &n->run[i];
@@ -88,15 +94,18 @@ double pz_partial_residual_bound(const struct pz_branching *g, const struct pz_p
       uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(left));
       at[i] = earliest(g, n, &x, at, i);
       bound = pz_larger(bound, at[i].end + g->c->tail_s[i]);
-      if (bound >= g->c->best_s) return bound;
+      if (bound >= g->c->best_s) return counted(g, PZ_T_residual_bound, bound);
     }
-  return pz_larger(bound, disjunctive_bound(g, n, at));
+  counted(g, PZ_T_residual_bound, bound);
+  if (!g->n_disjunctive) return bound;
+  return pz_larger(bound, counted(g, PZ_T_disjunctive_bound, disjunctive_bound(g, n, at)));
 }
 
 /* For every tail: the energy of what has no shorter one, and the tail. */
 double pz_partial_energy_bound(const struct pz_branching *g, const struct pz_partial *n) {
   double sum[PZ_MEASURES] = {0}, most[PZ_MEASURES] = {0}, part[PZ_TREE_MOST_TASKS], bound = 0;
   const double *rate[PZ_TREE_MOST_TASKS];
+  if (!g->c->o->node_energy_bound) return n->t;
   for (uint32_t i = 0; i < n->n_running; i++) {
     uint32_t t = n->run[i].task;
     part[t] = n->run[i].end - n->t;
@@ -115,8 +124,11 @@ double pz_partial_energy_bound(const struct pz_branching *g, const struct pz_par
       }
   }
   for (int k = 0; k < g->n_measures; k++) bound = pz_larger(bound, most[k]);
-  return n->t + bound;
+  return counted(g, PZ_T_node_energy_bound, n->t + bound);
 }
 
 /* By the dual values of column generation. */
-double pz_partial_dual_bound(const struct pz_partial *n) { return n->t + n->left_s; }
+double pz_partial_dual_bound(const struct pz_branching *g, const struct pz_partial *n) {
+  if (!g->c->o->node_dual_bound || g->c->duals.sum <= 0) return n->t;
+  return counted(g, PZ_T_node_dual_bound, n->t + n->left_s);
+}

@@ -4,8 +4,9 @@
 
 #include "schedule/tree/partial.h"
 
-/* By dual values, paths, paths within the residual capacity, and energy. */
-double pz_partial_dual_bound(const struct pz_partial *n);
+/* By dual values, paths, paths within the residual capacity, and energy; the time of the partial
+ * schedule where the technique is switched off. */
+double pz_partial_dual_bound(const struct pz_branching *g, const struct pz_partial *n);
 double pz_partial_path_bound(const struct pz_branching *g, const struct pz_partial *n);
 double pz_partial_residual_bound(const struct pz_branching *g, const struct pz_partial *n);
 double pz_partial_energy_bound(const struct pz_branching *g, const struct pz_partial *n);
