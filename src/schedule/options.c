@@ -40,7 +40,7 @@ enum pz_status pz_tuning_disable(struct pz_tuning *t, const char *list, struct p
       k++;
     if (k == PZ_TECHNIQUES) {
       char all[800];
-      return pz_fail(err, PZ_BAD_USE, "there is no technique '%.*s'; accepted: %s",
+      return pz_fail(err, PZ_BAD_USE, "the scheduler has no technique '%.*s'; accepted: %s",
                      n < 40 ? (int)n : 40, at, pz_text_join(all, sizeof all, name_at, NULL));
     }
     *(bool *)((char *)t + techniques[k].offset) = false;

@@ -372,7 +372,7 @@ static void search(struct local *l, int64_t steps, bool first) {
   int64_t end = c->steps + steps;
   l->random = (uint64_t)(c->o->local_seed + steps);
   if (first) first_tries(l);
-  if (!c->o->local_search) return;
+  if (!c->o->local_search || !pz_open(c)) return;
   bool longer = steps >= c->o->local_long; /* of many passes two in three begin elsewhere */
   int64_t passes = longer ? c->o->local_passes_long : c->o->local_passes_short, from = c->steps;
   l->by = PZ_T_local_search;
