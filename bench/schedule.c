@@ -1,68 +1,37 @@
 /* The schedule instances of a folder: makespan, bound and effort beside the proven optimum or the
- * best known, and the seconds the original ILP needed (index.csv of the folder).  Usage:
- * bench_schedule FOLDER [STEPS]. */
+ * best known (index.csv of the folder).  Times, which vary, go to stderr beside the seconds that the
+ * original ILP needed.  Usage: bench_schedule FOLDER [STEPS]. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "core/csv.h"
-#include "core/file.h"
 #include "core/progress.h"
-#include "schedule/instance.h"
-#include "schedule/solve.h"
+#include "problems.h"
 
-static void solve(const char *folder, const struct pz_csv *index, uint32_t row, int64_t steps) {
-  char path[1024], *text = NULL;
-  size_t bytes = 0;
+static void solve(void *ctx, const struct reference *r, const struct pz_problem *p) {
+  const int64_t *steps = ctx;
   struct pz_arena arena;
-  struct pz_problem p;
   struct pz_schedule s;
-  struct pz_solve_options o = {.steps = steps};
+  struct pz_solve_options o = {.steps = *steps};
   struct pz_error err = {0};
-  const char *name = pz_csv_cell(index, row, pz_csv_column(index, "name"));
-  const char *incumbent = pz_csv_cell(index, row, pz_csv_column(index, "incumbent"));
-  const char *bound = pz_csv_cell(index, row, pz_csv_column(index, "lower_bound"));
-  const char *ilp = pz_csv_cell(index, row, pz_csv_column(index, "ilp_seconds"));
-  snprintf(path, sizeof path, "%s/%s.json", folder, name);
   pz_arena_init(&arena, NULL);
-  if (pz_file_read(path, PZ_INSTANCE_MOST_BYTES, &text, &bytes, &err) != PZ_OK ||
-      pz_instance_parse(name, text, bytes, PZ_EXCLUSIVE_ALL, &arena, &p, &err) != PZ_OK) {
-    fprintf(stderr, "%s\n", err.message);
-    exit(1);
-  }
   double start = pz_clock_s();
-  if (pz_schedule_solve(&p, &o, &arena, &s, &err) != PZ_OK) exit(1);
+  if (pz_schedule_solve(p, &o, &arena, &s, &err) != PZ_OK) give_up(&err);
   double took = pz_clock_s() - start;
-  const char *verdict = s.makespan > atof(incumbent) ? "above"
-                        : s.makespan < atof(bound)   ? "IMPOSSIBLE"
-                                                     : "good";
-  printf("%s,%u,%.0f,%.1f,%s,%s,%s,%s,%lld,%.6f,%s,%.0f\n", name, p.n, s.makespan, s.lower_bound,
-         s.outcome == PZ_OUTCOME_OPTIMAL ? "optimal" : "feasible", incumbent, bound, verdict,
-         (long long)s.steps, took, ilp, atof(ilp) / took);
+  const char *verdict = s.makespan > atof(r->incumbent) ? "above"
+                        : s.makespan < atof(r->bound)   ? "IMPOSSIBLE"
+                                                        : "good";
+  printf("%s,%u,%.0f,%.1f,%s,%s,%s,%s,%lld\n", r->name, p->n, s.makespan, s.lower_bound,
+         outcome_name(&s), r->incumbent, r->bound, verdict, (long long)s.steps);
+  fprintf(stderr, "%-40s %.6f s, ILP %s s: %.0f times faster\n", r->name, took, r->ilp_seconds,
+          atof(r->ilp_seconds) / took);
   fflush(stdout);
-  free(text);
   pz_arena_release(&arena);
 }
 
 int main(int argc, char **argv) {
-  char path[1024], *text = NULL;
-  size_t bytes = 0;
-  struct pz_arena arena;
-  struct pz_csv index;
-  struct pz_error err = {0};
   if (argc < 2) return 2;
-  snprintf(path, sizeof path, "%s/index.csv", argv[1]);
-  pz_arena_init(&arena, NULL);
-  if (pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, &err) != PZ_OK ||
-      pz_csv_parse(path, text, bytes, &arena, &index, &err) != PZ_OK) {
-    fprintf(stderr, "%s\n", err.message);
-    return 1;
-  }
-  printf("instance,ops,makespan,lower_bound,outcome,best_known,known_bound,verdict,steps,seconds,"
-         "ilp_seconds,times_faster\n");
-  for (uint32_t r = 0; r < index.rows; r++)
-    solve(argv[1], &index, r, argc > 2 ? atoll(argv[2]) : 0);
-  free(text);
-  pz_arena_release(&arena);
+  int64_t steps = argc > 2 ? atoll(argv[2]) : 0;
+  printf("instance,ops,makespan,lower_bound,outcome,best_known,known_bound,verdict,steps\n");
+  each_reference(argv[1], solve, &steps);
   return 0;
 }

@@ -18,7 +18,7 @@ struct measured {
 
 static enum pz_status measure(uint32_t n_models, const char *budget, unsigned threads,
                               struct measured *m, struct pz_error *err) {
-  struct pz_study_options o = pz_study_defaults();
+  struct pz_study_options o = pz_study_options_default();
   struct pz_search_options how = {0};
   struct pz_study s;
   for (uint32_t i = 0; i < n_models; i++) o.models[i] = models[i];

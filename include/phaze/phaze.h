@@ -193,6 +193,7 @@ enum { PZ_MOST_DIMS = 16 };
 
 /* How a model is to be built.  Take pz_workload_options_default() and change fields. */
 struct pz_workload_options {
+  size_t size; /* sizeof *this, set by the default */
   int64_t seq; /* tokens per sample; 0: the model's default */
   int64_t mbs; /* samples per microbatch, >= 1 */
   int64_t tp;  /* tensor-parallel width, >= 1 */
@@ -296,6 +297,45 @@ struct pz_rules {
   int64_t sum_bytes;     /* of a partial sum */
 };
 
+/* How one kind of vector operator runs, where it was measured. */
+struct pz_kernel {
+  char kind[24];
+  double startup_s;
+  double cycles;          /* of a lane, for one value; 0: never what binds */
+  double bytes_per_value; /* moved; 0: as the operator says */
+  double hbm_efficiency;  /* the part of the HBM rate it reaches */
+  double efficiency;      /* of attention: the part of a product's rate */
+  double value_latency_s; /* of a row's length, not hidden by other rows */
+  double row_s;           /* of one row on one core */
+  int64_t long_row;       /* rows beyond this many values do not stay on the core ... */
+  double long_row_again;  /* ... and this part of the traffic comes again; 0: never */
+  int64_t block_from;     /* rows beyond this are worked on by a block of threads; 0: never */
+  double block_row_s, block_value_s; /* time of a block: fixed, and for each value */
+};
+
+enum { PZ_CHIP_MOST_KERNELS = 32, PZ_CHIP_MOST_TILES = 8 };
+
+/* What measurements add to the description: facts of the machine and its libraries that the data
+ * sheet does not have.  An uncalibrated chip has efficiencies and factors 1, times 0, and no lists.
+ */
+struct pz_calibration {
+  double startup_s, batched_startup_s; /* of a product, of a batched one */
+  double item_s;                       /* of one tile of a product on one core */
+  double tile_value_s;      /* of every value of a tile: what is not hidden at its ends */
+  double tensor_efficiency; /* sustained part of the peak */
+  double glb_efficiency, hbm_read_efficiency, hbm_write_efficiency;
+  double multicast;         /* cores that share one read of an operand from the global buffer */
+  double boost_s, throttle; /* arithmetic beyond this time slows by this factor */
+  double even_rows,
+      odd_rows; /* slower by this factor when rows are not multiples of 8 values, of 2 */
+  double warm_from_bytes,
+      warm_to_bytes; /* repeated calls find all, none of their data in the global buffer */
+  int n_tiles;       /* tiles the library has kernels for; 0: any */
+  int64_t tiles[PZ_CHIP_MOST_TILES], most_tile_values, most_splits, least_split_k;
+  int n_kernels;
+  struct pz_kernel kernels[PZ_CHIP_MOST_KERNELS];
+};
+
 struct pz_chip {
   char name[48], about[160];
   enum pz_tech tech;
@@ -325,11 +365,11 @@ PZ_API double pz_chip_peak_watts(const struct pz_chip *c);
 
 /* A preset's name or the path of a chip.json. */
 PZ_NODISCARD PZ_API enum pz_status pz_chip_load(const char *chip, struct pz_chip *out,
-                                         struct pz_error *err);
+                                                struct pz_error *err);
 
 /* From the text of a chip.json; `name` stands for it in messages. */
 PZ_NODISCARD PZ_API enum pz_status pz_chip_parse(const char *name, const char *text, size_t bytes,
-                                          struct pz_chip *out, struct pz_error *err);
+                                                 struct pz_chip *out, struct pz_error *err);
 
 /* Multiply-accumulate peak, 2 FLOP each; vector operations; sums over the chip. */
 PZ_API double pz_chip_tensor_flop_per_s(const struct pz_chip *c);
@@ -363,16 +403,572 @@ struct pz_cluster {
 
 /* A preset's name or the path of a cluster.json. */
 PZ_NODISCARD PZ_API enum pz_status pz_cluster_load(const char *cluster, struct pz_cluster *out,
-                                            struct pz_error *err);
-PZ_NODISCARD PZ_API enum pz_status pz_cluster_parse(const char *name, const char *text, size_t bytes,
-                                             struct pz_cluster *out, struct pz_error *err);
+                                                   struct pz_error *err);
+PZ_NODISCARD PZ_API enum pz_status pz_cluster_parse(const char *name, const char *text,
+                                                    size_t bytes, struct pz_cluster *out,
+                                                    struct pz_error *err);
 
 /* Have at least so many devices: one that scales grows at its outermost level, at the rates that it
  * has there; for another that has fewer it is PZ_BAD_USE.  `option` is the one that asks. */
 PZ_NODISCARD PZ_API enum pz_status pz_cluster_reach(struct pz_cluster *c, int64_t devices,
-                                             const char *option, struct pz_error *err);
+                                                    const char *option, struct pz_error *err);
 
 PZ_API const char *pz_cluster_preset_name(size_t i);
+
+/* ---- cost of an operator ------------------------------------------------------------------------ */
+
+/* What limits an operator. */
+enum pz_bound {
+  PZ_BOUND_COMPUTE,
+  PZ_BOUND_HBM,
+  PZ_BOUND_GLB,
+  PZ_BOUND_LOCAL,
+  PZ_BOUND_STARTUP,
+  PZ_BOUND_LINK, /* of collectives */
+  PZ_BOUNDS
+};
+
+PZ_API const char *pz_bound_name(enum pz_bound b);
+
+struct pz_estimate {
+  double latency_s, energy_j;
+  double utilisation;  /* of the tensor cores' peak, over the latency; 0 for other operators */
+  double hbm_s, glb_s; /* the parts of the latency its traffic takes of those rates */
+  enum pz_bound bound;
+};
+
+/* A chip in its network with the estimates made so far, which are found again: one per thread. */
+struct pz_cost;
+
+/* `net` NULL: the chip's own link.  On success *out is the caller's to free.  Cost of an estimate: some microseconds for a product that
+ * was not asked for before, less for others. */
+PZ_NODISCARD PZ_API enum pz_status pz_cost_new(const struct pz_chip *chip,
+                                               const struct pz_cluster *net, struct pz_cost **out,
+                                               struct pz_error *err);
+/* Accepts NULL. */
+PZ_API void pz_cost_free(struct pz_cost *cost);
+
+/* Latency, energy and what limits one operator of a layer. */
+PZ_NODISCARD PZ_API enum pz_status pz_cost_op(struct pz_cost *cost, const struct pz_op *op,
+                                              struct pz_estimate *out, struct pz_error *err);
+
+/* ---- schedule of a layer ------------------------------------------------------------------------ */
+
+/* What operators share while they run beside each other. */
+enum pz_resource {
+  PZ_TENSOR_CORES,
+  PZ_VECTOR_CORES,
+  PZ_LINK,
+  PZ_HBM_RATE, /* in parts of the whole, PZ_RATE_PARTS */
+  PZ_GLB_RATE,
+  PZ_RESOURCES
+};
+
+/* Which modes an operator has. */
+enum pz_mode_set {
+  PZ_MODES_ALL,   /* on 1, 2, 4 .. all cores of its class; collectives take the link; operators that
+                     run beside each other share the rates of HBM and global buffer */
+  PZ_MODES_CORES, /* the same, but each has the rates of its cores, whatever runs beside it */
+  PZ_MODES_TWO,   /* the original system's: on one core or on all; collectives take a vector core */
+};
+
+struct pz_schedule_options {
+  size_t size;   /* sizeof *this, set by the default */
+  int64_t steps; /* effort limit, in steps of the solver */
+  enum pz_mode_set modes;
+};
+
+PZ_API struct pz_schedule_options pz_schedule_options_default(void);
+
+/* An operator in a schedule. */
+struct pz_scheduled_operator {
+  const char *name;
+  enum pz_op_class op_class;
+  int64_t tensor_cores, vector_cores; /* that it runs on */
+  double start_s, end_s;
+};
+
+/* A layer of a model on a chip, in one direction. */
+struct pz_layer_schedule {
+  const char *model, *layer; /* model: NULL where it was not told */
+  int64_t count;             /* how often the layer occurs */
+  enum pz_direction direction;
+  double makespan_s, lower_bound_s; /* no schedule is shorter than the bound */
+  bool optimal;                     /* proven: they are equal */
+  double use[PZ_RESOURCES];         /* how busy each resource is, as a part of the makespan */
+  struct pz_scheduled_operator *operators; /* without views, which take no time */
+  uint32_t n_operators;
+};
+
+/* The shortest schedule found within the effort, of one direction of a layer.  The result depends on
+ * nothing but the arguments.  On success *out is the caller's to free; it holds copies of all names.
+ * Cost: at most some microseconds for each step; most layers are proven optimal in milliseconds. */
+PZ_NODISCARD PZ_API enum pz_status
+pz_schedule_layer(struct pz_cost *cost, const struct pz_layer *layer, enum pz_direction direction,
+                  const struct pz_schedule_options *options, struct pz_layer_schedule **out,
+                  struct pz_error *err);
+/* Accepts NULL. */
+PZ_API void pz_layer_schedule_free(struct pz_layer_schedule *s);
+
+/* ---- plans -------------------------------------------------------------------------------------- */
+
+/* Lists of choices that a user may have written. */
+enum pz_list { PZ_LIST_TP = 1, PZ_LIST_MBS = 2 };
+
+enum { PZ_CHOICES_MOST = 32 };
+
+/* A list of numbers to choose from. */
+struct pz_choices {
+  int64_t v[PZ_CHOICES_MOST]; /* each once, ascending */
+  int n;
+};
+
+/* What a training step is made of; the parts sum up to its time. */
+struct pz_step_parts {
+  double compute_s;     /* of the slowest stage, over the microbatches of a replica */
+  double collectives_s; /* tensor-parallel ones, there */
+  double transfers_s;   /* activations and gradients between stages, that compute does not hide */
+  double bubble_s;      /* filling and draining the pipeline */
+  double exchange_s;    /* gradient all-reduce between replicas */
+};
+
+/* Layers of the same name that follow each other. */
+struct pz_plan_layers {
+  const char *name;
+  uint32_t count;
+};
+
+/* A pipeline stage.  Times are of one microbatch, bytes of one device. */
+struct pz_plan_stage {
+  const struct pz_plan_layers *layers; /* in the order of the model */
+  uint32_t n_layers;                   /* entries of `layers` ... */
+  uint32_t layer_count;                /* ... and layers in all */
+  int64_t devices;                     /* of one replica: its tensor-parallel group */
+  double forward_s, backward_s; /* with waiting for what comes from other stages; backward with
+                                          recomputation where the plan has it */
+  double load_s;                /* both together */
+  double param_bytes;
+  double optimizer_bytes;  /* gradients and optimizer state */
+  double activation_bytes; /* of the microbatch at hand */
+  double in_flight_bytes;  /* kept for the other microbatches in flight */
+  double memory_bytes;     /* all of these */
+};
+
+/* Pointers lead into the arena that the plan was made in, which holds copies of all names: the plan
+ * lives as long as it. */
+struct pz_model_plan {
+  uint32_t n_stages; /* pipeline parallel */
+  int64_t tensor_parallel, data_parallel;
+  int64_t batch_samples, microbatch_samples, seq_tokens;
+  int64_t microbatches; /* of one replica in a step: the batch over the replicas, rounded up */
+  bool recompute;       /* activations: else kept */
+  int64_t devices_used;
+  double hbm_bytes;       /* of a device */
+  double step_s;          /* time of a global batch */
+  double lower_bound_s;   /* no plan that was asked for is faster; below step_s only where layer
+                            schedules are not proven optimal */
+  double slowest_stage_s; /* of a microbatch: the pipeline's beat */
+  struct pz_step_parts parts;
+  double samples_per_s, tokens_per_s;
+  double flop_utilisation;      /* products of a step over the peak of the devices in use */
+  uint32_t n_open_schedules;    /* layer schedules, by direction, not proven optimal ... */
+  double worst_schedule_gap;    /* ... and how far the worst may be off: 1 - bound / makespan */
+  struct pz_plan_stage *stages; /* from the first to the last */
+};
+
+/* Activation checkpointing: whichever is faster, or one way only. */
+enum pz_checkpointing { PZ_CHECKPOINTING_AUTO, PZ_CHECKPOINTING_ON, PZ_CHECKPOINTING_OFF };
+
+struct pz_plan_options {
+  size_t size;            /* sizeof *this, set by the default */
+  int64_t devices, batch; /* number of devices; global batch size, samples */
+  struct pz_choices mbs;  /* microbatch sizes to try, samples; n 0: 1, 2, 4, 8 */
+  struct pz_choices
+      tp; /* tensor-parallel degrees to try; n 0: powers of two that the model allows */
+  enum pz_checkpointing checkpointing;
+  double state;     /* bytes held for a byte of parameters, gradients and optimizer state included:
+                       3 with Adam, 2 with SGD */
+  double hbm_bytes; /* of a device; 0: the chip's */
+  int64_t steps;    /* effort limit of each layer schedule */
+  uint32_t n_next;  /* how many further plans are told, the best first */
+  bool check;       /* every plan is also checked by code that shares nothing with the solver */
+  bool first_stage_gradients; /* as the original system: the gradient all-reduce counts the
+                                 parameters of the first stage, not of the largest */
+  struct pz_workload_options
+      workload; /* sequence length, how ONNX files are read; its tp and mbs do
+                                          not count */
+};
+
+PZ_API struct pz_plan_options pz_plan_options_default(void);
+
+/* Plans of a model on a chip, the best first. */
+struct pz_plans {
+  struct pz_model_plan *plans;
+  uint32_t n_plans;   /* at least one */
+  const char **notes; /* sentences the user should see: what was left out, and why */
+  unsigned
+      *note_lists; /* of each, a set of enum pz_list: it concerns entries of these lists, and is
+                           no news where they are defaults; 0: in any case */
+  uint32_t n_notes;
+};
+
+/* The fastest plan over stages, replicas, tensor-parallel degrees, microbatch sizes and activation
+ * checkpointing; exact for the layer times found, whose bounds enter lower_bound_s.  `model` as for
+ * pz_workload_load; `net` NULL: the chip's own link.  PZ_NO_ANSWER when no plan fits; the message says what is missing.  On success
+ * *out is the caller's to free.  Cost: milliseconds to seconds, by the number of variants. */
+PZ_NODISCARD PZ_API enum pz_status pz_plan_model(const char *model, const struct pz_chip *chip,
+                                                 const struct pz_cluster *net,
+                                                 const struct pz_plan_options *options,
+                                                 struct pz_plans **out, struct pz_error *err);
+/* Accepts NULL. */
+PZ_API void pz_plans_free(struct pz_plans *p);
+
+/* ---- search ------------------------------------------------------------------------------------- */
+
+enum { PZ_SEARCH_MOST_MODELS = 64 };
+
+enum pz_objective_kind {
+  PZ_OBJECTIVE_GEOMEAN,  /* geometric mean of throughputs over the reference's */
+  PZ_OBJECTIVE_MEAN,     /* arithmetic mean of throughputs, the original's */
+  PZ_OBJECTIVE_WEIGHTED, /* geometric mean with weights */
+  PZ_OBJECTIVE_REGRET,   /* the least part that a model keeps of its own best chip's throughput */
+  PZ_OBJECTIVE_PER_WATT, /* geometric mean per peak watt, over the reference chip's */
+  PZ_OBJECTIVE_PER_MM2   /* geometric mean per area, over the reference chip's */
+};
+
+/* What is searched, and for which models.  Take pz_study_options_default() and change fields; texts
+ * are the caller's and must live as long as the run. */
+struct pz_study_options {
+  size_t size; /* sizeof *this, set by the default */
+  const char *models[PZ_SEARCH_MOST_MODELS];
+  uint32_t n_models;
+  const char *space, *budget, *cluster;  /* names or files; budget NULL: the space's */
+  const char *space_text, *cluster_text; /* not NULL: their contents instead */
+  struct pz_choices mbs, hbm_gib, tp;
+  int64_t devices, batch;
+  struct pz_workload_options workload; /* seq 0: each model's; mbs and tp are chosen */
+  enum pz_objective_kind objective;
+  double weight[PZ_SEARCH_MOST_MODELS];
+  double state;            /* bytes held for a byte of parameters */
+  int64_t steps;           /* of a schedule that decides */
+  bool exhaustive, pareto; /* pareto: the front is asked for too */
+  double pareto_tolerance; /* of the front that is told, as for pz_front_thin */
+  unsigned assumptions;    /* of the original system, a set; 0: none; not kept in run files */
+};
+
+/* A batch of 4096 on 1024 devices, microbatches 1 to 32, degrees 1 to 8, 32, 64 or 80 GiB, the design
+ * space and the network `paper`. */
+PZ_API struct pz_study_options pz_study_options_default(void);
+
+/* ---- result ------------------------------------------------------------------------------------- */
+
+/* How a chip left a objective_run. */
+enum pz_chip_status_kind {
+  PZ_CHIP_EXCLUDED_BY_TABLES,    /* its bound from the tables is not above the best */
+  PZ_CHIP_EXCLUDED_BY_SCHEDULES, /* nor with schedules of some models and the others' bounds */
+  PZ_CHIP_EVALUATED,             /* every model has its best plan there */
+  PZ_CHIP_STATUSES
+};
+
+extern const char *const pz_chip_status_names[PZ_CHIP_STATUSES];
+
+struct pz_chip_status {
+  enum pz_chip_status_kind kind;
+  double value; /* of the objective, if evaluated; else the bound that excluded it */
+  double bound; /* the objective is not above it; above value only for schedules left open */
+};
+
+/* ---- what was asked ------------------------------------------------------------------------- */
+
+struct pz_result_input_model {
+  const char *name;
+  int64_t seq;        /* tokens per sample */
+  const char *digest; /* of the graphs that were built */
+};
+
+struct pz_result_inputs {
+  struct pz_study_options options; /* texts are the result's */
+  struct pz_result_input_model models[PZ_SEARCH_MOST_MODELS];
+  const char *space_name, *space_about, *cluster_name, *cluster_about;
+  double budget_um2, base_um2; /* area budget; area of the space's base chip */
+  const char *json;            /* all of it, as run files keep it */
+};
+
+/* ---- the best chips ------------------------------------------------------------------------- */
+
+/* Throughputs over the reference's in few numbers: a mean may rest on one model. */
+struct pz_ratios {
+  uint32_t n_models; /* that have a reference; below 2 there are no ratios */
+  double geometric_mean, median;
+  const char *least_model, *most_model; /* of equals the first */
+  double least, most;
+};
+
+/* A model on the best chip. */
+struct pz_answer_model {
+  const char *model;
+  double samples_per_s;
+  double ratio; /* to the reference's throughput; NaN: there is none */
+  struct pz_model_plan plan;
+};
+
+/* Why no chip of the space is better. */
+struct pz_certificate {
+  uint32_t n_chips, n_evaluated, n_excluded;
+  uint32_t n_excluded_by_schedules; /* of those: after some models had been scheduled */
+  uint32_t n_open;                  /* schedules not proven optimal ... */
+  double gap; /* ... so that another chip may be better by this part at most */
+};
+
+/* The best chip by one objective: of a model alone, or of all models. */
+struct pz_answer {
+  const char *name; /* the model's, or "common" */
+  struct pz_chip chip;
+  uint32_t chip_id;                                /* in the space's full grid */
+  double hbm_gib, area_mm2, area_part, peak_watts; /* part: of the area budget */
+  double objective;
+  struct pz_answer_model *models;
+  uint32_t n_models;
+  struct pz_ratios ratios;
+  struct pz_certificate certificate;
+  const struct pz_chip_status *status; /* by chip of the result; NULL: not read */
+};
+
+/* A plan in few words. */
+struct pz_reference_plan {
+  int64_t n_stages, data_parallel, tensor_parallel, microbatch;
+  bool recompute;
+};
+
+/* What a model does on the reference chip. */
+struct pz_result_reference {
+  const char *model;
+  double samples_per_s, hbm_gib;        /* 0: nothing fits */
+  bool expert;                          /* by an expert's plan; else the best one */
+  const struct pz_reference_plan *plan; /* the expert's; else NULL */
+};
+
+struct pz_result_chip_summary {
+  const char *name;
+  double area_mm2, peak_watts;
+};
+
+/* One step from the best chip on one axis. */
+struct pz_result_step {
+  const char *parameter;
+  int64_t from, to;
+  double objective, change, change_at_most; /* changes are parts of the best chip's objective */
+  double area_mm2;
+  bool within_budget, over_budget;
+};
+
+struct pz_result_front_chip {
+  const char *chip;
+  double objective, area_mm2, peak_watts;
+  bool knee;
+};
+
+struct pz_result_front {
+  struct pz_result_front_chip *points; /* by area */
+  uint32_t n_points;
+  double tolerance;       /* each chip of the front is within this part of one shown */
+  uint32_t n_front_chips; /* of the whole front */
+  uint32_t n_evaluated;
+};
+
+/* ---- other ways to choose ------------------------------------------------------------------- */
+
+struct pz_method_model {
+  const char *model;
+  double samples_per_s;
+  double ratio; /* NaN: there is no reference */
+  bool expert_plan;
+};
+
+/* The method that is the search itself. */
+#define PZ_METHOD_SEARCH "search"
+
+/* What one way of choosing a chip came to. */
+struct pz_method_result {
+  const char *name, *about;
+  const char *chip; /* NULL: it has no answer */
+  int64_t tensor_cores, rows, cols, vector_cores, lanes, glb_bytes;
+  double hbm_gib, area_mm2, area_part, objective;
+  struct pz_ratios ratios;
+  struct pz_method_model *models;
+  uint32_t n_models;
+  uint32_t n_evaluated; /* chips it looked at */
+  double seconds;       /* it took; 0: not measured, as when it was read from a run */
+};
+
+/* All of them for one objective; the last is the search. */
+struct pz_comparison_run {
+  const char *name; /* as the answer's */
+  struct pz_method_result *methods;
+  uint32_t n_methods;
+};
+
+struct pz_comparison {
+  uint64_t seed;
+  struct pz_comparison_run *runs;
+  uint32_t n_runs;
+};
+
+/* ---- details, for reports ------------------------------------------------------------------- */
+
+/* A chip of the space, for people. */
+struct pz_result_chip {
+  uint32_t id;
+  const char *name;
+  int64_t tensor_cores, rows, cols, vector_cores, lanes, glb_bytes;
+  double area_mm2, watts;
+};
+
+/* An evaluated chip and a model, what its step is made of, and how busy the chip's parts are while
+ * the repeated layer runs. */
+struct pz_chip_plan {
+  uint32_t chip_id, model;
+  double samples_per_s;
+  int64_t n_stages, data_parallel, tensor_parallel, microbatch;
+  bool recompute;
+  struct pz_step_parts parts;
+  double use[PZ_RESOURCES];
+};
+
+/* An evaluated chip of an objective run, or one of the front that was asked for. */
+struct pz_shown_chip {
+  uint32_t answer; /* index */
+  uint32_t chip_id;
+  double value, bound; /* of the objective */
+  bool evaluated;      /* in the objective run; else only for the front */
+};
+
+enum { PZ_MOST_SHOWN = 250 };
+
+struct pz_result_detail {
+  struct pz_shown_chip *shown; /* of each answer, the best first, at most PZ_MOST_SHOWN */
+  uint32_t n_shown;
+  struct pz_chip_plan *plans; /* of evaluated chips, by chip and model */
+  uint32_t n_plans;
+  struct pz_layer_schedule *schedules;
+  uint32_t n_schedules;
+};
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+struct pz_arena; /* of the library */
+
+struct pz_result {
+  struct pz_result_inputs inputs;
+  struct pz_answer *answers; /* one a model, then the common one; one alone for one model */
+  uint32_t n_answers;
+  struct pz_result_reference *references; /* one a model */
+  uint32_t n_references;
+  struct pz_result_chip_summary reference_chip;
+  struct pz_result_step *sensitivity;
+  uint32_t n_sensitivity;
+  struct pz_result_front *front;      /* NULL: not asked for */
+  struct pz_comparison *comparison;   /* NULL: not made */
+  struct pz_result_detail *detail;    /* NULL: not made */
+  const struct pz_result_chip *chips; /* with the detail: of the space, by id */
+  uint32_t n_chips;
+  struct pz_arena *arena; /* holds all of it */
+};
+
+/* The chip of the space with this id, or NULL. */
+PZ_API const struct pz_result_chip *pz_result_chip(const struct pz_result *r, uint32_t id);
+
+/* ---- runs --------------------------------------------------------------------------------------- */
+
+/* How far a long call is.  Texts live as long as the call of the function that is told. */
+struct pz_progress_state {
+  const char *phase, *unit; /* "tables", "chips" */
+  const char *note;         /* the best chip so far, or "" */
+  uint64_t done, total;     /* the total may change */
+  bool ended;               /* the last call of a phase */
+};
+
+/* Called at the beginning and end of each phase and some times a second between them, by one thread
+ * at a time.  Returning false cancels the work, which then ends soon with PZ_STOPPED. */
+typedef bool pz_progress_fn(void *ctx, const struct pz_progress_state *state);
+
+struct pz_run_options {
+  size_t size;      /* sizeof *this, set by the default */
+  const char *dir;  /* NULL: nothing is kept; else every part is kept there and found again */
+  bool fresh;       /* a run that stands there is moved aside */
+  unsigned threads; /* 0: one per processor */
+  pz_progress_fn *progress; /* NULL: none */
+  void *ctx;                /* of it */
+};
+
+PZ_API struct pz_run_options pz_run_options_default(void);
+
+/* How long its parts took; 0: not done. */
+struct pz_run_times {
+  double bounds_s, search_s, result_s;
+  uint64_t n_variants; /* workload variants evaluated */
+};
+
+struct pz_run;
+
+/* Inputs read and checked, the directory opened; nothing is searched yet.  On success *out is the
+ * caller's to close.  PZ_BAD_INPUT for a directory that holds another run, PZ_IO where another
+ * process has it.  Runs are independent: any number may be open in as many threads. */
+PZ_NODISCARD PZ_API enum pz_status pz_run_open(const struct pz_study_options *study,
+                                               const struct pz_run_options *options,
+                                               struct pz_run **out, struct pz_error *err);
+
+/* The finished run in a directory, to be read: nothing is written there.  PZ_BAD_INPUT for a run
+ * that has not finished, or was made by another version. */
+PZ_NODISCARD PZ_API enum pz_status pz_run_look(const struct pz_run_options *options,
+                                               struct pz_run **out, struct pz_error *err);
+
+/* The search: as the directory has it, or by searching.  PZ_NO_ANSWER when a model fits no chip,
+ * PZ_STOPPED when cancelled: what was found until then is kept in the directory.  Same answer for any
+ * number of threads.  Cost: seconds for the space `paper` and six models. */
+PZ_NODISCARD PZ_API enum pz_status pz_run_search(struct pz_run *run, struct pz_error *err);
+
+/* After the search, the comparison with the other ways to choose: as the directory has it, if that
+ * was made with this seed (NULL: any), or by running every baseline. */
+PZ_NODISCARD PZ_API enum pz_status pz_run_compare(struct pz_run *run, const uint64_t *seed,
+                                                  struct pz_error *err);
+
+/* After the search, the details that a report shows: as the directory has them, or made. */
+PZ_NODISCARD PZ_API enum pz_status pz_run_detail(struct pz_run *run, struct pz_error *err);
+
+/* What was found so far; lives as long as the run. */
+PZ_API const struct pz_result *pz_run_result(const struct pz_run *run);
+
+/* Was the result in the directory?  Was anything found that it did not have? */
+PZ_API bool pz_run_reused(const struct pz_run *run);
+PZ_API bool pz_run_changed(const struct pz_run *run);
+PZ_API struct pz_run_times pz_run_times(const struct pz_run *run);
+PZ_API unsigned pz_run_threads(const struct pz_run *run);
+/* Its network, scaled out where the devices ask for it; NULL while a run is only looked at. */
+PZ_API const struct pz_cluster *pz_run_cluster(const struct pz_run *run);
+
+/* Sentences the user should see of the models: text i, NULL after the last; lists as in pz_plans. */
+PZ_API const char *pz_run_note(const struct pz_run *run, uint32_t i, unsigned *lists);
+
+/* Accepts NULL. */
+PZ_API void pz_run_close(struct pz_run *run);
+
+struct pz_verify_options {
+  size_t size;      /* sizeof *this, set by the default */
+  unsigned threads; /* 0: one per processor */
+  uint32_t sample;  /* excluded chips that are evaluated, of each objective run */
+  /* Told of each check in turn; may be NULL. */
+  void (*say)(void *ctx, bool holds, const char *text);
+  void *ctx;
+};
+
+PZ_API struct pz_verify_options pz_verify_options_default(void);
+
+/* Recompute the finished run in a directory and compare.  PZ_OK: the checks could be made; *holds:
+ * and all hold. */
+PZ_NODISCARD PZ_API enum pz_status pz_verify(const char *dir,
+                                             const struct pz_verify_options *options, bool *holds,
+                                             struct pz_error *err);
 
 #ifdef __cplusplus
 }

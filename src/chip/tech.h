@@ -3,8 +3,7 @@
 #ifndef PZ_CHIP_TECH_H
 #define PZ_CHIP_TECH_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include <phaze/phaze.h>
 
 struct pz_tech_info {
   const char *name;

@@ -32,12 +32,12 @@ static const struct pz_option options[] = {
 static enum pz_status tell(struct pz_study_run *r) {
   struct pz_arena arena;
   if (r->common->json) {
-    json_t *result = pz_comparison_report_json(&r->run.result);
+    json_t *result = pz_comparison_report_json(pz_run_result(r->run));
     return result ? pz_command_json(result, r->err)
                   : pz_fail(r->err, PZ_NO_MEMORY, "out of memory for the result");
   }
   pz_arena_init(&arena, NULL);
-  enum pz_status status = pz_comparison_print(&r->run.result, &arena, stdout);
+  enum pz_status status = pz_comparison_print(pz_run_result(r->run), &arena, stdout);
   pz_arena_release(&arena);
   return status;
 }
@@ -65,12 +65,11 @@ static enum pz_status tell_original(const struct settings *s, const struct pz_or
 /* What is to be said of the models and the network, once for all the searches. */
 static enum pz_status tell_notes(const struct settings *s, const struct pz_study_options *o,
                                  struct pz_error *err) {
-  struct pz_study study;
-  enum pz_status status = pz_study_init(&study, o, 1, err);
-  if (status != PZ_OK) return status;
-  pz_study_run_tell_notes(&s->common, &s->study, &study);
-  pz_study_release(&study);
-  return PZ_OK;
+  struct pz_run *run = NULL;
+  enum pz_status status = pz_run_open(o, NULL, &run, err);
+  if (status == PZ_OK) pz_study_run_tell_notes(&s->common, &s->study, run);
+  pz_run_close(run);
+  return status;
 }
 
 static enum pz_exit run_original(struct settings *s, char **models, int n_models) {
@@ -107,7 +106,7 @@ static enum pz_exit run(int argc, char **argv) {
   uint64_t seed = (uint64_t)s.seed;
   enum pz_status status = pz_study_run_begin(&r, argv + 1, n_args);
   if (status == PZ_OK) status = pz_study_run_search(&r);
-  if (status == PZ_OK) status = pz_run_compare(&r.run, &seed, &err);
+  if (status == PZ_OK) status = pz_run_compare(r.run, &seed, &err);
   if (status == PZ_OK) status = tell(&r);
   if (status == PZ_OK) status = pz_study_run_report(&r);
   return pz_study_run_end(&r, status);

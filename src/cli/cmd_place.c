@@ -222,10 +222,10 @@ static enum pz_exit run(int argc, char **argv) {
   s.check = true;
 #endif
   pz_arena_init(&arena, NULL);
-  enum pz_status status = s.instance
-                              ? place(&s, &arena, &err)
-                              : pz_place_a_model(&s.model, argv[1], (enum pz_semantics)s.semantics,
-                                                 s.check, s.common.json, &err);
+  enum pz_status status =
+      s.instance ? place(&s, &arena, &err)
+                 : pz_place_a_model(&s.model, argv[1], s.semantics == PZ_SEMANTICS_ORIGINAL,
+                                    s.check, s.common.json, &err);
   pz_arena_release(&arena);
   return status == PZ_OK ? pz_command_end() : pz_command_fail(&err);
 }

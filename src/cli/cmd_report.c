@@ -1,8 +1,8 @@
 /* phaze report: a run as one HTML file. */
 #include "cli/command.h"
 #include "cli/report_file.h"
+#include "cli/study_run.h"
 #include "core/file.h"
-#include "study/run.h"
 
 struct settings {
   struct pz_common common;
@@ -33,19 +33,22 @@ static enum pz_status complete(struct pz_run *r, struct pz_error *err) {
 
 static enum pz_status make(const struct settings *s, const char *dir, const char *file,
                            json_t **document, struct pz_error *err) {
-  struct pz_run r = {0};
+  struct pz_run *r = NULL;
   struct pz_progress progress;
   enum pz_progress_style style =
       s->common.quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr);
-  struct pz_run_options o = {
-      .dir = dir, .threads = (unsigned)s->threads, .watch = {NULL, &progress}};
+  struct pz_run_options o = pz_run_options_default();
+  o.dir = dir;
+  o.threads = (unsigned)s->threads;
+  o.progress = pz_study_run_progress;
+  o.ctx = &progress;
   pz_progress_start(&progress, stderr, style, "report", "parts", 1);
-  enum pz_status status = pz_run_look(&r, &o, err);
+  enum pz_status status = pz_run_look(&o, &r, err);
   if (status == PZ_OK) status = pz_file_writable(file, err); /* asked before long work */
-  if (status == PZ_OK) status = complete(&r, err);
+  if (status == PZ_OK) status = complete(r, err);
   if (status == PZ_OK)
-    status = pz_report_write(&r.result, file, s->csv, s->common.json ? document : NULL, err);
-  pz_run_close(&r);
+    status = pz_report_write(pz_run_result(r), file, s->csv, s->common.json ? document : NULL, err);
+  pz_run_close(r);
   return status;
 }
 

@@ -11,11 +11,11 @@
 #include "core/progress.h"
 #include "core/text.h"
 #include "report/trace.h"
-#include "schedule/ilp.h"
+#include "schedule/ilp/ilp.h"
 
 struct settings {
   struct pz_common common;
-  const char *instance, *trace, *lp;
+  const char *instance, *trace, *lp, *disable;
   int exclusive, solver;
   int64_t steps;
   double seconds;
@@ -46,6 +46,8 @@ static const struct pz_option options[] = {
      .help = "Effort limit per schedule, in solver steps; the same limit gives the same result on any machine (default: 16 million)"},
     {.name = "solver", .type = PZ_OPTION_CHOICE, .offset = AT(solver), .choices = solver_names,
      .help = "exact: branch and bound; ilp: integer program solved by CBC, up to 128 operators"},
+    {.name = "disable", .type = PZ_OPTION_TEXT, .offset = AT(disable), .arg = "NAME,...",
+     .help = "Switch off techniques of --solver exact, for example left_shift,diving; results stay correct, gaps may grow. An unknown name lists all; -v shows what each did"},
     {.name = "time-limit", .type = PZ_OPTION_REAL, .offset = AT(seconds), .arg = "S", .min = 0.001, .max = 1e6,
      .help = "Time limit of --solver ilp per schedule, in seconds (default: 60)"},
     {.name = "write-lp", .type = PZ_OPTION_TEXT, .offset = AT(lp), .arg = "FILE",
@@ -68,6 +70,7 @@ struct job {
   const struct settings *s;
   struct pz_arena arena;
   struct pz_vec list; /* struct pz_scheduled */
+  struct pz_tuning tuning;
   struct pz_progress progress;
   struct pz_log log;
   struct pz_error *err;
@@ -75,9 +78,11 @@ struct job {
 
 /* ---- solving -------------------------------------------------------------------------------- */
 
-static struct pz_solve_options solve_options(const struct settings *s) {
-  return (struct pz_solve_options){
-      .solver = (enum pz_solver)s->solver, .steps = s->steps, .seconds = s->seconds};
+static struct pz_solve_options solve_options(const struct job *j) {
+  return (struct pz_solve_options){.solver = (enum pz_solver)j->s->solver,
+                                   .steps = j->s->steps,
+                                   .seconds = j->s->seconds,
+                                   .tuning = &j->tuning};
 }
 
 /* A choice that was not given is the first. */
@@ -102,7 +107,7 @@ static enum pz_status write_lp(struct job *j, const struct pz_scheduled *o) {
 
 /* Solve the problem in *o and keep it. */
 static enum pz_status solve(struct job *j, struct pz_scheduled *o) {
-  struct pz_solve_options effort = solve_options(j->s);
+  struct pz_solve_options effort = solve_options(j);
   double start = pz_clock_s();
   pz_progress_update(&j->progress, j->list.n, o->title);
   enum pz_status status = write_lp(j, o);
@@ -213,6 +218,8 @@ static enum pz_status report(struct job *j, const struct pz_workload *w, const c
                                .whole = !m->layers,
                                .charts = m->layers || m->gantt};
   enum pz_status status = write_trace(j);
+  if (status == PZ_OK && j->s->common.verbose && !j->s->common.quiet)
+    status = pz_scheduled_statistics(v.list, v.n, &j->arena, stderr);
   if (status != PZ_OK) return status;
   return j->s->common.json ? pz_command_json(pz_schedule_view_json(&v), j->err)
                            : pz_schedule_view_print(&v, &j->arena);
@@ -243,14 +250,18 @@ static enum pz_status schedule_model(struct job *j, const char *model) {
 }
 
 static enum pz_status schedule(const struct settings *s, const char *model, struct pz_error *err) {
-  struct job j = {.s = s, .err = err, .log = {.sink = pz_log_to_file, .ctx = stderr}};
+  struct job j = {.s = s,
+                  .tuning = pz_tuning_default,
+                  .err = err,
+                  .log = {.sink = pz_log_to_file, .ctx = stderr}};
   j.log.level = s->common.quiet ? PZ_LOG_ERROR : s->common.verbose ? PZ_LOG_INFO : PZ_LOG_WARNING;
   pz_arena_init(&j.arena, NULL);
   pz_vec_init(&j.list, &j.arena, sizeof(struct pz_scheduled));
   pz_progress_start(&j.progress, stderr,
                     s->common.quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr), "schedule",
                     "problems", 0);
-  enum pz_status status = s->trace ? pz_file_writable(s->trace, err) : PZ_OK;
+  enum pz_status status = s->disable ? pz_tuning_disable(&j.tuning, s->disable, err) : PZ_OK;
+  if (status == PZ_OK && s->trace) status = pz_file_writable(s->trace, err);
   if (status == PZ_OK) status = s->instance ? schedule_instance(&j) : schedule_model(&j, model);
   if (status == PZ_NO_MEMORY && err->status == PZ_OK)
     status = pz_fail(err, status, "out of memory for the schedules");
@@ -268,6 +279,7 @@ static const char *misuse(const struct settings *s, const struct settings *none,
     return "--trace would overwrite the input file";
   if (s->solver == PZ_SOLVER_ILP ? s->steps > 0 : s->seconds > 0)
     return "--steps requires --solver exact, --time-limit requires --solver ilp";
+  if (s->solver == PZ_SOLVER_ILP && s->disable) return "--disable requires --solver exact";
   if (s->trace && s->lp && pz_file_same(s->trace, s->lp))
     return "--trace and --write-lp name the same file";
   if (s->instance && o) {

@@ -14,20 +14,20 @@ static const struct pz_option options[] = {PZ_COMMON_OPTIONS(struct settings),
                                            PZ_STUDY_OPTIONS(struct settings, study)};
 
 static json_t *timing_json(const struct pz_study_run *r) {
-  const struct pz_run_times *t = &r->run.times;
-  json_t *timing = r->run.reused ? json_pack("{s:b}", "reused", true)
-                                 : json_pack("{s:f,s:f,s:f,s:I}", "bounds_s", t->bounds_s,
-                                             "search_s", t->search_s, "result_s", t->result_s,
-                                             "evaluations", (json_int_t)t->n_variants);
+  const struct pz_run_times t = pz_run_times(r->run);
+  json_t *timing = pz_run_reused(r->run) ? json_pack("{s:b}", "reused", true)
+                                         : json_pack("{s:f,s:f,s:f,s:I}", "bounds_s", t.bounds_s,
+                                                     "search_s", t.search_s, "result_s", t.result_s,
+                                                     "evaluations", (json_int_t)t.n_variants);
   json_object_set_new(timing, "total_s", json_real(pz_clock_s() - r->start_s));
-  json_object_set_new(timing, "threads", json_integer(pz_pool_threads(r->run.study.pool)));
+  json_object_set_new(timing, "threads", json_integer(pz_run_threads(r->run)));
   return timing;
 }
 
 static enum pz_status tell(struct pz_study_run *r) {
   struct pz_arena arena;
   if (r->common->json) {
-    json_t *result = pz_result_json(&r->run.result);
+    json_t *result = pz_result_json(pz_run_result(r->run));
     if (!result || json_object_set_new(result, "timing", timing_json(r)) != 0) {
       json_decref(result);
       return pz_fail(r->err, PZ_NO_MEMORY, "out of memory for the result");
@@ -35,7 +35,7 @@ static enum pz_status tell(struct pz_study_run *r) {
     return pz_command_json(result, r->err);
   }
   pz_arena_init(&arena, NULL);
-  enum pz_status status = pz_result_print(&r->run.result, &arena, stdout);
+  enum pz_status status = pz_result_print(pz_run_result(r->run), &arena, stdout);
   pz_arena_release(&arena);
   return status;
 }

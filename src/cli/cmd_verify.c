@@ -2,7 +2,6 @@
 #include "cli/command.h"
 #include "core/colour.h"
 #include "core/text.h"
-#include "study/verify.h"
 
 struct settings {
   struct pz_common common;
@@ -40,8 +39,11 @@ static void say(void *ctx, bool holds, const char *text) {
 static enum pz_status verify(const struct settings *s, const char *dir, bool *holds,
                              struct pz_error *err) {
   struct telling t = {s, json_array()};
-  struct pz_verify_options o = {
-      .threads = (unsigned)s->threads, .sample = (uint32_t)s->sample, .say = say, .ctx = &t};
+  struct pz_verify_options o = pz_verify_options_default();
+  o.threads = (unsigned)s->threads;
+  o.sample = (uint32_t)s->sample;
+  o.say = say;
+  o.ctx = &t;
   enum pz_status status = pz_verify(dir, &o, holds, err);
   if (status == PZ_OK && s->common.json)
     status = pz_command_json(json_pack("{s:b,s:O}", "holds", *holds, "checks", t.checks), err);

@@ -18,15 +18,22 @@ void pz_machine_tell_scale(const struct pz_cluster *net) {
             net->name, net->devices, net->stated_devices);
 }
 
+enum pz_status pz_machine_load(const struct pz_machine_options *o, struct pz_machine_use use,
+                               struct pz_machine *out, struct pz_error *err) {
+  enum pz_status status = pz_chip_load(o->chip, &out->chip, err);
+  if (status == PZ_OK && o->cluster) status = pz_cluster_load(o->cluster, &out->net, err);
+  if (status == PZ_OK && o->cluster)
+    status = pz_cluster_reach(&out->net, use.devices, use.option, err);
+  if (status != PZ_OK) return status;
+  out->own_link = !o->cluster;
+  if (o->cluster && !use.quiet) pz_machine_tell_scale(&out->net);
+  return PZ_OK;
+}
+
 enum pz_status pz_machine_cost(const struct pz_machine_options *o, struct pz_machine_use use,
                                struct pz_cost *cost, struct pz_error *err) {
-  struct pz_chip chip;
-  struct pz_cluster net;
-  enum pz_status status = pz_chip_load(o->chip, &chip, err);
-  if (status == PZ_OK && o->cluster) status = pz_cluster_load(o->cluster, &net, err);
-  if (status == PZ_OK && o->cluster) status = pz_cluster_reach(&net, use.devices, use.option, err);
-  if (status != PZ_OK) return status;
-  if (o->cluster && !use.quiet) pz_machine_tell_scale(&net);
-  pz_cost_init(cost, &chip, o->cluster ? &net : NULL);
-  return PZ_OK;
+  struct pz_machine m;
+  enum pz_status status = pz_machine_load(o, use, &m, err);
+  if (status == PZ_OK) pz_cost_init(cost, &m.chip, m.own_link ? NULL : &m.net);
+  return status;
 }

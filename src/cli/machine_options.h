@@ -26,6 +26,18 @@ struct pz_machine_use {
   bool quiet;
 };
 
+/* The chip, and its network or own link. */
+struct pz_machine {
+  struct pz_chip chip;
+  struct pz_cluster net;
+  bool own_link; /* there is no network, only the chip's own link */
+};
+
+/* Load them.  A cluster that must be scaled out is told on stderr. */
+PZ_NODISCARD enum pz_status pz_machine_load(const struct pz_machine_options *o,
+                                            struct pz_machine_use use, struct pz_machine *out,
+                                            struct pz_error *err);
+
 /* Load them and make `cost` ready; on success it is the caller's to release.  A cluster that must
  * be scaled out is told on stderr. */
 PZ_NODISCARD enum pz_status pz_machine_cost(const struct pz_machine_options *o,

@@ -1,6 +1,5 @@
 #include "cli/place_model.h"
 
-#include <float.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,143 +9,87 @@
 #include "core/file.h"
 #include "core/progress.h"
 #include "core/text.h"
-#include "place/best.h"
 #include "place/plan_json.h"
 #include "report/emit.h"
 #include "report/pipeline_trace.h"
 #include "report/plan_table.h"
 #include "report/table.h"
 
-enum { MOST_WIDTH = 64, MOST_SHOWN = 5 };
+enum { MOST_SHOWN = 5 };
 
 struct job {
   const struct pz_place_settings *s;
   const char *model;
-  struct pz_cost cost;
-  struct pz_arena arena;
-  struct pz_variant *variants;
-  uint32_t n_variants;
-  double sample_flop; /* of the products of a sample, forward and backward */
-  struct pz_plan_list found;
+  struct pz_machine machine;
+  struct pz_plans *found;
+  struct pz_arena arena; /* of tables */
   double seconds;
   struct pz_error *err;
 };
+
+static double hbm_bytes(const struct job *j) {
+  return j->s->hbm_gb > 0 ? j->s->hbm_gb * 0x1p30 : (double)pz_chip_hbm_bytes(&j->machine.chip);
+}
 
 /* ---- what was asked for --------------------------------------------------------------------- */
 
 static bool given(const char *list) { return list && strcmp(list, "auto") != 0; }
 
-/* What the user wrote, or powers of two up to `most`. */
-static enum pz_status read_list(const char *text, const char *name, int64_t most,
-                                struct pz_choices *out, struct pz_error *err) {
-  if (given(text)) return pz_choices_parse(text, name, 1 << 20, out, err);
-  *out = pz_choices_powers(most);
-  return PZ_OK;
+/* What the user wrote; nothing where that is left open. */
+static enum pz_status read_list(const char *text, const char *name, struct pz_choices *out,
+                                struct pz_error *err) {
+  return given(text) ? pz_choices_parse(text, name, 1 << 20, out, err) : PZ_OK;
 }
 
-static double hbm_bytes(const struct job *j) {
-  return j->s->hbm_gb > 0 ? j->s->hbm_gb * 0x1p30 : (double)pz_chip_hbm_bytes(&j->cost.chip);
-}
-
-/* ---- solving -------------------------------------------------------------------------------- */
-
-/* The undivided model: is it known, what must be said of it, how much work is a sample? */
-static enum pz_status look_at(struct job *j, const struct pz_workload_options *how) {
-  struct pz_workload *made = NULL;
-  enum pz_status status = pz_workload_load(j->model, how, &made, j->err);
-  if (status != PZ_OK) return status;
-  pz_command_warn(j->s->quiet, made->warning);
-  j->sample_flop = (double)(made->totals.matmul_forward_flop + made->totals.matmul_backward_flop);
-  pz_workload_free(made);
-  return PZ_OK;
-}
-
-/* Each microbatch size at each width.  What cannot be is left out, and told where the user wrote
- * it. */
-static enum pz_status build_variants(struct job *j, const struct pz_choices *tp,
-                                     const struct pz_choices *mbs) {
+static void tell_notes(const struct job *j) {
   unsigned lists = (given(j->s->tp) ? PZ_LIST_TP : 0u) | (given(j->s->mbs) ? PZ_LIST_MBS : 0u);
-  struct pz_workload_options how = pz_workload_import(&j->s->import);
-  struct pz_variant_choices choices = {mbs, tp, j->s->batch, j->s->devices};
-  struct pz_vec notes;
-  if (j->cost.net.devices < choices.devices) choices.devices = j->cost.net.devices;
-  how.seq = j->s->seq;
-  pz_vec_init(&notes, &j->arena, sizeof(struct pz_note));
-  j->variants = pz_arena_alloc(&j->arena, (size_t)(tp->n * mbs->n), sizeof *j->variants);
-  if (!j->variants) return PZ_NO_MEMORY;
-  enum pz_status status = look_at(j, &how);
+  for (uint32_t i = 0; i < j->found->n_notes; i++)
+    if (!j->found->note_lists[i] || j->found->note_lists[i] & lists)
+      pz_command_warn(j->s->quiet, j->found->notes[i]);
+}
+
+static enum pz_status solve(struct job *j, bool first_stage, bool check) {
+  struct pz_plan_options o = pz_plan_options_default();
+  o.devices = j->s->devices;
+  o.batch = j->s->batch;
+  o.checkpointing = (enum pz_checkpointing)j->s->recompute;
+  o.state = j->s->optimizer ? 2 : 3;
+  o.hbm_bytes = hbm_bytes(j);
+  o.n_next = MOST_SHOWN;
+  o.check = check;
+  o.first_stage_gradients = first_stage;
+  o.workload = pz_workload_import(&j->s->import);
+  o.workload.seq = j->s->seq;
+  enum pz_status status = read_list(j->s->mbs, "mbs", &o.mbs, j->err);
+  if (status == PZ_OK) status = read_list(j->s->tp, "tp", &o.tp, j->err);
   if (status == PZ_OK)
-    status =
-        pz_variants_load(j->model, &choices, &how, &notes, j->variants, &j->n_variants, j->err);
-  if (status == PZ_OK) pz_command_notes(j->s->quiet, &notes, lists);
+    status = pz_plan_model(j->model, &j->machine.chip, j->machine.own_link ? NULL : &j->machine.net,
+                           &o, &j->found, j->err);
+  if (status == PZ_OK) tell_notes(j);
   return status;
-}
-
-static enum pz_status solve(struct job *j, enum pz_semantics semantics, bool check) {
-  struct pz_choices mbs, tp;
-  int64_t most = j->s->devices < MOST_WIDTH ? j->s->devices : MOST_WIDTH;
-  enum pz_status status =
-      read_list(j->s->mbs, "mbs", j->s->batch < 8 ? j->s->batch : 8, &mbs, j->err);
-  if (status == PZ_OK) status = read_list(j->s->tp, "tp", most, &tp, j->err);
-  if (status == PZ_OK) status = build_variants(j, &tp, &mbs);
-  if (status != PZ_OK) return status;
-  const struct pz_plan_inputs in = {.cost = &j->cost,
-                                    .variants = j->variants,
-                                    .n_variants = j->n_variants,
-                                    .devices = j->s->devices,
-                                    .batch = j->s->batch,
-                                    .hbm_bytes = hbm_bytes(j),
-                                    .state = j->s->optimizer ? 2 : 3,
-                                    .sample_flop = j->sample_flop,
-                                    .semantics = semantics,
-                                    .checkpointing = (enum pz_checkpointing)j->s->recompute,
-                                    .quick_steps = PZ_LAYER_STEPS,
-                                    .steps = PZ_LAYER_STEPS,
-                                    .check = check};
-  return pz_plan_best(&in, MOST_SHOWN, &j->arena, &j->found, j->err);
-}
-
-/* ---- nothing fits --------------------------------------------------------------------------- */
-
-static enum pz_status say_what_is_missing(struct job *j) {
-  const struct pz_fit *fit = &j->found.fit;
-  const struct pz_variant *v = &j->variants[j->found.fit_variant];
-  char has[32], wants[32], params[32];
-  if (fit->hbm_bytes == DBL_MAX)
-    return pz_fail(j->err, PZ_NO_ANSWER,
-                   "no feasible plan on %" PRId64 " device%s; more are needed", j->s->devices,
-                   pz_text_s((double)j->s->devices));
-  return pz_fail(
-      j->err, PZ_NO_ANSWER,
-      "no feasible plan with %s of HBM per device; the minimum is %s, with tensor parallel "
-      "%" PRId64 ", microbatch %" PRId64 ", activations %s, where stage %u of %u has "
-      "%u layer%s with %s of parameters",
-      pz_text_si(has, sizeof has, hbm_bytes(j), "B"),
-      pz_text_si(wants, sizeof wants, fit->hbm_bytes, "B"), v->tp, v->mbs,
-      j->found.fit_recompute ? "recomputed" : "kept", fit->stage + 1, fit->n_stages, fit->n_layers,
-      pz_text_s(fit->n_layers), pz_text_si(params, sizeof params, fit->param_bytes, "B"));
 }
 
 /* ---- telling -------------------------------------------------------------------------------- */
 
 static json_t *job_json(const struct job *j) {
   json_t *others = json_array();
-  for (uint32_t i = 1; i < j->found.n; i++)
-    json_array_append_new(others, pz_plan_json(&j->found.plans[i], false));
+  for (uint32_t i = 1; i < j->found->n_plans; i++)
+    json_array_append_new(others, pz_plan_json(&j->found->plans[i], false));
   return json_pack("{s:s,s:s,s:I,s:I,s:f,s:o,s:o,s:f}", "model", j->model, "chip",
-                   j->cost.chip.name, "devices", (json_int_t)j->s->devices, "batch",
+                   j->machine.chip.name, "devices", (json_int_t)j->s->devices, "batch",
                    (json_int_t)j->s->batch, "hbm_bytes", hbm_bytes(j), "plan",
-                   pz_plan_json(&j->found.plans[0], true), "others", others, "seconds", j->seconds);
+                   pz_plan_json(&j->found->plans[0], true), "others", others, "seconds",
+                   j->seconds);
 }
 
 static enum pz_status print_others(struct job *j) {
   static const char *const heads[] = {">slower",     ">stages",     ">replicas", ">tensor parallel",
                                       ">microbatch", "activations", NULL};
-  const struct pz_model_plan *list = j->found.plans;
+  const struct pz_model_plan *list = j->found->plans;
   struct pz_table t;
-  if (j->found.n < 2) return PZ_OK;
+  if (j->found->n_plans < 2) return PZ_OK;
   pz_table_init(&t, &j->arena, heads);
-  for (uint32_t i = 1; i < j->found.n; i++) {
+  for (uint32_t i = 1; i < j->found->n_plans; i++) {
     pz_table_cell(&t, "%.2f%%", 100 * (list[i].step_s / list[0].step_s - 1));
     pz_table_cell(&t, "%u", list[i].n_stages);
     pz_table_cell(&t, "%" PRId64, list[i].data_parallel);
@@ -159,13 +102,13 @@ static enum pz_status print_others(struct job *j) {
 }
 
 static enum pz_status print_job(struct job *j) {
-  const struct pz_model_plan *plan = j->found.plans;
+  const struct pz_model_plan *plan = j->found->plans;
   const struct pz_step_parts *p = &plan->parts;
   double t = plan->step_s;
   char tokens[32], rate[32], text[128], name[1024];
   printf("%s on %" PRId64 " x %s: %.4g s per step, global batch %" PRId64 "\n",
-         pz_text_plain(pz_text_copy(name, sizeof name, j->model)), j->s->devices, j->cost.chip.name,
-         t, j->s->batch);
+         pz_text_plain(pz_text_copy(name, sizeof name, j->model)), j->s->devices,
+         j->machine.chip.name, t, j->s->batch);
   printf("%s\n", pz_plan_text(plan, text, sizeof text));
   printf("%s samples/s, %s, %.1f%% of the peak FLOP/s of the %" PRId64 " device%s used\n",
          pz_text_number(rate, sizeof rate, plan->samples_per_s),
@@ -184,7 +127,7 @@ static enum pz_status print_job(struct job *j) {
 
 /* For a framework to stdout; what it must be told besides to stderr. */
 static enum pz_status emit(const struct job *j) {
-  struct pz_launch l = pz_launch_of(&j->found.plans[0]);
+  struct pz_launch l = pz_launch_of(&j->found->plans[0]);
   const char *stranger = pz_launch_stranger(&l);
   char note[400];
   if (stranger)
@@ -212,7 +155,7 @@ static enum pz_status emit(const struct job *j) {
 static enum pz_status write_trace(const struct job *j) {
   char *text = NULL;
   if (!j->s->trace) return PZ_OK;
-  enum pz_status status = pz_pipeline_trace(&j->found.plans[0], j->model, &text, j->err);
+  enum pz_status status = pz_pipeline_trace(&j->found->plans[0], j->model, &text, j->err);
   if (status == PZ_OK) status = pz_file_write(j->s->trace, text, strlen(text), j->err);
   free(text);
   return status;
@@ -226,26 +169,19 @@ static enum pz_status tell(struct job *j, bool json) {
 }
 
 enum pz_status pz_place_a_model(const struct pz_place_settings *s, const char *model,
-                                enum pz_semantics semantics, bool check, bool json,
-                                struct pz_error *err) {
+                                bool first_stage, bool check, bool json, struct pz_error *err) {
   struct job j = {.s = s, .model = model, .err = err};
   double start = pz_clock_s();
   struct pz_machine_use use = {"devices", s->devices, s->quiet};
-  enum pz_status status = pz_machine_cost(&s->machine, use, &j.cost, err);
-  if (status != PZ_OK) return status;
-  pz_arena_init(&j.arena, NULL);
-  if (!j.cost.net.n_levels)
-    status = pz_fail(err, PZ_BAD_INPUT, "chip %s has no link between devices; set link.bytes_per_s",
-                     j.cost.chip.name);
+  enum pz_status status = pz_machine_load(&s->machine, use, &j.machine, err);
   if (status == PZ_OK && s->trace) status = pz_file_writable(s->trace, err);
-  if (status == PZ_OK) status = solve(&j, semantics, check);
-  if (status == PZ_OK && !j.found.n) status = say_what_is_missing(&j);
+  if (status == PZ_OK) status = solve(&j, first_stage, check);
   j.seconds = pz_clock_s() - start;
+  pz_arena_init(&j.arena, NULL);
   if (status == PZ_OK) status = tell(&j, json);
   if (status == PZ_NO_MEMORY && err->status == PZ_OK)
     status = pz_fail(err, status, "out of memory for the placement");
-  for (uint32_t i = 0; i < j.n_variants; i++) pz_workload_free(j.variants[i].w);
   pz_arena_release(&j.arena);
-  pz_cost_release(&j.cost);
+  pz_plans_free(j.found);
   return status;
 }

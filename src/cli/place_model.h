@@ -5,7 +5,6 @@
 
 #include "cli/machine_options.h"
 #include "cli/workload_options.h"
-#include "place/problem.h"
 
 struct pz_place_settings {
   struct pz_machine_options machine;
@@ -20,8 +19,9 @@ struct pz_place_settings {
   struct pz_workload_options import; /* what concerns ONNX files alone */
 };
 
+/* first_stage: as the original system, gradients of the first stage are all-reduced. */
 PZ_NODISCARD enum pz_status pz_place_a_model(const struct pz_place_settings *s, const char *model,
-                                             enum pz_semantics semantics, bool check, bool json,
+                                             bool first_stage, bool check, bool json,
                                              struct pz_error *err);
 
 #endif

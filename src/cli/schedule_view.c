@@ -3,7 +3,7 @@
 #include <inttypes.h>
 
 #include "report/gantt.h"
-#include "schedule/use.h"
+#include "schedule/model/use.h"
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
 #define PZ_CLI_SCHEDULE_VIEW_H
 
 #include "report/schedule_table.h"
-#include "schedule/layer.h"
+#include "schedule/model/layer.h"
 
 struct pz_schedule_view {
   const struct pz_scheduled *list; /* of an instance: one */

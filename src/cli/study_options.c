@@ -37,7 +37,7 @@ static enum pz_status read_lists(const struct pz_study_settings *s, struct pz_st
 
 enum pz_status pz_study_read(const struct pz_study_settings *s, char **models, int n_models,
                              struct pz_study_options *out, struct pz_error *err) {
-  struct pz_study_options o = pz_study_defaults();
+  struct pz_study_options o = pz_study_options_default();
   if (n_models > PZ_SEARCH_MOST_MODELS)
     return pz_fail(err, PZ_BAD_USE, "%d models; accepted: at most %d", n_models,
                    PZ_SEARCH_MOST_MODELS);

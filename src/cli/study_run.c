@@ -19,11 +19,24 @@ static void listen_for_signals(void) {
   sigaction(SIGTERM, &a, NULL);
 }
 
-/* The first phase; those that follow are begun where the work is. */
+/* The first phase; those that follow are begun as the library tells of them. */
 static void begin_progress(struct pz_study_run *r) {
   enum pz_progress_style style =
       r->common->quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr);
   pz_progress_start(&r->progress, stderr, style, "models", "models", 1);
+}
+
+bool pz_study_run_progress(void *ctx, const struct pz_progress_state *s) {
+  struct pz_progress *p = ctx;
+  if (s->ended) {
+    pz_progress_set(p, s->done, s->total, s->note);
+    pz_progress_finish(p, NULL);
+  } else if (s->done == 0) {
+    pz_progress_next(p, s->phase, s->unit, s->total);
+  } else {
+    pz_progress_set(p, s->done, s->total, s->note);
+  }
+  return !atomic_load(&stop);
 }
 
 const char *pz_study_run_misuse(const struct pz_study_settings *s, int n_models) {
@@ -35,30 +48,34 @@ const char *pz_study_run_misuse(const struct pz_study_settings *s, int n_models)
 }
 
 void pz_study_run_tell_notes(const struct pz_common *common, const struct pz_study_settings *s,
-                             const struct pz_study *study) {
-  pz_command_notes(common->quiet, &study->portfolio.notes,
-                   (s->tp ? PZ_LIST_TP : 0u) | (s->mbs ? PZ_LIST_MBS : 0u));
-  if (!common->quiet) pz_machine_tell_scale(&study->task.net);
+                             const struct pz_run *run) {
+  unsigned wrote = (s->tp ? PZ_LIST_TP : 0u) | (s->mbs ? PZ_LIST_MBS : 0u), lists = 0;
+  const char *text;
+  for (uint32_t i = 0; (text = pz_run_note(run, i, &lists)); i++)
+    if (!lists || lists & wrote) pz_command_warn(common->quiet, text);
+  if (!common->quiet) pz_machine_tell_scale(pz_run_cluster(run));
 }
 
 enum pz_status pz_study_run_begin(struct pz_study_run *r, char **models, int n_models) {
   struct pz_study_options study;
-  struct pz_run_options o = {.dir = r->s->dir,
-                             .fresh = r->s->fresh,
-                             .threads = (unsigned)r->s->threads,
-                             .watch = {&stop, &r->progress}};
+  struct pz_run_options o = pz_run_options_default();
+  o.dir = r->s->dir;
+  o.fresh = r->s->fresh;
+  o.threads = (unsigned)r->s->threads;
+  o.progress = pz_study_run_progress;
+  o.ctx = &r->progress;
   r->start_s = pz_clock_s();
   begin_progress(r);
   enum pz_status status = pz_study_read(r->s, models, n_models, &study, r->err);
-  if (status == PZ_OK) status = pz_run_open(&r->run, &study, &o, r->err);
-  if (r->run.has_study) pz_study_run_tell_notes(r->common, r->s, &r->run.study);
+  if (status == PZ_OK) status = pz_run_open(&study, &o, &r->run, r->err);
+  if (status == PZ_OK) pz_study_run_tell_notes(r->common, r->s, r->run);
   return status;
 }
 
 enum pz_status pz_study_run_search(struct pz_study_run *r) {
   listen_for_signals();
-  enum pz_status status = pz_run_search(&r->run, r->err);
-  if (status == PZ_OK && r->run.reused && !r->common->quiet)
+  enum pz_status status = pz_run_search(r->run, r->err);
+  if (status == PZ_OK && pz_run_reused(r->run) && !r->common->quiet)
     pz_command_say("%s holds the finished result; use --fresh to search again", r->s->dir);
   return status;
 }
@@ -71,12 +88,13 @@ static bool stands(const char *path) {
 
 enum pz_status pz_study_run_report(struct pz_study_run *r) {
   char path[4096];
-  if (!r->run.file || r->s->no_report) return PZ_OK;
+  if (!r->s->dir || r->s->no_report) return PZ_OK;
   enum pz_status status = pz_report_path(r->s->dir, path, sizeof path, r->err);
-  if (status != PZ_OK || (!r->run.changed && stands(path))) return status;
-  status = pz_run_detail(&r->run, r->err);
-  if (status == PZ_OK && !r->run.result.comparison) status = pz_run_compare(&r->run, NULL, r->err);
-  if (status == PZ_OK) status = pz_report_write(&r->run.result, path, NULL, NULL, r->err);
+  if (status != PZ_OK || (!pz_run_changed(r->run) && stands(path))) return status;
+  status = pz_run_detail(r->run, r->err);
+  if (status == PZ_OK && !pz_run_result(r->run)->comparison)
+    status = pz_run_compare(r->run, NULL, r->err);
+  if (status == PZ_OK) status = pz_report_write(pz_run_result(r->run), path, NULL, NULL, r->err);
   if (status == PZ_OK && !r->common->quiet) pz_command_say("report written to %s", path);
   return status;
 }
@@ -91,7 +109,7 @@ static void say_how_to_go_on(const struct pz_study_settings *s) {
 }
 
 enum pz_exit pz_study_run_end(struct pz_study_run *r, enum pz_status status) {
-  pz_run_close(&r->run);
+  pz_run_close(r->run);
   if (status == PZ_OK) return pz_command_end();
   if (status != PZ_STOPPED) return pz_command_fail(r->err);
   say_how_to_go_on(r->s);

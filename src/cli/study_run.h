@@ -5,12 +5,11 @@
 
 #include "cli/study_options.h"
 #include "core/progress.h"
-#include "study/run.h"
 
 struct pz_study_run {
   const struct pz_common *common;
   const struct pz_study_settings *s;
-  struct pz_run run;
+  struct pz_run *run; /* NULL: not begun */
   double start_s;
   struct pz_progress progress;
   struct pz_error *err;
@@ -22,7 +21,10 @@ const char *pz_study_run_misuse(const struct pz_study_settings *s, int n_models)
 /* Warnings about models, what was left out of lists, and a network that was scaled out; not with
  * -q. */
 void pz_study_run_tell_notes(const struct pz_common *common, const struct pz_study_settings *s,
-                             const struct pz_study *study);
+                             const struct pz_run *run);
+
+/* Shows progress with the struct pz_progress at ctx; false after a signal to stop. */
+bool pz_study_run_progress(void *ctx, const struct pz_progress_state *s);
 
 /* Inputs read, nothing searched yet.  To be ended, whatever comes back. */
 PZ_NODISCARD enum pz_status pz_study_run_begin(struct pz_study_run *r, char **models, int n_models);

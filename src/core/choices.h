@@ -4,13 +4,6 @@
 
 #include "core/status.h"
 
-enum { PZ_CHOICES_MOST = 32 };
-
-struct pz_choices {
-  int64_t v[PZ_CHOICES_MOST]; /* each once, ascending */
-  int n;
-};
-
 /* Powers of two from 1 to `most`. */
 struct pz_choices pz_choices_powers(int64_t most);
 

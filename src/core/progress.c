@@ -9,7 +9,7 @@
 #include "core/colour.h"
 #include "core/text.h"
 
-static const double LINE_EVERY_S = 5.0, BAR_EVERY_S = 0.1;
+static const double LINE_EVERY_S = 5.0, BAR_EVERY_S = 0.1, CALL_EVERY_S = 0.05;
 static const double HARDLY_SEEN_S = 0.5;
 enum { MOST_BAR = 24, LEAST_BAR = 8 };
 
@@ -138,11 +138,33 @@ static void show(struct pz_progress *p, double now, bool ended) {
   p->shown = true;
 }
 
+static void call(struct pz_progress *p, double now, bool ended) {
+  struct pz_progress_state s = {.phase = p->label,
+                                .unit = p->unit,
+                                .note = p->note,
+                                .done = p->done,
+                                .total = p->total,
+                                .ended = ended};
+  if (!p->call(p->ctx, &s)) atomic_store(p->stop, true);
+  p->shown_s = now;
+  p->shown = true;
+}
+
+static double interval_s(enum pz_progress_style style) {
+  if (style == PZ_PROGRESS_CALL) return CALL_EVERY_S;
+  return style == PZ_PROGRESS_BAR ? BAR_EVERY_S : LINE_EVERY_S;
+}
+
 /* One thread at a time; the others do not wait for it. */
 static void show_if_due(struct pz_progress *p) {
   if (p->style == PZ_PROGRESS_SILENT || atomic_exchange(&p->printing, true)) return;
-  double now = p->now_s(), every = p->style == PZ_PROGRESS_BAR ? BAR_EVERY_S : LINE_EVERY_S;
-  if (now - p->shown_s >= every) show(p, now, false);
+  double now = p->now_s();
+  if (now - p->shown_s >= interval_s(p->style)) {
+    if (p->style == PZ_PROGRESS_CALL)
+      call(p, now, false);
+    else
+      show(p, now, false);
+  }
   atomic_store(&p->printing, false);
 }
 
@@ -167,9 +189,16 @@ void pz_progress_start(struct pz_progress *p, FILE *out, enum pz_progress_style 
   p->shown_s = p->start_s;
 }
 
+void pz_progress_start_call(struct pz_progress *p, pz_progress_fn *fn, void *ctx,
+                            atomic_bool *stop) {
+  *p = (struct pz_progress){
+      .style = PZ_PROGRESS_CALL, .now_s = pz_clock_s, .call = fn, .ctx = ctx, .stop = stop};
+}
+
 void pz_progress_next(struct pz_progress *p, const char *label, const char *unit, uint64_t total) {
   if (!p) return;
   begin_phase(p, label, unit, total);
+  if (p->style == PZ_PROGRESS_CALL) call(p, p->start_s, false);
   if (p->style == PZ_PROGRESS_BAR) show_if_due(p);
 }
 
@@ -195,7 +224,9 @@ void pz_progress_finish(struct pz_progress *p, const char *note) {
   double now = p->now_s();
   bool bar = p->style == PZ_PROGRESS_BAR;
   if (note) pz_text_plain(pz_text_copy(p->note, sizeof p->note, note));
-  if (bar && now - p->start_s < HARDLY_SEEN_S) {
+  if (p->style == PZ_PROGRESS_CALL) {
+    call(p, now, true);
+  } else if (bar && now - p->start_s < HARDLY_SEEN_S) {
     fputs("\r\033[K", p->out);
     fflush(p->out);
   } else {

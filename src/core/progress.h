@@ -12,7 +12,12 @@
 
 #include "core/status.h"
 
-enum pz_progress_style { PZ_PROGRESS_SILENT, PZ_PROGRESS_LINES, PZ_PROGRESS_BAR };
+enum pz_progress_style {
+  PZ_PROGRESS_SILENT,
+  PZ_PROGRESS_LINES,
+  PZ_PROGRESS_BAR,
+  PZ_PROGRESS_CALL /* nothing is printed: a function is called */
+};
 
 struct pz_progress {
   FILE *out;
@@ -26,6 +31,9 @@ struct pz_progress {
   int columns;             /* 0: those of the terminal; replaceable in tests */
   bool shown;              /* something of this phase was */
   atomic_bool printing;    /* a thread is */
+  pz_progress_fn *call;    /* of PZ_PROGRESS_CALL, ... */
+  void *ctx;
+  atomic_bool *stop; /* ... and what is set when it returns false */
 };
 
 /* Style for a stream: a bar on a terminal, lines elsewhere. */
@@ -34,6 +42,11 @@ enum pz_progress_style pz_progress_style_of(FILE *out);
 /* The label is copied, the unit is not. */
 void pz_progress_start(struct pz_progress *p, FILE *out, enum pz_progress_style style,
                        const char *label, const char *unit, uint64_t total);
+
+/* Call a function at the beginning and end of every phase, and from time to time between them, by
+ * one thread at a time.  When it returns false, *stop is set. */
+void pz_progress_start_call(struct pz_progress *p, pz_progress_fn *call, void *ctx,
+                            atomic_bool *stop);
 
 /* The next phase on the same stream; the one before has been finished.  NULL: nothing to do. */
 void pz_progress_next(struct pz_progress *p, const char *label, const char *unit, uint64_t total);

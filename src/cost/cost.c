@@ -1,6 +1,7 @@
 #include "cost/cost.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "chip/tech.h"
 #include "workload/op.h"
@@ -70,6 +71,20 @@ void pz_cost_set_chip(struct pz_cost *cost, const struct pz_chip *chip,
 
 void pz_cost_release(struct pz_cost *cost) {
   if (cost) pz_arena_release(&cost->arena);
+}
+
+enum pz_status pz_cost_new(const struct pz_chip *chip, const struct pz_cluster *net,
+                           struct pz_cost **out, struct pz_error *err) {
+  struct pz_cost *cost = malloc(sizeof *cost);
+  if (!cost) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the estimates");
+  pz_cost_init(cost, chip, net);
+  *out = cost;
+  return PZ_OK;
+}
+
+void pz_cost_free(struct pz_cost *cost) {
+  if (cost) pz_cost_release(cost);
+  free(cost);
 }
 
 enum pz_status pz_cost_product(struct pz_cost *cost, const struct pz_product *p,

@@ -7,13 +7,6 @@
 #include "cost/collective.h"
 #include "cost/vector.h"
 
-struct pz_estimate {
-  double latency_s, energy_j;
-  double utilisation;  /* of the tensor cores' peak, over the latency; 0 for other operators */
-  double hbm_s, glb_s; /* the parts of the latency its traffic takes of those rates */
-  enum pz_bound bound;
-};
-
 /* A chip with its network, and the estimates made so far, kept by operator and chip: chips that
  * agree in all that a mapping depends on share them.  One per thread. */
 struct pz_cost {
@@ -26,6 +19,7 @@ struct pz_cost {
   uint64_t asked, found;
 };
 
+/* Operators one after the other; pz_cost_new and pz_cost_free are the same on the heap. */
 void pz_cost_init(struct pz_cost *cost, const struct pz_chip *chip, const struct pz_cluster *net);
 /* Go on with another chip; what is known stays known. */
 void pz_cost_set_chip(struct pz_cost *cost, const struct pz_chip *chip,
@@ -56,9 +50,6 @@ static inline double pz_cost_with_extra_s(const struct pz_product_extra *x, doub
   double s = core_s > tail_s ? core_s : tail_s;
   return s > all_hbm_s ? s : all_hbm_s;
 }
-
-PZ_NODISCARD enum pz_status pz_cost_op(struct pz_cost *cost, const struct pz_op *op,
-                                       struct pz_estimate *out, struct pz_error *err);
 
 /* One step of the optimizer over `params` parameters: a pass over weights, gradients and states.
  * bytes_per_param: all that is read and written. */

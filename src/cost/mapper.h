@@ -23,16 +23,6 @@
 #include "chip/chip.h"
 #include "cost/product.h"
 
-enum pz_bound {
-  PZ_BOUND_COMPUTE,
-  PZ_BOUND_HBM,
-  PZ_BOUND_GLB,
-  PZ_BOUND_LOCAL,
-  PZ_BOUND_STARTUP,
-  PZ_BOUND_LINK, /* of collectives */
-  PZ_BOUNDS
-};
-
 struct pz_mapping {
   int64_t tile[PZ_DIMS]; /* of one item */
   int64_t items, rounds;
@@ -68,7 +58,5 @@ PZ_NODISCARD enum pz_status pz_map_sweep(const struct pz_product *p, const struc
 
 /* The part of a repeated call's data that comes from HBM again. */
 double pz_cold_part(const struct pz_chip *c, double bytes);
-
-const char *pz_bound_name(enum pz_bound b);
 
 #endif

@@ -167,7 +167,9 @@ enum pz_status pz_onnx_build(const char *name, const void *data, size_t bytes,
 enum pz_status pz_workload_parse_onnx(const char *name, const void *data, size_t bytes,
                                       const struct pz_workload_options *options,
                                       struct pz_workload **out, struct pz_error *err) {
-  return pz_onnx_build(name, data, bytes, options, NULL, out, err);
+  struct pz_workload_options o;
+  enum pz_status status = pz_workload_options_take(options, &o, err);
+  return status == PZ_OK ? pz_onnx_build(name, data, bytes, &o, NULL, out, err) : status;
 }
 
 enum pz_status pz_onnx_load(const char *path, const struct pz_workload_options *options,

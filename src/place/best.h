@@ -15,9 +15,6 @@
 #include "place/plan.h"
 #include "workload/variants.h"
 
-/* Activation checkpointing: whichever is faster, or one way only. */
-enum pz_checkpointing { PZ_CHECKPOINTING_AUTO, PZ_CHECKPOINTING_ON, PZ_CHECKPOINTING_OFF };
-
 /* Lower bounds that the caller has of its own.  They save work: the answer is the same without.
  * `variant` and `layer` are indices in the inputs' lists. */
 struct pz_plan_bounds {

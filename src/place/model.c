@@ -1,6 +1,6 @@
 #include "place/model.h"
 
-#include "schedule/layer.h"
+#include "schedule/model/layer.h"
 #include "schedule/solve.h"
 
 #define NO_MEMORY "out of memory for the placement"

@@ -77,7 +77,7 @@ static void put_import(const struct pz_workload_options *w, FILE *out) {
 }
 
 void pz_command_line_print(const struct pz_result_inputs *in, uint64_t seed, FILE *out) {
-  struct pz_study_options usual = pz_study_defaults();
+  struct pz_study_options usual = pz_study_options_default();
   const struct pz_study_options *o = &in->options;
   bool usual_seed = seed == PZ_COMPARE_SEED;
   fputs(usual_seed ? "phaze search" : "phaze compare", out);

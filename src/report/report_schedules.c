@@ -1,7 +1,7 @@
 /* How the common chip runs the layers of each model: every operator with its cores and times. */
 #include "report/report_data.h"
 
-static bool tell_layer(const struct pz_result_schedule *s, json_t *layers, json_t *operators) {
+static bool tell_layer(const struct pz_layer_schedule *s, json_t *layers, json_t *operators) {
   static const char *const names[] = {"forward", "backward"};
   const char *direction = names[s->direction];
   bool good = pz_dataset_row(
@@ -10,7 +10,7 @@ static bool tell_layer(const struct pz_result_schedule *s, json_t *layers, json_
                         s->use[PZ_TENSOR_CORES], s->use[PZ_VECTOR_CORES], s->use[PZ_LINK],
                         s->use[PZ_HBM_RATE], s->use[PZ_GLB_RATE]));
   for (uint32_t i = 0; i < s->n_operators && good; i++) {
-    const struct pz_result_operator *o = &s->operators[i];
+    const struct pz_scheduled_operator *o = &s->operators[i];
     good = pz_dataset_row(operators,
                           json_pack("[s,s,s,s,s,I,I,f,f]", s->model, s->layer, direction, o->name,
                                     pz_op_class_name(o->op_class), (json_int_t)o->tensor_cores,

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "report/table.h"
-#include "schedule/use.h"
+#include "schedule/model/use.h"
 
 static const char *const outcome_names[] = {"optimal", "feasible"};
 static const char *const stop_names[] = {"proved", "steps", "time"};
@@ -58,6 +58,25 @@ static json_t *use_json(const struct pz_scheduled *s) {
   return o;
 }
 
+static bool did_something(const struct pz_technique_count *n) {
+  return n->calls || n->steps || n->prunes || n->incumbents || n->raised > 0;
+}
+
+/* Techniques that did something. */
+static json_t *statistics_json(const struct pz_solve_statistics *s) {
+  json_t *o = json_object();
+  for (enum pz_technique t = 0; t < PZ_TECHNIQUES; t++) {
+    const struct pz_technique_count *n = &s->by[t];
+    if (!did_something(n)) continue;
+    json_object_set_new(o, pz_technique_name(t),
+                        json_pack("{s:I,s:I,s:I,s:I,s:f}", "calls", (json_int_t)n->calls, "steps",
+                                  (json_int_t)n->steps, "prunes", (json_int_t)n->prunes,
+                                  "incumbents", (json_int_t)n->incumbents, "bound_raised",
+                                  n->raised));
+  }
+  return o;
+}
+
 json_t *pz_scheduled_json(const struct pz_scheduled *s) {
   const struct pz_schedule *d = &s->schedule;
   json_t *ops = json_array();
@@ -66,11 +85,12 @@ json_t *pz_scheduled_json(const struct pz_scheduled *s) {
   json_t *o = s->layer ? json_pack("{s:s,s:I,s:s}", "layer", s->layer, "count",
                                    (json_int_t)s->count, "direction", direction_names[s->direction])
                        : json_object();
-  json_t *rest =
-      json_pack("{s:f,s:f,s:f,s:s,s:s,s:I,s:f,s:f,s:o,s:o}", "makespan", d->makespan, "lower_bound",
-                d->lower_bound, "gap", pz_scheduled_gap(s), "outcome", outcome_names[d->outcome],
-                "stop", stop_names[d->stop], "steps", (json_int_t)d->steps, "seconds", s->solve_s,
-                "serial", pz_problem_serial(&s->problem), "utilisation", use_json(s), "ops", ops);
+  json_t *rest = json_pack("{s:f,s:f,s:f,s:s,s:s,s:I,s:f,s:f,s:o,s:o,s:o}", "makespan", d->makespan,
+                           "lower_bound", d->lower_bound, "gap", pz_scheduled_gap(s), "outcome",
+                           outcome_names[d->outcome], "stop", stop_names[d->stop], "steps",
+                           (json_int_t)d->steps, "seconds", s->solve_s, "serial",
+                           pz_problem_serial(&s->problem), "utilisation", use_json(s), "statistics",
+                           statistics_json(&d->statistics), "ops", ops);
   bool whole = json_object_update(o, rest) == 0;
   json_decref(rest);
   if (whole) return o;
@@ -172,4 +192,38 @@ enum pz_status pz_scheduled_table(const struct pz_scheduled *list, uint32_t n, b
     add_row(&rows[n + list[i].direction], &rows[i]);
   }
   return print_rows(rows, total ? n + 2 : n, arena, out);
+}
+
+/* ---- statistics ----------------------------------------------------------------------------- */
+
+static void add_count(struct pz_technique_count *sum, const struct pz_technique_count *n,
+                      double to_us) {
+  sum->calls += n->calls;
+  sum->steps += n->steps;
+  sum->prunes += n->prunes;
+  sum->incumbents += n->incumbents;
+  sum->raised += n->raised * to_us;
+}
+
+enum pz_status pz_scheduled_statistics(const struct pz_scheduled *list, uint32_t n,
+                                       struct pz_arena *arena, FILE *out) {
+  static const char *const heads[] = {"technique",   ">calls",        ">steps", ">prunes",
+                                      ">incumbents", ">bound raised", NULL};
+  struct pz_table t;
+  bool any = false;
+  pz_table_init(&t, arena, heads);
+  for (enum pz_technique k = 0; k < PZ_TECHNIQUES; k++) {
+    struct pz_technique_count sum = {0};
+    for (uint32_t i = 0; i < n; i++)
+      add_count(&sum, &list[i].schedule.statistics.by[k], list[i].to_us);
+    if (!did_something(&sum)) continue;
+    any = true;
+    pz_table_cell(&t, "%s", pz_technique_name(k));
+    pz_table_cell(&t, "%" PRId64, sum.calls);
+    pz_table_cell(&t, "%" PRId64, sum.steps);
+    pz_table_cell(&t, "%" PRId64, sum.prunes);
+    pz_table_cell(&t, "%" PRId64, sum.incumbents);
+    pz_table_cell(&t, "%.2f", sum.raised);
+  }
+  return any ? pz_table_print(&t, 0, out) : PZ_OK;
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "core/vec.h"
-#include "schedule/use.h"
+#include "schedule/model/use.h"
 
 /* Times are whole 1024ths of a microsecond.  They are exact in binary, so the end of an event is
  * not after the start of the next on its lane, also in viewers that cut both to nanoseconds and

@@ -2,113 +2,136 @@
 
 #include <string.h>
 
-#include "schedule/checker.h"
-#include "schedule/context.h"
-#include "schedule/ilp.h"
-#include "schedule/price.h"
+#include "schedule/bound/root_bound.h"
+#include "schedule/bound/two_machine.h"
+#include "schedule/colgen/column_generation.h"
+#include "schedule/heuristic/local_search.h"
+#include "schedule/ilp/ilp.h"
+#include "schedule/model/checker.h"
+#include "schedule/model/context.h"
+#include "schedule/tree/branching.h"
+#include "schedule/tree/mode_branching.h"
+#include "schedule/tree/tree_search.h"
 
-/* Steps; those after the third are ten times longer each. */
-enum { SHORT_TURN = 200, FIRST_TURN = 1000, SECOND_TURN = 40000, THIRD_TURN = 400000 };
-
-/* A bound this near to the incumbent, as a part of it, may well be proved its own. */
-static const double NEAR = 0.94;
-
-/* Some 10 s of one core: a step takes longer the more tasks there are. */
-static int64_t default_steps(uint32_t n) {
-  enum { STEPS = 16000000, TASKS = 64 };
-  return n <= TASKS ? STEPS : (int64_t)STEPS * TASKS / n;
+/* A step takes longer the more tasks there are. */
+static int64_t default_steps(const struct pz_tuning *o, uint32_t n) {
+  return n <= o->default_steps_tasks ? o->default_steps
+                                     : o->default_steps * o->default_steps_tasks / n;
 }
 
-/* The pricer is opened when it is first wanted, and kept: packs found are of use later. */
-static void price(struct pz_context *c, struct pz_pricer **pricer, int64_t steps) {
-  if (!*pricer) *pricer = pz_pricer_open(c);
-  if (!*pricer) return;
-  c->windows = true;
-  pz_pricer_run(*pricer, c, steps);
-  pz_pricer_round(*pricer, c, 16);
-  pz_bound_tighten(c);
-}
-
-/* The local search's part of a turn: all where there are too many tasks for the others.  What is
- * open after the first turn mostly wants a proof, what is open after the third a better schedule.
- */
-static int64_t local_part(uint32_t n, int64_t turn, int64_t steps) {
-  if (n > PZ_EXACT_MOST_TASKS) return steps;
-  return turn > FIRST_TURN && turn <= THIRD_TURN ? steps / 40 : steps / (turn > THIRD_TURN ? 4 : 2);
-}
-
-/* The part of a proof that best first gets; long ones want more of branching. */
-static int64_t best_first_part(int64_t turn, int64_t steps) {
-  return turn <= THIRD_TURN ? steps * 7 / 8 : steps * 3 / 4;
-}
-
-static int64_t next_turn(int64_t turn) {
-  int64_t longer = turn < INT64_MAX / 10 ? 10 * turn : turn;
-  return turn < FIRST_TURN ? FIRST_TURN : turn < SECOND_TURN ? SECOND_TURN : longer;
-}
-
-static int64_t shorter(int64_t turn, int64_t left) { return turn < left / 2 ? turn : left; }
-
-/* Prices, and the searches that prove: best first; what that does not end is left to branching over
- * modes.  When local search found nothing in the second turn and the bound is near, a proof is all
- * that is wanted, and the third begins. */
-static enum pz_status prove(struct pz_context *c, struct pz_pricer **pricer, bool idle,
-                            int64_t *turn, int64_t end, struct pz_error *err) {
-  price(c, pricer, c->most_steps - c->steps);
-  if (idle && *turn == SECOND_TURN && c->bound_s > NEAR * c->best_s) {
-    *turn = THIRD_TURN;
-    end = c->steps + shorter(*turn, c->most_steps - c->steps);
+/* Column generation is set up when first used, and kept: its columns are of use later. */
+static void generate_columns(struct pz_context *c, struct pz_colgen **colgen, int64_t steps) {
+  c->head_tail = true;
+  if (!*colgen) *colgen = pz_colgen_new(c);
+  if (*colgen) {
+    pz_colgen_run(*colgen, c, steps);
+    pz_colgen_round(*colgen, c, c->o->rounding_draws);
   }
+  pz_bound_tighten(c);
+}
+
+/* Local search's share of a round: all if there are too many tasks for tree search.  What is open
+ * after the second round mostly needs a proof, what is open after the fourth a better schedule. */
+static int64_t local_search_share(const struct pz_context *c, int64_t limit, int64_t steps) {
+  const struct pz_tuning *o = c->o;
+  if (c->p->n > PZ_TREE_MOST_TASKS) return steps;
+  return steps / (limit <= o->first_round   ? o->local_share_early
+                  : limit <= o->third_round ? o->local_share_middle
+                                            : o->local_share_late);
+}
+
+/* Best-first search's share of a proof; in long ones mode branching gets more. */
+static int64_t best_first_share(const struct pz_tuning *o, int64_t limit, int64_t steps) {
+  double share = limit <= o->third_round ? o->best_first_share_middle : o->best_first_share_late;
+  return o->mode_branching ? (int64_t)(share * (double)steps) : steps;
+}
+
+static int64_t next_limit(const struct pz_tuning *o, int64_t limit) {
+  int64_t longer = limit < INT64_MAX / 10 ? 10 * limit : limit;
+  return limit < o->first_round    ? o->first_round
+         : limit < o->second_round ? o->second_round
+                                   : longer;
+}
+
+static int64_t capped(int64_t limit, int64_t left) { return limit < left / 2 ? limit : left; }
+
+/* Column generation, then best-first search; mode branching gets what that leaves open.  When local
+ * search found nothing in the third round and the gap is small, only a proof is missing, and the
+ * fourth round begins. */
+static enum pz_status prove(struct pz_context *c, struct pz_colgen **colgen, bool no_progress,
+                            int64_t *limit, int64_t end, struct pz_error *err) {
+  const struct pz_tuning *o = c->o;
   enum pz_status status = PZ_OK;
-  if (pz_open(c))
-    status = pz_late_search(c, pz_frontier_search, best_first_part(*turn, end - c->steps), err);
-  if (status == PZ_OK && pz_open(c)) status = pz_branch(c, *pricer, end - c->steps + 1, err);
+  generate_columns(c, colgen, c->most_steps - c->steps);
+  if (no_progress && *limit == o->second_round && c->bound_s > o->small_gap * c->best_s) {
+    *limit = o->third_round;
+    end = c->steps + capped(*limit, c->most_steps - c->steps);
+  }
+  if (pz_open(c) && o->best_first)
+    status = pz_tree_search(c, PZ_BEST_FIRST, best_first_share(o, *limit, end - c->steps), err);
+  if (status == PZ_OK && pz_open(c) && o->mode_branching)
+    status = pz_mode_branching(c, *colgen, end - c->steps + 1, err);
   return status;
 }
 
-/* With many modes the dual values may take long, and best first ends most problems soon without.
- * What it does not: they get a part of the steps, best first the rest. */
-static enum pz_status survey(struct pz_context *c, struct pz_pricer **pricer, int64_t end,
-                             struct pz_error *err) {
-  c->windows = true;
+/* With many modes column generation takes long, and best-first search ends most problems soon
+ * without.  Otherwise it gets a share of the steps, best-first search the rest. */
+static enum pz_status prove_many_modes(struct pz_context *c, struct pz_colgen **colgen, int64_t end,
+                                       struct pz_error *err) {
+  const struct pz_tuning *o = c->o;
+  c->head_tail = true;
   pz_bound_tighten(c);
-  enum pz_status status = pz_late_search(c, pz_frontier_search, (end - c->steps) / 40, err);
-  if (status == PZ_OK && pz_open(c)) price(c, pricer, (end - c->steps) / 5);
+  enum pz_status status =
+      pz_tree_search(c, PZ_BEST_FIRST, (end - c->steps) / o->many_modes_trial, err);
   if (status == PZ_OK && pz_open(c))
-    status = pz_late_search(c, pz_frontier_search, end - c->steps, err);
+    generate_columns(c, colgen, (end - c->steps) / o->many_modes_columns);
+  if (status == PZ_OK && pz_open(c)) status = pz_tree_search(c, PZ_BEST_FIRST, end - c->steps, err);
   return status;
 }
 
-/* Local and exact search by turns, each turn longer: easy problems end in the shortest. */
-static enum pz_status take_turns(struct pz_context *c, struct pz_pricer **pricer,
-                                 struct pz_error *err) {
-  enum pz_status status = PZ_OK;
-  bool many = c->n_modes > 2 * c->p->n;
+/* One round, up to `end`: local search, then a proof. */
+static enum pz_status run_round(struct pz_context *c, struct pz_colgen **colgen, int64_t *limit,
+                                struct pz_error *err) {
+  const struct pz_tuning *o = c->o;
+  int64_t end = c->steps + capped(*limit, c->most_steps - c->steps);
+  double before = c->best_s;
+  if (*limit == o->second_round) pz_two_machine_bound(c);
+  enum pz_status status = pz_local_search(c, local_search_share(c, *limit, end - c->steps), err);
   pz_bound_tighten(c);
-  for (int64_t turn = SHORT_TURN; status == PZ_OK && c->steps < c->most_steps;
-       turn = next_turn(turn)) {
-    int64_t end = c->steps + shorter(turn, c->most_steps - c->steps);
-    double before = c->best_s;
-    if (turn == SECOND_TURN) pz_halves_raise(c);
-    status = pz_local_search(c, local_part(c->p->n, turn, end - c->steps), err);
-    pz_bound_tighten(c);
-    if (status == PZ_OK && pz_open(c))
-      status = turn <= FIRST_TURN ? pz_late_search(c, pz_exact_search, end - c->steps + 1, err)
-               : turn == SECOND_TURN && many
-                   ? survey(c, pricer, end, err)
-                   : prove(c, pricer, c->best_s >= before, &turn, end, err);
+  if (status != PZ_OK || !pz_open(c)) return status;
+  if (*limit <= o->first_round) return pz_tree_search(c, PZ_DEPTH_FIRST, end - c->steps + 1, err);
+  if (*limit == o->second_round && c->n_modes > 2 * c->p->n)
+    return prove_many_modes(c, colgen, end, err);
+  return prove(c, colgen, c->best_s >= before, limit, end, err);
+}
+
+/* The effort schedule: local search and proof alternate in rounds of increasing limits, so that
+ * easy problems end in the shortest.  A round that can do nothing, for what is switched off, is the
+ * last. */
+static enum pz_status run_effort_schedule(struct pz_context *c, struct pz_colgen **colgen,
+                                          struct pz_error *err) {
+  enum pz_status status = PZ_OK;
+  pz_bound_tighten(c);
+  for (int64_t limit = c->o->short_round, before = -1;
+       status == PZ_OK && c->steps < c->most_steps &&
+       (c->steps > before || limit <= c->o->third_round);
+       limit = next_limit(c->o, limit)) {
+    before = c->steps;
+    status = run_round(c, colgen, &limit, err);
     if (!pz_open(c) || c->p->n > PZ_LOCAL_MOST_TASKS) break;
   }
   return status;
 }
 
-static enum pz_status exact_search(struct pz_context *c, const struct pz_solve_options *options,
-                                   enum pz_stop *stop, struct pz_error *err) {
-  struct pz_pricer *pricer = NULL;
-  c->most_steps = options->steps > 0 ? options->steps : default_steps(c->p->n);
+static enum pz_status exact_solve(struct pz_context *c, const struct pz_solve_options *options,
+                                  enum pz_stop *stop, struct pz_error *err) {
+  struct pz_colgen *colgen = NULL;
+  if (options->tuning) c->o = options->tuning;
+  c->most_steps = options->steps > 0 ? options->steps : default_steps(c->o, c->p->n);
   *stop = PZ_STOP_STEPS;
-  enum pz_status status = take_turns(c, &pricer, err);
-  pz_pricer_close(pricer);
+  enum pz_status status = pz_tuning_check(c->o, err);
+  if (status == PZ_OK) status = run_effort_schedule(c, &colgen, err);
+  pz_colgen_free(colgen);
   return status;
 }
 
@@ -117,7 +140,7 @@ typedef enum pz_status solver(struct pz_context *c, const struct pz_solve_option
                               enum pz_stop *stop, struct pz_error *err);
 
 static solver *const solvers[] = {
-    [PZ_SOLVER_EXACT] = exact_search,
+    [PZ_SOLVER_EXACT] = exact_solve,
     [PZ_SOLVER_ILP] = pz_ilp_search,
 };
 
@@ -130,7 +153,7 @@ enum pz_status pz_schedule_solve(const struct pz_problem *p, const struct pz_sol
   enum pz_status status = pz_context_init(&c, p, &work, err);
   enum pz_stop stop = PZ_STOP_PROVED;
   if (status == PZ_OK) status = solvers[options->solver](&c, options, &stop, err);
-  if (status == PZ_OK) pz_local_settle(&c);
+  if (status == PZ_OK) pz_left_shift_incumbent(&c);
   struct pz_slot *slots = status == PZ_OK ? pz_arena_alloc(arena, p->n, sizeof *slots) : NULL;
   if (slots) {
     memcpy(slots, c.best, p->n * sizeof *slots);
@@ -141,6 +164,7 @@ enum pz_status pz_schedule_solve(const struct pz_problem *p, const struct pz_sol
                                 .outcome = proved ? PZ_OUTCOME_OPTIMAL : PZ_OUTCOME_FEASIBLE,
                                 .stop = proved ? PZ_STOP_PROVED : stop,
                                 .steps = c.steps};
+    memcpy(out->statistics.by, c.count, sizeof out->statistics.by);
     status = pz_schedule_check(p, slots, out->makespan, err);
   } else if (status == PZ_OK) {
     status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule");

@@ -6,15 +6,6 @@
 
 #include "search/portfolio.h"
 
-enum pz_objective_kind {
-  PZ_OBJECTIVE_GEOMEAN,  /* geometric mean of throughputs over the reference's */
-  PZ_OBJECTIVE_MEAN,     /* arithmetic mean of throughputs, the original's */
-  PZ_OBJECTIVE_WEIGHTED, /* geometric mean with weights */
-  PZ_OBJECTIVE_REGRET,   /* the least part that a model keeps of its own best chip's throughput */
-  PZ_OBJECTIVE_PER_WATT, /* geometric mean per peak watt, over the reference chip's */
-  PZ_OBJECTIVE_PER_MM2   /* geometric mean per area, over the reference chip's */
-};
-
 extern const char *const pz_objective_names[]; /* ends with NULL */
 
 struct pz_objective {

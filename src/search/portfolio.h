@@ -7,8 +7,6 @@
 #include "core/choices.h"
 #include "workload/variants.h"
 
-enum { PZ_SEARCH_MOST_MODELS = 64 };
-
 struct pz_portfolio {
   struct pz_arena arena;
   uint32_t n_models, n_variants;

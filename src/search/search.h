@@ -10,22 +10,6 @@
 #include "search/journal.h"
 #include "search/objective.h"
 
-/* How a chip left a objective_run. */
-enum pz_chip_status_kind {
-  PZ_CHIP_EXCLUDED_BY_TABLES,    /* its bound from the tables is not above the best */
-  PZ_CHIP_EXCLUDED_BY_SCHEDULES, /* nor with schedules of some models and the others' bounds */
-  PZ_CHIP_EVALUATED,             /* every model has its best plan there */
-  PZ_CHIP_STATUSES
-};
-
-extern const char *const pz_chip_status_names[PZ_CHIP_STATUSES];
-
-struct pz_chip_status {
-  enum pz_chip_status_kind kind;
-  double value; /* of the objective, if evaluated; else the bound that excluded it */
-  double bound; /* the objective is not above it; above value only for schedules left open */
-};
-
 /* One question: the best chip by one objective. */
 struct pz_objective_run {
   struct pz_objective objective;

@@ -40,14 +40,6 @@ void pz_run_file_close(struct pz_run_file *f);
 const char *pz_run_file_inputs(const struct pz_run_file *f);
 const struct pz_journal *pz_run_file_journal(struct pz_run_file *f);
 
-/* A chip of the space, for people. */
-struct pz_result_chip {
-  uint32_t id;
-  const char *name;
-  int64_t tensor_cores, rows, cols, vector_cores, lanes, glb_bytes;
-  double area_mm2, watts;
-};
-
 /* Fill the table of chips, unless that was done before.  All or none; commits. */
 PZ_NODISCARD enum pz_status pz_run_file_chips(struct pz_run_file *f,
                                               const struct pz_result_chip *chips, uint32_t n,
@@ -96,8 +88,8 @@ PZ_NODISCARD enum pz_status pz_run_file_result(struct pz_run_file *f, char **tex
                                                struct pz_error *err);
 
 /* Keep what other ways to choose came to, instead of what was kept of them before; commits. */
-PZ_NODISCARD enum pz_status pz_run_file_set_comparison(struct pz_run_file *f, const char *comparison,
-                                                 struct pz_error *err);
+PZ_NODISCARD enum pz_status
+pz_run_file_set_comparison(struct pz_run_file *f, const char *comparison, struct pz_error *err);
 /* That (malloc'd, the caller's to free), or NULL where it was not asked for. */
 PZ_NODISCARD enum pz_status pz_run_file_comparison(struct pz_run_file *f, char **text,
                                                    struct pz_error *err);

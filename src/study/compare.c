@@ -133,7 +133,7 @@ static enum pz_status compare_run(void *ctx, size_t i, struct pz_evaluator *by,
 
 /* Memory for all answers, with the names of the methods. */
 static bool lay_out_run(const struct comparer *x, uint32_t i) {
-  struct pz_arena *arena = &x->r->arena;
+  struct pz_arena *arena = x->r->arena;
   struct pz_comparison_run *run = &x->c->runs[i];
   run->n_methods = count_baselines() + 1;
   run->name = x->r->answers[i].name;
@@ -151,7 +151,7 @@ static bool lay_out_run(const struct comparer *x, uint32_t i) {
 }
 
 static bool lay_out(struct comparer *x) {
-  struct pz_arena *arena = &x->r->arena;
+  struct pz_arena *arena = x->r->arena;
   x->c = pz_arena_alloc(arena, 1, sizeof *x->c);
   if (!x->c) return false;
   x->c->seed = x->seed;

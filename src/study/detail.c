@@ -4,9 +4,10 @@
 #include <string.h>
 
 #include "core/vec.h"
-#include "schedule/layer.h"
+#include "schedule/layer_schedule.h"
+#include "schedule/model/layer.h"
+#include "schedule/model/use.h"
 #include "schedule/solve.h"
-#include "schedule/use.h"
 
 struct maker {
   struct pz_study *s;
@@ -47,11 +48,11 @@ static bool set_chip(const struct pz_study *s, uint32_t i, struct pz_arena *aren
 enum pz_status pz_detail_chips(const struct pz_study *s, struct pz_result *r,
                                struct pz_error *err) {
   size_t bytes = s->n_points * sizeof(struct pz_chip_status);
-  struct pz_result_chip *chips = pz_arena_alloc(&r->arena, s->n_points, sizeof *chips);
+  struct pz_result_chip *chips = pz_arena_alloc(r->arena, s->n_points, sizeof *chips);
   bool good = chips;
-  for (uint32_t i = 0; i < s->n_points && good; i++) good = set_chip(s, i, &r->arena, &chips[i]);
+  for (uint32_t i = 0; i < s->n_points && good; i++) good = set_chip(s, i, r->arena, &chips[i]);
   for (uint32_t i = 0; i < s->n_runs && good; i++) {
-    struct pz_chip_status *status = pz_arena_alloc(&r->arena, 1, bytes);
+    struct pz_chip_status *status = pz_arena_alloc(r->arena, 1, bytes);
     good = status;
     if (good) memcpy(status, s->objective_run[i].chip_status, bytes);
     r->answers[i].status = status;
@@ -225,41 +226,6 @@ static enum pz_status make_plan(void *ctx, size_t i, struct pz_evaluator *e, str
 
 /* ---- schedules of the common chip ----------------------------------------------------------- */
 
-static enum pz_status copy_operators(const struct maker *m, const struct layer_schedule *s,
-                                     struct pz_result_schedule *out) {
-  out->operators = pz_arena_alloc(&m->r->arena, s->problem.n, sizeof *out->operators);
-  if (!out->operators) return no_memory(m->err);
-  for (uint32_t i = 0; i < s->problem.n; i++) {
-    const struct pz_task *task = &s->problem.tasks[i];
-    const struct pz_slot *slot = &s->schedule.slots[i];
-    if (task->op_class == PZ_CLASS_NONE) continue;
-    struct pz_result_operator o = {.name = pz_arena_strdup(&m->r->arena, task->name),
-                                   .op_class = task->op_class,
-                                   .tensor_cores = pz_task_use(task, slot->mode, PZ_TENSOR_CORES),
-                                   .vector_cores = pz_task_use(task, slot->mode, PZ_VECTOR_CORES),
-                                   .start_s = slot->start,
-                                   .end_s = slot->end};
-    if (!o.name) return no_memory(m->err);
-    out->operators[out->n_operators++] = o;
-  }
-  return PZ_OK;
-}
-
-static enum pz_status tell_layer(const struct maker *m, uint32_t model, const struct pz_layer *l,
-                                 enum pz_direction d, const struct layer_schedule *s,
-                                 struct pz_result_schedule *out) {
-  *out = (struct pz_result_schedule){.model = m->r->inputs.models[model].name,
-                                     .layer = pz_arena_strdup(&m->r->arena, l->name),
-                                     .count = l->count,
-                                     .direction = d,
-                                     .makespan_s = s->schedule.makespan,
-                                     .lower_bound_s = s->schedule.lower_bound,
-                                     .optimal = s->schedule.outcome == PZ_OUTCOME_OPTIMAL};
-  if (!out->layer) return no_memory(m->err);
-  pz_schedule_use(&s->problem, s->schedule.slots, s->schedule.makespan, out->use);
-  return copy_operators(m, s, out);
-}
-
 static enum pz_status schedule_model(struct maker *m, uint32_t model, struct pz_vec *out) {
   struct pz_study *s = m->s;
   const struct pz_objective_run *c = &s->objective_run[s->n_runs - 1];
@@ -275,9 +241,12 @@ static enum pz_status schedule_model(struct maker *m, uint32_t model, struct pz_
   for (uint32_t i = 0; i < w->n_layers && status == PZ_OK; i++)
     for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD && status == PZ_OK; d++) {
       struct layer_schedule one;
-      struct pz_result_schedule told;
+      struct pz_layer_schedule told = {0};
       status = schedule_layer(e, &w->layers[i].ops[d], most->effort, &arena, &one, m->err);
-      if (status == PZ_OK) status = tell_layer(m, model, &w->layers[i], d, &one, &told);
+      if (status == PZ_OK)
+        status = pz_layer_schedule_tell(&w->layers[i], d, &one.problem, &one.schedule, m->r->arena,
+                                        &told, m->err);
+      told.model = m->r->inputs.models[model].name;
       if (status == PZ_OK && !pz_vec_push(out, &told)) status = no_memory(m->err);
     }
   pz_arena_release(&arena);
@@ -295,8 +264,8 @@ static enum pz_status choose_chips(struct maker *m) {
 }
 
 static enum pz_status finish(const struct maker *m, const struct pz_vec *schedules) {
-  struct pz_result_detail *d = pz_arena_alloc(&m->r->arena, 1, sizeof *d);
-  struct pz_chip_plan *plans = pz_arena_alloc(&m->r->arena, m->plans.n, sizeof *plans);
+  struct pz_result_detail *d = pz_arena_alloc(m->r->arena, 1, sizeof *d);
+  struct pz_chip_plan *plans = pz_arena_alloc(m->r->arena, m->plans.n, sizeof *plans);
   if (!d || !plans) return no_memory(m->err);
   for (uint32_t i = 0; i < m->plans.n; i++) plans[i] = pz_vec_at(&m->plans, struct plan, i)->p;
   *d = (struct pz_result_detail){m->shown.items, m->shown.n,       plans,
@@ -309,9 +278,9 @@ enum pz_status pz_detail_make(struct pz_study *s, struct pz_watch watch, struct 
                               struct pz_error *err) {
   struct maker m = {.s = s, .r = r, .err = err};
   struct pz_vec schedules;
-  pz_vec_init(&m.shown, &r->arena, sizeof(struct pz_shown_chip));
-  pz_vec_init(&m.plans, &r->arena, sizeof(struct plan));
-  pz_vec_init(&schedules, &r->arena, sizeof(struct pz_result_schedule));
+  pz_vec_init(&m.shown, r->arena, sizeof(struct pz_shown_chip));
+  pz_vec_init(&m.plans, r->arena, sizeof(struct plan));
+  pz_vec_init(&schedules, r->arena, sizeof(struct pz_layer_schedule));
   pz_progress_next(watch.progress, "details", "models", s->portfolio.n_models);
   enum pz_status status = choose_chips(&m);
   if (status == PZ_OK) status = pz_search_each(s->search, m.plans.n, make_plan, &m, err);

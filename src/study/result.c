@@ -8,14 +8,8 @@
 #include "study/pareto.h"
 #include "study/sensitivity.h"
 
-void pz_result_init(struct pz_result *r) {
-  *r = (struct pz_result){0};
-  pz_arena_init(&r->arena, NULL);
-}
-
-void pz_result_release(struct pz_result *r) {
-  pz_arena_release(&r->arena);
-  *r = (struct pz_result){0};
+void pz_result_init(struct pz_result *r, struct pz_arena *arena) {
+  *r = (struct pz_result){.arena = arena};
 }
 
 const struct pz_result_chip *pz_result_chip(const struct pz_result *r, uint32_t id) {
@@ -84,7 +78,7 @@ static bool set_models(struct pz_result *r, const json_t *models) {
     const json_t *m = json_array_get(models, i);
     in->models[i] = (struct pz_result_input_model){in->options.models[i],
                                                    json_integer_value(json_object_get(m, "seq")),
-                                                   copy_text(&r->arena, m, "digest")};
+                                                   copy_text(r->arena, m, "digest")};
     good = in->models[i].digest;
   }
   return good;
@@ -101,19 +95,19 @@ static enum pz_status set_space(struct pz_result *r, const json_t *space, struct
   struct pz_area area = pz_chip_area(&base);
   in->base_um2 = pz_area_total_um2(&area);
   in->budget_um2 = json_number_value(json_object_get(space, "budget_um2"));
-  in->space_name = copy_text(&r->arena, space, "name");
-  in->space_about = copy_text(&r->arena, space, "about");
+  in->space_name = copy_text(r->arena, space, "name");
+  in->space_about = copy_text(r->arena, space, "about");
   return in->space_name && in->space_about ? PZ_OK : no_memory(err);
 }
 
 static enum pz_status set_inputs(struct pz_result *r, const json_t *root, struct pz_error *err) {
   struct pz_result_inputs *in = &r->inputs;
   const json_t *cluster = json_object_get(root, "cluster");
-  enum pz_status status = pz_study_from_inputs(root, &r->arena, &in->options, err);
+  enum pz_status status = pz_study_from_inputs(root, r->arena, &in->options, err);
   if (status == PZ_OK) status = set_space(r, json_object_get(root, "space"), err);
   if (status != PZ_OK) return status;
-  in->cluster_name = copy_text(&r->arena, cluster, "name");
-  in->cluster_about = copy_text(&r->arena, cluster, "about");
+  in->cluster_name = copy_text(r->arena, cluster, "name");
+  in->cluster_about = copy_text(r->arena, cluster, "about");
   bool good = set_models(r, json_object_get(root, "models"));
   return good && in->cluster_name && in->cluster_about ? PZ_OK : no_memory(err);
 }
@@ -124,7 +118,7 @@ enum pz_status pz_result_set_inputs(struct pz_result *r, const char *json, struc
   if (status == PZ_OK) status = set_inputs(r, root, err);
   json_decref(root);
   if (status != PZ_OK) return status;
-  r->inputs.json = pz_arena_strdup(&r->arena, json);
+  r->inputs.json = pz_arena_strdup(r->arena, json);
   return r->inputs.json ? PZ_OK : no_memory(err);
 }
 
@@ -160,7 +154,7 @@ static enum pz_status make_model(const struct maker *m, const struct pz_objectiv
   enum pz_status status =
       pz_evaluate(e, &s->points[c->best], model, c->hbm_gib, most->effort, &v, m->err);
   if (status == PZ_OK)
-    status = pz_evaluation_model_plan(e, chip, c->hbm_gib, &v, &m->r->arena, &out->plan, m->err);
+    status = pz_evaluation_model_plan(e, chip, c->hbm_gib, &v, m->r->arena, &out->plan, m->err);
   if (status != PZ_OK) return status;
   out->model = m->r->inputs.models[model].name;
   out->samples_per_s = (double)s->o.batch / v.time_s;
@@ -200,9 +194,9 @@ static enum pz_status make_answer(const struct maker *m, uint32_t i, struct pz_a
   const struct pz_objective_run *c = &s->objective_run[i];
   pz_study_chip(s, c, &a->chip);
   struct pz_area area = pz_chip_area(&a->chip);
-  a->name = pz_arena_strdup(&m->r->arena, pz_study_run_name(s, i));
+  a->name = pz_arena_strdup(m->r->arena, pz_study_run_name(s, i));
   a->n_models = c->objective.n;
-  a->models = pz_arena_alloc(&m->r->arena, a->n_models, sizeof *a->models);
+  a->models = pz_arena_alloc(m->r->arena, a->n_models, sizeof *a->models);
   if (!a->name || !a->models) return no_memory(m->err);
   a->chip_id = s->points[c->best].id;
   a->hbm_gib = (double)pz_chip_hbm_bytes(&a->chip) / 0x1p30;
@@ -223,7 +217,7 @@ static enum pz_status make_answers(const struct maker *m) {
   struct pz_result *r = m->r;
   enum pz_status status = PZ_OK;
   r->n_answers = m->s->n_runs;
-  r->answers = pz_arena_alloc(&r->arena, r->n_answers, sizeof *r->answers);
+  r->answers = pz_arena_alloc(r->arena, r->n_answers, sizeof *r->answers);
   if (!r->answers) return no_memory(m->err);
   for (uint32_t i = r->n_answers; i-- > 0 && status == PZ_OK;)
     status = make_answer(m, i, &r->answers[i]);
@@ -236,7 +230,7 @@ static enum pz_status make_references(const struct maker *m) {
   struct pz_result *r = m->r;
   const struct pz_study *s = m->s;
   r->n_references = s->portfolio.n_models;
-  r->references = pz_arena_alloc(&r->arena, r->n_references, sizeof *r->references);
+  r->references = pz_arena_alloc(r->arena, r->n_references, sizeof *r->references);
   if (!r->references) return no_memory(m->err);
   for (uint32_t i = 0; i < r->n_references; i++) {
     const struct pz_reference *ref = &s->reference[i];
@@ -246,7 +240,7 @@ static enum pz_status make_references(const struct maker *m) {
                                       .hbm_gib = ref->hbm_gib,
                                       .expert = ref->expert};
     if (!ref->expert) continue;
-    struct pz_reference_plan *plan = pz_arena_alloc(&r->arena, 1, sizeof *plan);
+    struct pz_reference_plan *plan = pz_arena_alloc(r->arena, 1, sizeof *plan);
     if (!plan) return no_memory(m->err);
     *plan = (struct pz_reference_plan){ref->plan.stages, ref->plan.d, ref->plan.t, ref->plan.mbs,
                                        ref->plan.recompute};
@@ -263,7 +257,7 @@ static enum pz_status make_sensitivity(const struct maker *m) {
   struct pz_step steps[PZ_MOST_STEPS];
   enum pz_status status = pz_sensitivity(m->s, c, steps, &r->n_sensitivity, m->err);
   if (status != PZ_OK) return status;
-  r->sensitivity = pz_arena_alloc(&r->arena, r->n_sensitivity, sizeof *r->sensitivity);
+  r->sensitivity = pz_arena_alloc(r->arena, r->n_sensitivity, sizeof *r->sensitivity);
   if (!r->sensitivity) return no_memory(m->err);
   for (uint32_t i = 0; i < r->n_sensitivity; i++) {
     const struct pz_step *t = &steps[i];
@@ -283,16 +277,16 @@ static enum pz_status make_sensitivity(const struct maker *m) {
 static enum pz_status copy_front(const struct maker *m, const struct pz_front *front) {
   struct pz_result *r = m->r;
   const struct pz_study *s = m->s;
-  r->front = pz_arena_alloc(&r->arena, 1, sizeof *r->front);
+  r->front = pz_arena_alloc(r->arena, 1, sizeof *r->front);
   if (!r->front) return no_memory(m->err);
-  r->front->points = pz_arena_alloc(&r->arena, front->n, sizeof *r->front->points);
+  r->front->points = pz_arena_alloc(r->arena, front->n, sizeof *r->front->points);
   if (!r->front->points) return no_memory(m->err);
   for (uint32_t i = 0; i < front->n; i++) {
     const struct pz_front_point *p = &front->points[i];
     struct pz_chip chip;
     pz_space_chip(&s->space, &s->points[p->point], &chip);
     r->front->points[i] =
-        (struct pz_result_front_chip){.chip = pz_arena_strdup(&r->arena, chip.name),
+        (struct pz_result_front_chip){.chip = pz_arena_strdup(r->arena, chip.name),
                                       .objective = p->value,
                                       .area_mm2 = p->area_um2 / 1e6,
                                       .peak_watts = p->watts,

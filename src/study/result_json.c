@@ -208,7 +208,7 @@ static enum pz_status read_alone(const json_t *list, struct pz_result *r, struct
   for (uint32_t m = 0; m < n; m++) {
     struct pz_answer *a = &r->answers[m];
     enum pz_status status = pz_record_read(&alone_record, json_array_get(list, m),
-                                           "the result: per_model", &r->arena, a, err);
+                                           "the result: per_model", r->arena, a, err);
     if (status != PZ_OK) return status;
     if (a->n_models != 1 || !a->name)
       return pz_fail(err, PZ_BAD_INPUT, "the result: per_model has %u models; accepted: 1",
@@ -220,10 +220,10 @@ static enum pz_status read_alone(const json_t *list, struct pz_result *r, struct
 static enum pz_status read_best(const json_t *root, struct pz_result *r, struct pz_error *err) {
   struct pz_answer *best = &r->answers[r->n_answers - 1];
   enum pz_status status = pz_record_read(&best_record, json_object_get(root, "best"),
-                                         "the result: best", &r->arena, best, err);
+                                         "the result: best", r->arena, best, err);
   if (status == PZ_OK)
     status = pz_record_read(&certificate_record, json_object_get(root, "certificate"),
-                            "the result: certificate", &r->arena, &best->certificate, err);
+                            "the result: certificate", r->arena, &best->certificate, err);
   if (status == PZ_OK && best->n_models != r->inputs.options.n_models)
     status = pz_fail(err, PZ_BAD_INPUT, "the result: best has %u models; accepted: %u",
                      best->n_models, r->inputs.options.n_models);
@@ -238,7 +238,7 @@ static enum pz_status read_rest(const json_t *root, struct pz_result *r, struct 
     json_t *v = json_object_get(root, rest_record.fields[i].key);
     if (v && json_object_set(own, rest_record.fields[i].key, v) != 0) break;
   }
-  enum pz_status status = pz_record_read(&rest_record, own, "the result", &r->arena, r, err);
+  enum pz_status status = pz_record_read(&rest_record, own, "the result", r->arena, r, err);
   json_decref(own);
   if (status == PZ_OK && r->n_references != r->inputs.options.n_models)
     return pz_fail(err, PZ_BAD_INPUT, "the result has %u references; accepted: %u", r->n_references,
@@ -254,7 +254,7 @@ enum pz_status pz_result_read(const json_t *json, struct pz_result *r, struct pz
   if (status != PZ_OK) return status;
   uint32_t n = r->inputs.options.n_models;
   r->n_answers = n > 1 ? n + 1 : 1;
-  r->answers = pz_arena_alloc(&r->arena, r->n_answers, sizeof *r->answers);
+  r->answers = pz_arena_alloc(r->arena, r->n_answers, sizeof *r->answers);
   if (!r->answers) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the result");
   status = read_alone(json_object_get(json, "per_model"), r, err);
   if (status == PZ_OK) status = read_best(json, r, err);
@@ -323,10 +323,10 @@ static bool comparison_fits(const struct pz_result *r, const struct pz_compariso
 }
 
 enum pz_status pz_comparison_read(const json_t *json, struct pz_result *r, struct pz_error *err) {
-  struct pz_comparison *c = pz_arena_alloc(&r->arena, 1, sizeof *c);
+  struct pz_comparison *c = pz_arena_alloc(r->arena, 1, sizeof *c);
   if (!c) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the comparison");
   enum pz_status status =
-      pz_record_read(&comparison_record, json, "the comparison", &r->arena, c, err);
+      pz_record_read(&comparison_record, json, "the comparison", r->arena, c, err);
   if (status == PZ_OK && !comparison_fits(r, c))
     status = pz_fail(err, PZ_BAD_INPUT, "the comparison is not of this run; see phaze verify");
   if (status == PZ_OK) r->comparison = c;
@@ -363,28 +363,28 @@ static const char *const class_names[] = {"tensor", "vector", "fused", "none", "
 static const char *const direction_names[] = {"forward", "backward", NULL};
 
 static const struct pz_field operator_fields[] = {
-    PZ_FIELD(struct pz_result_operator, name, PZ_FIELD_TEXT),
-    PZ_FIELD_NAMED(struct pz_result_operator, op_class, "class", class_names),
-    PZ_FIELD(struct pz_result_operator, tensor_cores, PZ_FIELD_INT),
-    PZ_FIELD(struct pz_result_operator, vector_cores, PZ_FIELD_INT),
-    PZ_FIELD(struct pz_result_operator, start_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_result_operator, end_s, PZ_FIELD_REAL)};
+    PZ_FIELD(struct pz_scheduled_operator, name, PZ_FIELD_TEXT),
+    PZ_FIELD_NAMED(struct pz_scheduled_operator, op_class, "class", class_names),
+    PZ_FIELD(struct pz_scheduled_operator, tensor_cores, PZ_FIELD_INT),
+    PZ_FIELD(struct pz_scheduled_operator, vector_cores, PZ_FIELD_INT),
+    PZ_FIELD(struct pz_scheduled_operator, start_s, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_scheduled_operator, end_s, PZ_FIELD_REAL)};
 static const struct pz_record operator_record =
-    PZ_RECORD(operator_fields, struct pz_result_operator);
+    PZ_RECORD(operator_fields, struct pz_scheduled_operator);
 
 static const struct pz_field schedule_fields[] = {
-    PZ_FIELD(struct pz_result_schedule, model, PZ_FIELD_TEXT),
-    PZ_FIELD(struct pz_result_schedule, layer, PZ_FIELD_TEXT),
-    PZ_FIELD(struct pz_result_schedule, count, PZ_FIELD_INT),
-    PZ_FIELD_NAMED(struct pz_result_schedule, direction, "direction", direction_names),
-    PZ_FIELD(struct pz_result_schedule, makespan_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_result_schedule, lower_bound_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_result_schedule, optimal, PZ_FIELD_BOOL),
-    USE_FIELDS(struct pz_result_schedule),
-    PZ_FIELD_MANY(struct pz_result_schedule, operators, PZ_FIELD_TABLE, "operators",
+    PZ_FIELD(struct pz_layer_schedule, model, PZ_FIELD_TEXT),
+    PZ_FIELD(struct pz_layer_schedule, layer, PZ_FIELD_TEXT),
+    PZ_FIELD(struct pz_layer_schedule, count, PZ_FIELD_INT),
+    PZ_FIELD_NAMED(struct pz_layer_schedule, direction, "direction", direction_names),
+    PZ_FIELD(struct pz_layer_schedule, makespan_s, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_layer_schedule, lower_bound_s, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_layer_schedule, optimal, PZ_FIELD_BOOL),
+    USE_FIELDS(struct pz_layer_schedule),
+    PZ_FIELD_MANY(struct pz_layer_schedule, operators, PZ_FIELD_TABLE, "operators",
                   &operator_record)};
 static const struct pz_record schedule_record =
-    PZ_RECORD(schedule_fields, struct pz_result_schedule);
+    PZ_RECORD(schedule_fields, struct pz_layer_schedule);
 
 static const struct pz_field shown_fields[] = {
     PZ_FIELD(struct pz_shown_chip, answer, PZ_FIELD_COUNT),
@@ -417,10 +417,10 @@ static bool detail_fits(const struct pz_result *r, const struct pz_result_detail
 }
 
 enum pz_status pz_detail_read(const json_t *json, struct pz_result *r, struct pz_error *err) {
-  struct pz_result_detail *d = pz_arena_alloc(&r->arena, 1, sizeof *d);
+  struct pz_result_detail *d = pz_arena_alloc(r->arena, 1, sizeof *d);
   if (!d) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the report's data");
   enum pz_status status =
-      pz_record_read(&detail_record, json, "the report's data", &r->arena, d, err);
+      pz_record_read(&detail_record, json, "the report's data", r->arena, d, err);
   if (status == PZ_OK && !detail_fits(r, d))
     status = pz_fail(err, PZ_BAD_INPUT, "the report's data are not of this run; see phaze verify");
   if (status == PZ_OK) r->detail = d;

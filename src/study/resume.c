@@ -115,7 +115,7 @@ static enum pz_status check_answer(const struct pz_result *r, uint32_t i, struct
 static enum pz_status read_statuses(struct pz_result *r, struct pz_run_file *f, uint32_t i,
                                     struct pz_error *err) {
   struct statuses x = {.r = r};
-  x.list = pz_arena_alloc(&r->arena, r->n_chips, sizeof *x.list);
+  x.list = pz_arena_alloc(r->arena, r->n_chips, sizeof *x.list);
   if (!x.list) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the chips");
   enum pz_status status =
       pz_run_file_read_chip_statuses(f, r->answers[i].name, take_status, &x, err);
@@ -128,8 +128,8 @@ static enum pz_status read_statuses(struct pz_result *r, struct pz_run_file *f, 
 }
 
 enum pz_status pz_resume_chips(struct pz_result *r, struct pz_run_file *f, struct pz_error *err) {
-  struct chips x = {.arena = &r->arena};
-  pz_vec_init(&x.list, &r->arena, sizeof(struct pz_result_chip));
+  struct chips x = {.arena = r->arena};
+  pz_vec_init(&x.list, r->arena, sizeof(struct pz_result_chip));
   enum pz_status status = pz_run_file_read_chips(f, take_chip, &x, err);
   if (status == PZ_OK && x.list.n != pz_result_best(r)->certificate.n_chips)
     status = pz_fail(err, PZ_BAD_INPUT, "the run has %u chips of %u; see phaze verify", x.list.n,

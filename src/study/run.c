@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/sized.h"
 #include "study/compare.h"
 #include "study/detail.h"
 #include "study/result_json.h"
@@ -59,13 +60,56 @@ static enum pz_status open_file(struct pz_run *r, struct pz_error *err) {
   return status;
 }
 
-enum pz_status pz_run_open(struct pz_run *r, const struct pz_study_options *study,
-                           const struct pz_run_options *o, struct pz_error *err) {
-  *r = (struct pz_run){.o = *o};
-  pz_result_init(&r->result);
-  enum pz_status status = pz_study_init(&r->study, study, o->threads, err);
+struct pz_run_options pz_run_options_default(void) {
+  return (struct pz_run_options){.size = sizeof(struct pz_run_options)};
+}
+
+/* An empty run with these options. */
+static enum pz_status new_run(const struct pz_run_options *options, struct pz_run **out,
+                              struct pz_error *err) {
+  struct pz_run_options o = pz_run_options_default();
+  enum pz_status status = pz_sized_take(&o, sizeof o, options, "pz_run_options_default", err);
+  if (status != PZ_OK) return status;
+  struct pz_run *r = calloc(1, sizeof *r);
+  char *dir = r && o.dir ? strdup(o.dir) : NULL;
+  if (!r || (o.dir && !dir)) {
+    free(r);
+    return no_memory(err);
+  }
+  r->o = o;
+  r->o.dir = r->dir = dir;
+  pz_arena_init(&r->arena, NULL);
+  pz_result_init(&r->result, &r->arena);
+  r->watch.stop = &r->stop;
+  if (o.progress) {
+    pz_progress_start_call(&r->progress, o.progress, o.ctx, &r->stop);
+    r->watch.progress = &r->progress;
+  }
+  *out = r;
+  return PZ_OK;
+}
+
+/* The run, or nothing of it. */
+static enum pz_status hand_over(struct pz_run *r, enum pz_status status, struct pz_run **out) {
+  if (status == PZ_OK)
+    *out = r;
+  else
+    pz_run_close(r);
+  return status;
+}
+
+enum pz_status pz_run_open(const struct pz_study_options *study,
+                           const struct pz_run_options *options, struct pz_run **out,
+                           struct pz_error *err) {
+  struct pz_study_options o = pz_study_options_default();
+  struct pz_run *r = NULL;
+  enum pz_status status = pz_sized_take(&o, sizeof o, study, "pz_study_options_default", err);
+  if (status == PZ_OK) status = new_run(options, &r, err);
+  if (status != PZ_OK) return status;
+  status = pz_study_init(&r->study, &o, r->o.threads, err);
   r->has_study = status == PZ_OK;
-  return status == PZ_OK && o->dir ? open_file(r, err) : status;
+  if (status == PZ_OK && r->dir) status = open_file(r, err);
+  return hand_over(r, status, out);
 }
 
 static enum pz_status check_version(struct pz_run_file *f, struct pz_error *err) {
@@ -81,23 +125,55 @@ static enum pz_status check_version(struct pz_run_file *f, struct pz_error *err)
   return status;
 }
 
-enum pz_status pz_run_look(struct pz_run *r, const struct pz_run_options *o, struct pz_error *err) {
-  *r = (struct pz_run){.o = *o, .looking = true};
-  pz_result_init(&r->result);
-  enum pz_status status = pz_run_file_look(o->dir, &r->file, err);
+enum pz_status pz_run_look(const struct pz_run_options *options, struct pz_run **out,
+                           struct pz_error *err) {
+  struct pz_run *r = NULL;
+  enum pz_status status = new_run(options, &r, err);
+  if (status != PZ_OK) return status;
+  r->looking = true;
+  status = r->dir ? pz_run_file_look(r->dir, &r->file, err)
+                  : pz_fail(err, PZ_BAD_USE, "no directory; accepted: that of a run");
   if (status == PZ_OK)
     status = read_kept(r, pz_run_file_result, "the result", pz_result_read, &r->reused, err);
   if (status == PZ_OK && !r->reused)
     status = pz_fail(err, PZ_BAD_INPUT,
                      "the run is not finished; run the same search command to resume it");
-  return status == PZ_OK ? check_version(r->file, err) : status;
+  if (status == PZ_OK) status = check_version(r->file, err);
+  return hand_over(r, status, out);
 }
 
 void pz_run_close(struct pz_run *r) {
+  if (!r) return;
   pz_run_file_close(r->file);
   if (r->has_study) pz_study_release(&r->study);
-  pz_result_release(&r->result);
-  *r = (struct pz_run){0};
+  pz_arena_release(&r->arena);
+  free(r->dir);
+  free(r);
+}
+
+/* ---- what is known -------------------------------------------------------------------------- */
+
+const struct pz_result *pz_run_result(const struct pz_run *r) { return &r->result; }
+bool pz_run_reused(const struct pz_run *r) { return r->reused; }
+bool pz_run_changed(const struct pz_run *r) { return r->changed; }
+struct pz_run_times pz_run_times(const struct pz_run *r) {
+  return r->times;
+}
+
+const struct pz_cluster *pz_run_cluster(const struct pz_run *r) {
+  return r->has_study ? &r->study.task.net : NULL;
+}
+
+unsigned pz_run_threads(const struct pz_run *r) {
+  return r->has_study ? pz_pool_threads(r->study.pool) : r->o.threads;
+}
+
+const char *pz_run_note(const struct pz_run *r, uint32_t i, unsigned *lists) {
+  const struct pz_vec *notes = &r->study.portfolio.notes;
+  if (!r->has_study || i >= notes->n) return NULL;
+  const struct pz_note *note = pz_vec_at(notes, struct pz_note, i);
+  if (lists) *lists = note->lists;
+  return note->text;
 }
 
 /* ---- the search ----------------------------------------------------------------------------- */
@@ -110,8 +186,8 @@ static double lap(double *since_s) {
 
 /* All of it, from the bounds to the result. */
 static enum pz_status search(struct pz_run *r, struct pz_error *err) {
-  struct pz_search_options o = {.progress = r->o.watch.progress,
-                                .stop = r->o.watch.stop,
+  struct pz_search_options o = {.progress = r->watch.progress,
+                                .stop = r->watch.stop,
                                 .journal = r->file ? pz_run_file_journal(r->file) : NULL};
   double since = pz_clock_s(), since_run;
   enum pz_status status = pz_study_prepare(&r->study, &o, err);
@@ -119,7 +195,7 @@ static enum pz_status search(struct pz_run *r, struct pz_error *err) {
   since_run = since;
   for (uint32_t i = 0; i < r->study.n_runs && status == PZ_OK; i++) {
     status = pz_study_run(&r->study, i, err);
-    r->times.run_s[i] = lap(&since_run);
+    r->run_s[i] = lap(&since_run);
   }
   r->times.search_s = lap(&since);
   if (status == PZ_OK) status = pz_result_make(&r->result, &r->study, err);
@@ -182,7 +258,7 @@ static enum pz_status have_study(struct pz_run *r, struct pz_error *err) {
     r->has_study = status == PZ_OK;
   }
   if (status == PZ_OK)
-    status = pz_resume_runs(&r->study, r->file, pz_result_best(&r->result), r->o.watch, err);
+    status = pz_resume_runs(&r->study, r->file, pz_result_best(&r->result), r->watch, err);
   r->restored = status == PZ_OK;
   return status;
 }
@@ -200,7 +276,7 @@ enum pz_status pz_run_detail(struct pz_run *r, struct pz_error *err) {
     status = read_kept(r, pz_run_file_detail, "the report's data", pz_detail_read, &kept, err);
   if (status == PZ_OK && kept) return have_chips(r, err);
   if (status == PZ_OK) status = have_study(r, err);
-  if (status == PZ_OK) status = pz_detail_make(&r->study, r->o.watch, &r->result, err);
+  if (status == PZ_OK) status = pz_detail_make(&r->study, r->watch, &r->result, err);
   if (status != PZ_OK || !r->file || r->looking) return status;
   return keep_json(r->file, pz_run_file_set_detail, pz_detail_json(&r->result), err);
 }
@@ -209,7 +285,7 @@ enum pz_status pz_run_detail(struct pz_run *r, struct pz_error *err) {
 static void add_search_times(struct pz_run *r) {
   for (uint32_t i = 0; i < r->result.comparison->n_runs; i++) {
     struct pz_comparison_run *run = &r->result.comparison->runs[i];
-    run->methods[run->n_methods - 1].seconds = r->times.run_s[i];
+    run->methods[run->n_methods - 1].seconds = r->run_s[i];
   }
 }
 
@@ -223,7 +299,7 @@ enum pz_status pz_run_compare(struct pz_run *r, const uint64_t *seed, struct pz_
   /* a detail that is kept must not depend on what baselines evaluate */
   if (status == PZ_OK && r->file) status = pz_run_detail(r, err);
   if (status == PZ_OK)
-    status = pz_compare(&r->study, seed ? *seed : PZ_COMPARE_SEED, r->o.watch, &r->result, err);
+    status = pz_compare(&r->study, seed ? *seed : PZ_COMPARE_SEED, r->watch, &r->result, err);
   if (status != PZ_OK) return status;
   add_search_times(r);
   r->changed = true;

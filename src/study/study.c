@@ -10,8 +10,9 @@
 #include "core/map.h"
 #include "workload/workload.h"
 
-struct pz_study_options pz_study_defaults(void) {
-  struct pz_study_options o = {.space = "paper",
+struct pz_study_options pz_study_options_default(void) {
+  struct pz_study_options o = {.size = sizeof o,
+                               .space = "paper",
                                .cluster = "paper",
                                .mbs = pz_choices_powers(32),
                                .hbm_gib = {{32, 64, 80}, 3},
@@ -241,7 +242,7 @@ enum pz_status pz_study_from_inputs(const json_t *inputs, struct pz_arena *arena
   static const struct pz_range MANY = {1, 1 << 30}, STEPS = {1, 1000000000000000},
                                SEQ = {0, 1 << 24};
   struct pz_fields f = {.name = "inputs", .root = inputs, .err = err};
-  struct pz_study_options o = pz_study_defaults();
+  struct pz_study_options o = pz_study_options_default();
   o.devices = pz_fields_int(&f, "devices", MANY);
   o.batch = pz_fields_int(&f, "batch", MANY);
   o.workload.seq = pz_fields_int(&f, "seq", SEQ);

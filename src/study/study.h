@@ -7,27 +7,6 @@
 #include "core/json.h"
 #include "search/search.h"
 
-struct pz_study_options {
-  const char *models[PZ_SEARCH_MOST_MODELS];
-  uint32_t n_models;
-  const char *space, *budget, *cluster;  /* names or files; budget NULL: the space's */
-  const char *space_text, *cluster_text; /* not NULL: their contents instead */
-  struct pz_choices mbs, hbm_gib, tp;
-  int64_t devices, batch;
-  struct pz_workload_options workload; /* seq 0: each model's; mbs and tp are chosen */
-  enum pz_objective_kind objective;
-  double weight[PZ_SEARCH_MOST_MODELS];
-  double state;               /* bytes held for a byte of parameters */
-  int64_t steps;              /* of a schedule that decides */
-  bool exhaustive, pareto;    /* pareto: the front is asked for too */
-  double pareto_tolerance;    /* of the front that is told, as for pz_front_thin */
-  pz_assumptions assumptions; /* of the original system; not kept in run files */
-};
-
-/* The paper's: batch 4096 on 1024 devices, microbatches 1 to 32, widths 1 to 8, 32, 64 or 80 GiB.
- */
-struct pz_study_options pz_study_defaults(void);
-
 struct pz_study {
   struct pz_study_options o;
   struct pz_space space;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/random.h"
+#include "core/sized.h"
 #include "core/text.h"
 #include "study/compare.h"
 #include "study/detail.h"
@@ -17,7 +18,7 @@ struct job {
   const struct pz_verify_options *o;
   struct pz_study study;
   struct pz_arena arena;
-  struct pz_run kept;      /* as it stands in the directory */
+  struct pz_run *kept;     /* as it stands in the directory */
   struct pz_result result; /* made again */
   bool holds;
   struct pz_error *err;
@@ -32,7 +33,7 @@ static void say(struct job *j, bool holds, const char *format, ...) {
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
   j->holds = j->holds && holds;
-  j->o->say(j->o->ctx, holds, text);
+  if (j->o->say) j->o->say(j->o->ctx, holds, text);
 }
 
 /* ---- what differs --------------------------------------------------------------------------- */
@@ -63,7 +64,7 @@ static enum pz_status make_study(struct job *j) {
   struct pz_study_options o;
   char path[200] = "";
   json_t *inputs = NULL;
-  const char *text = pz_run_file_inputs(j->kept.file);
+  const char *text = pz_run_file_inputs(j->kept->file);
   enum pz_status status = pz_json_parse("inputs", text, strlen(text), &inputs, j->err);
   if (status == PZ_OK) status = pz_study_from_inputs(inputs, &j->arena, &o, j->err);
   if (status == PZ_OK) status = pz_study_init(&j->study, &o, j->o->threads, j->err);
@@ -111,7 +112,7 @@ static enum pz_status take(void *into, uint32_t id, const struct pz_chip_status 
 static enum pz_status check_chip_statuses(struct job *j, uint32_t objective_run) {
   struct cover c = {.j = j, .objective_run = objective_run};
   const char *name = pz_study_run_name(&j->study, objective_run);
-  enum pz_status status = pz_run_file_read_chip_statuses(j->kept.file, name, take, &c, j->err);
+  enum pz_status status = pz_run_file_read_chip_statuses(j->kept->file, name, take, &c, j->err);
   if (status != PZ_OK) return status;
   c.missing += j->study.n_points - c.at;
   bool whole = !c.missing && !c.strange, same = !c.wrong;
@@ -187,7 +188,7 @@ static uint32_t count_known(const struct pz_study *s, const bool *seen) {
 }
 
 static enum pz_status compare_rows(struct job *j, bool *seen) {
-  const struct pz_journal *journal = pz_run_file_journal(j->kept.file);
+  const struct pz_journal *journal = pz_run_file_journal(j->kept->file);
   struct pz_error why = {0};
   struct rows r = {.j = j, .err = &why, .seen = seen};
   enum pz_status status = journal->recall(journal->ctx, check_row, &r, &why);
@@ -239,8 +240,8 @@ static enum pz_status check_chip(void *into, const struct pz_result_chip *c) {
 static enum pz_status check_chips(struct job *j) {
   struct chips x = {.r = &j->result};
   int64_t rows = 0, want = (int64_t)j->study.n_points * j->study.n_runs;
-  enum pz_status status = pz_run_file_read_chips(j->kept.file, check_chip, &x, j->err);
-  if (status == PZ_OK) status = pz_run_file_count_chip_statuses(j->kept.file, &rows, j->err);
+  enum pz_status status = pz_run_file_read_chips(j->kept->file, check_chip, &x, j->err);
+  if (status == PZ_OK) status = pz_run_file_count_chip_statuses(j->kept->file, &rows, j->err);
   if (status != PZ_OK) return status;
   bool same = x.n == j->study.n_points && !x.wrong;
   say(j, same,
@@ -328,7 +329,7 @@ static enum pz_status compare_again(struct job *j, const char *what, const char 
   json_t *back = NULL, *kept = NULL;
   enum pz_status status = text ? pz_json_parse(what, text, strlen(text), &back, j->err)
                                : pz_fail(j->err, PZ_NO_MEMORY, "out of memory for the %s", what);
-  if (status == PZ_OK) status = read(j->kept.file, &was, j->err);
+  if (status == PZ_OK) status = read(j->kept->file, &was, j->err);
   if (status == PZ_OK && was) status = pz_json_parse(what, was, strlen(was), &kept, j->err);
   bool other = !back || !kept || differ(back, kept, path, sizeof path);
   if (status == PZ_OK)
@@ -350,7 +351,7 @@ static enum pz_status check_result(struct job *j) {
 /* What the run has of this, or NULL. */
 static enum pz_status has_text(struct job *j, read_text *read, bool *has) {
   char *text = NULL;
-  enum pz_status status = read(j->kept.file, &text, j->err);
+  enum pz_status status = read(j->kept->file, &text, j->err);
   *has = text;
   free(text);
   return status;
@@ -361,7 +362,7 @@ static enum pz_status check_detail(struct job *j) {
   bool has = false;
   enum pz_status status = has_text(j, pz_run_file_detail, &has);
   if (status != PZ_OK || !has) return status;
-  status = pz_detail_make(&j->study, (struct pz_watch){j->o->stop, NULL}, &j->result, j->err);
+  status = pz_detail_make(&j->study, (struct pz_watch){NULL, NULL}, &j->result, j->err);
   if (status != PZ_OK) return status;
   return compare_again(j, "report's data", "same when recomputed", pz_run_file_detail,
                        pz_detail_json(&j->result));
@@ -372,10 +373,10 @@ static enum pz_status check_comparison(struct job *j) {
   bool has = false;
   enum pz_status status = has_text(j, pz_run_file_comparison, &has);
   if (status != PZ_OK || !has) return status;
-  status = pz_run_compare(&j->kept, NULL, j->err); /* reads it */
+  status = pz_run_compare(j->kept, NULL, j->err); /* reads it */
   if (status != PZ_OK) return status;
-  uint64_t seed = j->kept.result.comparison->seed;
-  status = pz_compare(&j->study, seed, (struct pz_watch){j->o->stop, NULL}, &j->result, j->err);
+  uint64_t seed = j->kept->result.comparison->seed;
+  status = pz_compare(&j->study, seed, (struct pz_watch){NULL, NULL}, &j->result, j->err);
   if (status != PZ_OK) return status;
   return compare_again(j, "comparison", "same when recomputed, all baselines",
                        pz_run_file_comparison, pz_comparison_json(&j->result));
@@ -385,7 +386,7 @@ static enum pz_status check_comparison(struct job *j) {
 
 /* Every objective run again. */
 static enum pz_status check_runs(struct job *j) {
-  struct pz_search_options o = {.stop = j->o->stop, .progress = j->o->progress};
+  struct pz_search_options o = {.stop = NULL};
   enum pz_status status = pz_study_prepare(&j->study, &o, j->err);
   for (uint32_t i = 0; status == PZ_OK && i < j->study.n_runs; i++) {
     status = pz_study_run(&j->study, i, j->err);
@@ -396,8 +397,10 @@ static enum pz_status check_runs(struct job *j) {
 }
 
 static enum pz_status check_all(struct job *j, const char *dir) {
-  struct pz_run_options o = {.dir = dir, .threads = j->o->threads};
-  enum pz_status status = pz_run_look(&j->kept, &o, j->err);
+  struct pz_run_options o = pz_run_options_default();
+  o.dir = dir;
+  o.threads = j->o->threads;
+  enum pz_status status = pz_run_look(&o, &j->kept, j->err);
   if (status == PZ_OK) status = make_study(j);
   if (status == PZ_OK) status = check_runs(j);
   if (status == PZ_OK) status = pz_result_make(&j->result, &j->study, j->err);
@@ -409,15 +412,21 @@ static enum pz_status check_all(struct job *j, const char *dir) {
   return status == PZ_OK ? check_comparison(j) : status;
 }
 
-enum pz_status pz_verify(const char *dir, const struct pz_verify_options *o, bool *holds,
+struct pz_verify_options pz_verify_options_default(void) {
+  return (struct pz_verify_options){.size = sizeof(struct pz_verify_options), .sample = 50};
+}
+
+enum pz_status pz_verify(const char *dir, const struct pz_verify_options *options, bool *holds,
                          struct pz_error *err) {
-  struct job j = {.o = o, .holds = true, .err = err};
+  struct pz_verify_options o = pz_verify_options_default();
+  enum pz_status status = pz_sized_take(&o, sizeof o, options, "pz_verify_options_default", err);
+  if (status != PZ_OK) return status;
+  struct job j = {.o = &o, .holds = true, .err = err};
   pz_arena_init(&j.arena, NULL);
-  pz_result_init(&j.result);
-  enum pz_status status = check_all(&j, dir);
+  pz_result_init(&j.result, &j.arena);
+  status = check_all(&j, dir);
   pz_study_release(&j.study);
-  pz_run_close(&j.kept);
-  pz_result_release(&j.result);
+  pz_run_close(j.kept);
   pz_arena_release(&j.arena);
   if (status == PZ_OK) *holds = j.holds;
   return status;

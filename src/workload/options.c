@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 
+#include "core/sized.h"
 #include "workload/config.h"
 
 const char *const pz_kernels_names[] = {"fused", "eager", NULL};
@@ -10,7 +11,14 @@ const char *const pz_recompute_names[] = {"none", "full", NULL};
 const char *const pz_unknown_ops_names[] = {"refuse", "vector", NULL};
 
 struct pz_workload_options pz_workload_options_default(void) {
-  return (struct pz_workload_options){.mbs = 1, .tp = 1, .dropout = -1};
+  return (struct pz_workload_options){
+      .size = sizeof(struct pz_workload_options), .mbs = 1, .tp = 1, .dropout = -1};
+}
+
+enum pz_status pz_workload_options_take(const struct pz_workload_options *caller,
+                                        struct pz_workload_options *out, struct pz_error *err) {
+  *out = pz_workload_options_default();
+  return pz_sized_take(out, sizeof *out, caller, "pz_workload_options_default", err);
 }
 
 static enum pz_status check_range(const char *what, int64_t v, int64_t min, int64_t max,

@@ -9,6 +9,11 @@
 extern const char *const pz_kernels_names[],
     *const pz_attention_names[], *const pz_recompute_names[], *const pz_unknown_ops_names[];
 
+/* The options of a caller, whose struct may be of an older header; NULL: the defaults. */
+PZ_NODISCARD enum pz_status pz_workload_options_take(const struct pz_workload_options *caller,
+                                                     struct pz_workload_options *out,
+                                                     struct pz_error *err);
+
 /* All sizes and choices in range.  `least` is 1 for the sequence length and the number of layers, or
  * 0 where 0 stands for what the model's file has. */
 PZ_NODISCARD enum pz_status pz_workload_options_check(const struct pz_workload_options *o,

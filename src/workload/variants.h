@@ -6,9 +6,6 @@
 #include "core/choices.h"
 #include "core/vec.h"
 
-/* Lists that a user may have written; what is left out of one that is a default is no news. */
-enum pz_list { PZ_LIST_TP = 1, PZ_LIST_MBS = 2 };
-
 /* A sentence the user should see. */
 struct pz_note {
   unsigned lists; /* enum pz_list: concerns entries of these; 0: in any case */

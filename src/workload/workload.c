@@ -187,7 +187,9 @@ enum pz_status pz_workload_build(const char *name, const char *text, size_t byte
 enum pz_status pz_workload_parse(const char *name, const char *text, size_t bytes,
                                  const struct pz_workload_options *options,
                                  struct pz_workload **out, struct pz_error *err) {
-  return pz_workload_build(name, text, bytes, options, NULL, out, err);
+  struct pz_workload_options o;
+  enum pz_status status = pz_workload_options_take(options, &o, err);
+  return status == PZ_OK ? pz_workload_build(name, text, bytes, &o, NULL, out, err) : status;
 }
 
 enum pz_status pz_workload_load_config(const char *path, const struct pz_workload_options *options,

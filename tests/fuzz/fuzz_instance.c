@@ -1,7 +1,7 @@
 /* Schedule instances: any bytes give a checked schedule or an error with a message. */
 #include <stdlib.h>
 
-#include "schedule/instance.h"
+#include "schedule/model/instance.h"
 #include "schedule/solve.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);

@@ -12,13 +12,15 @@ static void require(bool ok) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   struct pz_result r;
+  struct pz_arena arena;
   struct pz_error errors[4] = {{0}};
   json_t *json = NULL;
   if (pz_json_parse("x", (const char *)data, bytes, &json, &errors[0]) != PZ_OK) {
     require(errors[0].message[0]);
     return 0;
   }
-  pz_result_init(&r);
+  pz_arena_init(&arena, NULL);
+  pz_result_init(&r, &arena);
   enum pz_status status = pz_result_read(json, &r, &errors[1]);
   require(status == PZ_OK || errors[1].message[0]);
   if (status == PZ_OK) {
@@ -29,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   }
   if (pz_comparison_read(json, &r, &errors[2]) != PZ_OK) require(errors[2].message[0]);
   if (pz_detail_read(json, &r, &errors[3]) != PZ_OK) require(errors[3].message[0]);
-  pz_result_release(&r);
+  pz_arena_release(&arena);
   json_decref(json);
   return 0;
 }

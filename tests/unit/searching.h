@@ -2,67 +2,73 @@
 #ifndef PZ_TESTS_SEARCHING_H
 #define PZ_TESTS_SEARCHING_H
 
-#include "schedule/context.h"
-#include "schedule/price.h"
+#include "schedule/bound/root_bound.h"
+#include "schedule/bound/two_machine.h"
+#include "schedule/colgen/column_generation.h"
+#include "schedule/heuristic/local_search.h"
+#include "schedule/model/context.h"
+#include "schedule/tree/best_first.h"
+#include "schedule/tree/depth_first.h"
+#include "schedule/tree/mode_branching.h"
 #include "unit/testing.h"
 
 static inline enum pz_status branch_alone(struct pz_context *c, struct pz_error *err) {
-  struct pz_pricer *pricer = pz_pricer_open(c);
-  enum pz_status status = pz_branch(c, pricer, 10000000, err);
-  pz_pricer_close(pricer);
+  struct pz_colgen *colgen = pz_colgen_new(c);
+  enum pz_status status = pz_mode_branching(c, colgen, 10000000, err);
+  pz_colgen_free(colgen);
   return status;
 }
 
-static inline enum pz_status best_first_at_prices(struct pz_context *c, struct pz_error *err) {
-  struct pz_pricer *pricer = pz_pricer_open(c);
-  if (pricer) pz_pricer_run(pricer, c, 10000000); /* else there is nothing to price */
-  pz_pricer_close(pricer);
-  return pz_open(c) ? pz_frontier_search(c, 10000000, NULL, err) : PZ_OK;
+static inline enum pz_status best_first_with_duals(struct pz_context *c, struct pz_error *err) {
+  struct pz_colgen *colgen = pz_colgen_new(c);
+  if (colgen) pz_colgen_run(colgen, c, 10000000); /* else there is nothing to price */
+  pz_colgen_free(colgen);
+  return pz_open(c) ? pz_best_first_search(c, 10000000, NULL, err) : PZ_OK;
 }
 
 /* Searches that prove, and what only bounds. */
 enum search {
   DEPTH_FIRST,
-  WITH_LATE,
+  DEPTH_WITH_DEFERRED,
   BRANCHING,
   BEST_FIRST,
-  BEST_WITH_LATE,
-  BEST_AT_PRICES,
+  BEST_WITH_DEFERRED,
+  BEST_WITH_DUALS,
   SEARCHES,
-  HALVES
+  TWO_MACHINE
 };
 
 static inline enum pz_status run_alone(struct pz_context *c, enum search which,
                                        struct pz_error *err) {
   enum { STEPS = 10000000 };
   switch (which) {
-  case DEPTH_FIRST: return pz_exact_search(c, STEPS, NULL, err);
-  case WITH_LATE: return pz_late_search(c, pz_exact_search, STEPS, err);
+  case DEPTH_FIRST: return pz_depth_first_search(c, STEPS, NULL, err);
+  case DEPTH_WITH_DEFERRED: return pz_deferred_search(c, pz_depth_first_search, STEPS, err);
   case BRANCHING: return branch_alone(c, err);
-  case BEST_FIRST: return pz_frontier_search(c, STEPS, NULL, err);
-  case BEST_WITH_LATE: return pz_late_search(c, pz_frontier_search, STEPS, err);
-  case BEST_AT_PRICES: return best_first_at_prices(c, err);
-  default: pz_halves_raise(c); return PZ_OK;
+  case BEST_FIRST: return pz_best_first_search(c, STEPS, NULL, err);
+  case BEST_WITH_DEFERRED: return pz_deferred_search(c, pz_best_first_search, STEPS, err);
+  case BEST_WITH_DUALS: return best_first_with_duals(c, err);
+  default: pz_two_machine_bound(c); return PZ_OK;
   }
 }
 
 /* Each search alone, from one task after another: local search would hide what it misses.  Best
  * first has heads and tails by work too.  `dropped`, by mode: not to be used (NULL: none). */
 static inline double search_without(const struct pz_problem *p, enum search which,
-                                    const bool *dropped) {
+                                    const bool *eliminated) {
   struct pz_arena arena;
   struct pz_context c;
-  struct pz_slot slots[PZ_EXACT_MOST_TASKS];
+  struct pz_slot slots[PZ_TREE_MOST_TASKS];
   struct pz_error err = {0};
   double t = 0;
   pz_arena_init(&arena, NULL);
   assert_int_equal(pz_context_init(&c, p, &arena, &err), PZ_OK);
   for (uint32_t i = 0; i < p->n; i++, t = slots[i - 1].end)
     slots[i] = (struct pz_slot){t, t + p->tasks[i].modes[0].s, 0};
-  for (uint32_t m = 0; dropped && m < c.n_modes; m++) c.dropped[m] = dropped[m];
-  c.windows = which >= BEST_FIRST && which < SEARCHES;
+  for (uint32_t m = 0; eliminated && m < c.n_modes; m++) c.eliminated[m] = eliminated[m];
+  c.head_tail = which >= BEST_FIRST && which < SEARCHES;
   pz_bound_tighten(&c);
-  pz_context_offer(&c, slots, t);
+  pz_update_incumbent(&c, slots, t, PZ_T_NONE);
   pz_bound_tighten(&c);
   if (pz_open(&c)) assert_int_equal(run_alone(&c, which, &err), PZ_OK);
   double found = which > SEARCHES ? c.bound_s : c.best_s;

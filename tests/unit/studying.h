@@ -19,7 +19,7 @@ static inline enum pz_status run_study(struct pz_study *s, const struct pz_study
 
 /* Two small models on the smaller chips of the paper's space. */
 static inline struct pz_study_options paper_study(void) {
-  struct pz_study_options o = pz_study_defaults();
+  struct pz_study_options o = pz_study_options_default();
   o.models[0] = "bert-base";
   o.models[1] = "gpt2";
   o.n_models = 2;

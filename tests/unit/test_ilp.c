@@ -8,10 +8,11 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "schedule/context.h"
-#include "schedule/ilp.h"
-#include "schedule/lp.h"
-#include "schedule/price.h"
+#include "lp/lp.h"
+#include "schedule/colgen/column_generation.h"
+#include "schedule/ilp/ilp.h"
+#include "schedule/model/context.h"
+#include "schedule/solve.h"
 #include "unit/searching.h"
 
 static uint64_t seed = 11;
@@ -112,9 +113,10 @@ static void many_modes_are_as_by_exact_search(void **state) {
       draw_spine(&arena, MOST, &p);
     else
       draw_problem(&arena, 1 + draw(MOST), &p);
-    double exact = solve(&p, PZ_SOLVER_EXACT, &arena), ilp = solve(&p, PZ_SOLVER_ILP, &arena);
-    if (fabs(exact - ilp) > 1e-9 * exact)
-      fail_msg("round %d, %u operators: exact search %.12g, ILP %.12g", round, p.n, exact, ilp);
+    double depth_first = solve(&p, PZ_SOLVER_EXACT, &arena), ilp = solve(&p, PZ_SOLVER_ILP, &arena);
+    if (fabs(depth_first - ilp) > 1e-9 * depth_first)
+      fail_msg("round %d, %u operators: exact search %.12g, ILP %.12g", round, p.n, depth_first,
+               ilp);
     for (enum search which = 0; which < SEARCHES; which++)
       if (fabs(search_alone(&p, which) - ilp) > 1e-9 * ilp)
         fail_msg("round %d, %u operators: search %d gives %.12g, ILP %.12g", round, p.n, (int)which,
@@ -127,43 +129,45 @@ static void many_modes_are_as_by_exact_search(void **state) {
 /* ---- prices --------------------------------------------------------------------------------- */
 
 /* All packs of a small problem: by enumeration, each with the rates' sum and as a column. */
-struct packs {
+struct subsets {
   const struct pz_problem *p;
   bool before[MOST][MOST];
   const struct pz_context *c;
-  const struct pz_prices *prices;
+  const struct pz_duals *duals;
   double dearest;
   struct pz_lp *lp;
   uint32_t row[MOST];
 };
 
-static void each_pack(struct packs *x, uint32_t i, int *mode, const int32_t room[PZ_RESOURCES]) {
+static void each_subset(struct subsets *x, uint32_t i, int *mode,
+                        const int32_t residual[PZ_RESOURCES]) {
   if (i == x->p->n) {
     double price = 0;
     uint32_t col = x->lp ? pz_lp_col(x->lp, 0, DBL_MAX, 1, false) : 0;
     for (uint32_t k = 0; k < i; k++) {
       if (mode[k] < 0) continue;
-      if (x->prices) price += x->prices->rate[x->c->mode_at[k] + (uint32_t)mode[k]];
+      if (x->duals) price += x->duals->rate[x->c->mode_at[k] + (uint32_t)mode[k]];
       double s = x->p->tasks[k].modes[mode[k]].s;
       if (x->lp && x->row[k] != PZ_NONE) pz_lp_put(x->lp, x->row[k], col, 1e-6 / s);
     }
     x->dearest = fmax(x->dearest, price);
     return;
   }
-  bool apart = false;
-  for (uint32_t k = 0; k < i && i < MOST; k++) apart = apart || (mode[k] >= 0 && x->before[k][i]);
-  for (int m = -1; m < (apart ? 0 : (int)x->p->tasks[i].n_modes); m++) {
+  bool incompatible = false;
+  for (uint32_t k = 0; k < i && i < MOST; k++)
+    incompatible = incompatible || (mode[k] >= 0 && x->before[k][i]);
+  for (int m = -1; m < (incompatible ? 0 : (int)x->p->tasks[i].n_modes); m++) {
     int32_t left[PZ_RESOURCES];
-    if (m >= 0 && !pz_mode_fits(room, &x->p->tasks[i].modes[m])) continue;
+    if (m >= 0 && !pz_mode_fits(residual, &x->p->tasks[i].modes[m])) continue;
     for (int r = 0; r < PZ_RESOURCES; r++)
-      left[r] = room[r] - (m < 0 ? 0 : x->p->tasks[i].modes[m].use[r]);
+      left[r] = residual[r] - (m < 0 ? 0 : x->p->tasks[i].modes[m].use[r]);
     mode[i] = m;
-    each_pack(x, i + 1, mode, left);
+    each_subset(x, i + 1, mode, left);
   }
 }
 
 /* By the library, with every pack as a column. */
-static double bound_by_all_packs(struct packs *x, struct pz_arena *arena) {
+static double bound_by_all_packs(struct subsets *x, struct pz_arena *arena) {
   struct pz_lp lp;
   struct pz_lp_result r;
   int mode[MOST];
@@ -178,7 +182,7 @@ static double bound_by_all_packs(struct packs *x, struct pz_arena *arena) {
         if (q == t->pred[k] || x->before[q][t->pred[k]]) x->before[q][i] = true;
   }
   x->lp = &lp;
-  each_pack(x, 0, mode, x->p->capacity);
+  each_subset(x, 0, mode, x->p->capacity);
   x->lp = NULL;
   if (!lp.rows.n) return 0;
   pz_lp_solve(&lp, &r);
@@ -187,17 +191,18 @@ static double bound_by_all_packs(struct packs *x, struct pz_arena *arena) {
 }
 
 /* The incumbent far away: nothing is dropped. */
-static void price_alone(struct pz_context *c, const struct pz_problem *p, struct pz_arena *arena) {
+static void dual_values_alone(struct pz_context *c, const struct pz_problem *p,
+                              struct pz_arena *arena) {
   struct pz_slot slots[MOST];
   struct pz_error err = {0};
   double t = 0;
   assert_int_equal(pz_context_init(c, p, arena, &err), PZ_OK);
   for (uint32_t i = 0; i < p->n; i++, t = slots[i - 1].end)
     slots[i] = (struct pz_slot){t, t + p->tasks[i].modes[0].s, 0};
-  pz_context_offer(c, slots, 1 + t);
-  struct pz_pricer *pricer = pz_pricer_open(c);
-  if (pricer) pz_pricer_run(pricer, c, INT64_MAX / 16);
-  pz_pricer_close(pricer);
+  pz_update_incumbent(c, slots, 1 + t, PZ_T_NONE);
+  struct pz_colgen *colgen = pz_colgen_new(c);
+  if (colgen) pz_colgen_run(colgen, c, INT64_MAX / 16);
+  pz_colgen_free(colgen);
 }
 
 static void prices_are_those_of_all_packs(void **state) {
@@ -212,15 +217,15 @@ static void prices_are_those_of_all_packs(void **state) {
       draw_spine(&arena, 2 + draw(MOST - 2), &p);
     else
       draw_problem(&arena, 1 + draw(MOST - 1), &p);
-    struct packs x = {.p = &p};
+    struct subsets x = {.p = &p};
     double bound = bound_by_all_packs(&x, &arena);
-    price_alone(&c, &p, &arena);
+    dual_values_alone(&c, &p, &arena);
     x.c = &c;
-    x.prices = &c.prices;
-    each_pack(&x, 0, mode, p.capacity);
+    x.duals = &c.duals;
+    each_subset(&x, 0, mode, p.capacity);
     assert_true(x.dearest <= 1 + 1e-9);
-    if (fabs(c.prices.sum - bound) > 1e-7 * bound)
-      fail_msg("round %d, %u operators: prices %.12g, all packs %.12g", round, p.n, c.prices.sum,
+    if (fabs(c.duals.sum - bound) > 1e-7 * bound)
+      fail_msg("round %d, %u operators: prices %.12g, all packs %.12g", round, p.n, c.duals.sum,
                bound);
     pz_arena_release(&arena);
   }
@@ -317,10 +322,12 @@ static void files_say_the_same(void **state) {
     struct pz_problem p;
     pz_arena_init(&arena, NULL);
     draw_problem(&arena, 2 + draw(MOST - 1), &p);
-    double exact = solve(&p, PZ_SOLVER_EXACT, &arena);
+    double depth_first = solve(&p, PZ_SOLVER_EXACT, &arena);
     double by_lp = solve_file(&p, lp), by_mps = solve_file(&p, mps);
-    if (fabs(by_lp - exact) > 1e-5 * exact || fabs(by_mps - exact) > 1e-5 * exact)
-      fail_msg("round %d: exact search %.12g, .lp %.12g, .mps %.12g", round, exact, by_lp, by_mps);
+    if (fabs(by_lp - depth_first) > 1e-5 * depth_first ||
+        fabs(by_mps - depth_first) > 1e-5 * depth_first)
+      fail_msg("round %d: exact search %.12g, .lp %.12g, .mps %.12g", round, depth_first, by_lp,
+               by_mps);
     pz_arena_release(&arena);
   }
 }

@@ -1,7 +1,7 @@
 /* Schedule problems of layers: what the sets of modes have in common, and what not. */
 #include "unit/testing.h"
 
-#include "schedule/layer.h"
+#include "schedule/model/layer.h"
 #include "schedule/solve.h"
 
 struct layers {

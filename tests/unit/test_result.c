@@ -26,6 +26,7 @@ static json_t *parsed(const char *text) {
 
 /* Of one model, and of two with a front; each test reads them. */
 static struct pz_result results[2];
+static struct pz_arena arenas[2];
 
 static void make(struct pz_result *r, uint32_t n_models, bool pareto) {
   struct pz_study s;
@@ -35,7 +36,8 @@ static void make(struct pz_result *r, uint32_t n_models, bool pareto) {
   o.n_models = n_models;
   o.pareto = pareto;
   assert_int_equal(run_study(&s, &o, 2, NULL, &err), PZ_OK);
-  pz_result_init(r);
+  pz_arena_init(&arenas[n_models - 1], NULL);
+  pz_result_init(r, &arenas[n_models - 1]);
   assert_int_equal(pz_result_make(r, &s, &err), PZ_OK);
   assert_int_equal(pz_detail_make(&s, watch, r, &err), PZ_OK);
   assert_int_equal(pz_compare(&s, 3, watch, r, &err), PZ_OK);
@@ -50,17 +52,19 @@ static int make_results(void **state) {
 
 static int release_results(void **state) {
   (void)state;
-  for (int i = 0; i < 2; i++) pz_result_release(&results[i]);
+  for (int i = 0; i < 2; i++) pz_arena_release(&arenas[i]);
   return 0;
 }
 
 static void reads_back(const struct pz_result *r) {
   struct pz_result back;
+  struct pz_arena arena;
   struct pz_error err = {0};
   char *text[3] = {text_of(pz_result_json(r)), text_of(pz_comparison_json(r)),
                    text_of(pz_detail_json(r))};
   json_t *json[3] = {parsed(text[0]), parsed(text[1]), parsed(text[2])};
-  pz_result_init(&back);
+  pz_arena_init(&arena, NULL);
+  pz_result_init(&back, &arena);
   assert_int_equal(pz_result_read(json[0], &back, &err), PZ_OK);
   assert_int_equal(pz_comparison_read(json[1], &back, &err), PZ_OK);
   assert_int_equal(pz_detail_read(json[2], &back, &err), PZ_OK);
@@ -74,7 +78,7 @@ static void reads_back(const struct pz_result *r) {
   }
   assert_string_equal(pz_result_best(&back)->chip.name, pz_result_best(r)->chip.name);
   assert_int_equal(back.comparison->seed, 3);
-  pz_result_release(&back);
+  pz_arena_release(&arena);
 }
 
 static void round_trip(void **state) {
@@ -127,16 +131,18 @@ static int mutate(json_t *root, json_t *at, int *refused) {
       continue;
     }
     struct pz_result r;
+    struct pz_arena arena;
     struct pz_error err = {0};
     json_t *was = json_incref(v);
     json_object_set_new(at, key, json_is_string(v) ? json_integer(7) : json_string("x"));
-    pz_result_init(&r);
+    pz_arena_init(&arena, NULL);
+    pz_result_init(&r, &arena);
     enum pz_status status = pz_result_read(root, &r, &err);
     if (status != PZ_OK) {
       assert_true(status == PZ_BAD_INPUT && err.message[0]);
       ++*refused;
     }
-    pz_result_release(&r);
+    pz_arena_release(&arena);
     json_object_set_new(at, key, was);
     n++;
   }
@@ -153,10 +159,12 @@ static void changed_results_are_refused(void **state) {
   assert_true(n > 50 && refused > n / 2);
   json_object_set_new(json_object_get(json, "best"), "chop", json_integer(1));
   struct pz_result back;
-  pz_result_init(&back);
+  struct pz_arena arena;
+  pz_arena_init(&arena, NULL);
+  pz_result_init(&back, &arena);
   assert_int_equal(pz_result_read(json, &back, &err), PZ_BAD_INPUT);
   assert_non_null(strstr(err.message, "unknown key 'chop'"));
-  pz_result_release(&back);
+  pz_arena_release(&arena);
   json_decref(json);
 }
 

@@ -7,8 +7,8 @@
 
 #include "core/file.h"
 
-#include "schedule/checker.h"
-#include "schedule/instance.h"
+#include "schedule/model/checker.h"
+#include "schedule/model/instance.h"
 #include "schedule/solve.h"
 
 static uint64_t seed = 7;
@@ -160,11 +160,11 @@ static void exact_is_ilp_is_brute_force(void **state) {
   (void)state;
   for (int round = 0; round < 600; round++) {
     struct small s = draw_small(1 + (int)draw(5));
-    double want = brute_force(&s), exact = solve(&s, NULL, 1),
+    double want = brute_force(&s), depth_first = solve(&s, NULL, 1),
            ilp = solve_with(PZ_SOLVER_ILP, &s, NULL, 1);
-    if (exact != want || ilp != want)
-      fail_msg("round %d, %d operators: exact search %g, ILP %g, brute force %g", round, s.n, exact,
-               ilp, want);
+    if (depth_first != want || ilp != want)
+      fail_msg("round %d, %d operators: exact search %g, ILP %g, brute force %g", round, s.n,
+               depth_first, ilp, want);
   }
 }
 
@@ -182,9 +182,9 @@ static void relations_hold(void **state) {
     struct small more = s;
     *(draw(2) ? &more.tc : &more.vc) += 1;
     assert_true(solve(&more, NULL, 1) <= makespan);
-    struct small apart = s;
-    apart.exclusive = PZ_EXCLUSIVE_CLASS;
-    assert_true(solve(&apart, NULL, 1) <= makespan);
+    struct small incompatible = s;
+    incompatible.exclusive = PZ_EXCLUSIVE_CLASS;
+    assert_true(solve(&incompatible, NULL, 1) <= makespan);
   }
 }
 

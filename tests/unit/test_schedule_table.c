@@ -7,9 +7,9 @@
 #include "core/json.h"
 #include "report/gantt.h"
 #include "report/trace.h"
-#include "schedule/instance.h"
-#include "schedule/layer.h"
-#include "schedule/use.h"
+#include "schedule/model/instance.h"
+#include "schedule/model/layer.h"
+#include "schedule/model/use.h"
 
 /* ---- a schedule made by hand ---------------------------------------------------------------- */
 

@@ -209,7 +209,7 @@ static void write_space(const char *path) {
 
 static struct pz_study_options draw_study(const char *space) {
   static const char *const models[] = {"bert-base", "gpt2", "opt-125m"};
-  struct pz_study_options o = pz_study_defaults();
+  struct pz_study_options o = pz_study_options_default();
   uint32_t first = draw(3);
   o.n_models = 1 + draw(2);
   for (uint32_t i = 0; i < o.n_models; i++) o.models[i] = models[(first + i) % 3];
@@ -329,7 +329,7 @@ static void no_schedule_is_below_the_tables(void **state) {
   (void)state;
   struct pz_study s;
   struct pz_error err = {0};
-  struct pz_study_options o = pz_study_defaults();
+  struct pz_study_options o = pz_study_options_default();
   struct pz_search_options plain = {0};
   double sum = 0;
   int n = 0;
@@ -604,7 +604,7 @@ static void nonsense_is_refused(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct pz_study s;
     struct pz_error err = {0};
-    struct pz_study_options o = pz_study_defaults();
+    struct pz_study_options o = pz_study_options_default();
     o.models[0] = cases[i].model;
     o.n_models = 1;
     o.space = cases[i].space;

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "schedule/instance.h"
+#include "schedule/model/instance.h"
 
 #include "unit/searching.h"
 
@@ -16,7 +16,7 @@ static uint32_t draw(uint32_t n) { return pz_random_lcg(&seed) % n; }
 
 enum { LEAST = 5, MOST = 9 };
 
-/* ---- problems ------------------------------------------------------------------------------- */
+/* ---- problems -------------------------------------------------------------------------------- */
 
 /* Tasks of each side; those of the other follow. */
 static uint32_t side_of(uint32_t n) { return (n - 1) / 2; }
@@ -78,7 +78,7 @@ static void draw_problem(struct pz_arena *arena, struct pz_problem *p) {
     fail_msg("%s", err.message);
 }
 
-/* ---- every schedule ------------------------------------------------------------------------- */
+/* ---- every schedule -------------------------------------------------------------------------- */
 
 /* Tasks start at the beginning or when another ends: of the shortest schedules one is so. */
 struct every {
@@ -147,17 +147,17 @@ static double shortest(const struct pz_problem *p) {
 }
 
 /* With modes dropped as if there were a schedule longer by so many units: that leaves the shortest.
- */
+ * */
 static double narrowed_from(const struct pz_problem *p, double makespan, int units) {
   struct pz_arena arena;
   struct pz_context c;
   struct pz_error err = {0};
   pz_arena_init(&arena, NULL);
   assert_int_equal(pz_context_init(&c, p, &arena, &err), PZ_OK);
-  c.best_s = makespan + units * (c.grain > 0 ? c.grain : 1);
-  c.windows = true;
+  c.best_s = makespan + units * (c.time_unit > 0 ? c.time_unit : 1);
+  c.head_tail = true;
   pz_bound_tighten(&c);
-  if (pz_open(&c)) assert_int_equal(run_alone(&c, BEST_AT_PRICES, &err), PZ_OK);
+  if (pz_open(&c)) assert_int_equal(run_alone(&c, BEST_WITH_DUALS, &err), PZ_OK);
   assert_true(!pz_open(&c));
   pz_arena_release(&arena);
   return c.best_s;
@@ -175,17 +175,17 @@ static void each_search_finds_the_shortest(void **state) {
       if (search_alone(&p, which) != best)
         fail_msg("round %d, %u operators: search %d gives %g, the shortest is %g", round, p.n,
                  (int)which, search_alone(&p, which), best);
-    assert_true(search_alone(&p, HALVES) <= best);
+    assert_true(search_alone(&p, TWO_MACHINE) <= best);
     for (int more = 1; more < 8; more *= 2) assert_true(narrowed_from(&p, best, more) == best);
     pz_arena_release(&arena);
   }
 }
 
-/* ---- some modes only ------------------------------------------------------------------------ */
+/* ---- some modes only ------------------------------------------------------------------------- */
 
 /* The same problem without some of the modes; one of each task is left. */
 static void leave_out_modes(struct pz_problem *p, struct pz_task *tasks, struct pz_mode (*modes)[2],
-                            bool *dropped) {
+                            bool *eliminated) {
   uint32_t at = 0;
   for (uint32_t i = 0; i < p->n; i++) {
     const struct pz_task *t = &p->tasks[i];
@@ -194,7 +194,7 @@ static void leave_out_modes(struct pz_problem *p, struct pz_task *tasks, struct 
     tasks[i].n_modes = 0;
     uint32_t out = t->n_modes == 2 && draw(3) == 0 ? draw(2) : PZ_NONE;
     for (uint32_t m = 0; m < t->n_modes; m++) {
-      dropped[at++] = m == out;
+      eliminated[at++] = m == out;
       if (m != out) modes[i][tasks[i].n_modes++] = t->modes[m];
     }
   }
@@ -215,21 +215,21 @@ static void modes_that_are_dropped_are_not_there(void **state) {
     struct pz_problem p, fewer;
     struct pz_task tasks[MOST];
     struct pz_mode modes[MOST][2];
-    bool dropped[2 * MOST];
+    bool eliminated[2 * MOST];
     pz_arena_init(&arena, NULL);
     draw_problem(&arena, &p);
     fewer = p;
-    leave_out_modes(&fewer, tasks, modes, dropped);
+    leave_out_modes(&fewer, tasks, modes, eliminated);
     double best = fmin(shortest(&fewer), in_sequence(&p)); /* from where the searches begin */
     for (enum search which = BEST_FIRST; which < SEARCHES; which++)
-      if (search_without(&p, which, dropped) != best)
+      if (search_without(&p, which, eliminated) != best)
         fail_msg("round %d, %u operators: search %d gives %g, the shortest is %g", round, p.n,
-                 (int)which, search_without(&p, which, dropped), best);
+                 (int)which, search_without(&p, which, eliminated), best);
     pz_arena_release(&arena);
   }
 }
 
-/* ---- known problems ------------------------------------------------------------------------- */
+/* ---- known problems -------------------------------------------------------------------------- */
 
 /* Problems that were once solved wrongly.  Each task takes some cores for a time, or all of them
  * for another, if that is given. */
@@ -349,12 +349,12 @@ static void two_cores_share_sums(void **state) {
       tasks[i] = (struct pz_task){.name = "op", .id = i, .modes = &modes[i], .n_modes = 1};
     }
     assert_int_equal(pz_problem_make(&arena, capacity, tasks, 5, NULL, 0, &p, &err), PZ_OK);
-    assert_true(search_alone(&p, HALVES) == cases[k].bound);
+    assert_true(search_alone(&p, TWO_MACHINE) == cases[k].bound);
     pz_arena_release(&arena);
   }
 }
 
-/* ---- barriers ------------------------------------------------------------------------------- */
+/* ---- barriers -------------------------------------------------------------------------------- */
 
 /* One that takes 2 on all cores or 12 on one; one that waits for it and takes all, and one for
  * that; two that take all cores but one for 20.  With the long mode neither of these fits before

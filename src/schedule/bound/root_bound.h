@@ -1,0 +1,13 @@
+/* Lower bounds for the whole problem, and elimination of modes. */
+#ifndef PZ_SCHEDULE_BOUND_ROOT_BOUND_H
+#define PZ_SCHEDULE_BOUND_ROOT_BOUND_H
+
+#include "schedule/model/context.h"
+
+/* Updates bound_s from critical paths, energy and dual values; modes that no better schedule has
+ * are eliminated. */
+void pz_bound_tighten(struct pz_context *c);
+/* Tails as they are without some tasks (NULL: with all), until the next time. */
+void pz_bound_tails(struct pz_context *c, const bool *without);
+
+#endif

@@ -1,0 +1,122 @@
+#include "schedule/model/context.h"
+
+#include <assert.h>
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+/* Weights of tensor cores, vector cores, link, HBM and GLB in a surrogate resource; each row sums
+ * to 1. */
+static const double mixes[PZ_MIXES][PZ_RESOURCES] = {
+    {1, 0, 0, 0, 0},     {0, 1, 0, 0, 0},     {0, 0, 1, 0, 0},       {0, 0, 0, 1, 0},
+    {0, 0, 0, 0, 1},     {0.5, 0.5, 0, 0, 0}, {0.75, 0.25, 0, 0, 0}, {0.25, 0.75, 0, 0, 0},
+    {0.9, 0.1, 0, 0, 0}, {0.1, 0.9, 0, 0, 0}, {0.4, 0.4, 0.2, 0, 0}, {0.5, 0, 0, 0.5, 0},
+    {0.2, 0, 0, 0.8, 0}, {0.8, 0, 0, 0.2, 0},
+};
+
+/* The greatest time that all times are multiples of, if all are integers (or small parts of one
+ * would make sums inexact). */
+static double common_time_unit(const struct pz_problem *p) {
+  uint64_t g = 0;
+  double sum = 0;
+  for (uint32_t i = 0; i < p->n; i++)
+    for (uint32_t m = 0; m < p->tasks[i].n_modes; m++) {
+      double s = p->tasks[i].modes[m].s;
+      sum += s;
+      if (sum > 0x1p50 || s != floor(s)) return 0;
+      uint64_t a = (uint64_t)s, b = g;
+      while (b) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+      }
+      g = a;
+    }
+  return sum <= 0x1p26 * (double)g ? (double)g : 0; /* sums are exact to far less than a grain */
+}
+
+static bool allocate(struct pz_context *c) {
+  uint32_t n = c->p->n;
+  c->mode_at = pz_arena_alloc(c->arena, n, sizeof *c->mode_at);
+  if (!c->mode_at) return false;
+  for (uint32_t i = 0; i < n; i++) {
+    c->mode_at[i] = c->n_modes;
+    c->n_modes += c->p->tasks[i].n_modes;
+  }
+  c->eliminated = pz_arena_alloc(c->arena, c->n_modes, sizeof *c->eliminated);
+  c->lp_share = pz_arena_alloc(c->arena, c->n_modes, sizeof *c->lp_share);
+  c->least_s = pz_arena_alloc(c->arena, n, sizeof *c->least_s);
+  c->head_s = pz_arena_alloc(c->arena, n, sizeof *c->head_s);
+  c->tail_s = pz_arena_alloc(c->arena, n, sizeof *c->tail_s);
+  c->work = pz_arena_alloc(c->arena, n, sizeof *c->work);
+  c->best = pz_arena_alloc(c->arena, n, sizeof *c->best);
+  c->duals.rate = pz_arena_alloc(c->arena, c->n_modes, sizeof *c->duals.rate);
+  c->duals.least = pz_arena_alloc(c->arena, n, sizeof *c->duals.least);
+  return c->eliminated && c->lp_share && c->least_s && c->head_s && c->tail_s && c->work &&
+         c->best && c->duals.rate && c->duals.least;
+}
+
+enum pz_status pz_context_init(struct pz_context *c, const struct pz_problem *p,
+                               struct pz_arena *arena, struct pz_error *err) {
+  *c = (struct pz_context){.p = p,
+                           .arena = arena,
+                           .o = &pz_tuning_default,
+                           .count = pz_arena_alloc(arena, PZ_TECHNIQUES + 1, sizeof *c->count),
+                           .best_s = DBL_MAX,
+                           .time_unit = common_time_unit(p)};
+  if (!c->count || !allocate(c))
+    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule");
+  memcpy(c->mix, mixes, sizeof mixes);
+  for (uint32_t i = 0; i < p->n; i++) {
+    double least = DBL_MAX;
+    for (uint32_t m = 0; m < p->tasks[i].n_modes; m++) least = fmin(least, p->tasks[i].modes[m].s);
+    c->scale += least;
+  }
+  return PZ_OK;
+}
+
+bool pz_context_fork(const struct pz_context *c, struct pz_arena *arena, struct pz_context *out) {
+  *out = *c;
+  out->arena = arena;
+  out->n_modes = 0;
+  out->head_tail = out->derived.valid = false;
+  if (!allocate(out)) return false;
+  out->best = c->best;
+  memcpy(out->eliminated, c->eliminated, c->n_modes * sizeof *c->eliminated);
+  memcpy(out->duals.rate, c->duals.rate, c->n_modes * sizeof *c->duals.rate);
+  return true;
+}
+
+/* For assertions: what sums of rounding may amount to. */
+#define SLACK(c) (1e-9 * (c)->scale)
+
+/* Bounds hold for schedules without the eliminated modes. */
+static inline bool has_eliminated(const struct pz_context *c, const struct pz_slot *slots) {
+  for (uint32_t i = 0; i < c->p->n; i++)
+    if (c->eliminated[c->mode_at[i] + slots[i].mode]) return true;
+  return false;
+}
+
+static inline bool any_eliminated(const struct pz_context *c) {
+  for (uint32_t m = 0; m < c->n_modes; m++)
+    if (c->eliminated[m]) return true;
+  return false;
+}
+
+void pz_update_incumbent(struct pz_context *c, const struct pz_slot *slots, double makespan,
+                         enum pz_technique by) {
+  if (!pz_better(c, makespan, c->best_s)) return;
+  assert(makespan >= c->bound_s - SLACK(c) || has_eliminated(c, slots));
+  memcpy(c->best, slots, c->p->n * sizeof *slots);
+  c->best_s = makespan;
+  c->count[by].incumbents++;
+}
+
+void pz_update_bound(struct pz_context *c, double bound_s, enum pz_technique by) {
+  if (c->time_unit > 0) bound_s = ceil(bound_s / c->time_unit - 1e-6) * c->time_unit;
+  assert(bound_s <= c->best_s + SLACK(c) || any_eliminated(c));
+  bound_s = fmin(bound_s, c->best_s);
+  if (!(bound_s > c->bound_s)) return;
+  c->count[by].raised += bound_s - c->bound_s;
+  c->bound_s = bound_s;
+}

@@ -1,0 +1,88 @@
+/* Shared state of the solver's parts: derived data of a problem, the incumbent, and the proven
+ * lower bound. */
+#ifndef PZ_SCHEDULE_MODEL_CONTEXT_H
+#define PZ_SCHEDULE_MODEL_CONTEXT_H
+
+#include "schedule/model/problem.h"
+#include "schedule/options.h"
+
+/* Surrogate resources ("mixes"): weighted sums of resources, each of which gives an energy bound
+ * (root_bound.c).  Measures of energy are the mixes and the dual values; their number is a multiple
+ * of four, which the compiler vectorises. */
+enum { PZ_MIXES = 14, PZ_MEASURES = 16 };
+_Static_assert((int)PZ_MIXES < (int)PZ_MEASURES && PZ_MEASURES % 4 == 0,
+               "every measure has a place");
+
+/* Dual values (column_generation.c): no feasible subset has rates that sum to more than 1.  So what
+ * is left of a schedule takes at least the sum, over tasks, of rate times duration; tasks not yet
+ * started count with their least value. */
+struct pz_duals {
+  double *rate;  /* by mode */
+  double *least; /* by task: least of rate times duration */
+  double sum;    /* of least: a bound for the whole */
+};
+
+/* Of numbers: without a call, as fmax and fmin are where NaN counts. */
+static inline double pz_larger(double a, double b) { return a > b ? a : b; }
+static inline double pz_smaller(double a, double b) { return a < b ? a : b; }
+
+/* What heads, tails and work were derived from, last. */
+struct pz_derived {
+  uint32_t n_eliminated;
+  int n_dual_updates;
+  bool head_tail, valid;
+};
+
+struct pz_context {
+  const struct pz_problem *p;
+  struct pz_arena *arena;
+  const struct pz_tuning *o;
+  struct pz_technique_count *count; /* by technique */
+  uint32_t *mode_at;                /* by task: its first mode in arrays by mode */
+  uint32_t n_modes;
+  bool *eliminated; /* by mode: in no schedule better than the incumbent */
+  double *least_s;  /* by task: its fastest mode */
+  double *head_s;   /* earliest start */
+  double *tail_s;   /* least time from its end to the end of all */
+  bool head_tail;   /* heads and tails by energy too, not by paths alone */
+  struct pz_derived derived;
+  double (*work)[PZ_MIXES]; /* by task: least energy, by surrogate resource */
+  double mix[PZ_MIXES][PZ_RESOURCES];
+  double *lp_share; /* by mode: its share in the solution of the linear program, if there was one */
+  struct pz_duals duals; /* all 0 before column generation */
+  int n_dual_updates;    /* how often they were changed */
+  double scale;          /* a time everything is compared with: the sum of all */
+  double time_unit;      /* all times are integer multiples of this; 0: there is no such unit */
+  int64_t steps, most_steps;
+  struct pz_slot *best; /* the incumbent */
+  double best_s;        /* its makespan */
+  double bound_s;       /* proven lower bound */
+};
+
+/* With the default tuning. */
+PZ_NODISCARD enum pz_status pz_context_init(struct pz_context *c, const struct pz_problem *p,
+                                            struct pz_arena *arena, struct pz_error *err);
+
+/* Is a better than b by more than rounding (by a time unit, if there is one)? */
+static inline bool pz_better(const struct pz_context *c, double a, double b) {
+  return a < b - (c->time_unit > 0 ? c->time_unit * (1 - 1e-6) : 1e-12 * c->scale);
+}
+
+/* Is there still something between the bound and the incumbent? */
+static inline bool pz_open(const struct pz_context *c) {
+  return pz_better(c, c->bound_s, c->best_s);
+}
+
+/* The schedule becomes the incumbent if it is better.  No schedule is better than the bound. */
+void pz_update_incumbent(struct pz_context *c, const struct pz_slot *slots, double makespan,
+                         enum pz_technique by);
+
+/* Raise the bound, to the next multiple of the time unit.  Where modes are eliminated it may hold
+ * only for schedules better than the incumbent, so it is at most the makespan of that. */
+void pz_update_bound(struct pz_context *c, double bound_s, enum pz_technique by);
+
+/* A copy with modes and dual values of its own, in another arena; the incumbent is shared.  False:
+ * no memory. */
+bool pz_context_fork(const struct pz_context *c, struct pz_arena *arena, struct pz_context *out);
+
+#endif

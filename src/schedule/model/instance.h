@@ -1,0 +1,26 @@
+/* Two-mode scheduling problems in the original system's JSON format. */
+#ifndef PZ_SCHEDULE_MODEL_INSTANCE_H
+#define PZ_SCHEDULE_MODEL_INSTANCE_H
+
+#include "schedule/model/problem.h"
+
+/* What an operator in intra-op mode (all cores of its class) excludes: everything, or its class. */
+enum pz_exclusive { PZ_EXCLUSIVE_ALL, PZ_EXCLUSIVE_CLASS };
+extern const char *const pz_exclusive_names[]; /* ends with NULL */
+
+/* Classes of the original; collectives there take a vector core. */
+enum pz_task_class { PZ_TASK_TENSOR, PZ_TASK_VECTOR, PZ_TASK_BOTH, PZ_TASK_NONE };
+
+/* The modes of one operator: single (one core of its class) and intra-op.  Returns how many. */
+uint32_t pz_two_modes(enum pz_task_class c, const int32_t capacity[PZ_RESOURCES], double single_s,
+                      double intra_s, enum pz_exclusive exclusive, struct pz_mode out[2]);
+
+enum { PZ_INSTANCE_MOST_BYTES = 256 << 20, PZ_INSTANCE_MOST_OPS = 1 << 20 };
+
+/* Read {num_tc, num_vc, ops: [{id, type: TC|VC|TCandVC|Nop, latency, intra_op_latency}], edges:
+ * [[before, after]]}. */
+PZ_NODISCARD enum pz_status pz_instance_parse(const char *name, const char *text, size_t bytes,
+                                              enum pz_exclusive exclusive, struct pz_arena *arena,
+                                              struct pz_problem *out, struct pz_error *err);
+
+#endif

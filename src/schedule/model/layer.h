@@ -1,0 +1,22 @@
+/* The scheduling problem of a model's layer on a chip, forward or backward. */
+#ifndef PZ_SCHEDULE_MODEL_LAYER_H
+#define PZ_SCHEDULE_MODEL_LAYER_H
+
+#include "cost/cost.h"
+#include "schedule/model/instance.h"
+
+extern const char *const pz_modes_names[]; /* ends with NULL */
+
+struct pz_layer_options {
+  enum pz_mode_set modes;
+  enum pz_exclusive exclusive; /* with PZ_MODES_TWO */
+};
+
+/* Costs of every mode from `cost`, whose chip is the whole chip and stays so.  A fused operator
+ * takes vector cores in proportion to its tensor cores. */
+PZ_NODISCARD enum pz_status pz_layer_problem(struct pz_cost *cost, const struct pz_ops *ops,
+                                             const struct pz_layer_options *options,
+                                             struct pz_arena *arena, struct pz_problem *out,
+                                             struct pz_error *err);
+
+#endif

@@ -1,0 +1,72 @@
+/* Options and statistics of the scheduler.  Techniques and constants stand in options.def. */
+#ifndef PZ_SCHEDULE_OPTIONS_H
+#define PZ_SCHEDULE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/status.h"
+
+enum pz_solver {
+  PZ_SOLVER_EXACT, /* local search, bounds and tree search */
+  PZ_SOLVER_ILP    /* the integer program, by CBC: an oracle */
+};
+
+/* Why a solver left a gap open. */
+enum pz_stop { PZ_STOP_PROVED, PZ_STOP_STEPS, PZ_STOP_TIME };
+
+/* PZ_T_local_search and so on; PZ_T_NONE stands for what cannot be switched off. */
+enum pz_technique {
+#define TECHNIQUE(name, reason) PZ_T_##name,
+#define TUNED(type, name, value, least, most, reason)
+#define CONSTANT(type, name, value, least, most, reason)
+#include "schedule/options.def"
+  PZ_T_NONE,
+  PZ_TECHNIQUES = PZ_T_NONE
+};
+
+/* Techniques by name, on or off, and constants. */
+struct pz_tuning {
+#define TECHNIQUE(name, reason) bool name;
+#define TUNED(type, name, value, least, most, reason) type name;
+#define CONSTANT(type, name, value, least, most, reason) type name;
+#include "schedule/options.def"
+};
+
+extern const struct pz_tuning pz_tuning_default;
+
+const char *pz_technique_name(enum pz_technique t);
+/* Why it is there. */
+const char *pz_technique_reason(enum pz_technique t);
+
+/* Switch off the techniques of a list with commas.  PZ_BAD_USE names one that there is not, and
+ * those there are. */
+PZ_NODISCARD enum pz_status pz_tuning_disable(struct pz_tuning *t, const char *list,
+                                              struct pz_error *err);
+
+/* PZ_BAD_USE names a constant out of its range. */
+PZ_NODISCARD enum pz_status pz_tuning_check(const struct pz_tuning *t, struct pz_error *err);
+
+/* Effort is counted in steps (a task placed, or a node of the search), so that the same input gives
+ * the same answer everywhere; some millions a second. */
+struct pz_solve_options {
+  enum pz_solver solver;
+  int64_t steps;                  /* of the exact solver; 0: the default */
+  double seconds;                 /* of the ILP; 0: the default */
+  const struct pz_tuning *tuning; /* of the exact solver; NULL: the default */
+};
+
+/* What a technique did in a solve. */
+struct pz_technique_count {
+  int64_t calls;
+  int64_t steps;      /* of searches, with those of what they call */
+  int64_t prunes;     /* nodes, starts or modes it ruled out */
+  int64_t incumbents; /* schedules it found that were the best so far */
+  double raised;      /* sum by which it raised the lower bound, in the problem's unit of time */
+};
+
+struct pz_solve_statistics {
+  struct pz_technique_count by[PZ_TECHNIQUES + 1];
+};
+
+#endif

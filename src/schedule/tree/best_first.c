@@ -1,0 +1,354 @@
+/* Best-first branch and bound.  The same tree as in depth_first.c, restricted to states just after
+ * a start: a set of started tasks, some of them running.  The next start is at the end of a running
+ * task, or, after a wait, at a later one; from idle points, where that pays, as in idle_point.h.
+ *
+ * The search alternates between opening the state with the least bound of the open list, which
+ * raises the lower bound and opens no state whose bound exceeds the optimum, and diving: opening
+ * the best state for each number of started tasks, which finds good schedules early.  Most
+ * dominated states are found before they are opened.  The cost is memory. */
+#include "schedule/tree/best_first.h"
+
+#include <float.h>
+#include <string.h>
+
+#include "schedule/tree/automorphism.h"
+#include "schedule/tree/busy_period.h"
+#include "schedule/tree/deferred.h"
+#include "schedule/tree/idle_point.h"
+#include "schedule/tree/partial_bound.h"
+#include "schedule/tree/state_store.h"
+
+struct best_first {
+  struct pz_branching g;
+  struct pz_state_store store;
+  struct pz_idle idle;
+  struct pz_arena *arena;
+  int64_t until;
+  struct pz_deferred *deferred; /* NULL: none */
+  char *nodes;                  /* by depth: struct pz_partial */
+  size_t node_bytes;
+  struct pz_partial *ahead;
+  const struct pz_state *from; /* the one that is opened; NULL: the beginning */
+  double regret_s;             /* of the last idle point before what is expanded */
+  int at;                      /* no bucket below this has states */
+  bool fresh;                  /* what is made now is; see open_state */
+  bool stopped;
+};
+
+static struct pz_partial *node_at(const struct best_first *x, uint32_t depth) {
+  return (struct pz_partial *)(void *)(x->nodes + depth * x->node_bytes);
+}
+
+static double completion_bound(struct best_first *x, const struct pz_partial *n) {
+  double most = x->g.c->best_s, bound = pz_partial_dual_bound(&x->g, n);
+  if (pz_better(x->g.c, bound, most)) bound = pz_larger(bound, pz_partial_residual_bound(&x->g, n));
+  if (pz_better(x->g.c, bound, most)) bound = pz_larger(bound, pz_partial_energy_bound(&x->g, n));
+  return bound;
+}
+
+static void load(struct best_first *x, const struct pz_state *s, struct pz_partial *n) {
+  const struct pz_problem *p = x->g.p;
+  *n = (struct pz_partial){.started = s->started,
+                           .finished = s->started,
+                           .t = s->t,
+                           .t_before = s->t,
+                           .last_rank = PZ_NONE,
+                           .ready = s->ready,
+                           .left_s = s->left_s,
+                           .alone_s = s->alone_s,
+                           .n_running = s->n_running};
+  memcpy(n->free, p->capacity, sizeof n->free);
+  memcpy(n->run, s->run, s->n_running * sizeof *s->run);
+  for (uint32_t i = 0; i < s->n_running; i++) {
+    const struct pz_running *r = &s->run[i];
+    pz_bits_clear(&n->finished, r->task);
+    for (int k = 0; k < PZ_RESOURCES; k++) n->free[k] -= p->tasks[r->task].modes[r->mode].use[k];
+  }
+}
+
+/* ---- complete schedules ---------------------------------------------------------------------- */
+
+/* On to what the state has just started; from an idle point what else it has done ran alone. */
+static void start_of(struct best_first *x, const struct pz_state *s, struct pz_partial **now,
+                     struct pz_partial **next) {
+  struct pz_partial *swap;
+  for (; (*now)->n_running && (*now)->t < s->t; swap = *now, *now = *next, *next = swap)
+    pz_partial_advance(&x->g, *now, *next);
+  struct pz_bits alone = pz_bits_minus(&s->started, &(*now)->started);
+  for (uint32_t i = 0; i < s->n_running; i++) pz_bits_clear(&alone, s->run[i].task);
+  if (!pz_bits_empty(&alone)) pz_partial_alone(&x->g, *now, &alone);
+  for (uint32_t i = 0; i < s->n_running; i++) {
+    if (pz_bits_has(&(*now)->started, s->run[i].task)) continue;
+    pz_partial_start(&x->g, *now, s->run[i].task, s->run[i].mode, *next);
+    swap = *now, *now = *next, *next = swap;
+  }
+}
+
+static uint32_t depth_of(const struct pz_state *s) {
+  uint32_t n = 0;
+  for (; s; s = s->parent) n++;
+  return n;
+}
+
+/* Repeats the starts from the beginning, for the slots. */
+static void replay(struct best_first *x, const struct pz_state *const *path, uint32_t n,
+                   struct pz_partial *now, struct pz_partial *next) {
+  pz_partial_begin(&x->g, x->deferred ? x->deferred->is : NULL, now);
+  for (uint32_t k = 0; k < n; k++) start_of(x, path[k], &now, &next);
+  while (now->n_running) { /* what takes no time, at the end */
+    struct pz_partial *swap = now;
+    pz_partial_advance(&x->g, now, next);
+    now = next;
+    next = swap;
+  }
+}
+
+static double end_of_slots(const struct best_first *x) {
+  double end = 0;
+  for (uint32_t i = 0; i < x->g.p->n; i++)
+    if (!x->deferred || !x->deferred->is[i]) end = pz_larger(end, x->g.slots[i].end);
+  return end;
+}
+
+/* Everything is started in n, a descendant of the state that is opened. */
+static void complete(struct best_first *x, const struct pz_partial *n) {
+  struct pz_arena arena;
+  double makespan = pz_partial_end(n);
+  if (!pz_better(x->g.c, makespan, x->g.c->best_s)) return;
+  pz_arena_init(&arena, x->arena->mem);
+  uint32_t depth = depth_of(x->from);
+  const struct pz_state **path = pz_arena_alloc(&arena, depth + 1, sizeof *path), *s = x->from;
+  struct pz_partial *now = pz_arena_alloc(&arena, 1, x->node_bytes);
+  struct pz_partial *next = pz_arena_alloc(&arena, 1, x->node_bytes);
+  struct pz_state *last = pz_arena_alloc(&arena, 1, pz_state_bytes(n->n_running));
+  bool ok = path && now && next && last;
+  x->stopped = x->stopped || !ok;
+  if (ok) {
+    pz_state_fill(last, NULL, n);
+    path[depth] = last;
+    for (uint32_t k = depth; s; s = s->parent) path[--k] = s;
+    replay(x, path, depth + 1, now, next);
+    makespan = end_of_slots(x);
+    if (x->deferred) makespan = pz_deferred_insert(x->deferred, &x->g, makespan);
+    pz_update_incumbent(x->g.c, x->g.slots, makespan, PZ_T_best_first);
+  }
+  pz_arena_release(&arena);
+}
+
+/* What is left, which nothing waits for, runs alone. */
+static void complete_alone(struct best_first *x, const struct pz_partial *n,
+                           struct pz_partial *end) {
+  struct pz_bits left = pz_bits_minus(&x->g.all, &n->started);
+  pz_partial_copy(end, n);
+  pz_partial_alone(&x->g, end, &left);
+  complete(x, end);
+}
+
+/* ---- branching ------------------------------------------------------------------------------- */
+
+static double busy_period_bound(const struct best_first *x, const struct pz_partial *n) {
+  return x->idle.slow ? pz_busy_period_bound(&x->idle, n, x->regret_s) : 0;
+}
+
+/* A candidate that waits for the next end is a state, unless the wait is dominated, or an idle
+ * point or another state is as good, or the bound prunes it.  Where idle points are frequent
+ * dominance prunes most, elsewhere the bound: it is tested first. */
+static void add_state(struct best_first *x, const struct pz_partial *n, double bound) {
+  struct pz_state *s = x->store.candidate;
+  if (pz_partial_complete(&x->g, n)) {
+    complete(x, n);
+    return;
+  }
+  if (x->idle.frequent && n->n_running < 2) return; /* that is alone */
+  if (pz_partial_wait_dominated(&x->g, n)) return;
+  pz_state_fill(s, x->from, n);
+  s->regret_s = x->regret_s;
+  s->fresh = x->fresh;
+  if (x->idle.frequent && pz_idle_dominates(&x->idle, x->regret_s, n, s->next)) return;
+  if (x->idle.frequent && pz_state_store_dominates(&x->store)) return;
+  pz_partial_advance(&x->g, n, x->ahead);
+  s->bound = pz_larger(bound, completion_bound(x, x->ahead));
+  if (x->from) s->bound = pz_larger(s->bound, x->from->bound);
+  if (!pz_better(x->g.c, s->bound, x->g.c->best_s)) return;
+  if (!x->idle.frequent && pz_state_store_dominates(&x->store)) return;
+  if (!pz_state_store_add(&x->store)) x->stopped = true;
+}
+
+static void count_step(struct best_first *x) { x->stopped |= ++x->g.c->steps >= x->until; }
+
+/* Every set of tasks that can start now, in every mode. */
+static void expand(struct best_first *x, uint32_t depth) {
+  const struct pz_partial *n = node_at(x, depth);
+  struct pz_partial *next = node_at(x, depth + 1);
+  struct pz_start k = pz_partial_starts(&x->g, n);
+  while (!x->stopped && pz_partial_next(&x->g, n, &k)) {
+    pz_partial_start(&x->g, n, k.task, k.mode, next);
+    count_step(x);
+    double bound = pz_partial_path_bound(&x->g, next);
+    if (pz_better(x->g.c, bound, x->g.c->best_s))
+      bound = pz_larger(bound, busy_period_bound(x, next));
+    if (!pz_better(x->g.c, bound, x->g.c->best_s)) continue;
+    add_state(x, next, bound);
+    expand(x, depth + 1);
+  }
+}
+
+/* Of interchangeable tasks that are ready at the same idle point those alone come first. */
+static bool may_be_alone(const struct best_first *x, const struct pz_partial *n, uint32_t i) {
+  uint64_t not_now = 0;
+  for (int w = 0; w < x->g.words; w++) not_now |= x->g.interchangeable[i].w[w] & n->not_now.w[w];
+  return !not_now;
+}
+
+/* What is ready runs alone or not now, each task after the other; then a busy period begins. */
+static void decide(struct best_first *x, uint32_t depth) {
+  struct pz_partial *n = node_at(x, depth), *next = node_at(x, depth + 1);
+  uint32_t i = pz_idle_undecided(&x->idle, n);
+  if (x->stopped || !pz_better(x->g.c, completion_bound(x, n), x->g.c->best_s)) return;
+  if (i == PZ_NONE) {
+    if (pz_bits_empty(&n->not_now)) complete_alone(x, n, next);
+    expand(x, depth);
+    return;
+  }
+  count_step(x);
+  if (may_be_alone(x, n, i)) {
+    struct pz_bits only = {{0}};
+    pz_bits_set(&only, i);
+    pz_partial_copy(next, n);
+    pz_partial_alone(&x->g, next, &only);
+    decide(x, depth + 1);
+  }
+  if (!pz_bits_has(&x->idle.joining, i)) return;
+  pz_partial_copy(next, n);
+  pz_bits_set(&next->not_now, i);
+  decide(x, depth + 1);
+}
+
+static void branch_from_idle(struct best_first *x, uint32_t depth) {
+  static const struct pz_bits none;
+  struct pz_partial *n = node_at(x, depth);
+  if (pz_idle_dominated(&x->idle, n)) return;
+  x->regret_s = n->t - n->alone_s;
+  n->not_now = none;
+  x->fresh = true;
+  n->could_before = none;
+  decide(x, depth);
+}
+
+/* At the next end, or after waiting for a later one.
+ *
+ * A state is fresh if all that was ready might start with its tasks.  What could have is left out
+ * at the first end after it: a state with it was made beside this one.  What is expanded there is
+ * not fresh, and at the end after that all may start again: a task left out there too could have
+ * started with a state that itself left it out, and then no state with it would be made anywhere.
+ * At later ends, what waited for them is left out: a state with it is made from here. */
+static void open_state(struct best_first *x, const struct pz_state *s) {
+  static const struct pz_bits none;
+  x->from = s;
+  x->regret_s = s->regret_s;
+  load(x, s, node_at(x, 0));
+  while (node_at(x, 0)->n_running && !x->stopped) {
+    struct pz_partial *n = node_at(x, 1);
+    pz_partial_advance(&x->g, node_at(x, 0), n);
+    bool later = node_at(x, 0)->t > s->t; /* until then it is the state's own bound */
+    x->fresh = !later && !s->fresh;
+    if (x->fresh) n->could_before = none;
+    if (later && !pz_better(x->g.c, completion_bound(x, n), x->g.c->best_s)) return;
+    if (pz_partial_complete(&x->g, n)) {
+      complete(x, n);
+      return;
+    }
+    if (x->idle.frequent && !n->n_running) {
+      branch_from_idle(x, 1);
+      return;
+    }
+    expand(x, 1);
+    if (pz_partial_wait_dominated(&x->g, n)) return;
+    pz_partial_copy(node_at(x, 0), n);
+  }
+}
+
+/* ---- the search ------------------------------------------------------------------------------ */
+
+static void begin(struct best_first *x) {
+  struct pz_partial *n = node_at(x, 0);
+  x->fresh = true;
+  pz_partial_begin(&x->g, x->deferred ? x->deferred->is : NULL, n);
+  if (pz_partial_complete(&x->g, n))
+    complete(x, n);
+  else if (x->idle.frequent)
+    branch_from_idle(x, 0);
+  else
+    expand(x, 0);
+}
+
+/* The best state for each number of tasks started.  False: there is none. */
+static bool dive(struct best_first *x) {
+  bool any = false;
+  for (uint32_t started = 0; started < x->g.p->n && !x->stopped; started++) {
+    struct pz_state *s = pz_state_store_take(&x->store, started, PZ_STATE_BUCKETS - 1);
+    if (s) open_state(x, s);
+    x->g.c->count[PZ_T_diving].calls += s != NULL;
+    any = any || s;
+  }
+  return any;
+}
+
+/* No more can be proved than what deferred tasks did not fit into. */
+static bool reached(const struct best_first *x) {
+  return x->deferred && pz_state_store_bound(&x->store, x->at) >= x->deferred->unfit_s;
+}
+
+/* The states of least bound, those with more tasks started first, up to so many steps. */
+static void open_least_bounds(struct best_first *x, int64_t until) {
+  while (x->at < PZ_STATE_BUCKETS && !x->stopped && x->g.c->steps < until) {
+    x->stopped = reached(x);
+    struct pz_state *s = NULL;
+    for (uint32_t started = x->g.p->n; started-- > 0 && !s;)
+      s = pz_state_store_take(&x->store, started, x->at);
+    if (s)
+      open_state(x, s);
+    else
+      x->at++;
+  }
+}
+
+static void search(struct best_first *x) {
+  struct pz_context *c = x->g.c;
+  begin(x);
+  if (c->o->diving)
+    for (int64_t from = c->steps; dive(x); from = c->steps)
+      open_least_bounds(x, 2 * c->steps - from);
+  else
+    open_least_bounds(x, INT64_MAX);
+  double proved = x->stopped ? pz_state_store_bound(&x->store, x->at) : c->best_s;
+  if (x->deferred) proved = pz_smaller(proved, x->deferred->unfit_s);
+  pz_update_bound(c, pz_smaller(proved, c->best_s),
+                  PZ_T_best_first); /* pruned: no better than it */
+}
+
+static bool prepare(struct best_first *x, struct pz_context *c) {
+  uint32_t n = c->p->n;
+  x->node_bytes = pz_partial_bytes(n);
+  x->nodes = pz_arena_alloc(x->arena, 2 * (size_t)n + 4, x->node_bytes);
+  x->ahead = pz_arena_alloc(x->arena, 1, x->node_bytes);
+  return x->nodes && x->ahead && pz_branching_init(&x->g, c, x->arena) &&
+         pz_state_store_init(&x->store, &x->g, x->until - c->steps, x->arena) &&
+         pz_idle_init(&x->idle, &x->g, x->arena);
+}
+
+enum pz_status pz_best_first_search(struct pz_context *c, int64_t steps,
+                                    struct pz_deferred *deferred, struct pz_error *err) {
+  if (!pz_open(c)) return PZ_OK;
+  struct pz_arena arena;
+  pz_arena_init(&arena, c->arena->mem);
+  struct best_first x = {.arena = &arena, .until = c->steps + steps, .deferred = deferred};
+  int64_t from = c->steps;
+  bool ok = prepare(&x, c);
+  if (ok) pz_automorphisms(&x.g, deferred ? deferred->is : NULL);
+  if (ok) search(&x);
+  c->count[PZ_T_best_first].calls++;
+  c->count[PZ_T_best_first].steps += c->steps - from;
+  pz_arena_release(&arena);
+  return ok ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule search");
+}

@@ -1,0 +1,140 @@
+#include "schedule/tree/branching.h"
+
+#include <string.h>
+
+/* Is the resource used by a task that leaves another one free? */
+static bool matters(const struct pz_problem *p, int r) {
+  for (uint32_t i = 0; i < p->n; i++)
+    for (uint32_t m = 0; m < p->tasks[i].n_modes; m++) {
+      const int32_t *use = p->tasks[i].modes[m].use;
+      for (int k = 0; use[r] && k < PZ_RESOURCES; k++)
+        if (use[k] < p->capacity[k]) return true;
+    }
+  return false;
+}
+
+/* A mode's use of a surrogate resource. */
+static double share(const struct pz_branching *g, const struct pz_mode *m, int mix) {
+  double sum = 0;
+  for (int r = 0; r < PZ_RESOURCES; r++)
+    if (m->use[r]) sum += g->c->mix[mix][r] * (double)m->use[r] / (double)g->p->capacity[r];
+  return sum;
+}
+
+static void add_mix(struct pz_branching *g, int mix) {
+  const struct pz_context *c = g->c;
+  int at = g->n_measures++;
+  for (uint32_t i = 0; i < g->p->n; i++) {
+    g->work[i][at] = c->work[g->by_tail[i]][mix];
+    for (uint32_t m = 0; m < g->p->tasks[i].n_modes; m++)
+      g->rates[c->mode_at[i] + m][at] = share(g, &g->p->tasks[i].modes[m], mix);
+  }
+}
+
+static void add_duals(struct pz_branching *g, const struct pz_duals *f) {
+  int at = g->n_measures++;
+  for (uint32_t i = 0; i < g->p->n; i++) g->work[i][at] = f->least[g->by_tail[i]];
+  for (uint32_t m = 0; m < g->c->n_modes; m++) g->rates[m][at] = f->rate[m];
+}
+
+/* Surrogate resources whose resources all matter, with so much energy that it may count, and dual
+ * values; padded to a multiple of four. */
+static void measure(struct pz_branching *g) {
+  bool wanted[PZ_RESOURCES];
+  for (int r = 0; r < PZ_RESOURCES; r++) wanted[r] = matters(g->p, r);
+  for (int k = 0; k < PZ_MIXES; k++) {
+    double sum = 0;
+    bool all = true;
+    for (uint32_t i = 0; i < g->p->n; i++) sum += g->c->work[i][k];
+    for (int r = 0; r < PZ_RESOURCES; r++) all = all && (wanted[r] || g->c->mix[k][r] <= 0);
+    if (all && sum > g->c->o->measure_least * g->c->best_s) add_mix(g, k);
+  }
+  if (g->c->duals.sum > 0 && g->c->o->node_dual_bound) add_duals(g, &g->c->duals);
+  g->n_measures = (g->n_measures + 3) / 4 * 4;
+}
+
+/* Does the task take more than half of the resource in every mode? */
+static bool takes_most(const struct pz_context *c, uint32_t i, int r) {
+  const struct pz_task *t = &c->p->tasks[i];
+  for (uint32_t m = 0; m < t->n_modes; m++)
+    if (!c->eliminated[c->mode_at[i] + m] && t->modes[m].use[r] <= c->p->capacity[r] / 2)
+      return false;
+  return true;
+}
+
+/* Of the resource with the most such tasks, unless there are so many that energy bounds are as
+ * good. */
+static void find_disjunctive(struct pz_branching *g) {
+  const uint32_t most = (uint32_t)g->c->o->disjunctive_most;
+  for (int r = 0; r < PZ_RESOURCES; r++) {
+    uint32_t n = 0, list[PZ_LARGEST_DISJUNCTIVE];
+    for (uint32_t k = 0; k < g->p->n && n <= most; k++)
+      if (takes_most(g->c, g->by_tail[k], r) && n++ < most) list[n - 1] = g->by_tail[k];
+    if (n > most || n < 2 || n <= g->n_disjunctive) continue;
+    g->n_disjunctive = n;
+    memcpy(g->disjunctive, list, n * sizeof *list);
+  }
+}
+
+/* Tasks by falling key, ties in topological order. */
+static void order(const struct pz_branching *g, uint32_t *list, bool with_own_time) {
+  for (uint32_t i = 0; i < g->p->n; i++) {
+    const double *least = g->c->least_s, *tail = g->c->tail_s;
+    uint32_t at = i;
+    for (; at > 0; at--) {
+      uint32_t q = list[at - 1];
+      if (tail[q] + (with_own_time ? least[q] : 0) >= tail[i] + (with_own_time ? least[i] : 0))
+        break;
+      list[at] = q;
+    }
+    list[at] = i;
+  }
+}
+
+bool pz_branching_same_modes(const struct pz_branching *g, uint32_t a, uint32_t b) {
+  const struct pz_context *c = g->c;
+  const struct pz_task *t = &c->p->tasks[a];
+  return pz_same_modes(t, &c->p->tasks[b]) &&
+         !memcmp(&c->eliminated[c->mode_at[a]], &c->eliminated[c->mode_at[b]],
+                 t->n_modes * sizeof *c->eliminated);
+}
+
+/* Of tasks with the same modes and the same after them, when both are ready, one is the first: a
+ * schedule that starts the other first is as good with the two exchanged. */
+static void find_interchangeable(struct pz_branching *g) {
+  for (uint32_t a = 0; a < g->p->n; a++)
+    for (uint32_t b = 0; b < g->p->n; b++)
+      if (g->rank[a] < g->rank[b] && pz_branching_same(g, &g->after[a], &g->after[b]) &&
+          pz_branching_same_modes(g, a, b))
+        pz_bits_set(&g->interchangeable[b], a);
+}
+
+bool pz_branching_init(struct pz_branching *g, struct pz_context *c, struct pz_arena *arena) {
+  uint32_t n = c->p->n;
+  *g = (struct pz_branching){.c = c, .p = c->p, .words = (int)(n + 63) / 64};
+  g->slots = pz_arena_alloc(arena, n, sizeof *g->slots);
+  g->by_tail = pz_arena_alloc(arena, n, sizeof *g->by_tail);
+  g->by_path = pz_arena_alloc(arena, n, sizeof *g->by_path);
+  g->rank = pz_arena_alloc(arena, n, sizeof *g->rank);
+  g->interchangeable = pz_arena_alloc(arena, n, sizeof *g->interchangeable);
+  g->work = pz_arena_alloc(arena, n, sizeof *g->work);
+  g->rates = pz_arena_alloc(arena, c->n_modes, sizeof *g->rates);
+  g->before = pz_arena_alloc(arena, n, sizeof *g->before);
+  g->after = pz_arena_alloc(arena, n, sizeof *g->after);
+  if (!g->work || !g->rates || !g->before || !g->after || !g->slots || !g->by_tail || !g->by_path ||
+      !g->rank || !g->interchangeable)
+    return false;
+  order(g, g->by_tail, false);
+  measure(g);
+  order(g, g->by_path, true);
+  if (c->o->disjunctive_bound) find_disjunctive(g);
+  for (uint32_t i = 0; i < n; i++) {
+    g->rank[g->by_path[i]] = i;
+    pz_bits_set(&g->all, i);
+    if (c->least_s[i] <= 0) pz_bits_set(&g->milestones, i);
+    g->milestones_use = g->milestones_use || pz_milestone_uses(&c->p->tasks[i]);
+  }
+  pz_bits_order(g->p, g->before, g->after);
+  if (c->o->interchangeable_tasks) find_interchangeable(g);
+  return true;
+}

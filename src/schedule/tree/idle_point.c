@@ -1,0 +1,121 @@
+#include "schedule/tree/idle_point.h"
+
+#include <float.h>
+#include <string.h>
+
+struct past {
+  struct pz_bits done;
+  double regret_s;
+};
+
+/* ---- regret ---------------------------------------------------------------------------------- */
+
+static double slack(const struct pz_idle *x) { return 1e-12 * x->g->c->scale; }
+
+bool pz_idle_dominated(struct pz_idle *x, const struct pz_partial *idle) {
+  struct pz_technique_count *count = &x->g->c->count[PZ_T_idle_points];
+  struct past now = {idle->started, idle->t - idle->alone_s};
+  count->calls++;
+  x->g->c->steps += x->past.n / x->g->c->o->looks_per_step;
+  for (uint32_t k = 0; k < x->past.n; k++) {
+    const struct past *p = pz_vec_at(&x->past, struct past, k);
+    if (p->regret_s <= now.regret_s + slack(x) && pz_branching_within(x->g, &p->done, &now.done)) {
+      count->prunes++;
+      return true;
+    }
+  }
+  if (x->past.n < x->g->c->o->idle_most)
+    (void)pz_vec_push(&x->past, &now); /* it may be forgotten */
+  return false;
+}
+
+bool pz_idle_dominates(const struct pz_idle *x, double regret_s, const struct pz_partial *n,
+                       double next) {
+  bool dominates = regret_s <= next - n->alone_s + slack(x);
+  x->g->c->count[PZ_T_idle_points].prunes += dominates;
+  return dominates;
+}
+
+/* In the order in which they may run. */
+uint32_t pz_idle_undecided(const struct pz_idle *x, const struct pz_partial *n) {
+  for (int w = 0; w < x->g->words; w++) {
+    uint64_t left = n->ready.w[w] & x->inner.w[w] & ~n->not_now.w[w];
+    if (left) return (uint32_t)(64 * w + __builtin_ctzll(left));
+  }
+  return PZ_NONE;
+}
+
+/* ---- capacity -------------------------------------------------------------------------------- */
+
+/* The least of each resource that some mode of the task uses. */
+static struct pz_mode least_use(const struct pz_context *c, uint32_t i) {
+  const struct pz_task *t = &c->p->tasks[i];
+  struct pz_mode least = {0};
+  memcpy(least.use, c->p->capacity, sizeof least.use);
+  for (uint32_t m = 0; m < t->n_modes; m++) {
+    if (c->eliminated[c->mode_at[i] + m]) continue;
+    for (int r = 0; r < PZ_RESOURCES; r++)
+      if (t->modes[m].use[r] < least.use[r]) least.use[r] = t->modes[m].use[r];
+  }
+  return least;
+}
+
+/* Does nothing else of positive duration fit beside the task in this mode? */
+static bool leaves_no_capacity(const struct pz_branching *g, const struct pz_mode *least,
+                               uint32_t i, const struct pz_mode *m) {
+  int32_t residual[PZ_RESOURCES];
+  for (int r = 0; r < PZ_RESOURCES; r++) residual[r] = g->p->capacity[r] - m->use[r];
+  for (uint32_t k = 0; k < g->p->n; k++) {
+    bool incompatible = k == i || pz_bits_has(&g->before[i], k) || pz_bits_has(&g->after[i], k);
+    if (!incompatible && g->c->least_s[k] > 0 && pz_mode_fits(residual, &least[k])) return false;
+  }
+  return true;
+}
+
+/* The task's fastest mode that leaves capacity for another; DBL_MAX: none does. */
+static double look_at_modes(struct pz_idle *x, const struct pz_mode *least, uint32_t i) {
+  const struct pz_context *c = x->g->c;
+  const struct pz_task *t = &c->p->tasks[i];
+  double s = DBL_MAX;
+  for (uint32_t m = 0; m < t->n_modes; m++) {
+    uint32_t at = c->mode_at[i] + m;
+    x->joins[at] = !c->eliminated[at] && !leaves_no_capacity(x->g, least, i, &t->modes[m]);
+    if (x->joins[at]) s = pz_smaller(s, t->modes[m].s);
+  }
+  return s;
+}
+
+/* Which tasks leave capacity for another, whether the fastest modes mostly do not, and the price of
+ * doing so. */
+static void look_at_capacity(struct pz_idle *x, struct pz_mode *least) {
+  const struct pz_branching *g = x->g;
+  const double *least_s = g->c->least_s;
+  uint32_t n = 0, alone = 0;
+  double joined = 0, faster = 0;
+  for (uint32_t i = 0; i < g->p->n; i++) least[i] = least_use(g->c, i);
+  for (uint32_t i = 0; i < g->p->n; i++) {
+    const struct pz_task *t = &g->p->tasks[i];
+    if (t->n_succ) pz_bits_set(&x->inner, i);
+    if (least_s[i] <= 0) continue;
+    double s = look_at_modes(x, least, i);
+    n++;
+    alone += leaves_no_capacity(g, least, i, &t->modes[pz_partial_fastest(g, i)]);
+    if (s >= DBL_MAX) continue;
+    pz_bits_set(&x->joining, i);
+    joined += s;
+    faster += least_s[i];
+  }
+  const struct pz_tuning *o = g->c->o;
+  x->frequent = o->idle_points && 2 * alone > n && !g->milestones_use;
+  x->slow = x->frequent && o->busy_period_bound && joined > o->busy_slow * faster;
+}
+
+bool pz_idle_init(struct pz_idle *x, struct pz_branching *g, struct pz_arena *arena) {
+  struct pz_mode *least = pz_arena_alloc(arena, g->p->n, sizeof *least);
+  *x = (struct pz_idle){.g = g};
+  x->joins = pz_arena_alloc(arena, g->c->n_modes, sizeof *x->joins);
+  pz_vec_init(&x->past, arena, sizeof(struct past));
+  if (!least || !x->joins) return false;
+  look_at_capacity(x, least);
+  return true;
+}

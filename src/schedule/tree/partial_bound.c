@@ -1,0 +1,134 @@
+/* Lower bounds on the makespan of every completion of a partial schedule. */
+#include "schedule/tree/partial_bound.h"
+
+#include <float.h>
+
+#include "schedule/tree/residual.h"
+
+static double counted(const struct pz_branching *g, enum pz_technique by, double bound) {
+  g->c->count[by].calls++;
+  g->c->count[by].prunes += !pz_better(g->c, bound, g->c->best_s);
+  return bound;
+}
+
+/* Of what waits only what is ready counts: the tail of each task has those after it in it. */
+double pz_partial_path_bound(const struct pz_branching *g, const struct pz_partial *n) {
+  const struct pz_context *c = g->c;
+  double left = 0, bound = n->t;
+  for (uint32_t i = 0; i < n->n_running; i++)
+    bound = pz_larger(bound, n->run[i].end + c->tail_s[n->run[i].task]);
+  for (int w = 0; w < g->words; w++)
+    for (uint64_t ready = n->ready.w[w]; ready; ready &= ready - 1) {
+      uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(ready));
+      left = pz_larger(left, c->least_s[i] + c->tail_s[i]);
+    }
+  return pz_larger(bound, n->t + left);
+}
+
+/* The earliest end of a task that starts at `from` or later. */
+static double earliest_end(const struct pz_branching *g, const struct pz_residual *x, uint32_t i,
+                           double from) {
+  const struct pz_task *t = &g->p->tasks[i];
+  const bool *eliminated = &g->c->eliminated[g->c->mode_at[i]];
+  double end = DBL_MAX;
+  for (uint32_t m = t->n_modes; m-- > 0;) {
+    if (from + t->modes[m].s >= end || eliminated[m]) continue;
+    end = pz_smaller(end, pz_larger(from, pz_residual_earliest(x, &t->modes[m])) + t->modes[m].s);
+  }
+  return end;
+}
+
+/* A span of time: the earliest start of a task, and its earliest end. */
+struct span {
+  double start, end;
+};
+
+/* A disjunctive set, of which no two tasks run at once: for every start and tail, those that have
+ * no less, one after another (the one-machine bound of Carlier 1982).  One with a single mode
+ * starts no earlier than its earliest end says. */
+static double disjunctive_bound(const struct pz_branching *g, const struct pz_partial *n,
+                                const struct span *at) {
+  double start[PZ_LARGEST_DISJUNCTIVE], bound = 0;
+  uint32_t list[PZ_LARGEST_DISJUNCTIVE], left = 0;
+  for (uint32_t k = 0; k < g->n_disjunctive; k++) {
+    uint32_t i = g->disjunctive[k];
+    if (pz_bits_has(&n->started, i)) continue;
+    start[left] = g->p->tasks[i].n_modes == 1 ? at[i].end - g->c->least_s[i] : at[i].start;
+    list[left++] = i;
+  }
+  for (uint32_t k = 0; k < left; k++) {
+    double sum = 0;
+    for (uint32_t q = 0; q < left; q++) { /* by falling tail */
+      if (start[q] < start[k]) continue;
+      sum += g->c->least_s[list[q]];
+      bound = pz_larger(bound, start[k] + sum + g->c->tail_s[list[q]]);
+    }
+  }
+  return bound;
+}
+
+static struct span earliest(const struct pz_branching *g, const struct pz_partial *n,
+                            const struct pz_residual *x, const struct span *at, uint32_t i) {
+  const struct pz_task *t = &g->p->tasks[i];
+  double start = n->t;
+  for (uint32_t k = 0; k < t->n_pred; k++)
+    if (!pz_bits_has(&n->finished, t->pred[k])) start = pz_larger(start, at[t->pred[k]].end);
+  bool residual = start >= x->at[x->n];
+  return (struct span){start, residual ? start + g->c->least_s[i] : earliest_end(g, x, i, start)};
+}
+
+/* Paths through the residual capacity: what runs leaves no more to each task until its end. */
+double pz_partial_residual_bound(const struct pz_branching *g, const struct pz_partial *n) {
+  struct span at[PZ_TREE_MOST_TASKS];
+  struct pz_residual x;
+  double bound = n->t;
+  if (!n->n_running || !g->c->o->residual_bound) return pz_partial_path_bound(g, n);
+  pz_residual_find(g, n, &x);
+  for (uint32_t i = 0; i < n->n_running; i++) {
+    const struct pz_running *r = &n->run[i];
+    at[r->task].end = r->end;
+    bound = pz_larger(bound, r->end + g->c->tail_s[r->task]);
+  }
+  for (int w = 0; w < g->words; w++)
+    for (uint64_t left = g->all.w[w] & ~n->started.w[w]; left; left &= left - 1) {
+      uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(left));
+      at[i] = earliest(g, n, &x, at, i);
+      bound = pz_larger(bound, at[i].end + g->c->tail_s[i]);
+      if (bound >= g->c->best_s) return counted(g, PZ_T_residual_bound, bound);
+    }
+  counted(g, PZ_T_residual_bound, bound);
+  if (!g->n_disjunctive) return bound;
+  return pz_larger(bound, counted(g, PZ_T_disjunctive_bound, disjunctive_bound(g, n, at)));
+}
+
+/* For every tail: the energy of what has no shorter one, and the tail. */
+double pz_partial_energy_bound(const struct pz_branching *g, const struct pz_partial *n) {
+  double sum[PZ_MEASURES] = {0}, most[PZ_MEASURES] = {0}, part[PZ_TREE_MOST_TASKS], bound = 0;
+  const double *rate[PZ_TREE_MOST_TASKS];
+  if (!g->c->o->node_energy_bound) return n->t;
+  for (uint32_t i = 0; i < n->n_running; i++) {
+    uint32_t t = n->run[i].task;
+    part[t] = n->run[i].end - n->t;
+    rate[t] = g->rates[g->c->mode_at[t] + n->run[i].mode];
+  }
+  for (uint32_t i = 0; i < g->p->n; i++) {
+    uint32_t t = g->by_tail[i];
+    if (pz_bits_has(&n->finished, t)) continue;
+    bool runs = pz_bits_has(&n->started, t);
+    const double *work = runs ? rate[t] : g->work[i], tail = g->c->tail_s[t];
+    double left = runs ? part[t] : 1;
+    for (int q = 0; q < g->n_measures; q += 4)
+      for (int k = q; k < q + 4; k++) {
+        sum[k] += work[k] * left;
+        most[k] = pz_larger(most[k], sum[k] + tail);
+      }
+  }
+  for (int k = 0; k < g->n_measures; k++) bound = pz_larger(bound, most[k]);
+  return counted(g, PZ_T_node_energy_bound, n->t + bound);
+}
+
+/* By the dual values of column generation. */
+double pz_partial_dual_bound(const struct pz_branching *g, const struct pz_partial *n) {
+  if (!g->c->o->node_dual_bound || g->c->duals.sum <= 0) return n->t;
+  return counted(g, PZ_T_node_dual_bound, n->t + n->left_s);
+}
