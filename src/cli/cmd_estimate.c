@@ -7,6 +7,7 @@
 
 #include "cli/machine_options.h"
 #include "cli/workload_options.h"
+#include "core/alloc.h"
 #include "core/file.h"
 #include "core/text.h"
 #include "cost/ops_table.h"
@@ -177,7 +178,7 @@ static enum pz_status estimate_ops(const struct settings *s, struct pz_cost *cos
   if (status == PZ_OK)
     status =
         s->common.json ? pz_command_json(ops_json(&csv, us), err) : ops_table(&arena, &csv, us);
-  free(text);
+  pz_free(text);
   pz_arena_release(&arena);
   return status;
 }

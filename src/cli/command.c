@@ -2,8 +2,9 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "core/alloc.h"
 
 static const struct pz_command *const table[] = {&pz_cmd_models, &pz_cmd_graph,    &pz_cmd_chips,
                                                  &pz_cmd_chip,   &pz_cmd_estimate, &pz_cmd_schedule,
@@ -86,12 +87,17 @@ enum pz_status pz_command_json(json_t *value, struct pz_error *err) {
   char *text = NULL;
   enum pz_status status = pz_json_text(value, &text, err);
   if (status == PZ_OK) fputs(text, stdout);
-  free(text);
+  pz_free(text);
   json_decref(value);
   return status;
 }
 
 enum pz_exit pz_command_end(void) {
+  struct pz_error err = {0};
+  if (!pz_json_is_whole()) {
+    pz_fail(&err, PZ_NO_MEMORY, "out of memory: the result is not complete");
+    return pz_command_fail(&err);
+  }
   if (fflush(stdout) == 0 && !ferror(stdout)) return PZ_EXIT_DONE;
   fprintf(stderr, "phaze: cannot write the result: %s\n", strerror(errno));
   return PZ_EXIT_BAD_USE;

@@ -1,8 +1,8 @@
 #include "cli/kept_run.h"
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "core/alloc.h"
 #include "store/chips.h"
 
 enum { HOW = JSON_INDENT(1) | JSON_PRESERVE_ORDER };
@@ -10,10 +10,10 @@ enum { HOW = JSON_INDENT(1) | JSON_PRESERVE_ORDER };
 enum pz_status pz_kept_run_open(const char *dir, const struct pz_study *s, bool fresh,
                                 struct pz_run_file **out, struct pz_error *err) {
   json_t *inputs = pz_study_inputs(s);
-  char *text = inputs ? json_dumps(inputs, HOW) : NULL;
+  char *text = inputs ? pz_json_dump(inputs, HOW) : NULL;
   enum pz_status status = text ? pz_run_file_open(dir, text, fresh, out, err)
                                : pz_fail(err, PZ_NO_MEMORY, "out of memory for the run");
-  free(text);
+  pz_free(text);
   json_decref(inputs);
   return status;
 }
@@ -22,35 +22,35 @@ typedef enum pz_status keep_text(struct pz_run_file *f, const char *text, struct
 
 static enum pz_status keep_json(struct pz_run_file *f, keep_text *keep, const json_t *value,
                                 struct pz_error *err) {
-  char *text = json_dumps(value, HOW);
+  char *text = pz_json_dump(value, HOW);
   enum pz_status status =
       text ? keep(f, text, err) : pz_fail(err, PZ_NO_MEMORY, "out of memory for the result");
-  free(text);
+  pz_free(text);
   return status;
 }
 
 static enum pz_status keep_chips(struct pz_run_file *f, const struct pz_study *s,
                                  struct pz_error *err) {
-  struct pz_run_chip *rows = calloc(s->n_points, sizeof *rows);
-  char(*names)[PZ_RUN_CHIP_NAME] = calloc(s->n_points, sizeof *names);
+  struct pz_run_chip *rows = pz_calloc(s->n_points, sizeof *rows);
+  char(*names)[PZ_RUN_CHIP_NAME] = pz_calloc(s->n_points, sizeof *names);
   for (uint32_t i = 0; rows && names && i < s->n_points; i++)
     rows[i] = pz_run_chip_of(s, i, names[i]);
   enum pz_status status = rows && names ? pz_run_file_chips(f, rows, s->n_points, err)
                                         : pz_fail(err, PZ_NO_MEMORY, "out of memory");
-  free(rows);
-  free(names);
+  pz_free(rows);
+  pz_free(names);
   return status;
 }
 
 static enum pz_status keep_chip_statuses(struct pz_run_file *f, const struct pz_study *s,
                                          struct pz_error *err) {
-  uint32_t *ids = calloc(s->n_points, sizeof *ids);
+  uint32_t *ids = pz_calloc(s->n_points, sizeof *ids);
   enum pz_status status = ids ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory");
   for (uint32_t i = 0; i < s->n_points && ids; i++) ids[i] = s->points[i].id;
   for (uint32_t c = 0; c < s->n_runs && status == PZ_OK; c++)
     status = pz_run_file_chip_statuses(f, pz_study_run_name(s, c), ids,
                                        s->objective_run[c].chip_status, s->n_points, err);
-  free(ids);
+  pz_free(ids);
   return status;
 }
 

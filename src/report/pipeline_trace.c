@@ -2,8 +2,8 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 
+#include "core/alloc.h"
 #include "place/cost.h"
 
 enum { PROCESS = 1 };
@@ -60,13 +60,13 @@ static void add_stage(struct trace *t, uint32_t k, double forward_s) {
 static enum pz_status add_stages(struct trace *t, struct pz_error *err) {
   const struct pz_plan *plan = t->p->plan;
   const struct pz_place_width *w = &t->p->model->p.widths[plan->width];
-  uint32_t *stage = calloc(w->n, sizeof *stage);
+  uint32_t *stage = pz_calloc(w->n, sizeof *stage);
   if (!stage) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the trace");
   for (uint32_t k = 0; k < plan->n_stages; k++)
     for (uint32_t i = 0; i < plan->stages[k].n; i++) stage[plan->stages[k].layers[i]] = k;
   for (uint32_t k = 0; k < plan->n_stages; k++)
     add_stage(t, k, pz_stage_sum(&t->p->model->p, w, stage, k).forward_s);
-  free(stage);
+  pz_free(stage);
   return PZ_OK;
 }
 

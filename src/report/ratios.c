@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/alloc.h"
 #include "report/result.h"
 
 struct ratio {
@@ -23,7 +24,7 @@ static json_t *one_json(const json_t *models, const struct ratio *r) {
 
 json_t *pz_ratios_json(const json_t *models) {
   size_t all = json_array_size(models), n = 0;
-  struct ratio *list = calloc(all + 1, sizeof *list);
+  struct ratio *list = pz_calloc(all + 1, sizeof *list);
   double logs = 0;
   if (!list) return NULL;
   for (size_t i = 0; i < all; i++) {
@@ -40,7 +41,7 @@ json_t *pz_ratios_json(const json_t *models) {
             : json_pack("{s:I,s:f,s:f,s:o,s:o}", "models", (json_int_t)n, "geometric_mean",
                         exp(logs / (double)n), "median", (list[last / 2].v + list[n / 2].v) / 2,
                         "least", one_json(models, &list[0]), "most", one_json(models, &list[most]));
-  free(list);
+  pz_free(list);
   return out;
 }
 

@@ -4,9 +4,10 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "core/alloc.h"
+#include "core/buffer.h"
 #include "core/text.h"
 #include "report/command_line.h"
 #include "report/comparison.h"
@@ -151,13 +152,12 @@ static enum pz_status tell_inputs(struct pz_story *t) {
 
 static enum pz_status tell_command(struct pz_story *t) {
   json_t *rows = pz_dataset_add(t->datasets, "command", "command");
-  char *text = NULL;
-  size_t bytes = 0;
-  FILE *out = open_memstream(&text, &bytes);
+  struct pz_buffer b = {0};
+  FILE *out = pz_buffer_stream(&b);
   if (!out) return pz_story_check(t, false);
   pz_command_line_print(t->study, pz_compared_seed(t->comparison), out);
-  bool good = fclose(out) == 0 && rows && pz_dataset_row(rows, json_pack("[s]", text));
-  free(text);
+  bool good = pz_buffer_close(out) && rows && pz_dataset_row(rows, json_pack("[s]", b.text));
+  pz_free(b.text);
   return pz_story_check(t, good);
 }
 

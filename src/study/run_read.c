@@ -1,7 +1,8 @@
 #include "study/run_read.h"
 
-#include <stdlib.h>
 #include <string.h>
+
+#include "core/alloc.h"
 
 static enum pz_status check_version(const json_t *inputs, struct pz_error *err) {
   const char *version = json_string_value(json_object_get(inputs, "version"));
@@ -18,7 +19,7 @@ static enum pz_status read_json(struct pz_run_file *f, read_text *read, const ch
   char *text = NULL;
   enum pz_status status = read(f, &text, err);
   if (status == PZ_OK && text) status = pz_json_parse(name, text, strlen(text), out, err);
-  free(text);
+  pz_free(text);
   return status;
 }
 

@@ -1,9 +1,9 @@
 #include "workload/workload.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "core/alloc.h"
 #include "core/file.h"
 #include "core/num.h"
 #include "core/text.h"
@@ -253,6 +253,6 @@ enum pz_status pz_workload_load(const char *model, const struct pz_workload_opti
   size_t bytes = 0;
   enum pz_status status = pz_file_read(model, PZ_CONFIG_MOST_BYTES, &text, &bytes, err);
   if (status == PZ_OK) status = pz_workload_parse(model, text, bytes, options, out, err);
-  free(text);
+  pz_free(text);
   return status;
 }
