@@ -46,7 +46,10 @@ const struct pz_option *pz_command_changed(const struct pz_command *c, size_t fr
 }
 
 enum pz_exit pz_command_fail(const struct pz_error *err) {
-  fprintf(stderr, "phaze: %s\n", err->message);
+  /* functions without an error to fill, such as those that print tables, fail for one reason */
+  bool bare = err->status == PZ_OK;
+  fprintf(stderr, "phaze: %s\n", bare ? "out of memory" : err->message);
+  if (bare) return PZ_EXIT_INTERNAL;
   switch (err->status) {
   case PZ_NO_MEMORY:
   case PZ_INTERNAL: return PZ_EXIT_INTERNAL;
@@ -94,7 +97,7 @@ enum pz_status pz_command_json(json_t *value, struct pz_error *err) {
 
 enum pz_exit pz_command_end(void) {
   struct pz_error err = {0};
-  if (!pz_json_is_whole()) {
+  if (pz_alloc_json_failed()) {
     pz_fail(&err, PZ_NO_MEMORY, "out of memory: the result is not complete");
     return pz_command_fail(&err);
   }

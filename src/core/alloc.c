@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const struct pz_allocator *used; /* NULL: the C library */
-static _Thread_local unsigned long json_failures;
+static _Thread_local bool json_failed;
 
 void *pz_malloc(size_t bytes) {
   return used ? used->alloc(used->ctx, bytes ? bytes : 1) : malloc(bytes ? bytes : 1);
@@ -42,14 +42,16 @@ void pz_free(void *block) {
 
 /* ---- jansson -------------------------------------------------------------------------------- */
 
-/* Failures are counted, because jansson's callers, and its own reader, pass some over. */
+/* Failures are kept, because jansson's callers, and its own reader, pass some over. */
 static void *json_alloc(size_t bytes) {
   void *block = pz_malloc(bytes);
-  if (!block) json_failures++;
+  if (!block) json_failed = true;
   return block;
 }
 
-unsigned long *pz_alloc_json_failures(void) { return &json_failures; }
+bool pz_alloc_json_failed(void) { return json_failed; }
+
+void pz_alloc_json_reported(void) { json_failed = false; }
 
 /* ---- SQLite --------------------------------------------------------------------------------- */
 

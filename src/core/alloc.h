@@ -34,8 +34,9 @@ void *pz_realloc(void *block, size_t bytes);
 char *pz_strdup(const char *s);
 void pz_free(void *block);
 
-/* How many allocations of jansson have failed in this thread; a part of a document that was built
- * meanwhile is missing.  core/json.c counts down again what it has reported. */
-unsigned long *pz_alloc_json_failures(void);
+/* Has an allocation of jansson failed in this thread, and no error with PZ_NO_MEMORY been recorded
+ * since (pz_fail tells)?  Then a part of what was built or read meanwhile can be missing. */
+bool pz_alloc_json_failed(void);
+void pz_alloc_json_reported(void);
 
 #endif

@@ -10,14 +10,14 @@
 #include "core/alloc.h"
 
 bool pz_buffer_append(struct pz_buffer *b, const char *text, size_t bytes) {
-  if (bytes > SIZE_MAX / 4 || b->bytes > SIZE_MAX / 4) return false;
-  if (b->bytes + bytes >= b->cap) {
-    size_t cap = 2 * (b->bytes + bytes) + 256;
-    char *more = pz_realloc(b->text, cap);
-    if (!more) return false;
-    b->text = more;
-    b->cap = cap;
+  if (!b->failed && b->bytes + bytes >= b->cap) {
+    size_t want = b->bytes + bytes, cap = 2 * want + 256;
+    char *more = want > SIZE_MAX / 4 ? NULL : pz_realloc(b->text, cap);
+    b->failed = !more;
+    if (more) b->text = more;
+    if (more) b->cap = cap;
   }
+  if (b->failed) return false;
   if (bytes) memcpy(b->text + b->bytes, text, bytes);
   b->bytes += bytes;
   b->text[b->bytes] = '\0';

@@ -13,9 +13,10 @@
 struct pz_buffer {
   char *text;
   size_t bytes, cap;
+  bool failed; /* an append did: nothing follows it */
 };
 
-/* False: out of memory, and the text is as it was. */
+/* False: out of memory, now or at an earlier append. */
 bool pz_buffer_append(struct pz_buffer *b, const char *text, size_t bytes);
 
 /* A stream that appends; NULL: out of memory.  The stream itself is the C library's. */

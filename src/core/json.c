@@ -7,24 +7,20 @@
 #include "core/buffer.h"
 
 /* jansson's reader goes on without memory for a character, or calls the text invalid: what it says
- * is not to be relied on once an allocation failed.  That is reported here, so not once more. */
-static json_t *load(const char *text, size_t bytes, json_error_t *where, bool *no_memory) {
-  unsigned long *failures = pz_alloc_json_failures(), before = *failures;
-  json_t *value = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, where);
-  *no_memory = *failures != before ||
-               (!value && (!where->text[0] || json_error_code(where) == json_error_out_of_memory));
-  *failures = before;
-  if (!*no_memory) return value;
-  json_decref(value);
-  return NULL;
+ * is not to be relied on once an allocation failed. */
+static bool no_memory(const json_t *value, const json_error_t *where) {
+  return pz_alloc_json_failed() ||
+         (!value && (!where->text[0] || json_error_code(where) == json_error_out_of_memory));
 }
 
 enum pz_status pz_json_parse(const char *name, const char *text, size_t bytes, json_t **out,
                              struct pz_error *err) {
   json_error_t where = {.line = -1};
-  bool no_memory;
-  json_t *value = load(text, bytes, &where, &no_memory);
-  if (no_memory) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory while reading", name);
+  json_t *value = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &where);
+  if (no_memory(value, &where)) {
+    json_decref(value);
+    return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory while reading", name);
+  }
   if (!value) {
     enum pz_status status = pz_fail(err, PZ_BAD_INPUT, "%s:%d:%d: not valid JSON: %s", name,
                                     where.line, where.column, where.text);
@@ -42,18 +38,12 @@ enum pz_status pz_json_parse(const char *name, const char *text, size_t bytes, j
   return PZ_OK;
 }
 
-bool pz_json_is_whole(void) {
-  unsigned long *failures = pz_alloc_json_failures();
-  bool whole = *failures == 0;
-  *failures = 0;
-  return whole;
-}
-
 static int append(const char *text, size_t bytes, void *buffer) {
   return pz_buffer_append(buffer, text, bytes) ? 0 : -1;
 }
 
-/* The text with `end` after it, in memory of ours whatever jansson allocates with. */
+/* The text with `end` after it, in memory of ours whatever jansson allocates with.  jansson passes
+ * over a key that was not appended; the buffer does not forget. */
 static char *dump(const json_t *value, size_t flags, const char *end) {
   struct pz_buffer b = {0};
   if (json_dump_callback(value, append, &b, flags) == 0 && pz_buffer_append(&b, end, strlen(end)))
@@ -64,7 +54,7 @@ static char *dump(const json_t *value, size_t flags, const char *end) {
 
 static char *dump_whole(const json_t *value, size_t flags, const char *end) {
   char *text = dump(value, flags, end);
-  if (pz_json_is_whole()) return text;
+  if (!pz_alloc_json_failed()) return text;
   pz_free(text);
   return NULL;
 }
@@ -79,9 +69,9 @@ enum pz_status pz_json_text(const json_t *value, char **text, struct pz_error *e
 }
 
 char *pz_json_brief(const json_t *value, char *buf, size_t size) {
-  unsigned long *failures = pz_alloc_json_failures(), before = *failures;
+  bool before = pz_alloc_json_failed();
   char *text = dump(value, JSON_ENCODE_ANY | JSON_COMPACT, "");
-  *failures = before; /* it is only for a message */
+  if (!before) pz_alloc_json_reported(); /* by the message that it is for */
   snprintf(buf, size, "%s", text ? text : "?");
   if (text && strlen(text) >= size && size > 4) memcpy(buf + size - 4, "...", 4);
   pz_free(text);

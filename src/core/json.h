@@ -1,9 +1,9 @@
 /* JSON through jansson: parsing with a position in every error, and writing with a stable layout.
  *
  * Documents are built without looking at every call: jansson passes a NULL on, so that an object
- * for which there was no memory is left out.  The failed allocation is counted in its thread (if
- * pz_alloc_use was called), and writing a document then fails.  A document is therefore to be built
- * and written by one thread. */
+ * for which there was no memory is left out.  The thread remembers that an allocation failed (if
+ * pz_alloc_use was called), until an error says so: writing a document, or reading one, is
+ * PZ_NO_MEMORY till then.  A thread that builds a part for another asks pz_alloc_json_failed. */
 #ifndef PZ_CORE_JSON_H
 #define PZ_CORE_JSON_H
 
@@ -15,11 +15,6 @@
  * caller's. */
 PZ_NODISCARD enum pz_status pz_json_parse(const char *name, const char *text, size_t bytes,
                                           json_t **out, struct pz_error *err);
-
-/* Has no allocation of jansson failed in this thread since the last document was written or since
- * this was asked?  After a failure the next document is refused, once, even where the one that
- * lacks something was already given up. */
-bool pz_json_is_whole(void);
 
 /* The text of a value, laid out as json_dumps would; the caller's to pz_free.  NULL: out of memory,
  * now or while the value was built, or it has no text. */

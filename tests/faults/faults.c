@@ -1,11 +1,11 @@
 /* The command with allocations that fail: each in turn, alone and with all after it.  Every run is
- * to end with an error that says "out of memory" and no result, or with the output of the run in
- * which nothing fails; and to give all memory back.
+ * to end with an error that says "out of memory", and without a result where the last argument is
+ * --json, or with the output of the run in which nothing fails; and to give all memory back.
  *
  *     phaze_faults MOST COMMAND ARGUMENTS...
  *
  * tries all allocations if there are at most MOST, or else MOST of them: the first quarter one by
- * one, the last 200, and between them at equal distances.  With PHAZE_FAULT=N in the environment,
+ * one, so the last, and between them half at equal distances.  With PHAZE_FAULT=N in the environment,
  * and PHAZE_FAULT_ON=1 for those after it too, the command runs once, to be looked at. */
 #define _GNU_SOURCE /* memfd_create */
 
@@ -113,21 +113,21 @@ static bool same(const struct outcome *a, const struct outcome *b) {
 }
 
 /* NULL, or what is wrong. */
-static const char *judge(const struct outcome *whole, const struct outcome *o, long live) {
+static const char *judge(const struct outcome *whole, const struct outcome *o, long live,
+                         bool json) {
   if (o->code != 0 && o->code != PZ_EXIT_INTERNAL && o->code != PZ_EXIT_BAD_USE)
     return "it crashed, or its exit status is neither 0, 2 nor 3";
   if (o->code == 0 && !same(whole, o)) return "exit status 0, but not the whole output";
   if (o->code != 0 && !strstr(o->text[1], "out of memory")) return "no 'out of memory' on stderr";
-  if (o->code != 0 && o->bytes[0]) return "an error, and a result";
+  if (o->code != 0 && o->bytes[0] && json) return "an error, and a result";
   return live ? "not all memory was given back" : NULL;
 }
 
 static long following(long n, long all, long most) {
-  enum { LAST = 200 };
-  if (all <= most || n < most / 4 || n >= all - LAST) return n + 1;
-  long between = all - LAST - most / 4, tries = most - LAST - most / 4;
+  long edge = most / 4, between = all - 2 * edge, tries = most - 2 * edge;
+  if (all <= most || n < edge || n >= all - edge) return n + 1;
   long next = n + (between + tries - 1) / tries;
-  return next < all - LAST ? next : all - LAST;
+  return next < all - edge ? next : all - edge;
 }
 
 static int try_all(struct faults *f, long most, int argc, char **argv) {
@@ -147,7 +147,7 @@ static int try_all(struct faults *f, long most, int argc, char **argv) {
       f->n = n;
       f->on = on;
       struct outcome o = run(f, fd, argc, argv);
-      const char *what = judge(&whole, &o, f->live);
+      const char *what = judge(&whole, &o, f->live, strcmp(argv[argc - 1], "--json") == 0);
       if (what)
         printf("allocation %ld of %ld%s: %s (exit status %d, %zu of %zu bytes, %ld blocks): %s\n",
                n, all, on ? " and all after it" : "", what, o.code, o.bytes[0], whole.bytes[0],
