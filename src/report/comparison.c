@@ -5,6 +5,7 @@
 
 #include "baseline/baseline.h"
 #include "chip/tech.h"
+#include "core/alloc.h"
 #include "core/text.h"
 #include "report/original_table.h"
 #include "report/ratios.h"
@@ -121,7 +122,9 @@ static enum pz_status make_objective_run(void *ctx, size_t i, struct pz_evaluato
     pz_progress_add(m->t->progress, 1);
   }
   w = of_search(s, &s->objective_run[i]);
-  return json_array_append_new(m->ways[i], way_json(s, &w)) == 0 ? PZ_OK : no_memory(err);
+  bool added = json_array_append_new(m->ways[i], way_json(s, &w)) == 0;
+  /* asked here: another thread writes the document */
+  return added && !pz_alloc_json_failed() ? PZ_OK : no_memory(err);
 }
 
 /* Models alone beside each other, then the one chip for all on all threads. */
