@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "chip/bill.h"
+#include "core/alloc.h"
 
 static const struct pz_baseline table[] = {
     {"tpuv4-expert", "the original system's TPUv4, experts' plans", pz_baseline_tpuv4_expert},
@@ -244,7 +245,7 @@ static int by_bound(const void *a, const void *b) {
 
 enum pz_status pz_baseline_see(const struct pz_baseline_question *q, const uint32_t *points,
                                uint32_t n, struct pz_baseline_best *best, struct pz_error *err) {
-  struct ranked *list = calloc(n ? n : 1, sizeof *list);
+  struct ranked *list = pz_calloc(n ? n : 1, sizeof *list);
   enum pz_status status = PZ_OK;
   if (!list) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the chips to look at");
   for (uint32_t i = 0; i < n; i++)
@@ -252,7 +253,7 @@ enum pz_status pz_baseline_see(const struct pz_baseline_question *q, const uint3
   qsort(list, n, sizeof *list, by_bound);
   for (uint32_t i = 0; i < n && status == PZ_OK; i++) status = see(q, list[i].point, best, err);
   best->n_seen += n;
-  free(list);
+  pz_free(list);
   return status;
 }
 

@@ -7,6 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/alloc.h"
+
 #include "baseline/baseline.h"
 
 enum { BUCKET_UM2 = 10000, BUCKETS_COMPARED = 5 };
@@ -23,7 +25,7 @@ static int larger_first(const void *a, const void *b) {
 }
 
 static struct entry *sort_points(const struct pz_baseline_question *q) {
-  struct entry *list = calloc(q->n_points, sizeof *list);
+  struct entry *list = pz_calloc(q->n_points, sizeof *list);
   for (uint32_t i = 0; i < q->n_points && list; i++)
     list[i] = (struct entry){(int64_t)(pz_baseline_area_um2(q, i) / BUCKET_UM2), i};
   if (list) qsort(list, q->n_points, sizeof *list, larger_first);
@@ -66,6 +68,6 @@ enum pz_status pz_baseline_original(const struct pz_baseline_question *q,
   struct entry *list = sort_points(q);
   enum pz_status status =
       list ? walk(q, list, &best, err) : pz_fail(err, PZ_NO_MEMORY, "out of memory for the walk");
-  free(list);
+  pz_free(list);
   return status == PZ_OK ? pz_baseline_conclude(q, &best, out, err) : status;
 }

@@ -8,6 +8,7 @@
 
 #include "baseline/baseline.h"
 #include "baseline/linear_gp.h"
+#include "core/alloc.h"
 #include "core/random.h"
 
 enum { SAMPLES = 100, WARM_UP = 10, EACH_ROUND = 10, AT_RANDOM = 1, CANDIDATES = 1000 };
@@ -187,9 +188,9 @@ static enum pz_status tuner_init(struct tuner *t, const struct pz_baseline_quest
                                  struct pz_error *err) {
   *t = (struct tuner){.random = q->seed};
   enum pz_status status = delays_init(&t->delays, q, err);
-  t->x = calloc(q->n_points, sizeof *t->x);
-  t->order = calloc(q->n_points, sizeof *t->order);
-  t->candidates = calloc(CANDIDATES, sizeof *t->candidates);
+  t->x = pz_calloc(q->n_points, sizeof *t->x);
+  t->order = pz_calloc(q->n_points, sizeof *t->order);
+  t->candidates = pz_calloc(CANDIDATES, sizeof *t->candidates);
   if (!t->x || !t->order || !t->candidates)
     return pz_fail(err, PZ_NO_MEMORY, "out of memory for the optimisation");
   for (uint32_t i = 0; i < q->n_points; i++) {
@@ -204,9 +205,9 @@ static enum pz_status tuner_init(struct tuner *t, const struct pz_baseline_quest
 
 static void tuner_release(struct tuner *t) {
   delays_release(&t->delays);
-  free(t->x);
-  free(t->order);
-  free(t->candidates);
+  pz_free(t->x);
+  pz_free(t->order);
+  pz_free(t->candidates);
 }
 
 /* ---- the rows ------------------------------------------------------------------------------- */

@@ -3,12 +3,12 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "chip/calibration.h"
 #include "chip/embedded.h"
 #include "chip/tech.h"
+#include "core/alloc.h"
 #include "core/fields.h"
 #include "core/file.h"
 #include "core/num.h"
@@ -195,7 +195,7 @@ enum pz_status pz_chip_load(const char *chip, struct pz_chip *out, struct pz_err
   char *text = NULL;
   enum pz_status status = pz_file_read(chip, PZ_CHIP_MOST_BYTES, &text, &bytes, err);
   if (status == PZ_OK) status = pz_chip_parse(chip, text, bytes, out, err);
-  free(text);
+  pz_free(text);
   return status;
 }
 

@@ -2,10 +2,10 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "chip/embedded.h"
+#include "core/alloc.h"
 #include "core/fields.h"
 #include "core/file.h"
 #include "core/num.h"
@@ -103,7 +103,7 @@ enum pz_status pz_cluster_load(const char *cluster, struct pz_cluster *out, stru
                    pz_text_join(list, sizeof list, preset_name, NULL));
   enum pz_status status = pz_file_read(cluster, MOST_BYTES, &text, &bytes, err);
   if (status == PZ_OK) status = pz_cluster_parse(cluster, text, bytes, out, err);
-  free(text);
+  pz_free(text);
   return status;
 }
 

@@ -184,13 +184,15 @@ static void print_watts(const struct pz_chip *c) {
   if (c->watts > 0) line("data sheet", "%.0f W", c->watts);
 }
 
-static void print_sources(const char *name) {
+static enum pz_status print_sources(const char *name, struct pz_error *err) {
   const char *text = pz_chip_preset_text(name), *key;
-  json_t *root = text ? json_loads(text, 0, NULL) : NULL, *value;
+  json_t *root = NULL, *value;
+  enum pz_status status = text ? pz_json_parse(name, text, strlen(text), &root, err) : PZ_OK;
   if (root) printf("\nsources\n");
   json_object_foreach(json_object_get(root, "sources"), key, value)
       line(key, "%s", json_string_value(value));
   json_decref(root);
+  return status;
 }
 
 static enum pz_status print_chip(const char *name, const struct pz_chip *c, bool as_json,
@@ -200,8 +202,7 @@ static enum pz_status print_chip(const char *name, const struct pz_chip *c, bool
   print_parts(c);
   print_area(c);
   print_watts(c);
-  print_sources(name);
-  return PZ_OK;
+  return print_sources(name, err);
 }
 
 static enum pz_exit run_chip(int argc, char **argv) {

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "cli/study_run.h"
+#include "core/alloc.h"
 #include "report/comparison.h"
 #include "report/original_table.h"
 #include "study/compare.h"
@@ -74,7 +75,7 @@ static enum pz_status tell_notes(const struct settings *s, const struct pz_study
 
 static enum pz_exit run_original(struct settings *s, char **models, int n_models) {
   struct pz_study_options o;
-  struct pz_original *r = calloc(1, sizeof *r);
+  struct pz_original *r = pz_calloc(1, sizeof *r);
   struct pz_progress progress;
   struct pz_error err = {0};
   if (!r) return pz_command_fail(&(struct pz_error){.status = PZ_NO_MEMORY});
@@ -87,7 +88,7 @@ static enum pz_exit run_original(struct settings *s, char **models, int n_models
     status = pz_original_run(&o, s->alone, (unsigned)s->study.threads, &progress, r, &err);
   }
   if (status == PZ_OK) status = tell_original(s, r, &err);
-  free(r);
+  pz_free(r);
   return status == PZ_OK ? pz_command_end() : pz_command_fail(&err);
 }
 

@@ -7,6 +7,7 @@
 
 #include "cli/machine_options.h"
 #include "cli/workload_options.h"
+#include "core/alloc.h"
 #include "core/file.h"
 #include "core/text.h"
 #include "cost/ops_table.h"
@@ -177,7 +178,7 @@ static enum pz_status estimate_ops(const struct settings *s, struct pz_cost *cos
   if (status == PZ_OK)
     status =
         s->common.json ? pz_command_json(ops_json(&csv, us), err) : ops_table(&arena, &csv, us);
-  free(text);
+  pz_free(text);
   pz_arena_release(&arena);
   return status;
 }
@@ -224,12 +225,10 @@ static enum pz_status estimate_ops_of(struct pz_cost *cost, const struct pz_laye
 }
 
 static enum pz_status estimate_layer(struct pz_cost *cost, const struct pz_layer *l, bool show,
-                                     json_t *layers, struct sums *total, struct pz_error *err) {
+                                     json_t *o, struct sums *total, struct pz_error *err) {
   static const char *const heads[] = {"operator", "class",        ">us", ">mJ",
                                       "bound",    ">utilisation", NULL};
   static const char *const name[] = {"forward", "backward"};
-  json_t *o = json_pack("{s:s,s:I}", "name", l->name, "count", (json_int_t)l->count);
-  json_array_append_new(layers, o);
   for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
     struct pz_arena arena;
     struct pz_table t;
@@ -283,9 +282,12 @@ static enum pz_status estimate_model(const struct settings *s, struct pz_cost *c
   if (!s->common.json)
     printf("%s on %s: sequence %" PRId64 ", microbatch %" PRId64 ", tensor parallel %" PRId64 "\n",
            w->model, cost->chip.name, w->options.seq, w->options.mbs, w->options.tp);
-  for (uint32_t i = 0; i < w->n_layers && status == PZ_OK; i++)
-    status = estimate_layer(cost, &w->layers[i], !s->common.json, json_object_get(root, "layers"),
-                            &total, err);
+  for (uint32_t i = 0; i < w->n_layers && status == PZ_OK; i++) {
+    const struct pz_layer *l = &w->layers[i];
+    json_t *o = json_pack("{s:s,s:I}", "name", l->name, "count", (json_int_t)l->count);
+    status = estimate_layer(cost, l, !s->common.json, o, &total, err);
+    json_array_append_new(json_object_get(root, "layers"), o);
+  }
   pz_cost_optimizer(&cost->chip, (double)w->totals.params, ADAM_BYTES, &optimizer);
   json_object_set_new(root, "totals", totals_json(&total, optimizer.latency_s));
   if (status == PZ_OK && s->common.json) return pz_command_json(root, err);

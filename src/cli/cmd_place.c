@@ -3,9 +3,9 @@
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "cli/place_model.h"
+#include "core/alloc.h"
 #include "core/file.h"
 #include "core/progress.h"
 #include "core/text.h"
@@ -149,7 +149,7 @@ static enum pz_status read_instance(const char *path, struct pz_arena *arena, st
   size_t bytes = 0;
   enum pz_status status = pz_file_read(path, PZ_PLACE_MOST_BYTES, &text, &bytes, err);
   if (status == PZ_OK) status = pz_place_parse(path, text, bytes, arena, &a->p, &a->fixed, err);
-  free(text);
+  pz_free(text);
   return status;
 }
 

@@ -1,12 +1,12 @@
 /* phaze schedule: the shortest schedule of operators on a chip's cores, for the layers of a model
  * or for an instance file. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/machine_options.h"
 #include "cli/schedule_view.h"
 #include "cli/workload_options.h"
+#include "core/alloc.h"
 #include "core/file.h"
 #include "core/progress.h"
 #include "core/text.h"
@@ -129,7 +129,7 @@ static enum pz_status solve_instance(struct job *j) {
   if (status == PZ_OK)
     status = pz_instance_parse(o.title, text, bytes, layer_options(j->s).exclusive, &j->arena,
                                &o.problem, j->err);
-  free(text);
+  pz_free(text);
   return status == PZ_OK ? solve(j, &o) : status;
 }
 
@@ -204,7 +204,7 @@ static enum pz_status write_trace(struct job *j) {
   if (!j->s->trace) return PZ_OK;
   enum pz_status status = pz_trace_text(j->list.items, j->list.n, &text, j->err);
   if (status == PZ_OK) status = pz_file_write(j->s->trace, text, strlen(text), j->err);
-  free(text);
+  pz_free(text);
   return status;
 }
 

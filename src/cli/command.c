@@ -2,8 +2,9 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "core/alloc.h"
 
 static const struct pz_command *const table[] = {&pz_cmd_models, &pz_cmd_graph,    &pz_cmd_chips,
                                                  &pz_cmd_chip,   &pz_cmd_estimate, &pz_cmd_schedule,
@@ -60,7 +61,10 @@ const struct pz_option *pz_command_changed(const struct pz_command *c, size_t fr
 }
 
 enum pz_exit pz_command_fail(const struct pz_error *err) {
-  fprintf(stderr, "phaze: %s\n", err->message);
+  /* functions without an error to fill, such as those that print tables, fail for one reason */
+  bool bare = err->status == PZ_OK;
+  fprintf(stderr, "phaze: %s\n", bare ? "out of memory" : err->message);
+  if (bare) return PZ_EXIT_INTERNAL;
   switch (err->status) {
   case PZ_NO_MEMORY:
   case PZ_INTERNAL: return PZ_EXIT_INTERNAL;
@@ -101,12 +105,17 @@ enum pz_status pz_command_json(json_t *value, struct pz_error *err) {
   char *text = NULL;
   enum pz_status status = pz_json_text(value, &text, err);
   if (status == PZ_OK) fputs(text, stdout);
-  free(text);
+  pz_free(text);
   json_decref(value);
   return status;
 }
 
 enum pz_exit pz_command_end(void) {
+  struct pz_error err = {0};
+  if (pz_alloc_json_failed()) {
+    pz_fail(&err, PZ_NO_MEMORY, "out of memory: the result is not complete");
+    return pz_command_fail(&err);
+  }
   if (fflush(stdout) == 0 && !ferror(stdout)) return PZ_EXIT_DONE;
   fprintf(stderr, "phaze: cannot write the result: %s\n", strerror(errno));
   return PZ_EXIT_BAD_USE;

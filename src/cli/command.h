@@ -86,11 +86,15 @@ void pz_command_notes(bool quiet, const struct pz_vec *notes, unsigned lists);
 /* A wrong number of arguments. */
 enum pz_exit pz_command_misuse(const struct pz_command *c, const char *what);
 
-/* Flush stdout; a full disk or closed pipe is an error. */
+/* Flush stdout; a full disk or closed pipe is an error, and so is a JSON value for a part of which
+ * there was no memory. */
 enum pz_exit pz_command_end(void);
 
 /* Print a JSON value to stdout; takes over the reference. */
 PZ_NODISCARD enum pz_status pz_command_json(json_t *value, struct pz_error *err);
+
+/* The whole command, after pz_alloc_use: finds the subcommand and runs it.  The exit status. */
+int pz_command_main(int argc, char **argv);
 
 /* The man page, made from the tables. */
 void pz_command_man(FILE *out);

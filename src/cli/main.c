@@ -1,69 +1,9 @@
-/* phaze: the command line.  Finds the subcommand and runs it. */
-#include <stdio.h>
-#include <string.h>
-
+/* phaze: the command line. */
 #include "cli/command.h"
-#include "cli/completion.h"
-#include "core/text.h"
-
-static const char *command_name(const void *ctx, size_t i) {
-  (void)ctx;
-  return pz_command_at(i) ? pz_command_at(i)->name : NULL;
-}
-
-static void usage(FILE *out) {
-  fprintf(out,
-          "phaze %s: find the best accelerator chip for training models, and how to train\nthem on "
-          "a cluster of it\n\nUsage: phaze COMMAND [arguments] [options]\n\nCommands:\n",
-          pz_version());
-  for (size_t i = 0; pz_command_at(i); i++)
-    fprintf(out, "  %-9s %s\n", pz_command_at(i)->name, pz_command_at(i)->summary);
-  fprintf(out, "\n'phaze COMMAND --help' describes a command, 'man phaze' all of them.  'phaze\n"
-               "--version' prints the version, 'phaze --completion bash' a completion script,\n"
-               "'phaze --man' the man page.\n\nExamples:\n"
-               "    phaze estimate --gemm 1,4096,4096,4096 --chip h200\n"
-               "    phaze place llama3-70b --chip h200 --devices 512\n"
-               "    phaze search gpt2-xl llama2-7b -o run\n");
-}
-
-static enum pz_exit unknown(const char *name) {
-  char list[128], meant[160];
-  struct pz_error err = {0};
-  pz_fail(&err, PZ_BAD_USE, "unknown command '%s'%s; accepted: %s", name,
-          pz_text_meant(meant, sizeof meant, name, command_name, NULL),
-          pz_text_join(list, sizeof list, command_name, NULL));
-  return pz_command_fail(&err);
-}
-
-static enum pz_exit completion(const char *shell) {
-  if (shell && strcmp(shell, "bash") == 0) {
-    pz_completion_print(stdout);
-    return pz_command_end();
-  }
-  struct pz_error err = {0};
-  pz_fail(&err, PZ_BAD_USE, "--completion %s%s%s; accepted: bash", shell ? "'" : "",
-          shell ? shell : "needs the name of a shell", shell ? "'" : "");
-  return pz_command_fail(&err);
-}
+#include "core/alloc.h"
 
 int main(int argc, char **argv) {
-  if (argc < 2) {
-    usage(stderr);
-    return PZ_EXIT_BAD_USE;
-  }
-  const char *name = argv[1];
-  for (size_t i = 0; pz_command_at(i); i++)
-    if (strcmp(pz_command_at(i)->name, name) == 0)
-      return (int)pz_command_at(i)->run(argc - 1, argv + 1);
-  if (strcmp(name, "--version") == 0)
-    printf("phaze %s\n", pz_version());
-  else if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
-    usage(stdout);
-  else if (strcmp(name, "--man") == 0)
-    pz_command_man(stdout);
-  else if (strcmp(name, "--completion") == 0)
-    return (int)completion(argc > 2 ? argv[2] : NULL);
-  else
-    return (int)unknown(name);
-  return (int)pz_command_end();
+  struct pz_error err = {0};
+  if (pz_alloc_use(NULL, &err) != PZ_OK) return (int)pz_command_fail(&err);
+  return pz_command_main(argc, argv);
 }

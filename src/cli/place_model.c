@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/alloc.h"
 #include "core/choices.h"
 #include "core/file.h"
 #include "core/progress.h"
@@ -157,7 +158,7 @@ static enum pz_status write_trace(const struct job *j) {
   if (!j->s->trace) return PZ_OK;
   enum pz_status status = pz_pipeline_trace(&j->found->plans[0], j->model, &text, j->err);
   if (status == PZ_OK) status = pz_file_write(j->s->trace, text, strlen(text), j->err);
-  free(text);
+  pz_free(text);
   return status;
 }
 

@@ -1,8 +1,8 @@
 #include "cli/report_file.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
+#include "core/alloc.h"
 #include "core/file.h"
 #include "report/page.h"
 #include "report/report_data.h"
@@ -19,7 +19,7 @@ static enum pz_status write_files(const json_t *document, const char *path, cons
   size_t bytes = 0;
   enum pz_status status = pz_page_text(document, &text, &bytes, err);
   if (status == PZ_OK) status = pz_file_write(path, text, bytes, err);
-  free(text);
+  pz_free(text);
   if (status != PZ_OK || !csv) return status;
   return pz_dataset_write(json_object_get(document, "datasets"), csv, err);
 }

@@ -3,8 +3,9 @@
 #include <stdalign.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "core/alloc.h"
 
 enum { FIRST_BLOCK = 16 << 10, LARGEST_STEP = 1 << 20, ALIGN = alignof(max_align_t) };
 
@@ -26,7 +27,7 @@ void pz_arena_release(struct pz_arena *arena) {
     if (arena->mem)
       arena->mem->free(arena->mem->ctx, b, b->bytes);
     else
-      free(b);
+      pz_free(b);
     b = next;
   }
   *arena = (struct pz_arena){.mem = arena->mem};
@@ -38,7 +39,8 @@ static bool add_block(struct pz_arena *arena, size_t want) {
   if (size < want) size = want;
   if (size > SIZE_MAX - sizeof(struct pz_arena_block)) return false;
   size_t bytes = sizeof(struct pz_arena_block) + size;
-  struct pz_arena_block *b = arena->mem ? arena->mem->alloc(arena->mem->ctx, bytes) : malloc(bytes);
+  struct pz_arena_block *b =
+      arena->mem ? arena->mem->alloc(arena->mem->ctx, bytes) : pz_malloc(bytes);
   if (!b) return false;
   b->next = arena->blocks;
   b->bytes = bytes;

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/alloc.h"
+
 bool pz_file_named(const char *word) {
   size_t n = strlen(word);
   return strchr(word, '/') || (n > 5 && strcmp(word + n - 5, ".json") == 0) ||
@@ -25,7 +27,7 @@ static enum pz_status fail_io(struct pz_error *err, const char *path, const char
 static enum pz_status read_all(int fd, const char *path, size_t limit, char **text, size_t *bytes,
                                struct pz_error *err) {
   size_t n = 0, cap = 4096;
-  char *buf = malloc(cap);
+  char *buf = pz_malloc(cap);
   enum pz_status status = PZ_NO_MEMORY;
   while (buf) {
     ssize_t got = read(fd, buf + n, cap - n - 1);
@@ -47,12 +49,12 @@ static enum pz_status read_all(int fd, const char *path, size_t limit, char **te
       return PZ_OK;
     }
     if (cap - n < 2) {
-      char *more = realloc(buf, cap *= 2);
+      char *more = pz_realloc(buf, cap *= 2);
       if (!more) break;
       buf = more;
     }
   }
-  free(buf);
+  pz_free(buf);
   return pz_fail(err, status, "%s: out of memory while reading", path);
 }
 
@@ -107,7 +109,7 @@ void pz_file_unmap(struct pz_file_bytes *m) {
     void *out;
   } data = {.in = m->data}; /* ours to give back, though read-only to others */
   if (m->copied)
-    free(data.out);
+    pz_free(data.out);
   else if (m->data)
     munmap(data.out, m->bytes);
   *m = (struct pz_file_bytes){0};

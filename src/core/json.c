@@ -1,13 +1,26 @@
 #include "core/json.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "core/alloc.h"
+#include "core/buffer.h"
+
+/* jansson's reader goes on without memory for a character, or calls the text invalid: what it says
+ * is not to be relied on once an allocation failed. */
+static bool no_memory(const json_t *value, const json_error_t *where) {
+  return pz_alloc_json_failed() ||
+         (!value && (!where->text[0] || json_error_code(where) == json_error_out_of_memory));
+}
 
 enum pz_status pz_json_parse(const char *name, const char *text, size_t bytes, json_t **out,
                              struct pz_error *err) {
   json_error_t where = {.line = -1};
   json_t *value = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &where);
+  if (no_memory(value, &where)) {
+    json_decref(value);
+    return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory while reading", name);
+  }
   if (!value) {
     enum pz_status status = pz_fail(err, PZ_BAD_INPUT, "%s:%d:%d: not valid JSON: %s", name,
                                     where.line, where.column, where.text);
@@ -25,24 +38,43 @@ enum pz_status pz_json_parse(const char *name, const char *text, size_t bytes, j
   return PZ_OK;
 }
 
+static int append(const char *text, size_t bytes, void *buffer) {
+  return pz_buffer_append(buffer, text, bytes) ? 0 : -1;
+}
+
+/* The text with `end` after it, in memory of ours whatever jansson allocates with.  jansson passes
+ * over a key that was not appended; the buffer does not forget. */
+static char *dump(const json_t *value, size_t flags, const char *end) {
+  struct pz_buffer b = {0};
+  if (json_dump_callback(value, append, &b, flags) == 0 && pz_buffer_append(&b, end, strlen(end)))
+    return b.text;
+  pz_free(b.text);
+  return NULL;
+}
+
+static char *dump_whole(const json_t *value, size_t flags, const char *end) {
+  char *text = dump(value, flags, end);
+  if (!pz_alloc_json_failed()) return text;
+  pz_free(text);
+  return NULL;
+}
+
+char *pz_json_dump(const json_t *value, size_t flags) { return dump_whole(value, flags, ""); }
+
 enum pz_status pz_json_text(const json_t *value, char **text, struct pz_error *err) {
-  char *body = json_dumps(value, JSON_INDENT(1) | JSON_ENCODE_ANY);
-  size_t n = body ? strlen(body) : 0;
-  char *line = body ? realloc(body, n + 2) : NULL;
-  if (!line) {
-    free(body);
-    return pz_fail(err, PZ_NO_MEMORY, "out of memory while writing JSON");
-  }
-  memcpy(line + n, "\n", 2);
-  *text = line;
+  char *whole = dump_whole(value, JSON_INDENT(1) | JSON_ENCODE_ANY, "\n");
+  if (!whole) return pz_fail(err, PZ_NO_MEMORY, "out of memory while writing JSON");
+  *text = whole;
   return PZ_OK;
 }
 
 char *pz_json_brief(const json_t *value, char *buf, size_t size) {
-  char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+  bool before = pz_alloc_json_failed();
+  char *text = dump(value, JSON_ENCODE_ANY | JSON_COMPACT, "");
+  if (!before) pz_alloc_json_reported(); /* by the message that it is for */
   snprintf(buf, size, "%s", text ? text : "?");
   if (text && strlen(text) >= size && size > 4) memcpy(buf + size - 4, "...", 4);
-  free(text);
+  pz_free(text);
   return buf;
 }
 

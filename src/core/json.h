@@ -1,5 +1,9 @@
 /* JSON through jansson: parsing with a position in every error, and writing with a stable layout.
- */
+ *
+ * Documents are built without looking at every call: jansson passes a NULL on, so that an object
+ * for which there was no memory is left out.  The thread remembers that an allocation failed (if
+ * pz_alloc_use was called), until an error says so: writing a document, or reading one, is
+ * PZ_NO_MEMORY till then.  A thread that builds a part for another asks pz_alloc_json_failed. */
 #ifndef PZ_CORE_JSON_H
 #define PZ_CORE_JSON_H
 
@@ -12,8 +16,12 @@
 PZ_NODISCARD enum pz_status pz_json_parse(const char *name, const char *text, size_t bytes,
                                           json_t **out, struct pz_error *err);
 
-/* Indented text with a closing newline (malloc'd, the caller's to free); keys keep their order of
- * insertion, reals print with 17 digits.  PZ_NO_MEMORY is the only error. */
+/* The text of a value, laid out as json_dumps would; the caller's to pz_free.  NULL: out of memory,
+ * now or while the value was built, or it has no text. */
+char *pz_json_dump(const json_t *value, size_t flags);
+
+/* Indented text with a closing newline (the caller's to pz_free); keys keep their order of
+ * insertion, reals print with 17 digits.  PZ_NO_MEMORY, as with pz_json_dump, is the only error. */
 PZ_NODISCARD enum pz_status pz_json_text(const json_t *value, char **text, struct pz_error *err);
 
 /* One value as compact text for a message, cut to fit.  Returns buf. */

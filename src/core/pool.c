@@ -2,8 +2,9 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <unistd.h>
+
+#include "core/alloc.h"
 
 enum { MOST_THREADS = 1024 };
 
@@ -64,11 +65,11 @@ enum pz_status pz_pool_new(unsigned threads, struct pz_pool **out, struct pz_err
   if (threads > MOST_THREADS)
     return pz_fail(err, PZ_BAD_USE, "%u threads; accepted: 1 to %d, or 0 for one per processor",
                    threads, MOST_THREADS);
-  struct pz_pool *pool = calloc(1, sizeof *pool);
-  struct worker *workers = calloc(threads, sizeof *workers);
+  struct pz_pool *pool = pz_calloc(1, sizeof *pool);
+  struct worker *workers = pz_calloc(threads, sizeof *workers);
   if (!pool || !workers) {
-    free(pool);
-    free(workers);
+    pz_free(pool);
+    pz_free(workers);
     return pz_fail(err, PZ_NO_MEMORY, "out of memory for %u threads", threads);
   }
   pthread_mutex_init(&pool->lock, NULL);
@@ -94,8 +95,8 @@ void pz_pool_free(struct pz_pool *pool) {
   pthread_cond_destroy(&pool->done);
   pthread_cond_destroy(&pool->start);
   pthread_mutex_destroy(&pool->lock);
-  free(pool->workers);
-  free(pool);
+  pz_free(pool->workers);
+  pz_free(pool);
 }
 
 unsigned pz_pool_threads(const struct pz_pool *pool) { return pool->threads; }

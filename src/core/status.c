@@ -3,17 +3,23 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "core/alloc.h"
 #include "core/text.h"
 
 enum pz_status pz_error_set(struct pz_error *err, enum pz_status status, const char *file, int line,
                             const char *format, ...) {
   if (!err || err->status != PZ_OK) return status;
+  /* What is found wrong after that can be what there was no memory for. */
+  bool no_memory = status != PZ_NO_MEMORY && pz_alloc_json_failed();
+  if (no_memory) status = PZ_NO_MEMORY;
+  if (status == PZ_NO_MEMORY) pz_alloc_json_reported();
   err->status = status;
   err->origin_file = file;
   err->origin_line = line;
   va_list args;
   va_start(args, format);
-  vsnprintf(err->message, sizeof err->message, format, args);
+  int n = no_memory ? snprintf(err->message, sizeof err->message, "out of memory; then: ") : 0;
+  vsnprintf(err->message + n, sizeof err->message - (size_t)n, format, args);
   va_end(args);
   pz_text_plain(err->message);
   return status;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "chip/tech.h"
+#include "core/alloc.h"
 #include "workload/op.h"
 
 void pz_cost_init(struct pz_cost *cost, const struct pz_chip *chip, const struct pz_cluster *net) {
@@ -75,7 +76,7 @@ void pz_cost_release(struct pz_cost *cost) {
 
 enum pz_status pz_cost_new(const struct pz_chip *chip, const struct pz_cluster *net,
                            struct pz_cost **out, struct pz_error *err) {
-  struct pz_cost *cost = malloc(sizeof *cost);
+  struct pz_cost *cost = pz_malloc(sizeof *cost);
   if (!cost) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the estimates");
   pz_cost_init(cost, chip, net);
   *out = cost;
@@ -84,7 +85,7 @@ enum pz_status pz_cost_new(const struct pz_chip *chip, const struct pz_cluster *
 
 void pz_cost_free(struct pz_cost *cost) {
   if (cost) pz_cost_release(cost);
-  free(cost);
+  pz_free(cost);
 }
 
 enum pz_status pz_cost_product(struct pz_cost *cost, const struct pz_product *p,

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/alloc.h"
+#include "core/buffer.h"
 #include "core/file.h"
 #include "lp/lp.h"
 
@@ -180,13 +182,12 @@ enum pz_status pz_lp_write(const struct pz_lp *lp, const char *path, struct pz_e
   bool as_lp = ends_with(path, ".lp");
   if (!as_lp && !ends_with(path, ".mps"))
     return pz_fail(err, PZ_BAD_INPUT, "%s: accepted: a name that ends with .lp or .mps", path);
-  char *text = NULL;
-  size_t bytes = 0;
-  FILE *f = lp->failed ? NULL : open_memstream(&text, &bytes);
+  struct pz_buffer b = {0};
+  FILE *f = lp->failed ? NULL : pz_buffer_stream(&b);
   bool ok = f && (as_lp ? write_lp(f, lp) : write_mps(f, lp));
-  ok = f && !fclose(f) && ok;
-  enum pz_status status = ok ? pz_file_write(path, text, bytes, err)
+  ok = f && pz_buffer_close(f) && ok;
+  enum pz_status status = ok ? pz_file_write(path, b.text, b.bytes, err)
                              : pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", path);
-  free(text);
+  pz_free(b.text);
   return status;
 }

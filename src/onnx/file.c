@@ -1,8 +1,9 @@
 #include "onnx/file.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "core/alloc.h"
 
 enum wire { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
 
@@ -56,7 +57,7 @@ static bool put(struct copy *c, const void *bytes, size_t n) {
   }
   if (c->n + n > c->cap) {
     size_t cap = c->cap * 2 > c->n + n ? c->cap * 2 : c->n + n;
-    uint8_t *more = realloc(c->out, cap);
+    uint8_t *more = pz_realloc(c->out, cap);
     if (!more) {
       pz_fail(c->err, PZ_NO_MEMORY, "%s: out of memory while reading", c->name);
       return false;
@@ -195,6 +196,6 @@ enum pz_status pz_onnx_read(const char *name, const void *data, size_t bytes,
     if (!*out)
       status = pz_fail(err, PZ_BAD_INPUT, "%s: not an ONNX model, or out of memory for it", name);
   }
-  free(c.out);
+  pz_free(c.out);
   return status;
 }

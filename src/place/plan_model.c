@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "core/alloc.h"
 #include "core/choices.h"
 #include "core/num.h"
 #include "core/sized.h"
@@ -201,7 +202,7 @@ enum pz_status pz_plan_model(const char *model, const struct pz_chip *chip,
   enum pz_status status = pz_sized_take(&j.o, sizeof j.o, options, "pz_plan_options_default", err);
   if (status == PZ_OK) status = check_options(&j.o, err);
   if (status != PZ_OK) return status;
-  j.own = calloc(1, sizeof *j.own);
+  j.own = pz_calloc(1, sizeof *j.own);
   if (!j.own) return no_memory(err);
   pz_arena_init(&j.own->arena, NULL);
   status = run(&j, chip, net);
@@ -216,5 +217,5 @@ void pz_plans_free(struct pz_plans *p) {
   struct owned *own = (struct owned *)(void *)p;
   if (!own) return;
   pz_arena_release(&own->arena);
-  free(own);
+  pz_free(own);
 }

@@ -27,7 +27,7 @@ json_t *pz_comparison_report_json(const struct pz_result *r) {
   json_t *rest = json_pack(
       "{s:{s:s,s:s},s:o,s:o,s:o}", "objective", "name", pz_objective_names[kind], "meaning",
       pz_objective_unit(kind), "original_reports", pz_original_reported_json(), "inputs",
-      json_loads(r->inputs.json, 0, NULL), "timing", timing_json(r->comparison));
+      pz_result_inputs_json(r), "timing", timing_json(r->comparison));
   bool good = root && rest && json_object_update(root, rest) == 0;
   json_decref(rest);
   if (good) return root;

@@ -2,10 +2,11 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/alloc.h"
+#include "core/buffer.h"
 #include "core/file.h"
 
 json_t *pz_dataset_add(json_t *datasets, const char *name, const char *columns) {
@@ -60,16 +61,17 @@ static void put_row(const json_t *row, FILE *out) {
 }
 
 enum pz_status pz_dataset_csv(const json_t *dataset, char **text, struct pz_error *err) {
-  size_t bytes = 0;
+  struct pz_buffer b = {0};
   const json_t *rows = json_object_get(dataset, "rows");
-  FILE *out = open_memstream(text, &bytes);
+  FILE *out = pz_buffer_stream(&b);
   if (!out) return pz_fail(err, PZ_NO_MEMORY, "out of memory for a table");
   put_row(json_object_get(dataset, "columns"), out);
   for (size_t i = 0; i < json_array_size(rows); i++) put_row(json_array_get(rows, i), out);
-  bool whole = !ferror(out);
-  if (fclose(out) == 0 && whole) return PZ_OK;
-  free(*text);
-  *text = NULL;
+  if (pz_buffer_close(out)) {
+    *text = b.text;
+    return PZ_OK;
+  }
+  pz_free(b.text);
   return pz_fail(err, PZ_NO_MEMORY, "out of memory for a table");
 }
 
@@ -81,7 +83,7 @@ static enum pz_status write_one(const json_t *dataset, const char *name, const c
     return pz_fail(err, PZ_BAD_INPUT, "%s: the path is too long", dir);
   enum pz_status status = pz_dataset_csv(dataset, &text, err);
   if (status == PZ_OK && text) status = pz_file_write(path, text, strlen(text), err);
-  free(text);
+  pz_free(text);
   return status;
 }
 

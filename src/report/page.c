@@ -1,18 +1,20 @@
 #include "report/page.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "core/alloc.h"
+#include "core/buffer.h"
 
 /* As JSON for a script element, where only a '<' could begin the end of it. */
 static bool put_document(const json_t *document, FILE *out) {
-  char *text = json_dumps(document, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
+  char *text = pz_json_dump(document, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
   for (const char *at = text; at && *at; at++)
     if (*at == '<' || *at == '>' || *at == '&')
       fprintf(out, "\\u%04x", (unsigned)*at);
     else
       fputc(*at, out);
-  free(text);
+  pz_free(text);
   return text != NULL;
 }
 
@@ -48,11 +50,15 @@ static bool put_page(const json_t *document, FILE *out) {
 
 enum pz_status pz_page_text(const json_t *document, char **text, size_t *bytes,
                             struct pz_error *err) {
-  FILE *out = open_memstream(text, bytes);
+  struct pz_buffer b = {0};
+  FILE *out = pz_buffer_stream(&b);
   if (!out) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the page");
-  bool good = put_page(document, out) && !ferror(out);
-  if (fclose(out) == 0 && good) return PZ_OK;
-  free(*text);
-  *text = NULL;
+  bool good = put_page(document, out);
+  if (pz_buffer_close(out) && good) {
+    *text = b.text;
+    *bytes = b.bytes;
+    return PZ_OK;
+  }
+  pz_free(b.text);
   return pz_fail(err, PZ_NO_MEMORY, "out of memory for the page");
 }

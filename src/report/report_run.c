@@ -4,9 +4,11 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "core/alloc.h"
+#include "core/buffer.h"
+#include "core/buffer.h"
 #include "core/text.h"
 #include "report/command_line.h"
 #include "report/report_data.h"
@@ -134,13 +136,12 @@ static enum pz_status tell_inputs(struct pz_report *t) {
 
 static enum pz_status tell_command(struct pz_report *t) {
   json_t *rows = pz_dataset_add(t->datasets, "command", "command");
-  char *text = NULL;
-  size_t bytes = 0;
-  FILE *out = open_memstream(&text, &bytes);
+  struct pz_buffer text = {0};
+  FILE *out = pz_buffer_stream(&text);
   if (!out) return pz_report_check(t, false);
   pz_command_line_print(&t->result->inputs, t->result->comparison->seed, out);
-  bool good = fclose(out) == 0 && rows && pz_dataset_row(rows, json_pack("[s]", text));
-  free(text);
+  bool good = pz_buffer_close(out) && rows && pz_dataset_row(rows, json_pack("[s]", text.text));
+  pz_free(text.text);
   return pz_report_check(t, good);
 }
 

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "core/alloc.h"
 #include "core/sized.h"
 #include "schedule/model/layer.h"
 #include "schedule/model/use.h"
@@ -90,7 +91,7 @@ enum pz_status pz_schedule_layer(struct pz_cost *cost, const struct pz_layer *la
     status = pz_fail(err, PZ_BAD_USE, "steps %lld; accepted: 1 and above", (long long)o.steps);
   if (status == PZ_OK && (unsigned)o.modes > PZ_MODES_TWO)
     status = pz_fail(err, PZ_BAD_USE, "modes %d; accepted: an enum pz_mode_set", (int)o.modes);
-  struct owned *made = status == PZ_OK ? calloc(1, sizeof *made) : NULL;
+  struct owned *made = status == PZ_OK ? pz_calloc(1, sizeof *made) : NULL;
   if (status != PZ_OK) return status;
   if (!made) return no_memory(err);
   pz_arena_init(&made->arena, NULL);
@@ -106,5 +107,5 @@ void pz_layer_schedule_free(struct pz_layer_schedule *s) {
   struct owned *own = (struct owned *)(void *)s;
   if (!own) return;
   pz_arena_release(&own->arena);
-  free(own);
+  pz_free(own);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/alloc.h"
 #include "core/map.h"
 #include "core/vec.h"
 #include "cost/cost.h"
@@ -249,7 +250,7 @@ static void sum_shape(struct pz_bounds *b, struct shape *s, const double *work, 
 }
 
 static double *table(int rows, uint32_t cols) {
-  return calloc((size_t)rows * cols + 1, sizeof(double));
+  return pz_calloc((size_t)rows * cols + 1, sizeof(double));
 }
 
 /* Shapes are made by threads: their tables come from the C library, not from the arena. */
@@ -267,7 +268,7 @@ static enum pz_status fill_shape(struct pz_bounds *b, uint8_t rows, uint8_t cols
   s->traffic_s = table(n_glb, b->dags.n);
   double *work = table(s->most_axis + 1, b->products.n);
   if (!s->core_s || !s->hbm_s || !s->startup_s || !s->work_s || !s->traffic_s || !work) {
-    free(work);
+    pz_free(work);
     return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
   }
   enum pz_status status = sweep(b, s, &chip, err);
@@ -276,7 +277,7 @@ static enum pz_status fill_shape(struct pz_bounds *b, uint8_t rows, uint8_t cols
       work[(size_t)a * b->products.n + i] =
           least_work(&b->tensor, a, &s->core_s[i], b->products.n, s->startup_s[i]);
   for (uint32_t d = 0; status == PZ_OK && d < b->dags.n; d++) sum_shape(b, s, work, d);
-  free(work);
+  pz_free(work);
   return status;
 }
 
@@ -492,7 +493,7 @@ static enum pz_status make(struct pz_bounds *b, struct pz_pool *pool) {
 enum pz_status pz_bounds_new(const struct pz_search_task *task, const struct pz_point *points,
                              uint32_t n_points, struct pz_pool *pool, struct pz_watch watch,
                              struct pz_bounds **out, struct pz_error *err) {
-  struct pz_bounds *b = calloc(1, sizeof *b);
+  struct pz_bounds *b = pz_calloc(1, sizeof *b);
   if (!b) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
   b->task = task;
   b->watch = watch;
@@ -517,11 +518,11 @@ enum pz_status pz_bounds_new(const struct pz_search_task *task, const struct pz_
 }
 
 static void free_shape(struct shape *s) {
-  free(s->core_s);
-  free(s->hbm_s);
-  free(s->startup_s);
-  free(s->work_s);
-  free(s->traffic_s);
+  pz_free(s->core_s);
+  pz_free(s->hbm_s);
+  pz_free(s->startup_s);
+  pz_free(s->work_s);
+  pz_free(s->traffic_s);
 }
 
 void pz_bounds_free(struct pz_bounds *b) {
@@ -529,12 +530,12 @@ void pz_bounds_free(struct pz_bounds *b) {
   for (int i = 0; i < PZ_SPACE_MOST_VALUES; i++)
     for (int j = 0; j < PZ_SPACE_MOST_VALUES; j++) free_shape(&b->shape[i][j]);
   for (int i = 0; i < PZ_SPACE_MOST_VALUES; i++) {
-    free(b->lanes[i].latency_s);
-    free(b->lanes[i].work_s);
+    pz_free(b->lanes[i].latency_s);
+    pz_free(b->lanes[i].work_s);
   }
   for (unsigned i = 0; b->cost && i < b->n_workers; i++) pz_cost_release(&b->cost[i]);
   pz_arena_release(&b->arena);
-  free(b);
+  pz_free(b);
 }
 
 /* ---- at a chip ------------------------------------------------------------------------------ */

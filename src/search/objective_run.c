@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "core/alloc.h"
 #include "core/text.h"
 #include "search/search.h"
 #include "search/state.h"
@@ -162,11 +163,11 @@ static int by_value(const void *a, const void *b) {
 /* Points by bound; each stands as excluded until it is considered. */
 static enum pz_status rank_points(struct run *r, struct pz_error *err) {
   struct pz_search *s = r->s;
-  struct ranked *list = calloc(s->n_points, sizeof *list);
+  struct ranked *list = pz_calloc(s->n_points, sizeof *list);
   r->order = pz_arena_alloc(&s->arena, s->n_points, sizeof *r->order);
   r->c->chip_status = pz_arena_alloc(&s->arena, s->n_points, sizeof *r->c->chip_status);
   if (!list || !r->order || !r->c->chip_status) {
-    free(list);
+    pz_free(list);
     return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
   }
   for (uint32_t p = 0; p < s->n_points; p++) {
@@ -176,7 +177,7 @@ static enum pz_status rank_points(struct run *r, struct pz_error *err) {
   }
   qsort(list, s->n_points, sizeof *list, by_value);
   for (uint32_t p = 0; p < s->n_points; p++) r->order[p] = list[p].point;
-  free(list);
+  pz_free(list);
   return PZ_OK;
 }
 
@@ -297,7 +298,7 @@ static void show_again(const struct run *r, uint32_t n) {
 static enum pz_status second_pass(struct run *r, struct pz_error *err) {
   enum pz_status status = PZ_OK;
   struct pz_search *s = r->s;
-  struct ranked *list = calloc(s->n_points, sizeof *list);
+  struct ranked *list = pz_calloc(s->n_points, sizeof *list);
   uint32_t n = 0;
   if (!list) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
   for (uint32_t p = 0; p < s->n_points; p++) {
@@ -307,7 +308,7 @@ static enum pz_status second_pass(struct run *r, struct pz_error *err) {
   }
   qsort(list, n, sizeof *list, by_value);
   for (uint32_t i = 0; i < n; i++) r->order[i] = list[i].point;
-  free(list);
+  pz_free(list);
   show_again(r, n);
   for (r->at = 0; r->at < n && status == PZ_OK; r->at += r->n) {
     for (r->n = 0; r->n < LEAST_BATCH && r->at + r->n < n; r->n++)
@@ -393,12 +394,12 @@ enum pz_status pz_search_run(struct pz_search *s, struct pz_objective_run *c,
   *c = (struct pz_objective_run){.objective = c->objective};
   s->objective_run = ++s->n_runs;
   enum pz_status status = rank_points(&r, err);
-  r.errors = calloc(MOST_BATCH, sizeof *r.errors);
+  r.errors = pz_calloc(MOST_BATCH, sizeof *r.errors);
   if (status == PZ_OK && !r.errors) status = pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
   if (status == PZ_OK) status = first_pass(&r, err);
   if (status == PZ_OK && r.any) status = second_pass(&r, err);
   s->objective_run = PZ_NO_RUN;
-  free(r.errors);
+  pz_free(r.errors);
   if (status != PZ_OK) return status;
   if (!r.any) return nothing_fits(&r, err);
   conclude(&r);

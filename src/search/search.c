@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "chip/bill.h"
+#include "core/alloc.h"
 
 #define NO_MEMORY "out of memory for the search"
 
@@ -83,10 +84,10 @@ static enum pz_status make(struct pz_search *s, struct pz_error *err) {
   enum pz_status status =
       pz_bounds_new(s->task, s->points, s->n_points, s->pool, watch, &s->bounds, err);
   if (status != PZ_OK) return status;
-  s->evaluators = calloc(s->n_workers, sizeof *s->evaluators);
-  s->nature = calloc(n, sizeof *s->nature);
-  s->bound = calloc(n * m, sizeof *s->bound);
-  s->memo = calloc(n * m * PZ_SEARCH_EFFORTS, sizeof *s->memo);
+  s->evaluators = pz_calloc(s->n_workers, sizeof *s->evaluators);
+  s->nature = pz_calloc(n, sizeof *s->nature);
+  s->bound = pz_calloc(n * m, sizeof *s->bound);
+  s->memo = pz_calloc(n * m * PZ_SEARCH_EFFORTS, sizeof *s->memo);
   if (!s->evaluators || !s->nature || !s->bound || !s->memo)
     return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
   for (unsigned i = 0; i < s->n_workers && status == PZ_OK; i++)
@@ -104,7 +105,7 @@ enum pz_status pz_search_new(const struct pz_search_task *task, const struct pz_
                              uint32_t n_points, struct pz_pool *pool,
                              const struct pz_search_options *o, struct pz_search **out,
                              struct pz_error *err) {
-  struct pz_search *s = calloc(1, sizeof *s);
+  struct pz_search *s = pz_calloc(1, sizeof *s);
   if (!s) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
   s->task = task;
   s->points = points;
@@ -130,11 +131,11 @@ void pz_search_free(struct pz_search *s) {
     pz_evaluator_release(&s->evaluators[i]);
   pz_bounds_free(s->bounds);
   pz_arena_release(&s->arena);
-  free(s->evaluators);
-  free(s->nature);
-  free(s->bound);
-  free(s->memo);
-  free(s);
+  pz_free(s->evaluators);
+  pz_free(s->nature);
+  pz_free(s->bound);
+  pz_free(s->memo);
+  pz_free(s);
 }
 
 /* ---- evaluations ---------------------------------------------------------------------------- */
@@ -253,14 +254,14 @@ static void do_one(void *ctx, size_t i, unsigned worker) {
 
 enum pz_status pz_search_each(struct pz_search *s, size_t n, pz_search_fn *fn, void *ctx,
                               struct pz_error *err) {
-  struct each x = {s, fn, ctx, calloc(n + 1, sizeof *x.errors)};
+  struct each x = {s, fn, ctx, pz_calloc(n + 1, sizeof *x.errors)};
   enum pz_status status = PZ_OK;
   if (!x.errors) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
   pz_pool_for(s->pool, n, do_one, &x);
   for (size_t i = 0; i < n && status == PZ_OK; i++) status = x.errors[i].status;
   for (size_t i = 0; i < n && status != PZ_OK && err && err->status == PZ_OK; i++)
     if (x.errors[i].status == status) *err = x.errors[i];
-  free(x.errors);
+  pz_free(x.errors);
   return status;
 }
 

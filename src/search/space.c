@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "chip/bill.h"
+#include "core/alloc.h"
 #include "core/fields.h"
 #include "core/file.h"
 #include "core/num.h"
@@ -78,14 +79,14 @@ static void read_base(struct pz_fields *f, struct pz_chip *base) {
     if (f->status == PZ_OK) f->status = pz_chip_load(name, base, f->err);
     return;
   }
-  char *text = json_dumps(own, JSON_COMPACT), where[300];
+  char *text = pz_json_dump(own, JSON_COMPACT), where[300];
   snprintf(where, sizeof where, "%.200s: base", f->name);
   if (!text)
     f->status = pz_fail(f->err, PZ_NO_MEMORY, "%s: out of memory", f->name);
   else if (f->status == PZ_OK)
     f->status = pz_chip_parse(where, text, strlen(text), base, f->err);
   if (!json_object_get(own, "name")) pz_text_copy(base->name, sizeof base->name, "base");
-  free(text);
+  pz_free(text);
 }
 
 /* The smallest global buffer is to hold a tile of the largest array. */
@@ -146,7 +147,7 @@ enum pz_status pz_space_load(const char *space, struct pz_space *out, struct pz_
   char *text = NULL;
   enum pz_status status = pz_file_read(space, PZ_SPACE_MOST_BYTES, &text, &bytes, err);
   if (status == PZ_OK) status = pz_space_parse(space, text, bytes, out, err);
-  free(text);
+  pz_free(text);
   return status;
 }
 

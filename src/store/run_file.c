@@ -3,9 +3,9 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "core/alloc.h"
 #include "store/evaluations.h"
 #include "store/inputs.h"
 #include "store/run_dir.h"
@@ -34,7 +34,7 @@ static enum pz_status copy_text(const struct pz_run_file *f, sqlite3_stmt *stmt,
                                 struct pz_error *err) {
   const char *text = (const char *)sqlite3_column_text(stmt, 0);
   size_t n = (size_t)sqlite3_column_bytes(stmt, 0);
-  char *copy = text ? malloc(n + 1) : NULL;
+  char *copy = text ? pz_malloc(n + 1) : NULL;
   if (!copy) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory while reading", f->db.path);
   memcpy(copy, text, n);
   copy[n] = '\0';
@@ -42,7 +42,7 @@ static enum pz_status copy_text(const struct pz_run_file *f, sqlite3_stmt *stmt,
     *out = copy;
     return PZ_OK;
   }
-  free(copy);
+  pz_free(copy);
   return refuse(f, "table run: a text has a NUL byte", err);
 }
 
@@ -115,7 +115,7 @@ const char *pz_run_file_inputs(const struct pz_run_file *f) { return f->inputs; 
 /* ---- opening -------------------------------------------------------------------------------- */
 
 static struct pz_run_file *new_file(void) {
-  struct pz_run_file *f = calloc(1, sizeof *f);
+  struct pz_run_file *f = pz_calloc(1, sizeof *f);
   if (!f) return NULL;
   f->journal = (struct pz_journal){f, recall, evaluated, commit};
   f->dir.lock = -1;
@@ -172,10 +172,8 @@ static enum pz_status create(struct pz_run_file *f, const char *inputs, struct p
   if (status == PZ_OK) status = pz_run_dir_accept(&f->dir, part, err);
   pz_run_dir_discard(part);
   if (status != PZ_OK) return status;
-  f->inputs = malloc(strlen(inputs) + 1);
-  if (!f->inputs) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", f->dir.run);
-  memcpy(f->inputs, inputs, strlen(inputs) + 1);
-  return PZ_OK;
+  f->inputs = pz_strdup(inputs);
+  return f->inputs ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", f->dir.run);
 }
 
 static enum pz_status open_to_write(struct pz_run_file *f, struct pz_error *err) {
@@ -230,8 +228,8 @@ void pz_run_file_close(struct pz_run_file *f) {
   if (f->db.conn && pz_db_commit(&f->db, NULL) != PZ_OK) pz_db_drop(&f->db);
   pz_db_close(&f->db);
   pz_run_dir_release(&f->dir);
-  free(f->inputs);
-  free(f);
+  pz_free(f->inputs);
+  pz_free(f);
 }
 
 /* ---- whole tables --------------------------------------------------------------------------- */
@@ -272,8 +270,8 @@ static enum pz_status write_chips(const struct pz_run_file *f, const struct pz_r
   return status;
 }
 
-enum pz_status pz_run_file_chips(struct pz_run_file *f, const struct pz_result_chip *chips, uint32_t n,
-                                 struct pz_error *err) {
+enum pz_status pz_run_file_chips(struct pz_run_file *f, const struct pz_result_chip *chips,
+                                 uint32_t n, struct pz_error *err) {
   int64_t any = 0;
   enum pz_status status = pz_db_number(&f->db, "SELECT 1 FROM chips LIMIT 1", &any, err);
   if (status != PZ_OK || any) return status;
@@ -285,15 +283,15 @@ enum pz_status pz_run_file_chips(struct pz_run_file *f, const struct pz_result_c
 static struct pz_result_chip read_chip(sqlite3_stmt *stmt) {
   const char *name = (const char *)sqlite3_column_text(stmt, 1);
   return (struct pz_result_chip){.id = (uint32_t)sqlite3_column_int64(stmt, 0),
-                              .name = name ? name : "",
-                              .tensor_cores = sqlite3_column_int64(stmt, 2),
-                              .rows = sqlite3_column_int64(stmt, 3),
-                              .cols = sqlite3_column_int64(stmt, 4),
-                              .vector_cores = sqlite3_column_int64(stmt, 5),
-                              .lanes = sqlite3_column_int64(stmt, 6),
-                              .glb_bytes = sqlite3_column_int64(stmt, 7),
-                              .area_mm2 = sqlite3_column_double(stmt, 8),
-                              .watts = sqlite3_column_double(stmt, 9)};
+                                 .name = name ? name : "",
+                                 .tensor_cores = sqlite3_column_int64(stmt, 2),
+                                 .rows = sqlite3_column_int64(stmt, 3),
+                                 .cols = sqlite3_column_int64(stmt, 4),
+                                 .vector_cores = sqlite3_column_int64(stmt, 5),
+                                 .lanes = sqlite3_column_int64(stmt, 6),
+                                 .glb_bytes = sqlite3_column_int64(stmt, 7),
+                                 .area_mm2 = sqlite3_column_double(stmt, 8),
+                                 .watts = sqlite3_column_double(stmt, 9)};
 }
 
 enum pz_status pz_run_file_read_chips(struct pz_run_file *f, pz_take_chip *take, void *into,
@@ -469,7 +467,7 @@ enum pz_status pz_run_file_result(struct pz_run_file *f, char **text, struct pz_
 }
 
 enum pz_status pz_run_file_set_comparison(struct pz_run_file *f, const char *comparison,
-                                    struct pz_error *err) {
+                                          struct pz_error *err) {
   return write_text(f, "UPDATE run SET comparison = ? WHERE one = 1", comparison, err);
 }
 

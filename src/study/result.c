@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "chip/bill.h"
+#include "core/alloc.h"
 #include "study/pareto.h"
 #include "study/sensitivity.h"
 
@@ -86,11 +87,11 @@ static bool set_models(struct pz_result *r, const json_t *models) {
 
 static enum pz_status set_space(struct pz_result *r, const json_t *space, struct pz_error *err) {
   struct pz_result_inputs *in = &r->inputs;
-  char *text = json_dumps(json_object_get(space, "base"), JSON_COMPACT);
+  char *text = pz_json_dump(json_object_get(space, "base"), JSON_COMPACT);
   struct pz_chip base;
   if (!text) return pz_fail(err, PZ_BAD_INPUT, "inputs: the space has no base chip");
   enum pz_status status = pz_chip_parse("inputs: base chip", text, strlen(text), &base, err);
-  free(text);
+  pz_free(text);
   if (status != PZ_OK) return status;
   struct pz_area area = pz_chip_area(&base);
   in->base_um2 = pz_area_total_um2(&area);
@@ -313,9 +314,9 @@ static enum pz_status make_front(const struct maker *m) {
 
 static enum pz_status take_inputs(const struct maker *m) {
   json_t *inputs = pz_study_inputs(m->s);
-  char *text = inputs ? json_dumps(inputs, JSON_INDENT(1) | JSON_PRESERVE_ORDER) : NULL;
+  char *text = inputs ? pz_json_dump(inputs, JSON_INDENT(1) | JSON_PRESERVE_ORDER) : NULL;
   enum pz_status status = text ? pz_result_set_inputs(m->r, text, m->err) : no_memory(m->err);
-  free(text);
+  pz_free(text);
   json_decref(inputs);
   return status;
 }

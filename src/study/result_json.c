@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/alloc.h"
 #include "core/record.h"
 #include "place/plan_json.h"
 
@@ -13,11 +14,11 @@ static json_t *write_chip(const void *value) { return pz_chip_json(value); }
 
 static enum pz_status read_chip(const json_t *json, struct pz_arena *arena, void *value,
                                 struct pz_error *err) {
-  char *text = json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY);
+  char *text = pz_json_dump(json, JSON_COMPACT | JSON_ENCODE_ANY);
   (void)arena;
   if (!text) return pz_fail(err, PZ_NO_MEMORY, "out of memory for a chip");
   enum pz_status status = pz_chip_parse("the result's chip", text, strlen(text), value, err);
-  free(text);
+  pz_free(text);
   return status;
 }
 
@@ -170,8 +171,11 @@ static json_t *objective_json(const struct pz_result *r) {
                    pz_objective_unit(kind));
 }
 
-static json_t *inputs_json(const struct pz_result *r) {
-  return json_loads(r->inputs.json, 0, NULL);
+json_t *pz_result_inputs_json(const struct pz_result *r) {
+  json_t *json = NULL;
+  enum pz_status status =
+      pz_json_parse("inputs", r->inputs.json, strlen(r->inputs.json), &json, NULL);
+  return status == PZ_OK ? json : NULL;
 }
 
 /* One a model. */
@@ -193,7 +197,7 @@ json_t *pz_result_json(const struct pz_result *r) {
                            pz_record_json(&certificate_record, &best->certificate));
   bool good = root && rest && json_object_update(root, rest) == 0 &&
               json_object_set_new(root, "objective", objective_json(r)) == 0 &&
-              json_object_set_new(root, "inputs", inputs_json(r)) == 0;
+              json_object_set_new(root, "inputs", pz_result_inputs_json(r)) == 0;
   json_decref(rest);
   if (good) return root;
   json_decref(root);
@@ -247,10 +251,10 @@ static enum pz_status read_rest(const json_t *root, struct pz_result *r, struct 
 }
 
 enum pz_status pz_result_read(const json_t *json, struct pz_result *r, struct pz_error *err) {
-  char *text = json_dumps(json_object_get(json, "inputs"), JSON_INDENT(1) | JSON_PRESERVE_ORDER);
+  char *text = pz_json_dump(json_object_get(json, "inputs"), JSON_INDENT(1) | JSON_PRESERVE_ORDER);
   if (!text) return pz_fail(err, PZ_BAD_INPUT, "the result has no inputs");
   enum pz_status status = pz_result_set_inputs(r, text, err);
-  free(text);
+  pz_free(text);
   if (status != PZ_OK) return status;
   uint32_t n = r->inputs.options.n_models;
   r->n_answers = n > 1 ? n + 1 : 1;

@@ -10,6 +10,9 @@ json_t *pz_result_json(const struct pz_result *r);
 PZ_NODISCARD enum pz_status pz_result_read(const json_t *json, struct pz_result *r,
                                            struct pz_error *err);
 
+/* What was asked, whole.  New reference; NULL: no memory. */
+json_t *pz_result_inputs_json(const struct pz_result *r);
+
 /* The comparison as a run keeps it; `whole`: with what it was made of, for machines. */
 json_t *pz_comparison_json(const struct pz_result *r);
 PZ_NODISCARD enum pz_status pz_comparison_read(const json_t *json, struct pz_result *r,

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/alloc.h"
 #include "core/sized.h"
 #include "study/compare.h"
 #include "study/detail.h"
@@ -33,7 +34,7 @@ static enum pz_status read_kept(struct pz_run *r, read_text *read, const char *n
     if (status == PZ_OK) status = take(json, &r->result, err);
     *found = status == PZ_OK;
   }
-  free(text);
+  pz_free(text);
   json_decref(json);
   return status;
 }
@@ -41,9 +42,9 @@ static enum pz_status read_kept(struct pz_run *r, read_text *read, const char *n
 /* Takes over the reference. */
 static enum pz_status keep_json(struct pz_run_file *f, keep_text *keep, json_t *value,
                                 struct pz_error *err) {
-  char *text = value ? json_dumps(value, HOW) : NULL;
+  char *text = value ? pz_json_dump(value, HOW) : NULL;
   enum pz_status status = text ? keep(f, text, err) : no_memory(err);
-  free(text);
+  pz_free(text);
   json_decref(value);
   return status;
 }
@@ -52,10 +53,10 @@ static enum pz_status keep_json(struct pz_run_file *f, keep_text *keep, json_t *
 
 static enum pz_status open_file(struct pz_run *r, struct pz_error *err) {
   json_t *inputs = pz_study_inputs(&r->study);
-  char *text = inputs ? json_dumps(inputs, HOW) : NULL;
+  char *text = inputs ? pz_json_dump(inputs, HOW) : NULL;
   enum pz_status status =
       text ? pz_run_file_open(r->o.dir, text, r->o.fresh, &r->file, err) : no_memory(err);
-  free(text);
+  pz_free(text);
   json_decref(inputs);
   return status;
 }
@@ -70,10 +71,10 @@ static enum pz_status new_run(const struct pz_run_options *options, struct pz_ru
   struct pz_run_options o = pz_run_options_default();
   enum pz_status status = pz_sized_take(&o, sizeof o, options, "pz_run_options_default", err);
   if (status != PZ_OK) return status;
-  struct pz_run *r = calloc(1, sizeof *r);
-  char *dir = r && o.dir ? strdup(o.dir) : NULL;
+  struct pz_run *r = pz_calloc(1, sizeof *r);
+  char *dir = r && o.dir ? pz_strdup(o.dir) : NULL;
   if (!r || (o.dir && !dir)) {
-    free(r);
+    pz_free(r);
     return no_memory(err);
   }
   r->o = o;
@@ -147,8 +148,8 @@ void pz_run_close(struct pz_run *r) {
   pz_run_file_close(r->file);
   if (r->has_study) pz_study_release(&r->study);
   pz_arena_release(&r->arena);
-  free(r->dir);
-  free(r);
+  pz_free(r->dir);
+  pz_free(r);
 }
 
 /* ---- what is known -------------------------------------------------------------------------- */
@@ -206,14 +207,14 @@ static enum pz_status search(struct pz_run *r, struct pz_error *err) {
 
 static enum pz_status keep_chips(struct pz_run *r, struct pz_error *err) {
   const struct pz_result *x = &r->result;
-  uint32_t *ids = calloc(x->n_chips, sizeof *ids);
+  uint32_t *ids = pz_calloc(x->n_chips, sizeof *ids);
   enum pz_status status =
       ids ? pz_run_file_chips(r->file, x->chips, x->n_chips, err) : no_memory(err);
   for (uint32_t i = 0; i < x->n_chips && ids; i++) ids[i] = x->chips[i].id;
   for (uint32_t i = 0; i < x->n_answers && status == PZ_OK; i++)
     status = pz_run_file_chip_statuses(r->file, x->answers[i].name, ids, x->answers[i].status,
                                        x->n_chips, err);
-  free(ids);
+  pz_free(ids);
   return status;
 }
 

@@ -2,10 +2,10 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "chip/bill.h"
+#include "core/alloc.h"
 #include "core/fields.h"
 #include "core/map.h"
 #include "workload/workload.h"
@@ -118,11 +118,11 @@ static json_t *choices_json(const struct pz_choices *c) {
 static json_t *model_json(const struct pz_study *s, uint32_t i) {
   const struct pz_workload *w = s->portfolio.variants[s->portfolio.first[i]].w;
   json_t *built = pz_workload_json(w);
-  char *text = built ? json_dumps(built, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+  char *text = built ? pz_json_dump(built, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
   char digest[24] = "";
   if (text)
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)pz_hash(text, strlen(text)));
-  free(text);
+  pz_free(text);
   json_decref(built);
   return json_pack("{s:s,s:I,s:s}", "name", s->portfolio.models[i], "seq",
                    (json_int_t)s->portfolio.seq[i], "digest", digest);
@@ -171,8 +171,9 @@ json_t *pz_study_inputs(const struct pz_study *s) {
 /* ---- and back ------------------------------------------------------------------------------- */
 
 static char *text_of(const json_t *value, struct pz_arena *arena) {
-  char *text = json_dumps(value, JSON_COMPACT), *kept = text ? pz_arena_strdup(arena, text) : NULL;
-  free(text);
+  char *text = pz_json_dump(value, JSON_COMPACT),
+       *kept = text ? pz_arena_strdup(arena, text) : NULL;
+  pz_free(text);
   return kept;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/alloc.h"
 #include "core/random.h"
 #include "core/sized.h"
 #include "core/text.h"
@@ -210,10 +211,10 @@ static enum pz_status compare_rows(struct job *j, bool *seen) {
 
 static enum pz_status check_evaluations(struct job *j) {
   size_t n = (size_t)j->study.n_points * j->study.portfolio.n_models * PZ_EFFORT_FULL;
-  bool *seen = calloc(n, sizeof *seen);
+  bool *seen = pz_calloc(n, sizeof *seen);
   if (!seen) return pz_fail(j->err, PZ_NO_MEMORY, "out of memory for the evaluations");
   enum pz_status status = compare_rows(j, seen);
-  free(seen);
+  pz_free(seen);
   return status;
 }
 
@@ -299,8 +300,8 @@ static uint32_t draw_excluded(const struct job *j, const struct pz_objective_run
 
 static enum pz_status check_exclusions(struct job *j, uint32_t objective_run) {
   const struct pz_objective_run *c = &j->study.objective_run[objective_run];
-  struct sample x = {j, c, calloc(j->o->sample + 1, sizeof *x.points),
-                     calloc(j->o->sample + 1, sizeof *x.refuted)};
+  struct sample x = {j, c, pz_calloc(j->o->sample + 1, sizeof *x.points),
+                     pz_calloc(j->o->sample + 1, sizeof *x.refuted)};
   uint32_t n = x.points && x.refuted ? draw_excluded(j, c, x.points) : 0, wrong = 0;
   enum pz_status status = x.points && x.refuted
                               ? pz_search_each(j->study.search, n, try_exclusion, &x, j->err)
@@ -312,8 +313,8 @@ static enum pz_status check_exclusions(struct job *j, uint32_t objective_run) {
   else if (status == PZ_OK && n)
     say(j, true, "%s: %u excluded chip%s evaluated without bounds, none is better",
         pz_study_run_name(&j->study, objective_run), n, pz_text_s(n));
-  free(x.points);
-  free(x.refuted);
+  pz_free(x.points);
+  pz_free(x.refuted);
   return status;
 }
 
@@ -325,7 +326,7 @@ typedef enum pz_status read_text(struct pz_run_file *f, char **text, struct pz_e
  * Takes over the reference. */
 static enum pz_status compare_again(struct job *j, const char *what, const char *as_it_was,
                                     read_text *read, json_t *again) {
-  char *text = again ? json_dumps(again, JSON_COMPACT) : NULL, *was = NULL, path[200] = "";
+  char *text = again ? pz_json_dump(again, JSON_COMPACT) : NULL, *was = NULL, path[200] = "";
   json_t *back = NULL, *kept = NULL;
   enum pz_status status = text ? pz_json_parse(what, text, strlen(text), &back, j->err)
                                : pz_fail(j->err, PZ_NO_MEMORY, "out of memory for the %s", what);
@@ -335,8 +336,8 @@ static enum pz_status compare_again(struct job *j, const char *what, const char 
   if (status == PZ_OK)
     say(j, !other, other ? "%s: %s differs when recomputed" : "%s: %s", what,
         other ? path : as_it_was);
-  free(text);
-  free(was);
+  pz_free(text);
+  pz_free(was);
   json_decref(again);
   json_decref(back);
   json_decref(kept);
@@ -353,7 +354,7 @@ static enum pz_status has_text(struct job *j, read_text *read, bool *has) {
   char *text = NULL;
   enum pz_status status = read(j->kept->file, &text, j->err);
   *has = text;
-  free(text);
+  pz_free(text);
   return status;
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/alloc.h"
 #include "core/file.h"
 #include "core/text.h"
 #include "workload/assemble.h"
@@ -198,6 +199,6 @@ enum pz_status pz_workload_load_config(const char *path, const struct pz_workloa
   size_t bytes = 0;
   enum pz_status status = pz_file_read(path, PZ_CONFIG_MOST_BYTES, &text, &bytes, err);
   if (status == PZ_OK) status = pz_workload_parse(path, text, bytes, options, out, err);
-  free(text);
+  pz_free(text);
   return status;
 }

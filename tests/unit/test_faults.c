@@ -1,25 +1,33 @@
-/* Every allocation in turn fails: the answer is PZ_NO_MEMORY with a message, and all memory comes
- * back. */
+/* Every allocation in turn fails, of jansson too: the answer is PZ_NO_MEMORY with a message, and all
+ * memory comes back.  tests/faults does it to whole commands. */
 #include "unit/testing.h"
 
-#include "core/arena.h"
+#include "core/alloc.h"
+#include "core/json.h"
 #include "workload/workload.h"
 
-struct counter {
+static struct counter {
   long calls, fail_at; /* fail_at < 0: never */
-  size_t live;
-};
+  long live;
+} counter;
 
 static void *take(void *ctx, size_t bytes) {
   struct counter *c = ctx;
   if (c->calls++ == c->fail_at) return NULL;
-  c->live += bytes;
+  c->live++;
   return malloc(bytes);
 }
 
-static void give(void *ctx, void *block, size_t bytes) {
+static void *resize(void *ctx, void *block, size_t bytes) {
   struct counter *c = ctx;
-  c->live -= bytes;
+  if (c->calls++ == c->fail_at) return NULL;
+  c->live += !block;
+  return realloc(block, bytes);
+}
+
+static void give(void *ctx, void *block) {
+  struct counter *c = ctx;
+  c->live--;
   free(block);
 }
 
@@ -29,35 +37,70 @@ static const char config[] =
     "\"num_key_value_heads\":2,\"intermediate_size\":96,\"vocab_size\":101,\"num_local_experts\":4,"
     "\"num_experts_per_tok\":2}";
 
-static enum pz_status build(struct counter *c, struct pz_error *err) {
-  struct pz_mem mem = {take, give, c};
+static enum pz_status build(long fail_at, struct pz_error *err) {
   struct pz_workload_options o = pz_workload_options_default();
   struct pz_workload *w = NULL;
   o.kernels = PZ_KERNELS_EAGER;
   o.tp = 2;
   o.recompute = PZ_RECOMPUTE_FULL;
-  enum pz_status status = pz_workload_build("mine", config, strlen(config), &o, &mem, &w, err);
+  counter = (struct counter){.fail_at = fail_at};
+  enum pz_status status = pz_workload_build("mine", config, strlen(config), &o, NULL, &w, err);
   pz_workload_free(w);
   return status;
 }
 
 static void every_failure_is_reported_and_clean(void **state) {
   (void)state;
-  struct counter c = {.fail_at = -1};
-  assert_int_equal(build(&c, NULL), PZ_OK);
-  assert_int_equal(c.live, 0);
-  long calls = c.calls;
+  assert_int_equal(build(-1, NULL), PZ_OK);
+  assert_int_equal(counter.live, 0);
+  long calls = counter.calls;
   assert_true(calls > 3);
   for (long i = 0; i < calls; i++) {
     struct pz_error err = {0};
-    c = (struct counter){.fail_at = i};
-    assert_int_equal(build(&c, &err), PZ_NO_MEMORY);
+    assert_int_equal(build(i, &err), PZ_NO_MEMORY);
     assert_non_null(strstr(err.message, "out of memory"));
-    assert_int_equal(c.live, 0);
+    assert_int_equal(counter.live, 0);
   }
 }
 
+/* jansson leaves out what it has no memory for; the text of it is refused, once. */
+static void a_document_that_lacks_something_is_refused(void **state) {
+  (void)state;
+  long calls = 0;
+  for (long i = -1; i < calls; i++) {
+    struct pz_error err = {0};
+    char *text = NULL;
+    counter = (struct counter){.fail_at = i};
+    json_t *o = json_pack("{s:[i,i]}", "list", 1, 2);
+    json_object_set_new(o, "name", json_string("a"));
+    enum pz_status status = pz_json_text(o, &text, &err);
+    json_decref(o);
+    if (i < 0) calls = counter.calls;
+    assert_int_equal(status, i < 0 ? PZ_OK : PZ_NO_MEMORY);
+    if (status == PZ_OK)
+      assert_string_equal(text, "{\n \"list\": [\n  1,\n  2\n ],\n \"name\": \"a\"\n}\n");
+    pz_free(text);
+    assert_int_equal(counter.live, 0);
+  }
+  assert_true(calls > 3);
+}
+
+/* A count that overflows is no memory, and never asked for. */
+static void sizes_that_overflow_are_refused(void **state) {
+  (void)state;
+  counter = (struct counter){.fail_at = -1};
+  assert_null(pz_calloc(SIZE_MAX / 2, 3));
+  assert_int_equal(counter.calls, 0);
+  pz_free(NULL);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(every_failure_is_reported_and_clean)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_failure_is_reported_and_clean),
+      cmocka_unit_test(a_document_that_lacks_something_is_refused),
+      cmocka_unit_test(sizes_that_overflow_are_refused),
+  };
+  static const struct pz_allocator allocator = {take, resize, give, &counter};
+  if (pz_alloc_use(&allocator, NULL) != PZ_OK) return 1;
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/alloc.h"
+
 static enum pz_status check_task(const struct pz_problem *p, const struct pz_slot *slots,
                                  uint32_t i, double slack, struct pz_error *err) {
   const struct pz_task *t = &p->tasks[i];
@@ -77,10 +79,10 @@ enum pz_status pz_schedule_check(const struct pz_problem *p, const struct pz_slo
     if (status != PZ_OK) return status;
     last = fmax(last, slots[i].end);
   }
-  struct event *events = malloc((2 * (size_t)p->n + 1) * sizeof *events);
+  struct event *events = pz_calloc(2 * (size_t)p->n + 1, sizeof *events);
   if (!events) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the checker");
   enum pz_status status = check_capacities(p, slots, slack, events, err);
-  free(events);
+  pz_free(events);
   if (status == PZ_OK && !(fabs(last - makespan) <= slack))
     status = pz_fail(err, PZ_INTERNAL, "checker: the last operator ends at %g, not at %g", last,
                      makespan);

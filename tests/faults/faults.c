@@ -1,0 +1,178 @@
+/* The command with allocations that fail: each in turn, alone and with all after it.  Every run is
+ * to end with an error that says "out of memory", and without a result where the last argument is
+ * --json, or with the output of the run in which nothing fails; and to give all memory back.
+ *
+ *     phaze_faults MOST COMMAND ARGUMENTS...
+ *
+ * tries all allocations if there are at most MOST, or else MOST of them: the first quarter one by
+ * one, so the last, and between them half at equal distances.  With PHAZE_FAULT=N in the environment,
+ * and PHAZE_FAULT_ON=1 for those after it too, the command runs once, to be looked at. */
+#define _GNU_SOURCE /* memfd_create */
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "core/alloc.h"
+
+/* Shared with the child that runs the command.  n counts from 1; 0: nothing fails. */
+struct faults {
+  atomic_long calls, live;
+  long n;
+  bool on; /* those after the n-th too */
+};
+
+static bool fails(struct faults *f) {
+  long call = atomic_fetch_add(&f->calls, 1) + 1;
+  return f->n && (call == f->n || (f->on && call > f->n));
+}
+
+static void *take(void *ctx, size_t bytes) {
+  struct faults *f = ctx;
+  void *block = fails(f) ? NULL : malloc(bytes);
+  if (block) atomic_fetch_add(&f->live, 1);
+  return block;
+}
+
+static void *resize(void *ctx, void *block, size_t bytes) {
+  struct faults *f = ctx;
+  void *more = fails(f) ? NULL : realloc(block, bytes);
+  if (more && !block) atomic_fetch_add(&f->live, 1);
+  return more;
+}
+
+static void give(void *ctx, void *block) {
+  struct faults *f = ctx;
+  atomic_fetch_sub(&f->live, 1);
+  free(block);
+}
+
+static int command(struct faults *f, int argc, char **argv) {
+  struct pz_allocator allocator = {take, resize, give, f};
+  if (pz_alloc_use(&allocator, NULL) != PZ_OK) return 99;
+  int code = pz_command_main(argc, argv);
+  fflush(NULL);
+  return code;
+}
+
+struct outcome {
+  int code; /* 128 + N: killed by signal N */
+  char *text[2];
+  size_t bytes[2];
+};
+
+static char *read_back(int fd, size_t *bytes) {
+  *bytes = (size_t)lseek(fd, 0, SEEK_END);
+  char *text = calloc(*bytes + 1, 1);
+  if (!text || pread(fd, text, *bytes, 0) != (ssize_t)*bytes) abort();
+  return text;
+}
+
+/* Lines with wall-clock time differ from run to run. */
+static void drop_seconds(char *text, size_t *bytes) {
+  for (char *at; (at = strstr(text, "seconds\": "));) {
+    char *begin = at, *end = at + strcspn(at, "\n");
+    while (begin > text && begin[-1] != '\n') begin--;
+    memmove(begin, end, strlen(end) + 1);
+  }
+  *bytes = strlen(text);
+}
+
+static struct outcome run(struct faults *f, const int fd[2], int argc, char **argv) {
+  struct outcome o = {0};
+  int status = 0;
+  for (int i = 0; i < 2; i++)
+    if (ftruncate(fd[i], 0) != 0 || lseek(fd[i], 0, SEEK_SET) != 0) abort();
+  f->calls = f->live = 0;
+  fflush(stdout); /* or the child would print it again */
+  pid_t child = fork();
+  if (child == 0) {
+    dup2(fd[0], STDOUT_FILENO);
+    dup2(fd[1], STDERR_FILENO);
+    _exit(command(f, argc, argv));
+  }
+  if (child < 0 || waitpid(child, &status, 0) != child) abort();
+  o.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  for (int i = 0; i < 2; i++) {
+    o.text[i] = read_back(fd[i], &o.bytes[i]);
+    drop_seconds(o.text[i], &o.bytes[i]);
+  }
+  return o;
+}
+
+static bool same(const struct outcome *a, const struct outcome *b) {
+  for (int i = 0; i < 2; i++)
+    if (a->bytes[i] != b->bytes[i] || memcmp(a->text[i], b->text[i], a->bytes[i]) != 0)
+      return false;
+  return a->code == b->code;
+}
+
+/* NULL, or what is wrong. */
+static const char *judge(const struct outcome *whole, const struct outcome *o, long live,
+                         bool json) {
+  if (o->code != 0 && o->code != PZ_EXIT_INTERNAL && o->code != PZ_EXIT_BAD_USE)
+    return "it crashed, or its exit status is neither 0, 2 nor 3";
+  if (o->code == 0 && !same(whole, o)) return "exit status 0, but not the whole output";
+  if (o->code != 0 && !strstr(o->text[1], "out of memory")) return "no 'out of memory' on stderr";
+  if (o->code != 0 && o->bytes[0] && json) return "an error, and a result";
+  return live ? "not all memory was given back" : NULL;
+}
+
+static long following(long n, long all, long most) {
+  long edge = most / 4, between = all - 2 * edge, tries = most - 2 * edge;
+  if (all <= most || n < edge || n >= all - edge) return n + 1;
+  long next = n + (between + tries - 1) / tries;
+  return next < all - edge ? next : all - edge;
+}
+
+static int try_all(struct faults *f, long most, int argc, char **argv) {
+  enum { MOST_SHOWN = 20 };
+  int bad = 0;
+  long tried = 0, whole_answers = 0;
+  const int fd[2] = {memfd_create("out", 0), memfd_create("err", 0)};
+  struct outcome whole = run(f, fd, argc, argv);
+  long all = f->calls;
+  if (whole.code != 0 || f->live != 0 || all == 0) {
+    printf("without faults: exit status %d, %ld blocks not given back\n%s", whole.code,
+           (long)f->live, whole.text[1]);
+    return 1;
+  }
+  for (int on = 0; on < 2; on++)
+    for (long n = 1; n <= all && bad < MOST_SHOWN; n = following(n, all, most)) {
+      f->n = n;
+      f->on = on;
+      struct outcome o = run(f, fd, argc, argv);
+      const char *what = judge(&whole, &o, f->live, strcmp(argv[argc - 1], "--json") == 0);
+      if (what)
+        printf("allocation %ld of %ld%s: %s (exit status %d, %zu of %zu bytes, %ld blocks): %s\n",
+               n, all, on ? " and all after it" : "", what, o.code, o.bytes[0], whole.bytes[0],
+               (long)f->live, o.text[1]);
+      bad += what != NULL;
+      tried++;
+      whole_answers += !what && o.code == 0;
+      free(o.text[0]);
+      free(o.text[1]);
+    }
+  printf("%ld allocations, %ld faults: %ld errors, %ld whole answers, %d wrong\n", all, tried,
+         tried - whole_answers - bad, whole_answers, bad);
+  free(whole.text[0]);
+  free(whole.text[1]);
+  return bad != 0;
+}
+
+int main(int argc, char **argv) {
+  const char *n = getenv("PHAZE_FAULT"), *on = getenv("PHAZE_FAULT_ON");
+  struct faults *f =
+      mmap(NULL, sizeof *f, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (argc < 3 || f == MAP_FAILED) return 2;
+  *f = (struct faults){.n = n ? strtol(n, NULL, 10) : 0, .on = on && *on == '1'};
+  long most = strtol(argv[1], NULL, 10);
+  argv[1] = argv[0];
+  if (n) return command(f, argc - 1, argv + 1);
+  return try_all(f, most, argc - 1, argv + 1);
+}
