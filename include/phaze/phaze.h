@@ -515,6 +515,11 @@ PZ_API void pz_layer_schedule_free(struct pz_layer_schedule *s);
 /* Lists of choices that a user may have written. */
 enum pz_list { PZ_LIST_TP = 1, PZ_LIST_MBS = 2 };
 
+/* A sentence the user should see: of the model, or what was left out of lists and why.  `lists` is a
+ * set of enum pz_list: it concerns entries of these, and is no news where they are defaults; 0: in
+ * any case. */
+typedef void pz_note_fn(void *ctx, unsigned lists, const char *text);
+
 enum { PZ_CHOICES_MOST = 32 };
 
 /* A list of numbers to choose from. */
@@ -595,8 +600,10 @@ struct pz_plan_options {
   bool first_stage_gradients; /* as the original system: the gradient all-reduce counts the
                                  parameters of the first stage, not of the largest */
   struct pz_workload_options
-      workload; /* sequence length, how ONNX files are read; its tp and mbs do
+      workload;     /* sequence length, how ONNX files are read; its tp and mbs do
                                           not count */
+  pz_note_fn *note; /* NULL, or told what the user should know */
+  void *note_ctx;
 };
 
 PZ_API struct pz_plan_options pz_plan_options_default(void);
@@ -604,12 +611,7 @@ PZ_API struct pz_plan_options pz_plan_options_default(void);
 /* Plans of a model on a chip, the best first. */
 struct pz_plans {
   struct pz_model_plan *plans;
-  uint32_t n_plans;   /* at least one */
-  const char **notes; /* sentences the user should see: what was left out, and why */
-  unsigned
-      *note_lists; /* of each, a set of enum pz_list: it concerns entries of these lists, and is
-                           no news where they are defaults; 0: in any case */
-  uint32_t n_notes;
+  uint32_t n_plans; /* at least one */
 };
 
 /* The fastest plan over stages, replicas, tensor-parallel degrees, microbatch sizes and activation
@@ -947,7 +949,7 @@ PZ_API unsigned pz_run_threads(const struct pz_run *run);
 /* Its network, scaled out where the devices ask for it; NULL while a run is only looked at. */
 PZ_API const struct pz_cluster *pz_run_cluster(const struct pz_run *run);
 
-/* Sentences the user should see of the models: text i, NULL after the last; lists as in pz_plans. */
+/* Sentences the user should see of the models: text i, NULL after the last; lists as in pz_note_fn. */
 PZ_API const char *pz_run_note(const struct pz_run *run, uint32_t i, unsigned *lists);
 
 /* Accepts NULL. */

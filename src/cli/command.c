@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/json_lost.h"
 
 static const struct pz_command *const table[] = {&pz_cmd_models, &pz_cmd_graph,    &pz_cmd_chips,
                                                  &pz_cmd_chip,   &pz_cmd_estimate, &pz_cmd_schedule,
@@ -112,7 +113,7 @@ enum pz_status pz_command_json(json_t *value, struct pz_error *err) {
 
 enum pz_exit pz_command_end(void) {
   struct pz_error err = {0};
-  if (pz_alloc_json_failed()) {
+  if (pz_json_lost()) {
     pz_fail(&err, PZ_NO_MEMORY, "out of memory: the result is not complete");
     return pz_command_fail(&err);
   }

@@ -42,11 +42,10 @@ static enum pz_status read_list(const char *text, const char *name, struct pz_ch
   return given(text) ? pz_choices_parse(text, name, 1 << 20, out, err) : PZ_OK;
 }
 
-static void tell_notes(const struct job *j) {
-  unsigned lists = (given(j->s->tp) ? PZ_LIST_TP : 0u) | (given(j->s->mbs) ? PZ_LIST_MBS : 0u);
-  for (uint32_t i = 0; i < j->found->n_notes; i++)
-    if (!j->found->note_lists[i] || j->found->note_lists[i] & lists)
-      pz_command_warn(j->s->quiet, j->found->notes[i]);
+static void tell_note(void *ctx, unsigned lists, const char *text) {
+  const struct job *j = ctx;
+  unsigned wrote = (given(j->s->tp) ? PZ_LIST_TP : 0u) | (given(j->s->mbs) ? PZ_LIST_MBS : 0u);
+  if (!lists || lists & wrote) pz_command_warn(j->s->quiet, text);
 }
 
 static enum pz_status solve(struct job *j, bool first_stage, bool check) {
@@ -61,12 +60,13 @@ static enum pz_status solve(struct job *j, bool first_stage, bool check) {
   o.first_stage_gradients = first_stage;
   o.workload = pz_workload_import(&j->s->import);
   o.workload.seq = j->s->seq;
+  o.note = tell_note;
+  o.note_ctx = j;
   enum pz_status status = read_list(j->s->mbs, "mbs", &o.mbs, j->err);
   if (status == PZ_OK) status = read_list(j->s->tp, "tp", &o.tp, j->err);
   if (status == PZ_OK)
     status = pz_plan_model(j->model, &j->machine.chip, j->machine.own_link ? NULL : &j->machine.net,
                            &o, &j->found, j->err);
-  if (status == PZ_OK) tell_notes(j);
   return status;
 }
 

@@ -8,7 +8,7 @@
 #include "workload/options.h"
 
 #define PZ_WORKLOAD_DEFAULTS                                                                       \
-  { .mbs = 1, .tp = 1, .dropout = -1 }
+  { .size = sizeof(struct pz_workload_options), .mbs = 1, .tp = 1, .dropout = -1 }
 
 /* clang-format off */
 /* T: the settings struct; F: its field of type struct pz_workload_options. */

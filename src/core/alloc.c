@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/json_lost.h"
+
 static const struct pz_allocator *used; /* NULL: the C library */
-static _Thread_local bool json_failed;
 
 void *pz_malloc(size_t bytes) {
   return used ? used->alloc(used->ctx, bytes ? bytes : 1) : malloc(bytes ? bytes : 1);
@@ -45,13 +46,9 @@ void pz_free(void *block) {
 /* Failures are kept, because jansson's callers, and its own reader, pass some over. */
 static void *json_alloc(size_t bytes) {
   void *block = pz_malloc(bytes);
-  if (!block) json_failed = true;
+  if (!block) pz_json_lost_set(true);
   return block;
 }
-
-bool pz_alloc_json_failed(void) { return json_failed; }
-
-void pz_alloc_json_reported(void) { json_failed = false; }
 
 /* ---- SQLite --------------------------------------------------------------------------------- */
 

@@ -34,9 +34,4 @@ void *pz_realloc(void *block, size_t bytes);
 char *pz_strdup(const char *s);
 void pz_free(void *block);
 
-/* Has an allocation of jansson failed in this thread, and no error with PZ_NO_MEMORY been recorded
- * since (pz_fail tells)?  Then a part of what was built or read meanwhile can be missing. */
-bool pz_alloc_json_failed(void);
-void pz_alloc_json_reported(void);
-
 #endif

@@ -5,11 +5,12 @@
 
 #include "core/alloc.h"
 #include "core/buffer.h"
+#include "core/json_lost.h"
 
 /* jansson's reader goes on without memory for a character, or calls the text invalid: what it says
  * is not to be relied on once an allocation failed. */
 static bool no_memory(const json_t *value, const json_error_t *where) {
-  return pz_alloc_json_failed() ||
+  return pz_json_lost() ||
          (!value && (!where->text[0] || json_error_code(where) == json_error_out_of_memory));
 }
 
@@ -54,7 +55,7 @@ static char *dump(const json_t *value, size_t flags, const char *end) {
 
 static char *dump_whole(const json_t *value, size_t flags, const char *end) {
   char *text = dump(value, flags, end);
-  if (!pz_alloc_json_failed()) return text;
+  if (!pz_json_lost()) return text;
   pz_free(text);
   return NULL;
 }
@@ -69,9 +70,9 @@ enum pz_status pz_json_text(const json_t *value, char **text, struct pz_error *e
 }
 
 char *pz_json_brief(const json_t *value, char *buf, size_t size) {
-  bool before = pz_alloc_json_failed();
+  bool before = pz_json_lost();
   char *text = dump(value, JSON_ENCODE_ANY | JSON_COMPACT, "");
-  if (!before) pz_alloc_json_reported(); /* by the message that it is for */
+  if (!before) pz_json_lost_set(false); /* by the message that it is for */
   snprintf(buf, size, "%s", text ? text : "?");
   if (text && strlen(text) >= size && size > 4) memcpy(buf + size - 4, "...", 4);
   pz_free(text);

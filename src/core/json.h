@@ -3,7 +3,7 @@
  * Documents are built without looking at every call: jansson passes a NULL on, so that an object
  * for which there was no memory is left out.  The thread remembers that an allocation failed (if
  * pz_alloc_use was called), until an error says so: writing a document, or reading one, is
- * PZ_NO_MEMORY till then.  A thread that builds a part for another asks pz_alloc_json_failed. */
+ * PZ_NO_MEMORY till then.  A thread that builds a part for another asks pz_json_lost. */
 #ifndef PZ_CORE_JSON_H
 #define PZ_CORE_JSON_H
 

@@ -3,16 +3,16 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "core/alloc.h"
+#include "core/json_lost.h"
 #include "core/text.h"
 
 enum pz_status pz_error_set(struct pz_error *err, enum pz_status status, const char *file, int line,
                             const char *format, ...) {
   if (!err || err->status != PZ_OK) return status;
   /* What is found wrong after that can be what there was no memory for. */
-  bool no_memory = status != PZ_NO_MEMORY && pz_alloc_json_failed();
+  bool no_memory = status != PZ_NO_MEMORY && pz_json_lost();
   if (no_memory) status = PZ_NO_MEMORY;
-  if (status == PZ_NO_MEMORY) pz_alloc_json_reported();
+  if (status == PZ_NO_MEMORY) pz_json_lost_set(false);
   err->status = status;
   err->origin_file = file;
   err->origin_line = line;

@@ -128,25 +128,18 @@ static enum pz_status say_what_is_missing(const struct job *j, const struct pz_p
       pz_text_s(fit->n_layers), pz_text_si(params, sizeof params, fit->param_bytes, "B"));
 }
 
-static enum pz_status tell_notes(struct job *j) {
-  struct pz_plans *p = &j->own->p;
-  p->notes = pz_arena_alloc(&j->own->arena, j->notes.n, sizeof *p->notes);
-  p->note_lists = pz_arena_alloc(&j->own->arena, j->notes.n, sizeof *p->note_lists);
-  if (!p->notes || !p->note_lists) return no_memory(j->err);
-  for (uint32_t i = 0; i < j->notes.n; i++) {
+static void tell_notes(const struct job *j) {
+  for (uint32_t i = 0; i < j->notes.n && j->o.note; i++) {
     const struct pz_note *note = pz_vec_at(&j->notes, struct pz_note, i);
-    p->notes[i] = pz_arena_strdup(&j->own->arena, note->text);
-    p->note_lists[i] = note->lists;
-    if (!p->notes[i]) return no_memory(j->err);
-    p->n_notes++;
+    j->o.note(j->o.note_ctx, note->lists, note->text);
   }
-  return PZ_OK;
 }
 
 static enum pz_status solve(struct job *j) {
   struct pz_plan_list found = {0};
   enum pz_status status = build_variants(j);
   if (status != PZ_OK) return status;
+  tell_notes(j);
   const struct pz_plan_inputs in = {
       .cost = &j->cost,
       .variants = j->variants,
@@ -166,7 +159,7 @@ static enum pz_status solve(struct job *j) {
   if (status != PZ_OK) return status;
   j->own->p.plans = found.plans;
   j->own->p.n_plans = found.n;
-  return tell_notes(j);
+  return PZ_OK;
 }
 
 /* ---- for programs --------------------------------------------------------------------------- */

@@ -7,7 +7,7 @@ const char *const pz_emit_names[] = {"none", "megatron", "deepspeed", "torchtita
 /* As the names. */
 static const struct {
   pz_emit_fn *print;
-  pz_note_fn *note; /* NULL: there is never anything to say */
+  pz_emit_note_fn *note; /* NULL: there is never anything to say */
 } targets[] = {{NULL, NULL},
                {pz_emit_megatron, NULL},
                {pz_emit_deepspeed, pz_note_deepspeed},

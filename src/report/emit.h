@@ -40,7 +40,7 @@ typedef void pz_emit_fn(const struct pz_launch *l, FILE *out);
 pz_emit_fn pz_emit_megatron, pz_emit_deepspeed, pz_emit_torchtitan, pz_emit_nemo;
 
 /* Leaves buf empty where there is nothing to say. */
-typedef void pz_note_fn(const struct pz_launch *l, char *buf, size_t size);
-pz_note_fn pz_note_deepspeed, pz_note_torchtitan, pz_note_nemo;
+typedef void pz_emit_note_fn(const struct pz_launch *l, char *buf, size_t size);
+pz_emit_note_fn pz_note_deepspeed, pz_note_torchtitan, pz_note_nemo;
 
 #endif

@@ -176,7 +176,9 @@ static void options_out_of_range_are_refused(void **state) {
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     struct pz_workload *w = NULL;
     struct pz_error err = {0};
-    assert_int_not_equal(pz_workload_load("gpt2-medium", &bad[i].o, &w, &err), PZ_OK);
+    struct pz_workload_options o = bad[i].o;
+    o.size = sizeof o;
+    assert_int_not_equal(pz_workload_load("gpt2-medium", &o, &w, &err), PZ_OK);
     if (!strstr(err.message, bad[i].message))
       fail_msg("'%s' lacks '%s'", err.message, bad[i].message);
   }

@@ -440,8 +440,9 @@ static void options_that_do_not_fit_are_refused(void **state) {
     struct pz_workload *w = NULL;
     struct pz_error err = {0};
     char path[1024];
-    enum pz_status s =
-        pz_workload_load(data_path(bad[i].name, path, sizeof path), &bad[i].o, &w, &err);
+    struct pz_workload_options o = bad[i].o;
+    o.size = sizeof o;
+    enum pz_status s = pz_workload_load(data_path(bad[i].name, path, sizeof path), &o, &w, &err);
     pz_workload_free(w);
     if (s == PZ_OK || !strstr(err.message, bad[i].message))
       fail_msg("%s, case %zu: %s", bad[i].name, i, err.message);
