@@ -464,7 +464,7 @@ static void options_are_checked(void **state) {
   t.small_gap = 1.5;
   assert_int_equal(pz_tuning_check(&t, &err), PZ_BAD_USE);
   assert_string_equal(err.message, "scheduler constant small_gap is 1.5; accepted: 0 to 1");
-  t.small_gap = NAN;
+  t.small_gap = (double)NAN;
   assert_int_equal(pz_tuning_check(&t, NULL), PZ_BAD_USE);
   const struct pz_solve_options o = {.tuning = &t};
   struct pz_arena arena;
