@@ -163,11 +163,11 @@ static void exact_is_ilp_is_brute_force(void **state) {
   (void)state;
   for (int round = 0; round < 600; round++) {
     struct small s = draw_small(1 + (int)draw(5));
-    double want = brute_force(&s), depth_first = solve(&s, NULL, 1),
+    double want = brute_force(&s), exact = solve(&s, NULL, 1),
            ilp = solve_with(PZ_SOLVER_ILP, &s, NULL, 1);
-    if (depth_first != want || ilp != want)
-      fail_msg("round %d, %d operators: exact search %g, ILP %g, brute force %g", round, s.n,
-               depth_first, ilp, want);
+    if (exact != want || ilp != want)
+      fail_msg("round %d, %d operators: exact search %g, ILP %g, brute force %g", round, s.n, exact,
+               ilp, want);
   }
 }
 
@@ -376,7 +376,7 @@ static void a_huge_problem_gets_a_bounded_answer(void **state) {
   pz_arena_release(&arena);
 }
 
-/* No two fit side by side.  Where there are too many for a proof, turns end with the steps. */
+/* No two fit side by side.  Where there are too many for a proof, rounds end with the steps. */
 static void what_is_too_large_for_a_proof_ends(void **state) {
   (void)state;
   enum { N = 600 };
