@@ -1,6 +1,7 @@
-/* What each technique of the scheduler (schedule/options.def) is worth: every set of problems with it
- * switched off, beside all techniques on.  Usage: bench_ablation [FOLDER [NAME...]]; FOLDER holds
- * reference instances ("" for none), NAMEs limit the rows to these techniques ("all": none off). */
+/* What each technique of the scheduler (schedule/options.def) is worth: every set of problems with
+ * it switched off, beside all techniques on.  Usage: bench_ablation [FOLDER [NAME...]]; FOLDER
+ * holds reference instances ("" for none), NAMEs limit the rows to these techniques ("all": none
+ * off). */
 #include <stdio.h>
 #include <string.h>
 

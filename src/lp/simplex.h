@@ -15,7 +15,7 @@ struct pz_simplex {
   struct pz_vec cols, entries;
   uint32_t n_rows, most_rows;
   double *inverse;              /* lines of most_rows */
-  double *right, *value, *dual; /* by row: right-hand side, basic value, price */
+  double *right, *value, *dual; /* by row: right-hand side, basic value, dual value */
   double *column;               /* by row, for work */
   uint32_t *basic, *list;       /* by row: its basic column; for work */
   struct {

@@ -10,7 +10,6 @@
 #include "schedule/model/checker.h"
 #include "schedule/model/context.h"
 #include "schedule/tree/branching.h"
-#include "schedule/tree/mode_branching.h"
 #include "schedule/tree/tree_search.h"
 
 /* A step takes longer the more tasks there are. */
@@ -40,12 +39,6 @@ static int64_t local_search_share(const struct pz_context *c, int64_t limit, int
                                             : o->local_share_late);
 }
 
-/* Best-first search's share of a proof; in long ones mode branching gets more. */
-static int64_t best_first_share(const struct pz_tuning *o, int64_t limit, int64_t steps) {
-  double share = limit <= o->third_round ? o->best_first_share_middle : o->best_first_share_late;
-  return o->mode_branching ? (int64_t)(share * (double)steps) : steps;
-}
-
 static int64_t next_limit(const struct pz_tuning *o, int64_t limit) {
   int64_t longer = limit < INT64_MAX / 10 ? 10 * limit : limit;
   return limit < o->first_round    ? o->first_round
@@ -55,23 +48,17 @@ static int64_t next_limit(const struct pz_tuning *o, int64_t limit) {
 
 static int64_t capped(int64_t limit, int64_t left) { return limit < left / 2 ? limit : left; }
 
-/* Column generation, then best-first search; mode branching gets what that leaves open.  When local
- * search found nothing in the third round and the gap is small, only a proof is missing, and the
- * fourth round begins. */
+/* Column generation, then tree search.  When local search found nothing in the third round and the
+ * gap is small, only a proof is missing, and the fourth round begins. */
 static enum pz_status prove(struct pz_context *c, struct pz_colgen **colgen, bool no_progress,
                             int64_t *limit, int64_t end, struct pz_error *err) {
   const struct pz_tuning *o = c->o;
-  enum pz_status status = PZ_OK;
   generate_columns(c, colgen, c->most_steps - c->steps);
   if (no_progress && *limit == o->second_round && c->bound_s > o->small_gap * c->best_s) {
     *limit = o->third_round;
     end = c->steps + capped(*limit, c->most_steps - c->steps);
   }
-  if (pz_open(c) && o->best_first)
-    status = pz_tree_search(c, PZ_BEST_FIRST, best_first_share(o, *limit, end - c->steps), err);
-  if (status == PZ_OK && pz_open(c) && o->mode_branching)
-    status = pz_mode_branching(c, *colgen, end - c->steps + 1, err);
-  return status;
+  return pz_open(c) ? pz_tree_search(c, PZ_BEST_FIRST, end - c->steps, err) : PZ_OK;
 }
 
 /* With many modes column generation takes long, and best-first search ends most problems soon

@@ -9,19 +9,11 @@
 #include "schedule/model/context.h"
 #include "schedule/tree/best_first.h"
 #include "schedule/tree/depth_first.h"
-#include "schedule/tree/mode_branching.h"
 #include "unit/testing.h"
-
-static inline enum pz_status branch_alone(struct pz_context *c, struct pz_error *err) {
-  struct pz_colgen *colgen = pz_colgen_new(c);
-  enum pz_status status = pz_mode_branching(c, colgen, 10000000, err);
-  pz_colgen_free(colgen);
-  return status;
-}
 
 static inline enum pz_status best_first_with_duals(struct pz_context *c, struct pz_error *err) {
   struct pz_colgen *colgen = pz_colgen_new(c);
-  if (colgen) pz_colgen_run(colgen, c, 10000000); /* else there is nothing to price */
+  if (colgen) pz_colgen_run(colgen, c, 10000000); /* NULL: no task takes time */
   pz_colgen_free(colgen);
   return pz_open(c) ? pz_best_first_search(c, 10000000, NULL, err) : PZ_OK;
 }
@@ -30,7 +22,6 @@ static inline enum pz_status best_first_with_duals(struct pz_context *c, struct 
 enum search {
   DEPTH_FIRST,
   DEPTH_WITH_DEFERRED,
-  BRANCHING,
   BEST_FIRST,
   BEST_WITH_DEFERRED,
   BEST_WITH_DUALS,
@@ -44,7 +35,6 @@ static inline enum pz_status run_alone(struct pz_context *c, enum search which,
   switch (which) {
   case DEPTH_FIRST: return pz_depth_first_search(c, STEPS, NULL, err);
   case DEPTH_WITH_DEFERRED: return pz_deferred_search(c, pz_depth_first_search, STEPS, err);
-  case BRANCHING: return branch_alone(c, err);
   case BEST_FIRST: return pz_best_first_search(c, STEPS, NULL, err);
   case BEST_WITH_DEFERRED: return pz_deferred_search(c, pz_best_first_search, STEPS, err);
   case BEST_WITH_DUALS: return best_first_with_duals(c, err);
@@ -53,9 +43,9 @@ static inline enum pz_status run_alone(struct pz_context *c, enum search which,
 }
 
 /* Each search alone, from one task after another: local search would hide what it misses.  Best
- * first has heads and tails by work too.  `dropped`, by mode: not to be used (NULL: none). */
-static inline double search_without(const struct pz_problem *p, enum search which,
-                                    const bool *eliminated) {
+ * first has heads and tails by energy too.  `eliminated`, by mode: not to be used (NULL: none). */
+static inline double search_tuned(const struct pz_problem *p, enum search which,
+                                  const bool *eliminated, const struct pz_tuning *tuning) {
   struct pz_arena arena;
   struct pz_context c;
   struct pz_slot slots[PZ_TREE_MOST_TASKS];
@@ -63,6 +53,7 @@ static inline double search_without(const struct pz_problem *p, enum search whic
   double t = 0;
   pz_arena_init(&arena, NULL);
   assert_int_equal(pz_context_init(&c, p, &arena, &err), PZ_OK);
+  c.o = tuning;
   for (uint32_t i = 0; i < p->n; i++, t = slots[i - 1].end)
     slots[i] = (struct pz_slot){t, t + p->tasks[i].modes[0].s, 0};
   for (uint32_t m = 0; eliminated && m < c.n_modes; m++) c.eliminated[m] = eliminated[m];
@@ -75,6 +66,11 @@ static inline double search_without(const struct pz_problem *p, enum search whic
   assert_true(which > SEARCHES || !pz_open(&c));
   pz_arena_release(&arena);
   return found;
+}
+
+static inline double search_without(const struct pz_problem *p, enum search which,
+                                    const bool *eliminated) {
+  return search_tuned(p, which, eliminated, &pz_tuning_default);
 }
 
 static inline double search_alone(const struct pz_problem *p, enum search which) {

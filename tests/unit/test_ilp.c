@@ -21,7 +21,7 @@ static uint32_t draw(uint32_t n) { return pz_random_lcg(&seed) % n; }
 
 enum { MOST = 7, MODES = 4 };
 
-/* Times that are no integers, modes of any use, a few of no length, some alike. */
+/* Times that are no integers, modes of any use, a few of no length, some with the same modes. */
 static void draw_problem(struct pz_arena *arena, uint32_t n, struct pz_problem *p) {
   int32_t capacity[PZ_RESOURCES] = {1 + (int32_t)draw(4), 1 + (int32_t)draw(4), 1, PZ_RATE_PARTS,
                                     PZ_RATE_PARTS};
@@ -51,7 +51,7 @@ static void draw_problem(struct pz_arena *arena, uint32_t n, struct pz_problem *
     fail_msg("%s", err.message);
 }
 
-/* A chain with short tasks hanging off it and some that are alike: what a layer backward is. */
+/* A chain with short tasks hanging off it and some of the same modes: what a layer backward is. */
 static void draw_spine(struct pz_arena *arena, uint32_t n, struct pz_problem *p) {
   const int32_t capacity[PZ_RESOURCES] = {4, 2, 1, PZ_RATE_PARTS, PZ_RATE_PARTS};
   struct pz_task tasks[MOST] = {{0}};
@@ -126,15 +126,15 @@ static void many_modes_are_as_by_exact_search(void **state) {
   }
 }
 
-/* ---- prices --------------------------------------------------------------------------------- */
+/* ---- dual values ---------------------------------------------------------------------------- */
 
-/* All packs of a small problem: by enumeration, each with the rates' sum and as a column. */
+/* All feasible subsets of a small problem: by enumeration, each with the rates' sum and as a column. */
 struct subsets {
   const struct pz_problem *p;
   bool before[MOST][MOST];
   const struct pz_context *c;
   const struct pz_duals *duals;
-  double dearest;
+  double largest;
   struct pz_lp *lp;
   uint32_t row[MOST];
 };
@@ -142,15 +142,15 @@ struct subsets {
 static void each_subset(struct subsets *x, uint32_t i, int *mode,
                         const int32_t residual[PZ_RESOURCES]) {
   if (i == x->p->n) {
-    double price = 0;
+    double value = 0;
     uint32_t col = x->lp ? pz_lp_col(x->lp, 0, DBL_MAX, 1, false) : 0;
     for (uint32_t k = 0; k < i; k++) {
       if (mode[k] < 0) continue;
-      if (x->duals) price += x->duals->rate[x->c->mode_at[k] + (uint32_t)mode[k]];
+      if (x->duals) value += x->duals->rate[x->c->mode_at[k] + (uint32_t)mode[k]];
       double s = x->p->tasks[k].modes[mode[k]].s;
       if (x->lp && x->row[k] != PZ_NONE) pz_lp_put(x->lp, x->row[k], col, 1e-6 / s);
     }
-    x->dearest = fmax(x->dearest, price);
+    x->largest = fmax(x->largest, value);
     return;
   }
   bool incompatible = false;
@@ -166,8 +166,8 @@ static void each_subset(struct subsets *x, uint32_t i, int *mode,
   }
 }
 
-/* By the library, with every pack as a column. */
-static double bound_by_all_packs(struct subsets *x, struct pz_arena *arena) {
+/* By the library, with every subset as a column. */
+static double bound_by_all_subsets(struct subsets *x, struct pz_arena *arena) {
   struct pz_lp lp;
   struct pz_lp_result r;
   int mode[MOST];
@@ -190,7 +190,7 @@ static double bound_by_all_packs(struct subsets *x, struct pz_arena *arena) {
   return 1e-6 * r.objective;
 }
 
-/* The incumbent far away: nothing is dropped. */
+/* The incumbent far away: nothing is eliminated. */
 static void dual_values_alone(struct pz_context *c, const struct pz_problem *p,
                               struct pz_arena *arena) {
   struct pz_slot slots[MOST];
@@ -205,7 +205,7 @@ static void dual_values_alone(struct pz_context *c, const struct pz_problem *p,
   pz_colgen_free(colgen);
 }
 
-static void prices_are_those_of_all_packs(void **state) {
+static void dual_values_are_those_of_all_subsets(void **state) {
   (void)state;
   for (int round = 0; round < 400; round++) {
     struct pz_arena arena;
@@ -218,22 +218,22 @@ static void prices_are_those_of_all_packs(void **state) {
     else
       draw_problem(&arena, 1 + draw(MOST - 1), &p);
     struct subsets x = {.p = &p};
-    double bound = bound_by_all_packs(&x, &arena);
+    double bound = bound_by_all_subsets(&x, &arena);
     dual_values_alone(&c, &p, &arena);
     x.c = &c;
     x.duals = &c.duals;
     each_subset(&x, 0, mode, p.capacity);
-    assert_true(x.dearest <= 1 + 1e-9);
+    assert_true(x.largest <= 1 + 1e-9);
     if (fabs(c.duals.sum - bound) > 1e-7 * bound)
-      fail_msg("round %d, %u operators: prices %.12g, all packs %.12g", round, p.n, c.duals.sum,
-               bound);
+      fail_msg("round %d, %u operators: dual values %.12g, all subsets %.12g", round, p.n,
+               c.duals.sum, bound);
     pz_arena_release(&arena);
   }
 }
 
-/* Tasks alike of which one has more behind it: starting that first in a slow mode is not as good as
+/* Tasks of the same modes of which one has more behind it: starting that first in a slow mode is not as good as
  * starting the other first. */
-static void alike_is_not_the_same(void **state) {
+static void same_modes_are_not_interchangeable(void **state) {
   (void)state;
   static const struct pz_mode four[] = {
       {.use = {0, 1}, .s = 4}, {.use = {0, 2}, .s = 1}, {.use = {0, 3, 0, 0, 1}, .s = 1}};
@@ -261,9 +261,9 @@ static void alike_is_not_the_same(void **state) {
   pz_arena_release(&arena);
 }
 
-/* Of five operators that are alike some are to be fast and first, others slow: in either half of a
+/* Of five interchangeable operators some are to be fast and first, others slow: in either half of a
  * search over the modes of one of them it is not like the others. */
-static void alike_may_run_in_different_modes(void **state) {
+static void interchangeable_may_run_in_different_modes(void **state) {
   (void)state;
   static const struct pz_mode wide[] = {{.use = {1, 0, 0, 361855}, .s = 40},
                                         {.use = {2, 0, 0, 482977}, .s = 22},
@@ -358,9 +358,9 @@ static void limits_are_said(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(many_modes_are_as_by_exact_search),
-      cmocka_unit_test(prices_are_those_of_all_packs),
-      cmocka_unit_test(alike_is_not_the_same),
-      cmocka_unit_test(alike_may_run_in_different_modes),
+      cmocka_unit_test(dual_values_are_those_of_all_subsets),
+      cmocka_unit_test(same_modes_are_not_interchangeable),
+      cmocka_unit_test(interchangeable_may_run_in_different_modes),
       cmocka_unit_test(files_say_the_same),
       cmocka_unit_test(limits_are_said),
   };

@@ -1,11 +1,13 @@
-/* The search for the dearest pack against every pack there is: small random problems with many
- * modes, at prices that each task has, some modes without. */
+/* The pricing problem against every feasible subset there is: small random problems with many
+ * modes, at dual values of tasks, some modes without; and dual values by an independent checker. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "schedule/colgen/pricing.h"
 
+#include "schedule/colgen/column_generation.h"
+#include "unit/dual_checker.h"
 #include "unit/testing.h"
 
 static uint64_t seed = 11;
@@ -43,7 +45,7 @@ static void draw_problem(struct pz_arena *arena, struct pz_problem *p) {
     fail_msg("%s", err.message);
 }
 
-/* A price for each task, often that of the one before; a quarter of the modes left out. */
+/* A dual value for each task, often that of the one before; a quarter of the modes left out. */
 static void draw_rates(const struct pz_problem *p, struct pz_pricing *x) {
   double value = 0;
   for (uint32_t i = 0; i < p->n; i++) {
@@ -71,7 +73,7 @@ static double best_of_all(const struct pz_pricing *x, uint32_t i, struct pz_bits
   return best;
 }
 
-/* No dearer one is missed: `most` says how dear it may be where looks are few. */
+/* No better one is missed: `most` says how good it may be where nodes are few. */
 static void check_nodes(struct pz_pricing *x, double best_value, int most_nodes) {
   double found = 1;
   pz_pricing_reset(x);
@@ -99,7 +101,7 @@ static void the_best_subset_is_found(void **state) {
     draw_problem(&arena, &p);
     assert_int_equal(pz_context_init(&c, &p, &arena, &err), PZ_OK);
     assert_true(pz_pricing_init(&x, &c, &arena));
-    for (int again = 0; again < 3; again++) { /* tolls are kept from one to the next */
+    for (int again = 0; again < 3; again++) { /* multipliers are kept from one to the next */
       draw_rates(&p, &x);
       double best_value = best_of_all(&x, 0, (struct pz_bits){{0}}, p.capacity);
       for (uint32_t m = 0; m < c.n_modes && again < 2; m++) x.rate[m] /= fmax(best_value, 1e-9);
@@ -112,7 +114,70 @@ static void the_best_subset_is_found(void **state) {
   }
 }
 
+/* ---- dual values ----------------------------------------------------------------------------- */
+
+/* Feasible: no subset is worth more than 1.  What is claimed is what they prove. */
+static void check_duals(const struct pz_context *c) {
+  struct dual_checker x = dual_checker(c->p, c->duals.rate, c->eliminated);
+  double largest = dual_check_largest(&x, 0), bound = dual_check_bound(&x);
+  if (largest > 1 + 1e-12) fail_msg("a subset has value %.17g", largest);
+  if (pz_open(c) &&
+      fabs(bound - c->duals.sum) > 1e-12 * c->scale) /* else a task has no mode left */
+    fail_msg("bound %.17g is claimed, %.17g is proved", c->duals.sum, bound);
+  assert_true(c->bound_s <= c->best_s);
+}
+
+/* The incumbent has the makespan of all tasks in sequence, each in its fastest mode, times a factor:
+ * with 1 modes are eliminated, with 10 hardly any. */
+static void generate_within(const struct pz_problem *p, int64_t steps, double factor,
+                            const struct pz_tuning *tuning) {
+  struct pz_arena arena;
+  struct pz_context c;
+  struct pz_slot slots[MOST];
+  struct pz_error err = {0};
+  double t = 0;
+  pz_arena_init(&arena, NULL);
+  assert_int_equal(pz_context_init(&c, p, &arena, &err), PZ_OK);
+  c.o = tuning;
+  for (uint32_t i = 0; i < p->n; i++, t = slots[i - 1].end) {
+    uint32_t best = 0;
+    for (uint32_t m = 1; m < p->tasks[i].n_modes; m++)
+      if (p->tasks[i].modes[m].s < p->tasks[i].modes[best].s) best = m;
+    slots[i] = (struct pz_slot){t, t + p->tasks[i].modes[best].s, best};
+  }
+  pz_update_incumbent(&c, slots, t * factor, PZ_T_NONE);
+  struct pz_colgen *colgen = pz_colgen_new(&c);
+  if (colgen) pz_colgen_run(colgen, &c, steps);
+  check_duals(&c);
+  if (colgen) pz_colgen_run(colgen, &c, steps); /* with the modes that are left */
+  check_duals(&c);
+  pz_colgen_free(colgen);
+  pz_arena_release(&arena);
+}
+
+/* Ended early or not, with pricing as it is or without one of its techniques. */
+static void dual_values_are_feasible(void **state) {
+  (void)state;
+  static const int64_t steps[] = {1, 5, 20, 100, 1000000};
+  static const enum pz_technique off[] = {PZ_T_pricing_multipliers, PZ_T_pricing_dominance,
+                                          PZ_T_mode_elimination, PZ_T_energetic_bound};
+  for (int round = 0; round < 800; round++) {
+    struct pz_arena arena;
+    struct pz_problem p;
+    struct pz_error err = {0};
+    struct pz_tuning tuning = pz_tuning_default;
+    pz_arena_init(&arena, NULL);
+    draw_problem(&arena, &p);
+    if (round % 5 < 4)
+      assert_int_equal(pz_tuning_disable(&tuning, pz_technique_name(off[round % 5]), &err), PZ_OK);
+    for (size_t k = 0; k < sizeof steps / sizeof *steps; k++)
+      generate_within(&p, steps[k], round % 2 ? 1 : 10, &tuning);
+    pz_arena_release(&arena);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(the_best_subset_is_found)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(the_best_subset_is_found),
+                                     cmocka_unit_test(dual_values_are_feasible)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -160,11 +160,11 @@ static void exact_is_ilp_is_brute_force(void **state) {
   (void)state;
   for (int round = 0; round < 600; round++) {
     struct small s = draw_small(1 + (int)draw(5));
-    double want = brute_force(&s), depth_first = solve(&s, NULL, 1),
+    double want = brute_force(&s), exact = solve(&s, NULL, 1),
            ilp = solve_with(PZ_SOLVER_ILP, &s, NULL, 1);
-    if (depth_first != want || ilp != want)
-      fail_msg("round %d, %d operators: exact search %g, ILP %g, brute force %g", round, s.n,
-               depth_first, ilp, want);
+    if (exact != want || ilp != want)
+      fail_msg("round %d, %d operators: exact search %g, ILP %g, brute force %g", round, s.n, exact,
+               ilp, want);
   }
 }
 
@@ -373,7 +373,7 @@ static void a_huge_problem_gets_a_bounded_answer(void **state) {
   pz_arena_release(&arena);
 }
 
-/* No two fit side by side.  Where there are too many for a proof, turns end with the steps. */
+/* No two fit side by side.  Where there are too many for a proof, rounds end with the steps. */
 static void what_is_too_large_for_a_proof_ends(void **state) {
   (void)state;
   enum { N = 600 };
@@ -451,6 +451,82 @@ static void the_checker_finds_what_is_wrong(void **state) {
   pz_arena_release(&arena);
 }
 
+/* ---- options --------------------------------------------------------------------------------- */
+
+static void options_are_checked(void **state) {
+  (void)state;
+  struct pz_tuning t = pz_tuning_default;
+  struct pz_error err = {0};
+  assert_int_equal(pz_tuning_check(&t, &err), PZ_OK);
+  t.small_gap = 1.5;
+  assert_int_equal(pz_tuning_check(&t, &err), PZ_BAD_USE);
+  assert_string_equal(err.message, "scheduler constant small_gap is 1.5; accepted: 0 to 1");
+  t.small_gap = (double)NAN;
+  assert_int_equal(pz_tuning_check(&t, NULL), PZ_BAD_USE);
+  const struct pz_solve_options o = {.tuning = &t};
+  struct pz_arena arena;
+  struct pz_problem p;
+  struct pz_schedule out;
+  pz_arena_init(&arena, NULL);
+  assert_int_equal(
+      pz_instance_parse("tiny", tiny, strlen(tiny), PZ_EXCLUSIVE_ALL, &arena, &p, NULL), PZ_OK);
+  assert_int_equal(pz_schedule_solve(&p, &o, &arena, &out, NULL), PZ_BAD_USE);
+  pz_arena_release(&arena);
+}
+
+static void techniques_are_switched_off_by_name(void **state) {
+  (void)state;
+  static const char *const wrong[] = {"", "left_shift,", "left_shif", "left_shift,,diving", "none"};
+  struct pz_tuning t = pz_tuning_default;
+  assert_int_equal(pz_tuning_disable(&t, "left_shift,best_first", NULL), PZ_OK);
+  assert_true(!t.left_shift && !t.best_first && t.depth_first);
+  for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
+    struct pz_error err = {0};
+    assert_int_equal(pz_tuning_disable(&t, wrong[k], &err), PZ_BAD_USE);
+    for (enum pz_technique i = 0; i < PZ_TECHNIQUES; i++)
+      assert_non_null(strstr(err.message, pz_technique_name(i)));
+  }
+}
+
+/* With everything off there is still a schedule and a bound, and an end. */
+static void all_techniques_may_be_off(void **state) {
+  (void)state;
+  struct pz_tuning t = pz_tuning_default;
+  const struct pz_solve_options o = {.tuning = &t};
+  struct pz_arena arena;
+  struct pz_problem p;
+  struct pz_schedule out;
+  struct pz_error err = {0};
+  for (enum pz_technique i = 0; i < PZ_TECHNIQUES; i++)
+    assert_int_equal(pz_tuning_disable(&t, pz_technique_name(i), &err), PZ_OK);
+  pz_arena_init(&arena, NULL);
+  assert_int_equal(
+      pz_instance_parse("tiny", tiny, strlen(tiny), PZ_EXCLUSIVE_ALL, &arena, &p, &err), PZ_OK);
+  assert_int_equal(pz_schedule_solve(&p, &o, &arena, &out, &err), PZ_OK);
+  assert_true(out.lower_bound > 0 && out.lower_bound <= 6 && out.makespan >= 6);
+  for (enum pz_technique i = 0; i < PZ_TECHNIQUES; i++) {
+    const struct pz_technique_count *n = &out.statistics.by[i];
+    if (n->steps || n->prunes || n->incumbents || n->raised > 0)
+      fail_msg("%s is off and did something", pz_technique_name(i));
+  }
+  pz_arena_release(&arena);
+}
+
+/* What raised the bound raised it to where it is. */
+static void statistics_add_up(void **state) {
+  (void)state;
+  struct pz_schedule out = solve_within(tiny, PZ_EXCLUSIVE_ALL, 0);
+  double raised = 0;
+  int64_t incumbents = 0;
+  for (int i = 0; i <= PZ_TECHNIQUES; i++) {
+    raised += out.statistics.by[i].raised;
+    incumbents += out.statistics.by[i].incumbents;
+    assert_true(out.statistics.by[i].steps <= out.steps);
+  }
+  assert_true(fabs(raised - out.lower_bound) < 1e-9);
+  assert_true(incumbents >= 1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(exact_is_ilp_is_brute_force),
@@ -464,6 +540,10 @@ int main(void) {
       cmocka_unit_test(what_is_too_large_for_a_proof_ends),
       cmocka_unit_test(the_most_cores_are_as_good_as_enough),
       cmocka_unit_test(the_checker_finds_what_is_wrong),
+      cmocka_unit_test(options_are_checked),
+      cmocka_unit_test(techniques_are_switched_off_by_name),
+      cmocka_unit_test(all_techniques_may_be_off),
+      cmocka_unit_test(statistics_add_up),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,13 @@
 /* Each search that proves, alone and from a poor schedule, against every schedule there is: what
  * one of them leaves out must not matter.  Small problems of two modes and both exclusivities, many
- * of them a chain with tasks hanging off it, some alike, or two sides that mirror each other, or
- * nearly do, as layers are. */
+ * of them a chain with tasks hanging off it, some interchangeable, or two sides that an
+ * automorphism exchanges, or nearly do, as layers are. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "schedule/model/instance.h"
+#include "schedule/solve.h"
 
 #include "unit/searching.h"
 
@@ -67,9 +68,9 @@ static void draw_problem(struct pz_arena *arena, struct pz_problem *p) {
     tasks[i] = (struct pz_task){.name = "op", .id = i, .modes = modes[i]};
     tasks[i].n_modes = pz_two_modes(type, capacity, type == PZ_TASK_NONE ? 0 : single,
                                     type == PZ_TASK_NONE ? 0 : intra, exclusive, modes[i]);
-    bool mirrored = kind == 2 && i > side_of(n) && i <= 2 * side_of(n) && draw(20);
-    if (mirrored || (i && draw(3) == 0)) {
-      uint32_t like = mirrored ? i - side_of(n) : draw(i);
+    bool copied = kind == 2 && i > side_of(n) && i <= 2 * side_of(n) && draw(20);
+    if (copied || (i && draw(3) == 0)) {
+      uint32_t like = copied ? i - side_of(n) : draw(i);
       memcpy(modes[i], modes[like], sizeof modes[i]);
       tasks[i].n_modes = tasks[like].n_modes;
     }
@@ -146,7 +147,7 @@ static double shortest(const struct pz_problem *p) {
   return x.best;
 }
 
-/* With modes dropped as if there were a schedule longer by so many units: that leaves the shortest.
+/* With modes eliminated as if there were a schedule longer by so many units: that leaves the shortest.
  * */
 static double narrowed_from(const struct pz_problem *p, double makespan, int units) {
   struct pz_arena arena;
@@ -163,6 +164,28 @@ static double narrowed_from(const struct pz_problem *p, double makespan, int uni
   return c.best_s;
 }
 
+/* With one technique switched off: each search, and the solver as a whole. */
+static void check_without(const struct pz_problem *p, enum pz_technique off, double best) {
+  struct pz_tuning tuning = pz_tuning_default;
+  struct pz_solve_options o = {.tuning = &tuning};
+  struct pz_arena arena;
+  struct pz_schedule s;
+  struct pz_error err = {0};
+  assert_int_equal(pz_tuning_disable(&tuning, pz_technique_name(off), &err), PZ_OK);
+  for (enum search which = 0; which < SEARCHES; which++)
+    if (search_tuned(p, which, NULL, &tuning) != best)
+      fail_msg("without %s, %u operators: search %d gives %g, the shortest is %g",
+               pz_technique_name(off), p->n, (int)which, search_tuned(p, which, NULL, &tuning),
+               best);
+  pz_arena_init(&arena, NULL);
+  assert_int_equal(pz_schedule_solve(p, &o, &arena, &s, &err), PZ_OK);
+  if (s.makespan != best || s.lower_bound != best)
+    fail_msg("without %s, %u operators: %g, bound %g; the shortest is %g", pz_technique_name(off),
+             p->n, s.makespan, s.lower_bound, best);
+  pz_arena_release(&arena);
+}
+
+/* Each problem also with each of twelve techniques switched off, in turn. */
 static void each_search_finds_the_shortest(void **state) {
   (void)state;
   for (int round = 0; round < 3000; round++) {
@@ -176,6 +199,8 @@ static void each_search_finds_the_shortest(void **state) {
         fail_msg("round %d, %u operators: search %d gives %g, the shortest is %g", round, p.n,
                  (int)which, search_alone(&p, which), best);
     assert_true(search_alone(&p, TWO_MACHINE) <= best);
+    for (int k = 0; k < 12; k++)
+      check_without(&p, (enum pz_technique)((12 * round + k) % PZ_TECHNIQUES), best);
     for (int more = 1; more < 8; more *= 2) assert_true(narrowed_from(&p, best, more) == best);
     pz_arena_release(&arena);
   }
@@ -207,7 +232,7 @@ static double in_sequence(const struct pz_problem *p) {
   return s;
 }
 
-/* Tasks that have lost different modes are alike no longer. */
+/* Tasks that have lost different modes are interchangeable no longer. */
 static void modes_that_are_dropped_are_not_there(void **state) {
   (void)state;
   for (int round = 0; round < 1000; round++) {
@@ -296,7 +321,7 @@ static void what_did_not_run_alone_may_do_so_later(void **state) {
 }
 
 /* Two sides but for one task, which waits for the first of one and the second of the other. */
-static void sides_that_nearly_mirror_each_other_do_not(void **state) {
+static void nearly_equal_sides_are_no_automorphism(void **state) {
   (void)state;
   enum { N = 9 };
   static const struct pz_mode first[] = {{.use = {0, 2}, .s = 5}, {.use = {0, 3}, .s = 5}},
@@ -354,12 +379,12 @@ static void two_cores_share_sums(void **state) {
   }
 }
 
-/* ---- barriers -------------------------------------------------------------------------------- */
+/* ---- mode bounds ----------------------------------------------------------------------------- */
 
 /* One that takes 2 on all cores or 12 on one; one that waits for it and takes all, and one for
  * that; two that take all cores but one for 20.  With the long mode neither of these fits before
  * the second. */
-static void make_barrier(struct pz_arena *arena, bool back, struct pz_problem *p) {
+static void make_separator(struct pz_arena *arena, bool back, struct pz_problem *p) {
   enum { N = 5 };
   static const struct pz_mode first[] = {{.use = {1}, .s = 12}, {.use = {8}, .s = 2}},
                               wide[] = {{.use = {8}, .s = 10}}, thin[] = {{.use = {1}, .s = 29}},
@@ -384,7 +409,7 @@ static void a_mode_may_part_the_others_badly(void **state) {
     struct pz_arena arena;
     struct pz_problem p;
     pz_arena_init(&arena, NULL);
-    make_barrier(&arena, back, &p);
+    make_separator(&arena, back, &p);
     assert_true(shortest(&p) == 52);
     for (enum search which = 0; which < SEARCHES; which++)
       assert_true(search_alone(&p, which) == 52);
@@ -422,7 +447,7 @@ int main(void) {
                                      cmocka_unit_test(what_takes_no_time_holds_nothing_up),
                                      cmocka_unit_test(what_did_not_run_alone_may_do_so_later),
                                      cmocka_unit_test(modes_that_are_dropped_are_not_there),
-                                     cmocka_unit_test(sides_that_nearly_mirror_each_other_do_not),
+                                     cmocka_unit_test(nearly_equal_sides_are_no_automorphism),
                                      cmocka_unit_test(a_mode_may_part_the_others_badly),
                                      cmocka_unit_test(many_that_are_parted_may_add_up),
                                      cmocka_unit_test(two_cores_share_sums)};

@@ -1,5 +1,5 @@
 /* Column generation over feasible subsets, see column_generation.c.  The linear program stays
- * loaded while modes are removed and restored, for the search over modes. */
+ * loaded while modes are eliminated. */
 #ifndef PZ_SCHEDULE_COLGEN_COLUMN_GENERATION_H
 #define PZ_SCHEDULE_COLGEN_COLUMN_GENERATION_H
 
@@ -9,8 +9,7 @@ struct pz_colgen;
 
 enum { PZ_COLGEN_MOST_TASKS = 256 };
 
-/* NULL when it is switched off, there are too many tasks, no task takes time, or no memory.  Contexts given later may
- * have fewer modes than this one, not more. */
+/* NULL when it is switched off, there are too many tasks, no task takes time, or no memory. */
 struct pz_colgen *pz_colgen_new(struct pz_context *c);
 void pz_colgen_free(struct pz_colgen *x);
 

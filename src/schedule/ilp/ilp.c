@@ -33,7 +33,7 @@ static bool free_pair(const struct ilp *x, uint32_t i, uint32_t j) {
   return i != j && !x->before[pair(x, i, j)] && !x->before[pair(x, j, i)];
 }
 
-/* ---- columns -------------------------------------------------------------------------------- */
+/* ---- columns --------------------------------------------------------------------------------- */
 
 static void put_columns(struct ilp *x) {
   struct pz_lp *lp = &x->lp;
@@ -57,7 +57,7 @@ static void put_columns(struct ilp *x) {
     }
 }
 
-/* ---- rows ----------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 /* factor times the duration of task i. */
 static void put_duration(struct ilp *x, uint32_t row, uint32_t i, double factor) {
@@ -246,7 +246,7 @@ static bool shared_by_many(const struct ilp *x, int r) {
   return two_fit && sum > x->p->capacity[r];
 }
 
-/* ---- the search ----------------------------------------------------------------------------- */
+/* ---- the search ------------------------------------------------------------------------------ */
 
 static bool begin(struct ilp *x, struct pz_context *c) {
   uint32_t n = c->p->n;
@@ -308,7 +308,7 @@ static bool set_times(const struct ilp *x, const double *value, struct pz_slot *
 }
 
 /* The solution's modes and order as a schedule, with exact times.  DBL_MAX: a resource is overfull.
- */
+ * */
 static double schedule_of(struct ilp *x, const double *value) {
   uint32_t n = x->p->n;
   struct pz_slot *slots = pz_arena_alloc(&x->arena, n, sizeof *slots);

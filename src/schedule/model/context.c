@@ -75,18 +75,6 @@ enum pz_status pz_context_init(struct pz_context *c, const struct pz_problem *p,
   return PZ_OK;
 }
 
-bool pz_context_fork(const struct pz_context *c, struct pz_arena *arena, struct pz_context *out) {
-  *out = *c;
-  out->arena = arena;
-  out->n_modes = 0;
-  out->head_tail = out->derived.valid = false;
-  if (!allocate(out)) return false;
-  out->best = c->best;
-  memcpy(out->eliminated, c->eliminated, c->n_modes * sizeof *c->eliminated);
-  memcpy(out->duals.rate, c->duals.rate, c->n_modes * sizeof *c->duals.rate);
-  return true;
-}
-
 /* For assertions: what sums of rounding may amount to. */
 #define SLACK(c) (1e-9 * (c)->scale)
 

@@ -81,8 +81,4 @@ void pz_update_incumbent(struct pz_context *c, const struct pz_slot *slots, doub
  * only for schedules better than the incumbent, so it is at most the makespan of that. */
 void pz_update_bound(struct pz_context *c, double bound_s, enum pz_technique by);
 
-/* A copy with modes and dual values of its own, in another arena; the incumbent is shared.  False:
- * no memory. */
-bool pz_context_fork(const struct pz_context *c, struct pz_arena *arena, struct pz_context *out);
-
 #endif

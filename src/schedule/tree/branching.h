@@ -33,8 +33,7 @@ struct pz_branching {
 /* False: no memory. */
 bool pz_branching_init(struct pz_branching *g, struct pz_context *c, struct pz_arena *arena);
 
-/* The same modes, and the same of them eliminated: a node of the search over modes may restrict one
- * of them, and then they are not interchangeable in it. */
+/* The same modes, and the same of them eliminated: otherwise they are not interchangeable. */
 bool pz_branching_same_modes(const struct pz_branching *g, uint32_t a, uint32_t b);
 
 /* Are the sets of tasks the same? */

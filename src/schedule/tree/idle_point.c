@@ -85,8 +85,8 @@ static double look_at_modes(struct pz_idle *x, const struct pz_mode *least, uint
   return s;
 }
 
-/* Which tasks leave capacity for another, whether the fastest modes mostly do not, and the price of
- * doing so. */
+/* Which tasks leave capacity for another, whether the fastest modes mostly do not, and how much
+ * slower the modes that do are. */
 static void look_at_capacity(struct pz_idle *x, struct pz_mode *least) {
   const struct pz_branching *g = x->g;
   const double *least_s = g->c->least_s;

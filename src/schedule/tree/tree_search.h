@@ -1,5 +1,5 @@
-/* Tree search for a proof, by the technique that is preferred or, where that is switched off, by the
- * other. */
+/* Tree search for a proof, by the technique that is preferred or, where that is switched off, by
+ * the other. */
 #ifndef PZ_SCHEDULE_TREE_TREE_SEARCH_H
 #define PZ_SCHEDULE_TREE_TREE_SEARCH_H
 
