@@ -236,6 +236,10 @@ struct pz_workload_options {
   enum pz_unknown_ops unknown_ops; /* types of operators that are not known */
 };
 
+/* Names of these choices, in the order of the enums; each list ends with NULL. */
+PZ_API extern const char *const pz_kernels_names[],
+    *const pz_attention_names[], *const pz_recompute_names[], *const pz_unknown_ops_names[];
+
 struct pz_workload {
   const char *model;
   const char *family;
@@ -284,6 +288,18 @@ PZ_API const char *pz_op_class_name(enum pz_op_class c);
 
 /* Technologies with published densities and energies. */
 enum pz_tech { PZ_TECH_45NM, PZ_TECH_22NM, PZ_TECH_16NM, PZ_TECH_7NM, PZ_TECH_5NM, PZ_TECHS };
+
+/* Area and energy of components. */
+struct pz_tech_info {
+  const char *name;
+  double mac_um2, lane_um2; /* one multiplier of an array, one vector lane, with their registers */
+  double sram_um2_per_byte; /* 0: from the 22 nm library's tables of macros */
+  double hbm_phy_um2;       /* interface and controller of one stack */
+  double mac_j, lane_j;     /* one multiply-accumulate (16 bit, 32-bit sum), one vector operation */
+  double local_j, glb_j, hbm_j, link_j; /* one byte moved */
+};
+
+PZ_API const struct pz_tech_info *pz_tech_at(enum pz_tech tech);
 
 struct pz_tensor_cores {
   int64_t cores, rows, cols;
@@ -472,6 +488,57 @@ PZ_API void pz_cost_free(struct pz_cost *cost);
 PZ_NODISCARD PZ_API enum pz_status pz_cost_op(struct pz_cost *cost, const struct pz_op *op,
                                               struct pz_estimate *out, struct pz_error *err);
 
+/* A matrix product batch x (m x k)(k x n). */
+struct pz_product {
+  int64_t batch, m, n, k;
+  bool warm; /* a call repeated on the same data, as benchmarks do: what fits stays in the global
+                buffer */
+};
+
+enum pz_dim { PZ_DIM_M, PZ_DIM_N, PZ_DIM_K, PZ_DIMS };
+
+/* Stationarity: which operand is kept in a buffer while the other two stream through it: the
+ * results (output-stationary), the second operand (weight-stationary) or the first
+ * (input-stationary).  Terms of Chen et al., Eyeriss, ISCA 2016. */
+enum pz_stationary {
+  PZ_STATIONARY_RESULTS,
+  PZ_STATIONARY_WEIGHTS,
+  PZ_STATIONARY_INPUTS,
+  PZ_STATIONARITIES
+};
+
+PZ_API const char *pz_dim_name(enum pz_dim d);
+PZ_API const char *pz_stationary_name(enum pz_stationary s);
+
+/* How a product is mapped to the tensor cores; doc/cost.md declares the mapspace. */
+struct pz_mapping {
+  int64_t tile[PZ_DIMS]; /* of one item */
+  int64_t items, rounds;
+  enum pz_dim along_rows, along_cols;
+  int64_t keep_rows, keep_cols; /* values each multiplier keeps along them */
+  enum pz_stationary local_stationary;
+  int64_t glb_tile[PZ_DIMS];
+  enum pz_stationary glb_stationary;
+  double compute_s, local_s, glb_s, hbm_s, startup_s;
+  double local_bytes, glb_bytes, hbm_bytes;
+  double latency_s, energy_j;
+  double utilisation; /* of the multipliers, over the latency */
+  enum pz_bound bound;
+};
+
+/* The mapping of a product, from the cache where it was asked for before. */
+PZ_NODISCARD PZ_API enum pz_status pz_cost_product(struct pz_cost *cost, const struct pz_product *p,
+                                                   struct pz_mapping *out, struct pz_error *err);
+
+/* One step of the optimizer over `params` parameters: a pass over weights, gradients and states.
+ * bytes_per_param: all that is read and written. */
+PZ_API void pz_cost_optimizer(const struct pz_chip *c, double params, double bytes_per_param,
+                              struct pz_estimate *out);
+
+/* The chip of these estimates; estimates asked for, and found among those made before. */
+PZ_API const struct pz_chip *pz_cost_chip(const struct pz_cost *cost);
+PZ_API void pz_cost_counts(const struct pz_cost *cost, uint64_t *asked, uint64_t *found);
+
 /* ---- schedule of a layer ------------------------------------------------------------------------ */
 
 /* What operators share while they run beside each other. */
@@ -491,6 +558,12 @@ enum pz_mode_set {
   PZ_MODES_CORES, /* the same, but each has the rates of its cores, whatever runs beside it */
   PZ_MODES_TWO,   /* the original system's: on one core or on all; collectives take a vector core */
 };
+
+PZ_API extern const char *const pz_modes_names[]; /* ends with NULL */
+
+/* Effort that closes most layers, and brings the others near, in some milliseconds: the default of
+ * placements and of the search, so that both say the same of a chip. */
+enum { PZ_LAYER_STEPS = 60000 };
 
 struct pz_schedule_options {
   size_t size;   /* sizeof *this, set by the default */
@@ -604,6 +677,9 @@ struct pz_model_plan {
 /* Activation checkpointing: whichever is faster, or one way only. */
 enum pz_checkpointing { PZ_CHECKPOINTING_AUTO, PZ_CHECKPOINTING_ON, PZ_CHECKPOINTING_OFF };
 
+/* "embedding, block x 11" into buf.  Returns buf. */
+PZ_API const char *pz_plan_stage_text(const struct pz_plan_stage *s, char *buf, size_t size);
+
 struct pz_plan_options {
   size_t size;            /* sizeof *this, set by the default */
   int64_t devices, batch; /* number of devices; global batch size, samples */
@@ -645,6 +721,51 @@ PZ_NODISCARD PZ_API enum pz_status pz_plan_model(const char *model, const struct
 /* Accepts NULL. */
 PZ_API void pz_plans_free(struct pz_plans *p);
 
+/* ---- design spaces -------------------------------------------------------------------------- */
+
+/* In the order of the grid, the last running fastest. */
+enum pz_axis {
+  PZ_AXIS_TENSOR_CORES,
+  PZ_AXIS_ROWS,
+  PZ_AXIS_COLS,
+  PZ_AXIS_VECTOR_CORES,
+  PZ_AXIS_LANES, /* one value, 0: as many as columns */
+  PZ_AXIS_GLB,   /* bytes */
+  PZ_AXES
+};
+
+enum { PZ_SPACE_MOST_VALUES = 64, PZ_SPACE_MOST_POINTS = 1 << 20, PZ_SPACE_MOST_BYTES = 1 << 20 };
+
+struct pz_space {
+  char name[48], about[200];
+  struct pz_chip base;
+  int n[PZ_AXES];
+  int64_t value[PZ_AXES][PZ_SPACE_MOST_VALUES]; /* ascending */
+  double least_part; /* of the budget, where a chip has several cores of both kinds */
+  double budget_um2;
+};
+
+/* A preset's name or the path of a space.json; the budget is its base chip's area until
+ * pz_space_set_budget. */
+PZ_NODISCARD PZ_API enum pz_status pz_space_load(const char *space, struct pz_space *out,
+                                                 struct pz_error *err);
+PZ_NODISCARD PZ_API enum pz_status pz_space_parse(const char *name, const char *text, size_t bytes,
+                                                  struct pz_space *out, struct pz_error *err);
+
+/* A chip's name, whose area it is, or a number of mm2. */
+PZ_NODISCARD PZ_API enum pz_status pz_space_set_budget(struct pz_space *s, const char *budget,
+                                                       struct pz_error *err);
+
+/* Points of the grid; those within the budget.  PZ_NO_ANSWER when there are none: the message says
+ * how far the smallest is. */
+PZ_API uint32_t pz_space_grid(const struct pz_space *s);
+PZ_NODISCARD PZ_API enum pz_status pz_space_count(const struct pz_space *s, uint32_t *n,
+                                                  struct pz_error *err);
+
+/* As a pz_name_at, of axes; and of the presets, NULL after the last. */
+PZ_API const char *pz_axis_name(const void *ctx, size_t i);
+PZ_API const char *pz_space_preset_name(const void *ctx, size_t i);
+
 /* ---- search ------------------------------------------------------------------------------------- */
 
 enum { PZ_SEARCH_MOST_MODELS = 64 };
@@ -657,6 +778,11 @@ enum pz_objective_kind {
   PZ_OBJECTIVE_PER_WATT, /* geometric mean per peak watt, over the reference chip's */
   PZ_OBJECTIVE_PER_MM2   /* geometric mean per area, over the reference chip's */
 };
+
+PZ_API extern const char *const pz_objective_names[]; /* ends with NULL */
+
+/* What the number means: "times the reference", "samples/s". */
+PZ_API const char *pz_objective_unit(enum pz_objective_kind kind);
 
 /* What is searched, and for which models.  Take pz_study_options_default() and change fields; texts
  * are the caller's and must live as long as the run. */
@@ -900,6 +1026,9 @@ struct pz_result {
 /* The chip of the space with this id, or NULL. */
 PZ_API const struct pz_result_chip *pz_result_chip(const struct pz_result *r, uint32_t id);
 
+/* Seed of the baselines that draw at random, where none is asked for. */
+enum { PZ_COMPARE_SEED = 1 };
+
 /* ---- runs --------------------------------------------------------------------------------------- */
 
 /* How far a long call is.  Texts live as long as the call of the function that is told. */
@@ -974,6 +1103,63 @@ PZ_API const char *pz_run_note(const struct pz_run *run, uint32_t i, unsigned *l
 
 /* Accepts NULL. */
 PZ_API void pz_run_close(struct pz_run *run);
+
+/* ---- the original system's assumptions ------------------------------------------------------ */
+
+/* Assumptions of the original system's released code that this program does not share. */
+enum pz_assumption {
+  PZ_ASSUME_FAST_NETWORK,        /* milliseconds of compute are added to seconds of communication */
+  PZ_ASSUME_NO_WEIGHT_GRADIENTS, /* a product has one gradient product backward, not two */
+  PZ_ASSUME_FIXED_BANDWIDTH,     /* on-chip words per cycle that no chip exceeds; see the .c file */
+  PZ_ASSUME_SHIFTED_EXPERT,      /* the expert plan's stages are off by one layer */
+  PZ_ASSUME_FIRST_STAGE,         /* gradients of the first stage alone are all-reduced */
+  PZ_ASSUME_ARITHMETIC_MEAN,     /* the chip with the largest sum of samples/s wins */
+  PZ_ASSUMPTIONS
+};
+
+typedef unsigned pz_assumptions; /* a set: bit 1 << enum pz_assumption */
+
+enum { PZ_ASSUME_ALL = (1 << PZ_ASSUMPTIONS) - 1 };
+
+struct pz_assumption_info {
+  const char *name;      /* for tables and JSON */
+  const char *corrected; /* what this program assumes instead */
+};
+PZ_API const struct pz_assumption_info *pz_assumption_at(enum pz_assumption a);
+
+static inline bool pz_assumed(pz_assumptions set, enum pz_assumption a) { return set >> a & 1; }
+
+enum { PZ_ORIGINAL_MOST_ROWS = 2 * PZ_ASSUMPTIONS + 2 };
+
+/* One search. */
+struct pz_original_row {
+  pz_assumptions assumptions; /* that it made */
+  bool walk;                  /* the chip is the one that the original's walk stops with */
+  bool alone;                 /* one assumption in this program's own model; else of the sequence */
+  struct pz_chip chip;        /* the common one, with the memory it needs */
+  double hbm_gib, area_part;  /* of the budget */
+  double samples_per_s[PZ_SEARCH_MOST_MODELS];
+  double reference[PZ_SEARCH_MOST_MODELS]; /* samples/s of tpuv4 with the expert plan; 0: none */
+  double gap; /* no chip's objective is higher by more than this part; 0: proven the best */
+};
+
+struct pz_original {
+  struct pz_original_row rows[PZ_ORIGINAL_MOST_ROWS];
+  uint32_t n_rows;
+  const char *models[PZ_SEARCH_MOST_MODELS]; /* the caller's */
+  uint32_t n_models;
+};
+
+/* Run every row; options as for a study, whose own assumptions and objective do not count.  The
+ * original's memory for optimizer state (SGD) is not among the assumptions: `o->state` holds for
+ * all rows.  `alone`: also each assumption by itself.  Cost: five searches for one
+ * common chip, eight with `alone`.  `threads`, `progress` and `ctx` as in pz_run_options. */
+PZ_NODISCARD PZ_API enum pz_status pz_original_run(const struct pz_study_options *o, bool alone,
+                                                   unsigned threads, pz_progress_fn *progress,
+                                                   void *ctx, struct pz_original *out,
+                                                   struct pz_error *err);
+
+/* ---- verification --------------------------------------------------------------------------- */
 
 struct pz_verify_options {
   size_t size;      /* sizeof *this, set by the default */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chip/bill.h"
+#include "chip/chip.h"
 #include "core/alloc.h"
 
 static const struct pz_baseline table[] = {

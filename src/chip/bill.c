@@ -1,4 +1,4 @@
-#include "chip/bill.h"
+#include "chip/chip.h"
 
 #include "chip/tech.h"
 

@@ -19,15 +19,11 @@ int64_t pz_chip_least_tile(const struct pz_chip *c);
 int64_t pz_chip_least_local_bytes(const struct pz_chip *c);
 int64_t pz_chip_least_glb_bytes(const struct pz_chip *c);
 
-/* The description as JSON, readable by pz_chip_parse.  New reference, the caller's. */
-json_t *pz_chip_json(const struct pz_chip *c);
-
 /* The chip with only so many of its cores (0: all of that class) and what they can draw of HBM and
  * global buffer. */
 struct pz_chip pz_chip_part(const struct pz_chip *c, int64_t tensor_cores, int64_t vector_cores);
 
 /* How this kind of vector operator was measured, or NULL. */
 const struct pz_kernel *pz_chip_kernel(const struct pz_chip *c, const char *kind);
-
 
 #endif

@@ -1,5 +1,7 @@
 /* A chip as JSON, in the layout that pz_chip_parse reads. */
+#include "chip/chip_json.h"
 #include "chip/calibration.h"
+
 #include "chip/chip.h"
 #include "chip/tech.h"
 
@@ -48,4 +50,15 @@ json_t *pz_chip_json(const struct pz_chip *c) {
   json_object_set_new(o, "rules", rules_json(&c->rules));
   json_object_set_new(o, "calibration", pz_calibration_json(&c->calibration));
   return o;
+}
+
+json_t *pz_cluster_json(const struct pz_cluster *c) {
+  json_t *levels = json_array();
+  for (int i = 0; i < c->n_levels; i++)
+    json_array_append_new(levels,
+                          json_pack("{s:s,s:I,s:f,s:f}", "name", c->level[i].name, "devices",
+                                    (json_int_t)c->level[i].devices, "bytes_per_s",
+                                    c->level[i].bytes_per_s, "latency_s", c->level[i].latency_s));
+  return json_pack("{s:s,s:s,s:I,s:b,s:o}", "name", c->name, "about", c->about, "devices",
+                   (json_int_t)c->devices, "scales", c->scales, "levels", levels);
 }

@@ -112,14 +112,3 @@ const struct pz_level *pz_cluster_level(const struct pz_cluster *net, int64_t de
   while (l + 1 < net->n_levels && net->level[l].devices < devices) l++;
   return net->n_levels ? &net->level[l] : NULL;
 }
-
-json_t *pz_cluster_json(const struct pz_cluster *c) {
-  json_t *levels = json_array();
-  for (int i = 0; i < c->n_levels; i++)
-    json_array_append_new(levels,
-                          json_pack("{s:s,s:I,s:f,s:f}", "name", c->level[i].name, "devices",
-                                    (json_int_t)c->level[i].devices, "bytes_per_s",
-                                    c->level[i].bytes_per_s, "latency_s", c->level[i].latency_s));
-  return json_pack("{s:s,s:s,s:I,s:b,s:o}", "name", c->name, "about", c->about, "devices",
-                   (json_int_t)c->devices, "scales", c->scales, "levels", levels);
-}

@@ -5,9 +5,6 @@
 
 #include "core/json.h"
 
-/* In the layout that pz_cluster_parse reads; the reference is the caller's. */
-json_t *pz_cluster_json(const struct pz_cluster *c);
-
 /* The innermost level that joins so many devices, or the outermost where none does; NULL where the
  * network has no levels. */
 const struct pz_level *pz_cluster_level(const struct pz_cluster *net, int64_t devices);

@@ -3,9 +3,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "chip/bill.h"
-#include "chip/cluster.h"
-#include "chip/tech.h"
+#include "chip/chip_json.h"
 #include "cli/command.h"
 #include "core/text.h"
 #include "report/table.h"

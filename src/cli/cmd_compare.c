@@ -5,7 +5,6 @@
 #include "core/alloc.h"
 #include "report/comparison.h"
 #include "report/original_table.h"
-#include "study/compare.h"
 
 struct settings {
   struct pz_common common;
@@ -85,7 +84,8 @@ static enum pz_exit run_original(struct settings *s, char **models, int n_models
     pz_progress_start(&progress, stderr,
                       s->common.quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr), "models",
                       "models", 1);
-    status = pz_original_run(&o, s->alone, (unsigned)s->study.threads, &progress, r, &err);
+    status = pz_original_run(&o, s->alone, (unsigned)s->study.threads, pz_study_run_progress,
+                             &progress, r, &err);
   }
   if (status == PZ_OK) status = tell_original(s, r, &err);
   pz_free(r);

@@ -107,14 +107,14 @@ static enum pz_status estimate_gemm(const struct settings *s, struct pz_cost *co
   printf("%" PRId64 " x (%" PRId64 " x %" PRId64 ")(%" PRId64 " x %" PRId64
          ") on %s: %.3f us, %.3g J, %.1f%% of "
          "peak\n\n",
-         p.batch, p.m, p.k, p.k, p.n, cost->chip.name, o.latency_s * 1e6, o.energy_j,
+         p.batch, p.m, p.k, p.k, p.n, pz_cost_chip(cost)->name, o.latency_s * 1e6, o.energy_j,
          100 * o.utilisation);
   print_times(&o);
   printf("\ntraffic: %s HBM, %s global buffer, %s local buffers\n\n",
          pz_text_si(hbm, sizeof hbm, o.hbm_bytes, "B"),
          pz_text_si(glb, sizeof glb, o.glb_bytes, "B"),
          pz_text_si(local, sizeof local, o.local_bytes, "B"));
-  print_mapping(&cost->chip, &o);
+  print_mapping(pz_cost_chip(cost), &o);
   return PZ_OK;
 }
 
@@ -277,22 +277,23 @@ static enum pz_status estimate_model(const struct settings *s, struct pz_cost *c
                                      const struct pz_workload *w, struct pz_error *err) {
   struct sums total = {0};
   struct pz_estimate optimizer;
-  json_t *root = json_pack("{s:s,s:s,s:[]}", "model", w->model, "chip", cost->chip.name, "layers");
+  json_t *root =
+      json_pack("{s:s,s:s,s:[]}", "model", w->model, "chip", pz_cost_chip(cost)->name, "layers");
   enum pz_status status = PZ_OK;
   if (!s->common.json)
     printf("%s on %s: sequence %" PRId64 ", microbatch %" PRId64 ", tensor parallel %" PRId64 "\n",
-           w->model, cost->chip.name, w->options.seq, w->options.mbs, w->options.tp);
+           w->model, pz_cost_chip(cost)->name, w->options.seq, w->options.mbs, w->options.tp);
   for (uint32_t i = 0; i < w->n_layers && status == PZ_OK; i++) {
     const struct pz_layer *l = &w->layers[i];
     json_t *o = json_pack("{s:s,s:I}", "name", l->name, "count", (json_int_t)l->count);
     status = estimate_layer(cost, l, !s->common.json, o, &total, err);
     json_array_append_new(json_object_get(root, "layers"), o);
   }
-  pz_cost_optimizer(&cost->chip, (double)w->totals.params, ADAM_BYTES, &optimizer);
+  pz_cost_optimizer(pz_cost_chip(cost), (double)w->totals.params, ADAM_BYTES, &optimizer);
   json_object_set_new(root, "totals", totals_json(&total, optimizer.latency_s));
   if (status == PZ_OK && s->common.json) return pz_command_json(root, err);
   json_decref(root);
-  if (status == PZ_OK) print_totals(w, &cost->chip, &total, optimizer.latency_s);
+  if (status == PZ_OK) print_totals(w, pz_cost_chip(cost), &total, optimizer.latency_s);
   return status;
 }
 
@@ -309,18 +310,19 @@ static enum pz_status load_and_estimate(const struct settings *s, const char *mo
 /* ---- the command ---------------------------------------------------------------------------- */
 
 static enum pz_status estimate(const struct settings *s, const char *model, struct pz_error *err) {
-  struct pz_cost cost;
+  struct pz_cost *cost = NULL;
+  uint64_t asked, found;
   struct pz_log log = {s->common.verbose ? PZ_LOG_INFO : PZ_LOG_WARNING, pz_log_to_file, stderr};
   struct pz_machine_use use = {"tp", s->w.tp, s->common.quiet};
   enum pz_status status = pz_machine_cost(&s->machine, use, &cost, err);
   if (status != PZ_OK) return status;
-  status = s->gemm  ? estimate_gemm(s, &cost, err)
-           : s->ops ? estimate_ops(s, &cost, err)
-                    : load_and_estimate(s, model, &cost, err);
-  pz_log(&log, PZ_LOG_INFO, "estimate cache: %" PRIu64 " lookups, %" PRIu64 " hits (%.0f%%)",
-         cost.asked, cost.found,
-         cost.asked ? 100.0 * (double)cost.found / (double)cost.asked : 0.0);
-  pz_cost_release(&cost);
+  status = s->gemm  ? estimate_gemm(s, cost, err)
+           : s->ops ? estimate_ops(s, cost, err)
+                    : load_and_estimate(s, model, cost, err);
+  pz_cost_counts(cost, &asked, &found);
+  pz_log(&log, PZ_LOG_INFO, "estimate cache: %" PRIu64 " lookups, %" PRIu64 " hits (%.0f%%)", asked,
+         found, asked ? 100.0 * (double)found / (double)asked : 0.0);
+  pz_cost_free(cost);
   return status;
 }
 

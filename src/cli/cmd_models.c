@@ -4,7 +4,6 @@
 #include "cli/command.h"
 #include "core/text.h"
 #include "report/table.h"
-#include "workload/workload.h"
 
 struct settings {
   struct pz_common common;

@@ -12,6 +12,7 @@
 #include "core/text.h"
 #include "report/trace.h"
 #include "schedule/ilp/ilp.h"
+#include "schedule/solve.h"
 
 struct settings {
   struct pz_common common;
@@ -231,7 +232,7 @@ static enum pz_status schedule_instance(struct job *j) {
 }
 
 static enum pz_status schedule_model(struct job *j, const char *model) {
-  struct pz_cost cost;
+  struct pz_cost *cost = NULL;
   struct pz_workload *w = NULL;
   struct pz_machine_use use = {"tp", j->s->model.w.tp, j->s->common.quiet};
   enum pz_status status = pz_machine_cost(&j->s->model.machine, use, &cost, j->err);
@@ -239,13 +240,13 @@ static enum pz_status schedule_model(struct job *j, const char *model) {
   status = pz_workload_load(model, &j->s->model.w, &w, j->err);
   if (status == PZ_OK) {
     pz_command_warn(j->s->common.quiet, w->warning);
-    status = solve_layers(j, &cost, w);
+    status = solve_layers(j, cost, w);
     pz_progress_update(&j->progress, j->list.n, NULL);
     pz_progress_finish(&j->progress, NULL);
   }
-  if (status == PZ_OK) status = report(j, w, cost.chip.name);
+  if (status == PZ_OK) status = report(j, w, pz_cost_chip(cost)->name);
   pz_workload_free(w);
-  pz_cost_release(&cost);
+  pz_cost_free(cost);
   return status;
 }
 

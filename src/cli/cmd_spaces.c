@@ -1,7 +1,6 @@
 /* phaze spaces: the built-in design spaces, or spaces from files. */
 #include "cli/command.h"
 #include "core/text.h"
-#include "search/space.h"
 
 struct settings {
   struct pz_common common;
@@ -60,15 +59,10 @@ static void print_space(const struct pz_space *s, uint32_t n) {
 static enum pz_status show(const char *name, const struct settings *set, json_t *list,
                            struct pz_error *err) {
   struct pz_space s;
-  struct pz_arena arena;
-  struct pz_point *points;
   uint32_t n = 0;
   enum pz_status status = pz_space_load(name, &s, err);
   if (status == PZ_OK && set->budget) status = pz_space_set_budget(&s, set->budget, err);
-  if (status != PZ_OK) return status;
-  pz_arena_init(&arena, NULL);
-  status = pz_space_points(&s, &arena, &points, &n, err);
-  pz_arena_release(&arena);
+  if (status == PZ_OK) status = pz_space_count(&s, &n, err);
   if (status != PZ_OK) return status;
   if (set->common.json)
     json_array_append_new(list, space_json(&s, n));

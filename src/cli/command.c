@@ -90,13 +90,6 @@ void pz_command_say(const char *format, ...) {
   pz_log(&log, PZ_LOG_INFO, "%s", text);
 }
 
-void pz_command_notes(bool quiet, const struct pz_vec *notes, unsigned lists) {
-  for (uint32_t i = 0; i < notes->n; i++) {
-    const struct pz_note *note = pz_vec_at(notes, struct pz_note, i);
-    if (!note->lists || note->lists & lists) pz_command_warn(quiet, note->text);
-  }
-}
-
 enum pz_exit pz_command_misuse(const struct pz_command *c, const char *what) {
   fprintf(stderr, "phaze %s: %s\nusage: phaze %s %s\n", c->name, what, c->name, c->synopsis);
   return PZ_EXIT_BAD_USE;

@@ -5,7 +5,6 @@
 #include "core/json.h"
 #include "core/log.h"
 #include "core/options.h"
-#include "workload/variants.h"
 
 /* What users see as exit status. */
 enum pz_exit {
@@ -79,9 +78,6 @@ void pz_command_warn(bool quiet, const char *text);
 
 /* A line of information on stderr. */
 void pz_command_say(const char *format, ...) PZ_PRINTF(1, 2);
-
-/* Those notes that concern one of these lists (enum pz_list), or none, as warnings. */
-void pz_command_notes(bool quiet, const struct pz_vec *notes, unsigned lists);
 
 /* A wrong number of arguments. */
 enum pz_exit pz_command_misuse(const struct pz_command *c, const char *what);

@@ -2,9 +2,7 @@
 
 #include <string.h>
 
-#include "chip/cluster.h"
 #include "cli/command.h"
-#include "search/space.h"
 
 /* Names that only the program knows; commands that take MODELs complete these too. */
 static const char head[] =

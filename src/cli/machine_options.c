@@ -31,9 +31,8 @@ enum pz_status pz_machine_load(const struct pz_machine_options *o, struct pz_mac
 }
 
 enum pz_status pz_machine_cost(const struct pz_machine_options *o, struct pz_machine_use use,
-                               struct pz_cost *cost, struct pz_error *err) {
+                               struct pz_cost **cost, struct pz_error *err) {
   struct pz_machine m;
   enum pz_status status = pz_machine_load(o, use, &m, err);
-  if (status == PZ_OK) pz_cost_init(cost, &m.chip, m.own_link ? NULL : &m.net);
-  return status;
+  return status == PZ_OK ? pz_cost_new(&m.chip, m.own_link ? NULL : &m.net, cost, err) : status;
 }

@@ -3,7 +3,6 @@
 #define PZ_CLI_MACHINE_OPTIONS_H
 
 #include "cli/command.h"
-#include "cost/cost.h"
 
 struct pz_machine_options {
   const char *chip, *cluster; /* cluster NULL: the chip's link */
@@ -38,10 +37,9 @@ PZ_NODISCARD enum pz_status pz_machine_load(const struct pz_machine_options *o,
                                             struct pz_machine_use use, struct pz_machine *out,
                                             struct pz_error *err);
 
-/* Load them and make `cost` ready; on success it is the caller's to release.  A cluster that must
- * be scaled out is told on stderr. */
+/* The same with estimates for them; on success *cost is the caller's to free. */
 PZ_NODISCARD enum pz_status pz_machine_cost(const struct pz_machine_options *o,
-                                            struct pz_machine_use use, struct pz_cost *cost,
+                                            struct pz_machine_use use, struct pz_cost **cost,
                                             struct pz_error *err);
 
 /* Is this path the file of the chip or of the cluster? */

@@ -2,7 +2,7 @@
 #ifndef PZ_CLI_REPORT_FILE_H
 #define PZ_CLI_REPORT_FILE_H
 
-#include "study/result.h"
+#include "core/json.h"
 
 /* DIR/report.html into buf. */
 PZ_NODISCARD enum pz_status pz_report_path(const char *dir, char *buf, size_t size,

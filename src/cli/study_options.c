@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "core/choices.h"
+
 const char *const pz_optimizer_names[] = {"adam", "sgd", NULL};
 
 /* One positive number for each model. */

@@ -4,7 +4,6 @@
 
 #include "cli/command.h"
 #include "cli/workload_options.h"
-#include "study/study.h"
 
 struct pz_study_settings {
   const char *space, *budget, *cluster;

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "cli/command.h"
-#include "workload/options.h"
 
 #define PZ_WORKLOAD_DEFAULTS                                                                       \
   { .size = sizeof(struct pz_workload_options), .mbs = 1, .tp = 1, .dropout = -1 }

@@ -88,6 +88,13 @@ void pz_cost_free(struct pz_cost *cost) {
   pz_free(cost);
 }
 
+const struct pz_chip *pz_cost_chip(const struct pz_cost *cost) { return &cost->chip; }
+
+void pz_cost_counts(const struct pz_cost *cost, uint64_t *asked, uint64_t *found) {
+  *asked = cost->asked;
+  *found = cost->found;
+}
+
 enum pz_status pz_cost_product(struct pz_cost *cost, const struct pz_product *p,
                                struct pz_mapping *out, struct pz_error *err) {
   const int64_t key[] = {p->batch, p->m, p->n, p->k, p->warm, (int64_t)cost->chip_key};

@@ -27,10 +27,6 @@ void pz_cost_set_chip(struct pz_cost *cost, const struct pz_chip *chip,
 
 void pz_cost_release(struct pz_cost *cost);
 
-/* The mapping of a product, from the cache where it was asked for before. */
-PZ_NODISCARD enum pz_status pz_cost_product(struct pz_cost *cost, const struct pz_product *p,
-                                            struct pz_mapping *out, struct pz_error *err);
-
 /* What a product operator adds to its product: bytes beyond its operands and result (residuals,
  * masks, what is kept; negative where several heads share an operand), and the vector tail, which
  * runs beside the product, tile by tile. */
@@ -50,11 +46,6 @@ static inline double pz_cost_with_extra_s(const struct pz_product_extra *x, doub
   double s = core_s > tail_s ? core_s : tail_s;
   return s > all_hbm_s ? s : all_hbm_s;
 }
-
-/* One step of the optimizer over `params` parameters: a pass over weights, gradients and states.
- * bytes_per_param: all that is read and written. */
-void pz_cost_optimizer(const struct pz_chip *c, double params, double bytes_per_param,
-                       struct pz_estimate *out);
 
 /* Flash attention, batch x m queries, n keys, head width k; causal: the upper half of the scores is
  * skipped. */

@@ -23,21 +23,6 @@
 #include "chip/chip.h"
 #include "cost/product.h"
 
-struct pz_mapping {
-  int64_t tile[PZ_DIMS]; /* of one item */
-  int64_t items, rounds;
-  enum pz_dim along_rows, along_cols;
-  int64_t keep_rows, keep_cols; /* values each multiplier keeps along them */
-  enum pz_stationary local_stationary;
-  int64_t glb_tile[PZ_DIMS];
-  enum pz_stationary glb_stationary;
-  double compute_s, local_s, glb_s, hbm_s, startup_s;
-  double local_bytes, glb_bytes, hbm_bytes;
-  double latency_s, energy_j;
-  double utilisation; /* of the multipliers, over the latency */
-  enum pz_bound bound;
-};
-
 /* The best mapping.  PZ_BAD_INPUT for a product outside the limits of pz_product_check, and when a
  * buffer is too small for any tile.  Cost: some microseconds. */
 PZ_NODISCARD enum pz_status pz_map_product(const struct pz_product *p, const struct pz_chip *c,

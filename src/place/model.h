@@ -13,10 +13,6 @@ struct pz_layer_time {
   bool open;         /* not proven the best */
 };
 
-/* Effort that closes most layers, and brings the others near, in some milliseconds: the default of
- * placements and of the search, so that both say the same of a chip. */
-enum { PZ_LAYER_STEPS = 60000 };
-
 /* Schedule the operators with at most so many steps. */
 PZ_NODISCARD enum pz_status pz_layer_schedule(struct pz_cost *cost, const struct pz_ops *ops,
                                               int64_t steps, const struct pz_mem *mem,

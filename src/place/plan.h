@@ -17,7 +17,4 @@ PZ_NODISCARD enum pz_status pz_model_plan_make(const struct pz_place_model *m,
                                                struct pz_arena *arena, struct pz_model_plan *out,
                                                struct pz_error *err);
 
-/* "embedding, block x 11" into buf.  Returns buf. */
-const char *pz_plan_stage_text(const struct pz_plan_stage *s, char *buf, size_t size);
-
 #endif

@@ -3,8 +3,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "study/compare.h"
-
 static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/,:+";
 
 static void put_word(const char *word, FILE *out) {

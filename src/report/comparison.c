@@ -24,10 +24,10 @@ static json_t *timing_json(const struct pz_comparison *c) {
 json_t *pz_comparison_report_json(const struct pz_result *r) {
   enum pz_objective_kind kind = r->inputs.options.objective;
   json_t *root = pz_comparison_json(r);
-  json_t *rest = json_pack(
-      "{s:{s:s,s:s},s:o,s:o,s:o}", "objective", "name", pz_objective_names[kind], "meaning",
-      pz_objective_unit(kind), "original_reports", pz_original_reported_json(), "inputs",
-      pz_result_inputs_json(r), "timing", timing_json(r->comparison));
+  json_t *rest =
+      json_pack("{s:{s:s,s:s},s:o,s:o,s:o}", "objective", "name", pz_objective_names[kind],
+                "meaning", pz_objective_unit(kind), "original_reports", pz_original_reported_json(),
+                "inputs", pz_result_inputs_json(r), "timing", timing_json(r->comparison));
   bool good = root && rest && json_object_update(root, rest) == 0;
   json_decref(rest);
   if (good) return root;

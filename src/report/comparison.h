@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "core/json.h"
 #include "study/result.h"
 
 /* With what it was made of, for machines.  New reference; NULL: no memory. */

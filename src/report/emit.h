@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "place/plan.h"
+#include "core/arena.h"
 
 /* What every target tells in its own words. */
 struct pz_launch {

@@ -5,7 +5,8 @@
 
 #include <stdio.h>
 
-#include "study/original.h"
+#include "core/arena.h"
+#include "core/json.h"
 
 /* What the original's authors report of their common chip.  New reference; NULL: no memory. */
 json_t *pz_original_reported_json(void);

@@ -4,7 +4,7 @@
 #ifndef PZ_REPORT_PIPELINE_TRACE_H
 #define PZ_REPORT_PIPELINE_TRACE_H
 
-#include "place/plan.h"
+#include "core/arena.h"
 
 /* Beyond so many events only the first microbatches are told, and the name says so. */
 enum { PZ_PIPELINE_MOST_EVENTS = 1 << 17 };

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "place/plan.h"
+#include "core/arena.h"
 
 /* "14 stages, 72 replicas, tensor parallel 1, microbatch 1, activations kept" into buf. */
 const char *pz_plan_text(const struct pz_model_plan *p, char *buf, size_t size);

@@ -1,5 +1,4 @@
 /* What the die is made of, of the winner and of the reference chip. */
-#include "chip/bill.h"
 #include "report/report_data.h"
 
 static bool tell_chip(json_t *rows, const char *role, const struct pz_chip *c) {

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "study/result.h"
+#include "core/arena.h"
 
 PZ_NODISCARD enum pz_status pz_result_print(const struct pz_result *r, struct pz_arena *arena,
                                             FILE *out);

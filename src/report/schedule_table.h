@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "core/json.h"
-#include "schedule/solve.h"
+#include "schedule/model/schedule.h"
 
 struct pz_scheduled {
   const char *title; /* "block backward", or the file of an instance */

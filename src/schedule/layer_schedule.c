@@ -7,8 +7,6 @@
 #include "schedule/model/layer.h"
 #include "schedule/model/use.h"
 
-enum { DEFAULT_STEPS = 60000 }; /* closes most layers in some milliseconds */
-
 static enum pz_status no_memory(struct pz_error *err) {
   return pz_fail(err, PZ_NO_MEMORY, "out of memory for a schedule");
 }
@@ -53,7 +51,7 @@ enum pz_status pz_layer_schedule_tell(const struct pz_layer *layer, enum pz_dire
 
 struct pz_schedule_options pz_schedule_options_default(void) {
   return (struct pz_schedule_options){
-      .size = sizeof(struct pz_schedule_options), .steps = DEFAULT_STEPS, .modes = PZ_MODES_ALL};
+      .size = sizeof(struct pz_schedule_options), .steps = PZ_LAYER_STEPS, .modes = PZ_MODES_ALL};
 }
 
 /* A schedule with the memory it lies in. */

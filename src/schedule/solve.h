@@ -3,19 +3,7 @@
 #ifndef PZ_SCHEDULE_SOLVE_H
 #define PZ_SCHEDULE_SOLVE_H
 
-#include "schedule/model/problem.h"
-#include "schedule/options.h"
-
-enum pz_outcome { PZ_OUTCOME_OPTIMAL, PZ_OUTCOME_FEASIBLE };
-
-struct pz_schedule {
-  struct pz_slot *slots; /* one for each task, in the caller's arena */
-  double makespan, lower_bound;
-  enum pz_outcome outcome;
-  enum pz_stop stop;
-  int64_t steps;
-  struct pz_solve_statistics statistics;
-};
+#include "schedule/model/schedule.h"
 
 PZ_NODISCARD enum pz_status pz_schedule_solve(const struct pz_problem *p,
                                               const struct pz_solve_options *options,

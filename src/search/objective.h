@@ -6,8 +6,6 @@
 
 #include "search/portfolio.h"
 
-extern const char *const pz_objective_names[]; /* ends with NULL */
-
 struct pz_objective {
   enum pz_objective_kind kind;
   uint32_t n;
@@ -21,8 +19,5 @@ struct pz_objective {
 /* samples_per_s by model of the portfolio. */
 double pz_objective_value(const struct pz_objective *o, const double *samples_per_s,
                           double area_um2, double watts);
-
-/* What the number means: "times the reference", "samples/s". */
-const char *pz_objective_unit(enum pz_objective_kind kind);
 
 #endif

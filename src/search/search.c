@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chip/bill.h"
+#include "chip/chip.h"
 #include "core/alloc.h"
 
 #define NO_MEMORY "out of memory for the search"

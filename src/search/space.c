@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chip/bill.h"
+#include "chip/chip.h"
 #include "core/alloc.h"
 #include "core/fields.h"
 #include "core/file.h"
@@ -265,4 +265,13 @@ enum pz_status pz_space_points(const struct pz_space *s, struct pz_arena *arena,
   *out = list;
   *n = count;
   return PZ_OK;
+}
+
+enum pz_status pz_space_count(const struct pz_space *s, uint32_t *n, struct pz_error *err) {
+  struct pz_arena arena;
+  struct pz_point *points;
+  pz_arena_init(&arena, NULL);
+  enum pz_status status = pz_space_points(s, &arena, &points, n, err);
+  pz_arena_release(&arena);
+  return status;
 }

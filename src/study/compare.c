@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "baseline/baseline.h"
-#include "chip/bill.h"
+#include "chip/chip.h"
 
 struct comparer {
   struct pz_study *s;

@@ -4,8 +4,7 @@
 #define PZ_STUDY_COMPARE_H
 
 #include "study/result.h"
-
-enum { PZ_COMPARE_SEED = 1 }; /* where none is asked for */
+#include "study/study.h"
 
 /* Every baseline, then the search, for each objective run of a study that has been run; into the
  * result's comparison.  `seed` is of the baselines that draw at random, `watch` may be zero. */

@@ -4,6 +4,7 @@
 #define PZ_STUDY_DETAIL_H
 
 #include "study/result.h"
+#include "study/study.h"
 
 /* Into a result that was made of the study, whose objective runs are done; so that the detail does
  * not depend on what else was asked, before a comparison.  On all threads. */

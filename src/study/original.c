@@ -1,10 +1,13 @@
-#include "study/original.h"
-
+/* The common chip under the original system's assumptions: by its own way of looking for one, then
+ * by an exact search with all of them, with one after another corrected, with none, and with each
+ * of them alone. */
 #include <math.h>
 #include <string.h>
 
 #include "baseline/baseline.h"
-#include "chip/bill.h"
+#include "chip/chip.h"
+#include "core/sized.h"
+#include "study/study.h"
 
 /* First the original's own walk, then the sequence: the first k assumptions corrected, for k = 0 ..
  * all of them.  Then each alone; the last one alone is the sequence's last row but one. */
@@ -74,10 +77,10 @@ static pz_assumptions study_key(pz_assumptions set) {
 
 /* Every row that shares the study of the given one. */
 static enum pz_status run_study(const struct pz_study_options *o, unsigned threads,
-                                struct pz_progress *progress, struct pz_original *r, uint32_t first,
+                                struct pz_watch watch, struct pz_original *r, uint32_t first,
                                 struct pz_error *err) {
   struct pz_study_options with = *o;
-  struct pz_search_options options = {.progress = progress};
+  struct pz_search_options options = {.progress = watch.progress, .stop = watch.stop};
   struct pz_study s;
   with.assumptions = study_key(r->rows[first].assumptions);
   enum pz_status status = pz_study_init(&s, &with, threads, err);
@@ -90,8 +93,8 @@ static enum pz_status run_study(const struct pz_study_options *o, unsigned threa
   return status;
 }
 
-enum pz_status pz_original_run(const struct pz_study_options *o, bool alone, unsigned threads,
-                               struct pz_progress *progress, struct pz_original *out,
+static enum pz_status run_rows(const struct pz_study_options *o, bool alone, unsigned threads,
+                               struct pz_watch watch, struct pz_original *out,
                                struct pz_error *err) {
   struct pz_original r = {.n_models = o->n_models};
   enum pz_status status = PZ_OK;
@@ -99,8 +102,20 @@ enum pz_status pz_original_run(const struct pz_study_options *o, bool alone, uns
   r.n_rows = list_rows(alone, r.rows);
   for (uint32_t i = 0; i < r.n_rows && status == PZ_OK; i++) {
     if (r.rows[i].area_part > 0) continue; /* done with an earlier one */
-    status = run_study(o, threads, progress, &r, i, err);
+    status = run_study(o, threads, watch, &r, i, err);
   }
   if (status == PZ_OK) *out = r;
   return status;
+}
+
+enum pz_status pz_original_run(const struct pz_study_options *options, bool alone, unsigned threads,
+                               pz_progress_fn *progress, void *ctx, struct pz_original *out,
+                               struct pz_error *err) {
+  struct pz_study_options o = pz_study_options_default();
+  struct pz_progress p;
+  atomic_bool stop = false;
+  struct pz_watch watch = {&stop, progress ? &p : NULL};
+  enum pz_status status = pz_sized_take(&o, sizeof o, options, "pz_study_options_default", err);
+  if (progress) pz_progress_start_call(&p, progress, ctx, &stop);
+  return status == PZ_OK ? run_rows(&o, alone, threads, watch, out, err) : status;
 }

@@ -5,11 +5,7 @@
 #ifndef PZ_STUDY_RESULT_H
 #define PZ_STUDY_RESULT_H
 
-#include "chip/chip.h"
-#include "place/plan.h"
-#include "schedule/model/problem.h"
-#include "store/run_file.h"
-#include "study/study.h"
+#include "core/arena.h"
 
 /* An empty result whose parts will lie in the arena: they are freed with it. */
 void pz_result_init(struct pz_result *r, struct pz_arena *arena);
@@ -22,11 +18,6 @@ static inline const struct pz_answer *pz_result_best(const struct pz_result *r) 
 /* What was asked, from the JSON that run files keep. */
 PZ_NODISCARD enum pz_status pz_result_set_inputs(struct pz_result *r, const char *json,
                                                  struct pz_error *err);
-
-/* The result of a study whose objective runs are done: sensitivity and front are computed, every
- * plan is made again and checked.  The result is initialised and empty. */
-PZ_NODISCARD enum pz_status pz_result_make(struct pz_result *r, struct pz_study *s,
-                                           struct pz_error *err);
 
 /* The summary of throughput ratios; those that are not above 0 do not count. */
 struct pz_ratios pz_ratios_of(const double *ratios, const char *const *models, uint32_t n);

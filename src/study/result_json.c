@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chip/chip_json.h"
 #include "core/alloc.h"
 #include "core/record.h"
 #include "place/plan_json.h"

@@ -2,6 +2,7 @@
 #ifndef PZ_STUDY_RESULT_JSON_H
 #define PZ_STUDY_RESULT_JSON_H
 
+#include "core/json.h"
 #include "study/result.h"
 
 /* The result of the search, without comparison and detail.  New reference; NULL: no memory. */

@@ -4,6 +4,7 @@
 
 #include "store/run_file.h"
 #include "study/result.h"
+#include "study/study.h"
 
 /* Do the objective runs of a study of the run's inputs again: they find every evaluation in its
  * journal, and chips have the status that the run has for them.  PZ_BAD_INPUT when another chip

@@ -8,6 +8,7 @@
 #include "study/compare.h"
 #include "study/detail.h"
 #include "study/result_json.h"
+#include "study/result_make.h"
 #include "study/resume.h"
 
 enum { HOW = JSON_INDENT(1) | JSON_PRESERVE_ORDER };

@@ -6,6 +6,7 @@
 
 #include "store/run_file.h"
 #include "study/result.h"
+#include "study/study.h"
 
 struct pz_run {
   struct pz_run_options o;

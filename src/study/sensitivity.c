@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "chip/bill.h"
+#include "chip/chip.h"
 
 struct place {
   struct pz_point point;

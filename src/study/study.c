@@ -4,11 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "chip/bill.h"
+#include "chip/chip.h"
+#include "chip/chip_json.h"
 #include "core/alloc.h"
 #include "core/fields.h"
 #include "core/map.h"
 #include "workload/workload.h"
+#include "workload/workload_json.h"
 
 struct pz_study_options pz_study_options_default(void) {
   struct pz_study_options o = {.size = sizeof o,

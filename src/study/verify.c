@@ -14,6 +14,7 @@
 #include "study/compare.h"
 #include "study/detail.h"
 #include "study/result_json.h"
+#include "study/result_make.h"
 
 struct job {
   const struct pz_verify_options *o;

@@ -4,11 +4,6 @@
 
 #include "core/status.h"
 
-/* Names of the choices in pz_workload_options, in the order of the enums; each list ends with NULL.
- */
-extern const char *const pz_kernels_names[],
-    *const pz_attention_names[], *const pz_recompute_names[], *const pz_unknown_ops_names[];
-
 /* The options of a caller, whose struct may be of an older header; NULL: the defaults. */
 PZ_NODISCARD enum pz_status pz_workload_options_take(const struct pz_workload_options *caller,
                                                      struct pz_workload_options *out,

@@ -19,10 +19,4 @@ PZ_NODISCARD enum pz_status pz_workload_load_config(const char *path,
                                                     const struct pz_workload_options *options,
                                                     struct pz_workload **out, struct pz_error *err);
 
-/* New reference, the caller's; NULL when out of memory. */
-json_t *pz_workload_json(const struct pz_workload *w);
-
-/* Both directions of every layer as one drawing. */
-void pz_workload_dot(const struct pz_workload *w, FILE *out);
-
 #endif

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "workload/workload.h"
+#include "workload/workload_json.h"
 
 static const char *colour(enum pz_op_class c) {
   static const char *const by_class[] = {"#9ecae1", "#c7e9c0", "#6baed6", "#eeeeee", "#fdae6b"};

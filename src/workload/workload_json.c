@@ -1,4 +1,5 @@
 /* A workload as JSON, field by field as phaze.h has it. */
+#include "workload/workload_json.h"
 #include "workload/workload.h"
 
 #include <stdlib.h>

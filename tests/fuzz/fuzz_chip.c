@@ -2,7 +2,8 @@
  * message. */
 #include <stdlib.h>
 
-#include "chip/bill.h"
+#include "chip/chip.h"
+#include "chip/chip_json.h"
 #include "chip/cluster.h"
 #include "cost/mapper.h"
 

@@ -1,7 +1,7 @@
 /* space.json: any bytes give a space whose points are chips, or an error with a message. */
 #include <stdlib.h>
 
-#include "chip/bill.h"
+#include "chip/chip.h"
 #include "search/space.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);

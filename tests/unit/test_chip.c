@@ -1,4 +1,5 @@
 /* Chips and clusters: presets, area against the published library, errors. */
+#include "chip/chip_json.h"
 #include "unit/testing.h"
 
 #include <math.h>
@@ -6,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chip/bill.h"
+#include "chip/chip.h"
 #include "chip/cluster.h"
 #include "cost/mapper.h"
 

@@ -8,6 +8,7 @@
 #include "study/compare.h"
 #include "study/detail.h"
 #include "study/result_json.h"
+#include "study/result_make.h"
 #include "unit/studying.h"
 
 static char *text_of(json_t *json) {

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "chip/bill.h"
+#include "chip/chip.h"
 #include "core/csv.h"
 #include "core/file.h"
 #include "study/pareto.h"

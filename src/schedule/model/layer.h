@@ -5,8 +5,6 @@
 #include "cost/cost.h"
 #include "schedule/model/instance.h"
 
-extern const char *const pz_modes_names[]; /* ends with NULL */
-
 struct pz_layer_options {
   enum pz_mode_set modes;
   enum pz_exclusive exclusive; /* with PZ_MODES_TWO */
