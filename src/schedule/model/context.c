@@ -78,23 +78,10 @@ enum pz_status pz_context_init(struct pz_context *c, const struct pz_problem *p,
 /* For assertions: what sums of rounding may amount to. */
 #define SLACK(c) (1e-9 * (c)->scale)
 
-/* Bounds hold for schedules without the eliminated modes. */
-static inline bool has_eliminated(const struct pz_context *c, const struct pz_slot *slots) {
-  for (uint32_t i = 0; i < c->p->n; i++)
-    if (c->eliminated[c->mode_at[i] + slots[i].mode]) return true;
-  return false;
-}
-
-static inline bool any_eliminated(const struct pz_context *c) {
-  for (uint32_t m = 0; m < c->n_modes; m++)
-    if (c->eliminated[m]) return true;
-  return false;
-}
-
 void pz_update_incumbent(struct pz_context *c, const struct pz_slot *slots, double makespan,
                          enum pz_technique by) {
   if (!pz_better(c, makespan, c->best_s)) return;
-  assert(makespan >= c->bound_s - SLACK(c) || has_eliminated(c, slots));
+  assert(makespan >= c->bound_s - SLACK(c) || pz_has_eliminated(c, slots));
   memcpy(c->best, slots, c->p->n * sizeof *slots);
   c->best_s = makespan;
   c->count[by].incumbents++;
@@ -102,7 +89,7 @@ void pz_update_incumbent(struct pz_context *c, const struct pz_slot *slots, doub
 
 void pz_update_bound(struct pz_context *c, double bound_s, enum pz_technique by) {
   if (c->time_unit > 0) bound_s = ceil(bound_s / c->time_unit - 1e-6) * c->time_unit;
-  assert(bound_s <= c->best_s + SLACK(c) || any_eliminated(c));
+  assert(bound_s <= c->best_s + SLACK(c) || pz_any_eliminated(c));
   bound_s = fmin(bound_s, c->best_s);
   if (!(bound_s > c->bound_s)) return;
   c->count[by].raised += bound_s - c->bound_s;

@@ -73,6 +73,19 @@ static inline bool pz_open(const struct pz_context *c) {
   return pz_better(c, c->bound_s, c->best_s);
 }
 
+/* Bounds hold for schedules without eliminated modes: does this one have any? */
+static inline bool pz_has_eliminated(const struct pz_context *c, const struct pz_slot *slots) {
+  for (uint32_t i = 0; i < c->p->n; i++)
+    if (c->eliminated[c->mode_at[i] + slots[i].mode]) return true;
+  return false;
+}
+
+static inline bool pz_any_eliminated(const struct pz_context *c) {
+  for (uint32_t m = 0; m < c->n_modes; m++)
+    if (c->eliminated[m]) return true;
+  return false;
+}
+
 /* The schedule becomes the incumbent if it is better.  No schedule is better than the bound. */
 void pz_update_incumbent(struct pz_context *c, const struct pz_slot *slots, double makespan,
                          enum pz_technique by);
