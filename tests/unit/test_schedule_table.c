@@ -10,6 +10,7 @@
 #include "schedule/model/instance.h"
 #include "schedule/model/layer.h"
 #include "schedule/model/use.h"
+#include "schedule/solve.h"
 
 /* ---- a schedule made by hand ---------------------------------------------------------------- */
 
