@@ -1,6 +1,25 @@
 /* phaze: finds the best accelerator chip for training models, and how to train them on a cluster.
  *
- * The header to include: plain structs and a few functions.  Typical use:
+ * The one header: everything that the command does, a program can do.
+ *
+ *     model      pz_workload_load    operator graphs of a model, forward and backward
+ *     chip       pz_chip_load, pz_cluster_load    descriptions of a chip and of a network
+ *     cost       pz_cost_new, pz_cost_op          time and energy of an operator on a chip
+ *     schedule   pz_schedule_layer   how a chip runs a layer's operators beside each other
+ *     plan       pz_plan_model       how a cluster trains a model
+ *     search     pz_run_open, pz_run_search       which chip of a design space is best
+ *     result     struct pz_result    what a search found, with its certificate
+ *
+ * A call that can fail returns enum pz_status and fills struct pz_error (which may be NULL) with a
+ * sentence for people; its results are untouched then.  Options are structs that begin with their
+ * size: take the default function's and change fields; where options are passed by pointer, NULL
+ * means the defaults.  Objects that a call makes are the caller's, to be given back with the function
+ * named beside it; texts inside them live as long.
+ *
+ * Units are SI and part of the names: _bytes, _flop, _s, _mm2 (areas also _um2).  The library never
+ * prints, exits or aborts, and has no state of its own but the allocator (pz_alloc_use): calls from
+ * several threads do not meet, as long as no object is used by two at once.  Same input and options:
+ * same bytes out, on any number of threads.
  *
  *     struct pz_error err = {0};
  *     struct pz_workload_options opt = pz_workload_options_default();
@@ -9,8 +28,7 @@
  *     ...read w->layers, w->totals...
  *     pz_workload_free(w);
  *
- * Units are SI and part of the names: _bytes, _flop, _s.  The library never prints, exits or
- * aborts.
+ * More in examples/.
  */
 #ifndef PHAZE_PHAZE_H
 #define PHAZE_PHAZE_H
@@ -63,7 +81,7 @@ struct pz_error {
   int origin_line;
 };
 
-/* ---- memory ------------------------------------------------------------------------------- */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 /* All three are called from any thread.  alloc and resize return NULL when there is no memory;
  * resize then leaves the block as it was; free is never given NULL. */
@@ -284,7 +302,7 @@ PZ_API const char *pz_preset_name(size_t i);
 PZ_API const char *pz_op_kind_name(int kind);
 PZ_API const char *pz_op_class_name(enum pz_op_class c);
 
-/* ---- chips -------------------------------------------------------------------------------------- */
+/* ---- chips ---------------------------------------------------------------------------------- */
 
 /* Technologies with published densities and energies. */
 enum pz_tech { PZ_TECH_45NM, PZ_TECH_22NM, PZ_TECH_16NM, PZ_TECH_7NM, PZ_TECH_5NM, PZ_TECHS };
@@ -417,7 +435,7 @@ PZ_API int64_t pz_chip_hbm_bytes(const struct pz_chip *c);
 PZ_API const char *pz_chip_preset_name(size_t i);
 PZ_API const char *pz_chip_preset_text(const char *name);
 
-/* ---- networks ----------------------------------------------------------------------------------- */
+/* ---- networks ------------------------------------------------------------------------------- */
 
 enum { PZ_CLUSTER_MOST_LEVELS = 8 };
 
@@ -451,7 +469,7 @@ PZ_NODISCARD PZ_API enum pz_status pz_cluster_reach(struct pz_cluster *c, int64_
 
 PZ_API const char *pz_cluster_preset_name(size_t i);
 
-/* ---- cost of an operator ------------------------------------------------------------------------ */
+/* ---- cost of an operator -------------------------------------------------------------------- */
 
 /* What limits an operator. */
 enum pz_bound {
@@ -476,8 +494,8 @@ struct pz_estimate {
 /* A chip in its network with the estimates made so far, which are found again: one per thread. */
 struct pz_cost;
 
-/* `net` NULL: the chip's own link.  On success *out is the caller's to free.  Cost of an estimate: some microseconds for a product that
- * was not asked for before, less for others. */
+/* `net` NULL: the chip's own link.  On success *out is the caller's to free.  Cost of an estimate:
+ * some microseconds for a product that was not asked for before, less for others. */
 PZ_NODISCARD PZ_API enum pz_status pz_cost_new(const struct pz_chip *chip,
                                                const struct pz_cluster *net, struct pz_cost **out,
                                                struct pz_error *err);
@@ -539,14 +557,14 @@ PZ_API void pz_cost_optimizer(const struct pz_chip *c, double params, double byt
 PZ_API const struct pz_chip *pz_cost_chip(const struct pz_cost *cost);
 PZ_API void pz_cost_counts(const struct pz_cost *cost, uint64_t *asked, uint64_t *found);
 
-/* ---- schedule of a layer ------------------------------------------------------------------------ */
+/* ---- schedule of a layer -------------------------------------------------------------------- */
 
 /* What operators share while they run beside each other. */
 enum pz_resource {
   PZ_TENSOR_CORES,
   PZ_VECTOR_CORES,
   PZ_LINK,
-  PZ_HBM_RATE, /* in parts of the whole, PZ_RATE_PARTS */
+  PZ_HBM_RATE, /* bandwidth of HBM and of the global buffer */
   PZ_GLB_RATE,
   PZ_RESOURCES
 };
@@ -603,7 +621,7 @@ pz_schedule_layer(struct pz_cost *cost, const struct pz_layer *layer, enum pz_di
 /* Accepts NULL. */
 PZ_API void pz_layer_schedule_free(struct pz_layer_schedule *s);
 
-/* ---- plans -------------------------------------------------------------------------------------- */
+/* ---- plans ---------------------------------------------------------------------------------- */
 
 /* Lists of choices that a user may have written. */
 enum pz_list { PZ_LIST_TP = 1, PZ_LIST_MBS = 2 };
@@ -652,8 +670,8 @@ struct pz_plan_stage {
   double memory_bytes;     /* all of these */
 };
 
-/* Pointers lead into the arena that the plan was made in, which holds copies of all names: the plan
- * lives as long as it. */
+/* A plan.  Its pointers lead into the memory of what holds it (struct pz_plans, struct pz_result) and
+ * live as long. */
 struct pz_model_plan {
   uint32_t n_stages; /* pipeline parallel */
   int64_t tensor_parallel, data_parallel;
@@ -684,8 +702,8 @@ struct pz_plan_options {
   size_t size;            /* sizeof *this, set by the default */
   int64_t devices, batch; /* number of devices; global batch size, samples */
   struct pz_choices mbs;  /* microbatch sizes to try, samples; n 0: 1, 2, 4, 8 */
-  struct pz_choices
-      tp; /* tensor-parallel degrees to try; n 0: powers of two that the model allows */
+  struct pz_choices tp;   /* tensor-parallel degrees to try; n 0: powers of two, as far as the
+                             model allows */
   enum pz_checkpointing checkpointing;
   double state;     /* bytes held for a byte of parameters, gradients and optimizer state included:
                        3 with Adam, 2 with SGD */
@@ -693,12 +711,10 @@ struct pz_plan_options {
   int64_t steps;    /* effort limit of each layer schedule */
   uint32_t n_next;  /* how many further plans are told, the best first */
   bool check;       /* every plan is also checked by code that shares nothing with the solver */
-  bool first_stage_gradients; /* as the original system: the gradient all-reduce counts the
+  bool first_stage_gradients;          /* as the original system: the gradient all-reduce counts the
                                  parameters of the first stage, not of the largest */
-  struct pz_workload_options
-      workload;     /* sequence length, how ONNX files are read; its tp and mbs do
-                                          not count */
-  pz_note_fn *note; /* NULL, or told what the user should know */
+  struct pz_workload_options workload; /* sequence length, how ONNX files are read */
+  pz_note_fn *note;                    /* NULL, or told what the user should know */
   void *note_ctx;
 };
 
@@ -712,8 +728,9 @@ struct pz_plans {
 
 /* The fastest plan over stages, replicas, tensor-parallel degrees, microbatch sizes and activation
  * checkpointing; exact for the layer times found, whose bounds enter lower_bound_s.  `model` as for
- * pz_workload_load; `net` NULL: the chip's own link.  PZ_NO_ANSWER when no plan fits; the message says what is missing.  On success
- * *out is the caller's to free.  Cost: milliseconds to seconds, by the number of variants. */
+ * pz_workload_load; `net` NULL: the chip's own link.  PZ_NO_ANSWER when no plan fits; the message
+ * says what is missing.  On success *out is the caller's to free.  Cost: milliseconds to seconds, by
+ * the number of variants. */
 PZ_NODISCARD PZ_API enum pz_status pz_plan_model(const char *model, const struct pz_chip *chip,
                                                  const struct pz_cluster *net,
                                                  const struct pz_plan_options *options,
@@ -766,7 +783,7 @@ PZ_NODISCARD PZ_API enum pz_status pz_space_count(const struct pz_space *s, uint
 PZ_API const char *pz_axis_name(const void *ctx, size_t i);
 PZ_API const char *pz_space_preset_name(const void *ctx, size_t i);
 
-/* ---- search ------------------------------------------------------------------------------------- */
+/* ---- search --------------------------------------------------------------------------------- */
 
 enum { PZ_SEARCH_MOST_MODELS = 64 };
 
@@ -800,7 +817,7 @@ struct pz_study_options {
   double state;            /* bytes held for a byte of parameters */
   int64_t steps;           /* of a schedule that decides */
   bool exhaustive, pareto; /* pareto: the front is asked for too */
-  double pareto_tolerance; /* of the front that is told, as for pz_front_thin */
+  double pareto_tolerance; /* each chip of the front is within this part of one that is told */
   unsigned assumptions;    /* of the original system, a set; 0: none; not kept in run files */
 };
 
@@ -808,9 +825,9 @@ struct pz_study_options {
  * space and the network `paper`. */
 PZ_API struct pz_study_options pz_study_options_default(void);
 
-/* ---- result ------------------------------------------------------------------------------------- */
+/* ---- result --------------------------------------------------------------------------------- */
 
-/* How a chip left a objective_run. */
+/* How a chip left the search by one objective. */
 enum pz_chip_status_kind {
   PZ_CHIP_EXCLUDED_BY_TABLES,    /* its bound from the tables is not above the best */
   PZ_CHIP_EXCLUDED_BY_SCHEDULES, /* nor with schedules of some models and the others' bounds */
@@ -818,7 +835,7 @@ enum pz_chip_status_kind {
   PZ_CHIP_STATUSES
 };
 
-extern const char *const pz_chip_status_names[PZ_CHIP_STATUSES];
+PZ_API extern const char *const pz_chip_status_names[PZ_CHIP_STATUSES];
 
 struct pz_chip_status {
   enum pz_chip_status_kind kind;
@@ -826,7 +843,7 @@ struct pz_chip_status {
   double bound; /* the objective is not above it; above value only for schedules left open */
 };
 
-/* ---- what was asked ------------------------------------------------------------------------- */
+/* ---- result: what was asked ----------------------------------------------------------------- */
 
 struct pz_result_input_model {
   const char *name;
@@ -842,7 +859,7 @@ struct pz_result_inputs {
   const char *json;            /* all of it, as run files keep it */
 };
 
-/* ---- the best chips ------------------------------------------------------------------------- */
+/* ---- result: the best chips ----------------------------------------------------------------- */
 
 /* Throughputs over the reference's in few numbers: a mean may rest on one model. */
 struct pz_ratios {
@@ -924,7 +941,7 @@ struct pz_result_front {
   uint32_t n_evaluated;
 };
 
-/* ---- other ways to choose ------------------------------------------------------------------- */
+/* ---- result: other ways to choose ----------------------------------------------------------- */
 
 struct pz_method_model {
   const char *model;
@@ -962,7 +979,7 @@ struct pz_comparison {
   uint32_t n_runs;
 };
 
-/* ---- details, for reports ------------------------------------------------------------------- */
+/* ---- result: details ------------------------------------------------------------------------ */
 
 /* A chip of the space, for people. */
 struct pz_result_chip {
@@ -1002,7 +1019,7 @@ struct pz_result_detail {
   uint32_t n_schedules;
 };
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- result: the whole ---------------------------------------------------------------------- */
 
 struct pz_arena; /* of the library */
 
@@ -1029,7 +1046,7 @@ PZ_API const struct pz_result_chip *pz_result_chip(const struct pz_result *r, ui
 /* Seed of the baselines that draw at random, where none is asked for. */
 enum { PZ_COMPARE_SEED = 1 };
 
-/* ---- runs --------------------------------------------------------------------------------------- */
+/* ---- runs ----------------------------------------------------------------------------------- */
 
 /* How far a long call is.  Texts live as long as the call of the function that is told. */
 struct pz_progress_state {
@@ -1110,7 +1127,7 @@ PZ_API void pz_run_close(struct pz_run *run);
 enum pz_assumption {
   PZ_ASSUME_FAST_NETWORK,        /* milliseconds of compute are added to seconds of communication */
   PZ_ASSUME_NO_WEIGHT_GRADIENTS, /* a product has one gradient product backward, not two */
-  PZ_ASSUME_FIXED_BANDWIDTH,     /* on-chip words per cycle that no chip exceeds; see the .c file */
+  PZ_ASSUME_FIXED_BANDWIDTH,     /* on-chip words per cycle that no chip exceeds */
   PZ_ASSUME_SHIFTED_EXPERT,      /* the expert plan's stages are off by one layer */
   PZ_ASSUME_FIRST_STAGE,         /* gradients of the first stage alone are all-reduced */
   PZ_ASSUME_ARITHMETIC_MEAN,     /* the chip with the largest sum of samples/s wins */
