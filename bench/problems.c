@@ -6,6 +6,7 @@
 
 #include "core/csv.h"
 #include "core/file.h"
+#include "core/random.h"
 #include "schedule/model/instance.h"
 #include "workload/preset.h"
 #include "workload/workload.h"
@@ -88,10 +89,7 @@ void each_layer(layer_visitor *visit, void *ctx) {
 
 const int32_t random_cores[RANDOM_CORES][2] = {{1, 1}, {2, 2}, {3, 5}, {4, 4}};
 
-static uint32_t draw(uint64_t *seed, uint32_t n) {
-  *seed = *seed * 6364136223846793005u + 1442695040888963407u;
-  return (uint32_t)((*seed >> 33) % n);
-}
+static uint32_t draw(uint64_t *seed, uint32_t n) { return pz_random_lcg(seed) % n; }
 
 struct graph {
   uint32_t n, n_edges;

@@ -132,8 +132,6 @@ struct work {
   double first_fwd_s, first_bwd_s, last_s; /* of the layers at both ends, if not repeated ones */
 };
 
-static double larger(double a, double b) { return a > b ? a : b; }
-
 static struct work sum(const struct pz_place_bound *x, const double *fwd_s, const double *bwd_s) {
   uint32_t last = x->n_runs - 1;
   struct work w = {.main_fwd_s = fwd_s[x->main_run],
@@ -143,7 +141,7 @@ static struct work sum(const struct pz_place_bound *x, const double *fwd_s, cons
     double n = x->runs[i].n, both = fwd_s[i] + bwd_s[i];
     w.fwd_s += n * fwd_s[i];
     w.bwd_s += n * bwd_s[i];
-    w.most_s = larger(w.most_s, both);
+    w.most_s = pz_fmax(w.most_s, both);
     if (fwd_s[i] > w.forward_part * both) w.forward_part = fwd_s[i] / both;
   }
   if (x->main_run > 0) w.first_fwd_s = fwd_s[0], w.first_bwd_s = bwd_s[0];
@@ -176,7 +174,7 @@ static double least_load(const struct stage_kind kinds[3], double n, double load
     for (int i = 0; i < 3; i++) {
       const struct stage_kind *k = &kinds[i];
       double own = layer_capacity(k, load), more = k->offset[0] + (own + 1) * k->each[0];
-      more = larger(more, k->offset[1] + (own + 1) * k->each[1]);
+      more = pz_fmax(more, k->offset[1] + (own + 1) * k->each[1]);
       all += k->count * own;
       if (k->count > 0 && more < next) next = more;
     }
@@ -224,7 +222,7 @@ static double domain_time_s(const struct pz_place_bound *x, const double *fwd_s,
   if (x->least_stages > x->most_stages) return HUGE_VAL;
   if ((w.fwd_s + w.bwd_s) * x->share >= limit_s) return limit_s;
   for (uint32_t s = x->least_stages; s <= x->most_stages; s++) {
-    double load = larger(even_load(x, &w, s), w.most_s), most = best < limit_s ? best : limit_s;
+    double load = pz_fmax(even_load(x, &w, s), w.most_s), most = best < limit_s ? best : limit_s;
     if (load * SLACK * x->rounds[s] >= most) continue;
     if (s > 1) load = x->p.recompute ? recompute_load(x, &w, s, load) : kept_load(x, &w, s, load);
     load *= SLACK;

@@ -6,6 +6,7 @@
 
 #include "core/alloc.h"
 #include "core/map.h"
+#include "core/num.h"
 #include "core/vec.h"
 #include "cost/cost.h"
 #include "place/lower_bound.h"
@@ -607,8 +608,6 @@ static double longest_path(const struct pz_bounds *b, const struct dag *d, const
   return longest;
 }
 
-static double larger(double a, double b) { return a > b ? a : b; }
-
 double pz_bounds_layer_s(struct pz_bounds_at *at, uint32_t variant, uint32_t layer,
                          enum pz_direction direction) {
   const struct pz_bounds *b = at->b;
@@ -618,11 +617,11 @@ double pz_bounds_layer_s(struct pz_bounds_at *at, uint32_t variant, uint32_t lay
   uint32_t k = b->first_dag[variant] + 2 * layer + (uint32_t)direction;
   const struct dag *d = pz_vec_at(&b->dags, struct dag, k);
   size_t n = b->dags.n;
-  double work = larger(s->work_s[p->at[PZ_AXIS_TENSOR_CORES] * n + k],
-                       l->work_s[p->at[PZ_AXIS_VECTOR_CORES] * n + k]);
-  work = larger(work, larger(s->traffic_s[p->at[PZ_AXIS_GLB] * n + k] + d->hbm_s, d->link_s));
+  double work = pz_fmax(s->work_s[p->at[PZ_AXIS_TENSOR_CORES] * n + k],
+                        l->work_s[p->at[PZ_AXIS_VECTOR_CORES] * n + k]);
+  work = pz_fmax(work, pz_fmax(s->traffic_s[p->at[PZ_AXIS_GLB] * n + k] + d->hbm_s, d->link_s));
   /* sums in another order than the solvers' */
-  return larger(work, longest_path(b, d, at->latency_s)) * (1 - 1e-9);
+  return pz_fmax(work, longest_path(b, d, at->latency_s)) * (1 - 1e-9);
 }
 
 double pz_bounds_variant_s(struct pz_bounds_at *at, uint32_t variant, bool recompute,

@@ -1,4 +1,6 @@
-#include "study/verify.h"
+/* Verification of a run: everything is recomputed from its inputs and compared; plans are checked by
+ * code that shares nothing with their solver, and a sample of the excluded chips is evaluated without
+ * bounds. */
 
 #include <inttypes.h>
 #include <math.h>
@@ -15,6 +17,7 @@
 #include "study/detail.h"
 #include "study/result_json.h"
 #include "study/result_make.h"
+#include "study/run.h"
 
 struct job {
   const struct pz_verify_options *o;

@@ -64,7 +64,7 @@ static void longest_paths(const struct pz_context *c, const struct pz_bits *befo
       uint32_t q = t->pred[k];
       for (uint32_t i = 0; i < q; i++)
         if (pz_bits_has(&before[q], i))
-          path[i * n + j] = pz_larger(path[i * n + j], path[i * n + q] + c->least_s[q]);
+          path[i * n + j] = pz_fmax(path[i * n + j], path[i * n + q] + c->least_s[q]);
     }
   }
 }
@@ -93,7 +93,7 @@ static void add_energy_from(const struct head_tail *x, double from, double most[
     for (int q = 0; q < x->n_measures; q += 4)
       for (int k = q; k < q + 4; k++) {
         sum[k] += it->work[k];
-        most[k] = pz_larger(most[k], sum[k] + rest);
+        most[k] = pz_fmax(most[k], sum[k] + rest);
       }
   }
 }
@@ -104,7 +104,7 @@ static double energy_bound(const struct head_tail *x) {
   double most[PZ_MEASURES] = {0}, bound = 0;
   for (uint32_t h = 0; h < x->n_items; h++)
     if (!same_head_before(x, h)) add_energy_from(x, x->items[h].head, most);
-  for (int k = 0; k < PZ_MEASURES; k++) bound = pz_larger(bound, most[k]);
+  for (int k = 0; k < PZ_MEASURES; k++) bound = pz_fmax(bound, most[k]);
   return bound;
 }
 
@@ -113,11 +113,11 @@ static void tighten_heads(struct head_tail *x) {
   for (uint32_t j = 0; j < x->n; j++) {
     const struct pz_task *t = &c->p->tasks[j];
     for (uint32_t k = 0; k < t->n_pred; k++)
-      c->head_s[j] = pz_larger(c->head_s[j], c->head_s[t->pred[k]] + c->least_s[t->pred[k]]);
+      c->head_s[j] = pz_fmax(c->head_s[j], c->head_s[t->pred[k]] + c->least_s[t->pred[k]]);
     x->n_items = 0;
     for (uint32_t i = 0; i < j; i++)
       if (pz_bits_has(&x->before[j], i)) put(x, c->head_s[i], x->path[i * x->n + j], i);
-    c->head_s[j] = pz_larger(c->head_s[j], energy_bound(x));
+    c->head_s[j] = pz_fmax(c->head_s[j], energy_bound(x));
   }
 }
 
@@ -127,12 +127,12 @@ static void tighten_tails(struct head_tail *x) {
     const struct pz_task *t = &c->p->tasks[j];
     for (uint32_t k = 0; k < t->n_succ; k++)
       if (!(x->without && x->without[t->succ[k]]))
-        c->tail_s[j] = pz_larger(c->tail_s[j], c->tail_s[t->succ[k]] + c->least_s[t->succ[k]]);
+        c->tail_s[j] = pz_fmax(c->tail_s[j], c->tail_s[t->succ[k]] + c->least_s[t->succ[k]]);
     x->n_items = 0;
     for (uint32_t i = j + 1; i < x->n; i++)
       if (pz_bits_has(&x->after[j], i) && !(x->without && x->without[i]))
         put(x, x->path[j * x->n + i], c->tail_s[i], i);
-    c->tail_s[j] = pz_larger(c->tail_s[j], energy_bound(x));
+    c->tail_s[j] = pz_fmax(c->tail_s[j], energy_bound(x));
   }
 }
 

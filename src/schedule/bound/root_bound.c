@@ -22,7 +22,7 @@ static void path_tails(struct pz_context *c, const bool *without) {
     for (uint32_t k = 0; k < c->p->tasks[i].n_succ; k++) {
       uint32_t s = c->p->tasks[i].succ[k];
       if (!without || !without[s])
-        c->tail_s[i] = pz_larger(c->tail_s[i], c->tail_s[s] + c->least_s[s]);
+        c->tail_s[i] = pz_fmax(c->tail_s[i], c->tail_s[s] + c->least_s[s]);
     }
 }
 
@@ -42,13 +42,13 @@ static bool derive(struct pz_context *c) {
     for (int k = 0; k < PZ_MIXES; k++) c->work[i][k] = DBL_MAX;
     for (uint32_t m = 0; m < t->n_modes; m++) {
       if (c->eliminated[c->mode_at[i] + m]) continue;
-      c->least_s[i] = pz_smaller(c->least_s[i], t->modes[m].s);
+      c->least_s[i] = pz_fmin(c->least_s[i], t->modes[m].s);
       for (int k = 0; k < PZ_MIXES; k++)
-        c->work[i][k] = pz_smaller(c->work[i][k], mode_work(c, &t->modes[m], k));
+        c->work[i][k] = pz_fmin(c->work[i][k], mode_work(c, &t->modes[m], k));
     }
     if (c->least_s[i] == DBL_MAX) return false;
     for (uint32_t k = 0; k < t->n_pred; k++)
-      c->head_s[i] = pz_larger(c->head_s[i], c->head_s[t->pred[k]] + c->least_s[t->pred[k]]);
+      c->head_s[i] = pz_fmax(c->head_s[i], c->head_s[t->pred[k]] + c->least_s[t->pred[k]]);
   }
   path_tails(c, NULL);
   return true;
@@ -72,7 +72,7 @@ static double work_bound(const struct pz_context *c, struct keyed *list, const d
   for (uint32_t i = 0; i < c->p->n; i++)
     for (int k = 0; k < PZ_MIXES; k++) {
       sum[k] += c->work[list[i].task][k];
-      bound = pz_larger(bound, sum[k] + list[i].key);
+      bound = pz_fmax(bound, sum[k] + list[i].key);
     }
   return bound;
 }
@@ -80,11 +80,11 @@ static double work_bound(const struct pz_context *c, struct keyed *list, const d
 static void bound_root(struct pz_context *c, struct keyed *list) {
   double bound = 0;
   for (uint32_t i = 0; i < c->p->n; i++)
-    bound = pz_larger(bound, c->head_s[i] + c->least_s[i] + c->tail_s[i]);
+    bound = pz_fmax(bound, c->head_s[i] + c->least_s[i] + c->tail_s[i]);
   pz_update_bound(c, bound, PZ_T_NONE);
   if (!list || !c->o->energetic_bound) return; /* the path alone is a bound too */
   bound = work_bound(c, list, c->tail_s);
-  bound = pz_larger(bound, work_bound(c, list, c->head_s));
+  bound = pz_fmax(bound, work_bound(c, list, c->head_s));
   c->count[PZ_T_energetic_bound].calls++;
   pz_update_bound(c, bound, PZ_T_energetic_bound);
 }
@@ -95,9 +95,9 @@ static double mode_bound(const struct pz_context *c, uint32_t i, uint32_t m,
   const struct pz_mode *mode = &c->p->tasks[i].modes[m];
   double bound = c->head_s[i] + mode->s + c->tail_s[i];
   for (int k = 0; k < PZ_MIXES && c->o->energetic_bound; k++)
-    bound = pz_larger(bound, total[k] - c->work[i][k] + mode_work(c, mode, k));
+    bound = pz_fmax(bound, total[k] - c->work[i][k] + mode_work(c, mode, k));
   const struct pz_duals *f = &c->duals;
-  return pz_larger(bound, f->sum - f->least[i] + f->rate[c->mode_at[i] + m] * mode->s);
+  return pz_fmax(bound, f->sum - f->least[i] + f->rate[c->mode_at[i] + m] * mode->s);
 }
 
 /* Were modes eliminated? */
@@ -126,7 +126,7 @@ static void update_duals(struct pz_context *c) {
     f->least[i] = DBL_MAX;
     for (uint32_t m = 0; m < t->n_modes; m++)
       if (!c->eliminated[c->mode_at[i] + m])
-        f->least[i] = pz_smaller(f->least[i], f->rate[c->mode_at[i] + m] * t->modes[m].s);
+        f->least[i] = pz_fmin(f->least[i], f->rate[c->mode_at[i] + m] * t->modes[m].s);
     f->sum += f->least[i];
   }
   pz_update_bound(c, f->sum, PZ_T_column_generation);

@@ -111,7 +111,7 @@ static double try_multiplier(struct pz_pricing *x, uint32_t from, double *multip
                              double step, double least) {
   for (int way = -1; way <= 1; way += 2) {
     double was = multiplier[r];
-    multiplier[r] = pz_larger(0, was + way * step);
+    multiplier[r] = pz_fmax(0, was + way * step);
     double sum = value_by_multipliers(x, from, multiplier);
     if (sum < least)
       least = sum;
@@ -130,7 +130,7 @@ static void choose_multipliers(struct pz_pricing *x, int part) {
   if (part > 0) {
     double other = value_by_multipliers(x, from, x->multiplier[part - 1]);
     if (other < least) memcpy(multiplier, x->multiplier[part - 1], sizeof x->multiplier[part]);
-    least = pz_smaller(least, other);
+    least = pz_fmin(least, other);
   }
   for (int64_t k = x->o->multiplier_first_step; k <= x->o->multiplier_last_step; k *= 2)
     for (int r = 0; r < PZ_RESOURCES; r++)
@@ -244,7 +244,7 @@ static void extend(struct pz_pricing *x, const struct pz_extension *from, uint32
       return;
     }
     if (x->nodes > x->most_nodes) {
-      x->most = pz_larger(x->most, most);
+      x->most = pz_fmax(x->most, most);
       return;
     }
     try_choice(x, more[k].choice, &more[k + 1], n - k - 1, incompatible, residual, part);
@@ -325,5 +325,5 @@ void pz_pricing_solve(struct pz_pricing *x, uint32_t k) {
   if (pz_mode_fits(x->p->capacity, &x->order[k].of))
     try_choice(x, k, &x->more[k + 1], x->n_order - k - 1, &none, x->p->capacity, 0);
   *best_value = x->best.value;
-  x->most = pz_larger(x->most, x->best.value);
+  x->most = pz_fmax(x->most, x->best.value);
 }

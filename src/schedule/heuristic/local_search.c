@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/random.h"
 #include "schedule/heuristic/list_schedule.h"
 #include "schedule/model/profile.h"
 
@@ -47,8 +48,8 @@ static bool begin(struct local *l, struct pz_context *c, struct pz_arena *arena)
 }
 
 static uint32_t draw(struct local *l, uint32_t n) {
-  l->random = l->random * 6364136223846793005u + 1442695040888963407u;
-  return n ? (uint32_t)((l->random >> 33) % n) : 0;
+  uint32_t drawn = pz_random_lcg(&l->random);
+  return n ? drawn % n : 0;
 }
 
 /* What must be placed before a task, and what waits for it. */

@@ -3,6 +3,7 @@
 #ifndef PZ_SCHEDULE_MODEL_CONTEXT_H
 #define PZ_SCHEDULE_MODEL_CONTEXT_H
 
+#include "core/num.h"
 #include "schedule/model/problem.h"
 #include "schedule/options.h"
 
@@ -21,10 +22,6 @@ struct pz_duals {
   double *least; /* by task: least of rate times duration */
   double sum;    /* of least: a bound for the whole */
 };
-
-/* Of numbers: without a call, as fmax and fmin are where NaN counts. */
-static inline double pz_larger(double a, double b) { return a > b ? a : b; }
-static inline double pz_smaller(double a, double b) { return a < b ? a : b; }
 
 /* What heads, tails and work were derived from, last. */
 struct pz_derived {

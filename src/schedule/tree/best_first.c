@@ -41,8 +41,8 @@ static struct pz_partial *node_at(const struct best_first *x, uint32_t depth) {
 
 static double completion_bound(struct best_first *x, const struct pz_partial *n) {
   double most = x->g.c->best_s, bound = pz_partial_dual_bound(&x->g, n);
-  if (pz_better(x->g.c, bound, most)) bound = pz_larger(bound, pz_partial_residual_bound(&x->g, n));
-  if (pz_better(x->g.c, bound, most)) bound = pz_larger(bound, pz_partial_energy_bound(&x->g, n));
+  if (pz_better(x->g.c, bound, most)) bound = pz_fmax(bound, pz_partial_residual_bound(&x->g, n));
+  if (pz_better(x->g.c, bound, most)) bound = pz_fmax(bound, pz_partial_energy_bound(&x->g, n));
   return bound;
 }
 
@@ -106,7 +106,7 @@ static void replay(struct best_first *x, const struct pz_state *const *path, uin
 static double end_of_slots(const struct best_first *x) {
   double end = 0;
   for (uint32_t i = 0; i < x->g.p->n; i++)
-    if (!x->deferred || !x->deferred->is[i]) end = pz_larger(end, x->g.slots[i].end);
+    if (!x->deferred || !x->deferred->is[i]) end = pz_fmax(end, x->g.slots[i].end);
   return end;
 }
 
@@ -167,8 +167,8 @@ static void add_state(struct best_first *x, const struct pz_partial *n, double b
   if (x->idle.frequent && pz_idle_dominates(&x->idle, x->regret_s, n, s->next)) return;
   if (x->idle.frequent && pz_state_store_dominates(&x->store)) return;
   pz_partial_advance(&x->g, n, x->ahead);
-  s->bound = pz_larger(bound, completion_bound(x, x->ahead));
-  if (x->from) s->bound = pz_larger(s->bound, x->from->bound);
+  s->bound = pz_fmax(bound, completion_bound(x, x->ahead));
+  if (x->from) s->bound = pz_fmax(s->bound, x->from->bound);
   if (!pz_better(x->g.c, s->bound, x->g.c->best_s)) return;
   if (!x->idle.frequent && pz_state_store_dominates(&x->store)) return;
   if (!pz_state_store_add(&x->store)) x->stopped = true;
@@ -186,7 +186,7 @@ static void expand(struct best_first *x, uint32_t depth) {
     count_step(x);
     double bound = pz_partial_path_bound(&x->g, next);
     if (pz_better(x->g.c, bound, x->g.c->best_s))
-      bound = pz_larger(bound, busy_period_bound(x, next));
+      bound = pz_fmax(bound, busy_period_bound(x, next));
     if (!pz_better(x->g.c, bound, x->g.c->best_s)) continue;
     add_state(x, next, bound);
     expand(x, depth + 1);
@@ -322,9 +322,8 @@ static void search(struct best_first *x) {
   else
     open_least_bounds(x, INT64_MAX);
   double proved = x->stopped ? pz_state_store_bound(&x->store, x->at) : c->best_s;
-  if (x->deferred) proved = pz_smaller(proved, x->deferred->unfit_s);
-  pz_update_bound(c, pz_smaller(proved, c->best_s),
-                  PZ_T_best_first); /* pruned: no better than it */
+  if (x->deferred) proved = pz_fmin(proved, x->deferred->unfit_s);
+  pz_update_bound(c, pz_fmin(proved, c->best_s), PZ_T_best_first); /* pruned: no better than it */
 }
 
 static bool prepare(struct best_first *x, struct pz_context *c) {

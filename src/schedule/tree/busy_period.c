@@ -25,13 +25,13 @@ static double earliest_end(const struct pz_idle *x, const struct pz_partial *n,
   const struct pz_task *t = &x->g->p->tasks[i];
   double from = n->t, end = DBL_MAX;
   for (uint32_t k = 0; k < t->n_pred; k++)
-    if (!pz_bits_has(&n->finished, t->pred[k])) from = pz_larger(from, h->end[t->pred[k]]);
+    if (!pz_bits_has(&n->finished, t->pred[k])) from = pz_fmax(from, h->end[t->pred[k]]);
   if (x->g->c->least_s[i] <= 0) return from; /* it can take no time */
   if (from >= x->g->c->best_s) return DBL_MAX;
   for (uint32_t m = 0; m < t->n_modes; m++)
     if (x->joins[x->g->c->mode_at[i] + m])
-      end = pz_smaller(end, pz_larger(from, pz_residual_earliest(&h->residual, &t->modes[m])) +
-                                t->modes[m].s);
+      end = pz_fmin(end, pz_fmax(from, pz_residual_earliest(&h->residual, &t->modes[m])) +
+                             t->modes[m].s);
   return end;
 }
 
@@ -70,7 +70,7 @@ double pz_busy_period_bound(const struct pz_idle *x, const struct pz_partial *n,
   look_ahead(x, n, &h);
   double end = h.residual.at[h.residual.n];
   for (uint32_t k = 0; end < bound; k++) {
-    if (end - h.alone_s < regret_s) bound = pz_smaller(bound, end + h.left_s);
+    if (end - h.alone_s < regret_s) bound = pz_fmin(bound, end + h.left_s);
     if (k == h.n) break;
     end = h.end[h.list[k]];
     h.alone_s += c->least_s[h.list[k]];

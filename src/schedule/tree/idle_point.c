@@ -80,7 +80,7 @@ static double look_at_modes(struct pz_idle *x, const struct pz_mode *least, uint
   for (uint32_t m = 0; m < t->n_modes; m++) {
     uint32_t at = c->mode_at[i] + m;
     x->joins[at] = !c->eliminated[at] && !leaves_no_capacity(x->g, least, i, &t->modes[m]);
-    if (x->joins[at]) s = pz_smaller(s, t->modes[m].s);
+    if (x->joins[at]) s = pz_fmin(s, t->modes[m].s);
   }
   return s;
 }

@@ -98,7 +98,7 @@ static bool fits_within(const struct pz_branching *g, const struct pz_partial *n
 
 bool pz_partial_wait_dominated(const struct pz_branching *g, const struct pz_partial *n) {
   double slack_s = DBL_MAX;
-  for (uint32_t i = 0; i < n->n_running; i++) slack_s = pz_smaller(slack_s, n->run[i].end - n->t);
+  for (uint32_t i = 0; i < n->n_running; i++) slack_s = pz_fmin(slack_s, n->run[i].end - n->t);
   if (g->milestones_use || !g->c->o->wait_dominance) return false;
   g->c->count[PZ_T_wait_dominance].calls++;
   for (int w = 0; w < g->words; w++)
@@ -119,7 +119,7 @@ static double quick_bound(const struct pz_branching *g, const struct pz_partial 
   double s = g->p->tasks[i].modes[mode].s, left = s + c->tail_s[i];
   const struct pz_duals *f = &c->duals;
   if (!c->o->node_dual_bound) return n->t + left;
-  return n->t + pz_larger(left, n->left_s - f->least[i] + f->rate[c->mode_at[i] + mode] * s);
+  return n->t + pz_fmax(left, n->left_s - f->least[i] + f->rate[c->mode_at[i] + mode] * s);
 }
 
 static bool may_start(const struct pz_branching *g, const struct pz_partial *n, uint32_t i,
@@ -219,7 +219,7 @@ void pz_partial_alone(struct pz_branching *g, struct pz_partial *n, const struct
 void pz_partial_advance(struct pz_branching *g, const struct pz_partial *from,
                         struct pz_partial *to) {
   double next = DBL_MAX;
-  for (uint32_t i = 0; i < from->n_running; i++) next = pz_smaller(next, from->run[i].end);
+  for (uint32_t i = 0; i < from->n_running; i++) next = pz_fmin(next, from->run[i].end);
   double slack = 1e-13 * g->c->scale;
   pz_partial_copy(to, from);
   to->t_before = from->t;
@@ -276,6 +276,6 @@ bool pz_partial_complete(const struct pz_branching *g, const struct pz_partial *
 
 double pz_partial_end(const struct pz_partial *n) {
   double end = n->t;
-  for (uint32_t i = 0; i < n->n_running; i++) end = pz_larger(end, n->run[i].end);
+  for (uint32_t i = 0; i < n->n_running; i++) end = pz_fmax(end, n->run[i].end);
   return end;
 }

@@ -16,13 +16,13 @@ double pz_partial_path_bound(const struct pz_branching *g, const struct pz_parti
   const struct pz_context *c = g->c;
   double left = 0, bound = n->t;
   for (uint32_t i = 0; i < n->n_running; i++)
-    bound = pz_larger(bound, n->run[i].end + c->tail_s[n->run[i].task]);
+    bound = pz_fmax(bound, n->run[i].end + c->tail_s[n->run[i].task]);
   for (int w = 0; w < g->words; w++)
     for (uint64_t ready = n->ready.w[w]; ready; ready &= ready - 1) {
       uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(ready));
-      left = pz_larger(left, c->least_s[i] + c->tail_s[i]);
+      left = pz_fmax(left, c->least_s[i] + c->tail_s[i]);
     }
-  return pz_larger(bound, n->t + left);
+  return pz_fmax(bound, n->t + left);
 }
 
 /* The earliest end of a task that starts at `from` or later. */
@@ -33,7 +33,7 @@ static double earliest_end(const struct pz_branching *g, const struct pz_residua
   double end = DBL_MAX;
   for (uint32_t m = t->n_modes; m-- > 0;) {
     if (from + t->modes[m].s >= end || eliminated[m]) continue;
-    end = pz_smaller(end, pz_larger(from, pz_residual_earliest(x, &t->modes[m])) + t->modes[m].s);
+    end = pz_fmin(end, pz_fmax(from, pz_residual_earliest(x, &t->modes[m])) + t->modes[m].s);
   }
   return end;
 }
@@ -61,7 +61,7 @@ static double disjunctive_bound(const struct pz_branching *g, const struct pz_pa
     for (uint32_t q = 0; q < left; q++) { /* by falling tail */
       if (start[q] < start[k]) continue;
       sum += g->c->least_s[list[q]];
-      bound = pz_larger(bound, start[k] + sum + g->c->tail_s[list[q]]);
+      bound = pz_fmax(bound, start[k] + sum + g->c->tail_s[list[q]]);
     }
   }
   return bound;
@@ -72,7 +72,7 @@ static struct span earliest(const struct pz_branching *g, const struct pz_partia
   const struct pz_task *t = &g->p->tasks[i];
   double start = n->t;
   for (uint32_t k = 0; k < t->n_pred; k++)
-    if (!pz_bits_has(&n->finished, t->pred[k])) start = pz_larger(start, at[t->pred[k]].end);
+    if (!pz_bits_has(&n->finished, t->pred[k])) start = pz_fmax(start, at[t->pred[k]].end);
   bool residual = start >= x->at[x->n];
   return (struct span){start, residual ? start + g->c->least_s[i] : earliest_end(g, x, i, start)};
 }
@@ -87,18 +87,18 @@ double pz_partial_residual_bound(const struct pz_branching *g, const struct pz_p
   for (uint32_t i = 0; i < n->n_running; i++) {
     const struct pz_running *r = &n->run[i];
     at[r->task].end = r->end;
-    bound = pz_larger(bound, r->end + g->c->tail_s[r->task]);
+    bound = pz_fmax(bound, r->end + g->c->tail_s[r->task]);
   }
   for (int w = 0; w < g->words; w++)
     for (uint64_t left = g->all.w[w] & ~n->started.w[w]; left; left &= left - 1) {
       uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(left));
       at[i] = earliest(g, n, &x, at, i);
-      bound = pz_larger(bound, at[i].end + g->c->tail_s[i]);
+      bound = pz_fmax(bound, at[i].end + g->c->tail_s[i]);
       if (bound >= g->c->best_s) return counted(g, PZ_T_residual_bound, bound);
     }
   counted(g, PZ_T_residual_bound, bound);
   if (!g->n_disjunctive) return bound;
-  return pz_larger(bound, counted(g, PZ_T_disjunctive_bound, disjunctive_bound(g, n, at)));
+  return pz_fmax(bound, counted(g, PZ_T_disjunctive_bound, disjunctive_bound(g, n, at)));
 }
 
 /* For every tail: the energy of what has no shorter one, and the tail. */
@@ -120,10 +120,10 @@ double pz_partial_energy_bound(const struct pz_branching *g, const struct pz_par
     for (int q = 0; q < g->n_measures; q += 4)
       for (int k = q; k < q + 4; k++) {
         sum[k] += work[k] * left;
-        most[k] = pz_larger(most[k], sum[k] + tail);
+        most[k] = pz_fmax(most[k], sum[k] + tail);
       }
   }
-  for (int k = 0; k < g->n_measures; k++) bound = pz_larger(bound, most[k]);
+  for (int k = 0; k < g->n_measures; k++) bound = pz_fmax(bound, most[k]);
   return counted(g, PZ_T_node_energy_bound, n->t + bound);
 }
 

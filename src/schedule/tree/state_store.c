@@ -24,8 +24,8 @@ void pz_state_fill(struct pz_state *s, const struct pz_state *parent, const stru
                          .n_running = n->n_running};
   memcpy(s->run, n->run, n->n_running * sizeof *s->run);
   for (uint32_t i = 0; i < n->n_running; i++) {
-    s->next = pz_smaller(s->next, n->run[i].end);
-    s->last = pz_larger(s->last, n->run[i].end);
+    s->next = pz_fmin(s->next, n->run[i].end);
+    s->last = pz_fmax(s->last, n->run[i].end);
   }
 }
 
