@@ -188,7 +188,7 @@ static void check_without(const struct pz_problem *p, enum pz_technique off, dou
 /* Each problem also with each of six techniques switched off, in turn. */
 static void each_search_finds_the_shortest(void **state) {
   (void)state;
-  for (int round = 0; round < 3000; round++) {
+  for (int round = 0; round < pz_test_part(3000); round++) {
     struct pz_arena arena;
     struct pz_problem p;
     pz_arena_init(&arena, NULL);
