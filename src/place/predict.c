@@ -1,0 +1,379 @@
+#include <math.h>
+#include <string.h>
+
+#include "core/num.h"
+#include "cost/network.h"
+#include "place/training.h"
+#include "workload/op.h"
+#include "workload/workload.h"
+
+/* Facts of software and hosts, the same for every chip. */
+static const double LAUNCH_S = 34e-6;       /* host time to launch a kernel from Python: fitted */
+static const double HIDDEN_PART = 0.86;     /* of what runs beside compute: fitted */
+static const double SMOOTH = 4;             /* of kernels and launches: (a^4 + b^4)^(1/4) */
+static const double OPTIMIZER_BYTES = 44;   /* read and written for a parameter by Adam in fp32 */
+static const double STATE_EFFICIENCY = 0.8; /* part of the HBM rate that its kernel reaches */
+
+/* ---- passes of layers ----------------------------------------------------------------------- */
+
+/* One direction of a layer on one device, a microbatch. */
+struct pass {
+  double products_s, attention_s, elementwise_s, collectives_s;
+  double core_s; /* of these: the attention core, which selective recomputation runs again */
+  double n_ops;
+};
+
+struct work {
+  struct pz_cost cost;
+  const struct pz_cluster *net;
+  const struct pz_training_plan *plan;
+  const struct pz_workload *w;
+  struct pz_error *err;
+};
+
+static double kernels_s(const struct pass *p) {
+  return p->products_s + p->attention_s + p->elementwise_s;
+}
+
+static double collective_s(const struct work *w, const struct pz_op *op) {
+  struct pz_group g = {w->plan->tp, 1};
+  double bytes = (double)pz_max(op->bytes_read, op->bytes_written);
+  bool whole = op->bytes_read == op->bytes_written; /* an all-reduce */
+  return pz_network_s(w->net, whole ? PZ_COLLECTIVE_ALL_REDUCE : PZ_COLLECTIVE_ALL_GATHER, bytes,
+                      g);
+}
+
+/* Operators on the scores or in place of them. */
+static bool is_core(const struct pz_op *op, int64_t seq) {
+  if (op->kind == PZ_OP_ATTENTION) return true;
+  bool product = op->op_class == PZ_CLASS_TENSOR || op->op_class == PZ_CLASS_FUSED;
+  return product ? op->dims.batch > 1 : op->dims.n == seq && op->dims.m > seq;
+}
+
+static enum pz_status add_op(struct work *w, const struct pz_op *op, struct pass *p) {
+  struct pz_estimate e;
+  if (op->op_class == PZ_CLASS_NONE) return PZ_OK;
+  p->n_ops++;
+  if (op->op_class == PZ_CLASS_COLLECTIVE) {
+    p->collectives_s += collective_s(w, op);
+    return PZ_OK;
+  }
+  enum pz_status status = pz_cost_op(&w->cost, op, &e, w->err);
+  if (status != PZ_OK) return status;
+  if (op->kind == PZ_OP_ATTENTION)
+    p->attention_s += e.latency_s;
+  else if (op->op_class == PZ_CLASS_VECTOR)
+    p->elementwise_s += e.latency_s;
+  else
+    p->products_s += e.latency_s;
+  if (is_core(op, w->w->options.seq)) p->core_s += e.latency_s;
+  return PZ_OK;
+}
+
+static enum pz_status add_pass(struct work *w, const struct pz_layer *l, enum pz_direction d,
+                               struct pass *p) {
+  enum pz_status status = PZ_OK;
+  for (uint32_t i = 0; i < l->ops[d].n && status == PZ_OK; i++)
+    status = add_op(w, &l->ops[d].op[i], p);
+  return status;
+}
+
+/* ---- a layer with its recomputation --------------------------------------------------------- */
+
+/* Forward, and backward with what is computed again, of a microbatch. */
+struct layer_time {
+  struct pass forward, backward;
+  double forward_s, backward_s; /* with launches and exposed collectives */
+  double launch_s;              /* of these: waiting for the host */
+};
+
+static void scale_into(struct pass *to, const struct pass *from, double part) {
+  to->products_s += part * from->products_s;
+  to->attention_s += part * from->attention_s;
+  to->elementwise_s += part * from->elementwise_s;
+  to->collectives_s += part * from->collectives_s;
+  to->n_ops += part * from->n_ops;
+}
+
+static void recompute(const struct work *w, struct layer_time *t) {
+  const struct pass *f = &t->forward;
+  struct pass half = {.products_s = f->products_s, .elementwise_s = f->elementwise_s};
+  switch (w->plan->recompute) {
+  case PZ_RECOMPUTATION_FULL: scale_into(&t->backward, f, 1); break;
+  case PZ_RECOMPUTATION_ALTERNATE: scale_into(&t->backward, &half, 0.5); break;
+  case PZ_RECOMPUTATION_SELECTIVE:
+    t->backward.attention_s += f->core_s;
+    t->backward.n_ops += 4;
+    break;
+  default: break;
+  }
+}
+
+/* Host time of a pass. */
+static double launches_s(const struct work *w, const struct pass *p) {
+  if (w->plan->execution == PZ_EXECUTION_GRAPH) return 0;
+  return p->n_ops * w->plan->framework->launches * LAUNCH_S;
+}
+
+static double pass_s(const struct work *w, const struct pass *p, double *exposed_s) {
+  double hidden = w->plan->overlap & PZ_OVERLAP_TP ? 0.6 * HIDDEN_PART : 0;
+  *exposed_s = p->collectives_s * (1 - hidden);
+  double device = kernels_s(p) + *exposed_s, host = launches_s(w, p);
+  return pow(pow(device, SMOOTH) + pow(host, SMOOTH), 1 / SMOOTH);
+}
+
+static enum pz_status time_layer(struct work *w, const struct pz_layer *l, bool again,
+                                 struct layer_time *t) {
+  double f_exposed, b_exposed;
+  *t = (struct layer_time){.forward_s = 0};
+  enum pz_status status = add_pass(w, l, PZ_FORWARD, &t->forward);
+  if (status == PZ_OK) status = add_pass(w, l, PZ_BACKWARD, &t->backward);
+  if (status != PZ_OK) return status;
+  if (again) recompute(w, t);
+  t->forward_s = pass_s(w, &t->forward, &f_exposed);
+  t->backward_s = pass_s(w, &t->backward, &b_exposed);
+  t->launch_s = t->forward_s - kernels_s(&t->forward) - f_exposed + t->backward_s -
+                kernels_s(&t->backward) - b_exposed;
+  t->forward.collectives_s = f_exposed;
+  t->backward.collectives_s = b_exposed;
+  return PZ_OK;
+}
+
+/* ---- stages --------------------------------------------------------------------------------- */
+
+/* The model: what stands before the repeated layer, that layer, what stands behind. */
+struct model_time {
+  struct layer_time before, block, after;
+  int64_t n_blocks;
+  double block_params, outer_params; /* on a device; outer: embedding or head, the larger */
+  const struct pz_layer *block_layer;
+};
+
+static void add_layer(struct layer_time *sum, const struct layer_time *t, double times) {
+  scale_into(&sum->forward, &t->forward, times);
+  scale_into(&sum->backward, &t->backward, times);
+  sum->forward_s += times * t->forward_s;
+  sum->backward_s += times * t->backward_s;
+  sum->launch_s += times * t->launch_s;
+}
+
+static uint32_t repeated_layer(const struct pz_workload *w) {
+  uint32_t most = 0;
+  for (uint32_t i = 1; i < w->n_layers; i++)
+    if (w->layers[i].count > w->layers[most].count) most = i;
+  return most;
+}
+
+static enum pz_status time_model(struct work *w, struct model_time *m) {
+  uint32_t block = repeated_layer(w->w);
+  *m = (struct model_time){.n_blocks = w->w->layers[block].count,
+                           .block_layer = &w->w->layers[block]};
+  m->block_params = (double)m->block_layer->params;
+  for (uint32_t i = 0; i < w->w->n_layers; i++) {
+    const struct pz_layer *l = &w->w->layers[i];
+    struct layer_time t;
+    enum pz_status status = time_layer(w, l, i == block, &t);
+    if (status != PZ_OK) return status;
+    double params = (double)(l->params + l->tied_params);
+    if (i == block)
+      m->block = t;
+    else
+      add_layer(i < block ? &m->before : &m->after, &t, (double)l->count);
+    if (i != block) m->outer_params = pz_fmax(m->outer_params, params);
+  }
+  return PZ_OK;
+}
+
+/* Blocks of chunk j of n: even; where they do not divide but blocks + 2 do, the first and the last
+ * chunk, which have embedding and head, hold one less. */
+static int64_t blocks_of(int64_t blocks, int64_t n, int64_t j) {
+  if (blocks % n && (blocks + 2) % n == 0) return (blocks + 2) / n - (j == 0) - (j == n - 1);
+  return blocks / n + (j < blocks % n);
+}
+
+static enum pz_status simulate(const struct work *w, const struct model_time *m, int64_t rounds,
+                               struct pz_prediction *out) {
+  const struct pz_training_plan *plan = w->plan;
+  int64_t n = plan->pp * plan->vpp;
+  struct pz_arena arena;
+  struct pz_pipeline_run run;
+  double bytes =
+      (double)m->block_layer->output_bytes / (double)(plan->sequence_parallel ? 1 : plan->tp);
+  double send_s =
+      pz_network_s(w->net, PZ_COLLECTIVE_SEND, bytes, (struct pz_group){2, plan->tp * plan->dp});
+  if (plan->pp == 1) send_s = 0;
+  if (plan->overlap & PZ_OVERLAP_P2P) send_s *= 1 - HIDDEN_PART;
+  pz_arena_init(&arena, NULL);
+  double *f = pz_arena_alloc(&arena, (size_t)n, sizeof *f),
+         *b = pz_arena_alloc(&arena, (size_t)n, sizeof *b);
+  enum pz_status status =
+      f && b ? PZ_OK : pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the prediction");
+  for (int64_t j = 0; j < n && status == PZ_OK; j++) {
+    double blocks = (double)blocks_of(m->n_blocks, n, j);
+    /* a stage sends and receives on its own stream: both ways take its time */
+    f[j] = blocks * m->block.forward_s + send_s;
+    b[j] = blocks * m->block.backward_s + send_s;
+    if (j == 0) f[j] += m->before.forward_s, b[j] += m->before.backward_s;
+    if (j == n - 1) f[j] += m->after.forward_s, b[j] += m->after.backward_s;
+  }
+  struct pz_pipeline p = {.stages = (uint32_t)plan->pp,
+                          .chunks = (uint32_t)plan->vpp,
+                          .microbatches = (uint32_t)rounds,
+                          .order = plan->vpp > 1 ? PZ_PIPELINE_INTERLEAVED : PZ_PIPELINE_1F1B,
+                          .forward_s = f,
+                          .backward_s = b};
+  if (status == PZ_OK) status = pz_pipeline_simulate(&p, false, &arena, &run, w->err);
+  if (status == PZ_OK) {
+    out->step_s = run.end_s;
+    out->bound_s = pz_pipeline_bound_s(&p);
+    out->parts.transfer_s = plan->pp > 1 ? 2 * send_s * (double)(plan->vpp * rounds) : 0;
+  }
+  pz_arena_release(&arena);
+  return status;
+}
+
+/* ---- gradients and optimizer ---------------------------------------------------------------- */
+
+/* Parameters of the largest stage, of a device. */
+static double stage_params(const struct pz_training_plan *p, const struct model_time *m) {
+  double blocks = ceil((double)m->n_blocks / (double)p->pp);
+  return blocks * m->block_params + m->outer_params * (p->pp == 1 && p->zero == 3 ? 2 : 1);
+}
+
+static void exchange(const struct work *w, const struct model_time *m, int64_t rounds,
+                     struct pz_prediction *out) {
+  const struct pz_training_plan *p = w->plan;
+  struct pz_group g = {p->dp, p->tp};
+  double params = stage_params(p, m), compute = out->step_s, total, exposed;
+  if (p->dp == 1) return;
+  double rate = pz_network_rate(w->net, g);
+  if (p->framework->node_gather && w->net->n_levels > 1 && p->dp * p->tp > w->net->level[0].devices)
+    rate /= (double)pz_max(1, w->net->level[0].devices / p->tp);
+  double part = (double)(p->dp - 1) / (double)p->dp;
+  bool overlap = p->overlap & (PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM);
+  if (p->zero == 3) {
+    total = part * params * 3 * 2 / rate * (double)rounds;
+    double hidden = overlap ? HIDDEN_PART : 0;
+    exposed = pz_fmax(compute, total) + (1 - hidden) * pz_fmin(compute, total) - compute;
+  } else {
+    total = part * params * (p->zero ? p->grad_bytes + 2 : 2 * p->grad_bytes) / rate;
+    exposed = overlap ? total * (1 - HIDDEN_PART) : total;
+  }
+  out->parts.gradient_s = exposed;
+}
+
+static void optimize(const struct work *w, const struct model_time *m, struct pz_prediction *out) {
+  const struct pz_training_plan *p = w->plan;
+  double own = stage_params(p, m) / (double)(p->zero ? p->dp : 1);
+  out->parts.optimizer_s =
+      own * OPTIMIZER_BYTES / (pz_chip_hbm_bytes_per_s(&w->cost.chip) * STATE_EFFICIENCY);
+}
+
+/* ---- the parts of a step -------------------------------------------------------------------- */
+
+/* What the slowest stage does for all microbatches; the rest of the pipeline's time is the bubble. */
+static void tell_parts(const struct work *w, const struct model_time *m, int64_t rounds,
+                       struct pz_prediction *out) {
+  const struct pz_training_plan *p = w->plan;
+  struct layer_time sum = {.forward_s = 0};
+  add_layer(&sum, &m->block, ceil((double)m->n_blocks / (double)p->pp));
+  bool head = m->after.forward_s + m->after.backward_s > m->before.forward_s + m->before.backward_s;
+  if (p->pp == 1 || head) add_layer(&sum, &m->after, 1);
+  if (p->pp == 1 || !head) add_layer(&sum, &m->before, 1);
+  double n = (double)rounds;
+  struct pz_training_parts *x = &out->parts;
+  x->products_s = n * (sum.forward.products_s + sum.backward.products_s);
+  x->attention_s = n * (sum.forward.attention_s + sum.backward.attention_s);
+  x->elementwise_s = n * (sum.forward.elementwise_s + sum.backward.elementwise_s);
+  x->tensor_s = n * (sum.forward.collectives_s + sum.backward.collectives_s);
+  x->launch_s = n * sum.launch_s;
+  x->bubble_s = pz_fmax(0, out->step_s - x->products_s - x->attention_s - x->elementwise_s -
+                               x->tensor_s - x->launch_s - x->transfer_s);
+}
+
+/* MFU counts 6 FLOP a parameter and token, attention in full, without the embedding's look-up. */
+static void tell_rates(const struct work *w, struct pz_prediction *out) {
+  const struct pz_training_plan *p = w->plan;
+  const struct pz_workload *x = w->w;
+  double tokens = (double)(p->batch * x->options.seq), devices = (double)(p->tp * p->pp * p->dp);
+  double params = (double)x->totals.model_params;
+  double head_dim = (double)x->hidden / (double)x->heads;
+  double layers = (double)x->layers[repeated_layer(x)].count;
+  double flop = 6 * params + 12 * layers * (double)x->heads * head_dim * (double)x->options.seq;
+  out->samples_per_s = (double)p->batch / out->step_s;
+  out->tokens_per_s_per_device = tokens / out->step_s / devices;
+  out->mfu = flop * out->tokens_per_s_per_device / pz_chip_tensor_flop_per_s(&w->cost.chip);
+  out->hfu = out->mfu * (p->recompute == PZ_RECOMPUTATION_FULL ? 4.0 / 3 : 1);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+static enum pz_status check_plan(const struct pz_training_plan *p, struct pz_error *err) {
+  const struct {
+    const char *name;
+    int64_t v;
+  } list[] = {{"tp", p->tp}, {"pp", p->pp},   {"vpp", p->vpp},
+              {"dp", p->dp}, {"mbs", p->mbs}, {"batch", p->batch}};
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+    if (list[i].v < 1 || list[i].v > 1 << 24)
+      return pz_fail(err, PZ_BAD_USE, "%s %lld; accepted: 1 to 2^24", list[i].name,
+                     (long long)list[i].v);
+  if (p->zero < 0 || p->zero > 3)
+    return pz_fail(err, PZ_BAD_USE, "zero %d; accepted: 0 to 3", p->zero);
+  if (p->batch < p->mbs * p->dp)
+    return pz_fail(err, PZ_BAD_USE,
+                   "a batch of %lld is less than one microbatch of %lld on each of %lld replicas",
+                   (long long)p->batch, (long long)p->mbs, (long long)p->dp);
+  return PZ_OK;
+}
+
+static enum pz_status load(const struct pz_training_model *m, const struct pz_training_plan *p,
+                           struct pz_workload **out, struct pz_error *err) {
+  struct pz_workload_options o = pz_workload_options_default();
+  o.seq = m->seq;
+  o.mbs = p->mbs;
+  o.tp = p->tp;
+  o.sequence_parallel = p->sequence_parallel && p->tp > 1;
+  o.attention = m->attention;
+  o.kernels = p->execution == PZ_EXECUTION_EAGER ? p->framework->kernels : PZ_KERNELS_FUSED;
+  if (!p->framework->dropout) o.dropout = 0;
+  return m->config ? pz_workload_parse(m->name, m->config, strlen(m->config), &o, out, err)
+                   : pz_workload_load(m->name, &o, out, err);
+}
+
+static enum pz_status predict(struct work *w, struct pz_prediction *out) {
+  const struct pz_training_plan *p = w->plan;
+  struct model_time m;
+  int64_t rounds = pz_ceil_div(p->batch, p->mbs * p->dp);
+  if (p->vpp > 1) rounds = pz_ceil_div(rounds, p->pp) * p->pp;
+  enum pz_status status = time_model(w, &m);
+  if (status == PZ_OK && m.n_blocks < p->pp * p->vpp)
+    status = pz_fail(w->err, PZ_BAD_USE, "%lld layers in %lld chunks; accepted: at most as many",
+                     (long long)m.n_blocks, (long long)(p->pp * p->vpp));
+  if (status == PZ_OK) status = simulate(w, &m, rounds, out);
+  if (status != PZ_OK) return status;
+  out->microbatches = rounds;
+  tell_parts(w, &m, rounds, out);
+  exchange(w, &m, rounds, out);
+  optimize(w, &m, out);
+  out->step_s += out->parts.gradient_s + out->parts.optimizer_s;
+  tell_rates(w, out);
+  return PZ_OK;
+}
+
+enum pz_status pz_predict(const struct pz_training_model *model, const struct pz_chip *chip,
+                          const struct pz_cluster *net, const struct pz_training_plan *plan,
+                          struct pz_prediction *out, struct pz_error *err) {
+  struct pz_workload *made = NULL;
+  struct pz_prediction found = {0};
+  enum pz_status status = check_plan(plan, err);
+  if (status == PZ_OK) status = load(model, plan, &made, err);
+  if (status != PZ_OK) return status;
+  struct work w = {.net = net, .plan = plan, .w = made, .err = err};
+  pz_cost_init(&w.cost, chip, net);
+  status = predict(&w, &found);
+  if (status == PZ_OK) *out = found;
+  pz_cost_release(&w.cost);
+  pz_workload_free(made);
+  return status;
+}

@@ -1,0 +1,101 @@
+/* A training run as frameworks run it: what one plan takes, of time and of memory.
+ *
+ * Operators run one after another on a device (a stream), as fast as the chip's calibration says,
+ * or as the host launches them, whichever is slower; collectives beside them only where the plan's
+ * overlap says so; stages are simulated event by event (pipeline.h).  doc/predict.md has the model. */
+#ifndef PZ_PLACE_TRAINING_H
+#define PZ_PLACE_TRAINING_H
+
+#include "cost/cost.h"
+#include "place/pipeline.h"
+
+enum pz_recomputation {
+  PZ_RECOMPUTATION_NONE,
+  PZ_RECOMPUTATION_SELECTIVE, /* the attention core */
+  PZ_RECOMPUTATION_FULL,      /* every layer */
+  PZ_RECOMPUTATION_ALTERNATE, /* every second product of a layer */
+  PZ_RECOMPUTATIONS
+};
+
+enum pz_execution {
+  PZ_EXECUTION_EAGER,   /* kernels are launched one by one */
+  PZ_EXECUTION_COMPILE, /* element-wise kernels fused, still launched */
+  PZ_EXECUTION_GRAPH    /* no launches: CUDA graphs, compiled programs */
+};
+
+/* What a framework runs beside compute, a set. */
+enum pz_overlap {
+  PZ_OVERLAP_GRAD = 1,
+  PZ_OVERLAP_PARAM = 2,
+  PZ_OVERLAP_TP = 4,
+  PZ_OVERLAP_P2P = 8
+};
+
+struct pz_training_plan {
+  int64_t tp, pp, vpp, dp; /* devices = tp pp dp */
+  bool sequence_parallel;
+  int64_t mbs, batch; /* samples: of a microbatch, of a step */
+  enum pz_recomputation recompute;
+  int zero; /* 0 to 3: what is divided over the replicas */
+  unsigned overlap;
+  enum pz_execution execution;
+  double grad_bytes; /* of a gradient in the exchange */
+  const struct pz_framework *framework;
+};
+
+/* Habits of a framework: one row of the table in framework.c. */
+struct pz_framework {
+  const char *name;
+  bool dropout;            /* trains with the model's dropout; else without */
+  enum pz_kernels kernels; /* how element-wise operators are fused */
+  double launches;         /* kernels for each operator of the graph */
+  double state_bytes;      /* held for a parameter, weights and gradients included */
+  bool node_gather;        /* sharded weights are gathered through one interface of a node */
+};
+
+const struct pz_framework *pz_framework_find(const char *name); /* NULL: unknown */
+const char *pz_framework_name(const void *ctx, size_t i);
+
+/* Seconds of a step; they sum up to it. */
+struct pz_training_parts {
+  double products_s, attention_s, elementwise_s;
+  double launch_s;   /* waiting for the host */
+  double tensor_s;   /* tensor-parallel collectives that are not hidden */
+  double transfer_s; /* between stages */
+  double bubble_s;
+  double gradient_s; /* exchange of gradients and weights that is not hidden */
+  double optimizer_s;
+};
+
+/* Bytes of one device of a stage at its peak. */
+struct pz_training_memory {
+  double weight_bytes, gradient_bytes, optimizer_bytes, activation_bytes, logit_bytes,
+      reserve_bytes;
+};
+
+struct pz_prediction {
+  double step_s;
+  struct pz_training_parts parts;
+  double bound_s; /* lower bound of the pipeline alone */
+  double samples_per_s, tokens_per_s_per_device, mfu, hfu;
+  struct pz_training_memory peak; /* of the stage that holds most */
+  double peak_bytes;
+  uint32_t peak_stage;
+  int64_t microbatches; /* of a replica */
+};
+
+/* A model: its name or path, or the text of a config.json under this name. */
+struct pz_training_model {
+  const char *name, *config; /* config NULL: load by name */
+  int64_t seq;               /* tokens per sample; 0: the model's */
+  enum pz_attention attention;
+};
+
+/* What the plan takes on a chip in a network.  PZ_BAD_USE for a plan that cannot be: the message says
+ * why. */
+PZ_NODISCARD enum pz_status pz_predict(const struct pz_training_model *model,
+                                       const struct pz_chip *chip, const struct pz_cluster *net,
+                                       const struct pz_training_plan *plan,
+                                       struct pz_prediction *out, struct pz_error *err);
+
+#endif
