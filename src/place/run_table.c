@@ -1,0 +1,286 @@
+#include "place/run_table.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "chip/chip.h"
+#include "core/num.h"
+#include "core/pool.h"
+#include "core/text.h"
+
+/* ---- columns -------------------------------------------------------------------------------- */
+
+enum column {
+  ID,
+  GROUP,
+  LAYERS,
+  HIDDEN,
+  HEADS,
+  KV_HEADS,
+  HEAD_DIM,
+  FFN,
+  MLP,
+  VOCAB,
+  SEQ,
+  EXPERTS,
+  CHIP,
+  CLUSTER,
+  N_DEV,
+  PRECISION,
+  ATTENTION,
+  TP,
+  SP,
+  PP,
+  VPP,
+  CP,
+  DP,
+  ZERO,
+  MBS,
+  GBS,
+  RECOMPUTE,
+  OVERLAP,
+  EXECUTION,
+  PIPELINE,
+  FRAMEWORK,
+  GRAD_BYTES,
+  STEP_TIME,
+  PEAK_BYTES,
+  QUALITY,
+  COLUMNS
+};
+
+static const char *const heads[COLUMNS] = {
+    "id",        "group",     "layers",    "hidden",     "heads",       "kv_heads",   "head_dim",
+    "ffn",       "mlp",       "vocab",     "seq",        "experts",     "chip",       "cluster",
+    "n_dev",     "precision", "attention", "tp",         "sp",          "pp",         "vpp",
+    "cp",        "dp",        "zero",      "mbs",        "gbs",         "recompute",  "overlap",
+    "execution", "pipeline",  "framework", "grad_bytes", "step_time_s", "peak_bytes", "quality"};
+
+struct reader {
+  const char *name;
+  const struct pz_csv *csv;
+  uint32_t at[COLUMNS];
+  uint32_t row;
+  struct pz_error *err;
+};
+
+static const char *cell(const struct reader *r, enum column c) {
+  return pz_csv_cell(r->csv, r->row, r->at[c]);
+}
+
+static enum pz_status find_columns(struct reader *r) {
+  for (int c = 0; c < COLUMNS; c++) {
+    r->at[c] = pz_csv_column(r->csv, heads[c]);
+    if (r->at[c] == PZ_NONE)
+      return pz_fail(r->err, PZ_BAD_INPUT, "%s:1: no column '%s'", r->name, heads[c]);
+  }
+  return PZ_OK;
+}
+
+/* A number; `absent` where the cell is empty. */
+static enum pz_status read_number(const struct reader *r, enum column c, double absent,
+                                  double *out) {
+  const char *text = cell(r, c);
+  char *end;
+  *out = absent;
+  if (!*text) return PZ_OK;
+  errno = 0;
+  *out = strtod(text, &end);
+  if (*end || errno || !(*out >= 0 && *out < 1e18))
+    return pz_fail(r->err, PZ_BAD_INPUT,
+                   "%s:%u: column '%s' is '%.40s'; accepted: a number from 0 to 1e18", r->name,
+                   r->csv->lines[r->row], heads[c], text);
+  return PZ_OK;
+}
+
+static enum pz_status read_count(const struct reader *r, enum column c, int64_t absent,
+                                 int64_t *out) {
+  double v = 0;
+  enum pz_status status = read_number(r, c, (double)absent, &v);
+  if (status == PZ_OK && (v != floor(v) || v > 1e15))
+    return pz_fail(r->err, PZ_BAD_INPUT, "%s:%u: column '%s' is '%.40s'; accepted: an integer",
+                   r->name, r->csv->lines[r->row], heads[c], cell(r, c));
+  *out = (int64_t)v;
+  return status;
+}
+
+/* ---- a row ---------------------------------------------------------------------------------- */
+
+/* A row as it is asked. */
+struct request {
+  int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab, seq, n_dev, sp, cp, zero;
+  struct pz_training_plan plan;
+  struct pz_training_model model;
+  char config[640];
+  struct pz_chip chip;
+  struct pz_cluster net;
+};
+
+static enum pz_status read_numbers(const struct reader *r, struct request *q) {
+  const struct {
+    enum column c;
+    int64_t absent, *to;
+  } list[] = {{LAYERS, 0, &q->layers},
+              {HIDDEN, 0, &q->hidden},
+              {HEADS, 0, &q->heads},
+              {KV_HEADS, 0, &q->kv_heads},
+              {HEAD_DIM, 0, &q->head_dim},
+              {FFN, 0, &q->ffn},
+              {VOCAB, 0, &q->vocab},
+              {SEQ, 0, &q->seq},
+              {N_DEV, 0, &q->n_dev},
+              {SP, 0, &q->sp},
+              {CP, 1, &q->cp},
+              {ZERO, 0, &q->zero},
+              {TP, 1, &q->plan.tp},
+              {PP, 1, &q->plan.pp},
+              {VPP, 1, &q->plan.vpp},
+              {DP, 1, &q->plan.dp},
+              {MBS, 1, &q->plan.mbs},
+              {GBS, 1, &q->plan.batch}};
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+    enum pz_status status = read_count(r, list[i].c, list[i].absent, list[i].to);
+    if (status != PZ_OK) return status;
+  }
+  q->plan.zero = (int)pz_min(q->zero, 4);
+  q->plan.sequence_parallel = q->sp > 0;
+  return read_number(r, GRAD_BYTES, 4, &q->plan.grad_bytes);
+}
+
+static bool says(const struct reader *r, enum column c, const char *word) {
+  return strcmp(cell(r, c), word) == 0;
+}
+
+static unsigned overlap_of(const char *text) {
+  static const struct {
+    const char *word;
+    unsigned bit;
+  } words[] = {{"grad", PZ_OVERLAP_GRAD},
+               {"param", PZ_OVERLAP_PARAM},
+               {"tp", PZ_OVERLAP_TP},
+               {"p2p", PZ_OVERLAP_P2P}};
+  unsigned set = 0;
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (strstr(text, words[i].word)) set |= words[i].bit;
+  return set;
+}
+
+/* What the model of a step does not cover yet. */
+static const char *not_covered(const struct reader *r, const struct request *q) {
+  if (*cell(r, EXPERTS)) return "models with experts are not covered";
+  if (!says(r, PRECISION, "bf16")) return "precisions other than bf16 are not covered";
+  if (q->cp > 1) return "context parallelism is not covered";
+  if (!says(r, PIPELINE, "1f1b") && !says(r, PIPELINE, "interleaved"))
+    return "pipelines other than 1f1b and interleaved are not covered";
+  return NULL;
+}
+
+static enum pz_status read_choices(const struct reader *r, struct request *q) {
+  struct pz_training_plan *p = &q->plan;
+  p->framework = pz_framework_find(cell(r, FRAMEWORK));
+  if (!p->framework) p->framework = pz_framework_find("megatron");
+  p->recompute = says(r, RECOMPUTE, "full")        ? PZ_RECOMPUTATION_FULL
+                 : says(r, RECOMPUTE, "selective") ? PZ_RECOMPUTATION_SELECTIVE
+                 : says(r, RECOMPUTE, "alternate") ? PZ_RECOMPUTATION_ALTERNATE
+                                                   : PZ_RECOMPUTATION_NONE;
+  p->overlap = overlap_of(cell(r, OVERLAP));
+  p->execution = says(r, EXECUTION, "graph")     ? PZ_EXECUTION_GRAPH
+                 : says(r, EXECUTION, "compile") ? PZ_EXECUTION_COMPILE
+                                                 : PZ_EXECUTION_EAGER;
+  q->model.attention = says(r, ATTENTION, "flash") ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
+  return PZ_OK;
+}
+
+/* The model as a configuration: rows with a gated feed-forward are Llama's shape, others GPT's.  The
+ * vocabulary is padded, as frameworks do, to a multiple of 128 on each device. */
+static void write_config(const struct reader *r, struct request *q) {
+  int64_t unit = 128 * q->plan.tp, vocab = pz_ceil_div(pz_max(q->vocab, 1), unit) * unit;
+  if (says(r, MLP, "swiglu"))
+    snprintf(q->config, sizeof q->config,
+             "{\"model_type\":\"llama\",\"hidden_size\":%lld,\"num_hidden_layers\":%lld,"
+             "\"num_attention_heads\":%lld,\"num_key_value_heads\":%lld,\"head_dim\":%lld,"
+             "\"intermediate_size\":%lld,\"vocab_size\":%lld,\"max_position_embeddings\":%lld}",
+             (long long)q->hidden, (long long)q->layers, (long long)q->heads,
+             (long long)q->kv_heads, (long long)q->head_dim, (long long)q->ffn, (long long)vocab,
+             (long long)q->seq);
+  else
+    snprintf(q->config, sizeof q->config,
+             "{\"model_type\":\"gpt2\",\"n_embd\":%lld,\"n_layer\":%lld,\"n_head\":%lld,"
+             "\"n_inner\":%lld,\"vocab_size\":%lld,\"n_positions\":%lld}",
+             (long long)q->hidden, (long long)q->layers, (long long)q->heads, (long long)q->ffn,
+             (long long)vocab, (long long)q->seq);
+  q->model.name = cell(r, ID);
+  q->model.config = q->config;
+  q->model.seq = q->seq;
+}
+
+static enum pz_status load_machine(const struct reader *r, struct request *q,
+                                   struct pz_error *err) {
+  enum pz_status status = pz_chip_load(cell(r, CHIP), &q->chip, err);
+  if (status == PZ_OK) status = pz_cluster_load(cell(r, CLUSTER), &q->net, err);
+  return status == PZ_OK ? pz_cluster_reach(&q->net, pz_max(q->n_dev, 1), "n_dev", err) : status;
+}
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+struct table_job {
+  struct reader reader;
+  struct request *requests;
+  struct pz_run_row *rows;
+};
+
+static enum pz_status read_row(struct table_job *j, uint32_t i) {
+  struct reader *r = &j->reader;
+  struct request *q = &j->requests[i];
+  struct pz_run_row *row = &j->rows[i];
+  r->row = i;
+  *row =
+      (struct pz_run_row){.id = cell(r, ID), .group = cell(r, GROUP), .quality = cell(r, QUALITY)};
+  enum pz_status status = read_numbers(r, q);
+  if (status == PZ_OK) status = read_number(r, STEP_TIME, 0, &row->measured_s);
+  if (status == PZ_OK) status = read_number(r, PEAK_BYTES, 0, &row->measured_bytes);
+  if (status == PZ_OK) status = read_choices(r, q);
+  if (status != PZ_OK) return status;
+  struct pz_error why = {0};
+  const char *reason = not_covered(r, q);
+  if (!reason && load_machine(r, q, &why) != PZ_OK) reason = why.message;
+  if (reason) pz_text_copy(row->reason, sizeof row->reason, reason);
+  write_config(r, q);
+  return PZ_OK;
+}
+
+static void predict_row(void *ctx, size_t i, unsigned worker) {
+  struct table_job *j = ctx;
+  struct pz_run_row *row = &j->rows[i];
+  struct request *q = &j->requests[i];
+  struct pz_error why = {0};
+  (void)worker;
+  if (row->reason[0]) return;
+  row->predicted = pz_predict(&q->model, &q->chip, &q->net, &q->plan, &row->p, &why) == PZ_OK;
+  if (!row->predicted) pz_text_copy(row->reason, sizeof row->reason, why.message);
+}
+
+enum pz_status pz_run_table_read(const char *name, const char *text, size_t bytes, unsigned threads,
+                                 struct pz_arena *arena, struct pz_run_table *out,
+                                 struct pz_error *err) {
+  struct pz_run_table t = {.n_rows = 0};
+  struct pz_pool *pool = NULL;
+  enum pz_status status = pz_csv_parse(name, text, bytes, arena, &t.csv, err);
+  if (status != PZ_OK) return status;
+  struct table_job j = {.reader = {.name = name, .csv = &t.csv, .err = err}};
+  j.requests = pz_arena_alloc(arena, t.csv.rows, sizeof *j.requests);
+  j.rows = t.rows = pz_arena_alloc(arena, t.csv.rows, sizeof *t.rows);
+  if (!j.requests || !j.rows) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
+  status = find_columns(&j.reader);
+  for (uint32_t i = 0; i < t.csv.rows && status == PZ_OK; i++) status = read_row(&j, i);
+  if (status == PZ_OK) status = pz_pool_new(threads, &pool, err);
+  if (status != PZ_OK) return status;
+  pz_pool_for(pool, t.csv.rows, predict_row, &j);
+  pz_pool_free(pool);
+  t.n_rows = t.csv.rows;
+  *out = t;
+  return PZ_OK;
+}
