@@ -1,6 +1,8 @@
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "chip/chip.h"
 #include "core/num.h"
 #include "cost/network.h"
 #include "place/training.h"
@@ -8,11 +10,12 @@
 #include "workload/workload.h"
 
 /* Facts of software and hosts, the same for every chip. */
-static const double LAUNCH_S = 34e-6;       /* host time to launch a kernel from Python: fitted */
-static const double HIDDEN_PART = 0.86;     /* of what runs beside compute: fitted */
-static const double SMOOTH = 4;             /* of kernels and launches: (a^4 + b^4)^(1/4) */
-static const double OPTIMIZER_BYTES = 44;   /* read and written for a parameter by Adam in fp32 */
-static const double STATE_EFFICIENCY = 0.8; /* part of the HBM rate that its kernel reaches */
+static const double LAUNCH_S = 33e-6;        /* host time to launch a kernel from Python: fitted */
+static const double HIDDEN_PART = 0.8;       /* of what runs beside compute: fitted */
+static const double SMOOTH = 4;              /* of kernels and launches: (a^4 + b^4)^(1/4) */
+static const double OPTIMIZER_BYTES = 44;    /* read and written for a parameter by Adam in fp32 */
+static const double ACCUMULATION_BYTES = 10; /* of a parameter: gradient read, sum read, written */
+static const double STATE_EFFICIENCY = 0.8;  /* part of the HBM rate that its kernel reaches */
 
 /* ---- passes of layers ----------------------------------------------------------------------- */
 
@@ -28,6 +31,7 @@ struct work {
   const struct pz_cluster *net;
   const struct pz_training_plan *plan;
   const struct pz_workload *w;
+  int64_t rounds; /* microbatches of a replica */
   struct pz_error *err;
 };
 
@@ -70,11 +74,21 @@ static enum pz_status add_op(struct work *w, const struct pz_op *op, struct pass
   return PZ_OK;
 }
 
+/* Gradients are added up in fp32 over microbatches, parameter by parameter. */
+static void accumulate(const struct work *w, const struct pz_layer *l, struct pass *p) {
+  double n = 0;
+  for (uint32_t i = 0; i < l->n_tensors; i++) n += l->tensors[i].role == PZ_ROLE_PARAM;
+  p->n_ops += n;
+  p->elementwise_s += (double)l->params * ACCUMULATION_BYTES /
+                      (pz_chip_hbm_bytes_per_s(&w->cost.chip) * STATE_EFFICIENCY);
+}
+
 static enum pz_status add_pass(struct work *w, const struct pz_layer *l, enum pz_direction d,
                                struct pass *p) {
   enum pz_status status = PZ_OK;
   for (uint32_t i = 0; i < l->ops[d].n && status == PZ_OK; i++)
     status = add_op(w, &l->ops[d].op[i], p);
+  if (status == PZ_OK && d == PZ_BACKWARD && w->rounds > 1) accumulate(w, l, p);
   return status;
 }
 
@@ -100,6 +114,7 @@ static void recompute(const struct work *w, struct layer_time *t) {
   struct pass half = {.products_s = f->products_s, .elementwise_s = f->elementwise_s};
   switch (w->plan->recompute) {
   case PZ_RECOMPUTATION_FULL: scale_into(&t->backward, f, 1); break;
+  case PZ_RECOMPUTATION_HALF: scale_into(&t->backward, f, 0.5); break;
   case PZ_RECOMPUTATION_ALTERNATE: scale_into(&t->backward, &half, 0.5); break;
   case PZ_RECOMPUTATION_SELECTIVE:
     t->backward.attention_s += f->core_s;
@@ -327,6 +342,18 @@ static enum pz_status check_plan(const struct pz_training_plan *p, struct pz_err
   return PZ_OK;
 }
 
+/* The chip with the attention kernels of a library, where its calibration has them. */
+static struct pz_chip with_library(const struct pz_chip *chip, const char *library) {
+  struct pz_chip c = *chip;
+  char kind[sizeof c.calibration.kernels[0].kind];
+  snprintf(kind, sizeof kind, "attention_%s", library ? library : "");
+  const struct pz_kernel *own = pz_chip_kernel(chip, kind);
+  for (int i = 0; i < c.calibration.n_kernels && own; i++)
+    if (strcmp(c.calibration.kernels[i].kind, "attention") == 0)
+      c.calibration.kernels[i].efficiency = own->efficiency;
+  return c;
+}
+
 static enum pz_status load(const struct pz_training_model *m, const struct pz_training_plan *p,
                            struct pz_workload **out, struct pz_error *err) {
   struct pz_workload_options o = pz_workload_options_default();
@@ -346,6 +373,7 @@ static enum pz_status predict(struct work *w, struct pz_prediction *out) {
   struct model_time m;
   int64_t rounds = pz_ceil_div(p->batch, p->mbs * p->dp);
   if (p->vpp > 1) rounds = pz_ceil_div(rounds, p->pp) * p->pp;
+  w->rounds = rounds;
   enum pz_status status = time_model(w, &m);
   if (status == PZ_OK && m.n_blocks < p->pp * p->vpp)
     status = pz_fail(w->err, PZ_BAD_USE, "%lld layers in %lld chunks; accepted: at most as many",
@@ -370,7 +398,8 @@ enum pz_status pz_predict(const struct pz_training_model *model, const struct pz
   if (status == PZ_OK) status = load(model, plan, &made, err);
   if (status != PZ_OK) return status;
   struct work w = {.net = net, .plan = plan, .w = made, .err = err};
-  pz_cost_init(&w.cost, chip, net);
+  struct pz_chip with = with_library(chip, plan->attention_library);
+  pz_cost_init(&w.cost, &with, net);
   status = predict(&w, &found);
   if (status == PZ_OK) *out = found;
   pz_cost_release(&w.cost);

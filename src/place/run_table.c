@@ -46,6 +46,7 @@ enum column {
   PIPELINE,
   FRAMEWORK,
   GRAD_BYTES,
+  ATTN_KERNEL,
   STEP_TIME,
   PEAK_BYTES,
   QUALITY,
@@ -53,11 +54,12 @@ enum column {
 };
 
 static const char *const heads[COLUMNS] = {
-    "id",        "group",     "layers",    "hidden",     "heads",       "kv_heads",   "head_dim",
-    "ffn",       "mlp",       "vocab",     "seq",        "experts",     "chip",       "cluster",
-    "n_dev",     "precision", "attention", "tp",         "sp",          "pp",         "vpp",
-    "cp",        "dp",        "zero",      "mbs",        "gbs",         "recompute",  "overlap",
-    "execution", "pipeline",  "framework", "grad_bytes", "step_time_s", "peak_bytes", "quality"};
+    "id",        "group",      "layers",      "hidden",      "heads",      "kv_heads",
+    "head_dim",  "ffn",        "mlp",         "vocab",       "seq",        "experts",
+    "chip",      "cluster",    "n_dev",       "precision",   "attention",  "tp",
+    "sp",        "pp",         "vpp",         "cp",          "dp",         "zero",
+    "mbs",       "gbs",        "recompute",   "overlap",     "execution",  "pipeline",
+    "framework", "grad_bytes", "attn_kernel", "step_time_s", "peak_bytes", "quality"};
 
 struct reader {
   const char *name;
@@ -182,10 +184,12 @@ static enum pz_status read_choices(const struct reader *r, struct request *q) {
   struct pz_training_plan *p = &q->plan;
   p->framework = pz_framework_find(cell(r, FRAMEWORK));
   if (!p->framework) p->framework = pz_framework_find("megatron");
-  p->recompute = says(r, RECOMPUTE, "full")        ? PZ_RECOMPUTATION_FULL
-                 : says(r, RECOMPUTE, "selective") ? PZ_RECOMPUTATION_SELECTIVE
-                 : says(r, RECOMPUTE, "alternate") ? PZ_RECOMPUTATION_ALTERNATE
-                                                   : PZ_RECOMPUTATION_NONE;
+  p->recompute = says(r, RECOMPUTE, "full")                       ? PZ_RECOMPUTATION_FULL
+                 : says(r, RECOMPUTE, "selective")                ? PZ_RECOMPUTATION_SELECTIVE
+                 : says(r, RECOMPUTE, "alternate")                ? PZ_RECOMPUTATION_ALTERNATE
+                 : says(r, RECOMPUTE, "other:every second layer") ? PZ_RECOMPUTATION_HALF
+                                                                  : PZ_RECOMPUTATION_NONE;
+  p->attention_library = cell(r, ATTN_KERNEL);
   p->overlap = overlap_of(cell(r, OVERLAP));
   p->execution = says(r, EXECUTION, "graph")     ? PZ_EXECUTION_GRAPH
                  : says(r, EXECUTION, "compile") ? PZ_EXECUTION_COMPILE

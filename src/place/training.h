@@ -14,6 +14,7 @@ enum pz_recomputation {
   PZ_RECOMPUTATION_SELECTIVE, /* the attention core */
   PZ_RECOMPUTATION_FULL,      /* every layer */
   PZ_RECOMPUTATION_ALTERNATE, /* every second product of a layer */
+  PZ_RECOMPUTATION_HALF,      /* every second layer */
   PZ_RECOMPUTATIONS
 };
 
@@ -41,6 +42,7 @@ struct pz_training_plan {
   enum pz_execution execution;
   double grad_bytes; /* of a gradient in the exchange */
   const struct pz_framework *framework;
+  const char *attention_library; /* fa1, fa2, cudnn ...; NULL: the chip's best */
 };
 
 /* Habits of a framework: one row of the table in framework.c. */
