@@ -6,7 +6,9 @@
 
 #include "cli/machine_options.h"
 #include "core/alloc.h"
+#include "core/buffer.h"
 #include "core/file.h"
+#include "core/record.h"
 #include "core/text.h"
 #include "place/run_table.h"
 #include "report/table.h"
@@ -14,15 +16,16 @@
 struct settings {
   struct pz_common common;
   struct pz_machine_options machine;
-  const char *runs, *framework;
+  const char *runs, *csv, *framework;
   int64_t tp, pp, vpp, dp, mbs, batch, seq, zero, threads;
-  bool sp;
+  bool sp, overlap;
   int recompute, execution, attention;
 };
 
 static const struct settings defaults = {
     .framework = "megatron", .tp = 1, .pp = 1, .vpp = 1, .dp = 1, .mbs = 1, .batch = 1};
-static const char *const recompute_names[] = {"none", "selective", "full", "alternate", NULL};
+static const char *const recompute_names[] = {"none",      "selective", "full",
+                                              "alternate", "half",      NULL};
 static const char *const execution_names[] = {"eager", "compile", "graph", NULL};
 
 #define AT(field) offsetof(struct settings, field)
@@ -42,11 +45,33 @@ static const struct pz_option options[] = {
     {.name = "zero", .type = PZ_OPTION_INT, .offset = AT(zero), .arg = "N", .min = 0, .max = 3, .help = "Divide over the replicas: 1 optimizer state, 2 and gradients, 3 and weights"},
     {.name = "attention", .type = PZ_OPTION_CHOICE, .offset = AT(attention), .choices = pz_attention_names, .help = "Attention kernels"},
     {.name = "execution", .type = PZ_OPTION_CHOICE, .offset = AT(execution), .choices = execution_names, .help = "How kernels are started: launched one by one, fused by a compiler, or as a graph"},
+    {.name = "overlap", .type = PZ_OPTION_FLAG, .offset = AT(overlap), .help = "Collectives of gradients, weights, tensor parallelism and stages run beside compute"},
     {.name = "framework", .type = PZ_OPTION_TEXT, .offset = AT(framework), .arg = "NAME", .help = "Framework, whose habits are assumed (default: megatron)"},
     {.name = "runs", .type = PZ_OPTION_TEXT, .offset = AT(runs), .arg = "FILE.csv", .help = "Predict every run of a table instead of a MODEL"},
+    {.name = "csv", .type = PZ_OPTION_TEXT, .offset = AT(csv), .arg = "OUT.csv", .help = "With --runs: write the table with predictions, errors and parts to this file"},
     {.name = "threads", .type = PZ_OPTION_INT, .offset = AT(threads), .arg = "T", .min = 0, .max = 1024, .help = "Number of threads for --runs (default: 0, one per processor)"},
 };
 /* clang-format on */
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+#define PART(f) PZ_FIELD_AS(struct pz_prediction, parts.f, PZ_FIELD_REAL, #f)
+static const struct pz_field part_fields[] = {
+    PART(products_s), PART(attention_s), PART(elementwise_s), PART(launch_s),   PART(tensor_s),
+    PART(transfer_s), PART(bubble_s),    PART(gradient_s),    PART(optimizer_s)};
+static const struct pz_record part_record = PZ_RECORD(part_fields, struct pz_prediction);
+
+static const struct pz_field prediction_fields[] = {
+    PZ_FIELD(struct pz_prediction, step_s, PZ_FIELD_REAL),
+    PZ_FIELD_AS(struct pz_prediction, bound_s, PZ_FIELD_REAL, "pipeline_bound_s"),
+    PZ_FIELD(struct pz_prediction, samples_per_s, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_prediction, tokens_per_s_per_device, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_prediction, mfu, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_prediction, hfu, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_prediction, microbatches, PZ_FIELD_INT),
+    {.key = "parts", .type = PZ_FIELD_STRUCT, .offset = 0, .record = &part_record}};
+static const struct pz_record prediction_record =
+    PZ_RECORD(prediction_fields, struct pz_prediction);
 
 /* ---- one plan ------------------------------------------------------------------------------- */
 
@@ -83,6 +108,9 @@ static enum pz_status predict_plan(const struct settings *s, const char *model,
                                   .recompute = (enum pz_recomputation)s->recompute,
                                   .zero = (int)s->zero,
                                   .execution = (enum pz_execution)s->execution,
+                                  .overlap = s->overlap ? PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM |
+                                                              PZ_OVERLAP_TP | PZ_OVERLAP_P2P
+                                                        : 0,
                                   .grad_bytes = 4,
                                   .framework = pz_framework_find(s->framework)};
   struct pz_prediction p;
@@ -93,6 +121,10 @@ static enum pz_status predict_plan(const struct settings *s, const char *model,
   enum pz_status status = pz_machine_load(&s->machine, use, &machine, err);
   if (status == PZ_OK) status = pz_predict(&m, &machine.chip, &machine.net, &plan, &p, err);
   if (status != PZ_OK) return status;
+  if (s->common.json) {
+    json_t *o = pz_record_json(&prediction_record, &p);
+    return o ? pz_command_json(o, err) : pz_fail(err, PZ_NO_MEMORY, "out of memory");
+  }
   printf("%s on %" PRId64 " x %s: %.4g s per step, global batch %" PRId64 "\n", model,
          s->tp * s->pp * s->dp, machine.chip.name, p.step_s, s->batch);
   printf("%.4g samples/s, %.4g tokens/s per device, MFU %.1f%%, HFU %.1f%%\n", p.samples_per_s,
@@ -159,20 +191,69 @@ static enum pz_status print_groups(const struct pz_run_table *t, struct pz_arena
   return pz_table_print(&table, 0, stdout);
 }
 
+/* ---- the table with what was predicted ------------------------------------------------------ */
+
+static void put_cell(FILE *out, const char *text) {
+  if (!text[strcspn(text, ",\"\n\r")]) {
+    fputs(text, out);
+    return;
+  }
+  fputc('"', out);
+  for (; *text; text++) fprintf(out, *text == '"' ? "\"\"" : "%c", *text);
+  fputc('"', out);
+}
+
+static void put_row(const struct pz_run_table *t, uint32_t i, FILE *out) {
+  const struct pz_run_row *row = &t->rows[i];
+  for (uint32_t c = 0; c < t->csv.columns; c++) {
+    put_cell(out, pz_csv_cell(&t->csv, i, c));
+    fputc(',', out);
+  }
+  if (row->predicted) {
+    const struct pz_training_parts *p = &row->p.parts;
+    fprintf(out, "%.6g,", row->p.step_s);
+    if (row->measured_s > 0) fprintf(out, "%.5f", row->p.step_s / row->measured_s - 1);
+    fprintf(out, ",%.5g,%.5g,%.5g,%.5g,%.5g,%.5g,%.5g,%.5g,%.5g,", p->products_s, p->attention_s,
+            p->elementwise_s, p->launch_s, p->tensor_s, p->transfer_s, p->bubble_s, p->gradient_s,
+            p->optimizer_s);
+  } else {
+    fputs(",,,,,,,,,,,", out);
+  }
+  put_cell(out, row->reason);
+  fputc('\n', out);
+}
+
+static enum pz_status write_csv(const struct pz_run_table *t, const char *path,
+                                struct pz_error *err) {
+  struct pz_buffer text = {0};
+  FILE *out = pz_buffer_stream(&text);
+  if (!out) return pz_fail(err, PZ_NO_MEMORY, "out of memory for %s", path);
+  for (uint32_t c = 0; c < t->csv.columns; c++) {
+    put_cell(out, t->csv.cells[c]);
+    fputc(',', out);
+  }
+  fputs("predicted_step_s,error,products_s,attention_s,elementwise_s,launch_s,tensor_s,transfer_s,"
+        "bubble_s,gradient_s,optimizer_s,not_predicted\n",
+        out);
+  for (uint32_t i = 0; i < t->n_rows; i++) put_row(t, i, out);
+  enum pz_status status = pz_buffer_close(out)
+                              ? pz_file_write(path, text.text, text.bytes, err)
+                              : pz_fail(err, PZ_NO_MEMORY, "out of memory for %s", path);
+  pz_free(text.text);
+  return status;
+}
+
 static enum pz_status predict_runs(const struct settings *s, struct pz_error *err) {
   char *text = NULL;
   size_t bytes = 0;
   struct pz_arena arena;
   struct pz_run_table t;
-  enum pz_status status = pz_file_read(s->runs, PZ_CSV_MOST_BYTES, &text, &bytes, err);
+  enum pz_status status = s->csv ? pz_file_writable(s->csv, err) : PZ_OK;
+  if (status == PZ_OK) status = pz_file_read(s->runs, PZ_CSV_MOST_BYTES, &text, &bytes, err);
   if (status != PZ_OK) return status;
   pz_arena_init(&arena, NULL);
   status = pz_run_table_read(s->runs, text, bytes, (unsigned)s->threads, &arena, &t, err);
-  if (status == PZ_OK && s->common.verbose)
-    for (uint32_t i = 0; i < t.n_rows; i++)
-      if (t.rows[i].predicted)
-        printf("%s\t%s\t%.6g\t%.6g\n", t.rows[i].id, t.rows[i].group, t.rows[i].p.step_s,
-               t.rows[i].measured_s);
+  if (status == PZ_OK && s->csv) status = write_csv(&t, s->csv, err);
   if (status == PZ_OK) status = print_groups(&t, &arena);
   pz_arena_release(&arena);
   pz_free(text);
@@ -189,6 +270,7 @@ static enum pz_exit run(int argc, char **argv) {
   if (!pz_command_begin(&pz_cmd_predict, argc, argv, &s, &n_args, &code)) return code;
   if (n_args != (s.runs ? 0 : 1))
     return pz_command_misuse(&pz_cmd_predict, "expected one MODEL, or --runs FILE.csv");
+  if (s.csv && !s.runs) return pz_command_misuse(&pz_cmd_predict, "--csv requires --runs");
   if (!s.runs && !s.machine.chip)
     return pz_command_misuse(&pz_cmd_predict, "--chip is required with a MODEL");
   if (!s.runs && !s.machine.cluster)

@@ -1,0 +1,158 @@
+/* Predictions: limits, monotony and conservation that must hold for every plan, and published runs. */
+#include "unit/testing.h"
+
+#include <math.h>
+
+#include "core/file.h"
+#include "place/run_table.h"
+
+static struct pz_training_plan plan_of(int64_t tp, int64_t pp, int64_t dp, int64_t batch) {
+  return (struct pz_training_plan){.tp = tp,
+                                   .pp = pp,
+                                   .vpp = 1,
+                                   .dp = dp,
+                                   .mbs = 1,
+                                   .batch = batch,
+                                   .execution = PZ_EXECUTION_GRAPH,
+                                   .grad_bytes = 4,
+                                   .framework = pz_framework_find("megatron")};
+}
+
+static struct pz_prediction predict(const struct pz_training_plan *plan, double faster,
+                                    double latency_s) {
+  struct pz_training_model m = {.name = "gpt2", .seq = 1024};
+  struct pz_chip chip;
+  struct pz_cluster net;
+  struct pz_prediction p;
+  struct pz_error err = {0};
+  (void)latency_s;
+  assert_int_equal(pz_chip_load("a100-80", &chip, &err), PZ_OK);
+  assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
+  for (int l = 0; l < net.n_levels; l++) net.level[l].bytes_per_s *= faster;
+  if (pz_predict(&m, &chip, &net, plan, &p, &err) != PZ_OK) fail_msg("%s", err.message);
+  return p;
+}
+
+static double sum_of(const struct pz_training_parts *x) {
+  return x->products_s + x->attention_s + x->elementwise_s + x->launch_s + x->tensor_s +
+         x->transfer_s + x->bubble_s + x->gradient_s + x->optimizer_s;
+}
+
+/* One device, one microbatch: no bubble, no network; twice the batch takes twice the passes. */
+static void one_device_is_the_chip(void **state) {
+  (void)state;
+  struct pz_training_plan plan = plan_of(1, 1, 1, 8), twice = plan_of(1, 1, 1, 16);
+  struct pz_prediction p = predict(&plan, 1, 0), q = predict(&twice, 1, 0);
+  assert_true(p.parts.tensor_s == 0 && p.parts.transfer_s == 0 && p.parts.gradient_s == 0);
+  assert_true(p.parts.bubble_s < 1e-9 * p.step_s);
+  double passes = p.step_s - p.parts.optimizer_s, more = q.step_s - q.parts.optimizer_s;
+  assert_true(fabs(more / passes - 2) < 1e-9);
+}
+
+/* Parts sum up to the step, for plans of every kind. */
+static void parts_sum_up(void **state) {
+  (void)state;
+  static const int64_t shapes[][3] = {{1, 1, 1}, {2, 1, 4}, {1, 4, 2}, {4, 3, 2}, {8, 2, 1}};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+    for (int z = 0; z < 4; z++)
+      for (int r = 0; r < PZ_RECOMPUTATIONS; r++) {
+        struct pz_training_plan plan = plan_of(shapes[i][0], shapes[i][1], shapes[i][2], 64);
+        plan.zero = z;
+        plan.recompute = (enum pz_recomputation)r;
+        if (shapes[i][0] == 8) continue; /* gpt2 has 12 heads */
+        struct pz_prediction p = predict(&plan, 1, 0);
+        if (fabs(sum_of(&p.parts) / p.step_s - 1) > 1e-9)
+          fail_msg("shape %zu, zero %d: parts %g, step %g", i, z, sum_of(&p.parts), p.step_s);
+        assert_true(p.bound_s <= p.step_s && p.mfu > 0 && p.mfu < 1 && p.hfu >= p.mfu);
+      }
+}
+
+/* A faster network is never slower; more microbatches take the bubble's part away; recomputation is
+ * never faster; host launches only add. */
+static void monotone(void **state) {
+  (void)state;
+  struct pz_training_plan plan = plan_of(2, 4, 4, 64);
+  double before = HUGE_VAL;
+  for (double faster = 0.25; faster < 1e6; faster *= 4) {
+    double s = predict(&plan, faster, 0).step_s;
+    assert_true(s <= before);
+    before = s;
+  }
+  double share = 1;
+  for (int64_t batch = 16; batch <= 4096; batch *= 4) {
+    struct pz_training_plan more = plan_of(1, 4, 4, batch);
+    struct pz_prediction p = predict(&more, 1, 0);
+    assert_true(p.parts.bubble_s / p.step_s < share);
+    share = p.parts.bubble_s / p.step_s;
+  }
+  assert_true(share < 0.02);
+  double none = predict(&plan, 1, 0).step_s;
+  plan.recompute = PZ_RECOMPUTATION_SELECTIVE;
+  double selective = predict(&plan, 1, 0).step_s;
+  plan.recompute = PZ_RECOMPUTATION_FULL;
+  double full = predict(&plan, 1, 0).step_s;
+  assert_true(none < selective && selective < full);
+  plan.execution = PZ_EXECUTION_EAGER;
+  assert_true(predict(&plan, 1, 0).step_s > full);
+}
+
+/* Published runs (tests/data/runs.csv names the sources): within what the model claims. */
+static void published_runs(void **state) {
+  (void)state;
+  char *text = NULL;
+  size_t bytes = 0;
+  struct pz_arena arena;
+  struct pz_run_table t;
+  struct pz_error err = {0};
+  double sum = 0;
+  pz_arena_init(&arena, NULL);
+  const char *path = PHAZE_TEST_DATA "/runs.csv";
+  assert_int_equal(pz_file_read(path, 1 << 20, &text, &bytes, &err), PZ_OK);
+  if (pz_run_table_read(path, text, bytes, 2, &arena, &t, &err) != PZ_OK)
+    fail_msg("%s", err.message);
+  for (uint32_t i = 0; i < t.n_rows; i++) {
+    const struct pz_run_row *r = &t.rows[i];
+    if (!r->predicted) fail_msg("%s: %s", r->id, r->reason);
+    double e = r->p.step_s / r->measured_s - 1;
+    if (fabs(e) > 0.15) fail_msg("%s: %+.1f%%", r->id, 100 * e);
+    sum += fabs(e);
+  }
+  print_message("  %u runs, mean error %.1f%%\n", t.n_rows, 100 * sum / t.n_rows);
+  assert_true(t.n_rows >= 6 && sum / t.n_rows < 0.08);
+  free(text);
+  pz_arena_release(&arena);
+}
+
+static void wrong_plans_are_told(void **state) {
+  (void)state;
+  struct pz_training_model m = {.name = "gpt2", .seq = 1024};
+  struct pz_chip chip;
+  struct pz_cluster net;
+  struct pz_error err = {0};
+  assert_int_equal(pz_chip_load("a100-80", &chip, &err), PZ_OK);
+  assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
+  const struct {
+    struct pz_training_plan plan;
+    const char *message;
+  } bad[] = {{plan_of(0, 1, 1, 8), "tp 0; accepted"},
+             {plan_of(1, 13, 1, 8), "12 layers in 13 chunks"},
+             {plan_of(1, 1, 16, 8), "less than one microbatch"},
+             {plan_of(5, 1, 1, 8), "5"}};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    struct pz_prediction p;
+    struct pz_error why = {0};
+    assert_int_not_equal(pz_predict(&m, &chip, &net, &bad[i].plan, &p, &why), PZ_OK);
+    if (!strstr(why.message, bad[i].message)) fail_msg("%s", why.message);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(one_device_is_the_chip),
+      cmocka_unit_test(parts_sum_up),
+      cmocka_unit_test(monotone),
+      cmocka_unit_test(published_runs),
+      cmocka_unit_test(wrong_plans_are_told),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
