@@ -61,6 +61,12 @@ static const struct pz_field part_fields[] = {
     PART(transfer_s), PART(bubble_s),    PART(gradient_s),    PART(optimizer_s)};
 static const struct pz_record part_record = PZ_RECORD(part_fields, struct pz_prediction);
 
+#define HELD(f) PZ_FIELD_AS(struct pz_prediction, peak.f, PZ_FIELD_REAL, #f)
+static const struct pz_field memory_fields[] = {HELD(weight_bytes), HELD(gradient_bytes),
+                                                HELD(optimizer_bytes), HELD(activation_bytes),
+                                                HELD(logit_bytes)};
+static const struct pz_record memory_record = PZ_RECORD(memory_fields, struct pz_prediction);
+
 static const struct pz_field prediction_fields[] = {
     PZ_FIELD(struct pz_prediction, step_s, PZ_FIELD_REAL),
     PZ_FIELD_AS(struct pz_prediction, bound_s, PZ_FIELD_REAL, "pipeline_bound_s"),
@@ -69,6 +75,9 @@ static const struct pz_field prediction_fields[] = {
     PZ_FIELD(struct pz_prediction, mfu, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_prediction, hfu, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_prediction, microbatches, PZ_FIELD_INT),
+    PZ_FIELD(struct pz_prediction, peak_bytes, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_prediction, peak_stage, PZ_FIELD_COUNT),
+    {.key = "memory", .type = PZ_FIELD_STRUCT, .offset = 0, .record = &memory_record},
     {.key = "parts", .type = PZ_FIELD_STRUCT, .offset = 0, .record = &part_record}};
 static const struct pz_record prediction_record =
     PZ_RECORD(prediction_fields, struct pz_prediction);
@@ -90,6 +99,20 @@ static void print_parts(const struct pz_prediction *p) {
               {"optimizer", p->parts.optimizer_s}};
   for (size_t i = 0; i < sizeof list / sizeof *list; i++)
     printf("  %-28s %9.4g s  %4.1f%%\n", list[i].name, list[i].s, 100 * list[i].s / p->step_s);
+}
+
+static void print_memory(const struct pz_prediction *p, const struct pz_chip *chip) {
+  const struct pz_training_memory *m = &p->peak;
+  char all[32], has[32], text[5][32];
+  const double list[] = {m->weight_bytes, m->gradient_bytes, m->optimizer_bytes,
+                         m->activation_bytes, m->logit_bytes};
+  for (int i = 0; i < 5; i++) pz_text_si(text[i], sizeof text[i], list[i], "B");
+  double hbm = (double)pz_chip_hbm_bytes(chip);
+  printf("memory: stage %u holds most, %s of %s%s\n", p->peak_stage + 1,
+         pz_text_si(all, sizeof all, p->peak_bytes, "B"), pz_text_si(has, sizeof has, hbm, "B"),
+         p->peak_bytes > hbm ? ": does not fit" : "");
+  printf("  weights %s, gradients %s, optimizer state %s, activations %s, logits and work %s\n",
+         text[0], text[1], text[2], text[3], text[4]);
 }
 
 static enum pz_status predict_plan(const struct settings *s, const char *model,
@@ -130,6 +153,7 @@ static enum pz_status predict_plan(const struct settings *s, const char *model,
   printf("%.4g samples/s, %.4g tokens/s per device, MFU %.1f%%, HFU %.1f%%\n", p.samples_per_s,
          p.tokens_per_s_per_device, 100 * p.mfu, 100 * p.hfu);
   print_parts(&p);
+  print_memory(&p, &machine.chip);
   return PZ_OK;
 }
 
@@ -213,11 +237,12 @@ static void put_row(const struct pz_run_table *t, uint32_t i, FILE *out) {
     const struct pz_training_parts *p = &row->p.parts;
     fprintf(out, "%.6g,", row->p.step_s);
     if (row->measured_s > 0) fprintf(out, "%.5f", row->p.step_s / row->measured_s - 1);
+    fprintf(out, ",%.0f", row->p.peak_bytes);
     fprintf(out, ",%.5g,%.5g,%.5g,%.5g,%.5g,%.5g,%.5g,%.5g,%.5g,", p->products_s, p->attention_s,
             p->elementwise_s, p->launch_s, p->tensor_s, p->transfer_s, p->bubble_s, p->gradient_s,
             p->optimizer_s);
   } else {
-    fputs(",,,,,,,,,,,", out);
+    fputs(",,,,,,,,,,,,", out);
   }
   put_cell(out, row->reason);
   fputc('\n', out);
@@ -232,7 +257,8 @@ static enum pz_status write_csv(const struct pz_run_table *t, const char *path,
     put_cell(out, t->csv.cells[c]);
     fputc(',', out);
   }
-  fputs("predicted_step_s,error,products_s,attention_s,elementwise_s,launch_s,tensor_s,transfer_s,"
+  fputs("predicted_step_s,error,predicted_peak_bytes,products_s,attention_s,elementwise_s,launch_s,"
+        "tensor_s,transfer_s,"
         "bubble_s,gradient_s,optimizer_s,not_predicted\n",
         out);
   for (uint32_t i = 0; i < t->n_rows; i++) put_row(t, i, out);

@@ -5,7 +5,7 @@
 #include "chip/chip.h"
 #include "core/num.h"
 #include "cost/network.h"
-#include "place/training.h"
+#include "place/training_memory.h"
 #include "workload/op.h"
 #include "workload/workload.h"
 
@@ -321,6 +321,40 @@ static void tell_rates(const struct work *w, struct pz_prediction *out) {
   out->hfu = out->mfu * (p->recompute == PZ_RECOMPUTATION_FULL ? 4.0 / 3 : 1);
 }
 
+/* ---- memory --------------------------------------------------------------------------------- */
+
+/* What the attention core keeps: what operators on scores read again, which has a row a query. */
+static double core_bytes(const struct pz_workload *w, const struct pz_layer *l) {
+  double bytes = 0;
+  for (uint32_t i = 0; i < l->n_saved; i++) {
+    const struct pz_tensor *t = &l->tensors[l->saved[i]];
+    if (t->n_dims >= 2 && t->shape[t->n_dims - 1] == w->options.seq &&
+        t->shape[t->n_dims - 2] == w->options.seq)
+      bytes += (double)(t->elems * t->elem_bytes);
+  }
+  return bytes;
+}
+
+static void tell_memory(const struct work *w, const struct model_time *m,
+                        struct pz_prediction *out) {
+  const struct pz_training_plan *p = w->plan;
+  struct pz_memory_model model = {.w = w->w,
+                                  .block = repeated_layer(w->w),
+                                  .n_blocks = m->n_blocks,
+                                  .core_bytes = core_bytes(w->w, m->block_layer)};
+  for (int64_t k = 0; k < p->pp; k++) {
+    double blocks = 0;
+    for (int64_t c = 0; c < p->vpp; c++)
+      blocks += (double)blocks_of(m->n_blocks, p->pp * p->vpp, c * p->pp + k);
+    struct pz_training_memory one = pz_training_memory(&model, p, w->rounds, k, blocks);
+    double bytes = pz_training_memory_sum(&one);
+    if (bytes <= out->peak_bytes) continue;
+    out->peak_bytes = bytes;
+    out->peak = one;
+    out->peak_stage = (uint32_t)k;
+  }
+}
+
 /* ---- the whole ------------------------------------------------------------------------------ */
 
 static enum pz_status check_plan(const struct pz_training_plan *p, struct pz_error *err) {
@@ -386,6 +420,7 @@ static enum pz_status predict(struct work *w, struct pz_prediction *out) {
   optimize(w, &m, out);
   out->step_s += out->parts.gradient_s + out->parts.optimizer_s;
   tell_rates(w, out);
+  tell_memory(w, &m, out);
   return PZ_OK;
 }
 

@@ -71,8 +71,7 @@ struct pz_training_parts {
 
 /* Bytes of one device of a stage at its peak. */
 struct pz_training_memory {
-  double weight_bytes, gradient_bytes, optimizer_bytes, activation_bytes, logit_bytes,
-      reserve_bytes;
+  double weight_bytes, gradient_bytes, optimizer_bytes, activation_bytes, logit_bytes;
 };
 
 struct pz_prediction {
