@@ -779,9 +779,9 @@ PZ_API uint32_t pz_space_grid(const struct pz_space *s);
 PZ_NODISCARD PZ_API enum pz_status pz_space_count(const struct pz_space *s, uint32_t *n,
                                                   struct pz_error *err);
 
-/* As a pz_name_at, of axes; and of the presets, NULL after the last. */
-PZ_API const char *pz_axis_name(const void *ctx, size_t i);
-PZ_API const char *pz_space_preset_name(const void *ctx, size_t i);
+/* Of an axis, and of preset i; NULL after the last. */
+PZ_API const char *pz_axis_name(enum pz_axis axis);
+PZ_API const char *pz_space_preset_name(size_t i);
 
 /* ---- search --------------------------------------------------------------------------------- */
 

@@ -1,5 +1,6 @@
 #include "core/status.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -23,6 +24,17 @@ enum pz_status pz_error_set(struct pz_error *err, enum pz_status status, const c
   va_end(args);
   pz_text_plain(err->message);
   return status;
+}
+
+enum pz_status pz_need(const void *given, const char *what, struct pz_error *err) {
+  return given ? PZ_OK : pz_fail(err, PZ_BAD_USE, "%s is NULL", what);
+}
+
+enum pz_status pz_need_range(const char *what, int64_t value, int64_t min, int64_t max,
+                             struct pz_error *err) {
+  if (value >= min && value <= max) return PZ_OK;
+  return pz_fail(err, PZ_BAD_USE, "%s %" PRId64 "; accepted: %" PRId64 " to %" PRId64, what, value,
+                 min, max);
 }
 
 void pz_error_at(struct pz_error *err, const char *input, int line, int column) {

@@ -12,7 +12,7 @@
 enum { LEAST_BATCH = 8, MOST_BATCH = 64 };
 #define NO_MEMORY "out of memory for the search"
 
-/* ---- one chip of a objective run ------------------------------------------------------------------ */
+/* ---- one chip of an objective run ------------------------------------------------------------------ */
 
 struct run {
   struct pz_search *s;
@@ -146,7 +146,7 @@ static void consider_again(void *ctx, size_t i, unsigned worker) {
   pz_progress_add(r->s->o.progress, 1);
 }
 
-/* ---- a objective run ------------------------------------------------------------------------------ */
+/* ---- an objective run ------------------------------------------------------------------------------ */
 
 struct ranked {
   double value, area_um2;
@@ -241,7 +241,7 @@ static void show(const struct run *r) {
   pz_progress_set(r->s->o.progress, done, total, note);
 }
 
-/* What a objective run is called while it runs. */
+/* What an objective run is called while it runs. */
 static const char *label_of(const struct run *r) {
   const struct pz_objective *o = &r->c->objective;
   return o->n == 1 ? r->s->task->portfolio->models[o->models[0]] : "all models";

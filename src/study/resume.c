@@ -38,7 +38,7 @@ static enum pz_status run_again(struct pz_study *s, struct pz_run_file *f,
 
 /* ---- chip statuses ------------------------------------------------------------------------------ */
 
-/* How chips left a objective run depends on what was known when: as the run has it, not as a objective run that
+/* How chips left an objective run depends on what was known when: as the run has it, not as an objective run that
  * is run again with all of its evaluations would have it. */
 struct chip_statuses {
   const struct pz_study *s;

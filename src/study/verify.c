@@ -425,6 +425,8 @@ enum pz_status pz_verify(const char *dir, const struct pz_verify_options *option
                          struct pz_error *err) {
   struct pz_verify_options o = pz_verify_options_default();
   enum pz_status status = pz_sized_take(&o, sizeof o, options, "pz_verify_options_default", err);
+  if (status == PZ_OK) status = pz_need(dir, "dir", err);
+  if (status == PZ_OK) status = pz_need(holds, "holds", err);
   if (status != PZ_OK) return status;
   struct job j = {.o = &o, .holds = true, .err = err};
   pz_arena_init(&j.arena, NULL);
