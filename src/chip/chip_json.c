@@ -1,6 +1,7 @@
 /* A chip as JSON, in the layout that pz_chip_parse reads. */
 #include "chip/chip_json.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "chip/calibration.h"
@@ -76,22 +77,29 @@ static char *text_of(json_t *o) {
 }
 
 /* What has to hold so that it can be written as JSON. */
-static bool is_bounded(const struct pz_chip *c) {
-  const struct pz_calibration *k = &c->calibration;
-  if ((size_t)c->tech >= PZ_TECHS || k->n_tiles < 0 || k->n_tiles > PZ_CHIP_MOST_TILES ||
-      k->n_kernels < 0 || k->n_kernels > PZ_CHIP_MOST_KERNELS)
-    return false;
-  for (int i = 0; i < k->n_kernels; i++)
-    if (!memchr(k->kernels[i].kind, 0, sizeof k->kernels[i].kind)) return false;
-  return memchr(c->name, 0, sizeof c->name) != NULL;
+static bool is_finite(const struct pz_chip *c) {
+  const double v[] = {c->clock_hz,
+                      c->glb_bytes_per_s,
+                      c->glb_core_bytes_per_s,
+                      c->hbm.bytes_per_s_per_stack,
+                      c->hbm.core_bytes_per_s,
+                      c->tensor.local_bytes_per_s,
+                      c->tensor.local_total_bytes_per_s,
+                      c->watts,
+                      c->link_bytes_per_s,
+                      c->link_latency_s};
+  for (size_t i = 0; i < sizeof v / sizeof *v; i++)
+    if (!isfinite(v[i])) return false;
+  return (size_t)c->tech < PZ_TECHS && memchr(c->name, 0, sizeof c->name) &&
+         pz_calibration_is_finite(&c->calibration);
 }
 
 enum pz_status pz_chip_check(const struct pz_chip *c, struct pz_error *err) {
   enum pz_status status = pz_need(c, "chip", err);
   if (status != PZ_OK) return status;
-  if (!is_bounded(c))
+  if (!is_finite(c))
     return pz_fail(err, PZ_BAD_INPUT,
-                   "chip: tech, a name or the length of a list is wrong; accepted: a chip made by "
+                   "chip: tech, a name, a list or a number is not valid; accepted: a chip made by "
                    "pz_chip_load, with fields changed");
   struct pz_chip copy = *c, read;
   copy.about[0] = copy.name[0] = '\0'; /* any text will do */
@@ -109,7 +117,11 @@ enum pz_status pz_cluster_check(const struct pz_cluster *c, struct pz_error *err
   if (status != PZ_OK) return status;
   struct pz_cluster copy = *c, read;
   copy.about[0] = copy.name[0] = '\0';
-  for (int i = 0; i < copy.n_levels; i++) copy.level[i].name[0] = '\0';
+  for (int i = 0; i < copy.n_levels; i++) {
+    copy.level[i].name[0] = '\0';
+    if (!isfinite(copy.level[i].bytes_per_s) || !isfinite(copy.level[i].latency_s))
+      return pz_fail(err, PZ_BAD_INPUT, "cluster: level %d has a rate that is not finite", i);
+  }
   char *text = text_of(pz_cluster_json(&copy));
   status = text ? pz_cluster_parse("cluster", text, strlen(text), &read, err)
                 : pz_fail(err, PZ_NO_MEMORY, "out of memory for the cluster");
