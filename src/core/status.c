@@ -53,7 +53,7 @@ const char *pz_status_name(enum pz_status status) {
   case PZ_IO: return "input/output";
   case PZ_LIMIT: return "limit";
   case PZ_STOPPED: return "stopped";
-  case PZ_NO_ANSWER: return "no-answer";
+  case PZ_NO_ANSWER: return "no answer";
   case PZ_INTERNAL: return "internal";
   }
   return "unknown";

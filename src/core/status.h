@@ -21,7 +21,4 @@ PZ_NODISCARD enum pz_status pz_need_range(const char *what, int64_t value, int64
 /* Attach the input an error is about, and the place in it (1-based, 0 = unknown). */
 void pz_error_at(struct pz_error *err, const char *input, int line, int column);
 
-/* Short name of a status, for logs and JSON. */
-const char *pz_status_name(enum pz_status status);
-
 #endif

@@ -40,7 +40,7 @@ static void models_are_checked(void **state) {
   o.unknown_ops = (enum pz_unknown_ops) - 1;
   refused(pz_workload_load("gpt2", &o, &w, &err), PZ_BAD_USE);
   o = pz_workload_options_default();
-  o.dropout = NAN;
+  o.dropout = (double)NAN;
   refused(pz_workload_load("gpt2", &o, &w, &err), PZ_BAD_USE);
   assert_null(w);
   assert_int_equal(pz_workload_load("gpt2", NULL, &w, NULL), PZ_OK); /* defaults */
@@ -72,7 +72,7 @@ static void chips_and_networks_are_checked(void **state) {
   c.tensor.cores = 0;
   refused(pz_cost_new(&c, NULL, &cost, &err), PZ_BAD_INPUT);
   c = good;
-  c.clock_hz = NAN;
+  c.clock_hz = (double)NAN;
   refused(pz_cost_new(&c, NULL, &cost, &err), PZ_BAD_INPUT);
   c = good;
   c.calibration.n_tiles = 1000;
@@ -115,6 +115,7 @@ static void names_beyond_an_enum_are_harmless(void **state) {
   assert_string_equal(pz_op_class_name((enum pz_op_class)99), "unknown");
   assert_string_equal(pz_op_kind_name(-1), "unknown");
   assert_string_equal(pz_objective_unit((enum pz_objective_kind)99), "unknown");
+  assert_string_equal(pz_status_name((enum pz_status)99), "unknown");
   assert_null(pz_assumption_at(PZ_ASSUMPTIONS));
   assert_null(pz_tech_at(PZ_TECHS));
   assert_null(pz_axis_name(PZ_AXES));
@@ -181,7 +182,7 @@ static void plans_are_checked(void **state) {
   o.mbs.n = 33;
   refused(pz_plan_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
   o = good;
-  o.state = NAN;
+  o.state = (double)NAN;
   refused(pz_plan_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
   o = good;
   o.checkpointing = (enum pz_checkpointing)3;
@@ -260,9 +261,9 @@ static void studies_are_checked(void **state) {
   wrong(o.objective = (enum pz_objective_kind)6, PZ_BAD_USE);
   wrong(o.objective = (enum pz_objective_kind) - 1, PZ_BAD_USE);
   wrong(o.weight[1] = 0, PZ_BAD_USE);
-  wrong(o.weight[1] = NAN, PZ_BAD_USE);
-  wrong(o.state = INFINITY, PZ_BAD_USE);
-  wrong(o.pareto_tolerance = NAN, PZ_BAD_USE);
+  wrong(o.weight[1] = (double)NAN, PZ_BAD_USE);
+  wrong(o.state = (double)INFINITY, PZ_BAD_USE);
+  wrong(o.pareto_tolerance = (double)NAN, PZ_BAD_USE);
   wrong(o.workload.size = 1, PZ_BAD_USE);
   wrong(o.workload.seq = -1, PZ_BAD_USE);
 #undef wrong
