@@ -108,8 +108,9 @@ static int64_t worst_tile(const struct pz_chip *c) {
   return c->rules.fill ? least : pz_max(least, 2 * least - 2);
 }
 
-/* Bytes of a stationary operand, t x t values, and of the slices of the other two operands that stream past
- * it, the same whichever input is stationary; the sum, or the largest where each has a part of its own. */
+/* Bytes of a stationary operand, t x t values, and of the slices of the other two operands that
+ * stream past it, the same whichever input is stationary; the sum, or the largest where each has
+ * a part of its own. */
 static int64_t tile_bytes(const struct pz_chip *c, int64_t t, bool results_stationary,
                           bool partitioned) {
   int64_t e = c->rules.operand_bytes, a = c->rules.sum_bytes;

@@ -1,5 +1,5 @@
-/* A model by its name or path, as any command takes it.  What reads a kind of file has one row here;
- * nothing below this folder knows of the others. */
+/* A model by its name or path, as any command takes it.  What reads a kind of file has one row
+ * here; nothing below this folder knows of the others. */
 #include <string.h>
 
 #include "core/file.h"

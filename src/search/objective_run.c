@@ -1,4 +1,4 @@
-/* A objective run: the best chip under one objective (for one model, or for all).  Chips are first
+/* An objective run: the best chip under one objective (for one model, or for all).  Chips are first
  * evaluated with little effort in the order of their bounds, then with more effort where schedules
  * that are not proven optimal might change the result. */
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 enum { LEAST_BATCH = 8, MOST_BATCH = 64 };
 #define NO_MEMORY "out of memory for the search"
 
-/* ---- one chip of an objective run ------------------------------------------------------------------ */
+/* ---- one chip of an objective run ------------------------------------------------------------ */
 
 struct run {
   struct pz_search *s;
@@ -64,8 +64,9 @@ static double least_rate(const struct run *r, uint32_t point, uint32_t model,
   return low * (1 - 1e-9);
 }
 
-/* Was the evaluation made before or in this objective run?  One that a later objective run made, or none, does
- * not count: a run that was interrupted then goes the same way as one that was not. */
+/* Was the evaluation made before or in this objective run?  One that a later objective run made,
+ * or none, does not count: a run that was interrupted then goes the same way as one that was
+ * not. */
 static bool known_here(const struct run *r, const struct pz_memo *m) {
   return m->known && m->objective_run <= r->s->objective_run;
 }
@@ -146,7 +147,7 @@ static void consider_again(void *ctx, size_t i, unsigned worker) {
   pz_progress_add(r->s->o.progress, 1);
 }
 
-/* ---- an objective run ------------------------------------------------------------------------------ */
+/* ---- an objective run ------------------------------------------------------------------------ */
 
 struct ranked {
   double value, area_um2;

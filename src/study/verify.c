@@ -1,6 +1,6 @@
-/* Verification of a run: everything is recomputed from its inputs and compared; plans are checked by
- * code that shares nothing with their solver, and a sample of the excluded chips is evaluated without
- * bounds. */
+/* Verification of a run: everything is recomputed from its inputs and compared; plans are
+ * checked by code that shares nothing with their solver, and a sample of the excluded chips is
+ * evaluated without bounds. */
 
 #include <inttypes.h>
 #include <math.h>
@@ -85,7 +85,7 @@ static enum pz_status make_study(struct job *j) {
   return PZ_OK;
 }
 
-/* ---- chip statuses ------------------------------------------------------------------------------ */
+/* ---- chip statuses --------------------------------------------------------------------------- */
 
 struct cover {
   struct job *j;
