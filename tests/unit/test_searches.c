@@ -148,8 +148,7 @@ static double shortest(const struct pz_problem *p) {
 }
 
 /* With modes eliminated as if there were a schedule longer by so many units: that leaves the
- * shortest.
- * */
+ * shortest. */
 static double narrowed_from(const struct pz_problem *p, double makespan, int units) {
   struct pz_arena arena;
   struct pz_context c;
