@@ -1,6 +1,6 @@
-/* The placement instances of a folder: step times by both semantics, and one of the instances on more
- * and more devices.  On stderr the time to solve beside the original program's (index.csv).  Usage:
- * bench_placement FOLDER. */
+/* The placement instances of a folder: step times by both semantics, and one of the instances on
+ * more and more devices.  On stderr the time to solve beside the original program's (index.csv).
+ * Usage: bench_placement FOLDER. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

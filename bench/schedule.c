@@ -1,6 +1,6 @@
-/* The schedule instances of a folder: makespan, bound and effort beside the proven optimum or the
- * best known (index.csv of the folder).  Times, which vary, go to stderr beside the seconds that the
- * original ILP needed.  Usage: bench_schedule FOLDER [STEPS]. */
+/* The schedule instances of a folder: makespan, bound and effort beside the proven optimum or
+ * the best known (index.csv of the folder).  Times, which vary, go to stderr beside the seconds
+ * that the original ILP needed.  Usage: bench_schedule FOLDER [STEPS]. */
 #include <stdio.h>
 #include <stdlib.h>
 

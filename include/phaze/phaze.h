@@ -1,4 +1,5 @@
-/* phaze: finds the best accelerator chip for training models, and how to train them on a cluster.
+/* phaze: finds the best accelerator chip for training models, and how to train them on a
+ * cluster.
  *
  * The one header: everything that the command does, a program can do.
  *
@@ -10,16 +11,18 @@
  *     search     pz_run_open, pz_run_search       which chip of a design space is best
  *     result     struct pz_result    what a search found, with its certificate
  *
- * A call that can fail returns enum pz_status and fills struct pz_error (which may be NULL) with a
- * sentence for people; its results are untouched then.  Options are structs that begin with their
- * size: take the default function's and change fields; where options are passed by pointer, NULL
- * means the defaults.  Objects that a call makes are the caller's, to be given back with the function
- * named beside it; texts inside them live as long.
+ * A call that can fail returns enum pz_status and fills struct pz_error (which may be NULL) with
+ * a sentence for people; its results are untouched then.  A NULL where an object, a text or a
+ * result is needed, and numbers out of range are PZ_BAD_USE; a chip or cluster whose fields were
+ * changed to what its file could not say is PZ_BAD_INPUT.  Options are structs that begin with
+ * their size: take the default function's and change fields; where options are passed by
+ * pointer, NULL means the defaults.  Objects that a call makes are the caller's, to be given
+ * back with the function named beside it; texts inside them live as long.
  *
- * Units are SI and part of the names: _bytes, _flop, _s, _mm2 (areas also _um2).  The library never
- * prints, exits or aborts, and has no state of its own but the allocator (pz_alloc_use): calls from
- * several threads do not meet, as long as no object is used by two at once.  Same input and options:
- * same bytes out, on any number of threads.
+ * Units are SI and part of the names: _bytes, _flop, _s, _mm2 (areas also _um2).  The library
+ * never prints, exits or aborts, and has no state of its own but the allocator (pz_alloc_use):
+ * calls from several threads do not meet, as long as no object is used by two at once.  Same
+ * input and options: same bytes out, on any number of threads.
  *
  *     struct pz_error err = {0};
  *     struct pz_workload_options opt = pz_workload_options_default();
@@ -28,8 +31,7 @@
  *     ...read w->layers, w->totals...
  *     pz_workload_free(w);
  *
- * More in examples/.
- */
+ * More in examples/. */
 #ifndef PHAZE_PHAZE_H
 #define PHAZE_PHAZE_H
 
@@ -69,9 +71,13 @@ enum pz_status {
   PZ_STOPPED    /* asked to stop before the end */
 };
 
-/* What went wrong.  `message` is a whole sentence for people; line and column (1-based, 0 =
- * unknown) point into `input` where that is a text file; origin_* name the source line that raised
- * it. */
+/* "bad input", "out of memory": a short name for logs. */
+PZ_API const char *pz_status_name(enum pz_status status);
+
+/* What went wrong: to be zeroed before the first call, and before it is used again after an
+ * error, since a second error does not replace the first.  `message` is a whole sentence for
+ * people; line and column (1-based, 0 = unknown) point into `input` where that is a text file;
+ * origin_* name the source line that raised it. */
 struct pz_error {
   enum pz_status status;
   char message[1024];
@@ -286,7 +292,8 @@ PZ_NODISCARD PZ_API enum pz_status pz_workload_parse(const char *name, const cha
                                                      struct pz_workload **out,
                                                      struct pz_error *err);
 
-/* The same from the bytes of an ONNX file. */
+/* The same from the bytes of an ONNX file, which are not needed after the call.  Cost:
+ * milliseconds. */
 PZ_NODISCARD PZ_API enum pz_status pz_workload_parse_onnx(const char *name, const void *data,
                                                           size_t bytes,
                                                           const struct pz_workload_options *options,
@@ -299,6 +306,7 @@ PZ_API void pz_workload_free(struct pz_workload *w);
 /* Names of the presets: pz_preset_name(i) for i from 0, NULL after the last. */
 PZ_API const char *pz_preset_name(size_t i);
 
+/* "unknown" for what is none, as every name of an enum below. */
 PZ_API const char *pz_op_kind_name(int kind);
 PZ_API const char *pz_op_class_name(enum pz_op_class c);
 
@@ -317,6 +325,7 @@ struct pz_tech_info {
   double local_j, glb_j, hbm_j, link_j; /* one byte moved */
 };
 
+/* NULL for none of them. */
 PZ_API const struct pz_tech_info *pz_tech_at(enum pz_tech tech);
 
 struct pz_tensor_cores {
@@ -411,17 +420,20 @@ struct pz_area {
   double tensor_um2, tensor_local_um2, vector_um2, vector_local_um2, glb_um2, hbm_um2;
 };
 
+/* These and the sums below take a chip that pz_chip_load made, or one with fields changed, and
+ * check nothing. */
 PZ_API struct pz_area pz_chip_area(const struct pz_chip *c);
 PZ_API double pz_area_total_um2(const struct pz_area *a);
 
 /* Power at full speed of everything at once: the most the description can draw, W. */
 PZ_API double pz_chip_peak_watts(const struct pz_chip *c);
 
-/* A preset's name or the path of a chip.json. */
+/* A preset's name or the path of a chip.json; *out is a plain struct without pointers.  Cost:
+ * some ten microseconds. */
 PZ_NODISCARD PZ_API enum pz_status pz_chip_load(const char *chip, struct pz_chip *out,
                                                 struct pz_error *err);
 
-/* From the text of a chip.json; `name` stands for it in messages. */
+/* From the text of a chip.json, `bytes` long; `name` stands for it in messages. */
 PZ_NODISCARD PZ_API enum pz_status pz_chip_parse(const char *name, const char *text, size_t bytes,
                                                  struct pz_chip *out, struct pz_error *err);
 
@@ -455,7 +467,7 @@ struct pz_cluster {
   struct pz_level level[PZ_CLUSTER_MOST_LEVELS];
 };
 
-/* A preset's name or the path of a cluster.json. */
+/* A preset's name or the path of a cluster.json, and its text; as for chips. */
 PZ_NODISCARD PZ_API enum pz_status pz_cluster_load(const char *cluster, struct pz_cluster *out,
                                                    struct pz_error *err);
 PZ_NODISCARD PZ_API enum pz_status pz_cluster_parse(const char *name, const char *text,
@@ -502,7 +514,8 @@ PZ_NODISCARD PZ_API enum pz_status pz_cost_new(const struct pz_chip *chip,
 /* Accepts NULL. */
 PZ_API void pz_cost_free(struct pz_cost *cost);
 
-/* Latency, energy and what limits one operator of a layer. */
+/* Latency, energy and what limits one operator of a layer.  PZ_BAD_USE for a collective where there
+ * is no link, or a group larger than the network. */
 PZ_NODISCARD PZ_API enum pz_status pz_cost_op(struct pz_cost *cost, const struct pz_op *op,
                                               struct pz_estimate *out, struct pz_error *err);
 
@@ -544,7 +557,8 @@ struct pz_mapping {
   enum pz_bound bound;
 };
 
-/* The mapping of a product, from the cache where it was asked for before. */
+/* The mapping of a product, from the cache where it was asked for before.  PZ_BAD_INPUT for sizes
+ * below 1 or too large to count. */
 PZ_NODISCARD PZ_API enum pz_status pz_cost_product(struct pz_cost *cost, const struct pz_product *p,
                                                    struct pz_mapping *out, struct pz_error *err);
 
@@ -553,7 +567,8 @@ PZ_NODISCARD PZ_API enum pz_status pz_cost_product(struct pz_cost *cost, const s
 PZ_API void pz_cost_optimizer(const struct pz_chip *c, double params, double bytes_per_param,
                               struct pz_estimate *out);
 
-/* The chip of these estimates; estimates asked for, and found among those made before. */
+/* The chip of these estimates, which lives as long; estimates asked for, and found among those made
+ * before (NULL: not asked). */
 PZ_API const struct pz_chip *pz_cost_chip(const struct pz_cost *cost);
 PZ_API void pz_cost_counts(const struct pz_cost *cost, uint64_t *asked, uint64_t *found);
 
@@ -611,9 +626,10 @@ struct pz_layer_schedule {
   uint32_t n_operators;
 };
 
-/* The shortest schedule found within the effort, of one direction of a layer.  The result depends on
- * nothing but the arguments.  On success *out is the caller's to free; it holds copies of all names.
- * Cost: at most some microseconds for each step; most layers are proven optimal in milliseconds. */
+/* The shortest schedule found within the effort, of one direction of a layer.  The result
+ * depends on nothing but the arguments.  On success *out is the caller's to free; it holds
+ * copies of all names.  Cost: at most some microseconds for each step; most layers are proven
+ * optimal in milliseconds. */
 PZ_NODISCARD PZ_API enum pz_status
 pz_schedule_layer(struct pz_cost *cost, const struct pz_layer *layer, enum pz_direction direction,
                   const struct pz_schedule_options *options, struct pz_layer_schedule **out,
@@ -626,9 +642,9 @@ PZ_API void pz_layer_schedule_free(struct pz_layer_schedule *s);
 /* Lists of choices that a user may have written. */
 enum pz_list { PZ_LIST_TP = 1, PZ_LIST_MBS = 2 };
 
-/* A sentence the user should see: of the model, or what was left out of lists and why.  `lists` is a
- * set of enum pz_list: it concerns entries of these, and is no news where they are defaults; 0: in
- * any case. */
+/* A sentence the user should see: of the model, or what was left out of lists and why.  `lists`
+ * is a set of enum pz_list: it concerns entries of these, and is no news where they are
+ * defaults; 0: in any case. */
 typedef void pz_note_fn(void *ctx, unsigned lists, const char *text);
 
 enum { PZ_CHOICES_MOST = 32 };
@@ -670,8 +686,8 @@ struct pz_plan_stage {
   double memory_bytes;     /* all of these */
 };
 
-/* A plan.  Its pointers lead into the memory of what holds it (struct pz_plans, struct pz_result) and
- * live as long. */
+/* A plan.  Its pointers lead into the memory of what holds it (struct pz_plans, struct
+ * pz_result) and live as long. */
 struct pz_model_plan {
   uint32_t n_stages; /* pipeline parallel */
   int64_t tensor_parallel, data_parallel;
@@ -726,11 +742,11 @@ struct pz_plans {
   uint32_t n_plans; /* at least one */
 };
 
-/* The fastest plan over stages, replicas, tensor-parallel degrees, microbatch sizes and activation
- * checkpointing; exact for the layer times found, whose bounds enter lower_bound_s.  `model` as for
- * pz_workload_load; `net` NULL: the chip's own link.  PZ_NO_ANSWER when no plan fits; the message
- * says what is missing.  On success *out is the caller's to free.  Cost: milliseconds to seconds, by
- * the number of variants. */
+/* The fastest plan over stages, replicas, tensor-parallel degrees, microbatch sizes and
+ * activation checkpointing; exact for the layer times found, whose bounds enter lower_bound_s.
+ * `model` as for pz_workload_load; `net` NULL: the chip's own link.  PZ_NO_ANSWER when no plan
+ * fits; the message says what is missing.  On success *out is the caller's to free.  Cost:
+ * milliseconds to seconds, by the number of variants. */
 PZ_NODISCARD PZ_API enum pz_status pz_plan_model(const char *model, const struct pz_chip *chip,
                                                  const struct pz_cluster *net,
                                                  const struct pz_plan_options *options,
@@ -763,7 +779,7 @@ struct pz_space {
 };
 
 /* A preset's name or the path of a space.json; the budget is its base chip's area until
- * pz_space_set_budget. */
+ * pz_space_set_budget.  *out is a plain struct, of some kilobytes. */
 PZ_NODISCARD PZ_API enum pz_status pz_space_load(const char *space, struct pz_space *out,
                                                  struct pz_error *err);
 PZ_NODISCARD PZ_API enum pz_status pz_space_parse(const char *name, const char *text, size_t bytes,
@@ -773,15 +789,15 @@ PZ_NODISCARD PZ_API enum pz_status pz_space_parse(const char *name, const char *
 PZ_NODISCARD PZ_API enum pz_status pz_space_set_budget(struct pz_space *s, const char *budget,
                                                        struct pz_error *err);
 
-/* Points of the grid; those within the budget.  PZ_NO_ANSWER when there are none: the message says
- * how far the smallest is. */
+/* Points of the grid; those within the budget, in tens of milliseconds for the largest grid.
+ * PZ_NO_ANSWER when there are none: the message says how far the smallest is. */
 PZ_API uint32_t pz_space_grid(const struct pz_space *s);
 PZ_NODISCARD PZ_API enum pz_status pz_space_count(const struct pz_space *s, uint32_t *n,
                                                   struct pz_error *err);
 
-/* As a pz_name_at, of axes; and of the presets, NULL after the last. */
-PZ_API const char *pz_axis_name(const void *ctx, size_t i);
-PZ_API const char *pz_space_preset_name(const void *ctx, size_t i);
+/* Of an axis, and of preset i; NULL after the last. */
+PZ_API const char *pz_axis_name(enum pz_axis axis);
+PZ_API const char *pz_space_preset_name(size_t i);
 
 /* ---- search --------------------------------------------------------------------------------- */
 
@@ -821,8 +837,8 @@ struct pz_study_options {
   unsigned assumptions;    /* of the original system, a set; 0: none; not kept in run files */
 };
 
-/* A batch of 4096 on 1024 devices, microbatches 1 to 32, degrees 1 to 8, 32, 64 or 80 GiB, the design
- * space and the network `paper`. */
+/* A batch of 4096 on 1024 devices, microbatches 1 to 32, degrees 1 to 8, 32, 64 or 80 GiB, the
+ * design space and the network `paper`. */
 PZ_API struct pz_study_options pz_study_options_default(void);
 
 /* ---- result --------------------------------------------------------------------------------- */
@@ -1086,25 +1102,31 @@ PZ_NODISCARD PZ_API enum pz_status pz_run_open(const struct pz_study_options *st
                                                const struct pz_run_options *options,
                                                struct pz_run **out, struct pz_error *err);
 
-/* The finished run in a directory, to be read: nothing is written there.  PZ_BAD_INPUT for a run
- * that has not finished, or was made by another version. */
+/* The finished run in a directory, to be read: nothing is written there.  Its result is there at
+ * once; pz_run_compare and pz_run_detail add to it in memory.  PZ_IO where there is no run,
+ * PZ_BAD_INPUT for one that has not finished, or was made by another version.  On success *out
+ * is the caller's to close. */
 PZ_NODISCARD PZ_API enum pz_status pz_run_look(const struct pz_run_options *options,
                                                struct pz_run **out, struct pz_error *err);
 
 /* The search: as the directory has it, or by searching.  PZ_NO_ANSWER when a model fits no chip,
- * PZ_STOPPED when cancelled: what was found until then is kept in the directory.  Same answer for any
- * number of threads.  Cost: seconds for the space `paper` and six models. */
+ * PZ_STOPPED when cancelled: what was found until then is kept in the directory, and the
+ * call may be made again.  After a success it does nothing.  Same answer for any number of threads.
+ * Cost: seconds for the space `paper` and six models. */
 PZ_NODISCARD PZ_API enum pz_status pz_run_search(struct pz_run *run, struct pz_error *err);
 
-/* After the search, the comparison with the other ways to choose: as the directory has it, if that
- * was made with this seed (NULL: any), or by running every baseline. */
+/* After the search (else PZ_BAD_USE), the comparison with the other ways to choose: as the
+ * directory has it, if that was made with this seed (NULL: any), or by running every baseline,
+ * which takes longer than the search.  PZ_STOPPED when cancelled. */
 PZ_NODISCARD PZ_API enum pz_status pz_run_compare(struct pz_run *run, const uint64_t *seed,
                                                   struct pz_error *err);
 
-/* After the search, the details that a report shows: as the directory has them, or made. */
+/* After the search (else PZ_BAD_USE), the details that a report shows: as the directory has
+ * them, or made.  PZ_STOPPED when cancelled.  Cost: seconds. */
 PZ_NODISCARD PZ_API enum pz_status pz_run_detail(struct pz_run *run, struct pz_error *err);
 
-/* What was found so far; lives as long as the run. */
+/* What was found so far, n_answers 0 before the search; lives as long as the run.  A later call
+ * adds to it and moves nothing that it has. */
 PZ_API const struct pz_result *pz_run_result(const struct pz_run *run);
 
 /* Was the result in the directory?  Was anything found that it did not have? */
@@ -1115,7 +1137,8 @@ PZ_API unsigned pz_run_threads(const struct pz_run *run);
 /* Its network, scaled out where the devices ask for it; NULL while a run is only looked at. */
 PZ_API const struct pz_cluster *pz_run_cluster(const struct pz_run *run);
 
-/* Sentences the user should see of the models: text i, NULL after the last; lists as in pz_note_fn. */
+/* Sentences the user should see of the models: text i, NULL after the last; lists as in
+ * pz_note_fn. */
 PZ_API const char *pz_run_note(const struct pz_run *run, uint32_t i, unsigned *lists);
 
 /* Accepts NULL. */
@@ -1142,6 +1165,7 @@ struct pz_assumption_info {
   const char *name;      /* for tables and JSON */
   const char *corrected; /* what this program assumes instead */
 };
+/* NULL for none of them. */
 PZ_API const struct pz_assumption_info *pz_assumption_at(enum pz_assumption a);
 
 static inline bool pz_assumed(pz_assumptions set, enum pz_assumption a) { return set >> a & 1; }
@@ -1190,7 +1214,7 @@ struct pz_verify_options {
 PZ_API struct pz_verify_options pz_verify_options_default(void);
 
 /* Recompute the finished run in a directory and compare.  PZ_OK: the checks could be made; *holds:
- * and all hold. */
+ * and all hold.  Errors as of pz_run_look.  Cost: that of the search and of the comparison. */
 PZ_NODISCARD PZ_API enum pz_status pz_verify(const char *dir,
                                              const struct pz_verify_options *options, bool *holds,
                                              struct pz_error *err);

@@ -108,8 +108,9 @@ static int64_t worst_tile(const struct pz_chip *c) {
   return c->rules.fill ? least : pz_max(least, 2 * least - 2);
 }
 
-/* Bytes of a stationary operand, t x t values, and of the slices of the other two operands that stream past
- * it, the same whichever input is stationary; the sum, or the largest where each has a part of its own. */
+/* Bytes of a stationary operand, t x t values, and of the slices of the other two operands that
+ * stream past it, the same whichever input is stationary; the sum, or the largest where each has
+ * a part of its own. */
 static int64_t tile_bytes(const struct pz_chip *c, int64_t t, bool results_stationary,
                           bool partitioned) {
   int64_t e = c->rules.operand_bytes, a = c->rules.sum_bytes;
@@ -156,7 +157,10 @@ static void check_buffers(struct pz_fields *f, const struct pz_chip *c) {
 enum pz_status pz_chip_parse(const char *name, const char *text, size_t bytes, struct pz_chip *out,
                              struct pz_error *err) {
   json_t *root = NULL;
-  enum pz_status status = pz_json_parse(name, text, bytes, &root, err);
+  enum pz_status status = pz_need(name, "name", err);
+  if (status == PZ_OK) status = pz_need(text, "text", err);
+  if (status == PZ_OK) status = pz_need(out, "out", err);
+  if (status == PZ_OK) status = pz_json_parse(name, text, bytes, &root, err);
   if (status != PZ_OK) return status;
   struct pz_fields f = {.name = name, .root = root, .err = err};
   struct pz_chip chip = {0};
@@ -171,7 +175,7 @@ enum pz_status pz_chip_parse(const char *name, const char *text, size_t bytes, s
 const char *pz_chip_preset_name(size_t i) { return pz_embedded_name(pz_embedded_chips, i); }
 
 const char *pz_chip_preset_text(const char *name) {
-  return pz_embedded_text(pz_embedded_chips, name);
+  return name ? pz_embedded_text(pz_embedded_chips, name) : NULL;
 }
 
 static const char *preset_name(const void *ctx, size_t i) {
@@ -189,6 +193,7 @@ static enum pz_status unknown_chip(const char *chip, struct pz_error *err) {
 
 enum pz_status pz_chip_load(const char *chip, struct pz_chip *out, struct pz_error *err) {
   const char *preset = pz_chip_preset_text(chip);
+  if (!chip || !out) return pz_need(NULL, chip ? "out" : "chip", err);
   if (preset) return pz_chip_parse(chip, preset, strlen(preset), out, err);
   if (!pz_file_named(chip)) return unknown_chip(chip, err);
   size_t bytes = 0;

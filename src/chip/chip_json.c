@@ -1,9 +1,13 @@
 /* A chip as JSON, in the layout that pz_chip_parse reads. */
 #include "chip/chip_json.h"
-#include "chip/calibration.h"
 
+#include <math.h>
+#include <string.h>
+
+#include "chip/calibration.h"
 #include "chip/chip.h"
 #include "chip/tech.h"
+#include "core/alloc.h"
 
 static json_t *tensor_json(const struct pz_tensor_cores *t) {
   return json_pack("{s:I,s:I,s:I,s:I,s:I}", "cores", (json_int_t)t->cores, "rows",
@@ -61,4 +65,66 @@ json_t *pz_cluster_json(const struct pz_cluster *c) {
                                     c->level[i].bytes_per_s, "latency_s", c->level[i].latency_s));
   return json_pack("{s:s,s:s,s:I,s:b,s:o}", "name", c->name, "about", c->about, "devices",
                    (json_int_t)c->devices, "scales", c->scales, "levels", levels);
+}
+
+/* ---- checks of what programs pass ----------------------------------------------------------- */
+
+/* Takes over the reference. */
+static char *text_of(json_t *o) {
+  char *text = o ? pz_json_dump(o, JSON_COMPACT) : NULL;
+  json_decref(o);
+  return text;
+}
+
+/* What has to hold so that it can be written as JSON. */
+static bool is_finite(const struct pz_chip *c) {
+  const double v[] = {c->clock_hz,
+                      c->glb_bytes_per_s,
+                      c->glb_core_bytes_per_s,
+                      c->hbm.bytes_per_s_per_stack,
+                      c->hbm.core_bytes_per_s,
+                      c->tensor.local_bytes_per_s,
+                      c->tensor.local_total_bytes_per_s,
+                      c->watts,
+                      c->link_bytes_per_s,
+                      c->link_latency_s};
+  for (size_t i = 0; i < sizeof v / sizeof *v; i++)
+    if (!isfinite(v[i])) return false;
+  return (size_t)c->tech < PZ_TECHS && memchr(c->name, 0, sizeof c->name) &&
+         pz_calibration_is_finite(&c->calibration);
+}
+
+enum pz_status pz_chip_check(const struct pz_chip *c, struct pz_error *err) {
+  enum pz_status status = pz_need(c, "chip", err);
+  if (status != PZ_OK) return status;
+  if (!is_finite(c))
+    return pz_fail(err, PZ_BAD_INPUT,
+                   "chip: tech, a name, a list or a number is not valid; accepted: a chip made by "
+                   "pz_chip_load, with fields changed");
+  struct pz_chip copy = *c, read;
+  copy.about[0] = copy.name[0] = '\0'; /* any text will do */
+  char *text = text_of(pz_chip_json(&copy));
+  status = text ? pz_chip_parse("chip", text, strlen(text), &read, err)
+                : pz_fail(err, PZ_NO_MEMORY, "out of memory for the chip");
+  pz_free(text);
+  return status;
+}
+
+enum pz_status pz_cluster_check(const struct pz_cluster *c, struct pz_error *err) {
+  enum pz_status status = pz_need(c, "cluster", err);
+  if (status == PZ_OK)
+    status = pz_need_range("levels of the cluster", c->n_levels, 1, PZ_CLUSTER_MOST_LEVELS, err);
+  if (status != PZ_OK) return status;
+  struct pz_cluster copy = *c, read;
+  copy.about[0] = copy.name[0] = '\0';
+  for (int i = 0; i < copy.n_levels; i++) {
+    copy.level[i].name[0] = '\0';
+    if (!isfinite(copy.level[i].bytes_per_s) || !isfinite(copy.level[i].latency_s))
+      return pz_fail(err, PZ_BAD_INPUT, "cluster: level %d has a rate that is not finite", i);
+  }
+  char *text = text_of(pz_cluster_json(&copy));
+  status = text ? pz_cluster_parse("cluster", text, strlen(text), &read, err)
+                : pz_fail(err, PZ_NO_MEMORY, "out of memory for the cluster");
+  pz_free(text);
+  return status;
 }

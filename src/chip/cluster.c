@@ -52,7 +52,10 @@ enum pz_status pz_cluster_parse(const char *name, const char *text, size_t bytes
                                 struct pz_cluster *out, struct pz_error *err) {
   static const char *const words[] = {"sources"};
   json_t *root = NULL;
-  enum pz_status status = pz_json_parse(name, text, bytes, &root, err);
+  enum pz_status status = pz_need(name, "name", err);
+  if (status == PZ_OK) status = pz_need(text, "text", err);
+  if (status == PZ_OK) status = pz_need(out, "out", err);
+  if (status == PZ_OK) status = pz_json_parse(name, text, bytes, &root, err);
   if (status != PZ_OK) return status;
   struct pz_fields f = {.name = name, .root = root, .err = err};
   struct pz_cluster c = {0};
@@ -70,13 +73,18 @@ enum pz_status pz_cluster_parse(const char *name, const char *text, size_t bytes
 
 enum pz_status pz_cluster_reach(struct pz_cluster *c, int64_t devices, const char *option,
                                 struct pz_error *err) {
-  if (devices <= c->devices) return PZ_OK;
+  enum pz_status status = pz_need(c, "cluster", err);
+  if (status == PZ_OK)
+    status = pz_need_range("levels of the cluster", c->n_levels, 1, PZ_CLUSTER_MOST_LEVELS, err);
+  if (status == PZ_OK) status = pz_need_range("devices", devices, 1, DEVICES.max, err);
+  if (status != PZ_OK || devices <= c->devices) return status;
   if (!c->scales)
     return pz_fail(err, PZ_BAD_USE,
                    "--%s %" PRId64 ": cluster %s has %" PRId64
                    " device%s; accepted: at most %" PRId64
                    ", or a cluster.json with \"scales\": true",
-                   option, devices, c->name, c->devices, pz_text_s((double)c->devices), c->devices);
+                   option ? option : "devices", devices, c->name, c->devices,
+                   pz_text_s((double)c->devices), c->devices);
   struct pz_level *last = &c->level[c->n_levels - 1];
   int64_t inner = c->n_levels > 1 ? last[-1].devices : 1;
   if (last->devices < devices) last->devices = pz_ceil_div(devices, inner) * inner;
@@ -92,6 +100,7 @@ static const char *preset_name(const void *ctx, size_t i) {
 }
 
 enum pz_status pz_cluster_load(const char *cluster, struct pz_cluster *out, struct pz_error *err) {
+  if (!cluster || !out) return pz_need(NULL, cluster ? "out" : "cluster", err);
   const char *preset = pz_embedded_text(pz_embedded_clusters, cluster);
   if (preset) return pz_cluster_parse(cluster, preset, strlen(preset), out, err);
   char list[160], meant[160], *text = NULL;

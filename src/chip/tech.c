@@ -41,7 +41,9 @@ static const struct macro glb_22nm[] = {
     {32 << 20, 46750900}, {64 << 20, 88605700}, {128 << 20, 175423000},
 };
 
-const struct pz_tech_info *pz_tech_at(enum pz_tech tech) { return &table[tech]; }
+const struct pz_tech_info *pz_tech_at(enum pz_tech tech) {
+  return (size_t)tech < PZ_TECHS ? &table[tech] : NULL;
+}
 
 const char *pz_tech_name_at(const void *ctx, size_t i) {
   (void)ctx;

@@ -40,7 +40,7 @@ static json_t *space_json(const struct pz_space *s, uint32_t n) {
     json_t *list = json_array();
     for (int i = 0; i < s->n[a]; i++)
       json_array_append_new(list, json_integer(s->value[a][i] >> (a == PZ_AXIS_GLB ? 20 : 0)));
-    json_object_set_new(o, pz_axis_name(NULL, a), list);
+    json_object_set_new(o, pz_axis_name(a), list);
   }
   return o;
 }
@@ -53,7 +53,7 @@ static void print_space(const struct pz_space *s, uint32_t n) {
          pz_text_s((double)pz_space_grid(s)), pz_text_count(chips, sizeof chips, n), pz_text_s(n),
          s->budget_um2 / 1e6);
   for (enum pz_axis a = 0; a < PZ_AXES; a++)
-    printf("  %-13s %s\n", pz_axis_name(NULL, a), axis_text(s, a, text, sizeof text));
+    printf("  %-13s %s\n", pz_axis_name(a), axis_text(s, a, text, sizeof text));
 }
 
 static enum pz_status show(const char *name, const struct settings *set, json_t *list,
@@ -79,8 +79,8 @@ static enum pz_exit run(int argc, char **argv) {
   json_t *list = json_array();
   for (int i = 0; i < call.n_args && status == PZ_OK; i++)
     status = show(argv[i + 1], &s, list, &call.err);
-  for (size_t i = 0; call.n_args == 0 && pz_space_preset_name(NULL, i) && status == PZ_OK; i++)
-    status = show(pz_space_preset_name(NULL, i), &s, list, &call.err);
+  for (size_t i = 0; call.n_args == 0 && pz_space_preset_name(i) && status == PZ_OK; i++)
+    status = show(pz_space_preset_name(i), &s, list, &call.err);
   if (status == PZ_OK && s.common.json) status = pz_command_json(json_incref(list), &call.err);
   json_decref(list);
   return pz_call_end(&call, status);

@@ -43,6 +43,11 @@ static const char *cluster_name(const void *ctx, size_t i) {
   return pz_cluster_preset_name(i);
 }
 
+static const char *space_name(const void *ctx, size_t i) {
+  (void)ctx;
+  return pz_space_preset_name(i);
+}
+
 static const char *choice_name(const void *ctx, size_t i) {
   const struct pz_option *o = ctx;
   return o->choices[i];
@@ -67,7 +72,7 @@ static void put_values(const struct pz_command *c, FILE *out) {
     else if (strcmp(o->name, "cluster") == 0)
       put_words(cluster_name, NULL, out);
     else if (strcmp(o->name, "space") == 0)
-      put_words(pz_space_preset_name, NULL, out);
+      put_words(space_name, NULL, out);
     else if (strcmp(o->name, "chip") == 0 || strcmp(o->name, "budget") == 0)
       fputs("words=$(_phaze_chips) ;;\n", out);
     else

@@ -21,6 +21,16 @@ struct pz_choices pz_choices_powers(int64_t most) {
   return c;
 }
 
+enum pz_status pz_choices_check(const char *what, const struct pz_choices *c, int least,
+                                struct pz_error *err) {
+  enum { MOST = 1 << 20 };
+  bool good = c->n >= least && c->n <= PZ_CHOICES_MOST;
+  for (int i = 0; good && i < c->n; i++) good = c->v[i] > (i ? c->v[i - 1] : 0) && c->v[i] <= MOST;
+  return good ? PZ_OK
+              : pz_fail(err, PZ_BAD_USE, "%s: accepted: %d to %d numbers from 1 to %d, ascending",
+                        what, least, PZ_CHOICES_MOST, MOST);
+}
+
 enum pz_status pz_choices_parse(const char *text, const char *name, int64_t most,
                                 struct pz_choices *out, struct pz_error *err) {
   struct pz_choices c = {.n = 0};

@@ -33,7 +33,8 @@ double pz_fields_real(struct pz_fields *f, const char *keys, double min, double 
 double pz_fields_real_or(struct pz_fields *f, const char *keys, double min, double max,
                          double absent);
 bool pz_fields_bool_or(struct pz_fields *f, const char *keys, bool absent);
-/* The text of a field, or `absent`; control characters are refused.  Lives as long as the JSON value. */
+/* The text of a field, or `absent`; control characters are refused.  Lives as long as the JSON
+ * value. */
 const char *pz_fields_text_or(struct pz_fields *f, const char *keys, const char *absent);
 
 /* Any value, NULL where there is none or null.  Lives as long as the JSON value. */

@@ -1,5 +1,5 @@
-/* Options of the public header: a struct with its size in front, so that programs built with an older
- * header, whose struct is shorter, get the defaults for what they do not know. */
+/* Options of the public header: a struct with its size in front, so that programs built with an
+ * older header, whose struct is shorter, get the defaults for what they do not know. */
 #ifndef PZ_CORE_SIZED_H
 #define PZ_CORE_SIZED_H
 

@@ -1,5 +1,6 @@
 #include "core/status.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -25,6 +26,17 @@ enum pz_status pz_error_set(struct pz_error *err, enum pz_status status, const c
   return status;
 }
 
+enum pz_status pz_need(const void *given, const char *what, struct pz_error *err) {
+  return given ? PZ_OK : pz_fail(err, PZ_BAD_USE, "%s is NULL", what);
+}
+
+enum pz_status pz_need_range(const char *what, int64_t value, int64_t min, int64_t max,
+                             struct pz_error *err) {
+  if (value >= min && value <= max) return PZ_OK;
+  return pz_fail(err, PZ_BAD_USE, "%s %" PRId64 "; accepted: %" PRId64 " to %" PRId64, what, value,
+                 min, max);
+}
+
 void pz_error_at(struct pz_error *err, const char *input, int line, int column) {
   if (!err) return;
   snprintf(err->input, sizeof err->input, "%s", input ? input : "");
@@ -41,7 +53,7 @@ const char *pz_status_name(enum pz_status status) {
   case PZ_IO: return "input/output";
   case PZ_LIMIT: return "limit";
   case PZ_STOPPED: return "stopped";
-  case PZ_NO_ANSWER: return "no-answer";
+  case PZ_NO_ANSWER: return "no answer";
   case PZ_INTERNAL: return "internal";
   }
   return "unknown";

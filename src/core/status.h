@@ -11,10 +11,14 @@
 enum pz_status pz_error_set(struct pz_error *err, enum pz_status status, const char *file, int line,
                             const char *format, ...) PZ_PRINTF(5, 6);
 
+/* PZ_BAD_USE where a pointer that a caller must give is NULL; `what` names it. */
+PZ_NODISCARD enum pz_status pz_need(const void *given, const char *what, struct pz_error *err);
+
+/* PZ_BAD_USE for a number out of range. */
+PZ_NODISCARD enum pz_status pz_need_range(const char *what, int64_t value, int64_t min, int64_t max,
+                                          struct pz_error *err);
+
 /* Attach the input an error is about, and the place in it (1-based, 0 = unknown). */
 void pz_error_at(struct pz_error *err, const char *input, int line, int column);
-
-/* Short name of a status, for logs and JSON. */
-const char *pz_status_name(enum pz_status status);
 
 #endif

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "chip/chip_json.h"
 #include "chip/tech.h"
 #include "core/alloc.h"
 #include "workload/op.h"
@@ -76,6 +77,10 @@ void pz_cost_release(struct pz_cost *cost) {
 
 enum pz_status pz_cost_new(const struct pz_chip *chip, const struct pz_cluster *net,
                            struct pz_cost **out, struct pz_error *err) {
+  enum pz_status status = pz_chip_check(chip, err);
+  if (status == PZ_OK && net) status = pz_cluster_check(net, err);
+  if (status == PZ_OK) status = pz_need(out, "out", err);
+  if (status != PZ_OK) return status;
   struct pz_cost *cost = pz_malloc(sizeof *cost);
   if (!cost) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the estimates");
   pz_cost_init(cost, chip, net);
@@ -91,12 +96,13 @@ void pz_cost_free(struct pz_cost *cost) {
 const struct pz_chip *pz_cost_chip(const struct pz_cost *cost) { return &cost->chip; }
 
 void pz_cost_counts(const struct pz_cost *cost, uint64_t *asked, uint64_t *found) {
-  *asked = cost->asked;
-  *found = cost->found;
+  if (asked) *asked = cost->asked;
+  if (found) *found = cost->found;
 }
 
 enum pz_status pz_cost_product(struct pz_cost *cost, const struct pz_product *p,
                                struct pz_mapping *out, struct pz_error *err) {
+  if (!cost || !p || !out) return pz_need(NULL, !cost ? "cost" : !p ? "product" : "out", err);
   const int64_t key[] = {p->batch, p->m, p->n, p->k, p->warm, (int64_t)cost->chip_key};
   uint32_t at = pz_map_get(&cost->seen, key, sizeof key);
   cost->asked++;
@@ -239,6 +245,7 @@ enum pz_status pz_cost_op(struct pz_cost *cost, const struct pz_op *op, struct p
                           struct pz_error *err) {
   struct pz_estimate e = {.bound = PZ_BOUND_STARTUP};
   enum pz_status status = PZ_OK;
+  if (!cost || !op || !out) return pz_need(NULL, !cost ? "cost" : !op ? "op" : "out", err);
   if (op->kind == PZ_OP_ATTENTION)
     flash_cost(&cost->chip, op, &e);
   else if (op->matmul_flop)

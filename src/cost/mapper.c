@@ -132,5 +132,5 @@ enum pz_status pz_map_sweep(const struct pz_product *p, const struct pz_chip *c,
 
 const char *pz_bound_name(enum pz_bound b) {
   static const char *const name[] = {"compute", "hbm", "glb", "local", "startup", "link"};
-  return name[b];
+  return (size_t)b < PZ_BOUNDS ? name[b] : "unknown";
 }

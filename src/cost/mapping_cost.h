@@ -1,7 +1,8 @@
 /* Time, traffic and energy of one mapping, and lower bounds over several.  Inline: the searches
  * over mappings (mapping_search.c) spend their time here.
  *
- * A mapping is given by `at`, the index of a tile size for each dimension, and a spatial mapping. */
+ * A mapping is given by `at`, the index of a tile size for each dimension, and a spatial
+ * mapping. */
 #ifndef PZ_COST_MAPPING_COST_H
 #define PZ_COST_MAPPING_COST_H
 

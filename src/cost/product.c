@@ -28,10 +28,10 @@ enum pz_status pz_product_check(const struct pz_product *p, struct pz_error *err
 
 const char *pz_dim_name(enum pz_dim d) {
   static const char *const name[] = {"m", "n", "k"};
-  return name[d];
+  return (size_t)d < PZ_DIMS ? name[d] : "unknown";
 }
 
 const char *pz_stationary_name(enum pz_stationary s) {
   static const char *const name[] = {"results", "weights", "inputs"};
-  return name[s];
+  return (size_t)s < PZ_STATIONARITIES ? name[s] : "unknown";
 }

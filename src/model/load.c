@@ -1,5 +1,5 @@
-/* A model by its name or path, as any command takes it.  What reads a kind of file has one row here;
- * nothing below this folder knows of the others. */
+/* A model by its name or path, as any command takes it.  What reads a kind of file has one row
+ * here; nothing below this folder knows of the others. */
 #include <string.h>
 
 #include "core/file.h"
@@ -47,10 +47,12 @@ static enum pz_status unknown_model(const char *model, struct pz_error *err) {
 
 enum pz_status pz_workload_load(const char *model, const struct pz_workload_options *options,
                                 struct pz_workload **out, struct pz_error *err) {
-  const struct pz_preset *p = pz_preset_find(model);
   struct pz_workload_options o;
-  enum pz_status status = pz_workload_options_take(options, &o, err);
+  enum pz_status status = pz_need(model, "model", err);
+  if (status == PZ_OK) status = pz_need(out, "out", err);
+  if (status == PZ_OK) status = pz_workload_options_take(options, &o, err);
   if (status != PZ_OK) return status;
+  const struct pz_preset *p = pz_preset_find(model);
   if (p) return pz_workload_parse(model, p->config, strlen(p->config), &o, out, err);
   if (!pz_file_named(model)) return unknown_model(model, err);
   return find_importer(model)->load(model, &o, out, err);

@@ -57,11 +57,6 @@ int64_t pz_onnx_int(const struct pz_onnx_node *n, const char *name, int64_t abse
   return a && a->has_i ? a->i : absent;
 }
 
-double pz_onnx_real(const struct pz_onnx_node *n, const char *name, double absent) {
-  const Onnx__AttributeProto *a = pz_onnx_attr(n, name);
-  return a && a->has_f ? (double)a->f : absent;
-}
-
 bool pz_onnx_text_is(const struct pz_onnx_node *n, const char *name, const char *value) {
   const Onnx__AttributeProto *a = pz_onnx_attr(n, name);
   return a && a->has_s && a->s.len == strlen(value) && memcmp(a->s.data, value, a->s.len) == 0;

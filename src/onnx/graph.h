@@ -101,7 +101,6 @@ struct pz_onnx_value *pz_onnx_in(const struct pz_onnx_graph *g, const struct pz_
 
 /* Attributes; `absent` where there is none of the right type. */
 int64_t pz_onnx_int(const struct pz_onnx_node *n, const char *name, int64_t absent);
-double pz_onnx_real(const struct pz_onnx_node *n, const char *name, double absent);
 bool pz_onnx_text_is(const struct pz_onnx_node *n, const char *name, const char *value);
 const Onnx__AttributeProto *pz_onnx_attr(const struct pz_onnx_node *n, const char *name);
 /* A list of integers; n = 0 and NULL where absent. */

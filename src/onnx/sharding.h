@@ -14,8 +14,8 @@ struct pz_onnx_sharding {
   uint32_t regions;
 };
 
-/* Find how tensors are divided among tp devices.  PZ_BAD_USE, with the reason, when the model cannot
- * be divided so. */
+/* Find how tensors are divided among tp devices.  PZ_BAD_USE, with the reason, when the model
+ * cannot be divided so. */
 PZ_NODISCARD enum pz_status pz_onnx_shard(struct pz_onnx_plan *p, int64_t tp,
                                           struct pz_onnx_sharding *out);
 

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "chip/chip_json.h"
 #include "core/alloc.h"
 #include "core/choices.h"
 #include "core/num.h"
@@ -47,35 +48,21 @@ struct pz_plan_options pz_plan_options_default(void) {
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
-static enum pz_status check_count(const char *what, int64_t v, struct pz_error *err) {
-  if (v >= 1 && v <= INT64_C(1) << 30) return PZ_OK;
-  return pz_fail(err, PZ_BAD_USE, "%s: %" PRId64 "; accepted: 1 to %" PRId64, what, v,
-                 INT64_C(1) << 30);
-}
-
-static enum pz_status check_list(const char *what, const struct pz_choices *c,
-                                 struct pz_error *err) {
-  bool good = c->n >= 0 && c->n <= PZ_CHOICES_MOST;
-  for (int i = 0; i < c->n && good; i++) good = c->v[i] > (i ? c->v[i - 1] : 0);
-  return good ? PZ_OK
-              : pz_fail(err, PZ_BAD_USE, "%s: accepted: at most %d numbers above 0, ascending",
-                        what, PZ_CHOICES_MOST);
-}
-
 static enum pz_status check_options(const struct pz_plan_options *o, struct pz_error *err) {
-  enum pz_status status = check_count("devices", o->devices, err);
-  if (status == PZ_OK) status = check_count("batch", o->batch, err);
-  if (status == PZ_OK) status = check_list("mbs", &o->mbs, err);
-  if (status == PZ_OK) status = check_list("tp", &o->tp, err);
+  enum pz_status status = pz_need_range("devices", o->devices, 1, 1 << 30, err);
+  if (status == PZ_OK) status = pz_need_range("batch", o->batch, 1, 1 << 30, err);
+  if (status == PZ_OK) status = pz_choices_check("mbs", &o->mbs, 0, err);
+  if (status == PZ_OK) status = pz_choices_check("tp", &o->tp, 0, err);
+  if (status == PZ_OK) status = pz_need_range("steps", o->steps, 1, INT64_MAX, err);
+  if (status == PZ_OK)
+    status =
+        pz_need_range("checkpointing", (int64_t)o->checkpointing, 0, PZ_CHECKPOINTING_OFF, err);
   if (status != PZ_OK) return status;
   if (!(o->state >= 1 && o->state <= 100))
     return pz_fail(err, PZ_BAD_USE, "state: %g; accepted: 1 to 100", o->state);
   if (!(o->hbm_bytes >= 0 && o->hbm_bytes < 1e18))
     return pz_fail(err, PZ_BAD_USE, "hbm_bytes: %g; accepted: 0 and above", o->hbm_bytes);
-  if (o->steps < 1) return pz_fail(err, PZ_BAD_USE, "steps: accepted: 1 and above");
-  return (unsigned)o->checkpointing <= PZ_CHECKPOINTING_OFF
-             ? PZ_OK
-             : pz_fail(err, PZ_BAD_USE, "checkpointing: accepted: an enum pz_checkpointing");
+  return PZ_OK;
 }
 
 /* ---- variants ------------------------------------------------------------------------------- */
@@ -193,6 +180,10 @@ enum pz_status pz_plan_model(const char *model, const struct pz_chip *chip,
                              struct pz_plans **out, struct pz_error *err) {
   struct job j = {.model = model, .o = pz_plan_options_default(), .err = err};
   enum pz_status status = pz_sized_take(&j.o, sizeof j.o, options, "pz_plan_options_default", err);
+  if (status == PZ_OK) status = pz_need(model, "model", err);
+  if (status == PZ_OK) status = pz_need(out, "out", err);
+  if (status == PZ_OK) status = pz_chip_check(chip, err);
+  if (status == PZ_OK && net) status = pz_cluster_check(net, err);
   if (status == PZ_OK) status = check_options(&j.o, err);
   if (status != PZ_OK) return status;
   j.own = pz_calloc(1, sizeof *j.own);

@@ -35,8 +35,8 @@ static void put_number(const char *option, int64_t v, int64_t usual, FILE *out) 
 }
 
 static bool is_preset(const char *space) {
-  for (size_t i = 0; pz_space_preset_name(NULL, i); i++)
-    if (strcmp(pz_space_preset_name(NULL, i), space) == 0) return true;
+  for (size_t i = 0; pz_space_preset_name(i); i++)
+    if (strcmp(pz_space_preset_name(i), space) == 0) return true;
   return false;
 }
 

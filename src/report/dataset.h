@@ -16,8 +16,8 @@ json_t *pz_dataset_rows(const json_t *datasets, const char *name);
  * NULL or cannot be kept. */
 bool pz_dataset_row(json_t *rows, json_t *row);
 
-/* One dataset as CSV (RFC 4180, but with line feeds; a text that spreadsheets would run as a formula
- * begins with an apostrophe) into *text: malloc'd, the caller's to free. */
+/* One dataset as CSV (RFC 4180, but with line feeds; a text that spreadsheets would run as a
+ * formula begins with an apostrophe) into *text: malloc'd, the caller's to free. */
 PZ_NODISCARD enum pz_status pz_dataset_csv(const json_t *dataset, char **text,
                                            struct pz_error *err);
 

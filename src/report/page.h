@@ -1,5 +1,5 @@
 /* The report as one HTML file that opens offline: the template, style and scripts of html/ and d3,
- * built into the program, with the report's document (story.h) inserted. */
+ * built into the program, with the report's document (report_data.h) inserted. */
 #ifndef PZ_REPORT_PAGE_H
 #define PZ_REPORT_PAGE_H
 

@@ -1,5 +1,5 @@
-/* The run itself: models, objective runs with their certificates, steps from the winner, inputs, and the
- * command that makes it again. */
+/* The run itself: models, objective runs with their certificates, steps from the winner, inputs,
+ * and the command that makes it again. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>

@@ -35,7 +35,8 @@ json_t *pz_scheduled_json(const struct pz_scheduled *s);
 PZ_NODISCARD enum pz_status pz_scheduled_table(const struct pz_scheduled *list, uint32_t n,
                                                bool total, struct pz_arena *arena, FILE *out);
 
-/* What each technique of the solver did, in all of them together; nothing where none did anything. */
+/* What each technique of the solver did, in all of them together; nothing where none did
+ * anything. */
 PZ_NODISCARD enum pz_status pz_scheduled_statistics(const struct pz_scheduled *list, uint32_t n,
                                                     struct pz_arena *arena, FILE *out);
 

@@ -85,10 +85,12 @@ enum pz_status pz_schedule_layer(struct pz_cost *cost, const struct pz_layer *la
                                  struct pz_layer_schedule **out, struct pz_error *err) {
   struct pz_schedule_options o = pz_schedule_options_default();
   enum pz_status status = pz_sized_take(&o, sizeof o, options, "pz_schedule_options_default", err);
-  if (status == PZ_OK && o.steps < 1)
-    status = pz_fail(err, PZ_BAD_USE, "steps %lld; accepted: 1 and above", (long long)o.steps);
-  if (status == PZ_OK && (unsigned)o.modes > PZ_MODES_TWO)
-    status = pz_fail(err, PZ_BAD_USE, "modes %d; accepted: an enum pz_mode_set", (int)o.modes);
+  if (status == PZ_OK) status = pz_need(cost, "cost", err);
+  if (status == PZ_OK) status = pz_need(layer, "layer", err);
+  if (status == PZ_OK) status = pz_need(out, "out", err);
+  if (status == PZ_OK) status = pz_need_range("direction", (int64_t)direction, 0, PZ_BACKWARD, err);
+  if (status == PZ_OK) status = pz_need_range("steps", o.steps, 1, INT64_MAX, err);
+  if (status == PZ_OK) status = pz_need_range("modes", (int64_t)o.modes, 0, PZ_MODES_TWO, err);
   struct owned *made = status == PZ_OK ? pz_calloc(1, sizeof *made) : NULL;
   if (status != PZ_OK) return status;
   if (!made) return no_memory(err);

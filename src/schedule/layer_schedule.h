@@ -1,4 +1,5 @@
-/* The schedule of a layer as programs and reports are told of it: plain, with copies of all names. */
+/* The schedule of a layer as programs and reports are told of it: plain, with copies of all
+ * names. */
 #ifndef PZ_SCHEDULE_LAYER_SCHEDULE_H
 #define PZ_SCHEDULE_LAYER_SCHEDULE_H
 

@@ -10,7 +10,9 @@ static const struct pz_assumption_info table[PZ_ASSUMPTIONS] = {
     [PZ_ASSUME_ARITHMETIC_MEAN] = {"arithmetic mean of samples/s", "geometric mean of ratios"},
 };
 
-const struct pz_assumption_info *pz_assumption_at(enum pz_assumption a) { return &table[a]; }
+const struct pz_assumption_info *pz_assumption_at(enum pz_assumption a) {
+  return (size_t)a < PZ_ASSUMPTIONS ? &table[a] : NULL;
+}
 
 /* The mapper that the original calls has its bandwidths written in: words of 16 bits per cycle for
  * reads and for writes each, in total over all cores.  Its tiles divide a product without loss, an

@@ -53,9 +53,9 @@ PZ_NODISCARD enum pz_status pz_evaluate_chip(struct pz_evaluator *e, const struc
                                              uint32_t model, double hbm_gib, enum pz_effort effort,
                                              struct pz_evaluation *out, struct pz_error *err);
 
-/* The plan of an evaluation in full: made again from its record, as the plain struct that results keep, and
- * checked by code that shares nothing with the solver.  PZ_INTERNAL when it is not what the
- * evaluation says. */
+/* The plan of an evaluation in full: made again from its record, as the plain struct that
+ * results keep, and checked by code that shares nothing with the solver.  PZ_INTERNAL when it is
+ * not what the evaluation says. */
 PZ_NODISCARD enum pz_status
 pz_evaluation_model_plan(struct pz_evaluator *e, const struct pz_chip *chip, double hbm_gib,
                          const struct pz_evaluation *v, struct pz_arena *arena,

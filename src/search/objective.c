@@ -76,4 +76,6 @@ double pz_objective_value(const struct pz_objective *o, const double *samples_pe
   return table[o->kind].value(o, samples_per_s, area_um2, watts);
 }
 
-const char *pz_objective_unit(enum pz_objective_kind kind) { return table[kind].unit; }
+const char *pz_objective_unit(enum pz_objective_kind kind) {
+  return (size_t)kind < sizeof table / sizeof *table ? table[kind].unit : "unknown";
+}

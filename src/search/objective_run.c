@@ -1,4 +1,4 @@
-/* A objective run: the best chip under one objective (for one model, or for all).  Chips are first
+/* An objective run: the best chip under one objective (for one model, or for all).  Chips are first
  * evaluated with little effort in the order of their bounds, then with more effort where schedules
  * that are not proven optimal might change the result. */
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 enum { LEAST_BATCH = 8, MOST_BATCH = 64 };
 #define NO_MEMORY "out of memory for the search"
 
-/* ---- one chip of a objective run ------------------------------------------------------------------ */
+/* ---- one chip of an objective run ------------------------------------------------------------ */
 
 struct run {
   struct pz_search *s;
@@ -64,8 +64,9 @@ static double least_rate(const struct run *r, uint32_t point, uint32_t model,
   return low * (1 - 1e-9);
 }
 
-/* Was the evaluation made before or in this objective run?  One that a later objective run made, or none, does
- * not count: a run that was interrupted then goes the same way as one that was not. */
+/* Was the evaluation made before or in this objective run?  One that a later objective run made,
+ * or none, does not count: a run that was interrupted then goes the same way as one that was
+ * not. */
 static bool known_here(const struct run *r, const struct pz_memo *m) {
   return m->known && m->objective_run <= r->s->objective_run;
 }
@@ -146,7 +147,7 @@ static void consider_again(void *ctx, size_t i, unsigned worker) {
   pz_progress_add(r->s->o.progress, 1);
 }
 
-/* ---- a objective run ------------------------------------------------------------------------------ */
+/* ---- an objective run ------------------------------------------------------------------------ */
 
 struct ranked {
   double value, area_um2;
@@ -241,7 +242,7 @@ static void show(const struct run *r) {
   pz_progress_set(r->s->o.progress, done, total, note);
 }
 
-/* What a objective run is called while it runs. */
+/* What an objective run is called while it runs. */
 static const char *label_of(const struct run *r) {
   const struct pz_objective *o = &r->c->objective;
   return o->n == 1 ? r->s->task->portfolio->models[o->models[0]] : "all models";

@@ -46,7 +46,8 @@ static int by_id(const void *a, const void *b) {
   return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Can it be of this search?  Its variant must be the model's, its stages must have all the layers. */
+/* Can it be of this search?  Its variant must be the model's, its stages must have all the
+ * layers. */
 static bool plausible(const struct pz_search *s, const struct pz_entry *entry) {
   const struct pz_portfolio *p = s->task->portfolio;
   const struct pz_plan_record *plan = &entry->e.plan;

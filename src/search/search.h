@@ -31,8 +31,8 @@ PZ_NODISCARD enum pz_status pz_search_new(const struct pz_search_task *task,
                                           struct pz_search **out, struct pz_error *err);
 void pz_search_free(struct pz_search *s);
 
-/* Run a objective run for the objective in it; evaluations of earlier ones are used again.  PZ_NO_ANSWER
- * when a model fits no chip, PZ_STOPPED when stopped. */
+/* Run an objective run for the objective in it; evaluations of earlier ones are used again.
+ * PZ_NO_ANSWER when a model fits no chip, PZ_STOPPED when stopped. */
 PZ_NODISCARD enum pz_status pz_search_run(struct pz_search *s, struct pz_objective_run *c,
                                           struct pz_error *err);
 

@@ -17,13 +17,11 @@ static const char *const axis_names[PZ_AXES] = {"tensor_cores", "rows",  "cols",
                                                 "vector_cores", "lanes", "glb_mib"};
 static const int64_t most_value[PZ_AXES] = {1 << 20, 1 << 14, 1 << 14, 1 << 20, 1 << 20, 1 << 20};
 
-const char *pz_axis_name(const void *ctx, size_t i) {
-  (void)ctx;
-  return i < PZ_AXES ? axis_names[i] : NULL;
+const char *pz_axis_name(enum pz_axis axis) {
+  return (size_t)axis < PZ_AXES ? axis_names[axis] : NULL;
 }
 
-const char *pz_space_preset_name(const void *ctx, size_t i) {
-  (void)ctx;
+const char *pz_space_preset_name(size_t i) {
   for (size_t k = 0; k <= i; k++)
     if (!pz_embedded_spaces[k].name) return NULL;
   return pz_embedded_spaces[i].name;
@@ -120,7 +118,10 @@ static void read_space(struct pz_fields *f, struct pz_space *s) {
 enum pz_status pz_space_parse(const char *name, const char *text, size_t bytes,
                               struct pz_space *out, struct pz_error *err) {
   json_t *root = NULL;
-  enum pz_status status = pz_json_parse(name, text, bytes, &root, err);
+  enum pz_status status = pz_need(name, "name", err);
+  if (status == PZ_OK) status = pz_need(text, "text", err);
+  if (status == PZ_OK) status = pz_need(out, "out", err);
+  if (status == PZ_OK) status = pz_json_parse(name, text, bytes, &root, err);
   if (status != PZ_OK) return status;
   struct pz_fields f = {.name = name, .root = root, .err = err};
   struct pz_space s = {0};
@@ -130,15 +131,21 @@ enum pz_status pz_space_parse(const char *name, const char *text, size_t bytes,
   return f.status;
 }
 
+static const char *preset_name(const void *ctx, size_t i) {
+  (void)ctx;
+  return pz_space_preset_name(i);
+}
+
 static enum pz_status unknown_space(const char *space, struct pz_error *err) {
   char meant[240];
   return pz_fail(err, PZ_BAD_INPUT,
                  "unknown space '%s'%s; accepted: a name listed by 'phaze spaces', or the "
                  "path of a space.json",
-                 space, pz_text_meant(meant, sizeof meant, space, pz_space_preset_name, NULL));
+                 space, pz_text_meant(meant, sizeof meant, space, preset_name, NULL));
 }
 
 enum pz_status pz_space_load(const char *space, struct pz_space *out, struct pz_error *err) {
+  if (!space || !out) return pz_need(NULL, space ? "out" : "space", err);
   for (const struct pz_embedded *e = pz_embedded_spaces; e->name; e++)
     if (strcmp(e->name, space) == 0)
       return pz_space_parse(space, e->text, strlen(e->text), out, err);
@@ -153,6 +160,7 @@ enum pz_status pz_space_load(const char *space, struct pz_space *out, struct pz_
 
 enum pz_status pz_space_set_budget(struct pz_space *s, const char *budget, struct pz_error *err) {
   char *end;
+  if (!s || !budget) return pz_need(NULL, s ? "budget" : "space", err);
   double mm2 = strtod(budget, &end);
   if (end != budget && !*end) {
     if (!(mm2 > 0 && mm2 < 1e9))
@@ -270,8 +278,13 @@ enum pz_status pz_space_points(const struct pz_space *s, struct pz_arena *arena,
 enum pz_status pz_space_count(const struct pz_space *s, uint32_t *n, struct pz_error *err) {
   struct pz_arena arena;
   struct pz_point *points;
+  enum pz_status status = pz_need(s, "space", err);
+  if (status == PZ_OK) status = pz_need(n, "n", err);
+  for (enum pz_axis a = 0; a < PZ_AXES && status == PZ_OK; a++)
+    status = pz_need_range(axis_names[a], s->n[a], 1, PZ_SPACE_MOST_VALUES, err);
+  if (status != PZ_OK) return status;
   pz_arena_init(&arena, NULL);
-  enum pz_status status = pz_space_points(s, &arena, &points, n, err);
+  status = pz_space_points(s, &arena, &points, n, err);
   pz_arena_release(&arena);
   return status;
 }

@@ -378,7 +378,7 @@ static enum pz_status read_chip_status(const struct pz_run_file *f, sqlite3_stmt
     return PZ_OK;
   snprintf(what, sizeof what,
            "table chip_statuses, row with id %" PRId64
-           ": is not a chip_status; accepted: an id, a kind, "
+           " is not how a chip left a search; accepted: an id, a kind, "
            "two reals",
            number);
   return refuse(f, what, err);
@@ -400,7 +400,10 @@ enum pz_status pz_run_file_read_chip_statuses(struct pz_run_file *f, const char 
     if (status != PZ_OK || !row) break;
     status = read_chip_status(f, stmt, &id, &chip_status, err);
     if (status == PZ_OK) status = take(into, id, &chip_status);
-    if (status != PZ_OK) pz_fail(err, status, "%s: a chip_status was rejected", f->db.path);
+    if (status != PZ_OK)
+      pz_fail(err, status,
+              "%s: table chip_statuses does not have every chip once; see phaze verify",
+              f->db.path);
   }
   sqlite3_finalize(stmt);
   return status;

@@ -51,8 +51,8 @@ typedef enum pz_status pz_take_chip(void *into, const struct pz_result_chip *chi
 PZ_NODISCARD enum pz_status pz_run_file_read_chips(struct pz_run_file *f, pz_take_chip *take,
                                                    void *into, struct pz_error *err);
 
-/* Replace the chip statuses of one objective run; ids[i] is the chip of chip_statuses[i], each once.  All or
- * none; commits. */
+/* Replace the chip statuses of one objective run; ids[i] is the chip of chip_statuses[i], each
+ * once.  All or none; commits. */
 PZ_NODISCARD enum pz_status pz_run_file_chip_statuses(struct pz_run_file *f,
                                                       const char *objective_run,
                                                       const uint32_t *ids,
@@ -63,7 +63,7 @@ PZ_NODISCARD enum pz_status pz_run_file_chip_statuses(struct pz_run_file *f,
 typedef enum pz_status pz_take_chip_status(void *into, uint32_t id,
                                            const struct pz_chip_status *chip_status);
 
-/* The chip statuses of a objective run by id; none is no error. */
+/* The chip statuses of an objective run by id; none is no error. */
 PZ_NODISCARD enum pz_status pz_run_file_read_chip_statuses(struct pz_run_file *f,
                                                            const char *objective_run,
                                                            pz_take_chip_status *take, void *into,

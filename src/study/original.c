@@ -117,5 +117,8 @@ enum pz_status pz_original_run(const struct pz_study_options *options, bool alon
   struct pz_watch watch = {&stop, progress ? &p : NULL};
   enum pz_status status = pz_sized_take(&o, sizeof o, options, "pz_study_options_default", err);
   if (progress) pz_progress_start_call(&p, progress, ctx, &stop);
+  if (status == PZ_OK) status = pz_need(out, "out", err);
+  if (status == PZ_OK)
+    status = pz_need_range("number of models", o.n_models, 1, PZ_SEARCH_MOST_MODELS, err);
   return status == PZ_OK ? run_rows(&o, alone, threads, watch, out, err) : status;
 }

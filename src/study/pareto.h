@@ -1,5 +1,5 @@
-/* The Pareto front of throughput, area and peak watts.  As in a objective run, bounds exclude chips that
- * need not be evaluated. */
+/* The Pareto front of throughput, area and peak watts.  As in an objective run, bounds exclude
+ * chips that need not be evaluated. */
 #ifndef PZ_STUDY_PARETO_H
 #define PZ_STUDY_PARETO_H
 

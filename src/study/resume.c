@@ -4,7 +4,7 @@
 
 #include "core/vec.h"
 
-/* ---- objective runs ------------------------------------------------------------------------------- */
+/* ---- objective runs -------------------------------------------------------------------------- */
 
 /* A journal that only remembers. */
 static enum pz_status forget(void *ctx, const struct pz_entry *entry, struct pz_error *err) {
@@ -36,10 +36,10 @@ static enum pz_status run_again(struct pz_study *s, struct pz_run_file *f,
                                           "give; see phaze verify");
 }
 
-/* ---- chip statuses ------------------------------------------------------------------------------ */
+/* ---- chip statuses --------------------------------------------------------------------------- */
 
-/* How chips left a objective run depends on what was known when: as the run has it, not as a objective run that
- * is run again with all of its evaluations would have it. */
+/* How chips left an objective run depends on what was known when: as the run has it, not as an
+ * objective run that is run again with all of its evaluations would have it. */
 struct chip_statuses {
   const struct pz_study *s;
   struct pz_objective_run *c;

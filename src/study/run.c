@@ -105,7 +105,8 @@ enum pz_status pz_run_open(const struct pz_study_options *study,
                            struct pz_error *err) {
   struct pz_study_options o = pz_study_options_default();
   struct pz_run *r = NULL;
-  enum pz_status status = pz_sized_take(&o, sizeof o, study, "pz_study_options_default", err);
+  enum pz_status status = pz_need(out, "out", err);
+  if (status == PZ_OK) status = pz_sized_take(&o, sizeof o, study, "pz_study_options_default", err);
   if (status == PZ_OK) status = new_run(options, &r, err);
   if (status != PZ_OK) return status;
   status = pz_study_init(&r->study, &o, r->o.threads, err);
@@ -130,7 +131,8 @@ static enum pz_status check_version(struct pz_run_file *f, struct pz_error *err)
 enum pz_status pz_run_look(const struct pz_run_options *options, struct pz_run **out,
                            struct pz_error *err) {
   struct pz_run *r = NULL;
-  enum pz_status status = new_run(options, &r, err);
+  enum pz_status status = pz_need(out, "out", err);
+  if (status == PZ_OK) status = new_run(options, &r, err);
   if (status != PZ_OK) return status;
   r->looking = true;
   status = r->dir ? pz_run_file_look(r->dir, &r->file, err)
@@ -239,14 +241,28 @@ static enum pz_status keep_result(struct pz_run *r, struct pz_error *err) {
                          : status;
 }
 
+/* A call begins: what cancelled an earlier one does not count any more. */
+static enum pz_status begin(struct pz_run *r, bool after_search, struct pz_error *err) {
+  enum pz_status status = pz_need(r, "run", err);
+  if (status != PZ_OK) return status;
+  atomic_store(&r->stop, false);
+  return !after_search || r->result.n_answers
+             ? PZ_OK
+             : pz_fail(err, PZ_BAD_USE, "the run has no result yet; call pz_run_search first");
+}
+
 enum pz_status pz_run_search(struct pz_run *r, struct pz_error *err) {
-  enum pz_status status =
-      r->file ? read_kept(r, pz_run_file_result, "the result", pz_result_read, &r->reused, err)
-              : PZ_OK;
-  if (status != PZ_OK || r->reused) return status;
-  status = search(r, err);
-  r->restored = r->changed = status == PZ_OK;
-  return status == PZ_OK && r->file ? keep_result(r, err) : status;
+  enum pz_status status = begin(r, false, err);
+  if (status != PZ_OK || r->result.n_answers) return status;
+  if (r->file)
+    status = read_kept(r, pz_run_file_result, "the result", pz_result_read, &r->reused, err);
+  if (status == PZ_OK && !r->reused) {
+    status = search(r, err);
+    r->restored = r->changed = status == PZ_OK;
+    if (status == PZ_OK && r->file) status = keep_result(r, err);
+  }
+  if (status != PZ_OK) pz_result_init(&r->result, &r->arena); /* none of it counts */
+  return status;
 }
 
 /* ---- comparison and detail ------------------------------------------------------------------ */
@@ -270,7 +286,7 @@ static enum pz_status have_chips(struct pz_run *r, struct pz_error *err) {
   return r->result.chips ? PZ_OK : pz_resume_chips(&r->result, r->file, err);
 }
 
-enum pz_status pz_run_detail(struct pz_run *r, struct pz_error *err) {
+static enum pz_status have_detail(struct pz_run *r, struct pz_error *err) {
   bool kept = false;
   enum pz_status status = PZ_OK;
   if (r->result.detail) return PZ_OK;
@@ -283,6 +299,11 @@ enum pz_status pz_run_detail(struct pz_run *r, struct pz_error *err) {
   return keep_json(r->file, pz_run_file_set_detail, pz_detail_json(&r->result), err);
 }
 
+enum pz_status pz_run_detail(struct pz_run *r, struct pz_error *err) {
+  enum pz_status status = begin(r, true, err);
+  return status == PZ_OK ? have_detail(r, err) : status;
+}
+
 /* Times of the search beside those of the baselines. */
 static void add_search_times(struct pz_run *r) {
   for (uint32_t i = 0; i < r->result.comparison->n_runs; i++) {
@@ -291,15 +312,21 @@ static void add_search_times(struct pz_run *r) {
   }
 }
 
+static bool has_comparison(const struct pz_run *r, const uint64_t *seed) {
+  const struct pz_comparison *c = r->result.comparison;
+  return c && (!seed || c->seed == *seed);
+}
+
 enum pz_status pz_run_compare(struct pz_run *r, const uint64_t *seed, struct pz_error *err) {
   bool kept = false;
-  enum pz_status status = PZ_OK;
+  enum pz_status status = begin(r, true, err);
+  if (status != PZ_OK || has_comparison(r, seed)) return status;
   if (r->file)
     status = read_kept(r, pz_run_file_comparison, "the comparison", pz_comparison_read, &kept, err);
-  if (status != PZ_OK || (kept && (!seed || r->result.comparison->seed == *seed))) return status;
+  if (status != PZ_OK || (kept && has_comparison(r, seed))) return status;
   status = have_study(r, err);
   /* a detail that is kept must not depend on what baselines evaluate */
-  if (status == PZ_OK && r->file) status = pz_run_detail(r, err);
+  if (status == PZ_OK && r->file) status = have_detail(r, err);
   if (status == PZ_OK)
     status = pz_compare(&r->study, seed ? *seed : PZ_COMPARE_SEED, r->watch, &r->result, err);
   if (status != PZ_OK) return status;

@@ -35,7 +35,7 @@ static bool axis_step(struct work *w, enum pz_axis axis, int by, uint32_t n) {
   to.id = pz_space_id(space, to.at);
   int64_t unit = axis == PZ_AXIS_GLB ? 1 << 20 : 1;
   w->place[n] = (struct place){to, w->c->hbm_gib};
-  w->steps[n] = (struct pz_step){.what = pz_axis_name(NULL, axis),
+  w->steps[n] = (struct pz_step){.what = pz_axis_name(axis),
                                  .from = pz_space_value(space, &from, axis) / unit,
                                  .to = pz_space_value(space, &to, axis) / unit,
                                  .within = pz_space_has(space, &to),

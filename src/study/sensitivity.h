@@ -16,7 +16,7 @@ struct pz_step {
 
 enum { PZ_MOST_STEPS = 2 * (PZ_AXES + 1) };
 
-/* Steps from the best chip of a objective run, by axis, down before up. */
+/* Steps from the best chip of an objective run, by axis, down before up. */
 PZ_NODISCARD enum pz_status pz_sensitivity(struct pz_study *s, const struct pz_objective_run *c,
                                            struct pz_step steps[PZ_MOST_STEPS], uint32_t *n,
                                            struct pz_error *err);

@@ -7,6 +7,7 @@
 #include "chip/chip.h"
 #include "chip/chip_json.h"
 #include "core/alloc.h"
+#include "core/choices.h"
 #include "core/fields.h"
 #include "core/map.h"
 #include "workload/workload.h"
@@ -58,6 +59,49 @@ static enum pz_status set_task(struct pz_study *s, struct pz_error *err) {
   return PZ_OK;
 }
 
+/* ---- checks --------------------------------------------------------------------------------- */
+
+static enum pz_status check_real(const char *what, double v, double min, double max,
+                                 struct pz_error *err) {
+  if (v >= min && v <= max) return PZ_OK;
+  return pz_fail(err, PZ_BAD_USE, "%s %g; accepted: %g to %g", what, v, min, max);
+}
+
+static enum pz_status check_models(const struct pz_study_options *o, struct pz_error *err) {
+  enum pz_status status =
+      pz_need_range("number of models", o->n_models, 1, PZ_SEARCH_MOST_MODELS, err);
+  for (uint32_t i = 0; i < o->n_models && status == PZ_OK; i++) {
+    status = pz_need(o->models[i], "the name of a model", err);
+    if (status == PZ_OK && !(o->weight[i] > 0 && o->weight[i] < 1e9))
+      status = pz_fail(err, PZ_BAD_USE, "weight %g; accepted: above 0", o->weight[i]);
+  }
+  return status;
+}
+
+static enum pz_status check_choices(const struct pz_study_options *o, struct pz_error *err) {
+  enum pz_status s = pz_choices_check("mbs", &o->mbs, 1, err);
+  if (s == PZ_OK) s = pz_choices_check("tp", &o->tp, 1, err);
+  if (s == PZ_OK) s = pz_choices_check("hbm_gib", &o->hbm_gib, 1, err);
+  if (s == PZ_OK)
+    s = pz_need_range("objective", (int64_t)o->objective, 0, PZ_OBJECTIVE_PER_MM2, err);
+  if (s == PZ_OK) s = pz_need_range("assumptions", o->assumptions, 0, PZ_ASSUME_ALL, err);
+  return s;
+}
+
+static enum pz_status check_options(const struct pz_study_options *o, struct pz_error *err) {
+  static const int64_t STEPS = 1000000000000000;
+  enum pz_status s = check_models(o, err);
+  if (s == PZ_OK && !o->space_text) s = pz_need(o->space, "space", err);
+  if (s == PZ_OK && !o->cluster_text) s = pz_need(o->cluster, "cluster", err);
+  if (s == PZ_OK) s = pz_need_range("devices", o->devices, 1, 1 << 30, err);
+  if (s == PZ_OK) s = pz_need_range("batch", o->batch, 1, 1 << 30, err);
+  if (s == PZ_OK) s = pz_need_range("steps", o->steps, 1, STEPS, err);
+  if (s == PZ_OK) s = check_choices(o, err);
+  if (s == PZ_OK) s = check_real("state", o->state, 1, 100, err);
+  if (s == PZ_OK) s = check_real("pareto_tolerance", o->pareto_tolerance, 0, 1, err);
+  return s;
+}
+
 /* Inputs, results and pages are UTF-8, and a name stands in all of them. */
 static enum pz_status check_names(const struct pz_study_options *o, struct pz_error *err) {
   for (uint32_t i = 0; i < o->n_models; i++) {
@@ -72,7 +116,8 @@ static enum pz_status check_names(const struct pz_study_options *o, struct pz_er
 
 static enum pz_status read_inputs(struct pz_study *s, struct pz_error *err) {
   const char *text = s->o.space_text;
-  enum pz_status status = check_names(&s->o, err);
+  enum pz_status status = check_options(&s->o, err);
+  if (status == PZ_OK) status = check_names(&s->o, err);
   if (status != PZ_OK) return status;
   status = text ? pz_space_parse("space", text, strlen(text), &s->space, err)
                 : pz_space_load(s->o.space, &s->space, err);
@@ -139,7 +184,7 @@ static json_t *space_json(const struct pz_space *s) {
     for (int i = 0; i < s->n[a]; i++)
       json_array_append_new(list,
                             json_integer(a == PZ_AXIS_GLB ? s->value[a][i] >> 20 : s->value[a][i]));
-    json_object_set_new(o, pz_axis_name(NULL, a), list);
+    json_object_set_new(o, pz_axis_name(a), list);
   }
   return o;
 }
@@ -290,6 +335,8 @@ static enum pz_status measure_reference(struct pz_study *s, struct pz_error *err
 enum pz_status pz_study_prepare(struct pz_study *s, const struct pz_search_options *o,
                                 struct pz_error *err) {
   struct pz_search_options with = *o;
+  pz_search_free(s->search); /* of an earlier call that was stopped */
+  s->search = NULL;
   with.exhaustive = s->o.exhaustive;
   enum pz_status status = measure_reference(s, err);
   if (status == PZ_OK)

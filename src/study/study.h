@@ -52,10 +52,10 @@ PZ_NODISCARD enum pz_status pz_study_run(struct pz_study *s, uint32_t i, struct 
 /* What objective run i maximises. */
 struct pz_objective pz_study_objective(const struct pz_study *s, uint32_t i);
 
-/* The name of a objective run: a model's, or "common". */
+/* The name of an objective run: a model's, or "common". */
 const char *pz_study_run_name(const struct pz_study *s, uint32_t i);
 
-/* The best chip of a objective run, with the memory it needs. */
+/* The best chip of an objective run, with the memory it needs. */
 void pz_study_chip(const struct pz_study *s, const struct pz_objective_run *c, struct pz_chip *out);
 
 #endif

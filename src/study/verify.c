@@ -1,6 +1,6 @@
-/* Verification of a run: everything is recomputed from its inputs and compared; plans are checked by
- * code that shares nothing with their solver, and a sample of the excluded chips is evaluated without
- * bounds. */
+/* Verification of a run: everything is recomputed from its inputs and compared; plans are
+ * checked by code that shares nothing with their solver, and a sample of the excluded chips is
+ * evaluated without bounds. */
 
 #include <inttypes.h>
 #include <math.h>
@@ -85,7 +85,7 @@ static enum pz_status make_study(struct job *j) {
   return PZ_OK;
 }
 
-/* ---- chip statuses ------------------------------------------------------------------------------ */
+/* ---- chip statuses --------------------------------------------------------------------------- */
 
 struct cover {
   struct job *j;
@@ -425,6 +425,8 @@ enum pz_status pz_verify(const char *dir, const struct pz_verify_options *option
                          struct pz_error *err) {
   struct pz_verify_options o = pz_verify_options_default();
   enum pz_status status = pz_sized_take(&o, sizeof o, options, "pz_verify_options_default", err);
+  if (status == PZ_OK) status = pz_need(dir, "dir", err);
+  if (status == PZ_OK) status = pz_need(holds, "holds", err);
   if (status != PZ_OK) return status;
   struct job j = {.o = &o, .holds = true, .err = err};
   pz_arena_init(&j.arena, NULL);

@@ -71,5 +71,5 @@ const char *pz_op_kind_name(int kind) {
 
 const char *pz_op_class_name(enum pz_op_class c) {
   static const char *const name[] = {"tensor", "vector", "fused", "none", "collective"};
-  return name[c];
+  return (size_t)c < sizeof name / sizeof *name ? name[c] : "unknown";
 }

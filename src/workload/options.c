@@ -1,7 +1,5 @@
 #include "workload/options.h"
 
-#include <inttypes.h>
-
 #include "core/sized.h"
 #include "workload/config.h"
 
@@ -21,23 +19,18 @@ enum pz_status pz_workload_options_take(const struct pz_workload_options *caller
   return pz_sized_take(out, sizeof *out, caller, "pz_workload_options_default", err);
 }
 
-static enum pz_status check_range(const char *what, int64_t v, int64_t min, int64_t max,
-                                  struct pz_error *err) {
-  if (v >= min && v <= max) return PZ_OK;
-  return pz_fail(err, PZ_BAD_USE, "%s %" PRId64 "; accepted: %" PRId64 " to %" PRId64, what, v, min,
-                 max);
-}
-
 enum pz_status pz_workload_options_check(const struct pz_workload_options *o, int64_t least,
                                          struct pz_error *err) {
-  enum pz_status s = check_range("sequence length", o->seq, least, 1 << 24, err);
-  if (s == PZ_OK) s = check_range("microbatch size", o->mbs, 1, 1 << 20, err);
-  if (s == PZ_OK) s = check_range("tensor-parallel degree", o->tp, 1, 65536, err);
-  if (s == PZ_OK) s = check_range("slice", o->slice, 0, o->tp - 1, err);
+  enum pz_status s = pz_need_range("sequence length", o->seq, least, 1 << 24, err);
+  if (s == PZ_OK) s = pz_need_range("microbatch size", o->mbs, 1, 1 << 20, err);
+  if (s == PZ_OK) s = pz_need_range("tensor-parallel degree", o->tp, 1, 65536, err);
+  if (s == PZ_OK) s = pz_need_range("slice", o->slice, 0, o->tp - 1, err);
   if (s == PZ_OK)
-    s = check_range("number of layers", o->num_layers, least, PZ_RANGE_LAYERS.max, err);
-  if (s == PZ_OK) s = check_range("kernels", (int64_t)o->kernels, 0, PZ_KERNELS_EAGER, err);
-  if (s == PZ_OK) s = check_range("attention", (int64_t)o->attention, 0, PZ_ATTENTION_FLASH, err);
-  if (s == PZ_OK) s = check_range("recompute", (int64_t)o->recompute, 0, PZ_RECOMPUTE_FULL, err);
+    s = pz_need_range("number of layers", o->num_layers, least, PZ_RANGE_LAYERS.max, err);
+  if (s == PZ_OK) s = pz_need_range("kernels", (int64_t)o->kernels, 0, PZ_KERNELS_EAGER, err);
+  if (s == PZ_OK) s = pz_need_range("attention", (int64_t)o->attention, 0, PZ_ATTENTION_FLASH, err);
+  if (s == PZ_OK) s = pz_need_range("recompute", (int64_t)o->recompute, 0, PZ_RECOMPUTE_FULL, err);
+  if (s == PZ_OK)
+    s = pz_need_range("unknown_ops", (int64_t)o->unknown_ops, 0, PZ_UNKNOWN_VECTOR, err);
   return s;
 }

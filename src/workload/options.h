@@ -9,8 +9,8 @@ PZ_NODISCARD enum pz_status pz_workload_options_take(const struct pz_workload_op
                                                      struct pz_workload_options *out,
                                                      struct pz_error *err);
 
-/* All sizes and choices in range.  `least` is 1 for the sequence length and the number of layers, or
- * 0 where 0 stands for what the model's file has. */
+/* All sizes and choices in range.  `least` is 1 for the sequence length and the number of
+ * layers, or 0 where 0 stands for what the model's file has. */
 PZ_NODISCARD enum pz_status pz_workload_options_check(const struct pz_workload_options *o,
                                                       int64_t least, struct pz_error *err);
 

@@ -42,7 +42,8 @@ PZ_NODISCARD enum pz_status pz_variants_init(struct pz_variants *v, const struct
 PZ_NODISCARD enum pz_status pz_variants_refuse(struct pz_variants *v, int t, int m,
                                                const struct pz_error *why, struct pz_error *err);
 
-/* An error if none is possible; else a note for each degree, microbatch size or pair that is not. */
+/* An error if none is possible; else a note for each degree, microbatch size or pair that is
+ * not. */
 PZ_NODISCARD enum pz_status pz_variants_conclude(const struct pz_variants *v, struct pz_vec *notes,
                                                  struct pz_error *err);
 

@@ -127,7 +127,8 @@ static void many_modes_are_as_by_exact_search(void **state) {
 
 /* ---- dual values ---------------------------------------------------------------------------- */
 
-/* All feasible subsets of a small problem: by enumeration, each with the rates' sum and as a column. */
+/* All feasible subsets of a small problem: by enumeration, each with the rates' sum and as a
+ * column. */
 struct subsets {
   const struct pz_problem *p;
   bool before[MOST][MOST];
@@ -230,8 +231,8 @@ static void dual_values_are_those_of_all_subsets(void **state) {
   }
 }
 
-/* Tasks of the same modes of which one has more behind it: starting that first in a slow mode is not as good as
- * starting the other first. */
+/* Tasks of the same modes of which one has more behind it: starting that first in a slow mode is
+ * not as good as starting the other first. */
 static void same_modes_are_not_interchangeable(void **state) {
   (void)state;
   static const struct pz_mode four[] = {

@@ -1,5 +1,5 @@
-/* The mapper: lower bounds, relations, brute force over the whole mapspace, and a published mapper's
- * answers. */
+/* The mapper: lower bounds, relations, brute force over the whole mapspace, and a published
+ * mapper's answers. */
 #include "unit/testing.h"
 
 #include <math.h>

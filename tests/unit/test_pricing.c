@@ -127,8 +127,8 @@ static void check_duals(const struct pz_context *c) {
   assert_true(c->bound_s <= c->best_s);
 }
 
-/* The incumbent has the makespan of all tasks in sequence, each in its fastest mode, times a factor:
- * with 1 modes are eliminated, with 10 hardly any. */
+/* The incumbent has the makespan of all tasks in sequence, each in its fastest mode, times a
+ * factor: with 1 modes are eliminated, with 10 hardly any. */
 static void generate_within(const struct pz_problem *p, int64_t steps, double factor,
                             const struct pz_tuning *tuning) {
   struct pz_arena arena;

@@ -147,8 +147,8 @@ static double shortest(const struct pz_problem *p) {
   return x.best;
 }
 
-/* With modes eliminated as if there were a schedule longer by so many units: that leaves the shortest.
- * */
+/* With modes eliminated as if there were a schedule longer by so many units: that leaves the
+ * shortest. */
 static double narrowed_from(const struct pz_problem *p, double makespan, int units) {
   struct pz_arena arena;
   struct pz_context c;

@@ -23,7 +23,7 @@ const common = dataset("objective_runs")[objective_runs.length - 1];
 const models = dataset("models").map(m => m.model);
 // A name of any length as one of a line.
 const short = name => name.length <= 44 ? name : name.slice(0, 20) + "…" + name.slice(-20);
-const objective_runTitle = name => name === "common" && objective_runs.length > 1 ? "all models" : short(name);
+const runTitle = name => name === "common" && objective_runs.length > 1 ? "all models" : short(name);
 
 // ---- numbers
 

@@ -18,8 +18,8 @@
   const ways = unique(data.filter(r => r.objective_run === common.objective_run).map(r => r.method));
 
   // A row of the table: what a method reaches for every model, with one chip for all of them or with one for each.
-  function makeRow(way, scope, objective_runOf) {
-    const cells = models.map(model => at(objective_runOf(model), way, model));
+  function makeRow(way, scope, runOf) {
+    const cells = models.map(model => at(runOf(model), way, model));
     const logs = cells.map(c => c && c.ratio > 0 ? Math.log(c.ratio) : null);
     const mean = logs.includes(null) ? null : Math.exp(d3.mean(logs));
     return { method: way, scope, cells, mean, name: (methods[way] || [way])[0], about: (methods[way] || [0, cells[0].about])[1] };

@@ -32,7 +32,7 @@
     "excluded after scheduling", "excluded by operator bounds", "schedules not proven optimal", "optimality gap"].forEach(h => el(head, "th", "", h));
   dataset("objective_runs").forEach(c => {
     const tr = el(body, "tr");
-    [objective_runTitle(c.objective_run), c.chip, number(c.hbm_gib), c.area_mm2.toFixed(1), value(c.objective), count(c.evaluated),
+    [runTitle(c.objective_run), c.chip, number(c.hbm_gib), c.area_mm2.toFixed(1), value(c.objective), count(c.evaluated),
       count(c.excluded_after_schedules), count(c.excluded_by_tables), count(c.open_schedules), percent(c.gap,
       2)].forEach(t => el(tr, "td", "", t));
   });

@@ -27,7 +27,7 @@
   let objective_run = common.objective_run, pinned = null, coloured = "status";
   if (objective_runs.length > 1)
     select(controls, "chip optimized for", objective_runs.slice(-1).concat(objective_runs.slice(0, -1))
-      .map(c => ({ value: c, text: objective_runTitle(c) })), objective_run, c => {
+      .map(c => ({ value: c, text: runTitle(c) })), objective_run, c => {
       objective_run = c;
       pinned = null;
       redraw();
@@ -73,7 +73,7 @@
     });
   }
 
-  // The baselines of a objective_run that have a chip.
+  // The baselines of an objective run that have a chip.
   const placed = () => unique(baselines.filter(b => b.objective_run === objective_run && b.method !== "search" && b.objective > 0).map(b => b.method))
     .map(way => baselines.find(b => b.objective_run === objective_run && b.method === way))
     .map(b => ({ b, kind: others.find(o => o[0] === b.method.replace(/-(expert|placed)$/, "")) })).filter(o => o.kind)

@@ -307,8 +307,8 @@ static bool set_times(const struct ilp *x, const double *value, struct pz_slot *
   return !again;
 }
 
-/* The solution's modes and order as a schedule, with exact times.  DBL_MAX: a resource is overfull.
- * */
+/* The solution's modes and order as a schedule, with exact times.  DBL_MAX: a resource is
+ * overfull. */
 static double schedule_of(struct ilp *x, const double *value) {
   uint32_t n = x->p->n;
   struct pz_slot *slots = pz_arena_alloc(&x->arena, n, sizeof *slots);

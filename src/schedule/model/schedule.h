@@ -1,4 +1,5 @@
-/* A schedule of a problem: what was found, how far it is from optimal, and what the techniques did. */
+/* A schedule of a problem: what was found, how far it is from optimal, and what the techniques
+ * did. */
 #ifndef PZ_SCHEDULE_MODEL_SCHEDULE_H
 #define PZ_SCHEDULE_MODEL_SCHEDULE_H
 

@@ -1,0 +1,458 @@
+/* The public header as a program may use it wrongly: an error with a message, never a crash; and
+ * searches that are cancelled at any report, and go on. */
+#include "unit/testing.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* A call that must be refused, with a message; the error is empty again after it. */
+#define refused(call, expected)                                                                    \
+  do {                                                                                             \
+    struct pz_error err = {0};                                                                     \
+    assert_int_equal((call), (expected));                                                          \
+    assert_int_equal(err.status, (expected));                                                      \
+    assert_true(err.message[0]);                                                                   \
+  } while (0)
+
+/* ---- models, chips, costs, schedules, plans ------------------------------------------------- */
+
+static void models_are_checked(void **state) {
+  (void)state;
+  struct pz_workload_options o = pz_workload_options_default();
+  struct pz_workload *w = NULL;
+  refused(pz_workload_load(NULL, &o, &w, &err), PZ_BAD_USE);
+  refused(pz_workload_load("gpt2", &o, NULL, &err), PZ_BAD_USE);
+  refused(pz_workload_load("no-such", &o, &w, &err), PZ_BAD_INPUT);
+  refused(pz_workload_load("", &o, &w, &err), PZ_BAD_INPUT);
+  refused(pz_workload_parse("x", NULL, 0, &o, &w, &err), PZ_BAD_USE);
+  refused(pz_workload_parse_onnx("x", NULL, 0, &o, &w, &err), PZ_BAD_USE);
+  for (size_t size = 0; size < sizeof(size_t); size++) {
+    o.size = size;
+    refused(pz_workload_load("gpt2", &o, &w, &err), PZ_BAD_USE);
+  }
+  o.size = sizeof o + 1;
+  refused(pz_workload_load("gpt2", &o, &w, &err), PZ_BAD_USE);
+  o = pz_workload_options_default();
+  o.kernels = (enum pz_kernels)7;
+  refused(pz_workload_load("gpt2", &o, &w, &err), PZ_BAD_USE);
+  o = pz_workload_options_default();
+  o.unknown_ops = (enum pz_unknown_ops) - 1;
+  refused(pz_workload_load("gpt2", &o, &w, &err), PZ_BAD_USE);
+  o = pz_workload_options_default();
+  o.dropout = (double)NAN;
+  refused(pz_workload_load("gpt2", &o, &w, &err), PZ_BAD_USE);
+  assert_null(w);
+  assert_int_equal(pz_workload_load("gpt2", NULL, &w, NULL), PZ_OK); /* defaults */
+  pz_workload_free(w);
+  pz_workload_free(NULL);
+}
+
+static void chips_and_networks_are_checked(void **state) {
+  (void)state;
+  struct pz_chip c;
+  struct pz_cluster net;
+  struct pz_cost *cost = NULL;
+  refused(pz_chip_load(NULL, &c, &err), PZ_BAD_USE);
+  refused(pz_chip_load("tpuv4", NULL, &err), PZ_BAD_USE);
+  refused(pz_chip_parse("x", NULL, 0, &c, &err), PZ_BAD_USE);
+  refused(pz_cluster_load(NULL, &net, &err), PZ_BAD_USE);
+  refused(pz_cluster_parse("x", NULL, 0, &net, &err), PZ_BAD_USE);
+  assert_null(pz_chip_preset_text(NULL));
+  net = (struct pz_cluster){0};
+  refused(pz_cluster_reach(&net, 8, "devices", &err), PZ_BAD_USE);
+  refused(pz_cluster_reach(NULL, 8, "devices", &err), PZ_BAD_USE);
+  assert_int_equal(pz_cluster_load("paper", &net, NULL), PZ_OK);
+  refused(pz_cluster_reach(&net, -8, NULL, &err), PZ_BAD_USE);
+
+  assert_int_equal(pz_chip_load("tpuv4", &c, NULL), PZ_OK);
+  const struct pz_chip good = c;
+  refused(pz_cost_new(NULL, NULL, &cost, &err), PZ_BAD_USE);
+  refused(pz_cost_new(&c, NULL, NULL, &err), PZ_BAD_USE);
+  c.tensor.cores = 0;
+  refused(pz_cost_new(&c, NULL, &cost, &err), PZ_BAD_INPUT);
+  c = good;
+  c.clock_hz = (double)NAN;
+  refused(pz_cost_new(&c, NULL, &cost, &err), PZ_BAD_INPUT);
+  c = good;
+  c.calibration.n_tiles = 1000;
+  refused(pz_cost_new(&c, NULL, &cost, &err), PZ_BAD_INPUT);
+  c = good;
+  c.calibration.hbm_read_efficiency = 0;
+  refused(pz_cost_new(&c, NULL, &cost, &err), PZ_BAD_INPUT);
+  c = good;
+  c.tech = PZ_TECHS;
+  refused(pz_cost_new(&c, NULL, &cost, &err), PZ_BAD_INPUT);
+  memset(&c, 0xff, sizeof c);
+  refused(pz_cost_new(&c, NULL, &cost, &err), PZ_BAD_INPUT);
+  net.n_levels = 9;
+  refused(pz_cost_new(&good, &net, &cost, &err), PZ_BAD_USE);
+  net = (struct pz_cluster){.n_levels = 1, .devices = 4};
+  refused(pz_cost_new(&good, &net, &cost, &err), PZ_BAD_INPUT);
+  assert_null(cost);
+}
+
+static void every_preset_passes_the_checks(void **state) {
+  (void)state;
+  for (size_t i = 0; pz_chip_preset_name(i); i++)
+    for (size_t k = 0; pz_cluster_preset_name(k); k++) {
+      struct pz_chip c;
+      struct pz_cluster net;
+      struct pz_cost *cost = NULL;
+      struct pz_error err = {0};
+      assert_int_equal(pz_chip_load(pz_chip_preset_name(i), &c, &err), PZ_OK);
+      assert_int_equal(pz_cluster_load(pz_cluster_preset_name(k), &net, &err), PZ_OK);
+      if (pz_cost_new(&c, &net, &cost, &err) != PZ_OK) fail_msg("%s: %s", c.name, err.message);
+      pz_cost_free(cost);
+    }
+}
+
+static void names_beyond_an_enum_are_harmless(void **state) {
+  (void)state;
+  assert_string_equal(pz_bound_name((enum pz_bound)99), "unknown");
+  assert_string_equal(pz_dim_name((enum pz_dim) - 1), "unknown");
+  assert_string_equal(pz_stationary_name((enum pz_stationary)3), "unknown");
+  assert_string_equal(pz_op_class_name((enum pz_op_class)99), "unknown");
+  assert_string_equal(pz_op_kind_name(-1), "unknown");
+  assert_string_equal(pz_objective_unit((enum pz_objective_kind)99), "unknown");
+  assert_string_equal(pz_status_name((enum pz_status)99), "unknown");
+  assert_null(pz_assumption_at(PZ_ASSUMPTIONS));
+  assert_null(pz_tech_at(PZ_TECHS));
+  assert_null(pz_axis_name(PZ_AXES));
+  assert_null(pz_preset_name(SIZE_MAX));
+  assert_null(pz_chip_preset_name(SIZE_MAX));
+  assert_null(pz_cluster_preset_name(SIZE_MAX));
+  assert_null(pz_space_preset_name(SIZE_MAX));
+}
+
+static void costs_and_schedules_are_checked(void **state) {
+  (void)state;
+  struct pz_workload *w = pz_test_load("gpt2", NULL);
+  const struct pz_layer *layer = &w->layers[0];
+  struct pz_schedule_options o = pz_schedule_options_default();
+  struct pz_layer_schedule *s = NULL;
+  struct pz_estimate e;
+  struct pz_mapping m;
+  struct pz_product p = {.batch = 1, .m = -1, .n = 2, .k = INT64_MAX};
+  struct pz_cost *cost = NULL;
+  struct pz_chip c;
+  assert_int_equal(pz_chip_load("tpuv4", &c, NULL), PZ_OK);
+  assert_int_equal(pz_cost_new(&c, NULL, &cost, NULL), PZ_OK);
+  refused(pz_cost_op(NULL, &layer->ops[0].op[0], &e, &err), PZ_BAD_USE);
+  refused(pz_cost_op(cost, NULL, &e, &err), PZ_BAD_USE);
+  refused(pz_cost_product(cost, NULL, &m, &err), PZ_BAD_USE);
+  refused(pz_cost_product(cost, &p, &m, &err), PZ_BAD_INPUT);
+  pz_cost_counts(cost, NULL, NULL);
+  refused(pz_schedule_layer(NULL, layer, PZ_FORWARD, &o, &s, &err), PZ_BAD_USE);
+  refused(pz_schedule_layer(cost, NULL, PZ_FORWARD, &o, &s, &err), PZ_BAD_USE);
+  refused(pz_schedule_layer(cost, layer, PZ_FORWARD, &o, NULL, &err), PZ_BAD_USE);
+  refused(pz_schedule_layer(cost, layer, (enum pz_direction)2, &o, &s, &err), PZ_BAD_USE);
+  refused(pz_schedule_layer(cost, layer, (enum pz_direction) - 1, &o, &s, &err), PZ_BAD_USE);
+  o.steps = 0;
+  refused(pz_schedule_layer(cost, layer, PZ_FORWARD, &o, &s, &err), PZ_BAD_USE);
+  o = pz_schedule_options_default();
+  o.modes = (enum pz_mode_set)3;
+  refused(pz_schedule_layer(cost, layer, PZ_FORWARD, &o, &s, &err), PZ_BAD_USE);
+  assert_null(s);
+  assert_int_equal(pz_schedule_layer(cost, layer, PZ_FORWARD, NULL, &s, NULL), PZ_OK);
+  pz_layer_schedule_free(s);
+  pz_layer_schedule_free(NULL);
+  pz_cost_free(cost);
+  pz_cost_free(NULL);
+  pz_workload_free(w);
+}
+
+static void plans_are_checked(void **state) {
+  (void)state;
+  struct pz_plan_options o = pz_plan_options_default();
+  const struct pz_plan_options good = o;
+  struct pz_plans *p = NULL;
+  struct pz_chip c, none = {.name = ""};
+  assert_int_equal(pz_chip_load("tpuv4", &c, NULL), PZ_OK);
+  refused(pz_plan_model(NULL, &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  refused(pz_plan_model("gpt2", NULL, NULL, &o, &p, &err), PZ_BAD_USE);
+  refused(pz_plan_model("gpt2", &none, NULL, &o, &p, &err), PZ_BAD_INPUT);
+  refused(pz_plan_model("gpt2", &c, NULL, &o, NULL, &err), PZ_BAD_USE);
+  o.devices = -1;
+  refused(pz_plan_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  o = good;
+  o.batch = INT64_MAX;
+  refused(pz_plan_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  o = good;
+  o.mbs.n = 33;
+  refused(pz_plan_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  o = good;
+  o.state = (double)NAN;
+  refused(pz_plan_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  o = good;
+  o.checkpointing = (enum pz_checkpointing)3;
+  refused(pz_plan_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  o = good;
+  o.workload.size = 0;
+  refused(pz_plan_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  o = good;
+  o.hbm_bytes = 1;
+  o.devices = 1;
+  refused(pz_plan_model("gpt2", &c, NULL, &o, &p, &err), PZ_NO_ANSWER);
+  assert_null(p);
+  pz_plans_free(NULL);
+}
+
+/* ---- searches ------------------------------------------------------------------------------- */
+
+static const char space[] =
+    "{\"base\": \"tpuv4\", \"tensor_cores\": [1, 2], \"rows\": [32, 64], \"cols\": [32, 64],"
+    " \"vector_cores\": [1, 2], \"glb_mib\": [4, 8]}";
+
+static struct pz_study_options small_study(void) {
+  struct pz_study_options o = pz_study_options_default();
+  o.models[0] = "bert-base";
+  o.models[1] = "gpt2";
+  o.n_models = 2;
+  o.mbs = (struct pz_choices){{1, 2}, 2};
+  o.tp = (struct pz_choices){{1, 2}, 2};
+  o.space_text = space;
+  o.devices = 4;
+  o.batch = 16;
+  o.workload.seq = 128;
+  o.steps = 2000;
+  return o;
+}
+
+static void not_a_study(const struct pz_study_options *o, enum pz_status expected) {
+  struct pz_run *run = NULL;
+  struct pz_original original;
+  refused(pz_run_open(o, NULL, &run, &err), expected);
+  assert_null(run);
+  if (o) refused(pz_original_run(o, false, 1, NULL, NULL, &original, &err), expected);
+}
+
+static void studies_are_checked(void **state) {
+  (void)state;
+  struct pz_study_options o = small_study();
+  not_a_study(NULL, PZ_BAD_USE); /* no models */
+#define wrong(change, expected)                                                                    \
+  do {                                                                                             \
+    o = small_study();                                                                             \
+    change;                                                                                        \
+    not_a_study(&o, expected);                                                                     \
+  } while (0)
+  wrong(o.size = 0, PZ_BAD_USE);
+  wrong(o.size = SIZE_MAX, PZ_BAD_USE);
+  wrong(o.n_models = 0, PZ_BAD_USE);
+  wrong(o.n_models = 65, PZ_BAD_USE);
+  wrong(o.n_models = UINT32_MAX, PZ_BAD_USE);
+  wrong(o.models[1] = NULL, PZ_BAD_USE);
+  wrong(o.models[1] = o.models[0], PZ_BAD_USE);
+  wrong(o.models[1] = "\xff", PZ_BAD_USE);
+  wrong(o.models[1] = "no-such", PZ_BAD_INPUT);
+  wrong(o.space = o.space_text = NULL, PZ_BAD_USE);
+  wrong(o.cluster = NULL, PZ_BAD_USE);
+  wrong(o.space_text = "{", PZ_BAD_INPUT);
+  wrong(o.budget = "-1", PZ_BAD_USE);
+  wrong(o.devices = -1, PZ_BAD_USE);
+  wrong(o.devices = INT64_MAX, PZ_BAD_USE);
+  wrong(o.batch = 0, PZ_BAD_USE);
+  wrong(o.steps = 0, PZ_BAD_USE);
+  wrong(o.mbs.n = 0, PZ_BAD_USE);
+  wrong(o.mbs.n = 33, PZ_BAD_USE);
+  wrong(o.tp.v[0] = -2, PZ_BAD_USE);
+  wrong(o.hbm_gib.n = -1, PZ_BAD_USE);
+  wrong(o.objective = (enum pz_objective_kind)6, PZ_BAD_USE);
+  wrong(o.objective = (enum pz_objective_kind) - 1, PZ_BAD_USE);
+  wrong(o.weight[1] = 0, PZ_BAD_USE);
+  wrong(o.weight[1] = (double)NAN, PZ_BAD_USE);
+  wrong(o.state = (double)INFINITY, PZ_BAD_USE);
+  wrong(o.pareto_tolerance = (double)NAN, PZ_BAD_USE);
+  wrong(o.workload.size = 1, PZ_BAD_USE);
+  wrong(o.workload.seq = -1, PZ_BAD_USE);
+#undef wrong
+  o = small_study();
+  o.assumptions = 1u << 20;
+  struct pz_run *run = NULL;
+  refused(pz_run_open(&o, NULL, &run, &err), PZ_BAD_USE);
+}
+
+static void spaces_are_checked(void **state) {
+  (void)state;
+  struct pz_space s = {.n = {0}};
+  uint32_t n;
+  refused(pz_space_load(NULL, &s, &err), PZ_BAD_USE);
+  refused(pz_space_parse("x", NULL, 0, &s, &err), PZ_BAD_USE);
+  refused(pz_space_count(&s, &n, &err), PZ_BAD_USE);
+  refused(pz_space_set_budget(&s, NULL, &err), PZ_BAD_USE);
+}
+
+/* ---- runs ----------------------------------------------------------------------------------- */
+
+static char dir[] = "/tmp/phaze-library-XXXXXX";
+
+static int make_dir(void **state) {
+  (void)state;
+  return mkdtemp(dir) ? 0 : -1;
+}
+
+static int remove_dir(void **state) {
+  (void)state;
+  char path[sizeof dir + 32];
+  static const char *const files[] = {"run.sqlite", "run.sqlite-wal", "run.sqlite-shm", "lock"};
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    snprintf(path, sizeof path, "%s/%s", dir, files[i]);
+    unlink(path);
+  }
+  for (int i = 1; i < 400; i++) {
+    snprintf(path, sizeof path, "%s/run-%d.sqlite", dir, i);
+    unlink(path);
+  }
+  return rmdir(dir);
+}
+
+static void runs_are_checked(void **state) {
+  (void)state;
+  struct pz_study_options o = small_study();
+  struct pz_run_options how = pz_run_options_default();
+  struct pz_verify_options verify = pz_verify_options_default();
+  struct pz_run *run = NULL;
+  bool holds = false;
+  refused(pz_run_open(&o, &how, NULL, &err), PZ_BAD_USE);
+  how.size = 3;
+  refused(pz_run_open(&o, &how, &run, &err), PZ_BAD_USE);
+  how = pz_run_options_default();
+  how.threads = UINT32_MAX;
+  refused(pz_run_open(&o, &how, &run, &err), PZ_BAD_USE);
+  refused(pz_run_look(NULL, &run, &err), PZ_BAD_USE);
+  how = pz_run_options_default();
+  how.dir = "/nowhere/at/all";
+  refused(pz_run_look(&how, &run, &err), PZ_IO);
+  refused(pz_verify(NULL, &verify, &holds, &err), PZ_BAD_USE);
+  refused(pz_verify("/nowhere", &verify, NULL, &err), PZ_BAD_USE);
+  refused(pz_verify("/nowhere", NULL, &holds, &err), PZ_IO);
+  how.dir = "/dev/null/x";
+  refused(pz_run_open(&o, &how, &run, &err), PZ_IO);
+  refused(pz_run_search(NULL, &err), PZ_BAD_USE);
+  refused(pz_run_compare(NULL, NULL, &err), PZ_BAD_USE);
+  refused(pz_run_detail(NULL, &err), PZ_BAD_USE);
+  assert_null(run);
+  pz_run_close(NULL);
+}
+
+static void the_search_comes_first(void **state) {
+  (void)state;
+  struct pz_study_options o = small_study();
+  struct pz_run *run = NULL;
+  struct pz_run_options how = pz_run_options_default();
+  for (int i = 0; i < 2; i++) {
+    how.dir = i ? dir : NULL;
+    how.fresh = true;
+    assert_int_equal(pz_run_open(&o, &how, &run, NULL), PZ_OK);
+    assert_int_equal(pz_run_result(run)->n_answers, 0);
+    refused(pz_run_compare(run, NULL, &err), PZ_BAD_USE);
+    refused(pz_run_detail(run, &err), PZ_BAD_USE);
+    assert_int_equal(pz_run_search(run, NULL), PZ_OK);
+    const struct pz_answer *answers = pz_run_result(run)->answers;
+    assert_int_equal(pz_run_search(run, NULL), PZ_OK); /* again: the same result */
+    assert_ptr_equal(pz_run_result(run)->answers, answers);
+    pz_run_close(run);
+  }
+}
+
+/* Says no at one report. */
+struct canceller {
+  uint32_t at, seen;
+};
+
+static bool report(void *ctx, const struct pz_progress_state *s) {
+  struct canceller *c = ctx;
+  assert_true(s->phase && s->unit && s->note && s->done <= s->total);
+  return ++c->seen != c->at;
+}
+
+static enum pz_status everything(struct pz_run *run) {
+  enum pz_status status = pz_run_search(run, NULL);
+  if (status == PZ_OK) status = pz_run_detail(run, NULL);
+  return status == PZ_OK ? pz_run_compare(run, NULL, NULL) : status;
+}
+
+static void same_result(const struct pz_result *a, const struct pz_result *b) {
+  assert_int_equal(a->n_answers, b->n_answers);
+  for (uint32_t i = 0; i < a->n_answers; i++) {
+    const struct pz_answer *x = &a->answers[i], *y = &b->answers[i];
+    assert_string_equal(x->chip.name, y->chip.name);
+    assert_true(x->objective == y->objective && x->hbm_gib == y->hbm_gib);
+    assert_true(x->certificate.gap == y->certificate.gap);
+    assert_int_equal(x->certificate.n_evaluated, y->certificate.n_evaluated);
+    for (uint32_t m = 0; m < x->n_models; m++)
+      assert_true(x->models[m].plan.step_s == y->models[m].plan.step_s);
+  }
+  assert_int_equal(a->n_sensitivity, b->n_sensitivity);
+  assert_int_equal(a->detail->n_shown, b->detail->n_shown);
+  assert_int_equal(a->detail->n_plans, b->detail->n_plans);
+  const struct pz_comparison_run *x = &a->comparison->runs[0], *y = &b->comparison->runs[0];
+  for (uint32_t i = 0; i < x->n_methods; i++)
+    assert_true(x->methods[i].objective == y->methods[i].objective);
+}
+
+/* Cancelled at report k; then to the end in the same run, or in one opened anew. */
+static bool cancel_at(uint32_t k, const char *where, const struct pz_result *expected) {
+  struct pz_study_options o = small_study();
+  struct pz_run_options how = pz_run_options_default();
+  struct canceller c = {.at = k};
+  struct pz_run *run = NULL;
+  o.pareto = true;
+  how.threads = 2;
+  how.progress = report;
+  how.ctx = &c;
+  how.dir = where;
+  how.fresh = where != NULL;
+  assert_int_equal(pz_run_open(&o, &how, &run, NULL), PZ_OK);
+  enum pz_status status = everything(run);
+  assert_true(status == PZ_OK || status == PZ_STOPPED);
+  if (where && k % 4 < 2) {
+    pz_run_close(run);
+    how.fresh = false;
+    assert_int_equal(pz_run_open(&o, &how, &run, NULL), PZ_OK);
+  }
+  assert_int_equal(everything(run), PZ_OK);
+  same_result(expected, pz_run_result(run));
+  pz_run_close(run);
+  return status == PZ_STOPPED;
+}
+
+static void cancelled_anywhere_it_goes_on(void **state) {
+  (void)state;
+  struct pz_study_options o = small_study();
+  struct pz_run_options how = pz_run_options_default();
+  struct canceller c = {.at = 0};
+  struct pz_run *run = NULL;
+  enum { MOST = 24 }; /* cancelled so often */
+  uint32_t stopped[2] = {0};
+  o.pareto = true;
+  how.progress = report;
+  how.ctx = &c;
+  assert_int_equal(pz_run_open(&o, &how, &run, NULL), PZ_OK);
+  assert_int_equal(everything(run), PZ_OK);
+  print_message("  %u reports\n", c.seen);
+  for (int i = 0; i < 2; i++)
+    for (uint32_t k = 1; k <= c.seen; k += 1 + c.seen / MOST)
+      stopped[i] += cancel_at(k, i ? dir : NULL, pz_run_result(run));
+  print_message("  stopped %u times, and %u with a directory\n", stopped[0], stopped[1]);
+  assert_true(stopped[0] > 0 && stopped[1] > 0);
+  pz_run_close(run);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(models_are_checked),
+      cmocka_unit_test(chips_and_networks_are_checked),
+      cmocka_unit_test(every_preset_passes_the_checks),
+      cmocka_unit_test(names_beyond_an_enum_are_harmless),
+      cmocka_unit_test(costs_and_schedules_are_checked),
+      cmocka_unit_test(plans_are_checked),
+      cmocka_unit_test(studies_are_checked),
+      cmocka_unit_test(spaces_are_checked),
+      cmocka_unit_test(runs_are_checked),
+      cmocka_unit_test(the_search_comes_first),
+      cmocka_unit_test(cancelled_anywhere_it_goes_on),
+  };
+  return cmocka_run_group_tests(tests, make_dir, remove_dir);
+}
