@@ -12,8 +12,9 @@
 /* Facts of software and hosts, the same for every chip. */
 static const double LAUNCH_S = 33e-6;        /* host time to launch a kernel from Python: fitted */
 static const double HIDDEN_PART = 0.8;       /* of what runs beside compute: fitted */
+static const double SYNCHRONISE_S = 3e-4;    /* of host and device after a transfer: fitted */
 static const double SMOOTH = 4;              /* of kernels and launches: (a^4 + b^4)^(1/4) */
-static const double OPTIMIZER_BYTES = 44;    /* read and written for a parameter by Adam in fp32 */
+static const double OPTIMIZER_BYTES = 30;    /* read and written for a parameter by Adam in fp32 */
 static const double ACCUMULATION_BYTES = 10; /* of a parameter: gradient read, sum read, written */
 static const double STATE_EFFICIENCY = 0.8;  /* part of the HBM rate that its kernel reaches */
 
@@ -216,6 +217,7 @@ static enum pz_status simulate(const struct work *w, const struct model_time *m,
       (double)m->block_layer->output_bytes / (double)(plan->sequence_parallel ? 1 : plan->tp);
   double send_s =
       pz_network_s(w->net, PZ_COLLECTIVE_SEND, bytes, (struct pz_group){2, plan->tp * plan->dp});
+  if (!(plan->overlap & PZ_OVERLAP_P2P)) send_s += SYNCHRONISE_S;
   if (plan->pp == 1) send_s = 0;
   if (plan->overlap & PZ_OVERLAP_P2P) send_s *= 1 - HIDDEN_PART;
   pz_arena_init(&arena, NULL);
