@@ -22,8 +22,8 @@ static const double STATE_EFFICIENCY = 0.8;  /* part of the HBM rate that its ke
 
 /* One direction of a layer on one device, a microbatch. */
 struct pass {
-  double products_s, attention_s, elementwise_s, collectives_s;
-  double core_s; /* of these: the attention core, which selective recomputation runs again */
+  double products_s, elementwise_s, collectives_s;
+  double attention_s; /* the attention core, which selective recomputation runs again */
   double n_ops;
 };
 
@@ -65,13 +65,12 @@ static enum pz_status add_op(struct work *w, const struct pz_op *op, struct pass
   }
   enum pz_status status = pz_cost_op(&w->cost, op, &e, w->err);
   if (status != PZ_OK) return status;
-  if (op->kind == PZ_OP_ATTENTION)
+  if (is_core(op, w->w->options.seq))
     p->attention_s += e.latency_s;
   else if (op->op_class == PZ_CLASS_VECTOR)
     p->elementwise_s += e.latency_s;
   else
     p->products_s += e.latency_s;
-  if (is_core(op, w->w->options.seq)) p->core_s += e.latency_s;
   return PZ_OK;
 }
 
@@ -118,7 +117,7 @@ static void recompute(const struct work *w, struct layer_time *t) {
   case PZ_RECOMPUTATION_HALF: scale_into(&t->backward, f, 0.5); break;
   case PZ_RECOMPUTATION_ALTERNATE: scale_into(&t->backward, &half, 0.5); break;
   case PZ_RECOMPUTATION_SELECTIVE:
-    t->backward.attention_s += f->core_s;
+    t->backward.attention_s += f->attention_s;
     t->backward.n_ops += 4;
     break;
   default: break;
