@@ -33,7 +33,8 @@ static void presets_have_the_published_rates(void **state) {
               {"tpuv6e", 920, 1.638},   {"tpuv7", 2307, 7.4},    {"v100", 125, 0.9},
               {"a100-40", 312, 1.555},  {"a100-80", 312, 2.039}, {"h100", 989, 3.35},
               {"h200", 989, 4.8},       {"b200", 2250, 8.0},     {"mi300x", 1307, 5.3},
-              {"trainium2", 667, 2.9},  {"gaudi3", 1677, 3.7}};
+              {"trainium2", 667, 2.9},  {"gaudi3", 1677, 3.7},   {"gb200", 2500, 8.0},
+              {"h100-500w", 989, 2.4}};
   size_t presets = 0;
   while (pz_chip_preset_name(presets)) presets++;
   assert_int_equal(presets, sizeof want / sizeof *want);
@@ -326,7 +327,7 @@ static void unknown_names_are_refused(void **state) {
   assert_non_null(strstr(err.message, "unknown cluster 'tpuv4' (did you mean tpuv4-pod?)"));
   err = (struct pz_error){0};
   assert_int_equal(pz_cluster_load("moon", &n, &err), PZ_BAD_INPUT);
-  assert_non_null(strstr(err.message, "accepted: dgx-a100, dgx-h100, dgx-h200, paper, tpuv4-pod"));
+  assert_non_null(strstr(err.message, "accepted: a100-8x12.5, a100-8x6.25, dgx-a100, dgx-b200"));
 }
 
 static void assert_read_back(const struct pz_cluster *was) {
