@@ -1,5 +1,6 @@
 #include "core/csv.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct reader {
@@ -125,4 +126,26 @@ uint32_t pz_csv_column(const struct pz_csv *csv, const char *head) {
 
 const char *pz_csv_cell(const struct pz_csv *csv, uint32_t r, uint32_t column) {
   return csv->cells[(size_t)(r + 1) * csv->columns + column];
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+static bool is_number(const char *s) {
+  char *end;
+  strtod(s, &end);
+  return end != s && !*end;
+}
+
+void pz_csv_put(const char *s, FILE *out) {
+  const char *mark = *s && strchr("=+-@\t\r", *s) && !is_number(s) ? "'" : "";
+  if (!s[strcspn(s, ",\"\r\n")]) {
+    fprintf(out, "%s%s", mark, s);
+    return;
+  }
+  fprintf(out, "\"%s", mark);
+  for (; *s; s++) {
+    if (*s == '"') fputc('"', out);
+    fputc(*s, out);
+  }
+  fputc('"', out);
 }

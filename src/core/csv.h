@@ -2,6 +2,8 @@
 #ifndef PZ_CORE_CSV_H
 #define PZ_CORE_CSV_H
 
+#include <stdio.h>
+
 #include "core/vec.h"
 
 enum { PZ_CSV_MOST_COLUMNS = 256, PZ_CSV_MOST_BYTES = 64 << 20 };
@@ -23,5 +25,9 @@ uint32_t pz_csv_column(const struct pz_csv *csv, const char *head);
 
 /* Cell of row r (from 0, after the header). */
 const char *pz_csv_cell(const struct pz_csv *csv, uint32_t r, uint32_t column);
+
+/* Write a cell, quoted where it must be.  A spreadsheet would take a text that begins like a formula
+ * for one, and run it: unless it is a number, it gets the apostrophe that marks texts there. */
+void pz_csv_put(const char *text, FILE *out);
 
 #endif

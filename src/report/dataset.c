@@ -7,6 +7,7 @@
 
 #include "core/alloc.h"
 #include "core/buffer.h"
+#include "core/csv.h"
 #include "core/file.h"
 
 json_t *pz_dataset_add(json_t *datasets, const char *name, const char *columns) {
@@ -25,25 +26,9 @@ bool pz_dataset_row(json_t *rows, json_t *row) { return json_array_append_new(ro
 
 /* ---- CSV ------------------------------------------------------------------------------------ */
 
-/* A spreadsheet would take a text that begins like a formula for one, and run it: those get the
- * apostrophe that marks texts there. */
-static void put_text(const char *s, FILE *out) {
-  const char *mark = *s && strchr("=+-@\t\r", *s) ? "'" : "";
-  if (!s[strcspn(s, ",\"\r\n")]) {
-    fprintf(out, "%s%s", mark, s);
-    return;
-  }
-  fprintf(out, "\"%s", mark);
-  for (; *s; s++) {
-    if (*s == '"') fputc('"', out);
-    fputc(*s, out);
-  }
-  fputc('"', out);
-}
-
 static void put_cell(const json_t *v, FILE *out) {
   if (json_is_string(v))
-    put_text(json_string_value(v), out);
+    pz_csv_put(json_string_value(v), out);
   else if (json_is_integer(v))
     fprintf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
   else if (json_is_real(v))
