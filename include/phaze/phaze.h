@@ -1,7 +1,8 @@
 /* phaze: finds the best accelerator chip for training models, and how to train them on a
  * cluster.
  *
- * The one header: everything that the command does, a program can do.
+ * The one header: what the command does, a program can do (but for predictions of training runs and
+ * for files of other programs, which are the command's alone in this version).
  *
  *     model      pz_workload_load    operator graphs of a model, forward and backward
  *     chip       pz_chip_load, pz_cluster_load    descriptions of a chip and of a network

@@ -41,12 +41,12 @@ static const struct pz_option options[] = {
     {.name = "mbs", .type = PZ_OPTION_INT, .offset = AT(mbs), .arg = "B", .min = 1, .max = 1 << 20, .help = "Microbatch size (samples)"},
     {.name = "batch", .type = PZ_OPTION_INT, .offset = AT(batch), .arg = "B", .min = 1, .max = 1 << 24, .help = "Global batch size (samples)"},
     {.name = "seq", .type = PZ_OPTION_INT, .offset = AT(seq), .arg = "S", .min = 1, .max = 1 << 24, .help = "Sequence length, tokens per sample (default: the model's, at most 8192)"},
-    {.name = "recompute", .type = PZ_OPTION_CHOICE, .offset = AT(recompute), .choices = recompute_names, .help = "Recompute activations (checkpointing)"},
-    {.name = "zero", .type = PZ_OPTION_INT, .offset = AT(zero), .arg = "N", .min = 0, .max = 3, .help = "Divide over the replicas: 1 optimizer state, 2 and gradients, 3 and weights"},
+    {.name = "recompute", .type = PZ_OPTION_CHOICE, .offset = AT(recompute), .choices = recompute_names, .help = "Recompute activations (checkpointing): the attention core, every layer, every second product, every second layer"},
+    {.name = "zero", .type = PZ_OPTION_INT, .offset = AT(zero), .arg = "N", .min = 0, .max = 3, .help = "ZeRO stage. Shard over the replicas: 1 optimizer state, 2 also gradients, 3 also weights"},
     {.name = "attention", .type = PZ_OPTION_CHOICE, .offset = AT(attention), .choices = pz_attention_names, .help = "Attention kernels"},
-    {.name = "execution", .type = PZ_OPTION_CHOICE, .offset = AT(execution), .choices = execution_names, .help = "How kernels are started: launched one by one, fused by a compiler, or as a graph"},
-    {.name = "overlap", .type = PZ_OPTION_FLAG, .offset = AT(overlap), .help = "Collectives of gradients, weights, tensor parallelism and stages run beside compute"},
-    {.name = "framework", .type = PZ_OPTION_TEXT, .offset = AT(framework), .arg = "NAME", .help = "Framework, whose habits are assumed (default: megatron)"},
+    {.name = "execution", .type = PZ_OPTION_CHOICE, .offset = AT(execution), .choices = execution_names, .help = "Kernel execution: launched one by one, compiled, or as a CUDA graph"},
+    {.name = "overlap", .type = PZ_OPTION_FLAG, .offset = AT(overlap), .help = "Overlap communication (gradients, weights, tensor parallelism, stage transfers) with compute"},
+    {.name = "framework", .type = PZ_OPTION_TEXT, .offset = AT(framework), .arg = "NAME", .help = "Training framework: sets dropout, kernel fusion and launches (default: megatron)"},
     {.name = "runs", .type = PZ_OPTION_TEXT, .offset = AT(runs), .arg = "FILE.csv", .help = "Predict every run of a table instead of a MODEL"},
     {.name = "csv", .type = PZ_OPTION_TEXT, .offset = AT(csv), .arg = "OUT.csv", .help = "With --runs: write the table with predictions, errors and parts to this file"},
     {.name = "threads", .type = PZ_OPTION_INT, .offset = AT(threads), .arg = "T", .min = 0, .max = 1024, .help = "Number of threads for --runs (default: 0, one per processor)"},
@@ -142,7 +142,8 @@ static enum pz_status predict_plan(const struct settings *s, const char *model,
     return pz_fail(err, PZ_BAD_USE, "unknown framework '%s'; accepted: %s", s->framework,
                    pz_text_join(names, sizeof names, pz_framework_name, NULL));
   enum pz_status status = pz_machine_load(&s->machine, use, &machine, err);
-  if (status == PZ_OK) status = pz_predict(&m, &machine.chip, &machine.net, &plan, &p, err);
+  if (status == PZ_OK)
+    status = pz_predict(&m, &machine.chip, machine.own_link ? NULL : &machine.net, &plan, &p, err);
   if (status != PZ_OK) return status;
   if (s->common.json) {
     json_t *o = pz_record_json(&prediction_record, &p);
@@ -197,7 +198,15 @@ static void group_cells(struct pz_table *t, const struct group *g) {
   pz_table_cell(t, "%+.1f%%", 100 * g->worst);
 }
 
-static enum pz_status print_groups(const struct pz_run_table *t, struct pz_arena *arena) {
+static json_t *group_json(const struct group *g) {
+  double n = g->n ? g->n : 1;
+  return json_pack("{s:s,s:I,s:I,s:f,s:f,s:f}", "group", g->name, "runs", (json_int_t)g->n,
+                   "not_predicted", (json_int_t)g->skipped, "mean_error", g->sum / n, "bias",
+                   g->bias / n, "worst", g->worst);
+}
+
+static enum pz_status print_groups(const struct pz_run_table *t, bool json, struct pz_arena *arena,
+                                   struct pz_error *err) {
   static const char *const heads[] = {"group",  ">runs", ">not predicted", ">mean error", ">bias",
                                       ">worst", NULL};
   struct group *list = pz_arena_alloc(arena, t->n_rows + 1, sizeof *list), all = {.name = "all"};
@@ -209,28 +218,23 @@ static enum pz_status print_groups(const struct pz_run_table *t, struct pz_arena
     add_row(group_of(list, &n, t->rows[i].group), &t->rows[i]);
     add_row(&all, &t->rows[i]);
   }
+  list[n++] = all;
+  if (json) {
+    json_t *groups = json_array();
+    for (uint32_t i = 0; i < n; i++) json_array_append_new(groups, group_json(&list[i]));
+    return pz_command_json(groups, err);
+  }
   pz_table_init(&table, arena, heads);
   for (uint32_t i = 0; i < n; i++) group_cells(&table, &list[i]);
-  group_cells(&table, &all);
   return pz_table_print(&table, 0, stdout);
 }
 
 /* ---- the table with what was predicted ------------------------------------------------------ */
 
-static void put_cell(FILE *out, const char *text) {
-  if (!text[strcspn(text, ",\"\n\r")]) {
-    fputs(text, out);
-    return;
-  }
-  fputc('"', out);
-  for (; *text; text++) fprintf(out, *text == '"' ? "\"\"" : "%c", *text);
-  fputc('"', out);
-}
-
 static void put_row(const struct pz_run_table *t, uint32_t i, FILE *out) {
   const struct pz_run_row *row = &t->rows[i];
   for (uint32_t c = 0; c < t->csv.columns; c++) {
-    put_cell(out, pz_csv_cell(&t->csv, i, c));
+    pz_csv_put(pz_csv_cell(&t->csv, i, c), out);
     fputc(',', out);
   }
   if (row->predicted) {
@@ -244,7 +248,7 @@ static void put_row(const struct pz_run_table *t, uint32_t i, FILE *out) {
   } else {
     fputs(",,,,,,,,,,,,", out);
   }
-  put_cell(out, row->reason);
+  pz_csv_put(row->reason, out);
   fputc('\n', out);
 }
 
@@ -254,7 +258,7 @@ static enum pz_status write_csv(const struct pz_run_table *t, const char *path,
   FILE *out = pz_buffer_stream(&text);
   if (!out) return pz_fail(err, PZ_NO_MEMORY, "out of memory for %s", path);
   for (uint32_t c = 0; c < t->csv.columns; c++) {
-    put_cell(out, t->csv.cells[c]);
+    pz_csv_put(t->csv.cells[c], out);
     fputc(',', out);
   }
   fputs("predicted_step_s,error,predicted_peak_bytes,products_s,attention_s,elementwise_s,launch_s,"
@@ -280,7 +284,7 @@ static enum pz_status predict_runs(const struct settings *s, struct pz_error *er
   pz_arena_init(&arena, NULL);
   status = pz_run_table_read(s->runs, text, bytes, (unsigned)s->threads, &arena, &t, err);
   if (status == PZ_OK && s->csv) status = write_csv(&t, s->csv, err);
-  if (status == PZ_OK) status = print_groups(&t, &arena);
+  if (status == PZ_OK) status = print_groups(&t, s->common.json, &arena, err);
   pz_arena_release(&arena);
   pz_free(text);
   return status;
@@ -299,15 +303,13 @@ static enum pz_exit run(int argc, char **argv) {
   if (s.csv && !s.runs) return pz_command_misuse(&pz_cmd_predict, "--csv requires --runs");
   if (!s.runs && !s.machine.chip)
     return pz_command_misuse(&pz_cmd_predict, "--chip is required with a MODEL");
-  if (!s.runs && !s.machine.cluster)
-    return pz_command_misuse(&pz_cmd_predict, "--cluster is required with a MODEL");
   enum pz_status status = s.runs ? predict_runs(&s, &err) : predict_plan(&s, argv[1], &err);
   return status == PZ_OK ? pz_command_end() : pz_command_fail(&err);
 }
 
 const struct pz_command pz_cmd_predict = {
     .name = "predict",
-    .synopsis = "MODEL --chip CHIP --cluster NET [plan] | --runs FILE.csv",
+    .synopsis = "MODEL --chip CHIP [--cluster NET] [plan] | --runs FILE.csv",
     .summary = "Predict the step time of a training plan as frameworks run it",
     .detail =
         "Operators run one after another on each device, as fast as the chip's calibration\n"

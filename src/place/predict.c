@@ -10,11 +10,13 @@
 #include "workload/workload.h"
 
 /* Facts of software and hosts, the same for every chip. */
-static const double LAUNCH_S = 33e-6;        /* host time to launch a kernel from Python: fitted */
-static const double HIDDEN_PART = 0.8;       /* of what runs beside compute: fitted */
-static const double SYNCHRONISE_S = 3e-4;    /* of host and device after a transfer: fitted */
-static const double SMOOTH = 4;              /* of kernels and launches: (a^4 + b^4)^(1/4) */
-static const double OPTIMIZER_BYTES = 30;    /* read and written for a parameter by Adam in fp32 */
+static const double LAUNCH_S = 33e-6;  /* host time to launch a kernel from Python: fitted */
+static const double HIDDEN_PART = 0.8; /* of what runs beside compute: fitted */
+static const double TENSOR_HIDDEN_PART =
+    0.6;                                  /* of that, of tensor-parallel collectives: judgement */
+static const double SYNCHRONISE_S = 3e-4; /* of host and device after a transfer: fitted */
+static const double SMOOTH = 4;           /* of kernels and launches: (a^4 + b^4)^(1/4) */
+static const double OPTIMIZER_BYTES = 30; /* read and written for a parameter by Adam in fp32 */
 static const double ACCUMULATION_BYTES = 10; /* of a parameter: gradient read, sum read, written */
 static const double STATE_EFFICIENCY = 0.8;  /* part of the HBM rate that its kernel reaches */
 
@@ -131,7 +133,7 @@ static double launches_s(const struct work *w, const struct pass *p) {
 }
 
 static double pass_s(const struct work *w, const struct pass *p, double *exposed_s) {
-  double hidden = w->plan->overlap & PZ_OVERLAP_TP ? 0.6 * HIDDEN_PART : 0;
+  double hidden = w->plan->overlap & PZ_OVERLAP_TP ? TENSOR_HIDDEN_PART * HIDDEN_PART : 0;
   *exposed_s = p->collectives_s * (1 - hidden);
   double device = kernels_s(p) + *exposed_s, host = launches_s(w, p);
   return pow(pow(device, SMOOTH) + pow(host, SMOOTH), 1 / SMOOTH);
@@ -370,6 +372,9 @@ static enum pz_status check_plan(const struct pz_training_plan *p, struct pz_err
                      (long long)list[i].v);
   if (p->zero < 0 || p->zero > 3)
     return pz_fail(err, PZ_BAD_USE, "zero %d; accepted: 0 to 3", p->zero);
+  if (p->vpp > 1 && p->pp == 1)
+    return pz_fail(err, PZ_BAD_USE, "vpp %lld with one stage; accepted: 1, or pp above 1",
+                   (long long)p->vpp);
   if (p->batch < p->mbs * p->dp)
     return pz_fail(err, PZ_BAD_USE,
                    "a batch of %lld is less than one microbatch of %lld on each of %lld replicas",
@@ -434,10 +439,14 @@ enum pz_status pz_predict(const struct pz_training_model *model, const struct pz
   enum pz_status status = check_plan(plan, err);
   if (status == PZ_OK) status = load(model, plan, &made, err);
   if (status != PZ_OK) return status;
-  struct work w = {.net = net, .plan = plan, .w = made, .err = err};
+  struct work w = {.plan = plan, .w = made, .err = err};
   struct pz_chip with = with_library(chip, plan->attention_library);
   pz_cost_init(&w.cost, &with, net);
-  status = predict(&w, &found);
+  w.net = &w.cost.net;
+  if (!w.net->n_levels && plan->tp * plan->pp * plan->dp > 1)
+    status = pz_fail(err, PZ_BAD_INPUT, "chip %s has no link between devices; accepted: --cluster",
+                     chip->name);
+  if (status == PZ_OK) status = predict(&w, &found);
   if (status == PZ_OK) *out = found;
   pz_cost_release(&w.cost);
   pz_workload_free(made);

@@ -180,22 +180,50 @@ static const char *not_covered(const struct reader *r, const struct request *q) 
   return NULL;
 }
 
-static enum pz_status read_choices(const struct reader *r, struct request *q) {
+/* Position of a word in a list that ends with NULL; -1: it is not there. */
+static int word_at(const char *const *list, const char *word) {
+  for (int i = 0; list[i]; i++)
+    if (strcmp(list[i], word) == 0) return i;
+  return -1;
+}
+
+static bool knows_overlap(const char *text) {
+  static const char *const words[] = {"none", "grad", "param", "tp", "p2p", "ep", NULL};
+  char word[16];
+  for (; *text; text += strspn(text, " ")) {
+    size_t n = strcspn(text, " ");
+    if (n >= sizeof word) return false;
+    memcpy(word, text, n);
+    word[n] = '\0';
+    if (word_at(words, word) < 0) return false;
+    text += n;
+  }
+  return true;
+}
+
+/* The row's words as choices; NULL, or the column whose word is not known. */
+static const char *read_choices(const struct reader *r, struct request *q) {
+  static const char *const recomputations[] = {
+      "none", "selective", "full", "alternate", "other:every second layer", NULL};
+  static const char *const executions[] = {"eager", "compile", "graph", NULL};
+  static const char *const mlps[] = {"gelu", "swiglu", NULL};
   struct pz_training_plan *p = &q->plan;
+  int recompute = word_at(recomputations, cell(r, RECOMPUTE));
+  int execution = word_at(executions, cell(r, EXECUTION));
+  int attention = word_at(pz_attention_names, cell(r, ATTENTION));
   p->framework = pz_framework_find(cell(r, FRAMEWORK));
-  if (!p->framework) p->framework = pz_framework_find("megatron");
-  p->recompute = says(r, RECOMPUTE, "full")                       ? PZ_RECOMPUTATION_FULL
-                 : says(r, RECOMPUTE, "selective")                ? PZ_RECOMPUTATION_SELECTIVE
-                 : says(r, RECOMPUTE, "alternate")                ? PZ_RECOMPUTATION_ALTERNATE
-                 : says(r, RECOMPUTE, "other:every second layer") ? PZ_RECOMPUTATION_HALF
-                                                                  : PZ_RECOMPUTATION_NONE;
+  if (!p->framework) return heads[FRAMEWORK];
+  if (recompute < 0) return heads[RECOMPUTE];
+  if (execution < 0) return heads[EXECUTION];
+  if (attention < 0) return heads[ATTENTION];
+  if (word_at(mlps, cell(r, MLP)) < 0) return heads[MLP];
+  if (!knows_overlap(cell(r, OVERLAP))) return heads[OVERLAP];
+  p->recompute = (enum pz_recomputation)recompute;
+  p->execution = (enum pz_execution)execution;
   p->attention_library = cell(r, ATTN_KERNEL);
   p->overlap = overlap_of(cell(r, OVERLAP));
-  p->execution = says(r, EXECUTION, "graph")     ? PZ_EXECUTION_GRAPH
-                 : says(r, EXECUTION, "compile") ? PZ_EXECUTION_COMPILE
-                                                 : PZ_EXECUTION_EAGER;
-  q->model.attention = says(r, ATTENTION, "flash") ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
-  return PZ_OK;
+  q->model.attention = (enum pz_attention)attention;
+  return NULL;
 }
 
 /* The model as a configuration: rows with a gated feed-forward are Llama's shape, others GPT's.  The
@@ -246,10 +274,13 @@ static enum pz_status read_row(struct table_job *j, uint32_t i) {
   enum pz_status status = read_numbers(r, q);
   if (status == PZ_OK) status = read_number(r, STEP_TIME, 0, &row->measured_s);
   if (status == PZ_OK) status = read_number(r, PEAK_BYTES, 0, &row->measured_bytes);
-  if (status == PZ_OK) status = read_choices(r, q);
   if (status != PZ_OK) return status;
   struct pz_error why = {0};
-  const char *reason = not_covered(r, q);
+  const char *unknown = read_choices(r, q), *reason = not_covered(r, q);
+  if (!reason && unknown) {
+    snprintf(row->reason, sizeof row->reason, "unknown word in column '%s'", unknown);
+    return PZ_OK;
+  }
   if (!reason && load_machine(r, q, &why) != PZ_OK) reason = why.message;
   if (reason) pz_text_copy(row->reason, sizeof row->reason, reason);
   write_config(r, q);

@@ -92,7 +92,7 @@ struct pz_training_model {
   enum pz_attention attention;
 };
 
-/* What the plan takes on a chip in a network.  PZ_BAD_USE for a plan that cannot be: the message says
+/* What the plan takes on a chip in a network (NULL: the chip's own link).  PZ_BAD_USE for a plan that cannot be: the message says
  * why. */
 PZ_NODISCARD enum pz_status pz_predict(const struct pz_training_model *model,
                                        const struct pz_chip *chip, const struct pz_cluster *net,
