@@ -143,7 +143,8 @@ static enum pz_status predict_plan(const struct settings *s, const char *model,
                    pz_text_join(names, sizeof names, pz_framework_name, NULL));
   enum pz_status status = pz_machine_load(&s->machine, use, &machine, err);
   if (status == PZ_OK)
-    status = pz_predict(&m, &machine.chip, machine.own_link ? NULL : &machine.net, &plan, &p, err);
+    status =
+        pz_predict(&m, &machine.chip, machine.own_link ? NULL : &machine.net, &plan, &p, NULL, err);
   if (status != PZ_OK) return status;
   if (s->common.json) {
     json_t *o = pz_record_json(&prediction_record, &p);

@@ -1,10 +1,12 @@
 /* Collectives as training frameworks run them on a cluster of nodes: rings of libraries such as
- * NCCL, with the rates and latencies that they reach.  Every constant stands in the table of
- * network.c with its source. */
+ * NCCL, with the rates and latencies that they reach.  Constants stand in
+ * constants.def. */
 #ifndef PZ_COST_NETWORK_H
 #define PZ_COST_NETWORK_H
 
 #include "cost/collective.h"
+
+struct pz_constants;
 
 /* A group of devices: every stride-th one, packed from the inside. */
 struct pz_group {
@@ -14,11 +16,12 @@ struct pz_group {
 /* Bytes/s at which each member of a ring over the group sends: inside the innermost level that joins
  * it, or over that level's network with as many interfaces as members lie in one group of the level
  * below. */
-double pz_network_rate(const struct pz_cluster *net, struct pz_group g);
+double pz_network_rate(const struct pz_constants *k, const struct pz_cluster *net,
+                       struct pz_group g);
 
 /* Seconds of a collective over a group on `bytes` (the undivided tensor); PZ_COLLECTIVE_SEND: from
  * one member to the next.  0 for one device. */
-double pz_network_s(const struct pz_cluster *net, enum pz_collective kind, double bytes,
-                    struct pz_group g);
+double pz_network_s(const struct pz_constants *k, const struct pz_cluster *net,
+                    enum pz_collective kind, double bytes, struct pz_group g);
 
 #endif

@@ -4,171 +4,26 @@
 
 #include "chip/chip.h"
 #include "core/num.h"
+#include "cost/constants.h"
 #include "cost/network.h"
+#include "place/layer_time.h"
 #include "place/training_memory.h"
 #include "workload/op.h"
 #include "workload/workload.h"
-
-/* Facts of software and hosts, the same for every chip. */
-static const double LAUNCH_S = 33e-6;  /* host time to launch a kernel from Python: fitted */
-static const double HIDDEN_PART = 0.8; /* of what runs beside compute: fitted */
-static const double TENSOR_HIDDEN_PART =
-    0.6;                                  /* of that, of tensor-parallel collectives: judgement */
-static const double SYNCHRONISE_S = 3e-4; /* of host and device after a transfer: fitted */
-static const double SMOOTH = 4;           /* of kernels and launches: (a^4 + b^4)^(1/4) */
-static const double OPTIMIZER_BYTES = 30; /* read and written for a parameter by Adam in fp32 */
-static const double ACCUMULATION_BYTES = 10; /* of a parameter: gradient read, sum read, written */
-static const double STATE_EFFICIENCY = 0.8;  /* part of the HBM rate that its kernel reaches */
-
-/* ---- passes of layers ----------------------------------------------------------------------- */
-
-/* One direction of a layer on one device, a microbatch. */
-struct pass {
-  double products_s, elementwise_s, collectives_s;
-  double attention_s; /* the attention core, which selective recomputation runs again */
-  double n_ops;
-};
-
-struct work {
-  struct pz_cost cost;
-  const struct pz_cluster *net;
-  const struct pz_training_plan *plan;
-  const struct pz_workload *w;
-  int64_t rounds; /* microbatches of a replica */
-  struct pz_error *err;
-};
-
-static double kernels_s(const struct pass *p) {
-  return p->products_s + p->attention_s + p->elementwise_s;
-}
-
-static double collective_s(const struct work *w, const struct pz_op *op) {
-  struct pz_group g = {w->plan->tp, 1};
-  double bytes = (double)pz_max(op->bytes_read, op->bytes_written);
-  bool whole = op->bytes_read == op->bytes_written; /* an all-reduce */
-  return pz_network_s(w->net, whole ? PZ_COLLECTIVE_ALL_REDUCE : PZ_COLLECTIVE_ALL_GATHER, bytes,
-                      g);
-}
-
-/* Operators on the scores or in place of them. */
-static bool is_core(const struct pz_op *op, int64_t seq) {
-  if (op->kind == PZ_OP_ATTENTION) return true;
-  bool product = op->op_class == PZ_CLASS_TENSOR || op->op_class == PZ_CLASS_FUSED;
-  return product ? op->dims.batch > 1 : op->dims.n == seq && op->dims.m > seq;
-}
-
-static enum pz_status add_op(struct work *w, const struct pz_op *op, struct pass *p) {
-  struct pz_estimate e;
-  if (op->op_class == PZ_CLASS_NONE) return PZ_OK;
-  p->n_ops++;
-  if (op->op_class == PZ_CLASS_COLLECTIVE) {
-    p->collectives_s += collective_s(w, op);
-    return PZ_OK;
-  }
-  enum pz_status status = pz_cost_op(&w->cost, op, &e, w->err);
-  if (status != PZ_OK) return status;
-  if (is_core(op, w->w->options.seq))
-    p->attention_s += e.latency_s;
-  else if (op->op_class == PZ_CLASS_VECTOR)
-    p->elementwise_s += e.latency_s;
-  else
-    p->products_s += e.latency_s;
-  return PZ_OK;
-}
-
-/* Gradients are added up in fp32 over microbatches, parameter by parameter. */
-static void accumulate(const struct work *w, const struct pz_layer *l, struct pass *p) {
-  double n = 0;
-  for (uint32_t i = 0; i < l->n_tensors; i++) n += l->tensors[i].role == PZ_ROLE_PARAM;
-  p->n_ops += n;
-  p->elementwise_s += (double)l->params * ACCUMULATION_BYTES /
-                      (pz_chip_hbm_bytes_per_s(&w->cost.chip) * STATE_EFFICIENCY);
-}
-
-static enum pz_status add_pass(struct work *w, const struct pz_layer *l, enum pz_direction d,
-                               struct pass *p) {
-  enum pz_status status = PZ_OK;
-  for (uint32_t i = 0; i < l->ops[d].n && status == PZ_OK; i++)
-    status = add_op(w, &l->ops[d].op[i], p);
-  if (status == PZ_OK && d == PZ_BACKWARD && w->rounds > 1) accumulate(w, l, p);
-  return status;
-}
-
-/* ---- a layer with its recomputation --------------------------------------------------------- */
-
-/* Forward, and backward with what is computed again, of a microbatch. */
-struct layer_time {
-  struct pass forward, backward;
-  double forward_s, backward_s; /* with launches and exposed collectives */
-  double launch_s;              /* of these: waiting for the host */
-};
-
-static void scale_into(struct pass *to, const struct pass *from, double part) {
-  to->products_s += part * from->products_s;
-  to->attention_s += part * from->attention_s;
-  to->elementwise_s += part * from->elementwise_s;
-  to->collectives_s += part * from->collectives_s;
-  to->n_ops += part * from->n_ops;
-}
-
-static void recompute(const struct work *w, struct layer_time *t) {
-  const struct pass *f = &t->forward;
-  struct pass half = {.products_s = f->products_s, .elementwise_s = f->elementwise_s};
-  switch (w->plan->recompute) {
-  case PZ_RECOMPUTATION_FULL: scale_into(&t->backward, f, 1); break;
-  case PZ_RECOMPUTATION_HALF: scale_into(&t->backward, f, 0.5); break;
-  case PZ_RECOMPUTATION_ALTERNATE: scale_into(&t->backward, &half, 0.5); break;
-  case PZ_RECOMPUTATION_SELECTIVE:
-    t->backward.attention_s += f->attention_s;
-    t->backward.n_ops += 4;
-    break;
-  default: break;
-  }
-}
-
-/* Host time of a pass. */
-static double launches_s(const struct work *w, const struct pass *p) {
-  if (w->plan->execution == PZ_EXECUTION_GRAPH) return 0;
-  return p->n_ops * w->plan->framework->launches * LAUNCH_S;
-}
-
-static double pass_s(const struct work *w, const struct pass *p, double *exposed_s) {
-  double hidden = w->plan->overlap & PZ_OVERLAP_TP ? TENSOR_HIDDEN_PART * HIDDEN_PART : 0;
-  *exposed_s = p->collectives_s * (1 - hidden);
-  double device = kernels_s(p) + *exposed_s, host = launches_s(w, p);
-  return pow(pow(device, SMOOTH) + pow(host, SMOOTH), 1 / SMOOTH);
-}
-
-static enum pz_status time_layer(struct work *w, const struct pz_layer *l, bool again,
-                                 struct layer_time *t) {
-  double f_exposed, b_exposed;
-  *t = (struct layer_time){.forward_s = 0};
-  enum pz_status status = add_pass(w, l, PZ_FORWARD, &t->forward);
-  if (status == PZ_OK) status = add_pass(w, l, PZ_BACKWARD, &t->backward);
-  if (status != PZ_OK) return status;
-  if (again) recompute(w, t);
-  t->forward_s = pass_s(w, &t->forward, &f_exposed);
-  t->backward_s = pass_s(w, &t->backward, &b_exposed);
-  t->launch_s = t->forward_s - kernels_s(&t->forward) - f_exposed + t->backward_s -
-                kernels_s(&t->backward) - b_exposed;
-  t->forward.collectives_s = f_exposed;
-  t->backward.collectives_s = b_exposed;
-  return PZ_OK;
-}
 
 /* ---- stages --------------------------------------------------------------------------------- */
 
 /* The model: what stands before the repeated layer, that layer, what stands behind. */
 struct model_time {
-  struct layer_time before, block, after;
+  struct pz_layer_time before, block, after;
   int64_t n_blocks;
   double block_params, outer_params; /* on a device; outer: embedding or head, the larger */
   const struct pz_layer *block_layer;
 };
 
-static void add_layer(struct layer_time *sum, const struct layer_time *t, double times) {
-  scale_into(&sum->forward, &t->forward, times);
-  scale_into(&sum->backward, &t->backward, times);
+static void add_layer(struct pz_layer_time *sum, const struct pz_layer_time *t, double times) {
+  pz_pass_add(&sum->forward, &t->forward, times);
+  pz_pass_add(&sum->backward, &t->backward, times);
   sum->forward_s += times * t->forward_s;
   sum->backward_s += times * t->backward_s;
   sum->launch_s += times * t->launch_s;
@@ -181,15 +36,15 @@ static uint32_t repeated_layer(const struct pz_workload *w) {
   return most;
 }
 
-static enum pz_status time_model(struct work *w, struct model_time *m) {
+static enum pz_status time_model(struct pz_step_work *w, struct model_time *m) {
   uint32_t block = repeated_layer(w->w);
   *m = (struct model_time){.n_blocks = w->w->layers[block].count,
                            .block_layer = &w->w->layers[block]};
   m->block_params = (double)m->block_layer->params;
   for (uint32_t i = 0; i < w->w->n_layers; i++) {
     const struct pz_layer *l = &w->w->layers[i];
-    struct layer_time t;
-    enum pz_status status = time_layer(w, l, i == block, &t);
+    struct pz_layer_time t;
+    enum pz_status status = pz_layer_time(w, l, i == block, &t);
     if (status != PZ_OK) return status;
     double params = (double)(l->params + l->tied_params);
     if (i == block)
@@ -208,19 +63,19 @@ static int64_t blocks_of(int64_t blocks, int64_t n, int64_t j) {
   return blocks / n + (j < blocks % n);
 }
 
-static enum pz_status simulate(const struct work *w, const struct model_time *m, int64_t rounds,
-                               struct pz_prediction *out) {
+static enum pz_status simulate(const struct pz_step_work *w, const struct model_time *m,
+                               int64_t rounds, struct pz_prediction *out) {
   const struct pz_training_plan *plan = w->plan;
   int64_t n = plan->pp * plan->vpp;
   struct pz_arena arena;
   struct pz_pipeline_run run;
   double bytes =
       (double)m->block_layer->output_bytes / (double)(plan->sequence_parallel ? 1 : plan->tp);
-  double send_s =
-      pz_network_s(w->net, PZ_COLLECTIVE_SEND, bytes, (struct pz_group){2, plan->tp * plan->dp});
-  if (!(plan->overlap & PZ_OVERLAP_P2P)) send_s += SYNCHRONISE_S;
+  double send_s = pz_network_s(w->k, w->net, PZ_COLLECTIVE_SEND, bytes,
+                               (struct pz_group){2, plan->tp * plan->dp});
+  if (!(plan->overlap & PZ_OVERLAP_P2P)) send_s += w->k->synchronise_s;
   if (plan->pp == 1) send_s = 0;
-  if (plan->overlap & PZ_OVERLAP_P2P) send_s *= 1 - HIDDEN_PART;
+  if (plan->overlap & PZ_OVERLAP_P2P) send_s *= 1 - w->k->hidden_part;
   pz_arena_init(&arena, NULL);
   double *f = pz_arena_alloc(&arena, (size_t)n, sizeof *f),
          *b = pz_arena_alloc(&arena, (size_t)n, sizeof *b);
@@ -240,8 +95,11 @@ static enum pz_status simulate(const struct work *w, const struct model_time *m,
                           .order = plan->vpp > 1 ? PZ_PIPELINE_INTERLEAVED : PZ_PIPELINE_1F1B,
                           .forward_s = f,
                           .backward_s = b};
-  if (status == PZ_OK) status = pz_pipeline_simulate(&p, false, &arena, &run, w->err);
+  bool keep = w->detail != NULL;
+  if (status == PZ_OK)
+    status = pz_pipeline_simulate(&p, keep, keep ? w->detail->arena : &arena, &run, w->err);
   if (status == PZ_OK) {
+    if (keep) w->detail->run = run;
     out->step_s = run.end_s;
     out->bound_s = pz_pipeline_bound_s(&p);
     out->parts.transfer_s = plan->pp > 1 ? 2 * send_s * (double)(plan->vpp * rounds) : 0;
@@ -258,42 +116,43 @@ static double stage_params(const struct pz_training_plan *p, const struct model_
   return blocks * m->block_params + m->outer_params * (p->pp == 1 && p->zero == 3 ? 2 : 1);
 }
 
-static void exchange(const struct work *w, const struct model_time *m, int64_t rounds,
+static void exchange(const struct pz_step_work *w, const struct model_time *m, int64_t rounds,
                      struct pz_prediction *out) {
   const struct pz_training_plan *p = w->plan;
   struct pz_group g = {p->dp, p->tp};
   double params = stage_params(p, m), compute = out->step_s, total, exposed;
   if (p->dp == 1) return;
-  double rate = pz_network_rate(w->net, g);
+  double rate = pz_network_rate(w->k, w->net, g);
   if (p->framework->node_gather && w->net->n_levels > 1 && p->dp * p->tp > w->net->level[0].devices)
     rate /= (double)pz_max(1, w->net->level[0].devices / p->tp);
   double part = (double)(p->dp - 1) / (double)p->dp;
   bool overlap = p->overlap & (PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM);
   if (p->zero == 3) {
     total = part * params * 3 * 2 / rate * (double)rounds;
-    double hidden = overlap ? HIDDEN_PART : 0;
+    double hidden = overlap ? w->k->hidden_part : 0;
     exposed = pz_fmax(compute, total) + (1 - hidden) * pz_fmin(compute, total) - compute;
   } else {
     total = part * params * (p->zero ? p->grad_bytes + 2 : 2 * p->grad_bytes) / rate;
-    exposed = overlap ? total * (1 - HIDDEN_PART) : total;
+    exposed = overlap ? total * (1 - w->k->hidden_part) : total;
   }
   out->parts.gradient_s = exposed;
 }
 
-static void optimize(const struct work *w, const struct model_time *m, struct pz_prediction *out) {
+static void optimize(const struct pz_step_work *w, const struct model_time *m,
+                     struct pz_prediction *out) {
   const struct pz_training_plan *p = w->plan;
   double own = stage_params(p, m) / (double)(p->zero ? p->dp : 1);
-  out->parts.optimizer_s =
-      own * OPTIMIZER_BYTES / (pz_chip_hbm_bytes_per_s(&w->cost.chip) * STATE_EFFICIENCY);
+  out->parts.optimizer_s = own * w->k->optimizer_bytes /
+                           (pz_chip_hbm_bytes_per_s(&w->cost.chip) * w->k->state_efficiency);
 }
 
 /* ---- the parts of a step -------------------------------------------------------------------- */
 
 /* What the slowest stage does for all microbatches; the rest of the pipeline's time is the bubble. */
-static void tell_parts(const struct work *w, const struct model_time *m, int64_t rounds,
+static void tell_parts(const struct pz_step_work *w, const struct model_time *m, int64_t rounds,
                        struct pz_prediction *out) {
   const struct pz_training_plan *p = w->plan;
-  struct layer_time sum = {.forward_s = 0};
+  struct pz_layer_time sum = {.forward_s = 0};
   add_layer(&sum, &m->block, ceil((double)m->n_blocks / (double)p->pp));
   bool head = m->after.forward_s + m->after.backward_s > m->before.forward_s + m->before.backward_s;
   if (p->pp == 1 || head) add_layer(&sum, &m->after, 1);
@@ -310,7 +169,7 @@ static void tell_parts(const struct work *w, const struct model_time *m, int64_t
 }
 
 /* MFU counts 6 FLOP a parameter and token, attention in full, without the embedding's look-up. */
-static void tell_rates(const struct work *w, struct pz_prediction *out) {
+static void tell_rates(const struct pz_step_work *w, struct pz_prediction *out) {
   const struct pz_training_plan *p = w->plan;
   const struct pz_workload *x = w->w;
   double tokens = (double)(p->batch * x->options.seq), devices = (double)(p->tp * p->pp * p->dp);
@@ -338,24 +197,32 @@ static double core_bytes(const struct pz_workload *w, const struct pz_layer *l) 
   return bytes;
 }
 
-static void tell_memory(const struct work *w, const struct model_time *m,
-                        struct pz_prediction *out) {
+static enum pz_status tell_memory(const struct pz_step_work *w, const struct model_time *m,
+                                  struct pz_prediction *out) {
   const struct pz_training_plan *p = w->plan;
   struct pz_memory_model model = {.w = w->w,
                                   .block = repeated_layer(w->w),
                                   .n_blocks = m->n_blocks,
                                   .core_bytes = core_bytes(w->w, m->block_layer)};
+  struct pz_training_memory *stages = NULL;
+  if (w->detail) {
+    stages = pz_arena_alloc(w->detail->arena, (size_t)p->pp, sizeof *stages);
+    if (!stages) return pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the prediction");
+    w->detail->stages = stages;
+  }
   for (int64_t k = 0; k < p->pp; k++) {
     double blocks = 0;
     for (int64_t c = 0; c < p->vpp; c++)
       blocks += (double)blocks_of(m->n_blocks, p->pp * p->vpp, c * p->pp + k);
     struct pz_training_memory one = pz_training_memory(&model, p, w->rounds, k, blocks);
     double bytes = pz_training_memory_sum(&one);
+    if (stages) stages[k] = one;
     if (bytes <= out->peak_bytes) continue;
     out->peak_bytes = bytes;
     out->peak = one;
     out->peak_stage = (uint32_t)k;
   }
+  return PZ_OK;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
@@ -408,7 +275,7 @@ static enum pz_status load(const struct pz_training_model *m, const struct pz_tr
                    : pz_workload_load(m->name, &o, out, err);
 }
 
-static enum pz_status predict(struct work *w, struct pz_prediction *out) {
+static enum pz_status predict(struct pz_step_work *w, struct pz_prediction *out) {
   const struct pz_training_plan *p = w->plan;
   struct model_time m;
   int64_t rounds = pz_ceil_div(p->batch, p->mbs * p->dp);
@@ -427,19 +294,23 @@ static enum pz_status predict(struct work *w, struct pz_prediction *out) {
   optimize(w, &m, out);
   out->step_s += out->parts.gradient_s + out->parts.optimizer_s;
   tell_rates(w, out);
-  tell_memory(w, &m, out);
-  return PZ_OK;
+  return tell_memory(w, &m, out);
 }
 
 enum pz_status pz_predict(const struct pz_training_model *model, const struct pz_chip *chip,
                           const struct pz_cluster *net, const struct pz_training_plan *plan,
-                          struct pz_prediction *out, struct pz_error *err) {
+                          struct pz_prediction *out, struct pz_prediction_detail *detail,
+                          struct pz_error *err) {
   struct pz_workload *made = NULL;
   struct pz_prediction found = {0};
   enum pz_status status = check_plan(plan, err);
   if (status == PZ_OK) status = load(model, plan, &made, err);
   if (status != PZ_OK) return status;
-  struct work w = {.plan = plan, .w = made, .err = err};
+  struct pz_step_work w = {.plan = plan,
+                           .k = plan->constants ? plan->constants : &pz_constants_default,
+                           .w = made,
+                           .detail = detail,
+                           .err = err};
   struct pz_chip with = with_library(chip, plan->attention_library);
   pz_cost_init(&w.cost, &with, net);
   w.net = &w.cost.net;

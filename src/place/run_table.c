@@ -294,7 +294,7 @@ static void predict_row(void *ctx, size_t i, unsigned worker) {
   struct pz_error why = {0};
   (void)worker;
   if (row->reason[0]) return;
-  row->predicted = pz_predict(&q->model, &q->chip, &q->net, &q->plan, &row->p, &why) == PZ_OK;
+  row->predicted = pz_predict(&q->model, &q->chip, &q->net, &q->plan, &row->p, NULL, &why) == PZ_OK;
   if (!row->predicted) pz_text_copy(row->reason, sizeof row->reason, why.message);
 }
 

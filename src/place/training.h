@@ -42,7 +42,8 @@ struct pz_training_plan {
   enum pz_execution execution;
   double grad_bytes; /* of a gradient in the exchange */
   const struct pz_framework *framework;
-  const char *attention_library; /* fa1, fa2, cudnn ...; NULL: the chip's best */
+  const char *attention_library;        /* fa1, fa2, cudnn ...; NULL: the chip's best */
+  const struct pz_constants *constants; /* NULL: those of cost/constants.def */
 };
 
 /* Habits of a framework: one row of the table in framework.c. */
@@ -85,6 +86,13 @@ struct pz_prediction {
   int64_t microbatches; /* of a replica */
 };
 
+/* More of a prediction, for those who ask: held by the arena. */
+struct pz_prediction_detail {
+  struct pz_arena *arena;
+  struct pz_training_memory *stages; /* of every stage */
+  struct pz_pipeline_run run;        /* every event of the simulated pipeline */
+};
+
 /* A model: its name or path, or the text of a config.json under this name. */
 struct pz_training_model {
   const char *name, *config; /* config NULL: load by name */
@@ -92,11 +100,12 @@ struct pz_training_model {
   enum pz_attention attention;
 };
 
-/* What the plan takes on a chip in a network (NULL: the chip's own link).  PZ_BAD_USE for a plan that cannot be: the message says
- * why. */
+/* What the plan takes on a chip in a network (NULL: the chip's own link); `detail` may be NULL.
+ * PZ_BAD_USE for a plan that cannot be: the message says why. */
 PZ_NODISCARD enum pz_status pz_predict(const struct pz_training_model *model,
                                        const struct pz_chip *chip, const struct pz_cluster *net,
                                        const struct pz_training_plan *plan,
-                                       struct pz_prediction *out, struct pz_error *err);
+                                       struct pz_prediction *out,
+                                       struct pz_prediction_detail *detail, struct pz_error *err);
 
 #endif

@@ -29,7 +29,7 @@ static struct pz_prediction predict(const struct pz_training_plan *plan, double 
   assert_int_equal(pz_chip_load("a100-80", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
   for (int l = 0; l < net.n_levels; l++) net.level[l].bytes_per_s *= faster;
-  if (pz_predict(&m, &chip, &net, plan, &p, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (pz_predict(&m, &chip, &net, plan, &p, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
   return p;
 }
 
@@ -141,7 +141,7 @@ static void wrong_plans_are_told(void **state) {
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     struct pz_prediction p;
     struct pz_error why = {0};
-    assert_int_not_equal(pz_predict(&m, &chip, &net, &bad[i].plan, &p, &why), PZ_OK);
+    assert_int_not_equal(pz_predict(&m, &chip, &net, &bad[i].plan, &p, NULL, &why), PZ_OK);
     if (!strstr(why.message, bad[i].message)) fail_msg("%s", why.message);
   }
 }

@@ -1,0 +1,123 @@
+#include "place/layer_time.h"
+
+#include <math.h>
+
+#include "chip/chip.h"
+#include "core/num.h"
+#include "cost/constants.h"
+#include "cost/network.h"
+#include "workload/op.h"
+
+/* ---- a pass ---- */
+
+double pz_pass_kernels_s(const struct pz_pass *p) {
+  return p->products_s + p->attention_s + p->elementwise_s;
+}
+
+static double collective_s(const struct pz_step_work *w, const struct pz_op *op) {
+  struct pz_group g = {w->plan->tp, 1};
+  double bytes = (double)pz_max(op->bytes_read, op->bytes_written);
+  bool whole = op->bytes_read == op->bytes_written; /* an all-reduce */
+  return pz_network_s(w->k, w->net, whole ? PZ_COLLECTIVE_ALL_REDUCE : PZ_COLLECTIVE_ALL_GATHER,
+                      bytes, g);
+}
+
+/* Operators on the scores or in place of them. */
+static bool is_core(const struct pz_op *op, int64_t seq) {
+  if (op->kind == PZ_OP_ATTENTION) return true;
+  bool product = op->op_class == PZ_CLASS_TENSOR || op->op_class == PZ_CLASS_FUSED;
+  return product ? op->dims.batch > 1 : op->dims.n == seq && op->dims.m > seq;
+}
+
+static enum pz_status add_op(struct pz_step_work *w, const struct pz_op *op, struct pz_pass *p) {
+  struct pz_estimate e;
+  if (op->op_class == PZ_CLASS_NONE) return PZ_OK;
+  p->n_ops++;
+  if (op->op_class == PZ_CLASS_COLLECTIVE) {
+    p->collectives_s += collective_s(w, op);
+    return PZ_OK;
+  }
+  enum pz_status status = pz_cost_op(&w->cost, op, &e, w->err);
+  if (status != PZ_OK) return status;
+  if (is_core(op, w->w->options.seq))
+    p->attention_s += e.latency_s;
+  else if (op->op_class == PZ_CLASS_VECTOR)
+    p->elementwise_s += e.latency_s;
+  else
+    p->products_s += e.latency_s;
+  return PZ_OK;
+}
+
+/* Gradients are added up in fp32 over microbatches, parameter by parameter. */
+static void accumulate(const struct pz_step_work *w, const struct pz_layer *l, struct pz_pass *p) {
+  double n = 0;
+  for (uint32_t i = 0; i < l->n_tensors; i++) n += l->tensors[i].role == PZ_ROLE_PARAM;
+  p->n_ops += n;
+  p->elementwise_s += (double)l->params * w->k->accumulation_bytes /
+                      (pz_chip_hbm_bytes_per_s(&w->cost.chip) * w->k->state_efficiency);
+}
+
+static enum pz_status add_pass(struct pz_step_work *w, const struct pz_layer *l,
+                               enum pz_direction d, struct pz_pass *p) {
+  enum pz_status status = PZ_OK;
+  for (uint32_t i = 0; i < l->ops[d].n && status == PZ_OK; i++)
+    status = add_op(w, &l->ops[d].op[i], p);
+  if (status == PZ_OK && d == PZ_BACKWARD && w->rounds > 1) accumulate(w, l, p);
+  return status;
+}
+
+/* ---- a layer with its recomputation --------------------------------------------------------- */
+
+void pz_pass_add(struct pz_pass *to, const struct pz_pass *from, double part) {
+  to->products_s += part * from->products_s;
+  to->attention_s += part * from->attention_s;
+  to->elementwise_s += part * from->elementwise_s;
+  to->collectives_s += part * from->collectives_s;
+  to->n_ops += part * from->n_ops;
+}
+
+static void recompute(const struct pz_step_work *w, struct pz_layer_time *t) {
+  const struct pz_pass *f = &t->forward;
+  struct pz_pass half = {.products_s = f->products_s, .elementwise_s = f->elementwise_s};
+  switch (w->plan->recompute) {
+  case PZ_RECOMPUTATION_FULL: pz_pass_add(&t->backward, f, 1); break;
+  case PZ_RECOMPUTATION_HALF: pz_pass_add(&t->backward, f, 0.5); break;
+  case PZ_RECOMPUTATION_ALTERNATE: pz_pass_add(&t->backward, &half, 0.5); break;
+  case PZ_RECOMPUTATION_SELECTIVE:
+    t->backward.attention_s += f->attention_s;
+    t->backward.n_ops += 4;
+    break;
+  default: break;
+  }
+}
+
+/* Host time of a pass. */
+static double launches_s(const struct pz_step_work *w, const struct pz_pass *p) {
+  if (w->plan->execution == PZ_EXECUTION_GRAPH) return 0;
+  return p->n_ops * w->plan->framework->launches * w->k->launch_s;
+}
+
+static double pass_s(const struct pz_step_work *w, const struct pz_pass *p, double *exposed_s) {
+  double hidden =
+      w->plan->overlap & PZ_OVERLAP_TP ? w->k->tensor_hidden_part * w->k->hidden_part : 0;
+  *exposed_s = p->collectives_s * (1 - hidden);
+  double device = pz_pass_kernels_s(p) + *exposed_s, host = launches_s(w, p);
+  return pow(pow(device, w->k->smooth) + pow(host, w->k->smooth), 1 / w->k->smooth);
+}
+
+enum pz_status pz_layer_time(struct pz_step_work *w, const struct pz_layer *l, bool again,
+                             struct pz_layer_time *t) {
+  double f_exposed, b_exposed;
+  *t = (struct pz_layer_time){.forward_s = 0};
+  enum pz_status status = add_pass(w, l, PZ_FORWARD, &t->forward);
+  if (status == PZ_OK) status = add_pass(w, l, PZ_BACKWARD, &t->backward);
+  if (status != PZ_OK) return status;
+  if (again) recompute(w, t);
+  t->forward_s = pass_s(w, &t->forward, &f_exposed);
+  t->backward_s = pass_s(w, &t->backward, &b_exposed);
+  t->launch_s = t->forward_s - pz_pass_kernels_s(&t->forward) - f_exposed + t->backward_s -
+                pz_pass_kernels_s(&t->backward) - b_exposed;
+  t->forward.collectives_s = f_exposed;
+  t->backward.collectives_s = b_exposed;
+  return PZ_OK;
+}
