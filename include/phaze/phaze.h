@@ -229,7 +229,12 @@ struct pz_totals {
   int64_t layers, ops;
 };
 
-enum pz_kernels { PZ_KERNELS_FUSED, PZ_KERNELS_EAGER };
+enum pz_kernels {
+  PZ_KERNELS_FUSED,    /* products take the element-wise operators behind them */
+  PZ_KERNELS_EAGER,    /* every step of a norm, softmax or activation is a kernel */
+  PZ_KERNELS_MODULES,  /* one kernel per norm, softmax, activation, addition; products alone */
+  PZ_KERNELS_POINTWISE /* the same, and chains of element-wise operators are one kernel */
+};
 enum pz_attention { PZ_ATTENTION_STANDARD, PZ_ATTENTION_FLASH };
 enum pz_recompute { PZ_RECOMPUTE_NONE, PZ_RECOMPUTE_FULL };
 enum pz_unknown_ops { PZ_UNKNOWN_REFUSE, PZ_UNKNOWN_VECTOR };

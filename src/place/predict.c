@@ -269,7 +269,7 @@ static enum pz_status load(const struct pz_training_model *m, const struct pz_tr
   o.tp = p->tp;
   o.sequence_parallel = p->sequence_parallel && p->tp > 1;
   o.attention = m->attention;
-  o.kernels = p->execution == PZ_EXECUTION_EAGER ? p->framework->kernels : PZ_KERNELS_FUSED;
+  o.kernels = p->execution == PZ_EXECUTION_EAGER ? p->framework->kernels : PZ_KERNELS_POINTWISE;
   if (!p->framework->dropout) o.dropout = 0;
   return m->config ? pz_workload_parse(m->name, m->config, strlen(m->config), &o, out, err)
                    : pz_workload_load(m->name, &o, out, err);

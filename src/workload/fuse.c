@@ -15,6 +15,7 @@ struct group {
 struct fuse {
   struct pz_graph *g;
   enum pz_direction dir;
+  enum pz_kernels kernels;
   uint32_t *uses;      /* by tensor: consumers in this direction */
   uint32_t *maker;     /* by tensor: operator of this direction that made it, or PZ_NONE */
   bool *kept;          /* by tensor: read by the other direction, or leaves the layer */
@@ -35,24 +36,36 @@ static void count_uses(const struct pz_graph *g, enum pz_direction dir, uint32_t
 /* May the operator at the end of a group pass its result on inside a fused operator? */
 static bool can_lead(const struct fuse *f, uint32_t i) {
   const struct pz_op *op = op_at(f, i);
-  bool head = op->op_class == PZ_CLASS_TENSOR ||
-              (op->op_class == PZ_CLASS_VECTOR && pz_op_info(op->kind)->elementwise);
-  if (!head || f->uses[op->out[0]] != 1 || f->group[i].n >= MOST_MEMBERS) return false;
+  bool product = op->op_class == PZ_CLASS_TENSOR && f->kernels == PZ_KERNELS_FUSED;
+  bool chain = op->op_class == PZ_CLASS_VECTOR && pz_op_info(op->kind)->elementwise;
+  if (!(product || chain || op->kind == PZ_OP_SOFTMAX) || f->uses[op->out[0]] != 1 ||
+      f->group[i].n >= MOST_MEMBERS)
+    return false;
   for (uint32_t o = 1; o < op->n_out; o++)
     if (f->uses[op->out[o]]) return false;
   return true;
+}
+
+/* May operator i be computed by the kernel of m, of whose result it alone makes use? */
+static bool can_follow(const struct fuse *f, uint32_t i, uint32_t m) {
+  const struct pz_op *op = op_at(f, i), *maker = op_at(f, m);
+  bool softmax = op->kind == PZ_OP_SOFTMAX || maker->kind == PZ_OP_SOFTMAX;
+  bool scale = op->kind == PZ_OP_SCALE_MASK || maker->kind == PZ_OP_SCALE_MASK;
+  if (softmax) return scale && f->kernels != PZ_KERNELS_FUSED;
+  return f->kernels != PZ_KERNELS_MODULES && pz_op_info(op->kind)->elementwise;
 }
 
 /* The group that operator i should join: a matrix product's rather than a vector operator's. */
 static uint32_t leader_of(const struct fuse *f, uint32_t i) {
   const struct pz_op *op = op_at(f, i);
   uint32_t best = PZ_NONE;
-  if (op->op_class != PZ_CLASS_VECTOR || !pz_op_info(op->kind)->elementwise) return PZ_NONE;
+  if (op->op_class != PZ_CLASS_VECTOR) return PZ_NONE;
   int64_t elems = pz_graph_tensor(f->g, op->out[0])->elems;
   for (uint32_t k = 0; k < op->n_in; k++) {
     uint32_t m = f->maker[op->in[k]];
     if (m == PZ_NONE || op_at(f, m)->out[0] != op->in[k]) continue;
-    if (pz_graph_tensor(f->g, op->in[k])->elems != elems || !can_lead(f, m)) continue;
+    if (pz_graph_tensor(f->g, op->in[k])->elems != elems || !can_lead(f, m) || !can_follow(f, i, m))
+      continue;
     if (best == PZ_NONE || (op_at(f, f->group[m].member[0])->op_class == PZ_CLASS_TENSOR &&
                             op_at(f, f->group[best].member[0])->op_class != PZ_CLASS_TENSOR))
       best = m;
@@ -143,9 +156,10 @@ static enum pz_status rewrite(struct fuse *f) {
   return PZ_OK;
 }
 
-static enum pz_status fuse_direction(struct pz_graph *g, enum pz_direction dir, const bool *kept) {
+static enum pz_status fuse_direction(struct pz_graph *g, enum pz_direction dir,
+                                     enum pz_kernels kernels, const bool *kept) {
   uint32_t n_t = g->tensors.n, n_op = g->ops[dir].n;
-  struct fuse f = {.g = g, .dir = dir};
+  struct fuse f = {.g = g, .dir = dir, .kernels = kernels};
   f.uses = pz_arena_alloc(g->arena, n_t, sizeof *f.uses);
   f.maker = pz_arena_alloc(g->arena, n_t, sizeof *f.maker);
   f.kept = pz_arena_alloc(g->arena, n_t, sizeof *f.kept);
@@ -166,16 +180,16 @@ static enum pz_status fuse_direction(struct pz_graph *g, enum pz_direction dir, 
 
 /* What each direction must write although nothing in it reads it: forward, what backward reads;
  * backward, gradients of parameters and of the layer's input, which nothing consumes. */
-enum pz_status pz_fuse(struct pz_graph *g) {
+enum pz_status pz_fuse(struct pz_graph *g, enum pz_kernels kernels) {
   uint32_t n = g->tensors.n;
   uint32_t *uses = pz_arena_alloc(g->arena, n, sizeof *uses);
   bool *kept = pz_arena_alloc(g->arena, n, sizeof *kept);
   if (!uses || !kept) return PZ_NO_MEMORY;
   count_uses(g, PZ_BACKWARD, uses);
   for (uint32_t t = 0; t < n; t++) kept[t] = uses[t] > 0 || pz_graph_leaves(g, t);
-  enum pz_status status = fuse_direction(g, PZ_FORWARD, kept);
+  enum pz_status status = fuse_direction(g, PZ_FORWARD, kernels, kept);
   if (status != PZ_OK) return status;
   for (uint32_t t = 0; t < n; t++)
     kept[t] = uses[t] == 0 && pz_graph_tensor(g, t)->role == PZ_ROLE_GRAD;
-  return fuse_direction(g, PZ_BACKWARD, kept);
+  return fuse_direction(g, PZ_BACKWARD, kernels, kept);
 }
