@@ -6,6 +6,7 @@
 #include "core/num.h"
 #include "cost/constants.h"
 #include "cost/network.h"
+#include "cost/vector.h"
 #include "workload/op.h"
 
 /* ---- a pass ---- */
@@ -50,11 +51,15 @@ static enum pz_status add_op(struct pz_step_work *w, const struct pz_op *op, str
 
 /* Gradients are added up in fp32 over microbatches, parameter by parameter. */
 static void accumulate(const struct pz_step_work *w, const struct pz_layer *l, struct pz_pass *p) {
-  double n = 0;
-  for (uint32_t i = 0; i < l->n_tensors; i++) n += l->tensors[i].role == PZ_ROLE_PARAM;
-  p->n_ops += n;
-  p->elementwise_s += (double)l->params * w->k->accumulation_bytes /
-                      (pz_chip_hbm_bytes_per_s(&w->cost.chip) * w->k->state_efficiency);
+  bool fused = w->plan->framework->fused_accumulation;
+  double bytes = fused ? w->k->fused_accumulation_bytes : w->k->accumulation_bytes;
+  for (uint32_t i = 0; i < l->n_tensors && !fused; i++)
+    p->n_ops += l->tensors[i].role == PZ_ROLE_PARAM;
+  struct pz_vector_work work = {PZ_OP_ADD, PZ_BACKWARD, l->params, 1, (double)l->params * bytes,
+                                false};
+  struct pz_vector_time time;
+  pz_vector_time(&w->cost.chip, &work, &time);
+  p->elementwise_s += time.hbm_s;
 }
 
 static enum pz_status add_pass(struct pz_step_work *w, const struct pz_layer *l,

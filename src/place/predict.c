@@ -129,7 +129,7 @@ static void exchange(const struct pz_step_work *w, const struct model_time *m, i
   bool overlap = p->overlap & (PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM);
   if (p->zero == 3) {
     total = part * params * 3 * 2 / rate * (double)rounds;
-    double hidden = overlap ? w->k->hidden_part : 0;
+    double hidden = overlap ? w->k->sharded_hidden_part : 0;
     exposed = pz_fmax(compute, total) + (1 - hidden) * pz_fmin(compute, total) - compute;
   } else {
     total = part * params * (p->zero ? p->grad_bytes + 2 : 2 * p->grad_bytes) / rate;
@@ -142,8 +142,8 @@ static void optimize(const struct pz_step_work *w, const struct model_time *m,
                      struct pz_prediction *out) {
   const struct pz_training_plan *p = w->plan;
   double own = stage_params(p, m) / (double)(p->zero ? p->dp : 1);
-  out->parts.optimizer_s = own * w->k->optimizer_bytes /
-                           (pz_chip_hbm_bytes_per_s(&w->cost.chip) * w->k->state_efficiency);
+  out->parts.optimizer_s = own * p->framework->optimizer_bytes /
+                           (pz_chip_hbm_bytes_per_s(&w->cost.chip) * w->k->optimizer_efficiency);
 }
 
 /* ---- the parts of a step -------------------------------------------------------------------- */
