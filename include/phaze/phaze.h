@@ -1,14 +1,15 @@
 /* phaze: finds the best accelerator chip for training models, and how to train them on a
  * cluster.
  *
- * The one header: what the command does, a program can do (but for predictions of training runs and
- * for files of other programs, which are the command's alone in this version).
+ * The one header: what the command does, a program can do (but for files of other programs, which
+ * are the command's alone in this version).
  *
  *     model      pz_workload_load    operator graphs of a model, forward and backward
  *     chip       pz_chip_load, pz_cluster_load    descriptions of a chip and of a network
  *     cost       pz_cost_new, pz_cost_op          time and energy of an operator on a chip
  *     schedule   pz_schedule_layer   how a chip runs a layer's operators beside each other
  *     plan       pz_plan_model       how a cluster trains a model
+ *     predict    pz_training_predict what one plan takes, as training frameworks run it
  *     search     pz_run_open, pz_run_search       which chip of a design space is best
  *     result     struct pz_result    what a search found, with its certificate
  *
@@ -759,6 +760,141 @@ PZ_NODISCARD PZ_API enum pz_status pz_plan_model(const char *model, const struct
                                                  struct pz_plans **out, struct pz_error *err);
 /* Accepts NULL. */
 PZ_API void pz_plans_free(struct pz_plans *p);
+
+/* ---- predictions of training runs ----------------------------------------------------------- */
+
+/* What is computed again in backward instead of kept. */
+enum pz_recomputation {
+  PZ_RECOMPUTATION_NONE,
+  PZ_RECOMPUTATION_SELECTIVE, /* the attention core */
+  PZ_RECOMPUTATION_FULL,      /* every layer */
+  PZ_RECOMPUTATION_ALTERNATE, /* every second product of a layer */
+  PZ_RECOMPUTATION_HALF,      /* every second layer */
+  PZ_RECOMPUTATIONS
+};
+
+enum pz_execution {
+  PZ_EXECUTION_EAGER,   /* kernels are launched one by one */
+  PZ_EXECUTION_COMPILE, /* element-wise kernels fused, still launched */
+  PZ_EXECUTION_GRAPH,   /* no launches: CUDA graphs, compiled programs */
+  PZ_EXECUTIONS
+};
+
+/* What a framework runs beside compute, a set. */
+enum pz_overlap {
+  PZ_OVERLAP_GRAD = 1,
+  PZ_OVERLAP_PARAM = 2,
+  PZ_OVERLAP_TP = 4,
+  PZ_OVERLAP_P2P = 8,
+  PZ_OVERLAP_ALL = 15
+};
+
+/* In which order the stages of a pipeline run their microbatches. */
+enum pz_pipeline_order {
+  PZ_PIPELINE_1F1B,
+  PZ_PIPELINE_INTERLEAVED,
+  PZ_PIPELINE_GPIPE,
+  PZ_PIPELINES
+};
+
+/* Names of these choices, in the order of the enums (of overlap: of its bits); each list ends with
+ * NULL. */
+PZ_API extern const char *const pz_recomputation_names[],
+    *const pz_execution_names[], *const pz_overlap_names[], *const pz_pipeline_names[];
+
+/* Names of the frameworks whose habits are known, NULL after the last. */
+PZ_API const char *pz_framework_at(size_t i);
+
+/* A choice that is left to the framework. */
+enum { PZ_AS_FRAMEWORK = -1 };
+
+/* One plan of a training run.  Take pz_training_options_default() and change fields. */
+struct pz_training_options {
+  size_t size;           /* sizeof *this, set by the default */
+  const char *framework; /* whose habits fill in what is left to it */
+  int64_t devices;       /* 0: tp pp dp */
+  int64_t tp, pp, vpp;   /* tensor-parallel degree, stages, chunks of layers a stage */
+  int64_t dp;            /* replicas; 0: what the devices leave, or 1 */
+  int64_t mbs;           /* samples of a microbatch */
+  int64_t batch;         /* samples of a step; 0: one microbatch of every replica */
+  int64_t seq;           /* tokens per sample; 0: the model's */
+  int64_t shard; /* replicas over which ZeRO divides; 0: all (less: hybrid, a copy in each group) */
+
+  /* PZ_AS_FRAMEWORK, or */
+  int sequence_parallel; /* 0, 1; without tensor parallelism there is none */
+  int recompute;         /* enum pz_recomputation */
+  int zero;              /* 0 to 3: what is divided over the replicas */
+  int attention;         /* enum pz_attention */
+  int pipeline;  /* enum pz_pipeline_order; by itself 1F1B, interleaved with several chunks */
+  int overlap;   /* a set of enum pz_overlap */
+  int execution; /* enum pz_execution */
+
+  double grad_bytes;             /* of a gradient in the exchange; 0: as the framework */
+  const char *attention_library; /* fa1, fa2, cudnn; "": the chip's best; NULL: as the framework */
+  bool events;                   /* keep every event of the pipeline */
+};
+
+PZ_API struct pz_training_options pz_training_options_default(void);
+
+/* Seconds of a step; they sum up to it. */
+struct pz_training_parts {
+  double products_s, attention_s, elementwise_s;
+  double launch_s;   /* waiting for the host */
+  double tensor_s;   /* tensor-parallel collectives that are not hidden */
+  double transfer_s; /* between stages */
+  double bubble_s;
+  double gradient_s; /* exchange of gradients and weights that is not hidden */
+  double optimizer_s;
+};
+
+/* Bytes of one device of a stage at its peak. */
+struct pz_training_memory {
+  double weight_bytes, gradient_bytes, optimizer_bytes, activation_bytes, logit_bytes;
+};
+
+struct pz_prediction {
+  double step_s;
+  struct pz_training_parts parts;
+  double tensor_hidden_s, gradient_hidden_s; /* collectives that run beside compute */
+  double bound_s;                            /* lower bound of the pipeline alone */
+  double samples_per_s, tokens_per_s_per_device;
+  double mfu, hfu; /* 6 FLOP a parameter and token and attention in full, without the embedding's
+                      look-up, over the data-sheet peak; hfu also counts what is computed again */
+  struct pz_training_memory peak; /* of the stage that holds most */
+  double peak_bytes;
+  uint32_t peak_stage;
+  int64_t microbatches;  /* of a replica */
+  double tokens, params; /* tokens of a step, parameters of the model */
+};
+
+/* One forward or backward of one chunk of a stage, for one microbatch. */
+struct pz_pipeline_event {
+  uint32_t stage, chunk, microbatch;
+  bool backward;
+  double start_s, end_s;
+};
+
+/* A prediction with its detail. */
+struct pz_training_run {
+  struct pz_training_options plan; /* with all that was left open filled in; shard at most dp */
+  struct pz_prediction p;
+  double hbm_bytes;                  /* of a device */
+  struct pz_training_memory *stages; /* plan.pp of them */
+  struct pz_pipeline_event *events;  /* of one replica; NULL: not asked for */
+  uint32_t n_events;
+};
+
+/* What a plan takes, as training frameworks run it: operators one after another on a device, the
+ * pipeline simulated event by event.  `model` as for pz_workload_load; `net` NULL: the chip's own
+ * link.  PZ_BAD_USE for a plan that cannot be: degrees that do not divide the devices, the heads or
+ * the batch, more stages than layers; one that does not fit in memory is told like any other:
+ * p.peak_bytes above hbm_bytes.  On success *out is the caller's to free.  Cost: milliseconds. */
+PZ_NODISCARD PZ_API enum pz_status
+pz_training_predict(const char *model, const struct pz_chip *chip, const struct pz_cluster *net,
+                    const struct pz_training_options *options, struct pz_training_run **out,
+                    struct pz_error *err);
+/* Accepts NULL. */
+PZ_API void pz_training_run_free(struct pz_training_run *r);
 
 /* ---- design spaces -------------------------------------------------------------------------- */
 

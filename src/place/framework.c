@@ -8,19 +8,38 @@
  * moments and writes all but the gradient, 28 bytes; the norm of gradients reads 4; where gradients
  * are kept they are set to zero, 4; a 16-bit copy of the weight is written, 2; torch, as measured,
  * copies 16-bit gradients to fp32 and weights back, 12. */
-static const struct pz_framework frameworks[] = {
-    {"megatron", true, PZ_KERNELS_POINTWISE, true, 1.6, 38, 18, false},
-    {"megatron-deepspeed", true, PZ_KERNELS_POINTWISE, false, 1.6, 38, 18, false},
-    {"deepspeed", true, PZ_KERNELS_POINTWISE, false, 1.6, 38, 18, true},
-    {"nemo", false, PZ_KERNELS_POINTWISE, true, 1.6, 38, 18, false},
-    {"zero-bubble", true, PZ_KERNELS_POINTWISE, true, 1.6, 38, 18, false},
-    {"llm-foundry", false, PZ_KERNELS_MODULES, false, 1.6, 32, 16, false},
-    {"torchtitan", false, PZ_KERNELS_MODULES, false, 0.6, 32, 16, false},
-    {"torch", false, PZ_KERNELS_MODULES, false, 0.3, 44, 18, false},
-    {"maxtext", false, PZ_KERNELS_POINTWISE, false, 0, 32, 16, false},
-    {"paxml", false, PZ_KERNELS_POINTWISE, false, 0, 32, 16, false},
-    {"jax", false, PZ_KERNELS_POINTWISE, false, 0, 32, 16, false},
+#define PLAN(recompute, zero, overlap, execution, attention, grad_bytes, library)                  \
+  {                                                                                                \
+    PZ_RECOMPUTATION_##recompute, zero, overlap, PZ_EXECUTION_##execution,                         \
+        PZ_ATTENTION_##attention, grad_bytes, library                                              \
+  }
+
+enum {
+  NONE = 0,
+  GRAD = PZ_OVERLAP_GRAD,
+  SHARDS = PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM,
+  ALL = PZ_OVERLAP_ALL
 };
+
+/* The last column, what the framework does unless it is told: Megatron-LM's arguments (distributed
+ * optimizer and overlap are asked for), NeMo's recipes (both are on), DeepSpeed's and Megatron-
+ * DeepSpeed's configurations, FSDP of torchtitan's and LLM Foundry's, DistributedDataParallel of
+ * PyTorch's training loops, and MaxText's base configuration (fully sharded, compiled by XLA). */
+/* clang-format off */
+static const struct pz_framework frameworks[] = {
+    {"megatron", true, PZ_KERNELS_POINTWISE, true, 1.6, 38, 18, false, PLAN(NONE, 0, NONE, EAGER, FLASH, 4, NULL)},
+    {"megatron-deepspeed", true, PZ_KERNELS_POINTWISE, false, 1.6, 38, 18, false, PLAN(NONE, 0, NONE, EAGER, STANDARD, 2, NULL)},
+    {"deepspeed", true, PZ_KERNELS_POINTWISE, false, 1.6, 38, 18, true, PLAN(NONE, 0, NONE, EAGER, STANDARD, 2, NULL)},
+    {"nemo", false, PZ_KERNELS_POINTWISE, true, 1.6, 38, 18, false, PLAN(NONE, 1, ALL, EAGER, FLASH, 4, NULL)},
+    {"zero-bubble", true, PZ_KERNELS_POINTWISE, true, 1.6, 38, 18, false, PLAN(NONE, 0, NONE, EAGER, STANDARD, 4, NULL)},
+    {"llm-foundry", false, PZ_KERNELS_MODULES, false, 1.6, 32, 16, false, PLAN(NONE, 3, SHARDS, EAGER, FLASH, 4, "fa2")},
+    {"torchtitan", false, PZ_KERNELS_MODULES, false, 0.6, 32, 16, false, PLAN(ALTERNATE, 3, SHARDS, EAGER, FLASH, 4, "fa2")},
+    {"torch", false, PZ_KERNELS_MODULES, false, 0.3, 44, 18, false, PLAN(NONE, 0, GRAD, EAGER, FLASH, 4, NULL)},
+    {"maxtext", false, PZ_KERNELS_POINTWISE, false, 0, 32, 16, false, PLAN(FULL, 3, ALL, GRAPH, FLASH, 4, NULL)},
+    {"paxml", false, PZ_KERNELS_POINTWISE, false, 0, 32, 16, false, PLAN(NONE, 3, ALL, GRAPH, FLASH, 4, NULL)},
+    {"jax", false, PZ_KERNELS_POINTWISE, false, 0, 32, 16, false, PLAN(NONE, 0, ALL, GRAPH, STANDARD, 4, NULL)},
+};
+/* clang-format on */
 
 const char *pz_framework_name(const void *ctx, size_t i) {
   (void)ctx;
@@ -32,3 +51,5 @@ const struct pz_framework *pz_framework_find(const char *name) {
     if (strcmp(frameworks[i].name, name) == 0) return &frameworks[i];
   return NULL;
 }
+
+const char *pz_framework_at(size_t i) { return pz_framework_name(NULL, i); }

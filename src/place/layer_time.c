@@ -122,6 +122,7 @@ enum pz_status pz_layer_time(struct pz_step_work *w, const struct pz_layer *l, b
   t->backward_s = pass_s(w, &t->backward, &b_exposed);
   t->launch_s = t->forward_s - pz_pass_kernels_s(&t->forward) - f_exposed + t->backward_s -
                 pz_pass_kernels_s(&t->backward) - b_exposed;
+  t->hidden_s = t->forward.collectives_s - f_exposed + t->backward.collectives_s - b_exposed;
   t->forward.collectives_s = f_exposed;
   t->backward.collectives_s = b_exposed;
   return PZ_OK;

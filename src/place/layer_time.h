@@ -16,6 +16,7 @@ struct pz_layer_time {
   struct pz_pass forward, backward; /* backward with what is computed again */
   double forward_s, backward_s;     /* with launches and exposed collectives */
   double launch_s;                  /* of these: waiting for the host */
+  double hidden_s;                  /* collectives beside compute, not of these */
 };
 
 /* A plan with all that its layers are timed with. */

@@ -10,8 +10,6 @@
 
 #include "core/arena.h"
 
-enum pz_pipeline_order { PZ_PIPELINE_1F1B, PZ_PIPELINE_INTERLEAVED, PZ_PIPELINE_GPIPE };
-
 enum { PZ_PIPELINE_MOST_EVENTS = 1 << 24 };
 
 /* Times of one microbatch, by chunk and then stage: chunk c of stage k stands at c * stages + k. */
@@ -22,13 +20,6 @@ struct pz_pipeline {
   const double *forward_s, *backward_s;
   double
       transfer_s; /* of a microbatch from one chunk to the next, either way; the sender goes on */
-};
-
-/* One forward or backward of one chunk. */
-struct pz_pipeline_event {
-  uint32_t stage, chunk, microbatch;
-  bool backward;
-  double start_s, end_s;
 };
 
 struct pz_pipeline_run {

@@ -27,6 +27,7 @@ static void add_layer(struct pz_layer_time *sum, const struct pz_layer_time *t, 
   sum->forward_s += times * t->forward_s;
   sum->backward_s += times * t->backward_s;
   sum->launch_s += times * t->launch_s;
+  sum->hidden_s += times * t->hidden_s;
 }
 
 static uint32_t repeated_layer(const struct pz_workload *w) {
@@ -92,10 +93,10 @@ static enum pz_status simulate(const struct pz_step_work *w, const struct model_
   struct pz_pipeline p = {.stages = (uint32_t)plan->pp,
                           .chunks = (uint32_t)plan->vpp,
                           .microbatches = (uint32_t)rounds,
-                          .order = plan->vpp > 1 ? PZ_PIPELINE_INTERLEAVED : PZ_PIPELINE_1F1B,
+                          .order = plan->vpp > 1 ? PZ_PIPELINE_INTERLEAVED : plan->order,
                           .forward_s = f,
                           .backward_s = b};
-  bool keep = w->detail != NULL;
+  bool keep = w->detail && !w->detail->no_events;
   if (status == PZ_OK)
     status = pz_pipeline_simulate(&p, keep, keep ? w->detail->arena : &arena, &run, w->err);
   if (status == PZ_OK) {
@@ -136,6 +137,7 @@ static void exchange(const struct pz_step_work *w, const struct model_time *m, i
     exposed = overlap ? total * (1 - w->k->hidden_part) : total;
   }
   out->parts.gradient_s = exposed;
+  out->gradient_hidden_s = total - exposed;
 }
 
 static void optimize(const struct pz_step_work *w, const struct model_time *m,
@@ -164,6 +166,7 @@ static void tell_parts(const struct pz_step_work *w, const struct model_time *m,
   x->elementwise_s = n * (sum.forward.elementwise_s + sum.backward.elementwise_s);
   x->tensor_s = n * (sum.forward.collectives_s + sum.backward.collectives_s);
   x->launch_s = n * sum.launch_s;
+  out->tensor_hidden_s = n * sum.hidden_s;
   x->bubble_s = pz_fmax(0, out->step_s - x->products_s - x->attention_s - x->elementwise_s -
                                x->tensor_s - x->launch_s - x->transfer_s);
 }
@@ -177,6 +180,8 @@ static void tell_rates(const struct pz_step_work *w, struct pz_prediction *out) 
   double head_dim = (double)x->hidden / (double)x->heads;
   double layers = (double)x->layers[repeated_layer(x)].count;
   double flop = 6 * params + 12 * layers * (double)x->heads * head_dim * (double)x->options.seq;
+  out->tokens = tokens;
+  out->params = params;
   out->samples_per_s = (double)p->batch / out->step_s;
   out->tokens_per_s_per_device = tokens / out->step_s / devices;
   out->mfu = flop * out->tokens_per_s_per_device / pz_chip_tensor_flop_per_s(&w->cost.chip);

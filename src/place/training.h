@@ -9,35 +9,14 @@
 #include "cost/cost.h"
 #include "place/pipeline.h"
 
-enum pz_recomputation {
-  PZ_RECOMPUTATION_NONE,
-  PZ_RECOMPUTATION_SELECTIVE, /* the attention core */
-  PZ_RECOMPUTATION_FULL,      /* every layer */
-  PZ_RECOMPUTATION_ALTERNATE, /* every second product of a layer */
-  PZ_RECOMPUTATION_HALF,      /* every second layer */
-  PZ_RECOMPUTATIONS
-};
-
-enum pz_execution {
-  PZ_EXECUTION_EAGER,   /* kernels are launched one by one */
-  PZ_EXECUTION_COMPILE, /* element-wise kernels fused, still launched */
-  PZ_EXECUTION_GRAPH    /* no launches: CUDA graphs, compiled programs */
-};
-
-/* What a framework runs beside compute, a set. */
-enum pz_overlap {
-  PZ_OVERLAP_GRAD = 1,
-  PZ_OVERLAP_PARAM = 2,
-  PZ_OVERLAP_TP = 4,
-  PZ_OVERLAP_P2P = 8
-};
-
 struct pz_training_plan {
   int64_t tp, pp, vpp, dp; /* devices = tp pp dp */
   bool sequence_parallel;
   int64_t mbs, batch; /* samples: of a microbatch, of a step */
   enum pz_recomputation recompute;
-  int zero; /* 0 to 3: what is divided over the replicas */
+  int zero;                     /* 0 to 3: what is divided over the replicas */
+  int64_t shard;                /* over so many of them; 0: all */
+  enum pz_pipeline_order order; /* of a pipeline without chunks */
   unsigned overlap;
   enum pz_execution execution;
   double grad_bytes; /* of a gradient in the exchange */
@@ -56,43 +35,26 @@ struct pz_framework {
   double optimizer_bytes;  /* read and written for a parameter in the step of Adam */
   double state_bytes;      /* held for a parameter, weights and gradients included */
   bool node_gather;        /* sharded weights are gathered through one interface of a node */
+  struct pz_framework_defaults {
+    enum pz_recomputation recompute;
+    int zero;
+    unsigned overlap;
+    enum pz_execution execution;
+    enum pz_attention attention;
+    double grad_bytes;
+    const char *attention_library; /* NULL: the chip's best */
+  } plan; /* what it does where a user says nothing; sequence parallelism wherever tp > 1 */
 };
 
 const struct pz_framework *pz_framework_find(const char *name); /* NULL: unknown */
 const char *pz_framework_name(const void *ctx, size_t i);
 
-/* Seconds of a step; they sum up to it. */
-struct pz_training_parts {
-  double products_s, attention_s, elementwise_s;
-  double launch_s;   /* waiting for the host */
-  double tensor_s;   /* tensor-parallel collectives that are not hidden */
-  double transfer_s; /* between stages */
-  double bubble_s;
-  double gradient_s; /* exchange of gradients and weights that is not hidden */
-  double optimizer_s;
-};
-
-/* Bytes of one device of a stage at its peak. */
-struct pz_training_memory {
-  double weight_bytes, gradient_bytes, optimizer_bytes, activation_bytes, logit_bytes;
-};
-
-struct pz_prediction {
-  double step_s;
-  struct pz_training_parts parts;
-  double bound_s; /* lower bound of the pipeline alone */
-  double samples_per_s, tokens_per_s_per_device, mfu, hfu;
-  struct pz_training_memory peak; /* of the stage that holds most */
-  double peak_bytes;
-  uint32_t peak_stage;
-  int64_t microbatches; /* of a replica */
-};
-
 /* More of a prediction, for those who ask: held by the arena. */
 struct pz_prediction_detail {
   struct pz_arena *arena;
   struct pz_training_memory *stages; /* of every stage */
-  struct pz_pipeline_run run;        /* every event of the simulated pipeline */
+  struct pz_pipeline_run run;        /* every event of the simulated pipeline ... */
+  bool no_events;                    /* ... or none */
 };
 
 /* A model: its name or path, or the text of a config.json under this name. */

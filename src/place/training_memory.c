@@ -43,6 +43,7 @@ static double kept_bytes(const struct pz_memory_model *m, const struct pz_traini
 
 /* Microbatches, in parts of a stage, that wait for their backward. */
 static double in_flight(const struct pz_training_plan *p, int64_t rounds, int64_t stage) {
+  if (p->vpp == 1 && p->order == PZ_PIPELINE_GPIPE) return (double)rounds;
   if (p->vpp == 1) return (double)pz_min(rounds, p->pp - stage);
   int64_t chunks = (p->vpp - 1) * p->pp + 2 * (p->pp - stage - 1) + 1;
   return (double)pz_min(chunks, rounds * p->vpp) / (double)p->vpp;

@@ -198,6 +198,66 @@ static void plans_are_checked(void **state) {
   pz_plans_free(NULL);
 }
 
+static void predictions_are_checked(void **state) {
+  (void)state;
+  struct pz_training_options o = pz_training_options_default();
+  const struct pz_training_options good = o;
+  struct pz_training_run *r = NULL;
+  struct pz_chip c, none = {.name = ""};
+  assert_int_equal(pz_chip_load("a100-80", &c, NULL), PZ_OK);
+  refused(pz_training_predict(NULL, &c, NULL, &o, &r, &err), PZ_BAD_USE);
+  refused(pz_training_predict("gpt2", NULL, NULL, &o, &r, &err), PZ_BAD_USE);
+  refused(pz_training_predict("gpt2", &none, NULL, &o, &r, &err), PZ_BAD_INPUT);
+  refused(pz_training_predict("gpt2", &c, NULL, &o, NULL, &err), PZ_BAD_USE);
+  refused(pz_training_predict("no-such", &c, NULL, &o, &r, &err), PZ_BAD_INPUT);
+  o.size = 0;
+  refused(pz_training_predict("gpt2", &c, NULL, &o, &r, &err), PZ_BAD_USE);
+  const struct {
+    size_t offset;
+    int64_t wide;
+  } whole[] = {{offsetof(struct pz_training_options, devices), -1},
+               {offsetof(struct pz_training_options, tp), 0},
+               {offsetof(struct pz_training_options, tp), 5}, /* of 12 heads */
+               {offsetof(struct pz_training_options, pp), 13},
+               {offsetof(struct pz_training_options, vpp), 2},
+               {offsetof(struct pz_training_options, dp), INT64_MAX},
+               {offsetof(struct pz_training_options, mbs), 0},
+               {offsetof(struct pz_training_options, batch), -8},
+               {offsetof(struct pz_training_options, seq), INT64_MIN},
+               {offsetof(struct pz_training_options, shard), 3}};
+  for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
+    o = good;
+    memcpy((char *)&o + whole[i].offset, &whole[i].wide, sizeof whole[i].wide);
+    refused(pz_training_predict("gpt2", &c, NULL, &o, &r, &err), PZ_BAD_USE);
+  }
+  const size_t choices[] = {offsetof(struct pz_training_options, sequence_parallel),
+                            offsetof(struct pz_training_options, recompute),
+                            offsetof(struct pz_training_options, zero),
+                            offsetof(struct pz_training_options, attention),
+                            offsetof(struct pz_training_options, pipeline),
+                            offsetof(struct pz_training_options, overlap),
+                            offsetof(struct pz_training_options, execution)};
+  for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
+    for (int wrong = -2; wrong < 100; wrong += 101) {
+      o = good;
+      memcpy((char *)&o + choices[i], &wrong, sizeof wrong);
+      refused(pz_training_predict("gpt2", &c, NULL, &o, &r, &err), PZ_BAD_USE);
+    }
+  o = good;
+  o.framework = NULL;
+  refused(pz_training_predict("gpt2", &c, NULL, &o, &r, &err), PZ_BAD_USE);
+  o.framework = "torched";
+  refused(pz_training_predict("gpt2", &c, NULL, &o, &r, &err), PZ_BAD_USE);
+  o = good;
+  o.grad_bytes = (double)NAN;
+  refused(pz_training_predict("gpt2", &c, NULL, &o, &r, &err), PZ_BAD_USE);
+  assert_null(r);
+  assert_int_equal(pz_training_predict("gpt2", &c, NULL, NULL, &r, NULL), PZ_OK); /* defaults */
+  assert_true(r->p.step_s > 0 && r->plan.zero == 0 && r->plan.seq == 1024 && !r->events);
+  pz_training_run_free(r);
+  pz_training_run_free(NULL);
+}
+
 /* ---- searches ------------------------------------------------------------------------------- */
 
 static const char space[] =
@@ -448,6 +508,7 @@ int main(void) {
       cmocka_unit_test(names_beyond_an_enum_are_harmless),
       cmocka_unit_test(costs_and_schedules_are_checked),
       cmocka_unit_test(plans_are_checked),
+      cmocka_unit_test(predictions_are_checked),
       cmocka_unit_test(studies_are_checked),
       cmocka_unit_test(spaces_are_checked),
       cmocka_unit_test(runs_are_checked),

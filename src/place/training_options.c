@@ -1,0 +1,166 @@
+#include "place/training_options.h"
+
+#include "core/num.h"
+#include "core/text.h"
+
+const char *const pz_recomputation_names[] = {"none",      "selective", "full",
+                                              "alternate", "half",      NULL};
+const char *const pz_execution_names[] = {"eager", "compile", "graph", NULL};
+const char *const pz_overlap_names[] = {"grad", "param", "tp", "p2p", NULL};
+const char *const pz_pipeline_names[] = {"1f1b", "interleaved", "gpipe", NULL};
+
+static const int64_t MOST = 1 << 24;
+
+struct pz_training_options pz_training_options_default(void) {
+  return (struct pz_training_options){.size = sizeof(struct pz_training_options),
+                                      .framework = "megatron",
+                                      .tp = 1,
+                                      .pp = 1,
+                                      .vpp = 1,
+                                      .mbs = 1,
+                                      .sequence_parallel = PZ_AS_FRAMEWORK,
+                                      .recompute = PZ_AS_FRAMEWORK,
+                                      .zero = PZ_AS_FRAMEWORK,
+                                      .attention = PZ_AS_FRAMEWORK,
+                                      .pipeline = PZ_AS_FRAMEWORK,
+                                      .overlap = PZ_AS_FRAMEWORK,
+                                      .execution = PZ_AS_FRAMEWORK};
+}
+
+/* ---- checks --------------------------------------------------------------------------------- */
+
+static enum pz_status check_ranges(const struct pz_training_options *o, struct pz_error *err) {
+  const struct {
+    const char *name;
+    int64_t v, min, max;
+  } list[] = {{"devices", o->devices, 0, MOST},
+              {"tp", o->tp, 1, MOST},
+              {"pp", o->pp, 1, MOST},
+              {"vpp", o->vpp, 1, MOST},
+              {"dp", o->dp, 0, MOST},
+              {"mbs", o->mbs, 1, MOST},
+              {"batch", o->batch, 0, MOST},
+              {"seq", o->seq, 0, MOST},
+              {"shard", o->shard, 0, MOST},
+              {"sequence_parallel", o->sequence_parallel, PZ_AS_FRAMEWORK, 1},
+              {"recompute", o->recompute, PZ_AS_FRAMEWORK, PZ_RECOMPUTATIONS - 1},
+              {"zero", o->zero, PZ_AS_FRAMEWORK, 3},
+              {"attention", o->attention, PZ_AS_FRAMEWORK, PZ_ATTENTION_FLASH},
+              {"pipeline", o->pipeline, PZ_AS_FRAMEWORK, PZ_PIPELINES - 1},
+              {"overlap", o->overlap, PZ_AS_FRAMEWORK, PZ_OVERLAP_ALL},
+              {"execution", o->execution, PZ_AS_FRAMEWORK, PZ_EXECUTIONS - 1}};
+  enum pz_status status = PZ_OK;
+  for (size_t i = 0; i < sizeof list / sizeof *list && status == PZ_OK; i++)
+    status = pz_need_range(list[i].name, list[i].v, list[i].min, list[i].max, err);
+  if (status == PZ_OK && !(o->grad_bytes >= 0 && o->grad_bytes <= 8))
+    status = pz_fail(err, PZ_BAD_USE, "grad_bytes %g; accepted: 0 to 8", o->grad_bytes);
+  return status;
+}
+
+/* Devices, their division, and the batch. */
+static enum pz_status fill_degrees(struct pz_training_options *o, struct pz_error *err) {
+  int64_t replica = o->tp * o->pp;
+  if (o->devices && o->devices % replica)
+    return pz_fail(err, PZ_BAD_USE,
+                   "%lld devices are not divided by tp %lld x pp %lld; accepted: multiples of %lld",
+                   (long long)o->devices, (long long)o->tp, (long long)o->pp, (long long)replica);
+  if (o->devices && o->dp && o->dp != o->devices / replica)
+    return pz_fail(err, PZ_BAD_USE,
+                   "dp %lld with %lld devices, tp %lld and pp %lld; accepted: dp %lld, or no dp",
+                   (long long)o->dp, (long long)o->devices, (long long)o->tp, (long long)o->pp,
+                   (long long)(o->devices / replica));
+  if (!o->dp) o->dp = o->devices ? o->devices / replica : 1;
+  if (o->dp > MOST / replica)
+    return pz_fail(err, PZ_BAD_USE, "tp %lld x pp %lld x dp %lld; accepted: at most 2^24 devices",
+                   (long long)o->tp, (long long)o->pp, (long long)o->dp);
+  o->devices = replica * o->dp;
+  if (!o->batch) o->batch = o->mbs * o->dp;
+  if (o->batch % (o->mbs * o->dp))
+    return pz_fail(
+        err, PZ_BAD_USE,
+        "a batch of %lld is not divided by mbs %lld x dp %lld; accepted: multiples of %lld",
+        (long long)o->batch, (long long)o->mbs, (long long)o->dp, (long long)(o->mbs * o->dp));
+  if (!o->shard) o->shard = o->dp;
+  if (o->dp % o->shard)
+    return pz_fail(err, PZ_BAD_USE, "shard %lld with dp %lld; accepted: divisors of dp",
+                   (long long)o->shard, (long long)o->dp);
+  return PZ_OK;
+}
+
+static enum pz_status fill_pipeline(struct pz_training_options *o, struct pz_error *err) {
+  int64_t rounds = o->batch / (o->mbs * o->dp);
+  if (o->pipeline < 0) o->pipeline = o->vpp > 1 ? PZ_PIPELINE_INTERLEAVED : PZ_PIPELINE_1F1B;
+  if ((o->vpp > 1) != (o->pipeline == PZ_PIPELINE_INTERLEAVED))
+    return pz_fail(err, PZ_BAD_USE, "pipeline %s with vpp %lld; accepted: %s",
+                   pz_pipeline_names[o->pipeline], (long long)o->vpp,
+                   o->vpp > 1 ? "interleaved, or vpp 1" : "1f1b, gpipe, or vpp above 1");
+  if (o->vpp > 1 && o->pp == 1)
+    return pz_fail(err, PZ_BAD_USE, "vpp %lld with one stage; accepted: 1, or pp above 1",
+                   (long long)o->vpp);
+  if (o->vpp > 1 && rounds % o->pp)
+    return pz_fail(err, PZ_BAD_USE,
+                   "%lld microbatches a replica interleaved over %lld stages; accepted: multiples "
+                   "of %lld, that is batches that are multiples of %lld",
+                   (long long)rounds, (long long)o->pp, (long long)o->pp,
+                   (long long)(o->pp * o->mbs * o->dp));
+  return PZ_OK;
+}
+
+/* ---- habits --------------------------------------------------------------------------------- */
+
+static void fill_habits(struct pz_training_options *o, const struct pz_framework_defaults *d) {
+  if (o->sequence_parallel < 0) o->sequence_parallel = 1;
+  if (o->tp == 1) o->sequence_parallel = 0;
+  if (o->recompute < 0) o->recompute = (int)d->recompute;
+  if (o->zero < 0) o->zero = d->zero;
+  if (o->attention < 0) o->attention = (int)d->attention;
+  if (o->overlap < 0) o->overlap = (int)d->overlap;
+  if (o->execution < 0) o->execution = (int)d->execution;
+  if (o->grad_bytes <= 0) o->grad_bytes = d->grad_bytes;
+  if (!o->attention_library)
+    o->attention_library = d->attention_library ? d->attention_library : "";
+}
+
+enum pz_status pz_training_options_fill(struct pz_training_options *o, struct pz_error *err) {
+  char names[400];
+  struct pz_training_options own = *o;
+  enum pz_status status = pz_need(o->framework, "framework", err);
+  if (status != PZ_OK) return status;
+  const struct pz_framework *f = pz_framework_find(o->framework);
+  if (!f)
+    return pz_fail(err, PZ_BAD_USE, "unknown framework '%.60s'; accepted: %s", o->framework,
+                   pz_text_join(names, sizeof names, pz_framework_name, NULL));
+  own.framework = f->name;
+  status = check_ranges(&own, err);
+  if (status == PZ_OK) status = fill_degrees(&own, err);
+  if (status == PZ_OK) status = fill_pipeline(&own, err);
+  if (status != PZ_OK) return status;
+  fill_habits(&own, &f->plan);
+  *o = own;
+  return PZ_OK;
+}
+
+struct pz_training_plan pz_training_plan_of(const struct pz_training_options *o) {
+  return (struct pz_training_plan){.tp = o->tp,
+                                   .pp = o->pp,
+                                   .vpp = o->vpp,
+                                   .dp = o->dp,
+                                   .sequence_parallel = o->sequence_parallel > 0,
+                                   .mbs = o->mbs,
+                                   .batch = o->batch,
+                                   .recompute = (enum pz_recomputation)o->recompute,
+                                   .zero = o->zero,
+                                   .shard = o->shard,
+                                   .order = (enum pz_pipeline_order)o->pipeline,
+                                   .overlap = (unsigned)o->overlap,
+                                   .execution = (enum pz_execution)o->execution,
+                                   .grad_bytes = o->grad_bytes,
+                                   .framework = pz_framework_find(o->framework),
+                                   .attention_library = o->attention_library};
+}
+
+struct pz_training_model pz_training_model_of(const char *model,
+                                              const struct pz_training_options *o) {
+  return (struct pz_training_model){
+      .name = model, .seq = o->seq, .attention = (enum pz_attention)o->attention};
+}
