@@ -27,17 +27,17 @@ enum {
  * PyTorch's training loops, and MaxText's base configuration (fully sharded, compiled by XLA). */
 /* clang-format off */
 static const struct pz_framework frameworks[] = {
-    {"megatron", true, PZ_KERNELS_POINTWISE, true, 1.6, 38, 18, false, PLAN(NONE, 0, NONE, EAGER, FLASH, 4, NULL)},
-    {"megatron-deepspeed", true, PZ_KERNELS_POINTWISE, false, 1.6, 38, 18, false, PLAN(NONE, 0, NONE, EAGER, STANDARD, 2, NULL)},
-    {"deepspeed", true, PZ_KERNELS_POINTWISE, false, 1.6, 38, 18, true, PLAN(NONE, 0, NONE, EAGER, STANDARD, 2, NULL)},
-    {"nemo", false, PZ_KERNELS_POINTWISE, true, 1.6, 38, 18, false, PLAN(NONE, 1, ALL, EAGER, FLASH, 4, NULL)},
-    {"zero-bubble", true, PZ_KERNELS_POINTWISE, true, 1.6, 38, 18, false, PLAN(NONE, 0, NONE, EAGER, STANDARD, 4, NULL)},
-    {"llm-foundry", false, PZ_KERNELS_MODULES, false, 1.6, 32, 16, false, PLAN(NONE, 3, SHARDS, EAGER, FLASH, 4, "fa2")},
-    {"torchtitan", false, PZ_KERNELS_MODULES, false, 0.6, 32, 16, false, PLAN(ALTERNATE, 3, SHARDS, EAGER, FLASH, 4, "fa2")},
-    {"torch", false, PZ_KERNELS_MODULES, false, 0.3, 44, 18, false, PLAN(NONE, 0, GRAD, EAGER, FLASH, 4, NULL)},
-    {"maxtext", false, PZ_KERNELS_POINTWISE, false, 0, 32, 16, false, PLAN(FULL, 3, ALL, GRAPH, FLASH, 4, NULL)},
-    {"paxml", false, PZ_KERNELS_POINTWISE, false, 0, 32, 16, false, PLAN(NONE, 3, ALL, GRAPH, FLASH, 4, NULL)},
-    {"jax", false, PZ_KERNELS_POINTWISE, false, 0, 32, 16, false, PLAN(NONE, 0, ALL, GRAPH, STANDARD, 4, NULL)},
+    {"megatron", true, PZ_KERNELS_POINTWISE, true, false, 1.6, 38, 18, false, PLAN(NONE, 0, NONE, EAGER, FLASH, 4, NULL)},
+    {"megatron-deepspeed", true, PZ_KERNELS_POINTWISE, false, false, 1.6, 38, 18, false, PLAN(NONE, 0, NONE, EAGER, STANDARD, 2, NULL)},
+    {"deepspeed", true, PZ_KERNELS_POINTWISE, false, false, 1.6, 38, 18, true, PLAN(NONE, 0, NONE, EAGER, STANDARD, 2, NULL)},
+    {"nemo", false, PZ_KERNELS_POINTWISE, true, false, 1.6, 38, 18, false, PLAN(NONE, 1, ALL, EAGER, FLASH, 4, NULL)},
+    {"zero-bubble", true, PZ_KERNELS_POINTWISE, true, false, 1.6, 38, 18, false, PLAN(NONE, 0, NONE, EAGER, STANDARD, 4, NULL)},
+    {"llm-foundry", false, PZ_KERNELS_MODULES, false, false, 1.6, 32, 16, false, PLAN(NONE, 3, SHARDS, EAGER, FLASH, 4, "fa2")},
+    {"torchtitan", false, PZ_KERNELS_MODULES, false, true, 0.6, 32, 16, false, PLAN(ALTERNATE, 3, SHARDS, EAGER, FLASH, 4, "fa2")},
+    {"torch", false, PZ_KERNELS_MODULES, false, true, 0.3, 44, 18, false, PLAN(NONE, 0, GRAD, EAGER, FLASH, 4, NULL)},
+    {"maxtext", false, PZ_KERNELS_POINTWISE, false, false, 0, 32, 16, false, PLAN(FULL, 3, ALL, GRAPH, FLASH, 4, NULL)},
+    {"paxml", false, PZ_KERNELS_POINTWISE, false, false, 0, 32, 16, false, PLAN(NONE, 3, ALL, GRAPH, FLASH, 4, NULL)},
+    {"jax", false, PZ_KERNELS_POINTWISE, false, false, 0, 32, 16, false, PLAN(NONE, 0, ALL, GRAPH, STANDARD, 4, NULL)},
 };
 /* clang-format on */
 

@@ -45,7 +45,7 @@ static enum pz_status add_op(struct pz_step_work *w, const struct pz_op *op, str
   else if (op->op_class == PZ_CLASS_VECTOR)
     p->elementwise_s += e.latency_s;
   else
-    p->products_s += e.latency_s;
+    p->products_s += p->last_s = e.latency_s;
   return PZ_OK;
 }
 
@@ -82,14 +82,15 @@ void pz_pass_add(struct pz_pass *to, const struct pz_pass *from, double part) {
 }
 
 static void recompute(const struct pz_step_work *w, struct pz_layer_time *t) {
-  const struct pz_pass *f = &t->forward;
-  struct pz_pass half = {.products_s = f->products_s, .elementwise_s = f->elementwise_s};
+  struct pz_pass again = t->forward;
+  struct pz_pass half = {.products_s = again.products_s, .elementwise_s = again.elementwise_s};
+  if (w->plan->framework->stops_early) again.products_s -= again.last_s;
   switch (w->plan->recompute) {
-  case PZ_RECOMPUTATION_FULL: pz_pass_add(&t->backward, f, 1); break;
-  case PZ_RECOMPUTATION_HALF: pz_pass_add(&t->backward, f, 0.5); break;
+  case PZ_RECOMPUTATION_FULL: pz_pass_add(&t->backward, &again, 1); break;
+  case PZ_RECOMPUTATION_HALF: pz_pass_add(&t->backward, &again, 0.5); break;
   case PZ_RECOMPUTATION_ALTERNATE: pz_pass_add(&t->backward, &half, 0.5); break;
   case PZ_RECOMPUTATION_SELECTIVE:
-    t->backward.attention_s += f->attention_s;
+    t->backward.attention_s += again.attention_s;
     t->backward.n_ops += 4;
     break;
   default: break;

@@ -17,7 +17,7 @@
 struct model_time {
   struct pz_layer_time before, block, after;
   int64_t n_blocks;
-  double block_params, outer_params; /* on a device; outer: embedding or head, the larger */
+  double block_params, before_params, after_params, tied_params; /* on a device */
   const struct pz_layer *block_layer;
 };
 
@@ -47,12 +47,12 @@ static enum pz_status time_model(struct pz_step_work *w, struct model_time *m) {
     struct pz_layer_time t;
     enum pz_status status = pz_layer_time(w, l, i == block, &t);
     if (status != PZ_OK) return status;
-    double params = (double)(l->params + l->tied_params);
     if (i == block)
       m->block = t;
     else
       add_layer(i < block ? &m->before : &m->after, &t, (double)l->count);
-    if (i != block) m->outer_params = pz_fmax(m->outer_params, params);
+    if (i != block) *(i < block ? &m->before_params : &m->after_params) += (double)l->params;
+    m->tied_params += (double)l->tied_params;
   }
   return PZ_OK;
 }
@@ -62,6 +62,14 @@ static enum pz_status time_model(struct pz_step_work *w, struct model_time *m) {
 static int64_t blocks_of(int64_t blocks, int64_t n, int64_t j) {
   if (blocks % n && (blocks + 2) % n == 0) return (blocks + 2) / n - (j == 0) - (j == n - 1);
   return blocks / n + (j < blocks % n);
+}
+
+static int64_t stage_blocks(const struct pz_training_plan *p, const struct model_time *m,
+                            int64_t stage) {
+  int64_t blocks = 0;
+  for (int64_t c = 0; c < p->vpp; c++)
+    blocks += blocks_of(m->n_blocks, p->pp * p->vpp, c * p->pp + stage);
+  return blocks;
 }
 
 static enum pz_status simulate(const struct pz_step_work *w, const struct model_time *m,
@@ -111,10 +119,27 @@ static enum pz_status simulate(const struct pz_step_work *w, const struct model_
 
 /* ---- gradients and optimizer ---------------------------------------------------------------- */
 
-/* Parameters of the largest stage, of a device. */
+/* Parameters of a stage, of a device; a head that is the embedding has a copy in the last stage. */
+static double params_of(const struct pz_training_plan *p, const struct model_time *m,
+                        int64_t stage) {
+  double n = (double)stage_blocks(p, m, stage) * m->block_params;
+  if (stage == 0) n += m->before_params;
+  if (stage == p->pp - 1) n += m->after_params + (p->pp > 1 ? m->tied_params : 0);
+  return n;
+}
+
 static double stage_params(const struct pz_training_plan *p, const struct model_time *m) {
-  double blocks = ceil((double)m->n_blocks / (double)p->pp);
-  return blocks * m->block_params + m->outer_params * (p->pp == 1 && p->zero == 3 ? 2 : 1);
+  double most = 0;
+  for (int64_t k = 0; k < p->pp; k++) most = pz_fmax(most, params_of(p, m, k));
+  return most;
+}
+
+/* Both copies of a tied matrix get the sum of their gradients. */
+static double tied_s(const struct pz_step_work *w, const struct model_time *m) {
+  const struct pz_training_plan *p = w->plan;
+  if (p->pp == 1 || !(m->tied_params > 0)) return 0;
+  struct pz_group ends = {2, p->tp * p->dp * (p->pp - 1)};
+  return pz_network_s(w->k, w->net, PZ_COLLECTIVE_ALL_REDUCE, m->tied_params * p->grad_bytes, ends);
 }
 
 static void exchange(const struct pz_step_work *w, const struct model_time *m, int64_t rounds,
@@ -122,6 +147,7 @@ static void exchange(const struct pz_step_work *w, const struct model_time *m, i
   const struct pz_training_plan *p = w->plan;
   struct pz_group g = {p->dp, p->tp};
   double params = stage_params(p, m), compute = out->step_s, total, exposed;
+  out->parts.gradient_s = tied_s(w, m);
   if (p->dp == 1) return;
   double rate = pz_network_rate(w->k, w->net, g);
   if (p->framework->node_gather && w->net->n_levels > 1 && p->dp * p->tp > w->net->level[0].devices)
@@ -129,14 +155,14 @@ static void exchange(const struct pz_step_work *w, const struct model_time *m, i
   double part = (double)(p->dp - 1) / (double)p->dp;
   bool overlap = p->overlap & (PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM);
   if (p->zero == 3) {
-    total = part * params * 3 * 2 / rate * (double)rounds;
+    total = part * params * (4 + p->grad_bytes) / rate * (double)rounds;
     double hidden = overlap ? w->k->sharded_hidden_part : 0;
     exposed = pz_fmax(compute, total) + (1 - hidden) * pz_fmin(compute, total) - compute;
   } else {
     total = part * params * (p->zero ? p->grad_bytes + 2 : 2 * p->grad_bytes) / rate;
     exposed = overlap ? total * (1 - w->k->hidden_part) : total;
   }
-  out->parts.gradient_s = exposed;
+  out->parts.gradient_s += exposed;
   out->gradient_hidden_s = total - exposed;
 }
 
@@ -150,15 +176,30 @@ static void optimize(const struct pz_step_work *w, const struct model_time *m,
 
 /* ---- the parts of a step -------------------------------------------------------------------- */
 
+/* All that a stage does for a microbatch. */
+static struct pz_layer_time stage_time(const struct pz_training_plan *p, const struct model_time *m,
+                                       int64_t stage) {
+  struct pz_layer_time sum = {.forward_s = 0};
+  add_layer(&sum, &m->block, (double)stage_blocks(p, m, stage));
+  if (stage == 0) add_layer(&sum, &m->before, 1);
+  if (stage == p->pp - 1) add_layer(&sum, &m->after, 1);
+  return sum;
+}
+
+static struct pz_layer_time slowest_stage(const struct pz_training_plan *p,
+                                          const struct model_time *m) {
+  struct pz_layer_time most = {.forward_s = 0};
+  for (int64_t k = 0; k < p->pp; k++) {
+    struct pz_layer_time t = stage_time(p, m, k);
+    if (t.forward_s + t.backward_s > most.forward_s + most.backward_s) most = t;
+  }
+  return most;
+}
+
 /* What the slowest stage does for all microbatches; the rest of the pipeline's time is the bubble. */
 static void tell_parts(const struct pz_step_work *w, const struct model_time *m, int64_t rounds,
                        struct pz_prediction *out) {
-  const struct pz_training_plan *p = w->plan;
-  struct pz_layer_time sum = {.forward_s = 0};
-  add_layer(&sum, &m->block, ceil((double)m->n_blocks / (double)p->pp));
-  bool head = m->after.forward_s + m->after.backward_s > m->before.forward_s + m->before.backward_s;
-  if (p->pp == 1 || head) add_layer(&sum, &m->after, 1);
-  if (p->pp == 1 || !head) add_layer(&sum, &m->before, 1);
+  struct pz_layer_time sum = slowest_stage(w->plan, m);
   double n = (double)rounds;
   struct pz_training_parts *x = &out->parts;
   x->products_s = n * (sum.forward.products_s + sum.backward.products_s);
@@ -216,9 +257,7 @@ static enum pz_status tell_memory(const struct pz_step_work *w, const struct mod
     w->detail->stages = stages;
   }
   for (int64_t k = 0; k < p->pp; k++) {
-    double blocks = 0;
-    for (int64_t c = 0; c < p->vpp; c++)
-      blocks += (double)blocks_of(m->n_blocks, p->pp * p->vpp, c * p->pp + k);
+    double blocks = (double)stage_blocks(p, m, k);
     struct pz_training_memory one = pz_training_memory(&model, p, w->rounds, k, blocks);
     double bytes = pz_training_memory_sum(&one);
     if (stages) stages[k] = one;

@@ -226,8 +226,8 @@ static const char *read_choices(const struct reader *r, struct request *q) {
   return NULL;
 }
 
-/* The model as a configuration: rows with a gated feed-forward are Llama's shape, others GPT's.  The
- * vocabulary is padded, as frameworks do, to a multiple of 128 on each device. */
+/* The model as a configuration: rows with a gated feed-forward are Llama's shape, others GPT's,
+ * whose head is the embedding except in plain PyTorch models.  The vocabulary is padded, as frameworks do, to a multiple of 128 on each device. */
 static void write_config(const struct reader *r, struct request *q) {
   int64_t unit = 128 * q->plan.tp, vocab = pz_ceil_div(pz_max(q->vocab, 1), unit) * unit;
   if (says(r, MLP, "swiglu"))
@@ -241,9 +241,10 @@ static void write_config(const struct reader *r, struct request *q) {
   else
     snprintf(q->config, sizeof q->config,
              "{\"model_type\":\"gpt2\",\"n_embd\":%lld,\"n_layer\":%lld,\"n_head\":%lld,"
-             "\"n_inner\":%lld,\"vocab_size\":%lld,\"n_positions\":%lld}",
+             "\"n_inner\":%lld,\"vocab_size\":%lld,\"n_positions\":%lld,"
+             "\"tie_word_embeddings\":%s}",
              (long long)q->hidden, (long long)q->layers, (long long)q->heads, (long long)q->ffn,
-             (long long)vocab, (long long)q->seq);
+             (long long)vocab, (long long)q->seq, says(r, FRAMEWORK, "torch") ? "false" : "true");
   q->model.name = cell(r, ID);
   q->model.config = q->config;
   q->model.seq = q->seq;

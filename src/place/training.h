@@ -31,10 +31,11 @@ struct pz_framework {
   bool dropout;            /* trains with the model's dropout; else without */
   enum pz_kernels kernels; /* how element-wise operators are fused */
   bool fused_accumulation; /* products of weight gradients add to the fp32 sum themselves */
-  double launches;         /* kernels for each operator of the graph */
-  double optimizer_bytes;  /* read and written for a parameter in the step of Adam */
-  double state_bytes;      /* held for a parameter, weights and gradients included */
-  bool node_gather;        /* sharded weights are gathered through one interface of a node */
+  bool stops_early; /* recomputation ends before the last product, as torch.utils.checkpoint */
+  double launches;  /* kernels for each operator of the graph */
+  double optimizer_bytes; /* read and written for a parameter in the step of Adam */
+  double state_bytes;     /* held for a parameter, weights and gradients included */
+  bool node_gather;       /* sharded weights are gathered through one interface of a node */
   struct pz_framework_defaults {
     enum pz_recomputation recompute;
     int zero;
