@@ -104,8 +104,7 @@ static double launches_s(const struct pz_step_work *w, const struct pz_pass *p) 
 }
 
 static double pass_s(const struct pz_step_work *w, const struct pz_pass *p, double *exposed_s) {
-  double hidden =
-      w->plan->overlap & PZ_OVERLAP_TP ? w->k->tensor_hidden_part * w->k->hidden_part : 0;
+  double hidden = w->plan->overlap & PZ_OVERLAP_TP ? w->k->hidden_part : 0;
   *exposed_s = p->collectives_s * (1 - hidden);
   double device = pz_pass_kernels_s(p) + *exposed_s, host = launches_s(w, p);
   return pow(pow(device, w->k->smooth) + pow(host, w->k->smooth), 1 / w->k->smooth);

@@ -356,6 +356,7 @@ enum pz_status pz_predict(const struct pz_training_model *model, const struct pz
                            .detail = detail,
                            .err = err};
   struct pz_chip with = with_library(chip, plan->attention_library);
+  with.calibration.throttle = 1 + (with.calibration.throttle - 1) * w.k->throttle_part;
   pz_cost_init(&w.cost, &with, net);
   w.net = &w.cost.net;
   if (!w.net->n_levels && plan->tp * plan->pp * plan->dp > 1)
