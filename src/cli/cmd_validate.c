@@ -10,7 +10,7 @@ enum { MOST_TABLES = 16 };
 struct settings {
   struct pz_common common;
   const char *runs[MOST_TABLES + 1]; /* ends with NULL */
-  const char *ops, *chip, *limits, *csv, *write_limits;
+  const char *ops, *chip, *limits, *csv, *write_limits, *write_expected;
   bool rows;
   int64_t threads;
 };
@@ -28,32 +28,41 @@ static const struct pz_option options[] = {
     {.name = "rows", .type = PZ_OPTION_FLAG, .offset = AT(rows), .help = "Show every row, not groups; with --csv and --json too"},
     {.name = "csv", .type = PZ_OPTION_TEXT, .offset = AT(csv), .arg = "OUT.csv", .help = "Write the errors by group to this file"},
     {.name = "write-limits", .type = PZ_OPTION_TEXT, .offset = AT(write_limits), .arg = "OUT.csv", .help = "Write limits that hold now, with a tenth to spare, to this file"},
+    {.name = "write-expected", .type = PZ_OPTION_TEXT, .offset = AT(write_expected), .arg = "OUT.csv", .help = "Write the errors by chip line, framework and number of nodes, which predictions are shown with, to this file"},
     {.name = "threads", .type = PZ_OPTION_INT, .offset = AT(threads), .arg = "T", .min = 0, .max = 1024, .help = "Number of threads (default: 0, one per processor)"},
 };
 /* clang-format on */
 
-/* A text that one of the writers makes, to a file. */
-static enum pz_status write_text(const char *path, char *text, size_t bytes, enum pz_status made,
+/* A writer of validate_text.h. */
+typedef enum pz_status write_fn(const struct pz_validation *v, char **text, size_t *bytes,
+                                struct pz_error *err);
+
+static enum pz_status groups_csv(const struct pz_validation *v, char **text, size_t *bytes,
                                  struct pz_error *err) {
-  if (made == PZ_OK) made = pz_file_write(path, text, bytes, err);
+  return pz_validation_csv(v, false, text, bytes, err);
+}
+
+static enum pz_status rows_csv(const struct pz_validation *v, char **text, size_t *bytes,
+                               struct pz_error *err) {
+  return pz_validation_csv(v, true, text, bytes, err);
+}
+
+static enum pz_status write_file(const char *path, write_fn *make, const struct pz_validation *v,
+                                 struct pz_error *err) {
+  char *text = NULL;
+  size_t bytes = 0;
+  if (!path) return PZ_OK;
+  enum pz_status status = make(v, &text, &bytes, err);
+  if (status == PZ_OK) status = pz_file_write(path, text, bytes, err);
   pz_free(text);
-  return made;
+  return status;
 }
 
 static enum pz_status write_files(const struct settings *s, const struct pz_validation *v,
                                   struct pz_error *err) {
-  char *text = NULL;
-  size_t bytes = 0;
-  enum pz_status status = PZ_OK;
-  if (s->csv) {
-    status = pz_validation_csv(v, s->rows, &text, &bytes, err);
-    status = write_text(s->csv, text, bytes, status, err);
-  }
-  if (status == PZ_OK && s->write_limits) {
-    text = NULL;
-    status = pz_validation_limits(v, &text, &bytes, err);
-    status = write_text(s->write_limits, text, bytes, status, err);
-  }
+  enum pz_status status = write_file(s->csv, s->rows ? rows_csv : groups_csv, v, err);
+  if (status == PZ_OK) status = write_file(s->write_limits, pz_validation_limits, v, err);
+  if (status == PZ_OK) status = write_file(s->write_expected, pz_validation_expected, v, err);
   return status;
 }
 
@@ -80,7 +89,7 @@ static enum pz_status validate(const struct settings *s, struct pz_error *err) {
                                   .chip = s->chip,
                                   .limits = s->limits,
                                   .threads = (unsigned)s->threads};
-  const char *const files[] = {s->csv, s->write_limits};
+  const char *const files[] = {s->csv, s->write_limits, s->write_expected};
   struct pz_arena arena;
   struct pz_validation v;
   enum pz_status status = PZ_OK;

@@ -1,6 +1,5 @@
 #include "report/validation_table.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -29,43 +28,61 @@ static double limit_of(const struct pz_validation *v, const char *group, enum pz
   return (double)NAN;
 }
 
-static void errors_cells(struct pz_table *t, const struct pz_validation *v,
-                         const struct pz_errors *g, bool limits) {
-  pz_table_cell(t, "%s", g->name);
-  pz_table_cell(t, "%u", g->n);
-  pz_table_cell(t, "%u", g->not_predicted);
-  percent_cell(t, g->mean);
-  percent_cell(t, limits ? limit_of(v, g->name, PZ_LIMITED_TIME) : (double)NAN);
-  signed_cell(t, g->bias);
-  signed_cell(t, g->worst);
-  pz_table_cell(t, "%u", g->n_memory);
-  percent_cell(t, g->memory_mean);
-  percent_cell(t, limits ? limit_of(v, g->name, PZ_LIMITED_MEMORY) : (double)NAN);
-}
-
 struct errors_table {
   const char *title, *first; /* head of the first column */
   const struct pz_errors *list;
   uint32_t n;
   bool kind[PZ_POINT_KINDS]; /* those to show */
-  bool limits;
+  bool limits, memory;       /* columns */
 };
 
-static enum pz_status print_errors(const struct pz_validation *v, const struct errors_table *e,
+static void errors_cells(struct pz_table *t, const struct pz_validation *v,
+                         const struct errors_table *e, const struct pz_errors *g) {
+  pz_table_cell(t, "%s", g->name);
+  pz_table_cell(t, "%u", g->n);
+  pz_table_cell(t, "%u", g->not_predicted);
+  percent_cell(t, g->mean);
+  if (e->limits) percent_cell(t, limit_of(v, g->name, PZ_LIMITED_TIME));
+  signed_cell(t, g->bias);
+  signed_cell(t, g->worst);
+  if (!e->memory) return;
+  pz_table_cell(t, "%u", g->n_memory);
+  percent_cell(t, g->memory_mean);
+  if (e->limits) percent_cell(t, limit_of(v, g->name, PZ_LIMITED_MEMORY));
+}
+
+static void errors_heads(const struct errors_table *e, const char *heads[]) {
+  int n = 0;
+  heads[n++] = e->first;
+  heads[n++] = ">rows";
+  heads[n++] = ">not predicted";
+  heads[n++] = ">mean error";
+  if (e->limits) heads[n++] = ">limit";
+  heads[n++] = ">bias";
+  heads[n++] = ">worst";
+  if (e->memory) heads[n++] = ">with memory";
+  if (e->memory) heads[n++] = ">memory error";
+  if (e->memory && e->limits) heads[n++] = ">limit";
+  heads[n] = NULL;
+}
+
+static enum pz_status print_errors(const struct pz_validation *v, struct errors_table e,
                                    struct pz_arena *arena, FILE *out) {
-  const char *heads[] = {e->first, ">rows",  ">not predicted", ">mean error",   ">limit",
-                         ">bias",  ">worst", ">with memory",   ">memory error", ">limit",
-                         NULL};
+  const char *heads[PZ_TABLE_MOST_COLUMNS];
   struct pz_table t;
   uint32_t shown = 0;
-  pz_table_init(&t, arena, heads);
-  for (uint32_t i = 0; i < e->n; i++) {
-    if (!e->kind[e->list[i].kind]) continue;
-    errors_cells(&t, v, &e->list[i], e->limits);
+  for (uint32_t i = 0; i < e.n; i++) {
+    if (!e.kind[e.list[i].kind]) continue;
     shown++;
+    e.memory |= e.list[i].n_memory > 0;
   }
   if (!shown) return PZ_OK;
-  fprintf(out, "%s\n", e->title);
+  e.limits &= v->n_limits > 0;
+  errors_heads(&e, heads);
+  pz_table_init(&t, arena, heads);
+  for (uint32_t i = 0; i < e.n; i++)
+    if (e.kind[e.list[i].kind]) errors_cells(&t, v, &e, &e.list[i]);
+  fprintf(out, "%s\n", e.title);
   enum pz_status status = pz_table_print(&t, 2, out);
   fputc('\n', out);
   return status;
@@ -96,10 +113,7 @@ static enum pz_status print_orders(const struct pz_validation *v, struct pz_aren
   pz_table_init(&t, arena, heads);
   for (uint32_t i = 0; i < v->n_orders; i++) {
     const struct pz_plan_order *o = &v->orders[i];
-    char name[200];
-    snprintf(name, sizeof name, "%.60s on %" PRId64 " x %.30s, batch %" PRId64 " (%.60s)", o->model,
-             o->devices, o->chip, o->batch, o->group);
-    order_cells(&t, name, o->plans, o->rank_correlation, o->regret);
+    order_cells(&t, o->name, o->plans, o->rank_correlation, o->regret);
   }
   enum pz_status status = pz_table_print(&t, 2, out);
   if (status != PZ_OK) return status;
@@ -152,19 +166,37 @@ static enum pz_status print_points(const struct pz_validation *v, struct pz_aren
 enum pz_status pz_validation_print(const struct pz_validation *v, bool rows, struct pz_arena *arena,
                                    FILE *out) {
   if (rows) return print_points(v, arena, out);
-  const struct errors_table tables[] = {
-      {"Operators, by kind", "operator", v->groups, v->n_groups, {false, false, true}, true},
-      {"Forward and backward on one device",
-       "group",
-       v->groups,
-       v->n_groups,
-       {false, true, false},
-       true},
-      {"Training runs, by source", "group", v->groups, v->n_groups, {true, false, false}, true},
-      {"Totals over training runs", "total", v->totals, v->n_totals, {true, true, true}, true},
-      {"Not counted: quality is not ok", "group", v->apart, v->n_apart, {true, true, true}, false}};
+  const struct errors_table tables[] = {{.title = "Operators, by kind",
+                                         .first = "operator",
+                                         .list = v->groups,
+                                         .n = v->n_groups,
+                                         .kind = {[PZ_POINT_OPERATOR] = true},
+                                         .limits = true},
+                                        {.title = "Forward and backward on one device",
+                                         .first = "group",
+                                         .list = v->groups,
+                                         .n = v->n_groups,
+                                         .kind = {[PZ_POINT_PASSES] = true},
+                                         .limits = true},
+                                        {.title = "Training runs, by source",
+                                         .first = "group",
+                                         .list = v->groups,
+                                         .n = v->n_groups,
+                                         .kind = {[PZ_POINT_RUN] = true},
+                                         .limits = true},
+                                        {.title = "Totals over training runs",
+                                         .first = "total",
+                                         .list = v->totals,
+                                         .n = v->n_totals,
+                                         .kind = {[PZ_POINT_RUN] = true},
+                                         .limits = true},
+                                        {.title = "Not counted: quality is not ok",
+                                         .first = "group",
+                                         .list = v->apart,
+                                         .n = v->n_apart,
+                                         .kind = {true, true, true}}};
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-    enum pz_status status = print_errors(v, &tables[i], arena, out);
+    enum pz_status status = print_errors(v, tables[i], arena, out);
     if (status != PZ_OK) return status;
   }
   return print_orders(v, arena, out);

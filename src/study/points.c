@@ -97,6 +97,9 @@ static enum pz_status add_run(const struct pz_point_reader *r, const struct pz_r
                        .chip = cell_of(csv, row, "chip"),
                        .framework = cell_of(csv, row, "framework"),
                        .model = cell_of(csv, row, "model"),
+                       .shape =
+                           pz_arena_printf(arena, "%s layers of %s", cell_of(csv, row, "layers"),
+                                           cell_of(csv, row, "hidden")),
                        .plan = plan_of(csv, row, arena),
                        .job = job_of(csv, row, arena),
                        .devices = count_of(csv, row, "n_dev"),
@@ -109,7 +112,7 @@ static enum pz_status add_run(const struct pz_point_reader *r, const struct pz_r
                        .reason = run->reason};
   p.tpu = strncmp(p.chip, "tpu", 3) == 0;
   p.one_node = p.devices <= node_devices(cell_of(csv, row, "cluster"));
-  return p.plan && p.job && pz_vec_push(r->points, &p) ? PZ_OK : PZ_NO_MEMORY;
+  return p.shape && p.plan && p.job && pz_vec_push(r->points, &p) ? PZ_OK : PZ_NO_MEMORY;
 }
 
 enum pz_status pz_points_runs(const struct pz_point_reader *r, const char *name, const char *text,
@@ -296,9 +299,11 @@ static enum pz_status add_step(const struct pz_point_reader *r, struct step *s) 
   p.batch = (int64_t)s->mbs;
   p.plan = pz_arena_printf(arena, "mbs %.0f, %s%s", s->mbs, s->flash ? "flash" : "standard",
                            s->again ? ", recompute full" : "");
-  p.id = pz_arena_printf(arena, "%s, %.0f layers, %.0f x %.0f tokens", model, s->layers, s->mbs,
+  p.shape = s->layers > 0 ? pz_arena_printf(arena, "%.0f layer%s", s->layers, pz_text_s(s->layers))
+                          : "all layers";
+  p.id = pz_arena_printf(arena, "%s, %s, %.0f x %.0f tokens", model, p.shape ? p.shape : "", s->mbs,
                          s->seq);
-  return p.plan && p.id && pz_vec_push(r->points, &p) ? PZ_OK : no_memory(r, s->name);
+  return p.shape && p.plan && p.id && pz_vec_push(r->points, &p) ? PZ_OK : no_memory(r, s->name);
 }
 
 enum pz_status pz_points_steps(const struct pz_point_reader *r, const char *name, const char *text,

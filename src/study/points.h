@@ -18,6 +18,7 @@ struct pz_point {
   const char *quality; /* "ok", or why the measurement is not to be counted */
   const char *chip, *framework;
   const char *model; /* for people */
+  const char *shape; /* for people: "30 layers of 3072"; "" if not known */
   const char *plan;  /* for people: degrees and microbatch; "" for an operator */
   const char *job;   /* equal for plans of one model, chip, devices and batch; NULL: no plan */
   int64_t devices, batch;

@@ -1,5 +1,6 @@
 #include "study/validate.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -133,6 +134,7 @@ static enum pz_status make_order(const struct pz_point *const *plans, uint32_t n
     measured[i] = plans[i]->measured_s;
   }
   struct pz_plan_order o = {.model = plans[0]->model,
+                            .shape = plans[0]->shape,
                             .group = plans[0]->group,
                             .chip = plans[0]->chip,
                             .devices = plans[0]->devices,
@@ -140,7 +142,9 @@ static enum pz_status make_order(const struct pz_point *const *plans, uint32_t n
                             .plans = n,
                             .rank_correlation = pz_spearman(predicted, measured, n, ranks),
                             .regret = pz_regret(predicted, measured, n)};
-  return pz_vec_push(orders, &o) ? PZ_OK : PZ_NO_MEMORY;
+  o.name = pz_arena_printf(arena, "%s (%s) on %" PRId64 " x %s, batch %" PRId64, o.model, o.shape,
+                           o.devices, o.chip, o.batch);
+  return o.name && pz_vec_push(orders, &o) ? PZ_OK : PZ_NO_MEMORY;
 }
 
 /* The mean of orders of one group; of all where `group` is NULL. */

@@ -23,7 +23,8 @@ struct pz_errors {
 
 /* Plans of one model on the same devices with the same batch. */
 struct pz_plan_order {
-  const char *model, *group, *chip;
+  const char *name; /* for people: model, shape, devices, batch */
+  const char *model, *shape, *group, *chip;
   int64_t devices, batch;
   uint32_t plans;
   double rank_correlation; /* Spearman; NaN: all plans take the same time */

@@ -2,11 +2,13 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/alloc.h"
 #include "core/buffer.h"
 #include "core/csv.h"
 #include "core/record.h"
+#include "place/expected_error.h"
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
@@ -31,14 +33,12 @@ static const struct pz_field error_fields[] = {
 static const struct pz_record error_record = PZ_RECORD(error_fields, struct pz_errors);
 
 #define O(f, t) PZ_FIELD(struct pz_plan_order, f, t)
-static const struct pz_field order_fields[] = {O(model, PZ_FIELD_TEXT),
-                                               O(group, PZ_FIELD_TEXT),
-                                               O(chip, PZ_FIELD_TEXT),
-                                               O(devices, PZ_FIELD_INT),
-                                               O(batch, PZ_FIELD_INT),
-                                               O(plans, PZ_FIELD_COUNT),
-                                               O(rank_correlation, PZ_FIELD_REAL_OR_NULL),
-                                               O(regret, PZ_FIELD_REAL)};
+static const struct pz_field order_fields[] = {
+    O(model, PZ_FIELD_TEXT),  O(shape, PZ_FIELD_TEXT),
+    O(group, PZ_FIELD_TEXT),  O(chip, PZ_FIELD_TEXT),
+    O(devices, PZ_FIELD_INT), O(batch, PZ_FIELD_INT),
+    O(plans, PZ_FIELD_COUNT), O(rank_correlation, PZ_FIELD_REAL_OR_NULL),
+    O(regret, PZ_FIELD_REAL)};
 static const struct pz_record order_record = PZ_RECORD(order_fields, struct pz_plan_order);
 
 static const struct pz_field mean_fields[] = {
@@ -64,6 +64,7 @@ static const struct pz_field point_fields[] = {
     P(chip, PZ_FIELD_TEXT),
     P(framework, PZ_FIELD_TEXT),
     P(model, PZ_FIELD_TEXT),
+    P(shape, PZ_FIELD_TEXT),
     P(plan, PZ_FIELD_TEXT),
     P(devices, PZ_FIELD_INT),
     P(batch, PZ_FIELD_INT),
@@ -135,13 +136,9 @@ static void put_groups(const struct pz_validation *v, FILE *out) {
     put_errors(kind_names[v->groups[i].kind], &v->groups[i], out);
   for (uint32_t i = 0; i < v->n_totals; i++) put_errors("total", &v->totals[i], out);
   for (uint32_t i = 0; i < v->n_apart; i++) put_errors("quality not ok", &v->apart[i], out);
-  for (uint32_t i = 0; i < v->n_orders; i++) {
-    const struct pz_plan_order *o = &v->orders[i];
-    char name[200];
-    snprintf(name, sizeof name, "%.60s: %.60s on %lld x %.30s, batch %lld", o->group, o->model,
-             (long long)o->devices, o->chip, (long long)o->batch);
-    put_order("plans", name, o->plans, o->rank_correlation, o->regret, out);
-  }
+  for (uint32_t i = 0; i < v->n_orders; i++)
+    put_order("plans of one model", v->orders[i].name, v->orders[i].plans,
+              v->orders[i].rank_correlation, v->orders[i].regret, out);
   for (uint32_t i = 0; i < v->n_order_means; i++)
     put_order("mean over models", v->order_means[i].name, v->order_means[i].n,
               v->order_means[i].rank_correlation, v->order_means[i].regret, out);
@@ -196,6 +193,41 @@ static void put_limits(const struct pz_validation *v, FILE *out) {
   }
 }
 
+/* ---- expected errors ------------------------------------------------------------------------ */
+
+static bool is_counted(const struct pz_point *p) {
+  return p->kind == PZ_POINT_RUN && strcmp(p->quality, "ok") == 0 && p->predicted_s > 0 &&
+         p->measured_s > 0;
+}
+
+static bool same_kind(const struct pz_point *a, const struct pz_point *b) {
+  return strcmp(pz_chip_line(a->chip), pz_chip_line(b->chip)) == 0 &&
+         strcmp(a->framework, b->framework) == 0 && a->one_node == b->one_node;
+}
+
+/* A line for the runs like point i; none if one of them stands before it. */
+static void put_kind(const struct pz_validation *v, uint32_t i, FILE *out) {
+  const struct pz_point *p = &v->points[i];
+  double mean = 0, bias = 0, n = 0;
+  for (uint32_t j = 0; j < v->n_points; j++) {
+    const struct pz_point *q = &v->points[j];
+    if (!is_counted(q) || !same_kind(p, q)) continue;
+    if (j < i) return;
+    double e = q->predicted_s / q->measured_s - 1;
+    mean += fabs(e);
+    bias += e;
+    n++;
+  }
+  fprintf(out, "%s,%s,%s,%.0f,%.3f,%.3f\n", pz_chip_line(p->chip), p->framework,
+          p->one_node ? "one" : "several", n, mean / n, bias / n);
+}
+
+static void put_expected(const struct pz_validation *v, FILE *out) {
+  fputs("chip_line,framework,nodes,rows,mean_error,bias\n", out);
+  for (uint32_t i = 0; i < v->n_points; i++)
+    if (is_counted(&v->points[i])) put_kind(v, i, out);
+}
+
 /* ---- texts ---------------------------------------------------------------------------------- */
 
 typedef void put_fn(const struct pz_validation *v, FILE *out);
@@ -223,4 +255,9 @@ enum pz_status pz_validation_csv(const struct pz_validation *v, bool rows, char 
 enum pz_status pz_validation_limits(const struct pz_validation *v, char **text, size_t *bytes,
                                     struct pz_error *err) {
   return make_text(v, put_limits, text, bytes, err);
+}
+
+enum pz_status pz_validation_expected(const struct pz_validation *v, char **text, size_t *bytes,
+                                      struct pz_error *err) {
+  return make_text(v, put_expected, text, bytes, err);
 }
