@@ -1,5 +1,6 @@
 #include "core/csv.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,6 +127,20 @@ uint32_t pz_csv_column(const struct pz_csv *csv, const char *head) {
 
 const char *pz_csv_cell(const struct pz_csv *csv, uint32_t r, uint32_t column) {
   return csv->cells[(size_t)(r + 1) * csv->columns + column];
+}
+
+enum pz_status pz_csv_number(const char *name, const struct pz_csv *csv, uint32_t r,
+                             uint32_t column, double most, double *out, struct pz_error *err) {
+  const char *text = pz_csv_cell(csv, r, column);
+  char *end;
+  errno = 0;
+  double v = *text ? strtod(text, &end) : 0;
+  if (*text && (*end || errno || !(v >= 0 && v <= most)))
+    return pz_fail(err, PZ_BAD_INPUT,
+                   "%s:%u: column '%s' is '%.40s'; accepted: a number from 0 to %g", name,
+                   csv->lines[r], csv->cells[column], text, most);
+  *out = v;
+  return PZ_OK;
 }
 
 /* ---- writing -------------------------------------------------------------------------------- */

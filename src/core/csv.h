@@ -26,6 +26,12 @@ uint32_t pz_csv_column(const struct pz_csv *csv, const char *head);
 /* Cell of row r (from 0, after the header). */
 const char *pz_csv_cell(const struct pz_csv *csv, uint32_t r, uint32_t column);
 
+/* The number in a cell, from 0 to `most`; an empty cell is 0.  Anything else is PZ_BAD_INPUT with its
+ * line.  `name` stands for the file in messages. */
+PZ_NODISCARD enum pz_status pz_csv_number(const char *name, const struct pz_csv *csv, uint32_t r,
+                                          uint32_t column, double most, double *out,
+                                          struct pz_error *err);
+
 /* Write a cell, quoted where it must be.  A spreadsheet would take a text that begins like a formula
  * for one, and run it: unless it is a number, it gets the apostrophe that marks texts there. */
 void pz_csv_put(const char *text, FILE *out);

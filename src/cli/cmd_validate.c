@@ -1,0 +1,132 @@
+/* phaze validate: predictions beside measurements, and limits that must hold. */
+#include "cli/command.h"
+#include "core/alloc.h"
+#include "core/file.h"
+#include "report/validation_table.h"
+#include "study/validate_text.h"
+
+enum { MOST_TABLES = 16 };
+
+struct settings {
+  struct pz_common common;
+  const char *runs[MOST_TABLES + 1]; /* ends with NULL */
+  const char *ops, *chip, *limits, *csv, *write_limits, *write_expected;
+  bool rows;
+  int64_t threads;
+};
+
+static const struct settings defaults = {.chip = "h200"};
+
+#define AT(field) offsetof(struct settings, field)
+/* clang-format off */
+static const struct pz_option options[] = {
+    PZ_COMMON_OPTIONS(struct settings),
+    {.name = "runs", .type = PZ_OPTION_TEXTS, .offset = AT(runs), .arg = "FILE.csv", .max = MOST_TABLES, .help = "Validate this table of training runs instead of the built-in data (columns as for predict --runs); may be given again"},
+    {.name = "ops", .type = PZ_OPTION_TEXT, .offset = AT(ops), .arg = "FILE.csv", .help = "Validate this table of operators (columns op, batch, m, n, k, kernel_us) measured on --chip"},
+    {.name = "chip", .type = PZ_OPTION_TEXT, .offset = AT(chip), .arg = "CHIP", .help = "Chip of --ops: a preset or the path of a chip.json"},
+    {.name = "limits", .type = PZ_OPTION_TEXT, .offset = AT(limits), .arg = "FILE.csv", .help = "Limits to check (columns group, mean_error, memory_error, not_predicted) instead of the built-in ones"},
+    {.name = "rows", .type = PZ_OPTION_FLAG, .offset = AT(rows), .help = "Show every row, not groups; with --csv and --json too"},
+    {.name = "csv", .type = PZ_OPTION_TEXT, .offset = AT(csv), .arg = "OUT.csv", .help = "Write the errors by group to this file"},
+    {.name = "write-limits", .type = PZ_OPTION_TEXT, .offset = AT(write_limits), .arg = "OUT.csv", .help = "Write limits that hold now, with a tenth to spare, to this file"},
+    {.name = "write-expected", .type = PZ_OPTION_TEXT, .offset = AT(write_expected), .arg = "OUT.csv", .help = "Write the errors by chip line, framework and number of nodes, which predictions are shown with, to this file"},
+    {.name = "threads", .type = PZ_OPTION_INT, .offset = AT(threads), .arg = "T", .min = 0, .max = 1024, .help = "Number of threads (default: 0, one per processor)"},
+};
+/* clang-format on */
+
+/* A writer of validate_text.h. */
+typedef enum pz_status write_fn(const struct pz_validation *v, char **text, size_t *bytes,
+                                struct pz_error *err);
+
+static enum pz_status groups_csv(const struct pz_validation *v, char **text, size_t *bytes,
+                                 struct pz_error *err) {
+  return pz_validation_csv(v, false, text, bytes, err);
+}
+
+static enum pz_status rows_csv(const struct pz_validation *v, char **text, size_t *bytes,
+                               struct pz_error *err) {
+  return pz_validation_csv(v, true, text, bytes, err);
+}
+
+static enum pz_status write_file(const char *path, write_fn *make, const struct pz_validation *v,
+                                 struct pz_error *err) {
+  char *text = NULL;
+  size_t bytes = 0;
+  if (!path) return PZ_OK;
+  enum pz_status status = make(v, &text, &bytes, err);
+  if (status == PZ_OK) status = pz_file_write(path, text, bytes, err);
+  pz_free(text);
+  return status;
+}
+
+static enum pz_status write_files(const struct settings *s, const struct pz_validation *v,
+                                  struct pz_error *err) {
+  enum pz_status status = write_file(s->csv, s->rows ? rows_csv : groups_csv, v, err);
+  if (status == PZ_OK) status = write_file(s->write_limits, pz_validation_limits, v, err);
+  if (status == PZ_OK) status = write_file(s->write_expected, pz_validation_expected, v, err);
+  return status;
+}
+
+static enum pz_status print(const struct settings *s, const struct pz_validation *v,
+                            struct pz_arena *arena, struct pz_error *err) {
+  if (!s->common.json) return pz_validation_print(v, s->rows, arena, stdout);
+  json_t *o = pz_validation_json(v, s->rows);
+  return o ? pz_command_json(o, err) : pz_fail(err, PZ_NO_MEMORY, "out of memory");
+}
+
+/* Every limit that does not hold on a line of stderr; PZ_NO_ANSWER if there is one. */
+static enum pz_status tell_broken(const struct pz_validation *v, struct pz_error *err) {
+  char text[300];
+  for (uint32_t i = 0; i < v->n_broken; i++)
+    fprintf(stderr, "phaze validate: %s\n", pz_broken_limit_text(&v->broken[i], text, sizeof text));
+  if (!v->n_broken) return PZ_OK;
+  return pz_fail(err, PZ_NO_ANSWER, "%u limit%s broken", v->n_broken,
+                 v->n_broken == 1 ? " is" : "s are");
+}
+
+static enum pz_status validate(const struct settings *s, struct pz_error *err) {
+  struct pz_validate_options o = {.runs = s->runs,
+                                  .ops = s->ops,
+                                  .chip = s->chip,
+                                  .limits = s->limits,
+                                  .threads = (unsigned)s->threads};
+  const char *const files[] = {s->csv, s->write_limits, s->write_expected};
+  struct pz_arena arena;
+  struct pz_validation v;
+  enum pz_status status = PZ_OK;
+  for (size_t i = 0; i < sizeof files / sizeof *files && status == PZ_OK; i++)
+    if (files[i]) status = pz_file_writable(files[i], err);
+  if (status != PZ_OK) return status;
+  pz_arena_init(&arena, NULL);
+  status = pz_validate(&o, &arena, &v, err);
+  if (status == PZ_OK) status = write_files(s, &v, err);
+  if (status == PZ_OK) status = print(s, &v, &arena, err);
+  if (status == PZ_OK) status = tell_broken(&v, err);
+  pz_arena_release(&arena);
+  return status;
+}
+
+static enum pz_exit run(int argc, char **argv) {
+  struct settings s = defaults;
+  struct pz_call call;
+  if (!pz_call_begin(&call, &pz_cmd_validate, argc, argv, &s)) return call.code;
+  return pz_call_end(&call, validate(&s, &call.err));
+}
+
+const struct pz_command pz_cmd_validate = {
+    .name = "validate",
+    .synopsis =
+        "[--runs FILE.csv]... [--ops FILE.csv] [--limits FILE.csv] [--rows] [--csv OUT.csv]",
+    .summary = "Compare predictions with measured operators and training runs",
+    .detail = "The built-in data are operators and steps of an H200 and published training runs.\n"
+              "Errors are predicted over measured minus 1. For models with five or more plans it\n"
+              "shows how well predictions order them: the rank correlation, and the regret, the\n"
+              "time lost by using the plan that is predicted fastest. Exit status 1: a group is\n"
+              "worse than its limit.\n"
+              "\n"
+              "Examples:\n"
+              "  phaze validate\n"
+              "  phaze validate --runs runs.csv --rows\n",
+    .table = {options, sizeof options / sizeof *options},
+    .defaults = &defaults,
+    .run = run,
+};

@@ -1,0 +1,79 @@
+#include "place/expected_error.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "place/embedded.h"
+
+const char *const pz_likeness_texts[PZ_LIKENESSES] = {
+    [PZ_LIKE_KIND] = "same chip line and framework, as many nodes (one or several)",
+    [PZ_LIKE_CHIP_FRAMEWORK] = "same chip line and framework",
+    [PZ_LIKE_CHIP] = "same chip line",
+    [PZ_LIKE_FRAMEWORK] = "same framework",
+    [PZ_LIKE_ANY] = "all chips and frameworks",
+};
+
+const char *pz_chip_line(const char *chip) {
+  static const struct {
+    const char *begin, *line;
+  } lines[] = {{"v100", "v100"},       {"a100", "a100"},      {"h100", "hopper"},
+               {"h200", "hopper"},     {"h800", "hopper"},    {"gb200", "blackwell"},
+               {"gb300", "blackwell"}, {"b200", "blackwell"}, {"b300", "blackwell"},
+               {"tpuv4-real", "tpuv4"}};
+  for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+    if (strncmp(chip, lines[i].begin, strlen(lines[i].begin)) == 0) return lines[i].line;
+  return chip;
+}
+
+/* One line of the table. */
+struct expected_row {
+  char line[48], framework[48], nodes[16];
+  unsigned rows;
+  double mean, bias;
+};
+
+/* The row behind `text`; NULL: there is none.  The file is our own: a line that is no row ends it. */
+static const char *next_row(const char *text, struct expected_row *r) {
+  const char *at = text ? strchr(text, '\n') : NULL;
+  if (!at) return NULL;
+  int n = sscanf(at + 1, "%47[^,],%47[^,],%15[^,],%u,%lf,%lf", r->line, r->framework, r->nodes,
+                 &r->rows, &r->mean, &r->bias);
+  return n == 6 ? at + 1 : NULL;
+}
+
+static bool is_like(const struct expected_row *r, const struct pz_run_kind *run,
+                    enum pz_likeness like) {
+  bool chip = strcmp(r->line, pz_chip_line(run->chip)) == 0;
+  bool framework = strcmp(r->framework, run->framework) == 0;
+  bool nodes = strcmp(r->nodes, run->one_node ? "one" : "several") == 0;
+  switch (like) {
+  case PZ_LIKE_KIND: return chip && framework && nodes;
+  case PZ_LIKE_CHIP_FRAMEWORK: return chip && framework;
+  case PZ_LIKE_CHIP: return chip;
+  case PZ_LIKE_FRAMEWORK: return framework;
+  default: return true;
+  }
+}
+
+static struct pz_expected_error sum_like(const char *text, const struct pz_run_kind *run,
+                                         enum pz_likeness like) {
+  struct pz_expected_error e = {.like = like};
+  struct expected_row r;
+  for (const char *at = text; (at = next_row(at, &r)) != NULL;) {
+    if (!is_like(&r, run, like)) continue;
+    e.rows += r.rows;
+    e.mean += r.rows * r.mean;
+    e.bias += r.rows * r.bias;
+  }
+  if (e.rows) e.mean /= e.rows;
+  if (e.rows) e.bias /= e.rows;
+  return e;
+}
+
+struct pz_expected_error pz_expected_error(const struct pz_run_kind *run) {
+  const char *text = pz_embedded_text(pz_embedded_expected, "expected_error");
+  struct pz_expected_error e = {.rows = 0};
+  for (enum pz_likeness like = 0; like < PZ_LIKENESSES && e.rows < PZ_LEAST_EXPECTED; like++)
+    e = sum_like(text, run, like);
+  return e;
+}

@@ -1,0 +1,11 @@
+/* Measured data built into the library: training runs (measured/runs), operators and single-device
+ * steps of an H200 (tests/data), and the limits that validation keeps (measured/limits.csv). */
+#ifndef PZ_STUDY_MEASURED_H
+#define PZ_STUDY_MEASURED_H
+
+#include "chip/embedded.h"
+
+extern const struct pz_embedded pz_embedded_runs[], pz_embedded_operators[], pz_embedded_steps[],
+    pz_embedded_limits[];
+
+#endif

@@ -1,0 +1,321 @@
+#include "study/points.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "chip/chip.h"
+#include "core/alloc.h"
+#include "core/json.h"
+#include "core/text.h"
+#include "cost/ops_table.h"
+#include "place/run_table.h"
+#include "workload/preset.h"
+#include "workload/workload.h"
+
+static enum pz_status no_memory(const struct pz_point_reader *r, const char *name) {
+  return pz_fail(r->err, PZ_NO_MEMORY, "%s: out of memory", name);
+}
+
+/* A column by name; PZ_BAD_INPUT if there is none. */
+static enum pz_status find_column(const struct pz_point_reader *r, const char *name,
+                                  const struct pz_csv *csv, const char *head, uint32_t *at) {
+  *at = pz_csv_column(csv, head);
+  if (*at != PZ_NONE) return PZ_OK;
+  return pz_fail(r->err, PZ_BAD_INPUT, "%s:1: no column '%s'", name, head);
+}
+
+/* ---- runs ----------------------------------------------------------------------------------- */
+
+/* The cell of a column that a table need not have. */
+static const char *cell_of(const struct pz_csv *csv, uint32_t row, const char *head) {
+  uint32_t at = pz_csv_column(csv, head);
+  return at == PZ_NONE ? "" : pz_csv_cell(csv, row, at);
+}
+
+static bool cell_is(const struct pz_csv *csv, uint32_t row, const char *head, const char *word) {
+  return strcmp(cell_of(csv, row, head), word) == 0;
+}
+
+/* A count that the table of runs has checked. */
+static int64_t count_of(const struct pz_csv *csv, uint32_t row, const char *head) {
+  return (int64_t)strtod(cell_of(csv, row, head), NULL);
+}
+
+/* What plans of one model, machine and batch have in common. */
+static char *job_of(const struct pz_csv *csv, uint32_t row, struct pz_arena *arena) {
+  static const char *const heads[] = {"group",    "layers", "hidden",     "heads",    "kv_heads",
+                                      "head_dim", "ffn",    "mlp",        "vocab",    "seq",
+                                      "experts",  "topk",   "expert_ffn", "chip",     "cluster",
+                                      "n_dev",    "gbs",    "precision",  "framework"};
+  char *job = pz_arena_strdup(arena, "");
+  for (size_t i = 0; i < sizeof heads / sizeof *heads && job; i++)
+    job = pz_arena_printf(arena, "%s%s|", job, cell_of(csv, row, heads[i]));
+  return job;
+}
+
+static char *plan_of(const struct pz_csv *csv, uint32_t row, struct pz_arena *arena) {
+  static const char *const degrees[] = {"tp", "cp", "pp", "vpp", "dp", "ep"};
+  char *plan = pz_arena_printf(arena, "mbs %s", cell_of(csv, row, "mbs"));
+  for (size_t i = 0; i < sizeof degrees / sizeof *degrees && plan; i++) {
+    const char *n = cell_of(csv, row, degrees[i]);
+    if (*n && strcmp(n, "1") != 0) plan = pz_arena_printf(arena, "%s, %s %s", plan, degrees[i], n);
+  }
+  const char *again = cell_of(csv, row, "recompute");
+  if (plan && *again && strcmp(again, "none") != 0)
+    plan = pz_arena_printf(arena, "%s, recompute %s", plan, again);
+  return plan;
+}
+
+/* Devices of the innermost level; 8 where the network is not known. */
+static int64_t node_devices(const char *cluster) {
+  struct pz_cluster net;
+  struct pz_error ignored = {0};
+  if (pz_cluster_load(cluster, &net, &ignored) != PZ_OK || net.n_levels < 1) return 8;
+  return net.level[0].devices;
+}
+
+/* What the model of a step was made for first. */
+static bool is_dense(const struct pz_csv *csv, uint32_t row) {
+  bool pipeline =
+      cell_is(csv, row, "pipeline", "1f1b") || cell_is(csv, row, "pipeline", "interleaved");
+  bool cp = !cell_is(csv, row, "cp", "") && !cell_is(csv, row, "cp", "1");
+  return cell_is(csv, row, "experts", "") && cell_is(csv, row, "precision", "bf16") && !cp &&
+         pipeline;
+}
+
+static enum pz_status add_run(const struct pz_point_reader *r, const struct pz_run_table *t,
+                              uint32_t row) {
+  const struct pz_csv *csv = &t->csv;
+  const struct pz_run_row *run = &t->rows[row];
+  struct pz_arena *arena = r->points->arena;
+  struct pz_point p = {.kind = PZ_POINT_RUN,
+                       .id = run->id,
+                       .group = run->group,
+                       .quality = run->quality,
+                       .chip = cell_of(csv, row, "chip"),
+                       .framework = cell_of(csv, row, "framework"),
+                       .model = cell_of(csv, row, "model"),
+                       .shape =
+                           pz_arena_printf(arena, "%s layers of %s", cell_of(csv, row, "layers"),
+                                           cell_of(csv, row, "hidden")),
+                       .plan = plan_of(csv, row, arena),
+                       .job = job_of(csv, row, arena),
+                       .devices = count_of(csv, row, "n_dev"),
+                       .batch = count_of(csv, row, "gbs"),
+                       .dense = is_dense(csv, row),
+                       .measured_s = run->measured_s,
+                       .measured_bytes = run->measured_bytes,
+                       .predicted_s = run->predicted ? run->p.step_s : 0,
+                       .predicted_bytes = run->predicted ? run->p.peak_bytes : 0,
+                       .reason = run->reason};
+  p.tpu = strncmp(p.chip, "tpu", 3) == 0;
+  p.one_node = p.devices <= node_devices(cell_of(csv, row, "cluster"));
+  return p.shape && p.plan && p.job && pz_vec_push(r->points, &p) ? PZ_OK : PZ_NO_MEMORY;
+}
+
+enum pz_status pz_points_runs(const struct pz_point_reader *r, const char *name, const char *text,
+                              size_t bytes) {
+  struct pz_run_table *t = pz_arena_alloc(r->points->arena, 1, sizeof *t);
+  if (!t) return no_memory(r, name);
+  enum pz_status status =
+      pz_run_table_read(name, text, bytes, r->threads, r->points->arena, t, r->err);
+  if (status != PZ_OK) return status;
+  for (uint32_t i = 0; i < t->n_rows; i++)
+    if (add_run(r, t, i) != PZ_OK) return no_memory(r, name);
+  return PZ_OK;
+}
+
+/* ---- operators ------------------------------------------------------------------------------ */
+
+struct operators {
+  struct pz_csv csv;
+  const double *us;
+  const char *chip;
+};
+
+static enum pz_status add_operator(const struct pz_point_reader *r, const char *name,
+                                   const struct operators *o, uint32_t row, uint32_t at) {
+  struct pz_arena *arena = r->points->arena;
+  double us = 0;
+  enum pz_status status = pz_csv_number(name, &o->csv, row, at, 1e15, &us, r->err);
+  if (status != PZ_OK) return status;
+  const char *op = cell_of(&o->csv, row, "op");
+  struct pz_point p = {.kind = PZ_POINT_OPERATOR,
+                       .group = pz_arena_printf(arena, "%s %s", o->chip, op),
+                       .id = pz_arena_printf(arena, "%s %s x %s x %s x %s", op,
+                                             cell_of(&o->csv, row, "batch"),
+                                             cell_of(&o->csv, row, "m"), cell_of(&o->csv, row, "n"),
+                                             cell_of(&o->csv, row, "k")),
+                       .quality = "ok",
+                       .chip = o->chip,
+                       .framework = "",
+                       .model = "",
+                       .plan = "",
+                       .devices = 1,
+                       .one_node = true,
+                       .measured_s = us * 1e-6,
+                       .predicted_s = o->us[row] * 1e-6,
+                       .reason = ""};
+  return p.group && p.id && pz_vec_push(r->points, &p) ? PZ_OK : no_memory(r, name);
+}
+
+enum pz_status pz_points_operators(const struct pz_point_reader *r, const char *name,
+                                   const char *text, size_t bytes, const char *chip_name) {
+  struct operators o = {.chip = chip_name};
+  struct pz_chip chip;
+  struct pz_cost cost;
+  uint32_t at = 0;
+  enum pz_status status = pz_chip_load(chip_name, &chip, r->err);
+  if (status == PZ_OK) status = pz_csv_parse(name, text, bytes, r->points->arena, &o.csv, r->err);
+  if (status == PZ_OK) status = find_column(r, name, &o.csv, "kernel_us", &at);
+  if (status != PZ_OK) return status;
+  pz_cost_init(&cost, &chip, NULL);
+  status = pz_ops_predict(&cost, name, &o.csv, r->points->arena, &o.us, r->err);
+  for (uint32_t i = 0; i < o.csv.rows && status == PZ_OK; i++)
+    status = add_operator(r, name, &o, i, at);
+  pz_cost_release(&cost);
+  return status;
+}
+
+/* ---- steps of preset models ----------------------------------------------------------------- */
+
+struct step {
+  const char *name; /* of the table */
+  const struct pz_csv *csv;
+  uint32_t row;
+  const struct pz_chip *chip;
+  double layers, seq, mbs;
+  bool flash, again;
+};
+
+/* The preset's configuration with so many layers; 0: all of them.  The caller's to pz_free. */
+static enum pz_status cut_config(const struct pz_preset *preset, int64_t layers, char **out,
+                                 struct pz_error *err) {
+  static const char *const keys[] = {"n_layer", "num_hidden_layers"};
+  json_t *config = NULL;
+  enum pz_status status =
+      pz_json_parse(preset->name, preset->config, strlen(preset->config), &config, err);
+  if (status != PZ_OK) return status;
+  for (size_t i = 0; i < sizeof keys / sizeof *keys && layers > 0; i++)
+    if (json_object_get(config, keys[i]))
+      json_object_set_new(config, keys[i], json_integer(layers));
+  *out = pz_json_dump(config, JSON_COMPACT);
+  json_decref(config);
+  return *out ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", preset->name);
+}
+
+/* Seconds of forward and backward, and whether the host's launches take longer than the kernels:
+ * such steps differ by up to 1.9 times between runs of the same code. */
+static enum pz_status predict_passes(const struct step *s, const char *config, double *seconds,
+                                     bool *launch_bound, struct pz_error *err) {
+  struct pz_training_model m = {.name = cell_of(s->csv, s->row, "model"),
+                                .config = config,
+                                .seq = (int64_t)s->seq,
+                                .attention = s->flash ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD};
+  struct pz_training_plan plan = {.tp = 1,
+                                  .pp = 1,
+                                  .vpp = 1,
+                                  .dp = 1,
+                                  .mbs = (int64_t)s->mbs,
+                                  .batch = (int64_t)s->mbs,
+                                  .recompute =
+                                      s->again ? PZ_RECOMPUTATION_FULL : PZ_RECOMPUTATION_NONE,
+                                  .execution = PZ_EXECUTION_EAGER,
+                                  .grad_bytes = 2,
+                                  .framework = pz_framework_find("torch")};
+  struct pz_prediction p;
+  enum pz_status status = pz_predict(&m, s->chip, NULL, &plan, &p, err);
+  if (status != PZ_OK) return status;
+  double kernels_s = p.parts.products_s + p.parts.attention_s + p.parts.elementwise_s;
+  *seconds = p.step_s - p.parts.optimizer_s;
+  /* passes are (kernels^4 + launches^4)^(1/4) */
+  *launch_bound = *seconds > kernels_s * sqrt(sqrt(2));
+  return PZ_OK;
+}
+
+/* Peak of weights and gradients in 16 bit, activations and loss, as eager kernels keep them. */
+static enum pz_status predict_peak(const struct step *s, double *bytes, struct pz_error *err) {
+  struct pz_workload_options o = pz_workload_options_default();
+  struct pz_workload *w = NULL;
+  o.kernels = PZ_KERNELS_EAGER;
+  o.seq = (int64_t)s->seq;
+  o.mbs = (int64_t)s->mbs;
+  o.num_layers = (int64_t)s->layers;
+  o.attention = s->flash ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
+  o.recompute = s->again ? PZ_RECOMPUTE_FULL : PZ_RECOMPUTE_NONE;
+  enum pz_status status = pz_workload_load(cell_of(s->csv, s->row, "model"), &o, &w, err);
+  if (status == PZ_OK) *bytes = (double)w->totals.peak_bytes;
+  pz_workload_free(w);
+  return status;
+}
+
+static enum pz_status read_step(const struct pz_point_reader *r, struct step *s,
+                                struct pz_point *p) {
+  const struct {
+    const char *head;
+    double *to;
+  } list[] = {{"layers", &s->layers},
+              {"seq", &s->seq},
+              {"mbs", &s->mbs},
+              {"fwd_bwd_s", &p->measured_s},
+              {"peak_bytes", &p->measured_bytes}};
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+    uint32_t at = 0;
+    enum pz_status status = find_column(r, s->name, s->csv, list[i].head, &at);
+    if (status == PZ_OK)
+      status = pz_csv_number(s->name, s->csv, s->row, at, 1e15, list[i].to, r->err);
+    if (status != PZ_OK) return status;
+  }
+  s->flash = cell_is(s->csv, s->row, "attn", "sdpa");
+  s->again = cell_is(s->csv, s->row, "recompute", "True");
+  return PZ_OK;
+}
+
+static enum pz_status add_step(const struct pz_point_reader *r, struct step *s) {
+  struct pz_arena *arena = r->points->arena;
+  const char *model = cell_of(s->csv, s->row, "model");
+  const struct pz_preset *preset = pz_preset_find(model);
+  struct pz_point p = {.kind = PZ_POINT_PASSES,
+                       .group = "h200_steps",
+                       .quality = "ok",
+                       .chip = s->chip->name,
+                       .framework = "torch",
+                       .model = model,
+                       .devices = 1,
+                       .one_node = true,
+                       .reason = ""};
+  char *config = NULL;
+  bool launch_bound = false;
+  if (!preset) return pz_fail(r->err, PZ_BAD_INPUT, "%s: unknown model '%s'", s->name, model);
+  enum pz_status status = read_step(r, s, &p);
+  if (status == PZ_OK) status = cut_config(preset, (int64_t)s->layers, &config, r->err);
+  if (status == PZ_OK) status = predict_passes(s, config, &p.predicted_s, &launch_bound, r->err);
+  if (status == PZ_OK) status = predict_peak(s, &p.predicted_bytes, r->err);
+  pz_free(config);
+  if (status != PZ_OK) return status;
+  if (launch_bound) p.quality = "launch-bound: differs between runs";
+  p.batch = (int64_t)s->mbs;
+  p.plan = pz_arena_printf(arena, "mbs %.0f, %s%s", s->mbs, s->flash ? "flash" : "standard",
+                           s->again ? ", recompute full" : "");
+  p.shape = s->layers > 0 ? pz_arena_printf(arena, "%.0f layer%s", s->layers, pz_text_s(s->layers))
+                          : "all layers";
+  p.id = pz_arena_printf(arena, "%s, %s, %.0f x %.0f tokens", model, p.shape ? p.shape : "", s->mbs,
+                         s->seq);
+  return p.shape && p.plan && p.id && pz_vec_push(r->points, &p) ? PZ_OK : no_memory(r, s->name);
+}
+
+enum pz_status pz_points_steps(const struct pz_point_reader *r, const char *name, const char *text,
+                               size_t bytes, const char *chip_name) {
+  struct pz_csv csv;
+  struct pz_chip *chip = pz_arena_alloc(r->points->arena, 1, sizeof *chip);
+  if (!chip) return no_memory(r, name);
+  enum pz_status status = pz_chip_load(chip_name, chip, r->err);
+  if (status == PZ_OK) status = pz_csv_parse(name, text, bytes, r->points->arena, &csv, r->err);
+  for (uint32_t i = 0; status == PZ_OK && i < csv.rows; i++) {
+    struct step s = {.name = name, .csv = &csv, .row = i, .chip = chip};
+    if (cell_is(&csv, i, "status", "ok")) status = add_step(r, &s);
+  }
+  return status;
+}

@@ -1,0 +1,53 @@
+/* Points of a validation: one measurement beside its prediction, read from a table of training runs
+ * (place/run_table.h), of operators (cost/ops_table.h), or of single-device steps. */
+#ifndef PZ_STUDY_POINTS_H
+#define PZ_STUDY_POINTS_H
+
+#include "core/vec.h"
+
+enum pz_point_kind {
+  PZ_POINT_RUN,      /* a training step */
+  PZ_POINT_PASSES,   /* forward and backward on one device, without the optimizer */
+  PZ_POINT_OPERATOR, /* one kernel */
+  PZ_POINT_KINDS
+};
+
+struct pz_point {
+  enum pz_point_kind kind;
+  const char *id, *group;
+  const char *quality; /* "ok", or why the measurement is not to be counted */
+  const char *chip, *framework;
+  const char *model; /* for people */
+  const char *shape; /* for people: "30 layers of 3072"; "" if not known */
+  const char *plan;  /* for people: degrees and microbatch; "" for an operator */
+  const char *job;   /* equal for plans of one model, chip, devices and batch; NULL: no plan */
+  int64_t devices, batch;
+  bool one_node;                          /* all devices in the innermost level of the network */
+  bool dense;                             /* dense 16-bit model, no context parallelism, 1F1B */
+  bool tpu;                               /* runs on a TPU */
+  double measured_s, predicted_s;         /* 0: none */
+  double measured_bytes, predicted_bytes; /* 0: none */
+  const char *reason;                     /* why there is no prediction; "" if there is one */
+};
+
+/* All of it lives in the arena of `points` (struct pz_point), to which the rows of a table are
+ * added.  `name` stands for the table in messages. */
+struct pz_point_reader {
+  struct pz_vec *points;
+  unsigned threads;
+  struct pz_error *err;
+};
+
+/* A table of runs, predicted on all threads. */
+PZ_NODISCARD enum pz_status pz_points_runs(const struct pz_point_reader *r, const char *name,
+                                           const char *text, size_t bytes);
+
+/* Operators measured on a chip: columns op, batch, m, n, k and kernel_us. */
+PZ_NODISCARD enum pz_status pz_points_operators(const struct pz_point_reader *r, const char *name,
+                                                const char *text, size_t bytes, const char *chip);
+
+/* Steps of preset models on one device of a chip: the columns of tests/data/h200_steps.csv. */
+PZ_NODISCARD enum pz_status pz_points_steps(const struct pz_point_reader *r, const char *name,
+                                            const char *text, size_t bytes, const char *chip);
+
+#endif

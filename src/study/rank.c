@@ -1,0 +1,34 @@
+#include "study/rank.h"
+
+#include <math.h>
+
+/* Rank of each number: how many are below it, and half of those that equal it. */
+static void rank_list(const double *x, uint32_t n, double *rank) {
+  for (uint32_t i = 0; i < n; i++) {
+    rank[i] = 0.5;
+    for (uint32_t j = 0; j < n; j++) rank[i] += x[j] < x[i] ? 1 : x[j] == x[i] ? 0.5 : 0;
+  }
+}
+
+double pz_spearman(const double *a, const double *b, uint32_t n, double *ranks) {
+  double *x = ranks, *y = ranks + n, middle = 0.5 * ((double)n + 1);
+  double xx = 0, yy = 0, xy = 0;
+  rank_list(a, n, x);
+  rank_list(b, n, y);
+  for (uint32_t i = 0; i < n; i++) {
+    double dx = x[i] - middle, dy = y[i] - middle;
+    xx += dx * dx;
+    yy += dy * dy;
+    xy += dx * dy;
+  }
+  return xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : (double)NAN;
+}
+
+double pz_regret(const double *predicted, const double *measured, uint32_t n) {
+  uint32_t chosen = 0, best = 0;
+  for (uint32_t i = 1; i < n; i++) {
+    if (predicted[i] < predicted[chosen]) chosen = i;
+    if (measured[i] < measured[best]) best = i;
+  }
+  return measured[chosen] / measured[best] - 1;
+}

@@ -1,0 +1,346 @@
+#include "study/validate.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/csv.h"
+#include "core/file.h"
+#include "study/measured.h"
+#include "study/rank.h"
+
+static bool is_ok(const struct pz_point *p) { return strcmp(p->quality, "ok") == 0; }
+
+static bool is_compared(const struct pz_point *p) {
+  return p->predicted_s > 0 && p->measured_s > 0;
+}
+
+/* ---- groups --------------------------------------------------------------------------------- */
+
+static void add_memory(struct pz_errors *g, const struct pz_point *p) {
+  if (!(p->measured_bytes > 0 && p->predicted_bytes > 0)) return;
+  double e = p->predicted_bytes / p->measured_bytes - 1;
+  g->n_memory++;
+  g->memory_mean += fabs(e);
+  g->memory_bias += e;
+  if (fabs(e) > fabs(g->memory_worst)) g->memory_worst = e;
+}
+
+/* Sums; finish_errors makes means of them. */
+static void add_point(struct pz_errors *g, const struct pz_point *p) {
+  if (!is_compared(p)) {
+    g->not_predicted++;
+    return;
+  }
+  double e = p->predicted_s / p->measured_s - 1;
+  g->n++;
+  g->mean += fabs(e);
+  g->bias += e;
+  if (!g->worst_id || fabs(e) > fabs(g->worst)) {
+    g->worst = e;
+    g->worst_id = p->id;
+  }
+  add_memory(g, p);
+}
+
+static void finish_errors(struct pz_errors *g) {
+  double n = g->n ? (double)g->n : (double)NAN, m = g->n_memory ? (double)g->n_memory : (double)NAN;
+  g->mean /= n;
+  g->bias /= n;
+  g->memory_mean /= m;
+  g->memory_bias /= m;
+  if (!g->n) g->worst = (double)NAN;
+  if (!g->n_memory) g->memory_worst = (double)NAN;
+}
+
+/* The group of that name and kind; a new one at the end. */
+static struct pz_errors *errors_of(struct pz_vec *list, const char *name, enum pz_point_kind kind) {
+  for (uint32_t i = 0; i < list->n; i++) {
+    struct pz_errors *g = pz_vec_at(list, struct pz_errors, i);
+    if (g->kind == kind && strcmp(g->name, name) == 0) return g;
+  }
+  struct pz_errors fresh = {.name = name, .kind = kind};
+  return pz_vec_push(list, &fresh);
+}
+
+static enum pz_status make_groups(const struct pz_point *points, uint32_t n, bool ok,
+                                  struct pz_vec *list) {
+  for (uint32_t i = 0; i < n; i++) {
+    if (is_ok(&points[i]) != ok) continue;
+    struct pz_errors *g = errors_of(list, points[i].group, points[i].kind);
+    if (!g) return PZ_NO_MEMORY;
+    add_point(g, &points[i]);
+  }
+  for (uint32_t i = 0; i < list->n; i++) finish_errors(pz_vec_at(list, struct pz_errors, i));
+  return PZ_OK;
+}
+
+/* ---- totals --------------------------------------------------------------------------------- */
+
+static bool any_run(const struct pz_point *p) { return p != NULL; }
+static bool dense_gpu(const struct pz_point *p) { return p->dense && !p->tpu; }
+static bool single_node(const struct pz_point *p) { return dense_gpu(p) && p->one_node; }
+static bool on_tpu(const struct pz_point *p) { return p->tpu; }
+
+static const struct {
+  const char *name;
+  bool (*has)(const struct pz_point *p);
+} totals[] = {{"all runs", any_run},
+              {"dense bf16 on GPUs", dense_gpu},
+              {"dense bf16 on GPUs, single node", single_node},
+              {"on TPUs", on_tpu}};
+enum { TOTALS = sizeof totals / sizeof *totals };
+
+static enum pz_status make_totals(const struct pz_point *points, uint32_t n, struct pz_arena *arena,
+                                  struct pz_validation *v) {
+  struct pz_errors *list = pz_arena_alloc(arena, TOTALS, sizeof *list);
+  if (!list) return PZ_NO_MEMORY;
+  for (uint32_t k = 0; k < TOTALS; k++) {
+    list[k] = (struct pz_errors){.name = totals[k].name, .kind = PZ_POINT_RUN};
+    for (uint32_t i = 0; i < n; i++)
+      if (points[i].kind == PZ_POINT_RUN && is_ok(&points[i]) && totals[k].has(&points[i]))
+        add_point(&list[k], &points[i]);
+    finish_errors(&list[k]);
+  }
+  v->totals = list;
+  v->n_totals = TOTALS;
+  return PZ_OK;
+}
+
+/* ---- order of plans ------------------------------------------------------------------------- */
+
+static bool has_order(const struct pz_point *p) { return p->job && is_ok(p) && is_compared(p); }
+
+/* Plans like that of point i, if none stands before it. */
+static uint32_t plans_like(const struct pz_point *points, uint32_t n, uint32_t i,
+                           const struct pz_point **plans) {
+  uint32_t found = 0;
+  for (uint32_t j = 0; j < n; j++) {
+    if (!has_order(&points[j]) || strcmp(points[j].job, points[i].job) != 0) continue;
+    if (j < i) return 0;
+    plans[found++] = &points[j];
+  }
+  return found;
+}
+
+static enum pz_status make_order(const struct pz_point *const *plans, uint32_t n,
+                                 struct pz_arena *arena, struct pz_vec *orders) {
+  double *x = pz_arena_alloc(arena, 4 * (size_t)n, sizeof *x);
+  if (!x) return PZ_NO_MEMORY;
+  double *predicted = x, *measured = x + n, *ranks = x + 2 * (size_t)n;
+  for (uint32_t i = 0; i < n; i++) {
+    predicted[i] = plans[i]->predicted_s;
+    measured[i] = plans[i]->measured_s;
+  }
+  struct pz_plan_order o = {.model = plans[0]->model,
+                            .shape = plans[0]->shape,
+                            .group = plans[0]->group,
+                            .chip = plans[0]->chip,
+                            .devices = plans[0]->devices,
+                            .batch = plans[0]->batch,
+                            .plans = n,
+                            .rank_correlation = pz_spearman(predicted, measured, n, ranks),
+                            .regret = pz_regret(predicted, measured, n)};
+  o.name = pz_arena_printf(arena, "%s (%s) on %" PRId64 " x %s, batch %" PRId64, o.model, o.shape,
+                           o.devices, o.chip, o.batch);
+  return o.name && pz_vec_push(orders, &o) ? PZ_OK : PZ_NO_MEMORY;
+}
+
+/* The mean of orders of one group; of all where `group` is NULL. */
+static struct pz_order_mean order_mean(const struct pz_vec *orders, const char *group) {
+  struct pz_order_mean m = {.name = group ? group : "all models"};
+  uint32_t ranked = 0;
+  for (uint32_t i = 0; i < orders->n; i++) {
+    const struct pz_plan_order *o = pz_vec_at(orders, struct pz_plan_order, i);
+    if (group && strcmp(o->group, group) != 0) continue;
+    m.n++;
+    m.regret += o->regret;
+    if (isnan(o->rank_correlation)) continue;
+    ranked++;
+    m.rank_correlation += o->rank_correlation;
+  }
+  m.regret /= m.n ? (double)m.n : (double)NAN;
+  m.rank_correlation /= ranked ? (double)ranked : (double)NAN;
+  return m;
+}
+
+static enum pz_status make_order_means(const struct pz_vec *orders, struct pz_vec *means) {
+  for (uint32_t i = 0; i < orders->n; i++) {
+    const char *group = pz_vec_at(orders, struct pz_plan_order, i)->group;
+    bool known = false;
+    for (uint32_t k = 0; k < means->n && !known; k++)
+      known = strcmp(pz_vec_at(means, struct pz_order_mean, k)->name, group) == 0;
+    struct pz_order_mean m = order_mean(orders, group);
+    if (!known && !pz_vec_push(means, &m)) return PZ_NO_MEMORY;
+  }
+  struct pz_order_mean all = order_mean(orders, NULL);
+  return orders->n == 0 || pz_vec_push(means, &all) ? PZ_OK : PZ_NO_MEMORY;
+}
+
+static enum pz_status make_orders(const struct pz_point *points, uint32_t n, struct pz_arena *arena,
+                                  struct pz_validation *v) {
+  const struct pz_point **plans = pz_arena_alloc(arena, n, sizeof *plans);
+  struct pz_vec orders, means;
+  pz_vec_init(&orders, arena, sizeof(struct pz_plan_order));
+  pz_vec_init(&means, arena, sizeof(struct pz_order_mean));
+  if (!plans) return PZ_NO_MEMORY;
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t k = has_order(&points[i]) ? plans_like(points, n, i, plans) : 0;
+    if (k >= PZ_LEAST_PLANS && make_order(plans, k, arena, &orders) != PZ_OK) return PZ_NO_MEMORY;
+  }
+  if (make_order_means(&orders, &means) != PZ_OK) return PZ_NO_MEMORY;
+  v->orders = orders.items;
+  v->n_orders = orders.n;
+  v->order_means = means.items;
+  v->n_order_means = means.n;
+  return PZ_OK;
+}
+
+/* ---- limits --------------------------------------------------------------------------------- */
+
+static const char *const limit_heads[] = {"group", "mean_error", "memory_error", "not_predicted"};
+
+static enum pz_status read_limit(const char *name, const struct pz_csv *csv, uint32_t row,
+                                 struct pz_limit *out, struct pz_error *err) {
+  out->group = pz_csv_cell(csv, row, 0);
+  for (uint32_t k = 0; k < PZ_LIMITEDS; k++) {
+    enum pz_status status = pz_csv_number(name, csv, row, k + 1, 1e6, &out->most[k], err);
+    if (status != PZ_OK) return status;
+    if (!*pz_csv_cell(csv, row, k + 1)) out->most[k] = (double)NAN;
+  }
+  return PZ_OK;
+}
+
+enum pz_status pz_limits_read(const char *name, const char *text, size_t bytes,
+                              struct pz_arena *arena, struct pz_validation *out,
+                              struct pz_error *err) {
+  struct pz_csv csv;
+  enum pz_status status = pz_csv_parse(name, text, bytes, arena, &csv, err);
+  if (status != PZ_OK) return status;
+  bool known = csv.columns == PZ_LIMITEDS + 1;
+  for (uint32_t c = 0; known && c < csv.columns; c++)
+    known = strcmp(csv.cells[c], limit_heads[c]) == 0;
+  if (!known)
+    return pz_fail(err, PZ_BAD_INPUT,
+                   "%s:1: unknown columns; accepted: group,mean_error,memory_error,not_predicted",
+                   name);
+  struct pz_limit *list = pz_arena_alloc(arena, csv.rows, sizeof *list);
+  if (!list) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
+  for (uint32_t i = 0; i < csv.rows && status == PZ_OK; i++)
+    status = read_limit(name, &csv, i, &list[i], err);
+  if (status != PZ_OK) return status;
+  out->limits = list;
+  out->n_limits = csv.rows;
+  return PZ_OK;
+}
+
+/* Groups, totals: what a limit may name. */
+static const struct pz_errors *limited_errors(const struct pz_validation *v, const char *name) {
+  for (uint32_t i = 0; i < v->n_groups; i++)
+    if (strcmp(v->groups[i].name, name) == 0) return &v->groups[i];
+  for (uint32_t i = 0; i < v->n_totals; i++)
+    if (strcmp(v->totals[i].name, name) == 0) return &v->totals[i];
+  return NULL;
+}
+
+enum pz_status pz_limits_check(struct pz_arena *arena, struct pz_validation *v) {
+  struct pz_vec broken;
+  pz_vec_init(&broken, arena, sizeof(struct pz_broken_limit));
+  for (uint32_t i = 0; i < v->n_limits; i++) {
+    const struct pz_limit *l = &v->limits[i];
+    const struct pz_errors *g = limited_errors(v, l->group);
+    double value[PZ_LIMITEDS] = {(double)NAN, (double)NAN, (double)NAN};
+    if (g) value[PZ_LIMITED_TIME] = g->mean;
+    if (g) value[PZ_LIMITED_MEMORY] = g->memory_mean;
+    if (g) value[PZ_LIMITED_MISSING] = g->not_predicted;
+    for (enum pz_limited k = 0; k < PZ_LIMITEDS; k++) {
+      struct pz_broken_limit b = {l->group, k, value[k], l->most[k]};
+      if (isnan(l->most[k]) || value[k] <= l->most[k]) continue; /* a value of NaN is broken */
+      if (!pz_vec_push(&broken, &b)) return PZ_NO_MEMORY;
+    }
+  }
+  v->broken = broken.items;
+  v->n_broken = broken.n;
+  return PZ_OK;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+enum pz_status pz_validation_make(const struct pz_point *points, uint32_t n, struct pz_arena *arena,
+                                  struct pz_validation *out) {
+  struct pz_validation v = {.points = points, .n_points = n};
+  struct pz_vec groups, apart;
+  pz_vec_init(&groups, arena, sizeof(struct pz_errors));
+  pz_vec_init(&apart, arena, sizeof(struct pz_errors));
+  enum pz_status status = make_groups(points, n, true, &groups);
+  if (status == PZ_OK) status = make_groups(points, n, false, &apart);
+  if (status == PZ_OK) status = make_totals(points, n, arena, &v);
+  if (status == PZ_OK) status = make_orders(points, n, arena, &v);
+  if (status != PZ_OK) return status;
+  v.groups = groups.items;
+  v.n_groups = groups.n;
+  v.apart = apart.items;
+  v.n_apart = apart.n;
+  *out = v;
+  return PZ_OK;
+}
+
+static enum pz_status read_shipped(const struct pz_point_reader *r) {
+  enum pz_status status = PZ_OK;
+  const struct pz_embedded *e = pz_embedded_operators;
+  for (; e->name && status == PZ_OK; e++)
+    status = pz_points_operators(r, e->name, e->text, strlen(e->text), "h200");
+  for (e = pz_embedded_steps; e->name && status == PZ_OK; e++)
+    status = pz_points_steps(r, e->name, e->text, strlen(e->text), "h200");
+  for (e = pz_embedded_runs; e->name && status == PZ_OK; e++)
+    status = pz_points_runs(r, e->name, e->text, strlen(e->text));
+  return status;
+}
+
+static enum pz_status read_file(const struct pz_point_reader *r, const char *path,
+                                const char *chip) {
+  char *text = NULL;
+  size_t bytes = 0;
+  enum pz_status status = pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, r->err);
+  if (status == PZ_OK)
+    status = chip ? pz_points_operators(r, path, text, bytes, chip)
+                  : pz_points_runs(r, path, text, bytes);
+  pz_free(text);
+  return status;
+}
+
+static enum pz_status read_limits(const struct pz_validate_options *o, bool shipped,
+                                  struct pz_arena *arena, struct pz_validation *v,
+                                  struct pz_error *err) {
+  char *text = NULL;
+  size_t bytes = 0;
+  const char *own = pz_embedded_text(pz_embedded_limits, "limits");
+  if (!o->limits)
+    return shipped ? pz_limits_read("limits", own, strlen(own), arena, v, err) : PZ_OK;
+  enum pz_status status = pz_file_read(o->limits, PZ_CSV_MOST_BYTES, &text, &bytes, err);
+  if (status == PZ_OK) status = pz_limits_read(o->limits, text, bytes, arena, v, err);
+  pz_free(text);
+  return status;
+}
+
+enum pz_status pz_validate(const struct pz_validate_options *o, struct pz_arena *arena,
+                           struct pz_validation *out, struct pz_error *err) {
+  struct pz_vec points;
+  struct pz_point_reader r = {.points = &points, .threads = o->threads, .err = err};
+  bool shipped = !o->ops && (!o->runs || !o->runs[0]);
+  pz_vec_init(&points, arena, sizeof(struct pz_point));
+  enum pz_status status = shipped ? read_shipped(&r) : PZ_OK;
+  for (const char *const *path = o->runs; path && *path && status == PZ_OK; path++)
+    status = read_file(&r, *path, NULL);
+  if (status == PZ_OK && o->ops) status = read_file(&r, o->ops, o->chip);
+  if (status != PZ_OK) return status;
+  struct pz_validation v;
+  status = pz_validation_make(points.items, points.n, arena, &v);
+  if (status != PZ_OK) return pz_fail(err, status, "out of memory for the validation");
+  status = read_limits(o, shipped, arena, &v, err);
+  if (status == PZ_OK && pz_limits_check(arena, &v) != PZ_OK)
+    status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the validation");
+  if (status == PZ_OK) *out = v;
+  return status;
+}
