@@ -406,9 +406,14 @@ struct pz_calibration {
   struct pz_kernel kernels[PZ_CHIP_MOST_KERNELS];
 };
 
+/* How operators of a layer run: beside each other on the cores, as a compiler schedules them, or one
+ * after another on the whole chip, as the host issues them (GPUs). */
+enum pz_chip_execution { PZ_CHIP_SCHEDULED, PZ_CHIP_STREAM, PZ_CHIP_EXECUTIONS };
+
 struct pz_chip {
   char name[48], about[160];
   enum pz_tech tech;
+  enum pz_chip_execution execution;
   double clock_hz;
   struct pz_tensor_cores tensor;
   struct pz_vector_cores vector;
@@ -456,13 +461,16 @@ PZ_API const char *pz_chip_preset_text(const char *name);
 
 /* ---- networks ------------------------------------------------------------------------------- */
 
-enum { PZ_CLUSTER_MOST_LEVELS = 8 };
+enum { PZ_CLUSTER_MOST_LEVELS = 8, PZ_CLUSTER_MOST_AXES = 4 };
 
 struct pz_level {
   char name[32];
   int64_t devices;    /* that one group of this level spans */
-  double bytes_per_s; /* of one device, one direction */
+  double bytes_per_s; /* of one device, one direction, all its links together */
   double latency_s;   /* of one message */
+  int n_axes;         /* 0: any device reaches any other; else a torus, two links an axis */
+  int64_t axis[PZ_CLUSTER_MOST_AXES]; /* lengths of the whole torus */
+  int64_t wrap; /* an axis of a job is a ring where it is a multiple of this, else a line */
 };
 
 struct pz_cluster {

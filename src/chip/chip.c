@@ -20,6 +20,8 @@ static const struct pz_range CORES = {1, 1 << 20}, SIDE = {1, 1 << 14}, BUFFER =
                              WORD = {1, 16};
 static const double LEAST_RATE = 1, MOST_RATE = 1e18;
 
+const char *const pz_chip_execution_names[] = {"scheduled", "stream", NULL};
+
 static void read_tensor(struct pz_fields *f, struct pz_tensor_cores *t) {
   t->cores = pz_fields_int(f, "tensor.cores", CORES);
   t->rows = pz_fields_int(f, "tensor.rows", SIDE);
@@ -59,6 +61,16 @@ static void read_tech(struct pz_fields *f, enum pz_tech *tech) {
   pz_fields_refuse(f, "tech", accepted);
 }
 
+static void read_execution(struct pz_fields *f, enum pz_chip_execution *out) {
+  const char *name = pz_fields_text_or(f, "execution", pz_chip_execution_names[PZ_CHIP_SCHEDULED]);
+  for (int i = 0; i < PZ_CHIP_EXECUTIONS; i++)
+    if (strcmp(pz_chip_execution_names[i], name) == 0) {
+      *out = (enum pz_chip_execution)i;
+      return;
+    }
+  pz_fields_refuse(f, "execution", "scheduled or stream");
+}
+
 /* What one core can draw; all of them together can draw everything. */
 static double read_core_rate(struct pz_fields *f, const char *key, const struct pz_chip *c,
                              double rate) {
@@ -73,6 +85,7 @@ static void read_chip(struct pz_fields *f, struct pz_chip *c) {
   pz_text_plain(pz_text_copy(c->name, sizeof c->name, pz_fields_text_or(f, "name", f->name)));
   pz_text_copy(c->about, sizeof c->about, pz_fields_text_or(f, "about", ""));
   read_tech(f, &c->tech);
+  read_execution(f, &c->execution);
   c->clock_hz = pz_fields_real(f, "clock_hz", 1, 1e12);
   read_tensor(f, &c->tensor);
   read_vector(f, &c->vector);

@@ -11,6 +11,9 @@
  * if those are fewer. */
 enum { PZ_CHIP_SLICE = 32, PZ_CHIP_MOST_BYTES = 1 << 20 };
 
+/* "scheduled", "stream"; NULL behind the last. */
+extern const char *const pz_chip_execution_names[];
+
 /* The length below which a dimension longer than the array is not divided: the array's shorter
  * side, or an eighth of it where filling the array takes no time. */
 int64_t pz_chip_least_tile(const struct pz_chip *c);

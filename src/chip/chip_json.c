@@ -30,6 +30,9 @@ static void set_limit(json_t *o, const char *group, const char *key, double limi
 json_t *pz_chip_json(const struct pz_chip *c) {
   json_t *o = json_pack("{s:s,s:s,s:s,s:f}", "name", c->name, "about", c->about, "tech",
                         pz_tech_at(c->tech)->name, "clock_hz", c->clock_hz);
+  /* files without it are of scheduled chips */
+  if (c->execution == PZ_CHIP_STREAM)
+    json_object_set_new(o, "execution", json_string(pz_chip_execution_names[c->execution]));
   json_object_set_new(o, "tensor", tensor_json(&c->tensor));
   json_object_set_new(o, "vector",
                       json_pack("{s:I,s:I,s:I}", "cores", (json_int_t)c->vector.cores, "lanes",
@@ -56,13 +59,20 @@ json_t *pz_chip_json(const struct pz_chip *c) {
   return o;
 }
 
+static json_t *level_json(const struct pz_level *l) {
+  json_t *o = json_pack("{s:s,s:I,s:f,s:f}", "name", l->name, "devices", (json_int_t)l->devices,
+                        "bytes_per_s", l->bytes_per_s, "latency_s", l->latency_s);
+  if (!l->n_axes) return o;
+  json_t *axes = json_array();
+  for (int i = 0; i < l->n_axes; i++) json_array_append_new(axes, json_integer(l->axis[i]));
+  json_object_set_new(o, "torus", axes);
+  json_object_set_new(o, "wrap", json_integer(l->wrap));
+  return o;
+}
+
 json_t *pz_cluster_json(const struct pz_cluster *c) {
   json_t *levels = json_array();
-  for (int i = 0; i < c->n_levels; i++)
-    json_array_append_new(levels,
-                          json_pack("{s:s,s:I,s:f,s:f}", "name", c->level[i].name, "devices",
-                                    (json_int_t)c->level[i].devices, "bytes_per_s",
-                                    c->level[i].bytes_per_s, "latency_s", c->level[i].latency_s));
+  for (int i = 0; i < c->n_levels; i++) json_array_append_new(levels, level_json(&c->level[i]));
   return json_pack("{s:s,s:s,s:I,s:b,s:o}", "name", c->name, "about", c->about, "devices",
                    (json_int_t)c->devices, "scales", c->scales, "levels", levels);
 }
@@ -90,8 +100,8 @@ static bool is_finite(const struct pz_chip *c) {
                       c->link_latency_s};
   for (size_t i = 0; i < sizeof v / sizeof *v; i++)
     if (!isfinite(v[i])) return false;
-  return (size_t)c->tech < PZ_TECHS && memchr(c->name, 0, sizeof c->name) &&
-         pz_calibration_is_finite(&c->calibration);
+  return (size_t)c->tech < PZ_TECHS && (size_t)c->execution < PZ_CHIP_EXECUTIONS &&
+         memchr(c->name, 0, sizeof c->name) && pz_calibration_is_finite(&c->calibration);
 }
 
 enum pz_status pz_chip_check(const struct pz_chip *c, struct pz_error *err) {
@@ -119,6 +129,9 @@ enum pz_status pz_cluster_check(const struct pz_cluster *c, struct pz_error *err
   copy.about[0] = copy.name[0] = '\0';
   for (int i = 0; i < copy.n_levels; i++) {
     copy.level[i].name[0] = '\0';
+    if (copy.level[i].n_axes < 0 || copy.level[i].n_axes > PZ_CLUSTER_MOST_AXES)
+      return pz_fail(err, PZ_BAD_INPUT, "cluster: level %d has %d axes; accepted: 0 to %d", i,
+                     copy.level[i].n_axes, PZ_CLUSTER_MOST_AXES);
     if (!isfinite(copy.level[i].bytes_per_s) || !isfinite(copy.level[i].latency_s))
       return pz_fail(err, PZ_BAD_INPUT, "cluster: level %d has a rate that is not finite", i);
   }

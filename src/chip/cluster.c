@@ -14,6 +14,28 @@
 static const struct pz_range DEVICES = {1, 1LL << 32};
 enum { MOST_BYTES = 1 << 20 };
 
+/* Axes of a torus: of the innermost level only, whose devices they hold. */
+static void read_torus(struct pz_fields *g, bool innermost, struct pz_level *l) {
+  const json_t *list = pz_fields_value(g, "torus");
+  char accepted[80];
+  l->wrap = pz_fields_int_or(g, "wrap", DEVICES, 1);
+  if (!list) return;
+  size_t n = json_array_size(list);
+  int64_t product = 1;
+  for (size_t i = 0; i < n && i < PZ_CLUSTER_MOST_AXES; i++) {
+    l->axis[i] = json_integer_value(json_array_get(list, i));
+    bool fits = l->axis[i] >= 2 && l->axis[i] <= l->devices / pz_max(product, 1);
+    product = fits ? product * l->axis[i] : 0;
+  }
+  l->n_axes = (int)pz_min((int64_t)n, PZ_CLUSTER_MOST_AXES);
+  snprintf(accepted, sizeof accepted, "1 to %d lengths whose product is the %" PRId64 " devices",
+           PZ_CLUSTER_MOST_AXES, l->devices);
+  if (n < 1 || n > PZ_CLUSTER_MOST_AXES || product != l->devices)
+    pz_fields_refuse(g, "torus", accepted);
+  else if (!innermost)
+    pz_fields_refuse(g, "torus", "on the innermost level only");
+}
+
 /* Each level joins groups of the one inside it, and the last spans all devices. */
 static void read_level(struct pz_fields *f, const json_t *item, struct pz_cluster *c) {
   char where[300], accepted[80];
@@ -25,11 +47,15 @@ static void read_level(struct pz_fields *f, const json_t *item, struct pz_cluste
   l->devices = pz_fields_int(&g, "devices", DEVICES);
   l->bytes_per_s = pz_fields_real(&g, "bytes_per_s", 1, 1e18);
   l->latency_s = pz_fields_real_or(&g, "latency_s", 0, 1, 0);
+  read_torus(&g, !c->n_levels, l);
   if (g.status == PZ_OK && l->devices <= inner)
     pz_fields_refuse(&g, "devices", "more than the level inside it has");
   snprintf(accepted, sizeof accepted, "a multiple of the %" PRId64 " of the level inside it",
            inner);
   if (g.status == PZ_OK && inner && l->devices % inner) pz_fields_refuse(&g, "devices", accepted);
+  double faster = c->n_levels ? c->level[c->n_levels - 1].bytes_per_s : l->bytes_per_s;
+  snprintf(accepted, sizeof accepted, "at most the %g of the level inside it", faster);
+  if (g.status == PZ_OK && l->bytes_per_s > faster) pz_fields_refuse(&g, "bytes_per_s", accepted);
   c->n_levels++;
   f->status = pz_fields_finish(&g);
 }

@@ -33,6 +33,7 @@ double pz_collective_s(const struct pz_cluster *net, enum pz_collective kind, do
 struct pz_cluster pz_cluster_flat(int64_t devices, double bytes_per_s, double latency_s) {
   struct pz_cluster c = {.devices = devices, .n_levels = 1};
   snprintf(c.name, sizeof c.name, "flat");
-  c.level[0] = (struct pz_level){"link", devices, bytes_per_s, latency_s};
+  c.level[0] = (struct pz_level){
+      .name = "link", .devices = devices, .bytes_per_s = bytes_per_s, .latency_s = latency_s};
   return c;
 }

@@ -10,25 +10,150 @@ static int level_of(const struct pz_cluster *net, int64_t span) {
   return l;
 }
 
+/* ---- torus ---------------------------------------------------------------------------------- */
+
+struct shape {
+  int n;
+  int64_t axis[PZ_CLUSTER_MOST_AXES];
+};
+
+static int64_t largest_factor(int64_t n) {
+  int64_t largest = 1;
+  for (int64_t p = 2; p * p <= n; p++)
+    while (n % p == 0) largest = p, n /= p;
+  return n > 1 ? n : largest;
+}
+
+/* Prime factors, the largest first, each to the axis that is shortest so far. */
+static struct shape even_shape(int n_axes, int64_t devices) {
+  struct shape s = {.n = n_axes};
+  for (int i = 0; i < n_axes; i++) s.axis[i] = 1;
+  while (devices > 1) {
+    int64_t p = largest_factor(devices);
+    int shortest = 0;
+    for (int i = 1; i < n_axes; i++)
+      if (s.axis[i] < s.axis[shortest]) shortest = i;
+    s.axis[shortest] *= p;
+    devices /= p;
+  }
+  return s;
+}
+
+/* What a job of so many devices occupies: whole cubes, which have wrap-around, where it can. */
+static struct shape job_shape(const struct pz_level *l, int64_t devices) {
+  int64_t cube = 1, n = pz_min(devices, l->devices);
+  for (int i = 0; i < l->n_axes && cube <= n; i++) cube *= l->wrap;
+  if (n % cube) return even_shape(l->n_axes, n);
+  struct shape s = even_shape(l->n_axes, n / cube);
+  for (int i = 0; i < s.n; i++) s.axis[i] *= l->wrap;
+  return s;
+}
+
+/* What a group has of the axes in one order: links of a device, and how far data travels. */
+struct use {
+  int torn;       /* axes that it shares with other groups */
+  double links;   /* of both directions of all its axes */
+  double hops;    /* of a ring around all its axes */
+  double slowest; /* all-to-all: mean distance over links, on the axis where that is largest */
+};
+
+static struct use use_of(const struct pz_level *l, const struct shape *s, struct pz_group g) {
+  struct use u = {.torn = 0};
+  int64_t inner = 1, end = g.stride * g.devices;
+  for (int i = 0; i < s->n; inner *= s->axis[i++]) {
+    int64_t outer = inner * s->axis[i], from = pz_max(g.stride, inner), to = pz_min(end, outer);
+    if (to <= from) continue;
+    bool whole = from == inner && to == outer, ring = whole && s->axis[i] % l->wrap == 0;
+    double length = (double)to / (double)from;
+    double links = (ring ? 2.0 : 1.0) * (double)inner / (double)from;
+    u.torn += !whole;
+    u.links += links;
+    u.hops += length - 1;
+    /* on a ring a quarter of the way around, both ways; on a line a third, one link at its middle */
+    u.slowest = pz_fmax(u.slowest, length / (ring ? 4 : 3) / links);
+  }
+  return u;
+}
+
+/* The order of axes that tears the fewest, then the one with most links: rotations, each also with its
+ * first two exchanged, which are all orders of up to three axes. */
+static struct use best_use(const struct pz_level *l, struct shape s, struct pz_group g) {
+  struct use best = use_of(l, &s, g);
+  for (int i = 0; i < 2 * s.n; i++) {
+    struct shape t = s;
+    for (int j = 0; j < s.n; j++) t.axis[j] = s.axis[(i / 2 + j) % s.n];
+    if (i % 2 && s.n > 1) {
+      int64_t first = t.axis[0];
+      t.axis[0] = t.axis[1];
+      t.axis[1] = first;
+    }
+    struct use u = use_of(l, &t, g);
+    if (u.torn < best.torn || (u.torn == best.torn && u.links > best.links)) best = u;
+  }
+  return best;
+}
+
+static struct use torus_use(const struct pz_cluster *net, struct pz_group g) {
+  const struct pz_level *l = &net->level[0];
+  g.devices = pz_max(1, pz_min(g.devices, l->devices / pz_max(1, g.stride)));
+  return best_use(l, job_shape(l, pz_max(net->devices, g.devices * g.stride)), g);
+}
+
+static double link_rate(const struct pz_constants *k, const struct pz_level *l) {
+  return l->bytes_per_s * k->torus_efficiency / (2.0 * l->n_axes);
+}
+
+/* ---- rates ---------------------------------------------------------------------------------- */
+
+/* Of a ring inside the innermost level. */
+static double inner_rate(const struct pz_constants *k, const struct pz_cluster *net,
+                         struct pz_group g) {
+  if (net->level[0].n_axes)
+    return pz_fmax(1, torus_use(net, g).links) * link_rate(k, &net->level[0]);
+  double part = (double)(pz_max(g.devices, 2) - 1) / (double)pz_max(g.devices, 2);
+  return net->level[0].bytes_per_s * k->ring_efficiency * part / (part + k->ring_extra);
+}
+
 double pz_network_rate(const struct pz_constants *k, const struct pz_cluster *net,
                        struct pz_group g) {
   int l = level_of(net, g.devices * g.stride);
-  if (l == 0) return net->level[0].bytes_per_s * k->inner_efficiency;
-  int64_t inside = net->level[l - 1].devices / pz_max(1, g.stride);
-  double members = (double)pz_max(1, pz_min(g.devices, inside));
-  double rate = net->level[l].bytes_per_s * k->outer_efficiency * members;
-  return pz_fmin(rate, net->level[0].bytes_per_s * k->inner_efficiency);
+  int64_t inside = l ? net->level[l - 1].devices / pz_max(1, g.stride) : g.devices;
+  struct pz_group own = {pz_max(1, pz_min(g.devices, inside)), g.stride};
+  if (l == 0) return inner_rate(k, net, g);
+  double rate = net->level[l].bytes_per_s * k->outer_efficiency * (double)own.devices;
+  return own.devices > 1 ? pz_fmin(rate, inner_rate(k, net, own))
+                         : pz_fmin(rate, net->level[0].bytes_per_s);
+}
+
+/* ---- collectives ---------------------------------------------------------------------------- */
+
+static double send_s(const struct pz_constants *k, const struct pz_cluster *net, double bytes,
+                     struct pz_group g) {
+  int l = level_of(net, 2 * g.stride);
+  const struct pz_level *level = &net->level[l];
+  if (level->n_axes) return level->latency_s + bytes / link_rate(k, level);
+  double e = l ? k->outer_efficiency : k->inner_efficiency;
+  return k->latency_s + k->hop_s + bytes / (level->bytes_per_s * e);
+}
+
+/* Everything on the torus: time of the links, and a latency for each hop. */
+static double torus_s(const struct pz_constants *k, const struct pz_cluster *net,
+                      enum pz_collective kind, double bytes, struct pz_group g) {
+  struct use u = torus_use(net, g);
+  double n = (double)g.devices, passes = kind == PZ_COLLECTIVE_ALL_REDUCE ? 2 : 1;
+  double rate = link_rate(k, &net->level[0]), latency = net->level[0].latency_s * u.hops;
+  double ring_s = passes * (n - 1) / n * bytes / (pz_fmax(1, u.links) * rate);
+  if (kind != PZ_COLLECTIVE_ALL_TO_ALL) return passes * latency + ring_s;
+  return latency + pz_fmax(ring_s, bytes * u.slowest / rate);
 }
 
 double pz_network_s(const struct pz_constants *k, const struct pz_cluster *net,
                     enum pz_collective kind, double bytes, struct pz_group g) {
   double n = (double)g.devices;
   if (g.devices <= 1 || !net->n_levels) return 0;
-  if (kind == PZ_COLLECTIVE_SEND) {
-    int l = level_of(net, 2 * g.stride);
-    double e = l ? k->outer_efficiency : k->inner_efficiency;
-    return k->latency_s + k->hop_s + bytes / (net->level[l].bytes_per_s * e);
-  }
+  if (kind == PZ_COLLECTIVE_SEND) return send_s(k, net, bytes, g);
+  if (net->level[0].n_axes && level_of(net, g.devices * g.stride) == 0)
+    return torus_s(k, net, kind, bytes, g);
   double passes = kind == PZ_COLLECTIVE_ALL_REDUCE ? 2 : 1;
   double latency = k->latency_s + k->hop_s * pz_fmin(n - 1, k->most_hops);
   return latency + passes * (n - 1) / n * bytes / pz_network_rate(k, net, g);

@@ -1,6 +1,6 @@
 /* Collectives as training frameworks run them on a cluster of nodes: rings of libraries such as
- * NCCL, with the rates and latencies that they reach.  Constants stand in
- * constants.def. */
+ * NCCL, with the rates and latencies that they reach, and rings along the axes of a torus.  Constants
+ * stand in constants.def. */
 #ifndef PZ_COST_NETWORK_H
 #define PZ_COST_NETWORK_H
 
@@ -13,14 +13,17 @@ struct pz_group {
   int64_t devices, stride;
 };
 
-/* Bytes/s at which each member of a ring over the group sends: inside the innermost level that joins
- * it, or over that level's network with as many interfaces as members lie in one group of the level
- * below. */
+/* Bytes/s at which a pass of a ring over the group takes (g-1)/g of the tensor: inside the innermost
+ * level that joins it, or over that level's network with as many interfaces as members lie in one
+ * group of the level below.
+ *
+ * On a torus a job of net->devices has the most even shape, in whole cubes of side `wrap` where it
+ * can; axes belong to groups as far as they align, and those of a group are used together. */
 double pz_network_rate(const struct pz_constants *k, const struct pz_cluster *net,
                        struct pz_group g);
 
-/* Seconds of a collective over a group on `bytes` (the undivided tensor); PZ_COLLECTIVE_SEND: from
- * one member to the next.  0 for one device. */
+/* Seconds of a collective over a group on `bytes` (the undivided tensor; of an all-to-all what one
+ * device holds); PZ_COLLECTIVE_SEND: from one member to the next.  0 for one device. */
 double pz_network_s(const struct pz_constants *k, const struct pz_cluster *net,
                     enum pz_collective kind, double bytes, struct pz_group g);
 
