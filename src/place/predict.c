@@ -171,6 +171,19 @@ static void tell_parts(const struct pz_step_work *w, const struct model_time *m,
                                x->tensor_s - x->launch_s - x->transfer_s);
 }
 
+/* FLOP a token of what the plan computes again: forward is a third of a layer's products. */
+static double again_flop(const struct pz_step_work *w, double attention_flop) {
+  const struct pz_layer *l = &w->w->layers[repeated_layer(w->w)];
+  double products = 2 * (double)l->model_params * (double)l->count, core = attention_flop / 3;
+  switch (w->plan->recompute) {
+  case PZ_RECOMPUTATION_FULL: return products + core;
+  case PZ_RECOMPUTATION_HALF: return (products + core) / 2;
+  case PZ_RECOMPUTATION_ALTERNATE: return products / 2;
+  case PZ_RECOMPUTATION_SELECTIVE: return core;
+  default: return 0;
+  }
+}
+
 /* MFU counts 6 FLOP a parameter and token, attention in full, without the embedding's look-up. */
 static void tell_rates(const struct pz_step_work *w, struct pz_prediction *out) {
   const struct pz_training_plan *p = w->plan;
@@ -179,13 +192,14 @@ static void tell_rates(const struct pz_step_work *w, struct pz_prediction *out) 
   double params = (double)x->totals.model_params;
   double head_dim = (double)x->hidden / (double)x->heads;
   double layers = (double)x->layers[repeated_layer(x)].count;
-  double flop = 6 * params + 12 * layers * (double)x->heads * head_dim * (double)x->options.seq;
+  double attention = 12 * layers * (double)x->heads * head_dim * (double)x->options.seq;
+  double flop = 6 * params + attention;
   out->tokens = tokens;
   out->params = params;
   out->samples_per_s = (double)p->batch / out->step_s;
   out->tokens_per_s_per_device = tokens / out->step_s / devices;
   out->mfu = flop * out->tokens_per_s_per_device / pz_chip_tensor_flop_per_s(&w->cost.chip);
-  out->hfu = out->mfu * (p->recompute == PZ_RECOMPUTATION_FULL ? 4.0 / 3 : 1);
+  out->hfu = out->mfu * (1 + again_flop(w, attention) / flop);
 }
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -289,8 +303,11 @@ static enum pz_status predict(struct pz_step_work *w, struct pz_prediction *out)
   enum pz_status status = time_model(w, &m);
   int64_t chunks = p->pp * p->vpp;
   if (status == PZ_OK && m.n_blocks < chunks && m.n_blocks + 2 != chunks)
-    status = pz_fail(w->err, PZ_BAD_USE, "%lld layers in %lld chunks; accepted: at most as many",
-                     (long long)m.n_blocks, (long long)chunks);
+    status =
+        pz_fail(w->err, PZ_BAD_USE,
+                "%lld layers in %lld chunks (pp %lld x vpp %lld); accepted: pp x vpp at most %lld",
+                (long long)m.n_blocks, (long long)chunks, (long long)p->pp, (long long)p->vpp,
+                (long long)m.n_blocks);
   if (status == PZ_OK) status = simulate(w, &m, rounds, out);
   if (status != PZ_OK) return status;
   out->microbatches = rounds;
