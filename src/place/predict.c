@@ -117,16 +117,28 @@ static double stage_params(const struct pz_training_plan *p, const struct model_
   return blocks * m->block_params + m->outer_params * (p->pp == 1 && p->zero == 3 ? 2 : 1);
 }
 
+/* All-reduce of the shards between groups that each hold a whole copy (hybrid sharding). */
+static double between_copies_s(const struct pz_step_work *w, double params) {
+  const struct pz_training_plan *p = w->plan;
+  int64_t shards = pz_plan_shards(p), copies = p->dp / shards;
+  if (copies == 1) return 0;
+  struct pz_group g = {copies, p->tp * shards};
+  double bytes = params / (double)shards * p->grad_bytes;
+  return 2 * (double)(copies - 1) / (double)copies * bytes / pz_network_rate(w->k, w->net, g);
+}
+
 static void exchange(const struct pz_step_work *w, const struct model_time *m, int64_t rounds,
                      struct pz_prediction *out) {
   const struct pz_training_plan *p = w->plan;
-  struct pz_group g = {p->dp, p->tp};
+  int64_t shards = pz_plan_shards(p);
+  struct pz_group g = {shards, p->tp};
   double params = stage_params(p, m), compute = out->step_s, total, exposed;
   if (p->dp == 1) return;
   double rate = pz_network_rate(w->k, w->net, g);
-  if (p->framework->node_gather && w->net->n_levels > 1 && p->dp * p->tp > w->net->level[0].devices)
+  if (p->framework->node_gather && w->net->n_levels > 1 &&
+      shards * p->tp > w->net->level[0].devices)
     rate /= (double)pz_max(1, w->net->level[0].devices / p->tp);
-  double part = (double)(p->dp - 1) / (double)p->dp;
+  double part = (double)(shards - 1) / (double)shards;
   bool overlap = p->overlap & (PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM);
   if (p->zero == 3) {
     total = part * params * 3 * 2 / rate * (double)rounds;
@@ -136,6 +148,9 @@ static void exchange(const struct pz_step_work *w, const struct model_time *m, i
     total = part * params * (p->zero ? p->grad_bytes + 2 : 2 * p->grad_bytes) / rate;
     exposed = overlap ? total * (1 - w->k->hidden_part) : total;
   }
+  double copies_s = between_copies_s(w, params);
+  total += copies_s;
+  exposed += overlap ? copies_s * (1 - w->k->hidden_part) : copies_s;
   out->parts.gradient_s = exposed;
   out->gradient_hidden_s = total - exposed;
 }
@@ -143,7 +158,7 @@ static void exchange(const struct pz_step_work *w, const struct model_time *m, i
 static void optimize(const struct pz_step_work *w, const struct model_time *m,
                      struct pz_prediction *out) {
   const struct pz_training_plan *p = w->plan;
-  double own = stage_params(p, m) / (double)(p->zero ? p->dp : 1);
+  double own = stage_params(p, m) / (double)(p->zero ? pz_plan_shards(p) : 1);
   out->parts.optimizer_s = own * w->k->optimizer_bytes /
                            (pz_chip_hbm_bytes_per_s(&w->cost.chip) * w->k->state_efficiency);
 }
