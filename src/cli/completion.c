@@ -28,7 +28,7 @@ static const char end[] =
     "  case $cur in\n"
     "    -*) COMPREPLY=($(compgen -W \"$options\" -- \"$cur\")) ;;\n"
     "    *) case $command in\n"
-    "      graph | estimate | schedule | place | search | compare)\n"
+    "      graph | estimate | schedule | place | predict | search | compare)\n"
     "        COMPREPLY=($(compgen -W \"$(_phaze_models)\" -- \"$cur\")) ;;\n"
     "      report | verify) compopt -o filenames 2>/dev/null\n"
     "        COMPREPLY=($(compgen -d -- \"$cur\")) ;;\n"
@@ -46,6 +46,11 @@ static const char *cluster_name(const void *ctx, size_t i) {
 static const char *space_name(const void *ctx, size_t i) {
   (void)ctx;
   return pz_space_preset_name(i);
+}
+
+static const char *framework_name(const void *ctx, size_t i) {
+  (void)ctx;
+  return pz_framework_at(i);
 }
 
 static const char *choice_name(const void *ctx, size_t i) {
@@ -73,6 +78,8 @@ static void put_values(const struct pz_command *c, FILE *out) {
       put_words(cluster_name, NULL, out);
     else if (strcmp(o->name, "space") == 0)
       put_words(space_name, NULL, out);
+    else if (strcmp(o->name, "framework") == 0)
+      put_words(framework_name, NULL, out);
     else if (strcmp(o->name, "chip") == 0 || strcmp(o->name, "budget") == 0)
       fputs("words=$(_phaze_chips) ;;\n", out);
     else

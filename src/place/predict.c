@@ -142,17 +142,29 @@ static double tied_s(const struct pz_step_work *w, const struct model_time *m) {
   return pz_network_s(w->k, w->net, PZ_COLLECTIVE_ALL_REDUCE, m->tied_params * p->grad_bytes, ends);
 }
 
+/* All-reduce of the shards between groups that each hold a whole copy (hybrid sharding). */
+static double between_copies_s(const struct pz_step_work *w, double params) {
+  const struct pz_training_plan *p = w->plan;
+  int64_t shards = pz_plan_shards(p), copies = p->dp / shards;
+  if (copies == 1) return 0;
+  struct pz_group g = {copies, p->tp * shards};
+  double bytes = params / (double)shards * p->grad_bytes;
+  return 2 * (double)(copies - 1) / (double)copies * bytes / pz_network_rate(w->k, w->net, g);
+}
+
 static void exchange(const struct pz_step_work *w, const struct model_time *m, int64_t rounds,
                      struct pz_prediction *out) {
   const struct pz_training_plan *p = w->plan;
-  struct pz_group g = {p->dp, p->tp};
+  int64_t shards = pz_plan_shards(p);
+  struct pz_group g = {shards, p->tp};
   double params = stage_params(p, m), compute = out->step_s, total, exposed;
   out->parts.gradient_s = tied_s(w, m);
   if (p->dp == 1) return;
   double rate = pz_network_rate(w->k, w->net, g);
-  if (p->framework->node_gather && w->net->n_levels > 1 && p->dp * p->tp > w->net->level[0].devices)
+  if (p->framework->node_gather && w->net->n_levels > 1 &&
+      shards * p->tp > w->net->level[0].devices)
     rate /= (double)pz_max(1, w->net->level[0].devices / p->tp);
-  double part = (double)(p->dp - 1) / (double)p->dp;
+  double part = (double)(shards - 1) / (double)shards;
   bool overlap = p->overlap & (PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM);
   if (p->zero == 3) {
     total = part * params * (4 + p->grad_bytes) / rate * (double)rounds;
@@ -162,6 +174,9 @@ static void exchange(const struct pz_step_work *w, const struct model_time *m, i
     total = part * params * (p->zero ? p->grad_bytes + 2 : 2 * p->grad_bytes) / rate;
     exposed = overlap ? total * (1 - w->k->hidden_part) : total;
   }
+  double copies_s = between_copies_s(w, params);
+  total += copies_s;
+  exposed += overlap ? copies_s * (1 - w->k->hidden_part) : copies_s;
   out->parts.gradient_s += exposed;
   out->gradient_hidden_s = total - exposed;
 }
@@ -169,7 +184,7 @@ static void exchange(const struct pz_step_work *w, const struct model_time *m, i
 static void optimize(const struct pz_step_work *w, const struct model_time *m,
                      struct pz_prediction *out) {
   const struct pz_training_plan *p = w->plan;
-  double own = stage_params(p, m) / (double)(p->zero ? p->dp : 1);
+  double own = stage_params(p, m) / (double)(p->zero ? pz_plan_shards(p) : 1);
   out->parts.optimizer_s = own * p->framework->optimizer_bytes /
                            (pz_chip_hbm_bytes_per_s(&w->cost.chip) * w->k->optimizer_efficiency);
 }
@@ -212,6 +227,19 @@ static void tell_parts(const struct pz_step_work *w, const struct model_time *m,
                                x->tensor_s - x->launch_s - x->transfer_s);
 }
 
+/* FLOP a token of what the plan computes again: forward is a third of a layer's products. */
+static double again_flop(const struct pz_step_work *w, double attention_flop) {
+  const struct pz_layer *l = &w->w->layers[repeated_layer(w->w)];
+  double products = 2 * (double)l->model_params * (double)l->count, core = attention_flop / 3;
+  switch (w->plan->recompute) {
+  case PZ_RECOMPUTATION_FULL: return products + core;
+  case PZ_RECOMPUTATION_HALF: return (products + core) / 2;
+  case PZ_RECOMPUTATION_ALTERNATE: return products / 2;
+  case PZ_RECOMPUTATION_SELECTIVE: return core;
+  default: return 0;
+  }
+}
+
 /* MFU counts 6 FLOP a parameter and token, attention in full, without the embedding's look-up. */
 static void tell_rates(const struct pz_step_work *w, struct pz_prediction *out) {
   const struct pz_training_plan *p = w->plan;
@@ -220,13 +248,14 @@ static void tell_rates(const struct pz_step_work *w, struct pz_prediction *out) 
   double params = (double)x->totals.model_params;
   double head_dim = (double)x->hidden / (double)x->heads;
   double layers = (double)x->layers[repeated_layer(x)].count;
-  double flop = 6 * params + 12 * layers * (double)x->heads * head_dim * (double)x->options.seq;
+  double attention = 12 * layers * (double)x->heads * head_dim * (double)x->options.seq;
+  double flop = 6 * params + attention;
   out->tokens = tokens;
   out->params = params;
   out->samples_per_s = (double)p->batch / out->step_s;
   out->tokens_per_s_per_device = tokens / out->step_s / devices;
   out->mfu = flop * out->tokens_per_s_per_device / pz_chip_tensor_flop_per_s(&w->cost.chip);
-  out->hfu = out->mfu * (p->recompute == PZ_RECOMPUTATION_FULL ? 4.0 / 3 : 1);
+  out->hfu = out->mfu * (1 + again_flop(w, attention) / flop);
 }
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -328,8 +357,11 @@ static enum pz_status predict(struct pz_step_work *w, struct pz_prediction *out)
   enum pz_status status = time_model(w, &m);
   int64_t chunks = p->pp * p->vpp;
   if (status == PZ_OK && m.n_blocks < chunks && m.n_blocks + 2 != chunks)
-    status = pz_fail(w->err, PZ_BAD_USE, "%lld layers in %lld chunks; accepted: at most as many",
-                     (long long)m.n_blocks, (long long)chunks);
+    status =
+        pz_fail(w->err, PZ_BAD_USE,
+                "%lld layers in %lld chunks (pp %lld x vpp %lld); accepted: pp x vpp at most %lld",
+                (long long)m.n_blocks, (long long)chunks, (long long)p->pp, (long long)p->vpp,
+                (long long)m.n_blocks);
   if (status == PZ_OK) status = simulate(w, &m, rounds, out);
   if (status != PZ_OK) return status;
   out->microbatches = rounds;

@@ -25,6 +25,11 @@ struct pz_training_plan {
   const struct pz_constants *constants; /* NULL: those of cost/constants.def */
 };
 
+/* Replicas over which ZeRO divides. */
+static inline int64_t pz_plan_shards(const struct pz_training_plan *p) {
+  return p->zero && p->shard ? p->shard : p->dp;
+}
+
 /* Habits of a framework: one row of the table in framework.c. */
 struct pz_framework {
   const char *name;

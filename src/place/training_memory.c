@@ -68,7 +68,8 @@ struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
                                              const struct pz_training_plan *p, int64_t rounds,
                                              int64_t stage, double blocks) {
   const struct pz_layer *block = &m->w->layers[m->block];
-  double n = blocks * (double)block->params + outer_params(m, p, stage), d = (double)p->dp;
+  double n = blocks * (double)block->params + outer_params(m, p, stage),
+         d = (double)pz_plan_shards(p);
   double gradient = p->framework->state_bytes - WEIGHT_BYTES - OPTIMIZER_STATE_BYTES;
   return (struct pz_training_memory){
       .weight_bytes = n * WEIGHT_BYTES / (p->zero > 2 ? d : 1),

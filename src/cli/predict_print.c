@@ -1,0 +1,134 @@
+/* phaze predict: one plan as tables for people. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/predict_options.h"
+#include "core/text.h"
+#include "place/prediction_json.h"
+#include "place/prediction_parts.h"
+#include "report/table.h"
+
+/* ---- the plan and its rates ----------------------------------------------------------------- */
+
+static void print_plan(const struct pz_predicted *x) {
+  const struct pz_training_options *o = &x->run->plan;
+  const struct pz_prediction *p = &x->run->p;
+  char name[256], samples[32], tokens[32], overlap[40];
+  printf("%s on %" PRId64 " x %s%s%s: %.4g s per step\n",
+         pz_text_plain(pz_text_copy(name, sizeof name, x->model)), o->devices, x->machine.chip.name,
+         x->machine.own_link ? "" : " in ", x->machine.own_link ? "" : x->machine.net.name,
+         p->step_s);
+  printf("%s: tp %" PRId64 "%s, pp %" PRId64, o->framework, o->tp,
+         o->sequence_parallel ? " with sp" : "", o->pp);
+  if (o->vpp > 1) printf(" x %" PRId64 " chunks", o->vpp);
+  printf(", dp %" PRId64 ", zero %d", o->dp, o->zero);
+  if (o->zero && o->shard < o->dp) printf(" over %" PRId64, o->shard);
+  printf(", recompute %s, %s attention, overlap %s\n", pz_recomputation_names[o->recompute],
+         pz_attention_names[o->attention],
+         pz_overlap_text((unsigned)o->overlap, overlap, sizeof overlap));
+  printf("batch %" PRId64 " x %" PRId64 " tokens: %" PRId64 " microbatch%s of %" PRId64
+         " sample%s on each replica\n",
+         o->batch, o->seq, p->microbatches, p->microbatches == 1 ? "" : "es", o->mbs,
+         pz_text_s((double)o->mbs));
+  printf("%s samples/s, %s tokens/s per device, MFU %.1f%%, HFU %.1f%%\n",
+         pz_text_number(samples, sizeof samples, p->samples_per_s),
+         pz_text_number(tokens, sizeof tokens, p->tokens_per_s_per_device), 100 * p->mfu,
+         100 * p->hfu);
+}
+
+/* ---- the step ------------------------------------------------------------------------------- */
+
+/* Digits behind the point, so that the step has four digits. */
+static int decimals(double step_s) {
+  double d = 3 - floor(log10(step_s));
+  return d < 0 ? 0 : d > 9 ? 9 : (int)d;
+}
+
+static enum pz_status print_parts(const struct pz_prediction *p, struct pz_arena *arena) {
+  static const char *const heads[] = {"part of the step", ">seconds", ">share", ">hidden (s)",
+                                      NULL};
+  const struct pz_part_info *part;
+  int digits = decimals(p->step_s);
+  struct pz_table t;
+  pz_table_init(&t, arena, heads);
+  for (size_t i = 0; (part = pz_time_part_at(i)); i++) {
+    double s = pz_time_part(&p->parts, part), hidden = pz_hidden_part(p, part);
+    if (!(s > 1e-9 * p->step_s) && !(hidden > 0)) continue; /* none */
+    pz_table_cell(&t, "%s", part->label);
+    pz_table_cell(&t, "%.*f", digits, s);
+    pz_table_cell(&t, "%.1f%%", 100 * s / p->step_s);
+    if (hidden > 0)
+      pz_table_cell(&t, "%.*f", digits, hidden);
+    else
+      pz_table_cell(&t, "-");
+  }
+  putchar('\n');
+  return pz_table_print(&t, 0, stdout);
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+static bool same_memory(const struct pz_training_memory *a, const struct pz_training_memory *b) {
+  const struct pz_part_info *part;
+  for (size_t i = 0; (part = pz_memory_part_at(i)); i++)
+    if (pz_memory_part(a, part) != pz_memory_part(b, part)) return false;
+  return true;
+}
+
+static void stage_row(struct pz_table *t, const struct pz_training_run *r, int64_t from,
+                      int64_t to) {
+  const struct pz_training_memory *m = &r->stages[from];
+  const struct pz_part_info *part;
+  double sum = 0;
+  if (from == to)
+    pz_table_cell(t, "%" PRId64, from + 1);
+  else
+    pz_table_cell(t, "%" PRId64 "-%" PRId64, from + 1, to + 1);
+  for (size_t i = 0; (part = pz_memory_part_at(i)); i++) {
+    pz_table_cell(t, "%.2f", pz_memory_part(m, part) / 1e9);
+    sum += pz_memory_part(m, part);
+  }
+  pz_table_cell(t, "%.2f", sum / 1e9);
+  pz_table_cell(t, "%.0f%%", 100 * sum / r->hbm_bytes);
+}
+
+/* One row for stages in a row that hold the same. */
+static enum pz_status print_memory(const struct pz_training_run *r, struct pz_arena *arena) {
+  const char *heads[PZ_TABLE_MOST_COLUMNS + 1] = {">stage"};
+  const struct pz_part_info *part;
+  struct pz_table t;
+  size_t n = 0;
+  for (; (part = pz_memory_part_at(n)) && n < PZ_TABLE_MOST_COLUMNS - 3; n++) {
+    char *head = pz_arena_printf(arena, ">%s", part->label);
+    if (!head) return PZ_NO_MEMORY;
+    heads[n + 1] = head;
+  }
+  heads[n + 1] = ">sum";
+  heads[n + 2] = ">of HBM";
+  pz_table_init(&t, arena, heads);
+  for (int64_t k = 0, end; k < r->plan.pp; k = end + 1) {
+    for (end = k; end + 1 < r->plan.pp && same_memory(&r->stages[k], &r->stages[end + 1]);) end++;
+    stage_row(&t, r, k, end);
+  }
+  bool fits = r->p.peak_bytes <= r->hbm_bytes;
+  printf("\nPeak memory of a device by stage (GB): %s, %.1f of %.1f GB%s\n",
+         fits ? "fits" : "does not fit", r->p.peak_bytes / 1e9, r->hbm_bytes / 1e9,
+         fits ? "" : " needed");
+  return pz_table_print(&t, 0, stdout);
+}
+
+enum pz_status pz_predict_print(const struct pz_predicted *x, struct pz_error *err) {
+  struct pz_arena arena;
+  (void)err;
+  pz_arena_init(&arena, NULL);
+  print_plan(x);
+  enum pz_status status = print_parts(&x->run->p, &arena);
+  if (status == PZ_OK) status = print_memory(x->run, &arena);
+  if (status == PZ_OK)
+    printf("\nMFU counts 6 FLOP a parameter and token and attention in full, over the data-sheet\n"
+           "peak; HFU also what is computed again.\n");
+  pz_arena_release(&arena);
+  return status;
+}

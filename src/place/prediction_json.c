@@ -1,0 +1,91 @@
+#include "place/prediction_json.h"
+
+#include <stdio.h>
+
+#include "core/record.h"
+#include "place/prediction_parts.h"
+
+char *pz_overlap_text(unsigned set, char *buf, size_t size) {
+  size_t n = 0;
+  snprintf(buf, size, "none");
+  for (int i = 0; pz_overlap_names[i] && n < size; i++)
+    if (set >> i & 1)
+      n += (size_t)snprintf(buf + n, size - n, "%s%s", n ? "," : "", pz_overlap_names[i]);
+  return buf;
+}
+
+/* ---- the plan ------------------------------------------------------------------------------- */
+
+static json_t *plan_json(const struct pz_training_options *o) {
+  char overlap[40];
+  json_t *j =
+      json_pack("{s:s,s:I,s:I,s:b,s:I,s:I,s:I,s:I,s:I,s:I}", "framework", o->framework, "devices",
+                (json_int_t)o->devices, "tp", (json_int_t)o->tp, "sp", o->sequence_parallel, "pp",
+                (json_int_t)o->pp, "vpp", (json_int_t)o->vpp, "dp", (json_int_t)o->dp, "mbs",
+                (json_int_t)o->mbs, "batch", (json_int_t)o->batch, "seq", (json_int_t)o->seq);
+  json_t *more =
+      json_pack("{s:s,s:s,s:i,s:I,s:s,s:s,s:s,s:s,s:f}", "pipeline", pz_pipeline_names[o->pipeline],
+                "recompute", pz_recomputation_names[o->recompute], "zero", o->zero, "shard",
+                (json_int_t)o->shard, "attention", pz_attention_names[o->attention],
+                "attention_library", o->attention_library, "overlap",
+                pz_overlap_text((unsigned)o->overlap, overlap, sizeof overlap), "execution",
+                pz_execution_names[o->execution], "grad_bytes", o->grad_bytes);
+  if (j && more) json_object_update(j, more);
+  json_decref(more);
+  return j;
+}
+
+/* ---- what it takes -------------------------------------------------------------------------- */
+
+static json_t *time_json(const struct pz_training_parts *x) {
+  json_t *j = json_object();
+  const struct pz_part_info *p;
+  for (size_t i = 0; (p = pz_time_part_at(i)); i++)
+    json_object_set_new(j, p->key, json_real(pz_time_part(x, p)));
+  return j;
+}
+
+static json_t *hidden_json(const struct pz_prediction *x) {
+  json_t *j = json_object();
+  const struct pz_part_info *p;
+  for (size_t i = 0; (p = pz_time_part_at(i)); i++)
+    if (p->hidden) json_object_set_new(j, p->key, json_real(pz_hidden_part(x, p)));
+  return j;
+}
+
+static json_t *memory_json(const struct pz_training_memory *x) {
+  json_t *j = json_object();
+  const struct pz_part_info *p;
+  for (size_t i = 0; (p = pz_memory_part_at(i)); i++)
+    json_object_set_new(j, p->key, json_real(pz_memory_part(x, p)));
+  return j;
+}
+
+static const struct pz_field prediction_fields[] = {
+    PZ_FIELD(struct pz_prediction, step_s, PZ_FIELD_REAL),
+    PZ_FIELD_AS(struct pz_prediction, bound_s, PZ_FIELD_REAL, "pipeline_bound_s"),
+    PZ_FIELD(struct pz_prediction, samples_per_s, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_prediction, tokens_per_s_per_device, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_prediction, mfu, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_prediction, hfu, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_prediction, tokens, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_prediction, params, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_prediction, microbatches, PZ_FIELD_INT),
+    PZ_FIELD(struct pz_prediction, peak_bytes, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_prediction, peak_stage, PZ_FIELD_COUNT)};
+static const struct pz_record prediction_record =
+    PZ_RECORD(prediction_fields, struct pz_prediction);
+
+json_t *pz_training_run_json(const struct pz_training_run *r) {
+  json_t *j = pz_record_json(&prediction_record, &r->p), *stages = json_array();
+  for (int64_t k = 0; k < r->plan.pp; k++)
+    json_array_append_new(stages, memory_json(&r->stages[k]));
+  json_object_set_new(j, "hbm_bytes", json_real(r->hbm_bytes));
+  json_object_set_new(j, "fits", json_boolean(r->p.peak_bytes <= r->hbm_bytes));
+  json_object_set_new(j, "memory", memory_json(&r->p.peak));
+  json_object_set_new(j, "stages", stages);
+  json_object_set_new(j, "parts", time_json(&r->p.parts));
+  json_object_set_new(j, "hidden", hidden_json(&r->p));
+  json_object_set_new(j, "plan", plan_json(&r->plan));
+  return j;
+}

@@ -1,0 +1,13 @@
+/* A prediction as JSON. */
+#ifndef PZ_PLACE_PREDICTION_JSON_H
+#define PZ_PLACE_PREDICTION_JSON_H
+
+#include "core/json.h"
+
+/* The plan, step time and its parts, rates, memory of every stage.  New reference; NULL: no memory. */
+json_t *pz_training_run_json(const struct pz_training_run *r);
+
+/* What is run beside compute, in words: "grad,param", or "none".  Returns buf. */
+char *pz_overlap_text(unsigned set, char *buf, size_t size);
+
+#endif

@@ -1,0 +1,32 @@
+#include "place/prediction_parts.h"
+
+#define TIME(f, label)                                                                             \
+  { #f, label, offsetof(struct pz_training_parts, f), 0 }
+#define TIME_HIDDEN(f, label, h)                                                                   \
+  { #f, label, offsetof(struct pz_training_parts, f), offsetof(struct pz_prediction, h) }
+#define HELD(f, label)                                                                             \
+  { #f, label, offsetof(struct pz_training_memory, f), 0 }
+
+static const struct pz_part_info times[] = {
+    TIME(products_s, "products"),
+    TIME(attention_s, "attention"),
+    TIME(elementwise_s, "element-wise"),
+    TIME(launch_s, "launches"),
+    TIME_HIDDEN(tensor_s, "tensor-parallel collectives", tensor_hidden_s),
+    TIME(transfer_s, "stage transfers"),
+    TIME(bubble_s, "pipeline bubble"),
+    TIME_HIDDEN(gradient_s, "gradient exchange", gradient_hidden_s),
+    TIME(optimizer_s, "optimizer")};
+
+static const struct pz_part_info memory[] = {
+    HELD(weight_bytes, "weights"), HELD(gradient_bytes, "gradients"),
+    HELD(optimizer_bytes, "optimizer"), HELD(activation_bytes, "activations"),
+    HELD(logit_bytes, "logits and work")};
+
+const struct pz_part_info *pz_time_part_at(size_t i) {
+  return i < sizeof times / sizeof *times ? &times[i] : NULL;
+}
+
+const struct pz_part_info *pz_memory_part_at(size_t i) {
+  return i < sizeof memory / sizeof *memory ? &memory[i] : NULL;
+}
