@@ -34,6 +34,7 @@ static const struct pz_framework frameworks[] = {
     {"zero-bubble", true, PZ_KERNELS_POINTWISE, true, false, 1.6, 38, 18, false, PLAN(NONE, 0, NONE, EAGER, STANDARD, 4, NULL)},
     {"llm-foundry", false, PZ_KERNELS_MODULES, false, false, 1.6, 32, 16, false, PLAN(NONE, 3, SHARDS, EAGER, FLASH, 4, "fa2")},
     {"torchtitan", false, PZ_KERNELS_MODULES, false, true, 0.6, 32, 16, false, PLAN(ALTERNATE, 3, SHARDS, EAGER, FLASH, 4, "fa2")},
+    {"transformers", true, PZ_KERNELS_EAGER, false, false, 0.3, 44, 4, false, PLAN(NONE, 0, GRAD, EAGER, FLASH, 4, NULL)},
     {"torch", false, PZ_KERNELS_MODULES, false, true, 0.3, 44, 18, false, PLAN(NONE, 0, GRAD, EAGER, FLASH, 4, NULL)},
     {"maxtext", false, PZ_KERNELS_POINTWISE, false, false, 0, 32, 16, false, PLAN(FULL, 3, ALL, GRAPH, FLASH, 4, NULL)},
     {"paxml", false, PZ_KERNELS_POINTWISE, false, false, 0, 32, 16, false, PLAN(NONE, 3, ALL, GRAPH, FLASH, 4, NULL)},

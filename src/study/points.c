@@ -224,9 +224,9 @@ static enum pz_status predict_passes(const struct step *s, const char *config, d
                                       s->again ? PZ_RECOMPUTATION_FULL : PZ_RECOMPUTATION_NONE,
                                   .execution = PZ_EXECUTION_EAGER,
                                   .grad_bytes = 2,
-                                  .framework = pz_framework_find("torch")};
+                                  .framework = pz_framework_find("transformers")};
   struct pz_prediction p;
-  enum pz_status status = pz_predict(&m, s->chip, NULL, &plan, &p, err);
+  enum pz_status status = pz_predict(&m, s->chip, NULL, &plan, &p, NULL, err);
   if (status != PZ_OK) return status;
   double kernels_s = p.parts.products_s + p.parts.attention_s + p.parts.elementwise_s;
   *seconds = p.step_s - p.parts.optimizer_s;
@@ -281,7 +281,7 @@ static enum pz_status add_step(const struct pz_point_reader *r, struct step *s) 
                        .group = "h200_steps",
                        .quality = "ok",
                        .chip = s->chip->name,
-                       .framework = "torch",
+                       .framework = "transformers",
                        .model = model,
                        .devices = 1,
                        .one_node = true,
