@@ -374,7 +374,7 @@ struct pz_kernel {
   double cycles;          /* of a lane, for one value; 0: never what binds */
   double bytes_per_value; /* moved; 0: as the operator says */
   double hbm_efficiency;  /* the part of the HBM rate it reaches */
-  double efficiency;      /* of attention: the part of a product's rate */
+  double efficiency;      /* of attention: rate of its products over a product operator's */
   double value_latency_s; /* of a row's length, not hidden by other rows */
   double row_s;           /* of one row on one core */
   int64_t long_row;       /* rows beyond this many values do not stay on the core ... */
@@ -393,6 +393,7 @@ struct pz_calibration {
   double item_s;                       /* of one tile of a product on one core */
   double tile_value_s;      /* of every value of a tile: what is not hidden at its ends */
   double tensor_efficiency; /* sustained part of the peak */
+  double fp8_speedup;       /* rate of fp8 products over that of 16-bit ones; 1: no faster */
   double glb_efficiency, hbm_read_efficiency, hbm_write_efficiency;
   double multicast;         /* cores that share one read of an operand from the global buffer */
   double boost_s, throttle; /* arithmetic beyond this time slows by this factor */

@@ -6,6 +6,7 @@
 #include "chip/chip_json.h"
 #include "chip/tech.h"
 #include "core/alloc.h"
+#include "cost/attention.h"
 #include "workload/op.h"
 
 void pz_cost_init(struct pz_cost *cost, const struct pz_chip *chip, const struct pz_cluster *net) {
@@ -183,38 +184,15 @@ static void vector_cost(const struct pz_chip *c, const struct pz_op *op, struct 
   out->bound = time.bound;
 }
 
-void pz_cost_flash(const struct pz_chip *c, const struct pz_dims *d, double products, bool causal,
-                   double bytes, struct pz_estimate *out) {
-  enum { QUERIES = 128 }; /* of one item */
-  const struct pz_kernel *kernel = pz_chip_kernel(c, "attention");
-  const struct pz_tech_info *t = pz_tech_at(c->tech);
-  double cores = (double)c->tensor.cores, n = (double)d->n;
-  double items = (double)d->batch * ceil((double)d->m / QUERIES);
-  double flop = 2 * products * QUERIES * n * (double)d->k,
-         part = causal ? (1 + QUERIES / n) / 2 : 1;
-  double eff = c->calibration.tensor_efficiency * (kernel ? kernel->efficiency : 1);
-  double rate = pz_chip_tensor_flop_per_s(c) / cores * eff;
-  double scores = items * QUERIES * n * fmin(part, 1);
-  double softmax_s =
-      scores * pz_vector_cycles(c, PZ_OP_SOFTMAX, PZ_FORWARD) / pz_chip_vector_op_per_s(c);
-  double compute_s = fmax(ceil(items / cores) * fmin(part, 1), 1) * flop / rate;
-  if (kernel) softmax_s = 0; /* inside its measured rate */
-  double hbm_s = bytes / (pz_chip_hbm_bytes_per_s(c) * c->calibration.hbm_read_efficiency);
-  double start =
-      kernel ? kernel->startup_s + kernel->row_s * items / cores : c->calibration.startup_s;
-  double work = fmax(hbm_s, fmax(compute_s, softmax_s));
-  *out = (struct pz_estimate){.latency_s = start + work,
-                              .energy_j =
-                                  items * flop * fmin(part, 1) / 2 * t->mac_j + bytes * t->hbm_j,
-                              .hbm_s = hbm_s,
-                              .bound = start > work    ? PZ_BOUND_STARTUP
-                                       : hbm_s >= work ? PZ_BOUND_HBM
-                                                       : PZ_BOUND_COMPUTE};
-}
-
-static void flash_cost(const struct pz_chip *c, const struct pz_op *op, struct pz_estimate *out) {
-  double products = op->direction == PZ_FORWARD ? 2 : 5;
-  pz_cost_flash(c, &op->dims, products, false, (double)(op->bytes_read + op->bytes_written), out);
+static void flash_cost(const struct pz_cost *cost, const struct pz_op *op,
+                       struct pz_estimate *out) {
+  const struct pz_chip *c = &cost->chip;
+  struct pz_attention_work a = {.dims = op->dims,
+                                .direction = op->direction,
+                                .causal = cost->causal,
+                                .library = cost->attention_library,
+                                .bytes = (double)(op->bytes_read + op->bytes_written)};
+  pz_attention_cost(c, &a, out);
   out->utilisation = (double)op->matmul_flop / (pz_chip_tensor_flop_per_s(c) * out->latency_s);
 }
 
@@ -247,7 +225,7 @@ enum pz_status pz_cost_op(struct pz_cost *cost, const struct pz_op *op, struct p
   enum pz_status status = PZ_OK;
   if (!cost || !op || !out) return pz_need(NULL, !cost ? "cost" : !op ? "op" : "out", err);
   if (op->kind == PZ_OP_ATTENTION)
-    flash_cost(&cost->chip, op, &e);
+    flash_cost(cost, op, &e);
   else if (op->matmul_flop)
     status = product_cost(cost, op, &e, err);
   else if (op->op_class == PZ_CLASS_COLLECTIVE)
@@ -266,7 +244,7 @@ void pz_cost_optimizer(const struct pz_chip *c, double params, double bytes_per_
   struct pz_vector_work w = {PZ_OP_ADD, PZ_FORWARD, (int64_t)params, 1, params * bytes_per_param,
                              false};
   struct pz_vector_time time;
-  pz_vector_time(c, &w, &time);
+  pz_vector_named(c, "adamw", &w, &time);
   time.compute_s = params * CYCLES / pz_chip_vector_op_per_s(c);
   pz_vector_conclude(&time);
   *out =

@@ -16,6 +16,8 @@ struct pz_cost {
   struct pz_map seen;     /* shape -> index of a mapping */
   struct pz_vec mappings; /* struct pz_mapping */
   uint64_t chip_key;
+  const char *attention_library; /* whose flash attention graphs run; NULL: the chip's default */
+  bool causal;                   /* flash attention of graphs skips the upper half of the scores */
   uint64_t asked, found;
 };
 
@@ -46,10 +48,5 @@ static inline double pz_cost_with_extra_s(const struct pz_product_extra *x, doub
   double s = core_s > tail_s ? core_s : tail_s;
   return s > all_hbm_s ? s : all_hbm_s;
 }
-
-/* Flash attention, batch x m queries, n keys, head width k; causal: the upper half of the scores is
- * skipped. */
-void pz_cost_flash(const struct pz_chip *c, const struct pz_dims *d, double products, bool causal,
-                   double bytes, struct pz_estimate *out);
 
 #endif

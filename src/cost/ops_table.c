@@ -6,31 +6,75 @@
 #include <string.h>
 
 #include "core/text.h"
+#include "cost/attention.h"
+#include "cost/fp8.h"
+#include "cost/grouped.h"
 #include "workload/op.h"
 
-/* Operators by the names tables use, and the bytes a value of them moves at 16 bit. */
-static const struct {
+/* ---- the operators -------------------------------------------------------------------------- */
+
+enum form { PRODUCT, FP8_PRODUCT, GROUPED, ATTENTION, LIBRARY_ATTENTION, VECTOR, SWIGLU, ADAMW };
+
+/* Operators by the names tables use; bytes a value of them moves at 16 bit; kernel: see
+ * pz_ops_kernel; library: of attention. */
+static const struct known {
   const char *name;
+  enum form form;
   int kind;
+  enum pz_direction direction;
   double bytes;
+  const char *kernel, *library;
 } known[] = {
-    {"gemm", PZ_OP_MATMUL, 0},
-    {"bmm_qk", PZ_OP_MATMUL, 0},
-    {"bmm_av", PZ_OP_MATMUL, 0},
-    {"bmm", PZ_OP_MATMUL, 0},
-    {"flash_causal", PZ_OP_ATTENTION, 0},
-    {"softmax", PZ_OP_SOFTMAX, 4},
-    {"layernorm", PZ_OP_LAYERNORM, 4},
-    {"rmsnorm", PZ_OP_RMSNORM, 4},
-    {"gelu", PZ_OP_GELU, 4},
-    {"silu", PZ_OP_SILU, 4},
-    {"relu", PZ_OP_RELU, 4},
-    {"add", PZ_OP_ADD, 6},
-    {"mul", PZ_OP_MUL, 6},
-    {"dropout", PZ_OP_DROPOUT, 5},
-    {"transpose_copy", PZ_OP_COPY, 4},
-    {"embedding", PZ_OP_EMBEDDING, 4},
-    {"cross_entropy", PZ_OP_CROSS_ENTROPY, 2},
+    {"gemm", PRODUCT, PZ_OP_MATMUL, PZ_FORWARD, 0, "", NULL},
+    {"gemm_fwd", PRODUCT, PZ_OP_MATMUL, PZ_FORWARD, 0, "", NULL},
+    {"gemm_dgrad", PRODUCT, PZ_OP_MATMUL, PZ_FORWARD, 0, "", NULL},
+    {"gemm_wgrad", PRODUCT, PZ_OP_MATMUL, PZ_FORWARD, 0, "", NULL},
+    {"bmm", PRODUCT, PZ_OP_MATMUL, PZ_FORWARD, 0, "", NULL},
+    {"bmm_qk", PRODUCT, PZ_OP_MATMUL, PZ_FORWARD, 0, "", NULL},
+    {"bmm_av", PRODUCT, PZ_OP_MATMUL, PZ_FORWARD, 0, "", NULL},
+    {"fp8_gemm", FP8_PRODUCT, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL},
+    {"grouped_gemm", GROUPED, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL},
+    {"flash_causal", ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL},
+    {"flash_fwd", LIBRARY_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention_fa2", "fa2"},
+    {"flash_bwd", LIBRARY_ATTENTION, PZ_OP_ATTENTION, PZ_BACKWARD, 0, "attention_fa2_bwd", "fa2"},
+    {"cudnn_fwd", LIBRARY_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention_cudnn", "cudnn"},
+    {"cudnn_bwd", LIBRARY_ATTENTION, PZ_OP_ATTENTION, PZ_BACKWARD, 0, "attention_cudnn_bwd",
+     "cudnn"},
+    {"softmax", VECTOR, PZ_OP_SOFTMAX, PZ_FORWARD, 4, "softmax", NULL},
+    {"softmax_fwd", VECTOR, PZ_OP_SOFTMAX, PZ_FORWARD, 4, "softmax", NULL},
+    {"softmax_bwd", VECTOR, PZ_OP_SOFTMAX, PZ_BACKWARD, 6, "softmax_bwd", NULL},
+    {"layernorm", VECTOR, PZ_OP_LAYERNORM, PZ_FORWARD, 4, "layernorm", NULL},
+    {"layernorm_fwd", VECTOR, PZ_OP_LAYERNORM, PZ_FORWARD, 4, "layernorm", NULL},
+    {"layernorm_bwd", VECTOR, PZ_OP_LAYERNORM, PZ_BACKWARD, 6, "layernorm_bwd", NULL},
+    {"rmsnorm", VECTOR, PZ_OP_RMSNORM, PZ_FORWARD, 4, "rmsnorm", NULL},
+    {"rmsnorm_fwd", VECTOR, PZ_OP_RMSNORM, PZ_FORWARD, 4, "rmsnorm", NULL},
+    {"rmsnorm_bwd", VECTOR, PZ_OP_RMSNORM, PZ_BACKWARD, 6, "rmsnorm_bwd", NULL},
+    {"gelu", VECTOR, PZ_OP_GELU, PZ_FORWARD, 4, "gelu", NULL},
+    {"gelu_fwd", VECTOR, PZ_OP_GELU, PZ_FORWARD, 4, "gelu", NULL},
+    {"gelu_bwd", VECTOR, PZ_OP_GELU, PZ_BACKWARD, 6, "gelu_bwd", NULL},
+    {"silu", VECTOR, PZ_OP_SILU, PZ_FORWARD, 4, "silu", NULL},
+    {"silu_fwd", VECTOR, PZ_OP_SILU, PZ_FORWARD, 4, "silu", NULL},
+    {"silu_bwd", VECTOR, PZ_OP_SILU, PZ_BACKWARD, 6, "silu_bwd", NULL},
+    {"silu_mul", SWIGLU, PZ_OP_SILU, PZ_FORWARD, 4, NULL, NULL},
+    {"silu_mul_fwd", SWIGLU, PZ_OP_SILU, PZ_FORWARD, 4, NULL, NULL},
+    {"silu_mul_bwd", SWIGLU, PZ_OP_SILU, PZ_BACKWARD, 6, NULL, NULL},
+    {"relu", VECTOR, PZ_OP_RELU, PZ_FORWARD, 4, "relu", NULL},
+    {"relu_fwd", VECTOR, PZ_OP_RELU, PZ_FORWARD, 4, "relu", NULL},
+    {"relu_bwd", VECTOR, PZ_OP_RELU, PZ_BACKWARD, 6, "relu_bwd", NULL},
+    {"add", VECTOR, PZ_OP_ADD, PZ_FORWARD, 6, "add", NULL},
+    {"add_fwd", VECTOR, PZ_OP_ADD, PZ_FORWARD, 6, "add", NULL},
+    {"mul", VECTOR, PZ_OP_MUL, PZ_FORWARD, 6, "mul", NULL},
+    {"dropout", VECTOR, PZ_OP_DROPOUT, PZ_FORWARD, 5, "dropout", NULL},
+    {"dropout_fwd", VECTOR, PZ_OP_DROPOUT, PZ_FORWARD, 5, "dropout", NULL},
+    {"transpose_copy", VECTOR, PZ_OP_COPY, PZ_FORWARD, 4, "copy", NULL},
+    {"permute", VECTOR, PZ_OP_DISPATCH, PZ_FORWARD, 4, "dispatch", NULL},
+    {"fp8_cast", VECTOR, PZ_OP_CAST, PZ_FORWARD, 13, "fp8_cast", NULL},
+    {"embedding", VECTOR, PZ_OP_EMBEDDING, PZ_FORWARD, 4, "embedding", NULL},
+    {"cross_entropy", VECTOR, PZ_OP_CROSS_ENTROPY, PZ_FORWARD, 2, "cross_entropy", NULL},
+    {"cross_entropy_fp32_fwd", VECTOR, PZ_OP_CROSS_ENTROPY, PZ_FORWARD, 14, "cross_entropy", NULL},
+    {"cross_entropy_fp32_bwd", VECTOR, PZ_OP_CROSS_ENTROPY, PZ_BACKWARD, 10, "cross_entropy_bwd",
+     NULL},
+    {"adamw_fp32", ADAMW, PZ_OP_ADD, PZ_FORWARD, 28, "adamw", NULL},
 };
 enum { KNOWN = sizeof known / sizeof *known };
 
@@ -39,103 +83,227 @@ static const char *known_name(const void *ctx, size_t i) {
   return i < KNOWN ? known[i].name : NULL;
 }
 
-struct row {
-  size_t op;
-  int64_t v[4]; /* batch, m, n, k */
+const char *pz_ops_name(uint32_t op) { return known_name(NULL, op); }
+
+const char *pz_ops_kernel(uint32_t op) { return known[op].kernel; }
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+enum { OP, BATCH, M, N, K, EXTRA, COLUMNS };
+
+struct reader {
+  const char *name;
+  const struct pz_csv *csv;
+  uint32_t at[COLUMNS];
+  char where[300]; /* the row being read */
+  struct pz_error *err;
 };
 
-static const char *const columns[] = {"op", "batch", "m", "n", "k"};
+static enum pz_status find_columns(struct reader *r) {
+  static const char *const heads[] = {"op", "batch", "m", "n", "k", "extra"};
+  for (int i = 0; i < COLUMNS; i++) {
+    r->at[i] = pz_csv_column(r->csv, heads[i]);
+    if (r->at[i] == PZ_NONE && i == BATCH) r->at[i] = pz_csv_column(r->csv, "b");
+    if (r->at[i] == PZ_NONE && i != EXTRA)
+      return pz_fail(r->err, PZ_BAD_INPUT,
+                     "%s:1: no column '%s'; accepted: a table with op, batch, m, n, k", r->name,
+                     heads[i]);
+  }
+  return PZ_OK;
+}
 
-static enum pz_status read_size(const char *where, const char *head, const char *text,
-                                int64_t least, int64_t *out, struct pz_error *err) {
+static enum pz_status read_size(const struct reader *r, const char *what, const char *text,
+                                int64_t least, int64_t *out) {
   char *end;
   errno = 0;
   long long v = strtoll(text, &end, 10);
   if (end == text || *end || errno || v < least || v > 1LL << 40)
-    return pz_fail(err, PZ_BAD_INPUT,
-                   "%s: column '%s' is '%.40s'; accepted: an integer from %d to 2^40", where, head,
-                   text, (int)least);
+    return pz_fail(r->err, PZ_BAD_INPUT, "%s: %s is '%.40s'; accepted: an integer from %d to 2^40",
+                   r->where, what, text, (int)least);
   *out = v;
   return PZ_OK;
 }
 
-static enum pz_status read_row(const char *name, const struct pz_csv *csv, const uint32_t at[5],
-                               uint32_t r, struct row *row, struct pz_error *err) {
-  const char *op = pz_csv_cell(csv, r, at[0]);
-  char list[256], where[300];
-  snprintf(where, sizeof where, "%.250s:%u", name, csv->lines[r]);
-  for (row->op = 0; row->op < KNOWN && strcmp(known[row->op].name, op) != 0; row->op++) {
+/* One KEY=VALUE of column extra; false: a word without a value. */
+static enum pz_status read_extra_word(const struct reader *r, const char *word,
+                                      struct pz_ops_row *row) {
+  static const char *const attention[] = {"heads=", "kv=", "causal="}, *const expert[] = {"max="};
+  int64_t causal = row->causal;
+  int64_t *const values[] = {&row->heads, &row->kv_heads, &causal};
+  bool grouped = known[row->op].form == GROUPED;
+  if (grouped && (strcmp(word, "even") == 0 || strcmp(word, "skewed") == 0)) return PZ_OK;
+  for (size_t i = 0; i < (grouped ? 1 : 3); i++) {
+    const char *key = grouped ? expert[i] : attention[i];
+    size_t n = strlen(key);
+    if (strncmp(word, key, n) != 0) continue;
+    char what[40];
+    snprintf(what, sizeof what, "extra, %.*s", (int)n - 1, key);
+    enum pz_status status =
+        read_size(r, what, word + n, i < 2, grouped ? &row->largest : values[i]);
+    row->causal = causal != 0;
+    return status;
   }
-  if (row->op == KNOWN)
-    return pz_fail(err, PZ_BAD_INPUT, "%s: unknown operator '%.40s'; accepted: %s", where, op,
-                   pz_text_join(list, sizeof list, known_name, NULL));
-  bool product = known[row->op].kind == PZ_OP_MATMUL || known[row->op].kind == PZ_OP_ATTENTION;
-  for (int i = 0; i < 4; i++) {
-    enum pz_status status = read_size(where, columns[i + 1], pz_csv_cell(csv, r, at[i + 1]),
-                                      i == 3 && !product ? 0 : 1, &row->v[i], err);
-    if (status != PZ_OK) return status;
+  return pz_fail(r->err, PZ_BAD_INPUT, "%s: column 'extra' has '%.40s'; accepted: %s", r->where,
+                 word, grouped ? "even or skewed;max=TOKENS" : "heads=H;kv=H;causal=0 or 1");
+}
+
+static enum pz_status read_extra(const struct reader *r, const char *text, struct pz_ops_row *row) {
+  char copy[128];
+  enum pz_status status = PZ_OK;
+  if (strlen(text) >= sizeof copy)
+    return pz_fail(r->err, PZ_BAD_INPUT, "%s: column 'extra' is longer than %d characters",
+                   r->where, (int)sizeof copy - 1);
+  pz_text_copy(copy, sizeof copy, text);
+  for (char *word = copy, *next; word && *word && status == PZ_OK; word = next) {
+    next = strchr(word, ';');
+    if (next) *next++ = '\0';
+    status = read_extra_word(r, word, row);
   }
-  double values = (double)row->v[0] * (double)row->v[1] * (double)row->v[2];
-  if (values > 9007199254740992.0)
-    return pz_fail(err, PZ_BAD_INPUT, "%s: batch x m x n is more than 2^53 values", where);
+  return status;
+}
+
+/* What the form of the operator asks of a row. */
+static enum pz_status check_row(const struct reader *r, const struct pz_ops_row *row) {
+  enum form form = known[row->op].form;
+  double values = (double)row->batch * (double)row->m * (double)row->n;
+  if (values > 0x1p53)
+    return pz_fail(r->err, PZ_BAD_INPUT, "%s: batch x m x n is more than 2^53 values", r->where);
+  if (form == LIBRARY_ATTENTION && row->heads < 1)
+    return pz_fail(r->err, PZ_BAD_INPUT,
+                   "%s: %s without heads; accepted: heads=H;kv=H;causal=0 or 1 in column 'extra'",
+                   r->where, known[row->op].name);
+  if (row->kv_heads > row->heads)
+    return pz_fail(r->err, PZ_BAD_INPUT, "%s: kv is %lld; accepted: at most heads, %lld", r->where,
+                   (long long)row->kv_heads, (long long)row->heads);
+  if (form == GROUPED && (row->batch > row->m || row->largest > row->m))
+    return pz_fail(r->err, PZ_BAD_INPUT,
+                   "%s: %lld experts, the largest of %lld tokens; accepted: at most m, %lld",
+                   r->where, (long long)row->batch, (long long)row->largest, (long long)row->m);
   return PZ_OK;
 }
 
-static double flash_us(const struct pz_chip *c, const struct row *row) {
-  struct pz_dims d = {row->v[0], row->v[1], row->v[2], row->v[3]};
-  double bytes = 2 * 2.0 * (double)d.batch * (double)(d.m + d.n) * (double)d.k;
+static enum pz_status read_row(struct reader *r, uint32_t i, struct pz_ops_row *row) {
+  static const char *const what[] = {"", "column 'batch'", "column 'm'", "column 'n'",
+                                     "column 'k'"};
+  const char *op = pz_csv_cell(r->csv, i, r->at[OP]);
+  char list[1024];
+  *row = (struct pz_ops_row){.line = r->csv->lines[i]};
+  int64_t *const size[] = {NULL, &row->batch, &row->m, &row->n, &row->k};
+  snprintf(r->where, sizeof r->where, "%.250s:%u", r->name, row->line);
+  while (row->op < KNOWN && strcmp(known[row->op].name, op) != 0) row->op++;
+  if (row->op == KNOWN)
+    return pz_fail(r->err, PZ_BAD_INPUT, "%s: unknown operator '%.40s'; accepted: %s", r->where, op,
+                   pz_text_join(list, sizeof list, known_name, NULL));
+  enum form form = known[row->op].form;
+  enum pz_status status = PZ_OK;
+  for (int c = BATCH; c <= K && status == PZ_OK; c++)
+    status = read_size(r, what[c], pz_csv_cell(r->csv, i, r->at[c]),
+                       c == K && form >= VECTOR ? 0 : 1, size[c]);
+  bool extra = r->at[EXTRA] != PZ_NONE && (form == LIBRARY_ATTENTION || form == GROUPED);
+  if (status == PZ_OK && extra) status = read_extra(r, pz_csv_cell(r->csv, i, r->at[EXTRA]), row);
+  if (row->kv_heads == 0) row->kv_heads = row->heads;
+  return status == PZ_OK ? check_row(r, row) : status;
+}
+
+enum pz_status pz_ops_read(const char *name, const struct pz_csv *csv, struct pz_arena *arena,
+                           const struct pz_ops_row **rows, struct pz_error *err) {
+  struct reader r = {.name = name, .csv = csv, .err = err};
+  struct pz_ops_row *out = pz_arena_alloc(arena, csv->rows, sizeof *out);
+  if (!out) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
+  enum pz_status status = find_columns(&r);
+  for (uint32_t i = 0; i < csv->rows && status == PZ_OK; i++) status = read_row(&r, i, &out[i]);
+  if (status == PZ_OK) *rows = out;
+  return status;
+}
+
+/* ---- predicting ----------------------------------------------------------------------------- */
+
+static double attention_s(const struct pz_chip *c, const struct pz_ops_row *row) {
+  const struct known *op = &known[row->op];
+  int64_t heads = op->form == ATTENTION ? 1 : row->heads;
+  int64_t kv = op->form == ATTENTION ? 1 : row->kv_heads;
+  double passes = op->direction == PZ_FORWARD ? 2 : 4;
+  double bytes = 2 * passes * (double)row->batch * (double)row->k *
+                 ((double)heads * (double)row->m + (double)kv * (double)row->n);
+  struct pz_attention_work a = {.dims = {row->batch * heads, row->m, row->n, row->k},
+                                .direction = op->direction,
+                                .causal = op->form == ATTENTION || row->causal,
+                                .library = op->library,
+                                .bytes = bytes * pz_cold_part(c, bytes)};
   struct pz_estimate e;
-  pz_cost_flash(c, &d, 2, true, bytes * pz_cold_part(c, bytes), &e);
-  return e.latency_s * 1e6;
+  pz_attention_cost(c, &a, &e);
+  return e.latency_s;
 }
 
-static double vector_us(const struct pz_chip *c, const struct row *row) {
-  double values = (double)row->v[0] * (double)row->v[1] * (double)row->v[2];
-  struct pz_vector_work w = {known[row->op].kind,           PZ_FORWARD,
-                             row->v[0] * row->v[1],         row->v[2],
-                             values * known[row->op].bytes, true};
+static double vector_s(const struct pz_chip *c, const struct pz_ops_row *row, int kind,
+                       enum pz_direction direction, double bytes) {
+  double values = (double)row->batch * (double)row->m * (double)row->n;
+  struct pz_vector_work w = {kind, direction, row->batch * row->m, row->n, values * bytes, true};
   struct pz_vector_time t;
-  pz_vector_time(c, &w, &t);
-  return t.latency_s * 1e6;
+  pz_vector_named(c, known[row->op].kernel ? known[row->op].kernel : "", &w, &t);
+  if (direction == PZ_FORWARD) return t.latency_s;
+  /* a derivative is measured behind its forward: result, gradient and both inputs pass by */
+  double warm_s = t.latency_s, cold = pz_cold_part(c, values * (bytes + 2));
+  w.warm = false;
+  pz_vector_named(c, known[row->op].kernel ? known[row->op].kernel : "", &w, &t);
+  return cold * t.latency_s + (1 - cold) * warm_s;
 }
 
-static enum pz_status predict(struct pz_cost *cost, const struct row *row, double *us,
-                              struct pz_error *err) {
-  if (known[row->op].kind == PZ_OP_ATTENTION) {
-    *us = flash_us(&cost->chip, row);
-    return PZ_OK;
+/* silu(x) y in two kernels; its derivative: two products, and that of silu. */
+static double swiglu_s(const struct pz_chip *c, const struct pz_ops_row *row) {
+  const struct known *op = &known[row->op];
+  double products = op->direction == PZ_FORWARD ? 1 : 2;
+  return products * vector_s(c, row, PZ_OP_MUL, PZ_FORWARD, 6) +
+         vector_s(c, row, PZ_OP_SILU, op->direction, op->bytes);
+}
+
+static double adamw_s(const struct pz_chip *c, const struct pz_ops_row *row) {
+  struct pz_estimate e;
+  pz_cost_optimizer(c, (double)row->m * (double)row->n, known[row->op].bytes, &e);
+  return e.latency_s;
+}
+
+static enum pz_status product_s(struct pz_cost *cost, const struct pz_ops_row *row, double *s,
+                                struct pz_error *err) {
+  struct pz_product p = {row->batch, row->m, row->n, row->k, true};
+  struct pz_grouped g = {row->batch, row->m, row->n, row->k, row->largest, true};
+  struct pz_mapping o = {0};
+  enum form form = known[row->op].form;
+  enum pz_status status = form == PRODUCT       ? pz_cost_product(cost, &p, &o, err)
+                          : form == FP8_PRODUCT ? pz_cost_fp8_product(cost, &p, &o, err)
+                                                : pz_cost_grouped(cost, &g, &o, err);
+  *s = o.latency_s;
+  return status;
+}
+
+enum pz_status pz_ops_us(struct pz_cost *cost, const struct pz_ops_row *row, double *us,
+                         struct pz_error *err) {
+  const struct pz_chip *c = &cost->chip;
+  const struct known *op = &known[row->op];
+  enum pz_status status = PZ_OK;
+  double s = 0;
+  switch (op->form) {
+  case ATTENTION:
+  case LIBRARY_ATTENTION: s = attention_s(c, row); break;
+  case VECTOR: s = vector_s(c, row, op->kind, op->direction, op->bytes); break;
+  case SWIGLU: s = swiglu_s(c, row); break;
+  case ADAMW: s = adamw_s(c, row); break;
+  default: status = product_s(cost, row, &s, err);
   }
-  if (known[row->op].kind != PZ_OP_MATMUL) {
-    *us = vector_us(&cost->chip, row);
-    return PZ_OK;
-  }
-  struct pz_product p = {row->v[0], row->v[1], row->v[2], row->v[3], true};
-  struct pz_mapping o;
-  enum pz_status status = pz_cost_product(cost, &p, &o, err);
-  if (status == PZ_OK) *us = o.latency_s * 1e6;
+  if (status == PZ_OK) *us = s * 1e6;
   return status;
 }
 
 enum pz_status pz_ops_predict(struct pz_cost *cost, const char *name, const struct pz_csv *csv,
                               struct pz_arena *arena, const double **us, struct pz_error *err) {
-  uint32_t at[5];
+  const struct pz_ops_row *rows = NULL;
   double *out = pz_arena_alloc(arena, csv->rows, sizeof *out);
   if (!out) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
-  for (int i = 0; i < 5; i++) {
-    at[i] = pz_csv_column(csv, columns[i]);
-    if (at[i] == PZ_NONE)
-      return pz_fail(err, PZ_BAD_INPUT,
-                     "%s:1: no column '%s'; accepted: a table with op, batch, m, n, k", name,
-                     columns[i]);
-  }
   if (pz_csv_column(csv, "predicted_us") != PZ_NONE)
     return pz_fail(err, PZ_BAD_INPUT, "%s:1: the column 'predicted_us' already exists", name);
-  for (uint32_t r = 0; r < csv->rows; r++) {
-    struct row row;
-    enum pz_status status = read_row(name, csv, at, r, &row, err);
-    if (status == PZ_OK) status = predict(cost, &row, &out[r], err);
-    if (status != PZ_OK) return status;
-  }
-  *us = out;
-  return PZ_OK;
+  enum pz_status status = pz_ops_read(name, csv, arena, &rows, err);
+  for (uint32_t r = 0; r < csv->rows && status == PZ_OK; r++)
+    status = pz_ops_us(cost, &rows[r], &out[r], err);
+  if (status == PZ_OK) *us = out;
+  return status;
 }

@@ -1,15 +1,43 @@
-/* A table of single operators, with the predicted latency of each. */
+/* A table of single operators, measured or to be predicted: columns op, batch (or b), m, n, k, and
+ * extra where an operator needs more; doc/cost.md says what they mean for each. */
 #ifndef PZ_COST_OPS_TABLE_H
 #define PZ_COST_OPS_TABLE_H
 
 #include "core/csv.h"
 #include "cost/cost.h"
 
-/* Predicted microseconds of every row (columns op, batch, m, n, k; others are left alone) as a
- * benchmark loop would measure them: repeated calls, so that data which fits in the global buffer
- * stays there.  *us lives in the arena. */
+enum { PZ_OPS_MOST_ROWS = 100000 };
+
+struct pz_ops_row {
+  uint32_t op; /* see pz_ops_name */
+  int64_t batch, m, n, k;
+  int64_t heads, kv_heads; /* of attention */
+  bool causal;             /* likewise */
+  int64_t largest;         /* tokens of the largest expert; 0: all alike */
+  uint32_t line;           /* of the file, for messages */
+};
+
+/* The rows of a table, in the arena; *rows has csv->rows of them. */
+PZ_NODISCARD enum pz_status pz_ops_read(const char *name, const struct pz_csv *csv,
+                                        struct pz_arena *arena, const struct pz_ops_row **rows,
+                                        struct pz_error *err);
+
+/* What is measured for a row: as a benchmark loop would, with repeated calls, so that data which
+ * fits in the global buffer stays there. */
+PZ_NODISCARD enum pz_status pz_ops_us(struct pz_cost *cost, const struct pz_ops_row *row,
+                                      double *us, struct pz_error *err);
+
+/* Predicted microseconds of every row of a table (other columns are left alone); *us lives in the
+ * arena. */
 PZ_NODISCARD enum pz_status pz_ops_predict(struct pz_cost *cost, const char *name,
                                            const struct pz_csv *csv, struct pz_arena *arena,
                                            const double **us, struct pz_error *err);
+
+/* Names of the operators, NULL after the last. */
+const char *pz_ops_name(uint32_t op);
+
+/* The kernel of a chip's calibration whose numbers this operator shows; "" for a product, whose
+ * numbers stand in the calibration itself, NULL where it shows those of several. */
+const char *pz_ops_kernel(uint32_t op);
 
 #endif

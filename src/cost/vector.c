@@ -1,6 +1,8 @@
 #include "cost/vector.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "workload/op.h"
 
@@ -26,15 +28,26 @@ static const unsigned char cycles[PZ_OP_KINDS][2] = {
  */
 static const double VALUES_PER_THREAD = 8, MOST_THREADS = 1024, THREADS_PER_CORE = 2048;
 
-static const struct pz_kernel *kernel_of(const struct pz_chip *c, int kind) {
-  const struct pz_kernel *k = pz_chip_kernel(c, pz_op_info(kind)->name);
+/* The kernel of an operator or of its derivative, or NULL. */
+static const struct pz_kernel *own_kernel(const struct pz_chip *c, int kind,
+                                          enum pz_direction direction) {
+  const char *name = pz_op_info(kind)->name;
+  char derivative[sizeof c->calibration.kernels[0].kind];
+  const struct pz_kernel *k = NULL;
+  if (c->calibration.n_kernels == 0) return NULL;
+  if (direction == PZ_BACKWARD &&
+      snprintf(derivative, sizeof derivative, "%s_bwd", name) < (int)sizeof derivative)
+    k = pz_chip_kernel(c, derivative);
+  return k ? k : pz_chip_kernel(c, name);
+}
+
+static const struct pz_kernel *kernel_of(const struct pz_chip *c, const struct pz_vector_work *w) {
+  const struct pz_kernel *k = own_kernel(c, w->kind, w->direction);
   return k ? k : pz_chip_kernel(c, "default");
 }
 
 double pz_vector_cycles(const struct pz_chip *c, int kind, enum pz_direction direction) {
-  const struct pz_kernel *own = pz_chip_kernel(c, pz_op_info(kind)->name);
-  /* the derivative of dropout only masks: no random numbers */
-  if (kind == PZ_OP_DROPOUT && direction == PZ_BACKWARD) own = NULL;
+  const struct pz_kernel *own = own_kernel(c, kind, direction);
   return own ? own->cycles : cycles[kind][direction];
 }
 
@@ -52,6 +65,12 @@ static double block_seconds(const struct pz_chip *c, const struct pz_kernel *k, 
   return fmax(1, waves) * (k->block_row_s + k->block_value_s * cols);
 }
 
+/* The default kernel stands for many operators: their own cycles count. */
+static double cycles_of(const struct pz_chip *c, const struct pz_vector_work *w,
+                        const struct pz_kernel *k) {
+  return strcmp(k->kind, "default") == 0 ? pz_vector_cycles(c, w->kind, w->direction) : k->cycles;
+}
+
 static void measured_time(const struct pz_chip *c, const struct pz_vector_work *w,
                           const struct pz_kernel *k, struct pz_vector_time *o) {
   double rows = (double)w->rows, cols = (double)w->cols, values = rows * cols;
@@ -63,8 +82,8 @@ static void measured_time(const struct pz_chip *c, const struct pz_vector_work *
   o->hbm_s = again * bytes / rate * (w->warm ? pz_cold_part(c, w->bytes) : 1);
   o->glb_s = again * bytes / (c->glb_bytes_per_s * c->calibration.glb_efficiency);
   bool block = k->block_from && w->cols > k->block_from;
-  o->compute_s = block ? block_seconds(c, k, rows, cols)
-                       : lane_seconds(c, values, pz_vector_cycles(c, w->kind, w->direction));
+  o->compute_s =
+      block ? block_seconds(c, k, rows, cols) : lane_seconds(c, values, cycles_of(c, w, k));
 }
 
 static void described_time(const struct pz_chip *c, const struct pz_vector_work *w,
@@ -78,10 +97,9 @@ static void described_time(const struct pz_chip *c, const struct pz_vector_work 
   o->glb_s = w->bytes / (c->glb_bytes_per_s * cal->glb_efficiency);
 }
 
-void pz_vector_time(const struct pz_chip *c, const struct pz_vector_work *w,
-                    struct pz_vector_time *out) {
+static void time_with(const struct pz_chip *c, const struct pz_kernel *k,
+                      const struct pz_vector_work *w, struct pz_vector_time *out) {
   struct pz_vector_time o = {0};
-  const struct pz_kernel *k = kernel_of(c, w->kind);
   if (k)
     measured_time(c, w, k, &o);
   else
@@ -89,6 +107,17 @@ void pz_vector_time(const struct pz_chip *c, const struct pz_vector_work *w,
   if (!c->rules.vector_memory) o.hbm_s = o.glb_s = 0;
   *out = o;
   pz_vector_conclude(out);
+}
+
+void pz_vector_time(const struct pz_chip *c, const struct pz_vector_work *w,
+                    struct pz_vector_time *out) {
+  time_with(c, kernel_of(c, w), w, out);
+}
+
+void pz_vector_named(const struct pz_chip *c, const char *kernel, const struct pz_vector_work *w,
+                     struct pz_vector_time *out) {
+  const struct pz_kernel *k = pz_chip_kernel(c, kernel);
+  time_with(c, k ? k : kernel_of(c, w), w, out);
 }
 
 void pz_vector_conclude(struct pz_vector_time *t) {

@@ -26,7 +26,12 @@ double pz_vector_cycles(const struct pz_chip *c, int kind, enum pz_direction dir
 /* Latency and bound from the other fields. */
 void pz_vector_conclude(struct pz_vector_time *t);
 
+/* A derivative is that of kernel KIND_bwd where the chip has one, else of its operator's. */
 void pz_vector_time(const struct pz_chip *c, const struct pz_vector_work *w,
                     struct pz_vector_time *out);
+
+/* The same with a kernel of this name where the chip has one. */
+void pz_vector_named(const struct pz_chip *c, const char *kernel, const struct pz_vector_work *w,
+                     struct pz_vector_time *out);
 
 #endif

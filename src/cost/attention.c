@@ -1,0 +1,88 @@
+#include "cost/attention.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "chip/tech.h"
+#include "cost/vector.h"
+#include "workload/op.h"
+
+/* Queries of an item, which one core works on; the head width that row_s is stated for. */
+static const double QUERIES = 128, WIDTH = 128;
+
+static double products_of(enum pz_direction d) { return d == PZ_FORWARD ? 2 : 5; }
+
+const struct pz_kernel *pz_attention_kernel(const struct pz_chip *c, const char *library,
+                                            enum pz_direction direction) {
+  char kind[sizeof c->calibration.kernels[0].kind];
+  int n = snprintf(kind, sizeof kind, "attention%s%s%s", library ? "_" : "", library ? library : "",
+                   direction == PZ_BACKWARD ? "_bwd" : "");
+  return n < (int)sizeof kind ? pz_chip_kernel(c, kind) : NULL;
+}
+
+/* The kernel that runs: of the library or the default; false where the chip has none. */
+static bool find_kernel(const struct pz_chip *c, const struct pz_attention_work *a,
+                        struct pz_kernel *out) {
+  const char *const libraries[] = {a->library, NULL, "cudnn", "fa2"};
+  for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
+    const struct pz_kernel *own = pz_attention_kernel(c, libraries[i], a->direction),
+                           *forward = pz_attention_kernel(c, libraries[i], PZ_FORWARD);
+    if (!own && !forward) continue;
+    *out = own ? *own : *forward;
+    double more = own ? 1 : products_of(a->direction) / products_of(PZ_FORWARD);
+    out->row_s *= more;
+    out->cycles *= more;
+    return true;
+  }
+  return false;
+}
+
+/* Arithmetic as described: every item of a round takes as long as the longest. */
+static double described_s(const struct pz_chip *c, double items, double item_flop, double part) {
+  double cores = (double)c->tensor.cores;
+  double rate = pz_chip_tensor_flop_per_s(c) * c->calibration.tensor_efficiency / cores;
+  return fmax(ceil(items / cores) * part, 1) * item_flop / rate;
+}
+
+/* Arithmetic as measured.  Products and softmax of different blocks of keys overlap in part: the
+ * root of their squares.  Items of a causal kernel differ in length, so that the cores end apart:
+ * on average by half of the longest. */
+static double measured_s(const struct pz_chip *c, const struct pz_attention_work *a,
+                         const struct pz_kernel *k, double part) {
+  const struct pz_dims *d = &a->dims;
+  double cores = (double)c->tensor.cores, width = (double)d->k;
+  double rate = pz_chip_tensor_flop_per_s(c) * c->calibration.tensor_efficiency * k->efficiency;
+  double product_s =
+      2 * products_of(a->direction) * width / (fmin(rate, pz_chip_tensor_flop_per_s(c)) / cores);
+  double softmax_s = k->cycles / (pz_chip_vector_op_per_s(c) / (double)c->vector.cores);
+  double row_s = QUERIES * (double)d->n * hypot(product_s, softmax_s);
+  double ends_s = k->row_s * width / WIDTH, longest_s = ends_s + row_s;
+  double items = (double)d->batch * ceil((double)d->m / QUERIES);
+  double mean_s = items / cores * (ends_s + part * row_s);
+  return fmax(mean_s + (a->causal ? longest_s / 2 : 0), longest_s);
+}
+
+void pz_attention_cost(const struct pz_chip *c, const struct pz_attention_work *a,
+                       struct pz_estimate *out) {
+  const struct pz_tech_info *t = pz_tech_at(c->tech);
+  const struct pz_dims *d = &a->dims;
+  double n = (double)d->n, part = a->causal ? fmin((1 + QUERIES / n) / 2, 1) : 1;
+  double items = (double)d->batch * ceil((double)d->m / QUERIES);
+  double item_flop = 2 * products_of(a->direction) * QUERIES * n * (double)d->k;
+  struct pz_kernel k;
+  bool measured = find_kernel(c, a, &k);
+  double softmax_s = items * QUERIES * n * part * pz_vector_cycles(c, PZ_OP_SOFTMAX, PZ_FORWARD) /
+                     pz_chip_vector_op_per_s(c);
+  double compute_s = measured ? measured_s(c, a, &k, part)
+                              : fmax(described_s(c, items, item_flop, part), softmax_s);
+  double hbm_s = a->bytes / (pz_chip_hbm_bytes_per_s(c) * c->calibration.hbm_read_efficiency);
+  double start_s = measured ? k.startup_s : c->calibration.startup_s;
+  double work_s = fmax(hbm_s, compute_s);
+  *out = (struct pz_estimate){.latency_s = start_s + work_s,
+                              .energy_j =
+                                  items * item_flop * part / 2 * t->mac_j + a->bytes * t->hbm_j,
+                              .hbm_s = hbm_s,
+                              .bound = start_s > work_s  ? PZ_BOUND_STARTUP
+                                       : hbm_s >= work_s ? PZ_BOUND_HBM
+                                                         : PZ_BOUND_COMPUTE};
+}

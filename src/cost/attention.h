@@ -1,0 +1,29 @@
+/* Flash attention: both products and the softmax in one kernel, scores never written.
+ *
+ * A calibrated chip describes the kernels of a library by `attention_LIBRARY` (forward) and
+ * `attention_LIBRARY_bwd`, those its framework takes by default by `attention` and `attention_bwd`:
+ * efficiency, the rate of the products over that of a product operator; cycles, of a lane for a
+ * score: the softmax; row_s, of the ends of an item of 128 queries at head width 128; startup_s.
+ * A missing derivative is the forward kernel at 5/2 of the work, a missing library the default. */
+#ifndef PZ_COST_ATTENTION_H
+#define PZ_COST_ATTENTION_H
+
+#include "chip/chip.h"
+
+struct pz_attention_work {
+  struct pz_dims dims; /* batch = samples x heads, m queries, n keys, head width k */
+  enum pz_direction direction;
+  bool causal;         /* the upper half of the scores is skipped */
+  const char *library; /* of kernels: fa1, fa2, cudnn, ...; NULL: the default */
+  double bytes;        /* between HBM and the chip */
+};
+
+/* All of *out but the utilisation. */
+void pz_attention_cost(const struct pz_chip *c, const struct pz_attention_work *a,
+                       struct pz_estimate *out);
+
+/* The kernel of a library in a direction, if the chip has one of exactly this name. */
+const struct pz_kernel *pz_attention_kernel(const struct pz_chip *c, const char *library,
+                                            enum pz_direction direction);
+
+#endif
