@@ -2,6 +2,7 @@
 #include "cli/command.h"
 #include "core/alloc.h"
 #include "core/file.h"
+#include "report/validation_page.h"
 #include "report/validation_table.h"
 #include "study/validate_text.h"
 
@@ -10,7 +11,7 @@ enum { MOST_TABLES = 16 };
 struct settings {
   struct pz_common common;
   const char *runs[MOST_TABLES + 1]; /* ends with NULL */
-  const char *ops, *chip, *limits, *csv, *write_limits, *write_expected;
+  const char *ops, *chip, *limits, *csv, *report, *write_limits, *write_expected;
   bool rows;
   int64_t threads;
 };
@@ -27,6 +28,7 @@ static const struct pz_option options[] = {
     {.name = "limits", .type = PZ_OPTION_TEXT, .offset = AT(limits), .arg = "FILE.csv", .help = "Limits to check (columns group, mean_error, memory_error, not_predicted) instead of the built-in ones"},
     {.name = "rows", .type = PZ_OPTION_FLAG, .offset = AT(rows), .help = "Show every row, not groups; with --csv and --json too"},
     {.name = "csv", .type = PZ_OPTION_TEXT, .offset = AT(csv), .arg = "OUT.csv", .help = "Write the errors by group to this file"},
+    {.name = "report", .type = PZ_OPTION_TEXT, .offset = AT(report), .arg = "PAGE.html", .help = "Write predicted against measured, one point a row, as one self-contained HTML page"},
     {.name = "write-limits", .type = PZ_OPTION_TEXT, .offset = AT(write_limits), .arg = "OUT.csv", .help = "Write limits that hold now, with a tenth to spare, to this file"},
     {.name = "write-expected", .type = PZ_OPTION_TEXT, .offset = AT(write_expected), .arg = "OUT.csv", .help = "Write the errors by chip line, framework and number of nodes, which predictions are shown with, to this file"},
     {.name = "threads", .type = PZ_OPTION_INT, .offset = AT(threads), .arg = "T", .min = 0, .max = 1024, .help = "Number of threads (default: 0, one per processor)"},
@@ -61,6 +63,7 @@ static enum pz_status write_file(const char *path, write_fn *make, const struct 
 static enum pz_status write_files(const struct settings *s, const struct pz_validation *v,
                                   struct pz_error *err) {
   enum pz_status status = write_file(s->csv, s->rows ? rows_csv : groups_csv, v, err);
+  if (status == PZ_OK) status = write_file(s->report, pz_validation_page, v, err);
   if (status == PZ_OK) status = write_file(s->write_limits, pz_validation_limits, v, err);
   if (status == PZ_OK) status = write_file(s->write_expected, pz_validation_expected, v, err);
   return status;
@@ -89,7 +92,7 @@ static enum pz_status validate(const struct settings *s, struct pz_error *err) {
                                   .chip = s->chip,
                                   .limits = s->limits,
                                   .threads = (unsigned)s->threads};
-  const char *const files[] = {s->csv, s->write_limits, s->write_expected};
+  const char *const files[] = {s->csv, s->report, s->write_limits, s->write_expected};
   struct pz_arena arena;
   struct pz_validation v;
   enum pz_status status = PZ_OK;
@@ -114,8 +117,8 @@ static enum pz_exit run(int argc, char **argv) {
 
 const struct pz_command pz_cmd_validate = {
     .name = "validate",
-    .synopsis =
-        "[--runs FILE.csv]... [--ops FILE.csv] [--limits FILE.csv] [--rows] [--csv OUT.csv]",
+    .synopsis = "[--runs FILE.csv]... [--ops FILE.csv] [--limits FILE.csv] [--rows] [--csv "
+                "OUT.csv] [--report PAGE.html]",
     .summary = "Compare predictions with measured operators and training runs",
     .detail = "The built-in data are operators and steps of an H200 and published training runs.\n"
               "Errors are predicted over measured minus 1. For models with five or more plans it\n"
@@ -125,7 +128,8 @@ const struct pz_command pz_cmd_validate = {
               "\n"
               "Examples:\n"
               "  phaze validate\n"
-              "  phaze validate --runs runs.csv --rows\n",
+              "  phaze validate --runs runs.csv --rows\n"
+              "  phaze validate --report validation.html\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .run = run,

@@ -17,7 +17,7 @@ static enum pz_status write_files(const json_t *document, const char *path, cons
                                   struct pz_error *err) {
   char *text = NULL;
   size_t bytes = 0;
-  enum pz_status status = pz_page_text(document, &text, &bytes, err);
+  enum pz_status status = pz_page_text("template", document, &text, &bytes, err);
   if (status == PZ_OK) status = pz_file_write(path, text, bytes, err);
   pz_free(text);
   if (status != PZ_OK || !csv) return status;

@@ -55,25 +55,24 @@ static bool is_like(const struct expected_row *r, const struct pz_run_kind *run,
   }
 }
 
-static struct pz_expected_error sum_like(const char *text, const struct pz_run_kind *run,
-                                         enum pz_likeness like) {
-  struct pz_expected_error e = {.like = like};
-  struct expected_row r;
-  for (const char *at = text; (at = next_row(at, &r)) != NULL;) {
-    if (!is_like(&r, run, like)) continue;
-    e.rows += r.rows;
-    e.mean += r.rows * r.mean;
-    e.bias += r.rows * r.bias;
-  }
-  if (e.rows) e.mean /= e.rows;
-  if (e.rows) e.bias /= e.rows;
-  return e;
+static void add_row(struct pz_expected_error *e, const struct expected_row *r) {
+  e->rows += r->rows;
+  e->mean += r->rows * r->mean;
+  e->bias += r->rows * r->bias;
 }
 
 struct pz_expected_error pz_expected_error(const struct pz_run_kind *run) {
-  const char *text = pz_embedded_text(pz_embedded_expected, "expected_error");
-  struct pz_expected_error e = {.rows = 0};
-  for (enum pz_likeness like = 0; like < PZ_LIKENESSES && e.rows < PZ_LEAST_EXPECTED; like++)
-    e = sum_like(text, run, like);
+  struct pz_expected_error sums[PZ_LIKENESSES] = {{.rows = 0}};
+  struct expected_row r;
+  const char *at = pz_embedded_text(pz_embedded_expected, "expected_error");
+  while ((at = next_row(at, &r)) != NULL)
+    for (enum pz_likeness like = 0; like < PZ_LIKENESSES; like++)
+      if (is_like(&r, run, like)) add_row(&sums[like], &r);
+  enum pz_likeness like = 0;
+  while (like < PZ_LIKE_ANY && sums[like].rows < PZ_LEAST_EXPECTED) like++;
+  struct pz_expected_error e = sums[like];
+  e.like = like;
+  if (e.rows) e.mean /= e.rows;
+  if (e.rows) e.bias /= e.rows;
   return e;
 }

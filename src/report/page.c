@@ -25,8 +25,8 @@ static const char *find(const char *name, size_t n) {
 }
 
 /* The template with every {{NAME}} replaced by that file, and {{document}}. */
-static bool put_page(const json_t *document, FILE *out) {
-  const char *at = find("template", strlen("template"));
+static bool put_page(const char *template, const json_t *document, FILE *out) {
+  const char *at = find(template, strlen(template));
   bool good = at != NULL;
   while (good && *at) {
     const char *mark = strstr(at, "{{"), *end = mark ? strstr(mark, "}}") : NULL;
@@ -48,12 +48,12 @@ static bool put_page(const json_t *document, FILE *out) {
   return good;
 }
 
-enum pz_status pz_page_text(const json_t *document, char **text, size_t *bytes,
-                            struct pz_error *err) {
+enum pz_status pz_page_text(const char *template, const json_t *document, char **text,
+                            size_t *bytes, struct pz_error *err) {
   struct pz_buffer b = {0};
   FILE *out = pz_buffer_stream(&b);
   if (!out) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the page");
-  bool good = put_page(document, out);
+  bool good = put_page(template, document, out);
   if (pz_buffer_close(out) && good) {
     *text = b.text;
     *bytes = b.bytes;

@@ -152,6 +152,7 @@ static enum pz_status add_operator(const struct pz_point_reader *r, const char *
                        .chip = o->chip,
                        .framework = "",
                        .model = "",
+                       .shape = "",
                        .plan = "",
                        .devices = 1,
                        .one_node = true,

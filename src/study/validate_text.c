@@ -186,6 +186,7 @@ static void put_limits(const struct pz_validation *v, FILE *out) {
   fputs("group,mean_error,memory_error,not_predicted\n", out);
   for (uint32_t i = 0; i < v->n_groups + v->n_totals; i++) {
     const struct pz_errors *g = i < v->n_groups ? &v->groups[i] : &v->totals[i - v->n_groups];
+    if (i == v->n_groups) continue; /* all runs: rows that are newly predicted change its mean */
     pz_csv_put(g->name, out);
     put_limit(g->mean, out);
     put_limit(g->memory_mean, out);

@@ -38,7 +38,7 @@ static void names_cannot_end_their_element(void **state) {
   char *text = NULL;
   size_t bytes = 0;
   struct pz_error err = {0};
-  assert_int_equal(pz_page_text(document, &text, &bytes, &err), PZ_OK);
+  assert_int_equal(pz_page_text("template", document, &text, &bytes, &err), PZ_OK);
   assert_int_equal(bytes, strlen(text));
   assert_string_equal(text,
                       "<style>body {}</style><script>{\"\\u003c\\u0026\\u003e\":\"\\u003c/script"

@@ -18,12 +18,8 @@ function dataset(name) {
 }
 
 const unique = list => Array.from(new Set(list));
-const objective_runs = dataset("objective_runs").map(c => c.objective_run);
-const common = dataset("objective_runs")[objective_runs.length - 1];
-const models = dataset("models").map(m => m.model);
 // A name of any length as one of a line.
 const short = name => name.length <= 44 ? name : name.slice(0, 20) + "…" + name.slice(-20);
-const runTitle = name => name === "common" && objective_runs.length > 1 ? "all models" : short(name);
 
 // ---- numbers
 
@@ -47,15 +43,6 @@ function seconds(s) {
   return s >= 0.9995 ? number(s) + "\u00a0s" : s >= 0.9995e-3 ? number(1e3 * s) + "\u00a0ms" : number(1e6 * s) + "\u00a0µs";
 }
 const plural = (n, word) => count(n) + " " + word + (n === 1 ? "" : /(ch|s|x)$/.test(word) ? "es" : "s");
-const objective = {
-  ratio: ["throughput", "weighted"].includes(source.objective.name),
-  text: source.objective.meaning,
-};
-// What ratios are ratios to.
-const experts = dataset("models").filter(m => m.reference_expert).length;
-const reference = experts === models.length ? "TPUv4 with expert plans" : experts ? "TPUv4 with known plans"
-  : "TPUv4 with its best plans";
-const value = x => objective.ratio ? times(x) : number(x);
 
 // ---- elements
 
@@ -134,19 +121,6 @@ function scrollCue(box) {
   box.style.setProperty("--sticky", (first ? first.offsetWidth : 0) + "px");
   if (more > 1) scroll.setAttribute("tabindex", 0);
   else scroll.removeAttribute("tabindex");
-}
-
-// One model for the charts that show one: choosing it anywhere changes all of them.
-// The one that fills its memory most comes first.
-const fullest = dataset("stages").reduce((a, b) => b.memory_bytes / b.hbm_bytes > a.memory_bytes / a.hbm_bytes ? b : a);
-const shown = { model: fullest.model, listeners: [] };
-function modelSelect(parent) {
-  if (models.length < 2) return;
-  const s = select(parent, "model", models.map(m => ({ value: m, text: m })), shown.model, m => {
-    shown.model = m;
-    shown.listeners.forEach(f => f());
-  });
-  shown.listeners.push(() => { s.value = shown.model; });
 }
 
 // ---- charts

@@ -1,0 +1,290 @@
+/* Validation: rank correlation and regret of small cases, groups and limits, the shipped limits and the
+ * table of expected errors. */
+#include "unit/testing.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "place/embedded.h"
+#include "place/expected_error.h"
+#include "study/rank.h"
+#include "study/validate_text.h"
+
+/* ---- rank correlation and regret ------------------------------------------------------------ */
+
+static void rank_correlation_of_known_lists(void **state) {
+  (void)state;
+  double ranks[20];
+  const double up[] = {1, 2, 3, 4, 5}, down[] = {50, 40, 30, 20, 10},
+               curved[] = {1, 8, 27, 64, 125};
+  const double swapped[] = {1, 3, 2, 4, 5}, ties[] = {1, 2, 2, 3, 4}, same[] = {7, 7, 7, 7, 7};
+  assert_true(pz_spearman(up, up, 5, ranks) == 1);
+  assert_true(pz_spearman(up, curved, 5, ranks) == 1); /* any increasing curve */
+  assert_true(pz_spearman(up, down, 5, ranks) == -1);
+  assert_true(fabs(pz_spearman(up, swapped, 5, ranks) - 0.9) < 1e-12); /* 1 - 6 * 2 / (5 * 24) */
+  /* ranks 1, 2.5, 2.5, 4, 5: 9.5 / sqrt(10 * 9.5) */
+  assert_true(fabs(pz_spearman(up, ties, 5, ranks) - sqrt(0.95)) < 1e-12);
+  assert_true(pz_spearman(ties, up, 5, ranks) == pz_spearman(up, ties, 5, ranks));
+  assert_true(isnan(pz_spearman(up, same, 5, ranks)));
+  assert_true(isnan(pz_spearman(up, up, 1, ranks)));
+}
+
+/* The example of Spearman's coefficient with ten pairs: d^2 sums up to 194, so -29/165. */
+static void rank_correlation_of_ten_pairs(void **state) {
+  (void)state;
+  const double iq[] = {106, 86, 100, 101, 99, 103, 97, 113, 112, 110};
+  const double hours[] = {7, 0, 27, 50, 28, 29, 20, 12, 6, 17};
+  double ranks[20];
+  assert_true(fabs(pz_spearman(iq, hours, 10, ranks) + 29.0 / 165) < 1e-12);
+}
+
+static void regret_is_what_the_choice_costs(void **state) {
+  (void)state;
+  const double measured[] = {4, 2, 3}, right[] = {9, 5, 7}, second[] = {9, 5, 4}, tie[] = {1, 1, 1};
+  assert_true(pz_regret(right, measured, 3) == 0);
+  assert_true(pz_regret(second, measured, 3) == 0.5);
+  assert_true(pz_regret(tie, measured, 3) == 1); /* the earlier plan */
+  assert_true(pz_regret(right, measured, 1) == 0);
+}
+
+/* ---- groups and limits ---------------------------------------------------------------------- */
+
+static struct pz_point point_of(const char *group, const char *job, double measured,
+                                double predicted) {
+  return (struct pz_point){.kind = PZ_POINT_RUN,
+                           .id = "run",
+                           .group = group,
+                           .quality = "ok",
+                           .chip = "a100-80",
+                           .framework = "megatron",
+                           .model = "m",
+                           .shape = "s",
+                           .plan = "p",
+                           .job = job,
+                           .devices = 8,
+                           .dense = true,
+                           .measured_s = measured,
+                           .predicted_s = predicted,
+                           .reason = ""};
+}
+
+static void groups_have_means_of_what_was_compared(void **state) {
+  (void)state;
+  struct pz_arena arena;
+  struct pz_validation v;
+  struct pz_point p[8];
+  for (int i = 0; i < 5; i++) p[i] = point_of("a", "job", 10 + i, i == 0 ? 11 : 10 + i);
+  p[4].predicted_s = 7; /* of 14: predicted fastest, measured slowest */
+  p[5] = point_of("a", "other", 5, 0);
+  p[6] = point_of("a", "job", 1, 9);
+  p[6].quality = "doubtful: a reason";
+  p[7] = point_of("b", "job", 2, 3);
+  p[7].measured_bytes = 100;
+  p[7].predicted_bytes = 90;
+  pz_arena_init(&arena, NULL);
+  assert_int_equal(pz_validation_make(p, 8, &arena, &v), PZ_OK);
+  assert_int_equal(v.n_groups, 2);
+  assert_int_equal(v.groups[0].n, 5);
+  assert_int_equal(v.groups[0].not_predicted, 1);
+  assert_true(fabs(v.groups[0].mean - 0.6 / 5) < 1e-12);
+  assert_true(fabs(v.groups[0].bias + 0.4 / 5) < 1e-12);
+  assert_true(v.groups[0].worst == -0.5 && isnan(v.groups[0].memory_mean));
+  assert_true(fabs(v.groups[1].memory_mean - 0.1) < 1e-12);
+  assert_int_equal(v.n_apart, 1);
+  assert_int_equal(v.apart[0].n, 1);
+  assert_int_equal(v.totals[0].n, 6);
+  /* "job" of both groups is one list of plans: six of them, led by the one of group b */
+  assert_int_equal(v.n_orders, 1);
+  assert_int_equal(v.orders[0].plans, 6);
+  assert_true(v.orders[0].regret == 0);
+  pz_arena_release(&arena);
+}
+
+static struct pz_validation with_limits(struct pz_arena *arena, const char *rows) {
+  static struct pz_point p[2];
+  struct pz_validation v;
+  struct pz_error err = {0};
+  char text[300];
+  p[0] = point_of("a", NULL, 10, 11);
+  p[1] = point_of("a", NULL, 10, 0);
+  snprintf(text, sizeof text, "group,mean_error,memory_error,not_predicted\n%s", rows);
+  assert_int_equal(pz_validation_make(p, 2, arena, &v), PZ_OK);
+  if (pz_limits_read("limits", text, strlen(text), arena, &v, &err) != PZ_OK)
+    fail_msg("%s", err.message);
+  assert_int_equal(pz_limits_check(arena, &v), PZ_OK);
+  return v;
+}
+
+static void limits_are_kept_or_told(void **state) {
+  (void)state;
+  static const struct {
+    const char *rows;
+    uint32_t broken;
+    enum pz_limited what;
+  } cases[] = {{"a,0.11,,1\n", 0, 0},
+               {"a,0.09,,\n", 1, PZ_LIMITED_TIME},
+               {"a,,,0\n", 1, PZ_LIMITED_MISSING},
+               {"a,,0.1,\n", 1, PZ_LIMITED_MEMORY}, /* no memory to judge */
+               {"none,0.5,,\n", 1, PZ_LIMITED_TIME},
+               {"a,,,\n", 0, 0},
+               {"all runs,0.11,,1\n", 0, 0},
+               {"", 0, 0}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct pz_arena arena;
+    pz_arena_init(&arena, NULL);
+    struct pz_validation v = with_limits(&arena, cases[i].rows);
+    if (v.n_broken != cases[i].broken) fail_msg("'%s': %u broken", cases[i].rows, v.n_broken);
+    if (v.n_broken) assert_int_equal(v.broken[0].what, cases[i].what);
+    pz_arena_release(&arena);
+  }
+}
+
+static void wrong_limits_are_told(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *message;
+  } cases[] = {
+      {"group,mean_error\na,1\n", "unknown columns; accepted"},
+      {"group,mean_error,memory_error,unpredicted\n", "unknown columns; accepted"},
+      {"group,mean_error,memory_error,not_predicted\na,x,,\n", ":2: column 'mean_error' is 'x'"},
+      {"group,mean_error,memory_error,not_predicted\na,nan,,\n", "accepted: a number from 0"},
+      {"group,mean_error,memory_error,not_predicted\na,-1,,\n", "accepted: a number from 0"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct pz_arena arena;
+    struct pz_validation v = {.n_points = 0};
+    struct pz_error err = {0};
+    pz_arena_init(&arena, NULL);
+    assert_int_equal(
+        pz_limits_read("l.csv", cases[i].text, strlen(cases[i].text), &arena, &v, &err),
+        PZ_BAD_INPUT);
+    if (!strstr(err.message, cases[i].message)) fail_msg("%s", err.message);
+    pz_arena_release(&arena);
+  }
+}
+
+/* ---- the shipped data ----------------------------------------------------------------------- */
+
+struct shipped {
+  struct pz_arena arena;
+  struct pz_validation v;
+};
+
+static int validate_shipped(void **state) {
+  static struct shipped s;
+  struct pz_validate_options o = {.chip = "h200", .threads = 2};
+  struct pz_error err = {0};
+  pz_arena_init(&s.arena, NULL);
+  if (pz_validate(&o, &s.arena, &s.v, &err) != PZ_OK) fail_msg("%s", err.message);
+  *state = &s;
+  return 0;
+}
+
+static int release_shipped(void **state) {
+  struct shipped *s = *state;
+  pz_arena_release(&s->arena);
+  return 0;
+}
+
+static void shipped_groups_are_within_limits(void **state) {
+  const struct pz_validation *v = &((struct shipped *)*state)->v;
+  assert_true(v->n_points > 1000 && v->n_orders >= 10 && v->n_limits > 20);
+  for (uint32_t i = 0; i < v->n_broken; i++)
+    print_message("  %s: %g, limit %g\n", v->broken[i].group, v->broken[i].value,
+                  v->broken[i].limit);
+  assert_int_equal(v->n_broken, 0);
+}
+
+/* A line of the table of expected errors. */
+struct line {
+  char key[120];
+  unsigned rows;
+  double mean, bias;
+};
+
+static const char *read_line(const char *at, struct line *l) {
+  const char *next = strchr(at, '\n');
+  if (!next || !next[1]) return NULL;
+  int n = 0;
+  char a[40], b[40], c[40];
+  n = sscanf(next + 1, "%39[^,],%39[^,],%39[^,],%u,%lf,%lf", a, b, c, &l->rows, &l->mean, &l->bias);
+  assert_int_equal(n, 6);
+  snprintf(l->key, sizeof l->key, "%s,%s,%s", a, b, c);
+  return next + 1;
+}
+
+/* Numbers have three digits: compilers may round the last one differently. */
+static void expected_errors_are_those_of_now(void **state) {
+  const struct pz_validation *v = &((struct shipped *)*state)->v;
+  const char *kept = pz_embedded_text(pz_embedded_expected, "expected_error");
+  static const char again[] =
+      "src/place/expected_error.csv is not what validation finds now; make it "
+      "again with bench/validate, and read the difference";
+  char *text = NULL;
+  size_t bytes = 0;
+  struct pz_error err = {0};
+  struct line a, b;
+  assert_int_equal(pz_validation_expected(v, &text, &bytes, &err), PZ_OK);
+  const char *p = text, *q = kept;
+  for (;;) {
+    p = read_line(p, &a);
+    q = read_line(q, &b);
+    if (!p || !q) break;
+    if (strcmp(a.key, b.key) != 0 || a.rows != b.rows || !(fabs(a.mean - b.mean) < 0.0015) ||
+        !(fabs(a.bias - b.bias) < 0.0015))
+      fail_msg("%s: %u rows, %g, %g; now %s: %u rows, %g, %g: %s", b.key, b.rows, b.mean, b.bias,
+               a.key, a.rows, a.mean, a.bias, again);
+  }
+  if (p || q) fail_msg("%s", again);
+  free(text);
+}
+
+/* The nearest rows first; a chip that nobody has measured falls back on the framework, then on all. */
+static void expected_error_rests_on_the_nearest_rows(void **state) {
+  (void)state;
+  static const struct {
+    struct pz_run_kind run;
+    enum pz_likeness like;
+  } cases[] = {{{"a100-80", "megatron-deepspeed", true}, PZ_LIKE_KIND},
+               {{"a100-40", "megatron-deepspeed", false}, PZ_LIKE_KIND},
+               {{"h200", "megatron", false}, PZ_LIKE_KIND},
+               {{"h800", "torch", false}, PZ_LIKE_CHIP_FRAMEWORK},
+               {{"h100", "jax", false}, PZ_LIKE_CHIP},
+               {{"my-chip", "llm-foundry", true}, PZ_LIKE_FRAMEWORK},
+               {{"my-chip", "my-framework", true}, PZ_LIKE_ANY}};
+  uint32_t before = 0;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct pz_expected_error e = pz_expected_error(&cases[i].run);
+    if (e.like != cases[i].like)
+      fail_msg("%s, %s: %d", cases[i].run.chip, cases[i].run.framework, e.like);
+    assert_true(e.rows >= PZ_LEAST_EXPECTED && e.mean > 0 && fabs(e.bias) <= e.mean);
+    before = e.rows;
+  }
+  assert_true(before > 200); /* of the last: all */
+}
+
+static void expected_error_takes_microseconds(void **state) {
+  (void)state;
+  const struct pz_run_kind run = {"my-chip", "my-framework", true};
+  clock_t begin = clock();
+  for (int i = 0; i < 1000; i++) assert_true(pz_expected_error(&run).rows > 0);
+  double us = 1e3 * (double)(clock() - begin) / (double)CLOCKS_PER_SEC;
+  print_message("  %.1f us\n", us);
+  assert_true(us < 2000); /* far above, also with sanitizers */
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(rank_correlation_of_known_lists),
+      cmocka_unit_test(rank_correlation_of_ten_pairs),
+      cmocka_unit_test(regret_is_what_the_choice_costs),
+      cmocka_unit_test(groups_have_means_of_what_was_compared),
+      cmocka_unit_test(limits_are_kept_or_told),
+      cmocka_unit_test(wrong_limits_are_told),
+      cmocka_unit_test(shipped_groups_are_within_limits),
+      cmocka_unit_test(expected_errors_are_those_of_now),
+      cmocka_unit_test(expected_error_rests_on_the_nearest_rows),
+      cmocka_unit_test(expected_error_takes_microseconds),
+  };
+  return cmocka_run_group_tests(tests, validate_shipped, release_shipped);
+}
