@@ -2,8 +2,10 @@
 #include <string.h>
 
 #include "cli/predict_options.h"
-#include "core/text.h"
+#include "core/alloc.h"
+#include "core/file.h"
 #include "place/prediction_json.h"
+#include "place/prediction_trace.h"
 
 static const struct pz_predict_settings defaults = {.plan = {.framework = NULL,
                                                              .sequence_parallel = PZ_AS_FRAMEWORK,
@@ -43,6 +45,7 @@ static const struct pz_option options[] = {
     {.name = "grad-bytes", .type = PZ_OPTION_REAL, .offset = AT(plan.grad_bytes), .arg = "B", .min = 1, .max = 8, .help = "Bytes of a gradient in the exchange between replicas"},
     {.name = "framework", .type = PZ_OPTION_TEXT, .offset = AT(plan.framework), .arg = "NAME", .help = "Training framework: sets launches, kernel fusion and dropout, and what is not given above (default: megatron)"},
     {.name = "explain", .type = PZ_OPTION_FLAG, .offset = AT(explain), .help = "Show where every field of the plan comes from, and which constants count for the result"},
+    {.name = "trace", .type = PZ_OPTION_TEXT, .offset = AT(trace), .arg = "FILE.json", .help = "Write the simulated pipeline of one replica as a trace for Perfetto or chrome://tracing"},
     {.name = "runs", .type = PZ_OPTION_TEXT, .offset = AT(runs), .arg = "FILE.csv", .help = "Predict every run of a table instead of a MODEL"},
     {.name = "csv", .type = PZ_OPTION_TEXT, .offset = AT(csv), .arg = "OUT.csv", .help = "With --runs: write the table with predictions, errors and parts to this file"},
     {.name = "threads", .type = PZ_OPTION_INT, .offset = AT(threads), .arg = "T", .min = 0, .max = 1024, .help = "Number of threads for --runs (default: 0, one per processor)"},
@@ -116,6 +119,14 @@ static json_t *predicted_json(const struct pz_predicted *x) {
   return j;
 }
 
+static enum pz_status write_trace(const struct pz_predicted *x, struct pz_error *err) {
+  char *text = NULL;
+  enum pz_status status = pz_prediction_trace(x->run, x->model, &text, err);
+  if (status == PZ_OK) status = pz_file_write(x->s->trace, text, strlen(text), err);
+  pz_free(text);
+  return status;
+}
+
 static enum pz_status tell(const struct pz_predicted *x, struct pz_error *err) {
   if (x->s->common.json) return pz_command_json(predicted_json(x), err);
   enum pz_status status = pz_predict_print(x, err);
@@ -128,16 +139,29 @@ static enum pz_status predict_plan(const struct pz_predict_settings *s, const ch
   enum pz_status status = asked_plan(s, &x.asked, err);
   if (status != PZ_OK) return status;
   struct pz_machine_use use = {"devices", devices_of(&x.asked), s->common.quiet};
+  x.asked.events = s->trace != NULL;
   status = pz_machine_load(&s->machine, use, &x.machine, err);
+  if (status == PZ_OK && s->trace) status = pz_file_writable(s->trace, err);
   if (status == PZ_OK)
     status = pz_training_predict(model, &x.machine.chip, x.machine.own_link ? NULL : &x.machine.net,
                                  &x.asked, &x.run, err);
+  if (status == PZ_OK && s->trace) status = write_trace(&x, err);
   if (status == PZ_OK) status = tell(&x, err);
   pz_training_run_free(x.run);
   return status;
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */
+
+/* NULL, or why the settings do not go together. */
+static const char *misuse(const struct pz_predict_settings *s, const char *model) {
+  if (s->csv && !s->runs) return "--csv requires --runs";
+  if (s->runs) return s->trace || s->explain ? "--trace and --explain are of one MODEL" : NULL;
+  if (!s->machine.chip) return "--chip is required with a MODEL";
+  if (s->trace && (pz_file_same(s->trace, model) || pz_machine_reads(&s->machine, s->trace)))
+    return "--trace would overwrite the input file";
+  return NULL;
+}
 
 static enum pz_exit run(int argc, char **argv) {
   SETTINGS s = defaults;
@@ -147,9 +171,8 @@ static enum pz_exit run(int argc, char **argv) {
   if (!pz_command_begin(&pz_cmd_predict, argc, argv, &s, &n_args, &code)) return code;
   if (n_args != (s.runs ? 0 : 1))
     return pz_command_misuse(&pz_cmd_predict, "expected one MODEL, or --runs FILE.csv");
-  if (s.csv && !s.runs) return pz_command_misuse(&pz_cmd_predict, "--csv requires --runs");
-  if (!s.runs && !s.machine.chip)
-    return pz_command_misuse(&pz_cmd_predict, "--chip is required with a MODEL");
+  const char *wrong = misuse(&s, argv[1]);
+  if (wrong) return pz_command_misuse(&pz_cmd_predict, wrong);
   enum pz_status status = s.runs ? pz_predict_runs(&s, &err) : predict_plan(&s, argv[1], &err);
   return status == PZ_OK ? pz_command_end() : pz_command_fail(&err);
 }
