@@ -8,6 +8,7 @@
 #include "core/json.h"
 #include "place/prediction_parts.h"
 #include "place/prediction_trace.h"
+#include "place/run_cost.h"
 #include "place/run_table.h"
 #include "place/training_memory.h"
 
@@ -260,6 +261,55 @@ static void trace_is_the_step(void **state) {
   }
 }
 
+/* No other interval between checkpoints is better by more than a thousandth; goodput falls with
+ * every loss, and without losses all time is work. */
+static void checkpoint_interval_is_best(void **state) {
+  (void)state;
+  for (double c = 0.01; c < 2e4; c *= 3)
+    for (double mtbf = 100; mtbf < 1e8; mtbf *= 7) {
+      double best = pz_checkpoint_interval_s(c, mtbf);
+      double got = pz_checkpoint_goodput(best, c, 0, mtbf);
+      assert_true(best > 0 && got > 0 && got < 1);
+      if (c > 0.5 * mtbf) continue; /* the expansion is for checkpoints shorter than that */
+      for (double f = 0.05; f < 20; f *= 1.1)
+        if (pz_checkpoint_goodput(f * best, c, 0, mtbf) > got * 1.001)
+          fail_msg("checkpoint %g s, failures every %g s: %g times the interval is better", c, mtbf,
+                   f);
+      assert_true(pz_checkpoint_goodput(best, c, 600, mtbf) < got);
+      assert_true(pz_checkpoint_goodput(best, c, 0, mtbf / 2) < got);
+    }
+  assert_true(pz_checkpoint_goodput(3600, 0, 0, 1e15) > 1 - 1e-9);
+  /* Young's formula where failures are rare */
+  assert_true(fabs(pz_checkpoint_interval_s(10, 1e10) / sqrt(2 * 10 * 1e10) - 1) < 1e-4);
+}
+
+static void costs_add_up(void **state) {
+  (void)state;
+  struct pz_training_options o = pz_training_options_default();
+  struct pz_run_cost_options c = pz_run_cost_options_default();
+  struct pz_run_cost cost = {0};
+  struct pz_chip chip;
+  struct pz_error err = {0};
+  o.devices = 16;
+  o.batch = 64;
+  struct pz_training_run *r = run_of(&o);
+  assert_int_equal(pz_chip_load("a100-80", &chip, &err), PZ_OK);
+  c.tokens = 1000.5 * 64 * 1024;
+  c.price = 2;
+  assert_int_equal(pz_run_cost(r, &chip, &c, &cost, &err), PZ_OK);
+  assert_true(cost.steps == 1001 && fabs(cost.seconds / (1001 * r->p.step_s) - 1) < 1e-12);
+  assert_true(fabs(cost.dollars / (2 * 16 * cost.seconds / 3600) - 1) < 1e-12);
+  assert_true(cost.energy_j > 0 && cost.goodput == 0 && cost.all_seconds == 0);
+  c.mtbf_s = 3600 * 5e4;
+  assert_int_equal(pz_run_cost(r, &chip, &c, &cost, &err), PZ_OK);
+  assert_true(cost.goodput > 0.9 && cost.goodput < 1 && cost.all_dollars > cost.dollars);
+  assert_true(fabs(cost.job_mtbf_s * 16 / c.mtbf_s - 1) < 1e-12);
+  assert_true(fabs(cost.checkpoint_s * 16 * 1.25e8 / (14 * r->p.params) - 1) < 1e-12);
+  c.mtbf_s = 1;
+  assert_int_equal(pz_run_cost(r, &chip, &c, &cost, &err), PZ_NO_ANSWER);
+  pz_training_run_free(r);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(one_device_is_the_chip),
@@ -270,6 +320,8 @@ int main(void) {
       cmocka_unit_test(parts_are_listed),
       cmocka_unit_test(hidden_and_exposed_are_all),
       cmocka_unit_test(trace_is_the_step),
+      cmocka_unit_test(checkpoint_interval_is_best),
+      cmocka_unit_test(costs_add_up),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
