@@ -905,6 +905,40 @@ pz_training_predict(const char *model, const struct pz_chip *chip, const struct 
 /* Accepts NULL. */
 PZ_API void pz_training_run_free(struct pz_training_run *r);
 
+/* What a whole run is asked for. */
+struct pz_run_cost_options {
+  size_t size;         /* sizeof *this, set by the default */
+  double tokens;       /* to be trained on */
+  double price;        /* dollars of a device for an hour; 0: not asked for */
+  double mtbf_s;       /* mean time between failures of one device; 0: there are none */
+  double checkpoint_s; /* to write a checkpoint; negative: the state's bytes over a stated rate */
+  double restart_s;    /* from a failure until training goes on; negative: a stated time */
+};
+
+PZ_API struct pz_run_cost_options pz_run_cost_options_default(void);
+
+/* What it takes.  Failures of devices are independent and exponential: a job on n devices fails
+ * every mtbf_s / n.  The interval between checkpoints is the one that costs least. */
+struct pz_run_cost {
+  double steps;
+  double seconds; /* without failures and checkpoints */
+  double device_hours, dollars;
+  double energy_j; /* at the chip's data-sheet power; 0: not known */
+
+  /* with failures; 0 where there are none */
+  double job_mtbf_s, checkpoint_s, restart_s;
+  double interval_s; /* of training between two checkpoints */
+  double goodput;    /* seconds over all_seconds */
+  double all_seconds, all_device_hours, all_dollars, all_energy_j;
+};
+
+/* PZ_BAD_USE for numbers out of range.  PZ_NO_ANSWER: failures come so fast that the run does not
+ * end within the age of the universe.  Cheap. */
+PZ_NODISCARD PZ_API enum pz_status pz_run_cost(const struct pz_training_run *r,
+                                               const struct pz_chip *chip,
+                                               const struct pz_run_cost_options *options,
+                                               struct pz_run_cost *out, struct pz_error *err);
+
 /* ---- design spaces -------------------------------------------------------------------------- */
 
 /* In the order of the grid, the last running fastest. */

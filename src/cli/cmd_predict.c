@@ -2,8 +2,11 @@
 #include <string.h>
 
 #include "cli/predict_options.h"
-#include "core/text.h"
+#include "core/alloc.h"
+#include "core/file.h"
 #include "place/prediction_json.h"
+#include "place/prediction_trace.h"
+#include "place/run_cost.h"
 
 static const struct pz_predict_settings defaults = {.plan = {.framework = NULL,
                                                              .sequence_parallel = PZ_AS_FRAMEWORK,
@@ -12,7 +15,9 @@ static const struct pz_predict_settings defaults = {.plan = {.framework = NULL,
                                                              .attention = PZ_AS_FRAMEWORK,
                                                              .pipeline = PZ_AS_FRAMEWORK,
                                                              .overlap = PZ_AS_FRAMEWORK,
-                                                             .execution = PZ_AS_FRAMEWORK}};
+                                                             .execution = PZ_AS_FRAMEWORK},
+                                                    .checkpoint_s = -1,
+                                                    .restart_s = -1};
 
 static const char *const zero_names[] = {"0", "1", "2", "3", NULL};
 
@@ -42,7 +47,13 @@ static const struct pz_option options[] = {
     {.name = "execution", .type = PZ_OPTION_CHOICE, .offset = AT(plan.execution), .choices = pz_execution_names, .help = "Kernel execution: launched one by one, compiled, or as a CUDA graph"},
     {.name = "grad-bytes", .type = PZ_OPTION_REAL, .offset = AT(plan.grad_bytes), .arg = "B", .min = 1, .max = 8, .help = "Bytes of a gradient in the exchange between replicas"},
     {.name = "framework", .type = PZ_OPTION_TEXT, .offset = AT(plan.framework), .arg = "NAME", .help = "Training framework: sets launches, kernel fusion and dropout, and what is not given above (default: megatron)"},
+    {.name = "tokens", .type = PZ_OPTION_TEXT, .offset = AT(tokens), .arg = "N", .help = "Show what a run over so many tokens costs: 300B, 15T"},
+    {.name = "price", .type = PZ_OPTION_REAL, .offset = AT(price), .arg = "P", .min = 0, .max = 1e9, .help = "With --tokens: dollars per device-hour"},
+    {.name = "mtbf-hours", .type = PZ_OPTION_REAL, .offset = AT(mtbf_hours), .arg = "H", .min = 1e-3, .max = 1e12, .help = "With --tokens: mean time between failures of one device, with its share of host and network (hours); a job on N devices fails N times as often"},
+    {.name = "checkpoint-s", .type = PZ_OPTION_REAL, .offset = AT(checkpoint_s), .arg = "S", .min = 0, .max = 1e9, .help = "With --mtbf-hours: seconds to write a checkpoint (default: 14 bytes a parameter at 0.125 GB/s from each device)"},
+    {.name = "restart-s", .type = PZ_OPTION_REAL, .offset = AT(restart_s), .arg = "S", .min = 0, .max = 1e9, .help = "With --mtbf-hours: seconds from a failure until training goes on (default: 600)"},
     {.name = "explain", .type = PZ_OPTION_FLAG, .offset = AT(explain), .help = "Show where every field of the plan comes from, and which constants count for the result"},
+    {.name = "trace", .type = PZ_OPTION_TEXT, .offset = AT(trace), .arg = "FILE.json", .help = "Write the simulated pipeline of one replica as a trace for Perfetto or chrome://tracing"},
     {.name = "runs", .type = PZ_OPTION_TEXT, .offset = AT(runs), .arg = "FILE.csv", .help = "Predict every run of a table instead of a MODEL"},
     {.name = "csv", .type = PZ_OPTION_TEXT, .offset = AT(csv), .arg = "OUT.csv", .help = "With --runs: write the table with predictions, errors and parts to this file"},
     {.name = "threads", .type = PZ_OPTION_INT, .offset = AT(threads), .arg = "T", .min = 0, .max = 1024, .help = "Number of threads for --runs (default: 0, one per processor)"},
@@ -113,7 +124,16 @@ static json_t *predicted_json(const struct pz_predicted *x) {
   json_t *run = pz_training_run_json(x->run);
   if (j && run) json_object_update(j, run);
   json_decref(run);
+  json_object_set_new(j, "cost", x->s->tokens ? pz_run_cost_json(&x->cost) : json_null());
   return j;
+}
+
+static enum pz_status write_trace(const struct pz_predicted *x, struct pz_error *err) {
+  char *text = NULL;
+  enum pz_status status = pz_prediction_trace(x->run, x->model, &text, err);
+  if (status == PZ_OK) status = pz_file_write(x->s->trace, text, strlen(text), err);
+  pz_free(text);
+  return status;
 }
 
 static enum pz_status tell(const struct pz_predicted *x, struct pz_error *err) {
@@ -128,16 +148,47 @@ static enum pz_status predict_plan(const struct pz_predict_settings *s, const ch
   enum pz_status status = asked_plan(s, &x.asked, err);
   if (status != PZ_OK) return status;
   struct pz_machine_use use = {"devices", devices_of(&x.asked), s->common.quiet};
+  x.asked.events = s->trace != NULL;
   status = pz_machine_load(&s->machine, use, &x.machine, err);
+  if (status == PZ_OK && s->trace) status = pz_file_writable(s->trace, err);
   if (status == PZ_OK)
     status = pz_training_predict(model, &x.machine.chip, x.machine.own_link ? NULL : &x.machine.net,
                                  &x.asked, &x.run, err);
+  if (status == PZ_OK && s->tokens) status = pz_predict_cost(&x, &x.cost, err);
+  if (status == PZ_OK && s->trace) status = write_trace(&x, err);
   if (status == PZ_OK) status = tell(&x, err);
   pz_training_run_free(x.run);
   return status;
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */
+
+/* Options that need another; NULL, or what is wrong. */
+static const char *needs_another(const struct pz_predict_settings *s) {
+  if (s->csv && !s->runs) return "--csv requires --runs";
+  if (!s->tokens && (s->price > 0 || s->mtbf_hours > 0))
+    return "--price and --mtbf-hours require --tokens";
+  if (!(s->mtbf_hours > 0) && (s->checkpoint_s >= 0 || s->restart_s >= 0))
+    return "--checkpoint-s and --restart-s require --mtbf-hours";
+  return NULL;
+}
+
+/* The same with what the settings are for; `text` may hold it. */
+static const char *misuse(const struct pz_predict_settings *s, const char *model, char *text,
+                          size_t size) {
+  const struct pz_option *alone =
+      s->runs ? pz_command_changed(&pz_cmd_predict, AT(machine), s, &defaults) : NULL;
+  if (alone) {
+    snprintf(text, size, "--%s is for one MODEL; --runs takes all from the table", alone->name);
+    return text;
+  }
+  const char *wrong = needs_another(s);
+  if (wrong || s->runs) return wrong;
+  if (!s->machine.chip) return "--chip is required with a MODEL";
+  if (s->trace && (pz_file_same(s->trace, model) || pz_machine_reads(&s->machine, s->trace)))
+    return "--trace would overwrite the input file";
+  return NULL;
+}
 
 static enum pz_exit run(int argc, char **argv) {
   SETTINGS s = defaults;
@@ -147,9 +198,9 @@ static enum pz_exit run(int argc, char **argv) {
   if (!pz_command_begin(&pz_cmd_predict, argc, argv, &s, &n_args, &code)) return code;
   if (n_args != (s.runs ? 0 : 1))
     return pz_command_misuse(&pz_cmd_predict, "expected one MODEL, or --runs FILE.csv");
-  if (s.csv && !s.runs) return pz_command_misuse(&pz_cmd_predict, "--csv requires --runs");
-  if (!s.runs && !s.machine.chip)
-    return pz_command_misuse(&pz_cmd_predict, "--chip is required with a MODEL");
+  char text[120];
+  const char *wrong = misuse(&s, argv[1], text, sizeof text);
+  if (wrong) return pz_command_misuse(&pz_cmd_predict, wrong);
   enum pz_status status = s.runs ? pz_predict_runs(&s, &err) : predict_plan(&s, argv[1], &err);
   return status == PZ_OK ? pz_command_end() : pz_command_fail(&err);
 }
@@ -166,6 +217,8 @@ const struct pz_command pz_cmd_predict = {
         "\n"
         "Examples:\n"
         "  phaze predict llama2-7b --chip h100 --cluster dgx-h100 --devices 64 --tp 4 --batch 512\n"
+        "  phaze predict llama3-70b --chip h100 --cluster dgx-h100 --devices 1024 --tp 8 --pp 4\n"
+        "      --batch 1024 --tokens 15T --price 2.5 --mtbf-hours 50000\n"
         "  phaze predict --runs runs.csv --csv predicted.csv\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,

@@ -3,14 +3,18 @@
 #define PZ_CLI_PREDICT_OPTIONS_H
 
 #include "cli/machine_options.h"
+#include "core/arena.h"
 
 struct pz_predict_settings {
   struct pz_common common;
-  struct pz_machine_options machine;
-  struct pz_training_options plan; /* tp, pp, vpp, mbs 0: not given */
-  bool sp, no_sp, explain;
-  const char *overlap, *runs, *csv, *trace;
+  const char *runs, *csv;
   int64_t threads;
+  struct pz_machine_options machine; /* from here on: of one plan */
+  struct pz_training_options plan;   /* tp, pp, vpp, mbs 0: not given */
+  bool sp, no_sp, explain;
+  const char *overlap, *trace;
+  const char *tokens; /* NULL: the cost of a run is not asked for */
+  double price, mtbf_hours, checkpoint_s, restart_s;
 };
 
 /* A prediction and what it is of. */
@@ -20,10 +24,18 @@ struct pz_predicted {
   struct pz_machine machine;
   struct pz_training_options asked; /* before it was filled in */
   struct pz_training_run *run;
+  struct pz_run_cost cost; /* with s->tokens */
 };
 
 /* The prediction as tables. */
 PZ_NODISCARD enum pz_status pz_predict_print(const struct pz_predicted *x, struct pz_error *err);
+
+/* What a run over the tokens costs, and that as a table. */
+PZ_NODISCARD enum pz_status pz_predict_cost(const struct pz_predicted *x, struct pz_run_cost *out,
+                                            struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_predict_print_cost(const struct pz_predicted *x,
+                                                  const struct pz_run_cost *c,
+                                                  struct pz_arena *arena);
 
 /* Where every field of the plan comes from, and the constants that count. */
 PZ_NODISCARD enum pz_status pz_predict_explain(const struct pz_predicted *x, struct pz_error *err);

@@ -1,46 +1,13 @@
 #include "report/pipeline_trace.h"
 
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-
-#include "core/json.h"
+#include "core/trace_events.h"
 #include "report/plan_table.h"
-
-enum { PROCESS = 1 };
 
 struct trace {
   const struct pz_model_plan *p;
-  json_t *events;
+  struct pz_trace_events events;
   int64_t shown; /* microbatches of a replica that are told */
-  bool good;
 };
-
-static void add(struct trace *t, json_t *event) {
-  t->good = json_array_append_new(t->events, event) == 0 && t->good;
-}
-
-static void add_name(struct trace *t, const char *what, int thread, json_t *name) {
-  add(t, json_pack("{s:s,s:s,s:i,s:i,s:{s:o}}", "name", what, "ph", "M", "pid", PROCESS, "tid",
-                   thread, "args", "name", name));
-}
-
-/* Whole 1024ths of a microsecond: exact in binary, so that neighbours do not overlap in viewers
- * that cut to nanoseconds. */
-static double us(double s) { return floor(s * 1e6 * 1024 + 0.5) / 1024; }
-
-static void add_span(struct trace *t, int thread, const char *kind, int64_t microbatch,
-                     const double span_s[2]) {
-  char name[48];
-  if (!(span_s[1] > span_s[0])) return;
-  if (microbatch >= 0)
-    snprintf(name, sizeof name, "%s %" PRId64, kind, microbatch);
-  else
-    snprintf(name, sizeof name, "%s", kind);
-  add(t,
-      json_pack("{s:s,s:s,s:s,s:i,s:i,s:f,s:f}", "name", name, "cat", kind, "ph", "X", "pid",
-                PROCESS, "tid", thread, "ts", us(span_s[0]), "dur", us(span_s[1]) - us(span_s[0])));
-}
 
 static void add_stage(struct trace *t, uint32_t k) {
   const struct pz_model_plan *p = t->p;
@@ -48,28 +15,25 @@ static void add_stage(struct trace *t, uint32_t k) {
   char text[256];
   int thread = (int)k + 1;
   pz_plan_stage_text(s, text, sizeof text);
-  add_name(t, "thread_name", thread, json_sprintf("stage %d: %s", thread, text));
+  pz_trace_name(&t->events, "thread_name", thread, json_sprintf("stage %d: %s", thread, text));
   for (int64_t j = 0; j < t->shown; j++) {
     double from = (double)(j + k) * p->slowest_stage_s, middle = from + s->forward_s;
-    add_span(t, thread, "forward", j, (double[2]){from, middle});
-    add_span(t, thread, "backward", j, (double[2]){middle, from + s->load_s});
+    pz_trace_span(&t->events, thread, "forward", j, (double[2]){from, middle});
+    pz_trace_span(&t->events, thread, "backward", j, (double[2]){middle, from + s->load_s});
   }
   double end = (double)(p->microbatches + p->n_stages - 1) * p->slowest_stage_s;
-  add_span(t, thread, "gradients", -1, (double[2]){end, end + p->parts.exchange_s});
+  pz_trace_span(&t->events, thread, "gradients", -1, (double[2]){end, end + p->parts.exchange_s});
 }
 
 enum pz_status pz_pipeline_trace(const struct pz_model_plan *p, const char *model, char **text,
                                  struct pz_error *err) {
   int64_t all = p->microbatches, most = PZ_PIPELINE_MOST_EVENTS / (2 * (int64_t)p->n_stages);
-  struct trace t = {p, json_array(), all < most ? all : most, true};
-  enum pz_status status = PZ_OK;
-  add_name(&t, "process_name", 0,
-           json_sprintf("%s: %s%lld of %lld microbatches of one replica", model,
-                        t.shown < all ? "the first " : "", (long long)t.shown, (long long)all));
+  struct trace t = {.p = p, .shown = all < most ? all : most};
+  pz_trace_begin(&t.events);
+  pz_trace_name(&t.events, "process_name", 0,
+                json_sprintf("%s: %s%lld of %lld microbatches of one replica", model,
+                             t.shown < all ? "the first " : "", (long long)t.shown,
+                             (long long)all));
   for (uint32_t k = 0; k < p->n_stages; k++) add_stage(&t, k);
-  json_t *root = json_pack("{s:s,s:o}", "displayTimeUnit", "ms", "traceEvents", t.events);
-  if (!t.good || !root) status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the trace");
-  if (status == PZ_OK) status = pz_json_text(root, text, err);
-  json_decref(root);
-  return status;
+  return pz_trace_end(&t.events, text, err);
 }

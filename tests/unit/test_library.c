@@ -254,6 +254,20 @@ static void predictions_are_checked(void **state) {
   assert_null(r);
   assert_int_equal(pz_training_predict("gpt2", &c, NULL, NULL, &r, NULL), PZ_OK); /* defaults */
   assert_true(r->p.step_s > 0 && r->plan.zero == 0 && r->plan.seq == 1024 && !r->events);
+  struct pz_run_cost_options cost = pz_run_cost_options_default();
+  struct pz_run_cost total;
+  cost.tokens = 1e9;
+  refused(pz_run_cost(NULL, &c, &cost, &total, &err), PZ_BAD_USE);
+  refused(pz_run_cost(r, NULL, &cost, &total, &err), PZ_BAD_USE);
+  refused(pz_run_cost(r, &c, &cost, NULL, &err), PZ_BAD_USE);
+  refused(pz_run_cost(r, &c, NULL, &total, &err), PZ_BAD_USE); /* no tokens */
+  cost.price = (double)NAN;
+  refused(pz_run_cost(r, &c, &cost, &total, &err), PZ_BAD_USE);
+  cost.price = 0;
+  cost.mtbf_s = -1;
+  refused(pz_run_cost(r, &c, &cost, &total, &err), PZ_BAD_USE);
+  cost.size = sizeof cost + 1;
+  refused(pz_run_cost(r, &c, &cost, &total, &err), PZ_BAD_USE);
   pz_training_run_free(r);
   pz_training_run_free(NULL);
 }

@@ -3,8 +3,14 @@
 
 #include <math.h>
 
+#include "core/alloc.h"
 #include "core/file.h"
+#include "core/json.h"
+#include "place/prediction_parts.h"
+#include "place/prediction_trace.h"
+#include "place/run_cost.h"
 #include "place/run_table.h"
+#include "place/training_memory.h"
 
 static struct pz_training_plan plan_of(int64_t tp, int64_t pp, int64_t dp, int64_t batch) {
   return (struct pz_training_plan){.tp = tp,
@@ -146,6 +152,164 @@ static void wrong_plans_are_told(void **state) {
   }
 }
 
+/* ---- the command's parts -------------------------------------------------------------------- */
+
+static struct pz_training_run *run_of(const struct pz_training_options *o) {
+  struct pz_training_run *r = NULL;
+  struct pz_chip chip;
+  struct pz_cluster net;
+  struct pz_error err = {0};
+  assert_int_equal(pz_chip_load("a100-80", &chip, &err), PZ_OK);
+  assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
+  if (pz_training_predict("gpt2", &chip, &net, o, &r, &err) != PZ_OK) fail_msg("%s", err.message);
+  return r;
+}
+
+/* Every part is in the lists that tables and JSON go through. */
+static void parts_are_listed(void **state) {
+  (void)state;
+  struct pz_training_options o = pz_training_options_default();
+  o.devices = 16;
+  o.tp = o.pp = 2;
+  o.batch = 64;
+  struct pz_training_run *r = run_of(&o);
+  const struct pz_part_info *part;
+  double sum = 0;
+  for (size_t i = 0; (part = pz_time_part_at(i)); i++) sum += pz_time_part(&r->p.parts, part);
+  assert_true(fabs(sum / r->p.step_s - 1) < 1e-9);
+  for (int64_t k = 0; k < r->plan.pp; k++) {
+    sum = 0;
+    for (size_t i = 0; (part = pz_memory_part_at(i)); i++)
+      sum += pz_memory_part(&r->stages[k], part);
+    assert_true(fabs(sum / pz_training_memory_sum(&r->stages[k]) - 1) < 1e-9);
+    assert_true(sum <= r->p.peak_bytes * (1 + 1e-9));
+  }
+  pz_training_run_free(r);
+}
+
+/* What is hidden and what is not make up the whole, whatever overlaps. */
+static void hidden_and_exposed_are_all(void **state) {
+  (void)state;
+  struct pz_training_options o = pz_training_options_default();
+  o.devices = 16;
+  o.tp = 2;
+  o.batch = 64;
+  o.execution = PZ_EXECUTION_GRAPH;
+  o.overlap = 0;
+  struct pz_training_run *none = run_of(&o);
+  o.overlap = PZ_OVERLAP_ALL;
+  struct pz_training_run *all = run_of(&o);
+  assert_true(none->p.tensor_hidden_s == 0 && none->p.gradient_hidden_s == 0);
+  assert_true(all->p.tensor_hidden_s > 0 && all->p.gradient_hidden_s > 0);
+  double tensor = all->p.tensor_hidden_s + all->p.parts.tensor_s,
+         gradient = all->p.gradient_hidden_s + all->p.parts.gradient_s;
+  assert_true(fabs(tensor / none->p.parts.tensor_s - 1) < 1e-9);
+  assert_true(fabs(gradient / none->p.parts.gradient_s - 1) < 1e-9);
+  pz_training_run_free(none);
+  pz_training_run_free(all);
+}
+
+struct seen {
+  double end, first_backward, first_forward_end;
+};
+
+/* The trace: spans of a stage never overlap, no stage goes backward before the last one has gone
+ * forward, and the last span ends with the step. */
+static void trace_is_the_step(void **state) {
+  (void)state;
+  static const int64_t shapes[][3] = {{1, 1, 8}, {4, 1, 8}, {4, 3, 8}, {3, 1, 1}, {2, 2, 4}};
+  for (size_t i = 0; i < 2 * sizeof shapes / sizeof *shapes; i++) {
+    const int64_t *shape = shapes[i / 2];
+    struct pz_training_options o = pz_training_options_default();
+    o.pp = shape[0];
+    o.vpp = shape[1];
+    o.batch = 2 * shape[2];
+    o.dp = 2;
+    o.seq = 256;
+    if (i % 2 && o.vpp > 1) continue;
+    if (i % 2) o.pipeline = PZ_PIPELINE_GPIPE;
+    o.events = true;
+    struct pz_training_run *r = run_of(&o);
+    struct seen stages[8] = {{0}};
+    struct pz_error err = {0};
+    char *text = NULL;
+    json_t *json = NULL, *e;
+    size_t at;
+    if (pz_prediction_trace(r, "gpt2", &text, &err) != PZ_OK) fail_msg("%s", err.message);
+    assert_int_equal(pz_json_parse("trace", text, strlen(text), &json, &err), PZ_OK);
+    uint32_t n = 0;
+    json_array_foreach(json_object_get(json, "traceEvents"), at, e) {
+      if (strcmp(json_string_value(json_object_get(e, "ph")), "X") != 0) continue;
+      struct seen *s = &stages[json_integer_value(json_object_get(e, "tid"))];
+      double start = json_number_value(json_object_get(e, "ts")),
+             end = start + json_number_value(json_object_get(e, "dur"));
+      const char *cat = json_string_value(json_object_get(e, "cat"));
+      if (start < s->end) fail_msg("shape %zu: %g starts before %g", i, start, s->end);
+      s->end = end;
+      if (strncmp(cat, "forward", 7) == 0 && s->first_forward_end == 0) s->first_forward_end = end;
+      if (strncmp(cat, "backward", 8) == 0 && s->first_backward == 0) s->first_backward = start;
+      n++;
+    }
+    assert_int_equal(n, r->n_events + 2 * o.pp);
+    for (int64_t k = 1; k <= o.pp; k++) {
+      assert_true(stages[k].first_backward >= stages[o.pp].first_forward_end);
+      assert_true(fabs(stages[k].end / 1e6 / r->p.step_s - 1) < 1e-6);
+    }
+    json_decref(json);
+    pz_free(text);
+    pz_training_run_free(r);
+  }
+}
+
+/* No other interval between checkpoints is better by more than a thousandth; goodput falls with
+ * every loss, and without losses all time is work. */
+static void checkpoint_interval_is_best(void **state) {
+  (void)state;
+  for (double c = 0.01; c < 2e4; c *= 3)
+    for (double mtbf = 100; mtbf < 1e8; mtbf *= 7) {
+      double best = pz_checkpoint_interval_s(c, mtbf);
+      double got = pz_checkpoint_goodput(best, c, 0, mtbf);
+      assert_true(best > 0 && got > 0 && got < 1);
+      if (c > 0.5 * mtbf) continue; /* the expansion is for checkpoints shorter than that */
+      for (double f = 0.05; f < 20; f *= 1.1)
+        if (pz_checkpoint_goodput(f * best, c, 0, mtbf) > got * 1.001)
+          fail_msg("checkpoint %g s, failures every %g s: %g times the interval is better", c, mtbf,
+                   f);
+      assert_true(pz_checkpoint_goodput(best, c, 600, mtbf) < got);
+      assert_true(pz_checkpoint_goodput(best, c, 0, mtbf / 2) < got);
+    }
+  assert_true(pz_checkpoint_goodput(3600, 0, 0, 1e15) > 1 - 1e-9);
+  /* Young's formula where failures are rare */
+  assert_true(fabs(pz_checkpoint_interval_s(10, 1e10) / sqrt(2 * 10 * 1e10) - 1) < 1e-4);
+}
+
+static void costs_add_up(void **state) {
+  (void)state;
+  struct pz_training_options o = pz_training_options_default();
+  struct pz_run_cost_options c = pz_run_cost_options_default();
+  struct pz_run_cost cost = {0};
+  struct pz_chip chip;
+  struct pz_error err = {0};
+  o.devices = 16;
+  o.batch = 64;
+  struct pz_training_run *r = run_of(&o);
+  assert_int_equal(pz_chip_load("a100-80", &chip, &err), PZ_OK);
+  c.tokens = 1000.5 * 64 * 1024;
+  c.price = 2;
+  assert_int_equal(pz_run_cost(r, &chip, &c, &cost, &err), PZ_OK);
+  assert_true(cost.steps == 1001 && fabs(cost.seconds / (1001 * r->p.step_s) - 1) < 1e-12);
+  assert_true(fabs(cost.dollars / (2 * 16 * cost.seconds / 3600) - 1) < 1e-12);
+  assert_true(cost.energy_j > 0 && cost.goodput == 0 && cost.all_seconds == 0);
+  c.mtbf_s = 3600 * 5e4;
+  assert_int_equal(pz_run_cost(r, &chip, &c, &cost, &err), PZ_OK);
+  assert_true(cost.goodput > 0.9 && cost.goodput < 1 && cost.all_dollars > cost.dollars);
+  assert_true(fabs(cost.job_mtbf_s * 16 / c.mtbf_s - 1) < 1e-12);
+  assert_true(fabs(cost.checkpoint_s * 16 * 1.25e8 / (14 * r->p.params) - 1) < 1e-12);
+  c.mtbf_s = 1;
+  assert_int_equal(pz_run_cost(r, &chip, &c, &cost, &err), PZ_NO_ANSWER);
+  pz_training_run_free(r);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(one_device_is_the_chip),
@@ -153,6 +317,11 @@ int main(void) {
       cmocka_unit_test(monotone),
       cmocka_unit_test(published_runs),
       cmocka_unit_test(wrong_plans_are_told),
+      cmocka_unit_test(parts_are_listed),
+      cmocka_unit_test(hidden_and_exposed_are_all),
+      cmocka_unit_test(trace_is_the_step),
+      cmocka_unit_test(checkpoint_interval_is_best),
+      cmocka_unit_test(costs_add_up),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
