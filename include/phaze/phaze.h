@@ -164,6 +164,7 @@ struct pz_op {
   enum pz_direction direction; /* a derivative of `kind` when PZ_BACKWARD */
   enum pz_op_class op_class;
   bool replicated; /* every device of a tensor-parallel group does this same work */
+  bool strided;    /* element-wise with an operand that is broadcast, widened or moved: by index */
   struct pz_dims dims;
   int64_t flop;        /* all of it, tail included */
   int64_t matmul_flop; /* of the matrix products alone: 2 batch m n k (experts: the rows there are;

@@ -172,7 +172,14 @@ static void vector_cost(const struct pz_chip *c, const struct pz_op *op, struct 
   double values = (double)op->dims.m * (double)op->dims.n;
   struct pz_vector_work w = {op->kind, op->direction, op->dims.m, op->dims.n, bytes, false};
   struct pz_vector_time time;
-  pz_vector_time(c, &w, &time);
+  if (op->strided)
+    pz_vector_named(c, "strided", &w, &time);
+  else
+    pz_vector_time(c, &w, &time);
+  /* a product of two inputs that a kernel of its own forms first */
+  if (c->calibration.n_kernels)
+    time.rows_s += 3 * (double)op->scratch_bytes /
+                   (pz_chip_hbm_bytes_per_s(c) * c->calibration.hbm_read_efficiency);
   double energy = values * pz_vector_cycles(c, op->kind, op->direction) * t->lane_j +
                   bytes * (t->hbm_j + t->glb_j);
   time.compute_s += tail_ops(c, op, &energy) / pz_chip_vector_op_per_s(c);

@@ -8,6 +8,9 @@
  * moments and writes all but the gradient, 28 bytes; the norm of gradients reads 4; where gradients
  * are kept they are set to zero, 4; a 16-bit copy of the weight is written, 2; torch, as measured,
  * copies 16-bit gradients to fp32 and weights back, 12. */
+#define KERNELS(set, add_up, per_operator)                                                         \
+  .kernels = PZ_KERNELS_##set, .accumulation = PZ_ACCUMULATION_##add_up, .launches = per_operator
+#define STATE(moved, held) .optimizer_bytes = moved, .state_bytes = held
 #define PLAN(recompute, zero, overlap, execution, attention, grad_bytes, library)                  \
   {                                                                                                \
     PZ_RECOMPUTATION_##recompute, zero, overlap, PZ_EXECUTION_##execution,                         \
@@ -27,18 +30,18 @@ enum {
  * PyTorch's training loops, and MaxText's base configuration (fully sharded, compiled by XLA). */
 /* clang-format off */
 static const struct pz_framework frameworks[] = {
-    {"megatron", true, PZ_KERNELS_POINTWISE, true, false, 1.6, 38, 18, false, PLAN(NONE, 0, NONE, EAGER, FLASH, 4, NULL)},
-    {"megatron-deepspeed", true, PZ_KERNELS_POINTWISE, false, false, 1.6, 38, 18, false, PLAN(NONE, 0, NONE, EAGER, STANDARD, 2, NULL)},
-    {"deepspeed", true, PZ_KERNELS_POINTWISE, false, false, 1.6, 38, 18, true, PLAN(NONE, 0, NONE, EAGER, STANDARD, 2, NULL)},
-    {"nemo", false, PZ_KERNELS_POINTWISE, true, false, 1.6, 38, 18, false, PLAN(NONE, 1, ALL, EAGER, FLASH, 4, NULL)},
-    {"zero-bubble", true, PZ_KERNELS_POINTWISE, true, false, 1.6, 38, 18, false, PLAN(NONE, 0, NONE, EAGER, STANDARD, 4, NULL)},
-    {"llm-foundry", false, PZ_KERNELS_MODULES, false, false, 1.6, 32, 16, false, PLAN(NONE, 3, SHARDS, EAGER, FLASH, 4, "fa2")},
-    {"torchtitan", false, PZ_KERNELS_MODULES, false, true, 0.6, 32, 16, false, PLAN(ALTERNATE, 3, SHARDS, EAGER, FLASH, 4, "fa2")},
-    {"transformers", true, PZ_KERNELS_EAGER, false, false, 0.3, 44, 4, false, PLAN(NONE, 0, GRAD, EAGER, FLASH, 4, NULL)},
-    {"torch", false, PZ_KERNELS_MODULES, false, true, 0.3, 44, 18, false, PLAN(NONE, 0, GRAD, EAGER, FLASH, 4, NULL)},
-    {"maxtext", false, PZ_KERNELS_POINTWISE, false, false, 0, 32, 16, false, PLAN(FULL, 3, ALL, GRAPH, FLASH, 4, NULL)},
-    {"paxml", false, PZ_KERNELS_POINTWISE, false, false, 0, 32, 16, false, PLAN(NONE, 3, ALL, GRAPH, FLASH, 4, NULL)},
-    {"jax", false, PZ_KERNELS_POINTWISE, false, false, 0, 32, 16, false, PLAN(NONE, 0, ALL, GRAPH, STANDARD, 4, NULL)},
+    {"megatron", KERNELS(POINTWISE, FUSED, 1.6), STATE(38, 18), .dropout = true, .plan = PLAN(NONE, 0, NONE, EAGER, FLASH, 4, NULL)},
+    {"megatron-deepspeed", KERNELS(POINTWISE, FP32, 1.6), STATE(38, 18), .dropout = true, .plan = PLAN(NONE, 0, NONE, EAGER, STANDARD, 2, NULL)},
+    {"deepspeed", KERNELS(POINTWISE, FP32, 1.6), STATE(38, 18), .dropout = true, .node_gather = true, .plan = PLAN(NONE, 0, NONE, EAGER, STANDARD, 2, NULL)},
+    {"nemo", KERNELS(POINTWISE, FUSED, 1.6), STATE(38, 18), .plan = PLAN(NONE, 1, ALL, EAGER, FLASH, 4, NULL)},
+    {"zero-bubble", KERNELS(POINTWISE, FUSED, 1.6), STATE(38, 18), .dropout = true, .plan = PLAN(NONE, 0, NONE, EAGER, STANDARD, 4, NULL)},
+    {"llm-foundry", KERNELS(MODULES, FP32, 1.6), STATE(32, 16), .plan = PLAN(NONE, 3, SHARDS, EAGER, FLASH, 4, "fa2")},
+    {"torchtitan", KERNELS(MODULES, FP32, 0.6), STATE(32, 16), .stops_early = true, .plan = PLAN(ALTERNATE, 3, SHARDS, EAGER, FLASH, 4, "fa2")},
+    {"transformers", KERNELS(EAGER, KEPT, 1), STATE(44, 4), .dropout = true, .plan = PLAN(NONE, 0, GRAD, EAGER, FLASH, 4, NULL)},
+    {"torch", KERNELS(MODULES, FP32, 0.3), STATE(44, 18), .stops_early = true, .plan = PLAN(NONE, 0, GRAD, EAGER, FLASH, 4, NULL)},
+    {"maxtext", KERNELS(POINTWISE, FP32, 0), STATE(32, 16), .plan = PLAN(FULL, 3, ALL, GRAPH, FLASH, 4, NULL)},
+    {"paxml", KERNELS(POINTWISE, FP32, 0), STATE(32, 16), .plan = PLAN(NONE, 3, ALL, GRAPH, FLASH, 4, NULL)},
+    {"jax", KERNELS(POINTWISE, FP32, 0), STATE(32, 16), .plan = PLAN(NONE, 0, ALL, GRAPH, STANDARD, 4, NULL)},
 };
 /* clang-format on */
 

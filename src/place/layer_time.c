@@ -49,11 +49,19 @@ static enum pz_status add_op(struct pz_step_work *w, const struct pz_op *op, str
   return PZ_OK;
 }
 
-/* Gradients are added up in fp32 over microbatches, parameter by parameter. */
+/* Bytes that adding up gradients moves for a parameter and microbatch. */
+static double accumulation_bytes(const struct pz_step_work *w) {
+  switch (w->plan->framework->accumulation) {
+  case PZ_ACCUMULATION_KEPT: return w->k->kept_accumulation_bytes;
+  case PZ_ACCUMULATION_FUSED: return w->rounds > 1 ? w->k->fused_accumulation_bytes : 0;
+  default: return w->rounds > 1 ? w->k->accumulation_bytes : 0;
+  }
+}
+
 static void accumulate(const struct pz_step_work *w, const struct pz_layer *l, struct pz_pass *p) {
-  bool fused = w->plan->framework->fused_accumulation;
-  double bytes = fused ? w->k->fused_accumulation_bytes : w->k->accumulation_bytes;
-  for (uint32_t i = 0; i < l->n_tensors && !fused; i++)
+  double bytes = accumulation_bytes(w);
+  bool kernels = bytes > 0 && w->plan->framework->accumulation != PZ_ACCUMULATION_FUSED;
+  for (uint32_t i = 0; i < l->n_tensors && kernels; i++)
     p->n_ops += l->tensors[i].role == PZ_ROLE_PARAM;
   struct pz_vector_work work = {PZ_OP_ADD, PZ_BACKWARD, l->params, 1, (double)l->params * bytes,
                                 false};
@@ -67,7 +75,7 @@ static enum pz_status add_pass(struct pz_step_work *w, const struct pz_layer *l,
   enum pz_status status = PZ_OK;
   for (uint32_t i = 0; i < l->ops[d].n && status == PZ_OK; i++)
     status = add_op(w, &l->ops[d].op[i], p);
-  if (status == PZ_OK && d == PZ_BACKWARD && w->rounds > 1) accumulate(w, l, p);
+  if (status == PZ_OK && d == PZ_BACKWARD) accumulate(w, l, p);
   return status;
 }
 

@@ -30,12 +30,19 @@ static inline int64_t pz_plan_shards(const struct pz_training_plan *p) {
   return p->zero && p->shard ? p->shard : p->dp;
 }
 
+/* How gradients of a weight are added up over microbatches. */
+enum pz_accumulation {
+  PZ_ACCUMULATION_FP32,  /* a kernel adds the 16-bit gradient to a sum in fp32 */
+  PZ_ACCUMULATION_FUSED, /* the product of the weight gradient does */
+  PZ_ACCUMULATION_KEPT /* 16-bit gradients are set to zero and added to, with one microbatch too */
+};
+
 /* Habits of a framework: one row of the table in framework.c. */
 struct pz_framework {
   const char *name;
   bool dropout;            /* trains with the model's dropout; else without */
   enum pz_kernels kernels; /* how element-wise operators are fused */
-  bool fused_accumulation; /* products of weight gradients add to the fp32 sum themselves */
+  enum pz_accumulation accumulation;
   bool stops_early; /* recomputation ends before the last product, as torch.utils.checkpoint */
   double launches;  /* kernels for each operator of the graph */
   double optimizer_bytes; /* read and written for a parameter in the step of Adam */

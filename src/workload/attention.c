@@ -72,12 +72,20 @@ static uint32_t unary(struct pz_builder *b, int kind, const char *name, uint32_t
 
 static uint32_t scale_and_mask(struct pz_builder *b, const struct pz_arch *a, uint32_t scores) {
   const struct pz_workload_options *o = b->options;
-  uint32_t mask = pz_build_data(b, "mask", PZ_B16, PZ_SHAPE(o->mbs, o->seq, o->seq));
-  if (!pz_eager(b))
+  if (!pz_eager(b)) {
+    uint32_t all = pz_build_data(b, "mask", PZ_B16, PZ_SHAPE(o->mbs, o->seq, o->seq));
     return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_SCALE_MASK,
                                             .name = "scale_mask",
-                                            .in = {scores, mask, PZ_NONE}});
+                                            .in = {scores, all, PZ_NONE}});
+  }
   if (!a->scale_query) scores = unary(b, PZ_OP_SCALE, "scale", scores);
+  if (a->causal_mask_buffer) { /* masked by selection */
+    uint32_t kept = pz_build_data(b, "mask", PZ_BYTE, PZ_SHAPE(o->seq, o->seq));
+    return pz_build_op(
+        b,
+        &(struct pz_emit){.kind = PZ_OP_MUL, .name = "select_mask", .in = {scores, kept, PZ_NONE}});
+  }
+  uint32_t mask = pz_build_data(b, "mask", PZ_B16, PZ_SHAPE(o->mbs, o->seq, o->seq));
   return pz_kernel_add(b, "add_mask", scores, mask);
 }
 

@@ -86,6 +86,23 @@ static int64_t moved(const struct pz_graph *g, const struct pz_op *op, const str
   return table && pz_tensor_bytes(rows) < bytes ? pz_tensor_bytes(rows) : bytes;
 }
 
+/* Element-wise on operands of different shape or width, or moving values: addresses are computed for
+ * every value. */
+static bool is_strided(const struct pz_graph *g, const struct pz_op *op) {
+  bool moves = op->kind == PZ_OP_COPY || op->kind == PZ_OP_REPEAT || op->kind == PZ_OP_CONCAT ||
+               op->kind == PZ_OP_ROTATE_HALF;
+  if (op->op_class != PZ_CLASS_VECTOR || op->n_tail || !op->n_out) return false;
+  if (moves) return true;
+  if (!pz_op_info(op->kind)->elementwise || op->kind == PZ_OP_ROTARY) return false;
+  const struct pz_tensor *out = pz_graph_tensor(g, op->out[0]);
+  for (uint32_t i = 0; i < op->n_in; i++) {
+    const struct pz_tensor *in = pz_graph_tensor(g, op->in[i]);
+    if (in->elems < out->elems) return true;
+    if (op->kind == PZ_OP_CAST && in->elem_bytes < out->elem_bytes) return true;
+  }
+  return false;
+}
+
 static bool sum_bytes(const struct pz_graph *g, struct pz_op *op) {
   op->bytes_read = op->bytes_written = op->weight_bytes = 0;
   if (op->op_class == PZ_CLASS_NONE) return true;
@@ -128,6 +145,7 @@ enum pz_status pz_graph_account(struct pz_graph *g) {
       struct pz_op *op = pz_graph_op(g, dir, i);
       if (!find_preds(g, op, maker)) return PZ_NO_MEMORY;
       if (!sum_bytes(g, op)) return PZ_LIMIT;
+      op->strided = is_strided(g, op);
       for (uint32_t o = 0; o < op->n_out; o++) maker[op->out[o]] = i;
     }
   }
