@@ -173,6 +173,6 @@ void pz_command_man(FILE *out) {
                "\\-\\-chip h200 \\-\\-devices 512 \\-\\-emit megatron\n.fi\n");
   fprintf(
       out,
-      ".SH EXIT STATUS\n0: done; 1: no feasible solution, or verify found a difference; 2: wrong "
+      ".SH EXIT STATUS\n0: done; 1: no feasible solution, verify found a difference, or validate a broken limit; 2: wrong "
       "usage or invalid input; 3: internal error; 130: interrupted (Ctrl-C).\n");
 }

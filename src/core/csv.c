@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/text.h"
+
 struct reader {
   const char *name, *at, *end;
   struct pz_arena *arena;
@@ -97,6 +99,9 @@ enum pz_status pz_csv_parse(const char *name, const char *text, size_t bytes,
   pz_vec_init(&r.cells, arena, sizeof(const char *));
   pz_vec_init(&r.lines, arena, sizeof(uint32_t));
   if (memchr(text, '\0', bytes)) return fail(&r, "not a text file: it has a NUL byte");
+  size_t good = pz_text_utf8(text, bytes);
+  for (size_t i = 0; good < bytes && i < good; i++) r.line += text[i] == '\n';
+  if (good < bytes) return fail(&r, "not a text file: a byte here is not UTF-8");
   if (bytes >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) r.at += 3;
   for (bool head = true; r.at < r.end || head; head = false) {
     uint32_t n = 0, begin = (uint32_t)r.line;

@@ -147,6 +147,35 @@ char *pz_text_plain(char *s) {
   return s;
 }
 
+/* Bytes of the character at s, of n bytes that are left; 0: it is none. */
+static size_t character_bytes(const unsigned char *s, size_t n) {
+  static const struct {
+    unsigned char first, last, least, most; /* first byte; second byte */
+    size_t bytes;
+  } forms[] = {
+      {0x00, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
+      {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+      {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4}};
+  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+    if (s[0] < forms[i].first || s[0] > forms[i].last) continue;
+    if (forms[i].bytes > n) return 0;
+    if (forms[i].bytes > 1 && (s[1] < forms[i].least || s[1] > forms[i].most)) return 0;
+    for (size_t k = 2; k < forms[i].bytes; k++)
+      if (s[k] < 0x80 || s[k] > 0xbf) return 0;
+    return forms[i].bytes;
+  }
+  return 0;
+}
+
+size_t pz_text_utf8(const char *s, size_t bytes) {
+  for (size_t at = 0; at < bytes;) {
+    size_t n = character_bytes((const unsigned char *)s + at, bytes - at);
+    if (!n) return at;
+    at += n;
+  }
+  return bytes;
+}
+
 int pz_text_columns(const char *s) {
   int n = 0;
   for (; *s; s++) n += ((unsigned char)*s & 0xC0) != 0x80;

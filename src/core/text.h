@@ -28,6 +28,10 @@ char *pz_text_copy(char *buf, size_t size, const char *s);
 char *pz_text_plain(char *s);
 bool pz_text_is_plain(const char *s);
 
+/* Bytes before the first that is no UTF-8 (RFC 3629: shortest forms, no surrogates); `bytes` if all
+ * is. */
+size_t pz_text_utf8(const char *s, size_t bytes);
+
 /* Columns on a terminal: characters of UTF-8, each taken for one. */
 int pz_text_columns(const char *s);
 

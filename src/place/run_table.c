@@ -119,6 +119,7 @@ struct request {
   char config[640];
   struct pz_chip chip;
   struct pz_cluster net;
+  enum pz_status status; /* of the prediction */
 };
 
 static enum pz_status read_numbers(const struct reader *r, struct request *q) {
@@ -283,6 +284,7 @@ static enum pz_status read_row(struct table_job *j, uint32_t i) {
     return PZ_OK;
   }
   if (!reason && load_machine(r, q, &why) != PZ_OK) reason = why.message;
+  if (why.status == PZ_NO_MEMORY) return pz_fail(r->err, PZ_NO_MEMORY, "%s", why.message);
   if (reason) pz_text_copy(row->reason, sizeof row->reason, reason);
   write_config(r, q);
   return PZ_OK;
@@ -295,7 +297,8 @@ static void predict_row(void *ctx, size_t i, unsigned worker) {
   struct pz_error why = {0};
   (void)worker;
   if (row->reason[0]) return;
-  row->predicted = pz_predict(&q->model, &q->chip, &q->net, &q->plan, &row->p, NULL, &why) == PZ_OK;
+  q->status = pz_predict(&q->model, &q->chip, &q->net, &q->plan, &row->p, NULL, &why);
+  row->predicted = q->status == PZ_OK;
   if (!row->predicted) pz_text_copy(row->reason, sizeof row->reason, why.message);
 }
 
@@ -316,6 +319,9 @@ enum pz_status pz_run_table_read(const char *name, const char *text, size_t byte
   if (status != PZ_OK) return status;
   pz_pool_for(pool, t.csv.rows, predict_row, &j);
   pz_pool_free(pool);
+  for (uint32_t i = 0; i < t.csv.rows; i++)
+    if (j.requests[i].status == PZ_NO_MEMORY)
+      return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
   t.n_rows = t.csv.rows;
   *out = t;
   return PZ_OK;

@@ -82,9 +82,8 @@ enum pz_status pz_validation_page(const struct pz_validation *v, char **text, si
   bool good = tell_points(v, datasets) && tell_groups(v, datasets) && tell_plans(v, datasets);
   json_t *document =
       good ? json_pack("{s:s,s:O}", "version", pz_version(), "datasets", datasets) : NULL;
-  enum pz_status status =
-      document ? pz_page_text("validation_page", document, text, bytes, err)
-               : pz_fail(err, PZ_NO_MEMORY, "out of memory for the page, or a name is not UTF-8");
+  enum pz_status status = document ? pz_page_text("validation_page", document, text, bytes, err)
+                                   : pz_fail(err, PZ_NO_MEMORY, "out of memory for the page");
   json_decref(document);
   json_decref(datasets);
   return status;

@@ -166,6 +166,7 @@ static enum pz_status print_points(const struct pz_validation *v, struct pz_aren
 enum pz_status pz_validation_print(const struct pz_validation *v, bool rows, struct pz_arena *arena,
                                    FILE *out) {
   if (rows) return print_points(v, arena, out);
+  bool runs = v->n_totals && v->totals[0].n + v->totals[0].not_predicted > 0;
   const struct errors_table tables[] = {{.title = "Operators, by kind",
                                          .first = "operator",
                                          .list = v->groups,
@@ -187,7 +188,7 @@ enum pz_status pz_validation_print(const struct pz_validation *v, bool rows, str
                                         {.title = "Totals over training runs",
                                          .first = "total",
                                          .list = v->totals,
-                                         .n = v->n_totals,
+                                         .n = runs ? v->n_totals : 0,
                                          .kind = {[PZ_POINT_RUN] = true},
                                          .limits = true},
                                         {.title = "Not counted: quality is not ok",
@@ -213,5 +214,5 @@ char *pz_broken_limit_text(const struct pz_broken_limit *b, char *buf, size_t si
   else
     snprintf(buf, size, "%.80s: %s %.2f%%, limit %.2f%%: worse by %.2f points", b->group,
              names[b->what], 100 * b->value, 100 * b->limit, 100 * (b->value - b->limit));
-  return buf;
+  return pz_text_plain(buf);
 }

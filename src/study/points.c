@@ -68,12 +68,12 @@ static char *plan_of(const struct pz_csv *csv, uint32_t row, struct pz_arena *ar
   return plan;
 }
 
-/* Devices of the innermost level; 8 where the network is not known. */
+/* Devices of the innermost level; 8 where the network is not known, 0 when out of memory. */
 static int64_t node_devices(const char *cluster) {
   struct pz_cluster net;
-  struct pz_error ignored = {0};
-  if (pz_cluster_load(cluster, &net, &ignored) != PZ_OK || net.n_levels < 1) return 8;
-  return net.level[0].devices;
+  struct pz_error why = {0};
+  if (pz_cluster_load(cluster, &net, &why) != PZ_OK) return why.status == PZ_NO_MEMORY ? 0 : 8;
+  return net.n_levels > 0 ? net.level[0].devices : 8;
 }
 
 /* What the model of a step was made for first. */
@@ -111,8 +111,10 @@ static enum pz_status add_run(const struct pz_point_reader *r, const struct pz_r
                        .predicted_bytes = run->predicted ? run->p.peak_bytes : 0,
                        .reason = run->reason};
   p.tpu = strncmp(p.chip, "tpu", 3) == 0;
-  p.one_node = p.devices <= node_devices(cell_of(csv, row, "cluster"));
-  return p.shape && p.plan && p.job && pz_vec_push(r->points, &p) ? PZ_OK : PZ_NO_MEMORY;
+  int64_t node = node_devices(cell_of(csv, row, "cluster"));
+  p.one_node = p.devices <= node;
+  return node > 0 && p.shape && p.plan && p.job && pz_vec_push(r->points, &p) ? PZ_OK
+                                                                              : PZ_NO_MEMORY;
 }
 
 enum pz_status pz_points_runs(const struct pz_point_reader *r, const char *name, const char *text,

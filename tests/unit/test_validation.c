@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "core/csv.h"
 #include "place/embedded.h"
 #include "place/expected_error.h"
 #include "study/rank.h"
@@ -163,6 +164,32 @@ static void wrong_limits_are_told(void **state) {
   }
 }
 
+/* Names go to JSON and pages: a table with other bytes is refused, with the line. */
+static void tables_are_utf8(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    bool good;
+  } cases[] = {{"a\nb\n", true},
+               {"a\n\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80\n", true},
+               {"a\n\xff\n", false},
+               {"a\n\xc3\n", false},         /* cut short */
+               {"a\n\xc0\xaf\n", false},     /* not the shortest form */
+               {"a\n\xed\xa0\x80\n", false}, /* a surrogate */
+               {"a\n\xf4\x90\x80\x80\n", false}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct pz_arena arena;
+    struct pz_csv csv;
+    struct pz_error err = {0};
+    pz_arena_init(&arena, NULL);
+    bool good =
+        pz_csv_parse("t", cases[i].text, strlen(cases[i].text), &arena, &csv, &err) == PZ_OK;
+    if (good != cases[i].good) fail_msg("case %zu: %s", i, err.message);
+    if (!good && !strstr(err.message, "t:2: not a text file")) fail_msg("%s", err.message);
+    pz_arena_release(&arena);
+  }
+}
+
 /* ---- the shipped data ----------------------------------------------------------------------- */
 
 struct shipped {
@@ -281,6 +308,7 @@ int main(void) {
       cmocka_unit_test(groups_have_means_of_what_was_compared),
       cmocka_unit_test(limits_are_kept_or_told),
       cmocka_unit_test(wrong_limits_are_told),
+      cmocka_unit_test(tables_are_utf8),
       cmocka_unit_test(shipped_groups_are_within_limits),
       cmocka_unit_test(expected_errors_are_those_of_now),
       cmocka_unit_test(expected_error_rests_on_the_nearest_rows),
