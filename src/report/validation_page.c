@@ -27,19 +27,13 @@ static bool tell_points(const struct pz_validation *v, json_t *datasets) {
   return good;
 }
 
-static double limit_of(const struct pz_validation *v, const char *group, enum pz_limited what) {
-  for (uint32_t i = 0; i < v->n_limits; i++)
-    if (strcmp(v->limits[i].group, group) == 0) return v->limits[i].most[what];
-  return (double)NAN;
-}
-
 static bool tell_errors(const struct pz_validation *v, const struct pz_errors *list, uint32_t n,
                         const char *set, json_t *rows) {
   bool good = true, apart = strcmp(set, "apart") == 0;
   for (uint32_t i = 0; i < n && good; i++) {
     const struct pz_errors *g = &list[i];
-    double limit = apart ? (double)NAN : limit_of(v, g->name, PZ_LIMITED_TIME);
-    double memory_limit = apart ? (double)NAN : limit_of(v, g->name, PZ_LIMITED_MEMORY);
+    double limit = apart ? (double)NAN : pz_limit_of(v, g->name, PZ_LIMITED_TIME);
+    double memory_limit = apart ? (double)NAN : pz_limit_of(v, g->name, PZ_LIMITED_MEMORY);
     good = pz_dataset_row(rows, json_pack("[s,s,s,I,I,o,o,o,o,I,o,o]", set, kind_names[g->kind],
                                           g->name, (json_int_t)g->n, (json_int_t)g->not_predicted,
                                           real_or_null(g->mean), real_or_null(limit),

@@ -22,12 +22,6 @@ static void signed_cell(struct pz_table *t, double part) {
     pz_table_cell(t, "%+.1f%%", 100 * part);
 }
 
-static double limit_of(const struct pz_validation *v, const char *group, enum pz_limited what) {
-  for (uint32_t i = 0; i < v->n_limits; i++)
-    if (strcmp(v->limits[i].group, group) == 0) return v->limits[i].most[what];
-  return (double)NAN;
-}
-
 struct errors_table {
   const char *title, *first; /* head of the first column */
   const struct pz_errors *list;
@@ -42,13 +36,13 @@ static void errors_cells(struct pz_table *t, const struct pz_validation *v,
   pz_table_cell(t, "%u", g->n);
   pz_table_cell(t, "%u", g->not_predicted);
   percent_cell(t, g->mean);
-  if (e->limits) percent_cell(t, limit_of(v, g->name, PZ_LIMITED_TIME));
+  if (e->limits) percent_cell(t, pz_limit_of(v, g->name, PZ_LIMITED_TIME));
   signed_cell(t, g->bias);
   signed_cell(t, g->worst);
   if (!e->memory) return;
   pz_table_cell(t, "%u", g->n_memory);
   percent_cell(t, g->memory_mean);
-  if (e->limits) percent_cell(t, limit_of(v, g->name, PZ_LIMITED_MEMORY));
+  if (e->limits) percent_cell(t, pz_limit_of(v, g->name, PZ_LIMITED_MEMORY));
 }
 
 static void errors_heads(const struct errors_table *e, const char *heads[]) {
@@ -90,38 +84,57 @@ static enum pz_status print_errors(const struct pz_validation *v, struct errors_
 
 /* ---- plans ---------------------------------------------------------------------------------- */
 
-static void order_cells(struct pz_table *t, const char *name, uint32_t n, double rank,
-                        double regret) {
-  pz_table_cell(t, "%s", name);
-  pz_table_cell(t, "%u", n);
+static void rank_cell(struct pz_table *t, double rank) {
   if (isnan(rank))
     pz_table_cell(t, "-");
   else
     pz_table_cell(t, "%.3f", rank);
+}
+
+static void order_cells(const struct pz_validation *v, struct pz_table *t, const char *name,
+                        uint32_t n, double rank, double regret) {
+  pz_table_cell(t, "%s", name);
+  pz_table_cell(t, "%u", n);
+  rank_cell(t, rank);
+  if (v->n_limits) rank_cell(t, pz_limit_of(v, name, PZ_LIMITED_RANK));
   percent_cell(t, regret);
+  if (v->n_limits) percent_cell(t, pz_limit_of(v, name, PZ_LIMITED_REGRET));
+}
+
+/* Columns of order_cells. */
+static void order_heads(const struct pz_validation *v, const char *first, const char *count,
+                        const char *heads[]) {
+  int n = 0;
+  heads[n++] = first;
+  heads[n++] = count;
+  heads[n++] = ">rank correlation";
+  if (v->n_limits) heads[n++] = ">at least";
+  heads[n++] = ">regret";
+  if (v->n_limits) heads[n++] = ">limit";
+  heads[n] = NULL;
 }
 
 static enum pz_status print_orders(const struct pz_validation *v, struct pz_arena *arena,
                                    FILE *out) {
-  static const char *const heads[] = {"model", ">plans", ">rank correlation", ">regret", NULL};
-  static const char *const mean_heads[] = {"mean over models of", ">models", ">rank correlation",
-                                           ">regret", NULL};
+  const char *heads[PZ_TABLE_MOST_COLUMNS];
   struct pz_table t;
   if (!v->n_orders) return PZ_OK;
+  order_heads(v, "model", ">plans", heads);
   fprintf(out, "Order of the plans of one model (%d or more on the same devices)\n",
           PZ_LEAST_PLANS);
   pz_table_init(&t, arena, heads);
   for (uint32_t i = 0; i < v->n_orders; i++) {
     const struct pz_plan_order *o = &v->orders[i];
-    order_cells(&t, o->name, o->plans, o->rank_correlation, o->regret);
+    order_cells(v, &t, o->name, o->plans, o->rank_correlation, o->regret);
   }
   enum pz_status status = pz_table_print(&t, 2, out);
   if (status != PZ_OK) return status;
   fputc('\n', out);
-  pz_table_init(&t, arena, mean_heads);
+  order_heads(v, "mean over models of", ">models", heads);
+  pz_table_init(&t, arena, heads);
   for (uint32_t i = 0; i < v->n_order_means; i++) {
     const struct pz_order_mean *m = &v->order_means[i];
-    order_cells(&t, m->name, m->n, m->rank_correlation, m->regret);
+    order_cells(v, &t, m->name, m->n, m->rank_correlation, m->regret);
   }
   return pz_table_print(&t, 2, out);
 }
@@ -205,12 +218,16 @@ enum pz_status pz_validation_print(const struct pz_validation *v, bool rows, str
 
 char *pz_broken_limit_text(const struct pz_broken_limit *b, char *buf, size_t size) {
   static const char *const names[PZ_LIMITEDS] = {"mean error", "mean error of peak memory",
-                                                 "rows not predicted"};
+                                                 "rows not predicted", "rank correlation",
+                                                 "regret"};
   if (isnan(b->value))
     snprintf(buf, size, "%.80s: %s has a limit, but no row is left to judge", b->group,
              names[b->what]);
   else if (b->what == PZ_LIMITED_MISSING)
     snprintf(buf, size, "%.80s: %.0f %s, limit %.0f", b->group, b->value, names[b->what], b->limit);
+  else if (b->what == PZ_LIMITED_RANK)
+    snprintf(buf, size, "%.80s: %s %.3f, at least %.3f", b->group, names[b->what], b->value,
+             b->limit);
   else
     snprintf(buf, size, "%.80s: %s %.2f%%, limit %.2f%%: worse by %.2f points", b->group,
              names[b->what], 100 * b->value, 100 * b->limit, 100 * (b->value - b->limit));

@@ -199,15 +199,16 @@ static enum pz_status make_orders(const struct pz_point *points, uint32_t n, str
 
 /* ---- limits --------------------------------------------------------------------------------- */
 
-static const char *const limit_heads[] = {"group", "mean_error", "memory_error", "not_predicted"};
+const char *const pz_limit_heads[PZ_LIMITEDS + 1] = {
+    "group", "mean_error", "memory_error", "not_predicted", "rank_correlation", "regret"};
 
 static enum pz_status read_limit(const char *name, const struct pz_csv *csv, uint32_t row,
                                  struct pz_limit *out, struct pz_error *err) {
   out->group = pz_csv_cell(csv, row, 0);
   for (uint32_t k = 0; k < PZ_LIMITEDS; k++) {
-    enum pz_status status = pz_csv_number(name, csv, row, k + 1, 1e6, &out->most[k], err);
+    enum pz_status status = pz_csv_number(name, csv, row, k + 1, 1e6, &out->value[k], err);
     if (status != PZ_OK) return status;
-    if (!*pz_csv_cell(csv, row, k + 1)) out->most[k] = (double)NAN;
+    if (!*pz_csv_cell(csv, row, k + 1)) out->value[k] = (double)NAN;
   }
   return PZ_OK;
 }
@@ -220,10 +221,11 @@ enum pz_status pz_limits_read(const char *name, const char *text, size_t bytes,
   if (status != PZ_OK) return status;
   bool known = csv.columns == PZ_LIMITEDS + 1;
   for (uint32_t c = 0; known && c < csv.columns; c++)
-    known = strcmp(csv.cells[c], limit_heads[c]) == 0;
+    known = strcmp(csv.cells[c], pz_limit_heads[c]) == 0;
   if (!known)
     return pz_fail(err, PZ_BAD_INPUT,
-                   "%s:1: unknown columns; accepted: group,mean_error,memory_error,not_predicted",
+                   "%s:1: unknown columns; accepted: group,mean_error,memory_error,not_predicted,"
+                   "rank_correlation,regret",
                    name);
   struct pz_limit *list = pz_arena_alloc(arena, csv.rows, sizeof *list);
   if (!list) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
@@ -235,13 +237,43 @@ enum pz_status pz_limits_read(const char *name, const char *text, size_t bytes,
   return PZ_OK;
 }
 
-/* Groups, totals: what a limit may name. */
-static const struct pz_errors *limited_errors(const struct pz_validation *v, const char *name) {
-  for (uint32_t i = 0; i < v->n_groups; i++)
-    if (strcmp(v->groups[i].name, name) == 0) return &v->groups[i];
-  for (uint32_t i = 0; i < v->n_totals; i++)
-    if (strcmp(v->totals[i].name, name) == 0) return &v->totals[i];
-  return NULL;
+double pz_limit_of(const struct pz_validation *v, const char *name, enum pz_limited what) {
+  for (uint32_t i = 0; i < v->n_limits; i++) /* a name may stand in several rows */
+    if (strcmp(v->limits[i].group, name) == 0 && !isnan(v->limits[i].value[what]))
+      return v->limits[i].value[what];
+  return (double)NAN;
+}
+
+static void take_errors(const struct pz_errors *list, uint32_t n, const char *name, double *value) {
+  for (uint32_t i = 0; i < n; i++) {
+    if (strcmp(list[i].name, name) != 0) continue;
+    value[PZ_LIMITED_TIME] = list[i].mean;
+    value[PZ_LIMITED_MEMORY] = list[i].memory_mean;
+    value[PZ_LIMITED_MISSING] = list[i].not_predicted;
+  }
+}
+
+static void take_order(double rank, double regret, double *value) {
+  value[PZ_LIMITED_RANK] = rank;
+  value[PZ_LIMITED_REGRET] = regret;
+}
+
+/* What was found under a name that a limit has; NaN: nothing. */
+static void found_values(const struct pz_validation *v, const char *name, double *value) {
+  for (int k = 0; k < PZ_LIMITEDS; k++) value[k] = (double)NAN;
+  take_errors(v->groups, v->n_groups, name, value);
+  take_errors(v->totals, v->n_totals, name, value);
+  for (uint32_t i = 0; i < v->n_orders; i++)
+    if (strcmp(v->orders[i].name, name) == 0)
+      take_order(v->orders[i].rank_correlation, v->orders[i].regret, value);
+  for (uint32_t i = 0; i < v->n_order_means; i++)
+    if (strcmp(v->order_means[i].name, name) == 0)
+      take_order(v->order_means[i].rank_correlation, v->order_means[i].regret, value);
+}
+
+/* A value of NaN keeps no limit. */
+static bool keeps(enum pz_limited what, double value, double limit) {
+  return isnan(limit) || (what == PZ_LIMITED_RANK ? value >= limit : value <= limit);
 }
 
 enum pz_status pz_limits_check(struct pz_arena *arena, struct pz_validation *v) {
@@ -249,15 +281,11 @@ enum pz_status pz_limits_check(struct pz_arena *arena, struct pz_validation *v) 
   pz_vec_init(&broken, arena, sizeof(struct pz_broken_limit));
   for (uint32_t i = 0; i < v->n_limits; i++) {
     const struct pz_limit *l = &v->limits[i];
-    const struct pz_errors *g = limited_errors(v, l->group);
-    double value[PZ_LIMITEDS] = {(double)NAN, (double)NAN, (double)NAN};
-    if (g) value[PZ_LIMITED_TIME] = g->mean;
-    if (g) value[PZ_LIMITED_MEMORY] = g->memory_mean;
-    if (g) value[PZ_LIMITED_MISSING] = g->not_predicted;
+    double value[PZ_LIMITEDS];
+    found_values(v, l->group, value);
     for (enum pz_limited k = 0; k < PZ_LIMITEDS; k++) {
-      struct pz_broken_limit b = {l->group, k, value[k], l->most[k]};
-      if (isnan(l->most[k]) || value[k] <= l->most[k]) continue; /* a value of NaN is broken */
-      if (!pz_vec_push(&broken, &b)) return PZ_NO_MEMORY;
+      struct pz_broken_limit b = {l->group, k, value[k], l->value[k]};
+      if (!keeps(k, value[k], l->value[k]) && !pz_vec_push(&broken, &b)) return PZ_NO_MEMORY;
     }
   }
   v->broken = broken.items;

@@ -38,12 +38,19 @@ struct pz_order_mean {
   double rank_correlation, regret;
 };
 
-enum pz_limited { PZ_LIMITED_TIME, PZ_LIMITED_MEMORY, PZ_LIMITED_MISSING, PZ_LIMITEDS };
+enum pz_limited {
+  PZ_LIMITED_TIME,
+  PZ_LIMITED_MEMORY,
+  PZ_LIMITED_MISSING,
+  PZ_LIMITED_RANK, /* of plans: the least that is allowed, the others are the most */
+  PZ_LIMITED_REGRET,
+  PZ_LIMITEDS
+};
 
-/* A group's limits: of mean errors, and of the number of rows that are not predicted. */
+/* Limits of a group, a total, the plans of a model or a mean over models. */
 struct pz_limit {
   const char *group;
-  double most[PZ_LIMITEDS]; /* NaN: none */
+  double value[PZ_LIMITEDS]; /* NaN: none */
 };
 
 /* A limit that does not hold. */
@@ -87,12 +94,16 @@ PZ_NODISCARD enum pz_status pz_validate(const struct pz_validate_options *o, str
                                         struct pz_validation *out, struct pz_error *err);
 
 /* The parts, for tests: groups, totals and orders of points that are there; limits from a CSV text
- * with columns group, mean_error, memory_error, not_predicted (empty: no limit). */
+ * with the columns of pz_limit_heads (an empty cell: no limit). */
+extern const char *const pz_limit_heads[PZ_LIMITEDS + 1];
 PZ_NODISCARD enum pz_status pz_validation_make(const struct pz_point *points, uint32_t n,
                                                struct pz_arena *arena, struct pz_validation *out);
 PZ_NODISCARD enum pz_status pz_limits_read(const char *name, const char *text, size_t bytes,
                                            struct pz_arena *arena, struct pz_validation *out,
                                            struct pz_error *err);
+
+/* The limit of a group, total, model or mean; NaN: none. */
+double pz_limit_of(const struct pz_validation *v, const char *name, enum pz_limited what);
 
 /* Compare; fills `broken`.  A limit for a group that is not there is broken. */
 PZ_NODISCARD enum pz_status pz_limits_check(struct pz_arena *arena, struct pz_validation *v);

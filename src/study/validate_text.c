@@ -13,7 +13,8 @@
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
 static const char *const kind_names[] = {"run", "passes", "operator", NULL};
-static const char *const limited_names[] = {"mean_error", "memory_error", "not_predicted", NULL};
+static const char *const limited_names[] = {"mean_error",       "memory_error", "not_predicted",
+                                            "rank_correlation", "regret",       NULL};
 
 #define E(f, t) PZ_FIELD(struct pz_errors, f, t)
 #define E_AS(f, t, name) PZ_FIELD_AS(struct pz_errors, f, t, name)
@@ -182,16 +183,38 @@ static void put_limit(double error, FILE *out) {
   if (!isnan(error)) fprintf(out, "%.3f", ceil(error * 1.1 * 1000 - 1e-9) / 1000);
 }
 
+/* A rank correlation may lose 0.05, a regret gain a point: few plans are near each other. */
+static void put_order_limit(const char *name, double rank, double regret, FILE *out) {
+  pz_csv_put(name, out);
+  fputs(",,,,", out);
+  if (!isnan(rank)) fprintf(out, "%.2f", fmax(0, floor((rank - 0.05) * 100 + 1e-9) / 100));
+  fprintf(out, ",%.2f\n", ceil((regret + 0.01) * 100 - 1e-9) / 100);
+}
+
+/* Of models with many plans: a pair that changes places says little about few. */
+static const uint32_t LEAST_LIMITED_PLANS = 8;
+
+static void put_order_limits(const struct pz_validation *v, FILE *out) {
+  for (uint32_t i = 0; i < v->n_orders; i++)
+    if (v->orders[i].plans >= LEAST_LIMITED_PLANS)
+      put_order_limit(v->orders[i].name, v->orders[i].rank_correlation, v->orders[i].regret, out);
+  for (uint32_t i = 0; i < v->n_order_means; i++)
+    put_order_limit(v->order_means[i].name, v->order_means[i].rank_correlation,
+                    v->order_means[i].regret, out);
+}
+
 static void put_limits(const struct pz_validation *v, FILE *out) {
-  fputs("group,mean_error,memory_error,not_predicted\n", out);
+  for (int k = 0; k <= PZ_LIMITEDS; k++)
+    fprintf(out, "%s%c", pz_limit_heads[k], k < PZ_LIMITEDS ? ',' : '\n');
   for (uint32_t i = 0; i < v->n_groups + v->n_totals; i++) {
     const struct pz_errors *g = i < v->n_groups ? &v->groups[i] : &v->totals[i - v->n_groups];
     if (i == v->n_groups) continue; /* all runs: rows that are newly predicted change its mean */
     pz_csv_put(g->name, out);
     put_limit(g->mean, out);
     put_limit(g->memory_mean, out);
-    fprintf(out, ",%u\n", g->not_predicted);
+    fprintf(out, ",%u,,\n", g->not_predicted);
   }
+  put_order_limits(v, out);
 }
 
 /* ---- expected errors ------------------------------------------------------------------------ */

@@ -109,7 +109,8 @@ static struct pz_validation with_limits(struct pz_arena *arena, const char *rows
   char text[300];
   p[0] = point_of("a", NULL, 10, 11);
   p[1] = point_of("a", NULL, 10, 0);
-  snprintf(text, sizeof text, "group,mean_error,memory_error,not_predicted\n%s", rows);
+  snprintf(text, sizeof text,
+           "group,mean_error,memory_error,not_predicted,rank_correlation,regret\n%s", rows);
   assert_int_equal(pz_validation_make(p, 2, arena, &v), PZ_OK);
   if (pz_limits_read("limits", text, strlen(text), arena, &v, &err) != PZ_OK)
     fail_msg("%s", err.message);
@@ -123,13 +124,14 @@ static void limits_are_kept_or_told(void **state) {
     const char *rows;
     uint32_t broken;
     enum pz_limited what;
-  } cases[] = {{"a,0.11,,1\n", 0, 0},
-               {"a,0.09,,\n", 1, PZ_LIMITED_TIME},
-               {"a,,,0\n", 1, PZ_LIMITED_MISSING},
-               {"a,,0.1,\n", 1, PZ_LIMITED_MEMORY}, /* no memory to judge */
-               {"none,0.5,,\n", 1, PZ_LIMITED_TIME},
-               {"a,,,\n", 0, 0},
-               {"all runs,0.11,,1\n", 0, 0},
+  } cases[] = {{"a,0.11,,1,,\n", 0, 0},
+               {"a,0.09,,,,\n", 1, PZ_LIMITED_TIME},
+               {"a,,,0,,\n", 1, PZ_LIMITED_MISSING},
+               {"a,,0.1,,,\n", 1, PZ_LIMITED_MEMORY}, /* no memory to judge */
+               {"none,0.5,,,,\n", 1, PZ_LIMITED_TIME},
+               {"a,,,,,\n", 0, 0},
+               {"all runs,0.11,,1,,\n", 0, 0},
+               {"all models,,,,0.5,\n", 1, PZ_LIMITED_RANK}, /* no plans to judge */
                {"", 0, 0}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct pz_arena arena;
@@ -145,12 +147,14 @@ static void wrong_limits_are_told(void **state) {
   (void)state;
   static const struct {
     const char *text, *message;
-  } cases[] = {
-      {"group,mean_error\na,1\n", "unknown columns; accepted"},
-      {"group,mean_error,memory_error,unpredicted\n", "unknown columns; accepted"},
-      {"group,mean_error,memory_error,not_predicted\na,x,,\n", ":2: column 'mean_error' is 'x'"},
-      {"group,mean_error,memory_error,not_predicted\na,nan,,\n", "accepted: a number from 0"},
-      {"group,mean_error,memory_error,not_predicted\na,-1,,\n", "accepted: a number from 0"}};
+  } cases[] = {{"group,mean_error\na,1\n", "unknown columns; accepted"},
+               {"group,mean_error,memory_error,unpredicted\n", "unknown columns; accepted"},
+               {"group,mean_error,memory_error,not_predicted,rank_correlation,regret\na,x,,,,\n",
+                ":2: column 'mean_error' is 'x'"},
+               {"group,mean_error,memory_error,not_predicted,rank_correlation,regret\na,nan,,,,\n",
+                "accepted: a number from 0"},
+               {"group,mean_error,memory_error,not_predicted,rank_correlation,regret\na,-1,,,,\n",
+                "accepted: a number from 0"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct pz_arena arena;
     struct pz_validation v = {.n_points = 0};
