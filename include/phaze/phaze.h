@@ -472,7 +472,8 @@ struct pz_level {
   double latency_s;   /* of one message */
   int n_axes;         /* 0: any device reaches any other; else a torus, two links an axis */
   int64_t axis[PZ_CLUSTER_MOST_AXES]; /* lengths of the whole torus */
-  int64_t wrap; /* an axis of a job is a ring where it is a multiple of this, else a line */
+  int64_t wrap; /* jobs of whole cubes of this side have rings on all axes; others have lines where
+                   an axis is not a whole one of the torus */
 };
 
 struct pz_cluster {

@@ -129,7 +129,7 @@ enum pz_status pz_cluster_load(const char *cluster, struct pz_cluster *out, stru
   if (!cluster || !out) return pz_need(NULL, cluster ? "out" : "cluster", err);
   const char *preset = pz_embedded_text(pz_embedded_clusters, cluster);
   if (preset) return pz_cluster_parse(cluster, preset, strlen(preset), out, err);
-  char list[160], meant[160], *text = NULL;
+  char list[400], meant[160], *text = NULL;
   size_t bytes = 0;
   if (!pz_file_named(cluster))
     return pz_fail(err, PZ_BAD_INPUT,

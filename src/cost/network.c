@@ -14,6 +14,7 @@ static int level_of(const struct pz_cluster *net, int64_t span) {
 
 struct shape {
   int n;
+  bool cubes; /* a job of whole cubes */
   int64_t axis[PZ_CLUSTER_MOST_AXES];
 };
 
@@ -45,8 +46,16 @@ static struct shape job_shape(const struct pz_level *l, int64_t devices) {
   for (int i = 0; i < l->n_axes && cube <= n; i++) cube *= l->wrap;
   if (n % cube) return even_shape(l->n_axes, n);
   struct shape s = even_shape(l->n_axes, n / cube);
+  s.cubes = true;
   for (int i = 0; i < s.n; i++) s.axis[i] *= l->wrap;
   return s;
+}
+
+/* Is an axis of a job closed?  Those of whole cubes are, and those as long as the torus. */
+static bool is_ring(const struct pz_level *l, const struct shape *s, int64_t length) {
+  for (int i = 0; i < l->n_axes; i++)
+    if (l->axis[i] == length) return true;
+  return s->cubes;
 }
 
 /* What a group has of the axes in one order: links of a device, and how far data travels. */
@@ -63,7 +72,7 @@ static struct use use_of(const struct pz_level *l, const struct shape *s, struct
   for (int i = 0; i < s->n; inner *= s->axis[i++]) {
     int64_t outer = inner * s->axis[i], from = pz_max(g.stride, inner), to = pz_min(end, outer);
     if (to <= from) continue;
-    bool whole = from == inner && to == outer, ring = whole && s->axis[i] % l->wrap == 0;
+    bool whole = from == inner && to == outer, ring = whole && is_ring(l, s, s->axis[i]);
     double length = (double)to / (double)from;
     double links = (ring ? 2.0 : 1.0) * (double)inner / (double)from;
     u.torn += !whole;

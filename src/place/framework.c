@@ -57,3 +57,4 @@ const struct pz_framework *pz_framework_find(const char *name) {
 }
 
 const char *pz_framework_at(size_t i) { return pz_framework_name(NULL, i); }
+bool pz_framework_compiles(const struct pz_framework *f) { return f->launches == 0; }

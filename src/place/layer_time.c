@@ -3,10 +3,12 @@
 #include <math.h>
 
 #include "chip/chip.h"
+#include "core/alloc.h"
 #include "core/num.h"
 #include "cost/constants.h"
 #include "cost/network.h"
 #include "cost/vector.h"
+#include "place/recompute.h"
 #include "workload/op.h"
 
 /* ---- a pass ---- */
@@ -105,9 +107,27 @@ static void recompute(const struct pz_step_work *w, struct pz_layer_time *t) {
   }
 }
 
+/* Full recomputation of a compiled program, or of one that keeps results of products. */
+static enum pz_status recompute_needed(struct pz_step_work *w, const struct pz_layer *l,
+                                       struct pz_pass *p) {
+  const struct pz_ops *ops = &l->ops[PZ_FORWARD];
+  bool *again = pz_calloc(ops->n, sizeof *again);
+  enum pz_status status = again ? pz_recompute_ops(l, w->plan->kept, again, w->err)
+                                : pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the prediction");
+  for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++)
+    if (again[i]) status = add_op(w, &ops->op[i], p);
+  pz_free(again);
+  return status;
+}
+
+static bool recomputes_needed(const struct pz_training_plan *p) {
+  return p->recompute == PZ_RECOMPUTATION_FULL && (p->kept || pz_framework_compiles(p->framework));
+}
+
 /* Host time of a pass. */
 static double launches_s(const struct pz_step_work *w, const struct pz_pass *p) {
-  if (w->plan->execution == PZ_EXECUTION_GRAPH) return 0;
+  if (w->plan->execution == PZ_EXECUTION_GRAPH || w->cost.chip.execution == PZ_CHIP_SCHEDULED)
+    return 0;
   return p->n_ops * w->plan->framework->launches * w->k->launch_s;
 }
 
@@ -125,7 +145,11 @@ enum pz_status pz_layer_time(struct pz_step_work *w, const struct pz_layer *l, b
   enum pz_status status = add_pass(w, l, PZ_FORWARD, &t->forward);
   if (status == PZ_OK) status = add_pass(w, l, PZ_BACKWARD, &t->backward);
   if (status != PZ_OK) return status;
-  if (again) recompute(w, t);
+  if (again && recomputes_needed(w->plan))
+    status = recompute_needed(w, l, &t->backward);
+  else if (again)
+    recompute(w, t);
+  if (status != PZ_OK) return status;
   t->forward_s = pass_s(w, &t->forward, &f_exposed);
   t->backward_s = pass_s(w, &t->backward, &b_exposed);
   t->launch_s = t->forward_s - pz_pass_kernels_s(&t->forward) - f_exposed + t->backward_s -

@@ -176,7 +176,9 @@ static void exchange(const struct pz_step_work *w, const struct model_time *m, i
   }
   double copies_s = between_copies_s(w, params);
   total += copies_s;
-  exposed += overlap ? copies_s * (1 - w->k->hidden_part) : copies_s;
+  /* a compiled loop over layers has all its gradients at its end */
+  bool late = pz_framework_compiles(p->framework);
+  exposed += overlap && !late ? copies_s * (1 - w->k->hidden_part) : copies_s;
   out->parts.gradient_s += exposed;
   out->gradient_hidden_s = total - exposed;
 }
@@ -334,8 +336,9 @@ static struct pz_chip with_library(const struct pz_chip *chip, const char *libra
   return c;
 }
 
-static enum pz_status load(const struct pz_training_model *m, const struct pz_training_plan *p,
-                           struct pz_workload **out, struct pz_error *err) {
+static enum pz_status load(const struct pz_training_model *m, const struct pz_chip *chip,
+                           const struct pz_training_plan *p, struct pz_workload **out,
+                           struct pz_error *err) {
   struct pz_workload_options o = pz_workload_options_default();
   o.seq = m->seq;
   o.mbs = p->mbs;
@@ -343,6 +346,7 @@ static enum pz_status load(const struct pz_training_model *m, const struct pz_tr
   o.sequence_parallel = p->sequence_parallel && p->tp > 1;
   o.attention = m->attention;
   o.kernels = p->execution == PZ_EXECUTION_EAGER ? p->framework->kernels : PZ_KERNELS_POINTWISE;
+  if (chip->execution == PZ_CHIP_SCHEDULED) o.kernels = PZ_KERNELS_FUSED;
   if (!p->framework->dropout) o.dropout = 0;
   return m->config ? pz_workload_parse(m->name, m->config, strlen(m->config), &o, out, err)
                    : pz_workload_load(m->name, &o, out, err);
@@ -380,7 +384,7 @@ enum pz_status pz_predict(const struct pz_training_model *model, const struct pz
   struct pz_workload *made = NULL;
   struct pz_prediction found = {0};
   enum pz_status status = check_plan(plan, err);
-  if (status == PZ_OK) status = load(model, plan, &made, err);
+  if (status == PZ_OK) status = load(model, chip, plan, &made, err);
   if (status != PZ_OK) return status;
   struct pz_step_work w = {.plan = plan,
                            .k = plan->constants ? plan->constants : &pz_constants_default,
@@ -390,6 +394,7 @@ enum pz_status pz_predict(const struct pz_training_model *model, const struct pz
   struct pz_chip with = with_library(chip, plan->attention_library);
   with.calibration.throttle = 1 + (with.calibration.throttle - 1) * w.k->throttle_part;
   pz_cost_init(&w.cost, &with, net);
+  w.cost.net.devices = plan->tp * plan->pp * plan->dp; /* of the job: its part of a torus */
   w.net = &w.cost.net;
   if (!w.net->n_levels && plan->tp * plan->pp * plan->dp > 1)
     status = pz_fail(err, PZ_BAD_INPUT, "chip %s has no link between devices; accepted: --cluster",

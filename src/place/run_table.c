@@ -10,6 +10,7 @@
 #include "core/num.h"
 #include "core/pool.h"
 #include "core/text.h"
+#include "place/recompute.h"
 
 /* ---- columns -------------------------------------------------------------------------------- */
 
@@ -202,6 +203,21 @@ static bool knows_overlap(const char *text) {
   return true;
 }
 
+/* Is a column among those that the source does not state?  A table need not say. */
+static bool is_assumed(const struct reader *r, const char *column) {
+  uint32_t at = pz_csv_column(r->csv, "assumed");
+  return at != PZ_NONE && strstr(pz_csv_cell(r->csv, r->row, at), column);
+}
+
+/* What XLA does whatever a table says: collectives run beside compute, activations between layers are
+ * divided over the tensor-parallel group, and without stages a replica's samples are one
+ * microbatch (tables have those of a device). */
+static void compile(struct pz_training_plan *p) {
+  p->overlap |= PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM | PZ_OVERLAP_TP;
+  p->sequence_parallel = p->tp > 1;
+  if (p->pp == 1 && p->dp > 0) p->mbs = pz_max(p->mbs, p->batch / p->dp);
+}
+
 /* The row's words as choices; NULL, or the column whose word is not known. */
 static const char *read_choices(const struct reader *r, struct request *q) {
   static const char *const recomputations[] = {
@@ -209,7 +225,9 @@ static const char *read_choices(const struct reader *r, struct request *q) {
   static const char *const executions[] = {"eager", "compile", "graph", NULL};
   static const char *const mlps[] = {"gelu", "swiglu", NULL};
   struct pz_training_plan *p = &q->plan;
-  int recompute = word_at(recomputations, cell(r, RECOMPUTE));
+  const char *word = cell(r, RECOMPUTE);
+  bool policy = strncmp(word, "other:", 6) == 0 && pz_kept_parse(word + 6, &p->kept);
+  int recompute = policy ? PZ_RECOMPUTATION_FULL : word_at(recomputations, word);
   int execution = word_at(executions, cell(r, EXECUTION));
   int attention = word_at(pz_attention_names, cell(r, ATTENTION));
   p->framework = pz_framework_find(cell(r, FRAMEWORK));
@@ -223,7 +241,11 @@ static const char *read_choices(const struct reader *r, struct request *q) {
   p->execution = (enum pz_execution)execution;
   p->attention_library = cell(r, ATTN_KERNEL);
   p->overlap = overlap_of(cell(r, OVERLAP));
+  if (pz_framework_compiles(p->framework)) compile(p);
   q->model.attention = (enum pz_attention)attention;
+  /* MaxText has flash attention where nothing else is asked */
+  if (says(r, FRAMEWORK, "maxtext") && is_assumed(r, heads[ATTENTION]))
+    q->model.attention = PZ_ATTENTION_FLASH;
   return NULL;
 }
 

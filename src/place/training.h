@@ -23,6 +23,7 @@ struct pz_training_plan {
   const struct pz_framework *framework;
   const char *attention_library;        /* fa1, fa2, cudnn ...; NULL: the chip's best */
   const struct pz_constants *constants; /* NULL: those of cost/constants.def */
+  unsigned kept; /* full recomputation: products whose results are kept (recompute.h) */
 };
 
 /* Replicas over which ZeRO divides. */
@@ -61,6 +62,10 @@ struct pz_framework {
 
 const struct pz_framework *pz_framework_find(const char *name); /* NULL: unknown */
 const char *pz_framework_name(const void *ctx, size_t i);
+
+/* Are its programs compiled as a whole (XLA)?  Nothing is launched, collectives run beside compute,
+ * what nobody reads is not computed again. */
+bool pz_framework_compiles(const struct pz_framework *f);
 
 /* More of a prediction, for those who ask: held by the arena. */
 struct pz_prediction_detail {

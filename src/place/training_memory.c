@@ -1,6 +1,7 @@
 #include "place/training_memory.h"
 
 #include "core/num.h"
+#include "place/recompute.h"
 
 /* Bytes of a parameter in mixed precision: 16-bit weights, fp32 master copy and two moments (Adam);
  * gradients are the rest of the framework's state. */
@@ -34,7 +35,7 @@ static double kept_bytes(const struct pz_memory_model *m, const struct pz_traini
   const struct pz_layer *l = &m->w->layers[m->block];
   double all = (double)l->activation_bytes, input = (double)l->output_bytes;
   switch (p->recompute) {
-  case PZ_RECOMPUTATION_FULL: return input;
+  case PZ_RECOMPUTATION_FULL: return pz_recompute_kept_bytes(l, p->kept);
   case PZ_RECOMPUTATION_HALF: return (all + input) / 2;
   case PZ_RECOMPUTATION_SELECTIVE: return all - m->core_bytes;
   default: return all;

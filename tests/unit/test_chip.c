@@ -10,6 +10,8 @@
 #include "chip/chip.h"
 #include "chip/cluster.h"
 #include "cost/mapper.h"
+#include "place/training.h"
+#include "workload/op.h"
 
 static struct pz_chip load(const char *name) {
   struct pz_chip c;
@@ -34,7 +36,8 @@ static void presets_have_the_published_rates(void **state) {
               {"a100-40", 312, 1.555},  {"a100-80", 312, 2.039}, {"h100", 989, 3.35},
               {"h200", 989, 4.8},       {"b200", 2250, 8.0},     {"mi300x", 1307, 5.3},
               {"trainium2", 667, 2.9},  {"gaudi3", 1677, 3.7},   {"gb200", 2500, 8.0},
-              {"h100-500w", 989, 2.4}};
+              {"h100-500w", 989, 2.4},  {"h800", 989, 3.35},     {"b300", 2250, 8.0},
+              {"gb300", 2500, 8.0}};
   size_t presets = 0;
   while (pz_chip_preset_name(presets)) presets++;
   assert_int_equal(presets, sizeof want / sizeof *want);
@@ -42,6 +45,154 @@ static void presets_have_the_published_rates(void **state) {
     struct pz_chip c = load(want[i].name);
     near(pz_chip_tensor_flop_per_s(&c), want[i].tflops * 1e12, 0.01);
     near(pz_chip_hbm_bytes_per_s(&c), want[i].tb_per_s * 1e12, 0.01);
+  }
+}
+
+/* ---- what presets reach --------------------------------------------------------------------- */
+
+static double product_s(const struct pz_chip *c, int64_t m, int64_t n, int64_t k) {
+  struct pz_op op = {.name = "product",
+                     .kind = PZ_OP_MATMUL,
+                     .op_class = PZ_CLASS_TENSOR,
+                     .dims = {1, m, n, k},
+                     .flop = 2 * m * n * k,
+                     .matmul_flop = 2 * m * n * k,
+                     .bytes_read = 2 * (m * k + k * n),
+                     .bytes_written = 2 * m * n};
+  struct pz_cost cost;
+  struct pz_estimate e;
+  struct pz_error err = {0};
+  pz_cost_init(&cost, c, NULL);
+  if (pz_cost_op(&cost, &op, &e, &err) != PZ_OK) fail_msg("%s: %s", c->name, err.message);
+  pz_cost_release(&cost);
+  return e.latency_s;
+}
+
+static double vector_s(const struct pz_chip *c, int kind, int64_t rows, int64_t cols) {
+  struct pz_op op = {.name = "vector",
+                     .kind = kind,
+                     .op_class = PZ_CLASS_VECTOR,
+                     .dims = {1, rows, cols, 1},
+                     .flop = rows * cols,
+                     .bytes_read = 4 * rows * cols,
+                     .bytes_written = 2 * rows * cols};
+  struct pz_cost cost;
+  struct pz_estimate e;
+  struct pz_error err = {0};
+  pz_cost_init(&cost, c, NULL);
+  if (pz_cost_op(&cost, &op, &e, &err) != PZ_OK) fail_msg("%s: %s", c->name, err.message);
+  pz_cost_release(&cost);
+  return e.latency_s;
+}
+
+/* Nothing runs at its data sheet, but the original system's reference chip, which is a model. */
+static void presets_stay_below_their_data_sheet(void **state) {
+  (void)state;
+  const double most = 0.97;
+  for (size_t i = 0; pz_chip_preset_name(i); i++) {
+    struct pz_chip c = load(pz_chip_preset_name(i));
+    if (strcmp(c.name, "tpuv4") == 0) continue;
+    int64_t side = 8192;
+    double flop = 2.0 * (double)side * (double)side * (double)side;
+    double products = flop / product_s(&c, side, side, side) / pz_chip_tensor_flop_per_s(&c);
+    double bytes = 6.0 * (double)side * (double)side * 4;
+    double memory = bytes / vector_s(&c, PZ_OP_ADD, 4 * side, side) / pz_chip_hbm_bytes_per_s(&c);
+    if (!(products > 0.3 && products < most && memory > 0.3 && memory < most))
+      fail_msg("%s: products at %.2f, memory at %.2f of the data sheet", c.name, products, memory);
+  }
+}
+
+/* Lines of chips, each no slower than the one before. */
+static const char *const lines[][9] = {
+    {"v100", "a100-40", "a100-80", "h100", "h200", "b200", "b300", NULL},
+    {"h100-500w", "h100", "h800", "h200", NULL}, /* an H800 has an H100's compute */
+    {"b200", "gb200", "gb300", NULL},
+    {"tpuv2", "tpuv3", "tpuv4-real", "tpuv5p", "tpuv7", NULL},
+    {"tpuv5e", "tpuv6e", "tpuv7", NULL}};
+
+static void no_slower(const char *line_before, const char *chip, double before, double now,
+                      const char *what) {
+  if (now > before * (1 + 1e-9))
+    fail_msg("%s takes %.4g s for %s, %s %.4g s", chip, now, what, line_before, before);
+}
+
+static void newer_chips_run_operators_no_slower(void **state) {
+  (void)state;
+  static const int64_t sizes[][3] = {{8192, 8192, 8192}, {4096, 12288, 1536}, {2048, 2048, 2048},
+                                     {512, 4096, 4096},  {128, 8192, 1024},   {64, 128, 128}};
+  static const int kinds[] = {PZ_OP_ADD, PZ_OP_GELU, PZ_OP_LAYERNORM, PZ_OP_SOFTMAX};
+  for (size_t l = 0; l < sizeof lines / sizeof *lines; l++)
+    for (size_t i = 1; lines[l][i]; i++) {
+      struct pz_chip old = load(lines[l][i - 1]), new = load(lines[l][i]);
+      for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        if (new.rules.fill && sizes[s][0] < 2048) continue; /* a larger array is slower to fill */
+        no_slower(old.name, new.name, product_s(&old, sizes[s][0], sizes[s][1], sizes[s][2]),
+                  product_s(&new, sizes[s][0], sizes[s][1], sizes[s][2]), "a product");
+      }
+      for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        no_slower(old.name, new.name, vector_s(&old, kinds[k], 4096, 4096),
+                  vector_s(&new, kinds[k], 4096, 4096), pz_op_info(kinds[k])->name);
+    }
+}
+
+static double step_s(const char *chip, int plan) {
+  static const struct {
+    const char *model;
+    int64_t tp, pp, dp, mbs, batch;
+    enum pz_attention attention;
+    enum pz_recomputation recompute;
+    int zero;
+  } plans[] = {
+      {"gpt2", 1, 1, 8, 4, 64, PZ_ATTENTION_STANDARD, PZ_RECOMPUTATION_NONE, 0},
+      {"llama2-7b", 4, 1, 2, 1, 16, PZ_ATTENTION_FLASH, PZ_RECOMPUTATION_SELECTIVE, 1},
+      {"llama2-7b", 1, 2, 8, 2, 64, PZ_ATTENTION_FLASH, PZ_RECOMPUTATION_FULL, 1},
+      {"llama2-7b", 1, 1, 16, 1, 32, PZ_ATTENTION_FLASH, PZ_RECOMPUTATION_FULL, 3},
+  };
+  struct pz_training_plan p = {.tp = plans[plan].tp,
+                               .pp = plans[plan].pp,
+                               .vpp = 1,
+                               .dp = plans[plan].dp,
+                               .mbs = plans[plan].mbs,
+                               .batch = plans[plan].batch,
+                               .recompute = plans[plan].recompute,
+                               .zero = plans[plan].zero,
+                               .execution = PZ_EXECUTION_GRAPH,
+                               .grad_bytes = 4,
+                               .framework = pz_framework_find("megatron")};
+  struct pz_training_model m = {.name = plans[plan].model, .attention = plans[plan].attention};
+  struct pz_chip c = load(chip);
+  struct pz_cluster net;
+  struct pz_prediction out;
+  struct pz_error err = {0};
+  assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
+  if (pz_predict(&m, &c, &net, &p, &out, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
+  return out.step_s;
+}
+
+/* The same plans in the same network. */
+static void newer_chips_train_no_slower(void **state) {
+  (void)state;
+  for (size_t l = 0; l < sizeof lines / sizeof *lines; l++)
+    for (size_t i = 1; lines[l][i]; i++)
+      for (int p = 0; p < 4; p++)
+        no_slower(lines[l][i - 1], lines[l][i], step_s(lines[l][i - 1], p), step_s(lines[l][i], p),
+                  "a step");
+  assert_true(step_s("h800", 0) == step_s("h100", 0));
+}
+
+static void chips_say_how_operators_run(void **state) {
+  (void)state;
+  static const char *const stream[] = {"v100",  "a100-40", "a100-80", "h100", "h100-500w",
+                                       "h800",  "h200",    "b200",    "b300", "gb200",
+                                       "gb300", "mi300x",  NULL};
+  for (size_t i = 0; pz_chip_preset_name(i); i++) {
+    struct pz_chip c = load(pz_chip_preset_name(i));
+    bool want = false;
+    for (size_t k = 0; stream[k]; k++) want |= strcmp(stream[k], c.name) == 0;
+    assert_int_equal(c.execution, want ? PZ_CHIP_STREAM : PZ_CHIP_SCHEDULED);
+    json_t *o = pz_chip_json(&c);
+    assert_true((json_object_get(o, "execution") != NULL) == want);
+    json_decref(o);
   }
 }
 
@@ -157,6 +308,8 @@ static void bad_chips_say_what_is_accepted(void **state) {
       {"\"bytes\":65536", "\"bytes\":3",
        "field 'glb.bytes' is 3; accepted: at least the 768 bytes of the smallest tile"},
       {"\"stacks\":1,", "", "field 'hbm.stacks' is missing"},
+      {"\"tech\":\"7nm\"", "\"tech\":\"7nm\",\"execution\":\"eager\"",
+       "field 'execution' is \"eager\"; accepted: scheduled or stream"},
       {"\"tensor\":{", "\"tensor\":[{", "not valid JSON"},
       {"\"lanes\":8}", "\"lanes\":8},\"calibration\":{\"tensor_efficiency\":2}",
        "field 'calibration.tensor_efficiency' is 2; accepted: a number from 0.01 to 1"},
@@ -173,7 +326,7 @@ static void bad_chips_say_what_is_accepted(void **state) {
       {"\"cores\":4", "\"core\":4",
        "chip.json: unknown key 'tensor.core'; did you mean 'tensor.cores'?"},
       {"\"lanes\":8}", "\"lanes\":8},\"packaging\":4",
-       "chip.json: unknown key 'packaging'; accepted: name, about, tech, clock_hz, tensor, "},
+       "chip.json: unknown key 'packaging'; accepted: name, about, tech, execution, clock_hz, "},
       {"\"lanes\":8}", "\"lanes\":8},\"hbm_stacks\":4",
        "chip.json: unknown key 'hbm_stacks'; did you mean 'hbm.stacks' (stacks in the object "},
       {"\"lanes\":8", "\"lanes\":8,\"registers\":9",
@@ -324,7 +477,8 @@ static void unknown_names_are_refused(void **state) {
   assert_non_null(strstr(err.message, "unknown chip 'a100' (did you mean a100-40, a100-80?)"));
   err = (struct pz_error){0};
   assert_int_equal(pz_cluster_load("tpuv4", &n, &err), PZ_BAD_INPUT);
-  assert_non_null(strstr(err.message, "unknown cluster 'tpuv4' (did you mean tpuv4-pod?)"));
+  assert_non_null(
+      strstr(err.message, "unknown cluster 'tpuv4' (did you mean tpuv4-pod, tpuv4-real-pod?)"));
   err = (struct pz_error){0};
   assert_int_equal(pz_cluster_load("moon", &n, &err), PZ_BAD_INPUT);
   assert_non_null(strstr(err.message, "accepted: a100-8x12.5, a100-8x6.25, dgx-a100, dgx-b200"));
@@ -348,9 +502,10 @@ static void clusters_are_read_and_checked(void **state) {
   (void)state;
   struct pz_cluster n;
   struct pz_error err = {0};
-  for (size_t i = 0; pz_cluster_preset_name(i); i++)
+  for (size_t i = 0; pz_cluster_preset_name(i); i++) {
     if (pz_cluster_load(pz_cluster_preset_name(i), &n, &err) != PZ_OK) fail_msg("%s", err.message);
-  assert_read_back(&n);
+    assert_read_back(&n);
+  }
   assert_int_equal(pz_cluster_load("paper", &n, &err), PZ_OK);
   assert_int_equal(n.devices, 1024);
   assert_true(n.level[0].bytes_per_s == 4294967296.0 && n.level[0].latency_s == 0);
@@ -374,6 +529,18 @@ static void clusters_are_read_and_checked(void **state) {
        "net: unknown key 'scale'; did you mean 'scales'?"},
       {"{\"devices\":4,\"levels\":[{\"devices\":4,\"bytes_per_s\":1,\"latency\":1}]}",
        "net: levels[0]: unknown key 'latency'; did you mean 'latency_s'?"},
+      {"{\"devices\":8,\"levels\":[{\"devices\":4,\"bytes_per_s\":1},{\"devices\":8,\"bytes_per_"
+       "s\":3}]}",
+       "net: levels[1]: field 'bytes_per_s' is 3; accepted: at most the 1 of the level inside it"},
+      {"{\"devices\":8,\"levels\":[{\"devices\":8,\"bytes_per_s\":1,\"torus\":[4,4]}]}",
+       "field 'torus' is [4,4]; accepted: 1 to 4 lengths whose product is the 8 devices"},
+      {"{\"devices\":8,\"levels\":[{\"devices\":8,\"bytes_per_s\":1,\"torus\":8}]}",
+       "field 'torus' is 8; accepted: 1 to 4 lengths"},
+      {"{\"devices\":8,\"levels\":[{\"devices\":2,\"bytes_per_s\":1},{\"devices\":8,\"bytes_per_"
+       "s\":1,\"torus\":[4,2]}]}",
+       "field 'torus' is [4,2]; accepted: on the innermost level only"},
+      {"{\"devices\":8,\"levels\":[{\"devices\":8,\"bytes_per_s\":1,\"torus\":[4,2],\"wrap\":0}]}",
+       "field 'wrap' is 0;"},
       {"{\"devices\":4,\"scales\":1,\"levels\":[{\"devices\":4,\"bytes_per_s\":1}]}",
        "field 'scales' is 1; accepted: true or false"},
   };
@@ -435,6 +602,10 @@ static void clusters_reach_as_far_as_they_say(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(presets_have_the_published_rates),
+      cmocka_unit_test(presets_stay_below_their_data_sheet),
+      cmocka_unit_test(newer_chips_run_operators_no_slower),
+      cmocka_unit_test(newer_chips_train_no_slower),
+      cmocka_unit_test(chips_say_how_operators_run),
       cmocka_unit_test(area_22nm_is_the_librarys),
       cmocka_unit_test(area_grows_with_every_part),
       cmocka_unit_test(a_chip_survives_its_own_json),

@@ -99,6 +99,7 @@ static void vector_time_is_lanes_or_bytes(void **state) {
   assert_true(fabs(t.latency_s - ceil(1e6 / 256) * 11 / 1.05e9) < 1e-15);
   assert_int_equal(t.bound, PZ_BOUND_COMPUTE);
   c = load("tpuv4-real");
+  c.calibration.hbm_read_efficiency = c.calibration.hbm_write_efficiency = 1;
   struct pz_vector_work add = {PZ_OP_ADD, PZ_FORWARD, 1000, 1000, 6e6, false};
   pz_vector_time(&c, &add, &t);
   assert_true(fabs(t.latency_s - 6e6 / 1.2e12) < 1e-15);

@@ -1,0 +1,108 @@
+#include "place/recompute.h"
+
+#include <string.h>
+
+#include "core/alloc.h"
+#include "workload/op.h"
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+static const unsigned MINIMAL = PZ_KEPT_QKV | PZ_KEPT_OUT | PZ_KEPT_MLP_IN | PZ_KEPT_MLP_OUT;
+
+/* Words of a list; those without a product are about the layer's input, which is always kept. */
+static const struct {
+  const char *word;
+  unsigned kept;
+} words[] = {{"q", PZ_KEPT_QKV},
+             {"k", PZ_KEPT_QKV},
+             {"v", PZ_KEPT_QKV},
+             {"qkv", PZ_KEPT_QKV},
+             {"context", PZ_KEPT_CONTEXT},
+             {"out_proj", PZ_KEPT_OUT},
+             {"mlpwi", PZ_KEPT_MLP_IN},
+             {"mlpwo", PZ_KEPT_MLP_OUT},
+             {"layer", 0},
+             {"input", 0},
+             {"kept", 0},
+             {"rest", 0},
+             {"recomputed", 0}};
+
+static bool parse_list(const char *text, unsigned *out) {
+  unsigned kept = 0;
+  for (text += strspn(text, " "); *text; text += strspn(text, " ")) {
+    size_t n = strcspn(text, " "), i = 0;
+    while (i < sizeof words / sizeof *words &&
+           (strlen(words[i].word) != n || memcmp(words[i].word, text, n) != 0))
+      i++;
+    if (i == sizeof words / sizeof *words) return false;
+    kept |= words[i].kept;
+    text += n;
+  }
+  *out = kept;
+  return true;
+}
+
+bool pz_kept_parse(const char *policy, unsigned *out) {
+  static const struct {
+    const char *name;
+    unsigned kept;
+  } policies[] = {{"minimal", MINIMAL},
+                  {"minimal_with_context", MINIMAL | PZ_KEPT_CONTEXT},
+                  {"custom", PZ_KEPT_QKV}};
+  static const char list[] = "custom:";
+  for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
+    if (strcmp(policies[i].name, policy) == 0) {
+      *out = policies[i].kept;
+      return true;
+    }
+  return strncmp(policy, list, sizeof list - 1) == 0 && parse_list(policy + sizeof list - 1, out);
+}
+
+/* ---- operators ------------------------------------------------------------------------------ */
+
+static bool begins(const char *name, const char *with) {
+  return strncmp(name, with, strlen(with)) == 0;
+}
+
+static unsigned product_of(const struct pz_op *op) {
+  static const struct {
+    const char *name;
+    unsigned kept;
+  } products[] = {
+      {"qkv", PZ_KEPT_QKV},       {"query", PZ_KEPT_QKV},       {"key", PZ_KEPT_QKV},
+      {"value", PZ_KEPT_QKV},     {"context", PZ_KEPT_CONTEXT}, {"attention_out", PZ_KEPT_OUT},
+      {"mlp_up", PZ_KEPT_MLP_IN}, {"mlp_gate", PZ_KEPT_MLP_IN}, {"mlp_down", PZ_KEPT_MLP_OUT}};
+  if (op->kind == PZ_OP_ATTENTION) return PZ_KEPT_CONTEXT;
+  if (op->op_class != PZ_CLASS_TENSOR && op->op_class != PZ_CLASS_FUSED) return 0;
+  for (size_t i = 0; i < sizeof products / sizeof *products; i++)
+    if (begins(op->name, products[i].name)) return products[i].kept;
+  return 0;
+}
+
+/* Backwards over the forward pass: an operator runs again if a result of it is needed, and then
+ * what it reads is needed too. */
+enum pz_status pz_recompute_ops(const struct pz_layer *l, unsigned kept, bool *again,
+                                struct pz_error *err) {
+  bool *need = pz_calloc(l->n_tensors, sizeof *need);
+  if (!need) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
+  for (uint32_t i = 0; i < l->n_saved; i++) need[l->saved[i]] = true;
+  for (uint32_t i = l->ops[PZ_FORWARD].n; i-- > 0;) {
+    const struct pz_op *op = &l->ops[PZ_FORWARD].op[i];
+    bool wanted = false;
+    for (uint32_t o = 0; o < op->n_out; o++) wanted |= need[l->tensors[op->out[o]].storage];
+    again[i] = wanted && !(product_of(op) & kept);
+    for (uint32_t k = 0; k < op->n_in && again[i]; k++) need[l->tensors[op->in[k]].storage] = true;
+  }
+  pz_free(need);
+  return PZ_OK;
+}
+
+double pz_recompute_kept_bytes(const struct pz_layer *l, unsigned kept) {
+  double bytes = (double)l->output_bytes;
+  for (uint32_t i = 0; i < l->ops[PZ_FORWARD].n; i++) {
+    const struct pz_op *op = &l->ops[PZ_FORWARD].op[i];
+    const struct pz_tensor *t = op->n_out ? &l->tensors[op->out[0]] : NULL;
+    if (t && (product_of(op) & kept)) bytes += (double)(t->elems * t->elem_bytes);
+  }
+  return bytes;
+}

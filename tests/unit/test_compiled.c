@@ -1,0 +1,126 @@
+/* Runs of programs that XLA compiled, mostly on TPUs: what is computed again, and published runs. */
+#include "unit/testing.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/file.h"
+#include "place/recompute.h"
+#include "place/run_table.h"
+
+static void policies_name_what_is_kept(void **state) {
+  (void)state;
+  const unsigned all = PZ_KEPT_QKV | PZ_KEPT_OUT | PZ_KEPT_MLP_IN | PZ_KEPT_MLP_OUT;
+  static const char *const bad[] = {"", "maximal", "custom: q, k kept", "custom:x", "minimal "};
+  const struct {
+    const char *policy;
+    unsigned kept;
+  } want[] = {{"minimal", all},
+              {"minimal_with_context", all | PZ_KEPT_CONTEXT},
+              {"custom", PZ_KEPT_QKV},
+              {"custom: layer input kept  rest recomputed", 0},
+              {"custom: out_proj  mlpwo kept", PZ_KEPT_OUT | PZ_KEPT_MLP_OUT},
+              {"custom: layer input  context  q k v  mlpwo kept",
+               PZ_KEPT_QKV | PZ_KEPT_CONTEXT | PZ_KEPT_MLP_OUT}};
+  for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+    unsigned kept = 77;
+    assert_true(pz_kept_parse(want[i].policy, &kept));
+    assert_int_equal(kept, want[i].kept);
+  }
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    unsigned kept = 77;
+    assert_false(pz_kept_parse(bad[i], &kept));
+    assert_int_equal(kept, 77);
+  }
+}
+
+/* FLOP of matrix products that a block of a model computes again. */
+static double again_flop(const struct pz_layer *l, unsigned kept) {
+  bool again[64] = {false};
+  double flop = 0;
+  assert_true(l->ops[PZ_FORWARD].n <= 64);
+  assert_int_equal(pz_recompute_ops(l, kept, again, NULL), PZ_OK);
+  for (uint32_t i = 0; i < l->ops[PZ_FORWARD].n; i++)
+    if (again[i]) flop += (double)l->ops[PZ_FORWARD].op[i].matmul_flop;
+  return flop;
+}
+
+/* A Llama block, h = 4096, f = 11008, s = 4096 tokens: nobody reads the last product's result again,
+ * each that is kept is spared, and keeping more never computes more. */
+static void only_what_backward_reads_is_computed_again(void **state) {
+  (void)state;
+  struct pz_workload_options o = pz_workload_options_default();
+  struct pz_workload *w = NULL;
+  o.attention = PZ_ATTENTION_FLASH;
+  assert_int_equal(pz_workload_load("llama2-7b", &o, &w, NULL), PZ_OK);
+  const struct pz_layer *l = &w->layers[1];
+  double s = 4096, h = 4096, f = 11008, core = 0;
+  for (uint32_t i = 0; i < l->ops[PZ_FORWARD].n; i++)
+    if (strcmp(l->ops[PZ_FORWARD].op[i].name, "attention") == 0)
+      core = (double)l->ops[PZ_FORWARD].op[i].matmul_flop;
+  assert_true(core > 0);
+  double full = 2 * s * h * (4 * h + 2 * f) + core; /* q k v out, up, gate */
+  assert_true(fabs(again_flop(l, 0) / full - 1) < 1e-9);
+  assert_true(fabs(again_flop(l, PZ_KEPT_QKV) / (full - 2 * s * h * 3 * h) - 1) < 1e-9);
+  assert_true(fabs(again_flop(l, PZ_KEPT_MLP_OUT) / full - 1) < 1e-9);
+  unsigned products = PZ_KEPT_QKV | PZ_KEPT_OUT | PZ_KEPT_MLP_IN;
+  assert_true(fabs(again_flop(l, products) / core - 1) < 1e-9);
+  assert_true(again_flop(l, products | PZ_KEPT_CONTEXT) == 0);
+  for (unsigned kept = 0; kept < 32; kept++)
+    for (unsigned more = 1; more < 32; more <<= 1) {
+      assert_true(again_flop(l, kept | more) <= again_flop(l, kept));
+      assert_true(pz_recompute_kept_bytes(l, kept | more) >= pz_recompute_kept_bytes(l, kept));
+    }
+  assert_true(pz_recompute_kept_bytes(l, 0) == (double)l->output_bytes);
+  pz_workload_free(w);
+}
+
+/* Mean error of the counted rows of compiled programs in a table, and how many there are. */
+static double mean_error(const char *path, uint32_t *n) {
+  char *text = NULL;
+  size_t bytes = 0;
+  struct pz_arena arena;
+  struct pz_run_table t;
+  struct pz_error err = {0};
+  double sum = 0;
+  *n = 0;
+  if (pz_file_read(path, 1 << 24, &text, &bytes, &err) != PZ_OK) return 0;
+  pz_arena_init(&arena, NULL);
+  if (pz_run_table_read(path, text, bytes, 2, &arena, &t, &err) != PZ_OK)
+    fail_msg("%s", err.message);
+  uint32_t framework = pz_csv_column(&t.csv, "framework");
+  for (uint32_t i = 0; i < t.n_rows; i++) {
+    const struct pz_framework *f = pz_framework_find(pz_csv_cell(&t.csv, i, framework));
+    if (!t.rows[i].predicted || strcmp(t.rows[i].quality, "ok") != 0) continue;
+    if (!f || !pz_framework_compiles(f)) continue;
+    sum += fabs(t.rows[i].p.step_s / t.rows[i].measured_s - 1);
+    ++*n;
+  }
+  pz_arena_release(&arena);
+  pz_free(text);
+  return sum / *n;
+}
+
+static void published_runs(void **state) {
+  (void)state;
+  static const char *const paths[] = {PHAZE_TEST_DATA "/runs_compiled.csv",
+                                      PHAZE_TEST_DATA "/../../../shared/ref/published/runs.csv"};
+  for (size_t i = 0; i < 2; i++) {
+    uint32_t n;
+    double error = mean_error(paths[i], &n);
+    if (i && !n) {
+      print_message("no ../shared/ref/published: skipped\n");
+      continue;
+    }
+    print_message("  %u runs, mean error %.1f%%\n", n, 100 * error);
+    assert_true(n >= (i ? 31 : 10) && error < 0.15);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(policies_name_what_is_kept),
+                                     cmocka_unit_test(only_what_backward_reads_is_computed_again),
+                                     cmocka_unit_test(published_runs)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

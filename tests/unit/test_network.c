@@ -1,0 +1,161 @@
+/* Collectives of training runs: against published all-reduces, on a torus, and what must hold for
+ * all of them. */
+#include "unit/testing.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/csv.h"
+#include "core/file.h"
+#include "cost/constants.h"
+#include "cost/network.h"
+
+static const struct pz_constants *const K = &pz_constants_default;
+
+static struct pz_cluster cluster(const char *name, int64_t devices) {
+  struct pz_cluster n;
+  struct pz_error err = {0};
+  if (pz_cluster_load(name, &n, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (pz_cluster_reach(&n, devices, "devices", &err) != PZ_OK) fail_msg("%s", err.message);
+  n.devices = devices;
+  return n;
+}
+
+static double seconds(const struct pz_cluster *n, enum pz_collective kind, double bytes,
+                      int64_t devices, int64_t stride) {
+  return pz_network_s(K, n, kind, bytes, (struct pz_group){devices, stride});
+}
+
+/* All-reduces of NCCL on A100 by NVLink: VIA-Research/vTrain, trace/a100 (@f8dda8473a). */
+static void all_reduces_take_as_long_as_published(void **state) {
+  (void)state;
+  static const struct {
+    int64_t devices;
+    double bytes, us;
+  } rows[] = {{2, 1 << 20, 44.21}, {2, 64 << 20, 404.9}, {2, 1 << 30, 5443},
+              {4, 1 << 20, 51.2},  {4, 64 << 20, 544},   {4, 1 << 30, 7259},
+              {8, 1 << 20, 93},    {8, 64 << 20, 580},   {8, 1 << 30, 8193}};
+  struct pz_cluster n = cluster("dgx-a100", 8);
+  double sum = 0;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    double s = seconds(&n, PZ_COLLECTIVE_ALL_REDUCE, rows[i].bytes, rows[i].devices, 1);
+    double e = s / (rows[i].us * 1e-6) - 1;
+    if (fabs(e) > 0.25) fail_msg("row %zu: %+.1f%%", i, 100 * e);
+    sum += fabs(e);
+  }
+  assert_true(sum / (sizeof rows / sizeof *rows) < 0.1);
+}
+
+/* The whole table, where it is: 77 all-reduces, 9.3% with one rate for every size and group. */
+static void the_published_table(void **state) {
+  (void)state;
+  static const char path[] =
+      PHAZE_TEST_DATA "/../../../shared/ref/published/allreduce_a100_v100.csv";
+  char *text = NULL;
+  size_t bytes = 0;
+  struct pz_arena arena;
+  struct pz_csv csv;
+  struct pz_cluster n = cluster("dgx-a100", 8);
+  double sum = 0;
+  int rows = 0;
+  pz_arena_init(&arena, NULL);
+  if (pz_file_read(path, 1 << 20, &text, &bytes, NULL) != PZ_OK) {
+    print_message("no ../shared/ref/published: skipped\n");
+    skip();
+  }
+  assert_int_equal(pz_csv_parse(path, text, bytes, &arena, &csv, NULL), PZ_OK);
+  uint32_t gpu = pz_csv_column(&csv, "gpu"), members = pz_csv_column(&csv, "n_gpus"),
+           size = pz_csv_column(&csv, "bytes"), time = pz_csv_column(&csv, "time_us");
+  for (uint32_t i = 0; i < csv.rows; i++) {
+    if (strcmp(pz_csv_cell(&csv, i, gpu), "a100") != 0) continue; /* V100s have no switch */
+    double s = seconds(&n, PZ_COLLECTIVE_ALL_REDUCE, atof(pz_csv_cell(&csv, i, size)),
+                       atol(pz_csv_cell(&csv, i, members)), 1);
+    sum += fabs(s / (atof(pz_csv_cell(&csv, i, time)) * 1e-6) - 1);
+    rows++;
+  }
+  print_message("  %d all-reduces, mean error %.1f%%\n", rows, 100 * sum / rows);
+  assert_int_equal(rows, 77);
+  assert_true(sum / rows < 0.05);
+  pz_free(text);
+  pz_arena_release(&arena);
+}
+
+/* Bytes/s on a torus in links of one direction, latencies and the part that links reach aside. */
+static void groups_have_the_axes_that_align(void **state) {
+  (void)state;
+  static const struct {
+    const char *cluster;
+    int64_t job, devices, stride;
+    double links;
+  } want[] = {
+      {"tpuv5e-pod", 256, 256, 1, 4},    /* both axes, rings */
+      {"tpuv5e-pod", 256, 16, 1, 2},     /* one axis, */
+      {"tpuv5e-pod", 256, 16, 16, 2},    /* and the other */
+      {"tpuv5e-pod", 64, 64, 1, 2},      /* 8 x 8: lines */
+      {"tpuv5e-pod", 128, 128, 1, 3},    /* 8 x 16: a line and a ring */
+      {"tpuv5e-pod", 4, 4, 1, 2},        /* 2 x 2 */
+      {"tpuv5p-pod", 64, 64, 1, 6},      /* a cube: three rings */
+      {"tpuv5p-pod", 128, 8, 1, 2},      /* 4 x 4 x 8: the axis of 8, */
+      {"tpuv5p-pod", 128, 16, 8, 4},     /* and the others */
+      {"tpuv5p-pod", 16, 16, 1, 3},      /* below a cube: lines */
+      {"tpuv4-real-pod", 384, 384, 1, 6} /* six cubes */
+  };
+  for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+    struct pz_cluster n = cluster(want[i].cluster, want[i].job);
+    const struct pz_level *l = &n.level[0];
+    double link = l->bytes_per_s / (2 * l->n_axes) * K->torus_efficiency;
+    double rate = pz_network_rate(K, &n, (struct pz_group){want[i].devices, want[i].stride});
+    if (fabs(rate / link - want[i].links) > 1e-9)
+      fail_msg("row %zu: %g links, want %g", i, rate / link, want[i].links);
+  }
+}
+
+/* A ring of 16 on a torus: what all devices exchange travels a quarter of it, so an all-to-all of
+ * what one device holds takes four times as long as a pass of a ring would over as many bytes. */
+static void all_to_all_on_a_ring(void **state) {
+  (void)state;
+  struct pz_cluster n = cluster("tpuv5e-pod", 256);
+  n.level[0].latency_s = 0;
+  double all = seconds(&n, PZ_COLLECTIVE_ALL_TO_ALL, 1e9, 16, 1);
+  double gather = seconds(&n, PZ_COLLECTIVE_ALL_GATHER, 1e9, 16, 1);
+  double link = n.level[0].bytes_per_s / 4 * K->torus_efficiency;
+  assert_true(fabs(all / (1e9 * 16 / 4 / (2 * link)) - 1) < 1e-9);
+  assert_true(fabs(gather / (1e9 * 15 / 16 / (2 * link)) - 1) < 1e-9);
+}
+
+/* More bytes never take less; an all-reduce is two passes; faster levels are never slower; nothing
+ * beats the links. */
+static void collectives_are_monotone(void **state) {
+  (void)state;
+  static const int64_t groups[][2] = {{2, 1}, {8, 1}, {4, 2}, {16, 1}, {32, 4}, {64, 8}, {512, 2}};
+  for (size_t c = 0; pz_cluster_preset_name(c); c++)
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++)
+      for (int kind = 0; kind <= PZ_COLLECTIVE_SEND; kind++) {
+        struct pz_cluster n = cluster(pz_cluster_preset_name(c), 1024), fast = n;
+        int64_t members = groups[g][0], stride = groups[g][1];
+        for (int l = 0; l < fast.n_levels; l++) fast.level[l].bytes_per_s *= 2;
+        double few = seconds(&n, kind, 1e6, members, stride),
+               many = seconds(&n, kind, 1e9, members, stride),
+               faster = seconds(&fast, kind, 1e9, members, stride);
+        assert_true(0 < few && few < many && faster < many);
+        double part = kind == PZ_COLLECTIVE_SEND ? 1 : (double)(members - 1) / (double)members;
+        assert_true(many >= 1e9 * part / n.level[0].bytes_per_s);
+      }
+  struct pz_cluster n = cluster("dgx-h100", 1024);
+  assert_true(seconds(&n, PZ_COLLECTIVE_ALL_REDUCE, 1e9, 1, 1) == 0);
+  /* eight members in a node use eight interfaces, one of each node uses one */
+  double eight = pz_network_rate(K, &n, (struct pz_group){64, 1}),
+         one = pz_network_rate(K, &n, (struct pz_group){8, 8});
+  assert_true(fabs(one / (50e9 * K->outer_efficiency) - 1) < 1e-9 && eight > 4 * one);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(all_reduces_take_as_long_as_published),
+      cmocka_unit_test(the_published_table), cmocka_unit_test(groups_have_the_axes_that_align),
+      cmocka_unit_test(all_to_all_on_a_ring), cmocka_unit_test(collectives_are_monotone)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
