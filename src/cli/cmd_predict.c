@@ -137,8 +137,17 @@ static enum pz_status write_trace(const struct pz_predicted *x, struct pz_error 
 }
 
 static enum pz_status tell(const struct pz_predicted *x, struct pz_error *err) {
-  if (x->s->common.json) return pz_command_json(predicted_json(x), err);
-  enum pz_status status = pz_predict_print(x, err);
+  json_t *explained = NULL;
+  enum pz_status status = PZ_OK;
+  if (x->s->common.json) {
+    if (x->s->explain) status = pz_predict_explain_json(x, &explained, err);
+    json_t *j = predicted_json(x);
+    if (explained) json_object_set_new(j, "explain", explained);
+    if (status == PZ_OK) return pz_command_json(j, err);
+    json_decref(j);
+    return status;
+  }
+  status = pz_predict_print(x, err);
   return status == PZ_OK && x->s->explain ? pz_predict_explain(x, err) : status;
 }
 
