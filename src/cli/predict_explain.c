@@ -12,14 +12,15 @@
 /* ---- the plan ------------------------------------------------------------------------------- */
 
 struct explanation {
-  struct pz_table t;  /* for people, or ... */
-  json_t *json;       /* ... by key, where each comes from; NULL: the table */
+  struct pz_table t; /* for people, or ... */
+  json_t *json;      /* ... by key, where each comes from */
+  bool as_json;
   char framework[64]; /* "default of megatron" */
 };
 
 /* `name` is "label (key)", or a key alone. */
 static void field(struct explanation *e, const char *name, const char *value, const char *from) {
-  if (e->json) {
+  if (e->as_json) {
     const char *open = strchr(name, '('), *key = open ? open + 1 : name;
     char text[40];
     snprintf(text, sizeof text, "%.*s", (int)strcspn(key, ")"), key);
@@ -93,7 +94,7 @@ static void explain_fields(struct explanation *e, const struct pz_predicted *x) 
 
 static enum pz_status explain_plan(const struct pz_predicted *x, struct pz_arena *arena) {
   static const char *const heads[] = {"plan", "value", "from", NULL};
-  struct explanation e = {.json = NULL};
+  struct explanation e = {.as_json = false};
   pz_table_init(&e.t, arena, heads);
   explain_fields(&e, x);
   putchar('\n');
@@ -153,7 +154,7 @@ enum pz_status pz_predict_explain(const struct pz_predicted *x, struct pz_error 
 
 enum pz_status pz_predict_explain_json(const struct pz_predicted *x, json_t **out,
                                        struct pz_error *err) {
-  struct explanation e = {.json = json_object()};
+  struct explanation e = {.json = json_object(), .as_json = true};
   struct pz_constant_effect *list = NULL;
   struct pz_arena arena;
   uint32_t n = 0;

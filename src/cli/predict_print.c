@@ -37,6 +37,9 @@ static void print_plan(const struct pz_predicted *x) {
          pz_text_number(samples, sizeof samples, p->samples_per_s),
          pz_text_number(tokens, sizeof tokens, p->tokens_per_s_per_device), 100 * p->mfu,
          100 * p->hfu);
+  if (x->run->expected.runs)
+    printf("expected error of the step time: %.0f%% (%u validated runs: %s)\n",
+           100 * x->run->expected.error, x->run->expected.runs, x->run->expected.of);
 }
 
 /* ---- the step ------------------------------------------------------------------------------- */

@@ -119,6 +119,7 @@ struct request {
   char config[640];
   struct pz_chip chip;
   struct pz_cluster net;
+  bool no_memory; /* for its prediction: an error of the table, not a reason of the row */
 };
 
 static enum pz_status read_numbers(const struct reader *r, struct request *q) {
@@ -283,6 +284,7 @@ static enum pz_status read_row(struct table_job *j, uint32_t i) {
     return PZ_OK;
   }
   if (!reason && load_machine(r, q, &why) != PZ_OK) reason = why.message;
+  if (why.status == PZ_NO_MEMORY) return pz_fail(r->err, PZ_NO_MEMORY, "%s", why.message);
   if (reason) pz_text_copy(row->reason, sizeof row->reason, reason);
   write_config(r, q);
   return PZ_OK;
@@ -297,6 +299,15 @@ static void predict_row(void *ctx, size_t i, unsigned worker) {
   if (row->reason[0]) return;
   row->predicted = pz_predict(&q->model, &q->chip, &q->net, &q->plan, &row->p, NULL, &why) == PZ_OK;
   if (!row->predicted) pz_text_copy(row->reason, sizeof row->reason, why.message);
+  q->no_memory = why.status == PZ_NO_MEMORY;
+}
+
+static enum pz_status check_memory(const struct table_job *j, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++)
+    if (j->requests[i].no_memory)
+      return pz_fail(j->reader.err, PZ_NO_MEMORY, "%s: out of memory for the predictions",
+                     j->reader.name);
+  return PZ_OK;
 }
 
 enum pz_status pz_run_table_read(const char *name, const char *text, size_t bytes, unsigned threads,
@@ -316,6 +327,8 @@ enum pz_status pz_run_table_read(const char *name, const char *text, size_t byte
   if (status != PZ_OK) return status;
   pz_pool_for(pool, t.csv.rows, predict_row, &j);
   pz_pool_free(pool);
+  status = check_memory(&j, t.csv.rows);
+  if (status != PZ_OK) return status;
   t.n_rows = t.csv.rows;
   *out = t;
   return PZ_OK;
