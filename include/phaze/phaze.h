@@ -893,6 +893,12 @@ struct pz_training_run {
   struct pz_training_memory *stages; /* plan.pp of them */
   struct pz_pipeline_event *events;  /* of one replica; NULL: not asked for */
   uint32_t n_events;
+  struct pz_expectation {
+    uint32_t runs;  /* validated ones most like this; 0: there are none */
+    double error;   /* their mean absolute error of the step time, a part of it */
+    double bias;    /* above 0: predictions are too long */
+    const char *of; /* what they have in common with this, for people */
+  } expected;
 };
 
 /* What a plan takes, as training frameworks run it: operators one after another on a device, the

@@ -136,8 +136,20 @@ static enum pz_status write_trace(const struct pz_predicted *x, struct pz_error 
   return status;
 }
 
+static enum pz_status tell_json(const struct pz_predicted *x, struct pz_error *err) {
+  json_t *j = predicted_json(x), *changes = NULL, *explained = NULL;
+  enum pz_status status = PZ_OK;
+  if (x->run->p.peak_bytes > x->run->hbm_bytes) status = pz_predict_changes_json(x, &changes, err);
+  if (changes) json_object_set_new(j, "fits_with", changes);
+  if (status == PZ_OK && x->s->explain) status = pz_predict_explain_json(x, &explained, err);
+  if (explained) json_object_set_new(j, "explain", explained);
+  if (status == PZ_OK) return pz_command_json(j, err);
+  json_decref(j);
+  return status;
+}
+
 static enum pz_status tell(const struct pz_predicted *x, struct pz_error *err) {
-  if (x->s->common.json) return pz_command_json(predicted_json(x), err);
+  if (x->s->common.json) return tell_json(x, err);
   enum pz_status status = pz_predict_print(x, err);
   return status == PZ_OK && x->s->explain ? pz_predict_explain(x, err) : status;
 }

@@ -30,6 +30,10 @@ struct pz_predicted {
 /* The prediction as tables. */
 PZ_NODISCARD enum pz_status pz_predict_print(const struct pz_predicted *x, struct pz_error *err);
 
+/* For a plan that does not fit: what would, as JSON; a new reference. */
+PZ_NODISCARD enum pz_status pz_predict_changes_json(const struct pz_predicted *x, json_t **out,
+                                                    struct pz_error *err);
+
 /* What a run over the tokens costs, and that as a table. */
 PZ_NODISCARD enum pz_status pz_predict_cost(const struct pz_predicted *x, struct pz_run_cost *out,
                                             struct pz_error *err);
@@ -39,6 +43,10 @@ PZ_NODISCARD enum pz_status pz_predict_print_cost(const struct pz_predicted *x,
 
 /* Where every field of the plan comes from, and the constants that count. */
 PZ_NODISCARD enum pz_status pz_predict_explain(const struct pz_predicted *x, struct pz_error *err);
+
+/* The same as JSON, a new reference. */
+PZ_NODISCARD enum pz_status pz_predict_explain_json(const struct pz_predicted *x, json_t **out,
+                                                    struct pz_error *err);
 
 /* Every run of a table. */
 PZ_NODISCARD enum pz_status pz_predict_runs(const struct pz_predict_settings *s,

@@ -6,6 +6,7 @@
 
 #include "cli/predict_options.h"
 #include "core/text.h"
+#include "place/plan_changes.h"
 #include "place/prediction_json.h"
 #include "place/prediction_parts.h"
 #include "report/table.h"
@@ -36,6 +37,9 @@ static void print_plan(const struct pz_predicted *x) {
          pz_text_number(samples, sizeof samples, p->samples_per_s),
          pz_text_number(tokens, sizeof tokens, p->tokens_per_s_per_device), 100 * p->mfu,
          100 * p->hfu);
+  if (x->run->expected.runs)
+    printf("expected error of the step time: %.0f%% (%u validated runs: %s)\n",
+           100 * x->run->expected.error, x->run->expected.runs, x->run->expected.of);
 }
 
 /* ---- the step ------------------------------------------------------------------------------- */
@@ -119,13 +123,63 @@ static enum pz_status print_memory(const struct pz_training_run *r, struct pz_ar
   return pz_table_print(&t, 0, stdout);
 }
 
+/* ---- what would fit ------------------------------------------------------------------------- */
+
+enum { MOST_CHANGES = 5 };
+
+static enum pz_status changes(const struct pz_predicted *x, struct pz_arena *arena,
+                              struct pz_plan_change **list, uint32_t *n, struct pz_error *err) {
+  const struct pz_machine *m = &x->machine;
+  return pz_plan_changes(x->model, &m->chip, m->own_link ? NULL : &m->net, x->run, arena, list, n,
+                         err);
+}
+
+enum pz_status pz_predict_changes_json(const struct pz_predicted *x, json_t **out,
+                                       struct pz_error *err) {
+  struct pz_plan_change *list = NULL;
+  struct pz_arena arena;
+  uint32_t n = 0;
+  pz_arena_init(&arena, NULL);
+  enum pz_status status = changes(x, &arena, &list, &n, err);
+  *out = json_array();
+  for (uint32_t i = 0; i < n; i++)
+    json_array_append_new(*out, json_pack("{s:s,s:f,s:f}", "options", list[i].text, "step_s",
+                                          list[i].step_s, "peak_bytes", list[i].peak_bytes));
+  pz_arena_release(&arena);
+  return status;
+}
+
+static enum pz_status print_changes(const struct pz_predicted *x, struct pz_arena *arena,
+                                    struct pz_error *err) {
+  static const char *const heads[] = {"fits with", ">s per step", ">GB", NULL};
+  struct pz_plan_change *list = NULL;
+  struct pz_table t;
+  uint32_t n = 0;
+  enum pz_status status = changes(x, arena, &list, &n, err);
+  if (status != PZ_OK) return status;
+  putchar('\n');
+  if (!n) {
+    printf("It fits with no one or two of: more recomputation, a higher ZeRO stage, smaller\n"
+           "microbatches, twice --tp or --pp on these devices.\n");
+    return PZ_OK;
+  }
+  pz_table_init(&t, arena, heads);
+  for (uint32_t i = 0; i < n && i < MOST_CHANGES; i++) {
+    pz_table_cell(&t, "%s", list[i].text);
+    pz_table_cell(&t, "%.4g", list[i].step_s);
+    pz_table_cell(&t, "%.1f", list[i].peak_bytes / 1e9);
+  }
+  return pz_table_print(&t, 0, stdout);
+}
+
 enum pz_status pz_predict_print(const struct pz_predicted *x, struct pz_error *err) {
   struct pz_arena arena;
-  (void)err;
   pz_arena_init(&arena, NULL);
   print_plan(x);
   enum pz_status status = print_parts(&x->run->p, &arena);
   if (status == PZ_OK) status = print_memory(x->run, &arena);
+  if (status == PZ_OK && x->run->p.peak_bytes > x->run->hbm_bytes)
+    status = print_changes(x, &arena, err);
   if (status == PZ_OK && x->s->tokens) status = pz_predict_print_cost(x, &x->cost, &arena);
   if (status == PZ_OK)
     printf("\nMFU counts 6 FLOP a parameter and token and attention in full, over the data-sheet\n"

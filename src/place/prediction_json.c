@@ -76,6 +76,12 @@ static const struct pz_field prediction_fields[] = {
 static const struct pz_record prediction_record =
     PZ_RECORD(prediction_fields, struct pz_prediction);
 
+static json_t *expected_json(const struct pz_expectation *e) {
+  if (!e->runs) return json_null();
+  return json_pack("{s:f,s:f,s:I,s:s}", "mean", e->error, "bias", e->bias, "runs",
+                   (json_int_t)e->runs, "of", e->of);
+}
+
 json_t *pz_training_run_json(const struct pz_training_run *r) {
   json_t *j = pz_record_json(&prediction_record, &r->p), *stages = json_array();
   for (int64_t k = 0; k < r->plan.pp; k++)
@@ -86,6 +92,7 @@ json_t *pz_training_run_json(const struct pz_training_run *r) {
   json_object_set_new(j, "stages", stages);
   json_object_set_new(j, "parts", time_json(&r->p.parts));
   json_object_set_new(j, "hidden", hidden_json(&r->p));
+  json_object_set_new(j, "expected_error", expected_json(&r->expected));
   json_object_set_new(j, "plan", plan_json(&r->plan));
   return j;
 }

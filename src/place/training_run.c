@@ -2,6 +2,7 @@
 #include "chip/chip_json.h"
 #include "core/alloc.h"
 #include "core/sized.h"
+#include "place/expected_error.h"
 #include "place/training_options.h"
 
 /* What a caller holds; the run stands first. */
@@ -9,6 +10,17 @@ struct owned {
   struct pz_training_run run;
   struct pz_arena arena;
 };
+
+/* How wrong predictions of such runs have been. */
+static struct pz_expectation expectation(const struct pz_training_options *o,
+                                         const struct pz_chip *chip, const struct pz_cluster *net) {
+  struct pz_run_kind kind = {.chip = chip->name,
+                             .framework = o->framework,
+                             .one_node = !net || o->devices <= net->level[0].devices};
+  struct pz_expected_error e = pz_expected_error(&kind);
+  return (struct pz_expectation){
+      .runs = e.rows, .error = e.mean, .bias = e.bias, .of = pz_likeness_texts[e.like]};
+}
 
 static enum pz_status predict(const char *model, const struct pz_chip *chip,
                               const struct pz_cluster *net, struct owned *own,
@@ -28,6 +40,7 @@ static enum pz_status predict(const char *model, const struct pz_chip *chip,
   if (status != PZ_OK) return status;
   r->hbm_bytes = (double)pz_chip_hbm_bytes(chip);
   r->plan.seq = (int64_t)(r->p.tokens / (double)r->plan.batch + 0.5);
+  r->expected = expectation(&r->plan, chip, net);
   r->stages = detail.stages;
   r->events = detail.run.events;
   r->n_events = detail.run.n_events;
