@@ -124,11 +124,18 @@ static bool recomputes_needed(const struct pz_training_plan *p) {
   return p->recompute == PZ_RECOMPUTATION_FULL && (p->kept || pz_framework_compiles(p->framework));
 }
 
+/* Devices of a node hang on two processors; the hosts of a tensor-parallel group that spans both wait
+ * for each other at every collective. */
+static double lockstep(const struct pz_step_work *w) {
+  enum { MOST_DEVICES = 8 }; /* of such a node */
+  int64_t node = w->net->n_levels ? w->net->level[0].devices : 1;
+  return node <= MOST_DEVICES && 2 * w->plan->tp > node && w->plan->tp > 1 ? w->k->lockstep : 1;
+}
+
 /* Host time of a pass. */
 static double launches_s(const struct pz_step_work *w, const struct pz_pass *p) {
-  if (w->plan->execution == PZ_EXECUTION_GRAPH || w->cost.chip.execution == PZ_CHIP_SCHEDULED)
-    return 0;
-  return p->n_ops * w->plan->framework->launches * w->k->launch_s;
+  if (w->plan->execution == PZ_EXECUTION_GRAPH) return 0;
+  return p->n_ops * w->plan->framework->launches * w->k->launch_s * lockstep(w);
 }
 
 static double pass_s(const struct pz_step_work *w, const struct pz_pass *p, double *exposed_s) {
