@@ -23,7 +23,7 @@ static const struct settings defaults = {.chip = "h200"};
 static const struct pz_option options[] = {
     PZ_COMMON_OPTIONS(struct settings),
     {.name = "runs", .type = PZ_OPTION_TEXTS, .offset = AT(runs), .arg = "FILE.csv", .max = MOST_TABLES, .help = "Validate this table of training runs instead of the built-in data (columns as for predict --runs); may be given again"},
-    {.name = "ops", .type = PZ_OPTION_TEXT, .offset = AT(ops), .arg = "FILE.csv", .help = "Validate this table of operators (columns op, batch, m, n, k, kernel_us) measured on --chip"},
+    {.name = "ops", .type = PZ_OPTION_TEXT, .offset = AT(ops), .arg = "FILE.csv", .help = "Validate this table of operators (columns as for estimate --ops, and kernel_us) measured on --chip"},
     {.name = "chip", .type = PZ_OPTION_TEXT, .offset = AT(chip), .arg = "CHIP", .help = "Chip of --ops: a preset or the path of a chip.json"},
     {.name = "limits", .type = PZ_OPTION_TEXT, .offset = AT(limits), .arg = "FILE.csv", .help = "Limits to check (columns group, mean_error, memory_error, not_predicted, rank_correlation, regret) instead of the built-in ones"},
     {.name = "rows", .type = PZ_OPTION_FLAG, .offset = AT(rows), .help = "Show every row, not groups; with --csv and --json too"},

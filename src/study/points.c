@@ -137,6 +137,14 @@ struct operators {
   const char *chip;
 };
 
+/* Name, sizes, and what else the table says. */
+static char *operator_id(const struct pz_csv *csv, uint32_t row, struct pz_arena *arena) {
+  const char *b = cell_of(csv, row, "batch"), *extra = cell_of(csv, row, "extra");
+  return pz_arena_printf(arena, "%s %s x %s x %s x %s%s%s", cell_of(csv, row, "op"),
+                         *b ? b : cell_of(csv, row, "b"), cell_of(csv, row, "m"),
+                         cell_of(csv, row, "n"), cell_of(csv, row, "k"), *extra ? ", " : "", extra);
+}
+
 static enum pz_status add_operator(const struct pz_point_reader *r, const char *name,
                                    const struct operators *o, uint32_t row, uint32_t at) {
   struct pz_arena *arena = r->points->arena;
@@ -146,10 +154,7 @@ static enum pz_status add_operator(const struct pz_point_reader *r, const char *
   const char *op = cell_of(&o->csv, row, "op");
   struct pz_point p = {.kind = PZ_POINT_OPERATOR,
                        .group = pz_arena_printf(arena, "%s %s", o->chip, op),
-                       .id = pz_arena_printf(arena, "%s %s x %s x %s x %s", op,
-                                             cell_of(&o->csv, row, "batch"),
-                                             cell_of(&o->csv, row, "m"), cell_of(&o->csv, row, "n"),
-                                             cell_of(&o->csv, row, "k")),
+                       .id = operator_id(&o->csv, row, arena),
                        .quality = "ok",
                        .chip = o->chip,
                        .framework = "",

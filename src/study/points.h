@@ -42,7 +42,7 @@ struct pz_point_reader {
 PZ_NODISCARD enum pz_status pz_points_runs(const struct pz_point_reader *r, const char *name,
                                            const char *text, size_t bytes);
 
-/* Operators measured on a chip: columns op, batch, m, n, k and kernel_us. */
+/* Operators measured on a chip: the columns of cost/ops_table.h, and kernel_us. */
 PZ_NODISCARD enum pz_status pz_points_operators(const struct pz_point_reader *r, const char *name,
                                                 const char *text, size_t bytes, const char *chip);
 

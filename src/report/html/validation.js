@@ -6,7 +6,7 @@ const steps = points.filter(p => p.kind !== "operator"), operators = points.filt
 const colours = ["--tensor", "--vector", "--buffer", "--network", "--hbm", "--fused", "--best"].map(c => `var(${c})`);
 const symbols = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down"];
 const mean = x => x === null ? "–" : percent(x, 1);
-const part = x => x === null ? "–" : (x > 0 ? "+" : x < 0 ? "−" : "") + Math.abs(100 * x).toFixed(1) + "%";
+const part = x => x === null ? "–" : (x >= 0.0005 ? "+" : x <= -0.0005 ? "−" : "") + Math.abs(100 * x).toFixed(1) + "%";
 
 // ---- head
 
