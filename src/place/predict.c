@@ -169,7 +169,10 @@ static void exchange(const struct pz_step_work *w, const struct model_time *m, i
   bool overlap = p->overlap & (PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM);
   if (p->zero == 3) {
     total = part * params * (4 + p->grad_bytes) / rate * (double)rounds;
-    double hidden = !overlap ? 0 : compiled ? w->k->hidden_part : w->k->sharded_hidden_part;
+    /* on a GPU they take SMs and memory from the kernels beside them */
+    bool stream = w->cost.chip.execution == PZ_CHIP_STREAM;
+    double hidden = stream ? w->k->sharded_hidden_part : w->k->hidden_part;
+    if (!overlap) hidden = 0;
     exposed = pz_fmax(compute, total) + (1 - hidden) * pz_fmin(compute, total) - compute;
   } else {
     total = part * params * (p->zero ? p->grad_bytes + 2 : 2 * p->grad_bytes) / rate;
