@@ -1,10 +1,12 @@
 /* Baseline: an existing chip with the best plans for it. */
 #include "baseline/baseline.h"
 
+#include "chip/chip.h"
+
 static enum pz_status on(const char *name, const struct pz_baseline_question *q,
                          struct pz_baseline_answer *out, struct pz_error *err) {
   struct pz_chip chip;
-  enum pz_status status = pz_chip_load(name, &chip, err);
+  enum pz_status status = pz_chip_load_described(name, &chip, err);
   return status == PZ_OK ? pz_baseline_place(q, &chip, 0, out, err) : status;
 }
 

@@ -108,6 +108,14 @@ static void read_tiles(struct pz_fields *f, struct pz_calibration *c) {
   if (!good) pz_fields_refuse(f, "calibration.tiles", "at most 8 ascending sizes");
 }
 
+void pz_calibration_none(int64_t glb_bytes, struct pz_calibration *c) {
+  *c = (struct pz_calibration){.most_tile_values = INT64_MAX, .most_splits = 1, .least_split_k = 1};
+  for (size_t i = 0; i < NUMBERS; i++)
+    *(double *)((char *)c + numbers[i].offset) = numbers[i].absent;
+  c->batched_startup_s = c->startup_s;
+  c->warm_from_bytes = c->warm_to_bytes = (double)glb_bytes;
+}
+
 void pz_calibration_read(struct pz_fields *f, int64_t glb_bytes, struct pz_calibration *c) {
   read_numbers(f, numbers, NUMBERS, c);
   if (c->batched_startup_s < 0) c->batched_startup_s = c->startup_s;

@@ -18,6 +18,9 @@ const struct pz_constant *pz_kernel_constants(size_t *n);
 /* Field "calibration" of a chip.json; absent fields get the values of an uncalibrated chip. */
 void pz_calibration_read(struct pz_fields *f, int64_t glb_bytes, struct pz_calibration *c);
 
+/* That of an uncalibrated chip. */
+void pz_calibration_none(int64_t glb_bytes, struct pz_calibration *c);
+
 /* Are all its numbers finite, and its lists no longer than they can be?  So that JSON can hold
  * it. */
 bool pz_calibration_is_finite(const struct pz_calibration *c);

@@ -217,6 +217,12 @@ enum pz_status pz_chip_load(const char *chip, struct pz_chip *out, struct pz_err
   return status;
 }
 
+enum pz_status pz_chip_load_described(const char *chip, struct pz_chip *out, struct pz_error *err) {
+  enum pz_status status = pz_chip_load(chip, out, err);
+  if (status == PZ_OK) pz_calibration_none(out->glb_bytes, &out->calibration);
+  return status;
+}
+
 double pz_chip_tensor_flop_per_s(const struct pz_chip *c) {
   return 2.0 * (double)c->tensor.cores * (double)c->tensor.rows * (double)c->tensor.cols *
          c->clock_hz;

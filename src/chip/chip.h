@@ -26,6 +26,11 @@ int64_t pz_chip_least_glb_bytes(const struct pz_chip *c);
  * global buffer. */
 struct pz_chip pz_chip_part(const struct pz_chip *c, int64_t tensor_cores, int64_t vector_cores);
 
+/* A chip as its data sheet describes it, without what measurements say: to be compared with chips that
+ * nobody has built. */
+PZ_NODISCARD enum pz_status pz_chip_load_described(const char *chip, struct pz_chip *out,
+                                                   struct pz_error *err);
+
 /* How this kind of vector operator was measured, or NULL. */
 const struct pz_kernel *pz_chip_kernel(const struct pz_chip *c, const char *kind);
 

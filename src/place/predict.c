@@ -165,10 +165,14 @@ static void exchange(const struct pz_step_work *w, const struct model_time *m, i
       shards * p->tp > w->net->level[0].devices)
     rate /= (double)pz_max(1, w->net->level[0].devices / p->tp);
   double part = (double)(shards - 1) / (double)shards;
+  bool compiled = pz_framework_compiles(p->framework);
   bool overlap = p->overlap & (PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM);
   if (p->zero == 3) {
     total = part * params * (4 + p->grad_bytes) / rate * (double)rounds;
-    double hidden = overlap ? w->k->sharded_hidden_part : 0;
+    /* on a GPU they take SMs and memory from the kernels beside them */
+    bool stream = w->cost.chip.execution == PZ_CHIP_STREAM;
+    double hidden = stream ? w->k->sharded_hidden_part : w->k->hidden_part;
+    if (!overlap) hidden = 0;
     exposed = pz_fmax(compute, total) + (1 - hidden) * pz_fmin(compute, total) - compute;
   } else {
     total = part * params * (p->zero ? p->grad_bytes + 2 : 2 * p->grad_bytes) / rate;
@@ -177,8 +181,7 @@ static void exchange(const struct pz_step_work *w, const struct model_time *m, i
   double copies_s = between_copies_s(w, params);
   total += copies_s;
   /* a compiled loop over layers has all its gradients at its end */
-  bool late = pz_framework_compiles(p->framework);
-  exposed += overlap && !late ? copies_s * (1 - w->k->hidden_part) : copies_s;
+  exposed += overlap && !compiled ? copies_s * (1 - w->k->hidden_part) : copies_s;
   out->parts.gradient_s += exposed;
   out->gradient_hidden_s = total - exposed;
 }

@@ -209,15 +209,6 @@ static bool is_assumed(const struct reader *r, const char *column) {
   return at != PZ_NONE && strstr(pz_csv_cell(r->csv, r->row, at), column);
 }
 
-/* What XLA does whatever a table says: collectives run beside compute, activations between layers are
- * divided over the tensor-parallel group, and without stages a replica's samples are one
- * microbatch (tables have those of a device). */
-static void compile(struct pz_training_plan *p) {
-  p->overlap |= PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM | PZ_OVERLAP_TP;
-  p->sequence_parallel = p->tp > 1;
-  if (p->pp == 1 && p->dp > 0) p->mbs = pz_max(p->mbs, p->batch / p->dp);
-}
-
 /* The row's words as choices; NULL, or the column whose word is not known. */
 static const char *read_choices(const struct reader *r, struct request *q) {
   static const char *const recomputations[] = {
@@ -241,7 +232,6 @@ static const char *read_choices(const struct reader *r, struct request *q) {
   p->execution = (enum pz_execution)execution;
   p->attention_library = cell(r, ATTN_KERNEL);
   p->overlap = overlap_of(cell(r, OVERLAP));
-  if (pz_framework_compiles(p->framework)) compile(p);
   q->model.attention = (enum pz_attention)attention;
   /* MaxText has flash attention where nothing else is asked */
   if (says(r, FRAMEWORK, "maxtext") && is_assumed(r, heads[ATTENTION]))
@@ -280,6 +270,17 @@ static enum pz_status load_machine(const struct reader *r, struct request *q,
   return status == PZ_OK ? pz_cluster_reach(&q->net, pz_max(q->n_dev, 1), "n_dev", err) : status;
 }
 
+/* What XLA does whatever a table says: collectives run beside compute, activations between layers are
+ * divided over the tensor-parallel group, weights over a slice (the innermost level), and without
+ * stages a replica's samples are one microbatch (tables have those of a device). */
+static void compile(const struct pz_cluster *net, struct pz_training_plan *p) {
+  int64_t slice = net->level[0].devices / pz_max(1, p->tp);
+  p->overlap |= PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM | PZ_OVERLAP_TP;
+  p->sequence_parallel = p->tp > 1;
+  if (p->pp == 1 && p->dp > 0) p->mbs = pz_max(p->mbs, p->batch / p->dp);
+  if (p->zero == 3 && slice > 0 && p->dp > slice && p->dp % slice == 0) p->shard = slice;
+}
+
 /* ---- the table ------------------------------------------------------------------------------ */
 
 struct table_job {
@@ -308,6 +309,7 @@ static enum pz_status read_row(struct table_job *j, uint32_t i) {
   if (!reason && load_machine(r, q, &why) != PZ_OK) reason = why.message;
   if (why.status == PZ_NO_MEMORY) return pz_fail(r->err, PZ_NO_MEMORY, "%s", why.message);
   if (reason) pz_text_copy(row->reason, sizeof row->reason, reason);
+  if (!reason && pz_framework_compiles(q->plan.framework)) compile(&q->net, &q->plan);
   write_config(r, q);
   return PZ_OK;
 }

@@ -5,7 +5,9 @@
 #include "chip/chip.h"
 #include "chip/chip_json.h"
 #include "chip/cluster.h"
+#include "cost/constants.h"
 #include "cost/mapper.h"
+#include "cost/network.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
@@ -38,6 +40,16 @@ static void use(const struct pz_chip *c, struct pz_product p) {
   json_decref(pz_chip_json(c));
 }
 
+/* Collectives of groups of all sizes take a time, and none less than nothing. */
+static void use_cluster(const struct pz_cluster *c, uint64_t h) {
+  for (int kind = 0; kind <= PZ_COLLECTIVE_SEND; kind++) {
+    struct pz_group g = {1 + (int64_t)(h >> 7) % (1 << 12), 1 + (int64_t)(h >> 23) % (1 << 8)};
+    double s = pz_network_s(&pz_constants_default, c, (enum pz_collective)kind, 1e6, g);
+    require(g.devices == 1 ? s == 0 : s > 0 && s < 1e18);
+  }
+  json_decref(pz_cluster_json(c));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   struct pz_chip chip;
   struct pz_cluster cluster;
@@ -47,7 +59,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   else
     require(err.message[0]);
   err = (struct pz_error){0};
-  if (pz_cluster_parse("fuzz", (const char *)data, bytes, &cluster, &err) != PZ_OK)
+  if (pz_cluster_parse("fuzz", (const char *)data, bytes, &cluster, &err) == PZ_OK) {
+    struct pz_product p = vary(data, bytes);
+    use_cluster(&cluster, (uint64_t)(p.m * 40503 + p.n * 2654435761 + p.k));
+  } else
     require(err.message[0]);
   return 0;
 }

@@ -9,6 +9,7 @@
 
 #include "chip/chip.h"
 #include "chip/cluster.h"
+#include "core/alloc.h"
 #include "cost/mapper.h"
 #include "place/training.h"
 #include "workload/op.h"
@@ -269,6 +270,26 @@ static void a_chip_survives_its_own_json(void **state) {
     json_decref(json);
     json_decref(second);
     free(text);
+  }
+}
+
+/* Without measurements every preset is what a file without a calibration gives. */
+static void described_chips_have_no_calibration(void **state) {
+  (void)state;
+  for (size_t i = 0; pz_chip_preset_name(i); i++) {
+    struct pz_chip c;
+    assert_int_equal(pz_chip_load_described(pz_chip_preset_name(i), &c, NULL), PZ_OK);
+    json_t *o = pz_chip_json(&c), *none = json_object();
+    double l2 = c.calibration.warm_from_bytes;
+    assert_true(l2 == (double)c.glb_bytes && c.calibration.tensor_efficiency == 1);
+    json_object_set(o, "calibration", none);
+    char *text = pz_json_dump(o, 0);
+    struct pz_chip again;
+    assert_int_equal(pz_chip_parse("again", text, strlen(text), &again, NULL), PZ_OK);
+    assert_memory_equal(&again.calibration, &c.calibration, sizeof c.calibration);
+    pz_free(text);
+    json_decref(none);
+    json_decref(o);
   }
 }
 
@@ -606,6 +627,7 @@ int main(void) {
       cmocka_unit_test(newer_chips_run_operators_no_slower),
       cmocka_unit_test(newer_chips_train_no_slower),
       cmocka_unit_test(chips_say_how_operators_run),
+      cmocka_unit_test(described_chips_have_no_calibration),
       cmocka_unit_test(area_22nm_is_the_librarys),
       cmocka_unit_test(area_grows_with_every_part),
       cmocka_unit_test(a_chip_survives_its_own_json),

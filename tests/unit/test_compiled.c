@@ -8,6 +8,7 @@
 #include "core/file.h"
 #include "place/recompute.h"
 #include "place/run_table.h"
+#include "workload/op.h"
 
 static void policies_name_what_is_kept(void **state) {
   (void)state;
@@ -57,7 +58,7 @@ static void only_what_backward_reads_is_computed_again(void **state) {
   const struct pz_layer *l = &w->layers[1];
   double s = 4096, h = 4096, f = 11008, core = 0;
   for (uint32_t i = 0; i < l->ops[PZ_FORWARD].n; i++)
-    if (strcmp(l->ops[PZ_FORWARD].op[i].name, "attention") == 0)
+    if (l->ops[PZ_FORWARD].op[i].kind == PZ_OP_ATTENTION)
       core = (double)l->ops[PZ_FORWARD].op[i].matmul_flop;
   assert_true(core > 0);
   double full = 2 * s * h * (4 * h + 2 * f) + core; /* q k v out, up, gate */
