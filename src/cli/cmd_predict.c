@@ -42,7 +42,7 @@ static const struct pz_option options[] = {
     {.name = "zero", .type = PZ_OPTION_CHOICE, .offset = AT(plan.zero), .choices = zero_names, .help = "ZeRO stage. Shard over the replicas: 1 optimizer state, 2 also gradients, 3 also weights"},
     {.name = "shard", .type = PZ_OPTION_INT, .offset = AT(plan.shard), .arg = "N", .min = 1, .max = 1 << 20, .help = "Replicas that ZeRO shards over; each group of so many holds a whole copy (default: all)"},
     {.name = "attention", .type = PZ_OPTION_CHOICE, .offset = AT(plan.attention), .choices = pz_attention_names, .help = "Attention kernels"},
-    {.name = "attention-library", .type = PZ_OPTION_TEXT, .offset = AT(plan.attention_library), .arg = "NAME", .help = "Library of the attention kernels, where the chip is calibrated for it: fa1, fa2, cudnn"},
+    {.name = "attention-library", .type = PZ_OPTION_TEXT, .offset = AT(plan.attention_library), .arg = "NAME", .help = "Library of the attention kernels, where the chip is calibrated for it: fa1, fa2, fa3, cudnn, pallas"},
     {.name = "overlap", .type = PZ_OPTION_TEXT, .offset = AT(overlap), .arg = "LIST", .help = "Communication that runs beside compute: grad,param,tp,p2p or none or all"},
     {.name = "execution", .type = PZ_OPTION_CHOICE, .offset = AT(plan.execution), .choices = pz_execution_names, .help = "Kernel execution: launched one by one, compiled, or as a CUDA graph"},
     {.name = "grad-bytes", .type = PZ_OPTION_REAL, .offset = AT(plan.grad_bytes), .arg = "B", .min = 1, .max = 8, .help = "Bytes of a gradient in the exchange between replicas"},
