@@ -154,6 +154,17 @@ static enum pz_status tell(const struct pz_predicted *x, struct pz_error *err) {
   return status == PZ_OK && x->s->explain ? pz_predict_explain(x, err) : status;
 }
 
+/* Nodes are filled, or a part of one is used: else the network is told too well. */
+static void warn_of_nodes(const struct pz_predicted *x) {
+  int64_t node = x->machine.net.level[0].devices, n = x->run->plan.devices;
+  char text[160];
+  if (x->machine.own_link || x->machine.net.n_levels < 2 || n <= node || n % node == 0) return;
+  snprintf(text, sizeof text,
+           "%lld devices do not fill groups of %lld, the innermost level of cluster %s",
+           (long long)n, (long long)node, x->machine.net.name);
+  pz_command_warn(x->s->common.quiet, text);
+}
+
 static enum pz_status predict_plan(const struct pz_predict_settings *s, const char *model,
                                    struct pz_error *err) {
   struct pz_predicted x = {.s = s, .model = model};
@@ -166,6 +177,7 @@ static enum pz_status predict_plan(const struct pz_predict_settings *s, const ch
   if (status == PZ_OK)
     status = pz_training_predict(model, &x.machine.chip, x.machine.own_link ? NULL : &x.machine.net,
                                  &x.asked, &x.run, err);
+  if (status == PZ_OK) warn_of_nodes(&x);
   if (status == PZ_OK && s->tokens) status = pz_predict_cost(&x, &x.cost, err);
   if (status == PZ_OK && s->trace) status = write_trace(&x, err);
   if (status == PZ_OK) status = tell(&x, err);

@@ -13,6 +13,14 @@
 
 /* ---- the plan and its rates ----------------------------------------------------------------- */
 
+static void print_expected(const struct pz_expectation *e) {
+  if (e->runs && e->same_chip)
+    printf("expected error of the step time: %.0f%% (%u validated runs: %s)\n", 100 * e->error,
+           e->runs, e->of);
+  else
+    printf("expected error of the step time: not known, no validated runs on such a chip\n");
+}
+
 static void print_plan(const struct pz_predicted *x) {
   const struct pz_training_options *o = &x->run->plan;
   const struct pz_prediction *p = &x->run->p;
@@ -37,9 +45,7 @@ static void print_plan(const struct pz_predicted *x) {
          pz_text_number(samples, sizeof samples, p->samples_per_s),
          pz_text_number(tokens, sizeof tokens, p->tokens_per_s_per_device), 100 * p->mfu,
          100 * p->hfu);
-  if (x->run->expected.runs)
-    printf("expected error of the step time: %.0f%% (%u validated runs: %s)\n",
-           100 * x->run->expected.error, x->run->expected.runs, x->run->expected.of);
+  print_expected(&x->run->expected);
 }
 
 /* ---- the step ------------------------------------------------------------------------------- */
