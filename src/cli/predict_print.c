@@ -57,8 +57,9 @@ static int decimals(double step_s) {
 }
 
 static enum pz_status print_parts(const struct pz_prediction *p, struct pz_arena *arena) {
-  static const char *const heads[] = {"part of the step", ">seconds", ">share", ">hidden (s)",
-                                      NULL};
+  bool hides = p->tensor_hidden_s > 0 || p->gradient_hidden_s > 0;
+  const char *const heads[] = {"part of the step", ">seconds", ">share",
+                               hides ? ">hidden (s)" : NULL, NULL};
   const struct pz_part_info *part;
   int digits = decimals(p->step_s);
   struct pz_table t;
@@ -71,7 +72,7 @@ static enum pz_status print_parts(const struct pz_prediction *p, struct pz_arena
     pz_table_cell(&t, "%.1f%%", 100 * s / p->step_s);
     if (hidden > 0)
       pz_table_cell(&t, "%.*f", digits, hidden);
-    else
+    else if (hides)
       pz_table_cell(&t, "-");
   }
   putchar('\n');
