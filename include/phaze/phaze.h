@@ -898,6 +898,7 @@ struct pz_training_run {
     double error;   /* their mean absolute error of the step time, a part of it */
     double bias;    /* above 0: predictions are too long */
     const char *of; /* what they have in common with this, for people */
+    bool same_chip; /* else of other chips alone */
   } expected;
 };
 

@@ -42,7 +42,7 @@ static const struct pz_option options[] = {
     {.name = "zero", .type = PZ_OPTION_CHOICE, .offset = AT(plan.zero), .choices = zero_names, .help = "ZeRO stage. Shard over the replicas: 1 optimizer state, 2 also gradients, 3 also weights"},
     {.name = "shard", .type = PZ_OPTION_INT, .offset = AT(plan.shard), .arg = "N", .min = 1, .max = 1 << 20, .help = "Replicas that ZeRO shards over; each group of so many holds a whole copy (default: all)"},
     {.name = "attention", .type = PZ_OPTION_CHOICE, .offset = AT(plan.attention), .choices = pz_attention_names, .help = "Attention kernels"},
-    {.name = "attention-library", .type = PZ_OPTION_TEXT, .offset = AT(plan.attention_library), .arg = "NAME", .help = "Library of the attention kernels, where the chip is calibrated for it: fa1, fa2, cudnn"},
+    {.name = "attention-library", .type = PZ_OPTION_TEXT, .offset = AT(plan.attention_library), .arg = "NAME", .help = "Library of the attention kernels, where the chip is calibrated for it: fa1, fa2, fa3, cudnn, pallas"},
     {.name = "overlap", .type = PZ_OPTION_TEXT, .offset = AT(overlap), .arg = "LIST", .help = "Communication that runs beside compute: grad,param,tp,p2p or none or all"},
     {.name = "execution", .type = PZ_OPTION_CHOICE, .offset = AT(plan.execution), .choices = pz_execution_names, .help = "Kernel execution: launched one by one, compiled, or as a CUDA graph"},
     {.name = "grad-bytes", .type = PZ_OPTION_REAL, .offset = AT(plan.grad_bytes), .arg = "B", .min = 1, .max = 8, .help = "Bytes of a gradient in the exchange between replicas"},
@@ -154,6 +154,17 @@ static enum pz_status tell(const struct pz_predicted *x, struct pz_error *err) {
   return status == PZ_OK && x->s->explain ? pz_predict_explain(x, err) : status;
 }
 
+/* Nodes are filled, or a part of one is used: else the network is told too well. */
+static void warn_of_nodes(const struct pz_predicted *x) {
+  int64_t node = x->machine.net.level[0].devices, n = x->run->plan.devices;
+  char text[160];
+  if (x->machine.own_link || x->machine.net.n_levels < 2 || n <= node || n % node == 0) return;
+  snprintf(text, sizeof text,
+           "%lld devices do not fill groups of %lld, the innermost level of cluster %s",
+           (long long)n, (long long)node, x->machine.net.name);
+  pz_command_warn(x->s->common.quiet, text);
+}
+
 static enum pz_status predict_plan(const struct pz_predict_settings *s, const char *model,
                                    struct pz_error *err) {
   struct pz_predicted x = {.s = s, .model = model};
@@ -166,6 +177,7 @@ static enum pz_status predict_plan(const struct pz_predict_settings *s, const ch
   if (status == PZ_OK)
     status = pz_training_predict(model, &x.machine.chip, x.machine.own_link ? NULL : &x.machine.net,
                                  &x.asked, &x.run, err);
+  if (status == PZ_OK) warn_of_nodes(&x);
   if (status == PZ_OK && s->tokens) status = pz_predict_cost(&x, &x.cost, err);
   if (status == PZ_OK && s->trace) status = write_trace(&x, err);
   if (status == PZ_OK) status = tell(&x, err);

@@ -13,6 +13,14 @@
 
 /* ---- the plan and its rates ----------------------------------------------------------------- */
 
+static void print_expected(const struct pz_expectation *e) {
+  if (e->runs && e->same_chip)
+    printf("expected error of the step time: %.0f%% (%u validated runs: %s)\n", 100 * e->error,
+           e->runs, e->of);
+  else
+    printf("expected error of the step time: not known, no validated runs on such a chip\n");
+}
+
 static void print_plan(const struct pz_predicted *x) {
   const struct pz_training_options *o = &x->run->plan;
   const struct pz_prediction *p = &x->run->p;
@@ -37,9 +45,7 @@ static void print_plan(const struct pz_predicted *x) {
          pz_text_number(samples, sizeof samples, p->samples_per_s),
          pz_text_number(tokens, sizeof tokens, p->tokens_per_s_per_device), 100 * p->mfu,
          100 * p->hfu);
-  if (x->run->expected.runs)
-    printf("expected error of the step time: %.0f%% (%u validated runs: %s)\n",
-           100 * x->run->expected.error, x->run->expected.runs, x->run->expected.of);
+  print_expected(&x->run->expected);
 }
 
 /* ---- the step ------------------------------------------------------------------------------- */
@@ -51,8 +57,9 @@ static int decimals(double step_s) {
 }
 
 static enum pz_status print_parts(const struct pz_prediction *p, struct pz_arena *arena) {
-  static const char *const heads[] = {"part of the step", ">seconds", ">share", ">hidden (s)",
-                                      NULL};
+  bool hides = p->tensor_hidden_s > 0 || p->gradient_hidden_s > 0;
+  const char *const heads[] = {"part of the step", ">seconds", ">share",
+                               hides ? ">hidden (s)" : NULL, NULL};
   const struct pz_part_info *part;
   int digits = decimals(p->step_s);
   struct pz_table t;
@@ -65,7 +72,7 @@ static enum pz_status print_parts(const struct pz_prediction *p, struct pz_arena
     pz_table_cell(&t, "%.1f%%", 100 * s / p->step_s);
     if (hidden > 0)
       pz_table_cell(&t, "%.*f", digits, hidden);
-    else
+    else if (hides)
       pz_table_cell(&t, "-");
   }
   putchar('\n');

@@ -101,14 +101,16 @@ static json_t *groups_json(const struct group *list, uint32_t n) {
   json_t *groups = json_array();
   for (uint32_t i = 0; i < n; i++) {
     const struct group *g = &list[i];
+    json_t *name = json_string(g->name); /* a cell may be any bytes */
     json_array_append_new(
         groups,
-        json_pack("{s:s,s:I,s:I,s:o,s:o,s:o,s:I,s:o,s:o,s:o}", "group", g->name, "runs",
-                  (json_int_t)g->time.n, "not_predicted", (json_int_t)g->skipped, "mean_error",
-                  sum_json(&g->time, "mean"), "bias", sum_json(&g->time, "bias"), "worst",
-                  sum_json(&g->time, "worst"), "memory_runs", (json_int_t)g->memory.n,
-                  "memory_mean_error", sum_json(&g->memory, "mean"), "memory_bias",
-                  sum_json(&g->memory, "bias"), "memory_worst", sum_json(&g->memory, "worst")));
+        json_pack("{s:o,s:I,s:I,s:o,s:o,s:o,s:I,s:o,s:o,s:o}", "group",
+                  name ? name : json_string("(not UTF-8)"), "runs", (json_int_t)g->time.n,
+                  "not_predicted", (json_int_t)g->skipped, "mean_error", sum_json(&g->time, "mean"),
+                  "bias", sum_json(&g->time, "bias"), "worst", sum_json(&g->time, "worst"),
+                  "memory_runs", (json_int_t)g->memory.n, "memory_mean_error",
+                  sum_json(&g->memory, "mean"), "memory_bias", sum_json(&g->memory, "bias"),
+                  "memory_worst", sum_json(&g->memory, "worst")));
   }
   return groups;
 }

@@ -245,18 +245,29 @@ static double again_flop(const struct pz_step_work *w, double attention_flop) {
   }
 }
 
+/* Parameters of products: all but those of the embedding, which looks rows up, unless the head has
+ * the same matrix. */
+static double product_params(const struct pz_workload *x) {
+  double n = 0;
+  if (!x->hidden) return (double)x->totals.model_params; /* an ONNX file says nothing of it */
+  for (uint32_t i = repeated_layer(x); i < x->n_layers; i++) {
+    const struct pz_layer *l = &x->layers[i];
+    n += (double)l->model_params * (double)l->count;
+    if (l->tied_params) n += (double)x->vocab * (double)x->hidden;
+  }
+  return n;
+}
+
 /* MFU counts 6 FLOP a parameter and token, attention in full, without the embedding's look-up. */
 static void tell_rates(const struct pz_step_work *w, struct pz_prediction *out) {
   const struct pz_training_plan *p = w->plan;
   const struct pz_workload *x = w->w;
   double tokens = (double)(p->batch * x->options.seq), devices = (double)(p->tp * p->pp * p->dp);
-  double params = (double)x->totals.model_params;
-  double head_dim = (double)x->hidden / (double)x->heads;
   double layers = (double)x->layers[repeated_layer(x)].count;
-  double attention = 12 * layers * (double)x->heads * head_dim * (double)x->options.seq;
-  double flop = 6 * params + attention;
+  double attention = 12 * layers * (double)x->hidden * (double)x->options.seq;
+  double flop = 6 * product_params(x) + attention;
   out->tokens = tokens;
-  out->params = params;
+  out->params = (double)x->totals.model_params;
   out->samples_per_s = (double)p->batch / out->step_s;
   out->tokens_per_s_per_device = tokens / out->step_s / devices;
   out->mfu = flop * out->tokens_per_s_per_device / pz_chip_tensor_flop_per_s(&w->cost.chip);
@@ -380,6 +391,16 @@ static enum pz_status predict(struct pz_step_work *w, struct pz_prediction *out)
   return tell_memory(w, &m, out);
 }
 
+static enum pz_status check_dense(const struct pz_workload *x, struct pz_error *err) {
+  for (uint32_t i = 0; i < x->n_layers; i++)
+    for (uint32_t t = 0; t < x->layers[i].n_tensors; t++)
+      if (x->layers[i].tensors[t].experts)
+        return pz_fail(err, PZ_BAD_INPUT,
+                       "%s has experts, which predictions do not cover; accepted: dense models",
+                       x->model);
+  return PZ_OK;
+}
+
 enum pz_status pz_predict(const struct pz_training_model *model, const struct pz_chip *chip,
                           const struct pz_cluster *net, const struct pz_training_plan *plan,
                           struct pz_prediction *out, struct pz_prediction_detail *detail,
@@ -402,6 +423,7 @@ enum pz_status pz_predict(const struct pz_training_model *model, const struct pz
   if (!w.net->n_levels && plan->tp * plan->pp * plan->dp > 1)
     status = pz_fail(err, PZ_BAD_INPUT, "chip %s has no link between devices; accepted: --cluster",
                      chip->name);
+  if (status == PZ_OK) status = check_dense(made, err);
   if (status == PZ_OK) status = predict(&w, &found);
   if (status == PZ_OK) *out = found;
   pz_cost_release(&w.cost);

@@ -78,8 +78,8 @@ static const struct pz_record prediction_record =
 
 static json_t *expected_json(const struct pz_expectation *e) {
   if (!e->runs) return json_null();
-  return json_pack("{s:f,s:f,s:I,s:s}", "mean", e->error, "bias", e->bias, "runs",
-                   (json_int_t)e->runs, "of", e->of);
+  return json_pack("{s:f,s:f,s:I,s:s,s:b}", "mean", e->error, "bias", e->bias, "runs",
+                   (json_int_t)e->runs, "of", e->of, "same_chip", e->same_chip);
 }
 
 json_t *pz_training_run_json(const struct pz_training_run *r) {

@@ -1,5 +1,7 @@
 #include "place/training_options.h"
 
+#include <string.h>
+
 #include "core/num.h"
 #include "core/text.h"
 
@@ -55,6 +57,23 @@ static enum pz_status check_ranges(const struct pz_training_options *o, struct p
   if (status == PZ_OK && !(o->grad_bytes >= 0 && o->grad_bytes <= 8))
     status = pz_fail(err, PZ_BAD_USE, "grad_bytes %g; accepted: 0 to 8", o->grad_bytes);
   return status;
+}
+
+/* Libraries of attention kernels that chips are, or may be, calibrated for. */
+static const char *const libraries[] = {"fa1", "fa2", "fa3", "cudnn", "pallas", NULL};
+
+static const char *library_name(const void *ctx, size_t i) {
+  (void)ctx;
+  return libraries[i];
+}
+
+static enum pz_status check_library(const char *name, struct pz_error *err) {
+  char names[80];
+  if (!name || !*name) return PZ_OK;
+  for (size_t i = 0; libraries[i]; i++)
+    if (strcmp(libraries[i], name) == 0) return PZ_OK;
+  return pz_fail(err, PZ_BAD_USE, "unknown attention library '%.40s'; accepted: %s", name,
+                 pz_text_join(names, sizeof names, library_name, NULL));
 }
 
 /* Devices, their division, and the batch. */
@@ -132,6 +151,7 @@ enum pz_status pz_training_options_fill(struct pz_training_options *o, struct pz
                    pz_text_join(names, sizeof names, pz_framework_name, NULL));
   own.framework = f->name;
   status = check_ranges(&own, err);
+  if (status == PZ_OK) status = check_library(own.attention_library, err);
   if (status == PZ_OK) status = fill_degrees(&own, err);
   if (status == PZ_OK) status = fill_pipeline(&own, err);
   if (status != PZ_OK) return status;

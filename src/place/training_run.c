@@ -1,4 +1,6 @@
 /* A prediction with its detail, for programs: options checked, a plan made of them, and told. */
+#include <math.h>
+
 #include "chip/chip_json.h"
 #include "core/alloc.h"
 #include "core/sized.h"
@@ -18,8 +20,11 @@ static struct pz_expectation expectation(const struct pz_training_options *o,
                              .framework = o->framework,
                              .one_node = !net || o->devices <= net->level[0].devices};
   struct pz_expected_error e = pz_expected_error(&kind);
-  return (struct pz_expectation){
-      .runs = e.rows, .error = e.mean, .bias = e.bias, .of = pz_likeness_texts[e.like]};
+  return (struct pz_expectation){.runs = e.rows,
+                                 .error = e.mean,
+                                 .bias = e.bias,
+                                 .of = pz_likeness_texts[e.like],
+                                 .same_chip = e.like <= PZ_LIKE_CHIP};
 }
 
 static enum pz_status predict(const char *model, const struct pz_chip *chip,
@@ -38,6 +43,9 @@ static enum pz_status predict(const char *model, const struct pz_chip *chip,
   if (status == PZ_OK)
     status = pz_predict(&m, chip, net ? &wide : NULL, &plan, &r->p, &detail, err);
   if (status != PZ_OK) return status;
+  if (!isfinite(r->p.step_s) || !isfinite(r->p.hfu) || !isfinite(r->p.peak_bytes))
+    return pz_fail(err, PZ_BAD_INPUT, "the prediction of %s on %s is not a finite number", model,
+                   chip->name);
   r->hbm_bytes = (double)pz_chip_hbm_bytes(chip);
   r->plan.seq = (int64_t)(r->p.tokens / (double)r->plan.batch + 0.5);
   r->expected = expectation(&r->plan, chip, net);

@@ -6,6 +6,8 @@
 #include "core/alloc.h"
 #include "core/file.h"
 #include "core/json.h"
+#include "place/constant_effects.h"
+#include "place/plan_changes.h"
 #include "place/prediction_parts.h"
 #include "place/prediction_trace.h"
 #include "place/run_cost.h"
@@ -209,6 +211,78 @@ static void hidden_and_exposed_are_all(void **state) {
   pz_training_run_free(all);
 }
 
+/* Sharding over all replicas is the plan without --shard; over fewer it holds more, over one as much
+ * as no sharding at all.  GPipe keeps every microbatch, and takes as long as 1F1B with equal stages. */
+static void shards_and_orders(void **state) {
+  (void)state;
+  struct pz_training_options o = pz_training_options_default();
+  o.devices = 16;
+  o.batch = 64;
+  o.zero = 3;
+  struct pz_training_run *all = run_of(&o);
+  double before = all->p.peak_bytes, step = all->p.step_s;
+  for (o.shard = 16; o.shard >= 1; o.shard /= 2) {
+    struct pz_training_run *r = run_of(&o);
+    assert_true(o.shard == 16 ? r->p.step_s == step && r->p.peak_bytes == before
+                              : r->p.peak_bytes > before);
+    before = r->p.peak_bytes;
+    pz_training_run_free(r);
+  }
+  o.shard = o.zero = 0;
+  struct pz_training_run *none = run_of(&o);
+  assert_true(fabs(before / none->p.peak_bytes - 1) < 1e-9);
+  o.pp = 4;
+  struct pz_training_run *one = run_of(&o);
+  o.pipeline = PZ_PIPELINE_GPIPE;
+  struct pz_training_run *gpipe = run_of(&o);
+  assert_true(gpipe->p.peak_bytes > one->p.peak_bytes);
+  assert_true(gpipe->p.step_s > 0.95 * one->p.step_s && gpipe->p.step_s < 1.05 * one->p.step_s);
+  pz_training_run_free(all);
+  pz_training_run_free(none);
+  pz_training_run_free(one);
+  pz_training_run_free(gpipe);
+}
+
+/* What is said to fit does, the fastest first; and constants that count are told with their part. */
+static void changes_and_constants(void **state) {
+  (void)state;
+  struct pz_training_options o = pz_training_options_default();
+  struct pz_training_run *r = NULL;
+  struct pz_chip chip;
+  struct pz_cluster net;
+  struct pz_error err = {0};
+  struct pz_arena arena;
+  struct pz_plan_change *list = NULL;
+  struct pz_constant_effect *effects = NULL;
+  uint32_t n = 0;
+  assert_int_equal(pz_chip_load("a100-80", &chip, &err), PZ_OK);
+  assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
+  o.devices = 64;
+  o.tp = 4;
+  o.batch = 64;
+  if (pz_training_predict("llama2-70b", &chip, &net, &o, &r, &err) != PZ_OK)
+    fail_msg("%s", err.message);
+  assert_true(r->p.peak_bytes > r->hbm_bytes);
+  pz_arena_init(&arena, NULL);
+  assert_int_equal(pz_plan_changes("llama2-70b", &chip, &net, r, &arena, &list, &n, &err), PZ_OK);
+  assert_true(n > 0);
+  for (uint32_t i = 0; i < n; i++) {
+    assert_true(list[i].peak_bytes <= r->hbm_bytes && strncmp(list[i].text, "--", 2) == 0);
+    assert_true(i == 0 || list[i].step_s >= list[i - 1].step_s);
+  }
+  assert_int_equal(
+      pz_constant_effects("llama2-70b", &chip, &net, &r->plan, &arena, &effects, &n, &err), PZ_OK);
+  bool launches = false;
+  for (uint32_t i = 0; i < n; i++) {
+    assert_true(fabs(effects[i].step_change) < 0.11);
+    if (strcmp(effects[i].info->name, "launch_s") == 0)
+      launches = effects[i].step_change > 0 && strcmp(effects[i].part, "launches") == 0;
+  }
+  assert_true(launches);
+  pz_arena_release(&arena);
+  pz_training_run_free(r);
+}
+
 struct seen {
   double end, first_backward, first_forward_end;
 };
@@ -319,6 +393,8 @@ int main(void) {
       cmocka_unit_test(wrong_plans_are_told),
       cmocka_unit_test(parts_are_listed),
       cmocka_unit_test(hidden_and_exposed_are_all),
+      cmocka_unit_test(shards_and_orders),
+      cmocka_unit_test(changes_and_constants),
       cmocka_unit_test(trace_is_the_step),
       cmocka_unit_test(checkpoint_interval_is_best),
       cmocka_unit_test(costs_add_up),
