@@ -384,7 +384,7 @@ struct pz_kernel {
   double block_row_s, block_value_s; /* time of a block: fixed, and for each value */
 };
 
-enum { PZ_CHIP_MOST_KERNELS = 32, PZ_CHIP_MOST_TILES = 8 };
+enum { PZ_CHIP_MOST_KERNELS = 48, PZ_CHIP_MOST_TILES = 8 };
 
 /* What measurements add to the description: facts of the machine and its libraries that the data
  * sheet does not have.  An uncalibrated chip has efficiencies and factors 1, times 0, and no lists.

@@ -7,15 +7,8 @@
 
 #include "core/text.h"
 
-/* One number of the description: where it stands, its range and what an uncalibrated chip has. */
-struct number {
-  const char *key;
-  size_t offset;
-  double min, max, absent;
-};
-
 #define AT(field) offsetof(struct pz_calibration, field)
-static const struct number numbers[] = {
+static const struct pz_constant numbers[] = {
     {"calibration.startup_s", AT(startup_s), 0, 1, 0},
     {"calibration.batched_startup_s", AT(batched_startup_s), 0, 1, -1},
     {"calibration.item_s", AT(item_s), 0, 1, 0},
@@ -36,7 +29,7 @@ static const struct number numbers[] = {
 #undef AT
 
 #define AT(field) offsetof(struct pz_kernel, field)
-static const struct number kernel_numbers[] = {
+static const struct pz_constant kernel_numbers[] = {
     {"startup_s", AT(startup_s), 0, 1, 0},
     {"cycles", AT(cycles), 0, 1e6, 0},
     {"bytes_per_value", AT(bytes_per_value), 0, 1e6, 0},
@@ -54,9 +47,19 @@ enum {
   KERNEL_NUMBERS = sizeof kernel_numbers / sizeof *kernel_numbers
 };
 
+const struct pz_constant *pz_calibration_constants(size_t *n) {
+  *n = NUMBERS;
+  return numbers;
+}
+
+const struct pz_constant *pz_kernel_constants(size_t *n) {
+  *n = KERNEL_NUMBERS;
+  return kernel_numbers;
+}
+
 static const struct pz_range ROW = {1, 1LL << 40}, TILE = {1, 1 << 20}, SPLITS = {1, 65536};
 
-static void read_numbers(struct pz_fields *f, const struct number *list, size_t n, void *out) {
+static void read_numbers(struct pz_fields *f, const struct pz_constant *list, size_t n, void *out) {
   for (size_t i = 0; i < n; i++)
     *(double *)((char *)out + list[i].offset) =
         pz_fields_real_or(f, list[i].key, list[i].min, list[i].max, list[i].absent);
@@ -66,7 +69,7 @@ static void read_kernels(struct pz_fields *f, struct pz_calibration *c) {
   const json_t *list = pz_fields_value(f, "calibration.kernels");
   if (!list) return;
   if (!json_is_object(list) || json_object_size(list) > PZ_CHIP_MOST_KERNELS) {
-    pz_fields_refuse(f, "calibration.kernels", "an object of at most 32 kernels");
+    pz_fields_refuse(f, "calibration.kernels", "an object of at most 48 kernels");
     return;
   }
   for (void *it = json_object_iter((json_t *)(uintptr_t)list); it && f->status == PZ_OK;
@@ -116,7 +119,7 @@ void pz_calibration_read(struct pz_fields *f, int64_t glb_bytes, struct pz_calib
   read_kernels(f, c);
 }
 
-static bool numbers_are_finite(const struct number *list, size_t n, const void *from) {
+static bool numbers_are_finite(const struct pz_constant *list, size_t n, const void *from) {
   for (size_t i = 0; i < n; i++)
     if (!isfinite(*(const double *)((const char *)from + list[i].offset))) return false;
   return true;
@@ -136,7 +139,7 @@ bool pz_calibration_is_finite(const struct pz_calibration *c) {
 }
 
 /* Numbers that differ from an uncalibrated chip's. */
-static void write_numbers(json_t *o, const struct number *list, size_t n, const void *from) {
+static void write_numbers(json_t *o, const struct pz_constant *list, size_t n, const void *from) {
   for (size_t i = 0; i < n; i++) {
     double v = *(const double *)((const char *)from + list[i].offset);
     const char *dot = strrchr(list[i].key, '.');

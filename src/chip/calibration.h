@@ -4,6 +4,17 @@
 
 #include "core/fields.h"
 
+/* One number of a calibration or of one of its kernels: where it stands, its range and what an
+ * uncalibrated chip has. */
+struct pz_constant {
+  const char *key; /* the last word is its name */
+  size_t offset;   /* in struct pz_calibration, struct pz_kernel */
+  double min, max, absent;
+};
+
+const struct pz_constant *pz_calibration_constants(size_t *n);
+const struct pz_constant *pz_kernel_constants(size_t *n);
+
 /* Field "calibration" of a chip.json; absent fields get the values of an uncalibrated chip. */
 void pz_calibration_read(struct pz_fields *f, int64_t glb_bytes, struct pz_calibration *c);
 

@@ -8,9 +8,9 @@
 #include "core/json_lost.h"
 
 static const struct pz_command *const table[] = {
-    &pz_cmd_models,   &pz_cmd_graph,  &pz_cmd_chips,   &pz_cmd_chip,    &pz_cmd_estimate,
-    &pz_cmd_schedule, &pz_cmd_place,  &pz_cmd_search,  &pz_cmd_compare, &pz_cmd_report,
-    &pz_cmd_verify,   &pz_cmd_spaces, &pz_cmd_predict, &pz_cmd_validate};
+    &pz_cmd_models,   &pz_cmd_graph,  &pz_cmd_chips,   &pz_cmd_chip,     &pz_cmd_estimate,
+    &pz_cmd_schedule, &pz_cmd_place,  &pz_cmd_search,  &pz_cmd_compare,  &pz_cmd_report,
+    &pz_cmd_verify,   &pz_cmd_spaces, &pz_cmd_predict, &pz_cmd_validate, &pz_cmd_calibrate};
 
 const struct pz_command *pz_command_at(size_t i) {
   return i < sizeof table / sizeof *table ? table[i] : NULL;
@@ -171,8 +171,7 @@ void pz_command_man(FILE *out) {
   fprintf(out, ".SH EXAMPLES\n.nf\nphaze search gpt2\\-xl llama2\\-7b \\-o run\nphaze verify "
                "run\nphaze report run \\-\\-csv tables\nphaze place llama3\\-70b "
                "\\-\\-chip h200 \\-\\-devices 512 \\-\\-emit megatron\n.fi\n");
-  fprintf(
-      out,
-      ".SH EXIT STATUS\n0: done; 1: no feasible solution, verify found a difference, or validate a broken limit; 2: wrong "
-      "usage or invalid input; 3: internal error; 130: interrupted (Ctrl-C).\n");
+  fprintf(out, ".SH EXIT STATUS\n0: done; 1: no feasible solution, verify found a difference, or "
+               "validate a broken limit; 2: wrong "
+               "usage or invalid input; 3: internal error; 130: interrupted (Ctrl-C).\n");
 }

@@ -13,7 +13,8 @@ struct pz_grouped {
   bool warm;       /* as in pz_product */
 };
 
-/* Errors as pz_cost_product. */
+/* Start-up and part of the HBM rate are those of kernel "grouped" where the chip has one, else of a
+ * batched product.  Errors as pz_cost_product. */
 PZ_NODISCARD enum pz_status pz_cost_grouped(struct pz_cost *cost, const struct pz_grouped *g,
                                             struct pz_mapping *out, struct pz_error *err);
 

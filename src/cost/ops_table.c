@@ -33,7 +33,7 @@ static const struct known {
     {"bmm_qk", PRODUCT, PZ_OP_MATMUL, PZ_FORWARD, 0, "", NULL},
     {"bmm_av", PRODUCT, PZ_OP_MATMUL, PZ_FORWARD, 0, "", NULL},
     {"fp8_gemm", FP8_PRODUCT, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL},
-    {"grouped_gemm", GROUPED, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL},
+    {"grouped_gemm", GROUPED, PZ_OP_MATMUL, PZ_FORWARD, 0, "grouped", NULL},
     {"flash_causal", ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL},
     {"flash_fwd", LIBRARY_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention_fa2", "fa2"},
     {"flash_bwd", LIBRARY_ATTENTION, PZ_OP_ATTENTION, PZ_BACKWARD, 0, "attention_fa2_bwd", "fa2"},
@@ -166,7 +166,7 @@ static enum pz_status read_extra(const struct reader *r, const char *text, struc
 static enum pz_status check_row(const struct reader *r, const struct pz_ops_row *row) {
   enum form form = known[row->op].form;
   double values = (double)row->batch * (double)row->m * (double)row->n;
-  if (values > 0x1p53)
+  if (values > 0x1p53 || values * (double)row->heads > 0x1p53)
     return pz_fail(r->err, PZ_BAD_INPUT, "%s: batch x m x n is more than 2^53 values", r->where);
   if (form == LIBRARY_ATTENTION && row->heads < 1)
     return pz_fail(r->err, PZ_BAD_INPUT,

@@ -1,0 +1,430 @@
+#include "cost/calibrate.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/text.h"
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+static enum pz_status read_time(const char *name, uint32_t line, const char *text, double *us,
+                                struct pz_error *err) {
+  static const double LEAST_US = 0.01, MOST_US = 1e9;
+  char *end;
+  errno = 0;
+  double v = strtod(text, &end);
+  if (end == text || *end || errno || !(v >= LEAST_US && v <= MOST_US))
+    return pz_fail(err, PZ_BAD_INPUT,
+                   "%s:%u: column 'kernel_us' is '%.40s'; accepted: 0.01 to 1e9 microseconds", name,
+                   line, text);
+  *us = v;
+  return PZ_OK;
+}
+
+enum pz_status pz_measured_read(const char *name, const struct pz_csv *csv, struct pz_arena *arena,
+                                struct pz_measured *out, struct pz_error *err) {
+  uint32_t at = pz_csv_column(csv, "kernel_us");
+  const struct pz_ops_row *rows = NULL;
+  if (csv->rows == 0 || csv->rows > PZ_OPS_MOST_ROWS)
+    return pz_fail(err, PZ_BAD_INPUT, "%s: %u rows; accepted: 1 to %d", name, csv->rows,
+                   PZ_OPS_MOST_ROWS);
+  if (at == PZ_NONE)
+    return pz_fail(err, PZ_BAD_INPUT,
+                   "%s:1: no column 'kernel_us'; accepted: a table with op, batch, m, n, k, "
+                   "kernel_us",
+                   name);
+  double *us = pz_arena_alloc(arena, csv->rows, sizeof *us);
+  if (!us) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
+  enum pz_status status = pz_ops_read(name, csv, arena, &rows, err);
+  for (uint32_t i = 0; i < csv->rows && status == PZ_OK; i++)
+    status = read_time(name, csv->lines[i], pz_csv_cell(csv, i, at), &us[i], err);
+  if (status == PZ_OK) *out = (struct pz_measured){rows, us, csv->rows};
+  return status;
+}
+
+enum pz_status pz_calibrate_errors(const struct pz_chip *chip, const struct pz_measured *m,
+                                   double *errors, struct pz_error *err) {
+  struct pz_cost cost;
+  enum pz_status status = PZ_OK;
+  pz_cost_init(&cost, chip, NULL);
+  for (uint32_t i = 0; i < m->n && status == PZ_OK; i++) {
+    double us;
+    status = pz_ops_us(&cost, &m->rows[i], &us, err);
+    if (status == PZ_OK) errors[i] = us / m->us[i] - 1;
+  }
+  pz_cost_release(&cost);
+  return status;
+}
+
+/* ---- groups of rows that show the same constants -------------------------------------------- */
+
+enum { MOST_CONSTANTS = 16 };
+
+struct group {
+  struct pz_chip *chip;
+  const struct pz_measured *m;
+  const uint32_t *rows; /* that show them */
+  uint32_t n_rows;
+  struct variable {
+    double *at, min, max;
+    double first; /* where the search begins */
+  } v[MOST_CONSTANTS];
+  int n;
+};
+
+/* What a row's time may be off by, and a constant from its first value: one standard deviation each.
+ * Few rows do not move a constant far that they hardly show. */
+static const double NOISE = 0.05, DOUBT = 0.7; /* 5%; a factor of two */
+
+static double prior(const struct group *g) {
+  double sum = 0;
+  for (int i = 0; i < g->n; i++) sum += pow(log(*g->v[i].at / g->v[i].first) / DOUBT, 2);
+  return sum * NOISE * NOISE;
+}
+
+/* Mean squared logarithm of predicted over measured time, with the prior; infinite where the mapper
+ * finds nothing. */
+static double loss(const struct group *g, struct pz_error *err) {
+  struct pz_cost cost;
+  double sum = 0, us = 0;
+  pz_cost_init(&cost, g->chip, NULL);
+  for (uint32_t i = 0; i < g->n_rows; i++) {
+    uint32_t r = g->rows[i];
+    sum += pz_ops_us(&cost, &g->m->rows[r], &us, err) == PZ_OK ? pow(log(us / g->m->us[r]), 2)
+                                                               : HUGE_VAL;
+  }
+  pz_cost_release(&cost);
+  return (sum + prior(g)) / g->n_rows;
+}
+
+/* Multiply variable i by (1 + step)^a within its range, and another one likewise.  Keeps what makes
+ * the loss smaller by more than a ten-thousandth. */
+static bool try_move(struct group *g, int i, double a, int j, double b, double *best) {
+  struct variable *x = &g->v[i], *y = &g->v[j];
+  double old_x = *x->at, old_y = *y->at;
+  *x->at = fmin(fmax(old_x * a, x->min), x->max);
+  if (j != i) *y->at = fmin(fmax(old_y * b, y->min), y->max);
+  double now = loss(g, NULL);
+  if (now < *best * (1 - 1e-4)) {
+    *best = now;
+    return true;
+  }
+  *x->at = old_x;
+  *y->at = old_y;
+  return false;
+}
+
+static bool move_one(struct group *g, double factor, double *best) {
+  bool better = false;
+  for (int i = 0; i < g->n; i++)
+    better |= try_move(g, i, factor, i, 1, best) || try_move(g, i, 1 / factor, i, 1, best);
+  return better;
+}
+
+/* Two at a time: start-up against rate, products against softmax lie in narrow valleys. */
+static bool move_two(struct group *g, double factor, double *best) {
+  const double f[] = {factor, 1 / factor};
+  bool better = false;
+  for (int i = 0; i < g->n; i++)
+    for (int j = 0; j < i; j++)
+      for (int k = 0; k < 4; k++) better |= try_move(g, i, f[k & 1], j, f[k >> 1], best);
+  return better;
+}
+
+/* Coordinate search.  Pairs are tried where that is cheap. */
+static enum pz_status search(struct group *g, struct pz_error *err) {
+  static const double FIRST = 0.32, LAST = 0.005;
+  enum { MOST_ROUNDS = 60, MOST_PAIRED = 6 };
+  struct pz_error first = {0};
+  if (g->n == 0 || g->n_rows == 0) return PZ_OK;
+  double best = loss(g, &first), step = FIRST;
+  if (!isfinite(best)) return pz_fail(err, PZ_BAD_INPUT, "%s", first.message);
+  for (int round = 0; round < MOST_ROUNDS && step > LAST && best > 0; round++) {
+    bool better = move_one(g, 1 + step, &best);
+    if (!better && g->n <= MOST_PAIRED) better = move_two(g, 1 + step, &best);
+    if (!better) step /= 2;
+  }
+  return PZ_OK;
+}
+
+/* ---- constants ------------------------------------------------------------------------------ */
+
+static const char *last_word(const char *key) {
+  const char *dot = strrchr(key, '.');
+  return dot ? dot + 1 : key;
+}
+
+/* A constant by name; where it has the value of an uncalibrated chip it begins at `guess`, unless
+ * that is 0. */
+static void add_constant(struct group *g, const struct pz_constant *list, size_t n, void *base,
+                         const char *name, double guess) {
+  for (size_t i = 0; i < n; i++) {
+    if (strcmp(last_word(list[i].key), name) != 0) continue;
+    double *at = (double *)((char *)base + list[i].offset);
+    if (*at == list[i].absent && guess != 0) *at = guess;
+    if (*at > 0 && g->n < MOST_CONSTANTS)
+      g->v[g->n++] = (struct variable){at, list[i].min, list[i].max, *at};
+  }
+}
+
+struct needs {
+  bool batched, even, odd; /* rows of this kind are there */
+};
+
+static struct needs needs_of(const struct group *g) {
+  struct needs x = {0};
+  for (uint32_t i = 0; i < g->n_rows; i++) {
+    const struct pz_ops_row *r = &g->m->rows[g->rows[i]];
+    bool even = r->n % 2 == 0 && r->k % 2 == 0;
+    x.batched |= r->batch > 1;
+    x.even |= even && (r->n % 8 || r->k % 8);
+    x.odd |= !even;
+  }
+  return x;
+}
+
+/* Guesses are about those of an H200. */
+static void product_constants(struct group *g) {
+  struct pz_calibration *c = &g->chip->calibration;
+  size_t n;
+  const struct pz_constant *list = pz_calibration_constants(&n);
+  struct needs has = needs_of(g);
+  add_constant(g, list, n, c, "tensor_efficiency", 0.8);
+  if (g->n_rows < 4) return;
+  add_constant(g, list, n, c, "startup_s", 3e-6);
+  if (has.batched) add_constant(g, list, n, c, "batched_startup_s", 3e-6);
+  add_constant(g, list, n, c, "tile_value_s", 1e-11);
+  add_constant(g, list, n, c, "hbm_read_efficiency", 0.85);
+  add_constant(g, list, n, c, "hbm_write_efficiency", 0.85);
+  if (c->throttle > 1) add_constant(g, list, n, c, "boost_s", 0);
+  if (has.even) add_constant(g, list, n, c, "even_rows", 0);
+  if (has.odd) add_constant(g, list, n, c, "odd_rows", 0);
+}
+
+/* The kernel of this name.  Where the chip has none: attention like the forward or the default
+ * kernel of attention, others moving bytes at the rate of the default kernel, with the forward
+ * kernel's time for a row. */
+static struct pz_kernel *kernel_named(struct pz_chip *chip, const char *name) {
+  struct pz_calibration *c = &chip->calibration;
+  char forward[sizeof c->kernels[0].kind];
+  size_t bytes = strlen(name);
+  for (int i = 0; i < c->n_kernels; i++)
+    if (strcmp(c->kernels[i].kind, name) == 0) return &c->kernels[i];
+  if (c->n_kernels == PZ_CHIP_MOST_KERNELS) return NULL;
+  pz_text_copy(forward, sizeof forward, name);
+  if (bytes > 4 && strcmp(name + bytes - 4, "_bwd") == 0) forward[bytes - 4] = '\0';
+  bool attention = strncmp(name, "attention", 9) == 0;
+  const struct pz_kernel *own = pz_chip_kernel(chip, forward),
+                         *from = attention && own
+                                     ? own
+                                     : pz_chip_kernel(chip, attention ? "attention" : "default");
+  struct pz_kernel *k = &c->kernels[c->n_kernels++];
+  *k = from ? *from : (struct pz_kernel){.hbm_efficiency = 1, .efficiency = 1};
+  if (!attention && own) k->row_s = own->row_s;
+  pz_text_copy(k->kind, sizeof k->kind, name);
+  return k;
+}
+
+static void kernel_constants(struct group *g, struct pz_kernel *k) {
+  static const char *const others[] = {"value_latency_s", "row_s", "long_row_again", "block_row_s",
+                                       "block_value_s"};
+  bool attention = strncmp(k->kind, "attention", 9) == 0;
+  size_t n;
+  const struct pz_constant *list = pz_kernel_constants(&n);
+  bool many = g->n_rows >= 4;
+  add_constant(g, list, n, k, attention ? "efficiency" : "hbm_efficiency", attention ? 0.7 : 0.85);
+  if (!many) return;
+  add_constant(g, list, n, k, "startup_s", 3e-6);
+  add_constant(g, list, n, k, "cycles", attention ? 12 : 0);
+  if (attention) add_constant(g, list, n, k, "row_s", 3e-6);
+  for (size_t i = 0; i < sizeof others / sizeof *others && !attention; i++)
+    add_constant(g, list, n, k, others[i], 0);
+}
+
+/* ---- the fit -------------------------------------------------------------------------------- */
+
+static bool row_shows(const struct pz_ops_row *row, const char *kernel, bool fp8) {
+  const char *own = pz_ops_kernel(row->op);
+  if (fp8) return strcmp(pz_ops_name(row->op), "fp8_gemm") == 0;
+  return own && strcmp(own, kernel) == 0;
+}
+
+/* Fit the constants that one kernel's rows show; "" for products. */
+static enum pz_status fit_group(struct group *g, uint32_t *rows, const bool *use,
+                                const char *kernel, bool fp8, struct pz_error *err) {
+  size_t n;
+  const struct pz_constant *list = pz_calibration_constants(&n);
+  g->rows = rows;
+  g->n_rows = 0;
+  g->n = 0;
+  for (uint32_t i = 0; i < g->m->n; i++)
+    if ((!use || use[i]) && row_shows(&g->m->rows[i], kernel, fp8)) rows[g->n_rows++] = i;
+  if (g->n_rows == 0) return PZ_OK;
+  struct pz_kernel *k = *kernel ? kernel_named(g->chip, kernel) : NULL;
+  if (*kernel && !k)
+    return pz_fail(err, PZ_BAD_INPUT, "chip %s has %d kernels; accepted: room for '%s'",
+                   g->chip->name, PZ_CHIP_MOST_KERNELS, kernel);
+  if (fp8)
+    add_constant(g, list, n, &g->chip->calibration, "fp8_speedup", 1.8);
+  else if (k)
+    kernel_constants(g, k);
+  else
+    product_constants(g);
+  return search(g, err);
+}
+
+/* Has an operator before this one the same kernel? */
+static bool kernel_is_done(uint32_t op) {
+  for (uint32_t i = 0; i < op; i++)
+    if (pz_ops_kernel(i) && strcmp(pz_ops_kernel(i), pz_ops_kernel(op)) == 0) return true;
+  return false;
+}
+
+enum pz_status pz_calibrate_fit(struct pz_chip *chip, const struct pz_measured *m, const bool *use,
+                                struct pz_error *err) {
+  struct pz_arena arena;
+  struct pz_chip fitted = *chip;
+  struct group g = {.chip = &fitted, .m = m};
+  pz_arena_init(&arena, NULL);
+  uint32_t *rows = pz_arena_alloc(&arena, m->n, sizeof *rows);
+  enum pz_status status =
+      rows ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the calibration");
+  for (uint32_t op = 0; pz_ops_name(op) && status == PZ_OK; op++)
+    if (pz_ops_kernel(op) && !kernel_is_done(op))
+      status = fit_group(&g, rows, use, pz_ops_kernel(op), false, err);
+  if (status == PZ_OK) status = fit_group(&g, rows, use, "", true, err);
+  pz_arena_release(&arena);
+  if (status == PZ_OK) *chip = fitted;
+  return status;
+}
+
+/* ---- the account ---------------------------------------------------------------------------- */
+
+static void add_residual(struct pz_residual *r, const double e[3], bool use) {
+  r->rows++;
+  r->held += !use;
+  r->before += fabs(e[0]);
+  *(use ? &r->fitted_half : &r->held_half) += fabs(e[1]);
+  r->after += fabs(e[2]);
+}
+
+static void mean_residual(struct pz_residual *r) {
+  uint32_t fitted = r->rows - r->held;
+  r->before /= r->rows;
+  r->after /= r->rows;
+  if (fitted) r->fitted_half /= fitted;
+  if (r->held) r->held_half /= r->held;
+}
+
+static uint32_t count_ops(void) {
+  uint32_t n = 0;
+  while (pz_ops_name(n)) n++;
+  return n;
+}
+
+static bool tell_residuals(const struct pz_measured *m, double *const errors[3], const bool *use,
+                           struct pz_arena *arena, struct pz_calibrated *out) {
+  struct pz_residual *list = pz_arena_alloc(arena, count_ops(), sizeof *list);
+  if (!list) return false;
+  for (uint32_t op = 0; pz_ops_name(op); op++) {
+    struct pz_residual r = {.op = op};
+    for (uint32_t i = 0; i < m->n; i++) {
+      const double e[] = {errors[0][i], errors[1][i], errors[2][i]};
+      if (m->rows[i].op != op) continue;
+      add_residual(&r, e, use[i]);
+      add_residual(&out->all, e, use[i]);
+    }
+    if (r.rows == 0) continue;
+    mean_residual(&r);
+    list[out->n_residuals++] = r;
+  }
+  mean_residual(&out->all);
+  out->residuals = list;
+  return true;
+}
+
+static void tell_change(struct pz_calibrated *out, struct pz_constant_change *list,
+                        const char *kernel, const struct pz_constant *c, const void *a,
+                        const void *b) {
+  double before = a ? *(const double *)((const char *)a + c->offset) : c->absent,
+         after = *(const double *)((const char *)b + c->offset);
+  if (before == after) return;
+  struct pz_constant_change *x = &list[out->n_changes++];
+  snprintf(x->name, sizeof x->name, "%s%s%s", kernel, *kernel ? "." : "", last_word(c->key));
+  x->before = before;
+  x->after = after;
+}
+
+static bool tell_changes(const struct pz_chip *chip, struct pz_arena *arena,
+                         struct pz_calibrated *out) {
+  size_t n, per_kernel;
+  const struct pz_constant *list = pz_calibration_constants(&n),
+                           *kernel = pz_kernel_constants(&per_kernel);
+  const struct pz_calibration *c = &out->chip.calibration;
+  struct pz_constant_change *to =
+      pz_arena_alloc(arena, n + per_kernel * (size_t)c->n_kernels, sizeof *to);
+  if (!to) return false;
+  for (size_t i = 0; i < n; i++) tell_change(out, to, "", &list[i], &chip->calibration, c);
+  for (int k = 0; k < c->n_kernels; k++)
+    for (size_t i = 0; i < per_kernel; i++)
+      tell_change(out, to, c->kernels[k].kind, &kernel[i], pz_chip_kernel(chip, c->kernels[k].kind),
+                  &c->kernels[k]);
+  out->changes = to;
+  return true;
+}
+
+static bool tell_kept(const struct pz_chip *chip, const struct pz_measured *m,
+                      struct pz_arena *arena, struct pz_calibrated *out) {
+  const struct pz_calibration *c = &chip->calibration;
+  const char **list = pz_arena_alloc(arena, (size_t)c->n_kernels, sizeof *list);
+  if (c->n_kernels && !list) return false;
+  for (int k = 0; k < c->n_kernels; k++) {
+    bool shown = false;
+    for (uint32_t i = 0; i < m->n && !shown; i++)
+      shown = row_shows(&m->rows[i], c->kernels[k].kind, false);
+    if (!shown) list[out->n_kept++] = pz_arena_printf(arena, "%s", c->kernels[k].kind);
+  }
+  out->kept = list;
+  return true;
+}
+
+/* Every second row of each operator, the first included. */
+static void halve(const struct pz_measured *m, bool *use) {
+  for (uint32_t op = 0; pz_ops_name(op); op++) {
+    bool next = true;
+    for (uint32_t i = 0; i < m->n; i++)
+      if (m->rows[i].op == op) {
+        use[i] = next;
+        next = !next;
+      }
+  }
+}
+
+enum pz_status pz_calibrate(const struct pz_chip *chip, const struct pz_measured *m,
+                            struct pz_arena *arena, struct pz_calibrated *out,
+                            struct pz_error *err) {
+  struct pz_chip half = *chip, all = *chip;
+  double *errors[3];
+  bool *use = pz_arena_alloc(arena, m->n, sizeof *use), room = use != NULL;
+  for (int i = 0; i < 3; i++) {
+    errors[i] = pz_arena_alloc(arena, m->n, sizeof *errors[i]);
+    room = room && errors[i];
+  }
+  if (!room) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the calibration");
+  halve(m, use);
+  enum pz_status status = pz_calibrate_errors(chip, m, errors[0], err);
+  if (status == PZ_OK) status = pz_calibrate_fit(&half, m, use, err);
+  if (status == PZ_OK) status = pz_calibrate_errors(&half, m, errors[1], err);
+  if (status == PZ_OK) status = pz_calibrate_fit(&all, m, NULL, err);
+  if (status == PZ_OK) status = pz_calibrate_errors(&all, m, errors[2], err);
+  if (status != PZ_OK) return status;
+  struct pz_calibrated o = {.chip = all};
+  if (!tell_residuals(m, errors, use, arena, &o) || !tell_changes(chip, arena, &o) ||
+      !tell_kept(chip, m, arena, &o))
+    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the calibration");
+  *out = o;
+  return PZ_OK;
+}

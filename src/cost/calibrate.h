@@ -1,0 +1,61 @@
+/* Fits the constants of a chip's calibration to operators measured on it. */
+#ifndef PZ_COST_CALIBRATE_H
+#define PZ_COST_CALIBRATE_H
+
+#include "cost/ops_table.h"
+
+/* A table of operators with what each took (column kernel_us). */
+struct pz_measured {
+  const struct pz_ops_row *rows;
+  const double *us;
+  uint32_t n;
+};
+
+/* PZ_BAD_INPUT for what pz_ops_read refuses, no rows, more than PZ_OPS_MOST_ROWS, and times that are
+ * not from 0.01 us to 1000 s. */
+PZ_NODISCARD enum pz_status pz_measured_read(const char *name, const struct pz_csv *csv,
+                                             struct pz_arena *arena, struct pz_measured *out,
+                                             struct pz_error *err);
+
+/* Fit *chip to the rows with use[i] (NULL: all), group by group: products, fp8 products, each
+ * kernel.  What no row shows stays.  Minimises the mean squared logarithm of predicted over measured
+ * time by coordinate search with shrinking steps, within the ranges a chip file accepts; no draws.
+ * Cost: some thousand predictions of each row. */
+PZ_NODISCARD enum pz_status pz_calibrate_fit(struct pz_chip *chip, const struct pz_measured *m,
+                                             const bool *use, struct pz_error *err);
+
+/* Relative errors, predicted over measured less 1, of all rows. */
+PZ_NODISCARD enum pz_status pz_calibrate_errors(const struct pz_chip *chip,
+                                                const struct pz_measured *m, double *errors,
+                                                struct pz_error *err);
+
+/* The rows of one operator: how many, how many of them were held back from the first fit, and mean
+ * errors: of the chip as it was, of both halves after the fit to one, and after the fit to all. */
+struct pz_residual {
+  uint32_t op, rows, held;
+  double before, fitted_half, held_half, after;
+};
+
+struct pz_constant_change {
+  char name[64];
+  double before, after;
+};
+
+struct pz_calibrated {
+  struct pz_chip chip;
+  const struct pz_residual *residuals; /* in the order of pz_ops_name */
+  uint32_t n_residuals;
+  struct pz_residual all;
+  const struct pz_constant_change *changes;
+  uint32_t n_changes;
+  const char *const *kept; /* kernels that no row shows */
+  uint32_t n_kept;
+};
+
+/* Fit to every second row of each operator, judge with the others, then fit to all.  *out lives in
+ * the arena. */
+PZ_NODISCARD enum pz_status pz_calibrate(const struct pz_chip *chip, const struct pz_measured *m,
+                                         struct pz_arena *arena, struct pz_calibrated *out,
+                                         struct pz_error *err);
+
+#endif
