@@ -1,6 +1,7 @@
 /* phaze calibrate: a chip whose constants are fitted to operators that were measured on it. */
-#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "chip/chip_json.h"
 #include "cli/command.h"
@@ -117,6 +118,16 @@ static enum pz_status write_chip(const struct pz_chip *chip, const char *path,
   return status;
 }
 
+/* A link may lead to a file that others read. */
+static enum pz_status check_output(const char *path, struct pz_error *err) {
+  struct stat st;
+  if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode))
+    return pz_fail(err, PZ_IO, "%s is a link; accepted: a new file or one to replace", path);
+  return pz_file_writable(path, err);
+}
+
+static const double POOR = 0.3; /* mean error */
+
 static enum pz_status calibrate(const struct settings *s, struct pz_error *err) {
   struct pz_arena arena;
   struct pz_csv csv;
@@ -127,11 +138,13 @@ static enum pz_status calibrate(const struct settings *s, struct pz_error *err) 
   size_t bytes = 0;
   pz_arena_init(&arena, NULL);
   enum pz_status status = pz_chip_load(s->chip, &chip, err);
-  if (status == PZ_OK && s->out) status = pz_file_writable(s->out, err);
+  if (status == PZ_OK && s->out) status = check_output(s->out, err);
   if (status == PZ_OK) status = pz_file_read(s->ops, PZ_CSV_MOST_BYTES, &text, &bytes, err);
   if (status == PZ_OK) status = pz_csv_parse(s->ops, text, bytes, &arena, &csv, err);
   if (status == PZ_OK) status = pz_measured_read(s->ops, &csv, &arena, &measured, err);
   if (status == PZ_OK) status = pz_calibrate(&chip, &measured, &arena, &fit, err);
+  if (status == PZ_OK && fit.all.after > POOR)
+    pz_command_warn(s->common.quiet, "the fit is poor: is the table of a chip like this one?");
   if (status == PZ_OK && s->out) status = write_chip(&fit.chip, s->out, err);
   if (status == PZ_OK)
     status = s->common.json ? pz_command_json(fit_json(&fit), err) : print_fit(&fit, &arena);

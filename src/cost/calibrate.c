@@ -73,6 +73,8 @@ struct group {
     double first; /* where the search begins */
   } v[MOST_CONSTANTS];
   int n;
+  enum pz_status status; /* of the last prediction that failed */
+  struct pz_error *err;
 };
 
 /* What a row's time may be off by, and a constant from its first value: one standard deviation each.
@@ -85,16 +87,17 @@ static double prior(const struct group *g) {
   return sum * NOISE * NOISE;
 }
 
-/* Mean squared logarithm of predicted over measured time, with the prior; infinite where the mapper
- * finds nothing. */
-static double loss(const struct group *g, struct pz_error *err) {
+/* Mean squared logarithm of predicted over measured time, with the prior. */
+static double loss(struct group *g) {
   struct pz_cost cost;
   double sum = 0, us = 0;
   pz_cost_init(&cost, g->chip, NULL);
-  for (uint32_t i = 0; i < g->n_rows; i++) {
+  for (uint32_t i = 0; i < g->n_rows && sum < HUGE_VAL; i++) {
     uint32_t r = g->rows[i];
-    sum += pz_ops_us(&cost, &g->m->rows[r], &us, err) == PZ_OK ? pow(log(us / g->m->us[r]), 2)
-                                                               : HUGE_VAL;
+    struct pz_error err = {0};
+    enum pz_status status = pz_ops_us(&cost, &g->m->rows[r], &us, &err);
+    sum += status == PZ_OK ? pow(log(us / g->m->us[r]), 2) : HUGE_VAL;
+    if (status != PZ_OK) g->status = pz_fail(g->err, status, "%s", err.message);
   }
   pz_cost_release(&cost);
   return (sum + prior(g)) / g->n_rows;
@@ -107,7 +110,7 @@ static bool try_move(struct group *g, int i, double a, int j, double b, double *
   double old_x = *x->at, old_y = *y->at;
   *x->at = fmin(fmax(old_x * a, x->min), x->max);
   if (j != i) *y->at = fmin(fmax(old_y * b, y->min), y->max);
-  double now = loss(g, NULL);
+  double now = loss(g);
   if (now < *best * (1 - 1e-4)) {
     *best = now;
     return true;
@@ -135,19 +138,17 @@ static bool move_two(struct group *g, double factor, double *best) {
 }
 
 /* Coordinate search.  Pairs are tried where that is cheap. */
-static enum pz_status search(struct group *g, struct pz_error *err) {
+static enum pz_status search(struct group *g) {
   static const double FIRST = 0.32, LAST = 0.005;
   enum { MOST_ROUNDS = 60, MOST_PAIRED = 6 };
-  struct pz_error first = {0};
   if (g->n == 0 || g->n_rows == 0) return PZ_OK;
-  double best = loss(g, &first), step = FIRST;
-  if (!isfinite(best)) return pz_fail(err, PZ_BAD_INPUT, "%s", first.message);
-  for (int round = 0; round < MOST_ROUNDS && step > LAST && best > 0; round++) {
+  double best = loss(g), step = FIRST;
+  for (int round = 0; round < MOST_ROUNDS && step > LAST && g->status == PZ_OK; round++) {
     bool better = move_one(g, 1 + step, &best);
     if (!better && g->n <= MOST_PAIRED) better = move_two(g, 1 + step, &best);
     if (!better) step /= 2;
   }
-  return PZ_OK;
+  return g->status;
 }
 
 /* ---- constants ------------------------------------------------------------------------------ */
@@ -273,7 +274,7 @@ static enum pz_status fit_group(struct group *g, uint32_t *rows, const bool *use
     kernel_constants(g, k);
   else
     product_constants(g);
-  return search(g, err);
+  return search(g);
 }
 
 /* Has an operator before this one the same kernel? */
@@ -287,7 +288,7 @@ enum pz_status pz_calibrate_fit(struct pz_chip *chip, const struct pz_measured *
                                 struct pz_error *err) {
   struct pz_arena arena;
   struct pz_chip fitted = *chip;
-  struct group g = {.chip = &fitted, .m = m};
+  struct group g = {.chip = &fitted, .m = m, .err = err};
   pz_arena_init(&arena, NULL);
   uint32_t *rows = pz_arena_alloc(&arena, m->n, sizeof *rows);
   enum pz_status status =
@@ -376,17 +377,25 @@ static bool tell_changes(const struct pz_chip *chip, struct pz_arena *arena,
   return true;
 }
 
+/* Does any row show the constants of this kernel, of products ("") or of fp8 products? */
+static bool is_shown(const struct pz_measured *m, const char *kernel, bool fp8) {
+  for (uint32_t i = 0; i < m->n; i++)
+    if (row_shows(&m->rows[i], kernel, fp8)) return true;
+  return false;
+}
+
 static bool tell_kept(const struct pz_chip *chip, const struct pz_measured *m,
                       struct pz_arena *arena, struct pz_calibrated *out) {
   const struct pz_calibration *c = &chip->calibration;
-  const char **list = pz_arena_alloc(arena, (size_t)c->n_kernels, sizeof *list);
-  if (c->n_kernels && !list) return false;
-  for (int k = 0; k < c->n_kernels; k++) {
-    bool shown = false;
-    for (uint32_t i = 0; i < m->n && !shown; i++)
-      shown = row_shows(&m->rows[i], c->kernels[k].kind, false);
-    if (!shown) list[out->n_kept++] = pz_arena_printf(arena, "%s", c->kernels[k].kind);
-  }
+  const char **list = pz_arena_alloc(arena, (size_t)c->n_kernels + 2, sizeof *list);
+  if (!list) return false;
+  if (!is_shown(m, "", false)) list[out->n_kept++] = "products";
+  if (!is_shown(m, "", true)) list[out->n_kept++] = "fp8 products";
+  for (int k = 0; k < c->n_kernels; k++)
+    if (!is_shown(m, c->kernels[k].kind, false)) {
+      list[out->n_kept] = pz_arena_printf(arena, "%s", c->kernels[k].kind);
+      if (!list[out->n_kept++]) return false;
+    }
   out->kept = list;
   return true;
 }
@@ -403,6 +412,21 @@ static void halve(const struct pz_measured *m, bool *use) {
   }
 }
 
+/* Times that no chip like this one would show: another unit, another chip, a broken measurement. */
+static enum pz_status check_times(const struct pz_chip *chip, const struct pz_measured *m,
+                                  const double *errors, struct pz_error *err) {
+  static const double MOST = 50, START_US = 10; /* an uncalibrated chip starts in no time */
+  for (uint32_t i = 0; i < m->n; i++) {
+    double us = (errors[i] + 1) * m->us[i];
+    if (m->us[i] <= MOST * (us + START_US) && m->us[i] >= us / MOST) continue;
+    return pz_fail(err, PZ_BAD_INPUT,
+                   "line %u: %s takes %.4g us, %.4g are predicted for %s; accepted: microseconds "
+                   "within a factor of %.0f",
+                   m->rows[i].line, pz_ops_name(m->rows[i].op), m->us[i], us, chip->name, MOST);
+  }
+  return PZ_OK;
+}
+
 enum pz_status pz_calibrate(const struct pz_chip *chip, const struct pz_measured *m,
                             struct pz_arena *arena, struct pz_calibrated *out,
                             struct pz_error *err) {
@@ -416,6 +440,7 @@ enum pz_status pz_calibrate(const struct pz_chip *chip, const struct pz_measured
   if (!room) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the calibration");
   halve(m, use);
   enum pz_status status = pz_calibrate_errors(chip, m, errors[0], err);
+  if (status == PZ_OK) status = check_times(chip, m, errors[0], err);
   if (status == PZ_OK) status = pz_calibrate_fit(&half, m, use, err);
   if (status == PZ_OK) status = pz_calibrate_errors(&half, m, errors[1], err);
   if (status == PZ_OK) status = pz_calibrate_fit(&all, m, NULL, err);

@@ -48,12 +48,12 @@ struct pz_calibrated {
   struct pz_residual all;
   const struct pz_constant_change *changes;
   uint32_t n_changes;
-  const char *const *kept; /* kernels that no row shows */
+  const char *const *kept; /* kernels, products, fp8 products that no row shows */
   uint32_t n_kept;
 };
 
 /* Fit to every second row of each operator, judge with the others, then fit to all.  *out lives in
- * the arena. */
+ * the arena.  PZ_BAD_INPUT for a time that is 50 times longer or shorter than predicted. */
 PZ_NODISCARD enum pz_status pz_calibrate(const struct pz_chip *chip, const struct pz_measured *m,
                                          struct pz_arena *arena, struct pz_calibrated *out,
                                          struct pz_error *err);

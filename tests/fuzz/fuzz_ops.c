@@ -1,12 +1,29 @@
-/* Tables of operators: any bytes give predictions or an error with a message. */
+/* Tables of operators: any bytes give predictions, and a fit where there are times, or an error with
+ * a message. */
 #include <stdlib.h>
 
-#include "cost/ops_table.h"
+#include "chip/chip_json.h"
+#include "cost/calibrate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 static void require(bool ok) {
   if (!ok) abort();
+}
+
+/* Of small tables: what is fitted is a chip that can be used. */
+static void calibrate(const struct pz_chip *chip, const struct pz_csv *csv,
+                      struct pz_arena *arena) {
+  struct pz_measured m;
+  struct pz_calibrated fit;
+  struct pz_error err = {0};
+  if (csv->rows > 4) return;
+  enum pz_status status = pz_measured_read("fuzz", csv, arena, &m, &err);
+  if (status == PZ_OK) status = pz_calibrate(chip, &m, arena, &fit, &err);
+  if (status == PZ_OK)
+    require(pz_chip_check(&fit.chip, &err) == PZ_OK);
+  else
+    require(err.message[0]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
@@ -20,9 +37,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   pz_arena_init(&arena, NULL);
   pz_cost_init(&cost, &chip, NULL);
   if (pz_csv_parse("fuzz", (const char *)data, bytes, &arena, &csv, &err) == PZ_OK &&
-      pz_ops_predict(&cost, "fuzz", &csv, &arena, &us, &err) == PZ_OK)
+      pz_ops_predict(&cost, "fuzz", &csv, &arena, &us, &err) == PZ_OK) {
     for (uint32_t r = 0; r < csv.rows; r++) require(us[r] > 0);
-  else
+    calibrate(&chip, &csv, &arena);
+  } else
     require(err.message[0]);
   pz_cost_release(&cost);
   pz_arena_release(&arena);
