@@ -133,7 +133,7 @@ static void collectives_are_monotone(void **state) {
   static const int64_t groups[][2] = {{2, 1}, {8, 1}, {4, 2}, {16, 1}, {32, 4}, {64, 8}, {512, 2}};
   for (size_t c = 0; pz_cluster_preset_name(c); c++)
     for (size_t g = 0; g < sizeof groups / sizeof *groups; g++)
-      for (int kind = 0; kind <= PZ_COLLECTIVE_SEND; kind++) {
+      for (enum pz_collective kind = 0; kind <= PZ_COLLECTIVE_SEND; kind++) {
         struct pz_cluster n = cluster(pz_cluster_preset_name(c), 1024), fast = n;
         int64_t members = groups[g][0], stride = groups[g][1];
         for (int l = 0; l < fast.n_levels; l++) fast.level[l].bytes_per_s *= 2;
