@@ -207,10 +207,14 @@ static const char *misuse(const struct pz_predict_settings *s, const char *model
     return text;
   }
   const char *wrong = needs_another(s);
-  if (wrong || s->runs) return wrong;
+  if (wrong) return wrong;
+  if (s->csv && pz_file_behind_link(s->csv)) return "--csv would overwrite a file through a link";
+  if (s->runs) return NULL;
   if (!s->machine.chip) return "--chip is required with a MODEL";
   if (s->trace && (pz_file_same(s->trace, model) || pz_machine_reads(&s->machine, s->trace)))
     return "--trace would overwrite the input file";
+  if (s->trace && pz_file_behind_link(s->trace))
+    return "--trace would overwrite a file through a link";
   return NULL;
 }
 

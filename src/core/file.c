@@ -306,3 +306,10 @@ bool pz_file_same(const char *a, const char *b) {
   return stat(a, &x) == 0 && stat(b, &y) == 0 && S_ISREG(x.st_mode) && x.st_dev == y.st_dev &&
          x.st_ino == y.st_ino;
 }
+
+bool pz_file_behind_link(const char *path) {
+  struct target t;
+  struct stat own;
+  return lstat(path, &own) == 0 && S_ISLNK(own.st_mode) && follow_links(path, &t, NULL) == PZ_OK &&
+         t.how == REPLACED && t.exists && S_ISREG(t.st.st_mode);
+}

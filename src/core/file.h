@@ -39,4 +39,8 @@ PZ_NODISCARD enum pz_status pz_file_write(const char *path, const char *text, si
 /* Do two paths name one file: by the same word, or a regular file through links? */
 bool pz_file_same(const char *a, const char *b);
 
+/* Is the path a link to a regular file, which writing would replace?  /dev/stdout is none.  For
+ * commands that refuse it. */
+bool pz_file_behind_link(const char *path);
+
 #endif
