@@ -620,6 +620,25 @@ static void clusters_reach_as_far_as_they_say(void **state) {
   }
 }
 
+/* Every preset but the one that is a single pod grows by whole groups of the level inside. */
+static void clusters_of_today_scale_out(void **state) {
+  (void)state;
+  const int64_t devices = 1000001;
+  for (size_t i = 0; pz_cluster_preset_name(i); i++) {
+    struct pz_cluster n;
+    struct pz_error err = {0};
+    assert_int_equal(pz_cluster_load(pz_cluster_preset_name(i), &n, &err), PZ_OK);
+    assert_true(n.scales == (strcmp(n.name, "tpuv4-pod") != 0));
+    if (!n.scales) continue;
+    struct pz_level inner = n.level[0];
+    assert_int_equal(pz_cluster_reach(&n, devices, "devices", &err), PZ_OK);
+    int64_t group = n.n_levels > 1 ? inner.devices : 1, all = n.level[n.n_levels - 1].devices;
+    assert_true(n.devices == devices && all >= devices && all < devices + group &&
+                all % group == 0);
+    if (n.n_levels > 1) assert_memory_equal(&n.level[0], &inner, sizeof inner);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(presets_have_the_published_rates),
@@ -639,6 +658,7 @@ int main(void) {
       cmocka_unit_test(clusters_are_read_and_checked),
       cmocka_unit_test(the_level_that_joins_devices),
       cmocka_unit_test(clusters_reach_as_far_as_they_say),
+      cmocka_unit_test(clusters_of_today_scale_out),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
