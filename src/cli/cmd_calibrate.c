@@ -121,7 +121,8 @@ static enum pz_status write_chip(const struct pz_chip *chip, const char *path,
 /* A link may lead to a file that others read. */
 static enum pz_status check_output(const char *path, struct pz_error *err) {
   struct stat st;
-  if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode))
+  bool link = lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+  if (link && (stat(path, &st) != 0 || S_ISREG(st.st_mode)))
     return pz_fail(err, PZ_IO, "%s is a link; accepted: a new file or one to replace", path);
   return pz_file_writable(path, err);
 }

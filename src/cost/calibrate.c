@@ -41,7 +41,7 @@ enum pz_status pz_measured_read(const char *name, const struct pz_csv *csv, stru
   enum pz_status status = pz_ops_read(name, csv, arena, &rows, err);
   for (uint32_t i = 0; i < csv->rows && status == PZ_OK; i++)
     status = read_time(name, csv->lines[i], pz_csv_cell(csv, i, at), &us[i], err);
-  if (status == PZ_OK) *out = (struct pz_measured){rows, us, csv->rows};
+  if (status == PZ_OK) *out = (struct pz_measured){name, rows, us, csv->rows};
   return status;
 }
 
@@ -205,27 +205,32 @@ static void product_constants(struct group *g) {
   if (has.odd) add_constant(g, list, n, c, "odd_rows", 0);
 }
 
-/* The kernel of this name.  Where the chip has none: attention like the forward or the default
- * kernel of attention, others moving bytes at the rate of the default kernel, with the forward
- * kernel's time for a row. */
+/* What a kernel that the chip lacks begins with.  Attention: the forward kernel of the library, or
+ * the default.  A derivative: bytes at the rate of the default kernel, with the forward kernel's time
+ * for a row.  A variant (gelu_tanh): its operator's kernel. */
+static struct pz_kernel first_kernel(const struct pz_chip *chip, const char *name) {
+  char parent[sizeof chip->calibration.kernels[0].kind];
+  pz_text_copy(parent, sizeof parent, name);
+  char *last = strrchr(parent, '_');
+  bool attention = strncmp(name, "attention", 9) == 0, derivative = last && !strcmp(last, "_bwd");
+  if (last) *last = '\0';
+  const struct pz_kernel *own = pz_chip_kernel(chip, parent),
+                         *other = pz_chip_kernel(chip, attention ? "attention" : "default"),
+                         *from = own && (attention || !derivative) ? own : other;
+  struct pz_kernel k = from ? *from : (struct pz_kernel){.hbm_efficiency = 1, .efficiency = 1};
+  if (own && !attention) k.row_s = own->row_s;
+  pz_text_copy(k.kind, sizeof k.kind, name);
+  return k;
+}
+
+/* The kernel of this name, new where the chip has none; NULL where it has no room for one. */
 static struct pz_kernel *kernel_named(struct pz_chip *chip, const char *name) {
   struct pz_calibration *c = &chip->calibration;
-  char forward[sizeof c->kernels[0].kind];
-  size_t bytes = strlen(name);
   for (int i = 0; i < c->n_kernels; i++)
     if (strcmp(c->kernels[i].kind, name) == 0) return &c->kernels[i];
   if (c->n_kernels == PZ_CHIP_MOST_KERNELS) return NULL;
-  pz_text_copy(forward, sizeof forward, name);
-  if (bytes > 4 && strcmp(name + bytes - 4, "_bwd") == 0) forward[bytes - 4] = '\0';
-  bool attention = strncmp(name, "attention", 9) == 0;
-  const struct pz_kernel *own = pz_chip_kernel(chip, forward),
-                         *from = attention && own
-                                     ? own
-                                     : pz_chip_kernel(chip, attention ? "attention" : "default");
   struct pz_kernel *k = &c->kernels[c->n_kernels++];
-  *k = from ? *from : (struct pz_kernel){.hbm_efficiency = 1, .efficiency = 1};
-  if (!attention && own) k->row_s = own->row_s;
-  pz_text_copy(k->kind, sizeof k->kind, name);
+  *k = first_kernel(chip, name);
   return k;
 }
 
@@ -420,9 +425,10 @@ static enum pz_status check_times(const struct pz_chip *chip, const struct pz_me
     double us = (errors[i] + 1) * m->us[i];
     if (m->us[i] <= MOST * (us + START_US) && m->us[i] >= us / MOST) continue;
     return pz_fail(err, PZ_BAD_INPUT,
-                   "line %u: %s takes %.4g us, %.4g are predicted for %s; accepted: microseconds "
+                   "%s:%u: %s takes %.4g us, %.4g are predicted for %s; accepted: microseconds "
                    "within a factor of %.0f",
-                   m->rows[i].line, pz_ops_name(m->rows[i].op), m->us[i], us, chip->name, MOST);
+                   m->name, m->rows[i].line, pz_ops_name(m->rows[i].op), m->us[i], us, chip->name,
+                   MOST);
   }
   return PZ_OK;
 }

@@ -6,6 +6,7 @@
 
 /* A table of operators with what each took (column kernel_us). */
 struct pz_measured {
+  const char *name; /* for messages; the caller's */
   const struct pz_ops_row *rows;
   const double *us;
   uint32_t n;

@@ -140,7 +140,7 @@ static void nonsense_is_refused(void **state) {
        "t.csv:2: 8 experts, the largest of 0 tokens; accepted: at most m, 4"},
       {"op,b,m,n,k,extra,kernel_us\nflash_fwd,1099511627776,64,64,64,heads=1099511627776,5\n",
        "t.csv:2: batch x m x n is more than 2^53 values"},
-      {"op,b,m,n,k,kernel_us\ngemm,1,4096,4096,4096,0.2\n", "line 2: gemm takes 0.2 us"},
+      {"op,b,m,n,k,kernel_us\ngemm,1,4096,4096,4096,0.2\n", "t.csv:2: gemm takes 0.2 us"},
   };
   struct pz_chip chip = load("h200");
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
