@@ -277,6 +277,7 @@ struct pz_workload {
   const char *family;
   struct pz_workload_options options; /* with defaults filled in */
   int64_t hidden, heads, kv_heads, ffn, vocab, positions;
+  bool causal; /* a token attends to those before it: a decoder */
   const struct pz_layer *layers;
   uint32_t n_layers;
   struct pz_totals totals;

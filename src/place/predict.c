@@ -419,6 +419,7 @@ enum pz_status pz_predict(const struct pz_training_model *model, const struct pz
   with.calibration.throttle = 1 + (with.calibration.throttle - 1) * w.k->throttle_part;
   pz_cost_init(&w.cost, &with, net);
   w.cost.net.devices = plan->tp * plan->pp * plan->dp; /* of the job: its part of a torus */
+  w.cost.causal = made->causal;
   w.net = &w.cost.net;
   if (!w.net->n_levels && plan->tp * plan->pp * plan->dp > 1)
     status = pz_fail(err, PZ_BAD_INPUT, "chip %s has no link between devices; accepted: --cluster",

@@ -19,6 +19,7 @@ struct pz_arch {
   int64_t default_seq;
 
   enum pz_act act;
+  bool bidirectional; /* every token attends to every other */
   bool learned_positions;
   bool tied;       /* the head uses the token embedding's table */
   bool pre_norm;   /* norm before the block's two halves, else after */

@@ -16,7 +16,7 @@ static void read_bert(struct pz_fields *c, struct pz_arch *a) {
   a->drop_hidden = a->drop_embed = pz_config_dropout(c, "hidden_dropout_prob", 0.1);
   a->drop_attn = pz_config_dropout(c, "attention_probs_dropout_prob", 0.1);
   a->tied = pz_fields_bool_or(c, "tie_word_embeddings", true);
-  a->learned_positions = a->norm_affine = true;
+  a->bidirectional = a->learned_positions = a->norm_affine = true;
   a->qkv_bias = a->out_bias = a->mlp_bias = true;
   if (pz_fields_bool_or(c, "add_cross_attention", false))
     pz_fields_refuse(c, "add_cross_attention", "false; only encoders are supported");

@@ -127,7 +127,8 @@ uint32_t pz_kernel_softmax(struct pz_builder *b, const char *name, uint32_t x, b
 /* x cos + rotate_half(x) sin; the fused kernel works in place, as backward needs nothing of x. */
 static uint32_t rotate(struct pz_builder *b, const char *name, uint32_t x, uint32_t cos,
                        uint32_t sin) {
-  if (pz_eager(b)) {
+  bool modules = b->options->kernels == PZ_KERNELS_MODULES; /* plain PyTorch has no kernel for it */
+  if (pz_eager(b) || modules) {
     uint32_t straight = step(b, PZ_OP_MUL, name, "cos", x, cos);
     uint32_t half = step(b, PZ_OP_ROTATE_HALF, name, "rotate_half", x, PZ_NONE);
     uint32_t turned = step(b, PZ_OP_MUL, name, "sin", half, sin);
