@@ -52,7 +52,8 @@ struct pz_framework {
   bool node_gather;       /* sharded weights are gathered through one interface of a node */
 
   /* memory */
-  double weight_bytes; /* of state_bytes: the weights; gradients take 4, the optimizer the rest */
+  double
+      weight_bytes; /* of state_bytes: the weights; gradients take up to 4, the optimizer the rest */
   enum pz_gradients gradients; /* where backward puts those of a layer */
   bool placeholders;           /* a 16-bit gradient of every matrix of a layer is kept allocated */
   double reserve_bytes;        /* work space of libraries */

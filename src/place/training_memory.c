@@ -5,7 +5,7 @@
 #include "workload/op.h"
 
 /* Bytes of a gradient in the optimizer's precision, and of a weight or a gradient in that of the layers. */
-static const double GRADIENT_BYTES = 4, HALF_BYTES = 2;
+static const double MOST_GRADIENT_BYTES = 4, HALF_BYTES = 2;
 
 double pz_training_memory_sum(const struct pz_training_memory *m) {
   return m->weight_bytes + m->gradient_bytes + m->optimizer_bytes + m->activation_bytes +
@@ -261,8 +261,8 @@ static double placeholder_bytes(const struct pz_layer *l) {
   return HALF_BYTES * n;
 }
 
-double pz_optimizer_bytes(const struct pz_framework *f) {
-  return f->state_bytes - f->weight_bytes - GRADIENT_BYTES;
+static double gradient_bytes(const struct pz_framework *f) {
+  return pz_fmin(MOST_GRADIENT_BYTES, f->state_bytes - f->weight_bytes);
 }
 
 static struct pz_training_memory state_bytes(const struct stage_walk *s, int64_t stage) {
@@ -272,9 +272,10 @@ static struct pz_training_memory state_bytes(const struct stage_walk *s, int64_t
   stage_sums(*s, stage, &n, &constants);
   return (struct pz_training_memory){
       .weight_bytes = n * f->weight_bytes / (p->zero > 2 ? d : 1),
-      .gradient_bytes = n * GRADIENT_BYTES / (p->zero > 1 ? d : 1) +
+      .gradient_bytes = n * gradient_bytes(f) / (p->zero > 1 ? d : 1) +
                         (f->placeholders ? placeholder_bytes(&s->m->w->layers[s->m->block]) : 0),
-      .optimizer_bytes = n * pz_optimizer_bytes(f) / (p->zero ? d : 1),
+      .optimizer_bytes =
+          n * (f->state_bytes - f->weight_bytes - gradient_bytes(f)) / (p->zero ? d : 1),
       .activation_bytes = constants,
       .reserve_bytes = f->reserve_bytes};
 }

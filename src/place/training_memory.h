@@ -28,9 +28,6 @@ struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
                                              const struct pz_training_plan *plan, int64_t rounds,
                                              int64_t stage);
 
-/* Of optimizer state, for a parameter. */
-double pz_optimizer_bytes(const struct pz_framework *f);
-
 double pz_training_memory_sum(const struct pz_training_memory *m);
 
 #endif
