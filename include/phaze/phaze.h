@@ -186,6 +186,14 @@ struct pz_ops {
 
 /* ---- layers and models ---------------------------------------------------------------------- */
 
+/* Where backward puts the gradients of parameters. */
+enum pz_gradients {
+  PZ_GRADIENTS_IN_PLACE, /* the product's kernel adds them to their buffer */
+  PZ_GRADIENTS_PASSING,  /* into a tensor that is added to the buffer and freed */
+  PZ_GRADIENTS_KEPT,     /* into a tensor that stays */
+  PZ_GRADIENTS
+};
+
 /* Change of live bytes while one layer runs, relative to its entry. */
 struct pz_live {
   int64_t peak_bytes;
@@ -218,6 +226,7 @@ struct pz_layer {
   int64_t output_bytes;      /* what goes to the next layer */
   struct pz_live live[2];    /* by enum pz_direction */
   struct pz_live live_plain; /* forward when nothing is kept (recomputation) */
+  struct pz_live live_backward[PZ_GRADIENTS]; /* backward, by where gradients go */
 };
 
 /* Sums over the model, for one device of the tensor-parallel group, one microbatch. */
@@ -235,7 +244,9 @@ enum pz_kernels {
   PZ_KERNELS_FUSED,    /* products take the element-wise operators behind them */
   PZ_KERNELS_EAGER,    /* every step of a norm, softmax or activation is a kernel */
   PZ_KERNELS_MODULES,  /* one kernel per norm, softmax, activation, addition; products alone */
-  PZ_KERNELS_POINTWISE /* the same, and chains of element-wise operators are one kernel */
+  PZ_KERNELS_POINTWISE, /* the same, and chains of element-wise operators are one kernel */
+  PZ_KERNELS_OPERATORS  /* single norms and activations; gates, rotary embedding and loss in their
+                           operators: what PyTorch's eager mode keeps */
 };
 enum pz_attention { PZ_ATTENTION_STANDARD, PZ_ATTENTION_FLASH };
 enum pz_recompute { PZ_RECOMPUTE_NONE, PZ_RECOMPUTE_FULL };
@@ -861,7 +872,12 @@ struct pz_training_parts {
 
 /* Bytes of one device of a stage at its peak. */
 struct pz_training_memory {
-  double weight_bytes, gradient_bytes, optimizer_bytes, activation_bytes, logit_bytes;
+  double weight_bytes, gradient_bytes, optimizer_bytes;
+  double activation_bytes;    /* kept for backward, of all microbatches in flight */
+  double work_bytes;          /* of the layer at hand: what it computes again, and its work space */
+  double logit_bytes;         /* logits and loss */
+  double communication_bytes; /* gathered weights, gradients not yet scattered, transfers */
+  double reserve_bytes;       /* work space of libraries */
 };
 
 struct pz_prediction {

@@ -11,6 +11,13 @@
 #define KERNELS(set, add_up, per_operator)                                                         \
   .kernels = PZ_KERNELS_##set, .accumulation = PZ_ACCUMULATION_##add_up, .launches = per_operator
 #define STATE(moved, held) .optimizer_bytes = moved, .state_bytes = held
+/* weights: 2 bytes beside an fp32 master copy (12 bytes with Adam's moments), or 4 that are their own.
+ * gradients: Megatron's products add to the fp32 buffer; Transformer Engine still gives autograd an
+ * empty 16-bit gradient, one for each shape of a matrix, that stays allocated (get_dummy_wgrad in its
+ * pytorch/module/base.py).  The plain loop of torch leaves 16-bit gradients in place until they are
+ * copied to fp32.  Work space is what PyTorch gives the matrix library: src/workload/memory.c. */
+#define MEMORY(weights, go) .weight_bytes = weights, .gradients = PZ_GRADIENTS_##go
+#define WORK_SPACE .reserve_bytes = 64 << 20
 #define PLAN(recompute, zero, overlap, execution, attention, grad_bytes, library)                  \
   {                                                                                                \
     PZ_RECOMPUTATION_##recompute, zero, overlap, PZ_EXECUTION_##execution,                         \
@@ -30,18 +37,18 @@ enum {
  * PyTorch's training loops, and MaxText's base configuration (fully sharded, compiled by XLA). */
 /* clang-format off */
 static const struct pz_framework frameworks[] = {
-    {"megatron", KERNELS(POINTWISE, FUSED, 1.6), STATE(38, 18), .dropout = true, .plan = PLAN(NONE, 0, NONE, EAGER, FLASH, 4, NULL)},
-    {"megatron-deepspeed", KERNELS(POINTWISE, FP32, 1.6), STATE(38, 18), .dropout = true, .plan = PLAN(NONE, 0, NONE, EAGER, STANDARD, 2, NULL)},
-    {"deepspeed", KERNELS(POINTWISE, FP32, 1.6), STATE(38, 18), .dropout = true, .node_gather = true, .plan = PLAN(NONE, 0, NONE, EAGER, STANDARD, 2, NULL)},
-    {"nemo", KERNELS(POINTWISE, FUSED, 1.6), STATE(38, 18), .plan = PLAN(NONE, 1, ALL, EAGER, FLASH, 4, NULL)},
-    {"zero-bubble", KERNELS(POINTWISE, FUSED, 1.6), STATE(38, 18), .dropout = true, .plan = PLAN(NONE, 0, NONE, EAGER, STANDARD, 4, NULL)},
-    {"llm-foundry", KERNELS(MODULES, FP32, 1.6), STATE(32, 16), .plan = PLAN(NONE, 3, SHARDS, EAGER, FLASH, 4, "fa2")},
-    {"torchtitan", KERNELS(MODULES, FP32, 0.6), STATE(32, 16), .stops_early = true, .plan = PLAN(ALTERNATE, 3, SHARDS, EAGER, FLASH, 4, "fa2")},
-    {"transformers", KERNELS(EAGER, KEPT, 1), STATE(44, 4), .dropout = true, .plan = PLAN(NONE, 0, GRAD, EAGER, FLASH, 4, NULL)},
-    {"torch", KERNELS(MODULES, FP32, 0.3), STATE(44, 18), .stops_early = true, .plan = PLAN(NONE, 0, GRAD, EAGER, FLASH, 4, NULL)},
-    {"maxtext", KERNELS(POINTWISE, FP32, 0), STATE(32, 16), .plan = PLAN(FULL, 3, ALL, GRAPH, FLASH, 4, NULL)},
-    {"paxml", KERNELS(POINTWISE, FP32, 0), STATE(32, 16), .plan = PLAN(NONE, 3, ALL, GRAPH, FLASH, 4, NULL)},
-    {"jax", KERNELS(POINTWISE, FP32, 0), STATE(32, 16), .plan = PLAN(NONE, 0, ALL, GRAPH, STANDARD, 4, NULL)},
+    {"megatron", KERNELS(POINTWISE, FUSED, 1.6), STATE(38, 18), MEMORY(2, IN_PLACE), WORK_SPACE, .placeholders = true, .dropout = true, .plan = PLAN(NONE, 0, NONE, EAGER, FLASH, 4, NULL)},
+    {"megatron-deepspeed", KERNELS(POINTWISE, FP32, 1.6), STATE(38, 18), MEMORY(2, PASSING), WORK_SPACE, .dropout = true, .plan = PLAN(NONE, 0, NONE, EAGER, STANDARD, 2, NULL)},
+    {"deepspeed", KERNELS(POINTWISE, FP32, 1.6), STATE(38, 18), MEMORY(2, PASSING), WORK_SPACE, .dropout = true, .node_gather = true, .plan = PLAN(NONE, 0, NONE, EAGER, STANDARD, 2, NULL)},
+    {"nemo", KERNELS(POINTWISE, FUSED, 1.6), STATE(38, 18), MEMORY(2, IN_PLACE), WORK_SPACE, .placeholders = true, .plan = PLAN(NONE, 1, ALL, EAGER, FLASH, 4, NULL)},
+    {"zero-bubble", KERNELS(POINTWISE, FUSED, 1.6), STATE(38, 18), MEMORY(2, IN_PLACE), WORK_SPACE, .dropout = true, .plan = PLAN(NONE, 0, NONE, EAGER, STANDARD, 4, NULL)},
+    {"llm-foundry", KERNELS(MODULES, FP32, 1.6), STATE(32, 16), MEMORY(4, PASSING), WORK_SPACE, .plan = PLAN(NONE, 3, SHARDS, EAGER, FLASH, 4, "fa2")},
+    {"torchtitan", KERNELS(MODULES, FP32, 0.6), STATE(32, 16), MEMORY(4, PASSING), WORK_SPACE, .stops_early = true, .plan = PLAN(ALTERNATE, 3, SHARDS, EAGER, FLASH, 4, "fa2")},
+    {"transformers", KERNELS(EAGER, KEPT, 1), STATE(44, 4), MEMORY(2, PASSING), WORK_SPACE, .dropout = true, .plan = PLAN(NONE, 0, GRAD, EAGER, FLASH, 4, NULL)},
+    {"torch", KERNELS(MODULES, FP32, 0.3), STATE(44, 18), MEMORY(2, KEPT), WORK_SPACE, .decoder = true, .stops_early = true, .plan = PLAN(NONE, 0, GRAD, EAGER, FLASH, 4, NULL)},
+    {"maxtext", KERNELS(POINTWISE, FP32, 0), STATE(32, 16), MEMORY(4, IN_PLACE), .plan = PLAN(FULL, 3, ALL, GRAPH, FLASH, 4, NULL)},
+    {"paxml", KERNELS(POINTWISE, FP32, 0), STATE(32, 16), MEMORY(4, IN_PLACE), .plan = PLAN(NONE, 3, ALL, GRAPH, FLASH, 4, NULL)},
+    {"jax", KERNELS(POINTWISE, FP32, 0), STATE(32, 16), MEMORY(4, IN_PLACE), .plan = PLAN(NONE, 0, ALL, GRAPH, STANDARD, 4, NULL)},
 };
 /* clang-format on */
 

@@ -91,12 +91,19 @@ void pz_pass_add(struct pz_pass *to, const struct pz_pass *from, double part) {
   to->n_ops += part * from->n_ops;
 }
 
-static void recompute(const struct pz_step_work *w, struct pz_layer_time *t) {
+/* The part of the layers that full recomputation concerns. */
+static double recomputed_part(const struct pz_training_plan *p, const struct pz_layer *l) {
+  double n = (double)(p->recompute_layers * p->pp * p->vpp);
+  return n > 0 ? pz_fmin(1, n / (double)l->count) : 1;
+}
+
+static void recompute(const struct pz_step_work *w, const struct pz_layer *l,
+                      struct pz_layer_time *t) {
   struct pz_pass again = t->forward;
   struct pz_pass half = {.products_s = again.products_s, .elementwise_s = again.elementwise_s};
   if (w->plan->framework->stops_early) again.products_s -= again.last_s;
   switch (w->plan->recompute) {
-  case PZ_RECOMPUTATION_FULL: pz_pass_add(&t->backward, &again, 1); break;
+  case PZ_RECOMPUTATION_FULL: pz_pass_add(&t->backward, &again, recomputed_part(w->plan, l)); break;
   case PZ_RECOMPUTATION_HALF: pz_pass_add(&t->backward, &again, 0.5); break;
   case PZ_RECOMPUTATION_ALTERNATE: pz_pass_add(&t->backward, &half, 0.5); break;
   case PZ_RECOMPUTATION_SELECTIVE:
@@ -155,7 +162,7 @@ enum pz_status pz_layer_time(struct pz_step_work *w, const struct pz_layer *l, b
   if (again && recomputes_needed(w->plan))
     status = recompute_needed(w, l, &t->backward);
   else if (again)
-    recompute(w, t);
+    recompute(w, l, t);
   if (status != PZ_OK) return status;
   t->forward_s = pass_s(w, &t->forward, &f_exposed);
   t->backward_s = pass_s(w, &t->backward, &b_exposed);

@@ -27,7 +27,8 @@ struct pz_step_work {
   const struct pz_cluster *net;
   const struct pz_training_plan *plan;
   const struct pz_workload *w;
-  int64_t rounds;                      /* microbatches of a replica */
+  const struct pz_workload *kept; /* the same model with all that the framework keeps in memory */
+  int64_t rounds;                 /* microbatches of a replica */
   struct pz_prediction_detail *detail; /* NULL: not asked for */
   struct pz_error *err;
 };

@@ -8,9 +8,9 @@
 /* ---- changes of one field ------------------------------------------------------------------- */
 
 /* Which fields a change has touched, so that two do not touch the same. */
-enum field { FIELD_RECOMPUTE = 1, FIELD_ZERO = 2, FIELD_MBS = 4, FIELD_DEGREES = 8 };
+enum field { FIELD_RECOMPUTE = 1, FIELD_ZERO = 2, FIELD_MBS = 4, FIELD_DEGREES = 8, FIELD_SP = 16 };
 
-enum { CHANGES = 8 };
+enum { CHANGES = 9 };
 
 /* Change i of a plan; 0: the plan has it already, or it cannot be. */
 static unsigned change(int i, struct pz_training_options *o, char *text, size_t size) {
@@ -33,6 +33,12 @@ static unsigned change(int i, struct pz_training_options *o, char *text, size_t 
     o->mbs = 1;
     snprintf(text, size, " --mbs 1");
     return more ? FIELD_MBS : 0;
+  }
+  if (i == 8) {
+    bool more = o->tp > 1 && !o->sequence_parallel;
+    o->sequence_parallel = 1;
+    snprintf(text, size, " --sp");
+    return more ? FIELD_SP : 0;
   }
   bool more = o->dp % 2 == 0;
   int64_t *degree = i == 6 ? &o->tp : &o->pp;

@@ -57,18 +57,11 @@ static enum pz_status time_model(struct pz_step_work *w, struct model_time *m) {
   return PZ_OK;
 }
 
-/* Blocks of chunk j of n: even; where they do not divide but blocks + 2 do, the first and the last
- * chunk, which have embedding and head, hold one less. */
-static int64_t blocks_of(int64_t blocks, int64_t n, int64_t j) {
-  if (blocks % n && (blocks + 2) % n == 0) return (blocks + 2) / n - (j == 0) - (j == n - 1);
-  return blocks / n + (j < blocks % n);
-}
-
 static int64_t stage_blocks(const struct pz_training_plan *p, const struct model_time *m,
                             int64_t stage) {
   int64_t blocks = 0;
   for (int64_t c = 0; c < p->vpp; c++)
-    blocks += blocks_of(m->n_blocks, p->pp * p->vpp, c * p->pp + stage);
+    blocks += pz_chunk_blocks(m->n_blocks, p->pp * p->vpp, c * p->pp + stage);
   return blocks;
 }
 
@@ -91,7 +84,7 @@ static enum pz_status simulate(const struct pz_step_work *w, const struct model_
   enum pz_status status =
       f && b ? PZ_OK : pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the prediction");
   for (int64_t j = 0; j < n && status == PZ_OK; j++) {
-    double blocks = (double)blocks_of(m->n_blocks, n, j);
+    double blocks = (double)pz_chunk_blocks(m->n_blocks, n, j);
     /* a stage sends and receives on its own stream: both ways take its time */
     f[j] = blocks * m->block.forward_s + send_s;
     b[j] = blocks * m->block.backward_s + send_s;
@@ -276,25 +269,12 @@ static void tell_rates(const struct pz_step_work *w, struct pz_prediction *out) 
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* What the attention core keeps: what operators on scores read again, which has a row a query. */
-static double core_bytes(const struct pz_workload *w, const struct pz_layer *l) {
-  double bytes = 0;
-  for (uint32_t i = 0; i < l->n_saved; i++) {
-    const struct pz_tensor *t = &l->tensors[l->saved[i]];
-    if (t->n_dims >= 2 && t->shape[t->n_dims - 1] == w->options.seq &&
-        t->shape[t->n_dims - 2] == w->options.seq)
-      bytes += (double)(t->elems * t->elem_bytes);
-  }
-  return bytes;
-}
-
 static enum pz_status tell_memory(const struct pz_step_work *w, const struct model_time *m,
                                   struct pz_prediction *out) {
   const struct pz_training_plan *p = w->plan;
-  struct pz_memory_model model = {.w = w->w,
-                                  .block = repeated_layer(w->w),
-                                  .n_blocks = m->n_blocks,
-                                  .core_bytes = core_bytes(w->w, m->block_layer)};
+  struct pz_memory_model model = {
+      .w = w->kept, .block = repeated_layer(w->kept), .n_blocks = m->n_blocks};
+  model.core_bytes = pz_core_bytes(w->kept, &w->kept->layers[model.block]);
   struct pz_training_memory *stages = NULL;
   if (w->detail) {
     stages = pz_arena_alloc(w->detail->arena, (size_t)p->pp, sizeof *stages);
@@ -302,8 +282,7 @@ static enum pz_status tell_memory(const struct pz_step_work *w, const struct mod
     w->detail->stages = stages;
   }
   for (int64_t k = 0; k < p->pp; k++) {
-    double blocks = (double)stage_blocks(p, m, k);
-    struct pz_training_memory one = pz_training_memory(&model, p, w->rounds, k, blocks);
+    struct pz_training_memory one = pz_training_memory(&model, p, w->rounds, k);
     double bytes = pz_training_memory_sum(&one);
     if (stages) stages[k] = one;
     if (bytes <= out->peak_bytes) continue;
@@ -328,6 +307,9 @@ static enum pz_status check_plan(const struct pz_training_plan *p, struct pz_err
                      (long long)list[i].v);
   if (p->zero < 0 || p->zero > 3)
     return pz_fail(err, PZ_BAD_USE, "zero %d; accepted: 0 to 3", p->zero);
+  if (p->recompute_layers < 0)
+    return pz_fail(err, PZ_BAD_USE, "%lld layers to recompute; accepted: 0 or more",
+                   (long long)p->recompute_layers);
   if (p->vpp > 1 && p->pp == 1)
     return pz_fail(err, PZ_BAD_USE, "vpp %lld with one stage; accepted: 1, or pp above 1",
                    (long long)p->vpp);
@@ -350,7 +332,13 @@ static struct pz_chip with_library(const struct pz_chip *chip, const char *libra
   return c;
 }
 
-static enum pz_status load(const struct pz_training_model *m, const struct pz_chip *chip,
+/* The kernels that run. */
+static enum pz_kernels kernels_of(const struct pz_chip *chip, const struct pz_training_plan *p) {
+  if (chip->execution == PZ_CHIP_SCHEDULED) return PZ_KERNELS_FUSED;
+  return p->execution == PZ_EXECUTION_EAGER ? p->framework->kernels : PZ_KERNELS_POINTWISE;
+}
+
+static enum pz_status load(const struct pz_training_model *m, enum pz_kernels kernels,
                            const struct pz_training_plan *p, struct pz_workload **out,
                            struct pz_error *err) {
   struct pz_workload_options o = pz_workload_options_default();
@@ -359,8 +347,7 @@ static enum pz_status load(const struct pz_training_model *m, const struct pz_ch
   o.tp = p->tp;
   o.sequence_parallel = p->sequence_parallel && p->tp > 1;
   o.attention = m->attention;
-  o.kernels = p->execution == PZ_EXECUTION_EAGER ? p->framework->kernels : PZ_KERNELS_POINTWISE;
-  if (chip->execution == PZ_CHIP_SCHEDULED) o.kernels = PZ_KERNELS_FUSED;
+  o.kernels = kernels;
   if (!p->framework->dropout) o.dropout = 0;
   return m->config ? pz_workload_parse(m->name, m->config, strlen(m->config), &o, out, err)
                    : pz_workload_load(m->name, &o, out, err);
@@ -405,14 +392,22 @@ enum pz_status pz_predict(const struct pz_training_model *model, const struct pz
                           const struct pz_cluster *net, const struct pz_training_plan *plan,
                           struct pz_prediction *out, struct pz_prediction_detail *detail,
                           struct pz_error *err) {
-  struct pz_workload *made = NULL;
+  struct pz_workload *made = NULL, *kept = NULL;
   struct pz_prediction found = {0};
+  enum pz_kernels kernels = kernels_of(chip, plan);
   enum pz_status status = check_plan(plan, err);
-  if (status == PZ_OK) status = load(model, chip, plan, &made, err);
-  if (status != PZ_OK) return status;
+  if (status == PZ_OK) status = load(model, kernels, plan, &made, err);
+  /* times of gates, rotary embeddings and losses are known as a whole; memory by operator */
+  if (status == PZ_OK && kernels == PZ_KERNELS_MODULES)
+    status = load(model, PZ_KERNELS_OPERATORS, plan, &kept, err);
+  if (status != PZ_OK) {
+    pz_workload_free(made);
+    return status;
+  }
   struct pz_step_work w = {.plan = plan,
                            .k = plan->constants ? plan->constants : &pz_constants_default,
                            .w = made,
+                           .kept = kept ? kept : made,
                            .detail = detail,
                            .err = err};
   struct pz_chip with = with_library(chip, plan->attention_library);
@@ -429,5 +424,6 @@ enum pz_status pz_predict(const struct pz_training_model *model, const struct pz
   if (status == PZ_OK) *out = found;
   pz_cost_release(&w.cost);
   pz_workload_free(made);
+  pz_workload_free(kept);
   return status;
 }

@@ -18,10 +18,14 @@ static const struct pz_part_info times[] = {
     TIME_HIDDEN(gradient_s, "gradient exchange", gradient_hidden_s),
     TIME(optimizer_s, "optimizer")};
 
-static const struct pz_part_info memory[] = {
-    HELD(weight_bytes, "weights"), HELD(gradient_bytes, "gradients"),
-    HELD(optimizer_bytes, "optimizer"), HELD(activation_bytes, "activations"),
-    HELD(logit_bytes, "logits and work")};
+static const struct pz_part_info memory[] = {HELD(weight_bytes, "weights"),
+                                             HELD(gradient_bytes, "gradients"),
+                                             HELD(optimizer_bytes, "optimizer"),
+                                             HELD(activation_bytes, "activations"),
+                                             HELD(work_bytes, "work of a layer"),
+                                             HELD(logit_bytes, "logits and loss"),
+                                             HELD(communication_bytes, "communication"),
+                                             HELD(reserve_bytes, "libraries")};
 
 const struct pz_part_info *pz_time_part_at(size_t i) {
   return i < sizeof times / sizeof *times ? &times[i] : NULL;

@@ -243,14 +243,16 @@ static const char *read_choices(const struct reader *r, struct request *q) {
  * whose head is the embedding except in plain PyTorch models.  The vocabulary is padded, as frameworks do, to a multiple of 128 on each device. */
 static void write_config(const struct reader *r, struct request *q) {
   int64_t unit = 128 * q->plan.tp, vocab = pz_ceil_div(pz_max(q->vocab, 1), unit) * unit;
-  if (says(r, MLP, "swiglu"))
+  bool gated = says(r, MLP, "swiglu"), plain = q->plan.framework && q->plan.framework->decoder;
+  if (gated || plain)
     snprintf(q->config, sizeof q->config,
-             "{\"model_type\":\"llama\",\"hidden_size\":%lld,\"num_hidden_layers\":%lld,"
+             "{\"model_type\":\"%s\",\"hidden_act\":\"%s\",\"hidden_size\":%lld,\"num_hidden_"
+             "layers\":%lld,"
              "\"num_attention_heads\":%lld,\"num_key_value_heads\":%lld,\"head_dim\":%lld,"
              "\"intermediate_size\":%lld,\"vocab_size\":%lld,\"max_position_embeddings\":%lld}",
-             (long long)q->hidden, (long long)q->layers, (long long)q->heads,
-             (long long)q->kv_heads, (long long)q->head_dim, (long long)q->ffn, (long long)vocab,
-             (long long)q->seq);
+             plain ? "decoder" : "llama", gated ? "silu" : "gelu", (long long)q->hidden,
+             (long long)q->layers, (long long)q->heads, (long long)q->kv_heads,
+             (long long)q->head_dim, (long long)q->ffn, (long long)vocab, (long long)q->seq);
   else
     snprintf(q->config, sizeof q->config,
              "{\"model_type\":\"gpt2\",\"n_embd\":%lld,\"n_layer\":%lld,\"n_head\":%lld,"

@@ -23,7 +23,8 @@ struct pz_training_plan {
   const struct pz_framework *framework;
   const char *attention_library;        /* fa1, fa2, cudnn ...; NULL: the chip's best */
   const struct pz_constants *constants; /* NULL: those of cost/constants.def */
-  unsigned kept; /* full recomputation: products whose results are kept (recompute.h) */
+  int64_t recompute_layers; /* full recomputation: of so many layers of each chunk; 0: of all */
+  unsigned kept;            /* full recomputation: products whose results are kept (recompute.h) */
 };
 
 /* Replicas over which ZeRO divides. */
@@ -49,6 +50,15 @@ struct pz_framework {
   double optimizer_bytes; /* read and written for a parameter in the step of Adam */
   double state_bytes;     /* held for a parameter, weights and gradients included */
   bool node_gather;       /* sharded weights are gathered through one interface of a node */
+
+  /* memory */
+  double
+      weight_bytes; /* of state_bytes: the weights; gradients take up to 4, the optimizer the rest */
+  enum pz_gradients gradients; /* where backward puts those of a layer */
+  bool placeholders;           /* a 16-bit gradient of every matrix of a layer is kept allocated */
+  double reserve_bytes;        /* work space of libraries */
+  bool decoder;                /* its models are plain decoders: family_decoder.c */
+
   struct pz_framework_defaults {
     enum pz_recomputation recompute;
     int zero;

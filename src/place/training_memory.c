@@ -2,80 +2,307 @@
 
 #include "core/num.h"
 #include "place/recompute.h"
+#include "workload/op.h"
 
-/* Bytes of a parameter in mixed precision: 16-bit weights, fp32 master copy and two moments (Adam);
- * gradients are the rest of the framework's state. */
-static const double WEIGHT_BYTES = 2, OPTIMIZER_STATE_BYTES = 12;
+/* Bytes of a gradient in the optimizer's precision, and of a weight or a gradient in that of the layers. */
+static const double MOST_GRADIENT_BYTES = 4, HALF_BYTES = 2;
 
 double pz_training_memory_sum(const struct pz_training_memory *m) {
   return m->weight_bytes + m->gradient_bytes + m->optimizer_bytes + m->activation_bytes +
-         m->logit_bytes;
+         m->work_bytes + m->logit_bytes + m->communication_bytes + m->reserve_bytes;
 }
 
-/* Layers before and after the repeated one, if the stage has them. */
-static bool has_layer(const struct pz_memory_model *m, const struct pz_training_plan *p,
-                      uint32_t layer, int64_t stage) {
-  return layer < m->block ? stage == 0 : layer > m->block && stage == p->pp - 1;
+static bool is_square(const struct pz_tensor *t, int64_t n) {
+  return t->n_dims >= 3 && t->shape[t->n_dims - 2] == n && t->shape[t->n_dims - 1] == n;
 }
 
-/* A copy of a tied matrix stands on both stages. */
-static double outer_params(const struct pz_memory_model *m, const struct pz_training_plan *p,
-                           int64_t stage) {
-  double n = 0;
-  for (uint32_t i = 0; i < m->w->n_layers; i++) {
-    const struct pz_layer *l = &m->w->layers[i];
-    if (i != m->block && has_layer(m, p, i, stage))
-      n += (double)(l->params + (p->pp > 1 ? l->tied_params : 0)) * (double)l->count;
+/* Scores are of every query with every key; a dropout mask of them is one long row of bytes. */
+double pz_core_bytes(const struct pz_workload *w, const struct pz_layer *l) {
+  double bytes = 0;
+  int64_t scores = 0;
+  for (uint32_t i = 0; i < l->n_tensors; i++) {
+    const struct pz_tensor *t = &l->tensors[i];
+    if (t->role == PZ_ROLE_ACTIVATION && is_square(t, w->options.seq)) scores = t->elems;
   }
-  return n;
+  for (uint32_t i = 0; i < l->n_saved; i++) {
+    const struct pz_tensor *t = &l->tensors[l->saved[i]];
+    bool mask = t->n_dims == 1 && t->elem_bytes == 1;
+    if ((mask || is_square(t, w->options.seq)) && t->elems == scores)
+      bytes += (double)(t->elems * t->elem_bytes);
+  }
+  return bytes;
 }
 
-/* Activations that a block keeps for backward. */
-static double kept_bytes(const struct pz_memory_model *m, const struct pz_training_plan *p) {
+/* ---- a layer in time ------------------------------------------------------------------------ */
+
+/* Bytes relative to the moment at which a pass begins. */
+struct layer_pass {
+  double forward_peak, kept; /* kept: after forward */
+  double backward_peak,
+      freed;             /* freed: net of backward, without gradients of parameters; negative */
+  double gradient_bytes; /* that backward leaves behind */
+};
+
+/* Products whose results torchtitan's selection keeps: the first, the third, ... of a layer, and
+ * attention (torchtitan, "op" mode of selective activation checkpointing).  `unread`: of these, what
+ * backward does not read. */
+static double alternate_bytes(const struct pz_layer *l, double *unread) {
+  double kept = 0;
+  uint32_t n = 0;
+  *unread = 0;
+  for (uint32_t i = 0; i < l->ops[PZ_FORWARD].n; i++) {
+    const struct pz_op *op = &l->ops[PZ_FORWARD].op[i];
+    bool product = op->kind == PZ_OP_MATMUL, core = op->kind == PZ_OP_ATTENTION;
+    if (product) n++;
+    if (!core && !(product && n % 2)) continue;
+    const struct pz_tensor *t = &l->tensors[op->out[0]];
+    bool read = false;
+    for (uint32_t k = 0; k < l->n_saved; k++) read = read || l->saved[k] == t->storage;
+    double bytes = (double)(t->elems * t->elem_bytes);
+    kept += bytes;
+    if (!read) *unread += bytes;
+  }
+  return kept;
+}
+
+/* A pass with `again` bytes that backward makes anew instead of keeping them. */
+static void make_again(struct layer_pass *x, double again) {
+  x->kept -= again;
+  x->backward_peak += again;
+  x->freed += again;
+}
+
+static void recompute(const struct pz_memory_model *m, const struct pz_training_plan *p,
+                      enum pz_recomputation how, struct layer_pass *x) {
   const struct pz_layer *l = &m->w->layers[m->block];
-  double all = (double)l->activation_bytes, input = (double)l->output_bytes;
-  switch (p->recompute) {
-  case PZ_RECOMPUTATION_FULL: return pz_recompute_kept_bytes(l, p->kept);
-  case PZ_RECOMPUTATION_HALF: return (all + input) / 2;
-  case PZ_RECOMPUTATION_SELECTIVE: return all - m->core_bytes;
-  default: return all;
+  double unread, out = (double)l->output_bytes;
+  switch (how) {
+  case PZ_RECOMPUTATION_FULL:
+    /* where the result is made again, it is still there when backward begins */
+    x->forward_peak = (double)l->live_plain.peak_bytes;
+    make_again(x, x->kept - pz_recompute_kept_bytes(l, p->kept));
+    x->backward_peak = pz_fmax((double)l->live[PZ_FORWARD].peak_bytes,
+                               x->backward_peak + (p->framework->stops_early ? 0 : out));
+    break;
+  case PZ_RECOMPUTATION_SELECTIVE: make_again(x, m->core_bytes); break;
+  case PZ_RECOMPUTATION_ALTERNATE: {
+    double products = alternate_bytes(l, &unread);
+    make_again(x, pz_fmax(0, x->kept - out - (products - unread)));
+    x->kept += unread;
+    x->freed -= unread;
+    break;
+  }
+  default: break;
   }
 }
 
-/* Microbatches, in parts of a stage, that wait for their backward. */
-static double in_flight(const struct pz_training_plan *p, int64_t rounds, int64_t stage) {
-  if (p->vpp == 1 && p->order == PZ_PIPELINE_GPIPE) return (double)rounds;
-  if (p->vpp == 1) return (double)pz_min(rounds, p->pp - stage);
-  int64_t chunks = (p->vpp - 1) * p->pp + 2 * (p->pp - stage - 1) + 1;
-  return (double)pz_min(chunks, rounds * p->vpp) / (double)p->vpp;
+static struct layer_pass layer_pass(const struct pz_layer *l, enum pz_gradients gradients) {
+  const struct pz_live *f = &l->live[PZ_FORWARD], *b = &l->live_backward[gradients],
+                       *plain = &l->live_backward[PZ_GRADIENTS_IN_PLACE];
+  bool stay = gradients == PZ_GRADIENTS_KEPT;
+  return (struct layer_pass){.forward_peak = (double)f->peak_bytes,
+                             .kept = (double)f->net_bytes,
+                             .backward_peak = (double)b->peak_bytes,
+                             .freed = (double)plain->net_bytes,
+                             .gradient_bytes =
+                                 stay ? (double)(b->net_bytes - plain->net_bytes) : 0};
 }
 
-/* The head at its peak, and what the layer at hand needs beside what it keeps. */
-static double work_bytes(const struct pz_memory_model *m, const struct pz_training_plan *p,
-                         int64_t stage) {
-  const struct pz_layer *block = &m->w->layers[m->block];
-  double most = p->recompute == PZ_RECOMPUTATION_FULL || p->recompute == PZ_RECOMPUTATION_HALF
-                    ? (double)block->activation_bytes
-                    : 0;
-  for (uint32_t i = 0; i < m->w->n_layers; i++)
-    if (i != m->block && has_layer(m, p, i, stage))
-      most = pz_fmax(most, (double)pz_max(m->w->layers[i].live[PZ_FORWARD].peak_bytes,
-                                          m->w->layers[i].live[PZ_FORWARD].net_bytes +
-                                              m->w->layers[i].live[PZ_BACKWARD].peak_bytes));
-  return most;
+/* ---- a stage -------------------------------------------------------------------------------- */
+
+int64_t pz_chunk_blocks(int64_t blocks, int64_t n, int64_t j) {
+  if (blocks % n && (blocks + 2) % n == 0) return (blocks + 2) / n - (j == 0) - (j == n - 1);
+  return blocks / n + (j < blocks % n);
+}
+
+/* A stage while a microbatch goes forward and backward through one of its chunks. */
+struct stage_walk {
+  const struct pz_memory_model *m;
+  const struct pz_training_plan *p;
+  int64_t chunk, chunks; /* of the model: stage, stage + pp, ... */
+  enum pz_gradients gradients;
+  double activation_bytes, gradient_bytes; /* now */
+  double logit_bytes;                      /* kept by the layers behind the blocks, now */
+  double communication_bytes;              /* transfers between stages */
+  struct pz_training_memory peak;          /* parts that come and go, at the worst moment */
+};
+
+static bool is_first(const struct stage_walk *s) { return s->chunk == 0; }
+static bool is_last(const struct stage_walk *s) { return s->chunk == s->chunks - 1; }
+
+/* Weights gathered for a layer and the one that is fetched ahead, and in backward its whole gradient,
+ * in 16 bit and as it is exchanged (FSDP: Zhao et al., arXiv 2304.11277, section 3.3). */
+static double gathered_bytes(const struct stage_walk *s, const struct pz_layer *l, bool backward) {
+  const struct pz_training_plan *p = s->p;
+  if (pz_plan_shards(p) == 1 || p->zero < 2) return 0;
+  double n = (double)l->params, next = (double)s->m->w->layers[s->m->block].params;
+  double gradient = backward ? n * (HALF_BYTES + p->grad_bytes) : 0;
+  return p->zero == 3 ? HALF_BYTES * (n + next) + gradient : gradient;
+}
+
+/* A moment at which the layer at hand needs `extra` bytes. */
+static void visit(struct stage_walk *s, const struct pz_layer *l, double extra, bool backward) {
+  bool head = l > &s->m->w->layers[s->m->block];
+  struct pz_training_memory now = {.activation_bytes = s->activation_bytes,
+                                   .gradient_bytes = s->gradient_bytes,
+                                   .work_bytes = head ? 0 : extra,
+                                   .logit_bytes = s->logit_bytes + (head ? extra : 0),
+                                   .communication_bytes =
+                                       s->communication_bytes + gathered_bytes(s, l, backward)};
+  if (pz_training_memory_sum(&now) > pz_training_memory_sum(&s->peak)) s->peak = now;
+}
+
+/* How layer `i`, of the blocks number `k`, goes through the stage.  Gradients of embedding and head
+ * come from autograd, whatever the products of the layers do. */
+static struct layer_pass stage_pass(const struct stage_walk *s, uint32_t i, int64_t k) {
+  const struct pz_layer *l = &s->m->w->layers[i];
+  bool block = i == s->m->block, passing = !block && s->gradients == PZ_GRADIENTS_IN_PLACE;
+  struct layer_pass x = layer_pass(l, passing ? PZ_GRADIENTS_PASSING : s->gradients);
+  enum pz_recomputation how = s->p->recompute;
+  if (how == PZ_RECOMPUTATION_HALF)
+    how = k % 2 == 0 ? PZ_RECOMPUTATION_FULL : PZ_RECOMPUTATION_NONE;
+  bool kept = how == PZ_RECOMPUTATION_FULL && s->p->recompute == how && s->p->recompute_layers &&
+              k >= s->p->recompute_layers;
+  if (block && !kept) recompute(s->m, s->p, how, &x);
+  return x;
+}
+
+static int64_t repeats(const struct stage_walk *s, uint32_t i) {
+  if (i == s->m->block) return pz_chunk_blocks(s->m->n_blocks, s->chunks, s->chunk);
+  bool here = i < s->m->block ? is_first(s) : is_last(s);
+  return here ? s->m->w->layers[i].count : 0;
+}
+
+/* What passes from chunk to chunk.  What is received stays, what is sent does not. */
+static double passed_bytes(const struct stage_walk *s) {
+  return (double)s->m->w->layers[s->m->block].output_bytes;
+}
+
+static void walk_forward(struct stage_walk *s) {
+  if (!is_first(s)) s->activation_bytes += passed_bytes(s);
+  for (uint32_t i = 0; i < s->m->w->n_layers; i++)
+    for (int64_t k = 0; k < repeats(s, i); k++) {
+      struct layer_pass x = stage_pass(s, i, k);
+      visit(s, &s->m->w->layers[i], x.forward_peak, false);
+      *(i > s->m->block ? &s->logit_bytes : &s->activation_bytes) += x.kept;
+    }
+  if (!is_last(s)) s->activation_bytes -= passed_bytes(s);
+}
+
+static void walk_backward(struct stage_walk *s) {
+  const struct pz_workload *w = s->m->w;
+  if (!is_last(s)) s->communication_bytes = passed_bytes(s);
+  for (uint32_t i = w->n_layers; i-- > 0;)
+    for (int64_t k = repeats(s, i); k-- > 0;) {
+      struct layer_pass x = stage_pass(s, i, k);
+      visit(s, &w->layers[i], x.backward_peak, true);
+      s->activation_bytes += x.freed;
+      if (i > s->m->block) {
+        s->activation_bytes += x.kept;
+        s->logit_bytes -= x.kept;
+      }
+      s->gradient_bytes += x.gradient_bytes;
+    }
+  visit(s, &w->layers[0], 0, false); /* the optimizer's step */
+}
+
+/* Activations of a chunk that waits for its backward. */
+static double waiting_bytes(const struct stage_walk *s) {
+  double bytes = passed_bytes(s) * (!is_first(s) - !is_last(s));
+  for (uint32_t i = 0; i < s->m->w->n_layers; i++)
+    for (int64_t k = 0; k < repeats(s, i); k++) bytes += stage_pass(s, i, k).kept;
+  return bytes;
+}
+
+/* Forward passes of chunks that a stage has made, at most, before their backward: 1F1B, and
+ * interleaved as Megatron issues it (Narayanan et al., arXiv 2104.04473). */
+static int64_t chunks_in_flight(const struct pz_training_plan *p, int64_t rounds, int64_t stage) {
+  if (p->vpp == 1 && p->order == PZ_PIPELINE_GPIPE) return rounds;
+  if (p->vpp == 1) return pz_min(rounds, p->pp - stage);
+  return pz_min((p->vpp - 1) * p->pp + 2 * (p->pp - stage - 1) + 1, rounds * p->vpp);
+}
+
+/* Activations of all that is in flight beside the stage's last chunk, whose backward comes first.
+ * Forward passes are issued for pp microbatches of a chunk at a time. */
+static double others_bytes(struct stage_walk s, int64_t rounds, int64_t stage) {
+  double bytes = 0;
+  int64_t n = chunks_in_flight(s.p, rounds, stage), row = s.p->vpp > 1 ? s.p->pp : n;
+  for (int64_t c = 0; c < s.p->vpp; c++) {
+    int64_t turns = n / (row * s.p->vpp), rest = n % (row * s.p->vpp);
+    int64_t mine = turns * row + pz_max(0, pz_min(row, rest - c * row));
+    s.chunk = stage + c * s.p->pp;
+    bytes += (double)(mine - (c == s.p->vpp - 1)) * waiting_bytes(&s);
+  }
+  return bytes;
+}
+
+/* ---- what stays ----------------------------------------------------------------------------- */
+
+/* Parameters of a stage, and data that all layers read with constants of layers.  A copy of a tied
+ * matrix stands on both stages. */
+static void stage_sums(struct stage_walk s, int64_t stage, double *params, double *constants) {
+  *params = 0;
+  *constants = (double)s.m->w->layers[s.m->block].shared_bytes;
+  for (s.chunk = stage; s.chunk < s.chunks; s.chunk += s.p->pp)
+    for (uint32_t i = 0; i < s.m->w->n_layers; i++) {
+      const struct pz_layer *l = &s.m->w->layers[i];
+      double n = (double)repeats(&s, i);
+      *params += n * (double)(l->params + (s.p->pp > 1 ? l->tied_params : 0));
+      *constants += n * (double)(l->buffer_bytes + (i == s.m->block ? 0 : l->shared_bytes));
+    }
+}
+
+/* A 16-bit gradient for each shape of a layer's matrices. */
+static double placeholder_bytes(const struct pz_layer *l) {
+  double n = 0;
+  for (uint32_t i = 0; i < l->n_tensors; i++)
+    if (l->tensors[i].role == PZ_ROLE_PARAM && l->tensors[i].n_dims > 1)
+      n += (double)l->tensors[i].elems;
+  return HALF_BYTES * n;
+}
+
+static double gradient_bytes(const struct pz_framework *f) {
+  return pz_fmin(MOST_GRADIENT_BYTES, f->state_bytes - f->weight_bytes);
+}
+
+static struct pz_training_memory state_bytes(const struct stage_walk *s, int64_t stage) {
+  const struct pz_training_plan *p = s->p;
+  const struct pz_framework *f = p->framework;
+  double n, constants, d = (double)pz_plan_shards(p);
+  stage_sums(*s, stage, &n, &constants);
+  return (struct pz_training_memory){
+      .weight_bytes = n * f->weight_bytes / (p->zero > 2 ? d : 1),
+      .gradient_bytes = n * gradient_bytes(f) / (p->zero > 1 ? d : 1) +
+                        (f->placeholders ? placeholder_bytes(&s->m->w->layers[s->m->block]) : 0),
+      .optimizer_bytes =
+          n * (f->state_bytes - f->weight_bytes - gradient_bytes(f)) / (p->zero ? d : 1),
+      .activation_bytes = constants,
+      .reserve_bytes = f->reserve_bytes};
 }
 
 struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
                                              const struct pz_training_plan *p, int64_t rounds,
-                                             int64_t stage, double blocks) {
-  const struct pz_layer *block = &m->w->layers[m->block];
-  double n = blocks * (double)block->params + outer_params(m, p, stage),
-         d = (double)pz_plan_shards(p);
-  double gradient = p->framework->state_bytes - WEIGHT_BYTES - OPTIMIZER_STATE_BYTES;
-  return (struct pz_training_memory){
-      .weight_bytes = n * WEIGHT_BYTES / (p->zero > 2 ? d : 1),
-      .gradient_bytes = n * gradient / (p->zero > 1 ? d : 1),
-      .optimizer_bytes = n * OPTIMIZER_STATE_BYTES / (p->zero ? d : 1),
-      .activation_bytes = blocks * kept_bytes(m, p) * in_flight(p, rounds, stage),
-      .logit_bytes = work_bytes(m, p, stage)};
+                                             int64_t stage) {
+  struct stage_walk s = {.m = m,
+                         .p = p,
+                         .chunks = p->pp * p->vpp,
+                         .chunk = stage + p->pp * (p->vpp - 1),
+                         .gradients = p->framework->gradients};
+  struct pz_training_memory all = state_bytes(&s, stage);
+  bool sharded = p->zero > 1 && pz_plan_shards(p) > 1;
+  if (sharded) s.gradients = PZ_GRADIENTS_IN_PLACE; /* counted as communication */
+  if (s.gradients == PZ_GRADIENTS_KEPT && rounds > 1) {
+    /* the first microbatch's gradients are there when the next one's are added */
+    all.gradient_bytes += HALF_BYTES * all.weight_bytes / p->framework->weight_bytes;
+    s.gradients = PZ_GRADIENTS_PASSING;
+  }
+  s.activation_bytes = others_bytes(s, rounds, stage);
+  walk_forward(&s);
+  walk_backward(&s);
+  all.gradient_bytes += s.peak.gradient_bytes;
+  all.activation_bytes += s.peak.activation_bytes;
+  all.work_bytes = s.peak.work_bytes;
+  all.logit_bytes = s.peak.logit_bytes;
+  all.communication_bytes = s.peak.communication_bytes;
+  return all;
 }

@@ -1,5 +1,8 @@
 /* What a training plan holds on a device at its peak: weights, gradients, optimizer state, activations
- * of the microbatches in flight, logits, and what the framework keeps for itself. */
+ * of the microbatches in flight, the layer at hand, logits, buffers, and what libraries keep.
+ *
+ * The peak is the worst moment of a stage while one microbatch goes forward and backward through it and
+ * the others in flight wait: bytes live at each operator come from the layers' graphs. */
 #ifndef PZ_PLACE_TRAINING_MEMORY_H
 #define PZ_PLACE_TRAINING_MEMORY_H
 
@@ -13,10 +16,17 @@ struct pz_memory_model {
   double core_bytes; /* of a block's activations: those of the attention core */
 };
 
-/* Of stage k; `rounds` microbatches of a replica, `blocks` of the stage. */
+/* What the attention core of a layer keeps: tensors of the size of the scores. */
+double pz_core_bytes(const struct pz_workload *w, const struct pz_layer *l);
+
+/* Blocks of chunk j of n: even; where they do not divide but blocks + 2 do, the first and the last
+ * chunk, which have embedding and head, hold one less.  Stage k of p has chunks k, k + p, ... */
+int64_t pz_chunk_blocks(int64_t blocks, int64_t n, int64_t j);
+
+/* Of a stage at its worst moment; `rounds` microbatches of a replica. */
 struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
                                              const struct pz_training_plan *plan, int64_t rounds,
-                                             int64_t stage, double blocks);
+                                             int64_t stage);
 
 double pz_training_memory_sum(const struct pz_training_memory *m);
 

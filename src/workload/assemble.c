@@ -64,7 +64,7 @@ static enum pz_status build_layer(struct pz_owned *o, const struct pz_layer_plan
   plan->build(&b, plan->ctx);
   enum pz_status status = b.status;
   if (status == PZ_OK) status = pz_backward_derive(&g, opt);
-  if (status == PZ_OK && opt->kernels != PZ_KERNELS_EAGER) status = pz_fuse(&g, opt->kernels);
+  if (status == PZ_OK && !pz_kernels_eager(opt->kernels)) status = pz_fuse(&g, opt->kernels);
   if (status == PZ_OK) status = pz_memory_layer(&g, opt, layer);
   if (status == PZ_OK && plan->repeated && opt->recompute == PZ_RECOMPUTE_FULL)
     status = recompute(&g, layer);

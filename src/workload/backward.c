@@ -161,7 +161,7 @@ static void grad_pointwise(struct backward *b, const struct pz_op *op, uint32_t 
   else
     back.flop = backward_flop(b, op);
   /* the framework's softmax derivative forms gradient * output first */
-  if (op->kind == PZ_OP_SOFTMAX && b->options->kernels == PZ_KERNELS_EAGER)
+  if (op->kind == PZ_OP_SOFTMAX && pz_kernels_eager(b->options->kernels))
     back.scratch_bytes = pz_tensor_bytes(tensor(b, op->out[0]));
   add(b, back, op, "backward");
   for (uint32_t i = 0; i < n_out; i++) contribute(b, op, to[i], out[i]);
@@ -216,7 +216,7 @@ static void grad_split(struct backward *b, const struct pz_op *op) {
   uint32_t whole = like(b, op->in[0], "grad");
   if (!in) failed(b, PZ_NO_MEMORY);
   if (!in || whole == PZ_NONE) return;
-  bool eager = b->options->kernels == PZ_KERNELS_EAGER;
+  bool eager = pz_kernels_eager(b->options->kernels);
   for (uint32_t o = 0; o < op->n_out; o++) {
     uint32_t g = b->grad[op->out[o]];
     if (g == PZ_NONE) continue;

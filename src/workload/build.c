@@ -11,7 +11,9 @@ void pz_builder_init(struct pz_builder *b, struct pz_graph *graph,
   if (!pz_mul(&b->tokens, options->seq)) b->status = PZ_LIMIT;
 }
 
-bool pz_eager(const struct pz_builder *b) { return b->options->kernels == PZ_KERNELS_EAGER; }
+bool pz_eager(const struct pz_builder *b) { return pz_kernels_eager(b->options->kernels); }
+
+bool pz_composite(const struct pz_builder *b) { return b->options->kernels == PZ_KERNELS_EAGER; }
 
 int64_t pz_rows_outside(const struct pz_builder *b) {
   return b->options->sequence_parallel ? b->tokens / b->options->tp : b->tokens;

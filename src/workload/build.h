@@ -50,7 +50,10 @@ struct pz_emit {
 void pz_builder_init(struct pz_builder *b, struct pz_graph *graph,
                      const struct pz_workload_options *options);
 
+/* Operators run one by one; norms, activations and softmax are several of them each, as in Hugging
+ * Face's code. */
 bool pz_eager(const struct pz_builder *b);
+bool pz_composite(const struct pz_builder *b);
 
 /* Rows of tensors outside the tensor-parallel regions: all tokens, or this device's share with
  * sequence parallelism. */

@@ -5,9 +5,9 @@
 #include <string.h>
 
 static const struct pz_family *const table[] = {
-    &pz_family_bert,  &pz_family_megatron_bert, &pz_family_gpt2,
-    &pz_family_opt,   &pz_family_llama,         &pz_family_mistral,
-    &pz_family_qwen2, &pz_family_gpt_neox,      &pz_family_mixtral,
+    &pz_family_bert,    &pz_family_megatron_bert, &pz_family_gpt2,  &pz_family_opt,
+    &pz_family_llama,   &pz_family_mistral,       &pz_family_qwen2, &pz_family_gpt_neox,
+    &pz_family_mixtral, &pz_family_decoder,
 };
 
 const struct pz_family *pz_family_at(size_t i) {

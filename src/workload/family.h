@@ -32,7 +32,7 @@ uint32_t pz_family_positions(struct pz_builder *b, const struct pz_arch *a, uint
 
 extern const struct pz_family pz_family_bert, pz_family_megatron_bert, pz_family_gpt2,
     pz_family_opt, pz_family_llama, pz_family_mistral, pz_family_qwen2, pz_family_gpt_neox,
-    pz_family_mixtral;
+    pz_family_mixtral, pz_family_decoder;
 
 /* Llama's fields and layers, which Mistral, Qwen2 and Mixtral vary. */
 /* default_kv: key/value heads where the field is absent; 0: as many as there are heads. */

@@ -22,6 +22,11 @@ struct pz_graph {
   int64_t passing_bytes; /* that go past the layer to later ones */
 };
 
+/* Do operators run one by one, as in PyTorch's eager mode? */
+static inline bool pz_kernels_eager(enum pz_kernels k) {
+  return k == PZ_KERNELS_EAGER || k == PZ_KERNELS_OPERATORS;
+}
+
 struct pz_shape {
   int n;
   int64_t d[4];

@@ -64,7 +64,7 @@ static uint32_t rmsnorm_eager(struct pz_builder *b, const char *name, uint32_t x
 
 uint32_t pz_kernel_rmsnorm(struct pz_builder *b, const char *name, uint32_t x, int64_t width) {
   uint32_t weight = norm_param(b, name, "weight", width);
-  if (pz_eager(b)) return rmsnorm_eager(b, name, x, width, weight);
+  if (pz_composite(b)) return rmsnorm_eager(b, name, x, width, weight);
   return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_RMSNORM,
                                           .name = name,
                                           .in = {x, weight, PZ_NONE},
@@ -101,9 +101,11 @@ uint32_t pz_kernel_activation(struct pz_builder *b, const char *name, enum pz_ac
   switch (act) {
   case PZ_ACT_GELU: return step(b, PZ_OP_GELU, name, NULL, x, PZ_NONE);
   case PZ_ACT_GELU_TANH:
-    return pz_eager(b) ? gelu_tanh_eager(b, name, x) : step(b, PZ_OP_GELU, name, NULL, x, PZ_NONE);
+    return pz_composite(b) ? gelu_tanh_eager(b, name, x)
+                           : step(b, PZ_OP_GELU, name, NULL, x, PZ_NONE);
   case PZ_ACT_GELU_FAST:
-    return pz_eager(b) ? gelu_fast_eager(b, name, x) : step(b, PZ_OP_GELU, name, NULL, x, PZ_NONE);
+    return pz_composite(b) ? gelu_fast_eager(b, name, x)
+                           : step(b, PZ_OP_GELU, name, NULL, x, PZ_NONE);
   case PZ_ACT_RELU: return step(b, PZ_OP_RELU, name, NULL, x, PZ_NONE);
   case PZ_ACT_SILU: return step(b, PZ_OP_SILU, name, NULL, x, PZ_NONE);
   }
@@ -118,7 +120,7 @@ uint32_t pz_kernel_gated(struct pz_builder *b, const char *name, enum pz_act act
 }
 
 uint32_t pz_kernel_softmax(struct pz_builder *b, const char *name, uint32_t x, bool f32) {
-  if (!pz_eager(b) || !f32) return step(b, PZ_OP_SOFTMAX, name, NULL, x, PZ_NONE);
+  if (!pz_composite(b) || !f32) return step(b, PZ_OP_SOFTMAX, name, NULL, x, PZ_NONE);
   uint32_t wide = cast(b, name, "to_f32", x, PZ_B32);
   uint32_t y = step(b, PZ_OP_SOFTMAX, name, NULL, wide, PZ_NONE);
   return cast(b, name, "to_b16", y, PZ_B16);
@@ -126,9 +128,8 @@ uint32_t pz_kernel_softmax(struct pz_builder *b, const char *name, uint32_t x, b
 
 /* x cos + rotate_half(x) sin; the fused kernel works in place, as backward needs nothing of x. */
 static uint32_t rotate(struct pz_builder *b, const char *name, uint32_t x, uint32_t cos,
-                       uint32_t sin) {
-  bool modules = b->options->kernels == PZ_KERNELS_MODULES; /* plain PyTorch has no kernel for it */
-  if (pz_eager(b) || modules) {
+                       uint32_t sin, bool in_place) {
+  if (pz_eager(b)) {
     uint32_t straight = step(b, PZ_OP_MUL, name, "cos", x, cos);
     uint32_t half = step(b, PZ_OP_ROTATE_HALF, name, "rotate_half", x, PZ_NONE);
     uint32_t turned = step(b, PZ_OP_MUL, name, "sin", half, sin);
@@ -136,7 +137,8 @@ static uint32_t rotate(struct pz_builder *b, const char *name, uint32_t x, uint3
   }
   uint32_t y = pz_build_op(
       b, &(struct pz_emit){.kind = PZ_OP_ROTARY, .name = name, .in = {x, cos, sin, PZ_NONE}});
-  if (y != PZ_NONE) pz_graph_tensor(b->graph, y)->storage = pz_graph_tensor(b->graph, x)->storage;
+  if (y != PZ_NONE && in_place)
+    pz_graph_tensor(b->graph, y)->storage = pz_graph_tensor(b->graph, x)->storage;
   return y;
 }
 
@@ -144,7 +146,9 @@ uint32_t pz_kernel_rotary(struct pz_builder *b, const char *name, uint32_t x, in
                           int64_t head_dim) {
   uint32_t cos = pz_build_data(b, "cos", PZ_B16, PZ_SHAPE(b->options->seq, dims));
   uint32_t sin = pz_build_data(b, "sin", PZ_B16, PZ_SHAPE(b->options->seq, dims));
-  if (dims == head_dim) return rotate(b, name, x, cos, sin);
+  /* a view of a joint projection is written anew: the value keeps the whole of it */
+  bool own = x == PZ_NONE || pz_graph_tensor(b->graph, x)->storage == x;
+  if (dims == head_dim) return rotate(b, name, x, cos, sin, own);
   int64_t heads = elems(b, x) / head_dim / b->tokens;
   char join[96];
   snprintf(join, sizeof join, "%s.join", name);
@@ -155,7 +159,7 @@ uint32_t pz_kernel_rotary(struct pz_builder *b, const char *name, uint32_t x, in
                            .names = {"rotated", "passed"}};
   uint32_t part[2];
   pz_build_split(b, &split, part);
-  part[0] = rotate(b, name, part[0], cos, sin);
+  part[0] = rotate(b, name, part[0], cos, sin, true);
   return pz_build_join(b, join, part, x, pz_eager(b));
 }
 

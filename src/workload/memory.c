@@ -17,6 +17,7 @@ struct live {
   enum pz_direction dir;
   bool keep; /* what backward reads is kept */
   bool eager;
+  enum pz_gradients gradients;
   uint32_t *last;    /* by storage: last operator of this direction that touches it, or PZ_NONE */
   const bool *saved; /* by storage */
   bool *held;        /* by storage: allocated now */
@@ -42,7 +43,7 @@ static bool is_param_grad(const struct live *l, uint32_t t) {
 static void hold(struct live *l, uint32_t t) {
   uint32_t s = pz_graph_tensor(l->g, t)->storage;
   if (l->held[s] || !counted(pz_graph_tensor(l->g, s))) return;
-  if (is_param_grad(l, t) && !l->eager) return; /* summed straight into the gradient buffer */
+  if (is_param_grad(l, t) && l->gradients == PZ_GRADIENTS_IN_PLACE) return;
   l->held[s] = true;
   l->now += pz_tensor_bytes(pz_graph_tensor(l->g, s));
 }
@@ -51,6 +52,11 @@ static void drop(struct live *l, uint32_t s) {
   if (!l->held[s]) return;
   l->held[s] = false;
   l->now -= pz_tensor_bytes(pz_graph_tensor(l->g, s));
+}
+
+static bool stays(const struct live *l, uint32_t t) {
+  return is_param_grad(l, t) &&
+         (l->gradients == PZ_GRADIENTS_KEPT || pz_graph_tensor(l->g, t)->tied);
 }
 
 /* After operator i: free what it touched last.  Kept are: forward, what backward reads and the
@@ -63,18 +69,37 @@ static void release_after(struct live *l, const struct pz_op *op, uint32_t i) {
     const struct pz_tensor *x = pz_graph_tensor(l->g, t);
     uint32_t s = x->storage;
     if (l->dir == PZ_FORWARD && (s == out_s || l->leaves[s] || (l->keep && l->saved[s]))) continue;
-    if (l->dir == PZ_BACKWARD && (t == l->g->input_grad || (is_param_grad(l, t) && x->tied)))
-      continue;
+    if (l->dir == PZ_BACKWARD && (t == l->g->input_grad || stays(l, t))) continue;
     if (l->last[s] == PZ_NONE || l->last[s] <= i) drop(l, s);
   }
+}
+
+/* The derivative of the loss by one kernel takes the place of the logits (Megatron's and Transformer
+ * Engine's kernels, and what torch.compile makes). */
+static void make_place(struct live *l, const struct pz_op *op) {
+  if (op->kind != PZ_OP_CROSS_ENTROPY || op->direction != PZ_BACKWARD) return;
+  int64_t bytes = pz_tensor_bytes(pz_graph_tensor(l->g, op->out[0]));
+  for (uint32_t k = 0; k < op->n_in; k++) {
+    uint32_t s = pz_graph_tensor(l->g, op->in[k])->storage;
+    if (pz_tensor_bytes(pz_graph_tensor(l->g, s)) == bytes) drop(l, s);
+  }
+}
+
+/* Bytes of an operator beside its tensors.  A compiled embedding adds its gradient up in 32 bit and
+ * converts the table (seen in the allocations of torch.compile, PyTorch 2.11). */
+static int64_t scratch_of(const struct live *l, const struct pz_op *op) {
+  bool table = op->kind == PZ_OP_EMBEDDING && op->direction == PZ_BACKWARD && !l->eager &&
+               l->gradients == PZ_GRADIENTS_KEPT;
+  return op->scratch_bytes + (table ? 4 * pz_graph_tensor(l->g, op->out[0])->elems : 0);
 }
 
 static void run(struct live *l) {
   const struct pz_vec *ops = &l->g->ops[l->dir];
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = pz_graph_op(l->g, l->dir, i);
+    make_place(l, op);
     for (uint32_t o = 0; o < op->n_out; o++) hold(l, op->out[o]);
-    if (l->now + op->scratch_bytes > l->peak) l->peak = l->now + op->scratch_bytes;
+    if (l->now + scratch_of(l, op) > l->peak) l->peak = l->now + scratch_of(l, op);
     release_after(l, op, i);
   }
 }
@@ -87,15 +112,10 @@ static void find_last(const struct pz_graph *g, enum pz_direction dir, uint32_t 
   }
 }
 
-static enum pz_status simulate(struct pz_graph *g, const struct pz_workload_options *options,
-                               enum pz_direction dir, bool keep, const bool *saved,
-                               struct pz_live *out) {
+static enum pz_status simulate(struct live l, struct pz_live *out) {
+  struct pz_graph *g = l.g;
+  enum pz_direction dir = l.dir;
   uint32_t n = g->tensors.n;
-  struct live l = {.g = g,
-                   .dir = dir,
-                   .keep = keep,
-                   .saved = saved,
-                   .eager = options->kernels == PZ_KERNELS_EAGER};
   l.last = pz_arena_alloc(g->arena, n, sizeof *l.last);
   l.held = pz_arena_alloc(g->arena, n, sizeof *l.held);
   l.leaves = pz_arena_alloc(g->arena, n, sizeof *l.leaves);
@@ -107,7 +127,7 @@ static enum pz_status simulate(struct pz_graph *g, const struct pz_workload_opti
     if (g->input != PZ_NONE) l.held[g->input] = true;
     for (uint32_t i = 0; i < g->n_also_in; i++) l.held[g->also_in[i]] = true;
   } else {
-    memcpy(l.held, saved, n * sizeof *saved);
+    memcpy(l.held, l.saved, n * sizeof *l.saved);
     l.held[pz_graph_tensor(g, g->output_grad)->storage] = true;
   }
   run(&l);
@@ -151,11 +171,17 @@ enum pz_status pz_memory_layer(struct pz_graph *g, const struct pz_workload_opti
   layer->output_bytes = pz_tensor_bytes(pz_graph_tensor(g, g->output)) + g->passing_bytes;
   for (uint32_t i = 0; i < g->n_also_out; i++)
     layer->output_bytes += pz_tensor_bytes(pz_graph_tensor(g, g->also_out[i]));
-  if (status == PZ_OK)
-    status = simulate(g, options, PZ_FORWARD, true, saved, &layer->live[PZ_FORWARD]);
-  if (status == PZ_OK)
-    status = simulate(g, options, PZ_BACKWARD, true, saved, &layer->live[PZ_BACKWARD]);
-  if (status == PZ_OK) status = simulate(g, options, PZ_FORWARD, false, saved, &layer->live_plain);
+  struct live l = {.g = g, .saved = saved, .eager = pz_kernels_eager(options->kernels)};
+  if (status == PZ_OK) status = simulate(l, &layer->live_plain);
+  l.keep = true;
+  if (status == PZ_OK) status = simulate(l, &layer->live[PZ_FORWARD]);
+  l.dir = PZ_BACKWARD;
+  for (int i = 0; i < PZ_GRADIENTS && status == PZ_OK; i++) {
+    l.gradients = (enum pz_gradients)i;
+    status = simulate(l, &layer->live_backward[i]);
+  }
+  layer->live[PZ_BACKWARD] =
+      layer->live_backward[l.eager ? PZ_GRADIENTS_PASSING : PZ_GRADIENTS_IN_PLACE];
   return status;
 }
 
@@ -195,7 +221,7 @@ static bool add_fixed(int64_t *bytes, const struct pz_layer *l) {
 }
 
 enum pz_status pz_memory_peak(const struct pz_workload *w, int64_t *bytes) {
-  int64_t fixed = w->options.kernels == PZ_KERNELS_EAGER ? LIBRARY_WORKSPACE_BYTES : 0;
+  int64_t fixed = pz_kernels_eager(w->options.kernels) ? LIBRARY_WORKSPACE_BYTES : 0;
   int64_t now = 0, peak = 0;
   for (uint32_t i = 0; i < w->n_layers; i++) {
     const struct pz_layer *l = &w->layers[i];

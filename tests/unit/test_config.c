@@ -170,7 +170,7 @@ static void options_out_of_range_are_refused(void **state) {
        "accepted: 1, 2, 4, 8, 16"},
       {{.mbs = 1, .tp = 2, .seq = 3, .sequence_parallel = true}, "sequence parallelism needs"},
       {{.mbs = 1, .tp = 1, .dropout = 1}, "dropout 1; accepted: 0 <= p < 1"},
-      {{.mbs = 1, .tp = 1, .kernels = (enum pz_kernels)7}, "kernels 7; accepted: 0 to 3"},
+      {{.mbs = 1, .tp = 1, .kernels = (enum pz_kernels)7}, "kernels 7; accepted: 0 to 4"},
       {{.mbs = 1 << 20, .tp = 1, .seq = 1 << 24}, "exceeds the limits"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -1,0 +1,469 @@
+/* Peak memory of training plans: measured steps, published figures, closed forms, what is conserved. */
+#include "unit/testing.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "chip/chip.h"
+#include "core/alloc.h"
+#include "core/csv.h"
+#include "core/file.h"
+#include "core/num.h"
+#include "place/plan_changes.h"
+#include "place/run_table.h"
+#include "place/training_memory.h"
+
+enum { MOST_STAGES = 64 };
+
+/* A prediction with the memory of every stage. */
+struct predicted {
+  struct pz_prediction p;
+  struct pz_training_memory stage[MOST_STAGES];
+};
+
+static struct predicted predict(const struct pz_training_model *model, const char *chip_name,
+                                const struct pz_training_plan *plan) {
+  struct pz_chip chip;
+  struct pz_cluster net;
+  struct pz_error err = {0};
+  struct pz_arena arena;
+  struct predicted x;
+  struct pz_prediction_detail detail = {.arena = &arena};
+  pz_arena_init(&arena, NULL);
+  assert_int_equal(pz_chip_load(chip_name, &chip, &err), PZ_OK);
+  assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
+  if (pz_predict(model, &chip, &net, plan, &x.p, &detail, &err) != PZ_OK)
+    fail_msg("%s", err.message);
+  assert_true(plan->pp <= MOST_STAGES);
+  memcpy(x.stage, detail.stages, (size_t)plan->pp * sizeof *x.stage);
+  pz_arena_release(&arena);
+  return x;
+}
+
+static struct pz_training_plan plan_of(const char *framework, int64_t tp, int64_t pp, int64_t dp) {
+  return (struct pz_training_plan){.tp = tp,
+                                   .pp = pp,
+                                   .vpp = 1,
+                                   .dp = dp,
+                                   .mbs = 1,
+                                   .batch = 512,
+                                   .grad_bytes = 4,
+                                   .framework = pz_framework_find(framework)};
+}
+
+static void assert_within(const char *what, double got, double want, double tolerance) {
+  if (!(fabs(got / want - 1) <= tolerance))
+    fail_msg("%s: %.6g, want %.6g within %g%%", what, got, want, 100 * tolerance);
+}
+
+/* ---- measured ------------------------------------------------------------------------------- */
+
+static const char *at(const struct pz_csv *t, uint32_t row, const char *name) {
+  uint32_t c = pz_csv_column(t, name);
+  assert_int_not_equal(c, PZ_NONE);
+  return pz_csv_cell(t, row, c);
+}
+
+static long long number_at(const struct pz_csv *t, uint32_t row, const char *name) {
+  return atoll(at(t, row, name));
+}
+
+static struct predicted predict_step(const struct pz_csv *t, uint32_t i) {
+  char config[512];
+  struct pz_training_plan plan = plan_of("torch", 1, 1, 1);
+  struct pz_training_model m = {.name = at(t, i, "kind"),
+                                .config = config,
+                                .seq = number_at(t, i, "seq"),
+                                .attention = PZ_ATTENTION_FLASH};
+  snprintf(config, sizeof config,
+           "{\"model_type\":\"decoder\",\"hidden_act\":\"%s\",\"hidden_size\":%lld,"
+           "\"num_hidden_layers\":%lld,\"num_attention_heads\":%lld,\"num_key_value_heads\":%lld,"
+           "\"intermediate_size\":%lld,\"vocab_size\":%lld}",
+           strcmp(at(t, i, "kind"), "gpt") == 0 ? "gelu" : "silu", number_at(t, i, "hidden"),
+           number_at(t, i, "layers"), number_at(t, i, "heads"), number_at(t, i, "kv"),
+           number_at(t, i, "ffn"), number_at(t, i, "vocab"));
+  const char *again = at(t, i, "recompute");
+  plan.mbs = plan.batch = number_at(t, i, "mbs");
+  if (strcmp(at(t, i, "mode"), "compile") == 0) plan.execution = PZ_EXECUTION_COMPILE;
+  if (strcmp(again, "full") == 0) plan.recompute = PZ_RECOMPUTATION_FULL;
+  if (strcmp(again, "half") == 0) plan.recompute = PZ_RECOMPUTATION_HALF;
+  if (strcmp(again, "one") == 0) {
+    plan.recompute = PZ_RECOMPUTATION_FULL;
+    plan.recompute_layers = 1;
+  }
+  struct predicted x = predict(&m, "h200", &plan);
+  assert_within("parameters", x.p.peak.optimizer_bytes / 12, (double)number_at(t, i, "params"),
+                1e-3);
+  return x;
+}
+
+/* Error of a step's peak; `state`: with weights, fp32 gradients, optimizer and work space. */
+static double step_error(const struct pz_csv *t, uint32_t i, bool state) {
+  struct predicted x = predict_step(t, i);
+  const struct pz_training_memory *m = &x.p.peak;
+  double static_bytes = m->optimizer_bytes / 12 * 18 + m->reserve_bytes;
+  double got = x.p.peak_bytes - (state ? 0 : static_bytes);
+  double want = (double)number_at(t, i, "peak_bytes"), error = got / want - 1;
+  print_message("  %-5s %2lld x %5lld, %lld x %lld, %-7s recompute %s: %.3f of %.3f GB, %+.2f%%\n",
+                at(t, i, "kind"), number_at(t, i, "layers"), number_at(t, i, "hidden"),
+                number_at(t, i, "mbs"), number_at(t, i, "seq"), at(t, i, "mode"),
+                at(t, i, "recompute"), got / 1e9, want / 1e9, 100 * error);
+  return fabs(error);
+}
+
+/* Mean error of the peaks of a table; the worst of them. */
+static double table_error(const char *path, bool state, uint32_t rows, double *worst,
+                          double *worst_eager) {
+  char *text = NULL;
+  size_t bytes;
+  struct pz_arena arena;
+  struct pz_csv t;
+  struct pz_error err = {0};
+  double sum = 0;
+  *worst = *worst_eager = 0;
+  pz_arena_init(&arena, NULL);
+  assert_int_equal(pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, &err), PZ_OK);
+  assert_int_equal(pz_csv_parse(path, text, bytes, &arena, &t, &err), PZ_OK);
+  assert_int_equal(t.rows, rows);
+  for (uint32_t i = 0; i < t.rows; i++) {
+    double e = step_error(&t, i, state);
+    sum += e;
+    *worst = pz_fmax(*worst, e);
+    if (strcmp(at(&t, i, "mode"), "eager") == 0) *worst_eager = pz_fmax(*worst_eager, e);
+  }
+  print_message("  %u steps: mean error %.2f%%, worst %.2f%%, of eager ones %.2f%%\n", rows,
+                100 * sum / rows, 100 * *worst, 100 * *worst_eager);
+  pz_arena_release(&arena);
+  pz_free(text);
+  return sum / rows;
+}
+
+/* Steps with an optimizer, eager and compiled, with and without recomputation. */
+static void peak_of_a_step_is_what_a_gpu_shows(void **state) {
+  (void)state;
+  double worst, eager;
+  double mean = table_error(PHAZE_TEST_DATA "/h200_steps2.csv", true, 16, &worst, &eager);
+  assert_true(mean < 0.005 && worst < 0.015 && eager < 0.005);
+}
+
+/* The same without what stays: activations, gradients, work and loss alone, at other shapes.  What
+ * torch.compile recomputes and when is its own choice: such steps are known less well. */
+static void what_comes_and_goes_in_a_step(void **state) {
+  (void)state;
+  double worst, eager;
+  double mean = table_error(PHAZE_TEST_DATA "/h200_peaks.csv", false, 16, &worst, &eager);
+  assert_true(mean < 0.04 && worst < 0.25 && eager < 0.01);
+}
+
+/* ---- published ------------------------------------------------------------------------------ */
+
+/* Peaks that others measured: SimuMax (github.com/MooreThreads/SimuMax, B200 tables; Llama 3 cut to a few
+ * layers, distributed optimizer) and Zero Bubble (Qi et al., arXiv 2401.10241, table 4). */
+static void peaks_that_others_measured(void **state) {
+  (void)state;
+  static const char llama[] = "{\"model_type\":\"llama\",\"hidden_size\":%d,"
+                              "\"num_hidden_layers\":%d,\"num_attention_heads\":%d,"
+                              "\"num_key_value_heads\":%d,\"head_dim\":128,"
+                              "\"intermediate_size\":%d,\"vocab_size\":%d}";
+  static const char gpt[] = "{\"model_type\":\"gpt2\",\"n_embd\":%d,\"n_layer\":%d,\"n_head\":%d,"
+                            "\"n_positions\":%d,\"n_inner\":%d,\"vocab_size\":%d}";
+  static const struct {
+    const char *framework, *config;
+    int hidden, layers, heads, kv, ffn, vocab;
+    int tp, pp, vpp, dp, mbs, batch;
+    double gib;
+  } runs[] = {
+      {"megatron", llama, 8192, 12, 64, 8, 28672, 128256, 1, 2, 1, 4, 1, 16, 66.55},
+      {"megatron", llama, 8192, 12, 64, 8, 28672, 128256, 2, 1, 1, 4, 1, 16, 60.68},
+      {"megatron", llama, 8192, 12, 64, 8, 28672, 128256, 8, 1, 1, 1, 1, 4, 28.29},
+      {"megatron", llama, 16384, 4, 128, 16, 53248, 128256, 1, 2, 1, 4, 1, 32, 87.08},
+      {"megatron", llama, 16384, 4, 128, 16, 53248, 128256, 4, 1, 1, 2, 1, 8, 52.89},
+      {"zero-bubble", gpt, 5120, 46, 40, 1024, 20480, 51200, 1, 16, 1, 1, 1, 64, 32},
+      {"zero-bubble", gpt, 6144, 62, 48, 1024, 24576, 51200, 1, 32, 1, 1, 1, 256, 43},
+      {"zero-bubble", gpt, 5120, 46, 40, 1024, 20480, 51200, 1, 16, 3, 1, 1, 64, 39},
+  };
+  for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+    char config[400];
+    bool is_llama = runs[i].config == llama;
+    snprintf(config, sizeof config, is_llama ? llama : gpt, runs[i].hidden, runs[i].layers,
+             runs[i].heads, runs[i].kv, runs[i].ffn, runs[i].vocab);
+    struct pz_training_model m = {.name = "run",
+                                  .config = config,
+                                  .seq = is_llama ? 4096 : 1024,
+                                  .attention =
+                                      is_llama ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD};
+    struct pz_training_plan plan = plan_of(runs[i].framework, runs[i].tp, runs[i].pp, runs[i].dp);
+    plan.vpp = runs[i].vpp;
+    plan.sequence_parallel = runs[i].tp > 1;
+    plan.mbs = runs[i].mbs;
+    plan.batch = runs[i].batch;
+    plan.zero = is_llama;
+    struct predicted x = predict(&m, is_llama ? "b200" : "a100-80", &plan);
+    assert_within(runs[i].framework, x.p.peak_bytes / (1 << 30), runs[i].gib,
+                  is_llama ? 0.005 : 0.03);
+  }
+}
+
+/* Activations, and parameters with optimizer, of GPT of 22 B to 1 T parameters (Korthikanti et al.,
+ * arXiv 2205.05198, figure 1).  The source counts the layers alone. */
+static void memory_of_22b_to_1t(void **state) {
+  (void)state;
+  static const struct {
+    int layers, hidden, heads, pp, vpp, mbs;
+    double state_gib, none_gib, selective_gib;
+  } gpt[] = {{48, 6144, 64, 1, 1, 4, 45.5625, 59.25, 9.5625},
+             {96, 12288, 96, 8, 3, 1, 45.5625, 66.84375, 12.3515625},
+             {105, 20480, 128, 35, 3, 1, 31.640625, 114.0234375, 23.076171875},
+             {128, 25600, 160, 64, 1, 1, 32.958984375, 131.25, 26.5625}};
+  for (size_t i = 0; i < sizeof gpt / sizeof *gpt; i++)
+    for (int selective = 0; selective < 2; selective++) {
+      char config[256];
+      snprintf(config, sizeof config,
+               "{\"model_type\":\"gpt2\",\"n_embd\":%d,\"n_layer\":%d,\"n_head\":%d,"
+               "\"n_positions\":2048,\"vocab_size\":51200}",
+               gpt[i].hidden, gpt[i].layers, gpt[i].heads);
+      struct pz_training_model m = {.name = "gpt", .config = config, .seq = 2048};
+      struct pz_training_plan plan = plan_of("megatron-deepspeed", 8, gpt[i].pp, 1);
+      plan.vpp = gpt[i].vpp;
+      plan.mbs = gpt[i].mbs;
+      plan.batch = 280 * gpt[i].mbs;
+      plan.sequence_parallel = selective;
+      if (selective) plan.recompute = PZ_RECOMPUTATION_SELECTIVE;
+      struct predicted x = predict(&m, "a100-80", &plan);
+      const struct pz_training_memory *first = &x.stage[0];
+      double outer = 18 * ((51200.0 / 8 + 2048) * gpt[i].hidden);
+      double held = first->weight_bytes + first->gradient_bytes + first->optimizer_bytes;
+      /* the embedding's gradient passes: it is no state */
+      assert_within("parameters and optimizer", (held - outer) / (1 << 30), gpt[i].state_gib, 0.03);
+      assert_within("activations", first->activation_bytes / (1 << 30),
+                    selective ? gpt[i].selective_gib : gpt[i].none_gib, 0.03);
+    }
+}
+
+/* Every dense run with a peak in ../shared/ref/published/runs.csv, by group. */
+static void peaks_of_published_runs(void **state) {
+  (void)state;
+  char *text = NULL;
+  size_t bytes;
+  struct pz_arena arena;
+  struct pz_run_table t;
+  struct pz_error err = {0};
+  double sum = 0;
+  int n = 0;
+  if (pz_file_read(PHAZE_TEST_DATA "/../../../shared/ref/published/runs.csv", PZ_CSV_MOST_BYTES,
+                   &text, &bytes, &err) != PZ_OK) {
+    print_message("no ../shared/ref/published/runs.csv: skipped\n");
+    skip();
+  }
+  pz_arena_init(&arena, NULL);
+  assert_int_equal(pz_run_table_read("runs", text, bytes, 2, &arena, &t, &err), PZ_OK);
+  for (uint32_t i = 0; i < t.n_rows; i++) {
+    const struct pz_run_row *r = &t.rows[i];
+    if (!r->predicted || !(r->measured_bytes > 0) || strcmp(r->quality, "ok") != 0) continue;
+    double e = fabs(r->p.peak_bytes / r->measured_bytes - 1);
+    sum += e;
+    n++;
+    print_message("  %-20s %-52s %6.2f%%\n", r->group, r->id, 100 * e);
+  }
+  print_message("  %d runs: mean error of the peak %.2f%%\n", n, 100 * sum / n);
+  assert_true(n >= 40 && sum / n < 0.06);
+  pz_arena_release(&arena);
+  pz_free(text);
+}
+
+/* ---- conserved ------------------------------------------------------------------------------ */
+
+static const struct pz_training_model llama = {
+    .name = "llama2-7b", .seq = 2048, .attention = PZ_ATTENTION_FLASH};
+
+static double state_bytes(const struct pz_training_memory *m) {
+  return m->weight_bytes + m->gradient_bytes + m->optimizer_bytes;
+}
+
+/* Tensor parallelism divides weights, but for the norms, and with sequence parallelism activations
+ * without loss; stages divide the layers; ZeRO divides what it says over the replicas. */
+static void degrees_divide_without_loss(void **state) {
+  (void)state;
+  struct pz_training_plan one = plan_of("megatron-deepspeed", 1, 1, 1);
+  struct predicted whole = predict(&llama, "h200", &one);
+  for (int64_t t = 2; t <= 8; t *= 2) {
+    struct pz_training_plan plan = plan_of("megatron-deepspeed", t, 1, 1);
+    plan.sequence_parallel = true;
+    struct predicted x = predict(&llama, "h200", &plan);
+    double n = (double)t;
+    assert_within("weights", n * x.p.peak.weight_bytes, whole.p.peak.weight_bytes, 1e-3);
+    assert_within("activations", n * x.p.peak.activation_bytes, whole.p.peak.activation_bytes,
+                  1e-3);
+  }
+  for (int64_t p = 2; p <= 8; p *= 2) {
+    struct pz_training_plan plan = plan_of("megatron-deepspeed", 1, p, 1);
+    struct predicted x = predict(&llama, "h200", &plan);
+    double sum = 0;
+    for (int64_t k = 0; k < p; k++) sum += x.stage[k].weight_bytes;
+    assert_within("weights of stages", sum, whole.p.peak.weight_bytes, 1e-9);
+    /* as many microbatches in flight as stages: the first holds what one device would */
+    double layer = whole.p.peak.activation_bytes / 32;
+    assert_true(fabs(x.stage[0].activation_bytes - whole.p.peak.activation_bytes) < layer);
+  }
+  for (int zero = 0; zero < 4; zero++) {
+    struct pz_training_plan plan = plan_of("megatron-deepspeed", 1, 1, 8);
+    plan.zero = zero;
+    const struct pz_training_memory *w = &whole.p.peak, x = predict(&llama, "h200", &plan).p.peak;
+    assert_within("optimizer", x.optimizer_bytes * (zero > 0 ? 8 : 1), w->optimizer_bytes, 1e-9);
+    assert_within("gradients", x.gradient_bytes * (zero > 1 ? 8 : 1), w->gradient_bytes, 1e-9);
+    assert_within("weights", x.weight_bytes * (zero > 2 ? 8 : 1), w->weight_bytes, 1e-9);
+    /* ZeRO 3 gathers two layers and scatters the gradient of one */
+    assert_int_equal(x.communication_bytes > 0, zero > 1);
+    plan.shard = 2;
+    struct pz_training_memory hybrid = predict(&llama, "h200", &plan).p.peak;
+    assert_within("hybrid", hybrid.optimizer_bytes * (zero > 0 ? 2 : 1), w->optimizer_bytes, 1e-9);
+  }
+}
+
+/* 18 bytes a parameter; activations s b h (34 + 5 a s / h) a layer, with tp, sp and selective
+ * recomputation (Korthikanti et al., arXiv 2205.05198, table 2). */
+static void closed_forms(void **state) {
+  (void)state;
+  static const char config[] = "{\"model_type\":\"gpt2\",\"n_embd\":1024,\"n_layer\":64,"
+                               "\"n_head\":16,\"n_positions\":1024,\"vocab_size\":128}";
+  struct pz_training_model m = {.name = "gpt", .config = config, .seq = 1024};
+  double sbh = 1024.0 * 1024 * 2, scores = 5.0 * 16 * 1024 / 1024;
+  for (int64_t t = 1; t <= 8; t *= 2)
+    for (int sp = 0; sp < 2; sp++)
+      for (int selective = 0; selective < 2; selective++) {
+        struct pz_training_plan plan = plan_of("megatron-deepspeed", t, 1, 1);
+        plan.sequence_parallel = sp;
+        plan.mbs = 2;
+        if (selective) plan.recompute = PZ_RECOMPUTATION_SELECTIVE;
+        struct pz_training_memory x = predict(&m, "h200", &plan).p.peak;
+        double n = (double)t, core = selective ? 0 : scores;
+        double want = sp ? sbh * (34 + core) / n : sbh * (10 + (24 + core) / n);
+        assert_within("activations", x.activation_bytes / 64, want, 0.02);
+        assert_within("18 bytes", state_bytes(&x) / x.weight_bytes * 2, 18, 0.01);
+      }
+}
+
+/* Recomputing more holds less; so many layers of a chunk lie between none and all. */
+static void recomputation_holds_less(void **state) {
+  (void)state;
+  struct pz_training_model m = {.name = "llama2-7b", .seq = 2048};
+  double before = HUGE_VAL;
+  static const enum pz_recomputation order[] = {PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_SELECTIVE,
+                                                PZ_RECOMPUTATION_FULL};
+  for (int pp = 1; pp <= 4; pp *= 4) {
+    for (int i = 0; i < 3; i++) {
+      struct pz_training_plan plan = plan_of("megatron", 1, pp, 1);
+      plan.recompute = order[i];
+      double bytes = predict(&m, "h200", &plan).p.peak_bytes;
+      assert_true(i == 0 || bytes < before);
+      before = bytes;
+    }
+    double none = 0, last_s = 0;
+    for (int64_t n = 32 / pp; n >= 0; n -= 4) {
+      struct pz_training_plan plan = plan_of("megatron", 1, pp, 1);
+      plan.recompute = n ? PZ_RECOMPUTATION_FULL : PZ_RECOMPUTATION_NONE;
+      plan.recompute_layers = n;
+      struct predicted x = predict(&m, "h200", &plan);
+      if (n == 32 / pp) assert_within("all", x.p.peak_bytes, before, 1e-9);
+      assert_true(x.p.peak_bytes > none && (n == 32 / pp || x.p.step_s < last_s));
+      none = x.p.peak_bytes;
+      last_s = x.p.step_s;
+    }
+  }
+}
+
+/* Later stages hold fewer microbatches; interleaving holds more; parts add up to the peak. */
+static void stages_in_flight(void **state) {
+  (void)state;
+  struct pz_training_plan plan = plan_of("megatron", 1, 8, 1);
+  struct predicted x = predict(&llama, "h200", &plan);
+  for (int k = 2; k < 7; k++)
+    assert_true(x.stage[k].activation_bytes < x.stage[k - 1].activation_bytes);
+  assert_true(pz_training_memory_sum(&x.p.peak) == x.p.peak_bytes);
+  assert_true(pz_training_memory_sum(&x.stage[x.p.peak_stage]) == x.p.peak_bytes);
+  assert_true(x.stage[7].weight_bytes > x.stage[6].weight_bytes); /* the head */
+  plan.vpp = 4;
+  struct predicted y = predict(&llama, "h200", &plan);
+  /* (v - 1) p + 2 (p - 1) + 1 chunks of a layer, where 1F1B holds 8 times 4 layers */
+  double layer = x.stage[1].activation_bytes / 28;
+  assert_within("interleaved", y.stage[1].activation_bytes, layer * (3 * 8 + 2 * 6 + 1), 0.02);
+}
+
+/* ---- what to change ------------------------------------------------------------------------- */
+
+struct changes {
+  bool fits;
+  uint32_t n;
+  struct pz_plan_change *list;
+};
+
+static struct changes changes_of(const struct pz_training_options *o, struct pz_arena *arena) {
+  struct pz_chip chip;
+  struct pz_cluster net;
+  struct pz_error err = {0};
+  struct pz_training_run *r = NULL;
+  struct changes c;
+  assert_int_equal(pz_chip_load("a100-80", &chip, &err), PZ_OK);
+  assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
+  if (pz_training_predict("llama2-7b", &chip, &net, o, &r, &err) != PZ_OK)
+    fail_msg("%s", err.message);
+  if (pz_plan_changes("llama2-7b", &chip, &net, r, arena, &c.list, &c.n, &err) != PZ_OK)
+    fail_msg("%s", err.message);
+  c.fits = r->p.peak_bytes <= r->hbm_bytes;
+  for (uint32_t i = 0; i < c.n; i++) {
+    assert_true(c.list[i].peak_bytes <= r->hbm_bytes);
+    assert_true(i == 0 || c.list[i].step_s >= c.list[i - 1].step_s);
+    print_message("  %s: %.1f GB, %.3g s\n", c.list[i].text, c.list[i].peak_bytes / 1e9,
+                  c.list[i].step_s);
+  }
+  pz_training_run_free(r);
+  return c;
+}
+
+static bool lists(const struct changes *c, const char *text) {
+  for (uint32_t i = 0; i < c->n; i++)
+    if (strcmp(c->list[i].text, text) == 0) return true;
+  return false;
+}
+
+/* 7 B parameters hold 121 GB of state: sharding or dividing them helps, a smaller microbatch or
+ * recomputation does not.  Where activations are too many, it is the other way round. */
+static void changes_that_make_a_plan_fit(void **state) {
+  (void)state;
+  struct pz_arena arena;
+  pz_arena_init(&arena, NULL);
+  struct pz_training_options o = pz_training_options_default();
+  o.seq = 2048;
+  o.dp = 8;
+  o.mbs = 2;
+  o.batch = 512;
+  struct changes c = changes_of(&o, &arena);
+  assert_false(c.fits);
+  assert_true(lists(&c, "--zero 1") && lists(&c, "--zero 2") && lists(&c, "--zero 3"));
+  assert_true(lists(&c, "--pp 2 --dp 4"));
+  assert_false(lists(&c, "--mbs 1") || lists(&c, "--recompute full"));
+  o.tp = 8;
+  o.dp = 1;
+  o.mbs = 32;
+  o.sequence_parallel = 0;
+  c = changes_of(&o, &arena);
+  assert_true(!c.fits && lists(&c, "--mbs 1") && lists(&c, "--recompute full") &&
+              lists(&c, "--sp") && !lists(&c, "--zero 1"));
+  pz_arena_release(&arena);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(peak_of_a_step_is_what_a_gpu_shows),
+      cmocka_unit_test(what_comes_and_goes_in_a_step),
+      cmocka_unit_test(peaks_that_others_measured),
+      cmocka_unit_test(memory_of_22b_to_1t),
+      cmocka_unit_test(peaks_of_published_runs),
+      cmocka_unit_test(degrees_divide_without_loss),
+      cmocka_unit_test(closed_forms),
+      cmocka_unit_test(recomputation_holds_less),
+      cmocka_unit_test(stages_in_flight),
+      cmocka_unit_test(changes_that_make_a_plan_fit),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
