@@ -100,12 +100,15 @@ static double recomputed_part(const struct pz_training_plan *p, const struct pz_
 static void recompute(const struct pz_step_work *w, const struct pz_layer *l,
                       struct pz_layer_time *t) {
   struct pz_pass again = t->forward;
-  struct pz_pass half = {.products_s = again.products_s, .elementwise_s = again.elementwise_s};
+  /* every second product is kept; attention is, element-wise operators are not */
+  struct pz_pass half = {.products_s = again.products_s / 2,
+                         .elementwise_s = again.elementwise_s,
+                         .n_ops = again.n_ops};
   if (w->plan->framework->stops_early) again.products_s -= again.last_s;
   switch (w->plan->recompute) {
   case PZ_RECOMPUTATION_FULL: pz_pass_add(&t->backward, &again, recomputed_part(w->plan, l)); break;
   case PZ_RECOMPUTATION_HALF: pz_pass_add(&t->backward, &again, 0.5); break;
-  case PZ_RECOMPUTATION_ALTERNATE: pz_pass_add(&t->backward, &half, 0.5); break;
+  case PZ_RECOMPUTATION_ALTERNATE: pz_pass_add(&t->backward, &half, 1); break;
   case PZ_RECOMPUTATION_SELECTIVE:
     t->backward.attention_s += again.attention_s;
     t->backward.n_ops += 4;

@@ -1,5 +1,4 @@
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "chip/chip.h"
@@ -320,19 +319,6 @@ static enum pz_status check_plan(const struct pz_training_plan *p, struct pz_err
   return PZ_OK;
 }
 
-/* The chip with the attention kernels of a library, where its calibration has them. */
-static struct pz_chip with_library(const struct pz_chip *chip, const char *library) {
-  struct pz_chip c = *chip;
-  char kind[sizeof c.calibration.kernels[0].kind];
-  snprintf(kind, sizeof kind, "attention_%s", library ? library : "");
-  const struct pz_kernel *own = pz_chip_kernel(chip, kind);
-  for (int i = 0; i < c.calibration.n_kernels && own; i++)
-    if (strcmp(c.calibration.kernels[i].kind, "attention") == 0)
-      c.calibration.kernels[i].efficiency = own->efficiency;
-  return c;
-}
-
-/* The kernels that run. */
 static enum pz_kernels kernels_of(const struct pz_chip *chip, const struct pz_training_plan *p) {
   if (chip->execution == PZ_CHIP_SCHEDULED) return PZ_KERNELS_FUSED;
   return p->execution == PZ_EXECUTION_EAGER ? p->framework->kernels : PZ_KERNELS_POINTWISE;
@@ -410,11 +396,13 @@ enum pz_status pz_predict(const struct pz_training_model *model, const struct pz
                            .kept = kept ? kept : made,
                            .detail = detail,
                            .err = err};
-  struct pz_chip with = with_library(chip, plan->attention_library);
+  struct pz_chip with = *chip;
   with.calibration.throttle = 1 + (with.calibration.throttle - 1) * w.k->throttle_part;
   pz_cost_init(&w.cost, &with, net);
   w.cost.net.devices = plan->tp * plan->pp * plan->dp; /* of the job: its part of a torus */
   w.cost.causal = made->causal;
+  w.cost.attention_library =
+      plan->framework->attention ? plan->framework->attention : plan->attention_library;
   w.net = &w.cost.net;
   if (!w.net->n_levels && plan->tp * plan->pp * plan->dp > 1)
     status = pz_fail(err, PZ_BAD_INPUT, "chip %s has no link between devices; accepted: --cluster",

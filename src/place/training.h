@@ -45,6 +45,8 @@ struct pz_framework {
   bool dropout;            /* trains with the model's dropout; else without */
   enum pz_kernels kernels; /* how element-wise operators are fused */
   enum pz_accumulation accumulation;
+  const char
+      *attention;   /* the library whose flash attention it runs, whatever is asked; NULL: none */
   bool stops_early; /* recomputation ends before the last product, as torch.utils.checkpoint */
   double launches;  /* kernels for each operator of the graph */
   double optimizer_bytes; /* read and written for a parameter in the step of Adam */
