@@ -29,10 +29,14 @@ static void add_layer(struct pz_layer_time *sum, const struct pz_layer_time *t, 
   sum->hidden_s += times * t->hidden_s;
 }
 
+/* Of a model with one layer: the one with most operators. */
 static uint32_t repeated_layer(const struct pz_workload *w) {
   uint32_t most = 0;
   for (uint32_t i = 1; i < w->n_layers; i++)
-    if (w->layers[i].count > w->layers[most].count) most = i;
+    if (w->layers[i].count > w->layers[most].count ||
+        (w->layers[i].count == w->layers[most].count &&
+         w->layers[i].ops[PZ_FORWARD].n > w->layers[most].ops[PZ_FORWARD].n))
+      most = i;
   return most;
 }
 

@@ -131,6 +131,67 @@ static void published_runs(void **state) {
   pz_arena_release(&arena);
 }
 
+/* Milliseconds of forward and backward of a GPT with so many layers. */
+static void passes_of(const struct pz_training_plan *plan, int layers, double ms[2]) {
+  struct pz_chip chip;
+  struct pz_cluster net;
+  struct pz_prediction p;
+  struct pz_error err = {0};
+  struct pz_arena arena;
+  char config[300];
+  snprintf(
+      config, sizeof config,
+      "{\"model_type\":\"gpt2\",\"n_embd\":6144,\"n_layer\":%d,\"n_head\":64,\"n_inner\":24576,"
+      "\"vocab_size\":51200,\"n_positions\":2048}",
+      layers);
+  struct pz_training_model m = {.name = "22b", .config = config, .seq = 2048};
+  pz_arena_init(&arena, NULL);
+  struct pz_prediction_detail detail = {.arena = &arena};
+  assert_int_equal(pz_chip_load("a100-80", &chip, &err), PZ_OK);
+  assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
+  if (pz_predict(&m, &chip, &net, plan, &p, &detail, &err) != PZ_OK) fail_msg("%s", err.message);
+  assert_int_equal(detail.run.n_events, 2);
+  for (int i = 0; i < 2; i++)
+    ms[i] = 1e3 * (detail.run.events[i].end_s - detail.run.events[i].start_s);
+  pz_arena_release(&arena);
+}
+
+/* Forward and backward of one layer of the 22 billion parameter model on eight A100, tensor parallel;
+ * Korthikanti et al., 2022, table 4. */
+static void layer_times_of_a_published_table(void **state) {
+  (void)state;
+  static const struct {
+    bool sp;
+    enum pz_recomputation recompute;
+    double forward_ms, backward_ms;
+  } rows[] = {{false, PZ_RECOMPUTATION_NONE, 7.7, 11.9},
+              {true, PZ_RECOMPUTATION_NONE, 7.2, 11.8},
+              {false, PZ_RECOMPUTATION_FULL, 7.7, 19.5},
+              {false, PZ_RECOMPUTATION_SELECTIVE, 7.7, 13.2},
+              {true, PZ_RECOMPUTATION_SELECTIVE, 7.2, 13.1}};
+  double error = 0;
+  size_t n = sizeof rows / sizeof *rows;
+  for (size_t i = 0; i < n; i++) {
+    double ms[2][2] = {{0}};
+    for (int layers = 1; layers <= 2; layers++) {
+      struct pz_training_plan plan = plan_of(8, 1, 1, 4);
+      plan.mbs = 4;
+      plan.execution = PZ_EXECUTION_EAGER;
+      plan.sequence_parallel = rows[i].sp;
+      plan.recompute = rows[i].recompute;
+      passes_of(&plan, layers, ms[layers - 1]);
+    }
+    double f = ms[1][0] - ms[0][0], b = ms[1][1] - ms[0][1];
+    double all = rows[i].forward_ms + rows[i].backward_ms, e = (f + b) / all - 1;
+    print_message(
+        "layer of 22B, row %zu: forward %.1f of %.1f ms, backward %.1f of %.1f: %+.1f%%\n", i, f,
+        rows[i].forward_ms, b, rows[i].backward_ms, 100 * e);
+    assert_true(fabs(e) < 0.1);
+    error += fabs(e) / (double)n;
+  }
+  assert_true(error < 0.07);
+}
+
 static void wrong_plans_are_told(void **state) {
   (void)state;
   struct pz_training_model m = {.name = "gpt2", .seq = 1024};
@@ -390,6 +451,7 @@ int main(void) {
       cmocka_unit_test(parts_sum_up),
       cmocka_unit_test(monotone),
       cmocka_unit_test(published_runs),
+      cmocka_unit_test(layer_times_of_a_published_table),
       cmocka_unit_test(wrong_plans_are_told),
       cmocka_unit_test(parts_are_listed),
       cmocka_unit_test(hidden_and_exposed_are_all),
