@@ -1,5 +1,4 @@
 /* phaze calibrate: a chip whose constants are fitted to operators that were measured on it. */
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -110,10 +109,10 @@ static enum pz_status print_fit(const struct pz_calibrated *c, struct pz_arena *
 static enum pz_status write_chip(const struct pz_chip *chip, const char *path,
                                  struct pz_error *err) {
   json_t *o = pz_chip_json(chip);
-  char *text = o ? json_dumps(o, JSON_INDENT(1)) : NULL;
+  char *text = o ? pz_json_dump(o, JSON_INDENT(1)) : NULL;
   enum pz_status status = text ? pz_file_write(path, text, strlen(text), err)
                                : pz_fail(err, PZ_NO_MEMORY, "out of memory for %s", path);
-  free(text);
+  pz_free(text);
   json_decref(o);
   return status;
 }
