@@ -241,9 +241,9 @@ struct pz_totals {
 };
 
 enum pz_kernels {
-  PZ_KERNELS_FUSED,    /* products take the element-wise operators behind them */
-  PZ_KERNELS_EAGER,    /* every step of a norm, softmax or activation is a kernel */
-  PZ_KERNELS_MODULES,  /* one kernel per norm, softmax, activation, addition; products alone */
+  PZ_KERNELS_FUSED,     /* products take the element-wise operators behind them */
+  PZ_KERNELS_EAGER,     /* every step of a norm, softmax or activation is a kernel */
+  PZ_KERNELS_MODULES,   /* one kernel per norm, softmax, activation, addition; products alone */
   PZ_KERNELS_POINTWISE, /* the same, and chains of element-wise operators are one kernel */
   PZ_KERNELS_OPERATORS  /* single norms and activations; gates, rotary embedding and loss in their
                            operators: what PyTorch's eager mode keeps */
@@ -842,6 +842,7 @@ struct pz_training_options {
   int64_t batch;         /* samples of a step; 0: one microbatch of every replica */
   int64_t seq;           /* tokens per sample; 0: the model's */
   int64_t shard; /* replicas over which ZeRO divides; 0: all (less: hybrid, a copy in each group) */
+  int64_t recompute_layers; /* of full recomputation: the first so many layers of a chunk; 0: all */
 
   /* PZ_AS_FRAMEWORK, or */
   int sequence_parallel; /* 0, 1; without tensor parallelism there is none */

@@ -39,6 +39,7 @@ static const struct pz_option options[] = {
     {.name = "mbs", .type = PZ_OPTION_INT, .offset = AT(plan.mbs), .arg = "B", .min = 1, .max = 1 << 20, .help = "Microbatch size, samples (default: 1)"},
     {.name = "seq", .type = PZ_OPTION_INT, .offset = AT(plan.seq), .arg = "S", .min = 1, .max = 1 << 24, .help = "Sequence length, tokens per sample (default: the model's, at most 8192)"},
     {.name = "recompute", .type = PZ_OPTION_CHOICE, .offset = AT(plan.recompute), .choices = pz_recomputation_names, .help = "Recompute activations (checkpointing): the attention core, every layer, every second product, every second layer"},
+    {.name = "recompute-layers", .type = PZ_OPTION_INT, .offset = AT(plan.recompute_layers), .arg = "N", .min = 1, .max = 1 << 20, .help = "With --recompute full: only the first N layers of each chunk (default: all)"},
     {.name = "zero", .type = PZ_OPTION_CHOICE, .offset = AT(plan.zero), .choices = zero_names, .help = "ZeRO stage. Shard over the replicas: 1 optimizer state, 2 also gradients, 3 also weights"},
     {.name = "shard", .type = PZ_OPTION_INT, .offset = AT(plan.shard), .arg = "N", .min = 1, .max = 1 << 20, .help = "Replicas that ZeRO shards over; each group of so many holds a whole copy (default: all)"},
     {.name = "attention", .type = PZ_OPTION_CHOICE, .offset = AT(plan.attention), .choices = pz_attention_names, .help = "Attention kernels"},

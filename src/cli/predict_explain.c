@@ -72,6 +72,8 @@ static void explain_habits(struct explanation *e, const struct pz_predicted *x) 
   const struct pz_training_options *o = &x->run->plan, *g = &x->s->plan;
   char text[40];
   choice(e, "recompute", pz_recomputation_names[o->recompute], g->recompute >= 0);
+  if (o->recompute_layers)
+    count(e, "layers recomputed", o->recompute_layers, true, "of each chunk");
   snprintf(text, sizeof text, "%d", o->zero);
   choice(e, "zero", text, g->zero >= 0);
   count(e, "sharded over (shard)", o->shard, g->shard > 0, "all replicas");

@@ -34,8 +34,9 @@ static void print_plan(const struct pz_predicted *x) {
   if (o->vpp > 1) printf(" x %" PRId64 " chunks", o->vpp);
   printf(", dp %" PRId64 ", zero %d", o->dp, o->zero);
   if (o->zero && o->shard < o->dp) printf(" over %" PRId64, o->shard);
-  printf(", recompute %s, %s attention, overlap %s\n", pz_recomputation_names[o->recompute],
-         pz_attention_names[o->attention],
+  printf(", recompute %s", pz_recomputation_names[o->recompute]);
+  if (o->recompute_layers) printf(" (%" PRId64 " layers a chunk)", o->recompute_layers);
+  printf(", %s attention, overlap %s\n", pz_attention_names[o->attention],
          pz_overlap_text((unsigned)o->overlap, overlap, sizeof overlap));
   printf("batch %" PRId64 " x %" PRId64 " tokens: %" PRId64 " microbatch%s of %" PRId64
          " sample%s on each replica\n",

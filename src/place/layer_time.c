@@ -91,8 +91,7 @@ void pz_pass_add(struct pz_pass *to, const struct pz_pass *from, double part) {
   to->n_ops += part * from->n_ops;
 }
 
-/* The part of the layers that full recomputation concerns. */
-static double recomputed_part(const struct pz_training_plan *p, const struct pz_layer *l) {
+double pz_recomputed_part(const struct pz_training_plan *p, const struct pz_layer *l) {
   double n = (double)(p->recompute_layers * p->pp * p->vpp);
   return n > 0 ? pz_fmin(1, n / (double)l->count) : 1;
 }
@@ -106,7 +105,9 @@ static void recompute(const struct pz_step_work *w, const struct pz_layer *l,
                          .n_ops = again.n_ops};
   if (w->plan->framework->stops_early) again.products_s -= again.last_s;
   switch (w->plan->recompute) {
-  case PZ_RECOMPUTATION_FULL: pz_pass_add(&t->backward, &again, recomputed_part(w->plan, l)); break;
+  case PZ_RECOMPUTATION_FULL:
+    pz_pass_add(&t->backward, &again, pz_recomputed_part(w->plan, l));
+    break;
   case PZ_RECOMPUTATION_HALF: pz_pass_add(&t->backward, &again, 0.5); break;
   case PZ_RECOMPUTATION_ALTERNATE: pz_pass_add(&t->backward, &half, 1); break;
   case PZ_RECOMPUTATION_SELECTIVE:
@@ -121,11 +122,13 @@ static void recompute(const struct pz_step_work *w, const struct pz_layer *l,
 static enum pz_status recompute_needed(struct pz_step_work *w, const struct pz_layer *l,
                                        struct pz_pass *p) {
   const struct pz_ops *ops = &l->ops[PZ_FORWARD];
+  struct pz_pass more = {.n_ops = 0};
   bool *again = pz_calloc(ops->n, sizeof *again);
   enum pz_status status = again ? pz_recompute_ops(l, w->plan->kept, again, w->err)
                                 : pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the prediction");
   for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++)
-    if (again[i]) status = add_op(w, &ops->op[i], p);
+    if (again[i]) status = add_op(w, &ops->op[i], &more);
+  if (status == PZ_OK) pz_pass_add(p, &more, pz_recomputed_part(w->plan, l));
   pz_free(again);
   return status;
 }

@@ -37,6 +37,9 @@ struct pz_step_work {
 PZ_NODISCARD enum pz_status pz_layer_time(struct pz_step_work *w, const struct pz_layer *l,
                                           bool again, struct pz_layer_time *out);
 
+/* The part of the repeated layers that full recomputation concerns. */
+double pz_recomputed_part(const struct pz_training_plan *p, const struct pz_layer *l);
+
 /* Kernels of a pass, without launches and collectives. */
 double pz_pass_kernels_s(const struct pz_pass *p);
 

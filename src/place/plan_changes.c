@@ -16,8 +16,9 @@ enum { CHANGES = 9 };
 static unsigned change(int i, struct pz_training_options *o, char *text, size_t size) {
   static const int again[] = {PZ_RECOMPUTATION_SELECTIVE, PZ_RECOMPUTATION_FULL};
   if (i < 2) {
-    bool more =
-        o->recompute == PZ_RECOMPUTATION_NONE || (i == 1 && o->recompute != PZ_RECOMPUTATION_FULL);
+    bool more = o->recompute == PZ_RECOMPUTATION_NONE ||
+                (i == 1 && (o->recompute != PZ_RECOMPUTATION_FULL || o->recompute_layers));
+    o->recompute_layers = 0;
     o->recompute = again[i];
     snprintf(text, size, " --recompute %s", pz_recomputation_names[o->recompute]);
     return more ? FIELD_RECOMPUTE : 0;

@@ -233,7 +233,7 @@ static double again_flop(const struct pz_step_work *w, double attention_flop) {
   const struct pz_layer *l = &w->w->layers[repeated_layer(w->w)];
   double products = 2 * (double)l->model_params * (double)l->count, core = attention_flop / 3;
   switch (w->plan->recompute) {
-  case PZ_RECOMPUTATION_FULL: return products + core;
+  case PZ_RECOMPUTATION_FULL: return (products + core) * pz_recomputed_part(w->plan, l);
   case PZ_RECOMPUTATION_HALF: return (products + core) / 2;
   case PZ_RECOMPUTATION_ALTERNATE: return products / 2;
   case PZ_RECOMPUTATION_SELECTIVE: return core;

@@ -23,13 +23,13 @@ static json_t *plan_json(const struct pz_training_options *o) {
                 (json_int_t)o->devices, "tp", (json_int_t)o->tp, "sp", o->sequence_parallel, "pp",
                 (json_int_t)o->pp, "vpp", (json_int_t)o->vpp, "dp", (json_int_t)o->dp, "mbs",
                 (json_int_t)o->mbs, "batch", (json_int_t)o->batch, "seq", (json_int_t)o->seq);
-  json_t *more =
-      json_pack("{s:s,s:s,s:i,s:I,s:s,s:s,s:s,s:s,s:f}", "pipeline", pz_pipeline_names[o->pipeline],
-                "recompute", pz_recomputation_names[o->recompute], "zero", o->zero, "shard",
-                (json_int_t)o->shard, "attention", pz_attention_names[o->attention],
-                "attention_library", o->attention_library, "overlap",
-                pz_overlap_text((unsigned)o->overlap, overlap, sizeof overlap), "execution",
-                pz_execution_names[o->execution], "grad_bytes", o->grad_bytes);
+  json_t *more = json_pack(
+      "{s:s,s:s,s:I,s:i,s:I,s:s,s:s,s:s,s:s,s:f}", "pipeline", pz_pipeline_names[o->pipeline],
+      "recompute", pz_recomputation_names[o->recompute], "recompute_layers",
+      (json_int_t)o->recompute_layers, "zero", o->zero, "shard", (json_int_t)o->shard, "attention",
+      pz_attention_names[o->attention], "attention_library", o->attention_library, "overlap",
+      pz_overlap_text((unsigned)o->overlap, overlap, sizeof overlap), "execution",
+      pz_execution_names[o->execution], "grad_bytes", o->grad_bytes);
   if (j && more) json_object_update(j, more);
   json_decref(more);
   return j;

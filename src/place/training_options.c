@@ -44,6 +44,7 @@ static enum pz_status check_ranges(const struct pz_training_options *o, struct p
               {"batch", o->batch, 0, MOST},
               {"seq", o->seq, 0, MOST},
               {"shard", o->shard, 0, MOST},
+              {"recompute_layers", o->recompute_layers, 0, MOST},
               {"sequence_parallel", o->sequence_parallel, PZ_AS_FRAMEWORK, 1},
               {"recompute", o->recompute, PZ_AS_FRAMEWORK, PZ_RECOMPUTATIONS - 1},
               {"zero", o->zero, PZ_AS_FRAMEWORK, 3},
@@ -156,6 +157,9 @@ enum pz_status pz_training_options_fill(struct pz_training_options *o, struct pz
   if (status == PZ_OK) status = fill_pipeline(&own, err);
   if (status != PZ_OK) return status;
   fill_habits(&own, &f->plan);
+  if (own.recompute_layers && own.recompute != PZ_RECOMPUTATION_FULL)
+    return pz_fail(err, PZ_BAD_USE, "recompute_layers %lld with recompute %s; accepted: full",
+                   (long long)own.recompute_layers, pz_recomputation_names[own.recompute]);
   *o = own;
   return PZ_OK;
 }
@@ -169,6 +173,7 @@ struct pz_training_plan pz_training_plan_of(const struct pz_training_options *o)
                                    .mbs = o->mbs,
                                    .batch = o->batch,
                                    .recompute = (enum pz_recomputation)o->recompute,
+                                   .recompute_layers = o->recompute_layers,
                                    .zero = o->zero,
                                    .shard = o->shard,
                                    .order = (enum pz_pipeline_order)o->pipeline,
