@@ -331,6 +331,13 @@ static void predict_row(void *ctx, size_t i, unsigned worker) {
 enum pz_status pz_run_table_read(const char *name, const char *text, size_t bytes, unsigned threads,
                                  struct pz_arena *arena, struct pz_run_table *out,
                                  struct pz_error *err) {
+  return pz_run_table_with(NULL, name, text, bytes, threads, arena, out, err);
+}
+
+enum pz_status pz_run_table_with(const struct pz_constants *constants, const char *name,
+                                 const char *text, size_t bytes, unsigned threads,
+                                 struct pz_arena *arena, struct pz_run_table *out,
+                                 struct pz_error *err) {
   struct pz_run_table t = {.n_rows = 0};
   struct pz_pool *pool = NULL;
   enum pz_status status = pz_csv_parse(name, text, bytes, arena, &t.csv, err);
@@ -340,7 +347,10 @@ enum pz_status pz_run_table_read(const char *name, const char *text, size_t byte
   j.rows = t.rows = pz_arena_alloc(arena, t.csv.rows, sizeof *t.rows);
   if (!j.requests || !j.rows) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
   status = find_columns(&j.reader);
-  for (uint32_t i = 0; i < t.csv.rows && status == PZ_OK; i++) status = read_row(&j, i);
+  for (uint32_t i = 0; i < t.csv.rows && status == PZ_OK; i++) {
+    status = read_row(&j, i);
+    j.requests[i].plan.constants = constants;
+  }
   if (status == PZ_OK) status = pz_pool_new(threads, &pool, err);
   if (status != PZ_OK) return status;
   pz_pool_for(pool, t.csv.rows, predict_row, &j);

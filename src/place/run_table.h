@@ -28,4 +28,10 @@ PZ_NODISCARD enum pz_status pz_run_table_read(const char *name, const char *text
                                               unsigned threads, struct pz_arena *arena,
                                               struct pz_run_table *out, struct pz_error *err);
 
+/* The same with other constants of the model. */
+PZ_NODISCARD enum pz_status pz_run_table_with(const struct pz_constants *constants,
+                                              const char *name, const char *text, size_t bytes,
+                                              unsigned threads, struct pz_arena *arena,
+                                              struct pz_run_table *out, struct pz_error *err);
+
 #endif
