@@ -24,8 +24,27 @@ struct pz_training_plan {
   const char *attention_library;        /* fa1, fa2, cudnn ...; NULL: the chip's best */
   const struct pz_constants *constants; /* NULL: those of cost/constants.def */
   int64_t recompute_layers; /* full recomputation: of so many layers of each chunk; 0: of all */
-  unsigned kept;            /* full recomputation: products whose results are kept (recompute.h) */
+  const int64_t *stage_recompute; /* the same by stage, 0: none of it; NULL: all stages alike */
+  unsigned kept; /* full recomputation: products whose results are kept (recompute.h) */
+  int64_t first_layers, last_layers; /* of the first and the last chunk; 0: by pz_plan_blocks */
 };
+
+/* Repeated layers of a chunk of the model (chunk % pp is its stage): first_layers and last_layers, and
+ * the others even; without them even, but where they do not divide and would with two more, the first
+ * and the last chunk, which have embedding and head, hold one less. */
+int64_t pz_plan_blocks(const struct pz_training_plan *p, int64_t blocks, int64_t chunk);
+
+/* Layers that are computed again, of a chunk with so many. */
+int64_t pz_plan_again(const struct pz_training_plan *p, int64_t stage, int64_t blocks);
+
+/* Microbatches of a replica: a batch that does not divide is rounded up, and so are microbatches to a
+ * multiple of the stages where these are interleaved. */
+int64_t pz_plan_rounds(const struct pz_training_plan *p);
+
+/* Is it a plan at all, and for a model with so many repeated layers?  PZ_BAD_USE says why not. */
+PZ_NODISCARD enum pz_status pz_training_check(const struct pz_training_plan *p, struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_training_check_layers(const struct pz_training_plan *p, int64_t blocks,
+                                                 struct pz_error *err);
 
 /* Replicas over which ZeRO divides. */
 static inline int64_t pz_plan_shards(const struct pz_training_plan *p) {

@@ -110,11 +110,6 @@ static struct layer_pass layer_pass(const struct pz_layer *l, enum pz_gradients 
 
 /* ---- a stage -------------------------------------------------------------------------------- */
 
-int64_t pz_chunk_blocks(int64_t blocks, int64_t n, int64_t j) {
-  if (blocks % n && (blocks + 2) % n == 0) return (blocks + 2) / n - (j == 0) - (j == n - 1);
-  return blocks / n + (j < blocks % n);
-}
-
 /* A stage while a microbatch goes forward and backward through one of its chunks. */
 struct stage_walk {
   const struct pz_memory_model *m;
@@ -152,6 +147,12 @@ static void visit(struct stage_walk *s, const struct pz_layer *l, double extra, 
   if (pz_training_memory_sum(&now) > pz_training_memory_sum(&s->peak)) s->peak = now;
 }
 
+static int64_t repeats(const struct stage_walk *s, uint32_t i) {
+  if (i == s->m->block) return pz_plan_blocks(s->p, s->m->n_blocks, s->chunk);
+  bool here = i < s->m->block ? is_first(s) : is_last(s);
+  return here ? s->m->w->layers[i].count : 0;
+}
+
 /* How layer `i`, of the blocks number `k`, goes through the stage.  Gradients of embedding and head
  * come from autograd, whatever the products of the layers do. */
 static struct layer_pass stage_pass(const struct stage_walk *s, uint32_t i, int64_t k) {
@@ -159,18 +160,11 @@ static struct layer_pass stage_pass(const struct stage_walk *s, uint32_t i, int6
   bool block = i == s->m->block, passing = !block && s->gradients == PZ_GRADIENTS_IN_PLACE;
   struct layer_pass x = layer_pass(l, passing ? PZ_GRADIENTS_PASSING : s->gradients);
   enum pz_recomputation how = s->p->recompute;
-  if (how == PZ_RECOMPUTATION_HALF)
-    how = k % 2 == 0 ? PZ_RECOMPUTATION_FULL : PZ_RECOMPUTATION_NONE;
-  bool kept = how == PZ_RECOMPUTATION_FULL && s->p->recompute == how && s->p->recompute_layers &&
-              k >= s->p->recompute_layers;
-  if (block && !kept) recompute(s->m, s->p, how, &x);
+  int64_t n = block ? pz_plan_again(s->p, s->chunk % s->p->pp, repeats(s, i)) : 0;
+  bool again = how == PZ_RECOMPUTATION_HALF ? k % 2 == 0 : k < n;
+  if (how == PZ_RECOMPUTATION_HALF) how = PZ_RECOMPUTATION_FULL;
+  if (block && again) recompute(s->m, s->p, how, &x);
   return x;
-}
-
-static int64_t repeats(const struct stage_walk *s, uint32_t i) {
-  if (i == s->m->block) return pz_chunk_blocks(s->m->n_blocks, s->chunks, s->chunk);
-  bool here = i < s->m->block ? is_first(s) : is_last(s);
-  return here ? s->m->w->layers[i].count : 0;
 }
 
 /* What passes from chunk to chunk.  What is received stays, what is sent does not. */

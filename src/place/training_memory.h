@@ -19,10 +19,6 @@ struct pz_memory_model {
 /* What the attention core of a layer keeps: tensors of the size of the scores. */
 double pz_core_bytes(const struct pz_workload *w, const struct pz_layer *l);
 
-/* Blocks of chunk j of n: even; where they do not divide but blocks + 2 do, the first and the last
- * chunk, which have embedding and head, hold one less.  Stage k of p has chunks k, k + p, ... */
-int64_t pz_chunk_blocks(int64_t blocks, int64_t n, int64_t j);
-
 /* Of a stage at its worst moment; `rounds` microbatches of a replica. */
 struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
                                              const struct pz_training_plan *plan, int64_t rounds,

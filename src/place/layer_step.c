@@ -1,4 +1,4 @@
-#include "place/layer_time.h"
+#include "place/layer_step.h"
 
 #include <math.h>
 
@@ -13,11 +13,11 @@
 
 /* ---- a pass ---- */
 
-double pz_pass_kernels_s(const struct pz_pass *p) {
+static double kernels_s(const struct pz_pass *p) {
   return p->products_s + p->attention_s + p->elementwise_s;
 }
 
-static double collective_s(const struct pz_step_work *w, const struct pz_op *op) {
+static double collective_s(const struct pz_step_context *w, const struct pz_op *op) {
   struct pz_group g = {w->plan->tp, 1};
   double bytes = (double)pz_max(op->bytes_read, op->bytes_written);
   bool whole = op->bytes_read == op->bytes_written; /* an all-reduce */
@@ -32,17 +32,15 @@ static bool is_core(const struct pz_op *op, int64_t seq) {
   return product ? op->dims.batch > 1 : op->dims.n == seq && op->dims.m > seq;
 }
 
-static enum pz_status add_op(struct pz_step_work *w, const struct pz_op *op, struct pz_pass *p) {
+static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op *op,
+                             struct pz_pass *p) {
   struct pz_estimate e;
   if (op->op_class == PZ_CLASS_NONE) return PZ_OK;
   p->n_ops++;
-  if (op->op_class == PZ_CLASS_COLLECTIVE) {
-    p->collectives_s += collective_s(w, op);
-    return PZ_OK;
-  }
-  enum pz_status status = pz_cost_op(&w->cost, op, &e, w->err);
+  if (op->op_class == PZ_CLASS_COLLECTIVE) return PZ_OK;
+  enum pz_status status = pz_cost_op(w->cost, op, &e, w->err);
   if (status != PZ_OK) return status;
-  if (is_core(op, w->w->options.seq))
+  if (is_core(op, w->seq))
     p->attention_s += e.latency_s;
   else if (op->op_class == PZ_CLASS_VECTOR)
     p->elementwise_s += e.latency_s;
@@ -52,7 +50,7 @@ static enum pz_status add_op(struct pz_step_work *w, const struct pz_op *op, str
 }
 
 /* Bytes that adding up gradients moves for a parameter and microbatch. */
-static double accumulation_bytes(const struct pz_step_work *w) {
+static double accumulation_bytes(const struct pz_step_context *w) {
   switch (w->plan->framework->accumulation) {
   case PZ_ACCUMULATION_KEPT: return w->k->kept_accumulation_bytes;
   case PZ_ACCUMULATION_FUSED: return w->rounds > 1 ? w->k->fused_accumulation_bytes : 0;
@@ -60,30 +58,41 @@ static double accumulation_bytes(const struct pz_step_work *w) {
   }
 }
 
-static void accumulate(const struct pz_step_work *w, const struct pz_layer *l, struct pz_pass *p) {
+static void accumulate(const struct pz_step_context *w, const struct pz_layer *l, double n_params,
+                       struct pz_pass *p) {
   double bytes = accumulation_bytes(w);
-  bool kernels = bytes > 0 && w->plan->framework->accumulation != PZ_ACCUMULATION_FUSED;
-  for (uint32_t i = 0; i < l->n_tensors && kernels; i++)
-    p->n_ops += l->tensors[i].role == PZ_ROLE_PARAM;
+  if (!(bytes > 0)) return;
+  if (w->plan->framework->accumulation != PZ_ACCUMULATION_FUSED) p->n_ops += n_params;
   struct pz_vector_work work = {PZ_OP_ADD, PZ_BACKWARD, l->params, 1, (double)l->params * bytes,
                                 false};
   struct pz_vector_time time;
-  pz_vector_time(&w->cost.chip, &work, &time);
+  pz_vector_time(&w->cost->chip, &work, &time);
   p->elementwise_s += time.hbm_s;
 }
 
-static enum pz_status add_pass(struct pz_step_work *w, const struct pz_layer *l,
-                               enum pz_direction d, struct pz_pass *p) {
+static void add_collectives(const struct pz_step_context *w, const struct pz_ops *ops,
+                            struct pz_pass *p) {
+  for (uint32_t i = 0; i < ops->n && w->plan->tp > 1; i++)
+    if (ops->op[i].op_class == PZ_CLASS_COLLECTIVE)
+      p->collectives_s += collective_s(w, &ops->op[i]);
+}
+
+enum pz_status pz_layer_kernels(const struct pz_step_context *w, const struct pz_layer *l,
+                                struct pz_layer_kernels *out) {
+  struct pz_layer_kernels k = {.n_params = 0};
   enum pz_status status = PZ_OK;
-  for (uint32_t i = 0; i < l->ops[d].n && status == PZ_OK; i++)
-    status = add_op(w, &l->ops[d].op[i], p);
-  if (status == PZ_OK && d == PZ_BACKWARD) accumulate(w, l, p);
+  for (uint32_t i = 0; i < l->ops[PZ_FORWARD].n && status == PZ_OK; i++)
+    status = add_op(w, &l->ops[PZ_FORWARD].op[i], &k.forward);
+  for (uint32_t i = 0; i < l->ops[PZ_BACKWARD].n && status == PZ_OK; i++)
+    status = add_op(w, &l->ops[PZ_BACKWARD].op[i], &k.backward);
+  for (uint32_t i = 0; i < l->n_tensors; i++) k.n_params += l->tensors[i].role == PZ_ROLE_PARAM;
+  if (status == PZ_OK) *out = k;
   return status;
 }
 
 /* ---- a layer with its recomputation --------------------------------------------------------- */
 
-void pz_pass_add(struct pz_pass *to, const struct pz_pass *from, double part) {
+static void add_pass(struct pz_pass *to, const struct pz_pass *from, double part) {
   to->products_s += part * from->products_s;
   to->attention_s += part * from->attention_s;
   to->elementwise_s += part * from->elementwise_s;
@@ -91,13 +100,7 @@ void pz_pass_add(struct pz_pass *to, const struct pz_pass *from, double part) {
   to->n_ops += part * from->n_ops;
 }
 
-double pz_recomputed_part(const struct pz_training_plan *p, const struct pz_layer *l) {
-  double n = (double)(p->recompute_layers * p->pp * p->vpp);
-  return n > 0 ? pz_fmin(1, n / (double)l->count) : 1;
-}
-
-static void recompute(const struct pz_step_work *w, const struct pz_layer *l,
-                      struct pz_layer_time *t) {
+static void recompute(const struct pz_step_context *w, struct pz_layer_step *t) {
   struct pz_pass again = t->forward;
   /* every second product is kept; attention is, element-wise operators are not */
   struct pz_pass half = {.products_s = again.products_s / 2,
@@ -106,10 +109,8 @@ static void recompute(const struct pz_step_work *w, const struct pz_layer *l,
   if (w->plan->framework->stops_early) again.products_s -= again.last_s;
   switch (w->plan->recompute) {
   case PZ_RECOMPUTATION_FULL:
-    pz_pass_add(&t->backward, &again, pz_recomputed_part(w->plan, l));
-    break;
-  case PZ_RECOMPUTATION_HALF: pz_pass_add(&t->backward, &again, 0.5); break;
-  case PZ_RECOMPUTATION_ALTERNATE: pz_pass_add(&t->backward, &half, 1); break;
+  case PZ_RECOMPUTATION_HALF: add_pass(&t->backward, &again, 1); break;
+  case PZ_RECOMPUTATION_ALTERNATE: add_pass(&t->backward, &half, 1); break;
   case PZ_RECOMPUTATION_SELECTIVE:
     t->backward.attention_s += again.attention_s;
     t->backward.n_ops += 4;
@@ -119,7 +120,7 @@ static void recompute(const struct pz_step_work *w, const struct pz_layer *l,
 }
 
 /* Full recomputation of a compiled program, or of one that keeps results of products. */
-static enum pz_status recompute_needed(struct pz_step_work *w, const struct pz_layer *l,
+static enum pz_status recompute_needed(const struct pz_step_context *w, const struct pz_layer *l,
                                        struct pz_pass *p) {
   const struct pz_ops *ops = &l->ops[PZ_FORWARD];
   struct pz_pass more = {.n_ops = 0};
@@ -128,7 +129,12 @@ static enum pz_status recompute_needed(struct pz_step_work *w, const struct pz_l
                                 : pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the prediction");
   for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++)
     if (again[i]) status = add_op(w, &ops->op[i], &more);
-  if (status == PZ_OK) pz_pass_add(p, &more, pz_recomputed_part(w->plan, l));
+  if (status == PZ_OK) {
+    for (uint32_t i = 0; i < ops->n; i++)
+      if (again[i] && ops->op[i].op_class == PZ_CLASS_COLLECTIVE && w->plan->tp > 1)
+        more.collectives_s += collective_s(w, &ops->op[i]);
+    add_pass(p, &more, 1);
+  }
   pz_free(again);
   return status;
 }
@@ -139,43 +145,54 @@ static bool recomputes_needed(const struct pz_training_plan *p) {
 
 /* Devices of a node hang on two processors; the hosts of a tensor-parallel group that spans both wait
  * for each other at every collective. */
-static double lockstep(const struct pz_step_work *w) {
+static double lockstep(const struct pz_step_context *w) {
   enum { MOST_DEVICES = 8 }; /* of such a node */
   int64_t node = w->net->n_levels ? w->net->level[0].devices : 1;
   return node <= MOST_DEVICES && 2 * w->plan->tp > node && w->plan->tp > 1 ? w->k->lockstep : 1;
 }
 
 /* Host time of a pass. */
-static double launches_s(const struct pz_step_work *w, const struct pz_pass *p) {
+static double launches_s(const struct pz_step_context *w, const struct pz_pass *p) {
   if (w->plan->execution == PZ_EXECUTION_GRAPH) return 0;
   return p->n_ops * w->plan->framework->launches * w->k->launch_s * lockstep(w);
 }
 
-static double pass_s(const struct pz_step_work *w, const struct pz_pass *p, double *exposed_s) {
+static double pass_s(const struct pz_step_context *w, const struct pz_pass *p, double *exposed_s) {
   double hidden = w->plan->overlap & PZ_OVERLAP_TP ? w->k->hidden_part : 0;
   *exposed_s = p->collectives_s * (1 - hidden);
-  double device = pz_pass_kernels_s(p) + *exposed_s, host = launches_s(w, p);
+  double device = kernels_s(p) + *exposed_s, host = launches_s(w, p);
   return pow(pow(device, w->k->smooth) + pow(host, w->k->smooth), 1 / w->k->smooth);
 }
 
-enum pz_status pz_layer_time(struct pz_step_work *w, const struct pz_layer *l, bool again,
-                             struct pz_layer_time *t) {
+enum pz_status pz_layer_step(const struct pz_step_context *w, const struct pz_layer *l,
+                             const struct pz_layer_kernels *kernels, bool again,
+                             struct pz_layer_step *t) {
   double f_exposed, b_exposed;
-  *t = (struct pz_layer_time){.forward_s = 0};
-  enum pz_status status = add_pass(w, l, PZ_FORWARD, &t->forward);
-  if (status == PZ_OK) status = add_pass(w, l, PZ_BACKWARD, &t->backward);
-  if (status != PZ_OK) return status;
+  enum pz_status status = PZ_OK;
+  *t = (struct pz_layer_step){.forward = kernels->forward, .backward = kernels->backward};
+  add_collectives(w, &l->ops[PZ_FORWARD], &t->forward);
+  add_collectives(w, &l->ops[PZ_BACKWARD], &t->backward);
+  accumulate(w, l, kernels->n_params, &t->backward);
   if (again && recomputes_needed(w->plan))
     status = recompute_needed(w, l, &t->backward);
   else if (again)
-    recompute(w, l, t);
+    recompute(w, t);
   if (status != PZ_OK) return status;
   t->forward_s = pass_s(w, &t->forward, &f_exposed);
   t->backward_s = pass_s(w, &t->backward, &b_exposed);
-  t->launch_s = t->forward_s - pz_pass_kernels_s(&t->forward) - f_exposed + t->backward_s -
-                pz_pass_kernels_s(&t->backward) - b_exposed;
+  t->launch_s = t->forward_s - kernels_s(&t->forward) - f_exposed + t->backward_s -
+                kernels_s(&t->backward) - b_exposed;
   t->hidden_s = t->forward.collectives_s - f_exposed + t->backward.collectives_s - b_exposed;
   t->forward.collectives_s = f_exposed;
   t->backward.collectives_s = b_exposed;
   return PZ_OK;
+}
+
+void pz_layer_step_add(struct pz_layer_step *sum, const struct pz_layer_step *t, double times) {
+  add_pass(&sum->forward, &t->forward, times);
+  add_pass(&sum->backward, &t->backward, times);
+  sum->forward_s += times * t->forward_s;
+  sum->backward_s += times * t->backward_s;
+  sum->launch_s += times * t->launch_s;
+  sum->hidden_s += times * t->hidden_s;
 }

@@ -1,0 +1,188 @@
+#include "place/step_model.h"
+
+#include <string.h>
+
+#include "chip/chip.h"
+#include "core/alloc.h"
+#include "cost/constants.h"
+#include "workload/workload.h"
+
+/* ---- making it ------------------------------------------------------------------------------ */
+
+/* Of a model with one layer: the one with most operators. */
+static uint32_t repeated_layer(const struct pz_workload *w) {
+  uint32_t most = 0;
+  for (uint32_t i = 1; i < w->n_layers; i++)
+    if (w->layers[i].count > w->layers[most].count ||
+        (w->layers[i].count == w->layers[most].count &&
+         w->layers[i].ops[PZ_FORWARD].n > w->layers[most].ops[PZ_FORWARD].n))
+      most = i;
+  return most;
+}
+
+static enum pz_kernels kernels_of(const struct pz_chip *chip, const struct pz_training_plan *p) {
+  if (chip->execution == PZ_CHIP_SCHEDULED) return PZ_KERNELS_FUSED;
+  return p->execution == PZ_EXECUTION_EAGER ? p->framework->kernels : PZ_KERNELS_POINTWISE;
+}
+
+static enum pz_status load(const struct pz_training_model *m, enum pz_kernels kernels,
+                           const struct pz_training_plan *p, struct pz_workload **out,
+                           struct pz_error *err) {
+  struct pz_workload_options o = pz_workload_options_default();
+  o.seq = m->seq;
+  o.mbs = p->mbs;
+  o.tp = p->tp;
+  o.sequence_parallel = p->sequence_parallel && p->tp > 1;
+  o.attention = m->attention;
+  o.kernels = kernels;
+  if (!p->framework->dropout) o.dropout = 0;
+  return m->config ? pz_workload_parse(m->name, m->config, strlen(m->config), &o, out, err)
+                   : pz_workload_load(m->name, &o, out, err);
+}
+
+static enum pz_status check_dense(const struct pz_workload *x, struct pz_error *err) {
+  for (uint32_t i = 0; i < x->n_layers; i++)
+    for (uint32_t t = 0; t < x->layers[i].n_tensors; t++)
+      if (x->layers[i].tensors[t].experts)
+        return pz_fail(err, PZ_BAD_INPUT,
+                       "%s has experts, which predictions do not cover; accepted: dense models",
+                       x->model);
+  return PZ_OK;
+}
+
+static enum pz_status load_both(const struct pz_training_model *model, const struct pz_chip *chip,
+                                const struct pz_training_plan *plan, struct pz_step_model *m,
+                                struct pz_error *err) {
+  enum pz_kernels kernels = kernels_of(chip, plan);
+  enum pz_status status = load(model, kernels, plan, &m->w, err);
+  m->kept = m->w;
+  if (status == PZ_OK) status = check_dense(m->w, err);
+  /* times of gates, rotary embeddings and losses are known as a whole; memory by operator */
+  if (status != PZ_OK || kernels != PZ_KERNELS_MODULES) return status;
+  m->kept = NULL;
+  return load(model, PZ_KERNELS_OPERATORS, plan, &m->kept, err);
+}
+
+static void count_params(struct pz_step_model *m) {
+  m->block_params = (double)m->w->layers[m->block].params;
+  for (uint32_t i = 0; i < m->w->n_layers; i++) {
+    const struct pz_layer *l = &m->w->layers[i];
+    if (i != m->block) *(i < m->block ? &m->before_params : &m->after_params) += (double)l->params;
+    m->tied_params += (double)l->tied_params;
+  }
+}
+
+static void use_chip(struct pz_step_model *m, const struct pz_chip *chip,
+                     const struct pz_cluster *net, const struct pz_training_plan *plan) {
+  struct pz_chip with = *chip;
+  with.calibration.throttle = 1 + (with.calibration.throttle - 1) * m->k->throttle_part;
+  pz_cost_init(&m->cost, &with, net);
+  m->cost.causal = m->w->causal;
+  m->cost.attention_library =
+      plan->framework->attention ? plan->framework->attention : plan->attention_library;
+}
+
+static struct pz_step_context context(struct pz_step_model *m, const struct pz_training_plan *plan,
+                                      int64_t rounds, struct pz_error *err) {
+  return (struct pz_step_context){.cost = &m->cost,
+                                  .k = m->k,
+                                  .net = &m->cost.net,
+                                  .plan = plan,
+                                  .seq = m->w->options.seq,
+                                  .rounds = rounds,
+                                  .err = err};
+}
+
+static enum pz_status time_kernels(struct pz_step_model *m, const struct pz_training_plan *plan,
+                                   struct pz_error *err) {
+  struct pz_step_context c = context(m, plan, 1, err);
+  m->kernels = pz_calloc(m->w->n_layers, sizeof *m->kernels);
+  if (!m->kernels) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
+  enum pz_status status = PZ_OK;
+  for (uint32_t i = 0; i < m->w->n_layers && status == PZ_OK; i++)
+    status = pz_layer_kernels(&c, &m->w->layers[i], &m->kernels[i]);
+  return status;
+}
+
+enum pz_status pz_step_model_new(const struct pz_training_model *model, const struct pz_chip *chip,
+                                 const struct pz_cluster *net, const struct pz_training_plan *plan,
+                                 struct pz_step_model **out, struct pz_error *err) {
+  struct pz_step_model *m = pz_calloc(1, sizeof *m);
+  if (!m) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
+  m->k = plan->constants ? plan->constants : &pz_constants_default;
+  enum pz_status status = load_both(model, chip, plan, m, err);
+  if (status == PZ_OK) {
+    m->block = repeated_layer(m->w);
+    m->n_blocks = m->w->layers[m->block].count;
+    count_params(m);
+    use_chip(m, chip, net, plan);
+    uint32_t block = repeated_layer(m->kept);
+    m->memory = (struct pz_memory_model){.w = m->kept, .block = block, .n_blocks = m->n_blocks};
+    m->memory.core_bytes = pz_core_bytes(m->kept, &m->kept->layers[block]);
+    status = time_kernels(m, plan, err);
+  }
+  if (status == PZ_OK)
+    *out = m;
+  else
+    pz_step_model_free(m);
+  return status;
+}
+
+void pz_step_model_free(struct pz_step_model *m) {
+  if (!m) return;
+  if (m->kernels || m->cost.chip.name[0]) pz_cost_release(&m->cost);
+  pz_free(m->kernels);
+  if (m->kept != m->w) pz_workload_free(m->kept);
+  pz_workload_free(m->w);
+  pz_free(m);
+}
+
+/* ---- layers of a plan ----------------------------------------------------------------------- */
+
+static bool same(const struct pz_steps_key *a, const struct pz_steps_key *b) {
+  return a->recompute == b->recompute && a->overlap == b->overlap && a->kept == b->kept &&
+         a->devices == b->devices && a->several == b->several;
+}
+
+/* The part of a torus that a job has decides about its collectives; other networks do not care. */
+static int64_t key_devices(const struct pz_step_model *m) {
+  for (int i = 0; i < m->cost.net.n_levels; i++)
+    if (m->cost.net.level[i].n_axes) return m->cost.net.devices;
+  return 0;
+}
+
+enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_training_plan *plan,
+                                  int64_t rounds, struct pz_error *err) {
+  m->cost.net.devices = plan->tp * plan->pp * plan->dp; /* of the job: its part of a torus */
+  struct pz_steps_key key = {.recompute = plan->recompute,
+                             .overlap = plan->overlap,
+                             .kept = plan->kept,
+                             .devices = key_devices(m),
+                             .several = rounds > 1};
+  if (m->timed && same(&key, &m->key)) return PZ_OK;
+  struct pz_step_context c = context(m, plan, rounds, err);
+  m->steps = (struct pz_model_steps){.before = {.forward_s = 0}};
+  m->timed = false;
+  for (uint32_t i = 0; i < m->w->n_layers; i++) {
+    const struct pz_layer *l = &m->w->layers[i];
+    struct pz_layer_step t;
+    enum pz_status status = pz_layer_step(&c, l, &m->kernels[i], false, &t);
+    if (status != PZ_OK) return status;
+    if (i != m->block) {
+      pz_layer_step_add(i < m->block ? &m->steps.before : &m->steps.after, &t, (double)l->count);
+      continue;
+    }
+    m->steps.block = m->steps.again = t;
+    if (plan->recompute != PZ_RECOMPUTATION_NONE)
+      status = pz_layer_step(&c, l, &m->kernels[i], true, &m->steps.again);
+    if (status != PZ_OK) return status;
+  }
+  m->key = key;
+  m->timed = true;
+  return PZ_OK;
+}
+
+struct pz_training_memory pz_step_memory(const struct pz_step_model *m,
+                                         const struct pz_training_plan *plan, int64_t stage) {
+  return pz_training_memory(&m->memory, plan, pz_plan_rounds(plan), stage);
+}

@@ -1,0 +1,66 @@
+/* A model on a chip in a network, for one size of a microbatch and of the tensor-parallel group: its
+ * graphs and the time of every layer's kernels.  All plans that share these are priced from it, each in
+ * microseconds.  For one thread. */
+#ifndef PZ_PLACE_STEP_MODEL_H
+#define PZ_PLACE_STEP_MODEL_H
+
+#include "place/layer_step.h"
+#include "place/training_memory.h"
+
+/* Three parts of a model: before the repeated layer, that layer, behind it. */
+struct pz_model_steps {
+  struct pz_layer_step before, after;
+  struct pz_layer_step block, again; /* a repeated layer without and with recomputation */
+};
+
+struct pz_step_model {
+  struct pz_workload *w;
+  struct pz_workload *kept; /* the same with all that the framework keeps in memory; may be w */
+  struct pz_cost cost;
+  const struct pz_constants *k;
+  struct pz_layer_kernels *kernels; /* by layer of w */
+  uint32_t block;                   /* the repeated layer */
+  int64_t n_blocks;
+  double block_params, before_params, after_params, tied_params; /* on a device */
+  struct pz_memory_model memory;
+
+  /* of the plan that was priced last */
+  struct pz_steps_key {
+    enum pz_recomputation recompute;
+    unsigned overlap, kept;
+    int64_t devices;
+    bool several; /* microbatches */
+  } key;
+  bool timed;
+  struct pz_model_steps steps;
+};
+
+/* Of the plan its tp, sequence_parallel, mbs, framework, execution, attention library and constants count. */
+PZ_NODISCARD enum pz_status pz_step_model_new(const struct pz_training_model *model,
+                                              const struct pz_chip *chip,
+                                              const struct pz_cluster *net,
+                                              const struct pz_training_plan *plan,
+                                              struct pz_step_model **out, struct pz_error *err);
+void pz_step_model_free(struct pz_step_model *m); /* accepts NULL */
+
+/* Layers of a plan, for pricing. */
+PZ_NODISCARD enum pz_status pz_step_model_time(struct pz_step_model *m,
+                                               const struct pz_training_plan *plan, int64_t rounds,
+                                               struct pz_error *err);
+
+/* The one function that prices a plan: its pipeline simulated, its parts, its memory.  `detail` may be NULL. */
+PZ_NODISCARD enum pz_status
+pz_step_price(struct pz_step_model *m, const struct pz_training_plan *plan,
+              struct pz_prediction *out, struct pz_prediction_detail *detail, struct pz_error *err);
+
+/* The same with the pipeline's lower bound in place of its simulation, and only the step, its parts for
+ * exchange and optimizer: no plan is faster than that. */
+PZ_NODISCARD enum pz_status pz_step_bound(struct pz_step_model *m,
+                                          const struct pz_training_plan *plan, double *step_s,
+                                          struct pz_error *err);
+
+/* Bytes of a stage at its peak. */
+struct pz_training_memory pz_step_memory(const struct pz_step_model *m,
+                                         const struct pz_training_plan *plan, int64_t stage);
+
+#endif

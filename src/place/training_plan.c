@@ -1,0 +1,86 @@
+#include "place/training.h"
+
+#include "core/num.h"
+
+int64_t pz_plan_blocks(const struct pz_training_plan *p, int64_t blocks, int64_t chunk) {
+  int64_t n = p->pp * p->vpp, j = chunk;
+  if (p->first_layers || p->last_layers) {
+    if (j == 0) return p->first_layers;
+    if (j == n - 1) return p->last_layers;
+    int64_t rest = blocks - p->first_layers - p->last_layers;
+    return rest / (n - 2) + (j - 1 < rest % (n - 2));
+  }
+  if (blocks % n && (blocks + 2) % n == 0) return (blocks + 2) / n - (j == 0) - (j == n - 1);
+  return blocks / n + (j < blocks % n);
+}
+
+int64_t pz_plan_again(const struct pz_training_plan *p, int64_t stage, int64_t blocks) {
+  int64_t n = p->stage_recompute    ? p->stage_recompute[stage]
+              : p->recompute_layers ? p->recompute_layers
+                                    : blocks;
+  switch (p->recompute) {
+  case PZ_RECOMPUTATION_NONE: return 0;
+  case PZ_RECOMPUTATION_HALF: return (blocks + 1) / 2;
+  case PZ_RECOMPUTATION_FULL: return pz_min(n, blocks);
+  default: return blocks;
+  }
+}
+
+static enum pz_status check_division(const struct pz_training_plan *p, struct pz_error *err) {
+  if (!p->first_layers && !p->last_layers) return PZ_OK;
+  if (p->first_layers < 1 || p->last_layers < 1)
+    return pz_fail(err, PZ_BAD_USE,
+                   "%lld layers in the first chunk and %lld in the last; accepted: 1 and more",
+                   (long long)p->first_layers, (long long)p->last_layers);
+  if (p->pp * p->vpp < 2)
+    return pz_fail(err, PZ_BAD_USE,
+                   "layers of the first and the last chunk with one chunk; accepted: pp above 1");
+  return PZ_OK;
+}
+
+enum pz_status pz_training_check(const struct pz_training_plan *p, struct pz_error *err) {
+  const struct {
+    const char *name;
+    int64_t v;
+  } list[] = {{"tp", p->tp}, {"pp", p->pp},   {"vpp", p->vpp},
+              {"dp", p->dp}, {"mbs", p->mbs}, {"batch", p->batch}};
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+    if (list[i].v < 1 || list[i].v > 1 << 24)
+      return pz_fail(err, PZ_BAD_USE, "%s %lld; accepted: 1 to 2^24", list[i].name,
+                     (long long)list[i].v);
+  if (p->zero < 0 || p->zero > 3)
+    return pz_fail(err, PZ_BAD_USE, "zero %d; accepted: 0 to 3", p->zero);
+  if (p->recompute_layers < 0)
+    return pz_fail(err, PZ_BAD_USE, "%lld layers to recompute; accepted: 0 or more",
+                   (long long)p->recompute_layers);
+  if (p->vpp > 1 && p->pp == 1)
+    return pz_fail(err, PZ_BAD_USE, "vpp %lld with one stage; accepted: 1, or pp above 1",
+                   (long long)p->vpp);
+  if (p->batch < p->mbs * p->dp)
+    return pz_fail(err, PZ_BAD_USE,
+                   "a batch of %lld is less than one microbatch of %lld on each of %lld replicas",
+                   (long long)p->batch, (long long)p->mbs, (long long)p->dp);
+  return check_division(p, err);
+}
+
+enum pz_status pz_training_check_layers(const struct pz_training_plan *p, int64_t blocks,
+                                    struct pz_error *err) {
+  int64_t chunks = p->pp * p->vpp, ends = p->first_layers + p->last_layers;
+  if (ends && (chunks == 2 ? ends != blocks : blocks - ends < chunks - 2))
+    return pz_fail(err, PZ_BAD_USE,
+                   "%lld layers, %lld of them in the first and %lld in the last of %lld chunks; "
+                   "accepted: one for "
+                   "every chunk between, none where there is none",
+                   (long long)blocks, (long long)p->first_layers, (long long)p->last_layers,
+                   (long long)chunks);
+  if (blocks >= chunks || blocks + 2 == chunks) return PZ_OK;
+  return pz_fail(err, PZ_BAD_USE,
+                 "%lld layers in %lld chunks (pp %lld x vpp %lld); accepted: pp x vpp at most %lld",
+                 (long long)blocks, (long long)chunks, (long long)p->pp, (long long)p->vpp,
+                 (long long)blocks);
+}
+
+int64_t pz_plan_rounds(const struct pz_training_plan *p) {
+  int64_t rounds = pz_ceil_div(p->batch, p->mbs * p->dp);
+  return p->vpp > 1 ? pz_ceil_div(rounds, p->pp) * p->pp : rounds;
+}
