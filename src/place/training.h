@@ -42,9 +42,10 @@ int64_t pz_plan_again(const struct pz_training_plan *p, int64_t stage, int64_t b
 int64_t pz_plan_rounds(const struct pz_training_plan *p);
 
 /* Is it a plan at all, and for a model with so many repeated layers?  PZ_BAD_USE says why not. */
-PZ_NODISCARD enum pz_status pz_training_check(const struct pz_training_plan *p, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_training_check_layers(const struct pz_training_plan *p, int64_t blocks,
-                                                 struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_training_check(const struct pz_training_plan *p,
+                                              struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_training_check_layers(const struct pz_training_plan *p,
+                                                     int64_t blocks, struct pz_error *err);
 
 /* Replicas over which ZeRO divides. */
 static inline int64_t pz_plan_shards(const struct pz_training_plan *p) {
@@ -70,6 +71,7 @@ struct pz_framework {
   double launches;  /* kernels for each operator of the graph */
   double optimizer_bytes; /* read and written for a parameter in the step of Adam */
   double state_bytes;     /* held for a parameter, weights and gradients included */
+  bool shards_stages;     /* ZeRO 2 and 3 together with several stages */
   bool node_gather;       /* sharded weights are gathered through one interface of a node */
 
   /* memory */

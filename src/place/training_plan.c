@@ -64,7 +64,7 @@ enum pz_status pz_training_check(const struct pz_training_plan *p, struct pz_err
 }
 
 enum pz_status pz_training_check_layers(const struct pz_training_plan *p, int64_t blocks,
-                                    struct pz_error *err) {
+                                        struct pz_error *err) {
   int64_t chunks = p->pp * p->vpp, ends = p->first_layers + p->last_layers;
   if (ends && (chunks == 2 ? ends != blocks : blocks - ends < chunks - 2))
     return pz_fail(err, PZ_BAD_USE,
