@@ -803,6 +803,13 @@ enum pz_execution {
   PZ_EXECUTIONS
 };
 
+/* Of the operands of the layers' products. */
+enum pz_precision {
+  PZ_PRECISION_BF16, /* 16 bit */
+  PZ_PRECISION_FP8,  /* 8 bit, with casts; attention, head and everything else in 16 */
+  PZ_PRECISIONS
+};
+
 /* What a framework runs beside compute, a set. */
 enum pz_overlap {
   PZ_OVERLAP_GRAD = 1,
@@ -823,7 +830,8 @@ enum pz_pipeline_order {
 /* Names of these choices, in the order of the enums (of overlap: of its bits); each list ends with
  * NULL. */
 PZ_API extern const char *const pz_recomputation_names[],
-    *const pz_execution_names[], *const pz_overlap_names[], *const pz_pipeline_names[];
+    *const pz_execution_names[], *const pz_precision_names[], *const pz_overlap_names[],
+                                                                  *const pz_pipeline_names[];
 
 /* Names of the frameworks whose habits are known, NULL after the last. */
 PZ_API const char *pz_framework_at(size_t i);
@@ -856,6 +864,8 @@ struct pz_training_options {
   double grad_bytes;             /* of a gradient in the exchange; 0: as the framework */
   const char *attention_library; /* fa1, fa2, cudnn; "": the chip's best; NULL: as the framework */
   bool events;                   /* keep every event of the pipeline */
+  int64_t cp;                    /* parts of a sample's tokens (context parallel); 0: 1 */
+  int precision;                 /* enum pz_precision */
 };
 
 PZ_API struct pz_training_options pz_training_options_default(void);

@@ -32,6 +32,8 @@ static const struct pz_option options[] = {
     {.name = "tp", .type = PZ_OPTION_INT, .offset = AT(plan.tp), .arg = "N", .min = 1, .max = 1 << 20, .help = "Tensor-parallel degree (default: 1)"},
     {.name = "sp", .type = PZ_OPTION_FLAG, .offset = AT(sp), .help = "Sequence parallelism in the tensor-parallel group (default with --tp above 1)"},
     {.name = "no-sp", .type = PZ_OPTION_FLAG, .offset = AT(no_sp), .help = "No sequence parallelism"},
+    {.name = "cp", .type = PZ_OPTION_INT, .offset = AT(plan.cp), .arg = "N", .min = 1, .max = 1 << 20, .help = "Context-parallel degree: parts of a sample's tokens (default: 1)"},
+    {.name = "precision", .type = PZ_OPTION_CHOICE, .offset = AT(plan.precision), .choices = pz_precision_names, .help = "Precision of the layers' products"},
     {.name = "pp", .type = PZ_OPTION_INT, .offset = AT(plan.pp), .arg = "N", .min = 1, .max = 1 << 20, .help = "Pipeline stages (default: 1)"},
     {.name = "vpp", .type = PZ_OPTION_INT, .offset = AT(plan.vpp), .arg = "N", .min = 1, .max = 1 << 20, .help = "Chunks of layers per stage, interleaved (default: 1)"},
     {.name = "pipeline", .type = PZ_OPTION_CHOICE, .offset = AT(plan.pipeline), .choices = pz_pipeline_names, .help = "Order of microbatches in the pipeline (default: 1f1b; interleaved with --vpp above 1)"},

@@ -32,7 +32,9 @@ static void print_plan(const struct pz_predicted *x) {
   printf("%s: tp %" PRId64 "%s, pp %" PRId64, o->framework, o->tp,
          o->sequence_parallel ? " with sp" : "", o->pp);
   if (o->vpp > 1) printf(" x %" PRId64 " chunks", o->vpp);
+  if (o->cp > 1) printf(", cp %" PRId64, o->cp);
   printf(", dp %" PRId64 ", zero %d", o->dp, o->zero);
+  if (o->precision == PZ_PRECISION_FP8) printf(", fp8 products");
   if (o->zero && o->shard < o->dp) printf(" over %" PRId64, o->shard);
   printf(", recompute %s", pz_recomputation_names[o->recompute]);
   if (o->recompute_layers) printf(" (%" PRId64 " layers a chunk)", o->recompute_layers);

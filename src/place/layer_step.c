@@ -6,6 +6,7 @@
 #include "core/alloc.h"
 #include "core/num.h"
 #include "cost/constants.h"
+#include "cost/fp8.h"
 #include "cost/network.h"
 #include "cost/vector.h"
 #include "place/recompute.h"
@@ -32,14 +33,51 @@ static bool is_core(const struct pz_op *op, int64_t seq) {
   return product ? op->dims.batch > 1 : op->dims.n == seq && op->dims.m > seq;
 }
 
+static bool is_linear(const struct pz_op *op) {
+  return op->kind == PZ_OP_MATMUL && op->dims.batch == 1;
+}
+
+/* Of backward the weight gradients, which sum over tokens. */
+static bool reduces_tokens(const struct pz_step_context *w, const struct pz_op *op) {
+  return op->direction == PZ_BACKWARD && op->dims.k == w->seq * w->plan->mbs;
+}
+
+/* A product in 8 bit.  Forward casts its input, the derivative of the input the gradient, both with a transposed copy
+ * for the weight gradient; weights are cast once a step (Micikevicius et al., arXiv 2209.05433; Transformer Engine). */
+static enum pz_status fp8_s(const struct pz_step_context *w, const struct pz_op *op,
+                            struct pz_pass *p) {
+  struct pz_product x = {op->dims.batch, op->dims.m, op->dims.n, op->dims.k, false};
+  struct pz_mapping o;
+  struct pz_vector_time cast;
+  enum pz_status status = pz_cost_fp8_product(w->cost, &x, &o, w->err);
+  if (status != PZ_OK) return status;
+  p->products_s += p->last_s = o.latency_s;
+  if (reduces_tokens(w, op)) return PZ_OK;
+  pz_cost_fp8_cast(&w->cost->chip, op->dims.m, op->dims.k, true, &cast);
+  p->elementwise_s += cast.latency_s;
+  p->n_ops++;
+  return PZ_OK;
+}
+
+/* Flash attention of a part of the context reads all of its keys. */
+static struct pz_op with_keys(const struct pz_step_context *w, const struct pz_op *op) {
+  struct pz_op one = *op;
+  if (op->kind == PZ_OP_ATTENTION && one.dims.n == w->seq) one.dims.n = w->keys;
+  return one;
+}
+
 static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op *op,
                              struct pz_pass *p) {
   struct pz_estimate e;
   if (op->op_class == PZ_CLASS_NONE) return PZ_OK;
   p->n_ops++;
   if (op->op_class == PZ_CLASS_COLLECTIVE) return PZ_OK;
-  enum pz_status status = pz_cost_op(w->cost, op, &e, w->err);
+  if (w->fp8 && is_linear(op)) return fp8_s(w, op, p);
+  struct pz_op one = with_keys(w, op);
+  enum pz_status status = pz_cost_op(w->cost, &one, &e, w->err);
   if (status != PZ_OK) return status;
+  /* the power limit slows attention as it does long runs of products */
+  if (op->kind == PZ_OP_ATTENTION) e.latency_s *= w->cost->chip.calibration.throttle;
   if (is_core(op, w->seq))
     p->attention_s += e.latency_s;
   else if (op->op_class == PZ_CLASS_VECTOR)
@@ -75,6 +113,20 @@ static void add_collectives(const struct pz_step_context *w, const struct pz_ops
   for (uint32_t i = 0; i < ops->n && w->plan->tp > 1; i++)
     if (ops->op[i].op_class == PZ_CLASS_COLLECTIVE)
       p->collectives_s += collective_s(w, &ops->op[i]);
+}
+
+/* Context parallel: keys and values of the other parts come round a ring beside the attention (Liu et al., arXiv
+ * 2310.01889), backward with their gradients; what takes longer than it shows. */
+static void add_ring(const struct pz_step_context *w, const struct pz_ops *ops, struct pz_pass *p) {
+  int64_t c = pz_plan_cp(w->plan);
+  for (uint32_t i = 0; i < ops->n && c > 1; i++) {
+    const struct pz_op *op = &ops->op[i];
+    if (op->kind != PZ_OP_ATTENTION) continue;
+    double back = op->direction == PZ_BACKWARD ? 2 : 1;
+    double rate = pz_network_rate(w->k, w->net, (struct pz_group){c, w->plan->tp});
+    double ring_s = back * w->kv_bytes * (double)(c - 1) / rate;
+    p->collectives_s += pz_fmax(0, ring_s - p->attention_s);
+  }
 }
 
 enum pz_status pz_layer_kernels(const struct pz_step_context *w, const struct pz_layer *l,
@@ -172,6 +224,8 @@ enum pz_status pz_layer_step(const struct pz_step_context *w, const struct pz_la
   *t = (struct pz_layer_step){.forward = kernels->forward, .backward = kernels->backward};
   add_collectives(w, &l->ops[PZ_FORWARD], &t->forward);
   add_collectives(w, &l->ops[PZ_BACKWARD], &t->backward);
+  add_ring(w, &l->ops[PZ_FORWARD], &t->forward);
+  add_ring(w, &l->ops[PZ_BACKWARD], &t->backward);
   accumulate(w, l, kernels->n_params, &t->backward);
   if (again && recomputes_needed(w->plan))
     status = recompute_needed(w, l, &t->backward);

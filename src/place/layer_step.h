@@ -34,7 +34,10 @@ struct pz_step_context {
   const struct pz_constants *k;
   const struct pz_cluster *net;
   const struct pz_training_plan *plan;
-  int64_t seq, rounds; /* tokens of a sample; microbatches of a replica */
+  int64_t seq, rounds; /* tokens of a sample on a device; microbatches of a replica */
+  int64_t keys;        /* tokens of a sample */
+  bool fp8;            /* products of this layer */
+  double kv_bytes;     /* keys and values of a device's tokens, of a layer */
   struct pz_error *err;
 };
 

@@ -39,7 +39,7 @@ static double transfer_s(const struct pricing *x) {
   double bytes = (double)x->m->w->layers[x->m->block].output_bytes /
                  (double)(p->sequence_parallel ? 1 : p->tp);
   double s = pz_network_s(k, &x->m->cost.net, PZ_COLLECTIVE_SEND, bytes,
-                          (struct pz_group){2, p->tp * p->dp});
+                          (struct pz_group){2, p->tp * pz_plan_replicas(p)});
   return p->overlap & PZ_OVERLAP_P2P ? s * (1 - k->hidden_part) : s + k->synchronise_s;
 }
 
@@ -115,7 +115,7 @@ static double stage_params(const struct pricing *x) {
 static double tied_s(const struct pricing *x) {
   const struct pz_training_plan *p = x->plan;
   if (p->pp == 1 || !(x->m->tied_params > 0)) return 0;
-  struct pz_group ends = {2, p->tp * p->dp * (p->pp - 1)};
+  struct pz_group ends = {2, p->tp * pz_plan_replicas(p) * (p->pp - 1)};
   return pz_network_s(x->m->k, &x->m->cost.net, PZ_COLLECTIVE_ALL_REDUCE,
                       x->m->tied_params * p->grad_bytes, ends);
 }
@@ -123,7 +123,7 @@ static double tied_s(const struct pricing *x) {
 /* All-reduce of the shards between groups that each hold a whole copy (hybrid sharding). */
 static double between_copies_s(const struct pricing *x, double params) {
   const struct pz_training_plan *p = x->plan;
-  int64_t shards = pz_plan_shards(p), copies = p->dp / shards;
+  int64_t shards = pz_plan_shards(p), copies = pz_plan_replicas(p) / shards;
   if (copies == 1) return 0;
   struct pz_group g = {copies, p->tp * shards};
   double bytes = params / (double)shards * p->grad_bytes;
@@ -137,7 +137,7 @@ static void exchange(const struct pricing *x, struct pz_prediction *out) {
   struct pz_group g = {shards, p->tp};
   double params = stage_params(x), compute = out->step_s, total, exposed;
   out->parts.gradient_s = tied_s(x);
-  if (p->dp == 1) return;
+  if (pz_plan_replicas(p) == 1) return;
   double rate = pz_network_rate(x->m->k, &x->m->cost.net, g);
   if (p->framework->node_gather && x->m->cost.net.n_levels > 1 &&
       shards * p->tp > x->m->cost.net.level[0].devices)
@@ -145,7 +145,8 @@ static void exchange(const struct pricing *x, struct pz_prediction *out) {
   double part = (double)(shards - 1) / (double)shards;
   bool compiled = pz_framework_compiles(p->framework);
   bool overlap = p->overlap & (PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM);
-  if (p->zero == 3) {
+  /* with stages weights stay gathered from the first microbatch to the last */
+  if (p->zero == 3 && p->pp == 1) {
     total = part * params * (4 + p->grad_bytes) / rate * (double)x->rounds;
     /* on a GPU they take SMs and memory from the kernels beside them */
     bool stream = x->m->cost.chip.execution == PZ_CHIP_STREAM;
@@ -153,9 +154,7 @@ static void exchange(const struct pricing *x, struct pz_prediction *out) {
     if (!overlap) hidden = 0;
     exposed = pz_fmax(compute, total) + (1 - hidden) * pz_fmin(compute, total) - compute;
   } else {
-    /* whole gradients are not kept where they are sharded: exchanged with every microbatch */
-    double scatters = p->zero == 2 ? (double)x->rounds : 1;
-    total = part * params * (p->zero ? p->grad_bytes * scatters + 2 : 2 * p->grad_bytes) / rate;
+    total = part * params * (p->zero ? p->grad_bytes + 2 : 2 * p->grad_bytes) / rate;
     exposed = overlap ? total * (1 - x->m->k->hidden_part) : total;
   }
   double copies_s = between_copies_s(x, params);
@@ -243,14 +242,16 @@ static double product_params(const struct pz_step_model *m) {
 static void tell_rates(const struct pricing *x, struct pz_prediction *out) {
   const struct pz_training_plan *p = x->plan;
   const struct pz_workload *w = x->m->w;
-  double tokens = (double)(p->batch * w->options.seq), devices = (double)(p->tp * p->pp * p->dp);
-  double attention = 12 * (double)x->m->n_blocks * (double)w->hidden * (double)w->options.seq;
+  double tokens = (double)(p->batch * x->m->seq), devices = (double)pz_plan_devices(p);
+  double attention = 12 * (double)x->m->n_blocks * (double)w->hidden * (double)x->m->seq;
   double flop = 6 * product_params(x->m) + attention;
   out->tokens = tokens;
   out->params = (double)w->totals.model_params;
   out->samples_per_s = (double)p->batch / out->step_s;
   out->tokens_per_s_per_device = tokens / out->step_s / devices;
-  out->mfu = flop * out->tokens_per_s_per_device / pz_chip_tensor_flop_per_s(&x->m->cost.chip);
+  double peak =
+      pz_chip_tensor_flop_per_s(&x->m->cost.chip) * (p->precision == PZ_PRECISION_FP8 ? 2 : 1);
+  out->mfu = flop * out->tokens_per_s_per_device / peak;
   out->hfu = out->mfu * (1 + again_flop(x, attention) / flop);
 }
 
@@ -280,7 +281,7 @@ static enum pz_status begin(struct pz_step_model *m, const struct pz_training_pl
                             struct pricing *x, struct pz_error *err) {
   enum pz_status status = pz_training_check(plan, err);
   if (status == PZ_OK) status = pz_training_check_layers(plan, m->n_blocks, err);
-  if (status == PZ_OK && !m->cost.net.n_levels && plan->tp * plan->pp * plan->dp > 1)
+  if (status == PZ_OK && !m->cost.net.n_levels && pz_plan_devices(plan) > 1)
     status = pz_fail(err, PZ_BAD_INPUT, "chip %s has no link between devices; accepted: --cluster",
                      m->cost.chip.name);
   *x = (struct pricing){.m = m, .plan = plan};

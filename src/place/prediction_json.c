@@ -18,11 +18,12 @@ char *pz_overlap_text(unsigned set, char *buf, size_t size) {
 
 static json_t *plan_json(const struct pz_training_options *o) {
   char overlap[40];
-  json_t *j =
-      json_pack("{s:s,s:I,s:I,s:b,s:I,s:I,s:I,s:I,s:I,s:I}", "framework", o->framework, "devices",
-                (json_int_t)o->devices, "tp", (json_int_t)o->tp, "sp", o->sequence_parallel, "pp",
-                (json_int_t)o->pp, "vpp", (json_int_t)o->vpp, "dp", (json_int_t)o->dp, "mbs",
-                (json_int_t)o->mbs, "batch", (json_int_t)o->batch, "seq", (json_int_t)o->seq);
+  json_t *j = json_pack("{s:s,s:I,s:I,s:b,s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:I}", "framework",
+                        o->framework, "devices", (json_int_t)o->devices, "tp", (json_int_t)o->tp,
+                        "sp", o->sequence_parallel, "cp", (json_int_t)o->cp, "precision",
+                        pz_precision_names[o->precision], "pp", (json_int_t)o->pp, "vpp",
+                        (json_int_t)o->vpp, "dp", (json_int_t)o->dp, "mbs", (json_int_t)o->mbs,
+                        "batch", (json_int_t)o->batch, "seq", (json_int_t)o->seq);
   json_t *more = json_pack(
       "{s:s,s:s,s:I,s:i,s:I,s:s,s:s,s:s,s:s,s:f}", "pipeline", pz_pipeline_names[o->pipeline],
       "recompute", pz_recomputation_names[o->recompute], "recompute_layers",

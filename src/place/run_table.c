@@ -114,7 +114,7 @@ static enum pz_status read_count(const struct reader *r, enum column c, int64_t 
 
 /* A row as it is asked. */
 struct request {
-  int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab, seq, n_dev, sp, cp, zero;
+  int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab, seq, n_dev, sp, zero;
   struct pz_training_plan plan;
   struct pz_training_model model;
   char config[640];
@@ -127,24 +127,15 @@ static enum pz_status read_numbers(const struct reader *r, struct request *q) {
   const struct {
     enum column c;
     int64_t absent, *to;
-  } list[] = {{LAYERS, 0, &q->layers},
-              {HIDDEN, 0, &q->hidden},
-              {HEADS, 0, &q->heads},
-              {KV_HEADS, 0, &q->kv_heads},
-              {HEAD_DIM, 0, &q->head_dim},
-              {FFN, 0, &q->ffn},
-              {VOCAB, 0, &q->vocab},
-              {SEQ, 0, &q->seq},
-              {N_DEV, 0, &q->n_dev},
-              {SP, 0, &q->sp},
-              {CP, 1, &q->cp},
-              {ZERO, 0, &q->zero},
-              {TP, 1, &q->plan.tp},
-              {PP, 1, &q->plan.pp},
-              {VPP, 1, &q->plan.vpp},
-              {DP, 1, &q->plan.dp},
-              {MBS, 1, &q->plan.mbs},
-              {GBS, 1, &q->plan.batch}};
+  } list[] = {{LAYERS, 0, &q->layers},     {HIDDEN, 0, &q->hidden},
+              {HEADS, 0, &q->heads},       {KV_HEADS, 0, &q->kv_heads},
+              {HEAD_DIM, 0, &q->head_dim}, {FFN, 0, &q->ffn},
+              {VOCAB, 0, &q->vocab},       {SEQ, 0, &q->seq},
+              {N_DEV, 0, &q->n_dev},       {SP, 0, &q->sp},
+              {CP, 1, &q->plan.cp},        {ZERO, 0, &q->zero},
+              {TP, 1, &q->plan.tp},        {PP, 1, &q->plan.pp},
+              {VPP, 1, &q->plan.vpp},      {DP, 1, &q->plan.dp},
+              {MBS, 1, &q->plan.mbs},      {GBS, 1, &q->plan.batch}};
   for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
     enum pz_status status = read_count(r, list[i].c, list[i].absent, list[i].to);
     if (status != PZ_OK) return status;
@@ -173,10 +164,10 @@ static unsigned overlap_of(const char *text) {
 }
 
 /* What the model of a step does not cover yet. */
-static const char *not_covered(const struct reader *r, const struct request *q) {
+static const char *not_covered(const struct reader *r) {
   if (*cell(r, EXPERTS)) return "models with experts are not covered";
-  if (!says(r, PRECISION, "bf16")) return "precisions other than bf16 are not covered";
-  if (q->cp > 1) return "context parallelism is not covered";
+  if (!says(r, PRECISION, "bf16") && !says(r, PRECISION, "fp8"))
+    return "precisions other than bf16 and fp8 are not covered";
   if (!says(r, PIPELINE, "1f1b") && !says(r, PIPELINE, "interleaved"))
     return "pipelines other than 1f1b and interleaved are not covered";
   return NULL;
@@ -229,6 +220,7 @@ static const char *read_choices(const struct reader *r, struct request *q) {
   if (word_at(mlps, cell(r, MLP)) < 0) return heads[MLP];
   if (!knows_overlap(cell(r, OVERLAP))) return heads[OVERLAP];
   p->recompute = (enum pz_recomputation)recompute;
+  p->precision = says(r, PRECISION, "fp8") ? PZ_PRECISION_FP8 : PZ_PRECISION_BF16;
   p->execution = (enum pz_execution)execution;
   p->attention_library = cell(r, ATTN_KERNEL);
   p->overlap = overlap_of(cell(r, OVERLAP));
@@ -303,7 +295,7 @@ static enum pz_status read_row(struct table_job *j, uint32_t i) {
   if (status == PZ_OK) status = read_number(r, PEAK_BYTES, 0, &row->measured_bytes);
   if (status != PZ_OK) return status;
   struct pz_error why = {0};
-  const char *unknown = read_choices(r, q), *reason = not_covered(r, q);
+  const char *unknown = read_choices(r, q), *reason = not_covered(r);
   if (!reason && unknown) {
     snprintf(row->reason, sizeof row->reason, "unknown word in column '%s'", unknown);
     return PZ_OK;

@@ -25,11 +25,11 @@ static enum pz_kernels kernels_of(const struct pz_chip *chip, const struct pz_tr
   return p->execution == PZ_EXECUTION_EAGER ? p->framework->kernels : PZ_KERNELS_POINTWISE;
 }
 
-static enum pz_status load(const struct pz_training_model *m, enum pz_kernels kernels,
+static enum pz_status load(const struct pz_training_model *m, enum pz_kernels kernels, int64_t seq,
                            const struct pz_training_plan *p, struct pz_workload **out,
                            struct pz_error *err) {
   struct pz_workload_options o = pz_workload_options_default();
-  o.seq = m->seq;
+  o.seq = seq / pz_plan_cp(p);
   o.mbs = p->mbs;
   o.tp = p->tp;
   o.sequence_parallel = p->sequence_parallel && p->tp > 1;
@@ -50,17 +50,41 @@ static enum pz_status check_dense(const struct pz_workload *x, struct pz_error *
   return PZ_OK;
 }
 
+/* The graph of a part of the context: as much as a sequence of its length, but for attention.  Parts are two halves, one
+ * from each end, so that causal work is even. */
+static enum pz_status load_part(const struct pz_training_model *model, enum pz_kernels kernels,
+                                const struct pz_training_plan *plan, struct pz_step_model *m,
+                                struct pz_error *err) {
+  int64_t c = pz_plan_cp(plan);
+  if (m->seq % (2 * c))
+    return pz_fail(err, PZ_BAD_USE,
+                   "cp %lld with %lld tokens; accepted: cp of which twice divides them",
+                   (long long)c, (long long)m->seq);
+  if (model->attention != PZ_ATTENTION_FLASH)
+    return pz_fail(err, PZ_BAD_USE, "cp %lld with standard attention; accepted: flash",
+                   (long long)c);
+  pz_workload_free(m->w);
+  m->w = NULL;
+  return load(model, kernels, m->seq, plan, &m->w, err);
+}
+
 static enum pz_status load_both(const struct pz_training_model *model, const struct pz_chip *chip,
                                 const struct pz_training_plan *plan, struct pz_step_model *m,
                                 struct pz_error *err) {
   enum pz_kernels kernels = kernels_of(chip, plan);
-  enum pz_status status = load(model, kernels, plan, &m->w, err);
+  struct pz_training_plan whole = *plan;
+  whole.cp = 1;
+  enum pz_status status = load(model, kernels, model->seq, &whole, &m->w, err);
+  if (status == PZ_OK) {
+    m->seq = model->seq ? model->seq : m->w->options.seq;
+    status = pz_plan_cp(plan) > 1 ? load_part(model, kernels, plan, m, err) : PZ_OK;
+  }
   m->kept = m->w;
   if (status == PZ_OK) status = check_dense(m->w, err);
   /* times of gates, rotary embeddings and losses are known as a whole; memory by operator */
   if (status != PZ_OK || kernels != PZ_KERNELS_MODULES) return status;
   m->kept = NULL;
-  return load(model, PZ_KERNELS_OPERATORS, plan, &m->kept, err);
+  return load(model, PZ_KERNELS_OPERATORS, m->seq, plan, &m->kept, err);
 }
 
 static void count_params(struct pz_step_model *m) {
@@ -82,6 +106,14 @@ static void use_chip(struct pz_step_model *m, const struct pz_chip *chip,
       plan->framework->attention ? plan->framework->attention : plan->attention_library;
 }
 
+/* 16-bit keys and values of the tokens that a device has, of one layer. */
+static double kv_bytes(const struct pz_step_model *m, const struct pz_training_plan *plan) {
+  const struct pz_workload *w = m->w;
+  if (!w->heads) return 0;
+  double width = (double)w->hidden / (double)w->heads * (double)w->kv_heads / (double)plan->tp;
+  return 2 * 2 * width * (double)(plan->mbs * w->options.seq);
+}
+
 static struct pz_step_context context(struct pz_step_model *m, const struct pz_training_plan *plan,
                                       int64_t rounds, struct pz_error *err) {
   return (struct pz_step_context){.cost = &m->cost,
@@ -89,6 +121,8 @@ static struct pz_step_context context(struct pz_step_model *m, const struct pz_t
                                   .net = &m->cost.net,
                                   .plan = plan,
                                   .seq = m->w->options.seq,
+                                  .keys = m->seq,
+                                  .kv_bytes = kv_bytes(m, plan),
                                   .rounds = rounds,
                                   .err = err};
 }
@@ -99,8 +133,10 @@ static enum pz_status time_kernels(struct pz_step_model *m, const struct pz_trai
   m->kernels = pz_calloc(m->w->n_layers, sizeof *m->kernels);
   if (!m->kernels) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
   enum pz_status status = PZ_OK;
-  for (uint32_t i = 0; i < m->w->n_layers && status == PZ_OK; i++)
+  for (uint32_t i = 0; i < m->w->n_layers && status == PZ_OK; i++) {
+    c.fp8 = i == m->block && plan->precision == PZ_PRECISION_FP8;
     status = pz_layer_kernels(&c, &m->w->layers[i], &m->kernels[i]);
+  }
   return status;
 }
 
@@ -153,7 +189,7 @@ static int64_t key_devices(const struct pz_step_model *m) {
 
 enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_training_plan *plan,
                                   int64_t rounds, struct pz_error *err) {
-  m->cost.net.devices = plan->tp * plan->pp * plan->dp; /* of the job: its part of a torus */
+  m->cost.net.devices = pz_plan_devices(plan); /* of the job: its part of a torus */
   struct pz_steps_key key = {.recompute = plan->recompute,
                              .overlap = plan->overlap,
                              .kept = plan->kept,

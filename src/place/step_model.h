@@ -21,6 +21,7 @@ struct pz_step_model {
   struct pz_layer_kernels *kernels; /* by layer of w */
   uint32_t block;                   /* the repeated layer */
   int64_t n_blocks;
+  int64_t seq; /* tokens of a sample, on all devices of the context */
   double block_params, before_params, after_params, tied_params; /* on a device */
   struct pz_memory_model memory;
 

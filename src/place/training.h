@@ -10,7 +10,9 @@
 #include "place/pipeline.h"
 
 struct pz_training_plan {
-  int64_t tp, pp, vpp, dp; /* devices = tp pp dp */
+  int64_t tp, pp, vpp, dp; /* devices = tp cp pp dp */
+  int64_t cp;              /* context parallel: parts of a sample's tokens; 0: 1 */
+  enum pz_precision precision;
   bool sequence_parallel;
   int64_t mbs, batch; /* samples: of a microbatch, of a step */
   enum pz_recomputation recompute;
@@ -47,9 +49,20 @@ PZ_NODISCARD enum pz_status pz_training_check(const struct pz_training_plan *p,
 PZ_NODISCARD enum pz_status pz_training_check_layers(const struct pz_training_plan *p,
                                                      int64_t blocks, struct pz_error *err);
 
-/* Replicas over which ZeRO divides. */
+static inline int64_t pz_plan_cp(const struct pz_training_plan *p) { return p->cp ? p->cp : 1; }
+
+static inline int64_t pz_plan_devices(const struct pz_training_plan *p) {
+  return p->tp * pz_plan_cp(p) * p->pp * p->dp;
+}
+
+/* Devices with the same weights: replicas, and parts of a context. */
+static inline int64_t pz_plan_replicas(const struct pz_training_plan *p) {
+  return p->dp * pz_plan_cp(p);
+}
+
+/* Those over which ZeRO divides. */
 static inline int64_t pz_plan_shards(const struct pz_training_plan *p) {
-  return p->zero && p->shard ? p->shard : p->dp;
+  return p->zero && p->shard ? p->shard : pz_plan_replicas(p);
 }
 
 /* How gradients of a weight are added up over microbatches. */

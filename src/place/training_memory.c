@@ -125,11 +125,17 @@ struct stage_walk {
 static bool is_first(const struct stage_walk *s) { return s->chunk == 0; }
 static bool is_last(const struct stage_walk *s) { return s->chunk == s->chunks - 1; }
 
+/* With several stages sharded weights are gathered once a step and their gradients scattered once: both are whole in
+ * between (torchtitan: reshard_after_forward is off with a pipeline). */
+static bool stays_gathered(const struct pz_training_plan *p) {
+  return p->zero == 3 && p->pp > 1 && pz_plan_shards(p) > 1;
+}
+
 /* Weights gathered for a layer and the one that is fetched ahead, and in backward its whole gradient,
  * in 16 bit and as it is exchanged (FSDP: Zhao et al., arXiv 2304.11277, section 3.3). */
 static double gathered_bytes(const struct stage_walk *s, const struct pz_layer *l, bool backward) {
   const struct pz_training_plan *p = s->p;
-  if (pz_plan_shards(p) == 1 || p->zero < 2) return 0;
+  if (pz_plan_shards(p) == 1 || p->zero < 2 || stays_gathered(p)) return 0;
   double n = (double)l->params, next = (double)s->m->w->layers[s->m->block].params;
   double gradient = backward ? n * (HALF_BYTES + p->grad_bytes) : 0;
   return p->zero == 3 ? HALF_BYTES * (n + next) + gradient : gradient;
@@ -264,9 +270,10 @@ static struct pz_training_memory state_bytes(const struct stage_walk *s, int64_t
   const struct pz_framework *f = p->framework;
   double n, constants, d = (double)pz_plan_shards(p);
   stage_sums(*s, stage, &n, &constants);
+  double whole = stays_gathered(p) ? n : 0;
   return (struct pz_training_memory){
-      .weight_bytes = n * f->weight_bytes / (p->zero > 2 ? d : 1),
-      .gradient_bytes = n * gradient_bytes(f) / (p->zero > 1 ? d : 1) +
+      .weight_bytes = n * f->weight_bytes / (p->zero > 2 ? d : 1) + whole * HALF_BYTES,
+      .gradient_bytes = n * gradient_bytes(f) / (p->zero > 1 ? d : 1) + whole * p->grad_bytes +
                         (f->placeholders ? placeholder_bytes(&s->m->w->layers[s->m->block]) : 0),
       .optimizer_bytes =
           n * (f->state_bytes - f->weight_bytes - gradient_bytes(f)) / (p->zero ? d : 1),

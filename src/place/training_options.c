@@ -8,6 +8,7 @@
 const char *const pz_recomputation_names[] = {"none",      "selective", "full",
                                               "alternate", "half",      NULL};
 const char *const pz_execution_names[] = {"eager", "compile", "graph", NULL};
+const char *const pz_precision_names[] = {"bf16", "fp8", NULL};
 const char *const pz_overlap_names[] = {"grad", "param", "tp", "p2p", NULL};
 const char *const pz_pipeline_names[] = {"1f1b", "interleaved", "gpipe", NULL};
 
@@ -41,6 +42,8 @@ static enum pz_status check_ranges(const struct pz_training_options *o, struct p
               {"vpp", o->vpp, 1, MOST},
               {"dp", o->dp, 0, MOST},
               {"mbs", o->mbs, 1, MOST},
+              {"cp", o->cp, 0, 1 << 20},
+              {"precision", o->precision, 0, PZ_PRECISIONS - 1},
               {"batch", o->batch, 0, MOST},
               {"seq", o->seq, 0, MOST},
               {"shard", o->shard, 0, MOST},
@@ -79,11 +82,14 @@ static enum pz_status check_library(const char *name, struct pz_error *err) {
 
 /* Devices, their division, and the batch. */
 static enum pz_status fill_degrees(struct pz_training_options *o, struct pz_error *err) {
-  int64_t replica = o->tp * o->pp;
+  if (!o->cp) o->cp = 1;
+  int64_t replica = o->tp * o->cp * o->pp;
   if (o->devices && o->devices % replica)
-    return pz_fail(err, PZ_BAD_USE,
-                   "%lld devices are not divided by tp %lld x pp %lld; accepted: multiples of %lld",
-                   (long long)o->devices, (long long)o->tp, (long long)o->pp, (long long)replica);
+    return pz_fail(
+        err, PZ_BAD_USE,
+        "%lld devices are not divided by tp %lld x cp %lld x pp %lld; accepted: multiples of %lld",
+        (long long)o->devices, (long long)o->tp, (long long)o->cp, (long long)o->pp,
+        (long long)replica);
   if (o->devices && o->dp && o->dp != o->devices / replica)
     return pz_fail(err, PZ_BAD_USE,
                    "dp %lld with %lld devices, tp %lld and pp %lld; accepted: dp %lld, or no dp",
@@ -100,10 +106,11 @@ static enum pz_status fill_degrees(struct pz_training_options *o, struct pz_erro
         err, PZ_BAD_USE,
         "a batch of %lld is not divided by mbs %lld x dp %lld; accepted: multiples of %lld",
         (long long)o->batch, (long long)o->mbs, (long long)o->dp, (long long)(o->mbs * o->dp));
-  if (!o->shard) o->shard = o->dp;
-  if (o->dp % o->shard)
-    return pz_fail(err, PZ_BAD_USE, "shard %lld with dp %lld; accepted: divisors of dp",
-                   (long long)o->shard, (long long)o->dp);
+  int64_t most = o->dp * o->cp;
+  if (!o->shard) o->shard = most;
+  if (most % o->shard)
+    return pz_fail(err, PZ_BAD_USE, "shard %lld with dp x cp %lld; accepted: divisors of that",
+                   (long long)o->shard, (long long)most);
   return PZ_OK;
 }
 
@@ -170,6 +177,8 @@ struct pz_training_plan pz_training_plan_of(const struct pz_training_options *o)
                                    .vpp = o->vpp,
                                    .dp = o->dp,
                                    .sequence_parallel = o->sequence_parallel > 0,
+                                   .cp = o->cp,
+                                   .precision = (enum pz_precision)o->precision,
                                    .mbs = o->mbs,
                                    .batch = o->batch,
                                    .recompute = (enum pz_recomputation)o->recompute,

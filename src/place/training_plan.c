@@ -42,8 +42,8 @@ enum pz_status pz_training_check(const struct pz_training_plan *p, struct pz_err
   const struct {
     const char *name;
     int64_t v;
-  } list[] = {{"tp", p->tp}, {"pp", p->pp},   {"vpp", p->vpp},
-              {"dp", p->dp}, {"mbs", p->mbs}, {"batch", p->batch}};
+  } list[] = {{"tp", p->tp},         {"pp", p->pp},   {"vpp", p->vpp},    {"dp", p->dp},
+              {"cp", pz_plan_cp(p)}, {"mbs", p->mbs}, {"batch", p->batch}};
   for (size_t i = 0; i < sizeof list / sizeof *list; i++)
     if (list[i].v < 1 || list[i].v > 1 << 24)
       return pz_fail(err, PZ_BAD_USE, "%s %lld; accepted: 1 to 2^24", list[i].name,
