@@ -824,6 +824,8 @@ enum pz_pipeline_order {
   PZ_PIPELINE_1F1B,
   PZ_PIPELINE_INTERLEAVED,
   PZ_PIPELINE_GPIPE,
+  PZ_PIPELINE_ZB_H1, /* zero bubble: gradients of weights fill the gaps; the memory of 1F1B */
+  PZ_PIPELINE_ZB_2P, /* the same with about twice the microbatches in flight */
   PZ_PIPELINES
 };
 

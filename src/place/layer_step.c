@@ -52,7 +52,7 @@ static enum pz_status fp8_s(const struct pz_step_context *w, const struct pz_op 
   enum pz_status status = pz_cost_fp8_product(w->cost, &x, &o, w->err);
   if (status != PZ_OK) return status;
   p->products_s += p->last_s = o.latency_s;
-  if (reduces_tokens(w, op)) return PZ_OK;
+  if (reduces_tokens(w, op)) return p->weight_s += o.latency_s, PZ_OK;
   pz_cost_fp8_cast(&w->cost->chip, op->dims.m, op->dims.k, true, &cast);
   p->elementwise_s += cast.latency_s;
   p->n_ops++;
@@ -84,6 +84,7 @@ static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op
     p->elementwise_s += e.latency_s;
   else
     p->products_s += p->last_s = e.latency_s;
+  if (is_linear(op) && reduces_tokens(w, op)) p->weight_s += e.latency_s;
   return PZ_OK;
 }
 
@@ -146,6 +147,7 @@ enum pz_status pz_layer_kernels(const struct pz_step_context *w, const struct pz
 
 static void add_pass(struct pz_pass *to, const struct pz_pass *from, double part) {
   to->products_s += part * from->products_s;
+  to->weight_s += part * from->weight_s;
   to->attention_s += part * from->attention_s;
   to->elementwise_s += part * from->elementwise_s;
   to->collectives_s += part * from->collectives_s;

@@ -10,6 +10,7 @@
 struct pz_pass {
   double products_s, elementwise_s, collectives_s;
   double attention_s; /* the attention core, which selective recomputation runs again */
+  double weight_s;    /* of products_s: gradients of weights */
   double last_s;      /* of products_s: the last, whose result backward does not read */
   double n_ops;
 };

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "core/num.h"
+#include "place/zero_bubble.h"
 
 /* Step i of a stage's forwards or backwards: which chunk, which microbatch.  Interleaving takes as
  * many microbatches of a chunk as there are stages, then as many of the next. */
@@ -136,6 +137,7 @@ enum pz_status pz_pipeline_simulate(const struct pz_pipeline *p, bool keep, stru
   struct pz_arena work;
   enum pz_status status = check(p, err);
   if (status != PZ_OK) return status;
+  if (pz_is_zero_bubble(p->order)) return pz_zero_bubble_simulate(p, keep, arena, out, err);
   uint32_t units = p->stages * p->chunks * p->microbatches;
   struct simulation s = {.p = p};
   pz_arena_init(&work, NULL);
@@ -169,7 +171,8 @@ double pz_pipeline_bound_s(const struct pz_pipeline *p) {
     for (uint32_t c = 0; c < p->chunks; c++)
       own += p->forward_s[(size_t)c * p->stages + k] + p->backward_s[(size_t)c * p->stages + k];
     most = pz_fmax(most, p->microbatches * own + before);
-    before += p->forward_s[k] + p->backward_s[k]; /* of the first chunk: the way to it and back */
+    /* of the first chunk: the way to it and back, in whose time gradients of weights may be found */
+    before += p->forward_s[k] + (pz_is_zero_bubble(p->order) ? 0 : p->backward_s[k]);
   }
   return most;
 }

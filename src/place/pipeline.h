@@ -18,6 +18,8 @@ struct pz_pipeline {
   uint32_t microbatches;
   enum pz_pipeline_order order;
   const double *forward_s, *backward_s;
+  const double
+      *weight_s; /* of backward_s: gradients of weights, where the order parts them; NULL: 0 */
   double
       transfer_s; /* of a microbatch from one chunk to the next, either way; the sender goes on */
 };

@@ -4,6 +4,7 @@
 #include "cost/constants.h"
 #include "cost/network.h"
 #include "place/step_model.h"
+#include "place/zero_bubble.h"
 
 /* A plan being priced. */
 struct pricing {
@@ -40,10 +41,12 @@ static double transfer_s(const struct pricing *x) {
                  (double)(p->sequence_parallel ? 1 : p->tp);
   double s = pz_network_s(k, &x->m->cost.net, PZ_COLLECTIVE_SEND, bytes,
                           (struct pz_group){2, p->tp * pz_plan_replicas(p)});
-  return p->overlap & PZ_OVERLAP_P2P ? s * (1 - k->hidden_part) : s + k->synchronise_s;
+  /* gradients of weights fill the wait for a transfer */
+  bool hides = (p->overlap & PZ_OVERLAP_P2P) || pz_is_zero_bubble(p->order);
+  return hides ? s * (1 - k->hidden_part) : s + k->synchronise_s;
 }
 
-static void chunk_times(const struct pricing *x, double *f, double *b) {
+static void chunk_times(const struct pricing *x, double *f, double *b, double *w) {
   const struct pz_training_plan *p = x->plan;
   const struct pz_model_steps *t = &x->m->steps;
   int64_t n = p->pp * p->vpp;
@@ -53,19 +56,25 @@ static void chunk_times(const struct pricing *x, double *f, double *b) {
     f[j] = (double)blocks * t->block.forward_s + x->send_s;
     b[j] = (double)(blocks - again) * t->block.backward_s + (double)again * t->again.backward_s +
            x->send_s;
+    w[j] = (double)blocks * t->block.backward.weight_s;
     if (j == 0) f[j] += t->before.forward_s, b[j] += t->before.backward_s;
-    if (j == n - 1) f[j] += t->after.forward_s, b[j] += t->after.backward_s;
+    if (j < n - 1) continue;
+    f[j] += t->after.forward_s;
+    b[j] += t->after.backward_s;
+    w[j] += t->after.backward.weight_s;
   }
 }
 
-static struct pz_pipeline pipeline_of(const struct pricing *x, const double *f, const double *b) {
+static struct pz_pipeline pipeline_of(const struct pricing *x, const double *f, const double *b,
+                                      const double *w) {
   const struct pz_training_plan *p = x->plan;
   return (struct pz_pipeline){.stages = (uint32_t)p->pp,
                               .chunks = (uint32_t)p->vpp,
                               .microbatches = (uint32_t)x->rounds,
                               .order = p->vpp > 1 ? PZ_PIPELINE_INTERLEAVED : p->order,
                               .forward_s = f,
-                              .backward_s = b};
+                              .backward_s = b,
+                              .weight_s = w};
 }
 
 static enum pz_status simulate(const struct pricing *x, struct pz_prediction *out,
@@ -75,13 +84,14 @@ static enum pz_status simulate(const struct pricing *x, struct pz_prediction *ou
   struct pz_pipeline_run run;
   pz_arena_init(&arena, NULL);
   double *f = pz_arena_alloc(&arena, (size_t)n, sizeof *f),
-         *b = pz_arena_alloc(&arena, (size_t)n, sizeof *b);
+         *b = pz_arena_alloc(&arena, (size_t)n, sizeof *b),
+         *w = pz_arena_alloc(&arena, (size_t)n, sizeof *w);
   bool keep = detail && !detail->no_events;
   enum pz_status status =
-      f && b ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
+      f && b && w ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
   if (status == PZ_OK) {
-    chunk_times(x, f, b);
-    struct pz_pipeline p = pipeline_of(x, f, b);
+    chunk_times(x, f, b, w);
+    struct pz_pipeline p = pipeline_of(x, f, b, w);
     status = pz_pipeline_simulate(&p, keep, keep ? detail->arena : &arena, &run, err);
     out->bound_s = pz_pipeline_bound_s(&p);
   }
@@ -314,7 +324,7 @@ enum pz_status pz_step_price(struct pz_step_model *m, const struct pz_training_p
 enum pz_status pz_step_bound(struct pz_step_model *m, const struct pz_training_plan *plan,
                              double *step_s, struct pz_error *err) {
   enum { MOST_CHUNKS = 1024 };
-  double f[MOST_CHUNKS], b[MOST_CHUNKS];
+  double f[MOST_CHUNKS], b[MOST_CHUNKS], w[MOST_CHUNKS];
   struct pricing x;
   struct pz_prediction found = {0};
   if (plan->pp * plan->vpp > MOST_CHUNKS)
@@ -322,8 +332,8 @@ enum pz_status pz_step_bound(struct pz_step_model *m, const struct pz_training_p
                    (long long)(plan->pp * plan->vpp), MOST_CHUNKS);
   enum pz_status status = begin(m, plan, &x, err);
   if (status != PZ_OK) return status;
-  chunk_times(&x, f, b);
-  struct pz_pipeline p = pipeline_of(&x, f, b);
+  chunk_times(&x, f, b, w);
+  struct pz_pipeline p = pipeline_of(&x, f, b, w);
   found.step_s = pz_pipeline_bound_s(&p);
   exchange(&x, &found);
   optimize(&x, &found);

@@ -163,21 +163,21 @@ static unsigned overlap_of(const char *text) {
   return set;
 }
 
-/* What the model of a step does not cover yet. */
-static const char *not_covered(const struct reader *r) {
-  if (*cell(r, EXPERTS)) return "models with experts are not covered";
-  if (!says(r, PRECISION, "bf16") && !says(r, PRECISION, "fp8"))
-    return "precisions other than bf16 and fp8 are not covered";
-  if (!says(r, PIPELINE, "1f1b") && !says(r, PIPELINE, "interleaved"))
-    return "pipelines other than 1f1b and interleaved are not covered";
-  return NULL;
-}
-
 /* Position of a word in a list that ends with NULL; -1: it is not there. */
 static int word_at(const char *const *list, const char *word) {
   for (int i = 0; list[i]; i++)
     if (strcmp(list[i], word) == 0) return i;
   return -1;
+}
+
+/* What the model of a step does not cover yet. */
+static const char *not_covered(const struct reader *r) {
+  if (*cell(r, EXPERTS)) return "models with experts are not covered";
+  if (!says(r, PRECISION, "bf16") && !says(r, PRECISION, "fp8"))
+    return "precisions other than bf16 and fp8 are not covered";
+  if (word_at(pz_pipeline_names, cell(r, PIPELINE)) < 0)
+    return "pipelines other than gpipe, 1f1b, interleaved, zb-h1 and zb-2p are not covered";
+  return NULL;
 }
 
 static bool knows_overlap(const char *text) {
@@ -220,6 +220,7 @@ static const char *read_choices(const struct reader *r, struct request *q) {
   if (word_at(mlps, cell(r, MLP)) < 0) return heads[MLP];
   if (!knows_overlap(cell(r, OVERLAP))) return heads[OVERLAP];
   p->recompute = (enum pz_recomputation)recompute;
+  p->order = (enum pz_pipeline_order)word_at(pz_pipeline_names, cell(r, PIPELINE));
   p->precision = says(r, PRECISION, "fp8") ? PZ_PRECISION_FP8 : PZ_PRECISION_BF16;
   p->execution = (enum pz_execution)execution;
   p->attention_library = cell(r, ATTN_KERNEL);

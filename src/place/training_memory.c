@@ -2,6 +2,7 @@
 
 #include "core/num.h"
 #include "place/recompute.h"
+#include "place/zero_bubble.h"
 #include "workload/op.h"
 
 /* Bytes of a gradient in the optimizer's precision, and of a weight or a gradient in that of the layers. */
@@ -218,6 +219,8 @@ static double waiting_bytes(const struct stage_walk *s) {
  * interleaved as Megatron issues it (Narayanan et al., arXiv 2104.04473). */
 static int64_t chunks_in_flight(const struct pz_training_plan *p, int64_t rounds, int64_t stage) {
   if (p->vpp == 1 && p->order == PZ_PIPELINE_GPIPE) return rounds;
+  if (p->vpp == 1 && pz_is_zero_bubble(p->order))
+    return pz_min(rounds, pz_zero_bubble_in_flight(p->order, (uint32_t)p->pp, (uint32_t)stage));
   if (p->vpp == 1) return pz_min(rounds, p->pp - stage);
   return pz_min((p->vpp - 1) * p->pp + 2 * (p->pp - stage - 1) + 1, rounds * p->vpp);
 }

@@ -10,7 +10,7 @@ const char *const pz_recomputation_names[] = {"none",      "selective", "full",
 const char *const pz_execution_names[] = {"eager", "compile", "graph", NULL};
 const char *const pz_precision_names[] = {"bf16", "fp8", NULL};
 const char *const pz_overlap_names[] = {"grad", "param", "tp", "p2p", NULL};
-const char *const pz_pipeline_names[] = {"1f1b", "interleaved", "gpipe", NULL};
+const char *const pz_pipeline_names[] = {"1f1b", "interleaved", "gpipe", "zb-h1", "zb-2p", NULL};
 
 static const int64_t MOST = 1 << 24;
 
@@ -120,7 +120,8 @@ static enum pz_status fill_pipeline(struct pz_training_options *o, struct pz_err
   if ((o->vpp > 1) != (o->pipeline == PZ_PIPELINE_INTERLEAVED))
     return pz_fail(err, PZ_BAD_USE, "pipeline %s with vpp %lld; accepted: %s",
                    pz_pipeline_names[o->pipeline], (long long)o->vpp,
-                   o->vpp > 1 ? "interleaved, or vpp 1" : "1f1b, gpipe, or vpp above 1");
+                   o->vpp > 1 ? "interleaved, or vpp 1"
+                              : "1f1b, gpipe, zb-h1, zb-2p, or vpp above 1");
   if (o->vpp > 1 && o->pp == 1)
     return pz_fail(err, PZ_BAD_USE, "vpp %lld with one stage; accepted: 1, or pp above 1",
                    (long long)o->vpp);
