@@ -9,6 +9,7 @@
 #include "core/alloc.h"
 #include "core/json.h"
 #include "core/text.h"
+#include "cost/constants.h"
 #include "cost/ops_table.h"
 #include "place/run_table.h"
 #include "workload/preset.h"
@@ -238,8 +239,8 @@ static enum pz_status predict_passes(const struct step *s, const char *config, d
   if (status != PZ_OK) return status;
   double kernels_s = p.parts.products_s + p.parts.attention_s + p.parts.elementwise_s;
   *seconds = p.step_s - p.parts.optimizer_s;
-  /* passes are (kernels^4 + launches^4)^(1/4) */
-  *launch_bound = *seconds > kernels_s * sqrt(sqrt(2));
+  /* passes are (kernels^n + launches^n)^(1/n) */
+  *launch_bound = *seconds > kernels_s * pow(2, 1 / pz_constants_default.smooth);
   return PZ_OK;
 }
 
