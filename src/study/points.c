@@ -9,8 +9,8 @@
 #include "core/alloc.h"
 #include "core/json.h"
 #include "core/text.h"
-#include "cost/constants.h"
 #include "cost/ops_table.h"
+#include "place/prediction_parts.h"
 #include "place/run_table.h"
 #include "workload/preset.h"
 #include "workload/workload.h"
@@ -237,10 +237,8 @@ static enum pz_status predict_passes(const struct step *s, const char *config, d
   struct pz_prediction p;
   enum pz_status status = pz_predict(&m, s->chip, NULL, &plan, &p, NULL, err);
   if (status != PZ_OK) return status;
-  double kernels_s = p.parts.products_s + p.parts.attention_s + p.parts.elementwise_s;
   *seconds = p.step_s - p.parts.optimizer_s;
-  /* passes are (kernels^n + launches^n)^(1/n) */
-  *launch_bound = *seconds > kernels_s * pow(2, 1 / pz_constants_default.smooth);
+  *launch_bound = pz_launch_bound(&p.parts);
   return PZ_OK;
 }
 
