@@ -293,6 +293,7 @@ struct pz_workload {
   uint32_t n_layers;
   struct pz_totals totals;
   const char *warning; /* NULL, or a sentence the user should see */
+  int64_t head_dim;    /* width of a head; 0: not known */
 };
 
 PZ_API struct pz_workload_options pz_workload_options_default(void);

@@ -49,7 +49,7 @@ static const struct pz_option options[] = {
     {.name = "overlap", .type = PZ_OPTION_TEXT, .offset = AT(overlap), .arg = "LIST", .help = "Communication that runs beside compute: grad,param,tp,p2p or none or all"},
     {.name = "execution", .type = PZ_OPTION_CHOICE, .offset = AT(plan.execution), .choices = pz_execution_names, .help = "Kernel execution: launched one by one, compiled, or as a CUDA graph"},
     {.name = "grad-bytes", .type = PZ_OPTION_REAL, .offset = AT(plan.grad_bytes), .arg = "B", .min = 1, .max = 8, .help = "Bytes of a gradient in the exchange between replicas"},
-    {.name = "framework", .type = PZ_OPTION_TEXT, .offset = AT(plan.framework), .arg = "NAME", .help = "Training framework: sets launches, kernel fusion and dropout, and what is not given above (default: megatron)"},
+    {.name = "framework", .type = PZ_OPTION_TEXT, .offset = AT(plan.framework), .arg = "NAME", .help = "Training framework: sets launches, kernel fusion and dropout, and what is not given above (default: megatron; on chips that run compiled programs, as TPUs: maxtext)"},
     {.name = "tokens", .type = PZ_OPTION_TEXT, .offset = AT(tokens), .arg = "N", .help = "Show what a run over so many tokens costs: 300B, 15T"},
     {.name = "price", .type = PZ_OPTION_REAL, .offset = AT(price), .arg = "P", .min = 0, .max = 1e9, .help = "With --tokens: dollars per device-hour"},
     {.name = "mtbf-hours", .type = PZ_OPTION_REAL, .offset = AT(mtbf_hours), .arg = "H", .min = 1e-3, .max = 1e12, .help = "With --tokens: mean time between failures of one device, with its share of host and network (hours); a job on N devices fails N times as often"},
@@ -176,6 +176,8 @@ static enum pz_status predict_plan(const struct pz_predict_settings *s, const ch
   struct pz_machine_use use = {"devices", devices_of(&x.asked), s->common.quiet};
   x.asked.events = s->trace != NULL;
   status = pz_machine_load(&s->machine, use, &x.machine, err);
+  if (!s->plan.framework && x.machine.chip.execution == PZ_CHIP_SCHEDULED)
+    x.asked.framework = "maxtext"; /* the chip's program is compiled */
   if (status == PZ_OK && s->trace) status = pz_file_writable(s->trace, err);
   if (status == PZ_OK)
     status = pz_training_predict(model, &x.machine.chip, x.machine.own_link ? NULL : &x.machine.net,

@@ -89,7 +89,10 @@ static void explain_habits(struct explanation *e, const struct pz_predicted *x) 
 
 static void explain_fields(struct explanation *e, const struct pz_predicted *x) {
   snprintf(e->framework, sizeof e->framework, "default of %s", x->run->plan.framework);
-  field(e, "framework", x->run->plan.framework, x->s->plan.framework ? "given" : "default");
+  field(e, "framework", x->run->plan.framework,
+        x->s->plan.framework                             ? "given"
+        : x->machine.chip.execution == PZ_CHIP_SCHEDULED ? "default on such a chip"
+                                                         : "default");
   explain_sizes(e, x);
   explain_habits(e, x);
 }

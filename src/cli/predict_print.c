@@ -25,10 +25,13 @@ static void print_plan(const struct pz_predicted *x) {
   const struct pz_training_options *o = &x->run->plan;
   const struct pz_prediction *p = &x->run->p;
   char name[256], samples[32], tokens[32], overlap[40];
-  printf("%s on %" PRId64 " x %s%s%s: %.4g s per step\n",
-         pz_text_plain(pz_text_copy(name, sizeof name, x->model)), o->devices, x->machine.chip.name,
-         x->machine.own_link ? "" : " in ", x->machine.own_link ? "" : x->machine.net.name,
-         p->step_s);
+  printf("%s on %" PRId64 " x %s", pz_text_plain(pz_text_copy(name, sizeof name, x->model)),
+         o->devices, x->machine.chip.name);
+  if (!x->machine.own_link)
+    printf(" in %s", x->machine.net.name);
+  else if (o->devices > 1)
+    printf(" linked at the chip's own rate");
+  printf(": %.4g s per step\n", p->step_s);
   printf("%s: tp %" PRId64 "%s, pp %" PRId64, o->framework, o->tp,
          o->sequence_parallel ? " with sp" : "", o->pp);
   if (o->vpp > 1) printf(" x %" PRId64 " chunks", o->vpp);
@@ -49,6 +52,8 @@ static void print_plan(const struct pz_predicted *x) {
          pz_text_number(tokens, sizeof tokens, p->tokens_per_s_per_device), 100 * p->mfu,
          100 * p->hfu);
   print_expected(&x->run->expected);
+  if (pz_launch_bound(&p->parts))
+    printf("launch-bound: such steps differ by up to 1.9 times between runs of the same code\n");
 }
 
 /* ---- the step ------------------------------------------------------------------------------- */

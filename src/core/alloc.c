@@ -43,12 +43,23 @@ void pz_free(void *block) {
 
 /* ---- jansson -------------------------------------------------------------------------------- */
 
-/* Failures are kept, because jansson's callers, and its own reader, pass some over. */
+/* Failures are kept, because jansson's callers, and its own reader, pass some over.  The first one of a
+ * reader takes what pz_json_reserve put by. */
 static void *json_alloc(size_t bytes) {
   void *block = pz_malloc(bytes);
-  if (!block) pz_json_lost_set(true);
-  return block;
+  if (block) return block;
+  pz_json_lost_set(true);
+  return pz_json_reserve_take(bytes);
 }
+
+bool pz_json_reserve(size_t bytes) {
+  if (!used) return true; /* jansson has not got our functions */
+  void *block = pz_malloc(bytes);
+  if (block) pz_json_reserve_set(block, bytes);
+  return block != NULL;
+}
+
+void pz_json_reserve_end(void) { pz_free(pz_json_reserve_take(0)); }
 
 /* ---- SQLite --------------------------------------------------------------------------------- */
 

@@ -14,10 +14,37 @@ static bool no_memory(const json_t *value, const json_error_t *where) {
          (!value && (!where->text[0] || json_error_code(where) == json_error_out_of_memory));
 }
 
+struct source {
+  const char *at, *end;
+};
+
+/* One byte, or none: the end of the text, or an allocation has failed. */
+static size_t next_byte(void *buffer, size_t size, void *source) {
+  struct source *s = source;
+  if (size == 0 || s->at == s->end || pz_json_lost()) return 0;
+  *(char *)buffer = *s->at++;
+  return 1;
+}
+
+/* jansson 2.14 passes over that the buffer of the token at hand could not grow: where the lost byte is a closing
+ * quote it copies past the buffer's end.  So the first allocation that fails gets a block put by, twice as large
+ * as the longest token, and the text ends there. */
+static json_t *load(const char *text, size_t bytes, json_error_t *where) {
+  enum { LEAST = 64 };
+  struct source source = {text, text + bytes};
+  size_t most;
+  if (__builtin_mul_overflow(bytes, 2, &most) || __builtin_add_overflow(most, LEAST, &most) ||
+      !pz_json_reserve(most))
+    return NULL;
+  json_t *value = json_load_callback(next_byte, &source, JSON_REJECT_DUPLICATES, where);
+  pz_json_reserve_end();
+  return value;
+}
+
 enum pz_status pz_json_parse(const char *name, const char *text, size_t bytes, json_t **out,
                              struct pz_error *err) {
   json_error_t where = {.line = -1};
-  json_t *value = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &where);
+  json_t *value = load(text, bytes, &where);
   if (no_memory(value, &where)) {
     json_decref(value);
     return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory while reading", name);

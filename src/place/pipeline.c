@@ -126,10 +126,11 @@ static enum pz_status check(const struct pz_pipeline *p, struct pz_error *err) {
                    "%u microbatches interleaved over %u stages; accepted: multiples of the stages",
                    p->microbatches, p->stages);
   double events = 2.0 * p->stages * p->chunks * p->microbatches;
-  return events <= PZ_PIPELINE_MOST_EVENTS
-             ? PZ_OK
-             : pz_fail(err, PZ_LIMIT, "a pipeline of %.0f events; accepted: at most %d", events,
-                       PZ_PIPELINE_MOST_EVENTS);
+  return events <= PZ_PIPELINE_MOST_EVENTS ? PZ_OK
+                                           : pz_fail(err, PZ_LIMIT,
+                                                     "a pipeline of %.0f events (2 x stages x "
+                                                     "chunks x microbatches); accepted: at most %d",
+                                                     events, PZ_PIPELINE_MOST_EVENTS);
 }
 
 enum pz_status pz_pipeline_simulate(const struct pz_pipeline *p, bool keep, struct pz_arena *arena,

@@ -172,7 +172,7 @@ static void exchange(const struct pricing *x, struct pz_prediction *out) {
   /* a compiled loop over layers has all its gradients at its end */
   exposed += overlap && !compiled ? copies_s * (1 - x->m->k->hidden_part) : copies_s;
   out->parts.gradient_s += exposed;
-  out->gradient_hidden_s = total - exposed;
+  out->gradient_hidden_s = pz_fmax(0, total - exposed); /* where nothing hides, of rounding */
 }
 
 static void optimize(const struct pricing *x, struct pz_prediction *out) {
@@ -253,7 +253,8 @@ static void tell_rates(const struct pricing *x, struct pz_prediction *out) {
   const struct pz_training_plan *p = x->plan;
   const struct pz_workload *w = x->m->w;
   double tokens = (double)(p->batch * x->m->seq), devices = (double)pz_plan_devices(p);
-  double attention = 12 * (double)x->m->n_blocks * (double)w->hidden * (double)x->m->seq;
+  double width = w->head_dim ? (double)w->heads * (double)w->head_dim : (double)w->hidden;
+  double attention = 12 * (double)x->m->n_blocks * width * (double)x->m->seq;
   double flop = 6 * product_params(x->m) + attention;
   out->tokens = tokens;
   out->params = (double)w->totals.model_params;

@@ -93,6 +93,7 @@ json_t *pz_training_run_json(const struct pz_training_run *r) {
   json_object_set_new(j, "stages", stages);
   json_object_set_new(j, "parts", time_json(&r->p.parts));
   json_object_set_new(j, "hidden", hidden_json(&r->p));
+  json_object_set_new(j, "launch_bound", json_boolean(pz_launch_bound(&r->p.parts)));
   json_object_set_new(j, "expected_error", expected_json(&r->expected));
   json_object_set_new(j, "plan", plan_json(&r->plan));
   return j;

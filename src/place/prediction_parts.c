@@ -1,5 +1,9 @@
 #include "place/prediction_parts.h"
 
+#include <math.h>
+
+#include "cost/constants.h"
+
 #define TIME(f, label)                                                                             \
   { #f, label, offsetof(struct pz_training_parts, f), 0 }
 #define TIME_HIDDEN(f, label, h)                                                                   \
@@ -33,4 +37,10 @@ const struct pz_part_info *pz_time_part_at(size_t i) {
 
 const struct pz_part_info *pz_memory_part_at(size_t i) {
   return i < sizeof memory / sizeof *memory ? &memory[i] : NULL;
+}
+
+/* A pass takes (kernels^n + launches^n)^(1/n); what it takes longer than the kernels is told as launches. */
+bool pz_launch_bound(const struct pz_training_parts *x) {
+  double kernels_s = x->products_s + x->attention_s + x->elementwise_s + x->tensor_s;
+  return x->launch_s > kernels_s * (pow(2, 1 / pz_constants_default.smooth) - 1);
 }

@@ -25,6 +25,10 @@ static inline double pz_memory_part(const struct pz_training_memory *x,
   return *(const double *)(const void *)((const char *)x + p->offset);
 }
 
+/* Do launches take longer than the kernels they start?  Such steps differ by up to 1.9 times between runs of the
+ * same code. */
+bool pz_launch_bound(const struct pz_training_parts *x);
+
 /* 0 where nothing is. */
 static inline double pz_hidden_part(const struct pz_prediction *x, const struct pz_part_info *p) {
   return p->hidden ? *(const double *)(const void *)((const char *)x + p->hidden) : 0;

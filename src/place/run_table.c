@@ -74,11 +74,19 @@ static const char *cell(const struct reader *r, enum column c) {
   return pz_csv_cell(r->csv, r->row, r->at[c]);
 }
 
+static enum pz_status no_column(const struct reader *r, const char *head) {
+  char all[480] = "";
+  for (size_t c = 0, n = 0; c < COLUMNS && n < sizeof all; c++)
+    n += (size_t)snprintf(all + n, sizeof all - n, "%s%s", c ? ", " : "", heads[c]);
+  return pz_fail(r->err, PZ_BAD_INPUT,
+                 "%s:1: no column '%s'; accepted: a table of runs with the columns %s", r->name,
+                 head, all);
+}
+
 static enum pz_status find_columns(struct reader *r) {
   for (int c = 0; c < COLUMNS; c++) {
     r->at[c] = pz_csv_column(r->csv, heads[c]);
-    if (r->at[c] == PZ_NONE)
-      return pz_fail(r->err, PZ_BAD_INPUT, "%s:1: no column '%s'", r->name, heads[c]);
+    if (r->at[c] == PZ_NONE) return no_column(r, heads[c]);
   }
   return PZ_OK;
 }

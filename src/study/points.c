@@ -10,6 +10,7 @@
 #include "core/json.h"
 #include "core/text.h"
 #include "cost/ops_table.h"
+#include "place/prediction_parts.h"
 #include "place/run_table.h"
 #include "workload/preset.h"
 #include "workload/workload.h"
@@ -236,10 +237,8 @@ static enum pz_status predict_passes(const struct step *s, const char *config, d
   struct pz_prediction p;
   enum pz_status status = pz_predict(&m, s->chip, NULL, &plan, &p, NULL, err);
   if (status != PZ_OK) return status;
-  double kernels_s = p.parts.products_s + p.parts.attention_s + p.parts.elementwise_s;
   *seconds = p.step_s - p.parts.optimizer_s;
-  /* passes are (kernels^4 + launches^4)^(1/4) */
-  *launch_bound = *seconds > kernels_s * sqrt(sqrt(2));
+  *launch_bound = pz_launch_bound(&p.parts);
   return PZ_OK;
 }
 

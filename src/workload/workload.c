@@ -119,6 +119,7 @@ static void describe_model(struct pz_owned *o, const char *name, const struct pz
   w->family = f->model_type;
   w->hidden = a->hidden;
   w->heads = a->heads;
+  w->head_dim = a->head_dim;
   w->causal = !a->bidirectional;
   w->kv_heads = a->kv_heads;
   w->ffn = a->ffn;

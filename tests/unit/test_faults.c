@@ -63,6 +63,34 @@ static void every_failure_is_reported_and_clean(void **state) {
   }
 }
 
+static enum pz_status read_text(const char *text, long fail_at, struct pz_error *err) {
+  json_t *value = NULL;
+  counter = (struct counter){.fail_at = fail_at};
+  enum pz_status status = pz_json_parse("text", text, strlen(text), &value, err);
+  json_decref(value);
+  return status;
+}
+
+/* Strings and numbers of any length: jansson's buffer of a token has to grow at each of its bytes once, at the
+ * closing quote and behind the last digit too. */
+static void tokens_that_find_no_memory_are_refused(void **state) {
+  static const char *const around[][2] = {
+      {"{\"a\":\"", "\"}"}, {"{\"a\":\"\\\"", "\"}"}, {"{\"a\":0.", "}"}};
+  char digits[131], text[200];
+  (void)state;
+  memset(digits, '7', sizeof digits);
+  for (int length = 1; length < 131; length++)
+    for (size_t f = 0; f < sizeof around / sizeof *around; f++) {
+      snprintf(text, sizeof text, "%s%.*s%s", around[f][0], length, digits, around[f][1]);
+      assert_int_equal(read_text(text, -1, NULL), PZ_OK);
+      for (long i = 0, calls = counter.calls; i < calls; i++) {
+        struct pz_error err = {0};
+        assert_int_equal(read_text(text, i, &err), PZ_NO_MEMORY);
+        assert_int_equal(counter.live, 0);
+      }
+    }
+}
+
 /* jansson leaves out what it has no memory for; the text of it is refused, once. */
 static void a_document_that_lacks_something_is_refused(void **state) {
   (void)state;
@@ -97,6 +125,7 @@ static void sizes_that_overflow_are_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_failure_is_reported_and_clean),
+      cmocka_unit_test(tokens_that_find_no_memory_are_refused),
       cmocka_unit_test(a_document_that_lacks_something_is_refused),
       cmocka_unit_test(sizes_that_overflow_are_refused),
   };

@@ -72,6 +72,7 @@ static void parts_sum_up(void **state) {
         if (fabs(sum_of(&p.parts) / p.step_s - 1) > 1e-9)
           fail_msg("shape %zu, zero %d: parts %g, step %g", i, z, sum_of(&p.parts), p.step_s);
         assert_true(p.bound_s <= p.step_s && p.mfu > 0 && p.mfu < 1 && p.hfu >= p.mfu);
+        assert_true(p.tensor_hidden_s >= 0 && p.gradient_hidden_s >= 0);
       }
 }
 
@@ -129,6 +130,38 @@ static void published_runs(void **state) {
   assert_true(t.n_rows >= 6 && sum / t.n_rows < 0.08);
   free(text);
   pz_arena_release(&arena);
+}
+
+/* 6 FLOP a parameter of the products, without the embedding's look-up, and 12 layers heads head_dim seq: of a
+ * model whose heads together are wider than its hidden size, and of it with the head tied to the embedding. */
+static void mfu_has_the_stated_convention(void **state) {
+  (void)state;
+  static const char *const tied[] = {"false", "true"};
+  for (int i = 0; i < 2; i++) {
+    struct pz_chip chip;
+    struct pz_prediction p;
+    struct pz_error err = {0};
+    char config[400];
+    snprintf(config, sizeof config,
+             "{\"model_type\":\"llama\",\"hidden_size\":1024,\"num_hidden_layers\":4,"
+             "\"num_attention_heads\":8,\"num_key_value_heads\":2,\"head_dim\":256,"
+             "\"intermediate_size\":4096,\"vocab_size\":32000,\"tie_word_embeddings\":%s}",
+             tied[i]);
+    struct pz_training_model m = {.name = "wide", .config = config, .seq = 2048};
+    struct pz_training_plan plan = plan_of(1, 1, 1, 1);
+    assert_int_equal(pz_chip_load("h100", &chip, &err), PZ_OK);
+    if (pz_predict(&m, &chip, NULL, &plan, &p, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
+    double layer = 1024.0 * 256 * (8 + 2 + 2 + 8) + 3 * 1024.0 * 4096 + 2 * 1024;
+    double params = 4 * layer + 32000.0 * 1024 + 1024, flop = 6 * params + 12.0 * 4 * 2048 * 2048;
+    assert_true(fabs(p.mfu * p.step_s * pz_chip_tensor_flop_per_s(&chip) / (2048 * flop) - 1) <
+                1e-9);
+    assert_true(fabs(p.params - params - (i ? 0 : 32000.0 * 1024)) < 0.5);
+    assert_true(p.hfu == p.mfu);
+    plan.recompute = PZ_RECOMPUTATION_FULL;
+    if (pz_predict(&m, &chip, NULL, &plan, &p, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
+    double again = 2 * 4 * layer + 4.0 * 4 * 2048 * 2048;
+    assert_true(fabs(p.hfu / p.mfu - 1 - again / flop) < 1e-9);
+  }
 }
 
 /* Milliseconds of forward and backward of a GPT with so many layers. */
@@ -451,6 +484,7 @@ int main(void) {
       cmocka_unit_test(parts_sum_up),
       cmocka_unit_test(monotone),
       cmocka_unit_test(published_runs),
+      cmocka_unit_test(mfu_has_the_stated_convention),
       cmocka_unit_test(layer_times_of_a_published_table),
       cmocka_unit_test(wrong_plans_are_told),
       cmocka_unit_test(parts_are_listed),
