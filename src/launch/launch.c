@@ -6,9 +6,10 @@
 #include "core/buffer.h"
 #include "place/training_memory.h"
 
-const char *const pz_launch_names[] = {"none", "megatron", NULL};
+const char *const pz_launch_names[] = {"none", "megatron", "torchtitan", NULL};
 
-static const struct pz_launch_framework *const frameworks[] = {NULL, &pz_launch_megatron};
+static const struct pz_launch_framework *const frameworks[] = {NULL, &pz_launch_megatron,
+                                                               &pz_launch_torchtitan};
 
 /* Devices of a node where no cluster says so. */
 enum { NODE_DEVICES = 8 };

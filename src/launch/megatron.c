@@ -177,7 +177,7 @@ static void put_data(const struct pz_launch *l, FILE *out) {
       "else\n"
       "  : \"${DATA_PATH:?set it to the prefix of a .bin and .idx data set, or MOCK_DATA to 1}\"\n"
       "  : \"${TOKENIZER:?set it to a Hugging Face tokenizer, or MOCK_DATA to 1}\"\n"
-      "  DATA_ARGS=(--data-path \"$DATA_PATH\" --split 99,1,0\n"
+      "  DATA_ARGS=(--data-path \"$DATA_PATH\" --split '99,1,0'\n"
       "    --tokenizer-type HuggingFaceTokenizer --tokenizer-model \"$TOKENIZER\" --vocab-size "
       "%" PRId64 ")\n"
       "fi\n\n",
