@@ -6,10 +6,10 @@
 #include "core/buffer.h"
 #include "place/training_memory.h"
 
-const char *const pz_launch_names[] = {"none", "megatron", "torchtitan", NULL};
+const char *const pz_launch_names[] = {"none", "megatron", "torchtitan", "nemo", "deepspeed", NULL};
 
-static const struct pz_launch_framework *const frameworks[] = {NULL, &pz_launch_megatron,
-                                                               &pz_launch_torchtitan};
+static const struct pz_launch_framework *const frameworks[] = {
+    NULL, &pz_launch_megatron, &pz_launch_torchtitan, &pz_launch_nemo, &pz_launch_deepspeed};
 
 /* Devices of a node where no cluster says so. */
 enum { NODE_DEVICES = 8 };

@@ -95,8 +95,8 @@ static enum pz_status check_shards(const struct pz_launch *l, const char *name,
   if (p->zero > 1 && p->pp > 1)
     return pz_fail(err, PZ_BAD_USE,
                    "%s with ZeRO stage %d and %" PRId64
-                   " stages: its FSDP was checked without a pipeline; accepted: ZeRO stage 0 or 1, "
-                   "or pp 1",
+                   " stages: Megatron's FSDP goes with tensor and expert parallelism, not with a "
+                   "pipeline; accepted: ZeRO stage 0 or 1, or pp 1",
                    name, p->zero, p->pp);
   if (p->zero > 1 && p->execution == PZ_EXECUTION_GRAPH)
     return pz_fail(err, PZ_BAD_USE,

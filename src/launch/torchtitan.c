@@ -142,13 +142,19 @@ static void put_llama(const struct pz_launch_shape *s, FILE *out) {
 
 static void put_experts(const struct pz_launch_shape *s, FILE *out) {
   bool v3 = s->family == PZ_LAUNCH_DEEPSEEK_V3;
+  put(out, "moe_inter_dim", s->expert_ffn);
   fprintf(out,
-          "    moe_inter_dim=%" PRId64 ",\n    moe_args=MoEArgs(\n        num_experts=%" PRId64
+          "    moe_args=MoEArgs(\n        num_experts=%" PRId64
           ",\n        num_shared_experts=%" PRId64 ",\n        top_k=%" PRId64
           ",\n        score_func=\"%s\",\n        route_norm=True,\n        route_scale=%.10g,\n"
-          "        score_before_experts=False,\n    ),\n",
-          s->expert_ffn, s->experts, s->shared_ffn / s->expert_ffn, s->topk,
-          v3 ? "sigmoid" : "softmax", s->routed_scale);
+          "        score_before_experts=False,\n",
+          s->experts, s->shared_ffn / s->expert_ffn, s->topk, v3 ? "sigmoid" : "softmax",
+          s->routed_scale);
+  if (s->groups > 1)
+    fprintf(out,
+            "        num_expert_groups=%" PRId64 ",\n        num_limited_groups=%" PRId64 ",\n",
+            s->groups, s->group_topk);
+  fputs("    ),\n", out);
 }
 
 static void put_qwen(const struct pz_launch_shape *s, FILE *out) {
