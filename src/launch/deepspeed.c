@@ -63,10 +63,10 @@ static enum pz_status check_shards(const struct pz_launch *l, struct pz_error *e
 
 static enum pz_status check_overlap(const struct pz_launch *l, struct pz_error *err) {
   const struct pz_training_options *p = &l->plan;
-  if (p->overlap & PZ_OVERLAP_GRAD && p->dp > 1 && (p->pp > 1 || p->zero == 0))
+  if (p->overlap & PZ_OVERLAP_GRAD && p->dp > 1 && p->zero < 2)
     return pz_fail(err, PZ_BAD_USE,
-                   "deepspeed overlaps gradients in ZeRO stages 1 to 3 without a pipeline; "
-                   "accepted: those, or an overlap without grad");
+                   "deepspeed overlaps gradients in ZeRO stages 2 and 3 alone; accepted: those, or "
+                   "an overlap without grad");
   if (p->overlap & PZ_OVERLAP_PARAM && (p->zero == 1 || p->zero == 2))
     return pz_fail(err, PZ_BAD_USE,
                    "deepspeed gathers weights beside compute in ZeRO stage 3 alone; accepted: "
@@ -200,7 +200,7 @@ static void put_training(const struct pz_launch *l, FILE *out) {
 
 static void put_config(const struct pz_launch *l, FILE *out) {
   const struct pz_training_options *p = &l->plan;
-  bool overlap = p->zero && p->pp == 1 && p->overlap & PZ_OVERLAP_GRAD;
+  bool overlap = p->zero > 1 && p->overlap & PZ_OVERLAP_GRAD;
   fprintf(out,
           "cat > \"$RUN_PATH/deepspeed.json\" <<'EOF'\n{\n"
           "  \"train_batch_size\": %" PRId64 ",\n  \"train_micro_batch_size_per_gpu\": %" PRId64
