@@ -4,6 +4,7 @@
 #include "cli/predict_options.h"
 #include "core/alloc.h"
 #include "core/file.h"
+#include "launch/launch.h"
 #include "place/prediction_json.h"
 #include "place/prediction_trace.h"
 #include "place/run_cost.h"
@@ -57,6 +58,7 @@ static const struct pz_option options[] = {
     {.name = "restart-s", .type = PZ_OPTION_REAL, .offset = AT(restart_s), .arg = "S", .min = 0, .max = 1e9, .help = "With --mtbf-hours: seconds from a failure until training goes on (default: 600)"},
     {.name = "explain", .type = PZ_OPTION_FLAG, .offset = AT(explain), .help = "Show where every field of the plan comes from, and which constants count for the result"},
     {.name = "trace", .type = PZ_OPTION_TEXT, .offset = AT(trace), .arg = "FILE.json", .help = "Write the simulated pipeline of one replica as a trace for Perfetto or chrome://tracing"},
+    {.name = "emit", .type = PZ_OPTION_CHOICE, .offset = AT(emit), .choices = pz_launch_names, .help = "Print a script that launches the plan in this framework instead of the prediction"},
     {.name = "runs", .type = PZ_OPTION_TEXT, .offset = AT(runs), .arg = "FILE.csv", .help = "Predict every run of a table instead of a MODEL"},
     {.name = "csv", .type = PZ_OPTION_TEXT, .offset = AT(csv), .arg = "OUT.csv", .help = "With --runs: write the table with predictions, errors and parts to this file"},
     {.name = "threads", .type = PZ_OPTION_INT, .offset = AT(threads), .arg = "T", .min = 0, .max = 1024, .help = "Number of threads for --runs (default: 0, one per processor)"},
@@ -151,7 +153,21 @@ static enum pz_status tell_json(const struct pz_predicted *x, struct pz_error *e
   return status;
 }
 
+static enum pz_status emit(const struct pz_predicted *x, struct pz_error *err) {
+  struct pz_launch l;
+  char *text = NULL;
+  const struct pz_cluster *net = x->machine.own_link ? NULL : &x->machine.net;
+  enum pz_status status = pz_launch_fill(x->model, &x->run->plan, net, &l, err);
+  if (status == PZ_OK) status = pz_launch_script(x->s->emit, &l, &text, err);
+  if (status == PZ_OK && x->run->p.peak_bytes > x->run->hbm_bytes)
+    pz_command_warn(x->s->common.quiet, "the plan does not fit in memory");
+  if (status == PZ_OK) fputs(text, stdout);
+  pz_free(text);
+  return status;
+}
+
 static enum pz_status tell(const struct pz_predicted *x, struct pz_error *err) {
+  if (x->s->emit) return emit(x, err);
   if (x->s->common.json) return tell_json(x, err);
   enum pz_status status = pz_predict_print(x, err);
   return status == PZ_OK && x->s->explain ? pz_predict_explain(x, err) : status;
@@ -195,6 +211,8 @@ static enum pz_status predict_plan(const struct pz_predict_settings *s, const ch
 /* Options that need another; NULL, or what is wrong. */
 static const char *needs_another(const struct pz_predict_settings *s) {
   if (s->csv && !s->runs) return "--csv requires --runs";
+  if (s->emit && (s->common.json || s->explain || s->tokens))
+    return "--emit cannot be combined with --json, --explain or --tokens";
   if (!s->tokens && (s->price > 0 || s->mtbf_hours > 0))
     return "--price and --mtbf-hours require --tokens";
   if (!(s->mtbf_hours > 0) && (s->checkpoint_s >= 0 || s->restart_s >= 0))
@@ -252,6 +270,8 @@ const struct pz_command pz_cmd_predict = {
         "  phaze predict llama2-7b --chip h100 --cluster dgx-h100 --devices 64 --tp 4 --batch 512\n"
         "  phaze predict llama3-70b --chip h100 --cluster dgx-h100 --devices 1024 --tp 8 --pp 4\n"
         "      --batch 1024 --tokens 15T --price 2.5 --mtbf-hours 50000\n"
+        "  phaze predict llama2-7b --chip h100 --cluster dgx-h100 --devices 64 --tp 4 --batch 512\n"
+        "      --zero 1 --emit megatron > launch.sh\n"
         "  phaze predict --runs runs.csv --csv predicted.csv\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,

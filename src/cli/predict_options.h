@@ -13,6 +13,7 @@ struct pz_predict_settings {
   struct pz_training_options plan;   /* tp, pp, vpp, mbs 0: not given */
   bool sp, no_sp, explain;
   const char *overlap, *trace;
+  int emit;           /* of pz_launch_names */
   const char *tokens; /* NULL: the cost of a run is not asked for */
   double price, mtbf_hours, checkpoint_s, restart_s;
 };

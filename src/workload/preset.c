@@ -25,6 +25,8 @@
   ",\"num_attention_heads\":" #A ",\"num_key_value_heads\":" #KV ",\"intermediate_size\":" #F      \
   ",\"vocab_size\":" #V ",\"max_position_embeddings\":" #S REST "}"
 #define LLAMA(L, H, A, KV, F, V, S) LLAMA_LIKE("llama", L, H, A, KV, F, V, S, "")
+#define LLAMA3(L, H, A, KV, F, V, S)                                                               \
+  LLAMA_LIKE("llama", L, H, A, KV, F, V, S, ",\"rope_theta\":500000")
 
 static const struct pz_preset table[] = {
     {"bert-base", BERT(12, 768, 12) "3072," BERT_REST},
@@ -53,9 +55,9 @@ static const struct pz_preset table[] = {
     {"llama2-7b", LLAMA(32, 4096, 32, 32, 11008, 32000, 4096)},
     {"llama2-13b", LLAMA(40, 5120, 40, 40, 13824, 32000, 4096)},
     {"llama2-70b", LLAMA(80, 8192, 64, 8, 28672, 32000, 4096)},
-    {"llama3-8b", LLAMA(32, 4096, 32, 8, 14336, 128256, 8192)},
-    {"llama3-70b", LLAMA(80, 8192, 64, 8, 28672, 128256, 8192)},
-    {"llama3-405b", LLAMA(126, 16384, 128, 8, 53248, 128256, 131072)},
+    {"llama3-8b", LLAMA3(32, 4096, 32, 8, 14336, 128256, 8192)},
+    {"llama3-70b", LLAMA3(80, 8192, 64, 8, 28672, 128256, 8192)},
+    {"llama3-405b", LLAMA3(126, 16384, 128, 8, 53248, 128256, 131072)},
     {"mistral-7b", LLAMA_LIKE("mistral", 32, 4096, 32, 8, 14336, 32000, 32768, "")},
     {"qwen2.5-1.5b",
      LLAMA_LIKE("qwen2", 28, 1536, 12, 2, 8960, 151936, 131072, ",\"tie_word_embeddings\":true")},

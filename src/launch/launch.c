@@ -1,0 +1,150 @@
+#include "launch/launch.h"
+
+#include <inttypes.h>
+
+#include "core/alloc.h"
+#include "core/buffer.h"
+#include "place/training_memory.h"
+
+const char *const pz_launch_names[] = {"none", "megatron", "torchtitan", "nemo", "deepspeed", NULL};
+
+static const struct pz_launch_framework *const frameworks[] = {
+    NULL, &pz_launch_megatron, &pz_launch_torchtitan, &pz_launch_nemo, &pz_launch_deepspeed};
+
+/* Devices of a node where no cluster says so. */
+enum { NODE_DEVICES = 8 };
+
+/* Trays of a rack: its domain of 72 devices is 18 nodes of 4 (NVIDIA GB200 NVL72 data sheet). */
+enum { RACK_DEVICES = 72, TRAY_DEVICES = 4 };
+
+/* ---- nodes and layers ----------------------------------------------------------------------- */
+
+static enum pz_status fill_nodes(const struct pz_cluster *net, struct pz_launch *l,
+                                 struct pz_error *err) {
+  int64_t n = l->plan.devices, node = net ? net->level[0].devices : NODE_DEVICES;
+  if (node == RACK_DEVICES) node = TRAY_DEVICES;
+  if (!net && n > node)
+    return pz_fail(err, PZ_BAD_USE,
+                   "%" PRId64 " devices without a cluster; accepted: at most %" PRId64
+                   ", or a cluster that says how many a node has",
+                   n, node);
+  if (n > node && n % node)
+    return pz_fail(err, PZ_BAD_USE,
+                   "%" PRId64 " devices on nodes of %" PRId64 "; accepted: multiples of %" PRId64,
+                   n, node, node);
+  l->gpus = n < node ? n : node;
+  l->nodes = n / l->gpus;
+  return PZ_OK;
+}
+
+/* An uneven division: whole layers for every stage and chunk. */
+static enum pz_status check_division(const struct pz_launch *l, struct pz_error *err) {
+  const struct pz_training_options *p = &l->plan;
+  int64_t ends = (l->first_layers > 0) + (l->last_layers > 0), middle = p->pp - ends,
+          rest = l->shape.layers - l->first_layers - l->last_layers;
+  if (!ends) return PZ_OK;
+  if (middle < 0 || rest < 0 || (middle ? rest % (middle * p->vpp) : rest) ||
+      l->first_layers % p->vpp || l->last_layers % p->vpp || (middle && !rest))
+    return pz_fail(err, PZ_BAD_USE,
+                   "%" PRId64 " layers with %" PRId64 " in the first and %" PRId64
+                   " in the last of %" PRId64 " stages; accepted: multiples of vpp (%" PRId64
+                   ") that leave as many for each other stage",
+                   l->shape.layers, l->first_layers, l->last_layers, p->pp, p->vpp);
+  return PZ_OK;
+}
+
+enum pz_status pz_launch_fill(const char *model, const struct pz_training_options *plan,
+                              const struct pz_cluster *net, struct pz_launch *out,
+                              struct pz_error *err) {
+  struct pz_launch l = {.model = model, .plan = *plan};
+  enum pz_status status = pz_launch_shape_load(model, &l.shape, err);
+  if (status == PZ_OK) status = fill_nodes(net, &l, err);
+  if (status == PZ_OK) *out = l;
+  return status;
+}
+
+int64_t pz_launch_rounds(const struct pz_launch *l) {
+  return l->plan.batch / (l->plan.mbs * l->plan.dp);
+}
+
+int64_t pz_launch_chunk(const struct pz_launch *l, int64_t j) {
+  const struct pz_training_options *p = &l->plan;
+  int64_t stage = j % p->pp, ends = (l->first_layers > 0) + (l->last_layers > 0);
+  if (!ends) return pz_chunk_blocks(l->shape.layers, p->pp * p->vpp, j);
+  if (stage == 0 && l->first_layers) return l->first_layers / p->vpp;
+  if (stage == p->pp - 1 && l->last_layers) return l->last_layers / p->vpp;
+  return (l->shape.layers - l->first_layers - l->last_layers) / ((p->pp - ends) * p->vpp);
+}
+
+bool pz_launch_even(const struct pz_launch *l) {
+  return !l->first_layers && !l->last_layers && l->shape.layers % (l->plan.pp * l->plan.vpp) == 0;
+}
+
+double pz_launch_drop(const struct pz_launch *l, double of_model) {
+  return pz_framework_find(l->plan.framework)->dropout ? of_model : 0;
+}
+
+/* ---- the script ----------------------------------------------------------------------------- */
+
+/* Names of models may come from outside: nothing of them may end a comment. */
+static void put_plain(const char *s, FILE *out) {
+  for (; *s; s++) fputc((unsigned char)*s < ' ' || *s == 127 ? '?' : *s, out);
+}
+
+void pz_launch_head(const struct pz_launch *l, const char *framework, FILE *out) {
+  const struct pz_training_options *p = &l->plan;
+  fprintf(out, "#!/usr/bin/env bash\n# ");
+  put_plain(l->model, out);
+  fprintf(out,
+          " with %s: %" PRId64 " nodes x %" PRId64 " GPUs, tp %" PRId64 ", pp %" PRId64
+          ", vpp %" PRId64 ", dp %" PRId64 ", mbs %" PRId64 ", batch %" PRId64 ", seq %" PRId64
+          "\n",
+          framework, l->nodes, l->gpus, p->tp, p->pp, p->vpp, p->dp, p->mbs, p->batch, p->seq);
+  fprintf(out,
+          "#\n"
+          "# Run it on every node with NODE_RANK and MASTER_ADDR set, or once under Slurm:\n"
+          "#   srun --nodes=%" PRId64 " --ntasks-per-node=1 --gpus-per-node=%" PRId64
+          " bash SCRIPT\n"
+          "set -euo pipefail\n\n",
+          l->nodes, l->gpus);
+  if (l->nodes > 1)
+    fputs("if [[ -n ${SLURM_JOB_NODELIST:-} ]]; then\n"
+          "  NODE_RANK=${NODE_RANK:-${SLURM_NODEID:?run this script with srun}}\n"
+          "  MASTER_ADDR=${MASTER_ADDR:-$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head "
+          "-n 1)}\n"
+          "fi\n"
+          "NODE_RANK=${NODE_RANK:?set it to the number of this node, from 0}\n"
+          "MASTER_ADDR=${MASTER_ADDR:?set it to the address of node 0}\n",
+          out);
+  else
+    fputs("NODE_RANK=0\nMASTER_ADDR=${MASTER_ADDR:-127.0.0.1}\n", out);
+  fputs("MASTER_PORT=${MASTER_PORT:-29500}\n", out);
+}
+
+void pz_launch_need(FILE *out, const char *name, const char *text) {
+  fprintf(out, "%s=${%s:?set it to %s}\n", name, name, text);
+}
+
+void pz_launch_torchrun(const struct pz_launch *l, FILE *out) {
+  fprintf(out,
+          "exec torchrun --nnodes %" PRId64 " --nproc-per-node %" PRId64
+          " --node-rank \"$NODE_RANK\" \\\n"
+          "  --master-addr \"$MASTER_ADDR\" --master-port \"$MASTER_PORT\" \\\n",
+          l->nodes, l->gpus);
+}
+
+enum pz_status pz_launch_script(int i, const struct pz_launch *l, char **text,
+                                struct pz_error *err) {
+  struct pz_buffer b = {0};
+  enum pz_status status = check_division(l, err);
+  if (status == PZ_OK) status = frameworks[i]->check(l, err);
+  if (status != PZ_OK) return status;
+  FILE *out = pz_buffer_stream(&b);
+  if (out) frameworks[i]->print(l, out);
+  if (!out || !pz_buffer_close(out)) {
+    pz_free(b.text);
+    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the launch script");
+  }
+  *text = b.text;
+  return PZ_OK;
+}

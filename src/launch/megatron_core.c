@@ -1,0 +1,183 @@
+#include "launch/megatron_core.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Overlap counts where there is something to overlap; transfers between stages are hidden by the
+ * interleaved order alone. */
+bool pz_core_overlap(const struct pz_launch *l, enum pz_overlap what) {
+  const struct pz_training_options *p = &l->plan;
+  if (!(p->overlap & (int)what)) return false;
+  switch (what) {
+  case PZ_OVERLAP_PARAM: return p->zero > 0;
+  case PZ_OVERLAP_TP: return p->tp > 1;
+  case PZ_OVERLAP_P2P: return p->pp > 1;
+  default: return true;
+  }
+}
+
+/* ---- what it refuses ------------------------------------------------------------------------ */
+
+static enum pz_status check_schedule(const struct pz_launch *l, const char *name,
+                                     struct pz_error *err) {
+  const struct pz_training_options *p = &l->plan;
+  bool p2p = pz_core_overlap(l, PZ_OVERLAP_P2P);
+  if (p->pp > 1 && p->pipeline == PZ_PIPELINE_GPIPE)
+    return pz_fail(err, PZ_BAD_USE,
+                   "%s has no gpipe order of the pipeline; accepted: 1f1b, or interleaved with vpp "
+                   "above 1",
+                   name);
+  if (p2p && p->vpp == 1)
+    return pz_fail(err, PZ_BAD_USE,
+                   "%s overlaps transfers between stages (p2p) in the interleaved order alone; "
+                   "accepted: vpp above 1, or an overlap without p2p",
+                   name);
+  if (p->vpp > 1 && !p2p && p->pp == 2)
+    return pz_fail(err, PZ_BAD_USE,
+                   "%s interleaves two stages with overlapped transfers alone; accepted: p2p in "
+                   "the overlap, or pp above 2",
+                   name);
+  for (int64_t j = 0; j < p->pp * p->vpp; j++)
+    if (pz_launch_chunk(l, j) == 0 && l->shape.experts)
+      return pz_fail(err, PZ_BAD_USE,
+                     "chunk %" PRId64 " of %" PRId64 " has no layer; accepted for a model with "
+                     "experts: at most %" PRId64 " chunks",
+                     j, p->pp * p->vpp, l->shape.layers);
+  return PZ_OK;
+}
+
+static enum pz_status check_tensor(const struct pz_launch *l, const char *name,
+                                   struct pz_error *err) {
+  const struct pz_training_options *p = &l->plan;
+  if (pz_core_overlap(l, PZ_OVERLAP_TP) && !p->sequence_parallel)
+    return pz_fail(err, PZ_BAD_USE,
+                   "%s overlaps tensor-parallel collectives with sequence parallelism alone; "
+                   "accepted: sequence parallelism, or an overlap without tp",
+                   name);
+  if (l->shape.experts && p->tp > 1 && !p->sequence_parallel)
+    return pz_fail(err, PZ_BAD_USE,
+                   "%s trains experts with tensor parallelism in sequence parallelism alone; "
+                   "accepted: sequence parallelism, or tp 1",
+                   name);
+  return PZ_OK;
+}
+
+static enum pz_status check_recompute(const struct pz_launch *l, const char *name,
+                                      struct pz_error *err) {
+  const struct pz_training_options *p = &l->plan;
+  if (p->recompute > PZ_RECOMPUTATION_FULL)
+    return pz_fail(err, PZ_BAD_USE, "%s has no recomputation '%s'; accepted: none, selective, full",
+                   name, pz_recomputation_names[p->recompute]);
+  if (p->execution == PZ_EXECUTION_COMPILE)
+    return pz_fail(err, PZ_BAD_USE, "%s does not compile its layers; accepted: eager, graph", name);
+  if (p->execution != PZ_EXECUTION_GRAPH) return PZ_OK;
+  if (p->recompute == PZ_RECOMPUTATION_FULL)
+    return pz_fail(err, PZ_BAD_USE,
+                   "%s captures no CUDA graphs of layers that are recomputed in full; accepted: "
+                   "recompute none or selective, or execution eager",
+                   name);
+  if (l->shape.experts)
+    return pz_fail(err, PZ_BAD_USE,
+                   "%s captures no CUDA graphs of whole layers with routed experts; accepted: "
+                   "execution eager",
+                   name);
+  return PZ_OK;
+}
+
+static enum pz_status check_shards(const struct pz_launch *l, const char *name,
+                                   struct pz_error *err) {
+  const struct pz_training_options *p = &l->plan;
+  if (pz_core_overlap(l, PZ_OVERLAP_PARAM) && !(p->overlap & PZ_OVERLAP_GRAD))
+    return pz_fail(err, PZ_BAD_USE,
+                   "%s overlaps the gathering of weights together with gradients alone; accepted: "
+                   "grad in the overlap, or no param",
+                   name);
+  if (p->zero > 1 && p->pp > 1)
+    return pz_fail(err, PZ_BAD_USE,
+                   "%s with ZeRO stage %d and %" PRId64
+                   " stages: Megatron's FSDP goes with tensor and expert parallelism, not with a "
+                   "pipeline; accepted: ZeRO stage 0 or 1, or pp 1",
+                   name, p->zero, p->pp);
+  if (p->zero > 1 && p->execution == PZ_EXECUTION_GRAPH)
+    return pz_fail(err, PZ_BAD_USE,
+                   "%s with ZeRO stage %d captures no CUDA graphs; accepted: execution eager, or "
+                   "ZeRO stage 0 or 1",
+                   name, p->zero);
+  if (p->grad_bytes != 2 && p->grad_bytes != 4)
+    return pz_fail(err, PZ_BAD_USE, "%s with gradients of %g bytes; accepted: 4 (fp32) or 2 (bf16)",
+                   name, p->grad_bytes);
+  return PZ_OK;
+}
+
+static enum pz_status check_shape(const struct pz_launch *l, const char *name,
+                                  struct pz_error *err) {
+  const char *library = l->plan.attention_library;
+  if (l->shape.rotary_base == 0 && l->plan.seq > l->shape.positions)
+    return pz_fail(err, PZ_BAD_USE,
+                   "%s with %" PRId64 " tokens: %s has %" PRId64
+                   " learned positions; accepted: at most that",
+                   name, l->plan.seq, l->model, l->shape.positions);
+  if (l->plan.attention == PZ_ATTENTION_FLASH && library && strcmp(library, "pallas") == 0)
+    return pz_fail(err, PZ_BAD_USE,
+                   "%s has no attention kernels of pallas; accepted: fa2, fa3, "
+                   "cudnn, or none named",
+                   name);
+  if (l->plan.attention == PZ_ATTENTION_FLASH && library && strcmp(library, "fa1") == 0)
+    return pz_fail(err, PZ_BAD_USE,
+                   "%s has no attention kernels of fa1; accepted: fa2, fa3, "
+                   "cudnn, or none named",
+                   name);
+  if (l->shape.rotary_base != (double)(int64_t)l->shape.rotary_base)
+    return pz_fail(err, PZ_BAD_USE, "%s with a rotary base of %g; accepted: whole numbers", name,
+                   l->shape.rotary_base);
+  return PZ_OK;
+}
+
+enum pz_status pz_megatron_core_check(const struct pz_launch *l, const char *name,
+                                      struct pz_error *err) {
+  enum pz_status status = check_shape(l, name, err);
+  if (status == PZ_OK) status = check_schedule(l, name, err);
+  if (status == PZ_OK) status = check_tensor(l, name, err);
+  if (status == PZ_OK) status = check_recompute(l, name, err);
+  return status == PZ_OK ? check_shards(l, name, err) : status;
+}
+
+/* ---- words ---------------------------------------------------------------------------------- */
+
+enum pz_core_division pz_core_division(const struct pz_launch *l) {
+  int64_t n = l->plan.pp * l->plan.vpp;
+  if (l->first_layers || l->last_layers) return PZ_CORE_ENDS;
+  if (l->shape.layers % n == 0) return PZ_CORE_EVEN;
+  return (l->shape.layers + 2) % n == 0 ? PZ_CORE_LAYERS : PZ_CORE_LAYOUT;
+}
+
+void pz_core_layout(const struct pz_launch *l, FILE *out) {
+  int64_t n = l->plan.pp * l->plan.vpp;
+  for (int64_t j = 0; j < n; j++) {
+    int64_t layers = pz_launch_chunk(l, j);
+    if (j) fputc('|', out);
+    if (j == 0) fputc('E', out);
+    if (layers) fprintf(out, layers > 1 ? "t*%" PRId64 : "t", layers);
+    if (j == n - 1) fputs(layers > 1 ? ",L" : "L", out);
+  }
+}
+
+void pz_core_expert_layers(const struct pz_launch *l, FILE *out) {
+  int64_t dense = l->shape.dense_layers;
+  if (dense)
+    fprintf(out, "([0]*%" PRId64 "+[1]*%" PRId64 ")", dense, l->shape.layers - dense);
+  else
+    fprintf(out, "([1]*%" PRId64 ")", l->shape.layers);
+}
+
+const char *pz_core_attention(const struct pz_launch *l) {
+  const char *library = l->plan.attention_library;
+  if (l->plan.attention == PZ_ATTENTION_STANDARD) return "unfused";
+  if (!library || !*library) return "auto";
+  return strcmp(library, "cudnn") == 0 ? "fused" : "flash";
+}
+
+const char *pz_core_sharding(const struct pz_launch *l) {
+  if (l->plan.zero < 2) return NULL;
+  return l->plan.zero == 2 ? "optim_grads" : "optim_grads_params";
+}

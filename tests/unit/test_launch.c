@@ -1,0 +1,916 @@
+/* Launch scripts: each is read back as its framework would read it, and must say what the plan says,
+ * for random plans over models of every family; what cannot be expressed is refused by a message
+ * that says what is accepted. */
+#include "unit/testing.h"
+
+#include <ctype.h>
+#include <stdio.h>
+
+#include "core/alloc.h"
+#include "core/json.h"
+#include "launch/launch.h"
+#include "place/training_options.h"
+
+enum { MEGATRON = 1, TORCHTITAN, NEMO, DEEPSPEED, FRAMEWORKS };
+
+static const char qwen3[] =
+    "{\"model_type\":\"qwen3\",\"num_hidden_layers\":36,\"hidden_size\":4096,"
+    "\"num_attention_heads\":32,\"num_key_value_heads\":8,\"head_dim\":128,"
+    "\"intermediate_size\":12288,\"vocab_size\":151936,\"max_position_embeddings\":40960,"
+    "\"rms_norm_eps\":1e-6,\"rope_theta\":1000000}";
+static const char qwen3_moe[] =
+    "{\"model_type\":\"qwen3_moe\",\"num_hidden_layers\":48,\"hidden_size\":2048,"
+    "\"num_attention_heads\":32,\"num_key_value_heads\":4,\"head_dim\":128,"
+    "\"intermediate_size\":6144,\"moe_intermediate_size\":768,\"num_experts\":128,"
+    "\"num_experts_per_tok\":8,\"vocab_size\":151936,\"max_position_embeddings\":40960,"
+    "\"rope_theta\":1000000}";
+static const char deepseek[] =
+    "{\"model_type\":\"deepseek_v3\",\"num_hidden_layers\":61,\"hidden_size\":7168,"
+    "\"num_attention_heads\":128,\"num_key_value_heads\":128,\"intermediate_size\":18432,"
+    "\"moe_intermediate_size\":2048,\"n_routed_experts\":256,\"n_shared_experts\":1,"
+    "\"num_experts_per_tok\":8,\"first_k_dense_replace\":3,\"n_group\":8,\"topk_group\":4,"
+    "\"routed_scaling_factor\":2.5,\"q_lora_rank\":1536,\"kv_lora_rank\":512,"
+    "\"qk_nope_head_dim\":128,\"qk_rope_head_dim\":64,\"v_head_dim\":128,\"vocab_size\":129280,"
+    "\"max_position_embeddings\":163840,\"rope_theta\":10000}";
+
+static const struct model {
+  const char *name, *config; /* config NULL: a preset */
+} models[] = {{"gpt2-xl", NULL},    {"gpt3-175b", NULL},      {"llama2-7b", NULL},
+              {"llama3-70b", NULL}, {"llama3-405b", NULL},    {"mixtral-8x7b", NULL},
+              {"qwen3-8b", qwen3},  {"qwen3-30b", qwen3_moe}, {"deepseek-v3", deepseek}};
+
+static struct pz_launch_shape shape_of(const struct model *m) {
+  struct pz_launch_shape s;
+  struct pz_error err = {0};
+  enum pz_status status =
+      m->config ? pz_launch_shape_parse(m->name, m->config, strlen(m->config), &s, &err)
+                : pz_launch_shape_load(m->name, &s, &err);
+  if (status != PZ_OK) fail_msg("%s", err.message);
+  return s;
+}
+
+/* ---- what a script says --------------------------------------------------------------------- */
+
+enum { MOST_ENTRIES = 400, LONGEST = 4096 };
+
+/* Names and values, in the order of the script; a flag without a value has "". */
+struct entries {
+  int n;
+  struct {
+    char name[72], value[LONGEST];
+  } * at;
+};
+
+static void add(struct entries *e, const char *name, const char *value) {
+  assert_true(e->n < MOST_ENTRIES && strlen(name) < sizeof e->at->name && strlen(value) < LONGEST);
+  strcpy(e->at[e->n].name, name);
+  strcpy(e->at[e->n++].value, value);
+}
+
+static const char *find(const struct entries *e, const char *name) {
+  for (int i = 0; i < e->n; i++)
+    if (strcmp(e->at[i].name, name) == 0) return e->at[i].value;
+  return NULL;
+}
+
+static bool has(const struct entries *e, const char *name) { return find(e, name) != NULL; }
+
+static int64_t number(const struct entries *e, const char *name, int64_t absent) {
+  const char *value = find(e, name);
+  return value ? strtoll(value, NULL, 10) : absent;
+}
+
+static void same(const struct entries *e, const char *name, int64_t value) {
+  if (!has(e, name)) fail_msg("no %s", name);
+  if (number(e, name, -1) != value)
+    fail_msg("%s is %s, not %lld", name, find(e, name), (long long)value);
+}
+
+static void same_text(const struct entries *e, const char *name, const char *value) {
+  if (!has(e, name) || strcmp(find(e, name), value) != 0)
+    fail_msg("%s is '%s', not '%s'", name, find(e, name) ? find(e, name) : "absent", value);
+}
+
+static void same_real(const struct entries *e, const char *name, double value) {
+  const char *text = find(e, name);
+  double v = text ? strtod(text, NULL) : -1;
+  if (!(v > value * 0.999999 - 1e-30 && v < value * 1.000001 + 1e-30))
+    fail_msg("%s is '%s', not %g", name, text ? text : "absent", value);
+}
+
+/* The next word of a shell command, without its quotes; NULL at the end. */
+static const char *shell_word(const char *at, const char *end, char *word) {
+  size_t n = 0;
+  while (at < end && (isspace((unsigned char)*at) || *at == '\\')) at++;
+  if (at >= end) return NULL;
+  for (char quote = 0; at < end && (quote || !isspace((unsigned char)*at)); at++) {
+    if (quote ? *at == quote : *at == '\'' || *at == '"') {
+      quote = quote ? 0 : *at;
+      continue;
+    }
+    assert_true(n < LONGEST - 1);
+    word[n++] = *at;
+  }
+  word[n] = '\0';
+  return at;
+}
+
+/* Flags between two places of the script. */
+static void read_flags(const char *at, const char *end, struct entries *e) {
+  char word[LONGEST], flag[LONGEST] = "";
+  while ((at = shell_word(at, end, word))) {
+    if (strncmp(word, "--", 2) == 0) {
+      if (*flag) add(e, flag, "");
+      strcpy(flag, word);
+    } else if (*flag) {
+      add(e, flag, word);
+      *flag = '\0';
+    }
+  }
+  if (*flag) add(e, flag, "");
+}
+
+static void read_array(const char *text, const char *name, struct entries *e) {
+  char head[60];
+  snprintf(head, sizeof head, "\n%s=(\n", name);
+  const char *at = strstr(text, head);
+  assert_non_null(at);
+  const char *end = strstr(at, "\n)\n");
+  assert_non_null(end);
+  read_flags(at + strlen(head), end, e);
+}
+
+/* The text between "cat > ... FILE" <<EOF and EOF. */
+static char *here_document(const char *text, const char *file) {
+  char head[80];
+  snprintf(head, sizeof head, "cat > \"$RUN_PATH/%s\" <<", file);
+  const char *at = strstr(text, head);
+  assert_non_null(at);
+  at = strchr(at, '\n') + 1;
+  const char *end = strstr(at, "\nEOF\n");
+  assert_non_null(end);
+  size_t n = (size_t)(end - at) + 1;
+  char *out = malloc(n + 1);
+  assert_non_null(out);
+  memcpy(out, at, n);
+  out[n] = '\0';
+  return out;
+}
+
+/* "name = value" or "name=value," on lines of their own, behind `prefix` of a section.  In TOML a
+ * list goes on to the line that closes it. */
+static void read_assignments(char *text, struct entries *e) {
+  char section[40] = "", name[200], value[LONGEST];
+  for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+    while (*line == ' ') line++;
+    char *equals = strchr(line, '=');
+    size_t n = strlen(line);
+    if (*line == '[' && line[n - 1] == ']' && !equals && isalpha((unsigned char)line[1])) {
+      snprintf(section, sizeof section, "%.*s.", (int)(n - 2), line + 1);
+      continue;
+    }
+    if (!equals || equals == line) continue;
+    char *end = equals;
+    while (end > line && end[-1] == ' ') end--;
+    snprintf(name, sizeof name, "%s%.*s", section, (int)(end - line), line);
+    char *from = equals + 1;
+    while (*from == ' ') from++;
+    n = strlen(from);
+    if (n && from[n - 1] == ',') n--;
+    if (n > 1 && from[0] == '"' && from[n - 1] == '"') from++, n -= 2;
+    snprintf(value, sizeof value, "%.*s", (int)n, from);
+    if (strlen(name) < 72) add(e, name, value);
+  }
+}
+
+/* ---- nodes ---------------------------------------------------------------------------------- */
+
+/* Nodes and devices of the torchrun line, and so the replicas. */
+static int64_t check_nodes(const struct pz_launch *l, const char *text) {
+  const char *at = strstr(text, "\nexec torchrun ");
+  struct entries e = {.at = malloc(MOST_ENTRIES * sizeof *e.at)};
+  assert_non_null(at);
+  read_flags(at, at + strlen(at), &e);
+  same(&e, "--nnodes", l->nodes);
+  same(&e, "--nproc-per-node", l->gpus);
+  same_text(&e, "--node-rank", "$NODE_RANK");
+  same_text(&e, "--master-addr", "$MASTER_ADDR");
+  int64_t world = number(&e, "--nnodes", 0) * number(&e, "--nproc-per-node", 0);
+  assert_int_equal(world, l->plan.tp * l->plan.pp * l->plan.dp);
+  free(e.at);
+  return world;
+}
+
+/* ---- Megatron Core -------------------------------------------------------------------------- */
+
+/* Layers of chunk j from a layout, E t*3 | t t | t,L. */
+static int64_t layout_chunk(const char *layout, int64_t j) {
+  int64_t layers = 0;
+  for (const char *at = layout; *at; at++) {
+    if (*at == '|') j--;
+    if (*at != 't' || j != 0) continue;
+    layers += at[1] == '*' ? strtoll(at + 2, NULL, 10) : 1;
+  }
+  return layers;
+}
+
+/* How Megatron Core would divide the layers, from the names of its fields. */
+struct division {
+  int64_t layers, pp, vpp, first, last;
+  bool ends_count;
+  const char *layout;
+};
+
+static int64_t core_chunk(const struct division *d, int64_t j) {
+  int64_t stage = j % d->pp, n = d->pp * d->vpp;
+  if (d->layout) return layout_chunk(d->layout, j);
+  if (d->ends_count) {
+    assert_int_equal((d->layers + 2) % n, 0);
+    return (d->layers + 2) / n - (j == 0) - (j == n - 1);
+  }
+  int64_t middle = d->pp - (d->first > 0) - (d->last > 0), rest = d->layers - d->first - d->last;
+  assert_true(middle > 0 ? rest % (middle * d->vpp) == 0 : rest == 0);
+  if (stage == 0 && d->first) return d->first / d->vpp;
+  if (stage == d->pp - 1 && d->last) return d->last / d->vpp;
+  return rest / (middle * d->vpp);
+}
+
+static void check_division(const struct pz_launch *l, const struct division *d) {
+  int64_t sum = 0;
+  for (int64_t j = 0; j < d->pp * d->vpp; j++) {
+    assert_int_equal(core_chunk(d, j), pz_launch_chunk(l, j));
+    sum += core_chunk(d, j);
+  }
+  assert_int_equal(sum, l->shape.layers);
+}
+
+/* The overlap of a plan without what it has nothing of. */
+static int real_overlap(const struct pz_training_options *p) {
+  int set = p->overlap;
+  if (!p->zero) set &= ~PZ_OVERLAP_PARAM;
+  if (p->tp == 1) set &= ~PZ_OVERLAP_TP;
+  if (p->pp == 1) set &= ~PZ_OVERLAP_P2P;
+  return set;
+}
+
+static void check_attention(const struct pz_training_options *p, const char *backend) {
+  const char *want = p->attention == PZ_ATTENTION_STANDARD        ? "unfused"
+                     : !*p->attention_library                     ? "auto"
+                     : strcmp(p->attention_library, "cudnn") == 0 ? "fused"
+                                                                  : "flash";
+  assert_string_equal(backend, want);
+}
+
+/* ---- Megatron-LM ---------------------------------------------------------------------------- */
+
+/* clang-format off */
+/* What the argument parser of Megatron-LM at the version of doc/launch.md knows, of what is used. */
+static const char *const megatron_flags[] = {
+    "--num-layers", "--hidden-size", "--ffn-hidden-size", "--num-attention-heads",
+    "--group-query-attention", "--num-query-groups", "--kv-channels", "--attention-backend",
+    "--qk-layernorm", "--multi-latent-attention", "--q-lora-rank", "--kv-lora-rank",
+    "--qk-head-dim", "--qk-pos-emb-head-dim", "--v-head-dim", "--rope-type",
+    "--max-position-embeddings", "--position-embedding-type", "--rotary-base", "--normalization",
+    "--norm-epsilon", "--swiglu", "--disable-bias-linear", "--add-qkv-bias",
+    "--untie-embeddings-and-output-weights", "--attention-dropout", "--hidden-dropout",
+    "--num-experts", "--moe-router-topk", "--moe-ffn-hidden-size",
+    "--moe-shared-expert-intermediate-size", "--moe-layer-freq", "--moe-grouped-gemm",
+    "--moe-token-dispatcher-type", "--moe-router-load-balancing-type", "--moe-aux-loss-coeff",
+    "--moe-router-score-function", "--moe-router-enable-expert-bias", "--moe-router-pre-softmax",
+    "--moe-router-topk-scaling-factor", "--moe-router-num-groups", "--moe-router-group-topk",
+    "--tensor-model-parallel-size", "--sequence-parallel", "--pipeline-model-parallel-size",
+    "--pipeline-model-parallel-layout", "--decoder-first-pipeline-num-layers",
+    "--decoder-last-pipeline-num-layers", "--account-for-embedding-in-pipeline-split",
+    "--account-for-loss-in-pipeline-split", "--num-virtual-stages-per-pipeline-rank",
+    "--context-parallel-size", "--expert-model-parallel-size", "--expert-tensor-parallel-size",
+    "--use-distributed-optimizer", "--use-megatron-fsdp", "--data-parallel-sharding-strategy",
+    "--no-gradient-accumulation-fusion", "--init-model-with-meta-device", "--ckpt-format",
+    "--num-distributed-optimizer-instances", "--overlap-grad-reduce", "--overlap-param-gather",
+    "--tp-comm-overlap", "--no-overlap-p2p-communication", "--micro-batch-size",
+    "--global-batch-size", "--seq-length", "--train-iters", "--lr", "--min-lr", "--lr-decay-style",
+    "--weight-decay", "--adam-beta2", "--clip-grad", "--bf16", "--grad-reduce-in-bf16",
+    "--recompute-granularity", "--recompute-modules", "--recompute-method",
+    "--recompute-num-layers", "--cuda-graph-impl", "--te-rng-tracker", "--log-interval",
+    "--eval-iters", "--save", "--load", "--save-interval", NULL};
+
+/* The same of Megatron-DeepSpeed. */
+static const char *const deepspeed_flags[] = {
+    "--num-layers", "--hidden-size", "--ffn-hidden-size", "--num-attention-heads",
+    "--num-key-value-heads", "--kv-channels", "--max-position-embeddings",
+    "--use-rotary-position-embeddings", "--rotary-position-embeddings-theta", "--normalization",
+    "--layernorm-epsilon", "--swiglu", "--disable-bias-linear",
+    "--untie-embeddings-and-output-weights", "--attention-dropout", "--hidden-dropout",
+    "--no-query-key-layer-scaling", "--use-flash-attn-v1", "--use-flash-attn-v2",
+    "--tensor-model-parallel-size", "--sequence-parallel", "--pipeline-model-parallel-size",
+    "--no-pipeline-parallel", "--zero-stage", "--deepspeed", "--deepspeed_config",
+    "--distributed-backend", "--micro-batch-size", "--global-batch-size", "--seq-length",
+    "--train-iters", "--lr", "--min-lr", "--lr-decay-style", "--weight-decay", "--adam-beta2",
+    "--clip-grad", "--bf16", "--deepspeed-activation-checkpointing", "--recompute-granularity",
+    "--recompute-method", "--recompute-num-layers", "--data-path", "--split", "--tokenizer-type",
+    "--tokenizer-model", "--vocab-size", "--log-interval", "--eval-iters", "--save", "--load",
+    "--save-interval", NULL};
+/* clang-format on */
+
+static void check_known(const struct entries *e, const char *const *known) {
+  for (int i = 0; i < e->n; i++) {
+    int k = 0;
+    while (known[k] && strcmp(known[k], e->at[i].name) != 0) k++;
+    if (!known[k]) fail_msg("%s is no argument of the framework", e->at[i].name);
+    for (int j = 0; j < i; j++) assert_string_not_equal(e->at[i].name, e->at[j].name);
+  }
+}
+
+static void check_recompute(const struct entries *e, const struct pz_training_options *p,
+                            bool modules) {
+  if (p->recompute == PZ_RECOMPUTATION_NONE) {
+    assert_false(has(e, "--recompute-granularity"));
+    return;
+  }
+  same_text(e, "--recompute-granularity", pz_recomputation_names[p->recompute]);
+  if (p->recompute == PZ_RECOMPUTATION_SELECTIVE) {
+    if (modules) same_text(e, "--recompute-modules", "core_attn");
+    assert_false(has(e, "--recompute-method"));
+    return;
+  }
+  same_text(e, "--recompute-method", p->recompute_layers ? "block" : "uniform");
+  same(e, "--recompute-num-layers", p->recompute_layers ? p->recompute_layers : 1);
+}
+
+static void check_megatron_model(const struct pz_launch *l, const struct entries *e) {
+  const struct pz_launch_shape *s = &l->shape;
+  same(e, "--num-layers", s->layers);
+  same(e, "--hidden-size", s->hidden);
+  same(e, "--ffn-hidden-size", s->ffn);
+  same(e, "--num-attention-heads", s->heads);
+  if (s->kv_rank) {
+    same(e, "--kv-lora-rank", s->kv_rank);
+    same(e, "--q-lora-rank", s->q_rank);
+    same(e, "--qk-head-dim", s->nope_dim);
+    same(e, "--qk-pos-emb-head-dim", s->rope_dim);
+    same(e, "--v-head-dim", s->v_dim);
+    assert_true(has(e, "--multi-latent-attention"));
+  } else {
+    same(e, "--kv-channels", s->head_dim);
+    assert_int_equal(number(e, "--num-query-groups", s->heads), s->kv_heads);
+    assert_int_equal(has(e, "--group-query-attention"), s->kv_heads != s->heads);
+  }
+  assert_int_equal(has(e, "--swiglu"), s->gated);
+  assert_int_equal(has(e, "--untie-embeddings-and-output-weights"), !s->tied);
+  assert_int_equal(has(e, "--disable-bias-linear"), !s->bias);
+  assert_int_equal(has(e, "--qk-layernorm"), s->qk_norm);
+  assert_int_equal(number(e, "--rotary-base", 0), (int64_t)s->rotary_base);
+  same_real(e, "--norm-epsilon", s->norm_eps);
+  assert_true(number(e, "--max-position-embeddings", 0) >= l->plan.seq);
+  assert_int_equal(number(e, "--num-experts", 0), s->experts);
+  assert_int_equal(number(e, "--moe-router-topk", 0), s->topk);
+  assert_int_equal(number(e, "--moe-ffn-hidden-size", 0), s->expert_ffn);
+  assert_int_equal(number(e, "--moe-shared-expert-intermediate-size", 0), s->shared_ffn);
+}
+
+static void check_megatron(const struct pz_launch *l, const char *text) {
+  const struct pz_training_options *p = &l->plan;
+  struct entries e = {.at = malloc(MOST_ENTRIES * sizeof *e.at)};
+  int64_t world = check_nodes(l, text);
+  read_array(text, "MODEL_ARGS", &e);
+  read_array(text, "PARALLEL_ARGS", &e);
+  read_array(text, "TRAINING_ARGS", &e);
+  check_known(&e, megatron_flags);
+  check_megatron_model(l, &e);
+  same(&e, "--tensor-model-parallel-size", p->tp);
+  same(&e, "--pipeline-model-parallel-size", p->pp);
+  same(&e, "--micro-batch-size", p->mbs);
+  same(&e, "--global-batch-size", p->batch);
+  same(&e, "--seq-length", p->seq);
+  int64_t dp = world / (p->tp * p->pp);
+  assert_int_equal(p->batch, p->mbs * dp * pz_launch_rounds(l));
+  assert_true(has(&e, "--bf16"));
+  assert_int_equal(has(&e, "--sequence-parallel"), p->sequence_parallel);
+  assert_int_equal(has(&e, "--grad-reduce-in-bf16"), p->grad_bytes == 2);
+  assert_int_equal(has(&e, "--cuda-graph-impl"), p->execution == PZ_EXECUTION_GRAPH);
+  const char *fsdp = find(&e, "--data-parallel-sharding-strategy");
+  int zero =
+      fsdp ? (strcmp(fsdp, "optim_grads") == 0 ? 2 : 3) : has(&e, "--use-distributed-optimizer");
+  assert_int_equal(zero, p->zero);
+  if (zero) assert_int_equal(dp / number(&e, "--num-distributed-optimizer-instances", 1), p->shard);
+  assert_int_equal(strstr(text, "export CUDA_DEVICE_MAX_CONNECTIONS=1") != NULL, zero < 2);
+  int64_t chunks = number(&e, "--num-virtual-stages-per-pipeline-rank", 1);
+  if (has(&e, "--pipeline-model-parallel-layout")) chunks = p->vpp;
+  assert_int_equal(chunks, p->vpp);
+  bool p2p = p->vpp > 1 && !has(&e, "--no-overlap-p2p-communication");
+  assert_int_equal(PZ_OVERLAP_GRAD * has(&e, "--overlap-grad-reduce") +
+                       PZ_OVERLAP_PARAM * has(&e, "--overlap-param-gather") +
+                       PZ_OVERLAP_TP * has(&e, "--tp-comm-overlap") + PZ_OVERLAP_P2P * p2p,
+                   real_overlap(p));
+  check_recompute(&e, p, true);
+  check_attention(p, find(&e, "--attention-backend"));
+  struct division d = {.layers = number(&e, "--num-layers", 0),
+                       .pp = p->pp,
+                       .vpp = chunks,
+                       .first = number(&e, "--decoder-first-pipeline-num-layers", 0),
+                       .last = number(&e, "--decoder-last-pipeline-num-layers", 0),
+                       .ends_count = has(&e, "--account-for-loss-in-pipeline-split"),
+                       .layout = find(&e, "--pipeline-model-parallel-layout")};
+  check_division(l, &d);
+  free(e.at);
+}
+
+/* ---- NeMo ----------------------------------------------------------------------------------- */
+
+static void same_truth(const struct entries *e, const char *name, bool value) {
+  same_text(e, name, value ? "True" : "False");
+}
+
+static void check_nemo_model(const struct pz_launch *l, const struct entries *e) {
+  const struct pz_launch_shape *s = &l->shape;
+  same(e, "model.num_layers", s->layers);
+  same(e, "model.hidden_size", s->hidden);
+  same(e, "model.ffn_hidden_size", s->ffn);
+  same(e, "model.num_attention_heads", s->heads);
+  same(e, "model.vocab_size", s->vocab);
+  if (s->kv_rank)
+    same(e, "model.kv_lora_rank", s->kv_rank);
+  else
+    same(e, "model.num_query_groups", s->kv_heads);
+  same_truth(e, "model.gated_linear_unit", s->gated);
+  same_truth(e, "model.add_bias_linear", s->bias);
+  same_truth(e, "model.share_embeddings_and_output_weights", s->tied);
+  assert_int_equal(number(e, "model.rotary_base", 0), (int64_t)s->rotary_base);
+  assert_int_equal(number(e, "model.num_moe_experts", 0), s->experts);
+  assert_int_equal(number(e, "model.moe_router_topk", 0), s->topk);
+  assert_int_equal(number(e, "model.moe_ffn_hidden_size", 0), s->expert_ffn);
+}
+
+static void check_nemo_recompute(const struct entries *e, const struct pz_training_options *p) {
+  if (p->recompute == PZ_RECOMPUTATION_NONE) {
+    assert_false(has(e, "model.recompute_granularity"));
+    return;
+  }
+  same_text(e, "model.recompute_granularity", pz_recomputation_names[p->recompute]);
+  if (p->recompute == PZ_RECOMPUTATION_FULL)
+    same(e, "model.recompute_num_layers", p->recompute_layers ? p->recompute_layers : 1);
+}
+
+static void check_nemo(const struct pz_launch *l, const char *text) {
+  const struct pz_training_options *p = &l->plan;
+  struct entries e = {.at = malloc(MOST_ENTRIES * sizeof *e.at)};
+  char *program = here_document(text, "train.py");
+  int64_t world = check_nodes(l, text);
+  read_assignments(program, &e);
+  check_nemo_model(l, &e);
+  check_nemo_recompute(&e, p);
+  same(&e, "model.tensor_model_parallel_size", p->tp);
+  same(&e, "model.pipeline_model_parallel_size", p->pp);
+  same(&e, "micro_batch_size", p->mbs);
+  same(&e, "global_batch_size", p->batch);
+  same(&e, "seq_length", p->seq);
+  same(&e, "model.seq_length", p->seq);
+  same_truth(&e, "model.sequence_parallel", p->sequence_parallel);
+  int64_t dp = world / (p->tp * p->pp);
+  assert_int_equal(p->batch, p->mbs * dp * pz_launch_rounds(l));
+  same_truth(&e, "use_distributed_optimizer", p->zero > 0);
+  same_truth(&e, "grad_reduce_in_fp32", p->grad_bytes == 4);
+  same_truth(&e, "precision.grad_reduce_in_fp32", p->grad_bytes == 4);
+  same(&e, "num_distributed_optimizer_instances", p->zero ? p->dp / p->shard : 1);
+  same_text(&e, "ckpt_format", p->zero > 1 ? "fsdp_dtensor" : "torch_dist");
+  if (p->zero > 1)
+    same_text(&e, "data_parallel_sharding_strategy",
+              p->zero == 2 ? "optim_grads" : "optim_grads_params");
+  int overlap = real_overlap(p);
+  same_truth(&e, "overlap_grad_reduce", overlap & PZ_OVERLAP_GRAD);
+  same_truth(&e, "overlap_param_gather", overlap & PZ_OVERLAP_PARAM);
+  same_truth(&e, "model.tp_comm_overlap", overlap & PZ_OVERLAP_TP);
+  same_truth(&e, "model.overlap_p2p_comm", overlap & PZ_OVERLAP_P2P);
+  check_attention(p, find(&e, "model.attention_backend") + strlen("AttnBackend."));
+  struct division d = {.layers = number(&e, "model.num_layers", 0),
+                       .pp = p->pp,
+                       .vpp = number(&e, "model.virtual_pipeline_model_parallel_size", 1),
+                       .first = number(&e, "model.num_layers_in_first_pipeline_stage", 0),
+                       .last = number(&e, "model.num_layers_in_last_pipeline_stage", 0),
+                       .ends_count = has(&e, "model.account_for_loss_in_pipeline_split"),
+                       .layout = find(&e, "model.pipeline_model_parallel_layout")};
+  assert_int_equal(d.vpp, p->vpp);
+  check_division(l, &d);
+  free(program);
+  free(e.at);
+}
+
+/* ---- torchtitan ----------------------------------------------------------------------------- */
+
+static void check_titan_model(const struct pz_launch *l, const char *text) {
+  const struct pz_launch_shape *s = &l->shape;
+  struct entries e = {.at = malloc(MOST_ENTRIES * sizeof *e.at)};
+  char *module = here_document(text, "phaze_model.py");
+  read_assignments(module, &e);
+  same(&e, "dim", s->hidden);
+  same(&e, "n_layers", s->layers);
+  same(&e, "n_heads", s->heads);
+  same(&e, "vocab_size", s->vocab);
+  same_real(&e, "rope_theta", s->rotary_base);
+  if (s->family == PZ_LAUNCH_LLAMA) {
+    /* its own arithmetic of the feed-forward width */
+    int64_t width = 2 * 4 * s->hidden / 3, multiple = number(&e, "multiple_of", 0);
+    if (has(&e, "ffn_dim_multiplier"))
+      width = (int64_t)(strtod(find(&e, "ffn_dim_multiplier"), NULL) * (double)width);
+    assert_int_equal((width + multiple - 1) / multiple * multiple, s->ffn);
+    same(&e, "n_kv_heads", s->kv_heads);
+  } else {
+    same(&e, s->family == PZ_LAUNCH_QWEN3 ? "hidden_dim" : "inter_dim", s->ffn);
+  }
+  assert_int_equal(number(&e, "num_experts", 0), s->experts);
+  assert_int_equal(number(&e, "top_k", 0), s->topk);
+  assert_int_equal(number(&e, "moe_inter_dim", 0), s->expert_ffn);
+  free(module);
+  free(e.at);
+}
+
+/* Every chunk has its layers, in order; the first the embedding, the last norm and output. */
+static void check_titan_stages(const struct pz_launch *l, const char *config) {
+  int64_t n = l->plan.pp * l->plan.vpp, layer = 0;
+  const char *at = strstr(config, "module_fqns_per_model_part = [\n");
+  if (l->plan.pp == 1) {
+    assert_null(at);
+    return;
+  }
+  assert_non_null(at);
+  for (int64_t j = 0; j < n; j++) {
+    at = strchr(at, '\n') + 1;
+    const char *end = strchr(at, '\n');
+    int64_t here = 0;
+    for (const char *w = at; (w = strstr(w, "\"layers.")) && w < end; w++, here++)
+      assert_int_equal(strtoll(w + 8, NULL, 10), layer++);
+    assert_int_equal(here, pz_launch_chunk(l, j));
+    const char *first = strstr(at, "\"tok_embeddings\""),
+               *last = strstr(at, "\"norm\", \"output\"");
+    assert_int_equal(first && first < end, j == 0);
+    assert_int_equal(last && last < end, j == n - 1);
+  }
+  assert_int_equal(layer, l->shape.layers);
+  assert_int_equal(strncmp(strchr(at, '\n') + 1, "]\n", 2), 0);
+}
+
+static void check_titan_recompute(const struct entries *e, const struct pz_training_options *p) {
+  static const char *const mode[PZ_RECOMPUTATIONS] = {"none", NULL, "full", "selective",
+                                                      "selective"};
+  assert_non_null(mode[p->recompute]);
+  same_text(e, "activation_checkpoint.mode", mode[p->recompute]);
+  if (p->recompute >= PZ_RECOMPUTATION_ALTERNATE)
+    same_text(e, "activation_checkpoint.selective_ac_option",
+              p->recompute == PZ_RECOMPUTATION_ALTERNATE ? "op" : "2");
+}
+
+static void check_torchtitan(const struct pz_launch *l, const char *text) {
+  static const char *const order[PZ_PIPELINES] = {"1F1B", "Interleaved1F1B", "GPipe"};
+  const struct pz_training_options *p = &l->plan;
+  struct entries e = {.at = malloc(MOST_ENTRIES * sizeof *e.at)};
+  char *config = here_document(text, "plan.toml");
+  int64_t world = check_nodes(l, text);
+  check_titan_model(l, text);
+  check_titan_stages(l, config);
+  read_assignments(config, &e);
+  same(&e, "parallelism.tensor_parallel_degree", p->tp);
+  same(&e, "parallelism.pipeline_parallel_degree", p->pp);
+  int64_t replicate = number(&e, "parallelism.data_parallel_replicate_degree", 0),
+          shard = number(&e, "parallelism.data_parallel_shard_degree", 0);
+  assert_int_equal(replicate * shard, p->dp);
+  assert_int_equal(replicate * shard * p->tp * p->pp, world);
+  assert_true(shard > 1 || p->dp == 1 || (p->tp == 1 && p->pp == 1));
+  if (p->zero) assert_int_equal(shard, p->shard);
+  same_text(&e, "parallelism.fsdp_reshard_after_forward", p->zero == 3 ? "always" : "never");
+  same(&e, "training.global_batch_size", p->batch);
+  same(&e, "training.seq_len", p->seq);
+  int64_t local = number(&e, "training.local_batch_size", 0);
+  if (p->pp > 1) {
+    same(&e, "parallelism.pipeline_parallel_microbatch_size", p->mbs);
+    same_text(&e, "parallelism.pipeline_parallel_schedule", order[p->pipeline]);
+    assert_int_equal(local / p->mbs, pz_launch_rounds(l));
+    assert_int_equal(local * p->dp, p->batch);
+  } else {
+    assert_int_equal(local, p->mbs);
+    assert_int_equal(p->batch % (local * p->dp), 0);
+  }
+  same_text(&e, "compile.enable", p->execution == PZ_EXECUTION_COMPILE ? "true" : "false");
+  same_text(&e, "parallelism.enable_async_tensor_parallel",
+            p->tp > 1 && p->overlap & PZ_OVERLAP_TP ? "true" : "false");
+  check_titan_recompute(&e, p);
+  free(config);
+  free(e.at);
+}
+
+/* ---- DeepSpeed ------------------------------------------------------------------------------ */
+
+static int64_t json_int(const json_t *j, const char *key) {
+  return json_integer_value(json_object_get(j, key));
+}
+
+static void check_deepspeed_config(const struct pz_launch *l, const char *text) {
+  const struct pz_training_options *p = &l->plan;
+  char *config = here_document(text, "deepspeed.json");
+  json_error_t wrong;
+  json_t *j = json_loads(config, 0, &wrong);
+  if (!j) fail_msg("%s", wrong.text);
+  assert_int_equal(json_int(j, "train_batch_size"), p->batch);
+  assert_int_equal(json_int(j, "train_micro_batch_size_per_gpu"), p->mbs);
+  assert_int_equal(json_int(j, "gradient_accumulation_steps"), pz_launch_rounds(l));
+  assert_int_equal(json_int(j, "train_batch_size"), json_int(j, "train_micro_batch_size_per_gpu") *
+                                                        json_int(j, "gradient_accumulation_steps") *
+                                                        p->dp);
+  assert_string_equal(json_string_value(json_object_get(j, "communication_data_type")),
+                      p->grad_bytes == 2 ? "bf16" : "fp32");
+  assert_true(json_is_true(json_object_get(json_object_get(j, "bf16"), "enabled")));
+  const json_t *zero = json_object_get(j, "zero_optimization");
+  assert_int_equal(json_int(zero, "stage"), p->zero);
+  if (p->zero > 1)
+    assert_int_equal(json_is_true(json_object_get(zero, "overlap_comm")),
+                     (p->overlap & PZ_OVERLAP_GRAD) != 0);
+  assert_int_equal(json_object_get(zero, "stage3_prefetch_bucket_size") != NULL,
+                   p->zero == 3 && !(p->overlap & PZ_OVERLAP_PARAM));
+  json_decref(j);
+  free(config);
+}
+
+static void check_deepspeed(const struct pz_launch *l, const char *text) {
+  const struct pz_training_options *p = &l->plan;
+  const struct pz_launch_shape *s = &l->shape;
+  struct entries e = {.at = malloc(MOST_ENTRIES * sizeof *e.at)};
+  int64_t world = check_nodes(l, text);
+  check_deepspeed_config(l, text);
+  read_array(text, "MODEL_ARGS", &e);
+  read_array(text, "PARALLEL_ARGS", &e);
+  read_array(text, "TRAINING_ARGS", &e);
+  check_known(&e, deepspeed_flags);
+  same(&e, "--num-layers", s->layers);
+  same(&e, "--hidden-size", s->hidden);
+  same(&e, "--ffn-hidden-size", s->ffn);
+  same(&e, "--num-attention-heads", s->heads);
+  same(&e, "--num-key-value-heads", s->kv_heads);
+  same(&e, "--vocab-size", s->vocab);
+  assert_int_equal(number(&e, "--rotary-position-embeddings-theta", 0), (int64_t)s->rotary_base);
+  same(&e, "--tensor-model-parallel-size", p->tp);
+  same(&e, "--pipeline-model-parallel-size", p->pp);
+  assert_int_equal(world / (p->tp * p->pp), p->dp);
+  assert_int_equal(s->layers % p->pp, 0);
+  assert_int_equal(has(&e, "--no-pipeline-parallel"), p->pp == 1);
+  same(&e, "--zero-stage", p->zero);
+  assert_true(p->pp == 1 || p->zero < 2);
+  same(&e, "--micro-batch-size", p->mbs);
+  same(&e, "--global-batch-size", p->batch);
+  same(&e, "--seq-length", p->seq);
+  assert_int_equal(has(&e, "--sequence-parallel"), p->sequence_parallel);
+  assert_int_equal(has(&e, "--use-flash-attn-v1") || has(&e, "--use-flash-attn-v2"),
+                   p->attention == PZ_ATTENTION_FLASH);
+  check_recompute(&e, p, false);
+  free(e.at);
+}
+
+static void (*const checks[FRAMEWORKS])(const struct pz_launch *l,
+                                        const char *text) = {[MEGATRON] = check_megatron,
+                                                             [TORCHTITAN] = check_torchtitan,
+                                                             [NEMO] = check_nemo,
+                                                             [DEEPSPEED] = check_deepspeed};
+
+/* ---- random plans --------------------------------------------------------------------------- */
+
+static int64_t pick(uint64_t *seed, int64_t n) {
+  return (int64_t)(pz_random_next(seed) % (uint64_t)n);
+}
+
+static int64_t power(uint64_t *seed, int most) { return 1 << pick(seed, most + 1); }
+
+/* A framework's habits in half of the fields, something else in the others. */
+static struct pz_training_options random_plan(uint64_t *seed, const struct pz_launch_shape *s) {
+  static const char *const framework[] = {"megatron", "torchtitan", "nemo", "deepspeed"};
+  static const char *const library[] = {NULL, "", "fa2", "fa3", "cudnn"};
+  struct pz_training_options o = pz_training_options_default();
+  o.framework = framework[pick(seed, 4)];
+  do o.tp = power(seed, 3);
+  while (s->heads % o.tp || s->kv_heads % o.tp || s->ffn % o.tp);
+  o.pp = pick(seed, 2) ? 1 : 1 + pick(seed, s->layers < 12 ? s->layers : 12);
+  o.vpp = o.pp > 1 && pick(seed, 2) ? 1 + pick(seed, s->layers / o.pp) : 1;
+  if (o.vpp > 6) o.vpp = 2;
+  if (o.vpp * o.pp > s->layers) o.vpp = 1;
+  o.dp = power(seed, 5);
+  o.mbs = power(seed, 2);
+  o.batch = o.mbs * o.dp * o.pp * (1 + pick(seed, 6));
+  o.seq = 1024 << pick(seed, s->rotary_base > 0 ? 4 : 1);
+  o.shard = pick(seed, 3) ? 0 : power(seed, 5);
+  if (o.shard > o.dp) o.shard = 0;
+  if (pick(seed, 2)) o.zero = (int)pick(seed, 4);
+  if (pick(seed, 2)) o.recompute = (int)pick(seed, PZ_RECOMPUTATIONS);
+  if (o.recompute == PZ_RECOMPUTATION_FULL && pick(seed, 2)) o.recompute_layers = 1 + pick(seed, 3);
+  if (pick(seed, 4) == 0) o.sequence_parallel = (int)pick(seed, 2);
+  if (pick(seed, 2)) o.overlap = (int)pick(seed, PZ_OVERLAP_ALL + 1);
+  if (pick(seed, 3) == 0) o.execution = (int)pick(seed, PZ_EXECUTIONS);
+  if (pick(seed, 4) == 0) o.attention = (int)pick(seed, 2);
+  if (pick(seed, 4) == 0) o.grad_bytes = (double)(2 * (1 + pick(seed, 2)));
+  if (o.vpp == 1 && pick(seed, 8) == 0) o.pipeline = PZ_PIPELINE_GPIPE;
+  o.attention_library = library[pick(seed, 5)];
+  return o;
+}
+
+/* Uneven stages where they go up. */
+static void random_ends(uint64_t *seed, struct pz_launch *l) {
+  int64_t pp = l->plan.pp, vpp = l->plan.vpp;
+  if (pp < 3 || pick(seed, 4)) return;
+  int64_t middle = l->shape.layers / (pp * vpp) * vpp, ends = l->shape.layers - middle * (pp - 2),
+          first = ends / 2 / vpp * vpp;
+  if (middle < vpp || first < vpp || (ends - first) % vpp || ends - first < vpp) return;
+  l->first_layers = first;
+  l->last_layers = ends - first;
+}
+
+static struct pz_launch random_launch(uint64_t *seed) {
+  const struct model *m = &models[pick(seed, sizeof models / sizeof *models)];
+  struct pz_launch l = {.model = m->name, .shape = shape_of(m)};
+  struct pz_error err = {0};
+  l.plan = random_plan(seed, &l.shape);
+  if (pz_training_options_fill(&l.plan, &err) != PZ_OK) fail_msg("%s", err.message);
+  l.gpus = l.plan.devices % 8 ? l.plan.devices : 8;
+  l.nodes = l.plan.devices / l.gpus;
+  random_ends(seed, &l);
+  return l;
+}
+
+static void scripts_say_what_the_plan_says(void **state) {
+  (void)state;
+  uint64_t seed = 20;
+  int made[FRAMEWORKS] = {0}, refused[FRAMEWORKS] = {0};
+  for (int i = pz_test_part(12000); i > 0; i--) {
+    struct pz_launch l = random_launch(&seed);
+    for (int f = 1; f < FRAMEWORKS; f++) {
+      struct pz_error err = {0};
+      char *text = NULL;
+      enum pz_status status = pz_launch_script(f, &l, &text, &err);
+      if (status == PZ_OK) {
+        made[f]++;
+        checks[f](&l, text);
+      } else {
+        assert_int_equal(status, PZ_BAD_USE);
+        refused[f]++;
+        if (!strstr(err.message, "; accepted")) fail_msg("%s", err.message);
+      }
+      pz_free(text);
+    }
+  }
+  for (int f = 1; f < FRAMEWORKS; f++) {
+    print_message("%s: %d scripts, %d refused\n", pz_launch_names[f], made[f], refused[f]);
+    assert_true(made[f] > pz_test_part(200) && refused[f] > 0);
+  }
+}
+
+/* ---- what is refused ------------------------------------------------------------------------ */
+
+/* A plan that every framework takes but for `change`. */
+struct refusal {
+  int framework;
+  const char *model;
+  void (*change)(struct pz_launch *l);
+  const char *message; /* part of it */
+};
+
+static void nothing(struct pz_launch *l) { (void)l; }
+static void gpipe(struct pz_launch *l) { l->plan.pipeline = PZ_PIPELINE_GPIPE; }
+static void interleaved(struct pz_launch *l) {
+  l->plan.vpp = 2;
+  l->plan.pipeline = PZ_PIPELINE_INTERLEAVED;
+}
+static void half(struct pz_launch *l) { l->plan.recompute = PZ_RECOMPUTATION_HALF; }
+static void selective(struct pz_launch *l) { l->plan.recompute = PZ_RECOMPUTATION_SELECTIVE; }
+static void no_sp(struct pz_launch *l) { l->plan.sequence_parallel = 0; }
+static void compiled(struct pz_launch *l) { l->plan.execution = PZ_EXECUTION_COMPILE; }
+static void graph(struct pz_launch *l) { l->plan.execution = PZ_EXECUTION_GRAPH; }
+static void zero0(struct pz_launch *l) { l->plan.zero = 0; }
+static void zero1(struct pz_launch *l) { l->plan.zero = 1; }
+static void zero3(struct pz_launch *l) { l->plan.zero = 3; }
+static void p2p(struct pz_launch *l) { l->plan.overlap |= PZ_OVERLAP_P2P; }
+static void tp_overlap(struct pz_launch *l) { l->plan.overlap |= PZ_OVERLAP_TP; }
+static void no_overlap(struct pz_launch *l) { l->plan.overlap = 0; }
+static void layers(struct pz_launch *l) {
+  l->plan.recompute = PZ_RECOMPUTATION_FULL;
+  l->plan.recompute_layers = 2;
+}
+static void fp64(struct pz_launch *l) { l->plan.grad_bytes = 8; }
+static void odd_first(struct pz_launch *l) { l->first_layers = l->last_layers = 7; }
+
+static const struct refusal refusals[] = {
+    {MEGATRON, "llama2-7b", gpipe, "megatron has no gpipe order"},
+    {MEGATRON, "llama2-7b", p2p, "in the interleaved order alone; accepted: vpp above 1"},
+    {MEGATRON, "llama2-7b", interleaved, "interleaves two stages"},
+    {MEGATRON, "llama2-7b", half, "megatron has no recomputation 'half'"},
+    {MEGATRON, "llama2-7b", zero3, "ZeRO stage 3 and 2 stages"},
+    {MEGATRON, "llama2-7b", compiled, "does not compile"},
+    {MEGATRON, "llama2-7b", fp64, "gradients of 8 bytes"},
+    {MEGATRON, "mixtral-8x7b", no_sp, "sequence parallelism, or tp 1"},
+    {MEGATRON, "mixtral-8x7b", graph, "no CUDA graphs of whole layers with routed experts"},
+    {MEGATRON, "llama2-7b", odd_first, "7 in the first and 7 in the last of 2 stages"},
+    {NEMO, "mixtral-8x7b", no_sp, "nemo trains experts with tensor parallelism"},
+    {TORCHTITAN, "gpt3-175b", nothing, "no model of the shape of gpt3-175b (gpt2)"},
+    {TORCHTITAN, "mixtral-8x7b", nothing, "accepted: llama, qwen3, deepseek_v3"},
+    {TORCHTITAN, "llama2-7b", zero1, "does not shard the optimizer alone"},
+    {TORCHTITAN, "llama2-7b", zero0, "accepted: ZeRO stage 2 or 3"},
+    {TORCHTITAN, "llama2-7b", selective, "does not recompute the attention core alone"},
+    {TORCHTITAN, "llama2-7b", layers, "the first 2 layers"},
+    {TORCHTITAN, "llama2-7b", graph, "no CUDA graphs"},
+    {TORCHTITAN, "llama2-7b", no_sp, "always with sequence parallelism"},
+    {TORCHTITAN, "llama2-7b", no_overlap, "always overlaps gradients and weights"},
+    {TORCHTITAN, "llama2-7b", tp_overlap, "in compiled layers alone"},
+    {DEEPSPEED, "llama2-7b", zero3, "deepspeed refuses ZeRO stage 3 with a pipeline"},
+    {DEEPSPEED, "llama2-7b", interleaved, "no interleaved order"},
+    {DEEPSPEED, "llama2-7b", layers, "does not recompute the first 2 layers"},
+    {DEEPSPEED, "mixtral-8x7b", nothing, "no model of the shape of mixtral-8x7b"},
+};
+
+/* 8 devices: tp 2, pp 2, dp 2. */
+static struct pz_launch plain_launch(int framework, const char *model) {
+  struct pz_launch l = {.model = model, .nodes = 1, .gpus = 8};
+  struct pz_error err = {0};
+  bool titan = framework == TORCHTITAN;
+  l.plan = pz_training_options_default();
+  l.plan.framework = titan ? "torchtitan" : "megatron";
+  l.plan.tp = l.plan.pp = l.plan.dp = 2;
+  l.plan.batch = 64;
+  l.plan.seq = 2048;
+  l.plan.zero = titan ? 3 : 1;
+  if (pz_launch_shape_load(model, &l.shape, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (pz_training_options_fill(&l.plan, &err) != PZ_OK) fail_msg("%s", err.message);
+  return l;
+}
+
+static void what_cannot_be_is_refused(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+    const struct refusal *r = &refusals[i];
+    struct pz_error err = {0};
+    struct pz_launch l = plain_launch(r->framework, r->model);
+    char *text = NULL;
+    r->change(&l);
+    assert_int_equal(pz_launch_script(r->framework, &l, &text, &err), PZ_BAD_USE);
+    assert_null(text);
+    if (!strstr(err.message, r->message) || !strstr(err.message, "accepted"))
+      fail_msg("'%s' has no '%s'", err.message, r->message);
+  }
+}
+
+static void unknown_families_are_refused_by_name(void **state) {
+  (void)state;
+  static const char *const names[] = {"bert-large", "opt-175b", "mistral-7b", "qwen2.5-7b",
+                                      "gpt-neox-20b"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    struct pz_launch_shape s;
+    struct pz_error err = {0};
+    assert_int_equal(pz_launch_shape_load(names[i], &s, &err), PZ_BAD_USE);
+    assert_non_null(strstr(err.message, names[i]));
+    assert_non_null(strstr(err.message, "accepted: gpt2, llama, mixtral, qwen3, qwen3_moe"));
+  }
+}
+
+static void nodes_are_whole(void **state) {
+  (void)state;
+  struct pz_training_options o = pz_training_options_default();
+  struct pz_cluster net;
+  struct pz_launch l;
+  struct pz_error err = {0};
+  assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
+  o.dp = 24;
+  assert_int_equal(pz_training_options_fill(&o, &err), PZ_OK);
+  assert_int_equal(pz_launch_fill("llama2-7b", &o, &net, &l, &err), PZ_OK);
+  assert_int_equal(l.nodes, 3);
+  assert_int_equal(l.gpus, 8);
+  o.devices = o.dp = 4;
+  assert_int_equal(pz_launch_fill("llama2-7b", &o, NULL, &l, &err), PZ_OK);
+  assert_int_equal(l.nodes, 1);
+  assert_int_equal(l.gpus, 4);
+  o.devices = o.dp = 12;
+  assert_int_equal(pz_launch_fill("llama2-7b", &o, &net, &l, &err), PZ_BAD_USE);
+  assert_non_null(strstr(err.message, "accepted: multiples of 8"));
+  err = (struct pz_error){0};
+  assert_int_equal(pz_launch_fill("llama2-7b", &o, NULL, &l, &err), PZ_BAD_USE);
+  assert_non_null(strstr(err.message, "without a cluster"));
+}
+
+/* What released configurations say. */
+static void shapes_are_those_of_the_configurations(void **state) {
+  (void)state;
+  struct model m = {"deepseek-v3", deepseek};
+  struct pz_launch_shape s = shape_of(&m);
+  assert_int_equal(s.family, PZ_LAUNCH_DEEPSEEK_V3);
+  assert_int_equal(s.shared_ffn, 2048);
+  assert_int_equal(s.dense_layers, 3);
+  assert_true(s.routed_scale == 2.5);
+  m = (struct model){"llama3-70b", NULL};
+  s = shape_of(&m);
+  assert_true(s.rotary_base == 500000 && !s.tied && s.gated && !s.bias);
+  m = (struct model){"gpt3-175b", NULL};
+  s = shape_of(&m);
+  assert_true(s.rotary_base == 0 && s.tied && !s.gated && s.bias && s.drop_hidden == 0.1);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(scripts_say_what_the_plan_says),
+      cmocka_unit_test(what_cannot_be_is_refused),
+      cmocka_unit_test(unknown_families_are_refused_by_name),
+      cmocka_unit_test(nodes_are_whole),
+      cmocka_unit_test(shapes_are_those_of_the_configurations),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
