@@ -10,6 +10,7 @@
  *     schedule   pz_schedule_layer   how a chip runs a layer's operators beside each other
  *     plan       pz_plan_model       how a cluster trains a model
  *     predict    pz_training_predict what one plan takes, as training frameworks run it
+ *     place      pz_training_place   the best plan of a training run, proved
  *     search     pz_run_open, pz_run_search       which chip of a design space is best
  *     result     struct pz_result    what a search found, with its certificate
  *
@@ -869,6 +870,11 @@ struct pz_training_options {
   bool events;                   /* keep every event of the pipeline */
   int64_t cp;                    /* parts of a sample's tokens (context parallel); 0: 1 */
   int precision;                 /* enum pz_precision */
+
+  int64_t first_layers, last_layers; /* of the first and the last chunk of layers, the others are
+                                        even; 0 and 0: all even */
+  const int64_t *stage_recompute;    /* of full recomputation: so many layers of each chunk, by
+                                        stage (pp of them); NULL: recompute_layers in all */
 };
 
 PZ_API struct pz_training_options pz_training_options_default(void);
@@ -931,6 +937,7 @@ struct pz_training_run {
     const char *of; /* what they have in common with this, for people */
     bool same_chip; /* else of other chips alone */
   } expected;
+  int64_t layers; /* repeated ones of the model, which stages divide */
 };
 
 /* What a plan takes, as training frameworks run it: operators one after another on a device, the
@@ -944,6 +951,69 @@ pz_training_predict(const char *model, const struct pz_chip *chip, const struct 
                     struct pz_error *err);
 /* Accepts NULL. */
 PZ_API void pz_training_run_free(struct pz_training_run *r);
+
+/* What the best plan has least of: seconds of a step, bytes of the fullest device, device-seconds of
+ * a step. */
+enum pz_plan_objective { PZ_PLAN_TIME, PZ_PLAN_MEMORY, PZ_PLAN_COST, PZ_PLAN_OBJECTIVES };
+PZ_API extern const char *const pz_plan_objective_names[];
+
+/* A field of a plan that is searched. */
+enum { PZ_FREE = -1 };
+
+/* A training run whose best plan is wanted.  Take pz_training_place_options_default() and change
+ * fields. */
+struct pz_training_place_options {
+  size_t size;           /* sizeof *this, set by the default */
+  const char *framework; /* whose habits fill in what is left to it */
+  int64_t devices;       /* at hand: a plan takes whole nodes of them, or a part of one */
+  int64_t batch;         /* samples of a step */
+  int64_t seq;           /* tokens per sample; 0: the model's */
+
+  /* PZ_FREE, or pinned, as in pz_training_options */
+  int64_t tp, sequence_parallel, pp, vpp, dp, mbs, zero;
+  int64_t recompute; /* none, selective or full */
+
+  /* PZ_AS_FRAMEWORK, or the same in every plan, as in pz_training_options */
+  int attention, overlap, execution;
+  double grad_bytes;
+  const char *attention_library;
+  int precision; /* enum pz_precision */
+
+  int objective;    /* enum pz_plan_objective */
+  uint32_t top;     /* plans to return, at most 1000 */
+  unsigned threads; /* 0: one per processor */
+  bool uniform;     /* the same recomputation in every stage */
+  bool all_devices; /* none stays idle */
+  bool events;      /* keep every event of the best plan's pipeline */
+};
+
+PZ_API struct pz_training_place_options pz_training_place_options_default(void);
+
+/* The proof that a plan is the best of its space. */
+struct pz_plan_certificate {
+  uint64_t plans;               /* of the space */
+  uint64_t solved;              /* simulated */
+  uint64_t by_bound, by_memory; /* excluded */
+  double gap; /* of the best to the least bound of what is left: 0 when all is decided */
+};
+
+struct pz_training_plans {
+  struct pz_training_run **runs; /* the best first */
+  uint32_t n;                    /* 0: nothing fits */
+  struct pz_training_run *least; /* where nothing fits: a plan that needs little memory; or NULL */
+  struct pz_plan_certificate certificate;
+};
+
+/* The best plans by the model of pz_training_predict, over tensor and sequence parallelism, stages
+ * and chunks, replicas, microbatch, ZeRO and recomputation by stage, within the memory of the chip.
+ * PZ_BAD_USE where the question has no plan at all.  On success *out is the caller's to free.
+ * Cost: a second or less. */
+PZ_NODISCARD PZ_API enum pz_status
+pz_training_place(const char *model, const struct pz_chip *chip, const struct pz_cluster *net,
+                  const struct pz_training_place_options *options, struct pz_training_plans **out,
+                  struct pz_error *err);
+/* Accepts NULL. */
+PZ_API void pz_training_plans_free(struct pz_training_plans *p);
 
 /* What a whole run is asked for. */
 struct pz_run_cost_options {

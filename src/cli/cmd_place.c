@@ -3,9 +3,11 @@
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
-#include "cli/place_model.h"
+#include "cli/place_training.h"
 #include "core/alloc.h"
+#include "core/choices.h"
 #include "core/file.h"
 #include "core/progress.h"
 #include "core/text.h"
@@ -21,15 +23,22 @@ struct settings {
   const char *instance;
   int semantics;
   bool compat, check;
-  struct pz_place_settings model; /* the last: its options go with a MODEL only */
+  struct pz_place_settings model;             /* from here on: with a MODEL only */
+  struct pz_place_training_settings training; /* the last: with training semantics only */
 };
 
 enum { NOT_GIVEN = -1 }; /* a choice the user left open */
 
-static const struct settings defaults = {.semantics = NOT_GIVEN,
-                                         .model = {.devices = 1024, .batch = 4096}};
-static const char *const semantics_names[] = {"original", "corrected", NULL};
-static const char *const recompute_names[] = {"auto", "on", "off", NULL};
+static const struct settings defaults = {
+    .semantics = NOT_GIVEN,
+    .model = {.devices_text = "1024"},
+    .training = {
+        .zero = PZ_FREE, .attention = PZ_AS_FRAMEWORK, .execution = PZ_AS_FRAMEWORK, .top = 1}};
+enum { TRAINING = 2, DEFAULT_BATCH = 4096 };
+static const char *const semantics_names[] = {"original", "corrected", "training", NULL};
+static const char *const recompute_names[] = {"auto", "on",   "off", "selective",
+                                              "full", "none", NULL};
+static const char *const zero_names[] = {"0", "1", "2", "3", NULL};
 static const char *const optimizer_names[] = {"adam", "sgd", NULL};
 
 #define AT(field) offsetof(struct settings, field)
@@ -39,24 +48,24 @@ static const struct pz_option options[] = {
     {.name = "instance", .type = PZ_OPTION_TEXT, .offset = AT(instance), .arg = "FILE.json",
      .help = "Read a placement problem instead of a MODEL (format above)"},
     {.name = "semantics", .type = PZ_OPTION_CHOICE, .offset = AT(semantics), .choices = semantics_names,
-     .help = "The gradient all-reduce counts the parameters of the first stage (original) or of the largest stage (corrected) (default: corrected with a MODEL, original with --instance)"},
+     .help = "What a step is: training: as frameworks run it, the model of 'phaze predict' (default for GPUs and other chips that are built); corrected: layers scheduled on the chip's cores, as a search over chips sees them (default for described chips); original: the same, and the gradient all-reduce counts the parameters of the first stage instead of the largest (default with --instance)"},
     {.name = "expert-compat", .type = PZ_OPTION_FLAG, .offset = AT(compat),
      .help = "With --instance: split the layers of the expert plan as the original program does, off by one layer"},
     {.name = "check", .type = PZ_OPTION_FLAG, .offset = AT(check),
      .help = "Check the plan with an independent checker"},
     PZ_MACHINE_OPTIONS(struct settings, model.machine),
-    {.name = "devices", .type = PZ_OPTION_INT, .offset = AT(model.devices), .arg = "N", .min = 1, .max = 1 << 30,
-     .help = "Number of devices (chips)"},
+    {.name = "devices", .type = PZ_OPTION_TEXT, .offset = AT(model.devices_text), .arg = "N",
+     .help = "Number of devices (chips); with training semantics also a comma-separated list: how the best plan scales (default: 1024)"},
     {.name = "batch", .type = PZ_OPTION_INT, .offset = AT(model.batch), .arg = "B", .min = 1, .max = 1 << 30,
-     .help = "Global batch size (samples)"},
+     .help = "Global batch size, samples (default: 4096)"},
     {.name = "mbs", .type = PZ_OPTION_TEXT, .offset = AT(model.mbs), .arg = "LIST",
-     .help = "Microbatch sizes to try (samples), comma-separated, or auto (default: auto, which is 1,2,4,8)"},
+     .help = "Microbatch sizes to try (samples), comma-separated, or auto (default: auto, which is 1,2,4,8; training: one number, or auto: all)"},
     {.name = "tp", .type = PZ_OPTION_TEXT, .offset = AT(model.tp), .arg = "LIST",
-     .help = "Tensor-parallel degrees to try, comma-separated, or auto (default: auto, the powers of two up to 64 that the model allows)"},
+     .help = "Tensor-parallel degrees to try, comma-separated, or auto (default: auto, the powers of two up to 64 that the model allows; training: one number, or auto: all within a node)"},
     {.name = "seq", .type = PZ_OPTION_INT, .offset = AT(model.seq), .arg = "S", .min = 1, .max = 1 << 24,
      .help = "Sequence length, tokens per sample (default: the model's, at most 8192)"},
     {.name = "recompute", .type = PZ_OPTION_CHOICE, .offset = AT(model.recompute), .choices = recompute_names,
-     .help = "Recompute activations (checkpointing); auto: whichever is faster"},
+     .help = "Recompute activations (checkpointing); auto: whichever is faster, with training semantics by stage as few layers as memory asks for; full is on, none is off; selective: the attention core (training)"},
     {.name = "optimizer", .type = PZ_OPTION_CHOICE, .offset = AT(model.optimizer), .choices = optimizer_names,
      .help = "Optimizer. Weights, gradients and optimizer state take 3 times (adam) or 2 times (sgd) the bytes of the weights"},
     {.name = "hbm", .type = PZ_OPTION_REAL, .offset = AT(model.hbm_gb), .arg = "GIB", .min = 0.001, .max = 1e9,
@@ -66,6 +75,37 @@ static const struct pz_option options[] = {
     {.name = "trace", .type = PZ_OPTION_TEXT, .offset = AT(model.trace), .arg = "FILE.json",
      .help = "Write the pipeline as a timeline for ui.perfetto.dev"},
     PZ_IMPORT_OPTIONS(struct settings, model.import),
+    {.name = "batch-per-device", .type = PZ_OPTION_INT, .offset = AT(training.batch_per_device), .arg = "B", .min = 1, .max = 1 << 24,
+     .help = "Training: samples for each device instead of --batch (weak scaling)"},
+    {.name = "framework", .type = PZ_OPTION_TEXT, .offset = AT(training.framework), .arg = "NAME",
+     .help = "Training: framework, as for 'phaze predict' (default: megatron)"},
+    {.name = "sp", .type = PZ_OPTION_FLAG, .offset = AT(training.sp), .help = "Training: only plans with sequence parallelism, where tp is above 1"},
+    {.name = "no-sp", .type = PZ_OPTION_FLAG, .offset = AT(training.no_sp), .help = "Training: only plans without sequence parallelism"},
+    {.name = "pp", .type = PZ_OPTION_INT, .offset = AT(training.pp), .arg = "N", .min = 1, .max = 1 << 20,
+     .help = "Training: only plans with so many pipeline stages (default: all)"},
+    {.name = "vpp", .type = PZ_OPTION_INT, .offset = AT(training.vpp), .arg = "N", .min = 1, .max = 1 << 20,
+     .help = "Training: only plans with so many chunks of layers per stage (default: all)"},
+    {.name = "dp", .type = PZ_OPTION_INT, .offset = AT(training.dp), .arg = "N", .min = 1, .max = 1 << 20,
+     .help = "Training: only plans with so many data-parallel replicas (default: all)"},
+    {.name = "zero", .type = PZ_OPTION_CHOICE, .offset = AT(training.zero), .choices = zero_names,
+     .help = "Training: only plans with this ZeRO stage (default: all that the framework has)"},
+    {.name = "attention", .type = PZ_OPTION_CHOICE, .offset = AT(training.attention), .choices = pz_attention_names,
+     .help = "Training: attention kernels (default: as the framework)"},
+    {.name = "attention-library", .type = PZ_OPTION_TEXT, .offset = AT(training.attention_library), .arg = "NAME",
+     .help = "Training: library of the attention kernels: fa1, fa2, fa3, cudnn, pallas"},
+    {.name = "overlap", .type = PZ_OPTION_TEXT, .offset = AT(training.overlap), .arg = "LIST",
+     .help = "Training: what runs beside compute: grad,param,tp,p2p or none or all (default: as the framework)"},
+    {.name = "execution", .type = PZ_OPTION_CHOICE, .offset = AT(training.execution), .choices = pz_execution_names,
+     .help = "Training: kernel execution (default: as the framework)"},
+    {.name = "precision", .type = PZ_OPTION_CHOICE, .offset = AT(training.precision), .choices = pz_precision_names,
+     .help = "Training: operands of the layers' products"},
+    {.name = "top", .type = PZ_OPTION_INT, .offset = AT(training.top), .arg = "K", .min = 1, .max = 1000,
+     .help = "Training: show the K best plans, and what makes the others slower"},
+    {.name = "objective", .type = PZ_OPTION_CHOICE, .offset = AT(training.objective), .choices = pz_plan_objective_names,
+     .help = "Training: the shortest step, the least memory, or the fewest device-seconds per step"},
+    {.name = "all-devices", .type = PZ_OPTION_FLAG, .offset = AT(training.all_devices), .help = "Training: only plans that use all devices"},
+    {.name = "tokens", .type = PZ_OPTION_TEXT, .offset = AT(training.tokens), .arg = "N", .help = "Training: show what a run over so many tokens costs: 300B, 15T"},
+    {.name = "price", .type = PZ_OPTION_REAL, .offset = AT(training.price), .arg = "P", .min = 0, .max = 1e9, .help = "With --tokens: dollars per device-hour"},
 };
 /* clang-format on */
 
@@ -204,29 +244,95 @@ static const char *misuse(const struct settings *s, const struct settings *none,
   return s->model.machine.chip ? NULL : "--chip CHIP is required";
 }
 
+/* A chip that is built runs training frameworks: a GPU, or one whose speed was measured. */
+static bool is_built(const struct pz_chip *c) {
+  return c->execution == PZ_CHIP_STREAM || c->calibration.tensor_efficiency < 1;
+}
+
+/* What the user left open; ONNX graphs have no training frameworks. */
+static enum pz_status choose_semantics(struct settings *s, const char *model,
+                                       struct pz_error *err) {
+  struct pz_chip chip;
+  if (s->semantics != NOT_GIVEN) return PZ_OK;
+  s->semantics = s->instance ? PZ_SEMANTICS_ORIGINAL : PZ_SEMANTICS_CORRECTED;
+  if (s->instance) return PZ_OK;
+  enum pz_status status = pz_chip_load(s->model.machine.chip, &chip, err);
+  size_t n = strlen(model);
+  bool onnx = n > 5 && strcmp(model + n - 5, ".onnx") == 0;
+  if (status == PZ_OK && is_built(&chip) && !onnx) s->semantics = TRAINING;
+  return status;
+}
+
+/* Options that the semantics do not have. */
+static enum pz_status check_semantics(const struct settings *s, const struct settings *none,
+                                      struct pz_error *err) {
+  const struct pz_option *only = pz_command_changed(&pz_cmd_place, AT(training), s, none);
+  if (s->semantics != TRAINING && only)
+    return pz_fail(err, PZ_BAD_USE,
+                   "--%s with --semantics %s; accepted: with --semantics training (the default for "
+                   "GPUs and other chips that are built)",
+                   only->name, semantics_names[s->semantics]);
+  if (s->semantics != TRAINING && s->model.recompute == PZ_PLACE_SELECTIVE)
+    return pz_fail(err, PZ_BAD_USE,
+                   "--recompute selective with --semantics %s; accepted: auto, on, off",
+                   semantics_names[s->semantics]);
+  if (s->semantics == TRAINING && s->instance)
+    return pz_fail(err, PZ_BAD_USE,
+                   "--semantics training with --instance; accepted: original, corrected");
+  return PZ_OK;
+}
+
+static enum pz_status place_model(struct settings *s, const char *model, struct pz_error *err) {
+  struct pz_place_question q = {
+      .s = &s->model, .t = &s->training, .model = model, .json = s->common.json};
+  const char *devices = s->model.devices_text;
+  enum pz_status status = pz_choices_parse(devices, "devices", 1 << 30, &q.devices, err);
+  if (status != PZ_OK) return status;
+  if (s->semantics == TRAINING) return pz_place_training(&q, err);
+  if (q.devices.n > 1)
+    return pz_fail(err, PZ_BAD_USE,
+                   "--devices %s with --semantics %s; accepted: one number (a list with "
+                   "--semantics training)",
+                   devices, semantics_names[s->semantics]);
+  s->model.devices = q.devices.v[0];
+  if (!s->model.batch) s->model.batch = DEFAULT_BATCH;
+#ifndef NDEBUG
+  s->check = true;
+#endif
+  return pz_place_a_model(&s->model, model, s->semantics == PZ_SEMANTICS_ORIGINAL, s->check,
+                          s->common.json, err);
+}
+
+static enum pz_status place_any(struct settings *s, const struct settings *none, const char *model,
+                                struct pz_error *err) {
+  struct pz_arena arena;
+  enum pz_status status = choose_semantics(s, model, err);
+  if (status == PZ_OK) status = check_semantics(s, none, err);
+  if (status != PZ_OK) return status;
+  if (!s->instance) return place_model(s, model, err);
+#ifndef NDEBUG
+  s->check = true;
+#endif
+  pz_arena_init(&arena, NULL);
+  status = place(s, &arena, err);
+  pz_arena_release(&arena);
+  return status;
+}
+
 static enum pz_exit run(int argc, char **argv) {
   const struct settings none = defaults;
   struct settings s = none;
   struct pz_error err = {0};
-  struct pz_arena arena;
   enum pz_exit code;
   int n_args;
   if (!pz_command_begin(&pz_cmd_place, argc, argv, &s, &n_args, &code)) return code;
   char buf[80];
   const char *wrong = misuse(&s, &none, n_args, argv[1], buf);
   if (wrong) return pz_command_misuse(&pz_cmd_place, wrong);
-  if (s.semantics == NOT_GIVEN)
-    s.semantics = s.instance ? PZ_SEMANTICS_ORIGINAL : PZ_SEMANTICS_CORRECTED;
   s.model.quiet = s.common.quiet;
-#ifndef NDEBUG
-  s.check = true;
-#endif
-  pz_arena_init(&arena, NULL);
-  enum pz_status status =
-      s.instance ? place(&s, &arena, &err)
-                 : pz_place_a_model(&s.model, argv[1], s.semantics == PZ_SEMANTICS_ORIGINAL,
-                                    s.check, s.common.json, &err);
-  pz_arena_release(&arena);
+  if (s.model.recompute > PZ_PLACE_SELECTIVE) /* full and none: other words for on and off */
+    s.model.recompute -= PZ_PLACE_SELECTIVE;
+  enum pz_status status = place_any(&s, &none, argv[1], &err);
   return status == PZ_OK ? pz_command_end() : pz_command_fail(&err);
 }
 

@@ -73,8 +73,7 @@ static enum pz_status overlap_unknown(const char *word, size_t n, struct pz_erro
                  n < 40 ? (int)n : 40, word);
 }
 
-/* "grad,param" as a set. */
-static enum pz_status read_overlap(const char *text, int *out, struct pz_error *err) {
+enum pz_status pz_predict_overlap(const char *text, int *out, struct pz_error *err) {
   int set = 0;
   if (strcmp(text, "none") == 0 || strcmp(text, "all") == 0) {
     *out = text[0] == 'a' ? PZ_OVERLAP_ALL : 0;
@@ -108,7 +107,7 @@ static enum pz_status asked_plan(const struct pz_predict_settings *s,
   if (s->sp && o.tp == 1)
     return pz_fail(err, PZ_BAD_USE, "--sp with --tp 1; accepted: --tp above 1");
   if (s->sp || s->no_sp) o.sequence_parallel = s->sp;
-  enum pz_status status = s->overlap ? read_overlap(s->overlap, &o.overlap, err) : PZ_OK;
+  enum pz_status status = s->overlap ? pz_predict_overlap(s->overlap, &o.overlap, err) : PZ_OK;
   if (status == PZ_OK) *out = o;
   return status;
 }

@@ -6,12 +6,16 @@
 #include "cli/machine_options.h"
 #include "cli/workload_options.h"
 
+/* --recompute */
+enum { PZ_PLACE_AUTO, PZ_PLACE_RECOMPUTE, PZ_PLACE_KEEP, PZ_PLACE_SELECTIVE };
+
 struct pz_place_settings {
   struct pz_machine_options machine;
-  const char *mbs, *tp; /* lists, or NULL: auto */
+  const char *devices_text; /* a number, or for training plans a list */
+  const char *mbs, *tp;     /* lists, or NULL: auto */
   int64_t devices, batch, seq;
   double hbm_gb;                     /* 0: the chip's */
-  int recompute;                     /* enum pz_checkpointing */
+  int recompute;                     /* the first three are enum pz_checkpointing */
   int optimizer;                     /* 0: Adam, 1: SGD */
   int emit;                          /* of pz_emit_names */
   const char *trace;                 /* NULL: none */

@@ -31,6 +31,18 @@ struct pz_predicted {
 /* The prediction as tables. */
 PZ_NODISCARD enum pz_status pz_predict_print(const struct pz_predicted *x, struct pz_error *err);
 
+/* Parts of them, which other commands print too: samples/s and MFU, the expected error, the parts of a
+ * step, memory by stage. */
+void pz_predict_print_rates(const struct pz_prediction *p);
+void pz_predict_print_expected(const struct pz_expectation *e);
+PZ_NODISCARD enum pz_status pz_predict_print_parts(const struct pz_prediction *p,
+                                                   struct pz_arena *arena);
+PZ_NODISCARD enum pz_status pz_predict_print_memory(const struct pz_training_run *r,
+                                                    struct pz_arena *arena);
+
+/* --overlap: "grad,param" as a set. */
+PZ_NODISCARD enum pz_status pz_predict_overlap(const char *text, int *out, struct pz_error *err);
+
 /* For a plan that does not fit: what would, as JSON; a new reference. */
 PZ_NODISCARD enum pz_status pz_predict_changes_json(const struct pz_predicted *x, json_t **out,
                                                     struct pz_error *err);

@@ -13,7 +13,7 @@
 
 /* ---- the plan and its rates ----------------------------------------------------------------- */
 
-static void print_expected(const struct pz_expectation *e) {
+void pz_predict_print_expected(const struct pz_expectation *e) {
   if (e->runs && e->same_chip)
     printf("expected error of the step time: %.0f%% (%u validated runs: %s)\n", 100 * e->error,
            e->runs, e->of);
@@ -21,10 +21,18 @@ static void print_expected(const struct pz_expectation *e) {
     printf("expected error of the step time: not known, no validated runs on such a chip\n");
 }
 
+void pz_predict_print_rates(const struct pz_prediction *p) {
+  char samples[32], tokens[32];
+  printf("%s samples/s, %s tokens/s per device, MFU %.1f%%, HFU %.1f%%\n",
+         pz_text_number(samples, sizeof samples, p->samples_per_s),
+         pz_text_number(tokens, sizeof tokens, p->tokens_per_s_per_device), 100 * p->mfu,
+         100 * p->hfu);
+}
+
 static void print_plan(const struct pz_predicted *x) {
   const struct pz_training_options *o = &x->run->plan;
   const struct pz_prediction *p = &x->run->p;
-  char name[256], samples[32], tokens[32], overlap[40];
+  char name[256], overlap[40];
   printf("%s on %" PRId64 " x %s", pz_text_plain(pz_text_copy(name, sizeof name, x->model)),
          o->devices, x->machine.chip.name);
   if (!x->machine.own_link)
@@ -47,11 +55,8 @@ static void print_plan(const struct pz_predicted *x) {
          " sample%s on each replica\n",
          o->batch, o->seq, p->microbatches, p->microbatches == 1 ? "" : "es", o->mbs,
          pz_text_s((double)o->mbs));
-  printf("%s samples/s, %s tokens/s per device, MFU %.1f%%, HFU %.1f%%\n",
-         pz_text_number(samples, sizeof samples, p->samples_per_s),
-         pz_text_number(tokens, sizeof tokens, p->tokens_per_s_per_device), 100 * p->mfu,
-         100 * p->hfu);
-  print_expected(&x->run->expected);
+  pz_predict_print_rates(p);
+  pz_predict_print_expected(&x->run->expected);
   if (pz_launch_bound(&p->parts))
     printf("launch-bound: such steps differ by up to 1.9 times between runs of the same code\n");
 }
@@ -64,7 +69,7 @@ static int decimals(double step_s) {
   return d < 0 ? 0 : d > 9 ? 9 : (int)d;
 }
 
-static enum pz_status print_parts(const struct pz_prediction *p, struct pz_arena *arena) {
+enum pz_status pz_predict_print_parts(const struct pz_prediction *p, struct pz_arena *arena) {
   bool hides = p->tensor_hidden_s > 0 || p->gradient_hidden_s > 0;
   const char *const heads[] = {"part of the step", ">seconds", ">share",
                                hides ? ">hidden (s)" : NULL, NULL};
@@ -114,7 +119,7 @@ static void stage_row(struct pz_table *t, const struct pz_training_run *r, int64
 }
 
 /* One row for stages in a row that hold the same. */
-static enum pz_status print_memory(const struct pz_training_run *r, struct pz_arena *arena) {
+enum pz_status pz_predict_print_memory(const struct pz_training_run *r, struct pz_arena *arena) {
   const char *heads[PZ_TABLE_MOST_COLUMNS + 1] = {">stage"};
   const struct pz_part_info *part;
   struct pz_table t;
@@ -191,8 +196,8 @@ enum pz_status pz_predict_print(const struct pz_predicted *x, struct pz_error *e
   struct pz_arena arena;
   pz_arena_init(&arena, NULL);
   print_plan(x);
-  enum pz_status status = print_parts(&x->run->p, &arena);
-  if (status == PZ_OK) status = print_memory(x->run, &arena);
+  enum pz_status status = pz_predict_print_parts(&x->run->p, &arena);
+  if (status == PZ_OK) status = pz_predict_print_memory(x->run, &arena);
   if (status == PZ_OK && x->run->p.peak_bytes > x->run->hbm_bytes)
     status = print_changes(x, &arena, err);
   if (status == PZ_OK && x->s->tokens) status = pz_predict_print_cost(x, &x->cost, &arena);

@@ -11,12 +11,6 @@
 
 #include "place/step_model.h"
 
-enum pz_plan_objective { PZ_PLAN_TIME, PZ_PLAN_MEMORY, PZ_PLAN_COST, PZ_PLAN_OBJECTIVES };
-
-extern const char *const pz_plan_objective_names[];
-
-enum { PZ_FREE = -1 };
-
 struct pz_plan_question {
   struct pz_training_model model;
   const struct pz_chip *chip;
@@ -36,13 +30,6 @@ struct pz_plan_question {
 struct pz_found_plan {
   struct pz_training_plan plan; /* stage_recompute: in the arena */
   struct pz_prediction p;
-};
-
-struct pz_plan_certificate {
-  uint64_t plans;               /* of the space */
-  uint64_t solved;              /* simulated */
-  uint64_t by_bound, by_memory; /* excluded */
-  double gap; /* of the best to the least bound of what is left: 0 when all is decided */
 };
 
 struct pz_found_plans {

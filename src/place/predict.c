@@ -273,6 +273,7 @@ static enum pz_status tell_memory(const struct pricing *x, struct pz_prediction 
     stages = pz_arena_alloc(detail->arena, (size_t)x->plan->pp, sizeof *stages);
     if (!stages) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
     detail->stages = stages;
+    detail->layers = x->m->n_blocks;
   }
   for (int64_t k = 0; k < x->plan->pp; k++) {
     struct pz_training_memory one = pz_training_memory(&x->m->memory, x->plan, x->rounds, k);

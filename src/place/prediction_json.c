@@ -16,7 +16,7 @@ char *pz_overlap_text(unsigned set, char *buf, size_t size) {
 
 /* ---- the plan ------------------------------------------------------------------------------- */
 
-static json_t *plan_json(const struct pz_training_options *o) {
+json_t *pz_training_plan_json(const struct pz_training_options *o) {
   char overlap[40];
   json_t *j = json_pack("{s:s,s:I,s:I,s:b,s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:I}", "framework",
                         o->framework, "devices", (json_int_t)o->devices, "tp", (json_int_t)o->tp,
@@ -95,6 +95,6 @@ json_t *pz_training_run_json(const struct pz_training_run *r) {
   json_object_set_new(j, "hidden", hidden_json(&r->p));
   json_object_set_new(j, "launch_bound", json_boolean(pz_launch_bound(&r->p.parts)));
   json_object_set_new(j, "expected_error", expected_json(&r->expected));
-  json_object_set_new(j, "plan", plan_json(&r->plan));
+  json_object_set_new(j, "plan", pz_training_plan_json(&r->plan));
   return j;
 }

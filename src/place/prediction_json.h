@@ -7,6 +7,9 @@
 /* The plan, step time and its parts, rates, memory of every stage.  New reference; NULL: no memory. */
 json_t *pz_training_run_json(const struct pz_training_run *r);
 
+/* The fields of a filled plan alone. */
+json_t *pz_training_plan_json(const struct pz_training_options *o);
+
 /* What is run beside compute, in words: "grad,param", or "none".  Returns buf. */
 char *pz_overlap_text(unsigned set, char *buf, size_t size);
 

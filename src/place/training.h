@@ -119,6 +119,7 @@ struct pz_prediction_detail {
   struct pz_training_memory *stages; /* of every stage */
   struct pz_pipeline_run run;        /* every event of the simulated pipeline ... */
   bool no_events;                    /* ... or none */
+  int64_t layers;                    /* repeated ones of the model */
 };
 
 /* A model: its name or path, or the text of a config.json under this name. */

@@ -48,6 +48,8 @@ static enum pz_status check_ranges(const struct pz_training_options *o, struct p
               {"seq", o->seq, 0, MOST},
               {"shard", o->shard, 0, MOST},
               {"recompute_layers", o->recompute_layers, 0, MOST},
+              {"first_layers", o->first_layers, 0, MOST},
+              {"last_layers", o->last_layers, 0, MOST},
               {"sequence_parallel", o->sequence_parallel, PZ_AS_FRAMEWORK, 1},
               {"recompute", o->recompute, PZ_AS_FRAMEWORK, PZ_RECOMPUTATIONS - 1},
               {"zero", o->zero, PZ_AS_FRAMEWORK, 3},
@@ -134,6 +136,19 @@ static enum pz_status fill_pipeline(struct pz_training_options *o, struct pz_err
   return PZ_OK;
 }
 
+static enum pz_status check_recompute(const struct pz_training_options *o, struct pz_error *err) {
+  const char *how = pz_recomputation_names[o->recompute];
+  if (o->recompute_layers && o->recompute != PZ_RECOMPUTATION_FULL)
+    return pz_fail(err, PZ_BAD_USE, "recompute_layers %lld with recompute %s; accepted: full",
+                   (long long)o->recompute_layers, how);
+  if (o->stage_recompute && o->recompute != PZ_RECOMPUTATION_FULL)
+    return pz_fail(err, PZ_BAD_USE, "stage_recompute with recompute %s; accepted: full", how);
+  enum pz_status status = PZ_OK;
+  for (int64_t k = 0; o->stage_recompute && k < o->pp && status == PZ_OK; k++)
+    status = pz_need_range("stage_recompute", o->stage_recompute[k], 0, MOST, err);
+  return status;
+}
+
 /* ---- habits --------------------------------------------------------------------------------- */
 
 static void fill_habits(struct pz_training_options *o, const struct pz_framework_defaults *d) {
@@ -165,11 +180,9 @@ enum pz_status pz_training_options_fill(struct pz_training_options *o, struct pz
   if (status == PZ_OK) status = fill_pipeline(&own, err);
   if (status != PZ_OK) return status;
   fill_habits(&own, &f->plan);
-  if (own.recompute_layers && own.recompute != PZ_RECOMPUTATION_FULL)
-    return pz_fail(err, PZ_BAD_USE, "recompute_layers %lld with recompute %s; accepted: full",
-                   (long long)own.recompute_layers, pz_recomputation_names[own.recompute]);
-  *o = own;
-  return PZ_OK;
+  status = check_recompute(&own, err);
+  if (status == PZ_OK) *o = own;
+  return status;
 }
 
 struct pz_training_plan pz_training_plan_of(const struct pz_training_options *o) {
@@ -184,6 +197,9 @@ struct pz_training_plan pz_training_plan_of(const struct pz_training_options *o)
                                    .batch = o->batch,
                                    .recompute = (enum pz_recomputation)o->recompute,
                                    .recompute_layers = o->recompute_layers,
+                                   .stage_recompute = o->stage_recompute,
+                                   .first_layers = o->first_layers,
+                                   .last_layers = o->last_layers,
                                    .zero = o->zero,
                                    .shard = o->shard,
                                    .order = (enum pz_pipeline_order)o->pipeline,

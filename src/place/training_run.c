@@ -1,5 +1,6 @@
 /* A prediction with its detail, for programs: options checked, a plan made of them, and told. */
 #include <math.h>
+#include <string.h>
 
 #include "chip/chip_json.h"
 #include "core/alloc.h"
@@ -50,16 +51,23 @@ static enum pz_status predict(const char *model, const struct pz_chip *chip,
   r->plan.seq = (int64_t)(r->p.tokens / (double)r->plan.batch + 0.5);
   r->expected = expectation(&r->plan, chip, net);
   r->stages = detail.stages;
+  r->layers = detail.layers;
   r->events = detail.run.events;
   r->n_events = detail.run.n_events;
   return PZ_OK;
 }
 
-static enum pz_status own_texts(struct owned *own, struct pz_error *err) {
+static enum pz_status own_plan(struct owned *own, struct pz_error *err) {
   struct pz_training_options *o = &own->run.plan;
+  const int64_t *stages = o->stage_recompute;
+  int64_t *copy = NULL;
   o->attention_library = pz_arena_strdup(&own->arena, o->attention_library);
-  return o->attention_library ? PZ_OK
-                              : pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
+  if (stages) copy = pz_arena_alloc(&own->arena, (size_t)o->pp, sizeof *copy);
+  if (!o->attention_library || (stages && !copy))
+    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
+  if (copy) memcpy(copy, stages, (size_t)o->pp * sizeof *copy);
+  o->stage_recompute = copy;
+  return PZ_OK;
 }
 
 enum pz_status pz_training_predict(const char *model, const struct pz_chip *chip,
@@ -78,7 +86,7 @@ enum pz_status pz_training_predict(const char *model, const struct pz_chip *chip
   if (!own) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
   own->run.plan = o;
   pz_arena_init(&own->arena, NULL);
-  status = own_texts(own, err);
+  status = own_plan(own, err);
   if (status == PZ_OK) status = predict(model, chip, net, own, err);
   if (status == PZ_OK)
     *out = &own->run;

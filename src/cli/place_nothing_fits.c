@@ -1,0 +1,151 @@
+/* phaze place --semantics training where no plan fits: what lacks memory, and the smallest changes
+ * after which one does, each found by a search of its own. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/place_training.h"
+#include "core/text.h"
+#include "cost/constants.h"
+#include "place/found_plan.h"
+#include "place/training.h"
+
+enum { MOST_TIMES = 64, LEAST_SEQ = 128, CHANGES = 12 };
+
+/* The message as it grows. */
+struct answer {
+  struct pz_place_job *j;
+  char changes[560];
+  size_t n;
+};
+
+static void add_change(struct answer *a, const char *change, const struct pz_training_run *r) {
+  const char *plan = pz_found_plan_text(r, &a->j->arena);
+  int n = snprintf(a->changes + a->n, sizeof a->changes - a->n, "%s%s (%s)", a->n ? "; " : "",
+                   change, plan ? plan : "");
+  if (n > 0 && (size_t)n < sizeof a->changes - a->n)
+    a->n += (size_t)n;
+  else
+    a->changes[a->n] = 0; /* no room for it */
+}
+
+/* Does a plan fit with these options?  Then the change is told. */
+static enum pz_status try_change(struct answer *a, const struct pz_chip *chip,
+                                 const struct pz_training_place_options *o, const char *change,
+                                 bool *fits) {
+  struct pz_training_plans *p = NULL;
+  struct pz_error why = {0};
+  enum pz_status status = pz_place_search(a->j, chip, o, &p, &why);
+  *fits = status == PZ_OK && p->n > 0;
+  if (*fits) add_change(a, change, p->runs[0]);
+  pz_training_plans_free(p);
+  return status == PZ_NO_MEMORY ? status : PZ_OK; /* a question without plans is no change */
+}
+
+/* ---- the changes ---------------------------------------------------------------------------- */
+
+/* A field that was pinned, searched again. */
+static enum pz_status try_pins(struct answer *a) {
+  struct pz_training_place_options o = a->j->options;
+  const struct {
+    const char *name;
+    int64_t *field;
+  } pins[] = {{"recompute", &o.recompute},
+              {"zero", &o.zero},
+              {"mbs", &o.mbs},
+              {"tp", &o.tp},
+              {"pp", &o.pp},
+              {"vpp", &o.vpp},
+              {"dp", &o.dp}};
+  enum pz_status status = PZ_OK;
+  for (size_t i = 0; i < sizeof pins / sizeof *pins && status == PZ_OK; i++) {
+    int64_t pinned = *pins[i].field;
+    char change[32];
+    bool fits;
+    if (pinned == PZ_FREE) continue;
+    *pins[i].field = PZ_FREE;
+    snprintf(change, sizeof change, "without --%s", pins[i].name);
+    status = try_change(a, &a->j->machine.chip, &o, change, &fits);
+    *pins[i].field = pinned;
+  }
+  return status;
+}
+
+static enum pz_status try_devices(struct answer *a) {
+  struct pz_training_place_options o = a->j->options;
+  int64_t devices = o.devices;
+  enum pz_status status = PZ_OK;
+  bool fits = false;
+  for (int64_t times = 2; times <= MOST_TIMES && !fits && status == PZ_OK; times *= 2) {
+    char change[48];
+    o.devices = devices * times;
+    if (o.devices > 1 << 24) break;
+    if (a->j->q->t->batch_per_device) o.batch = a->j->options.batch * times;
+    snprintf(change, sizeof change, "--devices %" PRId64, o.devices);
+    status = try_change(a, &a->j->machine.chip, &o, change, &fits);
+  }
+  return status;
+}
+
+static enum pz_status try_hbm(struct answer *a, double least_bytes) {
+  struct pz_chip chip = a->j->machine.chip;
+  double gib = ceil(least_bytes / pz_constants_default.usable_part / 0x1p30);
+  char change[48];
+  bool fits;
+  chip.hbm.bytes_per_stack = (int64_t)ceil(gib * 0x1p30 / (double)chip.hbm.stacks);
+  snprintf(change, sizeof change, "--hbm %.0f", gib);
+  return try_change(a, &chip, &a->j->options, change, &fits);
+}
+
+static enum pz_status try_seq(struct answer *a, int64_t seq) {
+  struct pz_training_place_options o = a->j->options;
+  enum pz_status status = PZ_OK;
+  bool fits = false;
+  for (o.seq = seq / 2; o.seq >= LEAST_SEQ && !fits && status == PZ_OK; o.seq /= 2) {
+    char change[48];
+    snprintf(change, sizeof change, "--seq %" PRId64, o.seq);
+    status = try_change(a, &a->j->machine.chip, &o, change, &fits);
+  }
+  return status;
+}
+
+/* ---- what lacks memory ---------------------------------------------------------------------- */
+
+static const struct pz_part_info *largest_part(const struct pz_training_memory *m) {
+  const struct pz_part_info *most = NULL, *part;
+  for (size_t i = 0; (part = pz_memory_part_at(i)); i++)
+    if (!most || pz_memory_part(m, part) > pz_memory_part(m, most)) most = part;
+  return most;
+}
+
+/* Weights that could be divided further, if the framework did. */
+static const char *framework_note(const struct pz_training_run *r) {
+  const struct pz_framework *f = pz_framework_find(r->plan.framework);
+  return f && !f->shards_stages ? "; this framework has ZeRO 2 and 3 only without pipeline stages"
+                                : "";
+}
+
+enum pz_status pz_place_nothing_fits(struct pz_place_job *j, const struct pz_training_plans *p) {
+  struct answer a = {.j = j};
+  const struct pz_training_run *r = p->least;
+  char name[120];
+  if (!r)
+    return pz_fail(j->err, PZ_NO_ANSWER, "no plan fits in the memory of %s", j->machine.chip.name);
+  enum pz_status status = try_pins(&a);
+  if (status == PZ_OK) status = try_devices(&a);
+  if (status == PZ_OK) status = try_hbm(&a, r->p.peak_bytes);
+  if (status == PZ_OK && !a.n) status = try_seq(&a, r->plan.seq);
+  if (status != PZ_OK) return status;
+  const struct pz_part_info *part = largest_part(&r->p.peak);
+  const char *plan = pz_found_plan_text(r, &j->arena);
+  return pz_fail(j->err, PZ_NO_ANSWER,
+                 "no plan of %s fits on %" PRId64
+                 " x %s: the least is %.1f GB a device of %.1f GB usable "
+                 "(%s), most of it %s, %.1f GB%s. Fits with: %s",
+                 pz_text_plain(pz_text_copy(name, sizeof name, j->q->model)), j->options.devices,
+                 j->machine.chip.name, r->p.peak_bytes / 1e9,
+                 r->hbm_bytes * pz_constants_default.usable_part / 1e9, plan ? plan : "",
+                 part->label, pz_memory_part(&r->p.peak, part) / 1e9, framework_note(r),
+                 a.n ? a.changes : "no single change of devices, HBM or sequence length");
+}

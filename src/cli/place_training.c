@@ -1,0 +1,158 @@
+#include "cli/place_training.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/choices.h"
+#include "core/file.h"
+#include "place/found_plan_json.h"
+#include "place/prediction_trace.h"
+#include "place/run_cost.h"
+
+enum { DEFAULT_BATCH = 4096 };
+
+/* ---- what was asked for --------------------------------------------------------------------- */
+
+/* One number of an option that may be a list elsewhere; NULL or auto: it is searched. */
+static enum pz_status read_pin(const char *text, const char *name, int64_t *out,
+                               struct pz_error *err) {
+  struct pz_choices list;
+  *out = PZ_FREE;
+  if (!text || strcmp(text, "auto") == 0) return PZ_OK;
+  enum pz_status status = pz_choices_parse(text, name, 1 << 20, &list, err);
+  if (status == PZ_OK && list.n > 1)
+    status = pz_fail(err, PZ_BAD_USE,
+                     "--%s %s with --semantics training; accepted: one number, or auto (all are "
+                     "searched)",
+                     name, text);
+  if (status == PZ_OK) *out = list.v[0];
+  return status;
+}
+
+static int64_t pin(int64_t given) { return given ? given : PZ_FREE; }
+
+static enum pz_status read_options(struct pz_place_job *j) {
+  const struct pz_place_settings *s = j->q->s;
+  const struct pz_place_training_settings *t = j->q->t;
+  struct pz_training_place_options o = pz_training_place_options_default();
+  if (t->framework)
+    o.framework = t->framework;
+  else if (j->machine.chip.execution != PZ_CHIP_STREAM)
+    o.framework = "maxtext"; /* its programs are compiled, not launched */
+  o.seq = s->seq;
+  o.pp = pin(t->pp);
+  o.vpp = pin(t->vpp);
+  o.dp = pin(t->dp);
+  o.zero = t->zero;
+  o.sequence_parallel = t->sp ? 1 : t->no_sp ? 0 : PZ_FREE;
+  o.recompute = s->recompute == PZ_PLACE_AUTO        ? PZ_FREE
+                : s->recompute == PZ_PLACE_RECOMPUTE ? PZ_RECOMPUTATION_FULL
+                : s->recompute == PZ_PLACE_SELECTIVE ? PZ_RECOMPUTATION_SELECTIVE
+                                                     : PZ_RECOMPUTATION_NONE;
+  o.attention = t->attention;
+  o.execution = t->execution;
+  o.precision = t->precision;
+  o.attention_library = t->attention_library;
+  o.objective = t->objective;
+  o.top = (uint32_t)t->top;
+  o.all_devices = t->all_devices;
+  o.events = s->trace != NULL;
+  o.batch = s->batch ? s->batch : DEFAULT_BATCH;
+  enum pz_status status = read_pin(s->tp, "tp", &o.tp, j->err);
+  if (status == PZ_OK) status = read_pin(s->mbs, "mbs", &o.mbs, j->err);
+  if (status == PZ_OK && t->overlap) status = pz_predict_overlap(t->overlap, &o.overlap, j->err);
+  if (status == PZ_OK && t->sp && o.tp == 1)
+    status = pz_fail(j->err, PZ_BAD_USE, "--sp with --tp 1; accepted: --tp above 1");
+  j->options = o;
+  return status;
+}
+
+/* --hbm: the chip with that much memory. */
+static void set_hbm(struct pz_chip *c, double gib) {
+  if (gib > 0) c->hbm.bytes_per_stack = (int64_t)floor(gib * 0x1p30 / (double)c->hbm.stacks);
+}
+
+/* ---- one search ----------------------------------------------------------------------------- */
+
+enum pz_status pz_place_search(const struct pz_place_job *j, const struct pz_chip *chip,
+                               const struct pz_training_place_options *o,
+                               struct pz_training_plans **out, struct pz_error *err) {
+  const struct pz_machine *m = &j->machine;
+  return pz_training_place(j->q->model, chip, m->own_link ? NULL : &m->net, o, out, err);
+}
+
+static enum pz_status write_trace(const struct pz_place_job *j, const struct pz_training_run *r) {
+  char *text = NULL;
+  enum pz_status status = pz_prediction_trace(r, j->q->model, &text, j->err);
+  if (status == PZ_OK) status = pz_file_write(j->q->s->trace, text, strlen(text), j->err);
+  pz_free(text);
+  return status;
+}
+
+static enum pz_status tell_json(const struct pz_place_job *j, const struct pz_training_plans *p) {
+  const struct pz_place_question *q = j->q;
+  struct pz_run_cost cost;
+  if (q->t->tokens) {
+    struct pz_predict_settings ask = {.tokens = q->t->tokens, .price = q->t->price};
+    struct pz_predicted x = {.s = &ask, .machine = j->machine, .run = p->runs[0]};
+    enum pz_status status = pz_predict_cost(&x, &cost, j->err);
+    if (status != PZ_OK) return status;
+  }
+  json_t *out =
+      json_pack("{s:o,s:s,s:s?,s:I,s:I}", "model", json_string(q->model), "chip",
+                j->machine.chip.name, "cluster", j->machine.own_link ? NULL : j->machine.net.name,
+                "devices", (json_int_t)j->options.devices, "batch", (json_int_t)j->options.batch);
+  json_t *found = pz_found_plans_json(p);
+  if (out && found) json_object_update(out, found);
+  json_decref(found);
+  json_object_set_new(out, "cost", q->t->tokens ? pz_run_cost_json(&cost) : json_null());
+  return pz_command_json(out, j->err);
+}
+
+static enum pz_status place_one(struct pz_place_job *j) {
+  struct pz_training_plans *p = NULL;
+  j->options.devices = j->q->devices.v[0];
+  if (j->q->t->batch_per_device) j->options.batch = j->q->t->batch_per_device * j->options.devices;
+  enum pz_status status = pz_place_search(j, &j->machine.chip, &j->options, &p, j->err);
+  if (status == PZ_OK && !p->n) status = pz_place_nothing_fits(j, p);
+  if (status == PZ_OK && j->q->s->trace) status = write_trace(j, p->runs[0]);
+  if (status == PZ_OK) status = j->q->json ? tell_json(j, p) : pz_place_print(j, p);
+  pz_training_plans_free(p);
+  return status;
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
+
+/* Options that cannot be combined; NULL, or what is wrong. */
+static const char *misuse(const struct pz_place_question *q) {
+  const struct pz_place_training_settings *t = q->t;
+  if (q->s->batch && t->batch_per_device)
+    return "--batch and --batch-per-device; accepted: one of them";
+  if (t->sp && t->no_sp) return "--sp and --no-sp; accepted: one of them";
+  if (t->price > 0 && !t->tokens) return "--price requires --tokens";
+  if (q->s->optimizer) return "--optimizer sgd with --semantics training; accepted: adam";
+  if (q->devices.n == 1) return NULL;
+  if (q->s->trace) return "--trace with several --devices; accepted: one number of devices";
+  if (t->tokens) return "--tokens with several --devices; accepted: one number of devices";
+  if (t->top > 1) return "--top with several --devices; accepted: one number of devices";
+  return NULL;
+}
+
+enum pz_status pz_place_training(const struct pz_place_question *q, struct pz_error *err) {
+  struct pz_place_job j = {.q = q, .err = err};
+  struct pz_machine_use use = {"devices", q->devices.v[q->devices.n - 1], q->s->quiet};
+  const char *wrong = misuse(q);
+  if (wrong) return pz_fail(err, PZ_BAD_USE, "%s", wrong);
+  enum pz_status status = pz_machine_load(&q->s->machine, use, &j.machine, err);
+  if (status == PZ_OK) status = read_options(&j);
+  if (status == PZ_OK && q->s->trace) status = pz_file_writable(q->s->trace, err);
+  if (status != PZ_OK) return status;
+  set_hbm(&j.machine.chip, q->s->hbm_gb);
+  pz_arena_init(&j.arena, NULL);
+  status = q->devices.n > 1 ? pz_place_scaling(&j) : place_one(&j);
+  if (status == PZ_NO_MEMORY && err->status == PZ_OK)
+    status = pz_fail(err, status, "out of memory for the plans");
+  pz_arena_release(&j.arena);
+  return status;
+}

@@ -1,0 +1,64 @@
+/* phaze place --semantics training: the best plan as training frameworks run it, or for a list of
+ * numbers of devices how it scales. */
+#ifndef PZ_CLI_PLACE_TRAINING_H
+#define PZ_CLI_PLACE_TRAINING_H
+
+#include "cli/place_model.h"
+#include "cli/predict_options.h"
+
+/* What only these plans have; the rest is in pz_place_settings. */
+struct pz_place_training_settings {
+  int64_t pp, vpp, dp; /* 0: searched */
+  int zero;            /* PZ_FREE: searched */
+  bool sp, no_sp;
+  int64_t batch_per_device; /* 0: none */
+  const char *framework, *overlap, *attention_library;
+  int attention, execution; /* PZ_AS_FRAMEWORK */
+  int precision;
+  int64_t top;
+  int objective;
+  bool all_devices;
+  const char *tokens;
+  double price;
+};
+
+struct pz_place_question {
+  const struct pz_place_settings *s; /* batch 0: not given */
+  const struct pz_place_training_settings *t;
+  const char *model;
+  struct pz_choices devices; /* several: how it scales */
+  bool json;
+};
+
+PZ_NODISCARD enum pz_status pz_place_training(const struct pz_place_question *q,
+                                              struct pz_error *err);
+
+/* ---- its parts ------------------------------------------------------------------------------ */
+
+/* A question with its machine and options. */
+struct pz_place_job {
+  const struct pz_place_question *q;
+  struct pz_machine machine;
+  struct pz_training_place_options options;
+  struct pz_arena arena; /* of tables */
+  struct pz_error *err;
+};
+
+/* Search with other options, for this chip. */
+PZ_NODISCARD enum pz_status pz_place_search(const struct pz_place_job *j,
+                                            const struct pz_chip *chip,
+                                            const struct pz_training_place_options *o,
+                                            struct pz_training_plans **out, struct pz_error *err);
+
+/* The best plan, its time and memory, the next best. */
+PZ_NODISCARD enum pz_status pz_place_print(struct pz_place_job *j,
+                                           const struct pz_training_plans *p);
+
+/* PZ_NO_ANSWER, and a message with what lacks memory and the smallest changes that would do. */
+PZ_NODISCARD enum pz_status pz_place_nothing_fits(struct pz_place_job *j,
+                                                  const struct pz_training_plans *p);
+
+/* A search for each number of devices, told as a table or as JSON. */
+PZ_NODISCARD enum pz_status pz_place_scaling(struct pz_place_job *j);
+
+#endif

@@ -1,0 +1,107 @@
+/* phaze place --semantics training: the plans that were found, for people. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "cli/place_training.h"
+#include "core/text.h"
+#include "place/found_plan.h"
+#include "place/prediction_json.h"
+#include "place/run_cost.h"
+#include "report/table.h"
+
+static void print_title(const struct pz_place_job *j, const struct pz_training_run *r) {
+  const struct pz_machine *m = &j->machine;
+  char name[256];
+  printf("%s on %" PRId64 " x %s%s%s: %.4g s per step\n",
+         pz_text_plain(pz_text_copy(name, sizeof name, j->q->model)), j->options.devices,
+         m->chip.name, m->own_link ? "" : " in ", m->own_link ? "" : m->net.name, r->p.step_s);
+  if (r->plan.devices < j->options.devices)
+    printf("%" PRId64 " devices are used, %" PRId64 " idle\n", r->plan.devices,
+           j->options.devices - r->plan.devices);
+}
+
+static enum pz_status print_plan(struct pz_place_job *j, const struct pz_training_run *r) {
+  const struct pz_training_options *o = &r->plan;
+  const char *layers = pz_found_layers_text(r, &j->arena),
+             *again = pz_found_recompute_text(r, &j->arena);
+  char overlap[40];
+  if (!layers || !again) return PZ_NO_MEMORY;
+  print_title(j, r);
+  printf("%s: tp %" PRId64 "%s, pp %" PRId64, o->framework, o->tp,
+         o->sequence_parallel ? " with sp" : "", o->pp);
+  if (o->vpp > 1) printf(" x %" PRId64 " chunks", o->vpp);
+  if (o->cp > 1) printf(", cp %" PRId64, o->cp);
+  printf(", dp %" PRId64 ", zero %d%s, %s attention, overlap %s\n", o->dp, o->zero,
+         o->precision == PZ_PRECISION_FP8 ? ", fp8 products" : "", pz_attention_names[o->attention],
+         pz_overlap_text((unsigned)o->overlap, overlap, sizeof overlap));
+  printf("layers: %s", layers);
+  if (o->first_layers && o->vpp > 1)
+    printf(" (first chunk %" PRId64 ", last chunk %" PRId64 ")", o->first_layers, o->last_layers);
+  printf("\nrecompute: %s\n", again);
+  printf("batch %" PRId64 " x %" PRId64 " tokens: %" PRId64 " microbatch%s of %" PRId64
+         " sample%s on each replica\n",
+         o->batch, o->seq, r->p.microbatches, r->p.microbatches == 1 ? "" : "es", o->mbs,
+         pz_text_s((double)o->mbs));
+  pz_predict_print_rates(&r->p);
+  pz_predict_print_expected(&r->expected);
+  return PZ_OK;
+}
+
+static void print_certificate(const struct pz_plan_certificate *c) {
+  char plans[32], solved[32], bound[32], memory[32];
+  printf("proved: %s plans, %s simulated, %s excluded by their bound, %s by memory; gap %g\n",
+         pz_text_count(plans, sizeof plans, (int64_t)c->plans),
+         pz_text_count(solved, sizeof solved, (int64_t)c->solved),
+         pz_text_count(bound, sizeof bound, (int64_t)c->by_bound),
+         pz_text_count(memory, sizeof memory, (int64_t)c->by_memory), c->gap);
+}
+
+/* ---- the next best -------------------------------------------------------------------------- */
+
+static void grown_cell(struct pz_table *t, const struct pz_training_run *best,
+                       const struct pz_training_run *r) {
+  double grew;
+  const struct pz_part_info *part = pz_grown_part(&best->p, &r->p, &grew);
+  if (part && grew > 1e-4 * best->p.step_s)
+    pz_table_cell(t, "%s +%.3g s", part->label, grew);
+  else
+    pz_table_cell(t, "-");
+}
+
+static enum pz_status print_others(struct pz_place_job *j, const struct pz_training_plans *p) {
+  static const char *const heads[] = {">s per step",    ">slower",        ">GB",
+                                      "next best plan", "what grew most", NULL};
+  struct pz_table t;
+  if (p->n < 2) return PZ_OK;
+  pz_table_init(&t, &j->arena, heads);
+  for (uint32_t i = 1; i < p->n; i++) {
+    const struct pz_training_run *r = p->runs[i];
+    const char *text = pz_found_plan_text(r, &j->arena);
+    if (!text) return PZ_NO_MEMORY;
+    pz_table_cell(&t, "%.4g", r->p.step_s);
+    pz_table_cell(&t, "%+.2f%%", 100 * (r->p.step_s / p->runs[0]->p.step_s - 1));
+    pz_table_cell(&t, "%.1f", r->p.peak_bytes / 1e9);
+    pz_table_cell(&t, "%s", text);
+    grown_cell(&t, p->runs[0], r);
+  }
+  putchar('\n');
+  return pz_table_print(&t, 0, stdout);
+}
+
+static enum pz_status print_cost(struct pz_place_job *j, struct pz_training_run *best) {
+  struct pz_predict_settings ask = {.tokens = j->q->t->tokens, .price = j->q->t->price};
+  struct pz_predicted x = {.s = &ask, .machine = j->machine, .run = best};
+  enum pz_status status = pz_predict_cost(&x, &x.cost, j->err);
+  return status == PZ_OK ? pz_predict_print_cost(&x, &x.cost, &j->arena) : status;
+}
+
+enum pz_status pz_place_print(struct pz_place_job *j, const struct pz_training_plans *p) {
+  enum pz_status status = print_plan(j, p->runs[0]);
+  if (status != PZ_OK) return status;
+  print_certificate(&p->certificate);
+  status = pz_predict_print_parts(&p->runs[0]->p, &j->arena);
+  if (status == PZ_OK) status = pz_predict_print_memory(p->runs[0], &j->arena);
+  if (status == PZ_OK) status = print_others(j, p);
+  if (status == PZ_OK && j->q->t->tokens) status = print_cost(j, p->runs[0]);
+  return status;
+}

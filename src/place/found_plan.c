@@ -1,0 +1,99 @@
+#include "place/found_plan.h"
+
+#include <stdio.h>
+
+#include "place/training_options.h"
+
+char *pz_found_plan_text(const struct pz_training_run *r, struct pz_arena *arena) {
+  const struct pz_training_options *o = &r->plan;
+  char chunks[32] = "", context[32] = "";
+  bool some = o->recompute == PZ_RECOMPUTATION_FULL && (o->stage_recompute || o->recompute_layers);
+  if (o->vpp > 1) snprintf(chunks, sizeof chunks, " x %lld", (long long)o->vpp);
+  if (o->cp > 1) snprintf(context, sizeof context, ", cp %lld", (long long)o->cp);
+  return pz_arena_printf(arena, "tp %lld%s%s, pp %lld%s, dp %lld, mbs %lld, zero %d, recompute %s",
+                         (long long)o->tp, o->sequence_parallel ? " sp" : "", context,
+                         (long long)o->pp, chunks, (long long)o->dp, (long long)o->mbs, o->zero,
+                         some ? "some layers" : pz_recomputation_names[o->recompute]);
+}
+
+struct pz_stage_layers pz_found_stage(const struct pz_training_run *r, int64_t stage) {
+  struct pz_training_plan p = pz_training_plan_of(&r->plan);
+  struct pz_stage_layers sum = {0};
+  for (int64_t c = 0; c < p.vpp; c++) {
+    int64_t n = pz_plan_blocks(&p, r->layers, c * p.pp + stage);
+    sum.layers += n;
+    sum.again += pz_plan_again(&p, stage, n);
+  }
+  return sum;
+}
+
+/* ---- by stage ------------------------------------------------------------------------------- */
+
+/* What is told of a stage; stages of which the same is told are told together. */
+typedef char *stage_text(struct pz_stage_layers x, struct pz_arena *arena);
+
+static char *again_text(struct pz_stage_layers x, struct pz_arena *arena) {
+  if (!x.again) return pz_arena_strdup(arena, "none");
+  return pz_arena_printf(arena, "%lld of %lld layers", (long long)x.again, (long long)x.layers);
+}
+
+static char *layers_text(struct pz_stage_layers x, struct pz_arena *arena) {
+  return pz_arena_printf(arena, "%lld", (long long)x.layers);
+}
+
+static bool same_stage(struct pz_stage_layers a, struct pz_stage_layers b) {
+  return a.layers == b.layers && a.again == b.again;
+}
+
+static char *ranges(const struct pz_training_run *r, stage_text *tell, struct pz_arena *arena) {
+  char *text = NULL;
+  for (int64_t k = 0, end; k < r->plan.pp; k = end + 1) {
+    struct pz_stage_layers x = pz_found_stage(r, k);
+    for (end = k; end + 1 < r->plan.pp && same_stage(x, pz_found_stage(r, end + 1));) end++;
+    char *one = tell(x, arena);
+    if (!one) return NULL;
+    char to[24] = "";
+    if (end > k) snprintf(to, sizeof to, "-%lld", (long long)end + 1);
+    text = pz_arena_printf(arena, "%s%sstage%s %lld%s: %s", text ? text : "", text ? "; " : "",
+                           end > k ? "s" : "", (long long)k + 1, to, one);
+    if (!text) return NULL;
+  }
+  return text;
+}
+
+static bool all_alike(const struct pz_training_run *r) {
+  struct pz_stage_layers first = pz_found_stage(r, 0);
+  for (int64_t k = 1; k < r->plan.pp; k++)
+    if (!same_stage(first, pz_found_stage(r, k))) return false;
+  return true;
+}
+
+char *pz_found_recompute_text(const struct pz_training_run *r, struct pz_arena *arena) {
+  struct pz_stage_layers first = pz_found_stage(r, 0);
+  const char *name = pz_recomputation_names[r->plan.recompute];
+  if (r->plan.recompute != PZ_RECOMPUTATION_FULL) return pz_arena_strdup(arena, name);
+  if (!all_alike(r)) return ranges(r, again_text, arena);
+  if (first.again == first.layers) return pz_arena_strdup(arena, name);
+  return pz_arena_printf(arena, "%lld of %lld layers%s", (long long)first.again,
+                         (long long)first.layers, r->plan.pp > 1 ? " of each stage" : "");
+}
+
+char *pz_found_layers_text(const struct pz_training_run *r, struct pz_arena *arena) {
+  int64_t first = pz_found_stage(r, 0).layers;
+  for (int64_t k = 1; k < r->plan.pp; k++)
+    if (pz_found_stage(r, k).layers != first) return ranges(r, layers_text, arena);
+  return pz_arena_printf(arena, "%lld%s", (long long)first, r->plan.pp > 1 ? " a stage" : "");
+}
+
+const struct pz_part_info *pz_grown_part(const struct pz_prediction *best,
+                                         const struct pz_prediction *other, double *grew_s) {
+  const struct pz_part_info *most = NULL, *part;
+  *grew_s = 0;
+  for (size_t i = 0; (part = pz_time_part_at(i)); i++) {
+    double grew = pz_time_part(&other->parts, part) - pz_time_part(&best->parts, part);
+    if (!(grew > *grew_s)) continue;
+    *grew_s = grew;
+    most = part;
+  }
+  return most;
+}

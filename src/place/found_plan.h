@@ -1,0 +1,29 @@
+/* A training plan in words: its degrees, the layers of its stages, what is computed again, and what
+ * makes it slower than another. */
+#ifndef PZ_PLACE_FOUND_PLAN_H
+#define PZ_PLACE_FOUND_PLAN_H
+
+#include "core/arena.h"
+#include "place/prediction_parts.h"
+
+/* "tp 8 sp, pp 8 x 2, dp 16, mbs 1, zero 1, recompute none" in the arena; NULL: no memory. */
+char *pz_found_plan_text(const struct pz_training_run *r, struct pz_arena *arena);
+
+/* Layers of a stage, and those of them that are computed again. */
+struct pz_stage_layers {
+  int64_t layers, again;
+};
+struct pz_stage_layers pz_found_stage(const struct pz_training_run *r, int64_t stage);
+
+/* "stages 1-3: 4 of 10 layers; stage 4: none", or "none", "selective", "full" where all stages are
+ * alike. */
+char *pz_found_recompute_text(const struct pz_training_run *r, struct pz_arena *arena);
+
+/* "10 a stage", or "stage 1: 9; stages 2-7: 10; stage 8: 9". */
+char *pz_found_layers_text(const struct pz_training_run *r, struct pz_arena *arena);
+
+/* The part of the step that is longest beyond that of `best`, and by how much; NULL: none is. */
+const struct pz_part_info *pz_grown_part(const struct pz_prediction *best,
+                                         const struct pz_prediction *other, double *grew_s);
+
+#endif
