@@ -70,7 +70,8 @@ int64_t pz_launch_rounds(const struct pz_launch *l) {
 int64_t pz_launch_chunk(const struct pz_launch *l, int64_t j) {
   const struct pz_training_options *p = &l->plan;
   int64_t stage = j % p->pp, ends = (l->first_layers > 0) + (l->last_layers > 0);
-  if (!ends) return pz_chunk_blocks(l->shape.layers, p->pp * p->vpp, j);
+  struct pz_training_plan even = {.pp = p->pp, .vpp = p->vpp};
+  if (!ends) return pz_plan_blocks(&even, l->shape.layers, j);
   if (stage == 0 && l->first_layers) return l->first_layers / p->vpp;
   if (stage == p->pp - 1 && l->last_layers) return l->last_layers / p->vpp;
   return (l->shape.layers - l->first_layers - l->last_layers) / ((p->pp - ends) * p->vpp);

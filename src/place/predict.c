@@ -141,6 +141,13 @@ static double between_copies_s(const struct pricing *x, double params) {
          pz_network_rate(x->m->k, &x->m->cost.net, g);
 }
 
+/* Two gathers and a scatter of every layer go round rings whose every member passes on what it gets: trees do not help
+ * them. */
+static double gathers_s(const struct pricing *x, int64_t members) {
+  double layers = (double)(x->m->n_blocks + x->m->w->n_layers - 1);
+  return 3 * layers * (x->m->k->latency_s + x->m->k->hop_s * (double)(members - 1));
+}
+
 static void exchange(const struct pricing *x, struct pz_prediction *out) {
   const struct pz_training_plan *p = x->plan;
   int64_t shards = pz_plan_shards(p);
@@ -157,7 +164,7 @@ static void exchange(const struct pricing *x, struct pz_prediction *out) {
   bool overlap = p->overlap & (PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM);
   /* with stages weights stay gathered from the first microbatch to the last */
   if (p->zero == 3 && p->pp == 1) {
-    total = part * params * (4 + p->grad_bytes) / rate * (double)x->rounds;
+    total = (part * params * (4 + p->grad_bytes) / rate + gathers_s(x, shards)) * (double)x->rounds;
     /* on a GPU they take SMs and memory from the kernels beside them */
     bool stream = x->m->cost.chip.execution == PZ_CHIP_STREAM;
     double hidden = stream ? x->m->k->sharded_hidden_part : x->m->k->hidden_part;

@@ -5,7 +5,7 @@
 #ifndef PZ_PLACE_ZERO_BUBBLE_H
 #define PZ_PLACE_ZERO_BUBBLE_H
 
-#include "place/pipeline.h"
+#include "place/pipeline_model.h"
 
 bool pz_is_zero_bubble(enum pz_pipeline_order order);
 
