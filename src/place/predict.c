@@ -171,7 +171,9 @@ static void exchange(const struct pricing *x, struct pz_prediction *out) {
     if (!overlap) hidden = 0;
     exposed = pz_fmax(compute, total) + (1 - hidden) * pz_fmin(compute, total) - compute;
   } else {
-    total = part * params * (p->zero ? p->grad_bytes + 2 : 2 * p->grad_bytes) / rate;
+    /* gradients that are sharded are exchanged with every microbatch; with stages they stay whole till the last */
+    double scatters = p->zero == 2 && p->pp == 1 ? (double)x->rounds : 1;
+    total = part * params * (p->zero ? p->grad_bytes * scatters + 2 : 2 * p->grad_bytes) / rate;
     exposed = overlap ? total * (1 - x->m->k->hidden_part) : total;
   }
   double copies_s = between_copies_s(x, params);
