@@ -1,4 +1,4 @@
-/* What each constant of the model of a training run brings: the mean error over a table of runs (quality ok) with the
+/* What each constant of the model of a training run brings: the mean error over a table of runs (dense models in bf16, quality ok) with the
  * constant a fifth lower, a fifth higher and at zero or one, where it does nothing.
  *     bench_terms RUNS.csv [GROUP-PREFIX-TO-LEAVE-OUT...] */
 #include <math.h>
@@ -9,6 +9,7 @@
 #include "core/file.h"
 #include "cost/constants.h"
 #include "place/run_table.h"
+#include "study/points.h"
 
 struct table {
   const char *path;
@@ -38,7 +39,7 @@ static bool score(const struct table *t, const struct pz_constants *k, double *e
   for (uint32_t i = 0; good && i < runs.n_rows; i++) {
     const struct pz_run_row *r = &runs.rows[i];
     if (!r->predicted || !(r->measured_s > 0) || strcmp(r->quality, "ok") != 0 ||
-        left_out(t, r->group))
+        left_out(t, r->group) || !pz_points_dense(&runs.csv, i))
       continue;
     double e = r->p.step_s / r->measured_s - 1;
     sum += fabs(e);

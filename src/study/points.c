@@ -77,8 +77,7 @@ static int64_t node_devices(const char *cluster) {
   return net.n_levels > 0 ? net.level[0].devices : 8;
 }
 
-/* What the model of a step was made for first. */
-static bool is_dense(const struct pz_csv *csv, uint32_t row) {
+bool pz_points_dense(const struct pz_csv *csv, uint32_t row) {
   bool pipeline =
       cell_is(csv, row, "pipeline", "1f1b") || cell_is(csv, row, "pipeline", "interleaved");
   bool cp = !cell_is(csv, row, "cp", "") && !cell_is(csv, row, "cp", "1");
@@ -105,7 +104,7 @@ static enum pz_status add_run(const struct pz_point_reader *r, const struct pz_r
                        .job = job_of(csv, row, arena),
                        .devices = count_of(csv, row, "n_dev"),
                        .batch = count_of(csv, row, "gbs"),
-                       .dense = is_dense(csv, row),
+                       .dense = pz_points_dense(csv, row),
                        .measured_s = run->measured_s,
                        .measured_bytes = run->measured_bytes,
                        .predicted_s = run->predicted ? run->p.step_s : 0,

@@ -3,6 +3,7 @@
 #ifndef PZ_STUDY_POINTS_H
 #define PZ_STUDY_POINTS_H
 
+#include "core/csv.h"
 #include "core/vec.h"
 
 enum pz_point_kind {
@@ -41,6 +42,10 @@ struct pz_point_reader {
 /* A table of runs, predicted on all threads. */
 PZ_NODISCARD enum pz_status pz_points_runs(const struct pz_point_reader *r, const char *name,
                                            const char *text, size_t bytes);
+
+/* Is a row of such a table a dense model in bf16, without context parallelism, 1F1B or interleaved?  The model of a
+ * step was made for these first. */
+bool pz_points_dense(const struct pz_csv *csv, uint32_t row);
 
 /* Operators measured on a chip: the columns of cost/ops_table.h, and kernel_us. */
 PZ_NODISCARD enum pz_status pz_points_operators(const struct pz_point_reader *r, const char *name,
