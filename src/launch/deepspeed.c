@@ -94,8 +94,8 @@ static enum pz_status check_kernels(const struct pz_launch *l, struct pz_error *
                    pz_recomputation_names[p->recompute]);
   if (p->recompute_layers && p->pp > 1)
     return pz_fail(err, PZ_BAD_USE,
-                   "deepspeed's pipeline does not recompute the first %" PRId64
-                   " layers of a stage alone; accepted: all of them, or pp 1",
+                   "deepspeed's pipeline does not recompute a part of the layers of a stage "
+                   "(recompute_layers %" PRId64 "); accepted: all of them, or pp 1",
                    p->recompute_layers);
   if (p->attention == PZ_ATTENTION_FLASH && *library && strcmp(library, "fa1") != 0 &&
       strcmp(library, "fa2") != 0)

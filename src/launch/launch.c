@@ -4,6 +4,7 @@
 
 #include "core/alloc.h"
 #include "core/buffer.h"
+#include "core/text.h"
 #include "place/training_memory.h"
 
 const char *const pz_launch_names[] = {"none", "megatron", "torchtitan", "nemo", "deepspeed", NULL};
@@ -97,10 +98,11 @@ void pz_launch_head(const struct pz_launch *l, const char *framework, FILE *out)
   fprintf(out, "#!/usr/bin/env bash\n# ");
   put_plain(l->model, out);
   fprintf(out,
-          " with %s: %" PRId64 " nodes x %" PRId64 " GPUs, tp %" PRId64 ", pp %" PRId64
+          " with %s: %" PRId64 " node%s x %" PRId64 " GPU%s, tp %" PRId64 ", pp %" PRId64
           ", vpp %" PRId64 ", dp %" PRId64 ", mbs %" PRId64 ", batch %" PRId64 ", seq %" PRId64
           "\n",
-          framework, l->nodes, l->gpus, p->tp, p->pp, p->vpp, p->dp, p->mbs, p->batch, p->seq);
+          framework, l->nodes, pz_text_s((double)l->nodes), l->gpus, pz_text_s((double)l->gpus),
+          p->tp, p->pp, p->vpp, p->dp, p->mbs, p->batch, p->seq);
   fprintf(out,
           "#\n"
           "# Run it on every node with NODE_RANK and MASTER_ADDR set, or once under Slurm:\n"

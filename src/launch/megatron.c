@@ -162,7 +162,7 @@ static void put_training(const struct pz_launch *l, FILE *out) {
             p->recompute_layers ? "block" : "uniform");
     put(out, "--recompute-num-layers", p->recompute_layers ? p->recompute_layers : 1);
   }
-  put_if(out, p->execution == PZ_EXECUTION_GRAPH, "--cuda-graph-impl local\n  --te-rng-tracker");
+  put_if(out, p->execution == PZ_EXECUTION_GRAPH, "--cuda-graph-impl local");
   fputs("  --log-interval 1\n  --eval-iters 0\n"
         "  --save \"$CHECKPOINT_PATH\"\n  --load \"$CHECKPOINT_PATH\"\n  --save-interval 1000\n"
         ")\n\n",

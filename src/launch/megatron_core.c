@@ -92,10 +92,16 @@ static enum pz_status check_shards(const struct pz_launch *l, const char *name,
                    "%s overlaps the gathering of weights together with gradients alone; accepted: "
                    "grad in the overlap, or no param",
                    name);
+  if (p->zero && p->shard == 1 && p->dp > 1)
+    return pz_fail(
+        err, PZ_BAD_USE,
+        "%s with ZeRO stage %d over one replica shards nothing; accepted: shard above 1, "
+        "or ZeRO stage 0",
+        name, p->zero);
   if (p->zero > 1 && p->pp > 1)
     return pz_fail(err, PZ_BAD_USE,
                    "%s with ZeRO stage %d and %" PRId64
-                   " stages: Megatron's FSDP goes with tensor and expert parallelism, not with a "
+                   " stages: Megatron's FSDP works with tensor and expert parallelism, not with a "
                    "pipeline; accepted: ZeRO stage 0 or 1, or pp 1",
                    name, p->zero, p->pp);
   if (p->zero > 1 && p->execution == PZ_EXECUTION_GRAPH)

@@ -195,7 +195,7 @@ static void put_program(const struct pz_launch *l, FILE *out) {
       "    distributed_fused_adam_with_cosine_annealing,\n)\n"
       "from megatron.bridge.training.config import (\n    CheckpointConfig,\n    ConfigContainer,\n"
       "    DistributedDataParallelConfig,\n    GPTDatasetConfig,\n    LoggerConfig,\n"
-      "    TokenizerConfig,\n    TrainingConfig,\n    ValidationConfig,\n)\n"
+      "    RNGConfig,\n    TokenizerConfig,\n    TrainingConfig,\n    ValidationConfig,\n)\n"
       "from megatron.bridge.training.gpt_step import forward_step\n"
       "from megatron.bridge.training.mixed_precision import get_mixed_precision_config\n"
       "from megatron.bridge.training.pretrain import pretrain\n\n",
@@ -212,8 +212,9 @@ static void put_program(const struct pz_launch *l, FILE *out) {
           "    checkpoint=CheckpointConfig(\n        save=os.environ[\"CHECKPOINT_PATH\"],\n"
           "        load=os.environ[\"CHECKPOINT_PATH\"],\n        save_interval=1000,\n"
           "        ckpt_format=\"%s\",\n    ),\n    mixed_precision=precision,\n"
-          "), forward_step)\nEOF\n\n",
-          pz_core_sharding(l) ? "fsdp_dtensor" : "torch_dist");
+          "    rng=RNGConfig(te_rng_tracker=%s),\n), forward_step)\nEOF\n\n",
+          pz_core_sharding(l) ? "fsdp_dtensor" : "torch_dist",
+          truth(l->plan.execution == PZ_EXECUTION_GRAPH));
 }
 
 static void print(const struct pz_launch *l, FILE *out) {

@@ -94,8 +94,8 @@ static enum pz_status check_kernels(const struct pz_launch *l, struct pz_error *
                    "alternate, half");
   if (p->recompute_layers)
     return pz_fail(err, PZ_BAD_USE,
-                   "torchtitan does not recompute the first %" PRId64
-                   " layers of a stage alone; accepted: all of them",
+                   "torchtitan does not recompute a part of the layers of a stage "
+                   "(recompute_layers %" PRId64 "); accepted: all of them",
                    p->recompute_layers);
   if (p->attention != PZ_ATTENTION_FLASH ||
       (*library && strcmp(library, "fa2") != 0 && strcmp(library, "cudnn") != 0))
@@ -110,9 +110,9 @@ static enum pz_status check_pipeline(const struct pz_launch *l, struct pz_error 
   int64_t rounds = pz_launch_rounds(l);
   if (p->pp > 1 && p->vpp == 1 && rounds < p->pp)
     return pz_fail(err, PZ_BAD_USE,
-                   "torchtitan with %" PRId64 " microbatches for %" PRId64
+                   "torchtitan with %" PRId64 " microbatch%s a replica for %" PRId64
                    " stages; accepted: at least as many as stages",
-                   rounds, p->pp);
+                   rounds, rounds == 1 ? "" : "es", p->pp);
   return PZ_OK;
 }
 

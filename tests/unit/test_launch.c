@@ -290,7 +290,7 @@ static const char *const megatron_flags[] = {
     "--global-batch-size", "--seq-length", "--train-iters", "--lr", "--min-lr", "--lr-decay-style",
     "--weight-decay", "--adam-beta2", "--clip-grad", "--bf16", "--grad-reduce-in-bf16",
     "--recompute-granularity", "--recompute-modules", "--recompute-method",
-    "--recompute-num-layers", "--cuda-graph-impl", "--te-rng-tracker", "--log-interval",
+    "--recompute-num-layers", "--cuda-graph-impl", "--log-interval",
     "--eval-iters", "--save", "--load", "--save-interval", NULL};
 
 /* The same of Megatron-DeepSpeed. */
@@ -808,14 +808,14 @@ static const struct refusal refusals[] = {
     {TORCHTITAN, "llama2-7b", zero1, "does not shard the optimizer alone"},
     {TORCHTITAN, "llama2-7b", zero0, "accepted: ZeRO stage 2 or 3"},
     {TORCHTITAN, "llama2-7b", selective, "does not recompute the attention core alone"},
-    {TORCHTITAN, "llama2-7b", layers, "the first 2 layers"},
+    {TORCHTITAN, "llama2-7b", layers, "recompute_layers 2"},
     {TORCHTITAN, "llama2-7b", graph, "no CUDA graphs"},
     {TORCHTITAN, "llama2-7b", no_sp, "always with sequence parallelism"},
     {TORCHTITAN, "llama2-7b", no_overlap, "always overlaps gradients and weights"},
     {TORCHTITAN, "llama2-7b", tp_overlap, "in compiled layers alone"},
     {DEEPSPEED, "llama2-7b", zero3, "deepspeed refuses ZeRO stage 3 with a pipeline"},
     {DEEPSPEED, "llama2-7b", interleaved, "no interleaved order"},
-    {DEEPSPEED, "llama2-7b", layers, "does not recompute the first 2 layers"},
+    {DEEPSPEED, "llama2-7b", layers, "(recompute_layers 2); accepted: all of them, or pp 1"},
     {DEEPSPEED, "mixtral-8x7b", nothing, "no model of the shape of mixtral-8x7b"},
 };
 
