@@ -263,6 +263,18 @@ static enum pz_status choose_semantics(struct settings *s, const char *model,
   return status;
 }
 
+/* An option that was given and is not for training plans; NULL: none. */
+static const struct pz_option *not_of_training(const struct settings *s,
+                                               const struct settings *none) {
+  static const char *const names[] = {"check",     "optimizer", "dim",
+                                      "batch-dim", "layers",    "unknown-ops"};
+  for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+      if (strcmp(options[i].name, names[k]) == 0 && !pz_option_same(&options[i], s, none))
+        return &options[i];
+  return NULL;
+}
+
 /* Options that the semantics do not have. */
 static enum pz_status check_semantics(const struct settings *s, const struct settings *none,
                                       struct pz_error *err) {
@@ -279,6 +291,11 @@ static enum pz_status check_semantics(const struct settings *s, const struct set
   if (s->semantics == TRAINING && s->instance)
     return pz_fail(err, PZ_BAD_USE,
                    "--semantics training with --instance; accepted: original, corrected");
+  const struct pz_option *other = s->semantics == TRAINING ? not_of_training(s, none) : NULL;
+  if (other)
+    return pz_fail(err, PZ_BAD_USE,
+                   "--%s with --semantics training; accepted: with --semantics corrected, original",
+                   other->name);
   return PZ_OK;
 }
 
@@ -286,7 +303,8 @@ static enum pz_status place_model(struct settings *s, const char *model, struct 
   struct pz_place_question q = {
       .s = &s->model, .t = &s->training, .model = model, .json = s->common.json};
   const char *devices = s->model.devices_text;
-  enum pz_status status = pz_choices_parse(devices, "devices", 1 << 30, &q.devices, err);
+  int64_t most = s->semantics == TRAINING ? 1 << 24 : 1 << 30;
+  enum pz_status status = pz_choices_parse(devices, "devices", most, &q.devices, err);
   if (status != PZ_OK) return status;
   if (s->semantics == TRAINING) return pz_place_training(&q, err);
   if (q.devices.n > 1)

@@ -92,13 +92,6 @@ static enum pz_status write_trace(const struct pz_place_job *j, const struct pz_
 
 static enum pz_status tell_json(const struct pz_place_job *j, const struct pz_training_plans *p) {
   const struct pz_place_question *q = j->q;
-  struct pz_run_cost cost;
-  if (q->t->tokens) {
-    struct pz_predict_settings ask = {.tokens = q->t->tokens, .price = q->t->price};
-    struct pz_predicted x = {.s = &ask, .machine = j->machine, .run = p->runs[0]};
-    enum pz_status status = pz_predict_cost(&x, &cost, j->err);
-    if (status != PZ_OK) return status;
-  }
   json_t *out =
       json_pack("{s:o,s:s,s:s?,s:I,s:I}", "model", json_string(q->model), "chip",
                 j->machine.chip.name, "cluster", j->machine.own_link ? NULL : j->machine.net.name,
@@ -106,8 +99,17 @@ static enum pz_status tell_json(const struct pz_place_job *j, const struct pz_tr
   json_t *found = pz_found_plans_json(p);
   if (out && found) json_object_update(out, found);
   json_decref(found);
-  json_object_set_new(out, "cost", q->t->tokens ? pz_run_cost_json(&cost) : json_null());
+  json_object_set_new(out, "cost", q->t->tokens ? pz_run_cost_json(&j->cost) : json_null());
   return pz_command_json(out, j->err);
+}
+
+static enum pz_status find_cost(struct pz_place_job *j, struct pz_training_run *best) {
+  const struct pz_place_training_settings *t = j->q->t;
+  if (!t->tokens) return PZ_OK;
+  j->cost_asked = (struct pz_predict_settings){
+      .tokens = t->tokens, .price = t->price, .checkpoint_s = -1, .restart_s = -1};
+  struct pz_predicted x = {.s = &j->cost_asked, .machine = j->machine, .run = best};
+  return pz_predict_cost(&x, &j->cost, j->err);
 }
 
 static enum pz_status place_one(struct pz_place_job *j) {
@@ -116,6 +118,7 @@ static enum pz_status place_one(struct pz_place_job *j) {
   if (j->q->t->batch_per_device) j->options.batch = j->q->t->batch_per_device * j->options.devices;
   enum pz_status status = pz_place_search(j, &j->machine.chip, &j->options, &p, j->err);
   if (status == PZ_OK && !p->n) status = pz_place_nothing_fits(j, p);
+  if (status == PZ_OK) status = find_cost(j, p->runs[0]);
   if (status == PZ_OK && j->q->s->trace) status = write_trace(j, p->runs[0]);
   if (status == PZ_OK) status = j->q->json ? tell_json(j, p) : pz_place_print(j, p);
   pz_training_plans_free(p);
@@ -131,7 +134,6 @@ static const char *misuse(const struct pz_place_question *q) {
     return "--batch and --batch-per-device; accepted: one of them";
   if (t->sp && t->no_sp) return "--sp and --no-sp; accepted: one of them";
   if (t->price > 0 && !t->tokens) return "--price requires --tokens";
-  if (q->s->optimizer) return "--optimizer sgd with --semantics training; accepted: adam";
   if (q->devices.n == 1) return NULL;
   if (q->s->trace) return "--trace with several --devices; accepted: one number of devices";
   if (t->tokens) return "--tokens with several --devices; accepted: one number of devices";
