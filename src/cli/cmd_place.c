@@ -71,7 +71,7 @@ static const struct pz_option options[] = {
     {.name = "hbm", .type = PZ_OPTION_REAL, .offset = AT(model.hbm_gb), .arg = "GIB", .min = 0.001, .max = 1e9,
      .help = "Memory per device, GiB (default: the chip's HBM)"},
     {.name = "emit", .type = PZ_OPTION_CHOICE, .offset = AT(model.emit), .choices = pz_emit_names,
-     .help = "Print the plan as launch flags or configuration of a training framework"},
+     .help = "Print the plan for a training framework: with training semantics a complete launch script of the best plan it can express, else flags or configuration"},
     {.name = "trace", .type = PZ_OPTION_TEXT, .offset = AT(model.trace), .arg = "FILE.json",
      .help = "Write the pipeline as a timeline for ui.perfetto.dev"},
     PZ_IMPORT_OPTIONS(struct settings, model.import),
@@ -358,22 +358,30 @@ const struct pz_command pz_cmd_place = {
     .name = "place",
     .synopsis = "(MODEL --chip CHIP | --instance FILE.json) [options]",
     .summary = "Find the fastest parallel plan to train a model on a cluster of a chip",
-    .detail = "With a MODEL: the number of pipeline stages and their layers, data-parallel\n"
-              "replicas, tensor-parallel degree, microbatch size and activation recomputation\n"
-              "that give the shortest step within memory. With --instance: a placement problem\n"
-              "in the format of the original Phaze program,\n"
-              "  {maxMemoryPerDevice, maxDevices, bandwidth, mbsInBatch,\n"
-              "   activationRecomputation, optimizerAlgorithm,\n"
-              "   nodes: {DEGREE: [{id, parameterSize, activationSize, optimalLatencyFw,\n"
-              "                     optimalLatencyBw, isTensorParallelized}]},\n"
-              "   edges: {DEGREE: [{sourceId, destId, communicationCost}]}}\n"
-              "where DEGREE is a tensor-parallel degree; with fixedPP, fixedTMPC, fixedDP and\n"
-              "numTransformerLayers it also has an expert plan to compare with.\n"
-              "\n"
-              "Examples:\n"
-              "  phaze place llama3-70b --chip h200 --devices 512 --batch 1024\n"
-              "  phaze place gpt3-175b --chip tpuv4 --mbs 1,2 --tp 1,2,4,8 --recompute on\n"
-              "  phaze place llama3-8b --chip h200 --devices 64 --batch 256 --emit megatron\n",
+    .detail =
+        "With a MODEL: the plan with the shortest step within memory. On chips that are built\n"
+        "(--semantics training): tensor and sequence parallelism, pipeline stages and\n"
+        "their chunks, replicas, microbatch size, ZeRO stage and recomputation by stage,\n"
+        "as training frameworks run them; the answer is proved by a count of the plans\n"
+        "that were simulated or excluded. On described chips: stages and their layers,\n"
+        "replicas, tensor-parallel degree, microbatch size and recomputation.\n"
+        "With --instance: a placement problem in the format of the original Phaze\n"
+        "program,\n"
+        "  {maxMemoryPerDevice, maxDevices, bandwidth, mbsInBatch,\n"
+        "   activationRecomputation, optimizerAlgorithm,\n"
+        "   nodes: {DEGREE: [{id, parameterSize, activationSize, optimalLatencyFw,\n"
+        "                     optimalLatencyBw, isTensorParallelized}]},\n"
+        "   edges: {DEGREE: [{sourceId, destId, communicationCost}]}}\n"
+        "where DEGREE is a tensor-parallel degree; with fixedPP, fixedTMPC, fixedDP and\n"
+        "numTransformerLayers it also has an expert plan to compare with.\n"
+        "\n"
+        "Examples:\n"
+        "  phaze place llama3-70b --chip h100 --cluster dgx-h100 --devices 1024 --batch 2048\n"
+        "  phaze place llama3-8b --chip h100 --cluster dgx-h100 --devices 8,16,32,64\n"
+        "      --batch-per-device 16\n"
+        "  phaze place llama3-70b --chip h200 --cluster dgx-h200 --devices 256 --batch 512\n"
+        "      --emit megatron > launch.sh\n"
+        "  phaze place gpt3-175b --chip tpuv4 --mbs 1,2 --tp 1,2,4,8 --recompute on\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .run = run,

@@ -9,6 +9,7 @@
 #include "place/found_plan_json.h"
 #include "place/prediction_trace.h"
 #include "place/run_cost.h"
+#include "report/emit.h"
 
 enum { DEFAULT_BATCH = 4096 };
 
@@ -38,6 +39,8 @@ static enum pz_status read_options(struct pz_place_job *j) {
   struct pz_training_place_options o = pz_training_place_options_default();
   if (t->framework)
     o.framework = t->framework;
+  else if (s->emit)
+    o.framework = pz_emit_names[s->emit];
   else if (j->machine.chip.execution != PZ_CHIP_STREAM)
     o.framework = "maxtext"; /* its programs are compiled, not launched */
   o.seq = s->seq;
@@ -116,6 +119,7 @@ static enum pz_status place_one(struct pz_place_job *j) {
   struct pz_training_plans *p = NULL;
   j->options.devices = j->q->devices.v[0];
   if (j->q->t->batch_per_device) j->options.batch = j->q->t->batch_per_device * j->options.devices;
+  if (j->q->s->emit) return pz_place_emit(j);
   enum pz_status status = pz_place_search(j, &j->machine.chip, &j->options, &p, j->err);
   if (status == PZ_OK && !p->n) status = pz_place_nothing_fits(j, p);
   if (status == PZ_OK) status = find_cost(j, p->runs[0]);
@@ -134,7 +138,10 @@ static const char *misuse(const struct pz_place_question *q) {
     return "--batch and --batch-per-device; accepted: one of them";
   if (t->sp && t->no_sp) return "--sp and --no-sp; accepted: one of them";
   if (t->price > 0 && !t->tokens) return "--price requires --tokens";
+  if (q->s->emit && (t->tokens || t->top > 1 || q->s->trace))
+    return "--emit cannot be combined with --tokens, --top or --trace";
   if (q->devices.n == 1) return NULL;
+  if (q->s->emit) return "--emit with several --devices; accepted: one number of devices";
   if (q->s->trace) return "--trace with several --devices; accepted: one number of devices";
   if (t->tokens) return "--tokens with several --devices; accepted: one number of devices";
   if (t->top > 1) return "--top with several --devices; accepted: one number of devices";

@@ -60,6 +60,9 @@ PZ_NODISCARD enum pz_status pz_place_print(struct pz_place_job *j,
 PZ_NODISCARD enum pz_status pz_place_nothing_fits(struct pz_place_job *j,
                                                   const struct pz_training_plans *p);
 
+/* The launch script of the best plan that the framework of --emit can express. */
+PZ_NODISCARD enum pz_status pz_place_emit(struct pz_place_job *j);
+
 /* A search for each number of devices, told as a table or as JSON. */
 PZ_NODISCARD enum pz_status pz_place_scaling(struct pz_place_job *j);
 
