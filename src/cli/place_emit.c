@@ -7,13 +7,12 @@
 #include "core/alloc.h"
 #include "launch/launch.h"
 #include "place/found_plan.h"
-#include "report/emit.h"
 
 enum { NOT_FOUND = 0 };
 
-static int launch_index(int emit) {
+static int launch_index(const char *name) {
   for (int i = 1; pz_launch_names[i]; i++)
-    if (strcmp(pz_launch_names[i], pz_emit_names[emit]) == 0) return i;
+    if (strcmp(pz_launch_names[i], name) == 0) return i;
   return NOT_FOUND;
 }
 
@@ -30,7 +29,7 @@ static enum pz_status script_of(const struct pz_place_job *j, const struct pz_tr
   if (status != PZ_OK) return status;
   l.first_layers = o->first_layers;
   l.last_layers = o->last_layers;
-  return pz_launch_script(launch_index(j->q->s->emit), &l, text, err);
+  return pz_launch_script(launch_index(j->emit), &l, text, err);
 }
 
 static void note_choice(const struct pz_place_job *j, const struct pz_training_plans *p,
@@ -40,8 +39,7 @@ static void note_choice(const struct pz_place_job *j, const struct pz_training_p
   pz_command_say("%.4g s per step, MFU %.1f%%, %.1f GB of a device's memory", r->p.step_s,
                  100 * r->p.mfu, r->p.peak_bytes / 1e9);
   if (chosen)
-    pz_command_say("a plan of %.4g s cannot be expressed for %s: %s", best->p.step_s,
-                   pz_emit_names[j->q->s->emit], why);
+    pz_command_say("a plan of %.4g s cannot be expressed for %s: %s", best->p.step_s, j->emit, why);
 }
 
 /* The first plan of a list that can be expressed; *found: there is one. */
@@ -73,12 +71,11 @@ static enum pz_status emit_first(struct pz_place_job *j, uint32_t top, bool *fou
 
 enum pz_status pz_place_emit(struct pz_place_job *j) {
   static const uint32_t tops[] = {16, 1000};
-  const char *name = pz_emit_names[j->q->s->emit];
   struct pz_error why = {0};
   bool found = false;
   enum pz_status status = PZ_OK;
   if (j->machine.chip.execution != PZ_CHIP_STREAM)
-    return pz_fail(j->err, PZ_BAD_USE, "--emit %s for chip %s; accepted: GPUs", name,
+    return pz_fail(j->err, PZ_BAD_USE, "--emit %s for chip %s; accepted: GPUs", j->emit,
                    j->machine.chip.name);
   if (j->options.precision != PZ_PRECISION_BF16)
     return pz_fail(j->err, PZ_BAD_USE, "--emit with --precision %s; accepted: bf16",
@@ -88,6 +85,6 @@ enum pz_status pz_place_emit(struct pz_place_job *j) {
     status = emit_first(j, tops[i], &found, &why);
   }
   if (status != PZ_OK || found) return status;
-  return pz_fail(j->err, PZ_BAD_USE, "none of the best plans can be expressed for %s: %s", name,
+  return pz_fail(j->err, PZ_BAD_USE, "none of the best plans can be expressed for %s: %s", j->emit,
                  why.message);
 }

@@ -39,8 +39,8 @@ static enum pz_status read_options(struct pz_place_job *j) {
   struct pz_training_place_options o = pz_training_place_options_default();
   if (t->framework)
     o.framework = t->framework;
-  else if (s->emit)
-    o.framework = pz_emit_names[s->emit];
+  else if (j->emit)
+    o.framework = j->emit;
   else if (j->machine.chip.execution != PZ_CHIP_STREAM)
     o.framework = "maxtext"; /* its programs are compiled, not launched */
   o.seq = s->seq;
@@ -119,7 +119,7 @@ static enum pz_status place_one(struct pz_place_job *j) {
   struct pz_training_plans *p = NULL;
   j->options.devices = j->q->devices.v[0];
   if (j->q->t->batch_per_device) j->options.batch = j->q->t->batch_per_device * j->options.devices;
-  if (j->q->s->emit) return pz_place_emit(j);
+  if (j->emit) return pz_place_emit(j);
   enum pz_status status = pz_place_search(j, &j->machine.chip, &j->options, &p, j->err);
   if (status == PZ_OK && !p->n) status = pz_place_nothing_fits(j, p);
   if (status == PZ_OK) status = find_cost(j, p->runs[0]);
@@ -150,6 +150,7 @@ static const char *misuse(const struct pz_place_question *q) {
 
 enum pz_status pz_place_training(const struct pz_place_question *q, struct pz_error *err) {
   struct pz_place_job j = {.q = q, .err = err};
+  if (q->s->emit) j.emit = pz_emit_names[q->s->emit];
   struct pz_machine_use use = {"devices", q->devices.v[q->devices.n - 1], q->s->quiet};
   const char *wrong = misuse(q);
   if (wrong) return pz_fail(err, PZ_BAD_USE, "%s", wrong);

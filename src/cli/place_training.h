@@ -40,6 +40,7 @@ struct pz_place_job {
   const struct pz_place_question *q;
   struct pz_machine machine;
   struct pz_training_place_options options;
+  const char *emit;                      /* framework of --emit; NULL: none */
   struct pz_predict_settings cost_asked; /* --tokens, --price */
   struct pz_run_cost cost;               /* of the best plan, with --tokens */
   struct pz_arena arena;                 /* of tables */
