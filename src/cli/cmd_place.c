@@ -78,7 +78,7 @@ static const struct pz_option options[] = {
     {.name = "batch-per-device", .type = PZ_OPTION_INT, .offset = AT(training.batch_per_device), .arg = "B", .min = 1, .max = 1 << 24,
      .help = "Training: samples for each device instead of --batch (weak scaling)"},
     {.name = "framework", .type = PZ_OPTION_TEXT, .offset = AT(training.framework), .arg = "NAME",
-     .help = "Training: framework, as for 'phaze predict' (default: megatron)"},
+     .help = "Training: framework, as for 'phaze predict' (default: that of --emit, or megatron; on chips that run compiled programs, as TPUs: maxtext)"},
     {.name = "sp", .type = PZ_OPTION_FLAG, .offset = AT(training.sp), .help = "Training: only plans with sequence parallelism, where tp is above 1"},
     {.name = "no-sp", .type = PZ_OPTION_FLAG, .offset = AT(training.no_sp), .help = "Training: only plans without sequence parallelism"},
     {.name = "pp", .type = PZ_OPTION_INT, .offset = AT(training.pp), .arg = "N", .min = 1, .max = 1 << 20,
