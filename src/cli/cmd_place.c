@@ -71,14 +71,14 @@ static const struct pz_option options[] = {
     {.name = "hbm", .type = PZ_OPTION_REAL, .offset = AT(model.hbm_gb), .arg = "GIB", .min = 0.001, .max = 1e9,
      .help = "Memory per device, GiB (default: the chip's HBM)"},
     {.name = "emit", .type = PZ_OPTION_CHOICE, .offset = AT(model.emit), .choices = pz_emit_names,
-     .help = "Print the plan as launch flags or configuration of a training framework"},
+     .help = "Print the plan for a training framework: with training semantics a complete launch script of the best plan it can express, else flags or configuration"},
     {.name = "trace", .type = PZ_OPTION_TEXT, .offset = AT(model.trace), .arg = "FILE.json",
      .help = "Write the pipeline as a timeline for ui.perfetto.dev"},
     PZ_IMPORT_OPTIONS(struct settings, model.import),
     {.name = "batch-per-device", .type = PZ_OPTION_INT, .offset = AT(training.batch_per_device), .arg = "B", .min = 1, .max = 1 << 24,
      .help = "Training: samples for each device instead of --batch (weak scaling)"},
     {.name = "framework", .type = PZ_OPTION_TEXT, .offset = AT(training.framework), .arg = "NAME",
-     .help = "Training: framework, as for 'phaze predict' (default: megatron)"},
+     .help = "Training: framework, as for 'phaze predict' (default: that of --emit, or megatron; on chips that run compiled programs, as TPUs: maxtext)"},
     {.name = "sp", .type = PZ_OPTION_FLAG, .offset = AT(training.sp), .help = "Training: only plans with sequence parallelism, where tp is above 1"},
     {.name = "no-sp", .type = PZ_OPTION_FLAG, .offset = AT(training.no_sp), .help = "Training: only plans without sequence parallelism"},
     {.name = "pp", .type = PZ_OPTION_INT, .offset = AT(training.pp), .arg = "N", .min = 1, .max = 1 << 20,
@@ -263,6 +263,18 @@ static enum pz_status choose_semantics(struct settings *s, const char *model,
   return status;
 }
 
+/* An option that was given and is not for training plans; NULL: none. */
+static const struct pz_option *not_of_training(const struct settings *s,
+                                               const struct settings *none) {
+  static const char *const names[] = {"check",     "optimizer", "dim",
+                                      "batch-dim", "layers",    "unknown-ops"};
+  for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+      if (strcmp(options[i].name, names[k]) == 0 && !pz_option_same(&options[i], s, none))
+        return &options[i];
+  return NULL;
+}
+
 /* Options that the semantics do not have. */
 static enum pz_status check_semantics(const struct settings *s, const struct settings *none,
                                       struct pz_error *err) {
@@ -279,6 +291,11 @@ static enum pz_status check_semantics(const struct settings *s, const struct set
   if (s->semantics == TRAINING && s->instance)
     return pz_fail(err, PZ_BAD_USE,
                    "--semantics training with --instance; accepted: original, corrected");
+  const struct pz_option *other = s->semantics == TRAINING ? not_of_training(s, none) : NULL;
+  if (other)
+    return pz_fail(err, PZ_BAD_USE,
+                   "--%s with --semantics training; accepted: with --semantics corrected, original",
+                   other->name);
   return PZ_OK;
 }
 
@@ -286,7 +303,8 @@ static enum pz_status place_model(struct settings *s, const char *model, struct 
   struct pz_place_question q = {
       .s = &s->model, .t = &s->training, .model = model, .json = s->common.json};
   const char *devices = s->model.devices_text;
-  enum pz_status status = pz_choices_parse(devices, "devices", 1 << 30, &q.devices, err);
+  int64_t most = s->semantics == TRAINING ? 1 << 24 : 1 << 30;
+  enum pz_status status = pz_choices_parse(devices, "devices", most, &q.devices, err);
   if (status != PZ_OK) return status;
   if (s->semantics == TRAINING) return pz_place_training(&q, err);
   if (q.devices.n > 1)
@@ -340,22 +358,30 @@ const struct pz_command pz_cmd_place = {
     .name = "place",
     .synopsis = "(MODEL --chip CHIP | --instance FILE.json) [options]",
     .summary = "Find the fastest parallel plan to train a model on a cluster of a chip",
-    .detail = "With a MODEL: the number of pipeline stages and their layers, data-parallel\n"
-              "replicas, tensor-parallel degree, microbatch size and activation recomputation\n"
-              "that give the shortest step within memory. With --instance: a placement problem\n"
-              "in the format of the original Phaze program,\n"
-              "  {maxMemoryPerDevice, maxDevices, bandwidth, mbsInBatch,\n"
-              "   activationRecomputation, optimizerAlgorithm,\n"
-              "   nodes: {DEGREE: [{id, parameterSize, activationSize, optimalLatencyFw,\n"
-              "                     optimalLatencyBw, isTensorParallelized}]},\n"
-              "   edges: {DEGREE: [{sourceId, destId, communicationCost}]}}\n"
-              "where DEGREE is a tensor-parallel degree; with fixedPP, fixedTMPC, fixedDP and\n"
-              "numTransformerLayers it also has an expert plan to compare with.\n"
-              "\n"
-              "Examples:\n"
-              "  phaze place llama3-70b --chip h200 --devices 512 --batch 1024\n"
-              "  phaze place gpt3-175b --chip tpuv4 --mbs 1,2 --tp 1,2,4,8 --recompute on\n"
-              "  phaze place llama3-8b --chip h200 --devices 64 --batch 256 --emit megatron\n",
+    .detail =
+        "With a MODEL: the plan with the shortest step within memory. On chips that are built\n"
+        "(--semantics training): tensor and sequence parallelism, pipeline stages and\n"
+        "their chunks, replicas, microbatch size, ZeRO stage and recomputation by stage,\n"
+        "as training frameworks run them; the answer is proved by a count of the plans\n"
+        "that were simulated or excluded. On described chips: stages and their layers,\n"
+        "replicas, tensor-parallel degree, microbatch size and recomputation.\n"
+        "With --instance: a placement problem in the format of the original Phaze\n"
+        "program,\n"
+        "  {maxMemoryPerDevice, maxDevices, bandwidth, mbsInBatch,\n"
+        "   activationRecomputation, optimizerAlgorithm,\n"
+        "   nodes: {DEGREE: [{id, parameterSize, activationSize, optimalLatencyFw,\n"
+        "                     optimalLatencyBw, isTensorParallelized}]},\n"
+        "   edges: {DEGREE: [{sourceId, destId, communicationCost}]}}\n"
+        "where DEGREE is a tensor-parallel degree; with fixedPP, fixedTMPC, fixedDP and\n"
+        "numTransformerLayers it also has an expert plan to compare with.\n"
+        "\n"
+        "Examples:\n"
+        "  phaze place llama3-70b --chip h100 --cluster dgx-h100 --devices 1024 --batch 2048\n"
+        "  phaze place llama3-8b --chip h100 --cluster dgx-h100 --devices 8,16,32,64\n"
+        "      --batch-per-device 16\n"
+        "  phaze place llama3-70b --chip h200 --cluster dgx-h200 --devices 256 --batch 512\n"
+        "      --emit megatron > launch.sh\n"
+        "  phaze place gpt3-175b --chip tpuv4 --mbs 1,2 --tp 1,2,4,8 --recompute on\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .run = run,

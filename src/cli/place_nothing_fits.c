@@ -11,7 +11,7 @@
 #include "place/found_plan.h"
 #include "place/training.h"
 
-enum { MOST_TIMES = 64, LEAST_SEQ = 128, CHANGES = 12 };
+enum { MOST_TIMES = 64, LEAST_SEQ = 128 };
 
 /* The message as it grows. */
 struct answer {
@@ -122,8 +122,9 @@ static const struct pz_part_info *largest_part(const struct pz_training_memory *
 /* Weights that could be divided further, if the framework did. */
 static const char *framework_note(const struct pz_training_run *r) {
   const struct pz_framework *f = pz_framework_find(r->plan.framework);
-  return f && !f->shards_stages ? "; this framework has ZeRO 2 and 3 only without pipeline stages"
-                                : "";
+  return f && r->plan.pp > 1 && !f->shards_stages
+             ? "; this framework has ZeRO 2 and 3 only without pipeline stages"
+             : "";
 }
 
 enum pz_status pz_place_nothing_fits(struct pz_place_job *j, const struct pz_training_plans *p) {
@@ -131,7 +132,11 @@ enum pz_status pz_place_nothing_fits(struct pz_place_job *j, const struct pz_tra
   const struct pz_training_run *r = p->least;
   char name[120];
   if (!r)
-    return pz_fail(j->err, PZ_NO_ANSWER, "no plan fits in the memory of %s", j->machine.chip.name);
+    return pz_fail(j->err, PZ_BAD_USE,
+                   "no plan has these degrees on %" PRId64 " devices with a batch of %" PRId64
+                   "; accepted: vpp whose chunks divide the layers, with microbatches that stages "
+                   "divide, and a ZeRO stage that the framework has",
+                   j->options.devices, j->options.batch);
   enum pz_status status = try_pins(&a);
   if (status == PZ_OK) status = try_devices(&a);
   if (status == PZ_OK) status = try_hbm(&a, r->p.peak_bytes);

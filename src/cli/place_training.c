@@ -9,6 +9,7 @@
 #include "place/found_plan_json.h"
 #include "place/prediction_trace.h"
 #include "place/run_cost.h"
+#include "report/emit.h"
 
 enum { DEFAULT_BATCH = 4096 };
 
@@ -38,6 +39,8 @@ static enum pz_status read_options(struct pz_place_job *j) {
   struct pz_training_place_options o = pz_training_place_options_default();
   if (t->framework)
     o.framework = t->framework;
+  else if (j->emit)
+    o.framework = j->emit;
   else if (j->machine.chip.execution != PZ_CHIP_STREAM)
     o.framework = "maxtext"; /* its programs are compiled, not launched */
   o.seq = s->seq;
@@ -92,13 +95,6 @@ static enum pz_status write_trace(const struct pz_place_job *j, const struct pz_
 
 static enum pz_status tell_json(const struct pz_place_job *j, const struct pz_training_plans *p) {
   const struct pz_place_question *q = j->q;
-  struct pz_run_cost cost;
-  if (q->t->tokens) {
-    struct pz_predict_settings ask = {.tokens = q->t->tokens, .price = q->t->price};
-    struct pz_predicted x = {.s = &ask, .machine = j->machine, .run = p->runs[0]};
-    enum pz_status status = pz_predict_cost(&x, &cost, j->err);
-    if (status != PZ_OK) return status;
-  }
   json_t *out =
       json_pack("{s:o,s:s,s:s?,s:I,s:I}", "model", json_string(q->model), "chip",
                 j->machine.chip.name, "cluster", j->machine.own_link ? NULL : j->machine.net.name,
@@ -106,16 +102,27 @@ static enum pz_status tell_json(const struct pz_place_job *j, const struct pz_tr
   json_t *found = pz_found_plans_json(p);
   if (out && found) json_object_update(out, found);
   json_decref(found);
-  json_object_set_new(out, "cost", q->t->tokens ? pz_run_cost_json(&cost) : json_null());
+  json_object_set_new(out, "cost", q->t->tokens ? pz_run_cost_json(&j->cost) : json_null());
   return pz_command_json(out, j->err);
+}
+
+static enum pz_status find_cost(struct pz_place_job *j, struct pz_training_run *best) {
+  const struct pz_place_training_settings *t = j->q->t;
+  if (!t->tokens) return PZ_OK;
+  j->cost_asked = (struct pz_predict_settings){
+      .tokens = t->tokens, .price = t->price, .checkpoint_s = -1, .restart_s = -1};
+  struct pz_predicted x = {.s = &j->cost_asked, .machine = j->machine, .run = best};
+  return pz_predict_cost(&x, &j->cost, j->err);
 }
 
 static enum pz_status place_one(struct pz_place_job *j) {
   struct pz_training_plans *p = NULL;
   j->options.devices = j->q->devices.v[0];
   if (j->q->t->batch_per_device) j->options.batch = j->q->t->batch_per_device * j->options.devices;
+  if (j->emit) return pz_place_emit(j);
   enum pz_status status = pz_place_search(j, &j->machine.chip, &j->options, &p, j->err);
   if (status == PZ_OK && !p->n) status = pz_place_nothing_fits(j, p);
+  if (status == PZ_OK) status = find_cost(j, p->runs[0]);
   if (status == PZ_OK && j->q->s->trace) status = write_trace(j, p->runs[0]);
   if (status == PZ_OK) status = j->q->json ? tell_json(j, p) : pz_place_print(j, p);
   pz_training_plans_free(p);
@@ -131,8 +138,10 @@ static const char *misuse(const struct pz_place_question *q) {
     return "--batch and --batch-per-device; accepted: one of them";
   if (t->sp && t->no_sp) return "--sp and --no-sp; accepted: one of them";
   if (t->price > 0 && !t->tokens) return "--price requires --tokens";
-  if (q->s->optimizer) return "--optimizer sgd with --semantics training; accepted: adam";
+  if (q->s->emit && (t->tokens || t->top > 1 || q->s->trace))
+    return "--emit cannot be combined with --tokens, --top or --trace";
   if (q->devices.n == 1) return NULL;
+  if (q->s->emit) return "--emit with several --devices; accepted: one number of devices";
   if (q->s->trace) return "--trace with several --devices; accepted: one number of devices";
   if (t->tokens) return "--tokens with several --devices; accepted: one number of devices";
   if (t->top > 1) return "--top with several --devices; accepted: one number of devices";
@@ -141,6 +150,7 @@ static const char *misuse(const struct pz_place_question *q) {
 
 enum pz_status pz_place_training(const struct pz_place_question *q, struct pz_error *err) {
   struct pz_place_job j = {.q = q, .err = err};
+  if (q->s->emit) j.emit = pz_emit_names[q->s->emit];
   struct pz_machine_use use = {"devices", q->devices.v[q->devices.n - 1], q->s->quiet};
   const char *wrong = misuse(q);
   if (wrong) return pz_fail(err, PZ_BAD_USE, "%s", wrong);

@@ -40,7 +40,10 @@ struct pz_place_job {
   const struct pz_place_question *q;
   struct pz_machine machine;
   struct pz_training_place_options options;
-  struct pz_arena arena; /* of tables */
+  const char *emit;                      /* framework of --emit; NULL: none */
+  struct pz_predict_settings cost_asked; /* --tokens, --price */
+  struct pz_run_cost cost;               /* of the best plan, with --tokens */
+  struct pz_arena arena;                 /* of tables */
   struct pz_error *err;
 };
 
@@ -57,6 +60,9 @@ PZ_NODISCARD enum pz_status pz_place_print(struct pz_place_job *j,
 /* PZ_NO_ANSWER, and a message with what lacks memory and the smallest changes that would do. */
 PZ_NODISCARD enum pz_status pz_place_nothing_fits(struct pz_place_job *j,
                                                   const struct pz_training_plans *p);
+
+/* The launch script of the best plan that the framework of --emit can express. */
+PZ_NODISCARD enum pz_status pz_place_emit(struct pz_place_job *j);
 
 /* A search for each number of devices, told as a table or as JSON. */
 PZ_NODISCARD enum pz_status pz_place_scaling(struct pz_place_job *j);

@@ -6,7 +6,6 @@
 #include "core/text.h"
 #include "place/found_plan.h"
 #include "place/prediction_json.h"
-#include "place/run_cost.h"
 #include "report/table.h"
 
 static void print_title(const struct pz_place_job *j, const struct pz_training_run *r) {
@@ -88,13 +87,6 @@ static enum pz_status print_others(struct pz_place_job *j, const struct pz_train
   return pz_table_print(&t, 0, stdout);
 }
 
-static enum pz_status print_cost(struct pz_place_job *j, struct pz_training_run *best) {
-  struct pz_predict_settings ask = {.tokens = j->q->t->tokens, .price = j->q->t->price};
-  struct pz_predicted x = {.s = &ask, .machine = j->machine, .run = best};
-  enum pz_status status = pz_predict_cost(&x, &x.cost, j->err);
-  return status == PZ_OK ? pz_predict_print_cost(&x, &x.cost, &j->arena) : status;
-}
-
 enum pz_status pz_place_print(struct pz_place_job *j, const struct pz_training_plans *p) {
   enum pz_status status = print_plan(j, p->runs[0]);
   if (status != PZ_OK) return status;
@@ -102,6 +94,7 @@ enum pz_status pz_place_print(struct pz_place_job *j, const struct pz_training_p
   status = pz_predict_print_parts(&p->runs[0]->p, &j->arena);
   if (status == PZ_OK) status = pz_predict_print_memory(p->runs[0], &j->arena);
   if (status == PZ_OK) status = print_others(j, p);
-  if (status == PZ_OK && j->q->t->tokens) status = print_cost(j, p->runs[0]);
+  struct pz_predicted x = {.s = &j->cost_asked, .machine = j->machine, .run = p->runs[0]};
+  if (status == PZ_OK && j->q->t->tokens) status = pz_predict_print_cost(&x, &j->cost, &j->arena);
   return status;
 }

@@ -6,7 +6,8 @@
 #include "core/arena.h"
 #include "place/prediction_parts.h"
 
-/* "tp 8 sp, pp 8 x 2, dp 16, mbs 1, zero 1, recompute none" in the arena; NULL: no memory. */
+/* "tp 8 sp, pp 8 x 2, dp 16, mbs 1, zero 1, recompute none", and an
+ * uneven division, in the arena; NULL: no memory. */
 char *pz_found_plan_text(const struct pz_training_run *r, struct pz_arena *arena);
 
 /* Layers of a stage, and those of them that are computed again. */

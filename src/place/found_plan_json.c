@@ -46,13 +46,21 @@ json_t *pz_plan_certificate_json(const struct pz_plan_certificate *c) {
                    (json_int_t)c->by_memory, "gap", c->gap);
 }
 
+/* In a word: "partial" where only some layers are computed again. */
+static const char *recompute_word(const struct pz_training_run *r) {
+  int64_t again = 0;
+  if (r->plan.recompute != PZ_RECOMPUTATION_FULL) return pz_recomputation_names[r->plan.recompute];
+  for (int64_t k = 0; k < r->plan.pp; k++) again += pz_found_stage(r, k).again;
+  return again == r->layers ? "full" : again ? "partial" : "none";
+}
+
 json_t *pz_found_plans_json(const struct pz_training_plans *p) {
   const struct pz_training_run *best = p->runs[0];
   json_t *j = pz_training_run_json(best), *others = json_array();
   for (uint32_t i = 1; i < p->n; i++)
     json_array_append_new(others, pz_found_plan_json(p->runs[i], best));
   json_object_set_new(j, "devices_used", json_integer((json_int_t)best->plan.devices));
-  json_object_set_new(j, "recompute", json_string(pz_recomputation_names[best->plan.recompute]));
+  json_object_set_new(j, "recompute", json_string(recompute_word(best)));
   json_object_set_new(j, "plan", pz_found_plan_json(best, NULL));
   json_object_set_new(j, "certificate", pz_plan_certificate_json(&p->certificate));
   json_object_set_new(j, "others", others);

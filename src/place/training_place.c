@@ -4,6 +4,7 @@
 
 #include "chip/chip_json.h"
 #include "core/alloc.h"
+#include "core/num.h"
 #include "core/sized.h"
 #include "place/plan_search.h"
 #include "place/training_options.h"
@@ -61,6 +62,51 @@ static enum pz_status check_pins(const struct pz_training_place_options *o, stru
     if (list[i].v != PZ_FREE)
       status = pz_need_range(list[i].name, list[i].v, list[i].min, list[i].max, err);
   return status;
+}
+
+static enum pz_status refuse_tp(const struct question *x, const struct pz_workload *w,
+                                struct pz_error *err) {
+  int64_t tp = x->o->tp, kv = w->kv_heads ? w->kv_heads : w->heads;
+  if (tp == PZ_FREE) return PZ_OK;
+  if (tp > x->o->devices)
+    return pz_fail(err, PZ_BAD_USE, "tp %lld with %lld devices; accepted: at most that",
+                   (long long)tp, (long long)x->o->devices);
+  if (w->heads && (w->heads % tp || kv % tp))
+    return pz_fail(err, PZ_BAD_USE,
+                   "tp %lld does not divide the attention heads of %s (%lld, %lld for keys and "
+                   "values); accepted: divisors of both",
+                   (long long)tp, x->model, (long long)w->heads, (long long)kv);
+  return PZ_OK;
+}
+
+/* Pins that no plan can have together. */
+static enum pz_status check_degrees(const struct pz_training_place_options *o,
+                                    struct pz_error *err) {
+  int64_t tp = pz_max(o->tp, 1), pp = pz_max(o->pp, 1), dp = pz_max(o->dp, 1),
+          mbs = pz_max(o->mbs, 1);
+  if (o->vpp > 1 && o->pp == 1)
+    return pz_fail(err, PZ_BAD_USE, "vpp %lld with one stage; accepted: 1, or pp above 1",
+                   (long long)o->vpp);
+  if ((double)tp * (double)pp * (double)dp > (double)o->devices)
+    return pz_fail(err, PZ_BAD_USE,
+                   "tp %lld x pp %lld x dp %lld with %lld devices; accepted: at most that",
+                   (long long)tp, (long long)pp, (long long)dp, (long long)o->devices);
+  if (o->batch % mbs || o->batch / mbs % dp)
+    return pz_fail(
+        err, PZ_BAD_USE,
+        "a batch of %lld is not divided by mbs %lld x dp %lld; accepted: a multiple of these",
+        (long long)o->batch, (long long)mbs, (long long)dp);
+  return PZ_OK;
+}
+
+static enum pz_status check_model(const struct question *x, struct pz_error *err) {
+  struct pz_workload_options o = pz_workload_options_default();
+  struct pz_workload *w = NULL;
+  o.seq = x->o->seq;
+  enum pz_status status = pz_workload_load(x->model, &o, &w, err);
+  if (status == PZ_OK) status = refuse_tp(x, w, err);
+  pz_workload_free(w);
+  return status == PZ_OK ? check_degrees(x->o, err) : status;
 }
 
 /* The framework's habits, taken from the plan of one device. */
@@ -183,6 +229,7 @@ enum pz_status pz_training_place(const char *model, const struct pz_chip *chip,
   if (status == PZ_OK && net) status = pz_cluster_check(net, err);
   if (status == PZ_OK) status = check_pins(&o, err);
   if (status == PZ_OK) status = fill_common(&x, err);
+  if (status == PZ_OK) status = check_model(&x, err);
   if (status != PZ_OK) return status;
   struct owned *own = pz_calloc(1, sizeof *own);
   if (!own) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
