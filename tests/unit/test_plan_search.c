@@ -4,6 +4,7 @@
 #include "unit/testing.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "core/alloc.h"
@@ -388,9 +389,332 @@ static void equals_brute_force(void **state) {
   assert_int_equal(t.wrong, 0);
 }
 
+/* ---- more is never slower ------------------------------------------------------------------- */
+
+/* Seconds of the best step; INFINITY: nothing fits or there is no plan. */
+static double best_s(const struct pz_plan_question *q) {
+  struct pz_found_plans found = {0};
+  struct pz_arena arena;
+  pz_arena_init(&arena, NULL);
+  enum pz_status status = pz_plan_search(q, &arena, &found, NULL);
+  double s = status == PZ_OK && found.n ? found.list[0].p.step_s : HUGE_VAL;
+  pz_arena_release(&arena);
+  return s;
+}
+
+static void more_is_never_slower(void **state) {
+  (void)state;
+  static const char *const what[] = {"devices", "memory", "bandwidth in a node",
+                                     "bandwidth of the cluster", "lower latency"};
+  uint64_t r = 300;
+  int n = pz_test_part(300), wrong = 0;
+  for (int i = 0; i < n; i++) {
+    struct random_case c;
+    random_case(&r, &c, 0);
+    c.q.uniform = !below(&r, 3);
+    if (below(&r, 8)) c.q.mbs = 1 + below(&r, 2); /* few models to make */
+    if (below(&r, 2)) shrink_memory(&r, &c);
+    double before = best_s(&c.q);
+    for (int k = 0; k < 5; k++) {
+      struct random_case d = c;
+      double times = between(&r, 1.01, 8);
+      d.q.chip = &d.chip;
+      d.q.net = &d.net;
+      if (k == 0) d.q.devices += c.net.level[0].devices * (1 + below(&r, 4));
+      if (k == 1)
+        d.chip.hbm.bytes_per_stack = (int64_t)(times * (double)c.chip.hbm.bytes_per_stack);
+      if (k == 2) d.net.level[0].bytes_per_s *= times;
+      if (k == 3) d.net.level[1].bytes_per_s *= times;
+      if (k == 4) d.net.level[0].latency_s /= times, d.net.level[1].latency_s /= times;
+      double after = best_s(&d.q);
+      if (after <= before * (1 + 1e-12)) continue;
+      print_message("more %s: %.9g s, before %.9g s\n", what[k], after, before);
+      tell_case(i, &c);
+      wrong++;
+    }
+  }
+  assert_int_equal(wrong, 0);
+}
+
+/* ---- one model for many plans --------------------------------------------------------------- */
+
+/* A model with the machine and one shape of plans. */
+struct shared {
+  struct random_case c;
+  struct pz_training_plan plan; /* tp, sp, mbs and what all plans share */
+  struct pz_step_model *m;
+};
+
+/* Now and then on a torus, where collectives depend on the size of the job. */
+static void random_shared(uint64_t *r, struct shared *s, bool torus) {
+  struct pz_error err = {0};
+  struct pz_plan_question *q = &s->c.q;
+  random_case(r, &s->c, 0);
+  if (torus) {
+    assert_int_equal(pz_chip_load("tpuv5e", &s->c.chip, &err), PZ_OK);
+    assert_int_equal(pz_cluster_load("tpuv5e-pod", &s->c.net, &err), PZ_OK);
+    q->common.framework = pz_framework_find(below(r, 2) ? "maxtext" : "jax");
+  }
+  s->plan = q->common;
+  s->plan.tp = s->c.kv_heads % 2 ? 1 : 1 + below(r, 2);
+  s->plan.sequence_parallel = s->plan.tp > 1 && below(r, 2);
+  s->plan.mbs = 1 + below(r, 4);
+  s->plan.pp = s->plan.vpp = s->plan.dp = 1;
+  s->plan.batch = 64;
+  if (pz_step_model_new(&q->model, q->chip, q->net, &s->plan, &s->m, &err) != PZ_OK)
+    fail_msg("%s", err.message);
+}
+
+/* Any plan of the shape, of one microbatch or several, with any recomputation. */
+static struct pz_training_plan random_plan(uint64_t *r, const struct shared *s, int64_t *again) {
+  struct pz_training_plan p = s->plan;
+  int64_t layers = s->c.layers;
+  p.pp = 1 + below(r, (uint32_t)layers);
+  p.vpp = p.pp > 1 && below(r, 2) ? 1 + below(r, (uint32_t)(layers / p.pp)) : 1;
+  p.dp = 1 + below(r, 4);
+  p.batch = p.mbs * p.dp * (below(r, 3) ? 1 + below(r, 24) : 1);
+  p.zero = (int)below(r, 4);
+  p.overlap = below(r, PZ_OVERLAP_ALL + 1) & PZ_OVERLAP_ALL;
+  p.recompute = (enum pz_recomputation)below(r, PZ_RECOMPUTATIONS);
+  p.recompute_layers = below(r, 3);
+  p.kept = below(r, 2) ? below(r, 32) : 0;
+  if (p.pp * p.vpp > 2 && below(r, 2)) {
+    p.first_layers = 1;
+    p.last_layers = 1 + below(r, (uint32_t)(layers - p.pp * p.vpp + 1));
+  }
+  for (int64_t k = 0; k < p.pp; k++) again[k] = below(r, (uint32_t)layers);
+  if (below(r, 2)) p.stage_recompute = again;
+  return p;
+}
+
+static bool same_prediction(const struct pz_prediction *a, const struct pz_prediction *b) {
+  return a->step_s == b->step_s && a->bound_s == b->bound_s && a->peak_bytes == b->peak_bytes &&
+         a->mfu == b->mfu && a->hfu == b->hfu && a->microbatches == b->microbatches &&
+         a->peak_stage == b->peak_stage && a->gradient_hidden_s == b->gradient_hidden_s &&
+         a->tensor_hidden_s == b->tensor_hidden_s &&
+         memcmp(&a->parts, &b->parts, sizeof a->parts) == 0 &&
+         memcmp(&a->peak, &b->peak, sizeof a->peak) == 0;
+}
+
+/* Prices do not depend on the plans priced before. */
+static void pricing_has_no_memory(void **state) {
+  (void)state;
+  enum { PLANS = 10 };
+  uint64_t r = 4;
+  int n = pz_test_part(60), priced = 0, wrong = 0;
+  for (int i = 0; i < n; i++) {
+    struct shared s;
+    struct pz_training_plan plans[PLANS];
+    struct pz_prediction own[PLANS], one;
+    struct pz_error err = {0};
+    int64_t again[PLANS][8];
+    random_shared(&r, &s, i % 4 == 0);
+    const struct pz_plan_question *q = &s.c.q;
+    for (int k = 0; k < PLANS; k++) {
+      plans[k] = random_plan(&r, &s, again[k]);
+      if (pz_predict(&q->model, q->chip, q->net, &plans[k], &own[k], NULL, &err) != PZ_OK)
+        fail_msg("%s", err.message);
+    }
+    for (int k = 0; k < 3 * PLANS; k++, priced++) {
+      int at = (int)below(&r, PLANS);
+      double bound;
+      if (below(&r, 4) == 0)
+        assert_int_equal(pz_step_bound(s.m, &plans[below(&r, PLANS)], &bound, &err), PZ_OK);
+      assert_int_equal(pz_step_price(s.m, &plans[at], &one, NULL, &err), PZ_OK);
+      wrong += !same_prediction(&one, &own[at]);
+    }
+    pz_step_model_free(s.m);
+  }
+  print_message("  %d prices, %d differ\n", priced, wrong);
+  assert_int_equal(wrong, 0);
+}
+
+/* Bounds are below prices, and near them where stages are even. */
+static void bounds_are_below_prices(void **state) {
+  (void)state;
+  uint64_t r = 5;
+  int n = pz_test_part(200), wrong = 0, even = 0;
+  double distance = 0;
+  for (int i = 0; i < n; i++) {
+    struct shared s;
+    struct pz_error err = {0};
+    random_shared(&r, &s, i % 8 == 0);
+    for (int k = 0; k < 10; k++) {
+      int64_t again[8];
+      struct pz_prediction one;
+      double bound;
+      struct pz_training_plan p = random_plan(&r, &s, again);
+      assert_int_equal(pz_step_bound(s.m, &p, &bound, &err), PZ_OK);
+      assert_int_equal(pz_step_price(s.m, &p, &one, NULL, &err), PZ_OK);
+      wrong += !(bound <= one.step_s * (1 + 1e-12));
+      if (p.pp == 1 || p.stage_recompute || p.first_layers || s.c.layers % (p.pp * p.vpp)) continue;
+      distance += 1 - bound / one.step_s;
+      even++;
+    }
+    pz_step_model_free(s.m);
+  }
+  print_message("  %d plans; %d with even stages, their bounds %.2f%% below; %d wrong\n", 10 * n,
+                even, 100 * distance / even, wrong);
+  assert_int_equal(wrong, 0);
+  assert_true(distance / even <= 0.03);
+}
+
+/* ---- threads -------------------------------------------------------------------------------- */
+
+static bool same_plans(const struct pz_found_plans *a, const struct pz_found_plans *b) {
+  if (a->n != b->n || memcmp(&a->certificate, &b->certificate, sizeof a->certificate)) return false;
+  for (uint32_t i = 0; i < a->n; i++) {
+    const struct pz_training_plan *x = &a->list[i].plan, *y = &b->list[i].plan;
+    if (!same_prediction(&a->list[i].p, &b->list[i].p)) return false;
+    if (x->tp != y->tp || x->pp != y->pp || x->vpp != y->vpp || x->dp != y->dp ||
+        x->mbs != y->mbs || x->zero != y->zero || x->recompute != y->recompute ||
+        x->sequence_parallel != y->sequence_parallel || x->first_layers != y->first_layers ||
+        x->last_layers != y->last_layers || x->recompute_layers != y->recompute_layers ||
+        !x->stage_recompute != !y->stage_recompute)
+      return false;
+    for (int64_t k = 0; x->stage_recompute && k < x->pp; k++)
+      if (x->stage_recompute[k] != y->stage_recompute[k]) return false;
+  }
+  return true;
+}
+
+static void threads_agree(void **state) {
+  (void)state;
+  uint64_t r = 7;
+  for (int i = 0; i < pz_test_part(30); i++) {
+    struct random_case c;
+    struct pz_arena arena;
+    struct pz_found_plans found[3];
+    pz_arena_init(&arena, NULL);
+    random_case(&r, &c, 6);
+    if (below(&r, 2)) shrink_memory(&r, &c);
+    c.q.top = 8;
+    enum pz_status status[3];
+    for (unsigned t = 0; t < 3; t++) {
+      c.q.threads = 1u << t;
+      status[t] = pz_plan_search(&c.q, &arena, &found[t], NULL);
+      assert_int_equal(status[t], status[0]);
+      if (status[t] == PZ_OK) assert_true(same_plans(&found[t], &found[0]));
+    }
+    pz_arena_release(&arena);
+  }
+}
+
+/* ---- questions that have no answer ---------------------------------------------------------- */
+
+static void refuses(struct random_case *c, const char *what) {
+  struct pz_found_plans found;
+  struct pz_arena arena;
+  struct pz_error err = {0};
+  pz_arena_init(&arena, NULL);
+  assert_int_equal(pz_plan_search(&c->q, &arena, &found, &err), PZ_BAD_USE);
+  if (!strstr(err.message, what)) fail_msg("%s", err.message);
+  pz_arena_release(&arena);
+}
+
+static void questions_without_plans_are_errors(void **state) {
+  (void)state;
+  uint64_t r = 1;
+  struct random_case c;
+  random_case(&r, &c, 0);
+  struct pz_plan_question q = c.q;
+  c.q.tp = 7;
+  refuses(&c, "no plan has these degrees");
+  c.q = q;
+  c.q.vpp = 5;
+  refuses(&c, "no plan has these degrees");
+  c.q = q;
+  c.q.zero = 3;
+  c.q.pp = c.q.dp = 2;
+  c.q.common.framework = pz_framework_find("megatron");
+  refuses(&c, "no plan has these degrees");
+  c.q = q;
+  c.q.devices = 0;
+  refuses(&c, "accepted: 1 to 2^24");
+  c.q = q;
+  c.q.batch = 1 << 25;
+  refuses(&c, "accepted: 1 to 2^24");
+  c.q = q;
+  c.q.top = 1001;
+  refuses(&c, "at most 1000");
+}
+
+/* ---- no memory ------------------------------------------------------------------------------ */
+
+static struct counter {
+  atomic_long calls, live;
+  long fail_at; /* negative: never */
+} counter = {.fail_at = -1};
+
+static void *take(void *ctx, size_t bytes) {
+  struct counter *c = ctx;
+  if (atomic_fetch_add(&c->calls, 1) == c->fail_at) return NULL;
+  atomic_fetch_add(&c->live, 1);
+  return malloc(bytes);
+}
+
+static void *resize(void *ctx, void *block, size_t bytes) {
+  struct counter *c = ctx;
+  if (atomic_fetch_add(&c->calls, 1) == c->fail_at) return NULL;
+  atomic_fetch_add(&c->live, !block);
+  return realloc(block, bytes);
+}
+
+static void give(void *ctx, void *block) {
+  struct counter *c = ctx;
+  atomic_fetch_add(&c->live, -1);
+  free(block);
+}
+
+static enum pz_status search_failing(const struct random_case *c, long fail_at,
+                                     struct pz_error *err) {
+  struct pz_found_plans found;
+  struct pz_arena arena;
+  atomic_store(&counter.calls, 0);
+  counter.fail_at = fail_at;
+  pz_arena_init(&arena, NULL);
+  enum pz_status status = pz_plan_search(&c->q, &arena, &found, err);
+  pz_arena_release(&arena);
+  counter.fail_at = -1;
+  return status;
+}
+
+/* Every allocation in turn fails. */
+static void failed_allocations_are_reported(void **state) {
+  (void)state;
+  uint64_t r = 9;
+  for (int i = 0; i < 3; i++) {
+    struct random_case c;
+    random_case(&r, &c, 0);
+    c.q.devices = 4;
+    c.q.batch = 4;
+    c.q.tp = 2;
+    c.q.mbs = 1;
+    c.q.top = 3;
+    long live = atomic_load(&counter.live);
+    assert_int_equal(search_failing(&c, -1, NULL), PZ_OK);
+    long calls = atomic_load(&counter.calls), step = pz_max(1, calls / pz_test_part(400));
+    assert_int_equal(atomic_load(&counter.live), live);
+    for (long k = 0; k < calls; k += step) {
+      struct pz_error err = {0};
+      assert_int_equal(search_failing(&c, k, &err), PZ_NO_MEMORY);
+      assert_non_null(strstr(err.message, "out of memory"));
+      assert_int_equal(atomic_load(&counter.live), live);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(equals_brute_force),
+      cmocka_unit_test(more_is_never_slower),
+      cmocka_unit_test(pricing_has_no_memory),
+      cmocka_unit_test(bounds_are_below_prices),
+      cmocka_unit_test(threads_agree),
+      cmocka_unit_test(questions_without_plans_are_errors),
+      cmocka_unit_test(failed_allocations_are_reported),
   };
+  static const struct pz_allocator allocator = {take, resize, give, &counter};
+  if (pz_alloc_use(&allocator, NULL) != PZ_OK) return 1;
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
