@@ -13,15 +13,15 @@
 
 const char *const pz_plan_objective_names[] = {"time", "memory", "cost", NULL};
 
-enum { MOST_MBS = 64, MOST_CHUNKS = 1024, MOST_DIVISIONS = 8 };
+enum { MOST_MBS = 128, MOST_CHUNKS = 1024 };
 
 /* One size of a microbatch and of the tensor-parallel group. */
 struct shape {
   int64_t tp, mbs;
   bool sp;
   struct pz_step_model *m;
-  struct pz_model_steps base; /* of plans with several microbatches, without recomputation */
-  double kernels_s;           /* of a microbatch through all layers: no plan takes less */
+  double once_s,
+      several_s; /* a microbatch through all layers, as the only one and as one of several */
   enum pz_status status;
   struct pz_error err;
 };
@@ -30,19 +30,25 @@ struct shape {
 struct grid {
   uint32_t shape;
   int64_t pp, dp;
-  double bound;
+  double bound_s, bound; /* of the step, of what is sought */
+};
+
+/* Layers of the first and the last chunk; 0: even. */
+struct division {
+  int64_t first, last;
 };
 
 struct search {
   const struct pz_plan_question *q;
   struct pz_arena *arena;
   struct pz_error *err;
-  struct pz_vec shapes, grids;
+  struct pz_vec shapes, grids, divisions;
   struct pz_found_plans found;
   uint32_t top;
   double hbm_bytes;
   int64_t node;
-  int64_t *again; /* of every stage */
+  int64_t *again, *least_again; /* layers computed again, of every stage */
+  const struct shape *least_shape;
 };
 
 /* ---- the space ------------------------------------------------------------------------------ */
@@ -88,77 +94,74 @@ static struct pz_training_plan plan_of(const struct search *s, const struct shap
   return p;
 }
 
-static double pass_s(const struct pz_pass *p) {
+static double step_of(const struct pz_layer_step *t) { return t->forward_s + t->backward_s; }
+
+static double kernels_s(const struct pz_pass *p) {
   return p->products_s + p->attention_s + p->elementwise_s;
 }
 
-static double kernels_of(const struct pz_layer_kernels *k) {
-  return pass_s(&k->forward) + pass_s(&k->backward);
+/* Seconds of a microbatch through all layers, without recomputation.  On a torus collectives depend on the job's size:
+ * there kernels alone. */
+static enum pz_status microbatch_s(struct search *s, struct shape *x, int64_t rounds, double *out) {
+  struct pz_training_plan p = plan_of(s, x);
+  const struct pz_step_model *m = x->m;
+  enum pz_status status = pz_step_model_time(x->m, &p, rounds, &x->err);
+  if (status != PZ_OK) return status;
+  bool torus = m->cost.net.n_levels && m->cost.net.level[0].n_axes;
+  *out = (double)m->n_blocks * step_of(&m->steps.block) + step_of(&m->steps.before) +
+         step_of(&m->steps.after);
+  if (!torus) return PZ_OK;
+  *out = 0;
+  for (uint32_t l = 0; l < m->w->n_layers; l++)
+    *out += (double)m->w->layers[l].count *
+            (kernels_s(&m->kernels[l].forward) + kernels_s(&m->kernels[l].backward));
+  return PZ_OK;
 }
 
 static void make_shape(void *ctx, size_t i, unsigned worker) {
   struct search *s = ctx;
-  struct shape *shape = pz_vec_at(&s->shapes, struct shape, (uint32_t)i);
-  struct pz_training_plan p = plan_of(s, shape);
+  struct shape *x = pz_vec_at(&s->shapes, struct shape, (uint32_t)i);
+  struct pz_training_plan p = plan_of(s, x);
   (void)worker;
-  shape->status =
-      pz_step_model_new(&s->q->model, s->q->chip, s->q->net, &p, &shape->m, &shape->err);
-  p.batch = 2 * p.mbs;
-  if (shape->status == PZ_OK) shape->status = pz_step_model_time(shape->m, &p, 2, &shape->err);
-  if (shape->status != PZ_OK) return;
-  shape->base = shape->m->steps;
-  for (uint32_t l = 0; l < shape->m->w->n_layers; l++)
-    shape->kernels_s += (double)shape->m->w->layers[l].count * kernels_of(&shape->m->kernels[l]);
+  x->status = pz_step_model_new(&s->q->model, s->q->chip, s->q->net, &p, &x->m, &x->err);
+  if (x->status == PZ_OK) x->status = microbatch_s(s, x, 1, &x->once_s);
+  if (x->status == PZ_OK) x->status = microbatch_s(s, x, 2, &x->several_s);
 }
 
-/* Chunks a stage may have. */
-static bool can_interleave(const struct search *s, const struct pz_training_plan *p,
-                           int64_t blocks) {
+/* May stages have so many chunks? */
+static bool can_interleave(const struct pz_training_plan *p, int64_t blocks) {
   int64_t n = p->pp * p->vpp, rounds = p->batch / (p->mbs * p->dp);
-  (void)s;
+  if (n > MOST_CHUNKS || 2.0 * (double)n * (double)rounds > PZ_PIPELINE_MOST_EVENTS) return false;
   if (p->vpp == 1) return blocks >= p->pp;
-  return p->pp > 1 && rounds % p->pp == 0 && n <= MOST_CHUNKS && blocks >= n &&
+  return p->pp > 1 && rounds % p->pp == 0 && blocks + 2 >= n &&
          (blocks % n == 0 || (blocks + 2) % n == 0);
 }
 
 static bool can_shard(const struct search *s, const struct pz_training_plan *p, int zero) {
-  if (!allows(s->q->zero, zero) && p->dp > 1) return false;
   if (p->dp == 1) return zero == (s->q->zero == PZ_FREE ? 0 : s->q->zero);
-  return zero < 2 || p->pp == 1 || p->framework->shards_stages;
+  if (zero && p->shard && p->dp % p->shard) return false;
+  return allows(s->q->zero, zero) && (zero < 2 || p->pp == 1 || p->framework->shards_stages);
 }
 
-/* Layers of the first and the last chunk: even, and for every size of the others the split that levels the two ends,
- * and its neighbours. */
-static int divisions(const struct shape *x, const struct pz_training_plan *p, int64_t out[][2]) {
-  const struct pz_model_steps *t = &x->base;
-  int64_t blocks = x->m->n_blocks, n = p->pp * p->vpp;
-  int found = 0;
-  out[found][0] = out[found][1] = 0;
-  found++;
-  if (n < 2) return found;
-  double block = t->block.forward_s + t->block.backward_s;
-  double lean =
-      (t->after.forward_s + t->after.backward_s - t->before.forward_s - t->before.backward_s) /
-      block;
-  for (int64_t m = pz_ceil_div(blocks, n);
-       m <= pz_ceil_div(blocks, n) + 1 && found < MOST_DIVISIONS; m++) {
-    int64_t ends = n == 2 ? blocks : blocks - (n - 2) * m;
-    if (ends < 2 || (n > 2 && ends > 2 * m)) continue;
-    for (int d = -1; d <= 1 && found < MOST_DIVISIONS; d++) {
-      int64_t last = (int64_t)floor(((double)ends - lean) / 2) + d;
-      last = pz_max(1, pz_min(last, ends - 1));
-      bool known =
-          (ends - last == pz_plan_blocks(p, blocks, 0)) && last == pz_plan_blocks(p, blocks, n - 1);
-      for (int i = 0; i < found; i++)
-        known = known || (out[i][0] == ends - last && out[i][1] == last);
-      if (known || (n > 2 && (ends - last > m || last > m))) continue;
-      out[found][0] = ends - last;
-      out[found][1] = last;
-      found++;
-    }
-    if (n == 2) break;
+static bool add_division(struct search *s, int64_t first, int64_t last) {
+  struct division d = {first, last};
+  return pz_vec_push(&s->divisions, &d);
+}
+
+/* Even; and where every chunk between has m layers, the fewest that do or one more, all ways to divide the rest between
+ * the first and the last so that neither has more. */
+static enum pz_status list_divisions(struct search *s, const struct pz_training_plan *p,
+                                     int64_t blocks) {
+  int64_t n = p->pp * p->vpp, fewest = pz_ceil_div(blocks, n);
+  int64_t even_first = pz_plan_blocks(p, blocks, 0), even_last = pz_plan_blocks(p, blocks, n - 1);
+  s->divisions.n = 0;
+  bool good = add_division(s, 0, 0);
+  for (int64_t m = fewest; n > 1 && m <= fewest + (n > 2) && good; m++) {
+    int64_t ends = blocks - (n - 2) * m, most = n == 2 ? blocks - 1 : m;
+    for (int64_t f = pz_max(1, ends - most); f <= pz_min(most, ends - 1) && good; f++)
+      if (f != even_first || ends - f != even_last) good = add_division(s, f, ends - f);
   }
-  return found;
+  return good ? PZ_OK : pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
 }
 
 /* ---- pricing -------------------------------------------------------------------------------- */
@@ -170,13 +173,6 @@ static double value_of(const struct search *s, const struct pz_training_plan *p,
   case PZ_PLAN_COST: return step_s * (double)(p->tp * p->pp * p->dp);
   default: return step_s;
   }
-}
-
-/* Nothing at or above this is kept. */
-static double worst_kept(const struct search *s) {
-  if (s->found.n < s->top) return INFINITY;
-  const struct pz_found_plan *last = &s->found.list[s->found.n - 1];
-  return value_of(s, &last->plan, last->p.step_s, last->p.peak_bytes);
 }
 
 /* Among equal ones the plan with fewer parts, so that the answer does not depend on the order. */
@@ -209,21 +205,30 @@ static double stage_bytes(const struct shape *x, const struct pz_training_plan *
   return pz_training_memory_sum(&m);
 }
 
-static void note_least(struct search *s, const struct pz_training_plan *p, double bytes) {
+/* The largest stage; where plans that fit are known, any stage that does not. */
+static double peak_bytes(const struct search *s, const struct shape *x,
+                         const struct pz_training_plan *p) {
+  double most = 0;
+  for (int64_t k = 0; k < p->pp; k++) {
+    most = pz_fmax(most, stage_bytes(x, p, k));
+    if (most > s->hbm_bytes && s->found.n) break;
+  }
+  return most;
+}
+
+/* Where nothing has been found to fit: the plan that needs least. */
+static void note_least(struct search *s, const struct shape *x, const struct pz_training_plan *p,
+                       double bytes) {
   if (s->found.n || (s->found.has_least && bytes >= s->found.least.p.peak_bytes)) return;
   s->found.has_least = true;
   s->found.least = (struct pz_found_plan){.plan = *p, .p = {.peak_bytes = bytes}};
-  s->found.least.plan.stage_recompute = NULL;
+  s->least_shape = x;
+  if (!p->stage_recompute) return;
+  memcpy(s->least_again, p->stage_recompute, (size_t)p->pp * sizeof *s->least_again);
+  s->found.least.plan.stage_recompute = s->least_again;
 }
 
-/* Does every stage fit?  The first and the last hold most as a rule. */
-static bool fits(struct search *s, const struct shape *x, const struct pz_training_plan *p) {
-  double most = pz_fmax(stage_bytes(x, p, 0), stage_bytes(x, p, p->pp - 1));
-  if (most > s->hbm_bytes) return note_least(s, p, most), false;
-  for (int64_t k = 1; k < p->pp - 1; k++)
-    if (stage_bytes(x, p, k) > s->hbm_bytes) return false;
-  return true;
-}
+/* ---- recomputation -------------------------------------------------------------------------- */
 
 static int64_t chunk_layers(const struct shape *x, const struct pz_training_plan *p,
                             int64_t stage) {
@@ -233,49 +238,123 @@ static int64_t chunk_layers(const struct shape *x, const struct pz_training_plan
   return most;
 }
 
-/* The fewest layers of a chunk of the stage that are computed again, so that it fits; -1: none do. */
-static int64_t fewest(struct search *s, const struct shape *x, const struct pz_training_plan *p,
-                      int64_t stage) {
-  int64_t low = 1, high = chunk_layers(x, p, stage);
-  s->again[stage] = 0;
-  if (stage_bytes(x, p, stage) <= s->hbm_bytes) return 0;
-  s->again[stage] = high;
-  double bytes = stage_bytes(x, p, stage);
-  if (bytes > s->hbm_bytes) return note_least(s, p, bytes), -1;
+/* Of a stage's last chunk, with whose backward the peak comes. */
+static int64_t last_layers(const struct shape *x, const struct pz_training_plan *p, int64_t stage) {
+  return pz_plan_blocks(p, x->m->n_blocks, (p->vpp - 1) * p->pp + stage);
+}
+
+static double bytes_with(const struct search *s, const struct shape *x,
+                         const struct pz_training_plan *p, int64_t stage, int64_t layers) {
+  s->again[stage] = layers;
+  return stage_bytes(x, p, stage);
+}
+
+/* The fewest layers from `low` to `high` with which the stage stays within the limit; -1: none do.  Bytes fall with
+ * every layer. */
+static int64_t fewest_from(const struct search *s, const struct shape *x,
+                           const struct pz_training_plan *p, int64_t stage, double limit,
+                           int64_t low, int64_t high) {
+  if (low > high || bytes_with(s, x, p, stage, high) > limit) return -1;
   while (low < high) {
-    int64_t middle = (low + high) / 2;
-    s->again[stage] = middle;
-    if (stage_bytes(x, p, stage) <= s->hbm_bytes)
+    int64_t middle = low + (high - low) / 2;
+    if (bytes_with(s, x, p, stage, middle) <= limit)
       high = middle;
     else
       low = middle + 1;
   }
-  return s->again[stage] = low;
+  return low;
 }
 
-/* Full recomputation where memory asks for it; false: it does not fit. */
-static bool recompute_fewest(struct search *s, const struct shape *x, struct pz_training_plan *p) {
+/* The same of all layers.  When all of the last chunk are computed again, its last one too, whose result is made a
+ * second time: that may be more than without it. */
+static int64_t fewest(const struct search *s, const struct shape *x,
+                      const struct pz_training_plan *p, int64_t stage, double limit) {
+  int64_t last = last_layers(x, p, stage);
+  int64_t n = fewest_from(s, x, p, stage, limit, 0, last - 1);
+  return n >= 0 ? n : fewest_from(s, x, p, stage, limit, last, chunk_layers(x, p, stage));
+}
+
+/* Bytes of the stage with the recomputation that leaves the fewest. */
+static double least_bytes(const struct search *s, const struct shape *x,
+                          const struct pz_training_plan *p, int64_t stage) {
+  int64_t last = last_layers(x, p, stage);
+  double all = bytes_with(s, x, p, stage, chunk_layers(x, p, stage));
+  return last > 0 ? pz_fmin(all, bytes_with(s, x, p, stage, last - 1)) : all;
+}
+
+static int64_t most_layers(const struct shape *x, const struct pz_training_plan *p) {
+  int64_t most = 0;
+  for (int64_t k = 0; k < p->pp; k++) most = pz_max(most, chunk_layers(x, p, k));
+  return most;
+}
+
+static double peak_with(const struct search *s, const struct shape *x,
+                        const struct pz_training_plan *p, int64_t layers) {
+  double most = 0;
+  for (int64_t k = 0; k < p->pp; k++) most = pz_fmax(most, bytes_with(s, x, p, k, layers));
+  return most;
+}
+
+/* The least peak that recomputation can bring. */
+static double least_peak(const struct search *s, const struct shape *x,
+                         const struct pz_training_plan *p) {
+  double peak = 0;
+  if (!s->q->uniform) {
+    for (int64_t k = 0; k < p->pp; k++) peak = pz_fmax(peak, least_bytes(s, x, p, k));
+    return peak;
+  }
+  peak = INFINITY;
+  for (int64_t n = 0; n <= most_layers(x, p); n++) peak = pz_fmin(peak, peak_with(s, x, p, n));
+  return peak;
+}
+
+/* The same layers of every stage, at least so many. */
+static bool recompute_alike(const struct search *s, const struct shape *x,
+                            struct pz_training_plan *p, double limit, int64_t from) {
+  int64_t n = from, most = most_layers(x, p);
+  while (n <= most && peak_with(s, x, p, n) > limit) n++;
+  p->stage_recompute = NULL;
+  p->recompute_layers = n;
+  if (n == 0) p->recompute = PZ_RECOMPUTATION_NONE;
+  return n <= most;
+}
+
+/* Full recomputation of as few layers as the limit asks for; false: it is not enough. */
+static bool recompute_within(const struct search *s, const struct shape *x,
+                             struct pz_training_plan *p, double limit) {
   int64_t most = 0;
   p->recompute = PZ_RECOMPUTATION_FULL;
   p->stage_recompute = s->again;
-  for (int64_t k = 0; k < p->pp; k++) s->again[k] = chunk_layers(x, p, k);
-  if (stage_bytes(x, p, 0) > s->hbm_bytes) return note_least(s, p, stage_bytes(x, p, 0)), false;
   for (int64_t k = 0; k < p->pp; k++) {
-    int64_t n = fewest(s, x, p, k);
+    int64_t n = fewest(s, x, p, k, limit);
     if (n < 0) return false;
+    s->again[k] = n;
     most = pz_max(most, n);
   }
-  if (!s->q->uniform) return true;
-  p->stage_recompute = NULL;
-  p->recompute_layers = most;
-  if (most == 0) p->recompute = PZ_RECOMPUTATION_NONE;
-  return true;
+  return !s->q->uniform || recompute_alike(s, x, p, limit, most);
 }
 
-/* Can a plan as good as this bound still be among the best? */
-static bool promises(const struct search *s, const struct pz_training_plan *p, double bound_s) {
-  double bytes = 0; /* nothing is known of it */
-  return value_of(s, p, bound_s, bytes) < worst_kept(s) || s->q->objective == PZ_PLAN_MEMORY;
+/* Full recomputation: as little as memory asks for, or as brings the least memory.  The peak, or a bound of it that is
+ * within HBM if it is. */
+static double recompute_fewest(const struct search *s, const struct shape *x,
+                               struct pz_training_plan *p) {
+  bool memory = s->q->objective == PZ_PLAN_MEMORY;
+  if (!memory && recompute_within(s, x, p, s->hbm_bytes)) return s->hbm_bytes;
+  if (!memory && s->found.n) return INFINITY;
+  p->recompute = PZ_RECOMPUTATION_FULL;
+  p->stage_recompute = s->again;
+  double least = least_peak(s, x, p);
+  return recompute_within(s, x, p, least) ? least : (double)INFINITY;
+}
+
+/* ---- one plan ------------------------------------------------------------------------------- */
+
+/* Could a plan with this bound of its time, or bytes, be among the best?  */
+static bool promises(const struct search *s, const struct pz_training_plan *p, double bound_s,
+                     double bytes) {
+  if (s->found.n < s->top) return true;
+  struct pz_found_plan one = {.plan = *p, .p = {.step_s = bound_s, .peak_bytes = bytes}};
+  return is_before(s, &one, &s->found.list[s->found.n - 1]);
 }
 
 static enum pz_status simulate(struct search *s, const struct shape *x,
@@ -284,99 +363,128 @@ static enum pz_status simulate(struct search *s, const struct shape *x,
   enum pz_status status = pz_step_price(x->m, p, &one.p, NULL, s->err);
   if (status != PZ_OK) return status;
   s->found.certificate.solved++;
-  if (one.p.peak_bytes > s->hbm_bytes) return PZ_OK;
-  if (!(value_of(s, p, one.p.step_s, one.p.peak_bytes) < worst_kept(s))) return PZ_OK;
-  return keep(s, &one);
+  return promises(s, p, one.p.step_s, one.p.peak_bytes) ? keep(s, &one) : PZ_OK;
 }
 
 /* The bound of a plan with this recomputation, and if it promises enough the plan. */
 static enum pz_status try_recompute(struct search *s, const struct shape *x,
                                     struct pz_training_plan *p, enum pz_recomputation how) {
   struct pz_plan_certificate *c = &s->found.certificate;
+  bool full = how == PZ_RECOMPUTATION_FULL;
   double bound;
-  p->recompute = how == PZ_RECOMPUTATION_FULL ? PZ_RECOMPUTATION_NONE : how;
+  p->recompute = full ? PZ_RECOMPUTATION_NONE : how;
   p->stage_recompute = NULL;
   p->recompute_layers = 0;
   enum pz_status status = pz_step_bound(x->m, p, &bound, s->err);
   if (status != PZ_OK) return status;
-  if (!promises(s, p, bound)) return c->by_bound++, PZ_OK;
-  bool good = how == PZ_RECOMPUTATION_FULL ? recompute_fewest(s, x, p) : fits(s, x, p);
-  if (!good) return c->by_memory++, PZ_OK;
-  status = pz_step_bound(x->m, p, &bound, s->err);
+  if (!promises(s, p, bound, 0)) return c->by_bound++, PZ_OK;
+  double bytes = full ? recompute_fewest(s, x, p) : peak_bytes(s, x, p);
+  if (bytes > s->hbm_bytes) {
+    note_least(s, x, p, bytes);
+    return c->by_memory++, PZ_OK;
+  }
+  if (full) status = pz_step_bound(x->m, p, &bound, s->err);
   if (status != PZ_OK) return status;
-  if (!promises(s, p, bound)) return c->by_bound++, PZ_OK;
+  if (!promises(s, p, bound, bytes)) return c->by_bound++, PZ_OK;
   return simulate(s, x, p);
+}
+
+static const enum pz_recomputation modes[] = {PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_SELECTIVE,
+                                              PZ_RECOMPUTATION_ALTERNATE, PZ_RECOMPUTATION_HALF,
+                                              PZ_RECOMPUTATION_FULL};
+
+enum { MODES = sizeof modes / sizeof *modes };
+
+/* Frameworks offer torchtitan's selection or not; every second layer is no better than half of the layers. */
+static bool has_mode(const struct search *s, enum pz_recomputation how) {
+  if (s->q->recompute != PZ_FREE) return s->q->recompute == (int64_t)how;
+  if (how == PZ_RECOMPUTATION_ALTERNATE)
+    return s->q->common.framework->plan.recompute == PZ_RECOMPUTATION_ALTERNATE;
+  return how != PZ_RECOMPUTATION_HALF;
+}
+
+static uint64_t n_modes(const struct search *s) {
+  uint64_t n = 0;
+  for (size_t i = 0; i < MODES; i++) n += has_mode(s, modes[i]);
+  return n;
 }
 
 /* Where nothing need be computed again, computing it again only takes time. */
 static enum pz_status try_plan(struct search *s, const struct shape *x,
                                struct pz_training_plan *p) {
-  static const enum pz_recomputation list[] = {PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_SELECTIVE,
-                                               PZ_RECOMPUTATION_FULL};
   struct pz_plan_certificate *c = &s->found.certificate;
   enum pz_status status = PZ_OK;
-  uint64_t no_memory = c->by_memory;
-  for (size_t i = 0; i < 3 && status == PZ_OK; i++) {
-    if (!allows(s->q->recompute, (int64_t)list[i])) continue;
+  uint64_t before = c->by_memory;
+  for (size_t i = 0; i < MODES && status == PZ_OK; i++) {
+    if (!has_mode(s, modes[i])) continue;
     c->plans++;
-    bool needless = i > 0 && s->q->recompute == PZ_FREE && c->by_memory == no_memory;
-    if (needless)
+    if (i && s->q->recompute == PZ_FREE && s->q->objective != PZ_PLAN_MEMORY &&
+        c->by_memory == before)
       c->by_bound++;
     else
-      status = try_recompute(s, x, p, list[i]);
+      status = try_recompute(s, x, p, modes[i]);
   }
   return status;
 }
 
+/* What needs least is told in full where nothing fits. */
+static enum pz_status price_least(struct search *s) {
+  struct pz_found_plan *least = &s->found.least;
+  if (s->found.n) s->found.has_least = false;
+  if (!s->found.has_least) return PZ_OK;
+  return pz_step_price(s->least_shape->m, &least->plan, &least->p, NULL, s->err);
+}
+
 /* ---- grids ---------------------------------------------------------------------------------- */
 
-/* Plans of a stage grid, each made known to `each`, or only counted. */
-static enum pz_status each_plan(struct search *s, const struct grid *g, bool count) {
-  const struct shape *x = pz_vec_at(&s->shapes, struct shape, g->shape);
-  struct pz_training_plan p = plan_of(s, x);
-  enum pz_status status = PZ_OK;
-  int modes = s->q->recompute == PZ_FREE ? 3 : 1;
-  p.pp = g->pp;
-  p.dp = g->dp;
-  int64_t most_vpp = p.pp == 1 ? 1 : x->m->n_blocks / p.pp + 1;
-  for (p.vpp = 1; p.vpp <= most_vpp && status == PZ_OK; p.vpp++) {
-    int64_t ends[MOST_DIVISIONS][2];
-    if (!allows(s->q->vpp, p.vpp) || !can_interleave(s, &p, x->m->n_blocks)) continue;
-    p.first_layers = p.last_layers = 0;
-    int n = divisions(x, &p, ends);
-    for (int zero = 0; zero <= 3; zero++) {
-      if (!can_shard(s, &p, zero)) continue;
-      p.zero = zero;
-      for (int i = 0; i < n && status == PZ_OK; i++) {
-        p.first_layers = ends[i][0];
-        p.last_layers = ends[i][1];
-        if (count) {
-          s->found.certificate.plans += (uint64_t)modes;
-          s->found.certificate.by_bound += (uint64_t)modes;
-        } else {
-          status = try_plan(s, x, &p);
-        }
-      }
+/* Plans of a grid with these chunks, or only their number. */
+static enum pz_status each_division(struct search *s, const struct shape *x,
+                                    struct pz_training_plan *p, bool count) {
+  enum pz_status status = list_divisions(s, p, x->m->n_blocks);
+  for (p->zero = 0; p->zero <= 3; p->zero++) {
+    if (!can_shard(s, p, p->zero)) continue;
+    if (count) {
+      uint64_t n = s->divisions.n * n_modes(s);
+      s->found.certificate.plans += n;
+      s->found.certificate.by_bound += n;
+      continue;
+    }
+    for (uint32_t i = 0; i < s->divisions.n && status == PZ_OK; i++) {
+      const struct division *d = pz_vec_at(&s->divisions, struct division, i);
+      p->first_layers = d->first;
+      p->last_layers = d->last;
+      status = try_plan(s, x, p);
     }
   }
   return status;
 }
 
-static double step_of(const struct pz_layer_step *t) { return t->forward_s + t->backward_s; }
+static enum pz_status each_plan(struct search *s, const struct grid *g, bool count) {
+  const struct shape *x = pz_vec_at(&s->shapes, struct shape, g->shape);
+  struct pz_training_plan p = plan_of(s, x);
+  enum pz_status status = PZ_OK;
+  p.pp = g->pp;
+  p.dp = g->dp;
+  int64_t most_vpp = p.pp == 1 ? 1 : (x->m->n_blocks + 2) / p.pp;
+  for (p.vpp = 1; p.vpp <= most_vpp && status == PZ_OK; p.vpp++) {
+    p.first_layers = p.last_layers = 0;
+    if (allows(s->q->vpp, p.vpp) && can_interleave(&p, x->m->n_blocks))
+      status = each_division(s, x, &p, count);
+  }
+  return status;
+}
 
-/* No plan of the grid is faster: its stages share all layers at best evenly, and nothing else takes time.  With one
- * microbatch nothing is added up, and on a torus collectives depend on the job: then kernels alone. */
+/* No plan of the grid is faster: its stages share all layers at best evenly, and nothing else takes time. */
 static double grid_bound(const struct search *s, const struct shape *x, const struct grid *g) {
-  const struct pz_model_steps *t = &x->base;
   int64_t rounds = s->q->batch / (x->mbs * g->dp);
-  double all =
-      (double)x->m->n_blocks * step_of(&t->block) + step_of(&t->before) + step_of(&t->after);
-  bool torus = x->m->cost.net.n_levels && x->m->cost.net.level[0].n_axes;
-  if (rounds == 1 || torus) all = x->kernels_s;
+  double all = rounds == 1 ? x->once_s : x->several_s;
+  return (double)rounds * all / (double)g->pp;
+}
+
+static bool grid_promises(const struct search *s, const struct grid *g) {
+  const struct shape *x = pz_vec_at(&s->shapes, struct shape, g->shape);
   struct pz_training_plan p = {.tp = x->tp, .pp = g->pp, .dp = g->dp};
-  return s->q->objective == PZ_PLAN_MEMORY
-             ? 0
-             : value_of(s, &p, (double)rounds * all / (double)g->pp, 0);
+  return promises(s, &p, g->bound_s, 0);
 }
 
 static enum pz_status add_grids(struct search *s) {
@@ -389,7 +497,9 @@ static enum pz_status add_grids(struct search *s) {
         if (!allows(q->pp, pp) || !allows(q->dp, dp) || q->batch % (dp * x->mbs)) continue;
         if (!on_nodes(s, x->tp * pp * dp)) continue;
         struct grid g = {.shape = i, .pp = pp, .dp = dp};
-        g.bound = grid_bound(s, x, &g);
+        struct pz_training_plan p = {.tp = x->tp, .pp = pp, .dp = dp};
+        g.bound_s = grid_bound(s, x, &g);
+        g.bound = value_of(s, &p, g.bound_s, 0);
         if (!pz_vec_push(&s->grids, &g))
           return pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
       }
@@ -406,35 +516,53 @@ static int by_bound(const void *a, const void *b) {
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
+/* A model for every shape; those that the model's layers do not allow are left out. */
 static enum pz_status make_shapes(struct search *s) {
   struct pz_pool *pool = NULL;
   enum pz_status status = pz_pool_new(s->q->threads, &pool, s->err);
   if (status != PZ_OK) return status;
   pz_pool_for(pool, s->shapes.n, make_shape, s);
   pz_pool_free(pool);
+  uint32_t n = 0;
+  struct pz_error refused = {0};
   for (uint32_t i = 0; i < s->shapes.n; i++) {
-    const struct shape *x = pz_vec_at(&s->shapes, struct shape, i);
-    if (x->status != PZ_OK) return pz_fail(s->err, x->status, "%s", x->err.message);
+    struct shape x = *pz_vec_at(&s->shapes, struct shape, i);
+    bool no_plan = x.status == PZ_BAD_USE || x.status == PZ_BAD_INPUT || x.status == PZ_LIMIT;
+    if (no_plan && !refused.status) refused = x.err;
+    if (x.status != PZ_OK && !no_plan && status == PZ_OK)
+      status = pz_fail(s->err, x.status, "%s", x.err.message);
+    if (x.status == PZ_OK)
+      *pz_vec_at(&s->shapes, struct shape, n++) = x;
+    else
+      pz_step_model_free(x.m);
   }
-  return PZ_OK;
+  s->shapes.n = n;
+  if (status == PZ_OK && !n && refused.status)
+    return pz_fail(s->err, refused.status, "%s", refused.message);
+  return status;
+}
+
+static enum pz_status no_plan(const struct search *s) {
+  return pz_fail(
+      s->err, PZ_BAD_USE,
+      "no plan has these degrees: tp must divide the heads, tp x pp x dp fill whole "
+      "nodes of %lld devices up to %lld, mbs x dp divide the batch of %lld, pp x vpp the "
+      "layers",
+      (long long)s->node, (long long)s->q->devices, (long long)s->q->batch);
 }
 
 static enum pz_status run(struct search *s) {
   enum pz_status status = make_shapes(s);
   if (status == PZ_OK) status = add_grids(s);
   if (status != PZ_OK) return status;
-  if (!s->grids.n)
-    return pz_fail(s->err, PZ_BAD_USE,
-                   "no plan has these degrees: tp must divide the heads, tp x pp x dp fill whole "
-                   "nodes of %lld devices "
-                   "up to %lld, mbs x dp divide the batch of %lld",
-                   (long long)s->node, (long long)s->q->devices, (long long)s->q->batch);
+  if (!s->grids.n) return no_plan(s);
   qsort(s->grids.items, s->grids.n, sizeof(struct grid), by_bound);
   for (uint32_t i = 0; i < s->grids.n && status == PZ_OK; i++) {
     const struct grid *g = pz_vec_at(&s->grids, struct grid, i);
-    status = each_plan(s, g, !(g->bound < worst_kept(s)) && s->q->objective != PZ_PLAN_MEMORY);
+    status = each_plan(s, g, !grid_promises(s, g));
   }
-  return status;
+  if (status == PZ_OK && !s->found.certificate.plans) return no_plan(s);
+  return status == PZ_OK ? price_least(s) : status;
 }
 
 static enum pz_status check(const struct pz_plan_question *q, struct pz_error *err) {
@@ -442,6 +570,9 @@ static enum pz_status check(const struct pz_plan_question *q, struct pz_error *e
     return pz_fail(err, PZ_BAD_USE, "%lld devices; accepted: 1 to 2^24", (long long)q->devices);
   if (q->batch < 1 || q->batch > 1 << 24)
     return pz_fail(err, PZ_BAD_USE, "a batch of %lld; accepted: 1 to 2^24", (long long)q->batch);
+  if (q->common.shard < 0 || q->common.shard > q->devices)
+    return pz_fail(err, PZ_BAD_USE, "sharding over %lld replicas; accepted: 0 (all) to %lld",
+                   (long long)q->common.shard, (long long)q->devices);
   if (q->top > 1000)
     return pz_fail(err, PZ_BAD_USE, "%u best plans; accepted: at most 1000", q->top);
   return PZ_OK;
@@ -461,8 +592,9 @@ static enum pz_status begin(struct search *s) {
                      "chip %s has no link between devices; accepted: --cluster", s->q->chip->name);
   if (status == PZ_OK) status = add_shapes(s, m->w);
   s->again = pz_arena_alloc(s->arena, (size_t)m->n_blocks + 2, sizeof *s->again);
+  s->least_again = pz_arena_alloc(s->arena, (size_t)m->n_blocks + 2, sizeof *s->least_again);
   s->found.list = pz_arena_alloc(s->arena, s->top, sizeof *s->found.list);
-  if (status == PZ_OK && (!s->again || !s->found.list))
+  if (status == PZ_OK && (!s->again || !s->least_again || !s->found.list))
     status = pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
   pz_step_model_free(m);
   return status;
@@ -489,6 +621,7 @@ enum pz_status pz_plan_search(const struct pz_plan_question *q, struct pz_arena 
   pz_arena_init(&work, NULL);
   pz_vec_init(&s.shapes, &work, sizeof(struct shape));
   pz_vec_init(&s.grids, &work, sizeof(struct grid));
+  pz_vec_init(&s.divisions, &work, sizeof(struct division));
   const struct pz_constants *k = q->common.constants;
   s.hbm_bytes = (double)pz_chip_hbm_bytes(q->chip) * (k ? k : &pz_constants_default)->usable_part;
   status = begin(&s);

@@ -2,10 +2,18 @@
  * and recomputation, within memory, on whole nodes.  Every plan of the space is priced, or excluded by a lower bound
  * or by its memory, so what is found is the best by the model.
  *
- * The space: tp divides the heads and stays inside the innermost network level; dp times mbs divides the batch; chunks
- * are even, or the first and the last have fewer layers; interleaving where stages divide the microbatches; ZeRO 0 to 3
- * (2 and 3 with stages only where the framework can); recomputation none, selective, or of each stage the fewest whole
- * layers that memory asks for.  A job takes whole nodes or a part of one; nodes may stay idle. */
+ * The space.  tp divides heads, KV heads and what else the model's layers demand, and stays inside the innermost
+ * network level unless it is pinned; sequence parallelism where tp divides the sequence.  mbs is at most 128, and dp
+ * times mbs divides the batch.  A job takes whole nodes or a part of one; nodes may stay idle.  Stages have at least one
+ * layer.  Interleaving where stages divide the microbatches, and chunks the layers or two more than these (embedding and
+ * head count as one layer each).  Layers are divided evenly (pz_plan_blocks); or all chunks but the first and the last
+ * have m layers, m the mean rounded up or one more, and these two the rest in any way, at most m each; two chunks in any
+ * way.  At most 1,024 chunks, and 2^24 passes of a step.  ZeRO 0 to 3, 2 and 3 with stages only where the framework can;
+ * over common.shard replicas where that is set and divides dp.  Recomputation: none; selective; alternate where the
+ * framework has it; full of each stage's first n layers of a chunk, n of each stage (or of all alike) the fewest that
+ * memory asks for, or for the least memory those that bring it.  Where a plan fits without recomputation, the same with
+ * it is slower and counts as excluded by a bound.  "full" pinned means the same fewest layers, "half" only where it is
+ * pinned. */
 #ifndef PZ_PLACE_PLAN_SEARCH_H
 #define PZ_PLACE_PLAN_SEARCH_H
 
@@ -36,7 +44,8 @@ struct pz_found_plans {
   struct pz_found_plan *list; /* best first */
   uint32_t n;                 /* 0: nothing fits */
   struct pz_plan_certificate certificate;
-  struct pz_found_plan least; /* where nothing fits: the plan that needs least memory */
+  struct pz_found_plan
+      least; /* where nothing fits: the plan of the space that needs least memory, priced */
   bool has_least;
 };
 

@@ -152,9 +152,7 @@ enum pz_status pz_step_model_new(const struct pz_training_model *model, const st
     m->n_blocks = m->w->layers[m->block].count;
     count_params(m);
     use_chip(m, chip, net, plan);
-    uint32_t block = repeated_layer(m->kept);
-    m->memory = (struct pz_memory_model){.w = m->kept, .block = block, .n_blocks = m->n_blocks};
-    m->memory.core_bytes = pz_core_bytes(m->kept, &m->kept->layers[block]);
+    m->memory = pz_memory_model_of(m->kept, repeated_layer(m->kept));
     status = time_kernels(m, plan, err);
   }
   if (status == PZ_OK)

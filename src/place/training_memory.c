@@ -34,6 +34,24 @@ double pz_core_bytes(const struct pz_workload *w, const struct pz_layer *l) {
   return bytes;
 }
 
+/* A 16-bit gradient for each shape of a layer's matrices. */
+static double placeholder_bytes(const struct pz_layer *l) {
+  double n = 0;
+  for (uint32_t i = 0; i < l->n_tensors; i++)
+    if (l->tensors[i].role == PZ_ROLE_PARAM && l->tensors[i].n_dims > 1)
+      n += (double)l->tensors[i].elems;
+  return HALF_BYTES * n;
+}
+
+struct pz_memory_model pz_memory_model_of(const struct pz_workload *w, uint32_t block) {
+  const struct pz_layer *l = &w->layers[block];
+  return (struct pz_memory_model){.w = w,
+                                  .block = block,
+                                  .n_blocks = l->count,
+                                  .core_bytes = pz_core_bytes(w, l),
+                                  .placeholder_bytes = placeholder_bytes(l)};
+}
+
 /* ---- a layer in time ------------------------------------------------------------------------ */
 
 /* Bytes relative to the moment at which a pass begins. */
@@ -81,7 +99,7 @@ static void recompute(const struct pz_memory_model *m, const struct pz_training_
   case PZ_RECOMPUTATION_FULL:
     /* where the result is made again, it is still there when backward begins */
     x->forward_peak = (double)l->live_plain.peak_bytes;
-    make_again(x, x->kept - pz_recompute_kept_bytes(l, p->kept));
+    make_again(x, x->kept - (p->kept ? pz_recompute_kept_bytes(l, p->kept) : out));
     x->backward_peak = pz_fmax((double)l->live[PZ_FORWARD].peak_bytes,
                                x->backward_peak + (p->framework->stops_early ? 0 : out));
     break;
@@ -116,7 +134,9 @@ struct stage_walk {
   const struct pz_memory_model *m;
   const struct pz_training_plan *p;
   int64_t chunk, chunks; /* of the model: stage, stage + pp, ... */
+  int64_t blocks, again; /* of the chunk, of these computed again */
   enum pz_gradients gradients;
+  struct layer_pass plain, recomputed;     /* of a block */
   double activation_bytes, gradient_bytes; /* now */
   double logit_bytes;                      /* kept by the layers behind the blocks, now */
   double communication_bytes;              /* transfers between stages */
@@ -155,23 +175,49 @@ static void visit(struct stage_walk *s, const struct pz_layer *l, double extra, 
 }
 
 static int64_t repeats(const struct stage_walk *s, uint32_t i) {
-  if (i == s->m->block) return pz_plan_blocks(s->p, s->m->n_blocks, s->chunk);
+  if (i == s->m->block) return s->blocks;
   bool here = i < s->m->block ? is_first(s) : is_last(s);
   return here ? s->m->w->layers[i].count : 0;
 }
 
-/* How layer `i`, of the blocks number `k`, goes through the stage.  Gradients of embedding and head
- * come from autograd, whatever the products of the layers do. */
-static struct layer_pass stage_pass(const struct stage_walk *s, uint32_t i, int64_t k) {
-  const struct pz_layer *l = &s->m->w->layers[i];
+/* A chunk of the stage begins. */
+static void enter_chunk(struct stage_walk *s, int64_t chunk) {
+  s->chunk = chunk;
+  s->blocks = pz_plan_blocks(s->p, s->m->n_blocks, chunk);
+  s->again = pz_plan_again(s->p, chunk % s->p->pp, s->blocks);
+}
+
+/* How a layer goes through the stage.  Gradients of embedding and head come from autograd, whatever the
+ * products of the layers do. */
+static struct layer_pass pass_of(const struct stage_walk *s, uint32_t i, bool again) {
   bool block = i == s->m->block, passing = !block && s->gradients == PZ_GRADIENTS_IN_PLACE;
-  struct layer_pass x = layer_pass(l, passing ? PZ_GRADIENTS_PASSING : s->gradients);
+  struct layer_pass x =
+      layer_pass(&s->m->w->layers[i], passing ? PZ_GRADIENTS_PASSING : s->gradients);
   enum pz_recomputation how = s->p->recompute;
-  int64_t n = block ? pz_plan_again(s->p, s->chunk % s->p->pp, repeats(s, i)) : 0;
-  bool again = how == PZ_RECOMPUTATION_HALF ? k % 2 == 0 : k < n;
-  if (how == PZ_RECOMPUTATION_HALF) how = PZ_RECOMPUTATION_FULL;
-  if (block && again) recompute(s->m, s->p, how, &x);
+  if (again) recompute(s->m, s->p, how == PZ_RECOMPUTATION_HALF ? PZ_RECOMPUTATION_FULL : how, &x);
   return x;
+}
+
+/* Layers one after another that all go through the stage in the same way: the first `again` blocks are
+ * computed again, or every second one. */
+struct row {
+  int64_t n;
+  struct layer_pass x;
+};
+
+static struct row row_from(const struct stage_walk *s, uint32_t i, int64_t k) {
+  if (i != s->m->block) return (struct row){repeats(s, i) - k, pass_of(s, i, false)};
+  if (s->p->recompute == PZ_RECOMPUTATION_HALF)
+    return (struct row){1, k % 2 ? s->plain : s->recomputed};
+  return k < s->again ? (struct row){s->again - k, s->recomputed}
+                      : (struct row){s->blocks - k, s->plain};
+}
+
+/* The row that ends before layer k. */
+static struct row row_to(const struct stage_walk *s, uint32_t i, int64_t k) {
+  if (i != s->m->block) return (struct row){k, pass_of(s, i, false)};
+  if (s->p->recompute == PZ_RECOMPUTATION_HALF) return row_from(s, i, k - 1);
+  return k > s->again ? (struct row){k - s->again, s->plain} : (struct row){k, s->recomputed};
 }
 
 /* What passes from chunk to chunk.  What is received stays, what is sent does not. */
@@ -179,31 +225,47 @@ static double passed_bytes(const struct stage_walk *s) {
   return (double)s->m->w->layers[s->m->block].output_bytes;
 }
 
+/* Along a row bytes change by the same with every layer, so that its first or its last is the worst. */
 static void walk_forward(struct stage_walk *s) {
   if (!is_first(s)) s->activation_bytes += passed_bytes(s);
-  for (uint32_t i = 0; i < s->m->w->n_layers; i++)
-    for (int64_t k = 0; k < repeats(s, i); k++) {
-      struct layer_pass x = stage_pass(s, i, k);
-      visit(s, &s->m->w->layers[i], x.forward_peak, false);
-      *(i > s->m->block ? &s->logit_bytes : &s->activation_bytes) += x.kept;
+  for (uint32_t i = 0; i < s->m->w->n_layers; i++) {
+    double *now = i > s->m->block ? &s->logit_bytes : &s->activation_bytes;
+    struct row r;
+    for (int64_t k = 0; k < repeats(s, i); k += r.n) {
+      r = row_from(s, i, k);
+      visit(s, &s->m->w->layers[i], r.x.forward_peak, false);
+      *now += (double)(r.n - 1) * r.x.kept;
+      if (r.n > 1) visit(s, &s->m->w->layers[i], r.x.forward_peak, false);
+      *now += r.x.kept;
     }
+  }
   if (!is_last(s)) s->activation_bytes -= passed_bytes(s);
+}
+
+/* Backward passes of so many layers i are over. */
+static void pass_backward(struct stage_walk *s, uint32_t i, const struct layer_pass *x, int64_t n) {
+  double times = (double)n;
+  s->activation_bytes += times * x->freed;
+  if (i > s->m->block) {
+    s->activation_bytes += times * x->kept;
+    s->logit_bytes -= times * x->kept;
+  }
+  s->gradient_bytes += times * x->gradient_bytes;
 }
 
 static void walk_backward(struct stage_walk *s) {
   const struct pz_workload *w = s->m->w;
   if (!is_last(s)) s->communication_bytes = passed_bytes(s);
-  for (uint32_t i = w->n_layers; i-- > 0;)
-    for (int64_t k = repeats(s, i); k-- > 0;) {
-      struct layer_pass x = stage_pass(s, i, k);
-      visit(s, &w->layers[i], x.backward_peak, true);
-      s->activation_bytes += x.freed;
-      if (i > s->m->block) {
-        s->activation_bytes += x.kept;
-        s->logit_bytes -= x.kept;
-      }
-      s->gradient_bytes += x.gradient_bytes;
+  for (uint32_t i = w->n_layers; i-- > 0;) {
+    struct row r;
+    for (int64_t k = repeats(s, i); k > 0; k -= r.n) {
+      r = row_to(s, i, k);
+      visit(s, &w->layers[i], r.x.backward_peak, true);
+      pass_backward(s, i, &r.x, r.n - 1);
+      if (r.n > 1) visit(s, &w->layers[i], r.x.backward_peak, true);
+      pass_backward(s, i, &r.x, 1);
     }
+  }
   visit(s, &w->layers[0], 0, false); /* the optimizer's step */
 }
 
@@ -211,8 +273,10 @@ static void walk_backward(struct stage_walk *s) {
 static double waiting_bytes(const struct stage_walk *s) {
   double bytes = passed_bytes(s) * (!is_first(s) - !is_last(s));
   for (uint32_t i = 0; i < s->m->w->n_layers; i++)
-    for (int64_t k = 0; k < repeats(s, i); k++) bytes += stage_pass(s, i, k).kept;
-  return bytes;
+    if (i != s->m->block && repeats(s, i))
+      bytes += (double)repeats(s, i) * pass_of(s, i, false).kept;
+  return bytes + (double)s->again * s->recomputed.kept +
+         (double)(s->blocks - s->again) * s->plain.kept;
 }
 
 /* Forward passes of chunks that a stage has made, at most, before their backward: 1F1B, and
@@ -233,7 +297,7 @@ static double others_bytes(struct stage_walk s, int64_t rounds, int64_t stage) {
   for (int64_t c = 0; c < s.p->vpp; c++) {
     int64_t turns = n / (row * s.p->vpp), rest = n % (row * s.p->vpp);
     int64_t mine = turns * row + pz_max(0, pz_min(row, rest - c * row));
-    s.chunk = stage + c * s.p->pp;
+    enter_chunk(&s, stage + c * s.p->pp);
     bytes += (double)(mine - (c == s.p->vpp - 1)) * waiting_bytes(&s);
   }
   return bytes;
@@ -246,22 +310,15 @@ static double others_bytes(struct stage_walk s, int64_t rounds, int64_t stage) {
 static void stage_sums(struct stage_walk s, int64_t stage, double *params, double *constants) {
   *params = 0;
   *constants = (double)s.m->w->layers[s.m->block].shared_bytes;
-  for (s.chunk = stage; s.chunk < s.chunks; s.chunk += s.p->pp)
+  for (int64_t chunk = stage; chunk < s.chunks; chunk += s.p->pp) {
+    enter_chunk(&s, chunk);
     for (uint32_t i = 0; i < s.m->w->n_layers; i++) {
       const struct pz_layer *l = &s.m->w->layers[i];
       double n = (double)repeats(&s, i);
       *params += n * (double)(l->params + (s.p->pp > 1 ? l->tied_params : 0));
       *constants += n * (double)(l->buffer_bytes + (i == s.m->block ? 0 : l->shared_bytes));
     }
-}
-
-/* A 16-bit gradient for each shape of a layer's matrices. */
-static double placeholder_bytes(const struct pz_layer *l) {
-  double n = 0;
-  for (uint32_t i = 0; i < l->n_tensors; i++)
-    if (l->tensors[i].role == PZ_ROLE_PARAM && l->tensors[i].n_dims > 1)
-      n += (double)l->tensors[i].elems;
-  return HALF_BYTES * n;
+  }
 }
 
 static double gradient_bytes(const struct pz_framework *f) {
@@ -279,7 +336,7 @@ static struct pz_training_memory state_bytes(const struct stage_walk *s, int64_t
       .gradient_bytes =
           n * gradient_bytes(f) / (p->zero > 2 || (p->zero == 2 && p->pp == 1) ? d : 1) +
           whole * p->grad_bytes +
-          (f->placeholders ? placeholder_bytes(&s->m->w->layers[s->m->block]) : 0),
+          (f->placeholders ? s->m->placeholder_bytes : 0),
       .optimizer_bytes =
           n * (f->state_bytes - f->weight_bytes - gradient_bytes(f)) / (p->zero ? d : 1),
       .activation_bytes = constants,
@@ -289,11 +346,8 @@ static struct pz_training_memory state_bytes(const struct stage_walk *s, int64_t
 struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
                                              const struct pz_training_plan *p, int64_t rounds,
                                              int64_t stage) {
-  struct stage_walk s = {.m = m,
-                         .p = p,
-                         .chunks = p->pp * p->vpp,
-                         .chunk = stage + p->pp * (p->vpp - 1),
-                         .gradients = p->framework->gradients};
+  struct stage_walk s = {
+      .m = m, .p = p, .chunks = p->pp * p->vpp, .gradients = p->framework->gradients};
   struct pz_training_memory all = state_bytes(&s, stage);
   bool sharded = p->zero > 1 && pz_plan_shards(p) > 1;
   if (sharded) s.gradients = PZ_GRADIENTS_IN_PLACE; /* counted as communication */
@@ -302,7 +356,10 @@ struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
     all.gradient_bytes += HALF_BYTES * all.weight_bytes / p->framework->weight_bytes;
     s.gradients = PZ_GRADIENTS_PASSING;
   }
+  s.plain = pass_of(&s, m->block, false);
+  s.recomputed = pass_of(&s, m->block, true);
   s.activation_bytes = others_bytes(s, rounds, stage);
+  enter_chunk(&s, stage + p->pp * (p->vpp - 1));
   walk_forward(&s);
   walk_backward(&s);
   all.gradient_bytes += s.peak.gradient_bytes;

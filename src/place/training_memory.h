@@ -13,8 +13,11 @@ struct pz_memory_model {
   const struct pz_workload *w;
   uint32_t block; /* the repeated layer */
   int64_t n_blocks;
-  double core_bytes; /* of a block's activations: those of the attention core */
+  double core_bytes;        /* of a block's activations: those of the attention core */
+  double placeholder_bytes; /* a 16-bit gradient of every matrix of a block */
 };
+
+struct pz_memory_model pz_memory_model_of(const struct pz_workload *w, uint32_t block);
 
 /* What the attention core of a layer keeps: tensors of the size of the scores. */
 double pz_core_bytes(const struct pz_workload *w, const struct pz_layer *l);
