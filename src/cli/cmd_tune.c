@@ -1,0 +1,155 @@
+/* phaze tune: a run that people have, what it takes, and what would make it faster. */
+#include <ctype.h>
+#include <string.h>
+
+#include "cli/tune_options.h"
+#include "core/alloc.h"
+#include "core/file.h"
+
+#define SETTINGS struct pz_tune_settings
+#define AT(field) offsetof(SETTINGS, field)
+static const SETTINGS defaults = {.threads = 0};
+
+/* clang-format off */
+static const struct pz_option options[] = {
+    PZ_COMMON_OPTIONS(SETTINGS),
+    PZ_MACHINE_OPTIONS(SETTINGS, machine),
+    {.name = "devices", .type = PZ_OPTION_INT, .offset = AT(devices), .arg = "N", .min = 1, .max = 1 << 24, .help = "Number of devices (default: as the file says)"},
+    {.name = "vocab", .type = PZ_OPTION_INT, .offset = AT(vocab), .arg = "V", .min = 1, .max = 1 << 26, .help = "Size of the vocabulary, before padding, where Megatron's arguments name a tokenizer alone"},
+    {.name = "set", .type = PZ_OPTION_TEXTS, .offset = AT(set), .arg = "NAME=VALUE", .max = PZ_TUNE_MOST_SETS, .help = "Value of a variable of the script; may be given several times"},
+    {.name = "measured-s", .type = PZ_OPTION_REAL, .offset = AT(measured_s), .arg = "S", .min = 1e-9, .max = 1e9, .help = "Measured seconds per step, to compare the prediction with; nothing is scaled by it"},
+    {.name = "threads", .type = PZ_OPTION_INT, .offset = AT(threads), .arg = "T", .min = 0, .max = 1024, .help = "Number of threads (default: 0, one per processor)"},
+};
+/* clang-format on */
+
+/* ---- the run -------------------------------------------------------------------------------- */
+
+static bool is_json(const char *text) {
+  while (isspace((unsigned char)*text)) text++;
+  return *text == '{';
+}
+
+static enum pz_status read_plan(struct pz_tuned *x, const char *text, size_t bytes,
+                                struct pz_error *err) {
+  const SETTINGS *s = x->s;
+  if (s->vocab || s->set[0])
+    return pz_fail(err, PZ_BAD_USE,
+                   "--%s is for Megatron's arguments; %s is a plan file, whose model has it",
+                   s->vocab ? "vocab" : "set", x->name);
+  enum pz_status status = pz_plan_file_read(x->name, text, bytes, x->arena, &x->m.run, err);
+  if (status == PZ_OK && s->devices) {
+    x->m.run.plan.devices = s->devices;
+    x->m.run.plan.dp = 0;
+    x->m.run.from[PZ_RUN_DEVICES] = "--devices";
+    x->m.run.from[PZ_RUN_DP] = NULL;
+  }
+  return status;
+}
+
+static enum pz_status read_run(struct pz_tuned *x, const char *path, struct pz_error *err) {
+  char *text = NULL;
+  size_t bytes = 0;
+  const SETTINGS *s = x->s;
+  struct pz_megatron_options o = {.vocab = s->vocab, .devices = s->devices, .presets = s->set};
+  bool standard = strcmp(path, "-") == 0;
+  x->name = standard ? "standard input" : path;
+  enum pz_status status =
+      pz_file_read(standard ? "/dev/stdin" : path, PZ_PLAN_FILE_MOST_BYTES, &text, &bytes, err);
+  if (status != PZ_OK) return status;
+  x->megatron = !is_json(text);
+  status = x->megatron ? pz_megatron_read(x->name, text, bytes, &o, x->arena, &x->m, err)
+                       : read_plan(x, text, bytes, err);
+  pz_free(text);
+  return status;
+}
+
+/* The options' chip and cluster, or the file's. */
+static enum pz_status find_machine(struct pz_tuned *x, struct pz_error *err) {
+  struct pz_run_plan *r = &x->m.run;
+  struct pz_machine_options m = x->s->machine;
+  if (m.chip) r->from[PZ_RUN_CHIP] = "--chip";
+  if (m.cluster) r->from[PZ_RUN_CLUSTER] = "--cluster";
+  if (!m.chip) m.chip = r->chip;
+  if (!m.cluster) m.cluster = r->cluster;
+  if (!m.chip)
+    return pz_fail(err, PZ_BAD_USE, "%s names no chip; accepted: --chip CHIP, and --cluster NET",
+                   x->name);
+  r->chip = m.chip;
+  r->cluster = m.cluster;
+  struct pz_machine_use use = {"devices", r->plan.devices, x->s->common.quiet};
+  return pz_machine_load(&m, use, &x->machine, err);
+}
+
+static enum pz_status tune(struct pz_tuned *x, struct pz_error *err) {
+  const struct pz_machine *m = &x->machine;
+  struct pz_tuning_options o = {
+      .p2p_with_chunks = x->megatron, .p2p_off = x->m.p2p_off, .threads = (unsigned)x->s->threads};
+  return pz_plan_tune(&x->m.run, &m->chip, m->own_link ? NULL : &m->net, &o, x->arena, &x->t, err);
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
+
+static void warn(const struct pz_tuned *x) {
+  char text[400] = "";
+  size_t n = 0;
+  for (uint32_t i = 0; i < x->m.n_notes; i++) pz_command_warn(x->s->common.quiet, x->m.notes[i]);
+  for (uint32_t i = 0; i < x->m.n_ignored && n < 300; i++)
+    n += (size_t)snprintf(text + n, sizeof text - n, "%s--%s", i ? ", " : "", x->m.ignored[i]);
+  if (!n) return;
+  char line[480];
+  snprintf(line, sizeof line, "ignored, not known to change the step: %s%s", text,
+           n >= 300 ? " ..." : "");
+  pz_command_warn(x->s->common.quiet, line);
+}
+
+static enum pz_status tell(const struct pz_tuned *x, struct pz_error *err) {
+  json_t *j = NULL;
+  if (!x->s->common.json) return pz_tune_print(x, err);
+  enum pz_status status = pz_tune_json(x, &j, err);
+  return status == PZ_OK ? pz_command_json(j, err) : status;
+}
+
+static enum pz_status tune_file(const SETTINGS *s, const char *path, struct pz_error *err) {
+  struct pz_arena arena;
+  struct pz_tuned x = {.s = s, .arena = &arena};
+  pz_arena_init(&arena, NULL);
+  enum pz_status status = read_run(&x, path, err);
+  if (status == PZ_OK) warn(&x);
+  if (status == PZ_OK) status = pz_run_plan_fill(&x.m.run, err);
+  if (status == PZ_OK) status = find_machine(&x, err);
+  if (status == PZ_OK) status = tune(&x, err);
+  if (status == PZ_OK) x.m.run.plan.seq = x.t.own.plan.seq;
+  if (status == PZ_OK) status = tell(&x, err);
+  pz_arena_release(&arena);
+  return status;
+}
+
+static enum pz_exit run(int argc, char **argv) {
+  SETTINGS s = defaults;
+  struct pz_call call;
+  if (!pz_call_begin(&call, &pz_cmd_tune, argc, argv, &s)) return call.code;
+  return pz_call_end(&call, tune_file(&s, argv[1], &call.err));
+}
+
+const struct pz_command pz_cmd_tune = {
+    .name = "tune",
+    .synopsis = "FILE [--chip CHIP] [--cluster NET] [options]",
+    .summary = "Show what would make a training run faster: the best plan, and single changes",
+    .detail =
+        "FILE is a launch script or list of arguments of Megatron-LM (pretrain_gpt.py), or a plan\n"
+        "as JSON with the names that 'phaze predict --json' prints; - is standard input. Shown "
+        "are\n"
+        "the run as it was read, its prediction, the best plan for the same devices and batch, "
+        "and\n"
+        "the single changes that bring most, with the arguments to change. FILE is never written.\n"
+        "\n"
+        "Examples:\n"
+        "  phaze tune pretrain_llama.sh --chip h100 --cluster dgx-h100 --vocab 128256\n"
+        "  phaze tune plan.json --measured-s 12.4\n"
+        "  phaze tune - --chip a100-80 --cluster dgx-a100 --devices 64 < arguments.txt\n",
+    .table = {options, sizeof options / sizeof *options},
+    .defaults = &defaults,
+    .n_args = 1,
+    .argument = "FILE",
+    .run = run,
+};
