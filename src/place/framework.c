@@ -37,7 +37,7 @@ enum {
  * PyTorch's training loops, and MaxText's base configuration (fully sharded, compiled by XLA). */
 /* clang-format off */
 static const struct pz_framework frameworks[] = {
-    {"megatron", KERNELS(POINTWISE, FUSED, 1.6), STATE(38, 18), MEMORY(2, IN_PLACE), WORK_SPACE, .placeholders = true, .dropout = true, .plan = PLAN(NONE, 0, NONE, EAGER, FLASH, 4, NULL)},
+    {"megatron", KERNELS(POINTWISE, FUSED, 1.6), STATE(38, 18), .turns_on = SHARDS | PZ_OVERLAP_P2P, MEMORY(2, IN_PLACE), WORK_SPACE, .placeholders = true, .dropout = true, .plan = PLAN(NONE, 0, NONE, EAGER, FLASH, 4, NULL)},
     {"megatron-deepspeed", KERNELS(POINTWISE, FP32, 1.6), STATE(38, 18), MEMORY(2, PASSING), WORK_SPACE, .dropout = true, .plan = PLAN(NONE, 0, NONE, EAGER, STANDARD, 2, NULL)},
     {"deepspeed", KERNELS(POINTWISE, FP32, 1.6), STATE(38, 18), MEMORY(2, PASSING), WORK_SPACE, .dropout = true, .node_gather = true, .plan = PLAN(NONE, 0, NONE, EAGER, STANDARD, 2, NULL)},
     {"nemo", KERNELS(POINTWISE, FUSED, 1.6), STATE(38, 18), MEMORY(2, IN_PLACE), WORK_SPACE, .placeholders = true, .plan = PLAN(NONE, 1, ALL, EAGER, FLASH, 4, NULL)},

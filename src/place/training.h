@@ -84,8 +84,10 @@ struct pz_framework {
   double launches;  /* kernels for each operator of the graph */
   double optimizer_bytes; /* read and written for a parameter in the step of Adam */
   double state_bytes;     /* held for a parameter, weights and gradients included */
-  bool shards_stages;     /* ZeRO 2 and 3 together with several stages */
-  bool node_gather;       /* sharded weights are gathered through one interface of a node */
+  unsigned
+      turns_on; /* overlap that a searched plan asks for besides its defaults: flags that cost nothing */
+  bool shards_stages; /* ZeRO 2 and 3 together with several stages */
+  bool node_gather;   /* sharded weights are gathered through one interface of a node */
 
   /* memory */
   double

@@ -122,6 +122,8 @@ static enum pz_status fill_common(struct question *x, struct pz_error *err) {
   x->common.grad_bytes = o->grad_bytes;
   x->common.attention_library = o->attention_library;
   enum pz_status status = pz_training_options_fill(&x->common, err);
+  if (status == PZ_OK && o->overlap < 0)
+    x->common.overlap |= (int)pz_framework_find(x->common.framework)->turns_on;
   x->common.shard = 0; /* over all replicas, however many */
   return status;
 }
