@@ -32,10 +32,14 @@ static enum pz_status check_shape(const struct pz_launch *l, struct pz_error *er
 
 static enum pz_status check_pipeline(const struct pz_launch *l, struct pz_error *err) {
   const struct pz_training_options *p = &l->plan;
-  if (p->vpp > 1 || (p->pp > 1 && p->pipeline != PZ_PIPELINE_1F1B))
+  bool zero_bubble = p->pipeline == PZ_PIPELINE_ZB_H1;
+  if (p->vpp > 1 || (p->pp > 1 && p->pipeline != PZ_PIPELINE_1F1B && !zero_bubble))
     return pz_fail(err, PZ_BAD_USE,
-                   "deepspeed has no %s order of the pipeline; accepted: 1f1b with vpp 1",
+                   "deepspeed has no %s order of the pipeline; accepted: 1f1b or zb-h1, with vpp 1",
                    pz_pipeline_names[p->pipeline]);
+  if (p->pp > 1 && zero_bubble && p->sequence_parallel)
+    return pz_fail(err, PZ_BAD_USE,
+                   "deepspeed's zb-h1 order has no sequence parallelism; accepted: none, or 1f1b");
   if (p->pp > 1 && p->zero > 1)
     return pz_fail(err, PZ_BAD_USE,
                    "deepspeed refuses ZeRO stage %d with a pipeline; accepted: 0 or 1, or pp 1",
@@ -50,6 +54,12 @@ static enum pz_status check_pipeline(const struct pz_launch *l, struct pz_error 
 
 static enum pz_status check_shards(const struct pz_launch *l, struct pz_error *err) {
   const struct pz_training_options *p = &l->plan;
+  if (p->cp > 1)
+    return pz_fail(err, PZ_BAD_USE,
+                   "deepspeed's Megatron has no context parallelism; accepted: cp 1");
+  if (p->precision != PZ_PRECISION_BF16)
+    return pz_fail(err, PZ_BAD_USE, "deepspeed with precision %s; accepted: bf16",
+                   pz_precision_names[p->precision]);
   if (p->zero && p->shard < p->dp)
     return pz_fail(err, PZ_BAD_USE,
                    "deepspeed shards over all %" PRId64 " replicas; accepted: shard %" PRId64,
@@ -158,6 +168,7 @@ static void put_parallel(const struct pz_launch *l, FILE *out) {
   put_if(out, p->sequence_parallel, "--sequence-parallel");
   put(out, "--pipeline-model-parallel-size", p->pp);
   put_if(out, p->pp == 1, "--no-pipeline-parallel");
+  put_if(out, p->pp > 1 && p->pipeline == PZ_PIPELINE_ZB_H1, "--enable-zbh1-pipeline");
   put(out, "--zero-stage", p->zero);
   fputs("  --deepspeed\n  --deepspeed_config \"$RUN_PATH/deepspeed.json\"\n"
         "  --distributed-backend nccl\n)\n\n",
@@ -221,7 +232,9 @@ static void print(const struct pz_launch *l, FILE *out) {
   pz_launch_need(out, "DATA_PATH", "the prefix of a .bin and .idx data set");
   pz_launch_need(out, "TOKENIZER", "a Hugging Face tokenizer");
   pz_launch_need(out, "CHECKPOINT_PATH", "a folder for checkpoints");
-  fputs("RUN_PATH=${RUN_PATH:-$(mktemp -d)}\nexport CUDA_DEVICE_MAX_CONNECTIONS=1\n\n", out);
+  fputs("RUN_PATH=${RUN_PATH:-$(mktemp -d)}\nexport "
+        "CUDA_DEVICE_MAX_CONNECTIONS=${CUDA_DEVICE_MAX_CONNECTIONS:-1}\n\n",
+        out);
   put_config(l, out);
   put_model(l, out);
   put_parallel(l, out);

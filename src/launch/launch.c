@@ -4,8 +4,9 @@
 
 #include "core/alloc.h"
 #include "core/buffer.h"
+#include "core/num.h"
 #include "core/text.h"
-#include "place/training_memory.h"
+#include "place/training_options.h"
 
 const char *const pz_launch_names[] = {"none", "megatron", "torchtitan", "nemo", "deepspeed", NULL};
 
@@ -38,19 +39,30 @@ static enum pz_status fill_nodes(const struct pz_cluster *net, struct pz_launch 
   return PZ_OK;
 }
 
-/* An uneven division: whole layers for every stage and chunk. */
-static enum pz_status check_division(const struct pz_launch *l, struct pz_error *err) {
-  const struct pz_training_options *p = &l->plan;
-  int64_t ends = (l->first_layers > 0) + (l->last_layers > 0), middle = p->pp - ends,
-          rest = l->shape.layers - l->first_layers - l->last_layers;
-  if (!ends) return PZ_OK;
-  if (middle < 0 || rest < 0 || (middle ? rest % (middle * p->vpp) : rest) ||
-      l->first_layers % p->vpp || l->last_layers % p->vpp || (middle && !rest))
-    return pz_fail(err, PZ_BAD_USE,
-                   "%" PRId64 " layers with %" PRId64 " in the first and %" PRId64
-                   " in the last of %" PRId64 " stages; accepted: multiples of vpp (%" PRId64
-                   ") that leave as many for each other stage",
-                   l->shape.layers, l->first_layers, l->last_layers, p->pp, p->vpp);
+/* Frameworks recompute as many layers in every chunk (of those that it has): a plan with numbers for
+ * each stage that comes to the same becomes one with a number for all. */
+static enum pz_status same_recompute(const char *framework, struct pz_launch *l,
+                                     struct pz_error *err) {
+  struct pz_training_options *p = &l->plan;
+  struct pz_training_plan plan = pz_training_plan_of(p), alike = plan;
+  int64_t most = 0;
+  if (!p->stage_recompute) return PZ_OK;
+  for (int64_t k = 0; k < p->pp; k++) most = pz_max(most, p->stage_recompute[k]);
+  alike.stage_recompute = NULL;
+  alike.recompute_layers = most;
+  if (!most) alike.recompute = PZ_RECOMPUTATION_NONE;
+  for (int64_t j = 0; j < p->pp * p->vpp; j++) {
+    int64_t blocks = pz_launch_chunk(l, j), k = j % p->pp;
+    if (pz_plan_again(&plan, k, blocks) != pz_plan_again(&alike, k, blocks))
+      return pz_fail(err, PZ_BAD_USE,
+                     "%s recomputes as many layers in every stage, this plan %" PRId64
+                     " of a chunk in one and %" PRId64
+                     " in another; accepted: the same number in all",
+                     framework, most, p->stage_recompute[k]);
+  }
+  p->stage_recompute = NULL;
+  p->recompute = (int)alike.recompute;
+  p->recompute_layers = most;
   return PZ_OK;
 }
 
@@ -68,18 +80,17 @@ int64_t pz_launch_rounds(const struct pz_launch *l) {
   return l->plan.batch / (l->plan.mbs * l->plan.dp);
 }
 
+int64_t pz_launch_replicas(const struct pz_launch *l) { return l->plan.dp * l->plan.cp; }
+
 int64_t pz_launch_chunk(const struct pz_launch *l, int64_t j) {
-  const struct pz_training_options *p = &l->plan;
-  int64_t stage = j % p->pp, ends = (l->first_layers > 0) + (l->last_layers > 0);
-  struct pz_training_plan even = {.pp = p->pp, .vpp = p->vpp};
-  if (!ends) return pz_plan_blocks(&even, l->shape.layers, j);
-  if (stage == 0 && l->first_layers) return l->first_layers / p->vpp;
-  if (stage == p->pp - 1 && l->last_layers) return l->last_layers / p->vpp;
-  return (l->shape.layers - l->first_layers - l->last_layers) / ((p->pp - ends) * p->vpp);
+  struct pz_training_plan p = pz_training_plan_of(&l->plan);
+  return pz_plan_blocks(&p, l->shape.layers, j);
 }
 
 bool pz_launch_even(const struct pz_launch *l) {
-  return !l->first_layers && !l->last_layers && l->shape.layers % (l->plan.pp * l->plan.vpp) == 0;
+  for (int64_t j = 1; j < l->plan.pp * l->plan.vpp; j++)
+    if (pz_launch_chunk(l, j) != pz_launch_chunk(l, 0)) return false;
+  return true;
 }
 
 double pz_launch_drop(const struct pz_launch *l, double of_model) {
@@ -99,10 +110,10 @@ void pz_launch_head(const struct pz_launch *l, const char *framework, FILE *out)
   put_plain(l->model, out);
   fprintf(out,
           " with %s: %" PRId64 " node%s x %" PRId64 " GPU%s, tp %" PRId64 ", pp %" PRId64
-          ", vpp %" PRId64 ", dp %" PRId64 ", mbs %" PRId64 ", batch %" PRId64 ", seq %" PRId64
-          "\n",
+          ", vpp %" PRId64 ", cp %" PRId64 ", dp %" PRId64 ", mbs %" PRId64 ", batch %" PRId64
+          ", seq %" PRId64 "\n",
           framework, l->nodes, pz_text_s((double)l->nodes), l->gpus, pz_text_s((double)l->gpus),
-          p->tp, p->pp, p->vpp, p->dp, p->mbs, p->batch, p->seq);
+          p->tp, p->pp, p->vpp, p->cp, p->dp, p->mbs, p->batch, p->seq);
   fprintf(out,
           "#\n"
           "# Run it on every node with NODE_RANK and MASTER_ADDR set, or once under Slurm:\n"
@@ -139,11 +150,15 @@ void pz_launch_torchrun(const struct pz_launch *l, FILE *out) {
 enum pz_status pz_launch_script(int i, const struct pz_launch *l, char **text,
                                 struct pz_error *err) {
   struct pz_buffer b = {0};
-  enum pz_status status = check_division(l, err);
-  if (status == PZ_OK) status = frameworks[i]->check(l, err);
+  struct pz_launch own = *l;
+  struct pz_training_plan plan = pz_training_plan_of(&l->plan);
+  enum pz_status status = pz_training_check(&plan, err);
+  if (status == PZ_OK) status = pz_training_check_layers(&plan, l->shape.layers, err);
+  if (status == PZ_OK) status = same_recompute(pz_launch_names[i], &own, err);
+  if (status == PZ_OK) status = frameworks[i]->check(&own, err);
   if (status != PZ_OK) return status;
   FILE *out = pz_buffer_stream(&b);
-  if (out) frameworks[i]->print(l, out);
+  if (out) frameworks[i]->print(&own, out);
   if (!out || !pz_buffer_close(out)) {
     pz_free(b.text);
     return pz_fail(err, PZ_NO_MEMORY, "out of memory for the launch script");

@@ -12,9 +12,8 @@
 struct pz_launch {
   const char *model; /* for comments and messages */
   struct pz_launch_shape shape;
-  struct pz_training_options plan;   /* with every field filled in */
-  int64_t nodes, gpus;               /* nodes x devices of a node = plan.devices */
-  int64_t first_layers, last_layers; /* of the first and the last stage; 0: as the others */
+  struct pz_training_options plan; /* with every field filled in */
+  int64_t nodes, gpus;             /* nodes x devices of a node = plan.devices */
 };
 
 /* Names of the frameworks, NULL after the last.  The first, "none", is no framework. */
@@ -39,6 +38,9 @@ int64_t pz_launch_rounds(const struct pz_launch *l);
 
 /* Layers of chunk j of the pp x vpp chunks of the model; chunk j is on stage j mod pp. */
 int64_t pz_launch_chunk(const struct pz_launch *l, int64_t j);
+
+/* Devices with the same weights: replicas, and parts of a context. */
+int64_t pz_launch_replicas(const struct pz_launch *l);
 
 /* Every chunk has as many layers as the others. */
 bool pz_launch_even(const struct pz_launch *l);

@@ -102,8 +102,10 @@ static void put_division(const struct pz_launch *l, FILE *out) {
     fputs("'\n", out);
     return;
   }
-  if (l->first_layers) put(out, "--decoder-first-pipeline-num-layers", l->first_layers);
-  if (l->last_layers) put(out, "--decoder-last-pipeline-num-layers", l->last_layers);
+  if (d == PZ_CORE_ENDS) {
+    put(out, "--decoder-first-pipeline-num-layers", l->plan.first_layers);
+    put(out, "--decoder-last-pipeline-num-layers", l->plan.last_layers);
+  }
   if (d == PZ_CORE_LAYERS)
     fputs("  --account-for-embedding-in-pipeline-split\n  --account-for-loss-in-pipeline-split\n",
           out);
@@ -120,8 +122,8 @@ static void put_sharding(const struct pz_launch *l, FILE *out) {
             "  --no-gradient-accumulation-fusion\n  --init-model-with-meta-device\n"
             "  --ckpt-format fsdp_dtensor\n",
             fsdp);
-  if (p->zero && p->shard < p->dp)
-    put(out, "--num-distributed-optimizer-instances", p->dp / p->shard);
+  if (p->zero && p->shard < pz_launch_replicas(l))
+    put(out, "--num-distributed-optimizer-instances", pz_launch_replicas(l) / p->shard);
 }
 
 static void put_parallel(const struct pz_launch *l, FILE *out) {
@@ -131,7 +133,7 @@ static void put_parallel(const struct pz_launch *l, FILE *out) {
   put_if(out, p->sequence_parallel, "--sequence-parallel");
   put(out, "--pipeline-model-parallel-size", p->pp);
   put_division(l, out);
-  put(out, "--context-parallel-size", 1);
+  put(out, "--context-parallel-size", p->cp);
   if (l->shape.experts) {
     put(out, "--expert-model-parallel-size", 1);
     put(out, "--expert-tensor-parallel-size", p->tp);
@@ -154,6 +156,7 @@ static void put_training(const struct pz_launch *l, FILE *out) {
         "  --lr \"${LR:-1e-4}\"\n  --min-lr \"${MIN_LR:-1e-5}\"\n  --lr-decay-style cosine\n"
         "  --weight-decay 0.1\n  --adam-beta2 0.95\n  --clip-grad 1.0\n  --bf16\n",
         out);
+  put_if(out, p->precision == PZ_PRECISION_FP8, "--fp8-format hybrid\n  --fp8-recipe tensorwise");
   put_if(out, p->grad_bytes == 2, "--grad-reduce-in-bf16");
   if (p->recompute == PZ_RECOMPUTATION_SELECTIVE)
     fputs("  --recompute-granularity selective\n  --recompute-modules core_attn\n", out);
@@ -190,7 +193,7 @@ static void put_environment(const struct pz_launch *l, FILE *out) {
   if (pz_core_sharding(l))
     fputs("unset CUDA_DEVICE_MAX_CONNECTIONS\n\n", out);
   else
-    fputs("export CUDA_DEVICE_MAX_CONNECTIONS=1\n\n", out);
+    fputs("export CUDA_DEVICE_MAX_CONNECTIONS=${CUDA_DEVICE_MAX_CONNECTIONS:-1}\n\n", out);
 }
 
 static void print(const struct pz_launch *l, FILE *out) {

@@ -22,11 +22,11 @@ static enum pz_status check_schedule(const struct pz_launch *l, const char *name
                                      struct pz_error *err) {
   const struct pz_training_options *p = &l->plan;
   bool p2p = pz_core_overlap(l, PZ_OVERLAP_P2P);
-  if (p->pp > 1 && p->pipeline == PZ_PIPELINE_GPIPE)
+  if (p->pp > 1 && p->pipeline != PZ_PIPELINE_1F1B && p->pipeline != PZ_PIPELINE_INTERLEAVED)
     return pz_fail(err, PZ_BAD_USE,
-                   "%s has no gpipe order of the pipeline; accepted: 1f1b, or interleaved with vpp "
+                   "%s has no %s order of the pipeline; accepted: 1f1b, or interleaved with vpp "
                    "above 1",
-                   name);
+                   name, pz_pipeline_names[p->pipeline]);
   if (p2p && p->vpp == 1)
     return pz_fail(err, PZ_BAD_USE,
                    "%s overlaps transfers between stages (p2p) in the interleaved order alone; "
@@ -54,6 +54,12 @@ static enum pz_status check_tensor(const struct pz_launch *l, const char *name,
                    "%s overlaps tensor-parallel collectives with sequence parallelism alone; "
                    "accepted: sequence parallelism, or an overlap without tp",
                    name);
+  if (p->cp > 1 && (p->seq % (2 * p->cp) || p->attention != PZ_ATTENTION_FLASH))
+    return pz_fail(err, PZ_BAD_USE,
+                   "%s with cp %" PRId64 ", %" PRId64
+                   " tokens and %s attention; accepted: multiples of %" PRId64
+                   " tokens and flash attention, or cp 1",
+                   name, p->cp, p->seq, pz_attention_names[p->attention], 2 * p->cp);
   if (l->shape.experts && p->tp > 1 && !p->sequence_parallel)
     return pz_fail(err, PZ_BAD_USE,
                    "%s trains experts with tensor parallelism in sequence parallelism alone; "
@@ -92,7 +98,7 @@ static enum pz_status check_shards(const struct pz_launch *l, const char *name,
                    "%s overlaps the gathering of weights together with gradients alone; accepted: "
                    "grad in the overlap, or no param",
                    name);
-  if (p->zero && p->shard == 1 && p->dp > 1)
+  if (p->zero && p->shard == 1 && pz_launch_replicas(l) > 1)
     return pz_fail(
         err, PZ_BAD_USE,
         "%s with ZeRO stage %d over one replica shards nothing; accepted: shard above 1, "
@@ -150,11 +156,18 @@ enum pz_status pz_megatron_core_check(const struct pz_launch *l, const char *nam
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
+/* The numbers of first and last stage go with other stages that are alike, and without chunks. */
+static bool by_ends(const struct pz_training_options *p, int64_t layers) {
+  int64_t middle = p->pp - 2, rest = layers - p->first_layers - p->last_layers;
+  return p->vpp == 1 && (middle ? rest % middle == 0 : rest == 0);
+}
+
 enum pz_core_division pz_core_division(const struct pz_launch *l) {
-  int64_t n = l->plan.pp * l->plan.vpp;
-  if (l->first_layers || l->last_layers) return PZ_CORE_ENDS;
-  if (l->shape.layers % n == 0) return PZ_CORE_EVEN;
-  return (l->shape.layers + 2) % n == 0 ? PZ_CORE_LAYERS : PZ_CORE_LAYOUT;
+  const struct pz_training_options *p = &l->plan;
+  if (pz_launch_even(l)) return PZ_CORE_EVEN;
+  if (p->first_layers || p->last_layers)
+    return by_ends(p, l->shape.layers) ? PZ_CORE_ENDS : PZ_CORE_LAYOUT;
+  return (l->shape.layers + 2) % (p->pp * p->vpp) == 0 ? PZ_CORE_LAYERS : PZ_CORE_LAYOUT;
 }
 
 void pz_core_layout(const struct pz_launch *l, FILE *out) {

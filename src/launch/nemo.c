@@ -89,8 +89,10 @@ static void put_model(const struct pz_launch *l, FILE *out) {
 static void put_division(const struct pz_launch *l, FILE *out) {
   enum pz_core_division d = pz_core_division(l);
   if (l->plan.vpp > 1) put(out, "virtual_pipeline_model_parallel_size", l->plan.vpp);
-  if (l->first_layers) put(out, "num_layers_in_first_pipeline_stage", l->first_layers);
-  if (l->last_layers) put(out, "num_layers_in_last_pipeline_stage", l->last_layers);
+  if (d == PZ_CORE_ENDS) {
+    put(out, "num_layers_in_first_pipeline_stage", l->plan.first_layers);
+    put(out, "num_layers_in_last_pipeline_stage", l->plan.last_layers);
+  }
   if (d == PZ_CORE_LAYERS)
     fputs("model.account_for_embedding_in_pipeline_split = True\n"
           "model.account_for_loss_in_pipeline_split = True\n",
@@ -120,7 +122,7 @@ static void put_parallel(const struct pz_launch *l, FILE *out) {
   put(out, "pipeline_model_parallel_size", p->pp);
   fputs("model.pipeline_dtype = torch.bfloat16\n", out);
   put_division(l, out);
-  put(out, "context_parallel_size", 1);
+  put(out, "context_parallel_size", p->cp);
   if (l->shape.experts) {
     put(out, "expert_model_parallel_size", 1);
     put(out, "expert_tensor_parallel_size", p->tp);
@@ -146,7 +148,7 @@ static void put_ddp(const struct pz_launch *l, FILE *out) {
           "    grad_reduce_in_fp32=%s,\n    num_distributed_optimizer_instances=%" PRId64 ",\n",
           truth(p->zero > 0), truth(pz_core_overlap(l, PZ_OVERLAP_GRAD)),
           truth(pz_core_overlap(l, PZ_OVERLAP_PARAM)), truth(p->grad_bytes == 4),
-          p->zero ? p->dp / p->shard : 1);
+          p->zero ? pz_launch_replicas(l) / p->shard : 1);
   if (fsdp)
     fprintf(out, "    use_megatron_fsdp=True,\n    data_parallel_sharding_strategy=\"%s\",\n",
             fsdp);
@@ -157,12 +159,16 @@ static void put_training(const struct pz_launch *l, FILE *out) {
   const struct pz_training_options *p = &l->plan;
   fprintf(out,
           "precision = get_mixed_precision_config(\"bf16_mixed\")\n"
-          "precision.grad_reduce_in_fp32 = %s\n\n"
+          "precision.grad_reduce_in_fp32 = %s\n%s\n"
           "optimizer, scheduler = distributed_fused_adam_with_cosine_annealing(\n"
           "    lr_warmup_iters=100, lr_decay_iters=None,\n"
           "    max_lr=float(os.environ.get(\"LR\", \"1e-4\")), min_lr=1e-5,\n)\n"
           "optimizer.use_distributed_optimizer = %s\n\n",
-          truth(p->grad_bytes == 4), truth(p->zero > 0));
+          truth(p->grad_bytes == 4),
+          p->precision == PZ_PRECISION_FP8
+              ? "precision.fp8 = \"hybrid\"\nprecision.fp8_recipe = \"tensorwise\"\n"
+              : "",
+          truth(p->zero > 0));
   fprintf(out,
           "train = TrainingConfig(\n"
           "    train_iters=int(os.environ.get(\"TRAIN_ITERS\", \"1000\")),\n"
@@ -230,7 +236,7 @@ static void print(const struct pz_launch *l, FILE *out) {
   if (pz_core_sharding(l))
     fputs("unset CUDA_DEVICE_MAX_CONNECTIONS\n\n", out);
   else
-    fputs("export CUDA_DEVICE_MAX_CONNECTIONS=1\n\n", out);
+    fputs("export CUDA_DEVICE_MAX_CONNECTIONS=${CUDA_DEVICE_MAX_CONNECTIONS:-1}\n\n", out);
   put_program(l, out);
   pz_launch_torchrun(l, out);
   fputs("  \"$RUN_PATH/train.py\"\n", out);

@@ -34,25 +34,28 @@ static enum pz_status check_shape(const struct pz_launch *l, struct pz_error *er
   return PZ_OK;
 }
 
-static enum pz_status check_replicas(const struct pz_launch *l, struct pz_error *err) {
+static enum pz_status check_sharding(const struct pz_launch *l, struct pz_error *err) {
   const struct pz_training_options *p = &l->plan;
-  bool one_axis = p->tp == 1 && p->pp == 1;
-  if (p->dp == 1 && !one_axis)
+  int64_t replicas = pz_launch_replicas(l);
+  bool one_axis = p->tp == 1 && p->pp == 1 && p->cp == 1;
+  if (replicas == 1 && !one_axis)
     return pz_fail(err, PZ_BAD_USE,
                    "torchtitan trains in bf16 through its data parallelism alone; accepted with tp "
                    "or pp: dp above 1");
-  if (p->dp > 1 && p->zero == 1)
+  if (replicas > 1 && p->zero == 1)
     return pz_fail(err, PZ_BAD_USE,
                    "torchtitan does not shard the optimizer alone (ZeRO stage 1); accepted: 2, 3, "
-                   "or 0 without tp and pp");
-  if (p->dp > 1 && p->zero == 0 && !one_axis)
+                   "or 0 without tp, cp and pp");
+  if (replicas > 1 && p->zero == 0 && !one_axis)
     return pz_fail(err, PZ_BAD_USE,
                    "torchtitan does not replicate weights (ZeRO stage 0) beside tp %" PRId64
-                   " and pp %" PRId64 "; accepted: ZeRO stage 2 or 3",
-                   p->tp, p->pp);
-  if (p->dp > 1 && p->zero && p->shard == 1)
+                   ", cp %" PRId64 " and pp %" PRId64 "; accepted: ZeRO stage 2 or 3",
+                   p->tp, p->cp, p->pp);
+  if (replicas > 1 && p->zero && (p->shard == 1 || p->shard % p->cp))
     return pz_fail(err, PZ_BAD_USE,
-                   "torchtitan shards over at least two replicas; accepted: shard above 1");
+                   "torchtitan shards over at least two replicas, with all parts of a context "
+                   "(shard %" PRId64 ", cp %" PRId64 "); accepted: multiples of cp above 1",
+                   p->shard, p->cp);
   if (p->grad_bytes != 4)
     return pz_fail(err, PZ_BAD_USE,
                    "torchtitan with gradients of %g bytes in the exchange; accepted: 4 (float32)",
@@ -62,7 +65,9 @@ static enum pz_status check_replicas(const struct pz_launch *l, struct pz_error 
 
 static enum pz_status check_overlap(const struct pz_launch *l, struct pz_error *err) {
   const struct pz_training_options *p = &l->plan;
-  int always = p->dp == 1 ? 0 : p->zero ? PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM : PZ_OVERLAP_GRAD;
+  int always = pz_launch_replicas(l) == 1 ? 0
+               : p->zero                  ? PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM
+                                          : PZ_OVERLAP_GRAD;
   if ((p->overlap & always) != always)
     return pz_fail(err, PZ_BAD_USE, "torchtitan always overlaps %s; accepted: an overlap with %s",
                    p->zero ? "gradients and weights" : "gradients",
@@ -108,6 +113,15 @@ static enum pz_status check_kernels(const struct pz_launch *l, struct pz_error *
 static enum pz_status check_pipeline(const struct pz_launch *l, struct pz_error *err) {
   const struct pz_training_options *p = &l->plan;
   int64_t rounds = pz_launch_rounds(l);
+  if (p->pp > 1 && p->pipeline > PZ_PIPELINE_GPIPE)
+    return pz_fail(err, PZ_BAD_USE,
+                   "torchtitan has no %s order of the pipeline; accepted: 1f1b, interleaved, gpipe",
+                   pz_pipeline_names[p->pipeline]);
+  if (p->seq % (p->tp * (p->cp > 1 ? 2 * p->cp : 1)))
+    return pz_fail(err, PZ_BAD_USE,
+                   "torchtitan with %" PRId64 " tokens, tp %" PRId64 " and cp %" PRId64
+                   "; accepted: multiples of tp x 2 cp",
+                   p->seq, p->tp, p->cp);
   if (p->pp > 1 && p->vpp == 1 && rounds < p->pp)
     return pz_fail(err, PZ_BAD_USE,
                    "torchtitan with %" PRId64 " microbatch%s a replica for %" PRId64
@@ -118,7 +132,7 @@ static enum pz_status check_pipeline(const struct pz_launch *l, struct pz_error 
 
 static enum pz_status check(const struct pz_launch *l, struct pz_error *err) {
   enum pz_status status = check_shape(l, err);
-  if (status == PZ_OK) status = check_replicas(l, err);
+  if (status == PZ_OK) status = check_sharding(l, err);
   if (status == PZ_OK) status = check_overlap(l, err);
   if (status == PZ_OK) status = check_kernels(l, err);
   return status == PZ_OK ? check_pipeline(l, err) : status;
@@ -231,15 +245,15 @@ static void put_stages(const struct pz_launch *l, FILE *out) {
 static void put_parallel(const struct pz_launch *l, FILE *out) {
   const struct pz_training_options *p = &l->plan;
   static const char *const orders[PZ_PIPELINES] = {"1F1B", "Interleaved1F1B", "GPipe"};
-  int64_t shard = p->zero ? p->shard : 1;
+  int64_t shard = p->zero ? p->shard / p->cp : 1;
   fprintf(out,
           "[parallelism]\ndata_parallel_replicate_degree = %" PRId64
           "\ndata_parallel_shard_degree = %" PRId64 "\nfsdp_reshard_after_forward = \"%s\"\n"
           "tensor_parallel_degree = %" PRId64 "\nenable_async_tensor_parallel = %s\n"
-          "pipeline_parallel_degree = %" PRId64 "\ncontext_parallel_degree = 1\n"
+          "pipeline_parallel_degree = %" PRId64 "\ncontext_parallel_degree = %" PRId64 "\n"
           "expert_parallel_degree = 1\n",
           p->dp / shard, shard, p->zero == 3 ? "always" : "never", p->tp,
-          p->tp > 1 && p->overlap & PZ_OVERLAP_TP ? "true" : "false", p->pp);
+          p->tp > 1 && p->overlap & PZ_OVERLAP_TP ? "true" : "false", p->pp, p->cp);
   if (p->pp > 1) {
     fprintf(out,
             "pipeline_parallel_schedule = \"%s\"\npipeline_parallel_microbatch_size = %" PRId64
@@ -276,13 +290,16 @@ static void put_recompute(const struct pz_launch *l, FILE *out) {
 }
 
 static void put_config(const struct pz_launch *l, FILE *out) {
-  fputs("cat > \"$RUN_PATH/plan.toml\" <<EOF\n"
-        "[job]\ndump_folder = \"$CHECKPOINT_PATH\"\n\n"
-        "[model]\nname = \"phaze\"\nflavor = \"plan\"\nhf_assets_path = \"$TOKENIZER\"\n\n"
-        "[experimental]\ncustom_import = \"phaze_model\"\n\n"
-        "[optimizer]\nname = \"AdamW\"\nlr = ${LR:-1e-4}\n\n"
-        "[lr_scheduler]\nwarmup_steps = ${WARMUP_STEPS:-100}\n\n",
-        out);
+  bool fp8 = l->plan.precision == PZ_PRECISION_FP8;
+  fprintf(out,
+          "cat > \"$RUN_PATH/plan.toml\" <<EOF\n"
+          "[job]\ndump_folder = \"$CHECKPOINT_PATH\"\n\n"
+          "[model]\nname = \"phaze\"\nflavor = \"plan\"\nhf_assets_path = \"$TOKENIZER\"\n%s\n"
+          "[experimental]\ncustom_import = \"phaze_model\"\n\n"
+          "[optimizer]\nname = \"AdamW\"\nlr = ${LR:-1e-4}\n\n"
+          "[lr_scheduler]\nwarmup_steps = ${WARMUP_STEPS:-100}\n\n",
+          fp8 ? "converters = [\"quantize.linear.float8\"]\n" : "");
+  if (fp8) fputs("[quantize.linear.float8]\nfilter_fqns = [\"output\"]\n\n", out);
   put_training(l, out);
   put_parallel(l, out);
   put_recompute(l, out);

@@ -196,7 +196,7 @@ static int64_t check_nodes(const struct pz_launch *l, const char *text) {
   same_text(&e, "--node-rank", "$NODE_RANK");
   same_text(&e, "--master-addr", "$MASTER_ADDR");
   int64_t world = number(&e, "--nnodes", 0) * number(&e, "--nproc-per-node", 0);
-  assert_int_equal(world, l->plan.tp * l->plan.pp * l->plan.dp);
+  assert_int_equal(world, l->plan.tp * l->plan.cp * l->plan.pp * l->plan.dp);
   free(e.at);
   return world;
 }
@@ -288,7 +288,7 @@ static const char *const megatron_flags[] = {
     "--num-distributed-optimizer-instances", "--overlap-grad-reduce", "--overlap-param-gather",
     "--tp-comm-overlap", "--no-overlap-p2p-communication", "--micro-batch-size",
     "--global-batch-size", "--seq-length", "--train-iters", "--lr", "--min-lr", "--lr-decay-style",
-    "--weight-decay", "--adam-beta2", "--clip-grad", "--bf16", "--grad-reduce-in-bf16",
+    "--weight-decay", "--adam-beta2", "--clip-grad", "--bf16", "--fp8-format", "--fp8-recipe", "--grad-reduce-in-bf16",
     "--recompute-granularity", "--recompute-modules", "--recompute-method",
     "--recompute-num-layers", "--cuda-graph-impl", "--log-interval",
     "--eval-iters", "--save", "--load", "--save-interval", NULL};
@@ -302,7 +302,7 @@ static const char *const deepspeed_flags[] = {
     "--untie-embeddings-and-output-weights", "--attention-dropout", "--hidden-dropout",
     "--no-query-key-layer-scaling", "--use-flash-attn-v1", "--use-flash-attn-v2",
     "--tensor-model-parallel-size", "--sequence-parallel", "--pipeline-model-parallel-size",
-    "--no-pipeline-parallel", "--zero-stage", "--deepspeed", "--deepspeed_config",
+    "--no-pipeline-parallel", "--enable-zbh1-pipeline", "--zero-stage", "--deepspeed", "--deepspeed_config",
     "--distributed-backend", "--micro-batch-size", "--global-batch-size", "--seq-length",
     "--train-iters", "--lr", "--min-lr", "--lr-decay-style", "--weight-decay", "--adam-beta2",
     "--clip-grad", "--bf16", "--deepspeed-activation-checkpointing", "--recompute-granularity",
@@ -381,9 +381,11 @@ static void check_megatron(const struct pz_launch *l, const char *text) {
   same(&e, "--micro-batch-size", p->mbs);
   same(&e, "--global-batch-size", p->batch);
   same(&e, "--seq-length", p->seq);
-  int64_t dp = world / (p->tp * p->pp);
+  same(&e, "--context-parallel-size", p->cp);
+  int64_t dp = world / (p->tp * p->cp * p->pp);
   assert_int_equal(p->batch, p->mbs * dp * pz_launch_rounds(l));
   assert_true(has(&e, "--bf16"));
+  assert_int_equal(has(&e, "--fp8-format"), p->precision == PZ_PRECISION_FP8);
   assert_int_equal(has(&e, "--sequence-parallel"), p->sequence_parallel);
   assert_int_equal(has(&e, "--grad-reduce-in-bf16"), p->grad_bytes == 2);
   assert_int_equal(has(&e, "--cuda-graph-impl"), p->execution == PZ_EXECUTION_GRAPH);
@@ -391,8 +393,9 @@ static void check_megatron(const struct pz_launch *l, const char *text) {
   int zero =
       fsdp ? (strcmp(fsdp, "optim_grads") == 0 ? 2 : 3) : has(&e, "--use-distributed-optimizer");
   assert_int_equal(zero, p->zero);
-  if (zero) assert_int_equal(dp / number(&e, "--num-distributed-optimizer-instances", 1), p->shard);
-  assert_int_equal(strstr(text, "export CUDA_DEVICE_MAX_CONNECTIONS=1") != NULL, zero < 2);
+  if (zero)
+    assert_int_equal(dp * p->cp / number(&e, "--num-distributed-optimizer-instances", 1), p->shard);
+  assert_int_equal(strstr(text, "export CUDA_DEVICE_MAX_CONNECTIONS=") != NULL, zero < 2);
   int64_t chunks = number(&e, "--num-virtual-stages-per-pipeline-rank", 1);
   if (has(&e, "--pipeline-model-parallel-layout")) chunks = p->vpp;
   assert_int_equal(chunks, p->vpp);
@@ -465,12 +468,14 @@ static void check_nemo(const struct pz_launch *l, const char *text) {
   same(&e, "seq_length", p->seq);
   same(&e, "model.seq_length", p->seq);
   same_truth(&e, "model.sequence_parallel", p->sequence_parallel);
-  int64_t dp = world / (p->tp * p->pp);
+  same(&e, "model.context_parallel_size", p->cp);
+  int64_t dp = world / (p->tp * p->cp * p->pp);
   assert_int_equal(p->batch, p->mbs * dp * pz_launch_rounds(l));
+  assert_int_equal(has(&e, "precision.fp8"), p->precision == PZ_PRECISION_FP8);
   same_truth(&e, "use_distributed_optimizer", p->zero > 0);
   same_truth(&e, "grad_reduce_in_fp32", p->grad_bytes == 4);
   same_truth(&e, "precision.grad_reduce_in_fp32", p->grad_bytes == 4);
-  same(&e, "num_distributed_optimizer_instances", p->zero ? p->dp / p->shard : 1);
+  same(&e, "num_distributed_optimizer_instances", p->zero ? p->dp * p->cp / p->shard : 1);
   same_text(&e, "ckpt_format", p->zero > 1 ? "fsdp_dtensor" : "torch_dist");
   if (p->zero > 1)
     same_text(&e, "data_parallel_sharding_strategy",
@@ -572,9 +577,11 @@ static void check_torchtitan(const struct pz_launch *l, const char *text) {
   int64_t replicate = number(&e, "parallelism.data_parallel_replicate_degree", 0),
           shard = number(&e, "parallelism.data_parallel_shard_degree", 0);
   assert_int_equal(replicate * shard, p->dp);
-  assert_int_equal(replicate * shard * p->tp * p->pp, world);
-  assert_true(shard > 1 || p->dp == 1 || (p->tp == 1 && p->pp == 1));
-  if (p->zero) assert_int_equal(shard, p->shard);
+  same(&e, "parallelism.context_parallel_degree", p->cp);
+  assert_int_equal(replicate * shard * p->cp * p->tp * p->pp, world);
+  assert_true(shard * p->cp > 1 || p->dp == 1 || (p->tp == 1 && p->pp == 1));
+  if (p->zero) assert_int_equal(shard * p->cp, p->shard);
+  assert_int_equal(has(&e, "model.converters"), p->precision == PZ_PRECISION_FP8);
   same_text(&e, "parallelism.fsdp_reshard_after_forward", p->zero == 3 ? "always" : "never");
   same(&e, "training.global_batch_size", p->batch);
   same(&e, "training.seq_len", p->seq);
@@ -650,6 +657,9 @@ static void check_deepspeed(const struct pz_launch *l, const char *text) {
   assert_int_equal(world / (p->tp * p->pp), p->dp);
   assert_int_equal(s->layers % p->pp, 0);
   assert_int_equal(has(&e, "--no-pipeline-parallel"), p->pp == 1);
+  assert_int_equal(has(&e, "--enable-zbh1-pipeline"),
+                   p->pp > 1 && p->pipeline == PZ_PIPELINE_ZB_H1);
+  assert_int_equal(p->cp, 1);
   same(&e, "--zero-stage", p->zero);
   assert_true(p->pp == 1 || p->zero < 2);
   same(&e, "--micro-batch-size", p->mbs);
@@ -702,32 +712,55 @@ static struct pz_training_options random_plan(uint64_t *seed, const struct pz_la
   if (pick(seed, 3) == 0) o.execution = (int)pick(seed, PZ_EXECUTIONS);
   if (pick(seed, 4) == 0) o.attention = (int)pick(seed, 2);
   if (pick(seed, 4) == 0) o.grad_bytes = (double)(2 * (1 + pick(seed, 2)));
-  if (o.vpp == 1 && pick(seed, 8) == 0) o.pipeline = PZ_PIPELINE_GPIPE;
+  if (o.vpp == 1 && pick(seed, 4) == 0) o.pipeline = (int)(PZ_PIPELINE_GPIPE + pick(seed, 3));
+  if (pick(seed, 4) == 0) o.cp = power(seed, 2);
+  if (pick(seed, 6) == 0) o.precision = PZ_PRECISION_FP8;
   o.attention_library = library[pick(seed, 5)];
   return o;
 }
 
-/* Uneven stages where they go up. */
-static void random_ends(uint64_t *seed, struct pz_launch *l) {
-  int64_t pp = l->plan.pp, vpp = l->plan.vpp;
-  if (pp < 3 || pick(seed, 4)) return;
-  int64_t middle = l->shape.layers / (pp * vpp) * vpp, ends = l->shape.layers - middle * (pp - 2),
-          first = ends / 2 / vpp * vpp;
-  if (middle < vpp || first < vpp || (ends - first) % vpp || ends - first < vpp) return;
-  l->first_layers = first;
-  l->last_layers = ends - first;
+/* Uneven stages, and layers to recompute by stage, into `again`. */
+static void random_stages(uint64_t *seed, struct pz_training_options *o, int64_t layers,
+                          int64_t *again) {
+  int64_t n = o->pp * o->vpp;
+  if (n > 1 && pick(seed, 4) == 0) {
+    o->first_layers = 1 + pick(seed, n == 2 ? layers - 1 : layers / n);
+    o->last_layers = n == 2 ? layers - o->first_layers : 1 + pick(seed, layers / n);
+  }
+  if (o->recompute != PZ_RECOMPUTATION_FULL || pick(seed, 2)) return;
+  int64_t same = pick(seed, 4);
+  bool alike = pick(seed, 4);
+  for (int64_t k = 0; k < o->pp; k++) again[k] = alike ? same : pick(seed, 4);
+  o->stage_recompute = again;
+  o->recompute_layers = 0;
 }
 
-static struct pz_launch random_launch(uint64_t *seed) {
+static struct pz_launch random_launch(uint64_t *seed, int64_t *again) {
   const struct model *m = &models[pick(seed, sizeof models / sizeof *models)];
   struct pz_launch l = {.model = m->name, .shape = shape_of(m)};
   struct pz_error err = {0};
   l.plan = random_plan(seed, &l.shape);
+  random_stages(seed, &l.plan, l.shape.layers, again);
   if (pz_training_options_fill(&l.plan, &err) != PZ_OK) fail_msg("%s", err.message);
   l.gpus = l.plan.devices % 8 ? l.plan.devices : 8;
   l.nodes = l.plan.devices / l.gpus;
-  random_ends(seed, &l);
   return l;
+}
+
+/* Numbers by stage that scripts were made for: as many in every chunk that has so many. */
+static void alike_recompute(struct pz_launch *l) {
+  struct pz_training_options *p = &l->plan;
+  int64_t most = 0;
+  if (!p->stage_recompute) return;
+  for (int64_t k = 0; k < p->pp; k++)
+    if (p->stage_recompute[k] > most) most = p->stage_recompute[k];
+  for (int64_t j = 0; j < p->pp * p->vpp; j++) {
+    int64_t layers = pz_launch_chunk(l, j), own = p->stage_recompute[j % p->pp];
+    assert_true(own == most || (own >= layers && most >= layers));
+  }
+  p->recompute_layers = most;
+  p->recompute = most ? PZ_RECOMPUTATION_FULL : PZ_RECOMPUTATION_NONE;
+  p->stage_recompute = NULL;
 }
 
 static void scripts_say_what_the_plan_says(void **state) {
@@ -735,14 +768,17 @@ static void scripts_say_what_the_plan_says(void **state) {
   uint64_t seed = 20;
   int made[FRAMEWORKS] = {0}, refused[FRAMEWORKS] = {0};
   for (int i = pz_test_part(12000); i > 0; i--) {
-    struct pz_launch l = random_launch(&seed);
+    int64_t again[12];
+    struct pz_launch l = random_launch(&seed, again);
     for (int f = 1; f < FRAMEWORKS; f++) {
       struct pz_error err = {0};
       char *text = NULL;
       enum pz_status status = pz_launch_script(f, &l, &text, &err);
       if (status == PZ_OK) {
+        struct pz_launch seen = l;
         made[f]++;
-        checks[f](&l, text);
+        alike_recompute(&seen);
+        checks[f](&seen, text);
       } else {
         assert_int_equal(status, PZ_BAD_USE);
         refused[f]++;
@@ -789,7 +825,17 @@ static void layers(struct pz_launch *l) {
   l->plan.recompute_layers = 2;
 }
 static void fp64(struct pz_launch *l) { l->plan.grad_bytes = 8; }
-static void odd_first(struct pz_launch *l) { l->first_layers = l->last_layers = 7; }
+static void few_ends(struct pz_launch *l) { l->plan.first_layers = l->plan.last_layers = 7; }
+static void by_stage(struct pz_launch *l) {
+  static const int64_t again[] = {3, 1};
+  l->plan.recompute = PZ_RECOMPUTATION_FULL;
+  l->plan.stage_recompute = again;
+}
+static void zero_bubble(struct pz_launch *l) { l->plan.pipeline = PZ_PIPELINE_ZB_2P; }
+static void context(struct pz_launch *l) {
+  l->plan.cp = 2;
+  l->plan.dp = 1;
+}
 
 static const struct refusal refusals[] = {
     {MEGATRON, "llama2-7b", gpipe, "megatron has no gpipe order"},
@@ -801,7 +847,13 @@ static const struct refusal refusals[] = {
     {MEGATRON, "llama2-7b", fp64, "gradients of 8 bytes"},
     {MEGATRON, "mixtral-8x7b", no_sp, "sequence parallelism, or tp 1"},
     {MEGATRON, "mixtral-8x7b", graph, "no CUDA graphs of whole layers with routed experts"},
-    {MEGATRON, "llama2-7b", odd_first, "7 in the first and 7 in the last of 2 stages"},
+    {MEGATRON, "llama2-7b", few_ends, "7 of them in the first and 7 in the last of 2 chunks"},
+    {MEGATRON, "llama2-7b", by_stage, "megatron recomputes as many layers in every stage"},
+    {TORCHTITAN, "llama2-7b", by_stage, "this plan 3 of a chunk in one and 1 in another"},
+    {MEGATRON, "llama2-7b", zero_bubble, "megatron has no zb-2p order"},
+    {TORCHTITAN, "llama2-7b", zero_bubble, "torchtitan has no zb-2p order"},
+    {DEEPSPEED, "llama2-7b", zero_bubble, "accepted: 1f1b or zb-h1, with vpp 1"},
+    {DEEPSPEED, "llama2-7b", context, "no context parallelism"},
     {NEMO, "mixtral-8x7b", no_sp, "nemo trains experts with tensor parallelism"},
     {TORCHTITAN, "gpt3-175b", nothing, "no model of the shape of gpt3-175b (gpt2)"},
     {TORCHTITAN, "mixtral-8x7b", nothing, "accepted: llama, qwen3, deepseek_v3"},
