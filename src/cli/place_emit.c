@@ -22,14 +22,8 @@ static enum pz_status script_of(const struct pz_place_job *j, const struct pz_tr
   const struct pz_machine *m = &j->machine;
   const struct pz_training_options *o = &r->plan;
   struct pz_launch l;
-  if (o->first_layers && o->vpp > 1)
-    return pz_fail(err, PZ_BAD_USE,
-                   "chunks of a stage with different numbers of layers; accepted: even ones");
   enum pz_status status = pz_launch_fill(j->q->model, o, m->own_link ? NULL : &m->net, &l, err);
-  if (status != PZ_OK) return status;
-  l.first_layers = o->first_layers;
-  l.last_layers = o->last_layers;
-  return pz_launch_script(launch_index(j->emit), &l, text, err);
+  return status == PZ_OK ? pz_launch_script(launch_index(j->emit), &l, text, err) : status;
 }
 
 static void note_choice(const struct pz_place_job *j, const struct pz_training_plans *p,
@@ -77,9 +71,6 @@ enum pz_status pz_place_emit(struct pz_place_job *j) {
   if (j->machine.chip.execution != PZ_CHIP_STREAM)
     return pz_fail(j->err, PZ_BAD_USE, "--emit %s for chip %s; accepted: GPUs", j->emit,
                    j->machine.chip.name);
-  if (j->options.precision != PZ_PRECISION_BF16)
-    return pz_fail(j->err, PZ_BAD_USE, "--emit with --precision %s; accepted: bf16",
-                   pz_precision_names[j->options.precision]);
   for (size_t i = 0; i < sizeof tops / sizeof *tops && !found && status == PZ_OK; i++) {
     why = (struct pz_error){0};
     status = emit_first(j, tops[i], &found, &why);
