@@ -971,7 +971,7 @@ struct pz_training_place_options {
 
   /* PZ_FREE, or pinned, as in pz_training_options */
   int64_t tp, sequence_parallel, pp, vpp, dp, mbs, zero;
-  int64_t recompute; /* none, selective or full */
+  int64_t recompute; /* full: the fewest layers with which it fits */
 
   /* PZ_AS_FRAMEWORK, or the same in every plan, as in pz_training_options */
   int attention, overlap, execution;
@@ -1000,7 +1000,7 @@ struct pz_plan_certificate {
 struct pz_training_plans {
   struct pz_training_run **runs; /* the best first */
   uint32_t n;                    /* 0: nothing fits */
-  struct pz_training_run *least; /* where nothing fits: a plan that needs little memory; or NULL */
+  struct pz_training_run *least; /* where nothing fits: the plan that needs least memory; or NULL */
   struct pz_plan_certificate certificate;
 };
 

@@ -36,8 +36,8 @@ static const struct settings defaults = {
         .zero = PZ_FREE, .attention = PZ_AS_FRAMEWORK, .execution = PZ_AS_FRAMEWORK, .top = 1}};
 enum { TRAINING = 2, DEFAULT_BATCH = 4096 };
 static const char *const semantics_names[] = {"original", "corrected", "training", NULL};
-static const char *const recompute_names[] = {"auto", "on",   "off", "selective",
-                                              "full", "none", NULL};
+static const char *const recompute_names[] = {"auto", "on",   "off",  "selective", "alternate",
+                                              "half", "full", "none", NULL};
 static const char *const zero_names[] = {"0", "1", "2", "3", NULL};
 static const char *const optimizer_names[] = {"adam", "sgd", NULL};
 
@@ -65,7 +65,7 @@ static const struct pz_option options[] = {
     {.name = "seq", .type = PZ_OPTION_INT, .offset = AT(model.seq), .arg = "S", .min = 1, .max = 1 << 24,
      .help = "Sequence length, tokens per sample (default: the model's, at most 8192)"},
     {.name = "recompute", .type = PZ_OPTION_CHOICE, .offset = AT(model.recompute), .choices = recompute_names,
-     .help = "Recompute activations (checkpointing); auto: whichever is faster, with training semantics by stage as few layers as memory asks for; full is on, none is off; selective: the attention core (training)"},
+     .help = "Recompute activations (checkpointing); auto: whichever is faster, with training semantics by stage as few layers as memory asks for; full is on, none is off; training: selective, alternate and half as for 'phaze predict'"},
     {.name = "optimizer", .type = PZ_OPTION_CHOICE, .offset = AT(model.optimizer), .choices = optimizer_names,
      .help = "Optimizer. Weights, gradients and optimizer state take 3 times (adam) or 2 times (sgd) the bytes of the weights"},
     {.name = "hbm", .type = PZ_OPTION_REAL, .offset = AT(model.hbm_gb), .arg = "GIB", .min = 0.001, .max = 1e9,
@@ -284,10 +284,9 @@ static enum pz_status check_semantics(const struct settings *s, const struct set
                    "--%s with --semantics %s; accepted: with --semantics training (the default for "
                    "GPUs and other chips that are built)",
                    only->name, semantics_names[s->semantics]);
-  if (s->semantics != TRAINING && s->model.recompute == PZ_PLACE_SELECTIVE)
-    return pz_fail(err, PZ_BAD_USE,
-                   "--recompute selective with --semantics %s; accepted: auto, on, off",
-                   semantics_names[s->semantics]);
+  if (s->semantics != TRAINING && s->model.recompute > PZ_PLACE_OFF)
+    return pz_fail(err, PZ_BAD_USE, "--recompute %s with --semantics %s; accepted: auto, on, off",
+                   recompute_names[s->model.recompute], semantics_names[s->semantics]);
   if (s->semantics == TRAINING && s->instance)
     return pz_fail(err, PZ_BAD_USE,
                    "--semantics training with --instance; accepted: original, corrected");
@@ -348,8 +347,7 @@ static enum pz_exit run(int argc, char **argv) {
   const char *wrong = misuse(&s, &none, n_args, argv[1], buf);
   if (wrong) return pz_command_misuse(&pz_cmd_place, wrong);
   s.model.quiet = s.common.quiet;
-  if (s.model.recompute > PZ_PLACE_SELECTIVE) /* full and none: other words for on and off */
-    s.model.recompute -= PZ_PLACE_SELECTIVE;
+  if (s.model.recompute >= PZ_PLACE_FULL) s.model.recompute -= PZ_PLACE_FULL - PZ_PLACE_ON;
   enum pz_status status = place_any(&s, &none, argv[1], &err);
   return status == PZ_OK ? pz_command_end() : pz_command_fail(&err);
 }

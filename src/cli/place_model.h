@@ -7,7 +7,16 @@
 #include "cli/workload_options.h"
 
 /* --recompute */
-enum { PZ_PLACE_AUTO, PZ_PLACE_RECOMPUTE, PZ_PLACE_KEEP, PZ_PLACE_SELECTIVE };
+enum {
+  PZ_PLACE_AUTO,
+  PZ_PLACE_ON,
+  PZ_PLACE_OFF,
+  PZ_PLACE_SELECTIVE,
+  PZ_PLACE_ALTERNATE,
+  PZ_PLACE_HALF,
+  PZ_PLACE_FULL, /* as on */
+  PZ_PLACE_NONE  /* as off */
+};
 
 struct pz_place_settings {
   struct pz_machine_options machine;

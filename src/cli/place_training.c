@@ -31,6 +31,16 @@ static enum pz_status read_pin(const char *text, const char *name, int64_t *out,
   return status;
 }
 
+/* By --recompute. */
+static const int64_t recomputations[] = {
+    [PZ_PLACE_AUTO] = PZ_FREE,
+    [PZ_PLACE_ON] = PZ_RECOMPUTATION_FULL,
+    [PZ_PLACE_OFF] = PZ_RECOMPUTATION_NONE,
+    [PZ_PLACE_SELECTIVE] = PZ_RECOMPUTATION_SELECTIVE,
+    [PZ_PLACE_ALTERNATE] = PZ_RECOMPUTATION_ALTERNATE,
+    [PZ_PLACE_HALF] = PZ_RECOMPUTATION_HALF,
+};
+
 static int64_t pin(int64_t given) { return given ? given : PZ_FREE; }
 
 static enum pz_status read_options(struct pz_place_job *j) {
@@ -49,10 +59,7 @@ static enum pz_status read_options(struct pz_place_job *j) {
   o.dp = pin(t->dp);
   o.zero = t->zero;
   o.sequence_parallel = t->sp ? 1 : t->no_sp ? 0 : PZ_FREE;
-  o.recompute = s->recompute == PZ_PLACE_AUTO        ? PZ_FREE
-                : s->recompute == PZ_PLACE_RECOMPUTE ? PZ_RECOMPUTATION_FULL
-                : s->recompute == PZ_PLACE_SELECTIVE ? PZ_RECOMPUTATION_SELECTIVE
-                                                     : PZ_RECOMPUTATION_NONE;
+  o.recompute = recomputations[s->recompute];
   o.attention = t->attention;
   o.execution = t->execution;
   o.precision = t->precision;

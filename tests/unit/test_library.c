@@ -198,6 +198,86 @@ static void plans_are_checked(void **state) {
   pz_plans_free(NULL);
 }
 
+static void placements_are_checked(void **state) {
+  (void)state;
+  struct pz_training_place_options o = pz_training_place_options_default();
+  struct pz_training_plans *p = NULL;
+  struct pz_chip c, none = {.name = ""};
+  assert_int_equal(pz_chip_load("a100-80", &c, NULL), PZ_OK);
+  o.devices = 8;
+  o.batch = 16;
+  const struct pz_training_place_options good = o;
+  refused(pz_training_place(NULL, &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  refused(pz_training_place("gpt2", NULL, NULL, &o, &p, &err), PZ_BAD_USE);
+  refused(pz_training_place("gpt2", &none, NULL, &o, &p, &err), PZ_BAD_INPUT);
+  refused(pz_training_place("gpt2", &c, NULL, &o, NULL, &err), PZ_BAD_USE);
+  refused(pz_training_place("no-such", &c, NULL, &o, &p, &err), PZ_BAD_INPUT);
+  o.size = 0;
+  refused(pz_training_place("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+#define FIELD(name) offsetof(struct pz_training_place_options, name)
+  const struct {
+    size_t offset;
+    int64_t v;
+  } wrong[] = {{FIELD(devices), 0},    {FIELD(devices), INT64_MAX},
+               {FIELD(batch), -8},     {FIELD(batch), INT64_MAX},
+               {FIELD(tp), 5},  /* of 12 heads */
+               {FIELD(tp), 12}, /* of 8 devices */
+               {FIELD(tp), 0},         {FIELD(sequence_parallel), 2},
+               {FIELD(pp), INT64_MAX}, {FIELD(vpp), -2},
+               {FIELD(dp), 7},         {FIELD(mbs), 3},
+               {FIELD(zero), 4},       {FIELD(recompute), 99}};
+#undef FIELD
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    o = good;
+    memcpy((char *)&o + wrong[i].offset, &wrong[i].v, sizeof wrong[i].v);
+    refused(pz_training_place("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  }
+  o = good;
+  o.objective = PZ_PLAN_OBJECTIVES;
+  refused(pz_training_place("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  o = good;
+  o.framework = "torched";
+  refused(pz_training_place("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  o = good;
+  o.top = 1001;
+  refused(pz_training_place("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  assert_null(p);
+  pz_training_plans_free(NULL);
+}
+
+/* What a search found is what a prediction of the same plan says, uneven stages included. */
+static void placements_are_predictions(void **state) {
+  (void)state;
+  struct pz_training_place_options o = pz_training_place_options_default();
+  struct pz_training_plans *p = NULL;
+  struct pz_chip c;
+  struct pz_cluster net;
+  assert_int_equal(pz_chip_load("a100-80", &c, NULL), PZ_OK);
+  assert_int_equal(pz_cluster_load("dgx-a100", &net, NULL), PZ_OK);
+  o.devices = 16;
+  o.batch = 32;
+  o.pp = 4;
+  o.top = 20;
+  c.hbm.bytes_per_stack /= 4; /* so that stages recompute */
+  assert_int_equal(pz_training_place("llama2-7b", &c, &net, &o, &p, NULL), PZ_OK);
+  assert_int_equal(p->n, 20);
+  for (uint32_t i = 0; i < p->n; i++) {
+    struct pz_training_run *r = NULL;
+    assert_int_equal(pz_training_predict("llama2-7b", &c, &net, &p->runs[i]->plan, &r, NULL),
+                     PZ_OK);
+    assert_true(r->p.step_s == p->runs[i]->p.step_s && r->p.peak_bytes <= r->hbm_bytes);
+    assert_true(i == 0 || r->p.step_s >= p->runs[i - 1]->p.step_s);
+    pz_training_run_free(r);
+  }
+  const struct pz_plan_certificate *k = &p->certificate;
+  assert_true(k->gap == 0 && k->plans == k->solved + k->by_bound + k->by_memory);
+  pz_training_plans_free(p);
+  c.hbm.bytes_per_stack /= 100;
+  assert_int_equal(pz_training_place("llama2-7b", &c, &net, &o, &p, NULL), PZ_OK);
+  assert_true(p->n == 0 && p->least && p->least->p.peak_bytes > p->least->hbm_bytes);
+  pz_training_plans_free(p);
+}
+
 static void predictions_are_checked(void **state) {
   (void)state;
   struct pz_training_options o = pz_training_options_default();
@@ -522,6 +602,8 @@ int main(void) {
       cmocka_unit_test(names_beyond_an_enum_are_harmless),
       cmocka_unit_test(costs_and_schedules_are_checked),
       cmocka_unit_test(plans_are_checked),
+      cmocka_unit_test(placements_are_checked),
+      cmocka_unit_test(placements_are_predictions),
       cmocka_unit_test(predictions_are_checked),
       cmocka_unit_test(studies_are_checked),
       cmocka_unit_test(spaces_are_checked),
