@@ -638,7 +638,7 @@ static void row_question(const struct pz_csv *csv, uint32_t row, struct row_ques
   x->q.chip = &x->chip;
   x->q.net = &x->net;
   x->q.batch = number(x, "gbs");
-  x->q.threads = 1;
+  x->q.threads = 0;
   snprintf(x->key, sizeof x->key, "%s %s %s %lld %lld %lld %s %s %s %s %s %s", x->config,
            word(x, "chip"), word(x, "cluster"), (long long)x->q.devices, (long long)x->q.batch,
            (long long)x->q.model.seq, f->name, word(x, "attention"), word(x, "attn_kernel"),
