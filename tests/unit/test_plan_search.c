@@ -129,7 +129,7 @@ static double usable_bytes(const struct pz_chip *chip) {
   return (double)pz_chip_hbm_bytes(chip) * pz_constants_default.usable_part;
 }
 
-/* What is sought of the plan, INFINITY where it does not fit; now and then by a model of its own. */
+/* What is sought of the plan, HUGE_VAL where it does not fit; now and then by a model of its own. */
 static double value_of(struct listing *l, const struct pz_training_plan *p) {
   const struct pz_plan_question *q = &l->c->q;
   struct pz_prediction x, y;
@@ -172,7 +172,7 @@ static double value_of_full(struct listing *l, struct pz_training_plan *p) {
 }
 
 static void add_value(struct listing *l, double v) {
-  if (v == (double)HUGE_VAL) return;
+  if (v == HUGE_VAL) return;
   if (l->n == l->cap) {
     l->cap = 2 * l->cap + 64;
     l->values = realloc(l->values, l->cap * sizeof *l->values);
@@ -195,7 +195,7 @@ static void list_recomputations(struct listing *l, struct pz_training_plan *p) {
     p->stage_recompute = NULL;
     double v = r == PZ_RECOMPUTATION_FULL ? value_of_full(l, p) : value_of(l, p);
     add_value(l, v);
-    if (r == PZ_RECOMPUTATION_NONE) fits = v < (double)HUGE_VAL;
+    if (r == PZ_RECOMPUTATION_NONE) fits = v < HUGE_VAL;
   }
 }
 
@@ -361,7 +361,7 @@ static void one_listing(uint64_t *r, int i, struct tally *t) {
   struct listing l = {
       .c = &c, .hbm_bytes = usable_bytes(&c.chip), .least_bytes = HUGE_VAL, .random = r};
   list_all(&l);
-  qsort(l.values, l.n, sizeof *l.values, ascending);
+  if (l.n) qsort(l.values, l.n, sizeof *l.values, ascending);
   pz_arena_init(&arena, NULL);
   enum pz_status status = pz_plan_search(&c.q, &arena, &found, &err);
   bool good = agrees(&l, status, &found);
@@ -391,7 +391,7 @@ static void equals_brute_force(void **state) {
 
 /* ---- more is never slower ------------------------------------------------------------------- */
 
-/* Seconds of the best step; INFINITY: nothing fits or there is no plan. */
+/* Seconds of the best step; HUGE_VAL: nothing fits or there is no plan. */
 static double best_s(const struct pz_plan_question *q) {
   struct pz_found_plans found = {0};
   struct pz_arena arena;
