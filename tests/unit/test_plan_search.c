@@ -100,7 +100,7 @@ static void random_case(uint64_t *r, struct random_case *c, uint32_t pins) {
   if (!below(r, pins)) q->pp = 1 + below(r, 4);
   if (!below(r, pins)) q->vpp = 1 + below(r, 2);
   if (!below(r, pins)) q->dp = 1 + below(r, 4);
-  if (!below(r, pins)) q->mbs = 1 + below(r, 4);
+  if (below(r, 3)) q->mbs = 1 + below(r, 4); /* each is a model to make */
   if (!below(r, pins)) q->zero = below(r, 4);
   if (!below(r, pins)) q->recompute = below(r, PZ_RECOMPUTATIONS);
   q->uniform = !below(r, 3);
@@ -129,7 +129,7 @@ static double usable_bytes(const struct pz_chip *chip) {
   return (double)pz_chip_hbm_bytes(chip) * pz_constants_default.usable_part;
 }
 
-/* What is sought of the plan, INFINITY where it does not fit; now and then by a model of its own. */
+/* What is sought of the plan, HUGE_VAL where it does not fit; now and then by a model of its own. */
 static double value_of(struct listing *l, const struct pz_training_plan *p) {
   const struct pz_plan_question *q = &l->c->q;
   struct pz_prediction x, y;
@@ -172,7 +172,7 @@ static double value_of_full(struct listing *l, struct pz_training_plan *p) {
 }
 
 static void add_value(struct listing *l, double v) {
-  if (v == (double)HUGE_VAL) return;
+  if (v == HUGE_VAL) return;
   if (l->n == l->cap) {
     l->cap = 2 * l->cap + 64;
     l->values = realloc(l->values, l->cap * sizeof *l->values);
@@ -195,7 +195,7 @@ static void list_recomputations(struct listing *l, struct pz_training_plan *p) {
     p->stage_recompute = NULL;
     double v = r == PZ_RECOMPUTATION_FULL ? value_of_full(l, p) : value_of(l, p);
     add_value(l, v);
-    if (r == PZ_RECOMPUTATION_NONE) fits = v < (double)HUGE_VAL;
+    if (r == PZ_RECOMPUTATION_NONE) fits = v < HUGE_VAL;
   }
 }
 
@@ -361,7 +361,7 @@ static void one_listing(uint64_t *r, int i, struct tally *t) {
   struct listing l = {
       .c = &c, .hbm_bytes = usable_bytes(&c.chip), .least_bytes = HUGE_VAL, .random = r};
   list_all(&l);
-  qsort(l.values, l.n, sizeof *l.values, ascending);
+  if (l.n) qsort(l.values, l.n, sizeof *l.values, ascending);
   pz_arena_init(&arena, NULL);
   enum pz_status status = pz_plan_search(&c.q, &arena, &found, &err);
   bool good = agrees(&l, status, &found);
@@ -391,7 +391,7 @@ static void equals_brute_force(void **state) {
 
 /* ---- more is never slower ------------------------------------------------------------------- */
 
-/* Seconds of the best step; INFINITY: nothing fits or there is no plan. */
+/* Seconds of the best step; HUGE_VAL: nothing fits or there is no plan. */
 static double best_s(const struct pz_plan_question *q) {
   struct pz_found_plans found = {0};
   struct pz_arena arena;
@@ -559,6 +559,156 @@ static void bounds_are_below_prices(void **state) {
   assert_true(distance / even <= 0.03);
 }
 
+/* ---- published plans ------------------------------------------------------------------------ */
+
+/* A row of a table of runs as a question, with what no plan changes pinned to the row's. */
+struct row_question {
+  const struct pz_csv *csv;
+  uint32_t row;
+  char key[1024], config[640]; /* rows with the same key have the same best plan */
+  struct pz_chip chip;
+  struct pz_cluster net;
+  struct pz_plan_question q;
+};
+
+static const char *word(const struct row_question *x, const char *column) {
+  return pz_csv_cell(x->csv, x->row, pz_csv_column(x->csv, column));
+}
+
+static long long number(const struct row_question *x, const char *column) {
+  return strtoll(word(x, column), NULL, 10);
+}
+
+/* As run_table.c does it. */
+static void row_config(struct row_question *x, const struct pz_framework *f) {
+  long long unit = 128 * number(x, "tp"), vocab = (number(x, "vocab") + unit - 1) / unit * unit;
+  bool gated = strcmp(word(x, "mlp"), "swiglu") == 0;
+  if (gated || f->decoder)
+    snprintf(x->config, sizeof x->config,
+             "{\"model_type\":\"%s\",\"hidden_act\":\"%s\",\"hidden_size\":%lld,"
+             "\"num_hidden_layers\":%lld,\"num_attention_heads\":%lld,"
+             "\"num_key_value_heads\":%lld,\"head_dim\":%lld,\"intermediate_size\":%lld,"
+             "\"vocab_size\":%lld,\"max_position_embeddings\":%lld}",
+             f->decoder ? "decoder" : "llama", gated ? "silu" : "gelu", number(x, "hidden"),
+             number(x, "layers"), number(x, "heads"), number(x, "kv_heads"), number(x, "head_dim"),
+             number(x, "ffn"), vocab, number(x, "seq"));
+  else
+    snprintf(x->config, sizeof x->config,
+             "{\"model_type\":\"gpt2\",\"n_embd\":%lld,\"n_layer\":%lld,\"n_head\":%lld,"
+             "\"n_inner\":%lld,\"vocab_size\":%lld,\"n_positions\":%lld,"
+             "\"tie_word_embeddings\":%s}",
+             number(x, "hidden"), number(x, "layers"), number(x, "heads"), number(x, "ffn"), vocab,
+             number(x, "seq"), strcmp(f->name, "torch") == 0 ? "false" : "true");
+}
+
+static int word_at(const char *const *list, const char *w) {
+  int i = 0;
+  while (strcmp(list[i], w) != 0) i++;
+  return i;
+}
+
+static void row_common(struct row_question *x, const struct pz_framework *f) {
+  static const char *const executions[] = {"eager", "compile", "graph"};
+  const char *overlap = word(x, "overlap"), *bytes = word(x, "grad_bytes");
+  struct pz_training_plan *p = &x->q.common;
+  *p = (struct pz_training_plan){.framework = f, .attention_library = word(x, "attn_kernel")};
+  p->execution = (enum pz_execution)word_at(executions, word(x, "execution"));
+  p->grad_bytes = *bytes ? strtod(bytes, NULL) : 4;
+  if (strstr(overlap, "grad")) p->overlap |= PZ_OVERLAP_GRAD;
+  if (strstr(overlap, "param")) p->overlap |= PZ_OVERLAP_PARAM;
+  if (strstr(overlap, "tp")) p->overlap |= PZ_OVERLAP_TP;
+  if (strstr(overlap, "p2p")) p->overlap |= PZ_OVERLAP_P2P;
+}
+
+static void row_question(const struct pz_csv *csv, uint32_t row, struct row_question *x) {
+  struct pz_error err = {0};
+  *x = (struct row_question){.csv = csv, .row = row, .q = pz_plan_question_default()};
+  const struct pz_framework *f = pz_framework_find(word(x, "framework"));
+  assert_int_equal(pz_chip_load(word(x, "chip"), &x->chip, &err), PZ_OK);
+  assert_int_equal(pz_cluster_load(word(x, "cluster"), &x->net, &err), PZ_OK);
+  x->q.devices = number(x, "n_dev");
+  assert_int_equal(pz_cluster_reach(&x->net, x->q.devices, "n_dev", &err), PZ_OK);
+  row_config(x, f);
+  row_common(x, f);
+  x->q.model = (struct pz_training_model){
+      .name = "row",
+      .config = x->config,
+      .seq = number(x, "seq"),
+      .attention = (enum pz_attention)word_at(pz_attention_names, word(x, "attention"))};
+  x->q.chip = &x->chip;
+  x->q.net = &x->net;
+  x->q.batch = number(x, "gbs");
+  x->q.threads = 0;
+  snprintf(x->key, sizeof x->key, "%s %s %s %lld %lld %lld %s %s %s %s %s %s", x->config,
+           word(x, "chip"), word(x, "cluster"), (long long)x->q.devices, (long long)x->q.batch,
+           (long long)x->q.model.seq, f->name, word(x, "attention"), word(x, "attn_kernel"),
+           word(x, "overlap"), word(x, "execution"), word(x, "grad_bytes"));
+}
+
+/* Does the space know such a run?  A graphics processor, whose plan fits. */
+static bool is_asked(const struct pz_csv *csv, uint32_t i, const struct pz_run_row *row) {
+  struct row_question x = {.csv = csv, .row = i};
+  struct pz_chip chip;
+  struct pz_error err = {0};
+  if (!row->predicted || strncmp(word(&x, "chip"), "tpu", 3) == 0) return false;
+  if (pz_framework_compiles(pz_framework_find(word(&x, "framework")))) return false;
+  assert_int_equal(pz_chip_load(word(&x, "chip"), &chip, &err), PZ_OK);
+  return row->p.peak_bytes <= usable_bytes(&chip);
+}
+
+struct known {
+  char *key;
+  double best_s;
+};
+
+/* The table's questions, each asked once. */
+static double best_of_row(const struct pz_csv *csv, uint32_t i, struct known *known, uint32_t *n) {
+  struct row_question x;
+  row_question(csv, i, &x);
+  for (uint32_t k = 0; k < *n; k++)
+    if (strcmp(known[k].key, x.key) == 0) return known[k].best_s;
+  known[*n].key = strdup(x.key);
+  return known[(*n)++].best_s = best_s(&x.q);
+}
+
+/* False: there is no such table. */
+static bool rows_of(const char *path) {
+  char *text = NULL;
+  size_t bytes = 0;
+  struct pz_arena arena;
+  struct pz_run_table t;
+  struct pz_error err = {0};
+  uint32_t asked = 0, wrong = 0, n = 0, step = (uint32_t)(pz_test_part(12) < 12 ? 12 : 1);
+  pz_arena_init(&arena, NULL);
+  if (pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, &err) != PZ_OK) return false;
+  assert_int_equal(pz_run_table_read(path, text, bytes, 2, &arena, &t, &err), PZ_OK);
+  struct known *known = calloc(t.n_rows, sizeof *known);
+  assert_non_null(known);
+  for (uint32_t i = 0; i < t.n_rows; i += step) {
+    if (!is_asked(&t.csv, i, &t.rows[i])) continue;
+    double best = best_of_row(&t.csv, i, known, &n), own = t.rows[i].p.step_s;
+    asked++;
+    if (best <= own * (1 + 1e-9)) continue;
+    print_message("%s: its own plan %.6g s, the best %.6g s\n", t.rows[i].id, own, best);
+    wrong++;
+  }
+  print_message("  %u rows, %u questions, %u faster than the best\n", asked, n, wrong);
+  for (uint32_t k = 0; k < n; k++) free(known[k].key);
+  free(known);
+  pz_free(text);
+  pz_arena_release(&arena);
+  assert_int_equal(wrong, 0);
+  return true;
+}
+
+/* No published run has a plan that is faster than the best: of the rows beside this test, and of the whole table. */
+static void published_plans_are_not_faster(void **state) {
+  (void)state;
+  assert_true(rows_of(PHAZE_TEST_DATA "/runs.csv"));
+  if (!rows_of(PHAZE_TEST_DATA "/../../../shared/ref/published/runs.csv"))
+    print_message("no ../shared/ref/published/runs.csv: skipped\n");
+}
+
 /* ---- threads -------------------------------------------------------------------------------- */
 
 static bool same_plans(const struct pz_found_plans *a, const struct pz_found_plans *b) {
@@ -710,6 +860,7 @@ int main(void) {
       cmocka_unit_test(more_is_never_slower),
       cmocka_unit_test(pricing_has_no_memory),
       cmocka_unit_test(bounds_are_below_prices),
+      cmocka_unit_test(published_plans_are_not_faster),
       cmocka_unit_test(threads_agree),
       cmocka_unit_test(questions_without_plans_are_errors),
       cmocka_unit_test(failed_allocations_are_reported),
