@@ -303,7 +303,7 @@ static double least_peak(const struct search *s, const struct shape *x,
     for (int64_t k = 0; k < p->pp; k++) peak = pz_fmax(peak, least_bytes(s, x, p, k));
     return peak;
   }
-  peak = INFINITY;
+  peak = HUGE_VAL;
   for (int64_t n = 0; n <= most_layers(x, p); n++) peak = pz_fmin(peak, peak_with(s, x, p, n));
   return peak;
 }
@@ -340,11 +340,11 @@ static double recompute_fewest(const struct search *s, const struct shape *x,
                                struct pz_training_plan *p) {
   bool memory = s->q->objective == PZ_PLAN_MEMORY;
   if (!memory && recompute_within(s, x, p, s->hbm_bytes)) return s->hbm_bytes;
-  if (!memory && s->found.n) return INFINITY;
+  if (!memory && s->found.n) return HUGE_VAL;
   p->recompute = PZ_RECOMPUTATION_FULL;
   p->stage_recompute = s->again;
   double least = least_peak(s, x, p);
-  return recompute_within(s, x, p, least) ? least : (double)INFINITY;
+  return recompute_within(s, x, p, least) ? least : HUGE_VAL;
 }
 
 /* ---- one plan ------------------------------------------------------------------------------- */
