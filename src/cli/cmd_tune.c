@@ -80,11 +80,23 @@ static enum pz_status find_machine(struct pz_tuned *x, struct pz_error *err) {
   return pz_machine_load(&m, use, &x->machine, err);
 }
 
+/* A plan file is Megatron's where it says so and asks for nothing that Megatron cannot do. */
+static void know_framework(struct pz_tuned *x) {
+  const struct pz_training_options *o = &x->m.run.plan;
+  bool transfers = o->overlap & PZ_OVERLAP_P2P;
+  x->flags = x->megatron || (strcmp(o->framework, "megatron") == 0 && (o->vpp > 1 || !transfers));
+  if (!x->megatron) x->m.p2p_off = o->vpp > 1 && !transfers;
+}
+
 static enum pz_status tune(struct pz_tuned *x, struct pz_error *err) {
   const struct pz_machine *m = &x->machine;
+  know_framework(x);
   struct pz_tuning_options o = {
-      .p2p_with_chunks = x->megatron, .p2p_off = x->m.p2p_off, .threads = (unsigned)x->s->threads};
-  return pz_plan_tune(&x->m.run, &m->chip, m->own_link ? NULL : &m->net, &o, x->arena, &x->t, err);
+      .p2p_with_chunks = x->flags, .p2p_off = x->m.p2p_off, .threads = (unsigned)x->s->threads};
+  enum pz_status status =
+      pz_plan_tune(&x->m.run, &m->chip, m->own_link ? NULL : &m->net, &o, x->arena, &x->t, err);
+  if (status == PZ_OK) x->m.layers = x->t.layers;
+  return status;
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */

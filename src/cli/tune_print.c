@@ -192,7 +192,7 @@ static enum pz_status plan_json(const struct pz_tuned *x, const struct pz_tuned_
                                 json_t **out, struct pz_error *err) {
   const char *megatron = NULL;
   enum pz_status status = PZ_OK;
-  if (x->megatron) status = pz_megatron_changes(&x->m, &c->run, x->arena, &megatron, err);
+  if (x->flags) status = pz_megatron_changes(&x->m, &c->run, x->arena, &megatron, err);
   if (status != PZ_OK) return status;
   *out = json_pack("{s:s?,s:s,s:s?,s:f,s:f,s:f,s:f,s:o}", "field", c->field, "options", c->options,
                    "megatron", megatron, "step_s", c->p.step_s, "gain", gain(x, c), "mfu", c->p.mfu,

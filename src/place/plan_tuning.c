@@ -40,6 +40,7 @@ static enum pz_status no_memory(const struct job *j) {
 
 static bool is_told(enum pz_run_field f, const struct pz_run_plan *b) {
   if (f == PZ_RUN_PIPELINE || f == PZ_RUN_SHARD) return false;
+  if (f == PZ_RUN_SP && b->plan.tp == 1) return false;
   return f != PZ_RUN_RECOMPUTE_LAYERS || b->plan.recompute_layers;
 }
 
