@@ -121,6 +121,16 @@ static enum pz_status tell(const struct pz_tuned *x, struct pz_error *err) {
   return status == PZ_OK ? pz_command_json(j, err) : status;
 }
 
+/* The run does not fit, and nothing else does. */
+static enum pz_status check_answer(const struct pz_tuned *x, struct pz_error *err) {
+  const struct pz_tuning *t = &x->t;
+  if (t->own.p.peak_bytes <= t->own.hbm_bytes || t->has_best || t->n_changes) return PZ_OK;
+  return pz_fail(err, PZ_NO_ANSWER,
+                 "the run does not fit in memory, and no plan on its %lld devices does: %.1f GB "
+                 "needed, %.1f GB usable",
+                 (long long)x->m.run.plan.devices, t->least_bytes / 1e9, t->limit_bytes / 1e9);
+}
+
 static enum pz_status tune_file(const SETTINGS *s, const char *path, struct pz_error *err) {
   struct pz_arena arena;
   struct pz_tuned x = {.s = s, .arena = &arena};
@@ -132,6 +142,7 @@ static enum pz_status tune_file(const SETTINGS *s, const char *path, struct pz_e
   if (status == PZ_OK) status = tune(&x, err);
   if (status == PZ_OK) x.m.run.plan.seq = x.t.own.plan.seq;
   if (status == PZ_OK) status = tell(&x, err);
+  if (status == PZ_OK) status = check_answer(&x, err);
   pz_arena_release(&arena);
   return status;
 }

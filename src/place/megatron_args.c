@@ -273,10 +273,10 @@ static enum pz_status read_number(struct reader *r, struct given *g, enum kind k
 static enum pz_status note_twice(struct reader *r, const struct given *old,
                                  const struct given *now) {
   if (!old->set || !old->text || !now->text || strcmp(old->text, now->text) == 0) return PZ_OK;
-  return add_text(r, &r->notes,
-                  pz_arena_printf(r->arena,
-                                  "--%s is %.40s in line %u and %.40s in line %u: the last counts",
-                                  now->name, old->text, old->line, now->text, now->line));
+  char *text =
+      pz_arena_printf(r->arena, "--%s is %.40s in line %u and %.40s in line %u: the last counts",
+                      now->name, old->text, old->line, now->text, now->line);
+  return r->notes.n < 20 ? add_text(r, &r->notes, pz_text_plain(text)) : PZ_OK;
 }
 
 static enum pz_status take(struct reader *r, const struct argument *a, uint32_t line,
