@@ -80,11 +80,23 @@ static enum pz_status find_machine(struct pz_tuned *x, struct pz_error *err) {
   return pz_machine_load(&m, use, &x->machine, err);
 }
 
+/* A plan file is Megatron's where it says so and asks for nothing that Megatron cannot do. */
+static void know_framework(struct pz_tuned *x) {
+  const struct pz_training_options *o = &x->m.run.plan;
+  bool transfers = o->overlap & PZ_OVERLAP_P2P;
+  x->flags = x->megatron || (strcmp(o->framework, "megatron") == 0 && (o->vpp > 1 || !transfers));
+  if (!x->megatron) x->m.p2p_off = o->vpp > 1 && !transfers;
+}
+
 static enum pz_status tune(struct pz_tuned *x, struct pz_error *err) {
   const struct pz_machine *m = &x->machine;
+  know_framework(x);
   struct pz_tuning_options o = {
-      .p2p_with_chunks = x->megatron, .p2p_off = x->m.p2p_off, .threads = (unsigned)x->s->threads};
-  return pz_plan_tune(&x->m.run, &m->chip, m->own_link ? NULL : &m->net, &o, x->arena, &x->t, err);
+      .p2p_with_chunks = x->flags, .p2p_off = x->m.p2p_off, .threads = (unsigned)x->s->threads};
+  enum pz_status status =
+      pz_plan_tune(&x->m.run, &m->chip, m->own_link ? NULL : &m->net, &o, x->arena, &x->t, err);
+  if (status == PZ_OK) x->m.layers = x->t.layers;
+  return status;
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */
@@ -109,6 +121,16 @@ static enum pz_status tell(const struct pz_tuned *x, struct pz_error *err) {
   return status == PZ_OK ? pz_command_json(j, err) : status;
 }
 
+/* The run does not fit, and nothing else does. */
+static enum pz_status check_answer(const struct pz_tuned *x, struct pz_error *err) {
+  const struct pz_tuning *t = &x->t;
+  if (t->own.p.peak_bytes <= t->own.hbm_bytes || t->has_best || t->n_changes) return PZ_OK;
+  return pz_fail(err, PZ_NO_ANSWER,
+                 "the run does not fit in memory, and no plan on its %lld devices does: %.1f GB "
+                 "needed, %.1f GB usable",
+                 (long long)x->m.run.plan.devices, t->least_bytes / 1e9, t->limit_bytes / 1e9);
+}
+
 static enum pz_status tune_file(const SETTINGS *s, const char *path, struct pz_error *err) {
   struct pz_arena arena;
   struct pz_tuned x = {.s = s, .arena = &arena};
@@ -120,6 +142,7 @@ static enum pz_status tune_file(const SETTINGS *s, const char *path, struct pz_e
   if (status == PZ_OK) status = tune(&x, err);
   if (status == PZ_OK) x.m.run.plan.seq = x.t.own.plan.seq;
   if (status == PZ_OK) status = tell(&x, err);
+  if (status == PZ_OK) status = check_answer(&x, err);
   pz_arena_release(&arena);
   return status;
 }

@@ -28,7 +28,7 @@ static void usage(FILE *out) {
 }
 
 static enum pz_exit unknown(const char *name) {
-  char list[128], meant[160];
+  char list[200], meant[160];
   struct pz_error err = {0};
   pz_fail(&err, PZ_BAD_USE, "unknown command '%s'%s; accepted: %s", name,
           pz_text_meant(meant, sizeof meant, name, command_name, NULL),

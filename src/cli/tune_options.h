@@ -21,6 +21,7 @@ struct pz_tuned {
   const struct pz_tune_settings *s;
   const char *name;         /* of the file */
   bool megatron;            /* its arguments were read; else a plan file */
+  bool flags;               /* changes can be told as Megatron's arguments */
   struct pz_megatron_run m; /* .run alone of a plan file */
   struct pz_machine machine;
   struct pz_tuning t;

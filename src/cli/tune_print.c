@@ -119,7 +119,9 @@ static enum pz_status print_best(const struct pz_tuned *x, const char *title,
   if (o->vpp > 1) printf(" x %" PRId64 " chunks", o->vpp);
   printf(", dp %" PRId64 ", mbs %" PRId64 ", zero %d, recompute %s", o->dp, o->mbs, o->zero,
          pz_recomputation_names[o->recompute]);
-  if (o->recompute_layers) printf(" (%" PRId64 " layers a chunk)", o->recompute_layers);
+  if (o->recompute_layers)
+    printf(" (%" PRId64 " layer%s a chunk)", o->recompute_layers,
+           pz_text_s((double)o->recompute_layers));
   printf("\n  %s\n", *text ? text : "no change");
   return PZ_OK;
 }
@@ -127,12 +129,20 @@ static enum pz_status print_best(const struct pz_tuned *x, const char *title,
 static enum pz_status print_bests(const struct pz_tuned *x, struct pz_error *err) {
   const struct pz_plan_certificate *c = &x->t.certificate;
   enum pz_status status = PZ_OK;
-  if (!x->t.has_best)
-    printf("\nbest plan for the same devices and batch: none fits in memory\n");
+  if (x->t.why)
+    printf("\nbest plan for the same devices and batch: %s\n", x->t.why);
+  else if (!x->t.has_best)
+    printf("\nbest plan for the same devices and batch: none fits in memory; the smallest holds "
+           "%.1f GB\n",
+           x->t.least_bytes / 1e9);
   else
     status = print_best(x, "best plan for the same devices and batch", &x->t.best, err);
-  if (status == PZ_OK && x->t.has_overlapped)
+  bool overlapped = x->t.has_overlapped &&
+                    (!x->t.has_best || x->t.overlapped.p.step_s < x->t.best.p.step_s * 0.999);
+  if (status == PZ_OK && overlapped)
     status = print_best(x, "best plan with every overlap turned on", &x->t.overlapped, err);
+  if (x->t.why) return status;
+  if (x->t.has_overlapped && !overlapped) printf("  other overlaps make it no faster\n");
   printf("  of %" PRIu64 " plans: %" PRIu64 " simulated, %" PRIu64 " excluded by a bound, %" PRIu64
          " by memory\n",
          c->plans, c->solved, c->by_bound, c->by_memory);
@@ -192,7 +202,7 @@ static enum pz_status plan_json(const struct pz_tuned *x, const struct pz_tuned_
                                 json_t **out, struct pz_error *err) {
   const char *megatron = NULL;
   enum pz_status status = PZ_OK;
-  if (x->megatron) status = pz_megatron_changes(&x->m, &c->run, x->arena, &megatron, err);
+  if (x->flags) status = pz_megatron_changes(&x->m, &c->run, x->arena, &megatron, err);
   if (status != PZ_OK) return status;
   *out = json_pack("{s:s?,s:s,s:s?,s:f,s:f,s:f,s:f,s:o}", "field", c->field, "options", c->options,
                    "megatron", megatron, "step_s", c->p.step_s, "gain", gain(x, c), "mfu", c->p.mfu,

@@ -166,6 +166,9 @@ static const char *const silent[] = {
     "one-logger-*", "accumulate-allreduce-grads-in-fp32", "no-check-for-nan-in-loss-and-grad", "check-for-*", "calculate-per-token-loss",
     "use-cpu-initialization", "no-initialization", "cp-comm-type", "ddp-*", "tp-comm-bootstrap-backend", "tp-comm-overlap-cfg",
     "attention-softmax-in-fp32", "empty-unused-memory-level", "enable-ft-package", "enable-one-logger", "inference-*",
+    /* of launchers */
+    "ntasks*", "nodes", "gres*", "gpus*", "cpus-per-task", "container-*", "no-container-*", "export*", "job-name", "output", "error", "label", "mpi",
+    "time", "partition", "account", "kill-on-bad-exit", "hostfile", "hostname", "help", "module", "no-python",
 };
 /* clang-format on */
 
@@ -270,10 +273,10 @@ static enum pz_status read_number(struct reader *r, struct given *g, enum kind k
 static enum pz_status note_twice(struct reader *r, const struct given *old,
                                  const struct given *now) {
   if (!old->set || !old->text || !now->text || strcmp(old->text, now->text) == 0) return PZ_OK;
-  return add_text(r, &r->notes,
-                  pz_arena_printf(r->arena,
-                                  "--%s is %.40s in line %u and %.40s in line %u: the last counts",
-                                  now->name, old->text, old->line, now->text, now->line));
+  char *text =
+      pz_arena_printf(r->arena, "--%s is %.40s in line %u and %.40s in line %u: the last counts",
+                      now->name, old->text, old->line, now->text, now->line);
+  return r->notes.n < 20 ? add_text(r, &r->notes, pz_text_plain(text)) : PZ_OK;
 }
 
 static enum pz_status take(struct reader *r, const struct argument *a, uint32_t line,
@@ -294,14 +297,11 @@ static enum pz_status take(struct reader *r, const struct argument *a, uint32_t 
 static enum pz_status refuse(struct reader *r, const struct refused *x, const char *name,
                              uint32_t line, const char *value) {
   if (x->neutral && value && strcmp(value, x->neutral) == 0) return PZ_OK;
+  bool shown = value && x->neutral;
   enum pz_status status =
-      pz_fail(r->err, PZ_BAD_INPUT, "%s:%u: --%.60s%s%.40s: %s %s not covered%s%s", r->name, line,
-              name, value && x->neutral ? " " : "", value && x->neutral ? value : "", x->what,
-              x->what[strlen(x->what) - 1] == 's' && strncmp(x->what, "an ", 3) != 0 &&
-                      strncmp(x->what, "a ", 2) != 0
-                  ? "are"
-                  : "is",
-              x->neutral ? "; accepted: " : "", x->neutral ? x->neutral : "");
+      pz_fail(r->err, PZ_BAD_INPUT, "%s:%u: --%.60s%s%.40s is not covered: %s%s%s", r->name, line,
+              name, shown ? " " : "", shown ? value : "", x->what, x->neutral ? "; accepted: " : "",
+              x->neutral ? x->neutral : "");
   pz_error_at(r->err, r->name, (int)line, 0);
   return status;
 }

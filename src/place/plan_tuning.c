@@ -40,6 +40,7 @@ static enum pz_status no_memory(const struct job *j) {
 
 static bool is_told(enum pz_run_field f, const struct pz_run_plan *b) {
   if (f == PZ_RUN_PIPELINE || f == PZ_RUN_SHARD) return false;
+  if (f == PZ_RUN_SP && b->plan.tp == 1) return false;
   return f != PZ_RUN_RECOMPUTE_LAYERS || b->plan.recompute_layers;
 }
 
@@ -333,9 +334,10 @@ static struct pz_run_plan run_of(const struct job *j, const struct pz_training_p
   r.first_layers = p->first_layers;
   r.last_layers = p->last_layers;
   /* arguments that such a plan has no use for */
-  if (is_megatron(j) && !o->zero) o->overlap &= ~PZ_OVERLAP_PARAM;
-  if (is_megatron(j) && o->tp == 1) o->overlap &= ~PZ_OVERLAP_TP;
-  if (is_megatron(j) && o->vpp == 1) o->overlap &= ~PZ_OVERLAP_P2P;
+  if (!o->zero || o->dp == 1) o->overlap &= ~PZ_OVERLAP_PARAM;
+  if (o->dp == 1) o->overlap &= ~PZ_OVERLAP_GRAD;
+  if (o->tp == 1) o->overlap &= ~PZ_OVERLAP_TP;
+  if (is_megatron(j) ? o->vpp == 1 : o->pp == 1) o->overlap &= ~PZ_OVERLAP_P2P;
   return r;
 }
 
@@ -375,6 +377,7 @@ static enum pz_status find_best(struct job *j, int overlap, bool *has, struct pz
   if (status == PZ_OK && split && overlap & PZ_OVERLAP_P2P)
     status = ask(j, overlap, MOST_FOUND, &chunks);
   if (status != PZ_OK) return status;
+  if (plain.has_least) j->out->least_bytes = plain.least.p.peak_bytes;
   uint32_t at = first_with_chunks(&chunks);
   if (plain.n) best = &plain.list[0];
   if (at < chunks.n && (!best || chunks.list[at].p.step_s < best->p.step_s))
@@ -403,6 +406,19 @@ static enum pz_status find_plans(struct job *j) {
   return status;
 }
 
+/* A question without any plan (devices that fill no nodes ...) leaves the single changes. */
+static enum pz_status find_plans_or_why(struct job *j) {
+  struct pz_error why = {0}, *err = j->err;
+  j->err = &why;
+  enum pz_status status = find_plans(j);
+  j->err = err;
+  if (status == PZ_OK) return PZ_OK;
+  if (status != PZ_BAD_USE) return pz_fail(err, status, "%s", why.message);
+  j->out->has_best = j->out->has_overlapped = false;
+  j->out->why = pz_arena_strdup(j->arena, why.message);
+  return j->out->why ? PZ_OK : no_memory(j);
+}
+
 enum pz_status pz_plan_tune(const struct pz_run_plan *r, const struct pz_chip *chip,
                             const struct pz_cluster *net, const struct pz_tuning_options *o,
                             struct pz_arena *arena, struct pz_tuning *out, struct pz_error *err) {
@@ -411,7 +427,7 @@ enum pz_status pz_plan_tune(const struct pz_run_plan *r, const struct pz_chip *c
   pz_vec_init(&j.found, arena, sizeof(struct pz_tuned_plan));
   enum pz_status status = predict_own(&j);
   if (status == PZ_OK) status = look_at_model(&j);
-  if (status == PZ_OK) status = find_plans(&j);
+  if (status == PZ_OK) status = find_plans_or_why(&j);
   if (status == PZ_OK) status = try_singles(&j);
   if (status == PZ_OK) *out = t;
   return status;

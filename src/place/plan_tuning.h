@@ -19,6 +19,8 @@ struct pz_tuning {
       limit_bytes; /* what a plan may hold: the usable part of HBM, or what the run itself does */
   int64_t layers;  /* repeated ones */
   bool has_best;   /* a plan was found that fits */
+  const char *why; /* ... or why there is no plan to search; NULL: there is */
+  double least_bytes; /* where none fits: of the plan that needs least */
   struct pz_tuned_plan best;
   struct pz_plan_certificate certificate;
   bool has_overlapped; /* the run leaves overlaps off: the best plan with them on */

@@ -484,8 +484,6 @@ static enum pz_status step(struct scanner *s) {
     s->begins = s->begins || (!n && !s->depth && !s->open);
     s->batch = s->batch && n;
     s->at += n ? n : 1;
-  } else if (c == '\0') {
-    return bad(s, s->line, "a zero byte; accepted: text");
   } else if (isspace((unsigned char)c)) {
     s->at++;
   } else if (c == '#') {
@@ -522,8 +520,11 @@ enum pz_status pz_shell_read(const char *name, const char *text, size_t bytes,
   if (bytes > PZ_SHELL_MOST_BYTES)
     return pz_fail(err, PZ_LIMIT, "%s: %zu bytes; accepted: at most %d", name, bytes,
                    PZ_SHELL_MOST_BYTES);
+  const char *zero = bytes ? memchr(text, '\0', bytes) : NULL;
+  if (zero) s->bytes = (size_t)(zero - text); /* read up to there, for the line */
   enum pz_status status = take_presets(s, presets);
-  while (s->at < bytes && status == PZ_OK) status = step(s);
+  while (s->at < s->bytes && status == PZ_OK) status = step(s);
+  if (status == PZ_OK && zero) status = bad(s, s->line, "a zero byte; accepted: text");
   if (status == PZ_OK && s->open) status = bad(s, s->opened, "a quote is not closed");
   if (status == PZ_OK && s->depth) status = bad(s, s->line, "a list '(' is not closed");
   return status;

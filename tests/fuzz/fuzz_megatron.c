@@ -1,0 +1,50 @@
+/* Megatron's arguments and plan files: any bytes give a run that can be written and read again, or an error with a message. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "place/megatron_args.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+static void require(bool ok) {
+  if (!ok) abort();
+}
+
+/* A run that was read, as a plan file. */
+static void write_and_read(const struct pz_run_plan *r, struct pz_arena *arena) {
+  struct pz_run_plan back, filled = *r;
+  struct pz_error err = {0};
+  char *text = NULL, a[64], b[64];
+  json_t *j = pz_run_plan_json(r);
+  require(j && pz_json_text(j, &text, &err) == PZ_OK);
+  require(pz_plan_file_read("fuzz", text, strlen(text), arena, &back, &err) == PZ_OK);
+  for (int f = PZ_RUN_DEVICES; f < PZ_RUN_FIELDS; f++)
+    require(strcmp(pz_run_field_text(r, (enum pz_run_field)f, a, sizeof a),
+                   pz_run_field_text(&back, (enum pz_run_field)f, b, sizeof b)) == 0);
+  if (pz_run_plan_fill(&filled, &err) != PZ_OK) require(err.message[0]);
+  json_decref(j);
+  pz_free(text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+  static const char *const set[] = {"N=8", NULL};
+  struct pz_megatron_options o = {.presets = set};
+  struct pz_megatron_run m;
+  struct pz_run_plan r;
+  struct pz_arena arena;
+  struct pz_error err = {0};
+  if (bytes > 1 << 16) return 0;
+  pz_arena_init(&arena, NULL);
+  if (pz_megatron_read("fuzz", (const char *)data, bytes, &o, &arena, &m, &err) == PZ_OK)
+    write_and_read(&m.run, &arena);
+  else
+    require(err.message[0]);
+  err = (struct pz_error){0};
+  if (pz_plan_file_read("fuzz", (const char *)data, bytes, &arena, &r, &err) == PZ_OK)
+    write_and_read(&r, &arena);
+  else
+    require(err.message[0]);
+  pz_arena_release(&arena);
+  return 0;
+}

@@ -1,0 +1,518 @@
+/* Runs that people have: Megatron's arguments as they write them, plan files, and what is found for them. */
+#include "unit/testing.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "core/alloc.h"
+#include "core/json.h"
+#include "place/megatron_args.h"
+#include "place/plan_tuning.h"
+#include "place/shell_words.h"
+
+static struct pz_arena arena;
+
+static int begin(void **state) {
+  (void)state;
+  pz_arena_init(&arena, NULL);
+  return 0;
+}
+
+static int end(void **state) {
+  (void)state;
+  pz_arena_release(&arena);
+  return 0;
+}
+
+/* ---- words ---------------------------------------------------------------------------------- */
+
+/* Words of a text with bars between them; a slash before one that begins something. */
+static void words_of(const char *text, char *out, size_t size) {
+  struct pz_shell_text t;
+  struct pz_error err = {0};
+  if (pz_shell_read("text", text, strlen(text), NULL, &arena, &t, &err) != PZ_OK)
+    fail_msg("%s: %s", text, err.message);
+  out[0] = '\0';
+  for (uint32_t i = 0; i < t.words.n; i++) {
+    const struct pz_shell_word *w = pz_vec_at(&t.words, struct pz_shell_word, i);
+    size_t n = strlen(out);
+    snprintf(out + n, size - n, "%s%s%s", i ? "|" : "", w->begins ? "/" : "", w->text);
+  }
+}
+
+static void words_are_a_shells(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *words;
+  } cases[] = {
+      {"a b\tc", "/a|b|c"},
+      {"a 'b c' \"d e\"", "/a|b c|d e"},
+      {"a \\\n b\nc", "/a|b|/c"},
+      {"a \\  \n b", "/a|b"},
+      {"a # comment 'with quote\nb#c", "/a|/b#c"},
+      {"A=8 ; --x $A ${A} \"$A\" '$A'", "/--x|8|8|8|$A"},
+      {"A=8\nB=$((A*2 + 4/2))\n--x $B $((B % 5))", "/--x|18|3"},
+      {"--x ${A:-7} ${A-6} ${A:=$((2*3))}", "/--x|7|6|6"},
+      {"A=1\nA+=2\n--x $A", "/--x|2"}, /* lists alone are added to */
+      {"L=(--a 1\n --b 2 # two\n)\nrun ${L[@]} --c", "/--a|1|--b|2|/run|--c"},
+      {"L=\"--a 1 --b 'x y'\"\nL=\"$L --c 3\"\nrun $L", "/--a|1|--b|x y|/--c|3|/run"},
+      {"bash -c \"run --a=1 --b 2\"", "/bash|-c|/run|--a=1|--b|2"},
+      {"\"--a\" \"1\"", "/--a|1"},
+      {"--x $NONE `date` $(ls -l) $1", "/--x|$NONE|`date`|$(ls -l)|$1"},
+      {"export X=3; echo $X>out", "/export|/echo|3|/out"},
+      {"--x a\\ b $", "/--x|a b|$"},
+      {"--x ''", "/--x|"},
+      {"say \"don't --a 1\"", "/say|/don't|--a|1"},
+      {"a;b|c&&d", "/a|/b|/c|/d"},
+      {"--x $((1/0)) $((9*(2+1)))", "/--x|$((1/0))|27"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char got[400];
+    words_of(cases[i].text, got, sizeof got);
+    assert_string_equal(got, cases[i].words);
+  }
+}
+
+static void words_have_limits(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *message;
+  } cases[] = {{"a 'b", "text:1: a quote is not closed"},
+               {"a\nL=\"--b 1", "text:2: a quote is not closed"},
+               {"a\nL=(--b", "text:2: a list '(' is not closed"},
+               {"${a", "text:1: '${' is not closed"},
+               {"$(a", "text:1: '$(' is not closed"},
+               {"`a", "text:1: '`' is not closed"}};
+  struct pz_shell_text t;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct pz_error err = {0};
+    assert_int_equal(
+        pz_shell_read("text", cases[i].text, strlen(cases[i].text), NULL, &arena, &t, &err),
+        PZ_BAD_INPUT);
+    assert_string_equal(err.message, cases[i].message);
+  }
+  struct pz_error err = {0};
+  assert_int_equal(pz_shell_read("text", "a\0b", 3, NULL, &arena, &t, &err), PZ_BAD_INPUT);
+  /* a variable that doubles itself */
+  char doubled[400] = "A=0123456789abcdef\n";
+  for (int i = 0; i < 20; i++) strcat(doubled, "A=$A$A\n");
+  err = (struct pz_error){0};
+  assert_int_equal(pz_shell_read("text", doubled, strlen(doubled), NULL, &arena, &t, &err),
+                   PZ_LIMIT);
+  size_t many = 2 * PZ_SHELL_MOST_WORDS + 2;
+  char *words = pz_malloc(many);
+  for (size_t i = 0; i < many; i++) words[i] = i % 2 ? ' ' : 'a';
+  err = (struct pz_error){0};
+  assert_int_equal(pz_shell_read("text", words, many, NULL, &arena, &t, &err), PZ_LIMIT);
+  pz_free(words);
+}
+
+/* ---- arguments ------------------------------------------------------------------------------ */
+
+#define GPT                                                                                        \
+  "--num-layers 24 --hidden-size 2048 --num-attention-heads 16 --seq-length 2048 "                 \
+  "--max-position-embeddings 2048 --vocab-size 50257 --bf16 --micro-batch-size 2 "
+#define LLAMA                                                                                      \
+  "--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --ffn-hidden-size 11008 "           \
+  "--seq-length 4096 --swiglu "                                                                    \
+  "--normalization RMSNorm --position-embedding-type rope --disable-bias-linear "                  \
+  "--untie-embeddings-and-output-weights "                                                         \
+  "--vocab-size 32000 --bf16 --micro-batch-size 1 --hidden-dropout 0 "
+#define ON8 "torchrun --nproc_per_node 8 pretrain_gpt.py "
+
+/* Argument lists as people write them, and fields of the run: "tp 8 pp 4". */
+static const struct example {
+  const char *name, *text, *fields, *config;
+} examples[] = {
+    {"least", ON8 GPT,
+     "devices 8 tp 1 sp off pp 1 vpp 1 batch 0 mbs 2 seq 2048 zero 0 recompute none attention "
+     "flash "
+     "overlap none execution eager grad_bytes 4",
+     "\"vocab_size\":50304,"},
+    {"nodes",
+     "python -m torch.distributed.launch --nproc_per_node=8 --nnodes=4 x.py " GPT
+     "--tensor-model-parallel-size 4 --global-batch-size 512",
+     "devices 32 tp 4 sp off batch 512", "\"vocab_size\":50688,"},
+    {"stages",
+     ON8 GPT "--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 2 "
+             "--global-batch-size 64",
+     "pp 4 vpp 3 overlap p2p", NULL},
+    {"chunks by rank",
+     ON8 GPT "--pipeline-model-parallel-size 4 "
+             "--num-virtual-stages-per-pipeline-rank 6 "
+             "--no-overlap-p2p-communication --global-batch-size 64",
+     "pp 4 vpp 6 overlap none", NULL},
+    {"llama",
+     ON8 LLAMA "--tensor-model-parallel-size 2 --sequence-parallel --use-distributed-optimizer "
+               "--overlap-grad-reduce --overlap-param-gather --tp-comm-overlap",
+     "tp 2 sp on zero 1 overlap grad,param,tp", "\"attention_bias\":false,\"mlp_bias\":false"},
+    {"grouped", ON8 LLAMA "--group-query-attention --num-query-groups 8 --add-qkv-bias", "tp 1",
+     "\"model_type\":\"qwen2\""},
+    {"rotary gelu", ON8 GPT "--position-embedding-type rope", "tp 1",
+     "\"model_type\":\"gpt_neox\""},
+    {"default width",
+     ON8 "--num-layers 2 --hidden-size 4096 --num-attention-heads 32 --seq-length 64 "
+         "--swiglu --normalization RMSNorm --use-rotary-position-embeddings --fp16 "
+         "--micro-batch-size 1 --padded-vocab-size 32768 --hidden-dropout 0",
+     "tp 1", "\"intermediate_size\":10880,\"vocab_size\":32768"},
+    {"selective", ON8 GPT "--recompute-activations --tensor-model-parallel-size 2",
+     "recompute selective", NULL},
+    {"block",
+     ON8 GPT "--recompute-granularity full --recompute-method block --recompute-num-layers 3",
+     "recompute full recompute_layers 3", NULL},
+    {"uniform", ON8 GPT "--recompute-granularity full --recompute-method uniform",
+     "recompute full recompute_layers 0", NULL},
+    {"ends",
+     ON8 GPT "--pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 5 "
+             "--decoder-last-pipeline-num-layers 5",
+     "pp 4 first_layers 5 last_layers 5", NULL},
+    {"ends as layers",
+     ON8 "--num-layers 30 --hidden-size 2048 --num-attention-heads 16 --seq-length 2048 "
+         "--vocab-size 9 --bf16 --micro-batch-size 1 --pipeline-model-parallel-size 8 "
+         "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split",
+     "pp 8 first_layers 3 last_layers 3", NULL},
+    {"fsdp",
+     ON8 LLAMA "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params "
+               "--ckpt-format fsdp_dtensor",
+     "zero 3", NULL},
+    {"fsdp2", ON8 LLAMA "--use-torch-fsdp2 --torch-fsdp2-no-reshard-after-forward", "zero 2", NULL},
+    {"copies",
+     "--nnodes 4 --nproc-per-node 8 " GPT "--use-distributed-optimizer "
+     "--num-distributed-optimizer-instances 4 --grad-reduce-in-bf16",
+     "zero 1 shard 8 grad_bytes 2", NULL},
+    {"kernels", ON8 GPT "--attention-backend unfused --cuda-graph-impl local",
+     "attention standard execution graph", NULL},
+    {"library", ON8 GPT "--attention-backend fused --enable-cuda-graph",
+     "attention flash attention_library cudnn execution graph", NULL},
+    {"local", ON8 GPT "--transformer-impl local", "attention standard", NULL},
+    {"local flash", ON8 GPT "--transformer-impl local --use-flash-attn", "attention flash", NULL},
+    {"slurm",
+     "#SBATCH -N 2\n#SBATCH --gres=gpu:h100:8\nsrun torchrun --nnodes $SLURM_NNODES x.py " GPT,
+     "devices 16", NULL},
+    {"tasks", "#SBATCH --nodes=3\n#SBATCH --ntasks-per-node=8\nsrun python x.py " GPT, "devices 24",
+     NULL},
+    {"neutral", ON8 GPT "--context-parallel-size 1 --expert-model-parallel-size 1 --optimizer adam",
+     "tp 1", NULL},
+    {"the last counts", ON8 GPT "--tensor-model-parallel-size 2 --tensor-model-parallel-size 4",
+     "tp 4", NULL},
+};
+
+static enum pz_status read_text(const char *name, const char *text,
+                                const struct pz_megatron_options *o, struct pz_megatron_run *m,
+                                struct pz_error *err) {
+  static const struct pz_megatron_options none = {.vocab = 0};
+  return pz_megatron_read(name, text, strlen(text), o ? o : &none, &arena, m, err);
+}
+
+static enum pz_run_field field_of(const char *name) {
+  for (int f = 0; f < PZ_RUN_FIELDS; f++)
+    if (strcmp(pz_run_field_name((enum pz_run_field)f), name) == 0) return (enum pz_run_field)f;
+  fail_msg("no field %s", name);
+  return PZ_RUN_FIELDS;
+}
+
+static void expect_fields(const char *name, const struct pz_run_plan *r, const char *fields) {
+  char field[40], value[40], got[64];
+  int n;
+  for (; sscanf(fields, "%39s %39s%n", field, value, &n) == 2; fields += n) {
+    pz_run_field_text(r, field_of(field), got, sizeof got);
+    if (strcmp(got, value) != 0) fail_msg("%s: %s is %s, not %s", name, field, got, value);
+  }
+}
+
+static void arguments_are_read(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+    const struct example *e = &examples[i];
+    struct pz_megatron_run m;
+    struct pz_error err = {0};
+    if (read_text(e->name, e->text, NULL, &m, &err) != PZ_OK) fail_msg("%s", err.message);
+    expect_fields(e->name, &m.run, e->fields);
+    if (e->config && !strstr(m.run.config, e->config))
+      fail_msg("%s: no %s in %s", e->name, e->config, m.run.config);
+    /* what was read can be a model */
+    struct pz_workload_options o = pz_workload_options_default();
+    struct pz_workload *w = NULL;
+    o.seq = 64;
+    if (pz_workload_parse(e->name, m.run.config, strlen(m.run.config), &o, &w, &err) != PZ_OK)
+      fail_msg("%s", err.message);
+    pz_workload_free(w);
+  }
+}
+
+static void wrong_arguments_are_told(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *message;
+  } cases[] = {
+      {"", "x: no --num-layers"},
+      {"hello world", "x: no --num-layers"},
+      {ON8 "--num-layers", "x:1: --num-layers without a value"},
+      {ON8 "--num-layers 0", "accepted: an integer from 1 to 2^26"},
+      {ON8 "--num-layers 1e3", "accepted: an integer"},
+      {ON8 "--num-layers -3", "accepted: an integer"},
+      {ON8 "--num-layers 99999999999999999999", "accepted: an integer"},
+      {ON8 "--num-layers $LAYERS", "$LAYERS has no value in the text; accepted: --set NAME=VALUE"},
+      {ON8 "--num-layers --hidden-size 3", "without a value"},
+      {GPT, "the number of devices is not stated"},
+      {"torchrun --nnodes $N --nproc_per_node 8 " GPT, "$N has no value"},
+      {"torchrun --nnodes 1:4 --nproc_per_node 8 " GPT, "--nnodes 1:4; accepted: an integer"},
+      {ON8 GPT "\n--num-experts 8", "x:2: --num-experts 8 is not covered: experts; accepted: 0"},
+      {ON8 GPT "--moe-router-topk 2", "--moe-router-topk is not covered: experts"},
+      {ON8 GPT "--context-parallel-size 2", "is not covered: context parallelism; accepted: 1"},
+      {ON8 GPT "--fp8-format hybrid", "is not covered: 8-bit precision"},
+      {ON8 GPT "--multi-latent-attention", "is not covered: multi-latent attention"},
+      {ON8 GPT "--optimizer sgd", "--optimizer sgd is not covered: optimizers other than adam"},
+      {ON8 GPT "--recompute-granularity full", "--recompute-method uniform or block"},
+      {ON8 GPT "--recompute-granularity some", "accepted: full or selective"},
+      {ON8 GPT "--recompute-granularity selective --recompute-modules mlp", "accepted: core_attn"},
+      {ON8 GPT "--recompute-granularity full --recompute-method uniform --recompute-num-layers 4",
+       "units of several layers"},
+      {ON8 GPT "--pipeline-model-parallel-size 5", "a number that divides the layers"},
+      {ON8 GPT "--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 4",
+       "divides the layers of a stage"},
+      {ON8 GPT "--overlap-param-gather", "with it --overlap-grad-reduce"},
+      {ON8 GPT "--tensor-model-parallel-size 2 --tp-comm-overlap", "with it --sequence-parallel"},
+      {ON8 GPT "--swiglu", "swiglu, LayerNorm and learned positions is not covered"},
+      {ON8 GPT "--normalization BatchNorm", "accepted: LayerNorm or RMSNorm"},
+      {ON8 GPT "--position-embedding-type alibi", "accepted: learned_absolute or rope"},
+      {ON8 GPT "--group-query-attention --num-query-groups 4", "with gelu is not covered"},
+      {ON8 GPT "--hidden-dropout 1.5", "accepted: a number from 0"},
+      {ON8 "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 64 "
+           "--micro-batch-size 1 --vocab-size 9",
+       "neither --bf16 nor --fp16"},
+      {ON8 "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 64 "
+           "--micro-batch-size 1 --bf16",
+       "the size of the vocabulary is not stated"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct pz_megatron_run m;
+    struct pz_error err = {0};
+    if (read_text("x", cases[i].text, NULL, &m, &err) == PZ_OK)
+      fail_msg("%s: was read", cases[i].text);
+    if (!strstr(err.message, cases[i].message)) fail_msg("%s: %s", cases[i].text, err.message);
+  }
+}
+
+static void options_fill_gaps(void **state) {
+  (void)state;
+  static const char *const set[] = {"LAYERS=12", NULL};
+  struct pz_megatron_options o = {.vocab = 1000, .devices = 4, .presets = set};
+  struct pz_megatron_run m;
+  struct pz_error err = {0};
+  const char *text = "LAYERS=6\n--num-layers $LAYERS --hidden-size 64 --num-attention-heads 4 "
+                     "--seq-length 64 --micro-batch-size 1 --bf16 --unheard-of 3 --lr 1 "
+                     "--unheard-of 4 --seq-length 128";
+  assert_int_equal(read_text("x", text, &o, &m, &err), PZ_OK);
+  assert_int_equal(m.layers, 12);
+  assert_int_equal(m.vocab, 1024);
+  assert_int_equal(m.run.plan.devices, 4);
+  assert_int_equal(m.n_ignored, 1);
+  assert_string_equal(m.ignored[0], "unheard-of");
+  assert_int_equal(m.n_notes, 1);
+  assert_non_null(strstr(m.notes[0], "the last counts"));
+  static const char *const wrong[] = {"3=4", NULL};
+  o.presets = wrong;
+  assert_int_equal(read_text("x", text, &o, &m, &err), PZ_BAD_USE);
+}
+
+/* ---- plan files ----------------------------------------------------------------------------- */
+
+static void read_back(const struct pz_run_plan *r, struct pz_run_plan *out) {
+  struct pz_error err = {0};
+  char *text = NULL;
+  json_t *j = pz_run_plan_json(r);
+  assert_int_equal(pz_json_text(j, &text, &err), PZ_OK);
+  if (pz_plan_file_read("plan", text, strlen(text), &arena, out, &err) != PZ_OK)
+    fail_msg("%s\n%s", err.message, text);
+  json_decref(j);
+  pz_free(text);
+}
+
+static void expect_same(const struct pz_run_plan *a, const struct pz_run_plan *b) {
+  char x[200], y[200];
+  for (int f = 0; f < PZ_RUN_FIELDS; f++)
+    assert_string_equal(pz_run_field_text(a, (enum pz_run_field)f, x, sizeof x),
+                        pz_run_field_text(b, (enum pz_run_field)f, y, sizeof y));
+  assert_true(!a->config == !b->config);
+  assert_int_equal(a->plan.sequence_parallel, b->plan.sequence_parallel);
+}
+
+/* Every run of the examples, before and after it is filled in. */
+static void plans_are_read_back(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+    struct pz_megatron_run m;
+    struct pz_run_plan back;
+    struct pz_error err = {0};
+    assert_int_equal(read_text("x", examples[i].text, NULL, &m, &err), PZ_OK);
+    read_back(&m.run, &back);
+    expect_same(&m.run, &back);
+    if (pz_run_plan_fill(&m.run, &err) != PZ_OK) fail_msg("%s: %s", examples[i].name, err.message);
+    read_back(&m.run, &back);
+    expect_same(&m.run, &back);
+    assert_int_equal(pz_run_plan_fill(&back, &err), PZ_OK);
+    expect_same(&m.run, &back);
+  }
+}
+
+static void wrong_plans_are_told(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *message;
+  } cases[] = {
+      {"{", "not valid JSON"},
+      {"{}", "no model"},
+      {"{\"model\": 3}", "plan.model"},
+      {"{\"model\": \"gpt2\", \"tb\": 3}", "unknown key 'tb'"},
+      {"{\"model\": \"gpt2\", \"tp\": \"two\"}", "plan.tp"},
+      {"{\"model\": \"gpt2\", \"tp\": 2.5}", "plan.tp"},
+      {"{\"model\": \"gpt2\", \"sp\": 1}", "accepted: true or false"},
+      {"{\"model\": \"gpt2\", \"config\": \"x\"}", "accepted: an object"},
+      {"{\"model\": \"gpt2\", \"recompute\": \"most\"}",
+       "recompute is 'most'; accepted: none, sel"},
+      {"{\"model\": \"gpt2\", \"overlap\": \"grad,none\"}", "overlap is 'grad,none'"},
+      {"{\"model\": \"gpt2\", \"plan\": 3}", "plan: found"},
+      {"{\"model\": \"gpt2\", \"plan\": {\"model\": \"x\", \"foo\": 1}}", "unknown key 'foo'"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct pz_run_plan r;
+    struct pz_error err = {0};
+    if (pz_plan_file_read("plan", cases[i].text, strlen(cases[i].text), &arena, &r, &err) == PZ_OK)
+      fail_msg("%s: was read", cases[i].text);
+    if (!strstr(err.message, cases[i].message)) fail_msg("%s: %s", cases[i].text, err.message);
+  }
+  const char *zero = "{\"model\": \"gpt2\", \"zero\": 99999999999}";
+  struct pz_run_plan r;
+  struct pz_error err = {0};
+  assert_int_equal(pz_plan_file_read("plan", zero, strlen(zero), &arena, &r, &err), PZ_OK);
+  assert_int_equal(pz_run_plan_fill(&r, &err), PZ_BAD_USE);
+}
+
+/* ---- what is found -------------------------------------------------------------------------- */
+
+static void tune(const struct pz_megatron_run *m, const char *chip_name, const char *net_name,
+                 struct pz_tuning *out) {
+  struct pz_chip chip;
+  struct pz_cluster net;
+  struct pz_error err = {0};
+  struct pz_tuning_options o = {.p2p_with_chunks = true, .p2p_off = m->p2p_off, .threads = 1};
+  assert_int_equal(pz_chip_load(chip_name, &chip, &err), PZ_OK);
+  assert_int_equal(pz_cluster_load(net_name, &net, &err), PZ_OK);
+  if (pz_plan_tune(&m->run, &chip, &net, &o, &arena, out, &err) != PZ_OK)
+    fail_msg("%s", err.message);
+}
+
+static double price(const struct pz_run_plan *r, const char *chip_name, const char *net_name) {
+  struct pz_training_plan plan = pz_run_training_plan(r);
+  struct pz_training_model model = pz_run_training_model(r);
+  struct pz_chip chip;
+  struct pz_cluster net;
+  struct pz_prediction p;
+  struct pz_error err = {0};
+  assert_int_equal(pz_chip_load(chip_name, &chip, &err), PZ_OK);
+  assert_int_equal(pz_cluster_load(net_name, &net, &err), PZ_OK);
+  if (pz_predict(&model, &chip, &net, &plan, &p, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
+  return p.step_s;
+}
+
+/* Changes are sorted, fit, keep devices and batch, are priced as predict prices them, and say what to change; no best
+ * plan is slower than a single change within the same memory and the same overlaps. */
+static void changes_are_sound(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      ON8 GPT "--global-batch-size 64 --recompute-granularity full --recompute-method uniform",
+      ON8 LLAMA
+      "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --global-batch-size 32 "
+      "--transformer-impl local",
+      ON8 LLAMA "--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 4 "
+                "--global-batch-size 32 --use-distributed-optimizer --overlap-grad-reduce"};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    struct pz_megatron_run m;
+    struct pz_tuning t;
+    struct pz_error err = {0};
+    if (read_text("x", texts[i], NULL, &m, &err) != PZ_OK) fail_msg("%s", err.message);
+    assert_int_equal(pz_run_plan_fill(&m.run, &err), PZ_OK);
+    tune(&m, "a100-80", "dgx-a100", &t);
+    assert_true(t.n_changes > 0 && t.has_best && t.n_tried >= t.n_changes);
+    for (uint32_t k = 0; k < t.n_changes; k++) {
+      const struct pz_tuned_plan *c = &t.changes[k];
+      const char *text = NULL;
+      assert_true(k == 0 || c->p.step_s >= t.changes[k - 1].p.step_s);
+      assert_true(c->p.step_s < t.own.p.step_s && c->p.peak_bytes <= t.limit_bytes);
+      assert_true(c->run.plan.devices == m.run.plan.devices &&
+                  c->run.plan.batch == m.run.plan.batch);
+      assert_true(c->options[0] && c->field);
+      assert_true(fabs(price(&c->run, "a100-80", "dgx-a100") / c->p.step_s - 1) < 1e-9);
+      assert_int_equal(pz_megatron_changes(&m, &c->run, &arena, &text, &err), PZ_OK);
+      assert_true(text[0]);
+      if (c->run.plan.overlap == m.run.plan.overlap &&
+          c->run.plan.attention == m.run.plan.attention)
+        assert_true(t.best.p.step_s <= c->p.step_s * (1 + 1e-9));
+    }
+    assert_true(!t.has_overlapped || t.overlapped.p.step_s <= t.best.p.step_s * (1 + 1e-9));
+  }
+}
+
+/* The arguments of a change, put behind those of the run, are the changed plan. */
+static void changed_arguments_are_the_plan(void **state) {
+  (void)state;
+  static const char run[] = ON8 LLAMA
+      "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 4 --global-batch-size 32";
+  struct pz_megatron_run m, back;
+  struct pz_tuning t;
+  struct pz_error err = {0};
+  int compared = 0;
+  assert_int_equal(read_text("x", run, NULL, &m, &err), PZ_OK);
+  assert_int_equal(pz_run_plan_fill(&m.run, &err), PZ_OK);
+  tune(&m, "h100", "dgx-h100", &t);
+  for (uint32_t k = 0; k <= t.n_changes; k++) {
+    const struct pz_tuned_plan *c = k < t.n_changes ? &t.changes[k] : &t.best;
+    const char *more = NULL;
+    assert_int_equal(pz_megatron_changes(&m, &c->run, &arena, &more, &err), PZ_OK);
+    if (strstr(more, "remove") || strstr(more, "layout")) continue;
+    char *text = pz_arena_printf(&arena, "%s %s", run, more);
+    if (read_text("x", text, NULL, &back, &err) != PZ_OK) fail_msg("%s: %s", more, err.message);
+    assert_int_equal(pz_run_plan_fill(&back.run, &err), PZ_OK);
+    char x[200], y[200];
+    for (int f = PZ_RUN_DEVICES; f < PZ_RUN_FIELDS; f++) {
+      pz_run_field_text(&c->run, (enum pz_run_field)f, x, sizeof x);
+      pz_run_field_text(&back.run, (enum pz_run_field)f, y, sizeof y);
+      if (strcmp(x, y) != 0)
+        fail_msg("%s: %s is %s, not %s", more, pz_run_field_name((enum pz_run_field)f), y, x);
+    }
+    compared++;
+  }
+  assert_true(compared >= 4);
+}
+
+/* A run that does not fit: changes that do. */
+static void misfits_are_mended(void **state) {
+  (void)state;
+  struct pz_megatron_run m;
+  struct pz_tuning t;
+  struct pz_error err = {0};
+  static const char run[] = ON8 LLAMA "--global-batch-size 64 --micro-batch-size 4";
+  assert_int_equal(read_text("x", run, NULL, &m, &err), PZ_OK);
+  assert_int_equal(pz_run_plan_fill(&m.run, &err), PZ_OK);
+  tune(&m, "a100-40", "dgx-a100", &t);
+  assert_true(t.own.p.peak_bytes > t.own.hbm_bytes && t.n_changes > 0);
+  for (uint32_t k = 0; k < t.n_changes; k++)
+    assert_true(t.changes[k].p.peak_bytes <= t.own.hbm_bytes);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(words_are_a_shells, begin, end),
+      cmocka_unit_test_setup_teardown(words_have_limits, begin, end),
+      cmocka_unit_test_setup_teardown(arguments_are_read, begin, end),
+      cmocka_unit_test_setup_teardown(wrong_arguments_are_told, begin, end),
+      cmocka_unit_test_setup_teardown(options_fill_gaps, begin, end),
+      cmocka_unit_test_setup_teardown(plans_are_read_back, begin, end),
+      cmocka_unit_test_setup_teardown(wrong_plans_are_told, begin, end),
+      cmocka_unit_test_setup_teardown(changes_are_sound, begin, end),
+      cmocka_unit_test_setup_teardown(changed_arguments_are_the_plan, begin, end),
+      cmocka_unit_test_setup_teardown(misfits_are_mended, begin, end),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
