@@ -56,6 +56,9 @@ static uint32_t rmsnorm_eager(struct pz_builder *b, const char *name, uint32_t x
                                                    .name = part,
                                                    .in = {square, PZ_NONE},
                                                    .shape = PZ_SHAPE(elems(b, x) / width, 1)});
+  /* rows that are divided have one mean, which every device goes on with */
+  if (mean != PZ_NONE && weight != PZ_NONE && pz_graph_tensor(b->graph, weight)->split)
+    pz_graph_tensor(b->graph, mean)->split = false;
   uint32_t rsqrt = step(b, PZ_OP_RSQRT, name, "rsqrt", mean, PZ_NONE);
   uint32_t scaled = step(b, PZ_OP_MUL, name, "normalise", wide, rsqrt);
   uint32_t narrow = cast(b, name, "to_b16", scaled, PZ_B16);
