@@ -354,6 +354,92 @@ static void long_sequences_of_learned_positions_warn(void **state) {
   pz_workload_free(w);
 }
 
+/* FLOP of both products of attention, forward. */
+static int64_t attention_flop(const struct pz_layer *l) {
+  int64_t sum = 0;
+  for (uint32_t i = 0; i < l->ops[PZ_FORWARD].n; i++) {
+    const struct pz_op *op = &l->ops[PZ_FORWARD].op[i];
+    bool core = op->kind == PZ_OP_ATTENTION || strncmp(op->name, "scores", 6) == 0 ||
+                strncmp(op->name, "context", 7) == 0;
+    if (core) sum += op->matmul_flop;
+  }
+  return sum;
+}
+
+/* A window of w keys costs 4 s w, a chunk of c keys 4 s c, and what is saved shrinks alike; eager
+ * code writes all scores. */
+static void windows_cost_what_they_cost(void **state) {
+  (void)state;
+  static const struct {
+    const char *model;
+    int64_t width, seq, keys;
+  } local[] = {{"gemma2-9b", 16 * 256, 8192, 4096},     {"gemma2-9b", 16 * 256, 2048, 2048},
+               {"gemma3-27b", 32 * 128, 16384, 1024},   {"gpt-oss-20b", 64 * 64, 4096, 128},
+               {"llama4-scout", 40 * 128, 32768, 8192}, {"starcoder2-15b", 48 * 128, 16384, 4096}};
+  for (size_t i = 0; i < sizeof local / sizeof *local; i++)
+    for (int k = 0; k < 4; k++) {
+      struct pz_workload_options o = options(local[i].seq, 1);
+      bool flash = k & 1, eager = k & 2;
+      o.attention = flash ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
+      o.kernels = eager ? PZ_KERNELS_EAGER : PZ_KERNELS_FUSED;
+      struct pz_workload *w = pz_test_load(local[i].model, &o);
+      int64_t keys = eager && !flash ? local[i].seq : local[i].keys;
+      assert_int_equal(attention_flop(&w->layers[1]), 4 * local[i].seq * keys * local[i].width);
+      if (w->n_layers > 3) {
+        assert_int_equal(attention_flop(&w->layers[2]),
+                         4 * local[i].seq * local[i].seq * local[i].width);
+        bool less = w->layers[1].activation_bytes < w->layers[2].activation_bytes;
+        assert_int_equal(less, !flash && keys < local[i].seq);
+      }
+      pz_workload_free(w);
+    }
+}
+
+/* "0x1 (1,2)x21 3x1" */
+static const char *order_text(const struct pz_workload *w, char *buf, size_t size) {
+  size_t at = 0;
+  for (uint32_t i = 0; i < w->n_order; i++) {
+    at += (size_t)snprintf(buf + at, size - at, "%s", i ? " " : "");
+    for (uint32_t k = 0; k < w->order[i].n_unit; k++)
+      at += (size_t)snprintf(buf + at, size - at, "%s%u", k ? "," : "", w->order[i].unit[k]);
+    at += (size_t)snprintf(buf + at, size - at, "x%lld", (long long)w->order[i].repeats);
+  }
+  return buf;
+}
+
+static void layers_stand_in_order(void **state) {
+  (void)state;
+  static const struct {
+    const char *model;
+    int64_t layers;
+    const char *order;
+  } want[] = {{"gpt2", 0, "0x1 1x12 2x1"},
+              {"gemma2-9b", 0, "0x1 1,2x21 3x1"},
+              {"gemma2-9b", 7, "0x1 1,2x3 1x1 3x1"},
+              {"gemma2-9b", 50, "0x1 1,2x25 3x1"},
+              {"gemma3-12b", 0, "0x1 1,1,1,1,1,2x8 3x1"},
+              {"gemma3-27b", 0, "0x1 1,1,1,1,1,2x10 1x2 3x1"},
+              {"gemma3-12b", 4, "0x1 1x4 2x1"},
+              {"deepseek-v3", 0, "0x1 1x3 2x58 3x1"},
+              {"deepseek-v3", 70, "0x1 1x3 2x67 3x1"},
+              {"llama4-scout", 0, "0x1 1,1,1,2x12 3x1"},
+              {"llama4-maverick", 0, "0x1 1,2,1,3x12 4x1"},
+              {"qwen3-8b", 0, "0x1 1x36 2x1"}};
+  for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+    struct pz_workload_options o = options(128, 1);
+    o.num_layers = want[i].layers;
+    struct pz_workload *w = pz_test_load(want[i].model, &o);
+    char text[128];
+    assert_string_equal(order_text(w, text, sizeof text), want[i].order);
+    int64_t count[8] = {0};
+    for (uint32_t k = 0; k < w->n_order; k++)
+      for (uint32_t u = 0; u < w->order[k].n_unit; u++)
+        count[w->order[k].unit[u]] += w->order[k].repeats;
+    for (uint32_t k = 0; k < w->n_layers; k++) assert_int_equal(count[k], w->layers[k].count);
+    pz_workload_free(w);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(gpt_flop_is_the_closed_form),
@@ -362,6 +448,8 @@ int main(void) {
       cmocka_unit_test(mixtral_counts_active_flop_and_all_memory),
       cmocka_unit_test(both_gradient_products_are_independent),
       cmocka_unit_test(every_preset_is_well_formed),
+      cmocka_unit_test(windows_cost_what_they_cost),
+      cmocka_unit_test(layers_stand_in_order),
       cmocka_unit_test(fusion_keeps_work_and_what_backward_reads),
       cmocka_unit_test(eager_does_the_same_products_in_more_operators),
       cmocka_unit_test(work_grows_as_it_must),
