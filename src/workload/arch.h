@@ -31,6 +31,14 @@ enum {
   PZ_LAYER_DENSE = 4,     /* a dense feed-forward in a model with experts */
 };
 
+/* What a family's block is, in models that have other layers than decoder blocks. */
+enum pz_part {
+  PZ_PART_BLOCK,
+  PZ_PART_ENCODER,
+  PZ_PART_BRIDGE,  /* from encoder to decoder: the encoder's last norm, the decoder's embedding */
+  PZ_PART_PREDICT, /* multi-token prediction */
+};
+
 /* The most layers of a model whose layers differ. */
 enum { PZ_MOST_MIXED_LAYERS = 1024 };
 
@@ -61,7 +69,11 @@ struct pz_arch {
   bool mixed; /* layers differ: */
   uint8_t kind[PZ_MOST_MIXED_LAYERS];
 
+  enum pz_part part;
   int64_t predict_layers; /* multi-token prediction */
+  int64_t encoder_layers; /* > 0: an encoder and a decoder */
+  int64_t buckets;        /* of relative positions (T5) */
+  bool gated;             /* the feed-forward has a gate (T5) */
 
   enum pz_act act;
   enum pz_qk_norm qk_norm;

@@ -47,13 +47,25 @@ static uint32_t project(struct pz_builder *b, const struct pz_arch *a, const cha
                                                 .bias = a->qkv_bias});
 }
 
-static void project_qkv(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
-                        uint32_t qkv[3]) {
-  x = pz_build_enter(b, "qkv", x);
+/* Names of the projections of self-attention and of cross-attention. */
+struct attention_names {
+  const char *enter, *query, *key, *value, *out;
+};
+
+static const struct attention_names SELF = {"qkv", "query", "key", "value", "attention_out"},
+                                    CROSS = {"cross_query", "cross_query", "cross_key",
+                                             "cross_value", "cross_out"};
+
+/* Keys and values are of `y`, which is x but in cross-attention. */
+static void project_qkv(struct pz_builder *b, const struct pz_arch *a,
+                        const struct attention_names *n, uint32_t x, uint32_t y, uint32_t qkv[3]) {
+  bool cross = x != y;
+  x = pz_build_enter(b, n->enter, x);
+  y = cross ? pz_build_enter(b, n->key, y) : x;
   if (!a->fused_qkv) {
-    qkv[0] = project(b, a, "query", x, a->heads);
-    qkv[1] = project(b, a, "key", x, a->kv_heads);
-    qkv[2] = project(b, a, "value", x, a->kv_heads);
+    qkv[0] = project(b, a, n->query, x, a->heads);
+    qkv[1] = project(b, a, n->key, y, a->kv_heads);
+    qkv[2] = project(b, a, n->value, y, a->kv_heads);
     return;
   }
   struct sizes z = sizes_of(b, a);
@@ -167,23 +179,35 @@ static uint32_t flash(struct pz_builder *b, const struct pz_arch *a, const struc
   return pz_build_flash_of(b, &f);
 }
 
-uint32_t pz_part_attention(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
+static uint32_t attend(struct pz_builder *b, const struct pz_arch *a,
+                       const struct attention_names *n, uint32_t qkv[3]) {
   struct sizes z = sizes_of(b, a);
-  uint32_t qkv[3];
-  if (a->kv_rank) {
-    pz_latent_qkv(b, a, x, qkv);
-  } else {
-    project_qkv(b, a, x, qkv);
-    if (pz_eager(b) && a->scale_query) qkv[0] = unary(b, PZ_OP_SCALE, "scale_query", qkv[0]);
-    rotate(b, a, qkv);
-  }
   uint32_t context =
       b->options->attention == PZ_ATTENTION_FLASH ? flash(b, a, &z, qkv) : standard(b, a, &z, qkv);
-  struct pz_linear out = {.name = "attention_out",
+  struct pz_linear out = {.name = n->out,
                           .x = context,
                           .in = a->heads * z.value_dim,
                           .out = a->hidden,
                           .divide = PZ_DIVIDE_ROWS,
                           .bias = a->out_bias};
-  return pz_build_leave(b, "attention_out", pz_build_linear(b, &out), a->out_bias ? a->hidden : 0);
+  return pz_build_leave(b, n->out, pz_build_linear(b, &out), a->out_bias ? a->hidden : 0);
+}
+
+uint32_t pz_part_attention(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
+  uint32_t qkv[3];
+  if (a->kv_rank) {
+    pz_latent_qkv(b, a, x, qkv);
+  } else {
+    project_qkv(b, a, &SELF, x, x, qkv);
+    if (pz_eager(b) && a->scale_query) qkv[0] = unary(b, PZ_OP_SCALE, "scale_query", qkv[0]);
+    rotate(b, a, qkv);
+  }
+  return attend(b, a, &SELF, qkv);
+}
+
+uint32_t pz_part_cross_attention(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
+                                 uint32_t y) {
+  uint32_t qkv[3];
+  project_qkv(b, a, &CROSS, x, y, qkv);
+  return attend(b, a, &CROSS, qkv);
 }

@@ -60,6 +60,34 @@ uint32_t pz_build_input(struct pz_builder *b, int64_t width) {
   return b->graph->input = x;
 }
 
+/* One more in a list that ends up in the graph. */
+static const uint32_t *one_more(struct pz_builder *b, const uint32_t *list, uint32_t *n,
+                                uint32_t x) {
+  uint32_t *all = pz_arena_alloc(b->graph->arena, *n + 1, sizeof *all);
+  if (!all) {
+    failed(b, PZ_NO_MEMORY);
+    return list;
+  }
+  if (*n) memcpy(all, list, *n * sizeof *all);
+  all[(*n)++] = x;
+  return all;
+}
+
+void pz_build_also_out(struct pz_builder *b, uint32_t x) {
+  struct pz_graph *g = b->graph;
+  if (b->status == PZ_OK && x != PZ_NONE) g->also_out = one_more(b, g->also_out, &g->n_also_out, x);
+}
+
+uint32_t pz_build_carried(struct pz_builder *b, const char *name, int64_t width) {
+  struct pz_graph *g = b->graph;
+  uint32_t x = add_tensor(b, name, PZ_ROLE_ACTIVATION, PZ_B16, PZ_SHAPE(pz_rows_outside(b), width));
+  if (x == PZ_NONE) return x;
+  tensor(b, x)->split = b->options->sequence_parallel;
+  g->also_in = one_more(b, g->also_in, &g->n_also_in, x);
+  pz_build_also_out(b, x);
+  return x;
+}
+
 void pz_build_output(struct pz_builder *b, uint32_t x) { b->graph->output = x; }
 
 uint32_t pz_build_data(struct pz_builder *b, const char *name, int elem_bytes,

@@ -77,6 +77,11 @@ int64_t pz_share(const struct pz_builder *b, int64_t n);
 
 /* The activation that enters the layer. */
 uint32_t pz_build_input(struct pz_builder *b, int64_t width);
+/* A tensor that leaves the layer beside its result. */
+void pz_build_also_out(struct pz_builder *b, uint32_t x);
+/* An activation of this width that enters the layer beside its input, is read, and goes on to the
+ * next layer. */
+uint32_t pz_build_carried(struct pz_builder *b, const char *name, int64_t width);
 /* Name the layer's result. */
 void pz_build_output(struct pz_builder *b, uint32_t x);
 

@@ -49,7 +49,34 @@ static uint32_t half(struct pz_builder *b, const struct pz_arch *a, uint32_t x, 
   return pz_kernel_add(b, attention ? "attention_residual" : "mlp_residual", x, y);
 }
 
+/* Multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2): one more block on the norms of
+ * this token's last state and of the next token's embedding, with a loss of its own.  The state goes
+ * on to the head. */
+static void predict(struct pz_builder *b, const struct pz_arch *a) {
+  uint32_t x = pz_build_input(b, a->hidden);
+  uint32_t e = pz_kernel_embedding_tied(b, "next_tokens", a->vocab, a->hidden);
+  e = pz_kernel_rmsnorm(b, "next_norm", e, a->hidden);
+  uint32_t y = pz_kernel_rmsnorm(b, "state_norm", x, a->hidden);
+  y = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_CONCAT,
+                                       .name = "join",
+                                       .in = {e, y, PZ_NONE},
+                                       .shape = PZ_SHAPE(pz_rows_outside(b), 2 * a->hidden)});
+  y = pz_build_linear_outside(
+      b, &(struct pz_linear){.name = "project", .x = y, .in = 2 * a->hidden, .out = a->hidden});
+  y = half(b, a, half(b, a, y, true), false);
+  struct pz_arch shared = *a;
+  shared.tied = true;
+  pz_part_logits_and_loss(b, &shared, pz_kernel_rmsnorm(b, "final_norm", y, a->hidden), a->hidden,
+                          false);
+  pz_build_also_out(b, b->graph->output);
+  pz_build_output(b, x);
+}
+
 void pz_llama_block(struct pz_builder *b, const struct pz_arch *a) {
+  if (a->part == PZ_PART_PREDICT) {
+    predict(b, a);
+    return;
+  }
   uint32_t x = half(b, a, pz_build_input(b, a->hidden), true);
   pz_build_output(b, half(b, a, x, false));
 }

@@ -211,8 +211,8 @@ uint32_t pz_kernel_add(struct pz_builder *b, const char *name, uint32_t x, uint3
   return step(b, PZ_OP_ADD, name, NULL, x, y);
 }
 
-uint32_t pz_kernel_embedding(struct pz_builder *b, const char *name, int64_t rows, int64_t table,
-                             int64_t width, bool divide) {
+static uint32_t embedding(struct pz_builder *b, const char *name, int64_t rows, int64_t table,
+                          int64_t width, bool divide, bool tied) {
   char ids_name[96], weight_name[96];
   snprintf(ids_name, sizeof ids_name, "%s.ids", name);
   snprintf(weight_name, sizeof weight_name, "%s.weight", name);
@@ -221,13 +221,23 @@ uint32_t pz_kernel_embedding(struct pz_builder *b, const char *name, int64_t row
   /* outside the regions sequence parallelism gives each device rows of its own */
   pz_graph_tensor(b->graph, ids)->split = !divide && b->options->sequence_parallel;
   int64_t local = divide ? pz_share(b, table) : table;
-  uint32_t weight = pz_build_param(b, weight_name, PZ_SHAPE(local, width), table * width, false);
+  uint32_t weight = pz_build_param(b, weight_name, PZ_SHAPE(local, width), table * width, tied);
   uint32_t y = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_EMBEDDING,
                                                 .name = name,
                                                 .in = {ids, weight, PZ_NONE},
                                                 .shape = PZ_SHAPE(rows, width),
                                                 .elem_bytes = PZ_B16});
   return divide ? pz_build_leave(b, name, y, 0) : y;
+}
+
+uint32_t pz_kernel_embedding(struct pz_builder *b, const char *name, int64_t rows, int64_t table,
+                             int64_t width, bool divide) {
+  return embedding(b, name, rows, table, width, divide, false);
+}
+
+uint32_t pz_kernel_embedding_tied(struct pz_builder *b, const char *name, int64_t table,
+                                  int64_t width) {
+  return embedding(b, name, b->tokens, table, width, true, true);
 }
 
 /* With the vocabulary divided, maximum, sum and target logit of each token meet over the group. */

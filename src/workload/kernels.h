@@ -38,6 +38,9 @@ uint32_t pz_kernel_add(struct pz_builder *b, const char *name, uint32_t x, uint3
 /* Rows of a table by index; the table may be divided by rows over the tensor-parallel group. */
 uint32_t pz_kernel_embedding(struct pz_builder *b, const char *name, int64_t rows, int64_t table,
                              int64_t width, bool divide);
+/* Rows for all tokens of a table, divided over the group, that another layer owns. */
+uint32_t pz_kernel_embedding_tied(struct pz_builder *b, const char *name, int64_t table,
+                                  int64_t width);
 /* Cross-entropy of logits (rows x this slice's classes) with the labels. */
 uint32_t pz_kernel_loss(struct pz_builder *b, uint32_t logits, bool f32);
 

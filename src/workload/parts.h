@@ -8,6 +8,10 @@
  * context, output projection.  The result stands outside the tensor-parallel region. */
 uint32_t pz_part_attention(struct pz_builder *b, const struct pz_arch *a, uint32_t x);
 
+/* Attention of x to the rows of y, which are as many. */
+uint32_t pz_part_cross_attention(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
+                                 uint32_t y);
+
 /* Query, key and value of latent attention. */
 void pz_latent_qkv(struct pz_builder *b, const struct pz_arch *a, uint32_t x, uint32_t qkv[3]);
 

@@ -148,6 +148,8 @@ static enum pz_status check_options(const char *name, const struct pz_arch *a,
   if (s == PZ_OK) s = check_degree(name, a, o, err);
   if (s == PZ_OK) s = check_experts(name, a, o, err);
   if (s == PZ_OK) s = check_tables(name, a, o->tp, err);
+  if (s == PZ_OK && o->mtp && !a->predict_layers)
+    s = pz_fail(err, PZ_BAD_USE, "%s has no multi-token-prediction layers", name);
   if (s == PZ_OK && !(o->dropout < 1))
     s = pz_fail(err, PZ_BAD_USE,
                 "dropout %g; accepted: 0 <= p < 1, or negative for the model's own", o->dropout);
@@ -202,12 +204,13 @@ static void build_family_layer(struct pz_builder *b, void *ctx) {
   l->build(b, l->arch);
 }
 
-enum { MOST_LAYERS = PZ_MOST_KINDS + 3 };
+enum { MOST_LAYERS = PZ_MOST_KINDS + 5 };
 
-/* The layers of a family as plans: embedding, the kinds of blocks, what predicts further tokens,
- * head. */
+/* The layers of a family as plans: embedding, an encoder if there is one, the kinds of blocks, what
+ * predicts further tokens, head. */
 struct stack {
   struct pz_kind kinds[PZ_MOST_KINDS];
+  struct pz_arch other[3]; /* encoder, bridge, multi-token prediction */
   struct family_layer layer[MOST_LAYERS];
   struct pz_layer_plan plan[MOST_LAYERS];
   uint32_t n;
@@ -233,12 +236,22 @@ static void plan_blocks(struct stack *s, const struct pz_workload_options *opt,
   }
 }
 
+/* Layers of another part than the blocks: the last kind of block otherwise. */
+static void plan_other(struct stack *s, const char *name, int64_t count, const struct pz_family *f,
+                       struct pz_arch arch, enum pz_part part) {
+  struct pz_arch *a = &s->other[part - PZ_PART_ENCODER];
+  *a = arch;
+  a->part = part;
+  add_plan(s, name, count, (struct family_layer){f->block, a})->repeated = part != PZ_PART_BRIDGE;
+}
+
 /* Where blocks alternate, their order; without, layers stand as they are listed. */
 static enum pz_status set_order(struct pz_owned *o, const struct stack *s, uint32_t *of_layer,
                                 int kinds) {
   uint32_t n = (uint32_t)o->w.options.num_layers;
   if (kinds < 2) return PZ_OK;
-  uint32_t *all = pz_arena_alloc(&o->arena, n + MOST_LAYERS, sizeof *all), at = 1;
+  uint32_t most = n + MOST_LAYERS + (uint32_t)s->plan[s->n - 2].count, at = 1;
+  uint32_t *all = pz_arena_alloc(&o->arena, most, sizeof *all);
   if (!all) return PZ_NO_MEMORY;
   for (uint32_t i = 0; i < n; i++) all[at++] = 1 + of_layer[i];
   for (uint32_t i = 1 + (uint32_t)kinds; i < s->n; i++)
@@ -255,7 +268,15 @@ static enum pz_status build_all(struct pz_owned *o, const struct pz_family *f,
   int kinds = pz_mixed_kinds(a, opt->num_layers, &o->arena, s->kinds, of_layer);
   if (!kinds) return PZ_NO_MEMORY;
   add_plan(s, "embedding", 1, (struct family_layer){f->embedding, a});
+  if (a->encoder_layers) {
+    int64_t own = opt->num_layers == a->layers ? a->encoder_layers : opt->num_layers;
+    plan_other(s, "encoder", own, f, *a, PZ_PART_ENCODER);
+    plan_other(s, "bridge", 1, f, *a, PZ_PART_BRIDGE);
+    s->kinds[0].name = "decoder";
+  }
   plan_blocks(s, opt, f, a, kinds);
+  if (opt->mtp && a->predict_layers)
+    plan_other(s, "predict", a->predict_layers, f, s->kinds[kinds - 1].arch, PZ_PART_PREDICT);
   add_plan(s, "head", 1, (struct family_layer){f->head, a});
   enum pz_status status = set_order(o, s, of_layer, kinds);
   return status == PZ_OK ? pz_assemble(o, s->plan, s->n) : status;

@@ -178,19 +178,47 @@ static int64_t width_of(const char *model) {
   return strcmp(model, "gpt2-xl") == 0 ? 5 : 2;
 }
 
-/* Every preset, both kernels, both kinds of attention, recomputation, divided or not. */
+/* Both kernels, both kinds of attention, recomputation, divided or not. */
+static void check_model(const char *model, int64_t width) {
+  for (int k = 0; k < 32; k++) {
+    struct pz_workload_options o = options(128, 1 + (k & 1));
+    o.kernels = k & 2 ? PZ_KERNELS_EAGER : PZ_KERNELS_FUSED;
+    o.attention = k & 4 ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
+    o.recompute = k & 8 ? PZ_RECOMPUTE_FULL : PZ_RECOMPUTE_NONE;
+    o.tp = k & 16 ? width : 1;
+    o.sequence_parallel = o.tp == 2 && k & 1;
+    struct pz_workload *w = pz_test_load(model, &o);
+    assert_true(w->n_layers >= 3);
+    for (uint32_t l = 0; l < w->n_layers; l++)
+      for (int d = 0; d < 2; d++) {
+        check_sources(&w->layers[l], (enum pz_direction)d);
+        for (uint32_t i = 0; i < w->layers[l].ops[d].n; i++)
+          check_op(&w->layers[l], &w->layers[l].ops[d], i);
+      }
+    pz_workload_free(w);
+  }
+}
+
 static void every_preset_is_well_formed(void **state) {
   (void)state;
   for (size_t m = 0; pz_preset_name(m); m++)
-    for (int k = 0; k < 32; k++) {
-      struct pz_workload_options o = options(128, 1 + (k & 1));
-      o.kernels = k & 2 ? PZ_KERNELS_EAGER : PZ_KERNELS_FUSED;
-      o.attention = k & 4 ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
-      o.recompute = k & 8 ? PZ_RECOMPUTE_FULL : PZ_RECOMPUTE_NONE;
-      o.tp = k & 16 ? width_of(pz_preset_name(m)) : 1;
-      o.sequence_parallel = o.tp == 2 && k & 1;
-      struct pz_workload *w = pz_test_load(pz_preset_name(m), &o);
-      assert_true(w->n_layers >= 3);
+    check_model(pz_preset_name(m), width_of(pz_preset_name(m)));
+}
+
+/* Experts on their own grid, in every kind of kernels. */
+static void every_grid_is_well_formed(void **state) {
+  (void)state;
+  static const char *const models[] = {"mixtral-8x7b", "gpt-oss-20b", "deepseek-v3",
+                                       "llama4-maverick"};
+  for (size_t m = 0; m < sizeof models / sizeof *models; m++)
+    for (int k = 0; k < 20; k++) {
+      struct pz_workload_options o = options(128, 1);
+      o.kernels = (enum pz_kernels)(k % 5);
+      o.tp = k < 10 ? 1 : 2;
+      o.sequence_parallel = o.tp > 1;
+      o.ep = 1 + 3 * (k & 1);
+      o.etp = k & 2 ? 2 : 1;
+      struct pz_workload *w = pz_test_load(models[m], &o);
       for (uint32_t l = 0; l < w->n_layers; l++)
         for (int d = 0; d < 2; d++) {
           check_sources(&w->layers[l], (enum pz_direction)d);
@@ -448,6 +476,7 @@ int main(void) {
       cmocka_unit_test(mixtral_counts_active_flop_and_all_memory),
       cmocka_unit_test(both_gradient_products_are_independent),
       cmocka_unit_test(every_preset_is_well_formed),
+      cmocka_unit_test(every_grid_is_well_formed),
       cmocka_unit_test(windows_cost_what_they_cost),
       cmocka_unit_test(layers_stand_in_order),
       cmocka_unit_test(fusion_keeps_work_and_what_backward_reads),

@@ -119,6 +119,15 @@ static const struct {
      "\"vocab_size\":200064,\"tie_word_embeddings\":true,\"partial_rotary_factor\":0.75,"
      "\"sliding_window\":262144}",
      3836021760},
+    {"t5-base",
+     "{\"model_type\":\"t5\",\"num_layers\":12,\"d_model\":768,\"num_heads\":12,\"d_ff\":3072,"
+     "\"vocab_size\":32128}",
+     222903552},
+    {"flan-t5-base",
+     "{\"model_type\":\"t5\",\"num_layers\":12,\"d_model\":768,\"num_heads\":12,\"d_ff\":2048,"
+     "\"d_kv\":64,\"feed_forward_proj\":\"gated-gelu\",\"tie_word_embeddings\":false,"
+     "\"vocab_size\":32128}",
+     247577856},
     {"olmo2-13b",
      "{\"model_type\":\"olmo2\",\"num_hidden_layers\":40,\"hidden_size\":5120,"
      "\"num_attention_heads\":40,\"num_key_value_heads\":40,\"intermediate_size\":13824,"
