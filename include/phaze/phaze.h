@@ -159,6 +159,13 @@ struct pz_dims {
   int64_t batch, m, n, k;
 };
 
+/* The devices that a collective joins. */
+enum pz_peers {
+  PZ_PEERS_TENSOR,        /* the tensor-parallel group */
+  PZ_PEERS_EXPERT,        /* the expert-parallel group, over which the experts are divided */
+  PZ_PEERS_EXPERT_TENSOR, /* the group over which each expert is divided */
+};
+
 struct pz_op {
   const char *name;
   int kind;                    /* see pz_op_kind_name */
@@ -178,6 +185,7 @@ struct pz_op {
   uint32_t n_in, n_out, n_pred;
   const struct pz_tail *tail;
   uint32_t n_tail;
+  enum pz_peers peers; /* of a collective; dims.batch is their number */
 };
 
 struct pz_ops {
@@ -203,7 +211,7 @@ struct pz_live {
 
 struct pz_layer {
   const char *name;
-  int64_t count;        /* how often it stands in the model, in a row */
+  int64_t count;        /* how often it stands in the model; in which order, pz_workload.order says */
   const uint32_t *from; /* layers whose results it reads, ascending; several where the model
                            branches (instances of a repeated layer also read the one before) */
   uint32_t n_from;
@@ -219,6 +227,10 @@ struct pz_layer {
   int64_t
       group_grad_params; /* their gradients are partial here: to be summed over the tensor-parallel
                             group once a step (no operator of a microbatch does it) */
+  int64_t expert_params; /* the part of `params` that routed experts hold.  Where experts have a grid
+                            of their own (ep above 1, or etp other than tp) they are not in
+                            split_params, and the devices that hold the same are their replicas */
+  int64_t model_expert_params; /* of the undivided layer */
   const uint32_t *saved; /* storages kept for backward, in order of first use */
   uint32_t n_saved;
   int64_t activation_bytes;  /* sum of those, one instance of the layer, one microbatch */
@@ -239,6 +251,9 @@ struct pz_totals {
   int64_t param_bytes;
   int64_t peak_bytes; /* weights, gradients, activations and work space: a maximum over time */
   int64_t layers, ops;
+  int64_t expert_params; /* on this device, as in pz_layer */
+  int64_t active_params; /* of the undivided model: those that a token meets, routed experts by the
+                            number chosen; model_params where there are none */
 };
 
 enum pz_kernels {
@@ -278,11 +293,26 @@ struct pz_workload_options {
   const char *layers;    /* NULL, or a regular expression on node names that says what a layer is */
   const char *batch_dim; /* NULL, or the batch dimension of the inputs: its name, or INPUT:AXIS */
   enum pz_unknown_ops unknown_ops; /* types of operators that are not known */
+
+  /* of a config.json or a preset alone */
+  int64_t ep;  /* expert-parallel width: a device holds 1/ep of the experts; 0: 1 */
+  int64_t etp; /* devices over which each expert is divided; 0: tp.  Experts lie on a grid of their
+                  own when ep is above 1 or etp is not tp; with tp above 1 that needs
+                  sequence_parallel */
+  bool mtp;    /* with the multi-token-prediction layers that the configuration names (DeepSeek-V3) */
 };
 
 /* Names of these choices, in the order of the enums; each list ends with NULL. */
 PZ_API extern const char *const pz_kernels_names[],
     *const pz_attention_names[], *const pz_recompute_names[], *const pz_unknown_ops_names[];
+
+/* A part of a model's layers in the order in which they run: the layers of `unit` (indices) one
+ * after another, and all of that `repeats` times. */
+struct pz_segment {
+  const uint32_t *unit;
+  uint32_t n_unit;
+  int64_t repeats;
+};
 
 struct pz_workload {
   const char *model;
@@ -294,7 +324,15 @@ struct pz_workload {
   uint32_t n_layers;
   struct pz_totals totals;
   const char *warning; /* NULL, or a sentence the user should see */
-  int64_t head_dim;    /* width of a head; 0: not known */
+
+  /* The order of the layers.  One kind of repeated layer: [embedding] x 1, [block] x L, [head] x 1.
+   * Kinds that alternate, as in Gemma 3: [embedding] x 1, [w, w, w, w, w, f] x 8, [head] x 1; a
+   * model whose first layers differ, as DeepSeek-V3: [embedding] x 1, [dense] x 3, [moe] x 58,
+   * [head] x 1.  A layer's repeats add up to its count. */
+  const struct pz_segment *order;
+  uint32_t n_order;
+  int64_t head_dim;                   /* of query and key; 0 for an ONNX file */
+  int64_t experts, experts_per_token; /* routed ones; 0: a dense model */
 };
 
 PZ_API struct pz_workload_options pz_workload_options_default(void);

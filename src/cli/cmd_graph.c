@@ -21,6 +21,13 @@ static const struct pz_option options[] = {
     {.name = "dot", .type = PZ_OPTION_FLAG, .offset = offsetof(struct settings, dot),
      .help = "Print the graph in Graphviz format"},
     PZ_WORKLOAD_OPTIONS(struct settings, w),
+    {.name = "ep", .type = PZ_OPTION_INT, .offset = offsetof(struct settings, w.ep), .arg = "E",
+     .min = 1, .max = 65536,
+     .help = "Expert-parallel degree: each device holds 1/E of the experts (default: 1)"},
+    {.name = "etp", .type = PZ_OPTION_INT, .offset = offsetof(struct settings, w.etp), .arg = "N",
+     .min = 1, .max = 65536, .help = "Devices over which each expert is divided (default: --tp)"},
+    {.name = "mtp", .type = PZ_OPTION_FLAG, .offset = offsetof(struct settings, w.mtp),
+     .help = "With the model's multi-token-prediction layers"},
 };
 /* clang-format on */
 
@@ -128,6 +135,34 @@ static void print_found(const struct pz_workload *w) {
   printf("; %" PRId64 " output%s per row\n", w->vocab, pz_text_s((double)w->vocab));
 }
 
+static void print_experts(const struct pz_workload *w) {
+  char active[32];
+  if (!w->experts) return;
+  printf("%" PRId64 " experts, %" PRId64 " of a token; expert parallel %" PRId64
+         ", each expert over %" PRId64 " device%s; %s active parameters\n",
+         w->experts, w->experts_per_token, w->options.ep, w->options.etp,
+         pz_text_s((double)w->options.etp),
+         pz_text_count(active, sizeof active, w->totals.active_params));
+}
+
+/* "order: embedding, 8 x (block_window, ..., block_full), head", where layers alternate. */
+static void print_order(const struct pz_workload *w) {
+  bool alternate = false;
+  for (uint32_t i = 0; i < w->n_order; i++) alternate = alternate || w->order[i].n_unit > 1;
+  for (uint32_t i = 0; i < w->n_order && alternate; i++) {
+    const struct pz_segment *s = &w->order[i];
+    printf("%s", i ? ", " : "order: ");
+    if (s->repeats > 1) printf("%" PRId64 " x ", s->repeats);
+    for (uint32_t k = 0; k < s->n_unit; k++)
+      printf("%s%s%s",
+             k               ? ", "
+             : s->n_unit > 1 ? "("
+                             : "",
+             w->layers[s->unit[k]].name, s->n_unit > 1 && k + 1 == s->n_unit ? ")" : "");
+  }
+  if (alternate) printf("\n");
+}
+
 static enum pz_status print_human(const struct pz_workload *w) {
   const struct pz_workload_options *o = &w->options;
   if (w->heads)
@@ -142,6 +177,8 @@ static enum pz_status print_human(const struct pz_workload *w) {
          o->seq, o->mbs, o->tp, o->sequence_parallel ? " with sequence parallelism" : "",
          pz_kernels_names[o->kernels], pz_attention_names[o->attention]);
   printf("%s\n", o->recompute == PZ_RECOMPUTE_FULL ? ", activations recomputed" : "");
+  print_experts(w);
+  print_order(w);
   for (uint32_t i = 0; i < w->n_layers; i++) {
     enum pz_status status = print_layer(w, i);
     if (status != PZ_OK) return status;

@@ -216,6 +216,7 @@ static enum pz_status collective_cost(const struct pz_cost *cost, const struct p
   double bytes = (double)(op->bytes_read > op->bytes_written ? op->bytes_read : op->bytes_written);
   enum pz_collective kind = op->kind == PZ_OP_ALL_REDUCE       ? PZ_COLLECTIVE_ALL_REDUCE
                             : op->kind == PZ_OP_REDUCE_SCATTER ? PZ_COLLECTIVE_REDUCE_SCATTER
+                            : op->kind == PZ_OP_ALL_TO_ALL     ? PZ_COLLECTIVE_ALL_TO_ALL
                                                                : PZ_COLLECTIVE_ALL_GATHER;
   out->latency_s = pz_collective_s(&cost->net, kind, bytes, op->dims.batch);
   double group = (double)op->dims.batch, halves = kind == PZ_COLLECTIVE_ALL_REDUCE ? 2 : 1;

@@ -22,6 +22,7 @@ static const unsigned char cycles[PZ_OP_KINDS][2] = {
     [PZ_OP_LAYERNORM] = {1, 1},    [PZ_OP_RMSNORM] = {1, 1},    [PZ_OP_DROPOUT] = {2, 1},
     [PZ_OP_ROTARY] = {3, 3},       [PZ_OP_EMBEDDING] = {1, 1},  [PZ_OP_REDUCE] = {1, 1},
     [PZ_OP_TOPK] = {1, 1},         [PZ_OP_DISPATCH] = {1, 1},   [PZ_OP_COMBINE] = {2, 3},
+    [PZ_OP_SIGMOID] = {11, 2},
 };
 
 /* A thread of a block takes this many values of a row; a core runs so many threads (CUDA limits).

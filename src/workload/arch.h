@@ -8,26 +8,90 @@
 
 enum pz_act { PZ_ACT_GELU, PZ_ACT_GELU_TANH, PZ_ACT_GELU_FAST, PZ_ACT_RELU, PZ_ACT_SILU };
 
+/* Norms of query and key. */
+enum pz_qk_norm {
+  PZ_QK_NORM_NONE,
+  PZ_QK_NORM_HEAD,  /* of each head, one weight for all of them */
+  PZ_QK_NORM_WIDTH, /* of all heads together */
+  PZ_QK_NORM_PLAIN, /* of each head, without weights, after the rotary embedding */
+};
+
+/* How a token's experts get their weights. */
+enum pz_router {
+  PZ_ROUTER_SOFTMAX,        /* over all experts; the largest are kept */
+  PZ_ROUTER_SIGMOID,        /* of each expert; the largest are kept */
+  PZ_ROUTER_CHOSEN_SOFTMAX, /* the largest logits are kept; softmax over them */
+  PZ_ROUTER_CHOSEN_SIGMOID, /* the largest logits are kept; sigmoid of each */
+};
+
+/* In what the layers of one model differ. */
+enum {
+  PZ_LAYER_LOCAL = 1,     /* attention within a window or a chunk, else over the whole sequence */
+  PZ_LAYER_UNROTATED = 2, /* no rotary positions */
+  PZ_LAYER_DENSE = 4,     /* a dense feed-forward in a model with experts */
+};
+
+/* What a family's block is, in models that have other layers than decoder blocks. */
+enum pz_part {
+  PZ_PART_BLOCK,
+  PZ_PART_ENCODER,
+  PZ_PART_BRIDGE,  /* from encoder to decoder: the encoder's last norm, the decoder's embedding */
+  PZ_PART_PREDICT, /* multi-token prediction */
+};
+
+/* The most layers of a model whose layers differ. */
+enum { PZ_MOST_MIXED_LAYERS = 1024 };
+
 struct pz_arch {
   int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab;
   int64_t positions; /* rows of a learned table, or the longest sequence of a rotary model */
   int64_t types;     /* BERT's segment embeddings */
   int64_t
       embed_dim; /* width of the token embedding where it is projected (OPT-350m), else hidden */
-  int64_t rotary_dims;                /* of each head; 0: no rotary embedding */
-  int64_t experts, experts_per_token; /* 0: dense */
+  int64_t rotary_dims; /* of each head; 0: no rotary embedding */
+  int64_t window;      /* a token attends to so many, itself included; 0: to all before it */
+  int64_t chunk;       /* a token attends to those of its chunk of the sequence; 0: no chunks */
   int64_t default_seq;
 
+  /* latent attention (DeepSeek-V2, arXiv 2405.04434): queries through a vector of q_rank values
+   * (0: directly), keys and values through one of kv_rank (0: ordinary attention); head_dim is that
+   * of query and key, of which rotary_dims are rotated and common to all heads of the key */
+  int64_t q_rank, kv_rank;
+  int64_t value_dim; /* of each head; 0: head_dim */
+
+  /* experts; ffn is the width of each */
+  int64_t experts, experts_per_token; /* 0: dense */
+  int64_t shared_ffn;                 /* of the expert that every token meets; 0: none */
+  int64_t dense_ffn;                  /* of PZ_LAYER_DENSE layers */
+  enum pz_router router;
+  bool router_bias;
+
+  bool mixed; /* layers differ: */
+  uint8_t kind[PZ_MOST_MIXED_LAYERS];
+
+  enum pz_part part;
+  int64_t predict_layers; /* multi-token prediction */
+  int64_t encoder_layers; /* > 0: an encoder and a decoder */
+  int64_t buckets;        /* of relative positions (T5) */
+  bool gated;             /* the feed-forward has a gate (T5) */
+
   enum pz_act act;
+  enum pz_qk_norm qk_norm;
   bool bidirectional; /* every token attends to every other */
   bool learned_positions;
-  bool tied;       /* the head uses the token embedding's table */
-  bool pre_norm;   /* norm before the block's two halves, else after */
-  bool final_norm; /* before the head */
+  bool tied;        /* the head uses the token embedding's table */
+  bool pre_norm;    /* norm before the block's two halves, else after */
+  bool post_norm;   /* Llama-like blocks: norm after each half, inside the residual */
+  bool final_norm;  /* before the head */
+  bool scale_embed; /* the embedding is multiplied by a constant */
   bool parallel_residual;
+  bool one_norm; /* of parallel halves */
   bool norm_affine;
   bool fused_qkv;                    /* one projection for query, key and value */
+  bool fused_gate;                   /* one projection for gate and up */
   bool qkv_bias, out_bias, mlp_bias; /* of the projections */
+  bool sinks;                        /* attention has one more logit for each head */
+  bool score_cap, logit_cap;         /* cap * tanh(x / cap) */
   bool causal_mask_buffer; /* the eager implementation keeps a positions x positions mask in every
                               layer */
 

@@ -4,6 +4,7 @@
 #include "workload/backward.h"
 #include "workload/fuse.h"
 #include "workload/memory.h"
+#include "workload/order.h"
 
 struct pz_owned *pz_owned_new(const struct pz_mem *mem) {
   struct pz_arena arena;
@@ -52,6 +53,8 @@ static void describe(const struct pz_builder *b, const struct pz_graph *g, struc
   layer->tied_params = b->tied_params;
   layer->model_params = b->model_params;
   layer->group_grad_params = b->group_grad_params;
+  layer->expert_params = b->expert_params;
+  layer->model_expert_params = b->model_expert_params;
 }
 
 static enum pz_status build_layer(struct pz_owned *o, const struct pz_layer_plan *plan,
@@ -92,6 +95,13 @@ static bool add_ops(struct pz_totals *t, const struct pz_layer *l, enum pz_direc
   return add_times(&t->ops, l->ops[d].n, l->count);
 }
 
+/* Parameters that a token meets: of the routed experts those that it is sent to. */
+static int64_t active_params(const struct pz_workload *w, const struct pz_layer *l) {
+  int64_t all = l->model_expert_params;
+  if (!all || !w->experts) return l->model_params;
+  return l->model_params - all + all / w->experts * w->experts_per_token;
+}
+
 static enum pz_status sum_up(struct pz_workload *w) {
   struct pz_totals *t = &w->totals;
   for (uint32_t i = 0; i < w->n_layers; i++) {
@@ -99,6 +109,8 @@ static enum pz_status sum_up(struct pz_workload *w) {
     bool ok = add_times(&t->params, l->params, l->count) &&
               add_times(&t->model_params, l->model_params, l->count) &&
               add_times(&t->split_params, l->split_params, l->count) &&
+              add_times(&t->expert_params, l->expert_params, l->count) &&
+              add_times(&t->active_params, active_params(w, l), l->count) &&
               add_times(&t->activation_bytes, l->activation_bytes, l->count) &&
               pz_add(&t->activation_bytes, l->shared_bytes) && add_ops(t, l, PZ_FORWARD) &&
               add_ops(t, l, PZ_BACKWARD);
@@ -128,6 +140,7 @@ enum pz_status pz_assemble(struct pz_owned *o, const struct pz_layer_plan *plan,
   }
   o->w.layers = layers;
   o->w.n_layers = n;
+  if (status == PZ_OK && !o->w.order) status = pz_order_grouped(&o->w, &o->arena);
   return status == PZ_OK ? sum_up(&o->w) : status;
 }
 

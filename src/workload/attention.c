@@ -1,14 +1,40 @@
 /* Self-attention, standard (scores are written to memory) or flash (they are not). */
 #include "workload/parts.h"
 
-/* This slice's sizes. */
+#include "core/num.h"
+
+/* This slice's sizes.  A sequence is cut into `chunks` of so many queries, which attend to so many
+ * keys each: all of them, those of a window, or those of their chunk (the last counts as a whole
+ * one). */
 struct sizes {
-  int64_t heads, kv_heads, head_dim, batch, seq;
+  int64_t heads, kv_heads, head_dim, value_dim, batch, seq;
+  int64_t chunks, queries, keys;
 };
 
+/* Eager code writes all scores and masks those that do not count. */
+static bool all_scores(const struct pz_builder *b) {
+  return pz_eager(b) && b->options->attention == PZ_ATTENTION_STANDARD;
+}
+
 static struct sizes sizes_of(const struct pz_builder *b, const struct pz_arch *a) {
-  return (struct sizes){a->heads / b->options->tp, a->kv_heads / b->options->tp, a->head_dim,
-                        b->options->mbs, b->options->seq};
+  int64_t seq = b->options->seq;
+  struct sizes z = {.heads = a->heads / b->options->tp,
+                    .kv_heads = a->kv_heads / b->options->tp,
+                    .head_dim = a->head_dim,
+                    .value_dim = a->value_dim ? a->value_dim : a->head_dim,
+                    .batch = b->options->mbs,
+                    .seq = seq,
+                    .chunks = 1,
+                    .queries = seq,
+                    .keys = seq};
+  if (all_scores(b)) return z;
+  if (a->chunk && a->chunk < seq) {
+    z.chunks = pz_ceil_div(seq, a->chunk);
+    z.queries = z.keys = a->chunk;
+  } else if (a->window && a->window < seq) {
+    z.keys = a->window;
+  }
+  return z;
 }
 
 static uint32_t project(struct pz_builder *b, const struct pz_arch *a, const char *name, uint32_t x,
@@ -21,13 +47,25 @@ static uint32_t project(struct pz_builder *b, const struct pz_arch *a, const cha
                                                 .bias = a->qkv_bias});
 }
 
-static void project_qkv(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
-                        uint32_t qkv[3]) {
-  x = pz_build_enter(b, "qkv", x);
+/* Names of the projections of self-attention and of cross-attention. */
+struct attention_names {
+  const char *enter, *query, *key, *value, *out;
+};
+
+static const struct attention_names SELF = {"qkv", "query", "key", "value", "attention_out"},
+                                    CROSS = {"cross_query", "cross_query", "cross_key",
+                                             "cross_value", "cross_out"};
+
+/* Keys and values are of `y`, which is x but in cross-attention. */
+static void project_qkv(struct pz_builder *b, const struct pz_arch *a,
+                        const struct attention_names *n, uint32_t x, uint32_t y, uint32_t qkv[3]) {
+  bool cross = x != y;
+  x = pz_build_enter(b, n->enter, x);
+  y = cross ? pz_build_enter(b, n->key, y) : x;
   if (!a->fused_qkv) {
-    qkv[0] = project(b, a, "query", x, a->heads);
-    qkv[1] = project(b, a, "key", x, a->kv_heads);
-    qkv[2] = project(b, a, "value", x, a->kv_heads);
+    qkv[0] = project(b, a, n->query, x, a->heads);
+    qkv[1] = project(b, a, n->key, y, a->kv_heads);
+    qkv[2] = project(b, a, n->value, y, a->kv_heads);
     return;
   }
   struct sizes z = sizes_of(b, a);
@@ -41,10 +79,20 @@ static void project_qkv(struct pz_builder *b, const struct pz_arch *a, uint32_t 
   pz_build_split(b, &split, qkv);
 }
 
-static void rotate(struct pz_builder *b, const struct pz_arch *a, uint32_t qkv[3]) {
-  if (!a->rotary_dims) return;
-  qkv[0] = pz_kernel_rotary(b, "query_rotary", qkv[0], a->rotary_dims, a->head_dim);
-  qkv[1] = pz_kernel_rotary(b, "key_rotary", qkv[1], a->rotary_dims, a->head_dim);
+/* Norms and positions of query and key. */
+static void rotate(struct pz_builder *b, const struct pz_arch *a, uint32_t qk[2]) {
+  static const char *const norm[] = {"query_norm", "key_norm"}, *const rotary[] = {"query_rotary",
+                                                                                   "key_rotary"};
+  const int64_t heads[] = {a->heads, a->kv_heads};
+  for (int i = 0; i < 2; i++) {
+    if (a->qk_norm == PZ_QK_NORM_HEAD)
+      qk[i] = pz_kernel_rmsnorm_inside(b, norm[i], qk[i], a->head_dim);
+    if (a->qk_norm == PZ_QK_NORM_WIDTH)
+      qk[i] = pz_kernel_rmsnorm_divided(b, norm[i], qk[i], heads[i] * a->head_dim);
+    if (a->rotary_dims) qk[i] = pz_kernel_rotary(b, rotary[i], qk[i], a->rotary_dims, a->head_dim);
+    if (a->rotary_dims && a->qk_norm == PZ_QK_NORM_PLAIN)
+      qk[i] = pz_kernel_rmsnorm_plain(b, norm[i], qk[i], a->head_dim);
+  }
 }
 
 /* The framework's batched product wants key and value once for each query head, and heads in front
@@ -70,15 +118,19 @@ static uint32_t unary(struct pz_builder *b, int kind, const char *name, uint32_t
   return pz_build_op(b, &(struct pz_emit){.kind = kind, .name = name, .in = {x, PZ_NONE}});
 }
 
-static uint32_t scale_and_mask(struct pz_builder *b, const struct pz_arch *a, uint32_t scores) {
+static uint32_t scale_and_mask(struct pz_builder *b, const struct pz_arch *a, const struct sizes *z,
+                               uint32_t scores) {
   const struct pz_workload_options *o = b->options;
   if (!pz_eager(b)) {
-    uint32_t all = pz_build_data(b, "mask", PZ_B16, PZ_SHAPE(o->mbs, o->seq, o->seq));
+    if (a->score_cap) scores = pz_kernel_cap(b, "score_cap", scores);
+    uint32_t all =
+        pz_build_data(b, "mask", PZ_B16, PZ_SHAPE(o->mbs * z->chunks, z->queries, z->keys));
     return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_SCALE_MASK,
                                             .name = "scale_mask",
                                             .in = {scores, all, PZ_NONE}});
   }
   if (!a->scale_query) scores = unary(b, PZ_OP_SCALE, "scale", scores);
+  if (a->score_cap) scores = pz_kernel_cap(b, "score_cap", scores);
   if (a->causal_mask_buffer) { /* masked by selection */
     uint32_t kept = pz_build_data(b, "mask", PZ_BYTE, PZ_SHAPE(o->seq, o->seq));
     return pz_build_op(
@@ -89,35 +141,73 @@ static uint32_t scale_and_mask(struct pz_builder *b, const struct pz_arch *a, ui
   return pz_kernel_add(b, "add_mask", scores, mask);
 }
 
+/* A logit of each head that takes part in the softmax and has no value. */
+static uint32_t sinks(struct pz_builder *b, const struct pz_arch *a, const struct sizes *z) {
+  return a->sinks ? pz_build_param(b, "sinks", PZ_SHAPE(z->heads), a->heads, false) : PZ_NONE;
+}
+
+static struct pz_shape context_shape(const struct sizes *z) {
+  return PZ_SHAPE(z->batch * z->heads, z->seq, z->value_dim);
+}
+
 static uint32_t standard(struct pz_builder *b, const struct pz_arch *a, const struct sizes *z,
                          uint32_t qkv[3]) {
   if (pz_eager(b)) arrange_eager(b, z, qkv);
-  int64_t batch = z->batch * z->heads;
-  struct pz_dims qk = {batch, z->seq, z->seq, z->head_dim},
-                 av = {batch, z->seq, z->head_dim, z->seq};
+  int64_t batch = z->batch * z->heads * z->chunks;
+  struct pz_dims qk = {batch, z->queries, z->keys, z->head_dim},
+                 av = {batch, z->queries, z->value_dim, z->keys};
   uint32_t s = pz_build_product(b, "scores", qkv[0], qkv[1], qk);
-  s = scale_and_mask(b, a, s);
-  s = pz_kernel_softmax(b, "softmax", s, a->softmax_f32);
+  s = scale_and_mask(b, a, z, s);
+  s = pz_kernel_softmax(b, "softmax", s, sinks(b, a, z), a->softmax_f32);
   s = pz_kernel_dropout(b, "attention_dropout", s, a->drop_attn);
-  uint32_t context = pz_build_product(b, "context", s, qkv[2], av);
+  uint32_t context = pz_build_contract(b, &(struct pz_contract){.name = "context",
+                                                                .a = s,
+                                                                .c = qkv[2],
+                                                                .bias = PZ_NONE,
+                                                                .dims = av,
+                                                                .shape = context_shape(z)});
   return pz_eager(b) ? unary(b, PZ_OP_COPY, "merge_heads", context) : context;
 }
 
-uint32_t pz_part_attention(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
+static uint32_t flash(struct pz_builder *b, const struct pz_arch *a, const struct sizes *z,
+                      const uint32_t qkv[3]) {
+  struct pz_flash f = {.name = "flash_attention",
+                       .in = {qkv[0], qkv[1], qkv[2], sinks(b, a, z)},
+                       .dims = {z->batch * z->heads * z->chunks, z->queries, z->keys, z->head_dim},
+                       .value_dim = z->value_dim,
+                       .shape = context_shape(z)};
+  return pz_build_flash_of(b, &f);
+}
+
+static uint32_t attend(struct pz_builder *b, const struct pz_arch *a,
+                       const struct attention_names *n, uint32_t qkv[3]) {
   struct sizes z = sizes_of(b, a);
-  uint32_t qkv[3];
-  project_qkv(b, a, x, qkv);
-  if (pz_eager(b) && a->scale_query) qkv[0] = unary(b, PZ_OP_SCALE, "scale_query", qkv[0]);
-  rotate(b, a, qkv);
-  struct pz_dims flash = {z.batch * z.heads, z.seq, z.seq, z.head_dim};
-  uint32_t context = b->options->attention == PZ_ATTENTION_FLASH
-                         ? pz_build_flash(b, "flash_attention", qkv, flash)
-                         : standard(b, a, &z, qkv);
-  struct pz_linear out = {.name = "attention_out",
+  uint32_t context =
+      b->options->attention == PZ_ATTENTION_FLASH ? flash(b, a, &z, qkv) : standard(b, a, &z, qkv);
+  struct pz_linear out = {.name = n->out,
                           .x = context,
-                          .in = a->heads * a->head_dim,
+                          .in = a->heads * z.value_dim,
                           .out = a->hidden,
                           .divide = PZ_DIVIDE_ROWS,
                           .bias = a->out_bias};
-  return pz_build_leave(b, "attention_out", pz_build_linear(b, &out), a->out_bias ? a->hidden : 0);
+  return pz_build_leave(b, n->out, pz_build_linear(b, &out), a->out_bias ? a->hidden : 0);
+}
+
+uint32_t pz_part_attention(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
+  uint32_t qkv[3];
+  if (a->kv_rank) {
+    pz_latent_qkv(b, a, x, qkv);
+  } else {
+    project_qkv(b, a, &SELF, x, x, qkv);
+    if (pz_eager(b) && a->scale_query) qkv[0] = unary(b, PZ_OP_SCALE, "scale_query", qkv[0]);
+    rotate(b, a, qkv);
+  }
+  return attend(b, a, &SELF, qkv);
+}
+
+uint32_t pz_part_cross_attention(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
+                                 uint32_t y) {
+  uint32_t qkv[3];
+  project_qkv(b, a, &CROSS, x, y, qkv);
+  return attend(b, a, &CROSS, qkv);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/num.h"
+#include "workload/build.h"
 
 struct backward {
   struct pz_graph *g;
@@ -53,6 +54,7 @@ static struct pz_op derived(const struct pz_op *op, int kind, struct ends ends) 
                         .direction = PZ_BACKWARD,
                         .op_class = pz_op_info(kind)->op_class,
                         .replicated = op->replicated,
+                        .peers = op->peers,
                         .dims = op->dims,
                         .in = ends.in,
                         .n_in = ends.n_in,
@@ -128,13 +130,16 @@ static int64_t backward_flop(struct backward *b, const struct pz_op *op) {
   return flop;
 }
 
-/* Flash attention makes the scores again: five products for the forward's two, and the softmax
- * again. */
+/* Flash attention makes the scores again: five products for the forward's two, three of the query's
+ * width and two of the value's, and the softmax again. */
 static void flash_flop(struct backward *b, const struct pz_op *op, struct pz_op *back) {
   int64_t softmax = op->flop - op->matmul_flop;
   const int *per_score = pz_op_info(PZ_OP_SOFTMAX)->flop;
-  back->matmul_flop = op->matmul_flop / 2;
-  if (!pz_mul(&back->matmul_flop, 5)) failed(b, PZ_LIMIT);
+  const struct pz_tensor *context = tensor(b, op->out[0]);
+  int64_t once = 2 * op->dims.batch * op->dims.m * op->dims.n;
+  int64_t v = context->shape[context->n_dims - 1], k = op->matmul_flop / once - v;
+  back->matmul_flop = once;
+  if (!pz_mul(&back->matmul_flop, 3 * k + 2 * v)) failed(b, PZ_LIMIT);
   back->flop = back->matmul_flop;
   if (!pz_add(&back->flop, softmax + softmax / per_score[PZ_FORWARD] * per_score[PZ_BACKWARD]))
     failed(b, PZ_LIMIT);
@@ -172,7 +177,8 @@ static uint32_t gathered_again(struct backward *b, const struct pz_op *from, uin
   const struct pz_op *maker = NULL;
   for (uint32_t i = 0; i < b->g->ops[PZ_FORWARD].n && !maker; i++) {
     const struct pz_op *op = pz_graph_op(b->g, PZ_FORWARD, i);
-    if (op->kind == PZ_OP_ALL_GATHER && op->out[0] == x) maker = op;
+    bool rows = op->kind == PZ_OP_ALL_GATHER && op->peers == PZ_PEERS_TENSOR;
+    if (rows && op->out[0] == x) maker = op;
   }
   if (!maker) return x;
   if (b->regather[x] != PZ_NONE) return b->regather[x];
@@ -256,12 +262,13 @@ static void grad_collective(struct backward *b, const struct pz_op *op, uint32_t
   int dual = op->kind == PZ_OP_TP_ENTER         ? PZ_OP_ALL_REDUCE
              : op->kind == PZ_OP_ALL_GATHER     ? PZ_OP_REDUCE_SCATTER
              : op->kind == PZ_OP_REDUCE_SCATTER ? PZ_OP_ALL_GATHER
+             : op->kind == PZ_OP_ALL_TO_ALL     ? PZ_OP_ALL_TO_ALL
                                                 : PZ_OP_SPLIT;
   uint32_t out = like(b, x, "grad");
   if (out == PZ_NONE) return;
   if (dual == PZ_OP_SPLIT) tensor(b, out)->storage = tensor(b, g)->storage;
   struct pz_op back = derived(op, dual, (struct ends){&g, 1, &out, 1});
-  back.dims.batch = b->options->tp;
+  back.dims.batch = pz_peers_number(b->options, op->peers);
   add(b, back, op, pz_op_info(dual)->name);
   contribute(b, op, x, out);
 }

@@ -23,6 +23,19 @@ int64_t pz_share(const struct pz_builder *b, int64_t n) {
   return n / b->options->tp + (b->options->slice < n % b->options->tp);
 }
 
+bool pz_folded(const struct pz_builder *b) {
+  const struct pz_workload_options *o = b->options;
+  return o->ep > 1 || (o->etp > 0 && o->etp != o->tp);
+}
+
+int64_t pz_local_experts(const struct pz_builder *b, int64_t n) {
+  return pz_folded(b) ? n / b->options->ep : n;
+}
+
+int64_t pz_peers_number(const struct pz_workload_options *o, enum pz_peers peers) {
+  return peers == PZ_PEERS_EXPERT ? o->ep : peers == PZ_PEERS_EXPERT_TENSOR ? o->etp : o->tp;
+}
+
 static bool failed(struct pz_builder *b, enum pz_status status) {
   if (b->status == PZ_OK) b->status = status;
   return b->status != PZ_OK;
@@ -45,6 +58,34 @@ uint32_t pz_build_input(struct pz_builder *b, int64_t width) {
       add_tensor(b, "input", PZ_ROLE_ACTIVATION, PZ_B16, PZ_SHAPE(pz_rows_outside(b), width));
   if (x != PZ_NONE) tensor(b, x)->split = b->options->sequence_parallel;
   return b->graph->input = x;
+}
+
+/* One more in a list that ends up in the graph. */
+static const uint32_t *one_more(struct pz_builder *b, const uint32_t *list, uint32_t *n,
+                                uint32_t x) {
+  uint32_t *all = pz_arena_alloc(b->graph->arena, *n + 1, sizeof *all);
+  if (!all) {
+    failed(b, PZ_NO_MEMORY);
+    return list;
+  }
+  if (*n) memcpy(all, list, *n * sizeof *all);
+  all[(*n)++] = x;
+  return all;
+}
+
+void pz_build_also_out(struct pz_builder *b, uint32_t x) {
+  struct pz_graph *g = b->graph;
+  if (b->status == PZ_OK && x != PZ_NONE) g->also_out = one_more(b, g->also_out, &g->n_also_out, x);
+}
+
+uint32_t pz_build_carried(struct pz_builder *b, const char *name, int64_t width) {
+  struct pz_graph *g = b->graph;
+  uint32_t x = add_tensor(b, name, PZ_ROLE_ACTIVATION, PZ_B16, PZ_SHAPE(pz_rows_outside(b), width));
+  if (x == PZ_NONE) return x;
+  tensor(b, x)->split = b->options->sequence_parallel;
+  g->also_in = one_more(b, g->also_in, &g->n_also_in, x);
+  pz_build_also_out(b, x);
+  return x;
 }
 
 void pz_build_output(struct pz_builder *b, uint32_t x) { b->graph->output = x; }
@@ -80,7 +121,7 @@ static bool vector_flop(const struct pz_builder *b, struct pz_op *op) {
   const struct pz_tensor *work = x->elems > y->elems && op->kind != PZ_OP_EMBEDDING ? x : y;
   op->dims.n = work->n_dims ? work->shape[work->n_dims - 1] : 1;
   op->dims.m = op->dims.n ? work->elems / op->dims.n : 0;
-  op->dims.batch = op->op_class == PZ_CLASS_COLLECTIVE ? b->options->tp : 1;
+  op->dims.batch = op->op_class == PZ_CLASS_COLLECTIVE ? pz_peers_number(b->options, op->peers) : 1;
   op->dims.k = 1;
   op->flop = work->elems;
   return pz_mul(&op->flop, pz_op_info(op->kind)->flop[PZ_FORWARD]);
@@ -108,7 +149,7 @@ uint32_t pz_build_op(struct pz_builder *b, const struct pz_emit *e) {
   if (b->status != PZ_OK || e->in[0] == PZ_NONE) return PZ_NONE;
   const struct pz_tensor *x = tensor(b, e->in[0]);
   const struct pz_op_info *info = pz_op_info(e->kind);
-  bool split = x->split;
+  bool split = x->split || (e->divides && b->options->tp > 1);
   enum pz_tensor_role role = role_of_result(b, e->in);
   uint32_t out[2], n_out = 1;
   out[0] = add_tensor(b, e->name, role, e->elem_bytes ? e->elem_bytes : x->elem_bytes,
@@ -127,6 +168,7 @@ uint32_t pz_build_op(struct pz_builder *b, const struct pz_emit *e) {
   struct pz_op op = {.name = e->name,
                      .kind = e->kind,
                      .op_class = info->op_class,
+                     .peers = e->peers,
                      .in = e->in,
                      .out = out,
                      .n_out = n_out};
@@ -188,9 +230,30 @@ static bool product_flop(struct pz_op *op, int64_t rows) {
   return ok;
 }
 
+/* A parameter of routed experts.  On a grid of their own they are not a matter of the
+ * tensor-parallel group. */
+static uint32_t expert_param(struct pz_builder *b, const char *name, struct pz_shape shape,
+                             int64_t whole) {
+  int64_t split = b->split_params, partial = b->group_grad_params;
+  uint32_t id = pz_build_param(b, name, shape, whole, false);
+  if (id == PZ_NONE) return id;
+  struct pz_tensor *t = tensor(b, id);
+  t->experts = shape.d[0];
+  if (pz_folded(b)) {
+    t->split = t->elems != whole;
+    b->split_params = split;
+    b->group_grad_params = partial;
+  }
+  bool ok = pz_add(&b->expert_params, t->elems) && pz_add(&b->model_expert_params, whole);
+  return !ok && failed(b, PZ_LIMIT) ? PZ_NONE : id;
+}
+
 static uint32_t linear_bias(struct pz_builder *b, const struct pz_linear *l, int64_t width) {
   char name[96];
   snprintf(name, sizeof name, "%s.bias", l->name);
+  if (l->experts)
+    return expert_param(b, name, PZ_SHAPE(pz_local_experts(b, l->experts), width),
+                        l->experts * l->out);
   return pz_build_param(b, name, PZ_SHAPE(width), l->out, l->tied_bias);
 }
 
@@ -203,37 +266,73 @@ static uint32_t linear_weight(struct pz_builder *b, const struct pz_linear *l, i
     failed(b, PZ_LIMIT);
     return PZ_NONE;
   }
-  uint32_t w = pz_build_param(
-      b, name, l->experts ? PZ_SHAPE(l->experts, in, out) : PZ_SHAPE(in, out), whole, l->tied);
-  if (w != PZ_NONE) tensor(b, w)->experts = l->experts;
-  return w;
+  if (l->experts)
+    return expert_param(b, name, PZ_SHAPE(pz_local_experts(b, l->experts), in, out), whole);
+  return pz_build_param(b, name, PZ_SHAPE(in, out), whole, l->tied);
 }
 
 /* Rows of a product; with experts, as many of them as have rows, each with its share. */
-static struct pz_dims linear_dims(const struct pz_linear *l, int64_t rows, int64_t in,
-                                  int64_t out) {
+static struct pz_dims linear_dims(int64_t experts, int64_t rows, int64_t in, int64_t out) {
   int64_t batch = 1;
-  if (l->experts) batch = rows < l->experts ? rows : l->experts;
+  if (experts) batch = rows < experts ? rows : experts;
   return (struct pz_dims){batch, pz_ceil_div(rows, batch), out, in};
+}
+
+/* This device's part of a width that the linear layer divides. */
+static int64_t linear_share(const struct pz_builder *b, const struct pz_linear *l, int64_t n) {
+  return l->experts && pz_folded(b) ? n / b->options->etp : pz_share(b, n);
+}
+
+/* Is the result a part of what the tensor-parallel group makes?  On the experts' own grid every
+ * device has tokens of its own. */
+static bool linear_splits(const struct pz_builder *b, const struct pz_linear *l, bool x_split) {
+  if (l->experts && pz_folded(b)) return x_split;
+  return b->options->tp > 1 &&
+         (l->divide == PZ_DIVIDE_COLUMNS || (l->divide == PZ_DIVIDE_NOT && x_split));
+}
+
+/* Bias in the product's own kernel.  A bias after partial sums comes after the sum, or, as the sum
+ * is weighted where experts are combined, in parts: each device's is one of them. */
+static bool linear_bias_now(const struct pz_builder *b, const struct pz_linear *l) {
+  bool whole = l->divide != PZ_DIVIDE_ROWS;
+  return l->bias && (whole || (l->experts ? b->options->etp : b->options->tp) == 1);
+}
+
+static uint32_t linear_op(struct pz_builder *b, const struct pz_linear *l, struct pz_op *op,
+                          int64_t rows) {
+  uint32_t y = op->out[0];
+  bool ok = product_flop(op, rows);
+  if (ok && op->n_in > 2) ok = pz_add(&op->flop, tensor(b, y)->elems);
+  if (!ok) failed(b, PZ_LIMIT);
+  add_op(b, op);
+  if (b->status != PZ_OK) return PZ_NONE;
+  if (!l->experts || !l->bias || op->n_in > 2) return y;
+  char name[96];
+  snprintf(name, sizeof name, "%s.add_bias", l->name);
+  return pz_build_bias(b, name, y, linear_bias(b, l, op->dims.n));
+}
+
+uint32_t pz_build_bias(struct pz_builder *b, const char *name, uint32_t x, uint32_t bias) {
+  return pz_build_op(b,
+                     &(struct pz_emit){.kind = PZ_OP_BIAS, .name = name, .in = {x, bias, PZ_NONE}});
 }
 
 uint32_t pz_build_linear(struct pz_builder *b, const struct pz_linear *l) {
   if (b->status != PZ_OK || l->x == PZ_NONE) return PZ_NONE;
-  int64_t in = l->divide == PZ_DIVIDE_ROWS ? pz_share(b, l->in) : l->in;
-  int64_t out = l->divide == PZ_DIVIDE_COLUMNS ? pz_share(b, l->out) : l->out;
+  int64_t in = l->divide == PZ_DIVIDE_ROWS ? linear_share(b, l, l->in) : l->in;
+  int64_t out = l->divide == PZ_DIVIDE_COLUMNS ? linear_share(b, l, l->out) : l->out;
   uint32_t ins[3] = {l->x, linear_weight(b, l, in, out), PZ_NONE}, y;
-  bool bias_now = l->bias && (l->divide != PZ_DIVIDE_ROWS || b->options->tp == 1);
+  bool bias_now = linear_bias_now(b, l);
   if (bias_now) ins[2] = linear_bias(b, l, out);
   if (b->status != PZ_OK) return PZ_NONE;
   int64_t rows = tensor(b, l->x)->elems / in;
   bool x_split = tensor(b, l->x)->split, divided = l->divide != PZ_DIVIDE_NOT || x_split;
   y = add_tensor(b, l->name, PZ_ROLE_ACTIVATION, PZ_B16, PZ_SHAPE(rows, out));
   if (y == PZ_NONE) return y;
-  tensor(b, y)->split = b->options->tp > 1 &&
-                        (l->divide == PZ_DIVIDE_COLUMNS || (l->divide == PZ_DIVIDE_NOT && x_split));
+  tensor(b, y)->split = linear_splits(b, l, x_split);
   /* an undivided product inside a region: its gradient is one of partial sums */
-  if (b->options->tp > 1 && !divided && !b->options->sequence_parallel)
-    b->group_grad_params += tensor(b, ins[1])->elems;
+  if (b->options->tp > 1 && !divided && !b->options->sequence_parallel && !l->outside)
+    b->group_grad_params += tensor(b, ins[1])->elems + (bias_now ? tensor(b, ins[2])->elems : 0);
   struct pz_op op = {.name = l->name,
                      .kind = PZ_OP_MATMUL,
                      .op_class = PZ_CLASS_TENSOR,
@@ -241,13 +340,9 @@ uint32_t pz_build_linear(struct pz_builder *b, const struct pz_linear *l) {
                      .n_in = bias_now ? 3 : 2,
                      .out = &y,
                      .n_out = 1,
-                     .dims = linear_dims(l, rows, in, out),
+                     .dims = linear_dims(pz_local_experts(b, l->experts), rows, in, out),
                      .replicated = b->options->tp > 1 && !divided};
-  bool ok = product_flop(&op, rows);
-  if (ok && bias_now) ok = pz_add(&op.flop, tensor(b, y)->elems);
-  if (!ok) failed(b, PZ_LIMIT);
-  add_op(b, &op);
-  return b->status == PZ_OK ? y : PZ_NONE;
+  return linear_op(b, l, &op, rows);
 }
 
 uint32_t pz_build_contract(struct pz_builder *b, const struct pz_contract *c) {
@@ -286,27 +381,45 @@ uint32_t pz_build_product(struct pz_builder *b, const char *name, uint32_t a, ui
 
 uint32_t pz_build_flash(struct pz_builder *b, const char *name, const uint32_t qkv[3],
                         struct pz_dims dims) {
-  if (b->status != PZ_OK) return PZ_NONE;
-  bool split = tensor(b, qkv[0])->split;
+  return pz_build_flash_of(b, &(struct pz_flash){.name = name,
+                                                 .in = {qkv[0], qkv[1], qkv[2], PZ_NONE},
+                                                 .dims = dims,
+                                                 .value_dim = dims.k,
+                                                 .shape = PZ_SHAPE(dims.batch, dims.m, dims.k)});
+}
+
+/* Both products, 2 batch m n (k + value_dim), and the softmax.  dims.k of the operator is the mean of
+ * the two widths. */
+static bool flash_work(const struct pz_flash *f, struct pz_op *op) {
+  int64_t scores = f->dims.batch;
+  bool ok = pz_mul(&scores, f->dims.m) && pz_mul(&scores, f->dims.n);
+  int64_t softmax = scores;
+  op->matmul_flop = scores;
+  ok = ok && pz_mul(&op->matmul_flop, 2) && pz_mul(&op->matmul_flop, f->dims.k + f->value_dim) &&
+       pz_mul(&softmax, pz_op_info(PZ_OP_SOFTMAX)->flop[PZ_FORWARD]);
+  op->dims.k = (f->dims.k + f->value_dim + 1) / 2;
+  op->flop = op->matmul_flop;
+  return ok && pz_add(&op->flop, softmax);
+}
+
+uint32_t pz_build_flash_of(struct pz_builder *b, const struct pz_flash *f) {
+  if (b->status != PZ_OK || f->in[0] == PZ_NONE) return PZ_NONE;
+  bool split = tensor(b, f->in[0])->split;
   uint32_t out[2];
-  out[0] = add_tensor(b, name, PZ_ROLE_ACTIVATION, PZ_B16, PZ_SHAPE(dims.batch, dims.m, dims.k));
-  out[1] = add_tensor(b, "log_sum_exp", PZ_ROLE_ACTIVATION, PZ_B32, PZ_SHAPE(dims.batch, dims.m));
+  out[0] = add_tensor(b, f->name, PZ_ROLE_ACTIVATION, PZ_B16, f->shape);
+  out[1] =
+      add_tensor(b, "log_sum_exp", PZ_ROLE_ACTIVATION, PZ_B32, PZ_SHAPE(f->dims.batch, f->dims.m));
   if (b->status != PZ_OK) return PZ_NONE;
   tensor(b, out[0])->split = tensor(b, out[1])->split = split;
-  struct pz_op op = {.name = name,
+  struct pz_op op = {.name = f->name,
                      .kind = PZ_OP_ATTENTION,
                      .op_class = PZ_CLASS_FUSED,
-                     .in = qkv,
-                     .n_in = 3,
+                     .in = f->in,
+                     .n_in = f->in[3] == PZ_NONE ? 3 : 4,
                      .out = out,
                      .n_out = 2,
-                     .dims = dims};
-  int64_t softmax = dims.batch;
-  bool ok = product_flop(&op, dims.batch * dims.m) && pz_mul(&op.matmul_flop, 2) &&
-            pz_mul(&softmax, dims.m) && pz_mul(&softmax, dims.n) &&
-            pz_mul(&softmax, pz_op_info(PZ_OP_SOFTMAX)->flop[PZ_FORWARD]);
-  op.flop = op.matmul_flop;
-  if (!ok || !pz_add(&op.flop, softmax)) failed(b, PZ_LIMIT);
+                     .dims = f->dims};
+  if (!flash_work(f, &op)) failed(b, PZ_LIMIT);
   add_op(b, &op);
   return b->status == PZ_OK ? out[0] : PZ_NONE;
 }
@@ -355,7 +468,33 @@ uint32_t pz_build_leave(struct pz_builder *b, const char *name, uint32_t x, int6
   snprintf(full, sizeof full, "%s.add_bias", name);
   snprintf(param, sizeof param, "%s.bias", name);
   uint32_t w = pz_build_param(b, param, PZ_SHAPE(bias), bias, false);
-  return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_BIAS, .name = full, .in = {x, w, PZ_NONE}});
+  return pz_build_bias(b, full, x, w);
+}
+
+/* A collective over the experts' grid that changes the number of rows from/to. */
+static uint32_t expert_collective(struct pz_builder *b, int kind, enum pz_peers peers,
+                                  const char *name, uint32_t x, int64_t from, int64_t to) {
+  if (b->status != PZ_OK || x == PZ_NONE || pz_peers_number(b->options, peers) == 1) return x;
+  const struct pz_tensor *t = tensor(b, x);
+  return pz_build_op(b, &(struct pz_emit){.kind = kind,
+                                          .name = name,
+                                          .in = {x, PZ_NONE},
+                                          .shape = PZ_SHAPE(t->shape[0] / from * to, t->shape[1]),
+                                          .peers = peers});
+}
+
+uint32_t pz_build_all_to_all(struct pz_builder *b, const char *name, uint32_t x) {
+  return expert_collective(b, PZ_OP_ALL_TO_ALL, PZ_PEERS_EXPERT, name, x, 1, 1);
+}
+
+uint32_t pz_build_expert_gather(struct pz_builder *b, const char *name, uint32_t x) {
+  return expert_collective(b, PZ_OP_ALL_GATHER, PZ_PEERS_EXPERT_TENSOR, name, x, 1,
+                           b->options->etp);
+}
+
+uint32_t pz_build_expert_scatter(struct pz_builder *b, const char *name, uint32_t x) {
+  return expert_collective(b, PZ_OP_REDUCE_SCATTER, PZ_PEERS_EXPERT_TENSOR, name, x,
+                           b->options->etp, 1);
 }
 
 uint32_t pz_build_linear_outside(struct pz_builder *b, const struct pz_linear *l) {

@@ -15,6 +15,7 @@ struct pz_builder {
   enum pz_status status;
   int64_t tokens; /* mbs * seq */
   int64_t params, split_params, tied_params, model_params, group_grad_params;
+  int64_t expert_params, model_expert_params;
 };
 
 /* How a weight is divided over the tensor-parallel group. */
@@ -32,6 +33,7 @@ struct pz_linear {
   bool bias;
   bool tied;       /* the weight belongs to another layer */
   bool tied_bias;  /* so does the bias */
+  bool outside;    /* before a region: its gradient is whole where the work is repeated */
   int64_t experts; /* > 0: one weight for each; rows are spread evenly over them */
 };
 
@@ -44,7 +46,9 @@ struct pz_emit {
   int elem_bytes;                 /* of the output; 0: as the first input */
   struct pz_shape aux_shape; /* a second output kept for backward (mask, statistics); n = 0: none */
   int aux_bytes;
-  uint32_t *aux; /* where its tensor goes; may be NULL */
+  uint32_t *aux;       /* where its tensor goes; may be NULL */
+  enum pz_peers peers; /* of a collective */
+  bool divides;        /* the result is this device's part of what the first input has whole */
 };
 
 void pz_builder_init(struct pz_builder *b, struct pz_graph *graph,
@@ -59,11 +63,25 @@ bool pz_composite(const struct pz_builder *b);
  * sequence parallelism. */
 int64_t pz_rows_outside(const struct pz_builder *b);
 
+/* Do the experts lie on a grid of their own, beside that of tensor parallelism? */
+bool pz_folded(const struct pz_builder *b);
+
+/* The experts that this device holds of n. */
+int64_t pz_local_experts(const struct pz_builder *b, int64_t n);
+
+/* Devices that a collective joins. */
+int64_t pz_peers_number(const struct pz_workload_options *o, enum pz_peers peers);
+
 /* This slice's share of n things: n / tp, the first n % tp slices one more. */
 int64_t pz_share(const struct pz_builder *b, int64_t n);
 
 /* The activation that enters the layer. */
 uint32_t pz_build_input(struct pz_builder *b, int64_t width);
+/* A tensor that leaves the layer beside its result. */
+void pz_build_also_out(struct pz_builder *b, uint32_t x);
+/* An activation of this width that enters the layer beside its input, is read, and goes on to the
+ * next layer. */
+uint32_t pz_build_carried(struct pz_builder *b, const char *name, int64_t width);
 /* Name the layer's result. */
 void pz_build_output(struct pz_builder *b, uint32_t x);
 
@@ -114,10 +132,31 @@ uint32_t pz_build_contract(struct pz_builder *b, const struct pz_contract *c);
 uint32_t pz_build_flash(struct pz_builder *b, const char *name, const uint32_t qkv[3],
                         struct pz_dims dims);
 
+/* The same where values are not as wide as queries and keys, where the sequence is cut, and with a
+ * parameter for each head. */
+struct pz_flash {
+  const char *name;
+  uint32_t in[4];      /* query, key, value, sinks or PZ_NONE */
+  struct pz_dims dims; /* k: of query and key */
+  int64_t value_dim;
+  struct pz_shape shape; /* of the result */
+};
+uint32_t pz_build_flash_of(struct pz_builder *b, const struct pz_flash *f);
+
 /* Into a tensor-parallel region (gather rows, or mark for the backward sum), and out of it (sum
  * over the group, to all or scattered); bias > 0 adds a bias of that width after the sum. */
 uint32_t pz_build_enter(struct pz_builder *b, const char *name, uint32_t x);
 uint32_t pz_build_leave(struct pz_builder *b, const char *name, uint32_t x, int64_t bias);
+
+/* Rows of tokens to the devices that hold their experts, and back: as many as this device gave. */
+uint32_t pz_build_all_to_all(struct pz_builder *b, const char *name, uint32_t x);
+
+/* Rows of all devices over which each expert is divided, and the sums of their parts. */
+uint32_t pz_build_expert_gather(struct pz_builder *b, const char *name, uint32_t x);
+uint32_t pz_build_expert_scatter(struct pz_builder *b, const char *name, uint32_t x);
+
+/* A bias of `width` for x, added by every device. */
+uint32_t pz_build_bias(struct pz_builder *b, const char *name, uint32_t x, uint32_t bias);
 
 /* Sum over the group, to all. */
 uint32_t pz_build_all_reduce(struct pz_builder *b, const char *name, uint32_t x);

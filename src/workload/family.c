@@ -5,9 +5,13 @@
 #include <string.h>
 
 static const struct pz_family *const table[] = {
-    &pz_family_bert,    &pz_family_megatron_bert, &pz_family_gpt2,  &pz_family_opt,
-    &pz_family_llama,   &pz_family_mistral,       &pz_family_qwen2, &pz_family_gpt_neox,
-    &pz_family_mixtral, &pz_family_decoder,
+    &pz_family_bert,        &pz_family_megatron_bert, &pz_family_gpt2,      &pz_family_opt,
+    &pz_family_llama,       &pz_family_mistral,       &pz_family_qwen2,     &pz_family_gpt_neox,
+    &pz_family_mixtral,     &pz_family_qwen3,         &pz_family_qwen3_moe, &pz_family_deepseek_v2,
+    &pz_family_deepseek_v3, &pz_family_gemma2,        &pz_family_gemma3,    &pz_family_phi3,
+    &pz_family_gpt_oss,     &pz_family_llama4,        &pz_family_olmo2,     &pz_family_falcon,
+    &pz_family_bloom,       &pz_family_starcoder2,    &pz_family_gptj,      &pz_family_glm4,
+    &pz_family_t5,          &pz_family_decoder,
 };
 
 const struct pz_family *pz_family_at(size_t i) {

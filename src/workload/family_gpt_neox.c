@@ -17,10 +17,8 @@ static void read(struct pz_fields *c, struct pz_arch *a) {
   a->qkv_bias = a->out_bias = pz_fields_bool_or(c, "attention_bias", true);
   a->fused_qkv = a->mlp_bias = a->norm_affine = true;
   a->pre_norm = a->final_norm = a->softmax_f32 = a->loss_f32 = true;
-  double part = pz_fields_real_or(
-      c, "rotary_pct|partial_rotary_factor|rope_parameters.partial_rotary_factor", 0, 1, 0.25);
   pz_arch_derive_heads(c, a, "hidden_size", "num_attention_heads");
-  a->rotary_dims = (int64_t)((double)a->head_dim * part) / 2 * 2;
+  a->rotary_dims = pz_config_rotary(c, a, 0.25);
 }
 
 static void embedding(struct pz_builder *b, const struct pz_arch *a) {
@@ -29,18 +27,8 @@ static void embedding(struct pz_builder *b, const struct pz_arch *a) {
                   pz_kernel_dropout(b, "embedding_dropout", pz_family_tokens(b, a), a->drop_embed));
 }
 
-/* x + attention(norm1(x)) + mlp(norm2(x)) */
-static void parallel_block(struct pz_builder *b, const struct pz_arch *a) {
-  uint32_t x = pz_build_input(b, a->hidden);
-  uint32_t y = pz_kernel_layernorm(b, "attention_norm", x, a->hidden, true);
-  y = pz_kernel_dropout(b, "attention_out_dropout", pz_part_attention(b, a, y), a->drop_hidden);
-  uint32_t z = pz_kernel_layernorm(b, "mlp_norm", x, a->hidden, true);
-  z = pz_kernel_dropout(b, "mlp_dropout", pz_part_mlp(b, a, z), a->drop_hidden);
-  pz_build_output(b, pz_kernel_add(b, "residual", pz_kernel_add(b, "join", z, y), x));
-}
-
 static void block(struct pz_builder *b, const struct pz_arch *a) {
-  a->parallel_residual ? parallel_block(b, a) : pz_part_block(b, a);
+  a->parallel_residual ? pz_part_parallel_block(b, a) : pz_part_block(b, a);
 }
 
 const struct pz_family pz_family_gpt_neox = {

@@ -45,7 +45,7 @@ uint32_t pz_kernel_layernorm(struct pz_builder *b, const char *name, uint32_t x,
   return pz_build_op(b, &e);
 }
 
-/* Convert to 32 bit, square, mean, rsqrt, multiply, convert back, multiply by the weight. */
+/* Convert to 32 bit, square, mean, rsqrt, multiply, convert back, multiply by the weight if any. */
 static uint32_t rmsnorm_eager(struct pz_builder *b, const char *name, uint32_t x, int64_t width,
                               uint32_t weight) {
   char part[96];
@@ -56,20 +56,53 @@ static uint32_t rmsnorm_eager(struct pz_builder *b, const char *name, uint32_t x
                                                    .name = part,
                                                    .in = {square, PZ_NONE},
                                                    .shape = PZ_SHAPE(elems(b, x) / width, 1)});
+  /* rows that are divided have one mean, which every device goes on with */
+  if (mean != PZ_NONE && weight != PZ_NONE && pz_graph_tensor(b->graph, weight)->split)
+    pz_graph_tensor(b->graph, mean)->split = false;
   uint32_t rsqrt = step(b, PZ_OP_RSQRT, name, "rsqrt", mean, PZ_NONE);
   uint32_t scaled = step(b, PZ_OP_MUL, name, "normalise", wide, rsqrt);
   uint32_t narrow = cast(b, name, "to_b16", scaled, PZ_B16);
-  return step(b, PZ_OP_MUL, name, "weigh", narrow, weight);
+  return weight == PZ_NONE ? narrow : step(b, PZ_OP_MUL, name, "weigh", narrow, weight);
 }
 
-uint32_t pz_kernel_rmsnorm(struct pz_builder *b, const char *name, uint32_t x, int64_t width) {
-  uint32_t weight = norm_param(b, name, "weight", width);
+/* Rows of `width` values; the weight may be PZ_NONE. */
+static uint32_t rmsnorm(struct pz_builder *b, const char *name, uint32_t x, int64_t width,
+                        uint32_t weight) {
   if (pz_composite(b)) return rmsnorm_eager(b, name, x, width, weight);
   return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_RMSNORM,
                                           .name = name,
                                           .in = {x, weight, PZ_NONE},
                                           .aux_shape = PZ_SHAPE(elems(b, x) / width),
                                           .aux_bytes = PZ_B32});
+}
+
+uint32_t pz_kernel_rmsnorm(struct pz_builder *b, const char *name, uint32_t x, int64_t width) {
+  return rmsnorm(b, name, x, width, norm_param(b, name, "weight", width));
+}
+
+uint32_t pz_kernel_rmsnorm_inside(struct pz_builder *b, const char *name, uint32_t x,
+                                  int64_t width) {
+  if (b->options->tp > 1 && !b->options->sequence_parallel) b->group_grad_params += width;
+  return pz_kernel_rmsnorm(b, name, x, width);
+}
+
+uint32_t pz_kernel_rmsnorm_divided(struct pz_builder *b, const char *name, uint32_t x,
+                                   int64_t width) {
+  char full[96];
+  int64_t part = width / b->options->tp;
+  snprintf(full, sizeof full, "%s.weight", name);
+  return rmsnorm(b, name, x, part, pz_build_param(b, full, PZ_SHAPE(part), width, false));
+}
+
+uint32_t pz_kernel_rmsnorm_plain(struct pz_builder *b, const char *name, uint32_t x,
+                                 int64_t width) {
+  return rmsnorm(b, name, x, width, PZ_NONE);
+}
+
+uint32_t pz_kernel_cap(struct pz_builder *b, const char *name, uint32_t x) {
+  x = step(b, PZ_OP_SCALE, name, "divide", x, PZ_NONE);
+  x = step(b, PZ_OP_TANH, name, "tanh", x, PZ_NONE);
+  return step(b, PZ_OP_SCALE, name, NULL, x, PZ_NONE);
 }
 
 /* 0.5 x (1 + tanh(c (x + a x^3))) as the framework runs it: eight element-wise operators. */
@@ -119,10 +152,11 @@ uint32_t pz_kernel_gated(struct pz_builder *b, const char *name, enum pz_act act
   return step(b, PZ_OP_MUL, name, NULL, a, up);
 }
 
-uint32_t pz_kernel_softmax(struct pz_builder *b, const char *name, uint32_t x, bool f32) {
-  if (!pz_composite(b) || !f32) return step(b, PZ_OP_SOFTMAX, name, NULL, x, PZ_NONE);
+uint32_t pz_kernel_softmax(struct pz_builder *b, const char *name, uint32_t x, uint32_t sinks,
+                           bool f32) {
+  if (!pz_composite(b) || !f32) return step(b, PZ_OP_SOFTMAX, name, NULL, x, sinks);
   uint32_t wide = cast(b, name, "to_f32", x, PZ_B32);
-  uint32_t y = step(b, PZ_OP_SOFTMAX, name, NULL, wide, PZ_NONE);
+  uint32_t y = step(b, PZ_OP_SOFTMAX, name, NULL, wide, sinks);
   return cast(b, name, "to_b16", y, PZ_B16);
 }
 
@@ -177,8 +211,8 @@ uint32_t pz_kernel_add(struct pz_builder *b, const char *name, uint32_t x, uint3
   return step(b, PZ_OP_ADD, name, NULL, x, y);
 }
 
-uint32_t pz_kernel_embedding(struct pz_builder *b, const char *name, int64_t rows, int64_t table,
-                             int64_t width, bool divide) {
+static uint32_t embedding(struct pz_builder *b, const char *name, int64_t rows, int64_t table,
+                          int64_t width, bool divide, bool tied) {
   char ids_name[96], weight_name[96];
   snprintf(ids_name, sizeof ids_name, "%s.ids", name);
   snprintf(weight_name, sizeof weight_name, "%s.weight", name);
@@ -187,13 +221,23 @@ uint32_t pz_kernel_embedding(struct pz_builder *b, const char *name, int64_t row
   /* outside the regions sequence parallelism gives each device rows of its own */
   pz_graph_tensor(b->graph, ids)->split = !divide && b->options->sequence_parallel;
   int64_t local = divide ? pz_share(b, table) : table;
-  uint32_t weight = pz_build_param(b, weight_name, PZ_SHAPE(local, width), table * width, false);
+  uint32_t weight = pz_build_param(b, weight_name, PZ_SHAPE(local, width), table * width, tied);
   uint32_t y = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_EMBEDDING,
                                                 .name = name,
                                                 .in = {ids, weight, PZ_NONE},
                                                 .shape = PZ_SHAPE(rows, width),
                                                 .elem_bytes = PZ_B16});
   return divide ? pz_build_leave(b, name, y, 0) : y;
+}
+
+uint32_t pz_kernel_embedding(struct pz_builder *b, const char *name, int64_t rows, int64_t table,
+                             int64_t width, bool divide) {
+  return embedding(b, name, rows, table, width, divide, false);
+}
+
+uint32_t pz_kernel_embedding_tied(struct pz_builder *b, const char *name, int64_t table,
+                                  int64_t width) {
+  return embedding(b, name, b->tokens, table, width, true, true);
 }
 
 /* With the vocabulary divided, maximum, sum and target logit of each token meet over the group. */

@@ -9,12 +9,26 @@
 uint32_t pz_kernel_layernorm(struct pz_builder *b, const char *name, uint32_t x, int64_t width,
                              bool affine);
 uint32_t pz_kernel_rmsnorm(struct pz_builder *b, const char *name, uint32_t x, int64_t width);
+/* The same inside a tensor-parallel region, of rows that each device has for its own heads or partial
+ * gradients of: the weight's gradient is partial. */
+uint32_t pz_kernel_rmsnorm_inside(struct pz_builder *b, const char *name, uint32_t x,
+                                  int64_t width);
+/* Of rows that are divided over the tensor-parallel group, and the weight with them.  The sums of
+ * squares that the devices exchange, 4 bytes a row, are not counted. */
+uint32_t pz_kernel_rmsnorm_divided(struct pz_builder *b, const char *name, uint32_t x,
+                                   int64_t width);
+/* Without a weight. */
+uint32_t pz_kernel_rmsnorm_plain(struct pz_builder *b, const char *name, uint32_t x, int64_t width);
 uint32_t pz_kernel_activation(struct pz_builder *b, const char *name, enum pz_act act, uint32_t x);
 /* act(gate) * up */
 uint32_t pz_kernel_gated(struct pz_builder *b, const char *name, enum pz_act act, uint32_t gate,
                          uint32_t up);
-/* Softmax over the last axis; f32: the eager code converts to 32 bit and back. */
-uint32_t pz_kernel_softmax(struct pz_builder *b, const char *name, uint32_t x, bool f32);
+/* Softmax over the last axis, with one more logit for each head (PZ_NONE: without); f32: the eager
+ * code converts to 32 bit and back. */
+uint32_t pz_kernel_softmax(struct pz_builder *b, const char *name, uint32_t x, uint32_t sinks,
+                           bool f32);
+/* cap * tanh(x / cap) */
+uint32_t pz_kernel_cap(struct pz_builder *b, const char *name, uint32_t x);
 /* Rotary embedding of `dims` of each head's width. */
 uint32_t pz_kernel_rotary(struct pz_builder *b, const char *name, uint32_t x, int64_t dims,
                           int64_t head_dim);
@@ -24,6 +38,9 @@ uint32_t pz_kernel_add(struct pz_builder *b, const char *name, uint32_t x, uint3
 /* Rows of a table by index; the table may be divided by rows over the tensor-parallel group. */
 uint32_t pz_kernel_embedding(struct pz_builder *b, const char *name, int64_t rows, int64_t table,
                              int64_t width, bool divide);
+/* Rows for all tokens of a table, divided over the group, that another layer owns. */
+uint32_t pz_kernel_embedding_tied(struct pz_builder *b, const char *name, int64_t table,
+                                  int64_t width);
 /* Cross-entropy of logits (rows x this slice's classes) with the labels. */
 uint32_t pz_kernel_loss(struct pz_builder *b, uint32_t logits, bool f32);
 

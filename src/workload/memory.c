@@ -220,20 +220,35 @@ static bool add_fixed(int64_t *bytes, const struct pz_layer *l) {
          pz_mul(&each, l->count) && pz_add(bytes, each) && pz_add(bytes, l->shared_bytes);
 }
 
+/* One direction of a model, layer by layer as they run. */
+struct walk {
+  const struct pz_workload *w;
+  int64_t now, peak;
+};
+
+static bool walk_layer(struct walk *k, uint32_t i, enum pz_direction d, int64_t count) {
+  const struct pz_layer *l = &k->w->layers[i];
+  struct pz_live live = l->live[d];
+  if (recomputed(k->w, l)) live = d == PZ_FORWARD ? keep_input(l) : again_and_back(l);
+  return pass(&k->now, &k->peak, live, count);
+}
+
+static bool walk_segment(struct walk *k, const struct pz_segment *s, enum pz_direction d) {
+  if (s->n_unit == 1) return walk_layer(k, s->unit[0], d, s->repeats);
+  for (int64_t r = 0; r < s->repeats; r++)
+    for (uint32_t i = 0; i < s->n_unit; i++)
+      if (!walk_layer(k, s->unit[d == PZ_FORWARD ? i : s->n_unit - 1 - i], d, 1)) return false;
+  return true;
+}
+
 enum pz_status pz_memory_peak(const struct pz_workload *w, int64_t *bytes) {
   int64_t fixed = pz_kernels_eager(w->options.kernels) ? LIBRARY_WORKSPACE_BYTES : 0;
-  int64_t now = 0, peak = 0;
-  for (uint32_t i = 0; i < w->n_layers; i++) {
-    const struct pz_layer *l = &w->layers[i];
-    struct pz_live forward = recomputed(w, l) ? keep_input(l) : l->live[PZ_FORWARD];
-    if (!add_fixed(&fixed, l) || !pass(&now, &peak, forward, l->count)) return PZ_LIMIT;
-  }
-  for (uint32_t i = w->n_layers; i-- > 0;) {
-    const struct pz_layer *l = &w->layers[i];
-    struct pz_live backward = recomputed(w, l) ? again_and_back(l) : l->live[PZ_BACKWARD];
-    if (!pass(&now, &peak, backward, l->count)) return PZ_LIMIT;
-  }
-  if (!pz_add(&fixed, peak)) return PZ_LIMIT;
+  struct walk k = {.w = w};
+  bool ok = true;
+  for (uint32_t i = 0; i < w->n_layers; i++) ok = ok && add_fixed(&fixed, &w->layers[i]);
+  for (uint32_t i = 0; i < w->n_order; i++) ok = ok && walk_segment(&k, &w->order[i], PZ_FORWARD);
+  for (uint32_t i = w->n_order; i-- > 0;) ok = ok && walk_segment(&k, &w->order[i], PZ_BACKWARD);
+  if (!ok || !pz_add(&fixed, k.peak)) return PZ_LIMIT;
   *bytes = fixed;
   return PZ_OK;
 }

@@ -39,6 +39,7 @@ static const struct pz_op_info table[PZ_OP_KINDS] = {
     [PZ_OP_RELU] = {"relu", VEC, POINT, OUT, true, {1, 1}},
     [PZ_OP_SILU] = {"silu", VEC, POINT, IN0, true, {5, 8}},
     [PZ_OP_SWIGLU] = {"swiglu", VEC, POINT, ALL_IN, true, {6, 11}},
+    [PZ_OP_SIGMOID] = {"sigmoid", VEC, POINT, OUT, true, {4, 3}},
     [PZ_OP_SOFTMAX] = {"softmax", VEC, POINT, OUT, false, {5, 4}},
     [PZ_OP_LOG_SOFTMAX] = {"log_softmax", VEC, POINT, OUT, false, {5, 4}},
     [PZ_OP_NLL_LOSS] = {"nll_loss", VEC, POINT, REST, false, {0, 0}},
@@ -57,6 +58,7 @@ static const struct pz_op_info table[PZ_OP_KINDS] = {
     [PZ_OP_ALL_REDUCE] = {"all_reduce", COL, PZ_GRAD_COLLECTIVE, NOTHING, false, {0, 0}},
     [PZ_OP_ALL_GATHER] = {"all_gather", COL, PZ_GRAD_COLLECTIVE, NOTHING, false, {0, 0}},
     [PZ_OP_REDUCE_SCATTER] = {"reduce_scatter", COL, PZ_GRAD_COLLECTIVE, NOTHING, false, {0, 0}},
+    [PZ_OP_ALL_TO_ALL] = {"all_to_all", COL, PZ_GRAD_COLLECTIVE, NOTHING, false, {0, 0}},
     [PZ_OP_GATHER_COLUMNS] = {"gather_columns", COL, PZ_GRAD_COLLECTIVE, NOTHING, false, {0, 0}},
 };
 

@@ -28,6 +28,7 @@ enum pz_op_kind {
   PZ_OP_RELU,
   PZ_OP_SILU,
   PZ_OP_SWIGLU,
+  PZ_OP_SIGMOID,
   PZ_OP_SOFTMAX,
   PZ_OP_LOG_SOFTMAX,
   PZ_OP_NLL_LOSS,
@@ -46,6 +47,7 @@ enum pz_op_kind {
   PZ_OP_ALL_REDUCE,
   PZ_OP_ALL_GATHER, /* of rows (sequence parallelism) */
   PZ_OP_REDUCE_SCATTER,
+  PZ_OP_ALL_TO_ALL,     /* rows of tokens to and from their experts' devices */
   PZ_OP_GATHER_COLUMNS, /* all-gather of columns; the gradient is a slice */
   PZ_OP_KINDS,
 };

@@ -25,6 +25,8 @@ enum pz_status pz_workload_options_check(const struct pz_workload_options *o, in
   enum pz_status s = pz_need_range("sequence length", o->seq, least, 1 << 24, err);
   if (s == PZ_OK) s = pz_need_range("microbatch size", o->mbs, 1, 1 << 20, err);
   if (s == PZ_OK) s = pz_need_range("tensor-parallel degree", o->tp, 1, 65536, err);
+  if (s == PZ_OK) s = pz_need_range("expert-parallel degree", o->ep, 0, 65536, err);
+  if (s == PZ_OK) s = pz_need_range("expert-tensor-parallel degree", o->etp, 0, 65536, err);
   if (s == PZ_OK) s = pz_need_range("slice", o->slice, 0, o->tp - 1, err);
   if (s == PZ_OK)
     s = pz_need_range("number of layers", o->num_layers, least, PZ_RANGE_LAYERS.max, err);

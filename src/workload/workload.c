@@ -3,13 +3,16 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/alloc.h"
 #include "core/file.h"
 #include "core/text.h"
 #include "workload/assemble.h"
 #include "workload/family.h"
+#include "workload/mixed.h"
 #include "workload/options.h"
+#include "workload/order.h"
 
 /* Longest default sequence: beyond this nobody trains from the start. */
 enum { LONGEST_DEFAULT_SEQ = 8192 };
@@ -20,10 +23,11 @@ static const char *family_name(const void *ctx, size_t i) {
 }
 
 static const struct pz_family *find_family(struct pz_fields *c) {
-  char names[200], accepted[240];
+  char names[400], accepted[480];
   const char *type = pz_fields_text_or(c, "model_type", "");
   const struct pz_family *f = pz_family_find(type);
-  snprintf(accepted, sizeof accepted, "one of %s",
+  snprintf(accepted, sizeof accepted,
+           "one of %s; a model of any other type can be given as an ONNX file",
            pz_text_join(names, sizeof names, family_name, NULL));
   if (!f) pz_fields_refuse(c, "model_type", accepted);
   return f;
@@ -36,6 +40,8 @@ static const struct pz_family *read_config(const char *name, const char *text, s
   struct pz_fields c = {.name = name, .root = root, .err = err};
   const struct pz_family *f = find_family(&c);
   if (f) f->read(&c, a);
+  if (a->mixed && a->layers > PZ_MOST_MIXED_LAYERS)
+    pz_fields_refuse(&c, "num_hidden_layers", "at most 1024 layers of different kinds");
   if (!a->embed_dim) a->embed_dim = a->hidden;
   a->default_seq = a->positions < LONGEST_DEFAULT_SEQ ? a->positions : LONGEST_DEFAULT_SEQ;
   json_decref(root);
@@ -44,32 +50,80 @@ static const struct pz_family *read_config(const char *name, const char *text, s
 
 /* ---- options -------------------------------------------------------------------------------- */
 
-static bool divides(const struct pz_arch *a, int64_t t) {
-  return a->heads % t == 0 && a->kv_heads % t == 0 && a->ffn % t == 0;
+/* A size that a degree must divide. */
+struct divided {
+  const char *what;
+  int64_t n; /* 0: the model has none */
+};
+
+enum { DIVIDED = 5 };
+
+static bool on_grid(const struct pz_workload_options *o) { return o->ep > 1 || o->etp != o->tp; }
+
+/* What tensor parallelism divides.  Experts on a grid of their own are not among it. */
+static void divided_sizes(const struct pz_arch *a, bool grid, struct divided out[DIVIDED]) {
+  const struct divided all[DIVIDED] = {{"attention heads", a->heads},
+                                       {"key/value heads", a->kv_heads},
+                                       {"feed-forward width", grid ? 0 : a->ffn},
+                                       {"width of dense layers", a->mixed ? a->dense_ffn : 0},
+                                       {"shared expert's width", a->shared_ffn}};
+  memcpy(out, all, sizeof all);
+}
+
+static bool divides(const struct divided *sizes, int64_t t) {
+  for (int i = 0; i < DIVIDED; i++)
+    if (sizes[i].n % t) return false;
+  return true;
 }
 
 /* "1, 2, 4": the tensor-parallel degrees that divide everything. */
-static void accepted_degrees(const struct pz_arch *a, char *buf, size_t size) {
+static void accepted_degrees(const struct pz_arch *a, const struct divided *sizes, char *buf,
+                             size_t size) {
   size_t used = 0;
   buf[0] = '\0';
   for (int64_t t = 1; t <= a->kv_heads && used + 24 < size; t++)
-    if (divides(a, t))
+    if (divides(sizes, t))
       used += (size_t)snprintf(buf + used, size - used, "%s%" PRId64, t > 1 ? ", " : "", t);
 }
 
-static enum pz_status check_degree(const char *name, const struct pz_arch *a, int64_t t,
-                                   struct pz_error *err) {
-  static const char *const what[] = {"attention heads", "key/value heads", "feed-forward width"};
-  const int64_t n[] = {a->heads, a->kv_heads, a->ffn};
+static enum pz_status check_degree(const char *name, const struct pz_arch *a,
+                                   const struct pz_workload_options *o, struct pz_error *err) {
+  struct divided sizes[DIVIDED];
   char accepted[160];
-  for (int i = 0; i < 3; i++) {
-    if (n[i] % t == 0) continue;
-    accepted_degrees(a, accepted, sizeof accepted);
+  divided_sizes(a, on_grid(o), sizes);
+  for (int i = 0; i < DIVIDED; i++) {
+    if (sizes[i].n % o->tp == 0) continue;
+    accepted_degrees(a, sizes, accepted, sizeof accepted);
     return pz_fail(err, PZ_BAD_USE,
                    "tensor-parallel degree %" PRId64 " does not divide the %s of %s (%" PRId64
                    "); accepted: %s",
-                   t, what[i], name, n[i], accepted);
+                   o->tp, sizes[i].what, name, sizes[i].n, accepted);
   }
+  return PZ_OK;
+}
+
+/* The experts' own grid. */
+static enum pz_status check_experts(const char *name, const struct pz_arch *a,
+                                    const struct pz_workload_options *o, struct pz_error *err) {
+  if (!on_grid(o)) return PZ_OK;
+  if (!a->experts)
+    return pz_fail(err, PZ_BAD_USE, "%s has no experts; accepted: expert-parallel degree 1", name);
+  if (a->experts % o->ep)
+    return pz_fail(err, PZ_BAD_USE,
+                   "expert-parallel degree %" PRId64 " does not divide the %" PRId64
+                   " experts of %s; accepted: a divisor",
+                   o->ep, a->experts, name);
+  if (a->ffn % o->etp)
+    return pz_fail(err, PZ_BAD_USE,
+                   "expert-tensor-parallel degree %" PRId64
+                   " does not divide the width of the experts of %s (%" PRId64
+                   "); accepted: a divisor",
+                   o->etp, name, a->ffn);
+  if (o->tp > 1 && !o->sequence_parallel)
+    return pz_fail(err, PZ_BAD_USE,
+                   "expert parallelism beside tensor-parallel degree %" PRId64
+                   " needs sequence parallelism: each device routes tokens of its own",
+                   o->tp);
   return PZ_OK;
 }
 
@@ -91,8 +145,11 @@ static enum pz_status check_tables(const char *name, const struct pz_arch *a, in
 static enum pz_status check_options(const char *name, const struct pz_arch *a,
                                     const struct pz_workload_options *o, struct pz_error *err) {
   enum pz_status s = pz_workload_options_check(o, 1, err);
-  if (s == PZ_OK) s = check_degree(name, a, o->tp, err);
+  if (s == PZ_OK) s = check_degree(name, a, o, err);
+  if (s == PZ_OK) s = check_experts(name, a, o, err);
   if (s == PZ_OK) s = check_tables(name, a, o->tp, err);
+  if (s == PZ_OK && o->mtp && !a->predict_layers)
+    s = pz_fail(err, PZ_BAD_USE, "%s has no multi-token-prediction layers", name);
   if (s == PZ_OK && !(o->dropout < 1))
     s = pz_fail(err, PZ_BAD_USE,
                 "dropout %g; accepted: 0 <= p < 1, or negative for the model's own", o->dropout);
@@ -108,6 +165,8 @@ static void fill_options(const struct pz_arch *a, struct pz_workload_options *o)
   if (o->seq == 0) o->seq = a->default_seq;
   if (o->num_layers == 0) o->num_layers = a->layers;
   if (o->tp == 1) o->sequence_parallel = false;
+  if (o->ep == 0) o->ep = 1;
+  if (o->etp == 0) o->etp = o->tp;
 }
 
 /* ---- the whole model ------------------------------------------------------------------------ */
@@ -125,6 +184,8 @@ static void describe_model(struct pz_owned *o, const char *name, const struct pz
   w->ffn = a->ffn;
   w->vocab = a->vocab;
   w->positions = a->positions;
+  w->experts = a->experts;
+  w->experts_per_token = a->experts_per_token;
   if (a->learned_positions && w->options.seq > a->positions)
     w->warning = pz_arena_printf(&o->arena,
                                  "%s has %" PRId64 " learned positions; a sequence of %" PRId64
@@ -143,22 +204,82 @@ static void build_family_layer(struct pz_builder *b, void *ctx) {
   l->build(b, l->arch);
 }
 
+enum { MOST_LAYERS = PZ_MOST_KINDS + 5 };
+
+/* The layers of a family as plans: embedding, an encoder if there is one, the kinds of blocks, what
+ * predicts further tokens, head. */
+struct stack {
+  struct pz_kind kinds[PZ_MOST_KINDS];
+  struct pz_arch other[3]; /* encoder, bridge, multi-token prediction */
+  struct family_layer layer[MOST_LAYERS];
+  struct pz_layer_plan plan[MOST_LAYERS];
+  uint32_t n;
+};
+
+static struct pz_layer_plan *add_plan(struct stack *s, const char *name, int64_t count,
+                                      struct family_layer layer) {
+  uint32_t i = s->n++;
+  s->layer[i] = layer;
+  s->plan[i] = (struct pz_layer_plan){
+      .name = name, .count = count, .build = build_family_layer, .ctx = &s->layer[i]};
+  return &s->plan[i];
+}
+
+static void plan_blocks(struct stack *s, const struct pz_workload_options *opt,
+                        const struct pz_family *f, const struct pz_arch *a, int n) {
+  bool mask = a->causal_mask_buffer && opt->kernels == PZ_KERNELS_EAGER;
+  for (int i = 0; i < n; i++) {
+    struct pz_layer_plan *p = add_plan(s, s->kinds[i].name, s->kinds[i].count,
+                                       (struct family_layer){f->block, &s->kinds[i].arch});
+    p->repeated = true;
+    p->buffer_bytes = mask ? a->positions * a->positions : 0;
+  }
+}
+
+/* Layers of another part than the blocks: the last kind of block otherwise. */
+static void plan_other(struct stack *s, const char *name, int64_t count, const struct pz_family *f,
+                       struct pz_arch arch, enum pz_part part) {
+  struct pz_arch *a = &s->other[part - PZ_PART_ENCODER];
+  *a = arch;
+  a->part = part;
+  add_plan(s, name, count, (struct family_layer){f->block, a})->repeated = part != PZ_PART_BRIDGE;
+}
+
+/* Where blocks alternate, their order; without, layers stand as they are listed. */
+static enum pz_status set_order(struct pz_owned *o, const struct stack *s, uint32_t *of_layer,
+                                int kinds) {
+  uint32_t n = (uint32_t)o->w.options.num_layers;
+  if (kinds < 2) return PZ_OK;
+  uint32_t most = n + MOST_LAYERS + (uint32_t)s->plan[s->n - 2].count, at = 1;
+  uint32_t *all = pz_arena_alloc(&o->arena, most, sizeof *all);
+  if (!all) return PZ_NO_MEMORY;
+  for (uint32_t i = 0; i < n; i++) all[at++] = 1 + of_layer[i];
+  for (uint32_t i = 1 + (uint32_t)kinds; i < s->n; i++)
+    for (int64_t k = 0; k < s->plan[i].count; k++) all[at++] = i;
+  return pz_order_set(&o->w, all, at, &o->arena);
+}
+
 static enum pz_status build_all(struct pz_owned *o, const struct pz_family *f,
                                 const struct pz_arch *a) {
   const struct pz_workload_options *opt = &o->w.options;
-  struct family_layer layer[] = {{f->embedding, a}, {f->block, a}, {f->head, a}};
-  int64_t mask =
-      a->causal_mask_buffer && opt->kernels == PZ_KERNELS_EAGER ? a->positions * a->positions : 0;
-  struct pz_layer_plan plan[] = {
-      {.name = "embedding", .count = 1},
-      {.name = "block", .count = opt->num_layers, .repeated = true, .buffer_bytes = mask},
-      {.name = "head", .count = 1}};
-  for (int i = 0; i < 3; i++) {
-    plan[i].build = build_family_layer;
-    plan[i].ctx = &layer[i];
+  struct stack *s = pz_arena_alloc(&o->arena, 1, sizeof *s);
+  uint32_t *of_layer = pz_arena_alloc(&o->arena, (size_t)opt->num_layers, sizeof *of_layer);
+  if (!o->w.model || !s || !of_layer) return PZ_NO_MEMORY;
+  int kinds = pz_mixed_kinds(a, opt->num_layers, &o->arena, s->kinds, of_layer);
+  if (!kinds) return PZ_NO_MEMORY;
+  add_plan(s, "embedding", 1, (struct family_layer){f->embedding, a});
+  if (a->encoder_layers) {
+    int64_t own = opt->num_layers == a->layers ? a->encoder_layers : opt->num_layers;
+    plan_other(s, "encoder", own, f, *a, PZ_PART_ENCODER);
+    plan_other(s, "bridge", 1, f, *a, PZ_PART_BRIDGE);
+    s->kinds[0].name = "decoder";
   }
-  if (!o->w.model) return PZ_NO_MEMORY;
-  return pz_assemble(o, plan, sizeof plan / sizeof *plan);
+  plan_blocks(s, opt, f, a, kinds);
+  if (opt->mtp && a->predict_layers)
+    plan_other(s, "predict", a->predict_layers, f, s->kinds[kinds - 1].arch, PZ_PART_PREDICT);
+  add_plan(s, "head", 1, (struct family_layer){f->head, a});
+  enum pz_status status = set_order(o, s, of_layer, kinds);
+  return status == PZ_OK ? pz_assemble(o, s->plan, s->n) : status;
 }
 
 enum pz_status pz_workload_build(const char *name, const char *text, size_t bytes,

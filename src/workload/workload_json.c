@@ -56,6 +56,8 @@ static json_t *op_json(const struct pz_op *op, uint32_t id) {
   set_int(o, "bytes_written", op->bytes_written);
   set_int(o, "weight_bytes", op->weight_bytes);
   if (op->scratch_bytes) set_int(o, "scratch_bytes", op->scratch_bytes);
+  static const char *const peers[] = {NULL, "expert", "expert_tensor"};
+  if (op->peers) set_text(o, "peers", peers[op->peers]);
   if (op->replicated) json_object_set_new(o, "replicated", json_true());
   if (op->n_tail) json_object_set_new(o, "tail", tail_json(op));
   for (uint32_t i = 0; i < op->n_pred; i++) json_array_append_new(pred, json_integer(op->pred[i]));
@@ -94,6 +96,7 @@ static json_t *layer_json(const struct pz_layer *l) {
   set_int(o, "split_params", l->split_params);
   set_int(o, "tied_params", l->tied_params);
   set_int(o, "group_grad_params", l->group_grad_params);
+  if (l->expert_params) set_int(o, "expert_params", l->expert_params);
   set_int(o, "param_bytes", 2 * l->params);
   set_int(o, "activation_bytes", l->activation_bytes);
   set_int(o, "shared_bytes", l->shared_bytes);
@@ -111,6 +114,9 @@ static json_t *options_json(const struct pz_workload_options *opt) {
   set_int(o, "mbs", opt->mbs);
   set_int(o, "tp", opt->tp);
   set_int(o, "slice", opt->slice);
+  if (opt->ep > 1) set_int(o, "ep", opt->ep);
+  if (opt->etp != opt->tp && opt->etp) set_int(o, "etp", opt->etp);
+  if (opt->mtp) json_object_set_new(o, "mtp", json_true());
   set_int(o, "num_layers", opt->num_layers);
   json_object_set_new(o, "sequence_parallel", json_boolean(opt->sequence_parallel));
   json_object_set_new(o, "dropout", opt->dropout < 0 ? json_null() : json_real(opt->dropout));
@@ -125,6 +131,8 @@ static json_t *totals_json(const struct pz_totals *t) {
   set_int(o, "params", t->params);
   set_int(o, "model_params", t->model_params);
   set_int(o, "split_params", t->split_params);
+  if (t->expert_params) set_int(o, "expert_params", t->expert_params);
+  if (t->active_params != t->model_params) set_int(o, "active_params", t->active_params);
   set_int(o, "param_bytes", t->param_bytes);
   set_int(o, "forward_flop", t->forward_flop);
   set_int(o, "backward_flop", t->backward_flop);
@@ -137,6 +145,26 @@ static json_t *totals_json(const struct pz_totals *t) {
   return o;
 }
 
+/* [{"unit": [1, 2], "repeats": 21}]: where it is not just one layer after the other. */
+static json_t *order_json(const struct pz_workload *w) {
+  json_t *list = json_array();
+  for (uint32_t i = 0; i < w->n_order; i++) {
+    json_t *o = json_object(), *unit = json_array();
+    for (uint32_t k = 0; k < w->order[i].n_unit; k++)
+      json_array_append_new(unit, json_integer(w->order[i].unit[k]));
+    json_object_set_new(o, "unit", unit);
+    set_int(o, "repeats", w->order[i].repeats);
+    json_array_append_new(list, o);
+  }
+  return list;
+}
+
+static bool is_grouped(const struct pz_workload *w) {
+  for (uint32_t i = 0; i < w->n_order; i++)
+    if (w->order[i].n_unit > 1 || w->order[i].unit[0] != i) return false;
+  return true;
+}
+
 json_t *pz_workload_json(const struct pz_workload *w) {
   json_t *o = json_object(), *layers = json_array();
   set_text(o, "model", w->model);
@@ -145,6 +173,7 @@ json_t *pz_workload_json(const struct pz_workload *w) {
   for (uint32_t i = 0; i < w->n_layers; i++)
     json_array_append_new(layers, layer_json(&w->layers[i]));
   json_object_set_new(o, "layers", layers);
+  if (!is_grouped(w)) json_object_set_new(o, "order", order_json(w));
   json_object_set_new(o, "totals", totals_json(&w->totals));
   return o;
 }

@@ -12,7 +12,7 @@ static void require(bool ok) {
 
 static void check(const struct pz_workload *w) {
   const struct pz_totals *t = &w->totals;
-  require(w->n_layers == 3 && t->params > 0 && t->param_bytes == 2 * t->params);
+  require(w->n_layers >= 3 && t->params > 0 && t->param_bytes == 2 * t->params);
   require(t->model_params >= t->params && t->matmul_forward_flop > 0 && t->backward_flop > 0);
   require(t->activation_bytes > 0 && t->peak_bytes > t->param_bytes);
   for (uint32_t i = 0; i < w->n_layers; i++)

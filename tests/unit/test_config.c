@@ -16,6 +16,14 @@
   "heads\":4,"                                                                                     \
   "\"num_key_value_heads\":4,\"intermediate_size\":96,\"vocab_size\":100" __VA_ARGS__ "}"
 
+#define SIZES                                                                                      \
+  "\"hidden_size\":64,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"num_key_value_heads\":"  \
+  "4,\"intermediate_size\":96,\"vocab_size\":100"
+#define GEMMA3(...) "{\"model_type\":\"gemma3_text\"," SIZES __VA_ARGS__ "}"
+#define LLAMA4(...)                                                                                \
+  "{\"model_type\":\"llama4_text\"," SIZES                                                         \
+  ",\"num_local_experts\":4,\"num_experts_per_tok\":1" __VA_ARGS__ "}"
+
 static enum pz_status parse(const char *text, struct pz_workload **w, struct pz_error *err) {
   struct pz_workload_options o = pz_workload_options_default();
   return pz_workload_parse("config.json", text, strlen(text), &o, w, err);
@@ -37,7 +45,8 @@ static void errors_name_file_field_value_and_accepted(void **state) {
   } bad[] = {
       {"{}",
        "config.json: field 'model_type' is missing; accepted: one of bert, megatron-bert, gpt2"},
-      {"{\"model_type\":\"t5\"}", "field 'model_type' is \"t5\"; accepted: one of bert"},
+      {"{\"model_type\":\"mamba\"}", "field 'model_type' is \"mamba\"; accepted: one of bert"},
+      {"{\"model_type\":\"mamba\"}", "a model of any other type can be given as an ONNX file"},
       {"{\"model_type\":7}", "field 'model_type' is 7; accepted: a string"},
       {"{\"model_type\":\"gpt2\"}",
        "config.json: field 'n_embd' is missing; accepted: an integer from 1 to 1048576"},
@@ -70,6 +79,14 @@ static void errors_name_file_field_value_and_accepted(void **state) {
       {MIXTRAL(",\"num_local_experts\":4,\"num_experts_per_tok\":5"),
        "field 'num_experts_per_tok' is 5; accepted: at most the number of experts, 4"},
       {MIXTRAL(), "field 'num_local_experts' is missing"},
+      {GEMMA3(",\"layer_types\":[\"full_attention\"]"),
+       "field 'layer_types' is [\"full_attention\"]; accepted: a list with an entry"},
+      {GEMMA3(",\"layer_types\":[\"full_attention\",\"linear_attention\"]"),
+       "accepted: a list of sliding_attention, chunked_attention and full_attention"},
+      {GEMMA3(",\"layer_types\":7"), "field 'layer_types' is 7; accepted: a list with an entry"},
+      {LLAMA4(",\"moe_layers\":[0,2]"), "field 'moe_layers'"},
+      {LLAMA4(",\"no_rope_layers\":[1]"), "field 'no_rope_layers'"},
+      {LLAMA4(",\"moe_layers\":3"), "field 'moe_layers' is 3; accepted: a list of layers"},
       {"{\"model_type\":\"bert\",\"hidden_size\":8,\"num_hidden_layers\":1,\"num_attention_heads\":"
        "4,"
        "\"intermediate_size\":8,\"vocab_size\":9,\"max_position_embeddings\":8,"

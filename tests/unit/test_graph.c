@@ -172,19 +172,53 @@ static void check_sources(const struct pz_layer *l, enum pz_direction d) {
   free(made);
 }
 
-/* Every preset, both kernels, both kinds of attention, recomputation, divided or not. */
+/* A tensor-parallel width that divides the model. */
+static int64_t width_of(const char *model) {
+  if (strcmp(model, "falcon-7b") == 0) return 1;
+  return strcmp(model, "gpt2-xl") == 0 ? 5 : 2;
+}
+
+/* Both kernels, both kinds of attention, recomputation, divided or not. */
+static void check_model(const char *model, int64_t width) {
+  for (int k = 0; k < 32; k++) {
+    struct pz_workload_options o = options(128, 1 + (k & 1));
+    o.kernels = k & 2 ? PZ_KERNELS_EAGER : PZ_KERNELS_FUSED;
+    o.attention = k & 4 ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
+    o.recompute = k & 8 ? PZ_RECOMPUTE_FULL : PZ_RECOMPUTE_NONE;
+    o.tp = k & 16 ? width : 1;
+    o.sequence_parallel = o.tp == 2 && k & 1;
+    struct pz_workload *w = pz_test_load(model, &o);
+    assert_true(w->n_layers >= 3);
+    for (uint32_t l = 0; l < w->n_layers; l++)
+      for (int d = 0; d < 2; d++) {
+        check_sources(&w->layers[l], (enum pz_direction)d);
+        for (uint32_t i = 0; i < w->layers[l].ops[d].n; i++)
+          check_op(&w->layers[l], &w->layers[l].ops[d], i);
+      }
+    pz_workload_free(w);
+  }
+}
+
 static void every_preset_is_well_formed(void **state) {
   (void)state;
   for (size_t m = 0; pz_preset_name(m); m++)
-    for (int k = 0; k < 32; k++) {
-      struct pz_workload_options o = options(128, 1 + (k & 1));
-      o.kernels = k & 2 ? PZ_KERNELS_EAGER : PZ_KERNELS_FUSED;
-      o.attention = k & 4 ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
-      o.recompute = k & 8 ? PZ_RECOMPUTE_FULL : PZ_RECOMPUTE_NONE;
-      o.tp = k & 16 ? (strcmp(pz_preset_name(m), "gpt2-xl") == 0 ? 5 : 2) : 1;
-      o.sequence_parallel = o.tp == 2 && k & 1;
-      struct pz_workload *w = pz_test_load(pz_preset_name(m), &o);
-      assert_int_equal(w->n_layers, 3);
+    check_model(pz_preset_name(m), width_of(pz_preset_name(m)));
+}
+
+/* Experts on their own grid, in every kind of kernels. */
+static void every_grid_is_well_formed(void **state) {
+  (void)state;
+  static const char *const models[] = {"mixtral-8x7b", "gpt-oss-20b", "deepseek-v3",
+                                       "llama4-maverick"};
+  for (size_t m = 0; m < sizeof models / sizeof *models; m++)
+    for (int k = 0; k < 20; k++) {
+      struct pz_workload_options o = options(128, 1);
+      o.kernels = (enum pz_kernels)(k % 5);
+      o.tp = k < 10 ? 1 : 2;
+      o.sequence_parallel = o.tp > 1;
+      o.ep = 1 + 3 * (k & 1);
+      o.etp = k & 2 ? 2 : 1;
+      struct pz_workload *w = pz_test_load(models[m], &o);
       for (uint32_t l = 0; l < w->n_layers; l++)
         for (int d = 0; d < 2; d++) {
           check_sources(&w->layers[l], (enum pz_direction)d);
@@ -348,6 +382,92 @@ static void long_sequences_of_learned_positions_warn(void **state) {
   pz_workload_free(w);
 }
 
+/* FLOP of both products of attention, forward. */
+static int64_t attention_flop(const struct pz_layer *l) {
+  int64_t sum = 0;
+  for (uint32_t i = 0; i < l->ops[PZ_FORWARD].n; i++) {
+    const struct pz_op *op = &l->ops[PZ_FORWARD].op[i];
+    bool core = op->kind == PZ_OP_ATTENTION || strncmp(op->name, "scores", 6) == 0 ||
+                strncmp(op->name, "context", 7) == 0;
+    if (core) sum += op->matmul_flop;
+  }
+  return sum;
+}
+
+/* A window of w keys costs 4 s w, a chunk of c keys 4 s c, and what is saved shrinks alike; eager
+ * code writes all scores. */
+static void windows_cost_what_they_cost(void **state) {
+  (void)state;
+  static const struct {
+    const char *model;
+    int64_t width, seq, keys;
+  } local[] = {{"gemma2-9b", 16 * 256, 8192, 4096},     {"gemma2-9b", 16 * 256, 2048, 2048},
+               {"gemma3-27b", 32 * 128, 16384, 1024},   {"gpt-oss-20b", 64 * 64, 4096, 128},
+               {"llama4-scout", 40 * 128, 32768, 8192}, {"starcoder2-15b", 48 * 128, 16384, 4096}};
+  for (size_t i = 0; i < sizeof local / sizeof *local; i++)
+    for (int k = 0; k < 4; k++) {
+      struct pz_workload_options o = options(local[i].seq, 1);
+      bool flash = k & 1, eager = k & 2;
+      o.attention = flash ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
+      o.kernels = eager ? PZ_KERNELS_EAGER : PZ_KERNELS_FUSED;
+      struct pz_workload *w = pz_test_load(local[i].model, &o);
+      int64_t keys = eager && !flash ? local[i].seq : local[i].keys;
+      assert_int_equal(attention_flop(&w->layers[1]), 4 * local[i].seq * keys * local[i].width);
+      if (w->n_layers > 3) {
+        assert_int_equal(attention_flop(&w->layers[2]),
+                         4 * local[i].seq * local[i].seq * local[i].width);
+        bool less = w->layers[1].activation_bytes < w->layers[2].activation_bytes;
+        assert_int_equal(less, !flash && keys < local[i].seq);
+      }
+      pz_workload_free(w);
+    }
+}
+
+/* "0x1 (1,2)x21 3x1" */
+static const char *order_text(const struct pz_workload *w, char *buf, size_t size) {
+  size_t at = 0;
+  for (uint32_t i = 0; i < w->n_order; i++) {
+    at += (size_t)snprintf(buf + at, size - at, "%s", i ? " " : "");
+    for (uint32_t k = 0; k < w->order[i].n_unit; k++)
+      at += (size_t)snprintf(buf + at, size - at, "%s%u", k ? "," : "", w->order[i].unit[k]);
+    at += (size_t)snprintf(buf + at, size - at, "x%lld", (long long)w->order[i].repeats);
+  }
+  return buf;
+}
+
+static void layers_stand_in_order(void **state) {
+  (void)state;
+  static const struct {
+    const char *model;
+    int64_t layers;
+    const char *order;
+  } want[] = {{"gpt2", 0, "0x1 1x12 2x1"},
+              {"gemma2-9b", 0, "0x1 1,2x21 3x1"},
+              {"gemma2-9b", 7, "0x1 1,2x3 1x1 3x1"},
+              {"gemma2-9b", 50, "0x1 1,2x25 3x1"},
+              {"gemma3-12b", 0, "0x1 1,1,1,1,1,2x8 3x1"},
+              {"gemma3-27b", 0, "0x1 1,1,1,1,1,2x10 1x2 3x1"},
+              {"gemma3-12b", 4, "0x1 1x4 2x1"},
+              {"deepseek-v3", 0, "0x1 1x3 2x58 3x1"},
+              {"deepseek-v3", 70, "0x1 1x3 2x67 3x1"},
+              {"llama4-scout", 0, "0x1 1,1,1,2x12 3x1"},
+              {"llama4-maverick", 0, "0x1 1,2,1,3x12 4x1"},
+              {"qwen3-8b", 0, "0x1 1x36 2x1"}};
+  for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+    struct pz_workload_options o = options(128, 1);
+    o.num_layers = want[i].layers;
+    struct pz_workload *w = pz_test_load(want[i].model, &o);
+    char text[128];
+    assert_string_equal(order_text(w, text, sizeof text), want[i].order);
+    int64_t count[8] = {0};
+    for (uint32_t k = 0; k < w->n_order; k++)
+      for (uint32_t u = 0; u < w->order[k].n_unit; u++)
+        count[w->order[k].unit[u]] += w->order[k].repeats;
+    for (uint32_t k = 0; k < w->n_layers; k++) assert_int_equal(count[k], w->layers[k].count);
+    pz_workload_free(w);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(gpt_flop_is_the_closed_form),
@@ -356,6 +476,9 @@ int main(void) {
       cmocka_unit_test(mixtral_counts_active_flop_and_all_memory),
       cmocka_unit_test(both_gradient_products_are_independent),
       cmocka_unit_test(every_preset_is_well_formed),
+      cmocka_unit_test(every_grid_is_well_formed),
+      cmocka_unit_test(windows_cost_what_they_cost),
+      cmocka_unit_test(layers_stand_in_order),
       cmocka_unit_test(fusion_keeps_work_and_what_backward_reads),
       cmocka_unit_test(eager_does_the_same_products_in_more_operators),
       cmocka_unit_test(work_grows_as_it_must),
