@@ -17,7 +17,7 @@ enum { MOST_MBS = 128, MOST_CHUNKS = 1024 };
 
 /* One size of a microbatch and of the tensor-parallel group. */
 struct shape {
-  int64_t tp, mbs;
+  int64_t tp, cp, mbs;
   bool sp;
   struct pz_step_model *m;
   double once_s,
@@ -55,11 +55,28 @@ struct search {
 
 static bool allows(int64_t pin, int64_t v) { return pin == PZ_FREE || pin == v; }
 
-/* Whole nodes, or a part of one. */
+/* Of a node as many devices as the largest power of two: 64 of 72 that are linked. */
+static int64_t even_part(int64_t node) {
+  int64_t n = 1;
+  while (2 * n <= node) n *= 2;
+  return n;
+}
+
+/* Whole nodes, or the even part of each, or a part of one. */
 static bool on_nodes(const struct search *s, int64_t devices) {
   if (devices > s->q->devices) return false;
   if (s->q->all_devices && devices != s->q->devices) return false;
-  return devices <= s->node || devices % s->node == 0;
+  return devices <= s->node || devices % s->node == 0 || devices % even_part(s->node) == 0;
+}
+
+/* Parts of a context: powers of two with a thousand tokens and more, or as pinned. */
+static bool can_part(const struct search *s, int64_t seq, int64_t cp) {
+  enum { LEAST_TOKENS = 1024 };
+  if (s->q->cp != PZ_FREE) return cp == s->q->cp;
+  if (cp == 1) return true;
+  bool power = (cp & (cp - 1)) == 0;
+  return power && seq % (2 * cp) == 0 && seq / cp >= LEAST_TOKENS &&
+         s->q->model.attention == PZ_ATTENTION_FLASH;
 }
 
 static enum pz_status add_shapes(struct search *s, const struct pz_workload *w) {
@@ -70,11 +87,13 @@ static enum pz_status add_shapes(struct search *s, const struct pz_workload *w) 
     for (int64_t mbs = 1; mbs <= pz_min(q->batch, q->mbs == PZ_FREE ? MOST_MBS : q->mbs); mbs++)
       for (int sp = 0; sp <= (tp > 1); sp++) {
         if (heads % tp || kv % tp || q->batch % mbs) continue;
-        if (sp && w->options.seq % tp) continue;
         if (!allows(q->tp, tp) || !allows(q->mbs, mbs) || (tp > 1 && !allows(q->sp, sp))) continue;
-        struct shape one = {.tp = tp, .mbs = mbs, .sp = sp};
-        if (!pz_vec_push(&s->shapes, &one))
-          return pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
+        for (int64_t cp = 1; cp <= q->devices / tp; cp++) {
+          if (!can_part(s, w->options.seq, cp) || (sp && w->options.seq / cp % tp)) continue;
+          struct shape one = {.tp = tp, .cp = cp, .mbs = mbs, .sp = sp};
+          if (!pz_vec_push(&s->shapes, &one))
+            return pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
+        }
       }
   return PZ_OK;
 }
@@ -82,6 +101,7 @@ static enum pz_status add_shapes(struct search *s, const struct pz_workload *w) 
 static struct pz_training_plan plan_of(const struct search *s, const struct shape *shape) {
   struct pz_training_plan p = s->q->common;
   p.tp = shape->tp;
+  p.cp = shape->cp;
   p.mbs = shape->mbs;
   p.sequence_parallel = shape->sp;
   p.batch = s->q->batch;
@@ -170,7 +190,7 @@ static double value_of(const struct search *s, const struct pz_training_plan *p,
                        double peak_bytes) {
   switch (s->q->objective) {
   case PZ_PLAN_MEMORY: return peak_bytes;
-  case PZ_PLAN_COST: return step_s * (double)(p->tp * p->pp * p->dp);
+  case PZ_PLAN_COST: return step_s * (double)pz_plan_devices(p);
   default: return step_s;
   }
 }
@@ -468,7 +488,11 @@ static enum pz_status each_plan(struct search *s, const struct grid *g, bool cou
   int64_t most_vpp = p.pp == 1 ? 1 : (x->m->n_blocks + 2) / p.pp;
   for (p.vpp = 1; p.vpp <= most_vpp && status == PZ_OK; p.vpp++) {
     p.first_layers = p.last_layers = 0;
-    if (allows(s->q->vpp, p.vpp) && can_interleave(&p, x->m->n_blocks))
+    if (!allows(s->q->vpp, p.vpp) || !can_interleave(&p, x->m->n_blocks)) continue;
+    p.order = s->q->common.order;
+    status = each_division(s, x, &p, count);
+    if (p.vpp > 1 || p.pp == 1 || !p.framework->zero_bubble) continue;
+    for (p.order = PZ_PIPELINE_ZB_H1; p.order <= PZ_PIPELINE_ZB_2P && status == PZ_OK; p.order++)
       status = each_division(s, x, &p, count);
   }
   return status;
@@ -483,7 +507,7 @@ static double grid_bound(const struct search *s, const struct shape *x, const st
 
 static bool grid_promises(const struct search *s, const struct grid *g) {
   const struct shape *x = pz_vec_at(&s->shapes, struct shape, g->shape);
-  struct pz_training_plan p = {.tp = x->tp, .pp = g->pp, .dp = g->dp};
+  struct pz_training_plan p = {.tp = x->tp, .cp = x->cp, .pp = g->pp, .dp = g->dp};
   return promises(s, &p, g->bound_s, 0);
 }
 
@@ -491,13 +515,13 @@ static enum pz_status add_grids(struct search *s) {
   const struct pz_plan_question *q = s->q;
   for (uint32_t i = 0; i < s->shapes.n; i++) {
     const struct shape *x = pz_vec_at(&s->shapes, struct shape, i);
-    int64_t most_pp = pz_min(x->m->n_blocks, q->devices / x->tp);
+    int64_t group = x->tp * x->cp, most_pp = pz_min(x->m->n_blocks, q->devices / group);
     for (int64_t pp = 1; pp <= most_pp; pp++)
-      for (int64_t dp = 1; dp <= q->devices / (x->tp * pp) && dp * x->mbs <= q->batch; dp++) {
+      for (int64_t dp = 1; dp <= q->devices / (group * pp) && dp * x->mbs <= q->batch; dp++) {
         if (!allows(q->pp, pp) || !allows(q->dp, dp) || q->batch % (dp * x->mbs)) continue;
-        if (!on_nodes(s, x->tp * pp * dp)) continue;
+        if (!on_nodes(s, group * pp * dp)) continue;
         struct grid g = {.shape = i, .pp = pp, .dp = dp};
-        struct pz_training_plan p = {.tp = x->tp, .pp = pp, .dp = dp};
+        struct pz_training_plan p = {.tp = x->tp, .cp = x->cp, .pp = pp, .dp = dp};
         g.bound_s = grid_bound(s, x, &g);
         g.bound = value_of(s, &p, g.bound_s, 0);
         if (!pz_vec_push(&s->grids, &g))
@@ -580,7 +604,7 @@ static enum pz_status check(const struct pz_plan_question *q, struct pz_error *e
 
 /* Heads and layers of the model, from its graph for one device. */
 static enum pz_status begin(struct search *s) {
-  struct shape one = {.tp = 1, .mbs = 1};
+  struct shape one = {.tp = 1, .cp = 1, .mbs = 1};
   struct pz_training_plan p = plan_of(s, &one);
   struct pz_step_model *m = NULL;
   enum pz_status status = pz_step_model_new(&s->q->model, s->q->chip, s->q->net, &p, &m, s->err);
@@ -602,6 +626,7 @@ static enum pz_status begin(struct search *s) {
 
 struct pz_plan_question pz_plan_question_default(void) {
   return (struct pz_plan_question){.tp = PZ_FREE,
+                                   .cp = PZ_FREE,
                                    .sp = PZ_FREE,
                                    .pp = PZ_FREE,
                                    .vpp = PZ_FREE,

@@ -2,9 +2,11 @@
  * and recomputation, within memory, on whole nodes.  Every plan of the space is priced, or excluded by a lower bound
  * or by its memory, so what is found is the best by the model.
  *
- * The space.  tp divides heads, KV heads and what else the model's layers demand, and stays inside the innermost
+ * The space.  Parts of a context are powers of two with 1,024 tokens and more, of flash attention; zero-bubble pipelines
+ * where the framework has them.  tp divides heads, KV heads and what else the model's layers demand, and stays inside the innermost
  * network level unless it is pinned; sequence parallelism where tp divides the sequence.  mbs is at most 128, and dp
- * times mbs divides the batch.  A job takes whole nodes or a part of one; nodes may stay idle.  Stages have at least one
+ * times mbs divides the batch.  A job takes whole nodes, or of each as many devices as the
+ * largest power of two, or a part of one; nodes may stay idle.  Stages have at least one
  * layer.  Interleaving where stages divide the microbatches, and chunks the layers or two more than these (embedding and
  * head count as one layer each).  Layers are divided evenly (pz_plan_blocks); or all chunks but the first and the last
  * have m layers, m the mean rounded up or one more, and these two the rest in any way, at most m each; two chunks in any
@@ -27,7 +29,7 @@ struct pz_plan_question {
   /* what is the same in every plan: framework, execution, overlap, grad_bytes, attention library, constants */
   struct pz_training_plan common;
   /* PZ_FREE, or pinned */
-  int64_t tp, sp, pp, vpp, dp, mbs, zero, recompute;
+  int64_t tp, sp, cp, pp, vpp, dp, mbs, zero, recompute;
   bool uniform;     /* the same recomputation in every stage */
   bool all_devices; /* none may stay idle */
   enum pz_plan_objective objective;

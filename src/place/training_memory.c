@@ -335,8 +335,7 @@ static struct pz_training_memory state_bytes(const struct stage_walk *s, int64_t
       .weight_bytes = n * f->weight_bytes / (p->zero > 2 ? d : 1) + whole * HALF_BYTES,
       .gradient_bytes =
           n * gradient_bytes(f) / (p->zero > 2 || (p->zero == 2 && p->pp == 1) ? d : 1) +
-          whole * p->grad_bytes +
-          (f->placeholders ? s->m->placeholder_bytes : 0),
+          whole * p->grad_bytes + (f->placeholders ? s->m->placeholder_bytes : 0),
       .optimizer_bytes =
           n * (f->state_bytes - f->weight_bytes - gradient_bytes(f)) / (p->zero ? d : 1),
       .activation_bytes = constants,

@@ -638,11 +638,13 @@ static void row_question(const struct pz_csv *csv, uint32_t row, struct row_ques
   x->q.chip = &x->chip;
   x->q.net = &x->net;
   x->q.batch = number(x, "gbs");
+  x->q.common.precision =
+      strcmp(word(x, "precision"), "fp8") == 0 ? PZ_PRECISION_FP8 : PZ_PRECISION_BF16;
   x->q.threads = 0;
-  snprintf(x->key, sizeof x->key, "%s %s %s %lld %lld %lld %s %s %s %s %s %s", x->config,
-           word(x, "chip"), word(x, "cluster"), (long long)x->q.devices, (long long)x->q.batch,
-           (long long)x->q.model.seq, f->name, word(x, "attention"), word(x, "attn_kernel"),
-           word(x, "overlap"), word(x, "execution"), word(x, "grad_bytes"));
+  snprintf(x->key, sizeof x->key, "%s %s %s %s %lld %lld %lld %s %s %s %s %s %s", x->config,
+           word(x, "precision"), word(x, "chip"), word(x, "cluster"), (long long)x->q.devices,
+           (long long)x->q.batch, (long long)x->q.model.seq, f->name, word(x, "attention"),
+           word(x, "attn_kernel"), word(x, "overlap"), word(x, "execution"), word(x, "grad_bytes"));
 }
 
 /* Does the space know such a run?  A graphics processor, whose plan fits. */
