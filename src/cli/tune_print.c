@@ -37,7 +37,7 @@ static enum pz_status print_run(const struct pz_tuned *x) {
     if (!is_shown(&x->m.run, (enum pz_run_field)f)) continue;
     pz_table_cell(&t, "%s", pz_run_field_name((enum pz_run_field)f));
     pz_table_cell(&t, "%s", pz_run_field_text(&x->m.run, (enum pz_run_field)f, text, sizeof text));
-    if (!from && f == PZ_RUN_DP) from = "devices / (tp x pp)";
+    if (!from && f == PZ_RUN_DP) from = "= devices / (tp x pp)";
     pz_table_cell(&t, "%s", from ? from : "default");
   }
   return pz_table_print(&t, 0, stdout);
