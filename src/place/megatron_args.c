@@ -303,10 +303,11 @@ static enum pz_status refuse(struct reader *r, const struct refused *x, const ch
                              uint32_t line, const char *value) {
   if (x->neutral && value && strcmp(value, x->neutral) == 0) return PZ_OK;
   bool shown = value && x->neutral;
-  enum pz_status status =
-      pz_fail(r->err, PZ_BAD_INPUT, "%s:%u: --%.60s%s%.40s is not covered: %s%s%s", r->name, line,
-              name, shown ? " " : "", shown ? value : "", x->what, x->neutral ? "; accepted: " : "",
-              x->neutral ? x->neutral : "");
+  enum pz_status status = pz_fail(
+      r->err, PZ_BAD_INPUT,
+      "%s:%u: --%.60s%s%.40s is not covered: %s; accepted: %s%sthe run without it (--ignore %.60s)",
+      r->name, line, name, shown ? " " : "", shown ? value : "", x->what,
+      x->neutral ? x->neutral : "", x->neutral ? ", or " : "", name);
   pz_error_at(r->err, r->name, (int)line, 0);
   return status;
 }
@@ -316,6 +317,13 @@ static enum pz_status ignore(struct reader *r, const char *name) {
     if (strcmp(*pz_vec_at(&r->ignored, const char *, i), name) == 0) return PZ_OK;
   if (r->ignored.n >= 1000) return PZ_OK;
   return add_text(r, &r->ignored, name);
+}
+
+/* Does the caller want an argument left out, though it shapes the step? */
+static bool is_left_out(const struct reader *r, const char *name) {
+  for (const char *const *i = r->o->ignore; i && *i; i++)
+    if (matches(strncmp(*i, "--", 2) == 0 ? *i + 2 : *i, name)) return true;
+  return false;
 }
 
 /* The argument at word i. */
@@ -333,6 +341,8 @@ static enum pz_status read_argument(struct reader *r, uint32_t i) {
   if (a) return take(r, a, w->line, value, unknown);
   if (w->batch || is_silent(name)) return PZ_OK;
   const struct refused *x = find_refused(name);
+  if (x && is_left_out(r, name))
+    return add_text(r, &r->notes, pz_arena_printf(r->arena, "--%s is left out: %s", name, x->what));
   return x ? refuse(r, x, name, w->line, value) : ignore(r, name);
 }
 

@@ -13,6 +13,7 @@
 struct pz_megatron_options {
   int64_t vocab, devices;     /* 0: as the script says */
   const char *const *presets; /* NAME=VALUE of variables, NULL behind the last; NULL: none */
+  const char *const *ignore;  /* arguments to leave out though they are not covered; the same */
 };
 
 struct pz_megatron_run {

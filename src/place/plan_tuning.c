@@ -40,6 +40,7 @@ static enum pz_status no_memory(const struct job *j) {
 
 static bool is_told(enum pz_run_field f, const struct pz_run_plan *b) {
   if (f == PZ_RUN_PIPELINE || f == PZ_RUN_SHARD) return false;
+  if (f == PZ_RUN_FIRST_LAYERS || f == PZ_RUN_LAST_LAYERS) return false; /* no options of theirs */
   if (f == PZ_RUN_SP && b->plan.tp == 1) return false;
   return f != PZ_RUN_RECOMPUTE_LAYERS || b->plan.recompute_layers;
 }
@@ -61,6 +62,10 @@ static const char *options_text(const struct pz_run_plan *a, const struct pz_run
                            flag && strcmp(now, "off") == 0 ? "no-" : "", name, flag ? "" : " ",
                            flag ? "" : now);
   }
+  if (text && b->plan.first_layers)
+    text = pz_arena_printf(arena,
+                           "%s (layers of the first chunk %" PRId64 ", of the last %" PRId64 ")",
+                           text, b->plan.first_layers, b->plan.last_layers);
   return text;
 }
 

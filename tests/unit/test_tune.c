@@ -261,7 +261,8 @@ static void wrong_arguments_are_told(void **state) {
       {GPT, "the number of devices is not stated"},
       {"torchrun --nnodes $N --nproc_per_node 8 " GPT, "$N has no value"},
       {"torchrun --nnodes 1:4 --nproc_per_node 8 " GPT, "--nnodes 1:4; accepted: an integer"},
-      {ON8 GPT "\n--num-experts 8", "x:2: --num-experts 8 is not covered: experts; accepted: 0"},
+      {ON8 GPT "\n--num-experts 8", "x:2: --num-experts 8 is not covered: experts; accepted: 0, or "
+                                    "the run without it (--ignore num-experts)"},
       {ON8 GPT "--moe-router-topk 2", "--moe-router-topk is not covered: experts"},
       {ON8 GPT "--hierarchical-context-parallel-sizes 2 2", "is not covered: context parallelism"},
       {ON8 GPT "--fp8-format e5m2", "accepted: hybrid or e4m3"},
@@ -317,6 +318,12 @@ static void options_fill_gaps(void **state) {
   assert_string_equal(m.ignored[0], "unheard-of");
   assert_int_equal(m.n_notes, 1);
   assert_non_null(strstr(m.notes[0], "the last counts"));
+  static const char *const ignore[] = {"--num-experts", "moe-*", NULL};
+  const char *experts =
+      ON8 GPT "--num-experts 8 --moe-router-topk 2 --expert-model-parallel-size 1";
+  struct pz_megatron_options leave = {.ignore = ignore};
+  assert_int_equal(read_text("x", experts, &leave, &m, &err), PZ_OK);
+  assert_true(m.n_ignored == 0 && m.n_notes == 2);
   static const char *const wrong[] = {"3=4", NULL};
   o.presets = wrong;
   assert_int_equal(read_text("x", text, &o, &m, &err), PZ_BAD_USE);
