@@ -17,6 +17,7 @@ static const struct pz_option options[] = {
     {.name = "devices", .type = PZ_OPTION_INT, .offset = AT(devices), .arg = "N", .min = 1, .max = 1 << 24, .help = "Number of devices (default: as the file says)"},
     {.name = "vocab", .type = PZ_OPTION_INT, .offset = AT(vocab), .arg = "V", .min = 1, .max = 1 << 26, .help = "Size of the vocabulary, before padding, where Megatron's arguments name a tokenizer alone"},
     {.name = "set", .type = PZ_OPTION_TEXTS, .offset = AT(set), .arg = "NAME=VALUE", .max = PZ_TUNE_MOST_SETS, .help = "Value of a variable of the script; may be given several times"},
+    {.name = "ignore", .type = PZ_OPTION_TEXTS, .offset = AT(ignore), .arg = "NAME", .max = PZ_TUNE_MOST_SETS, .help = "Leave out an argument of Megatron that is not covered, and predict the run without it; may be given several times"},
     {.name = "measured-s", .type = PZ_OPTION_REAL, .offset = AT(measured_s), .arg = "S", .min = 1e-9, .max = 1e9, .help = "Measured seconds per step, to compare the prediction with; nothing is scaled by it"},
     {.name = "threads", .type = PZ_OPTION_INT, .offset = AT(threads), .arg = "T", .min = 0, .max = 1024, .help = "Number of threads (default: 0, one per processor)"},
 };
@@ -32,10 +33,10 @@ static bool is_json(const char *text) {
 static enum pz_status read_plan(struct pz_tuned *x, const char *text, size_t bytes,
                                 struct pz_error *err) {
   const SETTINGS *s = x->s;
-  if (s->vocab || s->set[0])
+  if (s->vocab || s->set[0] || s->ignore[0])
     return pz_fail(err, PZ_BAD_USE,
                    "--%s is for Megatron's arguments; %s is a plan file, whose model has it",
-                   s->vocab ? "vocab" : "set", x->name);
+                   s->vocab ? "vocab" : (s->set[0] ? "set" : "ignore"), x->name);
   enum pz_status status = pz_plan_file_read(x->name, text, bytes, x->arena, &x->m.run, err);
   if (status == PZ_OK && s->devices) {
     x->m.run.plan.devices = s->devices;
@@ -50,7 +51,8 @@ static enum pz_status read_run(struct pz_tuned *x, const char *path, struct pz_e
   char *text = NULL;
   size_t bytes = 0;
   const SETTINGS *s = x->s;
-  struct pz_megatron_options o = {.vocab = s->vocab, .devices = s->devices, .presets = s->set};
+  struct pz_megatron_options o = {
+      .vocab = s->vocab, .devices = s->devices, .presets = s->set, .ignore = s->ignore};
   bool standard = strcmp(path, "-") == 0;
   x->name = standard ? "standard input" : path;
   enum pz_status status =

@@ -14,6 +14,7 @@ struct pz_tune_settings {
   int64_t devices, vocab, threads;
   double measured_s;
   const char *set[PZ_TUNE_MOST_SETS + 1]; /* ends with NULL */
+  const char *ignore[PZ_TUNE_MOST_SETS + 1];
 };
 
 /* A run that was read, and what was found. */

@@ -15,20 +15,22 @@
 static bool is_shown(const struct pz_run_plan *r, enum pz_run_field f) {
   const struct pz_training_options *o = &r->plan;
   switch (f) {
-  case PZ_RUN_FIRST_LAYERS: return r->first_layers;
-  case PZ_RUN_LAST_LAYERS: return r->last_layers;
-  case PZ_RUN_SHARD: return o->zero && o->shard != o->dp;
+  case PZ_RUN_FIRST_LAYERS: return o->first_layers;
+  case PZ_RUN_LAST_LAYERS: return o->last_layers;
+  case PZ_RUN_SHARD: return o->zero && o->shard != o->dp * o->cp;
   case PZ_RUN_RECOMPUTE_LAYERS: return o->recompute_layers;
   case PZ_RUN_ATTENTION_LIBRARY: return o->attention_library && *o->attention_library;
   case PZ_RUN_PIPELINE: return o->pp > 1;
   case PZ_RUN_VPP: return o->pp > 1;
   case PZ_RUN_SP: return o->tp > 1;
+  case PZ_RUN_CP: return o->cp > 1 || r->from[f];
   default: return true;
   }
 }
 
 static enum pz_status print_run(const struct pz_tuned *x) {
   static const char *const heads[] = {"run", "value", "from", NULL};
+  const struct pz_training_options *o = &x->m.run.plan;
   struct pz_table t;
   char text[128];
   pz_table_init(&t, x->arena, heads);
@@ -37,7 +39,8 @@ static enum pz_status print_run(const struct pz_tuned *x) {
     if (!is_shown(&x->m.run, (enum pz_run_field)f)) continue;
     pz_table_cell(&t, "%s", pz_run_field_name((enum pz_run_field)f));
     pz_table_cell(&t, "%s", pz_run_field_text(&x->m.run, (enum pz_run_field)f, text, sizeof text));
-    if (!from && f == PZ_RUN_DP) from = "devices / (tp x pp)";
+    if (!from && f == PZ_RUN_DP)
+      from = o->cp > 1 ? "= devices / (tp x cp x pp)" : "= devices / (tp x pp)";
     pz_table_cell(&t, "%s", from ? from : "default");
   }
   return pz_table_print(&t, 0, stdout);

@@ -39,6 +39,7 @@ enum value {
   RAMPUP,
   TP,
   SP,
+  CP,
   PP,
   CHUNK_LAYERS,
   CHUNKS,
@@ -64,6 +65,9 @@ enum value {
   GRAD_BF16,
   BF16,
   FP16,
+  FP8,
+  FP8_FORMAT,
+  FP8_RECIPE,
   FLASH,
   BACKEND,
   IMPLEMENTATION,
@@ -99,7 +103,7 @@ static const struct argument arguments[] = {
     {"vocab-size", COUNT, VOCAB}, {"padded-vocab-size", COUNT, PADDED_VOCAB},
     {"make-vocab-size-divisible-by", COUNT, VOCAB_MULTIPLE}, {"tokenizer-type", WORD, TOKENIZER},
     {"micro-batch-size", COUNT, MBS}, {"global-batch-size", COUNT, BATCH}, {"rampup-batch-size", WORD, RAMPUP},
-    {"tensor-model-parallel-size", COUNT, TP}, {"sequence-parallel", FLAG, SP},
+    {"tensor-model-parallel-size", COUNT, TP}, {"sequence-parallel", FLAG, SP}, {"context-parallel-size", COUNT, CP},
     {"pipeline-model-parallel-size", COUNT, PP}, {"num-layers-per-virtual-pipeline-stage", COUNT, CHUNK_LAYERS},
     {"num-virtual-stages-per-pipeline-rank", COUNT, CHUNKS},
     {"decoder-first-pipeline-num-layers", COUNT, FIRST_LAYERS}, {"decoder-last-pipeline-num-layers", COUNT, LAST_LAYERS},
@@ -112,6 +116,7 @@ static const struct argument arguments[] = {
     {"overlap-grad-reduce", FLAG, OVERLAP_GRAD}, {"overlap-param-gather", FLAG, OVERLAP_PARAM},
     {"tp-comm-overlap", FLAG, OVERLAP_TP}, {"no-overlap-p2p-communication", FLAG, NO_OVERLAP_P2P},
     {"grad-reduce-in-bf16", FLAG, GRAD_BF16}, {"bf16", FLAG, BF16}, {"fp16", FLAG, FP16},
+    {"fp8-format", WORD, FP8_FORMAT}, {"fp8-hybrid", FLAG, FP8}, {"fp8-e4m3", FLAG, FP8}, {"fp8-recipe", WORD, FP8_RECIPE},
     {"use-flash-attn", FLAG, FLASH}, {"attention-backend", WORD, BACKEND}, {"transformer-impl", WORD, IMPLEMENTATION},
     {"enable-cuda-graph", FLAG, GRAPH}, {"external-cuda-graph", FLAG, GRAPH}, {"cuda-graph-impl", WORD, GRAPH_IMPL},
     {"nnodes", WORD, NODES}, {"nproc-per-node", WORD, PROCESSES},
@@ -129,8 +134,8 @@ static const struct refused {
 } refusals[] = {
     {"num-experts", "experts", "0"}, {"expert-model-parallel-size", "experts", "1"}, {"expert-tensor-parallel-size", "experts", "1"},
     {"expert*", "experts", NULL}, {"moe-*", "experts", NULL},
-    {"context-parallel-size", "context parallelism", "1"}, {"hierarchical-context-parallel-sizes", "context parallelism", NULL},
-    {"fp8*", "8-bit precision", NULL}, {"fp4*", "4-bit precision", NULL}, {"transformer-engine-precision", "8-bit precision", NULL},
+    {"hierarchical-context-parallel-sizes", "context parallelism", NULL},
+    {"fp8*", "this choice of 8-bit precision", NULL}, {"fp4*", "4-bit precision", NULL}, 
     {"multi-latent-attention", "multi-latent attention", NULL}, {"mtp-num-layers", "multi-token prediction", NULL},
     {"window-size", "attention over a window", NULL}, {"qk-layernorm", "norms of query and key", NULL}, {"qk-l2-norm", "norms of query and key", NULL},
     {"softmax-type", "attention sinks", "vanilla"},
@@ -165,7 +170,7 @@ static const char *const silent[] = {
     "tee", "standalone", "role", "start-method", "profile*", "use-pytorch-profiler", "nccl-communicator-config-path", "manual-gc*", "no-one-logger",
     "one-logger-*", "accumulate-allreduce-grads-in-fp32", "no-check-for-nan-in-loss-and-grad", "check-for-*", "calculate-per-token-loss",
     "use-cpu-initialization", "no-initialization", "cp-comm-type", "ddp-*", "tp-comm-bootstrap-backend", "tp-comm-overlap-cfg",
-    "attention-softmax-in-fp32", "empty-unused-memory-level", "enable-ft-package", "enable-one-logger", "inference-*",
+    "attention-softmax-in-fp32", "empty-unused-memory-level", "enable-ft-package", "enable-one-logger", "inference-*", "fp8-margin", "fp8-interval", "fp8-amax-*", "no-fp8-wgrad",
     /* of launchers */
     "ntasks*", "nodes", "gres*", "gpus*", "cpus-per-task", "container-*", "no-container-*", "export*", "job-name", "output", "error", "label", "mpi",
     "time", "partition", "account", "kill-on-bad-exit", "hostfile", "hostname", "help", "module", "no-python",
@@ -298,10 +303,11 @@ static enum pz_status refuse(struct reader *r, const struct refused *x, const ch
                              uint32_t line, const char *value) {
   if (x->neutral && value && strcmp(value, x->neutral) == 0) return PZ_OK;
   bool shown = value && x->neutral;
-  enum pz_status status =
-      pz_fail(r->err, PZ_BAD_INPUT, "%s:%u: --%.60s%s%.40s is not covered: %s%s%s", r->name, line,
-              name, shown ? " " : "", shown ? value : "", x->what, x->neutral ? "; accepted: " : "",
-              x->neutral ? x->neutral : "");
+  enum pz_status status = pz_fail(
+      r->err, PZ_BAD_INPUT,
+      "%s:%u: --%.60s%s%.40s is not covered: %s; accepted: %s%sthe run without it (--ignore %.60s)",
+      r->name, line, name, shown ? " " : "", shown ? value : "", x->what,
+      x->neutral ? x->neutral : "", x->neutral ? ", or " : "", name);
   pz_error_at(r->err, r->name, (int)line, 0);
   return status;
 }
@@ -311,6 +317,13 @@ static enum pz_status ignore(struct reader *r, const char *name) {
     if (strcmp(*pz_vec_at(&r->ignored, const char *, i), name) == 0) return PZ_OK;
   if (r->ignored.n >= 1000) return PZ_OK;
   return add_text(r, &r->ignored, name);
+}
+
+/* Does the caller want an argument left out, though it shapes the step? */
+static bool is_left_out(const struct reader *r, const char *name) {
+  for (const char *const *i = r->o->ignore; i && *i; i++)
+    if (matches(strncmp(*i, "--", 2) == 0 ? *i + 2 : *i, name)) return true;
+  return false;
 }
 
 /* The argument at word i. */
@@ -328,6 +341,8 @@ static enum pz_status read_argument(struct reader *r, uint32_t i) {
   if (a) return take(r, a, w->line, value, unknown);
   if (w->batch || is_silent(name)) return PZ_OK;
   const struct refused *x = find_refused(name);
+  if (x && is_left_out(r, name))
+    return add_text(r, &r->notes, pz_arena_printf(r->arena, "--%s is left out: %s", name, x->what));
   return x ? refuse(r, x, name, w->line, value) : ignore(r, name);
 }
 
@@ -476,12 +491,12 @@ static enum pz_status read_ends(struct reader *r) {
       return wrong(r, &r->g[first ? FIRST_LAYERS : LAST_LAYERS],
                    "as many as leave the other stages whole layers");
     int64_t middle = others ? rest / others : 0;
-    run->first_layers = count_or(r, FIRST_LAYERS, middle);
-    run->last_layers = count_or(r, LAST_LAYERS, middle);
+    run->plan.first_layers = count_or(r, FIRST_LAYERS, middle);
+    run->plan.last_layers = count_or(r, LAST_LAYERS, middle);
   } else if (is_set(r, EMBEDDING_AS_LAYER) || is_set(r, LOSS_AS_LAYER)) {
     r->out->ends_as_layers = true;
-    run->first_layers = even - is_set(r, EMBEDDING_AS_LAYER);
-    run->last_layers = even - is_set(r, LOSS_AS_LAYER);
+    run->plan.first_layers = even - is_set(r, EMBEDDING_AS_LAYER);
+    run->plan.last_layers = even - is_set(r, LOSS_AS_LAYER);
   }
   enum pz_status status = mark(r, PZ_RUN_FIRST_LAYERS, FIRST_LAYERS, EMBEDDING_AS_LAYER);
   return status == PZ_OK ? mark(r, PZ_RUN_LAST_LAYERS, LAST_LAYERS, LOSS_AS_LAYER) : status;
@@ -616,6 +631,20 @@ static enum pz_status read_kernels(struct reader *r) {
   return status == PZ_OK ? mark(r, PZ_RUN_EXECUTION, GRAPH, GRAPH_IMPL) : status;
 }
 
+static enum pz_status read_precision(struct reader *r) {
+  static const char *const formats[] = {"hybrid", "e4m3", NULL};
+  static const char *const recipes[] = {"delayed", "tensorwise", NULL};
+  bool fp8 = is_set(r, FP8) || is_set(r, FP8_FORMAT);
+  r->out->run.plan.precision = fp8 ? PZ_PRECISION_FP8 : PZ_PRECISION_BF16;
+  enum pz_status status = need_word(r, FP8_FORMAT, formats, "hybrid or e4m3");
+  if (status == PZ_OK && fp8)
+    status = need_word(r, FP8_RECIPE, recipes,
+                       "delayed or tensorwise; scales of blocks are not covered");
+  return status == PZ_OK
+             ? mark(r, PZ_RUN_PRECISION, fp8 ? (is_set(r, FP8) ? FP8 : FP8_FORMAT) : BF16, FP16)
+             : status;
+}
+
 static enum pz_status read_plan(struct reader *r) {
   struct pz_training_options *o = &r->out->run.plan;
   *o = pz_training_options_default();
@@ -623,8 +652,10 @@ static enum pz_status read_plan(struct reader *r) {
     return pz_fail(r->err, PZ_BAD_INPUT,
                    "%s: neither --bf16 nor --fp16: 32-bit training is not covered", r->name);
   o->tp = count_or(r, TP, 1);
+  o->cp = count_or(r, CP, 1);
   o->sequence_parallel = is_set(r, SP) && o->tp > 1;
   enum pz_status status = mark(r, PZ_RUN_TP, TP, TP);
+  if (status == PZ_OK) status = mark(r, PZ_RUN_CP, CP, CP);
   if (status == PZ_OK) status = mark(r, PZ_RUN_SP, SP, SP);
   if (status == PZ_OK) status = read_devices(r);
   if (status == PZ_OK) status = read_batch(r);
@@ -632,6 +663,7 @@ static enum pz_status read_plan(struct reader *r) {
   if (status == PZ_OK) status = read_recompute(r);
   if (status == PZ_OK) status = read_sharding(r);
   if (status == PZ_OK) status = read_overlap(r);
+  if (status == PZ_OK) status = read_precision(r);
   return status == PZ_OK ? read_kernels(r) : status;
 }
 

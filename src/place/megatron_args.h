@@ -2,7 +2,7 @@
  * Names and defaults are those of Megatron-LM's megatron/training/arguments.py (core 0.15); devices are torchrun's nodes and
  * processes, or Slurm's.
  *
- * Arguments that shape the step and are not covered (experts, context parallelism, 8-bit ...) are errors by name; what does
+ * Arguments that shape the step and are not covered (experts, multi-latent attention, windows ...) are errors by name; what does
  * not shape it is listed as ignored.  Dense models of two shapes: GPT (gelu, LayerNorm) and Llama (swiglu, RMSNorm). */
 #ifndef PZ_PLACE_MEGATRON_ARGS_H
 #define PZ_PLACE_MEGATRON_ARGS_H
@@ -13,6 +13,7 @@
 struct pz_megatron_options {
   int64_t vocab, devices;     /* 0: as the script says */
   const char *const *presets; /* NAME=VALUE of variables, NULL behind the last; NULL: none */
+  const char *const *ignore;  /* arguments to leave out though they are not covered; the same */
 };
 
 struct pz_megatron_run {

@@ -152,6 +152,7 @@ static void put_all(struct difference *d) {
   }
   if (a->tp != b->tp) put_count(d, "tensor-model-parallel-size", b->tp);
   put_flag(d, a->sequence_parallel > 0, b->sequence_parallel > 0, "sequence-parallel");
+  if (a->cp != b->cp) put_count(d, "context-parallel-size", b->cp);
   if (a->pp != b->pp) put_count(d, "pipeline-model-parallel-size", b->pp);
   put_division(d);
   if (a->mbs != b->mbs) put_count(d, "micro-batch-size", b->mbs);

@@ -17,12 +17,12 @@ struct file {
   const char *model, *config, *chip, *cluster, *framework;
   int64_t devices, seq, batch, mbs, tp;
   int sp;
-  int64_t pp, vpp;
+  int64_t cp, pp, vpp;
   const char *pipeline;
   int64_t first_layers, last_layers, dp, zero, shard;
   const char *recompute;
   int64_t recompute_layers;
-  const char *attention, *attention_library, *overlap, *execution;
+  const char *attention, *attention_library, *overlap, *execution, *precision;
   double grad_bytes;
 };
 
@@ -76,6 +76,7 @@ static const struct pz_field fields[] = {TEXT(model),
                                          INT(mbs),
                                          INT(tp),
                                          PZ_FIELD_BY(struct file, sp, "sp", &sp_codec),
+                                         INT(cp),
                                          INT(pp),
                                          INT(vpp),
                                          TEXT(pipeline),
@@ -90,6 +91,7 @@ static const struct pz_field fields[] = {TEXT(model),
                                          TEXT(attention_library),
                                          TEXT(overlap),
                                          TEXT(execution),
+                                         TEXT(precision),
                                          PZ_FIELD(struct file, grad_bytes, PZ_FIELD_REAL),
                                          PZ_FIELD_BY(struct file, config, "config", &config_codec)};
 static const struct pz_record record = PZ_RECORD(fields, struct file);
@@ -158,11 +160,12 @@ static struct file file_of(const struct pz_run_plan *r, char *overlap, size_t si
                        .mbs = o->mbs,
                        .tp = o->tp,
                        .sp = o->sequence_parallel,
+                       .cp = o->cp,
                        .pp = o->pp,
                        .vpp = o->vpp,
                        .pipeline = word_or_null(pz_pipeline_names, o->pipeline),
-                       .first_layers = r->first_layers,
-                       .last_layers = r->last_layers,
+                       .first_layers = o->first_layers,
+                       .last_layers = o->last_layers,
                        .dp = o->dp,
                        .zero = o->zero,
                        .shard = o->shard,
@@ -172,6 +175,7 @@ static struct file file_of(const struct pz_run_plan *r, char *overlap, size_t si
                        .attention_library = o->attention_library,
                        .overlap = o->overlap < 0 ? NULL : overlap,
                        .execution = word_or_null(pz_execution_names, o->execution),
+                       .precision = word_or_null(pz_precision_names, o->precision),
                        .grad_bytes = o->grad_bytes};
 }
 
@@ -190,8 +194,9 @@ static enum pz_status run_of(const char *name, const struct file *f, struct pz_r
   *o = pz_training_options_default();
   r.chip = f->chip;
   r.cluster = f->cluster;
-  r.first_layers = f->first_layers;
-  r.last_layers = f->last_layers;
+  o->first_layers = f->first_layers;
+  o->last_layers = f->last_layers;
+  o->cp = f->cp;
   if (f->framework) o->framework = f->framework;
   o->devices = f->devices;
   o->seq = f->seq;
@@ -215,6 +220,9 @@ static enum pz_status run_of(const char *name, const struct file *f, struct pz_r
     status = read_word(name, "attention", f->attention, pz_attention_names, &o->attention, err);
   if (status == PZ_OK)
     status = read_word(name, "execution", f->execution, pz_execution_names, &o->execution, err);
+  if (status == PZ_OK)
+    status = read_word(name, "precision", f->precision, pz_precision_names, &o->precision, err);
+  if (o->precision < 0) o->precision = PZ_PRECISION_BF16;
   if (status == PZ_OK) status = read_overlap(name, f->overlap, &o->overlap, err);
   if (status == PZ_OK) *out = r;
   return status;
@@ -225,7 +233,7 @@ static json_t *merged(const json_t *given, const json_t *plan) {
   struct pz_run_plan none = {.plan = pz_training_options_default()};
   char overlap[40];
   struct file f = file_of(&none, overlap, sizeof overlap);
-  f.framework = NULL;
+  f.framework = f.precision = NULL;
   json_t *all = pz_record_json(&record, &f), *value;
   const char *key;
   static const char *const outside[] = {"model", "chip", "cluster", "config"};
@@ -283,17 +291,12 @@ enum pz_status pz_plan_file_read(const char *name, const char *text, size_t byte
 enum pz_status pz_run_plan_fill(struct pz_run_plan *r, struct pz_error *err) {
   struct pz_training_options o = r->plan;
   enum pz_status status = pz_training_options_fill(&o, err);
-  if (status == PZ_OK) status = pz_need_range("first_layers", r->first_layers, 0, 1 << 20, err);
-  if (status == PZ_OK) status = pz_need_range("last_layers", r->last_layers, 0, 1 << 20, err);
   if (status == PZ_OK) r->plan = o;
   return status;
 }
 
 struct pz_training_plan pz_run_training_plan(const struct pz_run_plan *r) {
-  struct pz_training_plan p = pz_training_plan_of(&r->plan);
-  p.first_layers = r->first_layers;
-  p.last_layers = r->last_layers;
-  return p;
+  return pz_training_plan_of(&r->plan);
 }
 
 struct pz_training_model pz_run_training_model(const struct pz_run_plan *r) {

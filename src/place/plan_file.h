@@ -25,6 +25,7 @@ enum pz_run_field {
   PZ_RUN_MBS,
   PZ_RUN_TP,
   PZ_RUN_SP,
+  PZ_RUN_CP,
   PZ_RUN_PP,
   PZ_RUN_VPP,
   PZ_RUN_PIPELINE,
@@ -39,6 +40,7 @@ enum pz_run_field {
   PZ_RUN_ATTENTION_LIBRARY,
   PZ_RUN_OVERLAP,
   PZ_RUN_EXECUTION,
+  PZ_RUN_PRECISION,
   PZ_RUN_GRAD_BYTES,
   PZ_RUN_FIELDS
 };
@@ -48,8 +50,7 @@ struct pz_run_plan {
   const char *config;         /* text of a config.json; NULL: load by name */
   const char *chip, *cluster; /* NULL: not stated */
   struct pz_training_options plan;
-  int64_t first_layers, last_layers; /* of the first and the last chunk; 0: even */
-  const char *from[PZ_RUN_FIELDS];   /* "given", an argument and its line; NULL: a default */
+  const char *from[PZ_RUN_FIELDS]; /* "given", an argument and its line; NULL: a default */
 };
 
 /* The key of a field. */

@@ -40,6 +40,7 @@ static enum pz_status no_memory(const struct job *j) {
 
 static bool is_told(enum pz_run_field f, const struct pz_run_plan *b) {
   if (f == PZ_RUN_PIPELINE || f == PZ_RUN_SHARD) return false;
+  if (f == PZ_RUN_FIRST_LAYERS || f == PZ_RUN_LAST_LAYERS) return false; /* no options of theirs */
   if (f == PZ_RUN_SP && b->plan.tp == 1) return false;
   return f != PZ_RUN_RECOMPUTE_LAYERS || b->plan.recompute_layers;
 }
@@ -61,6 +62,10 @@ static const char *options_text(const struct pz_run_plan *a, const struct pz_run
                            flag && strcmp(now, "off") == 0 ? "no-" : "", name, flag ? "" : " ",
                            flag ? "" : now);
   }
+  if (text && b->plan.first_layers)
+    text = pz_arena_printf(arena,
+                           "%s (layers of the first chunk %" PRId64 ", of the last %" PRId64 ")",
+                           text, b->plan.first_layers, b->plan.last_layers);
   return text;
 }
 
@@ -127,8 +132,10 @@ static bool is_megatron(const struct job *j) { return j->o->p2p_with_chunks; }
 /* What follows from a changed degree: replicas, shards, the overlap of transfers. */
 static void settle(const struct job *j, struct pz_run_plan *r) {
   struct pz_training_options *o = &r->plan;
-  o->dp = o->devices / (o->tp * o->pp);
-  o->shard = j->r->plan.shard < j->r->plan.dp && o->dp == j->r->plan.dp ? j->r->plan.shard : 0;
+  const struct pz_training_options *own = &j->r->plan;
+  o->dp = o->devices / (o->tp * o->cp * o->pp);
+  bool hybrid = own->shard < own->dp * own->cp && o->dp * o->cp == own->dp * own->cp;
+  o->shard = hybrid ? own->shard : 0;
   if (o->tp == 1) o->sequence_parallel = 0;
   o->pipeline = o->vpp > 1 ? PZ_PIPELINE_INTERLEAVED
                            : (j->r->plan.pipeline == PZ_PIPELINE_INTERLEAVED ? PZ_PIPELINE_1F1B
@@ -161,7 +168,8 @@ static enum pz_status try_tp(struct job *j) {
   enum pz_status status = PZ_OK;
   for (int64_t tp = 1; tp <= pz_min(j->node, own->devices) && status == PZ_OK; tp++) {
     struct pz_run_plan r = *j->r;
-    if (tp == own->tp || j->heads % tp || j->kv_heads % tp || own->devices % (tp * own->pp))
+    if (tp == own->tp || j->heads % tp || j->kv_heads % tp ||
+        own->devices % (tp * own->cp * own->pp))
       continue;
     r.plan.tp = tp;
     if (own->tp == 1) r.plan.sequence_parallel = 1;
@@ -176,13 +184,29 @@ static enum pz_status try_pp(struct job *j) {
   enum pz_status status = PZ_OK;
   for (int64_t pp = 1; pp <= j->out->layers && status == PZ_OK; pp++) {
     struct pz_run_plan r = *j->r;
-    if (pp == own->pp || own->devices % (own->tp * pp)) continue;
+    if (pp == own->pp || own->devices % (own->tp * own->cp * pp)) continue;
     r.plan.pp = pp;
     if (pp == 1) r.plan.vpp = 1;
     if (j->out->layers % (pp * r.plan.vpp)) continue;
-    r.first_layers = r.last_layers = 0;
+    r.plan.first_layers = r.plan.last_layers = 0;
     settle(j, &r);
     status = try_change(j, r, "pp");
+  }
+  return status;
+}
+
+/* Parts of a sample's tokens: pairs of halves, so that the causal work is even. */
+static enum pz_status try_cp(struct job *j) {
+  const struct pz_training_options *own = &j->r->plan;
+  enum pz_status status = PZ_OK;
+  int64_t seq = j->out->own.plan.seq;
+  for (int64_t cp = 1; cp <= own->devices && status == PZ_OK; cp *= 2) {
+    struct pz_run_plan r = *j->r;
+    if (cp == own->cp || own->devices % (own->tp * cp * own->pp) || (cp > 1 && seq % (2 * cp)))
+      continue;
+    r.plan.cp = cp;
+    settle(j, &r);
+    status = try_change(j, r, "cp");
   }
   return status;
 }
@@ -196,7 +220,7 @@ static enum pz_status try_vpp(struct job *j) {
     if (v == own->vpp || j->out->layers % (own->pp * v)) continue;
     if (is_megatron(j) && v > 1 && own->pp == 2 && j->o->p2p_off) continue; /* refused by it */
     r.plan.vpp = v;
-    r.first_layers = r.last_layers = 0;
+    r.plan.first_layers = r.plan.last_layers = 0;
     settle(j, &r);
     status = try_change(j, r, "vpp");
   }
@@ -250,7 +274,7 @@ static enum pz_status try_zero(struct job *j) {
   const struct pz_training_options *own = &j->r->plan;
   const struct pz_framework *f = pz_framework_find(own->framework);
   enum pz_status status = PZ_OK;
-  for (int zero = 0; zero <= 3 && own->dp > 1 && status == PZ_OK; zero++) {
+  for (int zero = 0; zero <= 3 && own->dp * own->cp > 1 && status == PZ_OK; zero++) {
     struct pz_run_plan r = *j->r;
     if (zero == own->zero || (zero > 1 && own->pp > 1 && !f->shards_stages)) continue;
     r.plan.zero = zero;
@@ -274,7 +298,7 @@ static enum pz_status try_overlaps(struct job *j) {
     if (bit == PZ_OVERLAP_PARAM &&
         (!own->zero || (is_megatron(j) && !(own->overlap & PZ_OVERLAP_GRAD))))
       continue;
-    if (own->dp == 1 && bit & (PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM)) continue;
+    if (own->dp * own->cp == 1 && bit & (PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM)) continue;
     r.plan.overlap |= bit;
     status = try_change(j, r, "overlap");
   }
@@ -301,8 +325,9 @@ static int by_time(const void *a, const void *b) {
 }
 
 static enum pz_status try_singles(struct job *j) {
-  static enum pz_status (*const fields[])(struct job *) = {
-      try_tp, try_pp, try_vpp, try_mbs, try_recompute, try_zero, try_overlaps, try_switches};
+  static enum pz_status (*const fields[])(struct job *) = {try_tp,   try_cp,       try_pp,
+                                                           try_vpp,  try_mbs,      try_recompute,
+                                                           try_zero, try_overlaps, try_switches};
   enum pz_status status = PZ_OK;
   for (size_t i = 0; i < sizeof fields / sizeof *fields && status == PZ_OK; i++)
     status = fields[i](j);
@@ -331,8 +356,10 @@ static struct pz_run_plan run_of(const struct job *j, const struct pz_training_p
   o->recompute_layers = p->recompute_layers;
   o->overlap = (int)p->overlap;
   o->pipeline = p->vpp > 1 ? PZ_PIPELINE_INTERLEAVED : PZ_PIPELINE_1F1B;
-  r.first_layers = p->first_layers;
-  r.last_layers = p->last_layers;
+  o->first_layers = p->first_layers;
+  o->last_layers = p->last_layers;
+  o->stage_recompute = NULL;
+  o->cp = 1;
   /* arguments that such a plan has no use for */
   if (!o->zero || o->dp == 1) o->overlap &= ~PZ_OVERLAP_PARAM;
   if (o->dp == 1) o->overlap &= ~PZ_OVERLAP_GRAD;
@@ -351,6 +378,8 @@ static enum pz_status ask(const struct job *j, int overlap, uint32_t top,
   q.batch = j->r->plan.batch;
   q.common = pz_run_training_plan(j->r);
   q.common.shard = 0;
+  q.common.cp = 1; /* the search has no context parallelism */
+  q.common.stage_recompute = NULL;
   q.common.order = PZ_PIPELINE_1F1B;
   q.common.overlap = (unsigned)overlap;
   if (is_megatron(j) && overlap & PZ_OVERLAP_TP) q.sp = 1; /* it asks for sequence parallelism */

@@ -191,6 +191,10 @@ static const struct example {
      "devices 16", NULL},
     {"tasks", "#SBATCH --nodes=3\n#SBATCH --ntasks-per-node=8\nsrun python x.py " GPT, "devices 24",
      NULL},
+    {"context",
+     ON8 LLAMA "--context-parallel-size 2 --fp8-format hybrid --fp8-amax-history-len 1024 "
+               "--tensor-model-parallel-size 2",
+     "cp 2 tp 2 precision fp8", NULL},
     {"neutral", ON8 GPT "--context-parallel-size 1 --expert-model-parallel-size 1 --optimizer adam",
      "tp 1", NULL},
     {"the last counts", ON8 GPT "--tensor-model-parallel-size 2 --tensor-model-parallel-size 4",
@@ -257,10 +261,13 @@ static void wrong_arguments_are_told(void **state) {
       {GPT, "the number of devices is not stated"},
       {"torchrun --nnodes $N --nproc_per_node 8 " GPT, "$N has no value"},
       {"torchrun --nnodes 1:4 --nproc_per_node 8 " GPT, "--nnodes 1:4; accepted: an integer"},
-      {ON8 GPT "\n--num-experts 8", "x:2: --num-experts 8 is not covered: experts; accepted: 0"},
+      {ON8 GPT "\n--num-experts 8", "x:2: --num-experts 8 is not covered: experts; accepted: 0, or "
+                                    "the run without it (--ignore num-experts)"},
       {ON8 GPT "--moe-router-topk 2", "--moe-router-topk is not covered: experts"},
-      {ON8 GPT "--context-parallel-size 2", "is not covered: context parallelism; accepted: 1"},
-      {ON8 GPT "--fp8-format hybrid", "is not covered: 8-bit precision"},
+      {ON8 GPT "--hierarchical-context-parallel-sizes 2 2", "is not covered: context parallelism"},
+      {ON8 GPT "--fp8-format e5m2", "accepted: hybrid or e4m3"},
+      {ON8 GPT "--fp8-format hybrid --fp8-recipe mxfp8", "scales of blocks"},
+      {ON8 GPT "--fp8-param-gather", "this choice of 8-bit precision"},
       {ON8 GPT "--multi-latent-attention", "is not covered: multi-latent attention"},
       {ON8 GPT "--optimizer sgd", "--optimizer sgd is not covered: optimizers other than adam"},
       {ON8 GPT "--recompute-granularity full", "--recompute-method uniform or block"},
@@ -311,6 +318,12 @@ static void options_fill_gaps(void **state) {
   assert_string_equal(m.ignored[0], "unheard-of");
   assert_int_equal(m.n_notes, 1);
   assert_non_null(strstr(m.notes[0], "the last counts"));
+  static const char *const ignore[] = {"--num-experts", "moe-*", NULL};
+  const char *experts =
+      ON8 GPT "--num-experts 8 --moe-router-topk 2 --expert-model-parallel-size 1";
+  struct pz_megatron_options leave = {.ignore = ignore};
+  assert_int_equal(read_text("x", experts, &leave, &m, &err), PZ_OK);
+  assert_true(m.n_ignored == 0 && m.n_notes == 2);
   static const char *const wrong[] = {"3=4", NULL};
   o.presets = wrong;
   assert_int_equal(read_text("x", text, &o, &m, &err), PZ_BAD_USE);
