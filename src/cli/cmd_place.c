@@ -106,6 +106,8 @@ static const struct pz_option options[] = {
     {.name = "all-devices", .type = PZ_OPTION_FLAG, .offset = AT(training.all_devices), .help = "Training: only plans that use all devices"},
     {.name = "tokens", .type = PZ_OPTION_TEXT, .offset = AT(training.tokens), .arg = "N", .help = "Training: show what a run over so many tokens costs: 300B, 15T"},
     {.name = "price", .type = PZ_OPTION_REAL, .offset = AT(training.price), .arg = "P", .min = 0, .max = 1e9, .help = "With --tokens: dollars per device-hour"},
+    {.name = "report", .type = PZ_OPTION_TEXT, .offset = AT(training.report), .arg = "PAGE.html",
+     .help = "Training: write how the best plan scales over a list of --devices as one self-contained HTML page"},
 };
 /* clang-format on */
 
@@ -239,6 +241,10 @@ static const char *misuse(const struct settings *s, const struct settings *none,
   const char *trace = s->model.trace;
   if (trace && (pz_file_same(trace, model) || pz_machine_reads(&s->model.machine, trace)))
     return "--trace would overwrite the input file";
+  const char *page = s->training.report;
+  if (page && (pz_file_same(page, model) || pz_machine_reads(&s->model.machine, page)))
+    return "--report would overwrite the input file";
+  if (page && pz_file_behind_link(page)) return "--report would overwrite a file through a link";
   if (s->compat) return "--expert-compat requires --instance";
   if (s->common.json && s->model.emit) return "--json and --emit cannot be combined";
   return s->model.machine.chip ? NULL : "--chip CHIP is required";

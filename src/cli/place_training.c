@@ -147,7 +147,8 @@ static const char *misuse(const struct pz_place_question *q) {
   if (t->price > 0 && !t->tokens) return "--price requires --tokens";
   if (q->s->emit && (t->tokens || t->top > 1 || q->s->trace))
     return "--emit cannot be combined with --tokens, --top or --trace";
-  if (q->devices.n == 1) return NULL;
+  if (q->devices.n == 1)
+    return t->report ? "--report requires a list of --devices, as 8,16,32" : NULL;
   if (q->s->emit) return "--emit with several --devices; accepted: one number of devices";
   if (q->s->trace) return "--trace with several --devices; accepted: one number of devices";
   if (t->tokens) return "--tokens with several --devices; accepted: one number of devices";
@@ -164,6 +165,7 @@ enum pz_status pz_place_training(const struct pz_place_question *q, struct pz_er
   enum pz_status status = pz_machine_load(&q->s->machine, use, &j.machine, err);
   if (status == PZ_OK) status = read_options(&j);
   if (status == PZ_OK && q->s->trace) status = pz_file_writable(q->s->trace, err);
+  if (status == PZ_OK && q->t->report) status = pz_file_writable(q->t->report, err);
   if (status != PZ_OK) return status;
   set_hbm(&j.machine.chip, q->s->hbm_gb);
   pz_arena_init(&j.arena, NULL);
