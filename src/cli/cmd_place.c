@@ -255,6 +255,14 @@ static bool is_built(const struct pz_chip *c) {
   return c->execution == PZ_CHIP_STREAM || c->calibration.tensor_efficiency < 1;
 }
 
+/* Does the model of a training step not cover it?  Models that cannot be loaded are refused later. */
+static bool has_experts(const char *model) {
+  struct pz_workload *w = NULL;
+  bool has = pz_workload_load(model, NULL, &w, NULL) == PZ_OK && w->experts > 0;
+  pz_workload_free(w);
+  return has;
+}
+
 /* What the user left open; ONNX graphs have no training frameworks. */
 static enum pz_status choose_semantics(struct settings *s, const char *model,
                                        struct pz_error *err) {
@@ -265,8 +273,13 @@ static enum pz_status choose_semantics(struct settings *s, const char *model,
   enum pz_status status = pz_chip_load(s->model.machine.chip, &chip, err);
   size_t n = strlen(model);
   bool onnx = n > 5 && strcmp(model + n - 5, ".onnx") == 0;
-  if (status == PZ_OK && is_built(&chip) && !onnx) s->semantics = TRAINING;
-  return status;
+  if (status != PZ_OK || !is_built(&chip) || onnx) return status;
+  if (has_experts(model))
+    pz_command_warn(s->common.quiet, "the model has experts, which training plans do not cover: "
+                                     "--semantics corrected");
+  else
+    s->semantics = TRAINING;
+  return PZ_OK;
 }
 
 /* An option that was given and is not for training plans; NULL: none. */

@@ -83,6 +83,15 @@ static void set_hbm(struct pz_chip *c, double gib) {
   if (gib > 0) c->hbm.bytes_per_stack = (int64_t)floor(gib * 0x1p30 / (double)c->hbm.stacks);
 }
 
+/* A sequence longer than the model's positions. */
+static void warn_of_model(const struct pz_place_question *q) {
+  struct pz_workload_options o = pz_workload_options_default();
+  struct pz_workload *w = NULL;
+  o.seq = q->s->seq;
+  if (pz_workload_load(q->model, &o, &w, NULL) == PZ_OK) pz_command_warn(q->s->quiet, w->warning);
+  pz_workload_free(w);
+}
+
 /* ---- one search ----------------------------------------------------------------------------- */
 
 enum pz_status pz_place_search(const struct pz_place_job *j, const struct pz_chip *chip,
@@ -167,6 +176,7 @@ enum pz_status pz_place_training(const struct pz_place_question *q, struct pz_er
   if (status == PZ_OK && q->s->trace) status = pz_file_writable(q->s->trace, err);
   if (status == PZ_OK && q->t->report) status = pz_file_writable(q->t->report, err);
   if (status != PZ_OK) return status;
+  warn_of_model(q);
   set_hbm(&j.machine.chip, q->s->hbm_gb);
   pz_arena_init(&j.arena, NULL);
   status = q->devices.n > 1 ? pz_place_scaling(&j) : place_one(&j);
