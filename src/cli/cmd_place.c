@@ -106,6 +106,8 @@ static const struct pz_option options[] = {
     {.name = "all-devices", .type = PZ_OPTION_FLAG, .offset = AT(training.all_devices), .help = "Training: only plans that use all devices"},
     {.name = "tokens", .type = PZ_OPTION_TEXT, .offset = AT(training.tokens), .arg = "N", .help = "Training: show what a run over so many tokens costs: 300B, 15T"},
     {.name = "price", .type = PZ_OPTION_REAL, .offset = AT(training.price), .arg = "P", .min = 0, .max = 1e9, .help = "With --tokens: dollars per device-hour"},
+    {.name = "report", .type = PZ_OPTION_TEXT, .offset = AT(training.report), .arg = "PAGE.html",
+     .help = "Training: write how the best plan scales over a list of --devices as one self-contained HTML page"},
 };
 /* clang-format on */
 
@@ -239,6 +241,10 @@ static const char *misuse(const struct settings *s, const struct settings *none,
   const char *trace = s->model.trace;
   if (trace && (pz_file_same(trace, model) || pz_machine_reads(&s->model.machine, trace)))
     return "--trace would overwrite the input file";
+  const char *page = s->training.report;
+  if (page && (pz_file_same(page, model) || pz_machine_reads(&s->model.machine, page)))
+    return "--report would overwrite the input file";
+  if (page && pz_file_behind_link(page)) return "--report would overwrite a file through a link";
   if (s->compat) return "--expert-compat requires --instance";
   if (s->common.json && s->model.emit) return "--json and --emit cannot be combined";
   return s->model.machine.chip ? NULL : "--chip CHIP is required";
@@ -247,6 +253,14 @@ static const char *misuse(const struct settings *s, const struct settings *none,
 /* A chip that is built runs training frameworks: a GPU, or one whose speed was measured. */
 static bool is_built(const struct pz_chip *c) {
   return c->execution == PZ_CHIP_STREAM || c->calibration.tensor_efficiency < 1;
+}
+
+/* Does the model of a training step not cover it?  Models that cannot be loaded are refused later. */
+static bool has_experts(const char *model) {
+  struct pz_workload *w = NULL;
+  bool has = pz_workload_load(model, NULL, &w, NULL) == PZ_OK && w->experts > 0;
+  pz_workload_free(w);
+  return has;
 }
 
 /* What the user left open; ONNX graphs have no training frameworks. */
@@ -259,8 +273,13 @@ static enum pz_status choose_semantics(struct settings *s, const char *model,
   enum pz_status status = pz_chip_load(s->model.machine.chip, &chip, err);
   size_t n = strlen(model);
   bool onnx = n > 5 && strcmp(model + n - 5, ".onnx") == 0;
-  if (status == PZ_OK && is_built(&chip) && !onnx) s->semantics = TRAINING;
-  return status;
+  if (status != PZ_OK || !is_built(&chip) || onnx) return status;
+  if (has_experts(model))
+    pz_command_warn(s->common.quiet, "the model has experts, which training plans do not cover: "
+                                     "--semantics corrected");
+  else
+    s->semantics = TRAINING;
+  return PZ_OK;
 }
 
 /* An option that was given and is not for training plans; NULL: none. */

@@ -3,9 +3,12 @@
 #include <stdio.h>
 
 #include "cli/place_training.h"
+#include "core/alloc.h"
+#include "core/file.h"
 #include "core/text.h"
 #include "place/found_plan.h"
 #include "place/found_plan_json.h"
+#include "report/scaling_page.h"
 #include "report/table.h"
 
 struct row {
@@ -112,6 +115,30 @@ static enum pz_status print(struct pz_place_job *j, const struct row *list, int 
   return pz_table_print(&t, 0, stdout);
 }
 
+static enum pz_status write_page(struct pz_place_job *j, const struct row *list, int n) {
+  const struct pz_machine *m = &j->machine;
+  struct pz_scaling_row *rows = pz_arena_alloc(&j->arena, (size_t)n, sizeof *rows);
+  struct pz_scaling page = {.model = j->q->model,
+                            .chip = m->chip.name,
+                            .cluster = m->own_link ? NULL : m->net.name,
+                            .weak = j->q->t->batch_per_device > 0,
+                            .rows = rows,
+                            .n = (uint32_t)n};
+  char *text = NULL;
+  size_t bytes = 0;
+  if (!rows) return PZ_NO_MEMORY;
+  for (int i = 0; i < n; i++) {
+    const struct pz_training_run *r = list[i].found->n ? list[i].found->runs[0] : NULL;
+    const char *plan = r ? pz_found_plan_text(r, &j->arena) : "";
+    if (!plan) return PZ_NO_MEMORY;
+    rows[i] = (struct pz_scaling_row){list[i].devices, list[i].batch, r, plan, list[i].rate};
+  }
+  enum pz_status status = pz_scaling_page(&page, &text, &bytes, j->err);
+  if (status == PZ_OK) status = pz_file_write(j->q->t->report, text, bytes, j->err);
+  pz_free(text);
+  return status;
+}
+
 enum pz_status pz_place_scaling(struct pz_place_job *j) {
   int n = j->q->devices.n;
   struct row *list = pz_arena_alloc(&j->arena, (size_t)n, sizeof *list);
@@ -120,6 +147,7 @@ enum pz_status pz_place_scaling(struct pz_place_job *j) {
   for (int i = 0; i < n && status == PZ_OK; i++) status = search_row(j, &list[i]);
   if (status == PZ_OK && !(first_rate(list, n) > 0))
     status = pz_place_nothing_fits(j, list[n - 1].found);
+  if (status == PZ_OK && j->q->t->report) status = write_page(j, list, n);
   if (status == PZ_OK) status = j->q->json ? tell_json(j, list, n) : print(j, list, n);
   for (int i = 0; list && i < n; i++) pz_training_plans_free(list[i].found);
   return status;

@@ -83,6 +83,15 @@ static void set_hbm(struct pz_chip *c, double gib) {
   if (gib > 0) c->hbm.bytes_per_stack = (int64_t)floor(gib * 0x1p30 / (double)c->hbm.stacks);
 }
 
+/* A sequence longer than the model's positions. */
+static void warn_of_model(const struct pz_place_question *q) {
+  struct pz_workload_options o = pz_workload_options_default();
+  struct pz_workload *w = NULL;
+  o.seq = q->s->seq;
+  if (pz_workload_load(q->model, &o, &w, NULL) == PZ_OK) pz_command_warn(q->s->quiet, w->warning);
+  pz_workload_free(w);
+}
+
 /* ---- one search ----------------------------------------------------------------------------- */
 
 enum pz_status pz_place_search(const struct pz_place_job *j, const struct pz_chip *chip,
@@ -147,7 +156,8 @@ static const char *misuse(const struct pz_place_question *q) {
   if (t->price > 0 && !t->tokens) return "--price requires --tokens";
   if (q->s->emit && (t->tokens || t->top > 1 || q->s->trace))
     return "--emit cannot be combined with --tokens, --top or --trace";
-  if (q->devices.n == 1) return NULL;
+  if (q->devices.n == 1)
+    return t->report ? "--report requires a list of --devices, as 8,16,32" : NULL;
   if (q->s->emit) return "--emit with several --devices; accepted: one number of devices";
   if (q->s->trace) return "--trace with several --devices; accepted: one number of devices";
   if (t->tokens) return "--tokens with several --devices; accepted: one number of devices";
@@ -164,7 +174,9 @@ enum pz_status pz_place_training(const struct pz_place_question *q, struct pz_er
   enum pz_status status = pz_machine_load(&q->s->machine, use, &j.machine, err);
   if (status == PZ_OK) status = read_options(&j);
   if (status == PZ_OK && q->s->trace) status = pz_file_writable(q->s->trace, err);
+  if (status == PZ_OK && q->t->report) status = pz_file_writable(q->t->report, err);
   if (status != PZ_OK) return status;
+  warn_of_model(q);
   set_hbm(&j.machine.chip, q->s->hbm_gb);
   pz_arena_init(&j.arena, NULL);
   status = q->devices.n > 1 ? pz_place_scaling(&j) : place_one(&j);

@@ -1,0 +1,133 @@
+// How the best plan scales: step time and tokens/s of a device by the number of devices, the parts of the step, the plans.
+
+const about = dataset("about")[0], rows = dataset("scaling"), fitting = rows.filter(r => r.fits), first = fitting[0];
+const weak = about.scaling === "weak";
+const efficiency = r => r.tokens_per_s_per_device / first.tokens_per_s_per_device;
+const describe = r => [plural(r.devices, "device"), `batch ${count(r.batch)}: ${seconds(r.step_s)} per step, MFU ${percent(r.mfu, 1)}`,
+  `${number(r.tokens_per_s_per_device)} tokens/s per device, efficiency ${percent(efficiency(r), 1)}`, r.plan,
+  `${si(r.peak_bytes, "B")} of memory`, r.devices_used < r.devices ? `${plural(r.devices - r.devices_used, "device")} idle` : ""];
+
+(() => {
+  const page = document.getElementById("page"), last = fitting[fitting.length - 1];
+  el(page, "p", "kicker", "phaze place");
+  el(page, "h1", "", `${short(about.model)} on ${about.chip}${about.cluster ? " in " + about.cluster : ""}: on ${plural(last.devices, "device")} each does ` +
+    `${percent(efficiency(last), 1)} of what it does on ${count(first.devices)}.`);
+  el(page, "p", "note", (weak ? "Weak scaling: the batch grows with the devices." : "Strong scaling: the batch stays the same.") +
+    " Each point is the best plan for that number of devices, found by a search of its own; idle devices count.");
+})();
+
+// Devices on a logarithmic axis, with a tick for each number where there is room.
+function devicesAxis(f) {
+  const list = rows.map(r => r.devices), lo = d3.min(list), hi = d3.max(list);
+  const x = d3.scale.log().domain([lo / 1.15, hi * 1.15]).range([0, f.width]);
+  let end = -Infinity;
+  const shown = new Set(list.filter(n => x(n) - end >= 42 && (end = x(n), true)));
+  f.root.append("g").attr("class", "axis grid").attr("transform", `translate(0,${f.height})`).call(d3.svg.axis().scale(x).orient("bottom")
+    .tickValues(list).innerTickSize(-f.height).outerTickSize(0).tickPadding(8).tickFormat(n => shown.has(n) ? count(n) : ""));
+  f.root.append("text").attr("class", "soft").attr("x", f.width).attr("y", f.height + 36).attr("text-anchor", "end").text("devices");
+  return x;
+}
+
+function curve(f, x, y, value) {
+  f.root.append("path").attr("d", d3.svg.line().x(r => x(r.devices)).y(r => y(value(r)))(fitting))
+    .style("fill", "none").style("stroke", "var(--tensor)").style("stroke-width", 1.6);
+  tells(f.root.selectAll(".point").data(fitting).enter().append("circle").attr("class", "point mark").attr("tabindex", 0)
+    .attr("cx", r => x(r.devices)).attr("cy", r => y(value(r))).attr("r", 4.5).style("fill", "var(--tensor)"), describe);
+}
+
+function ideal(f, x, y, value) {
+  f.root.append("path").attr("d", d3.svg.line().x(r => x(r.devices)).y(r => y(value(r)))(fitting))
+    .style("fill", "none").style("stroke", "var(--soft)").style("stroke-dasharray", "4 3");
+}
+
+(() => {
+  const best = d3.max(fitting, r => r.tokens_per_s_per_device);
+  const s = section("rates", "Rate of a device", `At most ${number(best)} tokens/s per device.`,
+    "Dashed: the rate on the fewest devices. A plan may be better on more devices, where memory leaves more choice.");
+  const holder = el(s.root, "div");
+  draws("rates", () => {
+    const f = frame(holder, 320, { top: 26, right: 14, bottom: 44, left: 62 }, "tokens/s of a device by devices", "group");
+    const x = devicesAxis(f), y = d3.scale.linear().domain([0, 1.08 * best]).range([f.height, 0]);
+    axisY(f, y, "tokens/s per device", number);
+    ideal(f, x, y, () => first.tokens_per_s_per_device);
+    curve(f, x, y, r => r.tokens_per_s_per_device);
+  });
+})();
+
+(() => {
+  const least = d3.min(fitting, r => r.step_s);
+  const s = section("steps", "Step time", `The shortest step takes ${seconds(least)}.`,
+    "Both axes are logarithmic. Dashed: the time at the rate of the fewest devices.");
+  const holder = el(s.root, "div");
+  const perfect = r => first.step_s * (r.batch / first.batch) * (first.devices / r.devices);
+  draws("steps", () => {
+    const f = frame(holder, 320, { top: 26, right: 14, bottom: 44, left: 62 }, "step time by devices", "group");
+    const all = fitting.map(r => r.step_s).concat(fitting.map(perfect));
+    const x = devicesAxis(f), y = d3.scale.log().domain([d3.min(all) / 1.5, d3.max(all) * 1.5]).range([f.height, 0]);
+    const leading = t => Math.round(t / 10 ** Math.floor(Math.log10(t) + 1e-9)), decades = Math.log10(d3.max(all) / d3.min(all));
+    const ticks = y.ticks().filter(t => (decades > 3 ? [1] : decades > 1 ? [1, 2, 5] : [1, 2, 3, 4, 5, 6, 7, 8, 9]).includes(leading(t)));
+    f.root.append("g").attr("class", "axis grid").call(d3.svg.axis().scale(y).orient("left").tickValues(ticks)
+      .innerTickSize(-f.width).outerTickSize(0).tickPadding(8).tickFormat(seconds));
+    f.root.append("text").attr("class", "soft").attr("x", -8).attr("y", -10).text("time of a step");
+    ideal(f, x, y, perfect);
+    curve(f, x, y, r => r.step_s);
+  });
+})();
+
+(() => {
+  const parts = dataset("parts"), all = unique(parts.map(p => p.part)), names = all.filter(n => parts.some(p => p.part === n && p.seconds > 0));
+  const palette = ["--tensor", "--vector", "--buffer", "--network", "--hbm", "--fused", "--bubble", "--best", "--soft"];
+  const colour = Object.fromEntries(all.map((n, i) => [n, `var(${palette[i % palette.length]})`]));
+  const s = section("parts", "Parts of the step", "What a step of each plan is made of.", "Shares of the step's time.");
+  const holder = el(s.root, "div");
+  legend(s.root, names.map(n => ({ colour: colour[n], text: n })));
+  draws("parts", () => {
+    const f = frame(holder, 24 * fitting.length + 60, { top: 10, right: 14, bottom: 44, left: 72 }, "parts of the step by devices", "group");
+    const x = d3.scale.linear().domain([0, 1]).range([0, f.width]);
+    axisX(f, x, "share of the step", 5, v => percent(v));
+    fitting.forEach((r, i) => {
+      let at = 0;
+      const bars = parts.filter(p => p.devices === r.devices && p.seconds > 0).map(p => {
+        const bar = { p, from: at };
+        at += p.seconds / r.step_s;
+        return bar;
+      });
+      f.root.append("text").attr("x", -8).attr("y", 24 * i + 15).attr("text-anchor", "end").text(count(r.devices));
+      tells(f.root.append("g").selectAll("rect").data(bars).enter().append("rect").attr("class", "mark").attr("tabindex", 0)
+        .attr("x", b => x(b.from)).attr("y", 24 * i + 2).attr("height", 20).attr("width", b => x(b.p.seconds / r.step_s))
+        .style("fill", b => colour[b.p.part]),
+      b => [b.p.part, plural(r.devices, "device"), `${seconds(b.p.seconds)}, ${percent(b.p.seconds / r.step_s, 1)} of the step`]);
+    });
+  });
+})();
+
+(() => {
+  const s = section("plans", "Best plans", `${plural(fitting.length, "number")} of devices with a plan that fits.`);
+  const table = scrollTable(s.root, "best plans"), head = el(el(table, "thead"), "tr"), body = el(table, "tbody");
+  ["devices", "batch", "s per step", "tokens/s/device", "efficiency", "MFU", "plan"].forEach(h => el(head, "th", "", h));
+  rows.forEach(r => {
+    const tr = el(body, "tr");
+    [count(r.devices), count(r.batch)].concat(r.fits ? [number(r.step_s), number(r.tokens_per_s_per_device), percent(efficiency(r), 1), percent(r.mfu, 1), r.plan]
+      : ["–", "–", "–", "–", "nothing fits"]).forEach(c => el(tr, "td", "", c));
+  });
+})();
+
+drawAll();
+
+// For tests: with #selftest the page points at a mark of every chart and leaves what happened as lines "WHAT VALUE" in an element
+// with the id "selftest".
+if (window.location.hash === "#selftest") {
+  const lines = [], say = (...words) => lines.push(words.join(" "));
+  document.querySelectorAll("section").forEach(s => {
+    const marks = s.querySelectorAll(".mark");
+    say("marks", s.id, marks.length);
+    if (!marks.length) return;
+    marks[0].dispatchEvent(new MouseEvent("mousemove", { bubbles: true, view: window, clientX: 50, clientY: 50 }));
+    say("tip", s.id, tip.hidden ? "none" : Array.from(tip.children).map(c => c.textContent).join(" | "));
+    hideTip();
+  });
+  say("images", document.images.length);
+  say("fetched", performance.getEntriesByType("resource").length);
+  say("too-wide-by", document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  el(document.body, "pre", "", lines.join("\n")).id = "selftest";
+}

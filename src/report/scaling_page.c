@@ -1,0 +1,54 @@
+#include "report/scaling_page.h"
+
+#include "place/prediction_parts.h"
+#include "report/dataset.h"
+#include "report/page.h"
+
+static bool tell_rows(const struct pz_scaling *s, json_t *datasets) {
+  json_t *rows = pz_dataset_add(datasets, "scaling",
+                                "devices,batch,fits,devices_used,step_s,tokens_per_s_per_device,"
+                                "mfu,peak_bytes,plan");
+  bool good = rows;
+  for (uint32_t i = 0; i < s->n && good; i++) {
+    const struct pz_scaling_row *x = &s->rows[i];
+    const struct pz_training_run *r = x->run;
+    good = pz_dataset_row(
+        rows, json_pack("[I,I,b,I,f,f,f,f,s]", (json_int_t)x->devices, (json_int_t)x->batch,
+                        r != NULL, (json_int_t)(r ? r->plan.devices : 0), r ? r->p.step_s : 0,
+                        x->tokens_per_s_per_device, r ? r->p.mfu : 0, r ? r->p.peak_bytes : 0,
+                        r ? x->plan : ""));
+  }
+  return good;
+}
+
+static bool tell_parts(const struct pz_scaling *s, json_t *datasets) {
+  json_t *rows = pz_dataset_add(datasets, "parts", "devices,part,seconds");
+  const struct pz_part_info *part;
+  bool good = rows;
+  for (uint32_t i = 0; i < s->n; i++)
+    for (size_t k = 0; s->rows[i].run && (part = pz_time_part_at(k)) && good; k++)
+      good = pz_dataset_row(rows, json_pack("[I,s,f]", (json_int_t)s->rows[i].devices, part->label,
+                                            pz_time_part(&s->rows[i].run->p.parts, part)));
+  return good;
+}
+
+static bool tell_about(const struct pz_scaling *s, json_t *datasets) {
+  json_t *rows = pz_dataset_add(datasets, "about", "model,chip,cluster,scaling");
+  json_t *model = json_string(s->model); /* a path may be any bytes */
+  return rows &&
+         pz_dataset_row(rows, json_pack("[o,s,s,s]", model ? model : json_string("model"), s->chip,
+                                        s->cluster ? s->cluster : "", s->weak ? "weak" : "strong"));
+}
+
+enum pz_status pz_scaling_page(const struct pz_scaling *s, char **text, size_t *bytes,
+                               struct pz_error *err) {
+  json_t *datasets = json_object();
+  bool good = tell_about(s, datasets) && tell_rows(s, datasets) && tell_parts(s, datasets);
+  json_t *document =
+      good ? json_pack("{s:s,s:O}", "version", pz_version(), "datasets", datasets) : NULL;
+  enum pz_status status = document ? pz_page_text("scaling_page", document, text, bytes, err)
+                                   : pz_fail(err, PZ_NO_MEMORY, "out of memory for the page");
+  json_decref(document);
+  json_decref(datasets);
+  return status;
+}

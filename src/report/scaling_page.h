@@ -1,0 +1,26 @@
+/* How the best plan scales with the number of devices, as one HTML file that opens offline: step time,
+ * tokens/s of a device, and the parts of the step. */
+#ifndef PZ_REPORT_SCALING_PAGE_H
+#define PZ_REPORT_SCALING_PAGE_H
+
+#include "core/json.h"
+
+struct pz_scaling_row {
+  int64_t devices, batch;
+  const struct pz_training_run *run; /* the best plan; NULL: nothing fits */
+  const char *plan;                  /* in words */
+  double tokens_per_s_per_device;    /* of the devices at hand */
+};
+
+struct pz_scaling {
+  const char *model, *chip, *cluster; /* cluster NULL: the chip's own link */
+  bool weak;                          /* the batch grows with the devices */
+  const struct pz_scaling_row *rows;  /* by devices, ascending; at least one has a plan */
+  uint32_t n;
+};
+
+/* HTML text, the caller's to pz_free. */
+PZ_NODISCARD enum pz_status pz_scaling_page(const struct pz_scaling *s, char **text, size_t *bytes,
+                                            struct pz_error *err);
+
+#endif
