@@ -1008,7 +1008,7 @@ struct pz_training_place_options {
   int64_t seq;           /* tokens per sample; 0: the model's */
 
   /* PZ_FREE, or pinned, as in pz_training_options */
-  int64_t tp, sequence_parallel, pp, vpp, dp, mbs, zero;
+  int64_t tp, sequence_parallel, cp, pp, vpp, dp, mbs, zero;
   int64_t recompute; /* full: the fewest layers with which it fits */
 
   /* PZ_AS_FRAMEWORK, or the same in every plan, as in pz_training_options */

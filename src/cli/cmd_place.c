@@ -81,6 +81,8 @@ static const struct pz_option options[] = {
      .help = "Training: framework, as for 'phaze predict' (default: that of --emit, or megatron; on chips that run compiled programs, as TPUs: maxtext)"},
     {.name = "sp", .type = PZ_OPTION_FLAG, .offset = AT(training.sp), .help = "Training: only plans with sequence parallelism, where tp is above 1"},
     {.name = "no-sp", .type = PZ_OPTION_FLAG, .offset = AT(training.no_sp), .help = "Training: only plans without sequence parallelism"},
+    {.name = "cp", .type = PZ_OPTION_INT, .offset = AT(training.cp), .arg = "N", .min = 1, .max = 1 << 20,
+     .help = "Training: only plans with so many parts of a context (default: all)"},
     {.name = "pp", .type = PZ_OPTION_INT, .offset = AT(training.pp), .arg = "N", .min = 1, .max = 1 << 20,
      .help = "Training: only plans with so many pipeline stages (default: all)"},
     {.name = "vpp", .type = PZ_OPTION_INT, .offset = AT(training.vpp), .arg = "N", .min = 1, .max = 1 << 20,

@@ -54,6 +54,7 @@ static enum pz_status read_options(struct pz_place_job *j) {
   else if (j->machine.chip.execution != PZ_CHIP_STREAM)
     o.framework = "maxtext"; /* its programs are compiled, not launched */
   o.seq = s->seq;
+  o.cp = pin(t->cp);
   o.pp = pin(t->pp);
   o.vpp = pin(t->vpp);
   o.dp = pin(t->dp);

@@ -8,8 +8,8 @@
 
 /* What only these plans have; the rest is in pz_place_settings. */
 struct pz_place_training_settings {
-  int64_t pp, vpp, dp; /* 0: searched */
-  int zero;            /* PZ_FREE: searched */
+  int64_t cp, pp, vpp, dp; /* 0: searched */
+  int zero;                /* PZ_FREE: searched */
   bool sp, no_sp;
   int64_t batch_per_device; /* 0: none */
   const char *framework, *overlap, *attention_library;

@@ -125,7 +125,9 @@ static void add_ring(const struct pz_step_context *w, const struct pz_ops *ops, 
     if (op->kind != PZ_OP_ATTENTION) continue;
     double back = op->direction == PZ_BACKWARD ? 2 : 1;
     double rate = pz_network_rate(w->k, w->net, (struct pz_group){c, w->plan->tp});
-    double ring_s = back * w->kv_bytes * (double)(c - 1) / rate;
+    double ring_s = back * (double)(c - 1) * (w->kv_bytes / rate + w->k->latency_s);
+    /* each turn starts a kernel of its own; they wait for what is longer, keys or attention */
+    p->n_ops += (double)(c - 1);
     p->collectives_s += pz_fmax(0, ring_s - p->attention_s);
   }
 }

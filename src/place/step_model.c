@@ -73,12 +73,13 @@ static enum pz_status load_both(const struct pz_training_model *model, const str
                                 struct pz_error *err) {
   enum pz_kernels kernels = kernels_of(chip, plan);
   struct pz_training_plan whole = *plan;
+  bool part = pz_plan_cp(plan) > 1;
   whole.cp = 1;
-  enum pz_status status = load(model, kernels, model->seq, &whole, &m->w, err);
-  if (status == PZ_OK) {
-    m->seq = model->seq ? model->seq : m->w->options.seq;
-    status = pz_plan_cp(plan) > 1 ? load_part(model, kernels, plan, m, err) : PZ_OK;
-  }
+  enum pz_status status = PZ_OK;
+  if (!part || !model->seq) status = load(model, kernels, model->seq, &whole, &m->w, err);
+  if (status != PZ_OK) return status;
+  m->seq = model->seq ? model->seq : m->w->options.seq;
+  if (part) status = load_part(model, kernels, plan, m, err);
   m->kept = m->w;
   if (status == PZ_OK) status = check_dense(m->w, err);
   /* times of gates, rotary embeddings and losses are known as a whole; memory by operator */

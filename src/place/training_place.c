@@ -31,6 +31,7 @@ struct pz_training_place_options pz_training_place_options_default(void) {
                                             .batch = 1,
                                             .tp = PZ_FREE,
                                             .sequence_parallel = PZ_FREE,
+                                            .cp = PZ_FREE,
                                             .pp = PZ_FREE,
                                             .vpp = PZ_FREE,
                                             .dp = PZ_FREE,
@@ -50,10 +51,15 @@ static enum pz_status check_pins(const struct pz_training_place_options *o, stru
   const struct {
     const char *name;
     int64_t v, min, max;
-  } list[] = {{"tp", o->tp, 1, most},  {"sequence_parallel", o->sequence_parallel, 0, 1},
-              {"pp", o->pp, 1, most},  {"vpp", o->vpp, 1, most},
-              {"dp", o->dp, 1, most},  {"mbs", o->mbs, 1, most},
-              {"zero", o->zero, 0, 3}, {"recompute", o->recompute, 0, PZ_RECOMPUTATIONS - 1}};
+  } list[] = {{"tp", o->tp, 1, most},
+              {"sequence_parallel", o->sequence_parallel, 0, 1},
+              {"cp", o->cp, 1, most},
+              {"pp", o->pp, 1, most},
+              {"vpp", o->vpp, 1, most},
+              {"dp", o->dp, 1, most},
+              {"mbs", o->mbs, 1, most},
+              {"zero", o->zero, 0, 3},
+              {"recompute", o->recompute, 0, PZ_RECOMPUTATIONS - 1}};
   enum pz_status status = pz_need_range("devices", o->devices, 1, most, err);
   if (status == PZ_OK) status = pz_need_range("batch", o->batch, 1, most, err);
   if (status == PZ_OK)
@@ -139,6 +145,7 @@ static struct pz_plan_question plan_question(const struct question *x,
                                    .common = pz_training_plan_of(&x->common),
                                    .tp = o->tp,
                                    .sp = o->sequence_parallel,
+                                   .cp = o->cp,
                                    .pp = o->pp,
                                    .vpp = o->vpp,
                                    .dp = o->dp,
