@@ -4,7 +4,8 @@
  *
  * The space.  tp divides heads, KV heads and what else the model's layers demand, and stays inside the innermost
  * network level unless it is pinned; sequence parallelism where tp divides the sequence.  mbs is at most 128, and dp
- * times mbs divides the batch.  A job takes whole nodes or a part of one; nodes may stay idle.  Stages have at least one
+ * times mbs divides the batch.  A job takes whole nodes, the
+ * largest power of two of each node's devices (64 of a domain of 72), or a part of one; others stay idle.  Stages have at least one
  * layer.  Interleaving where stages divide the microbatches, and chunks the layers or two more than these (embedding and
  * head count as one layer each).  Layers are divided evenly (pz_plan_blocks); or all chunks but the first and the last
  * have m layers, m the mean rounded up or one more, and these two the rest in any way, at most m each; two chunks in any
