@@ -13,11 +13,11 @@
 
 const char *const pz_plan_objective_names[] = {"time", "memory", "cost", NULL};
 
-enum { MOST_MBS = 128, MOST_CHUNKS = 1024 };
+enum { MOST_MBS = 128, MOST_CHUNKS = 1024, MOST_CP = 32 };
 
-/* One size of a microbatch and of the tensor-parallel group. */
+/* One size of a microbatch and of the tensor-parallel and context-parallel groups. */
 struct shape {
-  int64_t tp, mbs;
+  int64_t tp, cp, mbs;
   bool sp;
   struct pz_step_model *m;
   double once_s,
@@ -78,26 +78,37 @@ static enum pz_status list_divisors(struct search *s) {
   return PZ_OK;
 }
 
+/* Does the model allow groups of these sizes? */
+static bool can_divide(const struct search *s, const struct pz_workload *w, const struct shape *x) {
+  const struct pz_plan_question *q = s->q;
+  int64_t seq = w->options.seq, part = seq / x->cp;
+  if ((w->heads && w->heads % x->tp) || (w->kv_heads && w->kv_heads % x->tp)) return false;
+  if (x->cp > 1 && (seq % (2 * x->cp) || q->model.attention != PZ_ATTENTION_FLASH)) return false;
+  if (x->tp * x->cp > q->devices || q->batch % x->mbs || (x->sp && part % x->tp)) return false;
+  return allows(q->tp, x->tp) && allows(q->mbs, x->mbs) && (x->tp == 1 || allows(q->sp, x->sp));
+}
+
 static enum pz_status add_shapes(struct search *s, const struct pz_workload *w) {
   const struct pz_plan_question *q = s->q;
-  int64_t kv = w->kv_heads ? w->kv_heads : 1, heads = w->heads ? w->heads : 1;
   int64_t most_tp = q->tp == PZ_FREE ? pz_min(s->node, q->devices) : q->tp;
-  for (int64_t tp = 1; tp <= most_tp; tp++)
-    for (int64_t mbs = 1; mbs <= pz_min(q->batch, q->mbs == PZ_FREE ? MOST_MBS : q->mbs); mbs++)
-      for (int sp = 0; sp <= (tp > 1); sp++) {
-        if (heads % tp || kv % tp || q->batch % mbs) continue;
-        if (sp && w->options.seq % tp) continue;
-        if (!allows(q->tp, tp) || !allows(q->mbs, mbs) || (tp > 1 && !allows(q->sp, sp))) continue;
-        struct shape one = {.tp = tp, .mbs = mbs, .sp = sp};
-        if (!pz_vec_push(&s->shapes, &one))
-          return pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
-      }
+  int64_t most_mbs = pz_min(q->batch, q->mbs == PZ_FREE ? MOST_MBS : q->mbs);
+  int64_t cp = q->cp ? q->cp : pz_plan_cp(&q->common), most_cp = cp == PZ_FREE ? MOST_CP : cp;
+  struct shape x = {.tp = 1};
+  for (x.tp = 1; x.tp <= most_tp; x.tp++)
+    for (x.cp = cp == PZ_FREE ? 1 : cp; x.cp <= most_cp; x.cp *= 2)
+      for (x.mbs = 1; x.mbs <= most_mbs; x.mbs++)
+        for (int sp = 0; sp <= (x.tp > 1); sp++) {
+          x.sp = sp;
+          if (can_divide(s, w, &x) && !pz_vec_push(&s->shapes, &x))
+            return pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
+        }
   return PZ_OK;
 }
 
 static struct pz_training_plan plan_of(const struct search *s, const struct shape *shape) {
   struct pz_training_plan p = s->q->common;
   p.tp = shape->tp;
+  p.cp = shape->cp;
   p.mbs = shape->mbs;
   p.sequence_parallel = shape->sp;
   p.batch = s->q->batch;
@@ -154,8 +165,8 @@ static bool can_interleave(const struct pz_training_plan *p, int64_t blocks) {
 }
 
 static bool can_shard(const struct search *s, const struct pz_training_plan *p, int zero) {
-  if (p->dp == 1) return zero == (s->q->zero == PZ_FREE ? 0 : s->q->zero);
-  if (zero && p->shard && p->dp % p->shard) return false;
+  if (pz_plan_replicas(p) == 1) return zero == (s->q->zero == PZ_FREE ? 0 : s->q->zero);
+  if (zero && p->shard && pz_plan_replicas(p) % p->shard) return false;
   return allows(s->q->zero, zero) && (zero < 2 || p->pp == 1 || p->framework->shards_stages);
 }
 
@@ -186,7 +197,7 @@ static double value_of(const struct search *s, const struct pz_training_plan *p,
                        double peak_bytes) {
   switch (s->q->objective) {
   case PZ_PLAN_MEMORY: return peak_bytes;
-  case PZ_PLAN_COST: return step_s * (double)(p->tp * p->pp * p->dp);
+  case PZ_PLAN_COST: return step_s * (double)pz_plan_devices(p);
   default: return step_s;
   }
 }
@@ -522,7 +533,7 @@ static double grid_bound(const struct search *s, const struct shape *x, const st
 
 static bool grid_promises(const struct search *s, const struct grid *g) {
   const struct shape *x = pz_vec_at(&s->shapes, struct shape, g->shape);
-  struct pz_training_plan p = {.tp = x->tp, .pp = g->pp, .dp = g->dp};
+  struct pz_training_plan p = {.tp = x->tp, .cp = x->cp, .pp = g->pp, .dp = g->dp};
   return promises(s, &p, g->bound_s, 0);
 }
 
@@ -530,15 +541,15 @@ static enum pz_status add_grids(struct search *s) {
   const struct pz_plan_question *q = s->q;
   for (uint32_t i = 0; i < s->shapes.n; i++) {
     const struct shape *x = pz_vec_at(&s->shapes, struct shape, i);
-    int64_t most_pp = pz_min(x->m->n_blocks, q->devices / x->tp);
+    int64_t group = x->tp * x->cp, most_pp = pz_min(x->m->n_blocks, q->devices / group);
     for (int64_t pp = 1; pp <= most_pp; pp++)
       for (uint32_t d = 0; d < s->divisors.n; d++) {
         int64_t dp = *pz_vec_at(&s->divisors, int64_t, d);
-        if (dp > q->devices / (x->tp * pp)) break;
+        if (dp > q->devices / (group * pp)) break;
         if (!allows(q->pp, pp) || !allows(q->dp, dp) || q->batch % (dp * x->mbs)) continue;
-        if (!on_nodes(s, x->tp * pp * dp)) continue;
+        if (!on_nodes(s, group * pp * dp)) continue;
         struct grid g = {.shape = i, .pp = pp, .dp = dp};
-        struct pz_training_plan p = {.tp = x->tp, .pp = pp, .dp = dp};
+        struct pz_training_plan p = {.tp = x->tp, .cp = x->cp, .pp = pp, .dp = dp};
         g.bound_s = grid_bound(s, x, &g);
         g.bound = value_of(s, &p, g.bound_s, 0);
         if (!pz_vec_push(&s->grids, &g))
@@ -586,7 +597,7 @@ static enum pz_status make_shapes(struct search *s) {
 static enum pz_status no_plan(const struct search *s) {
   return pz_fail(
       s->err, PZ_BAD_USE,
-      "no plan has these degrees: tp must divide the heads, tp x pp x dp fill whole "
+      "no plan has these degrees: tp must divide the heads, tp x cp x pp x dp fill whole "
       "nodes of %lld devices up to %lld, mbs x dp divide the batch of %lld, pp x vpp the "
       "layers",
       (long long)s->node, (long long)s->q->devices, (long long)s->q->batch);
@@ -614,6 +625,8 @@ static enum pz_status check(const struct pz_plan_question *q, struct pz_error *e
   if (q->common.shard < 0 || q->common.shard > q->devices)
     return pz_fail(err, PZ_BAD_USE, "sharding over %lld replicas; accepted: 0 (all) to %lld",
                    (long long)q->common.shard, (long long)q->devices);
+  if (q->cp < PZ_FREE || q->cp > 1 << 24)
+    return pz_fail(err, PZ_BAD_USE, "cp %lld; accepted: 1 to 2^24", (long long)q->cp);
   if (q->top > 1000)
     return pz_fail(err, PZ_BAD_USE, "%u best plans; accepted: at most 1000", q->top);
   return PZ_OK;
@@ -621,7 +634,7 @@ static enum pz_status check(const struct pz_plan_question *q, struct pz_error *e
 
 /* Heads and layers of the model, from its graph for one device. */
 static enum pz_status begin(struct search *s) {
-  struct shape one = {.tp = 1, .mbs = 1};
+  struct shape one = {.tp = 1, .cp = 1, .mbs = 1};
   struct pz_training_plan p = plan_of(s, &one);
   struct pz_step_model *m = NULL;
   enum pz_status status = pz_step_model_new(&s->q->model, s->q->chip, s->q->net, &p, &m, s->err);
