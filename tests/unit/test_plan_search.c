@@ -574,7 +574,7 @@ static void bounds_are_below_prices(void **state) {
   (void)state;
   uint64_t r = 5;
   int n = pz_test_part(200), wrong = 0;
-  struct distance kinds[2] = {{.n = 0}};
+  struct distance kinds[2] = {{.n = 0}, {.n = 0}};
   for (int i = 0; i < n; i++) {
     struct shared s;
     random_shared(&r, &s, i % 8 == 0);
@@ -585,7 +585,7 @@ static void bounds_are_below_prices(void **state) {
     }
     pz_step_model_free(s.m);
   }
-  double mean = kinds[0].sum / pz_max(kinds[0].n, 1), zero = kinds[1].sum / pz_max(kinds[1].n, 1);
+  double mean = kinds[0].sum / kinds[0].n, zero = kinds[1].sum / kinds[1].n;
   print_message(
       "  %d plans, %d wrong; with even stages %.2f%% below (%d), zero bubble %.1f%% (%d)\n", 10 * n,
       wrong, 100 * mean, kinds[0].n, 100 * zero, kinds[1].n);
