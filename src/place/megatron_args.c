@@ -783,7 +783,7 @@ static const char *config_text(struct pz_arena *arena, const struct shape *x) {
 }
 
 static enum pz_status read_model(struct reader *r) {
-  struct shape x;
+  struct shape x = {.layers = 0};
   struct pz_run_plan *run = &r->out->run;
   enum pz_status status = read_shape(r, &x);
   if (status != PZ_OK) return status;

@@ -13,9 +13,9 @@
 
 const char *const pz_plan_objective_names[] = {"time", "memory", "cost", NULL};
 
-enum { MOST_MBS = 128, MOST_CHUNKS = 1024 };
+enum { MOST_MBS = 128, MOST_CHUNKS = 1024, MOST_CP = 32 };
 
-/* One size of a microbatch and of the tensor-parallel group. */
+/* One size of a microbatch and of the tensor-parallel and context-parallel groups. */
 struct shape {
   int64_t tp, cp, mbs;
   bool sp;
@@ -43,6 +43,7 @@ struct search {
   struct pz_arena *arena;
   struct pz_error *err;
   struct pz_vec shapes, grids, divisions;
+  struct pz_vec divisors; /* of the batch, up to the devices: int64_t */
   struct pz_found_plans found;
   uint32_t top;
   double hbm_bytes;
@@ -55,46 +56,52 @@ struct search {
 
 static bool allows(int64_t pin, int64_t v) { return pin == PZ_FREE || pin == v; }
 
-/* Of a node as many devices as the largest power of two: 64 of 72 that are linked. */
+/* The largest power of two of a node's devices: 64 of a domain of 72. */
 static int64_t even_part(int64_t node) {
-  int64_t n = 1;
-  while (2 * n <= node) n *= 2;
-  return n;
+  int64_t part = 1;
+  while (2 * part <= node) part *= 2;
+  return part;
 }
 
-/* Whole nodes, or the even part of each, or a part of one. */
+/* Whole nodes, the even part of each, or a part of one. */
 static bool on_nodes(const struct search *s, int64_t devices) {
-  if (devices > s->q->devices) return false;
-  if (s->q->all_devices && devices != s->q->devices) return false;
-  return devices <= s->node || devices % s->node == 0 || devices % even_part(s->node) == 0;
+  int64_t part = even_part(s->node), all = s->q->devices;
+  if (devices > all || (s->q->all_devices && devices != all)) return false;
+  if (devices <= s->node || devices % s->node == 0) return true;
+  return devices % part == 0 && devices / part <= (all % s->node ? all / part : all / s->node);
 }
 
-/* Parts of a context: powers of two with a thousand tokens and more, or as pinned. */
-static bool can_part(const struct search *s, int64_t seq, int64_t cp) {
-  enum { LEAST_TOKENS = 1024 };
-  if (s->q->cp != PZ_FREE) return cp == s->q->cp;
-  if (cp == 1) return true;
-  bool power = (cp & (cp - 1)) == 0;
-  return power && seq % (2 * cp) == 0 && seq / cp >= LEAST_TOKENS &&
-         s->q->model.attention == PZ_ATTENTION_FLASH;
+static enum pz_status list_divisors(struct search *s) {
+  for (int64_t d = 1; d <= pz_min(s->q->batch, s->q->devices); d++)
+    if (s->q->batch % d == 0 && !pz_vec_push(&s->divisors, &d))
+      return pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
+  return PZ_OK;
+}
+
+/* Does the model allow groups of these sizes? */
+static bool can_divide(const struct search *s, const struct pz_workload *w, const struct shape *x) {
+  const struct pz_plan_question *q = s->q;
+  int64_t seq = w->options.seq, part = seq / x->cp;
+  if ((w->heads && w->heads % x->tp) || (w->kv_heads && w->kv_heads % x->tp)) return false;
+  if (x->cp > 1 && (seq % (2 * x->cp) || q->model.attention != PZ_ATTENTION_FLASH)) return false;
+  if (x->tp * x->cp > q->devices || q->batch % x->mbs || (x->sp && part % x->tp)) return false;
+  return allows(q->tp, x->tp) && allows(q->mbs, x->mbs) && (x->tp == 1 || allows(q->sp, x->sp));
 }
 
 static enum pz_status add_shapes(struct search *s, const struct pz_workload *w) {
   const struct pz_plan_question *q = s->q;
-  int64_t kv = w->kv_heads ? w->kv_heads : 1, heads = w->heads ? w->heads : 1;
   int64_t most_tp = q->tp == PZ_FREE ? pz_min(s->node, q->devices) : q->tp;
-  for (int64_t tp = 1; tp <= most_tp; tp++)
-    for (int64_t mbs = 1; mbs <= pz_min(q->batch, q->mbs == PZ_FREE ? MOST_MBS : q->mbs); mbs++)
-      for (int sp = 0; sp <= (tp > 1); sp++) {
-        if (heads % tp || kv % tp || q->batch % mbs) continue;
-        if (!allows(q->tp, tp) || !allows(q->mbs, mbs) || (tp > 1 && !allows(q->sp, sp))) continue;
-        for (int64_t cp = 1; cp <= q->devices / tp; cp++) {
-          if (!can_part(s, w->options.seq, cp) || (sp && w->options.seq / cp % tp)) continue;
-          struct shape one = {.tp = tp, .cp = cp, .mbs = mbs, .sp = sp};
-          if (!pz_vec_push(&s->shapes, &one))
+  int64_t most_mbs = pz_min(q->batch, q->mbs == PZ_FREE ? MOST_MBS : q->mbs);
+  int64_t cp = q->cp ? q->cp : pz_plan_cp(&q->common), most_cp = cp == PZ_FREE ? MOST_CP : cp;
+  struct shape x = {.tp = 1};
+  for (x.tp = 1; x.tp <= most_tp; x.tp++)
+    for (x.cp = cp == PZ_FREE ? 1 : cp; x.cp <= most_cp; x.cp *= 2)
+      for (x.mbs = 1; x.mbs <= most_mbs; x.mbs++)
+        for (int sp = 0; sp <= (x.tp > 1); sp++) {
+          x.sp = sp;
+          if (can_divide(s, w, &x) && !pz_vec_push(&s->shapes, &x))
             return pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
         }
-      }
   return PZ_OK;
 }
 
@@ -158,8 +165,8 @@ static bool can_interleave(const struct pz_training_plan *p, int64_t blocks) {
 }
 
 static bool can_shard(const struct search *s, const struct pz_training_plan *p, int zero) {
-  if (p->dp == 1) return zero == (s->q->zero == PZ_FREE ? 0 : s->q->zero);
-  if (zero && p->shard && p->dp % p->shard) return false;
+  if (pz_plan_replicas(p) == 1) return zero == (s->q->zero == PZ_FREE ? 0 : s->q->zero);
+  if (zero && p->shard && pz_plan_replicas(p) % p->shard) return false;
   return allows(s->q->zero, zero) && (zero < 2 || p->pp == 1 || p->framework->shards_stages);
 }
 
@@ -225,14 +232,25 @@ static double stage_bytes(const struct shape *x, const struct pz_training_plan *
   return pz_training_memory_sum(&m);
 }
 
-/* The largest stage; where plans that fit are known, any stage that does not. */
+/* Of a plan that needs more than this no more need be known. */
+static double most_bytes(const struct search *s) {
+  const struct pz_found_plans *f = &s->found;
+  if (!f->n) return f->has_least ? pz_fmax(s->hbm_bytes, f->least.p.peak_bytes) : HUGE_VAL;
+  bool memory = s->q->objective == PZ_PLAN_MEMORY && f->n == s->top;
+  return memory ? f->list[f->n - 1].p.peak_bytes : s->hbm_bytes;
+}
+
+/* Stages in an order that begins with the first and the last, which hold most as a rule. */
+static int64_t stage_at(const struct pz_training_plan *p, int64_t i) {
+  return i == 0 ? 0 : i == 1 ? p->pp - 1 : i - 1;
+}
+
+/* The largest stage, or one with more than matters. */
 static double peak_bytes(const struct search *s, const struct shape *x,
                          const struct pz_training_plan *p) {
-  double most = 0;
-  for (int64_t k = 0; k < p->pp; k++) {
-    most = pz_fmax(most, stage_bytes(x, p, k));
-    if (most > s->hbm_bytes && s->found.n) break;
-  }
+  double most = 0, enough = most_bytes(s);
+  for (int64_t i = 0; i < p->pp && most <= enough; i++)
+    most = pz_fmax(most, stage_bytes(x, p, stage_at(p, i)));
   return most;
 }
 
@@ -309,22 +327,23 @@ static int64_t most_layers(const struct shape *x, const struct pz_training_plan 
 }
 
 static double peak_with(const struct search *s, const struct shape *x,
-                        const struct pz_training_plan *p, int64_t layers) {
+                        const struct pz_training_plan *p, int64_t layers, double enough) {
   double most = 0;
-  for (int64_t k = 0; k < p->pp; k++) most = pz_fmax(most, bytes_with(s, x, p, k, layers));
+  for (int64_t i = 0; i < p->pp && most <= enough; i++)
+    most = pz_fmax(most, bytes_with(s, x, p, stage_at(p, i), layers));
   return most;
 }
 
-/* The least peak that recomputation can bring. */
+/* The least peak that recomputation can bring, or a bound of it that is more than matters. */
 static double least_peak(const struct search *s, const struct shape *x,
                          const struct pz_training_plan *p) {
-  double peak = 0;
-  if (!s->q->uniform) {
-    for (int64_t k = 0; k < p->pp; k++) peak = pz_fmax(peak, least_bytes(s, x, p, k));
-    return peak;
-  }
+  double peak = 0, enough = most_bytes(s);
+  for (int64_t i = 0; i < p->pp && peak <= enough; i++)
+    peak = pz_fmax(peak, least_bytes(s, x, p, stage_at(p, i)));
+  if (!s->q->uniform || peak > enough) return peak;
   peak = HUGE_VAL;
-  for (int64_t n = 0; n <= most_layers(x, p); n++) peak = pz_fmin(peak, peak_with(s, x, p, n));
+  for (int64_t n = 0; n <= most_layers(x, p); n++)
+    peak = pz_fmin(peak, peak_with(s, x, p, n, pz_fmin(peak, enough)));
   return peak;
 }
 
@@ -332,7 +351,7 @@ static double least_peak(const struct search *s, const struct shape *x,
 static bool recompute_alike(const struct search *s, const struct shape *x,
                             struct pz_training_plan *p, double limit, int64_t from) {
   int64_t n = from, most = most_layers(x, p);
-  while (n <= most && peak_with(s, x, p, n) > limit) n++;
+  while (n <= most && peak_with(s, x, p, n, limit) > limit) n++;
   p->stage_recompute = NULL;
   p->recompute_layers = n;
   if (n == 0) p->recompute = PZ_RECOMPUTATION_NONE;
@@ -345,8 +364,8 @@ static bool recompute_within(const struct search *s, const struct shape *x,
   int64_t most = 0;
   p->recompute = PZ_RECOMPUTATION_FULL;
   p->stage_recompute = s->again;
-  for (int64_t k = 0; k < p->pp; k++) {
-    int64_t n = fewest(s, x, p, k, limit);
+  for (int64_t i = 0; i < p->pp; i++) {
+    int64_t k = stage_at(p, i), n = fewest(s, x, p, k, limit);
     if (n < 0) return false;
     s->again[k] = n;
     most = pz_max(most, n);
@@ -364,6 +383,7 @@ static double recompute_fewest(const struct search *s, const struct shape *x,
   p->recompute = PZ_RECOMPUTATION_FULL;
   p->stage_recompute = s->again;
   double least = least_peak(s, x, p);
+  if (least > most_bytes(s)) return HUGE_VAL;
   return recompute_within(s, x, p, least) ? least : HUGE_VAL;
 }
 
@@ -386,26 +406,36 @@ static enum pz_status simulate(struct search *s, const struct shape *x,
   return promises(s, p, one.p.step_s, one.p.peak_bytes) ? keep(s, &one) : PZ_OK;
 }
 
-/* The bound of a plan with this recomputation, and if it promises enough the plan. */
+/* Does the lower bound of the plan's step exclude it? */
+static enum pz_status check_bound(const struct search *s, const struct shape *x,
+                                  const struct pz_training_plan *p, double bytes, bool *excluded) {
+  double bound;
+  *excluded = false;
+  if (s->found.n < s->top) return PZ_OK;
+  enum pz_status status = pz_step_bound(x->m, p, &bound, s->err);
+  if (status == PZ_OK) *excluded = !promises(s, p, bound, bytes);
+  return status;
+}
+
+/* A plan with this recomputation: excluded by the bound without it, by memory, by the bound with it, or simulated. */
 static enum pz_status try_recompute(struct search *s, const struct shape *x,
                                     struct pz_training_plan *p, enum pz_recomputation how) {
   struct pz_plan_certificate *c = &s->found.certificate;
-  bool full = how == PZ_RECOMPUTATION_FULL;
-  double bound;
+  bool full = how == PZ_RECOMPUTATION_FULL, memory = s->q->objective == PZ_PLAN_MEMORY;
+  bool excluded = false;
+  enum pz_status status = PZ_OK;
   p->recompute = full ? PZ_RECOMPUTATION_NONE : how;
   p->stage_recompute = NULL;
   p->recompute_layers = 0;
-  enum pz_status status = pz_step_bound(x->m, p, &bound, s->err);
+  if (!memory) status = check_bound(s, x, p, 0, &excluded);
   if (status != PZ_OK) return status;
-  if (!promises(s, p, bound, 0)) return c->by_bound++, PZ_OK;
+  if (excluded) return c->by_bound++, PZ_OK;
   double bytes = full ? recompute_fewest(s, x, p) : peak_bytes(s, x, p);
-  if (bytes > s->hbm_bytes) {
-    note_least(s, x, p, bytes);
-    return c->by_memory++, PZ_OK;
-  }
-  if (full) status = pz_step_bound(x->m, p, &bound, s->err);
+  if (bytes > s->hbm_bytes) note_least(s, x, p, bytes);
+  if (bytes > pz_fmin(s->hbm_bytes, most_bytes(s))) return c->by_memory++, PZ_OK;
+  if (full || memory) status = check_bound(s, x, p, bytes, &excluded);
   if (status != PZ_OK) return status;
-  if (!promises(s, p, bound, bytes)) return c->by_bound++, PZ_OK;
+  if (excluded) return c->by_bound++, PZ_OK;
   return simulate(s, x, p);
 }
 
@@ -517,7 +547,9 @@ static enum pz_status add_grids(struct search *s) {
     const struct shape *x = pz_vec_at(&s->shapes, struct shape, i);
     int64_t group = x->tp * x->cp, most_pp = pz_min(x->m->n_blocks, q->devices / group);
     for (int64_t pp = 1; pp <= most_pp; pp++)
-      for (int64_t dp = 1; dp <= q->devices / (group * pp) && dp * x->mbs <= q->batch; dp++) {
+      for (uint32_t d = 0; d < s->divisors.n; d++) {
+        int64_t dp = *pz_vec_at(&s->divisors, int64_t, d);
+        if (dp > q->devices / (group * pp)) break;
         if (!allows(q->pp, pp) || !allows(q->dp, dp) || q->batch % (dp * x->mbs)) continue;
         if (!on_nodes(s, group * pp * dp)) continue;
         struct grid g = {.shape = i, .pp = pp, .dp = dp};
@@ -569,7 +601,7 @@ static enum pz_status make_shapes(struct search *s) {
 static enum pz_status no_plan(const struct search *s) {
   return pz_fail(
       s->err, PZ_BAD_USE,
-      "no plan has these degrees: tp must divide the heads, tp x pp x dp fill whole "
+      "no plan has these degrees: tp must divide the heads, tp x cp x pp x dp fill whole "
       "nodes of %lld devices up to %lld, mbs x dp divide the batch of %lld, pp x vpp the "
       "layers",
       (long long)s->node, (long long)s->q->devices, (long long)s->q->batch);
@@ -597,6 +629,8 @@ static enum pz_status check(const struct pz_plan_question *q, struct pz_error *e
   if (q->common.shard < 0 || q->common.shard > q->devices)
     return pz_fail(err, PZ_BAD_USE, "sharding over %lld replicas; accepted: 0 (all) to %lld",
                    (long long)q->common.shard, (long long)q->devices);
+  if (q->cp < PZ_FREE || q->cp > 1 << 24)
+    return pz_fail(err, PZ_BAD_USE, "cp %lld; accepted: 1 to 2^24", (long long)q->cp);
   if (q->top > 1000)
     return pz_fail(err, PZ_BAD_USE, "%u best plans; accepted: at most 1000", q->top);
   return PZ_OK;
@@ -614,6 +648,7 @@ static enum pz_status begin(struct search *s) {
   if (!m->cost.net.n_levels && s->q->devices > 1)
     status = pz_fail(s->err, PZ_BAD_INPUT,
                      "chip %s has no link between devices; accepted: --cluster", s->q->chip->name);
+  if (status == PZ_OK) status = list_divisors(s);
   if (status == PZ_OK) status = add_shapes(s, m->w);
   s->again = pz_arena_alloc(s->arena, (size_t)m->n_blocks + 2, sizeof *s->again);
   s->least_again = pz_arena_alloc(s->arena, (size_t)m->n_blocks + 2, sizeof *s->least_again);
@@ -647,6 +682,7 @@ enum pz_status pz_plan_search(const struct pz_plan_question *q, struct pz_arena 
   pz_vec_init(&s.shapes, &work, sizeof(struct shape));
   pz_vec_init(&s.grids, &work, sizeof(struct grid));
   pz_vec_init(&s.divisions, &work, sizeof(struct division));
+  pz_vec_init(&s.divisors, &work, sizeof(int64_t));
   const struct pz_constants *k = q->common.constants;
   s.hbm_bytes = (double)pz_chip_hbm_bytes(q->chip) * (k ? k : &pz_constants_default)->usable_part;
   status = begin(&s);

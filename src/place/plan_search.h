@@ -1,21 +1,20 @@
-/* The fastest training plan: over tensor and sequence parallelism, stages and chunks, replicas, microbatch, ZeRO
+/* The fastest training plan: over tensor, sequence and context parallelism, stages and chunks, replicas, microbatch, ZeRO
  * and recomputation, within memory, on whole nodes.  Every plan of the space is priced, or excluded by a lower bound
  * or by its memory, so what is found is the best by the model.
  *
- * The space.  Parts of a context are powers of two with 1,024 tokens and more, of flash attention; zero-bubble pipelines
- * where the framework has them.  tp divides heads, KV heads and what else the model's layers demand, and stays inside the innermost
- * network level unless it is pinned; sequence parallelism where tp divides the sequence.  mbs is at most 128, and dp
- * times mbs divides the batch.  A job takes whole nodes, or of each as many devices as the
- * largest power of two, or a part of one; nodes may stay idle.  Stages have at least one
- * layer.  Interleaving where stages divide the microbatches, and chunks the layers or two more than these (embedding and
- * head count as one layer each).  Layers are divided evenly (pz_plan_blocks); or all chunks but the first and the last
- * have m layers, m the mean rounded up or one more, and these two the rest in any way, at most m each; two chunks in any
- * way.  At most 1,024 chunks, and 2^24 passes of a step.  ZeRO 0 to 3, 2 and 3 with stages only where the framework can;
- * over common.shard replicas where that is set and divides dp.  Recomputation: none; selective; alternate where the
- * framework has it; full of each stage's first n layers of a chunk, n of each stage (or of all alike) the fewest that
- * memory asks for, or for the least memory those that bring it.  Where a plan fits without recomputation, the same with
- * it is slower and counts as excluded by a bound.  "full" pinned means the same fewest layers, "half" only where it is
- * pinned. */
+ * The space.  tp divides heads, KV heads and what else the model's layers demand, and stays inside the innermost
+ * network level unless it is pinned; sequence parallelism where tp divides a device's part of the sequence; cp as
+ * the question says, with flash attention, where its double divides the sequence.  mbs is at most 128, and dp times
+ * mbs divides the batch.  A job takes whole nodes, the largest power of two of each node's devices (64 of a domain
+ * of 72), or a part of one; others stay idle.  Stages have at least one layer.  Interleaving where stages divide the
+ * microbatches, and chunks the layers or two more than these (embedding and head count as one layer each).  Layers
+ * are divided evenly (pz_plan_blocks); or all chunks but the first and the last have m layers, m the mean rounded up
+ * or one more, and these two the rest in any way, at most m each; two chunks in any way.  At most 1,024 chunks, and
+ * 2^24 passes of a step.  ZeRO 0 to 3, 2 and 3 with stages only where the framework can; over common.shard replicas
+ * where that is set and divides them.  Recomputation: none; selective; alternate where the framework has it; full of
+ * each stage's first n layers of a chunk, n of each stage (or of all alike) the fewest that memory asks for, or for
+ * the least memory those that bring it.  Where a plan fits without recomputation, the same with it is slower and
+ * counts as excluded by a bound.  "full" pinned means the same fewest layers, "half" only where it is pinned. */
 #ifndef PZ_PLACE_PLAN_SEARCH_H
 #define PZ_PLACE_PLAN_SEARCH_H
 
@@ -29,7 +28,8 @@ struct pz_plan_question {
   /* what is the same in every plan: framework, execution, overlap, grad_bytes, attention library, constants */
   struct pz_training_plan common;
   /* PZ_FREE, or pinned */
-  int64_t tp, sp, cp, pp, vpp, dp, mbs, zero, recompute;
+  int64_t tp, sp, pp, vpp, dp, mbs, zero, recompute;
+  int64_t cp;       /* pinned too, 0: to that of `common`; PZ_FREE: powers of two up to 32 */
   bool uniform;     /* the same recomputation in every stage */
   bool all_devices; /* none may stay idle */
   enum pz_plan_objective objective;
@@ -51,7 +51,7 @@ struct pz_found_plans {
   bool has_least;
 };
 
-/* Every degree free, one plan; the caller adds model, chip, network, devices, batch, common. */
+/* Every degree but cp free, one plan; the caller adds model, chip, network, devices, batch, common. */
 struct pz_plan_question pz_plan_question_default(void);
 
 /* PZ_BAD_USE where the question has no plan at all (the message says why); n 0 where none fits.  The arena holds the

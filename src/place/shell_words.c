@@ -124,7 +124,8 @@ static enum pz_status take_presets(struct scanner *s, const char *const *presets
       return too_much(s, "a variable is too long (bytes)", PZ_SHELL_MOST_VALUE);
     enum pz_status status = assign(s, *presets, n, *presets + n + 1, NULL);
     if (status != PZ_OK) return status;
-    variable_n(s->out, *presets, n)->preset = true;
+    struct pz_shell_variable *made = variable_n(s->out, *presets, n);
+    if (made) made->preset = true;
   }
   return PZ_OK;
 }
