@@ -96,7 +96,8 @@ static void reduce(struct backward *b, const struct pz_op *from, uint32_t t, uin
   struct pz_op op = derived(from, PZ_OP_REDUCE, (struct ends){&g, 1, &out, 1});
   op.flop = tensor(b, g)->elems;
   int64_t n = tensor(b, t)->elems;
-  op.dims = (struct pz_dims){1, tensor(b, g)->elems / n, n, 1};
+  int64_t rows = tensor(b, g)->elems / n; /* 0: of experts that are more than the rows */
+  op.dims = (struct pz_dims){1, rows ? rows : 1, n, 1};
   add(b, op, from, suffix);
   contribute(b, from, t, out);
 }
