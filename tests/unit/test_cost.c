@@ -323,6 +323,35 @@ static void a_slower_memory_slows_everything_that_moves(void **state) {
   }
 }
 
+/* Experts' exchanges: (e - 1)/e of the rows at the network's rate.  A sliding window of causal
+ * attention takes its band, all but a triangle of n^2/2. */
+static void exchanges_and_windows_cost_what_they_are(void **state) {
+  (void)state;
+  struct pz_chip chip = load("tpuv4");
+  struct pz_cluster flat = pz_cluster_flat(64, 1e9, 0);
+  struct pz_cost cost;
+  struct pz_estimate e;
+  struct pz_op op = {.name = "exchange",
+                     .kind = PZ_OP_ALL_TO_ALL,
+                     .op_class = PZ_CLASS_COLLECTIVE,
+                     .peers = PZ_PEERS_EXPERT,
+                     .dims = {8, 1 << 15, 2048, 1},
+                     .bytes_read = 1 << 27,
+                     .bytes_written = 1 << 27};
+  pz_cost_init(&cost, &chip, &flat);
+  assert_int_equal(pz_cost_op(&cost, &op, &e, NULL), PZ_OK);
+  assert_true(fabs(e.latency_s / (7.0 / 8 * (1 << 27) / 1e9) - 1) < 1e-12);
+  pz_cost_release(&cost);
+  struct pz_attention_work band = {.dims = {32, 32768, 1024, 128}, .causal = true},
+                           full = {.dims = {32, 32768, 32768, 128}, .causal = true};
+  struct pz_estimate b, f;
+  pz_attention_cost(&chip, &band, &b);
+  pz_attention_cost(&chip, &full, &f);
+  double keys = 1024.0 * 32768 - 1024.0 * 512, half = 32768.0 * 16384;
+  assert_true(b.latency_s / f.latency_s > keys / half);
+  assert_true(b.latency_s / f.latency_s < 1.3 * keys / half); /* blocks at both edges */
+}
+
 static void a_group_needs_a_network(void **state) {
   (void)state;
   struct pz_chip chip = load("tpuv4");
@@ -444,6 +473,7 @@ int main(void) {
       cmocka_unit_test(levels_are_crossed_from_the_inside),
       cmocka_unit_test(every_operator_of_every_model_has_a_cost),
       cmocka_unit_test(a_slower_memory_slows_everything_that_moves),
+      cmocka_unit_test(exchanges_and_windows_cost_what_they_are),
       cmocka_unit_test(a_group_needs_a_network),
       cmocka_unit_test(the_cache_answers_the_same),
       cmocka_unit_test(tables_from_outside_are_checked),
