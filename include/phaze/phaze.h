@@ -186,6 +186,8 @@ struct pz_op {
   const struct pz_tail *tail;
   uint32_t n_tail;
   enum pz_peers peers; /* of a collective; dims.batch is their number */
+  bool grouped;        /* a product of experts: of dims.batch that have rows, with dims.m rows each on
+                          average, rounded up (in the gradient of weights: dims.k) */
 };
 
 struct pz_ops {

@@ -96,7 +96,8 @@ static void reduce(struct backward *b, const struct pz_op *from, uint32_t t, uin
   struct pz_op op = derived(from, PZ_OP_REDUCE, (struct ends){&g, 1, &out, 1});
   op.flop = tensor(b, g)->elems;
   int64_t n = tensor(b, t)->elems;
-  op.dims = (struct pz_dims){1, tensor(b, g)->elems / n, n, 1};
+  int64_t rows = tensor(b, g)->elems / n; /* 0: of experts that are more than the rows */
+  op.dims = (struct pz_dims){1, rows ? rows : 1, n, 1};
   add(b, op, from, suffix);
   contribute(b, from, t, out);
 }
@@ -197,6 +198,7 @@ static void grad_product(struct backward *b, const struct pz_op *op, uint32_t g)
     uint32_t in[2] = {g, c}, out = like(b, a, "grad");
     struct pz_op back = derived(op, PZ_OP_MATMUL, (struct ends){in, 2, &out, 1});
     back.dims = (struct pz_dims){d.batch, d.m, d.k, d.n};
+    back.grouped = op->grouped;
     back.flop = back.matmul_flop = op->matmul_flop;
     add(b, back, op, weight ? "input_grad" : "left_grad");
     contribute(b, op, a, out);
@@ -205,6 +207,7 @@ static void grad_product(struct backward *b, const struct pz_op *op, uint32_t g)
     uint32_t in[2] = {gathered_again(b, op, a), g}, out = like(b, c, "grad");
     struct pz_op back = derived(op, PZ_OP_MATMUL, (struct ends){in, 2, &out, 1});
     back.dims = (struct pz_dims){d.batch, d.k, d.n, d.m};
+    back.grouped = op->grouped;
     if (b->options->input_gradients_only)
       back.op_class = PZ_CLASS_NONE;
     else

@@ -341,6 +341,7 @@ uint32_t pz_build_linear(struct pz_builder *b, const struct pz_linear *l) {
                      .out = &y,
                      .n_out = 1,
                      .dims = linear_dims(pz_local_experts(b, l->experts), rows, in, out),
+                     .grouped = l->experts > 0,
                      .replicated = b->options->tp > 1 && !divided};
   return linear_op(b, l, &op, rows);
 }

@@ -47,7 +47,7 @@ static void position_bias(struct pz_builder *b, const struct pz_arch *a) {
                                                 .elem_bytes = PZ_B16,
                                                 .divides = true});
   pz_build_also_out(b, y);
-  b->graph->passing_bytes -= PZ_B16 * pairs * heads;
+  if (b->status == PZ_OK) b->graph->passing_bytes -= PZ_B16 * pairs * heads;
 }
 
 static void embedding(struct pz_builder *b, const struct pz_arch *a) {

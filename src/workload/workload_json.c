@@ -57,6 +57,7 @@ static json_t *op_json(const struct pz_op *op, uint32_t id) {
   set_int(o, "weight_bytes", op->weight_bytes);
   if (op->scratch_bytes) set_int(o, "scratch_bytes", op->scratch_bytes);
   static const char *const peers[] = {NULL, "expert", "expert_tensor"};
+  if (op->grouped) json_object_set_new(o, "grouped", json_true());
   if (op->peers) set_text(o, "peers", peers[op->peers]);
   if (op->replicated) json_object_set_new(o, "replicated", json_true());
   if (op->n_tail) json_object_set_new(o, "tail", tail_json(op));

@@ -15,6 +15,9 @@ static void check(const struct pz_workload *w) {
   require(w->n_layers >= 3 && t->params > 0 && t->param_bytes == 2 * t->params);
   require(t->model_params >= t->params && t->matmul_forward_flop > 0 && t->backward_flop > 0);
   require(t->activation_bytes > 0 && t->peak_bytes > t->param_bytes);
+  int64_t layers = 0;
+  for (uint32_t i = 0; i < w->n_order; i++) layers += w->order[i].n_unit * w->order[i].repeats;
+  require(layers == t->layers && t->active_params <= t->model_params);
   for (uint32_t i = 0; i < w->n_layers; i++)
     for (int d = 0; d < 2; d++)
       for (uint32_t k = 0; k < w->layers[i].ops[d].n; k++) {
@@ -37,6 +40,10 @@ static struct pz_workload_options vary(const uint8_t *data, size_t bytes, unsign
   o.slice = (h >> 8) % (unsigned)o.tp;
   o.mbs = 1 + (h >> 12) % 4;
   o.seq = (h >> 16) % 3 ? 8 * ((h >> 18) % 64) : 0;
+  o.ep = (h >> 24) % 3;
+  o.etp = (h >> 26) % 3;
+  o.mtp = (h >> 28) % 4 == 0;
+  if ((h >> 30) & 1) o.num_layers = 1 + (h >> 20) % 40;
   return o;
 }
 

@@ -277,7 +277,9 @@ static void every_operator_of_every_model_has_a_cost(void **state) {
       struct pz_workload_options o = pz_workload_options_default();
       o.attention = m % 2 ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
       o.kernels = m % 3 ? PZ_KERNELS_FUSED : PZ_KERNELS_EAGER;
-      if (strncmp(pz_preset_name(m), "gpt2-xl", 7) != 0) o.tp = 2;
+      bool odd = strcmp(pz_preset_name(m), "gpt2-xl") == 0 ||
+                 strcmp(pz_preset_name(m), "falcon-7b") == 0; /* of heads */
+      o.tp = odd ? 1 : 2;
       struct pz_workload *w = pz_test_load(pz_preset_name(m), &o);
       for (uint32_t l = 0; l < w->n_layers; l++)
         for (int d = 0; d < 2; d++)
@@ -319,6 +321,35 @@ static void a_slower_memory_slows_everything_that_moves(void **state) {
     }
     c.hbm.bytes_per_s_per_stack /= 10;
   }
+}
+
+/* Experts' exchanges: (e - 1)/e of the rows at the network's rate.  A sliding window of causal
+ * attention takes its band, all but a triangle of n^2/2. */
+static void exchanges_and_windows_cost_what_they_are(void **state) {
+  (void)state;
+  struct pz_chip chip = load("tpuv4");
+  struct pz_cluster flat = pz_cluster_flat(64, 1e9, 0);
+  struct pz_cost cost;
+  struct pz_estimate e;
+  struct pz_op op = {.name = "exchange",
+                     .kind = PZ_OP_ALL_TO_ALL,
+                     .op_class = PZ_CLASS_COLLECTIVE,
+                     .peers = PZ_PEERS_EXPERT,
+                     .dims = {8, 1 << 15, 2048, 1},
+                     .bytes_read = 1 << 27,
+                     .bytes_written = 1 << 27};
+  pz_cost_init(&cost, &chip, &flat);
+  assert_int_equal(pz_cost_op(&cost, &op, &e, NULL), PZ_OK);
+  assert_true(fabs(e.latency_s / (7.0 / 8 * (1 << 27) / 1e9) - 1) < 1e-12);
+  pz_cost_release(&cost);
+  struct pz_attention_work band = {.dims = {32, 32768, 1024, 128}, .causal = true},
+                           full = {.dims = {32, 32768, 32768, 128}, .causal = true};
+  struct pz_estimate b, f;
+  pz_attention_cost(&chip, &band, &b);
+  pz_attention_cost(&chip, &full, &f);
+  double keys = 1024.0 * 32768 - 1024.0 * 512, half = 32768.0 * 16384;
+  assert_true(b.latency_s / f.latency_s > keys / half);
+  assert_true(b.latency_s / f.latency_s < 1.3 * keys / half); /* blocks at both edges */
 }
 
 static void a_group_needs_a_network(void **state) {
@@ -442,6 +473,7 @@ int main(void) {
       cmocka_unit_test(levels_are_crossed_from_the_inside),
       cmocka_unit_test(every_operator_of_every_model_has_a_cost),
       cmocka_unit_test(a_slower_memory_slows_everything_that_moves),
+      cmocka_unit_test(exchanges_and_windows_cost_what_they_are),
       cmocka_unit_test(a_group_needs_a_network),
       cmocka_unit_test(the_cache_answers_the_same),
       cmocka_unit_test(tables_from_outside_are_checked),

@@ -71,7 +71,7 @@ static void latent_attention_flop_is_the_closed_form(void **state) {
 
 /* What one device of a slice does in the repeated layers. */
 struct sums {
-  int64_t flop[2], matmul[2], expert_weight_bytes, exchanged_bytes, params, experts, whole;
+  int64_t flop[2], matmul[2], expert_weight_bytes, exchanged_bytes, params, experts, whole, grouped;
 };
 
 /* `tp` devices together; what every one of them repeats is counted once. */
@@ -87,6 +87,7 @@ static int64_t group_flop(const struct pz_op *op, int64_t tp) {
 
 static void add_op(struct sums *s, const struct pz_layer *l, const struct pz_op *op, int64_t tp) {
   s->flop[op->direction] += group_flop(op, tp);
+  s->grouped += op->grouped;
   s->matmul[op->direction] += op->matmul_flop;
   bool expert = false;
   for (uint32_t k = 0; k < op->n_in; k++) expert = expert || l->tensors[op->in[k]].experts;
@@ -130,6 +131,7 @@ static void conserve(size_t m, struct pz_workload_options o) {
     if (o.etp == 1) assert_int_equal(p.flop[d], w.flop[d]);
   }
   assert_int_equal(p.whole, w.whole);
+  assert_true(p.grouped > 0 && p.grouped == w.grouped);
   assert_int_equal(p.params, w.params);
   assert_int_equal(p.experts * o.ep * o.etp, w.experts);
   assert_int_equal(p.expert_weight_bytes * o.ep * o.etp, w.expert_weight_bytes);
