@@ -57,7 +57,8 @@ static enum pz_status try_pins(struct answer *a) {
               {"tp", &o.tp},
               {"pp", &o.pp},
               {"vpp", &o.vpp},
-              {"dp", &o.dp}};
+              {"dp", &o.dp},
+              {"cp", &o.cp}};
   enum pz_status status = PZ_OK;
   for (size_t i = 0; i < sizeof pins / sizeof *pins && status == PZ_OK; i++) {
     int64_t pinned = *pins[i].field;

@@ -115,25 +115,48 @@ static enum pz_status print(struct pz_place_job *j, const struct row *list, int 
   return pz_table_print(&t, 0, stdout);
 }
 
+enum { MOST_PARTS = 16 };
+
+static uint32_t part_names(const char *names[MOST_PARTS]) {
+  const struct pz_part_info *part;
+  uint32_t n = 0;
+  for (; n < MOST_PARTS && (part = pz_time_part_at(n)); n++) names[n] = part->label;
+  return n;
+}
+
+static enum pz_status page_row(struct pz_place_job *j, const struct row *x, uint32_t n_parts,
+                               struct pz_scaling_row *out) {
+  *out = (struct pz_scaling_row){.devices = x->devices, .batch = x->batch};
+  if (!x->found->n) return PZ_OK;
+  const struct pz_training_run *r = x->found->runs[0];
+  double *parts = pz_arena_alloc(&j->arena, n_parts, sizeof *parts);
+  out->plan = pz_found_plan_text(r, &j->arena);
+  if (!parts || !out->plan) return PZ_NO_MEMORY;
+  for (uint32_t k = 0; k < n_parts; k++) parts[k] = pz_time_part(&r->p.parts, pz_time_part_at(k));
+  out->run = r;
+  out->parts_s = parts;
+  out->tokens_per_s_per_device = x->rate;
+  return PZ_OK;
+}
+
 static enum pz_status write_page(struct pz_place_job *j, const struct row *list, int n) {
   const struct pz_machine *m = &j->machine;
+  const char *names[MOST_PARTS];
+  uint32_t n_parts = part_names(names);
   struct pz_scaling_row *rows = pz_arena_alloc(&j->arena, (size_t)n, sizeof *rows);
   struct pz_scaling page = {.model = j->q->model,
                             .chip = m->chip.name,
                             .cluster = m->own_link ? NULL : m->net.name,
                             .weak = j->q->t->batch_per_device > 0,
                             .rows = rows,
-                            .n = (uint32_t)n};
+                            .n = (uint32_t)n,
+                            .part_names = names,
+                            .n_parts = n_parts};
   char *text = NULL;
   size_t bytes = 0;
-  if (!rows) return PZ_NO_MEMORY;
-  for (int i = 0; i < n; i++) {
-    const struct pz_training_run *r = list[i].found->n ? list[i].found->runs[0] : NULL;
-    const char *plan = r ? pz_found_plan_text(r, &j->arena) : "";
-    if (!plan) return PZ_NO_MEMORY;
-    rows[i] = (struct pz_scaling_row){list[i].devices, list[i].batch, r, plan, list[i].rate};
-  }
-  enum pz_status status = pz_scaling_page(&page, &text, &bytes, j->err);
+  enum pz_status status = rows ? PZ_OK : PZ_NO_MEMORY;
+  for (int i = 0; i < n && status == PZ_OK; i++) status = page_row(j, &list[i], n_parts, &rows[i]);
+  if (status == PZ_OK) status = pz_scaling_page(&page, &text, &bytes, j->err);
   if (status == PZ_OK) status = pz_file_write(j->q->t->report, text, bytes, j->err);
   pz_free(text);
   return status;

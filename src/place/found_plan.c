@@ -45,15 +45,23 @@ static char *layers_text(struct pz_stage_layers x, struct pz_arena *arena) {
   return pz_arena_printf(arena, "%lld", (long long)x.layers);
 }
 
-static bool same_stage(struct pz_stage_layers a, struct pz_stage_layers b) {
-  return a.layers == b.layers && a.again == b.again;
+/* Is the same told of both? */
+typedef bool same_stages(struct pz_stage_layers a, struct pz_stage_layers b);
+
+static bool same_again(struct pz_stage_layers a, struct pz_stage_layers b) {
+  return a.again == b.again && (!a.again || a.layers == b.layers);
 }
 
-static char *ranges(const struct pz_training_run *r, stage_text *tell, struct pz_arena *arena) {
+static bool same_layers(struct pz_stage_layers a, struct pz_stage_layers b) {
+  return a.layers == b.layers;
+}
+
+static char *ranges(const struct pz_training_run *r, stage_text *tell, same_stages *same,
+                    struct pz_arena *arena) {
   char *text = NULL;
   for (int64_t k = 0, end; k < r->plan.pp; k = end + 1) {
     struct pz_stage_layers x = pz_found_stage(r, k);
-    for (end = k; end + 1 < r->plan.pp && same_stage(x, pz_found_stage(r, end + 1));) end++;
+    for (end = k; end + 1 < r->plan.pp && same(x, pz_found_stage(r, end + 1));) end++;
     char *one = tell(x, arena);
     if (!one) return NULL;
     char to[24] = "";
@@ -65,10 +73,10 @@ static char *ranges(const struct pz_training_run *r, stage_text *tell, struct pz
   return text;
 }
 
-static bool all_alike(const struct pz_training_run *r) {
+static bool all_alike(const struct pz_training_run *r, same_stages *same) {
   struct pz_stage_layers first = pz_found_stage(r, 0);
   for (int64_t k = 1; k < r->plan.pp; k++)
-    if (!same_stage(first, pz_found_stage(r, k))) return false;
+    if (!same(first, pz_found_stage(r, k))) return false;
   return true;
 }
 
@@ -76,7 +84,8 @@ char *pz_found_recompute_text(const struct pz_training_run *r, struct pz_arena *
   struct pz_stage_layers first = pz_found_stage(r, 0);
   const char *name = pz_recomputation_names[r->plan.recompute];
   if (r->plan.recompute != PZ_RECOMPUTATION_FULL) return pz_arena_strdup(arena, name);
-  if (!all_alike(r)) return ranges(r, again_text, arena);
+  if (!all_alike(r, same_again)) return ranges(r, again_text, same_again, arena);
+  if (!first.again) return pz_arena_strdup(arena, "none");
   if (first.again == first.layers) return pz_arena_strdup(arena, name);
   return pz_arena_printf(arena, "%lld of %lld layers%s", (long long)first.again,
                          (long long)first.layers, r->plan.pp > 1 ? " of each stage" : "");
@@ -84,8 +93,7 @@ char *pz_found_recompute_text(const struct pz_training_run *r, struct pz_arena *
 
 char *pz_found_layers_text(const struct pz_training_run *r, struct pz_arena *arena) {
   int64_t first = pz_found_stage(r, 0).layers;
-  for (int64_t k = 1; k < r->plan.pp; k++)
-    if (pz_found_stage(r, k).layers != first) return ranges(r, layers_text, arena);
+  if (!all_alike(r, same_layers)) return ranges(r, layers_text, same_layers, arena);
   return pz_arena_printf(arena, "%lld%s", (long long)first, r->plan.pp > 1 ? " a stage" : "");
 }
 

@@ -1,6 +1,5 @@
 #include "report/scaling_page.h"
 
-#include "place/prediction_parts.h"
 #include "report/dataset.h"
 #include "report/page.h"
 
@@ -23,12 +22,11 @@ static bool tell_rows(const struct pz_scaling *s, json_t *datasets) {
 
 static bool tell_parts(const struct pz_scaling *s, json_t *datasets) {
   json_t *rows = pz_dataset_add(datasets, "parts", "devices,part,seconds");
-  const struct pz_part_info *part;
   bool good = rows;
   for (uint32_t i = 0; i < s->n; i++)
-    for (size_t k = 0; s->rows[i].run && (part = pz_time_part_at(k)) && good; k++)
-      good = pz_dataset_row(rows, json_pack("[I,s,f]", (json_int_t)s->rows[i].devices, part->label,
-                                            pz_time_part(&s->rows[i].run->p.parts, part)));
+    for (uint32_t k = 0; s->rows[i].parts_s && k < s->n_parts && good; k++)
+      good = pz_dataset_row(rows, json_pack("[I,s,f]", (json_int_t)s->rows[i].devices,
+                                            s->part_names[k], s->rows[i].parts_s[k]));
   return good;
 }
 

@@ -10,6 +10,7 @@ struct pz_scaling_row {
   const struct pz_training_run *run; /* the best plan; NULL: nothing fits */
   const char *plan;                  /* in words */
   double tokens_per_s_per_device;    /* of the devices at hand */
+  const double *parts_s;             /* of the step, by part; NULL: nothing fits */
 };
 
 struct pz_scaling {
@@ -17,6 +18,8 @@ struct pz_scaling {
   bool weak;                          /* the batch grows with the devices */
   const struct pz_scaling_row *rows;  /* by devices, ascending; at least one has a plan */
   uint32_t n;
+  const char *const *part_names; /* of the parts of a step */
+  uint32_t n_parts;
 };
 
 /* HTML text, the caller's to pz_free. */
