@@ -120,12 +120,12 @@ static enum pz_status measure(const struct run *r, struct pz_error *err) {
   if (status == PZ_OK) {
     const struct pz_plan_certificate *c = &found.certificate;
     const struct pz_training_plan *p = &found.list[0].plan;
-    printf("%s,%s,%lld,%lld,%llu,%llu,%llu,%llu,%lld,%lld,%lld,%lld,%lld,%d,%.4f,%.3f\n", r->model,
-           r->chip, (long long)r->devices, (long long)r->batch, (unsigned long long)c->plans,
-           (unsigned long long)c->solved, (unsigned long long)c->by_bound,
-           (unsigned long long)c->by_memory, (long long)p->tp, (long long)p->pp, (long long)p->vpp,
-           (long long)p->dp, (long long)p->mbs, p->zero, found.list[0].p.step_s,
-           found.list[0].p.mfu);
+    printf("%s,%s,%lld,%lld,%llu,%llu,%llu,%llu,%lld,%lld,%lld,%lld,%lld,%lld,%d,%.4f,%.3f\n",
+           r->model, r->chip, (long long)r->devices, (long long)r->batch,
+           (unsigned long long)c->plans, (unsigned long long)c->solved,
+           (unsigned long long)c->by_bound, (unsigned long long)c->by_memory, (long long)p->tp,
+           (long long)p->cp, (long long)p->pp, (long long)p->vpp, (long long)p->dp,
+           (long long)p->mbs, p->zero, found.list[0].p.step_s, found.list[0].p.mfu);
     fprintf(stderr, "%-12s search %.2f s; %llu plans priced, %llu fit, %.0f a second\n", r->model,
             search_s, (unsigned long long)x.plans, (unsigned long long)x.fit,
             (double)x.plans / x.s);
@@ -136,8 +136,9 @@ static enum pz_status measure(const struct run *r, struct pz_error *err) {
 
 int main(void) {
   struct pz_error err = {0};
-  printf("model,chip,devices,batch,plans,simulated,excluded_by_bound,excluded_by_memory,tp,pp,vpp,"
-         "dp,mbs,zero,step_s,mfu\n");
+  printf(
+      "model,chip,devices,batch,plans,simulated,excluded_by_bound,excluded_by_memory,tp,cp,pp,vpp,"
+      "dp,mbs,zero,step_s,mfu\n");
   for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
     if (measure(&runs[i], &err) != PZ_OK) return fprintf(stderr, "%s\n", err.message), 1;
   return 0;

@@ -14,7 +14,8 @@
  * where that is set and divides them.  Recomputation: none; selective; alternate where the framework has it; full of
  * each stage's first n layers of a chunk, n of each stage (or of all alike) the fewest that memory asks for, or for
  * the least memory those that bring it.  Where a plan fits without recomputation, the same with it is slower and
- * counts as excluded by a bound.  "full" pinned means the same fewest layers, "half" only where it is pinned. */
+ * counts as excluded by a bound.  "full" pinned means the same fewest layers, "half" only where it is pinned.
+ * That fewer layers are faster is certain but for zero bubble, which takes what is ready first: there as a rule. */
 #ifndef PZ_PLACE_PLAN_SEARCH_H
 #define PZ_PLACE_PLAN_SEARCH_H
 

@@ -417,6 +417,8 @@ static double best_s(const struct pz_plan_question *q) {
   return s;
 }
 
+/* Not so with zero bubble, which takes what is ready first: a faster pass may change the order for the worse (Graham,
+ * SIAM J. Appl. Math. 17, 1969), in one of some thousand cases. */
 static void more_is_never_slower(void **state) {
   (void)state;
   static const char *const what[] = {"devices", "memory", "bandwidth in a node",
@@ -426,6 +428,7 @@ static void more_is_never_slower(void **state) {
   for (int i = 0; i < n; i++) {
     struct random_case c;
     random_case(&r, &c, 0);
+    if (c.q.common.order != PZ_PIPELINE_GPIPE) c.q.common.order = PZ_PIPELINE_1F1B;
     c.q.uniform = !below(&r, 3);
     if (below(&r, 8)) c.q.mbs = 1 + below(&r, 2); /* few models to make */
     if (below(&r, 2)) shrink_memory(&r, &c);
