@@ -313,7 +313,9 @@ static enum pz_status estimate(const struct settings *s, const char *model, stru
   struct pz_cost *cost = NULL;
   uint64_t asked, found;
   struct pz_log log = {s->common.verbose ? PZ_LOG_INFO : PZ_LOG_WARNING, pz_log_to_file, stderr};
-  struct pz_machine_use use = {"tp", s->w.tp, s->common.quiet};
+  const char *option = NULL;
+  int64_t group = pz_workload_group(&s->w, &option);
+  struct pz_machine_use use = {option, group, s->common.quiet};
   enum pz_status status = pz_machine_cost(&s->machine, use, &cost, err);
   if (status != PZ_OK) return status;
   status = s->gemm  ? estimate_gemm(s, cost, err)

@@ -21,13 +21,6 @@ static const struct pz_option options[] = {
     {.name = "dot", .type = PZ_OPTION_FLAG, .offset = offsetof(struct settings, dot),
      .help = "Print the graph in Graphviz format"},
     PZ_WORKLOAD_OPTIONS(struct settings, w),
-    {.name = "ep", .type = PZ_OPTION_INT, .offset = offsetof(struct settings, w.ep), .arg = "E",
-     .min = 1, .max = 65536,
-     .help = "Expert-parallel degree: each device holds 1/E of the experts (default: 1)"},
-    {.name = "etp", .type = PZ_OPTION_INT, .offset = offsetof(struct settings, w.etp), .arg = "N",
-     .min = 1, .max = 65536, .help = "Devices over which each expert is divided (default: --tp)"},
-    {.name = "mtp", .type = PZ_OPTION_FLAG, .offset = offsetof(struct settings, w.mtp),
-     .help = "With the model's multi-token-prediction layers"},
 };
 /* clang-format on */
 
@@ -112,9 +105,11 @@ static void print_total(const char *label, int64_t value, const char *unit) {
 
 static void print_totals(const struct pz_workload *w) {
   const struct pz_totals *t = &w->totals;
-  printf("\ntotals%s\n", w->options.tp > 1 ? " per device" : "");
+  const struct pz_workload_options *o = &w->options;
+  bool part = o->tp > 1 || o->ep > 1 || o->etp > 1;
+  printf("\ntotals%s\n", part ? " per device" : "");
   print_total("parameters", t->params, "");
-  if (w->options.tp > 1) print_total("  of the whole model", t->model_params, "");
+  if (part) print_total("  of the whole model", t->model_params, "");
   print_total("parameter bytes", t->param_bytes, "B");
   print_total("forward", t->forward_flop, "FLOP");
   print_total("  matrix products", t->matmul_forward_flop, "FLOP");

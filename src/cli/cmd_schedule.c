@@ -234,7 +234,9 @@ static enum pz_status schedule_instance(struct job *j) {
 static enum pz_status schedule_model(struct job *j, const char *model) {
   struct pz_cost *cost = NULL;
   struct pz_workload *w = NULL;
-  struct pz_machine_use use = {"tp", j->s->model.w.tp, j->s->common.quiet};
+  const char *option = NULL;
+  int64_t group = pz_workload_group(&j->s->model.w, &option);
+  struct pz_machine_use use = {option, group, j->s->common.quiet};
   enum pz_status status = pz_machine_cost(&j->s->model.machine, use, &cost, j->err);
   if (status != PZ_OK) return status;
   status = pz_workload_load(model, &j->s->model.w, &w, j->err);

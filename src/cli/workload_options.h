@@ -39,6 +39,13 @@
   {.name = "dropout", .type = PZ_OPTION_REAL, .offset = offsetof(T, F.dropout), .arg = "P",         \
    .min = 0, .max = 0.999,                                                                          \
    .help = "Dropout probability, 0 to 0.999; 0 removes dropout (default: the model's)"},            \
+  {.name = "ep", .type = PZ_OPTION_INT, .offset = offsetof(T, F.ep), .arg = "E", .min = 1,          \
+   .max = 65536,                                                                                    \
+   .help = "Expert-parallel degree: each device holds 1/E of the experts (default: 1)"},            \
+  {.name = "etp", .type = PZ_OPTION_INT, .offset = offsetof(T, F.etp), .arg = "N", .min = 1,        \
+   .max = 65536, .help = "Devices over which each expert is divided (default: --tp)"},              \
+  {.name = "mtp", .type = PZ_OPTION_FLAG, .offset = offsetof(T, F.mtp),                             \
+   .help = "With the model's multi-token-prediction layers"},                                       \
   PZ_IMPORT_OPTIONS(T, F)
 
 /* Options for ONNX files only. */
@@ -55,6 +62,13 @@
    .choices = pz_unknown_ops_names,                                                                 \
    .help = "ONNX: reject unknown operator types, or count them as element-wise work"}
 /* clang-format on */
+
+/* The largest group of devices that a workload's operators join, and the option that asks for it. */
+static inline int64_t pz_workload_group(const struct pz_workload_options *w, const char **option) {
+  *option = w->ep > w->tp && w->ep >= w->etp ? "ep" : w->etp > w->tp ? "etp" : "tp";
+  int64_t experts = w->ep > w->etp ? w->ep : w->etp;
+  return experts > w->tp ? experts : w->tp;
+}
 
 /* The defaults with the ONNX options of `from`. */
 static inline struct pz_workload_options
