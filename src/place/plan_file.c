@@ -45,7 +45,10 @@ static const struct pz_field_codec sp_codec = {sp_json, sp_read};
 /* The model's config.json as an object of its own. */
 static json_t *config_json(const void *value) {
   const char *text = *(const char *const *)value;
-  return text ? json_loads(text, 0, NULL) : json_null();
+  json_t *config = NULL;
+  struct pz_error ignored;
+  if (!text) return json_null();
+  return pz_json_parse("config", text, strlen(text), &config, &ignored) == PZ_OK ? config : NULL;
 }
 
 static enum pz_status config_read(const json_t *j, struct pz_arena *arena, void *value,

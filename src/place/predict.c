@@ -233,13 +233,13 @@ static void tell_parts(const struct pricing *x, struct pz_prediction *out) {
 /* FLOP a token of what the plan computes again: forward is a third of a layer's products. */
 static double again_flop(const struct pricing *x, double attention_flop) {
   const struct pz_layer *l = &x->m->w->layers[x->m->block];
-  double products = 2 * (double)l->model_params * (double)l->count, core = attention_flop / 3,
+  double products = 2 * (double)l->model_params * (double)x->m->n_blocks, core = attention_flop / 3,
          n = 0;
   for (int64_t k = 0; k < x->plan->pp; k++) n += (double)stage_again(x, k);
   switch (x->plan->recompute) {
   case PZ_RECOMPUTATION_ALTERNATE: return products / 2;
   case PZ_RECOMPUTATION_SELECTIVE: return core;
-  default: return (products + core) * n / (double)l->count;
+  default: return (products + core) * n / (double)x->m->n_blocks;
   }
 }
 
@@ -249,8 +249,9 @@ static double product_params(const struct pz_step_model *m) {
   const struct pz_workload *x = m->w;
   double n = 0;
   if (!x->hidden) return (double)x->totals.model_params; /* an ONNX file says nothing of it */
-  for (uint32_t i = m->block; i < x->n_layers; i++) {
+  for (uint32_t i = 0; i < x->n_layers; i++) {
     const struct pz_layer *l = &x->layers[i];
+    if (i < m->block && !pz_is_block(l)) continue;
     n += (double)l->model_params * (double)l->count;
     if (l->tied_params) n += (double)x->vocab * (double)x->hidden;
   }

@@ -9,15 +9,22 @@
 
 /* ---- making it ------------------------------------------------------------------------------ */
 
-/* Of a model with one layer: the one with most operators. */
+/* Of the kinds of repeated layers the one that keeps most. */
 static uint32_t repeated_layer(const struct pz_workload *w) {
   uint32_t most = 0;
-  for (uint32_t i = 1; i < w->n_layers; i++)
-    if (w->layers[i].count > w->layers[most].count ||
-        (w->layers[i].count == w->layers[most].count &&
-         w->layers[i].ops[PZ_FORWARD].n > w->layers[most].ops[PZ_FORWARD].n))
+  for (uint32_t i = 1; i < w->n_layers; i++) {
+    const struct pz_layer *l = &w->layers[i], *best = &w->layers[most];
+    if (pz_is_block(l) && (!pz_is_block(best) || l->activation_bytes > best->activation_bytes))
       most = i;
+  }
   return most;
+}
+
+static int64_t count_blocks(const struct pz_workload *w, uint32_t block) {
+  int64_t n = 0;
+  for (uint32_t i = 0; i < w->n_layers; i++)
+    if (i == block || pz_is_block(&w->layers[i])) n += w->layers[i].count;
+  return n;
 }
 
 static enum pz_kernels kernels_of(const struct pz_chip *chip, const struct pz_training_plan *p) {
@@ -88,11 +95,17 @@ static enum pz_status load_both(const struct pz_training_model *model, const str
   return load(model, PZ_KERNELS_OPERATORS, m->seq, plan, &m->kept, err);
 }
 
+static bool is_repeated(const struct pz_step_model *m, uint32_t i) {
+  return i == m->block || pz_is_block(&m->w->layers[i]);
+}
+
 static void count_params(struct pz_step_model *m) {
-  m->block_params = (double)m->w->layers[m->block].params;
   for (uint32_t i = 0; i < m->w->n_layers; i++) {
     const struct pz_layer *l = &m->w->layers[i];
-    if (i != m->block) *(i < m->block ? &m->before_params : &m->after_params) += (double)l->params;
+    if (is_repeated(m, i))
+      m->block_params += (double)(l->params * l->count) / (double)m->n_blocks;
+    else
+      *(i < m->block ? &m->before_params : &m->after_params) += (double)l->params;
     m->tied_params += (double)l->tied_params;
   }
 }
@@ -135,7 +148,7 @@ static enum pz_status time_kernels(struct pz_step_model *m, const struct pz_trai
   if (!m->kernels) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
   enum pz_status status = PZ_OK;
   for (uint32_t i = 0; i < m->w->n_layers && status == PZ_OK; i++) {
-    c.fp8 = i == m->block && plan->precision == PZ_PRECISION_FP8;
+    c.fp8 = is_repeated(m, i) && plan->precision == PZ_PRECISION_FP8;
     status = pz_layer_kernels(&c, &m->w->layers[i], &m->kernels[i]);
   }
   return status;
@@ -150,10 +163,11 @@ enum pz_status pz_step_model_new(const struct pz_training_model *model, const st
   enum pz_status status = load_both(model, chip, plan, m, err);
   if (status == PZ_OK) {
     m->block = repeated_layer(m->w);
-    m->n_blocks = m->w->layers[m->block].count;
+    m->n_blocks = count_blocks(m->w, m->block);
     count_params(m);
     use_chip(m, chip, net, plan);
     m->memory = pz_memory_model_of(m->kept, repeated_layer(m->kept));
+    m->memory.n_blocks = m->n_blocks;
     status = time_kernels(m, plan, err);
   }
   if (status == PZ_OK)
@@ -203,14 +217,17 @@ enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_train
     struct pz_layer_step t;
     enum pz_status status = pz_layer_step(&c, l, &m->kernels[i], false, &t);
     if (status != PZ_OK) return status;
-    if (i != m->block) {
+    if (!is_repeated(m, i)) {
       pz_layer_step_add(i < m->block ? &m->steps.before : &m->steps.after, &t, (double)l->count);
       continue;
     }
-    m->steps.block = m->steps.again = t;
+    /* kinds of repeated layers alternate: each counts as often as it stands in the model */
+    double part = (double)l->count / (double)m->n_blocks;
+    pz_layer_step_add(&m->steps.block, &t, part);
     if (plan->recompute != PZ_RECOMPUTATION_NONE)
-      status = pz_layer_step(&c, l, &m->kernels[i], true, &m->steps.again);
+      status = pz_layer_step(&c, l, &m->kernels[i], true, &t);
     if (status != PZ_OK) return status;
+    pz_layer_step_add(&m->steps.again, &t, part);
   }
   m->key = key;
   m->timed = true;

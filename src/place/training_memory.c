@@ -1,5 +1,7 @@
 #include "place/training_memory.h"
 
+#include <string.h>
+
 #include "core/num.h"
 #include "place/recompute.h"
 #include "place/zero_bubble.h"
@@ -7,6 +9,10 @@
 
 /* Bytes of a gradient in the optimizer's precision, and of a weight or a gradient in that of the layers. */
 static const double MOST_GRADIENT_BYTES = 4, HALF_BYTES = 2;
+
+bool pz_is_block(const struct pz_layer *l) {
+  return l->count > 1 || strncmp(l->name, "block", 5) == 0;
+}
 
 double pz_training_memory_sum(const struct pz_training_memory *m) {
   return m->weight_bytes + m->gradient_bytes + m->optimizer_bytes + m->activation_bytes +
@@ -176,6 +182,7 @@ static void visit(struct stage_walk *s, const struct pz_layer *l, double extra, 
 
 static int64_t repeats(const struct stage_walk *s, uint32_t i) {
   if (i == s->m->block) return s->blocks;
+  if (pz_is_block(&s->m->w->layers[i])) return 0; /* counted as the kind that keeps most */
   bool here = i < s->m->block ? is_first(s) : is_last(s);
   return here ? s->m->w->layers[i].count : 0;
 }

@@ -9,6 +9,9 @@
 #include "place/training.h"
 
 /* The model in the bytes of one device. */
+/* Is it one of the repeated layers?  A model may have several kinds of them, alternating. */
+bool pz_is_block(const struct pz_layer *l);
+
 struct pz_memory_model {
   const struct pz_workload *w;
   uint32_t block; /* the repeated layer */
