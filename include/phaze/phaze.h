@@ -186,7 +186,7 @@ struct pz_op {
   const struct pz_tail *tail;
   uint32_t n_tail;
   enum pz_peers peers; /* of a collective; dims.batch is their number */
-  bool grouped;        /* a product of experts: of dims.batch that have rows, with dims.m rows each on
+  bool grouped; /* a product of experts: of dims.batch that have rows, with dims.m rows each on
                           average, rounded up (in the gradient of weights: dims.k) */
 };
 
@@ -213,7 +213,7 @@ struct pz_live {
 
 struct pz_layer {
   const char *name;
-  int64_t count;        /* how often it stands in the model; in which order, pz_workload.order says */
+  int64_t count; /* how often it stands in the model; in which order, pz_workload.order says */
   const uint32_t *from; /* layers whose results it reads, ascending; several where the model
                            branches (instances of a repeated layer also read the one before) */
   uint32_t n_from;
@@ -229,11 +229,12 @@ struct pz_layer {
   int64_t
       group_grad_params; /* their gradients are partial here: to be summed over the tensor-parallel
                             group once a step (no operator of a microbatch does it) */
-  int64_t expert_params; /* the part of `params` that routed experts hold.  Where experts have a grid
+  int64_t
+      expert_params; /* the part of `params` that routed experts hold.  Where experts have a grid
                             of their own (ep above 1, or etp other than tp) they are not in
                             split_params, and the devices that hold the same are their replicas */
   int64_t model_expert_params; /* of the undivided layer */
-  const uint32_t *saved; /* storages kept for backward, in order of first use */
+  const uint32_t *saved;       /* storages kept for backward, in order of first use */
   uint32_t n_saved;
   int64_t activation_bytes;  /* sum of those, one instance of the layer, one microbatch */
   int64_t shared_bytes;      /* kept too, but common to all layers: rotary tables, token ids */
@@ -301,7 +302,7 @@ struct pz_workload_options {
   int64_t etp; /* devices over which each expert is divided; 0: tp.  Experts lie on a grid of their
                   own when ep is above 1 or etp is not tp; with tp above 1 that needs
                   sequence_parallel */
-  bool mtp;    /* with the multi-token-prediction layers that the configuration names (DeepSeek-V3) */
+  bool mtp; /* with the multi-token-prediction layers that the configuration names (DeepSeek-V3) */
 };
 
 /* Names of these choices, in the order of the enums; each list ends with NULL. */

@@ -11,11 +11,11 @@
 #include "core/file.h"
 #include "core/progress.h"
 #include "core/text.h"
+#include "launch/launch.h"
 #include "place/checker.h"
 #include "place/fit.h"
 #include "place/instance.h"
 #include "place/solve.h"
-#include "report/emit.h"
 #include "report/table.h"
 
 struct settings {
@@ -70,8 +70,8 @@ static const struct pz_option options[] = {
      .help = "Optimizer. Weights, gradients and optimizer state take 3 times (adam) or 2 times (sgd) the bytes of the weights"},
     {.name = "hbm", .type = PZ_OPTION_REAL, .offset = AT(model.hbm_gb), .arg = "GIB", .min = 0.001, .max = 1e9,
      .help = "Memory per device, GiB (default: the chip's HBM)"},
-    {.name = "emit", .type = PZ_OPTION_CHOICE, .offset = AT(model.emit), .choices = pz_emit_names,
-     .help = "Print the plan for a training framework: with training semantics a complete launch script of the best plan it can express, else flags or configuration"},
+    {.name = "emit", .type = PZ_OPTION_CHOICE, .offset = AT(model.emit), .choices = pz_launch_names,
+     .help = "Training: print a complete launch script of the best plan that this framework can express"},
     {.name = "trace", .type = PZ_OPTION_TEXT, .offset = AT(model.trace), .arg = "FILE.json",
      .help = "Write the pipeline as a timeline for ui.perfetto.dev"},
     PZ_IMPORT_OPTIONS(struct settings, model.import),

@@ -11,7 +11,6 @@
 #include "core/progress.h"
 #include "core/text.h"
 #include "place/plan_json.h"
-#include "report/emit.h"
 #include "report/pipeline_trace.h"
 #include "report/plan_table.h"
 #include "report/table.h"
@@ -126,33 +125,6 @@ static enum pz_status print_job(struct job *j) {
   return status == PZ_OK ? print_others(j) : status;
 }
 
-/* For a framework to stdout; what it must be told besides to stderr. */
-static enum pz_status emit(const struct job *j) {
-  struct pz_launch l = pz_launch_of(&j->found->plans[0]);
-  const char *stranger = pz_launch_stranger(&l);
-  char note[400];
-  if (stranger)
-    return pz_fail(
-        j->err, PZ_BAD_INPUT,
-        "%s has a layer '%s' that cannot be expressed for %s; accepted with --emit: models of "
-        "an embedding, equal blocks and a head (built-in models, config.json)",
-        j->model, stranger, pz_emit_names[j->s->emit]);
-  pz_emit(j->s->emit, &l, stdout);
-  if (j->s->quiet || fflush(stdout) != 0) return PZ_OK;
-  fprintf(stderr,
-          "phaze: %" PRId64 " device%s: pipeline %" PRId64 " x tensor %" PRId64
-          " x data parallel %" PRId64 "\n",
-          l.stages * l.tensor * l.replicas, pz_text_s((double)(l.stages * l.tensor * l.replicas)),
-          l.stages, l.tensor, l.replicas);
-  if (l.batch != j->s->batch)
-    fprintf(stderr,
-            "phaze: global batch size %" PRId64 " instead of %" PRId64
-            ", so that every replica has the same number of microbatches; same step time\n",
-            l.batch, j->s->batch);
-  if (pz_emit_note(j->s->emit, &l, note, sizeof note)) fprintf(stderr, "phaze: %s\n", note);
-  return PZ_OK;
-}
-
 static enum pz_status write_trace(const struct job *j) {
   char *text = NULL;
   if (!j->s->trace) return PZ_OK;
@@ -165,7 +137,6 @@ static enum pz_status write_trace(const struct job *j) {
 static enum pz_status tell(struct job *j, bool json) {
   enum pz_status status = write_trace(j);
   if (status != PZ_OK) return status;
-  if (j->s->emit) return emit(j);
   return json ? pz_command_json(job_json(j), j->err) : print_job(j);
 }
 
@@ -173,6 +144,11 @@ enum pz_status pz_place_a_model(const struct pz_place_settings *s, const char *m
                                 bool first_stage, bool check, bool json, struct pz_error *err) {
   struct job j = {.s = s, .model = model, .err = err};
   double start = pz_clock_s();
+  if (s->emit)
+    return pz_fail(
+        err, PZ_BAD_USE,
+        "--emit for plans of described chips; accepted: --semantics training, that is chips "
+        "that are built and models without experts");
   struct pz_machine_use use = {"devices", s->devices, s->quiet};
   enum pz_status status = pz_machine_load(&s->machine, use, &j.machine, err);
   if (status == PZ_OK && s->trace) status = pz_file_writable(s->trace, err);

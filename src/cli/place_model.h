@@ -26,7 +26,7 @@ struct pz_place_settings {
   double hbm_gb;                     /* 0: the chip's */
   int recompute;                     /* the first three are enum pz_checkpointing */
   int optimizer;                     /* 0: Adam, 1: SGD */
-  int emit;                          /* of pz_emit_names */
+  int emit;                          /* of pz_launch_names */
   const char *trace;                 /* NULL: none */
   bool quiet;                        /* no notes on stderr */
   struct pz_workload_options import; /* what concerns ONNX files alone */

@@ -6,10 +6,10 @@
 #include "core/alloc.h"
 #include "core/choices.h"
 #include "core/file.h"
+#include "launch/launch.h"
 #include "place/found_plan_json.h"
 #include "place/prediction_trace.h"
 #include "place/run_cost.h"
-#include "report/emit.h"
 
 enum { DEFAULT_BATCH = 4096 };
 
@@ -168,7 +168,7 @@ static const char *misuse(const struct pz_place_question *q) {
 
 enum pz_status pz_place_training(const struct pz_place_question *q, struct pz_error *err) {
   struct pz_place_job j = {.q = q, .err = err};
-  if (q->s->emit) j.emit = pz_emit_names[q->s->emit];
+  if (q->s->emit) j.emit = pz_launch_names[q->s->emit];
   struct pz_machine_use use = {"devices", q->devices.v[q->devices.n - 1], q->s->quiet};
   const char *wrong = misuse(q);
   if (wrong) return pz_fail(err, PZ_BAD_USE, "%s", wrong);
