@@ -121,6 +121,14 @@ enum pz_status pz_cost_product(struct pz_cost *cost, const struct pz_product *p,
   return PZ_OK;
 }
 
+enum pz_status pz_cost_grouped(struct pz_cost *cost, const struct pz_grouped *g,
+                               struct pz_mapping *out, struct pz_error *err) {
+  struct pz_product p = pz_grouped_product(&cost->chip, g);
+  enum pz_status status = pz_cost_product(cost, &p, out, err);
+  if (status == PZ_OK) pz_grouped_bytes(&cost->chip, g, out);
+  return status;
+}
+
 /* Lane operations of the vector tail of a fused operator, and their energy. */
 static double tail_ops(const struct pz_chip *c, const struct pz_op *op, double *energy_j) {
   double ops = 0;
@@ -146,8 +154,12 @@ static enum pz_status product_cost(struct pz_cost *cost, const struct pz_op *op,
                                    struct pz_estimate *out, struct pz_error *err) {
   const struct pz_chip *c = &cost->chip;
   struct pz_product p = {op->dims.batch, op->dims.m, op->dims.n, op->dims.k, false};
+  struct pz_grouped g = {p.batch, p.batch * p.m, p.n, p.k, 0, false};
   struct pz_mapping o;
-  enum pz_status status = pz_cost_product(cost, &p, &o, err);
+  bool grouped = op->grouped && c->calibration.n_tiles, gradient = grouped && !op->weight_bytes;
+  if (gradient) p.k = pz_grouped_rows(p.k);
+  enum pz_status status = grouped && !gradient ? pz_cost_grouped(cost, &g, &o, err)
+                                               : pz_cost_product(cost, &p, &o, err);
   if (status != PZ_OK) return status;
   struct pz_product_extra x = pz_cost_extra(c, op);
   double hbm_s = fmax(0, o.hbm_s + x.hbm_s), lanes = pz_chip_vector_op_per_s(c);

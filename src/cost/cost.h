@@ -5,6 +5,7 @@
 #include "core/map.h"
 #include "core/vec.h"
 #include "cost/collective.h"
+#include "cost/grouped.h"
 #include "cost/vector.h"
 
 /* A chip with its network, and the estimates made so far, kept by operator and chip: chips that
@@ -28,6 +29,10 @@ void pz_cost_set_chip(struct pz_cost *cost, const struct pz_chip *chip,
                       const struct pz_cluster *net);
 
 void pz_cost_release(struct pz_cost *cost);
+
+/* A product of experts.  Errors as pz_cost_product. */
+PZ_NODISCARD enum pz_status pz_cost_grouped(struct pz_cost *cost, const struct pz_grouped *g,
+                                            struct pz_mapping *out, struct pz_error *err);
 
 /* What a product operator adds to its product: bytes beyond its operands and result (residuals,
  * masks, what is kept; negative where several heads share an operand), and the vector tail, which

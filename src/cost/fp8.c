@@ -5,26 +5,50 @@
 #include "core/num.h"
 #include "workload/op.h"
 
-enum pz_status pz_cost_fp8_product(struct pz_cost *cost, const struct pz_product *p,
-                                   struct pz_mapping *out, struct pz_error *err) {
+/* A product, or one of experts, on a chip with operands of half the width and more of them a second. */
+static enum pz_status on_half(struct pz_cost *cost, const struct pz_product *p,
+                              const struct pz_grouped *g, struct pz_mapping *out,
+                              struct pz_error *err) {
   struct pz_chip chip = cost->chip, half = chip;
   uint64_t key = cost->chip_key;
-  struct pz_mapping o;
   half.rules.operand_bytes = 1;
   half.calibration.tensor_efficiency *= half.calibration.fp8_speedup;
   struct pz_cluster net = cost->net;
   pz_cost_set_chip(cost, &half, &net);
-  enum pz_status status = pz_cost_product(cost, p, &o, err);
+  enum pz_status status =
+      g ? pz_cost_grouped(cost, g, out, err) : pz_cost_product(cost, p, out, err);
   cost->chip = chip;
   cost->chip_key = key;
+  return status;
+}
+
+/* Results are twice as wide as the operands. */
+static void write_results(const struct pz_chip *chip, double results, double cold,
+                          struct pz_mapping *o) {
+  double rate = pz_chip_hbm_bytes_per_s(chip) * chip->calibration.hbm_write_efficiency;
+  o->hbm_s += results / rate * cold;
+  o->hbm_bytes += results;
+  o->latency_s = o->startup_s + fmax(fmax(o->compute_s, o->hbm_s), fmax(o->glb_s, o->local_s));
+}
+
+enum pz_status pz_cost_fp8_grouped(struct pz_cost *cost, const struct pz_grouped *g,
+                                   struct pz_mapping *out, struct pz_error *err) {
+  struct pz_mapping o;
+  enum pz_status status = on_half(cost, NULL, g, &o, err);
   if (status != PZ_OK) return status;
-  /* results are twice as wide as the operands */
+  write_results(&cost->chip, (double)g->tokens * (double)g->n, 1, &o);
+  *out = o;
+  return PZ_OK;
+}
+
+enum pz_status pz_cost_fp8_product(struct pz_cost *cost, const struct pz_product *p,
+                                   struct pz_mapping *out, struct pz_error *err) {
+  struct pz_mapping o;
+  enum pz_status status = on_half(cost, p, NULL, &o, err);
+  if (status != PZ_OK) return status;
   double results = (double)p->batch * (double)p->m * (double)p->n;
-  double rate = pz_chip_hbm_bytes_per_s(&chip) * chip.calibration.hbm_write_efficiency;
-  double all = results + (double)p->batch * (double)p->k * (double)(p->m + p->n);
-  o.hbm_s += results / rate * (p->warm ? pz_cold_part(&chip, all + results) : 1);
-  o.hbm_bytes += results;
-  o.latency_s = o.startup_s + fmax(fmax(o.compute_s, o.hbm_s), fmax(o.glb_s, o.local_s));
+  double all = 2 * results + (double)p->batch * (double)p->k * (double)(p->m + p->n);
+  write_results(&cost->chip, results, p->warm ? pz_cold_part(&cost->chip, all) : 1, &o);
   *out = o;
   return PZ_OK;
 }

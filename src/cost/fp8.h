@@ -9,6 +9,10 @@
 PZ_NODISCARD enum pz_status pz_cost_fp8_product(struct pz_cost *cost, const struct pz_product *p,
                                                 struct pz_mapping *out, struct pz_error *err);
 
+/* The same of the products of experts. */
+PZ_NODISCARD enum pz_status pz_cost_fp8_grouped(struct pz_cost *cost, const struct pz_grouped *g,
+                                                struct pz_mapping *out, struct pz_error *err);
+
 /* One fused pass that scales and casts 16-bit values; transposed: a second copy is written. */
 void pz_cost_fp8_cast(const struct pz_chip *c, int64_t rows, int64_t cols, bool transposed,
                       struct pz_vector_time *out);

@@ -3,7 +3,7 @@
 #ifndef PZ_COST_GROUPED_H
 #define PZ_COST_GROUPED_H
 
-#include "cost/cost.h"
+#include "cost/product.h"
 
 struct pz_grouped {
   int64_t experts;
@@ -13,9 +13,15 @@ struct pz_grouped {
   bool warm;       /* as in pz_product */
 };
 
-/* Start-up and part of the HBM rate are those of kernel "grouped" where the chip has one, else of a
- * batched product.  Errors as pz_cost_product. */
-PZ_NODISCARD enum pz_status pz_cost_grouped(struct pz_cost *cost, const struct pz_grouped *g,
-                                            struct pz_mapping *out, struct pz_error *err);
+/* The product whose tiles take as long on the chip's cores. */
+struct pz_product pz_grouped_product(const struct pz_chip *c, const struct pz_grouped *g);
+
+/* Rows of an expert that a kernel of its weights' gradient sums over, of so many: it knows no alignment of rows, but
+ * takes them in steps. */
+int64_t pz_grouped_rows(int64_t rows);
+
+/* Bytes and time of such a mapping: start-up and part of the HBM rate are those of kernel "grouped" where the chip
+ * has one, else of a batched product. */
+void pz_grouped_bytes(const struct pz_chip *c, const struct pz_grouped *g, struct pz_mapping *o);
 
 #endif

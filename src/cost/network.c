@@ -156,6 +156,26 @@ static double torus_s(const struct pz_constants *k, const struct pz_cluster *net
   return latency + pz_fmax(ring_s, bytes * u.slowest / rate);
 }
 
+/* Every device sends the same to every other: what crosses a level goes through the interfaces there, all levels at
+ * the same time. */
+double pz_network_all_to_all_s(const struct pz_constants *k, const struct pz_cluster *net,
+                               double bytes, struct pz_group g, double outer_part) {
+  double n = (double)g.devices, slowest = 0;
+  int64_t inside = 1;
+  if (g.devices <= 1 || !net->n_levels) return 0;
+  if (net->level[0].n_axes && level_of(net, g.devices * g.stride) == 0)
+    return torus_s(k, net, PZ_COLLECTIVE_ALL_TO_ALL, bytes, g);
+  for (int l = 0; l < net->n_levels && inside < g.devices; l++) {
+    bool last = l + 1 == net->n_levels;
+    int64_t all = last ? g.devices : pz_min(g.devices, net->level[l].devices / g.stride);
+    double rate = net->level[l].bytes_per_s * (l ? k->outer_efficiency : k->inner_efficiency);
+    double part = (double)(pz_max(all, inside) - inside) / n * (l ? outer_part : 1);
+    slowest = pz_fmax(slowest, part * bytes / rate);
+    inside = pz_max(all, inside);
+  }
+  return k->latency_s + k->hop_s * pz_fmin(n - 1, k->most_hops) + slowest;
+}
+
 double pz_network_s(const struct pz_constants *k, const struct pz_cluster *net,
                     enum pz_collective kind, double bytes, struct pz_group g) {
   double n = (double)g.devices;
@@ -163,6 +183,7 @@ double pz_network_s(const struct pz_constants *k, const struct pz_cluster *net,
   if (kind == PZ_COLLECTIVE_SEND) return send_s(k, net, bytes, g);
   if (net->level[0].n_axes && level_of(net, g.devices * g.stride) == 0)
     return torus_s(k, net, kind, bytes, g);
+  if (kind == PZ_COLLECTIVE_ALL_TO_ALL) return pz_network_all_to_all_s(k, net, bytes, g, 1);
   double passes = kind == PZ_COLLECTIVE_ALL_REDUCE ? 2 : 1;
   double latency = k->latency_s + k->hop_s * pz_fmin(n - 1, k->most_hops);
   return latency + passes * (n - 1) / n * bytes / pz_network_rate(k, net, g);

@@ -27,4 +27,9 @@ double pz_network_rate(const struct pz_constants *k, const struct pz_cluster *ne
 double pz_network_s(const struct pz_constants *k, const struct pz_cluster *net,
                     enum pz_collective kind, double bytes, struct pz_group g);
 
+/* An all-to-all of which `outer_part` of the bytes for devices outside the innermost level really leave it: a
+ * row that several of them want may cross once and be copied on the other side.  pz_network_s has 1. */
+double pz_network_all_to_all_s(const struct pz_constants *k, const struct pz_cluster *net,
+                               double bytes, struct pz_group g, double outer_part);
+
 #endif

@@ -22,7 +22,7 @@ static const unsigned char cycles[PZ_OP_KINDS][2] = {
     [PZ_OP_LAYERNORM] = {1, 1},    [PZ_OP_RMSNORM] = {1, 1},    [PZ_OP_DROPOUT] = {2, 1},
     [PZ_OP_ROTARY] = {3, 3},       [PZ_OP_EMBEDDING] = {1, 1},  [PZ_OP_REDUCE] = {1, 1},
     [PZ_OP_TOPK] = {1, 1},         [PZ_OP_DISPATCH] = {1, 1},   [PZ_OP_COMBINE] = {2, 3},
-    [PZ_OP_SIGMOID] = {11, 2},
+    [PZ_OP_SIGMOID] = {11, 2},     [PZ_OP_SORT] = {1, 1},
 };
 
 /* A thread of a block takes this many values of a row; a core runs so many threads (CUDA limits).
@@ -36,7 +36,8 @@ static const double MOST_BLOCK_VALUES = 4096;
 /* The kernel of an operator or of its derivative, or NULL. */
 static const struct pz_kernel *own_kernel(const struct pz_chip *c, int kind,
                                           enum pz_direction direction) {
-  const char *name = pz_op_info(kind)->name;
+  /* whole rows move, whatever the order */
+  const char *name = pz_op_info(kind == PZ_OP_SORT ? PZ_OP_DISPATCH : kind)->name;
   char derivative[sizeof c->calibration.kernels[0].kind];
   const struct pz_kernel *k = NULL;
   if (c->calibration.n_kernels == 0) return NULL;

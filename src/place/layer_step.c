@@ -18,10 +18,35 @@ static double kernels_s(const struct pz_pass *p) {
   return p->products_s + p->attention_s + p->elementwise_s;
 }
 
+static double imbalance(const struct pz_step_context *w) {
+  return w->plan->imbalance > 1 && pz_plan_ep(w->plan) > 1 ? w->plan->imbalance : 1;
+}
+
+/* Devices inside the innermost level that share the work of one expert group. */
+static int64_t nodes_of(const struct pz_step_context *w, struct pz_group g) {
+  int64_t node = w->net->n_levels ? w->net->level[0].devices : 1;
+  return pz_ceil_div(g.devices * g.stride, pz_max(node, 1));
+}
+
+/* Rows of a token that go to several experts of one node cross the network between nodes once, as those of DeepEP and
+ * its like do: with experts chosen evenly, so many of k rows, over n nodes. */
+static double outer_part(const struct pz_step_context *w, struct pz_group g) {
+  double n = (double)nodes_of(w, g), k = (double)w->experts_per_token;
+  if (n <= 1 || k < 1) return 1;
+  return n * (1 - pow(1 - 1 / n, k)) / k;
+}
+
+static double all_to_all_s(const struct pz_step_context *w, const struct pz_op *op) {
+  struct pz_group g = {pz_plan_ep(w->plan), pz_plan_etp(w->plan)};
+  double bytes = (double)op->bytes_written * imbalance(w);
+  return pz_network_all_to_all_s(w->k, w->net, bytes, g, outer_part(w, g));
+}
+
 static double collective_s(const struct pz_step_context *w, const struct pz_op *op) {
-  struct pz_group g = {w->plan->tp, 1};
+  if (op->kind == PZ_OP_ALL_TO_ALL) return all_to_all_s(w, op);
+  bool whole = op->kind == PZ_OP_ALL_REDUCE;
+  struct pz_group g = {op->peers == PZ_PEERS_EXPERT_TENSOR ? pz_plan_etp(w->plan) : w->plan->tp, 1};
   double bytes = (double)pz_max(op->bytes_read, op->bytes_written);
-  bool whole = op->bytes_read == op->bytes_written; /* an all-reduce */
   return pz_network_s(w->k, w->net, whole ? PZ_COLLECTIVE_ALL_REDUCE : PZ_COLLECTIVE_ALL_GATHER,
                       bytes, g);
 }
@@ -30,15 +55,17 @@ static double collective_s(const struct pz_step_context *w, const struct pz_op *
 static bool is_core(const struct pz_op *op, int64_t seq) {
   if (op->kind == PZ_OP_ATTENTION) return true;
   bool product = op->op_class == PZ_CLASS_TENSOR || op->op_class == PZ_CLASS_FUSED;
-  return product ? op->dims.batch > 1 : op->dims.n == seq && op->dims.m > seq;
+  if (product) return op->dims.batch > 1 && !op->grouped;
+  return op->dims.n == seq && op->dims.m > seq;
 }
 
 static bool is_linear(const struct pz_op *op) {
-  return op->kind == PZ_OP_MATMUL && op->dims.batch == 1;
+  return op->kind == PZ_OP_MATMUL && (op->dims.batch == 1 || op->grouped);
 }
 
 /* Of backward the weight gradients, which sum over tokens. */
 static bool reduces_tokens(const struct pz_step_context *w, const struct pz_op *op) {
+  if (op->grouped) return op->direction == PZ_BACKWARD && !op->weight_bytes;
   return op->direction == PZ_BACKWARD && op->dims.k == w->seq * w->plan->mbs;
 }
 
@@ -47,13 +74,18 @@ static bool reduces_tokens(const struct pz_step_context *w, const struct pz_op *
 static enum pz_status fp8_s(const struct pz_step_context *w, const struct pz_op *op,
                             struct pz_pass *p) {
   struct pz_product x = {op->dims.batch, op->dims.m, op->dims.n, op->dims.k, false};
+  struct pz_grouped g = {op->dims.batch, op->dims.batch * op->dims.m, op->dims.n, op->dims.k, 0,
+                         false};
   struct pz_mapping o;
   struct pz_vector_time cast;
-  enum pz_status status = pz_cost_fp8_product(w->cost, &x, &o, w->err);
+  bool weights = reduces_tokens(w, op);
+  if (op->grouped && weights) x.k = pz_grouped_rows(x.k);
+  enum pz_status status = op->grouped && !weights ? pz_cost_fp8_grouped(w->cost, &g, &o, w->err)
+                                                  : pz_cost_fp8_product(w->cost, &x, &o, w->err);
   if (status != PZ_OK) return status;
   p->products_s += p->last_s = o.latency_s;
-  if (reduces_tokens(w, op)) return p->weight_s += o.latency_s, PZ_OK;
-  pz_cost_fp8_cast(&w->cost->chip, op->dims.m, op->dims.k, true, &cast);
+  if (weights) return p->weight_s += o.latency_s, PZ_OK;
+  pz_cost_fp8_cast(&w->cost->chip, op->dims.batch * op->dims.m, op->dims.k, true, &cast);
   p->elementwise_s += cast.latency_s;
   p->n_ops++;
   return PZ_OK;
@@ -88,6 +120,26 @@ static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op
   return PZ_OK;
 }
 
+/* Operators of a pass from the one that sends rows to the experts' devices to the one that sends them back: those of
+ * the device with most rows take longer. */
+static enum pz_status add_ops(const struct pz_step_context *w, const struct pz_ops *ops,
+                              struct pz_pass *p) {
+  bool there = false;
+  enum pz_status status = PZ_OK;
+  for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++) {
+    const struct pz_op *op = &ops->op[i];
+    struct pz_pass before = *p;
+    if (op->kind == PZ_OP_ALL_TO_ALL && op->peers == PZ_PEERS_EXPERT) there = !there;
+    status = add_op(w, op, p);
+    if (!there) continue;
+    double more = imbalance(w) - 1;
+    p->products_s += more * (p->products_s - before.products_s);
+    p->weight_s += more * (p->weight_s - before.weight_s);
+    p->elementwise_s += more * (p->elementwise_s - before.elementwise_s);
+  }
+  return status;
+}
+
 /* Bytes that adding up gradients moves for a parameter and microbatch. */
 static double accumulation_bytes(const struct pz_step_context *w) {
   switch (w->plan->framework->accumulation) {
@@ -111,8 +163,8 @@ static void accumulate(const struct pz_step_context *w, const struct pz_layer *l
 
 static void add_collectives(const struct pz_step_context *w, const struct pz_ops *ops,
                             struct pz_pass *p) {
-  for (uint32_t i = 0; i < ops->n && w->plan->tp > 1; i++)
-    if (ops->op[i].op_class == PZ_CLASS_COLLECTIVE)
+  for (uint32_t i = 0; i < ops->n; i++)
+    if (ops->op[i].op_class == PZ_CLASS_COLLECTIVE && ops->op[i].dims.batch > 1)
       p->collectives_s += collective_s(w, &ops->op[i]);
 }
 
@@ -135,11 +187,8 @@ static void add_ring(const struct pz_step_context *w, const struct pz_ops *ops, 
 enum pz_status pz_layer_kernels(const struct pz_step_context *w, const struct pz_layer *l,
                                 struct pz_layer_kernels *out) {
   struct pz_layer_kernels k = {.n_params = 0};
-  enum pz_status status = PZ_OK;
-  for (uint32_t i = 0; i < l->ops[PZ_FORWARD].n && status == PZ_OK; i++)
-    status = add_op(w, &l->ops[PZ_FORWARD].op[i], &k.forward);
-  for (uint32_t i = 0; i < l->ops[PZ_BACKWARD].n && status == PZ_OK; i++)
-    status = add_op(w, &l->ops[PZ_BACKWARD].op[i], &k.backward);
+  enum pz_status status = add_ops(w, &l->ops[PZ_FORWARD], &k.forward);
+  if (status == PZ_OK) status = add_ops(w, &l->ops[PZ_BACKWARD], &k.backward);
   for (uint32_t i = 0; i < l->n_tensors; i++) k.n_params += l->tensors[i].role == PZ_ROLE_PARAM;
   if (status == PZ_OK) *out = k;
   return status;
@@ -187,7 +236,7 @@ static enum pz_status recompute_needed(const struct pz_step_context *w, const st
     if (again[i]) status = add_op(w, &ops->op[i], &more);
   if (status == PZ_OK) {
     for (uint32_t i = 0; i < ops->n; i++)
-      if (again[i] && ops->op[i].op_class == PZ_CLASS_COLLECTIVE && w->plan->tp > 1)
+      if (again[i] && ops->op[i].op_class == PZ_CLASS_COLLECTIVE && ops->op[i].dims.batch > 1)
         more.collectives_s += collective_s(w, &ops->op[i]);
     add_pass(p, &more, 1);
   }
@@ -199,12 +248,27 @@ static bool recomputes_needed(const struct pz_training_plan *p) {
   return p->recompute == PZ_RECOMPUTATION_FULL && (p->kept || pz_framework_compiles(p->framework));
 }
 
-/* Devices of a node hang on two processors; the hosts of a tensor-parallel group that spans both wait
- * for each other at every collective. */
+/* Nodes whose devices hang on two processors, not domains of many hosts. */
+enum { MOST_NODE_DEVICES = 8 };
+
+static int64_t node_devices(const struct pz_step_context *w) {
+  return w->net->n_levels ? w->net->level[0].devices : 1;
+}
+
+/* The hosts of a tensor-parallel group that spans both processors wait for each other at every collective. */
 static double lockstep(const struct pz_step_context *w) {
-  enum { MOST_DEVICES = 8 }; /* of such a node */
-  int64_t node = w->net->n_levels ? w->net->level[0].devices : 1;
-  return node <= MOST_DEVICES && 2 * w->plan->tp > node && w->plan->tp > 1 ? w->k->lockstep : 1;
+  int64_t node = node_devices(w);
+  return node <= MOST_NODE_DEVICES && 2 * w->plan->tp > node && w->plan->tp > 1 ? w->k->lockstep
+                                                                                : 1;
+}
+
+/* Does the host wait for what the router of a layer has found? */
+static bool waits(const struct pz_step_context *w, const struct pz_layer *l) {
+  const struct pz_framework *f = w->plan->framework;
+  bool experts = false;
+  for (uint32_t i = 0; i < l->ops[PZ_FORWARD].n && !experts; i++)
+    experts = l->ops[PZ_FORWARD].op[i].kind == PZ_OP_DISPATCH;
+  return experts && f->counts_rows && !(f->graphs && node_devices(w) > MOST_NODE_DEVICES);
 }
 
 /* Host time of a pass. */
@@ -213,11 +277,13 @@ static double launches_s(const struct pz_step_context *w, const struct pz_pass *
   return p->n_ops * w->plan->framework->launches * w->k->launch_s * lockstep(w);
 }
 
-static double pass_s(const struct pz_step_context *w, const struct pz_pass *p, double *exposed_s) {
+static double pass_s(const struct pz_step_context *w, const struct pz_pass *p, bool waiting,
+                     double *exposed_s) {
   double hidden = w->plan->overlap & PZ_OVERLAP_TP ? w->k->hidden_part : 0;
   *exposed_s = p->collectives_s * (1 - hidden);
   double device = kernels_s(p) + *exposed_s, host = launches_s(w, p);
-  return pow(pow(device, w->k->smooth) + pow(host, w->k->smooth), 1 / w->k->smooth);
+  double s = pow(pow(device, w->k->smooth) + pow(host, w->k->smooth), 1 / w->k->smooth);
+  return waiting ? s + w->k->waiting_part * pz_fmin(device, host) : s;
 }
 
 enum pz_status pz_layer_step(const struct pz_step_context *w, const struct pz_layer *l,
@@ -236,8 +302,9 @@ enum pz_status pz_layer_step(const struct pz_step_context *w, const struct pz_la
   else if (again)
     recompute(w, t);
   if (status != PZ_OK) return status;
-  t->forward_s = pass_s(w, &t->forward, &f_exposed);
-  t->backward_s = pass_s(w, &t->backward, &b_exposed);
+  bool waiting = waits(w, l);
+  t->forward_s = pass_s(w, &t->forward, waiting, &f_exposed);
+  t->backward_s = pass_s(w, &t->backward, waiting, &b_exposed);
   t->launch_s = t->forward_s - kernels_s(&t->forward) - f_exposed + t->backward_s -
                 kernels_s(&t->backward) - b_exposed;
   t->hidden_s = t->forward.collectives_s - f_exposed + t->backward.collectives_s - b_exposed;

@@ -38,7 +38,8 @@ struct pz_step_context {
   int64_t seq, rounds; /* tokens of a sample on a device; microbatches of a replica */
   int64_t keys;        /* tokens of a sample */
   bool fp8;            /* products of this layer */
-  double kv_bytes;     /* keys and values of a device's tokens, of a layer */
+  int64_t experts_per_token;
+  double kv_bytes; /* keys and values of a device's tokens, of a layer */
   struct pz_error *err;
 };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/json_lost.h"
 #include "core/record.h"
 #include "core/text.h"
 #include "place/prediction_json.h"
@@ -48,7 +49,9 @@ static json_t *config_json(const void *value) {
   json_t *config = NULL;
   struct pz_error ignored;
   if (!text) return json_null();
-  return pz_json_parse("config", text, strlen(text), &config, &ignored) == PZ_OK ? config : NULL;
+  if (pz_json_parse("config", text, strlen(text), &config, &ignored) == PZ_OK) return config;
+  pz_json_lost_set(true); /* it was read before: memory is what it lacked */
+  return NULL;
 }
 
 static enum pz_status config_read(const json_t *j, struct pz_arena *arena, void *value,

@@ -135,8 +135,9 @@ static enum pz_status microbatch_s(struct search *s, struct shape *x, int64_t ro
   enum pz_status status = pz_step_model_time(x->m, &p, rounds, &x->err);
   if (status != PZ_OK) return status;
   bool torus = m->cost.net.n_levels && m->cost.net.level[0].n_axes;
-  *out = (double)m->n_blocks * step_of(&m->steps.block) + step_of(&m->steps.before) +
-         step_of(&m->steps.after);
+  *out = step_of(&m->steps.before) + step_of(&m->steps.after);
+  for (uint32_t k = 0; k < m->kinds.n; k++)
+    *out += (double)m->w->layers[m->kinds.layer[k]].count * step_of(&m->steps.block[k]);
   if (!torus) return PZ_OK;
   *out = 0;
   for (uint32_t l = 0; l < m->w->n_layers; l++)

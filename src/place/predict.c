@@ -16,11 +16,15 @@ struct pricing {
 
 /* ---- stages --------------------------------------------------------------------------------- */
 
-static int64_t stage_blocks(const struct pricing *x, int64_t stage) {
-  int64_t blocks = 0;
-  for (int64_t c = 0; c < x->plan->vpp; c++)
-    blocks += pz_plan_blocks(x->plan, x->m->n_blocks, c * x->plan->pp + stage);
-  return blocks;
+/* Of all layers of a chunk, those of one kind; of these, those computed again. */
+static int64_t chunk_kind(const struct pricing *x, int64_t chunk, uint32_t kind, int64_t *again) {
+  const struct pz_training_plan *p = x->plan;
+  const struct pz_layer_kinds *k = &x->m->kinds;
+  int64_t n = pz_plan_blocks(p, x->m->n_blocks, chunk), a = pz_plan_again(p, chunk % p->pp, n);
+  if (k->n == 1) return *again = a, n;
+  int64_t start = pz_plan_start(p, x->m->n_blocks, chunk);
+  *again = pz_kind_count(k, kind, start, a);
+  return pz_kind_count(k, kind, start, n);
 }
 
 /* Layers of a stage that are computed again. */
@@ -37,7 +41,7 @@ static double transfer_s(const struct pricing *x) {
   const struct pz_training_plan *p = x->plan;
   const struct pz_constants *k = x->m->k;
   if (p->pp == 1) return 0;
-  double bytes = (double)x->m->w->layers[x->m->block].output_bytes /
+  double bytes = (double)x->m->w->layers[x->m->kinds.layer[0]].output_bytes /
                  (double)(p->sequence_parallel ? 1 : p->tp);
   double s = pz_network_s(k, &x->m->cost.net, PZ_COLLECTIVE_SEND, bytes,
                           (struct pz_group){2, p->tp * pz_plan_replicas(p)});
@@ -51,12 +55,16 @@ static void chunk_times(const struct pricing *x, double *f, double *b, double *w
   const struct pz_model_steps *t = &x->m->steps;
   int64_t n = p->pp * p->vpp;
   for (int64_t j = 0; j < n; j++) {
-    int64_t blocks = pz_plan_blocks(p, x->m->n_blocks, j),
-            again = pz_plan_again(p, j % p->pp, blocks);
-    f[j] = (double)blocks * t->block.forward_s + x->send_s;
-    b[j] = (double)(blocks - again) * t->block.backward_s + (double)again * t->again.backward_s +
-           x->send_s;
-    w[j] = (double)blocks * t->block.backward.weight_s;
+    f[j] = b[j] = w[j] = 0;
+    for (uint32_t k = 0; k < x->m->kinds.n; k++) {
+      int64_t again, blocks = chunk_kind(x, j, k, &again);
+      f[j] += (double)blocks * t->block[k].forward_s;
+      b[j] += (double)(blocks - again) * t->block[k].backward_s +
+              (double)again * t->again[k].backward_s;
+      w[j] += (double)blocks * t->block[k].backward.weight_s;
+    }
+    f[j] += x->send_s;
+    b[j] += x->send_s;
     if (j == 0) f[j] += t->before.forward_s, b[j] += t->before.backward_s;
     if (j < n - 1) continue;
     f[j] += t->after.forward_s;
@@ -106,18 +114,35 @@ static enum pz_status simulate(const struct pricing *x, struct pz_prediction *ou
 
 /* ---- gradients and optimizer ---------------------------------------------------------------- */
 
+static void add_params(struct pz_step_params *to, const struct pz_step_params *n) {
+  to->dense += n->dense;
+  to->expert += n->expert;
+}
+
 /* Parameters of a stage, of a device; a head that is the embedding has a copy in the last stage. */
-static double params_of(const struct pricing *x, int64_t stage) {
+static struct pz_step_params params_of(const struct pricing *x, int64_t stage) {
   const struct pz_step_model *m = x->m;
-  double n = (double)stage_blocks(x, stage) * m->block_params;
-  if (stage == 0) n += m->before_params;
-  if (stage == x->plan->pp - 1) n += m->after_params + (x->plan->pp > 1 ? m->tied_params : 0);
+  struct pz_step_params n = {0, 0};
+  for (int64_t c = 0; c < x->plan->vpp; c++)
+    for (uint32_t k = 0; k < m->kinds.n; k++) {
+      int64_t again, blocks = chunk_kind(x, c * x->plan->pp + stage, k, &again);
+      n.dense += (double)blocks * m->block_params[k].dense;
+      n.expert += (double)blocks * m->block_params[k].expert;
+    }
+  if (stage == 0) add_params(&n, &m->before_params);
+  if (stage < x->plan->pp - 1) return n;
+  add_params(&n, &m->after_params);
+  if (x->plan->pp > 1) n.dense += m->tied_params;
   return n;
 }
 
-static double stage_params(const struct pricing *x) {
-  double most = 0;
-  for (int64_t k = 0; k < x->plan->pp; k++) most = pz_fmax(most, params_of(x, k));
+/* Of the stage with most. */
+static struct pz_step_params stage_params(const struct pricing *x) {
+  struct pz_step_params most = {0, 0};
+  for (int64_t k = 0; k < x->plan->pp; k++) {
+    struct pz_step_params n = params_of(x, k);
+    if (n.dense + n.expert > most.dense + most.expert) most = n;
+  }
   return most;
 }
 
@@ -130,13 +155,18 @@ static double tied_s(const struct pricing *x) {
                       x->m->tied_params * p->grad_bytes, ends);
 }
 
+/* Parameters that a group of devices has alike. */
+struct holders {
+  double params;
+  int64_t replicas, shards, stride;
+};
+
 /* All-reduce of the shards between groups that each hold a whole copy (hybrid sharding). */
-static double between_copies_s(const struct pricing *x, double params) {
-  const struct pz_training_plan *p = x->plan;
-  int64_t shards = pz_plan_shards(p), copies = pz_plan_replicas(p) / shards;
-  if (copies == 1) return 0;
-  struct pz_group g = {copies, p->tp * shards};
-  double bytes = params / (double)shards * p->grad_bytes;
+static double between_copies_s(const struct pricing *x, const struct holders *h) {
+  int64_t copies = h->replicas / h->shards;
+  if (copies <= 1) return 0;
+  struct pz_group g = {copies, h->stride * h->shards};
+  double bytes = h->params / (double)h->shards * x->plan->grad_bytes;
   return 2 * (double)(copies - 1) / (double)copies * bytes /
          pz_network_rate(x->m->k, &x->m->cost.net, g);
 }
@@ -148,45 +178,81 @@ static double gathers_s(const struct pricing *x, int64_t members) {
   return 3 * layers * (x->m->k->latency_s + x->m->k->hop_s * (double)(members - 1));
 }
 
-static void exchange(const struct pricing *x, struct pz_prediction *out) {
+/* Bytes/s at which they exchange. */
+static double exchange_rate(const struct pricing *x, const struct holders *h) {
+  const struct pz_cluster *net = &x->m->cost.net;
+  double rate = pz_network_rate(x->m->k, net, (struct pz_group){h->shards, h->stride});
+  if (x->plan->framework->node_gather && net->n_levels > 1 &&
+      h->shards * h->stride > net->level[0].devices)
+    rate /= (double)pz_max(1, net->level[0].devices / h->stride);
+  return rate;
+}
+
+/* The exchange of one group: all of it, and what shows beside `compute`. */
+struct exchanged {
+  double total_s, exposed_s;
+};
+
+static struct exchanged exchange_of(const struct pricing *x, const struct holders *h,
+                                    double compute) {
   const struct pz_training_plan *p = x->plan;
-  int64_t shards = pz_plan_shards(p);
-  struct pz_group g = {shards, p->tp};
-  double params = stage_params(x), compute = out->step_s, total, exposed;
-  out->parts.gradient_s = tied_s(x);
-  if (pz_plan_replicas(p) == 1) return;
-  double rate = pz_network_rate(x->m->k, &x->m->cost.net, g);
-  if (p->framework->node_gather && x->m->cost.net.n_levels > 1 &&
-      shards * p->tp > x->m->cost.net.level[0].devices)
-    rate /= (double)pz_max(1, x->m->cost.net.level[0].devices / p->tp);
-  double part = (double)(shards - 1) / (double)shards;
+  const struct pz_constants *k = x->m->k;
+  struct exchanged e = {0, 0};
+  if (h->replicas <= 1 || !(h->params > 0)) return e;
+  double rate = exchange_rate(x, h), part = (double)(h->shards - 1) / (double)h->shards;
   bool compiled = pz_framework_compiles(p->framework);
   bool overlap = p->overlap & (PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM);
   /* with stages weights stay gathered from the first microbatch to the last */
   if (p->zero == 3 && p->pp == 1) {
-    total = (part * params * (4 + p->grad_bytes) / rate + gathers_s(x, shards)) * (double)x->rounds;
+    e.total_s = (part * h->params * (4 + p->grad_bytes) / rate + gathers_s(x, h->shards)) *
+                (double)x->rounds;
     /* on a GPU they take SMs and memory from the kernels beside them */
     bool stream = x->m->cost.chip.execution == PZ_CHIP_STREAM;
-    double hidden = stream ? x->m->k->sharded_hidden_part : x->m->k->hidden_part;
+    double hidden = stream ? k->sharded_hidden_part : k->hidden_part;
     if (!overlap) hidden = 0;
-    exposed = pz_fmax(compute, total) + (1 - hidden) * pz_fmin(compute, total) - compute;
+    e.exposed_s =
+        pz_fmax(compute, e.total_s) + (1 - hidden) * pz_fmin(compute, e.total_s) - compute;
   } else {
     /* gradients that are sharded are exchanged with every microbatch; with stages they stay whole till the last */
     double scatters = p->zero == 2 && p->pp == 1 ? (double)x->rounds : 1;
-    total = part * params * (p->zero ? p->grad_bytes * scatters + 2 : 2 * p->grad_bytes) / rate;
-    exposed = overlap ? total * (1 - x->m->k->hidden_part) : total;
+    e.total_s =
+        part * h->params * (p->zero ? p->grad_bytes * scatters + 2 : 2 * p->grad_bytes) / rate;
+    e.exposed_s = overlap ? e.total_s * (1 - k->hidden_part) : e.total_s;
   }
-  double copies_s = between_copies_s(x, params);
-  total += copies_s;
+  double copies_s = between_copies_s(x, h);
+  e.total_s += copies_s;
   /* a compiled loop over layers has all its gradients at its end */
-  exposed += overlap && !compiled ? copies_s * (1 - x->m->k->hidden_part) : copies_s;
-  out->parts.gradient_s += exposed;
-  out->gradient_hidden_s = pz_fmax(0, total - exposed); /* where nothing hides, of rounding */
+  e.exposed_s += overlap && !compiled ? copies_s * (1 - k->hidden_part) : copies_s;
+  return e;
+}
+
+/* Who holds the dense parameters of the largest stage, and who its experts, which lie on a grid of their own. */
+static struct holders dense_holders(const struct pricing *x) {
+  const struct pz_training_plan *p = x->plan;
+  return (struct holders){stage_params(x).dense, pz_plan_replicas(p), pz_plan_shards(p), p->tp};
+}
+
+static struct holders expert_holders(const struct pricing *x) {
+  const struct pz_training_plan *p = x->plan;
+  return (struct holders){stage_params(x).expert, pz_plan_expert_replicas(p),
+                          pz_plan_expert_shards(p), pz_plan_ep(p) * pz_plan_etp(p)};
+}
+
+static void exchange(const struct pricing *x, struct pz_prediction *out) {
+  struct holders dense = dense_holders(x), expert = expert_holders(x);
+  struct exchanged a = exchange_of(x, &dense, out->step_s),
+                   b = exchange_of(x, &expert, out->step_s);
+  double exposed = a.exposed_s + b.exposed_s;
+  out->parts.gradient_s = tied_s(x) + exposed;
+  out->gradient_hidden_s =
+      pz_fmax(0, a.total_s + b.total_s - exposed); /* where nothing hides, of rounding */
 }
 
 static void optimize(const struct pricing *x, struct pz_prediction *out) {
   const struct pz_training_plan *p = x->plan;
-  double own = stage_params(x) / (double)(p->zero ? pz_plan_shards(p) : 1);
+  struct holders dense = dense_holders(x), expert = expert_holders(x);
+  double own = dense.params / (double)(p->zero ? dense.shards : 1) +
+               expert.params / (double)(p->zero ? expert.shards : 1);
   out->parts.optimizer_s =
       own * p->framework->optimizer_bytes /
       (pz_chip_hbm_bytes_per_s(&x->m->cost.chip) * x->m->k->optimizer_efficiency);
@@ -198,9 +264,12 @@ static void optimize(const struct pricing *x, struct pz_prediction *out) {
 static struct pz_layer_step stage_step(const struct pricing *x, int64_t stage) {
   const struct pz_model_steps *t = &x->m->steps;
   struct pz_layer_step sum = {.forward_s = 0};
-  int64_t again = stage_again(x, stage);
-  pz_layer_step_add(&sum, &t->block, (double)(stage_blocks(x, stage) - again));
-  pz_layer_step_add(&sum, &t->again, (double)again);
+  for (int64_t c = 0; c < x->plan->vpp; c++)
+    for (uint32_t k = 0; k < x->m->kinds.n; k++) {
+      int64_t again, n = chunk_kind(x, c * x->plan->pp + stage, k, &again);
+      pz_layer_step_add(&sum, &t->block[k], (double)(n - again));
+      pz_layer_step_add(&sum, &t->again[k], (double)again);
+    }
   if (stage == 0) pz_layer_step_add(&sum, &t->before, 1);
   if (stage == x->plan->pp - 1) pz_layer_step_add(&sum, &t->after, 1);
   return sum;
@@ -230,11 +299,25 @@ static void tell_parts(const struct pricing *x, struct pz_prediction *out) {
                                t->tensor_s - t->launch_s - t->transfer_s);
 }
 
+/* Parameters that a token meets in a layer, of the undivided model: of routed experts those chosen. */
+static double active_params(const struct pz_workload *w, const struct pz_layer *l) {
+  double expert = (double)l->model_expert_params, all = (double)l->model_params;
+  if (!w->experts) return all;
+  return all - expert * (1 - (double)w->experts_per_token / (double)w->experts);
+}
+
+static double block_params(const struct pz_step_model *m) {
+  double n = 0;
+  for (uint32_t k = 0; k < m->kinds.n; k++) {
+    const struct pz_layer *l = &m->w->layers[m->kinds.layer[k]];
+    n += active_params(m->w, l) * (double)l->count;
+  }
+  return n;
+}
+
 /* FLOP a token of what the plan computes again: forward is a third of a layer's products. */
 static double again_flop(const struct pricing *x, double attention_flop) {
-  const struct pz_layer *l = &x->m->w->layers[x->m->block];
-  double products = 2 * (double)l->model_params * (double)x->m->n_blocks, core = attention_flop / 3,
-         n = 0;
+  double products = 2 * block_params(x->m), core = attention_flop / 3, n = 0;
   for (int64_t k = 0; k < x->plan->pp; k++) n += (double)stage_again(x, k);
   switch (x->plan->recompute) {
   case PZ_RECOMPUTATION_ALTERNATE: return products / 2;
@@ -243,17 +326,16 @@ static double again_flop(const struct pricing *x, double attention_flop) {
   }
 }
 
-/* Parameters of products: all but those of the embedding, which looks rows up, unless the head has
- * the same matrix. */
+/* Parameters of products that a token meets: all but those of the embedding, which looks rows up, unless the head
+ * has the same matrix. */
 static double product_params(const struct pz_step_model *m) {
   const struct pz_workload *x = m->w;
-  double n = 0;
+  double n = block_params(m);
   if (!x->hidden) return (double)x->totals.model_params; /* an ONNX file says nothing of it */
-  for (uint32_t i = 0; i < x->n_layers; i++) {
+  for (uint32_t i = m->kinds.layer[0] + 1; i < x->n_layers; i++) {
     const struct pz_layer *l = &x->layers[i];
-    if (i < m->block && !pz_is_block(l)) continue;
-    n += (double)l->model_params * (double)l->count;
     if (l->tied_params) n += (double)x->vocab * (double)x->hidden;
+    if (!pz_is_block(l)) n += active_params(x, l) * (double)l->count;
   }
   return n;
 }

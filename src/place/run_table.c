@@ -1,7 +1,9 @@
 #include "place/run_table.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,16 +53,33 @@ enum column {
   STEP_TIME,
   PEAK_BYTES,
   QUALITY,
+  COLUMNS_NEEDED,
+  /* a table of dense models need not have these */
+  TOPK = COLUMNS_NEEDED,
+  EXPERT_FFN,
+  SHARED_EXPERTS,
+  DENSE_LAYERS,
+  MLA,
+  EP,
+  MTP,
   COLUMNS
 };
 
-static const char *const heads[COLUMNS] = {
-    "id",        "group",      "layers",      "hidden",      "heads",      "kv_heads",
-    "head_dim",  "ffn",        "mlp",         "vocab",       "seq",        "experts",
-    "chip",      "cluster",    "n_dev",       "precision",   "attention",  "tp",
-    "sp",        "pp",         "vpp",         "cp",          "dp",         "zero",
-    "mbs",       "gbs",        "recompute",   "overlap",     "execution",  "pipeline",
-    "framework", "grad_bytes", "attn_kernel", "step_time_s", "peak_bytes", "quality"};
+static const char *const heads[COLUMNS] = {"id",           "group",      "layers",
+                                           "hidden",       "heads",      "kv_heads",
+                                           "head_dim",     "ffn",        "mlp",
+                                           "vocab",        "seq",        "experts",
+                                           "chip",         "cluster",    "n_dev",
+                                           "precision",    "attention",  "tp",
+                                           "sp",           "pp",         "vpp",
+                                           "cp",           "dp",         "zero",
+                                           "mbs",          "gbs",        "recompute",
+                                           "overlap",      "execution",  "pipeline",
+                                           "framework",    "grad_bytes", "attn_kernel",
+                                           "step_time_s",  "peak_bytes", "quality",
+                                           "topk",         "expert_ffn", "shared_experts",
+                                           "dense_layers", "mla",        "ep",
+                                           "mtp"};
 
 struct reader {
   const char *name;
@@ -71,12 +90,12 @@ struct reader {
 };
 
 static const char *cell(const struct reader *r, enum column c) {
-  return pz_csv_cell(r->csv, r->row, r->at[c]);
+  return r->at[c] == PZ_NONE ? "" : pz_csv_cell(r->csv, r->row, r->at[c]);
 }
 
 static enum pz_status no_column(const struct reader *r, const char *head) {
   char all[480] = "";
-  for (size_t c = 0, n = 0; c < COLUMNS && n < sizeof all; c++)
+  for (size_t c = 0, n = 0; c < COLUMNS_NEEDED && n < sizeof all; c++)
     n += (size_t)snprintf(all + n, sizeof all - n, "%s%s", c ? ", " : "", heads[c]);
   return pz_fail(r->err, PZ_BAD_INPUT,
                  "%s:1: no column '%s'; accepted: a table of runs with the columns %s", r->name,
@@ -86,7 +105,7 @@ static enum pz_status no_column(const struct reader *r, const char *head) {
 static enum pz_status find_columns(struct reader *r) {
   for (int c = 0; c < COLUMNS; c++) {
     r->at[c] = pz_csv_column(r->csv, heads[c]);
-    if (r->at[c] == PZ_NONE) return no_column(r, heads[c]);
+    if (r->at[c] == PZ_NONE && c < COLUMNS_NEEDED) return no_column(r, heads[c]);
   }
   return PZ_OK;
 }
@@ -123,9 +142,12 @@ static enum pz_status read_count(const struct reader *r, enum column c, int64_t 
 /* A row as it is asked. */
 struct request {
   int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab, seq, n_dev, sp, zero;
+  int64_t experts, topk, expert_ffn, shared_experts, dense_layers, mtp;
+  int64_t q_rank, kv_rank, rope_dim, nope_dim,
+      value_dim; /* latent attention; kv_rank 0: ordinary */
   struct pz_training_plan plan;
   struct pz_training_model model;
-  char config[640];
+  char config[960];
   struct pz_chip chip;
   struct pz_cluster net;
   enum pz_status status; /* of the prediction */
@@ -135,19 +157,43 @@ static enum pz_status read_numbers(const struct reader *r, struct request *q) {
   const struct {
     enum column c;
     int64_t absent, *to;
-  } list[] = {{LAYERS, 0, &q->layers},     {HIDDEN, 0, &q->hidden},
-              {HEADS, 0, &q->heads},       {KV_HEADS, 0, &q->kv_heads},
-              {HEAD_DIM, 0, &q->head_dim}, {FFN, 0, &q->ffn},
-              {VOCAB, 0, &q->vocab},       {SEQ, 0, &q->seq},
-              {N_DEV, 0, &q->n_dev},       {SP, 0, &q->sp},
-              {CP, 1, &q->plan.cp},        {ZERO, 0, &q->zero},
-              {TP, 1, &q->plan.tp},        {PP, 1, &q->plan.pp},
-              {VPP, 1, &q->plan.vpp},      {DP, 1, &q->plan.dp},
-              {MBS, 1, &q->plan.mbs},      {GBS, 1, &q->plan.batch}};
+  } list[] = {{LAYERS, 0, &q->layers},
+              {HIDDEN, 0, &q->hidden},
+              {HEADS, 0, &q->heads},
+              {KV_HEADS, 0, &q->kv_heads},
+              {HEAD_DIM, 0, &q->head_dim},
+              {FFN, 0, &q->ffn},
+              {VOCAB, 0, &q->vocab},
+              {SEQ, 0, &q->seq},
+              {N_DEV, 0, &q->n_dev},
+              {SP, 0, &q->sp},
+              {CP, 1, &q->plan.cp},
+              {ZERO, 0, &q->zero},
+              {TP, 1, &q->plan.tp},
+              {PP, 1, &q->plan.pp},
+              {VPP, 1, &q->plan.vpp},
+              {DP, 1, &q->plan.dp},
+              {MBS, 1, &q->plan.mbs},
+              {GBS, 1, &q->plan.batch},
+              {EXPERTS, 0, &q->experts},
+              {TOPK, 0, &q->topk},
+              {EXPERT_FFN, 0, &q->expert_ffn},
+              {SHARED_EXPERTS, 0, &q->shared_experts},
+              {DENSE_LAYERS, 0, &q->dense_layers},
+              {EP, 1, &q->plan.ep},
+              {MTP, 0, &q->mtp}};
   for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
     enum pz_status status = read_count(r, list[i].c, list[i].absent, list[i].to);
     if (status != PZ_OK) return status;
   }
+  if (!q->experts) q->plan.ep = 1;
+  if (*cell(r, MLA) &&
+      sscanf(cell(r, MLA), "%5" SCNd64 "/%5" SCNd64 "/%5" SCNd64 "/%5" SCNd64 "/%5" SCNd64,
+             &q->q_rank, &q->kv_rank, &q->rope_dim, &q->nope_dim, &q->value_dim) != 5)
+    return pz_fail(r->err, PZ_BAD_INPUT,
+                   "%s:%u: column 'mla' is '%.40s'; accepted: query rank/key-value "
+                   "rank/rope/nope/value dimension",
+                   r->name, r->csv->lines[r->row], cell(r, MLA));
   q->plan.zero = (int)pz_min(q->zero, 4);
   q->plan.sequence_parallel = q->sp > 0;
   return read_number(r, GRAD_BYTES, 4, &q->plan.grad_bytes);
@@ -180,7 +226,6 @@ static int word_at(const char *const *list, const char *word) {
 
 /* What the model of a step does not cover yet. */
 static const char *not_covered(const struct reader *r) {
-  if (*cell(r, EXPERTS)) return "models with experts are not covered";
   if (!says(r, PRECISION, "bf16") && !says(r, PRECISION, "fp8"))
     return "precisions other than bf16 and fp8 are not covered";
   if (word_at(pz_pipeline_names, cell(r, PIPELINE)) < 0)
@@ -240,30 +285,96 @@ static const char *read_choices(const struct reader *r, struct request *q) {
   return NULL;
 }
 
-/* The model as a configuration: rows with a gated feed-forward are Llama's shape, others GPT's,
- * whose head is the embedding except in plain PyTorch models.  The vocabulary is padded, as frameworks do, to a multiple of 128 on each device. */
-static void write_config(const struct reader *r, struct request *q) {
-  int64_t unit = 128 * q->plan.tp, vocab = pz_ceil_div(pz_max(q->vocab, 1), unit) * unit;
-  bool gated = says(r, MLP, "swiglu"), plain = q->plan.framework && q->plan.framework->decoder;
-  if (gated || plain)
-    snprintf(q->config, sizeof q->config,
-             "{\"model_type\":\"%s\",\"hidden_act\":\"%s\",\"hidden_size\":%lld,\"num_hidden_"
-             "layers\":%lld,"
-             "\"num_attention_heads\":%lld,\"num_key_value_heads\":%lld,\"head_dim\":%lld,"
-             "\"intermediate_size\":%lld,\"vocab_size\":%lld,\"max_position_embeddings\":%lld}",
-             plain ? "decoder" : "llama", gated ? "silu" : "gelu", (long long)q->hidden,
-             (long long)q->layers, (long long)q->heads, (long long)q->kv_heads,
-             (long long)q->head_dim, (long long)q->ffn, (long long)vocab, (long long)q->seq);
+/* ---- the model of a row as a configuration ---- */
+
+struct text {
+  char *to;
+  size_t bytes, n;
+};
+
+static void put(struct text *t, const char *form, ...) {
+  va_list args;
+  va_start(args, form);
+  int n = t->n < t->bytes ? vsnprintf(t->to + t->n, t->bytes - t->n, form, args) : 0;
+  va_end(args);
+  if (n > 0) t->n += (size_t)n;
+}
+
+static void put_number(struct text *t, const char *key, int64_t v) {
+  put(t, ",\"%s\":%lld", key, (long long)v);
+}
+
+/* The vocabulary is padded, as frameworks do, to a multiple of 128 on each device. */
+static int64_t padded_vocab(const struct request *q) {
+  int64_t unit = 128 * pz_max(1, q->plan.tp);
+  return pz_ceil_div(pz_max(q->vocab, 1), unit) * unit;
+}
+
+/* GPT's shape, whose head is the embedding except in plain PyTorch models. */
+static void put_gpt(struct text *t, const struct request *q, bool tied) {
+  put(t, "{\"model_type\":\"gpt2\"");
+  put_number(t, "n_embd", q->hidden);
+  put_number(t, "n_layer", q->layers);
+  put_number(t, "n_head", q->heads);
+  put_number(t, "n_inner", q->ffn);
+  put_number(t, "vocab_size", padded_vocab(q));
+  put_number(t, "n_positions", q->seq);
+  put(t, ",\"tie_word_embeddings\":%s}", tied ? "true" : "false");
+}
+
+static void put_experts(struct text *t, const struct request *q) {
+  put_number(t, q->kv_rank ? "n_routed_experts" : "num_experts", q->experts);
+  put_number(t, "num_experts_per_tok", q->topk);
+  put_number(t, "moe_intermediate_size", q->expert_ffn ? q->expert_ffn : q->ffn);
+  if (q->shared_experts) put_number(t, "n_shared_experts", q->shared_experts);
+  if (q->dense_layers || q->kv_rank) put_number(t, "first_k_dense_replace", q->dense_layers);
+}
+
+static void put_latent(struct text *t, const struct request *q) {
+  if (q->q_rank)
+    put_number(t, "q_lora_rank", q->q_rank);
   else
-    snprintf(q->config, sizeof q->config,
-             "{\"model_type\":\"gpt2\",\"n_embd\":%lld,\"n_layer\":%lld,\"n_head\":%lld,"
-             "\"n_inner\":%lld,\"vocab_size\":%lld,\"n_positions\":%lld,"
-             "\"tie_word_embeddings\":%s}",
-             (long long)q->hidden, (long long)q->layers, (long long)q->heads, (long long)q->ffn,
-             (long long)vocab, (long long)q->seq, says(r, FRAMEWORK, "torch") ? "false" : "true");
+    put(t, ",\"q_lora_rank\":null");
+  put_number(t, "kv_lora_rank", q->kv_rank);
+  put_number(t, "qk_rope_head_dim", q->rope_dim);
+  put_number(t, "qk_nope_head_dim", q->nope_dim);
+  put_number(t, "v_head_dim", q->value_dim);
+  if (q->mtp) put_number(t, "num_nextn_predict_layers", q->mtp);
+}
+
+/* Which of the families a row has: with latent attention DeepSeek's; with experts alone Qwen3's; plain PyTorch and
+ * shared experts beside ordinary attention the plain decoder; else Llama. */
+static const char *family_of(const struct request *q) {
+  if (q->kv_rank) return "deepseek_v3";
+  if (q->plan.framework && q->plan.framework->decoder) return "decoder";
+  if (q->experts) return q->shared_experts || q->dense_layers ? "decoder" : "qwen3_moe";
+  return "llama";
+}
+
+/* Rows with a gated feed-forward are Llama's shape or one of its descendants, others GPT's. */
+static void write_config(const struct reader *r, struct request *q) {
+  struct text t = {.to = q->config, .bytes = sizeof q->config};
+  bool gated = says(r, MLP, "swiglu"), plain = q->plan.framework && q->plan.framework->decoder;
   q->model.name = cell(r, ID);
   q->model.config = q->config;
   q->model.seq = q->seq;
+  q->model.mtp = q->mtp > 0;
+  if (!gated && !plain && !q->experts) {
+    put_gpt(&t, q, !says(r, FRAMEWORK, "torch"));
+    return;
+  }
+  put(&t, "{\"model_type\":\"%s\",\"hidden_act\":\"%s\"", family_of(q), gated ? "silu" : "gelu");
+  put_number(&t, "hidden_size", q->hidden);
+  put_number(&t, "num_hidden_layers", q->layers);
+  put_number(&t, "num_attention_heads", q->heads);
+  put_number(&t, "num_key_value_heads", q->kv_heads);
+  if (!q->kv_rank) put_number(&t, "head_dim", q->head_dim);
+  put_number(&t, "intermediate_size", q->ffn);
+  put_number(&t, "vocab_size", padded_vocab(q));
+  put_number(&t, "max_position_embeddings", q->seq);
+  if (q->kv_rank) put_latent(&t, q);
+  if (q->experts) put_experts(&t, q);
+  put(&t, "}");
 }
 
 static enum pz_status load_machine(const struct reader *r, struct request *q,

@@ -9,24 +9,6 @@
 
 /* ---- making it ------------------------------------------------------------------------------ */
 
-/* Of the kinds of repeated layers the one that keeps most. */
-static uint32_t repeated_layer(const struct pz_workload *w) {
-  uint32_t most = 0;
-  for (uint32_t i = 1; i < w->n_layers; i++) {
-    const struct pz_layer *l = &w->layers[i], *best = &w->layers[most];
-    if (pz_is_block(l) && (!pz_is_block(best) || l->activation_bytes > best->activation_bytes))
-      most = i;
-  }
-  return most;
-}
-
-static int64_t count_blocks(const struct pz_workload *w, uint32_t block) {
-  int64_t n = 0;
-  for (uint32_t i = 0; i < w->n_layers; i++)
-    if (i == block || pz_is_block(&w->layers[i])) n += w->layers[i].count;
-  return n;
-}
-
 static enum pz_kernels kernels_of(const struct pz_chip *chip, const struct pz_training_plan *p) {
   if (chip->execution == PZ_CHIP_SCHEDULED) return PZ_KERNELS_FUSED;
   return p->execution == PZ_EXECUTION_EAGER ? p->framework->kernels : PZ_KERNELS_POINTWISE;
@@ -39,22 +21,16 @@ static enum pz_status load(const struct pz_training_model *m, enum pz_kernels ke
   o.seq = seq / pz_plan_cp(p);
   o.mbs = p->mbs;
   o.tp = p->tp;
+  o.ep = pz_plan_ep(p);
+  o.etp = p->etp ? p->etp : 0;
+  if (o.ep > 1) o.etp = pz_plan_etp(p);
   o.sequence_parallel = p->sequence_parallel && p->tp > 1;
   o.attention = m->attention;
   o.kernels = kernels;
+  o.mtp = m->mtp;
   if (!p->framework->dropout) o.dropout = 0;
   return m->config ? pz_workload_parse(m->name, m->config, strlen(m->config), &o, out, err)
                    : pz_workload_load(m->name, &o, out, err);
-}
-
-static enum pz_status check_dense(const struct pz_workload *x, struct pz_error *err) {
-  for (uint32_t i = 0; i < x->n_layers; i++)
-    for (uint32_t t = 0; t < x->layers[i].n_tensors; t++)
-      if (x->layers[i].tensors[t].experts)
-        return pz_fail(err, PZ_BAD_INPUT,
-                       "%s has experts, which predictions do not cover; accepted: dense models",
-                       x->model);
-  return PZ_OK;
 }
 
 /* The graph of a part of the context: as much as a sequence of its length, but for attention.  Parts are two halves, one
@@ -88,25 +64,30 @@ static enum pz_status load_both(const struct pz_training_model *model, const str
   m->seq = model->seq ? model->seq : m->w->options.seq;
   if (part) status = load_part(model, kernels, plan, m, err);
   m->kept = m->w;
-  if (status == PZ_OK) status = check_dense(m->w, err);
   /* times of gates, rotary embeddings and losses are known as a whole; memory by operator */
   if (status != PZ_OK || kernels != PZ_KERNELS_MODULES) return status;
   m->kept = NULL;
   return load(model, PZ_KERNELS_OPERATORS, m->seq, plan, &m->kept, err);
 }
 
-static bool is_repeated(const struct pz_step_model *m, uint32_t i) {
-  return i == m->block || pz_is_block(&m->w->layers[i]);
+static struct pz_step_params params_of(const struct pz_layer *l) {
+  double expert = (double)l->expert_params;
+  return (struct pz_step_params){(double)l->params - expert, expert};
 }
 
 static void count_params(struct pz_step_model *m) {
+  uint32_t kind = 0;
   for (uint32_t i = 0; i < m->w->n_layers; i++) {
     const struct pz_layer *l = &m->w->layers[i];
-    if (is_repeated(m, i))
-      m->block_params += (double)(l->params * l->count) / (double)m->n_blocks;
-    else
-      *(i < m->block ? &m->before_params : &m->after_params) += (double)l->params;
+    struct pz_step_params n = params_of(l);
     m->tied_params += (double)l->tied_params;
+    if (kind < m->kinds.n && m->kinds.layer[kind] == i) {
+      m->block_params[kind++] = n;
+      continue;
+    }
+    struct pz_step_params *to = kind ? &m->after_params : &m->before_params;
+    to->dense += n.dense * (double)l->count;
+    to->expert += n.expert * (double)l->count;
   }
 }
 
@@ -136,6 +117,7 @@ static struct pz_step_context context(struct pz_step_model *m, const struct pz_t
                                   .plan = plan,
                                   .seq = m->w->options.seq,
                                   .keys = m->seq,
+                                  .experts_per_token = m->w->experts_per_token,
                                   .kv_bytes = kv_bytes(m, plan),
                                   .rounds = rounds,
                                   .err = err};
@@ -144,14 +126,20 @@ static struct pz_step_context context(struct pz_step_model *m, const struct pz_t
 static enum pz_status time_kernels(struct pz_step_model *m, const struct pz_training_plan *plan,
                                    struct pz_error *err) {
   struct pz_step_context c = context(m, plan, 1, err);
-  m->kernels = pz_calloc(m->w->n_layers, sizeof *m->kernels);
-  if (!m->kernels) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
   enum pz_status status = PZ_OK;
   for (uint32_t i = 0; i < m->w->n_layers && status == PZ_OK; i++) {
-    c.fp8 = is_repeated(m, i) && plan->precision == PZ_PRECISION_FP8;
+    c.fp8 = pz_is_block(&m->w->layers[i]) && plan->precision == PZ_PRECISION_FP8;
     status = pz_layer_kernels(&c, &m->w->layers[i], &m->kernels[i]);
   }
   return status;
+}
+
+static bool make_tables(struct pz_step_model *m) {
+  m->kernels = pz_calloc(m->w->n_layers, sizeof *m->kernels);
+  m->block_params = pz_calloc(m->kinds.n, sizeof *m->block_params);
+  m->steps.block = pz_calloc(m->kinds.n, sizeof *m->steps.block);
+  m->steps.again = pz_calloc(m->kinds.n, sizeof *m->steps.again);
+  return m->kernels && m->block_params && m->steps.block && m->steps.again;
 }
 
 enum pz_status pz_step_model_new(const struct pz_training_model *model, const struct pz_chip *chip,
@@ -161,13 +149,14 @@ enum pz_status pz_step_model_new(const struct pz_training_model *model, const st
   if (!m) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
   m->k = plan->constants ? plan->constants : &pz_constants_default;
   enum pz_status status = load_both(model, chip, plan, m, err);
+  if (status == PZ_OK) status = pz_layer_kinds_of(m->w, &m->kinds, err);
+  if (status == PZ_OK && !make_tables(m))
+    status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
   if (status == PZ_OK) {
-    m->block = repeated_layer(m->w);
-    m->n_blocks = count_blocks(m->w, m->block);
+    m->n_blocks = m->kinds.n_blocks;
     count_params(m);
     use_chip(m, chip, net, plan);
-    m->memory = pz_memory_model_of(m->kept, repeated_layer(m->kept));
-    m->memory.n_blocks = m->n_blocks;
+    m->memory = pz_memory_model_of(m->kept, &m->kinds);
     status = time_kernels(m, plan, err);
   }
   if (status == PZ_OK)
@@ -179,8 +168,12 @@ enum pz_status pz_step_model_new(const struct pz_training_model *model, const st
 
 void pz_step_model_free(struct pz_step_model *m) {
   if (!m) return;
-  if (m->kernels || m->cost.chip.name[0]) pz_cost_release(&m->cost);
+  if (m->cost.chip.name[0]) pz_cost_release(&m->cost);
   pz_free(m->kernels);
+  pz_free(m->block_params);
+  pz_free(m->steps.block);
+  pz_free(m->steps.again);
+  pz_layer_kinds_free(&m->kinds);
   if (m->kept != m->w) pz_workload_free(m->kept);
   pz_workload_free(m->w);
   pz_free(m);
@@ -210,24 +203,24 @@ enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_train
                              .several = rounds > 1};
   if (m->timed && same(&key, &m->key)) return PZ_OK;
   struct pz_step_context c = context(m, plan, rounds, err);
-  m->steps = (struct pz_model_steps){.before = {.forward_s = 0}};
+  struct pz_model_steps *t = &m->steps;
+  uint32_t kind = 0;
+  t->before = t->after = (struct pz_layer_step){.forward_s = 0};
   m->timed = false;
   for (uint32_t i = 0; i < m->w->n_layers; i++) {
     const struct pz_layer *l = &m->w->layers[i];
-    struct pz_layer_step t;
-    enum pz_status status = pz_layer_step(&c, l, &m->kernels[i], false, &t);
+    struct pz_layer_step one;
+    enum pz_status status = pz_layer_step(&c, l, &m->kernels[i], false, &one);
     if (status != PZ_OK) return status;
-    if (!is_repeated(m, i)) {
-      pz_layer_step_add(i < m->block ? &m->steps.before : &m->steps.after, &t, (double)l->count);
+    if (kind == m->kinds.n || m->kinds.layer[kind] != i) {
+      pz_layer_step_add(kind ? &t->after : &t->before, &one, (double)l->count);
       continue;
     }
-    /* kinds of repeated layers alternate: each counts as often as it stands in the model */
-    double part = (double)l->count / (double)m->n_blocks;
-    pz_layer_step_add(&m->steps.block, &t, part);
+    t->block[kind] = t->again[kind] = one;
     if (plan->recompute != PZ_RECOMPUTATION_NONE)
-      status = pz_layer_step(&c, l, &m->kernels[i], true, &t);
+      status = pz_layer_step(&c, l, &m->kernels[i], true, &t->again[kind]);
     if (status != PZ_OK) return status;
-    pz_layer_step_add(&m->steps.again, &t, part);
+    kind++;
   }
   m->key = key;
   m->timed = true;

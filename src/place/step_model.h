@@ -7,10 +7,16 @@
 #include "place/layer_step.h"
 #include "place/training_memory.h"
 
-/* Three parts of a model: before the repeated layer, that layer, behind it. */
+/* Three parts of a model: before the repeated layers, these, behind them. */
 struct pz_model_steps {
   struct pz_layer_step before, after;
-  struct pz_layer_step block, again; /* a repeated layer without and with recomputation */
+  struct pz_layer_step *block,
+      *again; /* by kind of repeated layer, without and with recomputation */
+};
+
+/* Parameters on a device: of all devices of a stage alike, and of routed experts. */
+struct pz_step_params {
+  double dense, expert;
 };
 
 struct pz_step_model {
@@ -18,11 +24,13 @@ struct pz_step_model {
   struct pz_workload *kept; /* the same with all that the framework keeps in memory; may be w */
   struct pz_cost cost;
   const struct pz_constants *k;
-  struct pz_layer_kernels *kernels; /* by layer of w */
-  uint32_t block;                   /* the repeated layer */
-  int64_t n_blocks;
-  int64_t seq; /* tokens of a sample, on all devices of the context */
-  double block_params, before_params, after_params, tied_params; /* on a device */
+  struct pz_layer_kernels *kernels;    /* by layer of w */
+  struct pz_layer_kinds kinds;         /* of repeated layers */
+  int64_t n_blocks;                    /* of all kinds */
+  int64_t seq;                         /* tokens of a sample, on all devices of the context */
+  struct pz_step_params *block_params; /* by kind */
+  struct pz_step_params before_params, after_params;
+  double tied_params;
   struct pz_memory_model memory;
 
   /* of the plan that was priced last */
@@ -36,7 +44,7 @@ struct pz_step_model {
   struct pz_model_steps steps;
 };
 
-/* Of the plan its tp, sequence_parallel, mbs, framework, execution, attention library and constants count. */
+/* Of the plan its tp, ep, etp, imbalance, sequence_parallel, mbs, framework, execution, attention library and constants count. */
 PZ_NODISCARD enum pz_status pz_step_model_new(const struct pz_training_model *model,
                                               const struct pz_chip *chip,
                                               const struct pz_cluster *net,

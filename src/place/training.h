@@ -12,6 +12,8 @@
 struct pz_training_plan {
   int64_t tp, pp, vpp, dp; /* devices = tp cp pp dp */
   int64_t cp;              /* context parallel: parts of a sample's tokens; 0: 1 */
+  int64_t ep, etp;  /* experts over ep devices, each over etp; 0: 1, and tp with ep 1, else 1 */
+  double imbalance; /* rows of the device with most over the mean of the experts' devices; 0: 1 */
   enum pz_precision precision;
   bool sequence_parallel;
   int64_t mbs, batch; /* samples: of a microbatch, of a step */
@@ -35,6 +37,9 @@ struct pz_training_plan {
  * the others even; without them even, but where they do not divide and would with two more, the first
  * and the last chunk, which have embedding and head, hold one less. */
 int64_t pz_plan_blocks(const struct pz_training_plan *p, int64_t blocks, int64_t chunk);
+
+/* Repeated layers of all chunks before it. */
+int64_t pz_plan_start(const struct pz_training_plan *p, int64_t blocks, int64_t chunk);
 
 /* Layers that are computed again, of a chunk with so many. */
 int64_t pz_plan_again(const struct pz_training_plan *p, int64_t stage, int64_t blocks);
@@ -60,9 +65,26 @@ static inline int64_t pz_plan_replicas(const struct pz_training_plan *p) {
   return p->dp * pz_plan_cp(p);
 }
 
+static inline int64_t pz_plan_ep(const struct pz_training_plan *p) { return p->ep ? p->ep : 1; }
+
+static inline int64_t pz_plan_etp(const struct pz_training_plan *p) {
+  return p->etp ? p->etp : pz_plan_ep(p) > 1 ? 1 : p->tp;
+}
+
+/* Devices of a stage with the same experts. */
+static inline int64_t pz_plan_expert_replicas(const struct pz_training_plan *p) {
+  return p->tp * pz_plan_replicas(p) / (pz_plan_ep(p) * pz_plan_etp(p));
+}
+
 /* Those over which ZeRO divides. */
 static inline int64_t pz_plan_shards(const struct pz_training_plan *p) {
   return p->zero && p->shard ? p->shard : pz_plan_replicas(p);
+}
+
+/* The same of the experts' parameters. */
+static inline int64_t pz_plan_expert_shards(const struct pz_training_plan *p) {
+  int64_t all = pz_plan_expert_replicas(p);
+  return p->zero && p->shard && p->shard < all && all % p->shard == 0 ? p->shard : all;
 }
 
 /* How gradients of a weight are added up over microbatches. */
@@ -82,6 +104,8 @@ struct pz_framework {
       *attention;   /* the library whose flash attention it runs, whatever is asked; NULL: none */
   bool stops_early; /* recomputation ends before the last product, as torch.utils.checkpoint */
   double launches;  /* kernels for each operator of the graph */
+  bool counts_rows; /* its host waits for the numbers of rows that experts get */
+  bool graphs;      /* ... but on hosts of NVLink domains, where it captures CUDA graphs */
   double optimizer_bytes; /* read and written for a parameter in the step of Adam */
   double state_bytes;     /* held for a parameter, weights and gradients included */
   unsigned
@@ -130,6 +154,7 @@ struct pz_training_model {
   const char *name, *config; /* config NULL: load by name */
   int64_t seq;               /* tokens per sample; 0: the model's */
   enum pz_attention attention;
+  bool mtp; /* with its multi-token-prediction layers */
 };
 
 /* What the plan takes on a chip in a network (NULL: the chip's own link); `detail` may be NULL.

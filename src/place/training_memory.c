@@ -1,7 +1,5 @@
 #include "place/training_memory.h"
 
-#include <string.h>
-
 #include "core/num.h"
 #include "place/recompute.h"
 #include "place/zero_bubble.h"
@@ -9,10 +7,6 @@
 
 /* Bytes of a gradient in the optimizer's precision, and of a weight or a gradient in that of the layers. */
 static const double MOST_GRADIENT_BYTES = 4, HALF_BYTES = 2;
-
-bool pz_is_block(const struct pz_layer *l) {
-  return l->count > 1 || strncmp(l->name, "block", 5) == 0;
-}
 
 double pz_training_memory_sum(const struct pz_training_memory *m) {
   return m->weight_bytes + m->gradient_bytes + m->optimizer_bytes + m->activation_bytes +
@@ -49,13 +43,13 @@ static double placeholder_bytes(const struct pz_layer *l) {
   return HALF_BYTES * n;
 }
 
-struct pz_memory_model pz_memory_model_of(const struct pz_workload *w, uint32_t block) {
-  const struct pz_layer *l = &w->layers[block];
-  return (struct pz_memory_model){.w = w,
-                                  .block = block,
-                                  .n_blocks = l->count,
-                                  .core_bytes = pz_core_bytes(w, l),
-                                  .placeholder_bytes = placeholder_bytes(l)};
+struct pz_memory_model pz_memory_model_of(const struct pz_workload *w,
+                                          const struct pz_layer_kinds *kinds) {
+  struct pz_memory_model m = {.w = w, .kinds = kinds};
+  for (uint32_t k = 0; k < kinds->n; k++)
+    m.placeholder_bytes =
+        pz_fmax(m.placeholder_bytes, placeholder_bytes(&w->layers[kinds->layer[k]]));
+  return m;
 }
 
 /* ---- a layer in time ------------------------------------------------------------------------ */
@@ -97,9 +91,9 @@ static void make_again(struct layer_pass *x, double again) {
   x->freed += again;
 }
 
-static void recompute(const struct pz_memory_model *m, const struct pz_training_plan *p,
-                      enum pz_recomputation how, struct layer_pass *x) {
-  const struct pz_layer *l = &m->w->layers[m->block];
+static void recompute(const struct pz_workload *w, const struct pz_layer *l,
+                      const struct pz_training_plan *p, enum pz_recomputation how,
+                      struct layer_pass *x) {
   double unread, out = (double)l->output_bytes;
   switch (how) {
   case PZ_RECOMPUTATION_FULL:
@@ -109,7 +103,7 @@ static void recompute(const struct pz_memory_model *m, const struct pz_training_
     x->backward_peak = pz_fmax((double)l->live[PZ_FORWARD].peak_bytes,
                                x->backward_peak + (p->framework->stops_early ? 0 : out));
     break;
-  case PZ_RECOMPUTATION_SELECTIVE: make_again(x, m->core_bytes); break;
+  case PZ_RECOMPUTATION_SELECTIVE: make_again(x, pz_core_bytes(w, l)); break;
   case PZ_RECOMPUTATION_ALTERNATE: {
     double products = alternate_bytes(l, &unread);
     make_again(x, pz_fmax(0, x->kept - out - (products - unread)));
@@ -139,15 +133,30 @@ static struct layer_pass layer_pass(const struct pz_layer *l, enum pz_gradients 
 struct stage_walk {
   const struct pz_memory_model *m;
   const struct pz_training_plan *p;
-  int64_t chunk, chunks; /* of the model: stage, stage + pp, ... */
-  int64_t blocks, again; /* of the chunk, of these computed again */
+  int64_t chunk, chunks;        /* of the model: stage, stage + pp, ... */
+  int64_t start, blocks, again; /* of the chunk: its first layer, layers, of these computed again */
   enum pz_gradients gradients;
-  struct layer_pass plain, recomputed;     /* of a block */
+  struct layer_pass plain, recomputed;     /* of the first kind of repeated layer */
   double activation_bytes, gradient_bytes; /* now */
   double logit_bytes;                      /* kept by the layers behind the blocks, now */
   double communication_bytes;              /* transfers between stages */
   struct pz_training_memory peak;          /* parts that come and go, at the worst moment */
 };
+
+/* Of the layers before and behind the repeated ones, and of these by kind. */
+enum { BEFORE = -1, BEHIND = -2 };
+
+static int kind_of(const struct stage_walk *s, uint32_t i) {
+  const struct pz_layer_kinds *k = s->m->kinds;
+  if (i < k->layer[0]) return BEFORE;
+  for (uint32_t n = 0; n < k->n; n++)
+    if (k->layer[n] == i) return (int)n;
+  return BEHIND;
+}
+
+static const struct pz_layer *first_kind(const struct stage_walk *s) {
+  return &s->m->w->layers[s->m->kinds->layer[0]];
+}
 
 static bool is_first(const struct stage_walk *s) { return s->chunk == 0; }
 static bool is_last(const struct stage_walk *s) { return s->chunk == s->chunks - 1; }
@@ -163,14 +172,14 @@ static bool stays_gathered(const struct pz_training_plan *p) {
 static double gathered_bytes(const struct stage_walk *s, const struct pz_layer *l, bool backward) {
   const struct pz_training_plan *p = s->p;
   if (pz_plan_shards(p) == 1 || p->zero < 2 || stays_gathered(p)) return 0;
-  double n = (double)l->params, next = (double)s->m->w->layers[s->m->block].params;
+  double n = (double)l->params, next = (double)first_kind(s)->params;
   double gradient = backward ? n * (HALF_BYTES + p->grad_bytes) : 0;
   return p->zero == 3 ? HALF_BYTES * (n + next) + gradient : gradient;
 }
 
 /* A moment at which the layer at hand needs `extra` bytes. */
 static void visit(struct stage_walk *s, const struct pz_layer *l, double extra, bool backward) {
-  bool head = l > &s->m->w->layers[s->m->block];
+  bool head = kind_of(s, (uint32_t)(l - s->m->w->layers)) == BEHIND;
   struct pz_training_memory now = {.activation_bytes = s->activation_bytes,
                                    .gradient_bytes = s->gradient_bytes,
                                    .work_bytes = head ? 0 : extra,
@@ -180,63 +189,83 @@ static void visit(struct stage_walk *s, const struct pz_layer *l, double extra, 
   if (pz_training_memory_sum(&now) > pz_training_memory_sum(&s->peak)) s->peak = now;
 }
 
+/* Layers i of the chunk; of these, those computed again. */
+static int64_t repeats_again(const struct stage_walk *s, uint32_t i, int64_t *again) {
+  int kind = kind_of(s, i);
+  *again = 0;
+  if (kind < 0) {
+    bool here = kind == BEFORE ? is_first(s) : is_last(s);
+    return here ? s->m->w->layers[i].count : 0;
+  }
+  *again = pz_kind_count(s->m->kinds, (uint32_t)kind, s->start, s->again);
+  return pz_kind_count(s->m->kinds, (uint32_t)kind, s->start, s->blocks);
+}
+
 static int64_t repeats(const struct stage_walk *s, uint32_t i) {
-  if (i == s->m->block) return s->blocks;
-  if (pz_is_block(&s->m->w->layers[i])) return 0; /* counted as the kind that keeps most */
-  bool here = i < s->m->block ? is_first(s) : is_last(s);
-  return here ? s->m->w->layers[i].count : 0;
+  int64_t again;
+  return repeats_again(s, i, &again);
 }
 
 /* A chunk of the stage begins. */
 static void enter_chunk(struct stage_walk *s, int64_t chunk) {
   s->chunk = chunk;
-  s->blocks = pz_plan_blocks(s->p, s->m->n_blocks, chunk);
+  s->start = pz_plan_start(s->p, s->m->kinds->n_blocks, chunk);
+  s->blocks = pz_plan_blocks(s->p, s->m->kinds->n_blocks, chunk);
   s->again = pz_plan_again(s->p, chunk % s->p->pp, s->blocks);
 }
 
 /* How a layer goes through the stage.  Gradients of embedding and head come from autograd, whatever the
  * products of the layers do. */
-static struct layer_pass pass_of(const struct stage_walk *s, uint32_t i, bool again) {
-  bool block = i == s->m->block, passing = !block && s->gradients == PZ_GRADIENTS_IN_PLACE;
-  struct layer_pass x =
-      layer_pass(&s->m->w->layers[i], passing ? PZ_GRADIENTS_PASSING : s->gradients);
+static struct layer_pass make_pass(const struct stage_walk *s, uint32_t i, bool again) {
+  const struct pz_layer *l = &s->m->w->layers[i];
+  bool passing = kind_of(s, i) < 0 && s->gradients == PZ_GRADIENTS_IN_PLACE;
+  struct layer_pass x = layer_pass(l, passing ? PZ_GRADIENTS_PASSING : s->gradients);
   enum pz_recomputation how = s->p->recompute;
-  if (again) recompute(s->m, s->p, how == PZ_RECOMPUTATION_HALF ? PZ_RECOMPUTATION_FULL : how, &x);
+  if (how == PZ_RECOMPUTATION_HALF) how = PZ_RECOMPUTATION_FULL;
+  if (again) recompute(s->m->w, l, s->p, how, &x);
   return x;
 }
 
-/* Layers one after another that all go through the stage in the same way: the first `again` blocks are
- * computed again, or every second one. */
+static struct layer_pass pass_of(const struct stage_walk *s, uint32_t i, bool again) {
+  if (i == s->m->kinds->layer[0]) return again ? s->recomputed : s->plain;
+  return make_pass(s, i, again);
+}
+
+/* Layers one after another that all go through the stage in the same way: the first `again` of a chunk's
+ * repeated layers are computed again, or every second one.  Kinds that alternate are walked one kind
+ * after the other. */
 struct row {
   int64_t n;
   struct layer_pass x;
 };
 
 static struct row row_from(const struct stage_walk *s, uint32_t i, int64_t k) {
-  if (i != s->m->block) return (struct row){repeats(s, i) - k, pass_of(s, i, false)};
-  if (s->p->recompute == PZ_RECOMPUTATION_HALF)
-    return (struct row){1, k % 2 ? s->plain : s->recomputed};
-  return k < s->again ? (struct row){s->again - k, s->recomputed}
-                      : (struct row){s->blocks - k, s->plain};
+  int64_t again, n = repeats_again(s, i, &again);
+  if (kind_of(s, i) >= 0 && s->p->recompute == PZ_RECOMPUTATION_HALF)
+    return (struct row){1, pass_of(s, i, k % 2 == 0)};
+  return k < again ? (struct row){again - k, pass_of(s, i, true)}
+                   : (struct row){n - k, pass_of(s, i, false)};
 }
 
 /* The row that ends before layer k. */
 static struct row row_to(const struct stage_walk *s, uint32_t i, int64_t k) {
-  if (i != s->m->block) return (struct row){k, pass_of(s, i, false)};
-  if (s->p->recompute == PZ_RECOMPUTATION_HALF) return row_from(s, i, k - 1);
-  return k > s->again ? (struct row){k - s->again, s->plain} : (struct row){k, s->recomputed};
+  int64_t again;
+  (void)repeats_again(s, i, &again);
+  if (kind_of(s, i) >= 0 && s->p->recompute == PZ_RECOMPUTATION_HALF) return row_from(s, i, k - 1);
+  return k > again ? (struct row){k - again, pass_of(s, i, false)}
+                   : (struct row){k, pass_of(s, i, true)};
 }
 
 /* What passes from chunk to chunk.  What is received stays, what is sent does not. */
 static double passed_bytes(const struct stage_walk *s) {
-  return (double)s->m->w->layers[s->m->block].output_bytes;
+  return (double)first_kind(s)->output_bytes;
 }
 
 /* Along a row bytes change by the same with every layer, so that its first or its last is the worst. */
 static void walk_forward(struct stage_walk *s) {
   if (!is_first(s)) s->activation_bytes += passed_bytes(s);
   for (uint32_t i = 0; i < s->m->w->n_layers; i++) {
-    double *now = i > s->m->block ? &s->logit_bytes : &s->activation_bytes;
+    double *now = kind_of(s, i) == BEHIND ? &s->logit_bytes : &s->activation_bytes;
     struct row r;
     for (int64_t k = 0; k < repeats(s, i); k += r.n) {
       r = row_from(s, i, k);
@@ -253,7 +282,7 @@ static void walk_forward(struct stage_walk *s) {
 static void pass_backward(struct stage_walk *s, uint32_t i, const struct layer_pass *x, int64_t n) {
   double times = (double)n;
   s->activation_bytes += times * x->freed;
-  if (i > s->m->block) {
+  if (kind_of(s, i) == BEHIND) {
     s->activation_bytes += times * x->kept;
     s->logit_bytes -= times * x->kept;
   }
@@ -279,11 +308,12 @@ static void walk_backward(struct stage_walk *s) {
 /* Activations of a chunk that waits for its backward. */
 static double waiting_bytes(const struct stage_walk *s) {
   double bytes = passed_bytes(s) * (!is_first(s) - !is_last(s));
-  for (uint32_t i = 0; i < s->m->w->n_layers; i++)
-    if (i != s->m->block && repeats(s, i))
-      bytes += (double)repeats(s, i) * pass_of(s, i, false).kept;
-  return bytes + (double)s->again * s->recomputed.kept +
-         (double)(s->blocks - s->again) * s->plain.kept;
+  for (uint32_t i = 0; i < s->m->w->n_layers; i++) {
+    int64_t again, n = repeats_again(s, i, &again);
+    if (again) bytes += (double)again * pass_of(s, i, true).kept;
+    if (n > again) bytes += (double)(n - again) * pass_of(s, i, false).kept;
+  }
+  return bytes;
 }
 
 /* Forward passes of chunks that a stage has made, at most, before their backward: 1F1B, and
@@ -312,41 +342,54 @@ static double others_bytes(struct stage_walk s, int64_t rounds, int64_t stage) {
 
 /* ---- what stays ----------------------------------------------------------------------------- */
 
-/* Parameters of a stage, and data that all layers read with constants of layers.  A copy of a tied
- * matrix stands on both stages. */
-static void stage_sums(struct stage_walk s, int64_t stage, double *params, double *constants) {
-  *params = 0;
-  *constants = (double)s.m->w->layers[s.m->block].shared_bytes;
+/* Of a stage: parameters, dense and of experts, and data that all layers read with constants of layers.
+ * A copy of a tied matrix stands on both stages. */
+struct stage_sums {
+  double dense, expert, constants;
+};
+
+static struct stage_sums stage_sums(struct stage_walk s, int64_t stage) {
+  struct stage_sums n = {.constants = (double)first_kind(&s)->shared_bytes};
   for (int64_t chunk = stage; chunk < s.chunks; chunk += s.p->pp) {
     enter_chunk(&s, chunk);
     for (uint32_t i = 0; i < s.m->w->n_layers; i++) {
       const struct pz_layer *l = &s.m->w->layers[i];
-      double n = (double)repeats(&s, i);
-      *params += n * (double)(l->params + (s.p->pp > 1 ? l->tied_params : 0));
-      *constants += n * (double)(l->buffer_bytes + (i == s.m->block ? 0 : l->shared_bytes));
+      double times = (double)repeats(&s, i);
+      int64_t shared = kind_of(&s, i) < 0 ? l->shared_bytes : 0;
+      n.dense +=
+          times * (double)(l->params - l->expert_params + (s.p->pp > 1 ? l->tied_params : 0));
+      n.expert += times * (double)l->expert_params;
+      n.constants += times * (double)(l->buffer_bytes + shared);
     }
   }
+  return n;
 }
 
 static double gradient_bytes(const struct pz_framework *f) {
   return pz_fmin(MOST_GRADIENT_BYTES, f->state_bytes - f->weight_bytes);
 }
 
-static struct pz_training_memory state_bytes(const struct stage_walk *s, int64_t stage) {
-  const struct pz_training_plan *p = s->p;
+/* What parameters that so many devices share take: weights, gradients, optimizer state. */
+static void add_state(const struct pz_training_plan *p, double n, int64_t shards,
+                      struct pz_training_memory *to) {
   const struct pz_framework *f = p->framework;
-  double n, constants, d = (double)pz_plan_shards(p);
-  stage_sums(*s, stage, &n, &constants);
-  double whole = stays_gathered(p) ? n : 0;
-  return (struct pz_training_memory){
-      .weight_bytes = n * f->weight_bytes / (p->zero > 2 ? d : 1) + whole * HALF_BYTES,
-      .gradient_bytes =
-          n * gradient_bytes(f) / (p->zero > 2 || (p->zero == 2 && p->pp == 1) ? d : 1) +
-          whole * p->grad_bytes + (f->placeholders ? s->m->placeholder_bytes : 0),
-      .optimizer_bytes =
-          n * (f->state_bytes - f->weight_bytes - gradient_bytes(f)) / (p->zero ? d : 1),
-      .activation_bytes = constants,
-      .reserve_bytes = f->reserve_bytes};
+  double d = (double)shards, whole = stays_gathered(p) ? n : 0;
+  bool gradients = p->zero > 2 || (p->zero == 2 && p->pp == 1);
+  to->weight_bytes += n * f->weight_bytes / (p->zero > 2 ? d : 1) + whole * HALF_BYTES;
+  to->gradient_bytes += n * gradient_bytes(f) / (gradients ? d : 1) + whole * p->grad_bytes;
+  to->optimizer_bytes +=
+      n * (f->state_bytes - f->weight_bytes - gradient_bytes(f)) / (p->zero ? d : 1);
+}
+
+static struct pz_training_memory state_bytes(const struct stage_walk *s, int64_t stage) {
+  const struct pz_framework *f = s->p->framework;
+  struct stage_sums n = stage_sums(*s, stage);
+  struct pz_training_memory m = {.activation_bytes = n.constants,
+                                 .reserve_bytes = f->reserve_bytes};
+  add_state(s->p, n.dense, pz_plan_shards(s->p), &m);
+  add_state(s->p, n.expert, pz_plan_expert_shards(s->p), &m);
+  if (f->placeholders) m.gradient_bytes += s->m->placeholder_bytes;
+  return m;
 }
 
 struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
@@ -362,8 +405,8 @@ struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
     all.gradient_bytes += HALF_BYTES * all.weight_bytes / p->framework->weight_bytes;
     s.gradients = PZ_GRADIENTS_PASSING;
   }
-  s.plain = pass_of(&s, m->block, false);
-  s.recomputed = pass_of(&s, m->block, true);
+  s.plain = make_pass(&s, m->kinds->layer[0], false);
+  s.recomputed = make_pass(&s, m->kinds->layer[0], true);
   s.activation_bytes = others_bytes(s, rounds, stage);
   enter_chunk(&s, stage + p->pp * (p->vpp - 1));
   walk_forward(&s);

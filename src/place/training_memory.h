@@ -6,21 +6,18 @@
 #ifndef PZ_PLACE_TRAINING_MEMORY_H
 #define PZ_PLACE_TRAINING_MEMORY_H
 
+#include "place/layer_kinds.h"
 #include "place/training.h"
 
 /* The model in the bytes of one device. */
-/* Is it one of the repeated layers?  A model may have several kinds of them, alternating. */
-bool pz_is_block(const struct pz_layer *l);
-
 struct pz_memory_model {
   const struct pz_workload *w;
-  uint32_t block; /* the repeated layer */
-  int64_t n_blocks;
-  double core_bytes;        /* of a block's activations: those of the attention core */
-  double placeholder_bytes; /* a 16-bit gradient of every matrix of a block */
+  const struct pz_layer_kinds *kinds; /* of repeated layers */
+  double placeholder_bytes;           /* a 16-bit gradient of every matrix of a repeated layer */
 };
 
-struct pz_memory_model pz_memory_model_of(const struct pz_workload *w, uint32_t block);
+struct pz_memory_model pz_memory_model_of(const struct pz_workload *w,
+                                          const struct pz_layer_kinds *kinds);
 
 /* What the attention core of a layer keeps: tensors of the size of the scores. */
 double pz_core_bytes(const struct pz_workload *w, const struct pz_layer *l);

@@ -14,6 +14,18 @@ int64_t pz_plan_blocks(const struct pz_training_plan *p, int64_t blocks, int64_t
   return blocks / n + (j < blocks % n);
 }
 
+int64_t pz_plan_start(const struct pz_training_plan *p, int64_t blocks, int64_t chunk) {
+  int64_t n = p->pp * p->vpp, j = chunk;
+  if (p->first_layers || p->last_layers) {
+    if (j == 0) return 0;
+    if (j == n - 1) return blocks - p->last_layers;
+    int64_t rest = blocks - p->first_layers - p->last_layers;
+    return p->first_layers + (j - 1) * (rest / (n - 2)) + pz_min(j - 1, rest % (n - 2));
+  }
+  if (blocks % n && (blocks + 2) % n == 0) return j * ((blocks + 2) / n) - (j > 0);
+  return j * (blocks / n) + pz_min(j, blocks % n);
+}
+
 int64_t pz_plan_again(const struct pz_training_plan *p, int64_t stage, int64_t blocks) {
   int64_t n = p->stage_recompute    ? p->stage_recompute[stage]
               : p->recompute_layers ? p->recompute_layers
@@ -48,6 +60,15 @@ enum pz_status pz_training_check(const struct pz_training_plan *p, struct pz_err
     if (list[i].v < 1 || list[i].v > 1 << 24)
       return pz_fail(err, PZ_BAD_USE, "%s %lld; accepted: 1 to 2^24", list[i].name,
                      (long long)list[i].v);
+  int64_t group = p->tp * pz_plan_replicas(p), grid = pz_plan_ep(p) * pz_plan_etp(p);
+  if (p->ep < 0 || p->etp < 0 || p->ep > 1 << 24 || p->etp > 1 << 24 || group % grid)
+    return pz_fail(
+        err, PZ_BAD_USE,
+        "experts over ep %lld x etp %lld with %lld devices a stage (tp x cp x dp); accepted: "
+        "products that divide these",
+        (long long)pz_plan_ep(p), (long long)pz_plan_etp(p), (long long)group);
+  if (p->imbalance != 0 && !(p->imbalance >= 1 && p->imbalance <= 1e6))
+    return pz_fail(err, PZ_BAD_USE, "imbalance %g; accepted: 1 and more", p->imbalance);
   if (p->zero < 0 || p->zero > 3)
     return pz_fail(err, PZ_BAD_USE, "zero %d; accepted: 0 to 3", p->zero);
   if (p->recompute_layers < 0)

@@ -6,6 +6,7 @@
 
 #include "chip/chip_json.h"
 #include "core/alloc.h"
+#include "core/json_lost.h"
 #include "core/record.h"
 #include "place/plan_json.h"
 
@@ -176,6 +177,7 @@ json_t *pz_result_inputs_json(const struct pz_result *r) {
   json_t *json = NULL;
   enum pz_status status =
       pz_json_parse("inputs", r->inputs.json, strlen(r->inputs.json), &json, NULL);
+  if (status != PZ_OK) pz_json_lost_set(true); /* it was read before: memory is what it lacked */
   return status == PZ_OK ? json : NULL;
 }
 

@@ -52,6 +52,7 @@ static const struct pz_op_info table[PZ_OP_KINDS] = {
     [PZ_OP_REDUCE] = {"reduce", VEC, PZ_GRAD_NONE, NOTHING, false, {1, 1}},
     [PZ_OP_TOPK] = {"topk", VEC, POINT, AUX, false, {1, 1}},
     [PZ_OP_DISPATCH] = {"dispatch", VEC, POINT, REST, false, {0, 1}},
+    [PZ_OP_SORT] = {"sort", VEC, POINT, NOTHING, false, {0, 0}},
     [PZ_OP_COMBINE] = {"combine", VEC, POINT, ALL_IN, false, {2, 3}},
     [PZ_OP_SPLIT] = {"split", NON, PZ_GRAD_SPLIT, NOTHING, false, {0, 0}},
     [PZ_OP_TP_ENTER] = {"tp_enter", NON, PZ_GRAD_COLLECTIVE, NOTHING, false, {0, 0}},

@@ -41,6 +41,7 @@ enum pz_op_kind {
   PZ_OP_REDUCE, /* sum over rows */
   PZ_OP_TOPK,
   PZ_OP_DISPATCH, /* rows of tokens to rows of experts */
+  PZ_OP_SORT,     /* rows from several devices by expert, or back */
   PZ_OP_COMBINE,  /* weighted sum of the experts' rows of each token */
   PZ_OP_SPLIT,    /* views of parts of one tensor */
   PZ_OP_TP_ENTER, /* nothing forward; all-reduce of the gradient */

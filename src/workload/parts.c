@@ -136,7 +136,7 @@ static uint32_t shared_expert(struct pz_builder *b, const struct pz_arch *a, uin
 static uint32_t sort_rows(struct pz_builder *b, const struct pz_arch *a, const char *name,
                           uint32_t x) {
   if (b->options->ep == 1 || pz_local_experts(b, a->experts) == 1) return x;
-  return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_COPY, .name = name, .in = {x, PZ_NONE}});
+  return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_SORT, .name = name, .in = {x, PZ_NONE}});
 }
 
 /* Experts on a grid of their own: each device routes the tokens that it has outside the
