@@ -869,6 +869,9 @@ enum pz_pipeline_order {
   PZ_PIPELINE_GPIPE,
   PZ_PIPELINE_ZB_H1, /* zero bubble: gradients of weights fill the gaps; the memory of 1F1B */
   PZ_PIPELINE_ZB_2P, /* the same with about twice the microbatches in flight */
+  PZ_PIPELINE_ZB_V, /* zero bubble; stage k has the chunks k and 2 pp - 1 - k; the memory of 1F1B */
+  PZ_PIPELINE_DUALPIPE_V, /* the same chunks; forwards run beside backwards of the other chunk */
+  PZ_PIPELINE_DUALPIPE,   /* microbatches from both ends; two copies of the parameters */
   PZ_PIPELINES
 };
 

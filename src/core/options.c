@@ -196,7 +196,7 @@ static void put_wrapped(const char *text, FILE *out) {
 void pz_options_help(const struct pz_option_table *table, const void *settings, FILE *out) {
   for (size_t i = 0; i < table->n; i++) {
     const struct pz_option *o = &table->options[i];
-    char left[64], standard[40], text[512], letter[8] = "    ";
+    char left[120], standard[40], text[512], letter[8] = "    ";
     spell(o, left, sizeof left);
     spell_default(o, settings, standard, sizeof standard);
     if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
@@ -221,7 +221,7 @@ static void roff(const char *s, FILE *out) {
 void pz_options_man(const struct pz_option_table *table, const void *settings, FILE *out) {
   for (size_t i = 0; i < table->n; i++) {
     const struct pz_option *o = &table->options[i];
-    char left[64], standard[40];
+    char left[120], standard[40];
     spell(o, left, sizeof left);
     spell_default(o, settings, standard, sizeof standard);
     fprintf(out, ".TP\n");

@@ -3,6 +3,8 @@
 #include <math.h>
 
 #include "core/num.h"
+#include "place/pipeline_order.h"
+#include "place/v_pipeline.h"
 #include "place/zero_bubble.h"
 
 /* Step i of a stage's forwards or backwards: which chunk, which microbatch.  Interleaving takes as
@@ -115,16 +117,9 @@ static enum pz_status run(struct simulation *s, uint32_t n_all, struct pz_error 
 }
 
 static enum pz_status check(const struct pz_pipeline *p, struct pz_error *err) {
-  if (!p->stages || !p->chunks || !p->microbatches)
-    return pz_fail(err, PZ_BAD_USE,
-                   "a pipeline of %u stages, %u chunks, %u microbatches; accepted: 1 and above",
-                   p->stages, p->chunks, p->microbatches);
-  if (p->chunks > 1 && p->order != PZ_PIPELINE_INTERLEAVED)
-    return pz_fail(err, PZ_BAD_USE, "%u chunks a stage; accepted: 1, or interleaved", p->chunks);
-  if (p->chunks > 1 && p->microbatches % p->stages)
-    return pz_fail(err, PZ_BAD_USE,
-                   "%u microbatches interleaved over %u stages; accepted: multiples of the stages",
-                   p->microbatches, p->stages);
+  struct pz_pipeline_shape shape = {p->order, p->stages, p->chunks, p->microbatches};
+  enum pz_status status = pz_pipeline_check(&shape, err);
+  if (status != PZ_OK) return status;
   double events = 2.0 * p->stages * p->chunks * p->microbatches;
   return events <= PZ_PIPELINE_MOST_EVENTS ? PZ_OK
                                            : pz_fail(err, PZ_LIMIT,
@@ -138,6 +133,7 @@ enum pz_status pz_pipeline_simulate(const struct pz_pipeline *p, bool keep, stru
   struct pz_arena work;
   enum pz_status status = check(p, err);
   if (status != PZ_OK) return status;
+  if (pz_is_v_pipeline(p->order)) return pz_v_simulate(p, keep, arena, out, err);
   if (pz_is_zero_bubble(p->order)) return pz_zero_bubble_simulate(p, keep, arena, out, err);
   uint32_t units = p->stages * p->chunks * p->microbatches;
   struct simulation s = {.p = p};
@@ -167,6 +163,7 @@ enum pz_status pz_pipeline_simulate(const struct pz_pipeline *p, bool keep, stru
  * stages before it, and after the last one it goes back through them. */
 double pz_pipeline_bound_s(const struct pz_pipeline *p) {
   double before = 0, most = 0;
+  if (pz_is_v_pipeline(p->order)) return pz_v_bound_s(p);
   for (uint32_t k = 0; k < p->stages; k++) {
     double own = 0;
     for (uint32_t c = 0; c < p->chunks; c++)

@@ -4,14 +4,14 @@
  * Orders: GPipe runs all forwards, then all backwards (Huang et al., NeurIPS 2019); 1F1B warms up
  * with one forward for each later stage and then alternates (Narayanan et al., PipeDream-Flush, ICML
  * 2021); interleaved 1F1B gives each stage several chunks of layers (Narayanan et al., Megatron-LM,
- * SC 2021). */
+ * SC 2021); zero_bubble.h and v_pipeline.h have those that find gradients of weights apart. */
 #ifndef PZ_PLACE_PIPELINE_H
 #define PZ_PLACE_PIPELINE_H
 
 #include "place/pipeline_model.h"
 
-/* Run it.  PZ_BAD_USE: no stages, microbatches or chunks, more than one chunk where the order has
- * none, or microbatches that interleaving cannot divide by the stages; PZ_LIMIT: more than
+/* Run it.  PZ_BAD_USE: stages, chunks or microbatches that the order does not run
+ * (pz_pipeline_check); PZ_LIMIT: more than
  * PZ_PIPELINE_MOST_EVENTS.  With `keep` the arena holds every event.  Cost: linear in the events. */
 PZ_NODISCARD enum pz_status pz_pipeline_simulate(const struct pz_pipeline *p, bool keep,
                                                  struct pz_arena *arena,

@@ -4,13 +4,15 @@
 
 #include "core/num.h"
 #include "core/text.h"
+#include "place/pipeline_order.h"
 
 const char *const pz_recomputation_names[] = {"none",      "selective", "full",
                                               "alternate", "half",      NULL};
 const char *const pz_execution_names[] = {"eager", "compile", "graph", NULL};
 const char *const pz_precision_names[] = {"bf16", "fp8", NULL};
 const char *const pz_overlap_names[] = {"grad", "param", "tp", "p2p", NULL};
-const char *const pz_pipeline_names[] = {"1f1b", "interleaved", "gpipe", "zb-h1", "zb-2p", NULL};
+const char *const pz_pipeline_names[] = {"1f1b", "interleaved", "gpipe",    "zb-h1", "zb-2p",
+                                         "zb-v", "dualpipe-v",  "dualpipe", NULL};
 
 static const int64_t MOST = 1 << 24;
 
@@ -116,10 +118,33 @@ static enum pz_status fill_degrees(struct pz_training_options *o, struct pz_erro
   return PZ_OK;
 }
 
+/* The published orders are of so many microbatches and stages. */
+static enum pz_status check_dualpipe(const struct pz_training_options *o, struct pz_error *err) {
+  int64_t rounds = o->batch / (o->mbs * o->dp);
+  bool both_ends = o->pipeline == PZ_PIPELINE_DUALPIPE;
+  if (both_ends && o->pp % 2)
+    return pz_fail(err, PZ_BAD_USE, "pipeline dualpipe with pp %lld; accepted: even pp",
+                   (long long)o->pp);
+  if (rounds < 2 * o->pp || (both_ends && rounds % 2))
+    return pz_fail(
+        err, PZ_BAD_USE,
+        "pipeline %s over %lld stages with %lld microbatches a replica; accepted: %s%lld "
+        "and more, that is batches of %lld and more",
+        pz_pipeline_names[o->pipeline], (long long)o->pp, (long long)rounds,
+        both_ends ? "even numbers, " : "", (long long)(2 * o->pp),
+        (long long)(2 * o->pp * o->mbs * o->dp));
+  return PZ_OK;
+}
+
 static enum pz_status fill_pipeline(struct pz_training_options *o, struct pz_error *err) {
   int64_t rounds = o->batch / (o->mbs * o->dp);
   if (o->pipeline < 0) o->pipeline = o->vpp > 1 ? PZ_PIPELINE_INTERLEAVED : PZ_PIPELINE_1F1B;
-  if ((o->vpp > 1) != (o->pipeline == PZ_PIPELINE_INTERLEAVED))
+  uint32_t need = pz_pipeline_chunks((enum pz_pipeline_order)o->pipeline);
+  if (need == 2 && o->vpp == 1) o->vpp = 2;
+  if (need == 2 && o->vpp != 2)
+    return pz_fail(err, PZ_BAD_USE, "pipeline %s with vpp %lld; accepted: 2",
+                   pz_pipeline_names[o->pipeline], (long long)o->vpp);
+  if (need < 2 && (o->vpp > 1) != (need == 0))
     return pz_fail(err, PZ_BAD_USE, "pipeline %s with vpp %lld; accepted: %s",
                    pz_pipeline_names[o->pipeline], (long long)o->vpp,
                    o->vpp > 1 ? "interleaved, or vpp 1"
@@ -127,12 +152,14 @@ static enum pz_status fill_pipeline(struct pz_training_options *o, struct pz_err
   if (o->vpp > 1 && o->pp == 1)
     return pz_fail(err, PZ_BAD_USE, "vpp %lld with one stage; accepted: 1, or pp above 1",
                    (long long)o->vpp);
-  if (o->vpp > 1 && rounds % o->pp)
+  if (need == 0 && rounds % o->pp)
     return pz_fail(err, PZ_BAD_USE,
                    "%lld microbatches a replica interleaved over %lld stages; accepted: multiples "
                    "of %lld, that is batches that are multiples of %lld",
                    (long long)rounds, (long long)o->pp, (long long)o->pp,
                    (long long)(o->pp * o->mbs * o->dp));
+  if (o->pipeline == PZ_PIPELINE_DUALPIPE_V || o->pipeline == PZ_PIPELINE_DUALPIPE)
+    return check_dualpipe(o, err);
   return PZ_OK;
 }
 
