@@ -859,7 +859,8 @@ enum pz_overlap {
   PZ_OVERLAP_PARAM = 2,
   PZ_OVERLAP_TP = 4,
   PZ_OVERLAP_P2P = 8,
-  PZ_OVERLAP_ALL = 15
+  PZ_OVERLAP_EP = 16, /* experts' all-to-all, beside another microbatch */
+  PZ_OVERLAP_ALL = 31
 };
 
 /* In which order the stages of a pipeline run their microbatches. */
@@ -919,6 +920,12 @@ struct pz_training_options {
                                         even; 0 and 0: all even */
   const int64_t *stage_recompute;    /* of full recomputation: so many layers of each chunk, by
                                         stage (pp of them); NULL: recompute_layers in all */
+
+  /* of models with experts, which have a grid of their own: ep x etp divides tp x cp x dp */
+  int64_t ep;       /* devices over which the experts are divided; 0: 1 */
+  int64_t etp;      /* those over which each is divided; 0: 1, or tp where ep is 1 */
+  double imbalance; /* rows of the device that has most, over the mean; 0: 1, an even load */
+  bool mtp;         /* with the model's multi-token-prediction layers */
 };
 
 PZ_API struct pz_training_options pz_training_options_default(void);
@@ -927,7 +934,8 @@ PZ_API struct pz_training_options pz_training_options_default(void);
 struct pz_training_parts {
   double products_s, attention_s, elementwise_s;
   double launch_s;   /* waiting for the host */
-  double tensor_s;   /* tensor-parallel collectives that are not hidden */
+  double tensor_s;   /* tensor- and context-parallel collectives that are not hidden */
+  double expert_s;   /* rows to and from the experts' devices, not hidden */
   double transfer_s; /* between stages */
   double bubble_s;
   double gradient_s; /* exchange of gradients and weights that is not hidden */
@@ -947,8 +955,8 @@ struct pz_training_memory {
 struct pz_prediction {
   double step_s;
   struct pz_training_parts parts;
-  double tensor_hidden_s, gradient_hidden_s; /* collectives that run beside compute */
-  double bound_s;                            /* lower bound of the pipeline alone */
+  double tensor_hidden_s, expert_hidden_s, gradient_hidden_s; /* what runs beside compute */
+  double bound_s; /* lower bound of the pipeline alone */
   double samples_per_s, tokens_per_s_per_device;
   double mfu, hfu; /* 6 FLOP a parameter and token and attention in full, without the embedding's
                       look-up, over the data-sheet peak; hfu also counts what is computed again */
@@ -1015,6 +1023,7 @@ struct pz_training_place_options {
 
   /* PZ_FREE, or pinned, as in pz_training_options */
   int64_t tp, sequence_parallel, cp, pp, vpp, dp, mbs, zero;
+  int64_t ep;        /* powers of two where it is free; each expert on one device */
   int64_t recompute; /* full: the fewest layers with which it fits */
 
   /* PZ_AS_FRAMEWORK, or the same in every plan, as in pz_training_options */

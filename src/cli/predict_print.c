@@ -70,7 +70,7 @@ static int decimals(double step_s) {
 }
 
 enum pz_status pz_predict_print_parts(const struct pz_prediction *p, struct pz_arena *arena) {
-  bool hides = p->tensor_hidden_s > 0 || p->gradient_hidden_s > 0;
+  bool hides = p->tensor_hidden_s + p->expert_hidden_s + p->gradient_hidden_s > 0;
   const char *const heads[] = {"part of the step", ">seconds", ">share",
                                hides ? ">hidden (s)" : NULL, NULL};
   const struct pz_part_info *part;

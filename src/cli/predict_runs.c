@@ -156,9 +156,9 @@ static void put_row(const struct pz_run_table *t, uint32_t i, FILE *out) {
     if (row->predicted) fprintf(out, "%.5g", pz_time_part(&p->parts, part));
   }
   if (row->predicted)
-    fprintf(out, ",%.5g,%.5g,", p->tensor_hidden_s, p->gradient_hidden_s);
+    fprintf(out, ",%.5g,%.5g,%.5g,", p->tensor_hidden_s, p->expert_hidden_s, p->gradient_hidden_s);
   else
-    fputs(",,,", out);
+    fputs(",,,,", out);
   pz_csv_put(row->reason, out);
   fputc('\n', out);
 }
@@ -171,7 +171,7 @@ static void put_heads(const struct pz_run_table *t, FILE *out) {
   }
   fputs("predicted_step_s,error,predicted_peak_bytes,memory_error", out);
   for (size_t k = 0; (part = pz_time_part_at(k)); k++) fprintf(out, ",%s", part->key);
-  fputs(",tensor_hidden_s,gradient_hidden_s,reason\n", out);
+  fputs(",tensor_hidden_s,expert_hidden_s,gradient_hidden_s,reason\n", out);
 }
 
 static enum pz_status write_csv(const struct pz_run_table *t, const char *path,

@@ -1,6 +1,7 @@
 #include "place/layer_step.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "chip/chip.h"
 #include "core/alloc.h"
@@ -39,6 +40,9 @@ static double outer_part(const struct pz_step_context *w, struct pz_group g) {
 static double all_to_all_s(const struct pz_step_context *w, const struct pz_op *op) {
   struct pz_group g = {pz_plan_ep(w->plan), pz_plan_etp(w->plan)};
   double bytes = (double)op->bytes_written * imbalance(w);
+  bool there = op->direction == (strncmp(op->name, "dispatch", 8) == 0 ? PZ_FORWARD : PZ_BACKWARD);
+  if (there && w->plan->framework->fp8_dispatch && w->plan->precision == PZ_PRECISION_FP8)
+    bytes /= 2;
   return pz_network_all_to_all_s(w->k, w->net, bytes, g, outer_part(w, g));
 }
 
@@ -165,7 +169,8 @@ static void add_collectives(const struct pz_step_context *w, const struct pz_ops
                             struct pz_pass *p) {
   for (uint32_t i = 0; i < ops->n; i++)
     if (ops->op[i].op_class == PZ_CLASS_COLLECTIVE && ops->op[i].dims.batch > 1)
-      p->collectives_s += collective_s(w, &ops->op[i]);
+      *(ops->op[i].kind == PZ_OP_ALL_TO_ALL ? &p->expert_s : &p->collectives_s) +=
+          collective_s(w, &ops->op[i]);
 }
 
 /* Context parallel: keys and values of the other parts come round a ring beside the attention (Liu et al., arXiv
@@ -202,6 +207,7 @@ static void add_pass(struct pz_pass *to, const struct pz_pass *from, double part
   to->attention_s += part * from->attention_s;
   to->elementwise_s += part * from->elementwise_s;
   to->collectives_s += part * from->collectives_s;
+  to->expert_s += part * from->expert_s;
   to->n_ops += part * from->n_ops;
 }
 
@@ -237,10 +243,26 @@ static enum pz_status recompute_needed(const struct pz_step_context *w, const st
   if (status == PZ_OK) {
     for (uint32_t i = 0; i < ops->n; i++)
       if (again[i] && ops->op[i].op_class == PZ_CLASS_COLLECTIVE && ops->op[i].dims.batch > 1)
-        more.collectives_s += collective_s(w, &ops->op[i]);
+        *(ops->op[i].kind == PZ_OP_ALL_TO_ALL ? &more.expert_s : &more.collectives_s) +=
+            collective_s(w, &ops->op[i]);
     add_pass(p, &more, 1);
   }
   pz_free(again);
+  return status;
+}
+
+/* Selective recomputation of modules: their operators run again. */
+static enum pz_status recompute_modules(const struct pz_step_context *w, const struct pz_layer *l,
+                                        struct pz_pass *p) {
+  const struct pz_ops *ops = &l->ops[PZ_FORWARD];
+  struct pz_pass more = {.n_ops = 0};
+  enum pz_status status = PZ_OK;
+  for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++)
+    if (pz_in_modules(l, &ops->op[i], w->plan->modules)) {
+      status = add_op(w, &ops->op[i], &more);
+      if (ops->op[i].op_class == PZ_CLASS_COLLECTIVE) more.expert_s += collective_s(w, &ops->op[i]);
+    }
+  if (status == PZ_OK) add_pass(p, &more, 1);
   return status;
 }
 
@@ -277,19 +299,33 @@ static double launches_s(const struct pz_step_context *w, const struct pz_pass *
   return p->n_ops * w->plan->framework->launches * w->k->launch_s * lockstep(w);
 }
 
-static double pass_s(const struct pz_step_context *w, const struct pz_pass *p, bool waiting,
-                     double *exposed_s) {
+/* Part of the experts' all-to-all that runs beside another microbatch: where the framework is told so, and in DualPipe,
+ * which is made for it (DeepSeek-V3, arXiv 2412.19437). */
+static double expert_hidden(const struct pz_step_context *w) {
+  enum pz_pipeline_order o = w->plan->order;
+  bool paired = o == PZ_PIPELINE_DUALPIPE || o == PZ_PIPELINE_DUALPIPE_V;
+  return paired || w->plan->overlap & PZ_OVERLAP_EP ? w->k->hidden_part : 0;
+}
+
+/* Leave of the pass's collectives what shows; seconds of all, and of `waits` those of launches that nothing covers. */
+static double finish_pass(const struct pz_step_context *w, bool waiting, struct pz_pass *p,
+                          struct pz_layer_step *t) {
   double hidden = w->plan->overlap & PZ_OVERLAP_TP ? w->k->hidden_part : 0;
-  *exposed_s = p->collectives_s * (1 - hidden);
-  double device = kernels_s(p) + *exposed_s, host = launches_s(w, p);
+  double tensor_s = p->collectives_s * hidden, expert_s = p->expert_s * expert_hidden(w);
+  t->hidden_s += tensor_s;
+  t->expert_hidden_s += expert_s;
+  p->collectives_s -= tensor_s;
+  p->expert_s -= expert_s;
+  double device = kernels_s(p) + p->collectives_s + p->expert_s, host = launches_s(w, p);
   double s = pow(pow(device, w->k->smooth) + pow(host, w->k->smooth), 1 / w->k->smooth);
-  return waiting ? s + w->k->waiting_part * pz_fmin(device, host) : s;
+  if (waiting) s += w->k->waiting_part * pz_fmin(device, host);
+  t->launch_s += s - device;
+  return s;
 }
 
 enum pz_status pz_layer_step(const struct pz_step_context *w, const struct pz_layer *l,
                              const struct pz_layer_kernels *kernels, bool again,
                              struct pz_layer_step *t) {
-  double f_exposed, b_exposed;
   enum pz_status status = PZ_OK;
   *t = (struct pz_layer_step){.forward = kernels->forward, .backward = kernels->backward};
   add_collectives(w, &l->ops[PZ_FORWARD], &t->forward);
@@ -299,17 +335,14 @@ enum pz_status pz_layer_step(const struct pz_step_context *w, const struct pz_la
   accumulate(w, l, kernels->n_params, &t->backward);
   if (again && recomputes_needed(w->plan))
     status = recompute_needed(w, l, &t->backward);
+  else if (again && w->plan->modules && w->plan->recompute == PZ_RECOMPUTATION_SELECTIVE)
+    status = recompute_modules(w, l, &t->backward);
   else if (again)
     recompute(w, t);
   if (status != PZ_OK) return status;
   bool waiting = waits(w, l);
-  t->forward_s = pass_s(w, &t->forward, waiting, &f_exposed);
-  t->backward_s = pass_s(w, &t->backward, waiting, &b_exposed);
-  t->launch_s = t->forward_s - kernels_s(&t->forward) - f_exposed + t->backward_s -
-                kernels_s(&t->backward) - b_exposed;
-  t->hidden_s = t->forward.collectives_s - f_exposed + t->backward.collectives_s - b_exposed;
-  t->forward.collectives_s = f_exposed;
-  t->backward.collectives_s = b_exposed;
+  t->forward_s = finish_pass(w, waiting, &t->forward, t);
+  t->backward_s = finish_pass(w, waiting, &t->backward, t);
   return PZ_OK;
 }
 
@@ -320,4 +353,5 @@ void pz_layer_step_add(struct pz_layer_step *sum, const struct pz_layer_step *t,
   sum->backward_s += times * t->backward_s;
   sum->launch_s += times * t->launch_s;
   sum->hidden_s += times * t->hidden_s;
+  sum->expert_hidden_s += times * t->expert_hidden_s;
 }

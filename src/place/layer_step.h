@@ -9,6 +9,7 @@
 /* One direction of a layer. */
 struct pz_pass {
   double products_s, elementwise_s, collectives_s;
+  double expert_s;    /* all-to-all of experts */
   double attention_s; /* the attention core, which selective recomputation runs again */
   double weight_s;    /* of products_s: gradients of weights */
   double last_s;      /* of products_s: the last, whose result backward does not read */
@@ -26,7 +27,7 @@ struct pz_layer_step {
   struct pz_pass forward, backward; /* collectives: those not hidden */
   double forward_s, backward_s;     /* with launches and exposed collectives */
   double launch_s;                  /* of these: waiting for the host */
-  double hidden_s;                  /* collectives beside compute, not of these */
+  double hidden_s, expert_hidden_s; /* collectives beside compute, not of these */
 };
 
 /* What a layer is timed with. */

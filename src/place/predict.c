@@ -11,7 +11,8 @@ struct pricing {
   struct pz_step_model *m;
   const struct pz_training_plan *plan;
   int64_t rounds; /* microbatches of a replica */
-  double send_s;  /* of a transfer between stages, on a stage's own stream */
+  struct pz_pipeline_shape shape;
+  double send_s; /* of a transfer between stages, on a stage's own stream */
 };
 
 /* ---- stages --------------------------------------------------------------------------------- */
@@ -20,19 +21,30 @@ struct pricing {
 static int64_t chunk_kind(const struct pricing *x, int64_t chunk, uint32_t kind, int64_t *again) {
   const struct pz_training_plan *p = x->plan;
   const struct pz_layer_kinds *k = &x->m->kinds;
-  int64_t n = pz_plan_blocks(p, x->m->n_blocks, chunk), a = pz_plan_again(p, chunk % p->pp, n);
+  int64_t n = pz_plan_blocks(p, x->m->n_blocks, chunk);
+  int64_t a = pz_plan_again(p, pz_pipeline_stage_of(&x->shape, (uint32_t)chunk), n);
   if (k->n == 1) return *again = a, n;
   int64_t start = pz_plan_start(p, x->m->n_blocks, chunk);
   *again = pz_kind_count(k, kind, start, a);
   return pz_kind_count(k, kind, start, n);
 }
 
-/* Layers of a stage that are computed again. */
-static int64_t stage_again(const struct pricing *x, int64_t stage) {
+/* The chunk that a stage holds in one of its slots. */
+static int64_t chunk_at(const struct pricing *x, int64_t stage, uint32_t slot) {
+  return pz_pipeline_chunk_at(&x->shape, (uint32_t)stage, slot);
+}
+
+static int64_t last_chunk(const struct pricing *x) { return x->plan->pp * x->plan->vpp - 1; }
+
+/* Repeated layers that are computed again. */
+static int64_t blocks_again(const struct pricing *x) {
   int64_t n = 0;
-  for (int64_t c = 0; c < x->plan->vpp; c++)
-    n += pz_plan_again(x->plan, stage,
-                       pz_plan_blocks(x->plan, x->m->n_blocks, c * x->plan->pp + stage));
+  for (int64_t j = 0; j <= last_chunk(x); j++)
+    for (uint32_t k = 0; k < x->m->kinds.n; k++) {
+      int64_t again;
+      (void)chunk_kind(x, j, k, &again);
+      n += again;
+    }
   return n;
 }
 
@@ -46,7 +58,7 @@ static double transfer_s(const struct pricing *x) {
   double s = pz_network_s(k, &x->m->cost.net, PZ_COLLECTIVE_SEND, bytes,
                           (struct pz_group){2, p->tp * pz_plan_replicas(p)});
   /* gradients of weights fill the wait for a transfer */
-  bool hides = (p->overlap & PZ_OVERLAP_P2P) || pz_is_zero_bubble(p->order);
+  bool hides = (p->overlap & PZ_OVERLAP_P2P) || pz_pipeline_parts_backward(p->order);
   return hides ? s * (1 - k->hidden_part) : s + k->synchronise_s;
 }
 
@@ -79,7 +91,7 @@ static struct pz_pipeline pipeline_of(const struct pricing *x, const double *f, 
   return (struct pz_pipeline){.stages = (uint32_t)p->pp,
                               .chunks = (uint32_t)p->vpp,
                               .microbatches = (uint32_t)x->rounds,
-                              .order = p->vpp > 1 ? PZ_PIPELINE_INTERLEAVED : p->order,
+                              .order = x->shape.order,
                               .forward_s = f,
                               .backward_s = b,
                               .weight_s = w};
@@ -119,20 +131,26 @@ static void add_params(struct pz_step_params *to, const struct pz_step_params *n
   to->expert += n->expert;
 }
 
+/* Are the model's input and its output on different devices? */
+static bool parts_ends(const struct pricing *x) {
+  return x->plan->pp > 1 && !pz_is_v_pipeline(x->shape.order);
+}
+
 /* Parameters of a stage, of a device; a head that is the embedding has a copy in the last stage. */
 static struct pz_step_params params_of(const struct pricing *x, int64_t stage) {
   const struct pz_step_model *m = x->m;
   struct pz_step_params n = {0, 0};
-  for (int64_t c = 0; c < x->plan->vpp; c++)
+  for (uint32_t c = 0; c < pz_pipeline_slots(&x->shape); c++) {
+    int64_t chunk = chunk_at(x, stage, c);
     for (uint32_t k = 0; k < m->kinds.n; k++) {
-      int64_t again, blocks = chunk_kind(x, c * x->plan->pp + stage, k, &again);
+      int64_t again, blocks = chunk_kind(x, chunk, k, &again);
       n.dense += (double)blocks * m->block_params[k].dense;
       n.expert += (double)blocks * m->block_params[k].expert;
     }
-  if (stage == 0) add_params(&n, &m->before_params);
-  if (stage < x->plan->pp - 1) return n;
-  add_params(&n, &m->after_params);
-  if (x->plan->pp > 1) n.dense += m->tied_params;
+    if (chunk == 0) add_params(&n, &m->before_params);
+    if (chunk == last_chunk(x)) add_params(&n, &m->after_params);
+    if (chunk == last_chunk(x) && parts_ends(x)) n.dense += m->tied_params;
+  }
   return n;
 }
 
@@ -149,7 +167,7 @@ static struct pz_step_params stage_params(const struct pricing *x) {
 /* Both copies of a tied matrix get the sum of their gradients. */
 static double tied_s(const struct pricing *x) {
   const struct pz_training_plan *p = x->plan;
-  if (p->pp == 1 || !(x->m->tied_params > 0)) return 0;
+  if (!parts_ends(x) || !(x->m->tied_params > 0)) return 0;
   struct pz_group ends = {2, p->tp * pz_plan_replicas(p) * (p->pp - 1)};
   return pz_network_s(x->m->k, &x->m->cost.net, PZ_COLLECTIVE_ALL_REDUCE,
                       x->m->tied_params * p->grad_bytes, ends);
@@ -226,16 +244,21 @@ static struct exchanged exchange_of(const struct pricing *x, const struct holder
   return e;
 }
 
-/* Who holds the dense parameters of the largest stage, and who its experts, which lie on a grid of their own. */
+/* Who holds the dense parameters of the largest stage, and who its experts, which lie on a grid of their own; with two
+ * copies of every stage twice as many devices. */
 static struct holders dense_holders(const struct pricing *x) {
   const struct pz_training_plan *p = x->plan;
-  return (struct holders){stage_params(x).dense, pz_plan_replicas(p), pz_plan_shards(p), p->tp};
+  int64_t copies = pz_pipeline_copies(x->shape.order);
+  return (struct holders){stage_params(x).dense, pz_plan_replicas(p) * copies,
+                          pz_plan_shards(p) * (p->shard ? 1 : copies), p->tp};
 }
 
 static struct holders expert_holders(const struct pricing *x) {
   const struct pz_training_plan *p = x->plan;
-  return (struct holders){stage_params(x).expert, pz_plan_expert_replicas(p),
-                          pz_plan_expert_shards(p), pz_plan_ep(p) * pz_plan_etp(p)};
+  int64_t copies = pz_pipeline_copies(x->shape.order);
+  return (struct holders){stage_params(x).expert, pz_plan_expert_replicas(p) * copies,
+                          pz_plan_expert_shards(p) * (p->shard ? 1 : copies),
+                          pz_plan_ep(p) * pz_plan_etp(p)};
 }
 
 static void exchange(const struct pricing *x, struct pz_prediction *out) {
@@ -260,18 +283,21 @@ static void optimize(const struct pricing *x, struct pz_prediction *out) {
 
 /* ---- the parts of a step -------------------------------------------------------------------- */
 
-/* All that a stage does for a microbatch. */
+/* All that a stage does for a microbatch, of each of its copies. */
 static struct pz_layer_step stage_step(const struct pricing *x, int64_t stage) {
   const struct pz_model_steps *t = &x->m->steps;
   struct pz_layer_step sum = {.forward_s = 0};
-  for (int64_t c = 0; c < x->plan->vpp; c++)
+  double part = 1.0 / (double)pz_pipeline_copies(x->shape.order); /* of the microbatches */
+  for (uint32_t c = 0; c < pz_pipeline_slots(&x->shape); c++) {
+    int64_t chunk = chunk_at(x, stage, c);
     for (uint32_t k = 0; k < x->m->kinds.n; k++) {
-      int64_t again, n = chunk_kind(x, c * x->plan->pp + stage, k, &again);
-      pz_layer_step_add(&sum, &t->block[k], (double)(n - again));
-      pz_layer_step_add(&sum, &t->again[k], (double)again);
+      int64_t again, n = chunk_kind(x, chunk, k, &again);
+      pz_layer_step_add(&sum, &t->block[k], part * (double)(n - again));
+      pz_layer_step_add(&sum, &t->again[k], part * (double)again);
     }
-  if (stage == 0) pz_layer_step_add(&sum, &t->before, 1);
-  if (stage == x->plan->pp - 1) pz_layer_step_add(&sum, &t->after, 1);
+    if (chunk == 0) pz_layer_step_add(&sum, &t->before, part);
+    if (chunk == last_chunk(x)) pz_layer_step_add(&sum, &t->after, part);
+  }
   return sum;
 }
 
@@ -294,9 +320,11 @@ static void tell_parts(const struct pricing *x, struct pz_prediction *out) {
   t->elementwise_s = n * (sum.forward.elementwise_s + sum.backward.elementwise_s);
   t->tensor_s = n * (sum.forward.collectives_s + sum.backward.collectives_s);
   t->launch_s = n * sum.launch_s;
+  t->expert_s = n * (sum.forward.expert_s + sum.backward.expert_s);
   out->tensor_hidden_s = n * sum.hidden_s;
+  out->expert_hidden_s = n * sum.expert_hidden_s;
   t->bubble_s = pz_fmax(0, out->step_s - t->products_s - t->attention_s - t->elementwise_s -
-                               t->tensor_s - t->launch_s - t->transfer_s);
+                               t->tensor_s - t->expert_s - t->launch_s - t->transfer_s);
 }
 
 /* Parameters that a token meets in a layer, of the undivided model: of routed experts those chosen. */
@@ -317,8 +345,7 @@ static double block_params(const struct pz_step_model *m) {
 
 /* FLOP a token of what the plan computes again: forward is a third of a layer's products. */
 static double again_flop(const struct pricing *x, double attention_flop) {
-  double products = 2 * block_params(x->m), core = attention_flop / 3, n = 0;
-  for (int64_t k = 0; k < x->plan->pp; k++) n += (double)stage_again(x, k);
+  double products = 2 * block_params(x->m), core = attention_flop / 3, n = (double)blocks_again(x);
   switch (x->plan->recompute) {
   case PZ_RECOMPUTATION_ALTERNATE: return products / 2;
   case PZ_RECOMPUTATION_SELECTIVE: return core;
@@ -391,6 +418,9 @@ static enum pz_status begin(struct pz_step_model *m, const struct pz_training_pl
   *x = (struct pricing){.m = m, .plan = plan};
   if (status != PZ_OK) return status;
   x->rounds = pz_plan_rounds(plan);
+  x->shape = pz_plan_shape(plan);
+  status = pz_pipeline_check(&x->shape, err);
+  if (status != PZ_OK) return status;
   status = pz_step_model_time(m, plan, x->rounds, err);
   if (status == PZ_OK) x->send_s = transfer_s(x);
   return status;

@@ -17,6 +17,7 @@ static const struct pz_part_info times[] = {
     TIME(elementwise_s, "element-wise"),
     TIME(launch_s, "launches"),
     TIME_HIDDEN(tensor_s, "tensor-parallel collectives", tensor_hidden_s),
+    TIME_HIDDEN(expert_s, "experts' all-to-all", expert_hidden_s),
     TIME(transfer_s, "stage transfers"),
     TIME(bubble_s, "pipeline bubble"),
     TIME_HIDDEN(gradient_s, "gradient exchange", gradient_hidden_s),
@@ -41,6 +42,6 @@ const struct pz_part_info *pz_memory_part_at(size_t i) {
 
 /* A pass takes (kernels^n + launches^n)^(1/n); what it takes longer than the kernels is told as launches. */
 bool pz_launch_bound(const struct pz_training_parts *x) {
-  double kernels_s = x->products_s + x->attention_s + x->elementwise_s + x->tensor_s;
+  double kernels_s = x->products_s + x->attention_s + x->elementwise_s + x->tensor_s + x->expert_s;
   return x->launch_s > kernels_s * (pow(2, 1 / pz_constants_default.smooth) - 1);
 }

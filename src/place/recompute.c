@@ -106,3 +106,81 @@ double pz_recompute_kept_bytes(const struct pz_layer *l, unsigned kept) {
   }
   return bytes;
 }
+
+/* ---- modules -------------------------------------------------------------------------------- */
+
+bool pz_modules_parse(const char *names, unsigned *out) {
+  static const struct {
+    const char *name;
+    unsigned module;
+  } known[] = {{"layernorm", PZ_MODULE_NORM},
+               {"norm", PZ_MODULE_NORM},
+               {"moe_act", PZ_MODULE_ACTIVATION},
+               {"act", PZ_MODULE_ACTIVATION},
+               {"mla_up_proj", PZ_MODULE_UP},
+               {"up_proj", PZ_MODULE_UP},
+               {"mlp", PZ_MODULE_MLP},
+               {"moe", PZ_MODULE_EXPERTS},
+               {"shared_experts", PZ_MODULE_SHARED},
+               {"core_attn", PZ_MODULE_CORE},
+               {"dense", 0}}; /* as in "dense mlp" */
+  static const char gaps[] = " ,+";
+  unsigned set = 0;
+  for (names += strspn(names, gaps); *names; names += strspn(names, gaps)) {
+    size_t n = strcspn(names, gaps), i = 0;
+    if (*names == '(') break; /* a remark */
+    while (i < sizeof known / sizeof *known &&
+           (strlen(known[i].name) != n || memcmp(known[i].name, names, n) != 0))
+      i++;
+    if (i == sizeof known / sizeof *known) return false;
+    set |= known[i].module;
+    names += n;
+  }
+  *out = set;
+  return set != 0;
+}
+
+static bool has_experts(const struct pz_layer *l) { return l->model_expert_params > 0; }
+
+bool pz_in_modules(const struct pz_layer *l, const struct pz_op *op, unsigned modules) {
+  static const struct {
+    const char *name;
+    unsigned module;
+  } rows[] = {{"attention_norm", PZ_MODULE_NORM},
+              {"mlp_norm", PZ_MODULE_NORM},
+              {"query_up", PZ_MODULE_UP},
+              {"query_rotary", PZ_MODULE_UP},
+              {"kv_up", PZ_MODULE_UP},
+              {"key", PZ_MODULE_UP},
+              {"shared", PZ_MODULE_SHARED},
+              {"dispatch", PZ_MODULE_EXPERTS},
+              {"combine", PZ_MODULE_EXPERTS}};
+  unsigned module = 0;
+  if (op->kind == PZ_OP_ATTENTION) return modules & PZ_MODULE_CORE;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (begins(op->name, rows[i].name)) module = rows[i].module;
+  if (begins(op->name, "mlp_act") && has_experts(l))
+    module = PZ_MODULE_ACTIVATION | PZ_MODULE_EXPERTS;
+  else if (begins(op->name, "mlp_") && !(module & PZ_MODULE_NORM))
+    module = has_experts(l) ? PZ_MODULE_EXPERTS : PZ_MODULE_MLP;
+  return modules & module;
+}
+
+/* What is read again by backward alone: the results of the modules' operators but for the last of each chain, which
+ * others read. */
+double pz_modules_bytes(const struct pz_layer *l, unsigned modules) {
+  double bytes = 0;
+  for (uint32_t i = 0; i < l->n_saved; i++) {
+    const struct pz_tensor *t = &l->tensors[l->saved[i]];
+    for (uint32_t k = 0; k < l->ops[PZ_FORWARD].n; k++) {
+      const struct pz_op *op = &l->ops[PZ_FORWARD].op[k];
+      bool makes = false;
+      for (uint32_t o = 0; o < op->n_out; o++)
+        makes = makes || l->tensors[op->out[o]].storage == l->saved[i];
+      if (!makes || !pz_in_modules(l, op, modules)) continue;
+      bytes += (double)(t->elems * t->elem_bytes);
+      break;
+    }
+  }
+  return bytes;
+}

@@ -229,7 +229,7 @@ static const char *not_covered(const struct reader *r) {
   if (!says(r, PRECISION, "bf16") && !says(r, PRECISION, "fp8"))
     return "precisions other than bf16 and fp8 are not covered";
   if (word_at(pz_pipeline_names, cell(r, PIPELINE)) < 0)
-    return "pipelines other than gpipe, 1f1b, interleaved, zb-h1 and zb-2p are not covered";
+    return "this order of a pipeline is not covered";
   return NULL;
 }
 
@@ -262,7 +262,11 @@ static const char *read_choices(const struct reader *r, struct request *q) {
   struct pz_training_plan *p = &q->plan;
   const char *word = cell(r, RECOMPUTE);
   bool policy = strncmp(word, "other:", 6) == 0 && pz_kept_parse(word + 6, &p->kept);
-  int recompute = policy ? PZ_RECOMPUTATION_FULL : word_at(recomputations, word);
+  bool modules =
+      !policy && strncmp(word, "other:", 6) == 0 && pz_modules_parse(word + 6, &p->modules);
+  int recompute = policy    ? PZ_RECOMPUTATION_FULL
+                  : modules ? PZ_RECOMPUTATION_SELECTIVE
+                            : word_at(recomputations, word);
   int execution = word_at(executions, cell(r, EXECUTION));
   int attention = word_at(pz_attention_names, cell(r, ATTENTION));
   p->framework = pz_framework_find(cell(r, FRAMEWORK));

@@ -183,7 +183,8 @@ void pz_step_model_free(struct pz_step_model *m) {
 
 static bool same(const struct pz_steps_key *a, const struct pz_steps_key *b) {
   return a->recompute == b->recompute && a->overlap == b->overlap && a->kept == b->kept &&
-         a->devices == b->devices && a->several == b->several;
+         a->modules == b->modules && a->order == b->order && a->devices == b->devices &&
+         a->several == b->several;
 }
 
 /* The part of a torus that a job has decides about its collectives; other networks do not care. */
@@ -199,6 +200,8 @@ enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_train
   struct pz_steps_key key = {.recompute = plan->recompute,
                              .overlap = plan->overlap,
                              .kept = plan->kept,
+                             .modules = plan->modules,
+                             .order = plan->order,
                              .devices = key_devices(m),
                              .several = rounds > 1};
   if (m->timed && same(&key, &m->key)) return PZ_OK;

@@ -36,7 +36,8 @@ struct pz_step_model {
   /* of the plan that was priced last */
   struct pz_steps_key {
     enum pz_recomputation recompute;
-    unsigned overlap, kept;
+    unsigned overlap, kept, modules;
+    enum pz_pipeline_order order;
     int64_t devices;
     bool several; /* microbatches */
   } key;

@@ -8,6 +8,7 @@
 
 #include "cost/cost.h"
 #include "place/pipeline.h"
+#include "place/pipeline_order.h"
 
 struct pz_training_plan {
   int64_t tp, pp, vpp, dp; /* devices = tp cp pp dp */
@@ -29,6 +30,7 @@ struct pz_training_plan {
   const struct pz_constants *constants; /* NULL: those of cost/constants.def */
   int64_t recompute_layers; /* full recomputation: of so many layers of each chunk; 0: of all */
   const int64_t *stage_recompute; /* the same by stage, 0: none of it; NULL: all stages alike */
+  unsigned modules;               /* selective: of these (recompute.h); 0: the attention core */
   unsigned kept; /* full recomputation: products whose results are kept (recompute.h) */
   int64_t first_layers, last_layers; /* of the first and the last chunk; 0: by pz_plan_blocks */
 };
@@ -47,6 +49,9 @@ int64_t pz_plan_again(const struct pz_training_plan *p, int64_t stage, int64_t b
 /* Microbatches of a replica: a batch that does not divide is rounded up, and so are microbatches to a
  * multiple of the stages where these are interleaved. */
 int64_t pz_plan_rounds(const struct pz_training_plan *p);
+
+/* How its layers lie over the stages, in which order microbatches run. */
+struct pz_pipeline_shape pz_plan_shape(const struct pz_training_plan *p);
 
 /* Is it a plan at all, and for a model with so many repeated layers?  PZ_BAD_USE says why not. */
 PZ_NODISCARD enum pz_status pz_training_check(const struct pz_training_plan *p,
@@ -101,11 +106,12 @@ struct pz_framework {
   enum pz_kernels kernels; /* how element-wise operators are fused */
   enum pz_accumulation accumulation;
   const char
-      *attention;   /* the library whose flash attention it runs, whatever is asked; NULL: none */
-  bool stops_early; /* recomputation ends before the last product, as torch.utils.checkpoint */
-  double launches;  /* kernels for each operator of the graph */
-  bool counts_rows; /* its host waits for the numbers of rows that experts get */
-  bool graphs;      /* ... but on hosts of NVLink domains, where it captures CUDA graphs */
+      *attention;    /* the library whose flash attention it runs, whatever is asked; NULL: none */
+  bool stops_early;  /* recomputation ends before the last product, as torch.utils.checkpoint */
+  double launches;   /* kernels for each operator of the graph */
+  bool fp8_dispatch; /* rows go to experts in 8 bit where products are */
+  bool counts_rows;  /* its host waits for the numbers of rows that experts get */
+  bool graphs;       /* ... but on hosts of NVLink domains, where it captures CUDA graphs */
   double optimizer_bytes; /* read and written for a parameter in the step of Adam */
   double state_bytes;     /* held for a parameter, weights and gradients included */
   unsigned

@@ -103,7 +103,9 @@ static void recompute(const struct pz_workload *w, const struct pz_layer *l,
     x->backward_peak = pz_fmax((double)l->live[PZ_FORWARD].peak_bytes,
                                x->backward_peak + (p->framework->stops_early ? 0 : out));
     break;
-  case PZ_RECOMPUTATION_SELECTIVE: make_again(x, pz_core_bytes(w, l)); break;
+  case PZ_RECOMPUTATION_SELECTIVE:
+    make_again(x, p->modules ? pz_modules_bytes(l, p->modules) : pz_core_bytes(w, l));
+    break;
   case PZ_RECOMPUTATION_ALTERNATE: {
     double products = alternate_bytes(l, &unread);
     make_again(x, pz_fmax(0, x->kept - out - (products - unread)));
@@ -133,7 +135,8 @@ static struct layer_pass layer_pass(const struct pz_layer *l, enum pz_gradients 
 struct stage_walk {
   const struct pz_memory_model *m;
   const struct pz_training_plan *p;
-  int64_t chunk, chunks;        /* of the model: stage, stage + pp, ... */
+  struct pz_pipeline_shape shape;
+  int64_t stage, chunk, chunks; /* chunk of the model, of so many */
   int64_t start, blocks, again; /* of the chunk: its first layer, layers, of these computed again */
   enum pz_gradients gradients;
   struct layer_pass plain, recomputed;     /* of the first kind of repeated layer */
@@ -211,7 +214,7 @@ static void enter_chunk(struct stage_walk *s, int64_t chunk) {
   s->chunk = chunk;
   s->start = pz_plan_start(s->p, s->m->kinds->n_blocks, chunk);
   s->blocks = pz_plan_blocks(s->p, s->m->kinds->n_blocks, chunk);
-  s->again = pz_plan_again(s->p, chunk % s->p->pp, s->blocks);
+  s->again = pz_plan_again(s->p, s->stage, s->blocks);
 }
 
 /* How a layer goes through the stage.  Gradients of embedding and head come from autograd, whatever the
@@ -316,26 +319,19 @@ static double waiting_bytes(const struct stage_walk *s) {
   return bytes;
 }
 
-/* Forward passes of chunks that a stage has made, at most, before their backward: 1F1B, and
- * interleaved as Megatron issues it (Narayanan et al., arXiv 2104.04473). */
-static int64_t chunks_in_flight(const struct pz_training_plan *p, int64_t rounds, int64_t stage) {
-  if (p->vpp == 1 && p->order == PZ_PIPELINE_GPIPE) return rounds;
-  if (p->vpp == 1 && pz_is_zero_bubble(p->order))
-    return pz_min(rounds, pz_zero_bubble_in_flight(p->order, (uint32_t)p->pp, (uint32_t)stage));
-  if (p->vpp == 1) return pz_min(rounds, p->pp - stage);
-  return pz_min((p->vpp - 1) * p->pp + 2 * (p->pp - stage - 1) + 1, rounds * p->vpp);
+/* The chunk of the stage in one of its slots begins. */
+static void enter_slot(struct stage_walk *s, uint32_t slot) {
+  enter_chunk(s, pz_pipeline_chunk_at(&s->shape, (uint32_t)s->stage, slot));
 }
 
-/* Activations of all that is in flight beside the stage's last chunk, whose backward comes first.
- * Forward passes are issued for pp microbatches of a chunk at a time. */
-static double others_bytes(struct stage_walk s, int64_t rounds, int64_t stage) {
+/* Activations of all that is in flight beside the chunk of the stage's last slot, whose backward comes first. */
+static double others_bytes(struct stage_walk s) {
   double bytes = 0;
-  int64_t n = chunks_in_flight(s.p, rounds, stage), row = s.p->vpp > 1 ? s.p->pp : n;
-  for (int64_t c = 0; c < s.p->vpp; c++) {
-    int64_t turns = n / (row * s.p->vpp), rest = n % (row * s.p->vpp);
-    int64_t mine = turns * row + pz_max(0, pz_min(row, rest - c * row));
-    enter_chunk(&s, stage + c * s.p->pp);
-    bytes += (double)(mine - (c == s.p->vpp - 1)) * waiting_bytes(&s);
+  uint32_t slots = pz_pipeline_slots(&s.shape);
+  for (uint32_t c = 0; c < slots; c++) {
+    double mine = pz_pipeline_in_flight(&s.shape, (uint32_t)s.stage, c);
+    enter_slot(&s, c);
+    bytes += (mine - (c == slots - 1)) * waiting_bytes(&s);
   }
   return bytes;
 }
@@ -348,16 +344,21 @@ struct stage_sums {
   double dense, expert, constants;
 };
 
-static struct stage_sums stage_sums(struct stage_walk s, int64_t stage) {
+/* Are the model's input and its output on different devices? */
+static bool parts_ends(const struct stage_walk *s) {
+  return s->p->pp > 1 && !pz_is_v_pipeline(s->shape.order);
+}
+
+static struct stage_sums stage_sums(struct stage_walk s) {
   struct stage_sums n = {.constants = (double)first_kind(&s)->shared_bytes};
-  for (int64_t chunk = stage; chunk < s.chunks; chunk += s.p->pp) {
-    enter_chunk(&s, chunk);
+  for (uint32_t c = 0; c < pz_pipeline_slots(&s.shape); c++) {
+    enter_slot(&s, c);
     for (uint32_t i = 0; i < s.m->w->n_layers; i++) {
       const struct pz_layer *l = &s.m->w->layers[i];
       double times = (double)repeats(&s, i);
       int64_t shared = kind_of(&s, i) < 0 ? l->shared_bytes : 0;
       n.dense +=
-          times * (double)(l->params - l->expert_params + (s.p->pp > 1 ? l->tied_params : 0));
+          times * (double)(l->params - l->expert_params + (parts_ends(&s) ? l->tied_params : 0));
       n.expert += times * (double)l->expert_params;
       n.constants += times * (double)(l->buffer_bytes + shared);
     }
@@ -381,13 +382,14 @@ static void add_state(const struct pz_training_plan *p, double n, int64_t shards
       n * (f->state_bytes - f->weight_bytes - gradient_bytes(f)) / (p->zero ? d : 1);
 }
 
-static struct pz_training_memory state_bytes(const struct stage_walk *s, int64_t stage) {
+static struct pz_training_memory state_bytes(const struct stage_walk *s) {
   const struct pz_framework *f = s->p->framework;
-  struct stage_sums n = stage_sums(*s, stage);
+  struct stage_sums n = stage_sums(*s);
+  int64_t copies = s->p->shard ? 1 : pz_pipeline_copies(s->shape.order);
   struct pz_training_memory m = {.activation_bytes = n.constants,
                                  .reserve_bytes = f->reserve_bytes};
-  add_state(s->p, n.dense, pz_plan_shards(s->p), &m);
-  add_state(s->p, n.expert, pz_plan_expert_shards(s->p), &m);
+  add_state(s->p, n.dense, pz_plan_shards(s->p) * copies, &m);
+  add_state(s->p, n.expert, pz_plan_expert_shards(s->p) * copies, &m);
   if (f->placeholders) m.gradient_bytes += s->m->placeholder_bytes;
   return m;
 }
@@ -395,9 +397,13 @@ static struct pz_training_memory state_bytes(const struct stage_walk *s, int64_t
 struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
                                              const struct pz_training_plan *p, int64_t rounds,
                                              int64_t stage) {
-  struct stage_walk s = {
-      .m = m, .p = p, .chunks = p->pp * p->vpp, .gradients = p->framework->gradients};
-  struct pz_training_memory all = state_bytes(&s, stage);
+  struct stage_walk s = {.m = m,
+                         .p = p,
+                         .shape = pz_plan_shape(p),
+                         .stage = stage,
+                         .chunks = p->pp * p->vpp,
+                         .gradients = p->framework->gradients};
+  struct pz_training_memory all = state_bytes(&s);
   bool sharded = p->zero > 1 && pz_plan_shards(p) > 1;
   if (sharded) s.gradients = PZ_GRADIENTS_IN_PLACE; /* counted as communication */
   if (s.gradients == PZ_GRADIENTS_KEPT && rounds > 1) {
@@ -407,8 +413,8 @@ struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
   }
   s.plain = make_pass(&s, m->kinds->layer[0], false);
   s.recomputed = make_pass(&s, m->kinds->layer[0], true);
-  s.activation_bytes = others_bytes(s, rounds, stage);
-  enter_chunk(&s, stage + p->pp * (p->vpp - 1));
+  s.activation_bytes = others_bytes(s);
+  enter_slot(&s, pz_pipeline_slots(&s.shape) - 1);
   walk_forward(&s);
   walk_backward(&s);
   all.gradient_bytes += s.peak.gradient_bytes;

@@ -10,7 +10,7 @@ const char *const pz_recomputation_names[] = {"none",      "selective", "full",
                                               "alternate", "half",      NULL};
 const char *const pz_execution_names[] = {"eager", "compile", "graph", NULL};
 const char *const pz_precision_names[] = {"bf16", "fp8", NULL};
-const char *const pz_overlap_names[] = {"grad", "param", "tp", "p2p", NULL};
+const char *const pz_overlap_names[] = {"grad", "param", "tp", "p2p", "ep", NULL};
 const char *const pz_pipeline_names[] = {"1f1b", "interleaved", "gpipe",    "zb-h1", "zb-2p",
                                          "zb-v", "dualpipe-v",  "dualpipe", NULL};
 
@@ -45,6 +45,8 @@ static enum pz_status check_ranges(const struct pz_training_options *o, struct p
               {"dp", o->dp, 0, MOST},
               {"mbs", o->mbs, 1, MOST},
               {"cp", o->cp, 0, 1 << 20},
+              {"ep", o->ep, 0, 1 << 20},
+              {"etp", o->etp, 0, 1 << 20},
               {"precision", o->precision, 0, PZ_PRECISIONS - 1},
               {"batch", o->batch, 0, MOST},
               {"seq", o->seq, 0, MOST},
@@ -62,6 +64,8 @@ static enum pz_status check_ranges(const struct pz_training_options *o, struct p
   enum pz_status status = PZ_OK;
   for (size_t i = 0; i < sizeof list / sizeof *list && status == PZ_OK; i++)
     status = pz_need_range(list[i].name, list[i].v, list[i].min, list[i].max, err);
+  if (status == PZ_OK && o->imbalance != 0 && !(o->imbalance >= 1 && o->imbalance <= 1e6))
+    status = pz_fail(err, PZ_BAD_USE, "imbalance %g; accepted: 1 to 1e6", o->imbalance);
   if (status == PZ_OK && !(o->grad_bytes >= 0 && o->grad_bytes <= 8))
     status = pz_fail(err, PZ_BAD_USE, "grad_bytes %g; accepted: 0 to 8", o->grad_bytes);
   return status;
@@ -110,6 +114,14 @@ static enum pz_status fill_degrees(struct pz_training_options *o, struct pz_erro
         err, PZ_BAD_USE,
         "a batch of %lld is not divided by mbs %lld x dp %lld; accepted: multiples of %lld",
         (long long)o->batch, (long long)o->mbs, (long long)o->dp, (long long)(o->mbs * o->dp));
+  if (!o->ep) o->ep = 1;
+  if (!o->etp) o->etp = o->ep > 1 ? 1 : o->tp;
+  if (!(o->imbalance > 0)) o->imbalance = 1;
+  int64_t group = o->tp * o->cp * o->dp;
+  if (group % (o->ep * o->etp))
+    return pz_fail(err, PZ_BAD_USE,
+                   "ep %lld x etp %lld with tp x cp x dp %lld; accepted: divisors of that",
+                   (long long)o->ep, (long long)o->etp, (long long)group);
   int64_t most = o->dp * o->cp;
   if (!o->shard) o->shard = most;
   if (most % o->shard)
@@ -219,6 +231,9 @@ struct pz_training_plan pz_training_plan_of(const struct pz_training_options *o)
                                    .dp = o->dp,
                                    .sequence_parallel = o->sequence_parallel > 0,
                                    .cp = o->cp,
+                                   .ep = o->ep,
+                                   .etp = o->etp,
+                                   .imbalance = o->imbalance,
                                    .precision = (enum pz_precision)o->precision,
                                    .mbs = o->mbs,
                                    .batch = o->batch,
@@ -240,5 +255,5 @@ struct pz_training_plan pz_training_plan_of(const struct pz_training_options *o)
 struct pz_training_model pz_training_model_of(const char *model,
                                               const struct pz_training_options *o) {
   return (struct pz_training_model){
-      .name = model, .seq = o->seq, .attention = (enum pz_attention)o->attention};
+      .name = model, .seq = o->seq, .attention = (enum pz_attention)o->attention, .mtp = o->mtp};
 }

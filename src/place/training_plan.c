@@ -101,7 +101,15 @@ enum pz_status pz_training_check_layers(const struct pz_training_plan *p, int64_
                  (long long)blocks);
 }
 
+struct pz_pipeline_shape pz_plan_shape(const struct pz_training_plan *p) {
+  bool chunks = p->vpp > 1 && !pz_is_v_pipeline(p->order);
+  return (struct pz_pipeline_shape){.order = chunks ? PZ_PIPELINE_INTERLEAVED : p->order,
+                                    .stages = (uint32_t)p->pp,
+                                    .chunks = (uint32_t)p->vpp,
+                                    .microbatches = (uint32_t)pz_plan_rounds(p)};
+}
+
 int64_t pz_plan_rounds(const struct pz_training_plan *p) {
   int64_t rounds = pz_ceil_div(p->batch, p->mbs * p->dp);
-  return p->vpp > 1 ? pz_ceil_div(rounds, p->pp) * p->pp : rounds;
+  return p->vpp > 1 && !pz_is_v_pipeline(p->order) ? pz_ceil_div(rounds, p->pp) * p->pp : rounds;
 }
