@@ -177,7 +177,7 @@ static struct pz_training_options found_options(const struct question *x,
   o.recompute_layers = p->recompute_layers;
   o.stage_recompute = p->stage_recompute;
   o.zero = p->zero;
-  o.pipeline = PZ_AS_FRAMEWORK;
+  o.pipeline = p->vpp > 1 ? PZ_AS_FRAMEWORK : (int)p->order;
   o.first_layers = p->first_layers;
   o.last_layers = p->last_layers;
   return o;
