@@ -1,18 +1,29 @@
 #include "place/memory_curve.h"
 
 #include "core/num.h"
+#include "place/pipeline_order.h"
 #include "place/step_model.h"
 #include "place/training_options.h"
 
 /* ---- bytes of a chunk ----------------------------------------------------------------------- */
 
+static struct pz_pipeline_shape shape_of(const struct pz_training_run *r) {
+  return (struct pz_pipeline_shape){.order = (enum pz_pipeline_order)r->plan.pipeline,
+                                    .stages = (uint32_t)r->plan.pp,
+                                    .chunks = (uint32_t)r->plan.vpp,
+                                    .microbatches = (uint32_t)r->p.microbatches};
+}
+
 /* Every chunk as a stage of its own that holds all its microbatches: one microbatch more is one chunk more. */
-static struct pz_training_plan chunks_as_stages(const struct pz_training_plan *p, int64_t *again) {
+static struct pz_training_plan chunks_as_stages(const struct pz_training_plan *p,
+                                                const struct pz_pipeline_shape *shape,
+                                                int64_t *again) {
   struct pz_training_plan x = *p;
   x.pp = p->pp * p->vpp;
   x.vpp = 1;
   x.order = PZ_PIPELINE_GPIPE;
-  for (int64_t j = 0; p->stage_recompute && j < x.pp; j++) again[j] = p->stage_recompute[j % p->pp];
+  for (int64_t j = 0; p->stage_recompute && j < x.pp; j++)
+    again[j] = p->stage_recompute[pz_pipeline_stage_of(shape, (uint32_t)j)];
   if (p->stage_recompute) x.stage_recompute = again;
   return x;
 }
@@ -23,7 +34,7 @@ static double bytes_with(const struct pz_step_model *m, const struct pz_training
   return pz_training_memory_sum(&x);
 }
 
-/* What each chunk of the model keeps from its forward pass to its backward pass: chunk c of stage k at c pp + k. */
+/* What each chunk of the model keeps from its forward pass to its backward pass. */
 static enum pz_status kept_bytes(const struct pz_memory_question *q, struct pz_arena *arena,
                                  double **out, struct pz_error *err) {
   struct pz_training_plan plan = pz_training_plan_of(&q->run->plan);
@@ -35,7 +46,8 @@ static enum pz_status kept_bytes(const struct pz_memory_question *q, struct pz_a
   if (!kept || !again) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the memory curve");
   enum pz_status status = pz_step_model_new(&model, q->chip, q->net, &plan, &m, err);
   if (status != PZ_OK) return status;
-  struct pz_training_plan x = chunks_as_stages(&plan, again);
+  struct pz_pipeline_shape shape = shape_of(q->run);
+  struct pz_training_plan x = chunks_as_stages(&plan, &shape, again);
   for (int64_t j = 0; j < n; j++) kept[j] = bytes_with(m, &x, 3, j) - bytes_with(m, &x, 2, j);
   pz_step_model_free(m);
   *out = kept;
@@ -46,14 +58,16 @@ static enum pz_status kept_bytes(const struct pz_memory_question *q, struct pz_a
 
 struct curves {
   const struct pz_training_run *run;
+  struct pz_pipeline_shape shape;
   struct pz_memory_curve *stages;
-  const double *kept;
-  bool *reversed; /* by stage, chunk and microbatch: its first backward pass is over */
+  const double *kept; /* by chunk of the model */
+  bool *
+      reversed; /* by stage, its slot for a chunk, and microbatch: the first backward pass is over */
 };
 
 static enum pz_status allocate(struct curves *x, struct pz_arena *arena, struct pz_error *err) {
   const struct pz_training_run *r = x->run;
-  size_t units = (size_t)(r->plan.pp * r->plan.vpp) * (size_t)r->p.microbatches;
+  size_t units = (size_t)x->shape.stages * pz_pipeline_slots(&x->shape) * x->shape.microbatches;
   x->stages = pz_arena_alloc(arena, (size_t)r->plan.pp, sizeof *x->stages);
   x->reversed = pz_arena_alloc(arena, units, sizeof *x->reversed);
   struct pz_stage_pass *passes = pz_arena_alloc(arena, r->n_events, sizeof *passes);
@@ -71,11 +85,12 @@ static enum pz_status allocate(struct curves *x, struct pz_arena *arena, struct 
 /* The memory model frees activations with the first of two backward passes. */
 static void add_pass(struct curves *x, const struct pz_pipeline_event *e) {
   struct pz_memory_curve *s = &x->stages[e->stage];
-  size_t chunk = (size_t)e->chunk * (size_t)x->run->plan.pp + e->stage;
-  bool *reversed = &x->reversed[chunk * (size_t)x->run->p.microbatches + e->microbatch];
+  size_t unit = (size_t)e->chunk * x->shape.stages + e->stage;
+  bool *reversed = &x->reversed[unit * x->shape.microbatches + e->microbatch];
+  double kept = x->kept[pz_pipeline_chunk_at(&x->shape, e->stage, e->chunk)];
   double now = s->n ? s->passes[s->n - 1].activation_bytes : 0;
   bool weights = e->backward && *reversed;
-  if (!weights) now += e->backward ? -x->kept[chunk] : x->kept[chunk];
+  if (!weights) now += e->backward ? -kept : kept;
   if (e->backward) *reversed = true;
   s->passes[s->n++] = (struct pz_stage_pass){e, weights, now};
   s->most_bytes = pz_fmax(s->most_bytes, now);
@@ -94,7 +109,7 @@ static double constant_bytes(const struct curves *x, int64_t stage) {
 
 enum pz_status pz_memory_curves(const struct pz_memory_question *q, struct pz_arena *arena,
                                 struct pz_memory_curve **out, struct pz_error *err) {
-  struct curves x = {.run = q->run};
+  struct curves x = {.run = q->run, .shape = shape_of(q->run)};
   double *kept = NULL;
   if (!q->run->n_events)
     return pz_fail(err, PZ_BAD_USE, "a memory curve of a run without events; accepted: with them");

@@ -47,7 +47,7 @@ function stepSections() {
     view = [0, end];
     cursor = null;
     while (legendBox.firstChild) legendBox.removeChild(legendBox.firstChild);
-    const zb = run.order.startsWith("zb"), cut = stages.some(k => k.left_out), items = Object.keys(kinds).filter(k => k !== "w" || zb)
+    const zb = stages.some(k => k.kind.includes("w")), cut = stages.some(k => k.left_out), items = Object.keys(kinds).filter(k => k !== "w" || zb)
       .map(k => ({ colour: `var(${kinds[k].colour})`, text: k === "b" && zb ? "backward: gradients of inputs" : kinds[k].name }));
     items.push({ colour: "var(--bubble)", text: "idle (bubble)" });
     if (run.exchange_s > 0) items.push({ colour: "var(--vector)", text: "gradient exchange that is not hidden" });
