@@ -109,7 +109,7 @@ static const struct pz_option options[] = {
     {.name = "tokens", .type = PZ_OPTION_TEXT, .offset = AT(training.tokens), .arg = "N", .help = "Training: show what a run over so many tokens costs: 300B, 15T"},
     {.name = "price", .type = PZ_OPTION_REAL, .offset = AT(training.price), .arg = "P", .min = 0, .max = 1e9, .help = "With --tokens: dollars per device-hour"},
     {.name = "report", .type = PZ_OPTION_TEXT, .offset = AT(training.report), .arg = "PAGE.html",
-     .help = "Training: write how the best plan scales over a list of --devices as one self-contained HTML page"},
+     .help = "Training: write the plan as one self-contained HTML page: pipeline and memory over time, and how it scales over a list of --devices"},
 };
 /* clang-format on */
 

@@ -1,6 +1,7 @@
 /* phaze predict: what one training plan takes, or every run of a table. */
 #include <string.h>
 
+#include "cli/plan_page.h"
 #include "cli/predict_options.h"
 #include "core/alloc.h"
 #include "core/file.h"
@@ -58,6 +59,7 @@ static const struct pz_option options[] = {
     {.name = "restart-s", .type = PZ_OPTION_REAL, .offset = AT(restart_s), .arg = "S", .min = 0, .max = 1e9, .help = "With --mtbf-hours: seconds from a failure until training goes on (default: 600)"},
     {.name = "explain", .type = PZ_OPTION_FLAG, .offset = AT(explain), .help = "Show where every field of the plan comes from, and which constants count for the result"},
     {.name = "trace", .type = PZ_OPTION_TEXT, .offset = AT(trace), .arg = "FILE.json", .help = "Write the simulated pipeline of one replica as a trace for Perfetto or chrome://tracing"},
+    {.name = "report", .type = PZ_OPTION_TEXT, .offset = AT(report), .arg = "PAGE.html", .help = "Write the plan as one self-contained HTML page: parts of the step, pipeline and memory over time"},
     {.name = "emit", .type = PZ_OPTION_CHOICE, .offset = AT(emit), .choices = pz_launch_names, .help = "Print a script that launches the plan in this framework instead of the prediction"},
     {.name = "runs", .type = PZ_OPTION_TEXT, .offset = AT(runs), .arg = "FILE.csv", .help = "Predict every run of a table instead of a MODEL"},
     {.name = "csv", .type = PZ_OPTION_TEXT, .offset = AT(csv), .arg = "OUT.csv", .help = "With --runs: write the table with predictions, errors and parts to this file"},
@@ -140,6 +142,18 @@ static enum pz_status write_trace(const struct pz_predicted *x, struct pz_error 
   return status;
 }
 
+static enum pz_status write_page(const struct pz_predicted *x, struct pz_error *err) {
+  const struct pz_training_run *r = x->run;
+  struct pz_plan_page_row row = {r->plan.devices, r->plan.batch, r, r->p.tokens_per_s_per_device};
+  struct pz_plan_page page = {
+      .path = x->s->report, .model = x->model, .machine = &x->machine, .rows = &row, .n = 1};
+  struct pz_arena arena;
+  pz_arena_init(&arena, NULL);
+  enum pz_status status = pz_plan_page_write(&page, &arena, err);
+  pz_arena_release(&arena);
+  return status;
+}
+
 static enum pz_status tell_json(const struct pz_predicted *x, struct pz_error *err) {
   json_t *j = predicted_json(x), *changes = NULL, *explained = NULL;
   enum pz_status status = PZ_OK;
@@ -194,12 +208,14 @@ static enum pz_status predict_plan(const struct pz_predict_settings *s, const ch
   if (!s->plan.framework && x.machine.chip.execution == PZ_CHIP_SCHEDULED)
     x.asked.framework = "maxtext"; /* the chip's program is compiled */
   if (status == PZ_OK && s->trace) status = pz_file_writable(s->trace, err);
+  if (status == PZ_OK && s->report) status = pz_file_writable(s->report, err);
   if (status == PZ_OK)
     status = pz_training_predict(model, &x.machine.chip, x.machine.own_link ? NULL : &x.machine.net,
                                  &x.asked, &x.run, err);
   if (status == PZ_OK) warn_of_nodes(&x);
   if (status == PZ_OK && s->tokens) status = pz_predict_cost(&x, &x.cost, err);
   if (status == PZ_OK && s->trace) status = write_trace(&x, err);
+  if (status == PZ_OK && s->report) status = write_page(&x, err);
   if (status == PZ_OK) status = tell(&x, err);
   pz_training_run_free(x.run);
   return status;
@@ -237,6 +253,10 @@ static const char *misuse(const struct pz_predict_settings *s, const char *model
     return "--trace would overwrite the input file";
   if (s->trace && pz_file_behind_link(s->trace))
     return "--trace would overwrite a file through a link";
+  if (s->report && (pz_file_same(s->report, model) || pz_machine_reads(&s->machine, s->report)))
+    return "--report would overwrite the input file";
+  if (s->report && pz_file_behind_link(s->report))
+    return "--report would overwrite a file through a link";
   return NULL;
 }
 

@@ -3,12 +3,10 @@
 #include <stdio.h>
 
 #include "cli/place_training.h"
-#include "core/alloc.h"
-#include "core/file.h"
+#include "cli/plan_page.h"
 #include "core/text.h"
 #include "place/found_plan.h"
 #include "place/found_plan_json.h"
-#include "report/scaling_page.h"
 #include "report/table.h"
 
 struct row {
@@ -115,51 +113,21 @@ static enum pz_status print(struct pz_place_job *j, const struct row *list, int 
   return pz_table_print(&t, 0, stdout);
 }
 
-enum { MOST_PARTS = 16 };
-
-static uint32_t part_names(const char *names[MOST_PARTS]) {
-  const struct pz_part_info *part;
-  uint32_t n = 0;
-  for (; n < MOST_PARTS && (part = pz_time_part_at(n)); n++) names[n] = part->label;
-  return n;
-}
-
-static enum pz_status page_row(struct pz_place_job *j, const struct row *x, uint32_t n_parts,
-                               struct pz_scaling_row *out) {
-  *out = (struct pz_scaling_row){.devices = x->devices, .batch = x->batch};
-  if (!x->found->n) return PZ_OK;
-  const struct pz_training_run *r = x->found->runs[0];
-  double *parts = pz_arena_alloc(&j->arena, n_parts, sizeof *parts);
-  out->plan = pz_found_plan_text(r, &j->arena);
-  if (!parts || !out->plan) return PZ_NO_MEMORY;
-  for (uint32_t k = 0; k < n_parts; k++) parts[k] = pz_time_part(&r->p.parts, pz_time_part_at(k));
-  out->run = r;
-  out->parts_s = parts;
-  out->tokens_per_s_per_device = x->rate;
-  return PZ_OK;
-}
-
 static enum pz_status write_page(struct pz_place_job *j, const struct row *list, int n) {
-  const struct pz_machine *m = &j->machine;
-  const char *names[MOST_PARTS];
-  uint32_t n_parts = part_names(names);
-  struct pz_scaling_row *rows = pz_arena_alloc(&j->arena, (size_t)n, sizeof *rows);
-  struct pz_scaling page = {.model = j->q->model,
-                            .chip = m->chip.name,
-                            .cluster = m->own_link ? NULL : m->net.name,
-                            .weak = j->q->t->batch_per_device > 0,
-                            .rows = rows,
-                            .n = (uint32_t)n,
-                            .part_names = names,
-                            .n_parts = n_parts};
-  char *text = NULL;
-  size_t bytes = 0;
-  enum pz_status status = rows ? PZ_OK : PZ_NO_MEMORY;
-  for (int i = 0; i < n && status == PZ_OK; i++) status = page_row(j, &list[i], n_parts, &rows[i]);
-  if (status == PZ_OK) status = pz_scaling_page(&page, &text, &bytes, j->err);
-  if (status == PZ_OK) status = pz_file_write(j->q->t->report, text, bytes, j->err);
-  pz_free(text);
-  return status;
+  struct pz_plan_page_row *rows = pz_arena_alloc(&j->arena, (size_t)n, sizeof *rows);
+  if (!rows) return PZ_NO_MEMORY;
+  for (int i = 0; i < n; i++) {
+    const struct row *x = &list[i];
+    rows[i] = (struct pz_plan_page_row){x->devices, x->batch,
+                                        x->found->n ? x->found->runs[0] : NULL, x->rate};
+  }
+  struct pz_plan_page page = {.path = j->q->t->report,
+                              .model = j->q->model,
+                              .machine = &j->machine,
+                              .weak = j->q->t->batch_per_device > 0,
+                              .rows = rows,
+                              .n = (uint32_t)n};
+  return pz_plan_page_write(&page, &j->arena, j->err);
 }
 
 enum pz_status pz_place_scaling(struct pz_place_job *j) {

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cli/plan_page.h"
 #include "core/alloc.h"
 #include "core/choices.h"
 #include "core/file.h"
@@ -132,6 +133,15 @@ static enum pz_status find_cost(struct pz_place_job *j, struct pz_training_run *
   return pz_predict_cost(&x, &j->cost, j->err);
 }
 
+static enum pz_status write_page(struct pz_place_job *j, const struct pz_training_run *best) {
+  const struct pz_training_place_options *o = &j->options;
+  struct pz_plan_page_row row = {o->devices, o->batch, best,
+                                 best->p.tokens / best->p.step_s / (double)o->devices};
+  struct pz_plan_page page = {
+      .path = j->q->t->report, .model = j->q->model, .machine = &j->machine, .rows = &row, .n = 1};
+  return pz_plan_page_write(&page, &j->arena, j->err);
+}
+
 static enum pz_status place_one(struct pz_place_job *j) {
   struct pz_training_plans *p = NULL;
   j->options.devices = j->q->devices.v[0];
@@ -141,6 +151,7 @@ static enum pz_status place_one(struct pz_place_job *j) {
   if (status == PZ_OK && !p->n) status = pz_place_nothing_fits(j, p);
   if (status == PZ_OK) status = find_cost(j, p->runs[0]);
   if (status == PZ_OK && j->q->s->trace) status = write_trace(j, p->runs[0]);
+  if (status == PZ_OK && j->q->t->report) status = write_page(j, p->runs[0]);
   if (status == PZ_OK) status = j->q->json ? tell_json(j, p) : pz_place_print(j, p);
   pz_training_plans_free(p);
   return status;
@@ -155,10 +166,9 @@ static const char *misuse(const struct pz_place_question *q) {
     return "--batch and --batch-per-device; accepted: one of them";
   if (t->sp && t->no_sp) return "--sp and --no-sp; accepted: one of them";
   if (t->price > 0 && !t->tokens) return "--price requires --tokens";
-  if (q->s->emit && (t->tokens || t->top > 1 || q->s->trace))
-    return "--emit cannot be combined with --tokens, --top or --trace";
-  if (q->devices.n == 1)
-    return t->report ? "--report requires a list of --devices, as 8,16,32" : NULL;
+  if (q->s->emit && (t->tokens || t->top > 1 || q->s->trace || t->report))
+    return "--emit cannot be combined with --tokens, --top, --trace or --report";
+  if (q->devices.n == 1) return NULL;
   if (q->s->emit) return "--emit with several --devices; accepted: one number of devices";
   if (q->s->trace) return "--trace with several --devices; accepted: one number of devices";
   if (t->tokens) return "--tokens with several --devices; accepted: one number of devices";

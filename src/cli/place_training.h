@@ -20,7 +20,7 @@ struct pz_place_training_settings {
   bool all_devices;
   const char *tokens;
   double price;
-  const char *report; /* page of a list of devices; NULL: none */
+  const char *report; /* page of the plans found; NULL: none */
 };
 
 struct pz_place_question {

@@ -12,7 +12,7 @@ struct pz_predict_settings {
   struct pz_machine_options machine; /* from here on: of one plan */
   struct pz_training_options plan;   /* tp, pp, vpp, mbs 0: not given */
   bool sp, no_sp, explain;
-  const char *overlap, *trace;
+  const char *overlap, *trace, *report;
   int emit;           /* of pz_launch_names */
   const char *tokens; /* NULL: the cost of a run is not asked for */
   double price, mtbf_hours, checkpoint_s, restart_s;

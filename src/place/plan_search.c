@@ -203,13 +203,24 @@ static double value_of(const struct search *s, const struct pz_training_plan *p,
   }
 }
 
-/* Among equal ones the plan with fewer parts, so that the answer does not depend on the order. */
+/* Of two plans that are worth the same: the one with less to set up. */
+static bool simpler(const struct pz_training_plan *a, const struct pz_training_plan *b) {
+  if (pz_plan_cp(a) != pz_plan_cp(b)) return pz_plan_cp(a) < pz_plan_cp(b);
+  if (a->vpp != b->vpp) return a->vpp < b->vpp;
+  if (a->pp != b->pp) return a->pp < b->pp;
+  if (a->tp != b->tp) return a->tp < b->tp;
+  if (a->zero != b->zero) return a->zero < b->zero;
+  return a->recompute == PZ_RECOMPUTATION_NONE && b->recompute != PZ_RECOMPUTATION_NONE;
+}
+
+/* Also of bounds: a plan that comes before another does so by its bounds too. */
 static bool is_before(const struct search *s, const struct pz_found_plan *a,
                       const struct pz_found_plan *b) {
   double x = value_of(s, &a->plan, a->p.step_s, a->p.peak_bytes),
          y = value_of(s, &b->plan, b->p.step_s, b->p.peak_bytes);
   if (x != y) return x < y;
-  return a->p.step_s < b->p.step_s;
+  if (a->p.step_s != b->p.step_s) return a->p.step_s < b->p.step_s;
+  return simpler(&a->plan, &b->plan);
 }
 
 static enum pz_status keep(struct search *s, struct pz_found_plan *one) {

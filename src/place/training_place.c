@@ -6,6 +6,7 @@
 #include "core/alloc.h"
 #include "core/num.h"
 #include "core/sized.h"
+#include "place/pipeline_order.h"
 #include "place/plan_search.h"
 #include "place/training_options.h"
 
@@ -177,7 +178,7 @@ static struct pz_training_options found_options(const struct question *x,
   o.recompute_layers = p->recompute_layers;
   o.stage_recompute = p->stage_recompute;
   o.zero = p->zero;
-  o.pipeline = PZ_AS_FRAMEWORK;
+  o.pipeline = p->vpp > 1 && !pz_is_v_pipeline(p->order) ? PZ_AS_FRAMEWORK : (int)p->order;
   o.first_layers = p->first_layers;
   o.last_layers = p->last_layers;
   return o;

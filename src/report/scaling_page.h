@@ -1,5 +1,5 @@
-/* How the best plan scales with the number of devices, as one HTML file that opens offline: step time,
- * tokens/s of a device, and the parts of the step. */
+/* The best plan for each number of devices, as one HTML file that opens offline: step time and tokens/s of a device where
+ * there are several, the parts of the step, its pipeline and memory over time. */
 #ifndef PZ_REPORT_SCALING_PAGE_H
 #define PZ_REPORT_SCALING_PAGE_H
 
@@ -20,6 +20,7 @@ struct pz_scaling {
   uint32_t n;
   const char *const *part_names; /* of the parts of a step */
   uint32_t n_parts;
+  const json_t *steps; /* datasets of every run, by pz_step_view_add */
 };
 
 /* HTML text, the caller's to pz_free. */

@@ -791,6 +791,60 @@ static void threads_agree(void **state) {
   }
 }
 
+/* ---- ties ----------------------------------------------------------------------------------- */
+
+/* What makes a plan less simple, the most important first. */
+static void complexity(const struct pz_training_plan *p, int64_t out[6]) {
+  const int64_t list[] = {pz_plan_cp(p), p->vpp,  p->pp,
+                          p->tp,         p->zero, p->recompute != PZ_RECOMPUTATION_NONE};
+  memcpy(out, list, sizeof list);
+}
+
+static int by_complexity(const struct pz_training_plan *a, const struct pz_training_plan *b) {
+  int64_t x[6], y[6];
+  complexity(a, x);
+  complexity(b, y);
+  for (int i = 0; i < 6; i++)
+    if (x[i] != y[i]) return x[i] < y[i] ? -1 : 1;
+  return 0;
+}
+
+static bool is_tie(const struct pz_plan_question *q, const struct pz_found_plan *a,
+                   const struct pz_found_plan *b) {
+  return found_value(q, a) == found_value(q, b) && a->p.step_s == b->p.step_s;
+}
+
+/* Plans with the same time come in the order of what they set up, however many are asked for: the first of few is the
+ * first of many. */
+static void the_simplest_of_equal_plans_comes_first(void **state) {
+  (void)state;
+  uint64_t r = 31;
+  int ties = 0, ordered = 0;
+  for (int i = 0; i < pz_test_part(120); i++) {
+    struct random_case c;
+    struct pz_arena arena;
+    struct pz_found_plans few = {0}, many = {0};
+    pz_arena_init(&arena, NULL);
+    random_case(&r, &c, 6);
+    c.q.top = 1 + below(&r, 4);
+    enum pz_status status = pz_plan_search(&c.q, &arena, &few, NULL);
+    c.q.top = 200;
+    if (status == PZ_OK) assert_int_equal(pz_plan_search(&c.q, &arena, &many, NULL), PZ_OK);
+    for (uint32_t k = 0; status == PZ_OK && k + 1 < many.n; k++) {
+      if (!is_tie(&c.q, &many.list[k], &many.list[k + 1])) continue;
+      int order = by_complexity(&many.list[k].plan, &many.list[k + 1].plan);
+      assert_true(order <= 0);
+      ties++;
+      ordered += order < 0;
+    }
+    for (uint32_t k = 0; status == PZ_OK && k < few.n; k++)
+      assert_int_equal(by_complexity(&few.list[k].plan, &many.list[k].plan), 0);
+    pz_arena_release(&arena);
+  }
+  print_message("  %d pairs of plans with the same time, %d of them told apart\n", ties, ordered);
+  assert_true(ordered > 0);
+}
+
 /* ---- questions that have no answer ---------------------------------------------------------- */
 
 static void refuses(struct random_case *c, const char *what) {
@@ -903,6 +957,7 @@ int main(void) {
       cmocka_unit_test(bounds_are_below_prices),
       cmocka_unit_test(published_plans_are_not_faster),
       cmocka_unit_test(threads_agree),
+      cmocka_unit_test(the_simplest_of_equal_plans_comes_first),
       cmocka_unit_test(questions_without_plans_are_errors),
       cmocka_unit_test(failed_allocations_are_reported),
   };

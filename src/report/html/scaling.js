@@ -1,4 +1,5 @@
-// How the best plan scales: step time and tokens/s of a device by the number of devices, the parts of the step, the plans.
+// The best plans: how they scale, where there are several (step time and tokens/s of a device by the number of devices), the parts of
+// the step, its pipeline and memory over time, the plans.
 
 const about = dataset("about")[0], rows = dataset("scaling"), fitting = rows.filter(r => r.fits), first = fitting[0];
 const weak = about.scaling === "weak";
@@ -9,8 +10,14 @@ const describe = r => [plural(r.devices, "device"), `batch ${count(r.batch)}: ${
 
 (() => {
   const page = document.getElementById("page"), last = fitting[fitting.length - 1];
-  el(page, "p", "kicker", "phaze place");
-  el(page, "h1", "", `${short(about.model)} on ${about.chip}${about.cluster ? " in " + about.cluster : ""}: on ${plural(last.devices, "device")} each does ` +
+  el(page, "p", "kicker", "phaze");
+  const where = `${short(about.model)} on ${rows.length > 1 ? "" : count(last.devices) + " × "}${about.chip}${about.cluster ? " in " + about.cluster : ""}`;
+  if (rows.length === 1) {
+    el(page, "h1", "", `${where}: a step takes ${seconds(last.step_s)}, MFU ${percent(last.mfu, 1)}.`);
+    el(page, "p", "note", `${last.plan}; batch ${count(last.batch)}, ${number(last.tokens_per_s_per_device)} tokens/s per device.`);
+    return;
+  }
+  el(page, "h1", "", `${where}: on ${plural(last.devices, "device")} each does ` +
     `${percent(efficiency(last), 1)} of what it does on ${count(first.devices)}.`);
   el(page, "p", "note", (weak ? "Weak scaling: the batch grows with the devices." : "Strong scaling: the batch stays the same.") +
     " Each point is the best plan for that number of devices, found by a search of its own; idle devices count.");
@@ -40,7 +47,7 @@ function ideal(f, x, y, value) {
     .style("fill", "none").style("stroke", "var(--soft)").style("stroke-dasharray", "4 3");
 }
 
-(() => {
+if (rows.length > 1) (() => {
   const best = d3.max(fitting, r => r.tokens_per_s_per_device);
   const s = section("rates", "Rate of a device", `At most ${number(best)} tokens/s per device.`,
     "Dashed: the rate on the fewest devices. A plan may be better on more devices, where memory leaves more choice.");
@@ -54,7 +61,7 @@ function ideal(f, x, y, value) {
   });
 })();
 
-(() => {
+if (rows.length > 1) (() => {
   const least = d3.min(fitting, r => r.step_s);
   const s = section("steps", "Step time", `The shortest step takes ${seconds(least)}.`,
     "Both axes are logarithmic. Dashed: the time at the rate of the fewest devices.");
@@ -78,7 +85,7 @@ function ideal(f, x, y, value) {
   const parts = dataset("parts"), all = unique(parts.map(p => p.part)), names = all.filter(n => parts.some(p => p.part === n && p.seconds > 0));
   const palette = ["--tensor", "--vector", "--buffer", "--network", "--hbm", "--fused", "--bubble", "--best", "--soft"];
   const colour = Object.fromEntries(all.map((n, i) => [n, `var(${palette[i % palette.length]})`]));
-  const s = section("parts", "Parts of the step", "What a step of each plan is made of.", "Shares of the step's time.");
+  const s = section("parts", "Parts of the step", rows.length > 1 ? "What a step of each plan is made of." : "What the step is made of.", "Shares of the step's time.");
   const holder = el(s.root, "div");
   legend(s.root, names.map(n => ({ colour: colour[n], text: n })));
   draws("parts", () => {
@@ -101,7 +108,9 @@ function ideal(f, x, y, value) {
   });
 })();
 
-(() => {
+const timeline = stepSections();
+
+if (rows.length > 1) (() => {
   const s = section("plans", "Best plans", `${plural(fitting.length, "number")} of devices with a plan that fits.`);
   const table = scrollTable(s.root, "best plans"), head = el(el(table, "thead"), "tr"), body = el(table, "tbody");
   ["devices", "batch", "s per step", "tokens/s/device", "efficiency", "MFU", "plan"].forEach(h => el(head, "th", "", h));
@@ -113,6 +122,48 @@ function ideal(f, x, y, value) {
 })();
 
 drawAll();
+
+// The timeline by pointer and keys.
+function timelineTest(say) {
+  const { canvas, holder, state, draw } = timeline, told = () => tip.hidden ? "none" : Array.from(tip.children).map(c => c.textContent).join(" | ");
+  const span = () => ((state().view[1] - state().view[0]) / 1e6 / state().run.step_s).toFixed(3);
+  const box = canvas.getBoundingClientRect(), at = { bubbles: true, cancelable: true, view: window, clientX: box.left + 0.4 * box.width, clientY: box.top + 4 };
+  const pixels = () => new Set(new Uint32Array(canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.buffer)).size;
+  const key = k => { holder.dispatchEvent(new KeyboardEvent("keydown", { key: k, bubbles: true, cancelable: true })); draw(); };
+  const press = label => { document.querySelector(`#pipeline [aria-label="${label}"]`).click(); draw(); return span(); };
+  say("note-of-pipeline", document.querySelector("#pipeline .note").textContent);
+  say("pipeline-rows", state().stages.length);
+  say("pipeline-colours", pixels() >= 4);
+  canvas.dispatchEvent(new MouseEvent("mousemove", at));
+  say("pipeline-hover", told());
+  hideTip();
+  canvas.dispatchEvent(new WheelEvent("wheel", Object.assign({ deltaY: -200 }, at)));
+  draw();
+  say("pipeline-wheel", span());
+  say("pipeline-buttons", press("zoom in"), press("zoom out"), press("show the whole step"));
+  key("+");
+  say("pipeline-key", span());
+  const before = state().view[0];
+  canvas.dispatchEvent(new PointerEvent("pointerdown", Object.assign({ pointerId: 1, button: 0 }, at)));
+  window.dispatchEvent(new PointerEvent("pointermove", { pointerId: 1, clientX: at.clientX - 50, clientY: at.clientY }));
+  window.dispatchEvent(new PointerEvent("pointerup", { pointerId: 1 }));
+  draw();
+  say("pipeline-dragged", state().view[0] > before);
+  holder.focus();
+  key("ArrowRight");
+  say("pipeline-focus", told());
+  holder.blur();
+  key("0");
+  const began = performance.now();
+  for (let i = 0; i < 20; i++) draw();
+  say("pipeline-draw-ms", Math.ceil((performance.now() - began) / 20));
+  say("memory-lead", document.querySelector("#memory .lead").textContent);
+  say("memory-curve", document.querySelector("#memory .activations").getAttribute("d").length > 20);
+  const choice = document.querySelector("#memory select");
+  choice.value = String(state().stages.length - 1);
+  choice.dispatchEvent(new Event("change"));
+  say("memory-stage", state().chosen + 1, document.querySelector("#memory .lead").textContent.split(" holds")[0]);
+}
 
 // For tests: with #selftest the page points at a mark of every chart and leaves what happened as lines "WHAT VALUE" in an element
 // with the id "selftest".
@@ -126,8 +177,10 @@ if (window.location.hash === "#selftest") {
     say("tip", s.id, tip.hidden ? "none" : Array.from(tip.children).map(c => c.textContent).join(" | "));
     hideTip();
   });
+  timelineTest(say);
   say("images", document.images.length);
   say("fetched", performance.getEntriesByType("resource").length);
   say("too-wide-by", document.documentElement.scrollWidth - document.documentElement.clientWidth);
   el(document.body, "pre", "", lines.join("\n")).id = "selftest";
+  if (window.parent !== window) window.parent.postMessage(lines.join("\n"), "*");
 }
