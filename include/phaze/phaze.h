@@ -336,6 +336,7 @@ struct pz_workload {
   uint32_t n_order;
   int64_t head_dim;                   /* of query and key; 0 for an ONNX file */
   int64_t experts, experts_per_token; /* routed ones; 0: a dense model */
+  int64_t expert_groups; /* groups of experts, as a rule nodes, that a token's are from; 0: any */
 };
 
 PZ_API struct pz_workload_options pz_workload_options_default(void);

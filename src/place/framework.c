@@ -1,6 +1,7 @@
 /* Habits of training frameworks: a framework is one row. */
 #include <string.h>
 
+#include "place/recompute.h"
 #include "place/training.h"
 
 /* launches: kernels that the framework starts for one operator of the fused graph, with what its
@@ -34,18 +35,19 @@ enum {
 /* counts_rows: Megatron Core's dispatchers of tokens copy the numbers of rows to the host (cuda_sync_point in
  * megatron/core/transformer/moe/token_dispatcher.py).  graphs: NVIDIA's recipes for GB200 and GB300 capture attention, router and the
  * preparation of the dispatch (cuda_graph_scope in scripts/performance/configs of Megatron Bridge). */
-/* hai-llm: DeepSeek's, by its reports; rows go to experts in 8 bit (arXiv 2412.19437, section 3.3). */
+/* sorts_rows: the dispatcher of NVIDIA's recipes (HybridEP) writes rows in the experts' order.  hai-llm: DeepSeek's, as arXiv 2412.19437
+ * tells it: rows go to experts in 8 bit (3.3), 20 of 132 SMs move them (3.2.2), norms and up-projections are computed again (3.2.3). */
 /* The last column, what the framework does unless it is told: Megatron-LM's arguments (distributed
  * optimizer and overlap are asked for), NeMo's recipes (both are on), DeepSpeed's and Megatron-
  * DeepSpeed's configurations, FSDP of torchtitan's and LLM Foundry's, DistributedDataParallel of
  * PyTorch's training loops, and MaxText's base configuration (fully sharded, compiled by XLA). */
 /* clang-format off */
 static const struct pz_framework frameworks[] = {
-    {"megatron", KERNELS(POINTWISE, FUSED, 1.6), .counts_rows = true, STATE(38, 18), .turns_on = SHARDS | PZ_OVERLAP_P2P, MEMORY(2, IN_PLACE), WORK_SPACE, .placeholders = true, .dropout = true, .plan = PLAN(NONE, 0, NONE, EAGER, FLASH, 4, NULL)},
+    {"megatron", KERNELS(POINTWISE, FUSED, 1.6), .counts_rows = true, .sorts_rows = true, STATE(38, 18), .turns_on = SHARDS | PZ_OVERLAP_P2P, MEMORY(2, IN_PLACE), WORK_SPACE, .placeholders = true, .dropout = true, .plan = PLAN(NONE, 0, NONE, EAGER, FLASH, 4, NULL)},
     {"megatron-deepspeed", KERNELS(POINTWISE, FP32, 1.6), STATE(38, 18), MEMORY(2, PASSING), WORK_SPACE, .dropout = true, .plan = PLAN(NONE, 0, NONE, EAGER, STANDARD, 2, NULL)},
     {"deepspeed", KERNELS(POINTWISE, FP32, 1.6), STATE(38, 18), MEMORY(2, PASSING), WORK_SPACE, .dropout = true, .node_gather = true, .plan = PLAN(NONE, 0, NONE, EAGER, STANDARD, 2, NULL)},
     {"nemo", KERNELS(POINTWISE, FUSED, 1.6), .counts_rows = true, .graphs = true, STATE(38, 18), MEMORY(2, IN_PLACE), WORK_SPACE, .placeholders = true, .plan = PLAN(NONE, 1, ALL, EAGER, FLASH, 4, NULL)},
-    {"hai-llm", KERNELS(POINTWISE, FUSED, 1.6), STATE(38, 18), .zero_bubble = true, .fp8_dispatch = true, MEMORY(2, IN_PLACE), WORK_SPACE, .plan = PLAN(NONE, 1, ALL, EAGER, FLASH, 4, NULL)},
+    {"hai-llm", KERNELS(POINTWISE, FUSED, 1.6), STATE(38, 18), .zero_bubble = true, .fp8_dispatch = true, .communication_sms = 20.0 / 132, .modules = PZ_MODULE_NORM | PZ_MODULE_UP, MEMORY(2, IN_PLACE), WORK_SPACE, .plan = PLAN(NONE, 1, ALL, EAGER, FLASH, 4, NULL)},
     {"zero-bubble", KERNELS(POINTWISE, FUSED, 1.6), STATE(38, 18), .zero_bubble = true, MEMORY(2, IN_PLACE), WORK_SPACE, .dropout = true, .plan = PLAN(NONE, 0, NONE, EAGER, STANDARD, 4, NULL)},
     {"llm-foundry", KERNELS(MODULES, FP32, 1.6), STATE(32, 16), MEMORY(4, PASSING), WORK_SPACE, .attention = "triton", .plan = PLAN(NONE, 3, SHARDS, EAGER, FLASH, 4, "fa2")},
     {"torchtitan", KERNELS(OPERATORS, FP32, 0.6), STATE(32, 16), MEMORY(4, PASSING), WORK_SPACE, .stops_early = true, .shards_stages = true, .plan = PLAN(ALTERNATE, 3, SHARDS, EAGER, FLASH, 4, "fa2")},

@@ -34,7 +34,8 @@ static int64_t nodes_of(const struct pz_step_context *w, struct pz_group g) {
 static double outer_part(const struct pz_step_context *w, struct pz_group g) {
   double n = (double)nodes_of(w, g), k = (double)w->experts_per_token;
   if (n <= 1 || k < 1) return 1;
-  return n * (1 - pow(1 - 1 / n, k)) / k;
+  double nodes = n * (1 - pow(1 - 1 / n, k));
+  return (w->expert_groups ? pz_fmin(nodes, (double)w->expert_groups) : nodes) / k;
 }
 
 static double all_to_all_s(const struct pz_step_context *w, const struct pz_op *op) {
@@ -106,6 +107,7 @@ static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op
                              struct pz_pass *p) {
   struct pz_estimate e;
   if (op->op_class == PZ_CLASS_NONE) return PZ_OK;
+  if (op->kind == PZ_OP_SORT && !w->plan->framework->sorts_rows) return PZ_OK;
   p->n_ops++;
   if (op->op_class == PZ_CLASS_COLLECTIVE) return PZ_OK;
   if (w->fp8 && is_linear(op)) return fp8_s(w, op, p);
@@ -307,6 +309,13 @@ static double expert_hidden(const struct pz_step_context *w) {
   return paired || w->plan->overlap & PZ_OVERLAP_EP ? w->k->hidden_part : 0;
 }
 
+static void slow_down(struct pz_pass *p, double times) {
+  p->products_s *= times;
+  p->weight_s *= times;
+  p->attention_s *= times;
+  p->elementwise_s *= times;
+}
+
 /* Leave of the pass's collectives what shows; seconds of all, and of `waits` those of launches that nothing covers. */
 static double finish_pass(const struct pz_step_context *w, bool waiting, struct pz_pass *p,
                           struct pz_layer_step *t) {
@@ -316,6 +325,7 @@ static double finish_pass(const struct pz_step_context *w, bool waiting, struct 
   t->expert_hidden_s += expert_s;
   p->collectives_s -= tensor_s;
   p->expert_s -= expert_s;
+  if (expert_s > 0) slow_down(p, 1 / (1 - w->plan->framework->communication_sms));
   double device = kernels_s(p) + p->collectives_s + p->expert_s, host = launches_s(w, p);
   double s = pow(pow(device, w->k->smooth) + pow(host, w->k->smooth), 1 / w->k->smooth);
   if (waiting) s += w->k->waiting_part * pz_fmin(device, host);

@@ -278,6 +278,10 @@ static const char *read_choices(const struct reader *r, struct request *q) {
   if (!knows_overlap(cell(r, OVERLAP))) return heads[OVERLAP];
   p->recompute = (enum pz_recomputation)recompute;
   p->order = (enum pz_pipeline_order)word_at(pz_pipeline_names, cell(r, PIPELINE));
+  if (recompute == PZ_RECOMPUTATION_NONE && p->framework->modules) {
+    p->recompute = PZ_RECOMPUTATION_SELECTIVE;
+    p->modules = p->framework->modules;
+  }
   p->precision = says(r, PRECISION, "fp8") ? PZ_PRECISION_FP8 : PZ_PRECISION_BF16;
   p->execution = (enum pz_execution)execution;
   p->attention_library = cell(r, ATTN_KERNEL);

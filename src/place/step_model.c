@@ -118,6 +118,7 @@ static struct pz_step_context context(struct pz_step_model *m, const struct pz_t
                                   .seq = m->w->options.seq,
                                   .keys = m->seq,
                                   .experts_per_token = m->w->experts_per_token,
+                                  .expert_groups = m->w->expert_groups,
                                   .kv_bytes = kv_bytes(m, plan),
                                   .rounds = rounds,
                                   .err = err};

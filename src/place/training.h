@@ -110,10 +110,14 @@ struct pz_framework {
   bool stops_early;  /* recomputation ends before the last product, as torch.utils.checkpoint */
   double launches;   /* kernels for each operator of the graph */
   bool fp8_dispatch; /* rows go to experts in 8 bit where products are */
-  bool counts_rows;  /* its host waits for the numbers of rows that experts get */
-  bool graphs;       /* ... but on hosts of NVLink domains, where it captures CUDA graphs */
-  double optimizer_bytes; /* read and written for a parameter in the step of Adam */
-  double state_bytes;     /* held for a parameter, weights and gradients included */
+  bool
+      sorts_rows; /* rows from several devices are put into the experts' order by kernels of their own */
+  double communication_sms; /* part of a device that moves the experts' rows beside compute */
+  unsigned modules;         /* computed again where nothing is asked (recompute.h) */
+  bool counts_rows;         /* its host waits for the numbers of rows that experts get */
+  bool graphs;              /* ... but on hosts of NVLink domains, where it captures CUDA graphs */
+  double optimizer_bytes;   /* read and written for a parameter in the step of Adam */
+  double state_bytes;       /* held for a parameter, weights and gradients included */
   unsigned
       turns_on; /* overlap that a searched plan asks for besides its defaults: flags that cost nothing */
   bool zero_bubble;   /* runs zero-bubble pipelines */

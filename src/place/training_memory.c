@@ -403,6 +403,7 @@ struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
                          .stage = stage,
                          .chunks = p->pp * p->vpp,
                          .gradients = p->framework->gradients};
+  s.shape.microbatches = (uint32_t)rounds;
   struct pz_training_memory all = state_bytes(&s);
   bool sharded = p->zero > 1 && pz_plan_shards(p) > 1;
   if (sharded) s.gradients = PZ_GRADIENTS_IN_PLACE; /* counted as communication */

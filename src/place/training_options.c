@@ -115,13 +115,12 @@ static enum pz_status fill_degrees(struct pz_training_options *o, struct pz_erro
         "a batch of %lld is not divided by mbs %lld x dp %lld; accepted: multiples of %lld",
         (long long)o->batch, (long long)o->mbs, (long long)o->dp, (long long)(o->mbs * o->dp));
   if (!o->ep) o->ep = 1;
-  if (!o->etp) o->etp = o->ep > 1 ? 1 : o->tp;
   if (!(o->imbalance > 0)) o->imbalance = 1;
-  int64_t group = o->tp * o->cp * o->dp;
-  if (group % (o->ep * o->etp))
+  int64_t group = o->tp * o->cp * o->dp, etp = o->etp ? o->etp : o->ep > 1 ? 1 : o->tp;
+  if (group % (o->ep * etp))
     return pz_fail(err, PZ_BAD_USE,
                    "ep %lld x etp %lld with tp x cp x dp %lld; accepted: divisors of that",
-                   (long long)o->ep, (long long)o->etp, (long long)group);
+                   (long long)o->ep, (long long)etp, (long long)group);
   int64_t most = o->dp * o->cp;
   if (!o->shard) o->shard = most;
   if (most % o->shard)

@@ -63,6 +63,7 @@ struct pz_arch {
   int64_t experts, experts_per_token; /* 0: dense */
   int64_t shared_ffn;                 /* of the expert that every token meets; 0: none */
   int64_t dense_ffn;                  /* of PZ_LAYER_DENSE layers */
+  int64_t expert_groups; /* a token's experts are of at most so many groups; 0: of any */
   enum pz_router router;
   bool router_bias;
 

@@ -34,6 +34,9 @@ static void read_v2(struct pz_fields *c, struct pz_arch *a) { read(c, a, 0); }
 static void read_v3(struct pz_fields *c, struct pz_arch *a) {
   read(c, a, 3);
   a->router = PZ_ROUTER_SIGMOID;
+  int64_t groups = pz_fields_int_or(c, "n_group", (struct pz_range){1, 65536}, 8);
+  int64_t chosen = pz_fields_int_or(c, "topk_group", (struct pz_range){1, 65536}, 4);
+  if (groups > 1) a->expert_groups = chosen;
   a->predict_layers = pz_fields_int_or(c, "num_nextn_predict_layers", (struct pz_range){0, 64}, 0);
 }
 

@@ -186,6 +186,7 @@ static void describe_model(struct pz_owned *o, const char *name, const struct pz
   w->positions = a->positions;
   w->experts = a->experts;
   w->experts_per_token = a->experts_per_token;
+  w->expert_groups = a->expert_groups;
   if (a->learned_positions && w->options.seq > a->positions)
     w->warning = pz_arena_printf(&o->arena,
                                  "%s has %" PRId64 " learned positions; a sequence of %" PRId64
