@@ -966,6 +966,7 @@ struct pz_prediction {
   uint32_t peak_stage;
   int64_t microbatches;  /* of a replica */
   double tokens, params; /* tokens of a step, parameters of the model */
+  double active_params;  /* of these: those that a token meets, of routed experts the chosen ones */
 };
 
 /* One forward or backward of one chunk of a stage, for one microbatch. */

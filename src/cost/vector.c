@@ -22,7 +22,8 @@ static const unsigned char cycles[PZ_OP_KINDS][2] = {
     [PZ_OP_LAYERNORM] = {1, 1},    [PZ_OP_RMSNORM] = {1, 1},    [PZ_OP_DROPOUT] = {2, 1},
     [PZ_OP_ROTARY] = {3, 3},       [PZ_OP_EMBEDDING] = {1, 1},  [PZ_OP_REDUCE] = {1, 1},
     [PZ_OP_TOPK] = {1, 1},         [PZ_OP_DISPATCH] = {1, 1},   [PZ_OP_COMBINE] = {2, 3},
-    [PZ_OP_SIGMOID] = {11, 2},     [PZ_OP_SORT] = {1, 1},
+    [PZ_OP_SIGMOID] = {11, 2},     [PZ_OP_SORT] = {1, 1},       [PZ_OP_GATHER_ROWS] = {1, 1},
+    [PZ_OP_SCATTER_ADD] = {1, 1},
 };
 
 /* A thread of a block takes this many values of a row; a core runs so many threads (CUDA limits).
@@ -33,11 +34,19 @@ static const double VALUES_PER_THREAD = 8, MOST_THREADS = 1024, THREADS_PER_CORE
  * reductions.  As measured (softmax on an H200): the same time from 4,096 to 14,336 values. */
 static const double MOST_BLOCK_VALUES = 4096;
 
+/* Operators whose kernels are those of others: whole rows move, whatever the order, or are added up. */
+static const char *kernel_name(int kind, enum pz_direction *direction) {
+  bool adds = kind == (*direction == PZ_FORWARD ? PZ_OP_SCATTER_ADD : PZ_OP_GATHER_ROWS);
+  if (kind != PZ_OP_SORT && kind != PZ_OP_GATHER_ROWS && kind != PZ_OP_SCATTER_ADD)
+    return pz_op_info(kind)->name;
+  *direction = PZ_FORWARD;
+  return pz_op_info(adds ? PZ_OP_SCATTER_ADD : PZ_OP_DISPATCH)->name;
+}
+
 /* The kernel of an operator or of its derivative, or NULL. */
 static const struct pz_kernel *own_kernel(const struct pz_chip *c, int kind,
                                           enum pz_direction direction) {
-  /* whole rows move, whatever the order */
-  const char *name = pz_op_info(kind == PZ_OP_SORT ? PZ_OP_DISPATCH : kind)->name;
+  const char *name = kernel_name(kind, &direction);
   char derivative[sizeof c->calibration.kernels[0].kind];
   const struct pz_kernel *k = NULL;
   if (c->calibration.n_kernels == 0) return NULL;

@@ -10,8 +10,13 @@ const char *const pz_likeness_texts[PZ_LIKENESSES] = {
     [PZ_LIKE_CHIP_FRAMEWORK] = "same chip line and framework",
     [PZ_LIKE_CHIP] = "same chip line",
     [PZ_LIKE_FRAMEWORK] = "same framework",
+    [PZ_LIKE_WORK] = "same kind of layers and precision",
     [PZ_LIKE_ANY] = "all chips and frameworks",
 };
+
+const char *pz_work_name(bool experts, bool fp8) {
+  return experts ? "experts" : fp8 ? "fp8" : "16-bit";
+}
 
 const char *pz_chip_line(const char *chip) {
   static const struct {
@@ -27,7 +32,7 @@ const char *pz_chip_line(const char *chip) {
 
 /* One line of the table. */
 struct expected_row {
-  char line[48], framework[48], nodes[16];
+  char line[48], framework[48], nodes[16], work[16];
   unsigned rows;
   double mean, bias;
 };
@@ -36,9 +41,9 @@ struct expected_row {
 static const char *next_row(const char *text, struct expected_row *r) {
   const char *at = text ? strchr(text, '\n') : NULL;
   if (!at) return NULL;
-  int n = sscanf(at + 1, "%47[^,],%47[^,],%15[^,],%u,%lf,%lf", r->line, r->framework, r->nodes,
-                 &r->rows, &r->mean, &r->bias);
-  return n == 6 ? at + 1 : NULL;
+  int n = sscanf(at + 1, "%47[^,],%47[^,],%15[^,],%15[^,],%u,%lf,%lf", r->line, r->framework,
+                 r->nodes, r->work, &r->rows, &r->mean, &r->bias);
+  return n == 7 ? at + 1 : NULL;
 }
 
 static bool is_like(const struct expected_row *r, const struct pz_run_kind *run,
@@ -46,6 +51,7 @@ static bool is_like(const struct expected_row *r, const struct pz_run_kind *run,
   bool chip = strcmp(r->line, pz_chip_line(run->chip)) == 0;
   bool framework = strcmp(r->framework, run->framework) == 0;
   bool nodes = strcmp(r->nodes, run->one_node ? "one" : "several") == 0;
+  if (like < PZ_LIKE_ANY && strcmp(r->work, run->work) != 0) return false;
   switch (like) {
   case PZ_LIKE_KIND: return chip && framework && nodes;
   case PZ_LIKE_CHIP_FRAMEWORK: return chip && framework;

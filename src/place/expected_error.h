@@ -12,15 +12,20 @@ struct pz_run_kind {
   const char *chip;      /* a chip's name */
   const char *framework; /* as pz_framework_find */
   bool one_node;         /* all devices in the innermost level of the network */
+  const char *work;      /* pz_work_name */
 };
+
+/* What layers compute: "experts", or products in "fp8" or "16-bit". */
+const char *pz_work_name(bool experts, bool fp8);
 
 /* What the rows that were chosen have in common with the run: the first of these with
  * PZ_LEAST_EXPECTED rows or more. */
 enum pz_likeness {
-  PZ_LIKE_KIND, /* chips of the same line, framework, and one node or several */
-  PZ_LIKE_CHIP_FRAMEWORK,
+  PZ_LIKE_KIND, /* chips of the same line, framework, and one node or several, all for the same work */
+  PZ_LIKE_CHIP_FRAMEWORK, /* for the same work too ... */
   PZ_LIKE_CHIP,
   PZ_LIKE_FRAMEWORK,
+  PZ_LIKE_WORK, /* ... alone */
   PZ_LIKE_ANY,
   PZ_LIKENESSES
 };

@@ -57,11 +57,12 @@ static double collective_s(const struct pz_step_context *w, const struct pz_op *
 }
 
 /* Operators on the scores or in place of them. */
-static bool is_core(const struct pz_op *op, int64_t seq) {
+static bool is_core(const struct pz_step_context *w, const struct pz_op *op) {
   if (op->kind == PZ_OP_ATTENTION) return true;
+  if (w->flash) return false;
   bool product = op->op_class == PZ_CLASS_TENSOR || op->op_class == PZ_CLASS_FUSED;
   if (product) return op->dims.batch > 1 && !op->grouped;
-  return op->dims.n == seq && op->dims.m > seq;
+  return op->dims.n == w->seq && op->dims.m > w->seq;
 }
 
 static bool is_linear(const struct pz_op *op) {
@@ -116,7 +117,7 @@ static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op
   if (status != PZ_OK) return status;
   /* the power limit slows attention as it does long runs of products */
   if (op->kind == PZ_OP_ATTENTION) e.latency_s *= w->cost->chip.calibration.throttle;
-  if (is_core(op, w->seq))
+  if (is_core(w, op))
     p->attention_s += e.latency_s;
   else if (op->op_class == PZ_CLASS_VECTOR)
     p->elementwise_s += e.latency_s;
@@ -291,7 +292,7 @@ static bool waits(const struct pz_step_context *w, const struct pz_layer *l) {
   const struct pz_framework *f = w->plan->framework;
   bool experts = false;
   for (uint32_t i = 0; i < l->ops[PZ_FORWARD].n && !experts; i++)
-    experts = l->ops[PZ_FORWARD].op[i].kind == PZ_OP_DISPATCH;
+    experts = l->ops[PZ_FORWARD].op[i].grouped;
   return experts && f->counts_rows && !(f->graphs && node_devices(w) > MOST_NODE_DEVICES);
 }
 

@@ -85,7 +85,10 @@ static enum pz_status price(const struct job *j, const struct pz_run_plan *r,
 static struct pz_expectation expectation(const struct job *j) {
   struct pz_run_kind kind = {.chip = j->chip->name,
                              .framework = j->r->plan.framework,
-                             .one_node = !j->net || j->r->plan.devices <= j->net->level[0].devices};
+                             .one_node = !j->net || j->r->plan.devices <= j->net->level[0].devices,
+                             .work =
+                                 pz_work_name(j->out->own.p.active_params < j->out->own.p.params,
+                                              j->r->plan.precision == PZ_PRECISION_FP8)};
   struct pz_expected_error e = pz_expected_error(&kind);
   return (struct pz_expectation){.runs = e.rows,
                                  .error = e.mean,

@@ -377,6 +377,7 @@ static void tell_rates(const struct pricing *x, struct pz_prediction *out) {
   double flop = 6 * product_params(x->m) + attention;
   out->tokens = tokens;
   out->params = (double)w->totals.model_params;
+  out->active_params = (double)w->totals.active_params;
   out->samples_per_s = (double)p->batch / out->step_s;
   out->tokens_per_s_per_device = tokens / out->step_s / devices;
   double peak =

@@ -117,6 +117,7 @@ static struct pz_step_context context(struct pz_step_model *m, const struct pz_t
                                   .plan = plan,
                                   .seq = m->w->options.seq,
                                   .keys = m->seq,
+                                  .flash = m->w->options.attention == PZ_ATTENTION_FLASH,
                                   .experts_per_token = m->w->experts_per_token,
                                   .expert_groups = m->w->expert_groups,
                                   .kv_bytes = kv_bytes(m, plan),

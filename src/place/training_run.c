@@ -15,11 +15,14 @@ struct owned {
 };
 
 /* How wrong predictions of such runs have been. */
-static struct pz_expectation expectation(const struct pz_training_options *o,
+static struct pz_expectation expectation(const struct pz_training_run *r,
                                          const struct pz_chip *chip, const struct pz_cluster *net) {
-  struct pz_run_kind kind = {.chip = chip->name,
-                             .framework = o->framework,
-                             .one_node = !net || o->devices <= net->level[0].devices};
+  const struct pz_training_options *o = &r->plan;
+  struct pz_run_kind kind = {
+      .chip = chip->name,
+      .framework = o->framework,
+      .one_node = !net || o->devices <= net->level[0].devices,
+      .work = pz_work_name(r->p.active_params < r->p.params, o->precision == PZ_PRECISION_FP8)};
   struct pz_expected_error e = pz_expected_error(&kind);
   return (struct pz_expectation){.runs = e.rows,
                                  .error = e.mean,
@@ -49,7 +52,7 @@ static enum pz_status predict(const char *model, const struct pz_chip *chip,
                    chip->name);
   r->hbm_bytes = (double)pz_chip_hbm_bytes(chip);
   r->plan.seq = (int64_t)(r->p.tokens / (double)r->plan.batch + 0.5);
-  r->expected = expectation(&r->plan, chip, net);
+  r->expected = expectation(r, chip, net);
   r->stages = detail.stages;
   r->layers = detail.layers;
   r->events = detail.run.events;

@@ -10,6 +10,7 @@
 #include "core/json.h"
 #include "core/text.h"
 #include "cost/ops_table.h"
+#include "place/expected_error.h"
 #include "place/prediction_parts.h"
 #include "place/run_table.h"
 #include "workload/preset.h"
@@ -90,26 +91,28 @@ static enum pz_status add_run(const struct pz_point_reader *r, const struct pz_r
   const struct pz_csv *csv = &t->csv;
   const struct pz_run_row *run = &t->rows[row];
   struct pz_arena *arena = r->points->arena;
-  struct pz_point p = {.kind = PZ_POINT_RUN,
-                       .id = run->id,
-                       .group = run->group,
-                       .quality = run->quality,
-                       .chip = cell_of(csv, row, "chip"),
-                       .framework = cell_of(csv, row, "framework"),
-                       .model = cell_of(csv, row, "model"),
-                       .shape =
-                           pz_arena_printf(arena, "%s layers of %s", cell_of(csv, row, "layers"),
-                                           cell_of(csv, row, "hidden")),
-                       .plan = plan_of(csv, row, arena),
-                       .job = job_of(csv, row, arena),
-                       .devices = count_of(csv, row, "n_dev"),
-                       .batch = count_of(csv, row, "gbs"),
-                       .dense = pz_points_dense(csv, row),
-                       .measured_s = run->measured_s,
-                       .measured_bytes = run->measured_bytes,
-                       .predicted_s = run->predicted ? run->p.step_s : 0,
-                       .predicted_bytes = run->predicted ? run->p.peak_bytes : 0,
-                       .reason = run->reason};
+  struct pz_point p = {
+      .kind = PZ_POINT_RUN,
+      .id = run->id,
+      .group = run->group,
+      .quality = run->quality,
+      .chip = cell_of(csv, row, "chip"),
+      .framework = cell_of(csv, row, "framework"),
+      .model = cell_of(csv, row, "model"),
+      .shape = pz_arena_printf(arena, "%s layers of %s", cell_of(csv, row, "layers"),
+                               cell_of(csv, row, "hidden")),
+      .plan = plan_of(csv, row, arena),
+      .job = job_of(csv, row, arena),
+      .devices = count_of(csv, row, "n_dev"),
+      .batch = count_of(csv, row, "gbs"),
+      .dense = pz_points_dense(csv, row),
+      .work =
+          pz_work_name(!cell_is(csv, row, "experts", ""), cell_is(csv, row, "precision", "fp8")),
+      .measured_s = run->measured_s,
+      .measured_bytes = run->measured_bytes,
+      .predicted_s = run->predicted ? run->p.step_s : 0,
+      .predicted_bytes = run->predicted ? run->p.peak_bytes : 0,
+      .reason = run->reason};
   p.tpu = strncmp(p.chip, "tpu", 3) == 0;
   int64_t node = node_devices(cell_of(csv, row, "cluster"));
   p.one_node = p.devices <= node;

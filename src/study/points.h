@@ -24,6 +24,7 @@ struct pz_point {
   const char *job;   /* equal for plans of one model, chip, devices and batch; NULL: no plan */
   int64_t devices, batch;
   bool one_node;                          /* all devices in the innermost level of the network */
+  const char *work;                       /* pz_work_name */
   bool dense;                             /* dense 16-bit model, no context parallelism, 1F1B */
   bool tpu;                               /* runs on a TPU */
   double measured_s, predicted_s;         /* 0: none */

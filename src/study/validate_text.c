@@ -226,7 +226,8 @@ static bool is_counted(const struct pz_point *p) {
 
 static bool same_kind(const struct pz_point *a, const struct pz_point *b) {
   return strcmp(pz_chip_line(a->chip), pz_chip_line(b->chip)) == 0 &&
-         strcmp(a->framework, b->framework) == 0 && a->one_node == b->one_node;
+         strcmp(a->framework, b->framework) == 0 && a->one_node == b->one_node &&
+         strcmp(a->work, b->work) == 0;
 }
 
 /* A line for the runs like point i; none if one of them stands before it. */
@@ -242,12 +243,12 @@ static void put_kind(const struct pz_validation *v, uint32_t i, FILE *out) {
     bias += e;
     n++;
   }
-  fprintf(out, "%s,%s,%s,%.0f,%.3f,%.3f\n", pz_chip_line(p->chip), p->framework,
-          p->one_node ? "one" : "several", n, mean / n, bias / n);
+  fprintf(out, "%s,%s,%s,%s,%.0f,%.3f,%.3f\n", pz_chip_line(p->chip), p->framework,
+          p->one_node ? "one" : "several", p->work, n, mean / n, bias / n);
 }
 
 static void put_expected(const struct pz_validation *v, FILE *out) {
-  fputs("chip_line,framework,nodes,rows,mean_error,bias\n", out);
+  fputs("chip_line,framework,nodes,work,rows,mean_error,bias\n", out);
   for (uint32_t i = 0; i < v->n_points; i++)
     if (is_counted(&v->points[i])) put_kind(v, i, out);
 }

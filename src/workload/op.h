@@ -40,11 +40,13 @@ enum pz_op_kind {
   PZ_OP_EMBEDDING,
   PZ_OP_REDUCE, /* sum over rows */
   PZ_OP_TOPK,
-  PZ_OP_DISPATCH, /* rows of tokens to rows of experts */
-  PZ_OP_SORT,     /* rows from several devices by expert, or back */
-  PZ_OP_COMBINE,  /* weighted sum of the experts' rows of each token */
-  PZ_OP_SPLIT,    /* views of parts of one tensor */
-  PZ_OP_TP_ENTER, /* nothing forward; all-reduce of the gradient */
+  PZ_OP_DISPATCH,    /* rows of tokens to rows of experts */
+  PZ_OP_GATHER_ROWS, /* the same as PyTorch's index_select does it, backward by PZ_OP_SCATTER_ADD */
+  PZ_OP_SCATTER_ADD, /* rows added up at their tokens by index_add */
+  PZ_OP_SORT,        /* rows from several devices by expert, or back */
+  PZ_OP_COMBINE,     /* weighted sum of the experts' rows of each token */
+  PZ_OP_SPLIT,       /* views of parts of one tensor */
+  PZ_OP_TP_ENTER,    /* nothing forward; all-reduce of the gradient */
   PZ_OP_ALL_REDUCE,
   PZ_OP_ALL_GATHER, /* of rows (sequence parallelism) */
   PZ_OP_REDUCE_SCATTER,

@@ -109,8 +109,9 @@ static uint32_t route(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
 
 static uint32_t dispatch(struct pz_builder *b, const struct pz_arch *a, uint32_t x, uint32_t index,
                          int64_t rows) {
+  bool single = pz_kernels_eager(b->options->kernels);
   return pz_build_op(b,
-                     &(struct pz_emit){.kind = PZ_OP_DISPATCH,
+                     &(struct pz_emit){.kind = single ? PZ_OP_GATHER_ROWS : PZ_OP_DISPATCH,
                                        .name = "dispatch",
                                        .in = {x, index, PZ_NONE},
                                        .shape = PZ_SHAPE(rows * a->experts_per_token, a->hidden)});
@@ -118,6 +119,15 @@ static uint32_t dispatch(struct pz_builder *b, const struct pz_arch *a, uint32_t
 
 static uint32_t combine(struct pz_builder *b, const struct pz_arch *a, const uint32_t in[3],
                         int64_t rows) {
+  if (pz_kernels_eager(b->options->kernels)) {
+    uint32_t y = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_MUL,
+                                                  .name = "combine_weights",
+                                                  .in = {in[0], in[1], PZ_NONE}});
+    return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_SCATTER_ADD,
+                                            .name = "combine",
+                                            .in = {y, in[2], PZ_NONE},
+                                            .shape = PZ_SHAPE(rows, a->hidden)});
+  }
   return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_COMBINE,
                                           .name = "combine",
                                           .in = {in[0], in[1], in[2], PZ_NONE},

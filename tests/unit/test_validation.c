@@ -276,13 +276,14 @@ static void expected_error_rests_on_the_nearest_rows(void **state) {
   static const struct {
     struct pz_run_kind run;
     enum pz_likeness like;
-  } cases[] = {{{"a100-80", "megatron-deepspeed", true}, PZ_LIKE_KIND},
-               {{"a100-40", "megatron-deepspeed", false}, PZ_LIKE_KIND},
-               {{"h200", "megatron", false}, PZ_LIKE_KIND},
-               {{"h800", "torch", false}, PZ_LIKE_CHIP_FRAMEWORK},
-               {{"h100", "jax", false}, PZ_LIKE_CHIP},
-               {{"my-chip", "llm-foundry", true}, PZ_LIKE_FRAMEWORK},
-               {{"my-chip", "my-framework", true}, PZ_LIKE_ANY}};
+  } cases[] = {{{"a100-80", "megatron-deepspeed", true, "16-bit"}, PZ_LIKE_KIND},
+               {{"a100-40", "megatron-deepspeed", false, "16-bit"}, PZ_LIKE_KIND},
+               {{"h200", "megatron", false, "16-bit"}, PZ_LIKE_KIND},
+               {{"h800", "torch", false, "16-bit"}, PZ_LIKE_CHIP_FRAMEWORK},
+               {{"h100", "jax", false, "16-bit"}, PZ_LIKE_CHIP},
+               {{"my-chip", "llm-foundry", true, "16-bit"}, PZ_LIKE_FRAMEWORK},
+               {{"my-chip", "my-framework", true, "experts"}, PZ_LIKE_WORK},
+               {{"my-chip", "my-framework", true, "other"}, PZ_LIKE_ANY}};
   uint32_t before = 0;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct pz_expected_error e = pz_expected_error(&cases[i].run);
@@ -296,7 +297,7 @@ static void expected_error_rests_on_the_nearest_rows(void **state) {
 
 static void expected_error_takes_microseconds(void **state) {
   (void)state;
-  const struct pz_run_kind run = {"my-chip", "my-framework", true};
+  const struct pz_run_kind run = {"my-chip", "my-framework", true, "16-bit"};
   clock_t begin = clock();
   for (int i = 0; i < 1000; i++) assert_true(pz_expected_error(&run).rows > 0);
   double us = 1e3 * (double)(clock() - begin) / (double)CLOCKS_PER_SEC;
