@@ -36,6 +36,7 @@ enum {
  * megatron/core/transformer/moe/token_dispatcher.py).  graphs: NVIDIA's recipes for GB200 and GB300 capture attention, router and the
  * preparation of the dispatch (cuda_graph_scope in scripts/performance/configs of Megatron Bridge). */
 /* torch-16bit: forward and backward alone, in 16 bit, gradients made anew (tests of layers with experts on an H200). */
+/* capacity: MaxText's recipes for models with experts (capacity_factor, sparse_matmul off in its benchmarks/maxtext_trillium_model_configs.py). */
 /* sorts_rows: the dispatcher of NVIDIA's recipes (HybridEP) writes rows in the experts' order.  hai-llm: DeepSeek's, as arXiv 2412.19437
  * tells it: rows go to experts in 8 bit (3.3), 20 of 132 SMs move them (3.2.2), norms and up-projections are computed again (3.2.3). */
 /* The last column, what the framework does unless it is told: Megatron-LM's arguments (distributed
@@ -55,7 +56,7 @@ static const struct pz_framework frameworks[] = {
     {"transformers", KERNELS(EAGER, KEPT, 1), STATE(44, 4), MEMORY(2, PASSING), WORK_SPACE, .dropout = true, .plan = PLAN(NONE, 0, GRAD, EAGER, FLASH, 4, NULL)},
     {"torch", KERNELS(OPERATORS, FP32, 0.3), STATE(44, 18), MEMORY(2, KEPT), WORK_SPACE, .decoder = true, .stops_early = true, .plan = PLAN(NONE, 0, GRAD, EAGER, FLASH, 4, NULL)},
     {"torch-16bit", KERNELS(OPERATORS, FP32, 0.3), STATE(0, 2), MEMORY(2, KEPT), WORK_SPACE, .decoder = true, .stops_early = true, .plan = PLAN(NONE, 0, GRAD, EAGER, FLASH, 2, NULL)},
-    {"maxtext", KERNELS(POINTWISE, FP32, 0), STATE(32, 16), MEMORY(4, IN_PLACE), .plan = PLAN(FULL, 3, ALL, GRAPH, FLASH, 4, NULL)},
+    {"maxtext", KERNELS(POINTWISE, FP32, 0), .capacity = 1.25, STATE(32, 16), MEMORY(4, IN_PLACE), .plan = PLAN(FULL, 3, ALL, GRAPH, FLASH, 4, NULL)},
     {"paxml", KERNELS(POINTWISE, FP32, 0), STATE(32, 16), MEMORY(4, IN_PLACE), .plan = PLAN(NONE, 3, ALL, GRAPH, FLASH, 4, NULL)},
     {"jax", KERNELS(POINTWISE, FP32, 0), STATE(32, 16), MEMORY(4, IN_PLACE), .plan = PLAN(NONE, 0, ALL, GRAPH, STANDARD, 4, NULL)},
 };

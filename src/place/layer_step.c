@@ -97,6 +97,20 @@ static enum pz_status fp8_s(const struct pz_step_context *w, const struct pz_op 
   return PZ_OK;
 }
 
+/* Rows to experts and back by products, of each sample (Lepikhin et al., GShard, arXiv 2006.16668): a place of an expert
+ * sums over the sample's tokens.  The gradient of the weights is a second product. */
+static enum pz_status by_product_s(const struct pz_step_context *w, const struct pz_op *op,
+                                   struct pz_pass *p) {
+  int64_t places =
+      (int64_t)ceil((double)(w->seq * w->experts_per_token) * w->plan->framework->capacity);
+  struct pz_product x = {w->plan->mbs, places, op->dims.n, w->seq, false};
+  struct pz_mapping o;
+  enum pz_status status = pz_cost_product(w->cost, &x, &o, w->err);
+  bool twice = op->kind == PZ_OP_COMBINE && op->direction == PZ_BACKWARD;
+  if (status == PZ_OK) p->products_s += (twice ? 2 : 1) * o.latency_s;
+  return status;
+}
+
 /* Flash attention of a part of the context reads all of its keys. */
 static struct pz_op with_keys(const struct pz_step_context *w, const struct pz_op *op) {
   struct pz_op one = *op;
@@ -112,9 +126,13 @@ static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op
   p->n_ops++;
   if (op->op_class == PZ_CLASS_COLLECTIVE) return PZ_OK;
   if (w->fp8 && is_linear(op)) return fp8_s(w, op, p);
+  double capacity = w->plan->framework->capacity;
+  if (capacity > 0 && (op->kind == PZ_OP_DISPATCH || op->kind == PZ_OP_COMBINE))
+    return by_product_s(w, op, p);
   struct pz_op one = with_keys(w, op);
   enum pz_status status = pz_cost_op(w->cost, &one, &e, w->err);
   if (status != PZ_OK) return status;
+  if (op->grouped && capacity > 0) e.latency_s *= capacity;
   /* the power limit slows attention as it does long runs of products */
   if (op->kind == PZ_OP_ATTENTION) e.latency_s *= w->cost->chip.calibration.throttle;
   if (is_core(w, op))

@@ -112,6 +112,9 @@ struct pz_framework {
   bool fp8_dispatch; /* rows go to experts in 8 bit where products are */
   bool
       sorts_rows; /* rows from several devices are put into the experts' order by kernels of their own */
+  double
+      capacity; /* > 0: experts have room for so many times their even share of a sample's rows, and rows go there
+                      and back by products with matrices of zeros and ones */
   double communication_sms; /* part of a device that moves the experts' rows beside compute */
   unsigned modules;         /* computed again where nothing is asked (recompute.h) */
   bool counts_rows;         /* its host waits for the numbers of rows that experts get */

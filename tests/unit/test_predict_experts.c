@@ -1,0 +1,229 @@
+/* Predictions of models with experts: what must hold for every grid of them, and measured steps. */
+#include "unit/testing.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "place/step_model.h"
+#include "place/training_memory.h"
+
+/* Two dense layers, then six with 16 experts of which a token meets 4, and a shared one. */
+static const char config[] =
+    "{\"model_type\":\"deepseek_v3\",\"hidden_act\":\"silu\",\"hidden_size\":1024,"
+    "\"num_hidden_layers\":8,\"num_attention_heads\":8,\"num_key_value_heads\":8,"
+    "\"intermediate_size\":4096,\"vocab_size\":32000,\"max_position_embeddings\":2048,"
+    "\"q_lora_rank\":256,\"kv_lora_rank\":128,\"qk_rope_head_dim\":32,\"qk_nope_head_dim\":64,"
+    "\"v_head_dim\":64,\"n_routed_experts\":16,\"num_experts_per_tok\":4,"
+    "\"moe_intermediate_size\":512,\"n_shared_experts\":1,\"first_k_dense_replace\":2,"
+    "\"n_group\":1,\"topk_group\":1}";
+
+static struct pz_training_plan plan_of(int64_t tp, int64_t pp, int64_t dp, int64_t ep) {
+  return (struct pz_training_plan){.tp = tp,
+                                   .pp = pp,
+                                   .vpp = 1,
+                                   .dp = dp,
+                                   .ep = ep,
+                                   .sequence_parallel = tp > 1,
+                                   .mbs = 1,
+                                   .batch = 16 * dp,
+                                   .execution = PZ_EXECUTION_GRAPH,
+                                   .grad_bytes = 4,
+                                   .framework = pz_framework_find("megatron")};
+}
+
+static struct pz_prediction predict(const struct pz_training_plan *plan, double faster) {
+  struct pz_training_model m = {
+      .name = "small", .config = config, .seq = 2048, .attention = PZ_ATTENTION_FLASH};
+  struct pz_chip chip;
+  struct pz_cluster net;
+  struct pz_prediction p;
+  struct pz_error err = {0};
+  assert_int_equal(pz_chip_load("h100", &chip, &err), PZ_OK);
+  assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
+  for (int l = 0; l < net.n_levels; l++) net.level[l].bytes_per_s *= faster;
+  if (pz_predict(&m, &chip, &net, plan, &p, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
+  return p;
+}
+
+static double sum_of(const struct pz_training_parts *x) {
+  return x->products_s + x->attention_s + x->elementwise_s + x->launch_s + x->tensor_s +
+         x->expert_s + x->transfer_s + x->bubble_s + x->gradient_s + x->optimizer_s;
+}
+
+/* Parts sum up, on every grid of experts that the devices allow, and in every order of a pipeline. */
+static void parts_sum_up(void **state) {
+  (void)state;
+  int tried = 0;
+  for (int64_t tp = 1; tp <= 4; tp *= 2)
+    for (int64_t pp = 1; pp <= 4; pp *= 2)
+      for (int64_t ep = 1; ep <= 16; ep *= 2)
+        for (int order = 0; order < PZ_PIPELINES; order++) {
+          struct pz_training_plan plan = plan_of(tp, pp, 8, ep);
+          plan.order = (enum pz_pipeline_order)order;
+          plan.vpp = pp > 1 && pz_pipeline_chunks(plan.order) != 1 ? 2 : 1;
+          struct pz_pipeline_shape shape = pz_plan_shape(&plan);
+          struct pz_error err = {0};
+          if ((8 * tp) % ep || pz_pipeline_check(&shape, &err) != PZ_OK) continue;
+          struct pz_prediction p = predict(&plan, 1);
+          tried++;
+          if (fabs(sum_of(&p.parts) / p.step_s - 1) > 1e-9)
+            fail_msg("tp %d pp %d ep %d %s: parts %g, step %g", (int)tp, (int)pp, (int)ep,
+                     pz_pipeline_names[order], sum_of(&p.parts), p.step_s);
+          assert_true(p.bound_s <= p.step_s * (1 + 1e-12) && p.mfu > 0 && p.mfu < 1);
+          assert_true((p.parts.expert_s > 0) == (ep > 1));
+        }
+  print_message("  %d plans\n", tried);
+  assert_true(tried > 100);
+}
+
+/* A faster network is never slower and takes the all-to-all away; a device with more rows is never faster; hidden and
+ * exposed are together what there is. */
+static void monotone(void **state) {
+  (void)state;
+  struct pz_training_plan plan = plan_of(1, 2, 16, 16);
+  double before = HUGE_VAL;
+  for (double faster = 0.25; faster < 1e6; faster *= 4) {
+    struct pz_prediction p = predict(&plan, faster);
+    assert_true(p.step_s <= before);
+    before = p.step_s;
+  }
+  before = 0;
+  for (double imbalance = 1; imbalance < 4; imbalance *= 1.25) {
+    plan.imbalance = imbalance;
+    double s = predict(&plan, 1).step_s;
+    assert_true(s > before);
+    before = s;
+  }
+  plan.imbalance = 0;
+  struct pz_prediction none = predict(&plan, 1);
+  plan.overlap = PZ_OVERLAP_EP;
+  struct pz_prediction hidden = predict(&plan, 1);
+  assert_true(none.expert_hidden_s == 0 && hidden.expert_hidden_s > 0 &&
+              hidden.step_s < none.step_s);
+  double all = hidden.parts.expert_s + hidden.expert_hidden_s;
+  assert_true(fabs(all / none.parts.expert_s - 1) < 1e-9);
+}
+
+/* Weights of all stages are the model's, whatever the grid; those of experts are divided by ep, and their optimizer
+ * state over their own replicas. */
+static void weights_are_conserved(void **state) {
+  (void)state;
+  struct pz_training_model m = {
+      .name = "small", .config = config, .seq = 2048, .attention = PZ_ATTENTION_FLASH};
+  struct pz_chip chip;
+  struct pz_cluster net;
+  struct pz_error err = {0};
+  assert_int_equal(pz_chip_load("h100", &chip, &err), PZ_OK);
+  assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
+  double experts = 6 * 16 * 3.0 * 1024 * 512, all = 0;
+  for (int64_t ep = 1; ep <= 16; ep *= 4)
+    for (int64_t pp = 1; pp <= 4; pp++)
+      for (int zero = 0; zero < 2; zero++) {
+        struct pz_training_plan plan = plan_of(1, pp, 16, ep);
+        struct pz_step_model *s = NULL;
+        double weights = 0, optimizer = 0;
+        plan.zero = zero;
+        assert_int_equal(pz_step_model_new(&m, &chip, &net, &plan, &s, &err), PZ_OK);
+        for (int64_t k = 0; k < pp; k++) {
+          struct pz_training_memory one = pz_step_memory(s, &plan, k);
+          weights += one.weight_bytes;
+          optimizer += one.optimizer_bytes;
+        }
+        if (!(all > 0)) all = weights / 2;
+        double dense = all - experts, mine = dense + experts / (double)ep;
+        assert_true(fabs(weights / (2 * mine) - 1) < 1e-9);
+        double owned = zero ? dense / 16 + experts / 16 : mine;
+        if (fabs(optimizer / (12 * owned) - 1) > 1e-9)
+          fail_msg("ep %d pp %d zero %d: %g of %g", (int)ep, (int)pp, zero, optimizer, 12 * owned);
+        pz_step_model_free(s);
+      }
+}
+
+/* The first stages hold dense layers: their time and their weights differ from the others' by just that. */
+static void kinds_of_layers_stand_where_they_are(void **state) {
+  (void)state;
+  struct pz_training_model m = {
+      .name = "small", .config = config, .seq = 2048, .attention = PZ_ATTENTION_FLASH};
+  struct pz_chip chip;
+  struct pz_cluster net;
+  struct pz_error err = {0};
+  struct pz_step_model *s = NULL;
+  struct pz_training_plan plan = plan_of(1, 4, 4, 1);
+  assert_int_equal(pz_chip_load("h100", &chip, &err), PZ_OK);
+  assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
+  assert_int_equal(pz_step_model_new(&m, &chip, &net, &plan, &s, &err), PZ_OK);
+  assert_true(s->kinds.n == 2 && s->n_blocks == 8);
+  assert_true(pz_kind_count(&s->kinds, 0, 0, 2) == 2 && pz_kind_count(&s->kinds, 1, 0, 2) == 0);
+  assert_true(pz_kind_count(&s->kinds, 0, 1, 3) == 1 && pz_kind_count(&s->kinds, 1, 1, 3) == 2);
+  double first = pz_step_memory(s, &plan, 0).weight_bytes,
+         second = pz_step_memory(s, &plan, 1).weight_bytes;
+  double dense = s->block_params[0].dense,
+         routed = s->block_params[1].dense + s->block_params[1].expert;
+  assert_true(s->block_params[0].expert == 0 && s->block_params[1].expert == 16 * 3.0 * 1024 * 512);
+  assert_true(fabs(second - 4 * routed) < 1e-6 * second);
+  assert_true(fabs(first - 4 * dense - 2 * 32000.0 * 1024) < 1e-6 * first);
+  pz_step_model_free(s);
+}
+
+/* Chunks before chunk j hold pz_plan_start layers, for every division. */
+static void starts_are_sums(void **state) {
+  (void)state;
+  for (int64_t blocks = 2; blocks <= 40; blocks++)
+    for (int64_t pp = 1; pp <= 8; pp++)
+      for (int64_t vpp = 1; vpp <= 3; vpp++)
+        for (int64_t first = 0; first <= 2; first++) {
+          struct pz_training_plan p = {
+              .pp = pp, .vpp = vpp, .first_layers = first, .last_layers = first};
+          struct pz_error err;
+          if ((first && pp * vpp < 3) || pz_training_check_layers(&p, blocks, &err) != PZ_OK)
+            continue;
+          int64_t sum = 0;
+          for (int64_t j = 0; j < pp * vpp; j++) {
+            assert_int_equal(pz_plan_start(&p, blocks, j), sum);
+            sum += pz_plan_blocks(&p, blocks, j);
+          }
+          assert_int_equal(sum, blocks);
+        }
+}
+
+/* DualPipe holds every stage twice. */
+static void dualpipe_holds_two_copies(void **state) {
+  (void)state;
+  struct pz_training_plan plan = plan_of(1, 4, 4, 4), dual = plan;
+  dual.order = PZ_PIPELINE_DUALPIPE;
+  struct pz_prediction once = predict(&plan, 1), twice = predict(&dual, 1);
+  assert_true(twice.peak.weight_bytes > 1.2 * once.peak.weight_bytes);
+  assert_true(twice.step_s < once.step_s); /* less of a bubble, and the all-to-all hides */
+}
+
+static void nonsense_is_refused(void **state) {
+  (void)state;
+  struct pz_training_model m = {
+      .name = "small", .config = config, .seq = 2048, .attention = PZ_ATTENTION_FLASH};
+  struct pz_chip chip;
+  struct pz_cluster net;
+  struct pz_prediction p;
+  struct pz_error err = {0};
+  assert_int_equal(pz_chip_load("h100", &chip, &err), PZ_OK);
+  assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
+  struct pz_training_plan odd = plan_of(1, 1, 8, 3), many = plan_of(1, 1, 64, 32),
+                          less = plan_of(1, 1, 8, 8);
+  less.imbalance = 0.5;
+  assert_int_equal(pz_predict(&m, &chip, &net, &odd, &p, NULL, &err), PZ_BAD_USE);
+  assert_true(pz_predict(&m, &chip, &net, &many, &p, NULL, &err) != PZ_OK); /* 16 experts */
+  assert_int_equal(pz_predict(&m, &chip, &net, &less, &p, NULL, &err), PZ_BAD_USE);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(parts_sum_up),
+      cmocka_unit_test(monotone),
+      cmocka_unit_test(weights_are_conserved),
+      cmocka_unit_test(kinds_of_layers_stand_where_they_are),
+      cmocka_unit_test(starts_are_sums),
+      cmocka_unit_test(dualpipe_holds_two_copies),
+      cmocka_unit_test(nonsense_is_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
