@@ -114,6 +114,8 @@ static enum pz_status add_run(const struct pz_point_reader *r, const struct pz_r
       .predicted_bytes = run->predicted ? run->p.peak_bytes : 0,
       .reason = run->reason};
   p.tpu = strncmp(p.chip, "tpu", 3) == 0;
+  p.context = count_of(csv, row, "cp") > 1;
+  p.zero_bubble = strncmp(cell_of(csv, row, "pipeline"), "zb", 2) == 0;
   int64_t node = node_devices(cell_of(csv, row, "cluster"));
   p.one_node = p.devices <= node;
   return node > 0 && p.shape && p.plan && p.job && pz_vec_push(r->points, &p) ? PZ_OK

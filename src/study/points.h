@@ -26,6 +26,8 @@ struct pz_point {
   bool one_node;                          /* all devices in the innermost level of the network */
   const char *work;                       /* pz_work_name */
   bool dense;                             /* dense 16-bit model, no context parallelism, 1F1B */
+  bool context;                           /* context parallel */
+  bool zero_bubble;                       /* of the pipeline's orders */
   bool tpu;                               /* runs on a TPU */
   double measured_s, predicted_s;         /* 0: none */
   double measured_bytes, predicted_bytes; /* 0: none */

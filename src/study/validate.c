@@ -82,6 +82,10 @@ static bool any_run(const struct pz_point *p) { return p != NULL; }
 static bool dense_gpu(const struct pz_point *p) { return p->dense && !p->tpu; }
 static bool single_node(const struct pz_point *p) { return dense_gpu(p) && p->one_node; }
 static bool on_tpu(const struct pz_point *p) { return p->tpu; }
+static bool experts(const struct pz_point *p) { return strcmp(p->work, "experts") == 0; }
+static bool dense_fp8(const struct pz_point *p) { return strcmp(p->work, "fp8") == 0; }
+static bool context(const struct pz_point *p) { return p->context && !experts(p) && !p->tpu; }
+static bool zero_bubble(const struct pz_point *p) { return p->zero_bubble; }
 
 static const struct {
   const char *name;
@@ -89,7 +93,11 @@ static const struct {
 } totals[] = {{"all runs", any_run},
               {"dense bf16 on GPUs", dense_gpu},
               {"dense bf16 on GPUs, single node", single_node},
-              {"on TPUs", on_tpu}};
+              {"on TPUs", on_tpu},
+              {"with experts", experts},
+              {"dense fp8", dense_fp8},
+              {"dense, context parallel, on GPUs", context},
+              {"zero bubble", zero_bubble}};
 enum { TOTALS = sizeof totals / sizeof *totals };
 
 static enum pz_status make_totals(const struct pz_point *points, uint32_t n, struct pz_arena *arena,
