@@ -63,6 +63,45 @@ uint32_t pz_pipeline_in_flight(const struct pz_pipeline_shape *s, uint32_t stage
   return (uint32_t)pz_min(most, s->microbatches);
 }
 
+/* Passes of slot c among the first n, p of each slot at a time. */
+static int64_t passes_of(int64_t n, int64_t p, int64_t slots, int64_t c) {
+  return n / (p * slots) * p + pz_max(0, pz_min(p, n % (p * slots) - c * p));
+}
+
+/* Backward passes i of interleaved chunks: i forwards more than before the first are done.  What is kept changes by the
+ * same from one to the next until the slot of one of the two passes changes: at the ends of such turns it is most. */
+static bool interleaved_moment(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t moment,
+                               uint32_t *slot, uint32_t *in_flight) {
+  int64_t p = s->stages, v = s->chunks, all = (int64_t)s->microbatches * v;
+  int64_t ahead = pz_min(p * v - p + 2 * (p - stage - 1) + 1, all);
+  /* the first and the last of each turn of backwards, and of forwards */
+  int64_t turn = moment / 4 * p, shift = (p - ahead % p) % p;
+  int64_t i = turn + (moment % 4 == 1   ? p - 1
+                      : moment % 4 == 2 ? shift
+                      : moment % 4 == 3 ? pz_max(shift, 1) - 1
+                                        : 0);
+  if (i >= all) return false;
+  int64_t forwards = pz_min(ahead + i, all);
+  *slot = (uint32_t)(v - 1 - i / p % v);
+  for (int64_t c = 0; c < v; c++)
+    in_flight[c] = (uint32_t)(passes_of(forwards, p, v, c) - passes_of(i, p, v, v - 1 - c));
+  return true;
+}
+
+uint32_t pz_pipeline_moments(const struct pz_pipeline_shape *s) {
+  return s->chunks > 1 && !pz_is_v_pipeline(s->order) ? 4 * s->chunks : 1;
+}
+
+bool pz_pipeline_moment(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t moment,
+                        uint32_t *backward_slot, uint32_t *in_flight) {
+  uint32_t slots = pz_pipeline_slots(s);
+  if (pz_pipeline_moments(s) > 1)
+    return interleaved_moment(s, stage, moment, backward_slot, in_flight);
+  *backward_slot = slots - 1;
+  for (uint32_t c = 0; c < slots; c++) in_flight[c] = pz_pipeline_in_flight(s, stage, c);
+  return moment == 0;
+}
+
 /* ---- what runs ------------------------------------------------------------------------------ */
 
 /* Forwards of one pass through the V run beside backwards of the other one; the published orders begin with enough of

@@ -39,6 +39,15 @@ uint32_t pz_pipeline_stage_of(const struct pz_pipeline_shape *s, uint32_t chunk)
  * among them.  That is so when the chunk in the last slot begins a backward pass. */
 uint32_t pz_pipeline_in_flight(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t slot);
 
+/* Moments of a stage at which a backward pass begins, of which one keeps most whatever the chunks keep: of interleaved
+ * chunks the turns of a cycle, of others one. */
+uint32_t pz_pipeline_moments(const struct pz_pipeline_shape *s);
+
+/* The slot whose backward pass begins at the moment, and microbatches of a slot's chunk that are kept then, the one
+ * that runs among them; false: there is no such moment. */
+bool pz_pipeline_moment(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t moment,
+                        uint32_t *backward_slot, uint32_t *in_flight);
+
 /* PZ_BAD_USE: stages, chunks or microbatches that the order does not run. */
 PZ_NODISCARD enum pz_status pz_pipeline_check(const struct pz_pipeline_shape *s,
                                               struct pz_error *err);

@@ -10,6 +10,9 @@
 #include "place/pipeline.h"
 #include "place/pipeline_order.h"
 
+/* Of a stage. */
+enum { PZ_PLAN_MOST_CHUNKS = 512 };
+
 struct pz_training_plan {
   int64_t tp, pp, vpp, dp; /* devices = tp cp pp dp */
   int64_t cp;              /* context parallel: parts of a sample's tokens; 0: 1 */

@@ -1,5 +1,7 @@
 #include "place/training_memory.h"
 
+#include <math.h>
+
 #include "core/num.h"
 #include "place/recompute.h"
 #include "place/zero_bubble.h"
@@ -324,16 +326,49 @@ static void enter_slot(struct stage_walk *s, uint32_t slot) {
   enter_chunk(s, pz_pipeline_chunk_at(&s->shape, (uint32_t)s->stage, slot));
 }
 
-/* Activations of all that is in flight beside the chunk of the stage's last slot, whose backward comes first. */
-static double others_bytes(struct stage_walk s) {
-  double bytes = 0;
-  uint32_t slots = pz_pipeline_slots(&s.shape);
-  for (uint32_t c = 0; c < slots; c++) {
-    double mine = pz_pipeline_in_flight(&s.shape, (uint32_t)s.stage, c);
+enum { MOST_SLOTS = 2 * PZ_PLAN_MOST_CHUNKS }; /* DualPipe holds two copies */
+
+/* One of a stage's slots. */
+struct slot_walk {
+  double waiting_bytes;
+  struct pz_training_memory peak; /* while a microbatch goes through it and nothing else is there */
+};
+
+/* Chunks that a stage walks through in the same way: neither has an end of the model, and their layers are alike. */
+static bool same_chunk(const struct stage_walk *a, const struct stage_walk *b) {
+  return a->m->kinds->n == 1 && !is_first(a) && !is_first(b) && !is_last(a) && !is_last(b) &&
+         a->blocks == b->blocks && a->again == b->again;
+}
+
+static void walk_slot(struct stage_walk s, struct slot_walk *out) {
+  out->waiting_bytes = waiting_bytes(&s);
+  walk_forward(&s);
+  walk_backward(&s);
+  out->peak = s.peak;
+}
+
+/* The worst moment: a microbatch goes through one of the stage's chunks, the others in flight wait. */
+static struct pz_training_memory worst_moment(struct stage_walk s) {
+  struct slot_walk slots[MOST_SLOTS];
+  uint32_t in_flight[MOST_SLOTS], at, n = pz_pipeline_slots(&s.shape);
+  struct pz_training_memory worst = {.activation_bytes = -HUGE_VAL};
+  struct stage_walk before = s;
+  for (uint32_t c = 0; c < n; c++) {
     enter_slot(&s, c);
-    bytes += (mine - (c == slots - 1)) * waiting_bytes(&s);
+    if (c && same_chunk(&before, &s))
+      slots[c] = slots[c - 1];
+    else
+      walk_slot(s, &slots[c]);
+    before = s;
   }
-  return bytes;
+  for (uint32_t k = 0; k < pz_pipeline_moments(&s.shape); k++) {
+    if (!pz_pipeline_moment(&s.shape, (uint32_t)s.stage, k, &at, in_flight)) continue;
+    struct pz_training_memory now = slots[at].peak;
+    for (uint32_t c = 0; c < n; c++)
+      now.activation_bytes += ((double)in_flight[c] - (c == at)) * slots[c].waiting_bytes;
+    if (pz_training_memory_sum(&now) > pz_training_memory_sum(&worst)) worst = now;
+  }
+  return worst;
 }
 
 /* ---- what stays ----------------------------------------------------------------------------- */
@@ -414,14 +449,11 @@ struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
   }
   s.plain = make_pass(&s, m->kinds->layer[0], false);
   s.recomputed = make_pass(&s, m->kinds->layer[0], true);
-  s.activation_bytes = others_bytes(s);
-  enter_slot(&s, pz_pipeline_slots(&s.shape) - 1);
-  walk_forward(&s);
-  walk_backward(&s);
-  all.gradient_bytes += s.peak.gradient_bytes;
-  all.activation_bytes += s.peak.activation_bytes;
-  all.work_bytes = s.peak.work_bytes;
-  all.logit_bytes = s.peak.logit_bytes;
-  all.communication_bytes = s.peak.communication_bytes;
+  struct pz_training_memory now = worst_moment(s);
+  all.gradient_bytes += now.gradient_bytes;
+  all.activation_bytes += now.activation_bytes;
+  all.work_bytes = now.work_bytes;
+  all.logit_bytes = now.logit_bytes;
+  all.communication_bytes = now.communication_bytes;
   return all;
 }

@@ -74,6 +74,9 @@ enum pz_status pz_training_check(const struct pz_training_plan *p, struct pz_err
   if (p->recompute_layers < 0)
     return pz_fail(err, PZ_BAD_USE, "%lld layers to recompute; accepted: 0 or more",
                    (long long)p->recompute_layers);
+  if (p->vpp > PZ_PLAN_MOST_CHUNKS)
+    return pz_fail(err, PZ_BAD_USE, "vpp %lld; accepted: at most %d", (long long)p->vpp,
+                   PZ_PLAN_MOST_CHUNKS);
   if (p->vpp > 1 && p->pp == 1)
     return pz_fail(err, PZ_BAD_USE, "vpp %lld with one stage; accepted: 1, or pp above 1",
                    (long long)p->vpp);

@@ -50,33 +50,12 @@ static struct pz_training_options options_of(const char *framework, int64_t tp, 
 
 /* ---- any plan ------------------------------------------------------------------------------- */
 
-/* Chunks of a stage that keep more than others, times those in flight: interleaved peaks are predicted for the end of the
- * warm-up, and later moments may have more of the larger chunks in flight. */
-static double uneven_bytes(const struct job *x, int64_t k) {
-  const struct pz_memory_curve *c = &x->curves[k];
-  double before = 0, least = HUGE_VAL, most = 0;
-  uint32_t now = 0, flying = 0;
-  for (uint32_t i = 0; i < c->n; i++) {
-    double change = c->passes[i].activation_bytes - before;
-    before = c->passes[i].activation_bytes;
-    if (c->passes[i].event->backward) {
-      now -= !c->passes[i].weights;
-      continue;
-    }
-    least = fmin(least, change);
-    most = fmax(most, change);
-    flying = ++now > flying ? now : flying;
-  }
-  return (most - least) * flying;
-}
-
 static bool within_peak(const struct job *x, int64_t k) {
   const struct pz_memory_curve *c = &x->curves[k];
   const struct pz_training_memory *m = &x->run->stages[k];
   double peak = pz_training_memory_sum(m), most = c->constant_bytes + c->most_bytes;
   double rounding = 1e-9 * peak;
-  if (most <= peak + uneven_bytes(x, k) + rounding && peak - most <= pz_working_bytes(m) + rounding)
-    return true;
+  if (most <= peak + rounding && peak - most <= pz_working_bytes(m) + rounding) return true;
   print_message("stage %lld: at most %.9g, predicted %.9g, of it %.9g within a pass\n",
                 (long long)k, most, peak, pz_working_bytes(m));
   return false;
@@ -119,7 +98,7 @@ static void curves_stay_below_peaks(void **state) {
   (void)state;
   static const char *const models[] = {"gpt2", "llama2-7b", "gpt2-xl"};
   uint64_t r = 5;
-  int plans = 0, wrong = 0, above = 0, stages = 0;
+  int plans = 0, wrong = 0, stages = 0;
   for (int i = 0; i < pz_test_part(300); i++) {
     struct pz_training_options o = random_options(&r);
     const char *model = models[pz_random_below(&r, 3)];
@@ -129,8 +108,6 @@ static void curves_stay_below_peaks(void **state) {
       for (int64_t k = 0; k < o.pp; k++) {
         stages++;
         passes_are_whole(&x, k);
-        above += x.curves[k].constant_bytes + x.curves[k].most_bytes >
-                 1.000001 * pz_training_memory_sum(&x.run->stages[k]);
         if (within_peak(&x, k)) continue;
         print_message("  %s, %s, tp %lld, pp %lld x %lld, batch %lld\n", model, o.framework,
                       (long long)o.tp, (long long)o.pp, (long long)o.vpp, (long long)o.batch);
@@ -139,8 +116,7 @@ static void curves_stay_below_peaks(void **state) {
     }
     end(&x);
   }
-  print_message("  %d plans, %d stages; uneven chunks hold more than predicted in %d\n", plans,
-                stages, above);
+  print_message("  %d plans, %d stages\n", plans, stages);
   assert_true(plans > pz_test_part(100));
   assert_int_equal(wrong, 0);
 }
