@@ -864,6 +864,19 @@ enum pz_overlap {
   PZ_OVERLAP_ALL = 31
 };
 
+/* Modules of a layer whose results selective recomputation finds again, a set; the names are those of
+ * Megatron Core's --recompute-modules. */
+enum pz_module {
+  PZ_MODULE_NORM = 1,       /* layernorm */
+  PZ_MODULE_ACTIVATION = 2, /* moe_act: of the experts */
+  PZ_MODULE_UP = 4,         /* mla_up_proj: queries, keys and values of latent attention */
+  PZ_MODULE_MLP = 8,        /* mlp: of dense layers */
+  PZ_MODULE_EXPERTS = 16,   /* moe */
+  PZ_MODULE_SHARED = 32,    /* shared_experts */
+  PZ_MODULE_CORE = 64,      /* core_attn */
+  PZ_MODULE_ALL = 127
+};
+
 /* In which order the stages of a pipeline run their microbatches. */
 enum pz_pipeline_order {
   PZ_PIPELINE_1F1B,
@@ -877,10 +890,11 @@ enum pz_pipeline_order {
   PZ_PIPELINES
 };
 
-/* Names of these choices, in the order of the enums (of overlap: of its bits); each list ends with
- * NULL. */
+/* Names of these choices, in the order of the enums (of overlap and modules: of their bits); each
+ * list ends with NULL. */
 PZ_API extern const char *const pz_recomputation_names[],
     *const pz_execution_names[], *const pz_precision_names[], *const pz_overlap_names[],
+                                                                  *const pz_module_names[],
                                                                   *const pz_pipeline_names[];
 
 /* Names of the frameworks whose habits are known, NULL after the last. */
@@ -927,6 +941,9 @@ struct pz_training_options {
   int64_t etp;      /* those over which each is divided; 0: 1, or tp where ep is 1 */
   double imbalance; /* rows of the device that has most, over the mean; 0: 1, an even load */
   bool mtp;         /* with the model's multi-token-prediction layers */
+
+  unsigned recompute_modules; /* of selective recomputation: a set of enum pz_module; 0: as the
+                                 framework, most often the attention core alone */
 };
 
 PZ_API struct pz_training_options pz_training_options_default(void);

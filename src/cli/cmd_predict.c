@@ -8,6 +8,7 @@
 #include "launch/launch.h"
 #include "place/prediction_json.h"
 #include "place/prediction_trace.h"
+#include "place/recompute.h"
 #include "place/run_cost.h"
 
 static const struct pz_predict_settings defaults = {.plan = {.framework = NULL,
@@ -35,6 +36,10 @@ static const struct pz_option options[] = {
     {.name = "sp", .type = PZ_OPTION_FLAG, .offset = AT(sp), .help = "Sequence parallelism in the tensor-parallel group (default with --tp above 1)"},
     {.name = "no-sp", .type = PZ_OPTION_FLAG, .offset = AT(no_sp), .help = "No sequence parallelism"},
     {.name = "cp", .type = PZ_OPTION_INT, .offset = AT(plan.cp), .arg = "N", .min = 1, .max = 1 << 20, .help = "Context-parallel degree: parts of a sample's tokens (default: 1)"},
+    {.name = "ep", .type = PZ_OPTION_INT, .offset = AT(plan.ep), .arg = "N", .min = 1, .max = 1 << 20, .help = "Expert-parallel degree: devices over which experts are divided (default: 1); ep x etp divides tp x cp x dp"},
+    {.name = "etp", .type = PZ_OPTION_INT, .offset = AT(plan.etp), .arg = "N", .min = 1, .max = 1 << 20, .help = "Devices over which each expert is divided (default: 1 with --ep above 1, else tp)"},
+    {.name = "imbalance", .type = PZ_OPTION_REAL, .offset = AT(plan.imbalance), .arg = "F", .min = 1, .max = 1e6, .help = "Rows of the busiest expert device over the mean; also a capacity factor that is filled everywhere (default: 1)"},
+    {.name = "mtp", .type = PZ_OPTION_FLAG, .offset = AT(plan.mtp), .help = "Add the model's multi-token-prediction layers"},
     {.name = "precision", .type = PZ_OPTION_CHOICE, .offset = AT(plan.precision), .choices = pz_precision_names, .help = "Precision of the layers' products"},
     {.name = "pp", .type = PZ_OPTION_INT, .offset = AT(plan.pp), .arg = "N", .min = 1, .max = 1 << 20, .help = "Pipeline stages (default: 1)"},
     {.name = "vpp", .type = PZ_OPTION_INT, .offset = AT(plan.vpp), .arg = "N", .min = 1, .max = 1 << 20, .help = "Chunks of layers per stage, interleaved (default: 1)"},
@@ -44,11 +49,12 @@ static const struct pz_option options[] = {
     {.name = "seq", .type = PZ_OPTION_INT, .offset = AT(plan.seq), .arg = "S", .min = 1, .max = 1 << 24, .help = "Sequence length, tokens per sample (default: the model's, at most 8192)"},
     {.name = "recompute", .type = PZ_OPTION_CHOICE, .offset = AT(plan.recompute), .choices = pz_recomputation_names, .help = "Recompute activations (checkpointing): the attention core, every layer, every second product, every second layer"},
     {.name = "recompute-layers", .type = PZ_OPTION_INT, .offset = AT(plan.recompute_layers), .arg = "N", .min = 1, .max = 1 << 20, .help = "With --recompute full: only the first N layers of each chunk (default: all)"},
+    {.name = "recompute-modules", .type = PZ_OPTION_TEXT, .offset = AT(modules), .arg = "LIST", .help = "With --recompute selective: recompute these modules: layernorm,moe_act,mla_up_proj,mlp,moe,shared_experts,core_attn (default: as the framework, most often core_attn)"},
     {.name = "zero", .type = PZ_OPTION_CHOICE, .offset = AT(plan.zero), .choices = zero_names, .help = "ZeRO stage. Shard over the replicas: 1 optimizer state, 2 also gradients, 3 also weights"},
     {.name = "shard", .type = PZ_OPTION_INT, .offset = AT(plan.shard), .arg = "N", .min = 1, .max = 1 << 20, .help = "Replicas that ZeRO shards over; each group of so many holds a whole copy (default: all)"},
     {.name = "attention", .type = PZ_OPTION_CHOICE, .offset = AT(plan.attention), .choices = pz_attention_names, .help = "Attention kernels"},
     {.name = "attention-library", .type = PZ_OPTION_TEXT, .offset = AT(plan.attention_library), .arg = "NAME", .help = "Library of the attention kernels, where the chip is calibrated for it: fa1, fa2, fa3, cudnn, pallas"},
-    {.name = "overlap", .type = PZ_OPTION_TEXT, .offset = AT(overlap), .arg = "LIST", .help = "Communication that runs beside compute: grad,param,tp,p2p or none or all"},
+    {.name = "overlap", .type = PZ_OPTION_TEXT, .offset = AT(overlap), .arg = "LIST", .help = "Communication that runs beside compute: grad,param,tp,p2p,ep or none or all"},
     {.name = "execution", .type = PZ_OPTION_CHOICE, .offset = AT(plan.execution), .choices = pz_execution_names, .help = "Kernel execution: launched one by one, compiled, or as a CUDA graph"},
     {.name = "grad-bytes", .type = PZ_OPTION_REAL, .offset = AT(plan.grad_bytes), .arg = "B", .min = 1, .max = 8, .help = "Bytes of a gradient in the exchange between replicas"},
     {.name = "framework", .type = PZ_OPTION_TEXT, .offset = AT(plan.framework), .arg = "NAME", .help = "Training framework: sets launches, kernel fusion and dropout, and what is not given above (default: megatron; on chips that run compiled programs, as TPUs: maxtext)"},
@@ -71,7 +77,7 @@ static const struct pz_option options[] = {
 
 static enum pz_status overlap_unknown(const char *word, size_t n, struct pz_error *err) {
   return pz_fail(err, PZ_BAD_USE,
-                 "--overlap: '%.*s'; accepted: none, all, or a list of grad, param, tp, p2p",
+                 "--overlap: '%.*s'; accepted: none, all, or a list of grad, param, tp, p2p, ep",
                  n < 40 ? (int)n : 40, word);
 }
 
@@ -109,6 +115,11 @@ static enum pz_status asked_plan(const struct pz_predict_settings *s,
   if (s->sp && o.tp == 1)
     return pz_fail(err, PZ_BAD_USE, "--sp with --tp 1; accepted: --tp above 1");
   if (s->sp || s->no_sp) o.sequence_parallel = s->sp;
+  if (s->modules && !pz_modules_parse(s->modules, &o.recompute_modules))
+    return pz_fail(err, PZ_BAD_USE,
+                   "--recompute-modules '%.60s'; accepted: a list of layernorm, moe_act, "
+                   "mla_up_proj, mlp, moe, shared_experts, core_attn with commas",
+                   s->modules);
   enum pz_status status = s->overlap ? pz_predict_overlap(s->overlap, &o.overlap, err) : PZ_OK;
   if (status == PZ_OK) *out = o;
   return status;

@@ -7,6 +7,7 @@
 #include "cli/predict_options.h"
 #include "place/constant_effects.h"
 #include "place/prediction_json.h"
+#include "place/training_options.h"
 #include "report/table.h"
 
 /* ---- the plan ------------------------------------------------------------------------------- */
@@ -67,6 +68,19 @@ static void explain_sizes(struct explanation *e, const struct pz_predicted *x) {
   count(e, "sequence length (seq)", o->seq, g->seq > 0, "the model's");
 }
 
+/* The experts' grid; nothing where the plan leaves it all alone. */
+static void explain_experts(struct explanation *e, const struct pz_predicted *x) {
+  const struct pz_training_options *o = &x->run->plan, *g = &x->s->plan;
+  char text[32];
+  if (!pz_experts_told(o)) return;
+  count(e, "expert parallel (ep)", o->ep, g->ep > 0, "default");
+  count(e, "devices of an expert (etp)", pz_options_etp(o), g->etp > 0,
+        o->ep > 1 ? "default with ep above 1" : "tp, without expert parallelism");
+  snprintf(text, sizeof text, "%g", o->imbalance);
+  field(e, "imbalance", text, g->imbalance > 0 ? "given" : "default: even load");
+  field(e, "multi-token prediction (mtp)", o->mtp ? "on" : "off", g->mtp ? "given" : "default");
+}
+
 /* What frameworks do by themselves. */
 static void explain_habits(struct explanation *e, const struct pz_predicted *x) {
   const struct pz_training_options *o = &x->run->plan, *g = &x->s->plan;
@@ -74,6 +88,11 @@ static void explain_habits(struct explanation *e, const struct pz_predicted *x) 
   choice(e, "recompute", pz_recomputation_names[o->recompute], g->recompute >= 0);
   if (o->recompute_layers)
     count(e, "layers recomputed", o->recompute_layers, true, "of each chunk");
+  if (pz_options_modules(o)) {
+    char modules[PZ_MODULES_TEXT];
+    choice(e, "modules recomputed (recompute_modules)",
+           pz_modules_text(pz_options_modules(o), modules, sizeof modules), o->recompute_modules);
+  }
   snprintf(text, sizeof text, "%d", o->zero);
   choice(e, "zero", text, g->zero >= 0);
   count(e, "sharded over (shard)", o->shard, g->shard > 0, "all replicas");
@@ -94,6 +113,7 @@ static void explain_fields(struct explanation *e, const struct pz_predicted *x) 
         : x->machine.chip.execution == PZ_CHIP_SCHEDULED ? "default on such a chip"
                                                          : "default");
   explain_sizes(e, x);
+  explain_experts(e, x);
   explain_habits(e, x);
 }
 

@@ -12,7 +12,7 @@ struct pz_predict_settings {
   struct pz_machine_options machine; /* from here on: of one plan */
   struct pz_training_options plan;   /* tp, pp, vpp, mbs 0: not given */
   bool sp, no_sp, explain;
-  const char *overlap, *trace, *report;
+  const char *overlap, *modules, *trace, *report;
   int emit;           /* of pz_launch_names */
   const char *tokens; /* NULL: the cost of a run is not asked for */
   double price, mtbf_hours, checkpoint_s, restart_s;
@@ -30,6 +30,9 @@ struct pz_predicted {
 
 /* The prediction as tables. */
 PZ_NODISCARD enum pz_status pz_predict_print(const struct pz_predicted *x, struct pz_error *err);
+
+/* Experts' degrees of a plan behind its others: ", ep 8", or nothing. */
+void pz_predict_print_experts(const struct pz_training_options *o);
 
 /* Parts of them, which other commands print too: samples/s and MFU, the expected error, the parts of a
  * step, memory by stage. */

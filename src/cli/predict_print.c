@@ -9,6 +9,7 @@
 #include "place/plan_changes.h"
 #include "place/prediction_json.h"
 #include "place/prediction_parts.h"
+#include "place/training_options.h"
 #include "report/table.h"
 
 /* ---- the plan and its rates ----------------------------------------------------------------- */
@@ -29,6 +30,21 @@ void pz_predict_print_rates(const struct pz_prediction *p) {
          100 * p->hfu);
 }
 
+void pz_predict_print_experts(const struct pz_training_options *o) {
+  if (o->ep > 1 || o->etp) printf(", ep %" PRId64, o->ep);
+  if (o->etp) printf(" x etp %" PRId64, o->etp);
+  if (o->imbalance > 1) printf(", imbalance %g", o->imbalance);
+  if (o->mtp) printf(", mtp");
+}
+
+static void print_recompute(const struct pz_training_options *o) {
+  char modules[PZ_MODULES_TEXT];
+  printf(", recompute %s", pz_recomputation_names[o->recompute]);
+  if (o->recompute_layers) printf(" (%" PRId64 " layers a chunk)", o->recompute_layers);
+  if (pz_options_modules(o))
+    printf(" (%s)", pz_modules_text(pz_options_modules(o), modules, sizeof modules));
+}
+
 static void print_plan(const struct pz_predicted *x) {
   const struct pz_training_options *o = &x->run->plan;
   const struct pz_prediction *p = &x->run->p;
@@ -44,11 +60,11 @@ static void print_plan(const struct pz_predicted *x) {
          o->sequence_parallel ? " with sp" : "", o->pp);
   if (o->vpp > 1) printf(" x %" PRId64 " chunks", o->vpp);
   if (o->cp > 1) printf(", cp %" PRId64, o->cp);
+  pz_predict_print_experts(o);
   printf(", dp %" PRId64 ", zero %d", o->dp, o->zero);
   if (o->precision == PZ_PRECISION_FP8) printf(", fp8 products");
   if (o->zero && o->shard < o->dp) printf(" over %" PRId64, o->shard);
-  printf(", recompute %s", pz_recomputation_names[o->recompute]);
-  if (o->recompute_layers) printf(" (%" PRId64 " layers a chunk)", o->recompute_layers);
+  print_recompute(o);
   printf(", %s attention, overlap %s\n", pz_attention_names[o->attention],
          pz_overlap_text((unsigned)o->overlap, overlap, sizeof overlap));
   printf("batch %" PRId64 " x %" PRId64 " tokens: %" PRId64 " microbatch%s of %" PRId64

@@ -6,16 +6,17 @@
 
 char *pz_found_plan_text(const struct pz_training_run *r, struct pz_arena *arena) {
   const struct pz_training_options *o = &r->plan;
-  char chunks[32] = "", context[32] = "", ends[64] = "";
+  char chunks[32] = "", context[32] = "", experts[32] = "", ends[64] = "";
   bool some = o->recompute == PZ_RECOMPUTATION_FULL && (o->stage_recompute || o->recompute_layers);
   if (o->vpp > 1) snprintf(chunks, sizeof chunks, " x %lld", (long long)o->vpp);
   if (o->first_layers)
     snprintf(ends, sizeof ends, ", %lld and %lld layers at the ends", (long long)o->first_layers,
              (long long)o->last_layers);
   if (o->cp > 1) snprintf(context, sizeof context, ", cp %lld", (long long)o->cp);
+  if (o->ep > 1) snprintf(experts, sizeof experts, ", ep %lld", (long long)o->ep);
   return pz_arena_printf(arena,
-                         "tp %lld%s%s, pp %lld%s, dp %lld, mbs %lld, zero %d, recompute %s%s",
-                         (long long)o->tp, o->sequence_parallel ? " sp" : "", context,
+                         "tp %lld%s%s%s, pp %lld%s, dp %lld, mbs %lld, zero %d, recompute %s%s",
+                         (long long)o->tp, o->sequence_parallel ? " sp" : "", context, experts,
                          (long long)o->pp, chunks, (long long)o->dp, (long long)o->mbs, o->zero,
                          some ? "some layers" : pz_recomputation_names[o->recompute], ends);
 }

@@ -19,6 +19,7 @@ static unsigned change(int i, struct pz_training_options *o, char *text, size_t 
     bool more = o->recompute == PZ_RECOMPUTATION_NONE ||
                 (i == 1 && (o->recompute != PZ_RECOMPUTATION_FULL || o->recompute_layers));
     o->recompute_layers = 0;
+    o->recompute_modules = 0;
     o->recompute = again[i];
     snprintf(text, size, " --recompute %s", pz_recomputation_names[o->recompute]);
     return more ? FIELD_RECOMPUTE : 0;

@@ -4,17 +4,43 @@
 
 #include "core/record.h"
 #include "place/prediction_parts.h"
+#include "place/training_options.h"
 
-char *pz_overlap_text(unsigned set, char *buf, size_t size) {
+static char *set_text(const char *const *names, unsigned set, char *buf, size_t size) {
   size_t n = 0;
   snprintf(buf, size, "none");
-  for (int i = 0; pz_overlap_names[i] && n < size; i++)
-    if (set >> i & 1)
-      n += (size_t)snprintf(buf + n, size - n, "%s%s", n ? "," : "", pz_overlap_names[i]);
+  for (int i = 0; names[i] && n < size; i++)
+    if (set >> i & 1) n += (size_t)snprintf(buf + n, size - n, "%s%s", n ? "," : "", names[i]);
   return buf;
 }
 
+char *pz_overlap_text(unsigned set, char *buf, size_t size) {
+  return set_text(pz_overlap_names, set, buf, size);
+}
+
+char *pz_modules_text(unsigned set, char *buf, size_t size) {
+  return set_text(pz_module_names, set, buf, size);
+}
+
+bool pz_experts_told(const struct pz_training_options *o) {
+  return o->ep > 1 || o->etp > 0 || o->imbalance > 1 || o->mtp;
+}
+
 /* ---- the plan ------------------------------------------------------------------------------- */
+
+/* Of experts, and modules: where the plan has something to tell. */
+static void set_experts(json_t *j, const struct pz_training_options *o) {
+  char modules[PZ_MODULES_TEXT];
+  if (pz_experts_told(o)) {
+    json_object_set_new(j, "ep", json_integer((json_int_t)o->ep));
+    json_object_set_new(j, "etp", json_integer((json_int_t)pz_options_etp(o)));
+    json_object_set_new(j, "imbalance", json_real(o->imbalance));
+    json_object_set_new(j, "mtp", json_boolean(o->mtp));
+  }
+  if (pz_options_modules(o))
+    json_object_set_new(j, "recompute_modules",
+                        json_string(pz_modules_text(pz_options_modules(o), modules, sizeof modules)));
+}
 
 json_t *pz_training_plan_json(const struct pz_training_options *o) {
   char overlap[40];
@@ -33,6 +59,7 @@ json_t *pz_training_plan_json(const struct pz_training_options *o) {
       pz_execution_names[o->execution], "grad_bytes", o->grad_bytes);
   if (j && more) json_object_update(j, more);
   json_decref(more);
+  set_experts(j, o);
   return j;
 }
 

@@ -15,19 +15,7 @@ enum pz_kept {
   PZ_KEPT_MLP_OUT = 16
 };
 
-/* Modules whose results selective recomputation of Megatron Core finds again (--recompute-modules), a set; empty: the
- * attention core. */
-enum pz_module {
-  PZ_MODULE_NORM = 1,       /* layernorm */
-  PZ_MODULE_ACTIVATION = 2, /* moe_act: of the experts */
-  PZ_MODULE_UP = 4,         /* mla_up_proj: queries, keys and values of latent attention */
-  PZ_MODULE_MLP = 8,        /* mlp: of dense layers */
-  PZ_MODULE_EXPERTS = 16,   /* moe */
-  PZ_MODULE_SHARED = 32,    /* shared_experts */
-  PZ_MODULE_CORE = 64       /* core_attn */
-};
-
-/* Of names, with spaces or commas between them; short forms are known too (norm, act).  False: unknown. */
+/* A set of enum pz_module of names, with spaces or commas between them; short forms are known too (norm, act).  False: unknown. */
 bool pz_modules_parse(const char *names, unsigned *out);
 
 /* Does the forward operator belong to one of them? */

@@ -11,6 +11,8 @@ const char *const pz_recomputation_names[] = {"none",      "selective", "full",
 const char *const pz_execution_names[] = {"eager", "compile", "graph", NULL};
 const char *const pz_precision_names[] = {"bf16", "fp8", NULL};
 const char *const pz_overlap_names[] = {"grad", "param", "tp", "p2p", "ep", NULL};
+const char *const pz_module_names[] = {"layernorm",      "moe_act",   "mla_up_proj", "mlp", "moe",
+                                       "shared_experts", "core_attn", NULL};
 const char *const pz_pipeline_names[] = {"1f1b", "interleaved", "gpipe",    "zb-h1", "zb-2p",
                                          "zb-v", "dualpipe-v",  "dualpipe", NULL};
 
@@ -60,7 +62,8 @@ static enum pz_status check_ranges(const struct pz_training_options *o, struct p
               {"attention", o->attention, PZ_AS_FRAMEWORK, PZ_ATTENTION_FLASH},
               {"pipeline", o->pipeline, PZ_AS_FRAMEWORK, PZ_PIPELINES - 1},
               {"overlap", o->overlap, PZ_AS_FRAMEWORK, PZ_OVERLAP_ALL},
-              {"execution", o->execution, PZ_AS_FRAMEWORK, PZ_EXECUTIONS - 1}};
+              {"execution", o->execution, PZ_AS_FRAMEWORK, PZ_EXECUTIONS - 1},
+              {"recompute_modules", o->recompute_modules, 0, PZ_MODULE_ALL}};
   enum pz_status status = PZ_OK;
   for (size_t i = 0; i < sizeof list / sizeof *list && status == PZ_OK; i++)
     status = pz_need_range(list[i].name, list[i].v, list[i].min, list[i].max, err);
@@ -116,7 +119,7 @@ static enum pz_status fill_degrees(struct pz_training_options *o, struct pz_erro
         (long long)o->batch, (long long)o->mbs, (long long)o->dp, (long long)(o->mbs * o->dp));
   if (!o->ep) o->ep = 1;
   if (!(o->imbalance > 0)) o->imbalance = 1;
-  int64_t group = o->tp * o->cp * o->dp, etp = o->etp ? o->etp : o->ep > 1 ? 1 : o->tp;
+  int64_t group = o->tp * o->cp * o->dp, etp = pz_options_etp(o);
   if (group % (o->ep * etp))
     return pz_fail(err, PZ_BAD_USE,
                    "ep %lld x etp %lld with tp x cp x dp %lld; accepted: divisors of that",
@@ -181,6 +184,9 @@ static enum pz_status check_recompute(const struct pz_training_options *o, struc
                    (long long)o->recompute_layers, how);
   if (o->stage_recompute && o->recompute != PZ_RECOMPUTATION_FULL)
     return pz_fail(err, PZ_BAD_USE, "stage_recompute with recompute %s; accepted: full", how);
+  if (o->recompute_modules && o->recompute != PZ_RECOMPUTATION_SELECTIVE)
+    return pz_fail(err, PZ_BAD_USE, "recompute_modules with recompute %s; accepted: selective",
+                   how);
   enum pz_status status = PZ_OK;
   for (int64_t k = 0; o->stage_recompute && k < o->pp && status == PZ_OK; k++)
     status = pz_need_range("stage_recompute", o->stage_recompute[k], 0, MOST, err);
@@ -189,10 +195,13 @@ static enum pz_status check_recompute(const struct pz_training_options *o, struc
 
 /* ---- habits --------------------------------------------------------------------------------- */
 
-static void fill_habits(struct pz_training_options *o, const struct pz_framework_defaults *d) {
+static void fill_habits(struct pz_training_options *o, const struct pz_framework *f) {
+  const struct pz_framework_defaults *d = &f->plan;
   if (o->sequence_parallel < 0) o->sequence_parallel = 1;
   if (o->tp == 1) o->sequence_parallel = 0;
-  if (o->recompute < 0) o->recompute = (int)d->recompute;
+  if (o->recompute < 0)
+    o->recompute = o->recompute_modules || f->modules ? PZ_RECOMPUTATION_SELECTIVE
+                                                      : (int)d->recompute;
   if (o->zero < 0) o->zero = d->zero;
   if (o->attention < 0) o->attention = (int)d->attention;
   if (o->overlap < 0) o->overlap = (int)d->overlap;
@@ -217,13 +226,24 @@ enum pz_status pz_training_options_fill(struct pz_training_options *o, struct pz
   if (status == PZ_OK) status = fill_degrees(&own, err);
   if (status == PZ_OK) status = fill_pipeline(&own, err);
   if (status != PZ_OK) return status;
-  fill_habits(&own, &f->plan);
+  fill_habits(&own, f);
   status = check_recompute(&own, err);
   if (status == PZ_OK) *o = own;
   return status;
 }
 
+int64_t pz_options_etp(const struct pz_training_options *o) {
+  return o->etp ? o->etp : o->ep > 1 ? 1 : o->tp;
+}
+
+unsigned pz_options_modules(const struct pz_training_options *o) {
+  if (o->recompute != PZ_RECOMPUTATION_SELECTIVE) return 0;
+  return o->recompute_modules ? o->recompute_modules : pz_framework_find(o->framework)->modules;
+}
+
 struct pz_training_plan pz_training_plan_of(const struct pz_training_options *o) {
+  const struct pz_framework *f = pz_framework_find(o->framework);
+  unsigned modules = o->recompute_modules ? o->recompute_modules : f ? f->modules : 0;
   return (struct pz_training_plan){.tp = o->tp,
                                    .pp = o->pp,
                                    .vpp = o->vpp,
@@ -239,6 +259,7 @@ struct pz_training_plan pz_training_plan_of(const struct pz_training_options *o)
                                    .recompute = (enum pz_recomputation)o->recompute,
                                    .recompute_layers = o->recompute_layers,
                                    .stage_recompute = o->stage_recompute,
+                                   .modules = modules,
                                    .first_layers = o->first_layers,
                                    .last_layers = o->last_layers,
                                    .zero = o->zero,
@@ -247,7 +268,7 @@ struct pz_training_plan pz_training_plan_of(const struct pz_training_options *o)
                                    .overlap = (unsigned)o->overlap,
                                    .execution = (enum pz_execution)o->execution,
                                    .grad_bytes = o->grad_bytes,
-                                   .framework = pz_framework_find(o->framework),
+                                   .framework = f,
                                    .attention_library = o->attention_library};
 }
 

@@ -11,6 +11,13 @@
 PZ_NODISCARD enum pz_status pz_training_options_fill(struct pz_training_options *o,
                                                      struct pz_error *err);
 
+/* Devices over which each expert is divided, where the options say nothing too. */
+int64_t pz_options_etp(const struct pz_training_options *o);
+
+/* Modules that selective recomputation of filled options finds again; 0: the attention core alone, or
+ * another recomputation. */
+unsigned pz_options_modules(const struct pz_training_options *o);
+
 /* The plan and the model of filled options. */
 struct pz_training_plan pz_training_plan_of(const struct pz_training_options *o);
 struct pz_training_model pz_training_model_of(const char *model,
