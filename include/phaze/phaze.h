@@ -895,7 +895,7 @@ enum pz_pipeline_order {
 PZ_API extern const char *const pz_recomputation_names[],
     *const pz_execution_names[], *const pz_precision_names[], *const pz_overlap_names[],
                                                                   *const pz_module_names[],
-                                                                  *const pz_pipeline_names[];
+                                                                      *const pz_pipeline_names[];
 
 /* Names of the frameworks whose habits are known, NULL after the last. */
 PZ_API const char *pz_framework_at(size_t i);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "launch/launch.h"
+#include "place/training_options.h"
 
 /* ---- what it refuses ------------------------------------------------------------------------ */
 
@@ -102,6 +103,11 @@ static enum pz_status check_kernels(const struct pz_launch *l, struct pz_error *
     return pz_fail(err, PZ_BAD_USE,
                    "deepspeed has no recomputation '%s'; accepted: none, selective, full",
                    pz_recomputation_names[p->recompute]);
+  if (pz_options_modules(p) & ~(unsigned)PZ_MODULE_CORE)
+    return pz_fail(
+        err, PZ_BAD_USE,
+        "deepspeed's Megatron recomputes no other module than core_attn; accepted: that, "
+        "or recompute full");
   if (p->recompute_layers && p->pp > 1)
     return pz_fail(err, PZ_BAD_USE,
                    "deepspeed's pipeline does not recompute a part of the layers of a stage "

@@ -48,11 +48,12 @@ static enum pz_status same_recompute(const char *framework, struct pz_launch *l,
   int64_t most = 0;
   if (!p->stage_recompute) return PZ_OK;
   for (int64_t k = 0; k < p->pp; k++) most = pz_max(most, p->stage_recompute[k]);
+  struct pz_pipeline_shape shape = pz_plan_shape(&plan);
   alike.stage_recompute = NULL;
   alike.recompute_layers = most;
   if (!most) alike.recompute = PZ_RECOMPUTATION_NONE;
   for (int64_t j = 0; j < p->pp * p->vpp; j++) {
-    int64_t blocks = pz_launch_chunk(l, j), k = j % p->pp;
+    int64_t blocks = pz_launch_chunk(l, j), k = pz_pipeline_stage_of(&shape, (uint32_t)j);
     if (pz_plan_again(&plan, k, blocks) != pz_plan_again(&alike, k, blocks))
       return pz_fail(err, PZ_BAD_USE,
                      "%s recomputes as many layers in every stage, this plan %" PRId64
@@ -63,6 +64,33 @@ static enum pz_status same_recompute(const char *framework, struct pz_launch *l,
   p->stage_recompute = NULL;
   p->recompute = (int)alike.recompute;
   p->recompute_layers = most;
+  return PZ_OK;
+}
+
+/* What the plan asks of experts and modules that the model has not. */
+static enum pz_status check_model(const struct pz_launch *l, struct pz_error *err) {
+  static const unsigned of_experts = PZ_MODULE_ACTIVATION | PZ_MODULE_EXPERTS | PZ_MODULE_SHARED;
+  const struct pz_launch_shape *s = &l->shape;
+  int64_t ep = l->plan.ep, etp = pz_options_etp(&l->plan);
+  unsigned modules = pz_options_modules(&l->plan);
+  if (ep > 1 && (!s->experts || s->experts % ep))
+    return pz_fail(err, PZ_BAD_USE, "ep %" PRId64 " with %" PRId64 " experts; accepted: %s", ep,
+                   s->experts, s->experts ? "divisors of that" : "1");
+  if (s->experts && s->expert_ffn % etp)
+    return pz_fail(err, PZ_BAD_USE,
+                   "etp %" PRId64 " with experts of width %" PRId64 "; accepted: divisors of that",
+                   etp, s->expert_ffn);
+  if (l->plan.mtp && !s->predict_layers)
+    return pz_fail(err, PZ_BAD_USE,
+                   "%s has no layers of multi-token prediction; accepted: a plan without mtp",
+                   l->model);
+  if ((modules & of_experts && !s->experts) || (modules & PZ_MODULE_SHARED && !s->shared_ffn) ||
+      (modules & PZ_MODULE_UP && !s->kv_rank))
+    return pz_fail(err, PZ_BAD_USE,
+                   "recompute_modules that %s does not have; accepted: layernorm, mlp, core_attn, "
+                   "with experts moe and moe_act, with shared ones shared_experts, with latent "
+                   "attention mla_up_proj",
+                   l->model);
   return PZ_OK;
 }
 
@@ -111,11 +139,12 @@ void pz_launch_head(const struct pz_launch *l, const char *framework, FILE *out)
   fprintf(out,
           " with %s: %" PRId64 " node%s x %" PRId64 " GPU%s, tp %" PRId64 ", pp %" PRId64
           ", vpp %" PRId64 ", cp %" PRId64 ", dp %" PRId64 ", mbs %" PRId64 ", batch %" PRId64
-          ", seq %" PRId64 "\n",
+          ", seq %" PRId64,
           framework, l->nodes, pz_text_s((double)l->nodes), l->gpus, pz_text_s((double)l->gpus),
           p->tp, p->pp, p->vpp, p->cp, p->dp, p->mbs, p->batch, p->seq);
+  if (l->shape.experts) fprintf(out, ", ep %" PRId64 ", etp %" PRId64, p->ep, pz_options_etp(p));
   fprintf(out,
-          "#\n"
+          "\n#\n"
           "# Run it on every node with NODE_RANK and MASTER_ADDR set, or once under Slurm:\n"
           "#   srun --nodes=%" PRId64 " --ntasks-per-node=1 --gpus-per-node=%" PRId64
           " bash SCRIPT\n"
@@ -154,6 +183,7 @@ enum pz_status pz_launch_script(int i, const struct pz_launch *l, char **text,
   struct pz_training_plan plan = pz_training_plan_of(&l->plan);
   enum pz_status status = pz_training_check(&plan, err);
   if (status == PZ_OK) status = pz_training_check_layers(&plan, l->shape.layers, err);
+  if (status == PZ_OK) status = check_model(l, err);
   if (status == PZ_OK) status = same_recompute(pz_launch_names[i], &own, err);
   if (status == PZ_OK) status = frameworks[i]->check(&own, err);
   if (status != PZ_OK) return status;

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "launch/megatron_core.h"
+#include "place/training_options.h"
 
 static void put(FILE *out, const char *flag, int64_t value) {
   fprintf(out, "  %s %" PRId64 "\n", flag, value);
@@ -89,6 +90,7 @@ static void put_model(const struct pz_launch *l, FILE *out) {
   fprintf(out, "  --attention-dropout %.10g\n  --hidden-dropout %.10g\n",
           pz_launch_drop(l, s->drop_attention), pz_launch_drop(l, s->drop_hidden));
   if (s->experts) put_experts(l, out);
+  if (pz_core_predict_layers(l)) put(out, "--mtp-num-layers", pz_core_predict_layers(l));
   fputs(")\n\n", out);
 }
 
@@ -135,13 +137,14 @@ static void put_parallel(const struct pz_launch *l, FILE *out) {
   put_division(l, out);
   put(out, "--context-parallel-size", p->cp);
   if (l->shape.experts) {
-    put(out, "--expert-model-parallel-size", 1);
-    put(out, "--expert-tensor-parallel-size", p->tp);
+    put(out, "--expert-model-parallel-size", p->ep);
+    put(out, "--expert-tensor-parallel-size", pz_options_etp(p));
   }
   put_sharding(l, out);
   put_if(out, pz_core_overlap(l, PZ_OVERLAP_GRAD), "--overlap-grad-reduce");
   put_if(out, pz_core_overlap(l, PZ_OVERLAP_PARAM), "--overlap-param-gather");
   put_if(out, pz_core_overlap(l, PZ_OVERLAP_TP), "--tp-comm-overlap");
+  put_if(out, pz_core_overlap(l, PZ_OVERLAP_EP), "--overlap-moe-expert-parallel-comm");
   put_if(out, p->vpp > 1 && !pz_core_overlap(l, PZ_OVERLAP_P2P), "--no-overlap-p2p-communication");
   fputs(")\n\n", out);
 }
@@ -158,8 +161,11 @@ static void put_training(const struct pz_launch *l, FILE *out) {
         out);
   put_if(out, p->precision == PZ_PRECISION_FP8, "--fp8-format hybrid\n  --fp8-recipe tensorwise");
   put_if(out, p->grad_bytes == 2, "--grad-reduce-in-bf16");
-  if (p->recompute == PZ_RECOMPUTATION_SELECTIVE)
-    fputs("  --recompute-granularity selective\n  --recompute-modules core_attn\n", out);
+  if (p->recompute == PZ_RECOMPUTATION_SELECTIVE) {
+    fputs("  --recompute-granularity selective\n  --recompute-modules ", out);
+    pz_core_modules(l, "", " ", out);
+    fputc('\n', out);
+  }
   if (p->recompute == PZ_RECOMPUTATION_FULL) {
     fprintf(out, "  --recompute-granularity full\n  --recompute-method %s\n",
             p->recompute_layers ? "block" : "uniform");

@@ -3,6 +3,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "place/training_options.h"
+
 /* Overlap counts where there is something to overlap; transfers between stages are hidden by the
  * interleaved order alone. */
 bool pz_core_overlap(const struct pz_launch *l, enum pz_overlap what) {
@@ -12,6 +14,7 @@ bool pz_core_overlap(const struct pz_launch *l, enum pz_overlap what) {
   case PZ_OVERLAP_PARAM: return p->zero > 0;
   case PZ_OVERLAP_TP: return p->tp > 1;
   case PZ_OVERLAP_P2P: return p->pp > 1;
+  case PZ_OVERLAP_EP: return p->ep > 1;
   default: return true;
   }
 }
@@ -65,6 +68,37 @@ static enum pz_status check_tensor(const struct pz_launch *l, const char *name,
                    "%s trains experts with tensor parallelism in sequence parallelism alone; "
                    "accepted: sequence parallelism, or tp 1",
                    name);
+  return PZ_OK;
+}
+
+/* The experts' all-to-all is hidden behind another microbatch's pass: with chunks, where there are stages, and without
+ * recomputing what it belongs to (transformer_config.py). */
+static enum pz_status check_experts(const struct pz_launch *l, const char *name,
+                                    struct pz_error *err) {
+  const struct pz_training_options *p = &l->plan;
+  int64_t holders = p->tp * p->cp * p->dp / (p->ep * pz_options_etp(p));
+  int64_t copies = p->zero ? pz_launch_replicas(l) / p->shard : 1;
+  if (l->shape.experts && holders % copies)
+    return pz_fail(err, PZ_BAD_USE,
+                   "%s shards in %" PRId64 " groups, experts are held by %" PRId64
+                   " devices; accepted: a shard whose groups divide that",
+                   name, copies, holders);
+  if (!pz_core_overlap(l, PZ_OVERLAP_EP)) return PZ_OK;
+  if (p->pp > 1 && p->vpp == 1)
+    return pz_fail(err, PZ_BAD_USE,
+                   "%s overlaps the experts' all-to-all (ep) of several stages in the interleaved "
+                   "order alone; accepted: vpp above 1, pp 1, or an overlap without ep",
+                   name);
+  if (p->recompute == PZ_RECOMPUTATION_FULL || pz_options_modules(p) & PZ_MODULE_EXPERTS)
+    return pz_fail(err, PZ_BAD_USE,
+                   "%s overlaps the experts' all-to-all (ep) with no recomputation of whole layers "
+                   "or of moe; accepted: other modules, or an overlap without ep",
+                   name);
+  if (p->mtp && l->shape.predict_layers > 1)
+    return pz_fail(err, PZ_BAD_USE,
+                   "%s overlaps the experts' all-to-all (ep) with %" PRId64
+                   " layers of multi-token prediction; accepted: 1, or an overlap without ep",
+                   name, l->shape.predict_layers);
   return PZ_OK;
 }
 
@@ -150,6 +184,7 @@ enum pz_status pz_megatron_core_check(const struct pz_launch *l, const char *nam
   enum pz_status status = check_shape(l, name, err);
   if (status == PZ_OK) status = check_schedule(l, name, err);
   if (status == PZ_OK) status = check_tensor(l, name, err);
+  if (status == PZ_OK) status = check_experts(l, name, err);
   if (status == PZ_OK) status = check_recompute(l, name, err);
   return status == PZ_OK ? check_shards(l, name, err) : status;
 }
@@ -177,7 +212,25 @@ void pz_core_layout(const struct pz_launch *l, FILE *out) {
     if (j) fputc('|', out);
     if (j == 0) fputc('E', out);
     if (layers) fprintf(out, layers > 1 ? "t*%" PRId64 : "t", layers);
-    if (j == n - 1) fputs(layers > 1 ? ",L" : "L", out);
+    if (j < n - 1) continue;
+    if (layers > 1) fputc(',', out);
+    for (int64_t i = 0; i < pz_core_predict_layers(l); i++) fputc('m', out);
+    fputc('L', out);
+  }
+}
+
+int64_t pz_core_predict_layers(const struct pz_launch *l) {
+  return l->plan.mtp ? l->shape.predict_layers : 0;
+}
+
+void pz_core_modules(const struct pz_launch *l, const char *quote, const char *between, FILE *out) {
+  unsigned set = pz_options_modules(&l->plan);
+  const char *gap = "";
+  if (!set) set = PZ_MODULE_CORE;
+  for (int i = 0; pz_module_names[i]; i++) {
+    if (!(set >> i & 1)) continue;
+    fprintf(out, "%s%s%s%s", gap, quote, pz_module_names[i], quote);
+    gap = between;
   }
 }
 

@@ -23,6 +23,12 @@ void pz_core_layout(const struct pz_launch *l, FILE *out);
 /* ([0]*3+[1]*58): which layers have experts. */
 void pz_core_expert_layers(const struct pz_launch *l, FILE *out);
 
+/* Layers of multi-token prediction that the plan trains. */
+int64_t pz_core_predict_layers(const struct pz_launch *l);
+
+/* Modules of selective recomputation, each in quotes, with a text between two. */
+void pz_core_modules(const struct pz_launch *l, const char *quote, const char *between, FILE *out);
+
 /* The attention backend that the plan asks for: auto, flash, fused or unfused. */
 const char *pz_core_attention(const struct pz_launch *l);
 

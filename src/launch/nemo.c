@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "launch/megatron_core.h"
+#include "place/training_options.h"
 
 static void put(FILE *out, const char *field, int64_t value) {
   fprintf(out, "model.%s = %" PRId64 "\n", field, value);
@@ -81,6 +82,7 @@ static void put_model(const struct pz_launch *l, FILE *out) {
           s->gated ? "silu" : "gelu", truth(s->bias), truth(s->qkv_bias), truth(s->tied),
           pz_launch_drop(l, s->drop_attention), pz_launch_drop(l, s->drop_hidden));
   if (s->experts) put_experts(l, out);
+  if (pz_core_predict_layers(l)) put(out, "mtp_num_layers", pz_core_predict_layers(l));
   fputc('\n', out);
 }
 
@@ -103,11 +105,13 @@ static void put_division(const struct pz_launch *l, FILE *out) {
   fputs("\"\n", out);
 }
 
-static void put_recompute(const struct pz_training_options *p, FILE *out) {
-  if (p->recompute == PZ_RECOMPUTATION_SELECTIVE)
-    fputs("model.recompute_granularity = \"selective\"\n"
-          "model.recompute_modules = [\"core_attn\"]\n",
-          out);
+static void put_recompute(const struct pz_launch *l, FILE *out) {
+  const struct pz_training_options *p = &l->plan;
+  if (p->recompute == PZ_RECOMPUTATION_SELECTIVE) {
+    fputs("model.recompute_granularity = \"selective\"\nmodel.recompute_modules = [", out);
+    pz_core_modules(l, "\"", ", ", out);
+    fputs("]\n", out);
+  }
   if (p->recompute != PZ_RECOMPUTATION_FULL) return;
   fprintf(out, "model.recompute_granularity = \"full\"\nmodel.recompute_method = \"%s\"\n",
           p->recompute_layers ? "block" : "uniform");
@@ -124,13 +128,15 @@ static void put_parallel(const struct pz_launch *l, FILE *out) {
   put_division(l, out);
   put(out, "context_parallel_size", p->cp);
   if (l->shape.experts) {
-    put(out, "expert_model_parallel_size", 1);
-    put(out, "expert_tensor_parallel_size", p->tp);
+    put(out, "expert_model_parallel_size", p->ep);
+    put(out, "expert_tensor_parallel_size", pz_options_etp(p));
+    fprintf(out, "model.overlap_moe_expert_parallel_comm = %s\n",
+            truth(pz_core_overlap(l, PZ_OVERLAP_EP)));
   }
   fprintf(out,
           "model.tp_comm_overlap = %s\nmodel.overlap_p2p_comm = %s\nmodel.batch_p2p_comm = %s\n",
           truth(pz_core_overlap(l, PZ_OVERLAP_TP)), truth(p2p), truth(!p2p));
-  put_recompute(p, out);
+  put_recompute(l, out);
   if (p->execution == PZ_EXECUTION_GRAPH)
     fputs("model.cuda_graph_impl = \"local\"\nmodel.use_te_rng_tracker = True\n", out);
   if (pz_core_sharding(l))

@@ -65,6 +65,7 @@ static void read_deepseek(struct pz_fields *c, struct pz_arch *a, struct pz_laun
   s->groups = pz_fields_int_or(c, "n_group", some, 0);
   s->group_topk = pz_fields_int_or(c, "topk_group", some, 0);
   s->routed_scale = pz_fields_real_or(c, "routed_scaling_factor", 1e-6, 1e6, 1);
+  s->predict_layers = pz_fields_int_or(c, "num_nextn_predict_layers", some, 0);
   s->q_rank = pz_fields_int_or(c, "q_lora_rank", ANY, 0);
   s->kv_rank = pz_fields_int(c, "kv_lora_rank", ANY);
   s->nope_dim = pz_fields_int(c, "qk_nope_head_dim", ANY);

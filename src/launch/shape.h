@@ -28,6 +28,7 @@ struct pz_launch_shape {
   int64_t dense_layers;              /* so many layers at the start have no experts */
   int64_t groups, group_topk;        /* of experts that a token may choose from; 0: any */
   double routed_scale;               /* of the routed experts' sum */
+  int64_t predict_layers;            /* that predict further tokens; 0: none */
 
   int64_t q_rank, kv_rank; /* latent attention; kv_rank 0: none */
   int64_t nope_dim, rope_dim, v_dim;

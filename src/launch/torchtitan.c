@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "launch/launch.h"
+#include "place/training_options.h"
 
 /* ---- what it refuses ------------------------------------------------------------------------ */
 
@@ -63,6 +64,35 @@ static enum pz_status check_sharding(const struct pz_launch *l, struct pz_error 
   return PZ_OK;
 }
 
+/* The experts' grid lies within the devices over which weights are sharded; the all-to-all is hidden in DualPipeV alone,
+ * without checkpointing (parallel_dims.py, dual_pipe_v.py). */
+static enum pz_status check_experts(const struct pz_launch *l, struct pz_error *err) {
+  const struct pz_training_options *p = &l->plan;
+  int64_t etp = pz_options_etp(p), region = p->tp * (p->zero ? p->shard : p->cp);
+  if (p->mtp)
+    return pz_fail(err, PZ_BAD_USE,
+                   "torchtitan has no multi-token prediction; accepted: a plan without mtp");
+  if (!l->shape.experts) return PZ_OK;
+  if (etp != p->tp && (p->ep == 1 || etp != 1))
+    return pz_fail(err, PZ_BAD_USE,
+                   "torchtitan with ep %" PRId64 " and etp %" PRId64 "; accepted: etp %" PRId64
+                   "%s",
+                   p->ep, etp, p->tp, p->ep > 1 ? " or 1" : "");
+  if (p->ep > 1 && region % (p->ep * etp))
+    return pz_fail(err, PZ_BAD_USE,
+                   "torchtitan with ep %" PRId64 " and etp %" PRId64
+                   " where weights are sharded over %" PRId64
+                   " devices with tp; accepted: degrees whose product divides that",
+                   p->ep, etp, region);
+  if (p->ep > 1 && p->overlap & PZ_OVERLAP_EP &&
+      (p->pp == 1 || p->pipeline != PZ_PIPELINE_DUALPIPE_V ||
+       p->recompute != PZ_RECOMPUTATION_NONE))
+    return pz_fail(err, PZ_BAD_USE,
+                   "torchtitan overlaps the experts' all-to-all (ep) in the dualpipe-v order "
+                   "without recomputation alone; accepted: those, or an overlap without ep");
+  return PZ_OK;
+}
+
 static enum pz_status check_overlap(const struct pz_launch *l, struct pz_error *err) {
   const struct pz_training_options *p = &l->plan;
   int always = pz_launch_replicas(l) == 1 ? 0
@@ -110,12 +140,26 @@ static enum pz_status check_kernels(const struct pz_launch *l, struct pz_error *
   return PZ_OK;
 }
 
+/* PyTorch's names of schedules; NULL: there is none. */
+static const char *const orders[PZ_PIPELINES] = {[PZ_PIPELINE_1F1B] = "1F1B",
+                                                 [PZ_PIPELINE_INTERLEAVED] = "Interleaved1F1B",
+                                                 [PZ_PIPELINE_GPIPE] = "GPipe",
+                                                 [PZ_PIPELINE_ZB_V] = "ZBVZeroBubble",
+                                                 [PZ_PIPELINE_DUALPIPE_V] = "DualPipeV"};
+
 static enum pz_status check_pipeline(const struct pz_launch *l, struct pz_error *err) {
   const struct pz_training_options *p = &l->plan;
   int64_t rounds = pz_launch_rounds(l);
-  if (p->pp > 1 && p->pipeline > PZ_PIPELINE_GPIPE)
+  if (p->pp > 1 && !orders[p->pipeline])
     return pz_fail(err, PZ_BAD_USE,
-                   "torchtitan has no %s order of the pipeline; accepted: 1f1b, interleaved, gpipe",
+                   "torchtitan has no %s order of the pipeline; accepted: 1f1b, interleaved, "
+                   "gpipe, zb-v, dualpipe-v",
+                   pz_pipeline_names[p->pipeline]);
+  if (p->pp > 1 && pz_is_v_pipeline((enum pz_pipeline_order)p->pipeline) &&
+      p->execution == PZ_EXECUTION_COMPILE)
+    return pz_fail(err, PZ_BAD_USE,
+                   "torchtitan does not compile layers whose gradients of weights are found apart "
+                   "(%s); accepted: execution eager, or another order",
                    pz_pipeline_names[p->pipeline]);
   if (p->seq % (p->tp * (p->cp > 1 ? 2 * p->cp : 1)))
     return pz_fail(err, PZ_BAD_USE,
@@ -133,6 +177,7 @@ static enum pz_status check_pipeline(const struct pz_launch *l, struct pz_error 
 static enum pz_status check(const struct pz_launch *l, struct pz_error *err) {
   enum pz_status status = check_shape(l, err);
   if (status == PZ_OK) status = check_sharding(l, err);
+  if (status == PZ_OK) status = check_experts(l, err);
   if (status == PZ_OK) status = check_overlap(l, err);
   if (status == PZ_OK) status = check_kernels(l, err);
   return status == PZ_OK ? check_pipeline(l, err) : status;
@@ -244,16 +289,19 @@ static void put_stages(const struct pz_launch *l, FILE *out) {
 
 static void put_parallel(const struct pz_launch *l, FILE *out) {
   const struct pz_training_options *p = &l->plan;
-  static const char *const orders[PZ_PIPELINES] = {"1F1B", "Interleaved1F1B", "GPipe"};
   int64_t shard = p->zero ? p->shard / p->cp : 1;
   fprintf(out,
           "[parallelism]\ndata_parallel_replicate_degree = %" PRId64
           "\ndata_parallel_shard_degree = %" PRId64 "\nfsdp_reshard_after_forward = \"%s\"\n"
           "tensor_parallel_degree = %" PRId64 "\nenable_async_tensor_parallel = %s\n"
           "pipeline_parallel_degree = %" PRId64 "\ncontext_parallel_degree = %" PRId64 "\n"
-          "expert_parallel_degree = 1\n",
+          "expert_parallel_degree = %" PRId64 "\n",
           p->dp / shard, shard, p->zero == 3 ? "always" : "never", p->tp,
-          p->tp > 1 && p->overlap & PZ_OVERLAP_TP ? "true" : "false", p->pp, p->cp);
+          p->tp > 1 && p->overlap & PZ_OVERLAP_TP ? "true" : "false", p->pp, p->cp, p->ep);
+  if (p->ep > 1) fprintf(out, "expert_tensor_parallel_degree = %" PRId64 "\n", pz_options_etp(p));
+  if (p->pp > 1 && p->pipeline == PZ_PIPELINE_DUALPIPE_V)
+    fprintf(out, "pipeline_parallel_expert_parallel_overlap = %s\n",
+            p->ep > 1 && p->overlap & PZ_OVERLAP_EP ? "true" : "false");
   if (p->pp > 1) {
     fprintf(out,
             "pipeline_parallel_schedule = \"%s\"\npipeline_parallel_microbatch_size = %" PRId64

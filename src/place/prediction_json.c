@@ -38,8 +38,9 @@ static void set_experts(json_t *j, const struct pz_training_options *o) {
     json_object_set_new(j, "mtp", json_boolean(o->mtp));
   }
   if (pz_options_modules(o))
-    json_object_set_new(j, "recompute_modules",
-                        json_string(pz_modules_text(pz_options_modules(o), modules, sizeof modules)));
+    json_object_set_new(
+        j, "recompute_modules",
+        json_string(pz_modules_text(pz_options_modules(o), modules, sizeof modules)));
 }
 
 json_t *pz_training_plan_json(const struct pz_training_options *o) {

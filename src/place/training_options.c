@@ -11,8 +11,8 @@ const char *const pz_recomputation_names[] = {"none",      "selective", "full",
 const char *const pz_execution_names[] = {"eager", "compile", "graph", NULL};
 const char *const pz_precision_names[] = {"bf16", "fp8", NULL};
 const char *const pz_overlap_names[] = {"grad", "param", "tp", "p2p", "ep", NULL};
-const char *const pz_module_names[] = {"layernorm",      "moe_act",   "mla_up_proj", "mlp", "moe",
-                                       "shared_experts", "core_attn", NULL};
+const char *const pz_module_names[] = {"layernorm", "moe_act",        "mla_up_proj", "mlp",
+                                       "moe",       "shared_experts", "core_attn",   NULL};
 const char *const pz_pipeline_names[] = {"1f1b", "interleaved", "gpipe",    "zb-h1", "zb-2p",
                                          "zb-v", "dualpipe-v",  "dualpipe", NULL};
 
@@ -200,8 +200,8 @@ static void fill_habits(struct pz_training_options *o, const struct pz_framework
   if (o->sequence_parallel < 0) o->sequence_parallel = 1;
   if (o->tp == 1) o->sequence_parallel = 0;
   if (o->recompute < 0)
-    o->recompute = o->recompute_modules || f->modules ? PZ_RECOMPUTATION_SELECTIVE
-                                                      : (int)d->recompute;
+    o->recompute =
+        o->recompute_modules || f->modules ? PZ_RECOMPUTATION_SELECTIVE : (int)d->recompute;
   if (o->zero < 0) o->zero = d->zero;
   if (o->attention < 0) o->attention = (int)d->attention;
   if (o->overlap < 0) o->overlap = (int)d->overlap;

@@ -31,7 +31,7 @@ static const char deepseek[] =
     "\"num_experts_per_tok\":8,\"first_k_dense_replace\":3,\"n_group\":8,\"topk_group\":4,"
     "\"routed_scaling_factor\":2.5,\"q_lora_rank\":1536,\"kv_lora_rank\":512,"
     "\"qk_nope_head_dim\":128,\"qk_rope_head_dim\":64,\"v_head_dim\":128,\"vocab_size\":129280,"
-    "\"max_position_embeddings\":163840,\"rope_theta\":10000}";
+    "\"max_position_embeddings\":163840,\"rope_theta\":10000,\"num_nextn_predict_layers\":1}";
 
 static const struct model {
   const char *name, *config; /* config NULL: a preset */
@@ -115,19 +115,21 @@ static const char *shell_word(const char *at, const char *end, char *word) {
   return at;
 }
 
-/* Flags between two places of the script. */
+/* Flags between two places of the script; several words of one with spaces between them. */
 static void read_flags(const char *at, const char *end, struct entries *e) {
-  char word[LONGEST], flag[LONGEST] = "";
+  char word[LONGEST];
+  bool any = false;
   while ((at = shell_word(at, end, word))) {
     if (strncmp(word, "--", 2) == 0) {
-      if (*flag) add(e, flag, "");
-      strcpy(flag, word);
-    } else if (*flag) {
-      add(e, flag, word);
-      *flag = '\0';
+      add(e, word, "");
+      any = true;
+    } else if (any) {
+      char *value = e->at[e->n - 1].value;
+      size_t n = strlen(value);
+      assert_true(n + strlen(word) + 2 < LONGEST);
+      snprintf(value + n, LONGEST - n, "%s%s", n ? " " : "", word);
     }
   }
-  if (*flag) add(e, flag, "");
 }
 
 static void read_array(const char *text, const char *name, struct entries *e) {
@@ -250,7 +252,45 @@ static int real_overlap(const struct pz_training_options *p) {
   if (!p->zero) set &= ~PZ_OVERLAP_PARAM;
   if (p->tp == 1) set &= ~PZ_OVERLAP_TP;
   if (p->pp == 1) set &= ~PZ_OVERLAP_P2P;
+  if (p->ep == 1) set &= ~PZ_OVERLAP_EP;
   return set;
+}
+
+/* Names between other characters, as a set of modules. */
+static unsigned modules_of(const char *text) {
+  unsigned set = 0;
+  for (const char *at = text; at && *at;) {
+    size_t n = strspn(at, "abcdefghijklmnopqrstuvwxyz_");
+    int i = 0;
+    while (n && pz_module_names[i] &&
+           (strlen(pz_module_names[i]) != n || strncmp(pz_module_names[i], at, n) != 0))
+      i++;
+    if (n) {
+      assert_non_null(pz_module_names[i]);
+      assert_false(set >> i & 1);
+      set |= 1U << i;
+    }
+    at += n ? n : 1;
+  }
+  return set;
+}
+
+static unsigned modules_wanted(const struct pz_training_options *p) {
+  return p->recompute_modules ? p->recompute_modules : PZ_MODULE_CORE;
+}
+
+/* The experts' grid, and Megatron Core's conditions for hiding their all-to-all. */
+static void check_grid(const struct pz_launch *l, int64_t world, int64_t ep, int64_t etp,
+                       bool overlap, unsigned modules) {
+  const struct pz_training_options *p = &l->plan;
+  int64_t want = p->etp ? p->etp : p->ep > 1 ? 1 : p->tp;
+  assert_int_equal(ep, p->ep);
+  assert_int_equal(etp, want);
+  assert_int_equal(world % (ep * etp * p->pp), 0);
+  assert_int_equal(l->shape.experts % ep, 0);
+  if (!overlap) return;
+  assert_true(ep > 1 && (p->pp == 1 || p->vpp > 1));
+  assert_true(p->recompute != PZ_RECOMPUTATION_FULL && !(modules & PZ_MODULE_EXPERTS));
 }
 
 static void check_attention(const struct pz_training_options *p, const char *backend) {
@@ -286,6 +326,7 @@ static const char *const megatron_flags[] = {
     "--use-distributed-optimizer", "--use-megatron-fsdp", "--data-parallel-sharding-strategy",
     "--no-gradient-accumulation-fusion", "--init-model-with-meta-device", "--ckpt-format",
     "--num-distributed-optimizer-instances", "--overlap-grad-reduce", "--overlap-param-gather",
+    "--overlap-moe-expert-parallel-comm", "--mtp-num-layers",
     "--tp-comm-overlap", "--no-overlap-p2p-communication", "--micro-batch-size",
     "--global-batch-size", "--seq-length", "--train-iters", "--lr", "--min-lr", "--lr-decay-style",
     "--weight-decay", "--adam-beta2", "--clip-grad", "--bf16", "--fp8-format", "--fp8-recipe", "--grad-reduce-in-bf16",
@@ -328,7 +369,8 @@ static void check_recompute(const struct entries *e, const struct pz_training_op
   }
   same_text(e, "--recompute-granularity", pz_recomputation_names[p->recompute]);
   if (p->recompute == PZ_RECOMPUTATION_SELECTIVE) {
-    if (modules) same_text(e, "--recompute-modules", "core_attn");
+    unsigned set = modules ? modules_of(find(e, "--recompute-modules")) : PZ_MODULE_CORE;
+    assert_int_equal(set, modules_wanted(p));
     assert_false(has(e, "--recompute-method"));
     return;
   }
@@ -402,8 +444,15 @@ static void check_megatron(const struct pz_launch *l, const char *text) {
   bool p2p = p->vpp > 1 && !has(&e, "--no-overlap-p2p-communication");
   assert_int_equal(PZ_OVERLAP_GRAD * has(&e, "--overlap-grad-reduce") +
                        PZ_OVERLAP_PARAM * has(&e, "--overlap-param-gather") +
-                       PZ_OVERLAP_TP * has(&e, "--tp-comm-overlap") + PZ_OVERLAP_P2P * p2p,
+                       PZ_OVERLAP_TP * has(&e, "--tp-comm-overlap") + PZ_OVERLAP_P2P * p2p +
+                       PZ_OVERLAP_EP * has(&e, "--overlap-moe-expert-parallel-comm"),
                    real_overlap(p));
+  assert_int_equal(number(&e, "--mtp-num-layers", 0), p->mtp ? l->shape.predict_layers : 0);
+  if (l->shape.experts)
+    check_grid(l, world, number(&e, "--expert-model-parallel-size", 0),
+               number(&e, "--expert-tensor-parallel-size", 0),
+               has(&e, "--overlap-moe-expert-parallel-comm"),
+               modules_of(find(&e, "--recompute-modules")));
   check_recompute(&e, p, true);
   check_attention(p, find(&e, "--attention-backend"));
   struct division d = {.layers = number(&e, "--num-layers", 0),
@@ -413,6 +462,7 @@ static void check_megatron(const struct pz_launch *l, const char *text) {
                        .last = number(&e, "--decoder-last-pipeline-num-layers", 0),
                        .ends_count = has(&e, "--account-for-loss-in-pipeline-split"),
                        .layout = find(&e, "--pipeline-model-parallel-layout")};
+  if (d.layout) assert_int_equal(strstr(d.layout, "mL") != NULL, p->mtp);
   check_division(l, &d);
   free(e.at);
 }
@@ -449,6 +499,8 @@ static void check_nemo_recompute(const struct entries *e, const struct pz_traini
     return;
   }
   same_text(e, "model.recompute_granularity", pz_recomputation_names[p->recompute]);
+  if (p->recompute == PZ_RECOMPUTATION_SELECTIVE)
+    assert_int_equal(modules_of(find(e, "model.recompute_modules")), modules_wanted(p));
   if (p->recompute == PZ_RECOMPUTATION_FULL)
     same(e, "model.recompute_num_layers", p->recompute_layers ? p->recompute_layers : 1);
 }
@@ -485,6 +537,13 @@ static void check_nemo(const struct pz_launch *l, const char *text) {
   same_truth(&e, "overlap_param_gather", overlap & PZ_OVERLAP_PARAM);
   same_truth(&e, "model.tp_comm_overlap", overlap & PZ_OVERLAP_TP);
   same_truth(&e, "model.overlap_p2p_comm", overlap & PZ_OVERLAP_P2P);
+  assert_int_equal(number(&e, "model.mtp_num_layers", 0), p->mtp ? l->shape.predict_layers : 0);
+  if (l->shape.experts) {
+    same_truth(&e, "model.overlap_moe_expert_parallel_comm", overlap & PZ_OVERLAP_EP);
+    check_grid(l, world, number(&e, "model.expert_model_parallel_size", 0),
+               number(&e, "model.expert_tensor_parallel_size", 0), overlap & PZ_OVERLAP_EP,
+               modules_of(find(&e, "model.recompute_modules")));
+  }
   check_attention(p, find(&e, "model.attention_backend") + strlen("AttnBackend."));
   struct division d = {.layers = number(&e, "model.num_layers", 0),
                        .pp = p->pp,
@@ -563,8 +622,31 @@ static void check_titan_recompute(const struct entries *e, const struct pz_train
               p->recompute == PZ_RECOMPUTATION_ALTERNATE ? "op" : "2");
 }
 
+/* What its mesh asserts of the experts' grid: within the shards of one copy of the weights. */
+static void check_titan_experts(const struct pz_launch *l, const struct entries *e) {
+  const struct pz_training_options *p = &l->plan;
+  int64_t ep = number(e, "parallelism.expert_parallel_degree", 0),
+          etp = number(e, "parallelism.expert_tensor_parallel_degree", p->tp),
+          shard = number(e, "parallelism.data_parallel_shard_degree", 0);
+  bool dual = p->pp > 1 && p->pipeline == PZ_PIPELINE_DUALPIPE_V,
+       overlap = ep > 1 && p->overlap & PZ_OVERLAP_EP;
+  assert_int_equal(ep, p->ep);
+  assert_false(p->mtp);
+  assert_int_equal(has(e, "parallelism.pipeline_parallel_expert_parallel_overlap"), dual);
+  if (dual)
+    same_text(e, "parallelism.pipeline_parallel_expert_parallel_overlap",
+              overlap ? "true" : "false");
+  if (overlap) assert_true(dual && p->recompute == PZ_RECOMPUTATION_NONE);
+  if (!l->shape.experts) return;
+  assert_int_equal(etp, p->etp ? p->etp : p->ep > 1 ? 1 : p->tp);
+  if (ep == 1) return;
+  assert_true(etp == 1 || etp == p->tp);
+  assert_int_equal(shard * p->cp * p->tp % (ep * etp), 0);
+}
+
 static void check_torchtitan(const struct pz_launch *l, const char *text) {
-  static const char *const order[PZ_PIPELINES] = {"1F1B", "Interleaved1F1B", "GPipe"};
+  static const char *const order[PZ_PIPELINES] = {"1F1B", "Interleaved1F1B", "GPipe",    NULL,
+                                                  NULL,   "ZBVZeroBubble",   "DualPipeV"};
   const struct pz_training_options *p = &l->plan;
   struct entries e = {.at = malloc(MOST_ENTRIES * sizeof *e.at)};
   char *config = here_document(text, "plan.toml");
@@ -588,6 +670,7 @@ static void check_torchtitan(const struct pz_launch *l, const char *text) {
   int64_t local = number(&e, "training.local_batch_size", 0);
   if (p->pp > 1) {
     same(&e, "parallelism.pipeline_parallel_microbatch_size", p->mbs);
+    assert_non_null(order[p->pipeline]);
     same_text(&e, "parallelism.pipeline_parallel_schedule", order[p->pipeline]);
     assert_int_equal(local / p->mbs, pz_launch_rounds(l));
     assert_int_equal(local * p->dp, p->batch);
@@ -599,6 +682,7 @@ static void check_torchtitan(const struct pz_launch *l, const char *text) {
   same_text(&e, "parallelism.enable_async_tensor_parallel",
             p->tp > 1 && p->overlap & PZ_OVERLAP_TP ? "true" : "false");
   check_titan_recompute(&e, p);
+  check_titan_experts(l, &e);
   free(config);
   free(e.at);
 }
@@ -669,6 +753,7 @@ static void check_deepspeed(const struct pz_launch *l, const char *text) {
   assert_int_equal(has(&e, "--use-flash-attn-v1") || has(&e, "--use-flash-attn-v2"),
                    p->attention == PZ_ATTENTION_FLASH);
   check_recompute(&e, p, false);
+  assert_true(p->ep == 1 && !p->mtp);
   free(e.at);
 }
 
@@ -719,6 +804,26 @@ static struct pz_training_options random_plan(uint64_t *seed, const struct pz_la
   return o;
 }
 
+/* The experts' grid, modules, and orders in a V. */
+static void random_experts(uint64_t *seed, struct pz_training_options *o,
+                           const struct pz_launch_shape *s) {
+  int64_t group = o->tp * (o->cp ? o->cp : 1) * o->dp;
+  if (s->experts && pick(seed, 4)) {
+    do {
+      o->ep = power(seed, 5);
+      o->etp = pick(seed, 3) ? 0 : pick(seed, 2) ? o->tp : power(seed, 2);
+    } while (group % (o->ep * (o->etp ? o->etp : o->ep > 1 ? 1 : o->tp)));
+    o->mtp = pick(seed, 6) == 0 && s->predict_layers;
+  }
+  if (o->recompute == PZ_RECOMPUTATION_SELECTIVE && pick(seed, 2))
+    o->recompute_modules = (unsigned)pick(seed, PZ_MODULE_ALL + 1) & (unsigned)pick(seed, 128);
+  if (o->pp > 1 && pick(seed, 4) == 0 && 2 * o->pp <= s->layers) {
+    o->vpp = 2;
+    o->pipeline = pick(seed, 2) ? PZ_PIPELINE_ZB_V : PZ_PIPELINE_DUALPIPE_V;
+    o->batch *= 2;
+  }
+}
+
 /* Uneven stages, and layers to recompute by stage, into `again`. */
 static void random_stages(uint64_t *seed, struct pz_training_options *o, int64_t layers,
                           int64_t *again) {
@@ -740,6 +845,7 @@ static struct pz_launch random_launch(uint64_t *seed, int64_t *again) {
   struct pz_launch l = {.model = m->name, .shape = shape_of(m)};
   struct pz_error err = {0};
   l.plan = random_plan(seed, &l.shape);
+  random_experts(seed, &l.plan, &l.shape);
   random_stages(seed, &l.plan, l.shape.layers, again);
   if (pz_training_options_fill(&l.plan, &err) != PZ_OK) fail_msg("%s", err.message);
   l.gpus = l.plan.devices % 8 ? l.plan.devices : 8;
@@ -766,7 +872,8 @@ static void alike_recompute(struct pz_launch *l) {
 static void scripts_say_what_the_plan_says(void **state) {
   (void)state;
   uint64_t seed = 20;
-  int made[FRAMEWORKS] = {0}, refused[FRAMEWORKS] = {0};
+  int made[FRAMEWORKS] = {0}, refused[FRAMEWORKS] = {0}, experts = 0, hidden = 0, modules = 0,
+      titan_v = 0;
   for (int i = pz_test_part(12000); i > 0; i--) {
     int64_t again[12];
     struct pz_launch l = random_launch(&seed, again);
@@ -777,6 +884,10 @@ static void scripts_say_what_the_plan_says(void **state) {
       if (status == PZ_OK) {
         struct pz_launch seen = l;
         made[f]++;
+        experts += l.plan.ep > 1;
+        hidden += l.plan.ep > 1 && l.plan.overlap & PZ_OVERLAP_EP;
+        modules += l.plan.recompute_modules > 0;
+        titan_v += f == TORCHTITAN && l.plan.pp > 1 && l.plan.pipeline >= PZ_PIPELINE_ZB_V;
         alike_recompute(&seen);
         checks[f](&seen, text);
       } else {
@@ -791,6 +902,9 @@ static void scripts_say_what_the_plan_says(void **state) {
     print_message("%s: %d scripts, %d refused\n", pz_launch_names[f], made[f], refused[f]);
     assert_true(made[f] > pz_test_part(200) && refused[f] > 0);
   }
+  print_message("%d with ep, %d of them overlapped, %d with modules, %d in a V\n", experts, hidden,
+                modules, titan_v);
+  assert_true(experts > pz_test_part(200) && hidden > 0 && modules > 0 && titan_v > 0);
 }
 
 /* ---- what is refused ------------------------------------------------------------------------ */
