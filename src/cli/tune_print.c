@@ -24,7 +24,7 @@ static bool is_shown(const struct pz_run_plan *r, enum pz_run_field f) {
   case PZ_RUN_VPP: return o->pp > 1;
   case PZ_RUN_SP: return o->tp > 1;
   case PZ_RUN_CP: return o->cp > 1 || r->from[f];
-  default: return true;
+  default: return pz_run_field_told(r, f);
   }
 }
 
@@ -120,6 +120,7 @@ static enum pz_status print_best(const struct pz_tuned *x, const char *title,
   printf("  tp %" PRId64 "%s, pp %" PRId64, o->tp, o->sequence_parallel > 0 ? " with sp" : "",
          o->pp);
   if (o->vpp > 1) printf(" x %" PRId64 " chunks", o->vpp);
+  if (o->ep > 1) printf(", ep %" PRId64, o->ep);
   printf(", dp %" PRId64 ", mbs %" PRId64 ", zero %d, recompute %s", o->dp, o->mbs, o->zero,
          pz_recomputation_names[o->recompute]);
   if (o->recompute_layers)
@@ -196,8 +197,9 @@ static json_t *texts_json(const char *const *list, uint32_t n) {
 static json_t *from_json(const struct pz_run_plan *r) {
   json_t *j = json_object();
   for (int f = 0; f < PZ_RUN_FIELDS; f++)
-    json_object_set_new(j, pz_run_field_name((enum pz_run_field)f),
-                        json_string(r->from[f] ? r->from[f] : "default"));
+    if (pz_run_field_told(r, (enum pz_run_field)f))
+      json_object_set_new(j, pz_run_field_name((enum pz_run_field)f),
+                          json_string(r->from[f] ? r->from[f] : "default"));
   return j;
 }
 

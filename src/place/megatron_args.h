@@ -2,8 +2,9 @@
  * Names and defaults are those of Megatron-LM's megatron/training/arguments.py (core 0.15); devices are torchrun's nodes and
  * processes, or Slurm's.
  *
- * Arguments that shape the step and are not covered (experts, multi-latent attention, windows ...) are errors by name; what does
- * not shape it is listed as ignored.  Dense models of two shapes: GPT (gelu, LayerNorm) and Llama (swiglu, RMSNorm). */
+ * Arguments that shape the step and are not covered (windows, other optimizers ...) are errors by name; what does not shape it
+ * is listed as ignored.  Dense models of two shapes: GPT (gelu, LayerNorm) and Llama (swiglu, RMSNorm), with experts those of
+ * Mixtral, Qwen3 and DeepSeek-V3 (megatron_experts.c). */
 #ifndef PZ_PLACE_MEGATRON_ARGS_H
 #define PZ_PLACE_MEGATRON_ARGS_H
 

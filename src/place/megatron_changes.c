@@ -104,12 +104,22 @@ static void put_division(struct difference *d) {
 
 /* ---- the others ----------------------------------------------------------------------------- */
 
+static void put_modules(struct difference *d) {
+  unsigned set = d->to->recompute_modules ? d->to->recompute_modules : PZ_MODULE_CORE;
+  put(d, "--recompute-modules");
+  for (int i = 0; pz_module_names[i]; i++)
+    if (set >> i & 1) put(d, pz_module_names[i]);
+}
+
 static void put_recompute(struct difference *d) {
   const struct pz_training_options *a = d->from, *b = d->to;
-  if (a->recompute == b->recompute && a->recompute_layers == b->recompute_layers) return;
+  if (a->recompute == b->recompute && a->recompute_layers == b->recompute_layers &&
+      a->recompute_modules == b->recompute_modules)
+    return;
   if (b->recompute == PZ_RECOMPUTATION_NONE) take_away(d, "recompute-*");
   if (b->recompute == PZ_RECOMPUTATION_SELECTIVE) {
-    put(d, "--recompute-granularity selective");
+    if (a->recompute != b->recompute) put(d, "--recompute-granularity selective");
+    if (a->recompute_modules != b->recompute_modules) put_modules(d);
     if (a->recompute == PZ_RECOMPUTATION_FULL)
       take_away(d, "recompute-method, --recompute-num-layers");
   }
@@ -139,8 +149,18 @@ static void put_overlap(struct difference *d) {
   put_flag(d, a & PZ_OVERLAP_GRAD, b & PZ_OVERLAP_GRAD, "overlap-grad-reduce");
   put_flag(d, a & PZ_OVERLAP_PARAM, b & PZ_OVERLAP_PARAM, "overlap-param-gather");
   put_flag(d, a & PZ_OVERLAP_TP, b & PZ_OVERLAP_TP, "tp-comm-overlap");
+  put_flag(d, a & PZ_OVERLAP_EP, b & PZ_OVERLAP_EP, "overlap-moe-expert-parallel-comm");
   if (d->m->p2p_off && d->to->vpp > 1 && b & PZ_OVERLAP_P2P)
     take_away(d, "no-overlap-p2p-communication");
+}
+
+/* Without an argument of its own each expert is divided as the other layers are. */
+static void put_experts(struct difference *d) {
+  const struct pz_training_options *a = d->from, *b = d->to;
+  int64_t etp = d->m->run.from[PZ_RUN_ETP] ? a->etp : b->tp;
+  if (a->ep != b->ep) put_count(d, "expert-model-parallel-size", b->ep);
+  if (a->etp && b->etp != etp) put_count(d, "expert-tensor-parallel-size", b->etp);
+  if (a->ep == 1 && b->ep > 1) put(d, "--moe-token-dispatcher-type alltoall");
 }
 
 static void put_all(struct difference *d) {
@@ -153,6 +173,7 @@ static void put_all(struct difference *d) {
   if (a->tp != b->tp) put_count(d, "tensor-model-parallel-size", b->tp);
   put_flag(d, a->sequence_parallel > 0, b->sequence_parallel > 0, "sequence-parallel");
   if (a->cp != b->cp) put_count(d, "context-parallel-size", b->cp);
+  put_experts(d);
   if (a->pp != b->pp) put_count(d, "pipeline-model-parallel-size", b->pp);
   put_division(d);
   if (a->mbs != b->mbs) put_count(d, "micro-batch-size", b->mbs);

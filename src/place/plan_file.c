@@ -9,6 +9,7 @@
 #include "core/record.h"
 #include "core/text.h"
 #include "place/prediction_json.h"
+#include "place/recompute.h"
 #include "place/training_options.h"
 
 /* ---- the file ------------------------------------------------------------------------------- */
@@ -18,12 +19,15 @@ struct file {
   const char *model, *config, *chip, *cluster, *framework;
   int64_t devices, seq, batch, mbs, tp;
   int sp;
-  int64_t cp, pp, vpp;
+  int64_t cp, ep, etp;
+  double imbalance;
+  bool mtp;
+  int64_t pp, vpp;
   const char *pipeline;
   int64_t first_layers, last_layers, dp, zero, shard;
   const char *recompute;
   int64_t recompute_layers;
-  const char *attention, *attention_library, *overlap, *execution, *precision;
+  const char *recompute_modules, *attention, *attention_library, *overlap, *execution, *precision;
   double grad_bytes;
 };
 
@@ -83,6 +87,10 @@ static const struct pz_field fields[] = {TEXT(model),
                                          INT(tp),
                                          PZ_FIELD_BY(struct file, sp, "sp", &sp_codec),
                                          INT(cp),
+                                         INT(ep),
+                                         INT(etp),
+                                         PZ_FIELD(struct file, imbalance, PZ_FIELD_REAL),
+                                         PZ_FIELD(struct file, mtp, PZ_FIELD_BOOL),
                                          INT(pp),
                                          INT(vpp),
                                          TEXT(pipeline),
@@ -93,6 +101,7 @@ static const struct pz_field fields[] = {TEXT(model),
                                          INT(shard),
                                          TEXT(recompute),
                                          INT(recompute_layers),
+                                         TEXT(recompute_modules),
                                          TEXT(attention),
                                          TEXT(attention_library),
                                          TEXT(overlap),
@@ -141,7 +150,7 @@ static enum pz_status read_overlap(const char *where, const char *text, int *out
     if (!pz_overlap_names[i])
       return pz_fail(err, PZ_BAD_INPUT,
                      "%s: overlap is '%.40s'; accepted: none, all, or a list of grad, param, tp, "
-                     "p2p with commas",
+                     "p2p, ep with commas",
                      where, text);
     set |= 1 << i;
     at += n + (at[n] == ',');
@@ -150,11 +159,27 @@ static enum pz_status read_overlap(const char *where, const char *text, int *out
   return PZ_OK;
 }
 
+static enum pz_status read_modules(const char *where, const char *text, unsigned *out,
+                                   struct pz_error *err) {
+  *out = 0;
+  if (!text || pz_modules_parse(text, out)) return PZ_OK;
+  return pz_fail(err, PZ_BAD_INPUT,
+                 "%s: recompute_modules is '%.60s'; accepted: a list of layernorm, moe_act, "
+                 "mla_up_proj, mlp, moe, shared_experts, core_attn with commas",
+                 where, text);
+}
+
 /* ---- both ways ------------------------------------------------------------------------------ */
 
-static struct file file_of(const struct pz_run_plan *r, char *overlap, size_t size) {
+/* Room for sets as texts. */
+struct texts {
+  char overlap[40], modules[PZ_MODULES_TEXT];
+};
+
+static struct file file_of(const struct pz_run_plan *r, struct texts *t) {
   const struct pz_training_options *o = &r->plan;
-  if (o->overlap >= 0) pz_overlap_text((unsigned)o->overlap, overlap, size);
+  if (o->overlap >= 0) pz_overlap_text((unsigned)o->overlap, t->overlap, sizeof t->overlap);
+  pz_modules_text(o->recompute_modules, t->modules, sizeof t->modules);
   return (struct file){.model = r->model,
                        .config = r->config,
                        .chip = r->chip,
@@ -167,6 +192,10 @@ static struct file file_of(const struct pz_run_plan *r, char *overlap, size_t si
                        .tp = o->tp,
                        .sp = o->sequence_parallel,
                        .cp = o->cp,
+                       .ep = o->ep ? o->ep : 1,
+                       .etp = o->etp,
+                       .imbalance = o->imbalance != 0 ? o->imbalance : 1,
+                       .mtp = o->mtp,
                        .pp = o->pp,
                        .vpp = o->vpp,
                        .pipeline = word_or_null(pz_pipeline_names, o->pipeline),
@@ -177,19 +206,34 @@ static struct file file_of(const struct pz_run_plan *r, char *overlap, size_t si
                        .shard = o->shard,
                        .recompute = word_or_null(pz_recomputation_names, o->recompute),
                        .recompute_layers = o->recompute_layers,
+                       .recompute_modules = o->recompute_modules ? t->modules : NULL,
                        .attention = word_or_null(pz_attention_names, o->attention),
                        .attention_library = o->attention_library,
-                       .overlap = o->overlap < 0 ? NULL : overlap,
+                       .overlap = o->overlap < 0 ? NULL : t->overlap,
                        .execution = word_or_null(pz_execution_names, o->execution),
                        .precision = word_or_null(pz_precision_names, o->precision),
                        .grad_bytes = o->grad_bytes};
 }
 
+bool pz_run_field_told(const struct pz_run_plan *r, enum pz_run_field f) {
+  const struct pz_training_options *o = &r->plan;
+  switch (f) {
+  case PZ_RUN_EP: return o->ep > 1 || r->from[f];
+  case PZ_RUN_ETP: return o->etp;
+  case PZ_RUN_IMBALANCE: return o->imbalance != 0 && o->imbalance != 1;
+  case PZ_RUN_MTP: return o->mtp;
+  case PZ_RUN_RECOMPUTE_MODULES: return o->recompute_modules;
+  default: return true;
+  }
+}
+
 json_t *pz_run_plan_json(const struct pz_run_plan *r) {
-  char overlap[40];
-  struct file f = file_of(r, overlap, sizeof overlap);
+  struct texts t;
+  struct file f = file_of(r, &t);
   json_t *j = pz_record_json(&record, &f);
   if (j && !r->config) json_object_del(j, "config");
+  for (int i = 0; j && i < PZ_RUN_FIELDS; i++)
+    if (!pz_run_field_told(r, (enum pz_run_field)i)) json_object_del(j, fields[i].key);
   return j;
 }
 
@@ -203,6 +247,10 @@ static enum pz_status run_of(const char *name, const struct file *f, struct pz_r
   o->first_layers = f->first_layers;
   o->last_layers = f->last_layers;
   o->cp = f->cp;
+  o->ep = f->ep;
+  o->etp = f->etp;
+  o->imbalance = f->imbalance;
+  o->mtp = f->mtp;
   if (f->framework) o->framework = f->framework;
   o->devices = f->devices;
   o->seq = f->seq;
@@ -230,6 +278,8 @@ static enum pz_status run_of(const char *name, const struct file *f, struct pz_r
     status = read_word(name, "precision", f->precision, pz_precision_names, &o->precision, err);
   if (o->precision < 0) o->precision = PZ_PRECISION_BF16;
   if (status == PZ_OK) status = read_overlap(name, f->overlap, &o->overlap, err);
+  if (status == PZ_OK)
+    status = read_modules(name, f->recompute_modules, &o->recompute_modules, err);
   if (status == PZ_OK) *out = r;
   return status;
 }
@@ -237,8 +287,8 @@ static enum pz_status run_of(const char *name, const struct file *f, struct pz_r
 /* Defaults with what the file says over them; a key that is neither is the record's to refuse. */
 static json_t *merged(const json_t *given, const json_t *plan) {
   struct pz_run_plan none = {.plan = pz_training_options_default()};
-  char overlap[40];
-  struct file f = file_of(&none, overlap, sizeof overlap);
+  struct texts t;
+  struct file f = file_of(&none, &t);
   f.framework = f.precision = NULL;
   json_t *all = pz_record_json(&record, &f), *value;
   const char *key;
@@ -314,8 +364,8 @@ struct pz_training_model pz_run_training_model(const struct pz_run_plan *r) {
 static const char *or_none(const char *text) { return text && *text ? text : "-"; }
 
 char *pz_run_field_text(const struct pz_run_plan *r, enum pz_run_field f, char *buf, size_t size) {
-  char overlap[40];
-  struct file all = file_of(r, overlap, sizeof overlap);
+  struct texts t;
+  struct file all = file_of(r, &t);
   const char *at = (const char *)&all + fields[f].offset;
   switch (fields[f].type) {
   case PZ_FIELD_INT: snprintf(buf, size, "%" PRId64, *(const int64_t *)(const void *)at); break;
@@ -323,7 +373,7 @@ char *pz_run_field_text(const struct pz_run_plan *r, enum pz_run_field f, char *
   case PZ_FIELD_TEXT_OR_NULL:
     pz_text_copy(buf, size, or_none(*(const char *const *)(const void *)at));
     break;
-  default: snprintf(buf, size, "%s", all.sp > 0 ? "on" : "off");
+  default: snprintf(buf, size, "%s", (f == PZ_RUN_MTP ? all.mtp : all.sp > 0) ? "on" : "off");
   }
   return pz_text_plain(buf);
 }

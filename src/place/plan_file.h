@@ -26,6 +26,10 @@ enum pz_run_field {
   PZ_RUN_TP,
   PZ_RUN_SP,
   PZ_RUN_CP,
+  PZ_RUN_EP,
+  PZ_RUN_ETP,
+  PZ_RUN_IMBALANCE,
+  PZ_RUN_MTP,
   PZ_RUN_PP,
   PZ_RUN_VPP,
   PZ_RUN_PIPELINE,
@@ -36,6 +40,7 @@ enum pz_run_field {
   PZ_RUN_SHARD,
   PZ_RUN_RECOMPUTE,
   PZ_RUN_RECOMPUTE_LAYERS,
+  PZ_RUN_RECOMPUTE_MODULES,
   PZ_RUN_ATTENTION,
   PZ_RUN_ATTENTION_LIBRARY,
   PZ_RUN_OVERLAP,
@@ -55,6 +60,9 @@ struct pz_run_plan {
 
 /* The key of a field. */
 const char *pz_run_field_name(enum pz_run_field f);
+
+/* Does the plan say something by it?  Of experts and modules most plans do not, and files leave them out. */
+bool pz_run_field_told(const struct pz_run_plan *r, enum pz_run_field f);
 
 /* Its value as text: "8", "selective", "grad,param"; "-" where there is none.  Returns buf. */
 char *pz_run_field_text(const struct pz_run_plan *r, enum pz_run_field f, char *buf, size_t size);

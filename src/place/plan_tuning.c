@@ -28,7 +28,7 @@ struct job {
   struct pz_arena *arena;
   struct pz_tuning *out;
   struct pz_vec found; /* struct pz_tuned_plan */
-  int64_t heads, kv_heads, node;
+  int64_t heads, kv_heads, node, experts;
   struct pz_error *err;
 };
 
@@ -42,6 +42,7 @@ static bool is_told(enum pz_run_field f, const struct pz_run_plan *b) {
   if (f == PZ_RUN_PIPELINE || f == PZ_RUN_SHARD) return false;
   if (f == PZ_RUN_FIRST_LAYERS || f == PZ_RUN_LAST_LAYERS) return false; /* no options of theirs */
   if (f == PZ_RUN_SP && b->plan.tp == 1) return false;
+  if (f != PZ_RUN_EP && !pz_run_field_told(b, f)) return false;
   return f != PZ_RUN_RECOMPUTE_LAYERS || b->plan.recompute_layers;
 }
 
@@ -50,7 +51,7 @@ static const char *options_text(const struct pz_run_plan *a, const struct pz_run
                                 struct pz_arena *arena) {
   const char *text = "";
   for (int f = PZ_RUN_DEVICES; f < PZ_RUN_FIELDS && text; f++) {
-    char was[64], now[64], name[32];
+    char was[PZ_MODULES_TEXT], now[PZ_MODULES_TEXT], name[32];
     pz_run_field_text(a, (enum pz_run_field)f, was, sizeof was);
     pz_run_field_text(b, (enum pz_run_field)f, now, sizeof now);
     if (strcmp(was, now) == 0 || !is_told((enum pz_run_field)f, b)) continue;
@@ -123,6 +124,7 @@ static enum pz_status look_at_model(struct job *j) {
   j->out->layers = m->n_blocks;
   j->heads = m->w->heads ? m->w->heads : 1;
   j->kv_heads = m->w->kv_heads ? m->w->kv_heads : 1;
+  j->experts = m->w->experts;
   j->node = m->cost.net.n_levels ? m->cost.net.level[0].devices : j->r->plan.devices;
   pz_step_model_free(m);
   return PZ_OK;
@@ -140,6 +142,8 @@ static void settle(const struct job *j, struct pz_run_plan *r) {
   bool hybrid = own->shard < own->dp * own->cp && o->dp * o->cp == own->dp * own->cp;
   o->shard = hybrid ? own->shard : 0;
   if (o->tp == 1) o->sequence_parallel = 0;
+  /* experts are divided as the other layers are unless a run says otherwise */
+  if (is_megatron(j) && own->etp && !j->r->from[PZ_RUN_ETP]) o->etp = o->tp;
   o->pipeline = o->vpp > 1 ? PZ_PIPELINE_INTERLEAVED
                            : (j->r->plan.pipeline == PZ_PIPELINE_INTERLEAVED ? PZ_PIPELINE_1F1B
                                                                              : j->r->plan.pipeline);
@@ -243,6 +247,29 @@ static enum pz_status try_mbs(struct job *j) {
   return status;
 }
 
+/* Twice the devices, or half of them, for the experts. */
+static enum pz_status try_ep(struct job *j) {
+  const struct pz_training_options *own = &j->r->plan;
+  enum pz_status status = PZ_OK;
+  const int64_t degrees[] = {own->ep / 2, 2 * own->ep};
+  for (int i = 0; i < 2 && status == PZ_OK; i++) {
+    struct pz_run_plan r = *j->r;
+    if (degrees[i] < 1 || !j->experts || j->experts % degrees[i]) continue;
+    r.plan.ep = degrees[i];
+    if (degrees[i] == 1) r.plan.overlap &= ~PZ_OVERLAP_EP;
+    status = try_change(j, r, "ep");
+  }
+  return status;
+}
+
+/* Megatron recomputes no whole layers beside an overlapped all-to-all. */
+static void recompute_as(const struct job *j, struct pz_training_options *o, int mode) {
+  o->recompute = mode;
+  o->recompute_layers = 0;
+  o->recompute_modules = 0;
+  if (is_megatron(j) && mode == PZ_RECOMPUTATION_FULL) o->overlap &= ~PZ_OVERLAP_EP;
+}
+
 /* Full recomputation of some layers of each chunk: of those that fit the fastest, which are the fewest. */
 static enum pz_status try_some_layers(struct job *j) {
   const struct pz_training_options *own = &j->r->plan;
@@ -251,7 +278,7 @@ static enum pz_status try_some_layers(struct job *j) {
   uint32_t before = j->found.n;
   for (int64_t n = 1; n < chunk && status == PZ_OK && j->found.n == before; n++) {
     struct pz_run_plan r = *j->r;
-    r.plan.recompute = PZ_RECOMPUTATION_FULL;
+    recompute_as(j, &r.plan, PZ_RECOMPUTATION_FULL);
     r.plan.recompute_layers = n;
     if (own->recompute != PZ_RECOMPUTATION_FULL || own->recompute_layers != n)
       status = try_change(j, r, "recompute_layers");
@@ -265,9 +292,9 @@ static enum pz_status try_recompute(struct job *j) {
   enum pz_status status = PZ_OK;
   for (size_t i = 0; i < sizeof modes / sizeof *modes && status == PZ_OK; i++) {
     struct pz_run_plan r = *j->r;
-    if (r.plan.recompute == modes[i] && !r.plan.recompute_layers) continue;
-    r.plan.recompute = modes[i];
-    r.plan.recompute_layers = 0;
+    if (r.plan.recompute == modes[i] && !r.plan.recompute_layers && !r.plan.recompute_modules)
+      continue;
+    recompute_as(j, &r.plan, modes[i]);
     status = try_change(j, r, "recompute");
   }
   return status == PZ_OK ? try_some_layers(j) : status;
@@ -288,6 +315,13 @@ static enum pz_status try_zero(struct job *j) {
   return status;
 }
 
+/* May the experts' all-to-all be overlapped?  Megatron's conditions: launch/megatron_core.c. */
+static bool can_overlap_experts(const struct job *j, const struct pz_training_options *o) {
+  if (o->ep <= 1) return false;
+  return !is_megatron(j) || ((o->pp == 1 || o->vpp > 1) && o->recompute != PZ_RECOMPUTATION_FULL &&
+                             !(o->recompute_modules & PZ_MODULE_EXPERTS));
+}
+
 /* Each overlap that is off turned on, where the framework can. */
 static enum pz_status try_overlaps(struct job *j) {
   const struct pz_training_options *own = &j->r->plan;
@@ -296,6 +330,7 @@ static enum pz_status try_overlaps(struct job *j) {
     struct pz_run_plan r = *j->r;
     int bit = 1 << i;
     if (own->overlap & bit) continue;
+    if (bit == PZ_OVERLAP_EP && !can_overlap_experts(j, own)) continue;
     if (bit == PZ_OVERLAP_TP && (own->tp == 1 || !own->sequence_parallel)) continue;
     if (bit == PZ_OVERLAP_P2P && (own->pp == 1 || (is_megatron(j) && own->vpp == 1))) continue;
     if (bit == PZ_OVERLAP_PARAM &&
@@ -328,9 +363,9 @@ static int by_time(const void *a, const void *b) {
 }
 
 static enum pz_status try_singles(struct job *j) {
-  static enum pz_status (*const fields[])(struct job *) = {try_tp,   try_cp,       try_pp,
-                                                           try_vpp,  try_mbs,      try_recompute,
-                                                           try_zero, try_overlaps, try_switches};
+  static enum pz_status (*const fields[])(struct job *) = {
+      try_tp,  try_cp,        try_pp,   try_vpp,      try_ep,
+      try_mbs, try_recompute, try_zero, try_overlaps, try_switches};
   enum pz_status status = PZ_OK;
   for (size_t i = 0; i < sizeof fields / sizeof *fields && status == PZ_OK; i++)
     status = fields[i](j);
@@ -363,11 +398,15 @@ static struct pz_run_plan run_of(const struct job *j, const struct pz_training_p
   o->last_layers = p->last_layers;
   o->stage_recompute = NULL;
   o->cp = 1;
+  o->ep = pz_plan_ep(p);
+  o->etp = o->etp ? pz_plan_etp(p) : p->etp;
+  if (o->recompute != PZ_RECOMPUTATION_SELECTIVE) o->recompute_modules = 0;
   /* arguments that such a plan has no use for */
   if (!o->zero || o->dp == 1) o->overlap &= ~PZ_OVERLAP_PARAM;
   if (o->dp == 1) o->overlap &= ~PZ_OVERLAP_GRAD;
   if (o->tp == 1) o->overlap &= ~PZ_OVERLAP_TP;
   if (is_megatron(j) ? o->vpp == 1 : o->pp == 1) o->overlap &= ~PZ_OVERLAP_P2P;
+  if (!can_overlap_experts(j, o)) o->overlap &= ~PZ_OVERLAP_EP;
   return r;
 }
 
@@ -382,6 +421,7 @@ static enum pz_status ask(const struct job *j, int overlap, uint32_t top,
   q.common = pz_run_training_plan(j->r);
   q.common.shard = 0;
   q.common.cp = 1; /* the search has no context parallelism */
+  q.common.ep = q.common.etp = 0;
   q.common.stage_recompute = NULL;
   q.common.order = PZ_PIPELINE_1F1B;
   q.common.overlap = (unsigned)overlap;
@@ -405,7 +445,8 @@ static enum pz_status find_best(struct job *j, int overlap, bool *has, struct pz
   struct pz_found_plans plain = {.n = 0}, chunks = {.n = 0};
   const struct pz_found_plan *best = NULL;
   bool split = is_megatron(j);
-  enum pz_status status = ask(j, split ? overlap & ~PZ_OVERLAP_P2P : overlap, 1, &plain);
+  int with_chunks = PZ_OVERLAP_P2P | PZ_OVERLAP_EP;
+  enum pz_status status = ask(j, split ? overlap & ~with_chunks : overlap, 1, &plain);
   if (status == PZ_OK && split && overlap & PZ_OVERLAP_P2P)
     status = ask(j, overlap, MOST_FOUND, &chunks);
   if (status != PZ_OK) return status;
@@ -423,6 +464,10 @@ static enum pz_status find_best(struct job *j, int overlap, bool *has, struct pz
   if (!best) return PZ_OK;
   out->run = run_of(j, &best->plan);
   out->p = best->p;
+  if (out->run.plan.ep > 1 &&
+      (best->plan.overlap ^ (unsigned)out->run.plan.overlap) & PZ_OVERLAP_EP)
+    status = price(j, &out->run, &out->p, NULL, j->err);
+  if (status != PZ_OK) return status;
   out->options = options_text(j->r, &out->run, j->arena);
   return out->options ? PZ_OK : no_memory(j);
 }

@@ -121,6 +121,19 @@ static void words_have_limits(void **state) {
 #define ON8 "torchrun --nproc_per_node 8 pretrain_gpt.py "
 
 /* Argument lists as people write them, and fields of the run: "tp 8 pp 4". */
+/* Experts in every layer, as Mixtral; with latent attention and shared ones, as DeepSeek-V3. */
+#define MOE                                                                                        \
+  "--num-layers 8 --hidden-size 1024 --num-attention-heads 8 --seq-length 2048 --vocab-size "      \
+  "50257 "                                                                                         \
+  "--swiglu --normalization RMSNorm --position-embedding-type rope --disable-bias-linear --bf16 "  \
+  "--micro-batch-size 1 --hidden-dropout 0 --attention-dropout 0 --ffn-hidden-size 4096 "          \
+  "--num-experts 16 --moe-router-topk 2 --moe-ffn-hidden-size 512 --moe-grouped-gemm "
+#define MLA                                                                                        \
+  MOE "--multi-latent-attention --q-lora-rank 256 --kv-lora-rank 128 --qk-head-dim 64 "            \
+      "--qk-pos-emb-head-dim 32 --v-head-dim 64 --qk-layernorm "                                   \
+      "--moe-shared-expert-intermediate-size 1024 "
+#define A2A "--moe-token-dispatcher-type alltoall "
+
 static const struct example {
   const char *name, *text, *fields, *config;
 } examples[] = {
@@ -195,6 +208,33 @@ static const struct example {
      ON8 LLAMA "--context-parallel-size 2 --fp8-format hybrid --fp8-amax-history-len 1024 "
                "--tensor-model-parallel-size 2",
      "cp 2 tp 2 precision fp8", NULL},
+    {"modules",
+     ON8 GPT "--recompute-granularity selective --recompute-modules layernorm mlp "
+             "--overlap-grad-reduce",
+     "recompute selective recompute_modules layernorm,mlp overlap grad", NULL},
+    {"core alone", ON8 GPT "--recompute-granularity selective --recompute-modules core_attn",
+     "recompute selective recompute_modules -", NULL},
+    {"mixtral", ON8 MOE A2A "--expert-model-parallel-size 8 --moe-router-dtype fp32",
+     "ep 8 etp 1 imbalance 1 mtp off", "\"model_type\":\"mixtral\""},
+    {"qwen3",
+     ON8 MOE A2A "--expert-model-parallel-size 4 --tensor-model-parallel-size 2 "
+                 "--sequence-parallel --qk-layernorm --moe-layer-freq ([0]*1+[1]*7) "
+                 "--expert-tensor-parallel-size 1 --overlap-moe-expert-parallel-comm "
+                 "--moe-expert-capacity-factor 1.25 --moe-pad-expert-input-to-capacity",
+     "ep 4 etp 1 tp 2 imbalance 1.25 overlap ep", "\"mlp_only_layers\":[0]}"},
+    {"every second", ON8 MOE "--qk-layernorm --moe-layer-freq 2", "ep 1 etp 1",
+     "\"mlp_only_layers\":[1,3,5,7]}"},
+    {"etp as tp", ON8 MOE "--tensor-model-parallel-size 4 --sequence-parallel", "ep 1 etp 4", NULL},
+    {"deepseek",
+     ON8 MLA A2A "--moe-layer-freq '[0]*3 + [1]*5' --expert-model-parallel-size 8 "
+                 "--mtp-num-layers 1 --moe-layer-recompute",
+     "ep 8 mtp on recompute selective recompute_modules moe,core_attn",
+     "\"first_k_dense_replace\":3,\"n_group\":1"},
+    {"deepseek again",
+     ON8 MLA "--moe-router-num-groups 4 --moe-router-group-topk 2 --num-experts 32", "ep 1",
+     "\"n_routed_experts\":32,\"n_shared_experts\":2"},
+    {"dense qwen3", ON8 LLAMA "--disable-bias-linear --qk-layernorm", "ep 1 etp 0",
+     "\"model_type\":\"qwen3\""},
     {"neutral", ON8 GPT "--context-parallel-size 1 --expert-model-parallel-size 1 --optimizer adam",
      "tp 1", NULL},
     {"the last counts", ON8 GPT "--tensor-model-parallel-size 2 --tensor-model-parallel-size 4",
@@ -261,18 +301,39 @@ static void wrong_arguments_are_told(void **state) {
       {GPT, "the number of devices is not stated"},
       {"torchrun --nnodes $N --nproc_per_node 8 " GPT, "$N has no value"},
       {"torchrun --nnodes 1:4 --nproc_per_node 8 " GPT, "--nnodes 1:4; accepted: an integer"},
-      {ON8 GPT "\n--num-experts 8", "x:2: --num-experts 8 is not covered: experts; accepted: 0, or "
-                                    "the run without it (--ignore num-experts)"},
-      {ON8 GPT "--moe-router-topk 2", "--moe-router-topk is not covered: experts"},
+      {ON8 GPT "\n--window-size 8,0", "x:2: --window-size is not covered: attention over a window; "
+                                      "accepted: the run without it (--ignore window-size)"},
+      {ON8 GPT "--num-experts 8", "experts in a model with biases is not covered"},
+      {ON8 GPT "--moe-latent-size 2", "--moe-latent-size is not covered: this choice for experts"},
+      {ON8 GPT "--expert-model-parallel-size 2", "accepted: 1, or with it --num-experts"},
+      {ON8 MOE "--expert-model-parallel-size 4", "allgather, is not covered"},
+      {ON8 MOE A2A "--expert-model-parallel-size 3", "a number that divides the experts"},
+      {ON8 MOE "--expert-model-parallel-size 4 --moe-token-dispatcher-type allgather",
+       "accepted: alltoall or flex"},
+      {ON8 MOE A2A "--expert-model-parallel-size 4 --overlap-moe-expert-parallel-comm "
+                   "--recompute-granularity full --recompute-method uniform",
+       "no recomputation of whole layers"},
+      {ON8 MOE "--tensor-model-parallel-size 2", "with it --sequence-parallel"},
+      {ON8 MOE "--moe-shared-expert-intermediate-size 64", "with it --multi-latent-attention"},
+      {ON8 MOE "--moe-shared-expert-overlap", "shared experts beside the dispatch"},
+      {ON8 MOE "--moe-layer-freq 2", "experts in every layer, or --qk-layernorm"},
+      {ON8 MOE "--moe-layer-freq [0]*3+[1]*9", "a list with 0 or 1 for each layer"},
+      {ON8 MOE "--moe-layer-freq [0]*3+(1)*5", "a list with 0 or 1 for each layer"},
+      {ON8 MOE "--moe-layer-freq [1]*99999999", "a list with 0 or 1 for each layer"},
+      {ON8 MOE "--moe-expert-capacity-factor 0.5", "accepted: a number from 1"},
+      {ON8 MOE "--mtp-num-layers 1", "without --multi-latent-attention is not covered"},
+      {ON8 MLA "--moe-layer-freq [1,0]*4", "dense layers at the start alone"},
+      {ON8 LLAMA "--multi-latent-attention --disable-bias-linear", "without --num-experts"},
       {ON8 GPT "--hierarchical-context-parallel-sizes 2 2", "is not covered: context parallelism"},
       {ON8 GPT "--fp8-format e5m2", "accepted: hybrid or e4m3"},
       {ON8 GPT "--fp8-format hybrid --fp8-recipe mxfp8", "scales of blocks"},
       {ON8 GPT "--fp8-param-gather", "this choice of 8-bit precision"},
-      {ON8 GPT "--multi-latent-attention", "is not covered: multi-latent attention"},
+      {ON8 GPT "--multi-latent-attention", "latent attention in a model with biases"},
       {ON8 GPT "--optimizer sgd", "--optimizer sgd is not covered: optimizers other than adam"},
       {ON8 GPT "--recompute-granularity full", "--recompute-method uniform or block"},
       {ON8 GPT "--recompute-granularity some", "accepted: full or selective"},
-      {ON8 GPT "--recompute-granularity selective --recompute-modules mlp", "accepted: core_attn"},
+      {ON8 GPT "--recompute-granularity selective --recompute-modules mlp attn",
+       "--recompute-modules mlp attn; accepted: layernorm, moe_act"},
       {ON8 GPT "--recompute-granularity full --recompute-method uniform --recompute-num-layers 4",
        "units of several layers"},
       {ON8 GPT "--pipeline-model-parallel-size 5", "a number that divides the layers"},
@@ -468,10 +529,7 @@ static void changes_are_sound(void **state) {
 }
 
 /* The arguments of a change, put behind those of the run, are the changed plan. */
-static void changed_arguments_are_the_plan(void **state) {
-  (void)state;
-  static const char run[] = ON8 LLAMA
-      "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 4 --global-batch-size 32";
+static void expect_changes_read_back(const char *run, int least) {
   struct pz_megatron_run m, back;
   struct pz_tuning t;
   struct pz_error err = {0};
@@ -479,7 +537,7 @@ static void changed_arguments_are_the_plan(void **state) {
   assert_int_equal(read_text("x", run, NULL, &m, &err), PZ_OK);
   assert_int_equal(pz_run_plan_fill(&m.run, &err), PZ_OK);
   tune(&m, "h100", "dgx-h100", &t);
-  for (uint32_t k = 0; k <= t.n_changes; k++) {
+  for (uint32_t k = 0; k < t.n_changes + t.has_best; k++) {
     const struct pz_tuned_plan *c = k < t.n_changes ? &t.changes[k] : &t.best;
     const char *more = NULL;
     assert_int_equal(pz_megatron_changes(&m, &c->run, &arena, &more, &err), PZ_OK);
@@ -496,7 +554,21 @@ static void changed_arguments_are_the_plan(void **state) {
     }
     compared++;
   }
-  assert_true(compared >= 4);
+  assert_true(compared >= least);
+}
+
+static void changed_arguments_are_the_plan(void **state) {
+  (void)state;
+  expect_changes_read_back(ON8 LLAMA
+                           "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 4 "
+                           "--global-batch-size 32",
+                           4);
+  expect_changes_read_back(ON8 MOE A2A "--tensor-model-parallel-size 2 --sequence-parallel "
+                                       "--expert-model-parallel-size 2 --global-batch-size 32",
+                           4);
+  expect_changes_read_back(ON8 MLA A2A "--expert-model-parallel-size 2 --mtp-num-layers 1 "
+                                       "--global-batch-size 32",
+                           3);
 }
 
 /* A run that does not fit: changes that do. */
