@@ -218,7 +218,7 @@ static const struct example {
      "ep 8 etp 1 imbalance 1 mtp off", "\"model_type\":\"mixtral\""},
     {"qwen3",
      ON8 MOE A2A "--expert-model-parallel-size 4 --tensor-model-parallel-size 2 "
-                 "--sequence-parallel --qk-layernorm --moe-layer-freq ([0]*1+[1]*7) "
+                 "--sequence-parallel --qk-layernorm --moe-layer-freq '([0]*1+[1]*7)' "
                  "--expert-tensor-parallel-size 1 --overlap-moe-expert-parallel-comm "
                  "--moe-expert-capacity-factor 1.25 --moe-pad-expert-input-to-capacity",
      "ep 4 etp 1 tp 2 imbalance 1.25 overlap ep", "\"mlp_only_layers\":[0]}"},
