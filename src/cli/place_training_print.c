@@ -6,6 +6,7 @@
 #include "core/text.h"
 #include "place/found_plan.h"
 #include "place/prediction_json.h"
+#include "place/training_options.h"
 #include "report/table.h"
 
 static void print_title(const struct pz_place_job *j, const struct pz_training_run *r) {
@@ -33,7 +34,7 @@ static enum pz_status print_plan(struct pz_place_job *j, const struct pz_trainin
   pz_predict_print_experts(o);
   printf(", dp %" PRId64 ", zero %d%s, %s attention, overlap %s\n", o->dp, o->zero,
          o->precision == PZ_PRECISION_FP8 ? ", fp8 products" : "", pz_attention_names[o->attention],
-         pz_overlap_text((unsigned)o->overlap, overlap, sizeof overlap));
+         pz_overlap_text(pz_options_overlap(o), overlap, sizeof overlap));
   printf("layers: %s", layers);
   if (o->first_layers && o->vpp > 1)
     printf(" (first chunk %" PRId64 ", last chunk %" PRId64 ")", o->first_layers, o->last_layers);

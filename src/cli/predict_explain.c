@@ -99,7 +99,7 @@ static void explain_habits(struct explanation *e, const struct pz_predicted *x) 
   choice(e, "attention", pz_attention_names[o->attention], g->attention >= 0);
   choice(e, "attention library", *o->attention_library ? o->attention_library : "the chip's best",
          g->attention_library != NULL);
-  choice(e, "overlap", pz_overlap_text((unsigned)o->overlap, text, sizeof text),
+  choice(e, "overlap", pz_overlap_text(pz_options_overlap(o), text, sizeof text),
          x->s->overlap != NULL);
   choice(e, "execution", pz_execution_names[o->execution], g->execution >= 0);
   snprintf(text, sizeof text, "%g", o->grad_bytes);

@@ -66,7 +66,7 @@ static void print_plan(const struct pz_predicted *x) {
   if (o->zero && o->shard < o->dp) printf(" over %" PRId64, o->shard);
   print_recompute(o);
   printf(", %s attention, overlap %s\n", pz_attention_names[o->attention],
-         pz_overlap_text((unsigned)o->overlap, overlap, sizeof overlap));
+         pz_overlap_text(pz_options_overlap(o), overlap, sizeof overlap));
   printf("batch %" PRId64 " x %" PRId64 " tokens: %" PRId64 " microbatch%s of %" PRId64
          " sample%s on each replica\n",
          o->batch, o->seq, p->microbatches, p->microbatches == 1 ? "" : "es", o->mbs,

@@ -348,7 +348,8 @@ static enum pz_status try_switches(struct job *j) {
   struct pz_run_plan sp = *j->r, flash = *j->r;
   sp.plan.sequence_parallel = !sp.plan.sequence_parallel;
   if (!sp.plan.sequence_parallel) sp.plan.overlap &= ~PZ_OVERLAP_TP;
-  if (sp.plan.tp > 1) status = try_change(j, sp, "sp");
+  bool fixed = is_megatron(j) && j->experts; /* always with it */
+  if (sp.plan.tp > 1 && !fixed) status = try_change(j, sp, "sp");
   flash.plan.attention = PZ_ATTENTION_FLASH;
   if (status == PZ_OK && j->r->plan.attention != PZ_ATTENTION_FLASH)
     status = try_change(j, flash, "attention");
@@ -425,7 +426,8 @@ static enum pz_status ask(const struct job *j, int overlap, uint32_t top,
   q.common.stage_recompute = NULL;
   q.common.order = PZ_PIPELINE_1F1B;
   q.common.overlap = (unsigned)overlap;
-  if (is_megatron(j) && overlap & PZ_OVERLAP_TP) q.sp = 1; /* it asks for sequence parallelism */
+  /* it asks for sequence parallelism */
+  if (is_megatron(j) && (overlap & PZ_OVERLAP_TP || j->experts)) q.sp = 1;
   q.uniform = true;
   q.top = top;
   q.threads = j->o->threads;

@@ -56,7 +56,7 @@ json_t *pz_training_plan_json(const struct pz_training_options *o) {
       "recompute", pz_recomputation_names[o->recompute], "recompute_layers",
       (json_int_t)o->recompute_layers, "zero", o->zero, "shard", (json_int_t)o->shard, "attention",
       pz_attention_names[o->attention], "attention_library", o->attention_library, "overlap",
-      pz_overlap_text((unsigned)o->overlap, overlap, sizeof overlap), "execution",
+      pz_overlap_text(pz_options_overlap(o), overlap, sizeof overlap), "execution",
       pz_execution_names[o->execution], "grad_bytes", o->grad_bytes);
   if (j && more) json_object_update(j, more);
   json_decref(more);

@@ -236,6 +236,10 @@ int64_t pz_options_etp(const struct pz_training_options *o) {
   return o->etp ? o->etp : o->ep > 1 ? 1 : o->tp;
 }
 
+unsigned pz_options_overlap(const struct pz_training_options *o) {
+  return (unsigned)o->overlap & ~(o->ep > 1 ? 0U : (unsigned)PZ_OVERLAP_EP);
+}
+
 unsigned pz_options_modules(const struct pz_training_options *o) {
   if (o->recompute != PZ_RECOMPUTATION_SELECTIVE) return 0;
   return o->recompute_modules ? o->recompute_modules : pz_framework_find(o->framework)->modules;

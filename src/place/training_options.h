@@ -14,6 +14,9 @@ PZ_NODISCARD enum pz_status pz_training_options_fill(struct pz_training_options 
 /* Devices over which each expert is divided, where the options say nothing too. */
 int64_t pz_options_etp(const struct pz_training_options *o);
 
+/* The overlap without what the plan has nothing of: the all-to-all of experts without expert parallelism. */
+unsigned pz_options_overlap(const struct pz_training_options *o);
+
 /* Modules that selective recomputation of filled options finds again; 0: the attention core alone, or
  * another recomputation. */
 unsigned pz_options_modules(const struct pz_training_options *o);
