@@ -193,20 +193,11 @@ static void put_data(const struct pz_launch *l, FILE *out) {
       l->shape.vocab, l->shape.vocab);
 }
 
-/* Kernels and collectives are issued in one order where tensor parallelism overlaps them; sharded
- * weights are gathered beside them. */
-static void put_environment(const struct pz_launch *l, FILE *out) {
-  if (pz_core_sharding(l))
-    fputs("unset CUDA_DEVICE_MAX_CONNECTIONS\n\n", out);
-  else
-    fputs("export CUDA_DEVICE_MAX_CONNECTIONS=${CUDA_DEVICE_MAX_CONNECTIONS:-1}\n\n", out);
-}
-
 static void print(const struct pz_launch *l, FILE *out) {
   pz_launch_head(l, "Megatron-LM", out);
   pz_launch_need(out, "MEGATRON_PATH", "the folder of Megatron-LM");
   pz_launch_need(out, "CHECKPOINT_PATH", "a folder for checkpoints");
-  put_environment(l, out);
+  pz_core_environment(l, out);
   put_model(l, out);
   put_parallel(l, out);
   put_training(l, out);

@@ -219,6 +219,17 @@ void pz_core_layout(const struct pz_launch *l, FILE *out) {
   }
 }
 
+/* Kernels and collectives are issued in one order where tensor parallelism overlaps them; sharded weights are gathered,
+ * and rows moved to experts, beside them. */
+void pz_core_environment(const struct pz_launch *l, FILE *out) {
+  int queues = pz_core_overlap(l, PZ_OVERLAP_EP) ? 32 : 1;
+  if (pz_core_sharding(l))
+    fputs("unset CUDA_DEVICE_MAX_CONNECTIONS\n\n", out);
+  else
+    fprintf(out, "export CUDA_DEVICE_MAX_CONNECTIONS=${CUDA_DEVICE_MAX_CONNECTIONS:-%d}\n\n",
+            queues);
+}
+
 int64_t pz_core_predict_layers(const struct pz_launch *l) {
   return l->plan.mtp ? l->shape.predict_layers : 0;
 }

@@ -23,6 +23,9 @@ void pz_core_layout(const struct pz_launch *l, FILE *out);
 /* ([0]*3+[1]*58): which layers have experts. */
 void pz_core_expert_layers(const struct pz_launch *l, FILE *out);
 
+/* Hardware queues, as CUDA's variable has them. */
+void pz_core_environment(const struct pz_launch *l, FILE *out);
+
 /* Layers of multi-token prediction that the plan trains. */
 int64_t pz_core_predict_layers(const struct pz_launch *l);
 

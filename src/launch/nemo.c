@@ -239,10 +239,7 @@ static void print(const struct pz_launch *l, FILE *out) {
       "RUN_PATH=${RUN_PATH:-$(mktemp -d)}\n"
       "export CHECKPOINT_PATH DATA_PATH TOKENIZER MOCK_DATA\n",
       out);
-  if (pz_core_sharding(l))
-    fputs("unset CUDA_DEVICE_MAX_CONNECTIONS\n\n", out);
-  else
-    fputs("export CUDA_DEVICE_MAX_CONNECTIONS=${CUDA_DEVICE_MAX_CONNECTIONS:-1}\n\n", out);
+  pz_core_environment(l, out);
   put_program(l, out);
   pz_launch_torchrun(l, out);
   fputs("  \"$RUN_PATH/train.py\"\n", out);

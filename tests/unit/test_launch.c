@@ -438,6 +438,8 @@ static void check_megatron(const struct pz_launch *l, const char *text) {
   if (zero)
     assert_int_equal(dp * p->cp / number(&e, "--num-distributed-optimizer-instances", 1), p->shard);
   assert_int_equal(strstr(text, "export CUDA_DEVICE_MAX_CONNECTIONS=") != NULL, zero < 2);
+  assert_int_equal(strstr(text, "MAX_CONNECTIONS:-32}") != NULL,
+                   zero < 2 && real_overlap(p) & PZ_OVERLAP_EP);
   int64_t chunks = number(&e, "--num-virtual-stages-per-pipeline-rank", 1);
   if (has(&e, "--pipeline-model-parallel-layout")) chunks = p->vpp;
   assert_int_equal(chunks, p->vpp);
@@ -951,7 +953,54 @@ static void context(struct pz_launch *l) {
   l->plan.dp = 1;
 }
 
+static void ep_overlap(struct pz_launch *l) {
+  l->plan.ep = 2;
+  l->plan.overlap |= PZ_OVERLAP_EP;
+}
+static void ep_full(struct pz_launch *l) {
+  interleaved(l);
+  ep_overlap(l);
+  l->plan.overlap |= PZ_OVERLAP_P2P;
+  l->plan.recompute = PZ_RECOMPUTATION_FULL;
+}
+static void odd_ep(struct pz_launch *l) {
+  l->plan.ep = 3;
+  l->plan.tp = 3;
+}
+static void ep(struct pz_launch *l) { l->plan.ep = 2; }
+static void etp(struct pz_launch *l) { l->plan.etp = 1; }
+static void mtp(struct pz_launch *l) { l->plan.mtp = true; }
+static void latent_modules(struct pz_launch *l) {
+  selective(l);
+  l->plan.recompute_modules = PZ_MODULE_UP;
+}
+static void norm_module(struct pz_launch *l) {
+  selective(l);
+  l->plan.recompute_modules = PZ_MODULE_NORM;
+}
+static void zb_v(struct pz_launch *l) {
+  l->plan.vpp = 2;
+  l->plan.pipeline = PZ_PIPELINE_ZB_V;
+}
+static void zb_v_compiled(struct pz_launch *l) {
+  zb_v(l);
+  compiled(l);
+}
+
 static const struct refusal refusals[] = {
+    {MEGATRON, "mixtral-8x7b", ep_overlap, "in the interleaved order alone; accepted: vpp above 1"},
+    {NEMO, "mixtral-8x7b", ep_full, "with no recomputation of whole layers or of moe"},
+    {MEGATRON, "mixtral-8x7b", odd_ep, "ep 3 with 8 experts; accepted: divisors of that"},
+    {MEGATRON, "llama2-7b", ep, "ep 2 with 0 experts; accepted: 1"},
+    {MEGATRON, "mixtral-8x7b", mtp, "no layers of multi-token prediction"},
+    {MEGATRON, "mixtral-8x7b", latent_modules, "with latent attention mla_up_proj"},
+    {MEGATRON, "llama2-7b", zb_v, "megatron has no zb-v order"},
+    {DEEPSPEED, "llama2-7b", zb_v, "deepspeed has no zb-v order"},
+    {DEEPSPEED, "llama2-7b", norm_module, "no other module than core_attn"},
+    {TORCHTITAN, "llama2-7b", zb_v_compiled, "does not compile layers whose gradients"},
+    {TORCHTITAN, "deepseek-v3", etp, "accepted: etp 2"},
+    {TORCHTITAN, "deepseek-v3", ep_overlap, "in the dualpipe-v order"},
+    {TORCHTITAN, "deepseek-v3", mtp, "torchtitan has no multi-token prediction"},
     {MEGATRON, "llama2-7b", gpipe, "megatron has no gpipe order"},
     {MEGATRON, "llama2-7b", p2p, "in the interleaved order alone; accepted: vpp above 1"},
     {MEGATRON, "llama2-7b", interleaved, "interleaves two stages"},

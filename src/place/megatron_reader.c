@@ -1,4 +1,4 @@
-#include "place/megatron_args.h"
+#include "place/megatron_reader.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,7 +7,6 @@
 
 #include "core/num.h"
 #include "core/text.h"
-#include "place/megatron_reader.h"
 #include "place/recompute.h"
 
 /* ---- arguments that are read ---------------------------------------------------------------- */
