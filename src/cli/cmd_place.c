@@ -83,6 +83,8 @@ static const struct pz_option options[] = {
     {.name = "no-sp", .type = PZ_OPTION_FLAG, .offset = AT(training.no_sp), .help = "Training: only plans without sequence parallelism"},
     {.name = "cp", .type = PZ_OPTION_INT, .offset = AT(training.cp), .arg = "N", .min = 1, .max = 1 << 20,
      .help = "Training: only plans with so many parts of a context (default: all)"},
+    {.name = "ep", .type = PZ_OPTION_INT, .offset = AT(training.ep), .arg = "N", .min = 1, .max = 1 << 16,
+     .help = "Training: only plans with experts over so many devices (default: all)"},
     {.name = "pp", .type = PZ_OPTION_INT, .offset = AT(training.pp), .arg = "N", .min = 1, .max = 1 << 20,
      .help = "Training: only plans with so many pipeline stages (default: all)"},
     {.name = "vpp", .type = PZ_OPTION_INT, .offset = AT(training.vpp), .arg = "N", .min = 1, .max = 1 << 20,
@@ -257,14 +259,6 @@ static bool is_built(const struct pz_chip *c) {
   return c->execution == PZ_CHIP_STREAM || c->calibration.tensor_efficiency < 1;
 }
 
-/* Does the model of a training step not cover it?  Models that cannot be loaded are refused later. */
-static bool has_experts(const char *model) {
-  struct pz_workload *w = NULL;
-  bool has = pz_workload_load(model, NULL, &w, NULL) == PZ_OK && w->experts > 0;
-  pz_workload_free(w);
-  return has;
-}
-
 /* What the user left open; ONNX graphs have no training frameworks. */
 static enum pz_status choose_semantics(struct settings *s, const char *model,
                                        struct pz_error *err) {
@@ -275,13 +269,8 @@ static enum pz_status choose_semantics(struct settings *s, const char *model,
   enum pz_status status = pz_chip_load(s->model.machine.chip, &chip, err);
   size_t n = strlen(model);
   bool onnx = n > 5 && strcmp(model + n - 5, ".onnx") == 0;
-  if (status != PZ_OK || !is_built(&chip) || onnx) return status;
-  if (has_experts(model))
-    pz_command_warn(s->common.quiet, "the model has experts, which training plans do not cover: "
-                                     "--semantics corrected");
-  else
-    s->semantics = TRAINING;
-  return PZ_OK;
+  if (status == PZ_OK && is_built(&chip) && !onnx) s->semantics = TRAINING;
+  return status;
 }
 
 /* An option that was given and is not for training plans; NULL: none. */

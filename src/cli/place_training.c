@@ -56,6 +56,7 @@ static enum pz_status read_options(struct pz_place_job *j) {
     o.framework = "maxtext"; /* its programs are compiled, not launched */
   o.seq = s->seq;
   o.cp = pin(t->cp);
+  o.ep = pin(t->ep);
   o.pp = pin(t->pp);
   o.vpp = pin(t->vpp);
   o.dp = pin(t->dp);
@@ -85,12 +86,16 @@ static void set_hbm(struct pz_chip *c, double gib) {
   if (gib > 0) c->hbm.bytes_per_stack = (int64_t)floor(gib * 0x1p30 / (double)c->hbm.stacks);
 }
 
-/* A sequence longer than the model's positions. */
-static void warn_of_model(const struct pz_place_question *q) {
+/* Has it experts?  A sequence longer than the model's positions is warned of. */
+static void look_at_model(struct pz_place_job *j) {
+  const struct pz_place_question *q = j->q;
   struct pz_workload_options o = pz_workload_options_default();
   struct pz_workload *w = NULL;
   o.seq = q->s->seq;
-  if (pz_workload_load(q->model, &o, &w, NULL) == PZ_OK) pz_command_warn(q->s->quiet, w->warning);
+  if (pz_workload_load(q->model, &o, &w, NULL) == PZ_OK) {
+    pz_command_warn(q->s->quiet, w->warning);
+    j->experts = w->experts > 0;
+  }
   pz_workload_free(w);
 }
 
@@ -187,7 +192,7 @@ enum pz_status pz_place_training(const struct pz_place_question *q, struct pz_er
   if (status == PZ_OK && q->s->trace) status = pz_file_writable(q->s->trace, err);
   if (status == PZ_OK && q->t->report) status = pz_file_writable(q->t->report, err);
   if (status != PZ_OK) return status;
-  warn_of_model(q);
+  look_at_model(&j);
   set_hbm(&j.machine.chip, q->s->hbm_gb);
   pz_arena_init(&j.arena, NULL);
   status = q->devices.n > 1 ? pz_place_scaling(&j) : place_one(&j);

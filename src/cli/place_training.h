@@ -8,8 +8,8 @@
 
 /* What only these plans have; the rest is in pz_place_settings. */
 struct pz_place_training_settings {
-  int64_t cp, pp, vpp, dp; /* 0: searched */
-  int zero;                /* PZ_FREE: searched */
+  int64_t cp, ep, pp, vpp, dp; /* 0: searched */
+  int zero;                    /* PZ_FREE: searched */
   bool sp, no_sp;
   int64_t batch_per_device; /* 0: none */
   const char *framework, *overlap, *attention_library;
@@ -41,6 +41,7 @@ struct pz_place_job {
   const struct pz_place_question *q;
   struct pz_machine machine;
   struct pz_training_place_options options;
+  bool experts;                          /* the model has some */
   const char *emit;                      /* framework of --emit; NULL: none */
   struct pz_predict_settings cost_asked; /* --tokens, --price */
   struct pz_run_cost cost;               /* of the best plan, with --tokens */

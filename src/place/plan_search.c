@@ -13,11 +13,11 @@
 
 const char *const pz_plan_objective_names[] = {"time", "memory", "cost", NULL};
 
-enum { MOST_MBS = 128, MOST_CHUNKS = 1024, MOST_CP = 32 };
+enum { MOST_MBS = 128, MOST_CHUNKS = 1024, MOST_CP = 32, MOST_EP = 1024 };
 
-/* One size of a microbatch and of the tensor-parallel and context-parallel groups. */
+/* One size of a microbatch and of the tensor-parallel, context-parallel and expert-parallel groups. */
 struct shape {
-  int64_t tp, cp, mbs;
+  int64_t tp, cp, ep, mbs;
   bool sp;
   struct pz_step_model *m;
   double once_s,
@@ -85,23 +85,53 @@ static bool can_divide(const struct search *s, const struct pz_workload *w, cons
   if ((w->heads && w->heads % x->tp) || (w->kv_heads && w->kv_heads % x->tp)) return false;
   if (x->cp > 1 && (seq % (2 * x->cp) || q->model.attention != PZ_ATTENTION_FLASH)) return false;
   if (x->tp * x->cp > q->devices || q->batch % x->mbs || (x->sp && part % x->tp)) return false;
+  if (x->ep > 1 && x->tp > 1 && !x->sp) return false;
   return allows(q->tp, x->tp) && allows(q->mbs, x->mbs) && (x->tp == 1 || allows(q->sp, x->sp));
+}
+
+/* Expert-parallel degrees: the pinned one; powers of two that divide the experts, and these. */
+struct degrees {
+  int64_t v[16];
+  int n;
+};
+
+static struct degrees expert_degrees(const struct pz_plan_question *q, int64_t experts) {
+  struct degrees d = {.n = 0};
+  int64_t most = pz_min(experts, pz_min(q->devices, MOST_EP));
+  if (q->ep != PZ_FREE) {
+    d.v[d.n++] = q->ep ? q->ep : pz_plan_ep(&q->common);
+    return d;
+  }
+  d.v[d.n++] = 1;
+  for (int64_t e = 2; e <= most; e *= 2)
+    if (experts % e == 0) d.v[d.n++] = e;
+  if (experts == most && even_part(experts) != experts) d.v[d.n++] = experts;
+  return d;
+}
+
+/* All shapes of these two degrees. */
+static bool add_shapes_of(struct search *s, const struct pz_workload *w, struct shape x) {
+  int64_t most_mbs = pz_min(s->q->batch, s->q->mbs == PZ_FREE ? MOST_MBS : s->q->mbs);
+  struct degrees d = expert_degrees(s->q, w->experts);
+  for (x.mbs = 1; x.mbs <= most_mbs; x.mbs++)
+    for (int sp = 0; sp <= (x.tp > 1); sp++)
+      for (int i = 0; i < d.n; i++) {
+        x.sp = sp;
+        x.ep = d.v[i];
+        if (can_divide(s, w, &x) && !pz_vec_push(&s->shapes, &x)) return false;
+      }
+  return true;
 }
 
 static enum pz_status add_shapes(struct search *s, const struct pz_workload *w) {
   const struct pz_plan_question *q = s->q;
   int64_t most_tp = q->tp == PZ_FREE ? pz_min(s->node, q->devices) : q->tp;
-  int64_t most_mbs = pz_min(q->batch, q->mbs == PZ_FREE ? MOST_MBS : q->mbs);
   int64_t cp = q->cp ? q->cp : pz_plan_cp(&q->common), most_cp = cp == PZ_FREE ? MOST_CP : cp;
   struct shape x = {.tp = 1};
   for (x.tp = 1; x.tp <= most_tp; x.tp++)
     for (x.cp = cp == PZ_FREE ? 1 : cp; x.cp <= most_cp; x.cp *= 2)
-      for (x.mbs = 1; x.mbs <= most_mbs; x.mbs++)
-        for (int sp = 0; sp <= (x.tp > 1); sp++) {
-          x.sp = sp;
-          if (can_divide(s, w, &x) && !pz_vec_push(&s->shapes, &x))
-            return pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
-        }
+      if (!add_shapes_of(s, w, x))
+        return pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
   return PZ_OK;
 }
 
@@ -109,6 +139,8 @@ static struct pz_training_plan plan_of(const struct search *s, const struct shap
   struct pz_training_plan p = s->q->common;
   p.tp = shape->tp;
   p.cp = shape->cp;
+  p.ep = shape->ep;
+  if (s->q->ep) p.etp = 0;
   p.mbs = shape->mbs;
   p.sequence_parallel = shape->sp;
   p.batch = s->q->batch;
@@ -166,7 +198,8 @@ static bool can_interleave(const struct pz_training_plan *p, int64_t blocks) {
 }
 
 static bool can_shard(const struct search *s, const struct pz_training_plan *p, int zero) {
-  if (pz_plan_replicas(p) == 1) return zero == (s->q->zero == PZ_FREE ? 0 : s->q->zero);
+  if (pz_plan_replicas(p) == 1 && pz_plan_expert_replicas(p) == 1)
+    return zero == (s->q->zero == PZ_FREE ? 0 : s->q->zero);
   if (zero && p->shard && pz_plan_replicas(p) % p->shard) return false;
   return allows(s->q->zero, zero) && (zero < 2 || p->pp == 1 || p->framework->shards_stages);
 }
@@ -206,6 +239,7 @@ static double value_of(const struct search *s, const struct pz_training_plan *p,
 /* Of two plans that are worth the same: the one with less to set up. */
 static bool simpler(const struct pz_training_plan *a, const struct pz_training_plan *b) {
   if (pz_plan_cp(a) != pz_plan_cp(b)) return pz_plan_cp(a) < pz_plan_cp(b);
+  if (pz_plan_ep(a) != pz_plan_ep(b)) return pz_plan_ep(a) < pz_plan_ep(b);
   if (a->vpp != b->vpp) return a->vpp < b->vpp;
   if (a->pp != b->pp) return a->pp < b->pp;
   if (a->tp != b->tp) return a->tp < b->tp;
@@ -549,8 +583,15 @@ static double grid_bound(const struct search *s, const struct shape *x, const st
 
 static bool grid_promises(const struct search *s, const struct grid *g) {
   const struct shape *x = pz_vec_at(&s->shapes, struct shape, g->shape);
-  struct pz_training_plan p = {.tp = x->tp, .cp = x->cp, .pp = g->pp, .dp = g->dp};
+  struct pz_training_plan p = {
+      .tp = x->tp, .cp = x->cp, .ep = x->ep, .pp = g->pp, .dp = g->dp};
   return promises(s, &p, g->bound_s, 0);
+}
+
+/* Devices that share the experts of a stage. */
+static int64_t expert_grid(const struct search *s, const struct shape *x) {
+  struct pz_training_plan p = plan_of(s, x);
+  return pz_plan_ep(&p) * pz_plan_etp(&p);
 }
 
 static enum pz_status add_grids(struct search *s) {
@@ -563,7 +604,7 @@ static enum pz_status add_grids(struct search *s) {
         int64_t dp = *pz_vec_at(&s->divisors, int64_t, d);
         if (dp > q->devices / (group * pp)) break;
         if (!allows(q->pp, pp) || !allows(q->dp, dp) || q->batch % (dp * x->mbs)) continue;
-        if (!on_nodes(s, group * pp * dp)) continue;
+        if (!on_nodes(s, group * pp * dp) || group * dp % expert_grid(s, x)) continue;
         struct grid g = {.shape = i, .pp = pp, .dp = dp};
         struct pz_training_plan p = {.tp = x->tp, .cp = x->cp, .pp = pp, .dp = dp};
         g.bound_s = grid_bound(s, x, &g);
@@ -643,6 +684,8 @@ static enum pz_status check(const struct pz_plan_question *q, struct pz_error *e
                    (long long)q->common.shard, (long long)q->devices);
   if (q->cp < PZ_FREE || q->cp > 1 << 24)
     return pz_fail(err, PZ_BAD_USE, "cp %lld; accepted: 1 to 2^24", (long long)q->cp);
+  if (q->ep < PZ_FREE || q->ep > 1 << 16)
+    return pz_fail(err, PZ_BAD_USE, "ep %lld; accepted: 1 to 2^16", (long long)q->ep);
   if (q->top > 1000)
     return pz_fail(err, PZ_BAD_USE, "%u best plans; accepted: at most 1000", q->top);
   return PZ_OK;
@@ -650,7 +693,7 @@ static enum pz_status check(const struct pz_plan_question *q, struct pz_error *e
 
 /* Heads and layers of the model, from its graph for one device. */
 static enum pz_status begin(struct search *s) {
-  struct shape one = {.tp = 1, .cp = 1, .mbs = 1};
+  struct shape one = {.tp = 1, .cp = 1, .ep = 1, .mbs = 1};
   struct pz_training_plan p = plan_of(s, &one);
   struct pz_step_model *m = NULL;
   enum pz_status status = pz_step_model_new(&s->q->model, s->q->chip, s->q->net, &p, &m, s->err);
@@ -674,6 +717,7 @@ static enum pz_status begin(struct search *s) {
 struct pz_plan_question pz_plan_question_default(void) {
   return (struct pz_plan_question){.tp = PZ_FREE,
                                    .cp = PZ_FREE,
+                                   .ep = PZ_FREE,
                                    .sp = PZ_FREE,
                                    .pp = PZ_FREE,
                                    .vpp = PZ_FREE,

@@ -31,6 +31,7 @@ struct pz_plan_question {
   /* PZ_FREE, or pinned */
   int64_t tp, sp, pp, vpp, dp, mbs, zero, recompute;
   int64_t cp;       /* pinned too, 0: to that of `common`; PZ_FREE: powers of two up to 32 */
+  int64_t ep;       /* the same; PZ_FREE: powers of two, and the number of experts */
   bool uniform;     /* the same recomputation in every stage */
   bool all_devices; /* none may stay idle */
   enum pz_plan_objective objective;

@@ -33,6 +33,7 @@ struct pz_training_place_options pz_training_place_options_default(void) {
                                             .tp = PZ_FREE,
                                             .sequence_parallel = PZ_FREE,
                                             .cp = PZ_FREE,
+                                            .ep = PZ_FREE,
                                             .pp = PZ_FREE,
                                             .vpp = PZ_FREE,
                                             .dp = PZ_FREE,
@@ -55,6 +56,7 @@ static enum pz_status check_pins(const struct pz_training_place_options *o, stru
   } list[] = {{"tp", o->tp, 1, most},
               {"sequence_parallel", o->sequence_parallel, 0, 1},
               {"cp", o->cp, 1, most},
+              {"ep", o->ep, 1, 1 << 16},
               {"pp", o->pp, 1, most},
               {"vpp", o->vpp, 1, most},
               {"dp", o->dp, 1, most},
@@ -147,6 +149,7 @@ static struct pz_plan_question plan_question(const struct question *x,
                                    .tp = o->tp,
                                    .sp = o->sequence_parallel,
                                    .cp = o->cp,
+                                   .ep = o->ep,
                                    .pp = o->pp,
                                    .vpp = o->vpp,
                                    .dp = o->dp,
@@ -167,6 +170,8 @@ static struct pz_training_options found_options(const struct question *x,
   struct pz_training_options o = x->common;
   o.devices = pz_plan_devices(p);
   o.cp = p->cp;
+  o.ep = p->ep;
+  o.etp = p->etp;
   o.tp = p->tp;
   o.pp = p->pp;
   o.vpp = p->vpp;
