@@ -49,7 +49,7 @@ static const struct pz_framework frameworks[] = {
     {"megatron-deepspeed", KERNELS(POINTWISE, FP32, 1.6), STATE(38, 18), MEMORY(2, PASSING), WORK_SPACE, .dropout = true, .plan = PLAN(NONE, 0, NONE, EAGER, STANDARD, 2, NULL)},
     {"deepspeed", KERNELS(POINTWISE, FP32, 1.6), STATE(38, 18), MEMORY(2, PASSING), WORK_SPACE, .dropout = true, .node_gather = true, .plan = PLAN(NONE, 0, NONE, EAGER, STANDARD, 2, NULL)},
     {"nemo", KERNELS(POINTWISE, FUSED, 1.6), .counts_rows = true, .graphs = true, STATE(38, 18), MEMORY(2, IN_PLACE), WORK_SPACE, .placeholders = true, .plan = PLAN(NONE, 1, ALL, EAGER, FLASH, 4, NULL)},
-    {"hai-llm", KERNELS(POINTWISE, FUSED, 1.6), STATE(38, 18), .zero_bubble = true, .fp8_dispatch = true, .communication_sms = 20.0 / 132, .modules = PZ_MODULE_NORM | PZ_MODULE_UP, MEMORY(2, IN_PLACE), WORK_SPACE, .plan = PLAN(NONE, 1, ALL, EAGER, FLASH, 4, NULL)},
+    {"hai-llm", KERNELS(POINTWISE, FUSED, 1.6), STATE(38, 18), .zero_bubble = true, .dualpipe = true, .fp8_dispatch = true, .communication_sms = 20.0 / 132, .modules = PZ_MODULE_NORM | PZ_MODULE_UP, MEMORY(2, IN_PLACE), WORK_SPACE, .plan = PLAN(NONE, 1, ALL, EAGER, FLASH, 4, NULL)},
     {"zero-bubble", KERNELS(POINTWISE, FUSED, 1.6), STATE(38, 18), .zero_bubble = true, MEMORY(2, IN_PLACE), WORK_SPACE, .dropout = true, .plan = PLAN(NONE, 0, NONE, EAGER, STANDARD, 4, NULL)},
     {"llm-foundry", KERNELS(MODULES, FP32, 1.6), STATE(32, 16), MEMORY(4, PASSING), WORK_SPACE, .attention = "triton", .plan = PLAN(NONE, 3, SHARDS, EAGER, FLASH, 4, "fa2")},
     {"torchtitan", KERNELS(OPERATORS, FP32, 0.6), STATE(32, 16), MEMORY(4, PASSING), WORK_SPACE, .stops_early = true, .shards_stages = true, .plan = PLAN(ALTERNATE, 3, SHARDS, EAGER, FLASH, 4, "fa2")},

@@ -15,11 +15,14 @@ const char *const pz_plan_objective_names[] = {"time", "memory", "cost", NULL};
 
 enum { MOST_MBS = 128, MOST_CHUNKS = 1024, MOST_CP = 32, MOST_EP = 1024 };
 
+/* Models that are held beside those of shapes whose plans are priced, some hundred kilobytes each. */
+enum { MOST_MODELS = 1024 };
+
 /* One size of a microbatch and of the tensor-parallel, context-parallel and expert-parallel groups. */
 struct shape {
   int64_t tp, cp, ep, mbs;
   bool sp;
-  struct pz_step_model *m;
+  struct pz_step_model *m; /* NULL: made again when a plan is priced */
   double once_s,
       several_s; /* a microbatch through all layers, as the only one and as one of several */
   enum pz_status status;
@@ -47,7 +50,7 @@ struct search {
   struct pz_found_plans found;
   uint32_t top;
   double hbm_bytes;
-  int64_t node;
+  int64_t node, n_blocks;
   int64_t *again, *least_again; /* layers computed again, of every stage */
   const struct shape *least_shape;
 };
@@ -105,7 +108,7 @@ static struct degrees expert_degrees(const struct pz_plan_question *q, int64_t e
   d.v[d.n++] = 1;
   for (int64_t e = 2; e <= most; e *= 2)
     if (experts % e == 0) d.v[d.n++] = e;
-  if (experts == most && even_part(experts) != experts) d.v[d.n++] = experts;
+  if (experts > 1 && experts == most && even_part(experts) != experts) d.v[d.n++] = experts;
   return d;
 }
 
@@ -161,9 +164,11 @@ static double kernels_s(const struct pz_pass *p) {
 
 /* Seconds of a microbatch through all layers, without recomputation.  On a torus collectives depend on the job's size:
  * there kernels alone. */
-static enum pz_status microbatch_s(struct search *s, struct shape *x, int64_t rounds, double *out) {
+static enum pz_status order_s(const struct search *s, struct shape *x, int64_t rounds,
+                              enum pz_pipeline_order order, double *out) {
   struct pz_training_plan p = plan_of(s, x);
   const struct pz_step_model *m = x->m;
+  p.order = order;
   enum pz_status status = pz_step_model_time(x->m, &p, rounds, &x->err);
   if (status != PZ_OK) return status;
   bool torus = m->cost.net.n_levels && m->cost.net.level[0].n_axes;
@@ -178,23 +183,63 @@ static enum pz_status microbatch_s(struct search *s, struct shape *x, int64_t ro
   return PZ_OK;
 }
 
+/* In whatever order is fastest: in some rows on their way to experts do not show. */
+static enum pz_status microbatch_s(const struct search *s, struct shape *x, int64_t rounds,
+                                   double *out) {
+  double other = HUGE_VAL;
+  enum pz_status status = order_s(s, x, rounds, s->q->common.order, out);
+  if (status == PZ_OK && s->q->common.framework->dualpipe)
+    status = order_s(s, x, rounds, PZ_PIPELINE_DUALPIPE, &other);
+  *out = pz_fmin(*out, other);
+  return status;
+}
+
+static enum pz_status open_shape(const struct search *s, struct shape *x, struct pz_error *err) {
+  struct pz_training_plan p = plan_of(s, x);
+  if (x->m) return PZ_OK;
+  return pz_step_model_new(&s->q->model, s->q->chip, s->q->net, &p, &x->m, err);
+}
+
+static void close_shape(struct shape *x) {
+  pz_step_model_free(x->m);
+  x->m = NULL;
+}
+
 static void make_shape(void *ctx, size_t i, unsigned worker) {
   struct search *s = ctx;
   struct shape *x = pz_vec_at(&s->shapes, struct shape, (uint32_t)i);
-  struct pz_training_plan p = plan_of(s, x);
   (void)worker;
-  x->status = pz_step_model_new(&s->q->model, s->q->chip, s->q->net, &p, &x->m, &x->err);
+  x->status = open_shape(s, x, &x->err);
   if (x->status == PZ_OK) x->status = microbatch_s(s, x, 1, &x->once_s);
   if (x->status == PZ_OK) x->status = microbatch_s(s, x, 2, &x->several_s);
+  if (i >= MOST_MODELS) close_shape(x);
 }
 
-/* May stages have so many chunks? */
-static bool can_interleave(const struct pz_training_plan *p, int64_t blocks) {
+/* May stages have so many chunks, in this order? */
+static bool can_order(const struct pz_training_plan *p, int64_t blocks) {
   int64_t n = p->pp * p->vpp, rounds = p->batch / (p->mbs * p->dp);
+  struct pz_pipeline_shape shape = pz_plan_shape(p);
+  bool v = pz_is_v_pipeline(shape.order);
   if (n > MOST_CHUNKS || 2.0 * (double)n * (double)rounds > PZ_PIPELINE_MOST_EVENTS) return false;
+  if (v && pz_pipeline_check(&shape, NULL) != PZ_OK) return false;
   if (p->vpp == 1) return blocks >= p->pp;
-  return p->pp > 1 && rounds % p->pp == 0 && blocks + 2 >= n &&
+  return p->pp > 1 && (v || rounds % p->pp == 0) && blocks + 2 >= n &&
          (blocks % n == 0 || (blocks + 2) % n == 0);
+}
+
+/* Orders besides the common one, by framework; one stage has no order. */
+static bool has_order(const struct search *s, const struct pz_training_plan *p,
+                      enum pz_pipeline_order order) {
+  const struct pz_framework *f = p->framework;
+  if (order == s->q->common.order) return true;
+  if (p->pp == 1) return false;
+  switch (order) {
+  case PZ_PIPELINE_ZB_H1:
+  case PZ_PIPELINE_ZB_2P: return p->vpp == 1 && f->zero_bubble;
+  case PZ_PIPELINE_ZB_V: return p->vpp == 2 && f->zero_bubble && !f->dualpipe;
+  case PZ_PIPELINE_DUALPIPE: return p->vpp == 1 && f->dualpipe;
+  default: return false;
+  }
 }
 
 static bool can_shard(const struct search *s, const struct pz_training_plan *p, int zero) {
@@ -314,17 +359,33 @@ static void note_least(struct search *s, const struct shape *x, const struct pz_
 
 /* ---- recomputation -------------------------------------------------------------------------- */
 
+/* Layers of the chunk that a stage has in a slot. */
+static int64_t slot_layers(const struct shape *x, const struct pz_training_plan *p, int64_t stage,
+                           uint32_t slot) {
+  struct pz_pipeline_shape shape = pz_plan_shape(p);
+  return pz_plan_blocks(p, x->m->n_blocks, pz_pipeline_chunk_at(&shape, (uint32_t)stage, slot));
+}
+
+static uint32_t slots_of(const struct pz_training_plan *p) {
+  struct pz_pipeline_shape shape = pz_plan_shape(p);
+  return pz_pipeline_slots(&shape);
+}
+
 static int64_t chunk_layers(const struct shape *x, const struct pz_training_plan *p,
                             int64_t stage) {
   int64_t most = 0;
-  for (int64_t c = 0; c < p->vpp; c++)
-    most = pz_max(most, pz_plan_blocks(p, x->m->n_blocks, c * p->pp + stage));
+  for (uint32_t c = 0; c < slots_of(p); c++) most = pz_max(most, slot_layers(x, p, stage, c));
   return most;
 }
 
 /* Of a stage's last chunk, with whose backward the peak comes. */
 static int64_t last_layers(const struct shape *x, const struct pz_training_plan *p, int64_t stage) {
-  return pz_plan_blocks(p, x->m->n_blocks, (p->vpp - 1) * p->pp + stage);
+  return slot_layers(x, p, stage, slots_of(p) - 1);
+}
+
+/* Must all stages compute as many layers again?  In DualPipe two stages hold each chunk. */
+static bool is_uniform(const struct search *s, const struct pz_training_plan *p) {
+  return s->q->uniform || p->order == PZ_PIPELINE_DUALPIPE;
 }
 
 static double bytes_with(const struct search *s, const struct shape *x,
@@ -386,7 +447,7 @@ static double least_peak(const struct search *s, const struct shape *x,
   double peak = 0, enough = most_bytes(s);
   for (int64_t i = 0; i < p->pp && peak <= enough; i++)
     peak = pz_fmax(peak, least_bytes(s, x, p, stage_at(p, i)));
-  if (!s->q->uniform || peak > enough) return peak;
+  if (!is_uniform(s, p) || peak > enough) return peak;
   peak = HUGE_VAL;
   for (int64_t n = 0; n <= most_layers(x, p); n++)
     peak = pz_fmin(peak, peak_with(s, x, p, n, pz_fmin(peak, enough)));
@@ -416,7 +477,7 @@ static bool recompute_within(const struct search *s, const struct shape *x,
     s->again[k] = n;
     most = pz_max(most, n);
   }
-  return !s->q->uniform || recompute_alike(s, x, p, limit, most);
+  return !is_uniform(s, p) || recompute_alike(s, x, p, limit, most);
 }
 
 /* Full recomputation: as little as memory asks for, or as brings the least memory.  The peak, or a bound of it that is
@@ -536,7 +597,7 @@ static enum pz_status price_least(struct search *s) {
 /* Plans of a grid with these chunks, or only their number. */
 static enum pz_status each_division(struct search *s, const struct shape *x,
                                     struct pz_training_plan *p, bool count) {
-  enum pz_status status = list_divisions(s, p, x->m->n_blocks);
+  enum pz_status status = list_divisions(s, p, s->n_blocks);
   for (p->zero = 0; p->zero <= 3; p->zero++) {
     if (!can_shard(s, p, p->zero)) continue;
     if (count) {
@@ -556,20 +617,20 @@ static enum pz_status each_division(struct search *s, const struct shape *x,
 }
 
 static enum pz_status each_plan(struct search *s, const struct grid *g, bool count) {
-  const struct shape *x = pz_vec_at(&s->shapes, struct shape, g->shape);
+  struct shape *x = pz_vec_at(&s->shapes, struct shape, g->shape);
   struct pz_training_plan p = plan_of(s, x);
-  enum pz_status status = PZ_OK;
+  enum pz_status status = count ? PZ_OK : open_shape(s, x, s->err);
   p.pp = g->pp;
   p.dp = g->dp;
-  int64_t most_vpp = p.pp == 1 ? 1 : (x->m->n_blocks + 2) / p.pp;
+  int64_t most_vpp = p.pp == 1 ? 1 : (s->n_blocks + 2) / p.pp;
   for (p.vpp = 1; p.vpp <= most_vpp && status == PZ_OK; p.vpp++) {
     p.first_layers = p.last_layers = 0;
-    if (!allows(s->q->vpp, p.vpp) || !can_interleave(&p, x->m->n_blocks)) continue;
-    p.order = s->q->common.order;
-    status = each_division(s, x, &p, count);
-    if (p.vpp > 1 || p.pp == 1 || !p.framework->zero_bubble) continue;
-    for (p.order = PZ_PIPELINE_ZB_H1; p.order <= PZ_PIPELINE_ZB_2P && status == PZ_OK; p.order++)
-      status = each_division(s, x, &p, count);
+    if (!allows(s->q->vpp, p.vpp)) continue;
+    for (int i = 0; i < PZ_PIPELINES && status == PZ_OK; i++) {
+      p.order = (enum pz_pipeline_order)i;
+      if (has_order(s, &p, p.order) && can_order(&p, s->n_blocks))
+        status = each_division(s, x, &p, count);
+    }
   }
   return status;
 }
@@ -583,8 +644,7 @@ static double grid_bound(const struct search *s, const struct shape *x, const st
 
 static bool grid_promises(const struct search *s, const struct grid *g) {
   const struct shape *x = pz_vec_at(&s->shapes, struct shape, g->shape);
-  struct pz_training_plan p = {
-      .tp = x->tp, .cp = x->cp, .ep = x->ep, .pp = g->pp, .dp = g->dp};
+  struct pz_training_plan p = {.tp = x->tp, .cp = x->cp, .ep = x->ep, .pp = g->pp, .dp = g->dp};
   return promises(s, &p, g->bound_s, 0);
 }
 
@@ -598,7 +658,7 @@ static enum pz_status add_grids(struct search *s) {
   const struct pz_plan_question *q = s->q;
   for (uint32_t i = 0; i < s->shapes.n; i++) {
     const struct shape *x = pz_vec_at(&s->shapes, struct shape, i);
-    int64_t group = x->tp * x->cp, most_pp = pz_min(x->m->n_blocks, q->devices / group);
+    int64_t group = x->tp * x->cp, most_pp = pz_min(s->n_blocks, q->devices / group);
     for (int64_t pp = 1; pp <= most_pp; pp++)
       for (uint32_t d = 0; d < s->divisors.n; d++) {
         int64_t dp = *pz_vec_at(&s->divisors, int64_t, d);
@@ -643,7 +703,7 @@ static enum pz_status make_shapes(struct search *s) {
     if (x.status == PZ_OK)
       *pz_vec_at(&s->shapes, struct shape, n++) = x;
     else
-      pz_step_model_free(x.m);
+      close_shape(&x);
   }
   s->shapes.n = n;
   if (status == PZ_OK && !n && refused.status)
@@ -698,6 +758,7 @@ static enum pz_status begin(struct search *s) {
   struct pz_step_model *m = NULL;
   enum pz_status status = pz_step_model_new(&s->q->model, s->q->chip, s->q->net, &p, &m, s->err);
   if (status != PZ_OK) return status;
+  s->n_blocks = m->n_blocks;
   s->node =
       m->cost.net.n_levels ? pz_min(m->cost.net.level[0].devices, s->q->devices) : s->q->devices;
   if (!m->cost.net.n_levels && s->q->devices > 1)
@@ -743,8 +804,7 @@ enum pz_status pz_plan_search(const struct pz_plan_question *q, struct pz_arena 
   s.hbm_bytes = (double)pz_chip_hbm_bytes(q->chip) * (k ? k : &pz_constants_default)->usable_part;
   status = begin(&s);
   if (status == PZ_OK) status = run(&s);
-  for (uint32_t i = 0; i < s.shapes.n; i++)
-    pz_step_model_free(pz_vec_at(&s.shapes, struct shape, i)->m);
+  for (uint32_t i = 0; i < s.shapes.n; i++) close_shape(pz_vec_at(&s.shapes, struct shape, i));
   pz_arena_release(&work);
   if (status == PZ_OK) *out = s.found;
   return status;

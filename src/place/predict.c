@@ -12,7 +12,8 @@ struct pricing {
   const struct pz_training_plan *plan;
   int64_t rounds; /* microbatches of a replica */
   struct pz_pipeline_shape shape;
-  double send_s; /* of a transfer between stages, on a stage's own stream */
+  double send_s;                /* of a transfer between stages, on a stage's own stream */
+  struct pz_step_params params; /* of the stage with most */
 };
 
 /* ---- stages --------------------------------------------------------------------------------- */
@@ -249,14 +250,14 @@ static struct exchanged exchange_of(const struct pricing *x, const struct holder
 static struct holders dense_holders(const struct pricing *x) {
   const struct pz_training_plan *p = x->plan;
   int64_t copies = pz_pipeline_copies(x->shape.order);
-  return (struct holders){stage_params(x).dense, pz_plan_replicas(p) * copies,
+  return (struct holders){x->params.dense, pz_plan_replicas(p) * copies,
                           pz_plan_shards(p) * (p->shard ? 1 : copies), p->tp};
 }
 
 static struct holders expert_holders(const struct pricing *x) {
   const struct pz_training_plan *p = x->plan;
   int64_t copies = pz_pipeline_copies(x->shape.order);
-  return (struct holders){stage_params(x).expert, pz_plan_expert_replicas(p) * copies,
+  return (struct holders){x->params.expert, pz_plan_expert_replicas(p) * copies,
                           pz_plan_expert_shards(p) * (p->shard ? 1 : copies),
                           pz_plan_ep(p) * pz_plan_etp(p)};
 }
@@ -423,7 +424,9 @@ static enum pz_status begin(struct pz_step_model *m, const struct pz_training_pl
   status = pz_pipeline_check(&x->shape, err);
   if (status != PZ_OK) return status;
   status = pz_step_model_time(m, plan, x->rounds, err);
-  if (status == PZ_OK) x->send_s = transfer_s(x);
+  if (status != PZ_OK) return status;
+  x->send_s = transfer_s(x);
+  x->params = stage_params(x);
   return status;
 }
 

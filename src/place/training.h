@@ -126,7 +126,8 @@ struct pz_framework {
   double state_bytes;       /* held for a parameter, weights and gradients included */
   unsigned
       turns_on; /* overlap that a searched plan asks for besides its defaults: flags that cost nothing */
-  bool zero_bubble;   /* runs zero-bubble pipelines */
+  bool zero_bubble;   /* runs zero-bubble pipelines ... */
+  bool dualpipe;      /* ... and DualPipe in place of ZB-V */
   bool shards_stages; /* ZeRO 2 and 3 together with several stages */
   bool node_gather;   /* sharded weights are gathered through one interface of a node */
 
