@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "place/pipeline_order.h"
 #include "place/training_options.h"
 
 char *pz_found_plan_text(const struct pz_training_run *r, struct pz_arena *arena) {
@@ -23,9 +24,10 @@ char *pz_found_plan_text(const struct pz_training_run *r, struct pz_arena *arena
 
 struct pz_stage_layers pz_found_stage(const struct pz_training_run *r, int64_t stage) {
   struct pz_training_plan p = pz_training_plan_of(&r->plan);
+  struct pz_pipeline_shape shape = pz_plan_shape(&p);
   struct pz_stage_layers sum = {0};
-  for (int64_t c = 0; c < p.vpp; c++) {
-    int64_t n = pz_plan_blocks(&p, r->layers, c * p.pp + stage);
+  for (uint32_t c = 0; c < shape.chunks; c++) {
+    int64_t n = pz_plan_blocks(&p, r->layers, pz_pipeline_chunk_at(&shape, (uint32_t)stage, c));
     sum.layers += n;
     sum.again += pz_plan_again(&p, stage, n);
   }

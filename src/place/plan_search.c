@@ -624,10 +624,10 @@ static enum pz_status each_plan(struct search *s, const struct grid *g, bool cou
   p.dp = g->dp;
   int64_t most_vpp = p.pp == 1 ? 1 : (s->n_blocks + 2) / p.pp;
   for (p.vpp = 1; p.vpp <= most_vpp && status == PZ_OK; p.vpp++) {
-    p.first_layers = p.last_layers = 0;
     if (!allows(s->q->vpp, p.vpp)) continue;
     for (int i = 0; i < PZ_PIPELINES && status == PZ_OK; i++) {
       p.order = (enum pz_pipeline_order)i;
+      p.first_layers = p.last_layers = 0;
       if (has_order(s, &p, p.order) && can_order(&p, s->n_blocks))
         status = each_division(s, x, &p, count);
     }
