@@ -58,7 +58,8 @@ static enum pz_status try_pins(struct answer *a) {
               {"pp", &o.pp},
               {"vpp", &o.vpp},
               {"dp", &o.dp},
-              {"cp", &o.cp}};
+              {"cp", &o.cp},
+              {"ep", &o.ep}};
   enum pz_status status = PZ_OK;
   for (size_t i = 0; i < sizeof pins / sizeof *pins && status == PZ_OK; i++) {
     int64_t pinned = *pins[i].field;

@@ -116,6 +116,14 @@ static enum pz_status write_trace(const struct pz_place_job *j, const struct pz_
   return status;
 }
 
+/* Plans of models with experts tell how these are divided. */
+static void tell_experts(json_t *out, const struct pz_training_plans *p) {
+  json_object_set_new(json_object_get(out, "plan"), "ep", json_integer(p->runs[0]->plan.ep));
+  for (uint32_t i = 1; i < p->n; i++)
+    json_object_set_new(json_array_get(json_object_get(out, "others"), i - 1), "ep",
+                        json_integer(p->runs[i]->plan.ep));
+}
+
 static enum pz_status tell_json(const struct pz_place_job *j, const struct pz_training_plans *p) {
   const struct pz_place_question *q = j->q;
   json_t *out =
@@ -125,6 +133,7 @@ static enum pz_status tell_json(const struct pz_place_job *j, const struct pz_tr
   json_t *found = pz_found_plans_json(p);
   if (out && found) json_object_update(out, found);
   json_decref(found);
+  if (j->experts) tell_experts(out, p);
   json_object_set_new(out, "cost", q->t->tokens ? pz_run_cost_json(&j->cost) : json_null());
   return pz_command_json(out, j->err);
 }

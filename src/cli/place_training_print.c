@@ -30,6 +30,7 @@ static enum pz_status print_plan(struct pz_place_job *j, const struct pz_trainin
   printf("%s: tp %" PRId64 "%s, pp %" PRId64, o->framework, o->tp,
          o->sequence_parallel ? " with sp" : "", o->pp);
   if (o->vpp > 1) printf(" x %" PRId64 " chunks", o->vpp);
+  if (o->pipeline > PZ_PIPELINE_INTERLEAVED) printf(" in %s", pz_pipeline_names[o->pipeline]);
   if (o->cp > 1) printf(", cp %" PRId64, o->cp);
   pz_predict_print_experts(o);
   printf(", dp %" PRId64 ", zero %d%s, %s attention, overlap %s\n", o->dp, o->zero,

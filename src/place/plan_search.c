@@ -359,28 +359,45 @@ static void note_least(struct search *s, const struct shape *x, const struct pz_
 
 /* ---- recomputation -------------------------------------------------------------------------- */
 
-/* Layers of the chunk that a stage has in a slot. */
-static int64_t slot_layers(const struct shape *x, const struct pz_training_plan *p, int64_t stage,
-                           uint32_t slot) {
-  struct pz_pipeline_shape shape = pz_plan_shape(p);
-  return pz_plan_blocks(p, x->m->n_blocks, pz_pipeline_chunk_at(&shape, (uint32_t)stage, slot));
-}
-
-static uint32_t slots_of(const struct pz_training_plan *p) {
-  struct pz_pipeline_shape shape = pz_plan_shape(p);
-  return pz_pipeline_slots(&shape);
-}
-
+/* The most layers that a chunk of the stage has. */
 static int64_t chunk_layers(const struct shape *x, const struct pz_training_plan *p,
                             int64_t stage) {
+  struct pz_pipeline_shape shape = pz_plan_shape(p);
   int64_t most = 0;
-  for (uint32_t c = 0; c < slots_of(p); c++) most = pz_max(most, slot_layers(x, p, stage, c));
+  for (uint32_t c = 0; c < pz_pipeline_slots(&shape); c++) {
+    int64_t chunk = pz_pipeline_chunk_at(&shape, (uint32_t)stage, c);
+    most = pz_max(most, pz_plan_blocks(p, x->m->n_blocks, chunk));
+  }
   return most;
 }
 
-/* Of a stage's last chunk, with whose backward the peak comes. */
-static int64_t last_layers(const struct shape *x, const struct pz_training_plan *p, int64_t stage) {
-  return slot_layers(x, p, stage, slots_of(p) - 1);
+/* So many of the n layers from `start` on end with the last one of a kind; 0: there is none of it. */
+static int64_t last_of_kind(const struct pz_layer_kinds *k, uint32_t kind, int64_t start,
+                            int64_t n) {
+  int64_t all = pz_kind_count(k, kind, start, n);
+  if (!all) return 0;
+  while (pz_kind_count(k, kind, start, n - 1) == all) n--;
+  return n;
+}
+
+/* More than `low` layers computed again with which all of a kind in one of the stage's chunks are, its last one too,
+ * whose result is then made a second time: that may take more memory than one layer less.  The fewest such, or one more
+ * than there are. */
+static int64_t next_rise(const struct shape *x, const struct pz_training_plan *p, int64_t stage,
+                         int64_t low) {
+  struct pz_pipeline_shape shape = pz_plan_shape(p);
+  const struct pz_layer_kinds *k = &x->m->kinds;
+  int64_t rise = chunk_layers(x, p, stage) + 1;
+  for (uint32_t c = 0; c < pz_pipeline_slots(&shape); c++) {
+    int64_t chunk = pz_pipeline_chunk_at(&shape, (uint32_t)stage, c);
+    int64_t n = pz_plan_blocks(p, k->n_blocks, chunk);
+    int64_t start = k->n > 1 ? pz_plan_start(p, k->n_blocks, chunk) : 0;
+    for (uint32_t i = 0; i < k->n; i++) {
+      int64_t at = last_of_kind(k, i, start, n);
+      if (at > low) rise = pz_min(rise, at);
+    }
+  }
+  return rise;
 }
 
 /* Must all stages compute as many layers again?  In DualPipe two stages hold each chunk. */
@@ -394,8 +411,8 @@ static double bytes_with(const struct search *s, const struct shape *x,
   return stage_bytes(x, p, stage);
 }
 
-/* The fewest layers from `low` to `high` with which the stage stays within the limit; -1: none do.  Bytes fall with
- * every layer. */
+/* The fewest layers from `low` to `high`, between which bytes fall with every layer, with which the stage stays within
+ * the limit; -1: none do. */
 static int64_t fewest_from(const struct search *s, const struct shape *x,
                            const struct pz_training_plan *p, int64_t stage, double limit,
                            int64_t low, int64_t high) {
@@ -410,21 +427,27 @@ static int64_t fewest_from(const struct search *s, const struct shape *x,
   return low;
 }
 
-/* The same of all layers.  When all of the last chunk are computed again, its last one too, whose result is made a
- * second time: that may be more than without it. */
+/* The same of all layers. */
 static int64_t fewest(const struct search *s, const struct shape *x,
                       const struct pz_training_plan *p, int64_t stage, double limit) {
-  int64_t last = last_layers(x, p, stage);
-  int64_t n = fewest_from(s, x, p, stage, limit, 0, last - 1);
-  return n >= 0 ? n : fewest_from(s, x, p, stage, limit, last, chunk_layers(x, p, stage));
+  int64_t most = chunk_layers(x, p, stage), n = -1;
+  for (int64_t low = 0, rise; low <= most && n < 0; low = rise) {
+    rise = next_rise(x, p, stage, low);
+    n = fewest_from(s, x, p, stage, limit, low, rise - 1);
+  }
+  return n;
 }
 
 /* Bytes of the stage with the recomputation that leaves the fewest. */
 static double least_bytes(const struct search *s, const struct shape *x,
                           const struct pz_training_plan *p, int64_t stage) {
-  int64_t last = last_layers(x, p, stage);
-  double all = bytes_with(s, x, p, stage, chunk_layers(x, p, stage));
-  return last > 0 ? pz_fmin(all, bytes_with(s, x, p, stage, last - 1)) : all;
+  int64_t most = chunk_layers(x, p, stage);
+  double least = HUGE_VAL;
+  for (int64_t low = 0, rise; low <= most; low = rise) {
+    rise = next_rise(x, p, stage, low);
+    least = pz_fmin(least, bytes_with(s, x, p, stage, rise - 1));
+  }
+  return least;
 }
 
 static int64_t most_layers(const struct shape *x, const struct pz_training_plan *p) {
