@@ -368,11 +368,12 @@ const struct pz_command pz_cmd_place = {
     .summary = "Find the fastest parallel plan to train a model on a cluster of a chip",
     .detail =
         "With a MODEL: the plan with the shortest step within memory. On chips that are built\n"
-        "(--semantics training): tensor, sequence, context and expert parallelism, pipeline\n"
-        "stages and their chunks, replicas, microbatch size, ZeRO stage and recomputation by stage,\n"
-        "as training frameworks run them; the answer is proved by a count of the plans\n"
-        "that were simulated or excluded. On described chips: stages and their layers,\n"
-        "replicas, tensor-parallel degree, microbatch size and recomputation.\n"
+        "(--semantics training): tensor, sequence, context and expert parallelism,\n"
+        "pipeline stages and their chunks, replicas, microbatch size, ZeRO stage and\n"
+        "recomputation by stage, as training frameworks run them; the answer is proved by\n"
+        "a count of the plans that were simulated or excluded. On described chips: stages\n"
+        "and their layers, replicas, tensor-parallel degree, microbatch size and\n"
+        "recomputation.\n"
         "With --instance: a placement problem in the format of the original Phaze\n"
         "program,\n"
         "  {maxMemoryPerDevice, maxDevices, bandwidth, mbsInBatch,\n"

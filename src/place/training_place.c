@@ -53,16 +53,11 @@ static enum pz_status check_pins(const struct pz_training_place_options *o, stru
   const struct {
     const char *name;
     int64_t v, min, max;
-  } list[] = {{"tp", o->tp, 1, most},
-              {"sequence_parallel", o->sequence_parallel, 0, 1},
-              {"cp", o->cp, 1, most},
-              {"ep", o->ep, 1, 1 << 16},
-              {"pp", o->pp, 1, most},
-              {"vpp", o->vpp, 1, most},
-              {"dp", o->dp, 1, most},
-              {"mbs", o->mbs, 1, most},
-              {"zero", o->zero, 0, 3},
-              {"recompute", o->recompute, 0, PZ_RECOMPUTATIONS - 1}};
+  } list[] = {{"tp", o->tp, 1, most},  {"sequence_parallel", o->sequence_parallel, 0, 1},
+              {"cp", o->cp, 1, most},  {"ep", o->ep, 1, 1 << 16},
+              {"pp", o->pp, 1, most},  {"vpp", o->vpp, 1, most},
+              {"dp", o->dp, 1, most},  {"mbs", o->mbs, 1, most},
+              {"zero", o->zero, 0, 3}, {"recompute", o->recompute, 0, PZ_RECOMPUTATIONS - 1}};
   enum pz_status status = pz_need_range("devices", o->devices, 1, most, err);
   if (status == PZ_OK) status = pz_need_range("batch", o->batch, 1, most, err);
   if (status == PZ_OK)
