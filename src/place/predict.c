@@ -251,14 +251,14 @@ static struct holders dense_holders(const struct pricing *x) {
   const struct pz_training_plan *p = x->plan;
   int64_t copies = pz_pipeline_copies(x->shape.order);
   return (struct holders){x->params.dense, pz_plan_replicas(p) * copies,
-                          pz_plan_shards(p) * (p->shard ? 1 : copies), p->tp};
+                          pz_plan_shards(p) * (pz_plan_hybrid(p) ? 1 : copies), p->tp};
 }
 
 static struct holders expert_holders(const struct pricing *x) {
   const struct pz_training_plan *p = x->plan;
   int64_t copies = pz_pipeline_copies(x->shape.order);
   return (struct holders){x->params.expert, pz_plan_expert_replicas(p) * copies,
-                          pz_plan_expert_shards(p) * (p->shard ? 1 : copies),
+                          pz_plan_expert_shards(p) * (pz_plan_hybrid(p) ? 1 : copies),
                           pz_plan_ep(p) * pz_plan_etp(p)};
 }
 

@@ -84,6 +84,11 @@ static inline int64_t pz_plan_expert_replicas(const struct pz_training_plan *p) 
   return p->tp * pz_plan_replicas(p) / (pz_plan_ep(p) * pz_plan_etp(p));
 }
 
+/* Does ZeRO divide over a part of the replicas alone? */
+static inline bool pz_plan_hybrid(const struct pz_training_plan *p) {
+  return p->zero && p->shard && p->shard < pz_plan_replicas(p);
+}
+
 /* Those over which ZeRO divides. */
 static inline int64_t pz_plan_shards(const struct pz_training_plan *p) {
   return p->zero && p->shard ? p->shard : pz_plan_replicas(p);
@@ -92,7 +97,7 @@ static inline int64_t pz_plan_shards(const struct pz_training_plan *p) {
 /* The same of the experts' parameters. */
 static inline int64_t pz_plan_expert_shards(const struct pz_training_plan *p) {
   int64_t all = pz_plan_expert_replicas(p);
-  return p->zero && p->shard && p->shard < all && all % p->shard == 0 ? p->shard : all;
+  return pz_plan_hybrid(p) && p->shard < all && all % p->shard == 0 ? p->shard : all;
 }
 
 /* How gradients of a weight are added up over microbatches. */

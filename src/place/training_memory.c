@@ -420,7 +420,7 @@ static void add_state(const struct pz_training_plan *p, double n, int64_t shards
 static struct pz_training_memory state_bytes(const struct stage_walk *s) {
   const struct pz_framework *f = s->p->framework;
   struct stage_sums n = stage_sums(*s);
-  int64_t copies = s->p->shard ? 1 : pz_pipeline_copies(s->shape.order);
+  int64_t copies = pz_plan_hybrid(s->p) ? 1 : pz_pipeline_copies(s->shape.order);
   struct pz_training_memory m = {.activation_bytes = n.constants,
                                  .reserve_bytes = f->reserve_bytes};
   add_state(s->p, n.dense, pz_plan_shards(s->p) * copies, &m);
