@@ -386,11 +386,12 @@ static struct pz_run_plan run_of(const struct job *j, const struct pz_training_p
   o->pp = p->pp;
   o->vpp = p->vpp;
   o->dp = p->dp;
-  o->devices = p->tp * p->pp * p->dp;
+  o->cp = pz_plan_cp(p);
+  o->devices = pz_plan_devices(p);
   o->mbs = p->mbs;
   o->sequence_parallel = p->sequence_parallel && p->tp > 1;
   o->zero = p->zero;
-  o->shard = p->dp;
+  o->shard = pz_plan_replicas(p);
   o->recompute = (int)p->recompute;
   o->recompute_layers = p->recompute_layers;
   o->overlap = (int)p->overlap;
@@ -398,13 +399,12 @@ static struct pz_run_plan run_of(const struct job *j, const struct pz_training_p
   o->first_layers = p->first_layers;
   o->last_layers = p->last_layers;
   o->stage_recompute = NULL;
-  o->cp = 1;
   o->ep = pz_plan_ep(p);
   o->etp = o->etp ? pz_plan_etp(p) : p->etp;
   if (o->recompute != PZ_RECOMPUTATION_SELECTIVE) o->recompute_modules = 0;
   /* arguments that such a plan has no use for */
-  if (!o->zero || o->dp == 1) o->overlap &= ~PZ_OVERLAP_PARAM;
-  if (o->dp == 1) o->overlap &= ~PZ_OVERLAP_GRAD;
+  if (!o->zero || o->shard == 1) o->overlap &= ~PZ_OVERLAP_PARAM;
+  if (o->shard == 1) o->overlap &= ~PZ_OVERLAP_GRAD;
   if (o->tp == 1) o->overlap &= ~PZ_OVERLAP_TP;
   if (is_megatron(j) ? o->vpp == 1 : o->pp == 1) o->overlap &= ~PZ_OVERLAP_P2P;
   if (!can_overlap_experts(j, o)) o->overlap &= ~PZ_OVERLAP_EP;
@@ -421,7 +421,6 @@ static enum pz_status ask(const struct job *j, int overlap, uint32_t top,
   q.batch = j->r->plan.batch;
   q.common = pz_run_training_plan(j->r);
   q.common.shard = 0;
-  q.common.cp = 1; /* the search has no context parallelism */
   q.common.ep = q.common.etp = 0;
   q.common.stage_recompute = NULL;
   q.common.order = PZ_PIPELINE_1F1B;
