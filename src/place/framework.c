@@ -38,7 +38,7 @@ enum {
 /* torch-16bit: forward and backward alone, in 16 bit, gradients made anew (tests of layers with experts on an H200). */
 /* capacity: MaxText's recipes for models with experts (capacity_factor, sparse_matmul off in its benchmarks/maxtext_trillium_model_configs.py). */
 /* sorts_rows: the dispatcher of NVIDIA's recipes (HybridEP) writes rows in the experts' order.  hai-llm: DeepSeek's, as arXiv 2412.19437
- * tells it: rows go to experts in 8 bit (3.3), 20 of 132 SMs move them (3.2.2), norms and up-projections are computed again (3.2.3). */
+ * tells it: rows go to experts in 8 bit (3.3), 20 of 132 SMs move them (3.2.2), norms, up-projections and activations are computed again (3.2.3, 3.3.3). */
 /* The last column, what the framework does unless it is told: Megatron-LM's arguments (distributed
  * optimizer and overlap are asked for), NeMo's recipes (both are on), DeepSpeed's and Megatron-
  * DeepSpeed's configurations, FSDP of torchtitan's and LLM Foundry's, DistributedDataParallel of
@@ -49,7 +49,7 @@ static const struct pz_framework frameworks[] = {
     {"megatron-deepspeed", KERNELS(POINTWISE, FP32, 1.6), STATE(38, 18), MEMORY(2, PASSING), WORK_SPACE, .dropout = true, .plan = PLAN(NONE, 0, NONE, EAGER, STANDARD, 2, NULL)},
     {"deepspeed", KERNELS(POINTWISE, FP32, 1.6), STATE(38, 18), MEMORY(2, PASSING), WORK_SPACE, .dropout = true, .node_gather = true, .plan = PLAN(NONE, 0, NONE, EAGER, STANDARD, 2, NULL)},
     {"nemo", KERNELS(POINTWISE, FUSED, 1.6), .counts_rows = true, .graphs = true, STATE(38, 18), MEMORY(2, IN_PLACE), WORK_SPACE, .placeholders = true, .plan = PLAN(NONE, 1, ALL, EAGER, FLASH, 4, NULL)},
-    {"hai-llm", KERNELS(POINTWISE, FUSED, 1.6), STATE(38, 18), .zero_bubble = true, .dualpipe = true, .fp8_dispatch = true, .communication_sms = 20.0 / 132, .modules = PZ_MODULE_NORM | PZ_MODULE_UP, MEMORY(2, IN_PLACE), WORK_SPACE, .plan = PLAN(NONE, 1, ALL, EAGER, FLASH, 4, NULL)},
+    {"hai-llm", KERNELS(POINTWISE, FUSED, 1.6), STATE(38, 18), .zero_bubble = true, .dualpipe = true, .fp8_dispatch = true, .communication_sms = 20.0 / 132, .modules = PZ_MODULE_NORM | PZ_MODULE_UP | PZ_MODULE_ACTIVATION, MEMORY(2, IN_PLACE), WORK_SPACE, .plan = PLAN(NONE, 1, ALL, EAGER, FLASH, 4, NULL)},
     {"zero-bubble", KERNELS(POINTWISE, FUSED, 1.6), STATE(38, 18), .zero_bubble = true, MEMORY(2, IN_PLACE), WORK_SPACE, .dropout = true, .plan = PLAN(NONE, 0, NONE, EAGER, STANDARD, 4, NULL)},
     {"llm-foundry", KERNELS(MODULES, FP32, 1.6), STATE(32, 16), MEMORY(4, PASSING), WORK_SPACE, .attention = "triton", .plan = PLAN(NONE, 3, SHARDS, EAGER, FLASH, 4, "fa2")},
     {"torchtitan", KERNELS(OPERATORS, FP32, 0.6), STATE(32, 16), MEMORY(4, PASSING), WORK_SPACE, .stops_early = true, .shards_stages = true, .plan = PLAN(ALTERNATE, 3, SHARDS, EAGER, FLASH, 4, "fa2")},
