@@ -143,6 +143,7 @@ struct pz_tensor {
   bool split;       /* this device holds 1/t of it */
   bool tied;        /* a parameter that another layer owns and counts */
   int64_t experts;  /* > 0: one part for each expert */
+  int64_t held;     /* > 0: passes through memory in parts of at most so many elements */
 };
 
 /* One element-wise step folded into an operator. */
@@ -164,6 +165,7 @@ enum pz_peers {
   PZ_PEERS_TENSOR,        /* the tensor-parallel group */
   PZ_PEERS_EXPERT,        /* the expert-parallel group, over which the experts are divided */
   PZ_PEERS_EXPERT_TENSOR, /* the group over which each expert is divided */
+  PZ_PEERS_CONTEXT,       /* the context-parallel group, over which a sample's tokens are divided */
 };
 
 struct pz_op {
@@ -188,6 +190,8 @@ struct pz_op {
   enum pz_peers peers; /* of a collective; dims.batch is their number */
   bool grouped; /* a product of experts: of dims.batch that have rows, with dims.m rows each on
                           average, rounded up (in the gradient of weights: dims.k) */
+  int64_t span; /* of attention: queries of which dims.m are this device's, the others those of its
+                   context-parallel group; 0: dims.m */
 };
 
 struct pz_ops {
@@ -271,6 +275,13 @@ enum pz_attention { PZ_ATTENTION_STANDARD, PZ_ATTENTION_FLASH };
 enum pz_recompute { PZ_RECOMPUTE_NONE, PZ_RECOMPUTE_FULL };
 enum pz_unknown_ops { PZ_UNKNOWN_REFUSE, PZ_UNKNOWN_VECTOR };
 
+/* How attention reaches the tokens of the other devices of a context-parallel group. */
+enum pz_context_form {
+  PZ_CONTEXT_RING,       /* their keys and values come round a ring */
+  PZ_CONTEXT_ALL_TO_ALL, /* query, key and value change from part of the tokens to part of the heads,
+                            the result back */
+};
+
 enum { PZ_MOST_DIMS = 16 };
 
 /* How a model is to be built.  Take pz_workload_options_default() and change fields. */
@@ -303,11 +314,16 @@ struct pz_workload_options {
                   own when ep is above 1 or etp is not tp; with tp above 1 that needs
                   sequence_parallel */
   bool mtp; /* with the multi-token-prediction layers that the configuration names (DeepSeek-V3) */
+  int64_t cp; /* context-parallel width: a device has seq/cp of every sample's tokens, two pieces of
+                 seq/(2 cp), one from each end, so that causal attention is even; needs flash
+                 attention; 0: 1 */
+  enum pz_context_form cp_form;
 };
 
 /* Names of these choices, in the order of the enums; each list ends with NULL. */
 PZ_API extern const char *const pz_kernels_names[],
-    *const pz_attention_names[], *const pz_recompute_names[], *const pz_unknown_ops_names[];
+    *const pz_attention_names[], *const pz_recompute_names[], *const pz_unknown_ops_names[],
+                                                                  *const pz_context_names[];
 
 /* A part of a model's layers in the order in which they run: the layers of `unit` (indices) one
  * after another, and all of that `repeats` times. */
@@ -944,6 +960,7 @@ struct pz_training_options {
 
   unsigned recompute_modules; /* of selective recomputation: a set of enum pz_module; 0: as the
                                  framework, most often the attention core alone */
+  int cp_form; /* enum pz_context_form */
 };
 
 PZ_API struct pz_training_options pz_training_options_default(void);

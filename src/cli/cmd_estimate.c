@@ -275,14 +275,17 @@ static const double ADAM_BYTES = 2 + 4 + 8 + 4 + 8 + 2;
 
 static enum pz_status estimate_model(const struct settings *s, struct pz_cost *cost,
                                      const struct pz_workload *w, struct pz_error *err) {
+  char context[64];
   struct sums total = {0};
   struct pz_estimate optimizer;
   json_t *root =
       json_pack("{s:s,s:s,s:[]}", "model", w->model, "chip", pz_cost_chip(cost)->name, "layers");
   enum pz_status status = PZ_OK;
   if (!s->common.json)
-    printf("%s on %s: sequence %" PRId64 ", microbatch %" PRId64 ", tensor parallel %" PRId64 "\n",
-           w->model, pz_cost_chip(cost)->name, w->options.seq, w->options.mbs, w->options.tp);
+    printf("%s on %s: sequence %" PRId64 ", microbatch %" PRId64 ", tensor parallel %" PRId64
+           "%s\n",
+           w->model, pz_cost_chip(cost)->name, w->options.seq, w->options.mbs, w->options.tp,
+           pz_workload_context(&w->options, context, sizeof context));
   for (uint32_t i = 0; i < w->n_layers && status == PZ_OK; i++) {
     const struct pz_layer *l = &w->layers[i];
     json_t *o = json_pack("{s:s,s:I}", "name", l->name, "count", (json_int_t)l->count);

@@ -106,7 +106,7 @@ static void print_total(const char *label, int64_t value, const char *unit) {
 static void print_totals(const struct pz_workload *w) {
   const struct pz_totals *t = &w->totals;
   const struct pz_workload_options *o = &w->options;
-  bool part = o->tp > 1 || o->ep > 1 || o->etp > 1;
+  bool part = o->tp > 1 || o->ep > 1 || o->etp > 1 || o->cp > 1;
   printf("\ntotals%s\n", part ? " per device" : "");
   print_total("parameters", t->params, "");
   if (part) print_total("  of the whole model", t->model_params, "");
@@ -160,6 +160,7 @@ static void print_order(const struct pz_workload *w) {
 
 static enum pz_status print_human(const struct pz_workload *w) {
   const struct pz_workload_options *o = &w->options;
+  char context[64];
   if (w->heads)
     printf("%s (%s): %" PRId64 " layer%s, hidden %" PRId64 ", %" PRId64
            " head%s, vocabulary %" PRId64 "\n",
@@ -168,9 +169,10 @@ static enum pz_status print_human(const struct pz_workload *w) {
   else
     print_found(w);
   printf("sequence %" PRId64 ", microbatch %" PRId64 ", tensor parallel %" PRId64
-         "%s, %s kernels, %s attention",
+         "%s%s, %s kernels, %s attention",
          o->seq, o->mbs, o->tp, o->sequence_parallel ? " with sequence parallelism" : "",
-         pz_kernels_names[o->kernels], pz_attention_names[o->attention]);
+         pz_workload_context(o, context, sizeof context), pz_kernels_names[o->kernels],
+         pz_attention_names[o->attention]);
   printf("%s\n", o->recompute == PZ_RECOMPUTE_FULL ? ", activations recomputed" : "");
   print_experts(w);
   print_order(w);

@@ -40,6 +40,7 @@ static const struct pz_option options[] = {
     {.name = "etp", .type = PZ_OPTION_INT, .offset = AT(plan.etp), .arg = "N", .min = 1, .max = 1 << 20, .help = "Devices over which each expert is divided (default: 1 with --ep above 1, else tp)"},
     {.name = "imbalance", .type = PZ_OPTION_REAL, .offset = AT(plan.imbalance), .arg = "F", .min = 1, .max = 1e6, .help = "Rows of the busiest expert device over the mean; also a capacity factor that is filled everywhere (default: 1)"},
     {.name = "mtp", .type = PZ_OPTION_FLAG, .offset = AT(plan.mtp), .help = "Add the model's multi-token-prediction layers"},
+    {.name = "cp-form", .type = PZ_OPTION_CHOICE, .offset = AT(plan.cp_form), .choices = pz_context_names, .help = "How attention reaches the tokens of other devices"},
     {.name = "precision", .type = PZ_OPTION_CHOICE, .offset = AT(plan.precision), .choices = pz_precision_names, .help = "Precision of the layers' products"},
     {.name = "pp", .type = PZ_OPTION_INT, .offset = AT(plan.pp), .arg = "N", .min = 1, .max = 1 << 20, .help = "Pipeline stages (default: 1)"},
     {.name = "vpp", .type = PZ_OPTION_INT, .offset = AT(plan.vpp), .arg = "N", .min = 1, .max = 1 << 20, .help = "Chunks of layers per stage, interleaved (default: 1)"},

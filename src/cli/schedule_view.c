@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 
+#include "cli/workload_options.h"
 #include "report/gantt.h"
 #include "schedule/model/use.h"
 
@@ -66,9 +67,11 @@ static enum pz_status print_charts(const struct pz_schedule_view *v, struct pz_a
 
 enum pz_status pz_schedule_view_print(const struct pz_schedule_view *v, struct pz_arena *arena) {
   const struct pz_workload *w = v->workload;
+  char context[64];
   if (!w) return print_instance(v->list, arena);
-  printf("%s on %s: sequence %" PRId64 ", microbatch %" PRId64 ", tensor parallel %" PRId64,
-         w->model, v->chip, w->options.seq, w->options.mbs, w->options.tp);
+  printf("%s on %s: sequence %" PRId64 ", microbatch %" PRId64 ", tensor parallel %" PRId64 "%s",
+         w->model, v->chip, w->options.seq, w->options.mbs, w->options.tp,
+         pz_workload_context(&w->options, context, sizeof context));
   if (v->kind.modes != PZ_MODES_ALL) printf(", modes %s", pz_modes_names[v->kind.modes]);
   if (v->kind.modes == PZ_MODES_TWO)
     printf(", exclusive %s", pz_exclusive_names[v->kind.exclusive]);

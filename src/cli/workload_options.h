@@ -2,6 +2,7 @@
 #ifndef PZ_CLI_WORKLOAD_OPTIONS_H
 #define PZ_CLI_WORKLOAD_OPTIONS_H
 
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/command.h"
@@ -44,6 +45,14 @@
    .help = "Expert-parallel degree: each device holds 1/E of the experts (default: 1)"},            \
   {.name = "etp", .type = PZ_OPTION_INT, .offset = offsetof(T, F.etp), .arg = "N", .min = 1,        \
    .max = 65536, .help = "Devices over which each expert is divided (default: --tp)"},              \
+  {.name = "cp", .type = PZ_OPTION_INT, .offset = offsetof(T, F.cp), .arg = "C", .min = 1,          \
+   .max = 65536,                                                                                    \
+   .help = "Context-parallel degree: each device has 1/C of every sample's tokens (default: 1); "   \
+           "needs --attention flash"},                                                              \
+  {.name = "cp-form", .type = PZ_OPTION_CHOICE, .offset = offsetof(T, F.cp_form),                   \
+   .choices = pz_context_names,                                                                     \
+   .help = "How attention reaches the tokens of other devices: ring passes keys and values; "       \
+           "all-to-all changes parts of tokens to parts of heads and back"},                        \
   {.name = "mtp", .type = PZ_OPTION_FLAG, .offset = offsetof(T, F.mtp),                             \
    .help = "With the model's multi-token-prediction layers"},                                       \
   PZ_IMPORT_OPTIONS(T, F)
@@ -65,9 +74,25 @@
 
 /* The largest group of devices that a workload's operators join, and the option that asks for it. */
 static inline int64_t pz_workload_group(const struct pz_workload_options *w, const char **option) {
-  *option = w->ep > w->tp && w->ep >= w->etp ? "ep" : w->etp > w->tp ? "etp" : "tp";
-  int64_t experts = w->ep > w->etp ? w->ep : w->etp;
-  return experts > w->tp ? experts : w->tp;
+  const struct {
+    const char *name;
+    int64_t n;
+  } all[] = {{"tp", w->tp}, {"ep", w->ep}, {"etp", w->etp}, {"cp", w->cp}};
+  int most = 0;
+  for (int i = 1; i < 4; i++)
+    if (all[i].n > all[most].n) most = i;
+  *option = all[most].name;
+  return all[most].n;
+}
+
+/* ", context parallel 4 (ring)", where there is any. */
+static inline const char *pz_workload_context(const struct pz_workload_options *w, char *buf,
+                                              size_t size) {
+  buf[0] = '\0';
+  if (w->cp > 1)
+    snprintf(buf, size, ", context parallel %lld (%s)", (long long)w->cp,
+             pz_context_names[w->cp_form]);
+  return buf;
 }
 
 /* The defaults with the ONNX options of `from`. */

@@ -62,11 +62,8 @@ static double measured_s(const struct pz_chip *c, const struct pz_attention_work
   return fmax(mean_s + (a->causal ? longest_s / 2 : 0), longest_s);
 }
 
-/* Part of m x n scores that a causal kernel computes, by blocks of QUERIES on the diagonal: half of a
- * square, or of a band of n < m keys (a sliding window) all but the triangle before its first keys,
- * with blocks at both of its edges. */
-static double causal_part(const struct pz_dims *d) {
-  double m = (double)d->m, n = (double)d->n, r = fmin(n / m, 1);
+double pz_attention_causal_part(const struct pz_dims *d, int64_t span) {
+  double m = (double)(span > d->m ? span : d->m), n = (double)d->n, r = fmin(n / m, 1);
   double edges = QUERIES / n * (2 - r) / 2;
   return fmin(1 - r / 2 + edges, fmax(m / n, 1));
 }
@@ -75,7 +72,7 @@ void pz_attention_cost(const struct pz_chip *c, const struct pz_attention_work *
                        struct pz_estimate *out) {
   const struct pz_tech_info *t = pz_tech_at(c->tech);
   const struct pz_dims *d = &a->dims;
-  double n = (double)d->n, part = a->causal ? causal_part(d) : 1;
+  double n = (double)d->n, part = a->causal ? pz_attention_causal_part(d, a->span) : 1;
   double items = (double)d->batch * ceil((double)d->m / QUERIES);
   double item_flop = 2 * products_of(a->direction) * QUERIES * n * (double)d->k;
   struct pz_kernel k;

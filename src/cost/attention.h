@@ -16,7 +16,13 @@ struct pz_attention_work {
   bool causal;         /* the upper half of the scores is skipped */
   const char *library; /* of kernels: fa1, fa2, cudnn, ...; NULL: the default */
   double bytes;        /* between HBM and the chip */
+  int64_t span; /* queries of which dims.m are here, in two pieces, one from each end; 0: dims.m */
 };
+
+/* Part of the queries x keys that a causal kernel computes, by blocks of queries and keys: half of a
+ * square, or of a band of n < span keys (a sliding window) all but the triangle before its first keys,
+ * with blocks at both of its edges. */
+double pz_attention_causal_part(const struct pz_dims *d, int64_t span);
 
 /* All of *out but the utilisation. */
 void pz_attention_cost(const struct pz_chip *c, const struct pz_attention_work *a,

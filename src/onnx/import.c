@@ -31,6 +31,8 @@ static enum pz_status check_options(const struct pz_workload_options *o, struct 
     s = pz_fail(
         err, PZ_BAD_USE,
         "sequence parallelism is not supported for imported graphs; accepted: --tp without --sp");
+  if (s == PZ_OK && o->cp > 1)
+    s = pz_fail(err, PZ_BAD_USE, "context parallelism is not supported for imported graphs");
   return s;
 }
 

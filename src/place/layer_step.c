@@ -47,7 +47,21 @@ static double all_to_all_s(const struct pz_step_context *w, const struct pz_op *
   return pz_network_all_to_all_s(w->k, w->net, bytes, g, outer_part(w, g));
 }
 
+/* Devices with the other parts of a context are as far apart as tensor-parallel groups are wide. */
+static struct pz_group context_group(const struct pz_step_context *w) {
+  return (struct pz_group){pz_plan_cp(w->plan), w->plan->tp};
+}
+
+/* Keys, values and their gradients that pass beside attention: add_ring has their time. */
+static bool in_ring(const struct pz_op *op) {
+  return op->peers == PZ_PEERS_CONTEXT && op->kind != PZ_OP_ALL_TO_ALL;
+}
+
 static double collective_s(const struct pz_step_context *w, const struct pz_op *op) {
+  if (in_ring(op)) return 0;
+  if (op->peers == PZ_PEERS_CONTEXT)
+    return pz_network_s(w->k, w->net, PZ_COLLECTIVE_ALL_TO_ALL, (double)op->bytes_written,
+                        context_group(w));
   if (op->kind == PZ_OP_ALL_TO_ALL) return all_to_all_s(w, op);
   bool whole = op->kind == PZ_OP_ALL_REDUCE;
   struct pz_group g = {op->peers == PZ_PEERS_EXPERT_TENSOR ? pz_plan_etp(w->plan) : w->plan->tp, 1};
@@ -111,26 +125,19 @@ static enum pz_status by_product_s(const struct pz_step_context *w, const struct
   return status;
 }
 
-/* Flash attention of a part of the context reads all of its keys. */
-static struct pz_op with_keys(const struct pz_step_context *w, const struct pz_op *op) {
-  struct pz_op one = *op;
-  if (op->kind == PZ_OP_ATTENTION && one.dims.n == w->seq) one.dims.n = w->keys;
-  return one;
-}
-
 static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op *op,
                              struct pz_pass *p) {
   struct pz_estimate e;
   if (op->op_class == PZ_CLASS_NONE) return PZ_OK;
   if (op->kind == PZ_OP_SORT && !w->plan->framework->sorts_rows) return PZ_OK;
+  if (in_ring(op)) return PZ_OK;
   p->n_ops++;
   if (op->op_class == PZ_CLASS_COLLECTIVE) return PZ_OK;
   if (w->fp8 && is_linear(op)) return fp8_s(w, op, p);
   double capacity = w->plan->framework->capacity;
   if (capacity > 0 && (op->kind == PZ_OP_DISPATCH || op->kind == PZ_OP_COMBINE))
     return by_product_s(w, op, p);
-  struct pz_op one = with_keys(w, op);
-  enum pz_status status = pz_cost_op(w->cost, &one, &e, w->err);
+  enum pz_status status = pz_cost_op(w->cost, op, &e, w->err);
   if (status != PZ_OK) return status;
   if (op->grouped && capacity > 0) e.latency_s *= capacity;
   /* the power limit slows attention as it does long runs of products */
@@ -186,28 +193,46 @@ static void accumulate(const struct pz_step_context *w, const struct pz_layer *l
   p->elementwise_s += time.hbm_s;
 }
 
+/* Rows of experts are apart from the other collectives. */
+static void add_collective(const struct pz_step_context *w, const struct pz_op *op,
+                           struct pz_pass *p) {
+  bool rows = op->kind == PZ_OP_ALL_TO_ALL && op->peers == PZ_PEERS_EXPERT;
+  if (op->op_class != PZ_CLASS_COLLECTIVE || op->dims.batch <= 1) return;
+  *(rows ? &p->expert_s : &p->collectives_s) += collective_s(w, op);
+}
+
 static void add_collectives(const struct pz_step_context *w, const struct pz_ops *ops,
                             struct pz_pass *p) {
-  for (uint32_t i = 0; i < ops->n; i++)
-    if (ops->op[i].op_class == PZ_CLASS_COLLECTIVE && ops->op[i].dims.batch > 1)
-      *(ops->op[i].kind == PZ_OP_ALL_TO_ALL ? &p->expert_s : &p->collectives_s) +=
-          collective_s(w, &ops->op[i]);
+  for (uint32_t i = 0; i < ops->n; i++) add_collective(w, &ops->op[i], p);
+}
+
+/* Keys and values of this device, and how many times as many come to it. */
+struct ring {
+  double part_bytes, turns;
+};
+
+static struct ring ring_of(const struct pz_ops *ops) {
+  double own = 0, all = 0;
+  for (uint32_t i = 0; i < ops->n; i++) {
+    const struct pz_op *op = &ops->op[i];
+    if (!in_ring(op) || op->kind != PZ_OP_ALL_GATHER) continue;
+    own += (double)op->bytes_read;
+    all += (double)op->bytes_written;
+  }
+  return (struct ring){own, own > 0 ? all / own - 1 : 0};
 }
 
 /* Context parallel: keys and values of the other parts come round a ring beside the attention (Liu et al., arXiv
  * 2310.01889), backward with their gradients; what takes longer than it shows. */
 static void add_ring(const struct pz_step_context *w, const struct pz_ops *ops, struct pz_pass *p) {
-  int64_t c = pz_plan_cp(w->plan);
-  for (uint32_t i = 0; i < ops->n && c > 1; i++) {
-    const struct pz_op *op = &ops->op[i];
-    if (op->kind != PZ_OP_ATTENTION) continue;
-    double back = op->direction == PZ_BACKWARD ? 2 : 1;
-    double rate = pz_network_rate(w->k, w->net, (struct pz_group){c, w->plan->tp});
-    double ring_s = back * (double)(c - 1) * (w->kv_bytes / rate + w->k->latency_s);
-    /* each turn starts a kernel of its own; they wait for what is longer, keys or attention */
-    p->n_ops += (double)(c - 1);
-    p->collectives_s += pz_fmax(0, ring_s - p->attention_s);
-  }
+  struct ring r = ring_of(ops);
+  if (!(r.turns > 0)) return;
+  bool backward = ops->op[0].direction == PZ_BACKWARD;
+  double rate = pz_network_rate(w->k, w->net, context_group(w)), starts = ceil(r.turns);
+  double ring_s = (backward ? 2 : 1) * (r.turns * (r.part_bytes / rate) + starts * w->k->latency_s);
+  /* each turn starts a kernel of its own; they wait for what is longer, keys or attention */
+  p->n_ops += starts;
+  p->collectives_s += pz_fmax(0, ring_s - p->attention_s);
 }
 
 enum pz_status pz_layer_kernels(const struct pz_step_context *w, const struct pz_layer *l,
@@ -263,9 +288,7 @@ static enum pz_status recompute_needed(const struct pz_step_context *w, const st
     if (again[i]) status = add_op(w, &ops->op[i], &more);
   if (status == PZ_OK) {
     for (uint32_t i = 0; i < ops->n; i++)
-      if (again[i] && ops->op[i].op_class == PZ_CLASS_COLLECTIVE && ops->op[i].dims.batch > 1)
-        *(ops->op[i].kind == PZ_OP_ALL_TO_ALL ? &more.expert_s : &more.collectives_s) +=
-            collective_s(w, &ops->op[i]);
+      if (again[i]) add_collective(w, &ops->op[i], &more);
     add_pass(p, &more, 1);
   }
   pz_free(again);

@@ -37,11 +37,9 @@ struct pz_step_context {
   const struct pz_cluster *net;
   const struct pz_training_plan *plan;
   int64_t seq, rounds; /* tokens of a sample on a device; microbatches of a replica */
-  int64_t keys;        /* tokens of a sample */
   bool flash;          /* attention in one kernel */
   bool fp8;            /* products of this layer */
   int64_t experts_per_token, expert_groups;
-  double kv_bytes; /* keys and values of a device's tokens, of a layer */
   struct pz_error *err;
 };
 

@@ -14,11 +14,13 @@ static enum pz_kernels kernels_of(const struct pz_chip *chip, const struct pz_tr
   return p->execution == PZ_EXECUTION_EAGER ? p->framework->kernels : PZ_KERNELS_POINTWISE;
 }
 
-static enum pz_status load(const struct pz_training_model *m, enum pz_kernels kernels, int64_t seq,
+static enum pz_status load(const struct pz_training_model *m, enum pz_kernels kernels,
                            const struct pz_training_plan *p, struct pz_workload **out,
                            struct pz_error *err) {
   struct pz_workload_options o = pz_workload_options_default();
-  o.seq = seq / pz_plan_cp(p);
+  o.seq = m->seq;
+  o.cp = pz_plan_cp(p);
+  o.cp_form = p->cp_form;
   o.mbs = p->mbs;
   o.tp = p->tp;
   o.ep = pz_plan_ep(p);
@@ -33,41 +35,18 @@ static enum pz_status load(const struct pz_training_model *m, enum pz_kernels ke
                    : pz_workload_load(m->name, &o, out, err);
 }
 
-/* The graph of a part of the context: as much as a sequence of its length, but for attention.  Parts are two halves, one
- * from each end, so that causal work is even. */
-static enum pz_status load_part(const struct pz_training_model *model, enum pz_kernels kernels,
-                                const struct pz_training_plan *plan, struct pz_step_model *m,
-                                struct pz_error *err) {
-  int64_t c = pz_plan_cp(plan);
-  if (m->seq % (2 * c))
-    return pz_fail(err, PZ_BAD_USE,
-                   "cp %lld with %lld tokens; accepted: cp of which twice divides them",
-                   (long long)c, (long long)m->seq);
-  if (model->attention != PZ_ATTENTION_FLASH)
-    return pz_fail(err, PZ_BAD_USE, "cp %lld with standard attention; accepted: flash",
-                   (long long)c);
-  pz_workload_free(m->w);
-  m->w = NULL;
-  return load(model, kernels, m->seq, plan, &m->w, err);
-}
-
 static enum pz_status load_both(const struct pz_training_model *model, const struct pz_chip *chip,
                                 const struct pz_training_plan *plan, struct pz_step_model *m,
                                 struct pz_error *err) {
   enum pz_kernels kernels = kernels_of(chip, plan);
-  struct pz_training_plan whole = *plan;
-  bool part = pz_plan_cp(plan) > 1;
-  whole.cp = 1;
-  enum pz_status status = PZ_OK;
-  if (!part || !model->seq) status = load(model, kernels, model->seq, &whole, &m->w, err);
+  enum pz_status status = load(model, kernels, plan, &m->w, err);
   if (status != PZ_OK) return status;
-  m->seq = model->seq ? model->seq : m->w->options.seq;
-  if (part) status = load_part(model, kernels, plan, m, err);
+  m->seq = m->w->options.seq;
   m->kept = m->w;
   /* times of gates, rotary embeddings and losses are known as a whole; memory by operator */
-  if (status != PZ_OK || kernels != PZ_KERNELS_MODULES) return status;
+  if (kernels != PZ_KERNELS_MODULES) return status;
   m->kept = NULL;
-  return load(model, PZ_KERNELS_OPERATORS, m->seq, plan, &m->kept, err);
+  return load(model, PZ_KERNELS_OPERATORS, plan, &m->kept, err);
 }
 
 static struct pz_step_params params_of(const struct pz_layer *l) {
@@ -101,26 +80,16 @@ static void use_chip(struct pz_step_model *m, const struct pz_chip *chip,
       plan->framework->attention ? plan->framework->attention : plan->attention_library;
 }
 
-/* 16-bit keys and values of the tokens that a device has, of one layer. */
-static double kv_bytes(const struct pz_step_model *m, const struct pz_training_plan *plan) {
-  const struct pz_workload *w = m->w;
-  if (!w->heads) return 0;
-  double width = (double)w->hidden / (double)w->heads * (double)w->kv_heads / (double)plan->tp;
-  return 2 * 2 * width * (double)(plan->mbs * w->options.seq);
-}
-
 static struct pz_step_context context(struct pz_step_model *m, const struct pz_training_plan *plan,
                                       int64_t rounds, struct pz_error *err) {
   return (struct pz_step_context){.cost = &m->cost,
                                   .k = m->k,
                                   .net = &m->cost.net,
                                   .plan = plan,
-                                  .seq = m->w->options.seq,
-                                  .keys = m->seq,
+                                  .seq = m->seq / pz_plan_cp(plan),
                                   .flash = m->w->options.attention == PZ_ATTENTION_FLASH,
                                   .experts_per_token = m->w->experts_per_token,
                                   .expert_groups = m->w->expert_groups,
-                                  .kv_bytes = kv_bytes(m, plan),
                                   .rounds = rounds,
                                   .err = err};
 }

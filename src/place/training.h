@@ -16,6 +16,7 @@ enum { PZ_PLAN_MOST_CHUNKS = 512 };
 struct pz_training_plan {
   int64_t tp, pp, vpp, dp; /* devices = tp cp pp dp */
   int64_t cp;              /* context parallel: parts of a sample's tokens; 0: 1 */
+  enum pz_context_form cp_form;
   int64_t ep, etp;  /* experts over ep devices, each over etp; 0: 1, and tp with ep 1, else 1 */
   double imbalance; /* rows of the device with most over the mean of the experts' devices; 0: 1 */
   enum pz_precision precision;

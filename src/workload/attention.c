@@ -2,13 +2,14 @@
 #include "workload/parts.h"
 
 #include "core/num.h"
+#include "workload/context.h"
 
 /* This slice's sizes.  A sequence is cut into `chunks` of so many queries, which attend to so many
  * keys each: all of them, those of a window, or those of their chunk (the last counts as a whole
- * one). */
+ * one).  Of `span` queries this device has `queries`. */
 struct sizes {
   int64_t heads, kv_heads, head_dim, value_dim, batch, seq;
-  int64_t chunks, queries, keys;
+  int64_t chunks, queries, keys, span;
 };
 
 /* Eager code writes all scores and masks those that do not count. */
@@ -16,21 +17,28 @@ static bool all_scores(const struct pz_builder *b) {
   return pz_eager(b) && b->options->attention == PZ_ATTENTION_STANDARD;
 }
 
+static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
+
 static struct sizes sizes_of(const struct pz_builder *b, const struct pz_arch *a) {
-  int64_t seq = b->options->seq;
-  struct sizes z = {.heads = a->heads / b->options->tp,
-                    .kv_heads = a->kv_heads / b->options->tp,
+  const struct pz_workload_options *o = b->options;
+  int64_t seq = o->seq, parts = pz_context_parts(b),
+          heads = o->tp * (pz_context_by_heads(b) ? o->cp : 1);
+  struct sizes z = {.heads = a->heads / heads,
+                    .kv_heads = a->kv_heads / heads,
                     .head_dim = a->head_dim,
                     .value_dim = a->value_dim ? a->value_dim : a->head_dim,
-                    .batch = b->options->mbs,
-                    .seq = seq,
+                    .batch = o->mbs,
+                    .seq = seq / parts,
                     .chunks = 1,
-                    .queries = seq,
-                    .keys = seq};
+                    .queries = seq / parts,
+                    .keys = seq,
+                    .span = seq};
   if (all_scores(b)) return z;
   if (a->chunk && a->chunk < seq) {
-    z.chunks = pz_ceil_div(seq, a->chunk);
-    z.queries = z.keys = a->chunk;
+    int64_t chunks = pz_ceil_div(seq, a->chunk), whole = common_divisor(chunks, parts);
+    z.chunks = chunks / whole;
+    z.queries = pz_ceil_div(a->chunk, parts / whole);
+    z.keys = z.span = a->chunk;
   } else if (a->window && a->window < seq) {
     z.keys = a->window;
   }
@@ -68,14 +76,14 @@ static void project_qkv(struct pz_builder *b, const struct pz_arch *a,
     qkv[2] = project(b, a, n->value, y, a->kv_heads);
     return;
   }
-  struct sizes z = sizes_of(b, a);
+  int64_t query = a->heads / b->options->tp * a->head_dim,
+          key = a->kv_heads / b->options->tp * a->head_dim;
   uint32_t all = project(b, a, "qkv", x, a->heads + 2 * a->kv_heads);
-  struct pz_split split = {
-      .name = "split_heads",
-      .x = all,
-      .parts = 3,
-      .widths = {z.heads * z.head_dim, z.kv_heads * z.head_dim, z.kv_heads * z.head_dim},
-      .names = {"query", "key", "value"}};
+  struct pz_split split = {.name = "split_heads",
+                           .x = all,
+                           .parts = 3,
+                           .widths = {query, key, key},
+                           .names = {"query", "key", "value"}};
   pz_build_split(b, &split, qkv);
 }
 
@@ -142,8 +150,9 @@ static uint32_t scale_and_mask(struct pz_builder *b, const struct pz_arch *a, co
 }
 
 /* A logit of each head that takes part in the softmax and has no value. */
-static uint32_t sinks(struct pz_builder *b, const struct pz_arch *a, const struct sizes *z) {
-  return a->sinks ? pz_build_param(b, "sinks", PZ_SHAPE(z->heads), a->heads, false) : PZ_NONE;
+static uint32_t sinks(struct pz_builder *b, const struct pz_arch *a) {
+  struct pz_shape shape = PZ_SHAPE(a->heads / b->options->tp);
+  return a->sinks ? pz_build_param(b, "sinks", shape, a->heads, false) : PZ_NONE;
 }
 
 static struct pz_shape context_shape(const struct sizes *z) {
@@ -158,7 +167,7 @@ static uint32_t standard(struct pz_builder *b, const struct pz_arch *a, const st
                  av = {batch, z->queries, z->value_dim, z->keys};
   uint32_t s = pz_build_product(b, "scores", qkv[0], qkv[1], qk);
   s = scale_and_mask(b, a, z, s);
-  s = pz_kernel_softmax(b, "softmax", s, sinks(b, a, z), a->softmax_f32);
+  s = pz_kernel_softmax(b, "softmax", s, sinks(b, a), a->softmax_f32);
   s = pz_kernel_dropout(b, "attention_dropout", s, a->drop_attn);
   uint32_t context = pz_build_contract(b, &(struct pz_contract){.name = "context",
                                                                 .a = s,
@@ -172,9 +181,10 @@ static uint32_t standard(struct pz_builder *b, const struct pz_arch *a, const st
 static uint32_t flash(struct pz_builder *b, const struct pz_arch *a, const struct sizes *z,
                       const uint32_t qkv[3]) {
   struct pz_flash f = {.name = "flash_attention",
-                       .in = {qkv[0], qkv[1], qkv[2], sinks(b, a, z)},
+                       .in = {qkv[0], qkv[1], qkv[2], sinks(b, a)},
                        .dims = {z->batch * z->heads * z->chunks, z->queries, z->keys, z->head_dim},
                        .value_dim = z->value_dim,
+                       .span = z->span,
                        .shape = context_shape(z)};
   return pz_build_flash_of(b, &f);
 }
@@ -182,8 +192,10 @@ static uint32_t flash(struct pz_builder *b, const struct pz_arch *a, const struc
 static uint32_t attend(struct pz_builder *b, const struct pz_arch *a,
                        const struct attention_names *n, uint32_t qkv[3]) {
   struct sizes z = sizes_of(b, a);
+  pz_context_enter(b, a, qkv);
   uint32_t context =
       b->options->attention == PZ_ATTENTION_FLASH ? flash(b, a, &z, qkv) : standard(b, a, &z, qkv);
+  context = pz_context_leave(b, context);
   struct pz_linear out = {.name = n->out,
                           .x = context,
                           .in = a->heads * z.value_dim,

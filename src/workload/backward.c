@@ -37,6 +37,7 @@ static uint32_t like(struct backward *b, uint32_t t, const char *suffix) {
     return PZ_NONE;
   tensor(b, id)->split = x.split;
   tensor(b, id)->tied = x.tied;
+  tensor(b, id)->held = x.held;
   return id;
 }
 
@@ -56,6 +57,7 @@ static struct pz_op derived(const struct pz_op *op, int kind, struct ends ends) 
                         .replicated = op->replicated,
                         .peers = op->peers,
                         .dims = op->dims,
+                        .span = op->span,
                         .in = ends.in,
                         .n_in = ends.n_in,
                         .out = ends.out,
@@ -146,6 +148,22 @@ static void flash_flop(struct backward *b, const struct pz_op *op, struct pz_op 
     failed(b, PZ_LIMIT);
 }
 
+/* Rows of x that were gathered in forward are not kept but gathered again. */
+static uint32_t gathered_again(struct backward *b, const struct pz_op *from, uint32_t x) {
+  const struct pz_op *maker = NULL;
+  for (uint32_t i = 0; i < b->g->ops[PZ_FORWARD].n && !maker; i++) {
+    const struct pz_op *op = pz_graph_op(b->g, PZ_FORWARD, i);
+    bool rows = op->kind == PZ_OP_ALL_GATHER && op->peers != PZ_PEERS_EXPERT_TENSOR;
+    if (rows && op->out[0] == x) maker = op;
+  }
+  if (!maker) return x;
+  if (b->regather[x] != PZ_NONE) return b->regather[x];
+  uint32_t out = like(b, x, "again");
+  struct pz_op op = derived(maker, PZ_OP_ALL_GATHER, (struct ends){maker->in, 1, &out, 1});
+  add(b, op, maker->peers == PZ_PEERS_CONTEXT ? maker : from, "gather_again");
+  return b->regather[x] = out;
+}
+
 static void grad_pointwise(struct backward *b, const struct pz_op *op, uint32_t g) {
   unsigned saves = pz_op_info(op->kind)->saves;
   uint32_t in[1 + PZ_OP_MOST_INPUTS + PZ_OP_MOST_OUTPUTS], out[PZ_OP_MOST_INPUTS],
@@ -153,7 +171,8 @@ static void grad_pointwise(struct backward *b, const struct pz_op *op, uint32_t 
   uint32_t n_in = 0, n_out = 0;
   in[n_in++] = g;
   for (uint32_t i = 0; i < op->n_in; i++)
-    if (reads_input(b, op, i)) in[n_in++] = op->in[i];
+    if (reads_input(b, op, i))
+      in[n_in++] = op->kind == PZ_OP_ATTENTION ? gathered_again(b, op, op->in[i]) : op->in[i];
   if (saves & PZ_SAVE_OUT) in[n_in++] = op->out[0];
   for (uint32_t o = 1; o < op->n_out && (saves & PZ_SAVE_AUX); o++) in[n_in++] = op->out[o];
   for (uint32_t i = 0; i < op->n_in; i++)
@@ -171,22 +190,6 @@ static void grad_pointwise(struct backward *b, const struct pz_op *op, uint32_t 
     back.scratch_bytes = pz_tensor_bytes(tensor(b, op->out[0]));
   add(b, back, op, "backward");
   for (uint32_t i = 0; i < n_out; i++) contribute(b, op, to[i], out[i]);
-}
-
-/* Rows of x that were gathered in forward are not kept but gathered again. */
-static uint32_t gathered_again(struct backward *b, const struct pz_op *from, uint32_t x) {
-  const struct pz_op *maker = NULL;
-  for (uint32_t i = 0; i < b->g->ops[PZ_FORWARD].n && !maker; i++) {
-    const struct pz_op *op = pz_graph_op(b->g, PZ_FORWARD, i);
-    bool rows = op->kind == PZ_OP_ALL_GATHER && op->peers == PZ_PEERS_TENSOR;
-    if (rows && op->out[0] == x) maker = op;
-  }
-  if (!maker) return x;
-  if (b->regather[x] != PZ_NONE) return b->regather[x];
-  uint32_t out = like(b, x, "again");
-  struct pz_op op = derived(maker, PZ_OP_ALL_GATHER, (struct ends){maker->in, 1, &out, 1});
-  add(b, op, from, "gather_again");
-  return b->regather[x] = out;
 }
 
 /* y = a c: da = g c^T has m x n' with n' = k, k' = n; dc = a^T g has m' = k, k' = m. */

@@ -7,8 +7,10 @@
 
 void pz_builder_init(struct pz_builder *b, struct pz_graph *graph,
                      const struct pz_workload_options *options) {
-  *b = (struct pz_builder){.graph = graph, .options = options, .tokens = options->mbs};
-  if (!pz_mul(&b->tokens, options->seq)) b->status = PZ_LIMIT;
+  int64_t part = options->cp > 1 ? options->seq / options->cp : options->seq;
+  *b =
+      (struct pz_builder){.graph = graph, .options = options, .part = part, .tokens = options->mbs};
+  if (!pz_mul(&b->tokens, part)) b->status = PZ_LIMIT;
 }
 
 bool pz_eager(const struct pz_builder *b) { return pz_kernels_eager(b->options->kernels); }
@@ -33,7 +35,13 @@ int64_t pz_local_experts(const struct pz_builder *b, int64_t n) {
 }
 
 int64_t pz_peers_number(const struct pz_workload_options *o, enum pz_peers peers) {
-  return peers == PZ_PEERS_EXPERT ? o->ep : peers == PZ_PEERS_EXPERT_TENSOR ? o->etp : o->tp;
+  switch (peers) {
+  case PZ_PEERS_EXPERT: return o->ep;
+  case PZ_PEERS_EXPERT_TENSOR: return o->etp;
+  case PZ_PEERS_CONTEXT: return o->cp;
+  case PZ_PEERS_TENSOR: break;
+  }
+  return o->tp;
 }
 
 static bool failed(struct pz_builder *b, enum pz_status status) {
@@ -419,7 +427,8 @@ uint32_t pz_build_flash_of(struct pz_builder *b, const struct pz_flash *f) {
                      .n_in = f->in[3] == PZ_NONE ? 3 : 4,
                      .out = out,
                      .n_out = 2,
-                     .dims = f->dims};
+                     .dims = f->dims,
+                     .span = f->span};
   if (!flash_work(f, &op)) failed(b, PZ_LIMIT);
   add_op(b, &op);
   return b->status == PZ_OK ? out[0] : PZ_NONE;

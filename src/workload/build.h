@@ -13,7 +13,8 @@ struct pz_builder {
   struct pz_graph *graph;
   const struct pz_workload_options *options;
   enum pz_status status;
-  int64_t tokens; /* mbs * seq */
+  int64_t part;   /* tokens of a sample on this device: seq / cp */
+  int64_t tokens; /* mbs * part */
   int64_t params, split_params, tied_params, model_params, group_grad_params;
   int64_t expert_params, model_expert_params;
 };
@@ -140,6 +141,7 @@ struct pz_flash {
   struct pz_dims dims; /* k: of query and key */
   int64_t value_dim;
   struct pz_shape shape; /* of the result */
+  int64_t span;          /* as in pz_op */
 };
 uint32_t pz_build_flash_of(struct pz_builder *b, const struct pz_flash *f);
 

@@ -46,7 +46,7 @@ uint32_t pz_family_tokens(struct pz_builder *b, const struct pz_arch *a) {
 
 uint32_t pz_family_positions(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
                              int64_t extra) {
-  int64_t rows = b->options->sequence_parallel ? b->options->seq / b->options->tp : b->options->seq;
+  int64_t rows = b->options->sequence_parallel ? b->part / b->options->tp : b->part;
   uint32_t p = pz_kernel_embedding(b, "positions", rows, a->positions + extra, a->hidden, false);
   return pz_kernel_add(b, "add_positions", x, p);
 }

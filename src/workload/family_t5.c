@@ -36,7 +36,7 @@ static void read(struct pz_fields *c, struct pz_arch *a) {
 /* The learned biases.  Every device that needs them looks them up, so that they go to no other
  * layer; as a result they have a gradient. */
 static void position_bias(struct pz_builder *b, const struct pz_arch *a) {
-  int64_t heads = a->heads / b->options->tp, pairs = b->options->seq * b->options->seq;
+  int64_t heads = a->heads / b->options->tp, pairs = b->part * b->options->seq;
   uint32_t ids = pz_build_data(b, "position_bias.ids", PZ_INDEX, PZ_SHAPE(pairs));
   uint32_t w = pz_build_param(b, "position_bias.weight", PZ_SHAPE(a->buckets, heads),
                               a->buckets * a->heads, false);

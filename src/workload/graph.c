@@ -29,6 +29,10 @@ struct pz_op *pz_graph_op(const struct pz_graph *g, enum pz_direction dir, uint3
 
 int64_t pz_tensor_bytes(const struct pz_tensor *t) { return t->elems * t->elem_bytes; }
 
+int64_t pz_tensor_held_bytes(const struct pz_tensor *t) {
+  return (t->held ? t->held : t->elems) * t->elem_bytes;
+}
+
 enum pz_status pz_graph_add_tensor(struct pz_graph *g, const char *name, enum pz_tensor_role role,
                                    int elem_bytes, struct pz_shape shape, uint32_t *out) {
   struct pz_tensor t = {.role = role, .n_dims = shape.n, .elem_bytes = elem_bytes, .elems = 1};

@@ -53,6 +53,8 @@ PZ_NODISCARD enum pz_status pz_graph_add_op(struct pz_graph *g, enum pz_directio
                                             const struct pz_op *op);
 
 int64_t pz_tensor_bytes(const struct pz_tensor *t);
+/* Those that memory holds at a time. */
+int64_t pz_tensor_held_bytes(const struct pz_tensor *t);
 
 /* Does tensor t leave the layer?  Does it enter and leave it? */
 bool pz_graph_leaves(const struct pz_graph *g, uint32_t t);

@@ -178,8 +178,8 @@ static uint32_t rotate(struct pz_builder *b, const char *name, uint32_t x, uint3
 
 uint32_t pz_kernel_rotary(struct pz_builder *b, const char *name, uint32_t x, int64_t dims,
                           int64_t head_dim) {
-  uint32_t cos = pz_build_data(b, "cos", PZ_B16, PZ_SHAPE(b->options->seq, dims));
-  uint32_t sin = pz_build_data(b, "sin", PZ_B16, PZ_SHAPE(b->options->seq, dims));
+  uint32_t cos = pz_build_data(b, "cos", PZ_B16, PZ_SHAPE(b->part, dims));
+  uint32_t sin = pz_build_data(b, "sin", PZ_B16, PZ_SHAPE(b->part, dims));
   /* a view of a joint projection is written anew: the value keeps the whole of it */
   bool own = x == PZ_NONE || pz_graph_tensor(b->graph, x)->storage == x;
   if (dims == head_dim) return rotate(b, name, x, cos, sin, own);

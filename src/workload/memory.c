@@ -45,13 +45,13 @@ static void hold(struct live *l, uint32_t t) {
   if (l->held[s] || !counted(pz_graph_tensor(l->g, s))) return;
   if (is_param_grad(l, t) && l->gradients == PZ_GRADIENTS_IN_PLACE) return;
   l->held[s] = true;
-  l->now += pz_tensor_bytes(pz_graph_tensor(l->g, s));
+  l->now += pz_tensor_held_bytes(pz_graph_tensor(l->g, s));
 }
 
 static void drop(struct live *l, uint32_t s) {
   if (!l->held[s]) return;
   l->held[s] = false;
-  l->now -= pz_tensor_bytes(pz_graph_tensor(l->g, s));
+  l->now -= pz_tensor_held_bytes(pz_graph_tensor(l->g, s));
 }
 
 static bool stays(const struct live *l, uint32_t t) {

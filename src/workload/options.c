@@ -8,6 +8,7 @@ const char *const pz_kernels_names[] = {"fused",     "eager",     "modules",
 const char *const pz_attention_names[] = {"standard", "flash", NULL};
 const char *const pz_recompute_names[] = {"none", "full", NULL};
 const char *const pz_unknown_ops_names[] = {"refuse", "vector", NULL};
+const char *const pz_context_names[] = {"ring", "all-to-all", NULL};
 
 struct pz_workload_options pz_workload_options_default(void) {
   return (struct pz_workload_options){
@@ -25,6 +26,8 @@ enum pz_status pz_workload_options_check(const struct pz_workload_options *o, in
   enum pz_status s = pz_need_range("sequence length", o->seq, least, 1 << 24, err);
   if (s == PZ_OK) s = pz_need_range("microbatch size", o->mbs, 1, 1 << 20, err);
   if (s == PZ_OK) s = pz_need_range("tensor-parallel degree", o->tp, 1, 65536, err);
+  if (s == PZ_OK) s = pz_need_range("context-parallel degree", o->cp, 0, 65536, err);
+  if (s == PZ_OK) s = pz_need_range("cp_form", (int64_t)o->cp_form, 0, PZ_CONTEXT_ALL_TO_ALL, err);
   if (s == PZ_OK) s = pz_need_range("expert-parallel degree", o->ep, 0, 65536, err);
   if (s == PZ_OK) s = pz_need_range("expert-tensor-parallel degree", o->etp, 0, 65536, err);
   if (s == PZ_OK) s = pz_need_range("slice", o->slice, 0, o->tp - 1, err);

@@ -232,7 +232,7 @@ void pz_part_logits_and_loss(struct pz_builder *b, const struct pz_arch *a, uint
 
 void pz_part_rotary_tables(struct pz_builder *b, const struct pz_arch *a) {
   if (!pz_composite(b) || !a->rotary_dims) return;
-  struct pz_shape shape = PZ_SHAPE(b->options->seq, a->rotary_dims);
+  struct pz_shape shape = PZ_SHAPE(b->part, a->rotary_dims);
   uint32_t angle = pz_build_data(b, "angles", PZ_B32, shape);
   static const struct {
     int kind;

@@ -9,6 +9,7 @@
 #include "core/file.h"
 #include "core/text.h"
 #include "workload/assemble.h"
+#include "workload/context.h"
 #include "workload/family.h"
 #include "workload/mixed.h"
 #include "workload/options.h"
@@ -147,17 +148,18 @@ static enum pz_status check_options(const char *name, const struct pz_arch *a,
   enum pz_status s = pz_workload_options_check(o, 1, err);
   if (s == PZ_OK) s = check_degree(name, a, o, err);
   if (s == PZ_OK) s = check_experts(name, a, o, err);
+  if (s == PZ_OK) s = pz_context_check(name, a, o, err);
   if (s == PZ_OK) s = check_tables(name, a, o->tp, err);
   if (s == PZ_OK && o->mtp && !a->predict_layers)
     s = pz_fail(err, PZ_BAD_USE, "%s has no multi-token-prediction layers", name);
   if (s == PZ_OK && !(o->dropout < 1))
     s = pz_fail(err, PZ_BAD_USE,
                 "dropout %g; accepted: 0 <= p < 1, or negative for the model's own", o->dropout);
-  if (s == PZ_OK && o->sequence_parallel && o->seq % o->tp)
+  if (s == PZ_OK && o->sequence_parallel && o->seq / o->cp % o->tp)
     s = pz_fail(err, PZ_BAD_USE,
                 "sequence parallelism needs a sequence length (%" PRId64
-                ") that the tensor-parallel degree (%" PRId64 ") divides",
-                o->seq, o->tp);
+                "%s) that the tensor-parallel degree (%" PRId64 ") divides",
+                o->seq / o->cp, o->cp > 1 ? " in each part of the context" : "", o->tp);
   return s;
 }
 
@@ -167,6 +169,7 @@ static void fill_options(const struct pz_arch *a, struct pz_workload_options *o)
   if (o->tp == 1) o->sequence_parallel = false;
   if (o->ep == 0) o->ep = 1;
   if (o->etp == 0) o->etp = o->tp;
+  if (o->cp == 0) o->cp = 1;
 }
 
 /* ---- the whole model ------------------------------------------------------------------------ */

@@ -56,7 +56,7 @@ static json_t *op_json(const struct pz_op *op, uint32_t id) {
   set_int(o, "bytes_written", op->bytes_written);
   set_int(o, "weight_bytes", op->weight_bytes);
   if (op->scratch_bytes) set_int(o, "scratch_bytes", op->scratch_bytes);
-  static const char *const peers[] = {NULL, "expert", "expert_tensor"};
+  static const char *const peers[] = {NULL, "expert", "expert_tensor", "context"};
   if (op->grouped) json_object_set_new(o, "grouped", json_true());
   if (op->peers) set_text(o, "peers", peers[op->peers]);
   if (op->replicated) json_object_set_new(o, "replicated", json_true());
@@ -117,6 +117,8 @@ static json_t *options_json(const struct pz_workload_options *opt) {
   set_int(o, "slice", opt->slice);
   if (opt->ep > 1) set_int(o, "ep", opt->ep);
   if (opt->etp != opt->tp && opt->etp) set_int(o, "etp", opt->etp);
+  if (opt->cp > 1) set_int(o, "cp", opt->cp);
+  if (opt->cp > 1) set_text(o, "cp_form", pz_context_names[opt->cp_form]);
   if (opt->mtp) json_object_set_new(o, "mtp", json_true());
   set_int(o, "num_layers", opt->num_layers);
   json_object_set_new(o, "sequence_parallel", json_boolean(opt->sequence_parallel));
