@@ -59,7 +59,7 @@ static void print_plan(const struct pz_predicted *x) {
   printf("%s: tp %" PRId64 "%s, pp %" PRId64, o->framework, o->tp,
          o->sequence_parallel ? " with sp" : "", o->pp);
   if (o->vpp > 1) printf(" x %" PRId64 " chunks", o->vpp);
-  if (o->cp > 1) printf(", cp %" PRId64, o->cp);
+  if (o->cp > 1) printf(", cp %" PRId64 "%s", o->cp, o->cp_form ? " (all-to-all)" : "");
   pz_predict_print_experts(o);
   printf(", dp %" PRId64 ", zero %d", o->dp, o->zero);
   if (o->precision == PZ_PRECISION_FP8) printf(", fp8 products");

@@ -51,6 +51,7 @@ json_t *pz_training_plan_json(const struct pz_training_options *o) {
                         pz_precision_names[o->precision], "pp", (json_int_t)o->pp, "vpp",
                         (json_int_t)o->vpp, "dp", (json_int_t)o->dp, "mbs", (json_int_t)o->mbs,
                         "batch", (json_int_t)o->batch, "seq", (json_int_t)o->seq);
+  if (o->cp_form) json_object_set_new(j, "cp_form", json_string(pz_context_names[o->cp_form]));
   json_t *more = json_pack(
       "{s:s,s:s,s:I,s:i,s:I,s:s,s:s,s:s,s:s,s:f}", "pipeline", pz_pipeline_names[o->pipeline],
       "recompute", pz_recomputation_names[o->recompute], "recompute_layers",
