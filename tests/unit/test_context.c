@@ -310,7 +310,7 @@ static void a_faster_network_is_never_slower(void **state) {
   for (int form = 0; form < 2; form++)
     for (size_t i = 0; i < 2; i++)
       for (int64_t cp = 1; cp <= 8; cp *= 2) {
-        double before = INFINITY;
+        double before = HUGE_VAL;
         for (double faster = 0.01; faster < 200; faster *= 4) {
           struct pz_training_plan plan = plan_of(cp, 16 / cp);
           plan.cp_form = form ? PZ_CONTEXT_ALL_TO_ALL : PZ_CONTEXT_RING;
