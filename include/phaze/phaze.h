@@ -960,7 +960,7 @@ struct pz_training_options {
 
   unsigned recompute_modules; /* of selective recomputation: a set of enum pz_module; 0: as the
                                  framework, most often the attention core alone */
-  int cp_form; /* enum pz_context_form */
+  int cp_form;                /* enum pz_context_form */
 };
 
 PZ_API struct pz_training_options pz_training_options_default(void);
