@@ -1,4 +1,5 @@
-/* What each constant of the model of a training run brings: the mean error over a table of runs (dense models in bf16, quality ok) with the
+/* What each constant of the model of a training run brings: the mean error over a table of runs (dense models in bf16, quality ok; of a
+ * constant about experts those with experts) with the
  * constant a fifth lower, a fifth higher and at zero or one, where it does nothing.
  *     bench_terms RUNS.csv [GROUP-PREFIX-TO-LEAVE-OUT...] */
 #include <math.h>
@@ -26,8 +27,8 @@ static bool left_out(const struct table *t, const char *group) {
 }
 
 /* Mean error and bias with these constants; false: the table cannot be read. */
-static bool score(const struct table *t, const struct pz_constants *k, double *error, double *bias,
-                  int *rows) {
+static bool score(const struct table *t, const struct pz_constants *k, bool experts, double *error,
+                  double *bias, int *rows) {
   struct pz_arena arena;
   struct pz_run_table runs;
   struct pz_error err = {0};
@@ -39,7 +40,8 @@ static bool score(const struct table *t, const struct pz_constants *k, double *e
   for (uint32_t i = 0; good && i < runs.n_rows; i++) {
     const struct pz_run_row *r = &runs.rows[i];
     if (!r->predicted || !(r->measured_s > 0) || strcmp(r->quality, "ok") != 0 ||
-        left_out(t, r->group) || !pz_points_dense(&runs.csv, i))
+        left_out(t, r->group) ||
+        !(experts ? r->p.active_params < r->p.params : pz_points_dense(&runs.csv, i)))
       continue;
     double e = r->p.step_s / r->measured_s - 1;
     sum += fabs(e);
@@ -59,12 +61,16 @@ static double neutral(const struct pz_constant_info *c) {
   return factor ? 1 : 0;
 }
 
+static bool about_experts(const struct pz_constant_info *c) {
+  return strstr(c->source, "experts") != NULL;
+}
+
 static bool line(const struct table *t, const struct pz_constant_info *c, double value) {
   struct pz_constants k = pz_constants_default;
   double error, bias;
   int rows;
   *(double *)((char *)&k + c->offset) = value;
-  if (!score(t, &k, &error, &bias, &rows)) return false;
+  if (!score(t, &k, about_experts(c), &error, &bias, &rows)) return false;
   printf(",%.4f,%.4f", error, bias);
   return true;
 }
@@ -77,11 +83,14 @@ int main(int argc, char **argv) {
     return fprintf(stderr, "%s\n", err.message), 1;
   double error, bias;
   int rows;
-  bool good = score(&t, NULL, &error, &bias, &rows);
+  bool good = score(&t, NULL, false, &error, &bias, &rows);
   printf("constant,value,unit,kind,lower_error,lower_bias,higher_error,higher_bias,off,off_error,"
          "off_bias\n");
   printf("as they are (%d runs),,,,%.4f,%.4f,%.4f,%.4f,,%.4f,%.4f\n", rows, error, bias, error,
          bias, error, bias);
+  good = good && score(&t, NULL, true, &error, &bias, &rows);
+  printf("as they are (%d runs with experts),,,,%.4f,%.4f,%.4f,%.4f,,%.4f,%.4f\n", rows, error,
+         bias, error, bias, error, bias);
   for (size_t i = 0; good && pz_constant_at(i); i++) {
     const struct pz_constant_info *c = pz_constant_at(i);
     double v = *(const double *)((const char *)&pz_constants_default + c->offset);

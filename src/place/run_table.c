@@ -300,7 +300,7 @@ struct text {
   size_t bytes, n;
 };
 
-static void put(struct text *t, const char *form, ...) {
+__attribute__((format(printf, 2, 3))) static void put(struct text *t, const char *form, ...) {
   va_list args;
   va_start(args, form);
   int n = t->n < t->bytes ? vsnprintf(t->to + t->n, t->bytes - t->n, form, args) : 0;

@@ -82,8 +82,8 @@ static bool any_run(const struct pz_point *p) { return p != NULL; }
 static bool dense_gpu(const struct pz_point *p) { return p->dense && !p->tpu; }
 static bool single_node(const struct pz_point *p) { return dense_gpu(p) && p->one_node; }
 static bool on_tpu(const struct pz_point *p) { return p->tpu; }
-static bool experts(const struct pz_point *p) { return strcmp(p->work, "experts") == 0; }
-static bool dense_fp8(const struct pz_point *p) { return strcmp(p->work, "fp8") == 0; }
+static bool experts(const struct pz_point *p) { return p->work && strcmp(p->work, "experts") == 0; }
+static bool dense_fp8(const struct pz_point *p) { return p->work && strcmp(p->work, "fp8") == 0; }
 static bool context(const struct pz_point *p) { return p->context && !experts(p) && !p->tpu; }
 static bool zero_bubble(const struct pz_point *p) { return p->zero_bubble; }
 
