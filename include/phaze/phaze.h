@@ -645,7 +645,8 @@ enum pz_bound {
 PZ_API const char *pz_bound_name(enum pz_bound b);
 
 struct pz_estimate {
-  double latency_s, energy_j;
+  double latency_s;
+  double energy_j;     /* dynamic, and the static power of the whole chip for that long */
   double utilisation;  /* of the tensor cores' peak, over the latency; 0 for other operators */
   double hbm_s, glb_s; /* the parts of the latency its traffic takes of those rates */
   enum pz_bound bound;
@@ -700,7 +701,8 @@ struct pz_mapping {
   enum pz_stationary glb_stationary;
   double compute_s, local_s, glb_s, hbm_s, startup_s;
   double local_bytes, glb_bytes, hbm_bytes;
-  double latency_s, energy_j;
+  double latency_s;
+  double energy_j;    /* dynamic */
   double utilisation; /* of the multipliers, over the latency */
   enum pz_bound bound;
 };

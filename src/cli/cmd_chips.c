@@ -5,6 +5,7 @@
 
 #include "chip/chip_json.h"
 #include "cli/chip_bill.h"
+#include "cli/chip_power.h"
 #include "cli/command.h"
 #include "core/text.h"
 #include "report/table.h"
@@ -216,7 +217,9 @@ static enum pz_exit run_chip(int argc, char **argv) {
   struct pz_chip c;
   if (!pz_call_begin(&call, &pz_cmd_chip, argc, argv, &s)) return call.code;
   enum pz_status status = pz_chip_load(argv[1], &c, &call.err);
-  if (status == PZ_OK) status = print_chip(argv[1], &c, s.common.json, &call.err);
+  if (status == PZ_OK)
+    status = s.power ? pz_chip_power_print(&c, s.power, s.common.json, &call.err)
+                     : print_chip(argv[1], &c, s.common.json, &call.err);
   return pz_call_end(&call, status);
 }
 
@@ -257,7 +260,8 @@ const struct pz_command pz_cmd_chip = {
               "Examples:\n"
               "  phaze chip h200\n"
               "  phaze chip tpuv4 --json > mine.json\n"
-              "  phaze chip ./mine.json\n",
+              "  phaze chip ./mine.json\n"
+              "  phaze chip h200 --power measured.csv\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .n_args = 1,
