@@ -86,6 +86,8 @@ static void read_package(struct pz_fields *f, struct pz_chip *c) {
   p->sram_bytes = pz_fields_int_or(f, "package.sram_bytes", BYTES, 0);
   p->stacks = pz_fields_int_or(f, "package.stacks", COUNT, 0);
   p->die_bytes_per_s = pz_fields_real_or(f, "package.die_bytes_per_s", 0, MOST_RATE, 0);
+  if (p->io_dies && pz_tech_is_library(pz_tech_at(p->io_tech)))
+    pz_fields_refuse(f, "package.io_tech", "16nm, 7nm, 5nm or 3nm where there are I/O dies");
 }
 
 /* What one core can draw; all of them together can draw everything. */
