@@ -128,7 +128,9 @@ enum pz_status pz_bill_print(const char *chip, const struct pz_chip *c, struct p
   for (size_t i = 0; i < AREAS; i++)
     print_line(areas[i].label, value(l, &areas[i]), "mm2", l->area_mm2);
   print_sum(b, 0, "mm2", k.mm2);
-  printf("\npower at peak: static, links, and the larger of products and HBM\n");
+  printf("\npower at peak: %s\n", l->static_watts > 0
+                                      ? "static, links, and the larger of products and HBM"
+                                      : "all units at full rate");
   for (size_t i = STATIC; i < DOLLARS; i++)
     print_line(others[i].label, value(l, &others[i]), "W", 0);
   print_sum(b, 1, "W", k.watts);

@@ -53,7 +53,7 @@ static void chip_row(struct pz_table *t, const struct pz_chip *c) {
   char b[32];
   struct pz_bill bill = pz_chip_bill(c, PZ_BILL_LIKELY);
   pz_table_cell(t, "%s", c->name);
-  pz_table_cell(t, "%s", pz_tech_at(c->tech)->name);
+  pz_table_cell(t, "%s", pz_tech_at(c->package.dies ? c->package.tech : c->tech)->name);
   pz_table_cell(t, "%" PRId64 " x %" PRId64 "x%" PRId64, c->tensor.cores, c->tensor.rows,
                 c->tensor.cols);
   pz_table_cell(t, "%" PRId64 " x %" PRId64, c->vector.cores, c->vector.lanes);
@@ -230,7 +230,8 @@ const struct pz_command pz_cmd_chips = {
     .detail = "Columns: peak is the dense matrix rate, glb the global on-chip buffer, mm2 the\n"
               "area of all dies by the bill (see 'phaze chip'), watts the power by the data\n"
               "sheet. tpuv4 is the reference chip of the original Phaze system; tpuv4-real has\n"
-              "the vector units of the real TPUv4.\n"
+              "the vector units of the real TPUv4 and the area of its 7 nm die; searches take\n"
+              "both at 22 nm.\n"
               "\n"
               "Clusters have a row for every level of the network: group is the number of devices\n"
               "that the level joins, GB/s the rate of one device in one direction, us the latency\n"
