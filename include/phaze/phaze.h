@@ -572,6 +572,10 @@ struct pz_bill {
  * sources name. */
 PZ_API struct pz_bill pz_chip_bill(const struct pz_chip *c, enum pz_bill_range range);
 
+/* The technology of its cores: that of the real dies where the package says so.  Bills of chips of one
+ * technology can be compared. */
+PZ_API enum pz_tech pz_chip_bill_tech(const struct pz_chip *c);
+
 /* A preset's name or the path of a chip.json; *out is a plain struct without pointers.  Cost:
  * some ten microseconds. */
 PZ_NODISCARD PZ_API enum pz_status pz_chip_load(const char *chip, struct pz_chip *out,

@@ -30,9 +30,13 @@ struct dies {
   struct pz_tech_info tech, io_tech;
 };
 
+enum pz_tech pz_chip_bill_tech(const struct pz_chip *c) {
+  return c->package.dies ? c->package.tech : c->tech;
+}
+
 static struct dies bill_dies(const struct pz_chip *c, enum pz_bill_range range) {
   const struct pz_package *p = &c->package;
-  enum pz_tech tech = p->dies ? p->tech : c->tech;
+  enum pz_tech tech = pz_chip_bill_tech(c);
   return (struct dies){.n = p->dies ? p->dies : 1,
                        .io = p->dies ? p->io_dies : 0,
                        .tech = pz_tech_range(tech, range),

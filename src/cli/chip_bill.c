@@ -96,22 +96,21 @@ enum pz_status pz_bill_known_json(const char *chip, const struct pz_chip *c, jso
   return PZ_OK;
 }
 
-static void print_line(const char *label, double v, const char *unit, double of) {
-  if (v <= 0) return;
-  if (of > 0)
-    printf("  %-24s %9.2f %s %5.1f%%\n", label, v, unit, 100 * v / of);
-  else
-    printf("  %-24s %9.0f %s\n", label, v, unit);
+static void print_area(const char *label, double mm2, double of) {
+  if (mm2 > 0) printf("  %-24s %9.3f mm2 %5.1f%%\n", label, mm2, 100 * mm2 / of);
 }
 
-/* A sum with its range, and what is known. */
-static void print_sum(const struct pz_bill b[3], size_t i, const char *unit, double known) {
+static void print_whole(const char *label, double v, const char *unit) {
+  if (v > 0) printf("  %-24s %9.0f %s\n", label, v, unit);
+}
+
+/* Of a sum: what sources leave open, and what is known. */
+static void print_range(const struct pz_bill b[3], size_t i, const char *unit, double known) {
   double v = value(&b[PZ_BILL_LIKELY], &sums[i]), low = value(&b[PZ_BILL_LOW], &sums[i]),
          high = value(&b[PZ_BILL_HIGH], &sums[i]);
-  printf("  %-24s %9.0f %s", "sum", v, unit);
-  if (low < high) printf(", %.0f to %.0f by what sources say", low, high);
-  if (known > 0) printf("; known %.0f, error %+.1f%%", known, 100 * (v / known - 1));
-  printf("\n");
+  if (low < high) printf("  %-24s %9.0f to %.0f %s\n", "range of sources", low, high, unit);
+  if (known > 0)
+    printf("  %-24s %9.0f %s, error %+.1f%%\n", "known", known, unit, 100 * (v / known - 1));
 }
 
 enum pz_status pz_bill_print(const char *chip, const struct pz_chip *c, struct pz_error *err) {
@@ -123,22 +122,22 @@ enum pz_status pz_bill_print(const char *chip, const struct pz_chip *c, struct p
   const struct pz_bill *l = &b[PZ_BILL_LIKELY];
   const struct pz_package *p = &c->package;
   printf("\narea of %lld die%s (%s model%s%s)\n", (long long)l->dies, l->dies > 1 ? "s" : "",
-         pz_tech_at(p->dies ? p->tech : c->tech)->name, p->io_dies ? ", I/O dies " : "",
+         pz_tech_at(pz_chip_bill_tech(c))->name, p->io_dies ? ", I/O dies " : "",
          p->io_dies ? pz_tech_at(p->io_tech)->name : "");
-  for (size_t i = 0; i < AREAS; i++)
-    print_line(areas[i].label, value(l, &areas[i]), "mm2", l->area_mm2);
-  print_sum(b, 0, "mm2", k.mm2);
+  for (size_t i = 0; i < AREAS; i++) print_area(areas[i].label, value(l, &areas[i]), l->area_mm2);
+  print_area("total", l->area_mm2, l->area_mm2);
+  print_range(b, 0, "mm2", k.mm2);
   printf("\npower at peak: %s\n", l->static_watts > 0
                                       ? "static, links, and the larger of products and HBM"
                                       : "all units at full rate");
-  for (size_t i = STATIC; i < DOLLARS; i++)
-    print_line(others[i].label, value(l, &others[i]), "W", 0);
-  print_sum(b, 1, "W", k.watts);
-  if (c->watts > 0) print_line("data sheet or limit", c->watts, "W", 0);
+  for (size_t i = STATIC; i < DOLLARS; i++) print_whole(others[i].label, value(l, &others[i]), "W");
+  print_whole("total", l->watts, "W");
+  print_range(b, 1, "W", k.watts);
+  if (c->watts > 0 && c->watts != k.watts) print_whole("data sheet or limit", c->watts, "W");
   printf("\nprice of production\n");
-  for (size_t i = DOLLARS; i < OTHERS; i++)
-    print_line(others[i].label, value(l, &others[i]), "$", 0);
-  print_sum(b, 2, "$", 0);
+  for (size_t i = DOLLARS; i < OTHERS; i++) print_whole(others[i].label, value(l, &others[i]), "$");
+  print_whole("total", l->dollars, "$");
+  print_range(b, 2, "$", 0);
   if (l->edge_mm > 0)
     printf("\nedge: HBM and links take %.0f of %.0f mm\n", l->edge_mm, l->edge_room_mm);
   return PZ_OK;
@@ -196,7 +195,7 @@ static enum pz_status die_row(size_t preset, struct pz_table *t, json_t *list, s
   struct pz_bill b = pz_chip_bill(&c, PZ_BILL_LIKELY);
   pz_table_cell(t, "%s", name);
   pz_table_cell(t, "%s", k.die);
-  pz_table_cell(t, "%s", pz_tech_at(c.package.dies ? c.package.tech : c.tech)->name);
+  pz_table_cell(t, "%s", pz_tech_at(pz_chip_bill_tech(&c))->name);
   pz_table_cell(t, "%lld", (long long)b.dies);
   die_cells(t, b.area_mm2, k.mm2);
   die_cells(t, b.watts, k.watts);

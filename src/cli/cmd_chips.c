@@ -53,7 +53,7 @@ static void chip_row(struct pz_table *t, const struct pz_chip *c) {
   char b[32];
   struct pz_bill bill = pz_chip_bill(c, PZ_BILL_LIKELY);
   pz_table_cell(t, "%s", c->name);
-  pz_table_cell(t, "%s", pz_tech_at(c->package.dies ? c->package.tech : c->tech)->name);
+  pz_table_cell(t, "%s", pz_tech_at(pz_chip_bill_tech(c))->name);
   pz_table_cell(t, "%" PRId64 " x %" PRId64 "x%" PRId64, c->tensor.cores, c->tensor.rows,
                 c->tensor.cols);
   pz_table_cell(t, "%" PRId64 " x %" PRId64, c->vector.cores, c->vector.lanes);
