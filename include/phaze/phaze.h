@@ -393,16 +393,39 @@ PZ_API const char *pz_op_class_name(enum pz_op_class c);
 /* ---- chips ---------------------------------------------------------------------------------- */
 
 /* Technologies with published densities and energies. */
-enum pz_tech { PZ_TECH_45NM, PZ_TECH_22NM, PZ_TECH_16NM, PZ_TECH_7NM, PZ_TECH_5NM, PZ_TECHS };
+enum pz_tech {
+  PZ_TECH_45NM,
+  PZ_TECH_22NM,
+  PZ_TECH_16NM, /* 16 and 12 nm */
+  PZ_TECH_7NM,  /* 7 and 6 nm */
+  PZ_TECH_5NM,  /* 5 and 4 nm */
+  PZ_TECH_3NM,
+  PZ_TECHS
+};
 
-/* Area and energy of components. */
+/* Area, energy and price of components; 'phaze chips --constants' prints them with their sources.
+ * 45 and 22 nm have only what the original system's library has. */
 struct pz_tech_info {
   const char *name;
   double mac_um2, lane_um2; /* one multiplier of an array, one vector lane, with their registers */
-  double sram_um2_per_byte; /* 0: from the 22 nm library's tables of macros */
-  double hbm_phy_um2;       /* interface and controller of one stack */
-  double mac_j, lane_j;     /* one multiply-accumulate (16 bit, 32-bit sum), one vector operation */
-  double local_j, glb_j, hbm_j, link_j; /* one byte moved */
+  double fp64_um2;          /* one unit of 64 bits */
+  double sram_um2_per_byte; /* of a core; 0: from the 22 nm library's tables of macros */
+  double glb_um2_per_byte;
+  double hbm_phy_um2;          /* interface and controller of one stack */
+  double noc_um2;              /* of one core's port */
+  double glb_port_um2_per_gbs; /* of a global buffer, for each 1e9 B/s */
+  double link_um2_per_gbs;     /* PHY and controller, for each 1e9 B/s one way */
+  double die_link_um2_per_gbs; /* between dies of a package, both ends */
+  double io_um2;               /* of one die: host interface, management, test */
+  double other_share;          /* what has no block of its own, over the sum of the blocks */
+  double mac_j, lane_j; /* one multiply-accumulate (16 bit, 32-bit sum), one vector operation */
+  double local_j, glb_j, hbm_j, link_j, die_link_j; /* one byte moved */
+  double static_w_per_mm2, clock_w_per_mm2;         /* at rest; more with the clock running */
+  double sustained_hz;  /* clock at which the energies hold: what long products sustain */
+  double voltage_slope; /* relative change of the voltage over that of the clock */
+  double wafer_dollars, defects_per_cm2;
+  double hbm_dollars_per_gb, package_dollars_per_mm2;
+  double hbm_edge_mm, link_edge_mm_per_gbs; /* of a die's edge that a stack, a link takes */
 };
 
 /* NULL for none of them. */
@@ -484,6 +507,20 @@ struct pz_calibration {
  * after another on the whole chip, as the host issues them (GPUs). */
 enum pz_chip_execution { PZ_CHIP_SCHEDULED, PZ_CHIP_STREAM, PZ_CHIP_EXECUTIONS };
 
+/* The dies of a package, where a real chip holds more than its description counts.  dies 0: one die
+ * of the chip's technology with what the description counts; else 0 in another field: as the
+ * description counts. */
+struct pz_package {
+  int64_t dies, io_dies;       /* of the cores; of what is below, where it has dies of its own */
+  enum pz_tech tech, io_tech;  /* io: global buffer, HBM, links, host interface */
+  int64_t cores, vector_cores; /* on the dies, spare ones included */
+  int64_t core_bytes;          /* registers, caches and buffers of one tensor core */
+  int64_t fp64_units;          /* of one tensor core */
+  int64_t sram_bytes;          /* global buffers and caches shared by cores */
+  int64_t stacks;              /* HBM interfaces on the dies */
+  double die_bytes_per_s;      /* between its dies, one way, all of them together */
+};
+
 struct pz_chip {
   char name[48], about[160];
   enum pz_tech tech;
@@ -499,9 +536,10 @@ struct pz_chip {
   double link_bytes_per_s, link_latency_s;
   struct pz_rules rules;
   struct pz_calibration calibration;
+  struct pz_package package;
 };
 
-/* Area by component, um2. */
+/* Area by component, um2: of what the original system's library has. */
 struct pz_area {
   double tensor_um2, tensor_local_um2, vector_um2, vector_local_um2, glb_um2, hbm_um2;
 };
@@ -511,8 +549,32 @@ struct pz_area {
 PZ_API struct pz_area pz_chip_area(const struct pz_chip *c);
 PZ_API double pz_area_total_um2(const struct pz_area *a);
 
-/* Power at full speed of everything at once: the most the description can draw, W. */
+/* The most that a chip sustains, W: of its bill; at 45 and 22 nm everything at full speed at once. */
 PZ_API double pz_chip_peak_watts(const struct pz_chip *c);
+
+enum pz_bill_range { PZ_BILL_LIKELY, PZ_BILL_LOW, PZ_BILL_HIGH };
+
+/* What a chip takes: area of all its dies by block, power, price, edge of the dies.  More of any
+ * resource never makes one of area, watts, dollars and edge smaller.  At 45 and 22 nm the area is
+ * the original library's: no network on chip, HBM, links, host interface. */
+struct pz_bill {
+  int64_t dies;
+  double tensor_mm2, tensor_local_mm2, vector_mm2, vector_local_mm2, fp64_mm2, glb_mm2, noc_mm2;
+  double hbm_mm2, link_mm2, die_link_mm2, io_mm2, other_mm2, area_mm2; /* the last is the sum */
+  double static_watts, link_watts;
+  double product_watts, stream_watts; /* dynamic, of long products, of reading HBM at full rate */
+  double watts;                       /* static + link + the larger of the two */
+  double die_dollars, hbm_dollars, package_dollars, dollars;
+  double edge_mm, edge_room_mm; /* of the dies: what HBM and links take, what there is */
+};
+
+/* `range`: with the constants that the model takes, or with the least or greatest of those that
+ * sources name. */
+PZ_API struct pz_bill pz_chip_bill(const struct pz_chip *c, enum pz_bill_range range);
+
+/* The technology of its cores: that of the real dies where the package says so.  Bills of chips of one
+ * technology can be compared. */
+PZ_API enum pz_tech pz_chip_bill_tech(const struct pz_chip *c);
 
 /* A preset's name or the path of a chip.json; *out is a plain struct without pointers.  Cost:
  * some ten microseconds. */
@@ -587,7 +649,8 @@ enum pz_bound {
 PZ_API const char *pz_bound_name(enum pz_bound b);
 
 struct pz_estimate {
-  double latency_s, energy_j;
+  double latency_s;
+  double energy_j;     /* dynamic, and the static power of the whole chip for that long */
   double utilisation;  /* of the tensor cores' peak, over the latency; 0 for other operators */
   double hbm_s, glb_s; /* the parts of the latency its traffic takes of those rates */
   enum pz_bound bound;
@@ -642,7 +705,8 @@ struct pz_mapping {
   enum pz_stationary glb_stationary;
   double compute_s, local_s, glb_s, hbm_s, startup_s;
   double local_bytes, glb_bytes, hbm_bytes;
-  double latency_s, energy_j;
+  double latency_s;
+  double energy_j;    /* dynamic */
   double utilisation; /* of the multipliers, over the latency */
   enum pz_bound bound;
 };

@@ -50,15 +50,16 @@ static void read_rules(struct pz_fields *f, struct pz_rules *r) {
   r->sum_bytes = pz_fields_int_or(f, "rules.sum_bytes", WORD, 4);
 }
 
-static void read_tech(struct pz_fields *f, enum pz_tech *tech) {
+static void read_tech(struct pz_fields *f, const char *key, const char *absent,
+                      enum pz_tech *tech) {
   char names[64], accepted[80];
-  const char *name = pz_fields_text_or(f, "tech", "");
+  const char *name = pz_fields_text_or(f, key, absent);
   for (*tech = 0; *tech < PZ_TECHS; (*tech)++)
     if (strcmp(pz_tech_at(*tech)->name, name) == 0) return;
   *tech = PZ_TECH_22NM;
   snprintf(accepted, sizeof accepted, "one of %s",
            pz_text_join(names, sizeof names, pz_tech_name_at, NULL));
-  pz_fields_refuse(f, "tech", accepted);
+  pz_fields_refuse(f, key, accepted);
 }
 
 static void read_execution(struct pz_fields *f, enum pz_chip_execution *out) {
@@ -71,6 +72,24 @@ static void read_execution(struct pz_fields *f, enum pz_chip_execution *out) {
   pz_fields_refuse(f, "execution", "scheduled or stream");
 }
 
+static void read_package(struct pz_fields *f, struct pz_chip *c) {
+  static const struct pz_range DIES = {0, 64}, COUNT = {0, 1 << 20}, BYTES = {0, 1LL << 40};
+  struct pz_package *p = &c->package;
+  p->dies = pz_fields_int_or(f, "package.dies", DIES, 0);
+  p->io_dies = pz_fields_int_or(f, "package.io_dies", DIES, 0);
+  read_tech(f, "package.tech", pz_tech_at(c->tech)->name, &p->tech);
+  read_tech(f, "package.io_tech", pz_tech_at(c->tech)->name, &p->io_tech);
+  p->cores = pz_fields_int_or(f, "package.cores", COUNT, 0);
+  p->vector_cores = pz_fields_int_or(f, "package.vector_cores", COUNT, 0);
+  p->core_bytes = pz_fields_int_or(f, "package.core_bytes", BYTES, 0);
+  p->fp64_units = pz_fields_int_or(f, "package.fp64_units", COUNT, 0);
+  p->sram_bytes = pz_fields_int_or(f, "package.sram_bytes", BYTES, 0);
+  p->stacks = pz_fields_int_or(f, "package.stacks", COUNT, 0);
+  p->die_bytes_per_s = pz_fields_real_or(f, "package.die_bytes_per_s", 0, MOST_RATE, 0);
+  if (p->io_dies && pz_tech_is_library(pz_tech_at(p->io_tech)))
+    pz_fields_refuse(f, "package.io_tech", "16nm, 7nm, 5nm or 3nm where there are I/O dies");
+}
+
 /* What one core can draw; all of them together can draw everything. */
 static double read_core_rate(struct pz_fields *f, const char *key, const struct pz_chip *c,
                              double rate) {
@@ -81,10 +100,11 @@ static double read_core_rate(struct pz_fields *f, const char *key, const struct 
 
 static void read_chip(struct pz_fields *f, struct pz_chip *c) {
   /* where numbers are from; what 'phaze chip --json' says besides */
-  static const char *const words[] = {"sources", "derived", "area"};
+  static const char *const words[] = {"sources", "derived",  "area",    "known",
+                                      "bill",    "area_mm2", "dollars", "ranges"};
   pz_text_plain(pz_text_copy(c->name, sizeof c->name, pz_fields_text_or(f, "name", f->name)));
   pz_text_copy(c->about, sizeof c->about, pz_fields_text_or(f, "about", ""));
-  read_tech(f, &c->tech);
+  read_tech(f, "tech", "", &c->tech);
   read_execution(f, &c->execution);
   c->clock_hz = pz_fields_real(f, "clock_hz", 1, 1e12);
   read_tensor(f, &c->tensor);
@@ -102,6 +122,7 @@ static void read_chip(struct pz_fields *f, struct pz_chip *c) {
   c->link_bytes_per_s = pz_fields_real_or(f, "link.bytes_per_s", LEAST_RATE, MOST_RATE, 0);
   c->link_latency_s = pz_fields_real_or(f, "link.latency_s", 0, 1, 0);
   read_rules(f, &c->rules);
+  read_package(f, c);
   pz_calibration_read(f, c->glb_bytes, &c->calibration);
   pz_fields_allow(f, words, sizeof words / sizeof *words);
 }

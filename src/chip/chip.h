@@ -31,6 +31,9 @@ struct pz_chip pz_chip_part(const struct pz_chip *c, int64_t tensor_cores, int64
 PZ_NODISCARD enum pz_status pz_chip_load_described(const char *chip, struct pz_chip *out,
                                                    struct pz_error *err);
 
+/* Bytes that a multiply-accumulate of a large product takes from the buffer of its core. */
+double pz_chip_local_bytes_per_mac(const struct pz_chip *c);
+
 /* How this kind of vector operator was measured, or NULL. */
 const struct pz_kernel *pz_chip_kernel(const struct pz_chip *c, const char *kind);
 

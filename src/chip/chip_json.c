@@ -22,6 +22,15 @@ static json_t *rules_json(const struct pz_rules *r) {
                    "sum_bytes", (json_int_t)r->sum_bytes);
 }
 
+static json_t *package_json(const struct pz_package *p) {
+  return json_pack("{s:I,s:I,s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:f}", "dies", (json_int_t)p->dies,
+                   "io_dies", (json_int_t)p->io_dies, "tech", pz_tech_at(p->tech)->name, "io_tech",
+                   pz_tech_at(p->io_tech)->name, "cores", (json_int_t)p->cores, "vector_cores",
+                   (json_int_t)p->vector_cores, "core_bytes", (json_int_t)p->core_bytes,
+                   "fp64_units", (json_int_t)p->fp64_units, "sram_bytes", (json_int_t)p->sram_bytes,
+                   "stacks", (json_int_t)p->stacks, "die_bytes_per_s", p->die_bytes_per_s);
+}
+
 /* A limit that there may be. */
 static void set_limit(json_t *o, const char *group, const char *key, double limit) {
   if (limit > 0) json_object_set_new(json_object_get(o, group), key, json_real(limit));
@@ -56,6 +65,7 @@ json_t *pz_chip_json(const struct pz_chip *c) {
         json_pack("{s:f,s:f}", "bytes_per_s", c->link_bytes_per_s, "latency_s", c->link_latency_s));
   json_object_set_new(o, "rules", rules_json(&c->rules));
   json_object_set_new(o, "calibration", pz_calibration_json(&c->calibration));
+  if (c->package.dies) json_object_set_new(o, "package", package_json(&c->package));
   return o;
 }
 
@@ -97,10 +107,12 @@ static bool is_finite(const struct pz_chip *c) {
                       c->tensor.local_total_bytes_per_s,
                       c->watts,
                       c->link_bytes_per_s,
-                      c->link_latency_s};
+                      c->link_latency_s,
+                      c->package.die_bytes_per_s};
   for (size_t i = 0; i < sizeof v / sizeof *v; i++)
     if (!isfinite(v[i])) return false;
   return (size_t)c->tech < PZ_TECHS && (size_t)c->execution < PZ_CHIP_EXECUTIONS &&
+         (size_t)c->package.tech < PZ_TECHS && (size_t)c->package.io_tech < PZ_TECHS &&
          memchr(c->name, 0, sizeof c->name) && pz_calibration_is_finite(&c->calibration);
 }
 

@@ -1,29 +1,95 @@
 #include "chip/tech.h"
 
-/* Areas.  22 nm: the library of the original system (760.041386 um2 a multiplier with 32 B of
- * registers, 759.823853 a lane; SRAM macros below); it has no HBM interface.  Others: logic by the
- * published scaling from 45 nm (Stillmaker and Baas, Integration 2017: 16 nm 0.19, 7 nm 0.059, 22
- * nm 0.246 between 32 and 20 nm; N5 1.8 times denser than N7, doi 10.1109/IEDM13553.2020.9372009),
- * SRAM by bit cells (45 nm 0.346, 16 nm 0.074, 7 nm 0.027, 5 nm 0.021 um2) at the 78.8% array
- * efficiency of a published 7 nm macro (29.2 Mb/mm2); HBM interface 10.45 mm2 and 552.7 M
- * transistors of controller a stack (LLMCompass), at 96.3 M/mm2 in 7 nm.
+#include <stddef.h>
+
+/* 45 and 22 nm: what the original system's library has.  22 nm: the library itself (760.041386 um2 a
+ * multiplier with 32 B of registers, 759.823853 a lane; SRAM macros below); it has no HBM interface,
+ * links or network.  45 nm: logic by the published scaling (Stillmaker and Baas, Integration 2017),
+ * SRAM by bit cells of 0.346 um2, HBM interface by LLMCompass.  Energies: Jouppi et al., ISCA 2021,
+ * table 2; 22 nm on a line in log(node) between 45 and 7 nm.  HBM 3.92 pJ/bit (O'Connor et al., MICRO
+ * 2017); link 5.4 pJ/bit (doi 10.1109/JSSC.2020.3024261).  Wafers: CSET 2020, 40 and 20 nm (from
+ * memory).
  *
- * Energies.  45 and 7 nm: Jouppi et al., ISCA 2021, table 2 (16-bit multiply and 32-bit add; 32-bit
- * multiply and add; 32 KB and 1 MB SRAM, 64-bit access); 22 and 16 nm between them on a line in
- * log(node); 5 nm 30% below 7 nm (the same IEDM paper).  HBM 3.92 pJ/bit (O'Connor et al., MICRO
- * 2017); link 5.4 pJ/bit (112 Gb/s SerDes in 7 nm, JSSC 2021, doi 10.1109/JSSC.2020.3024261). */
+ * 16 nm and below: silicon.def. */
+#define PRICES(wafer)                                                                              \
+  .wafer_dollars = (wafer), .defects_per_cm2 = 0.08, .hbm_dollars_per_gb = 7,                      \
+  .package_dollars_per_mm2 = 0.3
 static const struct pz_tech_info table[PZ_TECHS] = {
-    [PZ_TECH_45NM] = {"45nm", 3089.6, 3088.7, 3.513, 107.8e6, 2.00e-12, 4.60e-12, 2.50e-12,
-                      12.5e-12, 31.36e-12, 43.2e-12},
-    [PZ_TECH_22NM] = {"22nm", 760.041386, 759.823853, 0, 0, 1.25e-12, 3.13e-12, 1.80e-12, 5.87e-12,
-                      31.36e-12, 43.2e-12},
-    [PZ_TECH_16NM] = {"16nm", 587.0, 586.9, 0.751, 29.0e6, 1.01e-12, 2.64e-12, 1.55e-12, 4.19e-12,
-                      31.36e-12, 43.2e-12},
-    [PZ_TECH_7NM] = {"7nm", 182.3, 182.2, 0.274, 16.2e6, 0.59e-12, 1.69e-12, 1.06e-12, 1.75e-12,
-                     31.36e-12, 43.2e-12},
-    [PZ_TECH_5NM] = {"5nm", 101.3, 101.2, 0.213, 13.6e6, 0.41e-12, 1.18e-12, 0.74e-12, 1.23e-12,
-                     31.36e-12, 43.2e-12},
+    [PZ_TECH_45NM] = {.name = "45nm",
+                      .mac_um2 = 3089.6,
+                      .lane_um2 = 3088.7,
+                      .sram_um2_per_byte = 3.513,
+                      .glb_um2_per_byte = 3.513,
+                      .hbm_phy_um2 = 107.8e6,
+                      .mac_j = 2.00e-12,
+                      .lane_j = 4.60e-12,
+                      .local_j = 2.50e-12,
+                      .glb_j = 12.5e-12,
+                      .hbm_j = 31.36e-12,
+                      .link_j = 43.2e-12,
+                      PRICES(2274)},
+    [PZ_TECH_22NM] = {.name = "22nm",
+                      .mac_um2 = 760.041386,
+                      .lane_um2 = 759.823853,
+                      .mac_j = 1.25e-12,
+                      .lane_j = 3.13e-12,
+                      .local_j = 1.80e-12,
+                      .glb_j = 5.87e-12,
+                      .hbm_j = 31.36e-12,
+                      .link_j = 43.2e-12,
+                      PRICES(3677)},
+#define SILICON(field, unit, n16, n7, n5, n3, low, high, kind, source) .field = (n16),
+    [PZ_TECH_16NM] =
+        {
+            .name = "16nm",
+#include "chip/silicon.def"
+        },
+#undef SILICON
+#define SILICON(field, unit, n16, n7, n5, n3, low, high, kind, source) .field = (n7),
+    [PZ_TECH_7NM] =
+        {
+            .name = "7nm",
+#include "chip/silicon.def"
+        },
+#undef SILICON
+#define SILICON(field, unit, n16, n7, n5, n3, low, high, kind, source) .field = (n5),
+    [PZ_TECH_5NM] =
+        {
+            .name = "5nm",
+#include "chip/silicon.def"
+        },
+#undef SILICON
+#define SILICON(field, unit, n16, n7, n5, n3, low, high, kind, source) .field = (n3),
+    [PZ_TECH_3NM] =
+        {
+            .name = "3nm",
+#include "chip/silicon.def"
+        },
+#undef SILICON
 };
+
+static const struct pz_silicon constants[] = {
+#define SILICON(field, unit, n16, n7, n5, n3, low, high, kind, source)                             \
+  {#field, unit, kind, source, {n16, n7, n5, n3}, low, high, offsetof(struct pz_tech_info, field)},
+#include "chip/silicon.def"
+#undef SILICON
+};
+
+const struct pz_silicon *pz_silicon_constants(size_t *n) {
+  *n = sizeof constants / sizeof *constants;
+  return constants;
+}
+
+bool pz_tech_is_library(const struct pz_tech_info *t) { return t->static_w_per_mm2 == 0; }
+
+struct pz_tech_info pz_tech_range(enum pz_tech tech, enum pz_bill_range range) {
+  struct pz_tech_info t = table[tech];
+  if (range == PZ_BILL_LIKELY || pz_tech_is_library(&t)) return t;
+  for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
+    *(double *)((char *)&t + constants[i].offset) *=
+        range == PZ_BILL_LOW ? constants[i].low : constants[i].high;
+  return t;
+}
 
 struct macro {
   int64_t bytes;
@@ -71,6 +137,6 @@ double pz_tech_local_um2(const struct pz_tech_info *t, int64_t bytes) {
 }
 
 double pz_tech_glb_um2(const struct pz_tech_info *t, int64_t bytes) {
-  if (t->sram_um2_per_byte > 0) return t->sram_um2_per_byte * (double)bytes;
+  if (t->glb_um2_per_byte > 0) return t->glb_um2_per_byte * (double)bytes;
   return macro_um2(glb_22nm, sizeof glb_22nm / sizeof *glb_22nm, bytes);
 }

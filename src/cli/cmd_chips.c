@@ -4,43 +4,56 @@
 #include <string.h>
 
 #include "chip/chip_json.h"
+#include "cli/chip_bill.h"
+#include "cli/chip_power.h"
 #include "cli/command.h"
 #include "core/text.h"
 #include "report/table.h"
 
 struct settings {
   struct pz_common common;
+  bool dies, constants;
+  const char *power;
 };
 
+#define AT(field) offsetof(struct settings, field)
 static const struct settings defaults;
-static const struct pz_option options[] = {PZ_COMMON_OPTIONS(struct settings)};
+/* clang-format off */
+static const struct pz_option list_options[] = {
+    PZ_COMMON_OPTIONS(struct settings),
+    {.name = "dies", .type = PZ_OPTION_FLAG, .offset = AT(dies),
+     .help = "Compare the bill of every chip with what is known of its dies"},
+    {.name = "constants", .type = PZ_OPTION_FLAG, .offset = AT(constants),
+     .help = "Print the constants of the bill by node, with ranges and sources"},
+};
+static const struct pz_option options[] = {
+    PZ_COMMON_OPTIONS(struct settings),
+    {.name = "power", .type = PZ_OPTION_TEXT, .offset = AT(power), .arg = "FILE.csv",
+     .help = "Compare watts, clock and joules with a table of operators measured for seconds"},
+};
+/* clang-format on */
+#undef AT
 
-static json_t *area_json(const struct pz_area *a) {
-  return json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "tensor_mm2", a->tensor_um2 / 1e6,
-                   "tensor_local_mm2", a->tensor_local_um2 / 1e6, "vector_mm2", a->vector_um2 / 1e6,
-                   "vector_local_mm2", a->vector_local_um2 / 1e6, "glb_mm2", a->glb_um2 / 1e6,
-                   "hbm_interface_mm2", a->hbm_um2 / 1e6, "total_mm2", pz_area_total_um2(a) / 1e6);
-}
-
-/* The description with derived rates and area. */
+/* The description with derived rates and its bill. */
 static json_t *full_json(const struct pz_chip *c) {
-  struct pz_area area = pz_chip_area(c);
-  json_t *o = pz_chip_json(c);
+  json_t *o = pz_chip_json(c), *bill = pz_bill_json(c);
   json_object_set_new(
       o, "derived",
       json_pack("{s:f,s:f,s:f,s:I,s:f}", "tensor_flop_per_s", pz_chip_tensor_flop_per_s(c),
                 "vector_op_per_s", pz_chip_vector_op_per_s(c), "hbm_bytes_per_s",
                 pz_chip_hbm_bytes_per_s(c), "hbm_bytes", (json_int_t)pz_chip_hbm_bytes(c),
                 "peak_watts", pz_chip_peak_watts(c)));
-  json_object_set_new(o, "area", area_json(&area));
+  json_object_set(o, "area_mm2", json_object_get(bill, "area_mm2"));
+  json_object_set(o, "dollars", json_object_get(bill, "dollars"));
+  json_object_set_new(o, "bill", bill);
   return o;
 }
 
 static void chip_row(struct pz_table *t, const struct pz_chip *c) {
   char b[32];
-  struct pz_area area = pz_chip_area(c);
+  struct pz_bill bill = pz_chip_bill(c, PZ_BILL_LIKELY);
   pz_table_cell(t, "%s", c->name);
-  pz_table_cell(t, "%s", pz_tech_at(c->tech)->name);
+  pz_table_cell(t, "%s", pz_tech_at(pz_chip_bill_tech(c))->name);
   pz_table_cell(t, "%" PRId64 " x %" PRId64 "x%" PRId64, c->tensor.cores, c->tensor.rows,
                 c->tensor.cols);
   pz_table_cell(t, "%" PRId64 " x %" PRId64, c->vector.cores, c->vector.lanes);
@@ -48,7 +61,7 @@ static void chip_row(struct pz_table *t, const struct pz_chip *c) {
   pz_table_cell(t, "%" PRId64 " MiB", c->glb_bytes >> 20);
   pz_table_cell(t, "%" PRId64 " GiB", pz_chip_hbm_bytes(c) >> 30);
   pz_table_cell(t, "%s", pz_text_si(b, sizeof b, pz_chip_hbm_bytes_per_s(c), "B/s"));
-  pz_table_cell(t, "%.0f", pz_area_total_um2(&area) / 1e6);
+  pz_table_cell(t, "%.0f", bill.area_mm2);
   pz_table_cell(t, "%.0f", c->watts);
 }
 
@@ -133,7 +146,10 @@ static enum pz_exit run_chips(int argc, char **argv) {
   struct settings s = defaults;
   struct pz_call call;
   if (!pz_call_begin(&call, &pz_cmd_chips, argc, argv, &s)) return call.code;
-  return pz_call_end(&call, print_list(s.common.json, &call.err));
+  enum pz_status status = s.dies        ? pz_bill_print_dies(s.common.json, &call.err)
+                          : s.constants ? pz_bill_print_constants(s.common.json, &call.err)
+                                        : print_list(s.common.json, &call.err);
+  return pz_call_end(&call, status);
 }
 
 /* ---- one chip ------------------------------------------------------------------------------- */
@@ -168,30 +184,6 @@ static void print_parts(const struct pz_chip *c) {
          c->link_latency_s * 1e6);
 }
 
-static void print_area(const struct pz_chip *c) {
-  struct pz_area a = pz_chip_area(c);
-  double total = pz_area_total_um2(&a);
-  const struct {
-    const char *name;
-    double um2;
-  } part[] = {{"tensor cores", a.tensor_um2},
-              {"  local buffers", a.tensor_local_um2},
-              {"vector cores", a.vector_um2},
-              {"  local buffers", a.vector_local_um2},
-              {"global buffer", a.glb_um2},
-              {"HBM interface", a.hbm_um2},
-              {"total", total}};
-  printf("\narea (%s model)\n", pz_tech_at(c->tech)->name);
-  for (size_t i = 0; i < sizeof part / sizeof *part; i++)
-    line(part[i].name, "%9.3f mm2 %5.1f%%", part[i].um2 / 1e6, 100 * part[i].um2 / total);
-}
-
-static void print_watts(const struct pz_chip *c) {
-  printf("\npower\n");
-  line("model", "%.0f W, all units at full rate", pz_chip_peak_watts(c));
-  if (c->watts > 0) line("data sheet", "%.0f W", c->watts);
-}
-
 static enum pz_status print_sources(const char *name, struct pz_error *err) {
   const char *text = pz_chip_preset_text(name), *key;
   json_t *root = NULL, *value;
@@ -205,12 +197,18 @@ static enum pz_status print_sources(const char *name, struct pz_error *err) {
 
 static enum pz_status print_chip(const char *name, const struct pz_chip *c, bool as_json,
                                  struct pz_error *err) {
-  if (as_json) return pz_command_json(full_json(c), err);
+  json_t *known = NULL, *o;
+  if (as_json) {
+    enum pz_status status = pz_bill_known_json(name, c, &known, err);
+    if (status != PZ_OK) return status;
+    o = full_json(c);
+    if (known) json_object_set_new(o, "known", known);
+    return pz_command_json(o, err);
+  }
   printf("%s: %s\n", c->name, c->about);
   print_parts(c);
-  print_area(c);
-  print_watts(c);
-  return print_sources(name, err);
+  enum pz_status status = pz_bill_print(name, c, err);
+  return status == PZ_OK ? print_sources(name, err) : status;
 }
 
 static enum pz_exit run_chip(int argc, char **argv) {
@@ -219,18 +217,21 @@ static enum pz_exit run_chip(int argc, char **argv) {
   struct pz_chip c;
   if (!pz_call_begin(&call, &pz_cmd_chip, argc, argv, &s)) return call.code;
   enum pz_status status = pz_chip_load(argv[1], &c, &call.err);
-  if (status == PZ_OK) status = print_chip(argv[1], &c, s.common.json, &call.err);
+  if (status == PZ_OK)
+    status = s.power ? pz_chip_power_print(&c, s.power, s.common.json, &call.err)
+                     : print_chip(argv[1], &c, s.common.json, &call.err);
   return pz_call_end(&call, status);
 }
 
 const struct pz_command pz_cmd_chips = {
     .name = "chips",
-    .synopsis = "[--json]",
+    .synopsis = "[--dies | --constants] [--json]",
     .summary = "List the built-in chips and clusters",
     .detail = "Columns: peak is the dense matrix rate, glb the global on-chip buffer, mm2 the\n"
-              "area by the area model, watts the power by the data sheet. tpuv4 is the\n"
-              "reference chip of the original Phaze system; tpuv4-real has the vector units of\n"
-              "the real TPUv4.\n"
+              "area of all dies by the bill (see 'phaze chip'), watts the power by the data\n"
+              "sheet. tpuv4 is the reference chip of the original Phaze system; tpuv4-real has\n"
+              "the vector units of the real TPUv4 and the area of its 7 nm die; searches take\n"
+              "both at 22 nm.\n"
               "\n"
               "Clusters have a row for every level of the network: group is the number of devices\n"
               "that the level joins, GB/s the rate of one device in one direction, us the latency\n"
@@ -238,23 +239,30 @@ const struct pz_command pz_cmd_chips = {
               "\n"
               "Examples:\n"
               "  phaze chips\n"
-              "  phaze chips --json\n",
-    .table = {options, sizeof options / sizeof *options},
+              "  phaze chips --json\n"
+              "  phaze chips --dies\n"
+              "  phaze chips --constants\n",
+    .table = {list_options, sizeof list_options / sizeof *list_options},
     .defaults = &defaults,
     .run = run_chips,
 };
 
 const struct pz_command pz_cmd_chip = {
     .name = "chip",
-    .synopsis = "CHIP [--json]",
-    .summary = "Show one chip: peak rates, area by component, power, sources of the data",
+    .synopsis = "CHIP [--power FILE.csv] [--json]",
+    .summary = "Show one chip: peak rates, area, power and price by component, sources",
     .detail = "CHIP is a name listed by 'phaze chips' or the path of a chip.json file. --json\n"
               "prints a chip in that file format.\n"
+              "\n"
+              "The bill is a model of all dies (doc/silicon.md): its constants stand in 'phaze\n"
+              "chips --constants'. At 45 and 22 nm it is the original system's library, without\n"
+              "network on chip, HBM, links and host interface.\n"
               "\n"
               "Examples:\n"
               "  phaze chip h200\n"
               "  phaze chip tpuv4 --json > mine.json\n"
-              "  phaze chip ./mine.json\n",
+              "  phaze chip ./mine.json\n"
+              "  phaze chip h200 --power measured.csv\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .n_args = 1,

@@ -11,6 +11,7 @@
 #include "core/file.h"
 #include "core/text.h"
 #include "cost/ops_table.h"
+#include "cost/power.h"
 #include "report/table.h"
 
 struct settings {
@@ -103,6 +104,7 @@ static enum pz_status estimate_gemm(const struct settings *s, struct pz_cost *co
   enum pz_status status = parse_gemm(s->gemm, &p, err);
   if (status == PZ_OK) status = pz_cost_product(cost, &p, &o, err);
   if (status != PZ_OK) return status;
+  o.energy_j += o.latency_s * pz_power_static_watts(pz_cost_chip(cost));
   if (s->common.json) return pz_command_json(mapping_json(&o), err);
   printf("%" PRId64 " x (%" PRId64 " x %" PRId64 ")(%" PRId64 " x %" PRId64
          ") on %s: %.3f us, %.3g J, %.1f%% of "

@@ -10,7 +10,7 @@
 
 #include "core/json.h"
 
-enum { PZ_FIELDS_MOST = 96 };
+enum { PZ_FIELDS_MOST = 128 };
 
 struct pz_fields {
   const char *name; /* of the file, for messages */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "chip/tech.h"
+#include "cost/power.h"
 #include "cost/vector.h"
 #include "workload/op.h"
 
@@ -77,18 +78,21 @@ void pz_attention_cost(const struct pz_chip *c, const struct pz_attention_work *
   double item_flop = 2 * products_of(a->direction) * QUERIES * n * (double)d->k;
   struct pz_kernel k;
   bool measured = find_kernel(c, a, &k);
-  double softmax_s = items * QUERIES * n * part * pz_vector_cycles(c, PZ_OP_SOFTMAX, PZ_FORWARD) /
-                     pz_chip_vector_op_per_s(c);
+  double scores = items * QUERIES * n * part;
+  double cycles = measured ? k.cycles : pz_vector_cycles(c, PZ_OP_SOFTMAX, PZ_FORWARD);
+  double softmax_s =
+      scores * pz_vector_cycles(c, PZ_OP_SOFTMAX, PZ_FORWARD) / pz_chip_vector_op_per_s(c);
   double compute_s = measured ? measured_s(c, a, &k, part)
                               : fmax(described_s(c, items, item_flop, part), softmax_s);
   double hbm_s = a->bytes / (pz_chip_hbm_bytes_per_s(c) * c->calibration.hbm_read_efficiency);
   double start_s = measured ? k.startup_s : c->calibration.startup_s;
   double work_s = fmax(hbm_s, compute_s);
-  *out = (struct pz_estimate){.latency_s = start_s + work_s,
-                              .energy_j =
-                                  items * item_flop * part / 2 * t->mac_j + a->bytes * t->hbm_j,
-                              .hbm_s = hbm_s,
-                              .bound = start_s > work_s  ? PZ_BOUND_STARTUP
-                                       : hbm_s >= work_s ? PZ_BOUND_HBM
-                                                         : PZ_BOUND_COMPUTE};
+  *out = (struct pz_estimate){
+      .latency_s = start_s + work_s,
+      .energy_j = pz_power_attention_j(c, items * item_flop * part / 2, scores, cycles) +
+                  a->bytes * t->hbm_j,
+      .hbm_s = hbm_s,
+      .bound = start_s > work_s  ? PZ_BOUND_STARTUP
+               : hbm_s >= work_s ? PZ_BOUND_HBM
+                                 : PZ_BOUND_COMPUTE};
 }

@@ -7,6 +7,7 @@
 #include "chip/tech.h"
 #include "core/alloc.h"
 #include "cost/attention.h"
+#include "cost/power.h"
 #include "workload/op.h"
 
 void pz_cost_init(struct pz_cost *cost, const struct pz_chip *chip, const struct pz_cluster *net) {
@@ -66,6 +67,7 @@ void pz_cost_set_chip(struct pz_cost *cost, const struct pz_chip *chip,
   bool link = chip->link_bytes_per_s > 0;
   cost->chip = *chip;
   cost->chip_key = fingerprint(chip);
+  cost->static_watts = pz_power_static_watts(chip);
   cost->net = net ? *net
               : link
                   ? pz_cluster_flat(INT64_C(1) << 32, chip->link_bytes_per_s, chip->link_latency_s)
@@ -192,7 +194,7 @@ static void vector_cost(const struct pz_chip *c, const struct pz_op *op, struct 
   if (c->calibration.n_kernels)
     time.rows_s += 3 * (double)op->scratch_bytes /
                    (pz_chip_hbm_bytes_per_s(c) * c->calibration.hbm_read_efficiency);
-  double energy = values * pz_vector_cycles(c, op->kind, op->direction) * t->lane_j +
+  double energy = values * pz_power_lane_ops(c, op->kind, op->direction) * t->lane_j +
                   bytes * (t->hbm_j + t->glb_j);
   time.compute_s += tail_ops(c, op, &energy) / pz_chip_vector_op_per_s(c);
   pz_vector_conclude(&time);
@@ -253,6 +255,7 @@ enum pz_status pz_cost_op(struct pz_cost *cost, const struct pz_op *op, struct p
     status = collective_cost(cost, op, &e, err);
   else if (op->op_class == PZ_CLASS_VECTOR)
     vector_cost(&cost->chip, op, &e);
+  e.energy_j += e.latency_s * cost->static_watts;
   if (status == PZ_OK) *out = e;
   return status;
 }

@@ -17,6 +17,7 @@ struct pz_cost {
   struct pz_map seen;     /* shape -> index of a mapping */
   struct pz_vec mappings; /* struct pz_mapping */
   uint64_t chip_key;
+  double static_watts;           /* that operators take beside the energy of what they do */
   const char *attention_library; /* whose flash attention graphs run; NULL: the chip's default */
   bool causal;                   /* flash attention of graphs skips the upper half of the scores */
   uint64_t asked, found;

@@ -1,9 +1,10 @@
-/* Tables of operators: any bytes give predictions, and a fit where there are times, or an error with
- * a message. */
+/* Tables of operators: any bytes give predictions, of power too, and a fit where there are times, or an
+ * error with a message. */
 #include <stdlib.h>
 
 #include "chip/chip_json.h"
 #include "cost/calibrate.h"
+#include "cost/power_table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
@@ -26,6 +27,16 @@ static void calibrate(const struct pz_chip *chip, const struct pz_csv *csv,
     require(err.message[0]);
 }
 
+static void power(const struct pz_chip *chip, const struct pz_csv *csv, struct pz_arena *arena) {
+  const struct pz_power_row *rows = NULL;
+  struct pz_error err = {0};
+  if (pz_power_predict(chip, "fuzz", csv, arena, &rows, &err) != PZ_OK) {
+    require(err.message[0]);
+    return;
+  }
+  for (uint32_t r = 0; r < csv->rows; r++) require(rows[r].sustained.watts >= 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   struct pz_chip chip;
   struct pz_cost cost;
@@ -36,8 +47,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   require(pz_chip_load(bytes % 2 ? "h200" : "tpuv4", &chip, &err) == PZ_OK);
   pz_arena_init(&arena, NULL);
   pz_cost_init(&cost, &chip, NULL);
-  if (pz_csv_parse("fuzz", (const char *)data, bytes, &arena, &csv, &err) == PZ_OK &&
-      pz_ops_predict(&cost, "fuzz", &csv, &arena, &us, &err) == PZ_OK) {
+  bool table = pz_csv_parse("fuzz", (const char *)data, bytes, &arena, &csv, &err) == PZ_OK;
+  if (table) power(&chip, &csv, &arena);
+  if (table && pz_ops_predict(&cost, "fuzz", &csv, &arena, &us, &err) == PZ_OK) {
     for (uint32_t r = 0; r < csv.rows; r++) require(us[r] > 0);
     calibrate(&chip, &csv, &arena);
   } else

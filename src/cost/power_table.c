@@ -1,0 +1,239 @@
+#include "cost/power_table.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "chip/chip.h"
+#include "core/text.h"
+#include "cost/attention.h"
+#include "cost/cost.h"
+#include "cost/fp8.h"
+#include "workload/op.h"
+
+/* ---- the operators -------------------------------------------------------------------------- */
+
+enum form { IDLE, PRODUCT, FP8_PRODUCT, LANE_PRODUCT, VECTOR, ATTENTION };
+
+/* activity: part of the energy that is control; the rest is of data that change (tensor products: 0.37
+ * of 0.37 + 0.33 pJ/FLOP, doi 10.1145/3712285.3759815). */
+static const struct known {
+  const char *name;
+  enum form form;
+  int kind;
+  const char *kernel;
+  double activity;
+} known[] = {
+    {"idle", IDLE, 0, "", 0},
+    {"gemm", PRODUCT, PZ_OP_MATMUL, "", 1},
+    {"gemm_zeros", PRODUCT, PZ_OP_MATMUL, "", 0.37 / (0.37 + 0.33)},
+    {"fp8_gemm", FP8_PRODUCT, PZ_OP_MATMUL, "", 1},
+    {"gemm_fp32", LANE_PRODUCT, PZ_OP_MATMUL, "", 1},
+    {"copy", VECTOR, PZ_OP_CAST, "default", 1}, /* PZ_OP_COPY is one that transposes */
+    {"copy_in_L2", VECTOR, PZ_OP_CAST, "default", 1},
+    {"relu", VECTOR, PZ_OP_RELU, "relu", 1},
+    {"gelu", VECTOR, PZ_OP_GELU, "gelu", 1},
+    {"silu", VECTOR, PZ_OP_SILU, "silu", 1},
+    {"rmsnorm", VECTOR, PZ_OP_RMSNORM, "rmsnorm", 1},
+    {"layernorm", VECTOR, PZ_OP_LAYERNORM, "layernorm", 1},
+    {"softmax", VECTOR, PZ_OP_SOFTMAX, "softmax", 1},
+    {"flash", ATTENTION, PZ_OP_ATTENTION, "fa2", 1},
+};
+enum { KNOWN = sizeof known / sizeof *known };
+
+static const char *known_name(const void *ctx, size_t i) {
+  (void)ctx;
+  return i < KNOWN ? known[i].name : NULL;
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+enum { B, M, N, K, CALL_US, WATTS, MHZ, JOULES, FLOP, COLUMNS };
+
+struct reader {
+  const char *name;
+  const struct pz_csv *csv;
+  uint32_t op, at[COLUMNS];
+  double cell[COLUMNS]; /* of the row being read */
+  struct pz_error *err;
+};
+
+static enum pz_status find_columns(struct reader *r) {
+  static const char *const heads[] = {
+      "b", "m", "n", "k", "call_us", "watts", "sm_mhz", "joules_per_call", "flop"};
+  r->op = pz_csv_column(r->csv, "op");
+  for (int i = 0; i < COLUMNS; i++) r->at[i] = pz_csv_column(r->csv, heads[i]);
+  if (r->at[B] == PZ_NONE) r->at[B] = pz_csv_column(r->csv, "batch");
+  if (r->op == PZ_NONE || r->at[M] == PZ_NONE || r->at[N] == PZ_NONE || r->at[K] == PZ_NONE)
+    return pz_fail(r->err, PZ_BAD_INPUT,
+                   "%s:1: a column is missing; accepted: op, b, m, n, k, and call_us, watts, "
+                   "sm_mhz, joules_per_call, flop where they are known",
+                   r->name);
+  return r->csv->rows > PZ_POWER_MOST_ROWS
+             ? pz_fail(r->err, PZ_BAD_INPUT, "%s: more than %d rows", r->name, PZ_POWER_MOST_ROWS)
+             : PZ_OK;
+}
+
+static enum pz_status read_row(struct reader *r, uint32_t i, uint32_t *op) {
+  const char *text = pz_csv_cell(r->csv, i, r->op);
+  char list[512];
+  enum pz_status status = PZ_OK;
+  for (*op = 0; *op < KNOWN && strcmp(known[*op].name, text) != 0;) (*op)++;
+  if (*op == KNOWN)
+    return pz_fail(r->err, PZ_BAD_INPUT, "%s:%u: unknown operator '%.40s'; accepted: %s", r->name,
+                   r->csv->lines[i], text, pz_text_join(list, sizeof list, known_name, NULL));
+  for (int c = 0; c < COLUMNS && status == PZ_OK; c++) {
+    r->cell[c] = c == B ? 1 : 0;
+    if (r->at[c] != PZ_NONE)
+      status =
+          pz_csv_number(r->name, r->csv, i, r->at[c], c <= K ? 0x1p30 : 1e24, &r->cell[c], r->err);
+  }
+  if (status != PZ_OK || known[*op].form == IDLE) return status;
+  bool product = known[*op].form != VECTOR;
+  for (int c = B; c <= (product ? K : N); c++)
+    if (r->cell[c] < 1 || r->cell[c] != floor(r->cell[c]))
+      return pz_fail(r->err, PZ_BAD_INPUT, "%s:%u: a size is %g; accepted: integers from 1 to 2^30",
+                     r->name, r->csv->lines[i], r->cell[c]);
+  if (r->cell[B] * r->cell[M] * r->cell[N] > 0x1p53)
+    return pz_fail(r->err, PZ_BAD_INPUT, "%s:%u: b x m x n is more than 2^53 values", r->name,
+                   r->csv->lines[i]);
+  return status;
+}
+
+/* ---- work of a call ------------------------------------------------------------------------- */
+
+static enum pz_status product_work(struct pz_cost *cost, const struct known *op,
+                                   const double cell[COLUMNS], struct pz_work *w,
+                                   struct pz_error *err) {
+  /* of an 8-bit product: half as many bits */
+  static const double FP8_PART = 0.5;
+  struct pz_product p = {(int64_t)cell[B], (int64_t)cell[M], (int64_t)cell[N], (int64_t)cell[K],
+                         true};
+  struct pz_mapping o = {0};
+  enum pz_status status = op->form == FP8_PRODUCT ? pz_cost_fp8_product(cost, &p, &o, err)
+                                                  : pz_cost_product(cost, &p, &o, err);
+  w->macs = cell[B] * cell[M] * cell[N] * cell[K];
+  w->mac_part = op->form == FP8_PRODUCT ? FP8_PART : 1;
+  w->local_bytes = o.local_bytes;
+  w->glb_bytes = o.glb_bytes;
+  w->hbm_bytes = o.hbm_bytes;
+  w->startup_s = o.startup_s;
+  w->core_s = fmax(o.compute_s, fmax(o.glb_s, o.local_s));
+  w->hbm_s = o.hbm_s;
+  return status;
+}
+
+/* A 32-bit product on the lanes, tiles as a 16-bit one's; each lane a multiply-add a cycle. */
+static enum pz_status lane_product_work(struct pz_cost *cost, const struct known *op,
+                                        const double cell[COLUMNS], struct pz_work *w,
+                                        struct pz_error *err) {
+  const struct pz_chip *c = &cost->chip;
+  enum pz_status status = product_work(cost, op, cell, w, err);
+  w->lane_ops = w->macs;
+  w->core_s = w->macs / (pz_chip_vector_op_per_s(c) * c->calibration.tensor_efficiency);
+  w->macs = 0;
+  return status;
+}
+
+static void vector_work(const struct pz_chip *c, const struct known *op, const double cell[COLUMNS],
+                        struct pz_work *w) {
+  double values = cell[B] * cell[M] * cell[N], bytes = 2 * 2 * values;
+  struct pz_vector_work v = {op->kind,         PZ_FORWARD, (int64_t)(cell[B] * cell[M]),
+                             (int64_t)cell[N], bytes,      true};
+  struct pz_vector_time t;
+  pz_vector_named(c, op->kernel, &v, &t);
+  w->lane_ops = values * pz_power_lane_ops(c, op->kind, PZ_FORWARD);
+  w->glb_bytes = bytes;
+  w->hbm_bytes = bytes * pz_cold_part(c, bytes);
+  w->startup_s = t.startup_s + t.rows_s;
+  w->core_s = fmax(t.compute_s, t.glb_s);
+  w->hbm_s = t.hbm_s;
+}
+
+/* Causal; b samples of as many heads as the column flop says, or one. */
+static void attention_work(const struct pz_chip *c, const struct known *op,
+                           const double cell[COLUMNS], struct pz_work *w) {
+  double scores = cell[M] * cell[N] / 2, flop = 4 * cell[B] * scores * cell[K];
+  double heads = fmin(fmax(1, floor(cell[FLOP] / flop + 0.5)), 1 << 20);
+  double bytes = 2 * 2 * cell[B] * heads * cell[K] * (cell[M] + cell[N]);
+  struct pz_attention_work a = {
+      .dims = {(int64_t)(cell[B] * heads), (int64_t)cell[M], (int64_t)cell[N], (int64_t)cell[K]},
+      .causal = true,
+      .library = op->kernel,
+      .bytes = bytes * pz_cold_part(c, bytes)};
+  struct pz_estimate e;
+  pz_attention_cost(c, &a, &e);
+  const struct pz_kernel *k = pz_attention_kernel(c, op->kernel, PZ_FORWARD);
+  w->macs = 2 * cell[B] * heads * scores * cell[K];
+  w->local_bytes = w->macs * pz_chip_local_bytes_per_mac(c);
+  w->lane_ops =
+      cell[B] * heads * scores * (k ? k->cycles : pz_vector_cycles(c, PZ_OP_SOFTMAX, PZ_FORWARD));
+  w->hbm_bytes = a.bytes;
+  w->startup_s = k ? k->startup_s : c->calibration.startup_s;
+  w->core_s = e.latency_s - w->startup_s;
+  w->hbm_s = e.hbm_s;
+}
+
+static enum pz_status work_of(struct pz_cost *cost, const struct known *op,
+                              const double cell[COLUMNS], struct pz_work *w, struct pz_error *err) {
+  *w = (struct pz_work){.activity = op->activity, .mac_part = 1};
+  switch (op->form) {
+  case IDLE: return PZ_OK;
+  case PRODUCT:
+  case FP8_PRODUCT: return product_work(cost, op, cell, w, err);
+  case LANE_PRODUCT: return lane_product_work(cost, op, cell, w, err);
+  case VECTOR: vector_work(&cost->chip, op, cell, w); return PZ_OK;
+  default: attention_work(&cost->chip, op, cell, w); return PZ_OK;
+  }
+}
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+/* `cool`: the chip without the fitted slower rate of long products, `warm`: with it. */
+static enum pz_status predict_row(struct pz_cost *cool, struct pz_cost *warm, struct reader *r,
+                                  uint32_t i, struct pz_power_row *out) {
+  uint32_t at;
+  struct pz_work throttled;
+  enum pz_status status = read_row(r, i, &at);
+  if (status != PZ_OK) return status;
+  const struct known *op = &known[at];
+  *out = (struct pz_power_row){.op = op->name,
+                               .m = (int64_t)r->cell[M],
+                               .n = (int64_t)r->cell[N],
+                               .k = (int64_t)r->cell[K],
+                               .call_s = r->cell[CALL_US] / 1e6,
+                               .watts = r->cell[WATTS],
+                               .clock_hz = r->cell[MHZ] * 1e6,
+                               .joules = r->cell[JOULES]};
+  status = work_of(cool, op, r->cell, &out->work, r->err);
+  if (status == PZ_OK) status = work_of(warm, op, r->cell, &throttled, r->err);
+  if (status != PZ_OK) return status;
+  out->throttled_s = throttled.startup_s + fmax(throttled.core_s, throttled.hbm_s);
+  if (op->form == IDLE) {
+    out->sustained.watts = out->called.watts = pz_power_idle_watts(&cool->chip);
+    return PZ_OK;
+  }
+  pz_power_sustained(&cool->chip, &out->work, 0, &out->sustained);
+  pz_power_sustained(&cool->chip, &out->work, out->call_s, &out->called);
+  return PZ_OK;
+}
+
+enum pz_status pz_power_predict(const struct pz_chip *chip, const char *name,
+                                const struct pz_csv *csv, struct pz_arena *arena,
+                                const struct pz_power_row **rows, struct pz_error *err) {
+  struct reader r = {.name = name, .csv = csv, .err = err};
+  struct pz_chip without = *chip;
+  struct pz_cost cool, warm;
+  without.calibration.throttle = 1;
+  enum pz_status status = find_columns(&r);
+  if (status != PZ_OK) return status;
+  struct pz_power_row *out = pz_arena_alloc(arena, csv->rows, sizeof *out);
+  if (!out) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
+  pz_cost_init(&cool, &without, NULL);
+  pz_cost_init(&warm, chip, NULL);
+  for (uint32_t i = 0; i < csv->rows && status == PZ_OK; i++)
+    status = predict_row(&cool, &warm, &r, i, &out[i]);
+  pz_cost_release(&cool);
+  pz_cost_release(&warm);
+  if (status == PZ_OK) *rows = out;
+  return status;
+}

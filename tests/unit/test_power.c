@@ -1,0 +1,192 @@
+/* Power of operators that run for seconds: energy, static power, the clock that a limit allows. */
+#include "unit/testing.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "chip/chip.h"
+#include "core/alloc.h"
+#include "core/file.h"
+#include "cost/cost.h"
+#include "cost/power_table.h"
+#include "workload/op.h"
+
+static struct pz_chip load(const char *name) {
+  struct pz_chip c;
+  struct pz_error err = {0};
+  if (pz_chip_load(name, &c, &err) != PZ_OK) fail_msg("%s", err.message);
+  return c;
+}
+
+/* A long product: nothing but multiplications at the chip's full rate. */
+static struct pz_work product(const struct pz_chip *c, double seconds) {
+  return (struct pz_work){.macs = pz_chip_tensor_flop_per_s(c) / 2 * seconds,
+                          .mac_part = 1,
+                          .activity = 1,
+                          .core_s = seconds};
+}
+
+static void a_limit_lowers_the_clock(void **state) {
+  (void)state;
+  struct pz_chip c = load("h200");
+  struct pz_work w = product(&c, 1e-3);
+  double before = 0;
+  c.watts = 0;
+  struct pz_power free, p;
+  pz_power_sustained(&c, &w, 0, &free);
+  assert_true(free.clock_hz == c.clock_hz && free.latency_s == w.core_s);
+  for (double limit = 900; limit >= 300; limit -= 50) {
+    c.watts = limit;
+    pz_power_sustained(&c, &w, 0, &p);
+    assert_true(p.watts <= limit && p.latency_s >= before);
+    if (free.watts > limit) {
+      assert_true(fabs(p.watts / limit - 1) < 1e-6 && p.clock_hz < c.clock_hz);
+      assert_true(p.joules < free.joules); /* a lower voltage */
+      assert_true(fabs(p.latency_s * p.clock_hz / (w.core_s * c.clock_hz) - 1) < 1e-9);
+    }
+    before = p.latency_s;
+  }
+}
+
+static void memory_does_not_wait_for_the_clock(void **state) {
+  (void)state;
+  struct pz_chip c = load("h200");
+  struct pz_work w = {.hbm_bytes = pz_chip_hbm_bytes_per_s(&c) * 1e-3,
+                      .lane_ops = 1e9,
+                      .activity = 1,
+                      .core_s = 1e-4,
+                      .hbm_s = 1e-3};
+  struct pz_power p;
+  c.watts = 520;
+  pz_power_sustained(&c, &w, 0, &p);
+  assert_true(p.clock_hz < c.clock_hz && p.latency_s == w.hbm_s && p.watts <= c.watts);
+}
+
+/* Half as many calls a second: static power stays, dynamic power halves. */
+static void calls_that_wait_take_static_power(void **state) {
+  (void)state;
+  struct pz_chip c = load("h200");
+  struct pz_work w = product(&c, 1e-5);
+  struct pz_power one, half;
+  c.watts = 0;
+  pz_power_sustained(&c, &w, 0, &one);
+  pz_power_sustained(&c, &w, 2e-5, &half);
+  assert_true(half.watts < one.watts && half.joules > one.joules);
+  assert_true(half.watts > pz_power_idle_watts(&c));
+}
+
+static void the_original_library_has_no_static_power(void **state) {
+  (void)state;
+  struct pz_chip c = load("tpuv4");
+  struct pz_work w = product(&c, 1e-3);
+  struct pz_power p;
+  assert_true(pz_power_static_watts(&c) == 0);
+  pz_power_sustained(&c, &w, 0, &p);
+  assert_true(p.joules == w.macs * pz_tech_at(c.tech)->mac_j && p.clock_hz == c.clock_hz);
+}
+
+/* Operators of a graph take static power too. */
+static void operators_take_static_power(void **state) {
+  (void)state;
+  struct pz_chip c = load("h200");
+  struct pz_cost cost;
+  struct pz_estimate e;
+  struct pz_op op = {.name = "add",
+                     .kind = PZ_OP_ADD,
+                     .op_class = PZ_CLASS_VECTOR,
+                     .dims = {1, 4096, 4096, 0},
+                     .bytes_read = 1 << 26,
+                     .bytes_written = 1 << 25};
+  pz_cost_init(&cost, &c, NULL);
+  assert_int_equal(pz_cost_op(&cost, &op, &e, NULL), PZ_OK);
+  pz_cost_release(&cost);
+  double watts = e.energy_j / e.latency_s;
+  assert_true(watts > pz_power_static_watts(&c) && watts < 1.1 * c.watts);
+}
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+/* Mean errors of watts and joules; rows of the file, 0 where it is not there. */
+static uint32_t errors(const char *path, double *watts, double *joules) {
+  struct pz_chip c = load("h200");
+  struct pz_arena arena;
+  struct pz_csv csv;
+  struct pz_error err = {0};
+  const struct pz_power_row *rows = NULL;
+  char *text = NULL;
+  size_t bytes = 0;
+  int n_joules = 0;
+  if (pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, &err) != PZ_OK) return 0;
+  pz_arena_init(&arena, NULL);
+  if (pz_csv_parse(path, text, bytes, &arena, &csv, &err) != PZ_OK ||
+      pz_power_predict(&c, path, &csv, &arena, &rows, &err) != PZ_OK)
+    fail_msg("%s", err.message);
+  *watts = *joules = 0;
+  for (uint32_t i = 0; i < csv.rows; i++) {
+    *watts += fabs(rows[i].called.watts / rows[i].watts - 1) / csv.rows;
+    if (rows[i].joules <= 0) continue;
+    *joules += fabs(rows[i].called.joules / rows[i].joules - 1);
+    n_joules++;
+  }
+  *joules /= n_joules;
+  uint32_t n = csv.rows;
+  pz_free(text);
+  pz_arena_release(&arena);
+  return n;
+}
+
+static void measured_operators(void **state) {
+  (void)state;
+  static const char *const paths[] = {PHAZE_TEST_DATA "/power.csv",
+                                      PHAZE_TEST_DATA "/../../../shared/ref/h200/power.csv"};
+  for (size_t i = 0; i < 2; i++) {
+    double watts = 0, joules = 0;
+    uint32_t n = errors(paths[i], &watts, &joules);
+    if (i && !n) {
+      print_message("no ../shared/ref/h200: skipped\n");
+      continue;
+    }
+    print_message("  %u operators, mean error of watts %.1f%%, joules %.1f%%\n", n, 100 * watts,
+                  100 * joules);
+    assert_true(n >= (i ? 14 : 5) && watts < 0.12 && joules < 0.20);
+  }
+}
+
+static void bad_tables_say_what_is_accepted(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *message;
+  } bad[] = {{"op,b,m,n\ngemm,1,2,3\n", "t:1: a column is missing; accepted: op, b, m, n, k"},
+             {"op,b,m,n,k\ngem,1,2,3,4\n", "t:2: unknown operator 'gem'; accepted: idle, gemm"},
+             {"op,b,m,n,k\ngemm,1,2,3,0\n", "t:2: a size is 0; accepted: integers from 1"},
+             {"op,b,m,n,k\ngemm,1,2,3.5,8\n", "t:2: a size is 3.5; accepted: integers"},
+             {"op,b,m,n,k,watts\ngemm,1,2,3,8,-4\n", "t:2:"}};
+  struct pz_chip c = load("h200");
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    struct pz_arena arena;
+    struct pz_csv csv;
+    struct pz_error err = {0};
+    const struct pz_power_row *rows = NULL;
+    pz_arena_init(&arena, NULL);
+    assert_int_equal(pz_csv_parse("t", bad[i].text, strlen(bad[i].text), &arena, &csv, &err),
+                     PZ_OK);
+    assert_int_equal(pz_power_predict(&c, "t", &csv, &arena, &rows, &err), PZ_BAD_INPUT);
+    if (strncmp(err.message, bad[i].message, strlen(bad[i].message)) != 0)
+      fail_msg("%s", err.message);
+    pz_arena_release(&arena);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_limit_lowers_the_clock),
+      cmocka_unit_test(memory_does_not_wait_for_the_clock),
+      cmocka_unit_test(calls_that_wait_take_static_power),
+      cmocka_unit_test(the_original_library_has_no_static_power),
+      cmocka_unit_test(operators_take_static_power),
+      cmocka_unit_test(measured_operators),
+      cmocka_unit_test(bad_tables_say_what_is_accepted),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
