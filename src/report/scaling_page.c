@@ -32,9 +32,9 @@ static bool tell_parts(const struct pz_scaling *s, json_t *datasets) {
 
 static bool tell_about(const struct pz_scaling *s, json_t *datasets) {
   json_t *rows = pz_dataset_add(datasets, "about", "model,chip,cluster,scaling");
+  if (!rows) return false;
   json_t *model = json_string(s->model); /* a path may be any bytes */
-  return rows &&
-         pz_dataset_row(rows, json_pack("[o,s,s,s]", model ? model : json_string("model"), s->chip,
+  return pz_dataset_row(rows, json_pack("[o,s,s,s]", model ? model : json_string("model"), s->chip,
                                         s->cluster ? s->cluster : "", s->weak ? "weak" : "strong"));
 }
 
