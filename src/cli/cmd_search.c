@@ -1,17 +1,22 @@
 /* phaze search: the best chip of a design space for given models, with their training plans. */
+#include "cli/search_boxes.h"
 #include "cli/study_run.h"
+#include "core/alloc.h"
 #include "report/result_table.h"
 #include "study/result_json.h"
 
 struct settings {
   struct pz_common common;
   struct pz_study_settings study;
+  struct pz_box_settings box;
 };
 
-static const struct settings defaults = {.study = PZ_STUDY_SETTINGS_DEFAULT};
+static const struct settings defaults = {.study = PZ_STUDY_SETTINGS_DEFAULT,
+                                         .box = PZ_BOX_SETTINGS_DEFAULT};
 
 static const struct pz_option options[] = {PZ_COMMON_OPTIONS(struct settings),
-                                           PZ_STUDY_OPTIONS(struct settings, study)};
+                                           PZ_STUDY_OPTIONS(struct settings, study),
+                                           PZ_BOX_OPTIONS(struct settings, box)};
 
 static json_t *timing_json(const struct pz_study_run *r) {
   const struct pz_run_times t = pz_run_times(r->run);
@@ -40,7 +45,71 @@ static enum pz_status tell(struct pz_study_run *r) {
   return status;
 }
 
+/* ---- a space of ranges ---------------------------------------------------------------------- */
+
+/* Settings of which only those differ from the defaults that a space of ranges knows. */
+static struct settings box_part(const struct settings *s) {
+  struct settings x = defaults;
+  x.study.space = s->study.space;
+  x.study.devices = s->study.devices;
+  x.study.batch = s->study.batch;
+  x.study.seq = s->study.seq;
+  x.study.threads = s->study.threads;
+  x.study.dir = s->study.dir;
+  x.box = s->box;
+  return x;
+}
+
+static enum pz_exit search_boxes(const struct settings *s, char **models, int n_models,
+                                 struct pz_range_space *space) {
+  char text[160];
+  struct settings known = box_part(s);
+  const struct pz_option *other =
+      pz_command_changed(&pz_cmd_search, offsetof(struct settings, study), s, &known);
+  if (other) {
+    snprintf(text, sizeof text, "--%s does not apply to the space of ranges %.48s", other->name,
+             space->name);
+    return pz_command_misuse(&pz_cmd_search, text);
+  }
+  struct pz_box_call call = {.common = &s->common,
+                             .box = &s->box,
+                             .models = models,
+                             .n_models = n_models,
+                             .devices = s->study.devices,
+                             .batch = s->study.batch,
+                             .seq = s->study.seq,
+                             .threads = s->study.threads,
+                             .dir = s->study.dir};
+  return pz_search_boxes(&call, space);
+}
+
+/* True: the space is one of ranges, or could not be read; *code is the exit status. */
+static bool is_range_search(const struct settings *s, char **models, int n_models,
+                            enum pz_exit *code) {
+  struct pz_error err = {0};
+  bool is = false;
+  struct pz_range_space *space = pz_calloc(1, sizeof *space);
+  enum pz_status status = space ? pz_range_load(s->study.space, space, &is, &err)
+                                : pz_fail(&err, PZ_NO_MEMORY, "out of memory for the space");
+  if (status != PZ_OK)
+    *code = pz_command_fail(&err);
+  else if (is)
+    *code = search_boxes(s, models, n_models, space);
+  pz_free(space);
+  return status != PZ_OK || is;
+}
+
+static const char *box_misuse(const struct settings *s, char *text, size_t size) {
+  struct settings x = *s;
+  x.box = defaults.box;
+  const struct pz_option *o =
+      pz_command_changed(&pz_cmd_search, offsetof(struct settings, box), s, &x);
+  if (o) snprintf(text, size, "--%s requires a space of ranges, as --space modern", o->name);
+  return o ? text : NULL;
+}
+
 static enum pz_exit run(int argc, char **argv) {
+  char text[120];
   struct settings s = defaults;
   struct pz_error err = {0};
   struct pz_study_run r = {.common = &s.common, .s = &s.study, .err = &err};
@@ -48,6 +117,8 @@ static enum pz_exit run(int argc, char **argv) {
   int n_args;
   if (!pz_command_begin(&pz_cmd_search, argc, argv, &s, &n_args, &code)) return code;
   const char *wrong = pz_study_run_misuse(&s.study, n_args);
+  if (!wrong && is_range_search(&s, argv + 1, n_args, &code)) return code;
+  if (!wrong) wrong = box_misuse(&s, text, sizeof text);
   if (wrong) return pz_command_misuse(&pz_cmd_search, wrong);
   enum pz_status status = pz_study_run_begin(&r, argv + 1, n_args);
   if (status == PZ_OK) status = pz_study_run_search(&r);
@@ -73,7 +144,14 @@ const struct pz_command pz_cmd_search = {
               "Examples:\n"
               "  phaze search gpt2-xl llama2-7b -o run\n"
               "  phaze search llama3-8b --budget h200 --devices 256 --batch 1024\n"
-              "  phaze search bert-large --space ./space.json --objective per-watt\n",
+              "  phaze search bert-large --space ./space.json --objective per-watt\n"
+              "\n"
+              "A space of ranges, as modern, is too large to list. Its chips are judged by the\n"
+              "fastest training plan of 'phaze place', on a cluster whose scale-up groups have\n"
+              "the chip's link rate, relative to the description of an H100. Boxes of chips are\n"
+              "closed by limits and bounds; -o DIR keeps them for 'phaze verify':\n"
+              "  phaze search llama3-70b --space modern --node 5nm --limit-mm2 814\n"
+              "    --limit-watts 700 --batch 2048 -o run\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .run = run,

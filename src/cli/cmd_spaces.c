@@ -1,5 +1,9 @@
 /* phaze spaces: the built-in design spaces, or spaces from files. */
+#include <inttypes.h>
+
+#include "box/range_space.h"
 #include "cli/command.h"
+#include "core/alloc.h"
 #include "core/text.h"
 
 struct settings {
@@ -56,10 +60,71 @@ static void print_space(const struct pz_space *s, uint32_t n) {
     printf("  %-13s %s\n", pz_axis_name(a), axis_text(s, a, text, sizeof text));
 }
 
+/* ---- spaces of ranges ----------------------------------------------------------------------- */
+
+static json_t *range_json(const struct pz_range_space *s) {
+  json_t *axes = json_object(), *arrays = json_array(), *hbm = json_array(), *nodes = json_array();
+  char text[48];
+  for (int i = 0; i < s->n_nodes; i++)
+    json_array_append_new(nodes, json_string(pz_tech_at(s->node[i])->name));
+  for (int i = 0; i < s->n_arrays; i++) {
+    snprintf(text, sizeof text, "%" PRId64 "x%" PRId64, s->array[i].rows, s->array[i].cols);
+    json_array_append_new(arrays, json_string(text));
+  }
+  for (int i = 0; i < s->n_hbm; i++)
+    json_array_append_new(hbm, json_string(pz_hbm_generations[s->hbm[i]].name));
+  for (enum pz_range_axis a = 0; a < PZ_RANGE_AXES; a++) {
+    json_t *values = json_array();
+    for (int i = 0; i < s->n[a]; i++) json_array_append_new(values, json_integer(s->value[a][i]));
+    json_object_set_new(axes, pz_range_axis_name(a), values);
+  }
+  return json_pack("{s:s,s:s,s:I,s:o,s:o,s:o,s:o}", "name", s->name, "about", s->about, "chips",
+                   (json_int_t)pz_range_chips(s), "nodes", nodes, "arrays", arrays, "hbm", hbm,
+                   "axes", axes);
+}
+
+static void print_range(const struct pz_range_space *s) {
+  char chips[32];
+  printf("%s: %s\n", s->name, s->about);
+  printf("  %s chips, not listed but searched by boxes\n",
+         pz_text_count(chips, sizeof chips, pz_range_chips(s)));
+  printf("  %-19s", "nodes");
+  for (int i = 0; i < s->n_nodes; i++) printf(" %s", pz_tech_at(s->node[i])->name);
+  printf("\n  %-19s", "arrays");
+  for (int i = 0; i < s->n_arrays; i++)
+    printf(" %" PRId64 "x%" PRId64, s->array[i].rows, s->array[i].cols);
+  printf("\n  %-19s", "hbm");
+  for (int i = 0; i < s->n_hbm; i++) printf(" %s", pz_hbm_generations[s->hbm[i]].name);
+  printf("\n");
+  for (enum pz_range_axis a = 0; a < PZ_RANGE_AXES; a++)
+    printf("  %-19s %d .. %d (%d)\n", pz_range_axis_name(a), s->value[a][0],
+           s->value[a][s->n[a] - 1], s->n[a]);
+}
+
+/* *is: false where the name is not of a space of ranges. */
+static enum pz_status show_range(const char *name, const struct settings *set, json_t *list,
+                                 bool *is, struct pz_error *err) {
+  struct pz_range_space *s = pz_calloc(1, sizeof *s);
+  enum pz_status status = s ? pz_range_load(name, s, is, err)
+                            : pz_fail(err, PZ_NO_MEMORY, "out of memory for the space");
+  if (status == PZ_OK && *is && set->budget)
+    status = pz_fail(err, PZ_BAD_USE,
+                     "--budget does not apply to the space of ranges %s; accepted: limits of "
+                     "'phaze search'",
+                     s->name);
+  if (status == PZ_OK && *is && set->common.json) json_array_append_new(list, range_json(s));
+  if (status == PZ_OK && *is && !set->common.json) print_range(s);
+  pz_free(s);
+  return status;
+}
+
 static enum pz_status show(const char *name, const struct settings *set, json_t *list,
                            struct pz_error *err) {
   struct pz_space s;
   uint32_t n = 0;
+  bool range = false;
+  enum pz_status ranged = show_range(name, set, list, &range, err);
+  if (ranged != PZ_OK || range) return ranged;
   enum pz_status status = pz_space_load(name, &s, err);
   if (status == PZ_OK && set->budget) status = pz_space_set_budget(&s, set->budget, err);
   if (status == PZ_OK) status = pz_space_count(&s, &n, err);
@@ -81,6 +146,9 @@ static enum pz_exit run(int argc, char **argv) {
     status = show(argv[i + 1], &s, list, &call.err);
   for (size_t i = 0; call.n_args == 0 && pz_space_preset_name(i) && status == PZ_OK; i++)
     status = show(pz_space_preset_name(i), &s, list, &call.err);
+  for (size_t i = 0; call.n_args == 0 && !s.budget && pz_range_preset_name(i) && status == PZ_OK;
+       i++)
+    status = show(pz_range_preset_name(i), &s, list, &call.err);
   if (status == PZ_OK && s.common.json) status = pz_command_json(json_incref(list), &call.err);
   json_decref(list);
   return pz_call_end(&call, status);
@@ -98,6 +166,12 @@ const struct pz_command pz_cmd_spaces = {
               "The area limit removes chips that are too large. Chips with several tensor cores\n"
               "and several vector cores that use less than least_part of the limit are removed\n"
               "too.\n"
+              "\n"
+              "A space of ranges is too large to list. Its file is\n"
+              "  {name, about, nodes: [\"5nm\"], arrays: [\"64x64\"], hbm: [\"hbm3e\"], axes:\n"
+              "   {tensor_cores, local_kib, vector_cores, lanes, glb_mib,\n"
+              "    glb_bytes_per_cycle, clock_mhz, hbm_stacks, link_gb_per_s}}\n"
+              "with each axis a list of increasing integers or {from, to, step}.\n"
               "\n"
               "Examples:\n"
               "  phaze spaces\n"

@@ -1,4 +1,5 @@
 /* phaze verify: recomputes a run from its inputs and compares. */
+#include "box/certificate.h"
 #include "cli/command.h"
 #include "core/colour.h"
 #include "core/text.h"
@@ -44,7 +45,8 @@ static enum pz_status verify(const struct settings *s, const char *dir, bool *ho
   o.sample = (uint32_t)s->sample;
   o.say = say;
   o.ctx = &t;
-  enum pz_status status = pz_verify(dir, &o, holds, err);
+  enum pz_status status =
+      pz_box_is_run(dir) ? pz_box_verify(dir, &o, holds, err) : pz_verify(dir, &o, holds, err);
   if (status == PZ_OK && s->common.json)
     status = pz_command_json(json_pack("{s:b,s:O}", "holds", *holds, "checks", t.checks), err);
   json_decref(t.checks);
@@ -72,8 +74,10 @@ const struct pz_command pz_cmd_verify = {
               "space was evaluated or excluded, with the same bounds; every recorded evaluation\n"
               "has the same throughput and plan; the result is the same, and its plans pass a\n"
               "checker that shares no code with their solver; no chip of a random sample of the\n"
-              "excluded ones, evaluated without bounds, is better than the result. Exit status\n"
-              "1 if a check fails.\n"
+              "excluded ones, evaluated without bounds, is better than the result. Of a search\n"
+              "in a space of ranges: the boxes hold every chip once, the best chip has its\n"
+              "value, and a random sample of the boxes is closed rightly. Exit status 1 if a\n"
+              "check fails.\n"
               "\n"
               "Examples:\n"
               "  phaze verify run\n"

@@ -106,6 +106,7 @@ void pz_cost_counts(const struct pz_cost *cost, uint64_t *asked, uint64_t *found
 enum pz_status pz_cost_product(struct pz_cost *cost, const struct pz_product *p,
                                struct pz_mapping *out, struct pz_error *err) {
   if (!cost || !p || !out) return pz_need(NULL, !cost ? "cost" : !p ? "product" : "out", err);
+  if (cost->times) return pz_product_times_get(cost->times, p, &cost->chip, out, err);
   const int64_t key[] = {p->batch, p->m, p->n, p->k, p->warm, (int64_t)cost->chip_key};
   uint32_t at = pz_map_get(&cost->seen, key, sizeof key);
   cost->asked++;

@@ -6,6 +6,7 @@
 #include "core/vec.h"
 #include "cost/collective.h"
 #include "cost/grouped.h"
+#include "cost/product_times.h"
 #include "cost/vector.h"
 
 /* A chip with its network, and the estimates made so far, kept by operator and chip: chips that
@@ -17,9 +18,10 @@ struct pz_cost {
   struct pz_map seen;     /* shape -> index of a mapping */
   struct pz_vec mappings; /* struct pz_mapping */
   uint64_t chip_key;
-  double static_watts;           /* that operators take beside the energy of what they do */
-  const char *attention_library; /* whose flash attention graphs run; NULL: the chip's default */
-  bool causal;                   /* flash attention of graphs skips the upper half of the scores */
+  double static_watts;            /* that operators take beside the energy of what they do */
+  const char *attention_library;  /* whose flash attention graphs run; NULL: the chip's default */
+  bool causal;                    /* flash attention of graphs skips the upper half of the scores */
+  struct pz_product_times *times; /* of products, for many chips; NULL: each is mapped */
   uint64_t asked, found;
 };
 

@@ -6,10 +6,13 @@
 
 #include "chip/chip.h"
 #include "core/alloc.h"
+#include "core/map.h"
 #include "core/num.h"
 #include "core/pool.h"
 #include "core/vec.h"
 #include "cost/constants.h"
+#include "place/recompute.h"
+#include "workload/op.h"
 
 const char *const pz_plan_objective_names[] = {"time", "memory", "cost", NULL};
 
@@ -25,6 +28,8 @@ struct shape {
   struct pz_step_model *m; /* NULL: made again when a plan is priced */
   double once_s,
       several_s; /* a microbatch through all layers, as the only one and as one of several */
+  uint32_t first_grid, n_grids;
+  uint64_t timed_for; /* key of the chip */
   enum pz_status status;
   struct pz_error err;
 };
@@ -53,6 +58,11 @@ struct search {
   int64_t node, n_blocks;
   int64_t *again, *least_again; /* layers computed again, of every stage */
   const struct shape *least_shape;
+
+  /* of many chips */
+  double cutoff_s;          /* longer steps do not matter; 0: all do */
+  struct kept_memory *kept; /* what plans need; NULL: one chip */
+  struct frontier *collect; /* plans of a grid go there instead of being priced */
 };
 
 /* ---- the space ------------------------------------------------------------------------------ */
@@ -262,7 +272,7 @@ static enum pz_status list_divisions(struct search *s, const struct pz_training_
   int64_t even_first = pz_plan_blocks(p, blocks, 0), even_last = pz_plan_blocks(p, blocks, n - 1);
   s->divisions.n = 0;
   bool good = add_division(s, 0, 0);
-  for (int64_t m = fewest; n > 1 && m <= fewest + (n > 2) && good; m++) {
+  for (int64_t m = fewest; !s->q->even && n > 1 && m <= fewest + (n > 2) && good; m++) {
     int64_t ends = blocks - (n - 2) * m, most = n == 2 ? blocks - 1 : m;
     for (int64_t f = pz_max(1, ends - most); f <= pz_min(most, ends - 1) && good; f++)
       if (f != even_first || ends - f != even_last) good = add_division(s, f, ends - f);
@@ -326,6 +336,7 @@ static double stage_bytes(const struct shape *x, const struct pz_training_plan *
 /* Of a plan that needs more than this no more need be known. */
 static double most_bytes(const struct search *s) {
   const struct pz_found_plans *f = &s->found;
+  if (s->kept) return s->hbm_bytes;
   if (!f->n) return f->has_least ? pz_fmax(s->hbm_bytes, f->least.p.peak_bytes) : HUGE_VAL;
   bool memory = s->q->objective == PZ_PLAN_MEMORY && f->n == s->top;
   return memory ? f->list[f->n - 1].p.peak_bytes : s->hbm_bytes;
@@ -348,7 +359,7 @@ static double peak_bytes(const struct search *s, const struct shape *x,
 /* Where nothing has been found to fit: the plan that needs least. */
 static void note_least(struct search *s, const struct shape *x, const struct pz_training_plan *p,
                        double bytes) {
-  if (s->found.n || (s->found.has_least && bytes >= s->found.least.p.peak_bytes)) return;
+  if (s->kept || s->found.n || (s->found.has_least && bytes >= s->found.least.p.peak_bytes)) return;
   s->found.has_least = true;
   s->found.least = (struct pz_found_plan){.plan = *p, .p = {.peak_bytes = bytes}};
   s->least_shape = x;
@@ -509,7 +520,7 @@ static double recompute_fewest(const struct search *s, const struct shape *x,
                                struct pz_training_plan *p) {
   bool memory = s->q->objective == PZ_PLAN_MEMORY;
   if (!memory && recompute_within(s, x, p, s->hbm_bytes)) return s->hbm_bytes;
-  if (!memory && s->found.n) return HUGE_VAL;
+  if (!memory && (s->found.n || s->kept)) return HUGE_VAL;
   p->recompute = PZ_RECOMPUTATION_FULL;
   p->stage_recompute = s->again;
   double least = least_peak(s, x, p);
@@ -517,11 +528,93 @@ static double recompute_fewest(const struct search *s, const struct shape *x,
   return recompute_within(s, x, p, least) ? least : HUGE_VAL;
 }
 
+/* ---- memory of plans on many chips ---------------------------------------------------------- */
+
+enum { MOST_KEPT_BYTES = 256 << 20 };
+
+/* What a plan needs with this much HBM: bytes, and the recomputation that brings them. */
+struct needed {
+  double bytes;
+  enum pz_recomputation recompute;
+  int64_t layers;
+  const int64_t *stages;
+};
+
+struct kept_memory {
+  struct pz_arena arena;
+  struct pz_map map;
+  struct pz_vec needed; /* struct needed */
+};
+
+static void begin_kept(struct kept_memory *k) {
+  pz_arena_init(&k->arena, NULL);
+  pz_map_init(&k->map, &k->arena);
+  pz_vec_init(&k->needed, &k->arena, sizeof(struct needed));
+}
+
+static double find_bytes(const struct search *s, const struct shape *x, struct pz_training_plan *p,
+                         bool full) {
+  return full ? recompute_fewest(s, x, p) : peak_bytes(s, x, p);
+}
+
+static enum pz_status keep_needed(struct kept_memory *k, const int64_t *key, size_t bytes,
+                                  const struct pz_training_plan *p, struct needed *n) {
+  uint32_t at = k->needed.n;
+  if (n->stages) {
+    int64_t *copy = pz_arena_alloc(&k->arena, (size_t)p->pp, sizeof *copy);
+    if (!copy) return PZ_NO_MEMORY;
+    memcpy(copy, n->stages, (size_t)p->pp * sizeof *copy);
+    n->stages = copy;
+  }
+  if (!pz_vec_push(&k->needed, n)) return PZ_NO_MEMORY;
+  return pz_map_put(&k->map, key, bytes, at);
+}
+
+/* Bytes of the plan, whose recomputation is set where it is chosen. */
+static enum pz_status needed_bytes(struct search *s, const struct shape *x,
+                                   struct pz_training_plan *p, bool full, double *bytes) {
+  struct kept_memory *k = s->kept;
+  if (!k) return *bytes = find_bytes(s, x, p, full), PZ_OK;
+  if (k->arena.total_bytes > MOST_KEPT_BYTES) {
+    pz_arena_release(&k->arena);
+    begin_kept(k);
+  }
+  const int64_t key[] = {x - pz_vec_at(&s->shapes, struct shape, 0),
+                         p->pp,
+                         p->vpp,
+                         p->dp,
+                         p->zero,
+                         p->first_layers,
+                         p->last_layers,
+                         (int64_t)p->order,
+                         (int64_t)p->recompute,
+                         full,
+                         (int64_t)s->hbm_bytes};
+  uint32_t at = pz_map_get(&k->map, key, sizeof key);
+  struct needed n;
+  if (at == PZ_NONE) {
+    n.bytes = find_bytes(s, x, p, full);
+    bool fits = n.bytes <= s->hbm_bytes;
+    n.recompute = p->recompute;
+    n.layers = p->recompute_layers;
+    n.stages = fits ? p->stage_recompute : NULL;
+    if (keep_needed(k, key, sizeof key, p, &n) != PZ_OK)
+      return pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
+  } else {
+    n = *pz_vec_at(&k->needed, struct needed, at);
+  }
+  p->recompute = n.recompute;
+  p->recompute_layers = n.layers;
+  p->stage_recompute = n.stages;
+  return *bytes = n.bytes, PZ_OK;
+}
+
 /* ---- one plan ------------------------------------------------------------------------------- */
 
 /* Could a plan with this bound of its time, or bytes, be among the best?  */
 static bool promises(const struct search *s, const struct pz_training_plan *p, double bound_s,
                      double bytes) {
+  if (s->cutoff_s > 0 && bound_s >= s->cutoff_s) return false;
   if (s->found.n < s->top) return true;
   struct pz_found_plan one = {.plan = *p, .p = {.step_s = bound_s, .peak_bytes = bytes}};
   return is_before(s, &one, &s->found.list[s->found.n - 1]);
@@ -541,7 +634,7 @@ static enum pz_status check_bound(const struct search *s, const struct shape *x,
                                   const struct pz_training_plan *p, double bytes, bool *excluded) {
   double bound;
   *excluded = false;
-  if (s->found.n < s->top) return PZ_OK;
+  if (s->found.n < s->top && !(s->cutoff_s > 0)) return PZ_OK;
   enum pz_status status = pz_step_bound(x->m, p, &bound, s->err);
   if (status == PZ_OK) *excluded = !promises(s, p, bound, bytes);
   return status;
@@ -560,7 +653,9 @@ static enum pz_status try_recompute(struct search *s, const struct shape *x,
   if (!memory) status = check_bound(s, x, p, 0, &excluded);
   if (status != PZ_OK) return status;
   if (excluded) return c->by_bound++, PZ_OK;
-  double bytes = full ? recompute_fewest(s, x, p) : peak_bytes(s, x, p);
+  double bytes = 0;
+  status = needed_bytes(s, x, p, full, &bytes);
+  if (status != PZ_OK) return status;
   if (bytes > s->hbm_bytes) note_least(s, x, p, bytes);
   if (bytes > pz_fmin(s->hbm_bytes, most_bytes(s))) return c->by_memory++, PZ_OK;
   if (full || memory) status = check_bound(s, x, p, bytes, &excluded);
@@ -615,7 +710,167 @@ static enum pz_status price_least(struct search *s) {
   return pz_step_price(s->least_shape->m, &least->plan, &least->p, NULL, s->err);
 }
 
+/* ---- plans that may be best on some chip ---------------------------------------------------- */
+
+/* The pipeline's lower bound is the largest, over the stages, of a sum of what a layer takes, its recomputation, the
+ * layers at the ends and transfers: here how many of each.  None of these numbers depends on the chip. */
+enum { MOST_KINDS = 3 };
+enum { FORM_ENDS = 3 * MOST_KINDS, FORM_SEND = FORM_ENDS + 2, FORM_TERMS };
+
+struct form {
+  double
+      n[FORM_TERMS]; /* layers; of these fully, selectively computed again; before, behind; send */
+};
+
+/* Seconds of each. */
+struct form_times {
+  double s[FORM_TERMS];
+};
+
+enum { MOST_FORMS = 64 };
+
+struct frontier_plan {
+  struct pz_training_plan plan;
+  double params; /* of the largest stage */
+  uint32_t first_form, n_forms;
+};
+
+/* Plans of a grid with so much HBM, none of which another one is never slower than. */
+struct frontier {
+  struct pz_vec plans; /* struct frontier_plan */
+  struct pz_vec forms; /* struct form */
+};
+
+static bool form_below(const struct form *a, const struct form *b) {
+  for (int i = 0; i < FORM_TERMS; i++)
+    if (a->n[i] > b->n[i]) return false;
+  return true;
+}
+
+/* Layers of a chunk by kind; of these computed again. */
+static void add_chunk(const struct shape *x, const struct pz_training_plan *p, int64_t chunk,
+                      double times, struct form *f) {
+  const struct pz_layer_kinds *k = &x->m->kinds;
+  int64_t n = pz_plan_blocks(p, x->m->n_blocks, chunk);
+  int64_t start = pz_plan_start(p, x->m->n_blocks, chunk);
+  int64_t again = pz_plan_again(p, chunk % p->pp, n);
+  int how = p->recompute == PZ_RECOMPUTATION_SELECTIVE ? 2 : 1;
+  for (uint32_t i = 0; i < k->n; i++) {
+    f->n[i] += times * (double)pz_kind_count(k, i, start, n);
+    if (again) f->n[how * MOST_KINDS + (int)i] += times * (double)pz_kind_count(k, i, start, again);
+  }
+  if (chunk == 0) f->n[FORM_ENDS] += times;
+  if (chunk == p->pp * p->vpp - 1) f->n[FORM_ENDS + 1] += times;
+  f->n[FORM_SEND] += 2 * times;
+}
+
+/* Those of the stages, without ones that are below another. */
+static uint32_t plan_forms(const struct shape *x, const struct pz_training_plan *p,
+                           struct form out[MOST_FORMS]) {
+  struct form before = {{0}};
+  double rounds = (double)pz_plan_rounds(p);
+  uint32_t n = 0;
+  for (int64_t k = 0; k < p->pp; k++) {
+    struct form f = before;
+    bool below = false;
+    for (int64_t c = 0; c < p->vpp; c++) add_chunk(x, p, c * p->pp + k, rounds, &f);
+    add_chunk(x, p, k, 1, &before);
+    for (uint32_t i = 0; i < n && !below; i++) below = form_below(&f, &out[i]);
+    if (below) continue;
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < n; i++)
+      if (!form_below(&out[i], &f)) out[left++] = out[i];
+    n = left;
+    if (n < MOST_FORMS) out[n++] = f; /* fewer only make the bound lower */
+  }
+  return n;
+}
+
+/* Is a plan with these forms never slower than the other? */
+static bool forms_below(const struct form *a, uint32_t n_a, const struct form *b, uint32_t n_b) {
+  for (uint32_t i = 0; i < n_a; i++) {
+    bool below = false;
+    for (uint32_t k = 0; k < n_b && !below; k++) below = form_below(&a[i], &b[k]);
+    if (!below) return false;
+  }
+  return true;
+}
+
+static double stage_layers(const struct shape *x, const struct pz_training_plan *p) {
+  double most = 0;
+  for (int64_t k = 0; k < p->pp; k++) {
+    double n = 0;
+    for (int64_t c = 0; c < p->vpp; c++)
+      n += (double)pz_plan_blocks(p, x->m->n_blocks, c * p->pp + k);
+    most = pz_fmax(most, n + (k == 0) + (k == p->pp - 1));
+  }
+  return most;
+}
+
+static bool is_dominated(const struct frontier *f, const struct pz_training_plan *p, double params,
+                         const struct form *forms, uint32_t n) {
+  for (uint32_t i = 0; i < f->plans.n; i++) {
+    const struct frontier_plan *q = pz_vec_at(&f->plans, struct frontier_plan, i);
+    bool same = q->plan.zero == p->zero && q->plan.order == p->order && q->params <= params;
+    if (same && forms_below(pz_vec_at(&f->forms, struct form, q->first_form), q->n_forms, forms, n))
+      return true;
+  }
+  return false;
+}
+
+static enum pz_status add_to_frontier(struct search *s, const struct pz_training_plan *p,
+                                      double params, const struct form *forms, uint32_t n) {
+  struct frontier *f = s->collect;
+  struct frontier_plan one = {*p, params, f->forms.n, n};
+  if (p->stage_recompute) {
+    int64_t *copy = pz_arena_alloc(f->plans.arena, (size_t)p->pp, sizeof *copy);
+    if (!copy) return pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
+    memcpy(copy, p->stage_recompute, (size_t)p->pp * sizeof *copy);
+    one.plan.stage_recompute = copy;
+  }
+  for (uint32_t i = 0; i < n; i++)
+    if (!pz_vec_push(&f->forms, &forms[i]))
+      return pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
+  if (!pz_vec_push(&f->plans, &one))
+    return pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
+  return PZ_OK;
+}
+
+/* The plan with each recomputation that memory asks for. */
+static enum pz_status collect_plan(struct search *s, const struct shape *x,
+                                   struct pz_training_plan *p) {
+  struct form forms[MOST_FORMS];
+  double params = stage_layers(x, p);
+  for (size_t i = 0; i < MODES; i++) {
+    bool full = modes[i] == PZ_RECOMPUTATION_FULL;
+    double bytes = 0;
+    if (!has_mode(s, modes[i])) continue;
+    p->recompute = full ? PZ_RECOMPUTATION_NONE : modes[i];
+    p->stage_recompute = NULL;
+    p->recompute_layers = 0;
+    uint32_t n = plan_forms(x, p, forms);
+    if (is_dominated(s->collect, p, params, forms, n)) {
+      if (i == 0) return PZ_OK;
+      continue;
+    }
+    enum pz_status status = needed_bytes(s, x, p, full, &bytes);
+    if (status != PZ_OK) return status;
+    if (bytes > s->hbm_bytes) continue;
+    if (full) n = plan_forms(x, p, forms);
+    if (!full || !is_dominated(s->collect, p, params, forms, n))
+      status = add_to_frontier(s, p, params, forms, n);
+    if (status != PZ_OK || i == 0) return status;
+  }
+  return PZ_OK;
+}
+
 /* ---- grids ---------------------------------------------------------------------------------- */
+
+/* Sharded optimizer state takes less time and less memory than whole one. */
+static bool is_superfluous(const struct search *s, const struct pz_training_plan *p) {
+  return p->zero == 0 && pz_plan_replicas(p) > 1 && !p->shard && p->grad_bytes >= 2 &&
+         allows(s->q->zero, 1);
+}
 
 /* Plans of a grid with these chunks, or only their number. */
 static enum pz_status each_division(struct search *s, const struct shape *x,
@@ -623,6 +878,7 @@ static enum pz_status each_division(struct search *s, const struct shape *x,
   enum pz_status status = list_divisions(s, p, s->n_blocks);
   for (p->zero = 0; p->zero <= 3; p->zero++) {
     if (!can_shard(s, p, p->zero)) continue;
+    if (s->collect && is_superfluous(s, p)) continue;
     if (count) {
       uint64_t n = s->divisions.n * n_modes(s);
       s->found.certificate.plans += n;
@@ -633,7 +889,7 @@ static enum pz_status each_division(struct search *s, const struct shape *x,
       const struct division *d = pz_vec_at(&s->divisions, struct division, i);
       p->first_layers = d->first;
       p->last_layers = d->last;
-      status = try_plan(s, x, p);
+      status = s->collect ? collect_plan(s, x, p) : try_plan(s, x, p);
     }
   }
   return status;
@@ -646,7 +902,8 @@ static enum pz_status each_plan(struct search *s, const struct grid *g, bool cou
   p.pp = g->pp;
   p.dp = g->dp;
   int64_t most_vpp = p.pp == 1 ? 1 : (s->n_blocks + 2) / p.pp;
-  for (p.vpp = 1; p.vpp <= most_vpp && status == PZ_OK; p.vpp++) {
+  for (int64_t v = 1; v <= most_vpp && status == PZ_OK; v++) {
+    p.vpp = s->collect ? most_vpp + 1 - v : v; /* more chunks make others superfluous */
     if (!allows(s->q->vpp, p.vpp)) continue;
     for (int i = 0; i < PZ_PIPELINES && status == PZ_OK; i++) {
       p.order = (enum pz_pipeline_order)i;
@@ -831,4 +1088,772 @@ enum pz_status pz_plan_search(const struct pz_plan_question *q, struct pz_arena 
   pz_arena_release(&work);
   if (status == PZ_OK) *out = s.found;
   return status;
+}
+
+/* ---- many chips ----------------------------------------------------------------------------- */
+
+/* What a part of a shape takes of lanes and memory, and attention of arrays and lanes. */
+struct work {
+  double attention_flop, attention_ops, ops, bytes;
+  double tail_ops; /* of lanes, beside products */
+};
+
+/* Parts are the terms of a form but the last, and all of a microbatch. */
+enum { WHOLE = FORM_SEND, NUMBERS };
+
+/* A product of a shape, so many times in a part. */
+struct product_use {
+  uint32_t product;
+  int part;
+  double times;
+};
+
+struct net_entry {
+  uint64_t key;
+  double *s; /* of collectives, by shape and part */
+};
+
+struct pz_plan_finder {
+  struct pz_plan_question q;
+  struct work *work; /* by shape and part */
+  double *share;
+  struct pz_map array_at, product_at;
+  struct pz_vec products,
+      uses; /* struct pz_product, struct product_use: those of a shape together */
+  uint32_t *first_use;
+  double *product_cycles;
+  struct pz_vec arrays, nets; /* cycles of products by shape and part, struct net_entry */
+  uint32_t last_best;         /* shape */
+  struct pz_arena arena, plans, frontier_arena;
+  struct search s;
+  struct kept_memory kept;
+  struct pz_product_times *times;
+  struct pz_error unused;
+  struct ranked {
+    double bound_s;
+    uint32_t shape;
+  } * ranked; /* by shape */
+  struct pz_map frontier_at;
+  struct pz_vec frontiers;           /* struct frontier */
+  struct pz_vec open;                /* grids of a shape that promise something */
+  struct pz_training_plan promising; /* the plan with the lowest bound */
+  const struct shape *promising_shape;
+};
+
+/* Chips with one resource that is finite: what an operator takes of it, whatever the rest. */
+enum resource { ARRAYS, LANES, MEMORY, RESOURCES };
+
+static struct pz_chip lone_chip(const struct pz_chip *like, enum resource r) {
+  static const double ENDLESS = 1e18;
+  enum { MANY = 1 << 20 };
+  struct pz_chip c = *like;
+  c.clock_hz = 1;
+  c.tensor.rows = c.tensor.cols = r == ARRAYS ? 1 : 1 << 14;
+  c.tensor.cores = r == ARRAYS ? 1 : MANY;
+  c.vector.cores = c.vector.lanes = r == LANES ? 1 : MANY;
+  c.glb_bytes_per_s = ENDLESS;
+  c.hbm.stacks = 1;
+  c.hbm.bytes_per_s_per_stack = r == MEMORY ? 1 : ENDLESS;
+  return c;
+}
+
+/* Rows may go to experts and back by products, and be sorted or not. */
+static bool is_moved(const struct pz_op *op) {
+  return op->kind == PZ_OP_DISPATCH || op->kind == PZ_OP_COMBINE || op->kind == PZ_OP_SORT;
+}
+
+static bool is_product(const struct pz_op *op) {
+  return op->matmul_flop && op->kind != PZ_OP_ATTENTION;
+}
+
+static enum pz_status add_work(const struct shape *x, struct pz_cost cost[RESOURCES],
+                               const struct pz_op *op, double times, struct work *f,
+                               struct pz_error *err) {
+  bool attention = op->kind == PZ_OP_ATTENTION;
+  struct pz_op one = *op;
+  struct pz_estimate e[RESOURCES];
+  if (op->op_class == PZ_CLASS_NONE || op->op_class == PZ_CLASS_COLLECTIVE || is_moved(op))
+    return PZ_OK;
+  if (is_product(op))
+    return f->tail_ops += times * pz_cost_extra(&cost[LANES].chip, op).tail_ops, PZ_OK;
+  if (attention && one.dims.n == x->m->w->options.seq) one.dims.n = x->m->seq;
+  for (enum resource r = 0; r < RESOURCES; r++) {
+    enum pz_status status = pz_cost_op(&cost[r], &one, &e[r], err);
+    if (status != PZ_OK) return status;
+  }
+  if (attention) {
+    f->attention_flop += times * 2 * e[ARRAYS].latency_s;
+    f->attention_ops += times * e[LANES].latency_s;
+  } else {
+    f->ops += times * e[LANES].latency_s;
+    f->bytes += times * e[MEMORY].latency_s;
+  }
+  return PZ_OK;
+}
+
+/* Calls fn for every operator of a shape that runs in a part of its plans: layers, what is computed again of them, what
+ * lies before and behind them. */
+typedef enum pz_status each_op_fn(void *ctx, const struct pz_op *op, int part, double times);
+
+static enum pz_status each_again(struct search *s, const struct pz_layer *l, uint32_t kind,
+                                 each_op_fn *fn, void *ctx) {
+  const struct pz_ops *ops = &l->ops[PZ_FORWARD];
+  bool *again = pz_calloc(ops->n + 1, sizeof *again);
+  if (!again) return pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
+  enum pz_status status = pz_recompute_ops(l, s->q->common.kept, again, s->err);
+  for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++) {
+    if (again[i]) status = fn(ctx, &ops->op[i], MOST_KINDS + (int)kind, 1);
+    if (status == PZ_OK && ops->op[i].kind == PZ_OP_ATTENTION)
+      status = fn(ctx, &ops->op[i], 2 * MOST_KINDS + (int)kind, 1);
+  }
+  pz_free(again);
+  return status;
+}
+
+static enum pz_status each_op(struct search *s, const struct shape *x, each_op_fn *fn, void *ctx) {
+  const struct pz_workload *w = x->m->w;
+  enum pz_status status = PZ_OK;
+  uint32_t kind = 0;
+  for (uint32_t l = 0; l < w->n_layers && status == PZ_OK; l++) {
+    const struct pz_layer *layer = &w->layers[l];
+    bool block = kind < x->m->kinds.n && x->m->kinds.layer[kind] == l;
+    int part = block ? (int)kind : FORM_ENDS + (kind > 0);
+    double times = block ? 1 : (double)layer->count;
+    for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++)
+      for (uint32_t i = 0; i < layer->ops[d].n && status == PZ_OK; i++)
+        status = fn(ctx, &layer->ops[d].op[i], part, times);
+    if (block && status == PZ_OK) status = each_again(s, layer, kind++, fn, ctx);
+  }
+  return status;
+}
+
+struct working {
+  const struct shape *x;
+  struct pz_cost cost[RESOURCES];
+  struct work *work;
+  struct pz_error *err;
+};
+
+static enum pz_status add_op_work(void *ctx, const struct pz_op *op, int part, double times) {
+  struct working *w = ctx;
+  return add_work(w->x, w->cost, op, times, &w->work[part], w->err);
+}
+
+/* Repeated layers of each part in one microbatch without recomputation. */
+static double part_count(const struct shape *x, int part) {
+  if (part >= FORM_ENDS) return 1;
+  return part < (int)x->m->kinds.n ? (double)x->m->w->layers[x->m->kinds.layer[part]].count : 0;
+}
+
+static enum pz_status find_work(struct search *s, const struct shape *x, struct work *out) {
+  struct working w = {.x = x, .work = out, .err = s->err};
+  for (enum resource r = 0; r < RESOURCES; r++) {
+    struct pz_chip c = lone_chip(s->q->chip, r);
+    pz_cost_init(&w.cost[r], &c, NULL);
+    w.cost[r].causal = x->m->cost.causal;
+    w.cost[r].attention_library = x->m->cost.attention_library;
+  }
+  enum pz_status status = each_op(s, x, add_op_work, &w);
+  for (enum resource r = 0; r < RESOURCES; r++) pz_cost_release(&w.cost[r]);
+  for (int p = 0; p < FORM_SEND; p++) {
+    double n = part_count(x, p);
+    out[WHOLE].attention_flop += n * out[p].attention_flop;
+    out[WHOLE].attention_ops += n * out[p].attention_ops;
+    out[WHOLE].ops += n * out[p].ops;
+    out[WHOLE].bytes += n * out[p].bytes;
+    out[WHOLE].tail_ops += n * out[p].tail_ops;
+  }
+  return status;
+}
+
+/* ---- cycles of products on an array, collectives of a network -------------------------------- */
+
+/* Of every shape and part of its plans. */
+static double *new_numbers(struct pz_plan_finder *f) {
+  return pz_arena_alloc(&f->arena, f->s.shapes.n, NUMBERS * sizeof(double));
+}
+
+static void add_whole(const struct shape *x, double *v) {
+  for (int p = 0; p < FORM_SEND; p++) v[WHOLE] += part_count(x, p) * v[p];
+}
+
+struct using {
+  struct pz_plan_finder *f;
+};
+
+/* Products are few: shapes with as many tokens on a device have the same. */
+static enum pz_status add_op_product(void *ctx, const struct pz_op *op, int part, double times) {
+  struct pz_plan_finder *f = ((struct using *)ctx)->f;
+  if (op->op_class == PZ_CLASS_NONE || op->op_class == PZ_CLASS_COLLECTIVE || is_moved(op) ||
+      !is_product(op))
+    return PZ_OK;
+  struct pz_product p = {op->dims.batch, op->dims.m, op->dims.n, op->dims.k, false};
+  const int64_t key[] = {p.batch, p.m, p.n, p.k};
+  uint32_t at = pz_map_get(&f->product_at, key, sizeof key);
+  if (at == PZ_NONE) {
+    at = f->products.n;
+    if (!pz_vec_push(&f->products, &p) || pz_map_put(&f->product_at, key, sizeof key, at) != PZ_OK)
+      return pz_fail(f->s.err, PZ_NO_MEMORY, "out of memory for the plans");
+  }
+  struct product_use one = {at, part, times};
+  if (!pz_vec_push(&f->uses, &one))
+    return pz_fail(f->s.err, PZ_NO_MEMORY, "out of memory for the plans");
+  return PZ_OK;
+}
+
+static enum pz_status find_products(struct pz_plan_finder *f) {
+  struct using u = {f};
+  uint32_t n = f->s.shapes.n;
+  enum pz_status status = PZ_OK;
+  f->first_use = pz_arena_alloc(&f->arena, n + 1, sizeof *f->first_use);
+  if (!f->first_use) return pz_fail(f->s.err, PZ_NO_MEMORY, "out of memory for the plans");
+  for (uint32_t i = 0; i < n && status == PZ_OK; i++) {
+    status = each_op(&f->s, pz_vec_at(&f->s.shapes, struct shape, i), add_op_product, &u);
+    f->first_use[i + 1] = f->uses.n;
+  }
+  f->product_cycles = pz_arena_alloc(&f->arena, f->products.n, sizeof(double));
+  return f->product_cycles ? status
+                           : pz_fail(f->s.err, PZ_NO_MEMORY, "out of memory for the plans");
+}
+
+static enum pz_status map_products(struct pz_plan_finder *f, const struct pz_chip *c) {
+  struct pz_mapping o;
+  for (uint32_t i = 0; i < f->products.n; i++) {
+    const struct pz_product *p = pz_vec_at(&f->products, struct pz_product, i);
+    enum pz_status status = pz_product_times_get(f->times, p, c, &o, f->s.err);
+    if (status != PZ_OK) return status;
+    f->product_cycles[i] = o.compute_s * c->clock_hz;
+  }
+  return PZ_OK;
+}
+
+/* On one core with its part of the global buffer's rate: several cores take no less of all their cycles together. */
+static enum pz_status array_cycles(struct pz_plan_finder *f, const struct pz_chip *chip,
+                                   const double **out) {
+  struct pz_chip c = *chip;
+  c.tensor.cores = 1;
+  c.tensor.local_bytes_per_s = c.tensor.local_total_bytes_per_s = 0;
+  c.clock_hz = 1e9;
+  c.glb_bytes_per_s = chip->glb_bytes_per_s / (double)chip->tensor.cores / chip->clock_hz * 1e9;
+  c.glb_bytes = INT64_C(1) << 40;
+  c.hbm.bytes_per_s_per_stack = 1e18;
+  const double key[] = {(double)chip->tensor.rows, (double)chip->tensor.cols,
+                        (double)chip->tensor.local_bytes, c.glb_bytes_per_s, chip->rules.fill};
+  uint32_t at = pz_map_get(&f->array_at, key, sizeof key);
+  if (at != PZ_NONE) return *out = *pz_vec_at(&f->arrays, double *, at), PZ_OK;
+  double *cycles = new_numbers(f);
+  if (!cycles) return pz_fail(f->s.err, PZ_NO_MEMORY, "out of memory for the plans");
+  enum pz_status status = map_products(f, &c);
+  for (uint32_t i = 0; i < f->s.shapes.n && status == PZ_OK; i++) {
+    double *one = cycles + (size_t)i * NUMBERS;
+    for (uint32_t k = f->first_use[i]; k < f->first_use[i + 1]; k++) {
+      const struct product_use *u = pz_vec_at(&f->uses, struct product_use, k);
+      one[u->part] += u->times * f->product_cycles[u->product];
+    }
+    add_whole(pz_vec_at(&f->s.shapes, struct shape, i), one);
+  }
+  if (status != PZ_OK) return status;
+  at = f->arrays.n;
+  if (!pz_vec_push(&f->arrays, &cycles) || pz_map_put(&f->array_at, key, sizeof key, at) != PZ_OK)
+    return pz_fail(f->s.err, PZ_NO_MEMORY, "out of memory for the plans");
+  return *out = cycles, PZ_OK;
+}
+
+static double shown_s(const struct pz_layer_step *t) {
+  return t->forward.collectives_s + t->backward.collectives_s + t->forward.expert_s +
+         t->backward.expert_s;
+}
+
+/* Collectives that show on a chip beside whose attention everything hides that can. */
+static enum pz_status shape_collectives(struct pz_plan_finder *f, struct shape *x,
+                                        const struct pz_cluster *net, double *out) {
+  struct pz_training_plan p = plan_of(&f->s, x);
+  struct pz_chip slow = *f->q.chip;
+  slow.clock_hz = 1;
+  slow.hbm.bytes_per_s_per_stack = slow.glb_bytes_per_s = 1;
+  p.recompute = PZ_RECOMPUTATION_FULL;
+  x->timed_for = 0;
+  enum pz_status status = pz_step_model_set_chip(x->m, &slow, net, &p, f->times, f->s.err);
+  if (status == PZ_OK) status = pz_step_model_time(x->m, &p, 2, f->s.err);
+  if (status != PZ_OK) return status;
+  const struct pz_model_steps *m = &x->m->steps;
+  for (uint32_t k = 0; k < x->m->kinds.n; k++) {
+    out[k] = shown_s(&m->block[k]);
+    out[MOST_KINDS + k] = pz_fmax(0, shown_s(&m->again[k]) - out[k]);
+  }
+  out[FORM_ENDS] = shown_s(&m->before);
+  out[FORM_ENDS + 1] = shown_s(&m->after);
+  add_whole(x, out);
+  return PZ_OK;
+}
+
+static uint64_t net_key(const struct pz_cluster *net) {
+  double v[2 * PZ_CLUSTER_MOST_LEVELS] = {0};
+  for (int l = 0; l < net->n_levels; l++) {
+    v[2 * l] = (double)net->level[l].devices;
+    v[2 * l + 1] = net->level[l].bytes_per_s;
+  }
+  return pz_hash(v, sizeof v);
+}
+
+static enum pz_status net_collectives(struct pz_plan_finder *f, const struct pz_cluster *net,
+                                      const double **out) {
+  struct net_entry one = {net_key(net), NULL};
+  enum pz_status status = PZ_OK;
+  for (uint32_t i = 0; i < f->nets.n; i++) {
+    const struct net_entry *e = pz_vec_at(&f->nets, struct net_entry, i);
+    if (e->key == one.key) return *out = e->s, PZ_OK;
+  }
+  one.s = new_numbers(f);
+  if (!one.s) return pz_fail(f->s.err, PZ_NO_MEMORY, "out of memory for the plans");
+  for (uint32_t i = 0; i < f->s.shapes.n && status == PZ_OK; i++)
+    status = shape_collectives(f, pz_vec_at(&f->s.shapes, struct shape, i), net,
+                               one.s + (size_t)i * NUMBERS);
+  if (status == PZ_OK && !pz_vec_push(&f->nets, &one))
+    status = pz_fail(f->s.err, PZ_NO_MEMORY, "out of memory for the plans");
+  if (status == PZ_OK) *out = one.s;
+  return status;
+}
+
+/* ---- lower bounds by rates ------------------------------------------------------------------ */
+
+/* The part of all microbatches that every device has to work on, if all have the same. */
+static double share(const struct pz_plan_question *q, const struct shape *x) {
+  return (double)(q->batch * x->tp * x->cp) / (double)(x->mbs * q->devices);
+}
+
+/* Seconds of one unit of each resource of a chip; what products and collectives take. */
+struct rates {
+  double cycle, flop, op, byte;
+  const double *cycles, *collectives;
+};
+
+static enum pz_status find_rates(struct pz_plan_finder *f, const struct pz_chip *c,
+                                 const struct pz_cluster *net, struct rates *r) {
+  *r = (struct rates){.cycle = 1 / ((double)c->tensor.cores * c->clock_hz),
+                      .flop = 1 / pz_chip_tensor_flop_per_s(c),
+                      .op = 1 / pz_chip_vector_op_per_s(c),
+                      .byte = 1 / pz_chip_hbm_bytes_per_s(c)};
+  enum pz_status status = array_cycles(f, c, &r->cycles);
+  return status == PZ_OK ? net_collectives(f, net, &r->collectives) : status;
+}
+
+/* What a part of a shape takes at least. */
+static double part_s(const struct pz_plan_finder *f, const struct rates *r, uint32_t shape,
+                     int part) {
+  const struct work *w = &f->work[(size_t)shape * NUMBERS + (size_t)part];
+  size_t at = (size_t)shape * NUMBERS + (size_t)part;
+  double s = pz_fmax(r->cycles[at] * r->cycle, w->tail_ops * r->op) + r->collectives[at] +
+             pz_fmax(w->attention_flop * r->flop, w->attention_ops * r->op) +
+             pz_fmax(w->ops * r->op, w->bytes * r->byte);
+  /* sums in another order */
+  return s * (1 - 1e-9);
+}
+
+static double floor_s(const struct pz_plan_finder *f, const struct rates *r, uint32_t shape) {
+  return part_s(f, r, shape, WHOLE) * f->share[shape];
+}
+
+/* All that a time depends on. */
+static uint64_t chip_key(const struct pz_chip *c, const struct pz_cluster *net) {
+  double v[12 + 2 * PZ_CLUSTER_MOST_LEVELS] = {
+      (double)c->tensor.cores,       (double)c->tensor.rows,  (double)c->tensor.cols,
+      (double)c->tensor.local_bytes, (double)c->vector.cores, (double)c->vector.lanes,
+      (double)c->glb_bytes,          c->glb_bytes_per_s,      c->clock_hz,
+      pz_chip_hbm_bytes_per_s(c)};
+  for (int l = 0; l < net->n_levels; l++) {
+    v[12 + 2 * l] = (double)net->level[l].devices;
+    v[13 + 2 * l] = net->level[l].bytes_per_s;
+  }
+  return pz_hash(v, sizeof v) | 1;
+}
+
+static enum pz_status time_shape(struct pz_plan_finder *f, struct shape *x,
+                                 const struct pz_chip *chip, const struct pz_cluster *net,
+                                 uint64_t key) {
+  struct pz_training_plan p = plan_of(&f->s, x);
+  if (x->timed_for == key) return PZ_OK;
+  enum pz_status status = pz_step_model_set_chip(x->m, chip, net, &p, f->times, &x->err);
+  if (status == PZ_OK) status = microbatch_s(&f->s, x, 1, &x->once_s);
+  if (status == PZ_OK) status = microbatch_s(&f->s, x, 2, &x->several_s);
+  x->timed_for = status == PZ_OK ? key : 0;
+  return status == PZ_OK ? PZ_OK : pz_fail(f->s.err, status, "%s", x->err.message);
+}
+
+static double shape_bound_s(const struct pz_plan_question *q, const struct shape *x) {
+  return pz_fmin(x->once_s, x->several_s) * share(q, x) * (1 - 1e-9);
+}
+
+static int by_rank(const void *a, const void *b) {
+  const struct ranked *x = a, *y = b;
+  if (x->bound_s != y->bound_s) return x->bound_s < y->bound_s ? -1 : 1;
+  return (x->shape > y->shape) - (x->shape < y->shape);
+}
+
+static void set_question(struct pz_plan_finder *f, const struct pz_chip *chip,
+                         const struct pz_cluster *net, double cutoff_s, struct pz_error *err) {
+  const struct pz_constants *k = f->q.common.constants;
+  struct pz_found_plan *list = f->s.found.list;
+  f->q.chip = chip;
+  f->q.net = net;
+  f->s.err = err ? err : &f->unused;
+  f->s.cutoff_s = cutoff_s;
+  f->s.hbm_bytes = (double)pz_chip_hbm_bytes(chip) * (k ? k : &pz_constants_default)->usable_part;
+  f->s.found = (struct pz_found_plans){.list = list};
+}
+
+/* ---- bounds of plans on many chips ---------------------------------------------------------- */
+
+static void begin_frontiers(struct pz_plan_finder *f) {
+  pz_arena_init(&f->frontier_arena, NULL);
+  pz_map_init(&f->frontier_at, &f->frontier_arena);
+  pz_vec_init(&f->frontiers, &f->frontier_arena, sizeof(struct frontier));
+}
+
+/* Of a grid with the HBM at hand, made when it is first asked for. */
+static enum pz_status frontier_of(struct pz_plan_finder *f, uint32_t grid,
+                                  const struct frontier **out) {
+  struct search *s = &f->s;
+  const int64_t key[] = {grid, (int64_t)s->hbm_bytes};
+  uint32_t at = pz_map_get(&f->frontier_at, key, sizeof key);
+  if (at == PZ_NONE) {
+    struct frontier one;
+    pz_vec_init(&one.plans, &f->frontier_arena, sizeof(struct frontier_plan));
+    pz_vec_init(&one.forms, &f->frontier_arena, sizeof(struct form));
+    s->collect = &one;
+    enum pz_status status = each_plan(s, pz_vec_at(&s->grids, struct grid, grid), false);
+    s->collect = NULL;
+    if (status != PZ_OK) return status;
+    at = f->frontiers.n;
+    if (!pz_vec_push(&f->frontiers, &one) ||
+        pz_map_put(&f->frontier_at, key, sizeof key, at) != PZ_OK)
+      return pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
+  }
+  *out = pz_vec_at(&f->frontiers, struct frontier, at);
+  return PZ_OK;
+}
+
+/* ---- the bound of a shape ------------------------------------------------------------------- */
+
+/* Plans of all grids of a shape, none of whose stages take less than another's whatever the chip, by layers, what is
+ * computed again of them and the ends alone. */
+static enum pz_status merge_frontier(struct pz_plan_finder *f, const struct frontier *from,
+                                     struct frontier *to) {
+  for (uint32_t i = 0; i < from->plans.n; i++) {
+    struct frontier_plan one = *pz_vec_at(&from->plans, struct frontier_plan, i);
+    struct form forms[MOST_FORMS];
+    for (uint32_t k = 0; k < one.n_forms; k++) {
+      forms[k] = *pz_vec_at(&from->forms, struct form, one.first_form + k);
+      forms[k].n[FORM_SEND] = 0;
+    }
+    bool dominated = false;
+    for (uint32_t k = 0; k < to->plans.n && !dominated; k++) {
+      const struct frontier_plan *p = pz_vec_at(&to->plans, struct frontier_plan, k);
+      dominated = forms_below(pz_vec_at(&to->forms, struct form, p->first_form), p->n_forms, forms,
+                              one.n_forms);
+    }
+    if (dominated) continue;
+    one.first_form = to->forms.n;
+    for (uint32_t k = 0; k < one.n_forms; k++)
+      if (!pz_vec_push(&to->forms, &forms[k]))
+        return pz_fail(f->s.err, PZ_NO_MEMORY, "out of memory for the plans");
+    if (!pz_vec_push(&to->plans, &one))
+      return pz_fail(f->s.err, PZ_NO_MEMORY, "out of memory for the plans");
+  }
+  return PZ_OK;
+}
+
+static enum pz_status shape_frontier(struct pz_plan_finder *f, uint32_t shape,
+                                     const struct frontier **out) {
+  const struct shape *x = pz_vec_at(&f->s.shapes, struct shape, shape);
+  const int64_t key[] = {-1 - (int64_t)shape, (int64_t)f->s.hbm_bytes};
+  uint32_t at = pz_map_get(&f->frontier_at, key, sizeof key);
+  if (at != PZ_NONE) return *out = pz_vec_at(&f->frontiers, struct frontier, at), PZ_OK;
+  struct frontier all;
+  pz_vec_init(&all.plans, &f->frontier_arena, sizeof(struct frontier_plan));
+  pz_vec_init(&all.forms, &f->frontier_arena, sizeof(struct form));
+  for (uint32_t i = x->first_grid; i < x->first_grid + x->n_grids; i++) {
+    const struct frontier *one = NULL;
+    enum pz_status status = frontier_of(f, i, &one);
+    if (status == PZ_OK) status = merge_frontier(f, one, &all);
+    if (status != PZ_OK) return status;
+  }
+  at = f->frontiers.n;
+  if (!pz_vec_push(&f->frontiers, &all) ||
+      pz_map_put(&f->frontier_at, key, sizeof key, at) != PZ_OK)
+    return pz_fail(f->s.err, PZ_NO_MEMORY, "out of memory for the plans");
+  *out = pz_vec_at(&f->frontiers, struct frontier, at);
+  return PZ_OK;
+}
+
+static double forms_s(const struct frontier *f, const struct frontier_plan *p,
+                      const struct form_times *t) {
+  double most = 0;
+  for (uint32_t i = 0; i < p->n_forms; i++) {
+    const struct form *form = pz_vec_at(&f->forms, struct form, p->first_form + i);
+    double s = 0;
+    for (int k = 0; k < FORM_SEND; k++) s += form->n[k] * t->s[k];
+    most = pz_fmax(most, s);
+  }
+  return most * (1 - 1e-9);
+}
+
+/* No plan of the shape that the HBM holds is faster. */
+static enum pz_status shape_floor_s(struct pz_plan_finder *f, const struct rates *r, uint32_t shape,
+                                    double *out) {
+  const struct frontier *plans = NULL;
+  struct form_times t;
+  enum pz_status status = shape_frontier(f, shape, &plans);
+  if (status != PZ_OK) return status;
+  for (int p = 0; p < FORM_SEND; p++) t.s[p] = part_s(f, r, shape, p);
+  double least = HUGE_VAL;
+  for (uint32_t i = 0; i < plans->plans.n; i++)
+    least = pz_fmin(least, forms_s(plans, pz_vec_at(&plans->plans, struct frontier_plan, i), &t));
+  return *out = least, PZ_OK;
+}
+
+/* Shapes that may have a step below the limit, most promising first; how many. */
+static enum pz_status rank_shapes(struct pz_plan_finder *f, const struct pz_chip *chip,
+                                  const struct pz_cluster *net, double limit_s, uint32_t *n) {
+  struct rates r;
+  enum pz_status status = find_rates(f, chip, net, &r);
+  *n = 0;
+  for (uint32_t i = 0; i < f->s.shapes.n && status == PZ_OK; i++) {
+    double s = floor_s(f, &r, i);
+    if (s >= limit_s) continue;
+    if (limit_s < HUGE_VAL) status = shape_floor_s(f, &r, i, &s);
+    if (s < limit_s) f->ranked[(*n)++] = (struct ranked){s, i};
+  }
+  qsort(f->ranked, *n, sizeof *f->ranked, by_rank);
+  return status;
+}
+
+enum pz_status pz_plan_finder_floor_s(struct pz_plan_finder *f, const struct pz_chip *chip,
+                                      const struct pz_cluster *net, double enough_s, double *out,
+                                      struct pz_error *err) {
+  struct rates r;
+  double least = enough_s, s;
+  set_question(f, chip, net, enough_s, err);
+  enum pz_status status = find_rates(f, chip, net, &r);
+  /* the one that was best before is likely to be so again */
+  for (uint32_t k = 0; k <= f->s.shapes.n && status == PZ_OK; k++) {
+    uint32_t i = k ? k - 1 : f->last_best;
+    if (floor_s(f, &r, i) >= least) continue;
+    status = shape_floor_s(f, &r, i, &s);
+    if (s < least) least = s, f->last_best = i;
+  }
+  return *out = least, status;
+}
+
+/* What layers take on the chip that the shape is timed for; nothing for transfers. */
+static enum pz_status form_times(const struct search *s, struct shape *x, struct form_times *t) {
+  static const enum pz_recomputation how[] = {PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_FULL,
+                                              PZ_RECOMPUTATION_SELECTIVE};
+  struct pz_training_plan p = plan_of(s, x);
+  *t = (struct form_times){{0}};
+  for (int h = 0; h < 3; h++) {
+    p.recompute = how[h];
+    enum pz_status status = pz_step_model_time(x->m, &p, 2, s->err);
+    if (status != PZ_OK) return status;
+    const struct pz_model_steps *m = &x->m->steps;
+    for (uint32_t k = 0; k < x->m->kinds.n; k++)
+      t->s[(uint32_t)h * MOST_KINDS + k] =
+          h ? pz_fmax(0, step_of(&m->again[k]) - step_of(&m->block[k])) : step_of(&m->block[k]);
+    t->s[FORM_ENDS] = step_of(&m->before);
+    t->s[FORM_ENDS + 1] = step_of(&m->after);
+  }
+  return PZ_OK;
+}
+
+/* The least bound of the grid's plans, where it is below *least_s. */
+static enum pz_status bound_grid(struct pz_plan_finder *f, const struct shape *x, uint32_t grid,
+                                 const struct form_times *t, double *least_s) {
+  const struct frontier *plans;
+  enum pz_status status = frontier_of(f, grid, &plans);
+  for (uint32_t i = 0; status == PZ_OK && i < plans->plans.n; i++) {
+    const struct frontier_plan *p = pz_vec_at(&plans->plans, struct frontier_plan, i);
+    double s;
+    /* gradients of one microbatch need not be added up */
+    double part = pz_plan_rounds(&p->plan) == 1 ? pz_fmin(1, x->once_s / x->several_s) : 1;
+    if (forms_s(plans, p, t) * part >= *least_s) continue;
+    status = pz_step_bound(x->m, &p->plan, &s, f->s.err);
+    if (status != PZ_OK || s * (1 - 1e-9) >= *least_s) continue;
+    *least_s = s * (1 - 1e-9);
+    f->promising = p->plan;
+    f->promising_shape = x;
+  }
+  return status;
+}
+
+static enum pz_status bound_shape(struct pz_plan_finder *f, struct shape *x, double *least_s) {
+  struct search *s = &f->s;
+  struct form_times t;
+  enum pz_status status = form_times(s, x, &t);
+  for (uint32_t i = x->first_grid; i < x->first_grid + x->n_grids && status == PZ_OK; i++)
+    if (grid_bound(s, x, pz_vec_at(&s->grids, struct grid, i)) * (1 - 1e-9) < *least_s)
+      status = bound_grid(f, x, i, &t, least_s);
+  return status;
+}
+
+enum pz_status pz_plan_finder_bound_s(struct pz_plan_finder *f, const struct pz_chip *chip,
+                                      const struct pz_cluster *net, double enough_s,
+                                      double *bound_s, struct pz_error *err) {
+  uint64_t key = chip_key(chip, net);
+  double least = enough_s;
+  if (f->frontier_arena.total_bytes > MOST_KEPT_BYTES) {
+    pz_arena_release(&f->frontier_arena);
+    begin_frontiers(f);
+  }
+  set_question(f, chip, net, enough_s, err);
+  uint32_t n = 0;
+  enum pz_status ranked = rank_shapes(f, chip, net, enough_s, &n);
+  if (ranked != PZ_OK) return ranked;
+  for (uint32_t i = 0; i < n && f->ranked[i].bound_s < least; i++) {
+    struct shape *x = pz_vec_at(&f->s.shapes, struct shape, f->ranked[i].shape);
+    enum pz_status status = time_shape(f, x, chip, net, key);
+    if (status == PZ_OK && shape_bound_s(&f->q, x) < least) status = bound_shape(f, x, &least);
+    if (status != PZ_OK) return status;
+  }
+  return *bound_s = least, PZ_OK;
+}
+
+/* Grids of a shape that promise something, in the order of their bounds. */
+static enum pz_status find_in_shape(struct pz_plan_finder *f, struct shape *x) {
+  struct search *s = &f->s;
+  enum pz_status status = PZ_OK;
+  f->open.n = 0;
+  for (uint32_t i = x->first_grid; i < x->first_grid + x->n_grids; i++) {
+    struct grid *g = pz_vec_at(&s->grids, struct grid, i);
+    g->bound = g->bound_s = grid_bound(s, x, g);
+    if (grid_promises(s, g) && !pz_vec_push(&f->open, g))
+      return pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
+  }
+  qsort(f->open.items, f->open.n, sizeof(struct grid), by_bound);
+  for (uint32_t i = 0; i < f->open.n && status == PZ_OK; i++) {
+    const struct grid *g = pz_vec_at(&f->open, struct grid, i);
+    if (!grid_promises(s, g)) break;
+    status = each_plan(s, g, false);
+  }
+  return status;
+}
+
+/* The plan with the lowest bound, priced: few are faster. */
+static enum pz_status find_first(struct pz_plan_finder *f, const struct pz_chip *chip,
+                                 const struct pz_cluster *net, double cutoff_s,
+                                 struct pz_error *err) {
+  double bound_s;
+  f->promising_shape = NULL;
+  enum pz_status status = pz_plan_finder_bound_s(f, chip, net, cutoff_s, &bound_s, err);
+  if (status == PZ_OK && f->promising_shape)
+    status = simulate(&f->s, f->promising_shape, &f->promising);
+  return status;
+}
+
+enum pz_status pz_plan_finder_find(struct pz_plan_finder *f, const struct pz_chip *chip,
+                                   const struct pz_cluster *net, double cutoff_s,
+                                   struct pz_found_plans *out, struct pz_error *err) {
+  struct search *s = &f->s;
+  uint64_t key = chip_key(chip, net);
+  uint32_t n = 0;
+  pz_arena_release(&f->plans);
+  pz_arena_init(&f->plans, NULL);
+  enum pz_status status = find_first(f, chip, net, cutoff_s, err);
+  if (status == PZ_OK && f->promising_shape) {
+    double limit_s = s->found.n ? s->found.list[0].p.step_s : cutoff_s;
+    status = rank_shapes(f, chip, net, limit_s, &n);
+  }
+  for (uint32_t i = 0; i < n && status == PZ_OK; i++) {
+    double limit_s = s->found.n ? s->found.list[0].p.step_s : cutoff_s, bound_s = limit_s;
+    struct shape *x = pz_vec_at(&s->shapes, struct shape, f->ranked[i].shape);
+    if (f->ranked[i].bound_s >= limit_s) break;
+    status = time_shape(f, x, chip, net, key);
+    if (status == PZ_OK) status = bound_shape(f, x, &bound_s);
+    if (status == PZ_OK && bound_s < limit_s) status = find_in_shape(f, x);
+  }
+  if (status == PZ_OK) *out = s->found;
+  return status;
+}
+
+/* Grids of each shape one after another. */
+static void index_grids(struct search *s) {
+  for (uint32_t i = 0; i < s->grids.n; i++) {
+    struct shape *x =
+        pz_vec_at(&s->shapes, struct shape, pz_vec_at(&s->grids, struct grid, i)->shape);
+    if (!x->n_grids++) x->first_grid = i;
+  }
+}
+
+static enum pz_status begin_finder(struct pz_plan_finder *f, struct pz_error *err) {
+  struct search *s = &f->s;
+  s->err = err;
+  enum pz_status status = pz_product_times_new(&f->times, err);
+  if (status == PZ_OK) status = begin(s);
+  if (status == PZ_OK) status = make_shapes(s);
+  if (status == PZ_OK) status = add_grids(s);
+  if (status == PZ_OK && !s->grids.n) status = no_plan(s);
+  if (status != PZ_OK) return status;
+  f->work = pz_arena_alloc(&f->arena, s->shapes.n, NUMBERS * sizeof *f->work);
+  f->share = pz_arena_alloc(&f->arena, s->shapes.n, sizeof *f->share);
+  if (!f->work || !f->share) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
+  for (uint32_t i = 0; i < s->shapes.n && status == PZ_OK; i++) {
+    struct shape *x = pz_vec_at(&s->shapes, struct shape, i);
+    status = open_shape(s, x, err);
+    if (status != PZ_OK) return status;
+    if (x->m->kinds.n > MOST_KINDS)
+      return pz_fail(err, PZ_LIMIT, "%u kinds of layers; accepted: at most %d", x->m->kinds.n,
+                     MOST_KINDS);
+    f->share[i] = share(&f->q, x);
+    status = find_work(s, x, f->work + (size_t)i * NUMBERS);
+  }
+  if (status == PZ_OK) status = find_products(f);
+  if (status != PZ_OK) return status;
+  index_grids(s);
+  f->ranked = pz_arena_alloc(&f->arena, s->shapes.n, sizeof *f->ranked);
+  if (!f->ranked) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
+  s->kept = &f->kept;
+  s->arena = &f->plans;
+  return PZ_OK;
+}
+
+enum pz_status pz_plan_finder_new(const struct pz_plan_question *q, struct pz_plan_finder **out,
+                                  struct pz_error *err) {
+  enum pz_status status = check(q, err);
+  if (status != PZ_OK) return status;
+  struct pz_plan_finder *f = pz_calloc(1, sizeof *f);
+  if (!f) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
+  pz_arena_init(&f->arena, NULL);
+  pz_arena_init(&f->plans, NULL);
+  begin_kept(&f->kept);
+  begin_frontiers(f);
+  f->q = *q;
+  f->s = (struct search){.q = &f->q, .arena = &f->arena, .top = 1};
+  pz_vec_init(&f->s.shapes, &f->arena, sizeof(struct shape));
+  pz_vec_init(&f->s.grids, &f->arena, sizeof(struct grid));
+  pz_vec_init(&f->s.divisions, &f->arena, sizeof(struct division));
+  pz_vec_init(&f->s.divisors, &f->arena, sizeof(int64_t));
+  pz_vec_init(&f->open, &f->arena, sizeof(struct grid));
+  pz_map_init(&f->array_at, &f->arena);
+  pz_map_init(&f->product_at, &f->arena);
+  pz_vec_init(&f->products, &f->arena, sizeof(struct pz_product));
+  pz_vec_init(&f->uses, &f->arena, sizeof(struct product_use));
+  pz_vec_init(&f->arrays, &f->arena, sizeof(double *));
+  pz_vec_init(&f->nets, &f->arena, sizeof(struct net_entry));
+  status = begin_finder(f, err);
+  if (status == PZ_OK)
+    *out = f;
+  else
+    pz_plan_finder_free(f);
+  return status;
+}
+
+void pz_plan_finder_free(struct pz_plan_finder *f) {
+  if (!f) return;
+  for (uint32_t i = 0; i < f->s.shapes.n; i++)
+    close_shape(pz_vec_at(&f->s.shapes, struct shape, i));
+  pz_product_times_free(f->times);
+  pz_arena_release(&f->kept.arena);
+  pz_arena_release(&f->frontier_arena);
+  pz_arena_release(&f->plans);
+  pz_arena_release(&f->arena);
+  pz_free(f);
 }

@@ -40,6 +40,7 @@ struct pz_plan_question {
   int64_t ep;       /* the same; PZ_FREE: powers of two, and the number of experts */
   bool uniform;     /* the same recomputation in every stage */
   bool all_devices; /* none may stay idle */
+  bool even;        /* layers divided evenly (pz_plan_blocks) and in no other way */
   enum pz_plan_objective objective;
   uint32_t top;     /* plans to return; 0: 1 */
   unsigned threads; /* 0: one per processor */
@@ -66,5 +67,38 @@ struct pz_plan_question pz_plan_question_default(void);
  * plans.  Deterministic, whatever the threads. */
 PZ_NODISCARD enum pz_status pz_plan_search(const struct pz_plan_question *q, struct pz_arena *arena,
                                            struct pz_found_plans *out, struct pz_error *err);
+
+/* ---- many chips ----------------------------------------------------------------------------- */
+
+/* The same question of one chip after another, none of them calibrated, each in a network of its own with as many
+ * devices inside its innermost level: graphs, memory and the times of products are kept.  For one thread. */
+struct pz_plan_finder;
+
+/* The question's chip and network are the first.  Its objective must be time, its top 1, its texts and constants outlive
+ * the finder.  Errors as pz_plan_search. */
+PZ_NODISCARD enum pz_status pz_plan_finder_new(const struct pz_plan_question *q,
+                                               struct pz_plan_finder **out, struct pz_error *err);
+void pz_plan_finder_free(struct pz_plan_finder *f); /* accepts NULL */
+
+/* No plan on this chip has a shorter step, or one shorter than enough_s: products on arrays that are never short of data,
+ * lanes and compulsory bytes of element-wise operators, collectives that show, and the layers that memory makes the
+ * slowest stage compute.  Some ten microseconds, when the chip's HBM, array and link have been met before. */
+PZ_NODISCARD enum pz_status pz_plan_finder_floor_s(struct pz_plan_finder *f,
+                                                   const struct pz_chip *chip,
+                                                   const struct pz_cluster *net, double enough_s,
+                                                   double *floor_s, struct pz_error *err);
+
+/* The same with mapped products and exposed collectives; where no step can be shorter than `enough_s`, at least that. */
+PZ_NODISCARD enum pz_status pz_plan_finder_bound_s(struct pz_plan_finder *f,
+                                                   const struct pz_chip *chip,
+                                                   const struct pz_cluster *net, double enough_s,
+                                                   double *bound_s, struct pz_error *err);
+
+/* The fastest plan with a step shorter than cutoff_s (HUGE_VAL: any); out->n 0: there is none.  The list lives until the
+ * next call. */
+PZ_NODISCARD enum pz_status pz_plan_finder_find(struct pz_plan_finder *f,
+                                                const struct pz_chip *chip,
+                                                const struct pz_cluster *net, double cutoff_s,
+                                                struct pz_found_plans *out, struct pz_error *err);
 
 #endif

@@ -137,6 +137,17 @@ enum pz_status pz_step_model_new(const struct pz_training_model *model, const st
   return status;
 }
 
+enum pz_status pz_step_model_set_chip(struct pz_step_model *m, const struct pz_chip *chip,
+                                      const struct pz_cluster *net,
+                                      const struct pz_training_plan *plan,
+                                      struct pz_product_times *times, struct pz_error *err) {
+  pz_cost_release(&m->cost);
+  use_chip(m, chip, net, plan);
+  m->cost.times = times;
+  m->timed = false;
+  return time_kernels(m, plan, err);
+}
+
 void pz_step_model_free(struct pz_step_model *m) {
   if (!m) return;
   if (m->cost.chip.name[0]) pz_cost_release(&m->cost);

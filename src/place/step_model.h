@@ -53,6 +53,13 @@ PZ_NODISCARD enum pz_status pz_step_model_new(const struct pz_training_model *mo
                                               struct pz_step_model **out, struct pz_error *err);
 void pz_step_model_free(struct pz_step_model *m); /* accepts NULL */
 
+/* The same model on another chip without calibration, in another network; products by the table, which may be
+ * NULL.  Kernels are timed anew, memory stays. */
+PZ_NODISCARD enum pz_status
+pz_step_model_set_chip(struct pz_step_model *m, const struct pz_chip *chip,
+                       const struct pz_cluster *net, const struct pz_training_plan *plan,
+                       struct pz_product_times *times, struct pz_error *err);
+
 /* Layers of a plan, for pricing. */
 PZ_NODISCARD enum pz_status pz_step_model_time(struct pz_step_model *m,
                                                const struct pz_training_plan *plan, int64_t rounds,

@@ -1,0 +1,180 @@
+#include "box/judge.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "core/alloc.h"
+#include "core/num.h"
+#include "cost/collective.h"
+#include "place/training_options.h"
+
+const char *const pz_box_objective_names[] = {"chip", "dollar", "watt", NULL};
+
+struct pz_judge {
+  struct pz_judge_question q;
+  struct pz_plan_finder *finder[PZ_JUDGE_MOST_MODELS];
+  struct pz_steps reference;
+  struct pz_taken reference_taken;
+};
+
+struct pz_cluster pz_judge_cluster(const struct pz_judge_question *q, const struct pz_chip *c) {
+  struct pz_cluster net = pz_cluster_flat(q->devices, c->link_bytes_per_s, c->link_latency_s);
+  if (q->devices <= q->scale_up) return net;
+  net.n_levels = 2;
+  net.level[1] = net.level[0];
+  net.level[0].devices = q->scale_up;
+  net.level[1].bytes_per_s = q->outer_bytes_per_s;
+  net.level[1].latency_s = 5e-6;
+  snprintf(net.name, sizeof net.name, "scale-up of %lld", (long long)q->scale_up);
+  snprintf(net.level[0].name, sizeof net.level[0].name, "scale-up");
+  snprintf(net.level[1].name, sizeof net.level[1].name, "scale-out");
+  return net;
+}
+
+enum pz_status pz_judge_plan_question(const struct pz_judge_question *q, uint32_t model,
+                                      struct pz_plan_question *out, struct pz_error *err) {
+  struct pz_training_options common = pz_training_options_default();
+  common.framework = "maxtext";
+  common.seq = q->seq;
+  enum pz_status status = pz_training_options_fill(&common, err);
+  if (status != PZ_OK) return status;
+  common.overlap |= (int)pz_framework_find(common.framework)->turns_on;
+  common.shard = 0;
+  *out = pz_plan_question_default();
+  out->model = pz_training_model_of(q->models[model], &common);
+  out->devices = q->devices;
+  out->batch = q->batch;
+  out->common = pz_training_plan_of(&common);
+  out->threads = 1;
+  out->even = out->all_devices = true;
+  return PZ_OK;
+}
+
+enum pz_status pz_judge_new(const struct pz_judge_question *q, const struct pz_chip *like,
+                            struct pz_judge **out, struct pz_error *err) {
+  struct pz_judge *j = pz_calloc(1, sizeof *j);
+  if (!j) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
+  struct pz_cluster net = pz_judge_cluster(q, like);
+  enum pz_status status = PZ_OK;
+  j->q = *q;
+  for (uint32_t i = 0; i < q->n_models; i++) j->reference.step_s[i] = 1;
+  j->reference_taken = (struct pz_taken){1, 1, 1, 1, 1, 1};
+  for (uint32_t i = 0; i < q->n_models && status == PZ_OK; i++) {
+    struct pz_plan_question one;
+    status = pz_judge_plan_question(q, i, &one, err);
+    one.chip = like;
+    one.net = &net;
+    if (status == PZ_OK) status = pz_plan_finder_new(&one, &j->finder[i], err);
+  }
+  if (status == PZ_OK)
+    *out = j;
+  else
+    pz_judge_free(j);
+  return status;
+}
+
+void pz_judge_free(struct pz_judge *j) {
+  if (!j) return;
+  for (uint32_t i = 0; i < j->q.n_models; i++) pz_plan_finder_free(j->finder[i]);
+  pz_free(j);
+}
+
+void pz_judge_set_reference(struct pz_judge *j, const struct pz_steps *steps,
+                            const struct pz_taken *taken) {
+  j->reference = *steps;
+  j->reference_taken = *taken;
+}
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+/* What the steps are divided by, beside time. */
+static double price(const struct pz_judge *j, const struct pz_taken *t) {
+  switch (j->q.objective) {
+  case PZ_BOX_PER_DOLLAR: return t->dollars;
+  case PZ_BOX_PER_WATT: return t->watts;
+  default: return 1;
+  }
+}
+
+static double value_of(const struct pz_judge *j, const struct pz_steps *s,
+                       const struct pz_taken *t) {
+  double sum = 0;
+  for (uint32_t i = 0; i < j->q.n_models; i++) sum += log(j->reference.step_s[i] / s->step_s[i]);
+  return exp(sum / j->q.n_models) * price(j, &j->reference_taken) / price(j, t);
+}
+
+/* The step of one model, the others being as they are, with which the value is the cutoff. */
+static double step_cutoff(const struct pz_judge *j, const struct pz_steps *s, uint32_t model,
+                          const struct pz_taken *t, double cutoff) {
+  if (!(cutoff > 0)) return HUGE_VAL;
+  return s->step_s[model] * pow(value_of(j, s, t) / cutoff, j->q.n_models);
+}
+
+/* Do its buffers hold a tile? */
+static bool holds_tiles(const struct pz_chip *c) {
+  return c->tensor.local_bytes >= pz_chip_least_local_bytes(c) &&
+         c->glb_bytes >= pz_chip_least_glb_bytes(c);
+}
+
+/* Lower bounds on all steps: by rates. */
+static enum pz_status floors(struct pz_judge *j, const struct pz_chip *c,
+                             const struct pz_cluster *net, struct pz_steps *s,
+                             struct pz_error *err) {
+  enum pz_status status = PZ_OK;
+  *s = (struct pz_steps){{0}};
+  for (uint32_t i = 0; i < j->q.n_models && status == PZ_OK; i++)
+    status = pz_plan_finder_floor_s(j->finder[i], c, net, HUGE_VAL, &s->step_s[i], err);
+  return status;
+}
+
+enum pz_status pz_judge_floor(struct pz_judge *j, const struct pz_chip *chip,
+                              const struct pz_taken *least, double *bound, struct pz_error *err) {
+  if (!holds_tiles(chip)) return *bound = 0, PZ_OK;
+  struct pz_cluster net = pz_judge_cluster(&j->q, chip);
+  struct pz_steps s;
+  enum pz_status status = floors(j, chip, &net, &s, err);
+  return *bound = value_of(j, &s, least), status;
+}
+
+enum pz_status pz_judge_bound(struct pz_judge *j, const struct pz_chip *chip,
+                              const struct pz_taken *least, double cutoff, double *bound,
+                              struct pz_error *err) {
+  if (!holds_tiles(chip)) return *bound = 0, PZ_OK;
+  struct pz_cluster net = pz_judge_cluster(&j->q, chip);
+  struct pz_steps s;
+  enum pz_status rated = floors(j, chip, &net, &s, err);
+  if (rated != PZ_OK) return rated;
+  double value = value_of(j, &s, least);
+  for (uint32_t i = 0; i < j->q.n_models && value > cutoff; i++) {
+    enum pz_status status = pz_plan_finder_bound_s(
+        j->finder[i], chip, &net, step_cutoff(j, &s, i, least, cutoff), &s.step_s[i], err);
+    if (status != PZ_OK) return status;
+    value = value_of(j, &s, least);
+  }
+  return *bound = value, PZ_OK;
+}
+
+enum pz_status pz_judge_value(struct pz_judge *j, const struct pz_chip *chip,
+                              const struct pz_taken *taken, double cutoff, double *value,
+                              struct pz_steps *steps, struct pz_found_plan *plans,
+                              struct pz_error *err) {
+  if (!holds_tiles(chip)) return *value = 0, PZ_OK;
+  struct pz_cluster net = pz_judge_cluster(&j->q, chip);
+  struct pz_steps s;
+  enum pz_status rated = floors(j, chip, &net, &s, err);
+  if (rated != PZ_OK) return rated;
+  double most = value_of(j, &s, taken);
+  for (uint32_t i = 0; i < j->q.n_models; i++) {
+    struct pz_found_plans found;
+    if (most <= cutoff) return *value = most, PZ_OK;
+    double limit_s = step_cutoff(j, &s, i, taken, cutoff);
+    enum pz_status status = pz_plan_finder_find(j->finder[i], chip, &net, limit_s, &found, err);
+    if (status != PZ_OK) return status;
+    if (!found.n) return *value = pz_fmin(most, cutoff), PZ_OK;
+    s.step_s[i] = found.list[0].p.step_s;
+    if (plans) plans[i] = found.list[0];
+    most = value_of(j, &s, taken);
+  }
+  if (steps) *steps = s;
+  return *value = most, PZ_OK;
+}

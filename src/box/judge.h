@@ -1,0 +1,67 @@
+/* Chips judged by training plans: the fastest plan of every model on a cluster of the chip, what these come to under an
+ * objective, and bounds on it.  For one thread.
+ *
+ * Time is that of place/plan_search.h for compiled programs: operators one after another, each as fast as the mapper or
+ * the vector model says; so more of any axis of a space of ranges is never slower.  The cluster follows the chip: groups
+ * of scale_up devices at the chip's link rate, between them outer_bytes_per_s of each device. */
+#ifndef PZ_BOX_JUDGE_H
+#define PZ_BOX_JUDGE_H
+
+#include "box/limits.h"
+#include "place/plan_search.h"
+
+enum { PZ_JUDGE_MOST_MODELS = 16 };
+
+enum pz_box_objective { PZ_BOX_THROUGHPUT, PZ_BOX_PER_DOLLAR, PZ_BOX_PER_WATT, PZ_BOX_OBJECTIVES };
+extern const char *const pz_box_objective_names[]; /* ends with NULL */
+
+struct pz_judge_question {
+  const char *models[PZ_JUDGE_MOST_MODELS];
+  uint32_t n_models;
+  int64_t devices, batch, seq; /* seq 0: each model's */
+  int64_t scale_up;
+  double outer_bytes_per_s;
+  enum pz_box_objective objective;
+};
+
+/* A chip's steps, and what it takes: what a value is made of. */
+struct pz_steps {
+  double step_s[PZ_JUDGE_MOST_MODELS];
+};
+
+struct pz_judge;
+
+/* `reference`: of which a value is told in times; its own is 1.  Errors as pz_plan_search. */
+PZ_NODISCARD enum pz_status pz_judge_new(const struct pz_judge_question *q,
+                                         const struct pz_chip *like, struct pz_judge **out,
+                                         struct pz_error *err);
+void pz_judge_free(struct pz_judge *j); /* accepts NULL */
+void pz_judge_set_reference(struct pz_judge *j, const struct pz_steps *steps,
+                            const struct pz_taken *taken);
+
+/* What is asked of plans for one of the models, as 'phaze place' does for chips that run compiled programs, on all devices
+ * and with layers divided evenly; the caller adds chip and network. */
+PZ_NODISCARD enum pz_status pz_judge_plan_question(const struct pz_judge_question *q,
+                                                   uint32_t model, struct pz_plan_question *out,
+                                                   struct pz_error *err);
+
+/* The network of a cluster of such chips. */
+struct pz_cluster pz_judge_cluster(const struct pz_judge_question *q, const struct pz_chip *c);
+
+/* Upper bounds on the value of every chip that has no more than `chip` and takes no less than `least`: by peak rates
+ * alone, and by mapped products, with which it ends at cutoff or below it. */
+PZ_NODISCARD enum pz_status pz_judge_floor(struct pz_judge *j, const struct pz_chip *chip,
+                                           const struct pz_taken *least, double *bound,
+                                           struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_judge_bound(struct pz_judge *j, const struct pz_chip *chip,
+                                           const struct pz_taken *least, double cutoff,
+                                           double *bound, struct pz_error *err);
+
+/* The value with the best plans of all models; at most `cutoff` where it is not more.  `plans` (NULL: not wanted), one
+ * for each model, live until the next call. */
+PZ_NODISCARD enum pz_status pz_judge_value(struct pz_judge *j, const struct pz_chip *chip,
+                                           const struct pz_taken *taken, double cutoff,
+                                           double *value, struct pz_steps *steps,
+                                           struct pz_found_plan *plans, struct pz_error *err);
+
+#endif

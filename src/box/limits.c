@@ -1,0 +1,33 @@
+#include "box/limits.h"
+
+#include "chip/tech.h"
+
+/* The bill has the watts of a chip that lowers its clock to what its node sustains.  Here a clock is one that the chip
+ * holds: above that its dynamic power grows with f V^2. */
+static double held_watts(const struct pz_chip *c, const struct pz_bill *b) {
+  const struct pz_tech_info *t = pz_tech_at(c->tech);
+  if (!(t->sustained_hz > 0) || c->clock_hz <= t->sustained_hz) return b->watts;
+  double more = c->clock_hz * pz_tech_voltage2(t, c->clock_hz) /
+                (t->sustained_hz * pz_tech_voltage2(t, t->sustained_hz));
+  double dynamic = b->product_watts > b->stream_watts ? b->product_watts : b->stream_watts;
+  double clock_watts = b->area_mm2 * t->clock_w_per_mm2;
+  return b->watts + (more - 1) * (dynamic + clock_watts);
+}
+
+struct pz_taken pz_chip_taken(const struct pz_chip *c) {
+  struct pz_bill b = pz_chip_bill(c, PZ_BILL_LIKELY);
+  return (struct pz_taken){.mm2 = b.area_mm2,
+                           .watts = held_watts(c, &b),
+                           .dollars = b.dollars,
+                           .static_watts = b.static_watts,
+                           .edge_mm = b.edge_mm,
+                           .edge_room_mm = b.edge_room_mm};
+}
+
+const char *pz_limits_broken(const struct pz_limits *l, const struct pz_taken *least,
+                             const struct pz_taken *most) {
+  if (l->mm2 > 0 && least->mm2 > l->mm2) return "area";
+  if (l->watts > 0 && least->watts > l->watts) return "watts";
+  if (l->dollars > 0 && least->dollars > l->dollars) return "dollars";
+  return least->edge_mm > most->edge_room_mm ? "edge" : NULL;
+}

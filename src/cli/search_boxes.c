@@ -1,0 +1,183 @@
+#include "cli/search_boxes.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "box/certificate.h"
+#include "core/progress.h"
+#include "core/text.h"
+#include "report/table.h"
+
+const char *const pz_per_names[] = {"chip", "dollar", "watt", NULL};
+
+static atomic_bool stop;
+
+static void on_signal(int sig) {
+  (void)sig;
+  atomic_store(&stop, true);
+}
+
+static void listen_for_signals(void) {
+  struct sigaction a = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+  sigemptyset(&a.sa_mask);
+  sigaction(SIGINT, &a, NULL);
+  sigaction(SIGTERM, &a, NULL);
+}
+
+static bool show_progress(void *ctx, const struct pz_progress_state *s) {
+  struct pz_progress *p = ctx;
+  pz_progress_set(p, s->done, s->total, s->note);
+  if (s->ended) pz_progress_finish(p, NULL);
+  return !atomic_load(&stop);
+}
+
+/* ---- options -------------------------------------------------------------------------------- */
+
+/* "1%" or "0.01" */
+static enum pz_status read_gap(const char *text, double *out, struct pz_error *err) {
+  char *end;
+  double v = strtod(text, &end);
+  if (end != text && strcmp(end, "%") == 0) v /= 100, end++;
+  if (end == text || *end || !(v >= 0 && v <= 1))
+    return pz_fail(err, PZ_BAD_USE, "--gap %.40s; accepted: 0%% to 100%%", text);
+  return *out = v, PZ_OK;
+}
+
+static enum pz_status read_options(const struct pz_box_call *c, struct pz_box_options *o,
+                                   struct pz_error *err) {
+  const struct pz_box_settings *s = c->box;
+  struct pz_judge_question *q = &o->question;
+  if (c->n_models > PZ_JUDGE_MOST_MODELS)
+    return pz_fail(err, PZ_BAD_USE, "%d models; accepted: at most %d", c->n_models,
+                   PZ_JUDGE_MOST_MODELS);
+  for (int i = 0; i < c->n_models; i++) q->models[q->n_models++] = c->models[i];
+  q->devices = c->devices;
+  q->batch = c->batch;
+  q->seq = c->seq;
+  q->scale_up = s->scale_up;
+  q->outer_bytes_per_s = s->outer_gb_per_s * 1e9;
+  q->objective = (enum pz_box_objective)s->per;
+  o->limits = (struct pz_limits){s->limit_mm2, s->limit_watts, s->limit_dollars};
+  o->rounds = s->rounds;
+  o->seconds = (double)s->seconds;
+  o->threads = (unsigned)c->threads;
+  return read_gap(s->gap, &o->gap, err);
+}
+
+/* ---- the answer ----------------------------------------------------------------------------- */
+
+static void print_chip(const struct pz_box_chip *x) {
+  const struct pz_chip *c = &x->chip;
+  const struct pz_taken *t = &x->taken;
+  printf("  tensor cores   %lld of %lldx%lld with %lld KiB, %.4g TFLOP/s at %.4g GHz\n",
+         (long long)c->tensor.cores, (long long)c->tensor.rows, (long long)c->tensor.cols,
+         (long long)(c->tensor.local_bytes >> 10), pz_chip_tensor_flop_per_s(c) / 1e12,
+         c->clock_hz / 1e9);
+  printf("  vector cores   %lld of %lld lanes\n", (long long)c->vector.cores,
+         (long long)c->vector.lanes);
+  printf("  global buffer  %lld MiB, %.4g TB/s\n", (long long)(c->glb_bytes >> 20),
+         c->glb_bytes_per_s / 1e12);
+  printf("  HBM            %lld stack%s, %.4g GiB, %.4g TB/s\n", (long long)c->hbm.stacks,
+         pz_text_s((double)c->hbm.stacks), (double)pz_chip_hbm_bytes(c) / 0x1p30,
+         pz_chip_hbm_bytes_per_s(c) / 1e12);
+  printf("  link           %.4g GB/s\n", c->link_bytes_per_s / 1e9);
+  printf("  bill           %.1f mm2, %.0f W, %.0f dollars\n\n", t->mm2, t->watts, t->dollars);
+}
+
+static enum pz_status print_models(const struct pz_judge_question *q, const struct pz_box_result *r,
+                                   struct pz_arena *arena) {
+  static const char *const heads[] = {"model", ">samples/s", ">reference", ">MFU", "plan", NULL};
+  struct pz_table t;
+  pz_table_init(&t, arena, heads);
+  for (uint32_t i = 0; i < q->n_models; i++) {
+    const struct pz_training_plan *p = &r->best.plans[i].plan;
+    char number[32];
+    pz_table_cell(&t, "%s", q->models[i]);
+    pz_table_cell(&t, "%s",
+                  pz_text_number(number, sizeof number, r->best.plans[i].p.samples_per_s));
+    pz_table_cell(&t, "%.2fx", r->reference.steps.step_s[i] / r->best.steps.step_s[i]);
+    pz_table_cell(&t, "%.0f%%", 100 * r->best.plans[i].p.mfu);
+    pz_table_cell(&t,
+                  "tp %lld%s, cp %lld, pp %lld x %lld, dp %lld, mbs %lld, zero %d, recompute %s",
+                  (long long)p->tp, p->sequence_parallel && p->tp > 1 ? " sp" : "",
+                  (long long)pz_plan_cp(p), (long long)p->pp, (long long)p->vpp, (long long)p->dp,
+                  (long long)p->mbs, p->zero, pz_recomputation_names[p->recompute]);
+  }
+  return pz_table_print(&t, 0, stdout);
+}
+
+/* The winner beside the H100 under the same model and bill. */
+static void print_reference(const struct pz_box_options *o, const struct pz_box_result *r) {
+  const struct pz_taken *t = &r->reference.taken;
+  printf("\nThe reference is the description of an %s at %.4g GHz: %.1f mm2, %.0f W, %.0f dollars",
+         r->reference.chip.name, r->reference.chip.clock_hz / 1e9, t->mm2, t->watts, t->dollars);
+  if (r->reference_breaks) printf("; it breaks the limit of %s", r->reference_breaks);
+  printf(".\n");
+  if (r->best.value >= 1) return;
+  printf("The best chip does not reach it: %s.\n",
+         r->reference_breaks              ? "the reference takes more than the limits allow"
+         : r->finished                    ? "the space has no chip that does"
+         : r->gap + 1 > 1 / r->best.value ? "the search ended before it was found"
+                                          : "the space has no chip that does");
+  (void)o;
+}
+
+static enum pz_status print_result(const struct pz_range_space *s, const struct pz_box_options *o,
+                                   const struct pz_box_result *r) {
+  char space[32], closed[32], evaluated[32], boxes[32];
+  struct pz_arena arena;
+  const char *const per[] = {"", " per dollar", " per watt"};
+  printf("The best chip of the space %s: %s\n", s->name, r->best.chip.name);
+  printf("%.3f times the reference%s", r->best.value, per[o->question.objective]);
+  if (o->question.n_models > 1) printf(" (geometric mean over %u models)", o->question.n_models);
+  printf("\n\n");
+  print_chip(&r->best);
+  pz_arena_init(&arena, NULL);
+  enum pz_status status = print_models(&o->question, r, &arena);
+  pz_arena_release(&arena);
+  print_reference(o, r);
+  printf("%s of %s chips are closed in %s boxes, %s of them evaluated one by one: no chip is more "
+         "than %.2f%% better.\n",
+         pz_text_count(closed, sizeof closed, r->closed),
+         pz_text_count(space, sizeof space, r->chips),
+         pz_text_count(boxes, sizeof boxes, r->n_boxes),
+         pz_text_count(evaluated, sizeof evaluated, r->evaluated), 100 * r->gap);
+  if (!r->finished) printf("The search ended at its limit before the gap was proved.\n");
+  return status;
+}
+
+static enum pz_status tell(const struct pz_box_call *c, const struct pz_range_space *s,
+                           const struct pz_box_options *o, const struct pz_box_result *r,
+                           struct pz_error *err) {
+  if (c->common->json) return pz_command_json(pz_box_result_json(s, o, r), err);
+  return print_result(s, o, r);
+}
+
+enum pz_exit pz_search_boxes(const struct pz_box_call *c, struct pz_range_space *s) {
+  struct pz_error err = {0};
+  struct pz_box_options o = {.gap = 0};
+  struct pz_box_result *r = NULL;
+  struct pz_progress progress;
+  struct pz_arena arena;
+  pz_arena_init(&arena, NULL);
+  pz_progress_start(&progress, stderr,
+                    c->common->quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr), "boxes",
+                    "chips", 1);
+  o.progress = show_progress;
+  o.ctx = &progress;
+  enum pz_status status = read_options(c, &o, &err);
+  if (status == PZ_OK && c->box->node) status = pz_range_set_node(s, c->box->node, &err);
+  r = pz_arena_alloc(&arena, 1, sizeof *r);
+  if (status == PZ_OK && !r) status = pz_fail(&err, PZ_NO_MEMORY, "out of memory for the result");
+  listen_for_signals();
+  if (status == PZ_OK) status = pz_box_search(s, &o, &arena, r, &err);
+  if (status == PZ_OK && c->dir) status = pz_box_save(c->dir, s, &o, r, &err);
+  if (status == PZ_OK) status = tell(c, s, &o, r, &err);
+  pz_arena_release(&arena);
+  if (status == PZ_OK) return pz_command_end();
+  if (status != PZ_STOPPED) return pz_command_fail(&err);
+  pz_command_say("interrupted; nothing was saved (--seconds ends with what is proved by then)");
+  return PZ_EXIT_STOPPED;
+}
