@@ -59,7 +59,9 @@ static enum pz_status open_file(struct pz_run *r, struct pz_error *err) {
       text ? pz_run_file_open(r->o.dir, text, r->o.fresh, &r->file, err) : no_memory(err);
   pz_free(text);
   json_decref(inputs);
-  return status;
+  if (status != PZ_OK) return status;
+  r->looking = pz_run_file_is_read_only(r->file);
+  return pz_run_file_check(r->file, err);
 }
 
 struct pz_run_options pz_run_options_default(void) {
@@ -128,7 +130,7 @@ static enum pz_status check_version(struct pz_run_file *f, struct pz_error *err)
   return status;
 }
 
-enum pz_status pz_run_look(const struct pz_run_options *options, struct pz_run **out,
+static enum pz_status look(const struct pz_run_options *options, bool check, struct pz_run **out,
                            struct pz_error *err) {
   struct pz_run *r = NULL;
   enum pz_status status = pz_need(out, "out", err);
@@ -137,6 +139,7 @@ enum pz_status pz_run_look(const struct pz_run_options *options, struct pz_run *
   r->looking = true;
   status = r->dir ? pz_run_file_look(r->dir, &r->file, err)
                   : pz_fail(err, PZ_BAD_USE, "no directory; accepted: that of a run");
+  if (status == PZ_OK && check) status = pz_run_file_check(r->file, err);
   if (status == PZ_OK)
     status = read_kept(r, pz_run_file_result, "the result", pz_result_read, &r->reused, err);
   if (status == PZ_OK && !r->reused)
@@ -144,6 +147,16 @@ enum pz_status pz_run_look(const struct pz_run_options *options, struct pz_run *
                      "the run is not finished; run the same search command to resume it");
   if (status == PZ_OK) status = check_version(r->file, err);
   return hand_over(r, status, out);
+}
+
+enum pz_status pz_run_look(const struct pz_run_options *options, struct pz_run **out,
+                           struct pz_error *err) {
+  return look(options, true, out, err);
+}
+
+enum pz_status pz_run_look_unchecked(const struct pz_run_options *options, struct pz_run **out,
+                                     struct pz_error *err) {
+  return look(options, false, out, err);
 }
 
 void pz_run_close(struct pz_run *r) {
