@@ -89,8 +89,7 @@ enum pz_status pz_study_run_report(struct pz_study_run *r) {
   if (status == PZ_OK && !pz_run_result(r->run)->comparison)
     status = pz_run_compare(r->run, NULL, r->err);
   if (status == PZ_OK) status = pz_report_update(pz_run_result(r->run), path, &written, r->err);
-  if (status == PZ_OK && written && !r->common->quiet)
-    pz_command_say("report written to %s", path);
+  if (status == PZ_OK && written && !r->common->quiet) pz_command_say("report written to %s", path);
   return status;
 }
 

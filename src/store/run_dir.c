@@ -80,7 +80,7 @@ static enum pz_status check_regular(const char *path, struct pz_error *err) {
   struct stat st;
   if (stat(path, &st) != 0 || S_ISREG(st.st_mode)) return PZ_OK;
   enum pz_status status =
-      pz_fail(err, PZ_BAD_INPUT, "%s: is not a regular file; accepted: the directory of a run", path);
+      pz_fail(err, PZ_IO, "%s: is not a regular file; accepted: the directory of a run", path);
   pz_error_at(err, path, 0, 0);
   return status;
 }

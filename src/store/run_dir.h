@@ -25,7 +25,7 @@ void pz_run_dir_release(struct pz_run_dir *d);
 /* Make the directory, not its parents, and lock it to write.  PZ_IO when another phaze has it. */
 PZ_NODISCARD enum pz_status pz_run_dir_lock(struct pz_run_dir *d, struct pz_error *err);
 
-/* Is a file of it no regular file?  Waiting for the writer of a pipe would not end.  PZ_BAD_INPUT says
+/* Is a file of it no regular file?  Waiting for the writer of a pipe would not end.  PZ_IO says
  * which. */
 PZ_NODISCARD enum pz_status pz_run_dir_check(const struct pz_run_dir *d, struct pz_error *err);
 

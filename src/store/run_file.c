@@ -197,8 +197,7 @@ static enum pz_status compare_finished(struct pz_run_file *f, json_t *now, struc
   if (status == PZ_OK) status = pz_run_file_result(f, &result, err);
   if (status == PZ_OK && !result)
     status = pz_fail(err, PZ_IO,
-                     "%s: the run is not finished and cannot be written to; accepted: a directory "
-                     "that can be",
+                     "%s: the run is not finished; accepted: a directory that can be written to",
                      f->dir.run);
   pz_free(result);
   return status;
@@ -451,8 +450,7 @@ enum pz_status pz_run_file_chip_statuses(struct pz_run_file *f, const char *obje
   if (status == PZ_OK) status = clear_chip_statuses(f, objective_run, err);
   if (status == PZ_OK) status = write_chip_statuses(f, objective_run, ids, chip_statuses, n, err);
   if (status == PZ_OK) status = digest_chip_statuses(f, objective_run, &after, err);
-  if (status == PZ_OK)
-    status = pz_digest_add(&f->db, PZ_PART_CHIP_STATUSES, after - before, err);
+  if (status == PZ_OK) status = pz_digest_add(&f->db, PZ_PART_CHIP_STATUSES, after - before, err);
   return end_own(f, status, err);
 }
 
@@ -572,7 +570,8 @@ enum pz_status pz_run_file_result(struct pz_run_file *f, char **text, struct pz_
 
 enum pz_status pz_run_file_set_comparison(struct pz_run_file *f, const char *comparison,
                                           struct pz_error *err) {
-  return write_text(f, PZ_PART_COMPARISON, "UPDATE run SET comparison = ? WHERE one = 1", comparison, err);
+  return write_text(f, PZ_PART_COMPARISON, "UPDATE run SET comparison = ? WHERE one = 1",
+                    comparison, err);
 }
 
 enum pz_status pz_run_file_comparison(struct pz_run_file *f, char **text, struct pz_error *err) {

@@ -408,7 +408,8 @@ static enum pz_status check_file(struct job *j) {
   struct pz_error why = {0};
   enum pz_status status = pz_run_file_check(j->kept->file, &why);
   if (status == PZ_OK || status == PZ_BAD_INPUT) {
-    say(j, status == PZ_OK, "%s", status == PZ_OK ? "file: every part has its digest" : why.message);
+    say(j, status == PZ_OK, "%s",
+        status == PZ_OK ? "file: every part has its digest" : why.message);
     return PZ_OK;
   }
   return pz_fail(j->err, status, "%s", why.message);
