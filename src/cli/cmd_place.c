@@ -215,13 +215,25 @@ static enum pz_status say_what_is_missing(const struct pz_place_problem *p,
       fit.memory_bytes);
 }
 
+/* What the solver refuses is said of the file. */
+static enum pz_status solve_instance(const char *path, struct answer *a,
+                                     enum pz_semantics semantics, struct pz_arena *arena,
+                                     struct pz_error *err) {
+  struct pz_error why = {0};
+  enum pz_status status = pz_place_solve(&a->p, semantics, arena, &a->plan, &why);
+  if (status == PZ_BAD_INPUT || status == PZ_LIMIT)
+    return pz_fail(err, status, "%s: %s", path, why.message);
+  *err = why;
+  return status;
+}
+
 static enum pz_status place(const struct settings *s, struct pz_arena *arena,
                             struct pz_error *err) {
   struct answer a = {0};
   enum pz_semantics semantics = (enum pz_semantics)s->semantics;
   enum pz_status status = read_instance(s->instance, arena, &a, err);
   double start = pz_clock_s();
-  if (status == PZ_OK) status = pz_place_solve(&a.p, semantics, arena, &a.plan, err);
+  if (status == PZ_OK) status = solve_instance(s->instance, &a, semantics, arena, err);
   a.seconds = pz_clock_s() - start;
   if (status == PZ_NO_ANSWER) status = say_what_is_missing(&a.p, semantics, err);
   if (status == PZ_OK && s->check) status = pz_plan_check(&a.p, semantics, &a.plan, err);

@@ -90,15 +90,31 @@ static void know_framework(struct pz_tuned *x) {
   if (!x->megatron) x->m.p2p_off = o->vpp > 1 && !transfers;
 }
 
+/* What is wrong with the run, said of its file. */
+static enum pz_status of_file(const struct pz_tuned *x, enum pz_status status,
+                              const struct pz_error *why, struct pz_error *err) {
+  bool input = status == PZ_BAD_USE || status == PZ_BAD_INPUT || status == PZ_LIMIT;
+  if (input && !strstr(why->message, x->name))
+    return pz_fail(err, status, "%s: %s", x->name, why->message);
+  if (status != PZ_OK) *err = *why;
+  return status;
+}
+
+static enum pz_status fill(struct pz_tuned *x, struct pz_error *err) {
+  struct pz_error why = {0};
+  return of_file(x, pz_run_plan_fill(&x->m.run, &why), &why, err);
+}
+
 static enum pz_status tune(struct pz_tuned *x, struct pz_error *err) {
   const struct pz_machine *m = &x->machine;
   know_framework(x);
   struct pz_tuning_options o = {
       .p2p_with_chunks = x->flags, .p2p_off = x->m.p2p_off, .threads = (unsigned)x->s->threads};
+  struct pz_error why = {0};
   enum pz_status status =
-      pz_plan_tune(&x->m.run, &m->chip, m->own_link ? NULL : &m->net, &o, x->arena, &x->t, err);
+      pz_plan_tune(&x->m.run, &m->chip, m->own_link ? NULL : &m->net, &o, x->arena, &x->t, &why);
   if (status == PZ_OK) x->m.layers = x->t.layers;
-  return status;
+  return of_file(x, status, &why, err);
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */
@@ -139,7 +155,7 @@ static enum pz_status tune_file(const SETTINGS *s, const char *path, struct pz_e
   pz_arena_init(&arena, NULL);
   enum pz_status status = read_run(&x, path, err);
   if (status == PZ_OK) warn(&x);
-  if (status == PZ_OK) status = pz_run_plan_fill(&x.m.run, err);
+  if (status == PZ_OK) status = fill(&x, err);
   if (status == PZ_OK) status = find_machine(&x, err);
   if (status == PZ_OK) status = tune(&x, err);
   if (status == PZ_OK) x.m.run.plan.seq = x.t.own.plan.seq;

@@ -1,12 +1,16 @@
 /* phaze verify: recomputes a run from its inputs and compares. */
+#include <unistd.h>
+
 #include "box/certificate.h"
 #include "cli/command.h"
+#include "cli/report_file.h"
 #include "core/colour.h"
 #include "core/text.h"
 
 struct settings {
   struct pz_common common;
   int64_t sample, threads;
+  bool all;
 };
 
 static const struct settings defaults = {.sample = 50};
@@ -17,6 +21,8 @@ static const struct pz_option options[] = {
     PZ_COMMON_OPTIONS(struct settings),
     {.name = "sample", .type = PZ_OPTION_INT, .offset = AT(sample), .arg = "N", .min = 0, .max = 1 << 20,
      .help = "Number of excluded chips to evaluate without bounds, per model and for the common chip"},
+    {.name = "all", .type = PZ_OPTION_FLAG, .offset = AT(all),
+     .help = "Evaluate all excluded chips without bounds, not a sample"},
     {.name = "threads", .type = PZ_OPTION_INT, .offset = AT(threads), .arg = "T", .min = 0, .max = 1024,
      .help = "Number of threads (default: 0, one per processor)"},
 };
@@ -37,16 +43,40 @@ static void say(void *ctx, bool holds, const char *text) {
   fflush(stdout);
 }
 
+/* The page in the directory, if there is one, against the one that the run gives. */
+static enum pz_status check_report(struct telling *t, const char *dir, bool *holds,
+                                   struct pz_error *err) {
+  char path[4096];
+  struct pz_run *run = NULL;
+  struct pz_run_options o = pz_run_options_default();
+  bool there = false, same = false;
+  o.dir = dir;
+  o.threads = (unsigned)t->s->threads;
+  enum pz_status status = pz_report_path(dir, path, sizeof path, err);
+  if (status != PZ_OK || access(path, F_OK) != 0) return status;
+  status = pz_run_look(&o, &run, err);
+  if (status == PZ_OK) status = pz_run_detail(run, err);
+  if (status == PZ_OK) status = pz_run_compare(run, NULL, err);
+  if (status == PZ_OK) status = pz_report_same(pz_run_result(run), path, &there, &same, err);
+  pz_run_close(run);
+  if (status != PZ_OK || !there) return status;
+  say(t, same, same ? "report.html: shows the run" : "report.html: is not the page of this run");
+  *holds = *holds && same;
+  return PZ_OK;
+}
+
 static enum pz_status verify(const struct settings *s, const char *dir, bool *holds,
                              struct pz_error *err) {
   struct telling t = {s, json_array()};
   struct pz_verify_options o = pz_verify_options_default();
   o.threads = (unsigned)s->threads;
-  o.sample = (uint32_t)s->sample;
+  o.sample = s->all ? UINT32_MAX : (uint32_t)s->sample;
   o.say = say;
   o.ctx = &t;
+  bool boxes = pz_box_is_run(dir);
   enum pz_status status =
-      pz_box_is_run(dir) ? pz_box_verify(dir, &o, holds, err) : pz_verify(dir, &o, holds, err);
+      boxes ? pz_box_verify(dir, &o, holds, err) : pz_verify(dir, &o, holds, err);
+  if (status == PZ_OK && *holds && !boxes) status = check_report(&t, dir, holds, err);
   if (status == PZ_OK && s->common.json)
     status = pz_command_json(json_pack("{s:b,s:O}", "holds", *holds, "checks", t.checks), err);
   json_decref(t.checks);
@@ -68,20 +98,22 @@ static enum pz_exit run(int argc, char **argv) {
 
 const struct pz_command pz_cmd_verify = {
     .name = "verify",
-    .synopsis = "DIR [--sample N] [--threads T] [--json]",
+    .synopsis = "DIR [--sample N | --all] [--threads T] [--json]",
     .summary = "Recompute a run from its inputs and check every recorded result",
-    .detail = "DIR is the run directory of 'phaze search -o DIR'. Checked: every chip of the\n"
-              "space was evaluated or excluded, with the same bounds; every recorded evaluation\n"
-              "has the same throughput and plan; the result is the same, and its plans pass a\n"
-              "checker that shares no code with their solver; no chip of a random sample of the\n"
-              "excluded ones, evaluated without bounds, is better than the result. Of a search\n"
-              "in a space of ranges: the boxes hold every chip once, the best chip has its\n"
-              "value, and a random sample of the boxes is closed rightly. Exit status 1 if a\n"
-              "check fails.\n"
+    .detail = "DIR is the run directory of 'phaze search -o DIR'. Checked: every part of the\n"
+              "file has its digest; every chip of the space was evaluated or excluded, with the\n"
+              "same bounds; every recorded evaluation has the same throughput and plan; the\n"
+              "result is the same, and its plans pass a checker that shares no code with their\n"
+              "solver; no chip of a random sample of the excluded ones (with --all: no chip),\n"
+              "evaluated without bounds, is better than the result; report.html is the page of\n"
+              "the run. Of a search in a space of ranges: the boxes hold every chip once, the\n"
+              "best chip has its value, and a random sample of the boxes (with --all: every\n"
+              "box) is closed rightly. Exit status 1 if a check fails.\n"
               "\n"
               "Examples:\n"
               "  phaze verify run\n"
-              "  phaze verify run --sample 500 --threads 8\n",
+              "  phaze verify run --sample 500 --threads 8\n"
+              "  phaze verify run --all\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .run = run,

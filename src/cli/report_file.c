@@ -1,6 +1,8 @@
 #include "cli/report_file.h"
 
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "core/alloc.h"
 #include "core/file.h"
@@ -33,5 +35,54 @@ enum pz_status pz_report_write(const struct pz_result *r, const char *path, cons
     *document = made;
   else
     json_decref(made);
+  return status;
+}
+
+/* ---- a page that may stand there ------------------------------------------------------------ */
+
+static enum pz_status page_text(const struct pz_result *r, char **text, size_t *bytes,
+                                struct pz_error *err) {
+  json_t *document = NULL;
+  enum pz_status status = pz_report_data(r, &document, err);
+  if (status == PZ_OK) status = pz_page_text("template", document, text, bytes, err);
+  json_decref(document);
+  return status;
+}
+
+static enum pz_status compare(const char *path, const char *text, size_t bytes, bool *there,
+                              bool *same, struct pz_error *err) {
+  char *old = NULL;
+  size_t n = 0;
+  *same = false;
+  *there = access(path, F_OK) == 0;
+  if (!*there) return PZ_OK;
+  struct pz_error why = {0};
+  enum pz_status status = pz_file_read(path, bytes, &old, &n, &why);
+  *same = status == PZ_OK && n == bytes && memcmp(old, text, n) == 0;
+  pz_free(old);
+  if (status == PZ_OK || status == PZ_LIMIT) return PZ_OK; /* a larger one is another */
+  return pz_fail(err, status, "%s", why.message);
+}
+
+enum pz_status pz_report_same(const struct pz_result *r, const char *path, bool *there, bool *same,
+                              struct pz_error *err) {
+  char *text = NULL;
+  size_t bytes = 0;
+  enum pz_status status = page_text(r, &text, &bytes, err);
+  if (status == PZ_OK) status = compare(path, text, bytes, there, same, err);
+  pz_free(text);
+  return status;
+}
+
+enum pz_status pz_report_update(const struct pz_result *r, const char *path, bool *written,
+                                struct pz_error *err) {
+  char *text = NULL;
+  size_t bytes = 0;
+  bool there, same = false;
+  enum pz_status status = page_text(r, &text, &bytes, err);
+  if (status == PZ_OK) status = compare(path, text, bytes, &there, &same, err);
+  *written = status == PZ_OK && !same;
+  if (*written) status = pz_file_write(path, text, bytes, err);
+  pz_free(text);
   return status;
 }

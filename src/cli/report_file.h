@@ -14,4 +14,13 @@ PZ_NODISCARD enum pz_status pz_report_write(const struct pz_result *r, const cha
                                             const char *csv, json_t **document,
                                             struct pz_error *err);
 
+/* Does the file at `path` hold the page of the result, byte for byte?  *there says whether there is
+ * one.  What is no regular file is PZ_IO. */
+PZ_NODISCARD enum pz_status pz_report_same(const struct pz_result *r, const char *path, bool *there,
+                                           bool *same, struct pz_error *err);
+
+/* Write the page unless it stands there; *written says which. */
+PZ_NODISCARD enum pz_status pz_report_update(const struct pz_result *r, const char *path,
+                                             bool *written, struct pz_error *err);
+
 #endif

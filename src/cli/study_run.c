@@ -80,22 +80,16 @@ enum pz_status pz_study_run_search(struct pz_study_run *r) {
   return status;
 }
 
-static bool stands(const char *path) {
-  FILE *f = fopen(path, "rb");
-  if (f) fclose(f);
-  return f != NULL;
-}
-
 enum pz_status pz_study_run_report(struct pz_study_run *r) {
   char path[4096];
+  bool written = false;
   if (!r->s->dir || r->s->no_report) return PZ_OK;
   enum pz_status status = pz_report_path(r->s->dir, path, sizeof path, r->err);
-  if (status != PZ_OK || (!pz_run_changed(r->run) && stands(path))) return status;
-  status = pz_run_detail(r->run, r->err);
+  if (status == PZ_OK) status = pz_run_detail(r->run, r->err);
   if (status == PZ_OK && !pz_run_result(r->run)->comparison)
     status = pz_run_compare(r->run, NULL, r->err);
-  if (status == PZ_OK) status = pz_report_write(pz_run_result(r->run), path, NULL, NULL, r->err);
-  if (status == PZ_OK && !r->common->quiet) pz_command_say("report written to %s", path);
+  if (status == PZ_OK) status = pz_report_update(pz_run_result(r->run), path, &written, r->err);
+  if (status == PZ_OK && written && !r->common->quiet) pz_command_say("report written to %s", path);
   return status;
 }
 

@@ -58,37 +58,62 @@ static enum pz_status read_all(int fd, const char *path, size_t limit, char **te
   return pz_fail(err, status, "%s: out of memory while reading", path);
 }
 
+/* Standard input, and what a shell's <(...) is called. */
+static bool names_descriptor(const char *path) {
+  return strcmp(path, "/dev/stdin") == 0 || strncmp(path, "/dev/fd/", 8) == 0 ||
+         strncmp(path, "/proc/self/fd/", 14) == 0;
+}
+
+static const char *kind_of_file(mode_t mode) {
+  return S_ISFIFO(mode)   ? "a pipe"
+         : S_ISCHR(mode)  ? "a character device"
+         : S_ISSOCK(mode) ? "a socket"
+                          : "a block device";
+}
+
+/* A regular file, or a descriptor that the caller opened.  Anything else by its name is refused: a
+ * pipe without a writer would be waited for, and a device need not end. */
+static enum pz_status open_input(const char *path, int *fd, struct stat *st, struct pz_error *err) {
+  enum pz_status status = PZ_OK;
+  *fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (*fd < 0) return fail_io(err, path, "open");
+  if (fstat(*fd, st) != 0)
+    status = fail_io(err, path, "stat");
+  else if (S_ISDIR(st->st_mode))
+    status = pz_fail(err, PZ_IO, "%s: is a directory; a file is wanted", path);
+  else if (!S_ISREG(st->st_mode) && !names_descriptor(path))
+    status = pz_fail(err, PZ_IO, "%s: is %s; accepted: a regular file, or /dev/stdin", path,
+                     kind_of_file(st->st_mode));
+  else if (fcntl(*fd, F_SETFL, 0) != 0) /* waits for a writer that is slow */
+    status = fail_io(err, path, "open");
+  if (status != PZ_OK) close(*fd);
+  return status;
+}
+
 enum pz_status pz_file_read(const char *path, size_t limit, char **text, size_t *bytes,
                             struct pz_error *err) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return fail_io(err, path, "open");
   struct stat st;
-  enum pz_status status;
-  if (fstat(fd, &st) != 0)
-    status = fail_io(err, path, "stat");
-  else if (S_ISDIR(st.st_mode))
-    status = pz_fail(err, PZ_IO, "%s: is a directory; a file is wanted", path);
-  else
-    status = read_all(fd, path, limit, text, bytes, err);
+  int fd;
+  enum pz_status status = open_input(path, &fd, &st, err);
+  if (status != PZ_OK) return status;
+  status = read_all(fd, path, limit, text, bytes, err);
   close(fd);
   return status;
 }
 
-static enum pz_status map_open(int fd, const char *path, size_t limit, struct pz_file_bytes *out,
-                               struct pz_error *err) {
-  struct stat st;
+static enum pz_status map_open(int fd, const struct stat *st, const char *path, size_t limit,
+                               struct pz_file_bytes *out, struct pz_error *err) {
   char *text = NULL;
-  if (fstat(fd, &st) != 0) return fail_io(err, path, "stat");
-  if (S_ISDIR(st.st_mode)) return pz_fail(err, PZ_IO, "%s: is a directory; a file is wanted", path);
-  if (S_ISREG(st.st_mode) && (size_t)st.st_size > limit)
+  size_t bytes = 0;
+  if (S_ISREG(st->st_mode) && (size_t)st->st_size > limit)
     return pz_fail(err, PZ_LIMIT, "%s: larger than %zu bytes, the most that is read", path, limit);
-  if (S_ISREG(st.st_mode) && st.st_size > 0) {
-    void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (S_ISREG(st->st_mode) && st->st_size > 0) {
+    void *data = mmap(NULL, (size_t)st->st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (data == MAP_FAILED) return fail_io(err, path, "map");
-    *out = (struct pz_file_bytes){data, (size_t)st.st_size, false};
+    *out = (struct pz_file_bytes){data, (size_t)st->st_size, false};
     return PZ_OK;
   }
-  size_t bytes = 0;
+  if (limit > PZ_FILE_MOST_COPIED) limit = PZ_FILE_MOST_COPIED;
   enum pz_status status = read_all(fd, path, limit, &text, &bytes, err);
   if (status == PZ_OK) *out = (struct pz_file_bytes){text, bytes, true};
   return status;
@@ -96,9 +121,11 @@ static enum pz_status map_open(int fd, const char *path, size_t limit, struct pz
 
 enum pz_status pz_file_map(const char *path, size_t limit, struct pz_file_bytes *out,
                            struct pz_error *err) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return fail_io(err, path, "open");
-  enum pz_status status = map_open(fd, path, limit, out, err);
+  struct stat st;
+  int fd;
+  enum pz_status status = open_input(path, &fd, &st, err);
+  if (status != PZ_OK) return status;
+  status = map_open(fd, &st, path, limit, out, err);
   close(fd);
   return status;
 }

@@ -10,12 +10,14 @@
 bool pz_file_named(const char *word);
 
 /* Read `path` into *text (malloc'd, NUL-terminated, the caller's to free).  Directories, unreadable
- * files and files over `limit` bytes are errors. */
+ * files and files over `limit` bytes are errors; so are pipes, devices and sockets, but for those
+ * that are open already and named so: /dev/stdin, /dev/fd/N. */
 PZ_NODISCARD enum pz_status pz_file_read(const char *path, size_t limit, char **text, size_t *bytes,
                                          struct pz_error *err);
 
 /* The bytes of a regular file, mapped read-only, to be given back with pz_file_unmap; of what
- * cannot be mapped (a pipe) a copy within `limit`.  Errors as pz_file_read. */
+ * cannot be mapped (a pipe) a copy within `limit` and PZ_FILE_MOST_COPIED.  Errors as pz_file_read. */
+enum { PZ_FILE_MOST_COPIED = 1 << 28 };
 struct pz_file_bytes {
   const void *data;
   size_t bytes;

@@ -124,29 +124,6 @@ char *pz_text_copy(char *buf, size_t size, const char *s) {
   return buf;
 }
 
-/* The bytes of the control character here; 0: it is none.  C1 is U+0080 to U+009F in UTF-8. */
-static size_t control_bytes(const char *at) {
-  unsigned char c = (unsigned char)at[0];
-  if (c < ' ' || c == 0x7f) return c ? 1 : 0;
-  return c == 0xC2 && (unsigned char)at[1] >= 0x80 && (unsigned char)at[1] < 0xA0 ? 2 : 0;
-}
-
-bool pz_text_is_plain(const char *s) {
-  while (*s && !control_bytes(s)) s++;
-  return !*s;
-}
-
-char *pz_text_plain(char *s) {
-  char *to = s;
-  for (const char *at = s; at && *at;) {
-    size_t n = control_bytes(at);
-    *to++ = n ? '?' : *at;
-    at += n ? n : 1;
-  }
-  if (to) *to = '\0';
-  return s;
-}
-
 /* Bytes of the character at s, of n bytes that are left; 0: it is none. */
 static size_t character_bytes(const unsigned char *s, size_t n) {
   static const struct {
@@ -165,6 +142,44 @@ static size_t character_bytes(const unsigned char *s, size_t n) {
     return forms[i].bytes;
   }
   return 0;
+}
+
+/* Bytes of the character at s, of n that are left.  *steers: it would steer a terminal, as control
+ * characters (C0, delete, C1), marks that turn the direction of writing (U+200E, U+200F, U+202A to
+ * U+202E, U+2066 to U+2069), separators of lines (U+2028, U+2029) and bytes that are no UTF-8 do. */
+static size_t next_character(const char *s, size_t n, bool *steers) {
+  const unsigned char *c = (const unsigned char *)s;
+  size_t bytes = character_bytes(c, n);
+  *steers = !bytes || c[0] < ' ' || c[0] == 0x7f || (bytes == 2 && c[0] == 0xC2 && c[1] < 0xA0);
+  if (bytes == 3 && c[0] == 0xE2 && c[1] == 0x80)
+    *steers = c[2] == 0x8E || c[2] == 0x8F || (c[2] >= 0xA8 && c[2] <= 0xAE);
+  if (bytes == 3 && c[0] == 0xE2 && c[1] == 0x81) *steers = c[2] >= 0xA6 && c[2] <= 0xA9;
+  return bytes ? bytes : 1;
+}
+
+bool pz_text_is_plain(const char *s) {
+  bool steers = false;
+  for (size_t left = strlen(s); left && !steers;) {
+    size_t n = next_character(s, left, &steers);
+    s += n;
+    left -= n;
+  }
+  return !steers;
+}
+
+char *pz_text_plain(char *s) {
+  char *to = s;
+  const char *at = s;
+  for (size_t left = s ? strlen(s) : 0; left;) {
+    bool steers;
+    size_t n = next_character(at, left, &steers);
+    memmove(to, steers ? "?" : at, steers ? 1 : n);
+    to += steers ? 1 : n;
+    at += n;
+    left -= n;
+  }
+  if (to) *to = '\0';
+  return s;
 }
 
 size_t pz_text_utf8(const char *s, size_t bytes) {

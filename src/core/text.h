@@ -23,8 +23,9 @@ char *pz_text_join(char *buf, size_t size, pz_name_at *name, const void *ctx);
 /* As much of s as fits, cut between UTF-8 characters.  Returns buf. */
 char *pz_text_copy(char *buf, size_t size, const char *s);
 
-/* Control characters (C0, delete, C1) as '?': names from outside must not steer the terminal.
- * Returns s, which may be NULL. */
+/* Control characters (C0, delete, C1), marks of the direction of writing and bytes that are no UTF-8
+ * as '?': names from outside must not steer the terminal.  Every error, log line, progress note and
+ * table cell goes through it; what is printed otherwise has to.  Returns s, which may be NULL. */
 char *pz_text_plain(char *s);
 bool pz_text_is_plain(const char *s);
 

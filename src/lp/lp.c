@@ -1,11 +1,22 @@
+/* MAP_ANONYMOUS is not of POSIX. */
+#define _DEFAULT_SOURCE /* NOLINT(bugprone-reserved-identifier) */
+
 #include "lp/lp.h"
 
 #include <Cbc_C_Interface.h>
 #include <Clp_C_Interface.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <float.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 void pz_lp_init(struct pz_lp *lp, struct pz_arena *arena) {
   *lp = (struct pz_lp){0};
@@ -137,34 +148,94 @@ static void set_limits(Cbc_Model *m, const struct pz_lp_limits *limits) {
   if (limits->nodes > 0) Cbc_setMaximumNodes(m, limits->nodes);
 }
 
-static void collect(const struct pz_lp *lp, Cbc_Model *m, struct pz_lp_result *out) {
+/* What the process of CBC hands over, in memory that both see; x follows. */
+struct answer {
+  enum pz_lp_status status;
+  bool done, found;
+  double objective, bound;
+};
+
+static double *answer_x(struct answer *a) { return (double *)(void *)(a + 1); }
+
+static void collect(const struct pz_lp *lp, Cbc_Model *m, struct answer *out) {
   out->bound = Cbc_getBestPossibleObjValue(m);
   const double *x = Cbc_bestSolution(m);
-  out->x = copied(lp, x, lp->cols.n);
-  out->found = out->x != NULL;
+  out->found = x != NULL;
+  if (x) memcpy(answer_x(out), x, lp->cols.n * sizeof *x);
   if (out->found) out->objective = Cbc_getObjValue(m);
   out->status = Cbc_isProvenOptimal(m) && out->found ? PZ_LP_OPTIMAL
                 : Cbc_isProvenInfeasible(m)          ? PZ_LP_INFEASIBLE
                 : Cbc_isAbandoned(m)                 ? PZ_LP_FAILED
                                                      : PZ_LP_LIMIT;
   if (out->status == PZ_LP_OPTIMAL) out->bound = out->objective;
+  out->done = true;
+}
+
+struct integer_model {
+  const struct pz_lp *lp;
+  const struct pz_lp_limits *limits;
+  const struct packed *p;
+  const double *start;
+  const int *index;
+};
+
+static void solve_here(const struct integer_model *x, struct answer *out) {
+  const struct packed *p = x->p;
+  int cols = (int)x->lp->cols.n;
+  Cbc_Model *m = Cbc_newModel();
+  set_limits(m, x->limits);
+  Cbc_loadProblem(m, cols, (int)x->lp->rows.n, p->start, p->index, p->value, p->col_lower,
+                  p->col_upper, p->cost, p->row_lower, p->row_upper);
+  for (int c = 0; c < cols; c++)
+    if (pz_vec_at(&x->lp->cols, struct pz_lp_col, (uint32_t)c)->integer) Cbc_setInteger(m, c);
+  if (x->start) Cbc_setMIPStartI(m, cols, x->index, x->start);
+  Cbc_solve(m);
+  collect(x->lp, m, out);
+}
+
+/* The child: silent, without a core file, and not longer there than its parent. */
+static void solve_and_exit(const struct integer_model *x, struct answer *out, pid_t parent) {
+  int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (nowhere >= 0) dup2(nowhere, STDOUT_FILENO);
+  if (nowhere >= 0) dup2(nowhere, STDERR_FILENO); /* where the C++ runtime says why it aborts */
+  setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() == parent) solve_here(x, out);
+  _exit(out->done ? 0 : 1);
+}
+
+/* The signal that ended the process; 0: none. */
+static int wait_for(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return 0;
+  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
 void pz_lp_solve_integer(const struct pz_lp *lp, const struct pz_lp_limits *limits,
                          const double *start, struct pz_lp_result *out) {
   struct packed p;
-  *out = (struct pz_lp_result){.status = PZ_LP_FAILED, .bound = -DBL_MAX};
+  *out = (struct pz_lp_result){.status = PZ_LP_FAILED, .no_memory = true, .bound = -DBL_MAX};
   int *index = start ? pz_arena_alloc(lp->cols.arena, lp->cols.n, sizeof *index) : NULL;
   if (!pack(lp, &p) || (start && !index)) return;
-  Cbc_Model *m = Cbc_newModel();
-  set_limits(m, limits);
-  Cbc_loadProblem(m, (int)lp->cols.n, (int)lp->rows.n, p.start, p.index, p.value, p.col_lower,
-                  p.col_upper, p.cost, p.row_lower, p.row_upper);
-  for (uint32_t c = 0; c < lp->cols.n; c++)
-    if (pz_vec_at(&lp->cols, struct pz_lp_col, c)->integer) Cbc_setInteger(m, (int)c);
   for (uint32_t c = 0; index && c < lp->cols.n; c++) index[c] = (int)c;
-  if (start) Cbc_setMIPStartI(m, (int)lp->cols.n, index, start);
-  Cbc_solve(m);
-  collect(lp, m, out);
-  Cbc_deleteModel(m);
+  size_t bytes = sizeof(struct answer) + lp->cols.n * sizeof(double);
+  struct answer *answer =
+      mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (answer == MAP_FAILED) return;
+  *answer = (struct answer){.status = PZ_LP_FAILED};
+  const struct integer_model x = {lp, limits, &p, start, index};
+  pid_t parent = getpid(), child = fork();
+  if (child == 0) solve_and_exit(&x, answer, parent);
+  if (child > 0) out->signal = wait_for(child);
+  if (child > 0 && answer->done) {
+    out->status = answer->status;
+    out->bound = answer->bound;
+    out->objective = answer->objective;
+    out->x = answer->found ? copied(lp, answer_x(answer), lp->cols.n) : NULL;
+    out->found = out->x != NULL;
+    out->no_memory = answer->found && !out->found;
+    if (out->no_memory) out->status = PZ_LP_FAILED;
+  }
+  munmap(answer, bytes);
 }

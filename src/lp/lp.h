@@ -34,6 +34,9 @@ struct pz_lp_result {
   bool found; /* x is a solution */
   double objective, bound;
   double *x; /* by column, in the model's arena */
+  bool
+      no_memory; /* so it failed, or CBC ended before it had a result, mostly for that reason ... */
+  int signal;    /* ... by this signal; 0: none */
 };
 
 void pz_lp_init(struct pz_lp *lp, struct pz_arena *arena);
@@ -51,7 +54,8 @@ void pz_lp_note(struct pz_lp *lp, const char *line);
 /* The continuous model. */
 void pz_lp_solve(const struct pz_lp *lp, struct pz_lp_result *out);
 
-/* With integers; `start`, where not NULL, is a solution to begin with.  A limit of 0 is none. */
+/* With integers, in a process of its own: CBC ends the program where it lacks memory, and on some
+ * models that it finds hard.  Then the status is PZ_LP_FAILED.  `start`, where not NULL, is a solution to begin with.  A limit of 0 is none. */
 struct pz_lp_limits {
   double seconds;
   int nodes;

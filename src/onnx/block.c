@@ -309,10 +309,35 @@ static enum pz_status divide(struct pz_onnx_plan *p, struct range r, int *runs_l
 
 /* ---- by names ------------------------------------------------------------------------------- */
 
+enum { LONGEST_REGEX = 256, LONGEST_MATCHED = 1024, MOST_REPEATED = 256 };
+
+/* What in the expression could take the C library more than a moment, or NULL: it tries every way to
+ * satisfy a back-reference, and compiles a copy for every repetition in an interval. */
+static const char *costly(const char *regex) {
+  long repeated = 1;
+  bool class = false;
+  if (strlen(regex) > LONGEST_REGEX) return "longer than 256 bytes";
+  for (const char *c = regex; *c; c++) {
+    if (*c == '[') class = true;
+    if (*c == ']') class = false;
+    if (class) continue; /* a backslash in it is one */
+    if (*c == '\\' && c[1]) {
+      if (*++c >= '1' && *c <= '9') return "a back-reference";
+    } else if (*c == '{') {
+      char *end;
+      long least = strtol(c + 1, &end, 10), most = *end == ',' ? strtol(end + 1, &end, 10) : least;
+      if (most < least) most = least;
+      if (most > 1 && (most > MOST_REPEATED || (repeated *= most) > MOST_REPEATED))
+        return "intervals with a product above 256";
+    }
+  }
+  return NULL;
+}
+
 /* The text that a node's name has in the expression's first group, as a hash; 0: no match. */
 static uint64_t key_of(const regex_t *re, const char *name) {
-  regmatch_t m[2];
-  if (regexec(re, name, 2, m, 0) != 0) return 0;
+  regmatch_t m[2] = {{.rm_eo = (regoff_t)strnlen(name, LONGEST_MATCHED)}};
+  if (regexec(re, name, 2, m, REG_STARTEND) != 0) return 0;
   int g = m[1].rm_so >= 0 ? 1 : 0;
   return mix(1, name + m[g].rm_so, (size_t)(m[g].rm_eo - m[g].rm_so)) | 1;
 }
@@ -340,10 +365,15 @@ static enum pz_status segments_by_key(struct pz_onnx_plan *p, const uint64_t *ke
 static enum pz_status by_names(struct pz_onnx_plan *p, const char *regex) {
   regex_t re;
   char why[128];
-  int code = strlen(regex) > 256 ? REG_ESPACE : regcomp(&re, regex, REG_EXTENDED);
+  const char *most = costly(regex);
+  if (most)
+    return pz_fail(
+        p->g->err, PZ_BAD_USE,
+        "--layers '%.100s': %s; accepted: a POSIX extended regular expression of at most "
+        "256 bytes, without back-references, intervals with a product of at most 256",
+        regex, most);
+  int code = regcomp(&re, regex, REG_EXTENDED);
   if (code != 0) {
-    if (code == REG_ESPACE)
-      return pz_fail(p->g->err, PZ_BAD_USE, "--layers: the expression is too long");
     regerror(code, &re, why, sizeof why);
     return pz_fail(p->g->err, PZ_BAD_USE,
                    "--layers '%.100s': %s; accepted: a POSIX extended regular expression", regex,

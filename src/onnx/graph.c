@@ -1,5 +1,6 @@
 #include "onnx/graph.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -97,4 +98,19 @@ enum pz_status pz_onnx_graph_users(struct pz_onnx_graph *g) {
     if (!g->users) return no_memory(g);
   }
   return PZ_OK;
+}
+
+void pz_onnx_spell_inputs(const struct pz_onnx_graph *g, const struct pz_onnx_node *n, char *buf,
+                          size_t size) {
+  size_t used = 0;
+  buf[0] = '\0';
+  for (uint32_t k = 0; k < n->n_in && k < 4; k++) {
+    const struct pz_onnx_value *x = pz_onnx_in(g, n, k);
+    if (!x || used + 40 > size) continue;
+    used += (size_t)snprintf(buf + used, size - used, "%s%s", used ? " and " : "",
+                             x->rank < 0 ? "unknown" : "[");
+    for (int i = 0; i < x->rank && used + 40 < size; i++)
+      used += (size_t)snprintf(buf + used, size - used, "%s%" PRId64, i ? ", " : "", x->dim[i]);
+    if (x->rank >= 0) used += (size_t)snprintf(buf + used, size - used, "]");
+  }
 }

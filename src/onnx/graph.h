@@ -118,4 +118,8 @@ bool pz_onnx_is_float(int type);
 enum pz_status pz_onnx_fail(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
                             enum pz_status status, const char *format, ...) PZ_PRINTF(4, 5);
 
+/* The shapes of a node's inputs, "[1, 8] and [7, 8]", into buf. */
+void pz_onnx_spell_inputs(const struct pz_onnx_graph *g, const struct pz_onnx_node *n, char *buf,
+                          size_t size);
+
 #endif

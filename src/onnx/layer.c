@@ -93,7 +93,7 @@ static void set_tensor(struct make *m, uint32_t v, uint32_t t) {
 
 static const char *short_name(struct make *m, const char *name, char buf[LONGEST_NAME]) {
   (void)m;
-  return pz_text_copy(buf, LONGEST_NAME, name[0] ? name : "tensor");
+  return pz_text_plain(pz_text_copy(buf, LONGEST_NAME, name[0] ? name : "tensor"));
 }
 
 static bool tied(const struct make *m, uint32_t root) {
@@ -597,7 +597,7 @@ static bool two_operands(enum pz_onnx_lower rule) {
 static void lower_node(struct make *m, const struct pz_onnx_node *n) {
   uint32_t least = n->fused >= 0 ? 1 : two_operands(n->op->rule) ? 2 : 1;
   if (!check_operands(m, n, least) || !check_shapes(m, n)) return;
-  pz_text_copy(m->name, sizeof m->name, pz_onnx_node_name(m->g, n));
+  pz_text_plain(pz_text_copy(m->name, sizeof m->name, pz_onnx_node_name(m->g, n)));
   if (n->fused >= 0) {
     lower_fused(m, n);
     return;

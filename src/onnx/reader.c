@@ -81,6 +81,16 @@ static enum pz_status read_infos(struct pz_onnx_graph *g, Onnx__ValueInfoProto *
   return PZ_OK;
 }
 
+/* A weight that is there twice, or whose shape an input of the same name states otherwise. */
+static enum pz_status check_stated(const struct pz_onnx_graph *g, const struct pz_onnx_value *v,
+                                   const Onnx__TensorProto *t) {
+  bool same = !v->given || v->rank == (int)t->n_dims;
+  for (int k = 0; v->given && same && k < v->rank; k++) same = v->dim[k] == t->dims[k];
+  if (same && !v->init) return PZ_OK;
+  return pz_fail(g->err, PZ_BAD_INPUT, "%s: initializer '%.200s' %s", g->file, v->name,
+                 v->init ? "is there twice" : "has another shape than the file states for it");
+}
+
 static enum pz_status read_inits(struct pz_onnx_graph *g, const Onnx__GraphProto *p) {
   for (size_t i = 0; i < p->n_initializer; i++) {
     const Onnx__TensorProto *t = p->initializer[i];
@@ -89,6 +99,8 @@ static enum pz_status read_inits(struct pz_onnx_graph *g, const Onnx__GraphProto
     if (status == PZ_OK) status = check_rank(g, t->name ? t->name : "", t->n_dims);
     if (status != PZ_OK) return status;
     struct pz_onnx_value *v = pz_onnx_value(g, id);
+    status = check_stated(g, v, t);
+    if (status != PZ_OK) return status;
     v->init = true;
     v->input = false; /* before IR version 4 initializers are inputs too */
     v->given = true;

@@ -173,22 +173,6 @@ void pz_onnx_live(struct pz_onnx_graph *g) {
   }
 }
 
-/* "[2, 8] x [7, 8]": the shapes of a node's inputs. */
-static void spell_inputs(const struct pz_onnx_graph *g, const struct pz_onnx_node *n, char *buf,
-                         size_t size) {
-  size_t used = 0;
-  buf[0] = '\0';
-  for (uint32_t k = 0; k < n->n_in && k < 4; k++) {
-    const struct pz_onnx_value *x = pz_onnx_in(g, n, k);
-    if (!x || used + 40 > size) continue;
-    used += (size_t)snprintf(buf + used, size - used, "%s%s", used ? " and " : "",
-                             x->rank < 0 ? "unknown" : "[");
-    for (int i = 0; i < x->rank && used + 40 < size; i++)
-      used += (size_t)snprintf(buf + used, size - used, "%s%" PRId64, i ? ", " : "", x->dim[i]);
-    if (x->rank >= 0) used += (size_t)snprintf(buf + used, size - used, "]");
-  }
-}
-
 enum pz_status pz_onnx_check_shapes(const struct pz_onnx_graph *g) {
   for (uint32_t i = 0; i < g->nodes.n; i++) {
     const struct pz_onnx_node *n = pz_onnx_node(g, i);
@@ -196,7 +180,7 @@ enum pz_status pz_onnx_check_shapes(const struct pz_onnx_graph *g) {
       const struct pz_onnx_value *v = n->out[o] == PZ_NONE ? NULL : pz_onnx_value(g, n->out[o]);
       if (!v || !v->live || v->role == PZ_ONNX_DATA || v->rank >= 0) continue;
       char inputs[300];
-      spell_inputs(g, n, inputs, sizeof inputs);
+      pz_onnx_spell_inputs(g, n, inputs, sizeof inputs);
       return pz_onnx_fail(g, n, PZ_BAD_INPUT,
                           "the shape of its result '%.100s' is not stated in the file and does not "
                           "follow from its inputs (%s)",

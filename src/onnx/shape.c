@@ -1,5 +1,7 @@
 #include "onnx/shape.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/num.h"
@@ -23,6 +25,9 @@ static struct shape shape_of(const struct pz_onnx_value *v) {
 }
 
 static const struct shape unknown = {.rank = -1};
+/* The inputs are known, and no such operator takes them. */
+enum { IMPOSSIBLE = -2 };
+static const struct shape impossible = {.rank = IMPOSSIBLE};
 
 static bool known(const struct shape *s) {
   if (s->rank < 0) return false;
@@ -44,7 +49,7 @@ static struct shape broadcast(struct shape a, struct shape b) {
   for (int i = 0; i < y.rank; i++) {
     int ia = i - (y.rank - a.rank), ib = i - (y.rank - b.rank);
     int64_t da = ia < 0 ? 1 : a.d[ia], db = ib < 0 ? 1 : b.d[ib];
-    if (da != db && da != 1 && db != 1) return unknown;
+    if (da != db && da != 1 && db != 1) return impossible;
     y.d[i] = da == 1 ? db : da;
   }
   return y;
@@ -66,7 +71,8 @@ static struct shape rule_matmul(const struct pz_onnx_graph *g, const struct pz_o
   right.rank = b.rank > 2 ? b.rank - 2 : 0;
   struct shape y = broadcast(left, right);
   int64_t k = b.d[b.rank > 1 ? b.rank - 2 : 0];
-  if (y.rank < 0 || y.rank > PZ_ONNX_MOST_RANK - 2 || a.d[a.rank - 1] != k) return unknown;
+  if (y.rank < 0 || a.d[a.rank - 1] != k) return impossible;
+  if (y.rank > PZ_ONNX_MOST_RANK - 2) return unknown;
   if (a.rank > 1) y.d[y.rank++] = a.d[a.rank - 2];
   if (b.rank > 1) y.d[y.rank++] = b.d[b.rank - 1];
   return y;
@@ -74,9 +80,10 @@ static struct shape rule_matmul(const struct pz_onnx_graph *g, const struct pz_o
 
 static struct shape rule_gemm(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
   struct shape a = shape_of(pz_onnx_in(g, n, 0)), b = shape_of(pz_onnx_in(g, n, 1));
-  if (a.rank != 2 || b.rank != 2) return unknown;
+  if (a.rank < 0 || b.rank < 0) return unknown;
+  if (a.rank != 2 || b.rank != 2) return impossible;
   bool ta = pz_onnx_int(n, "transA", 0), tb = pz_onnx_int(n, "transB", 0);
-  if (a.d[ta ? 0 : 1] != b.d[tb ? 1 : 0]) return unknown;
+  if (a.d[ta ? 0 : 1] != b.d[tb ? 1 : 0]) return impossible;
   return (struct shape){2, {a.d[ta ? 1 : 0], b.d[tb ? 0 : 1]}};
 }
 
@@ -109,17 +116,22 @@ static bool windows(const struct pz_onnx_node *n, int spatial, int i, int64_t in
 
 static struct shape rule_conv(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
   struct shape x = shape_of(pz_onnx_in(g, n, 0)), w = shape_of(pz_onnx_in(g, n, 1)), y = x;
-  if (x.rank < 3 || w.rank != x.rank) return unknown;
+  int64_t channels = w.rank > 1 ? w.d[1] : 0;
+  if (x.rank < 0 || w.rank < 0) return unknown;
+  if (x.rank < 3 || w.rank != x.rank || !pz_mul(&channels, pz_onnx_int(n, "group", 1)) ||
+      channels != x.d[1])
+    return impossible;
   y.d[1] = w.d[0];
   for (int i = 2; i < x.rank; i++)
-    if (!windows(n, x.rank - 2, i - 2, x.d[i], w.d[i], &y.d[i])) return unknown;
+    if (!windows(n, x.rank - 2, i - 2, x.d[i], w.d[i], &y.d[i])) return impossible;
   return y;
 }
 
 static struct shape rule_conv_transpose(const struct pz_onnx_graph *g,
                                         const struct pz_onnx_node *n) {
   struct shape x = shape_of(pz_onnx_in(g, n, 0)), w = shape_of(pz_onnx_in(g, n, 1)), y = x;
-  if (x.rank < 3 || w.rank != x.rank) return unknown;
+  if (x.rank < 0 || w.rank < 0) return unknown;
+  if (x.rank < 3 || w.rank != x.rank || w.d[0] != x.d[1]) return impossible;
   size_t n_pads, n_strides, n_more, n_shape;
   const int64_t *pads = pz_onnx_ints(n, "pads", &n_pads),
                 *strides = pz_onnx_ints(n, "strides", &n_strides),
@@ -145,9 +157,10 @@ static struct shape rule_pool(const struct pz_onnx_graph *g, const struct pz_onn
   struct shape x = shape_of(pz_onnx_in(g, n, 0)), y = x;
   size_t n_kernel;
   const int64_t *kernel = pz_onnx_ints(n, "kernel_shape", &n_kernel);
-  if (x.rank < 3 || (int)n_kernel != x.rank - 2) return unknown;
+  if (x.rank < 0) return unknown;
+  if (x.rank < 3 || (int)n_kernel != x.rank - 2) return impossible;
   for (int i = 2; i < x.rank; i++)
-    if (!windows(n, x.rank - 2, i - 2, x.d[i], kernel[i - 2], &y.d[i])) return unknown;
+    if (!windows(n, x.rank - 2, i - 2, x.d[i], kernel[i - 2], &y.d[i])) return impossible;
   return y;
 }
 
@@ -197,10 +210,10 @@ static struct shape rule_reshape(const struct pz_onnx_graph *g, const struct pz_
   }
   if (!product(&x, 0, x.rank, &all)) return unknown;
   if (open >= 0) {
-    if (rest <= 0 || all % rest) return unknown;
+    if (rest <= 0 || all % rest) return impossible;
     y.d[open] = all / rest;
   } else if (rest != all) {
-    return unknown;
+    return impossible;
   }
   return y;
 }
@@ -217,10 +230,11 @@ static struct shape rule_transpose(const struct pz_onnx_graph *g, const struct p
   struct shape x = shape_of(pz_onnx_in(g, n, 0)), y = x;
   size_t count;
   const int64_t *perm = pz_onnx_ints(n, "perm", &count);
-  if (x.rank < 0 || (count && (int)count != x.rank)) return unknown;
+  if (x.rank < 0) return unknown;
+  if (count && (int)count != x.rank) return impossible;
   for (int i = 0; i < x.rank; i++) {
     int64_t from = count ? perm[i] : x.rank - 1 - i;
-    if (from < 0 || from >= x.rank) return unknown;
+    if (from < 0 || from >= x.rank) return impossible;
     y.d[i] = x.d[from];
   }
   return y;
@@ -552,17 +566,69 @@ static int type_of(const struct pz_onnx_graph *g, const struct pz_onnx_node *n, 
   return x ? x->type : 0;
 }
 
-static enum pz_status infer_node(struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
-  for (uint32_t o = 0; o < n->n_out; o++) {
-    if (n->out[o] == PZ_NONE) continue;
-    struct pz_onnx_value *v = pz_onnx_value(g, n->out[o]);
-    if (!v->type) v->type = type_of(g, n, o);
-    if (v->given) continue;
-    struct shape s = infer(g, n, o);
-    if (!known(&s)) s = unknown;
-    v->rank = s.rank;
-    for (int i = 0; i < s.rank; i++) v->dim[i] = s.d[i];
+/* Windows that move by nothing, or hold nothing, whatever the input is. */
+static enum pz_status check_windows(const struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
+  static const char *const names[] = {"strides", "dilations", "kernel_shape"};
+  enum { MOST = 1 << 24 };
+  enum pz_onnx_shape_rule r = n->op->shape;
+  if (r != PZ_SHAPE_CONV && r != PZ_SHAPE_CONV_TRANSPOSE && r != PZ_SHAPE_POOL) return PZ_OK;
+  for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+    size_t count;
+    const int64_t *list = pz_onnx_ints(n, names[k], &count);
+    for (size_t i = 0; i < count; i++)
+      if (list[i] < 1 || list[i] > MOST)
+        return pz_onnx_fail(g, n, PZ_BAD_INPUT, "%s has %" PRId64 "; accepted: 1 to %d", names[k],
+                            list[i], MOST);
   }
+  return PZ_OK;
+}
+
+static const char *shape_text(char *buf, size_t size, const struct shape *s) {
+  int used = snprintf(buf, size, "[");
+  for (int i = 0; i < s->rank && used < (int)size; i++)
+    used += snprintf(buf + used, size - (size_t)used, "%s%" PRId64, i ? ", " : "", s->d[i]);
+  snprintf(buf + used, used < (int)size ? size - (size_t)used : 0, "]");
+  return buf;
+}
+
+/* The shape that the file states for result `o`, against the one that follows from the inputs. */
+static enum pz_status check_given(const struct pz_onnx_graph *g, const struct pz_onnx_node *n,
+                                  uint32_t o, const struct shape *s) {
+  enum { LONGEST_SHAPE = 24 * PZ_ONNX_MOST_RANK };
+  char stated[LONGEST_SHAPE], follows[LONGEST_SHAPE];
+  const struct pz_onnx_value *v = pz_onnx_value(g, n->out[o]);
+  struct shape given = shape_of(v);
+  bool same = s->rank == given.rank;
+  for (int i = 0; i < s->rank && same; i++) same = s->d[i] == given.d[i];
+  if (same || !known(s)) return PZ_OK;
+  return pz_onnx_fail(g, n, PZ_BAD_INPUT, "the file states the shape %s of '%.120s', its inputs %s",
+                      shape_text(stated, sizeof stated, &given), v->name,
+                      shape_text(follows, sizeof follows, s));
+}
+
+static enum pz_status infer_result(struct pz_onnx_graph *g, const struct pz_onnx_node *n,
+                                   uint32_t o) {
+  struct pz_onnx_value *v = pz_onnx_value(g, n->out[o]);
+  if (!v->type) v->type = type_of(g, n, o);
+  struct shape s = infer(g, n, o);
+  if (s.rank == IMPOSSIBLE) {
+    char inputs[300];
+    pz_onnx_spell_inputs(g, n, inputs, sizeof inputs);
+    return pz_onnx_fail(g, n, PZ_BAD_INPUT, "a result's shape does not follow from its inputs (%s)",
+                        inputs);
+  }
+  if (v->given) return check_given(g, n, o, &s);
+  if (!known(&s)) s = unknown;
+  v->rank = s.rank;
+  for (int i = 0; i < s.rank; i++) v->dim[i] = s.d[i];
+  return PZ_OK;
+}
+
+static enum pz_status infer_node(struct pz_onnx_graph *g, const struct pz_onnx_node *n) {
+  enum pz_status status = check_windows(g, n);
+  for (uint32_t o = 0; o < n->n_out && status == PZ_OK; o++)
+    if (n->out[o] != PZ_NONE) status = infer_result(g, n, o);
+  if (status != PZ_OK) return status;
   if (!read_constant(g, n) || !pz_onnx_constant_node(g, n))
     return pz_fail(g->err, PZ_NO_MEMORY, "%s: out of memory for the shapes", g->file);
   return PZ_OK;

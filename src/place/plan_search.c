@@ -11,6 +11,7 @@
 #include "core/pool.h"
 #include "core/vec.h"
 #include "cost/constants.h"
+#include "place/problem.h"
 #include "place/recompute.h"
 #include "workload/op.h"
 
@@ -1044,6 +1045,9 @@ static enum pz_status begin(struct search *s) {
   if (!m->cost.net.n_levels && s->q->devices > 1)
     status = pz_fail(s->err, PZ_BAD_INPUT,
                      "chip %s has no link between devices; accepted: --cluster", s->q->chip->name);
+  if (status == PZ_OK && m->w->totals.layers > PZ_PLACE_MOST_LAYERS)
+    status = pz_fail(s->err, PZ_LIMIT, "%s has %lld layers; accepted: at most %d", m->w->model,
+                     (long long)m->w->totals.layers, PZ_PLACE_MOST_LAYERS);
   if (status == PZ_OK) status = list_divisors(s);
   if (status == PZ_OK) status = add_shapes(s, m->w);
   s->again = pz_arena_alloc(s->arena, (size_t)m->n_blocks + 2, sizeof *s->again);

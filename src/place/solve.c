@@ -223,8 +223,23 @@ static void keep_whole(struct table *x, struct best *b, double time, uint32_t s,
   keep(x, b, time, s, c, x->end[at(x, s, c, 0)], d);
 }
 
-/* The plan of s stages in the table.  Returns its largest stage if fewer parameters might still
- * give a better plan, 0 if not. */
+/* Parameters that the largest stage of a better plan stays below: the time of this maxload grows with
+ * them, and is no better at `params`.  Bisection from `share`, where it is; the upper end is safe. */
+static double better_below(const struct table *x, const struct best *b, double maxload, uint32_t s,
+                           int64_t n, double share, double params) {
+  int64_t d = 0;
+  for (int probe = 0; probe < 12; probe++) {
+    double middle = (share + params) / 2;
+    if (pz_place_best_d(x->p, maxload, s, n, middle, b->time_s, &d) < b->time_s)
+      share = middle;
+    else
+      params = middle;
+  }
+  return params;
+}
+
+/* The plan of s stages in the table.  Returns what its largest stage must stay below if fewer
+ * parameters might still give a better plan, 0 if not. */
 static double try_whole(struct table *x, struct best *b, uint32_t s, uint32_t c) {
   double maxload = x->least[at(x, s, c, 0)];
   int64_t d = 0, n = devices(x, s, c);
@@ -234,7 +249,7 @@ static double try_whole(struct table *x, struct best *b, uint32_t s, uint32_t c)
   if (time < b->time_s) keep_whole(x, b, time, s, c, d);
   double share = more(cost(x, 0, x->s->n_cuts - 1)->param_bytes / s, x->most_params);
   bool open = pz_place_best_d(x->p, maxload, s, n, share, b->time_s, &d) < b->time_s;
-  return open ? params : 0;
+  return open ? better_below(x, b, maxload, s, n, share, params) : 0;
 }
 
 /* Least maxload with stages of at most so many parameters, for a falling limit: each step takes the

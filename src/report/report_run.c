@@ -84,10 +84,11 @@ static void add(struct list *l, const char *what, const char *format, ...) PZ_PR
 
 static void add(struct list *l, const char *what, const char *format, ...) {
   va_list args;
+  if (!l->good) return;
   va_start(args, format);
   json_t *text = json_vsprintf(format, args);
   va_end(args);
-  l->good = l->good && pz_dataset_row(l->rows, json_pack("[s,o]", what, text));
+  l->good = pz_dataset_row(l->rows, json_pack("[s,o]", what, text));
 }
 
 static const char *choices_text(const struct pz_choices *c, char *buf, size_t size) {

@@ -41,8 +41,8 @@ static void read_axis(struct pz_fields *f, enum pz_axis axis, struct pz_space *s
     return;
   }
   json_array_foreach((json_t *)(uintptr_t)list, i, item) {
-    int64_t v = json_integer_value(item), least = i ? s->value[axis][i - 1] + 1 : 1;
-    if (!json_is_integer(item) || v < least || v > most_value[axis]) {
+    int64_t v = json_integer_value(item), before = i ? s->value[axis][i - 1] : 0;
+    if (!json_is_integer(item) || v <= before || v > most_value[axis]) {
       pz_fields_refuse(f, axis_names[axis], accepted);
       return;
     }
@@ -74,7 +74,9 @@ static void read_base(struct pz_fields *f, struct pz_chip *base) {
   const json_t *own = pz_fields_value(f, "base");
   if (!json_is_object(own)) {
     const char *name = pz_fields_text_or(f, "base", "tpuv4");
-    if (f->status == PZ_OK) f->status = pz_chip_load(name, base, f->err);
+    struct pz_error why = {0};
+    if (f->status == PZ_OK && (f->status = pz_chip_load(name, base, &why)) != PZ_OK)
+      pz_fail(f->err, f->status, "%s: base: %s", f->name, why.message);
     return;
   }
   char *text = pz_json_dump(own, JSON_COMPACT), where[300];

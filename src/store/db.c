@@ -52,8 +52,9 @@ enum pz_status pz_db_fail(const struct pz_db *db, const char *verb, struct pz_er
   int system = db->conn ? sqlite3_system_errno(db->conn) : 0;
   bool tell = system && ((code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN);
   if (is_of_writing(code, tell ? system : 0)) verb = "write";
+  bool known = db->conn && (code & 0xff) != SQLITE_NOMEM; /* else it may tell of something else */
   enum pz_status status = pz_fail(err, kind_of_error(code), "%s: cannot %s: %s%s%s", db->path, verb,
-                                  db->conn ? sqlite3_errmsg(db->conn) : "out of memory",
+                                  known ? sqlite3_errmsg(db->conn) : "out of memory",
                                   tell ? ": " : "", tell ? strerror(system) : "");
   pz_error_at(err, db->path, 0, 0);
   return status;
@@ -82,7 +83,8 @@ enum pz_status pz_db_open(struct pz_db *db, const char *path, enum pz_db_mode mo
   if (sqlite3_open_v2(uri, &db->conn, flags[mode] | SQLITE_OPEN_URI, NULL) != SQLITE_OK)
     status = pz_db_fail(db, "open", err);
   if (db->conn) distrust(db->conn);
-  if (status == PZ_OK) status = pz_db_exec(db, "PRAGMA cell_size_check = ON", err);
+  if (status == PZ_OK)
+    status = pz_db_exec(db, "PRAGMA cell_size_check = ON; PRAGMA temp_store = MEMORY", err);
   if (status != PZ_OK) pz_db_close(db);
   return status;
 }

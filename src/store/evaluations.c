@@ -11,6 +11,8 @@ const char pz_evaluations_insert[] =
     "INSERT OR REPLACE INTO evaluations(" COLUMNS ") VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 const char pz_evaluations_select[] =
     "SELECT " COLUMNS " FROM evaluations ORDER BY id, model, effort";
+const char pz_evaluations_find[] =
+    "SELECT * FROM evaluations WHERE id = ? AND model = ? AND effort = ?";
 
 enum {
   ID,
@@ -98,6 +100,12 @@ enum pz_status pz_evaluations_write(const struct pz_db *db, sqlite3_stmt *insert
   enum pz_status status = pz_db_write(db, insert, err);
   sqlite3_clear_bindings(insert);
   return status;
+}
+
+void pz_evaluations_bind_key(sqlite3_stmt *find, const struct pz_entry *entry) {
+  sqlite3_bind_int64(find, 1, entry->id);
+  sqlite3_bind_int64(find, 2, entry->model);
+  sqlite3_bind_int64(find, 3, (int64_t)entry->e.effort);
 }
 
 /* A cell for a message. */

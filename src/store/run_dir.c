@@ -76,6 +76,38 @@ enum pz_status pz_run_dir_lock(struct pz_run_dir *d, struct pz_error *err) {
   return status;
 }
 
+static enum pz_status check_regular(const char *path, struct pz_error *err) {
+  struct stat st;
+  if (stat(path, &st) != 0 || S_ISREG(st.st_mode)) return PZ_OK;
+  enum pz_status status =
+      pz_fail(err, PZ_IO, "%s: is not a regular file; accepted: the directory of a run", path);
+  pz_error_at(err, path, 0, 0);
+  return status;
+}
+
+enum pz_status pz_run_dir_check(const struct pz_run_dir *d, struct pz_error *err) {
+  char path[PZ_DB_LONGEST_PATH + LONGEST_ENDING];
+  enum pz_status status = PZ_OK;
+  for (int i = 0; i < N_COMPANIONS && status == PZ_OK; i++) {
+    snprintf(path, sizeof path, "%s%s", d->run, companions[i]);
+    status = check_regular(path, err);
+  }
+  if (status != PZ_OK) return status;
+  write_lock_path(d, path);
+  return check_regular(path, err);
+}
+
+static bool refuses_writing(const char *path) {
+  return access(path, W_OK) != 0 && (errno == EACCES || errno == EROFS || errno == EPERM);
+}
+
+bool pz_run_dir_is_shut(const struct pz_run_dir *d) {
+  char lock[PZ_DB_LONGEST_PATH];
+  write_lock_path(d, lock);
+  return pz_run_dir_has_run(d) &&
+         (refuses_writing(d->dir) || refuses_writing(d->run) || refuses_writing(lock));
+}
+
 bool pz_run_dir_share(struct pz_run_dir *d) {
   char path[PZ_DB_LONGEST_PATH];
   write_lock_path(d, path);

@@ -25,6 +25,13 @@ void pz_run_dir_release(struct pz_run_dir *d);
 /* Make the directory, not its parents, and lock it to write.  PZ_IO when another phaze has it. */
 PZ_NODISCARD enum pz_status pz_run_dir_lock(struct pz_run_dir *d, struct pz_error *err);
 
+/* Is a file of it no regular file?  Waiting for the writer of a pipe would not end.  PZ_IO says
+ * which. */
+PZ_NODISCARD enum pz_status pz_run_dir_check(const struct pz_run_dir *d, struct pz_error *err);
+
+/* Does it hold a run, and is not to be written to by us? */
+bool pz_run_dir_is_shut(const struct pz_run_dir *d);
+
 /* Keep writers out while reading, as far as there is a lock file; false, and no lock, when there is
  * a writer. */
 bool pz_run_dir_share(struct pz_run_dir *d);

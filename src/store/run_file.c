@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "store/digest.h"
 #include "store/evaluations.h"
 #include "store/inputs.h"
 #include "store/run_dir.h"
@@ -19,6 +20,8 @@ struct pz_run_file {
   struct pz_run_dir dir;
   struct pz_journal journal;
   sqlite3_stmt *insert; /* an evaluation; NULL: opened to look */
+  sqlite3_stmt *find;   /* one by its key */
+  uint64_t moved;       /* by which the digest of evaluations changes with the next commit */
   char *inputs;
 };
 
@@ -96,16 +99,42 @@ static enum pz_status recall(void *ctx,
   return status;
 }
 
-static enum pz_status evaluated(void *ctx, const struct pz_entry *entry, struct pz_error *err) {
-  const struct pz_run_file *f = ctx;
-  enum pz_status status = may_write(f, err);
-  if (status == PZ_OK) status = pz_db_begin(&f->db, err);
-  return status == PZ_OK ? pz_evaluations_write(&f->db, f->insert, entry, err) : status;
+/* Drop what was not committed. */
+static void drop(struct pz_run_file *f) {
+  if (f->db.conn) pz_db_drop(&f->db);
+  f->moved = 0;
 }
 
+/* The evaluation in the place of the one that has its key, and the digest with it. */
+static enum pz_status write_evaluation(struct pz_run_file *f, const struct pz_entry *entry,
+                                       struct pz_error *err) {
+  uint64_t before = 0, after = 0;
+  pz_evaluations_bind_key(f->find, entry);
+  enum pz_status status = pz_digest_rows(&f->db, f->find, &before, err);
+  if (status == PZ_OK) status = pz_evaluations_write(&f->db, f->insert, entry, err);
+  if (status == PZ_OK) status = pz_digest_rows(&f->db, f->find, &after, err);
+  f->moved += after - before;
+  return status;
+}
+
+static enum pz_status evaluated(void *ctx, const struct pz_entry *entry, struct pz_error *err) {
+  struct pz_run_file *f = ctx;
+  enum pz_status status = may_write(f, err);
+  if (status == PZ_OK) status = pz_db_begin(&f->db, err);
+  if (status == PZ_OK) status = write_evaluation(f, entry, err);
+  if (status != PZ_OK) drop(f); /* SQLite may have done so: the digest must not know of it */
+  return status;
+}
+
+/* All that was written since the last commit, or nothing of it. */
 static enum pz_status commit(void *ctx, struct pz_error *err) {
-  const struct pz_run_file *f = ctx;
-  return pz_db_commit(&f->db, err);
+  struct pz_run_file *f = ctx;
+  enum pz_status status = PZ_OK;
+  if (f->moved) status = pz_digest_add(&f->db, PZ_PART_EVALUATIONS, f->moved, err);
+  if (status == PZ_OK) status = pz_db_commit(&f->db, err);
+  if (status != PZ_OK) drop(f);
+  f->moved = 0;
+  return status;
 }
 
 const struct pz_journal *pz_run_file_journal(struct pz_run_file *f) { return &f->journal; }
@@ -146,7 +175,7 @@ static enum pz_status examine(struct pz_run_file *f, enum pz_db_mode mode, const
   return pz_json_parse(name, f->inputs, strlen(f->inputs), inputs, err);
 }
 
-/* Is the run that stands here the one that is asked for? */
+/* Is the run that stands here the one that is asked for?  It stays open to look at. */
 static enum pz_status compare(struct pz_run_file *f, json_t *now, struct pz_error *err) {
   json_t *was = NULL;
   char difference[600];
@@ -156,7 +185,21 @@ static enum pz_status compare(struct pz_run_file *f, json_t *now, struct pz_erro
     status = pz_fail(err, PZ_BAD_INPUT, "%s: was made with different inputs: %s" ADVICE, f->db.path,
                      difference);
   json_decref(was);
-  pz_db_close(&f->db);
+  return status;
+}
+
+/* In a directory that cannot be written to a finished run can be read. */
+static enum pz_status compare_finished(struct pz_run_file *f, json_t *now, struct pz_error *err) {
+  char *result = NULL;
+  bool alone = pz_run_dir_share(&f->dir);
+  if (!alone) return pz_fail(err, PZ_IO, "%s: another phaze is running there", f->dir.dir);
+  enum pz_status status = compare(f, now, err);
+  if (status == PZ_OK) status = pz_run_file_result(f, &result, err);
+  if (status == PZ_OK && !result)
+    status = pz_fail(err, PZ_IO,
+                     "%s: the run is not finished; accepted: a directory that can be written to",
+                     f->dir.run);
+  pz_free(result);
   return status;
 }
 
@@ -182,7 +225,18 @@ static enum pz_status open_to_write(struct pz_run_file *f, struct pz_error *err)
   /* Safe from the end of the process, which is what is promised; the disk's cache is not waited
    * for at every commit. */
   if (status == PZ_OK) status = pz_db_exec(&f->db, "PRAGMA synchronous = NORMAL", err);
+  if (status == PZ_OK) status = pz_db_prepare(&f->db, pz_evaluations_find, &f->find, err);
   return status == PZ_OK ? pz_db_prepare(&f->db, pz_evaluations_insert, &f->insert, err) : status;
+}
+
+static enum pz_status open_locked(struct pz_run_file *f, const char *inputs, json_t *now,
+                                  bool fresh, struct pz_error *err) {
+  enum pz_status status = pz_run_dir_lock(&f->dir, err);
+  if (status == PZ_OK && fresh) status = pz_run_dir_move_aside(&f->dir, err);
+  if (status == PZ_OK)
+    status = pz_run_dir_has_run(&f->dir) ? compare(f, now, err) : create(f, inputs, err);
+  if (f->db.conn) pz_db_close(&f->db);
+  return status == PZ_OK ? open_to_write(f, err) : status;
 }
 
 enum pz_status pz_run_file_open(const char *dir, const char *inputs, bool fresh,
@@ -192,11 +246,11 @@ enum pz_status pz_run_file_open(const char *dir, const char *inputs, bool fresh,
   if (!f) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY, dir);
   enum pz_status status = pz_json_parse("inputs", inputs, strlen(inputs), &now, err);
   if (status == PZ_OK) status = pz_run_dir_init(&f->dir, dir, err);
-  if (status == PZ_OK) status = pz_run_dir_lock(&f->dir, err);
-  if (status == PZ_OK && fresh) status = pz_run_dir_move_aside(&f->dir, err);
-  if (status == PZ_OK)
-    status = pz_run_dir_has_run(&f->dir) ? compare(f, now, err) : create(f, inputs, err);
-  if (status == PZ_OK) status = open_to_write(f, err);
+  if (status == PZ_OK) status = pz_run_dir_check(&f->dir, err);
+  if (status == PZ_OK && !fresh && pz_run_dir_is_shut(&f->dir))
+    status = compare_finished(f, now, err);
+  else if (status == PZ_OK)
+    status = open_locked(f, inputs, now, fresh, err);
   json_decref(now);
   return deliver(f, status, out);
 }
@@ -205,10 +259,12 @@ static enum pz_status look(struct pz_run_file *f, struct pz_error *err) {
   json_t *inputs = NULL;
   if (!pz_run_dir_has_run(&f->dir))
     return pz_fail(err, PZ_IO, "%s: no run found; accepted: the directory of a search", f->dir.dir);
+  enum pz_status status = pz_run_dir_check(&f->dir, err);
+  if (status != PZ_OK) return status;
   bool alone = pz_run_dir_share(&f->dir);
   bool frozen = alone && !pz_run_dir_has_log(&f->dir);
   if (!frozen) pz_run_dir_release(&f->dir); /* SQLite's own locks are enough */
-  enum pz_status status = examine(f, frozen ? PZ_DB_FROZEN : PZ_DB_READ, "", &inputs, err);
+  status = examine(f, frozen ? PZ_DB_FROZEN : PZ_DB_READ, "", &inputs, err);
   json_decref(inputs);
   return status;
 }
@@ -221,11 +277,18 @@ enum pz_status pz_run_file_look(const char *dir, struct pz_run_file **out, struc
   return deliver(f, status, out);
 }
 
+enum pz_status pz_run_file_check(struct pz_run_file *f, struct pz_error *err) {
+  return pz_digest_check(&f->db, err);
+}
+
+bool pz_run_file_is_read_only(const struct pz_run_file *f) { return !f->insert; }
+
 void pz_run_file_close(struct pz_run_file *f) {
   if (!f) return;
   sqlite3_finalize(f->insert);
   /* Evaluations are facts: those since the last commit are worth keeping, and no loss if not. */
-  if (f->db.conn && pz_db_commit(&f->db, NULL) != PZ_OK) pz_db_drop(&f->db);
+  if (f->db.conn && commit(f, NULL) != PZ_OK) drop(f);
+  sqlite3_finalize(f->find);
   pz_db_close(&f->db);
   pz_run_dir_release(&f->dir);
   pz_free(f->inputs);
@@ -235,16 +298,15 @@ void pz_run_file_close(struct pz_run_file *f) {
 /* ---- whole tables --------------------------------------------------------------------------- */
 
 /* A transaction of its own, so that it can be dropped without what came before. */
-static enum pz_status begin_own(const struct pz_run_file *f, struct pz_error *err) {
+static enum pz_status begin_own(struct pz_run_file *f, struct pz_error *err) {
   enum pz_status status = may_write(f, err);
-  if (status == PZ_OK) status = pz_db_commit(&f->db, err);
+  if (status == PZ_OK) status = commit(f, err);
   return status == PZ_OK ? pz_db_begin(&f->db, err) : status;
 }
 
-static enum pz_status end_own(const struct pz_run_file *f, enum pz_status status,
-                              struct pz_error *err) {
-  if (status == PZ_OK) status = pz_db_commit(&f->db, err);
-  if (status != PZ_OK) pz_db_drop(&f->db);
+static enum pz_status end_own(struct pz_run_file *f, enum pz_status status, struct pz_error *err) {
+  if (status == PZ_OK) status = commit(f, err);
+  if (status != PZ_OK) drop(f);
   return status;
 }
 
@@ -277,13 +339,22 @@ enum pz_status pz_run_file_chips(struct pz_run_file *f, const struct pz_result_c
   if (status != PZ_OK || any) return status;
   status = begin_own(f, err);
   if (status != PZ_OK) return status;
-  return end_own(f, write_chips(f, chips, n, err), err);
+  status = write_chips(f, chips, n, err);
+  if (status == PZ_OK) status = pz_digest_store(&f->db, PZ_PART_CHIPS, err);
+  return end_own(f, status, err);
 }
 
-static struct pz_result_chip read_chip(sqlite3_stmt *stmt) {
+/* Is it a number that a chip can have? */
+static bool is_size(double value) { return value >= 0 && value < HUGE_VAL; }
+
+static enum pz_status read_chip(const struct pz_run_file *f, sqlite3_stmt *stmt,
+                                struct pz_result_chip *out, struct pz_error *err) {
+  char what[160];
+  int64_t id = sqlite3_column_int64(stmt, 0);
   const char *name = (const char *)sqlite3_column_text(stmt, 1);
-  return (struct pz_result_chip){.id = (uint32_t)sqlite3_column_int64(stmt, 0),
-                                 .name = name ? name : "",
+  if (!name) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory while reading", f->db.path);
+  *out = (struct pz_result_chip){.id = (uint32_t)id,
+                                 .name = name,
                                  .tensor_cores = sqlite3_column_int64(stmt, 2),
                                  .rows = sqlite3_column_int64(stmt, 3),
                                  .cols = sqlite3_column_int64(stmt, 4),
@@ -292,6 +363,12 @@ static struct pz_result_chip read_chip(sqlite3_stmt *stmt) {
                                  .glb_bytes = sqlite3_column_int64(stmt, 7),
                                  .area_mm2 = sqlite3_column_double(stmt, 8),
                                  .watts = sqlite3_column_double(stmt, 9)};
+  if (id >= 0 && id <= UINT32_MAX && is_size(out->area_mm2) && is_size(out->watts)) return PZ_OK;
+  snprintf(what, sizeof what,
+           "table chips, row with id %" PRId64
+           " is no chip; accepted: an id from 0 to 4294967295, finite area and power",
+           id);
+  return refuse(f, what, err);
 }
 
 enum pz_status pz_run_file_read_chips(struct pz_run_file *f, pz_take_chip *take, void *into,
@@ -302,8 +379,9 @@ enum pz_status pz_run_file_read_chips(struct pz_run_file *f, pz_take_chip *take,
   bool row = false;
   enum pz_status status = pz_db_prepare(&f->db, sql, &stmt, err);
   while (status == PZ_OK && (status = pz_db_next(&f->db, stmt, &row, err)) == PZ_OK && row) {
-    struct pz_result_chip chip = read_chip(stmt);
-    status = take(into, &chip);
+    struct pz_result_chip chip;
+    status = read_chip(f, stmt, &chip, err);
+    if (status == PZ_OK) status = take(into, &chip);
   }
   sqlite3_finalize(stmt);
   return status;
@@ -312,6 +390,20 @@ enum pz_status pz_run_file_read_chips(struct pz_run_file *f, pz_take_chip *take,
 enum pz_status pz_run_file_count_chip_statuses(struct pz_run_file *f, int64_t *n,
                                                struct pz_error *err) {
   return pz_db_number(&f->db, "SELECT count(*) FROM chip_statuses", n, err);
+}
+
+/* By how much the digest of all chip statuses is that of these. */
+static enum pz_status digest_chip_statuses(const struct pz_run_file *f, const char *objective_run,
+                                           uint64_t *sum, struct pz_error *err) {
+  sqlite3_stmt *stmt = NULL;
+  enum pz_status status =
+      pz_db_prepare(&f->db, "SELECT * FROM chip_statuses WHERE objective_run = ?", &stmt, err);
+  if (status == PZ_OK) {
+    sqlite3_bind_text(stmt, 1, objective_run, -1, SQLITE_STATIC);
+    status = pz_digest_rows(&f->db, stmt, sum, err);
+  }
+  sqlite3_finalize(stmt);
+  return status;
 }
 
 static enum pz_status clear_chip_statuses(const struct pz_run_file *f, const char *objective_run,
@@ -353,8 +445,12 @@ enum pz_status pz_run_file_chip_statuses(struct pz_run_file *f, const char *obje
                                          struct pz_error *err) {
   enum pz_status status = begin_own(f, err);
   if (status != PZ_OK) return status;
-  status = clear_chip_statuses(f, objective_run, err);
+  uint64_t before = 0, after = 0;
+  status = digest_chip_statuses(f, objective_run, &before, err);
+  if (status == PZ_OK) status = clear_chip_statuses(f, objective_run, err);
   if (status == PZ_OK) status = write_chip_statuses(f, objective_run, ids, chip_statuses, n, err);
+  if (status == PZ_OK) status = digest_chip_statuses(f, objective_run, &after, err);
+  if (status == PZ_OK) status = pz_digest_add(&f->db, PZ_PART_CHIP_STATUSES, after - before, err);
   return end_own(f, status, err);
 }
 
@@ -424,6 +520,8 @@ enum pz_status pz_run_file_set_timing(struct pz_run_file *f, const char *what, d
     status = pz_db_write(&f->db, stmt, err);
   }
   sqlite3_finalize(stmt);
+  if (status == PZ_OK) status = pz_digest_store(&f->db, PZ_PART_TIMINGS, err);
+  if (status != PZ_OK) drop(f);
   return status;
 }
 
@@ -443,8 +541,8 @@ enum pz_status pz_run_file_timing(struct pz_run_file *f, const char *what, doubl
 }
 
 /* Set a text of the table run; all or none. */
-static enum pz_status write_text(struct pz_run_file *f, const char *sql, const char *text,
-                                 struct pz_error *err) {
+static enum pz_status write_text(struct pz_run_file *f, enum pz_part part, const char *sql,
+                                 const char *text, struct pz_error *err) {
   sqlite3_stmt *stmt = NULL;
   enum pz_status status = begin_own(f, err);
   if (status != PZ_OK) return status;
@@ -454,6 +552,7 @@ static enum pz_status write_text(struct pz_run_file *f, const char *sql, const c
     status = pz_db_write(&f->db, stmt, err);
   }
   sqlite3_finalize(stmt);
+  if (status == PZ_OK) status = pz_digest_store(&f->db, part, err);
   status = end_own(f, status, err);
   /* The text is safe in the log too: a reader in the way, or a full disk, is no failure. */
   if (status == PZ_OK)
@@ -462,7 +561,7 @@ static enum pz_status write_text(struct pz_run_file *f, const char *sql, const c
 }
 
 enum pz_status pz_run_file_finish(struct pz_run_file *f, const char *result, struct pz_error *err) {
-  return write_text(f, "UPDATE run SET result = ? WHERE one = 1", result, err);
+  return write_text(f, PZ_PART_RESULT, "UPDATE run SET result = ? WHERE one = 1", result, err);
 }
 
 enum pz_status pz_run_file_result(struct pz_run_file *f, char **text, struct pz_error *err) {
@@ -471,7 +570,8 @@ enum pz_status pz_run_file_result(struct pz_run_file *f, char **text, struct pz_
 
 enum pz_status pz_run_file_set_comparison(struct pz_run_file *f, const char *comparison,
                                           struct pz_error *err) {
-  return write_text(f, "UPDATE run SET comparison = ? WHERE one = 1", comparison, err);
+  return write_text(f, PZ_PART_COMPARISON, "UPDATE run SET comparison = ? WHERE one = 1",
+                    comparison, err);
 }
 
 enum pz_status pz_run_file_comparison(struct pz_run_file *f, char **text, struct pz_error *err) {
@@ -480,7 +580,7 @@ enum pz_status pz_run_file_comparison(struct pz_run_file *f, char **text, struct
 
 enum pz_status pz_run_file_set_detail(struct pz_run_file *f, const char *detail,
                                       struct pz_error *err) {
-  return write_text(f, "UPDATE run SET detail = ? WHERE one = 1", detail, err);
+  return write_text(f, PZ_PART_DETAIL, "UPDATE run SET detail = ? WHERE one = 1", detail, err);
 }
 
 enum pz_status pz_run_file_detail(struct pz_run_file *f, char **text, struct pz_error *err) {

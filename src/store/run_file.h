@@ -6,6 +6,7 @@
  *     chips        the chips of the space, for users and reports
  *     chip_statuses how each chip left each objective run
  *     timings      everything that depends on the clock
+ *     digests      of each of these parts
  *
  * SQLite with a write-ahead log.  Committed data survives kill -9; uncommitted data leaves no
  * trace.  One process writes, locked by DIR/lock; any number may read.  A run file made with other
@@ -21,7 +22,8 @@ struct pz_run_file;
 /* Begin or go on with the run in `dir`, which is made if missing (its parent is not).  `inputs` is
  * a JSON object: all that the answer depends on.  With `fresh`, a run that stands there is moved
  * aside to run-1.sqlite, run-2.sqlite ... and a new one begins; without, it must have been made
- * with equal inputs.  On success *out is the caller's to close.  PZ_IO when another phaze has the
+ * with equal inputs.  On success *out is the caller's to close.  In a directory
+ * that cannot be written to a finished run is opened to look.  PZ_IO when another phaze has the
  * directory, or it cannot be written to; PZ_BAD_INPUT, with the input that differs, for a run that
  * is not this one. */
 PZ_NODISCARD enum pz_status pz_run_file_open(const char *dir, const char *inputs, bool fresh,
@@ -32,6 +34,13 @@ PZ_NODISCARD enum pz_status pz_run_file_open(const char *dir, const char *inputs
  * side by side.  PZ_IO when there is no run. */
 PZ_NODISCARD enum pz_status pz_run_file_look(const char *dir, struct pz_run_file **out,
                                              struct pz_error *err);
+
+/* Is every part of the file what it was when it was written?  PZ_BAD_INPUT says which is not.  Reads
+ * all of it. */
+PZ_NODISCARD enum pz_status pz_run_file_check(struct pz_run_file *f, struct pz_error *err);
+
+/* Opened to look, or because the directory cannot be written to. */
+bool pz_run_file_is_read_only(const struct pz_run_file *f);
 
 /* Commits first.  Accepts NULL. */
 void pz_run_file_close(struct pz_run_file *f);

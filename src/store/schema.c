@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/digest.h"
+
 /* "phaz"; a change to a table is a new version. */
 #define APPLICATION "1885888890"
-#define VERSION "4"
+#define VERSION "5"
 
 /* By name.  STRICT: a column holds its type or nothing is stored. */
 static const struct {
@@ -21,6 +23,8 @@ static const struct {
               "tensor_cores INTEGER NOT NULL, rows INTEGER NOT NULL, cols INTEGER NOT NULL, "
               "vector_cores INTEGER NOT NULL, lanes INTEGER NOT NULL, glb_bytes INTEGER NOT NULL, "
               "area_mm2 REAL NOT NULL, watts REAL NOT NULL) STRICT"},
+    {"digests", "CREATE TABLE digests(part TEXT PRIMARY KEY, digest INTEGER NOT NULL) "
+                "STRICT, WITHOUT ROWID"},
     {"evaluations",
      "CREATE TABLE evaluations(id INTEGER NOT NULL, model INTEGER NOT NULL, "
      "effort INTEGER NOT NULL, time_s REAL NOT NULL, least_s REAL NOT NULL, "
@@ -47,6 +51,8 @@ static enum pz_status make_tables(const struct pz_db *db, const char *inputs,
     status = pz_db_write(db, stmt, err);
   }
   sqlite3_finalize(stmt);
+  for (enum pz_part p = 0; p < PZ_PARTS && status == PZ_OK; p++)
+    status = pz_digest_store(db, p, err);
   return status;
 }
 

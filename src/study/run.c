@@ -31,9 +31,11 @@ static enum pz_status read_kept(struct pz_run *r, read_text *read, const char *n
   *found = false;
   enum pz_status status = read(r->file, &text, err);
   if (status == PZ_OK && text) {
-    status = pz_json_parse(name, text, strlen(text), &json, err);
-    if (status == PZ_OK) status = take(json, &r->result, err);
+    struct pz_error why = {0};
+    status = pz_json_parse(name, text, strlen(text), &json, &why);
+    if (status == PZ_OK) status = take(json, &r->result, &why);
     *found = status == PZ_OK;
+    if (status != PZ_OK) pz_fail(err, status, "%s/run.sqlite: %s", r->dir, why.message);
   }
   pz_free(text);
   json_decref(json);
@@ -59,7 +61,9 @@ static enum pz_status open_file(struct pz_run *r, struct pz_error *err) {
       text ? pz_run_file_open(r->o.dir, text, r->o.fresh, &r->file, err) : no_memory(err);
   pz_free(text);
   json_decref(inputs);
-  return status;
+  if (status != PZ_OK) return status;
+  r->looking = pz_run_file_is_read_only(r->file);
+  return pz_run_file_check(r->file, err);
 }
 
 struct pz_run_options pz_run_options_default(void) {
@@ -115,20 +119,20 @@ enum pz_status pz_run_open(const struct pz_study_options *study,
   return hand_over(r, status, out);
 }
 
-static enum pz_status check_version(struct pz_run_file *f, struct pz_error *err) {
+static enum pz_status check_version(struct pz_run_file *f, const char *dir, struct pz_error *err) {
   json_t *inputs = NULL;
   const char *text = pz_run_file_inputs(f);
   enum pz_status status = pz_json_parse("inputs", text, strlen(text), &inputs, err);
   if (status != PZ_OK) return status;
   const char *version = json_string_value(json_object_get(inputs, "version"));
   if (!version || strcmp(version, pz_version()) != 0)
-    status = pz_fail(err, PZ_BAD_INPUT, "the run was made by version %s, this is %s",
+    status = pz_fail(err, PZ_BAD_INPUT, "%s: the run was made by version %s, this is %s", dir,
                      version ? version : "?", pz_version());
   json_decref(inputs);
   return status;
 }
 
-enum pz_status pz_run_look(const struct pz_run_options *options, struct pz_run **out,
+static enum pz_status look(const struct pz_run_options *options, bool check, struct pz_run **out,
                            struct pz_error *err) {
   struct pz_run *r = NULL;
   enum pz_status status = pz_need(out, "out", err);
@@ -137,13 +141,25 @@ enum pz_status pz_run_look(const struct pz_run_options *options, struct pz_run *
   r->looking = true;
   status = r->dir ? pz_run_file_look(r->dir, &r->file, err)
                   : pz_fail(err, PZ_BAD_USE, "no directory; accepted: that of a run");
+  if (status == PZ_OK && check) status = pz_run_file_check(r->file, err);
   if (status == PZ_OK)
     status = read_kept(r, pz_run_file_result, "the result", pz_result_read, &r->reused, err);
   if (status == PZ_OK && !r->reused)
-    status = pz_fail(err, PZ_BAD_INPUT,
-                     "the run is not finished; run the same search command to resume it");
-  if (status == PZ_OK) status = check_version(r->file, err);
+    status =
+        pz_fail(err, PZ_BAD_INPUT,
+                "%s: the run is not finished; run the same search command to resume it", r->dir);
+  if (status == PZ_OK) status = check_version(r->file, r->dir, err);
   return hand_over(r, status, out);
+}
+
+enum pz_status pz_run_look(const struct pz_run_options *options, struct pz_run **out,
+                           struct pz_error *err) {
+  return look(options, true, out, err);
+}
+
+enum pz_status pz_run_look_unchecked(const struct pz_run_options *options, struct pz_run **out,
+                                     struct pz_error *err) {
+  return look(options, false, out, err);
 }
 
 void pz_run_close(struct pz_run *r) {

@@ -9,6 +9,7 @@
 #include "core/alloc.h"
 #include "core/choices.h"
 #include "core/fields.h"
+#include "core/json_lost.h"
 #include "core/map.h"
 #include "workload/workload.h"
 #include "workload/workload_json.h"
@@ -169,6 +170,8 @@ static json_t *model_json(const struct pz_study *s, uint32_t i) {
   char digest[24] = "";
   if (text)
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)pz_hash(text, strlen(text)));
+  else
+    pz_json_lost_set(true); /* memory is what it lacked: no inputs with another digest */
   pz_free(text);
   json_decref(built);
   return json_pack("{s:s,s:I,s:s}", "name", s->portfolio.models[i], "seq",

@@ -289,34 +289,48 @@ static enum pz_status try_exclusion(void *ctx, size_t i, struct pz_evaluator *e,
   return PZ_OK;
 }
 
-static uint32_t draw_excluded(const struct job *j, const struct pz_objective_run *c,
-                              uint32_t *points) {
-  uint32_t n = 0, most = j->o->sample;
+/* At most `most` of them into points; *all is how many there are. */
+static uint32_t draw_excluded(const struct job *j, const struct pz_objective_run *c, uint32_t most,
+                              uint32_t *points, uint32_t *all) {
+  uint32_t n = 0;
   uint64_t random = c->best;
-  for (uint32_t p = 0, seen = 0; p < j->study.n_points; p++) {
+  *all = 0;
+  for (uint32_t p = 0; p < j->study.n_points; p++) {
     if (c->chip_status[p].kind == PZ_CHIP_EVALUATED) continue;
-    seen++; /* each with the same chance to stay */
-    uint32_t at = n < most ? n++ : (uint32_t)pz_random_below(&random, seen);
+    ++*all; /* each with the same chance to stay */
+    uint32_t at = n < most ? n++ : (uint32_t)pz_random_below(&random, *all);
     if (at < most) points[at] = p;
   }
   return n;
 }
 
+/* A sample says how likely it has one that is wrong: of n out of `all` without replacement, n / all. */
+static void say_exclusions(struct job *j, uint32_t objective_run, uint32_t n, uint32_t all,
+                           uint32_t wrong) {
+  const char *name = pz_study_run_name(&j->study, objective_run);
+  if (wrong)
+    say(j, false, "%s: %u of %u excluded chip%s evaluated exceed the bound or the best", name,
+        wrong, n, pz_text_s(n));
+  else if (n == all && n)
+    say(j, true, "%s: all %u excluded chip%s evaluated without bounds, none is better", name, n,
+        pz_text_s(n));
+  else if (n)
+    say(j, true,
+        "%s: %u excluded chip%s evaluated without bounds, none is better (of %u: one that is would "
+        "be among them with probability %.3g)",
+        name, n, pz_text_s(n), all, (double)n / all);
+}
+
 static enum pz_status check_exclusions(struct job *j, uint32_t objective_run) {
   const struct pz_objective_run *c = &j->study.objective_run[objective_run];
-  struct sample x = {j, c, pz_calloc(j->o->sample + 1, sizeof *x.points),
-                     pz_calloc(j->o->sample + 1, sizeof *x.refuted)};
-  uint32_t n = x.points && x.refuted ? draw_excluded(j, c, x.points) : 0, wrong = 0;
+  uint32_t most = j->o->sample < j->study.n_points ? j->o->sample : j->study.n_points, all = 0;
+  struct sample x = {j, c, pz_calloc(most, sizeof *x.points), pz_calloc(most, sizeof *x.refuted)};
+  uint32_t n = x.points && x.refuted ? draw_excluded(j, c, most, x.points, &all) : 0, wrong = 0;
   enum pz_status status = x.points && x.refuted
                               ? pz_search_each(j->study.search, n, try_exclusion, &x, j->err)
                               : pz_fail(j->err, PZ_NO_MEMORY, "out of memory for the sample");
-  for (uint32_t i = 0; i < n; i++) wrong += x.refuted[i];
-  if (status == PZ_OK && wrong)
-    say(j, false, "%s: %u of %u excluded chip%s evaluated exceed the bound or the best",
-        pz_study_run_name(&j->study, objective_run), wrong, n, pz_text_s(n));
-  else if (status == PZ_OK && n)
-    say(j, true, "%s: %u excluded chip%s evaluated without bounds, none is better",
-        pz_study_run_name(&j->study, objective_run), n, pz_text_s(n));
+  for (uint32_t i = 0; i < n && x.refuted; i++) wrong += x.refuted[i];
+  if (status == PZ_OK) say_exclusions(j, objective_run, n, all, wrong);
   pz_free(x.points);
   pz_free(x.refuted);
   return status;
@@ -387,6 +401,20 @@ static enum pz_status check_comparison(struct job *j) {
                        pz_run_file_comparison, pz_comparison_json(&j->result));
 }
 
+/* ---- the file ------------------------------------------------------------------------------- */
+
+/* Digests tell damage; what they are of is compared with what is made again all the same. */
+static enum pz_status check_file(struct job *j) {
+  struct pz_error why = {0};
+  enum pz_status status = pz_run_file_check(j->kept->file, &why);
+  if (status == PZ_OK || status == PZ_BAD_INPUT) {
+    say(j, status == PZ_OK, "%s",
+        status == PZ_OK ? "file: every part has its digest" : why.message);
+    return PZ_OK;
+  }
+  return pz_fail(j->err, status, "%s", why.message);
+}
+
 /* ---- all of it ------------------------------------------------------------------------------ */
 
 /* Every objective run again. */
@@ -405,7 +433,8 @@ static enum pz_status check_all(struct job *j, const char *dir) {
   struct pz_run_options o = pz_run_options_default();
   o.dir = dir;
   o.threads = j->o->threads;
-  enum pz_status status = pz_run_look(&o, &j->kept, j->err);
+  enum pz_status status = pz_run_look_unchecked(&o, &j->kept, j->err);
+  if (status == PZ_OK) status = check_file(j);
   if (status == PZ_OK) status = make_study(j);
   if (status == PZ_OK) status = check_runs(j);
   if (status == PZ_OK) status = pz_result_make(&j->result, &j->study, j->err);

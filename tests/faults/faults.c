@@ -6,9 +6,14 @@
  *
  * tries all allocations if there are at most MOST, or else MOST of them: the first quarter one by
  * one, so the last, and between them half at equal distances.  With PHAZE_FAULT=N in the environment,
- * and PHAZE_FAULT_ON=1 for those after it too, the command runs once, to be looked at. */
+ * and PHAZE_FAULT_ON=1 for those after it too, the command runs once, to be looked at.
+ *
+ * With PHAZE_FAULT_DIR=DIR that directory is the run's: it is emptied before each run; after one with
+ * a fault the command runs again without, and is to come to the same answer and report. */
 #define _GNU_SOURCE /* memfd_create */
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,8 +78,10 @@ static char *read_back(int fd, size_t *bytes) {
   return text;
 }
 
-/* Lines with wall-clock time differ from run to run. */
+/* Lines with wall-clock time differ from run to run; of a search all of it comes last. */
 static void drop_seconds(char *text, size_t *bytes) {
+  char *last = strstr(text, " \"timing\": {");
+  if (last) *last = '\0';
   for (char *at; (at = strstr(text, "seconds\": "));) {
     char *begin = at, *end = at + strcspn(at, "\n");
     while (begin > text && begin[-1] != '\n') begin--;
@@ -105,6 +112,28 @@ static struct outcome run(struct faults *f, const int fd[2], int argc, char **ar
   return o;
 }
 
+/* ---- the directory of a run ------------------------------------------------------------------- */
+
+static void empty(const char *dir) {
+  char path[4096];
+  DIR *d = dir ? opendir(dir) : NULL;
+  for (struct dirent *e; d && (e = readdir(d));) {
+    snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+    if (e->d_name[0] != '.') unlink(path);
+  }
+  if (d) closedir(d);
+}
+
+/* The page in it; NULL: none. */
+static char *page_of(const char *dir, size_t *bytes) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s/report.html", dir);
+  int fd = open(path, O_RDONLY);
+  char *text = fd < 0 ? NULL : read_back(fd, bytes);
+  if (fd >= 0) close(fd);
+  return text;
+}
+
 static bool same(const struct outcome *a, const struct outcome *b) {
   for (int i = 0; i < 2; i++)
     if (a->bytes[i] != b->bytes[i] || memcmp(a->text[i], b->text[i], a->bytes[i]) != 0)
@@ -112,15 +141,44 @@ static bool same(const struct outcome *a, const struct outcome *b) {
   return a->code == b->code;
 }
 
-/* NULL, or what is wrong. */
-static const char *judge(const struct outcome *whole, const struct outcome *o, long live,
-                         bool json) {
+static bool same_result(const struct outcome *a, const struct outcome *b) {
+  return a->bytes[0] == b->bytes[0] && memcmp(a->text[0], b->text[0], a->bytes[0]) == 0;
+}
+
+/* NULL, or what is wrong.  A search with a directory prints its result before it writes the report. */
+static const char *judge(const struct outcome *whole, const struct outcome *o, long live, bool json,
+                         bool report) {
   if (o->code != 0 && o->code != PZ_EXIT_INTERNAL && o->code != PZ_EXIT_BAD_USE)
     return "it crashed, or its exit status is neither 0, 2 nor 3";
   if (o->code == 0 && !same(whole, o)) return "exit status 0, but not the whole output";
   if (o->code != 0 && !strstr(o->text[1], "out of memory")) return "no 'out of memory' on stderr";
-  if (o->code != 0 && o->bytes[0] && json) return "an error, and a result";
+  if (o->code != 0 && o->bytes[0] && json && !(report && same_result(whole, o)))
+    return "an error, and a result";
   return live ? "not all memory was given back" : NULL;
+}
+
+/* NULL, or what is wrong with a directory in which a run failed: the same command is to finish it. */
+static const char *judge_dir(struct faults *f, const int fd[2], const struct outcome *whole,
+                             const char *page, const char *dir, int argc, char **argv) {
+  size_t bytes = 0;
+  struct faults before = {.n = f->n, .on = f->on};
+  f->n = 0;
+  struct outcome o = run(f, fd, argc, argv);
+  char *again = page_of(dir, &bytes);
+  const char *what = NULL;
+  if (o.code != 0)
+    what = "the same command does not go on with the directory";
+  else if (!same_result(whole, &o))
+    what = "the same command then comes to another answer";
+  else if (!again != !page || (page && strcmp(again, page) != 0))
+    what = "the same command then writes another report";
+  if (what) printf("%s", o.text[1]);
+  f->n = before.n;
+  f->on = before.on;
+  free(again);
+  free(o.text[0]);
+  free(o.text[1]);
+  return what;
 }
 
 static long following(long n, long all, long most) {
@@ -135,6 +193,9 @@ static int try_all(struct faults *f, long most, int argc, char **argv) {
   int bad = 0;
   long tried = 0, whole_answers = 0;
   const int fd[2] = {memfd_create("out", 0), memfd_create("err", 0)};
+  const char *dir = getenv("PHAZE_FAULT_DIR");
+  size_t page_bytes = 0;
+  empty(dir);
   struct outcome whole = run(f, fd, argc, argv);
   long all = f->calls;
   if (whole.code != 0 || f->live != 0 || all == 0) {
@@ -142,16 +203,20 @@ static int try_all(struct faults *f, long most, int argc, char **argv) {
            (long)f->live, whole.text[1]);
     return 1;
   }
+  char *page = dir ? page_of(dir, &page_bytes) : NULL;
   for (int on = 0; on < 2; on++)
     for (long n = 1; n <= all && bad < MOST_SHOWN; n = following(n, all, most)) {
       f->n = n;
       f->on = on;
+      empty(dir);
       struct outcome o = run(f, fd, argc, argv);
-      const char *what = judge(&whole, &o, f->live, strcmp(argv[argc - 1], "--json") == 0);
+      long live = f->live;
+      const char *what = judge(&whole, &o, live, strcmp(argv[argc - 1], "--json") == 0, dir);
+      if (!what && dir) what = judge_dir(f, fd, &whole, page, dir, argc, argv);
       if (what)
         printf("allocation %ld of %ld%s: %s (exit status %d, %zu of %zu bytes, %ld blocks): %s\n",
                n, all, on ? " and all after it" : "", what, o.code, o.bytes[0], whole.bytes[0],
-               (long)f->live, o.text[1]);
+               live, o.text[1]);
       bad += what != NULL;
       tried++;
       whole_answers += !what && o.code == 0;
@@ -160,6 +225,7 @@ static int try_all(struct faults *f, long most, int argc, char **argv) {
     }
   printf("%ld allocations, %ld faults: %ld errors, %ld whole answers, %d wrong\n", all, tried,
          tried - whole_answers - bad, whole_answers, bad);
+  free(page);
   free(whole.text[0]);
   free(whole.text[1]);
   return bad != 0;

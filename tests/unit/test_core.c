@@ -123,8 +123,17 @@ static void control_characters_are_replaced(void **state) {
                 "2J \xc2\xa9 \xc2";
   assert_false(pz_text_is_plain(text));
   assert_string_equal(pz_text_plain(text), "?[31mr\xc3\xa9-"
-                                           "d?? ?2J \xc2\xa9 \xc2");
+                                           "d?? ?2J \xc2\xa9 ?");
   assert_true(pz_text_is_plain(text));
+  char hostile[] = "a\x9b"
+                   "b\xe2\x80\xae"
+                   "c\xe2\x81\xa6"
+                   "d\xe2\x80\xa8"
+                   "e\xc3\xa9\xff\xe2\x82\xac\xe2\x82";
+  assert_false(pz_text_is_plain("\x9b"));
+  assert_false(pz_text_is_plain("a\xe2\x80\xae"));
+  assert_string_equal(pz_text_plain(hostile), "a?b?c?d?e\xc3\xa9?\xe2\x82\xac??");
+  assert_true(pz_text_is_plain(hostile));
   assert_null(pz_text_plain(NULL));
   pz_fail(&err, PZ_BAD_INPUT, "%s", "a\tb");
   assert_string_equal(err.message, "a?b");

@@ -418,8 +418,8 @@ static void other_versions_and_tables_are_refused(void **state) {
   static const struct {
     const char *sql, *says;
   } cases[] = {
-      {"PRAGMA user_version = 7", "version 7, and this phaze writes version 4"},
-      {"PRAGMA user_version = 4; PRAGMA application_id = 1", "is not a phaze run file"},
+      {"PRAGMA user_version = 7", "version 7, and this phaze writes version 5"},
+      {"PRAGMA user_version = 5; PRAGMA application_id = 1", "is not a phaze run file"},
       {"PRAGMA application_id = 1885888890; CREATE VIEW v AS SELECT 1", "its tables are not"},
       {"DROP VIEW v; DROP TABLE timings", "its tables are not those of a phaze run file"},
   };
@@ -463,7 +463,7 @@ static void garbage_is_refused_and_left_alone(void **state) {
   assert_true(is_there(p, "run.sqlite-wal"));
   unlink(path_of(p, "run.sqlite-wal"));
   mkdir(path_of(p, "run.sqlite"), 0777);
-  refused(p, INPUTS, PZ_IO, "run.sqlite: cannot open");
+  refused(p, INPUTS, PZ_IO, "run.sqlite: is not a regular file");
 }
 
 static void fresh_keeps_what_was(void **state) {
@@ -555,6 +555,122 @@ static void nonsense_chip_statuses_are_refused(void **state) {
                      PZ_BAD_INPUT);
     assert_non_null(strstr(err.message, "table chip_statuses, row with id"));
     pz_run_file_close(f);
+  }
+}
+
+/* ---- digests -------------------------------------------------------------------------------- */
+
+static void fill_all_parts(struct pz_run_file *f) {
+  const struct pz_result_chip chips[] = {{7, "a", 4, 128, 128, 16, 128, 1 << 25, 1.5, 200},
+                                         {8, "b", 1, 2, 3, 4, 5, 6, 7, 8}};
+  const uint32_t ids[] = {7, 8};
+  const struct pz_chip_status list[] = {{PZ_CHIP_EXCLUDED_BY_TABLES, 1, 1},
+                                        {PZ_CHIP_EVALUATED, 2, HUGE_VAL}};
+  assert_int_equal(write_entries(f, 0, 50, NULL), PZ_OK);
+  assert_int_equal(write_entries(f, 30, 60, NULL), PZ_OK); /* replaces */
+  assert_int_equal(pz_run_file_chips(f, chips, 2, NULL), PZ_OK);
+  for (uint32_t i = 1; i < 4; i++)
+    assert_int_equal(pz_run_file_chip_statuses(f, i == 2 ? "b" : "a", ids, list, i % 3, NULL),
+                     PZ_OK);
+  assert_int_equal(pz_run_file_set_timing(f, "search_s", 1.5, NULL), PZ_OK);
+  assert_int_equal(pz_run_file_set_timing(f, "search_s", 2.5, NULL), PZ_OK);
+  assert_int_equal(pz_run_file_finish(f, "{\"a\": 1}", NULL), PZ_OK);
+  assert_int_equal(pz_run_file_set_comparison(f, "{\"b\": 1}", NULL), PZ_OK);
+  assert_int_equal(pz_run_file_set_detail(f, "{\"c\": 1}", NULL), PZ_OK);
+  assert_int_equal(write_entries(f, 60, 70, NULL), PZ_OK);
+}
+
+static void digests_follow_what_is_written(void **state) {
+  struct place *p = *state;
+  struct pz_run_file *f = open_run(p);
+  assert_int_equal(pz_run_file_check(f, NULL), PZ_OK);
+  fill_all_parts(f);
+  pz_run_file_close(f);
+  for (int look = 0; look < 2; look++) {
+    f = NULL;
+    if (look)
+      assert_int_equal(pz_run_file_look(p->dir, &f, NULL), PZ_OK);
+    else
+      f = open_run(p);
+    assert_int_equal(pz_run_file_is_read_only(f), look);
+    assert_int_equal(pz_run_file_check(f, NULL), PZ_OK);
+    pz_run_file_close(f);
+  }
+}
+
+static void parts_that_were_changed_are_refused(void **state) {
+  struct place *p = *state;
+  static const struct {
+    const char *part, *sql;
+  } changes[] = {
+      {"inputs", "UPDATE run SET inputs = inputs || ' '"},
+      {"result", "UPDATE run SET result = NULL"},
+      {"comparison", "UPDATE run SET comparison = '{\"b\": 2}'"},
+      {"detail", "UPDATE run SET detail = '{\"d\": 1}'"},
+      {"chips", "UPDATE chips SET area_mm2 = 1.5000000000000002 WHERE id = 7"},
+      {"chips", "UPDATE chips SET rows = cols, cols = rows WHERE id = 8"},
+      {"chip_statuses", "DELETE FROM chip_statuses WHERE id = 7 AND objective_run = 'b'"},
+      {"evaluations", "UPDATE evaluations SET d = d + 1 WHERE id = 3"},
+      {"evaluations", "DELETE FROM evaluations WHERE id = 3"},
+      {"timings", "UPDATE timings SET seconds = 1.5"},
+      {"timings", "DELETE FROM digests WHERE part = 'timings'"},
+  };
+  struct pz_run_file *f = open_run(p);
+  fill_all_parts(f);
+  pz_run_file_close(f);
+  struct bytes good = read_file(p, "run.sqlite");
+  for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+    struct pz_error err = {0};
+    put(p, "run.sqlite", good.text, good.n);
+    alter(p, changes[i].sql);
+    assert_int_equal(pz_run_file_look(p->dir, &f, NULL), PZ_OK);
+    assert_int_equal(pz_run_file_check(f, &err), PZ_BAD_INPUT);
+    if (!strstr(err.message, "recorded: ") || !strstr(err.message, changes[i].part))
+      fail_msg("%s: %s", changes[i].sql, err.message);
+    pz_run_file_close(f);
+  }
+  free(good.text);
+}
+
+static enum pz_status forget_chip(void *into, const struct pz_result_chip *chip) {
+  (void)into, (void)chip;
+  return PZ_OK;
+}
+
+static void chips_without_a_size_are_refused(void **state) {
+  struct place *p = *state;
+  static const char *const changes[] = {"area_mm2 = 9e999", "watts = -9e999", "area_mm2 = -1.0",
+                                        "id = -1", "id = 4294967296"};
+  struct pz_run_file *f = open_run(p);
+  fill_all_parts(f);
+  pz_run_file_close(f);
+  struct bytes good = read_file(p, "run.sqlite");
+  for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+    struct pz_error err = {0};
+    char sql[100];
+    snprintf(sql, sizeof sql, "UPDATE chips SET %s WHERE id = 7", changes[i]);
+    put(p, "run.sqlite", good.text, good.n);
+    alter(p, sql);
+    assert_int_equal(pz_run_file_look(p->dir, &f, NULL), PZ_OK);
+    assert_int_equal(pz_run_file_read_chips(f, forget_chip, NULL, &err), PZ_BAD_INPUT);
+    assert_non_null(strstr(err.message, "table chips, row with id"));
+    pz_run_file_close(f);
+  }
+  free(good.text);
+}
+
+static void pipes_are_not_waited_for(void **state) {
+  struct place *p = *state;
+  static const char *const names[] = {"run.sqlite", "run.sqlite-wal", "run.sqlite-shm",
+                                      "run.sqlite-journal", "lock"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    struct pz_run_file *f = NULL;
+    pz_run_file_close(open_run(p));
+    unlink(path_of(p, names[i]));
+    assert_int_equal(mkfifo(path_of(p, names[i]), 0666), 0);
+    refused(p, INPUTS, PZ_IO, "is not a regular file; accepted: the directory of a run");
+    assert_int_equal(pz_run_file_look(p->dir, &f, NULL), PZ_IO);
+    unlink(path_of(p, names[i]));
   }
 }
 
@@ -739,11 +855,13 @@ static void killed_writers_leave_a_prefix(void **state) {
     said = kill_a_writer(p, round % 2 == 0, said);
     if (round % 3 != 2) continue; /* the next writer finds what the kill left */
     assert_int_equal(pz_run_file_look(p->dir, &f, NULL), PZ_OK);
+    assert_int_equal(pz_run_file_check(f, NULL), PZ_OK);
     assert_prefix(count_entries(f), said);
     pz_run_file_close(f);
     assert_whole(p);
   }
   f = open_run(p);
+  assert_int_equal(pz_run_file_check(f, NULL), PZ_OK);
   n = count_entries(f);
   pz_run_file_close(f);
   print_message("%u evaluations survived %d kills\n", (unsigned)n, (int)ROUNDS);
@@ -898,6 +1016,7 @@ static void full_disks_are_survived(void **state) {
   assert_true(found >= n && found <= n + PER_COMMIT);
   assert_int_equal(write_entries(f, found, found + 1000, NULL), PZ_OK);
   assert_int_equal(count_entries(f), found + 1000);
+  assert_int_equal(pz_run_file_check(f, NULL), PZ_OK);
   pz_run_file_close(f);
 }
 
@@ -918,6 +1037,10 @@ int main(void) {
       TEST(fresh_keeps_what_was),
       TEST(nonsense_rows_are_refused),
       TEST(nonsense_chip_statuses_are_refused),
+      TEST(digests_follow_what_is_written),
+      TEST(parts_that_were_changed_are_refused),
+      TEST(chips_without_a_size_are_refused),
+      TEST(pipes_are_not_waited_for),
       TEST(a_run_is_written_by_one_process),
       TEST(lookers_go_beside_a_writer),
       TEST(looking_leaves_no_trace),

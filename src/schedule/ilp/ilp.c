@@ -358,24 +358,34 @@ static double bound_of(const struct ilp *x, const struct pz_lp_result *r) {
   return isfinite(bound) ? bound : 0;
 }
 
-static enum pz_stop rounds(struct ilp *x, double until) {
+static enum pz_status fail_solver(const struct pz_lp_result *r, struct pz_error *err) {
+  if (!r->signal) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the ILP");
+  return pz_fail(err, PZ_NO_MEMORY,
+                 "CBC ended with signal %d: out of memory for the ILP, or a fault", r->signal);
+}
+
+static enum pz_status rounds(struct ilp *x, double until, enum pz_stop *stop,
+                             struct pz_error *err) {
   struct pz_context *c = x->c;
+  *stop = PZ_STOP_TIME;
   for (;;) {
     struct pz_lp_result r;
     struct pz_lp_limits limits = {.seconds = until - pz_clock_s()};
-    if (limits.seconds <= 0) return PZ_STOP_TIME;
+    if (limits.seconds <= 0) return PZ_OK;
     build(x);
     pz_lp_solve_integer(&x->lp, &limits, starting_point(x), &r);
+    if (r.no_memory) return fail_solver(&r, err);
     c->steps++;
     pz_update_bound(c, fmin(bound_of(x, &r), c->best_s), PZ_T_NONE); /* CBC is inexact */
-    if (!r.found) return PZ_STOP_TIME;
+    if (!r.found) return PZ_OK;
     double made = schedule_of(x, r.x), said = r.objective * x->unit;
-    if (r.status != PZ_LP_OPTIMAL) return PZ_STOP_TIME;
+    if (r.status != PZ_LP_OPTIMAL) return PZ_OK;
     if (made <= said + 1e-4 * x->unit) { /* the best so far is no worse */
       pz_update_bound(c, c->best_s, PZ_T_NONE);
-      return PZ_STOP_PROVED;
+      *stop = PZ_STOP_PROVED;
+      return PZ_OK;
     }
-    if (!hand_on_more(x, r.x)) return PZ_STOP_TIME;
+    if (!hand_on_more(x, r.x)) return PZ_OK;
   }
 }
 
@@ -390,10 +400,10 @@ enum pz_status pz_ilp_search(struct pz_context *c, const struct pz_solve_options
   enum pz_status status = pz_local_search(c, 0, err);
   if (status != PZ_OK) return status;
   c->bound_s = 0; /* the model is to find it */
-  bool ok = begin(&x, c);
-  *stop = ok ? rounds(&x, until) : PZ_STOP_TIME;
+  status = begin(&x, c) ? rounds(&x, until, stop, err)
+                        : pz_fail(err, PZ_NO_MEMORY, "out of memory for the ILP");
   pz_arena_release(&x.arena);
-  return ok ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the ILP");
+  return status;
 }
 
 /* What the numbers in the names mean. */
