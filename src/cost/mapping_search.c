@@ -49,20 +49,20 @@ static struct pz_tile_pair pair_of(const struct pz_mapspace *m, const struct pz_
   return b->pair[at[PZ_DIM_N] * m->tile[PZ_DIM_K].n + at[PZ_DIM_K]];
 }
 
-static double least_cycles(const struct pz_mapspace *m, const int at[PZ_DIMS]) {
-  double least = pz_mapping_cycles(m, 0, at);
-  for (int way = 1; way < PZ_SPATIAL_WAYS; way++)
-    least = pz_fmin(least, pz_mapping_cycles(m, way, at));
-  return least;
+/* A mapping to the cores that takes s with a global buffer of any size. */
+static void improve(const struct pz_mapspace *m, const int at[PZ_DIMS], const struct pz_spatial *p,
+                    double s, struct pz_mapping_search *b) {
+  if (s >= b->core_s) return;
+  b->core_s = m->nested ? pz_nested_fastest_s(m, &(struct pz_nested_work){at, p}, b->core_s) : s;
 }
 
 /* Where local buffers feed their arrays, the fewest cycles decide on the spatial mapping. */
 static void visit_fast(const struct pz_mapspace *m, const int at[PZ_DIMS],
                        struct pz_mapping_search *b) {
   double rounds = pz_mapping_rounds(m, pz_mapping_items(m, at));
-  double s = pz_fmax(pz_mapping_compute_s(m, at, least_cycles(m, at), rounds),
+  double s = pz_fmax(pz_mapping_compute_s(m, at, pz_mapping_least_cycles(m, at), rounds),
                      pz_traffic_s(m, pz_mapping_glb_traffic(m, at), m->glb));
-  if (s < b->core_s) b->core_s = s;
+  improve(m, at, NULL, s, b);
 }
 
 /* Large tiles first: they are good ones, and make the bounds tight early. */
@@ -102,8 +102,7 @@ static void visit_limited(const struct pz_mapspace *m, const struct pz_spatial *
   double s = pz_fmax(pz_mapping_compute_s(m, at, pz_mapping_cycles(m, p->way, at), rounds),
                      pz_traffic_s(m, pz_mapping_glb_traffic(m, at), m->glb));
   if (s >= b->core_s) return;
-  s = pz_fmax(s, pz_local_s(m, local, items, rounds));
-  if (s < b->core_s) b->core_s = s;
+  improve(m, at, p, pz_fmax(s, pz_local_s(m, local, items, rounds)), b);
 }
 
 static void scan_limited(const struct pz_mapspace *m, const struct pz_spatial *p, double enough,
@@ -135,6 +134,7 @@ static void scan_limited(const struct pz_mapspace *m, const struct pz_spatial *p
 
 void pz_mapping_fastest(const struct pz_mapspace *m, double enough, struct pz_mapping_search *s) {
   s->core_s = s->energy_j = DBL_MAX;
+  s->least_hbm_j = 0;
   s->spatial = (struct pz_spatial){0};
   for (int d = 0; d < PZ_DIMS; d++) s->at[d] = 0;
   find_bounds(m, s);
@@ -177,10 +177,21 @@ static bool fast_enough(const struct pz_mapspace *m, const struct pz_spatial *p,
          pz_local_s(m, pz_mapping_local_traffic(m, p, at), items, rounds) <= limit_s;
 }
 
+/* The tile of the global buffer for a mapping to the cores; *joules has the least of HBM and gets
+ * what it takes. */
+static bool nest(const struct pz_mapspace *m, const struct pz_spatial *p, const int at[PZ_DIMS],
+                 double *joules, struct pz_mapping_search *b) {
+  double rest = *joules - b->least_hbm_j, below = (b->energy_j - rest) / m->tech->hbm_j;
+  if (!pz_nested_cheapest(m, &(struct pz_nested_work){at, p}, b->core_s, below, &b->nested))
+    return false;
+  *joules = rest + b->nested.hbm_bytes * m->tech->hbm_j;
+  return true;
+}
+
 static void scan_cheap(const struct pz_mapspace *m, const struct pz_spatial *p,
                        struct pz_mapping_search *b) {
   struct ranking r[PZ_DIMS], *rm = &r[PZ_DIM_M], *rn = &r[PZ_DIM_N], *rk = &r[PZ_DIM_K];
-  double fixed = m->results * m->operand_bytes * m->tech->glb_j;
+  double fixed = m->results * m->operand_bytes * m->tech->glb_j + b->least_hbm_j;
   int at[PZ_DIMS];
   split_energy(m, p, r);
   if (!rm->n || !rn->n) return; /* there is always a tile size */
@@ -196,7 +207,9 @@ static void scan_cheap(const struct pz_mapspace *m, const struct pz_spatial *p,
       for (int i = 0; i < rm->n && kn + rm->cost[i] < b->energy_j; i++) {
         at[PZ_DIM_M] = rm->at[i];
         if (at[PZ_DIM_M] > pair.top || !fast_enough(m, p, at, b->core_s)) continue;
-        b->energy_j = kn + rm->cost[i];
+        double joules = kn + rm->cost[i];
+        if (m->nested && !nest(m, p, at, &joules, b)) continue;
+        b->energy_j = joules;
         b->spatial = *p;
         for (int d = 0; d < PZ_DIMS; d++) b->at[d] = at[d];
       }
@@ -207,6 +220,6 @@ static void scan_cheap(const struct pz_mapspace *m, const struct pz_spatial *p,
 void pz_mapping_cheapest(const struct pz_mapspace *m, struct pz_mapping_search *s) {
   struct pz_spatial_list list;
   pz_spatial_all(m, true, &list);
-  for (int i = 0; i < list.n && list.item[i].energy_j < s->energy_j; i++)
+  for (int i = 0; i < list.n && list.item[i].energy_j + s->least_hbm_j < s->energy_j; i++)
     if (list.item[i].local_s <= s->core_s) scan_cheap(m, &list.item[i], s);
 }

@@ -3,7 +3,7 @@
 #ifndef PZ_COST_MAPPING_SEARCH_H
 #define PZ_COST_MAPPING_SEARCH_H
 
-#include "cost/mapspace.h"
+#include "cost/nested_mapping.h"
 
 /* Of a tile of n and one of k: the largest tile of m that fits with them (-1: none), and a lower
  * bound on the time of any. */
@@ -17,6 +17,8 @@ struct pz_mapping_search {
   double energy_j; /* of the incumbent within the limit */
   int at[PZ_DIMS]; /* its tiles */
   struct pz_spatial spatial;
+  struct pz_nested_mapping nested; /* its tile in the global buffer, where that is nested */
+  double least_hbm_j;              /* energy of HBM at least, where that is nested */
   struct pz_tile_pair
       pair[PZ_TILE_MOST_SIZES * PZ_TILE_MOST_SIZES]; /* n by n without gaps: few are touched */
 };

@@ -1,0 +1,176 @@
+#include "cost/nested_mapping.h"
+
+#include <float.h>
+
+#include "cost/mapping_cost.h"
+
+/* The sizes of one dimension of the global buffer's tile, ascending. */
+struct extents {
+  int n;
+  double size[PZ_TILE_MOST_SIZES];
+  double per[PZ_TILE_MOST_SIZES];   /* core tiles in it */
+  double tiles[PZ_TILE_MOST_SIZES]; /* how many cover the dimension */
+};
+
+struct scan {
+  const struct pz_mapspace *m;
+  const int *at;
+  struct extents extent[PZ_DIMS];
+  double cores_tiles[PZ_DIMS]; /* core tiles that cover each dimension */
+  double items, least_rounds;
+  double cycles, glb_s;
+  struct pz_traffic local;
+  bool least_time; /* or least traffic within limit_s */
+  double limit_s;
+  double best; /* seconds, or bytes of HBM */
+  struct pz_nested_mapping found;
+};
+
+/* Multiples of the core tile: the smallest that reaches a size of the list and covers the dimension
+ * in as many tiles as that does. */
+static void find_extents(const struct pz_mapspace *m, enum pz_dim d, int tile, struct extents *e) {
+  const struct pz_tile_sizes *l = &m->tile[d];
+  double all = l->tiles[tile], core = l->size[tile], before = 0;
+  e->n = 0;
+  for (int i = tile; i < l->n; i++) {
+    double per = pz_fmin(all, pz_ceil_small(l->size[i] / core));
+    if (per == before || pz_ceil_small(all / per) != l->tiles[i]) continue;
+    e->size[e->n] = pz_fmin(m->size[d], per * core);
+    e->tiles[e->n] = l->tiles[i];
+    e->per[e->n++] = before = per;
+  }
+}
+
+/* Rounds of all tiles of the global buffer: `per` of a dimension's `all` core tiles in each but the
+ * last. */
+static double nested_rounds(const struct scan *s, const double per[PZ_DIMS], double batch) {
+  double count[PZ_DIMS + 1][2], items[PZ_DIMS + 1][2], sum = 0;
+  for (int d = 0; d <= PZ_DIMS; d++) {
+    double all = d < PZ_DIMS ? s->cores_tiles[d] : s->m->batch, p = d < PZ_DIMS ? per[d] : batch;
+    count[d][0] = (double)(int64_t)(all / p);
+    items[d][0] = p;
+    items[d][1] = all - count[d][0] * p;
+    count[d][1] = items[d][1] > 0 ? 1 : 0;
+  }
+  for (int edge = 0; edge < 1 << (PZ_DIMS + 1); edge++) {
+    double n = 1, work = 1;
+    for (int d = 0; d <= PZ_DIMS; d++) {
+      n *= count[d][edge >> d & 1];
+      work *= items[d][edge >> d & 1];
+    }
+    if (n > 0) sum += n * pz_mapping_rounds(s->m, work);
+  }
+  return sum;
+}
+
+static bool core_keeps(const struct scan *s, enum pz_stationary stationary) {
+  const struct pz_mapspace *m = s->m;
+  const int *at = s->at;
+  switch (stationary) {
+  case PZ_STATIONARY_RESULTS: return at[PZ_DIM_M] <= m->most_m_by_n[at[PZ_DIM_N]];
+  case PZ_STATIONARY_WEIGHTS: return at[PZ_DIM_K] <= m->most_k_by_n[at[PZ_DIM_N]];
+  default: return at[PZ_DIM_M] <= m->most_m_by_k[at[PZ_DIM_K]];
+  }
+}
+
+/* The fewest rounds with a stationary operand of extents u and v, over what is held of the third
+ * dimension and how many products are at work. */
+static void fewest_rounds(const struct scan *s, enum pz_stationary stationary, int u, int v,
+                          struct pz_nested_mapping *out) {
+  const struct pz_mapspace *m = s->m;
+  enum pz_dim first = pz_stationary_first(stationary), second = pz_stationary_second(stationary);
+  enum pz_dim third = (enum pz_dim)(PZ_DIMS - first - second);
+  const struct extents *t = &s->extent[third];
+  double size_u = s->extent[first].size[u], size_v = s->extent[second].size[v];
+  double per[PZ_DIMS];
+  bool keeps = core_keeps(s, stationary);
+  per[first] = s->extent[first].per[u];
+  per[second] = s->extent[second].per[v];
+  out->rounds = DBL_MAX;
+  for (int b = 0; b < m->n_batches; b++) {
+    double batch = m->batches[b], bytes = (double)m->chip->glb_bytes / batch;
+    for (int i = t->n - 1; i >= -1; i--) {
+      bool in_step = i < 0;
+      if (in_step && (!keeps || per[first] * per[second] * batch > m->cores)) break;
+      double depth = in_step ? m->slice : pz_fmax(m->slice, t->size[i]);
+      if (pz_mapspace_bytes(m, stationary, size_u, size_v, depth) > bytes) continue;
+      per[third] = in_step ? 1 : t->per[i];
+      double rounds = nested_rounds(s, per, batch);
+      if (rounds >= out->rounds) continue;
+      out->rounds = rounds;
+      out->batch = batch;
+      out->in_step = in_step;
+      for (int d = 0; d < PZ_DIMS; d++) out->per[d] = per[d];
+      if (rounds <= s->least_rounds) return;
+    }
+  }
+}
+
+static double core_s(const struct scan *s, double rounds) {
+  const struct pz_mapspace *m = s->m;
+  double time = pz_fmax(s->glb_s, pz_mapping_compute_s(m, s->at, s->cycles, rounds));
+  return m->local_limited ? pz_fmax(time, pz_local_s(m, s->local, s->items, rounds)) : time;
+}
+
+/* Traffic falls with a larger v: the largest come first, and the first that is too slow ends. */
+static void scan_second(struct scan *s, enum pz_stationary stationary, int u) {
+  const struct pz_mapspace *m = s->m;
+  enum pz_dim first = pz_stationary_first(stationary), second = pz_stationary_second(stationary);
+  for (int v = s->extent[second].n - 1; v >= 0; v--) {
+    double tiles[PZ_DIMS] = {1, 1, 1};
+    struct pz_nested_mapping g = {.stationary = stationary};
+    if (!pz_mapspace_fits(m, stationary, s->extent[first].size[u], s->extent[second].size[v],
+                          (double)m->chip->glb_bytes, false))
+      continue;
+    tiles[first] = s->extent[first].tiles[u];
+    tiles[second] = s->extent[second].tiles[v];
+    struct pz_traffic hbm = pz_boundary_traffic(m, tiles, 1, m->operand_bytes);
+    g.hbm_s = pz_hbm_s(m, hbm) * m->cold;
+    g.hbm_bytes = (hbm.reads + hbm.writes) * m->cold;
+    if (s->least_time ? g.hbm_s >= s->best : g.hbm_s > s->limit_s || g.hbm_bytes >= s->best) return;
+    fewest_rounds(s, stationary, u, v, &g);
+    if (g.rounds == DBL_MAX) continue;
+    double time = core_s(s, g.rounds);
+    if (s->least_time ? time >= s->best : time > s->limit_s) continue;
+    s->best = s->least_time ? pz_fmax(time, g.hbm_s) : g.hbm_bytes;
+    s->found = g;
+  }
+}
+
+static void scan_all(struct scan *s, const struct pz_mapspace *m, const struct pz_nested_work *w) {
+  s->m = m;
+  s->at = w->at;
+  for (int d = 0; d < PZ_DIMS; d++) {
+    find_extents(m, (enum pz_dim)d, w->at[d], &s->extent[d]);
+    s->cores_tiles[d] = m->tile[d].tiles[w->at[d]];
+  }
+  s->items = pz_mapping_items(m, w->at);
+  s->least_rounds = pz_mapping_rounds(m, s->items);
+  s->glb_s = pz_traffic_s(m, pz_mapping_glb_traffic(m, w->at), m->glb);
+  s->cycles =
+      w->spatial ? pz_mapping_cycles(m, w->spatial->way, w->at) : pz_mapping_least_cycles(m, w->at);
+  if (w->spatial) s->local = pz_mapping_local_traffic(m, w->spatial, w->at);
+  for (enum pz_stationary st = 0; st < PZ_STATIONARITIES; st++)
+    for (int u = s->extent[pz_stationary_first(st)].n - 1; u >= 0; u--) scan_second(s, st, u);
+}
+
+double pz_nested_fastest_s(const struct pz_mapspace *m, const struct pz_nested_work *w,
+                           double below_s) {
+  struct scan s;
+  s.least_time = true;
+  s.best = below_s;
+  scan_all(&s, m, w);
+  return s.best;
+}
+
+bool pz_nested_cheapest(const struct pz_mapspace *m, const struct pz_nested_work *w, double limit_s,
+                        double below_bytes, struct pz_nested_mapping *out) {
+  struct scan s;
+  s.least_time = false;
+  s.limit_s = limit_s;
+  s.best = below_bytes;
+  scan_all(&s, m, w);
+  if (s.best >= below_bytes) return false;
+  *out = s.found;
+  return true;
+}
