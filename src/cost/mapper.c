@@ -116,7 +116,7 @@ enum pz_status pz_map_product(const struct pz_product *p, const struct pz_chip *
       pz_glb_mapping_best(&m, (double)c->glb_bytes, cold > 0 ? b.core_s / cold : DBL_MAX);
   glb.s *= cold;
   glb.bytes *= cold;
-  if (m.nested) b.least_hbm_j = glb.bytes * m.tech->hbm_j;
+  if (m.nested) b.least_hbm_bytes = glb.bytes;
   pz_mapping_cheapest(&m, &b);
   struct pz_mapping o = {0};
   describe_core(&m, &b, &o);

@@ -53,7 +53,11 @@ static struct pz_tile_pair pair_of(const struct pz_mapspace *m, const struct pz_
 static void improve(const struct pz_mapspace *m, const int at[PZ_DIMS], const struct pz_spatial *p,
                     double s, struct pz_mapping_search *b) {
   if (s >= b->core_s) return;
-  b->core_s = m->nested ? pz_nested_fastest_s(m, &(struct pz_nested_work){at, p}, b->core_s) : s;
+  if (m->nested) {
+    struct pz_nested_work w = {at, p, b->least_hbm_s, b->least_hbm_bytes};
+    s = pz_nested_fastest_s(m, &w, b->core_s);
+  }
+  b->core_s = s;
 }
 
 /* Where local buffers feed their arrays, the fewest cycles decide on the spatial mapping. */
@@ -134,7 +138,8 @@ static void scan_limited(const struct pz_mapspace *m, const struct pz_spatial *p
 
 void pz_mapping_fastest(const struct pz_mapspace *m, double enough, struct pz_mapping_search *s) {
   s->core_s = s->energy_j = DBL_MAX;
-  s->least_hbm_j = 0;
+  s->least_hbm_s = enough;
+  s->least_hbm_bytes = 0;
   s->spatial = (struct pz_spatial){0};
   for (int d = 0; d < PZ_DIMS; d++) s->at[d] = 0;
   find_bounds(m, s);
@@ -177,21 +182,26 @@ static bool fast_enough(const struct pz_mapspace *m, const struct pz_spatial *p,
          pz_local_s(m, pz_mapping_local_traffic(m, p, at), items, rounds) <= limit_s;
 }
 
-/* The tile of the global buffer for a mapping to the cores; *joules has the least of HBM and gets
- * what it takes. */
-static bool nest(const struct pz_mapspace *m, const struct pz_spatial *p, const int at[PZ_DIMS],
-                 double *joules, struct pz_mapping_search *b) {
-  double rest = *joules - b->least_hbm_j, below = (b->energy_j - rest) / m->tech->hbm_j;
-  if (!pz_nested_cheapest(m, &(struct pz_nested_work){at, p}, b->core_s, below, &b->nested))
-    return false;
-  *joules = rest + b->nested.hbm_bytes * m->tech->hbm_j;
-  return true;
+/* A mapping to the cores that is fast enough.  Where tiles nest, `joules` has the least of HBM and
+ * what a tile of the global buffer takes comes in its place. */
+static void improve_energy(const struct pz_mapspace *m, const struct pz_spatial *p,
+                           const int at[PZ_DIMS], double joules, struct pz_mapping_search *b) {
+  if (m->nested) {
+    struct pz_nested_work w = {at, p, b->least_hbm_s, b->least_hbm_bytes};
+    double hbm_j = m->tech->hbm_j, rest = joules - b->least_hbm_bytes * hbm_j;
+    if (!pz_nested_cheapest(m, &w, b->core_s, (b->energy_j - rest) / hbm_j, &b->nested)) return;
+    joules = rest + b->nested.hbm_bytes * hbm_j;
+  }
+  b->energy_j = joules;
+  b->spatial = *p;
+  for (int d = 0; d < PZ_DIMS; d++) b->at[d] = at[d];
 }
 
 static void scan_cheap(const struct pz_mapspace *m, const struct pz_spatial *p,
                        struct pz_mapping_search *b) {
   struct ranking r[PZ_DIMS], *rm = &r[PZ_DIM_M], *rn = &r[PZ_DIM_N], *rk = &r[PZ_DIM_K];
-  double fixed = m->results * m->operand_bytes * m->tech->glb_j + b->least_hbm_j;
+  double fixed =
+      m->results * m->operand_bytes * m->tech->glb_j + b->least_hbm_bytes * m->tech->hbm_j;
   int at[PZ_DIMS];
   split_energy(m, p, r);
   if (!rm->n || !rn->n) return; /* there is always a tile size */
@@ -206,12 +216,8 @@ static void scan_cheap(const struct pz_mapspace *m, const struct pz_spatial *p,
       if (pair.bound_s > b->core_s) continue;
       for (int i = 0; i < rm->n && kn + rm->cost[i] < b->energy_j; i++) {
         at[PZ_DIM_M] = rm->at[i];
-        if (at[PZ_DIM_M] > pair.top || !fast_enough(m, p, at, b->core_s)) continue;
-        double joules = kn + rm->cost[i];
-        if (m->nested && !nest(m, p, at, &joules, b)) continue;
-        b->energy_j = joules;
-        b->spatial = *p;
-        for (int d = 0; d < PZ_DIMS; d++) b->at[d] = at[d];
+        if (at[PZ_DIM_M] <= pair.top && fast_enough(m, p, at, b->core_s))
+          improve_energy(m, p, at, kn + rm->cost[i], b);
       }
     }
   }
@@ -219,7 +225,8 @@ static void scan_cheap(const struct pz_mapspace *m, const struct pz_spatial *p,
 
 void pz_mapping_cheapest(const struct pz_mapspace *m, struct pz_mapping_search *s) {
   struct pz_spatial_list list;
+  double least_hbm_j = s->least_hbm_bytes * m->tech->hbm_j;
   pz_spatial_all(m, true, &list);
-  for (int i = 0; i < list.n && list.item[i].energy_j + s->least_hbm_j < s->energy_j; i++)
+  for (int i = 0; i < list.n && list.item[i].energy_j + least_hbm_j < s->energy_j; i++)
     if (list.item[i].local_s <= s->core_s) scan_cheap(m, &list.item[i], s);
 }

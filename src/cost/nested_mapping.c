@@ -1,7 +1,5 @@
 #include "cost/nested_mapping.h"
 
-#include <float.h>
-
 #include "cost/mapping_cost.h"
 
 /* The sizes of one dimension of the global buffer's tile, ascending. */
@@ -16,13 +14,14 @@ struct scan {
   const struct pz_mapspace *m;
   const int *at;
   struct extents extent[PZ_DIMS];
-  double cores_tiles[PZ_DIMS]; /* core tiles that cover each dimension */
-  double items, least_rounds;
+  double core_tiles[PZ_DIMS]; /* core tiles that cover each dimension */
+  double items, least_rounds, most_rounds;
   double cycles, glb_s;
   struct pz_traffic local;
   bool least_time; /* or least traffic within limit_s */
   double limit_s;
-  double best; /* seconds, or bytes of HBM */
+  double best;   /* seconds, or bytes of HBM */
+  double enough; /* the least there can be */
   struct pz_nested_mapping found;
 };
 
@@ -41,24 +40,26 @@ static void find_extents(const struct pz_mapspace *m, enum pz_dim d, int tile, s
   }
 }
 
-/* Rounds of all tiles of the global buffer: `per` of a dimension's `all` core tiles in each but the
- * last. */
+/* Tiles of the global buffer that have equally many items. */
+struct alike {
+  double n, items;
+};
+
+/* Rounds of all tiles of the global buffer.  Along each dimension, the batch among them, each has
+ * as many core tiles but the last, which has what is left: no more than 16 kinds. */
 static double nested_rounds(const struct scan *s, const double per[PZ_DIMS], double batch) {
-  double count[PZ_DIMS + 1][2], items[PZ_DIMS + 1][2], sum = 0;
-  for (int d = 0; d <= PZ_DIMS; d++) {
-    double all = d < PZ_DIMS ? s->cores_tiles[d] : s->m->batch, p = d < PZ_DIMS ? per[d] : batch;
-    count[d][0] = (double)(int64_t)(all / p);
-    items[d][0] = p;
-    items[d][1] = all - count[d][0] * p;
-    count[d][1] = items[d][1] > 0 ? 1 : 0;
-  }
-  for (int edge = 0; edge < 1 << (PZ_DIMS + 1); edge++) {
-    double n = 1, work = 1;
-    for (int d = 0; d <= PZ_DIMS; d++) {
-      n *= count[d][edge >> d & 1];
-      work *= items[d][edge >> d & 1];
+  struct alike kind[1 << (PZ_DIMS + 1)] = {{1, 1}};
+  double sum = 0;
+  for (int d = 0, n = 1; d <= PZ_DIMS; d++) {
+    double all = d < PZ_DIMS ? s->core_tiles[d] : s->m->batch, p = d < PZ_DIMS ? per[d] : batch;
+    double whole = p == all ? 1 : (double)(int64_t)(all / p), rest = all - whole * p;
+    for (int i = 0; i < n; i++) {
+      if (rest > 0) kind[n + i] = (struct alike){kind[i].n, kind[i].items * rest};
+      kind[i] = (struct alike){kind[i].n * whole, kind[i].items * p};
     }
-    if (n > 0) sum += n * pz_mapping_rounds(s->m, work);
+    if (rest > 0) n *= 2;
+    if (d < PZ_DIMS) continue;
+    for (int i = 0; i < n; i++) sum += kind[i].n * pz_mapping_rounds(s->m, kind[i].items);
   }
   return sum;
 }
@@ -75,25 +76,27 @@ static bool core_keeps(const struct scan *s, enum pz_stationary stationary) {
 
 /* The fewest rounds with a stationary operand of extents u and v, over what is held of the third
  * dimension and how many products are at work. */
-static void fewest_rounds(const struct scan *s, enum pz_stationary stationary, int u, int v,
+static bool fewest_rounds(const struct scan *s, enum pz_stationary stationary, int u, int v,
                           struct pz_nested_mapping *out) {
   const struct pz_mapspace *m = s->m;
   enum pz_dim first = pz_stationary_first(stationary), second = pz_stationary_second(stationary);
   enum pz_dim third = (enum pz_dim)(PZ_DIMS - first - second);
   const struct extents *t = &s->extent[third];
   double size_u = s->extent[first].size[u], size_v = s->extent[second].size[v];
-  double per[PZ_DIMS];
-  bool keeps = core_keeps(s, stationary);
+  double per[PZ_DIMS], others = s->extent[first].tiles[u] * s->extent[second].tiles[v];
+  bool keeps = core_keeps(s, stationary), found = false;
   per[first] = s->extent[first].per[u];
   per[second] = s->extent[second].per[v];
-  out->rounds = DBL_MAX;
+  out->rounds = s->most_rounds;
   for (int b = 0; b < m->n_batches; b++) {
-    double batch = m->batches[b], bytes = (double)m->chip->glb_bytes / batch;
+    double batch = m->batches[b], bytes = (double)m->chip->glb_bytes;
     for (int i = t->n - 1; i >= -1; i--) {
       bool in_step = i < 0;
       if (in_step && (!keeps || per[first] * per[second] * batch > m->cores)) break;
       double depth = in_step ? m->slice : pz_fmax(m->slice, t->size[i]);
-      if (pz_mapspace_bytes(m, stationary, size_u, size_v, depth) > bytes) continue;
+      if (batch * pz_mapspace_bytes(m, stationary, size_u, size_v, depth) > bytes) continue;
+      double tiles = in_step ? s->core_tiles[third] : t->tiles[i];
+      if (others * tiles * pz_ceil_small(m->batch / batch) >= out->rounds) break; /* one each */
       per[third] = in_step ? 1 : t->per[i];
       double rounds = nested_rounds(s, per, batch);
       if (rounds >= out->rounds) continue;
@@ -101,9 +104,11 @@ static void fewest_rounds(const struct scan *s, enum pz_stationary stationary, i
       out->batch = batch;
       out->in_step = in_step;
       for (int d = 0; d < PZ_DIMS; d++) out->per[d] = per[d];
-      if (rounds <= s->least_rounds) return;
+      found = true;
+      if (rounds <= s->least_rounds) return true;
     }
   }
+  return found;
 }
 
 static double core_s(const struct scan *s, double rounds) {
@@ -112,11 +117,17 @@ static double core_s(const struct scan *s, double rounds) {
   return m->local_limited ? pz_fmax(time, pz_local_s(m, s->local, s->items, rounds)) : time;
 }
 
+/* So many rounds take longer than this by arithmetic alone. */
+static void limit_rounds(struct scan *s, double limit_s) {
+  double round_s = s->cycles * s->m->cycle_s + s->m->item_s;
+  s->most_rounds = limit_s / round_s * (1 + 1e-9) + 1;
+}
+
 /* Traffic falls with a larger v: the largest come first, and the first that is too slow ends. */
 static void scan_second(struct scan *s, enum pz_stationary stationary, int u) {
   const struct pz_mapspace *m = s->m;
   enum pz_dim first = pz_stationary_first(stationary), second = pz_stationary_second(stationary);
-  for (int v = s->extent[second].n - 1; v >= 0; v--) {
+  for (int v = s->extent[second].n - 1; v >= 0 && s->best > s->enough; v--) {
     double tiles[PZ_DIMS] = {1, 1, 1};
     struct pz_nested_mapping g = {.stationary = stationary};
     if (!pz_mapspace_fits(m, stationary, s->extent[first].size[u], s->extent[second].size[v],
@@ -128,12 +139,12 @@ static void scan_second(struct scan *s, enum pz_stationary stationary, int u) {
     g.hbm_s = pz_hbm_s(m, hbm) * m->cold;
     g.hbm_bytes = (hbm.reads + hbm.writes) * m->cold;
     if (s->least_time ? g.hbm_s >= s->best : g.hbm_s > s->limit_s || g.hbm_bytes >= s->best) return;
-    fewest_rounds(s, stationary, u, v, &g);
-    if (g.rounds == DBL_MAX) continue;
+    if (!fewest_rounds(s, stationary, u, v, &g)) continue;
     double time = core_s(s, g.rounds);
     if (s->least_time ? time >= s->best : time > s->limit_s) continue;
     s->best = s->least_time ? pz_fmax(time, g.hbm_s) : g.hbm_bytes;
     s->found = g;
+    if (s->least_time) limit_rounds(s, s->best);
   }
 }
 
@@ -142,7 +153,7 @@ static void scan_all(struct scan *s, const struct pz_mapspace *m, const struct p
   s->at = w->at;
   for (int d = 0; d < PZ_DIMS; d++) {
     find_extents(m, (enum pz_dim)d, w->at[d], &s->extent[d]);
-    s->cores_tiles[d] = m->tile[d].tiles[w->at[d]];
+    s->core_tiles[d] = m->tile[d].tiles[w->at[d]];
   }
   s->items = pz_mapping_items(m, w->at);
   s->least_rounds = pz_mapping_rounds(m, s->items);
@@ -150,8 +161,12 @@ static void scan_all(struct scan *s, const struct pz_mapspace *m, const struct p
   s->cycles =
       w->spatial ? pz_mapping_cycles(m, w->spatial->way, w->at) : pz_mapping_least_cycles(m, w->at);
   if (w->spatial) s->local = pz_mapping_local_traffic(m, w->spatial, w->at);
+  limit_rounds(s, s->least_time ? s->best : s->limit_s);
+  s->enough =
+      s->least_time ? pz_fmax(w->least_hbm_s, core_s(s, s->least_rounds)) : w->least_hbm_bytes;
   for (enum pz_stationary st = 0; st < PZ_STATIONARITIES; st++)
-    for (int u = s->extent[pz_stationary_first(st)].n - 1; u >= 0; u--) scan_second(s, st, u);
+    for (int u = s->extent[pz_stationary_first(st)].n - 1; u >= 0 && s->best > s->enough; u--)
+      scan_second(s, st, u);
 }
 
 double pz_nested_fastest_s(const struct pz_mapspace *m, const struct pz_nested_work *w,

@@ -14,10 +14,11 @@ struct pz_nested_mapping {
   double hbm_s, hbm_bytes;
 };
 
-/* The tiles of the cores, and their work: what it costs to run them. */
+/* A mapping to the cores, and lower bounds on the HBM traffic of any. */
 struct pz_nested_work {
   const int *at;
   const struct pz_spatial *spatial; /* NULL: the one of fewest cycles */
+  double least_hbm_s, least_hbm_bytes;
 };
 
 /* The least time of these tiles with any tile of the global buffer, HBM included; `below_s` where
