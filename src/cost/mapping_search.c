@@ -54,7 +54,7 @@ static void improve(const struct pz_mapspace *m, const int at[PZ_DIMS], const st
                     double s, struct pz_mapping_search *b) {
   if (s >= b->core_s) return;
   if (m->nested) {
-    struct pz_nested_work w = {at, p, b->least_hbm_s, b->least_hbm_bytes};
+    struct pz_nested_work w = {at, p, 0, b->least_hbm_s, b->least_hbm_bytes};
     s = pz_nested_fastest_s(m, &w, b->core_s);
   }
   b->core_s = s;
@@ -187,9 +187,10 @@ static bool fast_enough(const struct pz_mapspace *m, const struct pz_spatial *p,
 static void improve_energy(const struct pz_mapspace *m, const struct pz_spatial *p,
                            const int at[PZ_DIMS], double joules, struct pz_mapping_search *b) {
   if (m->nested) {
-    struct pz_nested_work w = {at, p, b->least_hbm_s, b->least_hbm_bytes};
+    struct pz_nested_work w = {at, p, 0, b->least_hbm_s, b->least_hbm_bytes};
     double hbm_j = m->tech->hbm_j, rest = joules - b->least_hbm_bytes * hbm_j;
-    if (!pz_nested_cheapest(m, &w, b->core_s, (b->energy_j - rest) / hbm_j, &b->nested)) return;
+    struct pz_nested_limit limit = {b->core_s, (b->energy_j - rest) / hbm_j};
+    if (!pz_nested_cheapest(m, &w, limit, &b->memo, &b->nested)) return;
     joules = rest + b->nested.hbm_bytes * hbm_j;
   }
   b->energy_j = joules;
@@ -227,6 +228,7 @@ void pz_mapping_cheapest(const struct pz_mapspace *m, struct pz_mapping_search *
   struct pz_spatial_list list;
   double least_hbm_j = s->least_hbm_bytes * m->tech->hbm_j;
   pz_spatial_all(m, true, &list);
+  if (m->nested) pz_nested_memo_clear(&s->memo);
   for (int i = 0; i < list.n && list.item[i].energy_j + least_hbm_j < s->energy_j; i++)
     if (list.item[i].local_s <= s->core_s) scan_cheap(m, &list.item[i], s);
 }

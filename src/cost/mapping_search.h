@@ -19,6 +19,7 @@ struct pz_mapping_search {
   struct pz_spatial spatial;
   struct pz_nested_mapping nested;     /* its tile in the global buffer, where that is nested */
   double least_hbm_s, least_hbm_bytes; /* lower bounds, where that is nested */
+  struct pz_nested_memo memo;
   struct pz_tile_pair
       pair[PZ_TILE_MOST_SIZES * PZ_TILE_MOST_SIZES]; /* n by n without gaps: few are touched */
 };

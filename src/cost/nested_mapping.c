@@ -1,5 +1,8 @@
 #include "cost/nested_mapping.h"
 
+#include <float.h>
+#include <string.h>
+
 #include "cost/mapping_cost.h"
 
 /* The sizes of one dimension of the global buffer's tile, ascending. */
@@ -83,6 +86,8 @@ static bool fewest_rounds(const struct scan *s, enum pz_stationary stationary, i
   enum pz_dim third = (enum pz_dim)(PZ_DIMS - first - second);
   const struct extents *t = &s->extent[third];
   double size_u = s->extent[first].size[u], size_v = s->extent[second].size[v];
+  double own = pz_mapspace_bytes(m, stationary, size_u, size_v, 0);
+  double streams = pz_mapspace_bytes(m, stationary, size_u, size_v, 1) - own; /* for each of t */
   double per[PZ_DIMS], others = s->extent[first].tiles[u] * s->extent[second].tiles[v];
   bool keeps = core_keeps(s, stationary), found = false;
   per[first] = s->extent[first].per[u];
@@ -90,11 +95,12 @@ static bool fewest_rounds(const struct scan *s, enum pz_stationary stationary, i
   out->rounds = s->most_rounds;
   for (int b = 0; b < m->n_batches; b++) {
     double batch = m->batches[b], bytes = (double)m->chip->glb_bytes;
+    if (batch * (own + m->slice * streams) > bytes) continue;
     for (int i = t->n - 1; i >= -1; i--) {
       bool in_step = i < 0;
       if (in_step && (!keeps || per[first] * per[second] * batch > m->cores)) break;
       double depth = in_step ? m->slice : pz_fmax(m->slice, t->size[i]);
-      if (batch * pz_mapspace_bytes(m, stationary, size_u, size_v, depth) > bytes) continue;
+      if (batch * (own + depth * streams) > bytes) continue;
       double tiles = in_step ? s->core_tiles[third] : t->tiles[i];
       if (others * tiles * pz_ceil_small(m->batch / batch) >= out->rounds) break; /* one each */
       per[third] = in_step ? 1 : t->per[i];
@@ -123,28 +129,39 @@ static void limit_rounds(struct scan *s, double limit_s) {
   s->most_rounds = limit_s / round_s * (1 + 1e-9) + 1;
 }
 
-/* Traffic falls with a larger v: the largest come first, and the first that is too slow ends. */
-static void scan_second(struct scan *s, enum pz_stationary stationary, int u) {
+/* One tile of the stationary operand.  False: it moves too much, and so do all smaller ones. */
+static bool visit(struct scan *s, enum pz_stationary stationary, int u, int v) {
   const struct pz_mapspace *m = s->m;
   enum pz_dim first = pz_stationary_first(stationary), second = pz_stationary_second(stationary);
-  for (int v = s->extent[second].n - 1; v >= 0 && s->best > s->enough; v--) {
-    double tiles[PZ_DIMS] = {1, 1, 1};
-    struct pz_nested_mapping g = {.stationary = stationary};
-    if (!pz_mapspace_fits(m, stationary, s->extent[first].size[u], s->extent[second].size[v],
-                          (double)m->chip->glb_bytes, false))
-      continue;
-    tiles[first] = s->extent[first].tiles[u];
-    tiles[second] = s->extent[second].tiles[v];
-    struct pz_traffic hbm = pz_boundary_traffic(m, tiles, 1, m->operand_bytes);
-    g.hbm_s = pz_hbm_s(m, hbm) * m->cold;
-    g.hbm_bytes = (hbm.reads + hbm.writes) * m->cold;
-    if (s->least_time ? g.hbm_s >= s->best : g.hbm_s > s->limit_s || g.hbm_bytes >= s->best) return;
-    if (!fewest_rounds(s, stationary, u, v, &g)) continue;
-    double time = core_s(s, g.rounds);
-    if (s->least_time ? time >= s->best : time > s->limit_s) continue;
-    s->best = s->least_time ? pz_fmax(time, g.hbm_s) : g.hbm_bytes;
-    s->found = g;
-    if (s->least_time) limit_rounds(s, s->best);
+  double tiles[PZ_DIMS] = {1, 1, 1};
+  struct pz_nested_mapping g = {.stationary = stationary};
+  tiles[first] = s->extent[first].tiles[u];
+  tiles[second] = s->extent[second].tiles[v];
+  struct pz_traffic hbm = pz_boundary_traffic(m, tiles, 1, m->operand_bytes);
+  g.hbm_s = pz_hbm_s(m, hbm) * m->cold;
+  g.hbm_bytes = (hbm.reads + hbm.writes) * m->cold;
+  if (s->least_time ? g.hbm_s >= s->best : g.hbm_s > s->limit_s || g.hbm_bytes >= s->best)
+    return false;
+  if (!fewest_rounds(s, stationary, u, v, &g)) return true;
+  double time = core_s(s, g.rounds);
+  if (s->least_time ? time >= s->best : time > s->limit_s) return true;
+  s->best = s->least_time ? pz_fmax(time, g.hbm_s) : g.hbm_bytes;
+  s->found = g;
+  if (s->least_time) limit_rounds(s, s->best);
+  return true;
+}
+
+/* The smaller the one extent, the larger the other may be; the largest come first. */
+static void scan_stationary(struct scan *s, enum pz_stationary stationary) {
+  const struct extents *first = &s->extent[pz_stationary_first(stationary)],
+                       *second = &s->extent[pz_stationary_second(stationary)];
+  double bytes = (double)s->m->chip->glb_bytes;
+  for (int u = first->n - 1, top = -1; u >= 0; u--) {
+    while (top + 1 < second->n &&
+           pz_mapspace_fits(s->m, stationary, first->size[u], second->size[top + 1], bytes, false))
+      top++;
+    for (int v = top; v >= 0 && s->best > s->enough; v--)
+      if (!visit(s, stationary, u, v)) break;
   }
 }
 
@@ -158,15 +175,15 @@ static void scan_all(struct scan *s, const struct pz_mapspace *m, const struct p
   s->items = pz_mapping_items(m, w->at);
   s->least_rounds = pz_mapping_rounds(m, s->items);
   s->glb_s = pz_traffic_s(m, pz_mapping_glb_traffic(m, w->at), m->glb);
-  s->cycles =
-      w->spatial ? pz_mapping_cycles(m, w->spatial->way, w->at) : pz_mapping_least_cycles(m, w->at);
-  if (w->spatial) s->local = pz_mapping_local_traffic(m, w->spatial, w->at);
+  s->cycles = w->spatial      ? pz_mapping_cycles(m, w->spatial->way, w->at)
+              : w->cycles > 0 ? w->cycles
+                              : pz_mapping_least_cycles(m, w->at);
+  s->local =
+      w->spatial ? pz_mapping_local_traffic(m, w->spatial, w->at) : (struct pz_traffic){0, 0};
   limit_rounds(s, s->least_time ? s->best : s->limit_s);
   s->enough =
       s->least_time ? pz_fmax(w->least_hbm_s, core_s(s, s->least_rounds)) : w->least_hbm_bytes;
-  for (enum pz_stationary st = 0; st < PZ_STATIONARITIES; st++)
-    for (int u = s->extent[pz_stationary_first(st)].n - 1; u >= 0 && s->best > s->enough; u--)
-      scan_second(s, st, u);
+  for (enum pz_stationary st = 0; st < PZ_STATIONARITIES; st++) scan_stationary(s, st);
 }
 
 double pz_nested_fastest_s(const struct pz_mapspace *m, const struct pz_nested_work *w,
@@ -178,8 +195,8 @@ double pz_nested_fastest_s(const struct pz_mapspace *m, const struct pz_nested_w
   return s.best;
 }
 
-bool pz_nested_cheapest(const struct pz_mapspace *m, const struct pz_nested_work *w, double limit_s,
-                        double below_bytes, struct pz_nested_mapping *out) {
+static bool cheapest(const struct pz_mapspace *m, const struct pz_nested_work *w, double limit_s,
+                     double below_bytes, struct pz_nested_mapping *out) {
   struct scan s;
   s.least_time = false;
   s.limit_s = limit_s;
@@ -188,4 +205,36 @@ bool pz_nested_cheapest(const struct pz_mapspace *m, const struct pz_nested_work
   if (s.best >= below_bytes) return false;
   *out = s.found;
   return true;
+}
+
+void pz_nested_memo_clear(struct pz_nested_memo *memo) { memset(memo->key, 0, sizeof memo->key); }
+
+/* The least bytes of these tiles in this way, or in any (PZ_SPATIAL_WAYS), where local buffers do
+ * not limit; DBL_MAX where none is fast enough. */
+static double least_bytes(const struct pz_mapspace *m, const struct pz_nested_work *w, int way,
+                          double limit_s, struct pz_nested_memo *memo) {
+  const int *at = w->at;
+  int tile =
+      (at[PZ_DIM_M] * m->tile[PZ_DIM_N].n + at[PZ_DIM_N]) * m->tile[PZ_DIM_K].n + at[PZ_DIM_K];
+  uint32_t key = 1 + (uint32_t)(tile * (PZ_SPATIAL_WAYS + 1) + way), slot = key % PZ_NESTED_MEMO;
+  if (memo->key[slot] == key) return memo->bytes[slot];
+  struct pz_nested_work any = *w;
+  struct pz_nested_mapping g = {.hbm_bytes = DBL_MAX};
+  any.spatial = NULL;
+  any.cycles = way < PZ_SPATIAL_WAYS ? pz_mapping_cycles(m, way, at) : 0;
+  if (!cheapest(m, &any, limit_s, DBL_MAX, &g)) g.hbm_bytes = DBL_MAX;
+  memo->key[slot] = key;
+  return memo->bytes[slot] = g.hbm_bytes;
+}
+
+/* Few mappings to the cores pass, and many spatial mappings share their tiles: most are refused by
+ * what is known of those. */
+bool pz_nested_cheapest(const struct pz_mapspace *m, const struct pz_nested_work *w,
+                        struct pz_nested_limit limit, struct pz_nested_memo *memo,
+                        struct pz_nested_mapping *out) {
+  if (least_bytes(m, w, PZ_SPATIAL_WAYS, limit.s, memo) >= limit.bytes) return false;
+  if (pz_mapping_cycles(m, w->spatial->way, w->at) > pz_mapping_least_cycles(m, w->at) &&
+      least_bytes(m, w, w->spatial->way, limit.s, memo) >= limit.bytes)
+    return false;
+  return cheapest(m, w, limit.s, limit.bytes, out);
 }

@@ -17,7 +17,8 @@ struct pz_nested_mapping {
 /* A mapping to the cores, and lower bounds on the HBM traffic of any. */
 struct pz_nested_work {
   const int *at;
-  const struct pz_spatial *spatial; /* NULL: the one of fewest cycles */
+  const struct pz_spatial *spatial; /* NULL: local buffers do not limit, and an item takes ... */
+  double cycles;                    /* ... so many; 0: the fewest of any way */
   double least_hbm_s, least_hbm_bytes;
 };
 
@@ -26,9 +27,24 @@ struct pz_nested_work {
 double pz_nested_fastest_s(const struct pz_mapspace *m, const struct pz_nested_work *w,
                            double below_s);
 
-/* The tile of the global buffer of least HBM traffic among those that take no longer than limit_s.
- * False where none has less than below_bytes; *out is untouched then. */
-bool pz_nested_cheapest(const struct pz_mapspace *m, const struct pz_nested_work *w, double limit_s,
-                        double below_bytes, struct pz_nested_mapping *out);
+/* The least HBM traffic of tiles, kept while the limit of time stays the same. */
+enum { PZ_NESTED_MEMO = 4096 };
+struct pz_nested_memo {
+  uint32_t key[PZ_NESTED_MEMO]; /* 0: none */
+  double bytes[PZ_NESTED_MEMO];
+};
+
+void pz_nested_memo_clear(struct pz_nested_memo *memo);
+
+/* No longer than so many seconds, and less than so many bytes. */
+struct pz_nested_limit {
+  double s, bytes;
+};
+
+/* The tile of the global buffer of least HBM traffic among those within the limit; `w` has a
+ * spatial mapping.  False where there is none; *out is untouched then. */
+bool pz_nested_cheapest(const struct pz_mapspace *m, const struct pz_nested_work *w,
+                        struct pz_nested_limit limit, struct pz_nested_memo *memo,
+                        struct pz_nested_mapping *out);
 
 #endif
