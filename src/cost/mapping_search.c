@@ -55,7 +55,7 @@ static void improve(const struct pz_mapspace *m, const int at[PZ_DIMS], const st
   if (s >= b->core_s) return;
   if (m->nested) {
     struct pz_nested_work w = {at, p, 0, b->least_hbm_s, b->least_hbm_bytes};
-    s = pz_nested_fastest_s(m, &w, b->core_s);
+    s = pz_nested_fastest_s(m, &w, b->core_s, &b->memo);
   }
   b->core_s = s;
 }
@@ -140,6 +140,7 @@ void pz_mapping_fastest(const struct pz_mapspace *m, double enough, struct pz_ma
   s->core_s = s->energy_j = DBL_MAX;
   s->least_hbm_s = enough;
   s->least_hbm_bytes = 0;
+  if (m->nested && m->local_limited) pz_nested_memo_clear(&s->memo);
   s->spatial = (struct pz_spatial){0};
   for (int d = 0; d < PZ_DIMS; d++) s->at[d] = 0;
   find_bounds(m, s);

@@ -186,13 +186,39 @@ static void scan_all(struct scan *s, const struct pz_mapspace *m, const struct p
   for (enum pz_stationary st = 0; st < PZ_STATIONARITIES; st++) scan_stationary(s, st);
 }
 
-double pz_nested_fastest_s(const struct pz_mapspace *m, const struct pz_nested_work *w,
-                           double below_s) {
+void pz_nested_memo_clear(struct pz_nested_memo *memo) { memset(memo->key, 0, sizeof memo->key); }
+
+/* The place of these tiles in this way, or in any (PZ_SPATIAL_WAYS).  Known: their value is there. */
+static uint32_t memo_slot(const struct pz_mapspace *m, const int at[PZ_DIMS], int way,
+                          struct pz_nested_memo *memo, bool *known) {
+  int tile = at[PZ_DIM_M] * m->tile[PZ_DIM_N].n + at[PZ_DIM_N];
+  tile = tile * m->tile[PZ_DIM_K].n + at[PZ_DIM_K];
+  uint32_t key = 1 + (uint32_t)(tile * (PZ_SPATIAL_WAYS + 1) + way), slot = key % PZ_NESTED_MEMO;
+  *known = memo->key[slot] == key;
+  memo->key[slot] = key;
+  return slot;
+}
+
+static double fastest_s(const struct pz_mapspace *m, const struct pz_nested_work *w,
+                        double below_s) {
   struct scan s;
   s.least_time = true;
   s.best = below_s;
   scan_all(&s, m, w);
   return s.best;
+}
+
+double pz_nested_fastest_s(const struct pz_mapspace *m, const struct pz_nested_work *w,
+                           double below_s, struct pz_nested_memo *memo) {
+  if (w->spatial) { /* of many with the same tiles */
+    struct pz_nested_work any = *w;
+    bool known;
+    uint32_t slot = memo_slot(m, w->at, PZ_SPATIAL_WAYS, memo, &known);
+    any.spatial = NULL;
+    if (!known) memo->least[slot] = fastest_s(m, &any, DBL_MAX);
+    if (memo->least[slot] >= below_s) return below_s;
+  }
+  return fastest_s(m, w, below_s);
 }
 
 static bool cheapest(const struct pz_mapspace *m, const struct pz_nested_work *w, double limit_s,
@@ -207,24 +233,19 @@ static bool cheapest(const struct pz_mapspace *m, const struct pz_nested_work *w
   return true;
 }
 
-void pz_nested_memo_clear(struct pz_nested_memo *memo) { memset(memo->key, 0, sizeof memo->key); }
-
 /* The least bytes of these tiles in this way, or in any (PZ_SPATIAL_WAYS), where local buffers do
  * not limit; DBL_MAX where none is fast enough. */
 static double least_bytes(const struct pz_mapspace *m, const struct pz_nested_work *w, int way,
                           double limit_s, struct pz_nested_memo *memo) {
-  const int *at = w->at;
-  int tile =
-      (at[PZ_DIM_M] * m->tile[PZ_DIM_N].n + at[PZ_DIM_N]) * m->tile[PZ_DIM_K].n + at[PZ_DIM_K];
-  uint32_t key = 1 + (uint32_t)(tile * (PZ_SPATIAL_WAYS + 1) + way), slot = key % PZ_NESTED_MEMO;
-  if (memo->key[slot] == key) return memo->bytes[slot];
+  bool known;
+  uint32_t slot = memo_slot(m, w->at, way, memo, &known);
+  if (known) return memo->least[slot];
   struct pz_nested_work any = *w;
   struct pz_nested_mapping g = {.hbm_bytes = DBL_MAX};
   any.spatial = NULL;
-  any.cycles = way < PZ_SPATIAL_WAYS ? pz_mapping_cycles(m, way, at) : 0;
+  any.cycles = way < PZ_SPATIAL_WAYS ? pz_mapping_cycles(m, way, w->at) : 0;
   if (!cheapest(m, &any, limit_s, DBL_MAX, &g)) g.hbm_bytes = DBL_MAX;
-  memo->key[slot] = key;
-  return memo->bytes[slot] = g.hbm_bytes;
+  return memo->least[slot] = g.hbm_bytes;
 }
 
 /* Few mappings to the cores pass, and many spatial mappings share their tiles: most are refused by

@@ -22,19 +22,20 @@ struct pz_nested_work {
   double least_hbm_s, least_hbm_bytes;
 };
 
-/* The least time of these tiles with any tile of the global buffer, HBM included; `below_s` where
- * none takes less. */
-double pz_nested_fastest_s(const struct pz_mapspace *m, const struct pz_nested_work *w,
-                           double below_s);
-
-/* The least HBM traffic of tiles, kept while the limit of time stays the same. */
+/* Lower bounds of core tiles over all spatial mappings: of their time in a search for the fastest,
+ * of their HBM traffic in one for the cheapest within one limit of time.  Clear it in between. */
 enum { PZ_NESTED_MEMO = 4096 };
 struct pz_nested_memo {
   uint32_t key[PZ_NESTED_MEMO]; /* 0: none */
-  double bytes[PZ_NESTED_MEMO];
+  double least[PZ_NESTED_MEMO];
 };
 
 void pz_nested_memo_clear(struct pz_nested_memo *memo);
+
+/* The least time of these tiles with any tile of the global buffer, HBM included; `below_s` where
+ * none takes less. */
+double pz_nested_fastest_s(const struct pz_mapspace *m, const struct pz_nested_work *w,
+                           double below_s, struct pz_nested_memo *memo);
 
 /* No longer than so many seconds, and less than so many bytes. */
 struct pz_nested_limit {

@@ -43,7 +43,7 @@ static struct pz_chip draw_chip(bool small) {
   c.rules.duplex = draw(2);
   c.rules.partitioned = draw(2);
   c.rules.double_buffer = draw(2);
-  c.rules.nested_mapping = !small && draw(2);
+  c.rules.nested_mapping = !small && draw(4) == 0;
   if (draw(2)) c.tensor.local_bytes_per_s = draw_between(1e8, 1e13);
   if (draw(2)) c.tensor.local_total_bytes_per_s = draw_between(1e8, 1e14);
   if (draw(3) == 0) c.calibration.startup_s = draw_between(1e-8, 1e-5);
