@@ -458,6 +458,7 @@ struct pz_rules {
   bool duplex;           /* every bandwidth holds for reads and for writes, each */
   bool partitioned;      /* local_bytes holds for each operand */
   bool double_buffer;    /* what streams through a buffer stands in it twice */
+  bool nested_mapping;   /* the tile of the global buffer contains those of the cores */
   bool vector_memory;    /* vector operators wait for the bytes they read and write */
   int64_t operand_bytes; /* of an input or a result */
   int64_t sum_bytes;     /* of a partial sum */
@@ -703,6 +704,7 @@ struct pz_mapping {
   enum pz_stationary local_stationary;
   int64_t glb_tile[PZ_DIMS];
   enum pz_stationary glb_stationary;
+  int64_t glb_batch; /* products in the global buffer at a time */
   double compute_s, local_s, glb_s, hbm_s, startup_s;
   double local_bytes, glb_bytes, hbm_bytes;
   double latency_s;

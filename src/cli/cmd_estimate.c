@@ -59,13 +59,13 @@ static json_t *tile_json(const int64_t t[PZ_DIMS]) {
 }
 
 static json_t *mapping_json(const struct pz_mapping *o) {
-  json_t *m =
-      json_pack("{s:o,s:I,s:I,s:s,s:s,s:I,s:I,s:s,s:o,s:s}", "tile", tile_json(o->tile), "items",
-                (json_int_t)o->items, "rounds", (json_int_t)o->rounds, "along_rows",
-                pz_dim_name(o->along_rows), "along_cols", pz_dim_name(o->along_cols), "keep_rows",
-                (json_int_t)o->keep_rows, "keep_cols", (json_int_t)o->keep_cols, "local_stays",
-                pz_stationary_name(o->local_stationary), "glb_tile", tile_json(o->glb_tile),
-                "glb_stays", pz_stationary_name(o->glb_stationary));
+  json_t *m = json_pack(
+      "{s:o,s:I,s:I,s:s,s:s,s:I,s:I,s:s,s:o,s:I,s:s}", "tile", tile_json(o->tile), "items",
+      (json_int_t)o->items, "rounds", (json_int_t)o->rounds, "along_rows",
+      pz_dim_name(o->along_rows), "along_cols", pz_dim_name(o->along_cols), "keep_rows",
+      (json_int_t)o->keep_rows, "keep_cols", (json_int_t)o->keep_cols, "local_stays",
+      pz_stationary_name(o->local_stationary), "glb_tile", tile_json(o->glb_tile), "glb_batch",
+      (json_int_t)o->glb_batch, "glb_stays", pz_stationary_name(o->glb_stationary));
   return json_pack("{s:f,s:f,s:s,s:f,s:{s:f,s:f,s:f,s:f,s:f},s:{s:f,s:f,s:f},s:o}", "latency_s",
                    o->latency_s, "energy_j", o->energy_j, "bound", pz_bound_name(o->bound),
                    "utilisation", o->utilisation, "seconds", "compute", o->compute_s, "local",
@@ -90,10 +90,11 @@ static void print_mapping(const struct pz_chip *c, const struct pz_mapping *o) {
          pz_stationary_name(o->local_stationary), pz_dim_name(o->along_rows), c->tensor.rows,
          pz_text_s((double)c->tensor.rows), pz_dim_name(o->along_cols), c->tensor.cols,
          pz_text_s((double)c->tensor.cols), o->keep_rows, o->keep_cols);
-  printf("  global buffer  %s stationary, tile m x n x k = %" PRId64 " x %" PRId64 " x %" PRId64
-         "\n",
+  printf("  global buffer  %s stationary, tile m x n x k = %" PRId64 " x %" PRId64 " x %" PRId64,
          pz_stationary_name(o->glb_stationary), o->glb_tile[PZ_DIM_M], o->glb_tile[PZ_DIM_N],
          o->glb_tile[PZ_DIM_K]);
+  if (o->glb_batch > 1) printf(", %" PRId64 " products at a time", o->glb_batch);
+  printf("\n");
 }
 
 static enum pz_status estimate_gemm(const struct settings *s, struct pz_cost *cost,

@@ -37,6 +37,7 @@ static uint64_t fingerprint(const struct pz_chip *c) {
                       c->rules.duplex,
                       c->rules.partitioned,
                       c->rules.double_buffer,
+                      c->rules.nested_mapping,
                       (double)c->rules.operand_bytes,
                       (double)c->rules.sum_bytes,
                       k->startup_s,

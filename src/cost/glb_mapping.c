@@ -4,11 +4,6 @@
 
 #include "cost/mapping_cost.h"
 
-static double hbm_seconds(const struct pz_mapspace *m, struct pz_traffic t) {
-  double reads = t.reads * m->hbm_read, writes = t.writes * m->hbm_write;
-  return m->duplex ? pz_fmax(reads, writes) : reads + writes;
-}
-
 /* Between HBM and the global buffer steps are tiles. */
 static struct pz_glb_mapping mapping_at(const struct pz_mapspace *m, enum pz_stationary s, int u,
                                         int v) {
@@ -17,7 +12,7 @@ static struct pz_glb_mapping mapping_at(const struct pz_mapspace *m, enum pz_sta
   tiles[first] = m->glb_tile[first].tiles[u];
   tiles[second] = m->glb_tile[second].tiles[v];
   struct pz_traffic t = pz_boundary_traffic(m, tiles, 1, m->operand_bytes);
-  return (struct pz_glb_mapping){t.reads + t.writes, hbm_seconds(m, t), u, v, s};
+  return (struct pz_glb_mapping){t.reads + t.writes, pz_hbm_s(m, t), u, v, s};
 }
 
 /* For each size of the one dimension the largest of the other that fits is the best. */

@@ -21,7 +21,8 @@ static void describe_core(const struct pz_mapspace *m, const struct pz_mapping_s
   const struct pz_spatial *p = &b->spatial;
   struct pz_traffic local = pz_mapping_local_traffic(m, p, b->at),
                     glb = pz_mapping_glb_traffic(m, b->at);
-  double items = pz_mapping_items(m, b->at), rounds = pz_mapping_rounds(m, items);
+  double items = pz_mapping_items(m, b->at);
+  double rounds = m->nested ? b->nested.rounds : pz_mapping_rounds(m, items);
   for (int d = 0; d < PZ_DIMS; d++) o->tile[d] = (int64_t)m->tile[d].size[b->at[d]];
   o->items = (int64_t)items;
   o->rounds = (int64_t)rounds;
@@ -29,7 +30,8 @@ static void describe_core(const struct pz_mapspace *m, const struct pz_mapping_s
   o->along_cols = pz_spatial_way[p->way].cols;
   o->keep_rows = (int64_t)p->keep_rows;
   o->keep_cols = (int64_t)p->keep_cols;
-  o->local_stationary = pz_mapspace_stationary(m, b->at);
+  o->local_stationary =
+      m->nested && b->nested.in_step ? b->nested.stationary : pz_mapspace_stationary(m, b->at);
   o->compute_s = pz_mapping_compute_s(m, b->at, pz_mapping_cycles(m, p->way, b->at), rounds);
   o->local_s = pz_local_s(m, local, items, rounds);
   o->local_bytes = local.reads + local.writes;
@@ -45,8 +47,24 @@ static void describe_glb(const struct pz_mapspace *m, const struct pz_glb_mappin
   o->glb_tile[first] = (int64_t)m->glb_tile[first].size[g->u];
   o->glb_tile[second] = (int64_t)m->glb_tile[second].size[g->v];
   o->glb_stationary = g->stationary;
+  o->glb_batch = 1;
   o->hbm_bytes = g->bytes;
   o->hbm_s = g->s;
+}
+
+static void describe_nested(const struct pz_mapspace *m, const struct pz_mapping_search *b,
+                            struct pz_mapping *o) {
+  const struct pz_nested_mapping *g = &b->nested;
+  for (int d = 0; d < PZ_DIMS; d++) {
+    double size = g->per[d] * m->tile[d].size[b->at[d]];
+    bool slices = g->in_step && d != (int)pz_stationary_first(g->stationary) &&
+                  d != (int)pz_stationary_second(g->stationary);
+    o->glb_tile[d] = (int64_t)pz_fmin(m->size[d], slices ? pz_fmin(size, m->slice) : size);
+  }
+  o->glb_stationary = g->stationary;
+  o->glb_batch = (int64_t)g->batch;
+  o->hbm_bytes = g->hbm_bytes;
+  o->hbm_s = g->hbm_s;
 }
 
 static void conclude(const struct pz_mapspace *m, struct pz_mapping *o) {
@@ -86,21 +104,23 @@ enum pz_status pz_map_product(const struct pz_product *p, const struct pz_chip *
   if (status != PZ_OK) return status;
   struct pz_mapspace m;
   pz_mapspace_init(&m, p, c);
-  double cold = cold_part(&m, p);
+  double cold = m.cold = cold_part(&m, p);
   double hbm_s = pz_glb_mapping_best(&m, (double)c->glb_bytes, -1).s * cold;
+  m.nested = c->rules.nested_mapping && !c->calibration.n_tiles;
   struct pz_mapping_search b;
   pz_mapping_fastest(&m, hbm_s, &b);
   if (b.core_s == DBL_MAX || hbm_s == DBL_MAX) return no_tile(c, err);
   /* the two passes add the same numbers in different order */
   b.core_s = pz_fmax(b.core_s, hbm_s) * (1 + 1e-12);
-  pz_mapping_cheapest(&m, &b);
   struct pz_glb_mapping glb =
       pz_glb_mapping_best(&m, (double)c->glb_bytes, cold > 0 ? b.core_s / cold : DBL_MAX);
   glb.s *= cold;
   glb.bytes *= cold;
+  if (m.nested) b.least_hbm_bytes = glb.bytes;
+  pz_mapping_cheapest(&m, &b);
   struct pz_mapping o = {0};
   describe_core(&m, &b, &o);
-  describe_glb(&m, &glb, &o);
+  m.nested ? describe_nested(&m, &b, &o) : describe_glb(&m, &glb, &o);
   conclude(&m, &o);
   *out = o;
   return PZ_OK;

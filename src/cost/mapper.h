@@ -12,11 +12,30 @@
  *    third streams (six ways), and how many values of the stationary operand each multiplier keeps
  *    (powers of two);
  *  - the tile of the product in the global buffer, and its stationary operand.
- * The last choice is independent: the core's tiles need not nest in it, and partial sums between
- * tiles of k need not fit in the global buffer.  With a global buffer that holds the product's
- * operands that changes nothing; with a smaller one the latency is a lower bound on that of a
- * nested mapping.  Latency is the largest of arithmetic, local, global and HBM traffic over their
- * rates, plus start-up.  Among the fastest mappings the one with the least energy is chosen. */
+ * Latency is the largest of arithmetic, local, global and HBM traffic over their rates, plus
+ * start-up.  Among the fastest mappings the one with the least energy is chosen.
+ *
+ * Nested mappings (rules.nested_mapping).  The tile of the global buffer is bG products of mG x nG
+ * results over kG, and contains the tiles of the cores:
+ *  - along each dimension it is the whole, or a multiple of the core tile: the smallest that
+ *    reaches a candidate size and covers the dimension in as many tiles as that size does;
+ *  - bG is one of ceil(batch / 2^i);
+ *  - the buffer holds for each of the bG products the stationary operand's tile and, twice where
+ *    rules.double_buffer, those of the other two (at least a slice of the third dimension).
+ *    Partial sums are among them, sum_bytes each, whatever is stationary;
+ *  - only a slice of the third dimension is held where the items of the tile are one round, one
+ *    item along that dimension, and the cores keep the same operand: they stream in step;
+ *  - tiles of the global buffer come one after another, those of the third dimension innermost.
+ *    The items of one are assigned to the cores in rounds of their own;
+ *  - a stationary tile crosses to HBM once, with partial sums out and back between tiles of k; the
+ *    other two operands pass it whole.
+ * Every chip that pz_chip_check accepts has a nested mapping of every product.
+ *
+ * The relaxation, without that rule: the tile of the global buffer is chosen apart, the core tiles
+ * need not nest in it, and slices of what streams suffice.  It is never slower than nested
+ * mappings, and serves as the bound of searches (pz_map_sweep).  Chips with a library's tiles
+ * (calibration.tiles) have it always: their buffer is a cache, and measured constants say what
+ * reaches HBM. */
 #ifndef PZ_COST_MAPPER_H
 #define PZ_COST_MAPPER_H
 
@@ -35,8 +54,8 @@ struct pz_sweep {
 };
 
 /* One product on chips that differ from *c in core count and GLB size alone.  Its latency with
- * cores[i] and glb_bytes[j] is startup_s + max(core_s[i], hbm_s[j]), equal to pz_map_product's (but
- * for GLB sizes that change what stays warm), with the work shared. */
+ * cores[i] and glb_bytes[j] is at least startup_s + max(core_s[i], hbm_s[j]), that of the relaxation
+ * (but for GLB sizes that change what stays warm), with the work shared. */
 PZ_NODISCARD enum pz_status pz_map_sweep(const struct pz_product *p, const struct pz_chip *c,
                                          const struct pz_sweep *sweep, double *core_s,
                                          double *hbm_s, double *startup_s, struct pz_error *err);

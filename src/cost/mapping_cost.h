@@ -31,6 +31,11 @@ static inline struct pz_traffic pz_boundary_traffic(const struct pz_mapspace *m,
                              sums * (step[PZ_DIM_K] - 1) + m->results * result_bytes};
 }
 
+static inline double pz_hbm_s(const struct pz_mapspace *m, struct pz_traffic t) {
+  double reads = t.reads * m->hbm_read, writes = t.writes * m->hbm_write;
+  return m->duplex ? pz_fmax(reads, writes) : reads + writes;
+}
+
 /* ---- global buffer -------------------------------------------------------------------------- */
 
 /* Reads of an operand from the global buffer: one for each tile that wants it, or for each group of
@@ -123,6 +128,14 @@ static inline double pz_mapping_cycles(const struct pz_mapspace *m, int way,
               streams = pz_spatial_way[way].streams;
   return m->tile[rows].on_rows[at[rows]] * m->tile[cols].on_cols[at[cols]] *
          m->tile[streams].stream[at[streams]];
+}
+
+/* The fewest cycles of any way. */
+static inline double pz_mapping_least_cycles(const struct pz_mapspace *m, const int at[PZ_DIMS]) {
+  double least = pz_mapping_cycles(m, 0, at);
+  for (int way = 1; way < PZ_SPATIAL_WAYS; way++)
+    least = pz_fmin(least, pz_mapping_cycles(m, way, at));
+  return least;
 }
 
 /* Arithmetic of an item and what its ends cost, over the rounds; long work loses its boost. */

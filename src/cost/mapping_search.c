@@ -49,20 +49,24 @@ static struct pz_tile_pair pair_of(const struct pz_mapspace *m, const struct pz_
   return b->pair[at[PZ_DIM_N] * m->tile[PZ_DIM_K].n + at[PZ_DIM_K]];
 }
 
-static double least_cycles(const struct pz_mapspace *m, const int at[PZ_DIMS]) {
-  double least = pz_mapping_cycles(m, 0, at);
-  for (int way = 1; way < PZ_SPATIAL_WAYS; way++)
-    least = pz_fmin(least, pz_mapping_cycles(m, way, at));
-  return least;
+/* A mapping to the cores that takes s with a global buffer of any size. */
+static void improve(const struct pz_mapspace *m, const int at[PZ_DIMS], const struct pz_spatial *p,
+                    double s, struct pz_mapping_search *b) {
+  if (s >= b->core_s) return;
+  if (m->nested) {
+    struct pz_nested_work w = {at, p, 0, b->least_hbm_s, b->least_hbm_bytes};
+    s = pz_nested_fastest_s(m, &w, b->core_s, &b->memo);
+  }
+  b->core_s = s;
 }
 
 /* Where local buffers feed their arrays, the fewest cycles decide on the spatial mapping. */
 static void visit_fast(const struct pz_mapspace *m, const int at[PZ_DIMS],
                        struct pz_mapping_search *b) {
   double rounds = pz_mapping_rounds(m, pz_mapping_items(m, at));
-  double s = pz_fmax(pz_mapping_compute_s(m, at, least_cycles(m, at), rounds),
+  double s = pz_fmax(pz_mapping_compute_s(m, at, pz_mapping_least_cycles(m, at), rounds),
                      pz_traffic_s(m, pz_mapping_glb_traffic(m, at), m->glb));
-  if (s < b->core_s) b->core_s = s;
+  improve(m, at, NULL, s, b);
 }
 
 /* Large tiles first: they are good ones, and make the bounds tight early. */
@@ -102,8 +106,7 @@ static void visit_limited(const struct pz_mapspace *m, const struct pz_spatial *
   double s = pz_fmax(pz_mapping_compute_s(m, at, pz_mapping_cycles(m, p->way, at), rounds),
                      pz_traffic_s(m, pz_mapping_glb_traffic(m, at), m->glb));
   if (s >= b->core_s) return;
-  s = pz_fmax(s, pz_local_s(m, local, items, rounds));
-  if (s < b->core_s) b->core_s = s;
+  improve(m, at, p, pz_fmax(s, pz_local_s(m, local, items, rounds)), b);
 }
 
 static void scan_limited(const struct pz_mapspace *m, const struct pz_spatial *p, double enough,
@@ -135,6 +138,9 @@ static void scan_limited(const struct pz_mapspace *m, const struct pz_spatial *p
 
 void pz_mapping_fastest(const struct pz_mapspace *m, double enough, struct pz_mapping_search *s) {
   s->core_s = s->energy_j = DBL_MAX;
+  s->least_hbm_s = enough;
+  s->least_hbm_bytes = 0;
+  if (m->nested && m->local_limited) pz_nested_memo_clear(&s->memo);
   s->spatial = (struct pz_spatial){0};
   for (int d = 0; d < PZ_DIMS; d++) s->at[d] = 0;
   find_bounds(m, s);
@@ -177,10 +183,27 @@ static bool fast_enough(const struct pz_mapspace *m, const struct pz_spatial *p,
          pz_local_s(m, pz_mapping_local_traffic(m, p, at), items, rounds) <= limit_s;
 }
 
+/* A mapping to the cores that is fast enough.  Where tiles nest, `joules` has the least of HBM and
+ * what a tile of the global buffer takes comes in its place. */
+static void improve_energy(const struct pz_mapspace *m, const struct pz_spatial *p,
+                           const int at[PZ_DIMS], double joules, struct pz_mapping_search *b) {
+  if (m->nested) {
+    struct pz_nested_work w = {at, p, 0, b->least_hbm_s, b->least_hbm_bytes};
+    double hbm_j = m->tech->hbm_j, rest = joules - b->least_hbm_bytes * hbm_j;
+    struct pz_nested_limit limit = {b->core_s, (b->energy_j - rest) / hbm_j};
+    if (!pz_nested_cheapest(m, &w, limit, &b->memo, &b->nested)) return;
+    joules = rest + b->nested.hbm_bytes * hbm_j;
+  }
+  b->energy_j = joules;
+  b->spatial = *p;
+  for (int d = 0; d < PZ_DIMS; d++) b->at[d] = at[d];
+}
+
 static void scan_cheap(const struct pz_mapspace *m, const struct pz_spatial *p,
                        struct pz_mapping_search *b) {
   struct ranking r[PZ_DIMS], *rm = &r[PZ_DIM_M], *rn = &r[PZ_DIM_N], *rk = &r[PZ_DIM_K];
-  double fixed = m->results * m->operand_bytes * m->tech->glb_j;
+  double fixed =
+      m->results * m->operand_bytes * m->tech->glb_j + b->least_hbm_bytes * m->tech->hbm_j;
   int at[PZ_DIMS];
   split_energy(m, p, r);
   if (!rm->n || !rn->n) return; /* there is always a tile size */
@@ -195,10 +218,8 @@ static void scan_cheap(const struct pz_mapspace *m, const struct pz_spatial *p,
       if (pair.bound_s > b->core_s) continue;
       for (int i = 0; i < rm->n && kn + rm->cost[i] < b->energy_j; i++) {
         at[PZ_DIM_M] = rm->at[i];
-        if (at[PZ_DIM_M] > pair.top || !fast_enough(m, p, at, b->core_s)) continue;
-        b->energy_j = kn + rm->cost[i];
-        b->spatial = *p;
-        for (int d = 0; d < PZ_DIMS; d++) b->at[d] = at[d];
+        if (at[PZ_DIM_M] <= pair.top && fast_enough(m, p, at, b->core_s))
+          improve_energy(m, p, at, kn + rm->cost[i], b);
       }
     }
   }
@@ -206,7 +227,9 @@ static void scan_cheap(const struct pz_mapspace *m, const struct pz_spatial *p,
 
 void pz_mapping_cheapest(const struct pz_mapspace *m, struct pz_mapping_search *s) {
   struct pz_spatial_list list;
+  double least_hbm_j = s->least_hbm_bytes * m->tech->hbm_j;
   pz_spatial_all(m, true, &list);
-  for (int i = 0; i < list.n && list.item[i].energy_j < s->energy_j; i++)
+  if (m->nested) pz_nested_memo_clear(&s->memo);
+  for (int i = 0; i < list.n && list.item[i].energy_j + least_hbm_j < s->energy_j; i++)
     if (list.item[i].local_s <= s->core_s) scan_cheap(m, &list.item[i], s);
 }

@@ -12,9 +12,9 @@ enum pz_dim pz_stationary_second(enum pz_stationary s) {
   return s == PZ_STATIONARY_INPUTS ? PZ_DIM_K : PZ_DIM_N;
 }
 
-/* Bytes a buffer holds when an operand of u x v values is stationary and the other two stream. */
-static double resident(const struct pz_mapspace *m, enum pz_stationary st, double u, double v) {
-  double e = m->operand_bytes, a = m->sum_bytes, s = m->copies * m->slice;
+double pz_mapspace_bytes(const struct pz_mapspace *m, enum pz_stationary st, double u, double v,
+                         double depth) {
+  double e = m->operand_bytes, a = m->sum_bytes, s = m->copies * depth;
   switch (st) {
   case PZ_STATIONARY_RESULTS: return a * u * v + s * e * (u + v);
   case PZ_STATIONARY_WEIGHTS: return e * u * v + s * (e * u + a * v);
@@ -34,7 +34,8 @@ static double largest_part(const struct pz_mapspace *m, enum pz_stationary st, d
 
 bool pz_mapspace_fits(const struct pz_mapspace *m, enum pz_stationary s, double u, double v,
                       double bytes, bool partitioned) {
-  return (partitioned ? largest_part(m, s, u, v) : resident(m, s, u, v)) <= bytes;
+  return (partitioned ? largest_part(m, s, u, v) : pz_mapspace_bytes(m, s, u, v, m->slice)) <=
+         bytes;
 }
 
 /* The largest tile u of the first dimension that fits a local buffer with v of the second. */
@@ -104,6 +105,11 @@ static void set_sizes(struct pz_mapspace *m, const struct pz_product *p, const s
     else
       m->glb_tile[d] = m->tile[d];
   }
+  m->n_batches = 0;
+  for (int64_t q = 1, b = 0; b != 1; q *= 2) {
+    b = pz_ceil_div(p->batch, q);
+    m->batches[m->n_batches++] = (double)b;
+  }
   m->inputs = m->batch * m->size[PZ_DIM_M] * m->size[PZ_DIM_K];
   m->weights = m->batch * m->size[PZ_DIM_K] * m->size[PZ_DIM_N];
   m->results = m->batch * m->size[PZ_DIM_M] * m->size[PZ_DIM_N];
@@ -129,6 +135,8 @@ static void set_rates(struct pz_mapspace *m, const struct pz_product *p, const s
 
 void pz_mapspace_init(struct pz_mapspace *m, const struct pz_product *p, const struct pz_chip *c) {
   m->chip = c;
+  m->nested = false;
+  m->cold = 1;
   m->tech = pz_tech_at(c->tech);
   m->operand_bytes = (double)c->rules.operand_bytes;
   m->sum_bytes = (double)c->rules.sum_bytes;

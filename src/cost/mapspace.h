@@ -21,6 +21,10 @@ struct pz_mapspace {
   double per_core, per_row, per_col; /* 1 / cores; 1 / rows and columns, rounded down */
   double per_share;                  /* 1 / cores that share a read from the global buffer */
   bool duplex, local_limited;
+  bool nested;        /* the tile of the global buffer contains those of the cores */
+  double cold;        /* the part of the data that comes from HBM */
+  double batches[64]; /* products in the global buffer at a time, descending */
+  int n_batches;
   double glb, hbm_read, hbm_write; /* seconds per byte */
   double local_own, local_total;   /* the same of one core's buffer, of all; 0: no limit */
   double local_least;              /* of all cores' buffers at best */
@@ -57,6 +61,11 @@ void pz_mapspace_set_cores(struct pz_mapspace *m, double cores);
 /* The two dimensions of a stationary operand. */
 enum pz_dim pz_stationary_first(enum pz_stationary s);
 enum pz_dim pz_stationary_second(enum pz_stationary s);
+
+/* Bytes a buffer holds when an operand of u x v values is stationary and so many of the third
+ * dimension stand there of the other two. */
+double pz_mapspace_bytes(const struct pz_mapspace *m, enum pz_stationary s, double u, double v,
+                         double depth);
 
 /* Does a stationary operand of u x v values fit into so many bytes, with what streams past it? */
 bool pz_mapspace_fits(const struct pz_mapspace *m, enum pz_stationary s, double u, double v,
