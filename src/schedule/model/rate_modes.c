@@ -1,36 +1,24 @@
 #include "schedule/model/rate_modes.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
-/* Eighths, and towards 0 and 1 powers of two: what is left beside a small share is a level too.
- * In parts of PZ_RATE_PARTS, all of them whole. */
-enum { EIGHTHS = 8, FINEST = 12, MOST_LEVELS = EIGHTHS + 2 * (FINEST - 3) };
-_Static_assert(PZ_RATE_PARTS % (1 << FINEST) == 0, "levels are whole parts");
-
-struct level_list {
-  int32_t parts[MOST_LEVELS]; /* ascending */
-  int n;
-};
-
-static struct level_list list_levels(void) {
-  struct level_list l = {.n = 0};
-  for (int k = FINEST; k > 3; k--) l.parts[l.n++] = PZ_RATE_PARTS >> k;
-  for (int k = 1; k < EIGHTHS; k++) l.parts[l.n++] = PZ_RATE_PARTS / EIGHTHS * k;
-  for (int k = 4; k <= FINEST; k++) l.parts[l.n++] = PZ_RATE_PARTS - (PZ_RATE_PARTS >> k);
-  l.parts[l.n++] = PZ_RATE_PARTS;
-  assert(l.n == MOST_LEVELS);
-  return l;
-}
+/* Quarters, and towards 0 and 1 a sixteenth and 1/256: what is left beside a small share is a level
+ * too.  With more levels schedules are hardly shorter and fewer are proven optimal, with fewer they
+ * are longer (tuned on the layers of bench_layers).  In parts of PZ_RATE_PARTS, ascending. */
+#define PART(n, of) (PZ_RATE_PARTS / (of) * (n))
+static const int32_t levels[] = {PART(1, 256), PART(1, 16),  PART(1, 4),     PART(1, 2),
+                                 PART(3, 4),   PART(15, 16), PART(255, 256), PZ_RATE_PARTS};
+enum { LEVELS = sizeof levels / sizeof *levels };
+_Static_assert(PZ_RATE_PARTS % 256 == 0, "levels are whole parts");
 
 /* The least level that moves so much in this time; a quotient may be off by rounding. */
-static int32_t level_for(const struct level_list *l, double memory_s, double s) {
+static int32_t level_for(double memory_s, double s) {
   if (!(memory_s > 0 && s > 0)) return 0;
   double parts = memory_s / s * PZ_RATE_PARTS * (1 - 1e-12);
   int i = 0;
-  while (i + 1 < l->n && l->parts[i] < parts) i++;
-  return l->parts[i];
+  while (i + 1 < LEVELS && levels[i] < parts) i++;
+  return levels[i];
 }
 
 static int descending(const void *a, const void *b) {
@@ -40,13 +28,13 @@ static int descending(const void *a, const void *b) {
 
 /* Durations at which one of the shares falls to a lower level, and that at full rate, which is the
  * last. */
-static int list_durations(const struct level_list *l, const struct pz_full_rate_mode *f,
-                          double limit_s, double out[2 * MOST_LEVELS + 1]) {
+static int list_durations(const struct pz_full_rate_mode *f, double limit_s,
+                          double out[2 * LEVELS + 1]) {
   const double memory_s[] = {f->hbm_s, f->glb_s};
   int n = 0;
   for (int k = 0; k < 2; k++)
-    for (int i = 0; i < l->n && memory_s[k] > 0; i++) {
-      double s = memory_s[k] / l->parts[i] * PZ_RATE_PARTS;
+    for (int i = 0; i < LEVELS && memory_s[k] > 0; i++) {
+      double s = memory_s[k] / levels[i] * PZ_RATE_PARTS;
       if (s > f->mode.s && s <= limit_s) out[n++] = s;
     }
   qsort(out, (size_t)n, sizeof *out, descending);
@@ -76,16 +64,15 @@ static bool is_dominated(const struct pz_vec *modes, const struct pz_mode *m) {
 }
 
 bool pz_rate_modes(const struct pz_vec *full, double limit_s, struct pz_vec *out) {
-  const struct level_list levels = list_levels();
-  double s[2 * MOST_LEVELS + 1];
+  double s[2 * LEVELS + 1];
   for (uint32_t k = 0; k < full->n; k++) {
     const struct pz_full_rate_mode *f = pz_vec_at(full, struct pz_full_rate_mode, k);
-    int n = list_durations(&levels, f, limit_by_fewer_cores(full, k, limit_s), s);
+    int n = list_durations(f, limit_by_fewer_cores(full, k, limit_s), s);
     for (int i = 0; i < n; i++) {
       struct pz_mode m = f->mode;
       m.s = s[i];
-      m.use[PZ_HBM_RATE] = level_for(&levels, f->hbm_s, m.s);
-      m.use[PZ_GLB_RATE] = level_for(&levels, f->glb_s, m.s);
+      m.use[PZ_HBM_RATE] = level_for(f->hbm_s, m.s);
+      m.use[PZ_GLB_RATE] = level_for(f->glb_s, m.s);
       if (!is_dominated(out, &m) && !pz_vec_push(out, &m)) return false;
     }
   }
