@@ -28,29 +28,28 @@ static int descending(const void *a, const void *b) {
 
 /* Durations at which one of the shares falls to a lower level, and that at full rate, which is the
  * last. */
-static int list_durations(const struct pz_full_rate_mode *f, double limit_s,
-                          double out[2 * LEVELS + 1]) {
+static int list_durations(const struct pz_mode *f, double limit_s, double out[2 * LEVELS + 1]) {
   const double memory_s[] = {f->hbm_s, f->glb_s};
   int n = 0;
   for (int k = 0; k < 2; k++)
     for (int i = 0; i < LEVELS && memory_s[k] > 0; i++) {
       double s = memory_s[k] / levels[i] * PZ_RATE_PARTS;
-      if (s > f->mode.s && s <= limit_s) out[n++] = s;
+      if (s > f->s && s <= limit_s) out[n++] = s;
     }
   qsort(out, (size_t)n, sizeof *out, descending);
-  out[n++] = f->mode.s;
+  out[n++] = f->s;
   return n;
 }
 
 /* An operator that on fewer cores asks no more of the memories takes no longer there than on more
  * cores, from its full-rate duration on. */
 static double limit_by_fewer_cores(const struct pz_vec *full, uint32_t at, double limit_s) {
-  const struct pz_full_rate_mode *f = pz_vec_at(full, struct pz_full_rate_mode, at);
+  const struct pz_mode *f = pz_vec_at(full, struct pz_mode, at);
   for (uint32_t i = 0; i < at; i++) {
-    const struct pz_full_rate_mode *o = pz_vec_at(full, struct pz_full_rate_mode, i);
+    const struct pz_mode *o = pz_vec_at(full, struct pz_mode, i);
     bool fewer = o->hbm_s <= f->hbm_s && o->glb_s <= f->glb_s;
-    for (int r = 0; r < PZ_HBM_RATE && fewer; r++) fewer = o->mode.use[r] <= f->mode.use[r];
-    if (fewer && o->mode.s < limit_s) limit_s = o->mode.s;
+    for (int r = 0; r < PZ_HBM_RATE && fewer; r++) fewer = o->use[r] <= f->use[r];
+    if (fewer && o->s < limit_s) limit_s = o->s;
   }
   return limit_s;
 }
@@ -66,10 +65,10 @@ static bool is_dominated(const struct pz_vec *modes, const struct pz_mode *m) {
 bool pz_rate_modes(const struct pz_vec *full, double limit_s, struct pz_vec *out) {
   double s[2 * LEVELS + 1];
   for (uint32_t k = 0; k < full->n; k++) {
-    const struct pz_full_rate_mode *f = pz_vec_at(full, struct pz_full_rate_mode, k);
+    const struct pz_mode *f = pz_vec_at(full, struct pz_mode, k);
     int n = list_durations(f, limit_by_fewer_cores(full, k, limit_s), s);
     for (int i = 0; i < n; i++) {
-      struct pz_mode m = f->mode;
+      struct pz_mode m = *f;
       m.s = s[i];
       m.use[PZ_HBM_RATE] = level_for(f->hbm_s, m.s);
       m.use[PZ_GLB_RATE] = level_for(f->glb_s, m.s);

@@ -25,15 +25,9 @@
 #include "core/vec.h"
 #include "schedule/model/problem.h"
 
-/* An operator on given cores, as fast as it can be. */
-struct pz_full_rate_mode {
-  struct pz_mode mode;
-  double hbm_s, glb_s; /* time at the memories, at the whole chip's bandwidth */
-};
-
-/* The modes of an operator that `full` (struct pz_full_rate_mode, fewest cores first) makes, by
- * decreasing duration for each number of cores, none longer than limit_s unless it is at full rate.
- * False: out of memory; *out lives in the vector's arena. */
+/* Adds the modes of an operator to `out` (struct pz_mode): those of `full`, in which it is as fast
+ * as its cores are, fewest cores first, and slower ones up to limit_s; without those that others
+ * dominate, by decreasing duration for each number of cores.  False: out of memory. */
 PZ_NODISCARD bool pz_rate_modes(const struct pz_vec *full, double limit_s, struct pz_vec *out);
 
 #endif
