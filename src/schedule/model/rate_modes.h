@@ -17,6 +17,10 @@
  * A.  A share of exactly what an operator needs, as a number of its own for every operator and
  * chip, would not allow this: a faster operator needs more, and no longer fits beside another.
  *
+ * The second assumption is the mapper's, which minimises time and then energy: rarely it finds for a
+ * faster core a mapping that asks more of the global buffer than that for the slower one.  Then a
+ * schedule can be longer: one in 2,500 random pairs of chips and layers, by 0.12%.
+ *
  * What is left out: modes that take longer than a schedule that is known, and modes that another
  * mode dominates.  Neither is needed by a shortest schedule. */
 #ifndef PZ_SCHEDULE_MODEL_RATE_MODES_H
