@@ -2,12 +2,11 @@
 
 #include <math.h>
 
+#include "schedule/model/rate_modes.h"
+
 #define NO_MEMORY "out of memory for the schedule problem"
 
 const char *const pz_modes_names[] = {"all", "cores", "two", NULL};
-
-/* 1, 2, 4 .. and all of 2^31 cores. */
-enum { MOST_MODES = 33 };
 
 struct maker {
   struct pz_cost *cost;
@@ -18,7 +17,7 @@ struct maker {
   int32_t capacity[PZ_RESOURCES];
   double hbm_part, glb_part; /* of the whole rates, that the part of the chip at hand can draw */
   struct pz_task *tasks;
-  struct pz_mode (*modes)[MOST_MODES]; /* by task */
+  struct pz_vec *full; /* by task: its modes at full rate, struct pz_mode */
   struct pz_error *err;
 };
 
@@ -28,16 +27,6 @@ static bool on_tensor_cores(const struct pz_op *op) {
 
 static bool on_vector_cores(const struct pz_op *op) {
   return op->op_class == PZ_CLASS_VECTOR || op->op_class == PZ_CLASS_FUSED;
-}
-
-/* Vector cores that go with so many tensor cores. */
-static int32_t vector_share(const struct maker *m, int32_t cores) {
-  int64_t t = m->capacity[PZ_TENSOR_CORES], v = m->capacity[PZ_VECTOR_CORES];
-  return t > 0 ? (int32_t)((cores * v + t - 1) / t) : 0;
-}
-
-static int32_t rate_part(double s, double of_s) {
-  return of_s > 0 ? (int32_t)ceil(fmin(1, s / of_s) * PZ_RATE_PARTS) : 0;
 }
 
 /* Go to a part of the chip. */
@@ -66,33 +55,36 @@ static enum group group_of(const struct pz_op *op) {
   return (on_tensor_cores(op) ? ON_TENSOR : ON_NONE) + (on_vector_cores(op) ? ON_VECTOR : ON_NONE);
 }
 
+/* No longer, on no more cores, and no more asked of the memories: at any rates the other is not
+ * needed. */
+static bool dominates(const struct pz_mode *a, const struct pz_mode *b) {
+  return a->s <= b->s && a->hbm_s <= b->hbm_s && a->glb_s <= b->glb_s && pz_mode_fits(b->use, a);
+}
+
 static enum pz_status add_mode(struct maker *m, const struct pz_op *op, int32_t tensor,
-                               int32_t vector, struct pz_task *t) {
+                               int32_t vector, struct pz_vec *full) {
   struct pz_estimate e;
   enum pz_status status = cost_there(m, op, &e);
   if (status != PZ_OK) return status;
-  struct pz_mode *mode = &m->modes[t - m->tasks][t->n_modes++];
-  *mode = (struct pz_mode){.use = {tensor, vector, op->op_class == PZ_CLASS_COLLECTIVE},
-                           .label = tensor ? tensor : vector,
-                           .s = e.latency_s,
-                           .j = e.energy_j};
-  if (m->options->modes == PZ_MODES_ALL) {
-    mode->use[PZ_HBM_RATE] = rate_part(e.hbm_s, e.latency_s);
-    mode->use[PZ_GLB_RATE] = rate_part(e.glb_s, e.latency_s);
-  }
-  return PZ_OK;
+  struct pz_mode f = {.use = {tensor, vector, op->op_class == PZ_CLASS_COLLECTIVE},
+                      .label = tensor ? tensor : vector,
+                      .s = e.latency_s,
+                      .j = e.energy_j,
+                      .hbm_s = e.hbm_s,
+                      .glb_s = e.glb_s};
+  for (uint32_t i = 0; i < full->n; i++)
+    if (dominates(pz_vec_at(full, struct pz_mode, i), &f)) return PZ_OK;
+  return pz_vec_push(full, &f) ? PZ_OK : pz_fail(m->err, PZ_NO_MEMORY, NO_MEMORY);
 }
 
 /* A group's operators on so many cores, all of them before the next part of the chip: going there
  * costs more than asking. */
 static enum pz_status add_modes(struct maker *m, const struct pz_ops *ops, enum group g,
-                                int32_t cores) {
+                                int32_t tensor, int32_t vector) {
   enum pz_status status = PZ_OK;
-  int32_t tensor = g == ON_TENSOR || g == ON_BOTH ? cores : 0;
-  int32_t vector = g == ON_BOTH ? vector_share(m, cores) : g == ON_VECTOR ? cores : 0;
   use_part(m, tensor, vector);
   for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++)
-    if (group_of(&ops->op[i]) == g) status = add_mode(m, &ops->op[i], tensor, vector, &m->tasks[i]);
+    if (group_of(&ops->op[i]) == g) status = add_mode(m, &ops->op[i], tensor, vector, &m->full[i]);
   return status;
 }
 
@@ -102,20 +94,53 @@ static bool has_group(const struct pz_ops *ops, enum group g) {
   return false;
 }
 
-static enum pz_status all_modes(struct maker *m, const struct pz_ops *ops) {
+/* 1, 2, 4 .. and all cores; 0, and no more, where there are none. */
+static int32_t next_cores(int32_t cores, int32_t most) {
+  return cores == most ? -1 : 2 * cores < most ? 2 * cores : most;
+}
+
+static enum pz_status full_rate_modes(struct maker *m, const struct pz_ops *ops) {
   enum pz_status status = PZ_OK;
   for (enum group g = ON_NONE; g < GROUPS && status == PZ_OK; g++) {
     if (!has_group(ops, g)) continue;
-    int32_t most = g == ON_NONE     ? 0
-                   : g == ON_VECTOR ? m->capacity[PZ_VECTOR_CORES]
-                                    : m->capacity[PZ_TENSOR_CORES];
-    for (int32_t cores = most ? 1 : 0; status == PZ_OK;) {
-      status = add_modes(m, ops, g, cores);
-      if (cores == most) break;
-      cores = 2 * cores < most ? 2 * cores : most;
-    }
+    int32_t most_t = g == ON_TENSOR || g == ON_BOTH ? m->capacity[PZ_TENSOR_CORES] : 0;
+    int32_t most_v = g == ON_VECTOR || g == ON_BOTH ? m->capacity[PZ_VECTOR_CORES] : 0;
+    for (int32_t t = most_t > 0; t >= 0 && status == PZ_OK; t = next_cores(t, most_t))
+      for (int32_t v = most_v > 0; v >= 0 && status == PZ_OK; v = next_cores(v, most_v))
+        status = add_modes(m, ops, g, t, v);
   }
   return status;
+}
+
+/* One operator after the other, each in its fastest mode. */
+static double serial_s(const struct maker *m, uint32_t n) {
+  double sum = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    double least = HUGE_VAL;
+    for (uint32_t k = 0; k < m->full[i].n; k++)
+      least = fmin(least, pz_vec_at(&m->full[i], struct pz_mode, k)->s);
+    sum += least;
+  }
+  return sum;
+}
+
+static enum pz_status all_modes(struct maker *m, const struct pz_ops *ops) {
+  m->full = pz_arena_alloc(m->arena, ops->n, sizeof *m->full);
+  if (!m->full) return pz_fail(m->err, PZ_NO_MEMORY, NO_MEMORY);
+  for (uint32_t i = 0; i < ops->n; i++) pz_vec_init(&m->full[i], m->arena, sizeof(struct pz_mode));
+  enum pz_status status = full_rate_modes(m, ops);
+  if (status != PZ_OK) return status;
+  bool shared = m->options->modes == PZ_MODES_ALL;
+  double serial = serial_s(m, ops->n) * (1 + 1e-9);
+  for (uint32_t i = 0; i < ops->n; i++) {
+    struct pz_vec modes = m->full[i];
+    if (shared) pz_vec_init(&modes, m->arena, sizeof(struct pz_mode));
+    if (shared && !pz_rate_modes(&m->full[i], serial, &modes))
+      return pz_fail(m->err, PZ_NO_MEMORY, NO_MEMORY);
+    m->tasks[i].modes = modes.items;
+    m->tasks[i].n_modes = modes.n;
+  }
+  return PZ_OK;
 }
 
 /* ---- two modes ------------------------------------------------------------------------------- */
@@ -142,7 +167,9 @@ static enum pz_status two_modes(struct maker *m, const struct pz_ops *ops) {
       status = cost_there(m, &ops->op[i], &e[i][all]);
   }
   for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++) {
-    struct pz_mode *modes = m->modes[i];
+    struct pz_mode *modes = pz_arena_alloc(m->arena, 2, sizeof *modes);
+    if (!modes) return pz_fail(m->err, PZ_NO_MEMORY, NO_MEMORY);
+    m->tasks[i].modes = modes;
     m->tasks[i].n_modes = pz_two_modes(original_class(&ops->op[i]), m->capacity, e[i][0].latency_s,
                                        e[i][1].latency_s, m->options->exclusive, modes);
     modes[0].j = e[i][0].energy_j;
@@ -158,13 +185,11 @@ static enum pz_status make_problem(struct maker *m, const struct pz_ops *ops,
   uint32_t n_edges = 0, e = 0;
   for (uint32_t i = 0; i < ops->n; i++) n_edges += ops->op[i].n_pred;
   m->tasks = pz_arena_alloc(m->arena, ops->n, sizeof *m->tasks);
-  m->modes = pz_arena_alloc(m->arena, ops->n, sizeof *m->modes);
   struct pz_edge *edges = pz_arena_alloc(m->arena, n_edges, sizeof *edges);
-  if (!m->tasks || !m->modes || !edges) return pz_fail(m->err, PZ_NO_MEMORY, NO_MEMORY);
+  if (!m->tasks || !edges) return pz_fail(m->err, PZ_NO_MEMORY, NO_MEMORY);
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = &ops->op[i];
-    m->tasks[i] =
-        (struct pz_task){.name = op->name, .id = i, .op_class = op->op_class, .modes = m->modes[i]};
+    m->tasks[i] = (struct pz_task){.name = op->name, .id = i, .op_class = op->op_class};
     for (uint32_t k = 0; k < op->n_pred; k++) edges[e++] = (struct pz_edge){op->pred[k], i};
   }
   bool two = m->options->modes == PZ_MODES_TWO;

@@ -11,7 +11,8 @@ struct pz_layer_options {
 };
 
 /* Costs of every mode from `cost`, whose chip is the whole chip and stays so.  A fused operator
- * takes vector cores in proportion to its tensor cores. */
+ * may take any number of vector cores beside its tensor cores; with PZ_MODES_ALL operators may also
+ * run slower than they could (rate_modes.h). */
 PZ_NODISCARD enum pz_status pz_layer_problem(struct pz_cost *cost, const struct pz_ops *ops,
                                              const struct pz_layer_options *options,
                                              struct pz_arena *arena, struct pz_problem *out,

@@ -20,6 +20,8 @@ struct pz_mode {
   int32_t use[PZ_RESOURCES];
   int32_t label;
   double s, j;
+  double hbm_s, glb_s; /* time at the memories, had they nothing else to do, for reports; 0: not
+                          known, or none */
 };
 
 const char *pz_resource_name(enum pz_resource r);

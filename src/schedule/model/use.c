@@ -13,13 +13,23 @@ int32_t pz_task_use(const struct pz_task *t, uint32_t mode, enum pz_resource r) 
   return m->label == PZ_MODE_INTRA && !works_with(t->op_class, r) ? 0 : m->use[r];
 }
 
+/* The part of a resource a task uses over its duration.  Of a bandwidth it may hold more than it
+ * needs: what it moves counts. */
+static double used_part(const struct pz_problem *p, const struct pz_task *t,
+                        const struct pz_slot *slot, enum pz_resource r) {
+  const struct pz_mode *m = &t->modes[slot->mode];
+  double moved_s = r == PZ_HBM_RATE ? m->hbm_s : r == PZ_GLB_RATE ? m->glb_s : 0;
+  if (m->use[r] && moved_s > 0) return moved_s / m->s;
+  return (double)pz_task_use(t, slot->mode, r) / p->capacity[r];
+}
+
 void pz_schedule_use(const struct pz_problem *p, const struct pz_slot *slots, double makespan,
                      double share[PZ_RESOURCES]) {
   for (int r = 0; r < PZ_RESOURCES; r++) {
     share[r] = 0;
     for (uint32_t i = 0; i < p->n && p->capacity[r] > 0 && makespan > 0; i++)
-      share[r] += (double)pz_task_use(&p->tasks[i], slots[i].mode, (enum pz_resource)r) /
-                  p->capacity[r] * ((slots[i].end - slots[i].start) / makespan);
+      share[r] += used_part(p, &p->tasks[i], &slots[i], (enum pz_resource)r) *
+                  ((slots[i].end - slots[i].start) / makespan);
   }
 }
 

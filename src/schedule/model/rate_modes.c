@@ -1,0 +1,79 @@
+#include "schedule/model/rate_modes.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Quarters, and towards 0 and 1 a sixteenth and 1/256: what is left beside a small share is a level
+ * too.  With more levels schedules are hardly shorter and fewer are proven optimal, with fewer they
+ * are longer (tuned on the layers of bench_layers).  In parts of PZ_RATE_PARTS, ascending. */
+#define PART(n, of) (PZ_RATE_PARTS / (of) * (n))
+static const int32_t levels[] = {PART(1, 256), PART(1, 16),  PART(1, 4),     PART(1, 2),
+                                 PART(3, 4),   PART(15, 16), PART(255, 256), PZ_RATE_PARTS};
+enum { LEVELS = sizeof levels / sizeof *levels };
+_Static_assert(PZ_RATE_PARTS % 256 == 0, "levels are whole parts");
+
+/* The least level that moves so much in this time; a quotient may be off by rounding. */
+static int32_t level_for(double memory_s, double s) {
+  if (!(memory_s > 0 && s > 0)) return 0;
+  double parts = memory_s / s * PZ_RATE_PARTS * (1 - 1e-12);
+  int i = 0;
+  while (i + 1 < LEVELS && levels[i] < parts) i++;
+  return levels[i];
+}
+
+static int descending(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x < y) - (x > y);
+}
+
+/* Durations at which one of the shares falls to a lower level, and that at full rate, which is the
+ * last. */
+static int list_durations(const struct pz_mode *f, double limit_s, double out[2 * LEVELS + 1]) {
+  const double memory_s[] = {f->hbm_s, f->glb_s};
+  int n = 0;
+  for (int k = 0; k < 2; k++)
+    for (int i = 0; i < LEVELS && memory_s[k] > 0; i++) {
+      double s = memory_s[k] / levels[i] * PZ_RATE_PARTS;
+      if (s > f->s && s <= limit_s) out[n++] = s;
+    }
+  qsort(out, (size_t)n, sizeof *out, descending);
+  out[n++] = f->s;
+  return n;
+}
+
+/* An operator that on fewer cores asks no more of the memories takes no longer there than on more
+ * cores, from its full-rate duration on. */
+static double limit_by_fewer_cores(const struct pz_vec *full, uint32_t at, double limit_s) {
+  const struct pz_mode *f = pz_vec_at(full, struct pz_mode, at);
+  for (uint32_t i = 0; i < at; i++) {
+    const struct pz_mode *o = pz_vec_at(full, struct pz_mode, i);
+    bool fewer = o->hbm_s <= f->hbm_s && o->glb_s <= f->glb_s;
+    for (int r = 0; r < PZ_HBM_RATE && fewer; r++) fewer = o->use[r] <= f->use[r];
+    if (fewer && o->s < limit_s) limit_s = o->s;
+  }
+  return limit_s;
+}
+
+static bool is_dominated(const struct pz_vec *modes, const struct pz_mode *m) {
+  for (uint32_t i = 0; i < modes->n; i++) {
+    const struct pz_mode *o = pz_vec_at(modes, struct pz_mode, i);
+    if (o->s <= m->s && pz_mode_fits(m->use, o)) return true;
+  }
+  return false;
+}
+
+bool pz_rate_modes(const struct pz_vec *full, double limit_s, struct pz_vec *out) {
+  double s[2 * LEVELS + 1];
+  for (uint32_t k = 0; k < full->n; k++) {
+    const struct pz_mode *f = pz_vec_at(full, struct pz_mode, k);
+    int n = list_durations(f, limit_by_fewer_cores(full, k, limit_s), s);
+    for (int i = 0; i < n; i++) {
+      struct pz_mode m = *f;
+      m.s = s[i];
+      m.use[PZ_HBM_RATE] = level_for(f->hbm_s, m.s);
+      m.use[PZ_GLB_RATE] = level_for(f->glb_s, m.s);
+      if (!is_dominated(out, &m) && !pz_vec_push(out, &m)) return false;
+    }
+  }
+  return true;
+}
