@@ -459,6 +459,7 @@ struct pz_rules {
   bool partitioned;      /* local_bytes holds for each operand */
   bool double_buffer;    /* what streams through a buffer stands in it twice */
   bool nested_mapping;   /* the tile of the global buffer contains those of the cores */
+  bool rate_levels;      /* operators hold bandwidth in levels and may run slower than they could */
   bool vector_memory;    /* vector operators wait for the bytes they read and write */
   int64_t operand_bytes; /* of an input or a result */
   int64_t sum_bytes;     /* of a partial sum */

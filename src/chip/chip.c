@@ -46,6 +46,7 @@ static void read_rules(struct pz_fields *f, struct pz_rules *r) {
   r->partitioned = pz_fields_bool_or(f, "rules.partitioned", false);
   r->double_buffer = pz_fields_bool_or(f, "rules.double_buffer", true);
   r->nested_mapping = pz_fields_bool_or(f, "rules.nested_mapping", true);
+  r->rate_levels = pz_fields_bool_or(f, "rules.rate_levels", true);
   r->vector_memory = pz_fields_bool_or(f, "rules.vector_memory", true);
   r->operand_bytes = pz_fields_int_or(f, "rules.operand_bytes", WORD, 2);
   r->sum_bytes = pz_fields_int_or(f, "rules.sum_bytes", WORD, 4);

@@ -16,11 +16,11 @@ static json_t *tensor_json(const struct pz_tensor_cores *t) {
 }
 
 static json_t *rules_json(const struct pz_rules *r) {
-  return json_pack("{s:b,s:b,s:b,s:b,s:b,s:b,s:I,s:I}", "fill", r->fill, "duplex", r->duplex,
+  return json_pack("{s:b,s:b,s:b,s:b,s:b,s:b,s:b,s:I,s:I}", "fill", r->fill, "duplex", r->duplex,
                    "partitioned", r->partitioned, "double_buffer", r->double_buffer,
-                   "nested_mapping", r->nested_mapping, "vector_memory", r->vector_memory,
-                   "operand_bytes", (json_int_t)r->operand_bytes, "sum_bytes",
-                   (json_int_t)r->sum_bytes);
+                   "nested_mapping", r->nested_mapping, "rate_levels", r->rate_levels,
+                   "vector_memory", r->vector_memory, "operand_bytes", (json_int_t)r->operand_bytes,
+                   "sum_bytes", (json_int_t)r->sum_bytes);
 }
 
 static json_t *package_json(const struct pz_package *p) {

@@ -220,6 +220,7 @@ static double draw_factor(double most) { return pow(most, draw(1000) / 1000.0); 
 static void draw_chips(struct pz_chip *small, struct pz_chip *large) {
   static const char *const names[] = {"h100", "tpuv4", "a100-80", "trainium2", "tpuv4-real"};
   assert_int_equal(pz_chip_load_described(names[draw(5)], small, NULL), PZ_OK);
+  small->rules.rate_levels = small->rules.nested_mapping = true; /* tpuv4 has the original's */
   if (!(small->link_bytes_per_s > 0)) small->link_bytes_per_s = 1e11;
   for (int a = 0; a < AXES; a++)
     if (draw(3) == 0) enlarge(small, (enum axis)a, draw_factor(2) * 0.7);

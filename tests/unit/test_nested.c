@@ -30,6 +30,7 @@ static struct pz_chip draw_chip(bool small) {
   c.rules.duplex = draw(2);
   c.rules.partitioned = draw(2);
   c.rules.double_buffer = draw(2);
+  c.rules.nested_mapping = true; /* where the base chip has the relaxation */
   c.tensor.register_bytes = 4 << draw(4);
   double local = (double)pz_chip_least_local_bytes(&c), glb = (double)pz_chip_least_glb_bytes(&c);
   c.tensor.local_bytes = (int64_t)draw_between(local, local * (small ? 16 : 64));
@@ -40,7 +41,7 @@ static struct pz_chip draw_chip(bool small) {
   if (draw(3) == 0) c.tensor.local_bytes_per_s = draw_between(1e8, 1e13);
   if (draw(3) == 0) c.tensor.local_total_bytes_per_s = draw_between(1e8, 1e14);
   if (draw(3) == 0) c.calibration.item_s = draw_between(1e-9, 1e-6);
-  assert_true(c.rules.nested_mapping);
+
   return c;
 }
 

@@ -72,7 +72,7 @@ static enum pz_status add_mode(struct maker *m, const struct pz_op *op, int32_t 
                       .j = e.energy_j,
                       .hbm_s = e.hbm_s,
                       .glb_s = e.glb_s};
-  for (uint32_t i = 0; i < full->n; i++)
+  for (uint32_t i = 0; i < full->n && m->chip.rules.rate_levels; i++)
     if (dominates(pz_vec_at(full, struct pz_mode, i), &f)) return PZ_OK;
   return pz_vec_push(full, &f) ? PZ_OK : pz_fail(m->err, PZ_NO_MEMORY, NO_MEMORY);
 }
@@ -94,6 +94,12 @@ static bool has_group(const struct pz_ops *ops, enum group g) {
   return false;
 }
 
+/* Vector cores that go with so many tensor cores. */
+static int32_t vector_share(const struct maker *m, int32_t cores) {
+  int64_t t = m->capacity[PZ_TENSOR_CORES], v = m->capacity[PZ_VECTOR_CORES];
+  return t > 0 ? (int32_t)((cores * v + t - 1) / t) : 0;
+}
+
 /* 1, 2, 4 .. and all cores; 0, and no more, where there are none. */
 static int32_t next_cores(int32_t cores, int32_t most) {
   return cores == most ? -1 : 2 * cores < most ? 2 * cores : most;
@@ -106,8 +112,11 @@ static enum pz_status full_rate_modes(struct maker *m, const struct pz_ops *ops)
     int32_t most_t = g == ON_TENSOR || g == ON_BOTH ? m->capacity[PZ_TENSOR_CORES] : 0;
     int32_t most_v = g == ON_VECTOR || g == ON_BOTH ? m->capacity[PZ_VECTOR_CORES] : 0;
     for (int32_t t = most_t > 0; t >= 0 && status == PZ_OK; t = next_cores(t, most_t))
-      for (int32_t v = most_v > 0; v >= 0 && status == PZ_OK; v = next_cores(v, most_v))
-        status = add_modes(m, ops, g, t, v);
+      if (g == ON_BOTH && !m->chip.rules.rate_levels)
+        status = add_modes(m, ops, g, t, vector_share(m, t));
+      else
+        for (int32_t v = most_v > 0; v >= 0 && status == PZ_OK; v = next_cores(v, most_v))
+          status = add_modes(m, ops, g, t, v);
   }
   return status;
 }
@@ -135,8 +144,10 @@ static enum pz_status all_modes(struct maker *m, const struct pz_ops *ops) {
   for (uint32_t i = 0; i < ops->n; i++) {
     struct pz_vec modes = m->full[i];
     if (shared) pz_vec_init(&modes, m->arena, sizeof(struct pz_mode));
-    if (shared && !pz_rate_modes(&m->full[i], serial, &modes))
-      return pz_fail(m->err, PZ_NO_MEMORY, NO_MEMORY);
+    bool done = !shared                     ? true
+                : m->chip.rules.rate_levels ? pz_rate_modes(&m->full[i], serial, &modes)
+                                            : pz_full_rate_modes(&m->full[i], &modes);
+    if (!done) return pz_fail(m->err, PZ_NO_MEMORY, NO_MEMORY);
     m->tasks[i].modes = modes.items;
     m->tasks[i].n_modes = modes.n;
   }

@@ -77,3 +77,17 @@ bool pz_rate_modes(const struct pz_vec *full, double limit_s, struct pz_vec *out
   }
   return true;
 }
+
+static int32_t exact_share(double memory_s, double s) {
+  return s > 0 ? (int32_t)ceil(fmin(1, memory_s / s) * PZ_RATE_PARTS) : 0;
+}
+
+bool pz_full_rate_modes(const struct pz_vec *full, struct pz_vec *out) {
+  for (uint32_t k = 0; k < full->n; k++) {
+    struct pz_mode m = *pz_vec_at(full, struct pz_mode, k);
+    m.use[PZ_HBM_RATE] = exact_share(m.hbm_s, m.s);
+    m.use[PZ_GLB_RATE] = exact_share(m.glb_s, m.s);
+    if (!pz_vec_push(out, &m)) return false;
+  }
+  return true;
+}

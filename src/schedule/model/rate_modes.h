@@ -34,4 +34,8 @@
  * dominate, by decreasing duration for each number of cores.  False: out of memory. */
 PZ_NODISCARD bool pz_rate_modes(const struct pz_vec *full, double limit_s, struct pz_vec *out);
 
+/* The same without slower ones: each holds the share of a bandwidth that it needs, to one of
+ * PZ_RATE_PARTS (rules.rate_levels false). */
+PZ_NODISCARD bool pz_full_rate_modes(const struct pz_vec *full, struct pz_vec *out);
+
 #endif
