@@ -105,7 +105,7 @@ static void check_limits(const struct pz_problem *p, double best) {
 
 static void many_modes_are_as_by_exact_search(void **state) {
   (void)state;
-  for (int round = 0; round < 300; round++) {
+  for (int round = 0; round < pz_test_part(300); round++) {
     struct pz_arena arena;
     struct pz_problem p;
     pz_arena_init(&arena, NULL);
@@ -207,7 +207,7 @@ static void dual_values_alone(struct pz_context *c, const struct pz_problem *p,
 
 static void dual_values_are_those_of_all_subsets(void **state) {
   (void)state;
-  for (int round = 0; round < 400; round++) {
+  for (int round = 0; round < pz_test_part(400); round++) {
     struct pz_arena arena;
     struct pz_problem p;
     struct pz_context c;
@@ -317,7 +317,7 @@ static void files_say_the_same(void **state) {
   char lp[64], mps[64];
   snprintf(lp, sizeof lp, "test_ilp_%d.lp", (int)getpid());
   snprintf(mps, sizeof mps, "test_ilp_%d.mps", (int)getpid());
-  for (int round = 0; round < 40; round++) {
+  for (int round = 0; round < pz_test_part(40); round++) {
     struct pz_arena arena;
     struct pz_problem p;
     pz_arena_init(&arena, NULL);

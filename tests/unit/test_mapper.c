@@ -107,7 +107,7 @@ static void grow(struct pz_chip *c) {
 static void nothing_is_below_a_floor_and_more_never_hurts(void **state) {
   (void)state;
   int checked = 0;
-  while (checked < 10000) {
+  while (checked < pz_test_part(10000)) {
     struct pz_product p = draw_product(false);
     struct pz_chip c = draw_chip(false);
     struct pz_mapping before, after;
@@ -279,13 +279,13 @@ static bool compare_with_brute_force(const struct pz_product *p, const struct pz
 static void equal_to_brute_force(void **state) {
   (void)state;
   int compared = 0;
-  for (int i = 0; i < 600; i++) {
+  for (int i = 0; i < pz_test_part(600); i++) {
     struct pz_product p = draw_product(true);
     struct pz_chip c = draw_chip(true);
     compared += compare_with_brute_force(&p, &c);
   }
   print_message("  %d mappings equal to brute force, latency and energy\n", compared);
-  assert_true(compared >= 300);
+  assert_true(compared >= pz_test_part(300));
 }
 
 /* ---- batch evaluation ----------------------------------------------------------------------- */
@@ -293,7 +293,7 @@ static void equal_to_brute_force(void **state) {
 static void a_sweep_is_many_single_calls(void **state) {
   (void)state;
   static const int64_t cores[] = {1, 2, 3, 8, 64, 1000}, glb[] = {2 << 20, 16 << 20, 128 << 20};
-  for (int i = 0; i < 100; i++) {
+  for (int i = 0; i < pz_test_part(100); i++) {
     struct pz_product p = draw_product(false);
     struct pz_chip c = draw_chip(false);
     c.rules.nested_mapping = false;

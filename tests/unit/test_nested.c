@@ -298,7 +298,7 @@ static void equal_to_brute_force(void **state) {
   enum { CASES = 520 };
   int slower = 0;
   int64_t compared = 0;
-  for (int i = 0; i < CASES; i++) {
+  for (int i = 0; i < pz_test_part(CASES); i++) {
     struct pz_product p = draw_product(true);
     struct pz_chip c = draw_chip(true);
     struct brute b = {.p = &p, .c = &c, .limit_s = -1, .best_s = HUGE_VAL, .best_j = HUGE_VAL};
@@ -316,8 +316,8 @@ static void equal_to_brute_force(void **state) {
   print_message(
       "  %d nested mappings equal to brute force over %lld, latency and energy; %d slower "
       "than the relaxation\n",
-      CASES, (long long)compared, slower);
-  assert_true(slower >= CASES / 10);
+      pz_test_part(CASES), (long long)compared, slower);
+  assert_true(slower >= pz_test_part(CASES) / 10);
 }
 
 /* ---- relations ------------------------------------------------------------------------------ */
@@ -325,7 +325,7 @@ static void equal_to_brute_force(void **state) {
 static void never_faster_than_the_relaxation(void **state) {
   (void)state;
   int slower = 0;
-  for (int i = 0; i < 2000; i++) {
+  for (int i = 0; i < pz_test_part(2000); i++) {
     struct pz_product p = draw_product(false);
     struct pz_chip c = draw_chip(false);
     const int64_t cores = c.tensor.cores, glb = c.glb_bytes;
@@ -359,7 +359,7 @@ static struct tile tile_of(const struct pz_mapping *o) {
 static void found_mappings_exist(void **state) {
   (void)state;
   int in_step = 0;
-  for (int i = 0; i < 2000; i++) {
+  for (int i = 0; i < pz_test_part(2000); i++) {
     struct pz_product p = draw_product(i % 2);
     struct pz_chip c = draw_chip(i % 2);
     struct pz_mapping o = map(&p, &c);
@@ -388,7 +388,7 @@ static void calibrated_chips_do_not_nest(void **state) {
   (void)state;
   struct pz_chip c;
   assert_int_equal(pz_chip_load("h200", &c, NULL), PZ_OK);
-  for (int i = 0; i < 200; i++) {
+  for (int i = 0; i < pz_test_part(200); i++) {
     struct pz_product p = draw_product(false);
     c.rules.nested_mapping = true;
     struct pz_mapping a = map(&p, &c);

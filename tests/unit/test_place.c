@@ -174,7 +174,7 @@ static void graphs_are_as_enumerated(void **state) {
 
 static void more_is_never_slower(void **state) {
   (void)state;
-  for (int round = 0; round < 400; round++) {
+  for (int round = 0; round < pz_test_part(400); round++) {
     struct small s;
     struct pz_arena arena;
     pz_arena_init(&arena, NULL);
@@ -197,7 +197,7 @@ static void more_is_never_slower(void **state) {
 static void a_domain_keeps_its_bandwidth(void **state) {
   (void)state;
   int inside = 0, beyond = 0;
-  for (int round = 0; round < 400; round++) {
+  for (int round = 0; round < pz_test_part(400); round++) {
     struct small s;
     struct pz_arena arena;
     struct pz_plan plan;
@@ -220,7 +220,7 @@ static void a_domain_keeps_its_bandwidth(void **state) {
     }
     pz_arena_release(&arena);
   }
-  assert_true(inside > 100 && beyond > 100);
+  assert_true(inside > pz_test_part(100) && beyond > pz_test_part(100));
 }
 
 /* ---- the original program's answers --------------------------------------------------------- */
@@ -404,7 +404,7 @@ static void draw_runs(struct small *s, struct pz_place_layer *layers, struct pz_
 static void check_lower_bound(enum pz_semantics semantics) {
   double sum = 0;
   int feasible = 0, infeasible = 0, agreed = 0;
-  for (int i = 0; i < 4000; i++) {
+  for (int i = 0; i < pz_test_part(4000); i++) {
     struct small s;
     struct pz_place_layer layers[16];
     struct pz_place_edge edges[16];
@@ -439,7 +439,8 @@ static void check_lower_bound(enum pz_semantics semantics) {
   print_message(
       "  lower_bound over best: %.3f on average of %d; %d of %d without a plan known so\n",
       sum / feasible, feasible, agreed, infeasible);
-  assert_true(feasible > 1000 && infeasible > 500 && sum / feasible > 0.8);
+  assert_true(feasible > pz_test_part(1000) && infeasible > pz_test_part(500) &&
+              sum / feasible > 0.8);
 }
 
 static void no_plan_is_below_the_lower_bound(void **state) {
@@ -452,7 +453,7 @@ static void no_plan_is_below_the_lower_bound(void **state) {
 
 static void a_limit_finds_the_same_time_or_none(void **state) {
   (void)state;
-  for (int i = 0; i < 400; i++) {
+  for (int i = 0; i < pz_test_part(400); i++) {
     struct small s;
     struct pz_arena arena;
     struct pz_plan plan, within;
@@ -757,7 +758,7 @@ static void the_best_plan_is_brute_force(void **state) {
   (void)state;
   int none = 0, open = 0, given = 0, next = 0;
   uint64_t looked = 0, looked_bounded = 0;
-  for (int round = 0; round < 120; round++) {
+  for (int round = 0; round < pz_test_part(120); round++) {
     struct pz_arena arena;
     struct drawn x;
     struct brute want;
@@ -789,7 +790,8 @@ static void the_best_plan_is_brute_force(void **state) {
       "  %d without a plan, %d with open schedules, %d with given stages; variants looked "
       "at: %d, with bounds %d\n",
       none, open, given, (int)looked, (int)looked_bounded);
-  assert_true(none > 5 && none < 80 && open > 5 && given > 5 && next > 30);
+  assert_true(none > pz_test_part(5) && none < pz_test_part(80) && open > pz_test_part(5) &&
+              given > pz_test_part(5) && next > pz_test_part(30));
   assert_true(looked_bounded < looked);
 }
 

@@ -158,7 +158,7 @@ static double brute_force(const struct small *s) {
 
 static void exact_is_ilp_is_brute_force(void **state) {
   (void)state;
-  for (int round = 0; round < 600; round++) {
+  for (int round = 0; round < pz_test_part(600); round++) {
     struct small s = draw_small(1 + (int)draw(5));
     double want = brute_force(&s), exact = solve(&s, NULL, 1),
            ilp = solve_with(PZ_SOLVER_ILP, &s, NULL, 1);
@@ -172,7 +172,7 @@ static void exact_is_ilp_is_brute_force(void **state) {
 
 static void relations_hold(void **state) {
   (void)state;
-  for (int round = 0; round < 200; round++) {
+  for (int round = 0; round < pz_test_part(200); round++) {
     struct small s = draw_small(MOST);
     double makespan = solve(&s, NULL, 1);
     int label[MOST];

@@ -259,7 +259,7 @@ static void brute_force(struct pz_study *s, uint32_t objective_run, uint32_t *be
 static void bounded_is_exhaustive_is_brute_force(void **state) {
   (void)state;
   int solved = 0, nothing = 0, chips = 0, evaluated = 0;
-  for (int i = 0; i < 80; i++) {
+  for (int i = 0; i < pz_test_part(80); i++) {
     struct pz_error err = {0}, same = {0};
     struct pz_study a, b;
     write_space(SPACE);
@@ -295,7 +295,7 @@ static void bounded_is_exhaustive_is_brute_force(void **state) {
   }
   print_message("  %d spaces, %d where nothing fits; %d of %d chips evaluated\n", solved, nothing,
                 evaluated, chips);
-  assert_true(solved > 40);
+  assert_true(solved > pz_test_part(40));
   remove(SPACE);
 }
 
@@ -341,7 +341,7 @@ static void no_schedule_is_below_the_tables(void **state) {
   assert_int_equal(pz_study_init(&s, &o, 2, &err), PZ_OK);
   assert_int_equal(pz_study_prepare(&s, &plain, &err), PZ_OK);
   struct pz_evaluator *e = pz_search_evaluator(s.search);
-  for (int i = 0; i < 60; i++) {
+  for (int i = 0; i < pz_test_part(60); i++) {
     const struct pz_point *p = &s.points[draw(s.n_points)];
     const uint32_t load = draw(s.portfolio.n_variants);
     const struct pz_workload *w = s.portfolio.variants[load].w;
@@ -481,7 +481,7 @@ static void check_thinned(const struct pz_front *full, double tolerance) {
 static void a_thinned_front_stands_for_the_whole(void **state) {
   (void)state;
   struct pz_front_point points[64];
-  for (int round = 0; round < 200; round++) {
+  for (int round = 0; round < pz_test_part(200); round++) {
     struct pz_front f = {points, (uint32_t)draw(60) + 1, 0, 0};
     f.n_full = f.n;
     for (uint32_t i = 0; i < f.n; i++)
