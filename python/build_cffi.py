@@ -54,6 +54,9 @@ LEFT_OUT = {
     ("pz_part_info", "hidden"), ("pz_run_options", "ctx"), ("pz_plan_options", "note_ctx"),
 }
 
+# Numbers of entries that say something by themselves.
+COUNTS = {("pz_model_plan", "n_stages")}
+
 # Read in a way of their own: the expression, where x is the field, and the hint.
 SPECIAL = {
     ("pz_op", "kind"): ("_text(lib.pz_op_kind_name(x))", "str"),
@@ -173,7 +176,8 @@ def record(ffi, struct):
     t = ffi.typeof(f"struct {struct}")
     lists = {name for name, _ in t.fields if f"n_{name}" in dict(t.fields)}
     fields = [Field(ffi, struct, name, f.type) for name, f in t.fields
-              if (struct, name) not in LEFT_OUT and not (name.startswith("n_") and name[2:] in lists)
+              if (struct, name) not in LEFT_OUT and ((struct, name) in COUNTS
+                                                       or not (name.startswith("n_") and name[2:] in lists))
               and not (struct.endswith("_options") and name == "size")]
     fields = [f for f in fields if f.expression]
     lines = [f"\n\nclass {class_name(struct)}(Record):", f'    """struct {struct} of phaze.h."""\n']

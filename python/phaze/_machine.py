@@ -41,8 +41,8 @@ def chips() -> List[str]:
     """Names of the built-in chips.
 
     >>> import phaze
-    >>> [c for c in phaze.chips() if c.startswith("h")]
-    ['h100', 'h100-500w', 'h200', 'h800']
+    >>> {"h100", "h200", "tpuv4"} <= set(phaze.chips())
+    True
     """
     return _all_names(lib.pz_chip_preset_name)
 
@@ -273,7 +273,7 @@ class Workload:
     """The operators of a model, forward and backward, on one device.
 
     >>> import phaze
-    >>> w = phaze.Workload.load("gpt2-xl", tp=2)
+    >>> w = phaze.Workload.load("gpt2-xl", mbs=4)
     >>> w.hidden, w.totals.model_params
     (1600, 1557611200)
     >>> [layer.name for layer in w.layers]

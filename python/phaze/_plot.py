@@ -59,10 +59,11 @@ def _pipeline(p, ax) -> None:
             ax.broken_barh(spans, (stage + 0.6, 0.8), color=colour, edgecolor="white", linewidth=0.3,
                            label=("backward" if backward else "forward") if stage == 0 else None)
     ax.invert_yaxis()
+    ax.set_yticks(range(1, len(p.stages) + 1))
     ax.set_xlabel("seconds")
     ax.set_ylabel("stage")
     ax.set_title("pipeline of one replica")
-    ax.legend(fontsize="small", frameon=False)
+    ax.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
 
 
 def _drawn(kinds: Dict[str, Callable], there: List[str], kind: Optional[str], thing, ax):
@@ -116,7 +117,7 @@ def scaling(s, ax):
     ax.plot(n, [rows[0].tokens_per_s_per_device * k for k in n], color="black", linestyle="--",
             linewidth=1, label="linear")
     ax.set_xscale("log", base=2)
-    ax.set_yscale("log", base=2)
+    ax.set_yscale("log")
     ax.set_xticks(n, [str(k) for k in n])
     ax.set_xlabel("devices")
     ax.set_ylabel("tokens/s")
