@@ -218,10 +218,10 @@ def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: in
     >>> best = phaze.place("llama3-8b", "h100", "dgx-h100", devices=16, batch=64, top=2)
     >>> best.proved, best.plan.devices, best.plans[0].step_s <= best.plans[1].step_s
     (True, 16, True)
-    >>> phaze.place("llama3-70b", "h100", devices=8, batch=16)  # doctest: +ELLIPSIS
+    >>> phaze.place("llama2-7b", "h100", devices=1, batch=1)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    phaze.NoAnswer: no plan of llama3-70b fits on 8 x h100: ...
+    phaze.NoAnswer: no plan of llama2-7b fits on 1 x h100: ...
     """
     machine = Machine(chip, cluster, devices)
     if not machine.chip.built or _is_onnx(model):

@@ -31,6 +31,7 @@ class Docs(unittest.TestCase):
     def test_document(self):
         path = pathlib.Path(os.environ["PHAZE_SOURCE"]) / "doc" / "python.md"
         text = "\n".join(re.findall(r"```pycon\n(.*?)```", path.read_text(), re.S))
+        text = re.sub(r"\n\n(?=[^>\n])", "\n<BLANKLINE>\n", text)  # inside of outputs
         test = doctest.DocTestParser().get_doctest(text, {}, path.name, str(path), 0)
         found = doctest.DocTestRunner(optionflags=FLAGS).run(test)
         self.assertEqual(found.failed, 0)
