@@ -10,7 +10,7 @@ import phaze
 
 space = {
     "name": "mine", "about": "a quarter of a TPU v4 and less", "base": "tpuv4",
-    "tensor_cores": [1, 2, 4], "rows": [32, 64, 128], "cols": [32, 64, 128],
+    "tensor_cores": [1, 2, 4], "rows": [64, 128], "cols": [64, 128],
     "vector_cores": [1, 2, 4], "glb_mib": [4, 16], "least_part": 0,
 }
 asked = phaze.Space.load(space, budget=60)

@@ -23,7 +23,7 @@ class Examples(unittest.TestCase):
     def test_sweep_sequence(self):
         with tempfile.TemporaryDirectory() as folder:
             picture = pathlib.Path(folder) / "sequence.png"
-            self.run_example("sweep_sequence.py", str(picture), says=["  2048 tokens: ", " 32768 tokens: "])
+            self.run_example("sweep_sequence.py", str(picture), says=["  2048 tokens: ", " 16384 tokens: "])
             try:
                 import matplotlib  # noqa: F401
             except ImportError:
@@ -34,7 +34,7 @@ class Examples(unittest.TestCase):
     def test_search_space(self):
         with tempfile.TemporaryDirectory() as folder:
             out = self.run_example("search_space.py", folder + "/run",
-                                   says=["of 162 chips are within", "common: ", "times the reference"])
+                                   says=["of 72 chips are within", "common: ", "times the reference"])
             self.assertIn("front: ", out.stderr)
 
     def test_validate_runs(self):

@@ -20,7 +20,7 @@ from phaze._phaze import ffi, lib
 from phaze._values import Options
 
 COMMAND = os.environ.get("PHAZE_COMMAND", "")
-SPACE = {"name": "small", "about": "", "base": "tpuv4", "tensor_cores": [1, 2, 4], "rows": [32, 64],
+SPACE = {"name": "small", "about": "", "base": "tpuv4", "tensor_cores": [1, 2], "rows": [64],
          "cols": [32, 64, 128], "vector_cores": [1, 2], "glb_mib": [4], "least_part": 0}
 SEARCH = {"space": SPACE, "budget": 60, "devices": 16, "batch": 64, "threads": 1}
 
@@ -282,7 +282,7 @@ class Calls(unittest.TestCase):
                     phaze.Workload.load("gpt2").to_dict()
                     phaze.place("gpt2", "h100", devices=2, batch=2, top=2)
 
-        some(200)
+        some(100)
         gc.collect()
         before = resident()
         some(1000)
