@@ -13,6 +13,7 @@
  *     place      pz_training_place   the best plan of a training run, proved
  *     search     pz_run_open, pz_run_search       which chip of a design space is best
  *     result     struct pz_result    what a search found, with its certificate
+ *     validate   pz_validate         predictions beside measurements
  *
  * A call that can fail returns enum pz_status and fills struct pz_error (which may be NULL) with
  * a sentence for people; its results are untouched then.  A NULL where an object, a text or a
@@ -109,6 +110,9 @@ struct pz_allocator {
  * PZ_BAD_USE: SQLite is running already. */
 PZ_NODISCARD PZ_API enum pz_status pz_alloc_use(const struct pz_allocator *allocator,
                                                 struct pz_error *err);
+
+/* Gives back a text that a call made.  Accepts NULL. */
+PZ_API void pz_text_free(char *text);
 
 /* ---- operators and tensors ------------------------------------------------------------------ */
 
@@ -587,6 +591,15 @@ PZ_NODISCARD PZ_API enum pz_status pz_chip_load(const char *chip, struct pz_chip
 PZ_NODISCARD PZ_API enum pz_status pz_chip_parse(const char *name, const char *text, size_t bytes,
                                                  struct pz_chip *out, struct pz_error *err);
 
+/* The description as the text of a chip.json, which pz_chip_parse reads; *text is the caller's to
+ * give back with pz_text_free.  PZ_BAD_INPUT for fields that no file could say. */
+PZ_NODISCARD PZ_API enum pz_status pz_chip_text(const struct pz_chip *c, char **text,
+                                                struct pz_error *err);
+
+/* Is it built, so that training frameworks run on it: a GPU, or one whose speed was measured?  Else it
+ * is only described. */
+PZ_API bool pz_chip_built(const struct pz_chip *c);
+
 /* Multiply-accumulate peak, 2 FLOP each; vector operations; sums over the chip. */
 PZ_API double pz_chip_tensor_flop_per_s(const struct pz_chip *c);
 PZ_API double pz_chip_vector_op_per_s(const struct pz_chip *c);
@@ -627,6 +640,10 @@ PZ_NODISCARD PZ_API enum pz_status pz_cluster_load(const char *cluster, struct p
 PZ_NODISCARD PZ_API enum pz_status pz_cluster_parse(const char *name, const char *text,
                                                     size_t bytes, struct pz_cluster *out,
                                                     struct pz_error *err);
+
+/* The text of a cluster.json, as pz_chip_text. */
+PZ_NODISCARD PZ_API enum pz_status pz_cluster_text(const struct pz_cluster *c, char **text,
+                                                   struct pz_error *err);
 
 /* Have at least so many devices: one that scales grows at its outermost level, at the rates that it
  * has there; for another that has fewer it is PZ_BAD_USE.  `option` is the one that asks. */
@@ -721,6 +738,10 @@ PZ_NODISCARD PZ_API enum pz_status pz_cost_product(struct pz_cost *cost, const s
 
 /* One step of the optimizer over `params` parameters: a pass over weights, gradients and states.
  * bytes_per_param: all that is read and written. */
+enum {
+  PZ_ADAM_BYTES = 28
+}; /* Adam with 32-bit master weights and states: reads gradient 2, master
+                                4, states 8; writes 4 + 8 and weight 2 */
 PZ_API void pz_cost_optimizer(const struct pz_chip *c, double params, double bytes_per_param,
                               struct pz_estimate *out);
 
@@ -983,6 +1004,10 @@ PZ_API extern const char *const pz_recomputation_names[],
 /* Names of the frameworks whose habits are known, NULL after the last. */
 PZ_API const char *pz_framework_at(size_t i);
 
+/* The one that is taken for this chip where none is named: maxtext on chips that run compiled
+ * programs, as TPUs, else megatron. */
+PZ_API const char *pz_framework_default(const struct pz_chip *c);
+
 /* A choice that is left to the framework. */
 enum { PZ_AS_FRAMEWORK = -1 };
 
@@ -1054,6 +1079,18 @@ struct pz_training_memory {
   double reserve_bytes;       /* work space of libraries */
 };
 
+/* A part of a step's time or of a device's memory by name. */
+struct pz_part_info {
+  const char *key;   /* the field's name: "products_s" */
+  const char *label; /* for people */
+  size_t offset;     /* of the field, a double */
+  size_t hidden;     /* in struct pz_prediction: what of it runs beside compute; 0: nothing */
+};
+
+/* Part i of struct pz_training_parts, of struct pz_training_memory; NULL behind the last. */
+PZ_API const struct pz_part_info *pz_time_part_at(size_t i);
+PZ_API const struct pz_part_info *pz_memory_part_at(size_t i);
+
 struct pz_prediction {
   double step_s;
   struct pz_training_parts parts;
@@ -1106,6 +1143,16 @@ pz_training_predict(const char *model, const struct pz_chip *chip, const struct 
                     struct pz_error *err);
 /* Accepts NULL. */
 PZ_API void pz_training_run_free(struct pz_training_run *r);
+
+/* The plan in a line: "tp 8 sp, pp 8 x 2, dp 16, mbs 1, zero 1, recompute none", and an uneven
+ * division.  200 bytes hold it.  Returns buf. */
+PZ_API const char *pz_training_run_text(const struct pz_training_run *r, char *buf, size_t size);
+
+/* Layers of a stage (from 0), and those of them that are computed again. */
+struct pz_stage_layers {
+  int64_t layers, again;
+};
+PZ_API struct pz_stage_layers pz_training_run_stage(const struct pz_training_run *r, int64_t stage);
 
 /* What the best plan has least of: seconds of a step, bytes of the fullest device, device-seconds of
  * a step. */
@@ -1170,6 +1217,17 @@ pz_training_place(const char *model, const struct pz_chip *chip, const struct pz
                   struct pz_error *err);
 /* Accepts NULL. */
 PZ_API void pz_training_plans_free(struct pz_training_plans *p);
+
+/* For the answer `p` to a question that has no plan within memory (p->n 0): PZ_NO_ANSWER, with a
+ * message that says what lacks memory and with which single changes a plan fits (fields that are
+ * pinned and would be free, more devices, more HBM, shorter samples; --NAME stands for the option
+ * NAME).  PZ_BAD_USE where the degrees that are pinned have no plan at all.  `weak`: the batch grows
+ * with the devices.  Cost: some searches. */
+PZ_NODISCARD PZ_API enum pz_status
+pz_training_nothing_fits(const char *model, const struct pz_chip *chip,
+                         const struct pz_cluster *net,
+                         const struct pz_training_place_options *options, bool weak,
+                         const struct pz_training_plans *p, struct pz_error *err);
 
 /* What a whole run is asked for. */
 struct pz_run_cost_options {
@@ -1669,6 +1727,131 @@ PZ_API struct pz_verify_options pz_verify_options_default(void);
 PZ_NODISCARD PZ_API enum pz_status pz_verify(const char *dir,
                                              const struct pz_verify_options *options, bool *holds,
                                              struct pz_error *err);
+
+/* ---- validation ----------------------------------------------------------------------------- */
+
+enum pz_point_kind {
+  PZ_POINT_RUN,      /* a training step */
+  PZ_POINT_PASSES,   /* forward and backward on one device, without the optimizer */
+  PZ_POINT_OPERATOR, /* one kernel */
+  PZ_POINT_KINDS
+};
+
+PZ_API extern const char *const pz_point_kind_names[]; /* ends with NULL */
+
+/* One measurement beside its prediction. */
+struct pz_validation_point {
+  enum pz_point_kind kind;
+  const char *id, *group;
+  const char *quality; /* "ok", or why the measurement is not to be counted */
+  const char *chip, *framework;
+  const char *model; /* for people */
+  const char *shape; /* for people: "30 layers of 3072"; "" if not known */
+  const char *plan;  /* for people: degrees and microbatch; "" for an operator */
+  const char *job;   /* equal for plans of one model, chip, devices and batch; NULL: no plan */
+  int64_t devices, batch;
+  bool one_node;                          /* all devices in the innermost level of the network */
+  const char *work;                       /* "16-bit", "experts", "fp8"; NULL: no run */
+  bool dense;                             /* dense 16-bit model, no context parallelism, 1F1B */
+  bool context;                           /* context parallel */
+  bool zero_bubble;                       /* of the pipeline's orders */
+  bool tpu;                               /* runs on a TPU */
+  double measured_s, predicted_s;         /* 0: none */
+  double measured_bytes, predicted_bytes; /* 0: none */
+  const char *reason;                     /* why there is no prediction; "" if there is one */
+};
+
+/* Errors are predicted over measured minus 1.  Means are NaN where nothing was counted. */
+struct pz_errors {
+  const char *name;
+  enum pz_point_kind kind;
+  uint32_t n, not_predicted;
+  double mean; /* of absolute errors */
+  double bias; /* mean of errors */
+  double worst;
+  const char *worst_id; /* NULL: none */
+  uint32_t n_memory;    /* points with measured and predicted peak memory */
+  double memory_mean, memory_bias, memory_worst;
+};
+
+/* Plans of one model on the same devices with the same batch. */
+struct pz_plan_order {
+  const char *name; /* for people: model, shape, devices, batch */
+  const char *model, *shape, *group, *chip;
+  int64_t devices, batch;
+  uint32_t plans;
+  double rank_correlation; /* Spearman; NaN: all plans take the same time */
+  double regret;
+};
+
+/* Means over models with several plans. */
+struct pz_order_mean {
+  const char *name;
+  uint32_t n;
+  double rank_correlation, regret;
+};
+
+enum pz_limited {
+  PZ_LIMITED_TIME,
+  PZ_LIMITED_MEMORY,
+  PZ_LIMITED_MISSING,
+  PZ_LIMITED_RANK, /* of plans: the least that is allowed, the others are the most */
+  PZ_LIMITED_REGRET,
+  PZ_LIMITEDS
+};
+
+/* Limits of a group, a total, the plans of a model or a mean over models. */
+struct pz_limit {
+  const char *group;
+  double value[PZ_LIMITEDS]; /* NaN: none */
+};
+
+/* A limit that does not hold. */
+struct pz_broken_limit {
+  const char *group;
+  enum pz_limited what;
+  double value, limit; /* value NaN: nothing left to judge */
+};
+
+struct pz_validation {
+  const struct pz_validation_point *points;
+  uint32_t n_points;
+  const struct pz_errors *groups; /* of quality ok: operators by kind, steps, runs by group */
+  uint32_t n_groups;
+  const struct pz_errors *apart; /* of another quality */
+  uint32_t n_apart;
+  const struct pz_errors *totals; /* over training runs of quality ok */
+  uint32_t n_totals;
+  const struct pz_plan_order *orders; /* of models with PZ_LEAST_PLANS or more */
+  uint32_t n_orders;
+  const struct pz_order_mean *order_means;
+  uint32_t n_order_means;
+  const struct pz_limit *limits;
+  uint32_t n_limits;
+  const struct pz_broken_limit *broken;
+  uint32_t n_broken;
+};
+
+enum { PZ_LEAST_PLANS = 5 };
+
+/* Take pz_validate_options_default() and change fields. */
+struct pz_validate_options {
+  size_t size;             /* sizeof *this, set by the default */
+  const char *const *runs; /* paths of tables of runs, ends with NULL; none: the built-in data */
+  const char *ops;         /* path of a table of operators of `chip`, or NULL */
+  const char *chip;        /* a preset's name or the path of a chip.json */
+  const char *limits;      /* path of a table of limits; NULL: the built-in one for built-in data */
+  unsigned threads;        /* 0: one per processor */
+};
+
+PZ_API struct pz_validate_options pz_validate_options_default(void);
+
+/* Read and predict everything.  PZ_OK also where limits do not hold: those are told in `broken`.
+ * On success *out is the caller's to free.  Cost: milliseconds a run; seconds for the built-in data. */
+PZ_NODISCARD PZ_API enum pz_status pz_validate(const struct pz_validate_options *options,
+                                               struct pz_validation **out, struct pz_error *err);
+/* Accepts NULL. */
+PZ_API void pz_validation_free(struct pz_validation *v);
 
 #ifdef __cplusplus
 }

@@ -263,6 +263,10 @@ int64_t pz_chip_hbm_bytes(const struct pz_chip *c) {
   return c->hbm.stacks * c->hbm.bytes_per_stack;
 }
 
+bool pz_chip_built(const struct pz_chip *c) {
+  return c->execution == PZ_CHIP_STREAM || c->calibration.tensor_efficiency < 1;
+}
+
 struct pz_chip pz_chip_part(const struct pz_chip *c, int64_t tensor_cores, int64_t vector_cores) {
   struct pz_chip part = *c;
   int64_t most = tensor_cores > vector_cores ? tensor_cores : vector_cores;

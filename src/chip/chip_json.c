@@ -154,3 +154,23 @@ enum pz_status pz_cluster_check(const struct pz_cluster *c, struct pz_error *err
   pz_free(text);
   return status;
 }
+
+enum pz_status pz_chip_text(const struct pz_chip *c, char **text, struct pz_error *err) {
+  enum pz_status status = pz_need(text, "text", err);
+  if (status == PZ_OK) status = pz_chip_check(c, err);
+  if (status != PZ_OK) return status;
+  json_t *o = pz_chip_json(c);
+  status = pz_json_text(o, text, err);
+  json_decref(o);
+  return status;
+}
+
+enum pz_status pz_cluster_text(const struct pz_cluster *c, char **text, struct pz_error *err) {
+  enum pz_status status = pz_need(text, "text", err);
+  if (status == PZ_OK) status = pz_cluster_check(c, err);
+  if (status != PZ_OK) return status;
+  json_t *o = pz_cluster_json(c);
+  status = pz_json_text(o, text, err);
+  json_decref(o);
+  return status;
+}

@@ -272,10 +272,6 @@ static void print_totals(const struct pz_workload *w, const struct pz_chip *c, c
          100 * flop / s / pz_chip_tensor_flop_per_s(c));
 }
 
-/* Adam with 32-bit master weights and states: reads gradient 2, master 4, states 8; writes 4 + 8
- * and weight 2. */
-static const double ADAM_BYTES = 2 + 4 + 8 + 4 + 8 + 2;
-
 static enum pz_status estimate_model(const struct settings *s, struct pz_cost *cost,
                                      const struct pz_workload *w, struct pz_error *err) {
   char context[64];
@@ -295,7 +291,7 @@ static enum pz_status estimate_model(const struct settings *s, struct pz_cost *c
     status = estimate_layer(cost, l, !s->common.json, o, &total, err);
     json_array_append_new(json_object_get(root, "layers"), o);
   }
-  pz_cost_optimizer(pz_cost_chip(cost), (double)w->totals.params, ADAM_BYTES, &optimizer);
+  pz_cost_optimizer(pz_cost_chip(cost), (double)w->totals.params, PZ_ADAM_BYTES, &optimizer);
   json_object_set_new(root, "totals", totals_json(&total, optimizer.latency_s));
   if (status == PZ_OK && s->common.json) return pz_command_json(root, err);
   json_decref(root);

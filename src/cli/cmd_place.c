@@ -266,11 +266,6 @@ static const char *misuse(const struct settings *s, const struct settings *none,
   return s->model.machine.chip ? NULL : "--chip CHIP is required";
 }
 
-/* A chip that is built runs training frameworks: a GPU, or one whose speed was measured. */
-static bool is_built(const struct pz_chip *c) {
-  return c->execution == PZ_CHIP_STREAM || c->calibration.tensor_efficiency < 1;
-}
-
 /* What the user left open; ONNX graphs have no training frameworks. */
 static enum pz_status choose_semantics(struct settings *s, const char *model,
                                        struct pz_error *err) {
@@ -281,7 +276,7 @@ static enum pz_status choose_semantics(struct settings *s, const char *model,
   enum pz_status status = pz_chip_load(s->model.machine.chip, &chip, err);
   size_t n = strlen(model);
   bool onnx = n > 5 && strcmp(model + n - 5, ".onnx") == 0;
-  if (status == PZ_OK && is_built(&chip) && !onnx) s->semantics = TRAINING;
+  if (status == PZ_OK && pz_chip_built(&chip) && !onnx) s->semantics = TRAINING;
   return status;
 }
 

@@ -217,8 +217,7 @@ static enum pz_status predict_plan(const struct pz_predict_settings *s, const ch
   struct pz_machine_use use = {"devices", devices_of(&x.asked), s->common.quiet};
   x.asked.events = s->trace != NULL;
   status = pz_machine_load(&s->machine, use, &x.machine, err);
-  if (!s->plan.framework && x.machine.chip.execution == PZ_CHIP_SCHEDULED)
-    x.asked.framework = "maxtext"; /* the chip's program is compiled */
+  if (!s->plan.framework) x.asked.framework = pz_framework_default(&x.machine.chip);
   if (status == PZ_OK && s->trace) status = pz_file_writable(s->trace, err);
   if (status == PZ_OK && s->report) status = pz_file_writable(s->report, err);
   if (status == PZ_OK)

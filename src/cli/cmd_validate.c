@@ -87,24 +87,26 @@ static enum pz_status tell_broken(const struct pz_validation *v, struct pz_error
 }
 
 static enum pz_status validate(const struct settings *s, struct pz_error *err) {
-  struct pz_validate_options o = {.runs = s->runs,
-                                  .ops = s->ops,
-                                  .chip = s->chip,
-                                  .limits = s->limits,
-                                  .threads = (unsigned)s->threads};
+  struct pz_validate_options o = pz_validate_options_default();
   const char *const files[] = {s->csv, s->report, s->write_limits, s->write_expected};
   struct pz_arena arena;
-  struct pz_validation v;
+  struct pz_validation *v = NULL;
   enum pz_status status = PZ_OK;
+  o.runs = s->runs;
+  o.ops = s->ops;
+  o.chip = s->chip;
+  o.limits = s->limits;
+  o.threads = (unsigned)s->threads;
   for (size_t i = 0; i < sizeof files / sizeof *files && status == PZ_OK; i++)
     if (files[i]) status = pz_file_writable(files[i], err);
   if (status != PZ_OK) return status;
   pz_arena_init(&arena, NULL);
-  status = pz_validate(&o, &arena, &v, err);
-  if (status == PZ_OK) status = write_files(s, &v, err);
-  if (status == PZ_OK) status = print(s, &v, &arena, err);
-  if (status == PZ_OK) status = tell_broken(&v, err);
+  status = pz_validate(&o, &v, err);
+  if (status == PZ_OK) status = write_files(s, v, err);
+  if (status == PZ_OK) status = print(s, v, &arena, err);
+  if (status == PZ_OK) status = tell_broken(v, err);
   pz_arena_release(&arena);
+  pz_validation_free(v);
   return status;
 }
 

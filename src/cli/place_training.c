@@ -52,8 +52,8 @@ static enum pz_status read_options(struct pz_place_job *j) {
     o.framework = t->framework;
   else if (j->emit)
     o.framework = j->emit;
-  else if (j->machine.chip.execution != PZ_CHIP_STREAM)
-    o.framework = "maxtext"; /* its programs are compiled, not launched */
+  else
+    o.framework = pz_framework_default(&j->machine.chip);
   o.seq = s->seq;
   o.cp = pin(t->cp);
   o.ep = pin(t->ep);
@@ -106,6 +106,12 @@ enum pz_status pz_place_search(const struct pz_place_job *j, const struct pz_chi
                                struct pz_training_plans **out, struct pz_error *err) {
   const struct pz_machine *m = &j->machine;
   return pz_training_place(j->q->model, chip, m->own_link ? NULL : &m->net, o, out, err);
+}
+
+enum pz_status pz_place_nothing_fits(struct pz_place_job *j, const struct pz_training_plans *p) {
+  const struct pz_machine *m = &j->machine;
+  return pz_training_nothing_fits(j->q->model, &m->chip, m->own_link ? NULL : &m->net, &j->options,
+                                  j->q->t->batch_per_device > 0, p, j->err);
 }
 
 static enum pz_status write_trace(const struct pz_place_job *j, const struct pz_training_run *r) {

@@ -99,6 +99,8 @@ static int db_begin(void *ctx) {
 
 static void db_end(void *ctx) { (void)ctx; }
 
+void pz_text_free(char *text) { pz_free(text); }
+
 enum pz_status pz_alloc_use(const struct pz_allocator *allocator, struct pz_error *err) {
   static const sqlite3_mem_methods methods = {db_alloc,    db_free,  db_resize, db_size,
                                               db_round_up, db_begin, db_end,    NULL};

@@ -5,7 +5,7 @@
 #include "place/pipeline_order.h"
 #include "place/training_options.h"
 
-char *pz_found_plan_text(const struct pz_training_run *r, struct pz_arena *arena) {
+const char *pz_training_run_text(const struct pz_training_run *r, char *buf, size_t size) {
   const struct pz_training_options *o = &r->plan;
   char chunks[32] = "", context[32] = "", experts[32] = "", ends[64] = "";
   bool some = o->recompute == PZ_RECOMPUTATION_FULL && (o->stage_recompute || o->recompute_layers);
@@ -15,14 +15,19 @@ char *pz_found_plan_text(const struct pz_training_run *r, struct pz_arena *arena
              (long long)o->last_layers);
   if (o->cp > 1) snprintf(context, sizeof context, ", cp %lld", (long long)o->cp);
   if (o->ep > 1) snprintf(experts, sizeof experts, ", ep %lld", (long long)o->ep);
-  return pz_arena_printf(arena,
-                         "tp %lld%s%s%s, pp %lld%s, dp %lld, mbs %lld, zero %d, recompute %s%s",
-                         (long long)o->tp, o->sequence_parallel ? " sp" : "", context, experts,
-                         (long long)o->pp, chunks, (long long)o->dp, (long long)o->mbs, o->zero,
-                         some ? "some layers" : pz_recomputation_names[o->recompute], ends);
+  snprintf(buf, size, "tp %lld%s%s%s, pp %lld%s, dp %lld, mbs %lld, zero %d, recompute %s%s",
+           (long long)o->tp, o->sequence_parallel ? " sp" : "", context, experts, (long long)o->pp,
+           chunks, (long long)o->dp, (long long)o->mbs, o->zero,
+           some ? "some layers" : pz_recomputation_names[o->recompute], ends);
+  return buf;
 }
 
-struct pz_stage_layers pz_found_stage(const struct pz_training_run *r, int64_t stage) {
+char *pz_found_plan_text(const struct pz_training_run *r, struct pz_arena *arena) {
+  char text[256];
+  return pz_arena_strdup(arena, pz_training_run_text(r, text, sizeof text));
+}
+
+struct pz_stage_layers pz_training_run_stage(const struct pz_training_run *r, int64_t stage) {
   struct pz_training_plan p = pz_training_plan_of(&r->plan);
   struct pz_pipeline_shape shape = pz_plan_shape(&p);
   struct pz_stage_layers sum = {0};
@@ -63,8 +68,8 @@ static char *ranges(const struct pz_training_run *r, stage_text *tell, same_stag
                     struct pz_arena *arena) {
   char *text = NULL;
   for (int64_t k = 0, end; k < r->plan.pp; k = end + 1) {
-    struct pz_stage_layers x = pz_found_stage(r, k);
-    for (end = k; end + 1 < r->plan.pp && same(x, pz_found_stage(r, end + 1));) end++;
+    struct pz_stage_layers x = pz_training_run_stage(r, k);
+    for (end = k; end + 1 < r->plan.pp && same(x, pz_training_run_stage(r, end + 1));) end++;
     char *one = tell(x, arena);
     if (!one) return NULL;
     char to[24] = "";
@@ -77,14 +82,14 @@ static char *ranges(const struct pz_training_run *r, stage_text *tell, same_stag
 }
 
 static bool all_alike(const struct pz_training_run *r, same_stages *same) {
-  struct pz_stage_layers first = pz_found_stage(r, 0);
+  struct pz_stage_layers first = pz_training_run_stage(r, 0);
   for (int64_t k = 1; k < r->plan.pp; k++)
-    if (!same(first, pz_found_stage(r, k))) return false;
+    if (!same(first, pz_training_run_stage(r, k))) return false;
   return true;
 }
 
 char *pz_found_recompute_text(const struct pz_training_run *r, struct pz_arena *arena) {
-  struct pz_stage_layers first = pz_found_stage(r, 0);
+  struct pz_stage_layers first = pz_training_run_stage(r, 0);
   const char *name = pz_recomputation_names[r->plan.recompute];
   if (r->plan.recompute != PZ_RECOMPUTATION_FULL) return pz_arena_strdup(arena, name);
   if (!all_alike(r, same_again)) return ranges(r, again_text, same_again, arena);
@@ -95,7 +100,7 @@ char *pz_found_recompute_text(const struct pz_training_run *r, struct pz_arena *
 }
 
 char *pz_found_layers_text(const struct pz_training_run *r, struct pz_arena *arena) {
-  int64_t first = pz_found_stage(r, 0).layers;
+  int64_t first = pz_training_run_stage(r, 0).layers;
   if (!all_alike(r, same_layers)) return ranges(r, layers_text, same_layers, arena);
   return pz_arena_printf(arena, "%lld%s", (long long)first, r->plan.pp > 1 ? " a stage" : "");
 }

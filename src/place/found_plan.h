@@ -6,15 +6,8 @@
 #include "core/arena.h"
 #include "place/prediction_parts.h"
 
-/* "tp 8 sp, pp 8 x 2, dp 16, mbs 1, zero 1, recompute none", and an
- * uneven division, in the arena; NULL: no memory. */
+/* pz_training_run_text in the arena; NULL: no memory. */
 char *pz_found_plan_text(const struct pz_training_run *r, struct pz_arena *arena);
-
-/* Layers of a stage, and those of them that are computed again. */
-struct pz_stage_layers {
-  int64_t layers, again;
-};
-struct pz_stage_layers pz_found_stage(const struct pz_training_run *r, int64_t stage);
 
 /* "stages 1-3: 4 of 10 layers; stage 4: none", or "none", "selective", "full" where all stages are
  * alike. */

@@ -7,7 +7,7 @@
 static json_t *layers_json(const struct pz_training_run *r, bool again) {
   json_t *list = json_array();
   for (int64_t k = 0; k < r->plan.pp; k++) {
-    struct pz_stage_layers x = pz_found_stage(r, k);
+    struct pz_stage_layers x = pz_training_run_stage(r, k);
     json_array_append_new(list, json_integer((json_int_t)(again ? x.again : x.layers)));
   }
   return list;
@@ -50,7 +50,7 @@ json_t *pz_plan_certificate_json(const struct pz_plan_certificate *c) {
 static const char *recompute_word(const struct pz_training_run *r) {
   int64_t again = 0;
   if (r->plan.recompute != PZ_RECOMPUTATION_FULL) return pz_recomputation_names[r->plan.recompute];
-  for (int64_t k = 0; k < r->plan.pp; k++) again += pz_found_stage(r, k).again;
+  for (int64_t k = 0; k < r->plan.pp; k++) again += pz_training_run_stage(r, k).again;
   return again == r->layers ? "full" : again ? "partial" : "none";
 }
 

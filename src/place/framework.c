@@ -74,4 +74,9 @@ const struct pz_framework *pz_framework_find(const char *name) {
 }
 
 const char *pz_framework_at(size_t i) { return pz_framework_name(NULL, i); }
+
+const char *pz_framework_default(const struct pz_chip *c) {
+  return c->execution == PZ_CHIP_STREAM ? "megatron" : "maxtext";
+}
+
 bool pz_framework_compiles(const struct pz_framework *f) { return f->launches == 0; }

@@ -5,17 +5,6 @@
 
 #include "core/status.h"
 
-struct pz_part_info {
-  const char *key;   /* of JSON and CSV */
-  const char *label; /* for people */
-  size_t offset;     /* of a double */
-  size_t hidden;     /* in struct pz_prediction: what of it runs beside compute; 0: nothing */
-};
-
-/* Part i of struct pz_training_parts, of struct pz_training_memory; NULL behind the last. */
-const struct pz_part_info *pz_time_part_at(size_t i);
-const struct pz_part_info *pz_memory_part_at(size_t i);
-
 static inline double pz_time_part(const struct pz_training_parts *x, const struct pz_part_info *p) {
   return *(const double *)(const void *)((const char *)x + p->offset);
 }

@@ -8,8 +8,6 @@
 
 static json_t *real_or_null(double x) { return isnan(x) ? json_null() : json_real(x); }
 
-static const char *const kind_names[] = {"run", "passes", "operator"};
-
 static bool tell_points(const struct pz_validation *v, json_t *datasets) {
   json_t *rows = pz_dataset_add(datasets, "points",
                                 "kind,group,run,quality,chip,framework,model,shape,plan,devices,"
@@ -17,12 +15,12 @@ static bool tell_points(const struct pz_validation *v, json_t *datasets) {
                                 "not_predicted");
   bool good = rows;
   for (uint32_t i = 0; i < v->n_points && good; i++) {
-    const struct pz_point *p = &v->points[i];
-    good = pz_dataset_row(rows, json_pack("[s,s,s,s,s,s,s,s,s,I,I,f,f,f,f,s]", kind_names[p->kind],
-                                          p->group, p->id, p->quality, p->chip, p->framework,
-                                          p->model, p->shape, p->plan, (json_int_t)p->devices,
-                                          (json_int_t)p->batch, p->measured_s, p->predicted_s,
-                                          p->measured_bytes, p->predicted_bytes, p->reason));
+    const struct pz_validation_point *p = &v->points[i];
+    good = pz_dataset_row(
+        rows, json_pack("[s,s,s,s,s,s,s,s,s,I,I,f,f,f,f,s]", pz_point_kind_names[p->kind], p->group,
+                        p->id, p->quality, p->chip, p->framework, p->model, p->shape, p->plan,
+                        (json_int_t)p->devices, (json_int_t)p->batch, p->measured_s, p->predicted_s,
+                        p->measured_bytes, p->predicted_bytes, p->reason));
   }
   return good;
 }
@@ -34,12 +32,12 @@ static bool tell_errors(const struct pz_validation *v, const struct pz_errors *l
     const struct pz_errors *g = &list[i];
     double limit = apart ? (double)NAN : pz_limit_of(v, g->name, PZ_LIMITED_TIME);
     double memory_limit = apart ? (double)NAN : pz_limit_of(v, g->name, PZ_LIMITED_MEMORY);
-    good = pz_dataset_row(rows, json_pack("[s,s,s,I,I,o,o,o,o,I,o,o]", set, kind_names[g->kind],
-                                          g->name, (json_int_t)g->n, (json_int_t)g->not_predicted,
-                                          real_or_null(g->mean), real_or_null(limit),
-                                          real_or_null(g->bias), real_or_null(g->worst),
-                                          (json_int_t)g->n_memory, real_or_null(g->memory_mean),
-                                          real_or_null(memory_limit)));
+    good = pz_dataset_row(
+        rows, json_pack("[s,s,s,I,I,o,o,o,o,I,o,o]", set, pz_point_kind_names[g->kind], g->name,
+                        (json_int_t)g->n, (json_int_t)g->not_predicted, real_or_null(g->mean),
+                        real_or_null(limit), real_or_null(g->bias), real_or_null(g->worst),
+                        (json_int_t)g->n_memory, real_or_null(g->memory_mean),
+                        real_or_null(memory_limit)));
   }
   return good;
 }

@@ -149,7 +149,7 @@ static void seconds_cell(struct pz_table *t, double s) {
     pz_table_cell(t, "-");
 }
 
-static void point_cells(struct pz_table *t, const struct pz_point *p) {
+static void point_cells(struct pz_table *t, const struct pz_validation_point *p) {
   pz_table_cell(t, "%s", p->group);
   pz_table_cell(t, "%s", p->id);
   pz_table_cell(t, "%s", p->plan);

@@ -91,7 +91,7 @@ static enum pz_status add_run(const struct pz_point_reader *r, const struct pz_r
   const struct pz_csv *csv = &t->csv;
   const struct pz_run_row *run = &t->rows[row];
   struct pz_arena *arena = r->points->arena;
-  struct pz_point p = {
+  struct pz_validation_point p = {
       .kind = PZ_POINT_RUN,
       .id = run->id,
       .group = run->group,
@@ -157,20 +157,20 @@ static enum pz_status add_operator(const struct pz_point_reader *r, const char *
   enum pz_status status = pz_csv_number(name, &o->csv, row, at, 1e15, &us, r->err);
   if (status != PZ_OK) return status;
   const char *op = cell_of(&o->csv, row, "op");
-  struct pz_point p = {.kind = PZ_POINT_OPERATOR,
-                       .group = pz_arena_printf(arena, "%s %s", o->chip, op),
-                       .id = operator_id(&o->csv, row, arena),
-                       .quality = "ok",
-                       .chip = o->chip,
-                       .framework = "",
-                       .model = "",
-                       .shape = "",
-                       .plan = "",
-                       .devices = 1,
-                       .one_node = true,
-                       .measured_s = us * 1e-6,
-                       .predicted_s = o->us[row] * 1e-6,
-                       .reason = ""};
+  struct pz_validation_point p = {.kind = PZ_POINT_OPERATOR,
+                                  .group = pz_arena_printf(arena, "%s %s", o->chip, op),
+                                  .id = operator_id(&o->csv, row, arena),
+                                  .quality = "ok",
+                                  .chip = o->chip,
+                                  .framework = "",
+                                  .model = "",
+                                  .shape = "",
+                                  .plan = "",
+                                  .devices = 1,
+                                  .one_node = true,
+                                  .measured_s = us * 1e-6,
+                                  .predicted_s = o->us[row] * 1e-6,
+                                  .reason = ""};
   return p.group && p.id && pz_vec_push(r->points, &p) ? PZ_OK : no_memory(r, name);
 }
 
@@ -263,7 +263,7 @@ static enum pz_status predict_peak(const struct step *s, double *bytes, struct p
 }
 
 static enum pz_status read_step(const struct pz_point_reader *r, struct step *s,
-                                struct pz_point *p) {
+                                struct pz_validation_point *p) {
   const struct {
     const char *head;
     double *to;
@@ -288,15 +288,15 @@ static enum pz_status add_step(const struct pz_point_reader *r, struct step *s) 
   struct pz_arena *arena = r->points->arena;
   const char *model = cell_of(s->csv, s->row, "model");
   const struct pz_preset *preset = pz_preset_find(model);
-  struct pz_point p = {.kind = PZ_POINT_PASSES,
-                       .group = "h200_steps",
-                       .quality = "ok",
-                       .chip = s->chip->name,
-                       .framework = "transformers",
-                       .model = model,
-                       .devices = 1,
-                       .one_node = true,
-                       .reason = ""};
+  struct pz_validation_point p = {.kind = PZ_POINT_PASSES,
+                                  .group = "h200_steps",
+                                  .quality = "ok",
+                                  .chip = s->chip->name,
+                                  .framework = "transformers",
+                                  .model = model,
+                                  .devices = 1,
+                                  .one_node = true,
+                                  .reason = ""};
   char *config = NULL;
   bool launch_bound = false;
   if (!preset) return pz_fail(r->err, PZ_BAD_INPUT, "%s: unknown model '%s'", s->name, model);

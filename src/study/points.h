@@ -6,35 +6,7 @@
 #include "core/csv.h"
 #include "core/vec.h"
 
-enum pz_point_kind {
-  PZ_POINT_RUN,      /* a training step */
-  PZ_POINT_PASSES,   /* forward and backward on one device, without the optimizer */
-  PZ_POINT_OPERATOR, /* one kernel */
-  PZ_POINT_KINDS
-};
-
-struct pz_point {
-  enum pz_point_kind kind;
-  const char *id, *group;
-  const char *quality; /* "ok", or why the measurement is not to be counted */
-  const char *chip, *framework;
-  const char *model; /* for people */
-  const char *shape; /* for people: "30 layers of 3072"; "" if not known */
-  const char *plan;  /* for people: degrees and microbatch; "" for an operator */
-  const char *job;   /* equal for plans of one model, chip, devices and batch; NULL: no plan */
-  int64_t devices, batch;
-  bool one_node;                          /* all devices in the innermost level of the network */
-  const char *work;                       /* pz_work_name */
-  bool dense;                             /* dense 16-bit model, no context parallelism, 1F1B */
-  bool context;                           /* context parallel */
-  bool zero_bubble;                       /* of the pipeline's orders */
-  bool tpu;                               /* runs on a TPU */
-  double measured_s, predicted_s;         /* 0: none */
-  double measured_bytes, predicted_bytes; /* 0: none */
-  const char *reason;                     /* why there is no prediction; "" if there is one */
-};
-
-/* All of it lives in the arena of `points` (struct pz_point), to which the rows of a table are
+/* All of it lives in the arena of `points` (struct pz_validation_point), to which the rows of a table are
  * added.  `name` stands for the table in messages. */
 struct pz_point_reader {
   struct pz_vec *points;

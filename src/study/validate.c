@@ -7,18 +7,21 @@
 #include "core/alloc.h"
 #include "core/csv.h"
 #include "core/file.h"
+#include "core/sized.h"
 #include "study/measured.h"
 #include "study/rank.h"
 
-static bool is_ok(const struct pz_point *p) { return strcmp(p->quality, "ok") == 0; }
+const char *const pz_point_kind_names[] = {"run", "passes", "operator", NULL};
 
-static bool is_compared(const struct pz_point *p) {
+static bool is_ok(const struct pz_validation_point *p) { return strcmp(p->quality, "ok") == 0; }
+
+static bool is_compared(const struct pz_validation_point *p) {
   return p->predicted_s > 0 && p->measured_s > 0;
 }
 
 /* ---- groups --------------------------------------------------------------------------------- */
 
-static void add_memory(struct pz_errors *g, const struct pz_point *p) {
+static void add_memory(struct pz_errors *g, const struct pz_validation_point *p) {
   if (!(p->measured_bytes > 0 && p->predicted_bytes > 0)) return;
   double e = p->predicted_bytes / p->measured_bytes - 1;
   g->n_memory++;
@@ -28,7 +31,7 @@ static void add_memory(struct pz_errors *g, const struct pz_point *p) {
 }
 
 /* Sums; finish_errors makes means of them. */
-static void add_point(struct pz_errors *g, const struct pz_point *p) {
+static void add_point(struct pz_errors *g, const struct pz_validation_point *p) {
   if (!is_compared(p)) {
     g->not_predicted++;
     return;
@@ -64,7 +67,7 @@ static struct pz_errors *errors_of(struct pz_vec *list, const char *name, enum p
   return pz_vec_push(list, &fresh);
 }
 
-static enum pz_status make_groups(const struct pz_point *points, uint32_t n, bool ok,
+static enum pz_status make_groups(const struct pz_validation_point *points, uint32_t n, bool ok,
                                   struct pz_vec *list) {
   for (uint32_t i = 0; i < n; i++) {
     if (is_ok(&points[i]) != ok) continue;
@@ -78,18 +81,24 @@ static enum pz_status make_groups(const struct pz_point *points, uint32_t n, boo
 
 /* ---- totals --------------------------------------------------------------------------------- */
 
-static bool any_run(const struct pz_point *p) { return p != NULL; }
-static bool dense_gpu(const struct pz_point *p) { return p->dense && !p->tpu; }
-static bool single_node(const struct pz_point *p) { return dense_gpu(p) && p->one_node; }
-static bool on_tpu(const struct pz_point *p) { return p->tpu; }
-static bool experts(const struct pz_point *p) { return p->work && strcmp(p->work, "experts") == 0; }
-static bool dense_fp8(const struct pz_point *p) { return p->work && strcmp(p->work, "fp8") == 0; }
-static bool context(const struct pz_point *p) { return p->context && !experts(p) && !p->tpu; }
-static bool zero_bubble(const struct pz_point *p) { return p->zero_bubble; }
+static bool any_run(const struct pz_validation_point *p) { return p != NULL; }
+static bool dense_gpu(const struct pz_validation_point *p) { return p->dense && !p->tpu; }
+static bool single_node(const struct pz_validation_point *p) { return dense_gpu(p) && p->one_node; }
+static bool on_tpu(const struct pz_validation_point *p) { return p->tpu; }
+static bool experts(const struct pz_validation_point *p) {
+  return p->work && strcmp(p->work, "experts") == 0;
+}
+static bool dense_fp8(const struct pz_validation_point *p) {
+  return p->work && strcmp(p->work, "fp8") == 0;
+}
+static bool context(const struct pz_validation_point *p) {
+  return p->context && !experts(p) && !p->tpu;
+}
+static bool zero_bubble(const struct pz_validation_point *p) { return p->zero_bubble; }
 
 static const struct {
   const char *name;
-  bool (*has)(const struct pz_point *p);
+  bool (*has)(const struct pz_validation_point *p);
 } totals[] = {{"all runs", any_run},
               {"dense bf16 on GPUs", dense_gpu},
               {"dense bf16 on GPUs, single node", single_node},
@@ -100,8 +109,8 @@ static const struct {
               {"zero bubble", zero_bubble}};
 enum { TOTALS = sizeof totals / sizeof *totals };
 
-static enum pz_status make_totals(const struct pz_point *points, uint32_t n, struct pz_arena *arena,
-                                  struct pz_validation *v) {
+static enum pz_status make_totals(const struct pz_validation_point *points, uint32_t n,
+                                  struct pz_arena *arena, struct pz_validation *v) {
   struct pz_errors *list = pz_arena_alloc(arena, TOTALS, sizeof *list);
   if (!list) return PZ_NO_MEMORY;
   for (uint32_t k = 0; k < TOTALS; k++) {
@@ -118,11 +127,13 @@ static enum pz_status make_totals(const struct pz_point *points, uint32_t n, str
 
 /* ---- order of plans ------------------------------------------------------------------------- */
 
-static bool has_order(const struct pz_point *p) { return p->job && is_ok(p) && is_compared(p); }
+static bool has_order(const struct pz_validation_point *p) {
+  return p->job && is_ok(p) && is_compared(p);
+}
 
 /* Plans like that of point i, if none stands before it. */
-static uint32_t plans_like(const struct pz_point *points, uint32_t n, uint32_t i,
-                           const struct pz_point **plans) {
+static uint32_t plans_like(const struct pz_validation_point *points, uint32_t n, uint32_t i,
+                           const struct pz_validation_point **plans) {
   uint32_t found = 0;
   for (uint32_t j = 0; j < n; j++) {
     if (!has_order(&points[j]) || strcmp(points[j].job, points[i].job) != 0) continue;
@@ -132,7 +143,7 @@ static uint32_t plans_like(const struct pz_point *points, uint32_t n, uint32_t i
   return found;
 }
 
-static enum pz_status make_order(const struct pz_point *const *plans, uint32_t n,
+static enum pz_status make_order(const struct pz_validation_point *const *plans, uint32_t n,
                                  struct pz_arena *arena, struct pz_vec *orders) {
   double *x = pz_arena_alloc(arena, 4 * (size_t)n, sizeof *x);
   if (!x) return PZ_NO_MEMORY;
@@ -186,9 +197,9 @@ static enum pz_status make_order_means(const struct pz_vec *orders, struct pz_ve
   return orders->n == 0 || pz_vec_push(means, &all) ? PZ_OK : PZ_NO_MEMORY;
 }
 
-static enum pz_status make_orders(const struct pz_point *points, uint32_t n, struct pz_arena *arena,
-                                  struct pz_validation *v) {
-  const struct pz_point **plans = pz_arena_alloc(arena, n, sizeof *plans);
+static enum pz_status make_orders(const struct pz_validation_point *points, uint32_t n,
+                                  struct pz_arena *arena, struct pz_validation *v) {
+  const struct pz_validation_point **plans = pz_arena_alloc(arena, n, sizeof *plans);
   struct pz_vec orders, means;
   pz_vec_init(&orders, arena, sizeof(struct pz_plan_order));
   pz_vec_init(&means, arena, sizeof(struct pz_order_mean));
@@ -303,8 +314,8 @@ enum pz_status pz_limits_check(struct pz_arena *arena, struct pz_validation *v) 
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-enum pz_status pz_validation_make(const struct pz_point *points, uint32_t n, struct pz_arena *arena,
-                                  struct pz_validation *out) {
+enum pz_status pz_validation_make(const struct pz_validation_point *points, uint32_t n,
+                                  struct pz_arena *arena, struct pz_validation *out) {
   struct pz_validation v = {.points = points, .n_points = n};
   struct pz_vec groups, apart;
   pz_vec_init(&groups, arena, sizeof(struct pz_errors));
@@ -360,12 +371,12 @@ static enum pz_status read_limits(const struct pz_validate_options *o, bool ship
   return status;
 }
 
-enum pz_status pz_validate(const struct pz_validate_options *o, struct pz_arena *arena,
-                           struct pz_validation *out, struct pz_error *err) {
+static enum pz_status validate_in(const struct pz_validate_options *o, struct pz_arena *arena,
+                                  struct pz_validation *out, struct pz_error *err) {
   struct pz_vec points;
   struct pz_point_reader r = {.points = &points, .threads = o->threads, .err = err};
   bool shipped = !o->ops && (!o->runs || !o->runs[0]);
-  pz_vec_init(&points, arena, sizeof(struct pz_point));
+  pz_vec_init(&points, arena, sizeof(struct pz_validation_point));
   enum pz_status status = shipped ? read_shipped(&r) : PZ_OK;
   for (const char *const *path = o->runs; path && *path && status == PZ_OK; path++)
     status = read_file(&r, *path, NULL);
@@ -379,4 +390,39 @@ enum pz_status pz_validate(const struct pz_validate_options *o, struct pz_arena 
     status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the validation");
   if (status == PZ_OK) *out = v;
   return status;
+}
+
+/* A validation with the memory behind it. */
+struct owned {
+  struct pz_validation v; /* the first: what the caller has */
+  struct pz_arena arena;
+};
+
+struct pz_validate_options pz_validate_options_default(void) {
+  return (struct pz_validate_options){.size = sizeof(struct pz_validate_options), .chip = "h200"};
+}
+
+enum pz_status pz_validate(const struct pz_validate_options *options, struct pz_validation **out,
+                           struct pz_error *err) {
+  struct pz_validate_options o = pz_validate_options_default();
+  enum pz_status status = pz_sized_take(&o, sizeof o, options, "pz_validate_options_default", err);
+  if (status == PZ_OK) status = pz_need(out, "out", err);
+  if (status == PZ_OK) status = pz_need(o.chip, "chip", err);
+  if (status != PZ_OK) return status;
+  struct owned *made = pz_calloc(1, sizeof *made);
+  if (!made) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the validation");
+  pz_arena_init(&made->arena, NULL);
+  status = validate_in(&o, &made->arena, &made->v, err);
+  if (status == PZ_OK)
+    *out = &made->v;
+  else
+    pz_validation_free(&made->v);
+  return status;
+}
+
+void pz_validation_free(struct pz_validation *v) {
+  struct owned *made = (struct owned *)(void *)v;
+  if (!v) return;
+  pz_arena_release(&made->arena);
+  pz_free(made);
 }

@@ -12,7 +12,6 @@
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static const char *const kind_names[] = {"run", "passes", "operator", NULL};
 static const char *const limited_names[] = {"mean_error",       "memory_error", "not_predicted",
                                             "rank_correlation", "regret",       NULL};
 
@@ -20,7 +19,7 @@ static const char *const limited_names[] = {"mean_error",       "memory_error", 
 #define E_AS(f, t, name) PZ_FIELD_AS(struct pz_errors, f, t, name)
 static const struct pz_field error_fields[] = {
     E_AS(name, PZ_FIELD_TEXT, "group"),
-    PZ_FIELD_NAMED(struct pz_errors, kind, "kind", kind_names),
+    PZ_FIELD_NAMED(struct pz_errors, kind, "kind", pz_point_kind_names),
     E_AS(n, PZ_FIELD_COUNT, "rows"),
     E(not_predicted, PZ_FIELD_COUNT),
     E_AS(mean, PZ_FIELD_REAL_OR_NULL, "mean_error"),
@@ -56,9 +55,9 @@ static const struct pz_field broken_fields[] = {
     PZ_FIELD(struct pz_broken_limit, limit, PZ_FIELD_REAL)};
 static const struct pz_record broken_record = PZ_RECORD(broken_fields, struct pz_broken_limit);
 
-#define P(f, t) PZ_FIELD(struct pz_point, f, t)
+#define P(f, t) PZ_FIELD(struct pz_validation_point, f, t)
 static const struct pz_field point_fields[] = {
-    PZ_FIELD_NAMED(struct pz_point, kind, "kind", kind_names),
+    PZ_FIELD_NAMED(struct pz_validation_point, kind, "kind", pz_point_kind_names),
     P(id, PZ_FIELD_TEXT),
     P(group, PZ_FIELD_TEXT),
     P(quality, PZ_FIELD_TEXT),
@@ -73,8 +72,8 @@ static const struct pz_field point_fields[] = {
     P(predicted_s, PZ_FIELD_REAL),
     P(measured_bytes, PZ_FIELD_REAL),
     P(predicted_bytes, PZ_FIELD_REAL),
-    PZ_FIELD_AS(struct pz_point, reason, PZ_FIELD_TEXT, "not_predicted")};
-static const struct pz_record point_record = PZ_RECORD(point_fields, struct pz_point);
+    PZ_FIELD_AS(struct pz_validation_point, reason, PZ_FIELD_TEXT, "not_predicted")};
+static const struct pz_record point_record = PZ_RECORD(point_fields, struct pz_validation_point);
 
 #define V(f, name, record) PZ_FIELD_MANY(struct pz_validation, f, PZ_FIELD_LIST, name, record)
 static const struct pz_field validation_fields[] = {
@@ -134,7 +133,7 @@ static void put_groups(const struct pz_validation *v, FILE *out) {
         "rank_correlation,regret\n",
         out);
   for (uint32_t i = 0; i < v->n_groups; i++)
-    put_errors(kind_names[v->groups[i].kind], &v->groups[i], out);
+    put_errors(pz_point_kind_names[v->groups[i].kind], &v->groups[i], out);
   for (uint32_t i = 0; i < v->n_totals; i++) put_errors("total", &v->totals[i], out);
   for (uint32_t i = 0; i < v->n_apart; i++) put_errors("quality not ok", &v->apart[i], out);
   for (uint32_t i = 0; i < v->n_orders; i++)
@@ -151,9 +150,15 @@ static void put_known(double x, FILE *out) {
   fputc(',', out);
 }
 
-static void put_point(const struct pz_point *p, FILE *out) {
-  const char *const texts[] = {kind_names[p->kind], p->group, p->id,  p->quality, p->chip,
-                               p->framework,        p->model, p->plan};
+static void put_point(const struct pz_validation_point *p, FILE *out) {
+  const char *const texts[] = {pz_point_kind_names[p->kind],
+                               p->group,
+                               p->id,
+                               p->quality,
+                               p->chip,
+                               p->framework,
+                               p->model,
+                               p->plan};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) put_text(texts[i], out);
   fprintf(out, "%lld,%lld,", (long long)p->devices, (long long)p->batch);
   put_known(p->measured_s, out);
@@ -219,12 +224,12 @@ static void put_limits(const struct pz_validation *v, FILE *out) {
 
 /* ---- expected errors ------------------------------------------------------------------------ */
 
-static bool is_counted(const struct pz_point *p) {
+static bool is_counted(const struct pz_validation_point *p) {
   return p->kind == PZ_POINT_RUN && strcmp(p->quality, "ok") == 0 && p->predicted_s > 0 &&
          p->measured_s > 0;
 }
 
-static bool same_kind(const struct pz_point *a, const struct pz_point *b) {
+static bool same_kind(const struct pz_validation_point *a, const struct pz_validation_point *b) {
   return strcmp(pz_chip_line(a->chip), pz_chip_line(b->chip)) == 0 &&
          strcmp(a->framework, b->framework) == 0 && a->one_node == b->one_node &&
          strcmp(a->work, b->work) == 0;
@@ -232,10 +237,10 @@ static bool same_kind(const struct pz_point *a, const struct pz_point *b) {
 
 /* A line for the runs like point i; none if one of them stands before it. */
 static void put_kind(const struct pz_validation *v, uint32_t i, FILE *out) {
-  const struct pz_point *p = &v->points[i];
+  const struct pz_validation_point *p = &v->points[i];
   double mean = 0, bias = 0, n = 0;
   for (uint32_t j = 0; j < v->n_points; j++) {
-    const struct pz_point *q = &v->points[j];
+    const struct pz_validation_point *q = &v->points[j];
     if (!is_counted(q) || !same_kind(p, q)) continue;
     if (j < i) return;
     double e = q->predicted_s / q->measured_s - 1;

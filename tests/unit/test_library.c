@@ -278,6 +278,128 @@ static void placements_are_predictions(void **state) {
   pz_training_plans_free(p);
 }
 
+/* ---- texts, parts, and why nothing fits ----------------------------------------------------- */
+
+static void descriptions_are_read_back(void **state) {
+  (void)state;
+  struct pz_chip c, again;
+  struct pz_cluster net, net_again;
+  char *text = NULL;
+  for (size_t i = 0; pz_chip_preset_name(i); i++) {
+    assert_int_equal(pz_chip_load(pz_chip_preset_name(i), &c, NULL), PZ_OK);
+    assert_int_equal(pz_chip_text(&c, &text, NULL), PZ_OK);
+    assert_int_equal(pz_chip_parse("x", text, strlen(text), &again, NULL), PZ_OK);
+    assert_true(again.clock_hz == c.clock_hz && again.tensor.cores == c.tensor.cores &&
+                again.calibration.n_kernels == c.calibration.n_kernels);
+    pz_text_free(text);
+  }
+  for (size_t i = 0; pz_cluster_preset_name(i); i++) {
+    assert_int_equal(pz_cluster_load(pz_cluster_preset_name(i), &net, NULL), PZ_OK);
+    assert_int_equal(pz_cluster_text(&net, &text, NULL), PZ_OK);
+    assert_int_equal(pz_cluster_parse("x", text, strlen(text), &net_again, NULL), PZ_OK);
+    assert_true(net_again.devices == net.devices && net_again.n_levels == net.n_levels);
+    pz_text_free(text);
+  }
+  refused(pz_chip_text(NULL, &text, &err), PZ_BAD_USE);
+  refused(pz_chip_text(&c, NULL, &err), PZ_BAD_USE);
+  refused(pz_cluster_text(&net, NULL, &err), PZ_BAD_USE);
+  c.clock_hz = (double)NAN;
+  refused(pz_chip_text(&c, &text, &err), PZ_BAD_INPUT);
+  pz_text_free(NULL);
+}
+
+static void defaults_are_those_of_the_chip(void **state) {
+  (void)state;
+  static const struct {
+    const char *chip, *framework;
+    bool built;
+  } rows[] = {
+      {"h100", "megatron", true}, {"tpuv4-real", "maxtext", true}, {"tpuv4", "maxtext", false}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct pz_chip c;
+    assert_int_equal(pz_chip_load(rows[i].chip, &c, NULL), PZ_OK);
+    assert_string_equal(pz_framework_default(&c), rows[i].framework);
+    assert_int_equal(pz_chip_built(&c), rows[i].built);
+  }
+}
+
+/* Parts add up to the whole; stages have all layers. */
+static void plans_are_told(void **state) {
+  (void)state;
+  struct pz_training_options o = pz_training_options_default();
+  struct pz_training_run *r = NULL;
+  struct pz_chip c;
+  const struct pz_part_info *part;
+  char text[200];
+  double sum = 0;
+  int64_t layers = 0;
+  o.tp = 2;
+  o.pp = 4;
+  o.dp = 2;
+  o.batch = 16;
+  assert_int_equal(pz_chip_load("h100", &c, NULL), PZ_OK);
+  assert_int_equal(pz_training_predict("llama2-7b", &c, NULL, &o, &r, NULL), PZ_OK);
+  assert_string_equal(pz_training_run_text(r, text, sizeof text),
+                      "tp 2 sp, pp 4, dp 2, mbs 1, zero 0, recompute none");
+  assert_string_equal(pz_training_run_text(r, text, 5), "tp 2");
+  for (int64_t k = 0; k < o.pp; k++) layers += pz_training_run_stage(r, k).layers;
+  assert_int_equal(layers, r->layers);
+  for (size_t i = 0; (part = pz_time_part_at(i)); i++) {
+    double x;
+    memcpy(&x, (const char *)&r->p.parts + part->offset, sizeof x);
+    sum += x;
+    assert_true(part->key[0] && part->label[0]);
+  }
+  assert_true(fabs(sum / r->p.step_s - 1) < 1e-9);
+  sum = 0;
+  for (size_t i = 0; (part = pz_memory_part_at(i)); i++) {
+    double x;
+    memcpy(&x, (const char *)&r->p.peak + part->offset, sizeof x);
+    sum += x;
+  }
+  assert_true(fabs(sum / r->p.peak_bytes - 1) < 1e-9);
+  pz_training_run_free(r);
+}
+
+static void what_would_fit_is_told(void **state) {
+  (void)state;
+  struct pz_training_place_options o = pz_training_place_options_default();
+  struct pz_training_plans *p = NULL;
+  struct pz_error told = {0};
+  struct pz_chip c;
+  assert_int_equal(pz_chip_load("h100", &c, NULL), PZ_OK);
+  o.devices = 8;
+  o.batch = 16;
+  assert_int_equal(pz_training_place("llama3-70b", &c, NULL, &o, &p, NULL), PZ_OK);
+  assert_int_equal(p->n, 0);
+  assert_int_equal(pz_training_nothing_fits("llama3-70b", &c, NULL, &o, false, p, &told),
+                   PZ_NO_ANSWER);
+  assert_non_null(strstr(told.message, "Fits with: --devices "));
+  refused(pz_training_nothing_fits(NULL, &c, NULL, &o, false, p, &err), PZ_BAD_USE);
+  refused(pz_training_nothing_fits("gpt2", NULL, NULL, &o, false, p, &err), PZ_BAD_USE);
+  refused(pz_training_nothing_fits("gpt2", &c, NULL, &o, false, NULL, &err), PZ_BAD_USE);
+  o.size = 1;
+  refused(pz_training_nothing_fits("gpt2", &c, NULL, &o, false, p, &err), PZ_BAD_USE);
+  pz_training_plans_free(p);
+}
+
+static void validations_are_checked(void **state) {
+  (void)state;
+  struct pz_validate_options o = pz_validate_options_default();
+  struct pz_validation *v = NULL;
+  const char *const runs[] = {PHAZE_TEST_DATA "/no-such.csv", NULL};
+  refused(pz_validate(&o, NULL, &err), PZ_BAD_USE);
+  o.runs = runs;
+  refused(pz_validate(&o, &v, &err), PZ_IO);
+  o = pz_validate_options_default();
+  o.chip = NULL;
+  refused(pz_validate(&o, &v, &err), PZ_BAD_USE);
+  o.size = 3;
+  refused(pz_validate(&o, &v, &err), PZ_BAD_USE);
+  assert_null(v);
+  pz_validation_free(NULL);
+}
+
 static void predictions_are_checked(void **state) {
   (void)state;
   struct pz_training_options o = pz_training_options_default();
@@ -604,6 +726,11 @@ int main(void) {
       cmocka_unit_test(plans_are_checked),
       cmocka_unit_test(placements_are_checked),
       cmocka_unit_test(placements_are_predictions),
+      cmocka_unit_test(descriptions_are_read_back),
+      cmocka_unit_test(defaults_are_those_of_the_chip),
+      cmocka_unit_test(plans_are_told),
+      cmocka_unit_test(what_would_fit_is_told),
+      cmocka_unit_test(validations_are_checked),
       cmocka_unit_test(predictions_are_checked),
       cmocka_unit_test(studies_are_checked),
       cmocka_unit_test(spaces_are_checked),

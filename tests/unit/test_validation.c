@@ -51,30 +51,30 @@ static void regret_is_what_the_choice_costs(void **state) {
 
 /* ---- groups and limits ---------------------------------------------------------------------- */
 
-static struct pz_point point_of(const char *group, const char *job, double measured,
-                                double predicted) {
-  return (struct pz_point){.kind = PZ_POINT_RUN,
-                           .id = "run",
-                           .group = group,
-                           .quality = "ok",
-                           .chip = "a100-80",
-                           .framework = "megatron",
-                           .model = "m",
-                           .shape = "s",
-                           .plan = "p",
-                           .job = job,
-                           .devices = 8,
-                           .dense = true,
-                           .measured_s = measured,
-                           .predicted_s = predicted,
-                           .reason = ""};
+static struct pz_validation_point point_of(const char *group, const char *job, double measured,
+                                           double predicted) {
+  return (struct pz_validation_point){.kind = PZ_POINT_RUN,
+                                      .id = "run",
+                                      .group = group,
+                                      .quality = "ok",
+                                      .chip = "a100-80",
+                                      .framework = "megatron",
+                                      .model = "m",
+                                      .shape = "s",
+                                      .plan = "p",
+                                      .job = job,
+                                      .devices = 8,
+                                      .dense = true,
+                                      .measured_s = measured,
+                                      .predicted_s = predicted,
+                                      .reason = ""};
 }
 
 static void groups_have_means_of_what_was_compared(void **state) {
   (void)state;
   struct pz_arena arena;
   struct pz_validation v;
-  struct pz_point p[8];
+  struct pz_validation_point p[8];
   for (int i = 0; i < 5; i++) p[i] = point_of("a", "job", 10 + i, i == 0 ? 11 : 10 + i);
   p[4].predicted_s = 7; /* of 14: predicted fastest, measured slowest */
   p[5] = point_of("a", "other", 5, 0);
@@ -103,7 +103,7 @@ static void groups_have_means_of_what_was_compared(void **state) {
 }
 
 static struct pz_validation with_limits(struct pz_arena *arena, const char *rows) {
-  static struct pz_point p[2];
+  static struct pz_validation_point p[2];
   struct pz_validation v;
   struct pz_error err = {0};
   char text[300];
@@ -196,29 +196,23 @@ static void tables_are_utf8(void **state) {
 
 /* ---- the shipped data ----------------------------------------------------------------------- */
 
-struct shipped {
-  struct pz_arena arena;
-  struct pz_validation v;
-};
-
 static int validate_shipped(void **state) {
-  static struct shipped s;
-  struct pz_validate_options o = {.chip = "h200", .threads = 2};
+  struct pz_validate_options o = pz_validate_options_default();
+  struct pz_validation *v = NULL;
   struct pz_error err = {0};
-  pz_arena_init(&s.arena, NULL);
-  if (pz_validate(&o, &s.arena, &s.v, &err) != PZ_OK) fail_msg("%s", err.message);
-  *state = &s;
+  o.threads = 2;
+  if (pz_validate(&o, &v, &err) != PZ_OK) fail_msg("%s", err.message);
+  *state = v;
   return 0;
 }
 
 static int release_shipped(void **state) {
-  struct shipped *s = *state;
-  pz_arena_release(&s->arena);
+  pz_validation_free(*state);
   return 0;
 }
 
 static void shipped_groups_are_within_limits(void **state) {
-  const struct pz_validation *v = &((struct shipped *)*state)->v;
+  const struct pz_validation *v = *state;
   assert_true(v->n_points > 1000 && v->n_orders >= 10 && v->n_limits > 20);
   for (uint32_t i = 0; i < v->n_broken; i++)
     print_message("  %s: %g, limit %g\n", v->broken[i].group, v->broken[i].value,
@@ -247,7 +241,7 @@ static const char *read_line(const char *at, struct line *l) {
 
 /* Numbers have three digits: compilers may round the last one differently. */
 static void expected_errors_are_those_of_now(void **state) {
-  const struct pz_validation *v = &((struct shipped *)*state)->v;
+  const struct pz_validation *v = *state;
   const char *kept = pz_embedded_text(pz_embedded_expected, "expected_error");
   static const char again[] =
       "src/place/expected_error.csv is not what validation finds now; make it "

@@ -1,29 +1,33 @@
-/* phaze place --semantics training where no plan fits: what lacks memory, and the smallest changes
- * after which one does, each found by a search of its own. */
+/* A placement where no plan fits: what lacks memory, and the smallest changes after which one does,
+ * each found by a search of its own. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/place_training.h"
+#include "core/sized.h"
 #include "core/text.h"
 #include "cost/constants.h"
-#include "place/found_plan.h"
+#include "place/prediction_parts.h"
 #include "place/training.h"
 
 enum { MOST_TIMES = 64, LEAST_SEQ = 128 };
 
-/* The message as it grows. */
+/* The question, and the message as it grows. */
 struct answer {
-  struct pz_place_job *j;
+  const char *model;
+  const struct pz_chip *chip;
+  const struct pz_cluster *net;
+  const struct pz_training_place_options *asked;
+  bool weak;
   char changes[560];
   size_t n;
 };
 
 static void add_change(struct answer *a, const char *change, const struct pz_training_run *r) {
-  const char *plan = pz_found_plan_text(r, &a->j->arena);
+  char plan[256];
   int n = snprintf(a->changes + a->n, sizeof a->changes - a->n, "%s%s (%s)", a->n ? "; " : "",
-                   change, plan ? plan : "");
+                   change, pz_training_run_text(r, plan, sizeof plan));
   if (n > 0 && (size_t)n < sizeof a->changes - a->n)
     a->n += (size_t)n;
   else
@@ -36,7 +40,7 @@ static enum pz_status try_change(struct answer *a, const struct pz_chip *chip,
                                  bool *fits) {
   struct pz_training_plans *p = NULL;
   struct pz_error why = {0};
-  enum pz_status status = pz_place_search(a->j, chip, o, &p, &why);
+  enum pz_status status = pz_training_place(a->model, chip, a->net, o, &p, &why);
   *fits = status == PZ_OK && p->n > 0;
   if (*fits) add_change(a, change, p->runs[0]);
   pz_training_plans_free(p);
@@ -47,7 +51,7 @@ static enum pz_status try_change(struct answer *a, const struct pz_chip *chip,
 
 /* A field that was pinned, searched again. */
 static enum pz_status try_pins(struct answer *a) {
-  struct pz_training_place_options o = a->j->options;
+  struct pz_training_place_options o = *a->asked;
   const struct {
     const char *name;
     int64_t *field;
@@ -68,14 +72,14 @@ static enum pz_status try_pins(struct answer *a) {
     if (pinned == PZ_FREE) continue;
     *pins[i].field = PZ_FREE;
     snprintf(change, sizeof change, "without --%s", pins[i].name);
-    status = try_change(a, &a->j->machine.chip, &o, change, &fits);
+    status = try_change(a, a->chip, &o, change, &fits);
     *pins[i].field = pinned;
   }
   return status;
 }
 
 static enum pz_status try_devices(struct answer *a) {
-  struct pz_training_place_options o = a->j->options;
+  struct pz_training_place_options o = *a->asked;
   int64_t devices = o.devices;
   enum pz_status status = PZ_OK;
   bool fits = false;
@@ -83,31 +87,31 @@ static enum pz_status try_devices(struct answer *a) {
     char change[48];
     o.devices = devices * times;
     if (o.devices > 1 << 24) break;
-    if (a->j->q->t->batch_per_device) o.batch = a->j->options.batch * times;
+    if (a->weak) o.batch = a->asked->batch * times;
     snprintf(change, sizeof change, "--devices %" PRId64, o.devices);
-    status = try_change(a, &a->j->machine.chip, &o, change, &fits);
+    status = try_change(a, a->chip, &o, change, &fits);
   }
   return status;
 }
 
 static enum pz_status try_hbm(struct answer *a, double least_bytes) {
-  struct pz_chip chip = a->j->machine.chip;
+  struct pz_chip chip = *a->chip;
   double gib = ceil(least_bytes / pz_constants_default.usable_part / 0x1p30);
   char change[48];
   bool fits;
   chip.hbm.bytes_per_stack = (int64_t)ceil(gib * 0x1p30 / (double)chip.hbm.stacks);
   snprintf(change, sizeof change, "--hbm %.0f", gib);
-  return try_change(a, &chip, &a->j->options, change, &fits);
+  return try_change(a, &chip, a->asked, change, &fits);
 }
 
 static enum pz_status try_seq(struct answer *a, int64_t seq) {
-  struct pz_training_place_options o = a->j->options;
+  struct pz_training_place_options o = *a->asked;
   enum pz_status status = PZ_OK;
   bool fits = false;
   for (o.seq = seq / 2; o.seq >= LEAST_SEQ && !fits && status == PZ_OK; o.seq /= 2) {
     char change[48];
     snprintf(change, sizeof change, "--seq %" PRId64, o.seq);
-    status = try_change(a, &a->j->machine.chip, &o, change, &fits);
+    status = try_change(a, a->chip, &o, change, &fits);
   }
   return status;
 }
@@ -129,30 +133,50 @@ static const char *framework_note(const struct pz_training_run *r) {
              : "";
 }
 
-enum pz_status pz_place_nothing_fits(struct pz_place_job *j, const struct pz_training_plans *p) {
-  struct answer a = {.j = j};
-  const struct pz_training_run *r = p->least;
-  char name[120];
-  if (!r)
-    return pz_fail(j->err, PZ_BAD_USE,
-                   "no plan has these degrees on %" PRId64 " devices with a batch of %" PRId64
-                   "; accepted: vpp whose chunks divide the layers, with microbatches that stages "
-                   "divide, and a ZeRO stage that the framework has",
-                   j->options.devices, j->options.batch);
-  enum pz_status status = try_pins(&a);
-  if (status == PZ_OK) status = try_devices(&a);
-  if (status == PZ_OK) status = try_hbm(&a, r->p.peak_bytes);
-  if (status == PZ_OK && !a.n) status = try_seq(&a, r->plan.seq);
-  if (status != PZ_OK) return status;
+static enum pz_status tell_changes(const struct answer *a, const struct pz_training_run *r,
+                                   struct pz_error *err) {
   const struct pz_part_info *part = largest_part(&r->p.peak);
-  const char *plan = pz_found_plan_text(r, &j->arena);
-  return pz_fail(j->err, PZ_NO_ANSWER,
-                 "no plan of %s fits on %" PRId64
-                 " x %s: the least is %.1f GB a device of %.1f GB usable "
-                 "(%s), most of it %s, %.1f GB%s. Fits with: %s",
-                 pz_text_plain(pz_text_copy(name, sizeof name, j->q->model)), j->options.devices,
-                 j->machine.chip.name, r->p.peak_bytes / 1e9,
-                 r->hbm_bytes * pz_constants_default.usable_part / 1e9, plan ? plan : "",
-                 part->label, pz_memory_part(&r->p.peak, part) / 1e9, framework_note(r),
-                 a.n ? a.changes : "no single change of devices, HBM or sequence length");
+  char name[120], plan[256];
+  return pz_fail(
+      err, PZ_NO_ANSWER,
+      "no plan of %s fits on %" PRId64 " x %s: the least is %.1f GB a device of %.1f GB usable "
+      "(%s), most of it %s, %.1f GB%s. Fits with: %s",
+      pz_text_plain(pz_text_copy(name, sizeof name, a->model)), a->asked->devices, a->chip->name,
+      r->p.peak_bytes / 1e9, r->hbm_bytes * pz_constants_default.usable_part / 1e9,
+      pz_training_run_text(r, plan, sizeof plan), part->label,
+      pz_memory_part(&r->p.peak, part) / 1e9, framework_note(r),
+      a->n ? a->changes : "no single change of devices, HBM or sequence length");
+}
+
+/* PZ_BAD_USE where the question is not one that nothing fits. */
+static enum pz_status check_question(const struct answer *a, const struct pz_training_plans *p,
+                                     struct pz_error *err) {
+  enum pz_status status = pz_need(a->model, "model", err);
+  if (status == PZ_OK) status = pz_need(a->chip, "chip", err);
+  if (status == PZ_OK) status = pz_need(p, "plans", err);
+  if (status == PZ_OK && p->n) status = pz_fail(err, PZ_BAD_USE, "a plan fits");
+  if (status == PZ_OK && !p->least)
+    status = pz_fail(err, PZ_BAD_USE,
+                     "no plan has these degrees on %" PRId64 " devices with a batch of %" PRId64
+                     "; accepted: vpp whose chunks divide the layers, with microbatches that "
+                     "stages divide, and a ZeRO stage that the framework has",
+                     a->asked->devices, a->asked->batch);
+  return status;
+}
+
+enum pz_status pz_training_nothing_fits(const char *model, const struct pz_chip *chip,
+                                        const struct pz_cluster *net,
+                                        const struct pz_training_place_options *options, bool weak,
+                                        const struct pz_training_plans *p, struct pz_error *err) {
+  struct pz_training_place_options o = pz_training_place_options_default();
+  struct answer a = {.model = model, .chip = chip, .net = net, .asked = &o, .weak = weak};
+  enum pz_status status =
+      pz_sized_take(&o, sizeof o, options, "pz_training_place_options_default", err);
+  if (status == PZ_OK) status = check_question(&a, p, err);
+  if (status == PZ_OK) status = try_pins(&a);
+  if (status == PZ_OK) status = try_devices(&a);
+  if (status == PZ_OK) status = try_hbm(&a, p->least->p.peak_bytes);
+  if (status == PZ_OK && !a.n) status = try_seq(&a, p->least->plan.seq);
+  if (status == PZ_NO_MEMORY) return pz_fail(err, status, "out of memory for the plans");
+  return status == PZ_OK ? tell_changes(&a, p->least, err) : status;
 }

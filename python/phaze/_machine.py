@@ -1,0 +1,367 @@
+"""Chips, networks, design spaces and models: what a question is about."""
+from __future__ import annotations
+
+import functools
+import json
+import os
+import warnings
+from typing import Any, Dict, List, Mapping, Optional, Union
+
+from . import _records as records
+from ._errors import call
+from ._phaze import ffi, lib
+from ._values import Options, Record, _enumerator, _text, as_json, frame, scalars
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+class PhazeWarning(UserWarning):
+    """What the user should know of an answer."""
+
+
+def _all_names(at) -> List[str]:
+    found: List[str] = []
+    while at(len(found)):
+        found.append(_text(at(len(found))))
+    return found
+
+
+def models() -> List[str]:
+    """Names of the built-in models.  Every call that takes a model also takes the path of a Hugging
+    Face config.json or of an ONNX file.
+
+    >>> import phaze
+    >>> "llama3-70b" in phaze.models()
+    True
+    """
+    return _all_names(lib.pz_preset_name)
+
+
+def chips() -> List[str]:
+    """Names of the built-in chips.
+
+    >>> import phaze
+    >>> {"h100", "h200", "tpuv4"} <= set(phaze.chips())
+    True
+    """
+    return _all_names(lib.pz_chip_preset_name)
+
+
+def clusters() -> List[str]:
+    """Names of the built-in networks.
+
+    >>> import phaze
+    >>> "dgx-h100" in phaze.clusters()
+    True
+    """
+    return _all_names(lib.pz_cluster_preset_name)
+
+
+def spaces() -> List[str]:
+    """Names of the built-in design spaces.
+
+    >>> import phaze
+    >>> "paper" in phaze.spaces()
+    True
+    """
+    return _all_names(lib.pz_space_preset_name)
+
+
+def frameworks() -> List[str]:
+    """Names of the training frameworks whose habits are known.
+
+    >>> import phaze
+    >>> phaze.frameworks()[0]
+    'megatron'
+    """
+    return _all_names(lib.pz_framework_at)
+
+
+def _merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> Dict[str, Any]:
+    out = dict(old)
+    for k, v in new.items():
+        out[k] = _merged(out[k], v) if isinstance(v, Mapping) and isinstance(out.get(k), Mapping) else v
+    return out
+
+
+class _Described:
+    """A plain struct of C that has a JSON description: a chip or a network."""
+
+    _struct = ""
+    _record: Any = None
+
+    def __init__(self, c):
+        self._c = c
+
+    @classmethod
+    def load(cls, name: Path):
+        """A built-in one by name, or the file of a description."""
+        c = ffi.new(f"struct {cls._struct} *")
+        call(getattr(lib, f"{cls._struct}_load"), os.fsencode(name), c)
+        return cls(c)
+
+    @classmethod
+    def from_dict(cls, description: Mapping[str, Any]):
+        """From a description as its JSON file has it."""
+        return cls.from_json(as_json(description))
+
+    @classmethod
+    def from_json(cls, text: Union[str, bytes], name: str = "description"):
+        """From the text of a description; `name` stands for it in messages."""
+        data = text.encode() if isinstance(text, str) else text
+        c = ffi.new(f"struct {cls._struct} *")
+        call(getattr(lib, f"{cls._struct}_parse"), name.encode(), data, len(data), c)
+        return cls(c)
+
+    @classmethod
+    def _copy(cls, c):
+        return cls(ffi.new(f"struct {cls._struct} *", c))
+
+    @classmethod
+    def of(cls, given):
+        """What a caller gave: an object, a name, a path or a dict."""
+        if isinstance(given, cls):
+            return given
+        return cls.from_dict(given) if isinstance(given, Mapping) else cls.load(given)
+
+    def to_dict(self) -> Dict[str, Any]:
+        """The description, as from_dict takes it."""
+        text = ffi.new("char **")
+        call(getattr(lib, f"{self._struct}_text"), self._c, text)
+        try:
+            return json.loads(_text(text[0]) or "")
+        finally:
+            lib.pz_text_free(text[0])
+
+    def replace(self, **changes: Any):
+        """Another one with some fields of the description changed; dicts change the fields that they
+        name."""
+        return self.from_dict(_merged(self.to_dict(), changes))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        fields = self.__dict__.setdefault("_fields", None) or self._record._read(self._c)
+        self._fields = fields
+        try:
+            return getattr(fields, name)
+        except AttributeError:
+            raise AttributeError(f"{type(self).__name__} has no field {name!r}; it has: "
+                                 + ", ".join(vars(fields))) from None
+
+    def __dir__(self) -> List[str]:
+        return [*super().__dir__(), *self._record.__annotations__]
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    def __reduce__(self):
+        return type(self).from_dict, (self.to_dict(),)
+
+
+class Chip(_Described):
+    """A chip: its fields are attributes, as in struct pz_chip of phaze.h.
+
+    >>> import phaze
+    >>> chip = phaze.Chip.load("h100")
+    >>> chip.tensor.cores, chip.hbm.stacks, chip.built
+    (132, 5, True)
+    >>> more = chip.replace(name="h100-6", hbm={"stacks": 6})
+    >>> more.hbm_bytes / chip.hbm_bytes
+    1.2
+    >>> round(more.bill().area_mm2) >= round(chip.bill().area_mm2)
+    True
+    """
+
+    _struct = "pz_chip"
+    _record = records.ChipFields
+
+    @property
+    def built(self) -> bool:
+        """Training frameworks run on it: a GPU, or one whose speed was measured."""
+        return bool(lib.pz_chip_built(self._c))
+
+    @property
+    def flop_per_s(self) -> float:
+        """Peak of its matrix products, 16 bit."""
+        return lib.pz_chip_tensor_flop_per_s(self._c)
+
+    @property
+    def hbm_bytes(self) -> int:
+        return lib.pz_chip_hbm_bytes(self._c)
+
+    @property
+    def hbm_bytes_per_s(self) -> float:
+        return lib.pz_chip_hbm_bytes_per_s(self._c)
+
+    @property
+    def framework(self) -> str:
+        """The framework that is taken for it where none is named."""
+        return _text(lib.pz_framework_default(self._c)) or ""
+
+    def bill(self, constants: str = "likely") -> records.Bill:
+        """Area, power and price; `constants`: likely, low or high."""
+        ranges = {"likely": lib.PZ_BILL_LIKELY, "low": lib.PZ_BILL_LOW, "high": lib.PZ_BILL_HIGH}
+        return records.Bill._read(lib.pz_chip_bill(self._c, ranges[constants]))
+
+
+class Cluster(_Described):
+    """A network: levels of groups of devices, as in struct pz_cluster of phaze.h.
+
+    >>> import phaze
+    >>> net = phaze.Cluster.load("dgx-h100")
+    >>> net.level[0].devices
+    8
+    >>> slow = net.replace(name="slow", levels=[net.to_dict()["levels"][0],
+    ...                    {**net.to_dict()["levels"][1], "bytes_per_s": 12.5e9}])
+    >>> slow.level[1].bytes_per_s
+    12500000000.0
+    """
+
+    _struct = "pz_cluster"
+    _record = records.ClusterFields
+
+    def reaching(self, devices: int, option: str = "devices") -> "Cluster":
+        """With at least so many devices: one that scales grows at its outermost level."""
+        grown = Cluster._copy(self._c[0])
+        call(lib.pz_cluster_reach, grown._c, devices, option.encode())
+        return grown
+
+
+class Space(Record):
+    """A design space: values of each axis, and the chips within the area budget.
+
+    >>> import phaze
+    >>> s = phaze.Space.load("paper", budget=100)
+    >>> s.base, s.axes["rows"][:3], s.chips < s.points
+    ('tpuv4', [2, 4, 8], True)
+    """
+
+    name: str
+    about: str
+    base: str
+    axes: Dict[str, List[int]]
+    points: int
+    chips: int
+    budget_mm2: float
+
+    @classmethod
+    def load(cls, space: Union[Path, Mapping[str, Any]], budget: Union[str, float, None] = None) -> "Space":
+        """A built-in space by name, a space.json file, or such a description as a dict.  `budget`: a
+        chip whose area it is, or mm2."""
+        c = ffi.new("struct pz_space *")
+        if isinstance(space, Mapping):
+            text = as_json(space)
+            call(lib.pz_space_parse, b"space", text, len(text), c)
+        else:
+            call(lib.pz_space_load, os.fsencode(space), c)
+        if budget is not None:
+            call(lib.pz_space_set_budget, c, str(budget).encode())
+        n = ffi.new("uint32_t *")
+        call(lib.pz_space_count, c, n)
+        axes = {_text(lib.pz_axis_name(a)): list(c.value[a][0:c.n[a]]) for a in range(lib.PZ_AXES)}
+        return cls(name=_text(c.name), about=_text(c.about), base=_text(c.base.name), axes=axes,
+                   points=lib.pz_space_grid(c), chips=n[0], budget_mm2=c.budget_um2 / 1e6)
+
+
+class Workload:
+    """The operators of a model, forward and backward, on one device.
+
+    >>> import phaze
+    >>> w = phaze.Workload.load("gpt2-xl", mbs=4)
+    >>> w.hidden, w.totals.model_params
+    (1600, 1557611200)
+    >>> [layer.name for layer in w.layers]
+    ['embedding', 'block', 'head']
+    """
+
+    def __init__(self, c):
+        self._c = c
+
+    @classmethod
+    def load(cls, model: Path, **options: Any) -> "Workload":
+        """Build the graphs of a model.  Options: fields of struct pz_workload_options, as seq, mbs, tp,
+        ep, cp, kernels, attention, recompute; of an ONNX file also dims={"batch": 1}."""
+        o = Options("pz_workload_options", options, "Workload.load")
+        out = ffi.new("struct pz_workload **")
+        call(lib.pz_workload_load, os.fsencode(model), o.c, out)
+        c = ffi.gc(out[0], lib.pz_workload_free)
+        if c.warning:
+            warnings.warn(_text(c.warning), PhazeWarning, stacklevel=3)
+        return cls(c)
+
+    @functools.cached_property
+    def _record(self) -> records.Workload:
+        return records.Workload._read(self._c)
+
+    @functools.cached_property
+    def totals(self) -> records.Totals:
+        return records.Totals._read(self._c.totals)
+
+    @property
+    def model(self) -> str:
+        return _text(self._c.model) or ""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        value = getattr(self._c, name) if name in records.Workload.__annotations__ else None
+        return value if isinstance(value, (int, float, bool)) else getattr(self._record, name)
+
+    def operators(self) -> List[Dict[str, Any]]:
+        """A dict for every operator: layer, count, direction, and its fields."""
+        return [{"layer": layer.name, "count": layer.count,
+                 "direction": _enumerator("enum pz_direction", d), **scalars(op), **scalars(op.dims)}
+                for layer in self._record.layers for d in (0, 1) for op in layer.ops[d].op]
+
+    def to_dict(self) -> Dict[str, Any]:
+        return self._record.to_dict()
+
+    def to_frame(self):
+        """A row for every operator."""
+        return frame(self.operators())
+
+    def __repr__(self) -> str:
+        return f"Workload({self.model!r}, {self.totals.model_params:,} parameters)"
+
+
+def graph(model: Path, **options: Any) -> Workload:
+    """The operators of a model; the same as Workload.load.
+
+    >>> import phaze
+    >>> phaze.graph("gpt2")
+    Workload('gpt2', 124,439,808 parameters)
+    """
+    return Workload.load(model, **options)
+
+
+class Machine:
+    """A chip in its network, or with its own link."""
+
+    def __init__(self, chip, cluster, devices: int, option: str = "devices"):
+        self.chip = Chip.of(chip)
+        self.cluster: Optional[Cluster] = None
+        if cluster is not None:
+            self.cluster = Cluster.of(cluster).reaching(devices, option)
+        self.net = self.cluster._c if self.cluster else ffi.NULL
+
+    @property
+    def where(self) -> str:
+        return self.chip.name + (f" in {self.cluster.name}" if self.cluster else "")
+
+    def cost(self):
+        """Estimates for it."""
+        out = ffi.new("struct pz_cost **")
+        call(lib.pz_cost_new, self.chip._c, self.net, out)
+        return ffi.gc(out[0], lib.pz_cost_free)
+
+
+def of_device(w: Workload) -> int:
+    """Devices of the largest group that the operators of a workload join."""
+    o = w._c.options
+    return max(o.tp, o.ep, o.etp, o.cp, 1)

@@ -1,0 +1,491 @@
+"""Answers: records with what people ask of them: text, frames, plots."""
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, List, Optional, Sequence
+
+from . import _records as records
+from ._errors import call
+from ._machine import Chip, Cluster, Machine
+from ._phaze import ffi, lib
+from ._values import Options, Record, _text, frame, scalars
+
+# ---- words for people ------------------------------------------------------------------------
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns; a head that begins with > is right-aligned."""
+    right = [h.startswith(">") for h in heads]
+    lines = [[h.lstrip(">") for h in heads], *[[str(x) for x in r] for r in rows]]
+    width = [max(len(line[k]) for line in lines) for k in range(len(heads))]
+    return "\n".join("  ".join(x.rjust(w) if r else x.ljust(w) for x, w, r in zip(line, width, right))
+                     .rstrip() for line in lines)
+
+
+def seconds(x: float) -> str:
+    for unit, one in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if x >= one:
+            return f"{x / one:.4g} {unit}"
+    return f"{x / 1e-9:.3g} ns"
+
+
+def parts(at) -> List[records.PartInfo]:
+    found: List[records.PartInfo] = []
+    while at(len(found)):
+        found.append(records.PartInfo._read(at(len(found))))
+    return found
+
+
+TIME_PARTS = parts(lib.pz_time_part_at)
+MEMORY_PARTS = parts(lib.pz_memory_part_at)
+
+
+def stage_ranges(values: Sequence[str]) -> str:
+    """"9 a stage", or "stage 1: 9; stages 2-7: 10"."""
+    if len(set(values)) == 1:
+        return values[0] + (" a stage" if len(values) > 1 else "")
+    out, first = [], 0
+    for i in range(1, len(values) + 1):
+        if i == len(values) or values[i] != values[first]:
+            name = f"stage {i}" if i == first + 1 else f"stages {first + 1}-{i}"
+            out.append(f"{name}: {values[first]}")
+            first = i
+    return "; ".join(out)
+
+
+def _kept(call_free, c):
+    return ffi.gc(c, call_free)
+
+
+# ---- predictions -----------------------------------------------------------------------------
+
+
+class Prediction(records.TrainingRun):
+    """What one plan takes.  `plan` has every choice, `parts` the seconds of a step, `peak` the memory of
+    the fullest device, `stages` that of a device of every stage; step_s, mfu, samples_per_s and the
+    other fields of struct pz_prediction are attributes too."""
+
+    model: str
+    chip: Chip
+    cluster: Optional[Cluster]
+    text: str
+
+    @classmethod
+    def _of(cls, c, owner, model: str, machine: Machine) -> "Prediction":
+        o = cls._read(c)
+        o._c, o._owner = c, owner
+        o.model, o.chip, o.cluster = model, machine.chip, machine.cluster
+        buffer = ffi.new("char[256]")
+        o.text = _text(lib.pz_training_run_text(c, buffer, 256)) or ""
+        for k, stage in enumerate(o.stages):
+            divided = lib.pz_training_run_stage(c, k)
+            stage.layers, stage.recomputed_layers = divided.layers, divided.again
+        return o
+
+    def __getattr__(self, name: str) -> Any:
+        p = self.__dict__.get("p")
+        if name.startswith("_") or p is None:
+            raise AttributeError(name)
+        return getattr(p, name)
+
+    def __getstate__(self):
+        return {k: v for k, v in vars(self).items() if k not in ("_c", "_owner")}
+
+    def __setstate__(self, state) -> None:
+        vars(self).update(state)
+
+    @property
+    def fits(self) -> bool:
+        """The fullest device has memory enough."""
+        return self.p.peak_bytes <= self.hbm_bytes
+
+    def cost(self, tokens: float, **options: Any) -> records.RunCost:
+        """What a run over so many tokens takes; price (dollars a device and hour), mtbf_s (of a device),
+        checkpoint_s and restart_s as in struct pz_run_cost_options.
+
+        >>> import phaze
+        >>> p = phaze.predict("llama2-7b", "h200", "dgx-h200", devices=64, tp=4, batch=512)
+        >>> p.cost(tokens=2e12, price=2.5).dollars > 1e5
+        True
+        """
+        if "_c" not in self.__dict__:
+            raise TypeError("a prediction that was copied or pickled has no cost; predict again")
+        o = Options("pz_run_cost_options", {"tokens": tokens, **options}, "cost")
+        out = ffi.new("struct pz_run_cost *")
+        call(lib.pz_run_cost, self._c, self.chip._c, o.c, out)
+        return records.RunCost._read(out)
+
+    def to_dict(self) -> Dict[str, Any]:
+        return {**super().to_dict(), "chip": self.chip.name,
+                "cluster": self.cluster.name if self.cluster else None, "fits": self.fits}
+
+    def row(self) -> Dict[str, Any]:
+        """The numbers of this prediction in one dict without nesting."""
+        return {"model": self.model, "chip": self.chip.name,
+                "cluster": self.cluster.name if self.cluster else None, "text": self.text,
+                **scalars(self.plan), **scalars(self.p), **scalars(self.p.parts),
+                **scalars(self.p.peak), "hbm_bytes": self.hbm_bytes, "fits": self.fits}
+
+    def to_frame(self):
+        """One row."""
+        return frame([self.row()])
+
+    def plot(self, kind: Optional[str] = None, ax=None):
+        """With matplotlib: "step" (its parts), "memory" (of every stage) or "pipeline" (needs a prediction
+        with events=True); else all of them that there are."""
+        from . import _plot
+
+        return _plot.prediction(self, kind, ax)
+
+    # -- text
+
+    def _head(self, devices: int) -> List[str]:
+        o, p = self.plan, self.p
+        net = f" in {self.cluster.name}" if self.cluster else ""
+        lines = [f"{self.model} on {devices} x {self.chip.name}{net}: {p.step_s:.4g} s per step"]
+        if o.devices < devices:
+            lines.append(f"{o.devices} devices are used, {devices - o.devices} idle")
+        lines.append(f"plan:    {self.text}")
+        lines.append("layers:  " + stage_ranges([str(s.layers) for s in self.stages]))
+        if any(s.recomputed_layers for s in self.stages):
+            lines.append("again:   " + stage_ranges(
+                [f"{s.recomputed_layers} of {s.layers} layers" for s in self.stages]))
+        lines.append(f"batch:   {o.batch} x {o.seq} tokens, {p.microbatches} microbatches of "
+                     f"{o.mbs} on each replica")
+        lines.append(f"speed:   MFU {100 * p.mfu:.1f}%, {p.samples_per_s:.4g} samples/s, "
+                     f"{p.tokens_per_s_per_device:.4g} tokens/s per device")
+        fits = "" if self.fits else " needed: does not fit"
+        lines.append(f"memory:  {p.peak_bytes / 1e9:.1f} of {self.hbm_bytes / 1e9:.1f} GB"
+                     f"{fits} (stage {p.peak_stage + 1} of {o.pp} holds most)")
+        e = self.expected
+        if e.runs and e.same_chip:
+            lines.append(f"error:   {100 * e.error:.0f}% expected ({e.runs} validated runs: {e.of})")
+        if self.cluster and self.cluster.devices > self.cluster.stated_devices:
+            lines.append(f"note:    {self.cluster.name} was scaled out from "
+                         f"{self.cluster.stated_devices} devices")
+        return lines
+
+    def _tail(self) -> List[str]:
+        p = self.p
+        rows = [(i.label, f"{getattr(p.parts, i.key):.4g}",
+                 f"{100 * getattr(p.parts, i.key) / p.step_s:.1f}%")
+                for i in TIME_PARTS if getattr(p.parts, i.key) > 1e-3 * p.step_s]
+        return ["", table(["part of the step", ">seconds", ">share"], rows)]
+
+    def __str__(self) -> str:
+        return "\n".join(self._head(self.plan.devices) + self._tail())
+
+
+class Placement(Record):
+    """The best plans of a training run, and the proof.  Attributes that it has not are those of the
+    best plan: step_s, mfu, plan, parts ..."""
+
+    model: str
+    chip: Chip
+    cluster: Optional[Cluster]
+    devices: int
+    batch: int
+    plans: List[Prediction]
+    certificate: records.PlanCertificate
+
+    @property
+    def best(self) -> Prediction:
+        return self.plans[0]
+
+    @property
+    def proved(self) -> bool:
+        """No plan of the space is better."""
+        return self.certificate.gap == 0
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not self.__dict__.get("plans"):
+            raise AttributeError(name)
+        return getattr(self.plans[0], name)
+
+    def __iter__(self) -> Iterator[Prediction]:
+        return iter(self.plans)
+
+    def __len__(self) -> int:
+        return len(self.plans)
+
+    def to_dict(self) -> Dict[str, Any]:
+        return {**super().to_dict(), "chip": self.chip.name,
+                "cluster": self.cluster.name if self.cluster else None}
+
+    def to_frame(self):
+        """A row for every plan, the best first."""
+        return frame(p.row() for p in self.plans)
+
+    def plot(self, kind: Optional[str] = None, ax=None):
+        """Of the best plan, as Prediction.plot."""
+        return self.best.plot(kind, ax)
+
+    def __str__(self) -> str:
+        c = self.certificate
+        proof = (f"proof:   {c.plans:,} plans: {c.solved:,} simulated, {c.by_bound:,} excluded by their "
+                 f"bound, {c.by_memory:,} by memory; gap {c.gap:g}")
+        lines = self.best._head(self.devices) + [proof] + self.best._tail()
+        if len(self.plans) > 1:
+            lines += ["", table([">s per step", ">slower", ">GB", "next best plan"],
+                                [(f"{p.step_s:.4g}", f"{100 * (p.step_s / self.best.step_s - 1):+.2f}%",
+                                  f"{p.peak_bytes / 1e9:.1f}", p.text) for p in self.plans[1:]])]
+        return "\n".join(lines)
+
+
+class ChipPlacement(Record):
+    """The best plans of a model on a described chip, whose layers are scheduled on its cores."""
+
+    model: str
+    chip: Chip
+    cluster: Optional[Cluster]
+    plans: List[records.ModelPlan]
+
+    @property
+    def best(self) -> records.ModelPlan:
+        return self.plans[0]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not self.__dict__.get("plans"):
+            raise AttributeError(name)
+        return getattr(self.plans[0], name)
+
+    def __iter__(self) -> Iterator[records.ModelPlan]:
+        return iter(self.plans)
+
+    def __len__(self) -> int:
+        return len(self.plans)
+
+    def to_dict(self) -> Dict[str, Any]:
+        return {**super().to_dict(), "chip": self.chip.name,
+                "cluster": self.cluster.name if self.cluster else None}
+
+    def to_frame(self):
+        """A row for every plan, the best first."""
+        return frame({"model": self.model, "chip": self.chip.name, **scalars(p), **scalars(p.parts)}
+                     for p in self.plans)
+
+    def plot(self, kind: Optional[str] = None, ax=None):
+        """With matplotlib: "step" or "memory", of the best plan."""
+        from . import _plot
+
+        return _plot.chip_placement(self, kind, ax)
+
+    def __str__(self) -> str:
+        p = self.best
+        net = f" in {self.cluster.name}" if self.cluster else ""
+        gap = 1 - p.lower_bound_s / p.step_s if p.step_s > 0 else 0
+        lines = [f"{self.model} on {p.devices_used} x {self.chip.name}{net}: {p.step_s:.4g} s per step",
+                 f"plan:    tp {p.tensor_parallel}, pp {p.n_stages}, dp {p.data_parallel}, "
+                 f"mbs {p.microbatch_samples}, activations {'recomputed' if p.recompute else 'kept'}",
+                 f"speed:   {100 * p.flop_utilisation:.1f}% of peak, {p.samples_per_s:.4g} samples/s",
+                 f"memory:  {max(s.memory_bytes for s in p.stages) / 1e9:.1f} of "
+                 f"{p.hbm_bytes / 1e9:.1f} GB",
+                 f"proof:   no plan is faster by more than {100 * gap:.2g}%", "",
+                 table([">stage", "layers", ">ms", ">GB"],
+                       [(k + 1, ", ".join(x.name + (f" x {x.count}" if x.count > 1 else "")
+                                          for x in s.layers),
+                         f"{1e3 * s.load_s:.3g}", f"{s.memory_bytes / 1e9:.1f}")
+                        for k, s in enumerate(p.stages)])]
+        return "\n".join(lines)
+
+
+class Scaling(Record):
+    """The best plan for each number of devices; `rows` have devices, batch, placement (None where
+    nothing fits), tokens_per_s_per_device of the devices at hand and efficiency, over that of the first
+    number that has a plan."""
+
+    model: str
+    weak: bool
+    rows: List[Record]
+
+    def to_frame(self):
+        """A row for each number of devices."""
+        return frame({**scalars(r), **(r.placement.best.row() if r.placement else {}),
+                      "devices": r.devices, "batch": r.batch,
+                      "tokens_per_s_per_device": r.tokens_per_s_per_device} for r in self.rows)
+
+    def plot(self, ax=None):
+        """With matplotlib: tokens/s over the number of devices, beside linear scaling."""
+        from . import _plot
+
+        return _plot.scaling(self, ax)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __str__(self) -> str:
+        def cells(r):
+            if not r.placement:
+                return (r.devices, r.batch, "-", "-", "-", "-", "nothing fits")
+            p = r.placement.best
+            return (r.devices, r.batch, f"{p.step_s:.4g}", f"{r.tokens_per_s_per_device:.4g}",
+                    f"{100 * r.efficiency:.1f}%", f"{100 * p.mfu:.1f}%", p.text)
+
+        kind = "weak" if self.weak else "strong"
+        return f"{self.model}: {kind} scaling, the best plan for each number of devices\n\n" + table(
+            [">devices", ">batch", ">s per step", ">tokens/s/device", ">efficiency", ">MFU",
+             "best plan"], [cells(r) for r in self.rows])
+
+
+# ---- operators and schedules -----------------------------------------------------------------
+
+
+class Estimate(Record):
+    """Operators of a model on a chip, one after another; `operators` have layer, count, direction,
+    name, op_class and the fields of struct pz_estimate, the sums are of one microbatch."""
+
+    model: str
+    chip: Chip
+    operators: List[Record]
+    forward_s: float
+    backward_s: float
+    forward_j: float
+    backward_j: float
+    optimizer_s: float
+
+    def to_dict(self) -> Dict[str, Any]:
+        return {**super().to_dict(), "chip": self.chip.name}
+
+    def to_frame(self):
+        """A row for every operator."""
+        return frame(scalars(o) for o in self.operators)
+
+    def plot(self, ax=None):
+        """With matplotlib: time by kind of operator and by what limits it."""
+        from . import _plot
+
+        return _plot.estimate(self, ax)
+
+    def __str__(self) -> str:
+        slow = sorted(self.operators, key=lambda o: -o.latency_s * o.count)[:10]
+        return "\n".join([
+            f"{self.model} on {self.chip.name}: forward {seconds(self.forward_s)}, backward "
+            f"{seconds(self.backward_s)}, optimizer {seconds(self.optimizer_s)}", "",
+            table(["layer", ">count", "direction", "operator", ">time", "bound", ">utilisation"],
+                  [(o.layer, o.count, o.direction, o.name, seconds(o.latency_s), o.bound,
+                    f"{100 * o.utilisation:.0f}%" if o.utilisation else "") for o in slow])])
+
+
+class Schedule(records.LayerSchedule):
+    """How a chip runs the operators of a layer beside each other."""
+
+    chip: Chip
+
+    @property
+    def gap(self) -> float:
+        return 1 - self.lower_bound_s / self.makespan_s if self.makespan_s > 0 else 0.0
+
+    def to_dict(self) -> Dict[str, Any]:
+        return {**super().to_dict(), "chip": self.chip.name}
+
+    def to_frame(self):
+        """A row for every operator."""
+        return frame(scalars(o) for o in self.operators)
+
+    def plot(self, ax=None):
+        """With matplotlib: a bar for every operator over time."""
+        from . import _plot
+
+        return _plot.schedule(self, ax)
+
+    def __str__(self) -> str:
+        proof = "proven optimal" if self.optimal else f"at most {100 * self.gap:.2g}% longer than optimal"
+        return f"{self.model} {self.layer} {self.direction} on {self.chip.name}: " \
+               f"{seconds(self.makespan_s)}, {proof}\n\n" + table(
+                   ["operator", ">tensor cores", ">vector cores", ">start", ">end"],
+                   [(o.name, o.tensor_cores, o.vector_cores, seconds(o.start_s) if o.start_s else "0",
+                     seconds(o.end_s)) for o in self.operators])
+
+
+# ---- search ----------------------------------------------------------------------------------
+
+
+class SearchResult(records.Result):
+    """The best chip of a design space for each model, and in the last of `answers` for all of them."""
+
+    times: records.RunTimes
+    reused: bool
+    directory: Optional[str]
+
+    @property
+    def best(self) -> records.Answer:
+        """The chip for all models."""
+        return self.answers[-1]
+
+    @property
+    def chip(self) -> Chip:
+        return self.best.chip
+
+    def to_frame(self):
+        """A row for each answer and model."""
+        return frame({"answer": a.name, "chip": a.chip.name, "area_mm2": a.area_mm2,
+                      "hbm_gib": a.hbm_gib, "objective": a.objective, "model": m.model,
+                      "samples_per_s": m.samples_per_s, "ratio": m.ratio,
+                      "tp": m.plan.tensor_parallel, "pp": m.plan.n_stages, "dp": m.plan.data_parallel,
+                      "mbs": m.plan.microbatch_samples, "step_s": m.plan.step_s}
+                     for a in self.answers for m in a.models)
+
+    def plot(self, ax=None):
+        """With matplotlib: the Pareto front where it was asked for, else throughput over the reference's."""
+        from . import _plot
+
+        return _plot.search(self, ax)
+
+    def __str__(self) -> str:
+        lines = []
+        for a in self.answers:
+            c = a.certificate
+            lines += [f"{a.name}: {a.chip.name}, {a.area_mm2:.4g} mm2, {a.hbm_gib:.0f} GiB, objective "
+                      f"{a.objective:.4g}",
+                      f"  proof: {c.n_chips:,} chips, {c.n_evaluated:,} evaluated, {c.n_excluded:,} "
+                      f"excluded by their bound; no chip is better by more than {100 * c.gap:.2g}%"]
+            lines += [f"  {m.model}: {m.samples_per_s:.4g} samples/s"
+                      + (f", {m.ratio:.3g} times the reference" if m.ratio == m.ratio else "")
+                      + f"; tp {m.plan.tensor_parallel}, pp {m.plan.n_stages}, dp "
+                      f"{m.plan.data_parallel}, mbs {m.plan.microbatch_samples}" for m in a.models]
+        return "\n".join(lines)
+
+
+class Verification(Record):
+    """What was recomputed of a finished run; `checks` have holds and text."""
+
+    holds: bool
+    checks: List[Record]
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+    def __str__(self) -> str:
+        return "\n".join(("holds: " if c.holds else "DOES NOT HOLD: ") + c.text for c in self.checks)
+
+
+# ---- validation ------------------------------------------------------------------------------
+
+
+class Validation(records.Validation):
+    """Predictions beside measurements: `points`, their errors by `groups`, `totals`."""
+
+    def to_frame(self):
+        """A row for every measurement, with its error."""
+        return frame({**scalars(p), "error": p.predicted_s / p.measured_s - 1
+                      if p.predicted_s > 0 and p.measured_s > 0 else None} for p in self.points)
+
+    def plot(self, ax=None):
+        """With matplotlib: predicted against measured, a point a row."""
+        from . import _plot
+
+        return _plot.validation(self, ax)
+
+    def __str__(self) -> str:
+        def percent(x: float, sign: str = "") -> str:
+            return format(100 * x, f"{sign}.1f") + "%" if x == x else "-"
+
+        rows = [(g.kind, g.name, g.n, g.not_predicted, percent(g.mean), percent(g.bias, "+"),
+                 percent(g.worst, "+"), percent(g.memory_mean)) for g in self.groups]
+        text = table(["kind", "group", ">rows", ">not predicted", ">mean error", ">bias", ">worst",
+                      ">memory"], rows)
+        for b in self.broken:
+            text += f"\nlimit broken: {b.group}, {b.what}: {b.value:.4g}, limit {b.limit:.4g}"
+        return text

@@ -1,0 +1,311 @@
+"""The Python package: answers are those of the command, errors are exceptions, searches stop and go on,
+calls are cheap, leave other threads running, and give back what they take."""
+import copy
+import gc
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+import unittest
+
+import phaze
+from phaze import _calls
+from phaze._phaze import ffi, lib
+from phaze._values import Options
+
+COMMAND = os.environ.get("PHAZE_COMMAND", "")
+SPACE = {"name": "small", "about": "", "base": "tpuv4", "tensor_cores": [1, 2], "rows": [64],
+         "cols": [32, 64, 128], "vector_cores": [1, 2], "glb_mib": [4], "least_part": 0}
+SEARCH = {"space": SPACE, "budget": 60, "devices": 16, "batch": 64, "threads": 1}
+
+
+def has(module):
+    try:
+        __import__(module)
+    except ImportError:
+        print(f"skipped: {module} is not there, so nothing that needs it is tried")
+        return False
+    return True
+
+
+def command(*arguments):
+    out = subprocess.run([COMMAND, *arguments, "--json"], check=True, capture_output=True, text=True)
+    return json.loads(out.stdout)
+
+
+class Answers(unittest.TestCase):
+    @unittest.skipUnless(COMMAND, "PHAZE_COMMAND names no command")
+    def test_are_those_of_the_command(self):
+        asked = ["--chip", "h100", "--cluster", "dgx-h100", "--devices", "64", "--batch", "128"]
+        there = command("predict", "llama2-7b", *asked, "--tp", "2", "--pp", "4", "--recompute", "full")
+        here = phaze.predict("llama2-7b", "h100", "dgx-h100", devices=64, batch=128, tp=2, pp=4,
+                             recompute="full")
+        self.assertEqual(here.step_s, there["step_s"])
+        self.assertEqual(here.peak_bytes, there["peak_bytes"])
+        there = command("place", "llama2-7b", *asked)
+        here = phaze.place("llama2-7b", "h100", "dgx-h100", devices=64, batch=128)
+        self.assertEqual(here.step_s, there["step_s"])
+        self.assertEqual(here.certificate.plans, there["certificate"]["plans"])
+        there = command("place", "gpt2", "--chip", "tpuv4", "--devices", "16", "--batch", "64")
+        here = phaze.place("gpt2", "tpuv4", devices=16, batch=64)
+        self.assertEqual((here.step_s, here.n_stages), (there["plan"]["step_s"], there["plan"]["n_stages"]))
+        there = command("estimate", "gpt2", "--chip", "h200")
+        here = phaze.estimate("gpt2", "h200")
+        self.assertEqual(here.forward_s, there["totals"]["forward_s"])
+        self.assertEqual(here.optimizer_s, there["totals"]["optimizer_s"])
+        there = command("predict", "gpt2", "--chip", "tpuv4-real", "--mbs", "4")
+        self.assertEqual(phaze.predict("gpt2", "tpuv4-real", mbs=4).step_s, there["step_s"])
+
+    def test_are_plain(self):
+        found = phaze.place("gpt2", "h100", devices=8, batch=16, top=3)
+        self.assertEqual(json.loads(json.dumps(found.to_dict()))["plans"][0]["p"]["step_s"], found.step_s)
+        self.assertEqual(pickle.loads(pickle.dumps(found.best)).step_s, found.step_s)
+        self.assertEqual(copy.deepcopy(found.best.plan), found.best.plan)
+        self.assertEqual(pickle.loads(pickle.dumps(found.chip)), found.chip)
+        self.assertRaises(TypeError, copy.deepcopy(found.best).cost, 1e9)
+        self.assertRaises(AttributeError, lambda: found.no_such_field)
+        self.assertEqual(len(found), 3)
+        self.assertIn("proof:", str(found))
+        self.assertIn("next best plan", str(found))
+
+    def test_names_of_choices(self):
+        p = phaze.predict("gpt2", "h100", devices=8, batch=16, recompute="selective", overlap="grad,param",
+                          attention="flash", precision="bf16", events=True)
+        self.assertEqual((p.plan.recompute, p.plan.overlap, p.plan.attention), ("selective", "grad,param",
+                                                                               "flash"))
+        self.assertEqual(p.plan.framework, "megatron")
+        self.assertTrue(p.events)
+
+    def test_frames_and_pictures(self):
+        results = [phaze.predict("gpt2", "h100", tp=2, pp=2, batch=4, events=True),
+                   phaze.place("gpt2", "h100", devices=8, batch=16, top=2),
+                   phaze.place("gpt2", "tpuv4", devices=8, batch=16),
+                   phaze.scale("gpt2", "h100", devices=[4, 8], batch=16),
+                   phaze.estimate("gpt2", "h200"), phaze.schedule("gpt2", "tpuv4", "block"),
+                   phaze.search("gpt2", **SEARCH),
+                   phaze.validate(os.path.join(os.environ["PHAZE_SOURCE"], "examples", "runs.csv"))]
+        for r in results:
+            self.assertTrue(str(r) and repr(r) and r.to_dict())
+        if has("pandas"):
+            for r in results:
+                self.assertGreaterEqual(len(r.to_frame()), 1)
+        if has("matplotlib"):
+            import matplotlib
+            matplotlib.use("Agg")
+            import matplotlib.pyplot as plt
+            for r in results:
+                self.assertIsNotNone(r.plot())
+            for kind in ("step", "memory", "pipeline"):
+                results[0].plot(kind)
+            self.assertRaises(ValueError, results[0].plot, "pie")
+            plt.close("all")
+
+    def test_tables_of_runs_may_be_frames(self):
+        if not has("pandas"):
+            return
+        import pandas
+        path = os.path.join(os.environ["PHAZE_SOURCE"], "examples", "runs.csv")
+        self.assertEqual(phaze.validate(pandas.read_csv(path)).groups[0].mean, phaze.validate(path).groups[0].mean)
+
+
+class Errors(unittest.TestCase):
+    def test_carry_the_message(self):
+        with self.assertRaisesRegex(phaze.BadInput, "unknown model 'gpt9'.*accepted") as caught:
+            phaze.predict("gpt9", "h100")
+        self.assertEqual(caught.exception.status, "bad input")
+        self.assertIsInstance(caught.exception, ValueError)
+        with self.assertRaises(phaze.BadInput) as caught:
+            phaze.Chip.from_json('{"name": "x",\n "clok": 1}', "mine.json")
+        self.assertIn("mine.json", str(caught.exception))
+        self.assertRaises(phaze.BadUse, phaze.predict, "gpt2", "h100", devices=7, tp=2)
+        self.assertRaises(phaze.BadUse, phaze.predict, "gpt2", "h100", recompute="some")
+        self.assertRaises(phaze.BadUse, phaze.predict, "gpt2", "h100", tp=1 << 70)
+        self.assertRaises(phaze.BadUse, phaze.predict, "gpt2", "h100", tp=1.5)
+        self.assertRaises(phaze.FileError, phaze.load_run, "no-such-folder")
+        self.assertRaises(phaze.FileError, phaze.Chip.load, "./no-such.json")
+        self.assertRaises(phaze.NoAnswer, phaze.place, "llama2-7b", "h100", devices=1, batch=1)
+        self.assertRaises(phaze.BadUse, phaze.schedule, "gpt2", "tpuv4", "blok")
+        self.assertRaises(phaze.BadInput, phaze.Chip.load("h100").replace, no_such_field=1)
+        self.assertRaises(phaze.BadInput, phaze.Chip.load("h100").replace, tensor={"cores": -1})
+        with self.assertRaisesRegex(TypeError, "no option 'tensor_parallel'; accepted: .*tp"):
+            phaze.predict("gpt2", "h100", tensor_parallel=2)
+
+    def test_every_status_has_a_class(self):
+        kinds = {c.__name__ for c in phaze.Error.__subclasses__()}
+        self.assertEqual(len(kinds), len(ffi.typeof("enum pz_status").elements) - 1)
+
+
+class Searches(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.run_folder = os.path.join(self.folder.name, "run")
+
+    def answers(self, found):
+        return [(a.name, a.chip.name, a.objective, a.certificate.gap) for a in found.answers]
+
+    def test_interrupted_it_resumes(self):
+        whole = self.answers(phaze.search(["gpt2", "bert-base"], **SEARCH))
+        told, kept = [], []
+
+        def interrupt(state):
+            told.append(state.phase)
+            if len(told) == 6:
+                signal.raise_signal(signal.SIGINT)
+
+        with self.assertRaises(KeyboardInterrupt):
+            phaze.search(["gpt2", "bert-base"], **SEARCH, output=self.run_folder, progress=interrupt)
+        kept = os.listdir(self.run_folder)
+        self.assertTrue(kept)
+        self.assertRaises(phaze.BadInput, phaze.load_run, self.run_folder)  # it has not finished
+        again = phaze.search(["gpt2", "bert-base"], **SEARCH, output=self.run_folder)
+        self.assertEqual(self.answers(again), whole)
+        self.assertFalse(again.reused)
+        self.assertTrue(phaze.search(["gpt2", "bert-base"], **SEARCH, output=self.run_folder).reused)
+        self.assertEqual(self.answers(phaze.load_run(self.run_folder)), whole)
+
+    def test_a_signal_from_outside_stops_it(self):
+        program = textwrap.dedent(f"""
+            import phaze, sys
+            def told(state):
+                print("begun", flush=True)
+            try:
+                phaze.search(["gpt2", "bert-base", "llama2-7b"], "paper", devices=64, batch=256,
+                             output={self.run_folder!r}, progress=told, threads=1)
+            except KeyboardInterrupt:
+                sys.exit(42)
+        """)
+        child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+        child.stdout.readline()
+        start = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        child.communicate()
+        self.assertEqual(child.returncode, 42)
+        self.assertLess(time.monotonic() - start, 5)
+        self.assertTrue(os.listdir(self.run_folder))
+
+    def test_progress_stops_it_and_its_errors_are_raised(self):
+        threads = set()
+
+        def stop(state):
+            threads.add(threading.get_ident())
+            return False
+
+        self.assertRaises(phaze.Stopped, phaze.search, "gpt2", **SEARCH, progress=stop)
+        self.assertEqual(threads, {threading.get_ident()})
+        with self.assertRaises(ZeroDivisionError):
+            phaze.search("gpt2", **SEARCH, progress=lambda state: 1 // 0)
+
+    def test_it_is_verified(self):
+        found = phaze.search("gpt2", **SEARCH, output=self.run_folder, detail=True)
+        self.assertTrue(found.detail.plans and found.chips)
+        checked = phaze.verify(self.run_folder, sample=2)
+        self.assertTrue(checked and checked.checks, str(checked))
+
+
+class Calls(unittest.TestCase):
+    ASKED = {"devices": 8, "tp": 2, "batch": 16}
+
+    def test_take_less_than_a_millisecond_more_than_in_c(self):
+        chip, net = phaze.Chip.load("h100"), phaze.Cluster.load("dgx-h100")
+        o = Options("pz_training_options", self.ASKED, "predict")
+
+        def in_c():
+            out = ffi.new("struct pz_training_run **")
+            lib.pz_training_predict(b"gpt2", chip._c, net._c, o.c, out, ffi.NULL)
+            lib.pz_training_run_free(out[0])
+
+        def best(call):
+            times = []
+            for _ in range(40):
+                start = time.perf_counter()
+                call()
+                times.append(time.perf_counter() - start)
+            return sorted(times)[len(times) // 4]
+
+        more = best(lambda: phaze.predict("gpt2", chip, net, **self.ASKED)) - best(in_c)
+        trivial = best(lambda: phaze.Chip.load("h100").hbm_bytes)
+        print(f"overhead of predict: {1e6 * more:.0f} us; Chip.load: {1e6 * trivial:.0f} us")
+        self.assertLess(more, 1e-3)
+        self.assertLess(trivial, 1e-3)
+
+    def test_leave_other_threads_running(self):
+        done = []
+        solver = threading.Thread(target=lambda: done.append(
+            phaze.place("llama3-70b", "h100", "dgx-h100", devices=1024, batch=2048, threads=1)))
+        start = last = time.monotonic()
+        solver.start()
+        gaps = []
+        while solver.is_alive():
+            time.sleep(0.002)
+            gaps.append(time.monotonic() - last)
+            last = time.monotonic()
+        self.assertTrue(done)
+        self.assertGreater(len(gaps), 5)
+        self.assertLess(max(gaps), 0.5 * (last - start))
+
+    def test_two_at_once_agree(self):
+        found = [None, None]
+
+        def solve(i):
+            found[i] = phaze.place("gpt2", "h100", devices=16, batch=64).to_dict()
+
+        threads = [threading.Thread(target=solve, args=(i,)) for i in (0, 1)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(found[0], found[1])
+
+    def test_give_back_their_memory(self):
+        def resident():
+            with open("/proc/self/statm", encoding="ascii") as f:
+                return int(f.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+        chip, net = phaze.Chip.load("h100"), phaze.Cluster.load("dgx-h100")
+
+        def some(n):
+            for i in range(n):
+                phaze.predict("gpt2", chip, net, **self.ASKED)
+                try:
+                    phaze.predict("gpt2", chip, devices=7, tp=2)
+                except phaze.BadUse:
+                    pass
+                if i % 50 == 0:
+                    phaze.schedule("gpt2", "tpuv4", "embedding").to_dict()
+                    phaze.Workload.load("gpt2").to_dict()
+                    phaze.place("gpt2", "h100", devices=2, batch=2, top=2)
+
+        some(100)
+        gc.collect()
+        before = resident()
+        some(1000)
+        gc.collect()
+        grown = resident() - before
+        print(f"1,000 calls: {grown / 1024:.0f} KiB more")
+        self.assertLess(grown, 2 << 20)
+
+    def test_objects_outlive_what_they_came_from(self):
+        layer = phaze.Workload.load("gpt2").layers[1]
+        second = phaze.place("gpt2", "h100", devices=8, batch=16, top=2).plans[1]
+        chip = phaze.search("gpt2", **SEARCH).chip
+        gc.collect()
+        self.assertEqual(layer.name, "block")
+        self.assertGreater(second.cost(tokens=1e9, price=1).dollars, 0)
+        self.assertEqual(phaze.predict("gpt2", chip, mbs=1).chip.tensor.cores, chip.tensor.cores)
+
+    def test_options_are_those_of_the_header(self):
+        for struct, function in (("pz_training_options", phaze.predict), ("pz_study_options", phaze.search),
+                                 ("pz_training_place_options", phaze.place)):
+            for name in _calls.option_names(struct):
+                self.assertIn(name, function.__doc__)
+
+
+if __name__ == "__main__":
+    unittest.main()
