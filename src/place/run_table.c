@@ -130,11 +130,12 @@ static enum pz_status read_count(const struct reader *r, enum column c, int64_t 
                                  int64_t *out) {
   double v = 0;
   enum pz_status status = read_number(r, c, (double)absent, &v);
-  if (status == PZ_OK && (v != floor(v) || v > 1e15))
+  if (status != PZ_OK) return status;
+  if (v != floor(v) || v > 1e15)
     return pz_fail(r->err, PZ_BAD_INPUT, "%s:%u: column '%s' is '%.40s'; accepted: an integer",
                    r->name, r->csv->lines[r->row], heads[c], cell(r, c));
   *out = (int64_t)v;
-  return status;
+  return PZ_OK;
 }
 
 /* ---- a row ---------------------------------------------------------------------------------- */
