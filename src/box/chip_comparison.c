@@ -110,6 +110,7 @@ enum pz_status pz_compared_chip_load(const char *text, const struct pz_compariso
   out->tdp_watts = c->watts;
   if (!out->measured) describe(c);
   out->taken = pz_chip_taken(c);
+  if (out->measured) out->taken.watts = pz_chip_peak_watts(c); /* it lowers its clock */
   return set_network(q, text, out, err);
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "box/budget.h"
 #include "box/certificate.h"
 #include "core/progress.h"
 #include "core/text.h"
@@ -169,6 +170,8 @@ enum pz_exit pz_search_boxes(const struct pz_box_call *c, struct pz_range_space 
   o.ctx = &progress;
   enum pz_status status = read_options(c, &o, &err);
   if (status == PZ_OK && c->box->node) status = pz_range_set_node(s, c->box->node, &err);
+  if (status == PZ_OK && c->budget)
+    status = pz_budget_limits(c->budget, s, c->box->node, &o.limits, &err);
   r = pz_arena_alloc(&arena, 1, sizeof *r);
   if (status == PZ_OK && !r) status = pz_fail(&err, PZ_NO_MEMORY, "out of memory for the result");
   listen_for_signals();
