@@ -115,3 +115,31 @@ enum pz_status pz_step_energy(const struct pz_training_model *model, const struc
   e.joules_per_sample = all / (double)p->batch;
   return *out = e, PZ_OK;
 }
+
+/* ---- operators ------------------------------------------------------------------------------ */
+
+static enum pz_status tell_pass(struct pz_step_model *m, const struct pz_layer *l,
+                                const struct pz_ops *ops, pz_step_operator_fn *fn, void *ctx,
+                                struct pz_error *err) {
+  enum pz_status status = PZ_OK;
+  for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++) {
+    const struct pz_op *op = &ops->op[i];
+    struct pz_estimate e;
+    if (op->op_class == PZ_CLASS_NONE || op->op_class == PZ_CLASS_COLLECTIVE) continue;
+    status = pz_cost_op(&m->cost, op, &e, err);
+    if (status == PZ_OK) status = fn(ctx, l, op, &e, (double)l->count);
+  }
+  return status;
+}
+
+enum pz_status pz_step_operators(const struct pz_training_model *model, const struct pz_chip *chip,
+                                 const struct pz_cluster *net, const struct pz_training_plan *plan,
+                                 pz_step_operator_fn *fn, void *ctx, struct pz_error *err) {
+  struct pz_step_model *m = NULL;
+  enum pz_status status = pz_step_model_new(model, chip, net, plan, &m, err);
+  for (uint32_t i = 0; status == PZ_OK && i < m->w->n_layers; i++)
+    for (int d = PZ_FORWARD; d <= PZ_BACKWARD && status == PZ_OK; d++)
+      status = tell_pass(m, &m->w->layers[i], &m->w->layers[i].ops[d], fn, ctx, err);
+  pz_step_model_free(m);
+  return status;
+}

@@ -18,4 +18,14 @@ PZ_NODISCARD enum pz_status pz_step_energy(const struct pz_training_model *model
                                            const struct pz_found_plan *found,
                                            struct pz_step_energy *out, struct pz_error *err);
 
+/* Every operator of a microbatch on a device of the plan, with what it takes: `times` that often in all layers of the
+ * model; what is computed again is not counted.  Ends with what fn returns where that is not PZ_OK. */
+typedef enum pz_status pz_step_operator_fn(void *ctx, const struct pz_layer *layer,
+                                           const struct pz_op *op, const struct pz_estimate *e,
+                                           double times);
+PZ_NODISCARD enum pz_status
+pz_step_operators(const struct pz_training_model *model, const struct pz_chip *chip,
+                  const struct pz_cluster *net, const struct pz_training_plan *plan,
+                  pz_step_operator_fn *fn, void *ctx, struct pz_error *err);
+
 #endif
