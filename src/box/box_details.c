@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "box/chip_comparison.h"
+#include "box/run_digest.h"
 #include "core/alloc.h"
 #include "core/file.h"
 #include "core/num.h"
@@ -13,7 +14,7 @@
 
 /* ---- a saved run ---------------------------------------------------------------------------- */
 
-enum { RESULT_MOST_BYTES = 16 << 20 };
+enum { RUN_MOST_BYTES = 256 << 20 };
 
 static bool near(double a, double b) { return fabs(a - b) <= 1e-9 * fabs(b); }
 
@@ -69,19 +70,40 @@ static enum pz_status read_best(struct pz_box_run *r, struct pz_error *err) {
   return status == PZ_OK ? pz_range_find(&r->in->space, &c, &r->best, err) : status;
 }
 
+static enum pz_status read_file(const char *dir, const char *file, char **text, size_t *bytes,
+                                struct pz_error *err) {
+  char path[4096];
+  int n = snprintf(path, sizeof path, "%s/%s", dir, file);
+  if (n < 0 || (size_t)n >= sizeof path)
+    return pz_fail(err, PZ_BAD_USE, "the path of %s in %.100s is too long", file, dir);
+  return pz_file_read(path, RUN_MOST_BYTES, text, bytes, err);
+}
+
+/* What is read is what the search wrote. */
+static enum pz_status check_digest(const char *dir, const json_t *result, struct pz_error *err) {
+  char *boxes = NULL, digest[PZ_RUN_DIGEST_TEXT];
+  size_t bytes = 0;
+  const char *own = json_string_value(json_object_get(result, "digest"));
+  enum pz_status status = read_file(dir, "boxes.csv", &boxes, &bytes, err);
+  if (status == PZ_OK) status = pz_run_digest(result, boxes, digest, err);
+  if (status == PZ_OK && !(own && strcmp(own, digest) == 0))
+    status = pz_fail(err, PZ_BAD_INPUT,
+                     "%.200s: result.json or boxes.csv changed since the search wrote them", dir);
+  pz_free(boxes);
+  return status;
+}
+
 enum pz_status pz_box_run_read(const char *dir, struct pz_box_run *r, struct pz_error *err) {
-  char path[4096], *text = NULL;
+  char *text = NULL;
   size_t bytes = 0;
   *r = (struct pz_box_run){.result = NULL};
   pz_arena_init(&r->arena, NULL);
   r->in = pz_arena_alloc(&r->arena, 1, sizeof *r->in);
   if (!r->in) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the run");
-  int n = snprintf(path, sizeof path, "%s/result.json", dir);
-  if (n < 0 || (size_t)n >= sizeof path)
-    return pz_fail(err, PZ_BAD_USE, "the path of result.json in %.100s is too long", dir);
-  enum pz_status status = pz_file_read(path, RESULT_MOST_BYTES, &text, &bytes, err);
-  if (status == PZ_OK) status = pz_json_parse(path, text, bytes, &r->result, err);
+  enum pz_status status = read_file(dir, "result.json", &text, &bytes, err);
+  if (status == PZ_OK) status = pz_json_parse("result.json", text, bytes, &r->result, err);
   pz_free(text);
+  if (status == PZ_OK) status = check_digest(dir, r->result, err);
   if (status == PZ_OK)
     status = pz_box_inputs_read("result.json: inputs", json_object_get(r->result, "inputs"),
                                 &r->arena, r->in, err);
@@ -258,6 +280,10 @@ static enum pz_status chips_json(struct details *d, json_t *rows) {
 
 /* ---- under tighter limits ------------------------------------------------------------------- */
 
+/* Of the search of one point. */
+enum { FRONT_ROUNDS = 40 };
+static const double FRONT_GAP = 0.05;
+
 /* The space with the node, array and HBM of the best chip alone. */
 static void keep_kind(const struct details *d, struct pz_range_space *out) {
   uint32_t kind = d->best.kind, hbm = kind % (uint32_t)d->s->n_hbm,
@@ -276,17 +302,20 @@ static enum pz_status front_point(struct details *d, const struct pz_range_space
   struct pz_box_options o = *d->o;
   o.question.objective = PZ_BOX_THROUGHPUT;
   o.limits = *l;
-  o.rounds = 1;
-  o.gap = 1;
+  o.rounds = FRONT_ROUNDS;
+  o.gap = pz_fmax(o.gap, FRONT_GAP);
+  o.seconds = 0;
   o.progress = NULL;
   pz_arena_init(&arena, NULL);
   struct pz_box_result *r = pz_arena_alloc(&arena, 1, sizeof *r);
   enum pz_status status = r ? pz_box_search(s, &o, &arena, r, &err) : PZ_NO_MEMORY;
   if (status == PZ_OK) {
     const struct pz_taken *t = &r->best.taken;
-    json_t *x = json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f}", "chip", r->best.chip.name, "throughput",
-                          r->best.value, "area_mm2", t->mm2, "watts", t->watts, "dollars",
-                          t->dollars, "limit_watts", l->watts, "limit_dollars", l->dollars);
+    json_t *gap = isfinite(r->gap) ? json_real(r->gap) : json_null();
+    json_t *x =
+        json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:o}", "chip", r->best.chip.name, "throughput",
+                  r->best.value, "area_mm2", t->mm2, "watts", t->watts, "dollars", t->dollars,
+                  "limit_watts", l->watts, "limit_dollars", l->dollars, "gap", gap);
     if (json_array_append_new(rows, x) != 0) status = PZ_NO_MEMORY;
   }
   pz_arena_release(&arena);
@@ -296,7 +325,7 @@ static enum pz_status front_point(struct details *d, const struct pz_range_space
 
 /* Watts at the price of the best chip, and its price at its watts. */
 static enum pz_status front_json(struct details *d, json_t *rows) {
-  static const double parts[] = {0.4, 0.55, 0.7, 0.85};
+  static const double parts[] = {0.5, 0.75};
   struct pz_chip c;
   pz_box_lo(d->s, &d->best, &c);
   struct pz_taken t = pz_chip_taken(&c);

@@ -39,8 +39,8 @@ PZ_NODISCARD enum pz_status pz_box_steps(const struct pz_range_space *s,
 json_t *pz_box_steps_json(const struct pz_box_step *steps, uint32_t n);
 
 /* {sensitivity, chips, front, operators}: lists of flat objects.  Chips stand in the network of the search.  Points of the
- * front are found by local search among chips with the array and the HBM of the best, under tighter limits: their values
- * are exact, that none is better there is not proved.  A new reference. */
+ * front are searched among chips with the array and the HBM of the best, under tighter limits: their throughput is exact,
+ * `gap` what is proved among these chips (null: nothing).  A new reference. */
 PZ_NODISCARD enum pz_status pz_box_details(const struct pz_range_space *s,
                                            const struct pz_box_options *o,
                                            const struct pz_box *best, json_t **out,

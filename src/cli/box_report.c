@@ -99,7 +99,7 @@ static bool tell_details(const json_t *details, json_t *datasets) {
              "peak_watts,dollars,plan",
              json_object_get(details, "chips")) &&
          tell_list(datasets, "front",
-                   "chip,throughput,area_mm2,watts,dollars,limit_watts,limit_dollars",
+                   "chip,throughput,area_mm2,watts,dollars,limit_watts,limit_dollars,gap",
                    json_object_get(details, "front")) &&
          tell_list(datasets, "operators",
                    "model,layer,operator,direction,flop,hbm_bytes,seconds,bound,times",

@@ -2,7 +2,7 @@
 
 const search = source.search, best = search.best, certificate = search.certificate, inputs = search.inputs;
 const chips = dataset("chips"), steps = dataset("sensitivity"), models = unique(chips.map(c => c.model));
-const per = { chip: "", dollar: " per dollar", watt: " per watt" }[inputs.per] || ` per ${inputs.per}`;
+const per = inputs.per === "chip" ? "" : ` per ${inputs.per}`;
 const partNames = {
   tensor_mm2: "tensor arrays", tensor_local_mm2: "tensor buffers", vector_mm2: "vector lanes", vector_local_mm2: "vector buffers",
   fp64_mm2: "64-bit units", glb_mm2: "global buffer", noc_mm2: "network on chip", hbm_mm2: "HBM interface", link_mm2: "links",
@@ -61,7 +61,7 @@ function textTable(parent, label, heads, rows) {
 // Bars of {label, value, colour, text, tip}, from 0 or from a line at 0.
 function bars(holder, rows, label, format, left) {
   const low = Math.min(0, d3.min(rows, r => r.value)), high = Math.max(0, d3.max(rows, r => r.value));
-  const narrow = holder.clientWidth < 600, side = narrow ? Math.min(left, 120) : left, room = (high - low || 1) * (narrow ? 0.34 : 0.14);
+  const narrow = holder.clientWidth < 600, side = narrow ? Math.min(left, 150) : left, room = (high - low || 1) * (narrow ? 0.34 : 0.14);
   const f = frame(holder, rows.length * 24 + 48, { top: 4, right: 56, bottom: 44, left: side }, label);
   const x = d3.scale.linear().domain([low < 0 ? low - room : 0, high + (high > 0 ? room * 0.3 : 0)]).range([0, f.width]);
   axisX(f, x, label, narrow ? 3 : 6, format);
@@ -83,9 +83,9 @@ function bars(holder, rows, label, format, left) {
     above.length ? `${above.map(c => c.chip).join(", ")} ${above.length > 1 ? "are" : "is"} above it, with ${above.map(c => `${number(c.area_mm2)} mm²`).join(", ")} of dies.` : "None of them is above it.",
     "All under the same models of time and cost, in the network of this search; built chips as their data sheets describe them. “phaze compare --chips” compares them in their own networks.");
   const holder = el(s.root, "div");
-  draws("chips", () => bars(holder, first.map(c => ({ label: c.chip, value: c.value, text: times(c.value), colour: c.role === "best" ? "var(--best)" : "var(--tensor)",
+  draws("chips", () => bars(holder, first.map(c => ({ label: c.role === "best" ? "best chip" : c.chip, value: c.value, text: times(c.value), colour: c.role === "best" ? "var(--best)" : "var(--tensor)",
     tip: [c.chip, `${times(c.value)} an H100${per}`, `${number(c.area_mm2)} mm², ${number(c.peak_watts)} W peak, $${number(c.dollars)}`, c.plan] })),
-    `× H100${per}`, number, 250));
+    `× H100${per}`, number, 100));
   textTable(s.root, "chips with their best plans", ["chip", "model", "step (s)", "samples/s", "MFU", "W", "J/sample", "mm²", "peak W", "$", "plan"],
     chips.map(c => [c.chip, short(c.model), number(c.step_s), number(c.samples_per_s), percent(c.mfu), number(c.watts), number(c.joules_per_sample),
       number(c.area_mm2), number(c.peak_watts), number(c.dollars), c.plan]));
@@ -93,7 +93,7 @@ function bars(holder, rows, label, format, left) {
 
 // Stacked bars: one for each of `rows` {label, parts: [{name, amount, colour}]}.
 function stacks(holder, rows, label, format) {
-  const left = holder.clientWidth < 600 ? 96 : 230, most = d3.max(rows, r => d3.sum(r.parts, p => p.amount));
+  const left = holder.clientWidth < 600 ? 84 : 130, most = d3.max(rows, r => d3.sum(r.parts, p => p.amount));
   const f = frame(holder, rows.length * 34 + 44, { top: 2, right: 12, bottom: 42, left }, label);
   const x = d3.scale.linear().domain([0, most]).range([0, f.width]);
   axisX(f, x, label, holder.clientWidth < 600 ? 3 : 6, format);
@@ -111,15 +111,16 @@ const sums = [["area", "mm²"], ["watts", "W"], ["dollars", "$"]];
 (() => {
   const bills = dataset("bills"), die = bills.filter(b => b.role === "best" && b.sum === "area").sort((a, b) => b.amount - a.amount)[0];
   const s = section("bill", "What it takes", `The largest part of its ${best.area_mm2.toFixed(0)} mm² is ${partNames[die.part]} (${number(die.amount)} mm²).`,
-    "One bill for both chips (doc/silicon.md). Power counts the larger of long products and HBM at full rate, the smaller is drawn too.");
+    "One bill for both chips (doc/silicon.md). Power counts the larger of long products and HBM at full rate.");
   sums.forEach(([sum, unit]) => {
     const rows = bills.filter(b => b.sum === sum), names = unique(rows.map(b => b.part)), colour = p => palette[names.indexOf(p) % palette.length];
     el(s.root, "h3", "", { area: "Area", watts: "Power at peak", dollars: "Price of production" }[sum]);
     legend(s.root, names.map(p => ({ colour: colour(p), text: partNames[p] || p })));
     const holder = el(s.root, "div");
     draws("bill", () => stacks(holder, ["best", "reference"].map(role => {
-      const own = rows.filter(b => b.role === role);
-      return { label: own[0].chip, parts: own.map(b => ({ name: partNames[b.part] || b.part, amount: b.amount, colour: colour(b.part) })) };
+      const rate = p => /^(product|stream)_/.test(p), mine = rows.filter(b => b.role === role);
+      const most = d3.max(mine.filter(b => rate(b.part)), b => b.amount), own = mine.filter(b => !rate(b.part) || b.amount === most);
+      return { label: role === "best" ? "best chip" : own[0].chip, parts: own.map(b => ({ name: partNames[b.part] || b.part, amount: b.amount, colour: colour(b.part) })) };
     }), unit, number));
   });
 })();
@@ -189,12 +190,13 @@ const sums = [["area", "mm²"], ["watts", "W"], ["dollars", "$"]];
     chips.find(e => e.chip === "h100" && e.model === d.model).samples_per_s, 1), 1 / models.length);
   const built = unique(chips.map(c => c.chip)).map(name => chips.find(c => c.chip === name))
     .map(c => ({ chip: c.chip, role: c.role, throughput: h100 ? speed(c) : c.value, watts: c.peak_watts, dollars: c.dollars, area_mm2: c.area_mm2 }));
-  const found = dataset("front").map(p => Object.assign({ role: "found" }, p)), all = built.concat(found);
+  const found = dataset("front").map(p => Object.assign({ role: "found" }, p)), all = built.concat(found), own = built.find(p => p.role === "best");
   const beats = (a, b) => a.throughput >= b.throughput && a.watts <= b.watts && a.dollars <= b.dollars && (a.throughput > b.throughput || a.watts < b.watts || a.dollars < b.dollars);
   all.forEach(p => { p.front = !all.some(q => beats(q, p)); });
   const s = section("front", "Throughput, watts and dollars", `${count(all.filter(p => p.front).length)} of these ${count(all.length)} chips are beaten by none of the others in all three.`,
-    `Besides the best chip, whose gap of ${percent(certificate.gap, 2)} is proved, points were found by local search under tighter limits of watts and dollars, among chips with its array and HBM: their throughput is exact, that no chip is better there is not proved.`);
-  const marks = { best: "var(--best)", built: "var(--tensor)", found: "var(--evaluated)" };
+    `Besides the best chip, whose gap of ${percent(certificate.gap, 2)} is proved, points were searched under tighter limits of watts and dollars among chips with its array and HBM: their throughput is exact; the gap that is proved among these chips is told with each point, other arrays may be better.` +
+    (found.some(p => p.throughput > own.throughput) ? " Points above the best chip lie within the gap that the search left." : ""));
+  const marks = { best: "var(--best)", built: "var(--vector)", found: "var(--evaluated)" };
   legend(s.root, [{ colour: marks.best, text: "best chip" }, { colour: marks.found, text: "under tighter limits" }, { colour: marks.built, text: "built chips" }, { kind: "ring", text: "beaten by none" }]);
   const panels = el(s.root, "div", "panels two");
   [["watts", "peak W"], ["dollars", "$"]].forEach(([key, label]) => {
@@ -206,8 +208,10 @@ const sums = [["area", "mm²"], ["watts", "W"], ["dollars", "$"]];
       axisY(f, y, "× H100", number);
       const g = f.root.selectAll(".point").data(all).enter().append("circle").attr("class", "point mark").attr("tabindex", 0).attr("cx", p => x(p[key])).attr("cy", p => y(p.throughput))
         .attr("r", p => p.role === "best" ? 7 : 5).style("fill", p => marks[p.role]).style("stroke", p => p.front ? "var(--ink)" : "none").style("stroke-width", 1.5);
-      tells(g, p => [p.chip, `${times(p.throughput)} an H100`, `${number(p.area_mm2)} mm², ${number(p.watts)} W, $${number(p.dollars)}`, p.front ? "beaten by none of these chips" : "another is better in all three"]);
-      f.root.selectAll(".name").data(all.filter(p => p.role === "built")).enter().append("text").attr("class", "soft halo").attr("x", p => x(p[key]) + (x(p[key]) > f.width - 70 ? -8 : 8))
+      tells(g, p => [p.chip, `${times(p.throughput)} an H100`, `${number(p.area_mm2)} mm², ${number(p.watts)} W, $${number(p.dollars)}`, p.role === "found" ? (p.gap === null ? "no gap is proved" : `proved: none with this array and HBM is more than ${percent(p.gap, 1)} better within ${number(p.limit_watts)} W and $${number(p.limit_dollars)}`) : "",
+        p.front ? "beaten by none of these chips" : "another is better in all three"]);
+      const placed = [], clear = p => placed.every(q => Math.abs(x(q[key]) - x(p[key])) > 74 || Math.abs(y(q.throughput) - y(p.throughput)) > 13) && placed.push(p);
+      f.root.selectAll(".name").data(all.filter(p => p.role === "built").filter(clear)).enter().append("text").attr("class", "soft halo").attr("x", p => x(p[key]) + (x(p[key]) > f.width - 70 ? -8 : 8))
         .attr("text-anchor", p => x(p[key]) > f.width - 70 ? "end" : "start").attr("y", p => y(p.throughput) + 4).text(p => p.chip);
     });
   });
