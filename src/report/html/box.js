@@ -231,4 +231,5 @@ if (window.location.hash === "#selftest") {
   const lines = Array.from(document.querySelectorAll("section"), s => `marks ${s.id} ${s.querySelectorAll(".mark").length}`);
   lines.push(`too-wide-by ${document.documentElement.scrollWidth - document.documentElement.clientWidth}`, `fetched ${performance.getEntriesByType("resource").length}`);
   el(document.body, "pre", "", lines.join("\n")).id = "selftest";
+  if (window.parent !== window) window.parent.postMessage(lines.join("\n"), "*");
 }
