@@ -68,7 +68,7 @@ static void model_row(struct pz_table *t, const struct comparison *x, uint32_t c
   pz_table_cell(t, "%s", x->chips[chip].chip.name);
   if (!m->fits) {
     for (int i = 0; i < 6; i++) pz_table_cell(t, "-");
-    pz_table_cell(t, "no plan fits in memory");
+    pz_table_cell(t, "no feasible plan: memory");
     return;
   }
   number_cell(t, m->found.p.step_s);
