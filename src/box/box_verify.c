@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "box/certificate.h"
+#include "box/run_digest.h"
 #include "core/alloc.h"
 #include "core/file.h"
 #include "core/num.h"
@@ -37,6 +38,15 @@ static enum pz_status read_text(const char *dir, const char *file, char **text, 
   return pz_file_read(path, 256 << 20, text, bytes, err);
 }
 
+static enum pz_status check_digest(struct verification *v, const char *boxes) {
+  char digest[PZ_RUN_DIGEST_TEXT];
+  const char *own = json_string_value(json_object_get(v->result, "digest"));
+  enum pz_status status = pz_run_digest(v->result, boxes, digest, v->err);
+  if (status == PZ_OK)
+    say(v, own && strcmp(own, digest) == 0, "result.json and boxes.csv have the digest of the run");
+  return status;
+}
+
 static enum pz_status read_run(struct verification *v, const char *dir) {
   char *text = NULL;
   size_t bytes = 0;
@@ -48,6 +58,7 @@ static enum pz_status read_run(struct verification *v, const char *dir) {
     status = pz_box_inputs_read("result.json: inputs", json_object_get(v->result, "inputs"),
                                 v->arena, v->in, v->err);
   if (status == PZ_OK) status = read_text(dir, "boxes.csv", &text, &bytes, v->err);
+  if (status == PZ_OK) status = check_digest(v, text);
   if (status == PZ_OK)
     status = pz_boxes_parse("boxes.csv", text, bytes, &v->in->space, v->arena, &v->boxes, v->err);
   pz_free(text);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "box/run_digest.h"
 #include "chip/chip_json.h"
 #include "core/alloc.h"
 #include "core/buffer.h"
@@ -275,13 +276,14 @@ enum pz_status pz_box_save(const char *dir, const struct pz_range_space *s,
   char *json = NULL, *boxes = NULL;
   if (mkdir(dir, 0777) != 0 && errno != EEXIST)
     return pz_fail(err, PZ_IO, "cannot make the folder %s: %s", dir, strerror(errno));
+  char digest[PZ_RUN_DIGEST_TEXT];
   json_t *result = pz_box_result_json(s, o, r);
-  enum pz_status status = pz_json_text(result, &json, err);
+  boxes = pz_boxes_text(r);
+  enum pz_status status = result && boxes ? pz_run_digest(result, boxes, digest, err)
+                                          : pz_fail(err, PZ_NO_MEMORY, "out of memory for the run");
+  if (status == PZ_OK) json_object_set_new(result, "digest", json_string(digest));
+  if (status == PZ_OK) status = pz_json_text(result, &json, err);
   json_decref(result);
-  if (status == PZ_OK) {
-    boxes = pz_boxes_text(r);
-    if (!boxes) status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the boxes");
-  }
   if (status == PZ_OK) status = write_in(dir, "result.json", json, err);
   if (status == PZ_OK) status = write_in(dir, "boxes.csv", boxes, err);
   pz_free(json);

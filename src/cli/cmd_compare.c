@@ -1,6 +1,7 @@
 /* phaze compare: the searched chip and every baseline, under one cost model. */
 #include <stdlib.h>
 
+#include "cli/compare_chips.h"
 #include "cli/study_run.h"
 #include "core/alloc.h"
 #include "report/comparison.h"
@@ -11,10 +12,16 @@ struct settings {
   struct pz_study_settings study;
   int64_t seed;
   bool original, alone;
+  const char *chips; /* from here on: with --chips only, but the list itself */
+  bool measured;
+  int64_t scale_up;
+  double outer_gb_per_s;
 };
 
 static const struct settings defaults = {.study = PZ_STUDY_SETTINGS_DEFAULT,
-                                         .seed = PZ_COMPARE_SEED};
+                                         .seed = PZ_COMPARE_SEED,
+                                         .scale_up = 8,
+                                         .outer_gb_per_s = 50};
 
 /* clang-format off */
 static const struct pz_option options[] = {
@@ -26,6 +33,14 @@ static const struct pz_option options[] = {
      .help = "Instead, show the common chip under the assumptions of the original system's code, corrected one by one"},
     {.name = "alone", .type = PZ_OPTION_FLAG, .offset = offsetof(struct settings, alone),
      .help = "With --original-assumptions: also each assumption alone, with all others corrected"},
+    {.name = "chips", .type = PZ_OPTION_TEXT, .offset = offsetof(struct settings, chips), .arg = "LIST",
+     .help = "Instead, compare these chips with their best training plans: names, chip.json files and directories of searches in a space of ranges, comma-separated"},
+    {.name = "measured", .type = PZ_OPTION_FLAG, .offset = offsetof(struct settings, measured),
+     .help = "With --chips: use measured efficiencies where a chip has them, instead of its description alone"},
+    {.name = "scale-up", .type = PZ_OPTION_INT, .offset = offsetof(struct settings, scale_up), .arg = "N", .min = 1,
+     .max = 1 << 20, .help = "With --chips: devices joined by the links of a chip that has no network of its own"},
+    {.name = "outer-rate", .type = PZ_OPTION_REAL, .offset = offsetof(struct settings, outer_gb_per_s), .arg = "GBS",
+     .min = 1e-3, .max = 1e6, .help = "With --chips: GB/s of such a device to those outside of its scale-up group"},
 };
 /* clang-format on */
 
@@ -92,7 +107,52 @@ static enum pz_exit run_original(struct settings *s, char **models, int n_models
   return status == PZ_OK ? pz_command_end() : pz_command_fail(&err);
 }
 
+/* ---- chips beside each other ----------------------------------------------------------------- */
+
+/* An option that has no meaning with --chips, or without it; NULL: none. */
+static const char *chips_misuse(const struct settings *s, char *text, size_t size) {
+  struct settings known = *s;
+  if (s->chips) {
+    known = defaults;
+    known.common = s->common;
+    known.study.cluster = s->study.cluster;
+    known.study.devices = s->study.devices;
+    known.study.batch = s->study.batch;
+    known.study.seq = s->study.seq;
+    known.study.threads = s->study.threads;
+    known.chips = s->chips;
+  }
+  known.measured = s->chips ? s->measured : defaults.measured;
+  known.scale_up = s->chips ? s->scale_up : defaults.scale_up;
+  known.outer_gb_per_s = s->chips ? s->outer_gb_per_s : defaults.outer_gb_per_s;
+  const struct pz_option *o =
+      pz_command_changed(&pz_cmd_compare, offsetof(struct settings, study), s, &known);
+  if (!o) return NULL;
+  snprintf(text, size, s->chips ? "--chips and --%s cannot be combined" : "--%s requires --chips",
+           o->name);
+  return text;
+}
+
+static enum pz_exit run_chips(const struct settings *s, char **models, int n_models) {
+  struct pz_error err = {0};
+  struct pz_chips_call call = {
+      .common = &s->common,
+      .chips = s->chips,
+      .models = models,
+      .n_models = n_models,
+      .q = {.models = {.devices = s->study.devices,
+                       .batch = s->study.batch,
+                       .seq = s->study.seq,
+                       .scale_up = s->scale_up,
+                       .outer_bytes_per_s = s->outer_gb_per_s * 1e9},
+            .cluster = s->study.cluster == defaults.study.cluster ? NULL : s->study.cluster,
+            .measured = s->measured,
+            .threads = (unsigned)s->study.threads}};
+  return pz_compare_chips(&call, &err) == PZ_OK ? pz_command_end() : pz_command_fail(&err);
+}
+
 static enum pz_exit run(int argc, char **argv) {
+  char text[120];
   struct settings s = defaults;
   struct pz_error err = {0};
   struct pz_study_run r = {.common = &s.common, .s = &s.study, .err = &err};
@@ -102,7 +162,9 @@ static enum pz_exit run(int argc, char **argv) {
   const char *wrong = pz_study_run_misuse(&s.study, n_args);
   if (!wrong && s.original) wrong = original_misuse(&s, n_args);
   if (!wrong && s.alone && !s.original) wrong = "--alone requires --original-assumptions";
+  if (!wrong) wrong = chips_misuse(&s, text, sizeof text);
   if (wrong) return pz_command_misuse(&pz_cmd_compare, wrong);
+  if (s.chips) return run_chips(&s, argv + 1, n_args);
   if (s.original) return run_original(&s, argv + 1, n_args);
   uint64_t seed = (uint64_t)s.seed;
   enum pz_status status = pz_study_run_begin(&r, argv + 1, n_args);
@@ -115,7 +177,7 @@ static enum pz_exit run(int argc, char **argv) {
 
 const struct pz_command pz_cmd_compare = {
     .name = "compare",
-    .synopsis = "MODEL... [--seed N] [-o DIR] [options of search]",
+    .synopsis = "MODEL... [--seed N | --chips LIST] [-o DIR] [options of search]",
     .summary = "Compare the searched chip with baselines under the same cost model",
     .detail = "Baselines, for each model alone and for one chip common to all models:\n"
               "  tpuv4-*       the reference chip with the expert plan, and with the best plan\n"
@@ -126,10 +188,15 @@ const struct pz_command pz_cmd_compare = {
               "The options are those of 'phaze search'. If DIR holds a finished search with the\n"
               "same options, only the baselines are run.\n"
               "\n"
+              "--chips compares built chips and searched ones: each trains the models with its\n"
+              "best training plan ('phaze place') in its own network, --cluster puts all into\n"
+              "one; area, watts and dollars are those of one bill (doc/silicon.md).\n"
+              "\n"
               "Examples:\n"
               "  phaze compare gpt2-xl llama2-7b\n"
               "  phaze compare gpt2-xl llama2-7b -o run --seed 7\n"
-              "  phaze compare gpt2-xl llama2-7b megatron-8.3b --original-assumptions\n",
+              "  phaze compare gpt2-xl llama2-7b megatron-8.3b --original-assumptions\n"
+              "  phaze compare llama3-70b --chips h100,b200,tpuv6e,mi300x,./run --batch 2048\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .run = run,

@@ -51,6 +51,8 @@ static enum pz_status tell(struct pz_study_run *r) {
 static struct settings box_part(const struct settings *s) {
   struct settings x = defaults;
   x.study.space = s->study.space;
+  x.study.budget = s->study.budget;
+  x.study.no_report = s->study.no_report;
   x.study.devices = s->study.devices;
   x.study.batch = s->study.batch;
   x.study.seq = s->study.seq;
@@ -79,7 +81,9 @@ static enum pz_exit search_boxes(const struct settings *s, char **models, int n_
                              .batch = s->study.batch,
                              .seq = s->study.seq,
                              .threads = s->study.threads,
-                             .dir = s->study.dir};
+                             .budget = s->study.budget,
+                             .dir = s->study.dir,
+                             .report = !s->study.no_report};
   return pz_search_boxes(&call, space);
 }
 
@@ -143,15 +147,17 @@ const struct pz_command pz_cmd_search = {
               "\n"
               "Examples:\n"
               "  phaze search gpt2-xl llama2-7b -o run\n"
-              "  phaze search llama3-8b --budget h200 --devices 256 --batch 1024\n"
+              "  phaze search llama3-8b --budget 400 --devices 256 --batch 1024\n"
               "  phaze search bert-large --space ./space.json --objective per-watt\n"
               "\n"
               "A space of ranges, as modern, is too large to list. Its chips are judged by the\n"
               "fastest training plan of 'phaze place', on a cluster whose scale-up groups have\n"
               "the chip's link rate, relative to the description of an H100. Boxes of chips are\n"
-              "closed by limits and bounds; -o DIR keeps them for 'phaze verify':\n"
+              "closed by limits and bounds; -o DIR keeps them for 'phaze verify'. --budget CHIP\n"
+              "sets the limits that are not given to the chip's area, peak watts and dollars:\n"
               "  phaze search llama3-70b --space modern --node 5nm --limit-mm2 814\n"
-              "    --limit-watts 700 --batch 2048 -o run\n",
+              "    --limit-watts 700 --batch 2048 -o run\n"
+              "  phaze search llama3-70b --space modern --node 5nm --budget h100\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .run = run,

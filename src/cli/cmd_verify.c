@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "box/certificate.h"
+#include "cli/box_report.h"
 #include "cli/command.h"
 #include "cli/report_file.h"
 #include "core/colour.h"
@@ -65,6 +66,19 @@ static enum pz_status check_report(struct telling *t, const char *dir, bool *hol
   return PZ_OK;
 }
 
+static enum pz_status check_box_report(struct telling *t, const char *dir, bool *holds,
+                                       struct pz_error *err) {
+  char path[4096];
+  bool there = false, same = false;
+  enum pz_status status = pz_report_path(dir, path, sizeof path, err);
+  if (status == PZ_OK)
+    status = pz_box_report_same(dir, path, (unsigned)t->s->threads, &there, &same, err);
+  if (status != PZ_OK || !there) return status;
+  say(t, same, same ? "report.html: shows the run" : "report.html: is not the page of this run");
+  *holds = *holds && same;
+  return PZ_OK;
+}
+
 static enum pz_status verify(const struct settings *s, const char *dir, bool *holds,
                              struct pz_error *err) {
   struct telling t = {s, json_array()};
@@ -76,7 +90,8 @@ static enum pz_status verify(const struct settings *s, const char *dir, bool *ho
   bool boxes = pz_box_is_run(dir);
   enum pz_status status =
       boxes ? pz_box_verify(dir, &o, holds, err) : pz_verify(dir, &o, holds, err);
-  if (status == PZ_OK && *holds && !boxes) status = check_report(&t, dir, holds, err);
+  if (status == PZ_OK && *holds)
+    status = (boxes ? check_box_report : check_report)(&t, dir, holds, err);
   if (status == PZ_OK && s->common.json)
     status = pz_command_json(json_pack("{s:b,s:O}", "holds", *holds, "checks", t.checks), err);
   json_decref(t.checks);
@@ -106,9 +121,9 @@ const struct pz_command pz_cmd_verify = {
               "result is the same, and its plans pass a checker that shares no code with their\n"
               "solver; no chip of a random sample of the excluded ones (with --all: no chip),\n"
               "evaluated without bounds, is better than the result; report.html is the page of\n"
-              "the run. Of a search in a space of ranges: the boxes hold every chip once, the\n"
-              "best chip has its value, and a random sample of the boxes (with --all: every\n"
-              "box) is closed rightly. Exit status 1 if a check fails.\n"
+              "the run. Of a search in a space of ranges: the digest, the boxes hold every chip\n"
+              "once, the best chip has its value, a random sample of the boxes (with --all:\n"
+              "every box) is closed rightly, and report.html. Exit status 1 if a check fails.\n"
               "\n"
               "Examples:\n"
               "  phaze verify run\n"

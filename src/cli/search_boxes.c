@@ -5,7 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "box/box_details.h"
+#include "box/budget.h"
 #include "box/certificate.h"
+#include "cli/box_report.h"
+#include "cli/report_file.h"
 #include "core/progress.h"
 #include "core/text.h"
 #include "report/table.h"
@@ -124,6 +128,12 @@ static void print_reference(const struct pz_box_options *o, const struct pz_box_
   (void)o;
 }
 
+static int by_change(const void *a, const void *b) {
+  const struct pz_box_step *x = a, *y = b;
+  if (x->change != y->change) return x->change > y->change ? -1 : 1;
+  return strcmp(x->axis, y->axis);
+}
+
 static enum pz_status print_result(const struct pz_range_space *s, const struct pz_box_options *o,
                                    const struct pz_box_result *r) {
   char space[32], closed[32], evaluated[32], boxes[32];
@@ -148,11 +158,55 @@ static enum pz_status print_result(const struct pz_range_space *s, const struct 
   return status;
 }
 
+/* One step on every axis, the largest changes first. */
+static enum pz_status print_steps(struct pz_box_step *steps, uint32_t n) {
+  static const char *const heads[] = {"one step", ">from", ">to", ">change", "breaks", NULL};
+  enum { SHOWN = 6 };
+  struct pz_arena arena;
+  struct pz_table t;
+  pz_arena_init(&arena, NULL);
+  pz_table_init(&t, &arena, heads);
+  qsort(steps, n, sizeof *steps, by_change);
+  for (uint32_t i = 0; i < n; i++) {
+    if (i >= SHOWN / 2 && i + SHOWN / 2 < n) continue;
+    pz_table_cell(&t, "%s", steps[i].axis);
+    pz_table_cell(&t, "%s", steps[i].from);
+    pz_table_cell(&t, "%s", steps[i].to);
+    pz_table_cell(&t, "%+.2f%%", 100 * steps[i].change);
+    pz_table_cell(&t, "%s", steps[i].breaks ? steps[i].breaks : "");
+  }
+  printf("\nWhat limits it: one step on an axis, the largest gains and losses.\n\n");
+  enum pz_status status = n ? pz_table_print(&t, 0, stdout) : PZ_OK;
+  pz_arena_release(&arena);
+  return status;
+}
+
 static enum pz_status tell(const struct pz_box_call *c, const struct pz_range_space *s,
                            const struct pz_box_options *o, const struct pz_box_result *r,
                            struct pz_error *err) {
-  if (c->common->json) return pz_command_json(pz_box_result_json(s, o, r), err);
-  return print_result(s, o, r);
+  struct pz_box_step steps[PZ_BOX_MOST_STEPS];
+  uint32_t n = 0;
+  enum pz_status status = pz_box_steps(s, o, &r->best_box, steps, &n, err);
+  if (status != PZ_OK) return status;
+  if (c->common->json) {
+    json_t *result = pz_box_result_json(s, o, r);
+    if (result) json_object_set_new(result, "sensitivity", pz_box_steps_json(steps, n));
+    return pz_command_json(result, err);
+  }
+  status = print_result(s, o, r);
+  return status == PZ_OK ? print_steps(steps, n) : status;
+}
+
+/* DIR/report.html, by what was saved. */
+static enum pz_status write_report(const struct pz_box_call *c, struct pz_error *err) {
+  char path[4096];
+  json_t *data = NULL;
+  enum pz_status status = pz_report_path(c->dir, path, sizeof path, err);
+  if (status == PZ_OK) status = pz_box_report_data(c->dir, (unsigned)c->threads, &data, err);
+  if (status == PZ_OK) status = pz_box_report_write(data, path, NULL, err);
+  json_decref(data);
+  if (status == PZ_OK && !c->common->quiet) pz_command_say("report: %s", path);
+  return status;
 }
 
 enum pz_exit pz_search_boxes(const struct pz_box_call *c, struct pz_range_space *s) {
@@ -169,12 +223,15 @@ enum pz_exit pz_search_boxes(const struct pz_box_call *c, struct pz_range_space 
   o.ctx = &progress;
   enum pz_status status = read_options(c, &o, &err);
   if (status == PZ_OK && c->box->node) status = pz_range_set_node(s, c->box->node, &err);
+  if (status == PZ_OK && c->budget)
+    status = pz_budget_limits(c->budget, s, c->box->node, &o.limits, &err);
   r = pz_arena_alloc(&arena, 1, sizeof *r);
   if (status == PZ_OK && !r) status = pz_fail(&err, PZ_NO_MEMORY, "out of memory for the result");
   listen_for_signals();
   if (status == PZ_OK) status = pz_box_search(s, &o, &arena, r, &err);
   if (status == PZ_OK && c->dir) status = pz_box_save(c->dir, s, &o, r, &err);
   if (status == PZ_OK) status = tell(c, s, &o, r, &err);
+  if (status == PZ_OK && c->dir && c->report) status = write_report(c, &err);
   pz_arena_release(&arena);
   if (status == PZ_OK) return pz_command_end();
   if (status != PZ_STOPPED) return pz_command_fail(&err);

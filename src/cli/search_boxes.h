@@ -48,7 +48,9 @@ struct pz_box_call {
   char **models;
   int n_models;
   int64_t devices, batch, seq, threads;
-  const char *dir; /* NULL: nothing is saved */
+  const char *budget; /* a chip, or NULL */
+  const char *dir;    /* NULL: nothing is saved */
+  bool report;        /* ... and DIR/report.html is written */
 };
 
 /* The whole command; the exit status. */

@@ -31,7 +31,7 @@ extern const char *const pz_optimizer_names[]; /* ends with NULL */
   {.name = "space", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.space), .arg = "SPACE",              \
    .help = "Design space: a name listed by 'phaze spaces', or a space.json file (default: paper)"},      \
   {.name = "budget", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.budget), .arg = "CHIP|MM2",         \
-   .help = "Area limit: that of a chip, or mm2 (default: the area of the space's base chip)"},           \
+   .help = "Area limit: that of a chip of the space's technology, or mm2 (default: the area of the space's base chip)"}, \
   {.name = "cluster", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.cluster), .arg = "NET",            \
    .help = "Network: a cluster listed by 'phaze chips', or a cluster.json file (default: paper)"},       \
   {.name = "devices", .type = PZ_OPTION_INT, .offset = offsetof(T, F.devices), .arg = "N", .min = 1,     \

@@ -173,8 +173,17 @@ enum pz_status pz_space_set_budget(struct pz_space *s, const char *budget, struc
   }
   struct pz_chip c;
   enum pz_status status = pz_chip_load(budget, &c, err);
-  if (status == PZ_OK) s->budget_um2 = chip_um2(&c);
-  return status;
+  if (status != PZ_OK) return status;
+  if (c.tech != s->base.tech)
+    return pz_fail(
+        err, PZ_BAD_USE,
+        "--budget %s: a chip of %s, and the space %s has chips of %s; accepted: a chip of "
+        "%s, mm2, or --space modern --node %s --budget %s, where chips of one node have "
+        "one bill",
+        budget, pz_tech_at(c.tech)->name, s->name, pz_tech_at(s->base.tech)->name,
+        pz_tech_at(s->base.tech)->name, pz_tech_at(c.tech)->name, budget);
+  s->budget_um2 = chip_um2(&c);
+  return PZ_OK;
 }
 
 /* ---- points --------------------------------------------------------------------------------- */
