@@ -1,4 +1,4 @@
-/* Subcommands.  Each is one file that defines a pz_command, listed in the table in command.c. */
+/* Subcommands.  Each is one file that defines a pz_command, listed in command_table.c. */
 #ifndef PZ_CLI_COMMAND_H
 #define PZ_CLI_COMMAND_H
 

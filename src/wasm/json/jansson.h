@@ -20,6 +20,7 @@ typedef enum {
 } json_type;
 
 typedef long long json_int_t;
+#define JSON_INTEGER_FORMAT "lld"
 
 /* Begins every value.  true, false and null are constants and not counted. */
 typedef struct json_t {
