@@ -6,7 +6,7 @@
 #include "core/alloc.h"
 #include "core/file.h"
 
-enum { MOST_FILES = 8, MOST_NAME = 64 };
+enum { MOST_FILES = 80, MOST_NAME = 256 };
 
 static struct memory_file {
   char name[MOST_NAME]; /* "": free */

@@ -62,7 +62,7 @@ int pz_page_run(char *words, size_t bytes) {
   }
   for (size_t i = 0; argc && pz_command_at(i); i++)
     if (strcmp(pz_command_at(i)->name, argv[0]) == 0) return (int)pz_command_at(i)->run(argc, argv);
-  pz_fail(&err, PZ_BAD_USE, "unknown command '%s'; accepted: chip, estimate, place, predict",
+  pz_fail(&err, PZ_BAD_USE, "unknown command '%s'; accepted: chip, chips, estimate, place, predict",
           argc ? argv[0] : "");
   return (int)pz_command_fail(&err);
 }
@@ -70,8 +70,8 @@ int pz_page_run(char *words, size_t bytes) {
 /* ---- what it has of phaze ------------------------------------------------------------------- */
 
 const struct pz_command *pz_command_at(size_t i) {
-  static const struct pz_command *const table[] = {&pz_cmd_chip, &pz_cmd_estimate, &pz_cmd_place,
-                                                   &pz_cmd_predict};
+  static const struct pz_command *const table[] = {&pz_cmd_chip, &pz_cmd_chips, &pz_cmd_estimate,
+                                                   &pz_cmd_place, &pz_cmd_predict};
   return i < sizeof table / sizeof *table ? table[i] : NULL;
 }
 

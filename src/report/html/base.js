@@ -17,6 +17,12 @@ function dataset(name) {
   return datasets[name];
 }
 
+// Other datasets in place of the document's.
+function replaceDatasets(others) {
+  source.datasets = others;
+  Object.keys(datasets).forEach(name => delete datasets[name]);
+}
+
 const unique = list => Array.from(new Set(list));
 // A name of any length as one of a line.
 const short = name => name.length <= 44 ? name : name.slice(0, 20) + "…" + name.slice(-20);
