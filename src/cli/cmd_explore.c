@@ -127,8 +127,8 @@ static enum pz_status page_inputs(const struct settings *s, char **models, int n
   enum pz_status status = pz_machine_load(&s->machine, use, &machine, err);
   if (status == PZ_OK) status = check_framework(s->framework, err);
   for (int i = 0; i < n && status == PZ_OK; i++) {
-    status = check_model(s, models[i], err);
-    if (status == PZ_OK) status = add_file(page->files, models[i], err);
+    status = add_file(page->files, models[i], err);
+    if (status == PZ_OK) status = check_model(s, models[i], err);
     if (status == PZ_OK) json_array_append_new(page->models, json_string(models[i]));
   }
   if (status == PZ_OK) status = add_file(page->files, s->machine.chip, err);
@@ -139,16 +139,33 @@ static enum pz_status page_inputs(const struct settings *s, char **models, int n
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
+/* Is it a module of this version?  One of ours has its name and version as text (src/wasm/page.c). */
+static enum pz_status check_wasm(const char *path, const char *bytes, size_t n,
+                                 struct pz_error *err) {
+  char mark[80];
+  int size = snprintf(mark, sizeof mark, "phaze page %s", pz_version());
+  if (n < 8 || memcmp(bytes, "\0asm", 4) != 0)
+    return pz_fail(err, PZ_BAD_INPUT, "%s: not a WebAssembly module", path);
+  for (const char *at = bytes; (at = memchr(at, 'p', n - (size_t)(at - bytes))); at++)
+    if (n - (size_t)(at - bytes) > (size_t)size && memcmp(at, mark, (size_t)size + 1) == 0)
+      return PZ_OK;
+  return pz_fail(err, PZ_BAD_INPUT,
+                 "%s: not of phaze %s; build it with 'cmake --build --preset "
+                 "wasm'",
+                 path, pz_version());
+}
+
 static enum pz_status read_wasm(const struct settings *s, char **bytes, size_t *n,
                                 struct pz_error *err) {
   char path[4096];
-  if (s->wasm) return pz_file_read(s->wasm, MOST_WASM_BYTES, bytes, n, err);
-  if (!pz_shared_file("explore.wasm", path, sizeof path))
+  if (!s->wasm && !pz_shared_file("explore.wasm", path, sizeof path))
     return pz_fail(err, PZ_IO,
                    "explore.wasm, the WebAssembly of the page, is not installed; build it with "
                    "'cmake --preset wasm && cmake --build --preset wasm' (Debian's emscripten), or "
                    "name one with --wasm FILE");
-  return pz_file_read(path, MOST_WASM_BYTES, bytes, n, err);
+  const char *file = s->wasm ? s->wasm : path;
+  enum pz_status status = pz_file_read(file, MOST_WASM_BYTES, bytes, n, err);
+  return status == PZ_OK ? check_wasm(file, *bytes, *n, err) : status;
 }
 
 static enum pz_status explore(const struct settings *s, char **models, int n,

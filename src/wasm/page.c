@@ -44,8 +44,9 @@ size_t pz_page_bytes_of(const char *name) {
   return bytes;
 }
 
+/* By which the command knows a module of its version. */
 PAGE_CALL("version") const char *pz_page_version(void);
-const char *pz_page_version(void) { return PZ_VERSION; }
+const char *pz_page_version(void) { return "phaze page " PZ_VERSION; }
 
 /* Run a command: its words, each ending with a zero.  The exit status of the command. */
 PAGE_CALL("run") int pz_page_run(char *words, size_t bytes);

@@ -52,10 +52,6 @@ function engine(module) {
   }
   const upTo = (at, n) => text.decode(new Uint8Array(exports.memory.buffer, at, n));
   return {
-    version: () => { // digits and dots
-      const bytes = new Uint8Array(exports.memory.buffer), at = exports.version();
-      return upTo(at, bytes.indexOf(0, at) - at);
-    },
     put: (name, content) => lent(word(name), n => lent(utf8.encode(content), t => exports.put(n, t, utf8.encode(content).length))),
     read: name => lent(word(name), n => exports.text(n) ? upTo(exports.text(n), exports.bytes(n)) : null),
     // { code, out, err } of a command, its words without the program's.

@@ -74,11 +74,10 @@ const title = el(head, "h1", "", "Starting …"), told = el(head, "p", "state", 
 told.setAttribute("role", "status");
 title.setAttribute("aria-live", "off");
 const commandBox = el(head, "div", "commands");
-el(commandBox, "p", "note", "The same numbers by the command line:");
-const commandText = el(commandBox, "pre", "", "");
+const commandLine = el(commandBox, "div", "command"), commandText = el(commandLine, "pre", "", "");
 commandText.id = "command";
-const buttons = el(commandBox, "p", "controls");
-const notes = el(commandBox, "div");
+commandText.setAttribute("aria-label", "the command that prints the same numbers");
+const buttons = el(commandLine, "p", "controls"), notes = el(commandBox, "div", "files");
 function button(parent, text, act) {
   const b = el(parent, "button", "", text);
   b.type = "button";
@@ -98,8 +97,8 @@ function copyButton(parent, text, what) {
   b.title = text;
   return b;
 }
-copyButton(buttons, "Copy the command", () => commandText.textContent);
-copyButton(buttons, "Copy the address", () => window.location.href);
+copyButton(buttons, "Copy command", () => commandText.textContent);
+copyButton(buttons, "Copy address", () => window.location.href.replace(/#.*/, "") + writeAddress(state, begin));
 function fileBox(label) {
   const box = el(notes, "details"), summary = el(box, "summary", "", label), line = el(box, "p", "controls"), pre = el(box, "pre");
   let name = label;
@@ -125,8 +124,8 @@ chipFile.pre.id = "chip-file";
 clusterFile.pre.id = "cluster-file";
 resultFile.pre.id = "result";
 
-function fact(name, value, small) {
-  const d = el(facts, "div");
+function fact(name, value, small, wide) {
+  const d = el(facts, "div", wide ? "wide" : "");
   el(d, "dt", "", name);
   const dd = el(d, "dd", "", value);
   if (small) el(dd, "small", "", small);
@@ -149,7 +148,7 @@ function showFacts(r, job) {
   fact("tokens/s per device", number(r.tokens_per_s_per_device), `${number(r.samples_per_s)} samples/s`);
   fact("MFU", percent(r.mfu, 1), `HFU ${percent(r.hfu, 1)}`);
   fact("memory of a device", gigabytes(r.peak_bytes), `${percent(r.peak_bytes / r.hbm_bytes)} of HBM${r.fits ? "" : ", does not fit"}`);
-  fact("plan", planText(p), `${plural(r.microbatches, "microbatch")}, ${p.framework}`);
+  fact("plan", planText(p), `${plural(r.microbatches, "microbatch")}, ${p.framework}`, true);
   if (bill) fact("chip by its bill", `${number(bill.area_mm2)} mm²`, `${number(bill.watts)} W, $${number(bill.dollars)} to make`);
   const where = `${short(visible(job.state.model))} on ${count(job.state.devices)} × ${visible(job.chipName)}${job.clusterName ? " in " + visible(job.clusterName) : ""}`;
   title.textContent = `${where}: ${seconds(r.step_s)} per step, MFU ${percent(r.mfu, 1)}.`;
@@ -172,6 +171,7 @@ function showAnswer(r, job, view, estimate) {
   memoryChart.update(r);
   if (estimate && bill) rooflineChart.update(estimate, bill.chip);
   if (view) showView(view);
+  syncs.forEach(f => f());
 }
 
 // ---- questions
@@ -211,16 +211,18 @@ function failed(message) {
   title.textContent = "No answer for these settings.";
 }
 
-let round = 0;
+let round = 0, pause = 0, writing = 0;
 async function change() {
   const mine = ++round, began = performance.now(), stale = () => mine !== round;
   const job = question();
   root.dataset.state = "busy";
   delete root.dataset.quickMs;
   delete root.dataset.answerMs;
+  clearTimeout(pause);
   searching.cancel();
   showJob(job);
-  history.replaceState(null, "", writeAddress(state, begin));
+  clearTimeout(writing); // browsers take few changes a second
+  writing = setTimeout(() => history.replaceState(null, "", writeAddress(state, begin)), 300);
   say(job.search ? "Searching for the best plan …" : "Computing …", "working");
   const first = job.search ? (lastPlan ? lastPlanWords(job, lastPlan) : null) : job.words;
   const commands = [{ words: ["chip", job.chipWord, "--json"] }];
@@ -274,7 +276,6 @@ async function search(job, mine, began) {
 }
 
 // Best plans for other numbers of devices, one after another while nothing else is asked.
-let pause = 0;
 function scaling(job, mine) {
   const n = job.state.devices, list = unique([n / 8, n / 4, n / 2, n, 2 * n, 4 * n].filter(x => x >= 1 && Number.isInteger(x))).sort((a, b) => a - b);
   const rows = list.map(devices => ({ devices, answer: devices === n && answer.fits ? answer : null }));
@@ -496,6 +497,7 @@ async function start() {
   buildControls();
   syncs.forEach(f => f());
   window.addEventListener("hashchange", () => {
+    clearTimeout(writing);
     readState();
     syncs.forEach(f => f());
     change();
