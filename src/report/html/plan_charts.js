@@ -28,10 +28,11 @@ function partsSection(parent) {
   const chart = chartSection(parent, "parts", "Parts of the step", (r, holder, s) => {
     const shown = stepParts.filter(p => r.parts[p.key] > 0), most = shown.reduce((a, p) => r.parts[p.key] > r.parts[a.key] ? p : a);
     s.say(`${most.text[0].toUpperCase() + most.text.slice(1)} ${percent(r.parts[most.key] / r.step_s)} of ${seconds(r.step_s)}.`);
-    const row = 22, f = frame(holder, shown.length * row + 46, { top: 4, right: 64, bottom: 38, left: 150 }, "seconds of the step by part", "group");
+    const row = 22, left = widthOf(holder) < 380 ? 130 : 176;
+    const f = frame(holder, shown.length * row + 46, { top: 4, right: 50, bottom: 38, left }, "seconds of the step by part", "group");
     const x = d3.scale.linear().domain([0, d3.max(shown, p => r.parts[p.key])]).range([0, f.width]);
     axisX(f, x, "seconds", Math.max(2, Math.floor(f.width / 80)), number);
-    f.root.selectAll(".name").data(shown).enter().append("text").attr("class", "soft").attr("x", -8).attr("text-anchor", "end").attr("y", (p, i) => i * row + 15).text(p => fitted(p.text, 142, 6.2));
+    f.root.selectAll(".name").data(shown).enter().append("text").attr("class", "soft").attr("x", -8).attr("text-anchor", "end").attr("y", (p, i) => i * row + 15).text(p => fitted(p.text, left - 8, 6.2));
     tells(f.root.selectAll(".mark").data(shown).enter().append("rect").attr("class", "mark").attr("tabindex", 0).attr("y", (p, i) => i * row + 2).attr("height", row - 5)
       .attr("width", p => Math.max(1, x(r.parts[p.key]))).style("fill", p => p.colour), p => [p.text, `${seconds(r.parts[p.key])}, ${percent(r.parts[p.key] / r.step_s, 1)} of the step`]);
     f.root.selectAll(".value").data(shown).enter().append("text").attr("x", p => x(r.parts[p.key]) + 5).attr("y", (p, i) => i * row + 15).text(p => percent(r.parts[p.key] / r.step_s, 1));
