@@ -48,6 +48,17 @@ enum pz_status pz_file_read(const char *path, size_t limit, char **text, size_t 
   return PZ_OK;
 }
 
+enum pz_status pz_file_map(const char *path, size_t limit, struct pz_file_bytes *out,
+                           struct pz_error *err) {
+  const struct memory_file *f = find_file(path);
+  if (!f || f->bytes > limit)
+    return pz_fail(err, PZ_IO, "%s: the page has no such file of at most %zu bytes", path, limit);
+  *out = (struct pz_file_bytes){f->text, f->bytes, false};
+  return PZ_OK;
+}
+
+void pz_file_unmap(struct pz_file_bytes *m) { *m = (struct pz_file_bytes){0}; }
+
 enum pz_status pz_file_writable(const char *path, struct pz_error *err) {
   if (!path[0] || strlen(path) >= MOST_NAME)
     return pz_fail(err, PZ_LIMIT, "'%.20s...': accepted: a name of 1 to %d bytes", path,
