@@ -114,7 +114,8 @@ function scalingSection(parent) {
       return;
     }
     const last = fits[fits.length - 1], each = r => rate(r) / r.devices;
-    s.say(`${count(last.devices)} devices do ${number(rate(last))} tokens/s, ${percent(each(last) / each(first))} of the rate of a device on ${count(first.devices)}${busy ? " …" : "."}`);
+    const compared = first === last ? "" : `, each ${percent(each(last) / each(first))} of what one of ${count(first.devices)} does`;
+    s.say(`${plural(last.devices, "device")}: ${number(rate(last))} tokens/s${compared}${busy ? " …" : "."}`);
     const f = frame(holder, 250, { top: 24, right: 16, bottom: 40, left: 62 }, "tokens per second by devices", "group"), list = rows.map(r => r.devices);
     const x = d3.scale.log().domain([d3.min(list) / 1.2, d3.max(list) * 1.2]).range([0, f.width]);
     const values = fits.map(rate).concat([each(first) * last.devices]), y = d3.scale.log().domain([d3.min(values) / 1.6, d3.max(values) * 1.6]).range([f.height, 0]);
