@@ -1,6 +1,5 @@
 /* What the page of `phaze explore` calls: commands of phaze, as they stand, on files in memory.  A command writes to
  * stdout and stderr, which the page's script receives (src/report/html/worker.js). */
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/command.h"
@@ -18,10 +17,10 @@ enum { MOST_WORDS = 128 };
 /* ---- calls ---------------------------------------------------------------------------------- */
 
 PAGE_CALL("allocate") void *pz_page_allocate(size_t bytes);
-void *pz_page_allocate(size_t bytes) { return malloc(bytes); }
+void *pz_page_allocate(size_t bytes) { return pz_malloc(bytes); }
 
 PAGE_CALL("release") void pz_page_release(void *block);
-void pz_page_release(void *block) { free(block); }
+void pz_page_release(void *block) { pz_free(block); }
 
 /* Put a text under a name.  0: done. */
 PAGE_CALL("put") int pz_page_put(const char *name, const char *text, size_t bytes);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/alloc.h"
 #include "wasm/json/values.h"
 
 enum { MOST_DEPTH = 2048, MOST_BYTES = 1 << 26 };
@@ -114,7 +115,7 @@ static bool read_escape(struct reader *r, char **out) {
 static char *read_text(struct reader *r, size_t *bytes) {
   const char *close = r->at;
   while (close < r->end && *close != '"') close += *close == '\\' && close + 1 < r->end ? 2 : 1;
-  char *text = malloc((size_t)(close - r->at) + 1), *to = text;
+  char *text = pz_malloc((size_t)(close - r->at) + 1), *to = text;
   while (text && r->at < r->end && *r->at != '"') {
     int32_t code;
     size_t n = utf8_at(r->at, r->end, &code);
@@ -129,13 +130,13 @@ static char *read_text(struct reader *r, size_t *bytes) {
     }
     if (!wrong) continue;
     fail(r, wrong);
-    free(text);
+    pz_free(text);
     return NULL;
   }
   if (!text) return NULL;
   if (r->at == r->end) {
     fail(r, "premature end of input");
-    free(text);
+    pz_free(text);
     return NULL;
   }
   r->at++;
@@ -148,7 +149,7 @@ static json_t *read_string(struct reader *r) {
   size_t bytes;
   char *text = read_text(r, &bytes);
   json_t *s = text ? json_stringn(text, bytes) : NULL;
-  free(text);
+  pz_free(text);
   return s;
 }
 
@@ -220,7 +221,7 @@ static bool read_member(struct reader *r, json_t *o, int depth) {
     fail(r, "':' expected");
   else
     good = json_object_set_new(o, key, read_value(r, depth)) == 0;
-  free(key);
+  pz_free(key);
   return good;
 }
 
@@ -278,12 +279,12 @@ static json_t *read_value(struct reader *r, int depth) {
 /* All bytes of the callback and a zero behind them, to be freed. */
 static char *read_bytes(json_load_callback_t callback, void *data, size_t *bytes) {
   size_t cap = 4096, n = 0, got;
-  char *text = malloc(cap);
+  char *text = pz_malloc(cap);
   while (text && n < MOST_BYTES && (got = callback(text + n, cap - n - 1, data))) {
     n += got;
     if (cap - n > 1) continue;
-    char *more = realloc(text, cap *= 2);
-    if (!more) free(text);
+    char *more = pz_realloc(text, cap *= 2);
+    if (!more) pz_free(text);
     text = more;
   }
   if (text) text[n] = '\0';
@@ -310,6 +311,6 @@ json_t *json_load_callback(json_load_callback_t callback, void *data, size_t fla
     json_decref(value);
     value = NULL;
   }
-  free(text);
+  pz_free(text);
   return value;
 }

@@ -2,15 +2,16 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "core/alloc.h"
 
 /* ---- counting ------------------------------------------------------------------------------- */
 
 static const size_t CONSTANT = (size_t)-1;
 
 static void *new_value(size_t bytes, json_type type) {
-  json_t *v = malloc(bytes);
+  json_t *v = pz_malloc(bytes);
   if (v) *v = (json_t){type, 1};
   return v;
 }
@@ -22,22 +23,22 @@ json_t *json_incref(json_t *json) {
 
 static void free_members(struct object *o) {
   for (size_t i = 0; i < o->n; i++) {
-    free(o->list[i].key);
+    pz_free(o->list[i].key);
     json_decref(o->list[i].value);
   }
-  free(o->list);
+  pz_free(o->list);
 }
 
 static void free_items(struct array *a) {
   for (size_t i = 0; i < a->n; i++) json_decref(a->list[i]);
-  free(a->list);
+  pz_free(a->list);
 }
 
 void json_decref(json_t *json) {
   if (!json || json->refcount == CONSTANT || --json->refcount) return;
   if (json->type == JSON_OBJECT) free_members((struct object *)json);
   if (json->type == JSON_ARRAY) free_items((struct array *)json);
-  free(json);
+  pz_free(json);
 }
 
 /* ---- strings -------------------------------------------------------------------------------- */
@@ -86,12 +87,12 @@ json_t *json_sprintf(const char *format, ...) {
   va_start(args, format);
   int n = vsnprintf(NULL, 0, format, args);
   va_end(args);
-  char *text = n < 0 ? NULL : malloc((size_t)n + 1);
+  char *text = n < 0 ? NULL : pz_malloc((size_t)n + 1);
   if (!text) return NULL;
   va_start(args, format);
   if (vsnprintf(text, (size_t)n + 1, format, args) == n) out = json_stringn(text, (size_t)n);
   va_end(args);
-  free(text);
+  pz_free(text);
   return out;
 }
 
@@ -152,9 +153,9 @@ json_t *json_object(void) {
   if (!o) return NULL;
   o->n = 0;
   o->cap = 8;
-  o->list = calloc(o->cap, sizeof *o->list);
+  o->list = pz_calloc(o->cap, sizeof *o->list);
   if (o->list) return &o->base;
-  free(o);
+  pz_free(o);
   return NULL;
 }
 
@@ -185,12 +186,12 @@ json_t *json_object_get(const json_t *o, const char *key) {
 
 static bool add_member(struct object *o, const char *key, json_t *value) {
   if (o->n + 1 == o->cap) { /* the last is the end */
-    struct member *more = realloc(o->list, 2 * o->cap * sizeof *more);
+    struct member *more = pz_realloc(o->list, 2 * o->cap * sizeof *more);
     if (!more) return false;
     o->list = more;
     o->cap *= 2;
   }
-  char *copy = malloc(strlen(key) + 1);
+  char *copy = pz_malloc(strlen(key) + 1);
   if (!copy) return false;
   strcpy(copy, key);
   o->list[o->n++] = (struct member){copy, hash_of(key), value};
@@ -228,7 +229,7 @@ int json_object_del(json_t *object, const char *key) {
   struct member *m = find_member(object, key);
   struct object *o = (struct object *)object;
   if (!m) return -1;
-  free(m->key);
+  pz_free(m->key);
   json_decref(m->value);
   memmove(m, m + 1, (size_t)(o->list + o->n - m) * sizeof *m); /* with the end */
   o->n--;
@@ -273,7 +274,7 @@ int json_array_append_new(json_t *array, json_t *value) {
   if (!value) return -1;
   if (json_is_array(array) && a->n == a->cap) {
     size_t cap = a->cap ? 2 * a->cap : 8;
-    json_t **more = realloc(a->list, cap * sizeof *more);
+    json_t **more = pz_realloc(a->list, cap * sizeof *more);
     if (more) a->list = more;
     if (more) a->cap = cap;
   }
