@@ -193,9 +193,10 @@ struct sums {
 };
 
 static json_t *estimate_json(const struct pz_op *op, const struct pz_estimate *e) {
-  return json_pack("{s:s,s:s,s:f,s:f,s:s,s:f}", "name", op->name, "class",
-                   pz_op_class_name(op->op_class), "latency_s", e->latency_s, "energy_j",
-                   e->energy_j, "bound",
+  return json_pack("{s:s,s:s,s:I,s:I,s:f,s:f,s:s,s:f}", "name", op->name, "class",
+                   pz_op_class_name(op->op_class), "flop", (json_int_t)op->flop, "bytes",
+                   (json_int_t)(op->bytes_read + op->bytes_written), "latency_s", e->latency_s,
+                   "energy_j", e->energy_j, "bound",
                    op->op_class == PZ_CLASS_NONE ? "none" : pz_bound_name(e->bound), "utilisation",
                    e->utilisation);
 }

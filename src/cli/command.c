@@ -7,16 +7,6 @@
 #include "core/alloc.h"
 #include "core/json_lost.h"
 
-static const struct pz_command *const table[] = {
-    &pz_cmd_models,   &pz_cmd_graph,    &pz_cmd_chips,    &pz_cmd_chip,
-    &pz_cmd_estimate, &pz_cmd_schedule, &pz_cmd_place,    &pz_cmd_search,
-    &pz_cmd_compare,  &pz_cmd_report,   &pz_cmd_verify,   &pz_cmd_spaces,
-    &pz_cmd_predict,  &pz_cmd_tune,     &pz_cmd_validate, &pz_cmd_calibrate};
-
-const struct pz_command *pz_command_at(size_t i) {
-  return i < sizeof table / sizeof *table ? table[i] : NULL;
-}
-
 static void help(const struct pz_command *c) {
   printf("Usage: phaze %s %s\n\n%s.\n\n%s\nOptions:\n", c->name, c->synopsis, c->summary,
          c->detail);
@@ -150,8 +140,8 @@ void pz_command_man(FILE *out) {
           "SYNOPSIS\n",
           pz_version());
   for (size_t i = 0; pz_command_at(i); i++) {
-    fprintf(out, "%s.B phaze %s\n", i ? ".br\n" : "", table[i]->name);
-    roff(table[i]->synopsis, out);
+    fprintf(out, "%s.B phaze %s\n", i ? ".br\n" : "", pz_command_at(i)->name);
+    roff(pz_command_at(i)->synopsis, out);
     fputc('\n', out);
   }
   fprintf(out, ".SH DESCRIPTION\nphaze builds the operator graphs of a model's training step, "
@@ -160,7 +150,7 @@ void pz_command_man(FILE *out) {
                "and tensor parallelism), and searches a design space for the best chip.  Each "
                "part has a subcommand; doc/ explains the models and algorithms.\n.PP\nResults "
                "go to stdout, warnings and progress to stderr.\n");
-  for (size_t i = 0; pz_command_at(i); i++) man_command(table[i], out);
+  for (size_t i = 0; pz_command_at(i); i++) man_command(pz_command_at(i), out);
   fprintf(out, ".SH OTHER OPTIONS\n.TP\n.B phaze \\-\\-version\nPrint the version.\n.TP\n.B phaze "
                "\\-\\-completion bash\nPrint the bash completion script, to be sourced.\n.TP\n.B "
                "phaze \\-\\-man\nPrint this page in roff format.\n");

@@ -1,5 +1,7 @@
 #include "cli/plan_page.h"
 
+#include <string.h>
+
 #include "core/alloc.h"
 #include "core/file.h"
 #include "place/found_plan.h"
@@ -66,6 +68,27 @@ static enum pz_status add_steps(const struct pz_plan_page *p, json_t *datasets,
   return status;
 }
 
+/* ---- a page beside it ----------------------------------------------------------------------- */
+
+static const char EXPLORE[] = "explore.html";
+
+/* Does a page of `phaze explore` lie in the same folder? */
+static bool explore_beside(const char *path, struct pz_arena *arena) {
+  static const char title[] = "<title>phaze explore</title>";
+  enum { HEAD = 1 << 12, MOST_BYTES = 1 << 24 };
+  struct pz_file_bytes m;
+  const char *slash = strrchr(path, '/');
+  const char *beside =
+      pz_arena_printf(arena, "%.*s%s", slash ? (int)(slash - path) + 1 : 0, path, EXPLORE);
+  if (!beside || pz_file_map(beside, MOST_BYTES, &m, NULL) != PZ_OK) return false;
+  const char *at = m.data, *end = at + (m.bytes < HEAD ? m.bytes : HEAD);
+  size_t n = strlen(title);
+  bool found = false;
+  for (; at + n <= end && !found; at++) found = memcmp(at, title, n) == 0;
+  pz_file_unmap(&m);
+  return found;
+}
+
 /* ---- the page ------------------------------------------------------------------------------- */
 
 static enum pz_status write_text(const struct pz_plan_page *p, const struct pz_scaling *page,
@@ -97,6 +120,7 @@ enum pz_status pz_plan_page_write(const struct pz_plan_page *p, struct pz_arena 
                               .n = p->n,
                               .part_names = names,
                               .n_parts = n_parts,
+                              .explore = explore_beside(p->path, arena) ? EXPLORE : NULL,
                               .steps = steps};
     status = write_text(p, &page, err);
   }

@@ -16,4 +16,11 @@ void *pz_realloc(void *block, size_t bytes);
 char *pz_strdup(const char *s);
 void pz_free(void *block);
 
+/* For pz_alloc_use (alloc_use.c), which tells the libraries too.  NULL: the C library's. */
+void pz_alloc_set(const struct pz_allocator *allocator);
+
+/* What jansson allocates with.  Failures are kept, because jansson's callers, and its own reader, pass some over.  The
+ * first one of a reader takes what pz_json_reserve put by. */
+void *pz_json_alloc(size_t bytes);
+
 #endif

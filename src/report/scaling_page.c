@@ -43,8 +43,9 @@ enum pz_status pz_scaling_page(const struct pz_scaling *s, char **text, size_t *
   json_t *datasets = json_object();
   bool good = tell_about(s, datasets) && tell_rows(s, datasets) && tell_parts(s, datasets) &&
               json_object_update(datasets, (json_t *)(uintptr_t)s->steps) == 0;
-  json_t *document =
-      good ? json_pack("{s:s,s:O}", "version", pz_version(), "datasets", datasets) : NULL;
+  json_t *document = good ? json_pack("{s:s,s:O,s:s?}", "version", pz_version(), "datasets",
+                                      datasets, "explore", s->explore)
+                          : NULL;
   enum pz_status status = document ? pz_page_text("scaling_page", document, text, bytes, err)
                                    : pz_fail(err, PZ_NO_MEMORY, "out of memory for the page");
   json_decref(document);

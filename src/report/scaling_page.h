@@ -20,6 +20,7 @@ struct pz_scaling {
   uint32_t n;
   const char *const *part_names; /* of the parts of a step */
   uint32_t n_parts;
+  const char *explore; /* page of `phaze explore` that lies beside; NULL: none */
   const json_t *steps; /* datasets of every run, by pz_step_view_add */
 };
 

@@ -17,6 +17,12 @@ function dataset(name) {
   return datasets[name];
 }
 
+// Other datasets in place of the document's.
+function replaceDatasets(others) {
+  source.datasets = others;
+  Object.keys(datasets).forEach(name => delete datasets[name]);
+}
+
 const unique = list => Array.from(new Set(list));
 // A name of any length as one of a line.
 const short = name => name.length <= 44 ? name : name.slice(0, 20) + "…" + name.slice(-20);
@@ -125,10 +131,21 @@ function scrollCue(box) {
 
 // ---- charts
 
+// The width of an element, without making the browser lay out the page for each chart that is drawn again.
+let measured = new WeakMap();
+const observed = new WeakSet(), widthObserver = new ResizeObserver(list => list.forEach(x => measured.set(x.target, x.contentRect.width)));
+function widthOf(e) {
+  if (measured.get(e) > 0) return measured.get(e);
+  if (!observed.has(e)) widthObserver.observe(e);
+  observed.add(e);
+  measured.set(e, e.clientWidth);
+  return e.clientWidth;
+}
+
 // An SVG as wide as its parent, with a group inside the margins.
 function frame(parent, height, margin, label, role = "img") {
   while (parent.firstChild) parent.removeChild(parent.firstChild);
-  const width = Math.max(240, parent.clientWidth || 320);
+  const width = Math.max(240, widthOf(parent) || 320);
   const svg = d3.select(parent).append("svg").attr("viewBox", `0 0 ${width} ${height}`).attr("role", role)
     .attr("aria-label", label);
   const root = svg.append("g").attr("transform", `translate(${margin.left},${margin.top})`);
@@ -199,6 +216,7 @@ function tells(selection, lines) {
 
 let waiting = 0, drawnAt = window.innerWidth;
 function drawAll() {
+  measured = new WeakMap(); // the width of the window, or of paper, is another
   charts.forEach(c => c.draw());
   document.querySelectorAll(".scroller").forEach(scrollCue);
 }

@@ -23,6 +23,13 @@ const describe = r => [plural(r.devices, "device"), `batch ${count(r.batch)}: ${
     " Each point is the best plan for that number of devices, found by a search of its own; idle devices count.");
 })();
 
+// The page of 'phaze explore' that lies beside this one, with the settings of the last plan.
+if (source.explore) (() => {
+  const last = fitting[fitting.length - 1], settings = { model: about.model, chip: about.chip, cluster: about.cluster, devices: last.devices, batch: last.batch };
+  const a = el(el(document.getElementById("page"), "p", "note", "To change chip, run or plan: "), "a", "", source.explore);
+  a.href = source.explore + "#" + Object.keys(settings).map(k => `${k}=${encodeURIComponent(settings[k])}`).join("&");
+})();
+
 // Devices on a logarithmic axis, with a tick for each number where there is room.
 function devicesAxis(f) {
   const list = rows.map(r => r.devices), lo = d3.min(list), hi = d3.max(list);

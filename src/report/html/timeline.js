@@ -1,7 +1,7 @@
 // One simulated step: the passes of every stage on a canvas, and below it what a stage holds over the same time.  Both show the
 // same part of the step; wheel, buttons, keys and dragging change it.
 function stepSections() {
-  const runs = dataset("pipelines");
+  let runs = dataset("pipelines");
   const kinds = { f: { name: "forward", colour: "--tensor" }, b: { name: "backward", colour: "--fused" },
     w: { name: "gradients of weights", colour: "--hbm" } };
   const parts = [{ key: "weight_bytes", colour: "--tensor", text: "weights" }, { key: "gradient_bytes", colour: "--fused", text: "gradients" },
@@ -407,5 +407,15 @@ function stepSections() {
   choose(runs[runs.length - 1]);
   draws("pipeline", drawPipeline);
   draws("memory", drawMemory);
-  return { holder, canvas, runs: () => runs, state: () => ({ run, stages, view, chosen, cursor }), draw: drawBoth };
+  // With other datasets: the part of the step that is shown and the stage stay, as far as they are there.
+  function update() {
+    const part = view.map(t => t / end), stage = chosen;
+    runs = dataset("pipelines");
+    choose(runs[runs.length - 1]);
+    view = part.map(x => x * end);
+    chosen = stage < stages.length && stage !== 0 ? stage : chosen;
+    stageSelect();
+    drawBoth();
+  }
+  return { update, holder, canvas, runs: () => runs, state: () => ({ run, stages, view, chosen, cursor }), draw: drawBoth };
 }

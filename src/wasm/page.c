@@ -1,0 +1,92 @@
+/* What the page of `phaze explore` calls: commands of phaze, as they stand, on files in memory.  A command writes to
+ * stdout and stderr, which the page's script receives (src/report/html/worker.js). */
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/place_model.h"
+#include "core/alloc.h"
+#include "core/file.h"
+#include "onnx/import.h"
+#include "report/page.h"
+#include "wasm/files.h"
+
+#define PAGE_CALL(name) __attribute__((export_name(name)))
+
+enum { MOST_WORDS = 128 };
+
+/* ---- calls ---------------------------------------------------------------------------------- */
+
+PAGE_CALL("allocate") void *pz_page_allocate(size_t bytes);
+void *pz_page_allocate(size_t bytes) { return pz_malloc(bytes); }
+
+PAGE_CALL("release") void pz_page_release(void *block);
+void pz_page_release(void *block) { pz_free(block); }
+
+/* Put a text under a name.  0: done. */
+PAGE_CALL("put") int pz_page_put(const char *name, const char *text, size_t bytes);
+int pz_page_put(const char *name, const char *text, size_t bytes) {
+  struct pz_error err = {0};
+  return pz_file_write(name, text, bytes, &err) == PZ_OK ? 0 : (int)pz_command_fail(&err);
+}
+
+/* The text of a file and its bytes; NULL: there is none. */
+PAGE_CALL("text") const char *pz_page_text_of(const char *name);
+const char *pz_page_text_of(const char *name) {
+  size_t bytes;
+  return pz_memory_file(name, &bytes);
+}
+
+PAGE_CALL("bytes") size_t pz_page_bytes_of(const char *name);
+size_t pz_page_bytes_of(const char *name) {
+  size_t bytes;
+  pz_memory_file(name, &bytes);
+  return bytes;
+}
+
+/* By which the command knows a module of its version. */
+PAGE_CALL("version") const char *pz_page_version(void);
+const char *pz_page_version(void) { return "phaze page " PZ_VERSION; }
+
+/* Run a command: its words, each ending with a zero.  The exit status of the command. */
+PAGE_CALL("run") int pz_page_run(char *words, size_t bytes);
+int pz_page_run(char *words, size_t bytes) {
+  char *argv[MOST_WORDS + 1] = {NULL};
+  int argc = 0;
+  struct pz_error err = {0};
+  for (size_t at = 0; at < bytes; at += strlen(words + at) + 1) {
+    if (argc == MOST_WORDS) {
+      pz_fail(&err, PZ_LIMIT, "more than %d words in a command", MOST_WORDS);
+      return (int)pz_command_fail(&err);
+    }
+    argv[argc++] = words + at;
+  }
+  for (size_t i = 0; argc && pz_command_at(i); i++)
+    if (strcmp(pz_command_at(i)->name, argv[0]) == 0) return (int)pz_command_at(i)->run(argc, argv);
+  pz_fail(&err, PZ_BAD_USE, "unknown command '%s'; accepted: chip, chips, estimate, place, predict",
+          argc ? argv[0] : "");
+  return (int)pz_command_fail(&err);
+}
+
+/* ---- what it has of phaze ------------------------------------------------------------------- */
+
+const struct pz_command *pz_command_at(size_t i) {
+  static const struct pz_command *const table[] = {&pz_cmd_chip, &pz_cmd_chips, &pz_cmd_estimate,
+                                                   &pz_cmd_place, &pz_cmd_predict};
+  return i < sizeof table / sizeof *table ? table[i] : NULL;
+}
+
+/* A plan's page is its data alone (`--report`): the page that calls has charts and style. */
+const struct pz_embedded pz_embedded_html[] = {{"scaling_page", "{{document}}"}, {NULL, NULL}};
+
+enum pz_status pz_onnx_load(const char *path, const struct pz_workload_options *options,
+                            struct pz_workload **out, struct pz_error *err) {
+  (void)options;
+  (void)out;
+  return pz_fail(err, PZ_BAD_USE, "%s: a page reads no ONNX files; accepted: a config.json", path);
+}
+
+enum pz_status pz_place_a_model(const struct pz_place_settings *s, const char *model,
+                                bool first_stage, bool check, bool json, struct pz_error *err) {
+  (void)s, (void)model, (void)first_stage, (void)check, (void)json;
+  return pz_fail(err, PZ_BAD_USE, "a page plans with --semantics training alone");
+}
