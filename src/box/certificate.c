@@ -40,8 +40,11 @@ static json_t *space_json(const struct pz_range_space *s) {
 json_t *pz_box_inputs_json(const struct pz_range_space *s, const struct pz_box_options *o) {
   const struct pz_judge_question *q = &o->question;
   json_t *models = json_array();
-  for (uint32_t i = 0; i < q->n_models; i++)
-    json_array_append_new(models, json_string(q->models[i]));
+  for (uint32_t i = 0; i < q->n_models; i++) {
+    char text[PZ_JUDGE_MODEL_TEXT];
+    pz_judge_model_text(q, i, text);
+    json_array_append_new(models, json_string(text));
+  }
   return json_pack("{s:o,s:o,s:I,s:I,s:I,s:I,s:f,s:s,s:f,s:f,s:f,s:f}", "models", models, "space",
                    space_json(s), "devices", (json_int_t)q->devices, "batch", (json_int_t)q->batch,
                    "seq", (json_int_t)q->seq, "scale_up", (json_int_t)q->scale_up,
@@ -57,7 +60,7 @@ static enum pz_status read_models(struct pz_fields *f, struct pz_arena *arena,
   bool good = n >= 1 && n <= PZ_JUDGE_MOST_MODELS;
   for (size_t i = 0; i < n && good; i++) {
     const char *name = json_string_value(json_array_get(list, i));
-    good = name && (q->models[q->n_models++] = pz_arena_strdup(arena, name));
+    good = name && pz_judge_add_model(q, name, arena, NULL) == PZ_OK;
   }
   if (!good) pz_fields_refuse(f, "models", "1 to 16 models");
   return f->status;
@@ -128,8 +131,10 @@ static json_t *models_json(const struct pz_judge_question *q, const struct pz_bo
   json_t *list = json_array();
   for (uint32_t i = 0; i < q->n_models; i++) {
     const struct pz_prediction *p = &x->plans[i].p;
+    char text[PZ_JUDGE_MODEL_TEXT];
+    pz_judge_model_text(q, i, text);
     json_array_append_new(
-        list, json_pack("{s:s,s:f,s:f,s:f,s:f,s:o,s:o}", "model", q->models[i], "step_s", p->step_s,
+        list, json_pack("{s:s,s:f,s:f,s:f,s:f,s:o,s:o}", "model", text, "step_s", p->step_s,
                         "samples_per_s", p->samples_per_s, "times_reference",
                         reference->steps.step_s[i] / x->steps.step_s[i], "mfu", p->mfu, "plan",
                         plan_json(&x->plans[i].plan), "parts", parts_json(&p->parts)));

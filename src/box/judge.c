@@ -2,6 +2,8 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/alloc.h"
 #include "core/num.h"
@@ -16,6 +18,45 @@ struct pz_judge {
   struct pz_steps reference;
   struct pz_taken reference_taken;
 };
+
+/* ---- the question --------------------------------------------------------------------------- */
+
+/* "@SEQ" or "@SEQxBATCH" at the end of a text; its length, 0: there is none. */
+static size_t read_suffix(const char *text, int64_t *seq, int64_t *batch) {
+  enum { MOST = 1 << 24 };
+  const char *at = strrchr(text, '@');
+  char *end;
+  if (!at || at == text || at[1] < '1' || at[1] > '9') return 0;
+  *seq = strtol(at + 1, &end, 10);
+  if (*end == 'x' && end[1] >= '1' && end[1] <= '9') *batch = strtol(end + 1, &end, 10);
+  return *end || *seq > MOST || *batch > MOST ? 0 : strlen(at);
+}
+
+enum pz_status pz_judge_add_model(struct pz_judge_question *q, const char *text,
+                                  struct pz_arena *arena, struct pz_error *err) {
+  int64_t seq = 0, batch = 0;
+  if (q->n_models == PZ_JUDGE_MOST_MODELS)
+    return pz_fail(err, PZ_BAD_USE, "more than %d models; accepted: at most %d",
+                   PZ_JUDGE_MOST_MODELS, PZ_JUDGE_MOST_MODELS);
+  size_t suffix = read_suffix(text, &seq, &batch);
+  char *name = pz_arena_strdup(arena, text);
+  if (!name) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the models");
+  if (suffix) name[strlen(name) - suffix] = 0;
+  q->models[q->n_models] = name;
+  q->model_seq[q->n_models] = suffix ? seq : 0;
+  q->model_batch[q->n_models++] = suffix ? batch : 0;
+  return PZ_OK;
+}
+
+void pz_judge_model_text(const struct pz_judge_question *q, uint32_t model,
+                         char out[PZ_JUDGE_MODEL_TEXT]) {
+  int n = snprintf(out, PZ_JUDGE_MODEL_TEXT, "%.256s", q->models[model]);
+  if (q->model_seq[model])
+    n += snprintf(out + n, (size_t)(PZ_JUDGE_MODEL_TEXT - n), "@%lld",
+                  (long long)q->model_seq[model]);
+  if (q->model_batch[model])
+    snprintf(out + n, (size_t)(PZ_JUDGE_MODEL_TEXT - n), "x%lld", (long long)q->model_batch[model]);
+}
 
 struct pz_cluster pz_judge_cluster(const struct pz_judge_question *q, const struct pz_chip *c) {
   struct pz_cluster net = pz_cluster_flat(q->devices, c->link_bytes_per_s, c->link_latency_s);
@@ -35,7 +76,7 @@ enum pz_status pz_judge_plan_question(const struct pz_judge_question *q, uint32_
                                       struct pz_plan_question *out, struct pz_error *err) {
   struct pz_training_options common = pz_training_options_default();
   common.framework = "maxtext";
-  common.seq = q->seq;
+  common.seq = q->model_seq[model] ? q->model_seq[model] : q->seq;
   enum pz_status status = pz_training_options_fill(&common, err);
   if (status != PZ_OK) return status;
   common.overlap |= (int)pz_framework_find(common.framework)->turns_on;
@@ -43,7 +84,7 @@ enum pz_status pz_judge_plan_question(const struct pz_judge_question *q, uint32_
   *out = pz_plan_question_default();
   out->model = pz_training_model_of(q->models[model], &common);
   out->devices = q->devices;
-  out->batch = q->batch;
+  out->batch = q->model_batch[model] ? q->model_batch[model] : q->batch;
   out->common = pz_training_plan_of(&common);
   out->threads = 1;
   out->even = out->all_devices = true;

@@ -8,6 +8,7 @@
 #define PZ_BOX_JUDGE_H
 
 #include "box/limits.h"
+#include "core/arena.h"
 #include "place/plan_search.h"
 
 enum { PZ_JUDGE_MOST_MODELS = 16 };
@@ -18,11 +19,22 @@ extern const char *const pz_box_objective_names[]; /* ends with NULL */
 struct pz_judge_question {
   const char *models[PZ_JUDGE_MOST_MODELS];
   uint32_t n_models;
+  int64_t model_seq[PZ_JUDGE_MOST_MODELS], model_batch[PZ_JUDGE_MOST_MODELS]; /* 0: those below */
   int64_t devices, batch, seq; /* seq 0: each model's */
   int64_t scale_up;
   double outer_bytes_per_s;
   enum pz_box_objective objective;
 };
+
+/* Add "MODEL", "MODEL@SEQ" or "MODEL@SEQxBATCH", with a sequence length and a global batch size of its own; the arena
+ * holds the name.  PZ_BAD_USE where there are too many. */
+PZ_NODISCARD enum pz_status pz_judge_add_model(struct pz_judge_question *q, const char *text,
+                                               struct pz_arena *arena, struct pz_error *err);
+
+/* The text of a model, as pz_judge_add_model reads it. */
+enum { PZ_JUDGE_MODEL_TEXT = 320 };
+void pz_judge_model_text(const struct pz_judge_question *q, uint32_t model,
+                         char out[PZ_JUDGE_MODEL_TEXT]);
 
 /* A chip's steps, and what it takes: what a value is made of. */
 struct pz_steps {

@@ -49,14 +49,14 @@ static enum pz_status read_gap(const char *text, double *out, struct pz_error *e
   return *out = v, PZ_OK;
 }
 
-static enum pz_status read_options(const struct pz_box_call *c, struct pz_box_options *o,
-                                   struct pz_error *err) {
+static enum pz_status read_options(const struct pz_box_call *c, struct pz_arena *arena,
+                                   struct pz_box_options *o, struct pz_error *err) {
   const struct pz_box_settings *s = c->box;
   struct pz_judge_question *q = &o->question;
-  if (c->n_models > PZ_JUDGE_MOST_MODELS)
-    return pz_fail(err, PZ_BAD_USE, "%d models; accepted: at most %d", c->n_models,
-                   PZ_JUDGE_MOST_MODELS);
-  for (int i = 0; i < c->n_models; i++) q->models[q->n_models++] = c->models[i];
+  for (int i = 0; i < c->n_models; i++) {
+    enum pz_status status = pz_judge_add_model(q, c->models[i], arena, err);
+    if (status != PZ_OK) return status;
+  }
   q->devices = c->devices;
   q->batch = c->batch;
   q->seq = c->seq;
@@ -97,8 +97,9 @@ static enum pz_status print_models(const struct pz_judge_question *q, const stru
   pz_table_init(&t, arena, heads);
   for (uint32_t i = 0; i < q->n_models; i++) {
     const struct pz_training_plan *p = &r->best.plans[i].plan;
-    char number[32];
-    pz_table_cell(&t, "%s", q->models[i]);
+    char number[32], text[PZ_JUDGE_MODEL_TEXT];
+    pz_judge_model_text(q, i, text);
+    pz_table_cell(&t, "%s", text);
     pz_table_cell(&t, "%s",
                   pz_text_number(number, sizeof number, r->best.plans[i].p.samples_per_s));
     pz_table_cell(&t, "%.2fx", r->reference.steps.step_s[i] / r->best.steps.step_s[i]);
@@ -221,7 +222,7 @@ enum pz_exit pz_search_boxes(const struct pz_box_call *c, struct pz_range_space 
                     "chips", 1);
   o.progress = show_progress;
   o.ctx = &progress;
-  enum pz_status status = read_options(c, &o, &err);
+  enum pz_status status = read_options(c, &arena, &o, &err);
   if (status == PZ_OK && c->box->node) status = pz_range_set_node(s, c->box->node, &err);
   if (status == PZ_OK && c->budget)
     status = pz_budget_limits(c->budget, s, c->box->node, &o.limits, &err);
