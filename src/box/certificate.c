@@ -275,23 +275,35 @@ static enum pz_status write_in(const char *dir, const char *file, const char *te
   return status == PZ_OK ? pz_file_write(path, text, strlen(text), err) : status;
 }
 
+static enum pz_status write_json_in(const char *dir, const char *file, json_t *json,
+                                    struct pz_error *err) {
+  char *text = NULL;
+  enum pz_status status = pz_json_text(json, &text, err);
+  json_decref(json);
+  if (status == PZ_OK) status = write_in(dir, file, text, err);
+  pz_free(text);
+  return status;
+}
+
 enum pz_status pz_box_save(const char *dir, const struct pz_range_space *s,
                            const struct pz_box_options *o, const struct pz_box_result *r,
                            struct pz_error *err) {
-  char *json = NULL, *boxes = NULL;
   if (mkdir(dir, 0777) != 0 && errno != EEXIST)
     return pz_fail(err, PZ_IO, "cannot make the folder %s: %s", dir, strerror(errno));
   char digest[PZ_RUN_DIGEST_TEXT];
+  struct pz_cluster net = pz_judge_cluster(&o->question, &r->best.chip);
   json_t *result = pz_box_result_json(s, o, r);
-  boxes = pz_boxes_text(r);
+  char *boxes = pz_boxes_text(r);
   enum pz_status status = result && boxes ? pz_run_digest(result, boxes, digest, err)
                                           : pz_fail(err, PZ_NO_MEMORY, "out of memory for the run");
-  if (status == PZ_OK) json_object_set_new(result, "digest", json_string(digest));
-  if (status == PZ_OK) status = pz_json_text(result, &json, err);
+  if (status == PZ_OK) {
+    json_object_set_new(result, "digest", json_string(digest));
+    status = write_json_in(dir, "result.json", json_incref(result), err);
+  }
   json_decref(result);
-  if (status == PZ_OK) status = write_in(dir, "result.json", json, err);
+  if (status == PZ_OK) status = write_json_in(dir, "chip.json", pz_chip_json(&r->best.chip), err);
+  if (status == PZ_OK) status = write_json_in(dir, "cluster.json", pz_cluster_json(&net), err);
   if (status == PZ_OK) status = write_in(dir, "boxes.csv", boxes, err);
-  pz_free(json);
   pz_free(boxes);
   return status;
 }

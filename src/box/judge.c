@@ -87,7 +87,7 @@ enum pz_status pz_judge_plan_question(const struct pz_judge_question *q, uint32_
   out->batch = q->model_batch[model] ? q->model_batch[model] : q->batch;
   out->common = pz_training_plan_of(&common);
   out->threads = 1;
-  out->even = out->all_devices = true;
+  out->all_devices = true;
   return PZ_OK;
 }
 
@@ -193,6 +193,19 @@ enum pz_status pz_judge_bound(struct pz_judge *j, const struct pz_chip *chip,
     value = value_of(j, &s, least);
   }
   return *bound = value, PZ_OK;
+}
+
+enum pz_status pz_judge_estimate(struct pz_judge *j, const struct pz_chip *chip,
+                                 const struct pz_taken *least, double *value,
+                                 struct pz_error *err) {
+  if (!holds_tiles(chip)) return *value = 0, PZ_OK;
+  struct pz_cluster net = pz_judge_cluster(&j->q, chip);
+  struct pz_steps s = {{0}};
+  for (uint32_t i = 0; i < j->q.n_models; i++) {
+    enum pz_status status = pz_plan_finder_again_s(j->finder[i], chip, &net, &s.step_s[i], err);
+    if (status != PZ_OK) return status;
+  }
+  return *value = value_of(j, &s, least), PZ_OK;
 }
 
 enum pz_status pz_judge_value(struct pz_judge *j, const struct pz_chip *chip,

@@ -51,14 +51,17 @@ void pz_judge_free(struct pz_judge *j); /* accepts NULL */
 void pz_judge_set_reference(struct pz_judge *j, const struct pz_steps *steps,
                             const struct pz_taken *taken);
 
-/* What is asked of plans for one of the models, as 'phaze place' does for chips that run compiled programs, on all devices
- * and with layers divided evenly; the caller adds chip and network. */
+/* What is asked of plans for one of the models, as 'phaze place --all-devices' does for chips that run compiled
+ * programs; the caller adds chip and network. */
 PZ_NODISCARD enum pz_status pz_judge_plan_question(const struct pz_judge_question *q,
                                                    uint32_t model, struct pz_plan_question *out,
                                                    struct pz_error *err);
 
 /* The network of a cluster of such chips. */
 struct pz_cluster pz_judge_cluster(const struct pz_judge_question *q, const struct pz_chip *c);
+
+/* Products have nested mappings (cost/mapper.h), as chips of a space of ranges say; more of any resource has more of them,
+ * none slower.  Their relaxation is tried first: it often is enough for a bound. */
 
 /* Upper bounds on the value of every chip that has no more than `chip` and takes no less than `least`: by peak rates
  * alone, and by mapped products, with which it ends at cutoff or below it. */
@@ -68,6 +71,11 @@ PZ_NODISCARD enum pz_status pz_judge_floor(struct pz_judge *j, const struct pz_c
 PZ_NODISCARD enum pz_status pz_judge_bound(struct pz_judge *j, const struct pz_chip *chip,
                                            const struct pz_taken *least, double cutoff,
                                            double *bound, struct pz_error *err);
+
+/* What chips are worth, about: with the plans that the last pz_judge_bound was found with. */
+PZ_NODISCARD enum pz_status pz_judge_estimate(struct pz_judge *j, const struct pz_chip *chip,
+                                              const struct pz_taken *least, double *value,
+                                              struct pz_error *err);
 
 /* The value with the best plans of all models; at most `cutoff` where it is not more.  `plans` (NULL: not wanted), one
  * for each model, live until the next call. */

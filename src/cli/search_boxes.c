@@ -1,9 +1,11 @@
 #include "cli/search_boxes.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "box/box_details.h"
 #include "box/budget.h"
@@ -155,7 +157,9 @@ static enum pz_status print_result(const struct pz_range_space *s, const struct 
          pz_text_count(space, sizeof space, r->chips),
          pz_text_count(boxes, sizeof boxes, r->n_boxes),
          pz_text_count(evaluated, sizeof evaluated, r->evaluated), 100 * r->gap);
-  if (!r->finished) printf("The search ended at its limit before the gap was proved.\n");
+  if (!r->finished)
+    printf("The search ended at its limit before the gap was proved%s.\n",
+           o->journal ? "; the same command without the limit goes on" : "");
   return status;
 }
 
@@ -210,12 +214,39 @@ static enum pz_status write_report(const struct pz_box_call *c, struct pz_error 
   return status;
 }
 
+/* ---- the folder ----------------------------------------------------------------------------- */
+
+/* Where the journal of a search stands until it has finished. */
+static enum pz_status begin_folder(const char *dir, char *path, size_t size, struct pz_error *err) {
+  if (mkdir(dir, 0777) != 0 && errno != EEXIST)
+    return pz_fail(err, PZ_IO, "cannot make the folder %s: %s", dir, strerror(errno));
+  int n = snprintf(path, size, "%s/rounds.journal", dir);
+  return n > 0 && (size_t)n < size
+             ? PZ_OK
+             : pz_fail(err, PZ_BAD_USE, "the path of the folder %.100s is too long", dir);
+}
+
+static enum pz_status save(const struct pz_box_call *c, const struct pz_range_space *s,
+                           const struct pz_box_options *o, const struct pz_box_result *r,
+                           struct pz_error *err) {
+  enum pz_status status = pz_box_save(c->dir, s, o, r, err);
+  if (status == PZ_OK && r->finished) (void)remove(o->journal);
+  return status;
+}
+
+static enum pz_exit stopped(const struct pz_box_call *c) {
+  pz_command_say(c->dir ? "Interrupted; run the same command to resume"
+                        : "Interrupted; nothing was saved (-o DIR keeps what was found)");
+  return PZ_EXIT_STOPPED;
+}
+
 enum pz_exit pz_search_boxes(const struct pz_box_call *c, struct pz_range_space *s) {
   struct pz_error err = {0};
   struct pz_box_options o = {.gap = 0};
   struct pz_box_result *r = NULL;
   struct pz_progress progress;
   struct pz_arena arena;
+  char journal[4096];
   pz_arena_init(&arena, NULL);
   pz_progress_start(&progress, stderr,
                     c->common->quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr), "boxes",
@@ -228,14 +259,17 @@ enum pz_exit pz_search_boxes(const struct pz_box_call *c, struct pz_range_space 
     status = pz_budget_limits(c->budget, s, c->box->node, &o.limits, &err);
   r = pz_arena_alloc(&arena, 1, sizeof *r);
   if (status == PZ_OK && !r) status = pz_fail(&err, PZ_NO_MEMORY, "out of memory for the result");
+  if (status == PZ_OK && c->dir) {
+    status = begin_folder(c->dir, journal, sizeof journal, &err);
+    o.journal = journal;
+  }
   listen_for_signals();
   if (status == PZ_OK) status = pz_box_search(s, &o, &arena, r, &err);
-  if (status == PZ_OK && c->dir) status = pz_box_save(c->dir, s, &o, r, &err);
+  if (status == PZ_OK && c->dir) status = save(c, s, &o, r, &err);
   if (status == PZ_OK) status = tell(c, s, &o, r, &err);
   if (status == PZ_OK && c->dir && c->report) status = write_report(c, &err);
   pz_arena_release(&arena);
   if (status == PZ_OK) return pz_command_end();
   if (status != PZ_STOPPED) return pz_command_fail(&err);
-  pz_command_say("interrupted; nothing was saved (--seconds ends with what is proved by then)");
-  return PZ_EXIT_STOPPED;
+  return stopped(c);
 }

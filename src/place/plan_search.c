@@ -1141,7 +1141,7 @@ struct pz_plan_finder {
   struct pz_vec frontiers;           /* struct frontier */
   struct pz_vec open;                /* grids of a shape that promise something */
   struct pz_training_plan promising; /* the plan with the lowest bound */
-  const struct shape *promising_shape;
+  struct shape *promising_shape;
 };
 
 /* Chips with one resource that is finite: what an operator takes of it, whatever the rest. */
@@ -1335,6 +1335,7 @@ static enum pz_status map_products(struct pz_plan_finder *f, const struct pz_chi
 static enum pz_status array_cycles(struct pz_plan_finder *f, const struct pz_chip *chip,
                                    const double **out) {
   struct pz_chip c = *chip;
+  c.rules.nested_mapping = false;
   c.tensor.cores = 1;
   c.tensor.local_bytes_per_s = c.tensor.local_total_bytes_per_s = 0;
   c.clock_hz = 1e9;
@@ -1374,6 +1375,7 @@ static enum pz_status shape_collectives(struct pz_plan_finder *f, struct shape *
   struct pz_training_plan p = plan_of(&f->s, x);
   struct pz_chip slow = *f->q.chip;
   slow.clock_hz = 1;
+  slow.rules.nested_mapping = false;
   slow.hbm.bytes_per_s_per_stack = slow.glb_bytes_per_s = 1;
   p.recompute = PZ_RECOMPUTATION_FULL;
   x->timed_for = 0;
@@ -1464,7 +1466,7 @@ static uint64_t chip_key(const struct pz_chip *c, const struct pz_cluster *net) 
       (double)c->tensor.cores,       (double)c->tensor.rows,  (double)c->tensor.cols,
       (double)c->tensor.local_bytes, (double)c->vector.cores, (double)c->vector.lanes,
       (double)c->glb_bytes,          c->glb_bytes_per_s,      c->clock_hz,
-      pz_chip_hbm_bytes_per_s(c)};
+      pz_chip_hbm_bytes_per_s(c),    c->rules.nested_mapping};
   for (int l = 0; l < net->n_levels; l++) {
     v[12 + 2 * l] = (double)net->level[l].devices;
     v[13 + 2 * l] = net->level[l].bytes_per_s;
@@ -1670,7 +1672,7 @@ static enum pz_status form_times(const struct search *s, struct shape *x, struct
 }
 
 /* The least bound of the grid's plans, where it is below *least_s. */
-static enum pz_status bound_grid(struct pz_plan_finder *f, const struct shape *x, uint32_t grid,
+static enum pz_status bound_grid(struct pz_plan_finder *f, struct shape *x, uint32_t grid,
                                  const struct form_times *t, double *least_s) {
   const struct frontier *plans;
   enum pz_status status = frontier_of(f, grid, &plans);
@@ -1689,36 +1691,65 @@ static enum pz_status bound_grid(struct pz_plan_finder *f, const struct shape *x
   return status;
 }
 
-static enum pz_status bound_shape(struct pz_plan_finder *f, struct shape *x, double *least_s) {
+/* The least bound of the shape's plans on a chip, where it is below *least_s. */
+static enum pz_status bound_shape_on(struct pz_plan_finder *f, struct shape *x,
+                                     const struct pz_chip *chip, double *least_s) {
   struct search *s = &f->s;
   struct form_times t;
-  enum pz_status status = form_times(s, x, &t);
+  enum pz_status status = time_shape(f, x, chip, f->q.net, chip_key(chip, f->q.net));
+  if (status != PZ_OK || shape_bound_s(&f->q, x) >= *least_s) return status;
+  status = form_times(s, x, &t);
   for (uint32_t i = x->first_grid; i < x->first_grid + x->n_grids && status == PZ_OK; i++)
     if (grid_bound(s, x, pz_vec_at(&s->grids, struct grid, i)) * (1 - 1e-9) < *least_s)
       status = bound_grid(f, x, i, &t, least_s);
   return status;
 }
 
+/* The same on the question's chip: the relaxation of nested mappings, whose times are kept, often says enough. */
+static enum pz_status bound_shape(struct pz_plan_finder *f, struct shape *x, double *least_s) {
+  struct pz_chip relaxed = *f->q.chip;
+  double least = *least_s;
+  enum pz_status status = PZ_OK;
+  if (relaxed.rules.nested_mapping) {
+    relaxed.rules.nested_mapping = false;
+    status = bound_shape_on(f, x, &relaxed, &least);
+    if (status != PZ_OK || !(least < *least_s)) return status;
+  }
+  return bound_shape_on(f, x, f->q.chip, least_s);
+}
+
 enum pz_status pz_plan_finder_bound_s(struct pz_plan_finder *f, const struct pz_chip *chip,
                                       const struct pz_cluster *net, double enough_s,
                                       double *bound_s, struct pz_error *err) {
-  uint64_t key = chip_key(chip, net);
   double least = enough_s;
   if (f->frontier_arena.total_bytes > MOST_KEPT_BYTES) {
     pz_arena_release(&f->frontier_arena);
     begin_frontiers(f);
   }
   set_question(f, chip, net, enough_s, err);
+  f->promising_shape = NULL;
   uint32_t n = 0;
   enum pz_status ranked = rank_shapes(f, chip, net, enough_s, &n);
   if (ranked != PZ_OK) return ranked;
   for (uint32_t i = 0; i < n && f->ranked[i].bound_s < least; i++) {
     struct shape *x = pz_vec_at(&f->s.shapes, struct shape, f->ranked[i].shape);
-    enum pz_status status = time_shape(f, x, chip, net, key);
-    if (status == PZ_OK && shape_bound_s(&f->q, x) < least) status = bound_shape(f, x, &least);
+    enum pz_status status = bound_shape(f, x, &least);
     if (status != PZ_OK) return status;
   }
   return *bound_s = least, PZ_OK;
+}
+
+enum pz_status pz_plan_finder_again_s(struct pz_plan_finder *f, const struct pz_chip *chip,
+                                      const struct pz_cluster *net, double *step_s,
+                                      struct pz_error *err) {
+  struct pz_chip relaxed = *chip;
+  relaxed.rules.nested_mapping = false;
+  *step_s = HUGE_VAL;
+  if (!f->promising_shape) return PZ_OK;
+  set_question(f, &relaxed, net, HUGE_VAL, err);
+  enum pz_status status = time_shape(f, f->promising_shape, &relaxed, net, chip_key(&relaxed, net));
+  if (status != PZ_OK) return status;
+  return pz_step_bound(f->promising_shape->m, &f->promising, step_s, f->s.err);
 }
 
 /* Grids of a shape that promise something, in the order of their bounds. */
@@ -1746,7 +1777,6 @@ static enum pz_status find_first(struct pz_plan_finder *f, const struct pz_chip 
                                  const struct pz_cluster *net, double cutoff_s,
                                  struct pz_error *err) {
   double bound_s;
-  f->promising_shape = NULL;
   enum pz_status status = pz_plan_finder_bound_s(f, chip, net, cutoff_s, &bound_s, err);
   if (status == PZ_OK && f->promising_shape)
     status = simulate(&f->s, f->promising_shape, &f->promising);
@@ -1757,7 +1787,6 @@ enum pz_status pz_plan_finder_find(struct pz_plan_finder *f, const struct pz_chi
                                    const struct pz_cluster *net, double cutoff_s,
                                    struct pz_found_plans *out, struct pz_error *err) {
   struct search *s = &f->s;
-  uint64_t key = chip_key(chip, net);
   uint32_t n = 0;
   pz_arena_release(&f->plans);
   pz_arena_init(&f->plans, NULL);
@@ -1770,8 +1799,7 @@ enum pz_status pz_plan_finder_find(struct pz_plan_finder *f, const struct pz_chi
     double limit_s = s->found.n ? s->found.list[0].p.step_s : cutoff_s, bound_s = limit_s;
     struct shape *x = pz_vec_at(&s->shapes, struct shape, f->ranked[i].shape);
     if (f->ranked[i].bound_s >= limit_s) break;
-    status = time_shape(f, x, chip, net, key);
-    if (status == PZ_OK) status = bound_shape(f, x, &bound_s);
+    status = bound_shape(f, x, &bound_s);
     if (status == PZ_OK && bound_s < limit_s) status = find_in_shape(f, x);
   }
   if (status == PZ_OK) *out = s->found;

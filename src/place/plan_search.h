@@ -94,6 +94,13 @@ PZ_NODISCARD enum pz_status pz_plan_finder_bound_s(struct pz_plan_finder *f,
                                                    const struct pz_cluster *net, double enough_s,
                                                    double *bound_s, struct pz_error *err);
 
+/* The step, without its simulation, that the plan of the lowest bound of the last call of pz_plan_finder_bound_s has on
+ * another chip, by the relaxation: how much a resource matters.  HUGE_VAL where there is none. */
+PZ_NODISCARD enum pz_status pz_plan_finder_again_s(struct pz_plan_finder *f,
+                                                   const struct pz_chip *chip,
+                                                   const struct pz_cluster *net, double *step_s,
+                                                   struct pz_error *err);
+
 /* The fastest plan with a step shorter than cutoff_s (HUGE_VAL: any); out->n 0: there is none.  The list lives until the
  * next call. */
 PZ_NODISCARD enum pz_status pz_plan_finder_find(struct pz_plan_finder *f,
