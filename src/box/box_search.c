@@ -28,7 +28,6 @@ struct outcome {
   struct pz_vec boxes, children; /* struct pz_closed_box, struct open_box */
   struct pz_box candidate;       /* one chip */
   double value;                  /* its value, or at most the incumbent's */
-  struct pz_steps steps;
   bool priced;
   enum pz_status status, failed;
   struct pz_error err;
@@ -104,7 +103,7 @@ static enum pz_status evaluate(const struct driver *d, struct pz_judge *j, const
   pz_box_lo(d->s, b, &c);
   struct pz_taken taken = pz_chip_taken(&c);
   x->candidate = *b;
-  return pz_judge_value(j, &c, &taken, d->best, &x->value, &x->steps, NULL, &x->err);
+  return pz_judge_value(j, &c, &taken, d->best, &x->value, NULL, NULL, &x->err);
 }
 
 /* Its largest chip does not close the box: two halves. */
@@ -186,13 +185,11 @@ static void work(void *ctx, size_t i, unsigned worker) {
 
 /* ---- rounds --------------------------------------------------------------------------------- */
 
-static enum pz_status take(struct driver *d, const struct pz_box *chip, double value,
-                           const struct pz_steps *steps) {
+static enum pz_status take(struct driver *d, const struct pz_box *chip, double value) {
   if (!(value > d->best)) return PZ_OK;
   d->best = value;
   d->r.found = true;
   d->r.best_box = *chip;
-  d->r.best.steps = *steps;
   return PZ_OK;
 }
 
@@ -213,7 +210,7 @@ static enum pz_status learn(struct driver *d, const struct pz_entry *e) {
   switch (e->kind) {
   case PZ_ENTRY_CLOSED: return keep_closed(d, &(struct pz_closed_box){e->box, e->end, e->value});
   case PZ_ENTRY_OPEN: return push_open(d, (struct open_box){e->box, e->value, 0, false});
-  case PZ_ENTRY_CHIP: return take(d, &e->box, e->value, &e->steps);
+  case PZ_ENTRY_CHIP: return take(d, &e->box, e->value);
   default: d->r.bounds += (uint64_t)e->value; return PZ_OK;
   }
 }
@@ -229,17 +226,15 @@ static enum pz_status learn_outcome(struct driver *d, const struct outcome *x) {
       x->status == PZ_OK ? PZ_OK : pz_fail(d->err, x->status, "%s", x->err.message);
   for (uint32_t k = 0; k < x->boxes.n && status == PZ_OK; k++) {
     const struct pz_closed_box *b = pz_vec_at(&x->boxes, struct pz_closed_box, k);
-    status =
-        learn_and_note(d, &(struct pz_entry){PZ_ENTRY_CLOSED, b->box, b->end, b->bound, {{0}}});
+    status = learn_and_note(d, &(struct pz_entry){PZ_ENTRY_CLOSED, b->box, b->end, b->bound});
   }
   for (uint32_t k = 0; k < x->children.n && status == PZ_OK; k++) {
     const struct open_box *b = pz_vec_at(&x->children, struct open_box, k);
-    status =
-        learn_and_note(d, &(struct pz_entry){PZ_ENTRY_OPEN, b->box, PZ_BOX_OPEN, b->bound, {{0}}});
+    status = learn_and_note(d, &(struct pz_entry){PZ_ENTRY_OPEN, b->box, PZ_BOX_OPEN, b->bound});
   }
   if (status == PZ_OK && x->value > d->best)
     status = learn_and_note(
-        d, &(struct pz_entry){PZ_ENTRY_CHIP, x->candidate, PZ_BOX_EVALUATED, x->value, x->steps});
+        d, &(struct pz_entry){PZ_ENTRY_CHIP, x->candidate, PZ_BOX_EVALUATED, x->value});
   return status;
 }
 
@@ -518,8 +513,7 @@ static enum pz_status open_journal(struct driver *d) {
   json_t *json = pz_box_inputs_json(d->s, d->o);
   enum pz_status status = pz_json_text(json, &inputs, d->err);
   json_decref(json);
-  if (status == PZ_OK)
-    status = pz_journal_open(d->o->journal, inputs, d->o->question.n_models, &d->journal, d->err);
+  if (status == PZ_OK) status = pz_journal_open(d->o->journal, inputs, &d->journal, d->err);
   pz_free(inputs);
   return status;
 }

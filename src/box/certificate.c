@@ -73,7 +73,7 @@ static void read_objective(struct pz_fields *f, struct pz_judge_question *q) {
       q->objective = (enum pz_box_objective)i;
       return;
     }
-  pz_fields_refuse(f, "per", "chip, dollar or watt");
+  pz_fields_refuse(f, "per", "chip, dollar, watt, ownership or joule");
 }
 
 static void read_numbers(struct pz_fields *f, struct pz_box_options *o) {
@@ -133,11 +133,12 @@ static json_t *models_json(const struct pz_judge_question *q, const struct pz_bo
     const struct pz_prediction *p = &x->plans[i].p;
     char text[PZ_JUDGE_MODEL_TEXT];
     pz_judge_model_text(q, i, text);
-    json_array_append_new(
-        list, json_pack("{s:s,s:f,s:f,s:f,s:f,s:o,s:o}", "model", text, "step_s", p->step_s,
-                        "samples_per_s", p->samples_per_s, "times_reference",
-                        reference->steps.step_s[i] / x->steps.step_s[i], "mfu", p->mfu, "plan",
-                        plan_json(&x->plans[i].plan), "parts", parts_json(&p->parts)));
+    json_array_append_new(list,
+                          json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:o,s:o}", "model", text, "step_s",
+                                    p->step_s, "samples_per_s", p->samples_per_s, "times_reference",
+                                    reference->steps.step_s[i] / x->steps.step_s[i], "mfu", p->mfu,
+                                    "joules", pz_judge_joules(q, &x->steps, i, &x->taken), "plan",
+                                    plan_json(&x->plans[i].plan), "parts", parts_json(&p->parts)));
   }
   return list;
 }
@@ -145,10 +146,11 @@ static json_t *models_json(const struct pz_judge_question *q, const struct pz_bo
 static json_t *chip_json(const struct pz_judge_question *q, const struct pz_box_chip *x,
                          const struct pz_box_chip *reference) {
   const struct pz_taken *t = &x->taken;
-  return json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o}", "name", x->chip.name, "value", x->value,
-                   "area_mm2", t->mm2, "watts", t->watts, "dollars", t->dollars, "edge_mm",
-                   t->edge_mm, "edge_room_mm", t->edge_room_mm, "models",
-                   models_json(q, x, reference), "chip", pz_chip_json(&x->chip));
+  return json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o}", "name", x->chip.name, "value",
+                   x->value, "area_mm2", t->mm2, "watts", t->watts, "dollars", t->dollars,
+                   "owner_dollars", t->owner_dollars, "edge_mm", t->edge_mm, "edge_room_mm",
+                   t->edge_room_mm, "models", models_json(q, x, reference), "chip",
+                   pz_chip_json(&x->chip));
 }
 
 static json_t *certificate_json(const struct pz_box_result *r) {

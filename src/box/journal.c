@@ -17,7 +17,6 @@ enum { MOST_BYTES = 1 << 30, MOST_LINE = 1024 };
 struct pz_journal {
   int fd;
   char path[4096];
-  uint32_t n_models;
   char *text;       /* of the rounds that the file had */
   size_t at, whole; /* read up to; where the last whole round ends */
   uint64_t digest;  /* of all before */
@@ -79,12 +78,11 @@ static enum pz_status open_file(struct pz_journal *j, const char *inputs, struct
   return pz_fail(err, PZ_IO, "cannot write %s: %s", j->path, strerror(errno));
 }
 
-enum pz_status pz_journal_open(const char *path, const char *inputs, uint32_t n_models,
-                               struct pz_journal **out, struct pz_error *err) {
+enum pz_status pz_journal_open(const char *path, const char *inputs, struct pz_journal **out,
+                               struct pz_error *err) {
   struct pz_journal *j = pz_calloc(1, sizeof *j);
   if (!j) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the journal");
   j->fd = -1;
-  j->n_models = n_models;
   int n = snprintf(j->path, sizeof j->path, "%s", path);
   enum pz_status status = n >= 0 && (size_t)n < sizeof j->path
                               ? open_file(j, inputs, err)
@@ -122,7 +120,7 @@ static bool read_box(char **p, struct pz_box *b) {
 static const char letters[] = "cohp";
 
 /* A line that this file has written, or the digest is somebody else's. */
-static bool read_entry(const struct pz_journal *j, char *line, struct pz_entry *e) {
+static bool read_entry(char *line, struct pz_entry *e) {
   const char *letter = *line ? strchr(letters, *line) : NULL;
   char *p = line + 1;
   *e = (struct pz_entry){.kind = PZ_ENTRY_PRICED};
@@ -136,8 +134,6 @@ static bool read_entry(const struct pz_journal *j, char *line, struct pz_entry *
     e->end = (enum pz_box_end)end;
   }
   if (!read_box(&p, &e->box)) return false;
-  for (uint32_t i = 0; e->kind == PZ_ENTRY_CHIP && i < j->n_models; i++)
-    e->steps.step_s[i] = strtod(p, &p);
   return *p == '\n';
 }
 
@@ -146,7 +142,7 @@ enum pz_status pz_journal_next(struct pz_journal *j, struct pz_entry *out, bool 
   char *line = j->text + j->at, *end = strchr(line, '\n');
   j->at = (size_t)(end + 1 - j->text);
   *more = *line != '=';
-  if (!*more || read_entry(j, line, out)) return PZ_OK;
+  if (!*more || read_entry(line, out)) return PZ_OK;
   return pz_fail(err, PZ_BAD_INPUT, "%s: a line that no search writes at byte %zu", j->path,
                  (size_t)(line - j->text));
 }
@@ -181,7 +177,6 @@ enum pz_status pz_journal_add(struct pz_journal *j, const struct pz_entry *e,
       put(j, e->box.hi[a]);
     }
   }
-  for (uint32_t i = 0; e->kind == PZ_ENTRY_CHIP && i < j->n_models; i++) put(j, e->steps.step_s[i]);
   j->round[j->n++] = '\n';
   return PZ_OK;
 }

@@ -5,7 +5,6 @@
 #define PZ_BOX_JOURNAL_H
 
 #include "box/box.h"
-#include "box/judge.h"
 
 struct pz_journal;
 
@@ -15,14 +14,13 @@ enum pz_entry_kind { PZ_ENTRY_CLOSED, PZ_ENTRY_OPEN, PZ_ENTRY_CHIP, PZ_ENTRY_PRI
 struct pz_entry {
   enum pz_entry_kind kind;
   struct pz_box box;
-  enum pz_box_end end;   /* closed */
-  double value;          /* a bound, a chip's value, or how many boxes were priced */
-  struct pz_steps steps; /* of a chip */
+  enum pz_box_end end; /* closed */
+  double value;        /* a bound, a chip's value, or how many boxes were priced */
 };
 
 /* In the file `path`, made where there is none; `inputs`: a text of all that the search depends on, PZ_BAD_USE where the
- * file is of other inputs.  The text outlives the journal. */
-PZ_NODISCARD enum pz_status pz_journal_open(const char *path, const char *inputs, uint32_t n_models,
+ * file is of other inputs. */
+PZ_NODISCARD enum pz_status pz_journal_open(const char *path, const char *inputs,
                                             struct pz_journal **out, struct pz_error *err);
 void pz_journal_close(struct pz_journal *j); /* accepts NULL */
 

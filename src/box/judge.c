@@ -10,7 +10,7 @@
 #include "cost/collective.h"
 #include "place/training_options.h"
 
-const char *const pz_box_objective_names[] = {"chip", "dollar", "watt", NULL};
+const char *const pz_box_objective_names[] = {"chip", "dollar", "watt", "ownership", "joule", NULL};
 
 struct pz_judge {
   struct pz_judge_question q;
@@ -99,7 +99,7 @@ enum pz_status pz_judge_new(const struct pz_judge_question *q, const struct pz_c
   enum pz_status status = PZ_OK;
   j->q = *q;
   for (uint32_t i = 0; i < q->n_models; i++) j->reference.step_s[i] = 1;
-  j->reference_taken = (struct pz_taken){1, 1, 1, 1, 1, 1};
+  j->reference_taken = (struct pz_taken){1, 1, 1, 1, 1, 1, 1, 1};
   for (uint32_t i = 0; i < q->n_models && status == PZ_OK; i++) {
     struct pz_plan_question one;
     status = pz_judge_plan_question(q, i, &one, err);
@@ -133,14 +133,28 @@ static double price(const struct pz_judge *j, const struct pz_taken *t) {
   switch (j->q.objective) {
   case PZ_BOX_PER_DOLLAR: return t->dollars;
   case PZ_BOX_PER_WATT: return t->watts;
+  case PZ_BOX_PER_OWNER_DOLLAR: return t->owner_dollars;
   default: return 1;
   }
+}
+
+double pz_judge_joules(const struct pz_judge_question *q, const struct pz_steps *s, uint32_t model,
+                       const struct pz_taken *t) {
+  return (double)q->devices * t->static_watts * s->step_s[model] + s->dynamic_j[model];
+}
+
+/* What a model is judged by: its step, or the energy of that. */
+static double measure(const struct pz_judge *j, const struct pz_steps *s, uint32_t model,
+                      const struct pz_taken *t) {
+  return j->q.objective == PZ_BOX_PER_JOULE ? pz_judge_joules(&j->q, s, model, t)
+                                            : s->step_s[model];
 }
 
 static double value_of(const struct pz_judge *j, const struct pz_steps *s,
                        const struct pz_taken *t) {
   double sum = 0;
-  for (uint32_t i = 0; i < j->q.n_models; i++) sum += log(j->reference.step_s[i] / s->step_s[i]);
+  for (uint32_t i = 0; i < j->q.n_models; i++)
+    sum += log(measure(j, &j->reference, i, &j->reference_taken) / measure(j, s, i, t));
   return exp(sum / j->q.n_models) * price(j, &j->reference_taken) / price(j, t);
 }
 
@@ -148,7 +162,10 @@ static double value_of(const struct pz_judge *j, const struct pz_steps *s,
 static double step_cutoff(const struct pz_judge *j, const struct pz_steps *s, uint32_t model,
                           const struct pz_taken *t, double cutoff) {
   if (!(cutoff > 0)) return HUGE_VAL;
-  return s->step_s[model] * pow(value_of(j, s, t) / cutoff, j->q.n_models);
+  double part = pow(value_of(j, s, t) / cutoff, j->q.n_models);
+  if (j->q.objective != PZ_BOX_PER_JOULE) return s->step_s[model] * part;
+  double joules = part * measure(j, s, model, t) - s->dynamic_j[model];
+  return pz_fmax(0, joules / ((double)j->q.devices * t->static_watts));
 }
 
 /* Do its buffers hold a tile? */
@@ -157,12 +174,25 @@ static bool holds_tiles(const struct pz_chip *c) {
          c->glb_bytes >= pz_chip_least_glb_bytes(c);
 }
 
+/* Lower bounds on dynamic energy at the voltage of a chip that takes least.  With them the energy of any chip of a box
+ * is at least static_watts of the smallest, which area and clock raise, times a lower bound on the step of the largest,
+ * plus what must be computed, at the voltage of the slowest clock, and moved past the largest global buffer. */
+static enum pz_status least_energy(struct pz_judge *j, const struct pz_chip *c,
+                                   const struct pz_taken *least, struct pz_steps *s,
+                                   struct pz_error *err) {
+  enum pz_status status = PZ_OK;
+  if (j->q.objective != PZ_BOX_PER_JOULE) return PZ_OK;
+  for (uint32_t i = 0; i < j->q.n_models && status == PZ_OK; i++)
+    status = pz_plan_finder_least_j(j->finder[i], c, least->voltage2, &s->dynamic_j[i], err);
+  return status;
+}
+
 /* Lower bounds on all steps: by rates. */
 static enum pz_status floors(struct pz_judge *j, const struct pz_chip *c,
-                             const struct pz_cluster *net, struct pz_steps *s,
-                             struct pz_error *err) {
-  enum pz_status status = PZ_OK;
-  *s = (struct pz_steps){{0}};
+                             const struct pz_taken *least, const struct pz_cluster *net,
+                             struct pz_steps *s, struct pz_error *err) {
+  *s = (struct pz_steps){{0}, {0}};
+  enum pz_status status = least_energy(j, c, least, s, err);
   for (uint32_t i = 0; i < j->q.n_models && status == PZ_OK; i++)
     status = pz_plan_finder_floor_s(j->finder[i], c, net, HUGE_VAL, &s->step_s[i], err);
   return status;
@@ -173,7 +203,7 @@ enum pz_status pz_judge_floor(struct pz_judge *j, const struct pz_chip *chip,
   if (!holds_tiles(chip)) return *bound = 0, PZ_OK;
   struct pz_cluster net = pz_judge_cluster(&j->q, chip);
   struct pz_steps s;
-  enum pz_status status = floors(j, chip, &net, &s, err);
+  enum pz_status status = floors(j, chip, least, &net, &s, err);
   return *bound = value_of(j, &s, least), status;
 }
 
@@ -183,7 +213,7 @@ enum pz_status pz_judge_bound(struct pz_judge *j, const struct pz_chip *chip,
   if (!holds_tiles(chip)) return *bound = 0, PZ_OK;
   struct pz_cluster net = pz_judge_cluster(&j->q, chip);
   struct pz_steps s;
-  enum pz_status rated = floors(j, chip, &net, &s, err);
+  enum pz_status rated = floors(j, chip, least, &net, &s, err);
   if (rated != PZ_OK) return rated;
   double value = value_of(j, &s, least);
   for (uint32_t i = 0; i < j->q.n_models && value > cutoff; i++) {
@@ -200,7 +230,9 @@ enum pz_status pz_judge_estimate(struct pz_judge *j, const struct pz_chip *chip,
                                  struct pz_error *err) {
   if (!holds_tiles(chip)) return *value = 0, PZ_OK;
   struct pz_cluster net = pz_judge_cluster(&j->q, chip);
-  struct pz_steps s = {{0}};
+  struct pz_steps s = {{0}, {0}};
+  enum pz_status known = least_energy(j, chip, least, &s, err);
+  if (known != PZ_OK) return known;
   for (uint32_t i = 0; i < j->q.n_models; i++) {
     enum pz_status status = pz_plan_finder_again_s(j->finder[i], chip, &net, &s.step_s[i], err);
     if (status != PZ_OK) return status;
@@ -215,7 +247,7 @@ enum pz_status pz_judge_value(struct pz_judge *j, const struct pz_chip *chip,
   if (!holds_tiles(chip)) return *value = 0, PZ_OK;
   struct pz_cluster net = pz_judge_cluster(&j->q, chip);
   struct pz_steps s;
-  enum pz_status rated = floors(j, chip, &net, &s, err);
+  enum pz_status rated = floors(j, chip, taken, &net, &s, err);
   if (rated != PZ_OK) return rated;
   double most = value_of(j, &s, taken);
   for (uint32_t i = 0; i < j->q.n_models; i++) {
@@ -226,6 +258,9 @@ enum pz_status pz_judge_value(struct pz_judge *j, const struct pz_chip *chip,
     if (status != PZ_OK) return status;
     if (!found.n) return *value = pz_fmin(most, cutoff), PZ_OK;
     s.step_s[i] = found.list[0].p.step_s;
+    status = pz_plan_finder_plan_j(j->finder[i], chip, taken->voltage2, &found.list[0].plan,
+                                   &s.dynamic_j[i], err);
+    if (status != PZ_OK) return status;
     if (plans) plans[i] = found.list[0];
     most = value_of(j, &s, taken);
   }

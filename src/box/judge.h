@@ -13,7 +13,15 @@
 
 enum { PZ_JUDGE_MOST_MODELS = 16 };
 
-enum pz_box_objective { PZ_BOX_THROUGHPUT, PZ_BOX_PER_DOLLAR, PZ_BOX_PER_WATT, PZ_BOX_OBJECTIVES };
+/* Samples a second of a chip; for each dollar of its bill, watt, dollar of ownership (pz_taken), joule of the step. */
+enum pz_box_objective {
+  PZ_BOX_THROUGHPUT,
+  PZ_BOX_PER_DOLLAR,
+  PZ_BOX_PER_WATT,
+  PZ_BOX_PER_OWNER_DOLLAR,
+  PZ_BOX_PER_JOULE,
+  PZ_BOX_OBJECTIVES
+};
 extern const char *const pz_box_objective_names[]; /* ends with NULL */
 
 struct pz_judge_question {
@@ -39,7 +47,13 @@ void pz_judge_model_text(const struct pz_judge_question *q, uint32_t model,
 /* A chip's steps, and what it takes: what a value is made of. */
 struct pz_steps {
   double step_s[PZ_JUDGE_MOST_MODELS];
+  double dynamic_j
+      [PZ_JUDGE_MOST_MODELS]; /* of all devices (place/plan_search.h), static power apart */
 };
+
+/* Energy of a model's step on all devices, J. */
+double pz_judge_joules(const struct pz_judge_question *q, const struct pz_steps *s, uint32_t model,
+                       const struct pz_taken *t);
 
 struct pz_judge;
 

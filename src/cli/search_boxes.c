@@ -16,7 +16,7 @@
 #include "core/text.h"
 #include "report/table.h"
 
-const char *const pz_per_names[] = {"chip", "dollar", "watt", NULL};
+const char *const pz_per_names[] = {"chip", "dollar", "watt", "ownership", "joule", NULL};
 
 static atomic_bool stop;
 
@@ -89,7 +89,8 @@ static void print_chip(const struct pz_box_chip *x) {
          pz_text_s((double)c->hbm.stacks), (double)pz_chip_hbm_bytes(c) / 0x1p30,
          pz_chip_hbm_bytes_per_s(c) / 1e12);
   printf("  link           %.4g GB/s\n", c->link_bytes_per_s / 1e9);
-  printf("  bill           %.1f mm2, %.0f W, %.0f dollars\n\n", t->mm2, t->watts, t->dollars);
+  printf("  bill           %.1f mm2, %.0f W, %.0f dollars; %.0f of ownership\n\n", t->mm2, t->watts,
+         t->dollars, t->owner_dollars);
 }
 
 static enum pz_status print_models(const struct pz_judge_question *q, const struct pz_box_result *r,
@@ -141,7 +142,8 @@ static enum pz_status print_result(const struct pz_range_space *s, const struct 
                                    const struct pz_box_result *r) {
   char space[32], closed[32], evaluated[32], boxes[32];
   struct pz_arena arena;
-  const char *const per[] = {"", " per dollar", " per watt"};
+  const char *const per[] = {"", " per dollar", " per watt", " per dollar of ownership",
+                             " per joule"};
   printf("The best chip of the space %s: %s\n", s->name, r->best.chip.name);
   printf("%.3f times the reference%s", r->best.value, per[o->question.objective]);
   if (o->question.n_models > 1) printf(" (geometric mean over %u models)", o->question.n_models);

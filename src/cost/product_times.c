@@ -163,3 +163,10 @@ enum pz_status pz_product_times_get(struct pz_product_times *t, const struct pz_
   *out = o;
   return PZ_OK;
 }
+
+enum pz_status pz_product_times_hbm_bytes(struct pz_product_times *t, const struct pz_product *p,
+                                          const struct pz_chip *c, double *out,
+                                          struct pz_error *err) {
+  enum pz_status status = hbm_s(t, p, c, out, err);
+  return *out *= HBM_BYTES_PER_S, status;
+}

@@ -20,4 +20,10 @@ PZ_NODISCARD enum pz_status pz_product_times_get(struct pz_product_times *t,
                                                  const struct pz_chip *c, struct pz_mapping *out,
                                                  struct pz_error *err);
 
+/* The least bytes that any tile in the chip's global buffer moves to and from HBM, by the relaxation. */
+PZ_NODISCARD enum pz_status pz_product_times_hbm_bytes(struct pz_product_times *t,
+                                                       const struct pz_product *p,
+                                                       const struct pz_chip *c, double *out,
+                                                       struct pz_error *err);
+
 #endif

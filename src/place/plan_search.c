@@ -1100,6 +1100,7 @@ enum pz_status pz_plan_search(const struct pz_plan_question *q, struct pz_arena 
 struct work {
   double attention_flop, attention_ops, ops, bytes;
   double tail_ops; /* of lanes, beside products */
+  double macs;     /* of products */
 };
 
 /* Parts are the terms of a form but the last, and all of a microbatch. */
@@ -1126,6 +1127,8 @@ struct pz_plan_finder {
       uses; /* struct pz_product, struct product_use: those of a shape together */
   uint32_t *first_use;
   double *product_cycles;
+  struct pz_map traffic_at;
+  struct pz_vec traffic;      /* bytes of products by shape and part */
   struct pz_vec arrays, nets; /* cycles of products by shape and part, struct net_entry */
   uint32_t last_best;         /* shape */
   struct pz_arena arena, plans, frontier_arena;
@@ -1178,8 +1181,12 @@ static enum pz_status add_work(const struct shape *x, struct pz_cost cost[RESOUR
   struct pz_estimate e[RESOURCES];
   if (op->op_class == PZ_CLASS_NONE || op->op_class == PZ_CLASS_COLLECTIVE || is_moved(op))
     return PZ_OK;
-  if (is_product(op))
-    return f->tail_ops += times * pz_cost_extra(&cost[LANES].chip, op).tail_ops, PZ_OK;
+  if (is_product(op)) {
+    const struct pz_dims *d = &op->dims;
+    f->macs += times * (double)d->batch * (double)d->m * (double)d->n * (double)d->k;
+    f->tail_ops += times * pz_cost_extra(&cost[LANES].chip, op).tail_ops;
+    return PZ_OK;
+  }
   if (attention && one.dims.n == x->m->w->options.seq) one.dims.n = x->m->seq;
   for (enum resource r = 0; r < RESOURCES; r++) {
     enum pz_status status = pz_cost_op(&cost[r], &one, &e[r], err);
@@ -1266,6 +1273,7 @@ static enum pz_status find_work(struct search *s, const struct shape *x, struct 
     out[WHOLE].ops += n * out[p].ops;
     out[WHOLE].bytes += n * out[p].bytes;
     out[WHOLE].tail_ops += n * out[p].tail_ops;
+    out[WHOLE].macs += n * out[p].macs;
   }
   return status;
 }
@@ -1331,6 +1339,18 @@ static enum pz_status map_products(struct pz_plan_finder *f, const struct pz_chi
   return PZ_OK;
 }
 
+/* The numbers of products at hand, summed by shape and part. */
+static void add_products(const struct pz_plan_finder *f, double *out) {
+  for (uint32_t i = 0; i < f->s.shapes.n; i++) {
+    double *one = out + (size_t)i * NUMBERS;
+    for (uint32_t k = f->first_use[i]; k < f->first_use[i + 1]; k++) {
+      const struct product_use *u = pz_vec_at(&f->uses, struct product_use, k);
+      one[u->part] += u->times * f->product_cycles[u->product];
+    }
+    add_whole(pz_vec_at(&f->s.shapes, struct shape, i), one);
+  }
+}
+
 /* On one core with its part of the global buffer's rate: several cores take no less of all their cycles together. */
 static enum pz_status array_cycles(struct pz_plan_finder *f, const struct pz_chip *chip,
                                    const double **out) {
@@ -1349,19 +1369,33 @@ static enum pz_status array_cycles(struct pz_plan_finder *f, const struct pz_chi
   double *cycles = new_numbers(f);
   if (!cycles) return pz_fail(f->s.err, PZ_NO_MEMORY, "out of memory for the plans");
   enum pz_status status = map_products(f, &c);
-  for (uint32_t i = 0; i < f->s.shapes.n && status == PZ_OK; i++) {
-    double *one = cycles + (size_t)i * NUMBERS;
-    for (uint32_t k = f->first_use[i]; k < f->first_use[i + 1]; k++) {
-      const struct product_use *u = pz_vec_at(&f->uses, struct product_use, k);
-      one[u->part] += u->times * f->product_cycles[u->product];
-    }
-    add_whole(pz_vec_at(&f->s.shapes, struct shape, i), one);
-  }
   if (status != PZ_OK) return status;
+  add_products(f, cycles);
   at = f->arrays.n;
   if (!pz_vec_push(&f->arrays, &cycles) || pz_map_put(&f->array_at, key, sizeof key, at) != PZ_OK)
     return pz_fail(f->s.err, PZ_NO_MEMORY, "out of memory for the plans");
   return *out = cycles, PZ_OK;
+}
+
+/* Bytes of HBM that products move at least, by shape and part. */
+static enum pz_status product_traffic(struct pz_plan_finder *f, const struct pz_chip *c,
+                                      const double **out) {
+  const int64_t key[] = {c->tensor.rows, c->tensor.cols, c->glb_bytes};
+  uint32_t at = pz_map_get(&f->traffic_at, key, sizeof key);
+  if (at != PZ_NONE) return *out = *pz_vec_at(&f->traffic, double *, at), PZ_OK;
+  double *bytes = new_numbers(f);
+  if (!bytes) return pz_fail(f->s.err, PZ_NO_MEMORY, "out of memory for the plans");
+  for (uint32_t i = 0; i < f->products.n; i++) {
+    const struct pz_product *p = pz_vec_at(&f->products, struct pz_product, i);
+    enum pz_status status =
+        pz_product_times_hbm_bytes(f->times, p, c, &f->product_cycles[i], f->s.err);
+    if (status != PZ_OK) return status;
+  }
+  add_products(f, bytes);
+  at = f->traffic.n;
+  if (!pz_vec_push(&f->traffic, &bytes) || pz_map_put(&f->traffic_at, key, sizeof key, at) != PZ_OK)
+    return pz_fail(f->s.err, PZ_NO_MEMORY, "out of memory for the plans");
+  return *out = bytes, PZ_OK;
 }
 
 static double shown_s(const struct pz_layer_step *t) {
@@ -1806,6 +1840,64 @@ enum pz_status pz_plan_finder_find(struct pz_plan_finder *f, const struct pz_chi
   return status;
 }
 
+/* ---- energy --------------------------------------------------------------------------------- */
+
+/* Of a part of a shape on one device, as the bill has it (chip/bill.c). */
+static double part_j(const struct pz_plan_finder *f, const struct pz_chip *c, double voltage2,
+                     const double *traffic, size_t at) {
+  const struct pz_tech_info *t = pz_tech_at(c->tech);
+  const struct work *w = &f->work[at];
+  double mac_j = t->mac_j + pz_chip_local_bytes_per_mac(c) * t->local_j;
+  return voltage2 * ((w->macs + w->attention_flop / 2) * mac_j +
+                     (w->attention_ops + w->ops + w->tail_ops) * t->lane_j) +
+         (w->bytes + traffic[at]) * (t->hbm_j + t->glb_j);
+}
+
+enum pz_status pz_plan_finder_least_j(struct pz_plan_finder *f, const struct pz_chip *chip,
+                                      double voltage2, double *joules, struct pz_error *err) {
+  const double *traffic = NULL;
+  double least = HUGE_VAL;
+  f->s.err = err ? err : &f->unused;
+  enum pz_status status = product_traffic(f, chip, &traffic);
+  if (status != PZ_OK) return status;
+  for (uint32_t i = 0; i < f->s.shapes.n; i++)
+    least = pz_fmin(least,
+                    f->share[i] * part_j(f, chip, voltage2, traffic, (size_t)i * NUMBERS + WHOLE));
+  /* sums in another order */
+  return *joules = least * (double)f->q.devices * (1 - 1e-9), PZ_OK;
+}
+
+/* The shape of a plan; shapes.n: none. */
+static uint32_t shape_of(const struct pz_plan_finder *f, const struct pz_training_plan *p) {
+  uint32_t i = 0;
+  for (; i < f->s.shapes.n; i++) {
+    const struct shape *x = pz_vec_at(&f->s.shapes, struct shape, i);
+    if (x->tp == p->tp && x->cp == pz_plan_cp(p) && x->mbs == p->mbs && x->ep == pz_plan_ep(p) &&
+        (x->tp == 1 || x->sp == p->sequence_parallel))
+      break;
+  }
+  return i;
+}
+
+enum pz_status pz_plan_finder_plan_j(struct pz_plan_finder *f, const struct pz_chip *chip,
+                                     double voltage2, const struct pz_training_plan *plan,
+                                     double *joules, struct pz_error *err) {
+  const double *traffic = NULL;
+  struct form all = {{0}};
+  double sum = 0;
+  uint32_t shape = shape_of(f, plan);
+  if (shape == f->s.shapes.n) return pz_fail(err, PZ_BAD_USE, "a plan of another finder");
+  f->s.err = err ? err : &f->unused;
+  enum pz_status status = product_traffic(f, chip, &traffic);
+  if (status != PZ_OK) return status;
+  const struct shape *x = pz_vec_at(&f->s.shapes, struct shape, shape);
+  for (int64_t c = 0; c < plan->pp * plan->vpp; c++) add_chunk(x, plan, c, 1, &all);
+  for (int p = 0; p < FORM_SEND; p++)
+    sum += all.n[p] * part_j(f, chip, voltage2, traffic, (size_t)shape * NUMBERS + (size_t)p);
+  double group = (double)(x->tp * x->cp), microbatches = (double)(f->q.batch / x->mbs);
+  return *joules = sum * group * microbatches, PZ_OK;
+}
+
 /* Grids of each shape one after another. */
 static void index_grids(struct search *s) {
   for (uint32_t i = 0; i < s->grids.n; i++) {
@@ -1870,6 +1962,8 @@ enum pz_status pz_plan_finder_new(const struct pz_plan_question *q, struct pz_pl
   pz_vec_init(&f->uses, &f->arena, sizeof(struct product_use));
   pz_vec_init(&f->arrays, &f->arena, sizeof(double *));
   pz_vec_init(&f->nets, &f->arena, sizeof(struct net_entry));
+  pz_map_init(&f->traffic_at, &f->arena);
+  pz_vec_init(&f->traffic, &f->arena, sizeof(double *));
   status = begin_finder(f, err);
   if (status == PZ_OK)
     *out = f;
