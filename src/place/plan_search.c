@@ -1964,7 +1964,12 @@ enum pz_status pz_plan_finder_new(const struct pz_plan_question *q, struct pz_pl
   pz_vec_init(&f->nets, &f->arena, sizeof(struct net_entry));
   pz_map_init(&f->traffic_at, &f->arena);
   pz_vec_init(&f->traffic, &f->arena, sizeof(double *));
+  /* shapes are timed again for every chip: at first the relaxation will do */
+  struct pz_chip first = *q->chip;
+  first.rules.nested_mapping = false;
+  f->q.chip = &first;
   status = begin_finder(f, err);
+  f->q.chip = q->chip;
   if (status == PZ_OK)
     *out = f;
   else
