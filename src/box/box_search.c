@@ -3,7 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "box/certificate.h"
 #include "box/journal.h"
 #include "box/tighten.h"
 #include "core/alloc.h"
@@ -506,21 +505,10 @@ static enum pz_status push_root(struct driver *d, uint32_t kind) {
   return status == PZ_OK ? push_open(d, root) : status;
 }
 
-/* All that the course of a search depends on. */
-static enum pz_status open_journal(struct driver *d) {
-  char *inputs = NULL;
-  if (!d->o->journal) return PZ_OK;
-  json_t *json = pz_box_inputs_json(d->s, d->o);
-  enum pz_status status = pz_json_text(json, &inputs, d->err);
-  json_decref(json);
-  if (status == PZ_OK) status = pz_journal_open(d->o->journal, inputs, &d->journal, d->err);
-  pz_free(inputs);
-  return status;
-}
-
 static enum pz_status run(struct driver *d) {
   double start_s = pz_clock_s();
-  enum pz_status status = open_journal(d);
+  enum pz_status status = PZ_OK;
+  if (d->o->journal) status = pz_journal_open(d->o->journal, d->o->inputs, &d->journal, d->err);
   if (status == PZ_OK) status = make_judges(d);
   if (status == PZ_OK) status = find_reference(d);
   if (status == PZ_OK) status = greedy_chips(d);

@@ -53,6 +53,14 @@ json_t *pz_box_inputs_json(const struct pz_range_space *s, const struct pz_box_o
                    o->limits.watts, "limit_dollars", o->limits.dollars, "gap", o->gap);
 }
 
+enum pz_status pz_box_inputs_text(const struct pz_range_space *s, const struct pz_box_options *o,
+                                  char **text, struct pz_error *err) {
+  json_t *json = pz_box_inputs_json(s, o);
+  enum pz_status status = pz_json_text(json, text, err);
+  json_decref(json);
+  return status;
+}
+
 static enum pz_status read_models(struct pz_fields *f, struct pz_arena *arena,
                                   struct pz_judge_question *q) {
   const json_t *list = pz_fields_value(f, "models");

@@ -15,6 +15,11 @@ struct pz_box_inputs {
 /* As JSON: {models, space, devices, ...}.  New reference, the caller's; NULL: out of memory. */
 json_t *pz_box_inputs_json(const struct pz_range_space *s, const struct pz_box_options *o);
 
+/* Its text, for a journal, to be given back with pz_free. */
+PZ_NODISCARD enum pz_status pz_box_inputs_text(const struct pz_range_space *s,
+                                               const struct pz_box_options *o, char **text,
+                                               struct pz_error *err);
+
 /* From a JSON value; unknown keys and numbers out of range are PZ_BAD_INPUT. */
 PZ_NODISCARD enum pz_status pz_box_inputs_read(const char *name, const json_t *json,
                                                struct pz_arena *arena, struct pz_box_inputs *out,

@@ -47,17 +47,19 @@ static void find_whole_rounds(struct pz_journal *j) {
   }
 }
 
-/* The first line names the inputs by their digest. */
+/* The first line names the program, and the inputs by their digest. */
 static enum pz_status read_head(struct pz_journal *j, const char *inputs, struct pz_error *err) {
-  char head[64];
-  int n = snprintf(head, sizeof head, "%s%016" PRIx64 "\n", HEAD, pz_hash(inputs, strlen(inputs)));
+  char head[128];
+  int n = snprintf(head, sizeof head, "%s%.40s %016" PRIx64 "\n", HEAD, pz_version(),
+                   pz_hash(inputs, strlen(inputs)));
   j->digest = pz_hash(head, (size_t)n);
   bool good = strncmp(j->text, head, (size_t)n) == 0;
   if (!good && strchr(j->text, '\n'))
-    return pz_fail(err, PZ_BAD_USE,
-                   "%s: an interrupted search with other inputs; accepted: the same ones, or "
-                   "another folder",
-                   j->path);
+    return pz_fail(
+        err, PZ_BAD_USE,
+        "%s: an interrupted search with other inputs or of another version; accepted: the same, or "
+        "another folder",
+        j->path);
   if (good) {
     j->at = j->whole = (size_t)n;
     find_whole_rounds(j);

@@ -12,6 +12,7 @@
 #include "box/certificate.h"
 #include "cli/box_report.h"
 #include "cli/report_file.h"
+#include "core/alloc.h"
 #include "core/progress.h"
 #include "core/text.h"
 #include "report/table.h"
@@ -248,7 +249,7 @@ enum pz_exit pz_search_boxes(const struct pz_box_call *c, struct pz_range_space 
   struct pz_box_result *r = NULL;
   struct pz_progress progress;
   struct pz_arena arena;
-  char journal[4096];
+  char journal[4096], *inputs = NULL;
   pz_arena_init(&arena, NULL);
   pz_progress_start(&progress, stderr,
                     c->common->quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr), "boxes",
@@ -263,7 +264,9 @@ enum pz_exit pz_search_boxes(const struct pz_box_call *c, struct pz_range_space 
   if (status == PZ_OK && !r) status = pz_fail(&err, PZ_NO_MEMORY, "out of memory for the result");
   if (status == PZ_OK && c->dir) {
     status = begin_folder(c->dir, journal, sizeof journal, &err);
+    if (status == PZ_OK) status = pz_box_inputs_text(s, &o, &inputs, &err);
     o.journal = journal;
+    o.inputs = inputs;
   }
   listen_for_signals();
   if (status == PZ_OK) status = pz_box_search(s, &o, &arena, r, &err);
@@ -271,6 +274,7 @@ enum pz_exit pz_search_boxes(const struct pz_box_call *c, struct pz_range_space 
   if (status == PZ_OK) status = tell(c, s, &o, r, &err);
   if (status == PZ_OK && c->dir && c->report) status = write_report(c, &err);
   pz_arena_release(&arena);
+  pz_free(inputs);
   if (status == PZ_OK) return pz_command_end();
   if (status != PZ_STOPPED) return pz_command_fail(&err);
   return stopped(c);

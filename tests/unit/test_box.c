@@ -435,7 +435,10 @@ static void interrupted_searches_go_on(void **state) {
   assert_int_equal(search(&s, &o, &arena, &r), PZ_OK);
   char *whole = pz_boxes_text(&r);
   struct stopping stopping;
+  char *inputs = NULL;
+  assert_int_equal(pz_box_inputs_text(&s, &o, &inputs, &err), PZ_OK);
   o.journal = path;
+  o.inputs = inputs;
   o.progress = stop_after;
   o.ctx = &stopping;
   enum pz_status status = PZ_STOPPED;
@@ -452,10 +455,11 @@ static void interrupted_searches_go_on(void **state) {
   assert_true(stops > 2);
   char *text = pz_boxes_text(&r);
   assert_string_equal(text, whole);
-  o.gap = 0.5;
+  o.inputs = "others";
   assert_int_equal(pz_box_search(&s, &o, &arena, &r, &err), PZ_BAD_USE);
   assert_non_null(strstr(err.message, "other inputs"));
   remove(path);
+  pz_free(inputs);
   pz_free(text);
   pz_free(whole);
   pz_arena_release(&arena);
