@@ -430,6 +430,8 @@ struct pz_tech_info {
   double wafer_dollars, defects_per_cm2;
   double hbm_dollars_per_gb, package_dollars_per_mm2;
   double hbm_edge_mm, link_edge_mm_per_gbs; /* of a die's edge that a stack, a link takes */
+  /* of ownership: a chip's part of server and network, energy, power of the site over the computers' */
+  double server_dollars, network_dollars, energy_dollars_per_kwh, power_overhead, life_years;
 };
 
 /* NULL for none of them. */

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "box/journal.h"
 #include "box/tighten.h"
 #include "core/alloc.h"
 #include "core/num.h"
@@ -10,13 +11,14 @@
 #include "core/progress.h"
 #include "core/vec.h"
 
-enum { ROUND = 32, NEIGHBOURS = (PZ_RANGE_AXES + 1) * (PZ_RANGE_AXES + 1) };
+enum { ROUND = 32, DIVES = 4, NEIGHBOURS = (PZ_RANGE_AXES + 1) * (PZ_RANGE_AXES + 1) };
 
 /* An open box with an upper bound on its chips. */
 struct open_box {
   struct pz_box box;
   double bound;
   uint64_t serial;
+  bool dives; /* one of its chips is tried */
 };
 
 /* What a thread makes of a box. */
@@ -25,7 +27,6 @@ struct outcome {
   struct pz_vec boxes, children; /* struct pz_closed_box, struct open_box */
   struct pz_box candidate;       /* one chip */
   double value;                  /* its value, or at most the incumbent's */
-  struct pz_steps steps;
   bool priced;
   enum pz_status status, failed;
   struct pz_error err;
@@ -37,7 +38,8 @@ struct driver {
   struct pz_arena *arena;
   struct pz_error *err;
   struct pz_pool *pool;
-  struct pz_judge **judge; /* of every thread */
+  struct pz_journal *journal; /* NULL: none is kept */
+  struct pz_judge **judge;    /* of every thread */
   unsigned threads;
   struct pz_arena heap_arena;
   struct pz_vec heap;   /* struct open_box: the one with the largest bound is first */
@@ -100,13 +102,13 @@ static enum pz_status evaluate(const struct driver *d, struct pz_judge *j, const
   pz_box_lo(d->s, b, &c);
   struct pz_taken taken = pz_chip_taken(&c);
   x->candidate = *b;
-  return pz_judge_value(j, &c, &taken, d->best, &x->value, &x->steps, NULL, &x->err);
+  return pz_judge_value(j, &c, &taken, d->best, &x->value, NULL, NULL, &x->err);
 }
 
 /* Its largest chip does not close the box: two halves. */
 static enum pz_status split(const struct pz_box_task *t, const struct pz_box *b, double bound,
                             struct outcome *x) {
-  struct open_box low = {*b, bound, 0}, high = {*b, bound, 0};
+  struct open_box low = {*b, bound, 0, false}, high = {*b, bound, 0, false};
   uint8_t at = 0;
   enum pz_range_axis a = pz_box_split_axis(t, b, &at);
   low.box.hi[a] = at;
@@ -122,6 +124,14 @@ static enum pz_status bound_box(const struct driver *d, const struct pz_box_task
   pz_box_hi(d->s, b, &hi);
   struct pz_taken least = pz_chip_taken(&lo);
   return pz_judge_bound(t->judge, &hi, &least, t->cutoff, bound, t->err);
+}
+
+/* A good chip of a promising box. */
+static enum pz_status dive(const struct driver *d, const struct pz_box_task *t,
+                           const struct pz_box *b, struct outcome *x) {
+  struct pz_box chip;
+  pz_box_greedy(t, b, &chip);
+  return evaluate(d, t->judge, &chip, x);
 }
 
 static enum pz_status work_on(const struct driver *d, const struct pz_box_task *t,
@@ -140,7 +150,8 @@ static enum pz_status work_on(const struct driver *d, const struct pz_box_task *
     status = evaluate(d, t->judge, &one.box, x);
     return status == PZ_OK ? close_in(x, &one.box, PZ_BOX_EVALUATED, x->value) : status;
   }
-  return split(t, &one.box, bound, x);
+  status = split(t, &one.box, bound, x);
+  return status == PZ_OK && one.dives ? dive(d, t, &one.box, x) : status;
 }
 
 static void begin_outcome(struct outcome *x) {
@@ -173,13 +184,11 @@ static void work(void *ctx, size_t i, unsigned worker) {
 
 /* ---- rounds --------------------------------------------------------------------------------- */
 
-static enum pz_status take(struct driver *d, const struct pz_box *chip, double value,
-                           const struct pz_steps *steps) {
+static enum pz_status take(struct driver *d, const struct pz_box *chip, double value) {
   if (!(value > d->best)) return PZ_OK;
   d->best = value;
   d->r.found = true;
   d->r.best_box = *chip;
-  d->r.best.steps = *steps;
   return PZ_OK;
 }
 
@@ -191,22 +200,74 @@ static enum pz_status keep_closed(struct driver *d, const struct pz_closed_box *
   return pz_fail(d->err, PZ_NO_MEMORY, "out of memory for the boxes");
 }
 
+static enum pz_status note(struct driver *d, const struct pz_entry *e) {
+  return d->journal ? pz_journal_add(d->journal, e, d->err) : PZ_OK;
+}
+
+/* What the search learns, from a thread or from the journal. */
+static enum pz_status learn(struct driver *d, const struct pz_entry *e) {
+  switch (e->kind) {
+  case PZ_ENTRY_CLOSED: return keep_closed(d, &(struct pz_closed_box){e->box, e->end, e->value});
+  case PZ_ENTRY_OPEN: return push_open(d, (struct open_box){e->box, e->value, 0, false});
+  case PZ_ENTRY_CHIP: return take(d, &e->box, e->value);
+  default: d->r.bounds += (uint64_t)e->value; return PZ_OK;
+  }
+}
+
+static enum pz_status learn_and_note(struct driver *d, const struct pz_entry *e) {
+  enum pz_status status = learn(d, e);
+  return status == PZ_OK ? note(d, e) : status;
+}
+
+/* Entries of an outcome. */
+static enum pz_status learn_outcome(struct driver *d, const struct outcome *x) {
+  enum pz_status status =
+      x->status == PZ_OK ? PZ_OK : pz_fail(d->err, x->status, "%s", x->err.message);
+  for (uint32_t k = 0; k < x->boxes.n && status == PZ_OK; k++) {
+    const struct pz_closed_box *b = pz_vec_at(&x->boxes, struct pz_closed_box, k);
+    status = learn_and_note(d, &(struct pz_entry){PZ_ENTRY_CLOSED, b->box, b->end, b->bound});
+  }
+  for (uint32_t k = 0; k < x->children.n && status == PZ_OK; k++) {
+    const struct open_box *b = pz_vec_at(&x->children, struct open_box, k);
+    status = learn_and_note(d, &(struct pz_entry){PZ_ENTRY_OPEN, b->box, PZ_BOX_OPEN, b->bound});
+  }
+  if (status == PZ_OK && x->value > d->best)
+    status = learn_and_note(
+        d, &(struct pz_entry){PZ_ENTRY_CHIP, x->candidate, PZ_BOX_EVALUATED, x->value});
+  return status;
+}
+
 /* Outcomes in the order of their boxes, whoever found them. */
 static enum pz_status gather(struct driver *d) {
   enum pz_status status = PZ_OK;
+  struct pz_entry priced = {.kind = PZ_ENTRY_PRICED};
   for (uint32_t i = 0; i < d->n_round; i++) {
     struct outcome *x = &d->outcome[i];
-    if (status == PZ_OK && x->status != PZ_OK)
-      status = pz_fail(d->err, x->status, "%s", x->err.message);
-    for (uint32_t k = 0; k < x->boxes.n && status == PZ_OK; k++)
-      status = keep_closed(d, pz_vec_at(&x->boxes, struct pz_closed_box, k));
-    for (uint32_t k = 0; k < x->children.n && status == PZ_OK; k++)
-      status = push_open(d, *pz_vec_at(&x->children, struct open_box, k));
-    if (status == PZ_OK) status = take(d, &x->candidate, x->value, &x->steps);
-    d->r.bounds += x->priced;
+    if (status == PZ_OK) status = learn_outcome(d, x);
+    priced.value += x->priced;
     pz_arena_release(&x->arena);
   }
+  if (status == PZ_OK) status = learn_and_note(d, &priced);
+  return status == PZ_OK && d->journal ? pz_journal_end_round(d->journal, d->err) : status;
+}
+
+static enum pz_status replay(struct driver *d) {
+  struct pz_entry e;
+  bool more = true;
+  enum pz_status status = PZ_OK;
+  while (status == PZ_OK && more) {
+    status = pz_journal_next(d->journal, &e, &more, d->err);
+    if (status == PZ_OK && more) status = learn(d, &e);
+  }
   return status;
+}
+
+/* One round: the boxes of d->round, each by one thread and judged against the best of the rounds before; what was found,
+ * in their order.  A round that the journal has is read there. */
+static enum pz_status run_round(struct driver *d, pz_pool_fn *fn) {
+  if (pz_journal_has(d->journal)) return replay(d);
+  pz_pool_for(d->pool, d->n_round, fn, d);
+  return gather(d);
 }
 
 static enum pz_status report(struct driver *d, bool ended) {
@@ -226,25 +287,6 @@ static enum pz_status report(struct driver *d, bool ended) {
              ? PZ_OK
              : pz_fail(d->err, PZ_STOPPED, "interrupted after %llu boxes",
                        (unsigned long long)d->r.bounds);
-}
-
-static bool may_go_on(const struct driver *d, double start_s) {
-  if (!d->heap.n) return false;
-  if (d->o->rounds && (int64_t)d->r.rounds >= d->o->rounds) return false;
-  return !(d->o->seconds > 0 && pz_clock_s() - start_s > d->o->seconds);
-}
-
-static enum pz_status branch(struct driver *d, double start_s) {
-  enum pz_status status = PZ_OK;
-  while (status == PZ_OK && may_go_on(d, start_s)) {
-    d->n_round = 0;
-    while (d->heap.n && d->n_round < ROUND) d->round[d->n_round++] = pop_open(d);
-    pz_pool_for(d->pool, d->n_round, work, d);
-    status = gather(d);
-    d->r.rounds++;
-    if (status == PZ_OK) status = report(d, false);
-  }
-  return status;
 }
 
 /* ---- good chips early ----------------------------------------------------------------------- */
@@ -278,8 +320,7 @@ static enum pz_status greedy_chips(struct driver *d) {
   for (uint32_t k = 0; k < kinds && status == PZ_OK; k += d->n_round) {
     d->n_round = (uint32_t)pz_min(ROUND, kinds - k);
     for (uint32_t i = 0; i < d->n_round; i++) d->round[i].box = pz_box_all(d->s, k + i);
-    pz_pool_for(d->pool, d->n_round, start_kind, d);
-    status = gather(d);
+    status = run_round(d, start_kind);
   }
   return status;
 }
@@ -315,9 +356,34 @@ static enum pz_status climb(struct driver *d) {
     for (uint32_t i = 0; i < n && status == PZ_OK; i += d->n_round) {
       d->n_round = (uint32_t)pz_min(ROUND, n - i);
       for (uint32_t k = 0; k < d->n_round; k++) d->round[k].box = d->list[i + k];
-      pz_pool_for(d->pool, d->n_round, try_chip, d);
-      status = gather(d);
+      status = run_round(d, try_chip);
     }
+    if (status == PZ_OK) status = report(d, false);
+  }
+  return status;
+}
+
+/* ---- branch and bound ------------------------------------------------------------------------ */
+
+static bool may_go_on(const struct driver *d, double start_s) {
+  if (!d->heap.n) return false;
+  if (d->o->rounds && (int64_t)d->r.rounds >= d->o->rounds) return false;
+  return !(d->o->seconds > 0 && pz_clock_s() - start_s > d->o->seconds);
+}
+
+static enum pz_status branch(struct driver *d, double start_s) {
+  enum pz_status status = PZ_OK;
+  while (status == PZ_OK && may_go_on(d, start_s)) {
+    d->n_round = 0;
+    double before = d->best;
+    while (d->heap.n && d->n_round < ROUND) {
+      d->round[d->n_round] = pop_open(d);
+      d->round[d->n_round].dives = d->n_round < DIVES;
+      d->n_round++;
+    }
+    status = run_round(d, work);
+    d->r.rounds++;
+    if (status == PZ_OK && d->best > before) status = climb(d);
     if (status == PZ_OK) status = report(d, false);
   }
   return status;
@@ -428,14 +494,26 @@ static enum pz_status conclude(struct driver *d) {
   return describe(d, &r->best);
 }
 
+/* All chips of a kind. */
+static enum pz_status push_root(struct driver *d, uint32_t kind) {
+  struct open_box root = {.box = pz_box_all(d->s, kind)};
+  struct pz_chip lo, hi;
+  pz_box_lo(d->s, &root.box, &lo);
+  pz_box_hi(d->s, &root.box, &hi);
+  struct pz_taken least = pz_chip_taken(&lo);
+  enum pz_status status = pz_judge_floor(d->judge[0], &hi, &least, &root.bound, d->err);
+  return status == PZ_OK ? push_open(d, root) : status;
+}
+
 static enum pz_status run(struct driver *d) {
   double start_s = pz_clock_s();
-  enum pz_status status = make_judges(d);
+  enum pz_status status = PZ_OK;
+  if (d->o->journal) status = pz_journal_open(d->o->journal, d->o->inputs, &d->journal, d->err);
+  if (status == PZ_OK) status = make_judges(d);
   if (status == PZ_OK) status = find_reference(d);
   if (status == PZ_OK) status = greedy_chips(d);
   if (status == PZ_OK) status = climb(d);
-  for (uint32_t k = 0; k < pz_range_kinds(d->s) && status == PZ_OK; k++)
-    status = push_open(d, (struct open_box){pz_box_all(d->s, k), HUGE_VAL, 0});
+  for (uint32_t k = 0; k < pz_range_kinds(d->s) && status == PZ_OK; k++) status = push_root(d, k);
   if (status == PZ_OK) status = branch(d, start_s);
   if (status == PZ_OK) status = report(d, true);
   return status == PZ_OK ? conclude(d) : status;
@@ -457,6 +535,7 @@ enum pz_status pz_box_search(const struct pz_range_space *s, const struct pz_box
   enum pz_status status = run(d);
   for (unsigned i = 0; d->judge && i < d->threads; i++) pz_judge_free(d->judge[i]);
   if (d->pool) pz_pool_free(d->pool);
+  pz_journal_close(d->journal);
   if (status == PZ_OK) *out = d->r;
   pz_arena_release(&d->heap_arena);
   pz_free(d);

@@ -20,6 +20,8 @@ struct pz_box_options {
   int64_t rounds;           /* of boxes, at most; 0: until the gap is proved */
   double seconds;           /* hint: no round begins after these; 0: none */
   unsigned threads;         /* 0: one per processor */
+  const char *journal;      /* file of the rounds, from which the search goes on; NULL: none */
+  const char *inputs;       /* with a journal: a text of all that the search depends on */
   pz_progress_fn *progress; /* NULL: none */
   void *ctx;
 };

@@ -40,14 +40,25 @@ static json_t *space_json(const struct pz_range_space *s) {
 json_t *pz_box_inputs_json(const struct pz_range_space *s, const struct pz_box_options *o) {
   const struct pz_judge_question *q = &o->question;
   json_t *models = json_array();
-  for (uint32_t i = 0; i < q->n_models; i++)
-    json_array_append_new(models, json_string(q->models[i]));
+  for (uint32_t i = 0; i < q->n_models; i++) {
+    char text[PZ_JUDGE_MODEL_TEXT];
+    pz_judge_model_text(q, i, text);
+    json_array_append_new(models, json_string(text));
+  }
   return json_pack("{s:o,s:o,s:I,s:I,s:I,s:I,s:f,s:s,s:f,s:f,s:f,s:f}", "models", models, "space",
                    space_json(s), "devices", (json_int_t)q->devices, "batch", (json_int_t)q->batch,
                    "seq", (json_int_t)q->seq, "scale_up", (json_int_t)q->scale_up,
                    "outer_bytes_per_s", q->outer_bytes_per_s, "per",
                    pz_box_objective_names[q->objective], "limit_mm2", o->limits.mm2, "limit_watts",
                    o->limits.watts, "limit_dollars", o->limits.dollars, "gap", o->gap);
+}
+
+enum pz_status pz_box_inputs_text(const struct pz_range_space *s, const struct pz_box_options *o,
+                                  char **text, struct pz_error *err) {
+  json_t *json = pz_box_inputs_json(s, o);
+  enum pz_status status = pz_json_text(json, text, err);
+  json_decref(json);
+  return status;
 }
 
 static enum pz_status read_models(struct pz_fields *f, struct pz_arena *arena,
@@ -57,7 +68,7 @@ static enum pz_status read_models(struct pz_fields *f, struct pz_arena *arena,
   bool good = n >= 1 && n <= PZ_JUDGE_MOST_MODELS;
   for (size_t i = 0; i < n && good; i++) {
     const char *name = json_string_value(json_array_get(list, i));
-    good = name && (q->models[q->n_models++] = pz_arena_strdup(arena, name));
+    good = name && pz_judge_add_model(q, name, arena, NULL) == PZ_OK;
   }
   if (!good) pz_fields_refuse(f, "models", "1 to 16 models");
   return f->status;
@@ -70,7 +81,7 @@ static void read_objective(struct pz_fields *f, struct pz_judge_question *q) {
       q->objective = (enum pz_box_objective)i;
       return;
     }
-  pz_fields_refuse(f, "per", "chip, dollar or watt");
+  pz_fields_refuse(f, "per", "chip, dollar, watt, ownership or joule");
 }
 
 static void read_numbers(struct pz_fields *f, struct pz_box_options *o) {
@@ -128,11 +139,14 @@ static json_t *models_json(const struct pz_judge_question *q, const struct pz_bo
   json_t *list = json_array();
   for (uint32_t i = 0; i < q->n_models; i++) {
     const struct pz_prediction *p = &x->plans[i].p;
-    json_array_append_new(
-        list, json_pack("{s:s,s:f,s:f,s:f,s:f,s:o,s:o}", "model", q->models[i], "step_s", p->step_s,
-                        "samples_per_s", p->samples_per_s, "times_reference",
-                        reference->steps.step_s[i] / x->steps.step_s[i], "mfu", p->mfu, "plan",
-                        plan_json(&x->plans[i].plan), "parts", parts_json(&p->parts)));
+    char text[PZ_JUDGE_MODEL_TEXT];
+    pz_judge_model_text(q, i, text);
+    json_array_append_new(list,
+                          json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:o,s:o}", "model", text, "step_s",
+                                    p->step_s, "samples_per_s", p->samples_per_s, "times_reference",
+                                    reference->steps.step_s[i] / x->steps.step_s[i], "mfu", p->mfu,
+                                    "joules", pz_judge_joules(q, &x->steps, i, &x->taken), "plan",
+                                    plan_json(&x->plans[i].plan), "parts", parts_json(&p->parts)));
   }
   return list;
 }
@@ -140,10 +154,11 @@ static json_t *models_json(const struct pz_judge_question *q, const struct pz_bo
 static json_t *chip_json(const struct pz_judge_question *q, const struct pz_box_chip *x,
                          const struct pz_box_chip *reference) {
   const struct pz_taken *t = &x->taken;
-  return json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o}", "name", x->chip.name, "value", x->value,
-                   "area_mm2", t->mm2, "watts", t->watts, "dollars", t->dollars, "edge_mm",
-                   t->edge_mm, "edge_room_mm", t->edge_room_mm, "models",
-                   models_json(q, x, reference), "chip", pz_chip_json(&x->chip));
+  return json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o}", "name", x->chip.name, "value",
+                   x->value, "area_mm2", t->mm2, "watts", t->watts, "dollars", t->dollars,
+                   "owner_dollars", t->owner_dollars, "edge_mm", t->edge_mm, "edge_room_mm",
+                   t->edge_room_mm, "models", models_json(q, x, reference), "chip",
+                   pz_chip_json(&x->chip));
 }
 
 static json_t *certificate_json(const struct pz_box_result *r) {
@@ -270,23 +285,35 @@ static enum pz_status write_in(const char *dir, const char *file, const char *te
   return status == PZ_OK ? pz_file_write(path, text, strlen(text), err) : status;
 }
 
+static enum pz_status write_json_in(const char *dir, const char *file, json_t *json,
+                                    struct pz_error *err) {
+  char *text = NULL;
+  enum pz_status status = pz_json_text(json, &text, err);
+  json_decref(json);
+  if (status == PZ_OK) status = write_in(dir, file, text, err);
+  pz_free(text);
+  return status;
+}
+
 enum pz_status pz_box_save(const char *dir, const struct pz_range_space *s,
                            const struct pz_box_options *o, const struct pz_box_result *r,
                            struct pz_error *err) {
-  char *json = NULL, *boxes = NULL;
   if (mkdir(dir, 0777) != 0 && errno != EEXIST)
     return pz_fail(err, PZ_IO, "cannot make the folder %s: %s", dir, strerror(errno));
   char digest[PZ_RUN_DIGEST_TEXT];
+  struct pz_cluster net = pz_judge_cluster(&o->question, &r->best.chip);
   json_t *result = pz_box_result_json(s, o, r);
-  boxes = pz_boxes_text(r);
+  char *boxes = pz_boxes_text(r);
   enum pz_status status = result && boxes ? pz_run_digest(result, boxes, digest, err)
                                           : pz_fail(err, PZ_NO_MEMORY, "out of memory for the run");
-  if (status == PZ_OK) json_object_set_new(result, "digest", json_string(digest));
-  if (status == PZ_OK) status = pz_json_text(result, &json, err);
+  if (status == PZ_OK) {
+    json_object_set_new(result, "digest", json_string(digest));
+    status = write_json_in(dir, "result.json", json_incref(result), err);
+  }
   json_decref(result);
-  if (status == PZ_OK) status = write_in(dir, "result.json", json, err);
+  if (status == PZ_OK) status = write_json_in(dir, "chip.json", pz_chip_json(&r->best.chip), err);
+  if (status == PZ_OK) status = write_json_in(dir, "cluster.json", pz_cluster_json(&net), err);
   if (status == PZ_OK) status = write_in(dir, "boxes.csv", boxes, err);
-  pz_free(json);
   pz_free(boxes);
   return status;
 }

@@ -1,5 +1,5 @@
-/* What a search over boxes leaves behind, in a folder: result.json, which has its inputs, and boxes.csv, every box of the
- * space with how it was closed. */
+/* What a search over boxes leaves behind, in a folder: result.json, which has its inputs, boxes.csv, every box of the
+ * space with how it was closed, and the best chip and its cluster for other commands, chip.json and cluster.json. */
 #ifndef PZ_BOX_CERTIFICATE_H
 #define PZ_BOX_CERTIFICATE_H
 
@@ -14,6 +14,11 @@ struct pz_box_inputs {
 
 /* As JSON: {models, space, devices, ...}.  New reference, the caller's; NULL: out of memory. */
 json_t *pz_box_inputs_json(const struct pz_range_space *s, const struct pz_box_options *o);
+
+/* Its text, for a journal, to be given back with pz_free. */
+PZ_NODISCARD enum pz_status pz_box_inputs_text(const struct pz_range_space *s,
+                                               const struct pz_box_options *o, char **text,
+                                               struct pz_error *err);
 
 /* From a JSON value; unknown keys and numbers out of range are PZ_BAD_INPUT. */
 PZ_NODISCARD enum pz_status pz_box_inputs_read(const char *name, const json_t *json,
@@ -42,7 +47,7 @@ bool pz_boxes_cover(const struct pz_range_space *s, struct pz_boxes *b);
 /* Does a folder hold such a search? */
 bool pz_box_is_run(const char *dir);
 
-/* Write both files; the folder is made where there is none. */
+/* Write all of them; the folder is made where there is none. */
 PZ_NODISCARD enum pz_status pz_box_save(const char *dir, const struct pz_range_space *s,
                                         const struct pz_box_options *o,
                                         const struct pz_box_result *r, struct pz_error *err);

@@ -2,26 +2,42 @@
 
 #include "chip/tech.h"
 
+/* How much more power than at its node's sustained clock switching takes. */
+static double held_part(const struct pz_chip *c, const struct pz_tech_info *t) {
+  if (!(t->sustained_hz > 0) || c->clock_hz <= t->sustained_hz) return 1;
+  return c->clock_hz * pz_tech_voltage2(t, c->clock_hz) /
+         (t->sustained_hz * pz_tech_voltage2(t, t->sustained_hz));
+}
+
 /* The bill has the watts of a chip that lowers its clock to what its node sustains.  Here a clock is one that the chip
  * holds: above that its dynamic power grows with f V^2. */
 static double held_watts(const struct pz_chip *c, const struct pz_bill *b) {
   const struct pz_tech_info *t = pz_tech_at(c->tech);
-  if (!(t->sustained_hz > 0) || c->clock_hz <= t->sustained_hz) return b->watts;
-  double more = c->clock_hz * pz_tech_voltage2(t, c->clock_hz) /
-                (t->sustained_hz * pz_tech_voltage2(t, t->sustained_hz));
+  double more = held_part(c, t);
   double dynamic = b->product_watts > b->stream_watts ? b->product_watts : b->stream_watts;
   double clock_watts = b->area_mm2 * t->clock_w_per_mm2;
   return b->watts + (more - 1) * (dynamic + clock_watts);
 }
 
+static double owner_dollars(const struct pz_tech_info *t, double chip_dollars, double watts) {
+  static const double HOURS = 365.25 * 24;
+  return chip_dollars + t->server_dollars + t->network_dollars +
+         watts * t->power_overhead * t->life_years * HOURS / 1e3 * t->energy_dollars_per_kwh;
+}
+
 struct pz_taken pz_chip_taken(const struct pz_chip *c) {
   struct pz_bill b = pz_chip_bill(c, PZ_BILL_LIKELY);
+  const struct pz_tech_info *t = pz_tech_at(c->tech);
+  double watts = held_watts(c, &b);
   return (struct pz_taken){.mm2 = b.area_mm2,
-                           .watts = held_watts(c, &b),
+                           .watts = watts,
                            .dollars = b.dollars,
-                           .static_watts = b.static_watts,
+                           .static_watts = b.static_watts +
+                                           (held_part(c, t) - 1) * b.area_mm2 * t->clock_w_per_mm2,
                            .edge_mm = b.edge_mm,
-                           .edge_room_mm = b.edge_room_mm};
+                           .edge_room_mm = b.edge_room_mm,
+                           .owner_dollars = owner_dollars(t, b.dollars, watts),
+                           .voltage2 = t->sustained_hz > 0 ? pz_tech_voltage2(t, c->clock_hz) : 1};
 }
 
 const char *pz_limits_broken(const struct pz_limits *l, const struct pz_taken *least,

@@ -11,8 +11,11 @@ struct pz_limits {
 
 /* What a chip takes.  More of any axis of a space never makes one smaller. */
 struct pz_taken {
-  double mm2, watts, dollars, static_watts;
+  double mm2, watts, dollars;
+  double static_watts;          /* at its clock, whatever it does */
   double edge_mm, edge_room_mm; /* of its dies: needed, there */
+  double owner_dollars;         /* chip, its part of server and network, energy of its life */
+  double voltage2;              /* at its clock, over that at its node's sustained one, squared */
 };
 
 struct pz_taken pz_chip_taken(const struct pz_chip *c);

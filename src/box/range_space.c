@@ -302,6 +302,7 @@ void pz_range_chip(const struct pz_range_space *s, const struct pz_range_point *
   c.link_bytes_per_s = (double)v[PZ_RANGE_LINK_GB_PER_S] * 1e9;
   c.rules = (struct pz_rules){.fill = true,
                               .double_buffer = true,
+                              .nested_mapping = true,
                               .rate_levels = true,
                               .vector_memory = true,
                               .operand_bytes = 2,

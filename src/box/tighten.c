@@ -24,6 +24,18 @@ static double floor_of(const struct pz_box_task *t, const struct pz_box *b) {
   return HUGE_VAL;
 }
 
+/* What the box is worth, about; of some use only after its bound. */
+static double estimate_of(const struct pz_box_task *t, const struct pz_box *b) {
+  struct pz_chip lo, hi;
+  pz_box_lo(t->s, b, &lo);
+  pz_box_hi(t->s, b, &hi);
+  struct pz_taken least = pz_chip_taken(&lo);
+  double value = HUGE_VAL;
+  enum pz_status status = pz_judge_estimate(t->judge, &hi, &least, &value, t->err);
+  if (status != PZ_OK) *t->status = status;
+  return value;
+}
+
 static enum pz_status close_box(const struct pz_box_task *t, const struct pz_box *b,
                                 enum pz_box_end end, double bound) {
   struct pz_closed_box one = {*b, end, bound};
@@ -120,13 +132,13 @@ static void shrink(const struct pz_box_task *t, struct pz_box *b) {
 enum pz_range_axis pz_box_split_axis(const struct pz_box_task *t, const struct pz_box *b,
                                      uint8_t *at) {
   enum pz_range_axis best = PZ_RANGE_AXES;
-  double all = floor_of(t, b), least = HUGE_VAL;
+  double all = estimate_of(t, b), least = HUGE_VAL;
   for (enum pz_range_axis a = 0; a < PZ_RANGE_AXES; a++) {
     if (b->lo[a] == b->hi[a]) continue;
     int middle = (b->lo[a] + b->hi[a]) / 2;
     struct pz_box low = slab(b, a, b->lo[a], middle), high = slab(b, a, middle + 1, b->hi[a]);
     if (!breaks(t, &high)) shrink(t, &high);
-    double x = floor_of(t, &low) / all, y = floor_of(t, &high) / all;
+    double x = estimate_of(t, &low) / all, y = estimate_of(t, &high) / all;
     /* what both halves lose, most of all the one that loses less */
     double score = x * y * pz_fmax(x, y) * pz_fmax(x, y);
     if (best != PZ_RANGE_AXES && score >= least) continue;

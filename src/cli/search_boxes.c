@@ -1,20 +1,23 @@
 #include "cli/search_boxes.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "box/box_details.h"
 #include "box/budget.h"
 #include "box/certificate.h"
 #include "cli/box_report.h"
 #include "cli/report_file.h"
+#include "core/alloc.h"
 #include "core/progress.h"
 #include "core/text.h"
 #include "report/table.h"
 
-const char *const pz_per_names[] = {"chip", "dollar", "watt", NULL};
+const char *const pz_per_names[] = {"chip", "dollar", "watt", "ownership", "joule", NULL};
 
 static atomic_bool stop;
 
@@ -49,14 +52,14 @@ static enum pz_status read_gap(const char *text, double *out, struct pz_error *e
   return *out = v, PZ_OK;
 }
 
-static enum pz_status read_options(const struct pz_box_call *c, struct pz_box_options *o,
-                                   struct pz_error *err) {
+static enum pz_status read_options(const struct pz_box_call *c, struct pz_arena *arena,
+                                   struct pz_box_options *o, struct pz_error *err) {
   const struct pz_box_settings *s = c->box;
   struct pz_judge_question *q = &o->question;
-  if (c->n_models > PZ_JUDGE_MOST_MODELS)
-    return pz_fail(err, PZ_BAD_USE, "%d models; accepted: at most %d", c->n_models,
-                   PZ_JUDGE_MOST_MODELS);
-  for (int i = 0; i < c->n_models; i++) q->models[q->n_models++] = c->models[i];
+  for (int i = 0; i < c->n_models; i++) {
+    enum pz_status status = pz_judge_add_model(q, c->models[i], arena, err);
+    if (status != PZ_OK) return status;
+  }
   q->devices = c->devices;
   q->batch = c->batch;
   q->seq = c->seq;
@@ -87,7 +90,8 @@ static void print_chip(const struct pz_box_chip *x) {
          pz_text_s((double)c->hbm.stacks), (double)pz_chip_hbm_bytes(c) / 0x1p30,
          pz_chip_hbm_bytes_per_s(c) / 1e12);
   printf("  link           %.4g GB/s\n", c->link_bytes_per_s / 1e9);
-  printf("  bill           %.1f mm2, %.0f W, %.0f dollars\n\n", t->mm2, t->watts, t->dollars);
+  printf("  bill           %.1f mm2, %.0f W, %.0f dollars; %.0f of ownership\n\n", t->mm2, t->watts,
+         t->dollars, t->owner_dollars);
 }
 
 static enum pz_status print_models(const struct pz_judge_question *q, const struct pz_box_result *r,
@@ -97,8 +101,9 @@ static enum pz_status print_models(const struct pz_judge_question *q, const stru
   pz_table_init(&t, arena, heads);
   for (uint32_t i = 0; i < q->n_models; i++) {
     const struct pz_training_plan *p = &r->best.plans[i].plan;
-    char number[32];
-    pz_table_cell(&t, "%s", q->models[i]);
+    char number[32], text[PZ_JUDGE_MODEL_TEXT];
+    pz_judge_model_text(q, i, text);
+    pz_table_cell(&t, "%s", text);
     pz_table_cell(&t, "%s",
                   pz_text_number(number, sizeof number, r->best.plans[i].p.samples_per_s));
     pz_table_cell(&t, "%.2fx", r->reference.steps.step_s[i] / r->best.steps.step_s[i]);
@@ -138,7 +143,8 @@ static enum pz_status print_result(const struct pz_range_space *s, const struct 
                                    const struct pz_box_result *r) {
   char space[32], closed[32], evaluated[32], boxes[32];
   struct pz_arena arena;
-  const char *const per[] = {"", " per dollar", " per watt"};
+  const char *const per[] = {"", " per dollar", " per watt", " per dollar of ownership",
+                             " per joule"};
   printf("The best chip of the space %s: %s\n", s->name, r->best.chip.name);
   printf("%.3f times the reference%s", r->best.value, per[o->question.objective]);
   if (o->question.n_models > 1) printf(" (geometric mean over %u models)", o->question.n_models);
@@ -154,7 +160,9 @@ static enum pz_status print_result(const struct pz_range_space *s, const struct 
          pz_text_count(space, sizeof space, r->chips),
          pz_text_count(boxes, sizeof boxes, r->n_boxes),
          pz_text_count(evaluated, sizeof evaluated, r->evaluated), 100 * r->gap);
-  if (!r->finished) printf("The search ended at its limit before the gap was proved.\n");
+  if (!r->finished)
+    printf("The search ended at its limit before the gap was proved%s.\n",
+           o->journal ? "; the same command without the limit goes on" : "");
   return status;
 }
 
@@ -209,32 +217,65 @@ static enum pz_status write_report(const struct pz_box_call *c, struct pz_error 
   return status;
 }
 
+/* ---- the folder ----------------------------------------------------------------------------- */
+
+/* Where the journal of a search stands until it has finished. */
+static enum pz_status begin_folder(const char *dir, char *path, size_t size, struct pz_error *err) {
+  if (mkdir(dir, 0777) != 0 && errno != EEXIST)
+    return pz_fail(err, PZ_IO, "cannot make the folder %s: %s", dir, strerror(errno));
+  int n = snprintf(path, size, "%s/rounds.journal", dir);
+  return n > 0 && (size_t)n < size
+             ? PZ_OK
+             : pz_fail(err, PZ_BAD_USE, "the path of the folder %.100s is too long", dir);
+}
+
+static enum pz_status save(const struct pz_box_call *c, const struct pz_range_space *s,
+                           const struct pz_box_options *o, const struct pz_box_result *r,
+                           struct pz_error *err) {
+  enum pz_status status = pz_box_save(c->dir, s, o, r, err);
+  if (status == PZ_OK && r->finished) (void)remove(o->journal);
+  return status;
+}
+
+static enum pz_exit stopped(const struct pz_box_call *c) {
+  pz_command_say(c->dir ? "Interrupted; run the same command to resume"
+                        : "Interrupted; nothing was saved (-o DIR keeps what was found)");
+  return PZ_EXIT_STOPPED;
+}
+
 enum pz_exit pz_search_boxes(const struct pz_box_call *c, struct pz_range_space *s) {
   struct pz_error err = {0};
   struct pz_box_options o = {.gap = 0};
   struct pz_box_result *r = NULL;
   struct pz_progress progress;
   struct pz_arena arena;
+  char journal[4096], *inputs = NULL;
   pz_arena_init(&arena, NULL);
   pz_progress_start(&progress, stderr,
                     c->common->quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr), "boxes",
                     "chips", 1);
   o.progress = show_progress;
   o.ctx = &progress;
-  enum pz_status status = read_options(c, &o, &err);
+  enum pz_status status = read_options(c, &arena, &o, &err);
   if (status == PZ_OK && c->box->node) status = pz_range_set_node(s, c->box->node, &err);
   if (status == PZ_OK && c->budget)
     status = pz_budget_limits(c->budget, s, c->box->node, &o.limits, &err);
   r = pz_arena_alloc(&arena, 1, sizeof *r);
   if (status == PZ_OK && !r) status = pz_fail(&err, PZ_NO_MEMORY, "out of memory for the result");
+  if (status == PZ_OK && c->dir) {
+    status = begin_folder(c->dir, journal, sizeof journal, &err);
+    if (status == PZ_OK) status = pz_box_inputs_text(s, &o, &inputs, &err);
+    o.journal = journal;
+    o.inputs = inputs;
+  }
   listen_for_signals();
   if (status == PZ_OK) status = pz_box_search(s, &o, &arena, r, &err);
-  if (status == PZ_OK && c->dir) status = pz_box_save(c->dir, s, &o, r, &err);
+  if (status == PZ_OK && c->dir) status = save(c, s, &o, r, &err);
   if (status == PZ_OK) status = tell(c, s, &o, r, &err);
   if (status == PZ_OK && c->dir && c->report) status = write_report(c, &err);
   pz_arena_release(&arena);
+  pz_free(inputs);
   if (status == PZ_OK) return pz_command_end();
   if (status != PZ_STOPPED) return pz_command_fail(&err);
-  pz_command_say("interrupted; nothing was saved (--seconds ends with what is proved by then)");
-  return PZ_EXIT_STOPPED;
+  return stopped(c);
 }

@@ -33,7 +33,7 @@ extern const char *const pz_per_names[]; /* ends with NULL */
   {.name = "outer-rate", .type = PZ_OPTION_REAL, .offset = offsetof(T, F.outer_gb_per_s), .arg = "GBS",  \
    .min = 1e-3, .max = 1e6, .help = "Space of ranges: GB/s of a device to those outside of its scale-up group"}, \
   {.name = "per", .type = PZ_OPTION_CHOICE, .offset = offsetof(T, F.per), .choices = pz_per_names,       \
-   .help = "Space of ranges: maximise throughput per chip, dollar or watt"},                            \
+   .help = "Space of ranges: maximise throughput per chip, dollar of its bill, watt, dollar of ownership, or joule"},                            \
   {.name = "gap", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.gap), .arg = "GAP",                    \
    .help = "Space of ranges: stop when no chip can be better by more (default: 1%)"},                   \
   {.name = "rounds", .type = PZ_OPTION_INT, .offset = offsetof(T, F.rounds), .arg = "N", .min = 0,       \

@@ -8,22 +8,25 @@
 #include "core/vec.h"
 #include "cost/mapper.h"
 
-enum { MOST_KEPT = 1 << 21 };
+enum { MOST_KEPT = 1 << 21, MOST_MAPPINGS = 1 << 19 };
 
 /* Of this clock and this memory what is kept is stated. */
 static const double CLOCK_HZ = 1e9, HBM_BYTES_PER_S = 1e12;
 
 struct pz_product_times {
   struct pz_arena arena;
-  struct pz_map cores, hbm;
-  struct pz_vec seconds; /* double */
+  struct pz_map cores, hbm, nested;
+  struct pz_vec seconds;  /* double */
+  struct pz_vec mappings; /* struct pz_mapping: nested ones */
 };
 
 static void begin(struct pz_product_times *t) {
   pz_arena_init(&t->arena, NULL);
   pz_map_init(&t->cores, &t->arena);
   pz_map_init(&t->hbm, &t->arena);
+  pz_map_init(&t->nested, &t->arena);
   pz_vec_init(&t->seconds, &t->arena, sizeof(double));
+  pz_vec_init(&t->mappings, &t->arena, sizeof(struct pz_mapping));
 }
 
 enum pz_status pz_product_times_new(struct pz_product_times **out, struct pz_error *err) {
@@ -107,14 +110,48 @@ static enum pz_status hbm_s(struct pz_product_times *t, const struct pz_product 
   return status == PZ_OK ? keep(t, &t->hbm, key, sizeof key, *out, err) : status;
 }
 
+/* All of a chip decides about a nested mapping. */
+static enum pz_status nested_mapping(struct pz_product_times *t, const struct pz_product *p,
+                                     const struct pz_chip *c, struct pz_mapping *out,
+                                     struct pz_error *err) {
+  const struct pz_tensor_cores *x = &c->tensor;
+  const int64_t key[] = {p->batch,
+                         p->m,
+                         p->n,
+                         p->k,
+                         p->warm,
+                         x->rows,
+                         x->cols,
+                         x->cores,
+                         x->local_bytes,
+                         x->register_bytes,
+                         c->glb_bytes,
+                         rules_key(c),
+                         (int64_t)c->tech,
+                         bits_of(c->clock_hz),
+                         bits_of(c->glb_bytes_per_s),
+                         bits_of(x->local_bytes_per_s),
+                         bits_of(x->local_total_bytes_per_s),
+                         bits_of(pz_chip_hbm_bytes_per_s(c))};
+  uint32_t at = pz_map_get(&t->nested, key, sizeof key);
+  if (at != PZ_NONE) return *out = *pz_vec_at(&t->mappings, struct pz_mapping, at), PZ_OK;
+  enum pz_status status = pz_map_product(p, c, out, err);
+  if (status != PZ_OK) return status;
+  at = t->mappings.n;
+  if (!pz_vec_push(&t->mappings, out) || pz_map_put(&t->nested, key, sizeof key, at) != PZ_OK)
+    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the times of products");
+  return PZ_OK;
+}
+
 enum pz_status pz_product_times_get(struct pz_product_times *t, const struct pz_product *p,
                                     const struct pz_chip *c, struct pz_mapping *out,
                                     struct pz_error *err) {
   struct pz_mapping o = {0};
-  if (t->seconds.n > MOST_KEPT) {
+  if (t->seconds.n > MOST_KEPT || t->mappings.n > MOST_MAPPINGS) {
     pz_arena_release(&t->arena);
     begin(t);
   }
+  if (c->rules.nested_mapping) return nested_mapping(t, p, c, out, err);
   enum pz_status status = core_s(t, p, c, &o.compute_s, err);
   if (status == PZ_OK) status = hbm_s(t, p, c, &o.hbm_s, err);
   if (status != PZ_OK) return status;
@@ -125,4 +162,11 @@ enum pz_status pz_product_times_get(struct pz_product_times *t, const struct pz_
   o.bound = o.hbm_s > o.compute_s ? PZ_BOUND_HBM : PZ_BOUND_COMPUTE;
   *out = o;
   return PZ_OK;
+}
+
+enum pz_status pz_product_times_hbm_bytes(struct pz_product_times *t, const struct pz_product *p,
+                                          const struct pz_chip *c, double *out,
+                                          struct pz_error *err) {
+  enum pz_status status = hbm_s(t, p, c, out, err);
+  return *out *= HBM_BYTES_PER_S, status;
 }

@@ -1100,6 +1100,7 @@ enum pz_status pz_plan_search(const struct pz_plan_question *q, struct pz_arena 
 struct work {
   double attention_flop, attention_ops, ops, bytes;
   double tail_ops; /* of lanes, beside products */
+  double macs;     /* of products */
 };
 
 /* Parts are the terms of a form but the last, and all of a microbatch. */
@@ -1126,6 +1127,8 @@ struct pz_plan_finder {
       uses; /* struct pz_product, struct product_use: those of a shape together */
   uint32_t *first_use;
   double *product_cycles;
+  struct pz_map traffic_at;
+  struct pz_vec traffic;      /* bytes of products by shape and part */
   struct pz_vec arrays, nets; /* cycles of products by shape and part, struct net_entry */
   uint32_t last_best;         /* shape */
   struct pz_arena arena, plans, frontier_arena;
@@ -1141,7 +1144,7 @@ struct pz_plan_finder {
   struct pz_vec frontiers;           /* struct frontier */
   struct pz_vec open;                /* grids of a shape that promise something */
   struct pz_training_plan promising; /* the plan with the lowest bound */
-  const struct shape *promising_shape;
+  struct shape *promising_shape;
 };
 
 /* Chips with one resource that is finite: what an operator takes of it, whatever the rest. */
@@ -1178,8 +1181,12 @@ static enum pz_status add_work(const struct shape *x, struct pz_cost cost[RESOUR
   struct pz_estimate e[RESOURCES];
   if (op->op_class == PZ_CLASS_NONE || op->op_class == PZ_CLASS_COLLECTIVE || is_moved(op))
     return PZ_OK;
-  if (is_product(op))
-    return f->tail_ops += times * pz_cost_extra(&cost[LANES].chip, op).tail_ops, PZ_OK;
+  if (is_product(op)) {
+    const struct pz_dims *d = &op->dims;
+    f->macs += times * (double)d->batch * (double)d->m * (double)d->n * (double)d->k;
+    f->tail_ops += times * pz_cost_extra(&cost[LANES].chip, op).tail_ops;
+    return PZ_OK;
+  }
   if (attention && one.dims.n == x->m->w->options.seq) one.dims.n = x->m->seq;
   for (enum resource r = 0; r < RESOURCES; r++) {
     enum pz_status status = pz_cost_op(&cost[r], &one, &e[r], err);
@@ -1266,6 +1273,7 @@ static enum pz_status find_work(struct search *s, const struct shape *x, struct 
     out[WHOLE].ops += n * out[p].ops;
     out[WHOLE].bytes += n * out[p].bytes;
     out[WHOLE].tail_ops += n * out[p].tail_ops;
+    out[WHOLE].macs += n * out[p].macs;
   }
   return status;
 }
@@ -1331,10 +1339,23 @@ static enum pz_status map_products(struct pz_plan_finder *f, const struct pz_chi
   return PZ_OK;
 }
 
+/* The numbers of products at hand, summed by shape and part. */
+static void add_products(const struct pz_plan_finder *f, double *out) {
+  for (uint32_t i = 0; i < f->s.shapes.n; i++) {
+    double *one = out + (size_t)i * NUMBERS;
+    for (uint32_t k = f->first_use[i]; k < f->first_use[i + 1]; k++) {
+      const struct product_use *u = pz_vec_at(&f->uses, struct product_use, k);
+      one[u->part] += u->times * f->product_cycles[u->product];
+    }
+    add_whole(pz_vec_at(&f->s.shapes, struct shape, i), one);
+  }
+}
+
 /* On one core with its part of the global buffer's rate: several cores take no less of all their cycles together. */
 static enum pz_status array_cycles(struct pz_plan_finder *f, const struct pz_chip *chip,
                                    const double **out) {
   struct pz_chip c = *chip;
+  c.rules.nested_mapping = false;
   c.tensor.cores = 1;
   c.tensor.local_bytes_per_s = c.tensor.local_total_bytes_per_s = 0;
   c.clock_hz = 1e9;
@@ -1348,19 +1369,33 @@ static enum pz_status array_cycles(struct pz_plan_finder *f, const struct pz_chi
   double *cycles = new_numbers(f);
   if (!cycles) return pz_fail(f->s.err, PZ_NO_MEMORY, "out of memory for the plans");
   enum pz_status status = map_products(f, &c);
-  for (uint32_t i = 0; i < f->s.shapes.n && status == PZ_OK; i++) {
-    double *one = cycles + (size_t)i * NUMBERS;
-    for (uint32_t k = f->first_use[i]; k < f->first_use[i + 1]; k++) {
-      const struct product_use *u = pz_vec_at(&f->uses, struct product_use, k);
-      one[u->part] += u->times * f->product_cycles[u->product];
-    }
-    add_whole(pz_vec_at(&f->s.shapes, struct shape, i), one);
-  }
   if (status != PZ_OK) return status;
+  add_products(f, cycles);
   at = f->arrays.n;
   if (!pz_vec_push(&f->arrays, &cycles) || pz_map_put(&f->array_at, key, sizeof key, at) != PZ_OK)
     return pz_fail(f->s.err, PZ_NO_MEMORY, "out of memory for the plans");
   return *out = cycles, PZ_OK;
+}
+
+/* Bytes of HBM that products move at least, by shape and part. */
+static enum pz_status product_traffic(struct pz_plan_finder *f, const struct pz_chip *c,
+                                      const double **out) {
+  const int64_t key[] = {c->tensor.rows, c->tensor.cols, c->glb_bytes};
+  uint32_t at = pz_map_get(&f->traffic_at, key, sizeof key);
+  if (at != PZ_NONE) return *out = *pz_vec_at(&f->traffic, double *, at), PZ_OK;
+  double *bytes = new_numbers(f);
+  if (!bytes) return pz_fail(f->s.err, PZ_NO_MEMORY, "out of memory for the plans");
+  for (uint32_t i = 0; i < f->products.n; i++) {
+    const struct pz_product *p = pz_vec_at(&f->products, struct pz_product, i);
+    enum pz_status status =
+        pz_product_times_hbm_bytes(f->times, p, c, &f->product_cycles[i], f->s.err);
+    if (status != PZ_OK) return status;
+  }
+  add_products(f, bytes);
+  at = f->traffic.n;
+  if (!pz_vec_push(&f->traffic, &bytes) || pz_map_put(&f->traffic_at, key, sizeof key, at) != PZ_OK)
+    return pz_fail(f->s.err, PZ_NO_MEMORY, "out of memory for the plans");
+  return *out = bytes, PZ_OK;
 }
 
 static double shown_s(const struct pz_layer_step *t) {
@@ -1374,6 +1409,7 @@ static enum pz_status shape_collectives(struct pz_plan_finder *f, struct shape *
   struct pz_training_plan p = plan_of(&f->s, x);
   struct pz_chip slow = *f->q.chip;
   slow.clock_hz = 1;
+  slow.rules.nested_mapping = false;
   slow.hbm.bytes_per_s_per_stack = slow.glb_bytes_per_s = 1;
   p.recompute = PZ_RECOMPUTATION_FULL;
   x->timed_for = 0;
@@ -1464,7 +1500,7 @@ static uint64_t chip_key(const struct pz_chip *c, const struct pz_cluster *net) 
       (double)c->tensor.cores,       (double)c->tensor.rows,  (double)c->tensor.cols,
       (double)c->tensor.local_bytes, (double)c->vector.cores, (double)c->vector.lanes,
       (double)c->glb_bytes,          c->glb_bytes_per_s,      c->clock_hz,
-      pz_chip_hbm_bytes_per_s(c)};
+      pz_chip_hbm_bytes_per_s(c),    c->rules.nested_mapping};
   for (int l = 0; l < net->n_levels; l++) {
     v[12 + 2 * l] = (double)net->level[l].devices;
     v[13 + 2 * l] = net->level[l].bytes_per_s;
@@ -1670,7 +1706,7 @@ static enum pz_status form_times(const struct search *s, struct shape *x, struct
 }
 
 /* The least bound of the grid's plans, where it is below *least_s. */
-static enum pz_status bound_grid(struct pz_plan_finder *f, const struct shape *x, uint32_t grid,
+static enum pz_status bound_grid(struct pz_plan_finder *f, struct shape *x, uint32_t grid,
                                  const struct form_times *t, double *least_s) {
   const struct frontier *plans;
   enum pz_status status = frontier_of(f, grid, &plans);
@@ -1689,36 +1725,65 @@ static enum pz_status bound_grid(struct pz_plan_finder *f, const struct shape *x
   return status;
 }
 
-static enum pz_status bound_shape(struct pz_plan_finder *f, struct shape *x, double *least_s) {
+/* The least bound of the shape's plans on a chip, where it is below *least_s. */
+static enum pz_status bound_shape_on(struct pz_plan_finder *f, struct shape *x,
+                                     const struct pz_chip *chip, double *least_s) {
   struct search *s = &f->s;
   struct form_times t;
-  enum pz_status status = form_times(s, x, &t);
+  enum pz_status status = time_shape(f, x, chip, f->q.net, chip_key(chip, f->q.net));
+  if (status != PZ_OK || shape_bound_s(&f->q, x) >= *least_s) return status;
+  status = form_times(s, x, &t);
   for (uint32_t i = x->first_grid; i < x->first_grid + x->n_grids && status == PZ_OK; i++)
     if (grid_bound(s, x, pz_vec_at(&s->grids, struct grid, i)) * (1 - 1e-9) < *least_s)
       status = bound_grid(f, x, i, &t, least_s);
   return status;
 }
 
+/* The same on the question's chip: the relaxation of nested mappings, whose times are kept, often says enough. */
+static enum pz_status bound_shape(struct pz_plan_finder *f, struct shape *x, double *least_s) {
+  struct pz_chip relaxed = *f->q.chip;
+  double least = *least_s;
+  enum pz_status status = PZ_OK;
+  if (relaxed.rules.nested_mapping) {
+    relaxed.rules.nested_mapping = false;
+    status = bound_shape_on(f, x, &relaxed, &least);
+    if (status != PZ_OK || !(least < *least_s)) return status;
+  }
+  return bound_shape_on(f, x, f->q.chip, least_s);
+}
+
 enum pz_status pz_plan_finder_bound_s(struct pz_plan_finder *f, const struct pz_chip *chip,
                                       const struct pz_cluster *net, double enough_s,
                                       double *bound_s, struct pz_error *err) {
-  uint64_t key = chip_key(chip, net);
   double least = enough_s;
   if (f->frontier_arena.total_bytes > MOST_KEPT_BYTES) {
     pz_arena_release(&f->frontier_arena);
     begin_frontiers(f);
   }
   set_question(f, chip, net, enough_s, err);
+  f->promising_shape = NULL;
   uint32_t n = 0;
   enum pz_status ranked = rank_shapes(f, chip, net, enough_s, &n);
   if (ranked != PZ_OK) return ranked;
   for (uint32_t i = 0; i < n && f->ranked[i].bound_s < least; i++) {
     struct shape *x = pz_vec_at(&f->s.shapes, struct shape, f->ranked[i].shape);
-    enum pz_status status = time_shape(f, x, chip, net, key);
-    if (status == PZ_OK && shape_bound_s(&f->q, x) < least) status = bound_shape(f, x, &least);
+    enum pz_status status = bound_shape(f, x, &least);
     if (status != PZ_OK) return status;
   }
   return *bound_s = least, PZ_OK;
+}
+
+enum pz_status pz_plan_finder_again_s(struct pz_plan_finder *f, const struct pz_chip *chip,
+                                      const struct pz_cluster *net, double *step_s,
+                                      struct pz_error *err) {
+  struct pz_chip relaxed = *chip;
+  relaxed.rules.nested_mapping = false;
+  *step_s = HUGE_VAL;
+  if (!f->promising_shape) return PZ_OK;
+  set_question(f, &relaxed, net, HUGE_VAL, err);
+  enum pz_status status = time_shape(f, f->promising_shape, &relaxed, net, chip_key(&relaxed, net));
+  if (status != PZ_OK) return status;
+  return pz_step_bound(f->promising_shape->m, &f->promising, step_s, f->s.err);
 }
 
 /* Grids of a shape that promise something, in the order of their bounds. */
@@ -1746,7 +1811,6 @@ static enum pz_status find_first(struct pz_plan_finder *f, const struct pz_chip 
                                  const struct pz_cluster *net, double cutoff_s,
                                  struct pz_error *err) {
   double bound_s;
-  f->promising_shape = NULL;
   enum pz_status status = pz_plan_finder_bound_s(f, chip, net, cutoff_s, &bound_s, err);
   if (status == PZ_OK && f->promising_shape)
     status = simulate(&f->s, f->promising_shape, &f->promising);
@@ -1757,7 +1821,6 @@ enum pz_status pz_plan_finder_find(struct pz_plan_finder *f, const struct pz_chi
                                    const struct pz_cluster *net, double cutoff_s,
                                    struct pz_found_plans *out, struct pz_error *err) {
   struct search *s = &f->s;
-  uint64_t key = chip_key(chip, net);
   uint32_t n = 0;
   pz_arena_release(&f->plans);
   pz_arena_init(&f->plans, NULL);
@@ -1770,12 +1833,69 @@ enum pz_status pz_plan_finder_find(struct pz_plan_finder *f, const struct pz_chi
     double limit_s = s->found.n ? s->found.list[0].p.step_s : cutoff_s, bound_s = limit_s;
     struct shape *x = pz_vec_at(&s->shapes, struct shape, f->ranked[i].shape);
     if (f->ranked[i].bound_s >= limit_s) break;
-    status = time_shape(f, x, chip, net, key);
-    if (status == PZ_OK) status = bound_shape(f, x, &bound_s);
+    status = bound_shape(f, x, &bound_s);
     if (status == PZ_OK && bound_s < limit_s) status = find_in_shape(f, x);
   }
   if (status == PZ_OK) *out = s->found;
   return status;
+}
+
+/* ---- energy --------------------------------------------------------------------------------- */
+
+/* Of a part of a shape on one device, as the bill has it (chip/bill.c). */
+static double part_j(const struct pz_plan_finder *f, const struct pz_chip *c, double voltage2,
+                     const double *traffic, size_t at) {
+  const struct pz_tech_info *t = pz_tech_at(c->tech);
+  const struct work *w = &f->work[at];
+  double mac_j = t->mac_j + pz_chip_local_bytes_per_mac(c) * t->local_j;
+  return voltage2 * ((w->macs + w->attention_flop / 2) * mac_j +
+                     (w->attention_ops + w->ops + w->tail_ops) * t->lane_j) +
+         (w->bytes + traffic[at]) * (t->hbm_j + t->glb_j);
+}
+
+enum pz_status pz_plan_finder_least_j(struct pz_plan_finder *f, const struct pz_chip *chip,
+                                      double voltage2, double *joules, struct pz_error *err) {
+  const double *traffic = NULL;
+  double least = HUGE_VAL;
+  f->s.err = err ? err : &f->unused;
+  enum pz_status status = product_traffic(f, chip, &traffic);
+  if (status != PZ_OK) return status;
+  for (uint32_t i = 0; i < f->s.shapes.n; i++)
+    least = pz_fmin(least,
+                    f->share[i] * part_j(f, chip, voltage2, traffic, (size_t)i * NUMBERS + WHOLE));
+  /* sums in another order */
+  return *joules = least * (double)f->q.devices * (1 - 1e-9), PZ_OK;
+}
+
+/* The shape of a plan; shapes.n: none. */
+static uint32_t shape_of(const struct pz_plan_finder *f, const struct pz_training_plan *p) {
+  uint32_t i = 0;
+  for (; i < f->s.shapes.n; i++) {
+    const struct shape *x = pz_vec_at(&f->s.shapes, struct shape, i);
+    if (x->tp == p->tp && x->cp == pz_plan_cp(p) && x->mbs == p->mbs && x->ep == pz_plan_ep(p) &&
+        (x->tp == 1 || x->sp == p->sequence_parallel))
+      break;
+  }
+  return i;
+}
+
+enum pz_status pz_plan_finder_plan_j(struct pz_plan_finder *f, const struct pz_chip *chip,
+                                     double voltage2, const struct pz_training_plan *plan,
+                                     double *joules, struct pz_error *err) {
+  const double *traffic = NULL;
+  struct form all = {{0}};
+  double sum = 0;
+  uint32_t shape = shape_of(f, plan);
+  if (shape == f->s.shapes.n) return pz_fail(err, PZ_BAD_USE, "a plan of another finder");
+  f->s.err = err ? err : &f->unused;
+  enum pz_status status = product_traffic(f, chip, &traffic);
+  if (status != PZ_OK) return status;
+  const struct shape *x = pz_vec_at(&f->s.shapes, struct shape, shape);
+  for (int64_t c = 0; c < plan->pp * plan->vpp; c++) add_chunk(x, plan, c, 1, &all);
+  for (int p = 0; p < FORM_SEND; p++)
+    sum += all.n[p] * part_j(f, chip, voltage2, traffic, (size_t)shape * NUMBERS + (size_t)p);
+  double group = (double)(x->tp * x->cp), microbatches = (double)(f->q.batch / x->mbs);
+  return *joules = sum * group * microbatches, PZ_OK;
 }
 
 /* Grids of each shape one after another. */
@@ -1842,7 +1962,14 @@ enum pz_status pz_plan_finder_new(const struct pz_plan_question *q, struct pz_pl
   pz_vec_init(&f->uses, &f->arena, sizeof(struct product_use));
   pz_vec_init(&f->arrays, &f->arena, sizeof(double *));
   pz_vec_init(&f->nets, &f->arena, sizeof(struct net_entry));
+  pz_map_init(&f->traffic_at, &f->arena);
+  pz_vec_init(&f->traffic, &f->arena, sizeof(double *));
+  /* shapes are timed again for every chip: at first the relaxation will do */
+  struct pz_chip first = *q->chip;
+  first.rules.nested_mapping = false;
+  f->q.chip = &first;
   status = begin_finder(f, err);
+  f->q.chip = q->chip;
   if (status == PZ_OK)
     *out = f;
   else

@@ -94,6 +94,27 @@ PZ_NODISCARD enum pz_status pz_plan_finder_bound_s(struct pz_plan_finder *f,
                                                    const struct pz_cluster *net, double enough_s,
                                                    double *bound_s, struct pz_error *err);
 
+/* The step, without its simulation, that the plan of the lowest bound of the last call of pz_plan_finder_bound_s has on
+ * another chip, by the relaxation: how much a resource matters.  HUGE_VAL where there is none. */
+PZ_NODISCARD enum pz_status pz_plan_finder_again_s(struct pz_plan_finder *f,
+                                                   const struct pz_chip *chip,
+                                                   const struct pz_cluster *net, double *step_s,
+                                                   struct pz_error *err);
+
+/* Energy of a step on all devices beside static power: multiply-accumulates with their operands from the cores' buffers,
+ * lanes, bytes of HBM and, of products, the least that the global buffer allows; none for collectives.  At this square
+ * of the voltage (pz_tech_voltage2).  Of a plan that the finder has found on this chip. */
+PZ_NODISCARD enum pz_status pz_plan_finder_plan_j(struct pz_plan_finder *f,
+                                                  const struct pz_chip *chip, double voltage2,
+                                                  const struct pz_training_plan *plan,
+                                                  double *joules, struct pz_error *err);
+
+/* No plan takes less on this chip, nor on one of its technology and array with a smaller global buffer: what is computed
+ * without recomputation, in the shape where that takes least. */
+PZ_NODISCARD enum pz_status pz_plan_finder_least_j(struct pz_plan_finder *f,
+                                                   const struct pz_chip *chip, double voltage2,
+                                                   double *joules, struct pz_error *err);
+
 /* The fastest plan with a step shorter than cutoff_s (HUGE_VAL: any); out->n 0: there is none.  The list lives until the
  * next call. */
 PZ_NODISCARD enum pz_status pz_plan_finder_find(struct pz_plan_finder *f,

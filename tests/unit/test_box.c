@@ -1,9 +1,14 @@
-/* Boxes of chips: the search is exhaustive search, bounds hold, more of everything is never slower, certificates cover. */
+/* ctest runs a tenth of the random cases, the program alone all of them.
+ *
+ * Boxes of chips: the search is exhaustive search, bounds hold, more of everything is never slower, certificates cover. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "box/certificate.h"
+#include "chip/chip_json.h"
 #include "core/alloc.h"
 #include "core/random.h"
 #include "testing.h"
@@ -85,7 +90,7 @@ static void bounds_hold(void **state) {
   struct pz_judge_question q = small_question();
   struct pz_error err;
   (void)state;
-  for (int k = 0; k < 3; k++) {
+  for (int k = 0; k < PZ_BOX_OBJECTIVES; k++) {
     struct pz_judge *j = NULL;
     struct pz_range_space s = random_space(&seed, 6, all_values);
     struct pz_chip like;
@@ -93,7 +98,7 @@ static void bounds_hold(void **state) {
     pz_box_hi(&s, &all, &like);
     q.objective = (enum pz_box_objective)k;
     assert_int_equal(pz_judge_new(&q, &like, &j, &err), PZ_OK);
-    for (int i = 0; i < 700; i++) {
+    for (int i = 0; i < pz_test_part(400); i++) {
       struct pz_box b = random_box(&s, &seed), chip = random_chip(&b, &seed);
       struct pz_chip lo, hi, c;
       double rates = 0, mapped = 0, value = value_of(j, &s, &chip);
@@ -108,6 +113,9 @@ static void bounds_hold(void **state) {
       assert_true(least.watts <= t.watts * (1 + 1e-12) && t.watts <= most.watts * (1 + 1e-12));
       assert_true(least.dollars <= t.dollars * (1 + 1e-12) &&
                   t.dollars <= most.dollars * (1 + 1e-12));
+      assert_true(least.owner_dollars <= t.owner_dollars * (1 + 1e-12));
+      assert_true(least.static_watts <= t.static_watts * (1 + 1e-12));
+      assert_true(least.voltage2 <= t.voltage2);
     }
     pz_judge_free(j);
   }
@@ -125,7 +133,7 @@ static void more_is_never_slower(void **state) {
   (void)state;
   pz_box_hi(&s, &all, &like);
   assert_int_equal(pz_judge_new(&q, &like, &j, &err), PZ_OK);
-  for (int i = 0; i < 100; i++) {
+  for (int i = 0; i < pz_test_part(100); i++) {
     struct pz_box b = pz_box_all(&s, pz_random_below(&seed, pz_range_kinds(&s)));
     struct pz_box chip = random_chip(&b, &seed);
     double value = value_of(j, &s, &chip);
@@ -148,15 +156,15 @@ static void finder_is_plan_search(void **state) {
   (void)state;
   q.models[0] = "llama2-7b";
   q.devices = 16;
-  q.batch = 16;
-  q.seq = 512;
-  q.scale_up = 8;
+  q.batch = 4;
+  q.seq = 256;
+  q.scale_up = 4;
   struct pz_judge *j = NULL;
   struct pz_chip c;
   struct pz_box all = pz_box_all(&s, 0);
   pz_box_hi(&s, &all, &c);
   assert_int_equal(pz_judge_new(&q, &c, &j, &err), PZ_OK);
-  for (int i = 0; i < 12; i++) {
+  for (int i = 0; i < pz_test_part(12); i++) {
     struct pz_box b = pz_box_all(&s, pz_random_below(&seed, pz_range_kinds(&s)));
     struct pz_box chip = random_chip(&b, &seed);
     pz_box_lo(&s, &chip, &c);
@@ -179,6 +187,80 @@ static void finder_is_plan_search(void **state) {
     pz_arena_release(&arena);
   }
   pz_judge_free(j);
+}
+
+/* A chip's value is the step of 'phaze place' with the files that a search saves. */
+static void values_are_those_of_place(void **state) {
+  uint64_t seed = 37;
+  struct pz_judge_question q = small_question();
+  struct pz_range_space s = random_space(&seed, 6, all_values);
+  struct pz_judge *j = NULL;
+  struct pz_chip c, read;
+  struct pz_error err;
+  struct pz_box all = pz_box_all(&s, 0);
+  (void)state;
+  q.models[0] = "gpt2-medium";
+  q.model_seq[0] = 128;
+  q.model_batch[0] = 16;
+  pz_box_hi(&s, &all, &c);
+  assert_int_equal(pz_judge_new(&q, &c, &j, &err), PZ_OK);
+  for (int i = 0; i < pz_test_part(20); i++) {
+    struct pz_box b = pz_box_all(&s, pz_random_below(&seed, pz_range_kinds(&s)));
+    struct pz_box chip = random_chip(&b, &seed);
+    struct pz_steps steps;
+    double value = 0;
+    char *text = NULL, *net_text = NULL;
+    pz_box_lo(&s, &chip, &c);
+    assert_true(c.rules.nested_mapping);
+    struct pz_taken t = pz_chip_taken(&c);
+    struct pz_cluster net = pz_judge_cluster(&q, &c), read_net;
+    assert_int_equal(pz_judge_value(j, &c, &t, 0, &value, &steps, NULL, &err), PZ_OK);
+    json_t *json = pz_chip_json(&c), *net_json = pz_cluster_json(&net);
+    assert_int_equal(pz_json_text(json, &text, &err), PZ_OK);
+    assert_int_equal(pz_json_text(net_json, &net_text, &err), PZ_OK);
+    assert_int_equal(pz_chip_parse("chip.json", text, strlen(text), &read, &err), PZ_OK);
+    assert_int_equal(pz_cluster_parse("cluster.json", net_text, strlen(net_text), &read_net, &err),
+                     PZ_OK);
+    struct pz_training_place_options o = pz_training_place_options_default();
+    o.framework = "maxtext";
+    o.devices = q.devices;
+    o.batch = 16;
+    o.seq = 128;
+    o.all_devices = true;
+    struct pz_training_plans *plans = NULL;
+    assert_int_equal(pz_training_place(q.models[0], &read, &read_net, &o, &plans, &err), PZ_OK);
+    assert_true(plans->runs[0]->p.step_s == steps.step_s[0]);
+    pz_training_plans_free(plans);
+    json_decref(json);
+    json_decref(net_json);
+    pz_free(text);
+    pz_free(net_text);
+  }
+  pz_judge_free(j);
+}
+
+static void models_have_their_own_sequence(void **state) {
+  static const struct {
+    const char *text, *model;
+    int64_t seq, batch;
+  } cases[] = {{"gpt2", "gpt2", 0, 0},           {"gpt2@512", "gpt2", 512, 0},
+               {"gpt2@512x64", "gpt2", 512, 64}, {"a@b/config.json", "a@b/config.json", 0, 0},
+               {"gpt2@512x", "gpt2@512x", 0, 0}, {"gpt2@99999999999", "gpt2@99999999999", 0, 0}};
+  struct pz_judge_question q = {.n_models = 0};
+  struct pz_arena arena;
+  struct pz_error err;
+  (void)state;
+  pz_arena_init(&arena, NULL);
+  for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[PZ_JUDGE_MODEL_TEXT];
+    assert_int_equal(pz_judge_add_model(&q, cases[i].text, &arena, &err), PZ_OK);
+    assert_string_equal(q.models[i], cases[i].model);
+    assert_int_equal(q.model_seq[i], cases[i].seq);
+    assert_int_equal(q.model_batch[i], cases[i].batch);
+    pz_judge_model_text(&q, i, text);
+    assert_string_equal(text, cases[i].text);
+  }
+  pz_arena_release(&arena);
 }
 
 /* ---- the search ----------------------------------------------------------------------------- */
@@ -239,7 +321,7 @@ static const int few_values[PZ_RANGE_AXES] = {3, 2, 2, 2, 2, 2, 3, 2, 2};
 static void boxes_are_exhaustive(void **state) {
   uint64_t seed = 17;
   (void)state;
-  for (int i = 0; i < 50; i++) {
+  for (int i = 0; i < pz_test_part(50); i++) {
     struct pz_range_space s = random_space(&seed, 2, few_values);
     struct pz_box_options o = {.question = small_question(), .threads = 1};
     struct pz_arena arena;
@@ -265,7 +347,7 @@ static void boxes_are_exhaustive(void **state) {
 static void more_limit_is_never_worse(void **state) {
   uint64_t seed = 19;
   (void)state;
-  for (int i = 0; i < 200; i++) {
+  for (int i = 0; i < pz_test_part(200); i++) {
     struct pz_range_space s = random_space(&seed, 1, few_values);
     struct pz_box_options o = {.question = small_question(), .threads = 1};
     struct pz_arena arena;
@@ -321,6 +403,66 @@ static void threads_agree(void **state) {
     pz_arena_release(&arena);
   }
   pz_free(first);
+}
+
+/* ---- the journal ---------------------------------------------------------------------------- */
+
+struct stopping {
+  int left;
+};
+
+static bool stop_after(void *ctx, const struct pz_progress_state *state) {
+  struct stopping *s = ctx;
+  (void)state;
+  return s->left-- > 0;
+}
+
+/* A search that is interrupted again and again ends with the same boxes; a torn end of its journal is dropped. */
+static void interrupted_searches_go_on(void **state) {
+  uint64_t seed = 23;
+  static const int some[PZ_RANGE_AXES] = {8, 2, 4, 3, 4, 2, 5, 4, 4};
+  struct pz_range_space s = random_space(&seed, 2, some);
+  struct pz_box_options o = {.question = small_question(), .threads = 1};
+  struct pz_arena arena;
+  struct pz_box_result r;
+  struct pz_error err;
+  char path[] = "journal-XXXXXX";
+  (void)state;
+  int fd = mkstemp(path);
+  assert_true(fd >= 0);
+  close(fd);
+  pz_arena_init(&arena, NULL);
+  assert_int_equal(search(&s, &o, &arena, &r), PZ_OK);
+  char *whole = pz_boxes_text(&r);
+  struct stopping stopping;
+  char *inputs = NULL;
+  assert_int_equal(pz_box_inputs_text(&s, &o, &inputs, &err), PZ_OK);
+  o.journal = path;
+  o.inputs = inputs;
+  o.progress = stop_after;
+  o.ctx = &stopping;
+  enum pz_status status = PZ_STOPPED;
+  int stops = 0;
+  for (; status == PZ_STOPPED && stops < 100; stops++) {
+    stopping.left = 1 + stops; /* reports of rounds that are read again count too */
+    status = search(&s, &o, &arena, &r);
+    FILE *f = fopen(path, "ab");
+    assert_non_null(f);
+    fputs("c 1 0 0 0", f); /* killed while writing */
+    fclose(f);
+  }
+  assert_int_equal(status, PZ_OK);
+  assert_true(stops > 2);
+  char *text = pz_boxes_text(&r);
+  assert_string_equal(text, whole);
+  o.inputs = "others";
+  assert_int_equal(pz_box_search(&s, &o, &arena, &r, &err), PZ_BAD_USE);
+  assert_non_null(strstr(err.message, "other inputs"));
+  remove(path);
+  pz_free(inputs);
+  pz_free(text);
+  pz_free(whole);
+  pz_arena_release(&arena);
 }
 
 /* ---- certificates --------------------------------------------------------------------------- */
@@ -440,7 +582,10 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(bounds_hold),
                                      cmocka_unit_test(more_is_never_slower),
                                      cmocka_unit_test(finder_is_plan_search),
+                                     cmocka_unit_test(values_are_those_of_place),
+                                     cmocka_unit_test(models_have_their_own_sequence),
                                      cmocka_unit_test(boxes_are_exhaustive),
+                                     cmocka_unit_test(interrupted_searches_go_on),
                                      cmocka_unit_test(more_limit_is_never_worse),
                                      cmocka_unit_test(threads_agree),
                                      cmocka_unit_test(covers_are_told),
