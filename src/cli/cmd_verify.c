@@ -75,8 +75,11 @@ static enum pz_status check_box_report(struct telling *t, const char *dir, bool 
   char path[4096];
   bool there = false, same = false;
   enum pz_status status = pz_report_path(dir, path, sizeof path, err);
-  if (status == PZ_OK && pz_ranks_first())
+  if (!pz_ranks_first()) return status;
+  pz_ranks_alone(true);
+  if (status == PZ_OK)
     status = pz_box_report_same(dir, path, (unsigned)t->s->threads, &there, &same, err);
+  pz_ranks_alone(false);
   if (status != PZ_OK || !there) return status;
   say(t, same, same ? "report.html: shows the run" : "report.html: is not the page of this run");
   *holds = *holds && same;

@@ -213,7 +213,9 @@ static enum pz_status write_report(const struct pz_box_call *c, struct pz_error 
   char path[4096];
   json_t *data = NULL;
   enum pz_status status = pz_report_path(c->dir, path, sizeof path, err);
+  pz_ranks_alone(true);
   if (status == PZ_OK) status = pz_box_report_data(c->dir, (unsigned)c->threads, &data, err);
+  pz_ranks_alone(false);
   if (status == PZ_OK) status = pz_box_report_write(data, path, NULL, err);
   json_decref(data);
   if (status == PZ_OK && !c->common->quiet) pz_command_say("report: %s", path);

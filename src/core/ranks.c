@@ -5,9 +5,10 @@
 #include "core/alloc.h"
 #include "core/map.h"
 
-static const struct pz_ranks *used; /* NULL: one */
+static const struct pz_ranks *all, *used; /* NULL: one; those that take part at the moment */
 
-void pz_ranks_use(const struct pz_ranks *ranks) { used = ranks; }
+void pz_ranks_use(const struct pz_ranks *ranks) { all = used = ranks; }
+void pz_ranks_alone(bool alone) { used = alone ? NULL : all; }
 unsigned pz_ranks_size(void) { return used ? used->size : 1; }
 bool pz_ranks_first(void) { return !used || used->rank == 0; }
 

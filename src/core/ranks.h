@@ -43,6 +43,9 @@ struct pz_ranks {
 /* For the whole process, before any work; NULL: one rank.  Borrowed. */
 void pz_ranks_use(const struct pz_ranks *ranks);
 
+/* True: from here on rank 0 works as if there were no others, which wait for it, until false. */
+void pz_ranks_alone(bool alone);
+
 unsigned pz_ranks_size(void);
 bool pz_ranks_first(void); /* is this rank 0? */
 
