@@ -1,6 +1,7 @@
 #include "box/box_search.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "box/journal.h"
@@ -9,6 +10,7 @@
 #include "core/num.h"
 #include "core/pool.h"
 #include "core/progress.h"
+#include "core/ranks.h"
 #include "core/vec.h"
 
 enum { ROUND = 32, DIVES = 4, NEIGHBOURS = (PZ_RANGE_AXES + 1) * (PZ_RANGE_AXES + 1) };
@@ -38,7 +40,8 @@ struct driver {
   struct pz_arena *arena;
   struct pz_error *err;
   struct pz_pool *pool;
-  struct pz_journal *journal; /* NULL: none is kept */
+  struct pz_journal *journal; /* NULL: none is kept, or by another rank */
+  bool replays;               /* the journal may have the next round */
   struct pz_judge **judge;    /* of every thread */
   unsigned threads;
   struct pz_arena heap_arena;
@@ -182,6 +185,90 @@ static void work(void *ctx, size_t i, unsigned worker) {
   if (x->status == PZ_OK) x->status = x->failed;
 }
 
+/* ---- on any rank ---------------------------------------------------------------------------- */
+
+/* What one box came to, of fixed size; boxes and children follow. */
+struct packed_outcome {
+  struct pz_box candidate;
+  double value;
+  uint32_t n_boxes, n_children;
+  bool priced;
+  enum pz_status status;
+};
+
+static void pack_outcome(void *ctx, size_t i, struct pz_buffer *out) {
+  const struct driver *d = ctx;
+  const struct outcome *x = &d->outcome[i];
+  struct packed_outcome p = {x->candidate,  x->value,  x->boxes.n,
+                             x->children.n, x->priced, x->status};
+  pz_buffer_append(out, (const char *)&p, sizeof p);
+  pz_buffer_append(out, x->boxes.items, p.n_boxes * sizeof(struct pz_closed_box));
+  pz_buffer_append(out, x->children.items, p.n_children * sizeof(struct open_box));
+  if (p.status != PZ_OK) pz_buffer_append(out, x->err.message, sizeof x->err.message);
+}
+
+static bool unpack_list(struct pz_vec *list, uint32_t n, size_t bytes, struct pz_bytes *in) {
+  union {
+    struct pz_closed_box closed;
+    struct open_box open;
+  } one;
+  for (; n; n--)
+    if (!pz_bytes_take(in, &one, bytes) || !pz_vec_push(list, &one)) return false;
+  return true;
+}
+
+static enum pz_status unpack_outcome(void *ctx, size_t i, struct pz_bytes *in) {
+  struct driver *d = ctx;
+  struct outcome *x = &d->outcome[i];
+  struct packed_outcome p;
+  begin_outcome(x);
+  if (!pz_bytes_take(in, &p, sizeof p)) return PZ_BAD_INPUT;
+  x->candidate = p.candidate;
+  x->value = p.value;
+  x->priced = p.priced;
+  x->status = p.status;
+  if (!unpack_list(&x->boxes, p.n_boxes, sizeof(struct pz_closed_box), in) ||
+      !unpack_list(&x->children, p.n_children, sizeof(struct open_box), in))
+    return PZ_NO_MEMORY;
+  return p.status == PZ_OK || pz_bytes_take(in, x->err.message, sizeof x->err.message)
+             ? PZ_OK
+             : PZ_BAD_INPUT;
+}
+
+struct ordered {
+  const struct pz_box *box;
+  uint32_t item;
+};
+
+static int by_box(const void *a, const void *b) {
+  const struct ordered *x = a, *y = b;
+  if (x->box->kind != y->box->kind) return x->box->kind < y->box->kind ? -1 : 1;
+  int by_lo = memcmp(x->box->lo, y->box->lo, sizeof x->box->lo);
+  return by_lo ? by_lo : x->item < y->item ? -1 : 1;
+}
+
+/* The boxes of a round, on the threads of all ranks.  Like boxes go to the same rank, which maps the
+ * products that they have in common once. */
+static enum pz_status deal_round(struct driver *d, pz_pool_fn *fn) {
+  struct ordered list[ROUND];
+  uint32_t order[ROUND];
+  struct pz_round round = {d, d->n_round, fn, pack_outcome, unpack_outcome, NULL, order};
+  for (uint32_t i = 0; i < d->n_round; i++) list[i] = (struct ordered){&d->round[i].box, i};
+  qsort(list, d->n_round, sizeof *list, by_box);
+  for (uint32_t i = 0; i < d->n_round; i++) order[i] = list[i].item;
+  for (uint32_t i = 0; i < d->n_round; i++) d->outcome[i] = (struct outcome){.status = PZ_OK};
+  return pz_round_run(d->pool, &round, d->err);
+}
+
+/* Another program, model or space would show in the reference's steps or the number of chips. */
+static enum pz_status check_ranks(const struct driver *d) {
+  char text[64 + 32 * PZ_JUDGE_MOST_MODELS];
+  int n = snprintf(text, sizeof text, "%lld", (long long)d->r.chips);
+  for (uint32_t i = 0; i < d->o->question.n_models; i++)
+    n += snprintf(text + n, sizeof text - (size_t)n, " %a", d->r.reference.steps.step_s[i]);
+  return pz_ranks_same("inputs", text, d->err);
+}
+
 /* ---- rounds --------------------------------------------------------------------------------- */
 
 static enum pz_status take(struct driver *d, const struct pz_box *chip, double value) {
@@ -238,8 +325,7 @@ static enum pz_status learn_outcome(struct driver *d, const struct outcome *x) {
 }
 
 /* Outcomes in the order of their boxes, whoever found them. */
-static enum pz_status gather(struct driver *d) {
-  enum pz_status status = PZ_OK;
+static enum pz_status gather(struct driver *d, enum pz_status status) {
   struct pz_entry priced = {.kind = PZ_ENTRY_PRICED};
   for (uint32_t i = 0; i < d->n_round; i++) {
     struct outcome *x = &d->outcome[i];
@@ -251,23 +337,35 @@ static enum pz_status gather(struct driver *d) {
   return status == PZ_OK && d->journal ? pz_journal_end_round(d->journal, d->err) : status;
 }
 
+/* A round of the journal: rank 0 reads it for all. */
 static enum pz_status replay(struct driver *d) {
   struct pz_entry e;
-  bool more = true;
+  struct pz_buffer b = {0};
+  bool more = d->journal;
   enum pz_status status = PZ_OK;
   while (status == PZ_OK && more) {
     status = pz_journal_next(d->journal, &e, &more, d->err);
     if (status == PZ_OK && more) status = learn(d, &e);
+    if (status == PZ_OK && more && !pz_buffer_append(&b, (const char *)&e, sizeof e))
+      status = pz_fail(d->err, PZ_NO_MEMORY, "out of memory for the journal");
   }
+  status = pz_ranks_share(&b, status, d->err);
+  struct pz_bytes in = {b.text, b.bytes};
+  while (status == PZ_OK && !pz_ranks_first() && pz_bytes_take(&in, &e, sizeof e))
+    status = learn(d, &e);
+  pz_free(b.text);
   return status;
 }
 
 /* One round: the boxes of d->round, each by one thread and judged against the best of the rounds before; what was found,
  * in their order.  A round that the journal has is read there. */
 static enum pz_status run_round(struct driver *d, pz_pool_fn *fn) {
-  if (pz_journal_has(d->journal)) return replay(d);
-  pz_pool_for(d->pool, d->n_round, fn, d);
-  return gather(d);
+  if (d->replays) {
+    d->replays = pz_journal_has(d->journal);
+    enum pz_status status = pz_ranks_share_flag(&d->replays, d->err);
+    if (status != PZ_OK) return status;
+  }
+  return d->replays ? replay(d) : gather(d, deal_round(d, fn));
 }
 
 static enum pz_status report(struct driver *d, bool ended) {
@@ -365,15 +463,18 @@ static enum pz_status climb(struct driver *d) {
 
 /* ---- branch and bound ------------------------------------------------------------------------ */
 
-static bool may_go_on(const struct driver *d, double start_s) {
-  if (!d->heap.n) return false;
-  if (d->o->rounds && (int64_t)d->r.rounds >= d->o->rounds) return false;
-  return !(d->o->seconds > 0 && pz_clock_s() - start_s > d->o->seconds);
+/* By the clock of rank 0. */
+static enum pz_status may_go_on(const struct driver *d, double start_s, bool *go) {
+  *go = d->heap.n && !(d->o->rounds && (int64_t)d->r.rounds >= d->o->rounds);
+  if (!*go || !(d->o->seconds > 0)) return PZ_OK;
+  *go = pz_clock_s() - start_s <= d->o->seconds;
+  return pz_ranks_share_flag(go, d->err);
 }
 
 static enum pz_status branch(struct driver *d, double start_s) {
-  enum pz_status status = PZ_OK;
-  while (status == PZ_OK && may_go_on(d, start_s)) {
+  bool go = false;
+  enum pz_status status = may_go_on(d, start_s, &go);
+  while (status == PZ_OK && go) {
     d->n_round = 0;
     double before = d->best;
     while (d->heap.n && d->n_round < ROUND) {
@@ -385,6 +486,7 @@ static enum pz_status branch(struct driver *d, double start_s) {
     d->r.rounds++;
     if (status == PZ_OK && d->best > before) status = climb(d);
     if (status == PZ_OK) status = report(d, false);
+    if (status == PZ_OK) status = may_go_on(d, start_s, &go);
   }
   return status;
 }
@@ -508,9 +610,11 @@ static enum pz_status push_root(struct driver *d, uint32_t kind) {
 static enum pz_status run(struct driver *d) {
   double start_s = pz_clock_s();
   enum pz_status status = PZ_OK;
+  d->replays = true;
   if (d->o->journal) status = pz_journal_open(d->o->journal, d->o->inputs, &d->journal, d->err);
   if (status == PZ_OK) status = make_judges(d);
   if (status == PZ_OK) status = find_reference(d);
+  if (status == PZ_OK) status = check_ranks(d);
   if (status == PZ_OK) status = greedy_chips(d);
   if (status == PZ_OK) status = climb(d);
   for (uint32_t k = 0; k < pz_range_kinds(d->s) && status == PZ_OK; k++) status = push_root(d, k);

@@ -9,6 +9,7 @@
 #include "core/file.h"
 #include "core/num.h"
 #include "core/random.h"
+#include "core/ranks.h"
 
 /* Values are found in another order of sums. */
 static const double SAME = 1e-6;
@@ -26,7 +27,7 @@ struct verification {
 
 static void say(struct verification *v, bool holds, const char *text) {
   if (!holds) v->holds = false;
-  if (v->o->say) v->o->say(v->o->ctx, holds, text);
+  if (v->o->say && pz_ranks_first()) v->o->say(v->o->ctx, holds, text);
 }
 
 static enum pz_status read_text(const char *dir, const char *file, char **text, size_t *bytes,
@@ -35,7 +36,13 @@ static enum pz_status read_text(const char *dir, const char *file, char **text, 
   int n = snprintf(path, sizeof path, "%s/%s", dir, file);
   if (n < 0 || (size_t)n >= sizeof path)
     return pz_fail(err, PZ_BAD_USE, "the path of %s in %.100s is too long", file, dir);
-  return pz_file_read(path, 256 << 20, text, bytes, err);
+  struct pz_buffer b = {0};
+  enum pz_status status =
+      pz_ranks_first() ? pz_file_read(path, 256 << 20, &b.text, &b.bytes, err) : PZ_OK;
+  status = pz_ranks_share(&b, status, err);
+  *text = b.text;
+  *bytes = b.bytes;
+  return status;
 }
 
 static enum pz_status check_digest(struct verification *v, const char *boxes) {
@@ -129,28 +136,27 @@ static struct pz_box draw(const struct pz_box *b, uint64_t *seed) {
 
 /* Of a box that a bound closed: the value of its largest chip at the price of its smallest, and of one of its chips. */
 static enum pz_status check_bound(struct verification *v, const struct pz_closed_box *b,
-                                  uint64_t *seed, bool *good) {
+                                  const struct pz_box *chip, bool *good) {
   struct pz_chip lo, hi;
   double most = 0, one = 0;
-  struct pz_box chip = draw(&b->box, seed);
   pz_box_lo(&v->in->space, &b->box, &lo);
   pz_box_hi(&v->in->space, &b->box, &hi);
   struct pz_taken least = pz_chip_taken(&lo);
   enum pz_status status = pz_judge_value(v->judge, &hi, &least, 0, &most, NULL, NULL, v->err);
-  if (status == PZ_OK) status = value_of(v, &chip, &one);
+  if (status == PZ_OK) status = value_of(v, chip, &one);
   *good = most <= b->bound * (1 + SAME) && one <= b->bound * (1 + SAME);
   return status;
 }
 
 static enum pz_status check_box(struct verification *v, const struct pz_closed_box *b,
-                                uint64_t *seed, bool *good) {
+                                const struct pz_box *chip, bool *good) {
   double value = 0, best = stated(v, "best", "value");
   enum pz_status status = PZ_OK;
   *good = true;
   switch (b->end) {
   case PZ_BOX_INFEASIBLE: *good = breaks(v, &b->box); break;
   case PZ_BOX_BOUND:
-  case PZ_BOX_OPEN: return check_bound(v, b, seed, good);
+  case PZ_BOX_OPEN: return check_bound(v, b, chip, good);
   default:
     status = value_of(v, &b->box, &value);
     *good = value <= best * (1 + SAME) && value <= pz_fmax(b->bound, best) * (1 + SAME);
@@ -158,16 +164,55 @@ static enum pz_status check_box(struct verification *v, const struct pz_closed_b
   return status;
 }
 
+/* A box of the sample, with one of its chips. */
+struct drawn {
+  const struct pz_closed_box *b;
+  struct pz_box chip;
+  bool good;
+  enum pz_status status;
+};
+
+struct sample {
+  struct verification *v;
+  struct drawn *list;
+};
+
+static void check_drawn(void *ctx, size_t i, unsigned worker) {
+  struct sample *x = ctx;
+  struct drawn *d = &x->list[i];
+  (void)worker;
+  d->status = check_box(x->v, d->b, &d->chip, &d->good);
+}
+
+static void pack_drawn(void *ctx, size_t i, struct pz_buffer *out) {
+  const struct drawn *d = &((struct sample *)ctx)->list[i];
+  pz_buffer_append(out, (const char *)&d->good, sizeof d->good);
+  pz_buffer_append(out, (const char *)&d->status, sizeof d->status);
+}
+
+static enum pz_status unpack_drawn(void *ctx, size_t i, struct pz_bytes *in) {
+  struct drawn *d = &((struct sample *)ctx)->list[i];
+  return pz_bytes_take(in, &d->good, sizeof d->good) &&
+                 pz_bytes_take(in, &d->status, sizeof d->status)
+             ? PZ_OK
+             : PZ_BAD_INPUT;
+}
+
 static enum pz_status check_sample(struct verification *v) {
   char text[160];
   uint64_t seed = 1;
   uint32_t wrong = 0, n = v->o->sample < v->boxes.n ? v->o->sample : v->boxes.n;
-  enum pz_status status = PZ_OK;
+  struct sample x = {v, pz_arena_alloc(v->arena, n, sizeof *x.list)};
+  struct pz_round round = {&x, n, check_drawn, pack_drawn, unpack_drawn, NULL, NULL};
+  if (!x.list) return pz_fail(v->err, PZ_NO_MEMORY, "out of memory for the sample");
+  for (uint32_t i = 0; i < n; i++) {
+    x.list[i].b = &v->boxes.list[pz_random_below(&seed, v->boxes.n)];
+    x.list[i].chip = draw(&x.list[i].b->box, &seed);
+  }
+  enum pz_status status = pz_round_run(NULL, &round, v->err);
   for (uint32_t i = 0; i < n && status == PZ_OK; i++) {
-    bool good = true;
-    const struct pz_closed_box *b = &v->boxes.list[pz_random_below(&seed, v->boxes.n)];
-    status = check_box(v, b, &seed, &good);
-    wrong += !good;
+    status = x.list[i].status;
+    wrong += !x.list[i].good;
   }
   snprintf(text, sizeof text, "%u boxes drawn at random: %u wrong", n, wrong);
   say(v, wrong == 0, text);
@@ -194,7 +239,8 @@ static enum pz_status verify(struct verification *v, const char *dir) {
   check_gap(v);
   status = set_reference(v);
   if (status == PZ_OK) status = check_best(v);
-  return status == PZ_OK ? check_sample(v) : status;
+  if (status == PZ_OK) status = check_sample(v);
+  return status == PZ_OK ? pz_ranks_share_flag(&v->holds, v->err) : status;
 }
 
 enum pz_status pz_box_verify(const char *dir, const struct pz_verify_options *o, bool *holds,

@@ -186,7 +186,8 @@ const struct pz_command pz_cmd_compare = {
               "  original      the original Phaze system's sweep over areas\n"
               "  random        random chips, as many as the search looked at\n"
               "The options are those of 'phaze search'. If DIR holds a finished search with the\n"
-              "same options, only the baselines are run.\n"
+              "same options, only the baselines are run. 'mpirun -n R phaze compare ...' divides\n"
+              "the work among R processes.\n"
               "\n"
               "--chips compares built chips and searched ones: each trains the models with its\n"
               "best training plan ('phaze place') in its own network, --cluster puts all into\n"
@@ -199,5 +200,6 @@ const struct pz_command pz_cmd_compare = {
               "  phaze compare llama3-70b --chips h100,b200,tpuv6e,mi300x,./run --batch 2048\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
+    .ranks = true,
     .run = run,
 };

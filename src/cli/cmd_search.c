@@ -157,8 +157,12 @@ const struct pz_command pz_cmd_search = {
               "sets the limits that are not given to the chip's area, peak watts and dollars:\n"
               "  phaze search llama3-70b --space modern --node 5nm --limit-mm2 814\n"
               "    --limit-watts 700 --batch 2048 -o run\n"
-              "  phaze search llama3-70b --space modern --node 5nm --budget h100\n",
+              "  phaze search llama3-70b --space modern --node 5nm --budget h100\n"
+              "\n"
+              "Where 'phaze --version' names an MPI, 'mpirun -n R phaze search ...' divides the\n"
+              "work among R processes, with the same result; doc/scaling.md.\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
+    .ranks = true,
     .run = run,
 };

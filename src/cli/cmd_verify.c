@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/report_file.h"
 #include "core/colour.h"
+#include "core/ranks.h"
 #include "core/text.h"
 
 struct settings {
@@ -54,11 +55,14 @@ static enum pz_status check_report(struct telling *t, const char *dir, bool *hol
   o.dir = dir;
   o.threads = (unsigned)t->s->threads;
   enum pz_status status = pz_report_path(dir, path, sizeof path, err);
-  if (status != PZ_OK || access(path, F_OK) != 0) return status;
+  if (status == PZ_OK) there = pz_ranks_first() && access(path, F_OK) == 0;
+  if (status == PZ_OK) status = pz_ranks_share_flag(&there, err);
+  if (status != PZ_OK || !there) return status;
   status = pz_run_look(&o, &run, err);
   if (status == PZ_OK) status = pz_run_detail(run, err);
   if (status == PZ_OK) status = pz_run_compare(run, NULL, err);
-  if (status == PZ_OK) status = pz_report_same(pz_run_result(run), path, &there, &same, err);
+  if (status == PZ_OK && pz_ranks_first())
+    status = pz_report_same(pz_run_result(run), path, &there, &same, err);
   pz_run_close(run);
   if (status != PZ_OK || !there) return status;
   say(t, same, same ? "report.html: shows the run" : "report.html: is not the page of this run");
@@ -71,8 +75,11 @@ static enum pz_status check_box_report(struct telling *t, const char *dir, bool 
   char path[4096];
   bool there = false, same = false;
   enum pz_status status = pz_report_path(dir, path, sizeof path, err);
+  if (!pz_ranks_first()) return status;
+  pz_ranks_alone(true);
   if (status == PZ_OK)
     status = pz_box_report_same(dir, path, (unsigned)t->s->threads, &there, &same, err);
+  pz_ranks_alone(false);
   if (status != PZ_OK || !there) return status;
   say(t, same, same ? "report.html: shows the run" : "report.html: is not the page of this run");
   *holds = *holds && same;
@@ -87,9 +94,10 @@ static enum pz_status verify(const struct settings *s, const char *dir, bool *ho
   o.sample = s->all ? UINT32_MAX : (uint32_t)s->sample;
   o.say = say;
   o.ctx = &t;
-  bool boxes = pz_box_is_run(dir);
-  enum pz_status status =
-      boxes ? pz_box_verify(dir, &o, holds, err) : pz_verify(dir, &o, holds, err);
+  bool boxes = pz_ranks_first() && pz_box_is_run(dir);
+  enum pz_status status = pz_ranks_share_flag(&boxes, err);
+  if (status == PZ_OK)
+    status = boxes ? pz_box_verify(dir, &o, holds, err) : pz_verify(dir, &o, holds, err);
   if (status == PZ_OK && *holds)
     status = (boxes ? check_box_report : check_report)(&t, dir, holds, err);
   if (status == PZ_OK && s->common.json)
@@ -124,6 +132,7 @@ const struct pz_command pz_cmd_verify = {
               "the run. Of a search in a space of ranges: the digest, the boxes hold every chip\n"
               "once, the best chip has its value, a random sample of the boxes (with --all:\n"
               "every box) is closed rightly, and report.html. Exit status 1 if a check fails.\n"
+              "'mpirun -n R phaze verify ...' divides the work among R processes.\n"
               "\n"
               "Examples:\n"
               "  phaze verify run\n"
@@ -131,5 +140,6 @@ const struct pz_command pz_cmd_verify = {
               "  phaze verify run --all\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
+    .ranks = true,
     .run = run,
 };

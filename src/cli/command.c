@@ -6,6 +6,7 @@
 
 #include "core/alloc.h"
 #include "core/json_lost.h"
+#include "ranks/start.h"
 
 static void help(const struct pz_command *c) {
   printf("Usage: phaze %s %s\n\n%s.\n\n%s\nOptions:\n", c->name, c->synopsis, c->summary,
@@ -22,6 +23,7 @@ bool pz_command_begin(const struct pz_command *c, int argc, char **argv, void *s
     return false;
   }
   const struct pz_common *common = settings;
+  if (common->verbose) pz_ranks_verbose();
   if (!common->help) return true;
   help(c);
   *code = pz_command_end();
@@ -55,6 +57,7 @@ const struct pz_option *pz_command_changed(const struct pz_command *c, size_t fr
 enum pz_exit pz_command_fail(const struct pz_error *err) {
   /* functions without an error to fill, such as those that print tables, fail for one reason */
   bool bare = err->status == PZ_OK;
+  if (!bare) pz_ranks_failed(err);
   fprintf(stderr, "phaze: %s\n", bare ? "out of memory" : err->message);
   if (bare) return PZ_EXIT_INTERNAL;
   switch (err->status) {

@@ -23,6 +23,7 @@ struct pz_command {
                          * with a space keep their line break */
   struct pz_option_table table;
   const void *defaults; /* settings shown as defaults */
+  bool ranks;           /* divides its work among ranks under mpirun */
   int n_args;           /* what pz_call_begin accepts; -1: any number */
   const char *argument; /* the one, for messages */
   enum pz_exit (*run)(int argc, char **argv);

@@ -6,6 +6,7 @@
 
 #include "cli/completion.h"
 #include "core/text.h"
+#include "ranks/start.h"
 
 static const char *command_name(const void *ctx, size_t i) {
   (void)ctx;
@@ -47,6 +48,19 @@ static enum pz_exit completion(const char *shell) {
   return pz_command_fail(&err);
 }
 
+/* A command that can divide its work among ranks does so under mpirun; others run as ever. */
+static int run(const struct pz_command *c, int argc, char **argv) {
+  struct pz_error err = {0};
+  if (!c->ranks) return (int)c->run(argc, argv);
+  if (pz_ranks_start(&err) != PZ_OK) return (int)pz_command_fail(&err);
+  return pz_ranks_end((int)c->run(argc, argv));
+}
+
+static void version(void) {
+  const char *mpi = pz_ranks_library();
+  printf("phaze %s\nMPI: %s\n", pz_version(), mpi ? mpi : "not built in");
+}
+
 int pz_command_main(int argc, char **argv) {
   if (argc < 2) {
     usage(stderr);
@@ -54,10 +68,9 @@ int pz_command_main(int argc, char **argv) {
   }
   const char *name = argv[1];
   for (size_t i = 0; pz_command_at(i); i++)
-    if (strcmp(pz_command_at(i)->name, name) == 0)
-      return (int)pz_command_at(i)->run(argc - 1, argv + 1);
+    if (strcmp(pz_command_at(i)->name, name) == 0) return run(pz_command_at(i), argc - 1, argv + 1);
   if (strcmp(name, "--version") == 0)
-    printf("phaze %s\n", pz_version());
+    version();
   else if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
     usage(stdout);
   else if (strcmp(name, "--man") == 0)

@@ -14,7 +14,9 @@
 #include "cli/report_file.h"
 #include "core/alloc.h"
 #include "core/progress.h"
+#include "core/ranks.h"
 #include "core/text.h"
+#include "ranks/start.h"
 #include "report/table.h"
 
 const char *const pz_per_names[] = {"chip", "dollar", "watt", "ownership", "joule", NULL};
@@ -31,6 +33,7 @@ static void listen_for_signals(void) {
   sigemptyset(&a.sa_mask);
   sigaction(SIGINT, &a, NULL);
   sigaction(SIGTERM, &a, NULL);
+  pz_ranks_watch(&stop);
 }
 
 static bool show_progress(void *ctx, const struct pz_progress_state *s) {
@@ -210,7 +213,9 @@ static enum pz_status write_report(const struct pz_box_call *c, struct pz_error 
   char path[4096];
   json_t *data = NULL;
   enum pz_status status = pz_report_path(c->dir, path, sizeof path, err);
+  pz_ranks_alone(true);
   if (status == PZ_OK) status = pz_box_report_data(c->dir, (unsigned)c->threads, &data, err);
+  pz_ranks_alone(false);
   if (status == PZ_OK) status = pz_box_report_write(data, path, NULL, err);
   json_decref(data);
   if (status == PZ_OK && !c->common->quiet) pz_command_say("report: %s", path);
@@ -262,7 +267,7 @@ enum pz_exit pz_search_boxes(const struct pz_box_call *c, struct pz_range_space 
     status = pz_budget_limits(c->budget, s, c->box->node, &o.limits, &err);
   r = pz_arena_alloc(&arena, 1, sizeof *r);
   if (status == PZ_OK && !r) status = pz_fail(&err, PZ_NO_MEMORY, "out of memory for the result");
-  if (status == PZ_OK && c->dir) {
+  if (status == PZ_OK && c->dir && pz_ranks_first()) {
     status = begin_folder(c->dir, journal, sizeof journal, &err);
     if (status == PZ_OK) status = pz_box_inputs_text(s, &o, &inputs, &err);
     o.journal = journal;
@@ -270,9 +275,9 @@ enum pz_exit pz_search_boxes(const struct pz_box_call *c, struct pz_range_space 
   }
   listen_for_signals();
   if (status == PZ_OK) status = pz_box_search(s, &o, &arena, r, &err);
-  if (status == PZ_OK && c->dir) status = save(c, s, &o, r, &err);
+  if (status == PZ_OK && c->dir && pz_ranks_first()) status = save(c, s, &o, r, &err);
   if (status == PZ_OK) status = tell(c, s, &o, r, &err);
-  if (status == PZ_OK && c->dir && c->report) status = write_report(c, &err);
+  if (status == PZ_OK && c->dir && c->report && pz_ranks_first()) status = write_report(c, &err);
   pz_arena_release(&arena);
   pz_free(inputs);
   if (status == PZ_OK) return pz_command_end();

@@ -4,6 +4,8 @@
 
 #include "cli/machine_options.h"
 #include "cli/report_file.h"
+#include "core/ranks.h"
+#include "ranks/start.h"
 
 static atomic_bool stop;
 
@@ -17,6 +19,7 @@ static void listen_for_signals(void) {
   sigemptyset(&a.sa_mask);
   sigaction(SIGINT, &a, NULL);
   sigaction(SIGTERM, &a, NULL);
+  pz_ranks_watch(&stop);
 }
 
 /* The first phase; those that follow are begun as the library tells of them. */
@@ -88,7 +91,8 @@ enum pz_status pz_study_run_report(struct pz_study_run *r) {
   if (status == PZ_OK) status = pz_run_detail(r->run, r->err);
   if (status == PZ_OK && !pz_run_result(r->run)->comparison)
     status = pz_run_compare(r->run, NULL, r->err);
-  if (status == PZ_OK) status = pz_report_update(pz_run_result(r->run), path, &written, r->err);
+  if (status == PZ_OK && pz_ranks_first())
+    status = pz_report_update(pz_run_result(r->run), path, &written, r->err);
   if (status == PZ_OK && written && !r->common->quiet) pz_command_say("report written to %s", path);
   return status;
 }

@@ -17,10 +17,16 @@ enum { LEAST_BATCH = 8, MOST_BATCH = 64 };
 struct run {
   struct pz_search *s;
   struct pz_objective_run *c;
-  uint32_t *order;         /* of points, by bound */
-  uint32_t at, n, size;    /* the batch; how large the next may be */
-  bool any;                /* is there a best yet? */
-  struct pz_error *errors; /* by item of the batch */
+  uint32_t *order;      /* of points, by bound */
+  uint32_t at, n, size; /* the batch; how large the next may be */
+  bool any;             /* is there a best yet? */
+  bool again;           /* with full effort */
+  struct item *items;   /* of the batch */
+};
+
+struct item {
+  struct pz_error err;
+  uint64_t n_variants; /* that it took */
 };
 
 /* Ties go to the smaller chip, then to the lower id. */
@@ -88,11 +94,14 @@ static enum pz_status look_at_model(const struct run *r, uint32_t point, uint32_
     v->most[model] = pz_rate(r->s, e.least_s);
     if (*cut) return PZ_OK;
     m->e = e;
-    m->known = true;
+    m->known = m->changed = true;
     m->objective_run = r->s->objective_run;
   }
   enum pz_status status = pz_search_know(r->s, point, model, PZ_EFFORT_QUICK, worker, err);
-  if (!known_here(r, m)) m->objective_run = r->s->objective_run;
+  if (!known_here(r, m)) {
+    m->objective_run = r->s->objective_run;
+    m->changed = m->known;
+  }
   if (status == PZ_OK) set_rates(r->s, point, model, PZ_EFFORT_QUICK, v);
   return status;
 }
@@ -112,14 +121,13 @@ static enum pz_status first_look(const struct run *r, uint32_t point, unsigned w
   return PZ_OK;
 }
 
-static void consider(void *ctx, size_t i, unsigned worker) {
-  struct run *r = ctx;
+static void consider_chip(struct run *r, size_t i, unsigned worker) {
   uint32_t point = r->order[r->at + i];
   struct rates v = {{0}, {0}};
   bool whole = false;
   if (pz_search_stopped(r->s)) return;
   for (uint32_t m = 0; m < r->s->n_models; m++) v.most[m] = *pz_bound_at(r->s, point, m);
-  r->errors[i].status = first_look(r, point, worker, &v, &whole, &r->errors[i]);
+  r->items[i].err.status = first_look(r, point, worker, &v, &whole, &r->items[i].err);
   double bound = pz_value_of(r->s, &r->c->objective, point, v.most);
   double found = pz_value_of(r->s, &r->c->objective, point, v.found);
   r->c->chip_status[point] = (struct pz_chip_status){
@@ -128,8 +136,7 @@ static void consider(void *ctx, size_t i, unsigned worker) {
 }
 
 /* Again with full effort, where schedules were left open. */
-static void consider_again(void *ctx, size_t i, unsigned worker) {
-  struct run *r = ctx;
+static void consider_chip_again(struct run *r, size_t i, unsigned worker) {
   uint32_t point = r->order[r->at + i];
   const struct pz_objective *o = &r->c->objective;
   struct rates v;
@@ -138,13 +145,48 @@ static void consider_again(void *ctx, size_t i, unsigned worker) {
     uint32_t m = o->models[k];
     set_rates(r->s, point, m, PZ_EFFORT_QUICK, &v);
     if (!(v.found[m] < v.most[m])) continue;
-    r->errors[i].status = pz_search_know(r->s, point, m, PZ_EFFORT_FULL, worker, &r->errors[i]);
-    if (r->errors[i].status != PZ_OK) return;
+    struct pz_error *err = &r->items[i].err;
+    err->status = pz_search_know(r->s, point, m, PZ_EFFORT_FULL, worker, err);
+    if (err->status != PZ_OK) return;
     set_rates(r->s, point, m, PZ_EFFORT_FULL, &v);
   }
   r->c->chip_status[point].value = pz_value_of(r->s, o, point, v.found);
   r->c->chip_status[point].bound = pz_value_of(r->s, o, point, v.most);
   pz_progress_add(r->s->o.progress, 1);
+}
+
+/* ---- a chip of the batch on any rank --------------------------------------------------------- */
+
+static void consider(void *ctx, size_t i, unsigned worker) {
+  struct run *r = ctx;
+  uint64_t before = r->s->evaluators[worker].n_variants;
+  (r->again ? consider_chip_again : consider_chip)(r, i, worker);
+  r->items[i].n_variants = r->s->evaluators[worker].n_variants - before;
+}
+
+static void pack_chip(void *ctx, size_t i, struct pz_buffer *out) {
+  struct run *r = ctx;
+  uint32_t point = r->order[r->at + i];
+  const struct pz_error *err = &r->items[i].err;
+  pz_buffer_append(out, (const char *)&err->status, sizeof err->status);
+  if (err->status != PZ_OK) pz_buffer_append(out, (const char *)err, sizeof *err);
+  pz_buffer_append(out, (const char *)&r->c->chip_status[point], sizeof(struct pz_chip_status));
+  pz_buffer_append(out, (const char *)&r->items[i].n_variants, sizeof r->items[i].n_variants);
+  pz_search_pack(r->s, point, out);
+}
+
+static enum pz_status unpack_chip(void *ctx, size_t i, struct pz_bytes *in) {
+  struct run *r = ctx;
+  uint32_t point = r->order[r->at + i];
+  struct pz_error *err = &r->items[i].err;
+  bool good = pz_bytes_take(in, &err->status, sizeof err->status);
+  if (good && err->status != PZ_OK) good = pz_bytes_take(in, err, sizeof *err);
+  if (!good || !pz_bytes_take(in, &r->c->chip_status[point], sizeof(struct pz_chip_status)) ||
+      !pz_bytes_take(in, &r->items[i].n_variants, sizeof r->items[i].n_variants))
+    return PZ_BAD_INPUT;
+  r->s->n_variants_elsewhere += r->items[i].n_variants;
+  if (r->any || r->again) pz_progress_add(r->s->o.progress, 1);
+  return pz_search_unpack(r->s, point, in);
 }
 
 /* ---- an objective run ------------------------------------------------------------------------ */
@@ -249,16 +291,18 @@ static const char *label_of(const struct run *r) {
 }
 
 /* The chips of a batch, together.  The first error in their order counts. */
-static enum pz_status run_batch(struct run *r, pz_pool_fn *fn, struct pz_error *err) {
-  for (uint32_t i = 0; i < r->n; i++) r->errors[i] = (struct pz_error){0};
-  pz_pool_for(r->s->pool, r->n, fn, r);
+static enum pz_status run_batch(struct run *r, struct pz_error *err) {
+  struct pz_round round = {r, r->n, consider, pack_chip, unpack_chip, r->s->o.stop, NULL};
+  struct pz_error why = {0};
+  for (uint32_t i = 0; i < r->n; i++) r->items[i] = (struct item){{0}, 0};
+  enum pz_status done = pz_round_run(r->s->pool, &round, &why);
   enum pz_status kept = pz_search_keep(r->s, &r->order[r->at], r->n, err);
   if (kept != PZ_OK) return kept;
-  if (pz_search_stopped(r->s)) return pz_fail(err, PZ_STOPPED, "stopped");
+  if (done != PZ_OK) return pz_fail(err, done, "%s", why.message);
   for (uint32_t i = 0; i < r->n; i++)
-    if (r->errors[i].status != PZ_OK) {
-      if (err && err->status == PZ_OK) *err = r->errors[i];
-      return r->errors[i].status;
+    if (r->items[i].err.status != PZ_OK) {
+      if (err && err->status == PZ_OK) *err = r->items[i].err;
+      return r->items[i].err.status;
     }
   merge(r);
   return PZ_OK;
@@ -279,7 +323,7 @@ static enum pz_status first_pass(struct run *r, struct pz_error *err) {
     uint32_t left = r->s->n_points - r->at;
     r->n = left < r->size ? left : r->size;
     r->size = next_size(r->size);
-    status = run_batch(r, consider, err);
+    status = run_batch(r, err);
     for (uint32_t i = 0; i < r->n; i++)
       r->c->n_evaluated += r->c->chip_status[r->order[r->at + i]].kind == PZ_CHIP_EVALUATED;
     if (status == PZ_OK) show(r);
@@ -310,12 +354,13 @@ static enum pz_status second_pass(struct run *r, struct pz_error *err) {
   qsort(list, n, sizeof *list, by_value);
   for (uint32_t i = 0; i < n; i++) r->order[i] = list[i].point;
   pz_free(list);
+  r->again = true;
   show_again(r, n);
   for (r->at = 0; r->at < n && status == PZ_OK; r->at += r->n) {
     for (r->n = 0; r->n < LEAST_BATCH && r->at + r->n < n; r->n++)
       if (!(r->c->chip_status[r->order[r->at + r->n]].bound > r->c->value)) break;
     if (!r->n) break;
-    status = run_batch(r, consider_again, err);
+    status = run_batch(r, err);
   }
   if (r->s->o.progress && status == PZ_OK) pz_progress_set(r->s->o.progress, r->at, r->at, NULL);
   pz_progress_finish(r->s->o.progress, NULL);
@@ -395,12 +440,12 @@ enum pz_status pz_search_run(struct pz_search *s, struct pz_objective_run *c,
   *c = (struct pz_objective_run){.objective = c->objective};
   s->objective_run = ++s->n_runs;
   enum pz_status status = rank_points(&r, err);
-  r.errors = pz_calloc(MOST_BATCH, sizeof *r.errors);
-  if (status == PZ_OK && !r.errors) status = pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
+  r.items = pz_calloc(MOST_BATCH, sizeof *r.items);
+  if (status == PZ_OK && !r.items) status = pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
   if (status == PZ_OK) status = first_pass(&r, err);
   if (status == PZ_OK && r.any) status = second_pass(&r, err);
   s->objective_run = PZ_NO_RUN;
-  pz_free(r.errors);
+  pz_free(r.items);
   if (status != PZ_OK) return status;
   if (!r.any) return nothing_fits(&r, err);
   conclude(&r);

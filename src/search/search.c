@@ -30,6 +30,27 @@ static void bound_chunk(void *ctx, size_t i, unsigned worker) {
   pz_progress_add(s->o.progress, p - first);
 }
 
+/* Bounds of a chunk: as they lie behind one another. */
+static size_t chunk_bounds(const struct pz_search *s, size_t i) {
+  size_t left = s->n_points - i * CHUNK;
+  return (left < CHUNK ? left : CHUNK) * s->n_models;
+}
+
+static void pack_chunk(void *ctx, size_t i, struct pz_buffer *out) {
+  const struct pz_search *s = ctx;
+  pz_buffer_append(out, (const char *)pz_bound_at(s, (uint32_t)i * CHUNK, 0),
+                   chunk_bounds(s, i) * sizeof *s->bound);
+}
+
+static enum pz_status unpack_chunk(void *ctx, size_t i, struct pz_bytes *in) {
+  const struct pz_search *s = ctx;
+  size_t n = chunk_bounds(s, i);
+  pz_progress_add(s->o.progress, n / s->n_models);
+  return pz_bytes_take(in, pz_bound_at(s, (uint32_t)i * CHUNK, 0), n * sizeof *s->bound)
+             ? PZ_OK
+             : PZ_BAD_INPUT;
+}
+
 static void look_at_chips(struct pz_search *s) {
   for (uint32_t p = 0; p < s->n_points; p++) {
     struct pz_chip c;
@@ -62,8 +83,8 @@ static bool plausible(const struct pz_search *s, const struct pz_entry *entry) {
   return layers == p->variants[plan->variant].w->totals.layers && plan->d >= 1;
 }
 
-static enum pz_status take(void *into, const struct pz_entry *entry) {
-  struct pz_search *s = into;
+/* `kept`: the journal has it. */
+static enum pz_status take(struct pz_search *s, const struct pz_entry *entry, bool kept) {
   struct pz_point key = {.id = entry->id};
   const struct pz_point *p = bsearch(&key, s->points, s->n_points, sizeof *p, by_id);
   if (!p || !plausible(s, entry)) return PZ_BAD_INPUT;
@@ -72,9 +93,53 @@ static enum pz_status take(void *into, const struct pz_entry *entry) {
   if (!layers) return PZ_NO_MEMORY;
   if (entry->e.plan.n_stages)
     memcpy(layers, entry->e.plan.layers, entry->e.plan.n_stages * sizeof *layers);
-  *m = (struct pz_memo){entry->e, true, true, entry->objective_run};
+  *m = (struct pz_memo){
+      .e = entry->e, .known = true, .kept = kept || m->kept, .objective_run = entry->objective_run};
   m->e.plan.layers = layers;
   return PZ_OK;
+}
+
+/* The file is rank 0's: what it has goes to all. */
+struct recalled {
+  struct pz_search *s;
+  struct pz_buffer b;
+};
+
+static void pack_entry(const struct pz_entry *entry, struct pz_buffer *out) {
+  const struct pz_plan_record *plan = &entry->e.plan;
+  pz_buffer_append(out, (const char *)entry, sizeof *entry);
+  pz_buffer_append(out, (const char *)plan->layers, plan->n_stages * sizeof *plan->layers);
+}
+
+static enum pz_status take_and_pack(void *into, const struct pz_entry *entry) {
+  struct recalled *x = into;
+  if (pz_ranks_size() > 1) pack_entry(entry, &x->b);
+  return x->b.failed ? PZ_NO_MEMORY : take(x->s, entry, true);
+}
+
+static enum pz_status unpack_entry(struct pz_search *s, struct pz_bytes *in,
+                                   struct pz_entry *entry) {
+  if (!pz_bytes_take(in, entry, sizeof *entry)) return PZ_BAD_INPUT;
+  size_t bytes = entry->e.plan.n_stages * sizeof *entry->e.plan.layers;
+  uint16_t *layers = bytes <= in->left ? pz_arena_alloc(&s->arena, bytes / 2, 2) : NULL;
+  if (!layers) return bytes <= in->left ? PZ_NO_MEMORY : PZ_BAD_INPUT;
+  entry->e.plan.layers = layers;
+  return pz_bytes_take(in, layers, bytes) ? PZ_OK : PZ_BAD_INPUT;
+}
+
+static enum pz_status recall(struct pz_search *s, struct pz_error *err) {
+  const struct pz_journal *j = s->o.journal;
+  struct recalled x = {s, {0}};
+  struct pz_entry entry;
+  enum pz_status status = j ? j->recall(j->ctx, take_and_pack, &x, err) : PZ_OK;
+  status = pz_ranks_share(&x.b, status, err);
+  struct pz_bytes in = {x.b.text, x.b.bytes};
+  while (status == PZ_OK && in.left && !pz_ranks_first()) {
+    status = unpack_entry(s, &in, &entry);
+    if (status == PZ_OK) status = take(s, &entry, true);
+  }
+  pz_free(x.b.text);
+  return status;
 }
 
 /* ---- making --------------------------------------------------------------------------------- */
@@ -96,10 +161,11 @@ static enum pz_status make(struct pz_search *s, struct pz_error *err) {
   if (status != PZ_OK) return status;
   look_at_chips(s);
   pz_progress_next(s->o.progress, "bounds", "chips", n);
-  pz_pool_for(s->pool, (n + CHUNK - 1) / CHUNK, bound_chunk, s);
+  struct pz_round round = {
+      s, (n + CHUNK - 1) / CHUNK, bound_chunk, pack_chunk, unpack_chunk, s->o.stop, NULL};
+  status = pz_round_run(s->pool, &round, err);
   pz_progress_finish(s->o.progress, NULL);
-  if (pz_search_stopped(s)) return pz_fail(err, PZ_STOPPED, "stopped");
-  return s->o.journal ? s->o.journal->recall(s->o.journal->ctx, take, s, err) : PZ_OK;
+  return status == PZ_OK ? recall(s, err) : status;
 }
 
 enum pz_status pz_search_new(const struct pz_search_task *task, const struct pz_point *points,
@@ -147,9 +213,36 @@ enum pz_status pz_search_know(struct pz_search *s, uint32_t point, uint32_t mode
   if (m->known) return PZ_OK;
   enum pz_status status = pz_evaluate(&s->evaluators[worker], &s->points[point], model,
                                       pz_task_most_hbm(s->task), effort, &m->e, err);
-  m->known = status == PZ_OK;
+  m->known = m->changed = status == PZ_OK;
   m->objective_run = s->objective_run;
   return status;
+}
+
+void pz_search_pack(struct pz_search *s, uint32_t point, struct pz_buffer *out) {
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < s->n_models * PZ_SEARCH_EFFORTS; k++)
+    n += pz_memo_at(s, point, 0, PZ_EFFORT_QUICK)[k].changed;
+  pz_buffer_append(out, (const char *)&n, sizeof n);
+  for (uint32_t m = 0; m < s->n_models; m++)
+    for (enum pz_effort e = PZ_EFFORT_QUICK; e <= PZ_EFFORT_FULL; e++) {
+      struct pz_memo *memo = pz_memo_at(s, point, m, e);
+      if (memo->changed)
+        pack_entry(&(struct pz_entry){s->points[point].id, m, memo->objective_run, memo->e}, out);
+      memo->changed = false;
+    }
+}
+
+enum pz_status pz_search_unpack(struct pz_search *s, uint32_t point, struct pz_bytes *in) {
+  struct pz_entry entry;
+  uint32_t n;
+  if (!pz_bytes_take(in, &n, sizeof n)) return PZ_BAD_INPUT;
+  for (; n; n--) {
+    enum pz_status status = unpack_entry(s, in, &entry);
+    if (status == PZ_OK && entry.id != s->points[point].id) status = PZ_BAD_INPUT;
+    if (status == PZ_OK) status = take(s, &entry, false);
+    if (status != PZ_OK) return status;
+  }
+  return PZ_OK;
 }
 
 enum pz_status pz_search_keep(struct pz_search *s, const uint32_t *points, uint32_t n,
@@ -213,7 +306,7 @@ struct pz_progress *pz_search_progress(const struct pz_search *s) {
 }
 
 uint64_t pz_search_variants(const struct pz_search *s) {
-  uint64_t n = 0;
+  uint64_t n = s ? s->n_variants_elsewhere : 0;
   for (unsigned i = 0; s && i < s->n_workers; i++) n += s->evaluators[i].n_variants;
   return n;
 }
@@ -239,30 +332,69 @@ double pz_search_table_bound(const struct pz_search *s, const struct pz_objectiv
   return pz_value_of(s, o, point, pz_bound_at(s, point, 0));
 }
 
+struct piece {
+  struct pz_error err;
+  uint64_t n_variants; /* that it took */
+};
+
 struct each {
   struct pz_search *s;
-  pz_search_fn *fn;
-  void *ctx;
-  struct pz_error *errors;
+  const struct pz_search_items *items;
+  struct piece *pieces;
 };
 
 static void do_one(void *ctx, size_t i, unsigned worker) {
   struct each *x = ctx;
-  struct pz_error *err = &x->errors[i];
-  err->status =
-      pz_search_stopped(x->s) ? PZ_STOPPED : x->fn(x->ctx, i, &x->s->evaluators[worker], err);
+  struct pz_evaluator *e = &x->s->evaluators[worker];
+  struct piece *p = &x->pieces[i];
+  uint64_t before = e->n_variants;
+  p->err.status = pz_search_stopped(x->s) ? PZ_STOPPED : x->items->fn(x->items->ctx, i, e, &p->err);
+  p->n_variants = e->n_variants - before;
+}
+
+/* A piece with an error brings that, any other what it made. */
+static void pack_one(void *ctx, size_t i, struct pz_buffer *out) {
+  const struct each *x = ctx;
+  const struct piece *p = &x->pieces[i];
+  pz_buffer_append(out, (const char *)&p->n_variants, sizeof p->n_variants);
+  pz_buffer_append(out, (const char *)&p->err.status, sizeof p->err.status);
+  if (p->err.status == PZ_OK)
+    x->items->pack(x->items->ctx, i, out);
+  else
+    pz_buffer_append(out, (const char *)&p->err, sizeof p->err);
+}
+
+static enum pz_status unpack_one(void *ctx, size_t i, struct pz_bytes *in) {
+  const struct each *x = ctx;
+  struct piece *p = &x->pieces[i];
+  if (!pz_bytes_take(in, &p->n_variants, sizeof p->n_variants) ||
+      !pz_bytes_take(in, &p->err.status, sizeof p->err.status))
+    return PZ_BAD_INPUT;
+  x->s->n_variants_elsewhere += p->n_variants;
+  if (p->err.status == PZ_OK) return x->items->unpack(x->items->ctx, i, in);
+  return pz_bytes_take(in, &p->err, sizeof p->err) ? PZ_OK : PZ_BAD_INPUT;
 }
 
 enum pz_status pz_search_each(struct pz_search *s, size_t n, pz_search_fn *fn, void *ctx,
                               struct pz_error *err) {
-  struct each x = {s, fn, ctx, pz_calloc(n + 1, sizeof *x.errors)};
+  struct pz_search_items items = {.fn = fn, .ctx = ctx};
+  return pz_search_deal(s, n, &items, err);
+}
+
+enum pz_status pz_search_deal(struct pz_search *s, size_t n, const struct pz_search_items *items,
+                              struct pz_error *err) {
+  struct each x = {s, items, pz_calloc(n + 1, sizeof *x.pieces)};
+  struct pz_round round = {&x, n, do_one, pack_one, unpack_one, s->o.stop, NULL};
   enum pz_status status = PZ_OK;
-  if (!x.errors) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
-  pz_pool_for(s->pool, n, do_one, &x);
-  for (size_t i = 0; i < n && status == PZ_OK; i++) status = x.errors[i].status;
+  if (!x.pieces) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
+  if (items->pack)
+    status = pz_round_run(items->wide ? NULL : s->pool, &round, err);
+  else
+    pz_pool_for(s->pool, n, do_one, &x);
+  for (size_t i = 0; i < n && status == PZ_OK; i++) status = x.pieces[i].err.status;
   for (size_t i = 0; i < n && status != PZ_OK && err && err->status == PZ_OK; i++)
-    if (x.errors[i].status == status) *err = x.errors[i];
-  pz_free(x.errors);
+    if (x.pieces[i].err.status == status) *err = x.pieces[i].err;
+  pz_free(x.pieces);
   return status;
 }
 
@@ -282,10 +414,21 @@ static enum pz_status look_at_one(void *ctx, size_t i, struct pz_evaluator *e,
   return status;
 }
 
+static void pack_look(void *ctx, size_t i, struct pz_buffer *out) {
+  struct look *x = ctx;
+  pz_search_pack(x->s, x->points[i], out);
+}
+
+static enum pz_status unpack_look(void *ctx, size_t i, struct pz_bytes *in) {
+  struct look *x = ctx;
+  return pz_search_unpack(x->s, x->points[i], in);
+}
+
 enum pz_status pz_search_look(struct pz_search *s, const uint32_t *points, uint32_t n,
                               const struct pz_objective *o, struct pz_error *err) {
   struct look x = {s, points, o};
-  enum pz_status status = pz_search_each(s, n, look_at_one, &x, err);
+  struct pz_search_items items = {look_at_one, pack_look, unpack_look, &x, false};
+  enum pz_status status = pz_search_deal(s, n, &items, err);
   enum pz_status kept = pz_search_keep(s, points, n, err);
   return status == PZ_OK ? kept : status;
 }

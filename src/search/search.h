@@ -7,6 +7,7 @@
 #ifndef PZ_SEARCH_SEARCH_H
 #define PZ_SEARCH_SEARCH_H
 
+#include "core/ranks.h"
 #include "search/journal.h"
 #include "search/objective.h"
 
@@ -67,6 +68,25 @@ typedef enum pz_status pz_search_fn(void *ctx, size_t i, struct pz_evaluator *e,
                                     struct pz_error *err);
 PZ_NODISCARD enum pz_status pz_search_each(struct pz_search *s, size_t n, pz_search_fn *fn,
                                            void *ctx, struct pz_error *err);
+
+/* The same on the threads of all ranks: what a piece of work leaves in its own place is packed where
+ * it was done and unpacked on the other ranks (core/ranks.h). */
+struct pz_search_items {
+  pz_search_fn *fn;
+  void (*pack)(void *ctx, size_t i, struct pz_buffer *out); /* NULL: every rank does all of it */
+  enum pz_status (*unpack)(void *ctx, size_t i, struct pz_bytes *in);
+  void *ctx;
+  bool wide; /* each piece uses all threads itself: a rank does one at a time */
+};
+
+/* Evaluations of a chip that this rank made since they were last packed, for the others. */
+void pz_search_pack(struct pz_search *s, uint32_t point, struct pz_buffer *out);
+PZ_NODISCARD enum pz_status pz_search_unpack(struct pz_search *s, uint32_t point,
+                                             struct pz_bytes *in);
+
+PZ_NODISCARD enum pz_status pz_search_deal(struct pz_search *s, size_t n,
+                                           const struct pz_search_items *items,
+                                           struct pz_error *err);
 
 /* Chips' models evaluated with a first look, on all threads; kept as the rest. */
 PZ_NODISCARD enum pz_status pz_search_look(struct pz_search *s, const uint32_t *points, uint32_t n,

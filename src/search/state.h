@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "core/ranks.h"
 #include "search/journal.h"
 #include "search/objective.h"
 
@@ -17,6 +18,7 @@ struct pz_nature {
 struct pz_memo {
   struct pz_evaluation e;
   bool known, kept;       /* kept: the journal has it */
+  bool changed;           /* here, and other ranks do not know it yet */
   uint32_t objective_run; /* as in pz_entry */
 };
 
@@ -31,9 +33,10 @@ struct pz_search {
   struct pz_bounds *bounds;
   struct pz_evaluator *evaluators; /* by worker */
   unsigned n_workers;
-  struct pz_nature *nature; /* by point */
-  double *bound;            /* samples/s, by point and model */
-  struct pz_memo *memo;     /* by point, model and effort */
+  uint64_t n_variants_elsewhere; /* evaluated by other ranks */
+  struct pz_nature *nature;      /* by point */
+  double *bound;                 /* samples/s, by point and model */
+  struct pz_memo *memo;          /* by point, model and effort */
   struct pz_arena arena;
 };
 

@@ -5,6 +5,7 @@
 
 #include "baseline/baseline.h"
 #include "chip/chip.h"
+#include "core/alloc.h"
 
 struct comparer {
   struct pz_study *s;
@@ -13,7 +14,15 @@ struct comparer {
   struct pz_result *r;
   struct pz_comparison *c;
   char (*chip_names)[sizeof((struct pz_chip *)0)->name]; /* by objective run and method */
+  struct asked *asked;                                   /* by objective run and baseline */
+  uint32_t n_baselines;
 };
+
+static uint32_t count_baselines(void) {
+  uint32_t n = 0;
+  while (pz_baseline_at(n)) n++;
+  return n;
+}
 
 static enum pz_status no_memory(struct pz_error *err) {
   return pz_fail(err, PZ_NO_MEMORY, "out of memory for the comparison");
@@ -65,13 +74,19 @@ static void set_method(const struct comparer *x, const struct pz_objective *o,
   m->n_evaluated = a->n_evaluated;
 }
 
+/* What a baseline answered: plain, as ranks send it to one another. */
+struct asked {
+  struct pz_baseline_answer answer;
+  bool any; /* is there one? */
+  double seconds;
+};
+
 /* `by` as in a baseline's question. */
-static enum pz_status run_baseline(const struct comparer *x, const struct pz_baseline *b,
+static enum pz_status ask_baseline(const struct comparer *x, uint32_t k,
                                    const struct pz_objective_run *run, struct pz_evaluator *by,
-                                   struct pz_method_result *m, struct pz_error *err) {
+                                   struct asked *out, struct pz_error *err) {
   const struct pz_study *s = x->s;
   struct pz_error why = {0};
-  struct pz_baseline_answer a = {0};
   struct pz_baseline_question q = {.search = s->search,
                                    .task = &s->task,
                                    .points = s->points,
@@ -82,15 +97,25 @@ static enum pz_status run_baseline(const struct comparer *x, const struct pz_bas
                                    .stop = x->watch.stop,
                                    .by = by};
   double since = pz_clock_s();
-  enum pz_status status = b->run(&q, &a, &why);
+  enum pz_status status = pz_baseline_at(k)->run(&q, &out->answer, &why);
   if (status != PZ_OK && status != PZ_NO_ANSWER) return pz_fail(err, status, "%s", why.message);
-  bool any = status == PZ_OK;
-  set_method(x, q.objective, &a, any, m);
-  m->seconds = pz_clock_s() - since;
-  if (any)
-    m->objective = pz_objective_value(q.objective, a.samples_per_s, m->area_mm2 * 1e6,
-                                      pz_chip_peak_watts(&a.chip));
+  out->any = status == PZ_OK;
+  out->seconds = pz_clock_s() - since;
+  pz_progress_add(x->watch.progress, 1);
   return PZ_OK;
+}
+
+static struct asked *asked_at(const struct comparer *x, uint32_t run, uint32_t k) {
+  return &x->asked[run * x->n_baselines + k];
+}
+
+static void tell_baseline(const struct comparer *x, const struct pz_objective_run *run,
+                          const struct asked *a, struct pz_method_result *m) {
+  set_method(x, &run->objective, &a->answer, a->any, m);
+  m->seconds = a->seconds;
+  if (a->any)
+    m->objective = pz_objective_value(&run->objective, a->answer.samples_per_s, m->area_mm2 * 1e6,
+                                      pz_chip_peak_watts(&a->answer.chip));
 }
 
 static void tell_search(const struct comparer *x, const struct pz_objective_run *run,
@@ -109,24 +134,72 @@ static void tell_search(const struct comparer *x, const struct pz_objective_run 
 
 /* ---- one objective run ---------------------------------------------------------------------- */
 
-static uint32_t count_baselines(void) {
-  uint32_t n = 0;
-  while (pz_baseline_at(n)) n++;
-  return n;
-}
-
+/* All baselines of a model alone. */
 static enum pz_status compare_run(void *ctx, size_t i, struct pz_evaluator *by,
                                   struct pz_error *err) {
   const struct comparer *x = ctx;
+  enum pz_status status = PZ_OK;
+  for (uint32_t k = 0; k < x->n_baselines && status == PZ_OK; k++)
+    status = ask_baseline(x, k, &x->s->objective_run[i], by, asked_at(x, (uint32_t)i, k), err);
+  return status;
+}
+
+/* One baseline of the common chip, on all threads. */
+static enum pz_status compare_common(void *ctx, size_t k, struct pz_evaluator *by,
+                                     struct pz_error *err) {
+  const struct comparer *x = ctx;
+  uint32_t last = x->s->n_runs - 1;
+  (void)by;
+  return ask_baseline(x, (uint32_t)k, &x->s->objective_run[last], NULL,
+                      asked_at(x, last, (uint32_t)k), err);
+}
+
+static void tell_run(const struct comparer *x, uint32_t i) {
   const struct pz_objective_run *run = &x->s->objective_run[i];
   struct pz_comparison_run *out = &x->c->runs[i];
-  for (uint32_t k = 0; k + 1 < out->n_methods; k++) {
-    enum pz_status status = run_baseline(x, pz_baseline_at(k), run, by, &out->methods[k], err);
-    if (status != PZ_OK) return status;
-    pz_progress_add(x->watch.progress, 1);
-  }
+  for (uint32_t k = 0; k < x->n_baselines; k++)
+    tell_baseline(x, run, asked_at(x, i, k), &out->methods[k]);
   tell_search(x, run, &out->methods[out->n_methods - 1]);
-  return PZ_OK;
+}
+
+/* ---- on any rank ---------------------------------------------------------------------------- */
+
+/* With the answers goes what was evaluated of the best chips, which the search's own row is told
+ * from. */
+static void pack_answers(const struct comparer *x, const struct asked *list, uint32_t n,
+                         struct pz_buffer *out) {
+  pz_buffer_append(out, (const char *)list, n * sizeof *list);
+  for (uint32_t i = 0; i < x->s->n_runs; i++)
+    pz_search_pack(x->s->search, x->s->objective_run[i].best, out);
+}
+
+static enum pz_status unpack_answers(const struct comparer *x, struct asked *list, uint32_t n,
+                                     struct pz_bytes *in) {
+  enum pz_status status = pz_bytes_take(in, list, n * sizeof *list) ? PZ_OK : PZ_BAD_INPUT;
+  pz_progress_add(x->watch.progress, n);
+  for (uint32_t i = 0; i < x->s->n_runs && status == PZ_OK; i++)
+    status = pz_search_unpack(x->s->search, x->s->objective_run[i].best, in);
+  return status;
+}
+
+static void pack_run(void *ctx, size_t i, struct pz_buffer *out) {
+  const struct comparer *x = ctx;
+  pack_answers(x, asked_at(x, (uint32_t)i, 0), x->n_baselines, out);
+}
+
+static enum pz_status unpack_run(void *ctx, size_t i, struct pz_bytes *in) {
+  const struct comparer *x = ctx;
+  return unpack_answers(x, asked_at(x, (uint32_t)i, 0), x->n_baselines, in);
+}
+
+static void pack_common(void *ctx, size_t k, struct pz_buffer *out) {
+  const struct comparer *x = ctx;
+  pack_answers(x, asked_at(x, x->s->n_runs - 1, (uint32_t)k), 1, out);
+}
+
+static enum pz_status unpack_common(void *ctx, size_t k, struct pz_bytes *in) {
+  const struct comparer *x = ctx;
+  return unpack_answers(x, asked_at(x, x->s->n_runs - 1, (uint32_t)k), 1, in);
 }
 
 /* ---- all of them ---------------------------------------------------------------------------- */
@@ -135,7 +208,7 @@ static enum pz_status compare_run(void *ctx, size_t i, struct pz_evaluator *by,
 static bool lay_out_run(const struct comparer *x, uint32_t i) {
   struct pz_arena *arena = x->r->arena;
   struct pz_comparison_run *run = &x->c->runs[i];
-  run->n_methods = count_baselines() + 1;
+  run->n_methods = x->n_baselines + 1;
   run->name = x->r->answers[i].name;
   run->methods = pz_arena_alloc(arena, run->n_methods, sizeof *run->methods);
   for (uint32_t k = 0; k < run->n_methods && run->methods; k++) {
@@ -158,23 +231,35 @@ static bool lay_out(struct comparer *x) {
   x->c->n_runs = x->s->n_runs;
   x->c->runs = pz_arena_alloc(arena, x->c->n_runs, sizeof *x->c->runs);
   x->chip_names =
-      pz_arena_alloc(arena, (size_t)x->c->n_runs * (count_baselines() + 1), sizeof *x->chip_names);
-  bool good = x->c->runs && x->chip_names;
+      pz_arena_alloc(arena, (size_t)x->c->n_runs * (x->n_baselines + 1), sizeof *x->chip_names);
+  x->asked = pz_calloc((size_t)x->c->n_runs * x->n_baselines, sizeof *x->asked);
+  bool good = x->c->runs && x->chip_names && x->asked;
   for (uint32_t i = 0; i < x->c->n_runs && good; i++) good = lay_out_run(x, i);
   return good;
 }
 
-/* Models alone beside each other, then the one chip for all on all threads. */
+/* Models alone beside each other, then the one chip for all: its baselines one after another, each
+ * on all threads of a rank. */
+static enum pz_status ask_all(struct comparer *x, struct pz_error *err) {
+  struct pz_search_items alone = {compare_run, pack_run, unpack_run, x, false};
+  struct pz_search_items common = {compare_common, pack_common, unpack_common, x, true};
+  uint32_t last = x->s->n_runs - 1;
+  enum pz_status status = pz_search_deal(x->s->search, last, &alone, err);
+  for (uint32_t i = 0; i < last && status == PZ_OK; i++) tell_run(x, i);
+  if (status == PZ_OK) status = pz_search_deal(x->s->search, x->n_baselines, &common, err);
+  if (status == PZ_OK) tell_run(x, last);
+  return status;
+}
+
 enum pz_status pz_compare(struct pz_study *s, uint64_t seed, struct pz_watch watch,
                           struct pz_result *r, struct pz_error *err) {
-  struct comparer x = {.s = s, .seed = seed, .watch = watch, .r = r};
-  uint32_t last = s->n_runs - 1;
-  if (!lay_out(&x)) return no_memory(err);
-  pz_progress_next(watch.progress, "comparison", "baselines",
-                   (uint64_t)count_baselines() * s->n_runs);
-  enum pz_status status = pz_search_each(s->search, last, compare_run, &x, err);
-  if (status == PZ_OK) status = compare_run(&x, last, NULL, err);
+  struct comparer x = {
+      .s = s, .seed = seed, .watch = watch, .r = r, .n_baselines = count_baselines()};
+  enum pz_status status = lay_out(&x) ? PZ_OK : no_memory(err);
+  pz_progress_next(watch.progress, "comparison", "baselines", (uint64_t)x.n_baselines * s->n_runs);
+  if (status == PZ_OK) status = ask_all(&x, err);
   pz_progress_finish(watch.progress, NULL);
+  pz_free(x.asked);
   if (status == PZ_OK) r->comparison = x.c;
   return status;
 }

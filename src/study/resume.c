@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "core/alloc.h"
+#include "core/ranks.h"
 #include "core/vec.h"
 
 /* ---- objective runs -------------------------------------------------------------------------- */
@@ -21,11 +23,12 @@ static enum pz_status do_nothing(void *ctx, struct pz_error *err) {
 static enum pz_status run_again(struct pz_study *s, struct pz_run_file *f,
                                 const struct pz_answer *best, struct pz_watch watch,
                                 struct pz_error *err) {
-  struct pz_journal journal = *pz_run_file_journal(f);
+  struct pz_journal journal = {0};
+  if (f) journal = *pz_run_file_journal(f);
   journal.evaluated = forget;
   journal.commit = do_nothing;
   struct pz_search_options o = {
-      .journal = &journal, .stop = watch.stop, .progress = watch.progress};
+      .journal = f ? &journal : NULL, .stop = watch.stop, .progress = watch.progress};
   enum pz_status status = pz_study_prepare(s, &o, err);
   for (uint32_t i = 0; i < s->n_runs && status == PZ_OK; i++) status = pz_study_run(s, i, err);
   if (status != PZ_OK) return status;
@@ -51,22 +54,44 @@ static enum pz_status take_chip_status(void *into, uint32_t id,
   struct chip_statuses *x = into;
   if (x->at >= x->s->n_points || x->s->points[x->at].id != id) return PZ_BAD_INPUT;
   x->c->chip_status[x->at++] = *chip_status;
-  x->c->n_looked += chip_status->kind != PZ_CHIP_EXCLUDED_BY_TABLES;
   return PZ_OK;
+}
+
+static enum pz_status read_run_statuses(struct pz_study *s, struct pz_run_file *f, uint32_t i,
+                                        struct pz_error *err) {
+  struct chip_statuses x = {s, &s->objective_run[i], 0};
+  enum pz_status status =
+      pz_run_file_read_chip_statuses(f, pz_study_run_name(s, i), take_chip_status, &x, err);
+  if (status != PZ_OK || x.at == s->n_points) return status;
+  return pz_fail(err, PZ_BAD_INPUT, "%s: the run has records of %u of %u chips; see phaze verify",
+                 pz_study_run_name(s, i), x.at, s->n_points);
+}
+
+/* Those that rank 0 has read, to all. */
+static enum pz_status share_statuses(struct pz_study *s, uint32_t i, enum pz_status status,
+                                     struct pz_error *err) {
+  struct pz_chip_status *list = s->objective_run[i].chip_status;
+  size_t bytes = s->n_points * sizeof *list;
+  struct pz_buffer b = {0};
+  if (pz_ranks_size() == 1) return status;
+  if (status == PZ_OK && pz_ranks_first() && !pz_buffer_append(&b, (char *)list, bytes))
+    status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the chips");
+  status = pz_ranks_share(&b, status, err);
+  if (status == PZ_OK && b.bytes == bytes) memcpy(list, b.text, bytes);
+  pz_free(b.text);
+  return status;
 }
 
 static enum pz_status read_chip_statuses(struct pz_study *s, struct pz_run_file *f,
                                          struct pz_error *err) {
   for (uint32_t i = 0; i < s->n_runs; i++) {
-    struct chip_statuses x = {s, &s->objective_run[i], 0};
-    x.c->n_looked = 0;
-    enum pz_status status =
-        pz_run_file_read_chip_statuses(f, pz_study_run_name(s, i), take_chip_status, &x, err);
+    struct pz_objective_run *c = &s->objective_run[i];
+    enum pz_status status = f ? read_run_statuses(s, f, i, err) : PZ_OK;
+    status = share_statuses(s, i, status, err);
     if (status != PZ_OK) return status;
-    if (x.at != s->n_points)
-      return pz_fail(err, PZ_BAD_INPUT,
-                     "%s: the run has records of %u of %u chips; see phaze verify",
-                     pz_study_run_name(s, i), x.at, s->n_points);
+    c->n_looked = 0;
+    for (uint32_t p = 0; p < s->n_points; p++)
+      c->n_looked += c->chip_status[p].kind != PZ_CHIP_EXCLUDED_BY_TABLES;
   }
   return PZ_OK;
 }

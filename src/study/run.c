@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/ranks.h"
 #include "core/sized.h"
 #include "study/compare.h"
 #include "study/detail.h"
@@ -23,13 +24,23 @@ typedef enum pz_status read_text(struct pz_run_file *f, char **text, struct pz_e
 typedef enum pz_status keep_text(struct pz_run_file *f, const char *text, struct pz_error *err);
 typedef enum pz_status read_part(const json_t *json, struct pz_result *r, struct pz_error *err);
 
+/* The text as all ranks have it: rank 0 reads the file. */
+static enum pz_status read_shared(struct pz_run *r, read_text *read, char **text,
+                                  struct pz_error *err) {
+  enum pz_status status = r->file ? read(r->file, text, err) : PZ_OK;
+  struct pz_buffer b = {*text, *text ? strlen(*text) : 0, 0, false};
+  status = pz_ranks_share(&b, status, err);
+  *text = b.text;
+  return status;
+}
+
 /* A part of the result that the run file may have; `found` says whether. */
 static enum pz_status read_kept(struct pz_run *r, read_text *read, const char *name,
                                 read_part *take, bool *found, struct pz_error *err) {
   char *text = NULL;
   json_t *json = NULL;
   *found = false;
-  enum pz_status status = read(r->file, &text, err);
+  enum pz_status status = read_shared(r, read, &text, err);
   if (status == PZ_OK && text) {
     struct pz_error why = {0};
     status = pz_json_parse(name, text, strlen(text), &json, &why);
@@ -54,16 +65,24 @@ static enum pz_status keep_json(struct pz_run_file *f, keep_text *keep, json_t *
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-static enum pz_status open_file(struct pz_run *r, struct pz_error *err) {
-  json_t *inputs = pz_study_inputs(&r->study);
-  char *text = inputs ? pz_json_dump(inputs, HOW) : NULL;
-  enum pz_status status =
-      text ? pz_run_file_open(r->o.dir, text, r->o.fresh, &r->file, err) : no_memory(err);
-  pz_free(text);
-  json_decref(inputs);
+static enum pz_status open_file(struct pz_run *r, const char *inputs, struct pz_error *err) {
+  enum pz_status status = pz_run_file_open(r->o.dir, inputs, r->o.fresh, &r->file, err);
   if (status != PZ_OK) return status;
   r->looking = pz_run_file_is_read_only(r->file);
   return pz_run_file_check(r->file, err);
+}
+
+/* All ranks have the same inputs; the file is rank 0's. */
+static enum pz_status open_shared(struct pz_run *r, struct pz_error *err) {
+  struct pz_buffer none = {0};
+  json_t *inputs = r->dir || pz_ranks_size() > 1 ? pz_study_inputs(&r->study) : NULL;
+  if (!inputs) return r->dir || pz_ranks_size() > 1 ? no_memory(err) : PZ_OK;
+  char *text = pz_json_dump(inputs, HOW);
+  enum pz_status status = text ? pz_ranks_same("inputs", text, err) : no_memory(err);
+  if (status == PZ_OK && r->dir && pz_ranks_first()) status = open_file(r, text, err);
+  pz_free(text);
+  json_decref(inputs);
+  return r->dir ? pz_ranks_share(&none, status, err) : status;
 }
 
 struct pz_run_options pz_run_options_default(void) {
@@ -115,7 +134,7 @@ enum pz_status pz_run_open(const struct pz_study_options *study,
   if (status != PZ_OK) return status;
   status = pz_study_init(&r->study, &o, r->o.threads, err);
   r->has_study = status == PZ_OK;
-  if (status == PZ_OK && r->dir) status = open_file(r, err);
+  if (status == PZ_OK) status = open_shared(r, err);
   return hand_over(r, status, out);
 }
 
@@ -139,16 +158,16 @@ static enum pz_status look(const struct pz_run_options *options, bool check, str
   if (status == PZ_OK) status = new_run(options, &r, err);
   if (status != PZ_OK) return status;
   r->looking = true;
-  status = r->dir ? pz_run_file_look(r->dir, &r->file, err)
-                  : pz_fail(err, PZ_BAD_USE, "no directory; accepted: that of a run");
-  if (status == PZ_OK && check) status = pz_run_file_check(r->file, err);
+  if (!r->dir) status = pz_fail(err, PZ_BAD_USE, "no directory; accepted: that of a run");
+  if (status == PZ_OK && pz_ranks_first()) status = pz_run_file_look(r->dir, &r->file, err);
+  if (status == PZ_OK && check && r->file) status = pz_run_file_check(r->file, err);
   if (status == PZ_OK)
     status = read_kept(r, pz_run_file_result, "the result", pz_result_read, &r->reused, err);
   if (status == PZ_OK && !r->reused)
     status =
         pz_fail(err, PZ_BAD_INPUT,
                 "%s: the run is not finished; run the same search command to resume it", r->dir);
-  if (status == PZ_OK) status = check_version(r->file, r->dir, err);
+  if (status == PZ_OK && r->file) status = check_version(r->file, r->dir, err);
   return hand_over(r, status, out);
 }
 
@@ -270,7 +289,7 @@ static enum pz_status begin(struct pz_run *r, bool after_search, struct pz_error
 enum pz_status pz_run_search(struct pz_run *r, struct pz_error *err) {
   enum pz_status status = begin(r, false, err);
   if (status != PZ_OK || r->result.n_answers) return status;
-  if (r->file)
+  if (r->dir)
     status = read_kept(r, pz_run_file_result, "the result", pz_result_read, &r->reused, err);
   if (status == PZ_OK && !r->reused) {
     status = search(r, err);
@@ -299,14 +318,14 @@ static enum pz_status have_study(struct pz_run *r, struct pz_error *err) {
 
 /* The chips of the run, which a detail that was kept refers to. */
 static enum pz_status have_chips(struct pz_run *r, struct pz_error *err) {
-  return r->result.chips ? PZ_OK : pz_resume_chips(&r->result, r->file, err);
+  return r->result.chips || !r->file ? PZ_OK : pz_resume_chips(&r->result, r->file, err);
 }
 
 static enum pz_status have_detail(struct pz_run *r, struct pz_error *err) {
   bool kept = false;
   enum pz_status status = PZ_OK;
   if (r->result.detail) return PZ_OK;
-  if (r->file)
+  if (r->dir)
     status = read_kept(r, pz_run_file_detail, "the report's data", pz_detail_read, &kept, err);
   if (status == PZ_OK && kept) return have_chips(r, err);
   if (status == PZ_OK) status = have_study(r, err);
@@ -337,12 +356,12 @@ enum pz_status pz_run_compare(struct pz_run *r, const uint64_t *seed, struct pz_
   bool kept = false;
   enum pz_status status = begin(r, true, err);
   if (status != PZ_OK || has_comparison(r, seed)) return status;
-  if (r->file)
+  if (r->dir)
     status = read_kept(r, pz_run_file_comparison, "the comparison", pz_comparison_read, &kept, err);
   if (status != PZ_OK || (kept && has_comparison(r, seed))) return status;
   status = have_study(r, err);
   /* a detail that is kept must not depend on what baselines evaluate */
-  if (status == PZ_OK && r->file) status = have_detail(r, err);
+  if (status == PZ_OK && r->dir) status = have_detail(r, err);
   if (status == PZ_OK)
     status = pz_compare(&r->study, seed ? *seed : PZ_COMPARE_SEED, r->watch, &r->result, err);
   if (status != PZ_OK) return status;

@@ -84,14 +84,34 @@ static enum pz_status evaluate(void *ctx, size_t i, struct pz_evaluator *e, stru
   return PZ_OK;
 }
 
+static void pack_evaluation(void *ctx, size_t i, struct pz_buffer *out) {
+  const struct work *w = ctx;
+  size_t step = i / w->c->objective.n;
+  uint32_t model = w->c->objective.models[i % w->c->objective.n];
+  pz_buffer_append(out, (const char *)&w->rates[step][model], sizeof(double));
+  pz_buffer_append(out, (const char *)&w->most[step][model], sizeof(double));
+}
+
+static enum pz_status unpack_evaluation(void *ctx, size_t i, struct pz_bytes *in) {
+  struct work *w = ctx;
+  size_t step = i / w->c->objective.n;
+  uint32_t model = w->c->objective.models[i % w->c->objective.n];
+  pz_progress_add(pz_search_progress(w->s->search), 1);
+  return pz_bytes_take(in, &w->rates[step][model], sizeof(double)) &&
+                 pz_bytes_take(in, &w->most[step][model], sizeof(double))
+             ? PZ_OK
+             : PZ_BAD_INPUT;
+}
+
 enum pz_status pz_sensitivity(struct pz_study *s, const struct pz_objective_run *c,
                               struct pz_step steps[PZ_MOST_STEPS], uint32_t *n,
                               struct pz_error *err) {
   struct work w = {.s = s, .c = c, .steps = steps};
   uint32_t count = list_steps(&w);
   size_t evaluations = (size_t)count * c->objective.n;
+  struct pz_search_items items = {evaluate, pack_evaluation, unpack_evaluation, &w, false};
   pz_progress_next(pz_search_progress(s->search), "sensitivity", "evaluations", evaluations);
-  enum pz_status status = pz_search_each(s->search, evaluations, evaluate, &w, err);
+  enum pz_status status = pz_search_deal(s->search, evaluations, &items, err);
   pz_progress_finish(pz_search_progress(s->search), NULL);
   if (status != PZ_OK) return status;
   for (uint32_t i = 0; i < count; i++) {

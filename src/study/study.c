@@ -347,10 +347,22 @@ enum pz_status pz_study_prepare(struct pz_study *s, const struct pz_search_optio
   return status == PZ_OK ? pz_study_references(s, err) : status;
 }
 
+static void pack_reference(void *ctx, size_t i, struct pz_buffer *out) {
+  const struct pz_study *s = ctx;
+  pz_buffer_append(out, (const char *)&s->reference[i], sizeof s->reference[i]);
+}
+
+static enum pz_status unpack_reference(void *ctx, size_t i, struct pz_bytes *in) {
+  struct pz_study *s = ctx;
+  pz_progress_add(pz_search_progress(s->search), 1);
+  return pz_bytes_take(in, &s->reference[i], sizeof s->reference[i]) ? PZ_OK : PZ_BAD_INPUT;
+}
+
 enum pz_status pz_study_references(struct pz_study *s, struct pz_error *err) {
+  struct pz_search_items items = {find_reference, pack_reference, unpack_reference, s, false};
   struct pz_progress *progress = pz_search_progress(s->search);
   pz_progress_next(progress, "reference", "models", s->portfolio.n_models);
-  enum pz_status status = pz_search_each(s->search, s->portfolio.n_models, find_reference, s, err);
+  enum pz_status status = pz_search_deal(s->search, s->portfolio.n_models, &items, err);
   pz_progress_finish(progress, NULL);
   return status;
 }

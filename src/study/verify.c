@@ -11,6 +11,7 @@
 
 #include "core/alloc.h"
 #include "core/random.h"
+#include "core/ranks.h"
 #include "core/sized.h"
 #include "core/text.h"
 #include "study/compare.h"
@@ -38,7 +39,7 @@ static void say(struct job *j, bool holds, const char *format, ...) {
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
   j->holds = j->holds && holds;
-  if (j->o->say) j->o->say(j->o->ctx, holds, text);
+  if (j->o->say && pz_ranks_first()) j->o->say(j->o->ctx, holds, text);
 }
 
 /* ---- what differs --------------------------------------------------------------------------- */
@@ -69,8 +70,14 @@ static enum pz_status make_study(struct job *j) {
   struct pz_study_options o;
   char path[200] = "";
   json_t *inputs = NULL;
-  const char *text = pz_run_file_inputs(j->kept->file);
-  enum pz_status status = pz_json_parse("inputs", text, strlen(text), &inputs, j->err);
+  struct pz_buffer b = {0};
+  const char *kept = j->kept->file ? pz_run_file_inputs(j->kept->file) : NULL;
+  enum pz_status status = !kept || pz_buffer_append(&b, kept, strlen(kept))
+                              ? PZ_OK
+                              : pz_fail(j->err, PZ_NO_MEMORY, "out of memory for the inputs");
+  status = pz_ranks_share(&b, status, j->err);
+  if (status == PZ_OK) status = pz_json_parse("inputs", b.text, b.bytes, &inputs, j->err);
+  pz_free(b.text);
   if (status == PZ_OK) status = pz_study_from_inputs(inputs, &j->arena, &o, j->err);
   if (status == PZ_OK) status = pz_study_init(&j->study, &o, j->o->threads, j->err);
   if (status != PZ_OK) {
@@ -115,6 +122,7 @@ static enum pz_status take(void *into, uint32_t id, const struct pz_chip_status 
 
 /* Every chip of the space stands there once, as it does when the objective run is run again. */
 static enum pz_status check_chip_statuses(struct job *j, uint32_t objective_run) {
+  if (!j->kept->file) return PZ_OK; /* rank 0 has it */
   struct cover c = {.j = j, .objective_run = objective_run};
   const char *name = pz_study_run_name(&j->study, objective_run);
   enum pz_status status = pz_run_file_read_chip_statuses(j->kept->file, name, take, &c, j->err);
@@ -214,6 +222,7 @@ static enum pz_status compare_rows(struct job *j, bool *seen) {
 }
 
 static enum pz_status check_evaluations(struct job *j) {
+  if (!j->kept->file) return PZ_OK;
   size_t n = (size_t)j->study.n_points * j->study.portfolio.n_models * PZ_EFFORT_FULL;
   bool *seen = pz_calloc(n, sizeof *seen);
   if (!seen) return pz_fail(j->err, PZ_NO_MEMORY, "out of memory for the evaluations");
@@ -243,6 +252,7 @@ static enum pz_status check_chip(void *into, const struct pz_result_chip *c) {
 }
 
 static enum pz_status check_chips(struct job *j) {
+  if (!j->kept->file) return PZ_OK;
   struct chips x = {.r = &j->result};
   int64_t rows = 0, want = (int64_t)j->study.n_points * j->study.n_runs;
   enum pz_status status = pz_run_file_read_chips(j->kept->file, check_chip, &x, j->err);
@@ -289,6 +299,19 @@ static enum pz_status try_exclusion(void *ctx, size_t i, struct pz_evaluator *e,
   return PZ_OK;
 }
 
+static void pack_refuted(void *ctx, size_t i, struct pz_buffer *out) {
+  const struct sample *x = ctx;
+  pz_buffer_append(out, x->refuted[i] ? "1" : "0", 1);
+}
+
+static enum pz_status unpack_refuted(void *ctx, size_t i, struct pz_bytes *in) {
+  struct sample *x = ctx;
+  char c = 0;
+  bool good = pz_bytes_take(in, &c, 1);
+  x->refuted[i] = c != '0';
+  return good ? PZ_OK : PZ_BAD_INPUT;
+}
+
 /* At most `most` of them into points; *all is how many there are. */
 static uint32_t draw_excluded(const struct job *j, const struct pz_objective_run *c, uint32_t most,
                               uint32_t *points, uint32_t *all) {
@@ -325,9 +348,10 @@ static enum pz_status check_exclusions(struct job *j, uint32_t objective_run) {
   const struct pz_objective_run *c = &j->study.objective_run[objective_run];
   uint32_t most = j->o->sample < j->study.n_points ? j->o->sample : j->study.n_points, all = 0;
   struct sample x = {j, c, pz_calloc(most, sizeof *x.points), pz_calloc(most, sizeof *x.refuted)};
+  struct pz_search_items items = {try_exclusion, pack_refuted, unpack_refuted, &x, false};
   uint32_t n = x.points && x.refuted ? draw_excluded(j, c, most, x.points, &all) : 0, wrong = 0;
   enum pz_status status = x.points && x.refuted
-                              ? pz_search_each(j->study.search, n, try_exclusion, &x, j->err)
+                              ? pz_search_deal(j->study.search, n, &items, j->err)
                               : pz_fail(j->err, PZ_NO_MEMORY, "out of memory for the sample");
   for (uint32_t i = 0; i < n && x.refuted; i++) wrong += x.refuted[i];
   if (status == PZ_OK) say_exclusions(j, objective_run, n, all, wrong);
@@ -363,17 +387,18 @@ static enum pz_status compare_again(struct job *j, const char *what, const char 
 }
 
 static enum pz_status check_result(struct job *j) {
+  if (!j->kept->file) return PZ_OK;
   return compare_again(j, "result", "same when recomputed, plans checked", pz_run_file_result,
                        pz_result_json(&j->result));
 }
 
-/* What the run has of this, or NULL. */
+/* Does the run have it? */
 static enum pz_status has_text(struct job *j, read_text *read, bool *has) {
   char *text = NULL;
-  enum pz_status status = read(j->kept->file, &text, j->err);
+  enum pz_status status = j->kept->file ? read(j->kept->file, &text, j->err) : PZ_OK;
   *has = text;
   pz_free(text);
-  return status;
+  return status == PZ_OK ? pz_ranks_share_flag(has, j->err) : status;
 }
 
 /* What reports show beside, where the run has it: before baselines evaluate more. */
@@ -382,7 +407,7 @@ static enum pz_status check_detail(struct job *j) {
   enum pz_status status = has_text(j, pz_run_file_detail, &has);
   if (status != PZ_OK || !has) return status;
   status = pz_detail_make(&j->study, (struct pz_watch){NULL, NULL}, &j->result, j->err);
-  if (status != PZ_OK) return status;
+  if (status != PZ_OK || !j->kept->file) return status;
   return compare_again(j, "report's data", "same when recomputed", pz_run_file_detail,
                        pz_detail_json(&j->result));
 }
@@ -396,7 +421,7 @@ static enum pz_status check_comparison(struct job *j) {
   if (status != PZ_OK) return status;
   uint64_t seed = j->kept->result.comparison->seed;
   status = pz_compare(&j->study, seed, (struct pz_watch){NULL, NULL}, &j->result, j->err);
-  if (status != PZ_OK) return status;
+  if (status != PZ_OK || !j->kept->file) return status;
   return compare_again(j, "comparison", "same when recomputed, all baselines",
                        pz_run_file_comparison, pz_comparison_json(&j->result));
 }
@@ -405,6 +430,7 @@ static enum pz_status check_comparison(struct job *j) {
 
 /* Digests tell damage; what they are of is compared with what is made again all the same. */
 static enum pz_status check_file(struct job *j) {
+  if (!j->kept->file) return PZ_OK;
   struct pz_error why = {0};
   enum pz_status status = pz_run_file_check(j->kept->file, &why);
   if (status == PZ_OK || status == PZ_BAD_INPUT) {
@@ -461,6 +487,7 @@ enum pz_status pz_verify(const char *dir, const struct pz_verify_options *option
   pz_arena_init(&j.arena, NULL);
   pz_result_init(&j.result, &j.arena);
   status = check_all(&j, dir);
+  if (status == PZ_OK) status = pz_ranks_share_flag(&j.holds, err);
   pz_study_release(&j.study);
   pz_run_close(j.kept);
   pz_arena_release(&j.arena);
