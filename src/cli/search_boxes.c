@@ -282,7 +282,7 @@ enum pz_exit pz_search_boxes(const struct pz_box_call *c, struct pz_range_space 
   listen_for_signals();
   if (status == PZ_OK) status = pz_box_search(s, &o, &arena, r, &err);
   if (status == PZ_OK && c->dir && pz_ranks_first()) status = save(c, s, &o, r, &err);
-  if (status == PZ_OK) status = tell(c, s, &o, r, &err);
+  if (status == PZ_OK && pz_ranks_first()) status = tell(c, s, &o, r, &err);
   if (status == PZ_OK && c->dir && c->report && pz_ranks_first()) status = write_report(c, &err);
   pz_arena_release(&arena);
   pz_free(inputs);
