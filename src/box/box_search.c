@@ -373,8 +373,11 @@ static enum pz_status report(struct driver *d, bool ended) {
   struct pz_progress_state state = {0};
   double top = d->heap.n ? pz_vec_at(&d->heap, struct open_box, 0)->bound : d->best;
   if (!d->o->progress) return PZ_OK;
-  snprintf(note, sizeof note, "%u boxes open; best %.4f; gap %.2f%%", d->heap.n, d->best,
-           d->best > 0 && top < HUGE_VAL ? 100 * pz_fmax(0, top / d->best - 1) : 100.0);
+  if (d->heap.n)
+    snprintf(note, sizeof note, "%u boxes open; best %.4f; gap %.2f%%", d->heap.n, d->best,
+             d->best > 0 && top < HUGE_VAL ? 100 * pz_fmax(0, top / d->best - 1) : 100.0);
+  else
+    snprintf(note, sizeof note, "best %.4f", d->best); /* closed boxes may have a gap */
   state.phase = "boxes";
   state.unit = "chips";
   state.done = (uint64_t)d->r.closed;
