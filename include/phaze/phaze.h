@@ -1344,6 +1344,7 @@ struct pz_study_options {
   double state;            /* bytes held for a byte of parameters */
   int64_t steps;           /* of a schedule that decides */
   bool exhaustive, pareto; /* pareto: the front is asked for too */
+  bool boxes;              /* bound boxes of chips before single ones: the same result */
   double pareto_tolerance; /* each chip of the front is within this part of one that is told */
   unsigned assumptions;    /* of the original system, a set; 0: none; not kept in run files */
 };

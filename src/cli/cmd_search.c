@@ -16,6 +16,12 @@ static const struct settings defaults = {.study = PZ_STUDY_SETTINGS_DEFAULT,
 
 static const struct pz_option options[] = {PZ_COMMON_OPTIONS(struct settings),
                                            PZ_STUDY_OPTIONS(struct settings, study),
+                                           {.name = "boxes",
+                                            .type = PZ_OPTION_FLAG,
+                                            .offset = offsetof(struct settings, study.boxes),
+                                            .help = "Bound boxes of chips, and single chips only "
+                                                    "where those do not exclude them: same result; "
+                                                    "spaces of ranges are always searched so"},
                                            PZ_BOX_OPTIONS(struct settings, box)};
 
 static json_t *timing_json(const struct pz_study_run *r) {
@@ -58,6 +64,7 @@ static struct settings box_part(const struct settings *s) {
   x.study.seq = s->study.seq;
   x.study.threads = s->study.threads;
   x.study.dir = s->study.dir;
+  x.study.boxes = s->study.boxes;
   x.box = s->box;
   return x;
 }

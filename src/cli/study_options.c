@@ -56,6 +56,7 @@ enum pz_status pz_study_read(const struct pz_study_settings *s, char **models, i
   o.state = s->optimizer ? 2 : 3;
   o.exhaustive = s->exhaustive;
   o.pareto = s->pareto;
+  o.boxes = s->boxes;
   o.pareto_tolerance = s->pareto_tolerance / 100;
   enum pz_status status = read_lists(s, &o, err);
   if (status == PZ_OK) *out = o;

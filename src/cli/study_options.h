@@ -11,7 +11,7 @@ struct pz_study_settings {
   int64_t devices, batch, seq, steps, threads;
   struct pz_workload_options import; /* what concerns ONNX files alone */
   int objective, optimizer;
-  bool exhaustive, pareto;
+  bool exhaustive, pareto, boxes;
   double pareto_tolerance; /* percent */
   const char *dir;         /* where the run is kept; NULL: nowhere */
   bool fresh, no_report;

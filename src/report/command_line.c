@@ -96,6 +96,7 @@ void pz_command_line_print(const struct pz_result_inputs *in, uint64_t seed, FIL
   if (o->state < usual.state) fputs(" --optimizer sgd", out);
   put_number("steps", o->steps, usual.steps, out);
   if (o->exhaustive) fputs(" --exhaustive", out);
+  if (o->boxes) fputs(" --boxes", out);
   if (o->pareto) fputs(" --pareto", out);
   if (o->pareto && o->pareto_tolerance != usual.pareto_tolerance)
     fprintf(out, " --pareto-tolerance %.15g", 100 * o->pareto_tolerance);

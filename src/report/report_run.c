@@ -130,7 +130,9 @@ static enum pz_status tell_inputs(struct pz_report *t) {
   add(&l, "parameters, gradients and optimizer state", "%g bytes per byte of parameters", o->state);
   add(&l, "step limit of a schedule solve", "%" PRId64, o->steps);
   add(&l, "search",
-      o->exhaustive ? "exhaustive: every chip evaluated" : "chips excluded by upper bounds");
+      o->exhaustive ? "exhaustive: every chip evaluated"
+      : o->boxes    ? "chips excluded by upper bounds, of their own or of boxes of chips"
+                    : "chips excluded by upper bounds");
   return pz_report_check(t, l.good);
 }
 

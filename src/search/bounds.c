@@ -543,10 +543,13 @@ void pz_bounds_free(struct pz_bounds *b) {
 
 struct pz_bounds_at {
   const struct pz_bounds *b;
-  struct pz_point p;
-  double *latency_s;                    /* by item, on all cores */
-  double *fwd_s, *bwd_s;                /* by layer of a variant */
-  uint32_t hint[PZ_SEARCH_MOST_MODELS]; /* the variant that was best at the last chip */
+  bool impossible;
+  double *latency_s;                             /* by item, on all cores */
+  const double *tensor_s, *vector_s, *traffic_s; /* by dag: of the tables, or of a box: */
+  double *box_s;                                 /* the three of a box */
+  double *core_s, *product_hbm_s, *startup_s;    /* by product, likewise */
+  double *fwd_s, *bwd_s;                         /* by layer of a variant */
+  uint32_t hint[PZ_SEARCH_MOST_MODELS];          /* the variant that was best at the last chip */
 };
 
 struct pz_bounds_at *pz_bounds_at_new(const struct pz_bounds *b, struct pz_arena *arena) {
@@ -555,18 +558,36 @@ struct pz_bounds_at *pz_bounds_at_new(const struct pz_bounds *b, struct pz_arena
   if (!at) return NULL;
   at->b = b;
   at->latency_s = pz_arena_alloc(arena, b->items.n, sizeof *at->latency_s);
+  at->box_s = pz_arena_alloc(arena, 3 * (size_t)b->dags.n, sizeof *at->box_s);
+  at->core_s = pz_arena_alloc(arena, 3 * (size_t)b->products.n, sizeof *at->core_s);
   at->fwd_s = pz_arena_alloc(arena, layers, sizeof *at->fwd_s);
   at->bwd_s = pz_arena_alloc(arena, layers, sizeof *at->bwd_s);
-  return at->latency_s && at->fwd_s && at->bwd_s ? at : NULL;
+  at->product_hbm_s = at->core_s ? at->core_s + b->products.n : NULL;
+  at->startup_s = at->core_s ? at->core_s + 2 * (size_t)b->products.n : NULL;
+  return at->latency_s && at->box_s && at->core_s && at->fwd_s && at->bwd_s ? at : NULL;
 }
 
-bool pz_bounds_impossible(const struct pz_bounds_at *at) {
-  return at->b->shape[at->p.at[PZ_AXIS_ROWS]][at->p.at[PZ_AXIS_COLS]].impossible;
-}
+bool pz_bounds_impossible(const struct pz_bounds_at *at) { return at->impossible; }
 
 bool pz_bounds_cover(const struct pz_bounds_at *at, const struct pz_point *p) {
   const struct shape *s = &at->b->shape[p->at[PZ_AXIS_ROWS]][p->at[PZ_AXIS_COLS]];
   return s->used && p->at[PZ_AXIS_TENSOR_CORES] <= s->most_axis;
+}
+
+static double lane_ops(const struct pz_space *s, const struct pz_point *p) {
+  return (double)(pz_space_value(s, p, PZ_AXIS_VECTOR_CORES) *
+                  pz_space_value(s, p, PZ_AXIS_LANES)) *
+         s->base.clock_hz;
+}
+
+static void set_product_latencies(struct pz_bounds_at *at, const double *core_s,
+                                  const double *hbm_s, const double *startup_s, double ops) {
+  const struct item *items = at->b->items.items;
+  for (uint32_t i = 0; i < at->b->n_product_items; i++) {
+    uint32_t k = items[i].product;
+    at->latency_s[i] =
+        startup_s[k] + pz_cost_with_extra_s(&items[i].extra, core_s[k], hbm_s[k], ops);
+  }
 }
 
 void pz_bounds_go(struct pz_bounds_at *at, const struct pz_point *p) {
@@ -574,23 +595,78 @@ void pz_bounds_go(struct pz_bounds_at *at, const struct pz_point *p) {
   const struct pz_space *space = b->task->space;
   const struct shape *s = &b->shape[p->at[PZ_AXIS_ROWS]][p->at[PZ_AXIS_COLS]];
   const struct lanes *l = &b->lanes[lanes_at(space, p)];
-  const struct item *items = b->items.items;
   size_t n = b->products.n, others = n_others(b);
-  const double *core_s = &s->core_s[b->tensor.of_axis[p->at[PZ_AXIS_TENSOR_CORES]] * n];
-  const double *hbm_s = &s->hbm_s[p->at[PZ_AXIS_GLB] * n];
-  double lane_ops = (double)(pz_space_value(space, p, PZ_AXIS_VECTOR_CORES) *
-                             pz_space_value(space, p, PZ_AXIS_LANES)) *
-                    space->base.clock_hz;
-  at->p = *p;
+  at->impossible = s->impossible;
   if (s->impossible) return;
-  for (uint32_t i = 0; i < b->n_product_items; i++) {
-    uint32_t k = items[i].product;
-    at->latency_s[i] =
-        s->startup_s[k] + pz_cost_with_extra_s(&items[i].extra, core_s[k], hbm_s[k], lane_ops);
-  }
+  set_product_latencies(at, &s->core_s[b->tensor.of_axis[p->at[PZ_AXIS_TENSOR_CORES]] * n],
+                        &s->hbm_s[p->at[PZ_AXIS_GLB] * n], s->startup_s, lane_ops(space, p));
   memcpy(&at->latency_s[b->n_product_items],
          &l->latency_s[b->vector.of_axis[p->at[PZ_AXIS_VECTOR_CORES]] * others],
          others * sizeof *at->latency_s);
+  at->tensor_s = &s->work_s[p->at[PZ_AXIS_TENSOR_CORES] * (size_t)b->dags.n];
+  at->vector_s = &l->work_s[p->at[PZ_AXIS_VECTOR_CORES] * (size_t)b->dags.n];
+  at->traffic_s = &s->traffic_s[p->at[PZ_AXIS_GLB] * (size_t)b->dags.n];
+}
+
+static void take_least(double *least, const double *row, size_t n) {
+  for (size_t i = 0; i < n; i++) least[i] = row[i] < least[i] ? row[i] : least[i];
+}
+
+static void set_all(double *list, double value, size_t n) {
+  for (size_t i = 0; i < n; i++) list[i] = value;
+}
+
+/* The best of the rows of one shape that lie in a box. */
+static void take_shape(struct pz_bounds_at *at, const struct shape *s, const struct pz_point *lo,
+                       const struct pz_point *hi) {
+  const struct pz_bounds *b = at->b;
+  size_t n = b->products.n, dags = b->dags.n;
+  int most =
+      hi->at[PZ_AXIS_TENSOR_CORES] < s->most_axis ? hi->at[PZ_AXIS_TENSOR_CORES] : s->most_axis;
+  for (int a = lo->at[PZ_AXIS_TENSOR_CORES]; a <= most; a++) {
+    take_least(at->core_s, &s->core_s[b->tensor.of_axis[a] * n], n);
+    take_least(at->box_s, &s->work_s[(size_t)a * dags], dags);
+  }
+  for (size_t g = lo->at[PZ_AXIS_GLB]; g <= hi->at[PZ_AXIS_GLB]; g++) {
+    take_least(at->product_hbm_s, &s->hbm_s[g * n], n);
+    take_least(at->box_s + 2 * dags, &s->traffic_s[g * dags], dags);
+  }
+  take_least(at->startup_s, s->startup_s, n);
+}
+
+static void take_lanes(struct pz_bounds_at *at, const struct lanes *l, const struct pz_point *lo,
+                       const struct pz_point *hi) {
+  const struct pz_bounds *b = at->b;
+  size_t others = n_others(b), dags = b->dags.n;
+  for (size_t a = lo->at[PZ_AXIS_VECTOR_CORES]; a <= hi->at[PZ_AXIS_VECTOR_CORES]; a++) {
+    take_least(&at->latency_s[b->n_product_items], &l->latency_s[b->vector.of_axis[a] * others],
+               others);
+    take_least(at->box_s + dags, &l->work_s[a * dags], dags);
+  }
+}
+
+void pz_bounds_go_box(struct pz_bounds_at *at, const struct pz_point *lo,
+                      const struct pz_point *hi) {
+  const struct pz_bounds *b = at->b;
+  const struct pz_space *space = b->task->space;
+  set_all(at->core_s, HUGE_VAL, 3 * (size_t)b->products.n);
+  set_all(at->box_s, HUGE_VAL, 3 * (size_t)b->dags.n);
+  set_all(at->latency_s, HUGE_VAL, b->items.n);
+  at->impossible = true;
+  for (int rows = lo->at[PZ_AXIS_ROWS]; rows <= hi->at[PZ_AXIS_ROWS]; rows++)
+    for (int cols = lo->at[PZ_AXIS_COLS]; cols <= hi->at[PZ_AXIS_COLS]; cols++) {
+      const struct shape *s = &b->shape[rows][cols];
+      if (!s->used || s->impossible) continue;
+      at->impossible = false;
+      take_shape(at, s, lo, hi);
+    }
+  if (at->impossible) return;
+  for (uint32_t l = lanes_at(space, lo); l <= lanes_at(space, hi); l++)
+    take_lanes(at, &b->lanes[l], lo, hi);
+  set_product_latencies(at, at->core_s, at->product_hbm_s, at->startup_s, lane_ops(space, hi));
+  at->tensor_s = at->box_s;
+  at->vector_s = at->box_s + b->dags.n;
+  at->traffic_s = at->box_s + 2 * (size_t)b->dags.n;
 }
 
 static double longest_path(const struct pz_bounds *b, const struct dag *d, const double *latency) {
@@ -611,15 +687,10 @@ static double longest_path(const struct pz_bounds *b, const struct dag *d, const
 double pz_bounds_layer_s(struct pz_bounds_at *at, uint32_t variant, uint32_t layer,
                          enum pz_direction direction) {
   const struct pz_bounds *b = at->b;
-  const struct pz_point *p = &at->p;
-  const struct shape *s = &b->shape[p->at[PZ_AXIS_ROWS]][p->at[PZ_AXIS_COLS]];
-  const struct lanes *l = &b->lanes[lanes_at(b->task->space, p)];
   uint32_t k = b->first_dag[variant] + 2 * layer + (uint32_t)direction;
   const struct dag *d = pz_vec_at(&b->dags, struct dag, k);
-  size_t n = b->dags.n;
-  double work = pz_fmax(s->work_s[p->at[PZ_AXIS_TENSOR_CORES] * n + k],
-                        l->work_s[p->at[PZ_AXIS_VECTOR_CORES] * n + k]);
-  work = pz_fmax(work, pz_fmax(s->traffic_s[p->at[PZ_AXIS_GLB] * n + k] + d->hbm_s, d->link_s));
+  double work = pz_fmax(at->tensor_s[k], at->vector_s[k]);
+  work = pz_fmax(work, pz_fmax(at->traffic_s[k] + d->hbm_s, d->link_s));
   /* sums in another order than the solvers' */
   return pz_fmax(work, longest_path(b, d, at->latency_s)) * (1 - 1e-9);
 }

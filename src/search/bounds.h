@@ -41,6 +41,11 @@ bool pz_bounds_impossible(const struct pz_bounds_at *at);
 /* Go to a chip that they cover. */
 void pz_bounds_go(struct pz_bounds_at *at, const struct pz_point *p);
 
+/* Go to a box: all chips from `lo` to `hi` on every axis.  Each table is taken at the best of its values in the box, so that
+ * what follows is a bound for each of its chips that they cover. */
+void pz_bounds_go_box(struct pz_bounds_at *at, const struct pz_point *lo,
+                      const struct pz_point *hi);
+
 /* At that chip: no plan of a variant takes less; HUGE_VAL if none fits.  With a limit, anything not
  * below it means "not below it". */
 double pz_bounds_variant_s(struct pz_bounds_at *at, uint32_t variant, bool recompute,

@@ -30,6 +30,7 @@ struct pz_journal {
 
 struct pz_search_options {
   bool exhaustive;                  /* exclude nothing by bounds */
+  bool boxes;                       /* bound boxes of chips before single ones */
   const struct pz_journal *journal; /* NULL: none */
   struct pz_progress *progress;     /* NULL: none */
   const atomic_bool *stop;          /* NULL, or ends the search soon when true */

@@ -1,11 +1,13 @@
 /* An objective run: the best chip under one objective (for one model, or for all).  Chips are first
  * evaluated with little effort in the order of their bounds, then with more effort where schedules
  * that are not proven optimal might change the result. */
+#include <float.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "core/alloc.h"
 #include "core/text.h"
+#include "search/order.h"
 #include "search/search.h"
 #include "search/state.h"
 
@@ -17,11 +19,12 @@ enum { LEAST_BATCH = 8, MOST_BATCH = 64 };
 struct run {
   struct pz_search *s;
   struct pz_objective_run *c;
-  uint32_t *order;      /* of points, by bound */
-  uint32_t at, n, size; /* the batch; how large the next may be */
-  bool any;             /* is there a best yet? */
-  bool again;           /* with full effort */
-  struct item *items;   /* of the batch */
+  struct pz_order *by_bound;
+  const uint32_t *order; /* of points, by bound; in the second pass the open ones */
+  uint32_t at, n, size;  /* the batch; how large the next may be */
+  bool any;              /* is there a best yet? */
+  bool again;            /* with full effort */
+  struct item *items;    /* of the batch */
 };
 
 struct item {
@@ -191,39 +194,6 @@ static enum pz_status unpack_chip(void *ctx, size_t i, struct pz_bytes *in) {
 
 /* ---- an objective run ------------------------------------------------------------------------ */
 
-struct ranked {
-  double value, area_um2;
-  uint32_t point;
-};
-
-static int by_value(const void *a, const void *b) {
-  const struct ranked *x = a, *y = b;
-  if (x->value != y->value) return x->value > y->value ? -1 : 1;
-  if (x->area_um2 != y->area_um2) return x->area_um2 < y->area_um2 ? -1 : 1;
-  return x->point < y->point ? -1 : 1;
-}
-
-/* Points by bound; each stands as excluded until it is considered. */
-static enum pz_status rank_points(struct run *r, struct pz_error *err) {
-  struct pz_search *s = r->s;
-  struct ranked *list = pz_calloc(s->n_points, sizeof *list);
-  r->order = pz_arena_alloc(&s->arena, s->n_points, sizeof *r->order);
-  r->c->chip_status = pz_arena_alloc(&s->arena, s->n_points, sizeof *r->c->chip_status);
-  if (!list || !r->order || !r->c->chip_status) {
-    pz_free(list);
-    return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
-  }
-  for (uint32_t p = 0; p < s->n_points; p++) {
-    double value = pz_value_of(s, &r->c->objective, p, pz_bound_at(s, p, 0));
-    list[p] = (struct ranked){value, s->nature[p].area_um2, p};
-    r->c->chip_status[p] = (struct pz_chip_status){PZ_CHIP_EXCLUDED_BY_TABLES, value, value};
-  }
-  qsort(list, s->n_points, sizeof *list, by_value);
-  for (uint32_t p = 0; p < s->n_points; p++) r->order[p] = list[p].point;
-  pz_free(list);
-  return PZ_OK;
-}
-
 static void merge(struct run *r) {
   for (uint32_t i = 0; i < r->n; i++) {
     uint32_t point = r->order[r->at + i];
@@ -247,19 +217,11 @@ static void plan_text(const struct run *r, char *buf, size_t size) {
 
 static uint32_t next_size(uint32_t size) { return 2 * size < MOST_BATCH ? 2 * size : MOST_BATCH; }
 
-/* After this batch: those whose bounds are not above the best are done with.  By bisection, since
- * bounds fall along the order. */
+/* After this batch: those whose bounds are above the best. */
 static uint32_t candidates_left(const struct run *r) {
-  uint32_t low = r->at + r->n, high = r->s->n_points, first = low;
-  if (r->s->o.exhaustive) return high - low;
-  while (low < high) {
-    uint32_t middle = low + (high - low) / 2;
-    if (may_win(r, r->order[middle], r->c->chip_status[r->order[middle]].bound))
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low - first;
+  uint32_t at = r->at + r->n;
+  if (r->s->o.exhaustive) return r->s->n_points - at;
+  return pz_order_above(r->by_bound, at, r->any ? r->c->value : 0);
 }
 
 /* So many chips rounded up to the batches in which they will be taken. */
@@ -308,28 +270,59 @@ static enum pz_status run_batch(struct run *r, struct pz_error *err) {
   return PZ_OK;
 }
 
-static bool goes_on(const struct run *r) {
-  if (r->at >= r->s->n_points) return false;
+/* May the next chip win?  *goes. */
+static enum pz_status look_ahead(const struct run *r, bool *goes, struct pz_error *err) {
+  double cutoff = r->s->o.exhaustive ? 0 : r->any ? r->c->value : DBL_MIN;
+  uint32_t known;
+  enum pz_status status = pz_order_need(r->by_bound, r->at + 1, cutoff, &known, err);
+  *goes = status == PZ_OK && known > r->at;
+  if (!*goes || r->s->o.exhaustive) return status;
   uint32_t next = r->order[r->at];
-  return r->s->o.exhaustive || may_win(r, next, r->c->chip_status[next].bound);
+  *goes = may_win(r, next, r->c->chip_status[next].bound);
+  return PZ_OK;
+}
+
+/* The next batch, of chips in the order of their bounds. */
+static enum pz_status first_batch(struct run *r, struct pz_error *err) {
+  uint32_t known;
+  enum pz_status status = pz_order_need(r->by_bound, r->at + r->size, 0, &known, err);
+  if (status != PZ_OK) return status;
+  r->n = known - r->at;
+  r->size = next_size(r->size);
+  status = run_batch(r, err);
+  for (uint32_t i = 0; i < r->n; i++)
+    r->c->n_evaluated += r->c->chip_status[r->order[r->at + i]].kind == PZ_CHIP_EVALUATED;
+  return status;
 }
 
 /* Chips in the order of their bounds, as long as one may win.  The first batches are small: with a
  * good chip known early, fewer are looked at. */
 static enum pz_status first_pass(struct run *r, struct pz_error *err) {
-  enum pz_status status = PZ_OK;
+  bool goes = false;
   pz_progress_next(r->s->o.progress, label_of(r), "chips", r->s->n_points);
-  for (r->size = LEAST_BATCH; status == PZ_OK && goes_on(r); r->at += r->n) {
-    uint32_t left = r->s->n_points - r->at;
-    r->n = left < r->size ? left : r->size;
-    r->size = next_size(r->size);
-    status = run_batch(r, err);
-    for (uint32_t i = 0; i < r->n; i++)
-      r->c->n_evaluated += r->c->chip_status[r->order[r->at + i]].kind == PZ_CHIP_EVALUATED;
+  r->size = LEAST_BATCH;
+  enum pz_status status = look_ahead(r, &goes, err);
+  while (status == PZ_OK && goes) {
+    status = first_batch(r, err);
     if (status == PZ_OK) show(r);
+    r->at += r->n;
+    if (status == PZ_OK) status = look_ahead(r, &goes, err);
   }
+  pz_order_end(r->by_bound);
   pz_progress_finish(r->s->o.progress, NULL);
   return status;
+}
+
+struct ranked {
+  double value, area_um2;
+  uint32_t point;
+};
+
+static int by_value(const void *a, const void *b) {
+  const struct ranked *x = a, *y = b;
+  if (x->value != y->value) return x->value > y->value ? -1 : 1;
+  if (x->area_um2 != y->area_um2) return x->area_um2 < y->area_um2 ? -1 : 1;
+  return x->point < y->point ? -1 : 1;
 }
 
 static void show_again(const struct run *r, uint32_t n) {
@@ -352,8 +345,11 @@ static enum pz_status second_pass(struct run *r, struct pz_error *err) {
       list[n++] = (struct ranked){st->bound, s->nature[p].area_um2, p};
   }
   qsort(list, n, sizeof *list, by_value);
-  for (uint32_t i = 0; i < n; i++) r->order[i] = list[i].point;
+  uint32_t *order = pz_arena_alloc(&s->arena, n, sizeof *order);
+  for (uint32_t i = 0; order && i < n; i++) order[i] = list[i].point;
   pz_free(list);
+  if (!order) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
+  r->order = order;
   r->again = true;
   show_again(r, n);
   for (r->at = 0; r->at < n && status == PZ_OK; r->at += r->n) {
@@ -418,6 +414,8 @@ static enum pz_status least_memory(struct pz_search *s, struct pz_objective_run 
 
 static enum pz_status nothing_fits(const struct run *r, struct pz_error *err) {
   const struct pz_objective *o = &r->c->objective;
+  enum pz_status status = pz_search_all_bounds(r->s, err);
+  if (status != PZ_OK) return status;
   for (uint32_t i = 0; i < o->n; i++) {
     double most = 0;
     for (uint32_t p = 0; p < r->s->n_points; p++)
@@ -439,12 +437,14 @@ enum pz_status pz_search_run(struct pz_search *s, struct pz_objective_run *c,
   struct run r = {.s = s, .c = c};
   *c = (struct pz_objective_run){.objective = c->objective};
   s->objective_run = ++s->n_runs;
-  enum pz_status status = rank_points(&r, err);
+  enum pz_status status = pz_order_new(s, c, &r.by_bound, err);
+  if (status == PZ_OK) r.order = pz_order_list(r.by_bound);
   r.items = pz_calloc(MOST_BATCH, sizeof *r.items);
   if (status == PZ_OK && !r.items) status = pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
   if (status == PZ_OK) status = first_pass(&r, err);
   if (status == PZ_OK && r.any) status = second_pass(&r, err);
   s->objective_run = PZ_NO_RUN;
+  pz_order_free(r.by_bound);
   pz_free(r.items);
   if (status != PZ_OK) return status;
   if (!r.any) return nothing_fits(&r, err);

@@ -8,6 +8,7 @@
 
 #include "chip/chip.h"
 #include "core/alloc.h"
+#include "search/chip_boxes.h"
 
 #define NO_MEMORY "out of memory for the search"
 
@@ -25,7 +26,7 @@ static void bound_chunk(void *ctx, size_t i, unsigned worker) {
   for (; p < s->n_points && p < (i + 1) * CHUNK; p++) {
     pz_bounds_go(at, &s->points[p]);
     for (uint32_t m = 0; m < s->n_models; m++)
-      *pz_bound_at(s, p, m) = pz_rate(s, pz_bounds_model_s(at, m));
+      if (*pz_bound_at(s, p, m) < 0) *pz_bound_at(s, p, m) = pz_rate(s, pz_bounds_model_s(at, m));
   }
   pz_progress_add(s->o.progress, p - first);
 }
@@ -49,6 +50,19 @@ static enum pz_status unpack_chunk(void *ctx, size_t i, struct pz_bytes *in) {
   return pz_bytes_take(in, pz_bound_at(s, (uint32_t)i * CHUNK, 0), n * sizeof *s->bound)
              ? PZ_OK
              : PZ_BAD_INPUT;
+}
+
+enum pz_status pz_search_all_bounds(struct pz_search *s, struct pz_error *err) {
+  size_t n = s->n_points;
+  struct pz_round round = {
+      s, (n + CHUNK - 1) / CHUNK, bound_chunk, pack_chunk, unpack_chunk, s->o.stop, NULL};
+  bool known = true;
+  for (size_t i = 0; i < n * s->n_models && known; i++) known = s->bound[i] >= 0;
+  if (known) return PZ_OK;
+  pz_progress_next(s->o.progress, "bounds", "chips", n);
+  enum pz_status status = pz_round_run(s->pool, &round, err);
+  pz_progress_finish(s->o.progress, NULL);
+  return status;
 }
 
 static void look_at_chips(struct pz_search *s) {
@@ -160,11 +174,13 @@ static enum pz_status make(struct pz_search *s, struct pz_error *err) {
     status = pz_evaluator_init(&s->evaluators[i], s->task, s->bounds, s->o.exhaustive, err);
   if (status != PZ_OK) return status;
   look_at_chips(s);
-  pz_progress_next(s->o.progress, "bounds", "chips", n);
-  struct pz_round round = {
-      s, (n + CHUNK - 1) / CHUNK, bound_chunk, pack_chunk, unpack_chunk, s->o.stop, NULL};
-  status = pz_round_run(s->pool, &round, err);
-  pz_progress_finish(s->o.progress, NULL);
+  for (size_t i = 0; i < n * m; i++) s->bound[i] = -1;
+  if (s->o.boxes) {
+    s->boxes = pz_chip_boxes_new(s);
+    if (!s->boxes) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
+  } else {
+    status = pz_search_all_bounds(s, err);
+  }
   return status == PZ_OK ? recall(s, err) : status;
 }
 
@@ -197,6 +213,7 @@ void pz_search_free(struct pz_search *s) {
   for (unsigned i = 0; s->evaluators && i < s->n_workers; i++)
     pz_evaluator_release(&s->evaluators[i]);
   pz_bounds_free(s->bounds);
+  pz_chip_boxes_free(s->boxes);
   pz_arena_release(&s->arena);
   pz_free(s->evaluators);
   pz_free(s->nature);

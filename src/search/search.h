@@ -59,6 +59,9 @@ PZ_NODISCARD enum pz_status pz_search_evaluate_by(struct pz_search *s, struct pz
                                                   const struct pz_evaluation **out,
                                                   struct pz_error *err);
 
+/* Bounds of all points that have none yet: the next two ask for them. */
+PZ_NODISCARD enum pz_status pz_search_all_bounds(struct pz_search *s, struct pz_error *err);
+
 /* The bound on a model's samples/s at a point, from the tables. */
 double pz_search_bound(const struct pz_search *s, uint32_t point, uint32_t model);
 

@@ -35,7 +35,8 @@ struct pz_search {
   unsigned n_workers;
   uint64_t n_variants_elsewhere; /* evaluated by other ranks */
   struct pz_nature *nature;      /* by point */
-  double *bound;                 /* samples/s, by point and model */
+  double *bound;                 /* samples/s, by point and model; negative: not known yet */
+  struct pz_chip_boxes *boxes;   /* NULL: every point has its bound from the beginning */
   struct pz_memo *memo;          /* by point, model and effort */
   struct pz_arena arena;
 };

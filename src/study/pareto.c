@@ -109,13 +109,15 @@ enum pz_status pz_front_find(struct pz_study *s, struct pz_front *out, struct pz
   struct pz_front f = {.points = pz_arena_alloc(&s->arena, s->n_points, sizeof *f.points)};
   if (!c.list || !f.points) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the front");
   o.kind = PZ_OBJECTIVE_GEOMEAN;
+  enum pz_status status = pz_search_all_bounds(s->search, err);
+  if (status != PZ_OK) return status;
   for (uint32_t p = 0; p < s->n_points; p++)
     c.list[p] = (struct pz_front_point){.point = p,
                                         .value = pz_search_table_bound(s->search, &o, p),
                                         .area_um2 = pz_search_area_um2(s->search, p),
                                         .watts = pz_search_watts(s->search, p)};
   qsort(c.list, c.n, sizeof *c.list, by_value);
-  enum pz_status status = evaluate_all(s, &o, &c, &f, err);
+  status = evaluate_all(s, &o, &c, &f, err);
   if (status != PZ_OK) return status;
   qsort(f.points, f.n, sizeof *f.points, by_area);
   mark_knee(&f);

@@ -207,15 +207,20 @@ json_t *pz_study_inputs(const struct pz_study *s) {
     json_array_append_new(models, model_json(s, i));
     json_array_append_new(weights, json_real(s->o.weight[i]));
   }
-  return json_pack("{s:s,s:o,s:o,s:o,s:I,s:I,s:I,s:o,s:o,s:o,s:s,s:o,s:f,s:I,s:b,s:b,s:f,s:o}",
-                   "version", pz_version(), "models", models, "space", space_json(&s->space),
-                   "cluster", pz_cluster_json(&s->task.net), "devices", (json_int_t)s->o.devices,
-                   "batch", (json_int_t)s->o.batch, "seq", (json_int_t)s->o.workload.seq, "mbs",
-                   choices_json(&s->o.mbs), "hbm_gib", choices_json(&s->o.hbm_gib), "tp",
-                   choices_json(&s->o.tp), "objective", pz_objective_names[s->o.objective],
-                   "weights", weights, "state", s->o.state, "steps", (json_int_t)s->o.steps,
-                   "exhaustive", s->o.exhaustive, "pareto", s->o.pareto, "pareto_tolerance",
-                   s->o.pareto_tolerance, "import", import_json(&s->o.workload));
+  json_t *inputs = json_pack(
+      "{s:s,s:o,s:o,s:o,s:I,s:I,s:I,s:o,s:o,s:o,s:s,s:o,s:f,s:I,s:b,s:b,s:f,s:o}", "version",
+      pz_version(), "models", models, "space", space_json(&s->space), "cluster",
+      pz_cluster_json(&s->task.net), "devices", (json_int_t)s->o.devices, "batch",
+      (json_int_t)s->o.batch, "seq", (json_int_t)s->o.workload.seq, "mbs", choices_json(&s->o.mbs),
+      "hbm_gib", choices_json(&s->o.hbm_gib), "tp", choices_json(&s->o.tp), "objective",
+      pz_objective_names[s->o.objective], "weights", weights, "state", s->o.state, "steps",
+      (json_int_t)s->o.steps, "exhaustive", s->o.exhaustive, "pareto", s->o.pareto,
+      "pareto_tolerance", s->o.pareto_tolerance, "import", import_json(&s->o.workload));
+  if (inputs && s->o.boxes && json_object_set_new(inputs, "boxes", json_true()) != 0) {
+    json_decref(inputs);
+    return NULL;
+  }
+  return inputs;
 }
 
 /* ---- and back ------------------------------------------------------------------------------- */
@@ -301,6 +306,7 @@ enum pz_status pz_study_from_inputs(const json_t *inputs, struct pz_arena *arena
   o.state = pz_fields_real(&f, "state", 1, 100);
   o.exhaustive = pz_fields_bool_or(&f, "exhaustive", false);
   o.pareto = pz_fields_bool_or(&f, "pareto", false);
+  o.boxes = pz_fields_bool_or(&f, "boxes", false);
   o.pareto_tolerance = pz_fields_real(&f, "pareto_tolerance", 0, 1);
   if (f.status != PZ_OK) return f.status;
   o.space_text = text_of(json_object_get(inputs, "space"), arena);
@@ -341,6 +347,7 @@ enum pz_status pz_study_prepare(struct pz_study *s, const struct pz_search_optio
   pz_search_free(s->search); /* of an earlier call that was stopped */
   s->search = NULL;
   with.exhaustive = s->o.exhaustive;
+  with.boxes = s->o.boxes;
   enum pz_status status = measure_reference(s, err);
   if (status == PZ_OK)
     status = pz_search_new(&s->task, s->points, s->n_points, s->pool, &with, &s->search, err);

@@ -256,18 +256,36 @@ static void brute_force(struct pz_study *s, uint32_t objective_run, uint32_t *be
   }
 }
 
+/* By boxes of chips: the same answer, from the same evaluations. */
+static void same_run(const struct pz_study *a, const struct pz_study *boxes, uint32_t i) {
+  const struct pz_objective_run *x = &a->objective_run[i], *y = &boxes->objective_run[i];
+  assert_int_equal(x->best, y->best);
+  assert_true(x->value == y->value && x->bound == y->bound && x->hbm_gib == y->hbm_gib);
+  assert_int_equal(x->n_evaluated, y->n_evaluated);
+  assert_int_equal(x->n_looked, y->n_looked);
+  for (uint32_t p = 0; p < a->n_points; p++) {
+    assert_int_equal(x->chip_status[p].kind, y->chip_status[p].kind);
+    assert_true(x->chip_status[p].bound <= y->chip_status[p].bound);
+  }
+}
+
 static void bounded_is_exhaustive_is_brute_force(void **state) {
   (void)state;
   int solved = 0, nothing = 0, chips = 0, evaluated = 0;
   for (int i = 0; i < pz_test_part(80); i++) {
     struct pz_error err = {0}, same = {0};
-    struct pz_study a, b;
+    struct pz_study a, b, boxes;
     write_space(SPACE);
     struct pz_study_options o = draw_study(SPACE);
     if (i % 2) o.cluster = "dgx-a100"; /* 4 or 8 devices are in one node, the others are not */
     if (i >= 50) o.assumptions = draw(1U << PZ_ASSUMPTIONS);
     enum pz_status status = run_study(&a, &o, 1, NULL, &err);
+    o.boxes = true;
+    assert_int_equal(run_study(&boxes, &o, 2, NULL, &same), status);
+    if (status != PZ_OK) assert_string_equal(err.message, same.message);
+    same = (struct pz_error){0};
     o.exhaustive = true;
+    o.boxes = i % 3 == 0;
     assert_int_equal(run_study(&b, &o, 2, NULL, &same), status);
     if (status != PZ_OK) {
       assert_string_equal(err.message, same.message);
@@ -285,6 +303,7 @@ static void bounded_is_exhaustive_is_brute_force(void **state) {
       assert_true(b.objective_run[c].value == value);
       assert_true(a.objective_run[c].hbm_gib == b.objective_run[c].hbm_gib);
       assert_true(a.objective_run[c].bound >= value);
+      same_run(&a, &boxes, c);
       assert_int_equal(b.objective_run[c].n_evaluated, b.n_points);
       chips += (int)a.n_points;
       evaluated += (int)a.objective_run[c].n_evaluated;
@@ -292,6 +311,7 @@ static void bounded_is_exhaustive_is_brute_force(void **state) {
     solved++;
     pz_study_release(&a);
     pz_study_release(&b);
+    pz_study_release(&boxes);
   }
   print_message("  %d spaces, %d where nothing fits; %d of %d chips evaluated\n", solved, nothing,
                 evaluated, chips);
@@ -362,6 +382,49 @@ static void no_schedule_is_below_the_tables(void **state) {
   }
   print_message("  bound over schedule: %.3f on average of %d\n", sum / n, n);
   assert_true(sum / n > 0.7);
+  pz_study_release(&s);
+}
+
+/* A box with this point in it. */
+static void draw_box(const struct pz_space *s, const struct pz_point *p, struct pz_point *lo,
+                     struct pz_point *hi) {
+  *lo = *hi = *p;
+  for (int a = 0; a < PZ_AXES; a++) {
+    if (!draw(2)) continue;
+    lo->at[a] = (uint8_t)draw(p->at[a] + 1U);
+    hi->at[a] = (uint8_t)(p->at[a] + draw((uint32_t)(s->n[a] - p->at[a])));
+  }
+}
+
+static void no_chip_is_above_its_box(void **state) {
+  (void)state;
+  struct pz_study s;
+  struct pz_error err = {0};
+  struct pz_study_options o = pz_study_options_default();
+  struct pz_search_options plain = {0};
+  int near = 0, n = pz_test_part(400);
+  o.models[0] = "gpt2";
+  o.models[1] = "qwen2.5-1.5b";
+  o.n_models = 2;
+  assert_int_equal(pz_study_init(&s, &o, 2, &err), PZ_OK);
+  assert_int_equal(pz_study_prepare(&s, &plain, &err), PZ_OK);
+  struct pz_bounds_at *at = pz_search_evaluator(s.search)->at;
+  for (int i = 0; i < n; i++) {
+    const struct pz_point *p = &s.points[draw(s.n_points)];
+    struct pz_point lo, hi;
+    draw_box(&s.space, p, &lo, &hi);
+    for (uint32_t m = 0; m < 2; m++) {
+      pz_bounds_go(at, p);
+      double own = pz_bounds_model_s(at, m);
+      pz_bounds_go_box(at, p, p);
+      assert_true(pz_bounds_model_s(at, m) == own);
+      pz_bounds_go_box(at, &lo, &hi);
+      double box = pz_bounds_model_s(at, m);
+      assert_true(box <= own);
+      near += box > own / 2;
+    }
+  }
+  print_message("  %d of %d bounds of boxes at least half of the chip's\n", near, 2 * n);
   pz_study_release(&s);
 }
 
@@ -628,6 +691,7 @@ int main(void) {
       cmocka_unit_test(bounded_is_exhaustive_is_brute_force),
       cmocka_unit_test(the_rate_is_of_the_level_in_use),
       cmocka_unit_test(no_schedule_is_below_the_tables),
+      cmocka_unit_test(no_chip_is_above_its_box),
       cmocka_unit_test(progress_is_of_what_is_left),
       cmocka_unit_test(the_front_is_not_dominated),
       cmocka_unit_test(a_thinned_front_stands_for_the_whole),
