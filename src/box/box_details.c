@@ -50,7 +50,7 @@ enum pz_status pz_range_find(const struct pz_range_space *s, const struct pz_chi
   b.kind -= found;
   for (enum pz_range_axis a = 0; a < PZ_RANGE_AXES && found; a++) {
     int i = 0;
-    while (i < s->n[a] && !near(axis_value(c, a), s->value[a][i])) i++;
+    while (i < s->n[a] && s->value[a][i] > 0 && !near(axis_value(c, a), s->value[a][i])) i++;
     found = i < s->n[a];
     b.lo[a] = b.hi[a] = (uint8_t)i;
   }
@@ -187,8 +187,8 @@ static bool kind_step(const struct details *d, bool array, int by, struct pz_box
     name_array(&s->array[shape], out->from);
     name_array(&s->array[at], out->to);
   } else {
-    snprintf(out->from, sizeof out->from, "%s", pz_hbm_generations[s->hbm[hbm]].name);
-    snprintf(out->to, sizeof out->to, "%s", pz_hbm_generations[s->hbm[at]].name);
+    snprintf(out->from, sizeof out->from, "%s", pz_range_hbm_name(s, hbm));
+    snprintf(out->to, sizeof out->to, "%s", pz_range_hbm_name(s, at));
   }
   return true;
 }

@@ -17,26 +17,6 @@
 
 /* ---- inputs --------------------------------------------------------------------------------- */
 
-static json_t *space_json(const struct pz_range_space *s) {
-  json_t *nodes = json_array(), *arrays = json_array(), *hbm = json_array(), *axes = json_object();
-  char text[48];
-  for (int i = 0; i < s->n_nodes; i++)
-    json_array_append_new(nodes, json_string(pz_tech_at(s->node[i])->name));
-  for (int i = 0; i < s->n_arrays; i++) {
-    snprintf(text, sizeof text, "%" PRId64 "x%" PRId64, s->array[i].rows, s->array[i].cols);
-    json_array_append_new(arrays, json_string(text));
-  }
-  for (int i = 0; i < s->n_hbm; i++)
-    json_array_append_new(hbm, json_string(pz_hbm_generations[s->hbm[i]].name));
-  for (enum pz_range_axis a = 0; a < PZ_RANGE_AXES; a++) {
-    json_t *list = json_array();
-    for (int i = 0; i < s->n[a]; i++) json_array_append_new(list, json_integer(s->value[a][i]));
-    json_object_set_new(axes, pz_range_axis_name(a), list);
-  }
-  return json_pack("{s:s,s:s,s:o,s:o,s:o,s:o}", "name", s->name, "about", s->about, "nodes", nodes,
-                   "arrays", arrays, "hbm", hbm, "axes", axes);
-}
-
 json_t *pz_box_inputs_json(const struct pz_range_space *s, const struct pz_box_options *o) {
   const struct pz_judge_question *q = &o->question;
   json_t *models = json_array();
@@ -46,9 +26,9 @@ json_t *pz_box_inputs_json(const struct pz_range_space *s, const struct pz_box_o
     json_array_append_new(models, json_string(text));
   }
   return json_pack("{s:o,s:o,s:I,s:I,s:I,s:I,s:f,s:s,s:f,s:f,s:f,s:f}", "models", models, "space",
-                   space_json(s), "devices", (json_int_t)q->devices, "batch", (json_int_t)q->batch,
-                   "seq", (json_int_t)q->seq, "scale_up", (json_int_t)q->scale_up,
-                   "outer_bytes_per_s", q->outer_bytes_per_s, "per",
+                   pz_range_json(s), "devices", (json_int_t)q->devices, "batch",
+                   (json_int_t)q->batch, "seq", (json_int_t)q->seq, "scale_up",
+                   (json_int_t)q->scale_up, "outer_bytes_per_s", q->outer_bytes_per_s, "per",
                    pz_box_objective_names[q->objective], "limit_mm2", o->limits.mm2, "limit_watts",
                    o->limits.watts, "limit_dollars", o->limits.dollars, "gap", o->gap);
 }

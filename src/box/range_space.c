@@ -6,6 +6,8 @@
 
 #include "box/embedded.h"
 #include "chip/calibration.h"
+#include "chip/chip_json.h"
+#include "chip/resize.h"
 #include "core/alloc.h"
 #include "core/fields.h"
 #include "core/file.h"
@@ -75,10 +77,21 @@ static bool read_list(const json_t *list, enum pz_range_axis a, struct pz_range_
   return true;
 }
 
+static void set_only(struct pz_range_space *s, enum pz_range_axis a, int32_t value) {
+  s->n[a] = 1;
+  s->value[a][0] = value;
+}
+
 static void read_axes(struct pz_fields *f, struct pz_range_space *s) {
   for (enum pz_range_axis a = 0; a < PZ_RANGE_AXES; a++) {
     const json_t *v = pz_fields_value(f, axes[a].name);
-    if (!(json_is_object(v) ? read_range(v, a, s) : read_list(v, a, s))) refuse_axis(f, a);
+    const char *word = json_string_value(v);
+    if (s->has_base && !v)
+      set_only(s, a, PZ_RANGE_OF_BASE);
+    else if (s->has_base && a == PZ_RANGE_LANES && word && strcmp(word, "columns") == 0)
+      set_only(s, a, PZ_RANGE_AS_COLUMNS);
+    else if (!(json_is_object(v) ? read_range(v, a, s) : read_list(v, a, s)))
+      refuse_axis(f, a);
   }
 }
 
@@ -122,14 +135,23 @@ static bool add_hbm(struct pz_range_space *s, const char *name) {
   return false;
 }
 
+/* With a base a list may be absent. */
 static void read_texts(struct pz_fields *f, const char *key, const char *accepted,
                        struct pz_range_space *s,
                        bool (*add)(struct pz_range_space *, const char *)) {
   const json_t *list = pz_fields_value(f, key);
+  if (s->has_base && !list) return;
   size_t n = json_array_size(list);
   bool good = n > 0 && n <= PZ_RANGE_MOST_ARRAYS;
   for (size_t i = 0; i < n && good; i++) good = add(s, text_at(list, i));
   if (!good) pz_fields_refuse(f, key, accepted);
+}
+
+static void fill_from_base(struct pz_range_space *s) {
+  if (!s->n_nodes) s->node[s->n_nodes++] = s->base.tech;
+  if (!s->n_arrays)
+    s->array[s->n_arrays++] = (struct pz_array_shape){s->base.tensor.rows, s->base.tensor.cols};
+  if (!s->n_hbm) s->hbm[s->n_hbm++] = PZ_RANGE_OF_BASE;
 }
 
 static void read_space(struct pz_fields *f, struct pz_range_space *s) {
@@ -139,11 +161,14 @@ static void read_space(struct pz_fields *f, struct pz_range_space *s) {
   pz_text_copy(s->about, sizeof s->about, pz_fields_text_or(f, "about", ""));
   snprintf(accepted, sizeof accepted, "a list of different ones of %s",
            pz_text_join(names, sizeof names, pz_tech_name_at, NULL));
+  s->has_base = pz_fields_value(f, "base") != NULL;
+  if (s->has_base) pz_chip_read_base(f, "", &s->base);
   read_texts(f, "nodes", accepted, s, add_node);
   read_texts(f, "arrays", "a list of up to 64 different shapes like \"64x128\", rows x columns", s,
              add_array);
   read_texts(f, "hbm", "a list of different ones of hbm2e, hbm3, hbm3e", s, add_hbm);
   pz_fields_allow(f, words, sizeof words / sizeof *words);
+  if (s->has_base) fill_from_base(s);
 }
 
 static enum pz_status check_size(const char *name, const struct pz_range_space *s,
@@ -267,48 +292,163 @@ int64_t pz_range_chips(const struct pz_range_space *s) {
 
 static void name_chip(struct pz_chip *c, const char *hbm, int64_t link) {
   const struct pz_tensor_cores *t = &c->tensor;
-  snprintf(c->name, sizeof c->name, "%lldx%lldx%lld-%lldx%lld-%lldM-%lldx%s-%lld",
-           (long long)t->cores, (long long)t->rows, (long long)t->cols, (long long)c->vector.cores,
-           (long long)c->vector.lanes, (long long)(c->glb_bytes >> 20), (long long)c->hbm.stacks,
-           hbm, (long long)link);
+  int n = snprintf(c->name, sizeof c->name, "%lldx%lldx%lld-%lldx%lld-%lldM", (long long)t->cores,
+                   (long long)t->rows, (long long)t->cols, (long long)c->vector.cores,
+                   (long long)c->vector.lanes, (long long)(c->glb_bytes >> 20));
+  if (n > 0 && (size_t)n < sizeof c->name && (hbm || link > 0))
+    snprintf(c->name + n, sizeof c->name - (size_t)n, "-%lldx%s-%lld", (long long)c->hbm.stacks,
+             hbm ? hbm : "hbm",
+             link > 0 ? (long long)link : (long long)(c->link_bytes_per_s / 1e9));
+}
+
+/* A chip of no base: what the axes do not say. */
+static struct pz_chip plain_chip(const int64_t v[PZ_RANGE_AXES]) {
+  enum { WORDS_PER_LANE = 16, LEAST_LOCAL = 1024, REGISTER_BYTES = 32 };
+  struct pz_chip c = {.link_latency_s = 1e-6};
+  c.clock_hz = (double)v[PZ_RANGE_CLOCK_MHZ] * 1e6;
+  c.tensor.register_bytes = REGISTER_BYTES;
+  c.vector.local_bytes = pz_max(WORDS_PER_LANE * v[PZ_RANGE_LANES], LEAST_LOCAL);
+  c.rules = (struct pz_rules){.fill = true,
+                              .double_buffer = true,
+                              .vector_memory = true,
+                              .operand_bytes = 2,
+                              .sum_bytes = 4};
+  return c;
+}
+
+/* The base with buffers of this array, these lanes and this clock: as many bytes a unit and a cycle. */
+static struct pz_chip based_chip(const struct pz_range_space *s, const struct pz_array_shape *array,
+                                 const int64_t v[PZ_RANGE_AXES]) {
+  struct pz_chip_size z = {s->base.tensor.cores, array->rows,          array->cols,
+                           s->base.vector.cores, s->base.vector.lanes, s->base.glb_bytes};
+  struct pz_chip c;
+  if (v[PZ_RANGE_LANES] != PZ_RANGE_OF_BASE) z.lanes = v[PZ_RANGE_LANES];
+  pz_chip_resize(&s->base, &z, &c);
+  if (v[PZ_RANGE_CLOCK_MHZ] > 0) c.clock_hz = (double)v[PZ_RANGE_CLOCK_MHZ] * 1e6;
+  double faster = c.clock_hz / s->base.clock_hz;
+  c.glb_bytes_per_s *= faster;
+  c.glb_core_bytes_per_s *= faster;
+  c.tensor.local_bytes_per_s *= faster;
+  c.tensor.local_total_bytes_per_s *= faster;
+  return c;
+}
+
+/* What every chip of such a space has: it is scheduled by a compiler, maps nest, nobody has measured it. */
+static void set_common(const struct pz_range_space *s, struct pz_chip *c) {
+  c->execution = PZ_CHIP_SCHEDULED;
+  c->rules.nested_mapping = c->rules.rate_levels = true;
+  pz_calibration_none(c->glb_bytes, &c->calibration);
+  snprintf(c->about, sizeof c->about, "a chip of the space %s", s->name);
 }
 
 void pz_range_chip(const struct pz_range_space *s, const struct pz_range_point *p,
                    struct pz_chip *out) {
-  enum { WORDS_PER_LANE = 16, LEAST_LOCAL = 1024, REGISTER_BYTES = 32 };
   int64_t v[PZ_RANGE_AXES];
   uint32_t hbm = p->kind % (uint32_t)s->n_hbm, rest = p->kind / (uint32_t)s->n_hbm;
   const struct pz_array_shape *array = &s->array[rest % (uint32_t)s->n_arrays];
-  const struct pz_hbm_generation *g = &pz_hbm_generations[s->hbm[hbm]];
+  const struct pz_hbm_generation *g =
+      s->hbm[hbm] == PZ_RANGE_OF_BASE ? NULL : &pz_hbm_generations[s->hbm[hbm]];
   for (enum pz_range_axis a = 0; a < PZ_RANGE_AXES; a++) v[a] = s->value[a][p->at[a]];
-  struct pz_chip c = {.tech = s->node[rest / (uint32_t)s->n_arrays],
-                      .execution = PZ_CHIP_SCHEDULED,
-                      .link_latency_s = 1e-6};
-  c.clock_hz = (double)v[PZ_RANGE_CLOCK_MHZ] * 1e6;
-  c.tensor = (struct pz_tensor_cores){.cores = v[PZ_RANGE_TENSOR_CORES],
-                                      .rows = array->rows,
-                                      .cols = array->cols,
-                                      .local_bytes = v[PZ_RANGE_LOCAL_KIB] << 10,
-                                      .register_bytes = REGISTER_BYTES};
-  c.vector = (struct pz_vector_cores){.cores = v[PZ_RANGE_VECTOR_CORES],
-                                      .lanes = v[PZ_RANGE_LANES],
-                                      .local_bytes =
-                                          pz_max(WORDS_PER_LANE * v[PZ_RANGE_LANES], LEAST_LOCAL)};
-  c.glb_bytes = v[PZ_RANGE_GLB_MIB] << 20;
-  c.glb_bytes_per_s = (double)v[PZ_RANGE_GLB_BYTES_PER_CYCLE] * c.clock_hz;
-  c.hbm = (struct pz_hbm){.stacks = v[PZ_RANGE_HBM_STACKS],
-                          .bytes_per_stack = g->bytes,
-                          .bytes_per_s_per_stack = g->bytes_per_s};
-  c.link_bytes_per_s = (double)v[PZ_RANGE_LINK_GB_PER_S] * 1e9;
-  c.rules = (struct pz_rules){.fill = true,
-                              .double_buffer = true,
-                              .nested_mapping = true,
-                              .rate_levels = true,
-                              .vector_memory = true,
-                              .operand_bytes = 2,
-                              .sum_bytes = 4};
-  pz_calibration_none(c.glb_bytes, &c.calibration);
-  name_chip(&c, g->name, v[PZ_RANGE_LINK_GB_PER_S]);
-  snprintf(c.about, sizeof c.about, "a chip of the space %s", s->name);
+  if (v[PZ_RANGE_LANES] == PZ_RANGE_AS_COLUMNS) v[PZ_RANGE_LANES] = array->cols;
+  struct pz_chip c = s->has_base ? based_chip(s, array, v) : plain_chip(v);
+  c.tech = s->node[rest / (uint32_t)s->n_arrays];
+  c.tensor.rows = array->rows;
+  c.tensor.cols = array->cols;
+  if (v[PZ_RANGE_TENSOR_CORES] > 0) c.tensor.cores = v[PZ_RANGE_TENSOR_CORES];
+  if (v[PZ_RANGE_LOCAL_KIB] > 0) c.tensor.local_bytes = v[PZ_RANGE_LOCAL_KIB] << 10;
+  if (v[PZ_RANGE_VECTOR_CORES] > 0) c.vector.cores = v[PZ_RANGE_VECTOR_CORES];
+  if (v[PZ_RANGE_LANES] > 0) c.vector.lanes = v[PZ_RANGE_LANES];
+  if (v[PZ_RANGE_GLB_MIB] > 0) c.glb_bytes = v[PZ_RANGE_GLB_MIB] << 20;
+  if (v[PZ_RANGE_GLB_BYTES_PER_CYCLE] > 0)
+    c.glb_bytes_per_s = (double)v[PZ_RANGE_GLB_BYTES_PER_CYCLE] * c.clock_hz;
+  if (v[PZ_RANGE_HBM_STACKS] > 0) c.hbm.stacks = v[PZ_RANGE_HBM_STACKS];
+  if (g) c.hbm.bytes_per_stack = g->bytes, c.hbm.bytes_per_s_per_stack = g->bytes_per_s;
+  if (v[PZ_RANGE_LINK_GB_PER_S] > 0) c.link_bytes_per_s = (double)v[PZ_RANGE_LINK_GB_PER_S] * 1e9;
+  set_common(s, &c);
+  name_chip(&c, g ? g->name : NULL, v[PZ_RANGE_LINK_GB_PER_S]);
   *out = c;
+}
+
+/* ---- of listed chips ------------------------------------------------------------------------ */
+
+static void copy_axis(const struct pz_space *from, enum pz_axis axis, int64_t unit,
+                      enum pz_range_axis a, struct pz_range_space *to) {
+  for (int i = 0; i < from->n[axis]; i++) to->value[a][i] = (int32_t)(from->value[axis][i] / unit);
+  to->n[a] = from->n[axis];
+}
+
+/* So that a step from one array to the next is a small one. */
+static int by_units(const void *a, const void *b) {
+  const struct pz_array_shape *x = a, *y = b;
+  int64_t m = x->rows * x->cols, n = y->rows * y->cols;
+  return m != n ? (m > n) - (m < n) : (x->rows > y->rows) - (x->rows < y->rows);
+}
+
+enum pz_status pz_range_from_space(const struct pz_space *listed, struct pz_range_space *out,
+                                   struct pz_error *err) {
+  int n_arrays = listed->n[PZ_AXIS_ROWS] * listed->n[PZ_AXIS_COLS];
+  if (n_arrays > PZ_RANGE_MOST_ARRAYS)
+    return pz_fail(err, PZ_LIMIT, "space %s: %d arrays; accepted for training plans: at most %d",
+                   listed->name, n_arrays, PZ_RANGE_MOST_ARRAYS);
+  *out = (struct pz_range_space){.has_base = true, .base = listed->base};
+  pz_text_copy(out->name, sizeof out->name, listed->name);
+  pz_text_copy(out->about, sizeof out->about, listed->about);
+  for (int r = 0; r < listed->n[PZ_AXIS_ROWS]; r++)
+    for (int c = 0; c < listed->n[PZ_AXIS_COLS]; c++)
+      out->array[out->n_arrays++] =
+          (struct pz_array_shape){listed->value[PZ_AXIS_ROWS][r], listed->value[PZ_AXIS_COLS][c]};
+  qsort(out->array, (size_t)out->n_arrays, sizeof *out->array, by_units);
+  fill_from_base(out);
+  for (enum pz_range_axis a = 0; a < PZ_RANGE_AXES; a++) set_only(out, a, PZ_RANGE_OF_BASE);
+  copy_axis(listed, PZ_AXIS_TENSOR_CORES, 1, PZ_RANGE_TENSOR_CORES, out);
+  copy_axis(listed, PZ_AXIS_VECTOR_CORES, 1, PZ_RANGE_VECTOR_CORES, out);
+  copy_axis(listed, PZ_AXIS_GLB, 1 << 20, PZ_RANGE_GLB_MIB, out);
+  if (listed->value[PZ_AXIS_LANES][0])
+    copy_axis(listed, PZ_AXIS_LANES, 1, PZ_RANGE_LANES, out);
+  else
+    set_only(out, PZ_RANGE_LANES, PZ_RANGE_AS_COLUMNS);
+  return PZ_OK;
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+const char *pz_range_hbm_name(const struct pz_range_space *s, int i) {
+  return s->hbm[i] == PZ_RANGE_OF_BASE ? "of the base" : pz_hbm_generations[s->hbm[i]].name;
+}
+
+static json_t *axes_json(const struct pz_range_space *s) {
+  json_t *all = json_object();
+  for (enum pz_range_axis a = 0; a < PZ_RANGE_AXES; a++) {
+    if (s->value[a][0] == PZ_RANGE_OF_BASE) continue;
+    json_t *list = json_array();
+    for (int i = 0; i < s->n[a]; i++) json_array_append_new(list, json_integer(s->value[a][i]));
+    if (s->value[a][0] == PZ_RANGE_AS_COLUMNS) {
+      json_decref(list);
+      list = json_string("columns");
+    }
+    json_object_set_new(all, axes[a].name, list);
+  }
+  return all;
+}
+
+json_t *pz_range_json(const struct pz_range_space *s) {
+  json_t *nodes = json_array(), *arrays = json_array(), *hbm = json_array();
+  char text[48];
+  for (int i = 0; i < s->n_nodes; i++)
+    json_array_append_new(nodes, json_string(pz_tech_at(s->node[i])->name));
+  for (int i = 0; i < s->n_arrays; i++) {
+    snprintf(text, sizeof text, "%lldx%lld", (long long)s->array[i].rows,
+             (long long)s->array[i].cols);
+    json_array_append_new(arrays, json_string(text));
+  }
+  for (int i = 0; i < s->n_hbm; i++)
+    json_array_append_new(hbm, json_string(pz_range_hbm_name(s, i)));
+  json_t *all = json_pack("{s:s,s:s,s:o,s:o,s:o,s:o}", "name", s->name, "about", s->about, "nodes",
+                          nodes, "arrays", arrays, "hbm", hbm, "axes", axes_json(s));
+  if (s->hbm[0] == PZ_RANGE_OF_BASE) json_object_del(all, "hbm");
+  if (s->has_base && json_object_set_new(all, "base", pz_chip_json(&s->base)) != 0) {
+    json_decref(all);
+    return NULL;
+  }
+  return all;
 }

@@ -3,7 +3,10 @@
  *
  * A space.json of this kind has "axes":
  *     {"name", "about", "nodes": ["5nm"], "arrays": ["64x64"], "hbm": ["hbm3e"], "axes": {"tensor_cores": VALUES, ...}}
- * VALUES are a list of increasing integers, or {"from", "to", "step"}. */
+ * VALUES are a list of increasing integers, or {"from", "to", "step"}.
+ *
+ * With a "base", a chip, what is left out is as that chip has it, local buffers with as many bytes for each unit; "lanes"
+ * may be "columns": as many as the array has.  A space of listed chips (phaze.h: struct pz_space) is of this kind too. */
 #ifndef PZ_BOX_RANGE_SPACE_H
 #define PZ_BOX_RANGE_SPACE_H
 
@@ -45,10 +48,15 @@ struct pz_range_space {
   struct pz_array_shape {
     int64_t rows, cols;
   } array[PZ_RANGE_MOST_ARRAYS];
-  int hbm[PZ_HBM_GENERATIONS]; /* of pz_hbm_generations */
+  int hbm[PZ_HBM_GENERATIONS]; /* of pz_hbm_generations; PZ_RANGE_OF_BASE: the base's */
   int n[PZ_RANGE_AXES];
-  int32_t value[PZ_RANGE_AXES][PZ_RANGE_MOST_VALUES];
+  int32_t value[PZ_RANGE_AXES][PZ_RANGE_MOST_VALUES]; /* or one that is none: */
+  bool has_base;
+  struct pz_chip base;
 };
+
+/* As the base chip has it; as many as the array has columns. */
+enum { PZ_RANGE_OF_BASE = -1, PZ_RANGE_AS_COLUMNS = -2 };
 
 /* A chip: which technology, array and HBM, and for each axis which value. */
 struct pz_range_point {
@@ -73,6 +81,16 @@ bool pz_range_is(const char *text, size_t bytes);
 /* PZ_BAD_INPUT with what is accepted. */
 PZ_NODISCARD enum pz_status pz_range_parse(const char *name, const char *text, size_t bytes,
                                            struct pz_range_space *out, struct pz_error *err);
+
+/* The chips of a space of listed ones, without its budget.  PZ_LIMIT where it has too many arrays. */
+PZ_NODISCARD enum pz_status pz_range_from_space(const struct pz_space *listed,
+                                                struct pz_range_space *out, struct pz_error *err);
+
+/* As pz_range_parse reads it.  New reference, the caller's; NULL: out of memory. */
+json_t *pz_range_json(const struct pz_range_space *s);
+
+/* Of generation i of the space's HBM; for people. */
+const char *pz_range_hbm_name(const struct pz_range_space *s, int i);
 
 /* Names of the built-in ones, NULL after the last. */
 const char *pz_range_preset_name(size_t i);

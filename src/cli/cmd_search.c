@@ -7,15 +7,29 @@
 
 struct settings {
   struct pz_common common;
+  int semantics;
   struct pz_study_settings study;
   struct pz_box_settings box;
 };
 
-static const struct settings defaults = {.study = PZ_STUDY_SETTINGS_DEFAULT,
-                                         .box = PZ_BOX_SETTINGS_DEFAULT};
+enum { NOT_GIVEN = -1, CORRECTED, TRAINING }; /* --semantics */
+static const char *const semantics_names[] = {"corrected", "training", NULL};
+
+static const struct settings defaults = {
+    .semantics = NOT_GIVEN, .study = PZ_STUDY_SETTINGS_DEFAULT, .box = PZ_BOX_SETTINGS_DEFAULT};
 
 static const struct pz_option options[] = {PZ_COMMON_OPTIONS(struct settings),
                                            PZ_STUDY_OPTIONS(struct settings, study),
+                                           {.name = "semantics",
+                                            .type = PZ_OPTION_CHOICE,
+                                            .offset = offsetof(struct settings, semantics),
+                                            .choices = semantics_names,
+                                            .help = "How chips are judged. corrected: layers are "
+                                                    "scheduled on the chip's cores and placed "
+                                                    "(default in a space of listed chips); "
+                                                    "training: by the training plans of 'phaze "
+                                                    "place', as in a space of ranges, whose "
+                                                    "options then apply (default there)"},
                                            {.name = "boxes",
                                             .type = PZ_OPTION_FLAG,
                                             .offset = offsetof(struct settings, study.boxes),
@@ -76,8 +90,8 @@ static enum pz_exit search_boxes(const struct settings *s, char **models, int n_
   const struct pz_option *other =
       pz_command_changed(&pz_cmd_search, offsetof(struct settings, study), s, &known);
   if (other) {
-    snprintf(text, sizeof text, "--%s does not apply to the space of ranges %.48s", other->name,
-             space->name);
+    snprintf(text, sizeof text, "--%s does not apply to training plans of chips of the space %.48s",
+             other->name, space->name);
     return pz_command_misuse(&pz_cmd_search, text);
   }
   struct pz_box_call call = {.common = &s->common,
@@ -94,16 +108,35 @@ static enum pz_exit search_boxes(const struct settings *s, char **models, int n_
   return pz_search_boxes(&call, space);
 }
 
-/* True: the space is one of ranges, or could not be read; *code is the exit status. */
-static bool is_range_search(const struct settings *s, char **models, int n_models,
-                            enum pz_exit *code) {
+/* A space of listed chips as one of ranges; without a limit their area is limited to the base chip's, as in the list. */
+static enum pz_status range_of_listed(struct settings *s, struct pz_range_space *out,
+                                      struct pz_error *err) {
+  const struct pz_box_settings *b = &s->box;
+  struct pz_space listed;
+  enum pz_status status = pz_space_load(s->study.space, &listed, err);
+  if (status == PZ_OK) status = pz_range_from_space(&listed, out, err);
+  if (status == PZ_OK && !s->study.budget && !b->limit_mm2 && !b->limit_watts && !b->limit_dollars)
+    s->box.limit_mm2 = pz_chip_bill(&listed.base, PZ_BILL_LIKELY).area_mm2;
+  return status;
+}
+
+/* True: the chips are judged by training plans, or the space could not be read; *code is the exit status. */
+static bool is_range_search(struct settings *s, char **models, int n_models, enum pz_exit *code) {
   struct pz_error err = {0};
   bool is = false;
   struct pz_range_space *space = pz_calloc(1, sizeof *space);
   enum pz_status status = space ? pz_range_load(s->study.space, space, &is, &err)
                                 : pz_fail(&err, PZ_NO_MEMORY, "out of memory for the space");
+  bool ranges = is;
+  if (status == PZ_OK && !is && s->semantics == TRAINING) {
+    status = range_of_listed(s, space, &err);
+    is = true;
+  }
   if (status != PZ_OK)
     *code = pz_command_fail(&err);
+  else if (ranges && s->semantics == CORRECTED)
+    *code = pz_command_misuse(&pz_cmd_search,
+                              "--semantics corrected requires a space of listed chips, as paper");
   else if (is)
     *code = search_boxes(s, models, n_models, space);
   pz_free(space);
@@ -115,7 +148,10 @@ static const char *box_misuse(const struct settings *s, char *text, size_t size)
   x.box = defaults.box;
   const struct pz_option *o =
       pz_command_changed(&pz_cmd_search, offsetof(struct settings, box), s, &x);
-  if (o) snprintf(text, size, "--%s requires a space of ranges, as --space modern", o->name);
+  if (o)
+    snprintf(text, size,
+             "--%s requires a space of ranges, as --space modern, or --semantics training",
+             o->name);
   return o ? text : NULL;
 }
 

@@ -63,24 +63,19 @@ static void print_space(const struct pz_space *s, uint32_t n) {
 /* ---- spaces of ranges ----------------------------------------------------------------------- */
 
 static json_t *range_json(const struct pz_range_space *s) {
-  json_t *axes = json_object(), *arrays = json_array(), *hbm = json_array(), *nodes = json_array();
-  char text[48];
-  for (int i = 0; i < s->n_nodes; i++)
-    json_array_append_new(nodes, json_string(pz_tech_at(s->node[i])->name));
-  for (int i = 0; i < s->n_arrays; i++) {
-    snprintf(text, sizeof text, "%" PRId64 "x%" PRId64, s->array[i].rows, s->array[i].cols);
-    json_array_append_new(arrays, json_string(text));
-  }
-  for (int i = 0; i < s->n_hbm; i++)
-    json_array_append_new(hbm, json_string(pz_hbm_generations[s->hbm[i]].name));
-  for (enum pz_range_axis a = 0; a < PZ_RANGE_AXES; a++) {
-    json_t *values = json_array();
-    for (int i = 0; i < s->n[a]; i++) json_array_append_new(values, json_integer(s->value[a][i]));
-    json_object_set_new(axes, pz_range_axis_name(a), values);
-  }
-  return json_pack("{s:s,s:s,s:I,s:o,s:o,s:o,s:o}", "name", s->name, "about", s->about, "chips",
-                   (json_int_t)pz_range_chips(s), "nodes", nodes, "arrays", arrays, "hbm", hbm,
-                   "axes", axes);
+  json_t *all = pz_range_json(s);
+  if (all) json_object_set_new(all, "chips", json_integer((json_int_t)pz_range_chips(s)));
+  return all;
+}
+
+/* "4 .. 512 (27)", or what stands for it. */
+static void print_range_axis(const struct pz_range_space *s, enum pz_range_axis a) {
+  int32_t low = s->value[a][0], high = s->value[a][s->n[a] - 1];
+  printf("  %-19s ", pz_range_axis_name(a));
+  if (low > 0)
+    printf("%d .. %d (%d)\n", low, high, s->n[a]);
+  else
+    printf("%s\n", low == PZ_RANGE_AS_COLUMNS ? "as many as columns" : "of the base");
 }
 
 static void print_range(const struct pz_range_space *s) {
@@ -94,11 +89,10 @@ static void print_range(const struct pz_range_space *s) {
   for (int i = 0; i < s->n_arrays; i++)
     printf(" %" PRId64 "x%" PRId64, s->array[i].rows, s->array[i].cols);
   printf("\n  %-19s", "hbm");
-  for (int i = 0; i < s->n_hbm; i++) printf(" %s", pz_hbm_generations[s->hbm[i]].name);
+  for (int i = 0; i < s->n_hbm; i++) printf(" %s", pz_range_hbm_name(s, i));
   printf("\n");
-  for (enum pz_range_axis a = 0; a < PZ_RANGE_AXES; a++)
-    printf("  %-19s %d .. %d (%d)\n", pz_range_axis_name(a), s->value[a][0],
-           s->value[a][s->n[a] - 1], s->n[a]);
+  if (s->has_base) printf("  %-19s %s\n", "base", s->base.name);
+  for (enum pz_range_axis a = 0; a < PZ_RANGE_AXES; a++) print_range_axis(s, a);
 }
 
 /* *is: false where the name is not of a space of ranges. */
@@ -171,7 +165,8 @@ const struct pz_command pz_cmd_spaces = {
               "  {name, about, nodes: [\"5nm\"], arrays: [\"64x64\"], hbm: [\"hbm3e\"], axes:\n"
               "   {tensor_cores, local_kib, vector_cores, lanes, glb_mib,\n"
               "    glb_bytes_per_cycle, clock_mhz, hbm_stacks, link_gb_per_s}}\n"
-              "with each axis a list of increasing integers or {from, to, step}.\n"
+              "with each axis a list of increasing integers or {from, to, step}. With base: CHIP\n"
+              "what is left out is as that chip has it; lanes may be \"columns\".\n"
               "\n"
               "Examples:\n"
               "  phaze spaces\n"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "chip/chip.h"
+#include "chip/resize.h"
 #include "core/alloc.h"
 #include "core/fields.h"
 #include "core/file.h"
@@ -69,26 +70,6 @@ static double chip_um2(const struct pz_chip *c) {
   return pz_area_total_um2(&a);
 }
 
-/* A chip's name or file, or the chip itself. */
-static void read_base(struct pz_fields *f, struct pz_chip *base) {
-  const json_t *own = pz_fields_value(f, "base");
-  if (!json_is_object(own)) {
-    const char *name = pz_fields_text_or(f, "base", "tpuv4");
-    struct pz_error why = {0};
-    if (f->status == PZ_OK && (f->status = pz_chip_load(name, base, &why)) != PZ_OK)
-      pz_fail(f->err, f->status, "%s: base: %s", f->name, why.message);
-    return;
-  }
-  char *text = pz_json_dump(own, JSON_COMPACT), where[300];
-  snprintf(where, sizeof where, "%.200s: base", f->name);
-  if (!text)
-    f->status = pz_fail(f->err, PZ_NO_MEMORY, "%s: out of memory", f->name);
-  else if (f->status == PZ_OK)
-    f->status = pz_chip_parse(where, text, strlen(text), base, f->err);
-  if (!json_object_get(own, "name")) pz_text_copy(base->name, sizeof base->name, "base");
-  pz_free(text);
-}
-
 /* The smallest global buffer is to hold a tile of the largest array. */
 static void check_glb(struct pz_fields *f, const struct pz_space *s) {
   enum { MIB = 1 << 20 };
@@ -112,7 +93,7 @@ static void read_space(struct pz_fields *f, struct pz_space *s) {
   (void)pz_fields_value(f, "base"); /* read when all else is known to be good */
   read_axes(f, s);
   if (pz_fields_finish(f) != PZ_OK) return;
-  read_base(f, &s->base);
+  pz_chip_read_base(f, "tpuv4", &s->base);
   if (f->status == PZ_OK) check_glb(f, s);
   if (f->status == PZ_OK && s->budget_um2 == 0) s->budget_um2 = chip_um2(&s->base);
 }
@@ -214,33 +195,17 @@ int64_t pz_space_value(const struct pz_space *s, const struct pz_point *p, enum 
   return axis == PZ_AXIS_LANES && v == 0 ? s->value[PZ_AXIS_COLS][p->at[PZ_AXIS_COLS]] : v;
 }
 
-/* A core's buffer grows with its units, as many bytes each as in the base chip; that of a tensor
- * core holds a tile at least. */
-static int64_t local_bytes(int64_t units, int64_t base_bytes, int64_t base_units) {
-  enum { LEAST = 1024 };
-  int64_t bytes = (int64_t)((double)base_bytes * (double)units / (double)base_units);
-  return bytes > LEAST ? bytes : LEAST;
-}
-
 void pz_space_chip(const struct pz_space *s, const struct pz_point *p, struct pz_chip *out) {
-  *out = s->base;
-  struct pz_tensor_cores *t = &out->tensor;
-  struct pz_vector_cores *v = &out->vector;
-  t->cores = pz_space_value(s, p, PZ_AXIS_TENSOR_CORES);
-  t->rows = pz_space_value(s, p, PZ_AXIS_ROWS);
-  t->cols = pz_space_value(s, p, PZ_AXIS_COLS);
-  t->local_bytes = local_bytes(t->rows * t->cols, s->base.tensor.local_bytes,
-                               s->base.tensor.rows * s->base.tensor.cols);
-  int64_t least = pz_chip_least_local_bytes(out);
-  if (t->local_bytes < least) t->local_bytes = least;
-  v->cores = pz_space_value(s, p, PZ_AXIS_VECTOR_CORES);
-  v->lanes = pz_space_value(s, p, PZ_AXIS_LANES);
-  v->local_bytes = local_bytes(v->lanes, s->base.vector.local_bytes, s->base.vector.lanes);
-  out->glb_bytes = pz_space_value(s, p, PZ_AXIS_GLB);
-  out->watts = 0;
-  snprintf(out->name, sizeof out->name, "%lldx%lldx%lld-%lldx%lld-%lldM", (long long)t->cores,
-           (long long)t->rows, (long long)t->cols, (long long)v->cores, (long long)v->lanes,
-           (long long)(out->glb_bytes >> 20));
+  struct pz_chip_size z = {.tensor_cores = pz_space_value(s, p, PZ_AXIS_TENSOR_CORES),
+                           .rows = pz_space_value(s, p, PZ_AXIS_ROWS),
+                           .cols = pz_space_value(s, p, PZ_AXIS_COLS),
+                           .vector_cores = pz_space_value(s, p, PZ_AXIS_VECTOR_CORES),
+                           .lanes = pz_space_value(s, p, PZ_AXIS_LANES),
+                           .glb_bytes = pz_space_value(s, p, PZ_AXIS_GLB)};
+  pz_chip_resize(&s->base, &z, out);
+  snprintf(out->name, sizeof out->name, "%lldx%lldx%lld-%lldx%lld-%lldM", (long long)z.tensor_cores,
+           (long long)z.rows, (long long)z.cols, (long long)z.vector_cores, (long long)z.lanes,
+           (long long)(z.glb_bytes >> 20));
   snprintf(out->about, sizeof out->about, "a point of the space %s", s->name);
 }
 

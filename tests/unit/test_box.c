@@ -7,10 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "box/box_details.h"
 #include "box/certificate.h"
 #include "chip/chip_json.h"
 #include "core/alloc.h"
 #include "core/random.h"
+#include "search/space.h"
 #include "testing.h"
 
 static struct pz_judge_question small_question(void) {
@@ -344,6 +346,72 @@ static void boxes_are_exhaustive(void **state) {
   }
 }
 
+/* ---- listed chips --------------------------------------------------------------------------- */
+
+static const char *const listed_texts[] = {
+    "{\"tensor_cores\":[4,8],\"rows\":[32,64],\"cols\":[32,64],\"vector_cores\":[2,8],"
+    "\"glb_mib\":[4,16]}",
+    "{\"tensor_cores\":[66,132],\"rows\":[32,64],\"cols\":[32],\"vector_cores\":[66,132],"
+    "\"lanes\":[64,128],\"glb_mib\":[32,60],\"base\":\"h200\"}"};
+
+/* Is the chip what the list has at the point?  But for what all chips of a space of ranges have. */
+static void same_chip(const struct pz_chip *a, const struct pz_chip *b) {
+  assert_memory_equal(&a->tensor, &b->tensor, sizeof a->tensor);
+  assert_memory_equal(&a->vector, &b->vector, sizeof a->vector);
+  assert_memory_equal(&a->hbm, &b->hbm, sizeof a->hbm);
+  assert_true(a->glb_bytes == b->glb_bytes && a->glb_bytes_per_s == b->glb_bytes_per_s);
+  assert_true(a->clock_hz == b->clock_hz && a->link_bytes_per_s == b->link_bytes_per_s);
+  assert_true(a->tech == b->tech);
+  assert_string_equal(a->name, b->name);
+}
+
+/* All chips of both spaces, of which the second is the first one written and read. */
+static void same_chips(const struct pz_space *listed, const struct pz_range_space *s,
+                       const struct pz_range_space *again) {
+  uint32_t n = pz_space_grid(listed);
+  assert_int_equal(pz_range_chips(s), n);
+  for (uint32_t id = 0; id < n; id++) {
+    struct pz_point p = pz_space_point(listed, id);
+    struct pz_chip c, found, other;
+    struct pz_box b;
+    struct pz_error err;
+    pz_space_chip(listed, &p, &c);
+    assert_int_equal(pz_range_find(s, &c, &b, &err), PZ_OK);
+    pz_box_lo(s, &b, &found);
+    same_chip(&found, &c);
+    pz_box_lo(again, &b, &other);
+    same_chip(&other, &c);
+  }
+}
+
+/* The chips of a space of listed ones are judged by training plans as any others. */
+static void listed_chips_are_ranges(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof listed_texts / sizeof *listed_texts; i++) {
+    struct pz_error err;
+    struct pz_space listed;
+    struct pz_range_space s, again;
+    struct pz_box_options o = {.question = small_question(), .threads = 1};
+    struct pz_box_result r = {.found = false};
+    struct pz_arena arena;
+    const char *text = listed_texts[i];
+    assert_int_equal(pz_space_parse("listed", text, strlen(text), &listed, &err), PZ_OK);
+    assert_int_equal(pz_range_from_space(&listed, &s, &err), PZ_OK);
+    json_t *json = pz_range_json(&s);
+    char *written = pz_json_dump(json, JSON_COMPACT);
+    assert_int_equal(pz_range_parse("again", written, strlen(written), &again, &err), PZ_OK);
+    same_chips(&listed, &s, &again);
+    pz_free(written);
+    json_decref(json);
+    o.limits.mm2 = pz_chip_taken(&listed.base).mm2 / (i ? 1 : 16);
+    pz_arena_init(&arena, NULL);
+    assert_int_equal(search(&s, &o, &arena, &r), PZ_OK);
+    double best = exhaustive(&s, &o);
+    assert_true(r.best.value <= best * (1 + 1e-9) && best <= r.best.value * (1 + 1e-9));
+    pz_arena_release(&arena);
+  }
+}
+
 static void more_limit_is_never_worse(void **state) {
   uint64_t seed = 19;
   (void)state;
@@ -552,6 +620,14 @@ static void spaces_are_read(void **state) {
       {"{\"nodes\":[\"5nm\"],\"arrays\":[\"256x256\"],\"hbm\":[\"hbm3\"],\"axes\":{\"tensor_"
        "cores\":[1]," AXES "}",
        PZ_BAD_INPUT, 0, "local_kib"},
+      {"{\"base\":\"h200\",\"axes\":{}}", PZ_OK, 1, NULL},
+      {"{\"base\":\"h200\",\"hbm\":[\"hbm3\",\"hbm3e\"],\"axes\":{\"clock_mhz\":[1000,1500]}}",
+       PZ_OK, 4, NULL},
+      {"{\"base\":\"h200\",\"axes\":{\"lanes\":\"columns\",\"glb_mib\":[16,32]}}", PZ_OK, 2, NULL},
+      {"{\"base\":\"h200\",\"axes\":{\"glb_mib\":\"columns\"}}", PZ_BAD_INPUT, 0, "glb_mib"},
+      {"{\"base\":\"h2000\",\"axes\":{}}", PZ_BAD_INPUT, 0, "base: unknown chip"},
+      {"{\"base\":{\"tech\":\"5nm\"},\"axes\":{}}", PZ_BAD_INPUT, 0, "space: base"},
+      {"{\"base\":[1],\"axes\":{}}", PZ_BAD_INPUT, 0, "base"},
   };
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -585,6 +661,7 @@ int main(void) {
                                      cmocka_unit_test(values_are_those_of_place),
                                      cmocka_unit_test(models_have_their_own_sequence),
                                      cmocka_unit_test(boxes_are_exhaustive),
+                                     cmocka_unit_test(listed_chips_are_ranges),
                                      cmocka_unit_test(interrupted_searches_go_on),
                                      cmocka_unit_test(more_limit_is_never_worse),
                                      cmocka_unit_test(threads_agree),
