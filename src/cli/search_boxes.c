@@ -93,8 +93,9 @@ static void print_chip(const struct pz_box_chip *x) {
          pz_text_s((double)c->hbm.stacks), (double)pz_chip_hbm_bytes(c) / 0x1p30,
          pz_chip_hbm_bytes_per_s(c) / 1e12);
   printf("  link           %.4g GB/s\n", c->link_bytes_per_s / 1e9);
-  printf("  bill           %.1f mm2, %.0f W, %.0f dollars; %.0f of ownership\n\n", t->mm2, t->watts,
-         t->dollars, t->owner_dollars);
+  printf("  bill           %.1f mm2, %.0f W, %.0f dollars", t->mm2, t->watts, t->dollars);
+  if (t->owner_dollars > t->dollars) printf("; %.0f of ownership", t->owner_dollars);
+  printf("\n\n"); /* libraries of 22 nm and above know none */
 }
 
 static enum pz_status print_models(const struct pz_judge_question *q, const struct pz_box_result *r,
