@@ -8,6 +8,7 @@
 #include "core/alloc.h"
 #include "core/file.h"
 #include "core/num.h"
+#include "place/plan_search.h"
 #include "place/training_options.h"
 
 /* ---- where a built chip stands -------------------------------------------------------------- */
