@@ -3,10 +3,10 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include "box/certificate.h"
-#include "core/alloc.h"
-#include "core/file.h"
+#include "box/saved_run.h"
 #include "core/num.h"
 #include "place/plan_search.h"
 #include "place/training_options.h"
@@ -56,28 +56,35 @@ static enum pz_status set_network(const struct pz_comparison_question *q, const 
 
 /* ---- chips ---------------------------------------------------------------------------------- */
 
-enum { RESULT_MOST_BYTES = 16 << 20 };
-
 /* The best chip of a saved search. */
 static enum pz_status load_winner(const char *dir, struct pz_chip *out, struct pz_error *err) {
-  char path[4096], *text = NULL, *chip = NULL;
-  size_t bytes = 0;
-  json_t *root = NULL;
-  int n = snprintf(path, sizeof path, "%s/result.json", dir);
-  if (n < 0 || (size_t)n >= sizeof path)
-    return pz_fail(err, PZ_BAD_USE, "the path of result.json in %.100s is too long", dir);
-  enum pz_status status = pz_file_read(path, RESULT_MOST_BYTES, &text, &bytes, err);
-  if (status == PZ_OK) status = pz_json_parse(path, text, bytes, &root, err);
-  if (status == PZ_OK) {
-    const json_t *best = json_object_get(json_object_get(root, "best"), "chip");
-    chip = json_is_object(best) ? pz_json_dump(best, JSON_COMPACT) : NULL;
-    status = chip ? pz_chip_parse(path, chip, strlen(chip), out, err)
-                  : pz_fail(err, PZ_BAD_INPUT, "%s: has no best chip", path);
-  }
-  json_decref(root);
-  pz_free(chip);
-  pz_free(text);
+  struct pz_box_run run;
+  enum pz_status status = pz_box_run_read(dir, &run, err);
+  if (status == PZ_OK) *out = run.best_chip;
+  pz_box_run_release(&run);
   return status;
+}
+
+static bool is_folder(const char *path) {
+  struct stat s;
+  return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
+}
+
+static enum pz_status refuse_folder(const char *dir, struct pz_error *err) {
+  char path[4096];
+  int n = snprintf(path, sizeof path, "%s/run.sqlite", dir);
+  bool listed = n > 0 && (size_t)n < sizeof path && access(path, F_OK) == 0;
+  return pz_fail(err, PZ_BAD_INPUT,
+                 "%.200s: %s; accepted: the name of a chip, a chip.json, or the directory of a "
+                 "search in a space of ranges ('phaze search --space modern -o DIR')",
+                 dir, listed ? "a search in a list of chips" : "no search is saved here");
+}
+
+static enum pz_status load_described(const char *text, struct pz_chip *out, struct pz_error *err) {
+  if (pz_box_is_run(text)) return load_winner(text, out, err);
+  bool folder = is_folder(text); /* which may have the name of a chip */
+  enum pz_status status = pz_chip_load(text, out, folder ? NULL : err);
+  return status != PZ_OK && folder ? refuse_folder(text, err) : status;
 }
 
 /* A chip that nobody measured, as its data sheet has it. */
@@ -98,8 +105,7 @@ static bool is_measured(const struct pz_chip *c) {
 
 enum pz_status pz_compared_chip_load(const char *text, const struct pz_comparison_question *q,
                                      struct pz_compared_chip *out, struct pz_error *err) {
-  enum pz_status status = pz_box_is_run(text) ? load_winner(text, &out->chip, err)
-                                              : pz_chip_load(text, &out->chip, err);
+  enum pz_status status = load_described(text, &out->chip, err);
   if (status != PZ_OK) return status;
   struct pz_chip *c = &out->chip;
   if (pz_tech_is_library(pz_tech_at(c->tech)))
