@@ -117,7 +117,8 @@ enum pz_status pz_compared_chip_load(const char *text, const struct pz_compariso
   out->tdp_watts = c->watts;
   if (!out->measured) describe(c);
   out->taken = pz_chip_taken(c);
-  if (out->measured) out->taken.watts = pz_chip_peak_watts(c); /* it lowers its clock */
+  if (c->execution == PZ_CHIP_STREAM)
+    out->taken.watts = pz_chip_peak_watts(c); /* lowers its clock */
   return set_network(q, text, out, err);
 }
 
@@ -157,7 +158,7 @@ static enum pz_status compare_model(const struct pz_comparison_question *q,
   m->fits = found.n > 0;
   if (!m->fits) return PZ_OK;
   m->found = found.list[0];
-  return pz_step_energy(&one.model, &x->chip, &x->net, &m->found, &m->energy, err);
+  return pz_step_throttle(&one, &m->found, x->measured ? HUGE_VAL : x->taken.watts, &m->step, err);
 }
 
 enum pz_status pz_compare_chip(const struct pz_comparison_question *q, struct pz_compared_chip *x,
@@ -173,7 +174,7 @@ double pz_compared_ratio(const struct pz_judge_question *q, const struct pz_comp
   double sum = 0;
   for (uint32_t i = 0; i < q->n_models; i++) {
     if (!x->model[i].fits || !to->model[i].fits) return 0;
-    sum += log(to->model[i].found.p.step_s / x->model[i].found.p.step_s);
+    sum += log(to->model[i].step.p.step_s / x->model[i].step.p.step_s);
   }
   return exp(sum / q->n_models);
 }
@@ -194,9 +195,9 @@ char *pz_training_plan_text(const struct pz_training_plan *p, char buf[PZ_PLAN_T
 static json_t *row_json(const struct pz_comparison_question *q, const struct pz_compared_chip *x,
                         const struct pz_compared_chip *first, uint32_t model) {
   const struct pz_compared_model *m = &x->model[model], *to = &first->model[model];
-  const struct pz_prediction *p = &m->found.p;
+  const struct pz_prediction *p = &m->step.p;
   char plan[PZ_PLAN_TEXT];
-  double ratio = m->fits && to->fits ? to->found.p.step_s / p->step_s : 0;
+  double ratio = m->fits && to->fits ? to->step.p.step_s / p->step_s : 0;
   json_t *o =
       json_pack("{s:s,s:s,s:s,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:b}", "chip", x->chip.name, "model",
                 q->models.models[model], "kind", x->measured ? "measured" : "described", "cluster",
@@ -206,11 +207,12 @@ static json_t *row_json(const struct pz_comparison_question *q, const struct pz_
                 x->tdp_watts, "fits", m->fits);
   if (!o || !m->fits) return o;
   json_t *more =
-      json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:s}", "step_s", p->step_s, "mfu", p->mfu,
-                "samples_per_s", p->samples_per_s, "ratio", ratio, "watts", m->energy.watts,
-                "joules_per_sample", m->energy.joules_per_sample, "samples_per_s_per_dollar",
-                p->samples_per_s / ((double)q->models.devices * x->taken.dollars), "plan",
-                pz_training_plan_text(&m->found.plan, plan));
+      json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:s}", "step_s", p->step_s, "mfu", p->mfu,
+                "samples_per_s", p->samples_per_s, "ratio", ratio, "watts", m->step.energy.watts,
+                "joules_per_sample", m->step.energy.joules_per_sample, "samples_per_s_per_dollar",
+                p->samples_per_s / ((double)q->models.devices * x->taken.dollars), "step_clock_hz",
+                m->step.clock_hz, "full_clock_step_s", m->found.p.step_s, "full_clock_watts",
+                m->step.full_watts, "plan", pz_training_plan_text(&m->found.plan, plan));
   if (more) json_object_update(o, more);
   json_decref(more);
   return o;
