@@ -74,10 +74,12 @@ static enum pz_status refuse_folder(const char *dir, struct pz_error *err) {
   char path[4096];
   int n = snprintf(path, sizeof path, "%s/run.sqlite", dir);
   bool listed = n > 0 && (size_t)n < sizeof path && access(path, F_OK) == 0;
-  return pz_fail(err, PZ_BAD_INPUT,
-                 "%.200s: %s; accepted: the name of a chip, a chip.json, or the directory of a "
-                 "search in a space of ranges ('phaze search --space modern -o DIR')",
-                 dir, listed ? "a search in a list of chips" : "no search is saved here");
+  return pz_fail(
+      err, PZ_BAD_INPUT,
+      "%.200s: %s; accepted: the name of a chip, a chip.json, or the directory of a "
+      "search by training plans ('phaze search' in a space of ranges, as --space modern, "
+      "or with --semantics training)",
+      dir, listed ? "a search of listed chips by schedules of layers" : "no search is saved here");
 }
 
 static enum pz_status load_described(const char *text, struct pz_chip *out, struct pz_error *err) {

@@ -31,7 +31,7 @@ struct pz_compared_chip {
   struct pz_compared_model model[PZ_JUDGE_MOST_MODELS];
 };
 
-/* A preset's name, a chip.json, or the folder of a saved search in a space of ranges.  Described: without calibration, as
+/* A preset's name, a chip.json, or the folder of a saved search by training plans.  Described: without calibration, as
  * a chip that runs compiled programs; one that lowers its clock in long products (a GPU) at the clock that its node
  * sustains, as the reference of a search. */
 PZ_NODISCARD enum pz_status pz_compared_chip_load(const char *text,
