@@ -3,7 +3,7 @@
 #ifndef PZ_BOX_BOX_DETAILS_H
 #define PZ_BOX_BOX_DETAILS_H
 
-#include "box/certificate.h"
+#include "box/saved_run.h"
 
 enum { PZ_BOX_MOST_STEPS = 2 * (PZ_RANGE_AXES + 2) };
 
@@ -15,22 +15,6 @@ struct pz_box_step {
   const char *breaks; /* the limit that it breaks; NULL: none */
   struct pz_taken taken;
 };
-
-/* A saved search, to be released whatever comes back. */
-struct pz_box_run {
-  struct pz_arena arena;
-  json_t *result;
-  struct pz_box_inputs *in;
-  struct pz_box best; /* of one chip */
-};
-
-PZ_NODISCARD enum pz_status pz_box_run_read(const char *dir, struct pz_box_run *out,
-                                            struct pz_error *err);
-void pz_box_run_release(struct pz_box_run *r);
-
-/* Where a chip stands in a space; PZ_BAD_INPUT where it is none of it. */
-PZ_NODISCARD enum pz_status pz_range_find(const struct pz_range_space *s, const struct pz_chip *c,
-                                          struct pz_box *out, struct pz_error *err);
 
 PZ_NODISCARD enum pz_status pz_box_steps(const struct pz_range_space *s,
                                          const struct pz_box_options *o, const struct pz_box *best,

@@ -3,11 +3,12 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include "box/certificate.h"
-#include "core/alloc.h"
-#include "core/file.h"
+#include "box/saved_run.h"
 #include "core/num.h"
+#include "place/plan_search.h"
 #include "place/training_options.h"
 
 /* ---- where a built chip stands -------------------------------------------------------------- */
@@ -55,28 +56,37 @@ static enum pz_status set_network(const struct pz_comparison_question *q, const 
 
 /* ---- chips ---------------------------------------------------------------------------------- */
 
-enum { RESULT_MOST_BYTES = 16 << 20 };
-
 /* The best chip of a saved search. */
 static enum pz_status load_winner(const char *dir, struct pz_chip *out, struct pz_error *err) {
-  char path[4096], *text = NULL, *chip = NULL;
-  size_t bytes = 0;
-  json_t *root = NULL;
-  int n = snprintf(path, sizeof path, "%s/result.json", dir);
-  if (n < 0 || (size_t)n >= sizeof path)
-    return pz_fail(err, PZ_BAD_USE, "the path of result.json in %.100s is too long", dir);
-  enum pz_status status = pz_file_read(path, RESULT_MOST_BYTES, &text, &bytes, err);
-  if (status == PZ_OK) status = pz_json_parse(path, text, bytes, &root, err);
-  if (status == PZ_OK) {
-    const json_t *best = json_object_get(json_object_get(root, "best"), "chip");
-    chip = json_is_object(best) ? pz_json_dump(best, JSON_COMPACT) : NULL;
-    status = chip ? pz_chip_parse(path, chip, strlen(chip), out, err)
-                  : pz_fail(err, PZ_BAD_INPUT, "%s: has no best chip", path);
-  }
-  json_decref(root);
-  pz_free(chip);
-  pz_free(text);
+  struct pz_box_run run;
+  enum pz_status status = pz_box_run_read(dir, &run, err);
+  if (status == PZ_OK) *out = run.best_chip;
+  pz_box_run_release(&run);
   return status;
+}
+
+static bool is_folder(const char *path) {
+  struct stat s;
+  return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
+}
+
+static enum pz_status refuse_folder(const char *dir, struct pz_error *err) {
+  char path[4096];
+  int n = snprintf(path, sizeof path, "%s/run.sqlite", dir);
+  bool listed = n > 0 && (size_t)n < sizeof path && access(path, F_OK) == 0;
+  return pz_fail(
+      err, PZ_BAD_INPUT,
+      "%.200s: %s; accepted: the name of a chip, a chip.json, or the directory of a "
+      "search by training plans ('phaze search' in a space of ranges, as --space modern, "
+      "or with --semantics training)",
+      dir, listed ? "a search of listed chips by schedules of layers" : "no search is saved here");
+}
+
+static enum pz_status load_described(const char *text, struct pz_chip *out, struct pz_error *err) {
+  if (pz_box_is_run(text)) return load_winner(text, out, err);
+  bool folder = is_folder(text); /* which may have the name of a chip */
+  enum pz_status status = pz_chip_load(text, out, folder ? NULL : err);
+  return status != PZ_OK && folder ? refuse_folder(text, err) : status;
 }
 
 /* A chip that nobody measured, as its data sheet has it. */
@@ -97,8 +107,7 @@ static bool is_measured(const struct pz_chip *c) {
 
 enum pz_status pz_compared_chip_load(const char *text, const struct pz_comparison_question *q,
                                      struct pz_compared_chip *out, struct pz_error *err) {
-  enum pz_status status = pz_box_is_run(text) ? load_winner(text, &out->chip, err)
-                                              : pz_chip_load(text, &out->chip, err);
+  enum pz_status status = load_described(text, &out->chip, err);
   if (status != PZ_OK) return status;
   struct pz_chip *c = &out->chip;
   if (pz_tech_is_library(pz_tech_at(c->tech)))
@@ -110,7 +119,8 @@ enum pz_status pz_compared_chip_load(const char *text, const struct pz_compariso
   out->tdp_watts = c->watts;
   if (!out->measured) describe(c);
   out->taken = pz_chip_taken(c);
-  if (out->measured) out->taken.watts = pz_chip_peak_watts(c); /* it lowers its clock */
+  if (c->execution == PZ_CHIP_STREAM)
+    out->taken.watts = pz_chip_peak_watts(c); /* lowers its clock */
   return set_network(q, text, out, err);
 }
 
@@ -150,7 +160,7 @@ static enum pz_status compare_model(const struct pz_comparison_question *q,
   m->fits = found.n > 0;
   if (!m->fits) return PZ_OK;
   m->found = found.list[0];
-  return pz_step_energy(&one.model, &x->chip, &x->net, &m->found, &m->energy, err);
+  return pz_step_throttle(&one, &m->found, x->measured ? HUGE_VAL : x->taken.watts, &m->step, err);
 }
 
 enum pz_status pz_compare_chip(const struct pz_comparison_question *q, struct pz_compared_chip *x,
@@ -166,7 +176,7 @@ double pz_compared_ratio(const struct pz_judge_question *q, const struct pz_comp
   double sum = 0;
   for (uint32_t i = 0; i < q->n_models; i++) {
     if (!x->model[i].fits || !to->model[i].fits) return 0;
-    sum += log(to->model[i].found.p.step_s / x->model[i].found.p.step_s);
+    sum += log(to->model[i].step.p.step_s / x->model[i].step.p.step_s);
   }
   return exp(sum / q->n_models);
 }
@@ -187,9 +197,9 @@ char *pz_training_plan_text(const struct pz_training_plan *p, char buf[PZ_PLAN_T
 static json_t *row_json(const struct pz_comparison_question *q, const struct pz_compared_chip *x,
                         const struct pz_compared_chip *first, uint32_t model) {
   const struct pz_compared_model *m = &x->model[model], *to = &first->model[model];
-  const struct pz_prediction *p = &m->found.p;
+  const struct pz_prediction *p = &m->step.p;
   char plan[PZ_PLAN_TEXT];
-  double ratio = m->fits && to->fits ? to->found.p.step_s / p->step_s : 0;
+  double ratio = m->fits && to->fits ? to->step.p.step_s / p->step_s : 0;
   json_t *o =
       json_pack("{s:s,s:s,s:s,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:b}", "chip", x->chip.name, "model",
                 q->models.models[model], "kind", x->measured ? "measured" : "described", "cluster",
@@ -199,11 +209,12 @@ static json_t *row_json(const struct pz_comparison_question *q, const struct pz_
                 x->tdp_watts, "fits", m->fits);
   if (!o || !m->fits) return o;
   json_t *more =
-      json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:s}", "step_s", p->step_s, "mfu", p->mfu,
-                "samples_per_s", p->samples_per_s, "ratio", ratio, "watts", m->energy.watts,
-                "joules_per_sample", m->energy.joules_per_sample, "samples_per_s_per_dollar",
-                p->samples_per_s / ((double)q->models.devices * x->taken.dollars), "plan",
-                pz_training_plan_text(&m->found.plan, plan));
+      json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:s}", "step_s", p->step_s, "mfu", p->mfu,
+                "samples_per_s", p->samples_per_s, "ratio", ratio, "watts", m->step.energy.watts,
+                "joules_per_sample", m->step.energy.joules_per_sample, "samples_per_s_per_dollar",
+                p->samples_per_s / ((double)q->models.devices * x->taken.dollars), "step_clock_hz",
+                m->step.clock_hz, "full_clock_step_s", m->found.p.step_s, "full_clock_watts",
+                m->step.full_watts, "plan", pz_training_plan_text(&m->found.plan, plan));
   if (more) json_object_update(o, more);
   json_decref(more);
   return o;

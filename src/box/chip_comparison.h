@@ -5,7 +5,7 @@
 
 #include "box/judge.h"
 #include "core/json.h"
-#include "place/step_energy.h"
+#include "place/step_throttle.h"
 
 enum { PZ_COMPARISON_MOST_CHIPS = 32 };
 
@@ -18,8 +18,8 @@ struct pz_comparison_question {
 
 struct pz_compared_model {
   bool fits;
-  struct pz_found_plan found; /* stage_recompute: in the arena */
-  struct pz_step_energy energy;
+  struct pz_found_plan found;    /* at the chip's clock; stage_recompute: in the arena */
+  struct pz_throttled_step step; /* what it takes within the chip's peak watts */
 };
 
 struct pz_compared_chip {
@@ -31,7 +31,7 @@ struct pz_compared_chip {
   struct pz_compared_model model[PZ_JUDGE_MOST_MODELS];
 };
 
-/* A preset's name, a chip.json, or the folder of a saved search in a space of ranges.  Described: without calibration, as
+/* A preset's name, a chip.json, or the folder of a saved search by training plans.  Described: without calibration, as
  * a chip that runs compiled programs; one that lowers its clock in long products (a GPU) at the clock that its node
  * sustains, as the reference of a search. */
 PZ_NODISCARD enum pz_status pz_compared_chip_load(const char *text,
@@ -39,7 +39,8 @@ PZ_NODISCARD enum pz_status pz_compared_chip_load(const char *text,
                                                   struct pz_compared_chip *out,
                                                   struct pz_error *err);
 
-/* Best plans of every model, energy and bill of a chip that was loaded.  The arena holds plans. */
+/* Best plans of every model for a chip that was loaded, their time and energy.  A described chip lowers its clock where a
+ * plan would take more than its peak watts; times that follow measurements stand.  The arena holds plans. */
 PZ_NODISCARD enum pz_status pz_compare_chip(const struct pz_comparison_question *q,
                                             struct pz_compared_chip *x, struct pz_arena *arena,
                                             struct pz_error *err);

@@ -9,7 +9,7 @@
 
 #include "box/limits.h"
 #include "core/arena.h"
-#include "place/plan_search.h"
+#include "place/plan_finder.h"
 
 enum { PZ_JUDGE_MOST_MODELS = 16 };
 
@@ -48,7 +48,7 @@ void pz_judge_model_text(const struct pz_judge_question *q, uint32_t model,
 struct pz_steps {
   double step_s[PZ_JUDGE_MOST_MODELS];
   double dynamic_j
-      [PZ_JUDGE_MOST_MODELS]; /* of all devices (place/plan_search.h), static power apart */
+      [PZ_JUDGE_MOST_MODELS]; /* of all devices (place/plan_finder.h), static power apart */
 };
 
 /* Energy of a model's step on all devices, J. */
@@ -57,7 +57,7 @@ double pz_judge_joules(const struct pz_judge_question *q, const struct pz_steps 
 
 struct pz_judge;
 
-/* `reference`: of which a value is told in times; its own is 1.  Errors as pz_plan_search. */
+/* `reference`: of which a value is told in times; its own is 1.  Errors as pz_plan_finder_new. */
 PZ_NODISCARD enum pz_status pz_judge_new(const struct pz_judge_question *q,
                                          const struct pz_chip *like, struct pz_judge **out,
                                          struct pz_error *err);

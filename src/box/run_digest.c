@@ -20,3 +20,14 @@ enum pz_status pz_run_digest(const json_t *result, const char *boxes, char out[P
   pz_free(text);
   return PZ_OK;
 }
+
+enum pz_status pz_run_digest_check(const char *dir, const json_t *result, const char *boxes,
+                                   struct pz_error *err) {
+  char digest[PZ_RUN_DIGEST_TEXT];
+  const char *own = json_string_value(json_object_get(result, "digest"));
+  enum pz_status status = pz_run_digest(result, boxes, digest, err);
+  if (status == PZ_OK && !(own && strcmp(own, digest) == 0))
+    return pz_fail(err, PZ_BAD_INPUT,
+                   "%.200s: result.json or boxes.csv changed since the search wrote them", dir);
+  return status;
+}

@@ -34,7 +34,7 @@ static const struct pz_option options[] = {
     {.name = "alone", .type = PZ_OPTION_FLAG, .offset = offsetof(struct settings, alone),
      .help = "With --original-assumptions: also each assumption alone, with all others corrected"},
     {.name = "chips", .type = PZ_OPTION_TEXT, .offset = offsetof(struct settings, chips), .arg = "LIST",
-     .help = "Instead, compare these chips with their best training plans: names, chip.json files and directories of searches in a space of ranges, comma-separated"},
+     .help = "Instead, compare these chips with their best training plans: names, chip.json files and directories of searches by training plans, comma-separated"},
     {.name = "measured", .type = PZ_OPTION_FLAG, .offset = offsetof(struct settings, measured),
      .help = "With --chips: use measured efficiencies where a chip has them, instead of its description alone"},
     {.name = "scale-up", .type = PZ_OPTION_INT, .offset = offsetof(struct settings, scale_up), .arg = "N", .min = 1,

@@ -67,25 +67,29 @@ static void model_row(struct pz_table *t, const struct comparison *x, uint32_t c
   char plan[PZ_PLAN_TEXT];
   pz_table_cell(t, "%s", x->chips[chip].chip.name);
   if (!m->fits) {
-    for (int i = 0; i < 6; i++) pz_table_cell(t, "-");
+    for (int i = 0; i < 7; i++) pz_table_cell(t, "-");
     pz_table_cell(t, "no feasible plan: memory");
     return;
   }
-  number_cell(t, m->found.p.step_s);
-  number_cell(t, m->found.p.samples_per_s);
+  number_cell(t, m->step.p.step_s);
+  number_cell(t, m->step.p.samples_per_s);
   if (first->fits)
-    pz_table_cell(t, "%.2fx", first->found.p.step_s / m->found.p.step_s);
+    pz_table_cell(t, "%.2fx", first->step.p.step_s / m->step.p.step_s);
   else
     pz_table_cell(t, "-");
-  pz_table_cell(t, "%.0f%%", 100 * m->found.p.mfu);
-  pz_table_cell(t, "%.0f", m->energy.watts);
-  number_cell(t, m->energy.joules_per_sample);
+  pz_table_cell(t, "%.0f%%", 100 * m->step.p.mfu);
+  if (x->chips[chip].measured)
+    pz_table_cell(t, "-");
+  else
+    pz_table_cell(t, "%.2f", m->step.clock_hz / 1e9);
+  pz_table_cell(t, "%.0f", m->step.energy.watts);
+  number_cell(t, m->step.energy.joules_per_sample);
   pz_table_cell(t, "%s", pz_training_plan_text(&m->found.plan, plan));
 }
 
 static enum pz_status print_model(const struct comparison *x, uint32_t model) {
-  static const char *const heads[] = {"chip", ">step s",   ">samples/s", ">ratio", ">MFU",
-                                      ">W",   ">J/sample", "plan",       NULL};
+  static const char *const heads[] = {"chip", ">step s", ">samples/s", ">ratio", ">MFU",
+                                      ">GHz", ">W",      ">J/sample",  "plan",   NULL};
   struct pz_table t;
   const struct pz_judge_question *q = &x->call->q.models;
   pz_table_init(&t, x->arena, heads);
@@ -102,8 +106,8 @@ static double joules_ratio(const struct comparison *x, const struct pz_compared_
   double sum = 0;
   uint32_t n = x->call->q.models.n_models;
   for (uint32_t i = 0; i < n; i++)
-    sum +=
-        log(c->model[i].energy.joules_per_sample / x->chips[0].model[i].energy.joules_per_sample);
+    sum += log(c->model[i].step.energy.joules_per_sample /
+               x->chips[0].model[i].step.energy.joules_per_sample);
   return exp(sum / n);
 }
 
@@ -145,15 +149,15 @@ static void print_notes(const struct comparison *x) {
   uint32_t measured = 0;
   for (uint32_t i = 0; i < x->n; i++) measured += x->chips[i].measured;
   printf("\nRatios are to %s%s. Area, peak watts and dollars are those of one bill for all chips "
-         "('phaze chip'),\nW and J/sample those of the plan's operators and static power: above "
-         "the peak where products run faster\nthan the 0.8 of their rate that the bill counts.\n",
+         "('phaze chip'),\nW and J/sample those of the plan's operators and static power.\n",
          x->chips[0].chip.name,
          x->call->q.models.n_models > 1 ? ", throughput by the geometric mean over the models"
                                         : "");
   if (measured < x->n)
     printf("described: peak rates of the data sheet without measured efficiencies, as a chip that "
            "nobody has built\nis known; GPUs at the clock that their node sustains in long "
-           "products.\n");
+           "products. A chip whose plan would take\nmore than its peak watts lowers its clock "
+           "until it does not: GHz of the plan.\n");
   if (measured && measured < x->n)
     printf("measured and described chips do not compare: leave out --measured.\n");
 }

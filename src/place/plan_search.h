@@ -25,101 +25,11 @@
 #ifndef PZ_PLACE_PLAN_SEARCH_H
 #define PZ_PLACE_PLAN_SEARCH_H
 
-#include "place/step_model.h"
-
-struct pz_plan_question {
-  struct pz_training_model model;
-  const struct pz_chip *chip;
-  const struct pz_cluster *net; /* NULL: the chip's own link */
-  int64_t devices, batch;
-  /* what is the same in every plan: framework, execution, overlap, grad_bytes, attention library, constants */
-  struct pz_training_plan common;
-  /* PZ_FREE, or pinned */
-  int64_t tp, sp, pp, vpp, dp, mbs, zero, recompute;
-  int64_t cp;       /* pinned too, 0: to that of `common`; PZ_FREE: powers of two up to 32 */
-  int64_t ep;       /* the same; PZ_FREE: powers of two, and the number of experts */
-  bool uniform;     /* the same recomputation in every stage */
-  bool all_devices; /* none may stay idle */
-  bool even;        /* layers divided evenly (pz_plan_blocks) and in no other way */
-  enum pz_plan_objective objective;
-  uint32_t top;     /* plans to return; 0: 1 */
-  unsigned threads; /* 0: one per processor */
-};
-
-struct pz_found_plan {
-  struct pz_training_plan plan; /* stage_recompute: in the arena */
-  struct pz_prediction p;
-};
-
-struct pz_found_plans {
-  struct pz_found_plan *list; /* best first */
-  uint32_t n;                 /* 0: nothing fits */
-  struct pz_plan_certificate certificate;
-  struct pz_found_plan
-      least; /* where nothing fits: the plan of the space that needs least memory, priced */
-  bool has_least;
-};
-
-/* Every degree free, one plan; the caller adds model, chip, network, devices, batch, common. */
-struct pz_plan_question pz_plan_question_default(void);
+#include "place/plan_question.h"
 
 /* PZ_BAD_USE where the question has no plan at all (the message says why); n 0 where none fits.  The arena holds the
  * plans.  Deterministic, whatever the threads. */
 PZ_NODISCARD enum pz_status pz_plan_search(const struct pz_plan_question *q, struct pz_arena *arena,
                                            struct pz_found_plans *out, struct pz_error *err);
-
-/* ---- many chips ----------------------------------------------------------------------------- */
-
-/* The same question of one chip after another, none of them calibrated, each in a network of its own with as many
- * devices inside its innermost level: graphs, memory and the times of products are kept.  For one thread. */
-struct pz_plan_finder;
-
-/* The question's chip and network are the first.  Its objective must be time, its top 1, its texts and constants outlive
- * the finder.  Errors as pz_plan_search. */
-PZ_NODISCARD enum pz_status pz_plan_finder_new(const struct pz_plan_question *q,
-                                               struct pz_plan_finder **out, struct pz_error *err);
-void pz_plan_finder_free(struct pz_plan_finder *f); /* accepts NULL */
-
-/* No plan on this chip has a shorter step, or one shorter than enough_s: products on arrays that are never short of data,
- * lanes and compulsory bytes of element-wise operators, collectives that show, and the layers that memory makes the
- * slowest stage compute.  Some ten microseconds, when the chip's HBM, array and link have been met before. */
-PZ_NODISCARD enum pz_status pz_plan_finder_floor_s(struct pz_plan_finder *f,
-                                                   const struct pz_chip *chip,
-                                                   const struct pz_cluster *net, double enough_s,
-                                                   double *floor_s, struct pz_error *err);
-
-/* The same with mapped products and exposed collectives; where no step can be shorter than `enough_s`, at least that. */
-PZ_NODISCARD enum pz_status pz_plan_finder_bound_s(struct pz_plan_finder *f,
-                                                   const struct pz_chip *chip,
-                                                   const struct pz_cluster *net, double enough_s,
-                                                   double *bound_s, struct pz_error *err);
-
-/* The step, without its simulation, that the plan of the lowest bound of the last call of pz_plan_finder_bound_s has on
- * another chip, by the relaxation: how much a resource matters.  HUGE_VAL where there is none. */
-PZ_NODISCARD enum pz_status pz_plan_finder_again_s(struct pz_plan_finder *f,
-                                                   const struct pz_chip *chip,
-                                                   const struct pz_cluster *net, double *step_s,
-                                                   struct pz_error *err);
-
-/* Energy of a step on all devices beside static power: multiply-accumulates with their operands from the cores' buffers,
- * lanes, bytes of HBM and, of products, the least that the global buffer allows; none for collectives.  At this square
- * of the voltage (pz_tech_voltage2).  Of a plan that the finder has found on this chip. */
-PZ_NODISCARD enum pz_status pz_plan_finder_plan_j(struct pz_plan_finder *f,
-                                                  const struct pz_chip *chip, double voltage2,
-                                                  const struct pz_training_plan *plan,
-                                                  double *joules, struct pz_error *err);
-
-/* No plan takes less on this chip, nor on one of its technology and array with a smaller global buffer: what is computed
- * without recomputation, in the shape where that takes least. */
-PZ_NODISCARD enum pz_status pz_plan_finder_least_j(struct pz_plan_finder *f,
-                                                   const struct pz_chip *chip, double voltage2,
-                                                   double *joules, struct pz_error *err);
-
-/* The fastest plan with a step shorter than cutoff_s (HUGE_VAL: any); out->n 0: there is none.  The list lives until the
- * next call. */
-PZ_NODISCARD enum pz_status pz_plan_finder_find(struct pz_plan_finder *f,
-                                                const struct pz_chip *chip,
-                                                const struct pz_cluster *net, double cutoff_s,
-                                                struct pz_found_plans *out, struct pz_error *err);
 
 #endif

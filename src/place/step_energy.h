@@ -3,7 +3,7 @@
 #ifndef PZ_PLACE_STEP_ENERGY_H
 #define PZ_PLACE_STEP_ENERGY_H
 
-#include "place/plan_search.h"
+#include "place/plan_question.h"
 
 /* Of all devices of the plan. */
 struct pz_step_energy {

@@ -12,6 +12,7 @@
 #include "chip/chip_json.h"
 #include "core/alloc.h"
 #include "core/random.h"
+#include "place/plan_search.h"
 #include "search/space.h"
 #include "testing.h"
 

@@ -1,0 +1,355 @@
+#include "place/plan_finder.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "chip/chip.h"
+#include "core/alloc.h"
+#include "place/part_energy.h"
+#include "place/plan_frontier.h"
+#include "place/plan_pricing.h"
+
+struct ranked {
+  double bound_s;
+  uint32_t shape;
+};
+
+struct pz_plan_finder {
+  struct pz_plan_question q;
+  struct pz_arena arena, plans; /* what is kept; of the last search */
+  struct pz_plan_space space;
+  struct pz_plan_memory memory;
+  struct pz_plan_pricing pricing;
+  struct pz_plan_frontiers frontiers;
+  struct pz_part_tables parts;
+  struct pz_error unused;
+  uint32_t last_best;                /* shape */
+  struct ranked *ranked;             /* by shape */
+  struct pz_vec open;                /* grids of a shape that promise something */
+  struct pz_training_plan promising; /* the plan with the lowest bound */
+  struct pz_step_shape *promising_shape;
+};
+
+/* All that a time depends on. */
+static uint64_t chip_key(const struct pz_chip *c, const struct pz_cluster *net) {
+  double v[12 + 2 * PZ_CLUSTER_MOST_LEVELS] = {
+      (double)c->tensor.cores,       (double)c->tensor.rows,  (double)c->tensor.cols,
+      (double)c->tensor.local_bytes, (double)c->vector.cores, (double)c->vector.lanes,
+      (double)c->glb_bytes,          c->glb_bytes_per_s,      c->clock_hz,
+      pz_chip_hbm_bytes_per_s(c),    c->rules.nested_mapping};
+  for (int l = 0; l < net->n_levels; l++) {
+    v[12 + 2 * l] = (double)net->level[l].devices;
+    v[13 + 2 * l] = net->level[l].bytes_per_s;
+  }
+  return pz_hash(v, sizeof v) | 1;
+}
+
+static enum pz_status time_shape(struct pz_plan_finder *f, struct pz_step_shape *x,
+                                 const struct pz_chip *chip, const struct pz_cluster *net,
+                                 uint64_t key) {
+  struct pz_training_plan p = pz_step_shape_plan(&f->q, x);
+  if (x->timed_for == key) return PZ_OK;
+  enum pz_status status = pz_step_model_set_chip(x->m, chip, net, &p, f->parts.times, &x->err);
+  if (status == PZ_OK) status = pz_step_shape_time(&f->q, x);
+  x->timed_for = status == PZ_OK ? key : 0;
+  return status == PZ_OK ? PZ_OK : pz_fail(f->space.err, status, "%s", x->err.message);
+}
+
+static double shape_bound_s(const struct pz_plan_question *q, const struct pz_step_shape *x) {
+  return pz_fmin(x->once_s, x->several_s) * pz_step_shape_share(q, x) * (1 - 1e-9);
+}
+
+static int by_rank(const void *a, const void *b) {
+  const struct ranked *x = a, *y = b;
+  if (x->bound_s != y->bound_s) return x->bound_s < y->bound_s ? -1 : 1;
+  return (x->shape > y->shape) - (x->shape < y->shape);
+}
+
+static void set_question(struct pz_plan_finder *f, const struct pz_chip *chip,
+                         const struct pz_cluster *net, double cutoff_s, struct pz_error *err) {
+  struct pz_found_plan *list = f->pricing.found.list;
+  f->q.chip = chip;
+  f->q.net = net;
+  f->space.err = err ? err : &f->unused;
+  f->pricing.cutoff_s = cutoff_s;
+  f->pricing.found = (struct pz_found_plans){.list = list};
+  pz_plan_memory_set_chip(&f->memory, chip);
+}
+
+static double floor_s(const struct pz_plan_finder *f, const struct pz_part_rates *r,
+                      uint32_t shape) {
+  return pz_part_s(&f->parts, r, shape, PZ_PART_WHOLE) * f->parts.share[shape];
+}
+
+/* No plan of the shape that the HBM holds is faster. */
+static enum pz_status shape_floor_s(struct pz_plan_finder *f, const struct pz_part_rates *r,
+                                    uint32_t shape, double *out) {
+  const struct pz_frontier *plans = NULL;
+  struct pz_part_seconds t;
+  enum pz_status status = pz_plan_frontier_shape(&f->frontiers, shape, &plans);
+  if (status != PZ_OK) return status;
+  for (int p = 0; p < PZ_PART_SEND; p++) t.s[p] = pz_part_s(&f->parts, r, shape, p);
+  return *out = pz_frontier_least_s(plans, &t), PZ_OK;
+}
+
+/* Shapes that may have a step below the limit, most promising first; how many. */
+static enum pz_status rank_shapes(struct pz_plan_finder *f, const struct pz_chip *chip,
+                                  const struct pz_cluster *net, double limit_s, uint32_t *n) {
+  struct pz_part_rates r;
+  enum pz_status status = pz_part_rates_of(&f->parts, chip, net, &r);
+  *n = 0;
+  for (uint32_t i = 0; i < f->space.shapes.n && status == PZ_OK; i++) {
+    double s = floor_s(f, &r, i);
+    if (s >= limit_s) continue;
+    if (limit_s < HUGE_VAL) status = shape_floor_s(f, &r, i, &s);
+    if (s < limit_s) f->ranked[(*n)++] = (struct ranked){s, i};
+  }
+  qsort(f->ranked, *n, sizeof *f->ranked, by_rank);
+  return status;
+}
+
+enum pz_status pz_plan_finder_floor_s(struct pz_plan_finder *f, const struct pz_chip *chip,
+                                      const struct pz_cluster *net, double enough_s, double *out,
+                                      struct pz_error *err) {
+  struct pz_part_rates r;
+  double least = enough_s, s;
+  set_question(f, chip, net, enough_s, err);
+  enum pz_status status = pz_part_rates_of(&f->parts, chip, net, &r);
+  /* the one that was best before is likely to be so again */
+  for (uint32_t k = 0; k <= f->space.shapes.n && status == PZ_OK; k++) {
+    uint32_t i = k ? k - 1 : f->last_best;
+    if (floor_s(f, &r, i) >= least) continue;
+    status = shape_floor_s(f, &r, i, &s);
+    if (status == PZ_OK && s < least) least = s, f->last_best = i;
+  }
+  return *out = least, status;
+}
+
+/* What layers take on the chip that the shape is timed for; nothing for transfers. */
+static enum pz_status part_seconds(const struct pz_plan_space *s, struct pz_step_shape *x,
+                                   struct pz_part_seconds *t) {
+  static const enum pz_recomputation how[] = {PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_FULL,
+                                              PZ_RECOMPUTATION_SELECTIVE};
+  struct pz_training_plan p = pz_step_shape_plan(s->q, x);
+  *t = (struct pz_part_seconds){{0}};
+  for (int h = 0; h < 3; h++) {
+    p.recompute = how[h];
+    enum pz_status status = pz_step_model_time(x->m, &p, 2, s->err);
+    if (status != PZ_OK) return status;
+    const struct pz_model_steps *m = &x->m->steps;
+    for (uint32_t k = 0; k < x->m->kinds.n; k++)
+      t->s[(uint32_t)h * PZ_PART_KINDS + k] =
+          h ? pz_fmax(0, pz_layer_step_s(&m->again[k]) - pz_layer_step_s(&m->block[k]))
+            : pz_layer_step_s(&m->block[k]);
+    t->s[PZ_PART_ENDS] = pz_layer_step_s(&m->before);
+    t->s[PZ_PART_ENDS + 1] = pz_layer_step_s(&m->after);
+  }
+  return PZ_OK;
+}
+
+/* The least bound of the grid's plans, where it is below *least_s. */
+static enum pz_status bound_grid(struct pz_plan_finder *f, struct pz_step_shape *x, uint32_t grid,
+                                 const struct pz_part_seconds *t, double *least_s) {
+  const struct pz_frontier *plans;
+  enum pz_status status = pz_plan_frontier_grid(&f->frontiers, grid, &plans);
+  for (uint32_t i = 0; status == PZ_OK && i < plans->plans.n; i++) {
+    const struct pz_frontier_plan *p = pz_vec_at(&plans->plans, struct pz_frontier_plan, i);
+    double s;
+    /* gradients of one microbatch need not be added up */
+    double part = pz_plan_rounds(&p->plan) == 1 ? pz_fmin(1, x->once_s / x->several_s) : 1;
+    if (pz_frontier_plan_s(plans, p, t) * part >= *least_s) continue;
+    status = pz_step_bound(x->m, &p->plan, &s, f->space.err);
+    if (status != PZ_OK || s * (1 - 1e-9) >= *least_s) continue;
+    *least_s = s * (1 - 1e-9);
+    f->promising = p->plan;
+    f->promising_shape = x;
+  }
+  return status;
+}
+
+/* The least bound of the shape's plans on a chip, where it is below *least_s. */
+static enum pz_status bound_shape_on(struct pz_plan_finder *f, struct pz_step_shape *x,
+                                     const struct pz_chip *chip, double *least_s) {
+  const struct pz_plan_space *s = &f->space;
+  struct pz_part_seconds t;
+  enum pz_status status = time_shape(f, x, chip, f->q.net, chip_key(chip, f->q.net));
+  if (status != PZ_OK || shape_bound_s(&f->q, x) >= *least_s) return status;
+  status = part_seconds(s, x, &t);
+  for (uint32_t i = x->first_grid; i < x->first_grid + x->n_grids && status == PZ_OK; i++)
+    if (pz_plan_grid_bound_s(s->q, x, pz_vec_at(&s->grids, struct pz_plan_grid, i)) * (1 - 1e-9) <
+        *least_s)
+      status = bound_grid(f, x, i, &t, least_s);
+  return status;
+}
+
+/* The same on the question's chip: the relaxation of nested mappings, whose times are kept, often says enough. */
+static enum pz_status bound_shape(struct pz_plan_finder *f, struct pz_step_shape *x,
+                                  double *least_s) {
+  struct pz_chip relaxed = *f->q.chip;
+  double least = *least_s;
+  enum pz_status status = PZ_OK;
+  if (relaxed.rules.nested_mapping) {
+    relaxed.rules.nested_mapping = false;
+    status = bound_shape_on(f, x, &relaxed, &least);
+    if (status != PZ_OK || !(least < *least_s)) return status;
+  }
+  return bound_shape_on(f, x, f->q.chip, least_s);
+}
+
+enum pz_status pz_plan_finder_bound_s(struct pz_plan_finder *f, const struct pz_chip *chip,
+                                      const struct pz_cluster *net, double enough_s,
+                                      double *bound_s, struct pz_error *err) {
+  double least = enough_s;
+  pz_plan_frontiers_trim(&f->frontiers);
+  set_question(f, chip, net, enough_s, err);
+  f->promising_shape = NULL;
+  uint32_t n = 0;
+  enum pz_status ranked = rank_shapes(f, chip, net, enough_s, &n);
+  if (ranked != PZ_OK) return ranked;
+  for (uint32_t i = 0; i < n && f->ranked[i].bound_s < least; i++) {
+    struct pz_step_shape *x = pz_vec_at(&f->space.shapes, struct pz_step_shape, f->ranked[i].shape);
+    enum pz_status status = bound_shape(f, x, &least);
+    if (status != PZ_OK) return status;
+  }
+  return *bound_s = least, PZ_OK;
+}
+
+enum pz_status pz_plan_finder_again_s(struct pz_plan_finder *f, const struct pz_chip *chip,
+                                      const struct pz_cluster *net, double *step_s,
+                                      struct pz_error *err) {
+  struct pz_chip relaxed = *chip;
+  relaxed.rules.nested_mapping = false;
+  *step_s = HUGE_VAL;
+  if (!f->promising_shape) return PZ_OK;
+  set_question(f, &relaxed, net, HUGE_VAL, err);
+  enum pz_status status = time_shape(f, f->promising_shape, &relaxed, net, chip_key(&relaxed, net));
+  if (status != PZ_OK) return status;
+  return pz_step_bound(f->promising_shape->m, &f->promising, step_s, f->space.err);
+}
+
+/* Grids of a shape that promise something, in the order of their bounds. */
+static enum pz_status find_in_shape(struct pz_plan_finder *f, struct pz_step_shape *x) {
+  enum pz_status status = PZ_OK;
+  f->open.n = 0;
+  for (uint32_t i = x->first_grid; i < x->first_grid + x->n_grids; i++) {
+    struct pz_plan_grid *g = pz_vec_at(&f->space.grids, struct pz_plan_grid, i);
+    g->bound = g->bound_s = pz_plan_grid_bound_s(&f->q, x, g);
+    if (pz_plan_pricing_promises(&f->pricing, g) && !pz_vec_push(&f->open, g))
+      return pz_fail(f->space.err, PZ_NO_MEMORY, "out of memory for the plans");
+  }
+  pz_plan_grids_sort(&f->open);
+  for (uint32_t i = 0; i < f->open.n && status == PZ_OK; i++) {
+    const struct pz_plan_grid *g = pz_vec_at(&f->open, struct pz_plan_grid, i);
+    if (!pz_plan_pricing_promises(&f->pricing, g)) break;
+    status = pz_plan_pricing_grid(&f->pricing, g);
+  }
+  return status;
+}
+
+/* The plan with the lowest bound, priced: few are faster. */
+static enum pz_status find_first(struct pz_plan_finder *f, const struct pz_chip *chip,
+                                 const struct pz_cluster *net, double cutoff_s,
+                                 struct pz_error *err) {
+  double bound_s;
+  enum pz_status status = pz_plan_finder_bound_s(f, chip, net, cutoff_s, &bound_s, err);
+  if (status == PZ_OK && f->promising_shape)
+    status = pz_plan_pricing_add(&f->pricing, f->promising_shape, &f->promising);
+  return status;
+}
+
+enum pz_status pz_plan_finder_find(struct pz_plan_finder *f, const struct pz_chip *chip,
+                                   const struct pz_cluster *net, double cutoff_s,
+                                   struct pz_found_plans *out, struct pz_error *err) {
+  const struct pz_found_plans *found = &f->pricing.found;
+  uint32_t n = 0;
+  pz_arena_release(&f->plans);
+  pz_arena_init(&f->plans, NULL);
+  enum pz_status status = find_first(f, chip, net, cutoff_s, err);
+  if (status == PZ_OK && f->promising_shape) {
+    double limit_s = found->n ? found->list[0].p.step_s : cutoff_s;
+    status = rank_shapes(f, chip, net, limit_s, &n);
+  }
+  for (uint32_t i = 0; i < n && status == PZ_OK; i++) {
+    double limit_s = found->n ? found->list[0].p.step_s : cutoff_s, bound_s = limit_s;
+    struct pz_step_shape *x = pz_vec_at(&f->space.shapes, struct pz_step_shape, f->ranked[i].shape);
+    if (f->ranked[i].bound_s >= limit_s) break;
+    status = bound_shape(f, x, &bound_s);
+    if (status == PZ_OK && bound_s < limit_s) status = find_in_shape(f, x);
+  }
+  if (status == PZ_OK) *out = *found;
+  return status;
+}
+
+enum pz_status pz_plan_finder_least_j(struct pz_plan_finder *f, const struct pz_chip *chip,
+                                      double voltage2, double *joules, struct pz_error *err) {
+  f->space.err = err ? err : &f->unused;
+  return pz_part_energy_least_j(&f->parts, chip, voltage2, joules);
+}
+
+enum pz_status pz_plan_finder_plan_j(struct pz_plan_finder *f, const struct pz_chip *chip,
+                                     double voltage2, const struct pz_training_plan *plan,
+                                     double *joules, struct pz_error *err) {
+  f->space.err = err ? err : &f->unused;
+  return pz_part_energy_plan_j(&f->parts, chip, voltage2, plan, joules);
+}
+
+/* Grids of each shape one after another. */
+static void index_grids(struct pz_plan_space *s) {
+  for (uint32_t i = 0; i < s->grids.n; i++) {
+    struct pz_step_shape *x = pz_vec_at(&s->shapes, struct pz_step_shape,
+                                        pz_vec_at(&s->grids, struct pz_plan_grid, i)->shape);
+    if (!x->n_grids++) x->first_grid = i;
+  }
+}
+
+static enum pz_status begin_finder(struct pz_plan_finder *f, struct pz_error *err) {
+  struct pz_plan_space *s = &f->space;
+  enum pz_status status = pz_plan_space_list(s, err);
+  if (status == PZ_OK) status = pz_plan_memory_begin(&f->memory, &f->arena);
+  if (status == PZ_OK) status = pz_plan_pricing_begin(&f->pricing, s, &f->memory, &f->arena);
+  if (status == PZ_OK) status = pz_part_tables_begin(&f->parts);
+  if (status != PZ_OK) return status;
+  index_grids(s);
+  f->ranked = pz_arena_alloc(&f->arena, s->shapes.n, sizeof *f->ranked);
+  if (!f->ranked) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
+  f->pricing.arena = &f->plans;
+  return PZ_OK;
+}
+
+enum pz_status pz_plan_finder_new(const struct pz_plan_question *q, struct pz_plan_finder **out,
+                                  struct pz_error *err) {
+  enum pz_status status = pz_plan_question_check(q, err);
+  if (status != PZ_OK) return status;
+  struct pz_plan_finder *f = pz_calloc(1, sizeof *f);
+  if (!f) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
+  f->q = *q;
+  pz_arena_init(&f->arena, NULL);
+  pz_arena_init(&f->plans, NULL);
+  pz_vec_init(&f->open, &f->arena, sizeof(struct pz_plan_grid));
+  pz_plan_space_init(&f->space, &f->q, &f->arena);
+  pz_plan_memory_init(&f->memory, &f->space, true);
+  pz_plan_frontiers_init(&f->frontiers, &f->space, &f->memory);
+  pz_part_tables_init(&f->parts, &f->space, &f->arena);
+  /* shapes are timed again for every chip: at first the relaxation will do */
+  struct pz_chip first = *q->chip;
+  first.rules.nested_mapping = false;
+  f->q.chip = &first;
+  status = begin_finder(f, err);
+  f->q.chip = q->chip;
+  if (status == PZ_OK)
+    *out = f;
+  else
+    pz_plan_finder_free(f);
+  return status;
+}
+
+void pz_plan_finder_free(struct pz_plan_finder *f) {
+  if (!f) return;
+  pz_plan_space_release(&f->space);
+  pz_part_tables_release(&f->parts);
+  pz_plan_memory_release(&f->memory);
+  pz_plan_frontiers_release(&f->frontiers);
+  pz_arena_release(&f->plans);
+  pz_arena_release(&f->arena);
+  pz_free(f);
+}

@@ -1,0 +1,279 @@
+#include "place/plan_memory.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "chip/chip.h"
+#include "core/num.h"
+#include "cost/constants.h"
+
+enum { MOST_KEPT_BYTES = 256 << 20 };
+
+static double stage_bytes(const struct pz_step_shape *x, const struct pz_training_plan *p,
+                          int64_t stage) {
+  struct pz_training_memory m = pz_step_memory(x->m, p, stage);
+  return pz_training_memory_sum(&m);
+}
+
+/* Stages in an order that begins with the first and the last, which hold most as a rule. */
+static int64_t stage_at(const struct pz_training_plan *p, int64_t i) {
+  return i == 0 ? 0 : i == 1 ? p->pp - 1 : i - 1;
+}
+
+/* The largest stage, or one with more than matters. */
+static double peak_bytes(const struct pz_plan_memory *m, const struct pz_step_shape *x,
+                         const struct pz_training_plan *p) {
+  double most = 0, enough = m->enough_bytes;
+  for (int64_t i = 0; i < p->pp && most <= enough; i++)
+    most = pz_fmax(most, stage_bytes(x, p, stage_at(p, i)));
+  return most;
+}
+
+/* ---- recomputation -------------------------------------------------------------------------- */
+
+/* The most layers that a chunk of the stage has. */
+static int64_t chunk_layers(const struct pz_step_shape *x, const struct pz_training_plan *p,
+                            int64_t stage) {
+  struct pz_pipeline_shape shape = pz_plan_shape(p);
+  int64_t most = 0;
+  for (uint32_t c = 0; c < pz_pipeline_slots(&shape); c++) {
+    int64_t chunk = pz_pipeline_chunk_at(&shape, (uint32_t)stage, c);
+    most = pz_max(most, pz_plan_blocks(p, x->m->n_blocks, chunk));
+  }
+  return most;
+}
+
+/* So many of the n layers from `start` on end with the last one of a kind; 0: there is none of it. */
+static int64_t last_of_kind(const struct pz_layer_kinds *k, uint32_t kind, int64_t start,
+                            int64_t n) {
+  int64_t all = pz_kind_count(k, kind, start, n);
+  if (!all) return 0;
+  while (pz_kind_count(k, kind, start, n - 1) == all) n--;
+  return n;
+}
+
+/* More than `low` layers computed again with which all of a kind in one of the stage's chunks are, its last one too,
+ * whose result is then made a second time: that may take more memory than one layer less.  The fewest such, or one more
+ * than there are. */
+static int64_t next_rise(const struct pz_step_shape *x, const struct pz_training_plan *p,
+                         int64_t stage, int64_t low) {
+  struct pz_pipeline_shape shape = pz_plan_shape(p);
+  const struct pz_layer_kinds *k = &x->m->kinds;
+  int64_t rise = chunk_layers(x, p, stage) + 1;
+  for (uint32_t c = 0; c < pz_pipeline_slots(&shape); c++) {
+    int64_t chunk = pz_pipeline_chunk_at(&shape, (uint32_t)stage, c);
+    int64_t n = pz_plan_blocks(p, k->n_blocks, chunk);
+    int64_t start = k->n > 1 ? pz_plan_start(p, k->n_blocks, chunk) : 0;
+    for (uint32_t i = 0; i < k->n; i++) {
+      int64_t at = last_of_kind(k, i, start, n);
+      if (at > low) rise = pz_min(rise, at);
+    }
+  }
+  return rise;
+}
+
+/* Must all stages compute as many layers again?  In DualPipe two stages hold each chunk. */
+static bool is_uniform(const struct pz_plan_memory *m, const struct pz_training_plan *p) {
+  return m->space->q->uniform || p->order == PZ_PIPELINE_DUALPIPE;
+}
+
+static double bytes_with(const struct pz_plan_memory *m, const struct pz_step_shape *x,
+                         const struct pz_training_plan *p, int64_t stage, int64_t layers) {
+  m->again[stage] = layers;
+  return stage_bytes(x, p, stage);
+}
+
+/* The fewest layers from `low` to `high`, between which bytes fall with every layer, with which the stage stays within
+ * the limit; -1: none do. */
+static int64_t fewest_from(const struct pz_plan_memory *m, const struct pz_step_shape *x,
+                           const struct pz_training_plan *p, int64_t stage, double limit,
+                           int64_t low, int64_t high) {
+  if (low > high || bytes_with(m, x, p, stage, high) > limit) return -1;
+  while (low < high) {
+    int64_t middle = low + (high - low) / 2;
+    if (bytes_with(m, x, p, stage, middle) <= limit)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return low;
+}
+
+/* The same of all layers. */
+static int64_t fewest(const struct pz_plan_memory *m, const struct pz_step_shape *x,
+                      const struct pz_training_plan *p, int64_t stage, double limit) {
+  int64_t most = chunk_layers(x, p, stage), n = -1;
+  for (int64_t low = 0, rise; low <= most && n < 0; low = rise) {
+    rise = next_rise(x, p, stage, low);
+    n = fewest_from(m, x, p, stage, limit, low, rise - 1);
+  }
+  return n;
+}
+
+/* Bytes of the stage with the recomputation that leaves the fewest. */
+static double least_bytes(const struct pz_plan_memory *m, const struct pz_step_shape *x,
+                          const struct pz_training_plan *p, int64_t stage) {
+  int64_t most = chunk_layers(x, p, stage);
+  double least = HUGE_VAL;
+  for (int64_t low = 0, rise; low <= most; low = rise) {
+    rise = next_rise(x, p, stage, low);
+    least = pz_fmin(least, bytes_with(m, x, p, stage, rise - 1));
+  }
+  return least;
+}
+
+static int64_t most_layers(const struct pz_step_shape *x, const struct pz_training_plan *p) {
+  int64_t most = 0;
+  for (int64_t k = 0; k < p->pp; k++) most = pz_max(most, chunk_layers(x, p, k));
+  return most;
+}
+
+static double peak_with(const struct pz_plan_memory *m, const struct pz_step_shape *x,
+                        const struct pz_training_plan *p, int64_t layers, double enough) {
+  double most = 0;
+  for (int64_t i = 0; i < p->pp && most <= enough; i++)
+    most = pz_fmax(most, bytes_with(m, x, p, stage_at(p, i), layers));
+  return most;
+}
+
+/* The least peak that recomputation can bring, or a bound of it that is more than matters. */
+static double least_peak(const struct pz_plan_memory *m, const struct pz_step_shape *x,
+                         const struct pz_training_plan *p) {
+  double peak = 0, enough = m->enough_bytes;
+  for (int64_t i = 0; i < p->pp && peak <= enough; i++)
+    peak = pz_fmax(peak, least_bytes(m, x, p, stage_at(p, i)));
+  if (!is_uniform(m, p) || peak > enough) return peak;
+  peak = HUGE_VAL;
+  for (int64_t n = 0; n <= most_layers(x, p); n++)
+    peak = pz_fmin(peak, peak_with(m, x, p, n, pz_fmin(peak, enough)));
+  return peak;
+}
+
+/* The same layers of every stage, at least so many. */
+static bool recompute_alike(const struct pz_plan_memory *m, const struct pz_step_shape *x,
+                            struct pz_training_plan *p, double limit, int64_t from) {
+  int64_t n = from, most = most_layers(x, p);
+  while (n <= most && peak_with(m, x, p, n, limit) > limit) n++;
+  p->stage_recompute = NULL;
+  p->recompute_layers = n;
+  if (n == 0) p->recompute = PZ_RECOMPUTATION_NONE;
+  return n <= most;
+}
+
+/* Full recomputation of as few layers as the limit asks for; false: it is not enough. */
+static bool recompute_within(const struct pz_plan_memory *m, const struct pz_step_shape *x,
+                             struct pz_training_plan *p, double limit) {
+  int64_t most = 0;
+  p->recompute = PZ_RECOMPUTATION_FULL;
+  p->stage_recompute = m->again;
+  for (int64_t i = 0; i < p->pp; i++) {
+    int64_t k = stage_at(p, i), n = fewest(m, x, p, k, limit);
+    if (n < 0) return false;
+    m->again[k] = n;
+    most = pz_max(most, n);
+  }
+  return !is_uniform(m, p) || recompute_alike(m, x, p, limit, most);
+}
+
+/* Full recomputation: as little as memory asks for, or as brings the least memory.  The peak, or a bound of it that is
+ * within HBM if it is. */
+static double recompute_fewest(const struct pz_plan_memory *m, const struct pz_step_shape *x,
+                               struct pz_training_plan *p) {
+  bool memory = m->space->q->objective == PZ_PLAN_MEMORY;
+  if (!memory && recompute_within(m, x, p, m->hbm_bytes)) return m->hbm_bytes;
+  if (!memory && !m->least) return HUGE_VAL;
+  p->recompute = PZ_RECOMPUTATION_FULL;
+  p->stage_recompute = m->again;
+  double least = least_peak(m, x, p);
+  if (least > m->enough_bytes) return HUGE_VAL;
+  return recompute_within(m, x, p, least) ? least : HUGE_VAL;
+}
+
+/* ---- memory of plans on many chips ---------------------------------------------------------- */
+
+/* What a plan needs with this much HBM: bytes, and the recomputation that brings them. */
+struct needed {
+  double bytes;
+  enum pz_recomputation recompute;
+  int64_t layers;
+  const int64_t *stages;
+};
+
+static void begin_kept(struct pz_plan_memory *m) {
+  pz_arena_init(&m->kept_arena, NULL);
+  pz_map_init(&m->kept_at, &m->kept_arena);
+  pz_vec_init(&m->kept, &m->kept_arena, sizeof(struct needed));
+}
+
+void pz_plan_memory_init(struct pz_plan_memory *m, const struct pz_plan_space *space, bool keeps) {
+  *m = (struct pz_plan_memory){.space = space, .keeps = keeps};
+  begin_kept(m);
+}
+
+void pz_plan_memory_release(struct pz_plan_memory *m) { pz_arena_release(&m->kept_arena); }
+
+enum pz_status pz_plan_memory_begin(struct pz_plan_memory *m, struct pz_arena *arena) {
+  m->again = pz_arena_alloc(arena, (size_t)m->space->n_blocks + 2, sizeof *m->again);
+  return m->again ? PZ_OK : pz_fail(m->space->err, PZ_NO_MEMORY, "out of memory for the plans");
+}
+
+void pz_plan_memory_set_chip(struct pz_plan_memory *m, const struct pz_chip *chip) {
+  const struct pz_constants *k = m->space->q->common.constants;
+  m->hbm_bytes = (double)pz_chip_hbm_bytes(chip) * (k ? k : &pz_constants_default)->usable_part;
+  m->enough_bytes = m->hbm_bytes;
+}
+
+static double find_bytes(const struct pz_plan_memory *m, const struct pz_step_shape *x,
+                         struct pz_training_plan *p, bool full) {
+  return full ? recompute_fewest(m, x, p) : peak_bytes(m, x, p);
+}
+
+static enum pz_status keep_needed(struct pz_plan_memory *m, const int64_t *key, size_t bytes,
+                                  const struct pz_training_plan *p, struct needed *n) {
+  uint32_t at = m->kept.n;
+  if (n->stages) {
+    int64_t *copy = pz_arena_alloc(&m->kept_arena, (size_t)p->pp, sizeof *copy);
+    if (!copy) return PZ_NO_MEMORY;
+    memcpy(copy, n->stages, (size_t)p->pp * sizeof *copy);
+    n->stages = copy;
+  }
+  if (!pz_vec_push(&m->kept, n)) return PZ_NO_MEMORY;
+  return pz_map_put(&m->kept_at, key, bytes, at);
+}
+
+enum pz_status pz_plan_memory_bytes(struct pz_plan_memory *m, const struct pz_step_shape *x,
+                                    struct pz_training_plan *p, bool full, double *bytes) {
+  if (!m->keeps) return *bytes = find_bytes(m, x, p, full), PZ_OK;
+  if (m->kept_arena.total_bytes > MOST_KEPT_BYTES) {
+    pz_arena_release(&m->kept_arena);
+    begin_kept(m);
+  }
+  const int64_t key[] = {x - pz_vec_at(&m->space->shapes, struct pz_step_shape, 0),
+                         p->pp,
+                         p->vpp,
+                         p->dp,
+                         p->zero,
+                         p->first_layers,
+                         p->last_layers,
+                         (int64_t)p->order,
+                         (int64_t)p->recompute,
+                         full,
+                         (int64_t)m->hbm_bytes};
+  uint32_t at = pz_map_get(&m->kept_at, key, sizeof key);
+  struct needed n;
+  if (at == PZ_NONE) {
+    n.bytes = find_bytes(m, x, p, full);
+    bool fits = n.bytes <= m->hbm_bytes;
+    n.recompute = p->recompute;
+    n.layers = p->recompute_layers;
+    n.stages = fits ? p->stage_recompute : NULL;
+    if (keep_needed(m, key, sizeof key, p, &n) != PZ_OK)
+      return pz_fail(m->space->err, PZ_NO_MEMORY, "out of memory for the plans");
+  } else {
+    n = *pz_vec_at(&m->kept, struct needed, at);
+  }
+  p->recompute = n.recompute;
+  p->recompute_layers = n.layers;
+  p->stage_recompute = n.stages;
+  return *bytes = n.bytes, PZ_OK;
+}

@@ -1,0 +1,37 @@
+/* What a plan needs of a device's memory, and as little recomputation as brings it within. */
+#ifndef PZ_PLACE_PLAN_MEMORY_H
+#define PZ_PLACE_PLAN_MEMORY_H
+
+#include "core/map.h"
+#include "place/plan_space.h"
+
+struct pz_plan_memory {
+  const struct pz_plan_space *space;
+  double hbm_bytes;    /* that plans may take */
+  double enough_bytes; /* of a plan that needs more no more need be known */
+  bool least;          /* of plans that do not fit is sought which needs least */
+  int64_t *again;      /* layers computed again, of every stage */
+
+  /* of many chips: what plans need is kept */
+  bool keeps;
+  struct pz_arena kept_arena;
+  struct pz_map kept_at;
+  struct pz_vec kept;
+};
+
+void pz_plan_memory_init(struct pz_plan_memory *m, const struct pz_plan_space *space, bool keeps);
+void pz_plan_memory_release(struct pz_plan_memory *m);
+
+/* When the space is listed; the arena holds working memory. */
+PZ_NODISCARD enum pz_status pz_plan_memory_begin(struct pz_plan_memory *m, struct pz_arena *arena);
+
+void pz_plan_memory_set_chip(struct pz_plan_memory *m, const struct pz_chip *chip);
+
+/* Bytes of the plan's largest stage, or enough of them.  `full`: with full recomputation of as few layers as memory asks
+ * for, or as bring the least; the plan is told.  HUGE_VAL: more than matters. */
+PZ_NODISCARD enum pz_status pz_plan_memory_bytes(struct pz_plan_memory *m,
+                                                 const struct pz_step_shape *x,
+                                                 struct pz_training_plan *p, bool full,
+                                                 double *bytes);
+
+#endif

@@ -1,0 +1,39 @@
+/* Parts of a training step: layers of each kind, what is computed again of them, what lies before and behind them, and
+ * transfers between stages.  How often each runs does not depend on the chip; what each takes does not depend on stages
+ * and replicas. */
+#ifndef PZ_PLACE_PLAN_PARTS_H
+#define PZ_PLACE_PLAN_PARTS_H
+
+#include "place/step_shape.h"
+
+/* Layers by kind; of these fully, selectively computed again; before, behind; transfers. */
+enum { PZ_PART_KINDS = 3 };
+enum { PZ_PART_ENDS = 3 * PZ_PART_KINDS, PZ_PART_SEND = PZ_PART_ENDS + 2, PZ_PART_TERMS };
+
+/* Tables by shape and part have in place of transfers all of a microbatch without recomputation. */
+enum { PZ_PART_WHOLE = PZ_PART_SEND, PZ_PART_NUMBERS };
+
+/* How many of each part run. */
+struct pz_part_counts {
+  double n[PZ_PART_TERMS];
+};
+
+/* Seconds of each. */
+struct pz_part_seconds {
+  double s[PZ_PART_TERMS];
+};
+
+/* Adds those of a chunk of the plan, `times` as often. */
+void pz_part_counts_add(const struct pz_step_shape *x, const struct pz_training_plan *p,
+                        int64_t chunk, double times, struct pz_part_counts *out);
+
+/* How often the part runs in one microbatch without recomputation. */
+double pz_part_layers(const struct pz_step_shape *x, int part);
+
+/* Every operator of each part, `times` that often.  `kept`: modules whose results are kept (pz_recompute_ops).  Ends with
+ * what fn returns where that is not PZ_OK. */
+typedef enum pz_status pz_part_op_fn(void *ctx, const struct pz_op *op, int part, double times);
+PZ_NODISCARD enum pz_status pz_part_ops(const struct pz_step_shape *x, unsigned kept,
+                                        pz_part_op_fn *fn, void *ctx, struct pz_error *err);
+
+#endif

@@ -1,0 +1,176 @@
+#include "place/plan_pricing.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/num.h"
+
+/* Of two plans that are worth the same: the one with less to set up. */
+static bool simpler(const struct pz_training_plan *a, const struct pz_training_plan *b) {
+  if (pz_plan_cp(a) != pz_plan_cp(b)) return pz_plan_cp(a) < pz_plan_cp(b);
+  if (pz_plan_ep(a) != pz_plan_ep(b)) return pz_plan_ep(a) < pz_plan_ep(b);
+  if (a->vpp != b->vpp) return a->vpp < b->vpp;
+  if (a->pp != b->pp) return a->pp < b->pp;
+  if (a->tp != b->tp) return a->tp < b->tp;
+  if (a->zero != b->zero) return a->zero < b->zero;
+  return a->recompute == PZ_RECOMPUTATION_NONE && b->recompute != PZ_RECOMPUTATION_NONE;
+}
+
+/* Also of bounds: a plan that comes before another does so by its bounds too. */
+static bool is_before(const struct pz_plan_pricing *s, const struct pz_found_plan *a,
+                      const struct pz_found_plan *b) {
+  double x = pz_plan_value(s->space->q, &a->plan, a->p.step_s, a->p.peak_bytes),
+         y = pz_plan_value(s->space->q, &b->plan, b->p.step_s, b->p.peak_bytes);
+  if (x != y) return x < y;
+  if (a->p.step_s != b->p.step_s) return a->p.step_s < b->p.step_s;
+  return simpler(&a->plan, &b->plan);
+}
+
+static enum pz_status keep(struct pz_plan_pricing *s, struct pz_found_plan *one) {
+  if (one->plan.stage_recompute) {
+    int64_t *copy = pz_arena_alloc(s->arena, (size_t)one->plan.pp, sizeof *copy);
+    if (!copy) return pz_fail(s->space->err, PZ_NO_MEMORY, "out of memory for the plans");
+    memcpy(copy, one->plan.stage_recompute, (size_t)one->plan.pp * sizeof *copy);
+    one->plan.stage_recompute = copy;
+  }
+  uint32_t at = s->found.n < s->top ? s->found.n++ : s->found.n - 1;
+  while (at > 0 && is_before(s, one, &s->found.list[at - 1])) {
+    s->found.list[at] = s->found.list[at - 1];
+    at--;
+  }
+  s->found.list[at] = *one;
+  return PZ_OK;
+}
+
+/* Of a plan that needs more than this no more need be known. */
+static double most_bytes(const struct pz_plan_pricing *s) {
+  const struct pz_found_plans *f = &s->found;
+  if (s->memory->keeps) return s->memory->hbm_bytes;
+  if (!f->n) return f->has_least ? pz_fmax(s->memory->hbm_bytes, f->least.p.peak_bytes) : HUGE_VAL;
+  bool memory = s->space->q->objective == PZ_PLAN_MEMORY && f->n == s->top;
+  return memory ? f->list[f->n - 1].p.peak_bytes : s->memory->hbm_bytes;
+}
+
+/* Where nothing has been found to fit: the plan that needs least. */
+static void note_least(struct pz_plan_pricing *s, const struct pz_step_shape *x,
+                       const struct pz_training_plan *p, double bytes) {
+  if (s->memory->keeps || s->found.n ||
+      (s->found.has_least && bytes >= s->found.least.p.peak_bytes))
+    return;
+  s->found.has_least = true;
+  s->found.least = (struct pz_found_plan){.plan = *p, .p = {.peak_bytes = bytes}};
+  s->least_shape = x;
+  if (!p->stage_recompute) return;
+  memcpy(s->least_again, p->stage_recompute, (size_t)p->pp * sizeof *s->least_again);
+  s->found.least.plan.stage_recompute = s->least_again;
+}
+
+/* Could a plan with this bound of its time, or bytes, be among the best?  */
+static bool promises(const struct pz_plan_pricing *s, const struct pz_training_plan *p,
+                     double bound_s, double bytes) {
+  if (s->cutoff_s > 0 && bound_s >= s->cutoff_s) return false;
+  if (s->found.n < s->top) return true;
+  struct pz_found_plan one = {.plan = *p, .p = {.step_s = bound_s, .peak_bytes = bytes}};
+  return is_before(s, &one, &s->found.list[s->found.n - 1]);
+}
+
+enum pz_status pz_plan_pricing_add(struct pz_plan_pricing *s, const struct pz_step_shape *x,
+                                   const struct pz_training_plan *p) {
+  struct pz_found_plan one = {.plan = *p};
+  enum pz_status status = pz_step_price(x->m, p, &one.p, NULL, s->space->err);
+  if (status != PZ_OK) return status;
+  s->found.certificate.solved++;
+  return promises(s, p, one.p.step_s, one.p.peak_bytes) ? keep(s, &one) : PZ_OK;
+}
+
+/* Does the lower bound of the plan's step exclude it? */
+static enum pz_status check_bound(const struct pz_plan_pricing *s, const struct pz_step_shape *x,
+                                  const struct pz_training_plan *p, double bytes, bool *excluded) {
+  double bound;
+  *excluded = false;
+  if (s->found.n < s->top && !(s->cutoff_s > 0)) return PZ_OK;
+  enum pz_status status = pz_step_bound(x->m, p, &bound, s->space->err);
+  if (status == PZ_OK) *excluded = !promises(s, p, bound, bytes);
+  return status;
+}
+
+/* A plan with this recomputation: excluded by the bound without it, by memory, by the bound with it, or simulated. */
+static enum pz_status try_recompute(struct pz_plan_pricing *s, const struct pz_step_shape *x,
+                                    struct pz_training_plan *p, enum pz_recomputation how) {
+  struct pz_plan_certificate *c = &s->found.certificate;
+  bool full = how == PZ_RECOMPUTATION_FULL, memory = s->space->q->objective == PZ_PLAN_MEMORY;
+  bool excluded = false;
+  enum pz_status status = PZ_OK;
+  p->recompute = full ? PZ_RECOMPUTATION_NONE : how;
+  p->stage_recompute = NULL;
+  p->recompute_layers = 0;
+  if (!memory) status = check_bound(s, x, p, 0, &excluded);
+  if (status != PZ_OK) return status;
+  if (excluded) return c->by_bound++, PZ_OK;
+  double bytes = 0;
+  s->memory->enough_bytes = most_bytes(s);
+  s->memory->least = !s->found.n && !s->memory->keeps;
+  status = pz_plan_memory_bytes(s->memory, x, p, full, &bytes);
+  if (status != PZ_OK) return status;
+  if (bytes > s->memory->hbm_bytes) note_least(s, x, p, bytes);
+  if (bytes > pz_fmin(s->memory->hbm_bytes, most_bytes(s))) return c->by_memory++, PZ_OK;
+  if (full || memory) status = check_bound(s, x, p, bytes, &excluded);
+  if (status != PZ_OK) return status;
+  if (excluded) return c->by_bound++, PZ_OK;
+  return pz_plan_pricing_add(s, x, p);
+}
+
+/* Where nothing need be computed again, computing it again only takes time. */
+static enum pz_status try_plan(void *ctx, const struct pz_step_shape *x,
+                               struct pz_training_plan *p) {
+  struct pz_plan_pricing *s = ctx;
+  struct pz_plan_certificate *c = &s->found.certificate;
+  enum pz_status status = PZ_OK;
+  uint64_t before = c->by_memory;
+  for (size_t i = 0; i < PZ_PLAN_RECOMPUTATIONS && status == PZ_OK; i++) {
+    if (!pz_plan_has_recomputation(s->space->q, pz_plan_recomputations[i])) continue;
+    c->plans++;
+    if (i && s->space->q->recompute == PZ_FREE && s->space->q->objective != PZ_PLAN_MEMORY &&
+        c->by_memory == before)
+      c->by_bound++;
+    else
+      status = try_recompute(s, x, p, pz_plan_recomputations[i]);
+  }
+  return status;
+}
+
+enum pz_status pz_plan_pricing_least(struct pz_plan_pricing *s) {
+  struct pz_found_plan *least = &s->found.least;
+  if (s->found.n) s->found.has_least = false;
+  if (!s->found.has_least) return PZ_OK;
+  return pz_step_price(s->least_shape->m, &least->plan, &least->p, NULL, s->space->err);
+}
+
+bool pz_plan_pricing_promises(const struct pz_plan_pricing *s, const struct pz_plan_grid *g) {
+  const struct pz_step_shape *x = pz_vec_at(&s->space->shapes, struct pz_step_shape, g->shape);
+  struct pz_training_plan p = {.tp = x->tp, .cp = x->cp, .ep = x->ep, .pp = g->pp, .dp = g->dp};
+  return promises(s, &p, g->bound_s, 0);
+}
+
+enum pz_status pz_plan_pricing_grid(struct pz_plan_pricing *s, const struct pz_plan_grid *g) {
+  return pz_plan_space_each(s->space, g, false, try_plan, s);
+}
+
+enum pz_status pz_plan_pricing_exclude(struct pz_plan_pricing *s, const struct pz_plan_grid *g) {
+  uint64_t plans;
+  enum pz_status status = pz_plan_space_count(s->space, g, &plans);
+  s->found.certificate.plans += plans;
+  s->found.certificate.by_bound += plans;
+  return status;
+}
+
+enum pz_status pz_plan_pricing_begin(struct pz_plan_pricing *s, struct pz_plan_space *space,
+                                     struct pz_plan_memory *memory, struct pz_arena *arena) {
+  *s = (struct pz_plan_pricing){.space = space, .memory = memory, .arena = arena};
+  s->top = space->q->top ? space->q->top : 1;
+  s->least_again = pz_arena_alloc(arena, (size_t)space->n_blocks + 2, sizeof *s->least_again);
+  s->found.list = pz_arena_alloc(arena, s->top, sizeof *s->found.list);
+  return s->least_again && s->found.list
+             ? PZ_OK
+             : pz_fail(space->err, PZ_NO_MEMORY, "out of memory for the plans");
+}

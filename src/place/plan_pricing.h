@@ -1,0 +1,42 @@
+/* Plans priced one after another, and the best of them: each is excluded by a lower bound or by its memory, or its step is
+ * simulated. */
+#ifndef PZ_PLACE_PLAN_PRICING_H
+#define PZ_PLACE_PLAN_PRICING_H
+
+#include "place/plan_memory.h"
+
+struct pz_plan_pricing {
+  struct pz_plan_space *space;
+  struct pz_plan_memory *memory;
+  struct pz_arena *arena; /* of what is found */
+  struct pz_found_plans found;
+  uint32_t top;
+  double cutoff_s; /* longer steps do not matter; 0: all do */
+  const struct pz_step_shape *least_shape;
+  int64_t *least_again;
+};
+
+/* For a space that is listed; the arena holds what is found. */
+PZ_NODISCARD enum pz_status pz_plan_pricing_begin(struct pz_plan_pricing *s,
+                                                  struct pz_plan_space *space,
+                                                  struct pz_plan_memory *memory,
+                                                  struct pz_arena *arena);
+
+/* Could a plan of the grid be among the best? */
+bool pz_plan_pricing_promises(const struct pz_plan_pricing *s, const struct pz_plan_grid *g);
+
+/* All plans of a grid, or their number, excluded by the grid's bound. */
+PZ_NODISCARD enum pz_status pz_plan_pricing_grid(struct pz_plan_pricing *s,
+                                                 const struct pz_plan_grid *g);
+PZ_NODISCARD enum pz_status pz_plan_pricing_exclude(struct pz_plan_pricing *s,
+                                                    const struct pz_plan_grid *g);
+
+/* One plan that fits, simulated. */
+PZ_NODISCARD enum pz_status pz_plan_pricing_add(struct pz_plan_pricing *s,
+                                                const struct pz_step_shape *x,
+                                                const struct pz_training_plan *p);
+
+/* At the end: what needs least is told in full where nothing fits. */
+PZ_NODISCARD enum pz_status pz_plan_pricing_least(struct pz_plan_pricing *s);
+
+#endif

@@ -1,0 +1,389 @@
+#include "place/plan_space.h"
+
+#include <stdlib.h>
+
+#include "core/num.h"
+#include "core/pool.h"
+#include "place/problem.h"
+
+enum { MOST_MBS = 128, MOST_CHUNKS = 1024, MOST_CP = 32, MOST_EP = 1024 };
+
+/* Models that are held beside those of shapes whose plans are priced, some hundred kilobytes each. */
+enum { MOST_MODELS = 1024 };
+
+/* ---- shapes ---------------------------------------------------------------------------------- */
+
+/* The largest power of two of a node's devices: 64 of a domain of 72. */
+static int64_t even_part(int64_t node) {
+  int64_t part = 1;
+  while (2 * part <= node) part *= 2;
+  return part;
+}
+
+/* Whole nodes, the even part of each, or a part of one. */
+static bool on_nodes(const struct pz_plan_space *s, int64_t devices) {
+  int64_t part = even_part(s->node), all = s->q->devices;
+  if (devices > all || (s->q->all_devices && devices != all)) return false;
+  if (devices <= s->node || devices % s->node == 0) return true;
+  return devices % part == 0 && devices / part <= (all % s->node ? all / part : all / s->node);
+}
+
+static enum pz_status list_divisors(struct pz_plan_space *s) {
+  for (int64_t d = 1; d <= pz_min(s->q->batch, s->q->devices); d++)
+    if (s->q->batch % d == 0 && !pz_vec_push(&s->divisors, &d))
+      return pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
+  return PZ_OK;
+}
+
+/* Does the model allow groups of these sizes? */
+static bool can_divide(const struct pz_plan_space *s, const struct pz_workload *w,
+                       const struct pz_step_shape *x) {
+  const struct pz_plan_question *q = s->q;
+  int64_t seq = w->options.seq, part = seq / x->cp;
+  if ((w->heads && w->heads % x->tp) || (w->kv_heads && w->kv_heads % x->tp)) return false;
+  if (x->cp > 1 && (seq % (2 * x->cp) || q->model.attention != PZ_ATTENTION_FLASH)) return false;
+  if (x->tp * x->cp > q->devices || q->batch % x->mbs || (x->sp && part % x->tp)) return false;
+  if (x->ep > 1 && x->tp > 1 && !x->sp) return false;
+  return pz_plan_allows(q->tp, x->tp) && pz_plan_allows(q->mbs, x->mbs) &&
+         (x->tp == 1 || pz_plan_allows(q->sp, x->sp));
+}
+
+/* Expert-parallel degrees: the pinned one; powers of two that divide the experts, and these. */
+struct degrees {
+  int64_t v[16];
+  int n;
+};
+
+static struct degrees expert_degrees(const struct pz_plan_question *q, int64_t experts) {
+  struct degrees d = {.n = 0};
+  int64_t most = pz_min(experts, pz_min(q->devices, MOST_EP));
+  if (q->ep != PZ_FREE) {
+    d.v[d.n++] = q->ep ? q->ep : pz_plan_ep(&q->common);
+    return d;
+  }
+  d.v[d.n++] = 1;
+  for (int64_t e = 2; e <= most; e *= 2)
+    if (experts % e == 0) d.v[d.n++] = e;
+  if (experts > 1 && experts == most && even_part(experts) != experts) d.v[d.n++] = experts;
+  return d;
+}
+
+/* All shapes of these two degrees. */
+static bool add_shapes_of(struct pz_plan_space *s, const struct pz_workload *w,
+                          struct pz_step_shape x) {
+  int64_t most_mbs = pz_min(s->q->batch, s->q->mbs == PZ_FREE ? MOST_MBS : s->q->mbs);
+  struct degrees d = expert_degrees(s->q, w->experts);
+  for (x.mbs = 1; x.mbs <= most_mbs; x.mbs++)
+    for (int sp = 0; sp <= (x.tp > 1); sp++)
+      for (int i = 0; i < d.n; i++) {
+        x.sp = sp;
+        x.ep = d.v[i];
+        if (can_divide(s, w, &x) && !pz_vec_push(&s->shapes, &x)) return false;
+      }
+  return true;
+}
+
+static enum pz_status add_shapes(struct pz_plan_space *s, const struct pz_workload *w) {
+  const struct pz_plan_question *q = s->q;
+  int64_t most_tp = q->tp == PZ_FREE ? pz_min(s->node, q->devices) : q->tp;
+  int64_t cp = q->cp ? q->cp : pz_plan_cp(&q->common), most_cp = cp == PZ_FREE ? MOST_CP : cp;
+  struct pz_step_shape x = {.tp = 1};
+  for (x.tp = 1; x.tp <= most_tp; x.tp++)
+    for (x.cp = cp == PZ_FREE ? 1 : cp; x.cp <= most_cp; x.cp *= 2)
+      if (!add_shapes_of(s, w, x))
+        return pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
+  return PZ_OK;
+}
+
+static void make_shape(void *ctx, size_t i, unsigned worker) {
+  struct pz_plan_space *s = ctx;
+  struct pz_step_shape *x = pz_vec_at(&s->shapes, struct pz_step_shape, (uint32_t)i);
+  (void)worker;
+  x->status = pz_step_shape_open(s->q, x, &x->err);
+  if (x->status == PZ_OK) x->status = pz_step_shape_time(s->q, x);
+  if (i >= MOST_MODELS) pz_step_shape_close(x);
+}
+
+/* A model for every shape; those that the model's layers do not allow are left out. */
+static enum pz_status make_shapes(struct pz_plan_space *s) {
+  struct pz_pool *pool = NULL;
+  enum pz_status status = pz_pool_new(s->q->threads, &pool, s->err);
+  if (status != PZ_OK) return status;
+  pz_pool_for(pool, s->shapes.n, make_shape, s);
+  pz_pool_free(pool);
+  uint32_t n = 0;
+  struct pz_error refused = {0};
+  for (uint32_t i = 0; i < s->shapes.n; i++) {
+    struct pz_step_shape x = *pz_vec_at(&s->shapes, struct pz_step_shape, i);
+    bool no_plan = x.status == PZ_BAD_USE || x.status == PZ_BAD_INPUT || x.status == PZ_LIMIT;
+    if (no_plan && !refused.status) refused = x.err;
+    if (x.status != PZ_OK && !no_plan && status == PZ_OK)
+      status = pz_fail(s->err, x.status, "%s", x.err.message);
+    if (x.status == PZ_OK)
+      *pz_vec_at(&s->shapes, struct pz_step_shape, n++) = x;
+    else
+      pz_step_shape_close(&x);
+  }
+  s->shapes.n = n;
+  if (status == PZ_OK && !n && refused.status)
+    return pz_fail(s->err, refused.status, "%s", refused.message);
+  return status;
+}
+
+/* ---- grids ----------------------------------------------------------------------------------- */
+
+double pz_plan_grid_bound_s(const struct pz_plan_question *q, const struct pz_step_shape *x,
+                            const struct pz_plan_grid *g) {
+  int64_t rounds = q->batch / (x->mbs * g->dp);
+  double all = rounds == 1 ? x->once_s : x->several_s;
+  return (double)rounds * all / (double)g->pp;
+}
+
+/* Devices that share the experts of a stage. */
+static int64_t expert_grid(const struct pz_plan_space *s, const struct pz_step_shape *x) {
+  struct pz_training_plan p = pz_step_shape_plan(s->q, x);
+  return pz_plan_ep(&p) * pz_plan_etp(&p);
+}
+
+static enum pz_status add_grids(struct pz_plan_space *s) {
+  const struct pz_plan_question *q = s->q;
+  for (uint32_t i = 0; i < s->shapes.n; i++) {
+    const struct pz_step_shape *x = pz_vec_at(&s->shapes, struct pz_step_shape, i);
+    int64_t group = x->tp * x->cp, most_pp = pz_min(s->n_blocks, q->devices / group);
+    for (int64_t pp = 1; pp <= most_pp; pp++)
+      for (uint32_t d = 0; d < s->divisors.n; d++) {
+        int64_t dp = *pz_vec_at(&s->divisors, int64_t, d);
+        if (dp > q->devices / (group * pp)) break;
+        if (!pz_plan_allows(q->pp, pp) || !pz_plan_allows(q->dp, dp) || q->batch % (dp * x->mbs))
+          continue;
+        if (!on_nodes(s, group * pp * dp) || group * dp % expert_grid(s, x)) continue;
+        struct pz_plan_grid g = {.shape = i, .pp = pp, .dp = dp};
+        struct pz_training_plan p = {.tp = x->tp, .cp = x->cp, .pp = pp, .dp = dp};
+        g.bound_s = pz_plan_grid_bound_s(s->q, x, &g);
+        g.bound = pz_plan_value(s->q, &p, g.bound_s, 0);
+        if (!pz_vec_push(&s->grids, &g))
+          return pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
+      }
+  }
+  return PZ_OK;
+}
+
+/* ---- plans of a grid --------------------------------------------------------------------------- */
+
+/* May stages have so many chunks, in this order? */
+static bool can_order(const struct pz_training_plan *p, int64_t blocks) {
+  int64_t n = p->pp * p->vpp, rounds = p->batch / (p->mbs * p->dp);
+  struct pz_pipeline_shape shape = pz_plan_shape(p);
+  bool v = pz_is_v_pipeline(shape.order);
+  if (n > MOST_CHUNKS || 2.0 * (double)n * (double)rounds > PZ_PIPELINE_MOST_EVENTS) return false;
+  if (v && pz_pipeline_check(&shape, NULL) != PZ_OK) return false;
+  if (p->vpp == 1) return blocks >= p->pp;
+  return p->pp > 1 && (v || rounds % p->pp == 0) && blocks + 2 >= n &&
+         (blocks % n == 0 || (blocks + 2) % n == 0);
+}
+
+/* Orders besides the common one, by framework; one stage has no order. */
+static bool has_order(const struct pz_plan_space *s, const struct pz_training_plan *p,
+                      enum pz_pipeline_order order) {
+  const struct pz_framework *f = p->framework;
+  if (order == s->q->common.order) return true;
+  if (p->pp == 1) return false;
+  switch (order) {
+  case PZ_PIPELINE_ZB_H1:
+  case PZ_PIPELINE_ZB_2P: return p->vpp == 1 && f->zero_bubble;
+  case PZ_PIPELINE_ZB_V: return p->vpp == 2 && f->zero_bubble && !f->dualpipe;
+  case PZ_PIPELINE_DUALPIPE: return p->vpp == 1 && f->dualpipe;
+  default: return false;
+  }
+}
+
+static bool can_shard(const struct pz_plan_space *s, const struct pz_training_plan *p, int zero) {
+  if (pz_plan_replicas(p) == 1 && pz_plan_expert_replicas(p) == 1)
+    return zero == (s->q->zero == PZ_FREE ? 0 : s->q->zero);
+  if (zero && p->shard && pz_plan_replicas(p) % p->shard) return false;
+  return pz_plan_allows(s->q->zero, zero) &&
+         (zero < 2 || p->pp == 1 || p->framework->shards_stages);
+}
+
+static bool add_division(struct pz_plan_space *s, int64_t first, int64_t last) {
+  struct pz_plan_division d = {first, last};
+  return pz_vec_push(&s->divisions, &d);
+}
+
+/* Even; and where every chunk between has m layers, the fewest that do or one more, all ways to divide the rest between
+ * the first and the last so that neither has more. */
+static enum pz_status list_divisions(struct pz_plan_space *s, const struct pz_training_plan *p,
+                                     int64_t blocks) {
+  int64_t n = p->pp * p->vpp, fewest = pz_ceil_div(blocks, n);
+  int64_t even_first = pz_plan_blocks(p, blocks, 0), even_last = pz_plan_blocks(p, blocks, n - 1);
+  s->divisions.n = 0;
+  bool good = add_division(s, 0, 0);
+  for (int64_t m = fewest; !s->q->even && n > 1 && m <= fewest + (n > 2) && good; m++) {
+    int64_t ends = blocks - (n - 2) * m, most = n == 2 ? blocks - 1 : m;
+    for (int64_t f = pz_max(1, ends - most); f <= pz_min(most, ends - 1) && good; f++)
+      if (f != even_first || ends - f != even_last) good = add_division(s, f, ends - f);
+  }
+  return good ? PZ_OK : pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
+}
+
+/* Sharded optimizer state takes less time and less memory than whole one. */
+static bool is_superfluous(const struct pz_plan_space *s, const struct pz_training_plan *p) {
+  return p->zero == 0 && pz_plan_replicas(p) > 1 && !p->shard && p->grad_bytes >= 2 &&
+         pz_plan_allows(s->q->zero, 1);
+}
+
+const enum pz_recomputation pz_plan_recomputations[PZ_PLAN_RECOMPUTATIONS] = {
+    PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_SELECTIVE, PZ_RECOMPUTATION_ALTERNATE,
+    PZ_RECOMPUTATION_HALF, PZ_RECOMPUTATION_FULL};
+
+/* Frameworks offer torchtitan's selection or not; every second layer is no better than half of the layers. */
+bool pz_plan_has_recomputation(const struct pz_plan_question *q, enum pz_recomputation how) {
+  if (q->recompute != PZ_FREE) return q->recompute == (int64_t)how;
+  if (how == PZ_RECOMPUTATION_ALTERNATE)
+    return q->common.framework->plan.recompute == PZ_RECOMPUTATION_ALTERNATE;
+  return how != PZ_RECOMPUTATION_HALF;
+}
+
+static uint64_t n_recomputations(const struct pz_plan_question *q) {
+  uint64_t n = 0;
+  for (size_t i = 0; i < PZ_PLAN_RECOMPUTATIONS; i++)
+    n += pz_plan_has_recomputation(q, pz_plan_recomputations[i]);
+  return n;
+}
+
+/* What is done with the plans of a grid; fn NULL: they are counted. */
+struct visit {
+  bool dominant;
+  pz_plan_fn *fn;
+  void *ctx;
+  uint64_t plans;
+};
+
+static enum pz_status visit_divisions(struct pz_plan_space *s, const struct pz_step_shape *x,
+                                      struct pz_training_plan *p, const struct visit *v) {
+  enum pz_status status = PZ_OK;
+  for (uint32_t i = 0; i < s->divisions.n && status == PZ_OK; i++) {
+    const struct pz_plan_division *d = pz_vec_at(&s->divisions, struct pz_plan_division, i);
+    p->first_layers = d->first;
+    p->last_layers = d->last;
+    status = v->fn(v->ctx, x, p);
+  }
+  return status;
+}
+
+/* Plans of a grid with these chunks. */
+static enum pz_status visit_chunks(struct pz_plan_space *s, const struct pz_step_shape *x,
+                                   struct pz_training_plan *p, struct visit *v) {
+  enum pz_status status = list_divisions(s, p, s->n_blocks);
+  for (p->zero = 0; p->zero <= 3 && status == PZ_OK; p->zero++) {
+    if (!can_shard(s, p, p->zero) || (v->dominant && is_superfluous(s, p))) continue;
+    if (v->fn)
+      status = visit_divisions(s, x, p, v);
+    else
+      v->plans += s->divisions.n * n_recomputations(s->q);
+  }
+  return status;
+}
+
+static enum pz_status visit_grid(struct pz_plan_space *s, const struct pz_plan_grid *g,
+                                 struct visit *v) {
+  const struct pz_step_shape *x = pz_vec_at(&s->shapes, struct pz_step_shape, g->shape);
+  struct pz_training_plan p = pz_step_shape_plan(s->q, x);
+  enum pz_status status = PZ_OK;
+  p.pp = g->pp;
+  p.dp = g->dp;
+  int64_t most_vpp = p.pp == 1 ? 1 : (s->n_blocks + 2) / p.pp;
+  for (int64_t k = 1; k <= most_vpp && status == PZ_OK; k++) {
+    p.vpp = v->dominant ? most_vpp + 1 - k : k; /* more chunks make others superfluous */
+    if (!pz_plan_allows(s->q->vpp, p.vpp)) continue;
+    for (int i = 0; i < PZ_PIPELINES && status == PZ_OK; i++) {
+      p.order = (enum pz_pipeline_order)i;
+      p.first_layers = p.last_layers = 0;
+      if (has_order(s, &p, p.order) && can_order(&p, s->n_blocks))
+        status = visit_chunks(s, x, &p, v);
+    }
+  }
+  return status;
+}
+
+enum pz_status pz_plan_space_each(struct pz_plan_space *s, const struct pz_plan_grid *g,
+                                  bool dominant, pz_plan_fn *fn, void *ctx) {
+  struct visit v = {.dominant = dominant, .fn = fn, .ctx = ctx};
+  enum pz_status status =
+      pz_step_shape_open(s->q, pz_vec_at(&s->shapes, struct pz_step_shape, g->shape), s->err);
+  return status == PZ_OK ? visit_grid(s, g, &v) : status;
+}
+
+enum pz_status pz_plan_space_count(struct pz_plan_space *s, const struct pz_plan_grid *g,
+                                   uint64_t *plans) {
+  struct visit v = {.fn = NULL};
+  enum pz_status status = visit_grid(s, g, &v);
+  *plans = v.plans;
+  return status;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+enum pz_status pz_plan_space_empty(const struct pz_plan_space *s) {
+  return pz_fail(
+      s->err, PZ_BAD_USE,
+      "no plan has these degrees: tp must divide the heads, tp x cp x pp x dp fill whole "
+      "nodes of %lld devices up to %lld, mbs x dp divide the batch of %lld, pp x vpp the "
+      "layers",
+      (long long)s->node, (long long)s->q->devices, (long long)s->q->batch);
+}
+
+/* Heads and layers of the model, from its graph for one device. */
+static enum pz_status list_shapes(struct pz_plan_space *s) {
+  struct pz_step_shape one = {.tp = 1, .cp = 1, .ep = 1, .mbs = 1};
+  struct pz_training_plan p = pz_step_shape_plan(s->q, &one);
+  struct pz_step_model *m = NULL;
+  enum pz_status status = pz_step_model_new(&s->q->model, s->q->chip, s->q->net, &p, &m, s->err);
+  if (status != PZ_OK) return status;
+  s->n_blocks = m->n_blocks;
+  s->node =
+      m->cost.net.n_levels ? pz_min(m->cost.net.level[0].devices, s->q->devices) : s->q->devices;
+  if (!m->cost.net.n_levels && s->q->devices > 1)
+    status = pz_fail(s->err, PZ_BAD_INPUT,
+                     "chip %s has no link between devices; accepted: --cluster", s->q->chip->name);
+  if (status == PZ_OK && m->w->totals.layers > PZ_PLACE_MOST_LAYERS)
+    status = pz_fail(s->err, PZ_LIMIT, "%s has %lld layers; accepted: at most %d", m->w->model,
+                     (long long)m->w->totals.layers, PZ_PLACE_MOST_LAYERS);
+  if (status == PZ_OK) status = list_divisors(s);
+  if (status == PZ_OK) status = add_shapes(s, m->w);
+  pz_step_model_free(m);
+  return status;
+}
+
+static int by_bound(const void *a, const void *b) {
+  const struct pz_plan_grid *x = a, *y = b;
+  if (x->bound != y->bound) return x->bound < y->bound ? -1 : 1;
+  if (x->shape != y->shape) return x->shape < y->shape ? -1 : 1;
+  return x->pp != y->pp ? (x->pp < y->pp ? -1 : 1) : (x->dp > y->dp) - (x->dp < y->dp);
+}
+
+void pz_plan_grids_sort(struct pz_vec *grids) {
+  qsort(grids->items, grids->n, sizeof(struct pz_plan_grid), by_bound);
+}
+
+void pz_plan_space_init(struct pz_plan_space *s, const struct pz_plan_question *q,
+                        struct pz_arena *arena) {
+  *s = (struct pz_plan_space){.q = q};
+  pz_vec_init(&s->shapes, arena, sizeof(struct pz_step_shape));
+  pz_vec_init(&s->grids, arena, sizeof(struct pz_plan_grid));
+  pz_vec_init(&s->divisions, arena, sizeof(struct pz_plan_division));
+  pz_vec_init(&s->divisors, arena, sizeof(int64_t));
+}
+
+enum pz_status pz_plan_space_list(struct pz_plan_space *s, struct pz_error *err) {
+  s->err = err;
+  enum pz_status status = list_shapes(s);
+  if (status == PZ_OK) status = make_shapes(s);
+  if (status == PZ_OK) status = add_grids(s);
+  return status == PZ_OK && !s->grids.n ? pz_plan_space_empty(s) : status;
+}
+
+void pz_plan_space_release(struct pz_plan_space *s) {
+  for (uint32_t i = 0; i < s->shapes.n; i++)
+    pz_step_shape_close(pz_vec_at(&s->shapes, struct pz_step_shape, i));
+}

@@ -1,0 +1,66 @@
+/* The space of training plans, as place/plan_search.h states it: shapes, of these grids of stages and replicas, of these
+ * plans.  It prices nothing but the layers of each shape. */
+#ifndef PZ_PLACE_PLAN_SPACE_H
+#define PZ_PLACE_PLAN_SPACE_H
+
+#include "core/vec.h"
+#include "place/step_shape.h"
+
+/* Stages and replicas of a shape, with a bound for all plans that have them. */
+struct pz_plan_grid {
+  uint32_t shape;
+  int64_t pp, dp;
+  double bound_s, bound; /* of the step, of what is sought */
+};
+
+/* Layers of the first and the last chunk; 0: even. */
+struct pz_plan_division {
+  int64_t first, last;
+};
+
+struct pz_plan_space {
+  const struct pz_plan_question *q;
+  struct pz_error *err;
+  struct pz_vec shapes,
+      grids; /* struct pz_step_shape, struct pz_plan_grid: those of a shape together */
+  struct pz_vec divisions; /* struct pz_plan_division: of the chunks at hand */
+  struct pz_vec divisors;  /* of the batch, up to the devices: int64_t */
+  int64_t node, n_blocks;
+};
+
+/* The question outlives it; the arena holds the lists. */
+void pz_plan_space_init(struct pz_plan_space *s, const struct pz_plan_question *q,
+                        struct pz_arena *arena);
+void pz_plan_space_release(struct pz_plan_space *s);
+
+/* Shapes and their models, grids and their bounds.  Later errors go to `err` too. */
+PZ_NODISCARD enum pz_status pz_plan_space_list(struct pz_plan_space *s, struct pz_error *err);
+
+/* PZ_BAD_USE with a message: no plan has these degrees. */
+PZ_NODISCARD enum pz_status pz_plan_space_empty(const struct pz_plan_space *s);
+
+/* No plan of the grid is faster: its stages share all layers at best evenly, and nothing else takes time. */
+double pz_plan_grid_bound_s(const struct pz_plan_question *q, const struct pz_step_shape *x,
+                            const struct pz_plan_grid *g);
+
+/* Lowest bound first. */
+void pz_plan_grids_sort(struct pz_vec *grids);
+
+/* Ways to compute activations again, each with the plans of a grid. */
+enum { PZ_PLAN_RECOMPUTATIONS = 5 };
+extern const enum pz_recomputation pz_plan_recomputations[PZ_PLAN_RECOMPUTATIONS];
+bool pz_plan_has_recomputation(const struct pz_plan_question *q, enum pz_recomputation how);
+
+/* Every plan of a grid, but for its recomputation, which fn chooses.  `dominant`: most chunks first, without those that
+ * another one is always better than.  Ends with what fn returns where that is not PZ_OK. */
+typedef enum pz_status pz_plan_fn(void *ctx, const struct pz_step_shape *x,
+                                  struct pz_training_plan *p);
+PZ_NODISCARD enum pz_status pz_plan_space_each(struct pz_plan_space *s,
+                                               const struct pz_plan_grid *g, bool dominant,
+                                               pz_plan_fn *fn, void *ctx);
+
+/* Their number, recomputation counted. */
+PZ_NODISCARD enum pz_status pz_plan_space_count(struct pz_plan_space *s,
+                                                const struct pz_plan_grid *g, uint64_t *plans);
+
+#endif
