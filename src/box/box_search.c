@@ -520,6 +520,12 @@ static enum pz_status describe(struct driver *d, struct pz_box_chip *x) {
   return status;
 }
 
+/* The power of both chips' steps under one limit. */
+static enum pz_status find_power(struct driver *d, struct pz_box_chip *x) {
+  double limit = d->o->limits.watts > 0 ? d->o->limits.watts : x->taken.watts;
+  return pz_step_power(&d->o->question, &x->chip, x->plans, limit, &x->power, d->err);
+}
+
 static enum pz_status find_reference(struct driver *d) {
   struct pz_box_chip *x = &d->r.reference;
   enum pz_status status = pz_box_reference_chip(&x->chip, d->err);
@@ -533,7 +539,9 @@ static enum pz_status find_reference(struct driver *d) {
   for (unsigned i = 0; i < d->threads; i++)
     pz_judge_set_reference(d->judge[i], &x->steps, &x->taken);
   x->value = 1;
-  d->r.reference_breaks = pz_limits_broken(&d->o->limits, &x->taken, &x->taken);
+  struct pz_taken known = x->taken; /* it is built: its power is that of its data sheet */
+  if (x->chip.watts > 0) known.watts = pz_fmin(known.watts, x->chip.watts);
+  d->r.reference_breaks = pz_limits_broken(&d->o->limits, &known, &known);
   return PZ_OK;
 }
 
@@ -596,7 +604,9 @@ static enum pz_status conclude(struct driver *d) {
     if (r->boxes[i].end == PZ_BOX_BOUND || r->boxes[i].end == PZ_BOX_OPEN)
       r->gap = pz_fmax(r->gap, r->boxes[i].bound / d->best - 1);
   pz_box_lo(d->s, &r->best_box, &r->best.chip);
-  return describe(d, &r->best);
+  status = describe(d, &r->best);
+  if (status == PZ_OK) status = find_power(d, &r->best);
+  return status == PZ_OK ? find_power(d, &r->reference) : status;
 }
 
 /* All chips of a kind. */

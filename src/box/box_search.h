@@ -11,6 +11,7 @@
 
 #include "box/box.h"
 #include "box/judge.h"
+#include "box/step_power.h"
 #include "core/arena.h"
 
 struct pz_box_options {
@@ -32,6 +33,7 @@ struct pz_box_chip {
   double value;
   struct pz_steps steps;
   struct pz_found_plan plans[PZ_JUDGE_MOST_MODELS]; /* stage_recompute: in the arena */
+  struct pz_step_power power; /* within the limit of watts, or the bill's where there is none */
 };
 
 struct pz_box_result {

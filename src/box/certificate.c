@@ -131,14 +131,31 @@ static json_t *models_json(const struct pz_judge_question *q, const struct pz_bo
   return list;
 }
 
+static json_t *numbers_json(const double *list, uint32_t n) {
+  json_t *all = json_array();
+  for (uint32_t i = 0; i < n; i++) json_array_append_new(all, json_real(list[i]));
+  return all;
+}
+
+/* Within its limit of power; null where nothing is known of it. */
+static json_t *power_json(const struct pz_judge_question *q, const struct pz_step_power *x,
+                          const struct pz_step_power *reference) {
+  if (!x->known || !reference->known) return json_null();
+  return json_pack("{s:f,s:f,s:o,s:o,s:o}", "limit_watts", x->limit_watts, "times_reference",
+                   pz_step_power_ratio(q, x, reference), "full_watts",
+                   numbers_json(x->full_watts, q->n_models), "clock_hz",
+                   numbers_json(x->clock_hz, q->n_models), "step_s",
+                   numbers_json(x->step_s, q->n_models));
+}
+
 static json_t *chip_json(const struct pz_judge_question *q, const struct pz_box_chip *x,
                          const struct pz_box_chip *reference) {
   const struct pz_taken *t = &x->taken;
-  return json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o}", "name", x->chip.name, "value",
+  return json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o}", "name", x->chip.name, "value",
                    x->value, "area_mm2", t->mm2, "watts", t->watts, "dollars", t->dollars,
                    "owner_dollars", t->owner_dollars, "edge_mm", t->edge_mm, "edge_room_mm",
-                   t->edge_room_mm, "models", models_json(q, x, reference), "chip",
-                   pz_chip_json(&x->chip));
+                   t->edge_room_mm, "models", models_json(q, x, reference), "power",
+                   power_json(q, &x->power, &reference->power), "chip", pz_chip_json(&x->chip));
 }
 
 static json_t *certificate_json(const struct pz_box_result *r) {

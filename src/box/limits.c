@@ -1,6 +1,7 @@
 #include "box/limits.h"
 
 #include "chip/tech.h"
+#include "core/num.h"
 
 /* How much more power than at its node's sustained clock switching takes. */
 static double held_part(const struct pz_chip *c, const struct pz_tech_info *t) {
@@ -9,14 +10,15 @@ static double held_part(const struct pz_chip *c, const struct pz_tech_info *t) {
          (t->sustained_hz * pz_tech_voltage2(t, t->sustained_hz));
 }
 
-/* The bill has the watts of a chip that lowers its clock to what its node sustains.  Here a clock is one that the chip
- * holds: above that its dynamic power grows with f V^2. */
+/* The bill has the watts of a chip that lowers its clock to what its node sustains, and of products as GPUs run them.  Here
+ * a clock is one that the chip holds, above that its dynamic power grows with f V^2, and products run at their full rate, as
+ * their times have it. */
 static double held_watts(const struct pz_chip *c, const struct pz_bill *b) {
   const struct pz_tech_info *t = pz_tech_at(c->tech);
-  double more = held_part(c, t);
-  double dynamic = b->product_watts > b->stream_watts ? b->product_watts : b->stream_watts;
-  double clock_watts = b->area_mm2 * t->clock_w_per_mm2;
-  return b->watts + (more - 1) * (dynamic + clock_watts);
+  if (pz_tech_is_library(t)) return b->watts; /* everything at full speed at once */
+  double dynamic = pz_fmax(pz_chip_full_product_watts(c, b), b->stream_watts);
+  double clock_watts = b->area_mm2 * t->clock_w_per_mm2, more = held_part(c, t);
+  return b->static_watts + b->link_watts + dynamic + (more - 1) * (dynamic + clock_watts);
 }
 
 static double owner_dollars(const struct pz_tech_info *t, double chip_dollars, double watts) {

@@ -115,6 +115,11 @@ static void bill_watts(const struct pz_chip *c, const struct pz_tech_info *t, st
   b->watts = b->static_watts + b->link_watts + fmax(b->product_watts, b->stream_watts);
 }
 
+double pz_chip_full_product_watts(const struct pz_chip *c, const struct pz_bill *b) {
+  double beside = HBM_BESIDE * pz_chip_hbm_bytes_per_s(c) * pz_tech_at(c->tech)->hbm_j;
+  return (b->product_watts - beside) / PRODUCT_PART + beside;
+}
+
 static double library_watts(const struct pz_chip *c, const struct pz_tech_info *t) {
   return pz_chip_tensor_flop_per_s(c) / 2 * t->mac_j + pz_chip_vector_op_per_s(c) * t->lane_j +
          c->glb_bytes_per_s * t->glb_j + pz_chip_hbm_bytes_per_s(c) * t->hbm_j +

@@ -148,11 +148,12 @@ static enum pz_status print_bills(const struct comparison *x) {
 static void print_notes(const struct comparison *x) {
   uint32_t measured = 0;
   for (uint32_t i = 0; i < x->n; i++) measured += x->chips[i].measured;
-  printf("\nRatios are to %s%s. Area, peak watts and dollars are those of one bill for all chips "
-         "('phaze chip'),\nW and J/sample those of the plan's operators and static power.\n",
-         x->chips[0].chip.name,
-         x->call->q.models.n_models > 1 ? ", throughput by the geometric mean over the models"
-                                        : "");
+  printf(
+      "\nRatios are to %s%s. Area, peak W and dollars are those of one bill for all chips ('phaze "
+      "chip'; of described\nchips with arrays at full rate, where the bill counts 0.8), W and "
+      "J/sample those of the plan's operators and static power.\n",
+      x->chips[0].chip.name,
+      x->call->q.models.n_models > 1 ? ", throughput by the geometric mean over the models" : "");
   if (measured < x->n)
     printf("described: peak rates of the data sheet without measured efficiencies, as a chip that "
            "nobody has built\nis known; GPUs at the clock that their node sustains in long "

@@ -132,6 +132,7 @@ static void print_reference(const struct pz_box_options *o, const struct pz_box_
   const struct pz_taken *t = &r->reference.taken;
   printf("\nThe reference is the description of an %s at %.4g GHz: %.1f mm2, %.0f W, %.0f dollars",
          r->reference.chip.name, r->reference.chip.clock_hz / 1e9, t->mm2, t->watts, t->dollars);
+  if (r->reference.chip.watts > 0) printf(" (its data sheet: %.0f W)", r->reference.chip.watts);
   if (r->reference_breaks) printf("; it breaks the limit of %s", r->reference_breaks);
   printf(".\n");
   if (r->best.value >= 1) return;
@@ -141,6 +142,23 @@ static void print_reference(const struct pz_box_options *o, const struct pz_box_
          : r->gap + 1 > 1 / r->best.value ? "the search ended before it was found"
                                           : "the space has no chip that does");
   (void)o;
+}
+
+/* The watts of the limit are the bill's: what the operators of the steps take. */
+static void print_power(const struct pz_box_options *o, const struct pz_box_result *r) {
+  const struct pz_judge_question *q = &o->question;
+  const struct pz_step_power *x = &r->best.power, *y = &r->reference.power;
+  if (!x->known || !y->known) return;
+  double watts = pz_step_power_most_watts(q, x), clock = pz_step_power_least_clock(q, x);
+  double own = pz_step_power_least_clock(q, y);
+  printf("Its operators take up to %.0f W, those of the reference %.0f W.", watts,
+         pz_step_power_most_watts(q, y));
+  if (clock < r->best.chip.clock_hz || own < r->reference.chip.clock_hz)
+    printf(" Within %.0f W it runs at %.4g GHz, the reference within %.0f W at %.4g GHz: %.3f "
+           "times as "
+           "fast.",
+           x->limit_watts, clock / 1e9, y->limit_watts, own / 1e9, pz_step_power_ratio(q, x, y));
+  printf("\n");
 }
 
 static int by_change(const void *a, const void *b) {
@@ -164,6 +182,7 @@ static enum pz_status print_result(const struct pz_range_space *s, const struct 
   enum pz_status status = print_models(&o->question, r, &arena);
   pz_arena_release(&arena);
   print_reference(o, r);
+  print_power(o, r);
   printf("%s of %s chips are closed in %s boxes, %s of them evaluated one by one: no chip is more "
          "than %.2f%% better.\n",
          pz_text_count(closed, sizeof closed, r->closed),
