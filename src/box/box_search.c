@@ -520,9 +520,9 @@ static enum pz_status describe(struct driver *d, struct pz_box_chip *x) {
   return status;
 }
 
-/* The power of both chips' steps under one limit. */
-static enum pz_status find_power(struct driver *d, struct pz_box_chip *x) {
-  double limit = d->o->limits.watts > 0 ? d->o->limits.watts : x->taken.watts;
+/* `limit`: 0: the bill's watts. */
+static enum pz_status find_power(struct driver *d, struct pz_box_chip *x, double limit) {
+  if (!(limit > 0)) limit = x->taken.watts;
   return pz_step_power(&d->o->question, &x->chip, x->plans, limit, &x->power, d->err);
 }
 
@@ -605,8 +605,8 @@ static enum pz_status conclude(struct driver *d) {
       r->gap = pz_fmax(r->gap, r->boxes[i].bound / d->best - 1);
   pz_box_lo(d->s, &r->best_box, &r->best.chip);
   status = describe(d, &r->best);
-  if (status == PZ_OK) status = find_power(d, &r->best);
-  return status == PZ_OK ? find_power(d, &r->reference) : status;
+  if (status == PZ_OK) status = find_power(d, &r->best, d->o->limits.watts);
+  return status == PZ_OK ? find_power(d, &r->reference, r->reference.chip.watts) : status;
 }
 
 /* All chips of a kind. */

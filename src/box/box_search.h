@@ -33,7 +33,8 @@ struct pz_box_chip {
   double value;
   struct pz_steps steps;
   struct pz_found_plan plans[PZ_JUDGE_MOST_MODELS]; /* stage_recompute: in the arena */
-  struct pz_step_power power; /* within the limit of watts, or the bill's where there is none */
+  struct pz_step_power
+      power; /* within the limit of watts or, without one, the bill's; the reference: its data sheet's */
 };
 
 struct pz_box_result {
