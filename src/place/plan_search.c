@@ -9,6 +9,7 @@
 #include "core/map.h"
 #include "core/num.h"
 #include "core/pool.h"
+#include "core/shared_table.h"
 #include "core/vec.h"
 #include "cost/constants.h"
 #include "place/problem.h"
@@ -61,9 +62,9 @@ struct search {
   const struct shape *least_shape;
 
   /* of many chips */
-  double cutoff_s;          /* longer steps do not matter; 0: all do */
-  struct kept_memory *kept; /* what plans need; NULL: one chip */
-  struct frontier *collect; /* plans of a grid go there instead of being priced */
+  double cutoff_s;               /* longer steps do not matter; 0: all do */
+  struct kept_memory *kept;      /* what plans need; NULL: one chip */
+  struct frontier_list *collect; /* plans of a grid go there instead of being priced */
 };
 
 /* ---- the space ------------------------------------------------------------------------------ */
@@ -575,7 +576,8 @@ static enum pz_status keep_needed(struct kept_memory *k, const int64_t *key, siz
 static enum pz_status needed_bytes(struct search *s, const struct shape *x,
                                    struct pz_training_plan *p, bool full, double *bytes) {
   struct kept_memory *k = s->kept;
-  if (!k) return *bytes = find_bytes(s, x, p, full), PZ_OK;
+  /* those of a frontier are asked for once */
+  if (!k || s->collect) return *bytes = find_bytes(s, x, p, full), PZ_OK;
   if (k->arena.total_bytes > MOST_KEPT_BYTES) {
     pz_arena_release(&k->arena);
     begin_kept(k);
@@ -723,22 +725,23 @@ struct form {
       n[FORM_TERMS]; /* layers; of these fully, selectively computed again; before, behind; send */
 };
 
-/* Seconds of each. */
+/* Seconds of each that the model has (term_at). */
 struct form_times {
   double s[FORM_TERMS];
 };
 
 enum { MOST_FORMS = 64 };
 
-struct frontier_plan {
+/* A plan of the list: where its forms are. */
+struct listed_plan {
   struct pz_training_plan plan;
   double params; /* of the largest stage */
   uint32_t first_form, n_forms;
 };
 
 /* Plans of a grid with so much HBM, none of which another one is never slower than. */
-struct frontier {
-  struct pz_vec plans; /* struct frontier_plan */
+struct frontier_list {
+  struct pz_vec plans; /* struct listed_plan */
   struct pz_vec forms; /* struct form */
 };
 
@@ -808,10 +811,10 @@ static double stage_layers(const struct shape *x, const struct pz_training_plan 
   return most;
 }
 
-static bool is_dominated(const struct frontier *f, const struct pz_training_plan *p, double params,
-                         const struct form *forms, uint32_t n) {
+static bool is_dominated(const struct frontier_list *f, const struct pz_training_plan *p,
+                         double params, const struct form *forms, uint32_t n) {
   for (uint32_t i = 0; i < f->plans.n; i++) {
-    const struct frontier_plan *q = pz_vec_at(&f->plans, struct frontier_plan, i);
+    const struct listed_plan *q = pz_vec_at(&f->plans, struct listed_plan, i);
     bool same = q->plan.zero == p->zero && q->plan.order == p->order && q->params <= params;
     if (same && forms_below(pz_vec_at(&f->forms, struct form, q->first_form), q->n_forms, forms, n))
       return true;
@@ -821,8 +824,8 @@ static bool is_dominated(const struct frontier *f, const struct pz_training_plan
 
 static enum pz_status add_to_frontier(struct search *s, const struct pz_training_plan *p,
                                       double params, const struct form *forms, uint32_t n) {
-  struct frontier *f = s->collect;
-  struct frontier_plan one = {*p, params, f->forms.n, n};
+  struct frontier_list *f = s->collect;
+  struct listed_plan one = {*p, params, f->forms.n, n};
   if (p->stage_recompute) {
     int64_t *copy = pz_arena_alloc(f->plans.arena, (size_t)p->pp, sizeof *copy);
     if (!copy) return pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
@@ -1127,6 +1130,7 @@ struct pz_plan_finder {
       uses; /* struct pz_product, struct product_use: those of a shape together */
   uint32_t *first_use;
   double *product_cycles;
+  double *sums; /* by shape and part, for a moment */
   struct pz_map traffic_at;
   struct pz_vec traffic;      /* bytes of products by shape and part */
   struct pz_vec arrays, nets; /* cycles of products by shape and part, struct net_entry */
@@ -1141,7 +1145,7 @@ struct pz_plan_finder {
     uint32_t shape;
   } * ranked; /* by shape */
   struct pz_map frontier_at;
-  struct pz_vec frontiers;           /* struct frontier */
+  struct pz_vec frontiers;           /* const struct frontier * */
   struct pz_vec open;                /* grids of a shape that promise something */
   struct pz_training_plan promising; /* the plan with the lowest bound */
   struct shape *promising_shape;
@@ -1324,17 +1328,18 @@ static enum pz_status find_products(struct pz_plan_finder *f) {
     f->first_use[i + 1] = f->uses.n;
   }
   f->product_cycles = pz_arena_alloc(&f->arena, f->products.n, sizeof(double));
-  return f->product_cycles ? status
-                           : pz_fail(f->s.err, PZ_NO_MEMORY, "out of memory for the plans");
+  f->sums = new_numbers(f);
+  return f->product_cycles && f->sums
+             ? status
+             : pz_fail(f->s.err, PZ_NO_MEMORY, "out of memory for the plans");
 }
 
 static enum pz_status map_products(struct pz_plan_finder *f, const struct pz_chip *c) {
-  struct pz_mapping o;
   for (uint32_t i = 0; i < f->products.n; i++) {
     const struct pz_product *p = pz_vec_at(&f->products, struct pz_product, i);
-    enum pz_status status = pz_product_times_get(f->times, p, c, &o, f->s.err);
+    enum pz_status status = pz_product_core_s(p, c, &f->product_cycles[i], f->s.err);
     if (status != PZ_OK) return status;
-    f->product_cycles[i] = o.compute_s * c->clock_hz;
+    f->product_cycles[i] *= c->clock_hz;
   }
   return PZ_OK;
 }
@@ -1351,6 +1356,21 @@ static void add_products(const struct pz_plan_finder *f, double *out) {
   }
 }
 
+static enum pz_status sum_cycles(struct pz_plan_finder *f, const struct pz_chip *c, const void *key,
+                                 size_t key_bytes, const double **out) {
+  size_t bytes = (size_t)f->s.shapes.n * NUMBERS * sizeof(double);
+  memset(f->sums, 0, bytes);
+  enum pz_status status = map_products(f, c);
+  if (status != PZ_OK) return status;
+  add_products(f, f->sums);
+  *out = pz_shared_table_put(f->q.shared, key, key_bytes, f->sums, bytes);
+  if (*out) return PZ_OK;
+  double *own = new_numbers(f);
+  if (!own) return pz_fail(f->s.err, PZ_NO_MEMORY, "out of memory for the plans");
+  memcpy(own, f->sums, bytes);
+  return *out = own, PZ_OK;
+}
+
 /* On one core with its part of the global buffer's rate: several cores take no less of all their cycles together. */
 static enum pz_status array_cycles(struct pz_plan_finder *f, const struct pz_chip *chip,
                                    const double **out) {
@@ -1362,15 +1382,24 @@ static enum pz_status array_cycles(struct pz_plan_finder *f, const struct pz_chi
   c.glb_bytes_per_s = chip->glb_bytes_per_s / (double)chip->tensor.cores / chip->clock_hz * 1e9;
   c.glb_bytes = INT64_C(1) << 40;
   c.hbm.bytes_per_s_per_stack = 1e18;
-  const double key[] = {(double)chip->tensor.rows, (double)chip->tensor.cols,
-                        (double)chip->tensor.local_bytes, c.glb_bytes_per_s, chip->rules.fill};
+  const double key[] = {PZ_SHARED_CYCLES,
+                        f->q.shared_as,
+                        (double)chip->tensor.rows,
+                        (double)chip->tensor.cols,
+                        (double)chip->tensor.local_bytes,
+                        (double)chip->tensor.register_bytes,
+                        c.glb_bytes_per_s,
+                        chip->rules.fill,
+                        chip->rules.duplex,
+                        chip->rules.partitioned,
+                        chip->rules.double_buffer,
+                        (double)chip->rules.operand_bytes,
+                        (double)chip->rules.sum_bytes};
   uint32_t at = pz_map_get(&f->array_at, key, sizeof key);
-  if (at != PZ_NONE) return *out = *pz_vec_at(&f->arrays, double *, at), PZ_OK;
-  double *cycles = new_numbers(f);
-  if (!cycles) return pz_fail(f->s.err, PZ_NO_MEMORY, "out of memory for the plans");
-  enum pz_status status = map_products(f, &c);
+  if (at != PZ_NONE) return *out = *pz_vec_at(&f->arrays, const double *, at), PZ_OK;
+  const double *cycles = pz_shared_table_get(f->q.shared, key, sizeof key);
+  enum pz_status status = cycles ? PZ_OK : sum_cycles(f, &c, key, sizeof key, &cycles);
   if (status != PZ_OK) return status;
-  add_products(f, cycles);
   at = f->arrays.n;
   if (!pz_vec_push(&f->arrays, &cycles) || pz_map_put(&f->array_at, key, sizeof key, at) != PZ_OK)
     return pz_fail(f->s.err, PZ_NO_MEMORY, "out of memory for the plans");
@@ -1544,33 +1573,174 @@ static void set_question(struct pz_plan_finder *f, const struct pz_chip *chip,
 
 /* ---- bounds of plans on many chips ---------------------------------------------------------- */
 
+/* A plan of a grid, or a form of a shape's stages: what differs from the others'. */
+struct frontier_plan {
+  uint32_t first_form, n_forms;
+  uint32_t first_stage; /* layers computed again by stage; PZ_NONE: of all alike */
+  int32_t vpp, first_layers, last_layers, recompute_layers;
+  uint8_t zero, order, recompute;
+};
+
+/* Plans, then terms of forms (double), then layers of stages (int64_t), in one piece without pointers: other processes
+ * may have made it.  Of a form the terms that a model with so many kinds of layers has; transfers are left out. */
+struct frontier {
+  uint32_t n_plans, n_forms, n_stages, kinds;
+};
+
+static uint32_t n_terms(uint32_t kinds) { return 3 * kinds + 2; }
+
+/* The place in a form of term i. */
+static uint32_t term_at(uint32_t kinds, uint32_t i) {
+  return i < 3 * kinds ? i / kinds * MOST_KINDS + i % kinds : FORM_ENDS + i - 3 * kinds;
+}
+
+static size_t frontier_bytes(const struct frontier *f) {
+  return sizeof *f + f->n_plans * sizeof(struct frontier_plan) +
+         (size_t)f->n_forms * n_terms(f->kinds) * sizeof(double) + f->n_stages * sizeof(int64_t);
+}
+
+static const struct frontier_plan *frontier_plans(const struct frontier *f) {
+  return (const struct frontier_plan *)(f + 1);
+}
+
+static const double *frontier_form(const struct frontier *f, uint32_t i) {
+  const double *terms = (const double *)(const void *)(frontier_plans(f) + f->n_plans);
+  return terms + (size_t)i * n_terms(f->kinds);
+}
+
+static const int64_t *frontier_stages(const struct frontier *f, uint32_t first) {
+  return (const int64_t *)(const void *)frontier_form(f, f->n_forms) + first;
+}
+
 static void begin_frontiers(struct pz_plan_finder *f) {
   pz_arena_init(&f->frontier_arena, NULL);
   pz_map_init(&f->frontier_at, &f->frontier_arena);
-  pz_vec_init(&f->frontiers, &f->frontier_arena, sizeof(struct frontier));
+  pz_vec_init(&f->frontiers, &f->frontier_arena, sizeof(const struct frontier *));
+}
+
+static struct frontier_plan pack_plan(const struct listed_plan *p, uint32_t first_stage) {
+  const struct pz_training_plan *x = &p->plan;
+  return (struct frontier_plan){.first_form = p->first_form,
+                                .n_forms = p->n_forms,
+                                .first_stage = x->stage_recompute ? first_stage : PZ_NONE,
+                                .vpp = (int32_t)x->vpp,
+                                .first_layers = (int32_t)x->first_layers,
+                                .last_layers = (int32_t)x->last_layers,
+                                .recompute_layers = (int32_t)x->recompute_layers,
+                                .zero = (uint8_t)x->zero,
+                                .order = (uint8_t)x->order,
+                                .recompute = (uint8_t)x->recompute};
+}
+
+static struct pz_training_plan unpack_plan(const struct search *s, const struct shape *x,
+                                           const struct grid *g, const struct frontier *f,
+                                           const struct frontier_plan *p) {
+  struct pz_training_plan plan = plan_of(s, x);
+  plan.pp = g->pp;
+  plan.dp = g->dp;
+  plan.vpp = p->vpp;
+  plan.first_layers = p->first_layers;
+  plan.last_layers = p->last_layers;
+  plan.recompute_layers = p->recompute_layers;
+  plan.zero = p->zero;
+  plan.order = (enum pz_pipeline_order)p->order;
+  plan.recompute = (enum pz_recomputation)p->recompute;
+  plan.stage_recompute = p->first_stage == PZ_NONE ? NULL : frontier_stages(f, p->first_stage);
+  return plan;
+}
+
+/* The list in one piece. */
+static struct frontier *pack_frontier(const struct frontier_list *list, uint32_t kinds,
+                                      struct pz_arena *arena) {
+  struct frontier head = {list->plans.n, list->forms.n, 0, kinds};
+  for (uint32_t i = 0; i < list->plans.n; i++) {
+    const struct pz_training_plan *p = &pz_vec_at(&list->plans, struct listed_plan, i)->plan;
+    if (p->stage_recompute) head.n_stages += (uint32_t)p->pp;
+  }
+  struct frontier *f = pz_arena_alloc(arena, 1, frontier_bytes(&head));
+  if (!f) return NULL;
+  *f = head;
+  struct frontier_plan *plans = (struct frontier_plan *)(f + 1);
+  double *terms = (double *)(void *)(plans + f->n_plans);
+  int64_t *stages = (int64_t *)(void *)(terms + (size_t)f->n_forms * n_terms(kinds)),
+          *stage = stages;
+  for (uint32_t i = 0; i < f->n_plans; i++) {
+    const struct listed_plan *p = pz_vec_at(&list->plans, struct listed_plan, i);
+    plans[i] = pack_plan(p, (uint32_t)(stage - stages));
+    for (int64_t k = 0; p->plan.stage_recompute && k < p->plan.pp; k++)
+      *stage++ = p->plan.stage_recompute[k];
+  }
+  for (uint32_t i = 0; i < f->n_forms; i++)
+    for (uint32_t k = 0; k < n_terms(kinds); k++)
+      *terms++ = pz_vec_at(&list->forms, struct form, i)->n[term_at(kinds, k)];
+  return f;
+}
+
+/* Frontiers of grids, with their number, and of shapes, with -1 - theirs. */
+struct frontier_key {
+  int64_t of, question, item, hbm_bytes;
+};
+
+static struct frontier_key frontier_key(const struct pz_plan_finder *f, int64_t item) {
+  return (struct frontier_key){PZ_SHARED_FRONTIER, f->q.shared_as, item, (int64_t)f->s.hbm_bytes};
+}
+
+/* One that has been made: by this finder, or by another.  NULL: none has. */
+static enum pz_status known_frontier(struct pz_plan_finder *f, const struct frontier_key *key,
+                                     const struct frontier **out) {
+  uint32_t at = pz_map_get(&f->frontier_at, key, sizeof *key);
+  if (at != PZ_NONE) return *out = *pz_vec_at(&f->frontiers, const struct frontier *, at), PZ_OK;
+  *out = pz_shared_table_get(f->q.shared, key, sizeof *key);
+  if (!*out) return PZ_OK;
+  at = f->frontiers.n;
+  if (pz_vec_push(&f->frontiers, out) && pz_map_put(&f->frontier_at, key, sizeof *key, at) == PZ_OK)
+    return PZ_OK;
+  return pz_fail(f->s.err, PZ_NO_MEMORY, "out of memory for the plans");
+}
+
+/* Keep a list for this finder and others. */
+static enum pz_status keep_frontier(struct pz_plan_finder *f, const struct frontier_key *key,
+                                    const struct frontier_list *list, uint32_t kinds,
+                                    const struct frontier **out) {
+  struct frontier *one = pack_frontier(list, kinds, list->plans.arena);
+  uint32_t at = f->frontiers.n;
+  if (one) {
+    size_t bytes = frontier_bytes(one);
+    *out = pz_shared_table_put(f->q.shared, key, sizeof *key, one, bytes);
+    void *own = *out ? NULL : pz_arena_alloc(&f->frontier_arena, 1, bytes);
+    if (own) *out = memcpy(own, one, bytes);
+    if (*out && pz_vec_push(&f->frontiers, out) &&
+        pz_map_put(&f->frontier_at, key, sizeof *key, at) == PZ_OK)
+      return PZ_OK;
+  }
+  return pz_fail(f->s.err, PZ_NO_MEMORY, "out of memory for the plans");
+}
+
+static void begin_list(struct frontier_list *list, struct pz_arena *arena) {
+  pz_arena_init(arena, NULL);
+  pz_vec_init(&list->plans, arena, sizeof(struct listed_plan));
+  pz_vec_init(&list->forms, arena, sizeof(struct form));
 }
 
 /* Of a grid with the HBM at hand, made when it is first asked for. */
 static enum pz_status frontier_of(struct pz_plan_finder *f, uint32_t grid,
                                   const struct frontier **out) {
   struct search *s = &f->s;
-  const int64_t key[] = {grid, (int64_t)s->hbm_bytes};
-  uint32_t at = pz_map_get(&f->frontier_at, key, sizeof key);
-  if (at == PZ_NONE) {
-    struct frontier one;
-    pz_vec_init(&one.plans, &f->frontier_arena, sizeof(struct frontier_plan));
-    pz_vec_init(&one.forms, &f->frontier_arena, sizeof(struct form));
-    s->collect = &one;
-    enum pz_status status = each_plan(s, pz_vec_at(&s->grids, struct grid, grid), false);
-    s->collect = NULL;
-    if (status != PZ_OK) return status;
-    at = f->frontiers.n;
-    if (!pz_vec_push(&f->frontiers, &one) ||
-        pz_map_put(&f->frontier_at, key, sizeof key, at) != PZ_OK)
-      return pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
-  }
-  *out = pz_vec_at(&f->frontiers, struct frontier, at);
-  return PZ_OK;
+  struct frontier_key key = frontier_key(f, grid);
+  enum pz_status status = known_frontier(f, &key, out);
+  if (status != PZ_OK || *out) return status;
+  struct pz_arena arena;
+  struct frontier_list list;
+  const struct grid *g = pz_vec_at(&s->grids, struct grid, grid);
+  begin_list(&list, &arena);
+  s->collect = &list;
+  status = each_plan(s, g, false);
+  s->collect = NULL;
+  if (status == PZ_OK)
+    status = keep_frontier(f, &key, &list,
+                           pz_vec_at(&s->shapes, struct shape, g->shape)->m->kinds.n, out);
+  pz_arena_release(&arena);
+  return status;
 }
 
 /* ---- the bound of a shape ------------------------------------------------------------------- */
@@ -1578,22 +1748,21 @@ static enum pz_status frontier_of(struct pz_plan_finder *f, uint32_t grid,
 /* Plans of all grids of a shape, none of whose stages take less than another's whatever the chip, by layers, what is
  * computed again of them and the ends alone. */
 static enum pz_status merge_frontier(struct pz_plan_finder *f, const struct frontier *from,
-                                     struct frontier *to) {
-  for (uint32_t i = 0; i < from->plans.n; i++) {
-    struct frontier_plan one = *pz_vec_at(&from->plans, struct frontier_plan, i);
-    struct form forms[MOST_FORMS];
-    for (uint32_t k = 0; k < one.n_forms; k++) {
-      forms[k] = *pz_vec_at(&from->forms, struct form, one.first_form + k);
-      forms[k].n[FORM_SEND] = 0;
-    }
+                                     struct frontier_list *to) {
+  for (uint32_t i = 0; i < from->n_plans; i++) {
+    const struct frontier_plan *plan = &frontier_plans(from)[i];
+    struct listed_plan one = {.first_form = to->forms.n, .n_forms = plan->n_forms};
+    struct form forms[MOST_FORMS] = {{{0}}};
+    for (uint32_t k = 0; k < one.n_forms; k++)
+      for (uint32_t t = 0; t < n_terms(from->kinds); t++)
+        forms[k].n[term_at(from->kinds, t)] = frontier_form(from, plan->first_form + k)[t];
     bool dominated = false;
     for (uint32_t k = 0; k < to->plans.n && !dominated; k++) {
-      const struct frontier_plan *p = pz_vec_at(&to->plans, struct frontier_plan, k);
+      const struct listed_plan *p = pz_vec_at(&to->plans, struct listed_plan, k);
       dominated = forms_below(pz_vec_at(&to->forms, struct form, p->first_form), p->n_forms, forms,
                               one.n_forms);
     }
     if (dominated) continue;
-    one.first_form = to->forms.n;
     for (uint32_t k = 0; k < one.n_forms; k++)
       if (!pz_vec_push(&to->forms, &forms[k]))
         return pz_fail(f->s.err, PZ_NO_MEMORY, "out of memory for the plans");
@@ -1606,33 +1775,30 @@ static enum pz_status merge_frontier(struct pz_plan_finder *f, const struct fron
 static enum pz_status shape_frontier(struct pz_plan_finder *f, uint32_t shape,
                                      const struct frontier **out) {
   const struct shape *x = pz_vec_at(&f->s.shapes, struct shape, shape);
-  const int64_t key[] = {-1 - (int64_t)shape, (int64_t)f->s.hbm_bytes};
-  uint32_t at = pz_map_get(&f->frontier_at, key, sizeof key);
-  if (at != PZ_NONE) return *out = pz_vec_at(&f->frontiers, struct frontier, at), PZ_OK;
-  struct frontier all;
-  pz_vec_init(&all.plans, &f->frontier_arena, sizeof(struct frontier_plan));
-  pz_vec_init(&all.forms, &f->frontier_arena, sizeof(struct form));
-  for (uint32_t i = x->first_grid; i < x->first_grid + x->n_grids; i++) {
+  struct frontier_key key = frontier_key(f, -1 - (int64_t)shape);
+  enum pz_status status = known_frontier(f, &key, out);
+  if (status != PZ_OK || *out) return status;
+  struct pz_arena arena;
+  struct frontier_list all;
+  begin_list(&all, &arena);
+  for (uint32_t i = x->first_grid; i < x->first_grid + x->n_grids && status == PZ_OK; i++) {
     const struct frontier *one = NULL;
-    enum pz_status status = frontier_of(f, i, &one);
+    status = frontier_of(f, i, &one);
     if (status == PZ_OK) status = merge_frontier(f, one, &all);
-    if (status != PZ_OK) return status;
   }
-  at = f->frontiers.n;
-  if (!pz_vec_push(&f->frontiers, &all) ||
-      pz_map_put(&f->frontier_at, key, sizeof key, at) != PZ_OK)
-    return pz_fail(f->s.err, PZ_NO_MEMORY, "out of memory for the plans");
-  *out = pz_vec_at(&f->frontiers, struct frontier, at);
-  return PZ_OK;
+  if (status == PZ_OK) status = keep_frontier(f, &key, &all, x->m->kinds.n, out);
+  pz_arena_release(&arena);
+  return status;
 }
 
-static double forms_s(const struct frontier *f, const struct frontier_plan *p,
-                      const struct form_times *t) {
+/* The longest stage of a plan; t: seconds of the terms of a form. */
+static double forms_s(const struct frontier *f, const struct frontier_plan *p, const double *t) {
+  uint32_t n = n_terms(f->kinds);
+  const double *form = frontier_form(f, p->first_form);
   double most = 0;
-  for (uint32_t i = 0; i < p->n_forms; i++) {
-    const struct form *form = pz_vec_at(&f->forms, struct form, p->first_form + i);
+  for (uint32_t i = 0; i < p->n_forms; i++, form += n) {
     double s = 0;
-    for (int k = 0; k < FORM_SEND; k++) s += form->n[k] * t->s[k];
+    for (uint32_t k = 0; k < n; k++) s += form[k] * t[k];
     most = pz_fmax(most, s);
   }
   return most * (1 - 1e-9);
@@ -1642,13 +1808,13 @@ static double forms_s(const struct frontier *f, const struct frontier_plan *p,
 static enum pz_status shape_floor_s(struct pz_plan_finder *f, const struct rates *r, uint32_t shape,
                                     double *out) {
   const struct frontier *plans = NULL;
-  struct form_times t;
+  double t[FORM_TERMS], least = HUGE_VAL;
   enum pz_status status = shape_frontier(f, shape, &plans);
   if (status != PZ_OK) return status;
-  for (int p = 0; p < FORM_SEND; p++) t.s[p] = part_s(f, r, shape, p);
-  double least = HUGE_VAL;
-  for (uint32_t i = 0; i < plans->plans.n; i++)
-    least = pz_fmin(least, forms_s(plans, pz_vec_at(&plans->plans, struct frontier_plan, i), &t));
+  for (uint32_t k = 0; k < n_terms(plans->kinds); k++)
+    t[k] = part_s(f, r, shape, (int)term_at(plans->kinds, k));
+  for (uint32_t i = 0; i < plans->n_plans; i++)
+    least = pz_fmin(least, forms_s(plans, &frontier_plans(plans)[i], t));
   return *out = least, PZ_OK;
 }
 
@@ -1686,22 +1852,23 @@ enum pz_status pz_plan_finder_floor_s(struct pz_plan_finder *f, const struct pz_
 }
 
 /* What layers take on the chip that the shape is timed for; nothing for transfers. */
-static enum pz_status form_times(const struct search *s, struct shape *x, struct form_times *t) {
+static enum pz_status form_times(const struct search *s, struct shape *x, struct form_times *out) {
   static const enum pz_recomputation how[] = {PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_FULL,
                                               PZ_RECOMPUTATION_SELECTIVE};
   struct pz_training_plan p = plan_of(s, x);
-  *t = (struct form_times){{0}};
+  double t[FORM_TERMS] = {0};
   for (int h = 0; h < 3; h++) {
     p.recompute = how[h];
     enum pz_status status = pz_step_model_time(x->m, &p, 2, s->err);
     if (status != PZ_OK) return status;
     const struct pz_model_steps *m = &x->m->steps;
     for (uint32_t k = 0; k < x->m->kinds.n; k++)
-      t->s[(uint32_t)h * MOST_KINDS + k] =
+      t[(uint32_t)h * MOST_KINDS + k] =
           h ? pz_fmax(0, step_of(&m->again[k]) - step_of(&m->block[k])) : step_of(&m->block[k]);
-    t->s[FORM_ENDS] = step_of(&m->before);
-    t->s[FORM_ENDS + 1] = step_of(&m->after);
+    t[FORM_ENDS] = step_of(&m->before);
+    t[FORM_ENDS + 1] = step_of(&m->after);
   }
+  for (uint32_t k = 0; k < n_terms(x->m->kinds.n); k++) out->s[k] = t[term_at(x->m->kinds.n, k)];
   return PZ_OK;
 }
 
@@ -1710,16 +1877,18 @@ static enum pz_status bound_grid(struct pz_plan_finder *f, struct shape *x, uint
                                  const struct form_times *t, double *least_s) {
   const struct frontier *plans;
   enum pz_status status = frontier_of(f, grid, &plans);
-  for (uint32_t i = 0; status == PZ_OK && i < plans->plans.n; i++) {
-    const struct frontier_plan *p = pz_vec_at(&plans->plans, struct frontier_plan, i);
+  for (uint32_t i = 0; status == PZ_OK && i < plans->n_plans; i++) {
+    const struct frontier_plan *p = &frontier_plans(plans)[i];
+    struct pz_training_plan plan =
+        unpack_plan(&f->s, x, pz_vec_at(&f->s.grids, struct grid, grid), plans, p);
     double s;
     /* gradients of one microbatch need not be added up */
-    double part = pz_plan_rounds(&p->plan) == 1 ? pz_fmin(1, x->once_s / x->several_s) : 1;
-    if (forms_s(plans, p, t) * part >= *least_s) continue;
-    status = pz_step_bound(x->m, &p->plan, &s, f->s.err);
+    double part = pz_plan_rounds(&plan) == 1 ? pz_fmin(1, x->once_s / x->several_s) : 1;
+    if (forms_s(plans, p, t->s) * part >= *least_s) continue;
+    status = pz_step_bound(x->m, &plan, &s, f->s.err);
     if (status != PZ_OK || s * (1 - 1e-9) >= *least_s) continue;
     *least_s = s * (1 - 1e-9);
-    f->promising = p->plan;
+    f->promising = plan;
     f->promising_shape = x;
   }
   return status;
@@ -1910,7 +2079,7 @@ static void index_grids(struct search *s) {
 static enum pz_status begin_finder(struct pz_plan_finder *f, struct pz_error *err) {
   struct search *s = &f->s;
   s->err = err;
-  enum pz_status status = pz_product_times_new(&f->times, err);
+  enum pz_status status = pz_product_times_new(f->q.shared, &f->times, err);
   if (status == PZ_OK) status = begin(s);
   if (status == PZ_OK) status = make_shapes(s);
   if (status == PZ_OK) status = add_grids(s);
@@ -1960,7 +2129,7 @@ enum pz_status pz_plan_finder_new(const struct pz_plan_question *q, struct pz_pl
   pz_map_init(&f->product_at, &f->arena);
   pz_vec_init(&f->products, &f->arena, sizeof(struct pz_product));
   pz_vec_init(&f->uses, &f->arena, sizeof(struct product_use));
-  pz_vec_init(&f->arrays, &f->arena, sizeof(double *));
+  pz_vec_init(&f->arrays, &f->arena, sizeof(const double *));
   pz_vec_init(&f->nets, &f->arena, sizeof(struct net_entry));
   pz_map_init(&f->traffic_at, &f->arena);
   pz_vec_init(&f->traffic, &f->arena, sizeof(double *));
