@@ -17,7 +17,7 @@
 /* What judges of threads and ranks share; used as it fills. */
 enum { SHARED_BYTES = 192 << 20 };
 
-enum { ROUND = 32, DIVES = 4, NEIGHBOURS = (PZ_RANGE_AXES + 1) * (PZ_RANGE_AXES + 1) };
+enum { ROUND = 64, DIVES = 4, NEIGHBOURS = (PZ_RANGE_AXES + 1) * (PZ_RANGE_AXES + 1) };
 
 /* An open box with an upper bound on its chips. */
 struct open_box {

@@ -26,7 +26,7 @@ struct pz_journal {
   size_t n, capacity;
 };
 
-static const char HEAD[] = "phaze boxes 1 ";
+static const char HEAD[] = "phaze boxes 2 ";
 
 /* A digest of a text that follows another. */
 static uint64_t chained(uint64_t before, const char *text, size_t n) {

@@ -48,7 +48,7 @@ static void put(FILE *out, const void *data, size_t bytes) {
 static void put_rounds(FILE *out, const char *inputs, const char *data, size_t bytes) {
   char line[128];
   const char *end = data + bytes, *start = data;
-  int n = snprintf(line, sizeof line, "phaze boxes 1 %.40s %016" PRIx64 "\n", pz_version(),
+  int n = snprintf(line, sizeof line, "phaze boxes 2 %.40s %016" PRIx64 "\n", pz_version(),
                    pz_hash(inputs, strlen(inputs)));
   uint64_t digest = pz_hash(line, (size_t)n);
   put(out, line, (size_t)n);
