@@ -34,6 +34,14 @@ void pz_shared_table_init(struct pz_shared_table *t, void *block, size_t bytes) 
   t->room = bytes - head;
 }
 
+double pz_shared_table_turn(const struct pz_shared_table *t) {
+  double at = 0, part = 0.5;
+  if (!t || !t->slots) return 0;
+  for (uint64_t n = atomic_fetch_add(t->used + 1, 1); n; n /= 2, part /= 2)
+    if (n % 2) at += part;
+  return at;
+}
+
 static const unsigned char *key_of(const unsigned char *entry) { return entry + ALIGNMENT; }
 
 static bool holds(const unsigned char *entry, const void *key, size_t bytes) {

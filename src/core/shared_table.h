@@ -19,7 +19,7 @@ enum pz_shared_of { PZ_SHARED_MAPPING = 1, PZ_SHARED_CYCLES, PZ_SHARED_FRONTIER 
 struct pz_shared_table {
   struct pz_shared_slot *slots; /* NULL: nothing is kept */
   size_t n_slots;               /* a power of two */
-  _Atomic uint64_t *used;       /* bytes of entries */
+  _Atomic uint64_t *used;       /* bytes of entries; then how many have a turn */
   unsigned char *entries;
   size_t room; /* bytes for entries */
 };
@@ -27,6 +27,10 @@ struct pz_shared_table {
 /* A block that was all zeroes when the first began to use it, aligned for any type.  Borrowed.  NULL or a small one:
  * nothing is kept. */
 void pz_shared_table_init(struct pz_shared_table *t, void *block, size_t bytes);
+
+/* 0, 1/2, 1/4, 3/4, 1/8 ...: where in a common list each of several users begins, so that they do not find out the same
+ * at the same time (van der Corput's sequence).  0 where t is NULL or keeps nothing. */
+double pz_shared_table_turn(const struct pz_shared_table *t);
 
 /* The value of a key, aligned for any type; NULL where it is not there, or t is NULL. */
 const void *pz_shared_table_get(const struct pz_shared_table *t, const void *key, size_t key_bytes);

@@ -1135,6 +1135,7 @@ struct pz_plan_finder {
   struct pz_vec traffic;      /* bytes of products by shape and part */
   struct pz_vec arrays, nets; /* cycles of products by shape and part, struct net_entry */
   uint32_t last_best;         /* shape */
+  uint32_t first_shape;       /* which others that share do not begin with */
   struct pz_arena arena, plans, frontier_arena;
   struct search s;
   struct kept_memory kept;
@@ -1824,7 +1825,8 @@ static enum pz_status rank_shapes(struct pz_plan_finder *f, const struct pz_chip
   struct rates r;
   enum pz_status status = find_rates(f, chip, net, &r);
   *n = 0;
-  for (uint32_t i = 0; i < f->s.shapes.n && status == PZ_OK; i++) {
+  for (uint32_t k = 0; k < f->s.shapes.n && status == PZ_OK; k++) {
+    uint32_t i = (f->first_shape + k) % f->s.shapes.n;
     double s = floor_s(f, &r, i);
     if (s >= limit_s) continue;
     if (limit_s < HUGE_VAL) status = shape_floor_s(f, &r, i, &s);
@@ -1843,7 +1845,7 @@ enum pz_status pz_plan_finder_floor_s(struct pz_plan_finder *f, const struct pz_
   enum pz_status status = find_rates(f, chip, net, &r);
   /* the one that was best before is likely to be so again */
   for (uint32_t k = 0; k <= f->s.shapes.n && status == PZ_OK; k++) {
-    uint32_t i = k ? k - 1 : f->last_best;
+    uint32_t i = k ? (f->first_shape + k - 1) % f->s.shapes.n : f->last_best;
     if (floor_s(f, &r, i) >= least) continue;
     status = shape_floor_s(f, &r, i, &s);
     if (s < least) least = s, f->last_best = i;
@@ -2100,6 +2102,7 @@ static enum pz_status begin_finder(struct pz_plan_finder *f, struct pz_error *er
   }
   if (status == PZ_OK) status = find_products(f);
   if (status != PZ_OK) return status;
+  f->first_shape = (uint32_t)(pz_shared_table_turn(f->q.shared) * s->shapes.n);
   index_grids(s);
   f->ranked = pz_arena_alloc(&f->arena, s->shapes.n, sizeof *f->ranked);
   if (!f->ranked) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");

@@ -115,6 +115,19 @@ static void works_without_memory(void **state) {
   pz_shared_table_init(&t, block, sizeof block);
   assert_false(put(&t, 1) || finds(&t, 1));
   assert_false(put(NULL, 1) || finds(NULL, 1));
+  assert_true(pz_shared_table_turn(NULL) == 0 && pz_shared_table_turn(&t) == 0);
+}
+
+static void turns(void **state) {
+  (void)state;
+  static const double want[] = {0, 0.5, 0.25, 0.75, 0.125};
+  struct pz_shared_table t;
+  size_t bytes = 1 << 16;
+  void *block = new_block(bytes);
+  pz_shared_table_init(&t, block, bytes);
+  for (int i = 0; i < 5; i++) assert_true(pz_shared_table_turn(&t) == want[i]);
+  assert_true(put(&t, 1) && finds(&t, 1));
+  free(block);
 }
 
 /* Keys that differ in the last byte, or in their length alone. */
@@ -168,9 +181,13 @@ static void threads_at_once(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(keeps_what_was_put),  cmocka_unit_test(full_tables_keep_what_they_have),
-      cmocka_unit_test(few_slots),           cmocka_unit_test(works_without_memory),
-      cmocka_unit_test(keys_of_all_lengths), cmocka_unit_test(threads_at_once),
+      cmocka_unit_test(keeps_what_was_put),
+      cmocka_unit_test(full_tables_keep_what_they_have),
+      cmocka_unit_test(few_slots),
+      cmocka_unit_test(works_without_memory),
+      cmocka_unit_test(turns),
+      cmocka_unit_test(keys_of_all_lengths),
+      cmocka_unit_test(threads_at_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
