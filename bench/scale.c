@@ -136,7 +136,7 @@ static void print_model(const struct model *m) {
   for (uint32_t together = 1; together <= 512; together *= 8)
     for (uint32_t ranks = 1; ranks <= MOST_RANKS; ranks *= ranks == 1 ? 2 : ranks == 2 ? 8 : 4) {
       struct outlook o = outlook(m, ranks, together);
-      printf("model,%u,%u,%.3f,%.3f,%.3f,%.5f,,,\n", ranks, 32 * together, one / o.whole_s,
+      printf("model,%u,%u,%.3f,%.3f,%.3f,%.5f,,,,\n", ranks, 64 * together, one / o.whole_s,
              one / o.whole_s / ranks, 1 - (o.busy_s + o.exchange_s) / o.whole_s,
              o.exchange_s / o.whole_s);
     }

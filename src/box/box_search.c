@@ -11,9 +11,13 @@
 #include "core/pool.h"
 #include "core/progress.h"
 #include "core/ranks.h"
+#include "core/shared_table.h"
 #include "core/vec.h"
 
-enum { ROUND = 32, DIVES = 4, NEIGHBOURS = (PZ_RANGE_AXES + 1) * (PZ_RANGE_AXES + 1) };
+/* What judges of threads and ranks share; used as it fills. */
+enum { SHARED_BYTES = 192 << 20 };
+
+enum { ROUND = 64, DIVES = 4, NEIGHBOURS = (PZ_RANGE_AXES + 1) * (PZ_RANGE_AXES + 1) };
 
 /* An open box with an upper bound on its chips. */
 struct open_box {
@@ -44,6 +48,9 @@ struct driver {
   bool replays;               /* the journal may have the next round */
   struct pz_judge **judge;    /* of every thread */
   unsigned threads;
+  struct pz_judge_question question; /* the options', with what judges share: */
+  struct pz_shared_table shared;
+  void *block; /* its memory, unless that is of all ranks */
   struct pz_arena heap_arena;
   struct pz_vec heap;   /* struct open_box: the one with the largest bound is first */
   struct pz_vec closed; /* struct pz_closed_box */
@@ -337,6 +344,16 @@ static enum pz_status gather(struct driver *d, enum pz_status status) {
   return status == PZ_OK && d->journal ? pz_journal_end_round(d->journal, d->err) : status;
 }
 
+/* The digests of a journal keep damage out, not a journal that somebody else has made. */
+static enum pz_status check_entry(const struct driver *d, const struct pz_entry *e) {
+  bool in = e->kind == PZ_ENTRY_PRICED || e->box.kind < pz_range_kinds(d->s);
+  for (enum pz_range_axis a = 0; a < PZ_RANGE_AXES; a++)
+    in = in && (e->kind == PZ_ENTRY_PRICED || e->box.hi[a] < d->s->n[a]);
+  if (in) return PZ_OK;
+  return pz_fail(d->err, PZ_BAD_INPUT, "%s: a box that is not of space %s", d->o->journal,
+                 d->s->name);
+}
+
 /* A round of the journal: rank 0 reads it for all. */
 static enum pz_status replay(struct driver *d) {
   struct pz_entry e;
@@ -345,6 +362,7 @@ static enum pz_status replay(struct driver *d) {
   enum pz_status status = PZ_OK;
   while (status == PZ_OK && more) {
     status = pz_journal_next(d->journal, &e, &more, d->err);
+    if (status == PZ_OK && more) status = check_entry(d, &e);
     if (status == PZ_OK && more) status = learn(d, &e);
     if (status == PZ_OK && more && !pz_buffer_append(&b, (const char *)&e, sizeof e))
       status = pz_fail(d->err, PZ_NO_MEMORY, "out of memory for the journal");
@@ -557,7 +575,18 @@ struct making {
 static void make_judge(void *ctx, size_t i, unsigned worker) {
   struct making *m = ctx;
   (void)worker;
-  m->status[i] = pz_judge_new(&m->d->o->question, &m->like, &m->d->judge[i], &m->err[i]);
+  m->status[i] = pz_judge_new(&m->d->question, &m->like, &m->d->judge[i], &m->err[i]);
+}
+
+/* With several ranks on a node or several threads; without memory for it each judge finds out all by itself. */
+static enum pz_status share_memory(struct driver *d) {
+  void *block = NULL;
+  enum pz_status status = pz_ranks_shared(SHARED_BYTES, &block, d->err);
+  if (!block && d->threads > 1) block = d->block = pz_calloc(1, SHARED_BYTES);
+  pz_shared_table_init(&d->shared, block, SHARED_BYTES);
+  d->question = d->o->question;
+  d->question.shared = &d->shared;
+  return status;
 }
 
 static enum pz_status make_judges(struct driver *d) {
@@ -571,6 +600,8 @@ static enum pz_status make_judges(struct driver *d) {
   m.err = pz_arena_alloc(&d->heap_arena, d->threads, sizeof *m.err);
   if (!d->judge || !m.status || !m.err)
     return pz_fail(d->err, PZ_NO_MEMORY, "out of memory for the search");
+  status = share_memory(d);
+  if (status != PZ_OK) return status;
   pz_box_hi(d->s, &all, &m.like);
   pz_pool_for(d->pool, d->threads, make_judge, &m);
   for (unsigned i = 0; i < d->threads && status == PZ_OK; i++)
@@ -652,6 +683,7 @@ enum pz_status pz_box_search(const struct pz_range_space *s, const struct pz_box
   enum pz_status status = run(d);
   for (unsigned i = 0; d->judge && i < d->threads; i++) pz_judge_free(d->judge[i]);
   if (d->pool) pz_pool_free(d->pool);
+  pz_free(d->block);
   pz_journal_close(d->journal);
   if (status == PZ_OK) *out = d->r;
   pz_arena_release(&d->heap_arena);

@@ -1,8 +1,10 @@
 #include "box/journal.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +14,7 @@
 #include "core/file.h"
 #include "core/map.h"
 
-enum { MOST_BYTES = 1 << 30, MOST_LINE = 1024 };
+enum { MOST_BYTES = 1 << 30, MOST_LINE = 1024, MOST_PRICED = 1 << 20 };
 
 struct pz_journal {
   int fd;
@@ -24,7 +26,7 @@ struct pz_journal {
   size_t n, capacity;
 };
 
-static const char HEAD[] = "phaze boxes 1 ";
+static const char HEAD[] = "phaze boxes 2 ";
 
 /* A digest of a text that follows another. */
 static uint64_t chained(uint64_t before, const char *text, size_t n) {
@@ -108,11 +110,28 @@ void pz_journal_close(struct pz_journal *j) {
 
 bool pz_journal_has(const struct pz_journal *j) { return j && j->at < j->whole; }
 
+/* A number of the line and the space before it; numbers are not looked for behind the line's end. */
+static bool read_number(char **p, double least, double most, double *out) {
+  char *end;
+  if (**p != ' ' || isspace((unsigned char)(*p)[1])) return false;
+  *out = strtod(*p, &end);
+  if (end == *p) return false;
+  *p = end;
+  return *out >= least && *out <= most;
+}
+
+/* A whole number. */
+static bool read_count(char **p, double most, double *out) {
+  return read_number(p, 0, most, out) && *out == floor(*out);
+}
+
 static bool read_box(char **p, struct pz_box *b) {
-  b->kind = (uint32_t)strtoul(*p, p, 10);
+  double kind, lo, hi;
+  if (!read_count(p, UINT32_MAX, &kind)) return false;
+  b->kind = (uint32_t)kind;
   for (enum pz_range_axis a = 0; a < PZ_RANGE_AXES; a++) {
-    unsigned long lo = strtoul(*p, p, 10), hi = strtoul(*p, p, 10);
-    if (lo > hi || hi >= PZ_RANGE_MOST_VALUES) return false;
+    if (!read_count(p, PZ_RANGE_MOST_VALUES - 1, &lo)) return false;
+    if (!read_count(p, PZ_RANGE_MOST_VALUES - 1, &hi) || lo > hi) return false;
     b->lo[a] = (uint8_t)lo;
     b->hi[a] = (uint8_t)hi;
   }
@@ -125,18 +144,17 @@ static const char letters[] = "cohp";
 static bool read_entry(char *line, struct pz_entry *e) {
   const char *letter = *line ? strchr(letters, *line) : NULL;
   char *p = line + 1;
+  double end;
   *e = (struct pz_entry){.kind = PZ_ENTRY_PRICED};
   if (!letter) return false;
   e->kind = (enum pz_entry_kind)(letter - letters);
-  e->value = strtod(p, &p);
-  if (e->kind == PZ_ENTRY_PRICED) return *p == '\n';
+  if (e->kind == PZ_ENTRY_PRICED) return read_count(&p, MOST_PRICED, &e->value) && *p == '\n';
+  if (!read_number(&p, 0, HUGE_VAL, &e->value)) return false;
   if (e->kind == PZ_ENTRY_CLOSED) {
-    unsigned long end = strtoul(p, &p, 10);
-    if (end > PZ_BOX_OPEN) return false;
-    e->end = (enum pz_box_end)end;
+    if (!read_count(&p, PZ_BOX_OPEN, &end)) return false;
+    e->end = (enum pz_box_end)(int)end;
   }
-  if (!read_box(&p, &e->box)) return false;
-  return *p == '\n';
+  return read_box(&p, &e->box) && *p == '\n';
 }
 
 enum pz_status pz_journal_next(struct pz_journal *j, struct pz_entry *out, bool *more,

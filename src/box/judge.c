@@ -88,6 +88,8 @@ enum pz_status pz_judge_plan_question(const struct pz_judge_question *q, uint32_
   out->common = pz_training_plan_of(&common);
   out->threads = 1;
   out->all_devices = true;
+  out->shared = q->shared;
+  out->shared_as = model;
   return PZ_OK;
 }
 

@@ -32,6 +32,7 @@ struct pz_judge_question {
   int64_t scale_up;
   double outer_bytes_per_s;
   enum pz_box_objective objective;
+  const struct pz_shared_table *shared; /* of judges of the same question alone; NULL: none */
 };
 
 /* Add "MODEL", "MODEL@SEQ" or "MODEL@SEQxBATCH", with a sequence length and a global batch size of its own; the arena

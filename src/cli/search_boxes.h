@@ -37,7 +37,7 @@ extern const char *const pz_per_names[]; /* ends with NULL */
   {.name = "gap", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.gap), .arg = "GAP",                    \
    .help = "Space of ranges: stop when no chip can be better by more (default: 1%)"},                   \
   {.name = "rounds", .type = PZ_OPTION_INT, .offset = offsetof(T, F.rounds), .arg = "N", .min = 0,       \
-   .max = 1e15, .help = "Space of ranges: effort limit, in rounds of 32 boxes (0: none)"},              \
+   .max = 1e15, .help = "Space of ranges: effort limit, in rounds of 64 boxes (0: none)"},              \
   {.name = "seconds", .type = PZ_OPTION_INT, .offset = offsetof(T, F.seconds), .arg = "S", .min = 0,     \
    .max = 1e9, .help = "Space of ranges: begin no round after so many seconds (0: none)"}
 /* clang-format on */

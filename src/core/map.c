@@ -16,6 +16,20 @@ uint64_t pz_hash(const void *key, size_t bytes) {
   return h;
 }
 
+/* By words, since keys are mostly arrays of them: multiplied, and the upper half folded onto the lower. */
+uint64_t pz_hash_key(const void *key, size_t bytes) {
+  const unsigned char *p = key;
+  uint64_t h = 0x9e3779b97f4a7c15u ^ bytes, word;
+  for (; bytes >= sizeof word; bytes -= sizeof word, p += sizeof word) {
+    memcpy(&word, p, sizeof word);
+    h = (h ^ word) * 0xff51afd7ed558ccdu;
+    h ^= h >> 32;
+  }
+  for (; bytes; bytes--) h = (h ^ *p++) * 1099511628211u;
+  h = (h ^ h >> 33) * 0xc4ceb9fe1a85ec53u;
+  return h ^ h >> 33;
+}
+
 void pz_map_init(struct pz_map *map, struct pz_arena *arena) {
   *map = (struct pz_map){.arena = arena};
 }
@@ -33,7 +47,7 @@ static struct pz_map_slot *find(const struct pz_map *map, uint64_t hash, const v
 
 uint32_t pz_map_get(const struct pz_map *map, const void *key, size_t bytes) {
   if (!map->cap) return PZ_NONE;
-  const struct pz_map_slot *s = find(map, pz_hash(key, bytes), key, bytes);
+  const struct pz_map_slot *s = find(map, pz_hash_key(key, bytes), key, bytes);
   return s->key ? s->value : PZ_NONE;
 }
 
@@ -54,7 +68,7 @@ enum pz_status pz_map_put(struct pz_map *map, const void *key, size_t bytes, uin
     enum pz_status status = grow(map);
     if (status != PZ_OK) return status;
   }
-  uint64_t hash = pz_hash(key, bytes);
+  uint64_t hash = pz_hash_key(key, bytes);
   struct pz_map_slot *s = find(map, hash, key, bytes);
   if (!s->key) {
     void *copy = pz_arena_alloc(map->arena, bytes + 1, 1);

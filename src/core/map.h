@@ -16,6 +16,9 @@ struct pz_map {
 /* 64-bit FNV-1a: stable over machines and runs, so it may be stored. */
 uint64_t pz_hash(const void *key, size_t bytes);
 
+/* For tables in memory: faster, and free to change from version to version. */
+uint64_t pz_hash_key(const void *key, size_t bytes);
+
 void pz_map_init(struct pz_map *map, struct pz_arena *arena);
 
 /* Value of `key`, or PZ_NONE. */

@@ -54,6 +54,11 @@ enum pz_status pz_ranks_share_flag(bool *flag, struct pz_error *err) {
   return status;
 }
 
+enum pz_status pz_ranks_shared(size_t bytes, void **out, struct pz_error *err) {
+  *out = NULL;
+  return used && used->shared ? used->shared(used->ctx, bytes, out, err) : PZ_OK;
+}
+
 struct texts {
   uint64_t mine; /* hash */
   bool differ;

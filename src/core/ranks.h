@@ -36,6 +36,9 @@ struct pz_ranks {
    * rank that has another than PZ_OK, with its message; the same on all ranks. */
   enum pz_status (*exchange)(void *ctx, const struct pz_ranks_part *mine, pz_ranks_take *take,
                              void *into, struct pz_error *err);
+  /* NULL, or: memory of zeroes that all ranks of a node see, until the program ends; NULL where it cannot be had, or this
+   * is the only rank of its node.  All ranks ask for it alike: this is an exchange. */
+  enum pz_status (*shared)(void *ctx, size_t bytes, void **out, struct pz_error *err);
   void (*begin)(void *ctx),
       (*end)(void *ctx); /* NULL, or called around each item: for benchmarks */
 };
@@ -48,6 +51,9 @@ void pz_ranks_alone(bool alone);
 
 unsigned pz_ranks_size(void);
 bool pz_ranks_first(void); /* is this rank 0? */
+
+/* Memory of a node's ranks, as struct pz_ranks has it; one rank has none. */
+PZ_NODISCARD enum pz_status pz_ranks_shared(size_t bytes, void **out, struct pz_error *err);
 
 /* Rank 0's bytes to all: the others' buffers are empty and get them.  `status` and err are rank 0's:
  * where it failed all ranks fail alike.  A buffer without text stays one. */

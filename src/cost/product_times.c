@@ -14,6 +14,7 @@ enum { MOST_KEPT = 1 << 21, MOST_MAPPINGS = 1 << 19 };
 static const double CLOCK_HZ = 1e9, HBM_BYTES_PER_S = 1e12;
 
 struct pz_product_times {
+  const struct pz_shared_table *shared;
   struct pz_arena arena;
   struct pz_map cores, hbm, nested;
   struct pz_vec seconds;  /* double */
@@ -29,9 +30,11 @@ static void begin(struct pz_product_times *t) {
   pz_vec_init(&t->mappings, &t->arena, sizeof(struct pz_mapping));
 }
 
-enum pz_status pz_product_times_new(struct pz_product_times **out, struct pz_error *err) {
+enum pz_status pz_product_times_new(const struct pz_shared_table *shared,
+                                    struct pz_product_times **out, struct pz_error *err) {
   struct pz_product_times *t = pz_calloc(1, sizeof *t);
   if (!t) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the times of products");
+  t->shared = shared;
   begin(t);
   *out = t;
   return PZ_OK;
@@ -63,6 +66,13 @@ static enum pz_status keep(struct pz_product_times *t, struct pz_map *map, const
   return PZ_OK;
 }
 
+enum pz_status pz_product_core_s(const struct pz_product *p, const struct pz_chip *c, double *out,
+                                 struct pz_error *err) {
+  struct pz_sweep sweep = {.cores = &c->tensor.cores, .n_cores = 1};
+  double startup_s;
+  return pz_map_sweep(p, c, &sweep, out, NULL, &startup_s, err);
+}
+
 /* Seconds on the cores with a clock of CLOCK_HZ; buffers keep their bytes of a cycle. */
 static enum pz_status core_s(struct pz_product_times *t, const struct pz_product *p,
                              const struct pz_chip *c, double *out, struct pz_error *err) {
@@ -88,9 +98,7 @@ static enum pz_status core_s(struct pz_product_times *t, const struct pz_product
                          bits_of(one.tensor.local_total_bytes_per_s)};
   uint32_t at = pz_map_get(&t->cores, key, sizeof key);
   if (at != PZ_NONE) return *out = *pz_vec_at(&t->seconds, double, at), PZ_OK;
-  struct pz_sweep sweep = {.cores = &one.tensor.cores, .n_cores = 1};
-  double startup_s;
-  enum pz_status status = pz_map_sweep(p, &one, &sweep, out, NULL, &startup_s, err);
+  enum pz_status status = pz_product_core_s(p, &one, out, err);
   return status == PZ_OK ? keep(t, &t->cores, key, sizeof key, *out, err) : status;
 }
 
@@ -115,7 +123,8 @@ static enum pz_status nested_mapping(struct pz_product_times *t, const struct pz
                                      const struct pz_chip *c, struct pz_mapping *out,
                                      struct pz_error *err) {
   const struct pz_tensor_cores *x = &c->tensor;
-  const int64_t key[] = {p->batch,
+  const int64_t key[] = {PZ_SHARED_MAPPING,
+                         p->batch,
                          p->m,
                          p->n,
                          p->k,
@@ -135,8 +144,14 @@ static enum pz_status nested_mapping(struct pz_product_times *t, const struct pz
                          bits_of(pz_chip_hbm_bytes_per_s(c))};
   uint32_t at = pz_map_get(&t->nested, key, sizeof key);
   if (at != PZ_NONE) return *out = *pz_vec_at(&t->mappings, struct pz_mapping, at), PZ_OK;
-  enum pz_status status = pz_map_product(p, c, out, err);
+  const struct pz_mapping *known = pz_shared_table_get(t->shared, key, sizeof key);
+  enum pz_status status = PZ_OK;
+  if (known)
+    *out = *known;
+  else
+    status = pz_map_product(p, c, out, err);
   if (status != PZ_OK) return status;
+  if (!known) pz_shared_table_put(t->shared, key, sizeof key, out, sizeof *out);
   at = t->mappings.n;
   if (!pz_vec_push(&t->mappings, out) || pz_map_put(&t->nested, key, sizeof key, at) != PZ_OK)
     return pz_fail(err, PZ_NO_MEMORY, "out of memory for the times of products");

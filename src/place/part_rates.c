@@ -1,6 +1,7 @@
 #include "place/part_rates.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "chip/chip.h"
 #include "core/num.h"
@@ -57,17 +58,18 @@ static enum pz_status find_products(struct pz_part_tables *t) {
     t->first_use[i + 1] = t->uses.n;
   }
   t->product_number = pz_arena_alloc(t->arena, t->products.n, sizeof(double));
-  return t->product_number ? status
-                           : pz_fail(t->space->err, PZ_NO_MEMORY, "out of memory for the plans");
+  t->sums = new_numbers(t);
+  return t->product_number && t->sums
+             ? status
+             : pz_fail(t->space->err, PZ_NO_MEMORY, "out of memory for the plans");
 }
 
 static enum pz_status map_products(struct pz_part_tables *t, const struct pz_chip *c) {
-  struct pz_mapping o;
   for (uint32_t i = 0; i < t->products.n; i++) {
     const struct pz_product *p = pz_vec_at(&t->products, struct pz_product, i);
-    enum pz_status status = pz_product_times_get(t->times, p, c, &o, t->space->err);
+    enum pz_status status = pz_product_core_s(p, c, &t->product_number[i], t->space->err);
     if (status != PZ_OK) return status;
-    t->product_number[i] = o.compute_s * c->clock_hz;
+    t->product_number[i] *= c->clock_hz;
   }
   return PZ_OK;
 }
@@ -84,6 +86,21 @@ static void add_products(const struct pz_part_tables *t, double *out) {
   }
 }
 
+static enum pz_status sum_cycles(struct pz_part_tables *t, const struct pz_chip *c, const void *key,
+                                 size_t key_bytes, const double **out) {
+  size_t bytes = (size_t)t->space->shapes.n * PZ_PART_NUMBERS * sizeof(double);
+  memset(t->sums, 0, bytes);
+  enum pz_status status = map_products(t, c);
+  if (status != PZ_OK) return status;
+  add_products(t, t->sums);
+  *out = pz_shared_table_put(t->space->q->shared, key, key_bytes, t->sums, bytes);
+  if (*out) return PZ_OK;
+  double *own = new_numbers(t);
+  if (!own) return pz_fail(t->space->err, PZ_NO_MEMORY, "out of memory for the plans");
+  memcpy(own, t->sums, bytes);
+  return *out = own, PZ_OK;
+}
+
 /* On one core with its part of the global buffer's rate: several cores take no less of all their cycles together. */
 static enum pz_status array_cycles(struct pz_part_tables *t, const struct pz_chip *chip,
                                    const double **out) {
@@ -95,15 +112,24 @@ static enum pz_status array_cycles(struct pz_part_tables *t, const struct pz_chi
   c.glb_bytes_per_s = chip->glb_bytes_per_s / (double)chip->tensor.cores / chip->clock_hz * 1e9;
   c.glb_bytes = INT64_C(1) << 40;
   c.hbm.bytes_per_s_per_stack = 1e18;
-  const double key[] = {(double)chip->tensor.rows, (double)chip->tensor.cols,
-                        (double)chip->tensor.local_bytes, c.glb_bytes_per_s, chip->rules.fill};
+  const double key[] = {PZ_SHARED_CYCLES,
+                        t->space->q->shared_as,
+                        (double)chip->tensor.rows,
+                        (double)chip->tensor.cols,
+                        (double)chip->tensor.local_bytes,
+                        (double)chip->tensor.register_bytes,
+                        c.glb_bytes_per_s,
+                        chip->rules.fill,
+                        chip->rules.duplex,
+                        chip->rules.partitioned,
+                        chip->rules.double_buffer,
+                        (double)chip->rules.operand_bytes,
+                        (double)chip->rules.sum_bytes};
   uint32_t at = pz_map_get(&t->array_at, key, sizeof key);
-  if (at != PZ_NONE) return *out = *pz_vec_at(&t->arrays, double *, at), PZ_OK;
-  double *cycles = new_numbers(t);
-  if (!cycles) return pz_fail(t->space->err, PZ_NO_MEMORY, "out of memory for the plans");
-  enum pz_status status = map_products(t, &c);
+  if (at != PZ_NONE) return *out = *pz_vec_at(&t->arrays, const double *, at), PZ_OK;
+  const double *cycles = pz_shared_table_get(t->space->q->shared, key, sizeof key);
+  enum pz_status status = cycles ? PZ_OK : sum_cycles(t, &c, key, sizeof key, &cycles);
   if (status != PZ_OK) return status;
-  add_products(t, cycles);
   at = t->arrays.n;
   if (!pz_vec_push(&t->arrays, &cycles) || pz_map_put(&t->array_at, key, sizeof key, at) != PZ_OK)
     return pz_fail(t->space->err, PZ_NO_MEMORY, "out of memory for the plans");
@@ -229,7 +255,7 @@ void pz_part_tables_init(struct pz_part_tables *t, struct pz_plan_space *space,
   pz_map_init(&t->traffic_at, arena);
   pz_vec_init(&t->products, arena, sizeof(struct pz_product));
   pz_vec_init(&t->uses, arena, sizeof(struct product_use));
-  pz_vec_init(&t->arrays, arena, sizeof(double *));
+  pz_vec_init(&t->arrays, arena, sizeof(const double *));
   pz_vec_init(&t->traffic, arena, sizeof(double *));
   pz_vec_init(&t->nets, arena, sizeof(struct net_entry));
 }
@@ -237,7 +263,7 @@ void pz_part_tables_init(struct pz_part_tables *t, struct pz_plan_space *space,
 void pz_part_tables_release(struct pz_part_tables *t) { pz_product_times_free(t->times); }
 
 enum pz_status pz_part_tables_begin(struct pz_part_tables *t) {
-  enum pz_status status = pz_product_times_new(&t->times, t->space->err);
+  enum pz_status status = pz_product_times_new(t->space->q->shared, &t->times, t->space->err);
   if (status == PZ_OK) status = find_work(t);
   return status == PZ_OK ? find_products(t) : status;
 }

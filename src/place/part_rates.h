@@ -20,9 +20,11 @@ struct pz_part_tables {
       uses; /* struct pz_product; where they are used, those of a shape together */
   uint32_t *first_use;
   double *product_number; /* of the table at hand */
+  double *sums;           /* by shape and part, for a moment */
   struct pz_map array_at, traffic_at;
-  struct pz_vec arrays, traffic; /* double *: cycles and bytes of products by shape and part */
-  struct pz_vec nets;            /* seconds of collectives by shape and part, of each network */
+  struct pz_vec arrays;  /* const double *: cycles of products by shape and part */
+  struct pz_vec traffic; /* double *: their bytes */
+  struct pz_vec nets;    /* seconds of collectives by shape and part, of each network */
 };
 
 void pz_part_tables_init(struct pz_part_tables *t, struct pz_plan_space *space,

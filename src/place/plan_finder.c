@@ -5,6 +5,7 @@
 
 #include "chip/chip.h"
 #include "core/alloc.h"
+#include "core/shared_table.h"
 #include "place/part_energy.h"
 #include "place/plan_frontier.h"
 #include "place/plan_pricing.h"
@@ -24,6 +25,7 @@ struct pz_plan_finder {
   struct pz_part_tables parts;
   struct pz_error unused;
   uint32_t last_best;                /* shape */
+  uint32_t first_shape;              /* which others that share do not begin with */
   struct ranked *ranked;             /* by shape */
   struct pz_vec open;                /* grids of a shape that promise something */
   struct pz_training_plan promising; /* the plan with the lowest bound */
@@ -88,7 +90,8 @@ static enum pz_status shape_floor_s(struct pz_plan_finder *f, const struct pz_pa
   struct pz_part_seconds t;
   enum pz_status status = pz_plan_frontier_shape(&f->frontiers, shape, &plans);
   if (status != PZ_OK) return status;
-  for (int p = 0; p < PZ_PART_SEND; p++) t.s[p] = pz_part_s(&f->parts, r, shape, p);
+  for (uint32_t k = 0; k < pz_part_terms(plans->kinds); k++)
+    t.s[k] = pz_part_s(&f->parts, r, shape, (int)pz_part_term_at(plans->kinds, k));
   return *out = pz_frontier_least_s(plans, &t), PZ_OK;
 }
 
@@ -98,7 +101,8 @@ static enum pz_status rank_shapes(struct pz_plan_finder *f, const struct pz_chip
   struct pz_part_rates r;
   enum pz_status status = pz_part_rates_of(&f->parts, chip, net, &r);
   *n = 0;
-  for (uint32_t i = 0; i < f->space.shapes.n && status == PZ_OK; i++) {
+  for (uint32_t k = 0; k < f->space.shapes.n && status == PZ_OK; k++) {
+    uint32_t i = (f->first_shape + k) % f->space.shapes.n;
     double s = floor_s(f, &r, i);
     if (s >= limit_s) continue;
     if (limit_s < HUGE_VAL) status = shape_floor_s(f, &r, i, &s);
@@ -117,7 +121,7 @@ enum pz_status pz_plan_finder_floor_s(struct pz_plan_finder *f, const struct pz_
   enum pz_status status = pz_part_rates_of(&f->parts, chip, net, &r);
   /* the one that was best before is likely to be so again */
   for (uint32_t k = 0; k <= f->space.shapes.n && status == PZ_OK; k++) {
-    uint32_t i = k ? k - 1 : f->last_best;
+    uint32_t i = k ? (f->first_shape + k - 1) % f->space.shapes.n : f->last_best;
     if (floor_s(f, &r, i) >= least) continue;
     status = shape_floor_s(f, &r, i, &s);
     if (status == PZ_OK && s < least) least = s, f->last_best = i;
@@ -127,23 +131,25 @@ enum pz_status pz_plan_finder_floor_s(struct pz_plan_finder *f, const struct pz_
 
 /* What layers take on the chip that the shape is timed for; nothing for transfers. */
 static enum pz_status part_seconds(const struct pz_plan_space *s, struct pz_step_shape *x,
-                                   struct pz_part_seconds *t) {
+                                   struct pz_part_seconds *out) {
   static const enum pz_recomputation how[] = {PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_FULL,
                                               PZ_RECOMPUTATION_SELECTIVE};
   struct pz_training_plan p = pz_step_shape_plan(s->q, x);
-  *t = (struct pz_part_seconds){{0}};
+  double t[PZ_PART_TERMS] = {0};
   for (int h = 0; h < 3; h++) {
     p.recompute = how[h];
     enum pz_status status = pz_step_model_time(x->m, &p, 2, s->err);
     if (status != PZ_OK) return status;
     const struct pz_model_steps *m = &x->m->steps;
     for (uint32_t k = 0; k < x->m->kinds.n; k++)
-      t->s[(uint32_t)h * PZ_PART_KINDS + k] =
+      t[(uint32_t)h * PZ_PART_KINDS + k] =
           h ? pz_fmax(0, pz_layer_step_s(&m->again[k]) - pz_layer_step_s(&m->block[k]))
             : pz_layer_step_s(&m->block[k]);
-    t->s[PZ_PART_ENDS] = pz_layer_step_s(&m->before);
-    t->s[PZ_PART_ENDS + 1] = pz_layer_step_s(&m->after);
+    t[PZ_PART_ENDS] = pz_layer_step_s(&m->before);
+    t[PZ_PART_ENDS + 1] = pz_layer_step_s(&m->after);
   }
+  uint32_t kinds = x->m->kinds.n;
+  for (uint32_t k = 0; k < pz_part_terms(kinds); k++) out->s[k] = t[pz_part_term_at(kinds, k)];
   return PZ_OK;
 }
 
@@ -152,16 +158,18 @@ static enum pz_status bound_grid(struct pz_plan_finder *f, struct pz_step_shape 
                                  const struct pz_part_seconds *t, double *least_s) {
   const struct pz_frontier *plans;
   enum pz_status status = pz_plan_frontier_grid(&f->frontiers, grid, &plans);
-  for (uint32_t i = 0; status == PZ_OK && i < plans->plans.n; i++) {
-    const struct pz_frontier_plan *p = pz_vec_at(&plans->plans, struct pz_frontier_plan, i);
+  for (uint32_t i = 0; status == PZ_OK && i < plans->n_plans; i++) {
+    const struct pz_frontier_plan *p = &pz_frontier_plans(plans)[i];
+    struct pz_training_plan plan = pz_frontier_unpack(
+        plans, p, &f->q, x, pz_vec_at(&f->space.grids, struct pz_plan_grid, grid));
     double s;
     /* gradients of one microbatch need not be added up */
-    double part = pz_plan_rounds(&p->plan) == 1 ? pz_fmin(1, x->once_s / x->several_s) : 1;
+    double part = pz_plan_rounds(&plan) == 1 ? pz_fmin(1, x->once_s / x->several_s) : 1;
     if (pz_frontier_plan_s(plans, p, t) * part >= *least_s) continue;
-    status = pz_step_bound(x->m, &p->plan, &s, f->space.err);
+    status = pz_step_bound(x->m, &plan, &s, f->space.err);
     if (status != PZ_OK || s * (1 - 1e-9) >= *least_s) continue;
     *least_s = s * (1 - 1e-9);
-    f->promising = p->plan;
+    f->promising = plan;
     f->promising_shape = x;
   }
   return status;
@@ -309,6 +317,7 @@ static enum pz_status begin_finder(struct pz_plan_finder *f, struct pz_error *er
   if (status == PZ_OK) status = pz_plan_pricing_begin(&f->pricing, s, &f->memory, &f->arena);
   if (status == PZ_OK) status = pz_part_tables_begin(&f->parts);
   if (status != PZ_OK) return status;
+  f->first_shape = (uint32_t)(pz_shared_table_turn(f->q.shared) * s->shapes.n);
   index_grids(s);
   f->ranked = pz_arena_alloc(&f->arena, s->shapes.n, sizeof *f->ranked);
   if (!f->ranked) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");

@@ -223,8 +223,8 @@ void pz_plan_memory_set_chip(struct pz_plan_memory *m, const struct pz_chip *chi
   m->enough_bytes = m->hbm_bytes;
 }
 
-static double find_bytes(const struct pz_plan_memory *m, const struct pz_step_shape *x,
-                         struct pz_training_plan *p, bool full) {
+double pz_plan_memory_once(const struct pz_plan_memory *m, const struct pz_step_shape *x,
+                           struct pz_training_plan *p, bool full) {
   return full ? recompute_fewest(m, x, p) : peak_bytes(m, x, p);
 }
 
@@ -243,7 +243,7 @@ static enum pz_status keep_needed(struct pz_plan_memory *m, const int64_t *key, 
 
 enum pz_status pz_plan_memory_bytes(struct pz_plan_memory *m, const struct pz_step_shape *x,
                                     struct pz_training_plan *p, bool full, double *bytes) {
-  if (!m->keeps) return *bytes = find_bytes(m, x, p, full), PZ_OK;
+  if (!m->keeps) return *bytes = pz_plan_memory_once(m, x, p, full), PZ_OK;
   if (m->kept_arena.total_bytes > MOST_KEPT_BYTES) {
     pz_arena_release(&m->kept_arena);
     begin_kept(m);
@@ -262,7 +262,7 @@ enum pz_status pz_plan_memory_bytes(struct pz_plan_memory *m, const struct pz_st
   uint32_t at = pz_map_get(&m->kept_at, key, sizeof key);
   struct needed n;
   if (at == PZ_NONE) {
-    n.bytes = find_bytes(m, x, p, full);
+    n.bytes = pz_plan_memory_once(m, x, p, full);
     bool fits = n.bytes <= m->hbm_bytes;
     n.recompute = p->recompute;
     n.layers = p->recompute_layers;

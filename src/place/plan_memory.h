@@ -34,4 +34,8 @@ PZ_NODISCARD enum pz_status pz_plan_memory_bytes(struct pz_plan_memory *m,
                                                  struct pz_training_plan *p, bool full,
                                                  double *bytes);
 
+/* The same of a plan that is asked for once: nothing is kept. */
+double pz_plan_memory_once(const struct pz_plan_memory *m, const struct pz_step_shape *x,
+                           struct pz_training_plan *p, bool full);
+
 #endif

@@ -18,7 +18,13 @@ struct pz_part_counts {
   double n[PZ_PART_TERMS];
 };
 
-/* Seconds of each. */
+/* Parts that a model with so many kinds of layers has, transfers left out; the part that is the i-th of them. */
+static inline uint32_t pz_part_terms(uint32_t kinds) { return 3 * kinds + 2; }
+static inline uint32_t pz_part_term_at(uint32_t kinds, uint32_t i) {
+  return i < 3 * kinds ? i / kinds * PZ_PART_KINDS + i % kinds : PZ_PART_ENDS + i - 3 * kinds;
+}
+
+/* Seconds of each that the model has (pz_part_term_at). */
 struct pz_part_seconds {
   double s[PZ_PART_TERMS];
 };

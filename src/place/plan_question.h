@@ -21,6 +21,10 @@ struct pz_plan_question {
   enum pz_plan_objective objective;
   uint32_t top;     /* plans to return; 0: 1 */
   unsigned threads; /* 0: one per processor */
+  /* of a finder: what it finds out is kept there for finders of other threads and ranks, under a number that those of the
+   * same question alone have, whatever chip and network; NULL: nowhere */
+  const struct pz_shared_table *shared;
+  uint32_t shared_as;
 };
 
 struct pz_found_plan {

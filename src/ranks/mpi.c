@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -326,6 +328,56 @@ static void share_counters(void) {
   MPI_Comm_free(&node);
 }
 
+/* ---- memory of a node ----------------------------------------------------------------------- */
+
+enum { NAME_BYTES = 64 };
+
+/* Space is taken at once: a file system that is full later would end the program. */
+static void *map_shared(const char *name, size_t bytes, bool make) {
+  void *at = MAP_FAILED;
+  struct stat st;
+  int fd = shm_open(name, make ? O_RDWR | O_CREAT | O_EXCL : O_RDWR, 0600);
+  if (fd < 0) return NULL;
+  if (make ? posix_fallocate(fd, 0, (off_t)bytes) == 0
+           : fstat(fd, &st) == 0 && st.st_size == (off_t)bytes)
+    at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  close(fd);
+  if (make && at == MAP_FAILED) shm_unlink(name);
+  return at == MAP_FAILED ? NULL : at;
+}
+
+static enum pz_status take_name(void *into, unsigned rank, const char *bytes, size_t n) {
+  char *name = into;
+  if (rank == job.first_rank && n < NAME_BYTES) memcpy(name, bytes, n);
+  return PZ_OK;
+}
+
+static enum pz_status take_nothing(void *into, unsigned rank, const char *bytes, size_t n) {
+  (void)into, (void)rank, (void)bytes, (void)n;
+  return PZ_OK;
+}
+
+/* The first rank of a node makes it and says its name, "" for none; a name that all have opened is no longer needed.
+ * A rank that cannot have it goes without. */
+static enum pz_status share_memory(void *ctx, size_t bytes, void **out, struct pz_error *err) {
+  char name[NAME_BYTES] = "";
+  bool first = !job.node_rank && job.node_size > 1;
+  *out = NULL;
+  if (first) {
+    snprintf(name, sizeof name, "/phaze-%ld-%llu", (long)getpid(),
+             (unsigned long long)job.sequence);
+    *out = map_shared(name, bytes, true);
+    if (!*out) name[0] = 0;
+  }
+  struct pz_ranks_part mine = {PZ_OK, name, first ? strlen(name) : 0};
+  enum pz_status status = exchange(ctx, &mine, take_name, name, err);
+  if (status == PZ_OK && job.node_rank && name[0]) *out = map_shared(name, bytes, false);
+  if (status == PZ_OK)
+    status = exchange(ctx, &(struct pz_ranks_part){PZ_OK, NULL, 0}, take_nothing, NULL, err);
+  if (first && name[0]) shm_unlink(name);
+  return status;
+}
+
 enum pz_status pz_ranks_start(struct pz_error *err) {
   int rank = 0, size = 1, threads = 0;
   if (!under_launcher()) return PZ_OK;
@@ -334,8 +386,11 @@ enum pz_status pz_ranks_start(struct pz_error *err) {
   job.started = true;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  job.ranks = (struct pz_ranks){
-      .rank = (unsigned)rank, .size = (unsigned)size, .next = next_item, .exchange = exchange};
+  job.ranks = (struct pz_ranks){.rank = (unsigned)rank,
+                                .size = (unsigned)size,
+                                .next = next_item,
+                                .exchange = exchange,
+                                .shared = share_memory};
   be_silent();
   job.heads = pz_calloc((size_t)size, sizeof *job.heads);
   job.bytes = pz_calloc((size_t)size, sizeof *job.bytes);
