@@ -11,6 +11,7 @@
 #include "box/certificate.h"
 #include "chip/chip_json.h"
 #include "core/alloc.h"
+#include "core/map.h"
 #include "core/random.h"
 #include "place/plan_search.h"
 #include "search/space.h"
@@ -534,6 +535,51 @@ static void interrupted_searches_go_on(void **state) {
   pz_arena_release(&arena);
 }
 
+/* A round with the digests that the journal itself would write (box/journal.c). */
+static void write_round(const char *path, const char *inputs, const char *lines) {
+  char head[128];
+  int n = snprintf(head, sizeof head, "phaze boxes 2 %s %016llx\n", pz_version(),
+                   (unsigned long long)pz_hash(inputs, strlen(inputs)));
+  uint64_t both[2] = {pz_hash(head, (size_t)n), pz_hash(lines, strlen(lines))};
+  FILE *f = fopen(path, "wb");
+  assert_non_null(f);
+  fprintf(f, "%s%s= %016llx\n", head, lines, (unsigned long long)pz_hash(both, sizeof both));
+  fclose(f);
+}
+
+/* Digests can be forged: lines and boxes are checked all the same. */
+static void forged_journals_are_refused(void **state) {
+  static const char *const lines[][2] = {
+      {"h 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 200\n", "not of space"},
+      {"o 1 4000000000 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n", "not of space"},
+      {"h 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 250\n", "no search writes"},
+      {"h nan 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n", "no search writes"},
+      {"c 1 7 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n", "no search writes"},
+      {"p 1e300\n", "no search writes"},
+      {"p -1\n", "no search writes"},
+      {"h 1\n 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n", "no search writes"}};
+  uint64_t seed = 31;
+  struct pz_range_space s = random_space(&seed, 1, few_values);
+  char path[] = "journal-XXXXXX";
+  (void)state;
+  int fd = mkstemp(path);
+  assert_true(fd >= 0);
+  close(fd);
+  for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+    struct pz_box_options o = {
+        .question = small_question(), .threads = 1, .journal = path, .inputs = "forged"};
+    struct pz_arena arena;
+    struct pz_box_result r;
+    struct pz_error err = {0};
+    pz_arena_init(&arena, NULL);
+    write_round(path, o.inputs, lines[i][0]);
+    assert_int_equal(pz_box_search(&s, &o, &arena, &r, &err), PZ_BAD_INPUT);
+    assert_non_null(strstr(err.message, lines[i][1]));
+    pz_arena_release(&arena);
+  }
+  remove(path);
+}
+
 /* ---- certificates --------------------------------------------------------------------------- */
 
 static void covers_are_told(void **state) {
@@ -664,6 +710,7 @@ int main(void) {
                                      cmocka_unit_test(boxes_are_exhaustive),
                                      cmocka_unit_test(listed_chips_are_ranges),
                                      cmocka_unit_test(interrupted_searches_go_on),
+                                     cmocka_unit_test(forged_journals_are_refused),
                                      cmocka_unit_test(more_limit_is_never_worse),
                                      cmocka_unit_test(threads_agree),
                                      cmocka_unit_test(covers_are_told),
