@@ -115,7 +115,8 @@ static enum pz_status range_of_listed(struct settings *s, struct pz_range_space 
   struct pz_space listed;
   enum pz_status status = pz_space_load(s->study.space, &listed, err);
   if (status == PZ_OK) status = pz_range_from_space(&listed, out, err);
-  if (status == PZ_OK && !s->study.budget && !b->limit_mm2 && !b->limit_watts && !b->limit_dollars)
+  bool limited = b->limit_mm2 > 0 || b->limit_watts > 0 || b->limit_dollars > 0;
+  if (status == PZ_OK && !s->study.budget && !limited)
     s->box.limit_mm2 = pz_chip_bill(&listed.base, PZ_BILL_LIKELY).area_mm2;
   return status;
 }
