@@ -176,7 +176,7 @@ static enum pz_status chips_json(struct details *d, json_t *rows) {
 /* ---- under tighter limits ------------------------------------------------------------------- */
 
 /* Of the search of one point. */
-enum { FRONT_ROUNDS = 40 };
+enum { FRONT_ROUNDS = 20 };
 static const double FRONT_GAP = 0.05;
 
 /* The space with the node, array and HBM of the best chip alone. */
