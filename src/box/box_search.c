@@ -651,11 +651,25 @@ static enum pz_status push_root(struct driver *d, uint32_t kind) {
   return status == PZ_OK ? push_open(d, root) : status;
 }
 
+/* Is what the objective divides by known of every chip? */
+static enum pz_status check_objective(const struct driver *d) {
+  for (int i = 0; i < d->s->n_nodes; i++) {
+    const struct pz_tech_info *t = pz_tech_at(d->s->node[i]);
+    if (d->o->question.objective != PZ_BOX_THROUGHPUT && pz_tech_is_library(t))
+      return pz_fail(d->err, PZ_BAD_USE,
+                     "--per %s: the space %s has chips of %s, whose library has no bill of HBM, "
+                     "links and static power; accepted: chips of 16 nm or below",
+                     pz_box_objective_names[d->o->question.objective], d->s->name, t->name);
+  }
+  return PZ_OK;
+}
+
 static enum pz_status run(struct driver *d) {
   double start_s = pz_clock_s();
-  enum pz_status status = PZ_OK;
+  enum pz_status status = check_objective(d);
   d->replays = true;
-  if (d->o->journal) status = pz_journal_open(d->o->journal, d->o->inputs, &d->journal, d->err);
+  if (status == PZ_OK && d->o->journal)
+    status = pz_journal_open(d->o->journal, d->o->inputs, &d->journal, d->err);
   if (status == PZ_OK) status = make_judges(d);
   if (status == PZ_OK) status = find_reference(d);
   if (status == PZ_OK) status = check_ranks(d);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "core/alloc.h"
@@ -75,6 +76,10 @@ static enum pz_status open_file(struct pz_journal *j, const char *inputs, struct
   size_t bytes = 0;
   j->fd = open(j->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (j->fd < 0) return pz_fail(err, PZ_IO, "cannot open %s: %s", j->path, strerror(errno));
+  if (flock(j->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    return pz_fail(err, PZ_BAD_USE,
+                   "%s is in use by another search; accepted: another directory, or wait for it",
+                   j->path);
   enum pz_status status = pz_file_read(j->path, MOST_BYTES, &j->text, &bytes, err);
   if (status == PZ_OK) status = read_head(j, inputs, err);
   if (status != PZ_OK || !j->whole) return status;

@@ -108,7 +108,7 @@ static enum pz_exit search_boxes(const struct settings *s, char **models, int n_
   return pz_search_boxes(&call, space);
 }
 
-/* A space of listed chips as one of ranges; without a limit their area is limited to the base chip's, as in the list. */
+/* A space of listed chips as one of ranges: all of its grid.  Without a limit their area is at most the base chip's, by the bill. */
 static enum pz_status range_of_listed(struct settings *s, struct pz_range_space *out,
                                       struct pz_error *err) {
   const struct pz_box_settings *b = &s->box;

@@ -60,7 +60,12 @@ async function withPage(url, size, f) {
   } finally {
     browser.kill();
     await new Promise(r => { browser.on("exit", r); setTimeout(r, 3000); });
-    fs.rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+    for (let tries = 0; tries < 50 && fs.existsSync(folder); tries++) // its own processes may still write there
+      try {
+        fs.rmSync(folder, { recursive: true, force: true });
+      } catch (e) {
+        await new Promise(r => setTimeout(r, 200));
+      }
   }
 }
 
