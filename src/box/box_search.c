@@ -7,6 +7,7 @@
 #include "box/journal.h"
 #include "box/tighten.h"
 #include "core/alloc.h"
+#include "core/heap.h"
 #include "core/num.h"
 #include "core/pool.h"
 #include "core/progress.h"
@@ -65,30 +66,20 @@ struct driver {
 
 /* ---- the open list -------------------------------------------------------------------------- */
 
-static bool comes_first(const struct open_box *a, const struct open_box *b) {
+static bool comes_first(const void *x, const void *y) {
+  const struct open_box *a = x, *b = y;
   return a->bound != b->bound ? a->bound > b->bound : a->serial < b->serial;
 }
 
 static enum pz_status push_open(struct driver *d, struct open_box x) {
   x.serial = d->serial++;
-  if (!pz_vec_push(&d->heap, &x))
-    return pz_fail(d->err, PZ_NO_MEMORY, "out of memory for the boxes");
-  struct open_box *h = d->heap.items;
-  uint32_t i = d->heap.n - 1;
-  for (; i && comes_first(&x, &h[(i - 1) / 2]); i = (i - 1) / 2) h[i] = h[(i - 1) / 2];
-  h[i] = x;
-  return PZ_OK;
+  if (pz_heap_push(&d->heap, comes_first, &x)) return PZ_OK;
+  return pz_fail(d->err, PZ_NO_MEMORY, "out of memory for the boxes");
 }
 
 static struct open_box pop_open(struct driver *d) {
-  struct open_box *h = d->heap.items, top = h[0], x = h[--d->heap.n];
-  uint32_t i = 0, n = d->heap.n;
-  for (uint32_t c; (c = 2 * i + 1) < n; i = c) {
-    if (c + 1 < n && comes_first(&h[c + 1], &h[c])) c++;
-    if (!comes_first(&h[c], &x)) break;
-    h[i] = h[c];
-  }
-  if (n) h[i] = x;
+  struct open_box top;
+  pz_heap_pop(&d->heap, comes_first, &top);
   return top;
 }
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "core/alloc.h"
-#include "core/vec.h"
+#include "core/heap.h"
 #include "search/chip_boxes.h"
 
 #define NO_MEMORY "out of memory for the order of the chips"
@@ -24,7 +24,8 @@ struct pz_order {
   struct pz_vec opened; /* struct entry: what is in the boxes at hand, not yet bounded */
 };
 
-static bool comes_first(const struct entry *a, const struct entry *b) {
+static bool comes_first(const void *x, const void *y) {
+  const struct entry *a = x, *b = y;
   if (a->value != b->value) return a->value > b->value;
   if (a->area_um2 != b->area_um2) return a->area_um2 < b->area_um2;
   if (a->point != b->point) return a->point < b->point;
@@ -62,24 +63,9 @@ static enum pz_status sort_all(struct pz_order *o, struct pz_error *err) {
 
 /* ---- by boxes ------------------------------------------------------------------------------- */
 
-static enum pz_status push(struct pz_order *o, const struct entry *x, struct pz_error *err) {
-  if (!pz_vec_push(&o->heap, x)) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
-  struct entry *h = o->heap.items;
-  uint32_t i = o->heap.n - 1;
-  for (; i && comes_first(x, &h[(i - 1) / 2]); i = (i - 1) / 2) h[i] = h[(i - 1) / 2];
-  h[i] = *x;
-  return PZ_OK;
-}
-
 static struct entry pop(struct pz_order *o) {
-  struct entry *h = o->heap.items, top = h[0], x = h[--o->heap.n];
-  uint32_t i = 0, n = o->heap.n;
-  for (uint32_t c; (c = 2 * i + 1) < n; i = c) {
-    if (c + 1 < n && comes_first(&h[c + 1], &h[c])) c++;
-    if (!comes_first(&h[c], &x)) break;
-    h[i] = h[c];
-  }
-  if (n) h[i] = x;
+  struct entry top;
+  pz_heap_pop(&o->heap, comes_first, &top);
   return top;
 }
 
@@ -138,7 +124,7 @@ static enum pz_status bound_opened(struct pz_order *o, struct pz_error *err) {
     struct entry *x = pz_vec_at(&o->opened, struct entry, i);
     x->value = value_of(o, x);
     if (x->box == PZ_NONE) set_bound(o, x->point, x->value);
-    status = push(o, x, err);
+    if (!pz_heap_push(&o->heap, comes_first, x)) status = pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
   }
   return status;
 }
