@@ -9,8 +9,8 @@
 #include "core/csv.h"
 #include "core/file.h"
 #include "core/progress.h"
-#include "place/instance.h"
-#include "place/solve.h"
+#include "partition/instance.h"
+#include "partition/solve.h"
 
 static void read_instance(const char *folder, const char *name, struct pz_arena *arena,
                           struct pz_place_problem *p) {
@@ -32,7 +32,7 @@ static double solve_s(const struct pz_place_problem *p, enum pz_semantics semant
   double best = 1e9;
   for (int again = 0; again < 7; again++) {
     struct pz_arena arena;
-    struct pz_plan plan;
+    struct pz_place_solution plan;
     struct pz_error err = {0};
     pz_arena_init(&arena, NULL);
     double start = pz_clock_s();

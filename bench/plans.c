@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "core/num.h"
-#include "place/plan_search.h"
+#include "place/plan_question.h"
 
 static const struct run {
   const char *model, *chip, *cluster;
@@ -34,16 +34,7 @@ struct pricing {
   double s;
 };
 
-static struct pz_training_plan common_plan(void) {
-  const struct pz_framework *f = pz_framework_find("megatron");
-  return (struct pz_training_plan){.framework = f,
-                                   .overlap = PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM | PZ_OVERLAP_P2P,
-                                   .execution = f->plan.execution,
-                                   .grad_bytes = f->plan.grad_bytes,
-                                   .order = PZ_PIPELINE_1F1B};
-}
-
-static enum pz_status price(struct pricing *x, const struct pz_training_plan *p,
+static enum pz_status price(struct pricing *x, const struct pz_plan *p,
                             struct pz_error *err) {
   double bound, most = 0;
   enum pz_status status = pz_step_bound(x->m, p, &bound, err);
@@ -59,7 +50,7 @@ static enum pz_status price(struct pricing *x, const struct pz_training_plan *p,
 }
 
 /* All even divisions of one number of stages and replicas. */
-static enum pz_status price_stages(struct pricing *x, struct pz_training_plan *p,
+static enum pz_status price_stages(struct pricing *x, struct pz_plan *p,
                                    struct pz_error *err) {
   enum pz_status status = PZ_OK;
   int64_t rounds = p->batch / (p->mbs * p->dp), blocks = x->m->n_blocks;
@@ -67,14 +58,14 @@ static enum pz_status price_stages(struct pricing *x, struct pz_training_plan *p
     if (p->vpp > 1 && (rounds % p->pp || blocks % (p->pp * p->vpp))) continue;
     for (p->zero = 0; p->zero <= (p->dp == 1 ? 0 : p->pp == 1 ? 3 : 1); p->zero++)
       for (int r = PZ_RECOMPUTATION_NONE; r <= PZ_RECOMPUTATION_FULL && status == PZ_OK; r++) {
-        p->recompute = (enum pz_recomputation)r;
+        p->recompute = r;
         status = price(x, p, err);
       }
   }
   return status;
 }
 
-static enum pz_status price_shape(const struct run *r, struct pz_training_plan p, struct pricing *x,
+static enum pz_status price_shape(const struct run *r, struct pz_plan p, struct pricing *x,
                                   struct pz_error *err) {
   enum pz_status status = PZ_OK;
   double start = cpu_s();
@@ -88,14 +79,14 @@ static enum pz_status price_shape(const struct run *r, struct pz_training_plan p
 
 /* Experts over 1, 8 or 64 devices.  The time of the shape's model is not counted. */
 static enum pz_status price_experts(const struct run *r, const struct pz_plan_question *q,
-                                    struct pz_training_plan p, struct pricing *x,
+                                    struct pz_plan p, struct pricing *x,
                                     struct pz_error *err) {
   enum pz_status status = PZ_OK;
   int64_t experts = 1;
   for (p.ep = 1; p.ep <= pz_min(experts, 64) && status == PZ_OK; p.ep *= 8) {
     p.pp = p.vpp = p.dp = 1;
-    p.sequence_parallel = p.tp > 1;
-    status = pz_step_model_new(&q->model, q->chip, q->net, &p, &x->m, err);
+    p.sp = p.tp > 1;
+    status = pz_step_model_new(&q->job, &p, &x->m, err);
     if (status == PZ_BAD_USE) return PZ_OK; /* heads that tp does not divide */
     if (status != PZ_OK) return status;
     experts = x->m->w->experts;
@@ -109,9 +100,9 @@ static enum pz_status price_experts(const struct run *r, const struct pz_plan_qu
 static enum pz_status price_all(const struct run *r, const struct pz_plan_question *q,
                                 struct pricing *x, struct pz_error *err) {
   enum pz_status status = PZ_OK;
-  struct pz_training_plan p = q->common;
+  struct pz_plan p = q->plan;
   int64_t most_tp = r->seq > 1 << 17 ? 2 : 8;
-  p.batch = r->batch;
+  p.pipeline = PZ_PIPELINE_1F1B;
   for (p.tp = 1; p.tp <= most_tp; p.tp *= 2)
     for (p.cp = 1; p.cp <= 4; p.cp *= 4)
       for (p.mbs = 1; p.mbs <= 4 && status == PZ_OK; p.mbs *= 2)
@@ -120,7 +111,8 @@ static enum pz_status price_all(const struct run *r, const struct pz_plan_questi
 }
 
 static enum pz_status measure(const struct run *r, double *first, struct pz_error *err) {
-  struct pz_plan_question q = pz_plan_question_default();
+  struct pz_plan_question q;
+  struct pz_plan plan = pz_plan_default();
   struct pz_chip chip;
   struct pz_cluster net;
   struct pz_found_plans found;
@@ -129,14 +121,13 @@ static enum pz_status measure(const struct run *r, double *first, struct pz_erro
   enum pz_status status = pz_chip_load(r->chip, &chip, err);
   if (status == PZ_OK) status = pz_cluster_load(r->cluster, &net, err);
   if (status == PZ_OK) status = pz_cluster_reach(&net, r->devices, "devices", err);
-  q.model =
-      (struct pz_training_model){.name = r->model, .seq = r->seq, .attention = PZ_ATTENTION_FLASH};
-  q.chip = &chip;
-  q.net = &net;
-  q.devices = r->devices;
-  q.batch = r->batch;
-  q.common = common_plan();
-  q.common.precision = r->precision;
+  struct pz_job job = {.model = r->model, .chip = &chip, .net = &net};
+  plan.framework = pz_framework_find("megatron");
+  plan.devices = r->devices;
+  plan.batch = r->batch;
+  plan.seq = r->seq;
+  plan.precision = r->precision;
+  if (status == PZ_OK) status = pz_plan_question_of(&job, &plan, 0, &q, err);
   q.threads = 1;
   double start = cpu_s();
   if (status == PZ_OK) status = pz_plan_search(&q, &arena, &found, err);
@@ -145,7 +136,7 @@ static enum pz_status measure(const struct run *r, double *first, struct pz_erro
   if (status == PZ_OK) status = price_all(r, &q, &x, err);
   if (status == PZ_OK) {
     const struct pz_plan_certificate *c = &found.certificate;
-    const struct pz_training_plan *p = &found.list[0].plan;
+    const struct pz_plan *p = &found.list[0].plan;
     double speed = (double)x.plans / x.s;
     if (!(*first > 0)) *first = speed;
     printf("%s,%s,%lld,%lld,%lld,%llu,%llu,%llu,%llu,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%d,%.4f,"

@@ -9,7 +9,7 @@
 #include "core/alloc.h"
 #include "core/file.h"
 #include "cost/constants.h"
-#include "place/run_table.h"
+#include "step/run_table.h"
 #include "study/points.h"
 
 struct table {

@@ -15,8 +15,8 @@ static void note(void *ctx, unsigned lists, const char *text) {
 
 int main(int argc, char **argv) {
   struct pz_error err = {0};
-  struct pz_plan_options options = pz_plan_options_default();
-  struct pz_plans *found = NULL;
+  struct pz_partition_options options = pz_partition_options_default();
+  struct pz_partitions *found = NULL;
   struct pz_chip chip;
   struct pz_cluster net;
   options.devices = 64;
@@ -26,18 +26,18 @@ int main(int argc, char **argv) {
   enum pz_status status = pz_chip_load(argc > 2 ? argv[2] : "h200", &chip, &err);
   if (status == PZ_OK) status = pz_cluster_load(argc > 3 ? argv[3] : "dgx-h200", &net, &err);
   if (status == PZ_OK)
-    status = pz_plan_model(argc > 1 ? argv[1] : "llama2-7b", &chip, &net, &options, &found, &err);
+    status = pz_partition_model(argc > 1 ? argv[1] : "llama2-7b", &chip, &net, &options, &found, &err);
   if (status != PZ_OK) {
     fprintf(stderr, "%s\n", err.message);
     return status == PZ_NO_ANSWER ? 1 : 2;
   }
   for (uint32_t i = 0; i < found->n_plans; i++) {
-    const struct pz_model_plan *p = &found->plans[i];
+    const struct pz_partition *p = &found->plans[i];
     printf("%.3f s: %u stages x %" PRId64 " replicas x tensor %" PRId64 ", microbatch %" PRId64
            ", activations %s, %.0f%% of peak\n",
            p->step_s, p->n_stages, p->data_parallel, p->tensor_parallel, p->microbatch_samples,
            p->recompute ? "recomputed" : "kept", 100 * p->flop_utilisation);
   }
-  pz_plans_free(found);
+  pz_partitions_free(found);
   return 0;
 }

@@ -9,7 +9,7 @@
 
 int main(int argc, char **argv) {
   struct pz_error err = {0};
-  struct pz_training_options plan = pz_training_options_default();
+  struct pz_plan plan = pz_plan_default();
   struct pz_run_cost_options asked = pz_run_cost_options_default();
   struct pz_training_run *run = NULL;
   struct pz_run_cost cost;

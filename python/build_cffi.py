@@ -31,7 +31,7 @@ extern "Python" void phaze_check(void *, bool, const char *);
 LENGTHS = {
     ("pz_training_run", "stages"): "c.plan.pp",
     ("pz_training_plans", "runs"): "c.n",
-    ("pz_model_plan", "stages"): "c.n_stages",
+    ("pz_partition", "stages"): "c.n_stages",
     ("pz_training_options", "stage_recompute"): "c.pp",
     ("pz_choices", "v"): "c.n",
     ("pz_cluster", "level"): "c.n_levels",
@@ -51,11 +51,11 @@ LENGTHS = {
 LEFT_OUT = {
     ("pz_error", "origin_file"), ("pz_error", "origin_line"), ("pz_answer", "status"),
     ("pz_result", "arena"), ("pz_result_inputs", "json"), ("pz_part_info", "offset"),
-    ("pz_part_info", "hidden"), ("pz_run_options", "ctx"), ("pz_plan_options", "note_ctx"),
+    ("pz_part_info", "hidden"), ("pz_run_options", "ctx"), ("pz_partition_options", "note_ctx"),
 }
 
 # Numbers of entries that say something by themselves.
-COUNTS = {("pz_model_plan", "n_stages")}
+COUNTS = {("pz_partition", "n_stages")}
 
 # Read in a way of their own: the expression, where x is the field, and the hint.
 SPECIAL = {

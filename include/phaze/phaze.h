@@ -8,7 +8,7 @@
  *     chip       pz_chip_load, pz_cluster_load    descriptions of a chip and of a network
  *     cost       pz_cost_new, pz_cost_op          time and energy of an operator on a chip
  *     schedule   pz_schedule_layer   how a chip runs a layer's operators beside each other
- *     plan       pz_plan_model       how a cluster trains a model
+ *     plan       pz_partition_model       how a cluster trains a model
  *     predict    pz_training_predict what one plan takes, as training frameworks run it
  *     place      pz_training_place   the best plan of a training run, proved
  *     search     pz_run_open, pz_run_search       which chip of a design space is best
@@ -845,14 +845,14 @@ struct pz_step_parts {
 };
 
 /* Layers of the same name that follow each other. */
-struct pz_plan_layers {
+struct pz_partition_layers {
   const char *name;
   uint32_t count;
 };
 
 /* A pipeline stage.  Times are of one microbatch, bytes of one device. */
-struct pz_plan_stage {
-  const struct pz_plan_layers *layers; /* in the order of the model */
+struct pz_partition_stage {
+  const struct pz_partition_layers *layers; /* in the order of the model */
   uint32_t n_layers;                   /* entries of `layers` ... */
   uint32_t layer_count;                /* ... and layers in all */
   int64_t devices;                     /* of one replica: its tensor-parallel group */
@@ -866,9 +866,9 @@ struct pz_plan_stage {
   double memory_bytes;     /* all of these */
 };
 
-/* A plan.  Its pointers lead into the memory of what holds it (struct pz_plans, struct
+/* A plan.  Its pointers lead into the memory of what holds it (struct pz_partitions, struct
  * pz_result) and live as long. */
-struct pz_model_plan {
+struct pz_partition {
   uint32_t n_stages; /* pipeline parallel */
   int64_t tensor_parallel, data_parallel;
   int64_t batch_samples, microbatch_samples, seq_tokens;
@@ -885,16 +885,16 @@ struct pz_model_plan {
   double flop_utilisation;      /* products of a step over the peak of the devices in use */
   uint32_t n_open_schedules;    /* layer schedules, by direction, not proven optimal ... */
   double worst_schedule_gap;    /* ... and how far the worst may be off: 1 - bound / makespan */
-  struct pz_plan_stage *stages; /* from the first to the last */
+  struct pz_partition_stage *stages; /* from the first to the last */
 };
 
 /* Activation checkpointing: whichever is faster, or one way only. */
 enum pz_checkpointing { PZ_CHECKPOINTING_AUTO, PZ_CHECKPOINTING_ON, PZ_CHECKPOINTING_OFF };
 
 /* "embedding, block x 11" into buf.  Returns buf. */
-PZ_API const char *pz_plan_stage_text(const struct pz_plan_stage *s, char *buf, size_t size);
+PZ_API const char *pz_partition_stage_text(const struct pz_partition_stage *s, char *buf, size_t size);
 
-struct pz_plan_options {
+struct pz_partition_options {
   size_t size;            /* sizeof *this, set by the default */
   int64_t devices, batch; /* number of devices; global batch size, samples */
   struct pz_choices mbs;  /* microbatch sizes to try, samples; n 0: 1, 2, 4, 8 */
@@ -914,11 +914,11 @@ struct pz_plan_options {
   void *note_ctx;
 };
 
-PZ_API struct pz_plan_options pz_plan_options_default(void);
+PZ_API struct pz_partition_options pz_partition_options_default(void);
 
 /* Plans of a model on a chip, the best first. */
-struct pz_plans {
-  struct pz_model_plan *plans;
+struct pz_partitions {
+  struct pz_partition *plans;
   uint32_t n_plans; /* at least one */
 };
 
@@ -927,12 +927,12 @@ struct pz_plans {
  * `model` as for pz_workload_load; `net` NULL: the chip's own link.  PZ_NO_ANSWER when no plan
  * fits; the message says what is missing.  On success *out is the caller's to free.  Cost:
  * milliseconds to seconds, by the number of variants. */
-PZ_NODISCARD PZ_API enum pz_status pz_plan_model(const char *model, const struct pz_chip *chip,
+PZ_NODISCARD PZ_API enum pz_status pz_partition_model(const char *model, const struct pz_chip *chip,
                                                  const struct pz_cluster *net,
-                                                 const struct pz_plan_options *options,
-                                                 struct pz_plans **out, struct pz_error *err);
+                                                 const struct pz_partition_options *options,
+                                                 struct pz_partitions **out, struct pz_error *err);
 /* Accepts NULL. */
-PZ_API void pz_plans_free(struct pz_plans *p);
+PZ_API void pz_partitions_free(struct pz_partitions *p);
 
 /* ---- predictions of training runs ----------------------------------------------------------- */
 
@@ -996,68 +996,57 @@ enum pz_pipeline_order {
   PZ_PIPELINES
 };
 
-/* Names of these choices, in the order of the enums (of overlap and modules: of their bits); each
- * list ends with NULL. */
-PZ_API extern const char *const pz_recomputation_names[],
-    *const pz_execution_names[], *const pz_precision_names[], *const pz_overlap_names[],
-                                                                  *const pz_module_names[],
-                                                                      *const pz_pipeline_names[];
+/* GEMMs of a layer whose results are saved though the rest is recomputed, a set. */
+enum pz_saved {
+  PZ_SAVED_QKV = 1,
+  PZ_SAVED_CONTEXT = 2, /* of the attention */
+  PZ_SAVED_OUT = 4,     /* the projection behind the attention */
+  PZ_SAVED_MLP_IN = 8,
+  PZ_SAVED_MLP_OUT = 16
+};
 
-/* Names of the frameworks whose habits are known, NULL after the last. */
-PZ_API const char *pz_framework_at(size_t i);
+/* Names of these choices, in the order of the enums (of sets: of their bits); each list ends with
+ * NULL.  Frameworks: those whose defaults and kernels are known. */
+PZ_API extern const char *const pz_recomputation_names[], *const pz_execution_names[],
+    *const pz_precision_names[], *const pz_overlap_names[], *const pz_module_names[],
+    *const pz_pipeline_names[], *const pz_saved_names[], *const pz_framework_names[];
+
+/* Position of a framework in its list; -1: unknown. */
+PZ_API int pz_framework_find(const char *name);
 
 /* The one that is taken for this chip where none is named: maxtext on chips that run compiled
  * programs, as TPUs, else megatron. */
-PZ_API const char *pz_framework_default(const struct pz_chip *c);
+PZ_API int pz_framework_default(const struct pz_chip *c);
 
 /* A choice that is left to the framework. */
 enum { PZ_AS_FRAMEWORK = -1 };
 
-/* One plan of a training run.  Take pz_training_options_default() and change fields. */
-struct pz_training_options {
-  size_t size;           /* sizeof *this, set by the default */
-  const char *framework; /* whose habits fill in what is left to it */
-  int64_t devices;       /* 0: tp pp dp */
-  int64_t tp, pp, vpp;   /* tensor-parallel degree, stages, chunks of layers a stage */
-  int64_t dp;            /* replicas; 0: what the devices leave, or 1 */
-  int64_t mbs;           /* samples of a microbatch */
-  int64_t batch;         /* samples of a step; 0: one microbatch of every replica */
-  int64_t seq;           /* tokens per sample; 0: the model's */
-  int64_t shard; /* replicas over which ZeRO divides; 0: all (less: hybrid, a copy in each group) */
-  int64_t recompute_layers; /* of full recomputation: the first so many layers of a chunk; 0: all */
-
-  /* PZ_AS_FRAMEWORK, or */
-  int sequence_parallel; /* 0, 1; without tensor parallelism there is none */
-  int recompute;         /* enum pz_recomputation */
-  int zero;              /* 0 to 3: what is divided over the replicas */
-  int attention;         /* enum pz_attention */
-  int pipeline;  /* enum pz_pipeline_order; by itself 1F1B, interleaved with several chunks */
-  int overlap;   /* a set of enum pz_overlap */
-  int execution; /* enum pz_execution */
-
-  double grad_bytes;             /* of a gradient in the exchange; 0: as the framework */
-  const char *attention_library; /* fa1, fa2, cudnn; "": the chip's best; NULL: as the framework */
-  bool events;                   /* keep every event of the pipeline */
-  int64_t cp;                    /* parts of a sample's tokens (context parallel); 0: 1 */
-  int precision;                 /* enum pz_precision */
-
-  int64_t first_layers, last_layers; /* of the first and the last chunk of layers, the others are
-                                        even; 0 and 0: all even */
-  const int64_t *stage_recompute;    /* of full recomputation: so many layers of each chunk, by
-                                        stage (pp of them); NULL: recompute_layers in all */
-
-  /* of models with experts, which have a grid of their own: ep x etp divides tp x cp x dp */
-  int64_t ep;       /* devices over which the experts are divided; 0: 1 */
-  int64_t etp;      /* those over which each is divided; 0: 1, or tp where ep is 1 */
-  double imbalance; /* rows of the device that has most, over the mean; 0: 1, an even load */
-  bool mtp;         /* with the model's multi-token-prediction layers */
-
-  unsigned recompute_modules; /* of selective recomputation: a set of enum pz_module; 0: as the
-                                 framework, most often the attention core alone */
-  int cp_form;                /* enum pz_context_form */
+/* One plan of a training run.  Take pz_plan_default(), in which every field is unset (as the
+ * framework does it, or derived from others), and change fields.  phaze/plan_fields.def has a row
+ * for each, with its meaning, unset value and range. */
+struct pz_plan {
+  size_t size; /* sizeof *this, set by the default */
+#define PZ_PLAN_FIELD(id, type, name, ...) type name;
+#include "phaze/plan_fields.def"
+#undef PZ_PLAN_FIELD
 };
 
-PZ_API struct pz_training_options pz_training_options_default(void);
+/* Its fields by number: PZ_PLAN_TP, PZ_PLAN_PP ...; and a set of them. */
+enum pz_plan_field {
+#define PZ_PLAN_FIELD(id, ...) PZ_PLAN_##id,
+#include "phaze/plan_fields.def"
+#undef PZ_PLAN_FIELD
+  PZ_PLAN_FIELDS
+};
+#define PZ_PLAN_PIN(id) (UINT64_C(1) << PZ_PLAN_##id)
+
+PZ_API struct pz_plan pz_plan_default(void);
+
+/* Set a field by its name ("tp", "recompute_modules") to a value as text, as in plan files: "8",
+ * "full", "grad,param".  PZ_BAD_USE for unknown names and values; the message says what is
+ * accepted.  Texts must outlive the plan. */
+PZ_NODISCARD PZ_API enum pz_status pz_plan_set(struct pz_plan *p, const char *name,
+                                               const char *value, struct pz_error *err);
 
 /* Seconds of a step; they sum up to it. */
 struct pz_training_parts {
@@ -1118,7 +1107,7 @@ struct pz_pipeline_event {
 
 /* A prediction with its detail. */
 struct pz_training_run {
-  struct pz_training_options plan; /* with all that was left open filled in; shard at most dp */
+  struct pz_plan plan; /* with all that was unset filled in */
   struct pz_prediction p;
   double hbm_bytes;                  /* of a device */
   struct pz_training_memory *stages; /* plan.pp of them */
@@ -1131,17 +1120,19 @@ struct pz_training_run {
     const char *of; /* what they have in common with this, for people */
     bool same_chip; /* else of other chips alone */
   } expected;
-  int64_t layers; /* repeated ones of the model, which stages divide */
+  int64_t layers;    /* repeated ones of the model, which stages divide */
+  char refusal[240]; /* why the plan's framework cannot run it; "": it can */
 };
 
 /* What a plan takes, as training frameworks run it: operators one after another on a device, the
  * pipeline simulated event by event.  `model` as for pz_workload_load; `net` NULL: the chip's own
  * link.  PZ_BAD_USE for a plan that cannot be: degrees that do not divide the devices, the heads or
  * the batch, more stages than layers; one that does not fit in memory is told like any other:
- * p.peak_bytes above hbm_bytes.  On success *out is the caller's to free.  Cost: milliseconds. */
+ * p.peak_bytes above hbm_bytes.  `events`: keep every event of the pipeline.  On success *out is the
+ * caller's to free.  Cost: milliseconds. */
 PZ_NODISCARD PZ_API enum pz_status
 pz_training_predict(const char *model, const struct pz_chip *chip, const struct pz_cluster *net,
-                    const struct pz_training_options *options, struct pz_training_run **out,
+                    const struct pz_plan *plan, bool events, struct pz_training_run **out,
                     struct pz_error *err);
 /* Accepts NULL. */
 PZ_API void pz_training_run_free(struct pz_training_run *r);
@@ -1161,30 +1152,19 @@ PZ_API struct pz_stage_layers pz_training_run_stage(const struct pz_training_run
 enum pz_plan_objective { PZ_PLAN_TIME, PZ_PLAN_MEMORY, PZ_PLAN_COST, PZ_PLAN_OBJECTIVES };
 PZ_API extern const char *const pz_plan_objective_names[];
 
-/* A field of a plan that is searched. */
-enum { PZ_FREE = -1 };
-
 /* A training run whose best plan is wanted.  Take pz_training_place_options_default() and change
  * fields. */
 struct pz_training_place_options {
-  size_t size;           /* sizeof *this, set by the default */
-  const char *framework; /* whose habits fill in what is left to it */
-  int64_t devices;       /* at hand: a plan takes whole nodes of them, or a part of one */
-  int64_t batch;         /* samples of a step */
-  int64_t seq;           /* tokens per sample; 0: the model's */
-
-  /* PZ_FREE, or pinned, as in pz_training_options */
-  int64_t tp, sequence_parallel, cp, pp, vpp, dp, mbs, zero;
-  int64_t ep;        /* powers of two where it is free; each expert on one device */
-  int64_t recompute; /* full: the fewest layers with which it fits */
-
-  /* PZ_AS_FRAMEWORK, or the same in every plan, as in pz_training_options */
-  int attention, overlap, execution;
-  double grad_bytes;
-  const char *attention_library;
-  int precision; /* enum pz_precision */
+  size_t size; /* sizeof *this, set by the default */
+  /* The question (framework, devices, batch, seq), values of pinned fields, and what is the same in
+   * every plan (attention, execution ...).  A plan takes whole nodes of the devices, or a part of
+   * one; where recomputation is pinned to full, the fewest layers with which it fits. */
+  struct pz_plan plan;
+  uint64_t pinned; /* a set of PZ_PLAN_PIN(TP) ...: searched fields that are as in `plan` */
 
   int objective;    /* enum pz_plan_objective */
+  double tie;       /* plans within this part of the best are equal: of these the simplest is
+                       chosen; 0: the best itself */
   uint32_t top;     /* plans to return, at most 1000 */
   unsigned threads; /* 0: one per processor */
   bool uniform;     /* the same recomputation in every stage */
@@ -1203,8 +1183,12 @@ struct pz_plan_certificate {
 };
 
 struct pz_training_plans {
-  struct pz_training_run **runs; /* the best first */
+  struct pz_training_run **runs; /* the chosen one, then the best in order */
   uint32_t n;                    /* 0: nothing fits */
+  struct pz_training_run *fastest; /* the best by prediction, where a simpler one within the tie was
+                                      chosen; else NULL */
+  int64_t experts;     /* of the model */
+  const char *warning; /* of the model: "", or what its user should know */
   struct pz_training_run *least; /* where nothing fits: the plan that needs least memory; or NULL */
   struct pz_plan_certificate certificate;
 };
@@ -1222,8 +1206,7 @@ PZ_API void pz_training_plans_free(struct pz_training_plans *p);
 
 /* For the answer `p` to a question that has no plan within memory (p->n 0): PZ_NO_ANSWER, with a
  * message that says what lacks memory and with which single changes a plan fits (fields that are
- * pinned and would be free, more devices, more HBM, shorter samples; --NAME stands for the option
- * NAME).  PZ_BAD_USE where the degrees that are pinned have no plan at all.  `weak`: the batch grows
+ * pinned and would be searched, more devices, more HBM, shorter samples).  PZ_BAD_USE where the degrees that are pinned have no plan at all.  `weak`: the batch grows
  * with the devices.  Cost: some searches. */
 PZ_NODISCARD PZ_API enum pz_status
 pz_training_nothing_fits(const char *model, const struct pz_chip *chip,
@@ -1402,7 +1385,7 @@ struct pz_answer_model {
   const char *model;
   double samples_per_s;
   double ratio; /* to the reference's throughput; NaN: there is none */
-  struct pz_model_plan plan;
+  struct pz_partition plan;
 };
 
 /* Why no chip of the space is better. */

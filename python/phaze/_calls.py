@@ -187,12 +187,12 @@ def _place_described(model: Path, machine: Machine, o: Options, given: Mapping[s
     notes: List[Any] = []
     handle = ffi.new_handle(notes)
     o.c.note, o.c.note_ctx = lib.phaze_note, handle
-    out = ffi.new("struct pz_plans **")
-    call(lib.pz_plan_model, os.fsencode(model), machine.chip._c, machine.net, o.c, out)
+    out = ffi.new("struct pz_partitions **")
+    call(lib.pz_partition_model, os.fsencode(model), machine.chip._c, machine.net, o.c, out)
     try:
         plans = records.Plans._read(out[0]).plans
     finally:
-        lib.pz_plans_free(out[0])
+        lib.pz_partitions_free(out[0])
     wrote = (lib.PZ_LIST_TP if "tp" in given else 0) | (lib.PZ_LIST_MBS if "mbs" in given else 0)
     for lists, text in notes:
         if not lists or lists & wrote:
@@ -212,7 +212,7 @@ def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: in
     """The best plan to train a model on so many devices, proved.  Degrees that are given (tp, pp, dp, cp, ep,
     mbs, zero, recompute ...) are pinned, the others are searched; `top` plans are told.  On a chip that is
     only described (chip.built is False) the answer is a ChipPlacement, with the options of struct
-    pz_plan_options: tp=[1, 2, 4], mbs=[1, 2], checkpointing="on" ...
+    pz_partition_options: tp=[1, 2, 4], mbs=[1, 2], checkpointing="on" ...
 
     >>> import phaze
     >>> best = phaze.place("llama3-8b", "h100", "dgx-h100", devices=16, batch=64, top=2)
@@ -231,7 +231,7 @@ def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: in
                          "frameworks run on chips that are built")
         given = {"devices": devices, "batch": batch, "n_next": top - 1, "workload": workload or None,
                  **options}
-        return _place_described(model, machine, Options("pz_plan_options", given, "place"), given)
+        return _place_described(model, machine, Options("pz_partition_options", given, "place"), given)
     _warn_of(model, seq)
     o = Options("pz_training_place_options",
                 {"devices": devices, "batch": batch, "seq": seq, "top": top,

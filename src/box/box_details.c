@@ -7,7 +7,7 @@
 #include "box/chip_comparison.h"
 #include "core/alloc.h"
 #include "core/num.h"
-#include "place/step_energy.h"
+#include "step/step_energy.h"
 #include "workload/op.h"
 
 /* ---- a judge with its reference ------------------------------------------------------------- */
@@ -145,8 +145,10 @@ static enum pz_status chip_row(struct details *d, const struct pz_chip *c, const
     struct pz_plan_question one;
     struct pz_step_energy e = {0};
     status = pz_judge_plan_question(q, i, &one, d->err);
-    if (status == PZ_OK) status = pz_step_energy(&one.model, c, &net, &plans[i], &e, d->err);
-    char plan[PZ_PLAN_TEXT];
+    one.job.chip = c;
+    one.job.net = &net;
+    if (status == PZ_OK) status = pz_step_energy(&one.job, &plans[i].plan, &plans[i].p, &e, d->err);
+    char plan[PZ_PLAN_TEXT_MOST];
     watts = e.watts;
     json_t *o = json_pack("{s:s,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:s}", "chip", c->name,
                           "role", role, "model", q->models[i], "step_s", plans[i].p.step_s,
@@ -274,8 +276,10 @@ static enum pz_status operators_json(struct details *d, json_t *rows) {
     struct operators x = {rows, q->models[i], &c, d->err};
     struct pz_plan_question one;
     status = pz_judge_plan_question(q, i, &one, d->err);
+    one.job.chip = &c;
+    one.job.net = &net;
     if (status == PZ_OK)
-      status = pz_step_operators(&one.model, &c, &net, &plans[i].plan, operator_row, &x, d->err);
+      status = pz_step_operators(&one.job, &plans[i].plan, operator_row, &x, d->err);
   }
   return status;
 }

@@ -519,7 +519,7 @@ static enum pz_status describe(struct driver *d, struct pz_box_chip *x) {
   enum pz_status status =
       pz_judge_value(d->judge[0], &x->chip, &x->taken, 0, &x->value, &x->steps, x->plans, d->err);
   for (uint32_t i = 0; i < d->o->question.n_models && status == PZ_OK; i++) {
-    struct pz_training_plan *p = &x->plans[i].plan;
+    struct pz_plan *p = &x->plans[i].plan;
     if (!p->stage_recompute) continue;
     int64_t *copy = pz_arena_alloc(d->arena, (size_t)p->pp, sizeof *copy);
     if (!copy) return pz_fail(d->err, PZ_NO_MEMORY, "out of memory for the plans");

@@ -8,8 +8,7 @@
 
 #include "box/saved_run.h"
 #include "core/num.h"
-#include "place/plan_search.h"
-#include "place/training_options.h"
+#include "place/plan_question.h"
 
 /* ---- where a built chip stands -------------------------------------------------------------- */
 
@@ -132,20 +131,22 @@ static enum pz_status plan_question(const struct pz_comparison_question *q,
                                     struct pz_plan_question *out, struct pz_error *err) {
   enum pz_status status = pz_judge_plan_question(&q->models, model, out, err);
   if (status != PZ_OK) return status;
-  out->chip = &x->chip;
-  out->net = &x->net;
+  out->job.chip = &x->chip;
+  out->job.net = &x->net;
   out->threads = q->threads;
   if (x->chip.execution != PZ_CHIP_STREAM) return PZ_OK;
-  struct pz_training_options common = pz_training_options_default();
-  common.framework = "megatron";
-  common.seq = out->model.seq;
-  status = pz_training_options_fill(&common, err);
-  if (status != PZ_OK) return status;
-  common.overlap |= (int)pz_framework_find(common.framework)->turns_on;
-  common.shard = 0;
-  out->model = pz_training_model_of(out->model.name, &common);
-  out->common = pz_training_plan_of(&common);
-  return PZ_OK;
+  struct pz_plan plan = pz_plan_default();
+  plan.framework = pz_framework_find("megatron");
+  plan.seq = out->plan.seq;
+  plan.devices = out->plan.devices;
+  plan.batch = out->plan.batch;
+  unsigned threads = out->threads;
+  bool all_devices = out->all_devices;
+  struct pz_job job = out->job;
+  status = pz_plan_question_of(&job, &plan, 0, out, err);
+  out->threads = threads;
+  out->all_devices = all_devices;
+  return status;
 }
 
 static enum pz_status compare_model(const struct pz_comparison_question *q,
@@ -160,7 +161,8 @@ static enum pz_status compare_model(const struct pz_comparison_question *q,
   m->fits = found.n > 0;
   if (!m->fits) return PZ_OK;
   m->found = found.list[0];
-  return pz_step_throttle(&one, &m->found, x->measured ? HUGE_VAL : x->taken.watts, &m->step, err);
+  return pz_step_throttle(&one.job, &m->found.plan, &m->found.p,
+                          x->measured ? HUGE_VAL : x->taken.watts, &m->step, err);
 }
 
 enum pz_status pz_compare_chip(const struct pz_comparison_question *q, struct pz_compared_chip *x,
@@ -183,12 +185,12 @@ double pz_compared_ratio(const struct pz_judge_question *q, const struct pz_comp
 
 /* ---- for readers ---------------------------------------------------------------------------- */
 
-char *pz_training_plan_text(const struct pz_training_plan *p, char buf[PZ_PLAN_TEXT]) {
+char *pz_training_plan_text(const struct pz_plan *p, char buf[PZ_PLAN_TEXT_MOST]) {
   char experts[40] = "";
   if (pz_plan_ep(p) > 1) snprintf(experts, sizeof experts, ", ep %lld", (long long)pz_plan_ep(p));
-  snprintf(buf, PZ_PLAN_TEXT,
+  snprintf(buf, PZ_PLAN_TEXT_MOST,
            "tp %lld%s, cp %lld%s, pp %lld x %lld, dp %lld, mbs %lld, zero %d, recompute %s",
-           (long long)p->tp, p->sequence_parallel && p->tp > 1 ? " sp" : "",
+           (long long)p->tp, p->sp && p->tp > 1 ? " sp" : "",
            (long long)pz_plan_cp(p), experts, (long long)p->pp, (long long)p->vpp, (long long)p->dp,
            (long long)p->mbs, p->zero, pz_recomputation_names[p->recompute]);
   return buf;
@@ -198,7 +200,7 @@ static json_t *row_json(const struct pz_comparison_question *q, const struct pz_
                         const struct pz_compared_chip *first, uint32_t model) {
   const struct pz_compared_model *m = &x->model[model], *to = &first->model[model];
   const struct pz_prediction *p = &m->step.p;
-  char plan[PZ_PLAN_TEXT];
+  char plan[PZ_PLAN_TEXT_MOST];
   double ratio = m->fits && to->fits ? to->step.p.step_s / p->step_s : 0;
   json_t *o =
       json_pack("{s:s,s:s,s:s,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:b}", "chip", x->chip.name, "model",

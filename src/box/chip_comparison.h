@@ -5,7 +5,7 @@
 
 #include "box/judge.h"
 #include "core/json.h"
-#include "place/step_throttle.h"
+#include "step/step_throttle.h"
 
 enum { PZ_COMPARISON_MOST_CHIPS = 32 };
 
@@ -54,7 +54,7 @@ json_t *pz_compared_chips_json(const struct pz_comparison_question *q,
                                const struct pz_compared_chip *chips, uint32_t n);
 
 /* "tp 8 sp, cp 1, pp 4 x 2, dp 32, mbs 1, zero 1, recompute none" */
-enum { PZ_PLAN_TEXT = 120 };
-char *pz_training_plan_text(const struct pz_training_plan *p, char buf[PZ_PLAN_TEXT]);
+enum { PZ_PLAN_TEXT_MOST = 120 };
+char *pz_training_plan_text(const struct pz_plan *p, char buf[PZ_PLAN_TEXT_MOST]);
 
 #endif

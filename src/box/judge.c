@@ -8,7 +8,6 @@
 #include "core/alloc.h"
 #include "core/num.h"
 #include "cost/collective.h"
-#include "place/training_options.h"
 
 const char *const pz_box_objective_names[] = {"chip", "dollar", "watt", "ownership", "joule", NULL};
 
@@ -74,23 +73,18 @@ struct pz_cluster pz_judge_cluster(const struct pz_judge_question *q, const stru
 
 enum pz_status pz_judge_plan_question(const struct pz_judge_question *q, uint32_t model,
                                       struct pz_plan_question *out, struct pz_error *err) {
-  struct pz_training_options common = pz_training_options_default();
-  common.framework = "maxtext";
-  common.seq = q->model_seq[model] ? q->model_seq[model] : q->seq;
-  enum pz_status status = pz_training_options_fill(&common, err);
-  if (status != PZ_OK) return status;
-  common.overlap |= (int)pz_framework_find(common.framework)->turns_on;
-  common.shard = 0;
-  *out = pz_plan_question_default();
-  out->model = pz_training_model_of(q->models[model], &common);
-  out->devices = q->devices;
-  out->batch = q->model_batch[model] ? q->model_batch[model] : q->batch;
-  out->common = pz_training_plan_of(&common);
+  struct pz_plan plan = pz_plan_default();
+  struct pz_job job = {.model = q->models[model]};
+  plan.framework = pz_framework_find("compiled");
+  plan.seq = q->model_seq[model] ? q->model_seq[model] : q->seq;
+  plan.devices = q->devices;
+  plan.batch = q->model_batch[model] ? q->model_batch[model] : q->batch;
+  enum pz_status status = pz_plan_question_of(&job, &plan, 0, out, err);
   out->threads = 1;
   out->all_devices = true;
   out->shared = q->shared;
   out->shared_as = model;
-  return PZ_OK;
+  return status;
 }
 
 enum pz_status pz_judge_new(const struct pz_judge_question *q, const struct pz_chip *like,
@@ -105,8 +99,8 @@ enum pz_status pz_judge_new(const struct pz_judge_question *q, const struct pz_c
   for (uint32_t i = 0; i < q->n_models && status == PZ_OK; i++) {
     struct pz_plan_question one;
     status = pz_judge_plan_question(q, i, &one, err);
-    one.chip = like;
-    one.net = &net;
+    one.job.chip = like;
+    one.job.net = &net;
     if (status == PZ_OK) status = pz_plan_finder_new(&one, &j->finder[i], err);
   }
   if (status == PZ_OK)

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "core/num.h"
-#include "place/step_throttle.h"
+#include "step/step_throttle.h"
 
 static enum pz_status model_power(const struct pz_judge_question *q, const struct pz_chip *chip,
                                   const struct pz_cluster *net, const struct pz_found_plan *plan,
@@ -12,9 +12,9 @@ static enum pz_status model_power(const struct pz_judge_question *q, const struc
   struct pz_throttled_step step;
   enum pz_status status = pz_judge_plan_question(q, i, &one, err);
   if (status != PZ_OK) return status;
-  one.chip = chip;
-  one.net = net;
-  status = pz_step_throttle(&one, plan, out->limit_watts, &step, err);
+  one.job.chip = chip;
+  one.job.net = net;
+  status = pz_step_throttle(&one.job, &plan->plan, &plan->p, out->limit_watts, &step, err);
   if (status != PZ_OK) return status;
   out->full_watts[i] = step.full_watts;
   out->clock_hz[i] = step.clock_hz;

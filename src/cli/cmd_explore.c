@@ -106,9 +106,7 @@ static enum pz_status check_model(const struct settings *s, const char *model,
 }
 
 static enum pz_status check_framework(const char *name, struct pz_error *err) {
-  for (size_t i = 0; name && pz_framework_at(i); i++)
-    if (strcmp(pz_framework_at(i), name) == 0) return PZ_OK;
-  return name ? pz_fail(err, PZ_BAD_USE, "--framework '%.60s' is not known; see 'phaze predict'",
+  return name && pz_framework_find(name) < 0 ? pz_fail(err, PZ_BAD_USE, "--framework '%.60s' is not known; see 'phaze predict'",
                         name)
               : PZ_OK;
 }
@@ -119,6 +117,8 @@ static json_t *names_json(const char *(*at)(size_t)) {
   for (size_t i = 0; at(i); i++) json_array_append_new(list, json_string(at(i)));
   return list;
 }
+
+static const char *framework_at(size_t i) { return pz_framework_names[i]; }
 
 static enum pz_status page_inputs(const struct settings *s, char **models, int n,
                                   struct pz_explore *page, struct pz_error *err) {
@@ -176,7 +176,7 @@ static enum pz_status explore(const struct settings *s, char **models, int n,
   enum pz_status status = page_inputs(s, models, n, &page, err);
   page.state = state_json(s, models[0]);
   page.presets = names_json(pz_preset_name);
-  page.frameworks = names_json(pz_framework_at);
+  page.frameworks = names_json(framework_at);
   if (status == PZ_OK) status = pz_file_writable(s->out, err);
   if (status == PZ_OK) status = read_wasm(s, &wasm, &page.wasm_bytes, err);
   page.wasm = wasm;

@@ -12,10 +12,10 @@
 #include "core/progress.h"
 #include "core/text.h"
 #include "launch/launch.h"
-#include "place/checker.h"
-#include "place/fit.h"
-#include "place/instance.h"
-#include "place/solve.h"
+#include "partition/checker.h"
+#include "partition/fit.h"
+#include "partition/instance.h"
+#include "partition/solve.h"
 #include "report/table.h"
 
 struct settings {
@@ -32,13 +32,14 @@ enum { NOT_GIVEN = -1 }; /* a choice the user left open */
 static const struct settings defaults = {
     .semantics = NOT_GIVEN,
     .model = {.devices_text = "1024"},
-    .training = {
-        .zero = PZ_FREE, .attention = PZ_AS_FRAMEWORK, .execution = PZ_AS_FRAMEWORK, .top = 1}};
+    .training = {.plan = {.size = sizeof(struct pz_plan),
+#include "cli/plan_unset.def"
+                 },
+                 .top = 1}};
 enum { TRAINING = 2, DEFAULT_BATCH = 4096 };
 static const char *const semantics_names[] = {"original", "corrected", "training", NULL};
 static const char *const recompute_names[] = {"auto", "on",   "off",  "selective", "alternate",
                                               "half", "full", "none", NULL};
-static const char *const zero_names[] = {"0", "1", "2", "3", NULL};
 static const char *const optimizer_names[] = {"adam", "sgd", NULL};
 
 #define AT(field) offsetof(struct settings, field)
@@ -71,38 +72,16 @@ static const struct pz_option options[] = {
     {.name = "hbm", .type = PZ_OPTION_REAL, .offset = AT(model.hbm_gb), .arg = "GIB", .min = 0.001, .max = 1e9,
      .help = "Memory per device, GiB (default: the chip's HBM)"},
     {.name = "emit", .type = PZ_OPTION_CHOICE, .offset = AT(model.emit), .choices = pz_launch_names,
-     .help = "Training: print a complete launch script of the best plan that this framework can express"},
+     .help = "Training: print a complete launch script of the plan for this framework, which the search is of"},
     {.name = "trace", .type = PZ_OPTION_TEXT, .offset = AT(model.trace), .arg = "FILE.json",
      .help = "Write the pipeline as a timeline for ui.perfetto.dev"},
     PZ_IMPORT_OPTIONS(struct settings, model.import),
     {.name = "batch-per-device", .type = PZ_OPTION_INT, .offset = AT(training.batch_per_device), .arg = "B", .min = 1, .max = 1 << 24,
      .help = "Training: samples for each device instead of --batch (weak scaling)"},
-    {.name = "framework", .type = PZ_OPTION_TEXT, .offset = AT(training.framework), .arg = "NAME",
-     .help = "Training: framework, as for 'phaze predict' (default: that of --emit, or megatron; on chips that run compiled programs, as TPUs: maxtext)"},
-    {.name = "sp", .type = PZ_OPTION_FLAG, .offset = AT(training.sp), .help = "Training: only plans with sequence parallelism, where tp is above 1"},
-    {.name = "no-sp", .type = PZ_OPTION_FLAG, .offset = AT(training.no_sp), .help = "Training: only plans without sequence parallelism"},
-    {.name = "cp", .type = PZ_OPTION_INT, .offset = AT(training.cp), .arg = "N", .min = 1, .max = 1 << 20,
-     .help = "Training: only plans with so many parts of a context (default: all)"},
-    {.name = "ep", .type = PZ_OPTION_INT, .offset = AT(training.ep), .arg = "N", .min = 1, .max = 1 << 16,
-     .help = "Training: only plans with experts over so many devices (default: all)"},
-    {.name = "pp", .type = PZ_OPTION_INT, .offset = AT(training.pp), .arg = "N", .min = 1, .max = 1 << 20,
-     .help = "Training: only plans with so many pipeline stages (default: all)"},
-    {.name = "vpp", .type = PZ_OPTION_INT, .offset = AT(training.vpp), .arg = "N", .min = 1, .max = 1 << 20,
-     .help = "Training: only plans with so many chunks of layers per stage (default: all)"},
-    {.name = "dp", .type = PZ_OPTION_INT, .offset = AT(training.dp), .arg = "N", .min = 1, .max = 1 << 20,
-     .help = "Training: only plans with so many data-parallel replicas (default: all)"},
-    {.name = "zero", .type = PZ_OPTION_CHOICE, .offset = AT(training.zero), .choices = zero_names,
-     .help = "Training: only plans with this ZeRO stage (default: all that the framework has)"},
-    {.name = "attention", .type = PZ_OPTION_CHOICE, .offset = AT(training.attention), .choices = pz_attention_names,
-     .help = "Training: attention kernels (default: as the framework)"},
-    {.name = "attention-library", .type = PZ_OPTION_TEXT, .offset = AT(training.attention_library), .arg = "NAME",
-     .help = "Training: library of the attention kernels: fa1, fa2, fa3, cudnn, pallas"},
-    {.name = "overlap", .type = PZ_OPTION_TEXT, .offset = AT(training.overlap), .arg = "LIST",
-     .help = "Training: what runs beside compute: grad,param,tp,p2p or none or all (default: as the framework)"},
-    {.name = "execution", .type = PZ_OPTION_CHOICE, .offset = AT(training.execution), .choices = pz_execution_names,
-     .help = "Training: kernel execution (default: as the framework)"},
-    {.name = "precision", .type = PZ_OPTION_CHOICE, .offset = AT(training.precision), .choices = pz_precision_names,
-     .help = "Training: operands of the layers' products"},
+    /* fields of a plan: those that are searched are pinned where they are given, the others are the same in every plan */
+#define PLAN_OF(field) AT(training.plan.field)
+#define OWN .hidden = true,
+#include "cli/plan_options.def"
     {.name = "top", .type = PZ_OPTION_INT, .offset = AT(training.top), .arg = "K", .min = 1, .max = 1000,
      .help = "Training: show the K best plans, and what makes the others slower"},
     {.name = "objective", .type = PZ_OPTION_CHOICE, .offset = AT(training.objective), .choices = pz_plan_objective_names,
@@ -119,7 +98,7 @@ static const struct pz_option options[] = {
 struct answer {
   struct pz_place_problem p;
   struct pz_fixed fixed;
-  struct pz_plan plan;
+  struct pz_place_solution plan;
   double seconds;
   double fixed_s;
   struct pz_error fixed_err; /* why the expert plan has no time */
@@ -236,7 +215,7 @@ static enum pz_status place(const struct settings *s, struct pz_arena *arena,
   if (status == PZ_OK) status = solve_instance(s->instance, &a, semantics, arena, err);
   a.seconds = pz_clock_s() - start;
   if (status == PZ_NO_ANSWER) status = say_what_is_missing(&a.p, semantics, err);
-  if (status == PZ_OK && s->check) status = pz_plan_check(&a.p, semantics, &a.plan, err);
+  if (status == PZ_OK && s->check) status = pz_partition_check(&a.p, semantics, &a.plan, err);
   if (status != PZ_OK || !a.p.widths) return status;
   if (pz_fixed_time(&a.p, &a.fixed, s->compat ? PZ_SPLIT_COMPAT : PZ_SPLIT_EVEN, semantics,
                     &a.fixed_s, &a.fixed_err) == PZ_NO_MEMORY)
@@ -250,7 +229,9 @@ static const char *misuse(const struct settings *s, const struct settings *none,
   const struct pz_option *o = pz_command_changed(&pz_cmd_place, AT(model), s, none);
   if (n_args + (s->instance != NULL) != 1) return "expected either a MODEL or --instance FILE.json";
   if (s->instance && o) {
-    snprintf(buf, 80, "--%s requires a MODEL, it does not apply to --instance", o->name);
+    char name[40];
+    snprintf(buf, 80, "--%s requires a MODEL, it does not apply to --instance",
+             pz_option_name(o, name, sizeof name));
     return buf;
   }
   if (s->instance) return NULL;
@@ -296,11 +277,12 @@ static const struct pz_option *not_of_training(const struct settings *s,
 static enum pz_status check_semantics(const struct settings *s, const struct settings *none,
                                       struct pz_error *err) {
   const struct pz_option *only = pz_command_changed(&pz_cmd_place, AT(training), s, none);
+  char name[64];
   if (s->semantics != TRAINING && only)
     return pz_fail(err, PZ_BAD_USE,
                    "--%s with --semantics %s; accepted: with --semantics training (the default for "
                    "GPUs and other chips that are built)",
-                   only->name, semantics_names[s->semantics]);
+                   pz_option_name(only, name, sizeof name), semantics_names[s->semantics]);
   if (s->semantics != TRAINING && s->model.recompute > PZ_PLACE_OFF)
     return pz_fail(err, PZ_BAD_USE, "--recompute %s with --semantics %s; accepted: auto, on, off",
                    recompute_names[s->model.recompute], semantics_names[s->semantics]);

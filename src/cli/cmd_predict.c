@@ -6,23 +6,15 @@
 #include "core/alloc.h"
 #include "core/file.h"
 #include "launch/launch.h"
-#include "place/prediction_json.h"
-#include "place/prediction_trace.h"
-#include "place/recompute.h"
-#include "place/run_cost.h"
+#include "step/prediction_json.h"
+#include "step/prediction_trace.h"
+#include "step/run_cost.h"
 
-static const struct pz_predict_settings defaults = {.plan = {.framework = NULL,
-                                                             .sequence_parallel = PZ_AS_FRAMEWORK,
-                                                             .recompute = PZ_AS_FRAMEWORK,
-                                                             .zero = PZ_AS_FRAMEWORK,
-                                                             .attention = PZ_AS_FRAMEWORK,
-                                                             .pipeline = PZ_AS_FRAMEWORK,
-                                                             .overlap = PZ_AS_FRAMEWORK,
-                                                             .execution = PZ_AS_FRAMEWORK},
+static const struct pz_predict_settings defaults = {.plan = {.size = sizeof(struct pz_plan),
+#include "cli/plan_unset.def"
+                                                    },
                                                     .checkpoint_s = -1,
                                                     .restart_s = -1};
-
-static const char *const zero_names[] = {"0", "1", "2", "3", NULL};
 
 #define SETTINGS struct pz_predict_settings
 #define AT(field) offsetof(SETTINGS, field)
@@ -30,35 +22,9 @@ static const char *const zero_names[] = {"0", "1", "2", "3", NULL};
 static const struct pz_option options[] = {
     PZ_COMMON_OPTIONS(SETTINGS),
     PZ_MACHINE_OPTIONS(SETTINGS, machine),
-    {.name = "devices", .type = PZ_OPTION_INT, .offset = AT(plan.devices), .arg = "N", .min = 1, .max = 1 << 24, .help = "Number of devices (default: tp x pp x dp)"},
-    {.name = "batch", .type = PZ_OPTION_INT, .offset = AT(plan.batch), .arg = "B", .min = 1, .max = 1 << 24, .help = "Global batch size, samples (default: one microbatch on each replica)"},
-    {.name = "tp", .type = PZ_OPTION_INT, .offset = AT(plan.tp), .arg = "N", .min = 1, .max = 1 << 20, .help = "Tensor-parallel degree (default: 1)"},
-    {.name = "sp", .type = PZ_OPTION_FLAG, .offset = AT(sp), .help = "Sequence parallelism in the tensor-parallel group (default with --tp above 1)"},
-    {.name = "no-sp", .type = PZ_OPTION_FLAG, .offset = AT(no_sp), .help = "No sequence parallelism"},
-    {.name = "cp", .type = PZ_OPTION_INT, .offset = AT(plan.cp), .arg = "N", .min = 1, .max = 1 << 20, .help = "Context-parallel degree: parts of a sample's tokens (default: 1)"},
-    {.name = "ep", .type = PZ_OPTION_INT, .offset = AT(plan.ep), .arg = "N", .min = 1, .max = 1 << 20, .help = "Expert-parallel degree: devices over which experts are divided (default: 1); ep x etp divides tp x cp x dp"},
-    {.name = "etp", .type = PZ_OPTION_INT, .offset = AT(plan.etp), .arg = "N", .min = 1, .max = 1 << 20, .help = "Devices over which each expert is divided (default: 1 with --ep above 1, else tp)"},
-    {.name = "imbalance", .type = PZ_OPTION_REAL, .offset = AT(plan.imbalance), .arg = "F", .min = 1, .max = 1e6, .help = "Rows of the busiest expert device over the mean; also a capacity factor that is filled everywhere (default: 1)"},
-    {.name = "mtp", .type = PZ_OPTION_FLAG, .offset = AT(plan.mtp), .help = "Add the model's multi-token-prediction layers"},
-    {.name = "cp-form", .type = PZ_OPTION_CHOICE, .offset = AT(plan.cp_form), .choices = pz_context_names, .help = "How attention reaches the tokens of other devices"},
-    {.name = "precision", .type = PZ_OPTION_CHOICE, .offset = AT(plan.precision), .choices = pz_precision_names, .help = "Precision of the layers' products"},
-    {.name = "pp", .type = PZ_OPTION_INT, .offset = AT(plan.pp), .arg = "N", .min = 1, .max = 1 << 20, .help = "Pipeline stages (default: 1)"},
-    {.name = "vpp", .type = PZ_OPTION_INT, .offset = AT(plan.vpp), .arg = "N", .min = 1, .max = 1 << 20, .help = "Chunks of layers per stage, interleaved (default: 1)"},
-    {.name = "pipeline", .type = PZ_OPTION_CHOICE, .offset = AT(plan.pipeline), .choices = pz_pipeline_names, .help = "Order of microbatches in the pipeline (default: 1f1b; interleaved with --vpp above 1)"},
-    {.name = "dp", .type = PZ_OPTION_INT, .offset = AT(plan.dp), .arg = "N", .min = 1, .max = 1 << 20, .help = "Data-parallel replicas (default: devices / (tp x pp))"},
-    {.name = "mbs", .type = PZ_OPTION_INT, .offset = AT(plan.mbs), .arg = "B", .min = 1, .max = 1 << 20, .help = "Microbatch size, samples (default: 1)"},
-    {.name = "seq", .type = PZ_OPTION_INT, .offset = AT(plan.seq), .arg = "S", .min = 1, .max = 1 << 24, .help = "Sequence length, tokens per sample (default: the model's, at most 8192)"},
-    {.name = "recompute", .type = PZ_OPTION_CHOICE, .offset = AT(plan.recompute), .choices = pz_recomputation_names, .help = "Recompute activations (checkpointing): the attention core, every layer, every second product, every second layer"},
-    {.name = "recompute-layers", .type = PZ_OPTION_INT, .offset = AT(plan.recompute_layers), .arg = "N", .min = 1, .max = 1 << 20, .help = "With --recompute full: only the first N layers of each chunk (default: all)"},
-    {.name = "recompute-modules", .type = PZ_OPTION_TEXT, .offset = AT(modules), .arg = "LIST", .help = "With --recompute selective: recompute these modules, with commas: layernorm, moe_act, mla_up_proj, mlp, moe, shared_experts, core_attn (default: as the framework, most often core_attn)"},
-    {.name = "zero", .type = PZ_OPTION_CHOICE, .offset = AT(plan.zero), .choices = zero_names, .help = "ZeRO stage. Shard over the replicas: 1 optimizer state, 2 also gradients, 3 also weights"},
-    {.name = "shard", .type = PZ_OPTION_INT, .offset = AT(plan.shard), .arg = "N", .min = 1, .max = 1 << 20, .help = "Replicas that ZeRO shards over; each group of so many holds a whole copy (default: all)"},
-    {.name = "attention", .type = PZ_OPTION_CHOICE, .offset = AT(plan.attention), .choices = pz_attention_names, .help = "Attention kernels"},
-    {.name = "attention-library", .type = PZ_OPTION_TEXT, .offset = AT(plan.attention_library), .arg = "NAME", .help = "Library of the attention kernels, where the chip is calibrated for it: fa1, fa2, fa3, cudnn, pallas"},
-    {.name = "overlap", .type = PZ_OPTION_TEXT, .offset = AT(overlap), .arg = "LIST", .help = "Communication that runs beside compute: grad,param,tp,p2p,ep or none or all"},
-    {.name = "execution", .type = PZ_OPTION_CHOICE, .offset = AT(plan.execution), .choices = pz_execution_names, .help = "Kernel execution: launched one by one, compiled, or as a CUDA graph"},
-    {.name = "grad-bytes", .type = PZ_OPTION_REAL, .offset = AT(plan.grad_bytes), .arg = "B", .min = 1, .max = 8, .help = "Bytes of a gradient in the exchange between replicas"},
-    {.name = "framework", .type = PZ_OPTION_TEXT, .offset = AT(plan.framework), .arg = "NAME", .help = "Training framework: sets launches, kernel fusion and dropout, and what is not given above (default: megatron; on chips that run compiled programs, as TPUs: maxtext)"},
+#define PLAN_OF(field) AT(plan.field)
+#define OWN
+#include "cli/plan_options.def"
     {.name = "tokens", .type = PZ_OPTION_TEXT, .offset = AT(tokens), .arg = "N", .help = "Show what a run over so many tokens costs: 300B, 15T"},
     {.name = "price", .type = PZ_OPTION_REAL, .offset = AT(price), .arg = "P", .min = 0, .max = 1e9, .help = "With --tokens: dollars per device-hour"},
     {.name = "mtbf-hours", .type = PZ_OPTION_REAL, .offset = AT(mtbf_hours), .arg = "H", .min = 1e-3, .max = 1e12, .help = "With --tokens: mean time between failures of one device, with its share of host and network (hours); a job on N devices fails N times as often"},
@@ -76,60 +42,19 @@ static const struct pz_option options[] = {
 
 /* ---- the plan that is asked for ------------------------------------------------------------- */
 
-static enum pz_status overlap_unknown(const char *word, size_t n, struct pz_error *err) {
-  return pz_fail(err, PZ_BAD_USE,
-                 "--overlap: '%.*s'; accepted: none, all, or a list of grad, param, tp, p2p, ep",
-                 n < 40 ? (int)n : 40, word);
-}
-
-enum pz_status pz_predict_overlap(const char *text, int *out, struct pz_error *err) {
-  int set = 0;
-  if (strcmp(text, "none") == 0 || strcmp(text, "all") == 0) {
-    *out = text[0] == 'a' ? PZ_OVERLAP_ALL : 0;
-    return PZ_OK;
-  }
-  for (;; text++) {
-    size_t n = strcspn(text, ",");
-    int i = 0;
-    while (pz_overlap_names[i] &&
-           (strlen(pz_overlap_names[i]) != n || strncmp(pz_overlap_names[i], text, n) != 0))
-      i++;
-    if (!pz_overlap_names[i]) return overlap_unknown(text, n, err);
-    set |= 1 << i;
-    text += n;
-    if (!*text) break;
-  }
-  *out = set;
-  return PZ_OK;
-}
-
-/* What the user wrote; tp, pp, vpp and mbs that were not given are 1. */
-static enum pz_status asked_plan(const struct pz_predict_settings *s,
-                                 struct pz_training_options *out, struct pz_error *err) {
-  struct pz_training_options o = s->plan;
-  int64_t *ones[] = {&o.tp, &o.pp, &o.vpp, &o.mbs};
-  o.size = sizeof o;
-  for (size_t i = 0; i < sizeof ones / sizeof *ones; i++)
-    if (!*ones[i]) *ones[i] = 1;
-  if (!o.framework) o.framework = pz_training_options_default().framework;
-  if (s->sp && s->no_sp) return pz_fail(err, PZ_BAD_USE, "--sp and --no-sp; accepted: one of them");
-  if (s->sp && o.tp == 1)
-    return pz_fail(err, PZ_BAD_USE, "--sp with --tp 1; accepted: --tp above 1");
-  if (s->sp || s->no_sp) o.sequence_parallel = s->sp;
-  if (s->modules && !pz_modules_parse(s->modules, &o.recompute_modules))
-    return pz_fail(err, PZ_BAD_USE,
-                   "--recompute-modules '%.60s'; accepted: a list of layernorm, moe_act, "
-                   "mla_up_proj, mlp, moe, shared_experts, core_attn with commas",
-                   s->modules);
-  enum pz_status status = s->overlap ? pz_predict_overlap(s->overlap, &o.overlap, err) : PZ_OK;
-  if (status == PZ_OK) *out = o;
-  return status;
+struct pz_job pz_predicted_job(const struct pz_predicted *x) {
+  const struct pz_machine *m = &x->machine;
+  return (struct pz_job){
+      .model = x->model, .chip = &m->chip, .net = m->own_link ? NULL : &m->net};
 }
 
 /* Devices for which the cluster must have room, as far as they can be told yet. */
-static int64_t devices_of(const struct pz_training_options *o) {
+static int64_t devices_of(const struct pz_plan *o) {
+  const int64_t degrees[] = {o->tp, o->cp, o->pp, o->dp};
+  double n = 1;
   if (o->devices) return o->devices;
-  double n = (double)o->tp * (double)o->pp * (double)(o->dp ? o->dp : 1);
+  for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
+    n *= degrees[i] ? (double)degrees[i] : 1;
   return n < 1 << 24 ? (int64_t)n : 1 << 24;
 }
 
@@ -212,18 +137,27 @@ static void warn_of_nodes(const struct pz_predicted *x) {
 static enum pz_status predict_plan(const struct pz_predict_settings *s, const char *model,
                                    struct pz_error *err) {
   struct pz_predicted x = {.s = s, .model = model};
-  enum pz_status status = asked_plan(s, &x.asked, err);
-  if (status != PZ_OK) return status;
-  struct pz_machine_use use = {"devices", devices_of(&x.asked), s->common.quiet};
-  x.asked.events = s->trace != NULL;
-  status = pz_machine_load(&s->machine, use, &x.machine, err);
-  if (!s->plan.framework) x.asked.framework = pz_framework_default(&x.machine.chip);
+  struct pz_plan plan = s->plan;
+  struct pz_machine_use use = {"devices", devices_of(&s->plan), s->common.quiet};
+  enum pz_status status = PZ_OK;
+  if (s->emit) {
+    int emitted = pz_framework_find(pz_launch_names[s->emit]);
+    if (plan.framework >= 0 && plan.framework != emitted)
+      status = pz_fail(err, PZ_BAD_USE, "--framework %s with --emit %s; accepted: the same",
+                       pz_framework_names[plan.framework], pz_launch_names[s->emit]);
+    plan.framework = emitted;
+  }
+  if (status == PZ_OK && plan.sp == 1 && plan.tp <= 1)
+    status = pz_fail(err, PZ_BAD_USE, "--sp with --tp 1; accepted: --tp above 1");
+  if (status == PZ_OK) status = pz_machine_load(&s->machine, use, &x.machine, err);
   if (status == PZ_OK && s->trace) status = pz_file_writable(s->trace, err);
   if (status == PZ_OK && s->report) status = pz_file_writable(s->report, err);
   if (status == PZ_OK)
     status = pz_training_predict(model, &x.machine.chip, x.machine.own_link ? NULL : &x.machine.net,
-                                 &x.asked, &x.run, err);
+                                 &plan, s->trace != NULL, &x.run, err);
   if (status == PZ_OK) warn_of_nodes(&x);
+  if (status == PZ_OK && x.run->refusal[0] && !s->emit)
+    pz_command_warn(s->common.quiet, x.run->refusal);
   if (status == PZ_OK && s->tokens) status = pz_predict_cost(&x, &x.cost, err);
   if (status == PZ_OK && s->trace) status = write_trace(&x, err);
   if (status == PZ_OK && s->report) status = write_page(&x, err);
@@ -252,7 +186,9 @@ static const char *misuse(const struct pz_predict_settings *s, const char *model
   const struct pz_option *alone =
       s->runs ? pz_command_changed(&pz_cmd_predict, AT(machine), s, &defaults) : NULL;
   if (alone) {
-    snprintf(text, size, "--%s is for one MODEL; --runs takes all from the table", alone->name);
+    char name[64];
+    snprintf(text, size, "--%s is for one MODEL; --runs takes all from the table",
+             pz_option_name(alone, name, sizeof name));
     return text;
   }
   const char *wrong = needs_another(s);

@@ -41,8 +41,8 @@ static enum pz_status read_plan(struct pz_tuned *x, const char *text, size_t byt
   if (status == PZ_OK && s->devices) {
     x->m.run.plan.devices = s->devices;
     x->m.run.plan.dp = 0;
-    x->m.run.from[PZ_RUN_DEVICES] = "--devices";
-    x->m.run.from[PZ_RUN_DP] = NULL;
+    x->m.run.from[PZ_PLAN_DEVICES] = "--devices";
+    x->m.run.from[PZ_PLAN_DP] = NULL;
   }
   return status;
 }
@@ -84,9 +84,10 @@ static enum pz_status find_machine(struct pz_tuned *x, struct pz_error *err) {
 
 /* A plan file is Megatron's where it says so and asks for nothing that Megatron cannot do. */
 static void know_framework(struct pz_tuned *x) {
-  const struct pz_training_options *o = &x->m.run.plan;
+  const struct pz_plan *o = &x->m.run.plan;
   bool transfers = o->overlap & PZ_OVERLAP_P2P;
-  x->flags = x->megatron || (strcmp(o->framework, "megatron") == 0 && (o->vpp > 1 || !transfers));
+  x->flags = x->megatron ||
+             (o->framework == pz_framework_find("megatron") && (o->vpp > 1 || !transfers));
   if (!x->megatron) x->m.p2p_off = o->vpp > 1 && !transfers;
 }
 
@@ -102,14 +103,13 @@ static enum pz_status of_file(const struct pz_tuned *x, enum pz_status status,
 
 static enum pz_status fill(struct pz_tuned *x, struct pz_error *err) {
   struct pz_error why = {0};
-  return of_file(x, pz_run_plan_fill(&x->m.run, &why), &why, err);
+  return of_file(x, pz_plan_fill(&x->m.run.plan, &x->machine.chip, &why), &why, err);
 }
 
 static enum pz_status tune(struct pz_tuned *x, struct pz_error *err) {
   const struct pz_machine *m = &x->machine;
   know_framework(x);
-  struct pz_tuning_options o = {
-      .p2p_with_chunks = x->flags, .p2p_off = x->m.p2p_off, .threads = (unsigned)x->s->threads};
+  struct pz_tuning_options o = {.p2p_off = x->m.p2p_off, .threads = (unsigned)x->s->threads};
   struct pz_error why = {0};
   enum pz_status status =
       pz_plan_tune(&x->m.run, &m->chip, m->own_link ? NULL : &m->net, &o, x->arena, &x->t, &why);
@@ -155,8 +155,8 @@ static enum pz_status tune_file(const SETTINGS *s, const char *path, struct pz_e
   pz_arena_init(&arena, NULL);
   enum pz_status status = read_run(&x, path, err);
   if (status == PZ_OK) warn(&x);
-  if (status == PZ_OK) status = fill(&x, err);
   if (status == PZ_OK) status = find_machine(&x, err);
+  if (status == PZ_OK) status = fill(&x, err);
   if (status == PZ_OK) status = tune(&x, err);
   if (status == PZ_OK) x.m.run.plan.seq = x.t.own.plan.seq;
   if (status == PZ_OK) status = tell(&x, err);

@@ -64,7 +64,7 @@ static void model_row(struct pz_table *t, const struct comparison *x, uint32_t c
                       uint32_t model) {
   const struct pz_compared_model *m = &x->chips[chip].model[model],
                                  *first = &x->chips[0].model[model];
-  char plan[PZ_PLAN_TEXT];
+  char plan[PZ_PLAN_TEXT_MOST];
   pz_table_cell(t, "%s", x->chips[chip].chip.name);
   if (!m->fits) {
     for (int i = 0; i < 7; i++) pz_table_cell(t, "-");

@@ -48,11 +48,6 @@ static const char *space_name(const void *ctx, size_t i) {
   return pz_space_preset_name(i);
 }
 
-static const char *framework_name(const void *ctx, size_t i) {
-  (void)ctx;
-  return pz_framework_at(i);
-}
-
 static const char *choice_name(const void *ctx, size_t i) {
   const struct pz_option *o = ctx;
   return o->choices[i];
@@ -68,18 +63,17 @@ static void put_words(const char *(*name)(const void *ctx, size_t i), const void
 static void put_values(const struct pz_command *c, FILE *out) {
   for (size_t i = 0; i < c->table.n; i++) {
     const struct pz_option *o = &c->table.options[i];
-    if (o->type == PZ_OPTION_FLAG) continue;
-    fprintf(out, "    %s:--%s", c->name, o->name);
+    char name[64];
+    if (o->type == PZ_OPTION_FLAG || o->type == PZ_OPTION_SWITCH || o->hidden) continue;
+    fprintf(out, "    %s:--%s", c->name, pz_option_name(o, name, sizeof name));
     if (o->letter) fprintf(out, " | %s:-%c", c->name, o->letter);
     fputs(") ", out);
-    if (o->type == PZ_OPTION_CHOICE)
+    if (o->type == PZ_OPTION_CHOICE || o->type == PZ_OPTION_SET)
       put_words(choice_name, o, out);
     else if (strcmp(o->name, "cluster") == 0)
       put_words(cluster_name, NULL, out);
     else if (strcmp(o->name, "space") == 0)
       put_words(space_name, NULL, out);
-    else if (strcmp(o->name, "framework") == 0)
-      put_words(framework_name, NULL, out);
     else if (strcmp(o->name, "chip") == 0 || strcmp(o->name, "budget") == 0)
       fputs("words=$(_phaze_chips) ;;\n", out);
     else
@@ -89,8 +83,13 @@ static void put_values(const struct pz_command *c, FILE *out) {
 
 static void put_options(const struct pz_command *c, FILE *out) {
   fprintf(out, "    %s) options='", c->name);
-  for (size_t i = 0; i < c->table.n; i++)
-    fprintf(out, i ? " --%s" : "--%s", c->table.options[i].name);
+  for (size_t i = 0; i < c->table.n; i++) {
+    const struct pz_option *o = &c->table.options[i];
+    char name[64];
+    if (o->hidden) continue;
+    fprintf(out, i ? " --%s" : "--%s", pz_option_name(o, name, sizeof name));
+    if (o->type == PZ_OPTION_SWITCH) fprintf(out, " --no-%s", name);
+  }
   fputs("' ;;\n", out);
 }
 

@@ -10,7 +10,7 @@
 #include "core/file.h"
 #include "core/progress.h"
 #include "core/text.h"
-#include "place/plan_json.h"
+#include "partition/partition_json.h"
 #include "report/pipeline_trace.h"
 #include "report/plan_table.h"
 #include "report/table.h"
@@ -21,7 +21,7 @@ struct job {
   const struct pz_place_settings *s;
   const char *model;
   struct pz_machine machine;
-  struct pz_plans *found;
+  struct pz_partitions *found;
   struct pz_arena arena; /* of tables */
   double seconds;
   struct pz_error *err;
@@ -48,7 +48,7 @@ static void tell_note(void *ctx, unsigned lists, const char *text) {
 }
 
 static enum pz_status solve(struct job *j, bool first_stage, bool check) {
-  struct pz_plan_options o = pz_plan_options_default();
+  struct pz_partition_options o = pz_partition_options_default();
   o.devices = j->s->devices;
   o.batch = j->s->batch;
   o.checkpointing = (enum pz_checkpointing)j->s->recompute;
@@ -64,7 +64,7 @@ static enum pz_status solve(struct job *j, bool first_stage, bool check) {
   enum pz_status status = read_list(j->s->mbs, "mbs", &o.mbs, j->err);
   if (status == PZ_OK) status = read_list(j->s->tp, "tp", &o.tp, j->err);
   if (status == PZ_OK)
-    status = pz_plan_model(j->model, &j->machine.chip, j->machine.own_link ? NULL : &j->machine.net,
+    status = pz_partition_model(j->model, &j->machine.chip, j->machine.own_link ? NULL : &j->machine.net,
                            &o, &j->found, j->err);
   return status;
 }
@@ -74,18 +74,18 @@ static enum pz_status solve(struct job *j, bool first_stage, bool check) {
 static json_t *job_json(const struct job *j) {
   json_t *others = json_array();
   for (uint32_t i = 1; i < j->found->n_plans; i++)
-    json_array_append_new(others, pz_plan_json(&j->found->plans[i], false));
+    json_array_append_new(others, pz_partition_json(&j->found->plans[i], false));
   return json_pack("{s:s,s:s,s:I,s:I,s:f,s:o,s:o,s:f}", "model", j->model, "chip",
                    j->machine.chip.name, "devices", (json_int_t)j->s->devices, "batch",
                    (json_int_t)j->s->batch, "hbm_bytes", hbm_bytes(j), "plan",
-                   pz_plan_json(&j->found->plans[0], true), "others", others, "seconds",
+                   pz_partition_json(&j->found->plans[0], true), "others", others, "seconds",
                    j->seconds);
 }
 
 static enum pz_status print_others(struct job *j) {
   static const char *const heads[] = {">slower",     ">stages",     ">replicas", ">tensor parallel",
                                       ">microbatch", "activations", NULL};
-  const struct pz_model_plan *list = j->found->plans;
+  const struct pz_partition *list = j->found->plans;
   struct pz_table t;
   if (j->found->n_plans < 2) return PZ_OK;
   pz_table_init(&t, &j->arena, heads);
@@ -102,7 +102,7 @@ static enum pz_status print_others(struct job *j) {
 }
 
 static enum pz_status print_job(struct job *j) {
-  const struct pz_model_plan *plan = j->found->plans;
+  const struct pz_partition *plan = j->found->plans;
   const struct pz_step_parts *p = &plan->parts;
   double t = plan->step_s;
   char tokens[32], rate[32], text[128], name[1024];
@@ -159,6 +159,6 @@ enum pz_status pz_place_a_model(const struct pz_place_settings *s, const char *m
   if (status == PZ_NO_MEMORY && err->status == PZ_OK)
     status = pz_fail(err, status, "out of memory for the placement");
   pz_arena_release(&j.arena);
-  pz_plans_free(j.found);
+  pz_partitions_free(j.found);
   return status;
 }

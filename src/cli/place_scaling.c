@@ -5,7 +5,7 @@
 #include "cli/place_training.h"
 #include "cli/plan_page.h"
 #include "core/text.h"
-#include "place/found_plan.h"
+#include "plan/plan_text.h"
 #include "place/found_plan_json.h"
 #include "report/table.h"
 
@@ -25,9 +25,9 @@ static double rate_of(const struct row *x) {
 static enum pz_status search_row(struct pz_place_job *j, struct row *x) {
   struct pz_training_place_options o = j->options;
   struct pz_error why = {0};
-  o.devices = x->devices;
-  if (j->q->t->batch_per_device) o.batch = j->q->t->batch_per_device * x->devices;
-  x->batch = o.batch;
+  o.plan.devices = x->devices;
+  if (j->q->t->batch_per_device) o.plan.batch = j->q->t->batch_per_device * x->devices;
+  x->batch = o.plan.batch;
   enum pz_status status = pz_place_search(j, &j->machine.chip, &o, &x->found, &why);
   if (status != PZ_OK)
     return pz_fail(j->err, status, "%" PRId64 " device%s: %s", x->devices,

@@ -9,12 +9,15 @@
 #include "core/file.h"
 #include "launch/launch.h"
 #include "place/found_plan_json.h"
-#include "place/prediction_trace.h"
-#include "place/run_cost.h"
+#include "step/prediction_trace.h"
+#include "step/run_cost.h"
 
 enum { DEFAULT_BATCH = 4096 };
 
 /* ---- what was asked for --------------------------------------------------------------------- */
+
+/* What is searched. */
+enum { PZ_FREE = -1 };
 
 /* One number of an option that may be a list elsewhere; NULL or auto: it is searched. */
 static enum pz_status read_pin(const char *text, const char *name, int64_t *out,
@@ -42,41 +45,39 @@ static const int64_t recomputations[] = {
     [PZ_PLACE_HALF] = PZ_RECOMPUTATION_HALF,
 };
 
-static int64_t pin(int64_t given) { return given ? given : PZ_FREE; }
+/* Plans within a hundredth are equal to the model: the simplest is printed. */
+static const double TIE = 0.01;
 
 static enum pz_status read_options(struct pz_place_job *j) {
   const struct pz_place_settings *s = j->q->s;
   const struct pz_place_training_settings *t = j->q->t;
   struct pz_training_place_options o = pz_training_place_options_default();
-  if (t->framework)
-    o.framework = t->framework;
-  else if (j->emit)
-    o.framework = j->emit;
-  else
-    o.framework = pz_framework_default(&j->machine.chip);
-  o.seq = s->seq;
-  o.cp = pin(t->cp);
-  o.ep = pin(t->ep);
-  o.pp = pin(t->pp);
-  o.vpp = pin(t->vpp);
-  o.dp = pin(t->dp);
-  o.zero = t->zero;
-  o.sequence_parallel = t->sp ? 1 : t->no_sp ? 0 : PZ_FREE;
-  o.recompute = recomputations[s->recompute];
-  o.attention = t->attention;
-  o.execution = t->execution;
-  o.precision = t->precision;
-  o.attention_library = t->attention_library;
+  int64_t recompute = recomputations[s->recompute], tp = PZ_FREE, mbs = PZ_FREE;
+  o.plan = t->plan;
   o.objective = t->objective;
+  o.tie = TIE;
   o.top = (uint32_t)t->top;
   o.all_devices = t->all_devices;
   o.events = s->trace != NULL;
-  o.batch = s->batch ? s->batch : DEFAULT_BATCH;
-  enum pz_status status = read_pin(s->tp, "tp", &o.tp, j->err);
-  if (status == PZ_OK) status = read_pin(s->mbs, "mbs", &o.mbs, j->err);
-  if (status == PZ_OK && t->overlap) status = pz_predict_overlap(t->overlap, &o.overlap, j->err);
-  if (status == PZ_OK && t->sp && o.tp == 1)
+  o.plan.seq = s->seq;
+  o.plan.batch = s->batch ? s->batch : DEFAULT_BATCH;
+  o.plan.devices = j->q->devices.v[0];
+  if (recompute != PZ_FREE) o.plan.recompute = (int)recompute;
+  enum pz_status status = read_pin(s->tp, "tp", &tp, j->err);
+  if (status == PZ_OK) status = read_pin(s->mbs, "mbs", &mbs, j->err);
+  if (tp != PZ_FREE) o.plan.tp = tp;
+  if (mbs != PZ_FREE) o.plan.mbs = mbs;
+  if (status == PZ_OK && o.plan.sp == 1 && o.plan.tp == 1)
     status = pz_fail(j->err, PZ_BAD_USE, "--sp with --tp 1; accepted: --tp above 1");
+  if (status == PZ_OK && j->emit) {
+    int emitted = pz_framework_find(pz_launch_names[j->emit]);
+    if (o.plan.framework >= 0 && o.plan.framework != emitted)
+      status = pz_fail(j->err, PZ_BAD_USE, "--framework %s with --emit %s; accepted: the same",
+                       pz_framework_names[o.plan.framework], pz_launch_names[j->emit]);
+    o.plan.framework = emitted;
+  }
+  uint64_t pinned = pz_plan_searched() | PZ_PLAN_PIN(OVERLAP) | PZ_PLAN_PIN(PIPELINE);
+  o.pinned = pz_plan_given(&o.plan) & pinned;
   j->options = o;
   return status;
 }
@@ -86,17 +87,17 @@ static void set_hbm(struct pz_chip *c, double gib) {
   if (gib > 0) c->hbm.bytes_per_stack = (int64_t)floor(gib * 0x1p30 / (double)c->hbm.stacks);
 }
 
-/* Has it experts?  A sequence longer than the model's positions is warned of. */
-static void look_at_model(struct pz_place_job *j) {
-  const struct pz_place_question *q = j->q;
-  struct pz_workload_options o = pz_workload_options_default();
-  struct pz_workload *w = NULL;
-  o.seq = q->s->seq;
-  if (pz_workload_load(q->model, &o, &w, NULL) == PZ_OK) {
-    pz_command_warn(q->s->quiet, w->warning);
-    j->experts = w->experts > 0;
-  }
-  pz_workload_free(w);
+/* Scripts are written for GPUs, and for models whose shape a framework can be told. */
+static enum pz_status check_emit(const struct pz_place_job *j) {
+  struct pz_model_shape shape;
+  struct pz_error why = {0};
+  if (!j->emit) return PZ_OK;
+  if (j->machine.chip.execution != PZ_CHIP_STREAM)
+    return pz_fail(j->err, PZ_NO_ANSWER, "no plan: %s runs on GPUs, %s is none",
+                   pz_launch_names[j->emit], j->machine.chip.name);
+  enum pz_status status = pz_model_shape_load(j->q->model, &shape, &why);
+  if (status == PZ_OK) return PZ_OK;
+  return pz_fail(j->err, status == PZ_BAD_USE ? PZ_NO_ANSWER : status, "%s", why.message);
 }
 
 /* ---- one search ----------------------------------------------------------------------------- */
@@ -122,24 +123,16 @@ static enum pz_status write_trace(const struct pz_place_job *j, const struct pz_
   return status;
 }
 
-/* Plans of models with experts tell how these are divided. */
-static void tell_experts(json_t *out, const struct pz_training_plans *p) {
-  json_object_set_new(json_object_get(out, "plan"), "ep", json_integer(p->runs[0]->plan.ep));
-  for (uint32_t i = 1; i < p->n; i++)
-    json_object_set_new(json_array_get(json_object_get(out, "others"), i - 1), "ep",
-                        json_integer(p->runs[i]->plan.ep));
-}
-
 static enum pz_status tell_json(const struct pz_place_job *j, const struct pz_training_plans *p) {
   const struct pz_place_question *q = j->q;
   json_t *out =
       json_pack("{s:o,s:s,s:s?,s:I,s:I}", "model", json_string(q->model), "chip",
                 j->machine.chip.name, "cluster", j->machine.own_link ? NULL : j->machine.net.name,
-                "devices", (json_int_t)j->options.devices, "batch", (json_int_t)j->options.batch);
+                "devices", (json_int_t)j->options.plan.devices, "batch",
+                (json_int_t)j->options.plan.batch);
   json_t *found = pz_found_plans_json(p);
   if (out && found) json_object_update(out, found);
   json_decref(found);
-  if (j->experts) tell_experts(out, p);
   json_object_set_new(out, "cost", q->t->tokens ? pz_run_cost_json(&j->cost) : json_null());
   return pz_command_json(out, j->err);
 }
@@ -154,7 +147,7 @@ static enum pz_status find_cost(struct pz_place_job *j, struct pz_training_run *
 }
 
 static enum pz_status write_page(struct pz_place_job *j, const struct pz_training_run *best) {
-  const struct pz_training_place_options *o = &j->options;
+  const struct pz_plan *o = &j->options.plan;
   struct pz_plan_page_row row = {o->devices, o->batch, best,
                                  best->p.tokens / best->p.step_s / (double)o->devices};
   struct pz_plan_page page = {
@@ -164,11 +157,16 @@ static enum pz_status write_page(struct pz_place_job *j, const struct pz_trainin
 
 static enum pz_status place_one(struct pz_place_job *j) {
   struct pz_training_plans *p = NULL;
-  j->options.devices = j->q->devices.v[0];
-  if (j->q->t->batch_per_device) j->options.batch = j->q->t->batch_per_device * j->options.devices;
-  if (j->emit) return pz_place_emit(j);
+  struct pz_plan *asked = &j->options.plan;
+  if (j->q->t->batch_per_device) asked->batch = j->q->t->batch_per_device * asked->devices;
   enum pz_status status = pz_place_search(j, &j->machine.chip, &j->options, &p, j->err);
+  if (status == PZ_OK && *p->warning) pz_command_warn(j->q->s->quiet, p->warning);
   if (status == PZ_OK && !p->n) status = pz_place_nothing_fits(j, p);
+  if (status == PZ_OK && j->emit) {
+    status = pz_place_emit(j, p->runs[0]);
+    pz_training_plans_free(p);
+    return status;
+  }
   if (status == PZ_OK) status = find_cost(j, p->runs[0]);
   if (status == PZ_OK && j->q->s->trace) status = write_trace(j, p->runs[0]);
   if (status == PZ_OK && j->q->t->report) status = write_page(j, p->runs[0]);
@@ -184,7 +182,6 @@ static const char *misuse(const struct pz_place_question *q) {
   const struct pz_place_training_settings *t = q->t;
   if (q->s->batch && t->batch_per_device)
     return "--batch and --batch-per-device; accepted: one of them";
-  if (t->sp && t->no_sp) return "--sp and --no-sp; accepted: one of them";
   if (t->price > 0 && !t->tokens) return "--price requires --tokens";
   if (q->s->emit && (t->tokens || t->top > 1 || q->s->trace || t->report))
     return "--emit cannot be combined with --tokens, --top, --trace or --report";
@@ -198,16 +195,16 @@ static const char *misuse(const struct pz_place_question *q) {
 
 enum pz_status pz_place_training(const struct pz_place_question *q, struct pz_error *err) {
   struct pz_place_job j = {.q = q, .err = err};
-  if (q->s->emit) j.emit = pz_launch_names[q->s->emit];
+  j.emit = q->s->emit;
   struct pz_machine_use use = {"devices", q->devices.v[q->devices.n - 1], q->s->quiet};
   const char *wrong = misuse(q);
   if (wrong) return pz_fail(err, PZ_BAD_USE, "%s", wrong);
   enum pz_status status = pz_machine_load(&q->s->machine, use, &j.machine, err);
   if (status == PZ_OK) status = read_options(&j);
+  if (status == PZ_OK) status = check_emit(&j);
   if (status == PZ_OK && q->s->trace) status = pz_file_writable(q->s->trace, err);
   if (status == PZ_OK && q->t->report) status = pz_file_writable(q->t->report, err);
   if (status != PZ_OK) return status;
-  look_at_model(&j);
   set_hbm(&j.machine.chip, q->s->hbm_gb);
   pz_arena_init(&j.arena, NULL);
   status = q->devices.n > 1 ? pz_place_scaling(&j) : place_one(&j);

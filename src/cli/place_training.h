@@ -8,13 +8,8 @@
 
 /* What only these plans have; the rest is in pz_place_settings. */
 struct pz_place_training_settings {
-  int64_t cp, ep, pp, vpp, dp; /* 0: searched */
-  int zero;                    /* PZ_FREE: searched */
-  bool sp, no_sp;
+  struct pz_plan plan;      /* fields that are given; devices, batch, mbs, tp, seq, recompute: in pz_place_settings */
   int64_t batch_per_device; /* 0: none */
-  const char *framework, *overlap, *attention_library;
-  int attention, execution; /* PZ_AS_FRAMEWORK */
-  int precision;
   int64_t top;
   int objective;
   bool all_devices;
@@ -41,8 +36,7 @@ struct pz_place_job {
   const struct pz_place_question *q;
   struct pz_machine machine;
   struct pz_training_place_options options;
-  bool experts;                          /* the model has some */
-  const char *emit;                      /* framework of --emit; NULL: none */
+  int emit;                              /* of pz_launch_names; 0: none */
   struct pz_predict_settings cost_asked; /* --tokens, --price */
   struct pz_run_cost cost;               /* of the best plan, with --tokens */
   struct pz_arena arena;                 /* of tables */
@@ -63,8 +57,8 @@ PZ_NODISCARD enum pz_status pz_place_print(struct pz_place_job *j,
 PZ_NODISCARD enum pz_status pz_place_nothing_fits(struct pz_place_job *j,
                                                   const struct pz_training_plans *p);
 
-/* The launch script of the best plan that the framework of --emit can express. */
-PZ_NODISCARD enum pz_status pz_place_emit(struct pz_place_job *j);
+/* The launch script of a plan. */
+PZ_NODISCARD enum pz_status pz_place_emit(struct pz_place_job *j, const struct pz_training_run *r);
 
 /* A search for each number of devices, told as a table or as JSON. */
 PZ_NODISCARD enum pz_status pz_place_scaling(struct pz_place_job *j);

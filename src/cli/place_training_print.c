@@ -4,38 +4,28 @@
 
 #include "cli/place_training.h"
 #include "core/text.h"
-#include "place/found_plan.h"
-#include "place/prediction_json.h"
-#include "place/training_options.h"
+#include "plan/plan_text.h"
+#include "step/prediction_parts.h"
 #include "report/table.h"
 
 static void print_title(const struct pz_place_job *j, const struct pz_training_run *r) {
   const struct pz_machine *m = &j->machine;
   char name[256];
   printf("%s on %" PRId64 " x %s%s%s: %.4g s per step\n",
-         pz_text_plain(pz_text_copy(name, sizeof name, j->q->model)), j->options.devices,
+         pz_text_plain(pz_text_copy(name, sizeof name, j->q->model)), j->options.plan.devices,
          m->chip.name, m->own_link ? "" : " in ", m->own_link ? "" : m->net.name, r->p.step_s);
-  if (r->plan.devices < j->options.devices)
+  if (r->plan.devices < j->options.plan.devices)
     printf("%" PRId64 " devices are used, %" PRId64 " idle\n", r->plan.devices,
-           j->options.devices - r->plan.devices);
+           j->options.plan.devices - r->plan.devices);
 }
 
 static enum pz_status print_plan(struct pz_place_job *j, const struct pz_training_run *r) {
-  const struct pz_training_options *o = &r->plan;
+  const struct pz_plan *o = &r->plan;
   const char *layers = pz_found_layers_text(r, &j->arena),
              *again = pz_found_recompute_text(r, &j->arena);
-  char overlap[40];
   if (!layers || !again) return PZ_NO_MEMORY;
   print_title(j, r);
-  printf("%s: tp %" PRId64 "%s, pp %" PRId64, o->framework, o->tp,
-         o->sequence_parallel ? " with sp" : "", o->pp);
-  if (o->vpp > 1) printf(" x %" PRId64 " chunks", o->vpp);
-  if (o->pipeline > PZ_PIPELINE_INTERLEAVED) printf(" in %s", pz_pipeline_names[o->pipeline]);
-  if (o->cp > 1) printf(", cp %" PRId64, o->cp);
-  pz_predict_print_experts(o);
-  printf(", dp %" PRId64 ", zero %d%s, %s attention, overlap %s\n", o->dp, o->zero,
-         o->precision == PZ_PRECISION_FP8 ? ", fp8 products" : "", pz_attention_names[o->attention],
-         pz_overlap_text(pz_options_overlap(o), overlap, sizeof overlap));
+  pz_predict_print_plan(o, false);
   printf("layers: %s", layers);
   if (o->first_layers && o->vpp > 1)
     printf(" (first chunk %" PRId64 ", last chunk %" PRId64 ")", o->first_layers, o->last_layers);
@@ -56,6 +46,15 @@ static void print_certificate(const struct pz_plan_certificate *c) {
          pz_text_count(solved, sizeof solved, (int64_t)c->solved),
          pz_text_count(bound, sizeof bound, (int64_t)c->by_bound),
          pz_text_count(memory, sizeof memory, (int64_t)c->by_memory), c->gap);
+}
+
+/* Where a simpler plan was chosen: the fastest by prediction. */
+static void print_fastest(const struct pz_training_plans *p) {
+  char text[256];
+  if (!p->fastest) return;
+  printf("the fastest by prediction, %.2f%% less than this simpler plan: %.4g s, %s\n",
+         100 * (1 - p->fastest->p.step_s / p->runs[0]->p.step_s), p->fastest->p.step_s,
+         pz_training_run_text(p->fastest, text, sizeof text));
 }
 
 /* ---- the next best -------------------------------------------------------------------------- */
@@ -93,6 +92,7 @@ static enum pz_status print_others(struct pz_place_job *j, const struct pz_train
 enum pz_status pz_place_print(struct pz_place_job *j, const struct pz_training_plans *p) {
   enum pz_status status = print_plan(j, p->runs[0]);
   if (status != PZ_OK) return status;
+  print_fastest(p);
   print_certificate(&p->certificate);
   status = pz_predict_print_parts(&p->runs[0]->p, &j->arena);
   if (status == PZ_OK) status = pz_predict_print_memory(p->runs[0], &j->arena);

@@ -4,7 +4,8 @@
 
 #include "core/alloc.h"
 #include "core/file.h"
-#include "place/found_plan.h"
+#include "plan/plan_text.h"
+#include "step/prediction_parts.h"
 #include "report/scaling_page.h"
 #include "report/step_view.h"
 
@@ -36,14 +37,13 @@ static enum pz_status fill_row(const struct pz_plan_page_row *x, uint32_t n_part
 
 static enum pz_status add_step(const struct pz_plan_page *p, const struct pz_plan_page_row *x,
                                uint32_t most, json_t *datasets, struct pz_error *err) {
-  struct pz_training_options o = x->run->plan;
+  struct pz_plan o = x->run->plan;
   struct pz_training_run *run = NULL;
   struct pz_memory_curve *curves = NULL;
   struct pz_arena arena;
   const struct pz_cluster *net = p->machine->own_link ? NULL : &p->machine->net;
-  o.events = true;
   pz_arena_init(&arena, NULL);
-  enum pz_status status = pz_training_predict(p->model, &p->machine->chip, net, &o, &run, err);
+  enum pz_status status = pz_training_predict(p->model, &p->machine->chip, net, &o, true, &run, err);
   if (status == PZ_OK) {
     struct pz_memory_question q = {p->model, &p->machine->chip, net, run};
     status = pz_memory_curves(&q, &arena, &curves, err);

@@ -7,7 +7,7 @@
 
 #include "cli/predict_options.h"
 #include "core/text.h"
-#include "place/run_cost.h"
+#include "step/run_cost.h"
 #include "report/table.h"
 
 static const double DAY_S = 86400, HOUR_S = 3600, MWH_J = 3.6e9;

@@ -1,129 +1,64 @@
 /* phaze predict --explain: where every field of the plan comes from, and the constants of the model
  * that count for this plan. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/predict_options.h"
-#include "place/constant_effects.h"
-#include "place/prediction_json.h"
-#include "place/training_options.h"
+#include "step/constant_effects.h"
 #include "report/table.h"
 
 /* ---- the plan ------------------------------------------------------------------------------- */
 
-struct explanation {
-  struct pz_table t; /* for people, or ... */
-  json_t *json;      /* ... by key, where each comes from */
-  bool as_json;
-  char framework[64]; /* "default of megatron" */
-};
-
-/* `name` is "label (key)", or a key alone. */
-static void field(struct explanation *e, const char *name, const char *value, const char *from) {
-  if (e->as_json) {
-    const char *open = strchr(name, '('), *key = open ? open + 1 : name;
-    char text[40];
-    snprintf(text, sizeof text, "%.*s", (int)strcspn(key, ")"), key);
-    for (char *c = text; *c; c++)
-      if (*c == ' ') *c = '_';
-    json_object_set_new(e->json, text, json_string(from));
-    return;
-  }
-  pz_table_cell(&e->t, "%s", name);
-  pz_table_cell(&e->t, "%s", value);
-  pz_table_cell(&e->t, "%s", from);
+/* Where the value of a field comes from; `buf` may hold it. */
+static const char *field_from(const struct pz_predicted *x, enum pz_plan_field f, char *buf,
+                              size_t size) {
+  const char *from = pz_plan_field(f)->from;
+  if (!pz_plan_is_unset(&x->s->plan, f)) return "given";
+  if (f == PZ_PLAN_FRAMEWORK && x->machine.chip.execution == PZ_CHIP_SCHEDULED)
+    return "default on such a chip";
+  if (f == PZ_PLAN_SP && x->run->plan.tp == 1) return "off without tensor parallelism";
+  if (f == PZ_PLAN_DP && !x->s->plan.devices) return "default";
+  if (from) return from;
+  snprintf(buf, size, "default of %s", pz_framework_names[x->run->plan.framework]);
+  return buf;
 }
 
-static void count(struct explanation *e, const char *name, int64_t value, bool given,
-                  const char *otherwise) {
-  char text[32];
-  snprintf(text, sizeof text, "%" PRId64, value);
-  field(e, name, text, given ? "given" : otherwise);
-}
-
-static void choice(struct explanation *e, const char *name, const char *value, bool given) {
-  field(e, name, value, given ? "given" : e->framework);
-}
-
-/* Degrees and sizes: by themselves 1, or they follow from each other. */
-static void explain_sizes(struct explanation *e, const struct pz_predicted *x) {
-  const struct pz_training_options *o = &x->run->plan, *g = &x->s->plan;
-  const char *standard = "default";
-  count(e, "devices", o->devices, g->devices > 0, "tp x pp x dp");
-  count(e, "tensor parallel (tp)", o->tp, g->tp > 0, standard);
-  field(e, "sequence parallel (sp)", o->sequence_parallel ? "on" : "off",
-        x->s->sp || x->s->no_sp ? "given"
-        : o->tp == 1            ? "off without tensor parallelism"
-                                : "default: on with tp above 1");
-  count(e, "pipeline stages (pp)", o->pp, g->pp > 0, standard);
-  count(e, "chunks per stage (vpp)", o->vpp, g->vpp > 0, standard);
-  field(e, "pipeline", pz_pipeline_names[o->pipeline],
-        g->pipeline >= 0 ? "given"
-        : o->vpp > 1     ? "default with several chunks"
-                         : standard);
-  count(e, "replicas (dp)", o->dp, g->dp > 0, g->devices ? "devices / (tp x pp)" : standard);
-  count(e, "microbatch (mbs)", o->mbs, g->mbs > 0, standard);
-  count(e, "batch", o->batch, g->batch > 0, "one microbatch on each replica");
-  count(e, "sequence length (seq)", o->seq, g->seq > 0, "the model's");
-}
-
-/* The experts' grid; nothing where the plan leaves it all alone. */
-static void explain_experts(struct explanation *e, const struct pz_predicted *x) {
-  const struct pz_training_options *o = &x->run->plan, *g = &x->s->plan;
-  char text[32];
-  if (!pz_experts_told(o)) return;
-  count(e, "expert parallel (ep)", o->ep, g->ep > 0, "default");
-  count(e, "devices of an expert (etp)", pz_options_etp(o), g->etp > 0,
-        o->ep > 1 ? "default with ep above 1" : "tp, without expert parallelism");
-  snprintf(text, sizeof text, "%g", o->imbalance);
-  field(e, "imbalance", text, g->imbalance > 0 ? "given" : "default: even load");
-  field(e, "multi-token prediction (mtp)", o->mtp ? "on" : "off", g->mtp ? "given" : "default");
-}
-
-/* What frameworks do by themselves. */
-static void explain_habits(struct explanation *e, const struct pz_predicted *x) {
-  const struct pz_training_options *o = &x->run->plan, *g = &x->s->plan;
-  char text[40];
-  choice(e, "recompute", pz_recomputation_names[o->recompute], g->recompute >= 0);
-  if (o->recompute_layers)
-    count(e, "layers recomputed", o->recompute_layers, true, "of each chunk");
-  if (pz_options_modules(o)) {
-    char modules[PZ_MODULES_TEXT];
-    choice(e, "modules recomputed (recompute_modules)",
-           pz_modules_text(pz_options_modules(o), modules, sizeof modules), o->recompute_modules);
-  }
-  snprintf(text, sizeof text, "%d", o->zero);
-  choice(e, "zero", text, g->zero >= 0);
-  count(e, "sharded over (shard)", o->shard, g->shard > 0, "all replicas");
-  choice(e, "attention", pz_attention_names[o->attention], g->attention >= 0);
-  choice(e, "attention library", *o->attention_library ? o->attention_library : "the chip's best",
-         g->attention_library != NULL);
-  choice(e, "overlap", pz_overlap_text(pz_options_overlap(o), text, sizeof text),
-         x->s->overlap != NULL);
-  choice(e, "execution", pz_execution_names[o->execution], g->execution >= 0);
-  snprintf(text, sizeof text, "%g", o->grad_bytes);
-  choice(e, "gradient bytes (grad_bytes)", text, g->grad_bytes > 0);
-}
-
-static void explain_fields(struct explanation *e, const struct pz_predicted *x) {
-  snprintf(e->framework, sizeof e->framework, "default of %s", x->run->plan.framework);
-  field(e, "framework", x->run->plan.framework,
-        x->s->plan.framework                             ? "given"
-        : x->machine.chip.execution == PZ_CHIP_SCHEDULED ? "default on such a chip"
-                                                         : "default");
-  explain_sizes(e, x);
-  explain_experts(e, x);
-  explain_habits(e, x);
+/* Fields that say something for this plan. */
+static bool is_explained(const struct pz_plan *p, enum pz_plan_field f) {
+  if (f == PZ_PLAN_RECOMPUTE_LAYERS || f == PZ_PLAN_FIRST_LAYERS || f == PZ_PLAN_LAST_LAYERS)
+    return !pz_plan_is_unset(p, f);
+  return pz_plan_field_told(p, f);
 }
 
 static enum pz_status explain_plan(const struct pz_predicted *x, struct pz_arena *arena) {
   static const char *const heads[] = {"plan", "value", "from", NULL};
-  struct explanation e = {.as_json = false};
-  pz_table_init(&e.t, arena, heads);
-  explain_fields(&e, x);
+  const struct pz_plan *p = &x->run->plan;
+  struct pz_table t;
+  pz_table_init(&t, arena, heads);
+  for (int i = 0; i < PZ_PLAN_FIELDS; i++) {
+    enum pz_plan_field f = (enum pz_plan_field)i;
+    char value[PZ_FIELD_TEXT_MOST], from[64];
+    if (!is_explained(p, f)) continue;
+    pz_plan_field_text(p, f, value, sizeof value);
+    bool best = f == PZ_PLAN_ATTENTION_LIBRARY && strcmp(value, "-") == 0;
+    pz_table_cell(&t, "%s", pz_plan_field(f)->name);
+    pz_table_cell(&t, "%s", best ? "the chip's best" : value);
+    pz_table_cell(&t, "%s", field_from(x, f, from, sizeof from));
+  }
   putchar('\n');
-  return pz_table_print(&e.t, 0, stdout);
+  return pz_table_print(&t, 0, stdout);
+}
+
+static json_t *from_json(const struct pz_predicted *x) {
+  json_t *j = json_object();
+  for (int i = 0; i < PZ_PLAN_FIELDS; i++) {
+    enum pz_plan_field f = (enum pz_plan_field)i;
+    char from[64];
+    if (is_explained(&x->run->plan, f))
+      json_object_set_new(j, pz_plan_field(f)->name,
+                          json_string(field_from(x, f, from, sizeof from)));
+  }
+  return j;
 }
 
 /* ---- constants ------------------------------------------------------------------------------ */
@@ -137,9 +72,8 @@ static void change_cell(struct pz_table *t, double change) {
 
 static enum pz_status effects(const struct pz_predicted *x, struct pz_arena *arena,
                               struct pz_constant_effect **list, uint32_t *n, struct pz_error *err) {
-  const struct pz_machine *m = &x->machine;
-  return pz_constant_effects(x->model, &m->chip, m->own_link ? NULL : &m->net, &x->run->plan, arena,
-                             list, n, err);
+  struct pz_job job = pz_predicted_job(x);
+  return pz_constant_effects(&job, &x->run->plan, arena, list, n, err);
 }
 
 static enum pz_status explain_constants(const struct pz_predicted *x, struct pz_arena *arena,
@@ -179,13 +113,11 @@ enum pz_status pz_predict_explain(const struct pz_predicted *x, struct pz_error 
 
 enum pz_status pz_predict_explain_json(const struct pz_predicted *x, json_t **out,
                                        struct pz_error *err) {
-  struct explanation e = {.json = json_object(), .as_json = true};
   struct pz_constant_effect *list = NULL;
   struct pz_arena arena;
   uint32_t n = 0;
   pz_arena_init(&arena, NULL);
   enum pz_status status = effects(x, &arena, &list, &n, err);
-  explain_fields(&e, x);
   json_t *constants = json_array();
   for (uint32_t i = 0; i < n; i++)
     json_array_append_new(constants,
@@ -195,6 +127,6 @@ enum pz_status pz_predict_explain_json(const struct pz_predicted *x, json_t **ou
                                     list[i].part, "step_change", list[i].step_change,
                                     "memory_change", list[i].memory_change));
   pz_arena_release(&arena);
-  *out = json_pack("{s:o,s:f,s:o}", "from", e.json, "raised_by", 0.1, "constants", constants);
+  *out = json_pack("{s:o,s:f,s:o}", "from", from_json(x), "raised_by", 0.1, "constants", constants);
   return status;
 }

@@ -3,16 +3,17 @@
 #define PZ_CLI_PREDICT_OPTIONS_H
 
 #include "cli/machine_options.h"
-#include "core/arena.h"
+#include "plan/plan_fields.h"
+#include "step/predict.h"
 
 struct pz_predict_settings {
   struct pz_common common;
   const char *runs, *csv;
   int64_t threads;
   struct pz_machine_options machine; /* from here on: of one plan */
-  struct pz_training_options plan;   /* tp, pp, vpp, mbs 0: not given */
-  bool sp, no_sp, explain;
-  const char *overlap, *modules, *trace, *report;
+  struct pz_plan plan;               /* unset: not given */
+  bool explain;
+  const char *trace, *report;
   int emit;           /* of pz_launch_names */
   const char *tokens; /* NULL: the cost of a run is not asked for */
   double price, mtbf_hours, checkpoint_s, restart_s;
@@ -23,16 +24,23 @@ struct pz_predicted {
   const struct pz_predict_settings *s;
   const char *model;
   struct pz_machine machine;
-  struct pz_training_options asked; /* before it was filled in */
   struct pz_training_run *run;
   struct pz_run_cost cost; /* with s->tokens */
 };
 
+/* What it is a prediction of. */
+struct pz_job pz_predicted_job(const struct pz_predicted *x);
+
 /* The prediction as tables. */
 PZ_NODISCARD enum pz_status pz_predict_print(const struct pz_predicted *x, struct pz_error *err);
 
-/* Experts' degrees of a plan behind its others: ", ep 8", or nothing. */
-void pz_predict_print_experts(const struct pz_training_options *o);
+/* A plan in a line: "megatron: tp 8 with sp, pp 4 x 2 chunks, dp 16, zero 1, flash attention ...";
+ * `recompute`: with its recomputation. */
+void pz_predict_print_plan(const struct pz_plan *o, bool recompute);
+
+/* The fields in which b is another plan than a, as options: "--tp 4 --dp 16".  NULL: no memory. */
+char *pz_plan_options_text(const struct pz_plan *a, const struct pz_plan *b,
+                           struct pz_arena *arena);
 
 /* Parts of them, which other commands print too: samples/s and MFU, the expected error, the parts of a
  * step, memory by stage. */
@@ -42,9 +50,6 @@ PZ_NODISCARD enum pz_status pz_predict_print_parts(const struct pz_prediction *p
                                                    struct pz_arena *arena);
 PZ_NODISCARD enum pz_status pz_predict_print_memory(const struct pz_training_run *r,
                                                     struct pz_arena *arena);
-
-/* --overlap: "grad,param" as a set. */
-PZ_NODISCARD enum pz_status pz_predict_overlap(const char *text, int *out, struct pz_error *err);
 
 /* For a plan that does not fit: what would, as JSON; a new reference. */
 PZ_NODISCARD enum pz_status pz_predict_changes_json(const struct pz_predicted *x, json_t **out,

@@ -6,8 +6,8 @@
 #include "core/alloc.h"
 #include "core/buffer.h"
 #include "core/file.h"
-#include "place/prediction_parts.h"
-#include "place/run_table.h"
+#include "step/prediction_parts.h"
+#include "step/run_table.h"
 #include "report/table.h"
 
 /* ---- errors of a group ---------------------------------------------------------------------- */

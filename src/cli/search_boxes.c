@@ -105,7 +105,7 @@ static enum pz_status print_models(const struct pz_judge_question *q, const stru
   bool full = false;
   pz_table_init(&t, arena, heads);
   for (uint32_t i = 0; i < q->n_models; i++) {
-    const struct pz_training_plan *p = &r->best.plans[i].plan;
+    const struct pz_plan *p = &r->best.plans[i].plan;
     char number[32], text[PZ_JUDGE_MODEL_TEXT], experts[32] = "";
     pz_judge_model_text(q, i, text);
     pz_table_cell(&t, "%s", text);
@@ -116,7 +116,7 @@ static enum pz_status print_models(const struct pz_judge_question *q, const stru
     if (p->ep > 1) snprintf(experts, sizeof experts, ", ep %lld", (long long)p->ep);
     pz_table_cell(&t,
                   "tp %lld%s, cp %lld, pp %lld x %lld, dp %lld%s, mbs %lld, zero %d, recompute %s",
-                  (long long)p->tp, p->sequence_parallel && p->tp > 1 ? " sp" : "",
+                  (long long)p->tp, p->sp && p->tp > 1 ? " sp" : "",
                   (long long)pz_plan_cp(p), (long long)p->pp, (long long)p->vpp, (long long)p->dp,
                   experts, (long long)p->mbs, p->zero, pz_recomputation_names[p->recompute]);
     if (r->best.plans[i].p.mfu > 1) full = true;

@@ -2,8 +2,8 @@
 #ifndef PZ_CLI_TUNE_OPTIONS_H
 #define PZ_CLI_TUNE_OPTIONS_H
 
-#include "cli/machine_options.h"
-#include "place/megatron_args.h"
+#include "cli/predict_options.h"
+#include "launch/megatron_args.h"
 #include "place/plan_tuning.h"
 
 enum { PZ_TUNE_MOST_SETS = 32, PZ_TUNE_MOST_CHANGES = 8 };

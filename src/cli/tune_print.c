@@ -5,41 +5,58 @@
 
 #include "cli/tune_options.h"
 #include "core/text.h"
-#include "place/prediction_json.h"
-#include "place/prediction_parts.h"
+#include "step/prediction_json.h"
+#include "step/prediction_parts.h"
 #include "report/table.h"
 
 /* ---- the run -------------------------------------------------------------------------------- */
 
 /* Fields that say nothing for this run. */
-static bool is_shown(const struct pz_run_plan *r, enum pz_run_field f) {
-  const struct pz_training_options *o = &r->plan;
+static bool is_shown(const struct pz_run_plan *r, int f) {
+  const struct pz_plan *o = &r->plan;
   switch (f) {
-  case PZ_RUN_FIRST_LAYERS: return o->first_layers;
-  case PZ_RUN_LAST_LAYERS: return o->last_layers;
-  case PZ_RUN_SHARD: return o->zero && o->shard != o->dp * o->cp;
-  case PZ_RUN_RECOMPUTE_LAYERS: return o->recompute_layers;
-  case PZ_RUN_ATTENTION_LIBRARY: return o->attention_library && *o->attention_library;
-  case PZ_RUN_PIPELINE: return o->pp > 1;
-  case PZ_RUN_VPP: return o->pp > 1;
-  case PZ_RUN_SP: return o->tp > 1;
-  case PZ_RUN_CP: return o->cp > 1 || r->from[f];
-  default: return pz_run_field_told(r, f);
+  case PZ_PLAN_FIRST_LAYERS: return o->first_layers;
+  case PZ_PLAN_LAST_LAYERS: return o->last_layers;
+  case PZ_PLAN_SHARD: return o->zero && o->shard != o->dp * o->cp;
+  case PZ_PLAN_RECOMPUTE_LAYERS: return o->recompute_layers;
+  case PZ_PLAN_ATTENTION_LIBRARY: return o->attention_library && *o->attention_library;
+  case PZ_PLAN_PIPELINE: return o->pp > 1;
+  case PZ_PLAN_VPP: return o->pp > 1;
+  case PZ_PLAN_SP: return o->tp > 1;
+  case PZ_PLAN_CP: return o->cp > 1 || r->from[f];
+  default: return f >= PZ_PLAN_FIELDS || pz_plan_field_told(o, (enum pz_plan_field)f);
   }
 }
 
+static const char *run_field_name(int f) {
+  static const char *const outside[] = {"model", "chip", "cluster"};
+  return f < PZ_PLAN_FIELDS ? pz_plan_field((enum pz_plan_field)f)->name
+                            : outside[f - PZ_RUN_MODEL];
+}
+
+static char *run_field_text(const struct pz_run_plan *r, int f, char *buf, size_t size) {
+  const char *const outside[] = {r->model, r->chip, r->cluster};
+  if (f < PZ_PLAN_FIELDS) return pz_plan_field_text(&r->plan, (enum pz_plan_field)f, buf, size);
+  const char *text = outside[f - PZ_RUN_MODEL];
+  return pz_text_plain(pz_text_copy(buf, size, text ? text : "-"));
+}
+
+/* Model, chip and cluster stand before the plan. */
+static int run_field_at(int i) { return i < 3 ? PZ_RUN_MODEL + i : i - 3; }
+
 static enum pz_status print_run(const struct pz_tuned *x) {
   static const char *const heads[] = {"run", "value", "from", NULL};
-  const struct pz_training_options *o = &x->m.run.plan;
+  const struct pz_plan *o = &x->m.run.plan;
   struct pz_table t;
   char text[128];
   pz_table_init(&t, x->arena, heads);
-  for (int f = 0; f < PZ_RUN_FIELDS; f++) {
+  for (int i = 0; i < PZ_RUN_FIELDS; i++) {
+    int f = run_field_at(i);
     const char *from = x->m.run.from[f];
-    if (!is_shown(&x->m.run, (enum pz_run_field)f)) continue;
-    pz_table_cell(&t, "%s", pz_run_field_name((enum pz_run_field)f));
-    pz_table_cell(&t, "%s", pz_run_field_text(&x->m.run, (enum pz_run_field)f, text, sizeof text));
-    if (!from && f == PZ_RUN_DP)
+    if (!is_shown(&x->m.run, f)) continue;
+    pz_table_cell(&t, "%s", run_field_name(f));
+    pz_table_cell(&t, "%s", run_field_text(&x->m.run, f, text, sizeof text));
+    if (!from && f == PZ_PLAN_DP)
       from = o->cp > 1 ? "= devices / (tp x cp x pp)" : "= devices / (tp x pp)";
     pz_table_cell(&t, "%s", from ? from : "default");
   }
@@ -93,8 +110,9 @@ static enum pz_status print_prediction(const struct pz_tuned *x) {
 /* What to change, in the words of the file that was read. */
 static enum pz_status change_text(const struct pz_tuned *x, const struct pz_tuned_plan *c,
                                   const char **text, struct pz_error *err) {
-  *text = c->options;
-  return x->megatron ? pz_megatron_changes(&x->m, &c->run, x->arena, text, err) : PZ_OK;
+  if (x->megatron) return pz_megatron_changes(&x->m, &c->plan, x->arena, text, err);
+  *text = pz_plan_options_text(&x->m.run.plan, &c->plan, x->arena);
+  return *text ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the changes");
 }
 
 static double gain(const struct pz_tuned *x, const struct pz_tuned_plan *c) {
@@ -108,7 +126,7 @@ static bool own_fits(const struct pz_tuned *x) {
 static enum pz_status print_best(const struct pz_tuned *x, const char *title,
                                  const struct pz_tuned_plan *c, struct pz_error *err) {
   const char *text;
-  const struct pz_training_options *o = &c->run.plan;
+  const struct pz_plan *o = &c->plan;
   enum pz_status status = change_text(x, c, &text, err);
   if (status != PZ_OK) return status;
   if (own_fits(x) && gain(x, c) <= 0) {
@@ -117,7 +135,7 @@ static enum pz_status print_best(const struct pz_tuned *x, const char *title,
   }
   printf("\n%s: %.4g s per step (%+.1f%%), MFU %.1f%%, %.1f GB\n", title, c->p.step_s,
          -100 * gain(x, c), 100 * c->p.mfu, c->p.peak_bytes / 1e9);
-  printf("  tp %" PRId64 "%s, pp %" PRId64, o->tp, o->sequence_parallel > 0 ? " with sp" : "",
+  printf("  tp %" PRId64 "%s, pp %" PRId64, o->tp, o->sp > 0 ? " with sp" : "",
          o->pp);
   if (o->vpp > 1) printf(" x %" PRId64 " chunks", o->vpp);
   if (o->ep > 1) printf(", ep %" PRId64, o->ep);
@@ -196,22 +214,28 @@ static json_t *texts_json(const char *const *list, uint32_t n) {
 
 static json_t *from_json(const struct pz_run_plan *r) {
   json_t *j = json_object();
-  for (int f = 0; f < PZ_RUN_FIELDS; f++)
-    if (pz_run_field_told(r, (enum pz_run_field)f))
-      json_object_set_new(j, pz_run_field_name((enum pz_run_field)f),
-                          json_string(r->from[f] ? r->from[f] : "default"));
+  for (int i = 0; i < PZ_RUN_FIELDS; i++) {
+    int f = run_field_at(i);
+    if (f >= PZ_PLAN_FIELDS || pz_plan_field_told(&r->plan, (enum pz_plan_field)f))
+      json_object_set_new(j, run_field_name(f), json_string(r->from[f] ? r->from[f] : "default"));
+  }
   return j;
 }
 
 static enum pz_status plan_json(const struct pz_tuned *x, const struct pz_tuned_plan *c,
                                 json_t **out, struct pz_error *err) {
-  const char *megatron = NULL;
+  const char *megatron = NULL,
+             *options = pz_plan_options_text(&x->m.run.plan, &c->plan, x->arena),
+             *field = c->field == PZ_PLAN_FIELDS ? NULL : pz_plan_field(c->field)->name;
+  struct pz_run_plan run = x->m.run;
   enum pz_status status = PZ_OK;
-  if (x->flags) status = pz_megatron_changes(&x->m, &c->run, x->arena, &megatron, err);
+  if (!options) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the changes");
+  if (x->flags) status = pz_megatron_changes(&x->m, &c->plan, x->arena, &megatron, err);
   if (status != PZ_OK) return status;
-  *out = json_pack("{s:s?,s:s,s:s?,s:f,s:f,s:f,s:f,s:o}", "field", c->field, "options", c->options,
+  run.plan = c->plan;
+  *out = json_pack("{s:s?,s:s,s:s?,s:f,s:f,s:f,s:f,s:o}", "field", field, "options", options,
                    "megatron", megatron, "step_s", c->p.step_s, "gain", gain(x, c), "mfu", c->p.mfu,
-                   "peak_bytes", c->p.peak_bytes, "plan", pz_run_plan_json(&c->run));
+                   "peak_bytes", c->p.peak_bytes, "plan", pz_run_plan_json(&run));
   return PZ_OK;
 }
 

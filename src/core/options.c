@@ -14,10 +14,28 @@ static const char *option_name(const void *ctx, size_t i) {
 
 static const char *choice_name(const void *ctx, size_t i) { return ((const char *const *)ctx)[i]; }
 
+char *pz_option_name(const struct pz_option *o, char *buf, size_t size) {
+  pz_text_copy(buf, size, o->name);
+  for (char *c = buf; *c; c++)
+    if (*c == '_') *c = '-';
+  return buf;
+}
+
+static bool is_named(const struct pz_option *o, const char *name, size_t n) {
+  char own[64];
+  pz_option_name(o, own, sizeof own);
+  return !o->hidden && strlen(own) == n && strncmp(own, name, n) == 0;
+}
+
+/* *off: by its "no-". */
 static const struct pz_option *find_name(const struct pz_option_table *t, const char *name,
-                                         size_t n) {
+                                         size_t n, bool *off) {
+  *off = false;
   for (size_t i = 0; i < t->n; i++)
-    if (strlen(t->options[i].name) == n && strncmp(t->options[i].name, name, n) == 0)
+    if (is_named(&t->options[i], name, n)) return &t->options[i];
+  *off = true;
+  for (size_t i = 0; i < t->n && n > 3 && strncmp(name, "no-", 3) == 0; i++)
+    if (t->options[i].type == PZ_OPTION_SWITCH && is_named(&t->options[i], name + 3, n - 3))
       return &t->options[i];
   return NULL;
 }
@@ -33,20 +51,29 @@ static enum pz_status set_int(const struct pz_option *o, const char *text, int64
   char *end;
   errno = 0;
   long long v = strtoll(text, &end, 10);
+  char name[64];
   if (end == text || *end || errno || (double)v < o->min || (double)v > o->max)
-    return pz_fail(err, PZ_BAD_USE, "--%s: '%s'; accepted: an integer from %.0f to %.0f", o->name,
-                   text, o->min, o->max);
+    return pz_fail(err, PZ_BAD_USE, "--%s: '%s'; accepted: an integer from %.0f to %.0f",
+                   pz_option_name(o, name, sizeof name), text, o->min, o->max);
   *out = v;
   return PZ_OK;
 }
 
+static enum pz_status set_number(const struct pz_option *o, const char *text, int *out,
+                                 struct pz_error *err) {
+  int64_t v = 0;
+  enum pz_status status = set_int(o, text, &v, err);
+  if (status == PZ_OK) *out = (int)v;
+  return status;
+}
+
 static enum pz_status set_real(const struct pz_option *o, const char *text, double *out,
                                struct pz_error *err) {
-  char *end;
+  char *end, name[64];
   double v = strtod(text, &end);
   if (end == text || *end || !(v >= o->min && v <= o->max))
-    return pz_fail(err, PZ_BAD_USE, "--%s: '%s'; accepted: a number from %g to %g", o->name, text,
-                   o->min, o->max);
+    return pz_fail(err, PZ_BAD_USE, "--%s: '%s'; accepted: a number from %g to %g",
+                   pz_option_name(o, name, sizeof name), text, o->min, o->max);
   *out = v;
   return PZ_OK;
 }
@@ -58,9 +85,30 @@ static enum pz_status set_choice(const struct pz_option *o, const char *text, in
       *out = i;
       return PZ_OK;
     }
-  char list[256];
-  return pz_fail(err, PZ_BAD_USE, "--%s: '%s'; accepted: %s", o->name, text,
+  char list[256], name[64];
+  return pz_fail(err, PZ_BAD_USE, "--%s: '%s'; accepted: %s", pz_option_name(o, name, sizeof name), text,
                  pz_text_join(list, sizeof list, choice_name, o->choices));
+}
+
+static enum pz_status set_set(const struct pz_option *o, const char *text, int *out,
+                              struct pz_error *err) {
+  char list[256], name[64];
+  int set = 0, all = 0;
+  for (int i = 0; o->choices[i]; i++) all |= 1 << i;
+  bool none = strcmp(text, "none") == 0;
+  if (none || strcmp(text, "all") == 0) return *out = none ? 0 : all, PZ_OK;
+  for (const char *at = text;; at++) {
+    size_t n = strcspn(at, ",");
+    int i = 0;
+    while (o->choices[i] && (strlen(o->choices[i]) != n || strncmp(o->choices[i], at, n) != 0)) i++;
+    if (!o->choices[i])
+      return pz_fail(err, PZ_BAD_USE, "--%s: '%.*s'; accepted: none, all, or a list of %s",
+                     pz_option_name(o, name, sizeof name), n < 40 ? (int)n : 40, at,
+                     pz_text_join(list, sizeof list, choice_name, o->choices));
+    set |= 1 << i;
+    at += n;
+    if (!*at) return *out = set, PZ_OK;
+  }
 }
 
 static enum pz_status add_text(const struct pz_option *o, const char *text, const char **list,
@@ -80,6 +128,9 @@ static enum pz_status set_value(const struct pz_option *o, const char *text, voi
   switch (o->type) {
   case PZ_OPTION_FLAG: *(bool *)at = true; return PZ_OK;
   case PZ_OPTION_INT: return set_int(o, text, at, err);
+  case PZ_OPTION_NUMBER: return set_number(o, text, at, err);
+  case PZ_OPTION_SET: return set_set(o, text, at, err);
+  case PZ_OPTION_SWITCH: *(int *)at = text == NULL; return PZ_OK;
   case PZ_OPTION_REAL: return set_real(o, text, at, err);
   case PZ_OPTION_CHOICE: return set_choice(o, text, at, err);
   case PZ_OPTION_TEXT: *(const char **)at = text; return PZ_OK;
@@ -99,28 +150,40 @@ static enum pz_status unknown(const struct pz_option_table *t, const char *word,
 
 /* The option that `word` names, and its value where it is written in the same word. */
 static const struct pz_option *recognise(const struct pz_option_table *t, const char *word,
-                                         const char **value) {
+                                         const char **value, bool *off) {
   *value = NULL;
+  *off = false;
   if (word[1] != '-') return word[2] ? NULL : find_letter(t, word[1]);
   size_t n = strcspn(word + 2, "=");
   if (word[2 + n] == '=') *value = word + 3 + n;
-  return find_name(t, word + 2, n);
+  return find_name(t, word + 2, n, off);
+}
+
+/* Options without a value. */
+static bool is_bare(const struct pz_option *o) {
+  return o->type == PZ_OPTION_FLAG || o->type == PZ_OPTION_SWITCH;
 }
 
 /* "--kernels fused|eager" into buf. */
 static void spell(const struct pz_option *o, char *buf, size_t size) {
-  int n = snprintf(buf, size, "--%s", o->name);
+  char name[64];
+  int n = snprintf(buf, size, "--%s", pz_option_name(o, name, sizeof name));
+  if (o->type == PZ_OPTION_SWITCH) n += snprintf(buf + n, size - (size_t)n, ", --no-%s", name);
   if (o->type == PZ_OPTION_CHOICE)
     for (int i = 0; o->choices[i] && n > 0 && (size_t)n < size; i++)
       n += snprintf(buf + n, size - (size_t)n, "%s%s", i ? "|" : " ", o->choices[i]);
-  else if (o->type != PZ_OPTION_FLAG)
-    snprintf(buf + n, size - (size_t)n, " %s", o->arg);
+  else if (!is_bare(o))
+    snprintf(buf + n, size - (size_t)n, " %s",
+             o->arg                     ? o->arg
+             : o->type == PZ_OPTION_SET ? "LIST"
+                                        : "N");
 }
 
 static enum pz_status no_value(const struct pz_option *o, struct pz_error *err) {
-  char text[120];
+  char text[240], name[64];
   spell(o, text, sizeof text);
-  return pz_fail(err, PZ_BAD_USE, "--%s needs a value: %s", o->name, text);
+  return pz_fail(err, PZ_BAD_USE, "--%s needs a value: %s", pz_option_name(o, name, sizeof name),
+                 text);
 }
 
 enum pz_status pz_options_parse(const struct pz_option_table *table, void *settings, int argc,
@@ -138,12 +201,14 @@ enum pz_status pz_options_parse(const struct pz_option_table *table, void *setti
       continue;
     }
     const char *value;
-    const struct pz_option *o = recognise(table, word, &value);
+    bool off;
+    const struct pz_option *o = recognise(table, word, &value, &off);
     if (!o) return unknown(table, word, err);
-    if (o->type == PZ_OPTION_FLAG && value)
+    if (is_bare(o) && value)
       return pz_fail(err, PZ_BAD_USE, "--%s takes no value; found '%s'", o->name, value);
-    if (o->type != PZ_OPTION_FLAG && !value && i + 1 == argc) return no_value(o, err);
-    if (o->type != PZ_OPTION_FLAG && !value) value = argv[++i];
+    if (!is_bare(o) && !value && i + 1 == argc) return no_value(o, err);
+    if (!is_bare(o) && !value) value = argv[++i];
+    if (off) value = "off";
     enum pz_status status = set_value(o, value, settings, err);
     if (status != PZ_OK) return status;
   }
@@ -156,6 +221,9 @@ bool pz_option_same(const struct pz_option *o, const void *a, const void *b) {
   case PZ_OPTION_FLAG: return *(const bool *)x == *(const bool *)y;
   case PZ_OPTION_INT: return *(const int64_t *)x == *(const int64_t *)y;
   case PZ_OPTION_REAL: return *(const double *)x == *(const double *)y;
+  case PZ_OPTION_NUMBER:
+  case PZ_OPTION_SET:
+  case PZ_OPTION_SWITCH:
   case PZ_OPTION_CHOICE: return *(const int *)x == *(const int *)y;
   case PZ_OPTION_TEXTS: /* the first tells whether any was given */
   case PZ_OPTION_TEXT: return *(const char *const *)x == *(const char *const *)y;
@@ -196,7 +264,8 @@ static void put_wrapped(const char *text, FILE *out) {
 void pz_options_help(const struct pz_option_table *table, const void *settings, FILE *out) {
   for (size_t i = 0; i < table->n; i++) {
     const struct pz_option *o = &table->options[i];
-    char left[120], standard[40], text[512], letter[8] = "    ";
+    char left[240], standard[40], text[512], letter[8] = "    ";
+    if (o->hidden) continue;
     spell(o, left, sizeof left);
     spell_default(o, settings, standard, sizeof standard);
     if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
@@ -221,7 +290,8 @@ static void roff(const char *s, FILE *out) {
 void pz_options_man(const struct pz_option_table *table, const void *settings, FILE *out) {
   for (size_t i = 0; i < table->n; i++) {
     const struct pz_option *o = &table->options[i];
-    char left[120], standard[40];
+    char left[240], standard[40];
+    if (o->hidden) continue;
     spell(o, left, sizeof left);
     spell_default(o, settings, standard, sizeof standard);
     fprintf(out, ".TP\n");

@@ -10,21 +10,25 @@
 enum pz_option_type {
   PZ_OPTION_FLAG,   /* bool */
   PZ_OPTION_INT,    /* int64_t in [min, max] */
+  PZ_OPTION_NUMBER, /* int in [min, max] */
   PZ_OPTION_REAL,   /* double in [min, max] */
   PZ_OPTION_CHOICE, /* int: the index in choices */
+  PZ_OPTION_SET,    /* int: a bit for each of choices that a list with commas names; none, all */
+  PZ_OPTION_SWITCH, /* int: --name 1, --no-name 0 */
   PZ_OPTION_TEXT,   /* const char *, points into argv */
   PZ_OPTION_TEXTS,  /* const char *[max], filled in order each time it is given */
 };
 
 struct pz_option {
-  const char *name; /* without dashes */
+  const char *name; /* without dashes; - for _ */
   char letter;      /* 0: none */
   enum pz_option_type type;
   size_t offset; /* in the command's settings struct, which holds the defaults before parsing */
-  const char *arg;
+  const char *arg; /* NULL: N, or LIST */
   const char *help;
   double min, max;
   const char *const *choices; /* ends with NULL */
+  bool hidden;                /* there is no such option */
 };
 
 struct pz_option_table {
@@ -38,6 +42,9 @@ struct pz_option_table {
 PZ_NODISCARD enum pz_status pz_options_parse(const struct pz_option_table *table, void *settings,
                                              int argc, char **argv, int *n_args,
                                              struct pz_error *err);
+
+/* The name as it is written: with - for _.  Returns buf. */
+char *pz_option_name(const struct pz_option *o, char *buf, size_t size);
 
 /* Does an option have the same value in two settings? */
 bool pz_option_same(const struct pz_option *o, const void *a, const void *b);

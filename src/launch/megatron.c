@@ -2,10 +2,13 @@
 #include <inttypes.h>
 
 #include "launch/megatron_core.h"
-#include "place/training_options.h"
 
 static void put(FILE *out, const char *flag, int64_t value) {
   fprintf(out, "  %s %" PRId64 "\n", flag, value);
+}
+
+static void put_plan(const struct pz_launch *l, enum pz_plan_field f, FILE *out) {
+  pz_launch_number(l, f, PZ_LAUNCH_MEGATRON, "  ", " ", out);
 }
 
 static void put_if(FILE *out, bool on, const char *flags) {
@@ -15,8 +18,8 @@ static void put_if(FILE *out, bool on, const char *flags) {
 /* ---- the model ------------------------------------------------------------------------------ */
 
 static void put_experts(const struct pz_launch *l, FILE *out) {
-  const struct pz_launch_shape *s = &l->shape;
-  bool v3 = s->family == PZ_LAUNCH_DEEPSEEK_V3;
+  const struct pz_model_shape *s = &l->shape;
+  bool v3 = s->family == PZ_SHAPE_DEEPSEEK_V3;
   put(out, "--num-experts", s->experts);
   put(out, "--moe-router-topk", s->topk);
   put(out, "--moe-ffn-hidden-size", s->expert_ffn);
@@ -35,18 +38,24 @@ static void put_experts(const struct pz_launch *l, FILE *out) {
   }
 }
 
-static void put_latent(const struct pz_launch_shape *s, FILE *out) {
+static void put_latent(const struct pz_model_shape *s, FILE *out) {
   fputs("  --multi-latent-attention\n", out);
   if (s->q_rank) put(out, "--q-lora-rank", s->q_rank);
   put(out, "--kv-lora-rank", s->kv_rank);
   put(out, "--qk-head-dim", s->nope_dim);
   put(out, "--qk-pos-emb-head-dim", s->rope_dim);
   put(out, "--v-head-dim", s->v_dim);
-  fputs("  --rope-type rope\n", out);
+  if (s->rope == PZ_ROPE_YARN)
+    fprintf(out,
+            "  --rope-type yarn\n  --rotary-scaling-factor %.10g\n  --mscale %.10g\n"
+            "  --mscale-all-dim %.10g\n",
+            s->rope_factor, s->rope_mscale, s->rope_mscale_all);
+  else
+    fputs("  --rope-type rope\n  --no-rope-fusion\n", out); /* fused with yarn alone */
 }
 
 static void put_attention(const struct pz_launch *l, FILE *out) {
-  const struct pz_launch_shape *s = &l->shape;
+  const struct pz_model_shape *s = &l->shape;
   put(out, "--num-attention-heads", s->heads);
   if (s->kv_rank) {
     put_latent(s, out);
@@ -62,19 +71,21 @@ static void put_attention(const struct pz_launch *l, FILE *out) {
 }
 
 static void put_positions(const struct pz_launch *l, FILE *out) {
-  const struct pz_launch_shape *s = &l->shape;
+  const struct pz_model_shape *s = &l->shape;
   int64_t most = s->positions > l->plan.seq ? s->positions : l->plan.seq;
   put(out, "--max-position-embeddings", most);
   if (s->rotary_base > 0) {
     fputs("  --position-embedding-type rope\n", out);
     put(out, "--rotary-base", (int64_t)s->rotary_base);
+    if (s->rope == PZ_ROPE_LLAMA3 && !s->kv_rank)
+      fprintf(out, "  --use-rope-scaling\n  --rope-scaling-factor %.10g\n", s->rope_factor);
   } else {
     fputs("  --position-embedding-type learned_absolute\n", out);
   }
 }
 
 static void put_model(const struct pz_launch *l, FILE *out) {
-  const struct pz_launch_shape *s = &l->shape;
+  const struct pz_model_shape *s = &l->shape;
   fputs("MODEL_ARGS=(\n", out);
   put(out, "--num-layers", s->layers);
   put(out, "--hidden-size", s->hidden);
@@ -105,17 +116,17 @@ static void put_division(const struct pz_launch *l, FILE *out) {
     return;
   }
   if (d == PZ_CORE_ENDS) {
-    put(out, "--decoder-first-pipeline-num-layers", l->plan.first_layers);
-    put(out, "--decoder-last-pipeline-num-layers", l->plan.last_layers);
+    put_plan(l, PZ_PLAN_FIRST_LAYERS, out);
+    put_plan(l, PZ_PLAN_LAST_LAYERS, out);
   }
   if (d == PZ_CORE_LAYERS)
     fputs("  --account-for-embedding-in-pipeline-split\n  --account-for-loss-in-pipeline-split\n",
           out);
-  if (l->plan.vpp > 1) put(out, "--num-virtual-stages-per-pipeline-rank", l->plan.vpp);
+  if (l->plan.vpp > 1) put_plan(l, PZ_PLAN_VPP, out);
 }
 
 static void put_sharding(const struct pz_launch *l, FILE *out) {
-  const struct pz_training_options *p = &l->plan;
+  const struct pz_plan *p = &l->plan;
   const char *fsdp = pz_core_sharding(l);
   put_if(out, p->zero > 0, "--use-distributed-optimizer");
   if (fsdp)
@@ -124,21 +135,23 @@ static void put_sharding(const struct pz_launch *l, FILE *out) {
             "  --no-gradient-accumulation-fusion\n  --init-model-with-meta-device\n"
             "  --ckpt-format fsdp_dtensor\n",
             fsdp);
-  if (p->zero && p->shard < pz_launch_replicas(l))
-    put(out, "--num-distributed-optimizer-instances", pz_launch_replicas(l) / p->shard);
+  if (p->zero && p->shard < pz_plan_replicas(p))
+    put(out, "--num-distributed-optimizer-instances", pz_plan_replicas(p) / p->shard);
 }
 
 static void put_parallel(const struct pz_launch *l, FILE *out) {
-  const struct pz_training_options *p = &l->plan;
+  const struct pz_plan *p = &l->plan;
   fputs("PARALLEL_ARGS=(\n", out);
-  put(out, "--tensor-model-parallel-size", p->tp);
-  put_if(out, p->sequence_parallel, "--sequence-parallel");
-  put(out, "--pipeline-model-parallel-size", p->pp);
+  put_plan(l, PZ_PLAN_TP, out);
+  put_if(out, p->sp, "--sequence-parallel");
+  put_plan(l, PZ_PLAN_PP, out);
   put_division(l, out);
-  put(out, "--context-parallel-size", p->cp);
+  put_plan(l, PZ_PLAN_CP, out);
+  if (p->cp > 1)
+    fprintf(out, "  --cp-comm-type %s\n", p->cp_form == PZ_CONTEXT_ALL_TO_ALL ? "a2a" : "p2p");
   if (l->shape.experts) {
-    put(out, "--expert-model-parallel-size", p->ep);
-    put(out, "--expert-tensor-parallel-size", pz_options_etp(p));
+    put_plan(l, PZ_PLAN_EP, out);
+    put_plan(l, PZ_PLAN_ETP, out);
   }
   put_sharding(l, out);
   put_if(out, pz_core_overlap(l, PZ_OVERLAP_GRAD), "--overlap-grad-reduce");
@@ -150,13 +163,14 @@ static void put_parallel(const struct pz_launch *l, FILE *out) {
 }
 
 static void put_training(const struct pz_launch *l, FILE *out) {
-  const struct pz_training_options *p = &l->plan;
+  const struct pz_plan *p = &l->plan;
   fputs("TRAINING_ARGS=(\n", out);
-  put(out, "--micro-batch-size", p->mbs);
-  put(out, "--global-batch-size", p->batch);
-  put(out, "--seq-length", p->seq);
+  put_plan(l, PZ_PLAN_MBS, out);
+  put_plan(l, PZ_PLAN_BATCH, out);
+  put_plan(l, PZ_PLAN_SEQ, out);
   fputs("  --train-iters \"${TRAIN_ITERS:-1000}\"\n"
         "  --lr \"${LR:-1e-4}\"\n  --min-lr \"${MIN_LR:-1e-5}\"\n  --lr-decay-style cosine\n"
+        "  --lr-warmup-fraction \"${WARMUP_FRACTION:-0.01}\"\n"
         "  --weight-decay 0.1\n  --adam-beta2 0.95\n  --clip-grad 1.0\n  --bf16\n",
         out);
   put_if(out, p->precision == PZ_PRECISION_FP8, "--fp8-format hybrid\n  --fp8-recipe tensorwise");
@@ -193,7 +207,7 @@ static void put_data(const struct pz_launch *l, FILE *out) {
       l->shape.vocab, l->shape.vocab);
 }
 
-static void print(const struct pz_launch *l, FILE *out) {
+void pz_launch_megatron(const struct pz_launch *l, FILE *out) {
   pz_launch_head(l, "Megatron-LM", out);
   pz_launch_need(out, "MEGATRON_PATH", "the folder of Megatron-LM");
   pz_launch_need(out, "CHECKPOINT_PATH", "a folder for checkpoints");
@@ -208,9 +222,3 @@ static void print(const struct pz_launch *l, FILE *out) {
         "\"${DATA_ARGS[@]}\"\n",
         out);
 }
-
-static enum pz_status check(const struct pz_launch *l, struct pz_error *err) {
-  return pz_megatron_core_check(l, "megatron", err);
-}
-
-const struct pz_launch_framework pz_launch_megatron = {"megatron", check, print};

@@ -1,12 +1,8 @@
-/* What Megatron Core can run, whoever starts it: Megatron-LM's own script and NeMo's. */
+/* Words of Megatron Core that both of its launchers use: Megatron-LM's own script and Megatron Bridge. */
 #ifndef PZ_LAUNCH_MEGATRON_CORE_H
 #define PZ_LAUNCH_MEGATRON_CORE_H
 
 #include "launch/launch.h"
-
-/* Refuse what Megatron Core has no words for; `name` is the framework's, for messages. */
-PZ_NODISCARD enum pz_status pz_megatron_core_check(const struct pz_launch *l, const char *name,
-                                                   struct pz_error *err);
 
 /* How its pipeline divides the layers. */
 enum pz_core_division {

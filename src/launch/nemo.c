@@ -2,10 +2,13 @@
 #include <inttypes.h>
 
 #include "launch/megatron_core.h"
-#include "place/training_options.h"
 
 static void put(FILE *out, const char *field, int64_t value) {
   fprintf(out, "model.%s = %" PRId64 "\n", field, value);
+}
+
+static void put_plan(const struct pz_launch *l, enum pz_plan_field f, FILE *out) {
+  pz_launch_number(l, f, PZ_LAUNCH_BRIDGE, "model.", " = ", out);
 }
 
 static const char *truth(bool on) { return on ? "True" : "False"; }
@@ -13,8 +16,8 @@ static const char *truth(bool on) { return on ? "True" : "False"; }
 /* ---- the model ------------------------------------------------------------------------------ */
 
 static void put_experts(const struct pz_launch *l, FILE *out) {
-  const struct pz_launch_shape *s = &l->shape;
-  bool v3 = s->family == PZ_LAUNCH_DEEPSEEK_V3;
+  const struct pz_model_shape *s = &l->shape;
+  bool v3 = s->family == PZ_SHAPE_DEEPSEEK_V3;
   put(out, "num_moe_experts", s->experts);
   put(out, "moe_router_topk", s->topk);
   put(out, "moe_ffn_hidden_size", s->expert_ffn);
@@ -39,7 +42,7 @@ static void put_experts(const struct pz_launch *l, FILE *out) {
 }
 
 static void put_attention(const struct pz_launch *l, FILE *out) {
-  const struct pz_launch_shape *s = &l->shape;
+  const struct pz_model_shape *s = &l->shape;
   put(out, "num_attention_heads", s->heads);
   if (s->kv_rank) {
     if (s->q_rank) put(out, "q_lora_rank", s->q_rank);
@@ -47,7 +50,15 @@ static void put_attention(const struct pz_launch *l, FILE *out) {
     put(out, "qk_head_dim", s->nope_dim);
     put(out, "qk_pos_emb_head_dim", s->rope_dim);
     put(out, "v_head_dim", s->v_dim);
-    fputs("model.rope_type = \"rope\"\n", out);
+    if (s->rope == PZ_ROPE_YARN)
+      fprintf(out,
+              "model.rope_type = \"yarn\"\nmodel.rotary_scaling_factor = %.10g\n"
+              "model.original_max_position_embeddings = %.10g\nmodel.mscale = %.10g\n"
+              "model.mscale_all_dim = %.10g\n",
+              s->rope_factor, s->rope_original, s->rope_mscale, s->rope_mscale_all);
+    else
+      fputs("model.rope_type = \"rope\"\n", out);
+    fputs("model.apply_rope_fusion = False\n", out);
   } else {
     put(out, "num_query_groups", s->kv_heads);
     put(out, "kv_channels", s->head_dim);
@@ -57,18 +68,26 @@ static void put_attention(const struct pz_launch *l, FILE *out) {
 }
 
 static void put_model(const struct pz_launch *l, FILE *out) {
-  const struct pz_launch_shape *s = &l->shape;
+  const struct pz_model_shape *s = &l->shape;
   fprintf(out, "model = %s()\n", s->kv_rank ? "MLAModelProvider" : "GPTModelProvider");
+  if (s->experts || s->kv_rank) /* the default is one kind of layer for all */
+    fputs("model.transformer_layer_spec = lambda config, vp_stage=None: "
+          "get_gpt_decoder_block_spec(\n"
+          "    config, use_transformer_engine=True, vp_stage=vp_stage)\n",
+          out);
   put(out, "num_layers", s->layers);
   put(out, "hidden_size", s->hidden);
   put(out, "ffn_hidden_size", s->ffn);
   put_attention(l, out);
-  put(out, "seq_length", l->plan.seq);
+  put_plan(l, PZ_PLAN_SEQ, out);
   put(out, "vocab_size", s->vocab);
   fputs("model.should_pad_vocab = True\n", out);
   if (s->rotary_base > 0) {
     fputs("model.position_embedding_type = \"rope\"\n", out);
     put(out, "rotary_base", (int64_t)s->rotary_base);
+    if (s->rope == PZ_ROPE_LLAMA3 && !s->kv_rank)
+      fprintf(out, "model.rope_scaling = True\nmodel.rope_scaling_factor = %.10g\n",
+              s->rope_factor);
   } else {
     fputs("model.position_embedding_type = \"learned_absolute\"\n", out);
   }
@@ -90,10 +109,10 @@ static void put_model(const struct pz_launch *l, FILE *out) {
 
 static void put_division(const struct pz_launch *l, FILE *out) {
   enum pz_core_division d = pz_core_division(l);
-  if (l->plan.vpp > 1) put(out, "virtual_pipeline_model_parallel_size", l->plan.vpp);
+  if (l->plan.vpp > 1) put_plan(l, PZ_PLAN_VPP, out);
   if (d == PZ_CORE_ENDS) {
-    put(out, "num_layers_in_first_pipeline_stage", l->plan.first_layers);
-    put(out, "num_layers_in_last_pipeline_stage", l->plan.last_layers);
+    put_plan(l, PZ_PLAN_FIRST_LAYERS, out);
+    put_plan(l, PZ_PLAN_LAST_LAYERS, out);
   }
   if (d == PZ_CORE_LAYERS)
     fputs("model.account_for_embedding_in_pipeline_split = True\n"
@@ -106,7 +125,7 @@ static void put_division(const struct pz_launch *l, FILE *out) {
 }
 
 static void put_recompute(const struct pz_launch *l, FILE *out) {
-  const struct pz_training_options *p = &l->plan;
+  const struct pz_plan *p = &l->plan;
   if (p->recompute == PZ_RECOMPUTATION_SELECTIVE) {
     fputs("model.recompute_granularity = \"selective\"\nmodel.recompute_modules = [", out);
     pz_core_modules(l, "\"", ", ", out);
@@ -119,17 +138,19 @@ static void put_recompute(const struct pz_launch *l, FILE *out) {
 }
 
 static void put_parallel(const struct pz_launch *l, FILE *out) {
-  const struct pz_training_options *p = &l->plan;
+  const struct pz_plan *p = &l->plan;
   bool p2p = pz_core_overlap(l, PZ_OVERLAP_P2P);
-  put(out, "tensor_model_parallel_size", p->tp);
-  fprintf(out, "model.sequence_parallel = %s\n", truth(p->sequence_parallel));
-  put(out, "pipeline_model_parallel_size", p->pp);
+  put_plan(l, PZ_PLAN_TP, out);
+  fprintf(out, "model.sequence_parallel = %s\n", truth(p->sp));
+  put_plan(l, PZ_PLAN_PP, out);
   fputs("model.pipeline_dtype = torch.bfloat16\n", out);
   put_division(l, out);
-  put(out, "context_parallel_size", p->cp);
+  put_plan(l, PZ_PLAN_CP, out);
+  if (p->cp > 1)
+    fprintf(out, "model.cp_comm_type = \"%s\"\n", p->cp_form == PZ_CONTEXT_ALL_TO_ALL ? "a2a" : "p2p");
   if (l->shape.experts) {
-    put(out, "expert_model_parallel_size", p->ep);
-    put(out, "expert_tensor_parallel_size", pz_options_etp(p));
+    put_plan(l, PZ_PLAN_EP, out);
+    put_plan(l, PZ_PLAN_ETP, out);
     fprintf(out, "model.overlap_moe_expert_parallel_comm = %s\n",
             truth(pz_core_overlap(l, PZ_OVERLAP_EP)));
   }
@@ -146,7 +167,7 @@ static void put_parallel(const struct pz_launch *l, FILE *out) {
 }
 
 static void put_ddp(const struct pz_launch *l, FILE *out) {
-  const struct pz_training_options *p = &l->plan;
+  const struct pz_plan *p = &l->plan;
   const char *fsdp = pz_core_sharding(l);
   fprintf(out,
           "ddp = DistributedDataParallelConfig(\n    use_distributed_optimizer=%s,\n"
@@ -154,7 +175,7 @@ static void put_ddp(const struct pz_launch *l, FILE *out) {
           "    grad_reduce_in_fp32=%s,\n    num_distributed_optimizer_instances=%" PRId64 ",\n",
           truth(p->zero > 0), truth(pz_core_overlap(l, PZ_OVERLAP_GRAD)),
           truth(pz_core_overlap(l, PZ_OVERLAP_PARAM)), truth(p->grad_bytes == 4),
-          p->zero ? pz_launch_replicas(l) / p->shard : 1);
+          p->zero ? pz_plan_replicas(p) / p->shard : 1);
   if (fsdp)
     fprintf(out, "    use_megatron_fsdp=True,\n    data_parallel_sharding_strategy=\"%s\",\n",
             fsdp);
@@ -162,7 +183,7 @@ static void put_ddp(const struct pz_launch *l, FILE *out) {
 }
 
 static void put_training(const struct pz_launch *l, FILE *out) {
-  const struct pz_training_options *p = &l->plan;
+  const struct pz_plan *p = &l->plan;
   fprintf(out,
           "precision = get_mixed_precision_config(\"bf16_mixed\")\n"
           "precision.grad_reduce_in_fp32 = %s\n%s\n"
@@ -197,6 +218,7 @@ static void put_training(const struct pz_launch *l, FILE *out) {
 static void put_program(const struct pz_launch *l, FILE *out) {
   fputs("cat > \"$RUN_PATH/train.py\" <<'EOF'\n"
         "import os\n\nimport torch\nimport torch.nn.functional as F\n"
+        "from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec\n"
         "from megatron.core.transformer.enums import AttnBackend\n\n"
         "from megatron.bridge.models.gpt_provider import GPTModelProvider\n",
         out);
@@ -229,7 +251,7 @@ static void put_program(const struct pz_launch *l, FILE *out) {
           truth(l->plan.execution == PZ_EXECUTION_GRAPH));
 }
 
-static void print(const struct pz_launch *l, FILE *out) {
+void pz_launch_nemo(const struct pz_launch *l, FILE *out) {
   pz_launch_head(l, "NeMo's Megatron Bridge", out);
   pz_launch_need(out, "CHECKPOINT_PATH", "a folder for checkpoints");
   fputs(
@@ -244,9 +266,3 @@ static void print(const struct pz_launch *l, FILE *out) {
   pz_launch_torchrun(l, out);
   fputs("  \"$RUN_PATH/train.py\"\n", out);
 }
-
-static enum pz_status check(const struct pz_launch *l, struct pz_error *err) {
-  return pz_megatron_core_check(l, "nemo", err);
-}
-
-const struct pz_launch_framework pz_launch_nemo = {"nemo", check, print};

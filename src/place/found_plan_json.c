@@ -1,7 +1,9 @@
 #include "place/found_plan_json.h"
 
-#include "place/found_plan.h"
-#include "place/prediction_json.h"
+#include "plan/plan_text.h"
+#include "plan/plan_fields.h"
+#include "step/prediction_json.h"
+#include "step/prediction_parts.h"
 
 /* Layers by stage: all, or those that are computed again. */
 static json_t *layers_json(const struct pz_training_run *r, bool again) {
@@ -14,21 +16,19 @@ static json_t *layers_json(const struct pz_training_run *r, bool again) {
 }
 
 json_t *pz_found_plan_json(const struct pz_training_run *r, const struct pz_training_run *best) {
-  const struct pz_training_options *o = &r->plan;
+  const struct pz_plan *o = &r->plan;
   const struct pz_prediction *p = &r->p;
   json_t *j =
       json_pack("{s:f,s:f,s:I,s:I,s:f,s:f,s:f}", "step_s", p->step_s, "mfu", p->mfu, "devices_used",
                 (json_int_t)o->devices, "microbatches", (json_int_t)p->microbatches,
                 "samples_per_s", p->samples_per_s, "tokens_per_s_per_device",
                 p->tokens_per_s_per_device, "peak_bytes", p->peak_bytes);
-  json_t *plan = pz_training_plan_json(o);
+  json_t *plan = pz_plan_json(o);
   if (j && plan) json_object_update(j, plan);
   json_decref(plan);
   json_object_del(j, "devices"); /* devices_used */
   json_object_set_new(j, "stage_layers", layers_json(r, false));
   json_object_set_new(j, "recompute_by_stage", layers_json(r, true));
-  json_object_set_new(j, "first_layers", json_integer((json_int_t)o->first_layers));
-  json_object_set_new(j, "last_layers", json_integer((json_int_t)o->last_layers));
   if (best) {
     double grew;
     const struct pz_part_info *part = pz_grown_part(&best->p, p, &grew);
@@ -64,5 +64,11 @@ json_t *pz_found_plans_json(const struct pz_training_plans *p) {
   json_object_set_new(j, "plan", pz_found_plan_json(best, NULL));
   json_object_set_new(j, "certificate", pz_plan_certificate_json(&p->certificate));
   json_object_set_new(j, "others", others);
+  if (p->fastest) json_object_set_new(j, "fastest", pz_found_plan_json(p->fastest, best));
+  if (p->experts) /* how these are divided is said of every plan */
+    json_object_set_new(json_object_get(j, "plan"), "ep", json_integer((json_int_t)best->plan.ep));
+  for (uint32_t i = 1; p->experts && i < p->n; i++)
+    json_object_set_new(json_array_get(others, i - 1), "ep",
+                        json_integer((json_int_t)p->runs[i]->plan.ep));
   return j;
 }

@@ -27,7 +27,7 @@ static const int64_t *stages_from(const struct pz_frontier *f, uint32_t first) {
 /* ---- packing -------------------------------------------------------------------------------- */
 
 static struct pz_frontier_plan pack_plan(const struct pz_listed_plan *p, uint32_t first_stage) {
-  const struct pz_training_plan *x = &p->plan;
+  const struct pz_plan *x = &p->plan;
   return (struct pz_frontier_plan){.first_count = p->first_count,
                                    .n_counts = p->n_counts,
                                    .first_stage = x->stage_recompute ? first_stage : PZ_NONE,
@@ -36,14 +36,14 @@ static struct pz_frontier_plan pack_plan(const struct pz_listed_plan *p, uint32_
                                    .last_layers = (int32_t)x->last_layers,
                                    .recompute_layers = (int32_t)x->recompute_layers,
                                    .zero = (uint8_t)x->zero,
-                                   .order = (uint8_t)x->order,
+                                   .pipeline = (uint8_t)x->pipeline,
                                    .recompute = (uint8_t)x->recompute};
 }
 
 static struct pz_frontier head_of(const struct pz_frontier_list *list, uint32_t kinds) {
   struct pz_frontier head = {list->plans.n, list->counts.n, 0, kinds};
   for (uint32_t i = 0; i < list->plans.n; i++) {
-    const struct pz_training_plan *p = &pz_vec_at(&list->plans, struct pz_listed_plan, i)->plan;
+    const struct pz_plan *p = &pz_vec_at(&list->plans, struct pz_listed_plan, i)->plan;
     if (p->stage_recompute) head.n_stages += (uint32_t)p->pp;
   }
   return head;
@@ -71,12 +71,12 @@ struct pz_frontier *pz_frontier_pack(const struct pz_frontier_list *list, uint32
   return f;
 }
 
-struct pz_training_plan pz_frontier_unpack(const struct pz_frontier *f,
+struct pz_plan pz_frontier_unpack(const struct pz_frontier *f,
                                            const struct pz_frontier_plan *p,
-                                           const struct pz_plan_question *q,
+                                           const struct pz_plan_space *space,
                                            const struct pz_step_shape *x,
                                            const struct pz_plan_grid *g) {
-  struct pz_training_plan plan = pz_step_shape_plan(q, x);
+  struct pz_plan plan = pz_step_shape_plan(space->q, x);
   plan.pp = g->pp;
   plan.dp = g->dp;
   plan.vpp = p->vpp;
@@ -84,9 +84,10 @@ struct pz_training_plan pz_frontier_unpack(const struct pz_frontier *f,
   plan.last_layers = p->last_layers;
   plan.recompute_layers = p->recompute_layers;
   plan.zero = p->zero;
-  plan.order = (enum pz_pipeline_order)p->order;
-  plan.recompute = (enum pz_recomputation)p->recompute;
+  plan.pipeline = p->pipeline;
+  plan.recompute = p->recompute;
   plan.stage_recompute = p->first_stage == PZ_NONE ? NULL : stages_from(f, p->first_stage);
+  pz_plan_space_settle(space, &plan);
   return plan;
 }
 

@@ -10,7 +10,7 @@
 
 /* A plan of the list: where the counts of its stages are. */
 struct pz_listed_plan {
-  struct pz_training_plan plan;
+  struct pz_plan plan;
   double params; /* of the largest stage */
   uint32_t first_count, n_counts;
 };
@@ -29,7 +29,7 @@ struct pz_frontier_plan {
   uint32_t first_count, n_counts;
   uint32_t first_stage; /* layers computed again by stage; PZ_NONE: of all alike */
   int32_t vpp, first_layers, last_layers, recompute_layers;
-  uint8_t zero, order, recompute;
+  uint8_t zero, pipeline, recompute;
 };
 
 /* Plans follow, then counts (double), then layers of stages (int64_t).  Counts of the parts that a model with so many
@@ -55,9 +55,9 @@ struct pz_frontier *pz_frontier_pack(const struct pz_frontier_list *list, uint32
                                      struct pz_arena *arena);
 
 /* A plan of the grid's frontier; its layers by stage lie in the piece. */
-struct pz_training_plan pz_frontier_unpack(const struct pz_frontier *f,
+struct pz_plan pz_frontier_unpack(const struct pz_frontier *f,
                                            const struct pz_frontier_plan *p,
-                                           const struct pz_plan_question *q,
+                                           const struct pz_plan_space *space,
                                            const struct pz_step_shape *x,
                                            const struct pz_plan_grid *g);
 

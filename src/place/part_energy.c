@@ -25,23 +25,23 @@ enum pz_status pz_part_energy_least_j(struct pz_part_tables *t, const struct pz_
     least = pz_fmin(least,
                     t->share[i] * part_j(t, chip, voltage2, traffic, pz_part_at(i, PZ_PART_WHOLE)));
   /* sums in another order */
-  return *joules = least * (double)t->space->q->devices * (1 - 1e-9), PZ_OK;
+  return *joules = least * (double)t->space->q->plan.devices * (1 - 1e-9), PZ_OK;
 }
 
 /* The shape of a plan; shapes.n: none. */
-static uint32_t shape_of(const struct pz_plan_space *s, const struct pz_training_plan *p) {
+static uint32_t shape_of(const struct pz_plan_space *s, const struct pz_plan *p) {
   uint32_t i = 0;
   for (; i < s->shapes.n; i++) {
     const struct pz_step_shape *x = pz_vec_at(&s->shapes, struct pz_step_shape, i);
     if (x->tp == p->tp && x->cp == pz_plan_cp(p) && x->mbs == p->mbs && x->ep == pz_plan_ep(p) &&
-        (x->tp == 1 || x->sp == p->sequence_parallel))
+        (x->tp == 1 || x->sp == p->sp))
       break;
   }
   return i;
 }
 
 enum pz_status pz_part_energy_plan_j(struct pz_part_tables *t, const struct pz_chip *chip,
-                                     double voltage2, const struct pz_training_plan *plan,
+                                     double voltage2, const struct pz_plan *plan,
                                      double *joules) {
   const double *traffic = NULL;
   struct pz_part_counts all = {{0}};
@@ -55,6 +55,6 @@ enum pz_status pz_part_energy_plan_j(struct pz_part_tables *t, const struct pz_c
   for (int64_t c = 0; c < plan->pp * plan->vpp; c++) pz_part_counts_add(x, plan, c, 1, &all);
   for (int p = 0; p < PZ_PART_SEND; p++)
     sum += all.n[p] * part_j(t, chip, voltage2, traffic, pz_part_at(shape, p));
-  double group = (double)(x->tp * x->cp), microbatches = (double)(t->space->q->batch / x->mbs);
+  double group = (double)(x->tp * x->cp), microbatches = (double)(t->space->q->plan.batch / x->mbs);
   return *joules = sum * group * microbatches, PZ_OK;
 }

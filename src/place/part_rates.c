@@ -54,7 +54,7 @@ static enum pz_status find_products(struct pz_part_tables *t) {
   if (!t->first_use) return pz_fail(t->space->err, PZ_NO_MEMORY, "out of memory for the plans");
   for (uint32_t i = 0; i < n && status == PZ_OK; i++) {
     status = pz_part_ops(pz_vec_at(&t->space->shapes, struct pz_step_shape, i),
-                         t->space->q->common.kept, add_op_product, t, t->space->err);
+                         t->space->q->plan.saved, add_op_product, t, t->space->err);
     t->first_use[i + 1] = t->uses.n;
   }
   t->product_number = pz_arena_alloc(t->arena, t->products.n, sizeof(double));
@@ -166,8 +166,8 @@ static double shown_s(const struct pz_layer_step *l) {
 /* Collectives that show on a chip beside whose attention everything hides that can. */
 static enum pz_status shape_collectives(struct pz_part_tables *t, struct pz_step_shape *x,
                                         const struct pz_cluster *net, double *out) {
-  struct pz_training_plan p = pz_step_shape_plan(t->space->q, x);
-  struct pz_chip slow = *t->space->q->chip;
+  struct pz_plan p = pz_step_shape_plan(t->space->q, x);
+  struct pz_chip slow = *t->space->q->job.chip;
   slow.clock_hz = 1;
   slow.rules.nested_mapping = false;
   slow.hbm.bytes_per_s_per_stack = slow.glb_bytes_per_s = 1;

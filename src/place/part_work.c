@@ -74,12 +74,12 @@ enum pz_status pz_part_work_of(const struct pz_plan_question *q, const struct pz
                                struct pz_part_work out[PZ_PART_NUMBERS], struct pz_error *err) {
   struct working w = {.x = x, .work = out, .err = err};
   for (enum resource r = 0; r < RESOURCES; r++) {
-    struct pz_chip c = lone_chip(q->chip, r);
+    struct pz_chip c = lone_chip(q->job.chip, r);
     pz_cost_init(&w.cost[r], &c, NULL);
     w.cost[r].causal = x->m->cost.causal;
     w.cost[r].attention_library = x->m->cost.attention_library;
   }
-  enum pz_status status = pz_part_ops(x, q->common.kept, add_op_work, &w, err);
+  enum pz_status status = pz_part_ops(x, q->plan.saved, add_op_work, &w, err);
   for (enum resource r = 0; r < RESOURCES; r++) pz_cost_release(&w.cost[r]);
   for (int p = 0; p < PZ_PART_SEND; p++) {
     double n = pz_part_layers(x, p);

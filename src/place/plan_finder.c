@@ -28,7 +28,7 @@ struct pz_plan_finder {
   uint32_t first_shape;              /* which others that share do not begin with */
   struct ranked *ranked;             /* by shape */
   struct pz_vec open;                /* grids of a shape that promise something */
-  struct pz_training_plan promising; /* the plan with the lowest bound */
+  struct pz_plan promising; /* the plan with the lowest bound */
   struct pz_step_shape *promising_shape;
 };
 
@@ -49,10 +49,10 @@ static uint64_t chip_key(const struct pz_chip *c, const struct pz_cluster *net) 
 static enum pz_status time_shape(struct pz_plan_finder *f, struct pz_step_shape *x,
                                  const struct pz_chip *chip, const struct pz_cluster *net,
                                  uint64_t key) {
-  struct pz_training_plan p = pz_step_shape_plan(&f->q, x);
+  struct pz_plan p = pz_step_shape_plan(&f->q, x);
   if (x->timed_for == key) return PZ_OK;
   enum pz_status status = pz_step_model_set_chip(x->m, chip, net, &p, f->parts.times, &x->err);
-  if (status == PZ_OK) status = pz_step_shape_time(&f->q, x);
+  if (status == PZ_OK) status = pz_step_shape_time(&f->q, x, f->space.orders);
   x->timed_for = status == PZ_OK ? key : 0;
   return status == PZ_OK ? PZ_OK : pz_fail(f->space.err, status, "%s", x->err.message);
 }
@@ -70,8 +70,8 @@ static int by_rank(const void *a, const void *b) {
 static void set_question(struct pz_plan_finder *f, const struct pz_chip *chip,
                          const struct pz_cluster *net, double cutoff_s, struct pz_error *err) {
   struct pz_found_plan *list = f->pricing.found.list;
-  f->q.chip = chip;
-  f->q.net = net;
+  f->q.job.chip = chip;
+  f->q.job.net = net;
   f->space.err = err ? err : &f->unused;
   f->pricing.cutoff_s = cutoff_s;
   f->pricing.found = (struct pz_found_plans){.list = list};
@@ -134,7 +134,7 @@ static enum pz_status part_seconds(const struct pz_plan_space *s, struct pz_step
                                    struct pz_part_seconds *out) {
   static const enum pz_recomputation how[] = {PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_FULL,
                                               PZ_RECOMPUTATION_SELECTIVE};
-  struct pz_training_plan p = pz_step_shape_plan(s->q, x);
+  struct pz_plan p = pz_step_shape_plan(s->q, x);
   double t[PZ_PART_TERMS] = {0};
   for (int h = 0; h < 3; h++) {
     p.recompute = how[h];
@@ -160,11 +160,11 @@ static enum pz_status bound_grid(struct pz_plan_finder *f, struct pz_step_shape 
   enum pz_status status = pz_plan_frontier_grid(&f->frontiers, grid, &plans);
   for (uint32_t i = 0; status == PZ_OK && i < plans->n_plans; i++) {
     const struct pz_frontier_plan *p = &pz_frontier_plans(plans)[i];
-    struct pz_training_plan plan = pz_frontier_unpack(
-        plans, p, &f->q, x, pz_vec_at(&f->space.grids, struct pz_plan_grid, grid));
+    struct pz_plan plan = pz_frontier_unpack(
+        plans, p, &f->space, x, pz_vec_at(&f->space.grids, struct pz_plan_grid, grid));
     double s;
     /* gradients of one microbatch need not be added up */
-    double part = pz_plan_rounds(&plan) == 1 ? pz_fmin(1, x->once_s / x->several_s) : 1;
+    double part = pz_plan_microbatches(&plan) == 1 ? pz_fmin(1, x->once_s / x->several_s) : 1;
     if (pz_frontier_plan_s(plans, p, t) * part >= *least_s) continue;
     status = pz_step_bound(x->m, &plan, &s, f->space.err);
     if (status != PZ_OK || s * (1 - 1e-9) >= *least_s) continue;
@@ -180,7 +180,7 @@ static enum pz_status bound_shape_on(struct pz_plan_finder *f, struct pz_step_sh
                                      const struct pz_chip *chip, double *least_s) {
   const struct pz_plan_space *s = &f->space;
   struct pz_part_seconds t;
-  enum pz_status status = time_shape(f, x, chip, f->q.net, chip_key(chip, f->q.net));
+  enum pz_status status = time_shape(f, x, chip, f->q.job.net, chip_key(chip, f->q.job.net));
   if (status != PZ_OK || shape_bound_s(&f->q, x) >= *least_s) return status;
   status = part_seconds(s, x, &t);
   for (uint32_t i = x->first_grid; i < x->first_grid + x->n_grids && status == PZ_OK; i++)
@@ -193,7 +193,7 @@ static enum pz_status bound_shape_on(struct pz_plan_finder *f, struct pz_step_sh
 /* The same on the question's chip: the relaxation of nested mappings, whose times are kept, often says enough. */
 static enum pz_status bound_shape(struct pz_plan_finder *f, struct pz_step_shape *x,
                                   double *least_s) {
-  struct pz_chip relaxed = *f->q.chip;
+  struct pz_chip relaxed = *f->q.job.chip;
   double least = *least_s;
   enum pz_status status = PZ_OK;
   if (relaxed.rules.nested_mapping) {
@@ -201,7 +201,7 @@ static enum pz_status bound_shape(struct pz_plan_finder *f, struct pz_step_shape
     status = bound_shape_on(f, x, &relaxed, &least);
     if (status != PZ_OK || !(least < *least_s)) return status;
   }
-  return bound_shape_on(f, x, f->q.chip, least_s);
+  return bound_shape_on(f, x, f->q.job.chip, least_s);
 }
 
 enum pz_status pz_plan_finder_bound_s(struct pz_plan_finder *f, const struct pz_chip *chip,
@@ -295,7 +295,7 @@ enum pz_status pz_plan_finder_least_j(struct pz_plan_finder *f, const struct pz_
 }
 
 enum pz_status pz_plan_finder_plan_j(struct pz_plan_finder *f, const struct pz_chip *chip,
-                                     double voltage2, const struct pz_training_plan *plan,
+                                     double voltage2, const struct pz_plan *plan,
                                      double *joules, struct pz_error *err) {
   f->space.err = err ? err : &f->unused;
   return pz_part_energy_plan_j(&f->parts, chip, voltage2, plan, joules);
@@ -327,8 +327,6 @@ static enum pz_status begin_finder(struct pz_plan_finder *f, struct pz_error *er
 
 enum pz_status pz_plan_finder_new(const struct pz_plan_question *q, struct pz_plan_finder **out,
                                   struct pz_error *err) {
-  enum pz_status status = pz_plan_question_check(q, err);
-  if (status != PZ_OK) return status;
   struct pz_plan_finder *f = pz_calloc(1, sizeof *f);
   if (!f) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
   f->q = *q;
@@ -340,11 +338,11 @@ enum pz_status pz_plan_finder_new(const struct pz_plan_question *q, struct pz_pl
   pz_plan_frontiers_init(&f->frontiers, &f->space, &f->memory);
   pz_part_tables_init(&f->parts, &f->space, &f->arena);
   /* shapes are timed again for every chip: at first the relaxation will do */
-  struct pz_chip first = *q->chip;
+  struct pz_chip first = *q->job.chip;
   first.rules.nested_mapping = false;
-  f->q.chip = &first;
-  status = begin_finder(f, err);
-  f->q.chip = q->chip;
+  f->q.job.chip = &first;
+  enum pz_status status = begin_finder(f, err);
+  f->q.job.chip = q->job.chip;
   if (status == PZ_OK)
     *out = f;
   else

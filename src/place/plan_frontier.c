@@ -14,10 +14,10 @@ static bool counts_below(const struct pz_part_counts *a, const struct pz_part_co
 }
 
 /* Of each stage with what runs before it, without ones that are below another. */
-static uint32_t plan_counts(const struct pz_step_shape *x, const struct pz_training_plan *p,
+static uint32_t plan_counts(const struct pz_step_shape *x, const struct pz_plan *p,
                             struct pz_part_counts out[PZ_FRONTIER_MOST_COUNTS]) {
   struct pz_part_counts before = {{0}};
-  double rounds = (double)pz_plan_rounds(p);
+  double rounds = (double)pz_plan_microbatches(p);
   uint32_t n = 0;
   for (int64_t k = 0; k < p->pp; k++) {
     struct pz_part_counts own = before;
@@ -46,7 +46,7 @@ static bool all_counts_below(const struct pz_part_counts *a, uint32_t n_a,
   return true;
 }
 
-static double stage_layers(const struct pz_step_shape *x, const struct pz_training_plan *p) {
+static double stage_layers(const struct pz_step_shape *x, const struct pz_plan *p) {
   double most = 0;
   for (int64_t k = 0; k < p->pp; k++) {
     double n = 0;
@@ -57,11 +57,11 @@ static double stage_layers(const struct pz_step_shape *x, const struct pz_traini
   return most;
 }
 
-static bool is_dominated(const struct pz_frontier_list *f, const struct pz_training_plan *p,
+static bool is_dominated(const struct pz_frontier_list *f, const struct pz_plan *p,
                          double params, const struct pz_part_counts *counts, uint32_t n) {
   for (uint32_t i = 0; i < f->plans.n; i++) {
     const struct pz_listed_plan *q = pz_vec_at(&f->plans, struct pz_listed_plan, i);
-    bool same = q->plan.zero == p->zero && q->plan.order == p->order && q->params <= params;
+    bool same = q->plan.zero == p->zero && q->plan.pipeline == p->pipeline && q->params <= params;
     if (same && all_counts_below(pz_vec_at(&f->counts, struct pz_part_counts, q->first_count),
                                  q->n_counts, counts, n))
       return true;
@@ -69,7 +69,7 @@ static bool is_dominated(const struct pz_frontier_list *f, const struct pz_train
   return false;
 }
 
-static enum pz_status add_to_frontier(struct pz_plan_frontiers *s, const struct pz_training_plan *p,
+static enum pz_status add_to_frontier(struct pz_plan_frontiers *s, const struct pz_plan *p,
                                       double params, const struct pz_part_counts *counts,
                                       uint32_t n) {
   struct pz_frontier_list *f = s->collect;
@@ -90,16 +90,14 @@ static enum pz_status add_to_frontier(struct pz_plan_frontiers *s, const struct 
 
 /* The plan with each recomputation that memory asks for. */
 static enum pz_status collect_plan(void *ctx, const struct pz_step_shape *x,
-                                   struct pz_training_plan *p) {
+                                   struct pz_plan *p) {
   struct pz_plan_frontiers *s = ctx;
   struct pz_part_counts counts[PZ_FRONTIER_MOST_COUNTS];
   double params = stage_layers(x, p);
   for (size_t i = 0; i < PZ_PLAN_RECOMPUTATIONS; i++) {
     bool full = pz_plan_recomputations[i] == PZ_RECOMPUTATION_FULL;
-    if (!pz_plan_has_recomputation(s->space->q, pz_plan_recomputations[i])) continue;
-    p->recompute = full ? PZ_RECOMPUTATION_NONE : pz_plan_recomputations[i];
-    p->stage_recompute = NULL;
-    p->recompute_layers = 0;
+    if (!pz_plan_space_recompute(s->space, p, i)) continue;
+    if (full) p->recompute = PZ_RECOMPUTATION_NONE;
     uint32_t n = plan_counts(x, p, counts);
     if (is_dominated(s->collect, p, params, counts, n)) {
       if (i == 0) return PZ_OK;

@@ -9,20 +9,20 @@
 
 enum { MOST_KEPT_BYTES = 256 << 20 };
 
-static double stage_bytes(const struct pz_step_shape *x, const struct pz_training_plan *p,
+static double stage_bytes(const struct pz_step_shape *x, const struct pz_plan *p,
                           int64_t stage) {
   struct pz_training_memory m = pz_step_memory(x->m, p, stage);
   return pz_training_memory_sum(&m);
 }
 
 /* Stages in an order that begins with the first and the last, which hold most as a rule. */
-static int64_t stage_at(const struct pz_training_plan *p, int64_t i) {
+static int64_t stage_at(const struct pz_plan *p, int64_t i) {
   return i == 0 ? 0 : i == 1 ? p->pp - 1 : i - 1;
 }
 
 /* The largest stage, or one with more than matters. */
 static double peak_bytes(const struct pz_plan_memory *m, const struct pz_step_shape *x,
-                         const struct pz_training_plan *p) {
+                         const struct pz_plan *p) {
   double most = 0, enough = m->enough_bytes;
   for (int64_t i = 0; i < p->pp && most <= enough; i++)
     most = pz_fmax(most, stage_bytes(x, p, stage_at(p, i)));
@@ -32,7 +32,7 @@ static double peak_bytes(const struct pz_plan_memory *m, const struct pz_step_sh
 /* ---- recomputation -------------------------------------------------------------------------- */
 
 /* The most layers that a chunk of the stage has. */
-static int64_t chunk_layers(const struct pz_step_shape *x, const struct pz_training_plan *p,
+static int64_t chunk_layers(const struct pz_step_shape *x, const struct pz_plan *p,
                             int64_t stage) {
   struct pz_pipeline_shape shape = pz_plan_shape(p);
   int64_t most = 0;
@@ -55,7 +55,7 @@ static int64_t last_of_kind(const struct pz_layer_kinds *k, uint32_t kind, int64
 /* More than `low` layers computed again with which all of a kind in one of the stage's chunks are, its last one too,
  * whose result is then made a second time: that may take more memory than one layer less.  The fewest such, or one more
  * than there are. */
-static int64_t next_rise(const struct pz_step_shape *x, const struct pz_training_plan *p,
+static int64_t next_rise(const struct pz_step_shape *x, const struct pz_plan *p,
                          int64_t stage, int64_t low) {
   struct pz_pipeline_shape shape = pz_plan_shape(p);
   const struct pz_layer_kinds *k = &x->m->kinds;
@@ -72,13 +72,16 @@ static int64_t next_rise(const struct pz_step_shape *x, const struct pz_training
   return rise;
 }
 
-/* Must all stages compute as many layers again?  In DualPipe two stages hold each chunk. */
-static bool is_uniform(const struct pz_plan_memory *m, const struct pz_training_plan *p) {
-  return m->space->q->uniform || p->order == PZ_PIPELINE_DUALPIPE;
+/* How layers may be recomputed; in DualPipe two stages hold each chunk. */
+static enum pz_recompute_form recompute_form(const struct pz_plan_memory *m,
+                                             const struct pz_plan *p) {
+  enum pz_recompute_form form = pz_framework_recompute(p, &m->space->model);
+  bool alike = m->space->q->uniform || p->pipeline == PZ_PIPELINE_DUALPIPE;
+  return alike && form < PZ_RECOMPUTE_ALIKE ? PZ_RECOMPUTE_ALIKE : form;
 }
 
 static double bytes_with(const struct pz_plan_memory *m, const struct pz_step_shape *x,
-                         const struct pz_training_plan *p, int64_t stage, int64_t layers) {
+                         const struct pz_plan *p, int64_t stage, int64_t layers) {
   m->again[stage] = layers;
   return stage_bytes(x, p, stage);
 }
@@ -86,7 +89,7 @@ static double bytes_with(const struct pz_plan_memory *m, const struct pz_step_sh
 /* The fewest layers from `low` to `high`, between which bytes fall with every layer, with which the stage stays within
  * the limit; -1: none do. */
 static int64_t fewest_from(const struct pz_plan_memory *m, const struct pz_step_shape *x,
-                           const struct pz_training_plan *p, int64_t stage, double limit,
+                           const struct pz_plan *p, int64_t stage, double limit,
                            int64_t low, int64_t high) {
   if (low > high || bytes_with(m, x, p, stage, high) > limit) return -1;
   while (low < high) {
@@ -101,7 +104,7 @@ static int64_t fewest_from(const struct pz_plan_memory *m, const struct pz_step_
 
 /* The same of all layers. */
 static int64_t fewest(const struct pz_plan_memory *m, const struct pz_step_shape *x,
-                      const struct pz_training_plan *p, int64_t stage, double limit) {
+                      const struct pz_plan *p, int64_t stage, double limit) {
   int64_t most = chunk_layers(x, p, stage), n = -1;
   for (int64_t low = 0, rise; low <= most && n < 0; low = rise) {
     rise = next_rise(x, p, stage, low);
@@ -112,7 +115,7 @@ static int64_t fewest(const struct pz_plan_memory *m, const struct pz_step_shape
 
 /* Bytes of the stage with the recomputation that leaves the fewest. */
 static double least_bytes(const struct pz_plan_memory *m, const struct pz_step_shape *x,
-                          const struct pz_training_plan *p, int64_t stage) {
+                          const struct pz_plan *p, int64_t stage) {
   int64_t most = chunk_layers(x, p, stage);
   double least = HUGE_VAL;
   for (int64_t low = 0, rise; low <= most; low = rise) {
@@ -122,14 +125,14 @@ static double least_bytes(const struct pz_plan_memory *m, const struct pz_step_s
   return least;
 }
 
-static int64_t most_layers(const struct pz_step_shape *x, const struct pz_training_plan *p) {
+static int64_t most_layers(const struct pz_step_shape *x, const struct pz_plan *p) {
   int64_t most = 0;
   for (int64_t k = 0; k < p->pp; k++) most = pz_max(most, chunk_layers(x, p, k));
   return most;
 }
 
 static double peak_with(const struct pz_plan_memory *m, const struct pz_step_shape *x,
-                        const struct pz_training_plan *p, int64_t layers, double enough) {
+                        const struct pz_plan *p, int64_t layers, double enough) {
   double most = 0;
   for (int64_t i = 0; i < p->pp && most <= enough; i++)
     most = pz_fmax(most, bytes_with(m, x, p, stage_at(p, i), layers));
@@ -138,11 +141,11 @@ static double peak_with(const struct pz_plan_memory *m, const struct pz_step_sha
 
 /* The least peak that recomputation can bring, or a bound of it that is more than matters. */
 static double least_peak(const struct pz_plan_memory *m, const struct pz_step_shape *x,
-                         const struct pz_training_plan *p) {
+                         const struct pz_plan *p) {
   double peak = 0, enough = m->enough_bytes;
   for (int64_t i = 0; i < p->pp && peak <= enough; i++)
     peak = pz_fmax(peak, least_bytes(m, x, p, stage_at(p, i)));
-  if (!is_uniform(m, p) || peak > enough) return peak;
+  if (recompute_form(m, p) == PZ_RECOMPUTE_BY_STAGE || peak > enough) return peak;
   peak = HUGE_VAL;
   for (int64_t n = 0; n <= most_layers(x, p); n++)
     peak = pz_fmin(peak, peak_with(m, x, p, n, pz_fmin(peak, enough)));
@@ -151,7 +154,7 @@ static double least_peak(const struct pz_plan_memory *m, const struct pz_step_sh
 
 /* The same layers of every stage, at least so many. */
 static bool recompute_alike(const struct pz_plan_memory *m, const struct pz_step_shape *x,
-                            struct pz_training_plan *p, double limit, int64_t from) {
+                            struct pz_plan *p, double limit, int64_t from) {
   int64_t n = from, most = most_layers(x, p);
   while (n <= most && peak_with(m, x, p, n, limit) > limit) n++;
   p->stage_recompute = NULL;
@@ -162,7 +165,7 @@ static bool recompute_alike(const struct pz_plan_memory *m, const struct pz_step
 
 /* Full recomputation of as few layers as the limit asks for; false: it is not enough. */
 static bool recompute_within(const struct pz_plan_memory *m, const struct pz_step_shape *x,
-                             struct pz_training_plan *p, double limit) {
+                             struct pz_plan *p, double limit) {
   int64_t most = 0;
   p->recompute = PZ_RECOMPUTATION_FULL;
   p->stage_recompute = m->again;
@@ -172,14 +175,29 @@ static bool recompute_within(const struct pz_plan_memory *m, const struct pz_ste
     m->again[k] = n;
     most = pz_max(most, n);
   }
-  return !is_uniform(m, p) || recompute_alike(m, x, p, limit, most);
+  return recompute_form(m, p) == PZ_RECOMPUTE_BY_STAGE || recompute_alike(m, x, p, limit, most);
+}
+
+/* Full recomputation of all layers, or of none where these fit; for the least memory whichever has less. */
+static double recompute_all(const struct pz_plan_memory *m, const struct pz_step_shape *x,
+                            struct pz_plan *p) {
+  bool memory = m->space->q->objective == PZ_PLAN_MEMORY;
+  p->recompute = PZ_RECOMPUTATION_NONE;
+  double none = peak_bytes(m, x, p);
+  if (!memory && none <= m->hbm_bytes) return none;
+  p->recompute = PZ_RECOMPUTATION_FULL;
+  double all = peak_bytes(m, x, p);
+  if (all <= none) return all;
+  p->recompute = PZ_RECOMPUTATION_NONE;
+  return none;
 }
 
 /* Full recomputation: as little as memory asks for, or as brings the least memory.  The peak, or a bound of it that is
  * within HBM if it is. */
 static double recompute_fewest(const struct pz_plan_memory *m, const struct pz_step_shape *x,
-                               struct pz_training_plan *p) {
+                               struct pz_plan *p) {
   bool memory = m->space->q->objective == PZ_PLAN_MEMORY;
+  if (recompute_form(m, p) == PZ_RECOMPUTE_ALL) return recompute_all(m, x, p);
   if (!memory && recompute_within(m, x, p, m->hbm_bytes)) return m->hbm_bytes;
   if (!memory && !m->least) return HUGE_VAL;
   p->recompute = PZ_RECOMPUTATION_FULL;
@@ -218,18 +236,18 @@ enum pz_status pz_plan_memory_begin(struct pz_plan_memory *m, struct pz_arena *a
 }
 
 void pz_plan_memory_set_chip(struct pz_plan_memory *m, const struct pz_chip *chip) {
-  const struct pz_constants *k = m->space->q->common.constants;
+  const struct pz_constants *k = m->space->q->job.constants;
   m->hbm_bytes = (double)pz_chip_hbm_bytes(chip) * (k ? k : &pz_constants_default)->usable_part;
   m->enough_bytes = m->hbm_bytes;
 }
 
 double pz_plan_memory_once(const struct pz_plan_memory *m, const struct pz_step_shape *x,
-                           struct pz_training_plan *p, bool full) {
+                           struct pz_plan *p, bool full) {
   return full ? recompute_fewest(m, x, p) : peak_bytes(m, x, p);
 }
 
 static enum pz_status keep_needed(struct pz_plan_memory *m, const int64_t *key, size_t bytes,
-                                  const struct pz_training_plan *p, struct needed *n) {
+                                  const struct pz_plan *p, struct needed *n) {
   uint32_t at = m->kept.n;
   if (n->stages) {
     int64_t *copy = pz_arena_alloc(&m->kept_arena, (size_t)p->pp, sizeof *copy);
@@ -242,7 +260,7 @@ static enum pz_status keep_needed(struct pz_plan_memory *m, const int64_t *key, 
 }
 
 enum pz_status pz_plan_memory_bytes(struct pz_plan_memory *m, const struct pz_step_shape *x,
-                                    struct pz_training_plan *p, bool full, double *bytes) {
+                                    struct pz_plan *p, bool full, double *bytes) {
   if (!m->keeps) return *bytes = pz_plan_memory_once(m, x, p, full), PZ_OK;
   if (m->kept_arena.total_bytes > MOST_KEPT_BYTES) {
     pz_arena_release(&m->kept_arena);
@@ -255,7 +273,7 @@ enum pz_status pz_plan_memory_bytes(struct pz_plan_memory *m, const struct pz_st
                          p->zero,
                          p->first_layers,
                          p->last_layers,
-                         (int64_t)p->order,
+                         p->pipeline,
                          (int64_t)p->recompute,
                          full,
                          (int64_t)m->hbm_bytes};

@@ -31,11 +31,11 @@ void pz_plan_memory_set_chip(struct pz_plan_memory *m, const struct pz_chip *chi
  * for, or as bring the least; the plan is told.  HUGE_VAL: more than matters. */
 PZ_NODISCARD enum pz_status pz_plan_memory_bytes(struct pz_plan_memory *m,
                                                  const struct pz_step_shape *x,
-                                                 struct pz_training_plan *p, bool full,
+                                                 struct pz_plan *p, bool full,
                                                  double *bytes);
 
 /* The same of a plan that is asked for once: nothing is kept. */
 double pz_plan_memory_once(const struct pz_plan_memory *m, const struct pz_step_shape *x,
-                           struct pz_training_plan *p, bool full);
+                           struct pz_plan *p, bool full);
 
 #endif

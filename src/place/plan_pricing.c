@@ -6,7 +6,7 @@
 #include "core/num.h"
 
 /* Of two plans that are worth the same: the one with less to set up. */
-static bool simpler(const struct pz_training_plan *a, const struct pz_training_plan *b) {
+static bool simpler(const struct pz_plan *a, const struct pz_plan *b) {
   if (pz_plan_cp(a) != pz_plan_cp(b)) return pz_plan_cp(a) < pz_plan_cp(b);
   if (pz_plan_ep(a) != pz_plan_ep(b)) return pz_plan_ep(a) < pz_plan_ep(b);
   if (a->vpp != b->vpp) return a->vpp < b->vpp;
@@ -26,13 +26,21 @@ static bool is_before(const struct pz_plan_pricing *s, const struct pz_found_pla
   return simpler(&a->plan, &b->plan);
 }
 
+enum pz_status pz_found_plan_copy(const struct pz_found_plan *one, struct pz_arena *arena,
+                                  struct pz_found_plan *out, struct pz_error *err) {
+  const int64_t *stages = one->plan.stage_recompute;
+  int64_t *copy = NULL;
+  if (stages && !(copy = pz_arena_alloc(arena, (size_t)one->plan.pp, sizeof *copy)))
+    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
+  if (stages) memcpy(copy, stages, (size_t)one->plan.pp * sizeof *copy);
+  *out = *one;
+  out->plan.stage_recompute = copy;
+  return PZ_OK;
+}
+
 static enum pz_status keep(struct pz_plan_pricing *s, struct pz_found_plan *one) {
-  if (one->plan.stage_recompute) {
-    int64_t *copy = pz_arena_alloc(s->arena, (size_t)one->plan.pp, sizeof *copy);
-    if (!copy) return pz_fail(s->space->err, PZ_NO_MEMORY, "out of memory for the plans");
-    memcpy(copy, one->plan.stage_recompute, (size_t)one->plan.pp * sizeof *copy);
-    one->plan.stage_recompute = copy;
-  }
+  enum pz_status status = pz_found_plan_copy(one, s->arena, one, s->space->err);
+  if (status != PZ_OK) return status;
   uint32_t at = s->found.n < s->top ? s->found.n++ : s->found.n - 1;
   while (at > 0 && is_before(s, one, &s->found.list[at - 1])) {
     s->found.list[at] = s->found.list[at - 1];
@@ -53,7 +61,7 @@ static double most_bytes(const struct pz_plan_pricing *s) {
 
 /* Where nothing has been found to fit: the plan that needs least. */
 static void note_least(struct pz_plan_pricing *s, const struct pz_step_shape *x,
-                       const struct pz_training_plan *p, double bytes) {
+                       const struct pz_plan *p, double bytes) {
   if (s->memory->keeps || s->found.n ||
       (s->found.has_least && bytes >= s->found.least.p.peak_bytes))
     return;
@@ -66,7 +74,7 @@ static void note_least(struct pz_plan_pricing *s, const struct pz_step_shape *x,
 }
 
 /* Could a plan with this bound of its time, or bytes, be among the best?  */
-static bool promises(const struct pz_plan_pricing *s, const struct pz_training_plan *p,
+static bool promises(const struct pz_plan_pricing *s, const struct pz_plan *p,
                      double bound_s, double bytes) {
   if (s->cutoff_s > 0 && bound_s >= s->cutoff_s) return false;
   if (s->found.n < s->top) return true;
@@ -75,7 +83,7 @@ static bool promises(const struct pz_plan_pricing *s, const struct pz_training_p
 }
 
 enum pz_status pz_plan_pricing_add(struct pz_plan_pricing *s, const struct pz_step_shape *x,
-                                   const struct pz_training_plan *p) {
+                                   const struct pz_plan *p) {
   struct pz_found_plan one = {.plan = *p};
   enum pz_status status = pz_step_price(x->m, p, &one.p, NULL, s->space->err);
   if (status != PZ_OK) return status;
@@ -85,7 +93,7 @@ enum pz_status pz_plan_pricing_add(struct pz_plan_pricing *s, const struct pz_st
 
 /* Does the lower bound of the plan's step exclude it? */
 static enum pz_status check_bound(const struct pz_plan_pricing *s, const struct pz_step_shape *x,
-                                  const struct pz_training_plan *p, double bytes, bool *excluded) {
+                                  const struct pz_plan *p, double bytes, bool *excluded) {
   double bound;
   *excluded = false;
   if (s->found.n < s->top && !(s->cutoff_s > 0)) return PZ_OK;
@@ -94,16 +102,14 @@ static enum pz_status check_bound(const struct pz_plan_pricing *s, const struct 
   return status;
 }
 
-/* A plan with this recomputation: excluded by the bound without it, by memory, by the bound with it, or simulated. */
+/* A plan with its recomputation: excluded by the bound without it, by memory, by the bound with it, or simulated. */
 static enum pz_status try_recompute(struct pz_plan_pricing *s, const struct pz_step_shape *x,
-                                    struct pz_training_plan *p, enum pz_recomputation how) {
+                                    struct pz_plan *p) {
   struct pz_plan_certificate *c = &s->found.certificate;
-  bool full = how == PZ_RECOMPUTATION_FULL, memory = s->space->q->objective == PZ_PLAN_MEMORY;
+  bool full = p->recompute == PZ_RECOMPUTATION_FULL, memory = s->space->q->objective == PZ_PLAN_MEMORY;
   bool excluded = false;
   enum pz_status status = PZ_OK;
-  p->recompute = full ? PZ_RECOMPUTATION_NONE : how;
-  p->stage_recompute = NULL;
-  p->recompute_layers = 0;
+  if (full) p->recompute = PZ_RECOMPUTATION_NONE;
   if (!memory) status = check_bound(s, x, p, 0, &excluded);
   if (status != PZ_OK) return status;
   if (excluded) return c->by_bound++, PZ_OK;
@@ -122,19 +128,19 @@ static enum pz_status try_recompute(struct pz_plan_pricing *s, const struct pz_s
 
 /* Where nothing need be computed again, computing it again only takes time. */
 static enum pz_status try_plan(void *ctx, const struct pz_step_shape *x,
-                               struct pz_training_plan *p) {
+                               struct pz_plan *p) {
   struct pz_plan_pricing *s = ctx;
   struct pz_plan_certificate *c = &s->found.certificate;
   enum pz_status status = PZ_OK;
   uint64_t before = c->by_memory;
   for (size_t i = 0; i < PZ_PLAN_RECOMPUTATIONS && status == PZ_OK; i++) {
-    if (!pz_plan_has_recomputation(s->space->q, pz_plan_recomputations[i])) continue;
+    if (!pz_plan_space_recompute(s->space, p, i)) continue;
     c->plans++;
-    if (i && s->space->q->recompute == PZ_FREE && s->space->q->objective != PZ_PLAN_MEMORY &&
-        c->by_memory == before)
+    bool pinned = s->space->q->pinned & PZ_PLAN_PIN(RECOMPUTE);
+    if (i && !pinned && s->space->q->objective != PZ_PLAN_MEMORY && c->by_memory == before)
       c->by_bound++;
     else
-      status = try_recompute(s, x, p, pz_plan_recomputations[i]);
+      status = try_recompute(s, x, p);
   }
   return status;
 }
@@ -148,7 +154,9 @@ enum pz_status pz_plan_pricing_least(struct pz_plan_pricing *s) {
 
 bool pz_plan_pricing_promises(const struct pz_plan_pricing *s, const struct pz_plan_grid *g) {
   const struct pz_step_shape *x = pz_vec_at(&s->space->shapes, struct pz_step_shape, g->shape);
-  struct pz_training_plan p = {.tp = x->tp, .cp = x->cp, .ep = x->ep, .pp = g->pp, .dp = g->dp};
+  struct pz_plan p = pz_step_shape_plan(s->space->q, x);
+  p.pp = g->pp;
+  p.dp = g->dp;
   return promises(s, &p, g->bound_s, 0);
 }
 

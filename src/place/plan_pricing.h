@@ -34,7 +34,15 @@ PZ_NODISCARD enum pz_status pz_plan_pricing_exclude(struct pz_plan_pricing *s,
 /* One plan that fits, simulated. */
 PZ_NODISCARD enum pz_status pz_plan_pricing_add(struct pz_plan_pricing *s,
                                                 const struct pz_step_shape *x,
-                                                const struct pz_training_plan *p);
+                                                const struct pz_plan *p);
+
+/* A copy whose stages the arena holds. */
+PZ_NODISCARD enum pz_status pz_found_plan_copy(const struct pz_found_plan *one,
+                                               struct pz_arena *arena, struct pz_found_plan *out,
+                                               struct pz_error *err);
+
+/* When the best is found: the simplest plan within the question's tie (plan_ties.c). */
+PZ_NODISCARD enum pz_status pz_plan_pricing_ties(struct pz_plan_pricing *s);
 
 /* At the end: what needs least is told in full where nothing fits. */
 PZ_NODISCARD enum pz_status pz_plan_pricing_least(struct pz_plan_pricing *s);

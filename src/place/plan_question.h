@@ -2,23 +2,19 @@
 #ifndef PZ_PLACE_PLAN_QUESTION_H
 #define PZ_PLACE_PLAN_QUESTION_H
 
-#include "place/step_model.h"
+#include "step/step_model.h"
 
 struct pz_plan_question {
-  struct pz_training_model model;
-  const struct pz_chip *chip;
-  const struct pz_cluster *net; /* NULL: the chip's own link */
-  int64_t devices, batch;
-  /* what is the same in every plan: framework, execution, overlap, grad_bytes, attention library, constants */
-  struct pz_training_plan common;
-  /* PZ_FREE, or pinned */
-  int64_t tp, sp, pp, vpp, dp, mbs, zero, recompute;
-  int64_t cp;       /* pinned too, 0: to that of `common`; PZ_FREE: powers of two up to 32 */
-  int64_t ep;       /* the same; PZ_FREE: powers of two, and the number of experts */
+  struct pz_job job;
+  /* devices, batch, seq; what is the same in every plan (framework, attention, execution ...); pinned fields; and the
+   * overlap that is wanted, of which each plan has what its framework can do there */
+  struct pz_plan plan;
+  uint64_t pinned;  /* searched fields that are as in `plan`; overlap: exactly that */
   bool uniform;     /* the same recomputation in every stage */
   bool all_devices; /* none may stay idle */
   bool even;        /* layers divided evenly (pz_plan_blocks) and in no other way */
   enum pz_plan_objective objective;
+  double tie;       /* plans whose value is within this part of the best's are equal to it; 0: none is */
   uint32_t top;     /* plans to return; 0: 1 */
   unsigned threads; /* 0: one per processor */
   /* of a finder: what it finds out is kept there for finders of other threads and ranks, under a number that those of the
@@ -28,7 +24,7 @@ struct pz_plan_question {
 };
 
 struct pz_found_plan {
-  struct pz_training_plan plan; /* stage_recompute: in the arena */
+  struct pz_plan plan; /* stage_recompute: in the arena */
   struct pz_prediction p;
 };
 
@@ -36,23 +32,55 @@ struct pz_found_plans {
   struct pz_found_plan *list; /* best first */
   uint32_t n;                 /* 0: nothing fits */
   struct pz_plan_certificate certificate;
+  struct pz_found_plan simplest; /* with a tie: the simplest plan that is equal to the best; may be the best */
   struct pz_found_plan
       least; /* where nothing fits: the plan of the space that needs least memory, priced */
   bool has_least;
+  int64_t experts;   /* of the model */
+  char warning[200]; /* of the model: "" or what its user should know */
 };
 
-/* Every degree free, one plan; the caller adds model, chip, network, devices, batch, common. */
-struct pz_plan_question pz_plan_question_default(void);
+/* The question of a plan that may leave fields unset: the framework's defaults filled in, and the overlap that it can have
+ * besides; nothing is pinned but what `pinned` says.  Errors as pz_plan_fill. */
+PZ_NODISCARD enum pz_status pz_plan_question_of(const struct pz_job *job, const struct pz_plan *plan,
+                                                uint64_t pinned, struct pz_plan_question *out,
+                                                struct pz_error *err);
 
-/* Numbers in their ranges? */
-PZ_NODISCARD enum pz_status pz_plan_question_check(const struct pz_plan_question *q,
-                                                   struct pz_error *err);
-
-/* Is a degree free, or pinned to v? */
-static inline bool pz_plan_allows(int64_t pin, int64_t v) { return pin == PZ_FREE || pin == v; }
+/* May a field have the value v? */
+#define PZ_PLAN_ALLOWS(q, ID, field, v)                                                            \
+  (!((q)->pinned & PZ_PLAN_PIN(ID)) || (q)->plan.field == (v))
 
 /* What the question's objective makes of a plan; less is better. */
-double pz_plan_value(const struct pz_plan_question *q, const struct pz_training_plan *p,
-                     double step_s, double peak_bytes);
+double pz_plan_value(const struct pz_plan_question *q, const struct pz_plan *p, double step_s,
+                     double peak_bytes);
+
+/* The fastest training plan: over tensor, sequence, context and expert parallelism, stages and chunks, replicas,
+ * microbatch, ZeRO and recomputation, within memory, on whole nodes.  Every plan of the space is priced, or excluded
+ * by a lower bound or by its memory, so what is found is the best by the model.
+ *
+ * The space: plans that the framework can run (pz_framework_can), of these: tp divides heads, KV heads and what else the
+ * model's layers demand, and stays inside the innermost network level unless it is pinned; sequence parallelism where
+ * tp divides a device's part of the sequence; cp powers of two up to 32 (or as pinned), with flash attention, where its
+ * double divides the sequence.  Of models with experts ep: powers of two up to 1,024 that divide the experts, and their
+ * number; it divides tp x cp x dp, each expert lies on one device; ep 1: experts are divided as the other layers are.
+ * mbs is at most 128, and dp times mbs divides the batch.  A job takes whole nodes, the largest power of two of each
+ * node's devices (64 of a domain of 72), or a part of one; others stay idle.  Stages have at least one layer.
+ * Interleaving where stages divide the microbatches, and chunks the layers or two more than these (embedding and head
+ * count as one layer each).  Where the framework has them: ZB-H1, ZB-2P without chunks, ZB-V and DualPipeV with two,
+ * whose number is bound as that of interleaved ones, and DualPipe with an even number of stages and of microbatches, at
+ * least two of these for each stage.  Layers are divided evenly (pz_plan_blocks); or all chunks but the first and the
+ * last have m layers, m the mean rounded up or one more, and these two the rest in any way, at most m each; two chunks
+ * in any way.  At most 1,024 chunks, and 2^24 passes of a step.  ZeRO 0 to 3 where a stage has replicas of all or of
+ * experts; over plan.shard replicas where that is set and divides them.  Recomputation: none; selective; alternate;
+ * full of each stage's first n layers of a chunk, n of each stage (of all alike, or all layers, where the framework
+ * has nothing else, and alike in DualPipe) the fewest that memory asks for, or for the least memory those that bring it.  Where a
+ * plan fits without recomputation, the same with it is slower and counts as excluded by a bound.  "full" pinned means the
+ * same fewest layers, "half" only where it is pinned.  That fewer layers are faster is certain but for ZB-H1 and ZB-2P,
+ * which take what is ready first: there as a rule.
+ *
+ * PZ_BAD_USE where the question has no plan at all, PZ_NO_ANSWER where the framework has none for the model (the message
+ * says why); n 0 where none fits.  The arena holds the plans.  Deterministic, whatever the threads. */
+PZ_NODISCARD enum pz_status pz_plan_search(const struct pz_plan_question *q, struct pz_arena *arena,
+                                           struct pz_found_plans *out, struct pz_error *err);
 
 #endif

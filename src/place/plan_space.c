@@ -4,12 +4,96 @@
 
 #include "core/num.h"
 #include "core/pool.h"
-#include "place/problem.h"
+#include "core/text.h"
+#
 
-enum { MOST_MBS = 128, MOST_CHUNKS = 1024, MOST_CP = 32, MOST_EP = 1024 };
+enum { MOST_MBS = 128, MOST_CHUNKS = 1024, MOST_CP = 32, MOST_EP = 1024, MOST_LAYERS = 1024 };
 
 /* Models that are held beside those of shapes whose plans are priced, some hundred kilobytes each. */
 enum { MOST_MODELS = 1024 };
+
+/* ---- what the framework can run ------------------------------------------------------------- */
+
+void pz_plan_space_settle(const struct pz_plan_space *s, struct pz_plan *p) {
+  p->devices = pz_plan_devices(p);
+  p->seq = s->seq;
+  p->overlap = s->q->plan.overlap;
+  if (!(s->q->pinned & PZ_PLAN_PIN(OVERLAP))) p->overlap = pz_framework_overlap(p, &s->model);
+}
+
+const enum pz_recomputation pz_plan_recomputations[PZ_PLAN_RECOMPUTATIONS] = {
+    PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_SELECTIVE, PZ_RECOMPUTATION_ALTERNATE,
+    PZ_RECOMPUTATION_HALF, PZ_RECOMPUTATION_FULL};
+
+/* Every second layer is no better than half of the layers, where the framework can choose these. */
+static bool is_asked(const struct pz_plan_space *s, const struct pz_plan *p,
+                     enum pz_recomputation how) {
+  if (s->q->pinned & PZ_PLAN_PIN(RECOMPUTE)) return s->q->plan.recompute == (int)how;
+  return how != PZ_RECOMPUTATION_HALF ||
+         pz_framework_recompute(p, &s->model) == PZ_RECOMPUTE_ALL;
+}
+
+/* May the plan have this recomputation, by the question and by its framework?  The plan is told of it. */
+static bool allows(const struct pz_plan_space *s, struct pz_plan *p, enum pz_recomputation how) {
+  p->recompute = (int)how;
+  p->recompute_layers = 0;
+  p->stage_recompute = NULL;
+  if (!is_asked(s, p, how)) return false;
+  pz_plan_space_settle(s, p);
+  return pz_framework_can(p, &s->model, NULL);
+}
+
+/* Ways to recompute of a plan; how many. */
+static uint64_t find_ways(struct pz_plan_space *s, struct pz_plan *p) {
+  uint64_t n = 0;
+  for (size_t i = 0; i < PZ_PLAN_RECOMPUTATIONS; i++) {
+    s->ways.allowed[i] = allows(s, p, pz_plan_recomputations[i]);
+    s->ways.overlap[i] = p->overlap;
+    n += s->ways.allowed[i];
+  }
+  return n;
+}
+
+bool pz_plan_space_recompute(const struct pz_plan_space *s, struct pz_plan *p, size_t way) {
+  p->recompute = (int)pz_plan_recomputations[way];
+  p->recompute_layers = 0;
+  p->stage_recompute = NULL;
+  p->overlap = s->ways.overlap[way];
+  return s->ways.allowed[way];
+}
+
+/* A plan of this order on so many devices, whose sizes divide whatever must. */
+static struct pz_plan order_probe(const struct pz_plan_space *s, enum pz_pipeline_order order) {
+  struct pz_plan p = s->q->plan;
+  uint32_t chunks = pz_pipeline_chunks(order);
+  p.tp = p.cp = p.ep = p.mbs = 1;
+  p.etp = 0;
+  p.pp = 4;
+  p.vpp = chunks ? chunks : 2;
+  p.dp = 2;
+  p.shard = 0;
+  p.batch = 64;
+  p.seq = 0;
+  p.pipeline = (int)order;
+  return p;
+}
+
+/* Orders of a pipeline that the framework has at all. */
+static unsigned list_orders(const struct pz_plan_space *s) {
+  unsigned set = 0;
+  for (int i = 0; i < PZ_PIPELINES; i++)
+    for (int zero = 0; zero <= 3 && i != PZ_PIPELINE_GPIPE; zero++) {
+      struct pz_plan p = order_probe(s, (enum pz_pipeline_order)i);
+      struct pz_model_shape any = s->model;
+      any.tied = false;
+      any.layers = 0;
+      p.zero = zero;
+      p.overlap = pz_framework_overlap(&p, &any);
+      p.recompute = PZ_RECOMPUTATION_NONE;
+      if (pz_framework_can(&p, &any, NULL)) set |= 1U << i;
+    }
+  return set;
+}
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
@@ -22,17 +106,34 @@ static int64_t even_part(int64_t node) {
 
 /* Whole nodes, the even part of each, or a part of one. */
 static bool on_nodes(const struct pz_plan_space *s, int64_t devices) {
-  int64_t part = even_part(s->node), all = s->q->devices;
+  int64_t part = even_part(s->node), all = s->q->plan.devices;
   if (devices > all || (s->q->all_devices && devices != all)) return false;
   if (devices <= s->node || devices % s->node == 0) return true;
   return devices % part == 0 && devices / part <= (all % s->node ? all / part : all / s->node);
 }
 
 static enum pz_status list_divisors(struct pz_plan_space *s) {
-  for (int64_t d = 1; d <= pz_min(s->q->batch, s->q->devices); d++)
-    if (s->q->batch % d == 0 && !pz_vec_push(&s->divisors, &d))
+  const struct pz_plan *q = &s->q->plan;
+  for (int64_t d = 1; d <= pz_min(q->batch, q->devices); d++)
+    if (q->batch % d == 0 && !pz_vec_push(&s->divisors, &d))
       return pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
   return PZ_OK;
+}
+
+/* Could the framework run a plan of this shape?  Rules ask for one stage or several, one replica or several, and a
+ * number of them that ep divides. */
+static bool can_run(const struct pz_plan_space *s, const struct pz_step_shape *x) {
+  struct pz_plan p = pz_step_shape_plan(s->q, x);
+  for (int i = 0; i < 32; i++) {
+    p.pp = i & 1 ? 2 : 1;
+    p.dp = i & 2 ? 2 * x->ep : i & 16 ? x->ep : 1;
+    p.zero = i >> 2 & 3;
+    p.batch = 4 * p.mbs * p.dp;
+    if (p.pp > 1 && s->n_blocks < 2) continue;
+    for (size_t k = 0; k < PZ_PLAN_RECOMPUTATIONS; k++)
+      if (allows(s, &p, pz_plan_recomputations[k])) return true;
+  }
+  return false;
 }
 
 /* Does the model allow groups of these sizes? */
@@ -41,11 +142,11 @@ static bool can_divide(const struct pz_plan_space *s, const struct pz_workload *
   const struct pz_plan_question *q = s->q;
   int64_t seq = w->options.seq, part = seq / x->cp;
   if ((w->heads && w->heads % x->tp) || (w->kv_heads && w->kv_heads % x->tp)) return false;
-  if (x->cp > 1 && (seq % (2 * x->cp) || q->model.attention != PZ_ATTENTION_FLASH)) return false;
-  if (x->tp * x->cp > q->devices || q->batch % x->mbs || (x->sp && part % x->tp)) return false;
-  if (x->ep > 1 && x->tp > 1 && !x->sp) return false;
-  return pz_plan_allows(q->tp, x->tp) && pz_plan_allows(q->mbs, x->mbs) &&
-         (x->tp == 1 || pz_plan_allows(q->sp, x->sp));
+  if (x->cp > 1 && (seq % (2 * x->cp) || q->plan.attention != PZ_ATTENTION_FLASH)) return false;
+  if (x->tp * x->cp > q->plan.devices || q->plan.batch % x->mbs || (x->sp && part % x->tp))
+    return false;
+  return PZ_PLAN_ALLOWS(q, TP, tp, x->tp) && PZ_PLAN_ALLOWS(q, MBS, mbs, x->mbs) &&
+         (x->tp == 1 || PZ_PLAN_ALLOWS(q, SP, sp, x->sp)) && can_run(s, x);
 }
 
 /* Expert-parallel degrees: the pinned one; powers of two that divide the experts, and these. */
@@ -56,9 +157,9 @@ struct degrees {
 
 static struct degrees expert_degrees(const struct pz_plan_question *q, int64_t experts) {
   struct degrees d = {.n = 0};
-  int64_t most = pz_min(experts, pz_min(q->devices, MOST_EP));
-  if (q->ep != PZ_FREE) {
-    d.v[d.n++] = q->ep ? q->ep : pz_plan_ep(&q->common);
+  int64_t most = pz_min(experts, pz_min(q->plan.devices, MOST_EP));
+  if (q->pinned & PZ_PLAN_PIN(EP)) {
+    d.v[d.n++] = pz_plan_ep(&q->plan);
     return d;
   }
   d.v[d.n++] = 1;
@@ -71,8 +172,9 @@ static struct degrees expert_degrees(const struct pz_plan_question *q, int64_t e
 /* All shapes of these two degrees. */
 static bool add_shapes_of(struct pz_plan_space *s, const struct pz_workload *w,
                           struct pz_step_shape x) {
-  int64_t most_mbs = pz_min(s->q->batch, s->q->mbs == PZ_FREE ? MOST_MBS : s->q->mbs);
-  struct degrees d = expert_degrees(s->q, w->experts);
+  const struct pz_plan_question *q = s->q;
+  int64_t most_mbs = pz_min(q->plan.batch, q->pinned & PZ_PLAN_PIN(MBS) ? q->plan.mbs : MOST_MBS);
+  struct degrees d = expert_degrees(q, w->experts);
   for (x.mbs = 1; x.mbs <= most_mbs; x.mbs++)
     for (int sp = 0; sp <= (x.tp > 1); sp++)
       for (int i = 0; i < d.n; i++) {
@@ -85,11 +187,13 @@ static bool add_shapes_of(struct pz_plan_space *s, const struct pz_workload *w,
 
 static enum pz_status add_shapes(struct pz_plan_space *s, const struct pz_workload *w) {
   const struct pz_plan_question *q = s->q;
-  int64_t most_tp = q->tp == PZ_FREE ? pz_min(s->node, q->devices) : q->tp;
-  int64_t cp = q->cp ? q->cp : pz_plan_cp(&q->common), most_cp = cp == PZ_FREE ? MOST_CP : cp;
+  bool cp_pinned = q->pinned & PZ_PLAN_PIN(CP);
+  int64_t most_tp =
+      q->pinned & PZ_PLAN_PIN(TP) ? q->plan.tp : pz_min(s->node, q->plan.devices);
+  int64_t most_cp = cp_pinned ? pz_plan_cp(&q->plan) : MOST_CP;
   struct pz_step_shape x = {.tp = 1};
   for (x.tp = 1; x.tp <= most_tp; x.tp++)
-    for (x.cp = cp == PZ_FREE ? 1 : cp; x.cp <= most_cp; x.cp *= 2)
+    for (x.cp = cp_pinned ? most_cp : 1; x.cp <= most_cp; x.cp *= 2)
       if (!add_shapes_of(s, w, x))
         return pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
   return PZ_OK;
@@ -100,7 +204,7 @@ static void make_shape(void *ctx, size_t i, unsigned worker) {
   struct pz_step_shape *x = pz_vec_at(&s->shapes, struct pz_step_shape, (uint32_t)i);
   (void)worker;
   x->status = pz_step_shape_open(s->q, x, &x->err);
-  if (x->status == PZ_OK) x->status = pz_step_shape_time(s->q, x);
+  if (x->status == PZ_OK) x->status = pz_step_shape_time(s->q, x, s->orders);
   if (i >= MOST_MODELS) pz_step_shape_close(x);
 }
 
@@ -134,14 +238,14 @@ static enum pz_status make_shapes(struct pz_plan_space *s) {
 
 double pz_plan_grid_bound_s(const struct pz_plan_question *q, const struct pz_step_shape *x,
                             const struct pz_plan_grid *g) {
-  int64_t rounds = q->batch / (x->mbs * g->dp);
-  double all = rounds == 1 ? x->once_s : x->several_s;
-  return (double)rounds * all / (double)g->pp;
+  int64_t microbatches = q->plan.batch / (x->mbs * g->dp);
+  double all = microbatches == 1 ? x->once_s : x->several_s;
+  return (double)microbatches * all / (double)g->pp;
 }
 
 /* Devices that share the experts of a stage. */
 static int64_t expert_grid(const struct pz_plan_space *s, const struct pz_step_shape *x) {
-  struct pz_training_plan p = pz_step_shape_plan(s->q, x);
+  struct pz_plan p = pz_step_shape_plan(s->q, x);
   return pz_plan_ep(&p) * pz_plan_etp(&p);
 }
 
@@ -149,16 +253,19 @@ static enum pz_status add_grids(struct pz_plan_space *s) {
   const struct pz_plan_question *q = s->q;
   for (uint32_t i = 0; i < s->shapes.n; i++) {
     const struct pz_step_shape *x = pz_vec_at(&s->shapes, struct pz_step_shape, i);
-    int64_t group = x->tp * x->cp, most_pp = pz_min(s->n_blocks, q->devices / group);
+    int64_t group = x->tp * x->cp, most_pp = pz_min(s->n_blocks, q->plan.devices / group);
     for (int64_t pp = 1; pp <= most_pp; pp++)
       for (uint32_t d = 0; d < s->divisors.n; d++) {
         int64_t dp = *pz_vec_at(&s->divisors, int64_t, d);
-        if (dp > q->devices / (group * pp)) break;
-        if (!pz_plan_allows(q->pp, pp) || !pz_plan_allows(q->dp, dp) || q->batch % (dp * x->mbs))
+        if (dp > q->plan.devices / (group * pp)) break;
+        if (!PZ_PLAN_ALLOWS(q, PP, pp, pp) || !PZ_PLAN_ALLOWS(q, DP, dp, dp) ||
+            q->plan.batch % (dp * x->mbs))
           continue;
         if (!on_nodes(s, group * pp * dp) || group * dp % expert_grid(s, x)) continue;
         struct pz_plan_grid g = {.shape = i, .pp = pp, .dp = dp};
-        struct pz_training_plan p = {.tp = x->tp, .cp = x->cp, .pp = pp, .dp = dp};
+        struct pz_plan p = pz_step_shape_plan(q, x);
+        p.pp = pp;
+        p.dp = dp;
         g.bound_s = pz_plan_grid_bound_s(s->q, x, &g);
         g.bound = pz_plan_value(s->q, &p, g.bound_s, 0);
         if (!pz_vec_push(&s->grids, &g))
@@ -171,38 +278,33 @@ static enum pz_status add_grids(struct pz_plan_space *s) {
 /* ---- plans of a grid --------------------------------------------------------------------------- */
 
 /* May stages have so many chunks, in this order? */
-static bool can_order(const struct pz_training_plan *p, int64_t blocks) {
-  int64_t n = p->pp * p->vpp, rounds = p->batch / (p->mbs * p->dp);
+static bool can_order(const struct pz_plan *p, int64_t blocks) {
+  int64_t n = p->pp * p->vpp, microbatches = p->batch / (p->mbs * p->dp);
   struct pz_pipeline_shape shape = pz_plan_shape(p);
   bool v = pz_is_v_pipeline(shape.order);
-  if (n > MOST_CHUNKS || 2.0 * (double)n * (double)rounds > PZ_PIPELINE_MOST_EVENTS) return false;
+  if (n > MOST_CHUNKS || 2.0 * (double)n * (double)microbatches > PZ_PIPELINE_MOST_EVENTS)
+    return false;
   if (v && pz_pipeline_check(&shape, NULL) != PZ_OK) return false;
   if (p->vpp == 1) return blocks >= p->pp;
-  return p->pp > 1 && (v || rounds % p->pp == 0) && blocks + 2 >= n &&
+  return p->pp > 1 && (v || microbatches % p->pp == 0) && blocks + 2 >= n &&
          (blocks % n == 0 || (blocks + 2) % n == 0);
 }
 
-/* Orders besides the common one, by framework; one stage has no order. */
-static bool has_order(const struct pz_plan_space *s, const struct pz_training_plan *p,
+/* Orders of so many chunks; one stage has no order. */
+static bool has_order(const struct pz_plan_space *s, const struct pz_plan *p,
                       enum pz_pipeline_order order) {
-  const struct pz_framework *f = p->framework;
-  if (order == s->q->common.order) return true;
-  if (p->pp == 1) return false;
-  switch (order) {
-  case PZ_PIPELINE_ZB_H1:
-  case PZ_PIPELINE_ZB_2P: return p->vpp == 1 && f->zero_bubble;
-  case PZ_PIPELINE_ZB_V: return p->vpp == 2 && f->zero_bubble && !f->dualpipe;
-  case PZ_PIPELINE_DUALPIPE: return p->vpp == 1 && f->dualpipe;
-  default: return false;
-  }
+  uint32_t chunks = pz_pipeline_chunks(order);
+  if (s->q->pinned & PZ_PLAN_PIN(PIPELINE) && s->q->plan.pipeline != (int)order) return false;
+  if (p->pp == 1) return order == PZ_PIPELINE_1F1B;
+  return s->orders >> order & 1 && (chunks ? p->vpp == (int64_t)chunks : p->vpp > 1);
 }
 
-static bool can_shard(const struct pz_plan_space *s, const struct pz_training_plan *p, int zero) {
+/* Without replicas nothing is sharded. */
+static bool can_shard(const struct pz_plan_space *s, const struct pz_plan *p) {
+  bool pinned = s->q->pinned & PZ_PLAN_PIN(ZERO);
   if (pz_plan_replicas(p) == 1 && pz_plan_expert_replicas(p) == 1)
-    return zero == (s->q->zero == PZ_FREE ? 0 : s->q->zero);
-  if (zero && p->shard && pz_plan_replicas(p) % p->shard) return false;
-  return pz_plan_allows(s->q->zero, zero) &&
-         (zero < 2 || p->pp == 1 || p->framework->shards_stages);
+    return p->zero == (pinned ? s->q->plan.zero : 0);
+  return PZ_PLAN_ALLOWS(s->q, ZERO, zero, p->zero);
 }
 
 static bool add_division(struct pz_plan_space *s, int64_t first, int64_t last) {
@@ -212,7 +314,7 @@ static bool add_division(struct pz_plan_space *s, int64_t first, int64_t last) {
 
 /* Even; and where every chunk between has m layers, the fewest that do or one more, all ways to divide the rest between
  * the first and the last so that neither has more. */
-static enum pz_status list_divisions(struct pz_plan_space *s, const struct pz_training_plan *p,
+static enum pz_status list_divisions(struct pz_plan_space *s, const struct pz_plan *p,
                                      int64_t blocks) {
   int64_t n = p->pp * p->vpp, fewest = pz_ceil_div(blocks, n);
   int64_t even_first = pz_plan_blocks(p, blocks, 0), even_last = pz_plan_blocks(p, blocks, n - 1);
@@ -226,29 +328,13 @@ static enum pz_status list_divisions(struct pz_plan_space *s, const struct pz_tr
   return good ? PZ_OK : pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
 }
 
-/* Sharded optimizer state takes less time and less memory than whole one. */
-static bool is_superfluous(const struct pz_plan_space *s, const struct pz_training_plan *p) {
+/* Sharded optimizer state takes less time and less memory than whole one, where the framework has it. */
+static bool is_superfluous(const struct pz_plan_space *s, const struct pz_plan *p) {
+  struct pz_plan sharded = *p;
+  sharded.zero = 1;
   return p->zero == 0 && pz_plan_replicas(p) > 1 && !p->shard && p->grad_bytes >= 2 &&
-         pz_plan_allows(s->q->zero, 1);
-}
-
-const enum pz_recomputation pz_plan_recomputations[PZ_PLAN_RECOMPUTATIONS] = {
-    PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_SELECTIVE, PZ_RECOMPUTATION_ALTERNATE,
-    PZ_RECOMPUTATION_HALF, PZ_RECOMPUTATION_FULL};
-
-/* Frameworks offer torchtitan's selection or not; every second layer is no better than half of the layers. */
-bool pz_plan_has_recomputation(const struct pz_plan_question *q, enum pz_recomputation how) {
-  if (q->recompute != PZ_FREE) return q->recompute == (int64_t)how;
-  if (how == PZ_RECOMPUTATION_ALTERNATE)
-    return q->common.framework->plan.recompute == PZ_RECOMPUTATION_ALTERNATE;
-  return how != PZ_RECOMPUTATION_HALF;
-}
-
-static uint64_t n_recomputations(const struct pz_plan_question *q) {
-  uint64_t n = 0;
-  for (size_t i = 0; i < PZ_PLAN_RECOMPUTATIONS; i++)
-    n += pz_plan_has_recomputation(q, pz_plan_recomputations[i]);
-  return n;
+         PZ_PLAN_ALLOWS(s->q, ZERO, zero, 1) &&
+         allows(s, &sharded, PZ_RECOMPUTATION_NONE);
 }
 
 /* What is done with the plans of a grid; fn NULL: they are counted. */
@@ -259,28 +345,23 @@ struct visit {
   uint64_t plans;
 };
 
-static enum pz_status visit_divisions(struct pz_plan_space *s, const struct pz_step_shape *x,
-                                      struct pz_training_plan *p, const struct visit *v) {
-  enum pz_status status = PZ_OK;
-  for (uint32_t i = 0; i < s->divisions.n && status == PZ_OK; i++) {
-    const struct pz_plan_division *d = pz_vec_at(&s->divisions, struct pz_plan_division, i);
-    p->first_layers = d->first;
-    p->last_layers = d->last;
-    status = v->fn(v->ctx, x, p);
-  }
-  return status;
-}
-
-/* Plans of a grid with these chunks. */
+/* Plans of a grid with these chunks.  Rules tell an uneven division from an even one, not one uneven division from
+ * another. */
 static enum pz_status visit_chunks(struct pz_plan_space *s, const struct pz_step_shape *x,
-                                   struct pz_training_plan *p, struct visit *v) {
+                                   struct pz_plan *p, struct visit *v) {
   enum pz_status status = list_divisions(s, p, s->n_blocks);
   for (p->zero = 0; p->zero <= 3 && status == PZ_OK; p->zero++) {
-    if (!can_shard(s, p, p->zero) || (v->dominant && is_superfluous(s, p))) continue;
-    if (v->fn)
-      status = visit_divisions(s, x, p, v);
-    else
-      v->plans += s->divisions.n * n_recomputations(s->q);
+    if (!can_shard(s, p) || (v->dominant && is_superfluous(s, p))) continue;
+    uint64_t ways = 0;
+    for (uint32_t i = 0; i < s->divisions.n && status == PZ_OK; i++) {
+      const struct pz_plan_division *d = pz_vec_at(&s->divisions, struct pz_plan_division, i);
+      p->first_layers = d->first;
+      p->last_layers = d->last;
+      if (i < 2) ways = find_ways(s, p);
+      if (v->fn && ways) status = v->fn(v->ctx, x, p);
+      v->plans += ways;
+    }
+    p->first_layers = p->last_layers = 0;
   }
   return status;
 }
@@ -288,18 +369,17 @@ static enum pz_status visit_chunks(struct pz_plan_space *s, const struct pz_step
 static enum pz_status visit_grid(struct pz_plan_space *s, const struct pz_plan_grid *g,
                                  struct visit *v) {
   const struct pz_step_shape *x = pz_vec_at(&s->shapes, struct pz_step_shape, g->shape);
-  struct pz_training_plan p = pz_step_shape_plan(s->q, x);
+  struct pz_plan p = pz_step_shape_plan(s->q, x);
   enum pz_status status = PZ_OK;
   p.pp = g->pp;
   p.dp = g->dp;
   int64_t most_vpp = p.pp == 1 ? 1 : (s->n_blocks + 2) / p.pp;
   for (int64_t k = 1; k <= most_vpp && status == PZ_OK; k++) {
     p.vpp = v->dominant ? most_vpp + 1 - k : k; /* more chunks make others superfluous */
-    if (!pz_plan_allows(s->q->vpp, p.vpp)) continue;
+    if (!PZ_PLAN_ALLOWS(s->q, VPP, vpp, p.vpp)) continue;
     for (int i = 0; i < PZ_PIPELINES && status == PZ_OK; i++) {
-      p.order = (enum pz_pipeline_order)i;
-      p.first_layers = p.last_layers = 0;
-      if (has_order(s, &p, p.order) && can_order(&p, s->n_blocks))
+      p.pipeline = i;
+      if (has_order(s, &p, (enum pz_pipeline_order)i) && can_order(&p, s->n_blocks))
         status = visit_chunks(s, x, &p, v);
     }
   }
@@ -324,32 +404,68 @@ enum pz_status pz_plan_space_count(struct pz_plan_space *s, const struct pz_plan
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
+/* tp that the model's heads do not allow is the likeliest reason. */
+static enum pz_status refuse_tp(const struct pz_plan_space *s, const struct pz_workload *w) {
+  int64_t tp = s->q->plan.tp, kv = w->kv_heads ? w->kv_heads : w->heads;
+  if (!(s->q->pinned & PZ_PLAN_PIN(TP)) || !w->heads || (w->heads % tp == 0 && kv % tp == 0))
+    return PZ_OK;
+  return pz_fail(s->err, PZ_BAD_USE,
+                 "tp %lld does not divide the attention heads of %s (%lld, %lld for keys and "
+                 "values); accepted: divisors of both",
+                 (long long)tp, s->q->job.model, (long long)w->heads, (long long)kv);
+}
+
+/* The framework refuses every plan of the question: why, of the plainest that would have the pinned fields. */
+static enum pz_status refuse_framework(const struct pz_plan_space *s) {
+  struct pz_plan p = s->q->plan;
+  struct pz_error why = {0};
+  p.dp = 0;
+  if (!(s->q->pinned & PZ_PLAN_PIN(PIPELINE))) p.pipeline = -1;
+  p.recompute = s->q->pinned & PZ_PLAN_PIN(RECOMPUTE) ? p.recompute : -1;
+  p.zero = s->q->pinned & PZ_PLAN_PIN(ZERO) ? p.zero : -1;
+  if (pz_plan_fill(&p, s->q->job.chip, NULL) != PZ_OK) return PZ_OK;
+  if (!(s->q->pinned & PZ_PLAN_PIN(OVERLAP))) p.overlap = pz_framework_overlap(&p, &s->model);
+  if (pz_framework_can(&p, &s->model, &why)) return PZ_OK;
+  return pz_fail(s->err, PZ_NO_ANSWER, "no plan with these fields: %s", why.message);
+}
+
 enum pz_status pz_plan_space_empty(const struct pz_plan_space *s) {
+  enum pz_status status = refuse_framework(s);
+  if (status != PZ_OK) return status;
   return pz_fail(
       s->err, PZ_BAD_USE,
       "no plan has these degrees: tp must divide the heads, tp x cp x pp x dp fill whole "
       "nodes of %lld devices up to %lld, mbs x dp divide the batch of %lld, pp x vpp the "
       "layers",
-      (long long)s->node, (long long)s->q->devices, (long long)s->q->batch);
+      (long long)s->node, (long long)s->q->plan.devices, (long long)s->q->plan.batch);
 }
 
 /* Heads and layers of the model, from its graph for one device. */
 static enum pz_status list_shapes(struct pz_plan_space *s) {
   struct pz_step_shape one = {.tp = 1, .cp = 1, .ep = 1, .mbs = 1};
-  struct pz_training_plan p = pz_step_shape_plan(s->q, &one);
+  struct pz_plan p = pz_step_shape_plan(s->q, &one);
   struct pz_step_model *m = NULL;
-  enum pz_status status = pz_step_model_new(&s->q->model, s->q->chip, s->q->net, &p, &m, s->err);
+  struct pz_error why = {0};
+  int64_t devices = s->q->plan.devices;
+  enum pz_status status = pz_step_model_new(&s->q->job, &p, &m, s->err);
   if (status != PZ_OK) return status;
   s->n_blocks = m->n_blocks;
-  s->node =
-      m->cost.net.n_levels ? pz_min(m->cost.net.level[0].devices, s->q->devices) : s->q->devices;
-  if (!m->cost.net.n_levels && s->q->devices > 1)
+  pz_text_copy(s->warning, sizeof s->warning, m->w->warning ? m->w->warning : "");
+  pz_model_shape_of(s->q->job.model, s->q->job.config, m->w, m->n_blocks, &s->model);
+  s->node = m->cost.net.n_levels ? pz_min(m->cost.net.level[0].devices, devices) : devices;
+  if (!m->cost.net.n_levels && devices > 1)
     status = pz_fail(s->err, PZ_BAD_INPUT,
-                     "chip %s has no link between devices; accepted: --cluster", s->q->chip->name);
-  if (status == PZ_OK && m->w->totals.layers > PZ_PLACE_MOST_LAYERS)
+                     "chip %s has no link between devices; accepted: a cluster",
+                     s->q->job.chip->name);
+  if (status == PZ_OK && m->w->totals.layers > MOST_LAYERS)
     status = pz_fail(s->err, PZ_LIMIT, "%s has %lld layers; accepted: at most %d", m->w->model,
-                     (long long)m->w->totals.layers, PZ_PLACE_MOST_LAYERS);
+                     (long long)m->w->totals.layers, MOST_LAYERS);
+  if (status == PZ_OK && !pz_framework_trains(s->q->plan.framework, &s->model, &why))
+    status = pz_fail(s->err, PZ_NO_ANSWER, "%s", why.message);
+  if (status == PZ_OK) status = refuse_tp(s, m->w);
   if (status == PZ_OK) status = list_divisors(s);
+  s->seq = m->seq;
+  s->orders = list_orders(s);
   if (status == PZ_OK) status = add_shapes(s, m->w);
   pz_step_model_free(m);
   return status;

@@ -1,10 +1,11 @@
-/* The space of training plans, as place/plan_search.h states it: shapes, of these grids of stages and replicas, of these
+/* The space of training plans, as place/plan_question.h states it: shapes, of these grids of stages and replicas, of these
  * plans.  It prices nothing but the layers of each shape. */
 #ifndef PZ_PLACE_PLAN_SPACE_H
 #define PZ_PLACE_PLAN_SPACE_H
 
 #include "core/vec.h"
 #include "place/step_shape.h"
+#include "plan/framework_rules.h"
 
 /* Stages and replicas of a shape, with a bound for all plans that have them. */
 struct pz_plan_grid {
@@ -12,6 +13,9 @@ struct pz_plan_grid {
   int64_t pp, dp;
   double bound_s, bound; /* of the step, of what is sought */
 };
+
+/* Ways to recompute activations, each with the plans of a grid. */
+enum { PZ_PLAN_RECOMPUTATIONS = 5 };
 
 /* Layers of the first and the last chunk; 0: even. */
 struct pz_plan_division {
@@ -25,7 +29,14 @@ struct pz_plan_space {
       grids; /* struct pz_step_shape, struct pz_plan_grid: those of a shape together */
   struct pz_vec divisions; /* struct pz_plan_division: of the chunks at hand */
   struct pz_vec divisors;  /* of the batch, up to the devices: int64_t */
-  int64_t node, n_blocks;
+  int64_t node, n_blocks, seq;
+  struct pz_model_shape model;
+  struct {
+    bool allowed[PZ_PLAN_RECOMPUTATIONS];
+    int overlap[PZ_PLAN_RECOMPUTATIONS];
+  } ways; /* of the plan at hand */
+  unsigned orders; /* of a pipeline, that the framework has: a set */
+  char warning[200];
 };
 
 /* The question outlives it; the arena holds the lists. */
@@ -46,15 +57,18 @@ double pz_plan_grid_bound_s(const struct pz_plan_question *q, const struct pz_st
 /* Lowest bound first. */
 void pz_plan_grids_sort(struct pz_vec *grids);
 
-/* Ways to compute activations again, each with the plans of a grid. */
-enum { PZ_PLAN_RECOMPUTATIONS = 5 };
 extern const enum pz_recomputation pz_plan_recomputations[PZ_PLAN_RECOMPUTATIONS];
-bool pz_plan_has_recomputation(const struct pz_plan_question *q, enum pz_recomputation how);
+
+/* May a plan that pz_plan_space_each has come to have this one of them?  The plan is told of it, and of its overlap. */
+bool pz_plan_space_recompute(const struct pz_plan_space *s, struct pz_plan *p, size_t way);
+
+/* Fields that follow from the others: devices, and the overlap that the framework has for such a plan. */
+void pz_plan_space_settle(const struct pz_plan_space *s, struct pz_plan *p);
 
 /* Every plan of a grid, but for its recomputation, which fn chooses.  `dominant`: most chunks first, without those that
  * another one is always better than.  Ends with what fn returns where that is not PZ_OK. */
 typedef enum pz_status pz_plan_fn(void *ctx, const struct pz_step_shape *x,
-                                  struct pz_training_plan *p);
+                                  struct pz_plan *p);
 PZ_NODISCARD enum pz_status pz_plan_space_each(struct pz_plan_space *s,
                                                const struct pz_plan_grid *g, bool dominant,
                                                pz_plan_fn *fn, void *ctx);

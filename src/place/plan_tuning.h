@@ -1,15 +1,15 @@
 /* What would make a run faster: the best plan for the same model, devices and batch, and the single changes that bring
- * most.  All by the model of pz_predict; framework, attention, execution and gradient types stay as the run has them. */
+ * most, all that its framework can run.  By the model of pz_predict; framework, attention, execution and gradient types
+ * stay as the run has them. */
 #ifndef PZ_PLACE_PLAN_TUNING_H
 #define PZ_PLACE_PLAN_TUNING_H
 
-#include "place/plan_file.h"
-#include "place/plan_search.h"
+#include "place/plan_question.h"
+#include "plan/plan_file.h"
 
 struct pz_tuned_plan {
-  struct pz_run_plan run; /* filled */
-  const char *field;      /* that was changed; NULL: several */
-  const char *options;    /* as options of phaze predict: "--tp 4 --dp 16" */
+  struct pz_plan plan;      /* filled */
+  enum pz_plan_field field; /* that was changed; PZ_PLAN_FIELDS: several */
   struct pz_prediction p;
 };
 
@@ -32,10 +32,8 @@ struct pz_tuning {
 };
 
 struct pz_tuning_options {
-  bool
-      p2p_with_chunks; /* transfers overlap wherever stages have chunks, and only there (Megatron) */
-  bool p2p_off;        /* ... but this run turns that off */
-  unsigned threads;    /* 0: one per processor */
+  bool p2p_off;     /* the run turns transfers beside compute off, where its framework has them by itself */
+  unsigned threads; /* 0: one per processor */
 };
 
 /* Tune a filled run on a chip in a network (NULL: the chip's own link).  PZ_BAD_USE for a plan that cannot be.  The

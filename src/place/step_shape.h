@@ -18,7 +18,7 @@ struct pz_step_shape {
 };
 
 /* One stage, one replica, nothing sharded or computed again. */
-struct pz_training_plan pz_step_shape_plan(const struct pz_plan_question *q,
+struct pz_plan pz_step_shape_plan(const struct pz_plan_question *q,
                                            const struct pz_step_shape *x);
 
 /* The model for the question's chip, where there is none.  Errors as pz_step_model_new. */
@@ -26,10 +26,10 @@ PZ_NODISCARD enum pz_status pz_step_shape_open(const struct pz_plan_question *q,
                                                struct pz_step_shape *x, struct pz_error *err);
 void pz_step_shape_close(struct pz_step_shape *x);
 
-/* once_s and several_s of an open shape, in the order of the pipeline that is fastest.  The shape holds the message of an
+/* once_s and several_s of an open shape, in that of these orders of a pipeline (a set) that is fastest.  The shape holds the message of an
  * error. */
 PZ_NODISCARD enum pz_status pz_step_shape_time(const struct pz_plan_question *q,
-                                               struct pz_step_shape *x);
+                                               struct pz_step_shape *x, unsigned orders);
 
 /* The part of all microbatches that every device has to work on, if all have the same. */
 double pz_step_shape_share(const struct pz_plan_question *q, const struct pz_step_shape *x);

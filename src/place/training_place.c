@@ -1,14 +1,21 @@
-/* The best plans of a training run, for programs: options checked, the search, and each plan it found
- * predicted with its detail. */
+/* The best plans of a training run, for programs: options checked, the search, and each plan it found predicted with its
+ * detail; and where nothing fits, what would have to change. */
 #include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "chip/chip_json.h"
 #include "core/alloc.h"
 #include "core/num.h"
 #include "core/sized.h"
-#include "place/pipeline_order.h"
-#include "place/plan_search.h"
-#include "place/training_options.h"
+#include "core/text.h"
+#include "cost/constants.h"
+#include "place/plan_question.h"
+#include "plan/framework_rules.h"
+#include "plan/plan_fields.h"
+#include "step/prediction_parts.h"
 
 /* What a caller holds; the plans stand first. */
 struct owned {
@@ -16,212 +23,115 @@ struct owned {
   struct pz_arena arena;
 };
 
-/* What is asked, of whom. */
-struct question {
-  const char *model;
-  const struct pz_chip *chip;
-  const struct pz_cluster *net;
-  const struct pz_training_place_options *o;
-  struct pz_training_options common; /* filled in: what is the same in every plan */
-};
-
 struct pz_training_place_options pz_training_place_options_default(void) {
-  return (struct pz_training_place_options){.size = sizeof(struct pz_training_place_options),
-                                            .framework = "megatron",
-                                            .devices = 1,
-                                            .batch = 1,
-                                            .tp = PZ_FREE,
-                                            .sequence_parallel = PZ_FREE,
-                                            .cp = PZ_FREE,
-                                            .ep = PZ_FREE,
-                                            .pp = PZ_FREE,
-                                            .vpp = PZ_FREE,
-                                            .dp = PZ_FREE,
-                                            .mbs = PZ_FREE,
-                                            .zero = PZ_FREE,
-                                            .recompute = PZ_FREE,
-                                            .attention = PZ_AS_FRAMEWORK,
-                                            .overlap = PZ_AS_FRAMEWORK,
-                                            .execution = PZ_AS_FRAMEWORK,
-                                            .top = 1};
+  struct pz_training_place_options o = {.size = sizeof o, .plan = pz_plan_default(), .top = 1};
+  o.plan.devices = o.plan.batch = 1;
+  return o;
 }
 
 /* ---- the question --------------------------------------------------------------------------- */
 
-static enum pz_status check_pins(const struct pz_training_place_options *o, struct pz_error *err) {
-  const int64_t most = 1 << 24;
-  const struct {
-    const char *name;
-    int64_t v, min, max;
-  } list[] = {{"tp", o->tp, 1, most},  {"sequence_parallel", o->sequence_parallel, 0, 1},
-              {"cp", o->cp, 1, most},  {"ep", o->ep, 1, 1 << 16},
-              {"pp", o->pp, 1, most},  {"vpp", o->vpp, 1, most},
-              {"dp", o->dp, 1, most},  {"mbs", o->mbs, 1, most},
-              {"zero", o->zero, 0, 3}, {"recompute", o->recompute, 0, PZ_RECOMPUTATIONS - 1}};
-  enum pz_status status = pz_need_range("devices", o->devices, 1, most, err);
-  if (status == PZ_OK) status = pz_need_range("batch", o->batch, 1, most, err);
-  if (status == PZ_OK)
-    status = pz_need_range("objective", o->objective, 0, PZ_PLAN_OBJECTIVES - 1, err);
-  for (size_t i = 0; i < sizeof list / sizeof *list && status == PZ_OK; i++)
-    if (list[i].v != PZ_FREE)
-      status = pz_need_range(list[i].name, list[i].v, list[i].min, list[i].max, err);
-  return status;
-}
-
-static enum pz_status refuse_tp(const struct question *x, const struct pz_workload *w,
-                                struct pz_error *err) {
-  int64_t tp = x->o->tp, kv = w->kv_heads ? w->kv_heads : w->heads;
-  if (tp == PZ_FREE) return PZ_OK;
-  if (tp > x->o->devices)
-    return pz_fail(err, PZ_BAD_USE, "tp %lld with %lld devices; accepted: at most that",
-                   (long long)tp, (long long)x->o->devices);
-  if (w->heads && (w->heads % tp || kv % tp))
-    return pz_fail(err, PZ_BAD_USE,
-                   "tp %lld does not divide the attention heads of %s (%lld, %lld for keys and "
-                   "values); accepted: divisors of both",
-                   (long long)tp, x->model, (long long)w->heads, (long long)kv);
-  return PZ_OK;
-}
-
 /* Pins that no plan can have together. */
-static enum pz_status check_degrees(const struct pz_training_place_options *o,
-                                    struct pz_error *err) {
-  int64_t tp = pz_max(o->tp, 1), pp = pz_max(o->pp, 1), dp = pz_max(o->dp, 1),
-          mbs = pz_max(o->mbs, 1);
-  if (o->vpp > 1 && o->pp == 1)
+static enum pz_status check_pins(const struct pz_training_place_options *o, struct pz_error *err) {
+  const struct pz_plan *p = &o->plan;
+  uint64_t searched = pz_plan_searched() | PZ_PLAN_PIN(OVERLAP) | PZ_PLAN_PIN(PIPELINE);
+  for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
+    if (!(o->pinned >> f & 1)) continue;
+    if (!(searched >> f & 1))
+      return pz_fail(err, PZ_BAD_USE, "%s is pinned; it is the same in every plan",
+                     pz_plan_field((enum pz_plan_field)f)->name);
+    if (pz_plan_is_unset(p, (enum pz_plan_field)f))
+      return pz_fail(err, PZ_BAD_USE, "%s is pinned, and unset; accepted: a value",
+                     pz_plan_field((enum pz_plan_field)f)->name);
+  }
+  uint64_t pins = o->pinned;
+  int64_t tp = pins & PZ_PLAN_PIN(TP) ? p->tp : 1, pp = pins & PZ_PLAN_PIN(PP) ? p->pp : 1,
+          dp = pins & PZ_PLAN_PIN(DP) ? p->dp : 1, mbs = pins & PZ_PLAN_PIN(MBS) ? p->mbs : 1;
+  if (pins & PZ_PLAN_PIN(VPP) && pins & PZ_PLAN_PIN(PP) && p->vpp > 1 && p->pp == 1)
     return pz_fail(err, PZ_BAD_USE, "vpp %lld with one stage; accepted: 1, or pp above 1",
-                   (long long)o->vpp);
-  if ((double)tp * (double)pp * (double)dp > (double)o->devices)
+                   (long long)p->vpp);
+  if ((double)tp * (double)pp * (double)dp > (double)p->devices)
     return pz_fail(err, PZ_BAD_USE,
                    "tp %lld x pp %lld x dp %lld with %lld devices; accepted: at most that",
-                   (long long)tp, (long long)pp, (long long)dp, (long long)o->devices);
-  if (o->batch % mbs || o->batch / mbs % dp)
+                   (long long)tp, (long long)pp, (long long)dp, (long long)p->devices);
+  if (p->batch % mbs || p->batch / mbs % dp)
     return pz_fail(
         err, PZ_BAD_USE,
         "a batch of %lld is not divided by mbs %lld x dp %lld; accepted: a multiple of these",
-        (long long)o->batch, (long long)mbs, (long long)dp);
+        (long long)p->batch, (long long)mbs, (long long)dp);
   return PZ_OK;
-}
-
-static enum pz_status check_model(const struct question *x, struct pz_error *err) {
-  struct pz_workload_options o = pz_workload_options_default();
-  struct pz_workload *w = NULL;
-  o.seq = x->o->seq;
-  enum pz_status status = pz_workload_load(x->model, &o, &w, err);
-  if (status == PZ_OK) status = refuse_tp(x, w, err);
-  pz_workload_free(w);
-  return status == PZ_OK ? check_degrees(x->o, err) : status;
-}
-
-/* The framework's habits, taken from the plan of one device. */
-static enum pz_status fill_common(struct question *x, struct pz_error *err) {
-  const struct pz_training_place_options *o = x->o;
-  x->common = pz_training_options_default();
-  x->common.framework = o->framework;
-  x->common.seq = o->seq;
-  x->common.attention = o->attention;
-  x->common.overlap = o->overlap;
-  x->common.execution = o->execution;
-  x->common.precision = o->precision;
-  x->common.grad_bytes = o->grad_bytes;
-  x->common.attention_library = o->attention_library;
-  enum pz_status status = pz_training_options_fill(&x->common, err);
-  if (status == PZ_OK && o->overlap < 0)
-    x->common.overlap |= (int)pz_framework_find(x->common.framework)->turns_on;
-  x->common.shard = 0; /* over all replicas, however many */
-  return status;
-}
-
-static struct pz_plan_question plan_question(const struct question *x,
-                                             const struct pz_cluster *net) {
-  const struct pz_training_place_options *o = x->o;
-  return (struct pz_plan_question){.model = pz_training_model_of(x->model, &x->common),
-                                   .chip = x->chip,
-                                   .net = net,
-                                   .devices = o->devices,
-                                   .batch = o->batch,
-                                   .common = pz_training_plan_of(&x->common),
-                                   .tp = o->tp,
-                                   .sp = o->sequence_parallel,
-                                   .cp = o->cp,
-                                   .ep = o->ep,
-                                   .pp = o->pp,
-                                   .vpp = o->vpp,
-                                   .dp = o->dp,
-                                   .mbs = o->mbs,
-                                   .zero = o->zero,
-                                   .recompute = o->recompute,
-                                   .uniform = o->uniform,
-                                   .all_devices = o->all_devices,
-                                   .objective = (enum pz_plan_objective)o->objective,
-                                   .top = o->top,
-                                   .threads = o->threads};
 }
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
-static struct pz_training_options found_options(const struct question *x,
-                                                const struct pz_training_plan *p) {
-  struct pz_training_options o = x->common;
-  o.devices = pz_plan_devices(p);
-  o.cp = p->cp;
-  o.ep = p->ep;
-  o.etp = p->etp;
-  o.tp = p->tp;
-  o.pp = p->pp;
-  o.vpp = p->vpp;
-  o.dp = p->dp;
-  o.mbs = p->mbs;
-  o.batch = p->batch;
-  o.sequence_parallel = p->sequence_parallel;
-  o.recompute = (int)p->recompute;
-  o.recompute_layers = p->recompute_layers;
-  o.stage_recompute = p->stage_recompute;
-  o.zero = p->zero;
-  o.pipeline = p->vpp > 1 && !pz_is_v_pipeline(p->order) ? PZ_AS_FRAMEWORK : (int)p->order;
-  o.first_layers = p->first_layers;
-  o.last_layers = p->last_layers;
-  return o;
+static enum pz_status detail(const struct pz_plan_question *q, const struct pz_found_plan *found,
+                             bool events, struct pz_training_run **out, struct pz_error *err) {
+  enum pz_status status =
+      pz_training_predict(q->job.model, q->job.chip, q->job.net, &found->plan, events, out, err);
+  if (status == PZ_OK) assert((*out)->p.step_s == found->p.step_s);
+  return status;
 }
 
-static enum pz_status detail(const struct question *x, const struct pz_cluster *net,
-                             const struct pz_found_plans *found, struct owned *own,
-                             struct pz_error *err) {
+static bool same_plan(const struct pz_found_plan *a, const struct pz_found_plan *b) {
+  return a->p.step_s == b->p.step_s && a->p.peak_bytes == b->p.peak_bytes &&
+         a->plan.tp == b->plan.tp && pz_plan_cp(&a->plan) == pz_plan_cp(&b->plan) &&
+         a->plan.pp == b->plan.pp && a->plan.vpp == b->plan.vpp && a->plan.mbs == b->plan.mbs &&
+         pz_plan_ep(&a->plan) == pz_plan_ep(&b->plan) && a->plan.zero == b->plan.zero;
+}
+
+/* The chosen one first; then the best, without it. */
+static enum pz_status detail_all(const struct pz_plan_question *q, const struct pz_found_plans *f,
+                                 bool events, struct owned *own, struct pz_error *err) {
   struct pz_training_plans *out = &own->plans;
   enum pz_status status = PZ_OK;
-  out->certificate = found->certificate;
-  out->runs = pz_arena_alloc(&own->arena, found->n + 1, sizeof(struct pz_training_run *));
-  if (!out->runs) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
-  for (uint32_t i = 0; i < found->n && status == PZ_OK; i++) {
-    struct pz_training_options o = found_options(x, &found->list[i].plan);
-    o.events = i == 0 && x->o->events;
-    status = pz_training_predict(x->model, x->chip, net, &o, &out->runs[i], err);
-    if (status != PZ_OK) break;
-    assert(out->runs[i]->p.step_s == found->list[i].p.step_s);
-    out->n++;
-  }
-  if (status == PZ_OK && !found->n && found->has_least) {
-    struct pz_training_options o = found_options(x, &found->least.plan);
-    status = pz_training_predict(x->model, x->chip, net, &o, &out->least, err);
+  out->certificate = f->certificate;
+  out->experts = f->experts;
+  out->runs = pz_arena_alloc(&own->arena, f->n + 2, sizeof(struct pz_training_run *));
+  out->warning = pz_arena_strdup(&own->arena, f->warning);
+  if (!out->runs || !out->warning) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
+  if (!f->n)
+    return f->has_least ? detail(q, &f->least, false, &out->least, err) : PZ_OK;
+  status = detail(q, &f->simplest, events, &out->runs[0], err);
+  out->n = status == PZ_OK;
+  if (status == PZ_OK && !same_plan(&f->simplest, &f->list[0]))
+    status = detail(q, &f->list[0], false, &out->fastest, err);
+  for (uint32_t i = 0; i < f->n && out->n < q->top && status == PZ_OK; i++) {
+    if (same_plan(&f->simplest, &f->list[i])) continue;
+    status = detail(q, &f->list[i], false, &out->runs[out->n], err);
+    if (status == PZ_OK) out->n++;
   }
   return status;
 }
 
-static enum pz_status search(const struct question *x, struct owned *own, struct pz_error *err) {
+static enum pz_status search(const struct pz_job *job, const struct pz_training_place_options *o,
+                             struct owned *own, struct pz_error *err) {
   struct pz_cluster wide;
+  struct pz_job at = *job;
+  struct pz_plan_question q;
   struct pz_found_plans found;
   struct pz_arena arena;
   enum pz_status status = PZ_OK;
-  if (x->net) {
-    wide = *x->net;
-    status = pz_cluster_reach(&wide, x->o->devices, "devices", err);
+  char *config = NULL;
+  if (job->net) {
+    wide = *job->net;
+    at.net = &wide;
+    status = pz_cluster_reach(&wide, o->plan.devices, "devices", err);
   }
-  if (status != PZ_OK) return status;
-  struct pz_plan_question q = plan_question(x, x->net ? &wide : NULL);
+  if (status == PZ_OK) status = pz_model_config(job->model, &config, err);
+  at.config = config;
+  if (status == PZ_OK) status = pz_plan_question_of(&at, &o->plan, o->pinned, &q, err);
+  if (status != PZ_OK) return pz_free(config), status;
+  q.uniform = o->uniform;
+  q.all_devices = o->all_devices;
+  q.objective = (enum pz_plan_objective)o->objective;
+  q.tie = o->tie;
+  q.top = o->top;
+  q.threads = o->threads;
   pz_arena_init(&arena, NULL);
   status = pz_plan_search(&q, &arena, &found, err);
-  if (status == PZ_OK) status = detail(x, q.net, &found, own, err);
+  if (status == PZ_OK) status = detail_all(&q, &found, o->events, own, err);
   pz_arena_release(&arena);
+  pz_free(config);
   return status;
 }
 
@@ -230,21 +140,24 @@ enum pz_status pz_training_place(const char *model, const struct pz_chip *chip,
                                  const struct pz_training_place_options *options,
                                  struct pz_training_plans **out, struct pz_error *err) {
   struct pz_training_place_options o = pz_training_place_options_default();
-  struct question x = {.model = model, .chip = chip, .net = net, .o = &o};
+  struct pz_job job = {.model = model, .chip = chip, .net = net};
   enum pz_status status =
       pz_sized_take(&o, sizeof o, options, "pz_training_place_options_default", err);
   if (status == PZ_OK) status = pz_need(model, "model", err);
   if (status == PZ_OK) status = pz_need(out, "out", err);
   if (status == PZ_OK) status = pz_chip_check(chip, err);
   if (status == PZ_OK && net) status = pz_cluster_check(net, err);
+  if (status == PZ_OK) status = pz_plan_check_ranges(&o.plan, err);
+  if (status == PZ_OK) status = pz_need_range("devices", o.plan.devices, 1, 1 << 24, err);
+  if (status == PZ_OK) status = pz_need_range("batch", o.plan.batch, 1, 1 << 24, err);
+  if (status == PZ_OK)
+    status = pz_need_range("objective", o.objective, 0, PZ_PLAN_OBJECTIVES - 1, err);
   if (status == PZ_OK) status = check_pins(&o, err);
-  if (status == PZ_OK) status = fill_common(&x, err);
-  if (status == PZ_OK) status = check_model(&x, err);
   if (status != PZ_OK) return status;
   struct owned *own = pz_calloc(1, sizeof *own);
   if (!own) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
   pz_arena_init(&own->arena, NULL);
-  status = search(&x, own, err);
+  status = search(&job, &o, own, err);
   if (status == PZ_OK)
     *out = &own->plans;
   else
@@ -256,7 +169,157 @@ void pz_training_plans_free(struct pz_training_plans *p) {
   struct owned *own = (struct owned *)(void *)p;
   if (!own) return;
   for (uint32_t i = 0; i < p->n; i++) pz_training_run_free(p->runs[i]);
+  pz_training_run_free(p->fastest);
   pz_training_run_free(p->least);
   pz_arena_release(&own->arena);
   pz_free(own);
+}
+
+/* ---- nothing fits --------------------------------------------------------------------------- */
+
+enum { MOST_TIMES = 64, LEAST_SEQ = 128 };
+
+/* The question, and the message as it grows. */
+struct answer {
+  const char *model;
+  const struct pz_chip *chip;
+  const struct pz_cluster *net;
+  const struct pz_training_place_options *asked;
+  bool weak;
+  char changes[560];
+  size_t n;
+};
+
+/* Does a plan fit with these options?  Then the change is told. */
+static enum pz_status try_change(struct answer *a, const struct pz_chip *chip,
+                                 const struct pz_training_place_options *o, const char *change,
+                                 bool *fits) {
+  struct pz_training_plans *p = NULL;
+  struct pz_error why = {0};
+  enum pz_status status = pz_training_place(a->model, chip, a->net, o, &p, &why);
+  *fits = status == PZ_OK && p->n > 0;
+  if (*fits) {
+    char plan[256];
+    int n = snprintf(a->changes + a->n, sizeof a->changes - a->n, "%s%s (%s)", a->n ? "; " : "",
+                     change, pz_training_run_text(p->runs[0], plan, sizeof plan));
+    if (n > 0 && (size_t)n < sizeof a->changes - a->n)
+      a->n += (size_t)n;
+    else
+      a->changes[a->n] = 0; /* it is too long */
+  }
+  pz_training_plans_free(p);
+  return status == PZ_NO_MEMORY ? status : PZ_OK; /* a question without plans is no change */
+}
+
+/* A field that was pinned, searched. */
+static enum pz_status try_pins(struct answer *a) {
+  enum pz_status status = PZ_OK;
+  for (int f = 0; f < PZ_PLAN_FIELDS && status == PZ_OK; f++) {
+    struct pz_training_place_options o = *a->asked;
+    char change[64], value[PZ_FIELD_TEXT_MOST];
+    bool fits;
+    if (!(o.pinned >> f & 1)) continue;
+    o.pinned &= ~(UINT64_C(1) << f);
+    pz_plan_field_text(&o.plan, (enum pz_plan_field)f, value, sizeof value);
+    snprintf(change, sizeof change, "without %s %.30s", pz_plan_field((enum pz_plan_field)f)->name,
+             value);
+    status = try_change(a, a->chip, &o, change, &fits);
+  }
+  return status;
+}
+
+static enum pz_status try_devices(struct answer *a) {
+  struct pz_training_place_options o = *a->asked;
+  enum pz_status status = PZ_OK;
+  bool fits = false;
+  for (int64_t times = 2; times <= MOST_TIMES && !fits && status == PZ_OK; times *= 2) {
+    char change[48];
+    o.plan.devices = a->asked->plan.devices * times;
+    if (o.plan.devices > 1 << 24) break;
+    if (a->weak) o.plan.batch = a->asked->plan.batch * times;
+    snprintf(change, sizeof change, "%" PRId64 " devices", o.plan.devices);
+    status = try_change(a, a->chip, &o, change, &fits);
+  }
+  return status;
+}
+
+static enum pz_status try_hbm(struct answer *a, double least_bytes) {
+  struct pz_chip chip = *a->chip;
+  double gib = ceil(least_bytes / pz_constants_default.usable_part / 0x1p30);
+  char change[48];
+  bool fits;
+  chip.hbm.bytes_per_stack = (int64_t)ceil(gib * 0x1p30 / (double)chip.hbm.stacks);
+  snprintf(change, sizeof change, "%.0f GiB of HBM", gib);
+  return try_change(a, &chip, a->asked, change, &fits);
+}
+
+static enum pz_status try_seq(struct answer *a, int64_t seq) {
+  struct pz_training_place_options o = *a->asked;
+  enum pz_status status = PZ_OK;
+  bool fits = false;
+  for (o.plan.seq = seq / 2; o.plan.seq >= LEAST_SEQ && !fits && status == PZ_OK;
+       o.plan.seq /= 2) {
+    char change[48];
+    snprintf(change, sizeof change, "%" PRId64 " tokens a sample", o.plan.seq);
+    status = try_change(a, a->chip, &o, change, &fits);
+  }
+  return status;
+}
+
+static const struct pz_part_info *largest_part(const struct pz_training_memory *m) {
+  const struct pz_part_info *most = NULL, *part;
+  for (size_t i = 0; (part = pz_memory_part_at(i)); i++)
+    if (!most || pz_memory_part(m, part) > pz_memory_part(m, most)) most = part;
+  return most;
+}
+
+/* Weights that could be divided further, if the framework did. */
+static const char *framework_note(const struct pz_training_run *r) {
+  struct pz_plan sharded = r->plan;
+  sharded.zero = 3;
+  return r->plan.pp > 1 && r->plan.zero < 2 && !pz_framework_can(&sharded, NULL, NULL)
+             ? "; this framework has ZeRO 2 and 3 only without pipeline stages"
+             : "";
+}
+
+static enum pz_status tell_changes(const struct answer *a, const struct pz_training_run *r,
+                                   struct pz_error *err) {
+  const struct pz_part_info *part = largest_part(&r->p.peak);
+  char name[120], plan[256];
+  return pz_fail(
+      err, PZ_NO_ANSWER,
+      "no plan of %s fits on %" PRId64 " x %s: the least is %.1f GB a device of %.1f GB usable "
+      "(%s), most of it %s, %.1f GB%s. Fits with: %s",
+      pz_text_plain(pz_text_copy(name, sizeof name, a->model)), a->asked->plan.devices,
+      a->chip->name, r->p.peak_bytes / 1e9, r->hbm_bytes * pz_constants_default.usable_part / 1e9,
+      pz_training_run_text(r, plan, sizeof plan), part->label,
+      pz_memory_part(&r->p.peak, part) / 1e9, framework_note(r),
+      a->n ? a->changes : "no single change of devices, HBM or sequence length");
+}
+
+enum pz_status pz_training_nothing_fits(const char *model, const struct pz_chip *chip,
+                                        const struct pz_cluster *net,
+                                        const struct pz_training_place_options *options, bool weak,
+                                        const struct pz_training_plans *p, struct pz_error *err) {
+  struct pz_training_place_options o = pz_training_place_options_default();
+  struct answer a = {.model = model, .chip = chip, .net = net, .asked = &o, .weak = weak};
+  enum pz_status status =
+      pz_sized_take(&o, sizeof o, options, "pz_training_place_options_default", err);
+  if (status == PZ_OK) status = pz_need(model, "model", err);
+  if (status == PZ_OK) status = pz_need(chip, "chip", err);
+  if (status == PZ_OK) status = pz_need(p, "plans", err);
+  if (status == PZ_OK && p->n) status = pz_fail(err, PZ_BAD_USE, "a plan fits");
+  if (status == PZ_OK && !p->least)
+    status = pz_fail(err, PZ_BAD_USE,
+                     "no plan has these degrees on %" PRId64 " devices with a batch of %" PRId64
+                     "; accepted: vpp whose chunks divide the layers, with microbatches that "
+                     "stages divide, and a ZeRO stage that the framework has",
+                     o.plan.devices, o.plan.batch);
+  o.tie = 0; /* any plan that fits will do */
+  if (status == PZ_OK) status = try_pins(&a);
+  if (status == PZ_OK) status = try_devices(&a);
+  if (status == PZ_OK) status = try_hbm(&a, p->least->p.peak_bytes);
+  if (status == PZ_OK && !a.n) status = try_seq(&a, p->least->plan.seq);
+  if (status == PZ_NO_MEMORY) return pz_fail(err, status, "out of memory for the plans");
+  return status == PZ_OK ? tell_changes(&a, p->least, err) : status;
 }

@@ -10,7 +10,7 @@
 enum { PZ_PIPELINE_MOST_EVENTS = 1 << 17 };
 
 /* JSON text (malloc'd, the caller's to free). */
-PZ_NODISCARD enum pz_status pz_pipeline_trace(const struct pz_model_plan *p, const char *model,
+PZ_NODISCARD enum pz_status pz_pipeline_trace(const struct pz_partition *p, const char *model,
                                               char **text, struct pz_error *err);
 
 #endif

@@ -9,7 +9,7 @@ struct rows {
 
 static bool tell_model(const struct rows *w, const struct pz_result *r, uint32_t m) {
   const struct pz_answer_model *a = &pz_result_best(r)->models[m];
-  const struct pz_model_plan *p = &a->plan;
+  const struct pz_partition *p = &a->plan;
   const struct pz_result_reference *ref = &r->references[m];
   return pz_dataset_row(
       w->models,
@@ -40,13 +40,13 @@ static bool tell_parts(const struct rows *w, const struct pz_answer_model *a) {
 }
 
 static bool tell_stages(const struct rows *w, const struct pz_answer_model *a) {
-  const struct pz_model_plan *p = &a->plan;
+  const struct pz_partition *p = &a->plan;
   for (uint32_t k = 0; k < p->n_stages; k++) {
-    const struct pz_plan_stage *s = &p->stages[k];
+    const struct pz_partition_stage *s = &p->stages[k];
     char text[256];
     if (!pz_dataset_row(w->stages,
                         json_pack("[s,I,s,I,f,f,f,f,f,f,f,f,f]", a->model, (json_int_t)k + 1,
-                                  pz_plan_stage_text(s, text, sizeof text), (json_int_t)s->devices,
+                                  pz_partition_stage_text(s, text, sizeof text), (json_int_t)s->devices,
                                   s->forward_s, s->backward_s, s->load_s, s->param_bytes,
                                   s->optimizer_bytes, s->activation_bytes, s->in_flight_bytes,
                                   s->memory_bytes, p->hbm_bytes)))

@@ -24,7 +24,7 @@ static void print_chip(const struct pz_answer *best, FILE *out) {
   fprintf(out, "  peak           %.0f W\n\n", best->peak_watts);
 }
 
-static void plan_cells(struct pz_table *t, const struct pz_model_plan *plan) {
+static void plan_cells(struct pz_table *t, const struct pz_partition *plan) {
   pz_table_cell(t, "%u", plan->n_stages);
   pz_table_cell(t, "%" PRId64, plan->data_parallel);
   pz_table_cell(t, "%" PRId64, plan->tensor_parallel);
@@ -59,7 +59,7 @@ static enum pz_status print_parts(const struct pz_answer *best, struct pz_arena 
   fputc('\n', out);
   pz_table_init(&t, arena, heads);
   for (uint32_t i = 0; i < best->n_models; i++) {
-    const struct pz_model_plan *plan = &best->models[i].plan;
+    const struct pz_partition *plan = &best->models[i].plan;
     const struct pz_step_parts *p = &plan->parts;
     const double list[] = {p->compute_s, p->collectives_s, p->transfers_s, p->bubble_s,
                            p->exchange_s};

@@ -4,7 +4,7 @@
 #define PZ_REPORT_STEP_VIEW_H
 
 #include "core/json.h"
-#include "place/memory_curve.h"
+#include "step/memory_curve.h"
 
 /* Passes in a page: more would make it slow to open. */
 enum { PZ_STEP_VIEW_MOST = 1 << 17 };

@@ -9,8 +9,8 @@
 #include "core/num.h"
 #include "core/vec.h"
 #include "cost/cost.h"
-#include "place/lower_bound.h"
-#include "place/model.h"
+#include "partition/lower_bound.h"
+#include "partition/model.h"
 #include "workload/op.h"
 
 #define NO_MEMORY "out of memory for the bounds"

@@ -128,7 +128,7 @@ enum pz_status pz_evaluate_chip(struct pz_evaluator *e, const struct pz_chip *ch
 static enum pz_status restore_plan(struct pz_evaluator *e, const struct pz_chip *chip,
                                    double hbm_gib, const struct pz_evaluation *v,
                                    struct pz_arena *arena, struct pz_place_model *model,
-                                   struct pz_plan *plan, struct pz_error *err) {
+                                   struct pz_place_solution *plan, struct pz_error *err) {
   const struct pz_portfolio *p = e->task->portfolio;
   uint32_t m = p->variants[v->plan.variant].model;
   struct pz_plan_record record = v->plan;
@@ -140,14 +140,14 @@ static enum pz_status restore_plan(struct pz_evaluator *e, const struct pz_chip 
 
 enum pz_status pz_evaluation_model_plan(struct pz_evaluator *e, const struct pz_chip *chip,
                                         double hbm_gib, const struct pz_evaluation *v,
-                                        struct pz_arena *arena, struct pz_model_plan *out,
+                                        struct pz_arena *arena, struct pz_partition *out,
                                         struct pz_error *err) {
   struct pz_place_model model;
-  struct pz_plan plan;
+  struct pz_place_solution plan;
   struct pz_arena work;
   pz_arena_init(&work, arena->mem);
   enum pz_status status = restore_plan(e, chip, hbm_gib, v, &work, &model, &plan, err);
-  if (status == PZ_OK) status = pz_model_plan_make(&model, &plan, v->least_s, arena, out, err);
+  if (status == PZ_OK) status = pz_partition_make(&model, &plan, v->least_s, arena, out, err);
   pz_arena_release(&work);
   return status;
 }

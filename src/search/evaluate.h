@@ -4,7 +4,7 @@
 #define PZ_SEARCH_EVALUATE_H
 
 #include "cost/cost.h"
-#include "place/best.h"
+#include "partition/best.h"
 #include "search/bounds.h"
 
 /* How hard schedules are tried: a first look, and again where they were left open. */
@@ -59,7 +59,7 @@ PZ_NODISCARD enum pz_status pz_evaluate_chip(struct pz_evaluator *e, const struc
 PZ_NODISCARD enum pz_status
 pz_evaluation_model_plan(struct pz_evaluator *e, const struct pz_chip *chip, double hbm_gib,
                          const struct pz_evaluation *v, struct pz_arena *arena,
-                         struct pz_model_plan *out, struct pz_error *err);
+                         struct pz_partition *out, struct pz_error *err);
 
 /* The inputs of the plans of a model on the chip at hand; without bounds.  They point into the
  * evaluator and live as long. */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/text.h"
-#include "place/problem.h"
+#include "partition/problem.h"
 #include "workload/workload.h"
 
 struct maker {

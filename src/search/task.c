@@ -1,6 +1,6 @@
 #include "search/task.h"
 
-#include "place/model.h"
+#include "partition/model.h"
 
 double pz_task_most_hbm(const struct pz_search_task *t) {
   return (double)t->o.hbm_gib.v[t->o.hbm_gib.n - 1];

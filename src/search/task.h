@@ -5,7 +5,7 @@
 
 #include "chip/cluster.h"
 #include "core/pool.h"
-#include "place/problem.h"
+#include "partition/problem.h"
 #include "search/assumption.h"
 #include "search/portfolio.h"
 #include "search/space.h"

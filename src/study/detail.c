@@ -201,7 +201,7 @@ static enum pz_status make_plan(void *ctx, size_t i, struct pz_evaluator *e, str
   struct plan *plan = pz_vec_at(&m->plans, struct plan, i);
   const struct pz_study *s = m->s;
   const struct pz_evaluation *v = pz_search_evaluation(s->search, plan->point, plan->p.model);
-  struct pz_model_plan made;
+  struct pz_partition made;
   struct pz_chip chip;
   struct pz_arena arena;
   pz_arena_init(&arena, NULL);

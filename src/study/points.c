@@ -10,9 +10,9 @@
 #include "core/json.h"
 #include "core/text.h"
 #include "cost/ops_table.h"
-#include "place/expected_error.h"
-#include "place/prediction_parts.h"
-#include "place/run_table.h"
+#include "step/expected_error.h"
+#include "step/prediction_parts.h"
+#include "step/run_table.h"
 #include "workload/preset.h"
 #include "workload/workload.h"
 
@@ -223,23 +223,20 @@ static enum pz_status cut_config(const struct pz_preset *preset, int64_t layers,
  * such steps differ by up to 1.9 times between runs of the same code. */
 static enum pz_status predict_passes(const struct step *s, const char *config, double *seconds,
                                      bool *launch_bound, struct pz_error *err) {
-  struct pz_training_model m = {.name = cell_of(s->csv, s->row, "model"),
-                                .config = config,
-                                .seq = (int64_t)s->seq,
-                                .attention = s->flash ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD};
-  struct pz_training_plan plan = {.tp = 1,
-                                  .pp = 1,
-                                  .vpp = 1,
-                                  .dp = 1,
-                                  .mbs = (int64_t)s->mbs,
-                                  .batch = (int64_t)s->mbs,
-                                  .recompute =
-                                      s->again ? PZ_RECOMPUTATION_FULL : PZ_RECOMPUTATION_NONE,
-                                  .execution = PZ_EXECUTION_EAGER,
-                                  .grad_bytes = 2,
-                                  .framework = pz_framework_find("transformers")};
+  struct pz_job job = {
+      .model = cell_of(s->csv, s->row, "model"), .config = config, .chip = s->chip};
+  struct pz_plan plan = pz_plan_default();
+  plan.framework = pz_framework_find("transformers");
+  plan.seq = (int64_t)s->seq;
+  plan.mbs = plan.batch = (int64_t)s->mbs;
+  plan.attention = s->flash ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
+  plan.recompute = s->again ? PZ_RECOMPUTATION_FULL : PZ_RECOMPUTATION_NONE;
+  plan.execution = PZ_EXECUTION_EAGER;
+  plan.overlap = 0;
+  plan.grad_bytes = 2;
   struct pz_prediction p;
-  enum pz_status status = pz_predict(&m, s->chip, NULL, &plan, &p, NULL, err);
+  enum pz_status status = pz_plan_fill(&plan, s->chip, err);
+  if (status == PZ_OK) status = pz_predict(&job, &plan, &p, NULL, err);
   if (status != PZ_OK) return status;
   *seconds = p.step_s - p.parts.optimizer_s;
   *launch_bound = pz_launch_bound(&p.parts);

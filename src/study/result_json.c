@@ -8,7 +8,7 @@
 #include "core/alloc.h"
 #include "core/json_lost.h"
 #include "core/record.h"
-#include "place/plan_json.h"
+#include "partition/partition_json.h"
 
 /* ---- fields of their own kind --------------------------------------------------------------- */
 
@@ -65,7 +65,7 @@ static const struct pz_field answer_model_fields[] = {
     PZ_FIELD(struct pz_answer_model, model, PZ_FIELD_TEXT),
     PZ_FIELD_AS(struct pz_answer_model, samples_per_s, PZ_FIELD_REAL, "throughput_samples_s"),
     PZ_FIELD_AS(struct pz_answer_model, ratio, PZ_FIELD_REAL_OR_NULL, "ratio_to_reference"),
-    PZ_FIELD_IN(struct pz_answer_model, plan, PZ_FIELD_STRUCT, "plan", &pz_model_plan_record)};
+    PZ_FIELD_IN(struct pz_answer_model, plan, PZ_FIELD_STRUCT, "plan", &pz_partition_record)};
 static const struct pz_record answer_model_record =
     PZ_RECORD(answer_model_fields, struct pz_answer_model);
 

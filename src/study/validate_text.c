@@ -8,7 +8,7 @@
 #include "core/buffer.h"
 #include "core/csv.h"
 #include "core/record.h"
-#include "place/expected_error.h"
+#include "step/expected_error.h"
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 

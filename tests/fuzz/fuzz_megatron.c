@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "place/megatron_args.h"
+#include "launch/megatron_args.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
@@ -19,7 +19,7 @@ static void write_and_read(const struct pz_run_plan *r, struct pz_arena *arena) 
   json_t *j = pz_run_plan_json(r);
   require(j && pz_json_text(j, &text, &err) == PZ_OK);
   require(pz_plan_file_read("fuzz", text, strlen(text), arena, &back, &err) == PZ_OK);
-  for (int f = PZ_RUN_DEVICES; f < PZ_RUN_FIELDS; f++)
+  for (int f = PZ_PLAN_DEVICES; f < PZ_RUN_FIELDS; f++)
     require(strcmp(pz_run_field_text(r, (enum pz_run_field)f, a, sizeof a),
                    pz_run_field_text(&back, (enum pz_run_field)f, b, sizeof b)) == 0);
   if (pz_run_plan_fill(&filled, &err) != PZ_OK) require(err.message[0]);

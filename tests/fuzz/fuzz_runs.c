@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "place/run_table.h"
+#include "step/run_table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

@@ -5,7 +5,7 @@
 
 #include "core/alloc.h"
 #include "launch/launch.h"
-#include "place/training_options.h"
+#include "plan/plan_fields.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
@@ -13,10 +13,10 @@ static void require(bool ok) {
   if (!ok) abort();
 }
 
-static void print(const struct pz_launch_shape *s, int64_t pp) {
+static void print(const struct pz_model_shape *s, int64_t pp) {
   struct pz_launch l = {.model = "fuzz", .shape = *s, .nodes = pp, .gpus = 4};
   struct pz_error err = {0};
-  l.plan = pz_training_options_default();
+  l.plan = pz_plan_default();
   l.plan.tp = 2;
   l.plan.pp = pp;
   l.plan.dp = 2;
@@ -33,9 +33,9 @@ static void print(const struct pz_launch_shape *s, int64_t pp) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
-  struct pz_launch_shape s;
+  struct pz_model_shape s;
   struct pz_error err = {0};
-  if (pz_launch_shape_parse("fuzz", (const char *)data, bytes, &s, &err) != PZ_OK) {
+  if (pz_model_shape_parse("fuzz", (const char *)data, bytes, &s, &err) != PZ_OK) {
     require(err.message[0]);
     return 0;
   }

@@ -13,7 +13,7 @@
 #include "core/alloc.h"
 #include "core/map.h"
 #include "core/random.h"
-#include "place/plan_search.h"
+#include "place/plan_question.h"
 #include "search/space.h"
 #include "testing.h"
 

@@ -11,7 +11,7 @@
 #include "chip/cluster.h"
 #include "core/alloc.h"
 #include "cost/mapper.h"
-#include "place/training.h"
+#include "step/predict.h"
 #include "workload/op.h"
 
 static struct pz_chip load(const char *name) {
@@ -149,7 +149,7 @@ static double step_s(const char *chip, int plan) {
       {"llama2-7b", 1, 2, 8, 2, 64, PZ_ATTENTION_FLASH, PZ_RECOMPUTATION_FULL, 1},
       {"llama2-7b", 1, 1, 16, 1, 32, PZ_ATTENTION_FLASH, PZ_RECOMPUTATION_FULL, 3},
   };
-  struct pz_training_plan p = {.tp = plans[plan].tp,
+  struct pz_plan p = {.tp = plans[plan].tp,
                                .pp = plans[plan].pp,
                                .vpp = 1,
                                .dp = plans[plan].dp,

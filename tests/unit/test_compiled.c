@@ -6,8 +6,8 @@
 
 #include "core/alloc.h"
 #include "core/file.h"
-#include "place/recompute.h"
-#include "place/run_table.h"
+#include "step/recompute.h"
+#include "step/run_table.h"
 #include "workload/op.h"
 
 static void policies_name_what_is_kept(void **state) {

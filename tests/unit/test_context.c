@@ -6,7 +6,7 @@
 
 #include "core/num.h"
 #include "cost/attention.h"
-#include "place/training.h"
+#include "step/predict.h"
 #include "workload/context.h"
 #include "workload/op.h"
 
@@ -259,7 +259,7 @@ static void contexts_that_do_not_divide_are_refused(void **state) {
 /* ---- predictions ---------------------------------------------------------------------------- */
 
 static struct pz_prediction predict(const char *model, int64_t seq,
-                                    const struct pz_training_plan *plan, double faster) {
+                                    const struct pz_plan *plan, double faster) {
   struct pz_training_model m = {.name = model, .seq = seq, .attention = PZ_ATTENTION_FLASH};
   struct pz_chip chip;
   struct pz_cluster net;
@@ -272,8 +272,8 @@ static struct pz_prediction predict(const char *model, int64_t seq,
   return p;
 }
 
-static struct pz_training_plan plan_of(int64_t cp, int64_t dp) {
-  return (struct pz_training_plan){.tp = 1,
+static struct pz_plan plan_of(int64_t cp, int64_t dp) {
+  return (struct pz_plan){.tp = 1,
                                    .pp = 1,
                                    .vpp = 1,
                                    .dp = dp,
@@ -295,7 +295,7 @@ static void windows_cost_what_they_cost(void **state) {
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     for (int64_t cp = 2; cp <= 8; cp *= 2)
       for (int form = 0; form < 2; form++) {
-        struct pz_training_plan one = plan_of(1, 8), plan = plan_of(cp, 8);
+        struct pz_plan one = plan_of(1, 8), plan = plan_of(cp, 8);
         plan.cp_form = form ? PZ_CONTEXT_ALL_TO_ALL : PZ_CONTEXT_RING;
         double whole = predict(names[i], 131072, &one, 1).parts.attention_s,
                part = predict(names[i], 131072, &plan, 1).parts.attention_s;
@@ -312,7 +312,7 @@ static void a_faster_network_is_never_slower(void **state) {
       for (int64_t cp = 1; cp <= 8; cp *= 2) {
         double before = HUGE_VAL;
         for (double faster = 0.01; faster < 200; faster *= 4) {
-          struct pz_training_plan plan = plan_of(cp, 16 / cp);
+          struct pz_plan plan = plan_of(cp, 16 / cp);
           plan.cp_form = form ? PZ_CONTEXT_ALL_TO_ALL : PZ_CONTEXT_RING;
           double s = predict(names[i], 16384, &plan, faster).step_s;
           assert_true(s <= before * (1 + 1e-12));
@@ -323,7 +323,7 @@ static void a_faster_network_is_never_slower(void **state) {
 
 static void a_million_tokens(void **state) {
   (void)state;
-  struct pz_training_plan plan = plan_of(32, 8), wide = plan_of(8, 8);
+  struct pz_plan plan = plan_of(32, 8), wide = plan_of(8, 8);
   struct pz_prediction p = predict("llama3-8b", 1 << 20, &plan, 1),
                        q = predict("llama3-8b", 1 << 20, &wide, 1);
   assert_true(isfinite(p.step_s) && p.mfu > 0.4 && p.mfu < 1);

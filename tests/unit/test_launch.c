@@ -9,7 +9,7 @@
 #include "core/alloc.h"
 #include "core/json.h"
 #include "launch/launch.h"
-#include "place/training_options.h"
+#include "plan/plan_fields.h"
 
 enum { MEGATRON = 1, TORCHTITAN, NEMO, DEEPSPEED, FRAMEWORKS };
 
@@ -39,12 +39,12 @@ static const struct model {
               {"llama3-70b", NULL}, {"llama3-405b", NULL},    {"mixtral-8x7b", NULL},
               {"qwen3-8b", qwen3},  {"qwen3-30b", qwen3_moe}, {"deepseek-v3", deepseek}};
 
-static struct pz_launch_shape shape_of(const struct model *m) {
-  struct pz_launch_shape s;
+static struct pz_model_shape shape_of(const struct model *m) {
+  struct pz_model_shape s;
   struct pz_error err = {0};
   enum pz_status status =
-      m->config ? pz_launch_shape_parse(m->name, m->config, strlen(m->config), &s, &err)
-                : pz_launch_shape_load(m->name, &s, &err);
+      m->config ? pz_model_shape_parse(m->name, m->config, strlen(m->config), &s, &err)
+                : pz_model_shape_load(m->name, &s, &err);
   if (status != PZ_OK) fail_msg("%s", err.message);
   return s;
 }
@@ -247,7 +247,7 @@ static void check_division(const struct pz_launch *l, const struct division *d) 
 }
 
 /* The overlap of a plan without what it has nothing of. */
-static int real_overlap(const struct pz_training_options *p) {
+static int real_overlap(const struct pz_plan *p) {
   int set = p->overlap;
   if (!p->zero) set &= ~PZ_OVERLAP_PARAM;
   if (p->tp == 1) set &= ~PZ_OVERLAP_TP;
@@ -275,14 +275,14 @@ static unsigned modules_of(const char *text) {
   return set;
 }
 
-static unsigned modules_wanted(const struct pz_training_options *p) {
+static unsigned modules_wanted(const struct pz_plan *p) {
   return p->recompute_modules ? p->recompute_modules : PZ_MODULE_CORE;
 }
 
 /* The experts' grid, and Megatron Core's conditions for hiding their all-to-all. */
 static void check_grid(const struct pz_launch *l, int64_t world, int64_t ep, int64_t etp,
                        bool overlap, unsigned modules) {
-  const struct pz_training_options *p = &l->plan;
+  const struct pz_plan *p = &l->plan;
   int64_t want = p->etp ? p->etp : p->ep > 1 ? 1 : p->tp;
   assert_int_equal(ep, p->ep);
   assert_int_equal(etp, want);
@@ -293,7 +293,7 @@ static void check_grid(const struct pz_launch *l, int64_t world, int64_t ep, int
   assert_true(p->recompute != PZ_RECOMPUTATION_FULL && !(modules & PZ_MODULE_EXPERTS));
 }
 
-static void check_attention(const struct pz_training_options *p, const char *backend) {
+static void check_attention(const struct pz_plan *p, const char *backend) {
   const char *want = p->attention == PZ_ATTENTION_STANDARD        ? "unfused"
                      : !*p->attention_library                     ? "auto"
                      : strcmp(p->attention_library, "cudnn") == 0 ? "fused"
@@ -361,7 +361,7 @@ static void check_known(const struct entries *e, const char *const *known) {
   }
 }
 
-static void check_recompute(const struct entries *e, const struct pz_training_options *p,
+static void check_recompute(const struct entries *e, const struct pz_plan *p,
                             bool modules) {
   if (p->recompute == PZ_RECOMPUTATION_NONE) {
     assert_false(has(e, "--recompute-granularity"));
@@ -379,7 +379,7 @@ static void check_recompute(const struct entries *e, const struct pz_training_op
 }
 
 static void check_megatron_model(const struct pz_launch *l, const struct entries *e) {
-  const struct pz_launch_shape *s = &l->shape;
+  const struct pz_model_shape *s = &l->shape;
   same(e, "--num-layers", s->layers);
   same(e, "--hidden-size", s->hidden);
   same(e, "--ffn-hidden-size", s->ffn);
@@ -410,7 +410,7 @@ static void check_megatron_model(const struct pz_launch *l, const struct entries
 }
 
 static void check_megatron(const struct pz_launch *l, const char *text) {
-  const struct pz_training_options *p = &l->plan;
+  const struct pz_plan *p = &l->plan;
   struct entries e = {.at = malloc(MOST_ENTRIES * sizeof *e.at)};
   int64_t world = check_nodes(l, text);
   read_array(text, "MODEL_ARGS", &e);
@@ -425,10 +425,10 @@ static void check_megatron(const struct pz_launch *l, const char *text) {
   same(&e, "--seq-length", p->seq);
   same(&e, "--context-parallel-size", p->cp);
   int64_t dp = world / (p->tp * p->cp * p->pp);
-  assert_int_equal(p->batch, p->mbs * dp * pz_launch_rounds(l));
+  assert_int_equal(p->batch, p->mbs * dp * pz_plan_microbatches(&l->plan));
   assert_true(has(&e, "--bf16"));
   assert_int_equal(has(&e, "--fp8-format"), p->precision == PZ_PRECISION_FP8);
-  assert_int_equal(has(&e, "--sequence-parallel"), p->sequence_parallel);
+  assert_int_equal(has(&e, "--sequence-parallel"), p->sp);
   assert_int_equal(has(&e, "--grad-reduce-in-bf16"), p->grad_bytes == 2);
   assert_int_equal(has(&e, "--cuda-graph-impl"), p->execution == PZ_EXECUTION_GRAPH);
   const char *fsdp = find(&e, "--data-parallel-sharding-strategy");
@@ -476,7 +476,7 @@ static void same_truth(const struct entries *e, const char *name, bool value) {
 }
 
 static void check_nemo_model(const struct pz_launch *l, const struct entries *e) {
-  const struct pz_launch_shape *s = &l->shape;
+  const struct pz_model_shape *s = &l->shape;
   same(e, "model.num_layers", s->layers);
   same(e, "model.hidden_size", s->hidden);
   same(e, "model.ffn_hidden_size", s->ffn);
@@ -495,7 +495,7 @@ static void check_nemo_model(const struct pz_launch *l, const struct entries *e)
   assert_int_equal(number(e, "model.moe_ffn_hidden_size", 0), s->expert_ffn);
 }
 
-static void check_nemo_recompute(const struct entries *e, const struct pz_training_options *p) {
+static void check_nemo_recompute(const struct entries *e, const struct pz_plan *p) {
   if (p->recompute == PZ_RECOMPUTATION_NONE) {
     assert_false(has(e, "model.recompute_granularity"));
     return;
@@ -508,7 +508,7 @@ static void check_nemo_recompute(const struct entries *e, const struct pz_traini
 }
 
 static void check_nemo(const struct pz_launch *l, const char *text) {
-  const struct pz_training_options *p = &l->plan;
+  const struct pz_plan *p = &l->plan;
   struct entries e = {.at = malloc(MOST_ENTRIES * sizeof *e.at)};
   char *program = here_document(text, "train.py");
   int64_t world = check_nodes(l, text);
@@ -521,10 +521,10 @@ static void check_nemo(const struct pz_launch *l, const char *text) {
   same(&e, "global_batch_size", p->batch);
   same(&e, "seq_length", p->seq);
   same(&e, "model.seq_length", p->seq);
-  same_truth(&e, "model.sequence_parallel", p->sequence_parallel);
+  same_truth(&e, "model.sp", p->sp);
   same(&e, "model.context_parallel_size", p->cp);
   int64_t dp = world / (p->tp * p->cp * p->pp);
-  assert_int_equal(p->batch, p->mbs * dp * pz_launch_rounds(l));
+  assert_int_equal(p->batch, p->mbs * dp * pz_plan_microbatches(&l->plan));
   assert_int_equal(has(&e, "precision.fp8"), p->precision == PZ_PRECISION_FP8);
   same_truth(&e, "use_distributed_optimizer", p->zero > 0);
   same_truth(&e, "grad_reduce_in_fp32", p->grad_bytes == 4);
@@ -563,7 +563,7 @@ static void check_nemo(const struct pz_launch *l, const char *text) {
 /* ---- torchtitan ----------------------------------------------------------------------------- */
 
 static void check_titan_model(const struct pz_launch *l, const char *text) {
-  const struct pz_launch_shape *s = &l->shape;
+  const struct pz_model_shape *s = &l->shape;
   struct entries e = {.at = malloc(MOST_ENTRIES * sizeof *e.at)};
   char *module = here_document(text, "phaze_model.py");
   read_assignments(module, &e);
@@ -572,7 +572,7 @@ static void check_titan_model(const struct pz_launch *l, const char *text) {
   same(&e, "n_heads", s->heads);
   same(&e, "vocab_size", s->vocab);
   same_real(&e, "rope_theta", s->rotary_base);
-  if (s->family == PZ_LAUNCH_LLAMA) {
+  if (s->family == PZ_SHAPE_LLAMA) {
     /* its own arithmetic of the feed-forward width */
     int64_t width = 2 * 4 * s->hidden / 3, multiple = number(&e, "multiple_of", 0);
     if (has(&e, "ffn_dim_multiplier"))
@@ -580,7 +580,7 @@ static void check_titan_model(const struct pz_launch *l, const char *text) {
     assert_int_equal((width + multiple - 1) / multiple * multiple, s->ffn);
     same(&e, "n_kv_heads", s->kv_heads);
   } else {
-    same(&e, s->family == PZ_LAUNCH_QWEN3 ? "hidden_dim" : "inter_dim", s->ffn);
+    same(&e, s->family == PZ_SHAPE_QWEN3 ? "hidden_dim" : "inter_dim", s->ffn);
   }
   assert_int_equal(number(&e, "num_experts", 0), s->experts);
   assert_int_equal(number(&e, "top_k", 0), s->topk);
@@ -614,7 +614,7 @@ static void check_titan_stages(const struct pz_launch *l, const char *config) {
   assert_int_equal(strncmp(strchr(at, '\n') + 1, "]\n", 2), 0);
 }
 
-static void check_titan_recompute(const struct entries *e, const struct pz_training_options *p) {
+static void check_titan_recompute(const struct entries *e, const struct pz_plan *p) {
   static const char *const mode[PZ_RECOMPUTATIONS] = {"none", NULL, "full", "selective",
                                                       "selective"};
   assert_non_null(mode[p->recompute]);
@@ -626,7 +626,7 @@ static void check_titan_recompute(const struct entries *e, const struct pz_train
 
 /* What its mesh asserts of the experts' grid: within the shards of one copy of the weights. */
 static void check_titan_experts(const struct pz_launch *l, const struct entries *e) {
-  const struct pz_training_options *p = &l->plan;
+  const struct pz_plan *p = &l->plan;
   int64_t ep = number(e, "parallelism.expert_parallel_degree", 0),
           etp = number(e, "parallelism.expert_tensor_parallel_degree", p->tp),
           shard = number(e, "parallelism.data_parallel_shard_degree", 0);
@@ -649,7 +649,7 @@ static void check_titan_experts(const struct pz_launch *l, const struct entries 
 static void check_torchtitan(const struct pz_launch *l, const char *text) {
   static const char *const order[PZ_PIPELINES] = {"1F1B", "Interleaved1F1B", "GPipe",    NULL,
                                                   NULL,   "ZBVZeroBubble",   "DualPipeV"};
-  const struct pz_training_options *p = &l->plan;
+  const struct pz_plan *p = &l->plan;
   struct entries e = {.at = malloc(MOST_ENTRIES * sizeof *e.at)};
   char *config = here_document(text, "plan.toml");
   int64_t world = check_nodes(l, text);
@@ -674,7 +674,7 @@ static void check_torchtitan(const struct pz_launch *l, const char *text) {
     same(&e, "parallelism.pipeline_parallel_microbatch_size", p->mbs);
     assert_non_null(order[p->pipeline]);
     same_text(&e, "parallelism.pipeline_parallel_schedule", order[p->pipeline]);
-    assert_int_equal(local / p->mbs, pz_launch_rounds(l));
+    assert_int_equal(local / p->mbs, pz_plan_microbatches(&l->plan));
     assert_int_equal(local * p->dp, p->batch);
   } else {
     assert_int_equal(local, p->mbs);
@@ -696,14 +696,14 @@ static int64_t json_int(const json_t *j, const char *key) {
 }
 
 static void check_deepspeed_config(const struct pz_launch *l, const char *text) {
-  const struct pz_training_options *p = &l->plan;
+  const struct pz_plan *p = &l->plan;
   char *config = here_document(text, "deepspeed.json");
   json_error_t wrong;
   json_t *j = json_loads(config, 0, &wrong);
   if (!j) fail_msg("%s", wrong.text);
   assert_int_equal(json_int(j, "train_batch_size"), p->batch);
   assert_int_equal(json_int(j, "train_micro_batch_size_per_gpu"), p->mbs);
-  assert_int_equal(json_int(j, "gradient_accumulation_steps"), pz_launch_rounds(l));
+  assert_int_equal(json_int(j, "gradient_accumulation_steps"), pz_plan_microbatches(&l->plan));
   assert_int_equal(json_int(j, "train_batch_size"), json_int(j, "train_micro_batch_size_per_gpu") *
                                                         json_int(j, "gradient_accumulation_steps") *
                                                         p->dp);
@@ -722,8 +722,8 @@ static void check_deepspeed_config(const struct pz_launch *l, const char *text) 
 }
 
 static void check_deepspeed(const struct pz_launch *l, const char *text) {
-  const struct pz_training_options *p = &l->plan;
-  const struct pz_launch_shape *s = &l->shape;
+  const struct pz_plan *p = &l->plan;
+  const struct pz_model_shape *s = &l->shape;
   struct entries e = {.at = malloc(MOST_ENTRIES * sizeof *e.at)};
   int64_t world = check_nodes(l, text);
   check_deepspeed_config(l, text);
@@ -751,7 +751,7 @@ static void check_deepspeed(const struct pz_launch *l, const char *text) {
   same(&e, "--micro-batch-size", p->mbs);
   same(&e, "--global-batch-size", p->batch);
   same(&e, "--seq-length", p->seq);
-  assert_int_equal(has(&e, "--sequence-parallel"), p->sequence_parallel);
+  assert_int_equal(has(&e, "--sequence-parallel"), p->sp);
   assert_int_equal(has(&e, "--use-flash-attn-v1") || has(&e, "--use-flash-attn-v2"),
                    p->attention == PZ_ATTENTION_FLASH);
   check_recompute(&e, p, false);
@@ -774,10 +774,10 @@ static int64_t pick(uint64_t *seed, int64_t n) {
 static int64_t power(uint64_t *seed, int most) { return 1 << pick(seed, most + 1); }
 
 /* A framework's habits in half of the fields, something else in the others. */
-static struct pz_training_options random_plan(uint64_t *seed, const struct pz_launch_shape *s) {
+static struct pz_plan random_plan(uint64_t *seed, const struct pz_model_shape *s) {
   static const char *const framework[] = {"megatron", "torchtitan", "nemo", "deepspeed"};
   static const char *const library[] = {NULL, "", "fa2", "fa3", "cudnn"};
-  struct pz_training_options o = pz_training_options_default();
+  struct pz_plan o = pz_plan_default();
   o.framework = framework[pick(seed, 4)];
   do o.tp = power(seed, 3);
   while (s->heads % o.tp || s->kv_heads % o.tp || s->ffn % o.tp);
@@ -794,7 +794,7 @@ static struct pz_training_options random_plan(uint64_t *seed, const struct pz_la
   if (pick(seed, 2)) o.zero = (int)pick(seed, 4);
   if (pick(seed, 2)) o.recompute = (int)pick(seed, PZ_RECOMPUTATIONS);
   if (o.recompute == PZ_RECOMPUTATION_FULL && pick(seed, 2)) o.recompute_layers = 1 + pick(seed, 3);
-  if (pick(seed, 4) == 0) o.sequence_parallel = (int)pick(seed, 2);
+  if (pick(seed, 4) == 0) o.sp = (int)pick(seed, 2);
   if (pick(seed, 2)) o.overlap = (int)pick(seed, PZ_OVERLAP_ALL + 1);
   if (pick(seed, 3) == 0) o.execution = (int)pick(seed, PZ_EXECUTIONS);
   if (pick(seed, 4) == 0) o.attention = (int)pick(seed, 2);
@@ -807,8 +807,8 @@ static struct pz_training_options random_plan(uint64_t *seed, const struct pz_la
 }
 
 /* The experts' grid, modules, and orders in a V. */
-static void random_experts(uint64_t *seed, struct pz_training_options *o,
-                           const struct pz_launch_shape *s) {
+static void random_experts(uint64_t *seed, struct pz_plan *o,
+                           const struct pz_model_shape *s) {
   int64_t group = o->tp * (o->cp ? o->cp : 1) * o->dp;
   if (s->experts && pick(seed, 4)) {
     do {
@@ -827,7 +827,7 @@ static void random_experts(uint64_t *seed, struct pz_training_options *o,
 }
 
 /* Uneven stages, and layers to recompute by stage, into `again`. */
-static void random_stages(uint64_t *seed, struct pz_training_options *o, int64_t layers,
+static void random_stages(uint64_t *seed, struct pz_plan *o, int64_t layers,
                           int64_t *again) {
   int64_t n = o->pp * o->vpp;
   if (n > 1 && pick(seed, 4) == 0) {
@@ -857,7 +857,7 @@ static struct pz_launch random_launch(uint64_t *seed, int64_t *again) {
 
 /* Numbers by stage that scripts were made for: as many in every chunk that has so many. */
 static void alike_recompute(struct pz_launch *l) {
-  struct pz_training_options *p = &l->plan;
+  struct pz_plan *p = &l->plan;
   int64_t most = 0;
   if (!p->stage_recompute) return;
   for (int64_t k = 0; k < p->pp; k++)
@@ -927,7 +927,7 @@ static void interleaved(struct pz_launch *l) {
 }
 static void half(struct pz_launch *l) { l->plan.recompute = PZ_RECOMPUTATION_HALF; }
 static void selective(struct pz_launch *l) { l->plan.recompute = PZ_RECOMPUTATION_SELECTIVE; }
-static void no_sp(struct pz_launch *l) { l->plan.sequence_parallel = 0; }
+static void no_sp(struct pz_launch *l) { l->plan.sp = 0; }
 static void compiled(struct pz_launch *l) { l->plan.execution = PZ_EXECUTION_COMPILE; }
 static void graph(struct pz_launch *l) { l->plan.execution = PZ_EXECUTION_GRAPH; }
 static void zero0(struct pz_launch *l) { l->plan.zero = 0; }
@@ -1039,13 +1039,13 @@ static struct pz_launch plain_launch(int framework, const char *model) {
   struct pz_launch l = {.model = model, .nodes = 1, .gpus = 8};
   struct pz_error err = {0};
   bool titan = framework == TORCHTITAN;
-  l.plan = pz_training_options_default();
+  l.plan = pz_plan_default();
   l.plan.framework = titan ? "torchtitan" : "megatron";
   l.plan.tp = l.plan.pp = l.plan.dp = 2;
   l.plan.batch = 64;
   l.plan.seq = 2048;
   l.plan.zero = titan ? 3 : 1;
-  if (pz_launch_shape_load(model, &l.shape, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (pz_model_shape_load(model, &l.shape, &err) != PZ_OK) fail_msg("%s", err.message);
   if (pz_training_options_fill(&l.plan, &err) != PZ_OK) fail_msg("%s", err.message);
   return l;
 }
@@ -1070,9 +1070,9 @@ static void unknown_families_are_refused_by_name(void **state) {
   static const char *const names[] = {"bert-large", "opt-175b", "mistral-7b", "qwen2.5-7b",
                                       "gpt-neox-20b"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    struct pz_launch_shape s;
+    struct pz_model_shape s;
     struct pz_error err = {0};
-    assert_int_equal(pz_launch_shape_load(names[i], &s, &err), PZ_BAD_USE);
+    assert_int_equal(pz_model_shape_load(names[i], &s, &err), PZ_BAD_USE);
     assert_non_null(strstr(err.message, names[i]));
     assert_non_null(strstr(err.message, "accepted: gpt2, llama, mixtral, qwen3, qwen3_moe"));
   }
@@ -1080,7 +1080,7 @@ static void unknown_families_are_refused_by_name(void **state) {
 
 static void nodes_are_whole(void **state) {
   (void)state;
-  struct pz_training_options o = pz_training_options_default();
+  struct pz_plan o = pz_plan_default();
   struct pz_cluster net;
   struct pz_launch l;
   struct pz_error err = {0};
@@ -1106,8 +1106,8 @@ static void nodes_are_whole(void **state) {
 static void shapes_are_those_of_the_configurations(void **state) {
   (void)state;
   struct model m = {"deepseek-v3", deepseek};
-  struct pz_launch_shape s = shape_of(&m);
-  assert_int_equal(s.family, PZ_LAUNCH_DEEPSEEK_V3);
+  struct pz_model_shape s = shape_of(&m);
+  assert_int_equal(s.family, PZ_SHAPE_DEEPSEEK_V3);
   assert_int_equal(s.shared_ffn, 2048);
   assert_int_equal(s.dense_layers, 3);
   assert_true(s.routed_scale == 2.5);

@@ -164,38 +164,38 @@ static void costs_and_schedules_are_checked(void **state) {
 
 static void plans_are_checked(void **state) {
   (void)state;
-  struct pz_plan_options o = pz_plan_options_default();
-  const struct pz_plan_options good = o;
-  struct pz_plans *p = NULL;
+  struct pz_partition_options o = pz_partition_options_default();
+  const struct pz_partition_options good = o;
+  struct pz_partitions *p = NULL;
   struct pz_chip c, none = {.name = ""};
   assert_int_equal(pz_chip_load("tpuv4", &c, NULL), PZ_OK);
-  refused(pz_plan_model(NULL, &c, NULL, &o, &p, &err), PZ_BAD_USE);
-  refused(pz_plan_model("gpt2", NULL, NULL, &o, &p, &err), PZ_BAD_USE);
-  refused(pz_plan_model("gpt2", &none, NULL, &o, &p, &err), PZ_BAD_INPUT);
-  refused(pz_plan_model("gpt2", &c, NULL, &o, NULL, &err), PZ_BAD_USE);
+  refused(pz_partition_model(NULL, &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  refused(pz_partition_model("gpt2", NULL, NULL, &o, &p, &err), PZ_BAD_USE);
+  refused(pz_partition_model("gpt2", &none, NULL, &o, &p, &err), PZ_BAD_INPUT);
+  refused(pz_partition_model("gpt2", &c, NULL, &o, NULL, &err), PZ_BAD_USE);
   o.devices = -1;
-  refused(pz_plan_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  refused(pz_partition_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
   o = good;
   o.batch = INT64_MAX;
-  refused(pz_plan_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  refused(pz_partition_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
   o = good;
   o.mbs.n = 33;
-  refused(pz_plan_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  refused(pz_partition_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
   o = good;
   o.state = (double)NAN;
-  refused(pz_plan_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  refused(pz_partition_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
   o = good;
   o.checkpointing = (enum pz_checkpointing)3;
-  refused(pz_plan_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  refused(pz_partition_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
   o = good;
   o.workload.size = 0;
-  refused(pz_plan_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  refused(pz_partition_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
   o = good;
   o.hbm_bytes = 1;
   o.devices = 1;
-  refused(pz_plan_model("gpt2", &c, NULL, &o, &p, &err), PZ_NO_ANSWER);
+  refused(pz_partition_model("gpt2", &c, NULL, &o, &p, &err), PZ_NO_ANSWER);
   assert_null(p);
-  pz_plans_free(NULL);
+  pz_partitions_free(NULL);
 }
 
 static void placements_are_checked(void **state) {
@@ -222,7 +222,7 @@ static void placements_are_checked(void **state) {
                {FIELD(batch), -8},     {FIELD(batch), INT64_MAX},
                {FIELD(tp), 5},  /* of 12 heads */
                {FIELD(tp), 12}, /* of 8 devices */
-               {FIELD(tp), 0},         {FIELD(sequence_parallel), 2},
+               {FIELD(tp), 0},         {FIELD(sp), 2},
                {FIELD(pp), INT64_MAX}, {FIELD(vpp), -2},
                {FIELD(dp), 7},         {FIELD(mbs), 3},
                {FIELD(zero), 4},       {FIELD(recompute), 99}};
@@ -326,7 +326,7 @@ static void defaults_are_those_of_the_chip(void **state) {
 /* Parts add up to the whole; stages have all layers. */
 static void plans_are_told(void **state) {
   (void)state;
-  struct pz_training_options o = pz_training_options_default();
+  struct pz_plan o = pz_plan_default();
   struct pz_training_run *r = NULL;
   struct pz_chip c;
   const struct pz_part_info *part;
@@ -402,8 +402,8 @@ static void validations_are_checked(void **state) {
 
 static void predictions_are_checked(void **state) {
   (void)state;
-  struct pz_training_options o = pz_training_options_default();
-  const struct pz_training_options good = o;
+  struct pz_plan o = pz_plan_default();
+  const struct pz_plan good = o;
   struct pz_training_run *r = NULL;
   struct pz_chip c, none = {.name = ""};
   assert_int_equal(pz_chip_load("a100-80", &c, NULL), PZ_OK);
@@ -417,28 +417,28 @@ static void predictions_are_checked(void **state) {
   const struct {
     size_t offset;
     int64_t wide;
-  } whole[] = {{offsetof(struct pz_training_options, devices), -1},
-               {offsetof(struct pz_training_options, tp), 0},
-               {offsetof(struct pz_training_options, tp), 5}, /* of 12 heads */
-               {offsetof(struct pz_training_options, pp), 13},
-               {offsetof(struct pz_training_options, vpp), 2},
-               {offsetof(struct pz_training_options, dp), INT64_MAX},
-               {offsetof(struct pz_training_options, mbs), 0},
-               {offsetof(struct pz_training_options, batch), -8},
-               {offsetof(struct pz_training_options, seq), INT64_MIN},
-               {offsetof(struct pz_training_options, shard), 3}};
+  } whole[] = {{offsetof(struct pz_plan, devices), -1},
+               {offsetof(struct pz_plan, tp), 0},
+               {offsetof(struct pz_plan, tp), 5}, /* of 12 heads */
+               {offsetof(struct pz_plan, pp), 13},
+               {offsetof(struct pz_plan, vpp), 2},
+               {offsetof(struct pz_plan, dp), INT64_MAX},
+               {offsetof(struct pz_plan, mbs), 0},
+               {offsetof(struct pz_plan, batch), -8},
+               {offsetof(struct pz_plan, seq), INT64_MIN},
+               {offsetof(struct pz_plan, shard), 3}};
   for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
     o = good;
     memcpy((char *)&o + whole[i].offset, &whole[i].wide, sizeof whole[i].wide);
     refused(pz_training_predict("gpt2", &c, NULL, &o, &r, &err), PZ_BAD_USE);
   }
-  const size_t choices[] = {offsetof(struct pz_training_options, sequence_parallel),
-                            offsetof(struct pz_training_options, recompute),
-                            offsetof(struct pz_training_options, zero),
-                            offsetof(struct pz_training_options, attention),
-                            offsetof(struct pz_training_options, pipeline),
-                            offsetof(struct pz_training_options, overlap),
-                            offsetof(struct pz_training_options, execution)};
+  const size_t choices[] = {offsetof(struct pz_plan, sp),
+                            offsetof(struct pz_plan, recompute),
+                            offsetof(struct pz_plan, zero),
+                            offsetof(struct pz_plan, attention),
+                            offsetof(struct pz_plan, pipeline),
+                            offsetof(struct pz_plan, overlap),
+                            offsetof(struct pz_plan, execution)};
   for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
     for (int wrong = -2; wrong < 100; wrong += 101) {
       o = good;

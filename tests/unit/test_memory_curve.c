@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 #include "core/num.h"
-#include "place/memory_curve.h"
-#include "place/training_memory.h"
+#include "step/memory_curve.h"
+#include "step/training_memory.h"
 
 struct job {
   struct pz_chip chip;
@@ -18,7 +18,7 @@ struct job {
 };
 
 /* False: no such plan. */
-static bool begin(struct job *x, const char *model, const struct pz_training_options *o) {
+static bool begin(struct job *x, const char *model, const struct pz_plan *o) {
   struct pz_error err = {0};
   *x = (struct job){.run = NULL};
   pz_arena_init(&x->arena, NULL);
@@ -35,9 +35,9 @@ static void end(struct job *x) {
   pz_arena_release(&x->arena);
 }
 
-static struct pz_training_options options_of(const char *framework, int64_t tp, int64_t pp,
+static struct pz_plan options_of(const char *framework, int64_t tp, int64_t pp,
                                              int64_t vpp, int64_t batch) {
-  struct pz_training_options o = pz_training_options_default();
+  struct pz_plan o = pz_plan_default();
   o.framework = framework;
   o.tp = tp;
   o.pp = pp;
@@ -77,10 +77,10 @@ static void passes_are_whole(const struct job *x, int64_t k) {
   assert_true(most == c->most_bytes);
 }
 
-static struct pz_training_options random_options(uint64_t *r) {
+static struct pz_plan random_options(uint64_t *r) {
   static const char *const frameworks[] = {"megatron", "torchtitan", "nemo", "torch"};
   int64_t pp = 1 << pz_random_below(r, 4), vpp = pp > 1 ? 1 + pz_random_below(r, 3) : 1;
-  struct pz_training_options o =
+  struct pz_plan o =
       options_of(frameworks[pz_random_below(r, 4)], 1 << pz_random_below(r, 3), pp, vpp, 0);
   static const int orders[] = {PZ_PIPELINE_1F1B, PZ_PIPELINE_GPIPE, PZ_PIPELINE_ZB_H1,
                                PZ_PIPELINE_ZB_2P};
@@ -100,7 +100,7 @@ static void curves_stay_below_peaks(void **state) {
   uint64_t r = 5;
   int plans = 0, wrong = 0, stages = 0;
   for (int i = 0; i < pz_test_part(300); i++) {
-    struct pz_training_options o = random_options(&r);
+    struct pz_plan o = random_options(&r);
     const char *model = models[pz_random_below(&r, 3)];
     struct job x;
     if (begin(&x, model, &o)) {
@@ -127,7 +127,7 @@ static void curves_stay_below_peaks(void **state) {
  * the first and the last. */
 static void stages_hold_what_1f1b_says(void **state) {
   (void)state;
-  struct pz_training_options o = options_of("megatron", 1, 8, 1, 32);
+  struct pz_plan o = options_of("megatron", 1, 8, 1, 32);
   struct job x;
   assert_true(begin(&x, "llama2-7b", &o));
   double one = x.curves[6].most_bytes / 2;
@@ -141,7 +141,7 @@ static void stages_hold_what_1f1b_says(void **state) {
 /* GPipe holds all. */
 static void gpipe_holds_all(void **state) {
   (void)state;
-  struct pz_training_options o = options_of("megatron", 1, 4, 1, 16);
+  struct pz_plan o = options_of("megatron", 1, 4, 1, 16);
   struct job all, some;
   assert_true(begin(&some, "llama2-7b", &o));
   o.pipeline = PZ_PIPELINE_GPIPE;
@@ -155,7 +155,7 @@ static void gpipe_holds_all(void **state) {
 
 static void gradients_of_weights_are_told_apart(void **state) {
   (void)state;
-  struct pz_training_options o = options_of("megatron", 1, 4, 1, 16);
+  struct pz_plan o = options_of("megatron", 1, 4, 1, 16);
   struct job x;
   o.pipeline = PZ_PIPELINE_ZB_H1;
   assert_true(begin(&x, "llama2-7b", &o));

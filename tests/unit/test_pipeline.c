@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "place/pipeline.h"
+#include "step/pipeline.h"
 
 enum { MOST = 64 };
 

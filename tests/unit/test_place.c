@@ -8,12 +8,12 @@
 
 #include "core/csv.h"
 #include "core/file.h"
-#include "place/best.h"
-#include "place/checker.h"
-#include "place/instance.h"
-#include "place/lower_bound.h"
-#include "place/solve.h"
-#include "place/stage_sum.h"
+#include "partition/best.h"
+#include "partition/checker.h"
+#include "partition/instance.h"
+#include "partition/lower_bound.h"
+#include "partition/solve.h"
+#include "partition/stage_sum.h"
 
 static uint64_t seed = 5;
 
@@ -113,11 +113,11 @@ static double enumerate(const struct pz_place_problem *p, enum pz_semantics sema
 
 static double solve(const struct pz_place_problem *p, enum pz_semantics semantics) {
   struct pz_arena arena;
-  struct pz_plan plan;
+  struct pz_place_solution plan;
   struct pz_error err = {0};
   pz_arena_init(&arena, NULL);
   enum pz_status status = pz_place_solve(p, semantics, &arena, &plan, &err);
-  if (status == PZ_OK && pz_plan_check(p, semantics, &plan, &err) != PZ_OK)
+  if (status == PZ_OK && pz_partition_check(p, semantics, &plan, &err) != PZ_OK)
     fail_msg("%s", err.message);
   double time = status == PZ_OK ? plan.time_s : DBL_MAX;
   if (status != PZ_OK) assert_int_equal(status, PZ_NO_ANSWER);
@@ -200,7 +200,7 @@ static void a_domain_keeps_its_bandwidth(void **state) {
   for (int round = 0; round < pz_test_part(400); round++) {
     struct small s;
     struct pz_arena arena;
-    struct pz_plan plan;
+    struct pz_place_solution plan;
     struct pz_error err = {0};
     pz_arena_init(&arena, NULL);
     draw_small(&s, round % 2, &arena);
@@ -214,7 +214,7 @@ static void a_domain_keeps_its_bandwidth(void **state) {
       assert_true(solve(&both, semantics) ==
                   fmin(solve(&s.p, semantics), solve(&outer, semantics)));
       if (pz_place_solve(&both, semantics, &arena, &plan, &err) != PZ_OK) continue;
-      assert_int_equal(pz_plan_check(&both, semantics, &plan, &err), PZ_OK);
+      assert_int_equal(pz_partition_check(&both, semantics, &plan, &err), PZ_OK);
       inside += plan.domain == 0;
       beyond += plan.domain == 1;
     }
@@ -411,7 +411,7 @@ static void check_lower_bound(enum pz_semantics semantics) {
     struct pz_run runs[3];
     struct pz_arena arena;
     struct pz_place_bound lower_bound;
-    struct pz_plan plan;
+    struct pz_place_solution plan;
     struct pz_error err = {0};
     double fwd[3], bwd[3];
     pz_arena_init(&arena, NULL);
@@ -456,7 +456,7 @@ static void a_limit_finds_the_same_time_or_none(void **state) {
   for (int i = 0; i < pz_test_part(400); i++) {
     struct small s;
     struct pz_arena arena;
-    struct pz_plan plan, within;
+    struct pz_place_solution plan, within;
     struct pz_error err = {0};
     pz_arena_init(&arena, NULL);
     draw_small(&s, draw(2), &arena);
@@ -558,7 +558,7 @@ static struct pz_place_problem problem_of(const struct pz_plan_inputs *in, uint3
 
 /* The given stages of a chain of embedding, blocks and head. */
 static enum pz_status place_given(const struct pz_plan_inputs *in, struct pz_place_problem p,
-                                  struct pz_arena *arena, struct pz_plan *plan) {
+                                  struct pz_arena *arena, struct pz_place_solution *plan) {
   struct pz_place_width w = p.widths[0];
   struct pz_place_layer *layers = pz_arena_alloc(arena, w.n, sizeof *layers);
   struct pz_error err = {0};
@@ -577,7 +577,7 @@ struct brute {
   double time_s; /* HUGE_VAL: nothing fits */
   uint32_t variant;
   bool recompute;
-  struct pz_plan plan;
+  struct pz_place_solution plan;
   double all_s[2 * MOST_VARIANTS]; /* of every variant, kept and recomputed, ascending */
   uint32_t n;
 };
@@ -601,7 +601,7 @@ static void force_all(const struct pz_plan_inputs *in, struct pz_arena *arena, s
         pz_place_chain(w, (const struct pz_layer_time(*)[2])times, arena, width, NULL, &err),
         PZ_OK);
     for (int r = 0; r < 2; r++) {
-      struct pz_plan plan;
+      struct pz_place_solution plan;
       struct pz_place_problem p = problem_of(in, v, r, width);
       if (in->checkpointing == (r ? PZ_CHECKPOINTING_OFF : PZ_CHECKPOINTING_ON)) continue;
       enum pz_status status = in->given ? place_given(in, p, arena, &plan)
@@ -692,7 +692,7 @@ static void check_choice(const struct pz_plan_inputs *in, const struct brute *wa
 }
 
 /* What a plan says of itself agrees. */
-static void check_told(const struct pz_plan_inputs *in, const struct pz_model_plan *p) {
+static void check_told(const struct pz_plan_inputs *in, const struct pz_partition *p) {
   const struct pz_step_parts *t = &p->parts;
   double sum = t->compute_s + t->collectives_s + t->transfers_s + t->bubble_s + t->exchange_s;
   int64_t devices = 0;
@@ -700,7 +700,7 @@ static void check_told(const struct pz_plan_inputs *in, const struct pz_model_pl
   assert_true(p->lower_bound_s <= p->step_s);
   assert_true(p->microbatches * p->data_parallel * p->microbatch_samples >= in->batch);
   for (uint32_t k = 0; k < p->n_stages; k++) {
-    const struct pz_plan_stage *s = &p->stages[k];
+    const struct pz_partition_stage *s = &p->stages[k];
     double bytes = s->param_bytes + s->optimizer_bytes + s->activation_bytes + s->in_flight_bytes;
     uint32_t layers = 0;
     for (uint32_t i = 0; i < s->n_layers; i++) layers += s->layers[i].count;
@@ -738,7 +738,7 @@ static void check_list(const struct pz_plan_inputs *in, const struct brute *want
 static void check_again(const struct pz_plan_inputs *in, const struct pz_plan_choice *c,
                         struct pz_arena *arena) {
   struct pz_place_model model;
-  struct pz_plan plan;
+  struct pz_place_solution plan;
   struct pz_plan_choice below;
   struct pz_error err = {0};
   struct pz_plan_record wrong = c->plan;

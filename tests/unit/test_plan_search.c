@@ -12,10 +12,10 @@
 #include "core/file.h"
 #include "core/num.h"
 #include "cost/constants.h"
-#include "place/pipeline_order.h"
-#include "place/plan_search.h"
-#include "place/recompute.h"
-#include "place/run_table.h"
+#include "plan/pipeline_order.h"
+#include "place/plan_question.h"
+#include "step/recompute.h"
+#include "step/run_table.h"
 
 /* ---- random questions ----------------------------------------------------------------------- */
 
@@ -109,10 +109,10 @@ static void random_machine(uint64_t *r, struct random_case *c) {
   c->q.net = &c->net;
 }
 
-static void random_common(uint64_t *r, struct pz_training_plan *p) {
+static void random_common(uint64_t *r, struct pz_plan *p) {
   static const char *const frameworks[] = {"megatron", "torchtitan",  "nemo",
                                            "torch",    "zero-bubble", "hai-llm"};
-  *p = (struct pz_training_plan){.framework = pz_framework_find(frameworks[below(r, 6)])};
+  *p = (struct pz_plan){.framework = pz_framework_find(frameworks[below(r, 6)])};
   if (!below(r, 3)) p->imbalance = between(r, 1, 2);
   p->overlap = below(r, PZ_OVERLAP_ALL + 1) & PZ_OVERLAP_ALL;
   p->execution = (enum pz_execution)below(r, 3);
@@ -172,7 +172,7 @@ static double usable_bytes(const struct pz_chip *chip) {
 }
 
 /* What is sought of the plan, HUGE_VAL where it does not fit; now and then by a model of its own. */
-static double value_of(struct listing *l, const struct pz_training_plan *p) {
+static double value_of(struct listing *l, const struct pz_plan *p) {
   const struct pz_plan_question *q = &l->c->q;
   struct pz_prediction x, y;
   struct pz_error err = {0};
@@ -189,7 +189,7 @@ static double value_of(struct listing *l, const struct pz_training_plan *p) {
 }
 
 /* Full recomputation: every number of layers, of all stages alike or of each. */
-static double value_of_full(struct listing *l, struct pz_training_plan *p) {
+static double value_of_full(struct listing *l, struct pz_plan *p) {
   int64_t again[16] = {0}, most[16], all = 0;
   double best = HUGE_VAL;
   for (int64_t k = 0; k < p->pp; k++) {
@@ -226,7 +226,7 @@ static void add_value(struct listing *l, double v) {
 }
 
 /* Every recomputation; with less time or cost asked for, none where a plan fits without. */
-static void list_recomputations(struct listing *l, struct pz_training_plan *p) {
+static void list_recomputations(struct listing *l, struct pz_plan *p) {
   const struct pz_plan_question *q = &l->c->q;
   bool fits = false, titan = strcmp(p->framework->name, "torchtitan") == 0;
   for (int r = 0; r < PZ_RECOMPUTATIONS; r++) {
@@ -244,7 +244,7 @@ static void list_recomputations(struct listing *l, struct pz_training_plan *p) {
 }
 
 /* All pairs of layers for the first and the last chunk that the space has. */
-static void list_divisions(struct listing *l, struct pz_training_plan *p) {
+static void list_divisions(struct listing *l, struct pz_plan *p) {
   int64_t n = p->pp * p->vpp, least = (l->c->layers + n - 1) / n;
   p->first_layers = p->last_layers = 0;
   int64_t first = pz_plan_blocks(p, l->c->layers, 0), last = pz_plan_blocks(p, l->c->layers, n - 1);
@@ -261,7 +261,7 @@ static void list_divisions(struct listing *l, struct pz_training_plan *p) {
     }
 }
 
-static void list_zero(struct listing *l, struct pz_training_plan *p) {
+static void list_zero(struct listing *l, struct pz_plan *p) {
   const struct pz_plan_question *q = &l->c->q;
   bool alone = p->dp * p->cp == 1 && pz_plan_expert_replicas(p) == 1;
   for (p->zero = 0; p->zero <= 3; p->zero++) {
@@ -274,7 +274,7 @@ static void list_zero(struct listing *l, struct pz_training_plan *p) {
 }
 
 /* Has the framework this order of several stages? */
-static bool has_order(const struct pz_training_plan *p, enum pz_pipeline_order common) {
+static bool has_order(const struct pz_plan *p, enum pz_pipeline_order common) {
   const char *f = p->framework->name;
   bool zero_bubble = strcmp(f, "zero-bubble") == 0, hai = strcmp(f, "hai-llm") == 0;
   if (p->order == common) return true;
@@ -285,7 +285,7 @@ static bool has_order(const struct pz_training_plan *p, enum pz_pipeline_order c
   return old && (zero_bubble || hai) && p->vpp == 1;
 }
 
-static void list_stages(struct listing *l, struct pz_training_plan *p) {
+static void list_stages(struct listing *l, struct pz_plan *p) {
   const struct pz_plan_question *q = &l->c->q;
   int64_t rounds = q->batch / (p->mbs * p->dp), layers = l->c->layers;
   enum pz_pipeline_order common = q->common.order;
@@ -304,7 +304,7 @@ static void list_stages(struct listing *l, struct pz_training_plan *p) {
   p->order = common;
 }
 
-static void list_grids(struct listing *l, struct pz_training_plan *p) {
+static void list_grids(struct listing *l, struct pz_plan *p) {
   const struct pz_plan_question *q = &l->c->q;
   int64_t node = l->c->net.level[0].devices;
   for (p->pp = 1; p->pp <= l->c->layers; p->pp++)
@@ -324,14 +324,14 @@ static void list_grids(struct listing *l, struct pz_training_plan *p) {
 }
 
 /* All plans with one size of a microbatch and of the two groups. */
-static void list_shape(struct listing *l, struct pz_training_plan p) {
+static void list_shape(struct listing *l, struct pz_plan p) {
   const struct pz_plan_question *q = &l->c->q;
   struct pz_error err = {0};
   int64_t seq = q->model.seq / p.cp;
   if (!takes(q->tp, p.tp) || !takes(q->mbs, p.mbs)) return;
-  if (p.tp > 1 && !takes(q->sp, p.sequence_parallel)) return;
+  if (p.tp > 1 && !takes(q->sp, p.sp)) return;
   if (l->c->heads % p.tp || l->c->kv_heads % p.tp || q->batch % p.mbs) return;
-  if (p.tp * p.cp > q->devices || (p.sequence_parallel && seq % p.tp)) return;
+  if (p.tp * p.cp > q->devices || (p.sp && seq % p.tp)) return;
   p.pp = p.vpp = p.dp = 1;
   if (pz_step_model_new(&q->model, q->chip, q->net, &p, &l->m, &err) != PZ_OK) return;
   list_grids(l, &p);
@@ -339,7 +339,7 @@ static void list_shape(struct listing *l, struct pz_training_plan p) {
 }
 
 /* Experts on as many devices as there are, or on a power of two. */
-static void list_experts(struct listing *l, struct pz_training_plan p) {
+static void list_experts(struct listing *l, struct pz_plan p) {
   int64_t pin = l->c->q.ep ? l->c->q.ep : 1, experts = pz_max(l->c->experts, 1);
   for (p.ep = 1; p.ep <= experts; p.ep++)
     if (experts % p.ep == 0 && ((p.ep & (p.ep - 1)) == 0 || p.ep == experts) && takes(pin, p.ep))
@@ -348,13 +348,13 @@ static void list_experts(struct listing *l, struct pz_training_plan p) {
 
 static void list_all(struct listing *l) {
   const struct pz_plan_question *q = &l->c->q;
-  struct pz_training_plan p = q->common;
+  struct pz_plan p = q->common;
   p.batch = q->batch;
   for (p.tp = 1; p.tp <= pz_max(l->c->net.level[0].devices, q->tp); p.tp++)
     for (p.cp = 1; p.cp <= 32; p.cp *= 2)
       for (p.mbs = 1; p.mbs <= q->batch; p.mbs++)
         for (int sp = 0; sp <= (p.tp > 1); sp++) {
-          p.sequence_parallel = sp;
+          p.sp = sp;
           if (takes(q->cp ? q->cp : 1, p.cp)) list_experts(l, p);
         }
 }
@@ -537,7 +537,7 @@ static void more_is_never_slower(void **state) {
 /* A model with the machine and one shape of plans. */
 struct shared {
   struct random_case c;
-  struct pz_training_plan plan; /* tp, sp, mbs and what all plans share */
+  struct pz_plan plan; /* tp, sp, mbs and what all plans share */
   struct pz_step_model *m;
 };
 
@@ -553,11 +553,11 @@ static void random_shared(uint64_t *r, struct shared *s, bool torus) {
   }
   s->plan = q->common;
   s->plan.tp = s->c.kv_heads % 2 ? 1 : 1 + below(r, 2);
-  s->plan.sequence_parallel = s->plan.tp > 1 && below(r, 2);
+  s->plan.sp = s->plan.tp > 1 && below(r, 2);
   s->plan.mbs = 1 + below(r, 4);
   s->plan.cp = q->model.attention == PZ_ATTENTION_FLASH && !torus ? 1 << below(r, 3) : 1;
   s->plan.pp = s->plan.vpp = s->plan.dp = 1;
-  bool can = s->plan.tp == 1 || s->plan.sequence_parallel;
+  bool can = s->plan.tp == 1 || s->plan.sp;
   s->plan.ep = s->c.experts && can && !torus ? 1 + below(r, 2) : 1;
   s->plan.batch = 64;
   if (pz_step_model_new(&q->model, q->chip, q->net, &s->plan, &s->m, &err) != PZ_OK)
@@ -565,14 +565,14 @@ static void random_shared(uint64_t *r, struct shared *s, bool torus) {
 }
 
 /* Any plan of the shape, of one microbatch or several, with any recomputation. */
-static struct pz_training_plan random_plan(uint64_t *r, const struct shared *s, int64_t *again) {
-  struct pz_training_plan p = s->plan;
+static struct pz_plan random_plan(uint64_t *r, const struct shared *s, int64_t *again) {
+  struct pz_plan p = s->plan;
   int64_t layers = s->c.layers;
   p.pp = 1 + below(r, (uint32_t)layers);
   p.vpp = p.pp > 1 && below(r, 2) ? 1 + below(r, (uint32_t)(layers / p.pp)) : 1;
   p.dp = p.ep * (1 + below(r, 4));
   p.batch = p.mbs * p.dp * (below(r, 3) ? 1 + below(r, 24) : 1);
-  struct pz_training_plan other = p;
+  struct pz_plan other = p;
   other.order = (enum pz_pipeline_order)below(r, PZ_PIPELINES);
   struct pz_pipeline_shape shape = pz_plan_shape(&other);
   if (below(r, 2) && pz_pipeline_check(&shape, NULL) == PZ_OK) p.order = other.order;
@@ -607,7 +607,7 @@ static void pricing_has_no_memory(void **state) {
   int n = pz_test_part(60), priced = 0, wrong = 0;
   for (int i = 0; i < n; i++) {
     struct shared s;
-    struct pz_training_plan plans[PLANS];
+    struct pz_plan plans[PLANS];
     struct pz_prediction own[PLANS], one;
     struct pz_error err = {0};
     int64_t again[PLANS][8];
@@ -639,7 +639,7 @@ struct distance {
 };
 
 /* False: the bound of this plan is above its price. */
-static bool bound_is_below(struct shared *s, const struct pz_training_plan *p,
+static bool bound_is_below(struct shared *s, const struct pz_plan *p,
                            struct distance *kinds) {
   struct pz_prediction one;
   struct pz_error err = {0};
@@ -666,7 +666,7 @@ static void bounds_are_below_prices(void **state) {
     random_shared(&r, &s, i % 8 == 0);
     for (int k = 0; k < 10; k++) {
       int64_t again[8];
-      struct pz_training_plan p = random_plan(&r, &s, again);
+      struct pz_plan p = random_plan(&r, &s, again);
       wrong += !bound_is_below(&s, &p, kinds);
     }
     pz_step_model_free(s.m);
@@ -730,8 +730,8 @@ static int word_at(const char *const *list, const char *w) {
 static void row_common(struct row_question *x, const struct pz_framework *f) {
   static const char *const executions[] = {"eager", "compile", "graph"};
   const char *overlap = word(x, "overlap"), *bytes = word(x, "grad_bytes");
-  struct pz_training_plan *p = &x->q.common;
-  *p = (struct pz_training_plan){.framework = f, .attention_library = word(x, "attn_kernel")};
+  struct pz_plan *p = &x->q.common;
+  *p = (struct pz_plan){.framework = f, .attention_library = word(x, "attn_kernel")};
   p->execution = (enum pz_execution)word_at(executions, word(x, "execution"));
   p->order = (enum pz_pipeline_order)word_at(pz_pipeline_names, word(x, "pipeline"));
   p->precision = strcmp(word(x, "precision"), "fp8") == 0 ? PZ_PRECISION_FP8 : PZ_PRECISION_BF16;
@@ -838,12 +838,12 @@ static void published_plans_are_not_faster(void **state) {
 static bool same_plans(const struct pz_found_plans *a, const struct pz_found_plans *b) {
   if (a->n != b->n || memcmp(&a->certificate, &b->certificate, sizeof a->certificate)) return false;
   for (uint32_t i = 0; i < a->n; i++) {
-    const struct pz_training_plan *x = &a->list[i].plan, *y = &b->list[i].plan;
+    const struct pz_plan *x = &a->list[i].plan, *y = &b->list[i].plan;
     if (!same_prediction(&a->list[i].p, &b->list[i].p)) return false;
     if (x->tp != y->tp || x->cp != y->cp || x->ep != y->ep || x->order != y->order ||
         x->pp != y->pp || x->vpp != y->vpp || x->dp != y->dp || x->mbs != y->mbs ||
         x->zero != y->zero || x->recompute != y->recompute ||
-        x->sequence_parallel != y->sequence_parallel || x->first_layers != y->first_layers ||
+        x->sp != y->sp || x->first_layers != y->first_layers ||
         x->last_layers != y->last_layers || x->recompute_layers != y->recompute_layers ||
         !x->stage_recompute != !y->stage_recompute)
       return false;
@@ -878,7 +878,7 @@ static void threads_agree(void **state) {
 /* ---- ties ----------------------------------------------------------------------------------- */
 
 /* What makes a plan less simple, the most important first. */
-static void complexity(const struct pz_training_plan *p, int64_t out[7]) {
+static void complexity(const struct pz_plan *p, int64_t out[7]) {
   const int64_t list[] = {pz_plan_cp(p),
                           pz_plan_ep(p),
                           p->vpp,
@@ -889,7 +889,7 @@ static void complexity(const struct pz_training_plan *p, int64_t out[7]) {
   memcpy(out, list, sizeof list);
 }
 
-static int by_complexity(const struct pz_training_plan *a, const struct pz_training_plan *b) {
+static int by_complexity(const struct pz_plan *a, const struct pz_plan *b) {
   int64_t x[7], y[7];
   complexity(a, x);
   complexity(b, y);

@@ -7,16 +7,16 @@
 #include "core/alloc.h"
 #include "core/file.h"
 #include "core/json.h"
-#include "place/constant_effects.h"
+#include "step/constant_effects.h"
 #include "place/plan_changes.h"
-#include "place/prediction_parts.h"
-#include "place/prediction_trace.h"
-#include "place/run_cost.h"
-#include "place/run_table.h"
-#include "place/training_memory.h"
+#include "step/prediction_parts.h"
+#include "step/prediction_trace.h"
+#include "step/run_cost.h"
+#include "step/run_table.h"
+#include "step/training_memory.h"
 
-static struct pz_training_plan plan_of(int64_t tp, int64_t pp, int64_t dp, int64_t batch) {
-  return (struct pz_training_plan){.tp = tp,
+static struct pz_plan plan_of(int64_t tp, int64_t pp, int64_t dp, int64_t batch) {
+  return (struct pz_plan){.tp = tp,
                                    .pp = pp,
                                    .vpp = 1,
                                    .dp = dp,
@@ -27,7 +27,7 @@ static struct pz_training_plan plan_of(int64_t tp, int64_t pp, int64_t dp, int64
                                    .framework = pz_framework_find("megatron")};
 }
 
-static struct pz_prediction predict(const struct pz_training_plan *plan, double faster,
+static struct pz_prediction predict(const struct pz_plan *plan, double faster,
                                     double latency_s) {
   struct pz_training_model m = {.name = "gpt2", .seq = 1024};
   struct pz_chip chip;
@@ -50,7 +50,7 @@ static double sum_of(const struct pz_training_parts *x) {
 /* One device, one microbatch: no bubble, no network; twice the batch takes twice the passes. */
 static void one_device_is_the_chip(void **state) {
   (void)state;
-  struct pz_training_plan plan = plan_of(1, 1, 1, 8), twice = plan_of(1, 1, 1, 16);
+  struct pz_plan plan = plan_of(1, 1, 1, 8), twice = plan_of(1, 1, 1, 16);
   struct pz_prediction p = predict(&plan, 1, 0), q = predict(&twice, 1, 0);
   assert_true(p.parts.tensor_s == 0 && p.parts.transfer_s == 0 && p.parts.gradient_s == 0);
   assert_true(p.parts.bubble_s < 1e-9 * p.step_s);
@@ -65,7 +65,7 @@ static void parts_sum_up(void **state) {
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
     for (int z = 0; z < 4; z++)
       for (int r = 0; r < PZ_RECOMPUTATIONS; r++) {
-        struct pz_training_plan plan = plan_of(shapes[i][0], shapes[i][1], shapes[i][2], 64);
+        struct pz_plan plan = plan_of(shapes[i][0], shapes[i][1], shapes[i][2], 64);
         plan.zero = z;
         plan.recompute = (enum pz_recomputation)r;
         if (shapes[i][0] == 8) continue; /* gpt2 has 12 heads */
@@ -81,7 +81,7 @@ static void parts_sum_up(void **state) {
  * never faster; host launches only add. */
 static void monotone(void **state) {
   (void)state;
-  struct pz_training_plan plan = plan_of(2, 4, 4, 64);
+  struct pz_plan plan = plan_of(2, 4, 4, 64);
   double before = HUGE_VAL;
   for (double faster = 0.25; faster < 1e6; faster *= 4) {
     double s = predict(&plan, faster, 0).step_s;
@@ -90,7 +90,7 @@ static void monotone(void **state) {
   }
   double share = 1;
   for (int64_t batch = 16; batch <= 4096; batch *= 4) {
-    struct pz_training_plan more = plan_of(1, 4, 4, batch);
+    struct pz_plan more = plan_of(1, 4, 4, batch);
     struct pz_prediction p = predict(&more, 1, 0);
     assert_true(p.parts.bubble_s / p.step_s < share);
     share = p.parts.bubble_s / p.step_s;
@@ -149,7 +149,7 @@ static void mfu_has_the_stated_convention(void **state) {
              "\"intermediate_size\":4096,\"vocab_size\":32000,\"tie_word_embeddings\":%s}",
              tied[i]);
     struct pz_training_model m = {.name = "wide", .config = config, .seq = 2048};
-    struct pz_training_plan plan = plan_of(1, 1, 1, 1);
+    struct pz_plan plan = plan_of(1, 1, 1, 1);
     assert_int_equal(pz_chip_load("h100", &chip, &err), PZ_OK);
     if (pz_predict(&m, &chip, NULL, &plan, &p, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
     double layer = 1024.0 * 256 * (8 + 2 + 2 + 8) + 3 * 1024.0 * 4096 + 2 * 1024;
@@ -170,7 +170,7 @@ static void mfu_has_the_stated_convention(void **state) {
 static void a_plan_takes_milliseconds(void **state) {
   (void)state;
   struct pz_training_model m = {.name = "gpt3-175b", .seq = 2048};
-  struct pz_training_plan plan = plan_of(8, 8, 16, 1536);
+  struct pz_plan plan = plan_of(8, 8, 16, 1536);
   struct pz_chip chip;
   struct pz_cluster net;
   struct pz_prediction p;
@@ -188,7 +188,7 @@ static void a_plan_takes_milliseconds(void **state) {
 }
 
 /* Milliseconds of forward and backward of a GPT with so many layers. */
-static void passes_of(const struct pz_training_plan *plan, int layers, double ms[2]) {
+static void passes_of(const struct pz_plan *plan, int layers, double ms[2]) {
   struct pz_chip chip;
   struct pz_cluster net;
   struct pz_prediction p;
@@ -230,10 +230,10 @@ static void layer_times_of_a_published_table(void **state) {
   for (size_t i = 0; i < n; i++) {
     double ms[2][2] = {{0}};
     for (int layers = 1; layers <= 2; layers++) {
-      struct pz_training_plan plan = plan_of(8, 1, 1, 4);
+      struct pz_plan plan = plan_of(8, 1, 1, 4);
       plan.mbs = 4;
       plan.execution = PZ_EXECUTION_EAGER;
-      plan.sequence_parallel = rows[i].sp;
+      plan.sp = rows[i].sp;
       plan.recompute = rows[i].recompute;
       passes_of(&plan, layers, ms[layers - 1]);
     }
@@ -257,7 +257,7 @@ static void wrong_plans_are_told(void **state) {
   assert_int_equal(pz_chip_load("a100-80", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
   const struct {
-    struct pz_training_plan plan;
+    struct pz_plan plan;
     const char *message;
   } bad[] = {{plan_of(0, 1, 1, 8), "tp 0; accepted"},
              {plan_of(1, 13, 1, 8), "12 layers in 13 chunks"},
@@ -273,7 +273,7 @@ static void wrong_plans_are_told(void **state) {
 
 /* ---- the command's parts -------------------------------------------------------------------- */
 
-static struct pz_training_run *run_of(const struct pz_training_options *o) {
+static struct pz_training_run *run_of(const struct pz_plan *o) {
   struct pz_training_run *r = NULL;
   struct pz_chip chip;
   struct pz_cluster net;
@@ -287,7 +287,7 @@ static struct pz_training_run *run_of(const struct pz_training_options *o) {
 /* Every part is in the lists that tables and JSON go through. */
 static void parts_are_listed(void **state) {
   (void)state;
-  struct pz_training_options o = pz_training_options_default();
+  struct pz_plan o = pz_plan_default();
   o.devices = 16;
   o.tp = o.pp = 2;
   o.batch = 64;
@@ -309,7 +309,7 @@ static void parts_are_listed(void **state) {
 /* What is hidden and what is not make up the whole, whatever overlaps. */
 static void hidden_and_exposed_are_all(void **state) {
   (void)state;
-  struct pz_training_options o = pz_training_options_default();
+  struct pz_plan o = pz_plan_default();
   o.devices = 16;
   o.tp = 2;
   o.batch = 64;
@@ -332,7 +332,7 @@ static void hidden_and_exposed_are_all(void **state) {
  * as no sharding at all.  GPipe keeps every microbatch, and takes as long as 1F1B with equal stages. */
 static void shards_and_orders(void **state) {
   (void)state;
-  struct pz_training_options o = pz_training_options_default();
+  struct pz_plan o = pz_plan_default();
   o.devices = 16;
   o.batch = 64;
   o.zero = 3;
@@ -363,7 +363,7 @@ static void shards_and_orders(void **state) {
 /* What is said to fit does, the fastest first; and constants that count are told with their part. */
 static void changes_and_constants(void **state) {
   (void)state;
-  struct pz_training_options o = pz_training_options_default();
+  struct pz_plan o = pz_plan_default();
   struct pz_training_run *r = NULL;
   struct pz_chip chip;
   struct pz_cluster net;
@@ -411,7 +411,7 @@ static void trace_is_the_step(void **state) {
   static const int64_t shapes[][3] = {{1, 1, 8}, {4, 1, 8}, {4, 3, 8}, {3, 1, 1}, {2, 2, 4}};
   for (size_t i = 0; i < 2 * sizeof shapes / sizeof *shapes; i++) {
     const int64_t *shape = shapes[i / 2];
-    struct pz_training_options o = pz_training_options_default();
+    struct pz_plan o = pz_plan_default();
     o.pp = shape[0];
     o.vpp = shape[1];
     o.batch = 2 * shape[2];
@@ -476,7 +476,7 @@ static void checkpoint_interval_is_best(void **state) {
 
 static void costs_add_up(void **state) {
   (void)state;
-  struct pz_training_options o = pz_training_options_default();
+  struct pz_plan o = pz_plan_default();
   struct pz_run_cost_options c = pz_run_cost_options_default();
   struct pz_run_cost cost = {0};
   struct pz_chip chip;

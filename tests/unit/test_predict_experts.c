@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "place/step_model.h"
-#include "place/training_memory.h"
+#include "step/step_model.h"
+#include "step/training_memory.h"
 
 /* Two dense layers, then six with 16 experts of which a token meets 4, and a shared one. */
 static const char config[] =
@@ -18,13 +18,13 @@ static const char config[] =
     "\"moe_intermediate_size\":512,\"n_shared_experts\":1,\"first_k_dense_replace\":2,"
     "\"n_group\":1,\"topk_group\":1}";
 
-static struct pz_training_plan plan_of(int64_t tp, int64_t pp, int64_t dp, int64_t ep) {
-  return (struct pz_training_plan){.tp = tp,
+static struct pz_plan plan_of(int64_t tp, int64_t pp, int64_t dp, int64_t ep) {
+  return (struct pz_plan){.tp = tp,
                                    .pp = pp,
                                    .vpp = 1,
                                    .dp = dp,
                                    .ep = ep,
-                                   .sequence_parallel = tp > 1,
+                                   .sp = tp > 1,
                                    .mbs = 1,
                                    .batch = 16 * dp,
                                    .execution = PZ_EXECUTION_GRAPH,
@@ -32,7 +32,7 @@ static struct pz_training_plan plan_of(int64_t tp, int64_t pp, int64_t dp, int64
                                    .framework = pz_framework_find("megatron")};
 }
 
-static struct pz_prediction predict(const struct pz_training_plan *plan, double faster) {
+static struct pz_prediction predict(const struct pz_plan *plan, double faster) {
   struct pz_training_model m = {
       .name = "small", .config = config, .seq = 2048, .attention = PZ_ATTENTION_FLASH};
   struct pz_chip chip;
@@ -59,7 +59,7 @@ static void parts_sum_up(void **state) {
     for (int64_t pp = 1; pp <= 4; pp *= 2)
       for (int64_t ep = 1; ep <= 16; ep *= 2)
         for (int order = 0; order < PZ_PIPELINES; order++) {
-          struct pz_training_plan plan = plan_of(tp, pp, 8, ep);
+          struct pz_plan plan = plan_of(tp, pp, 8, ep);
           plan.order = (enum pz_pipeline_order)order;
           plan.vpp = pp > 1 && pz_pipeline_chunks(plan.order) != 1 ? 2 : 1;
           struct pz_pipeline_shape shape = pz_plan_shape(&plan);
@@ -81,7 +81,7 @@ static void parts_sum_up(void **state) {
  * exposed are together what there is. */
 static void monotone(void **state) {
   (void)state;
-  struct pz_training_plan plan = plan_of(1, 2, 16, 16);
+  struct pz_plan plan = plan_of(1, 2, 16, 16);
   double before = HUGE_VAL;
   for (double faster = 0.25; faster < 1e6; faster *= 4) {
     struct pz_prediction p = predict(&plan, faster);
@@ -120,7 +120,7 @@ static void weights_are_conserved(void **state) {
   for (int64_t ep = 1; ep <= 16; ep *= 4)
     for (int64_t pp = 1; pp <= 4; pp++)
       for (int zero = 0; zero < 2; zero++) {
-        struct pz_training_plan plan = plan_of(1, pp, 16, ep);
+        struct pz_plan plan = plan_of(1, pp, 16, ep);
         struct pz_step_model *s = NULL;
         double weights = 0, optimizer = 0;
         plan.zero = zero;
@@ -149,7 +149,7 @@ static void kinds_of_layers_stand_where_they_are(void **state) {
   struct pz_cluster net;
   struct pz_error err = {0};
   struct pz_step_model *s = NULL;
-  struct pz_training_plan plan = plan_of(1, 4, 4, 1);
+  struct pz_plan plan = plan_of(1, 4, 4, 1);
   assert_int_equal(pz_chip_load("h100", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
   assert_int_equal(pz_step_model_new(&m, &chip, &net, &plan, &s, &err), PZ_OK);
@@ -173,10 +173,10 @@ static void starts_are_sums(void **state) {
     for (int64_t pp = 1; pp <= 8; pp++)
       for (int64_t vpp = 1; vpp <= 3; vpp++)
         for (int64_t first = 0; first <= 2; first++) {
-          struct pz_training_plan p = {
+          struct pz_plan p = {
               .pp = pp, .vpp = vpp, .first_layers = first, .last_layers = first};
           struct pz_error err;
-          if ((first && pp * vpp < 3) || pz_training_check_layers(&p, blocks, &err) != PZ_OK)
+          if ((first && pp * vpp < 3) || pz_plan_check_layers(&p, blocks, &err) != PZ_OK)
             continue;
           int64_t sum = 0;
           for (int64_t j = 0; j < pp * vpp; j++) {
@@ -190,7 +190,7 @@ static void starts_are_sums(void **state) {
 /* DualPipe holds every stage twice. */
 static void dualpipe_holds_two_copies(void **state) {
   (void)state;
-  struct pz_training_plan plan = plan_of(1, 4, 4, 4), dual = plan;
+  struct pz_plan plan = plan_of(1, 4, 4, 4), dual = plan;
   dual.order = PZ_PIPELINE_DUALPIPE;
   struct pz_prediction once = predict(&plan, 1), twice = predict(&dual, 1);
   assert_true(twice.peak.weight_bytes > 1.2 * once.peak.weight_bytes);
@@ -207,7 +207,7 @@ static void nonsense_is_refused(void **state) {
   struct pz_error err = {0};
   assert_int_equal(pz_chip_load("h100", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
-  struct pz_training_plan odd = plan_of(1, 1, 8, 3), many = plan_of(1, 1, 64, 32),
+  struct pz_plan odd = plan_of(1, 1, 8, 3), many = plan_of(1, 1, 64, 32),
                           less = plan_of(1, 1, 8, 8);
   less.imbalance = 0.5;
   assert_int_equal(pz_predict(&m, &chip, &net, &odd, &p, NULL, &err), PZ_BAD_USE);

@@ -105,12 +105,12 @@ static void sums_hold(void **state) {
     assert_int_equal(evaluated, a->certificate.n_evaluated);
     assert_int_equal(a->certificate.n_evaluated + a->certificate.n_excluded, r.n_chips);
     for (uint32_t m = 0; m < a->n_models; m++) {
-      const struct pz_model_plan *p = &a->models[m].plan;
+      const struct pz_partition *p = &a->models[m].plan;
       double sum = p->parts.compute_s + p->parts.collectives_s + p->parts.transfers_s +
                    p->parts.bubble_s + p->parts.exchange_s;
       assert_true(sum > p->step_s * (1 - 1e-9) && sum < p->step_s * (1 + 1e-9));
       for (uint32_t k = 0; k < p->n_stages; k++) {
-        const struct pz_plan_stage *s = &p->stages[k];
+        const struct pz_partition_stage *s = &p->stages[k];
         double bytes =
             s->param_bytes + s->optimizer_bytes + s->activation_bytes + s->in_flight_bytes;
         assert_true(bytes > s->memory_bytes * (1 - 1e-9) && bytes < s->memory_bytes * (1 + 1e-9));

@@ -10,8 +10,8 @@
 #include "core/file.h"
 #include "core/num.h"
 #include "place/plan_changes.h"
-#include "place/run_table.h"
-#include "place/training_memory.h"
+#include "step/run_table.h"
+#include "step/training_memory.h"
 
 enum { MOST_STAGES = 64 };
 
@@ -22,7 +22,7 @@ struct predicted {
 };
 
 static struct predicted predict(const struct pz_training_model *model, const char *chip_name,
-                                const struct pz_training_plan *plan) {
+                                const struct pz_plan *plan) {
   struct pz_chip chip;
   struct pz_cluster net;
   struct pz_error err = {0};
@@ -40,8 +40,8 @@ static struct predicted predict(const struct pz_training_model *model, const cha
   return x;
 }
 
-static struct pz_training_plan plan_of(const char *framework, int64_t tp, int64_t pp, int64_t dp) {
-  return (struct pz_training_plan){.tp = tp,
+static struct pz_plan plan_of(const char *framework, int64_t tp, int64_t pp, int64_t dp) {
+  return (struct pz_plan){.tp = tp,
                                    .pp = pp,
                                    .vpp = 1,
                                    .dp = dp,
@@ -70,7 +70,7 @@ static long long number_at(const struct pz_csv *t, uint32_t row, const char *nam
 
 static struct predicted predict_step(const struct pz_csv *t, uint32_t i) {
   char config[512];
-  struct pz_training_plan plan = plan_of("torch", 1, 1, 1);
+  struct pz_plan plan = plan_of("torch", 1, 1, 1);
   struct pz_training_model m = {.name = at(t, i, "kind"),
                                 .config = config,
                                 .seq = number_at(t, i, "seq"),
@@ -192,9 +192,9 @@ static void peaks_that_others_measured(void **state) {
                                   .seq = is_llama ? 4096 : 1024,
                                   .attention =
                                       is_llama ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD};
-    struct pz_training_plan plan = plan_of(runs[i].framework, runs[i].tp, runs[i].pp, runs[i].dp);
+    struct pz_plan plan = plan_of(runs[i].framework, runs[i].tp, runs[i].pp, runs[i].dp);
     plan.vpp = runs[i].vpp;
-    plan.sequence_parallel = runs[i].tp > 1;
+    plan.sp = runs[i].tp > 1;
     plan.mbs = runs[i].mbs;
     plan.batch = runs[i].batch;
     plan.zero = is_llama;
@@ -223,11 +223,11 @@ static void memory_of_22b_to_1t(void **state) {
                "\"n_positions\":2048,\"vocab_size\":51200}",
                gpt[i].hidden, gpt[i].layers, gpt[i].heads);
       struct pz_training_model m = {.name = "gpt", .config = config, .seq = 2048};
-      struct pz_training_plan plan = plan_of("megatron-deepspeed", 8, gpt[i].pp, 1);
+      struct pz_plan plan = plan_of("megatron-deepspeed", 8, gpt[i].pp, 1);
       plan.vpp = gpt[i].vpp;
       plan.mbs = gpt[i].mbs;
       plan.batch = 280 * gpt[i].mbs;
-      plan.sequence_parallel = selective;
+      plan.sp = selective;
       if (selective) plan.recompute = PZ_RECOMPUTATION_SELECTIVE;
       struct predicted x = predict(&m, "a100-80", &plan);
       const struct pz_training_memory *first = &x.stage[0];
@@ -285,11 +285,11 @@ static double state_bytes(const struct pz_training_memory *m) {
  * without loss; stages divide the layers; ZeRO divides what it says over the replicas. */
 static void degrees_divide_without_loss(void **state) {
   (void)state;
-  struct pz_training_plan one = plan_of("megatron-deepspeed", 1, 1, 1);
+  struct pz_plan one = plan_of("megatron-deepspeed", 1, 1, 1);
   struct predicted whole = predict(&llama, "h200", &one);
   for (int64_t t = 2; t <= 8; t *= 2) {
-    struct pz_training_plan plan = plan_of("megatron-deepspeed", t, 1, 1);
-    plan.sequence_parallel = true;
+    struct pz_plan plan = plan_of("megatron-deepspeed", t, 1, 1);
+    plan.sp = true;
     struct predicted x = predict(&llama, "h200", &plan);
     double n = (double)t;
     assert_within("weights", n * x.p.peak.weight_bytes, whole.p.peak.weight_bytes, 1e-3);
@@ -297,7 +297,7 @@ static void degrees_divide_without_loss(void **state) {
                   1e-3);
   }
   for (int64_t p = 2; p <= 8; p *= 2) {
-    struct pz_training_plan plan = plan_of("megatron-deepspeed", 1, p, 1);
+    struct pz_plan plan = plan_of("megatron-deepspeed", 1, p, 1);
     struct predicted x = predict(&llama, "h200", &plan);
     double sum = 0;
     for (int64_t k = 0; k < p; k++) sum += x.stage[k].weight_bytes;
@@ -307,7 +307,7 @@ static void degrees_divide_without_loss(void **state) {
     assert_true(fabs(x.stage[0].activation_bytes - whole.p.peak.activation_bytes) < layer);
   }
   for (int zero = 0; zero < 4; zero++) {
-    struct pz_training_plan plan = plan_of("megatron-deepspeed", 1, 1, 8);
+    struct pz_plan plan = plan_of("megatron-deepspeed", 1, 1, 8);
     plan.zero = zero;
     const struct pz_training_memory *w = &whole.p.peak, x = predict(&llama, "h200", &plan).p.peak;
     assert_within("optimizer", x.optimizer_bytes * (zero > 0 ? 8 : 1), w->optimizer_bytes, 1e-9);
@@ -332,8 +332,8 @@ static void closed_forms(void **state) {
   for (int64_t t = 1; t <= 8; t *= 2)
     for (int sp = 0; sp < 2; sp++)
       for (int selective = 0; selective < 2; selective++) {
-        struct pz_training_plan plan = plan_of("megatron-deepspeed", t, 1, 1);
-        plan.sequence_parallel = sp;
+        struct pz_plan plan = plan_of("megatron-deepspeed", t, 1, 1);
+        plan.sp = sp;
         plan.mbs = 2;
         if (selective) plan.recompute = PZ_RECOMPUTATION_SELECTIVE;
         struct pz_training_memory x = predict(&m, "h200", &plan).p.peak;
@@ -353,7 +353,7 @@ static void recomputation_holds_less(void **state) {
                                                 PZ_RECOMPUTATION_FULL};
   for (int pp = 1; pp <= 4; pp *= 4) {
     for (int i = 0; i < 3; i++) {
-      struct pz_training_plan plan = plan_of("megatron", 1, pp, 1);
+      struct pz_plan plan = plan_of("megatron", 1, pp, 1);
       plan.recompute = order[i];
       double bytes = predict(&m, "h200", &plan).p.peak_bytes;
       assert_true(i == 0 || bytes < before);
@@ -361,7 +361,7 @@ static void recomputation_holds_less(void **state) {
     }
     double none = 0, last_s = 0;
     for (int64_t n = 32 / pp; n >= 0; n -= 4) {
-      struct pz_training_plan plan = plan_of("megatron", 1, pp, 1);
+      struct pz_plan plan = plan_of("megatron", 1, pp, 1);
       plan.recompute = n ? PZ_RECOMPUTATION_FULL : PZ_RECOMPUTATION_NONE;
       plan.recompute_layers = n;
       struct predicted x = predict(&m, "h200", &plan);
@@ -376,7 +376,7 @@ static void recomputation_holds_less(void **state) {
 /* Later stages hold fewer microbatches; interleaving holds more; parts add up to the peak. */
 static void stages_in_flight(void **state) {
   (void)state;
-  struct pz_training_plan plan = plan_of("megatron", 1, 8, 1);
+  struct pz_plan plan = plan_of("megatron", 1, 8, 1);
   struct predicted x = predict(&llama, "h200", &plan);
   for (int k = 2; k < 7; k++)
     assert_true(x.stage[k].activation_bytes < x.stage[k - 1].activation_bytes);
@@ -398,7 +398,7 @@ struct changes {
   struct pz_plan_change *list;
 };
 
-static struct changes changes_of(const struct pz_training_options *o, struct pz_arena *arena) {
+static struct changes changes_of(const struct pz_plan *o, struct pz_arena *arena) {
   struct pz_chip chip;
   struct pz_cluster net;
   struct pz_error err = {0};
@@ -433,7 +433,7 @@ static void changes_that_make_a_plan_fit(void **state) {
   (void)state;
   struct pz_arena arena;
   pz_arena_init(&arena, NULL);
-  struct pz_training_options o = pz_training_options_default();
+  struct pz_plan o = pz_plan_default();
   o.seq = 2048;
   o.dp = 8;
   o.mbs = 2;
@@ -446,7 +446,7 @@ static void changes_that_make_a_plan_fit(void **state) {
   o.tp = 8;
   o.dp = 1;
   o.mbs = 32;
-  o.sequence_parallel = 0;
+  o.sp = 0;
   c = changes_of(&o, &arena);
   assert_true(!c.fits && lists(&c, "--mbs 1") && lists(&c, "--recompute full") &&
               lists(&c, "--sp") && !lists(&c, "--zero 1"));

@@ -6,9 +6,9 @@
 
 #include "core/alloc.h"
 #include "core/json.h"
-#include "place/megatron_args.h"
+#include "launch/megatron_args.h"
 #include "place/plan_tuning.h"
-#include "place/shell_words.h"
+#include "launch/shell_words.h"
 
 static struct pz_arena arena;
 
@@ -409,7 +409,7 @@ static void expect_same(const struct pz_run_plan *a, const struct pz_run_plan *b
     assert_string_equal(pz_run_field_text(a, (enum pz_run_field)f, x, sizeof x),
                         pz_run_field_text(b, (enum pz_run_field)f, y, sizeof y));
   assert_true(!a->config == !b->config);
-  assert_int_equal(a->plan.sequence_parallel, b->plan.sequence_parallel);
+  assert_int_equal(a->plan.sp, b->plan.sp);
 }
 
 /* Every run of the examples, before and after it is filled in. */
@@ -478,7 +478,7 @@ static void tune(const struct pz_megatron_run *m, const char *chip_name, const c
 }
 
 static double price(const struct pz_run_plan *r, const char *chip_name, const char *net_name) {
-  struct pz_training_plan plan = pz_run_training_plan(r);
+  struct pz_plan plan = pz_run_training_plan(r);
   struct pz_training_model model = pz_run_training_model(r);
   struct pz_chip chip;
   struct pz_cluster net;
@@ -546,7 +546,7 @@ static void expect_changes_read_back(const char *run, int least) {
     if (read_text("x", text, NULL, &back, &err) != PZ_OK) fail_msg("%s: %s", more, err.message);
     assert_int_equal(pz_run_plan_fill(&back.run, &err), PZ_OK);
     char x[200], y[200];
-    for (int f = PZ_RUN_DEVICES; f < PZ_RUN_FIELDS; f++) {
+    for (int f = PZ_PLAN_DEVICES; f < PZ_RUN_FIELDS; f++) {
       pz_run_field_text(&c->run, (enum pz_run_field)f, x, sizeof x);
       pz_run_field_text(&back.run, (enum pz_run_field)f, y, sizeof y);
       if (strcmp(x, y) != 0)

@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-#include "place/pipeline.h"
-#include "place/pipeline_order.h"
+#include "step/pipeline.h"
+#include "plan/pipeline_order.h"
 
 enum { MOST_CHUNKS = 64, MOST_MICROBATCHES = 160 };
 

@@ -7,8 +7,8 @@
 #include <time.h>
 
 #include "core/csv.h"
-#include "place/embedded.h"
-#include "place/expected_error.h"
+#include "step/embedded.h"
+#include "step/expected_error.h"
 #include "study/rank.h"
 #include "study/validate_text.h"
 

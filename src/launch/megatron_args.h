@@ -1,0 +1,45 @@
+/* A Megatron-LM run from its arguments: a launch script as people run pretrain_gpt.py, or a plain list of arguments.
+ * Names and defaults are those of Megatron-LM's megatron/training/arguments.py (core 0.15); devices are torchrun's nodes and
+ * processes, or Slurm's.
+ *
+ * Arguments that shape the step and are not covered (windows, other optimizers ...) are errors by name; what does not shape it
+ * is listed as ignored.  Dense models of two shapes: GPT (gelu, LayerNorm) and Llama (swiglu, RMSNorm), with experts those of
+ * Mixtral, Qwen3 and DeepSeek-V3 (megatron_experts.c). */
+#ifndef PZ_LAUNCH_MEGATRON_ARGS_H
+#define PZ_LAUNCH_MEGATRON_ARGS_H
+
+#include "plan/plan_file.h"
+
+/* What a script may leave open. */
+struct pz_megatron_options {
+  int64_t vocab, devices;     /* 0: as the script says */
+  const char *const *presets; /* NAME=VALUE of variables, NULL behind the last; NULL: none */
+  const char *const *ignore;  /* arguments to leave out though they are not covered; the same */
+};
+
+struct pz_megatron_run {
+  struct pz_run_plan run;
+  int64_t layers, vocab; /* of the model; the vocabulary as padded */
+  bool chunks_by_rank;   /* --num-virtual-stages-per-pipeline-rank, not layers per virtual stage */
+  bool ends_as_layers;   /* --account-for-embedding-in-pipeline-split or ...-loss-... */
+  bool p2p_off;          /* --no-overlap-p2p-communication */
+  const char **ignored;  /* arguments that are not known to matter */
+  uint32_t n_ignored;
+  const char **notes; /* for people: arguments and variables that have two values ... */
+  uint32_t n_notes;
+};
+
+/* PZ_BAD_INPUT says what is missing, not covered or wrong, with its line.  The arena holds all. */
+PZ_NODISCARD enum pz_status pz_megatron_read(const char *name, const char *text, size_t bytes,
+                                             const struct pz_megatron_options *o,
+                                             struct pz_arena *arena, struct pz_megatron_run *out,
+                                             struct pz_error *err);
+
+/* What to change in the arguments of a run to get another plan of the same model, devices and batch:
+ * "--micro-batch-size 2", "remove --sequence-parallel"; "" where they are the same. */
+PZ_NODISCARD enum pz_status pz_megatron_changes(const struct pz_megatron_run *m,
+                                                const struct pz_plan *to,
+                                                struct pz_arena *arena, const char **text,
+                                                struct pz_error *err);
+
+#endif

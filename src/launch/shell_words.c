@@ -1,0 +1,532 @@
+#include "launch/shell_words.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_DEPTH = 16, MOST_BYTES = 4 << 20 };
+
+/* A word under construction. */
+struct draft {
+  char text[PZ_SHELL_MOST_VALUE + 1];
+  size_t n;
+  bool quoted; /* an empty word counts */
+  const char *unknown;
+};
+
+struct scanner {
+  const char *name, *text;
+  size_t bytes, at;
+  uint32_t line;
+  char open;       /* a quote around arguments */
+  uint32_t opened; /* its line */
+  size_t open_end; /* where it is closed */
+  uint32_t depth;  /* of lists in brackets */
+  bool begins, batch;
+  size_t kept_bytes; /* of all words */
+  struct draft word;
+  struct pz_arena *arena;
+  struct pz_shell_text *out;
+  struct pz_error *err;
+};
+
+/* ---- errors and small things ---------------------------------------------------------------- */
+
+static enum pz_status no_memory(struct scanner *s) {
+  return pz_fail(s->err, PZ_NO_MEMORY, "%s: out of memory", s->name);
+}
+
+static enum pz_status bad(struct scanner *s, uint32_t line, const char *what) {
+  enum pz_status status = pz_fail(s->err, PZ_BAD_INPUT, "%s:%u: %s", s->name, line, what);
+  pz_error_at(s->err, s->name, (int)line, 0);
+  return status;
+}
+
+static enum pz_status too_much(struct scanner *s, const char *what, long most) {
+  return pz_fail(s->err, PZ_LIMIT, "%s:%u: %s; accepted: at most %ld", s->name, s->line, what,
+                 most);
+}
+
+static char peek(const struct scanner *s, size_t ahead) {
+  return s->at + ahead < s->bytes ? s->text[s->at + ahead] : '\0';
+}
+
+static bool is_name(char c, bool first) {
+  return c == '_' || isalpha((unsigned char)c) || (!first && isdigit((unsigned char)c));
+}
+
+static enum pz_status put(struct scanner *s, struct draft *d, const char *text, size_t n) {
+  if (d->n + n > PZ_SHELL_MOST_VALUE)
+    return too_much(s, "a word is too long (bytes)", PZ_SHELL_MOST_VALUE);
+  memcpy(d->text + d->n, text, n);
+  d->n += n;
+  d->text[d->n] = '\0';
+  return PZ_OK;
+}
+
+/* What has no value stands in the word as it was written. */
+static enum pz_status put_unknown(struct scanner *s, struct draft *d, const char *from, size_t n) {
+  char *copy = pz_arena_printf(s->arena, "%.*s", n < 60 ? (int)n : 60, from);
+  if (!copy) return no_memory(s);
+  d->unknown = copy;
+  return put(s, d, from, n < 60 ? n : 60);
+}
+
+/* ---- variables ------------------------------------------------------------------------------ */
+
+const struct pz_shell_variable *pz_shell_variable(const struct pz_shell_text *t, const char *name) {
+  for (uint32_t i = 0; i < t->variables.n; i++) {
+    const struct pz_shell_variable *v = pz_vec_at(&t->variables, struct pz_shell_variable, i);
+    if (strcmp(v->name, name) == 0) return v;
+  }
+  return NULL;
+}
+
+static struct pz_shell_variable *variable_n(struct pz_shell_text *t, const char *name, size_t n) {
+  for (uint32_t i = 0; i < t->variables.n; i++) {
+    struct pz_shell_variable *v = pz_vec_at(&t->variables, struct pz_shell_variable, i);
+    if (strlen(v->name) == n && memcmp(v->name, name, n) == 0) return v;
+  }
+  return NULL;
+}
+
+static bool same_value(const struct pz_shell_variable *a, const char *value) {
+  return a->list || (a->value && value && strcmp(a->value, value) == 0);
+}
+
+/* value NULL: a list of arguments. */
+static enum pz_status assign(struct scanner *s, const char *name, size_t n, const char *value,
+                             const char *unknown) {
+  struct pz_shell_variable *v = variable_n(s->out, name, n);
+  if (v && v->preset) return PZ_OK;
+  if (!v && s->out->variables.n >= PZ_SHELL_MOST_VARIABLES)
+    return too_much(s, "too many variables", PZ_SHELL_MOST_VARIABLES);
+  struct pz_shell_variable one = {.line = s->line, .unknown = unknown, .list = !value};
+  one.name = v ? v->name : pz_arena_printf(s->arena, "%.*s", (int)n, name);
+  one.value = value ? pz_arena_strdup(s->arena, value) : "";
+  if (!one.name || !one.value) return no_memory(s);
+  if (v && !v->unknown && !unknown && !one.list && !same_value(v, value)) one.other_line = v->line;
+  if (v)
+    *v = one;
+  else if (!pz_vec_push(&s->out->variables, &one))
+    return no_memory(s);
+  return PZ_OK;
+}
+
+static enum pz_status take_presets(struct scanner *s, const char *const *presets) {
+  for (; presets && *presets; presets++) {
+    size_t n = 0;
+    while (is_name((*presets)[n], n == 0)) n++;
+    if (!n || (*presets)[n] != '=')
+      return pz_fail(s->err, PZ_BAD_USE, "variable '%.60s'; accepted: NAME=VALUE", *presets);
+    if (strlen(*presets) > PZ_SHELL_MOST_VALUE)
+      return too_much(s, "a variable is too long (bytes)", PZ_SHELL_MOST_VALUE);
+    enum pz_status status = assign(s, *presets, n, *presets + n + 1, NULL);
+    if (status != PZ_OK) return status;
+    struct pz_shell_variable *made = variable_n(s->out, *presets, n);
+    if (made) made->preset = true;
+  }
+  return PZ_OK;
+}
+
+/* ---- $((A * B)) ----------------------------------------------------------------------------- */
+
+struct sum {
+  const struct pz_shell_text *t;
+  const char *at, *end;
+  int depth;
+  bool failed;
+};
+
+static int64_t sum_of(struct sum *x);
+
+static void skip_blanks(struct sum *x) {
+  while (x->at < x->end && isspace((unsigned char)*x->at)) x->at++;
+}
+
+static int64_t number_of(struct sum *x, const char *text, const char *end) {
+  char digits[20] = {0};
+  size_t n = (size_t)(end - text);
+  if (!n || n > 15) return x->failed = true, 0;
+  for (size_t i = 0; i < n; i++)
+    if (!isdigit((unsigned char)text[i])) return x->failed = true, 0;
+  memcpy(digits, text, n);
+  return strtoll(digits, NULL, 10);
+}
+
+/* A number, a variable with or without $ and braces, or a sum in brackets. */
+static int64_t factor_of(struct sum *x) {
+  skip_blanks(x);
+  if (x->at < x->end && *x->at == '(' && x->depth < MOST_DEPTH) {
+    x->at++;
+    x->depth++;
+    int64_t v = sum_of(x);
+    x->depth--;
+    if (x->at >= x->end || *x->at++ != ')') x->failed = true;
+    return v;
+  }
+  while (x->at < x->end && (*x->at == '$' || *x->at == '{')) x->at++;
+  const char *from = x->at;
+  while (x->at < x->end && is_name(*x->at, false)) x->at++;
+  size_t n = (size_t)(x->at - from);
+  if (x->at < x->end && *x->at == '}') x->at++;
+  if (!n || isdigit((unsigned char)*from)) return number_of(x, from, from + n);
+  for (uint32_t i = 0; i < x->t->variables.n; i++) {
+    const struct pz_shell_variable *v = pz_vec_at(&x->t->variables, struct pz_shell_variable, i);
+    if (strlen(v->name) == n && memcmp(v->name, from, n) == 0 && !v->unknown)
+      return number_of(x, v->value, v->value + strlen(v->value));
+  }
+  return x->failed = true, 0;
+}
+
+static const int64_t MOST_NUMBER = (int64_t)1 << 53;
+
+static int64_t within(struct sum *x, double v, int64_t exact) {
+  if (!(v < (double)MOST_NUMBER && v > -(double)MOST_NUMBER)) x->failed = true;
+  return x->failed ? 0 : exact;
+}
+
+static int64_t product_of(struct sum *x) {
+  int64_t v = factor_of(x);
+  for (skip_blanks(x); x->at < x->end && strchr("*/%", *x->at); skip_blanks(x)) {
+    char op = *x->at++;
+    int64_t w = factor_of(x);
+    if (op != '*' && w == 0) x->failed = true;
+    if (x->failed) return 0;
+    double product = (double)v * (double)w;
+    if (op == '*')
+      v = within(x, product, product < 9e15 && product > -9e15 ? v * w : 0);
+    else
+      v = op == '/' ? v / w : v % w;
+  }
+  return v;
+}
+
+static int64_t sum_of(struct sum *x) {
+  int64_t v = product_of(x);
+  for (skip_blanks(x); x->at < x->end && strchr("+-", *x->at); skip_blanks(x)) {
+    char op = *x->at++;
+    int64_t w = product_of(x);
+    v = within(x, (double)v + (double)w, op == '+' ? v + w : v - w);
+  }
+  return v;
+}
+
+/* ---- what a dollar stands for --------------------------------------------------------------- */
+
+static enum pz_status expand(struct scanner *s, const char **at, const char *end, struct draft *d,
+                             int depth);
+
+/* The place behind the bracket that closes the one at `at`; NULL: none does. */
+static const char *closing(const char *at, const char *end, char open, char close) {
+  for (int depth = 0; at < end; at++) {
+    if (*at == open) depth++;
+    if (*at == close && --depth == 0) return at + 1;
+  }
+  return NULL;
+}
+
+static enum pz_status put_variable(struct scanner *s, const struct pz_shell_variable *v,
+                                   struct draft *d) {
+  if (v->unknown) d->unknown = v->unknown;
+  return v->list ? PZ_OK : put(s, d, v->value, strlen(v->value));
+}
+
+/* The word of ${NAME:-word}. */
+static enum pz_status put_default(struct scanner *s, const char *at, const char *end,
+                                  struct draft *d, int depth) {
+  enum pz_status status = PZ_OK;
+  while (at < end && status == PZ_OK) {
+    if (*at == '$') {
+      status = expand(s, &at, end, d, depth + 1);
+    } else {
+      if (*at != '"' && *at != '\'') status = put(s, d, at, 1);
+      at++;
+    }
+  }
+  return status;
+}
+
+/* Between the braces of ${...}. */
+static enum pz_status put_braced(struct scanner *s, const char *from, const char *end,
+                                 struct draft *d, int depth) {
+  const char *at = from;
+  while (at < end && (is_name(*at, false))) at++;
+  struct pz_shell_variable *v = variable_n(s->out, from, (size_t)(at - from));
+  bool all = end - at == 3 && (memcmp(at, "[@]", 3) == 0 || memcmp(at, "[*]", 3) == 0);
+  const char *word = at + (at < end && *at == ':');
+  bool absent = word < end && (*word == '-' || *word == '=');
+  if (v && !v->unknown && (at == end || all || absent)) return put_variable(s, v, d);
+  if (absent && at > from) return put_default(s, word + 1, end, d, depth);
+  return put_unknown(s, d, from - 2, (size_t)(end - from) + 3);
+}
+
+/* $((...)) and $(...) */
+static enum pz_status put_bracketed(struct scanner *s, const char *from, const char *end,
+                                    struct draft *d) {
+  size_t n = (size_t)(end - from);
+  if (n >= 6 && from[2] == '(' && end[-2] == ')') {
+    struct sum x = {.t = s->out, .at = from + 3, .end = end - 2};
+    char text[32];
+    int64_t v = sum_of(&x);
+    snprintf(text, sizeof text, "%lld", (long long)v);
+    if (!x.failed && x.at == x.end) return put(s, d, text, strlen(text));
+  }
+  return put_unknown(s, d, from, n);
+}
+
+/* *at is a dollar; moved behind what it stands before. */
+static enum pz_status expand(struct scanner *s, const char **at, const char *end, struct draft *d,
+                             int depth) {
+  const char *from = *at, *next = from + 1, *behind;
+  if (depth > MOST_DEPTH) return bad(s, s->line, "variables are nested too deep; accepted: 16");
+  if (next < end && (*next == '{' || *next == '(')) {
+    bool brace = *next == '{';
+    behind = closing(next, end, *next, brace ? '}' : ')');
+    if (!behind) return bad(s, s->line, brace ? "'${' is not closed" : "'$(' is not closed");
+    *at = behind;
+    return brace ? put_braced(s, next + 1, behind - 1, d, depth)
+                 : put_bracketed(s, from, behind, d);
+  }
+  if (next < end && is_name(*next, true)) {
+    while (next < end && is_name(*next, false)) next++;
+    struct pz_shell_variable *v = variable_n(s->out, from + 1, (size_t)(next - from - 1));
+    *at = next;
+    return v ? put_variable(s, v, d) : put_unknown(s, d, from, (size_t)(next - from));
+  }
+  bool special = next < end && (isdigit((unsigned char)*next) || strchr("@*#?$!-", *next));
+  *at = next + special;
+  return special ? put_unknown(s, d, from, 2) : put(s, d, "$", 1);
+}
+
+static enum pz_status expand_here(struct scanner *s, struct draft *d) {
+  const char *at = s->text + s->at, *from = at;
+  enum pz_status status = expand(s, &at, s->text + s->bytes, d, 0);
+  for (; from < at; from++) s->line += *from == '\n';
+  s->at = (size_t)(at - s->text);
+  return status;
+}
+
+/* ---- words ---------------------------------------------------------------------------------- */
+
+/* The quote that closes the one here; s->bytes: none does. */
+static size_t closing_quote(const struct scanner *s) {
+  char quote = s->text[s->at];
+  for (size_t i = s->at + 1; i < s->bytes; i++) {
+    if (s->text[i] == '\\' && quote == '"')
+      i++;
+    else if (s->text[i] == quote)
+      return i;
+  }
+  return s->bytes;
+}
+
+/* Are there several words between quotes, with arguments among them? */
+static bool quotes_arguments(const struct scanner *s, size_t end) {
+  bool blank = false, argument = false;
+  for (size_t i = s->at + 1; i < end; i++) {
+    bool first = i == s->at + 1 || isspace((unsigned char)s->text[i - 1]);
+    blank = blank || isspace((unsigned char)s->text[i]);
+    argument = argument || (first && i + 2 < end && s->text[i] == '-' && s->text[i + 1] == '-' &&
+                            isalpha((unsigned char)s->text[i + 2]));
+  }
+  return blank && argument;
+}
+
+/* The name of NAME= or NAME+= at the end of what was read so far; 0: it is none. */
+static size_t assigned_name(const struct draft *d) {
+  size_t n = 0;
+  while (n < d->n && is_name(d->text[n], n == 0)) n++;
+  size_t behind = n + (d->text[n] == '+');
+  return n && behind < d->n && d->text[behind] == '=' ? n : 0;
+}
+
+static bool ends_with_equals(const struct draft *d) {
+  size_t n = assigned_name(d);
+  return n && d->text[d->n - 1] == '=' && d->n <= n + 2;
+}
+
+static enum pz_status quoted(struct scanner *s, size_t end) {
+  struct draft *d = &s->word;
+  char quote = s->text[s->at];
+  enum pz_status status = PZ_OK;
+  d->quoted = true;
+  s->at++;
+  while (s->at < end && status == PZ_OK) {
+    char c = s->text[s->at], next = peek(s, 1);
+    if (quote == '"' && c == '$') {
+      status = expand_here(s, d);
+      continue;
+    }
+    if (quote == '"' && c == '\\' && next && strchr("\"\\$`\n", next)) {
+      s->at++;
+      c = next;
+    }
+    s->line += c == '\n';
+    status = put(s, d, &c, 1);
+    s->at++;
+  }
+  if (s->at < end + 1) s->at = end + 1;
+  return status;
+}
+
+/* A command between back quotes: its output is not known. */
+static enum pz_status back_quoted(struct scanner *s) {
+  size_t end = closing_quote(s), from = s->at;
+  if (end == s->bytes) return bad(s, s->line, "'`' is not closed");
+  for (size_t i = from; i < end; i++) s->line += s->text[i] == '\n';
+  s->at = end + 1;
+  return put_unknown(s, &s->word, s->text + from, end + 1 - from);
+}
+
+/* Is the word over here? */
+static bool at_end(const struct scanner *s) {
+  char c = peek(s, 0);
+  return s->at >= s->bytes || isspace((unsigned char)c) || (c && strchr(";|&<>()", c)) ||
+         (s->open && c == s->open);
+}
+
+/* One step of a word; *list: it turned out to assign a list, which begins here. */
+static enum pz_status word_step(struct scanner *s, bool *list) {
+  struct draft *d = &s->word;
+  char c = peek(s, 0);
+  if (c == '\'' || c == '"') {
+    size_t end = closing_quote(s);
+    if (s->open && end >= s->open_end) return s->at++, put(s, d, &c, 1); /* an apostrophe */
+    if (end == s->bytes) return bad(s, s->line, "a quote is not closed");
+    if ((d->n == 0 || ends_with_equals(d)) && !s->open && quotes_arguments(s, end)) {
+      s->open = c;
+      s->opened = s->line;
+      s->open_end = end;
+      s->at++;
+      *list = true;
+      return PZ_OK;
+    }
+    return quoted(s, end);
+  }
+  if (c == '$') return expand_here(s, d);
+  if (c == '`') return back_quoted(s);
+  if (c == '\\' && s->at + 1 < s->bytes) {
+    s->at++;
+    c = peek(s, 0);
+    s->line += c == '\n';
+    if (c == '\n') return s->at++, PZ_OK;
+  }
+  s->at++;
+  return put(s, d, &c, 1);
+}
+
+static enum pz_status keep_word(struct scanner *s, uint32_t line) {
+  struct draft *d = &s->word;
+  if (!d->n && !d->quoted) return PZ_OK;
+  s->kept_bytes += d->n;
+  if (s->out->words.n >= PZ_SHELL_MOST_WORDS || s->kept_bytes > MOST_BYTES)
+    return too_much(s, "too many words", PZ_SHELL_MOST_WORDS);
+  struct pz_shell_word w = {.text = pz_arena_strdup(s->arena, d->text),
+                            .unknown = d->unknown,
+                            .line = line,
+                            .begins = s->begins,
+                            .batch = s->batch};
+  s->begins = false;
+  return w.text && pz_vec_push(&s->out->words, &w) ? PZ_OK : no_memory(s);
+}
+
+static enum pz_status keep(struct scanner *s, bool list, uint32_t line) {
+  struct draft *d = &s->word;
+  size_t name = assigned_name(d);
+  if (list) s->begins = true;
+  if (!name) return list ? PZ_OK : keep_word(s, line);
+  size_t behind = name + (d->text[name] == '+') + 1;
+  return assign(s, d->text, name, list ? NULL : d->text + behind, d->unknown);
+}
+
+static enum pz_status read_word(struct scanner *s) {
+  uint32_t line = s->line;
+  bool list = false;
+  enum pz_status status = PZ_OK;
+  s->word.n = 0;
+  s->word.text[0] = '\0';
+  s->word.quoted = false;
+  s->word.unknown = NULL;
+  while (!at_end(s) && !list && status == PZ_OK) status = word_step(s, &list);
+  if (status == PZ_OK && !list && peek(s, 0) == '(' && ends_with_equals(&s->word)) {
+    s->at++;
+    s->depth++;
+    list = true;
+  }
+  return status == PZ_OK ? keep(s, list, line) : status;
+}
+
+/* ---- between words -------------------------------------------------------------------------- */
+
+static void skip_comment(struct scanner *s) {
+  if (s->bytes - s->at > 7 && memcmp(s->text + s->at, "#SBATCH", 7) == 0) {
+    s->batch = s->begins = true;
+    s->at += 7;
+    return;
+  }
+  while (s->at < s->bytes && s->text[s->at] != '\n') s->at++;
+}
+
+/* A backslash before the end of a line, blanks between them forgiven; 0: it is none. */
+static size_t continuation(const struct scanner *s) {
+  size_t n = 1;
+  if (peek(s, 0) != '\\') return 0;
+  while (peek(s, n) == ' ' || peek(s, n) == '\t' || peek(s, n) == '\r') n++;
+  return peek(s, n) == '\n' ? n + 1 : 0;
+}
+
+static enum pz_status step(struct scanner *s) {
+  char c = s->text[s->at];
+  size_t n = continuation(s);
+  if (n || c == '\n') {
+    s->line++;
+    s->begins = s->begins || (!n && !s->depth && !s->open);
+    s->batch = s->batch && n;
+    s->at += n ? n : 1;
+  } else if (isspace((unsigned char)c)) {
+    s->at++;
+  } else if (c == '#') {
+    skip_comment(s);
+  } else if (s->open && c == s->open) {
+    s->open = '\0';
+    s->begins = true;
+    s->at++;
+  } else if (strchr(";|&<>()", c)) {
+    if (c == ')' && s->depth) s->depth--;
+    s->begins = true;
+    s->at++;
+  } else {
+    return read_word(s);
+  }
+  return PZ_OK;
+}
+
+enum pz_status pz_shell_read(const char *name, const char *text, size_t bytes,
+                             const char *const *presets, struct pz_arena *arena,
+                             struct pz_shell_text *out, struct pz_error *err) {
+  struct scanner *s = pz_arena_alloc(arena, 1, sizeof *s);
+  if (!s) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
+  *s = (struct scanner){.name = name,
+                        .text = text,
+                        .bytes = bytes,
+                        .line = 1,
+                        .begins = true,
+                        .arena = arena,
+                        .out = out,
+                        .err = err};
+  pz_vec_init(&out->words, arena, sizeof(struct pz_shell_word));
+  pz_vec_init(&out->variables, arena, sizeof(struct pz_shell_variable));
+  if (bytes > PZ_SHELL_MOST_BYTES)
+    return pz_fail(err, PZ_LIMIT, "%s: %zu bytes; accepted: at most %d", name, bytes,
+                   PZ_SHELL_MOST_BYTES);
+  const char *zero = bytes ? memchr(text, '\0', bytes) : NULL;
+  if (zero) s->bytes = (size_t)(zero - text); /* read up to there, for the line */
+  enum pz_status status = take_presets(s, presets);
+  while (s->at < s->bytes && status == PZ_OK) status = step(s);
+  if (status == PZ_OK && zero) status = bad(s, s->line, "a zero byte; accepted: text");
+  if (status == PZ_OK && s->open) status = bad(s, s->opened, "a quote is not closed");
+  if (status == PZ_OK && s->depth) status = bad(s, s->line, "a list '(' is not closed");
+  return status;
+}

@@ -1,0 +1,246 @@
+#include "partition/lower_bound.h"
+
+#include <math.h>
+
+#include "core/num.h"
+
+/* ---- what memory allows --------------------------------------------------------------------- */
+
+struct memory {
+  const struct pz_place_problem *p;
+  const struct pz_place_layer *l;
+  double edge_bytes; /* the least between two layers */
+};
+
+static double memory_of(const struct memory *m, double params, double acts, uint32_t i,
+                        bool first) {
+  double kept = m->p->recompute ? (first ? 0 : m->edge_bytes) : acts;
+  return m->p->state * params + acts + (double)(i - 1) * kept;
+}
+
+/* The i-th stage from the end ends before layer `to`: where it can begin at the earliest.  One that
+ * begins the model keeps nothing that enters it, so it may fit where a shorter one does not. */
+static uint32_t reach(const struct memory *m, uint32_t to, uint32_t i) {
+  double params = 0, acts = 0;
+  uint32_t from = to;
+  for (uint32_t at = to; at > 0; at--) {
+    params += m->l[at - 1].param_bytes;
+    acts += m->l[at - 1].act_bytes;
+    if (from == at && memory_of(m, params, acts, i, false) <= m->p->hbm_bytes) from = at - 1;
+  }
+  return memory_of(m, params, acts, i, true) <= m->p->hbm_bytes ? 0 : from;
+}
+
+/* Stages from the end, each as long as memory allows: no plan needs fewer. */
+static uint32_t fewest(const struct memory *m, uint32_t n) {
+  uint32_t at = n;
+  for (uint32_t i = 1; i <= n; i++)
+    if ((at = reach(m, at, i)) == 0) return i;
+  return n + 1;
+}
+
+/* A first stage of the cheapest layer alone must fit beside what is in flight. */
+static bool one_fits(const struct memory *m, uint32_t n, uint32_t s) {
+  for (uint32_t i = 0; i < n; i++)
+    if (memory_of(m, m->l[i].param_bytes, m->l[i].act_bytes, s, true) <= m->p->hbm_bytes)
+      return true;
+  return false;
+}
+
+static double least_edge(const struct pz_place_width *w) {
+  double bytes = HUGE_VAL;
+  for (uint32_t e = 0; e < w->n_edges; e++)
+    if (w->edges[e].bytes < bytes) bytes = w->edges[e].bytes;
+  return w->n_edges ? bytes : 0;
+}
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+static int64_t most_replicas(const struct pz_place_problem *p, uint32_t s) {
+  int64_t d = p->devices / ((int64_t)s * p->widths[0].t);
+  return d < p->microbatches ? d : p->microbatches;
+}
+
+/* Of s stages the largest has an even share and the largest layer; the first has the first layer.
+ */
+static void fill(struct pz_place_bound *x, enum pz_semantics semantics, double *params,
+                 double *rounds) {
+  const struct pz_place_width *w = &x->p.widths[0];
+  double all = 0, most = 0;
+  for (uint32_t i = 0; i < w->n; i++) {
+    all += w->layers[i].param_bytes;
+    most = fmax(most, w->layers[i].param_bytes);
+  }
+  for (uint32_t s = 1; s <= x->most_stages; s++) {
+    int64_t d = most_replicas(&x->p, s);
+    params[s] = s == 1                                ? all
+                : semantics == PZ_SEMANTICS_CORRECTED ? fmax(all / s, most)
+                                                      : w->layers[0].param_bytes;
+    int64_t least = pz_ceil_div(x->p.microbatches, d) + s - 1;
+    rounds[s] = (double)least;
+  }
+}
+
+static enum pz_status init_domain(struct pz_place_bound *x, const struct pz_place_problem *p,
+                                  enum pz_semantics semantics, const struct pz_run *runs,
+                                  uint32_t n_runs, struct pz_arena *arena, struct pz_error *err) {
+  const struct pz_place_width *w = &p->widths[0];
+  struct memory m = {p, w->layers, least_edge(w)};
+  *x = (struct pz_place_bound){.p = *p, .runs = runs, .n_runs = n_runs};
+  for (uint32_t i = 0; i < n_runs; i++)
+    if (runs[i].n > runs[x->main_run].n) x->main_run = i;
+  x->transfer_s = m.edge_bytes / p->bytes_per_s;
+  x->share = (double)(p->microbatches * w->t) / (double)p->devices * (1 - 1e-12);
+  x->least_stages = fewest(&m, w->n);
+  x->most_stages = w->n;
+  while (x->most_stages > 0 &&
+         (most_replicas(p, x->most_stages) < 1 || !one_fits(&m, w->n, x->most_stages)))
+    x->most_stages--;
+  double *params = pz_arena_alloc(arena, (size_t)x->most_stages + 1, sizeof *params);
+  double *rounds = pz_arena_alloc(arena, (size_t)x->most_stages + 1, sizeof *rounds);
+  if (!params || !rounds) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the bounds");
+  x->params = params;
+  x->rounds = rounds;
+  fill(x, semantics, params, rounds);
+  return PZ_OK;
+}
+
+enum pz_status pz_place_bound_init(struct pz_place_bound *x, const struct pz_place_problem *p,
+                                   enum pz_semantics semantics, const struct pz_run *runs,
+                                   uint32_t n_runs, struct pz_arena *arena, struct pz_error *err) {
+  struct pz_place_bound *inner = pz_arena_alloc(arena, p->n_domains, sizeof *inner);
+  if (!inner) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the bounds");
+  enum pz_status status = PZ_OK;
+  for (uint32_t i = 0; i <= p->n_domains && status == PZ_OK; i++) {
+    struct pz_place_problem q = pz_place_within(p, i);
+    status = init_domain(i < p->n_domains ? &inner[i] : x, &q, semantics, runs, n_runs, arena, err);
+  }
+  x->inner = inner;
+  x->n_inner = p->n_domains;
+  return status;
+}
+
+/* Sums here are made in another order than the solver's. */
+static const double SLACK = 1 - 1e-9;
+
+/* ---- the bound ------------------------------------------------------------------------------ */
+
+struct work {
+  double fwd_s, bwd_s, most_s; /* of all layers; of the longest one */
+  double forward_part;         /* the largest part that forward has of a layer */
+  double main_fwd_s, main_bwd_s, main_n;
+  double first_fwd_s, first_bwd_s, last_s; /* of the layers at both ends, if not repeated ones */
+};
+
+static struct work sum(const struct pz_place_bound *x, const double *fwd_s, const double *bwd_s) {
+  uint32_t last = x->n_runs - 1;
+  struct work w = {.main_fwd_s = fwd_s[x->main_run],
+                   .main_bwd_s = bwd_s[x->main_run],
+                   .main_n = x->runs[x->main_run].n};
+  for (uint32_t i = 0; i < x->n_runs; i++) {
+    double n = x->runs[i].n, both = fwd_s[i] + bwd_s[i];
+    w.fwd_s += n * fwd_s[i];
+    w.bwd_s += n * bwd_s[i];
+    w.most_s = pz_fmax(w.most_s, both);
+    if (fwd_s[i] > w.forward_part * both) w.forward_part = fwd_s[i] / both;
+  }
+  if (x->main_run > 0) w.first_fwd_s = fwd_s[0], w.first_bwd_s = bwd_s[0];
+  if (x->main_run < last) w.last_s = fwd_s[last] + bwd_s[last];
+  return w;
+}
+
+/* Stages of one kind: with k repeated layers the load is at least offset + k each, in two ways. */
+struct stage_kind {
+  double count;
+  double offset[2], each[2];
+};
+
+/* Repeated layers that such a stage can have under a load. */
+static double layer_capacity(const struct stage_kind *k, double load) {
+  double most = HUGE_VAL;
+  for (int i = 0; i < 2; i++) {
+    double n = (load - k->offset[i]) / k->each[i];
+    if (n < most) most = n;
+  }
+  if (!(most < PZ_PLACE_MOST_LAYERS)) return PZ_PLACE_MOST_LAYERS;
+  return most > 0 ? (double)(int64_t)(most * (1 + 1e-12)) : 0;
+}
+
+/* The least load from `load` on under which the stages can have n repeated layers.  It goes
+ * from one load at which a kind can have one more to the next. */
+static double least_load(const struct stage_kind kinds[3], double n, double load) {
+  for (int tries = 0; tries < 32; tries++) {
+    double all = 0, next = HUGE_VAL;
+    for (int i = 0; i < 3; i++) {
+      const struct stage_kind *k = &kinds[i];
+      double own = layer_capacity(k, load), more = k->offset[0] + (own + 1) * k->each[0];
+      more = pz_fmax(more, k->offset[1] + (own + 1) * k->each[1]);
+      all += k->count * own;
+      if (k->count > 0 && more < next) next = more;
+    }
+    if (all >= n || !(next > load)) break;
+    load = next;
+  }
+  return load;
+}
+
+/* Keeping activations, two stages or more: some stage has its even share; stages inside wait for
+ * two transfers, those at the ends for one. */
+static double kept_load(const struct pz_place_bound *x, const struct work *w, double s,
+                        double load) {
+  double both = w->main_fwd_s + w->main_bwd_s, t = x->transfer_s;
+  double first = t + w->first_fwd_s + w->first_bwd_s, last = t + w->last_s;
+  const struct stage_kind kinds[3] = {{1, {first, first}, {both, both}},
+                                      {s - 2, {2 * t, 2 * t}, {both, both}},
+                                      {1, {last, last}, {both, both}}};
+  return least_load(kinds, w->main_n, load);
+}
+
+/* Recomputing: stages but the last compute forward twice, and meanwhile the gradient arrives. */
+static double recompute_load(const struct pz_place_bound *x, const struct work *w, double s,
+                             double load) {
+  double once = w->main_fwd_s + w->main_bwd_s, twice = once + w->main_fwd_s, t = x->transfer_s;
+  double first = w->first_fwd_s + w->first_bwd_s, last = t + w->last_s;
+  const struct stage_kind kinds[3] = {{1, {first + w->first_fwd_s, t + first}, {twice, once}},
+                                      {s - 2, {t, 2 * t}, {twice, once}},
+                                      {1, {last, last}, {once, once}}};
+  return least_load(kinds, w->main_n, load);
+}
+
+/* The even share of the work and of the transfers. */
+static double even_load(const struct pz_place_bound *x, const struct work *w, double s) {
+  double once = w->fwd_s + w->bwd_s;
+  if (s == 1) return once;
+  return x->p.recompute ? (once + w->fwd_s + (s - 1) * x->transfer_s) / (s + w->forward_part)
+                        : (once + 2 * (s - 1) * x->transfer_s) / s;
+}
+
+static double domain_time_s(const struct pz_place_bound *x, const double *fwd_s,
+                            const double *bwd_s, double limit_s) {
+  struct work w = sum(x, fwd_s, bwd_s);
+  double best = HUGE_VAL;
+  if (x->least_stages > x->most_stages) return HUGE_VAL;
+  if ((w.fwd_s + w.bwd_s) * x->share >= limit_s) return limit_s;
+  for (uint32_t s = x->least_stages; s <= x->most_stages; s++) {
+    double load = pz_fmax(even_load(x, &w, s), w.most_s), most = best < limit_s ? best : limit_s;
+    if (load * SLACK * x->rounds[s] >= most) continue;
+    if (s > 1) load = x->p.recompute ? recompute_load(x, &w, s, load) : kept_load(x, &w, s, load);
+    load *= SLACK;
+    if (load * x->rounds[s] >= most) continue;
+    int64_t d = 0;
+    double time =
+        pz_place_best_d(&x->p, load, s, (int64_t)s * x->p.widths[0].t, x->params[s], HUGE_VAL, &d);
+    best = time < best ? time : best; /* DBL_MAX: none below the limit */
+  }
+  return best < HUGE_VAL ? best : limit_s;
+}
+
+double pz_place_bound_time_s(const struct pz_place_bound *x, const double *fwd_s,
+                             const double *bwd_s, double limit_s) {
+  double best = domain_time_s(x, fwd_s, bwd_s, limit_s);
+  for (uint32_t i = 0; i < x->n_inner; i++) {
+    double now = domain_time_s(&x->inner[i], fwd_s, bwd_s, best < limit_s ? best : limit_s);
+    best = now < best ? now : best;
+  }
+  return best;
+}

@@ -1,0 +1,296 @@
+#include "place/neighbours.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/num.h"
+#include "core/vec.h"
+#include "step/step_model.h"
+
+enum { MOST_MBS = 64 };
+
+enum pz_status pz_neighbourhood_of(const struct pz_job *job, const struct pz_plan *plan,
+                                   struct pz_neighbourhood *out, struct pz_error *err) {
+  struct pz_step_model *m = NULL;
+  enum pz_status status = pz_step_model_new(job, plan, &m, err);
+  if (status != PZ_OK) return status;
+  *out = (struct pz_neighbourhood){.job = job,
+                                   .plan = plan,
+                                   .layers = m->n_blocks,
+                                   .node = m->cost.net.n_levels ? m->cost.net.level[0].devices
+                                                                : plan->devices,
+                                   .overlap = plan->overlap,
+                                   .fields = UINT64_MAX};
+  pz_model_shape_of(job->model, job->config, m->w, m->n_blocks, &out->model);
+  if (!out->model.heads) out->model.heads = out->model.kv_heads = 1;
+  pz_step_model_free(m);
+  return PZ_OK;
+}
+
+/* The walk over the neighbours. */
+struct walk {
+  const struct pz_neighbourhood *n;
+  pz_neighbour_fn *fn;
+  void *ctx;
+  bool taken; /* the last one */
+  struct pz_error *err;
+};
+
+/* What follows from a changed degree: replicas, shards, the order of the pipeline, the overlap.  Then it is priced, if it
+ * is a plan at all. */
+static enum pz_status try_plan(struct walk *w, struct pz_plan p, enum pz_plan_field field) {
+  const struct pz_plan *own = w->n->plan;
+  struct pz_prediction priced;
+  struct pz_error why = {0};
+  int64_t replica = p.tp * p.cp * p.pp;
+  w->taken = false;
+  if (p.devices % replica) return PZ_OK;
+  p.dp = p.devices / replica;
+  bool same = p.dp * p.cp == own->dp * own->cp;
+  p.shard = pz_plan_hybrid(own) && same && field != PZ_PLAN_ZERO ? own->shard : 0;
+  if (p.tp == 1) p.sp = 0;
+  if (w->n->etp_is_tp) p.etp = p.tp;
+  if (p.pp != own->pp || p.vpp != own->vpp) {
+    bool plain = p.pipeline == PZ_PIPELINE_INTERLEAVED || p.vpp > 1;
+    p.first_layers = p.last_layers = 0;
+    if (plain) p.pipeline = PZ_AS_FRAMEWORK;
+  }
+  if (field != PZ_PLAN_OVERLAP) p.overlap = w->n->overlap;
+  enum pz_status status = pz_plan_fill(&p, w->n->job->chip, &why);
+  if (status != PZ_OK) return PZ_OK;
+  if (field != PZ_PLAN_OVERLAP) p.overlap = pz_framework_overlap(&p, &w->n->model);
+  if (!pz_framework_can(&p, &w->n->model, NULL) && pz_framework_can(own, &w->n->model, NULL))
+    return PZ_OK;
+  status = pz_predict(w->n->job, &p, &priced, NULL, &why);
+  if (status == PZ_NO_MEMORY) return pz_fail(w->err, status, "%s", why.message);
+  if (status != PZ_OK || !isfinite(priced.step_s) || !isfinite(priced.peak_bytes)) return PZ_OK;
+  return w->fn(w->ctx, &p, &priced, field, &w->taken);
+}
+
+/* ---- degrees -------------------------------------------------------------------------------- */
+
+static enum pz_status try_tp(struct walk *w) {
+  const struct pz_plan *own = w->n->plan;
+  const struct pz_model_shape *m = &w->n->model;
+  int64_t kv = m->kv_heads ? m->kv_heads : 1;
+  enum pz_status status = PZ_OK;
+  for (int64_t tp = 1; tp <= pz_min(w->n->node, own->devices) && status == PZ_OK; tp++) {
+    struct pz_plan p = *own;
+    if (tp == own->tp || m->heads % tp || kv % tp) continue;
+    p.tp = tp;
+    if (own->tp == 1) p.sp = 1;
+    status = try_plan(w, p, PZ_PLAN_TP);
+  }
+  return status;
+}
+
+/* Parts of a sample's tokens: pairs of halves, so that the causal work is even. */
+static enum pz_status try_cp(struct walk *w) {
+  const struct pz_plan *own = w->n->plan;
+  enum pz_status status = PZ_OK;
+  for (int64_t cp = 1; cp <= own->devices && status == PZ_OK; cp *= 2) {
+    struct pz_plan p = *own;
+    if (cp == own->cp || (cp > 1 && own->seq % (2 * cp))) continue;
+    p.cp = cp;
+    status = try_plan(w, p, PZ_PLAN_CP);
+  }
+  return status;
+}
+
+static enum pz_status try_pp(struct walk *w) {
+  const struct pz_plan *own = w->n->plan;
+  enum pz_status status = PZ_OK;
+  for (int64_t pp = 1; pp <= w->n->layers && status == PZ_OK; pp++) {
+    struct pz_plan p = *own;
+    p.pp = pp;
+    if (pp == 1) p.vpp = 1;
+    if (pp != own->pp && w->n->layers % (pp * p.vpp) == 0) status = try_plan(w, p, PZ_PLAN_PP);
+  }
+  return status;
+}
+
+static enum pz_status try_vpp(struct walk *w) {
+  const struct pz_plan *own = w->n->plan;
+  enum pz_status status = PZ_OK;
+  for (int64_t v = 1; own->pp > 1 && v <= w->n->layers / own->pp && status == PZ_OK; v++) {
+    struct pz_plan p = *own;
+    p.vpp = v;
+    if (v != own->vpp && w->n->layers % (own->pp * v) == 0) status = try_plan(w, p, PZ_PLAN_VPP);
+  }
+  return status;
+}
+
+/* Twice the devices, or half of them, for the experts. */
+static enum pz_status try_ep(struct walk *w) {
+  const struct pz_plan *own = w->n->plan;
+  const int64_t degrees[] = {own->ep / 2, 2 * own->ep};
+  int64_t experts = w->n->model.experts;
+  enum pz_status status = PZ_OK;
+  for (int i = 0; i < 2 && status == PZ_OK; i++) {
+    struct pz_plan p = *own;
+    if (degrees[i] < 1 || !experts || experts % degrees[i]) continue;
+    p.ep = degrees[i];
+    status = try_plan(w, p, PZ_PLAN_EP);
+  }
+  return status;
+}
+
+static enum pz_status try_mbs(struct walk *w) {
+  const struct pz_plan *own = w->n->plan;
+  int64_t replica = own->batch / own->dp;
+  enum pz_status status = PZ_OK;
+  for (int64_t m = 1; m <= pz_min(replica, MOST_MBS) && status == PZ_OK; m++) {
+    struct pz_plan p = *own;
+    p.mbs = m;
+    if (m != own->mbs && replica % m == 0) status = try_plan(w, p, PZ_PLAN_MBS);
+  }
+  return status;
+}
+
+/* ---- memory and execution ------------------------------------------------------------------- */
+
+/* None, selective, full; full of some layers of each chunk: the fewest that are taken. */
+static enum pz_status try_recompute(struct walk *w) {
+  static const int modes[] = {PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_SELECTIVE,
+                              PZ_RECOMPUTATION_FULL};
+  const struct pz_plan *own = w->n->plan;
+  int64_t chunk = pz_ceil_div(w->n->layers, own->pp * own->vpp);
+  enum pz_status status = PZ_OK;
+  struct pz_plan p = *own;
+  p.recompute_layers = 0;
+  p.recompute_modules = 0;
+  p.stage_recompute = NULL;
+  for (size_t i = 0; i < sizeof modes / sizeof *modes && status == PZ_OK; i++) {
+    p.recompute = modes[i];
+    if (own->recompute != modes[i] || own->recompute_layers || own->recompute_modules)
+      status = try_plan(w, p, PZ_PLAN_RECOMPUTE);
+  }
+  p.recompute = PZ_RECOMPUTATION_FULL;
+  w->taken = false;
+  for (int64_t n = 1; n < chunk && status == PZ_OK && !w->taken; n++) {
+    p.recompute_layers = n;
+    if (own->recompute != PZ_RECOMPUTATION_FULL || own->recompute_layers != n)
+      status = try_plan(w, p, PZ_PLAN_RECOMPUTE_LAYERS);
+  }
+  return status;
+}
+
+static enum pz_status try_zero(struct walk *w) {
+  const struct pz_plan *own = w->n->plan;
+  enum pz_status status = PZ_OK;
+  for (int zero = 0; zero <= 3 && own->dp * own->cp > 1 && status == PZ_OK; zero++) {
+    struct pz_plan p = *own;
+    p.zero = zero;
+    if (zero != own->zero) status = try_plan(w, p, PZ_PLAN_ZERO);
+  }
+  return status;
+}
+
+/* Each overlap that is off turned on, where there is something to overlap. */
+static enum pz_status try_overlaps(struct walk *w) {
+  const struct pz_plan *own = w->n->plan;
+  bool several = own->dp * own->cp > 1;
+  const bool has[] = {several, several && own->zero, own->tp > 1, own->pp > 1, own->ep > 1};
+  enum pz_status status = PZ_OK;
+  for (int i = 0; pz_overlap_names[i] && status == PZ_OK; i++) {
+    struct pz_plan p = *own;
+    p.overlap |= 1 << i;
+    if (has[i] && p.overlap != own->overlap) status = try_plan(w, p, PZ_PLAN_OVERLAP);
+  }
+  return status;
+}
+
+static enum pz_status try_switches(struct walk *w) {
+  struct pz_plan sp = *w->n->plan, flash = sp;
+  enum pz_status status = PZ_OK;
+  sp.sp = !sp.sp;
+  if (sp.tp > 1) status = try_plan(w, sp, PZ_PLAN_SP);
+  flash.attention = PZ_ATTENTION_FLASH;
+  if (status == PZ_OK && w->n->plan->attention != PZ_ATTENTION_FLASH)
+    status = try_plan(w, flash, PZ_PLAN_ATTENTION);
+  return status;
+}
+
+enum pz_status pz_neighbours(const struct pz_neighbourhood *n, pz_neighbour_fn *fn, void *ctx,
+                             struct pz_error *err) {
+  static const struct {
+    enum pz_status (*walk)(struct walk *);
+    uint64_t field;
+  } fields[] = {{try_tp, PZ_PLAN_PIN(TP)},
+                {try_cp, PZ_PLAN_PIN(CP)},
+                {try_pp, PZ_PLAN_PIN(PP)},
+                {try_vpp, PZ_PLAN_PIN(VPP)},
+                {try_ep, PZ_PLAN_PIN(EP)},
+                {try_mbs, PZ_PLAN_PIN(MBS)},
+                {try_recompute, PZ_PLAN_PIN(RECOMPUTE)},
+                {try_zero, PZ_PLAN_PIN(ZERO)},
+                {try_overlaps, PZ_PLAN_PIN(OVERLAP)},
+                {try_switches, PZ_PLAN_PIN(SP) | PZ_PLAN_PIN(ATTENTION)}};
+  struct walk w = {.n = n, .fn = fn, .ctx = ctx, .err = err};
+  enum pz_status status = PZ_OK;
+  for (size_t i = 0; i < sizeof fields / sizeof *fields && status == PZ_OK; i++)
+    if (n->fields & fields[i].field) status = fields[i].walk(&w);
+  return status;
+}
+
+/* ---- what would fit ------------------------------------------------------------------------- */
+
+struct fitting {
+  const struct pz_neighbourhood *of;
+  double hbm_bytes;
+  int deeper; /* changes that may follow */
+  struct pz_vec found;
+  struct pz_error *err;
+};
+
+static bool is_found(const struct fitting *f, const struct pz_prediction *p) {
+  for (uint32_t i = 0; i < f->found.n; i++) {
+    const struct pz_prediction *q = &pz_vec_at(&f->found, struct pz_plan_change, i)->p;
+    if (q->step_s == p->step_s && q->peak_bytes == p->peak_bytes) return true;
+  }
+  return false;
+}
+
+static enum pz_status take_fitting(void *ctx, const struct pz_plan *plan,
+                                   const struct pz_prediction *p, enum pz_plan_field field,
+                                   bool *taken) {
+  struct fitting *f = ctx;
+  struct pz_plan_change one = {*plan, *p};
+  (void)field;
+  *taken = p->peak_bytes <= f->hbm_bytes;
+  if (*taken && !is_found(f, p) && !pz_vec_push(&f->found, &one))
+    return pz_fail(f->err, PZ_NO_MEMORY, "out of memory for the plan's changes");
+  if (*taken || !f->deeper) return PZ_OK;
+  struct pz_neighbourhood second = *f->of;
+  second.plan = plan;
+  f->deeper--;
+  enum pz_status status = pz_neighbours(&second, take_fitting, f, f->err);
+  f->deeper++;
+  return status;
+}
+
+static int by_time(const void *a, const void *b) {
+  const struct pz_plan_change *x = a, *y = b;
+  if (x->p.step_s != y->p.step_s) return x->p.step_s < y->p.step_s ? -1 : 1;
+  return (x->p.peak_bytes > y->p.peak_bytes) - (x->p.peak_bytes < y->p.peak_bytes);
+}
+
+enum pz_status pz_plan_changes(const struct pz_job *job, const struct pz_training_run *r,
+                               struct pz_arena *arena, struct pz_plan_change **list, uint32_t *n,
+                               struct pz_error *err) {
+  struct pz_neighbourhood of;
+  enum pz_status status = pz_neighbourhood_of(job, &r->plan, &of, err);
+  /* others bring no memory */
+  of.fields = PZ_PLAN_PIN(TP) | PZ_PLAN_PIN(PP) | PZ_PLAN_PIN(MBS) | PZ_PLAN_PIN(RECOMPUTE) |
+              PZ_PLAN_PIN(ZERO) | PZ_PLAN_PIN(SP);
+  struct fitting f = {.of = &of, .hbm_bytes = r->hbm_bytes, .err = err};
+  pz_vec_init(&f.found, arena, sizeof(struct pz_plan_change));
+  if (status == PZ_OK) status = pz_neighbours(&of, take_fitting, &f, err);
+  f.deeper = 1;
+  if (status == PZ_OK && !f.found.n) status = pz_neighbours(&of, take_fitting, &f, err);
+  if (status != PZ_OK) return status;
+  if (f.found.n) qsort(f.found.items, f.found.n, sizeof(struct pz_plan_change), by_time);
+  *list = f.found.items;
+  *n = f.found.n;
+  return PZ_OK;
+}

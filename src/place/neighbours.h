@@ -1,0 +1,44 @@
+/* Plans one change away from a plan, on the same devices with the same batch: each that its framework can run is priced.
+ * What would make a run faster (tuning.c) and what would make a plan fit (pz_plan_changes) are questions to the same
+ * neighbours. */
+#ifndef PZ_PLACE_NEIGHBOURS_H
+#define PZ_PLACE_NEIGHBOURS_H
+
+#include "plan/framework_rules.h"
+#include "step/predict.h"
+
+struct pz_neighbourhood {
+  const struct pz_job *job;
+  const struct pz_plan *plan; /* filled; its seq is set */
+  int64_t layers, node;       /* repeated layers; devices of the innermost network level */
+  struct pz_model_shape model;
+  int overlap;      /* wanted: a changed plan has what of it its framework can do there */
+  uint64_t fields;  /* that are changed: all, or a set of PZ_PLAN_PIN(TP) ... */
+  bool etp_is_tp;   /* experts are divided as the other layers are, whatever tp */
+};
+
+/* Layers, node and shape of the model are found; the overlap is the plan's own. */
+PZ_NODISCARD enum pz_status pz_neighbourhood_of(const struct pz_job *job, const struct pz_plan *plan,
+                                                struct pz_neighbourhood *out, struct pz_error *err);
+
+/* A neighbour, the field that was changed; *taken: it is what was looked for (of recomputed layers, more are then not
+ * tried).  Ends with what fn returns where that is not PZ_OK. */
+typedef enum pz_status pz_neighbour_fn(void *ctx, const struct pz_plan *plan,
+                                       const struct pz_prediction *p, enum pz_plan_field field,
+                                       bool *taken);
+PZ_NODISCARD enum pz_status pz_neighbours(const struct pz_neighbourhood *n, pz_neighbour_fn *fn,
+                                          void *ctx, struct pz_error *err);
+
+struct pz_plan_change {
+  struct pz_plan plan;
+  struct pz_prediction p;
+};
+
+/* Changes after which the plan of a run fits, the fastest first: single ones, and where none of them does, two together.
+ * n 0: none does.  The arena holds the list.  Cost: some tens of predictions, or their square. */
+PZ_NODISCARD enum pz_status pz_plan_changes(const struct pz_job *job,
+                                            const struct pz_training_run *r, struct pz_arena *arena,
+                                            struct pz_plan_change **list, uint32_t *n,
+                                            struct pz_error *err);
+
+#endif

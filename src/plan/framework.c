@@ -1,0 +1,47 @@
+#include "plan/framework.h"
+
+#include <string.h>
+
+#define KERNELS(set, add_up, per_operator)                                                         \
+  .kernels = PZ_KERNELS_##set, .accumulation = PZ_ACCUMULATION_##add_up, .launches = per_operator
+#define STATE(moved, held) .optimizer_bytes = moved, .state_bytes = held
+#define MEMORY(weights, go) .weight_bytes = weights, .gradients = PZ_GRADIENTS_##go
+#define WORK_SPACE .reserve_bytes = 64 << 20
+#define PLAN(recompute, zero, overlap, execution, attention, grad_bytes, library)                  \
+  {                                                                                                \
+    PZ_RECOMPUTATION_##recompute, zero, overlap, PZ_EXECUTION_##execution,                         \
+        PZ_ATTENTION_##attention, grad_bytes, library                                              \
+  }
+
+enum {
+  NONE = 0,
+  GRAD = PZ_OVERLAP_GRAD,
+  SHARDS = PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM,
+  ALL = PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM | PZ_OVERLAP_TP | PZ_OVERLAP_P2P
+};
+
+static const struct pz_framework frameworks[] = {
+#define FRAMEWORK(called, ...) {.name = called, __VA_ARGS__},
+#include "plan/frameworks.def"
+#undef FRAMEWORK
+};
+
+const char *const pz_framework_names[] = {
+#define FRAMEWORK(called, ...) called,
+#include "plan/frameworks.def"
+#undef FRAMEWORK
+    NULL};
+
+const struct pz_framework *pz_framework_at(int i) { return &frameworks[i]; }
+
+int pz_framework_find(const char *name) {
+  for (int i = 0; name && pz_framework_names[i]; i++)
+    if (strcmp(pz_framework_names[i], name) == 0) return i;
+  return -1;
+}
+
+int pz_framework_default(const struct pz_chip *c) {
+  return pz_framework_find(c && c->execution != PZ_CHIP_STREAM ? "maxtext" : "megatron");
+}
+
+bool pz_framework_compiles(const struct pz_framework *f) { return f->launches == 0; }

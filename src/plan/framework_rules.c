@@ -1,0 +1,151 @@
+#include "plan/framework_rules.h"
+
+#include <string.h>
+
+#include "core/text.h"
+
+/* Frameworks whose rules are known, as a set; ANY: those too of which nothing else is known. */
+enum { CORE = 1, TITAN = 2, DEEPSPEED = 4, MAXTEXT = 8, OTHERS = 16, ANY = 31 };
+
+static unsigned framework_bit(const char *name) {
+  static const struct {
+    const char *name;
+    unsigned bit;
+  } list[] = {{"megatron", CORE},       {"nemo", CORE},
+              {"torchtitan", TITAN},    {"deepspeed", DEEPSPEED},
+              {"megatron-deepspeed", DEEPSPEED}, {"maxtext", MAXTEXT}};
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+    if (strcmp(list[i].name, name) == 0) return list[i].bit;
+  return OTHERS;
+}
+
+/* ---- words of the rules --------------------------------------------------------------------- */
+
+static const int of_experts = PZ_MODULE_ACTIVATION | PZ_MODULE_EXPERTS | PZ_MODULE_SHARED;
+
+#define overlaps(what) (p->overlap & (int)PZ_OVERLAP_##what)
+#define uses_library(name) (p->attention_library && strcmp(p->attention_library, name) == 0)
+
+/* Numbers for each stage that come to one number for all? */
+static bool recomputed_alike(const struct pz_plan *p, const struct pz_model_shape *m) {
+  struct pz_plan alike = *p;
+  return m->layers && pz_plan_recompute_alike(&alike, m->layers);
+}
+
+/* Are only some layers of a chunk recomputed? */
+static bool some_layers(const struct pz_plan *p, const struct pz_model_shape *m) {
+  struct pz_pipeline_shape shape = pz_plan_shape(p);
+  if (!p->recompute_layers && !p->stage_recompute) return false;
+  if (!m->layers) return true;
+  for (int64_t j = 0; j < p->pp * p->vpp; j++) {
+    int64_t n = pz_plan_blocks(p, m->layers, j);
+    if (pz_plan_recomputed(p, pz_pipeline_stage_of(&shape, (uint32_t)j), n) < n) return true;
+  }
+  return false;
+}
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+struct rule {
+  const char *name;
+  unsigned frameworks;
+  bool (*refuses)(const struct pz_plan *p, const struct pz_model_shape *m,
+                  const struct pz_framework *f);
+  const char *has, *source;
+  int drops, adds; /* overlap */
+  enum pz_recompute_form form;
+};
+
+#define RULE(called, whom, when, ...)                                                              \
+  static bool called(const struct pz_plan *p, const struct pz_model_shape *m,                        \
+                   const struct pz_framework *f) {                                                 \
+    (void)p, (void)m, (void)f;                                                                     \
+    return when;                                                                                   \
+  }
+#include "plan/framework_rules.def"
+#undef RULE
+
+static const struct rule rules[] = {
+#define RULE(called, whom, when, ...)                                                              \
+  {.name = #called, .frameworks = whom, .refuses = called, .has = __VA_ARGS__},
+#include "plan/framework_rules.def"
+#undef RULE
+};
+enum { RULES = sizeof rules / sizeof *rules };
+
+static const struct pz_model_shape unknown_model = {.family = PZ_SHAPE_OTHER};
+
+bool pz_framework_can(const struct pz_plan *p, const struct pz_model_shape *m,
+                      struct pz_error *why) {
+  const struct pz_framework *f = pz_plan_framework(p);
+  unsigned bit = framework_bit(f->name);
+  if (!m) m = &unknown_model;
+  for (int i = 0; i < RULES; i++) {
+    if (!(rules[i].frameworks & bit) || !rules[i].refuses(p, m, f)) continue;
+    if (why)
+      (void)!pz_fail(why, PZ_BAD_USE, "%s has %s (%s)", f->name, rules[i].has, rules[i].source);
+    return false;
+  }
+  return true;
+}
+
+int pz_framework_overlap(const struct pz_plan *p, const struct pz_model_shape *m) {
+  struct pz_plan x = *p;
+  const struct pz_framework *f = pz_plan_framework(p);
+  unsigned bit = framework_bit(f->name);
+  if (!m) m = &unknown_model;
+  for (int i = 0; i < RULES; i++)
+    if (rules[i].frameworks & bit && (rules[i].drops || rules[i].adds) &&
+        rules[i].refuses(&x, m, f))
+      x.overlap = (x.overlap & ~rules[i].drops) | rules[i].adds;
+  return x.overlap;
+}
+
+enum pz_recompute_form pz_framework_recompute(const struct pz_plan *p,
+                                              const struct pz_model_shape *m) {
+  const struct pz_framework *f = pz_plan_framework(p);
+  unsigned bit = framework_bit(f->name);
+  struct pz_plan some = *p;
+  enum pz_recompute_form form = PZ_RECOMPUTE_BY_STAGE;
+  some.recompute = PZ_RECOMPUTATION_FULL;
+  some.recompute_layers = 1;
+  some.stage_recompute = NULL;
+  if (!m) m = &unknown_model;
+  for (int i = 0; i < RULES; i++) {
+    const struct rule *r = &rules[i];
+    if (!(r->frameworks & bit) || r->form <= form) continue;
+    if (r->form == PZ_RECOMPUTE_ALIKE || r->refuses(&some, m, f)) form = r->form;
+  }
+  return form;
+}
+
+/* ---- models --------------------------------------------------------------------------------- */
+
+static bool has_no(int framework, const struct pz_model_shape *m, const char *accepted,
+                   struct pz_error *why) {
+  if (why)
+    (void)!pz_fail(why, PZ_BAD_USE, "%s has no model of the shape of %s (%s); accepted: %s",
+                   pz_framework_names[framework], m->name, pz_shape_family_names[m->family],
+                   accepted);
+  return false;
+}
+
+bool pz_framework_trains(int framework, const struct pz_model_shape *m, struct pz_error *why) {
+  unsigned bit = framework_bit(pz_framework_names[framework]);
+  bool llama = m->family == PZ_SHAPE_LLAMA;
+  if (m->family == PZ_SHAPE_OTHER) return true; /* nothing is known: predictions alone */
+  if (bit == TITAN && (m->family == PZ_SHAPE_GPT2 || m->family == PZ_SHAPE_MIXTRAL))
+    return has_no(framework, m, "llama, qwen3, deepseek_v3", why);
+  if (bit == TITAN && m->qkv_bias) return has_no(framework, m, "models without biases", why);
+  if (bit == TITAN && llama && m->tied)
+    return has_no(framework, m, "embedding and head that are not tied", why);
+  if (bit == TITAN && llama && m->head_dim * m->heads != m->hidden)
+    return has_no(framework, m, "heads of hidden / heads", why);
+  if (bit == DEEPSPEED && m->family != PZ_SHAPE_GPT2 && !llama)
+    return has_no(framework, m, "gpt2, llama", why);
+  if (bit == DEEPSPEED && m->qkv_bias && !m->bias)
+    return has_no(framework, m, "biases in all linear layers or in none", why);
+  if (bit & (CORE | DEEPSPEED) && m->rotary_base != (double)(int64_t)m->rotary_base)
+    return has_no(framework, m, "a rotary base that is a whole number", why);
+  return true;
+}

@@ -1,0 +1,27 @@
+/* What a training framework can run: the one predicate that place searches by, launch writes by, tune changes by and
+ * predict warns by.  A rule is a row of framework_rules.def, with its source in the framework's own code. */
+#ifndef PZ_PLAN_FRAMEWORK_RULES_H
+#define PZ_PLAN_FRAMEWORK_RULES_H
+
+#include "plan/model_shape.h"
+#include "plan/plan.h"
+
+/* Can its framework run the plan for this model (NULL: one of which nothing is known)?  If not, `why` (may be NULL)
+ * says what the framework has instead: PZ_BAD_USE with "framework: ...; accepted: ...".  The plan is a filled one, or one
+ * of a search. */
+bool pz_framework_can(const struct pz_plan *p, const struct pz_model_shape *m, struct pz_error *why);
+
+/* Does it train models of this shape at all? */
+bool pz_framework_trains(int framework, const struct pz_model_shape *m, struct pz_error *why);
+
+/* Overlap as the framework has it for this plan, where nobody asked for another: without what it cannot do here, with
+ * what it always does. */
+int pz_framework_overlap(const struct pz_plan *p, const struct pz_model_shape *m);
+
+/* How the framework recomputes whole layers of this plan: as many in each stage as wanted, as many in all of them, or all
+ * layers. */
+enum pz_recompute_form { PZ_RECOMPUTE_BY_STAGE, PZ_RECOMPUTE_ALIKE, PZ_RECOMPUTE_ALL };
+enum pz_recompute_form pz_framework_recompute(const struct pz_plan *p,
+                                              const struct pz_model_shape *m);
+
+#endif

@@ -1,0 +1,226 @@
+#include "plan/model_shape.h"
+
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/file.h"
+#include "core/text.h"
+#include "workload/family.h"
+#include "workload/preset.h"
+
+const char *const pz_shape_family_names[] = {"gpt2",  "llama",       "mixtral",
+                                              "qwen3", "deepseek_v3", "other", NULL};
+
+static const struct pz_range ANY = {1, 1 << 26};
+
+/* ---- families ------------------------------------------------------------------------------- */
+
+static void read_gpt2(struct pz_fields *c, struct pz_arch *a, struct pz_model_shape *s) {
+  pz_family_gpt2.read(c, a);
+  s->norm_eps = pz_fields_real_or(c, "layer_norm_epsilon", 1e-12, 1, 1e-5);
+}
+
+/* "rope_scaling" of a configuration: Llama 3.1's and YaRN; another is left to the check of the variant. */
+static void read_rope(struct pz_fields *c, struct pz_model_shape *s) {
+  const char *type = pz_fields_text_or(c, "rope_scaling.rope_type|rope_scaling.type", "");
+  static const struct {
+    const char *name;
+    enum pz_rope rope;
+  } kinds[] = {{"", PZ_ROPE_PLAIN}, {"default", PZ_ROPE_PLAIN}, {"llama3", PZ_ROPE_LLAMA3}, {"yarn", PZ_ROPE_YARN}};
+  s->rope = PZ_ROPE_OTHER;
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    if (strcmp(kinds[i].name, type) == 0) s->rope = kinds[i].rope;
+  s->rope_factor = pz_fields_real_or(c, "rope_scaling.factor", 1, 1e6, 1);
+  s->rope_original =
+      pz_fields_real_or(c, "rope_scaling.original_max_position_embeddings", 1, 1e9, 8192);
+  s->rope_low = pz_fields_real_or(c, "rope_scaling.low_freq_factor", 0, 1e6, 1);
+  s->rope_high = pz_fields_real_or(c, "rope_scaling.high_freq_factor", 0, 1e6, 4);
+  s->rope_mscale = pz_fields_real_or(c, "rope_scaling.mscale", 0, 1e6, 1);
+  s->rope_mscale_all = pz_fields_real_or(c, "rope_scaling.mscale_all_dim", 0, 1e6, 0);
+}
+
+/* Rotary base and epsilon; newer configurations keep the base in an object. */
+static void read_rotary(struct pz_fields *c, struct pz_model_shape *s, double base, double eps) {
+  s->rotary_base = pz_fields_real_or(c, "rope_theta|rope_parameters.rope_theta", 1, 1e12, base);
+  s->norm_eps = pz_fields_real_or(c, "rms_norm_eps", 1e-12, 1, eps);
+  s->gated = true;
+  read_rope(c, s);
+}
+
+static void read_llama(struct pz_fields *c, struct pz_arch *a, struct pz_model_shape *s) {
+  pz_family_llama.read(c, a);
+  read_rotary(c, s, 10000, 1e-5);
+}
+
+static void read_mixtral(struct pz_fields *c, struct pz_arch *a, struct pz_model_shape *s) {
+  pz_family_mixtral.read(c, a);
+  read_rotary(c, s, 1e6, 1e-5);
+  s->expert_ffn = a->ffn;
+}
+
+static void read_qwen3(struct pz_fields *c, struct pz_arch *a, struct pz_model_shape *s) {
+  pz_llama_read(c, a, 0);
+  read_rotary(c, s, 1e6, 1e-6);
+  s->qk_norm = true;
+}
+
+static void read_qwen3_moe(struct pz_fields *c, struct pz_arch *a, struct pz_model_shape *s) {
+  static const struct pz_range every = {1, 1};
+  read_qwen3(c, a, s);
+  a->experts = pz_fields_int(c, "num_experts", PZ_RANGE_EXPERTS);
+  a->experts_per_token = pz_fields_int(c, "num_experts_per_tok", PZ_RANGE_EXPERTS);
+  s->expert_ffn = pz_fields_int(c, "moe_intermediate_size", PZ_RANGE_FFN);
+  (void)pz_fields_int_or(c, "decoder_sparse_step", every, 1);
+}
+
+static void read_deepseek(struct pz_fields *c, struct pz_arch *a, struct pz_model_shape *s) {
+  static const struct pz_range some = {0, 65536};
+  pz_llama_read(c, a, 0);
+  read_rotary(c, s, 10000, 1e-6);
+  a->experts = pz_fields_int(c, "n_routed_experts", PZ_RANGE_EXPERTS);
+  a->experts_per_token = pz_fields_int(c, "num_experts_per_tok", PZ_RANGE_EXPERTS);
+  s->expert_ffn = pz_fields_int(c, "moe_intermediate_size", PZ_RANGE_FFN);
+  s->shared_ffn = s->expert_ffn * pz_fields_int_or(c, "n_shared_experts", some, 0);
+  s->dense_layers = pz_fields_int_or(c, "first_k_dense_replace", some, 0);
+  s->groups = pz_fields_int_or(c, "n_group", some, 8);
+  s->group_topk = pz_fields_int_or(c, "topk_group", some, 4);
+  s->routed_scale = pz_fields_real_or(c, "routed_scaling_factor", 1e-6, 1e6, 2.5);
+  s->predict_layers = pz_fields_int_or(c, "num_nextn_predict_layers", some, 0);
+  s->q_rank = pz_fields_int_or(c, "q_lora_rank", ANY, 0);
+  s->kv_rank = pz_fields_int(c, "kv_lora_rank", ANY);
+  s->nope_dim = pz_fields_int(c, "qk_nope_head_dim", ANY);
+  s->rope_dim = pz_fields_int(c, "qk_rope_head_dim", ANY);
+  s->v_dim = pz_fields_int(c, "v_head_dim", ANY);
+  s->qk_norm = true;
+}
+
+static const struct row {
+  const char *model_type;
+  enum pz_shape_family family;
+  void (*read)(struct pz_fields *c, struct pz_arch *a, struct pz_model_shape *s);
+} rows[] = {{"gpt2", PZ_SHAPE_GPT2, read_gpt2},
+            {"llama", PZ_SHAPE_LLAMA, read_llama},
+            {"mixtral", PZ_SHAPE_MIXTRAL, read_mixtral},
+            {"qwen3", PZ_SHAPE_QWEN3, read_qwen3},
+            {"qwen3_moe", PZ_SHAPE_QWEN3, read_qwen3_moe},
+            {"deepseek_v3", PZ_SHAPE_DEEPSEEK_V3, read_deepseek}};
+
+static const char *type_at(const void *ctx, size_t i) {
+  (void)ctx;
+  return i < sizeof rows / sizeof *rows ? rows[i].model_type : NULL;
+}
+
+static const struct row *find_row(struct pz_fields *c) {
+  char names[120];
+  const char *type = pz_fields_text_or(c, "model_type", "");
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (strcmp(rows[i].model_type, type) == 0) return &rows[i];
+  c->status = pz_fail(c->err, PZ_BAD_USE,
+                      "%s is of family '%.40s', for which no launch script is known; accepted: %s",
+                      c->name, type, pz_text_join(names, sizeof names, type_at, NULL));
+  return NULL;
+}
+
+/* ---- the whole shape ------------------------------------------------------------------------ */
+
+static void take_arch(const struct pz_arch *a, struct pz_model_shape *s) {
+  s->layers = a->layers;
+  s->hidden = a->hidden;
+  s->heads = a->heads;
+  s->kv_heads = a->kv_heads;
+  s->head_dim = a->head_dim;
+  s->ffn = a->ffn;
+  s->vocab = a->vocab;
+  s->positions = a->positions;
+  s->experts = a->experts;
+  s->topk = a->experts_per_token;
+  s->drop_attention = a->drop_attn;
+  s->drop_hidden = a->drop_hidden;
+  s->tied = a->tied;
+  s->qkv_bias = a->qkv_bias;
+  s->bias = a->qkv_bias && a->out_bias && a->mlp_bias;
+}
+
+static enum pz_status check_variant(const char *name, const struct pz_arch *a,
+                                    const struct pz_model_shape *s, struct pz_error *err) {
+  bool gelu = a->act == PZ_ACT_GELU || a->act == PZ_ACT_GELU_TANH || a->act == PZ_ACT_GELU_FAST;
+  if (s->gated ? a->act != PZ_ACT_SILU : !gelu)
+    return pz_fail(err, PZ_BAD_USE,
+                   "%s: its activation, for which no launch script is known; accepted for %s: %s",
+                   name, pz_shape_family_names[s->family], s->gated ? "silu" : "gelu");
+  if (!s->bias && (a->out_bias || a->mlp_bias))
+    return pz_fail(err, PZ_BAD_USE,
+                   "%s has biases in some linear layers; accepted: in all, in none, or in query, "
+                   "key and value alone",
+                   name);
+  if (s->topk > s->experts || s->dense_layers > s->layers)
+    return pz_fail(err, PZ_BAD_USE, "%s: %s; accepted: at most %lld", name,
+                   s->topk > s->experts ? "num_experts_per_tok" : "first_k_dense_replace",
+                   (long long)(s->topk > s->experts ? s->experts : s->layers));
+  return PZ_OK;
+}
+
+enum pz_status pz_model_shape_parse(const char *name, const char *text, size_t bytes,
+                                     struct pz_model_shape *out, struct pz_error *err) {
+  struct pz_error local = {0};
+  struct pz_arch a = {0};
+  struct pz_model_shape s = {.name = name, .routed_scale = 1};
+  json_t *root = NULL;
+  if (!err) err = &local;
+  enum pz_status status = pz_json_parse(name, text, bytes, &root, err);
+  if (status != PZ_OK) return status;
+  struct pz_fields c = {.name = name, .root = root, .err = err};
+  const struct row *row = find_row(&c);
+  if (row) {
+    s.family = row->family;
+    row->read(&c, &a, &s);
+  }
+  json_decref(root);
+  if (c.status != PZ_OK) return c.status;
+  take_arch(&a, &s);
+  status = check_variant(name, &a, &s, err);
+  if (status == PZ_OK) *out = s;
+  return status;
+}
+
+static bool is_onnx(const char *model) {
+  size_t n = strlen(model);
+  return n > 5 && strcmp(model + n - 5, ".onnx") == 0;
+}
+
+enum pz_status pz_model_config(const char *model, char **text, struct pz_error *err) {
+  size_t bytes = 0;
+  *text = NULL;
+  if (is_onnx(model) || pz_preset_find(model)) return PZ_OK;
+  return pz_file_read(model, PZ_CONFIG_MOST_BYTES, text, &bytes, err);
+}
+
+enum pz_status pz_model_shape_load(const char *model, struct pz_model_shape *out,
+                                   struct pz_error *err) {
+  const struct pz_preset *p = pz_preset_find(model);
+  char *text = NULL;
+  if (is_onnx(model))
+    return pz_fail(err, PZ_BAD_USE,
+                   "%s is a graph, for which no launch script is known; accepted: the name of a "
+                   "built-in model or the path of a config.json",
+                   model);
+  if (p) return pz_model_shape_parse(model, p->config, strlen(p->config), out, err);
+  enum pz_status status = pz_model_config(model, &text, err);
+  if (status == PZ_OK) status = pz_model_shape_parse(model, text, strlen(text), out, err);
+  pz_free(text);
+  return status;
+}
+
+void pz_model_shape_of(const char *model, const char *config, const struct pz_workload *w,
+                       int64_t layers, struct pz_model_shape *out) {
+  enum pz_status status =
+      config ? pz_model_shape_parse(model, config, strlen(config), out, NULL)
+             : pz_model_shape_load(model, out, NULL);
+  if (status == PZ_OK) return;
+  *out = (struct pz_model_shape){.name = model,
+                                 .family = PZ_SHAPE_OTHER,
+                                 .layers = layers,
+                                 .heads = w->heads,
+                                 .kv_heads = w->kv_heads,
+                                 .experts = w->experts};
+}

@@ -1,0 +1,61 @@
+/* How an order of a pipeline lays the model over the stages, and what a stage keeps of microbatches in flight.
+ *
+ * The model is cut into stages * chunks chunks, numbered from its input to its output.  Most orders give chunk j to
+ * stage j mod p.  Orders in a V (ZB-V, DualPipeV) give stage k the chunks k and 2p - 1 - k, so that the stage with the
+ * input has the output too.  DualPipe sends half of the microbatches in at each end: the model has p chunks, and stage
+ * k holds chunk k for the one half and chunk p - 1 - k for the other, so that every parameter is held twice. */
+#ifndef PZ_PLAN_PIPELINE_ORDER_H
+#define PZ_PLAN_PIPELINE_ORDER_H
+
+#include "core/arena.h"
+
+struct pz_pipeline_shape {
+  enum pz_pipeline_order order; /* several chunks in no V: taken as interleaved */
+  uint32_t stages, chunks;      /* chunks of the model for each stage */
+  uint32_t microbatches;        /* of a replica */
+};
+
+/* Two passes through every stage: ZB-V, DualPipeV and DualPipe. */
+bool pz_is_v_pipeline(enum pz_pipeline_order order);
+
+/* ZB-H1 and ZB-2P: zero bubble without a V. */
+bool pz_is_zero_bubble(enum pz_pipeline_order order);
+
+/* Microbatches whose forward a stage may have run before their backward, in these orders. */
+uint32_t pz_zero_bubble_in_flight(enum pz_pipeline_order order, uint32_t stages, uint32_t stage);
+
+/* Does it find gradients of weights apart from those of inputs? */
+bool pz_pipeline_parts_backward(enum pz_pipeline_order order);
+
+/* Chunks for each stage that the order needs; 0: 2 and above. */
+uint32_t pz_pipeline_chunks(enum pz_pipeline_order order);
+
+/* How often each parameter is held: 2 for DualPipe. */
+uint32_t pz_pipeline_copies(enum pz_pipeline_order order);
+
+/* Chunks that a stage holds, copies among them. */
+uint32_t pz_pipeline_slots(const struct pz_pipeline_shape *s);
+
+/* Which chunk of the model the stage holds in a slot, and which stage holds a chunk (of two copies the first; the
+ * other one is on stage p - 1 - k). */
+uint32_t pz_pipeline_chunk_at(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t slot);
+uint32_t pz_pipeline_stage_of(const struct pz_pipeline_shape *s, uint32_t chunk);
+
+/* Microbatches of the slot's chunk whose activations a stage keeps when most are kept in all; the one that runs is
+ * among them.  That is so when the chunk in the last slot begins a backward pass. */
+uint32_t pz_pipeline_in_flight(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t slot);
+
+/* Moments of a stage at which a backward pass begins, of which one keeps most whatever the chunks keep: of interleaved
+ * chunks the turns of a cycle, of others one. */
+uint32_t pz_pipeline_moments(const struct pz_pipeline_shape *s);
+
+/* The slot whose backward pass begins at the moment, and microbatches of a slot's chunk that are kept then, the one
+ * that runs among them; false: there is no such moment. */
+bool pz_pipeline_moment(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t moment,
+                        uint32_t *backward_slot, uint32_t *in_flight);
+
+/* PZ_BAD_USE: stages, chunks or microbatches that the order does not run. */
+PZ_NODISCARD enum pz_status pz_pipeline_check(const struct pz_pipeline_shape *s,
+                                              struct pz_error *err);
+
+#endif

@@ -1,0 +1,101 @@
+/* What a training plan is: the record of plan_fields.def (struct pz_plan of the public header), and what follows from
+ * its fields.  In a filled plan nothing is unset; code that prices plans also takes 0 for cp, ep, etp, imbalance and
+ * shard where these were never asked for.  What a plan costs is src/step; which one is best, src/place. */
+#ifndef PZ_PLAN_PLAN_H
+#define PZ_PLAN_PLAN_H
+
+#include "plan/framework.h"
+#include "plan/pipeline_order.h"
+
+/* Of a stage. */
+enum { PZ_PLAN_MOST_CHUNKS = 512 };
+
+/* Fill in what is unset: by the framework's defaults (on this chip, where the framework is unset too) or from the other
+ * fields; seq 0 stays: it is the model's.  PZ_BAD_USE for numbers out of range, devices that the degrees do not divide,
+ * and a batch that replicas and microbatches do not divide. */
+PZ_NODISCARD enum pz_status pz_plan_fill(struct pz_plan *p, const struct pz_chip *chip,
+                                         struct pz_error *err);
+
+/* Is it a plan at all, and for a model with so many repeated layers?  PZ_BAD_USE says why not.  Batches need not be
+ * divided: as in tables of runs, they are rounded up. */
+PZ_NODISCARD enum pz_status pz_plan_check(const struct pz_plan *p, struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_plan_check_layers(const struct pz_plan *p, int64_t blocks,
+                                                 struct pz_error *err);
+
+/* ---- layers --------------------------------------------------------------------------------- */
+
+/* Repeated layers of a chunk of the model (chunk % pp is its stage): first_layers and last_layers, and
+ * the others even; without them even, but where they do not divide and would with two more, the first
+ * and the last chunk, which have embedding and head, hold one less. */
+int64_t pz_plan_blocks(const struct pz_plan *p, int64_t blocks, int64_t chunk);
+
+/* Repeated layers of all chunks before it. */
+int64_t pz_plan_start(const struct pz_plan *p, int64_t blocks, int64_t chunk);
+
+/* Has every chunk as many? */
+bool pz_plan_is_even(const struct pz_plan *p, int64_t blocks);
+
+/* Layers that are recomputed, of a chunk with so many. */
+int64_t pz_plan_recomputed(const struct pz_plan *p, int64_t stage, int64_t blocks);
+
+/* Modules that selective recomputation finds again; 0: the attention core alone, or another recomputation. */
+int pz_plan_modules(const struct pz_plan *p);
+
+/* Frameworks recompute as many layers in every chunk, of those that it has: numbers for each stage that come to the same
+ * become one number for all.  False: they do not, and the plan stays. */
+bool pz_plan_recompute_alike(struct pz_plan *p, int64_t blocks);
+
+/* Microbatches of a replica: a batch that does not divide is rounded up, and so are microbatches to a
+ * multiple of the stages where these are interleaved. */
+int64_t pz_plan_microbatches(const struct pz_plan *p);
+
+/* How its layers lie over the stages, in which order microbatches run. */
+struct pz_pipeline_shape pz_plan_shape(const struct pz_plan *p);
+
+/* ---- degrees -------------------------------------------------------------------------------- */
+
+static inline const struct pz_framework *pz_plan_framework(const struct pz_plan *p) {
+  return pz_framework_at(p->framework);
+}
+
+static inline bool pz_plan_overlaps(const struct pz_plan *p, enum pz_overlap what) {
+  return p->overlap & (int)what;
+}
+
+static inline int64_t pz_plan_cp(const struct pz_plan *p) { return p->cp ? p->cp : 1; }
+
+static inline int64_t pz_plan_devices(const struct pz_plan *p) {
+  return p->tp * pz_plan_cp(p) * p->pp * p->dp;
+}
+
+/* Devices with the same weights: replicas, and parts of a context. */
+static inline int64_t pz_plan_replicas(const struct pz_plan *p) { return p->dp * pz_plan_cp(p); }
+
+static inline int64_t pz_plan_ep(const struct pz_plan *p) { return p->ep ? p->ep : 1; }
+
+static inline int64_t pz_plan_etp(const struct pz_plan *p) {
+  return p->etp ? p->etp : pz_plan_ep(p) > 1 ? 1 : p->tp;
+}
+
+/* Devices of a stage with the same experts. */
+static inline int64_t pz_plan_expert_replicas(const struct pz_plan *p) {
+  return p->tp * pz_plan_replicas(p) / (pz_plan_ep(p) * pz_plan_etp(p));
+}
+
+/* Does ZeRO divide over a part of the replicas alone? */
+static inline bool pz_plan_hybrid(const struct pz_plan *p) {
+  return p->zero && p->shard && p->shard < pz_plan_replicas(p);
+}
+
+/* Those over which ZeRO divides. */
+static inline int64_t pz_plan_shards(const struct pz_plan *p) {
+  return p->zero && p->shard ? p->shard : pz_plan_replicas(p);
+}
+
+/* The same of the experts' parameters. */
+static inline int64_t pz_plan_expert_shards(const struct pz_plan *p) {
+  int64_t all = pz_plan_expert_replicas(p);
+  return pz_plan_hybrid(p) && p->shard < all && all % p->shard == 0 ? p->shard : all;
+}
+
+#endif

@@ -1,0 +1,112 @@
+#include "plan/plan_file.h"
+
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/json_lost.h"
+#include "core/text.h"
+
+static const char *const outside[] = {"model", "chip", "cluster", NULL};
+
+static const char **outside_text(struct pz_run_plan *r, int i) {
+  return i == 0 ? &r->model : i == 1 ? &r->chip : &r->cluster;
+}
+
+static const char *key_at(const void *ctx, size_t i) {
+  (void)ctx;
+  if (i < 3) return outside[i];
+  if (i == 3) return "config";
+  return i - 4 < PZ_PLAN_FIELDS ? pz_plan_field((enum pz_plan_field)(i - 4))->name : NULL;
+}
+
+/* The model's config.json as an object of its own. */
+static enum pz_status read_config(const json_t *j, struct pz_arena *arena, const char **out,
+                                  struct pz_error *err) {
+  if (json_is_null(j)) return PZ_OK;
+  if (!json_is_object(j))
+    return pz_fail(err, PZ_BAD_INPUT, "config: found %s; accepted: an object, as in config.json",
+                   pz_json_type(j));
+  char *text = pz_json_dump(j, JSON_COMPACT);
+  *out = text ? pz_arena_strdup(arena, text) : NULL;
+  pz_free(text);
+  return *out ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the plan");
+}
+
+/* One key of the file, or of its plan. */
+static enum pz_status read_key(const char *key, const json_t *value, struct pz_arena *arena,
+                               struct pz_run_plan *r, struct pz_error *err) {
+  char names[700];
+  for (int i = 0; outside[i]; i++) {
+    if (strcmp(key, outside[i]) != 0) continue;
+    if (!json_is_string(value) && !json_is_null(value))
+      return pz_fail(err, PZ_BAD_INPUT, "%s: found %s; accepted: a text", key, pz_json_type(value));
+    const char *text = json_is_null(value) ? NULL : pz_arena_strdup(arena, json_string_value(value));
+    if (!text && !json_is_null(value))
+      return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plan");
+    *outside_text(r, i) = text;
+    r->from[PZ_RUN_MODEL + i] = text ? "given" : NULL;
+    return PZ_OK;
+  }
+  if (strcmp(key, "config") == 0) return read_config(value, arena, &r->config, err);
+  enum pz_plan_field f = pz_plan_field_find(key);
+  if (f == PZ_PLAN_FIELDS || pz_plan_field(f)->kind == PZ_PLAN_KIND_LIST)
+    return pz_fail(err, PZ_BAD_INPUT, "unknown field '%.40s'; accepted: %s", key,
+                   pz_text_join(names, sizeof names, key_at, NULL));
+  enum pz_status status = pz_plan_field_from_json(&r->plan, f, value, arena, err);
+  if (status == PZ_OK && !json_is_null(value)) r->from[f] = "given";
+  return status;
+}
+
+static enum pz_status read_object(json_t *given, struct pz_arena *arena, struct pz_run_plan *r,
+                                  struct pz_error *err) {
+  json_t *plan = json_object_get(given, "plan"), *value;
+  const char *key;
+  enum pz_status status = PZ_OK;
+  if (plan && !json_is_object(plan))
+    return pz_fail(err, PZ_BAD_INPUT, "plan: found %s; accepted: an object", pz_json_type(plan));
+  for (size_t i = 0; plan && i < 4 && status == PZ_OK; i++)
+    if ((value = json_object_get(given, key_at(NULL, i))))
+      status = read_key(key_at(NULL, i), value, arena, r, err);
+  if (status != PZ_OK) return status;
+  json_object_foreach(plan ? plan : given, key, value) {
+    status = read_key(key, value, arena, r, err);
+    if (status != PZ_OK) return status;
+  }
+  if (!r->model || !*r->model)
+    status = pz_fail(err, PZ_BAD_INPUT,
+                     "no model; accepted: \"model\": a name listed by 'phaze models', or the "
+                     "path of a config.json");
+  return status;
+}
+
+enum pz_status pz_plan_file_read(const char *name, const char *text, size_t bytes,
+                                 struct pz_arena *arena, struct pz_run_plan *out,
+                                 struct pz_error *err) {
+  json_t *given = NULL;
+  struct pz_run_plan r = {.plan = pz_plan_default()};
+  struct pz_error why = {0};
+  if (bytes > PZ_PLAN_FILE_MOST_BYTES)
+    return pz_fail(err, PZ_LIMIT, "%s: %zu bytes; accepted: at most %d", name, bytes,
+                   PZ_PLAN_FILE_MOST_BYTES);
+  enum pz_status status = pz_json_parse(name, text, bytes, &given, err);
+  if (status != PZ_OK) return status;
+  status = read_object(given, arena, &r, &why);
+  json_decref(given);
+  if (status != PZ_OK) return pz_fail(err, status, "%s: %s", name, why.message);
+  *out = r;
+  return PZ_OK;
+}
+
+json_t *pz_run_plan_json(const struct pz_run_plan *r) {
+  json_t *j = json_pack("{s:s?,s:s?,s:s?}", "model", r->model, "chip", r->chip, "cluster",
+                        r->cluster);
+  json_t *plan = pz_plan_json(&r->plan), *config = NULL;
+  struct pz_error ignored;
+  if (j && plan) json_object_update(j, plan);
+  json_decref(plan);
+  if (r->config &&
+      pz_json_parse("config", r->config, strlen(r->config), &config, &ignored) != PZ_OK)
+    pz_json_lost_set(true); /* it was read before: memory is what it lacked */
+  if (config) json_object_set_new(j, "config", config);
+  return j;
+}

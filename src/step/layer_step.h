@@ -1,0 +1,59 @@
+/* What one layer of a model takes on a device, forward and backward, of one microbatch: its operators
+ * one after another as the chip runs them, launches by the host, collectives, and what is computed
+ * again. */
+#ifndef PZ_STEP_LAYER_STEP_H
+#define PZ_STEP_LAYER_STEP_H
+
+#include "step/predict.h"
+
+/* One direction of a layer. */
+struct pz_pass {
+  double products_s, elementwise_s, collectives_s;
+  double expert_s;    /* all-to-all of experts */
+  double attention_s; /* the attention core, which selective recomputation runs again */
+  double weight_s;    /* of products_s: gradients of weights */
+  double last_s;      /* of products_s: the last, whose result backward does not read */
+  double n_ops;
+};
+
+/* Of a layer, whatever the plan does with it: kernels, without collectives and accumulation. */
+struct pz_layer_kernels {
+  struct pz_pass forward, backward;
+  double n_params; /* tensors */
+};
+
+/* Of a layer in a plan. */
+struct pz_layer_step {
+  struct pz_pass forward, backward; /* collectives: those not hidden */
+  double forward_s, backward_s;     /* with launches and exposed collectives */
+  double launch_s;                  /* of these: waiting for the host */
+  double hidden_s, expert_hidden_s; /* collectives beside compute, not of these */
+};
+
+/* What a layer is timed with. */
+struct pz_step_context {
+  struct pz_cost *cost;
+  const struct pz_constants *k;
+  const struct pz_cluster *net;
+  const struct pz_plan *plan;
+  int64_t seq, rounds; /* tokens of a sample on a device; microbatches of a replica */
+  bool flash;          /* attention in one kernel */
+  bool fp8;            /* products of this layer */
+  int64_t experts_per_token, expert_groups;
+  struct pz_error *err;
+};
+
+/* Kernels of all operators of a layer. */
+PZ_NODISCARD enum pz_status pz_layer_kernels(const struct pz_step_context *c,
+                                             const struct pz_layer *l,
+                                             struct pz_layer_kernels *out);
+
+/* The layer as the plan runs it; `again`: with the plan's recomputation. */
+PZ_NODISCARD enum pz_status pz_layer_step(const struct pz_step_context *c, const struct pz_layer *l,
+                                          const struct pz_layer_kernels *kernels, bool again,
+                                          struct pz_layer_step *out);
+
+/* Add `times` a layer. */
+void pz_layer_step_add(struct pz_layer_step *sum, const struct pz_layer_step *t, double times);
+
+#endif

@@ -1,0 +1,36 @@
+/* What a training plan costs, in time and memory.
+ *
+ * Operators run one after another on a device (a stream), as fast as the chip's calibration says,
+ * or as the host launches them, whichever is slower; collectives beside them only where the plan's
+ * overlap says so; stages are simulated event by event (pipeline.h).  doc/predict.md has the model. */
+#ifndef PZ_STEP_PREDICT_H
+#define PZ_STEP_PREDICT_H
+
+#include "plan/plan.h"
+#include "step/pipeline.h"
+
+struct pz_constants;
+
+/* What is trained, and on what: all that a prediction needs beside the plan. */
+struct pz_job {
+  const char *model, *config;           /* its name or path; or the text of a config.json under this name */
+  const struct pz_chip *chip;
+  const struct pz_cluster *net;         /* NULL: the chip's own link */
+  const struct pz_constants *constants; /* NULL: those of cost/constants.def */
+};
+
+/* More of a prediction, for those who ask: held by the arena. */
+struct pz_prediction_detail {
+  struct pz_arena *arena;
+  struct pz_training_memory *stages; /* of every stage */
+  struct pz_pipeline_run run;        /* every event of the simulated pipeline ... */
+  bool no_events;                    /* ... or none */
+  int64_t layers;                    /* repeated ones of the model */
+};
+
+/* `detail` may be NULL.  PZ_BAD_USE for a plan that cannot be: the message says why. */
+PZ_NODISCARD enum pz_status pz_predict(const struct pz_job *job, const struct pz_plan *plan,
+                                       struct pz_prediction *out,
+                                       struct pz_prediction_detail *detail, struct pz_error *err);
+
+#endif

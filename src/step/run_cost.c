@@ -1,0 +1,119 @@
+#include "step/run_cost.h"
+
+#include <math.h>
+
+#include "chip/chip_json.h"
+#include "core/record.h"
+#include "core/sized.h"
+#include "cost/constants.h"
+
+static const double HOUR_S = 3600;
+static const double MOST = 1e30; /* of tokens, seconds and prices */
+
+struct pz_run_cost_options pz_run_cost_options_default(void) {
+  return (struct pz_run_cost_options){
+      .size = sizeof(struct pz_run_cost_options), .checkpoint_s = -1, .restart_s = -1};
+}
+
+/* ---- checkpoints ---------------------------------------------------------------------------- */
+
+double pz_checkpoint_interval_s(double checkpoint_s, double mtbf_s) {
+  double ratio = checkpoint_s / (2 * mtbf_s);
+  if (ratio >= 1) return mtbf_s;
+  return sqrt(2 * checkpoint_s * mtbf_s) * (1 + sqrt(ratio) / 3 + ratio / 9) - checkpoint_s;
+}
+
+double pz_checkpoint_goodput(double interval_s, double checkpoint_s, double restart_s,
+                             double mtbf_s) {
+  double all = mtbf_s * exp(restart_s / mtbf_s) * expm1((interval_s + checkpoint_s) / mtbf_s);
+  return interval_s / all;
+}
+
+/* ---- the run -------------------------------------------------------------------------------- */
+
+static enum pz_status check(const struct pz_run_cost_options *o, struct pz_error *err) {
+  const struct {
+    const char *name;
+    double v, min;
+  } list[] = {{"tokens", o->tokens, 1},
+              {"price", o->price, 0},
+              {"mtbf_s", o->mtbf_s, 0},
+              {"checkpoint_s", o->checkpoint_s, -1},
+              {"restart_s", o->restart_s, -1}};
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+    if (!(list[i].v >= list[i].min && list[i].v <= MOST))
+      return pz_fail(err, PZ_BAD_USE, "%s %g; accepted: %g to %g", list[i].name, list[i].v,
+                     list[i].min, MOST);
+  return PZ_OK;
+}
+
+static enum pz_status with_failures(const struct pz_training_run *r, const struct pz_chip *chip,
+                                    const struct pz_run_cost_options *o, struct pz_run_cost *c,
+                                    struct pz_error *err) {
+  const struct pz_constants *k = &pz_constants_default;
+  double devices = (double)r->plan.devices;
+  c->job_mtbf_s = o->mtbf_s / devices;
+  c->checkpoint_s = o->checkpoint_s >= 0
+                        ? o->checkpoint_s
+                        : r->p.params * k->checkpoint_bytes / (devices * k->checkpoint_bytes_per_s);
+  c->restart_s = o->restart_s >= 0 ? o->restart_s : k->restart_s;
+  /* a checkpoint that takes no time is written after every step */
+  c->interval_s = fmax(pz_checkpoint_interval_s(c->checkpoint_s, c->job_mtbf_s), r->p.step_s);
+  c->goodput = pz_checkpoint_goodput(c->interval_s, c->checkpoint_s, c->restart_s, c->job_mtbf_s);
+  if (!(c->goodput > 1e-9))
+    return pz_fail(
+        err, PZ_NO_ANSWER,
+        "the job fails every %.3g s, a checkpoint takes %.3g s and a restart %.3g s: the "
+        "run does not come to an end",
+        c->job_mtbf_s, c->checkpoint_s, c->restart_s);
+  c->all_seconds = c->seconds / c->goodput;
+  c->all_device_hours = c->all_seconds * devices / HOUR_S;
+  c->all_dollars = c->all_device_hours * o->price;
+  c->all_energy_j = c->all_seconds * devices * chip->watts;
+  return PZ_OK;
+}
+
+enum pz_status pz_run_cost(const struct pz_training_run *r, const struct pz_chip *chip,
+                           const struct pz_run_cost_options *options, struct pz_run_cost *out,
+                           struct pz_error *err) {
+  struct pz_run_cost_options o = pz_run_cost_options_default();
+  struct pz_run_cost c = {0};
+  enum pz_status status = pz_sized_take(&o, sizeof o, options, "pz_run_cost_options_default", err);
+  if (status == PZ_OK) status = pz_need(r, "run", err);
+  if (status == PZ_OK) status = pz_need(out, "out", err);
+  if (status == PZ_OK) status = pz_chip_check(chip, err);
+  if (status == PZ_OK) status = check(&o, err);
+  if (status != PZ_OK) return status;
+  double devices = (double)r->plan.devices;
+  c.steps = ceil(o.tokens / r->p.tokens);
+  c.seconds = c.steps * r->p.step_s;
+  c.device_hours = c.seconds * devices / HOUR_S;
+  c.dollars = c.device_hours * o.price;
+  c.energy_j = c.seconds * devices * chip->watts;
+  if (o.mtbf_s > 0) status = with_failures(r, chip, &o, &c, err);
+  if (status == PZ_OK) *out = c;
+  return status;
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+#define REAL(f) PZ_FIELD(struct pz_run_cost, f, PZ_FIELD_REAL)
+static const struct pz_field fields[] = {
+    REAL(steps),       REAL(seconds),     REAL(device_hours), REAL(dollars),
+    REAL(energy_j),    REAL(job_mtbf_s),  REAL(checkpoint_s), REAL(restart_s),
+    REAL(interval_s),  REAL(goodput),     REAL(all_seconds),  REAL(all_device_hours),
+    REAL(all_dollars), REAL(all_energy_j)};
+static const struct pz_record record = PZ_RECORD(fields, struct pz_run_cost);
+
+/* What was not asked for, or is not known, is 0 and left out; with failures a checkpoint or a restart
+ * may take no time. */
+json_t *pz_run_cost_json(const struct pz_run_cost *c) {
+  json_t *j = pz_record_json(&record, c);
+  for (size_t i = 0; i < sizeof fields / sizeof *fields && j; i++) {
+    bool kept = c->goodput > 0 && (fields[i].offset == offsetof(struct pz_run_cost, checkpoint_s) ||
+                                   fields[i].offset == offsetof(struct pz_run_cost, restart_s));
+    if (!kept && json_real_value(json_object_get(j, fields[i].key)) == 0)
+      json_object_del(j, fields[i].key);
+  }
+  return j;
+}

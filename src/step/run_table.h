@@ -1,0 +1,37 @@
+/* Training runs as a table: one run a row, everything explicit, to be predicted and compared with
+ * what was measured. */
+#ifndef PZ_STEP_RUN_TABLE_H
+#define PZ_STEP_RUN_TABLE_H
+
+#include "core/csv.h"
+#include "step/predict.h"
+
+/* What was asked and found of one row. */
+struct pz_run_row {
+  const char *id, *group, *quality;
+  double measured_s, measured_bytes; /* 0: not told */
+  bool predicted;
+  char reason[200]; /* why not */
+  struct pz_prediction p;
+};
+
+struct pz_run_table {
+  struct pz_csv csv; /* as it was read */
+  struct pz_run_row *rows;
+  uint32_t n_rows;
+};
+
+/* Read the text of a table and predict every row, on all threads.  Columns that are missing, and
+ * values that are no numbers, are errors with their line; a run that the model does not cover is a
+ * row with a reason.  The arena holds the table. */
+PZ_NODISCARD enum pz_status pz_run_table_read(const char *name, const char *text, size_t bytes,
+                                              unsigned threads, struct pz_arena *arena,
+                                              struct pz_run_table *out, struct pz_error *err);
+
+/* The same with other constants of the model. */
+PZ_NODISCARD enum pz_status pz_run_table_with(const struct pz_constants *constants,
+                                              const char *name, const char *text, size_t bytes,
+                                              unsigned threads, struct pz_arena *arena,
+                                              struct pz_run_table *out, struct pz_error *err);
+
+#endif

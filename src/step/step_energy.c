@@ -1,0 +1,143 @@
+#include "step/step_energy.h"
+
+#include "chip/chip.h"
+#include "core/num.h"
+#include "cost/power.h"
+#include "workload/op.h"
+
+/* Dynamic energy of an operator at the chip's clock: all but HBM and links follows V^2. */
+static enum pz_status op_dynamic_j(struct pz_cost *cost, const struct pz_op *op, double voltage2,
+                                   double *out, struct pz_error *err) {
+  const struct pz_tech_info *t = pz_tech_at(cost->chip.tech);
+  struct pz_estimate e;
+  if (op->op_class == PZ_CLASS_NONE) return *out = 0, PZ_OK;
+  if (op->op_class == PZ_CLASS_COLLECTIVE && op->dims.batch <= 1) return *out = 0, PZ_OK;
+  enum pz_status status = pz_cost_op(cost, op, &e, err);
+  if (status != PZ_OK) return status;
+  double all = e.energy_j - e.latency_s * cost->static_watts;
+  double outside = op->op_class == PZ_CLASS_COLLECTIVE
+                       ? all
+                       : e.hbm_s * pz_chip_hbm_bytes_per_s(&cost->chip) * t->hbm_j;
+  outside = pz_fmin(outside, all);
+  return *out = outside + voltage2 * (all - outside), PZ_OK;
+}
+
+static enum pz_status pass_j(struct pz_cost *cost, const struct pz_ops *ops, double voltage2,
+                             double *out, struct pz_error *err) {
+  enum pz_status status = PZ_OK;
+  *out = 0;
+  for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++) {
+    double one = 0;
+    status = op_dynamic_j(cost, &ops->op[i], voltage2, &one, err);
+    *out += one;
+  }
+  return status;
+}
+
+static double kernels_s(const struct pz_pass *p) {
+  return p->products_s + p->attention_s + p->elementwise_s;
+}
+
+/* The part of a repeated layer's forward pass that backward runs again, over all layers of the kind. */
+static double again_part(const struct pz_step_model *m, const struct pz_plan *p,
+                         uint32_t kind) {
+  const struct pz_layer_step *once = &m->steps.block[kind], *again = &m->steps.again[kind];
+  double forward = kernels_s(&once->forward), layers = 0;
+  for (int64_t chunk = 0; chunk < p->pp * p->vpp; chunk++)
+    layers += (double)pz_plan_recomputed(p, chunk % p->pp, pz_plan_blocks(p, m->n_blocks, chunk));
+  if (!(forward > 0) || m->n_blocks < 1) return 0;
+  return layers / (double)m->n_blocks * (kernels_s(&again->backward) - kernels_s(&once->backward)) /
+         forward;
+}
+
+/* One microbatch through all layers, on one device of each stage. */
+static enum pz_status microbatch_j(struct pz_step_model *m, const struct pz_plan *p,
+                                   double voltage2, double *out, struct pz_error *err) {
+  enum pz_status status = pz_step_model_time(m, p, pz_plan_microbatches(p), err);
+  uint32_t kind = 0;
+  double sum = 0;
+  for (uint32_t i = 0; i < m->w->n_layers && status == PZ_OK; i++) {
+    const struct pz_layer *l = &m->w->layers[i];
+    double forward = 0, backward = 0, again = 0;
+    status = pass_j(&m->cost, &l->ops[PZ_FORWARD], voltage2, &forward, err);
+    if (status == PZ_OK) status = pass_j(&m->cost, &l->ops[PZ_BACKWARD], voltage2, &backward, err);
+    if (kind < m->kinds.n && m->kinds.layer[kind] == i) again = again_part(m, p, kind++);
+    sum += (double)l->count * ((1 + again) * forward + backward);
+  }
+  return *out = sum, status;
+}
+
+/* The optimizer, once for each copy of its state, and the exchange of gradients and of sharded weights. */
+static double update_j(const struct pz_chip *c, const struct pz_plan *p, double params) {
+  static const double WEIGHT_BYTES = 2;
+  struct pz_estimate e;
+  double copies = (double)pz_plan_replicas(p);
+  double others = copies - 1, gathers = p->zero == 3 ? 2 : 1;
+  pz_cost_optimizer(c, 1e6, pz_plan_framework(p)->optimizer_bytes, &e);
+  return params * (p->zero ? 1 : copies) * e.energy_j / 1e6 +
+         params * others * (p->grad_bytes + gathers * WEIGHT_BYTES) * pz_tech_at(c->tech)->link_j;
+}
+
+/* A chip holds its clock: above what long products sustain the clock's network takes more. */
+static double static_watts(const struct pz_chip *c, double voltage2) {
+  const struct pz_tech_info *t = pz_tech_at(c->tech);
+  double watts = pz_power_static_watts(c);
+  if (!(t->sustained_hz > 0) || c->clock_hz <= t->sustained_hz) return watts;
+  if (c->execution == PZ_CHIP_STREAM) return watts;
+  double more = c->clock_hz / t->sustained_hz * voltage2 - 1;
+  return watts + more * pz_chip_bill(c, PZ_BILL_LIKELY).area_mm2 * t->clock_w_per_mm2;
+}
+
+/* Chips that launch kernels lower their clock in long products, as their calibration knows. */
+static double voltage2_of(const struct pz_chip *c) {
+  const struct pz_tech_info *t = pz_tech_at(c->tech);
+  if (pz_tech_is_library(t)) return 1;
+  bool lowers = c->execution == PZ_CHIP_STREAM;
+  return pz_tech_voltage2(t, lowers ? pz_fmin(c->clock_hz, t->sustained_hz) : c->clock_hz);
+}
+
+enum pz_status pz_step_energy(const struct pz_job *job, const struct pz_plan *p,
+                              const struct pz_prediction *priced, struct pz_step_energy *out,
+                              struct pz_error *err) {
+  struct pz_step_model *m = NULL;
+  double voltage2 = voltage2_of(job->chip), one = 0;
+  enum pz_status status = pz_step_model_new(job, p, &m, err);
+  if (status == PZ_OK) status = microbatch_j(m, p, voltage2, &one, err);
+  pz_step_model_free(m);
+  if (status != PZ_OK) return status;
+  double devices = (double)pz_plan_devices(p), step_s = priced->step_s;
+  double passes = (double)(p->tp * pz_plan_cp(p) * p->dp * pz_plan_microbatches(p));
+  struct pz_step_energy e = {.dynamic_j = passes * one + update_j(job->chip, p, priced->params),
+                             .static_j = devices * step_s * static_watts(job->chip, voltage2)};
+  double all = e.dynamic_j + e.static_j;
+  e.watts = all / (devices * step_s);
+  e.joules_per_sample = all / (double)p->batch;
+  return *out = e, PZ_OK;
+}
+
+/* ---- operators ------------------------------------------------------------------------------ */
+
+static enum pz_status tell_pass(struct pz_step_model *m, const struct pz_layer *l,
+                                const struct pz_ops *ops, pz_step_operator_fn *fn, void *ctx,
+                                struct pz_error *err) {
+  enum pz_status status = PZ_OK;
+  for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++) {
+    const struct pz_op *op = &ops->op[i];
+    struct pz_estimate e;
+    if (op->op_class == PZ_CLASS_NONE || op->op_class == PZ_CLASS_COLLECTIVE) continue;
+    status = pz_cost_op(&m->cost, op, &e, err);
+    if (status == PZ_OK) status = fn(ctx, l, op, &e, (double)l->count);
+  }
+  return status;
+}
+
+enum pz_status pz_step_operators(const struct pz_job *job, const struct pz_plan *plan,
+                                 pz_step_operator_fn *fn, void *ctx, struct pz_error *err) {
+  struct pz_step_model *m = NULL;
+  enum pz_status status = pz_step_model_new(job, plan, &m, err);
+  for (uint32_t i = 0; status == PZ_OK && i < m->w->n_layers; i++)
+    for (int d = PZ_FORWARD; d <= PZ_BACKWARD && status == PZ_OK; d++)
+      status = tell_pass(m, &m->w->layers[i], &m->w->layers[i].ops[d], fn, ctx, err);
+  pz_step_model_free(m);
+  return status;
+}

@@ -1,0 +1,216 @@
+#include "step/step_model.h"
+
+#include <string.h>
+
+#include "chip/chip.h"
+#include "core/alloc.h"
+#include "cost/constants.h"
+#include "workload/workload.h"
+
+/* ---- making it ------------------------------------------------------------------------------ */
+
+static enum pz_kernels kernels_of(const struct pz_chip *chip, const struct pz_plan *p) {
+  if (chip->execution == PZ_CHIP_SCHEDULED) return PZ_KERNELS_FUSED;
+  return p->execution == PZ_EXECUTION_EAGER ? pz_plan_framework(p)->kernels : PZ_KERNELS_POINTWISE;
+}
+
+static enum pz_status load(const struct pz_job *j, enum pz_kernels kernels,
+                           const struct pz_plan *p, struct pz_workload **out,
+                           struct pz_error *err) {
+  struct pz_workload_options o = pz_workload_options_default();
+  o.seq = p->seq;
+  o.cp = pz_plan_cp(p);
+  o.cp_form = p->cp_form > 0 ? (enum pz_context_form)p->cp_form : PZ_CONTEXT_RING;
+  o.mbs = p->mbs;
+  o.tp = p->tp;
+  o.ep = pz_plan_ep(p);
+  o.etp = p->etp ? p->etp : 0;
+  if (o.ep > 1) o.etp = pz_plan_etp(p);
+  o.sequence_parallel = p->sp && p->tp > 1;
+  o.attention = (enum pz_attention)p->attention;
+  o.kernels = kernels;
+  o.mtp = p->mtp;
+  if (!pz_plan_framework(p)->dropout) o.dropout = 0;
+  return j->config ? pz_workload_parse(j->model, j->config, strlen(j->config), &o, out, err)
+                   : pz_workload_load(j->model, &o, out, err);
+}
+
+static enum pz_status load_both(const struct pz_job *job, const struct pz_plan *plan,
+                                struct pz_step_model *m, struct pz_error *err) {
+  enum pz_kernels kernels = kernels_of(job->chip, plan);
+  enum pz_status status = load(job, kernels, plan, &m->w, err);
+  if (status != PZ_OK) return status;
+  m->seq = m->w->options.seq;
+  m->kept = m->w;
+  /* times of gates, rotary embeddings and losses are known as a whole; memory by operator */
+  if (kernels != PZ_KERNELS_MODULES) return status;
+  m->kept = NULL;
+  return load(job, PZ_KERNELS_OPERATORS, plan, &m->kept, err);
+}
+
+static struct pz_step_params params_of(const struct pz_layer *l) {
+  double expert = (double)l->expert_params;
+  return (struct pz_step_params){(double)l->params - expert, expert};
+}
+
+static void count_params(struct pz_step_model *m) {
+  uint32_t kind = 0;
+  for (uint32_t i = 0; i < m->w->n_layers; i++) {
+    const struct pz_layer *l = &m->w->layers[i];
+    struct pz_step_params n = params_of(l);
+    m->tied_params += (double)l->tied_params;
+    if (kind < m->kinds.n && m->kinds.layer[kind] == i) {
+      m->block_params[kind++] = n;
+      continue;
+    }
+    struct pz_step_params *to = kind ? &m->after_params : &m->before_params;
+    to->dense += n.dense * (double)l->count;
+    to->expert += n.expert * (double)l->count;
+  }
+}
+
+static void use_chip(struct pz_step_model *m, const struct pz_chip *chip,
+                     const struct pz_cluster *net, const struct pz_plan *plan) {
+  struct pz_chip with = *chip;
+  with.calibration.throttle = 1 + (with.calibration.throttle - 1) * m->k->throttle_part;
+  pz_cost_init(&m->cost, &with, net);
+  m->cost.causal = m->w->causal;
+  m->cost.attention_library =
+      pz_plan_framework(plan)->attention ? pz_plan_framework(plan)->attention : plan->attention_library;
+}
+
+static struct pz_step_context context(struct pz_step_model *m, const struct pz_plan *plan,
+                                      int64_t rounds, struct pz_error *err) {
+  return (struct pz_step_context){.cost = &m->cost,
+                                  .k = m->k,
+                                  .net = &m->cost.net,
+                                  .plan = plan,
+                                  .seq = m->seq / pz_plan_cp(plan),
+                                  .flash = m->w->options.attention == PZ_ATTENTION_FLASH,
+                                  .experts_per_token = m->w->experts_per_token,
+                                  .expert_groups = m->w->expert_groups,
+                                  .rounds = rounds,
+                                  .err = err};
+}
+
+static enum pz_status time_kernels(struct pz_step_model *m, const struct pz_plan *plan,
+                                   struct pz_error *err) {
+  struct pz_step_context c = context(m, plan, 1, err);
+  enum pz_status status = PZ_OK;
+  for (uint32_t i = 0; i < m->w->n_layers && status == PZ_OK; i++) {
+    c.fp8 = pz_is_block(&m->w->layers[i]) && plan->precision == PZ_PRECISION_FP8;
+    status = pz_layer_kernels(&c, &m->w->layers[i], &m->kernels[i]);
+  }
+  return status;
+}
+
+static bool make_tables(struct pz_step_model *m) {
+  m->kernels = pz_calloc(m->w->n_layers, sizeof *m->kernels);
+  m->block_params = pz_calloc(m->kinds.n, sizeof *m->block_params);
+  m->steps.block = pz_calloc(m->kinds.n, sizeof *m->steps.block);
+  m->steps.again = pz_calloc(m->kinds.n, sizeof *m->steps.again);
+  return m->kernels && m->block_params && m->steps.block && m->steps.again;
+}
+
+enum pz_status pz_step_model_new(const struct pz_job *job, const struct pz_plan *plan,
+                                 struct pz_step_model **out, struct pz_error *err) {
+  struct pz_step_model *m = pz_calloc(1, sizeof *m);
+  if (!m) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
+  m->k = job->constants ? job->constants : &pz_constants_default;
+  enum pz_status status = load_both(job, plan, m, err);
+  if (status == PZ_OK) status = pz_layer_kinds_of(m->w, &m->kinds, err);
+  if (status == PZ_OK && !make_tables(m))
+    status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
+  if (status == PZ_OK) {
+    m->n_blocks = m->kinds.n_blocks;
+    count_params(m);
+    use_chip(m, job->chip, job->net, plan);
+    m->memory = pz_memory_model_of(m->kept, &m->kinds);
+    status = time_kernels(m, plan, err);
+  }
+  if (status == PZ_OK)
+    *out = m;
+  else
+    pz_step_model_free(m);
+  return status;
+}
+
+enum pz_status pz_step_model_set_chip(struct pz_step_model *m, const struct pz_chip *chip,
+                                      const struct pz_cluster *net,
+                                      const struct pz_plan *plan,
+                                      struct pz_product_times *times, struct pz_error *err) {
+  pz_cost_release(&m->cost);
+  use_chip(m, chip, net, plan);
+  m->cost.times = times;
+  m->timed = false;
+  return time_kernels(m, plan, err);
+}
+
+void pz_step_model_free(struct pz_step_model *m) {
+  if (!m) return;
+  if (m->cost.chip.name[0]) pz_cost_release(&m->cost);
+  pz_free(m->kernels);
+  pz_free(m->block_params);
+  pz_free(m->steps.block);
+  pz_free(m->steps.again);
+  pz_layer_kinds_free(&m->kinds);
+  if (m->kept != m->w) pz_workload_free(m->kept);
+  pz_workload_free(m->w);
+  pz_free(m);
+}
+
+/* ---- layers of a plan ----------------------------------------------------------------------- */
+
+static bool same(const struct pz_steps_key *a, const struct pz_steps_key *b) {
+  return a->recompute == b->recompute && a->overlap == b->overlap && a->saved == b->saved &&
+         a->modules == b->modules && a->pipeline == b->pipeline && a->devices == b->devices &&
+         a->several == b->several;
+}
+
+/* The part of a torus that a job has decides about its collectives; other networks do not care. */
+static int64_t key_devices(const struct pz_step_model *m) {
+  for (int i = 0; i < m->cost.net.n_levels; i++)
+    if (m->cost.net.level[i].n_axes) return m->cost.net.devices;
+  return 0;
+}
+
+enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan *plan,
+                                  int64_t rounds, struct pz_error *err) {
+  m->cost.net.devices = pz_plan_devices(plan); /* of the job: its part of a torus */
+  struct pz_steps_key key = {.recompute = plan->recompute,
+                             .overlap = plan->overlap,
+                             .saved = plan->saved,
+                             .modules = pz_plan_modules(plan),
+                             .pipeline = plan->pipeline,
+                             .devices = key_devices(m),
+                             .several = rounds > 1};
+  if (m->timed && same(&key, &m->key)) return PZ_OK;
+  struct pz_step_context c = context(m, plan, rounds, err);
+  struct pz_model_steps *t = &m->steps;
+  uint32_t kind = 0;
+  t->before = t->after = (struct pz_layer_step){.forward_s = 0};
+  m->timed = false;
+  for (uint32_t i = 0; i < m->w->n_layers; i++) {
+    const struct pz_layer *l = &m->w->layers[i];
+    struct pz_layer_step one;
+    enum pz_status status = pz_layer_step(&c, l, &m->kernels[i], false, &one);
+    if (status != PZ_OK) return status;
+    if (kind == m->kinds.n || m->kinds.layer[kind] != i) {
+      pz_layer_step_add(kind ? &t->after : &t->before, &one, (double)l->count);
+      continue;
+    }
+    t->block[kind] = t->again[kind] = one;
+    if (plan->recompute != PZ_RECOMPUTATION_NONE)
+      status = pz_layer_step(&c, l, &m->kernels[i], true, &t->again[kind]);
+    if (status != PZ_OK) return status;
+    kind++;
+  }
+  m->key = key;
+  m->timed = true;
+  return PZ_OK;
+}
+
+struct pz_training_memory pz_step_memory(const struct pz_step_model *m,
+                                         const struct pz_plan *plan, int64_t stage) {
+  return pz_training_memory(&m->memory, plan, pz_plan_microbatches(plan), stage);
+}

@@ -1,0 +1,78 @@
+/* A model on a chip in a network, for one size of a microbatch and of the tensor-parallel group: its
+ * graphs and the time of every layer's kernels.  All plans that share these are priced from it, each in
+ * microseconds.  For one thread. */
+#ifndef PZ_STEP_STEP_MODEL_H
+#define PZ_STEP_STEP_MODEL_H
+
+#include "step/layer_step.h"
+#include "step/training_memory.h"
+
+/* Three parts of a model: before the repeated layers, these, behind them. */
+struct pz_model_steps {
+  struct pz_layer_step before, after;
+  struct pz_layer_step *block,
+      *again; /* by kind of repeated layer, without and with recomputation */
+};
+
+/* Parameters on a device: of all devices of a stage alike, and of routed experts. */
+struct pz_step_params {
+  double dense, expert;
+};
+
+struct pz_step_model {
+  struct pz_workload *w;
+  struct pz_workload *kept; /* the same with all that the framework keeps in memory; may be w */
+  struct pz_cost cost;
+  const struct pz_constants *k;
+  struct pz_layer_kernels *kernels;    /* by layer of w */
+  struct pz_layer_kinds kinds;         /* of repeated layers */
+  int64_t n_blocks;                    /* of all kinds */
+  int64_t seq;                         /* tokens of a sample, on all devices of the context */
+  struct pz_step_params *block_params; /* by kind */
+  struct pz_step_params before_params, after_params;
+  double tied_params;
+  struct pz_memory_model memory;
+
+  /* of the plan that was priced last */
+  struct pz_steps_key {
+    int recompute, overlap, saved, modules, pipeline;
+    int64_t devices;
+    bool several; /* microbatches */
+  } key;
+  bool timed;
+  struct pz_model_steps steps;
+};
+
+/* Of the plan its tp, ep, etp, imbalance, sp, mbs, framework, execution, attention library, seq, mtp and attention count. */
+PZ_NODISCARD enum pz_status pz_step_model_new(const struct pz_job *job, const struct pz_plan *plan,
+                                              struct pz_step_model **out, struct pz_error *err);
+void pz_step_model_free(struct pz_step_model *m); /* accepts NULL */
+
+/* The same model on another chip without calibration, in another network; products by the table, which may be
+ * NULL.  Kernels are timed anew, memory stays. */
+PZ_NODISCARD enum pz_status
+pz_step_model_set_chip(struct pz_step_model *m, const struct pz_chip *chip,
+                       const struct pz_cluster *net, const struct pz_plan *plan,
+                       struct pz_product_times *times, struct pz_error *err);
+
+/* Layers of a plan, for pricing. */
+PZ_NODISCARD enum pz_status pz_step_model_time(struct pz_step_model *m,
+                                               const struct pz_plan *plan, int64_t rounds,
+                                               struct pz_error *err);
+
+/* The one function that prices a plan: its pipeline simulated, its parts, its memory.  `detail` may be NULL. */
+PZ_NODISCARD enum pz_status
+pz_step_price(struct pz_step_model *m, const struct pz_plan *plan,
+              struct pz_prediction *out, struct pz_prediction_detail *detail, struct pz_error *err);
+
+/* The same with the pipeline's lower bound in place of its simulation, and only the step, its parts for
+ * exchange and optimizer: no plan is faster than that. */
+PZ_NODISCARD enum pz_status pz_step_bound(struct pz_step_model *m,
+                                          const struct pz_plan *plan, double *step_s,
+                                          struct pz_error *err);
+
+/* Bytes of a stage at its peak. */
+struct pz_training_memory pz_step_memory(const struct pz_step_model *m,
+                                         const struct pz_plan *plan, int64_t stage);
+
+#endif

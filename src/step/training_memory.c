@@ -1,0 +1,461 @@
+#include "step/training_memory.h"
+
+#include <math.h>
+
+#include "core/num.h"
+#include "step/recompute.h"
+#include "plan/pipeline_order.h"
+#include "step/zero_bubble.h"
+#include "workload/op.h"
+
+/* Bytes of a gradient in the optimizer's precision, and of a weight or a gradient in that of the layers. */
+static const double MOST_GRADIENT_BYTES = 4, HALF_BYTES = 2;
+
+double pz_training_memory_sum(const struct pz_training_memory *m) {
+  return m->weight_bytes + m->gradient_bytes + m->optimizer_bytes + m->activation_bytes +
+         m->work_bytes + m->logit_bytes + m->communication_bytes + m->reserve_bytes;
+}
+
+static bool is_square(const struct pz_tensor *t, int64_t n) {
+  return t->n_dims >= 3 && t->shape[t->n_dims - 2] == n && t->shape[t->n_dims - 1] == n;
+}
+
+/* Scores are of every query with every key; a dropout mask of them is one long row of bytes. */
+double pz_core_bytes(const struct pz_workload *w, const struct pz_layer *l) {
+  double bytes = 0;
+  int64_t scores = 0;
+  for (uint32_t i = 0; i < l->n_tensors; i++) {
+    const struct pz_tensor *t = &l->tensors[i];
+    if (t->role == PZ_ROLE_ACTIVATION && is_square(t, w->options.seq)) scores = t->elems;
+  }
+  for (uint32_t i = 0; i < l->n_saved; i++) {
+    const struct pz_tensor *t = &l->tensors[l->saved[i]];
+    bool mask = t->n_dims == 1 && t->elem_bytes == 1;
+    if ((mask || is_square(t, w->options.seq)) && t->elems == scores)
+      bytes += (double)(t->elems * t->elem_bytes);
+  }
+  return bytes;
+}
+
+/* A 16-bit gradient for each shape of a layer's matrices. */
+static double placeholder_bytes(const struct pz_layer *l) {
+  double n = 0;
+  for (uint32_t i = 0; i < l->n_tensors; i++)
+    if (l->tensors[i].role == PZ_ROLE_PARAM && l->tensors[i].n_dims > 1)
+      n += (double)l->tensors[i].elems;
+  return HALF_BYTES * n;
+}
+
+struct pz_memory_model pz_memory_model_of(const struct pz_workload *w,
+                                          const struct pz_layer_kinds *kinds) {
+  struct pz_memory_model m = {.w = w, .kinds = kinds};
+  for (uint32_t k = 0; k < kinds->n; k++)
+    m.placeholder_bytes =
+        pz_fmax(m.placeholder_bytes, placeholder_bytes(&w->layers[kinds->layer[k]]));
+  return m;
+}
+
+/* ---- a layer in time ------------------------------------------------------------------------ */
+
+/* Bytes relative to the moment at which a pass begins. */
+struct layer_pass {
+  double forward_peak, kept; /* kept: after forward */
+  double backward_peak,
+      freed;             /* freed: net of backward, without gradients of parameters; negative */
+  double gradient_bytes; /* that backward leaves behind */
+};
+
+/* Products whose results torchtitan's selection keeps: the first, the third, ... of a layer, and
+ * attention (torchtitan, "op" mode of selective activation checkpointing).  `unread`: of these, what
+ * backward does not read. */
+static double alternate_bytes(const struct pz_layer *l, double *unread) {
+  double kept = 0;
+  uint32_t n = 0;
+  *unread = 0;
+  for (uint32_t i = 0; i < l->ops[PZ_FORWARD].n; i++) {
+    const struct pz_op *op = &l->ops[PZ_FORWARD].op[i];
+    bool product = op->kind == PZ_OP_MATMUL, core = op->kind == PZ_OP_ATTENTION;
+    if (product) n++;
+    if (!core && !(product && n % 2)) continue;
+    const struct pz_tensor *t = &l->tensors[op->out[0]];
+    bool read = false;
+    for (uint32_t k = 0; k < l->n_saved; k++) read = read || l->saved[k] == t->storage;
+    double bytes = (double)(t->elems * t->elem_bytes);
+    kept += bytes;
+    if (!read) *unread += bytes;
+  }
+  return kept;
+}
+
+/* A pass with `again` bytes that backward makes anew instead of keeping them. */
+static void make_again(struct layer_pass *x, double again) {
+  x->kept -= again;
+  x->backward_peak += again;
+  x->freed += again;
+}
+
+static void recompute(const struct pz_workload *w, const struct pz_layer *l,
+                      const struct pz_plan *p, enum pz_recomputation how,
+                      struct layer_pass *x) {
+  double unread, out = (double)l->output_bytes;
+  int modules = p->recompute_modules ? p->recompute_modules : pz_plan_framework(p)->modules;
+  switch (how) {
+  case PZ_RECOMPUTATION_FULL:
+    /* where the result is made again, it is still there when backward begins */
+    x->forward_peak = (double)l->live_plain.peak_bytes;
+    make_again(x, x->kept - (p->saved ? pz_saved_bytes(l, p->saved) : out));
+    x->backward_peak = pz_fmax((double)l->live[PZ_FORWARD].peak_bytes,
+                               x->backward_peak + (pz_plan_framework(p)->stops_early ? 0 : out));
+    break;
+  case PZ_RECOMPUTATION_SELECTIVE:
+    make_again(x, modules ? pz_modules_bytes(l, modules) : pz_core_bytes(w, l));
+    break;
+  case PZ_RECOMPUTATION_ALTERNATE: {
+    double products = alternate_bytes(l, &unread);
+    make_again(x, pz_fmax(0, x->kept - out - (products - unread)));
+    x->kept += unread;
+    x->freed -= unread;
+    break;
+  }
+  default: break;
+  }
+}
+
+static struct layer_pass layer_pass(const struct pz_layer *l, enum pz_gradients gradients) {
+  const struct pz_live *f = &l->live[PZ_FORWARD], *b = &l->live_backward[gradients],
+                       *plain = &l->live_backward[PZ_GRADIENTS_IN_PLACE];
+  bool stay = gradients == PZ_GRADIENTS_KEPT;
+  return (struct layer_pass){.forward_peak = (double)f->peak_bytes,
+                             .kept = (double)f->net_bytes,
+                             .backward_peak = (double)b->peak_bytes,
+                             .freed = (double)plain->net_bytes,
+                             .gradient_bytes =
+                                 stay ? (double)(b->net_bytes - plain->net_bytes) : 0};
+}
+
+/* ---- a stage -------------------------------------------------------------------------------- */
+
+/* A stage while a microbatch goes forward and backward through one of its chunks. */
+struct stage_walk {
+  const struct pz_memory_model *m;
+  const struct pz_plan *p;
+  struct pz_pipeline_shape shape;
+  int64_t stage, chunk, chunks; /* chunk of the model, of so many */
+  int64_t start, blocks, again; /* of the chunk: its first layer, layers, of these computed again */
+  enum pz_gradients gradients;
+  struct layer_pass plain, recomputed;     /* of the first kind of repeated layer */
+  double activation_bytes, gradient_bytes; /* now */
+  double logit_bytes;                      /* kept by the layers behind the blocks, now */
+  double communication_bytes;              /* transfers between stages */
+  struct pz_training_memory peak;          /* parts that come and go, at the worst moment */
+};
+
+/* Of the layers before and behind the repeated ones, and of these by kind. */
+enum { BEFORE = -1, BEHIND = -2 };
+
+static int kind_of(const struct stage_walk *s, uint32_t i) {
+  const struct pz_layer_kinds *k = s->m->kinds;
+  if (i < k->layer[0]) return BEFORE;
+  for (uint32_t n = 0; n < k->n; n++)
+    if (k->layer[n] == i) return (int)n;
+  return BEHIND;
+}
+
+static const struct pz_layer *first_kind(const struct stage_walk *s) {
+  return &s->m->w->layers[s->m->kinds->layer[0]];
+}
+
+static bool is_first(const struct stage_walk *s) { return s->chunk == 0; }
+static bool is_last(const struct stage_walk *s) { return s->chunk == s->chunks - 1; }
+
+/* With several stages sharded weights are gathered once a step and their gradients scattered once: both are whole in
+ * between (torchtitan: reshard_after_forward is off with a pipeline). */
+static bool stays_gathered(const struct pz_plan *p) {
+  return p->zero == 3 && p->pp > 1 && pz_plan_shards(p) > 1;
+}
+
+/* Weights gathered for a layer and the one that is fetched ahead, and in backward its whole gradient,
+ * in 16 bit and as it is exchanged (FSDP: Zhao et al., arXiv 2304.11277, section 3.3). */
+static double gathered_bytes(const struct stage_walk *s, const struct pz_layer *l, bool backward) {
+  const struct pz_plan *p = s->p;
+  if (pz_plan_shards(p) == 1 || p->zero < 2 || stays_gathered(p)) return 0;
+  double n = (double)l->params, next = (double)first_kind(s)->params;
+  double gradient = backward ? n * (HALF_BYTES + p->grad_bytes) : 0;
+  return p->zero == 3 ? HALF_BYTES * (n + next) + gradient : gradient;
+}
+
+/* A moment at which the layer at hand needs `extra` bytes. */
+static void visit(struct stage_walk *s, const struct pz_layer *l, double extra, bool backward) {
+  bool head = kind_of(s, (uint32_t)(l - s->m->w->layers)) == BEHIND;
+  struct pz_training_memory now = {.activation_bytes = s->activation_bytes,
+                                   .gradient_bytes = s->gradient_bytes,
+                                   .work_bytes = head ? 0 : extra,
+                                   .logit_bytes = s->logit_bytes + (head ? extra : 0),
+                                   .communication_bytes =
+                                       s->communication_bytes + gathered_bytes(s, l, backward)};
+  if (pz_training_memory_sum(&now) > pz_training_memory_sum(&s->peak)) s->peak = now;
+}
+
+/* Layers i of the chunk; of these, those computed again. */
+static int64_t repeats_again(const struct stage_walk *s, uint32_t i, int64_t *again) {
+  int kind = kind_of(s, i);
+  *again = 0;
+  if (kind < 0) {
+    bool here = kind == BEFORE ? is_first(s) : is_last(s);
+    return here ? s->m->w->layers[i].count : 0;
+  }
+  *again = pz_kind_count(s->m->kinds, (uint32_t)kind, s->start, s->again);
+  return pz_kind_count(s->m->kinds, (uint32_t)kind, s->start, s->blocks);
+}
+
+static int64_t repeats(const struct stage_walk *s, uint32_t i) {
+  int64_t again;
+  return repeats_again(s, i, &again);
+}
+
+/* A chunk of the stage begins. */
+static void enter_chunk(struct stage_walk *s, int64_t chunk) {
+  s->chunk = chunk;
+  s->start = pz_plan_start(s->p, s->m->kinds->n_blocks, chunk);
+  s->blocks = pz_plan_blocks(s->p, s->m->kinds->n_blocks, chunk);
+  s->again = pz_plan_recomputed(s->p, s->stage, s->blocks);
+}
+
+/* How a layer goes through the stage.  Gradients of embedding and head come from autograd, whatever the
+ * products of the layers do. */
+static struct layer_pass make_pass(const struct stage_walk *s, uint32_t i, bool again) {
+  const struct pz_layer *l = &s->m->w->layers[i];
+  bool passing = kind_of(s, i) < 0 && s->gradients == PZ_GRADIENTS_IN_PLACE;
+  struct layer_pass x = layer_pass(l, passing ? PZ_GRADIENTS_PASSING : s->gradients);
+  enum pz_recomputation how = s->p->recompute;
+  if (how == PZ_RECOMPUTATION_HALF) how = PZ_RECOMPUTATION_FULL;
+  if (again) recompute(s->m->w, l, s->p, how, &x);
+  return x;
+}
+
+static struct layer_pass pass_of(const struct stage_walk *s, uint32_t i, bool again) {
+  if (i == s->m->kinds->layer[0]) return again ? s->recomputed : s->plain;
+  return make_pass(s, i, again);
+}
+
+/* Layers one after another that all go through the stage in the same way: the first `again` of a chunk's
+ * repeated layers are computed again, or every second one.  Kinds that alternate are walked one kind
+ * after the other. */
+struct row {
+  int64_t n;
+  struct layer_pass x;
+};
+
+static struct row row_from(const struct stage_walk *s, uint32_t i, int64_t k) {
+  int64_t again, n = repeats_again(s, i, &again);
+  if (kind_of(s, i) >= 0 && s->p->recompute == PZ_RECOMPUTATION_HALF)
+    return (struct row){1, pass_of(s, i, k % 2 == 0)};
+  return k < again ? (struct row){again - k, pass_of(s, i, true)}
+                   : (struct row){n - k, pass_of(s, i, false)};
+}
+
+/* The row that ends before layer k. */
+static struct row row_to(const struct stage_walk *s, uint32_t i, int64_t k) {
+  int64_t again;
+  (void)repeats_again(s, i, &again);
+  if (kind_of(s, i) >= 0 && s->p->recompute == PZ_RECOMPUTATION_HALF) return row_from(s, i, k - 1);
+  return k > again ? (struct row){k - again, pass_of(s, i, false)}
+                   : (struct row){k, pass_of(s, i, true)};
+}
+
+/* What passes from chunk to chunk.  What is received stays, what is sent does not. */
+static double passed_bytes(const struct stage_walk *s) {
+  return (double)first_kind(s)->output_bytes;
+}
+
+/* Along a row bytes change by the same with every layer, so that its first or its last is the worst. */
+static void walk_forward(struct stage_walk *s) {
+  if (!is_first(s)) s->activation_bytes += passed_bytes(s);
+  for (uint32_t i = 0; i < s->m->w->n_layers; i++) {
+    double *now = kind_of(s, i) == BEHIND ? &s->logit_bytes : &s->activation_bytes;
+    struct row r;
+    for (int64_t k = 0; k < repeats(s, i); k += r.n) {
+      r = row_from(s, i, k);
+      visit(s, &s->m->w->layers[i], r.x.forward_peak, false);
+      *now += (double)(r.n - 1) * r.x.kept;
+      if (r.n > 1) visit(s, &s->m->w->layers[i], r.x.forward_peak, false);
+      *now += r.x.kept;
+    }
+  }
+  if (!is_last(s)) s->activation_bytes -= passed_bytes(s);
+}
+
+/* Backward passes of so many layers i are over. */
+static void pass_backward(struct stage_walk *s, uint32_t i, const struct layer_pass *x, int64_t n) {
+  double times = (double)n;
+  s->activation_bytes += times * x->freed;
+  if (kind_of(s, i) == BEHIND) {
+    s->activation_bytes += times * x->kept;
+    s->logit_bytes -= times * x->kept;
+  }
+  s->gradient_bytes += times * x->gradient_bytes;
+}
+
+static void walk_backward(struct stage_walk *s) {
+  const struct pz_workload *w = s->m->w;
+  if (!is_last(s)) s->communication_bytes = passed_bytes(s);
+  for (uint32_t i = w->n_layers; i-- > 0;) {
+    struct row r;
+    for (int64_t k = repeats(s, i); k > 0; k -= r.n) {
+      r = row_to(s, i, k);
+      visit(s, &w->layers[i], r.x.backward_peak, true);
+      pass_backward(s, i, &r.x, r.n - 1);
+      if (r.n > 1) visit(s, &w->layers[i], r.x.backward_peak, true);
+      pass_backward(s, i, &r.x, 1);
+    }
+  }
+  visit(s, &w->layers[0], 0, false); /* the optimizer's step */
+}
+
+/* Activations of a chunk that waits for its backward. */
+static double waiting_bytes(const struct stage_walk *s) {
+  double bytes = passed_bytes(s) * (!is_first(s) - !is_last(s));
+  for (uint32_t i = 0; i < s->m->w->n_layers; i++) {
+    int64_t again, n = repeats_again(s, i, &again);
+    if (again) bytes += (double)again * pass_of(s, i, true).kept;
+    if (n > again) bytes += (double)(n - again) * pass_of(s, i, false).kept;
+  }
+  return bytes;
+}
+
+/* The chunk of the stage in one of its slots begins. */
+static void enter_slot(struct stage_walk *s, uint32_t slot) {
+  enter_chunk(s, pz_pipeline_chunk_at(&s->shape, (uint32_t)s->stage, slot));
+}
+
+enum { MOST_SLOTS = 2 * PZ_PLAN_MOST_CHUNKS }; /* DualPipe holds two copies */
+
+/* One of a stage's slots. */
+struct slot_walk {
+  double waiting_bytes;
+  struct pz_training_memory peak; /* while a microbatch goes through it and nothing else is there */
+};
+
+/* Chunks that a stage walks through in the same way: neither has an end of the model, and their layers are alike. */
+static bool same_chunk(const struct stage_walk *a, const struct stage_walk *b) {
+  return a->m->kinds->n == 1 && !is_first(a) && !is_first(b) && !is_last(a) && !is_last(b) &&
+         a->blocks == b->blocks && a->again == b->again;
+}
+
+static void walk_slot(struct stage_walk s, struct slot_walk *out) {
+  out->waiting_bytes = waiting_bytes(&s);
+  walk_forward(&s);
+  walk_backward(&s);
+  out->peak = s.peak;
+}
+
+/* The worst moment: a microbatch goes through one of the stage's chunks, the others in flight wait. */
+static struct pz_training_memory worst_moment(struct stage_walk s) {
+  struct slot_walk slots[MOST_SLOTS];
+  uint32_t in_flight[MOST_SLOTS], at, n = pz_pipeline_slots(&s.shape);
+  struct pz_training_memory worst = {.activation_bytes = -HUGE_VAL};
+  struct stage_walk before = s;
+  for (uint32_t c = 0; c < n; c++) {
+    enter_slot(&s, c);
+    if (c && same_chunk(&before, &s))
+      slots[c] = slots[c - 1];
+    else
+      walk_slot(s, &slots[c]);
+    before = s;
+  }
+  for (uint32_t k = 0; k < pz_pipeline_moments(&s.shape); k++) {
+    if (!pz_pipeline_moment(&s.shape, (uint32_t)s.stage, k, &at, in_flight)) continue;
+    struct pz_training_memory now = slots[at].peak;
+    for (uint32_t c = 0; c < n; c++)
+      now.activation_bytes += ((double)in_flight[c] - (c == at)) * slots[c].waiting_bytes;
+    if (pz_training_memory_sum(&now) > pz_training_memory_sum(&worst)) worst = now;
+  }
+  return worst;
+}
+
+/* ---- what stays ----------------------------------------------------------------------------- */
+
+/* Of a stage: parameters, dense and of experts, and data that all layers read with constants of layers.
+ * A copy of a tied matrix stands on both stages. */
+struct stage_sums {
+  double dense, expert, constants;
+};
+
+/* Are the model's input and its output on different devices? */
+static bool parts_ends(const struct stage_walk *s) {
+  return s->p->pp > 1 && !pz_is_v_pipeline(s->shape.order);
+}
+
+static struct stage_sums stage_sums(struct stage_walk s) {
+  struct stage_sums n = {.constants = (double)first_kind(&s)->shared_bytes};
+  for (uint32_t c = 0; c < pz_pipeline_slots(&s.shape); c++) {
+    enter_slot(&s, c);
+    for (uint32_t i = 0; i < s.m->w->n_layers; i++) {
+      const struct pz_layer *l = &s.m->w->layers[i];
+      double times = (double)repeats(&s, i);
+      int64_t shared = kind_of(&s, i) < 0 ? l->shared_bytes : 0;
+      n.dense +=
+          times * (double)(l->params - l->expert_params + (parts_ends(&s) ? l->tied_params : 0));
+      n.expert += times * (double)l->expert_params;
+      n.constants += times * (double)(l->buffer_bytes + shared);
+    }
+  }
+  return n;
+}
+
+static double gradient_bytes(const struct pz_framework *f) {
+  return pz_fmin(MOST_GRADIENT_BYTES, f->state_bytes - f->weight_bytes);
+}
+
+/* What parameters that so many devices share take: weights, gradients, optimizer state. */
+static void add_state(const struct pz_plan *p, double n, int64_t shards,
+                      struct pz_training_memory *to) {
+  const struct pz_framework *f = pz_plan_framework(p);
+  double d = (double)shards, whole = stays_gathered(p) ? n : 0;
+  bool gradients = p->zero > 2 || (p->zero == 2 && p->pp == 1);
+  to->weight_bytes += n * f->weight_bytes / (p->zero > 2 ? d : 1) + whole * HALF_BYTES;
+  to->gradient_bytes += n * gradient_bytes(f) / (gradients ? d : 1) + whole * p->grad_bytes;
+  to->optimizer_bytes +=
+      n * (f->state_bytes - f->weight_bytes - gradient_bytes(f)) / (p->zero ? d : 1);
+}
+
+static struct pz_training_memory state_bytes(const struct stage_walk *s) {
+  const struct pz_framework *f = pz_plan_framework(s->p);
+  struct stage_sums n = stage_sums(*s);
+  int64_t copies = pz_plan_hybrid(s->p) ? 1 : pz_pipeline_copies(s->shape.order);
+  struct pz_training_memory m = {.activation_bytes = n.constants,
+                                 .reserve_bytes = f->reserve_bytes};
+  add_state(s->p, n.dense, pz_plan_shards(s->p) * copies, &m);
+  add_state(s->p, n.expert, pz_plan_expert_shards(s->p) * copies, &m);
+  if (f->placeholders) m.gradient_bytes += s->m->placeholder_bytes;
+  return m;
+}
+
+struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
+                                             const struct pz_plan *p, int64_t rounds,
+                                             int64_t stage) {
+  struct stage_walk s = {.m = m,
+                         .p = p,
+                         .shape = pz_plan_shape(p),
+                         .stage = stage,
+                         .chunks = p->pp * p->vpp,
+                         .gradients = pz_plan_framework(p)->gradients};
+  s.shape.microbatches = (uint32_t)rounds;
+  struct pz_training_memory all = state_bytes(&s);
+  bool sharded = p->zero > 1 && pz_plan_shards(p) > 1;
+  if (sharded) s.gradients = PZ_GRADIENTS_IN_PLACE; /* counted as communication */
+  if (s.gradients == PZ_GRADIENTS_KEPT && rounds > 1) {
+    /* the first microbatch's gradients are there when the next one's are added */
+    all.gradient_bytes += HALF_BYTES * all.weight_bytes / pz_plan_framework(p)->weight_bytes;
+    s.gradients = PZ_GRADIENTS_PASSING;
+  }
+  s.plain = make_pass(&s, m->kinds->layer[0], false);
+  s.recomputed = make_pass(&s, m->kinds->layer[0], true);
+  struct pz_training_memory now = worst_moment(s);
+  all.gradient_bytes += now.gradient_bytes;
+  all.activation_bytes += now.activation_bytes;
+  all.work_bytes = now.work_bytes;
+  all.logit_bytes = now.logit_bytes;
+  all.communication_bytes = now.communication_bytes;
+  return all;
+}
