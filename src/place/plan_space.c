@@ -18,40 +18,63 @@ void pz_plan_space_settle(const struct pz_plan_space *s, struct pz_plan *p) {
   p->devices = pz_plan_devices(p);
   p->seq = s->seq;
   p->overlap = s->q->plan.overlap;
-  if (!(s->q->pinned & PZ_PLAN_PIN(OVERLAP))) p->overlap = pz_framework_overlap(p, &s->model);
+  if (!(s->q->pinned & PZ_PLAN_PIN(OVERLAP))) (void)pz_rule_list_overlap(&s->rules, p, &s->model);
 }
 
 const enum pz_recomputation pz_plan_recomputations[PZ_PLAN_RECOMPUTATIONS] = {
     PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_SELECTIVE, PZ_RECOMPUTATION_ALTERNATE,
     PZ_RECOMPUTATION_HALF, PZ_RECOMPUTATION_FULL};
 
-/* Every second layer is no better than half of the layers, where the framework can choose these. */
-static bool is_asked(const struct pz_plan_space *s, const struct pz_plan *p,
-                     enum pz_recomputation how) {
-  if (s->q->pinned & PZ_PLAN_PIN(RECOMPUTE)) return s->q->plan.recompute == (int)how;
-  return how != PZ_RECOMPUTATION_HALF ||
-         pz_framework_recompute(p, &s->model) == PZ_RECOMPUTE_ALL;
-}
-
 /* May the plan have this recomputation, by the question and by its framework?  The plan is told of it. */
 static bool allows(const struct pz_plan_space *s, struct pz_plan *p, enum pz_recomputation how) {
   p->recompute = (int)how;
   p->recompute_layers = 0;
   p->stage_recompute = NULL;
-  if (!is_asked(s, p, how)) return false;
+  if (!(s->recomputations >> how & 1)) return false;
   pz_plan_space_settle(s, p);
-  return pz_framework_can(p, &s->model, NULL);
+  return pz_rule_list_can(&s->rules, p, &s->model, NULL);
 }
 
 /* Ways to recompute of a plan; how many. */
 static uint64_t find_ways(struct pz_plan_space *s, struct pz_plan *p) {
   uint64_t n = 0;
+  bool can = false, known = false; /* by the rules that do not look at it */
   for (size_t i = 0; i < PZ_PLAN_RECOMPUTATIONS; i++) {
-    s->ways.allowed[i] = allows(s, p, pz_plan_recomputations[i]);
+    s->ways.allowed[i] = false;
+    if (!(s->recomputations >> pz_plan_recomputations[i] & 1) || (known && !can)) continue;
+    p->recompute = (int)pz_plan_recomputations[i];
+    p->recompute_layers = 0;
+    p->stage_recompute = NULL;
+    pz_plan_space_settle(s, p);
+    if (!known) can = pz_rule_list_can(&s->rules, p, &s->model, NULL);
+    s->ways.allowed[i] = can && pz_rule_list_recomputes(&s->rules, p, &s->model);
+    known = known || p->recompute == PZ_RECOMPUTATION_NONE;
     s->ways.overlap[i] = p->overlap;
     n += s->ways.allowed[i];
   }
   return n;
+}
+
+/* Those that are asked for, and that the framework has at all.  Every second layer is no better than half of the layers,
+ * where the framework can choose these. */
+static unsigned list_recomputations(const struct pz_plan_space *s) {
+  struct pz_plan p = s->q->plan;
+  unsigned set = 0;
+  if (s->q->pinned & PZ_PLAN_PIN(RECOMPUTE)) return 1U << p.recompute;
+  p.tp = p.cp = p.ep = p.mbs = p.pp = p.vpp = 1;
+  p.etp = p.shard = p.seq = 0;
+  p.sp = p.pipeline = 0;
+  p.dp = p.batch = 2;
+  bool any = pz_framework_recompute(&p, &s->model) != PZ_RECOMPUTE_ALL;
+  for (int how = 0; how < PZ_RECOMPUTATIONS; how++)
+    for (p.zero = 0; p.zero <= 3; p.zero++) {
+      p.recompute = how;
+      p.recompute_layers = 0;
+      p.overlap = pz_framework_overlap(&p, NULL);
+      bool worse = how == PZ_RECOMPUTATION_HALF && any;
+      if (!worse && pz_framework_can(&p, NULL, NULL)) set |= 1U << how;
+    }
+  return set;
 }
 
 bool pz_plan_space_recompute(const struct pz_plan_space *s, struct pz_plan *p, size_t way) {
@@ -465,7 +488,9 @@ static enum pz_status list_shapes(struct pz_plan_space *s) {
   if (status == PZ_OK) status = refuse_tp(s, m->w);
   if (status == PZ_OK) status = list_divisors(s);
   s->seq = m->seq;
+  s->rules = pz_rule_list_of(s->q->plan.framework);
   s->orders = list_orders(s);
+  s->recomputations = list_recomputations(s);
   if (status == PZ_OK) status = add_shapes(s, m->w);
   pz_step_model_free(m);
   return status;

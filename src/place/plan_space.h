@@ -31,11 +31,12 @@ struct pz_plan_space {
   struct pz_vec divisors;  /* of the batch, up to the devices: int64_t */
   int64_t node, n_blocks, seq;
   struct pz_model_shape model;
+  struct pz_rule_list rules;
   struct {
     bool allowed[PZ_PLAN_RECOMPUTATIONS];
     int overlap[PZ_PLAN_RECOMPUTATIONS];
   } ways; /* of the plan at hand */
-  unsigned orders; /* of a pipeline, that the framework has: a set */
+  unsigned orders, recomputations; /* that the framework has: sets */
   char warning[200];
 };
 

@@ -12,8 +12,18 @@ enum pz_accumulation {
   PZ_ACCUMULATION_KEPT /* 16-bit gradients are set to zero and added to, with one microbatch too */
 };
 
+/* Whose rules it has (framework_rules.def), as a set; OTHERS: of which nothing else is known. */
+enum pz_rule_set {
+  PZ_RULES_OTHERS,
+  PZ_RULES_CORE = 1, /* Megatron Core */
+  PZ_RULES_TITAN = 2,
+  PZ_RULES_DEEPSPEED = 4,
+  PZ_RULES_MAXTEXT = 8
+};
+
 struct pz_framework {
   const char *name;
+  enum pz_rule_set rules;
   bool dropout;            /* trains with the model's dropout; else without */
   enum pz_kernels kernels; /* how element-wise operators are fused */
   enum pz_accumulation accumulation;

@@ -4,19 +4,11 @@
 
 #include "core/text.h"
 
-/* Frameworks whose rules are known, as a set; ANY: those too of which nothing else is known. */
+/* Frameworks as a set; ANY: those too of which nothing else is known. */
 enum { CORE = 1, TITAN = 2, DEEPSPEED = 4, MAXTEXT = 8, OTHERS = 16, ANY = 31 };
 
-static unsigned framework_bit(const char *name) {
-  static const struct {
-    const char *name;
-    unsigned bit;
-  } list[] = {{"megatron", CORE},       {"nemo", CORE},
-              {"torchtitan", TITAN},    {"deepspeed", DEEPSPEED},
-              {"megatron-deepspeed", DEEPSPEED}, {"maxtext", MAXTEXT}};
-  for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-    if (strcmp(list[i].name, name) == 0) return list[i].bit;
-  return OTHERS;
+static unsigned framework_bit(const struct pz_framework *f) {
+  return f->rules ? (unsigned)f->rules : OTHERS;
 }
 
 /* ---- words of the rules --------------------------------------------------------------------- */
@@ -54,6 +46,7 @@ struct rule {
   const char *has, *source;
   int drops, adds; /* overlap */
   enum pz_recompute_form form;
+  bool recomputes; /* it looks at the recomputation */
 };
 
 #define RULE(called, whom, when, ...)                                                              \
@@ -75,36 +68,71 @@ enum { RULES = sizeof rules / sizeof *rules };
 
 static const struct pz_model_shape unknown_model = {.family = PZ_SHAPE_OTHER};
 
-bool pz_framework_can(const struct pz_plan *p, const struct pz_model_shape *m,
-                      struct pz_error *why) {
-  const struct pz_framework *f = pz_plan_framework(p);
-  unsigned bit = framework_bit(f->name);
-  if (!m) m = &unknown_model;
+struct pz_rule_list pz_rule_list_of(int framework) {
+  struct pz_rule_list list = {.framework = framework};
+  unsigned bit = framework_bit(pz_framework_at(framework));
+  _Static_assert(sizeof rules / sizeof *rules <= 160, "a list holds all rules");
   for (int i = 0; i < RULES; i++) {
-    if (!(rules[i].frameworks & bit) || !rules[i].refuses(p, m, f)) continue;
-    if (why)
-      (void)!pz_fail(why, PZ_BAD_USE, "%s has %s (%s)", f->name, rules[i].has, rules[i].source);
+    if (!(rules[i].frameworks & bit)) continue;
+    if (!rules[i].recomputes) list.rule[list.n++] = (uint8_t)i;
+    if (rules[i].drops || rules[i].adds) list.overlap[list.n_overlap++] = (uint8_t)i;
+  }
+  list.n_plain = list.n;
+  for (int i = 0; i < RULES; i++)
+    if (rules[i].frameworks & bit && rules[i].recomputes) list.rule[list.n++] = (uint8_t)i;
+  return list;
+}
+
+static bool can_from(const struct pz_rule_list *list, int first, const struct pz_plan *p,
+                     const struct pz_model_shape *m, struct pz_error *why) {
+  const struct pz_framework *f = pz_framework_at(list->framework);
+  if (!m) m = &unknown_model;
+  for (int i = first; i < list->n; i++) {
+    const struct rule *r = &rules[list->rule[i]];
+    if (!r->refuses(p, m, f)) continue;
+    if (why) (void)!pz_fail(why, PZ_BAD_USE, "%s has %s (%s)", f->name, r->has, r->source);
     return false;
   }
   return true;
 }
 
-int pz_framework_overlap(const struct pz_plan *p, const struct pz_model_shape *m) {
-  struct pz_plan x = *p;
-  const struct pz_framework *f = pz_plan_framework(p);
-  unsigned bit = framework_bit(f->name);
+bool pz_rule_list_can(const struct pz_rule_list *list, const struct pz_plan *p,
+                      const struct pz_model_shape *m, struct pz_error *why) {
+  return can_from(list, 0, p, m, why);
+}
+
+bool pz_rule_list_recomputes(const struct pz_rule_list *list, const struct pz_plan *p,
+                             const struct pz_model_shape *m) {
+  return can_from(list, list->n_plain, p, m, NULL);
+}
+
+int pz_rule_list_overlap(const struct pz_rule_list *list, struct pz_plan *p,
+                         const struct pz_model_shape *m) {
+  const struct pz_framework *f = pz_framework_at(list->framework);
   if (!m) m = &unknown_model;
-  for (int i = 0; i < RULES; i++)
-    if (rules[i].frameworks & bit && (rules[i].drops || rules[i].adds) &&
-        rules[i].refuses(&x, m, f))
-      x.overlap = (x.overlap & ~rules[i].drops) | rules[i].adds;
-  return x.overlap;
+  for (int i = 0; i < list->n_overlap; i++) {
+    const struct rule *r = &rules[list->overlap[i]];
+    if (r->refuses(p, m, f)) p->overlap = (p->overlap & ~r->drops) | r->adds;
+  }
+  return p->overlap;
+}
+
+bool pz_framework_can(const struct pz_plan *p, const struct pz_model_shape *m,
+                      struct pz_error *why) {
+  struct pz_rule_list list = pz_rule_list_of(p->framework);
+  return pz_rule_list_can(&list, p, m, why);
+}
+
+int pz_framework_overlap(const struct pz_plan *p, const struct pz_model_shape *m) {
+  struct pz_rule_list list = pz_rule_list_of(p->framework);
+  struct pz_plan x = *p;
+  return pz_rule_list_overlap(&list, &x, m);
 }
 
 enum pz_recompute_form pz_framework_recompute(const struct pz_plan *p,
                                               const struct pz_model_shape *m) {
   const struct pz_framework *f = pz_plan_framework(p);
-  unsigned bit = framework_bit(f->name);
+  unsigned bit = framework_bit(f);
   struct pz_plan some = *p;
   enum pz_recompute_form form = PZ_RECOMPUTE_BY_STAGE;
   some.recompute = PZ_RECOMPUTATION_FULL;
@@ -131,7 +159,7 @@ static bool has_no(int framework, const struct pz_model_shape *m, const char *ac
 }
 
 bool pz_framework_trains(int framework, const struct pz_model_shape *m, struct pz_error *why) {
-  unsigned bit = framework_bit(pz_framework_names[framework]);
+  unsigned bit = framework_bit(pz_framework_at(framework));
   bool llama = m->family == PZ_SHAPE_LLAMA;
   if (m->family == PZ_SHAPE_OTHER) return true; /* nothing is known: predictions alone */
   if (bit == TITAN && (m->family == PZ_SHAPE_GPT2 || m->family == PZ_SHAPE_MIXTRAL))

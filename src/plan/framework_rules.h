@@ -18,6 +18,21 @@ bool pz_framework_trains(int framework, const struct pz_model_shape *m, struct p
  * what it always does. */
 int pz_framework_overlap(const struct pz_plan *p, const struct pz_model_shape *m);
 
+/* The same for many plans of one framework: its rules are found once.  The plan of an overlap is told of it. */
+enum { PZ_RULES_MOST = 160 };
+struct pz_rule_list {
+  int framework, n, n_plain, n_overlap; /* plain: those that do not look at the recomputation, which stand first */
+  uint8_t rule[PZ_RULES_MOST], overlap[PZ_RULES_MOST];
+};
+struct pz_rule_list pz_rule_list_of(int framework);
+bool pz_rule_list_can(const struct pz_rule_list *list, const struct pz_plan *p,
+                      const struct pz_model_shape *m, struct pz_error *why);
+/* The same by the rules about recomputation alone. */
+bool pz_rule_list_recomputes(const struct pz_rule_list *list, const struct pz_plan *p,
+                             const struct pz_model_shape *m);
+int pz_rule_list_overlap(const struct pz_rule_list *list, struct pz_plan *p,
+                         const struct pz_model_shape *m);
+
 /* How the framework recomputes whole layers of this plan: as many in each stage as wanted, as many in all of them, or all
  * layers. */
 enum pz_recompute_form { PZ_RECOMPUTE_BY_STAGE, PZ_RECOMPUTE_ALIKE, PZ_RECOMPUTE_ALL };

@@ -178,7 +178,7 @@ enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan 
                                   int64_t rounds, struct pz_error *err) {
   m->cost.net.devices = pz_plan_devices(plan); /* of the job: its part of a torus */
   struct pz_steps_key key = {.recompute = plan->recompute,
-                             .overlap = plan->overlap,
+                             .overlap = plan->overlap & (int)(PZ_OVERLAP_TP | PZ_OVERLAP_EP),
                              .saved = plan->saved,
                              .modules = pz_plan_modules(plan),
                              .pipeline = plan->pipeline,
