@@ -34,8 +34,7 @@ struct pricing {
   double s;
 };
 
-static enum pz_status price(struct pricing *x, const struct pz_plan *p,
-                            struct pz_error *err) {
+static enum pz_status price(struct pricing *x, const struct pz_plan *p, struct pz_error *err) {
   double bound, most = 0;
   enum pz_status status = pz_step_bound(x->m, p, &bound, err);
   if (status != PZ_OK) return status;
@@ -50,8 +49,7 @@ static enum pz_status price(struct pricing *x, const struct pz_plan *p,
 }
 
 /* All even divisions of one number of stages and replicas. */
-static enum pz_status price_stages(struct pricing *x, struct pz_plan *p,
-                                   struct pz_error *err) {
+static enum pz_status price_stages(struct pricing *x, struct pz_plan *p, struct pz_error *err) {
   enum pz_status status = PZ_OK;
   int64_t rounds = p->batch / (p->mbs * p->dp), blocks = x->m->n_blocks;
   for (p->vpp = 1; p->vpp <= (p->pp > 1 ? blocks / p->pp : 1); p->vpp++) {
@@ -79,8 +77,7 @@ static enum pz_status price_shape(const struct run *r, struct pz_plan p, struct 
 
 /* Experts over 1, 8 or 64 devices.  The time of the shape's model is not counted. */
 static enum pz_status price_experts(const struct run *r, const struct pz_plan_question *q,
-                                    struct pz_plan p, struct pricing *x,
-                                    struct pz_error *err) {
+                                    struct pz_plan p, struct pricing *x, struct pz_error *err) {
   enum pz_status status = PZ_OK;
   int64_t experts = 1;
   for (p.ep = 1; p.ep <= pz_min(experts, 64) && status == PZ_OK; p.ep *= 8) {

@@ -853,9 +853,9 @@ struct pz_partition_layers {
 /* A pipeline stage.  Times are of one microbatch, bytes of one device. */
 struct pz_partition_stage {
   const struct pz_partition_layers *layers; /* in the order of the model */
-  uint32_t n_layers;                   /* entries of `layers` ... */
-  uint32_t layer_count;                /* ... and layers in all */
-  int64_t devices;                     /* of one replica: its tensor-parallel group */
+  uint32_t n_layers;                        /* entries of `layers` ... */
+  uint32_t layer_count;                     /* ... and layers in all */
+  int64_t devices;                          /* of one replica: its tensor-parallel group */
   double forward_s, backward_s; /* with waiting for what comes from other stages; backward with
                                           recomputation where the plan has it */
   double load_s;                /* both together */
@@ -882,9 +882,9 @@ struct pz_partition {
   double slowest_stage_s; /* of a microbatch: the pipeline's beat */
   struct pz_step_parts parts;
   double samples_per_s, tokens_per_s;
-  double flop_utilisation;      /* products of a step over the peak of the devices in use */
-  uint32_t n_open_schedules;    /* layer schedules, by direction, not proven optimal ... */
-  double worst_schedule_gap;    /* ... and how far the worst may be off: 1 - bound / makespan */
+  double flop_utilisation;   /* products of a step over the peak of the devices in use */
+  uint32_t n_open_schedules; /* layer schedules, by direction, not proven optimal ... */
+  double worst_schedule_gap; /* ... and how far the worst may be off: 1 - bound / makespan */
   struct pz_partition_stage *stages; /* from the first to the last */
 };
 
@@ -892,7 +892,8 @@ struct pz_partition {
 enum pz_checkpointing { PZ_CHECKPOINTING_AUTO, PZ_CHECKPOINTING_ON, PZ_CHECKPOINTING_OFF };
 
 /* "embedding, block x 11" into buf.  Returns buf. */
-PZ_API const char *pz_partition_stage_text(const struct pz_partition_stage *s, char *buf, size_t size);
+PZ_API const char *pz_partition_stage_text(const struct pz_partition_stage *s, char *buf,
+                                           size_t size);
 
 struct pz_partition_options {
   size_t size;            /* sizeof *this, set by the default */
@@ -928,9 +929,10 @@ struct pz_partitions {
  * fits; the message says what is missing.  On success *out is the caller's to free.  Cost:
  * milliseconds to seconds, by the number of variants. */
 PZ_NODISCARD PZ_API enum pz_status pz_partition_model(const char *model, const struct pz_chip *chip,
-                                                 const struct pz_cluster *net,
-                                                 const struct pz_partition_options *options,
-                                                 struct pz_partitions **out, struct pz_error *err);
+                                                      const struct pz_cluster *net,
+                                                      const struct pz_partition_options *options,
+                                                      struct pz_partitions **out,
+                                                      struct pz_error *err);
 /* Accepts NULL. */
 PZ_API void pz_partitions_free(struct pz_partitions *p);
 
@@ -1007,9 +1009,12 @@ enum pz_saved {
 
 /* Names of these choices, in the order of the enums (of sets: of their bits); each list ends with
  * NULL.  Frameworks: those whose defaults and kernels are known. */
-PZ_API extern const char *const pz_recomputation_names[], *const pz_execution_names[],
-    *const pz_precision_names[], *const pz_overlap_names[], *const pz_module_names[],
-    *const pz_pipeline_names[], *const pz_saved_names[], *const pz_framework_names[];
+PZ_API extern const char *const pz_recomputation_names[],
+    *const pz_execution_names[],
+        *const pz_precision_names[],
+            *const pz_overlap_names[], *const pz_module_names[],
+                                           *const pz_pipeline_names[],
+                                               *const pz_saved_names[], *const pz_framework_names[];
 
 /* Position of a framework in its list; -1: unknown. */
 PZ_API int pz_framework_find(const char *name);
@@ -1183,12 +1188,12 @@ struct pz_plan_certificate {
 };
 
 struct pz_training_plans {
-  struct pz_training_run **runs; /* the chosen one, then the best in order */
-  uint32_t n;                    /* 0: nothing fits */
+  struct pz_training_run **runs;   /* the chosen one, then the best in order */
+  uint32_t n;                      /* 0: nothing fits */
   struct pz_training_run *fastest; /* the best by prediction, where a simpler one within the tie was
                                       chosen; else NULL */
-  int64_t experts;     /* of the model */
-  const char *warning; /* of the model: "", or what its user should know */
+  int64_t experts;                 /* of the model */
+  const char *warning;             /* of the model: "", or what its user should know */
   struct pz_training_run *least; /* where nothing fits: the plan that needs least memory; or NULL */
   struct pz_plan_certificate certificate;
 };

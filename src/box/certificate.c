@@ -100,11 +100,10 @@ enum pz_status pz_box_inputs_read(const char *name, const json_t *json, struct p
 /* ---- the result ----------------------------------------------------------------------------- */
 
 static json_t *plan_json(const struct pz_plan *p) {
-  return json_pack("{s:I,s:b,s:I,s:I,s:I,s:I,s:I,s:i,s:s}", "tp", (json_int_t)p->tp,
-                   "sp", p->sp && p->tp > 1, "cp",
-                   (json_int_t)pz_plan_cp(p), "pp", (json_int_t)p->pp, "vpp", (json_int_t)p->vpp,
-                   "dp", (json_int_t)p->dp, "mbs", (json_int_t)p->mbs, "zero", p->zero, "recompute",
-                   pz_recomputation_names[p->recompute]);
+  return json_pack("{s:I,s:b,s:I,s:I,s:I,s:I,s:I,s:i,s:s}", "tp", (json_int_t)p->tp, "sp",
+                   p->sp && p->tp > 1, "cp", (json_int_t)pz_plan_cp(p), "pp", (json_int_t)p->pp,
+                   "vpp", (json_int_t)p->vpp, "dp", (json_int_t)p->dp, "mbs", (json_int_t)p->mbs,
+                   "zero", p->zero, "recompute", pz_recomputation_names[p->recompute]);
 }
 
 static json_t *parts_json(const struct pz_training_parts *p) {

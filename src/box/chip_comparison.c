@@ -190,9 +190,9 @@ char *pz_training_plan_text(const struct pz_plan *p, char buf[PZ_PLAN_TEXT_MOST]
   if (pz_plan_ep(p) > 1) snprintf(experts, sizeof experts, ", ep %lld", (long long)pz_plan_ep(p));
   snprintf(buf, PZ_PLAN_TEXT_MOST,
            "tp %lld%s, cp %lld%s, pp %lld x %lld, dp %lld, mbs %lld, zero %d, recompute %s",
-           (long long)p->tp, p->sp && p->tp > 1 ? " sp" : "",
-           (long long)pz_plan_cp(p), experts, (long long)p->pp, (long long)p->vpp, (long long)p->dp,
-           (long long)p->mbs, p->zero, pz_recomputation_names[p->recompute]);
+           (long long)p->tp, p->sp && p->tp > 1 ? " sp" : "", (long long)pz_plan_cp(p), experts,
+           (long long)p->pp, (long long)p->vpp, (long long)p->dp, (long long)p->mbs, p->zero,
+           pz_recomputation_names[p->recompute]);
   return buf;
 }
 

@@ -106,9 +106,10 @@ static enum pz_status check_model(const struct settings *s, const char *model,
 }
 
 static enum pz_status check_framework(const char *name, struct pz_error *err) {
-  return name && pz_framework_find(name) < 0 ? pz_fail(err, PZ_BAD_USE, "--framework '%.60s' is not known; see 'phaze predict'",
-                        name)
-              : PZ_OK;
+  return name && pz_framework_find(name) < 0
+             ? pz_fail(err, PZ_BAD_USE, "--framework '%.60s' is not known; see 'phaze predict'",
+                       name)
+             : PZ_OK;
 }
 
 /* Names that the page offers to choose from. */

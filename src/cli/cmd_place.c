@@ -29,13 +29,14 @@ struct settings {
 
 enum { NOT_GIVEN = -1 }; /* a choice the user left open */
 
-static const struct settings defaults = {
-    .semantics = NOT_GIVEN,
-    .model = {.devices_text = "1024"},
-    .training = {.plan = {.size = sizeof(struct pz_plan),
+static const struct settings defaults = {.semantics = NOT_GIVEN,
+                                         .model = {.devices_text = "1024"},
+                                         .training = {.plan =
+                                                          {
+                                                              .size = sizeof(struct pz_plan),
 #include "cli/plan_unset.def"
-                 },
-                 .top = 1}};
+                                                          },
+                                                      .top = 1}};
 enum { TRAINING = 2, DEFAULT_BATCH = 4096 };
 static const char *const semantics_names[] = {"original", "corrected", "training", NULL};
 static const char *const recompute_names[] = {"auto", "on",   "off",  "selective", "alternate",

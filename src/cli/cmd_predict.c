@@ -10,9 +10,11 @@
 #include "step/prediction_trace.h"
 #include "step/run_cost.h"
 
-static const struct pz_predict_settings defaults = {.plan = {.size = sizeof(struct pz_plan),
+static const struct pz_predict_settings defaults = {.plan =
+                                                        {
+                                                            .size = sizeof(struct pz_plan),
 #include "cli/plan_unset.def"
-                                                    },
+                                                        },
                                                     .checkpoint_s = -1,
                                                     .restart_s = -1};
 
@@ -44,8 +46,7 @@ static const struct pz_option options[] = {
 
 struct pz_job pz_predicted_job(const struct pz_predicted *x) {
   const struct pz_machine *m = &x->machine;
-  return (struct pz_job){
-      .model = x->model, .chip = &m->chip, .net = m->own_link ? NULL : &m->net};
+  return (struct pz_job){.model = x->model, .chip = &m->chip, .net = m->own_link ? NULL : &m->net};
 }
 
 /* Devices for which the cluster must have room, as far as they can be told yet. */

@@ -5,6 +5,7 @@
 #include "cli/tune_options.h"
 #include "core/alloc.h"
 #include "core/file.h"
+#include "plan/plan_fill.h"
 
 #define SETTINGS struct pz_tune_settings
 #define AT(field) offsetof(SETTINGS, field)
@@ -86,8 +87,8 @@ static enum pz_status find_machine(struct pz_tuned *x, struct pz_error *err) {
 static void know_framework(struct pz_tuned *x) {
   const struct pz_plan *o = &x->m.run.plan;
   bool transfers = o->overlap & PZ_OVERLAP_P2P;
-  x->flags = x->megatron ||
-             (o->framework == pz_framework_find("megatron") && (o->vpp > 1 || !transfers));
+  x->flags =
+      x->megatron || (o->framework == pz_framework_find("megatron") && (o->vpp > 1 || !transfers));
   if (!x->megatron) x->m.p2p_off = o->vpp > 1 && !transfers;
 }
 

@@ -64,7 +64,8 @@ static enum pz_status solve(struct job *j, bool first_stage, bool check) {
   enum pz_status status = read_list(j->s->mbs, "mbs", &o.mbs, j->err);
   if (status == PZ_OK) status = read_list(j->s->tp, "tp", &o.tp, j->err);
   if (status == PZ_OK)
-    status = pz_partition_model(j->model, &j->machine.chip, j->machine.own_link ? NULL : &j->machine.net,
+    status =
+        pz_partition_model(j->model, &j->machine.chip, j->machine.own_link ? NULL : &j->machine.net,
                            &o, &j->found, j->err);
   return status;
 }

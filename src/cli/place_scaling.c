@@ -5,8 +5,8 @@
 #include "cli/place_training.h"
 #include "cli/plan_page.h"
 #include "core/text.h"
-#include "plan/plan_text.h"
 #include "place/found_plan_json.h"
+#include "plan/plan_text.h"
 #include "report/table.h"
 
 struct row {

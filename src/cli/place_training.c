@@ -125,11 +125,10 @@ static enum pz_status write_trace(const struct pz_place_job *j, const struct pz_
 
 static enum pz_status tell_json(const struct pz_place_job *j, const struct pz_training_plans *p) {
   const struct pz_place_question *q = j->q;
-  json_t *out =
-      json_pack("{s:o,s:s,s:s?,s:I,s:I}", "model", json_string(q->model), "chip",
-                j->machine.chip.name, "cluster", j->machine.own_link ? NULL : j->machine.net.name,
-                "devices", (json_int_t)j->options.plan.devices, "batch",
-                (json_int_t)j->options.plan.batch);
+  json_t *out = json_pack(
+      "{s:o,s:s,s:s?,s:I,s:I}", "model", json_string(q->model), "chip", j->machine.chip.name,
+      "cluster", j->machine.own_link ? NULL : j->machine.net.name, "devices",
+      (json_int_t)j->options.plan.devices, "batch", (json_int_t)j->options.plan.batch);
   json_t *found = pz_found_plans_json(p);
   if (out && found) json_object_update(out, found);
   json_decref(found);

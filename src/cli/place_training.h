@@ -8,7 +8,8 @@
 
 /* What only these plans have; the rest is in pz_place_settings. */
 struct pz_place_training_settings {
-  struct pz_plan plan;      /* fields that are given; devices, batch, mbs, tp, seq, recompute: in pz_place_settings */
+  struct pz_plan
+      plan; /* fields that are given; devices, batch, mbs, tp, seq, recompute: in pz_place_settings */
   int64_t batch_per_device; /* 0: none */
   int64_t top;
   int objective;

@@ -5,8 +5,8 @@
 #include "cli/place_training.h"
 #include "core/text.h"
 #include "plan/plan_text.h"
-#include "step/prediction_parts.h"
 #include "report/table.h"
+#include "step/prediction_parts.h"
 
 static void print_title(const struct pz_place_job *j, const struct pz_training_run *r) {
   const struct pz_machine *m = &j->machine;

@@ -5,9 +5,9 @@
 #include "core/alloc.h"
 #include "core/file.h"
 #include "plan/plan_text.h"
-#include "step/prediction_parts.h"
 #include "report/scaling_page.h"
 #include "report/step_view.h"
+#include "step/prediction_parts.h"
 
 enum { MOST_PARTS = 16 };
 
@@ -43,7 +43,8 @@ static enum pz_status add_step(const struct pz_plan_page *p, const struct pz_pla
   struct pz_arena arena;
   const struct pz_cluster *net = p->machine->own_link ? NULL : &p->machine->net;
   pz_arena_init(&arena, NULL);
-  enum pz_status status = pz_training_predict(p->model, &p->machine->chip, net, &o, true, &run, err);
+  enum pz_status status =
+      pz_training_predict(p->model, &p->machine->chip, net, &o, true, &run, err);
   if (status == PZ_OK) {
     struct pz_memory_question q = {p->model, &p->machine->chip, net, run};
     status = pz_memory_curves(&q, &arena, &curves, err);

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "cli/predict_options.h"
-#include "step/constant_effects.h"
 #include "report/table.h"
+#include "step/constant_effects.h"
 
 /* ---- the plan ------------------------------------------------------------------------------- */
 

@@ -7,9 +7,9 @@
 #include "cli/predict_options.h"
 #include "core/text.h"
 #include "place/neighbours.h"
+#include "report/table.h"
 #include "step/prediction_json.h"
 #include "step/prediction_parts.h"
-#include "report/table.h"
 
 /* ---- the plan and its rates ----------------------------------------------------------------- */
 

@@ -6,9 +6,9 @@
 #include "core/alloc.h"
 #include "core/buffer.h"
 #include "core/file.h"
+#include "report/table.h"
 #include "step/prediction_parts.h"
 #include "step/run_table.h"
-#include "report/table.h"
 
 /* ---- errors of a group ---------------------------------------------------------------------- */
 

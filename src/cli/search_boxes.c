@@ -116,9 +116,9 @@ static enum pz_status print_models(const struct pz_judge_question *q, const stru
     if (p->ep > 1) snprintf(experts, sizeof experts, ", ep %lld", (long long)p->ep);
     pz_table_cell(&t,
                   "tp %lld%s, cp %lld, pp %lld x %lld, dp %lld%s, mbs %lld, zero %d, recompute %s",
-                  (long long)p->tp, p->sp && p->tp > 1 ? " sp" : "",
-                  (long long)pz_plan_cp(p), (long long)p->pp, (long long)p->vpp, (long long)p->dp,
-                  experts, (long long)p->mbs, p->zero, pz_recomputation_names[p->recompute]);
+                  (long long)p->tp, p->sp && p->tp > 1 ? " sp" : "", (long long)pz_plan_cp(p),
+                  (long long)p->pp, (long long)p->vpp, (long long)p->dp, experts, (long long)p->mbs,
+                  p->zero, pz_recomputation_names[p->recompute]);
     if (r->best.plans[i].p.mfu > 1) full = true;
   }
   enum pz_status status = pz_table_print(&t, 0, stdout);

@@ -5,9 +5,9 @@
 
 #include "cli/tune_options.h"
 #include "core/text.h"
+#include "report/table.h"
 #include "step/prediction_json.h"
 #include "step/prediction_parts.h"
-#include "report/table.h"
 
 /* ---- the run -------------------------------------------------------------------------------- */
 
@@ -135,8 +135,7 @@ static enum pz_status print_best(const struct pz_tuned *x, const char *title,
   }
   printf("\n%s: %.4g s per step (%+.1f%%), MFU %.1f%%, %.1f GB\n", title, c->p.step_s,
          -100 * gain(x, c), 100 * c->p.mfu, c->p.peak_bytes / 1e9);
-  printf("  tp %" PRId64 "%s, pp %" PRId64, o->tp, o->sp > 0 ? " with sp" : "",
-         o->pp);
+  printf("  tp %" PRId64 "%s, pp %" PRId64, o->tp, o->sp > 0 ? " with sp" : "", o->pp);
   if (o->vpp > 1) printf(" x %" PRId64 " chunks", o->vpp);
   if (o->ep > 1) printf(", ep %" PRId64, o->ep);
   printf(", dp %" PRId64 ", mbs %" PRId64 ", zero %d, recompute %s", o->dp, o->mbs, o->zero,
@@ -224,8 +223,7 @@ static json_t *from_json(const struct pz_run_plan *r) {
 
 static enum pz_status plan_json(const struct pz_tuned *x, const struct pz_tuned_plan *c,
                                 json_t **out, struct pz_error *err) {
-  const char *megatron = NULL,
-             *options = pz_plan_options_text(&x->m.run.plan, &c->plan, x->arena),
+  const char *megatron = NULL, *options = pz_plan_options_text(&x->m.run.plan, &c->plan, x->arena),
              *field = c->field == PZ_PLAN_FIELDS ? NULL : pz_plan_field(c->field)->name;
   struct pz_run_plan run = x->m.run;
   enum pz_status status = PZ_OK;

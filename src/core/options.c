@@ -86,8 +86,8 @@ static enum pz_status set_choice(const struct pz_option *o, const char *text, in
       return PZ_OK;
     }
   char list[256], name[64];
-  return pz_fail(err, PZ_BAD_USE, "--%s: '%s'; accepted: %s", pz_option_name(o, name, sizeof name), text,
-                 pz_text_join(list, sizeof list, choice_name, o->choices));
+  return pz_fail(err, PZ_BAD_USE, "--%s: '%s'; accepted: %s", pz_option_name(o, name, sizeof name),
+                 text, pz_text_join(list, sizeof list, choice_name, o->choices));
 }
 
 static enum pz_status set_set(const struct pz_option *o, const char *text, int *out,

@@ -23,7 +23,7 @@ struct pz_option {
   const char *name; /* without dashes; - for _ */
   char letter;      /* 0: none */
   enum pz_option_type type;
-  size_t offset; /* in the command's settings struct, which holds the defaults before parsing */
+  size_t offset;   /* in the command's settings struct, which holds the defaults before parsing */
   const char *arg; /* NULL: N, or LIST */
   const char *help;
   double min, max;

@@ -106,7 +106,8 @@ static void put_config(const struct pz_launch *l, FILE *out) {
           "  \"gradient_clipping\": 1.0,\n  \"communication_data_type\": \"%s\",\n"
           "  \"data_types\": {\"grad_accum_dtype\": \"fp32\"},\n  \"bf16\": {\"enabled\": true},\n"
           "  \"zero_optimization\": {\n    \"stage\": %d",
-          p->batch, p->mbs, pz_plan_microbatches(&l->plan), p->grad_bytes == 2 ? "bf16" : "fp32", p->zero);
+          p->batch, p->mbs, pz_plan_microbatches(&l->plan), p->grad_bytes == 2 ? "bf16" : "fp32",
+          p->zero);
   if (p->zero) fprintf(out, ",\n    \"overlap_comm\": %s", overlap ? "true" : "false");
   if (p->zero == 3 && !(p->overlap & PZ_OVERLAP_PARAM))
     fputs(",\n    \"stage3_prefetch_bucket_size\": 0", out);

@@ -14,7 +14,7 @@ struct pz_launch {
   const char *model; /* for comments and messages */
   struct pz_model_shape shape;
   struct pz_plan plan; /* with every field filled in */
-  int64_t nodes, gpus;             /* nodes x devices of a node = plan.devices */
+  int64_t nodes, gpus; /* nodes x devices of a node = plan.devices */
 };
 
 /* Names of the frameworks, NULL after the last.  The first, "none", is no framework. */

@@ -38,8 +38,7 @@ PZ_NODISCARD enum pz_status pz_megatron_read(const char *name, const char *text,
 /* What to change in the arguments of a run to get another plan of the same model, devices and batch:
  * "--micro-batch-size 2", "remove --sequence-parallel"; "" where they are the same. */
 PZ_NODISCARD enum pz_status pz_megatron_changes(const struct pz_megatron_run *m,
-                                                const struct pz_plan *to,
-                                                struct pz_arena *arena, const char **text,
-                                                struct pz_error *err);
+                                                const struct pz_plan *to, struct pz_arena *arena,
+                                                const char **text, struct pz_error *err);
 
 #endif

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-
 /* Overlap counts where there is something to overlap; transfers between stages are hidden by the
  * interleaved order alone. */
 bool pz_core_overlap(const struct pz_launch *l, enum pz_overlap what) {

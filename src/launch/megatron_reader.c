@@ -339,8 +339,8 @@ enum pz_status pz_megatron_need_word(struct pz_megatron_reader *r, enum pz_megat
 }
 
 /* Where a field comes from, from the first of two arguments that was given. */
-enum pz_status pz_megatron_mark(struct pz_megatron_reader *r, int f,
-                                enum pz_megatron_value a, enum pz_megatron_value b) {
+enum pz_status pz_megatron_mark(struct pz_megatron_reader *r, int f, enum pz_megatron_value a,
+                                enum pz_megatron_value b) {
   const struct pz_megatron_given *g = pz_megatron_has(r, a) ? &r->g[a] : &r->g[b];
   if (!g->set) return PZ_OK;
   r->out->run.from[f] = pz_arena_printf(r->arena, "--%s, line %u", g->name, g->line);
@@ -475,7 +475,8 @@ static enum pz_status read_stages(struct pz_megatron_reader *r) {
   }
   if (o->pp == 1) o->vpp = 1;
   enum pz_status status = pz_megatron_mark(r, PZ_PLAN_PP, PZ_ARG_PP, PZ_ARG_PP);
-  if (status == PZ_OK) status = pz_megatron_mark(r, PZ_PLAN_VPP, PZ_ARG_CHUNK_LAYERS, PZ_ARG_CHUNKS);
+  if (status == PZ_OK)
+    status = pz_megatron_mark(r, PZ_PLAN_VPP, PZ_ARG_CHUNK_LAYERS, PZ_ARG_CHUNKS);
   return status == PZ_OK ? read_ends(r) : status;
 }
 
@@ -531,7 +532,8 @@ static enum pz_status read_recompute(struct pz_megatron_reader *r) {
   if (status == PZ_OK)
     status = pz_megatron_mark(r, PZ_PLAN_RECOMPUTE, PZ_ARG_SELECTIVE, PZ_ARG_GRANULARITY);
   if (status == PZ_OK && o->recompute_layers)
-    status = pz_megatron_mark(r, PZ_PLAN_RECOMPUTE_LAYERS, PZ_ARG_AGAIN_LAYERS, PZ_ARG_AGAIN_LAYERS);
+    status =
+        pz_megatron_mark(r, PZ_PLAN_RECOMPUTE_LAYERS, PZ_ARG_AGAIN_LAYERS, PZ_ARG_AGAIN_LAYERS);
   return status;
 }
 

@@ -147,7 +147,8 @@ static void put_parallel(const struct pz_launch *l, FILE *out) {
   put_division(l, out);
   put_plan(l, PZ_PLAN_CP, out);
   if (p->cp > 1)
-    fprintf(out, "model.cp_comm_type = \"%s\"\n", p->cp_form == PZ_CONTEXT_ALL_TO_ALL ? "a2a" : "p2p");
+    fprintf(out, "model.cp_comm_type = \"%s\"\n",
+            p->cp_form == PZ_CONTEXT_ALL_TO_ALL ? "a2a" : "p2p");
   if (l->shape.experts) {
     put_plan(l, PZ_PLAN_EP, out);
     put_plan(l, PZ_PLAN_ETP, out);

@@ -452,7 +452,8 @@ static enum pz_status solve_in_full(struct work *w, const struct candidate *c, b
   return status;
 }
 
-static bool as_recorded(const struct pz_plan_record *r, double time_s, const struct pz_place_solution *plan) {
+static bool as_recorded(const struct pz_plan_record *r, double time_s,
+                        const struct pz_place_solution *plan) {
   if (time_s != plan->time_s || r->d != plan->d || r->n_stages != plan->n_stages) return false;
   for (uint32_t k = 0; k < plan->n_stages; k++)
     if (r->layers[k] != plan->stages[k].n) return false;

@@ -91,9 +91,9 @@ PZ_NODISCARD enum pz_status pz_plan_restore(const struct pz_plan_inputs *in,
 /* The best plans, one for each variant with and without recomputation, the best first. */
 struct pz_plan_list {
   struct pz_partition *plans; /* in the arena */
-  uint32_t n;                  /* 0: no plan fits ... */
-  struct pz_fit fit;           /* ... then the least memory with which one would, ... */
-  uint32_t fit_variant;        /* ... with this variant */
+  uint32_t n;                 /* 0: no plan fits ... */
+  struct pz_fit fit;          /* ... then the least memory with which one would, ... */
+  uint32_t fit_variant;       /* ... with this variant */
   bool fit_recompute;
 };
 

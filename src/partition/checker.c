@@ -7,8 +7,9 @@
 static bool near(double a, double b) { return fabs(a - b) <= 1e-9 * fmax(fabs(a), fabs(b)); }
 
 /* Every layer in one stage, every edge to the same stage or a later one. */
-static enum pz_status check_stages(const struct pz_place_width *w, const struct pz_place_solution *plan,
-                                   uint32_t *stage, struct pz_error *err) {
+static enum pz_status check_stages(const struct pz_place_width *w,
+                                   const struct pz_place_solution *plan, uint32_t *stage,
+                                   struct pz_error *err) {
   for (uint32_t i = 0; i < w->n; i++) stage[i] = PZ_NONE;
   for (uint32_t k = 0; k < plan->n_stages; k++)
     for (uint32_t i = 0; i < plan->stages[k].n; i++) {
@@ -26,7 +27,7 @@ static enum pz_status check_stages(const struct pz_place_width *w, const struct 
 }
 
 enum pz_status pz_partition_check(const struct pz_place_problem *whole, enum pz_semantics semantics,
-                             const struct pz_place_solution *plan, struct pz_error *err) {
+                                  const struct pz_place_solution *plan, struct pz_error *err) {
   const struct pz_place_problem within = pz_place_within(whole, plan->domain), *p = &within;
   const struct pz_place_width *w = &p->widths[plan->width];
   uint32_t stage[PZ_PLACE_MOST_LAYERS], n = plan->n_stages;

@@ -51,8 +51,8 @@ static const uint32_t *stage_layers(const uint32_t *stage, uint32_t n, uint32_t 
 /* The stages with what they take, and the time. */
 static enum pz_status evaluate(const struct pz_place_problem *p, const struct pz_place_width *w,
                                enum pz_fixed_split split, enum pz_semantics semantics,
-                               const uint32_t *stage, struct pz_arena *arena, struct pz_place_solution *plan,
-                               struct pz_error *err) {
+                               const uint32_t *stage, struct pz_arena *arena,
+                               struct pz_place_solution *plan, struct pz_error *err) {
   double params = 0, devices = 0;
   uint32_t n = plan->n_stages;
   for (uint32_t k = 0; k < n; k++) {
@@ -96,15 +96,16 @@ static enum pz_status check_degrees(const struct pz_place_problem *p, const stru
 
 enum pz_status pz_fixed_plan(const struct pz_place_problem *p, const struct pz_fixed *f,
                              enum pz_fixed_split split, enum pz_semantics semantics,
-                             struct pz_arena *arena, struct pz_place_solution *out, struct pz_error *err) {
+                             struct pz_arena *arena, struct pz_place_solution *out,
+                             struct pz_error *err) {
   const struct pz_place_width *w = find_width(p, f->t);
   enum pz_status status = check_degrees(p, f, w, err);
   if (status != PZ_OK || !w) return status;
   uint32_t stage[PZ_PLACE_MOST_LAYERS];
   struct pz_place_solution plan = {.width = (uint32_t)(w - p->widths),
-                         .domain = pz_place_domain(p, f->stages * f->t * f->d),
-                         .d = f->d,
-                         .n_stages = (uint32_t)f->stages};
+                                   .domain = pz_place_domain(p, f->stages * f->t * f->d),
+                                   .d = f->d,
+                                   .n_stages = (uint32_t)f->stages};
   struct pz_place_problem q = pz_place_within(p, plan.domain);
   plan.stages = pz_arena_alloc(arena, plan.n_stages, sizeof *plan.stages);
   if (!plan.stages) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);

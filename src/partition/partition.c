@@ -18,7 +18,8 @@ static const struct pz_stage *slowest_stage(const struct pz_place_solution *plan
 }
 
 /* All stages wait for the slowest, so the step is what it does, and the time it waits itself. */
-static struct pz_step_parts step_parts(const struct pz_place_model *m, const struct pz_place_solution *plan) {
+static struct pz_step_parts step_parts(const struct pz_place_model *m,
+                                       const struct pz_place_solution *plan) {
   const struct pz_stage *s = slowest_stage(plan);
   const struct pz_place_width *w = &m->p.widths[plan->width];
   double own = 0, link = 0, microbatches = (double)pz_ceil_div(m->p.microbatches, plan->d);
@@ -53,7 +54,7 @@ static enum pz_status list_layers(const struct pz_place_model *m, const struct p
   if (!list) return PZ_NO_MEMORY;
   for (uint32_t i = 0, k = 0; i < s->n; i += list[k++].count) {
     list[k] = (struct pz_partition_layers){pz_arena_strdup(arena, m->parts[s->layers[i]].name),
-                                      same_name(m, s, i)};
+                                           same_name(m, s, i)};
     if (!list[k].name) return PZ_NO_MEMORY;
   }
   out->layers = list;
@@ -63,23 +64,24 @@ static enum pz_status list_layers(const struct pz_place_model *m, const struct p
 
 /* memory = state P + A + (i - 1) K of the i-th stage from the end (problem.h), told apart. */
 static struct pz_partition_stage stage_numbers(const struct pz_place_problem *p,
-                                          const struct pz_stage *s, const struct pz_stage_sum *sum,
-                                          uint32_t from_end) {
+                                               const struct pz_stage *s,
+                                               const struct pz_stage_sum *sum, uint32_t from_end) {
   bool again = p->recompute && from_end > 1;
-  return (struct pz_partition_stage){.devices = s->devices,
-                                .forward_s = sum->forward_s,
-                                .backward_s = again ? sum->recompute_s : sum->backward_s,
-                                .load_s = s->load_s,
-                                .param_bytes = sum->param_bytes,
-                                .optimizer_bytes = (p->state - 1) * sum->param_bytes,
-                                .activation_bytes = sum->act_bytes,
-                                .in_flight_bytes = (from_end - 1) *
-                                                   (p->recompute ? sum->in_bytes : sum->act_bytes),
-                                .memory_bytes = s->memory_bytes};
+  return (struct pz_partition_stage){
+      .devices = s->devices,
+      .forward_s = sum->forward_s,
+      .backward_s = again ? sum->recompute_s : sum->backward_s,
+      .load_s = s->load_s,
+      .param_bytes = sum->param_bytes,
+      .optimizer_bytes = (p->state - 1) * sum->param_bytes,
+      .activation_bytes = sum->act_bytes,
+      .in_flight_bytes = (from_end - 1) * (p->recompute ? sum->in_bytes : sum->act_bytes),
+      .memory_bytes = s->memory_bytes};
 }
 
-static enum pz_status make_stages(const struct pz_place_model *m, const struct pz_place_solution *plan,
-                                  struct pz_arena *arena, struct pz_partition *out) {
+static enum pz_status make_stages(const struct pz_place_model *m,
+                                  const struct pz_place_solution *plan, struct pz_arena *arena,
+                                  struct pz_partition *out) {
   const struct pz_place_width *w = &m->p.widths[plan->width];
   uint32_t stage[PZ_PLACE_MOST_LAYERS];
   enum pz_status status = PZ_OK;
@@ -98,26 +100,27 @@ static enum pz_status make_stages(const struct pz_place_model *m, const struct p
 
 /* ---- the call ------------------------------------------------------------------------------- */
 
-enum pz_status pz_partition_make(const struct pz_place_model *m, const struct pz_place_solution *plan,
-                                  double lower_bound_s, struct pz_arena *arena,
-                                  struct pz_partition *out, struct pz_error *err) {
+enum pz_status pz_partition_make(const struct pz_place_model *m,
+                                 const struct pz_place_solution *plan, double lower_bound_s,
+                                 struct pz_arena *arena, struct pz_partition *out,
+                                 struct pz_error *err) {
   struct pz_partition made = {.n_stages = plan->n_stages,
-                               .tensor_parallel = m->p.widths[plan->width].t,
-                               .data_parallel = plan->d,
-                               .batch_samples = m->batch,
-                               .microbatch_samples = m->mbs,
-                               .seq_tokens = m->seq,
-                               .microbatches = pz_ceil_div(m->p.microbatches, plan->d),
-                               .recompute = m->p.recompute,
-                               .hbm_bytes = m->p.hbm_bytes,
-                               .step_s = plan->time_s,
-                               .lower_bound_s = lower_bound_s,
-                               .slowest_stage_s = plan->maxload_s,
-                               .parts = step_parts(m, plan),
-                               .samples_per_s = (double)m->batch / plan->time_s,
-                               .tokens_per_s = (double)(m->batch * m->seq) / plan->time_s,
-                               .n_open_schedules = m->n_open,
-                               .worst_schedule_gap = m->worst_gap};
+                              .tensor_parallel = m->p.widths[plan->width].t,
+                              .data_parallel = plan->d,
+                              .batch_samples = m->batch,
+                              .microbatch_samples = m->mbs,
+                              .seq_tokens = m->seq,
+                              .microbatches = pz_ceil_div(m->p.microbatches, plan->d),
+                              .recompute = m->p.recompute,
+                              .hbm_bytes = m->p.hbm_bytes,
+                              .step_s = plan->time_s,
+                              .lower_bound_s = lower_bound_s,
+                              .slowest_stage_s = plan->maxload_s,
+                              .parts = step_parts(m, plan),
+                              .samples_per_s = (double)m->batch / plan->time_s,
+                              .tokens_per_s = (double)(m->batch * m->seq) / plan->time_s,
+                              .n_open_schedules = m->n_open,
+                              .worst_schedule_gap = m->worst_gap};
   if (make_stages(m, plan, arena, &made) != PZ_OK) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
   double peak = (double)made.devices_used * m->peak_flop_per_s;
   made.flop_utilisation = m->sample_flop * (double)m->batch / (plan->time_s * peak);

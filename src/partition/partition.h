@@ -13,8 +13,8 @@ struct pz_place_solution;
  * pz_partition.  Everything is copied into the arena.  Errors: no memory.  Cost: stages x layers x
  * edges. */
 PZ_NODISCARD enum pz_status pz_partition_make(const struct pz_place_model *m,
-                                               const struct pz_place_solution *plan, double lower_bound_s,
-                                               struct pz_arena *arena, struct pz_partition *out,
-                                               struct pz_error *err);
+                                              const struct pz_place_solution *plan,
+                                              double lower_bound_s, struct pz_arena *arena,
+                                              struct pz_partition *out, struct pz_error *err);
 
 #endif

@@ -39,11 +39,11 @@ static enum pz_status no_memory(struct pz_error *err) {
 
 struct pz_partition_options pz_partition_options_default(void) {
   return (struct pz_partition_options){.size = sizeof(struct pz_partition_options),
-                                  .devices = 1024,
-                                  .batch = 4096,
-                                  .state = 3,
-                                  .steps = PZ_LAYER_STEPS,
-                                  .workload = pz_workload_options_default()};
+                                       .devices = 1024,
+                                       .batch = 4096,
+                                       .state = 3,
+                                       .steps = PZ_LAYER_STEPS,
+                                       .workload = pz_workload_options_default()};
 }
 
 /* ---- checks --------------------------------------------------------------------------------- */
@@ -176,10 +176,12 @@ static enum pz_status run(struct job *j, const struct pz_chip *chip, const struc
 }
 
 enum pz_status pz_partition_model(const char *model, const struct pz_chip *chip,
-                             const struct pz_cluster *net, const struct pz_partition_options *options,
-                             struct pz_partitions **out, struct pz_error *err) {
+                                  const struct pz_cluster *net,
+                                  const struct pz_partition_options *options,
+                                  struct pz_partitions **out, struct pz_error *err) {
   struct job j = {.model = model, .o = pz_partition_options_default(), .err = err};
-  enum pz_status status = pz_sized_take(&j.o, sizeof j.o, options, "pz_partition_options_default", err);
+  enum pz_status status =
+      pz_sized_take(&j.o, sizeof j.o, options, "pz_partition_options_default", err);
   if (status == PZ_OK) status = pz_need(model, "model", err);
   if (status == PZ_OK) status = pz_need(out, "out", err);
   if (status == PZ_OK) status = pz_chip_check(chip, err);

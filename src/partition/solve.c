@@ -369,7 +369,8 @@ static enum pz_status solve_width(const struct pz_place_problem *p, const struct
 
 static enum pz_status describe(const struct pz_place_problem *p, const struct pz_stages *s,
                                enum pz_semantics semantics, const struct best *b,
-                               struct pz_arena *arena, struct pz_place_solution *out, struct pz_error *err) {
+                               struct pz_arena *arena, struct pz_place_solution *out,
+                               struct pz_error *err) {
   double params = 0;
   *out = (struct pz_place_solution){.width = b->width, .d = b->d, .n_stages = b->n_stages};
   out->stages = pz_arena_alloc(arena, b->n_stages, sizeof *out->stages);
@@ -411,14 +412,15 @@ static enum pz_status solve_widths(const struct pz_place_problem *p, enum pz_sem
 }
 
 enum pz_status pz_place_solve(const struct pz_place_problem *p, enum pz_semantics semantics,
-                              struct pz_arena *arena, struct pz_place_solution *out, struct pz_error *err) {
+                              struct pz_arena *arena, struct pz_place_solution *out,
+                              struct pz_error *err) {
   return pz_place_solve_within(p, semantics, DBL_MAX, arena, out, err);
 }
 
 /* In one domain, or in the whole network. */
 static enum pz_status solve_domain(const struct pz_place_problem *p, enum pz_semantics semantics,
-                                   double limit_s, struct pz_arena *arena, struct pz_place_solution *out,
-                                   struct pz_error *err) {
+                                   double limit_s, struct pz_arena *arena,
+                                   struct pz_place_solution *out, struct pz_error *err) {
   struct pz_arena tables;
   struct best b = {.time_s = limit_s < DBL_MAX ? nextafter(limit_s, DBL_MAX) : DBL_MAX};
   struct pz_stages stages = {0};
@@ -436,8 +438,8 @@ static enum pz_status solve_domain(const struct pz_place_problem *p, enum pz_sem
 
 /* Every domain by itself, the smallest first: of equally fast plans the one on fewer devices. */
 enum pz_status pz_place_solve_within(const struct pz_place_problem *p, enum pz_semantics semantics,
-                                     double limit_s, struct pz_arena *arena, struct pz_place_solution *out,
-                                     struct pz_error *err) {
+                                     double limit_s, struct pz_arena *arena,
+                                     struct pz_place_solution *out, struct pz_error *err) {
   struct pz_place_solution best = {0};
   for (uint32_t i = 0; i <= p->n_domains; i++) {
     struct pz_place_problem q = pz_place_within(p, i);

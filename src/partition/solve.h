@@ -13,9 +13,8 @@ PZ_NODISCARD enum pz_status pz_place_solve(const struct pz_place_problem *p,
 
 /* The same, for plans that take at most limit_s; PZ_NO_ANSWER when there is none.  Of equally fast
  * plans it may find another. */
-PZ_NODISCARD enum pz_status pz_place_solve_within(const struct pz_place_problem *p,
-                                                  enum pz_semantics semantics, double limit_s,
-                                                  struct pz_arena *arena, struct pz_place_solution *out,
-                                                  struct pz_error *err);
+PZ_NODISCARD enum pz_status
+pz_place_solve_within(const struct pz_place_problem *p, enum pz_semantics semantics, double limit_s,
+                      struct pz_arena *arena, struct pz_place_solution *out, struct pz_error *err);
 
 #endif

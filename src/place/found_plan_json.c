@@ -1,7 +1,7 @@
 #include "place/found_plan_json.h"
 
-#include "plan/plan_text.h"
 #include "plan/plan_fields.h"
+#include "plan/plan_text.h"
 #include "step/prediction_json.h"
 #include "step/prediction_parts.h"
 

@@ -71,11 +71,9 @@ struct pz_frontier *pz_frontier_pack(const struct pz_frontier_list *list, uint32
   return f;
 }
 
-struct pz_plan pz_frontier_unpack(const struct pz_frontier *f,
-                                           const struct pz_frontier_plan *p,
-                                           const struct pz_plan_space *space,
-                                           const struct pz_step_shape *x,
-                                           const struct pz_plan_grid *g) {
+struct pz_plan pz_frontier_unpack(const struct pz_frontier *f, const struct pz_frontier_plan *p,
+                                  const struct pz_plan_space *space, const struct pz_step_shape *x,
+                                  const struct pz_plan_grid *g) {
   struct pz_plan plan = pz_step_shape_plan(space->q, x);
   plan.pp = g->pp;
   plan.dp = g->dp;

@@ -55,11 +55,9 @@ struct pz_frontier *pz_frontier_pack(const struct pz_frontier_list *list, uint32
                                      struct pz_arena *arena);
 
 /* A plan of the grid's frontier; its layers by stage lie in the piece. */
-struct pz_plan pz_frontier_unpack(const struct pz_frontier *f,
-                                           const struct pz_frontier_plan *p,
-                                           const struct pz_plan_space *space,
-                                           const struct pz_step_shape *x,
-                                           const struct pz_plan_grid *g);
+struct pz_plan pz_frontier_unpack(const struct pz_frontier *f, const struct pz_frontier_plan *p,
+                                  const struct pz_plan_space *space, const struct pz_step_shape *x,
+                                  const struct pz_plan_grid *g);
 
 /* No pipeline of the plan, or of any, is faster when parts take so long; nothing for transfers. */
 double pz_frontier_plan_s(const struct pz_frontier *f, const struct pz_frontier_plan *p,

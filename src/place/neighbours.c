@@ -1,4 +1,5 @@
 #include "place/neighbours.h"
+#include "plan/plan_fill.h"
 
 #include <math.h>
 #include <stdlib.h>

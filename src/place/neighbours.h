@@ -12,13 +12,14 @@ struct pz_neighbourhood {
   const struct pz_plan *plan; /* filled; its seq is set */
   int64_t layers, node;       /* repeated layers; devices of the innermost network level */
   struct pz_model_shape model;
-  int overlap;      /* wanted: a changed plan has what of it its framework can do there */
-  uint64_t fields;  /* that are changed: all, or a set of PZ_PLAN_PIN(TP) ... */
-  bool etp_is_tp;   /* experts are divided as the other layers are, whatever tp */
+  int overlap;     /* wanted: a changed plan has what of it its framework can do there */
+  uint64_t fields; /* that are changed: all, or a set of PZ_PLAN_PIN(TP) ... */
+  bool etp_is_tp;  /* experts are divided as the other layers are, whatever tp */
 };
 
 /* Layers, node and shape of the model are found; the overlap is the plan's own. */
-PZ_NODISCARD enum pz_status pz_neighbourhood_of(const struct pz_job *job, const struct pz_plan *plan,
+PZ_NODISCARD enum pz_status pz_neighbourhood_of(const struct pz_job *job,
+                                                const struct pz_plan *plan,
                                                 struct pz_neighbourhood *out, struct pz_error *err);
 
 /* A neighbour, the field that was changed; *taken: it is what was looked for (of recomputed layers, more are then not

@@ -41,8 +41,7 @@ static uint32_t shape_of(const struct pz_plan_space *s, const struct pz_plan *p)
 }
 
 enum pz_status pz_part_energy_plan_j(struct pz_part_tables *t, const struct pz_chip *chip,
-                                     double voltage2, const struct pz_plan *plan,
-                                     double *joules) {
+                                     double voltage2, const struct pz_plan *plan, double *joules) {
   const double *traffic = NULL;
   struct pz_part_counts all = {{0}};
   double sum = 0;

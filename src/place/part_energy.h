@@ -12,7 +12,6 @@ PZ_NODISCARD enum pz_status pz_part_energy_least_j(struct pz_part_tables *t,
 /* Of all devices of a plan; PZ_BAD_USE where the space has no such shape. */
 PZ_NODISCARD enum pz_status pz_part_energy_plan_j(struct pz_part_tables *t,
                                                   const struct pz_chip *chip, double voltage2,
-                                                  const struct pz_plan *plan,
-                                                  double *joules);
+                                                  const struct pz_plan *plan, double *joules);
 
 #endif

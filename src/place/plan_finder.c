@@ -24,10 +24,10 @@ struct pz_plan_finder {
   struct pz_plan_frontiers frontiers;
   struct pz_part_tables parts;
   struct pz_error unused;
-  uint32_t last_best;                /* shape */
-  uint32_t first_shape;              /* which others that share do not begin with */
-  struct ranked *ranked;             /* by shape */
-  struct pz_vec open;                /* grids of a shape that promise something */
+  uint32_t last_best;       /* shape */
+  uint32_t first_shape;     /* which others that share do not begin with */
+  struct ranked *ranked;    /* by shape */
+  struct pz_vec open;       /* grids of a shape that promise something */
   struct pz_plan promising; /* the plan with the lowest bound */
   struct pz_step_shape *promising_shape;
 };
@@ -160,8 +160,8 @@ static enum pz_status bound_grid(struct pz_plan_finder *f, struct pz_step_shape 
   enum pz_status status = pz_plan_frontier_grid(&f->frontiers, grid, &plans);
   for (uint32_t i = 0; status == PZ_OK && i < plans->n_plans; i++) {
     const struct pz_frontier_plan *p = &pz_frontier_plans(plans)[i];
-    struct pz_plan plan = pz_frontier_unpack(
-        plans, p, &f->space, x, pz_vec_at(&f->space.grids, struct pz_plan_grid, grid));
+    struct pz_plan plan = pz_frontier_unpack(plans, p, &f->space, x,
+                                             pz_vec_at(&f->space.grids, struct pz_plan_grid, grid));
     double s;
     /* gradients of one microbatch need not be added up */
     double part = pz_plan_microbatches(&plan) == 1 ? pz_fmin(1, x->once_s / x->several_s) : 1;
@@ -295,8 +295,8 @@ enum pz_status pz_plan_finder_least_j(struct pz_plan_finder *f, const struct pz_
 }
 
 enum pz_status pz_plan_finder_plan_j(struct pz_plan_finder *f, const struct pz_chip *chip,
-                                     double voltage2, const struct pz_plan *plan,
-                                     double *joules, struct pz_error *err) {
+                                     double voltage2, const struct pz_plan *plan, double *joules,
+                                     struct pz_error *err) {
   f->space.err = err ? err : &f->unused;
   return pz_part_energy_plan_j(&f->parts, chip, voltage2, plan, joules);
 }

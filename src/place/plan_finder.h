@@ -39,8 +39,8 @@ PZ_NODISCARD enum pz_status pz_plan_finder_again_s(struct pz_plan_finder *f,
  * of the voltage (pz_tech_voltage2).  Of a plan that the finder has found on this chip. */
 PZ_NODISCARD enum pz_status pz_plan_finder_plan_j(struct pz_plan_finder *f,
                                                   const struct pz_chip *chip, double voltage2,
-                                                  const struct pz_plan *plan,
-                                                  double *joules, struct pz_error *err);
+                                                  const struct pz_plan *plan, double *joules,
+                                                  struct pz_error *err);
 
 /* No plan takes less on this chip, nor on one of its technology and array with a smaller global buffer: what is computed
  * without recomputation, in the shape where that takes least. */

@@ -57,8 +57,8 @@ static double stage_layers(const struct pz_step_shape *x, const struct pz_plan *
   return most;
 }
 
-static bool is_dominated(const struct pz_frontier_list *f, const struct pz_plan *p,
-                         double params, const struct pz_part_counts *counts, uint32_t n) {
+static bool is_dominated(const struct pz_frontier_list *f, const struct pz_plan *p, double params,
+                         const struct pz_part_counts *counts, uint32_t n) {
   for (uint32_t i = 0; i < f->plans.n; i++) {
     const struct pz_listed_plan *q = pz_vec_at(&f->plans, struct pz_listed_plan, i);
     bool same = q->plan.zero == p->zero && q->plan.pipeline == p->pipeline && q->params <= params;
@@ -89,8 +89,7 @@ static enum pz_status add_to_frontier(struct pz_plan_frontiers *s, const struct 
 }
 
 /* The plan with each recomputation that memory asks for. */
-static enum pz_status collect_plan(void *ctx, const struct pz_step_shape *x,
-                                   struct pz_plan *p) {
+static enum pz_status collect_plan(void *ctx, const struct pz_step_shape *x, struct pz_plan *p) {
   struct pz_plan_frontiers *s = ctx;
   struct pz_part_counts counts[PZ_FRONTIER_MOST_COUNTS];
   double params = stage_layers(x, p);

@@ -9,8 +9,7 @@
 
 enum { MOST_KEPT_BYTES = 256 << 20 };
 
-static double stage_bytes(const struct pz_step_shape *x, const struct pz_plan *p,
-                          int64_t stage) {
+static double stage_bytes(const struct pz_step_shape *x, const struct pz_plan *p, int64_t stage) {
   struct pz_training_memory m = pz_step_memory(x->m, p, stage);
   return pz_training_memory_sum(&m);
 }
@@ -32,8 +31,7 @@ static double peak_bytes(const struct pz_plan_memory *m, const struct pz_step_sh
 /* ---- recomputation -------------------------------------------------------------------------- */
 
 /* The most layers that a chunk of the stage has. */
-static int64_t chunk_layers(const struct pz_step_shape *x, const struct pz_plan *p,
-                            int64_t stage) {
+static int64_t chunk_layers(const struct pz_step_shape *x, const struct pz_plan *p, int64_t stage) {
   struct pz_pipeline_shape shape = pz_plan_shape(p);
   int64_t most = 0;
   for (uint32_t c = 0; c < pz_pipeline_slots(&shape); c++) {
@@ -55,8 +53,8 @@ static int64_t last_of_kind(const struct pz_layer_kinds *k, uint32_t kind, int64
 /* More than `low` layers computed again with which all of a kind in one of the stage's chunks are, its last one too,
  * whose result is then made a second time: that may take more memory than one layer less.  The fewest such, or one more
  * than there are. */
-static int64_t next_rise(const struct pz_step_shape *x, const struct pz_plan *p,
-                         int64_t stage, int64_t low) {
+static int64_t next_rise(const struct pz_step_shape *x, const struct pz_plan *p, int64_t stage,
+                         int64_t low) {
   struct pz_pipeline_shape shape = pz_plan_shape(p);
   const struct pz_layer_kinds *k = &x->m->kinds;
   int64_t rise = chunk_layers(x, p, stage) + 1;
@@ -89,8 +87,8 @@ static double bytes_with(const struct pz_plan_memory *m, const struct pz_step_sh
 /* The fewest layers from `low` to `high`, between which bytes fall with every layer, with which the stage stays within
  * the limit; -1: none do. */
 static int64_t fewest_from(const struct pz_plan_memory *m, const struct pz_step_shape *x,
-                           const struct pz_plan *p, int64_t stage, double limit,
-                           int64_t low, int64_t high) {
+                           const struct pz_plan *p, int64_t stage, double limit, int64_t low,
+                           int64_t high) {
   if (low > high || bytes_with(m, x, p, stage, high) > limit) return -1;
   while (low < high) {
     int64_t middle = low + (high - low) / 2;

@@ -4,8 +4,8 @@
 #include "step/recompute.h"
 #include "workload/op.h"
 
-void pz_part_counts_add(const struct pz_step_shape *x, const struct pz_plan *p,
-                        int64_t chunk, double times, struct pz_part_counts *f) {
+void pz_part_counts_add(const struct pz_step_shape *x, const struct pz_plan *p, int64_t chunk,
+                        double times, struct pz_part_counts *f) {
   const struct pz_layer_kinds *k = &x->m->kinds;
   int64_t n = pz_plan_blocks(p, x->m->n_blocks, chunk);
   int64_t start = pz_plan_start(p, x->m->n_blocks, chunk);
@@ -41,8 +41,8 @@ static enum pz_status each_again(const struct pz_layer *l, uint32_t kind, int sa
   return status;
 }
 
-enum pz_status pz_part_ops(const struct pz_step_shape *x, int saved, pz_part_op_fn *fn,
-                           void *ctx, struct pz_error *err) {
+enum pz_status pz_part_ops(const struct pz_step_shape *x, int saved, pz_part_op_fn *fn, void *ctx,
+                           struct pz_error *err) {
   const struct pz_workload *w = x->m->w;
   enum pz_status status = PZ_OK;
   uint32_t kind = 0;

@@ -30,8 +30,8 @@ struct pz_part_seconds {
 };
 
 /* Adds those of a chunk of the plan, `times` as often. */
-void pz_part_counts_add(const struct pz_step_shape *x, const struct pz_plan *p,
-                        int64_t chunk, double times, struct pz_part_counts *out);
+void pz_part_counts_add(const struct pz_step_shape *x, const struct pz_plan *p, int64_t chunk,
+                        double times, struct pz_part_counts *out);
 
 /* How often the part runs in one microbatch without recomputation. */
 double pz_part_layers(const struct pz_step_shape *x, int part);
@@ -39,7 +39,7 @@ double pz_part_layers(const struct pz_step_shape *x, int part);
 /* Every operator of each part, `times` that often.  `saved`: GEMMs whose results are saved (pz_recompute_ops).  Ends with
  * what fn returns where that is not PZ_OK. */
 typedef enum pz_status pz_part_op_fn(void *ctx, const struct pz_op *op, int part, double times);
-PZ_NODISCARD enum pz_status pz_part_ops(const struct pz_step_shape *x, int saved,
-                                        pz_part_op_fn *fn, void *ctx, struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_part_ops(const struct pz_step_shape *x, int saved, pz_part_op_fn *fn,
+                                        void *ctx, struct pz_error *err);
 
 #endif

@@ -74,8 +74,8 @@ static void note_least(struct pz_plan_pricing *s, const struct pz_step_shape *x,
 }
 
 /* Could a plan with this bound of its time, or bytes, be among the best?  */
-static bool promises(const struct pz_plan_pricing *s, const struct pz_plan *p,
-                     double bound_s, double bytes) {
+static bool promises(const struct pz_plan_pricing *s, const struct pz_plan *p, double bound_s,
+                     double bytes) {
   if (s->cutoff_s > 0 && bound_s >= s->cutoff_s) return false;
   if (s->found.n < s->top) return true;
   struct pz_found_plan one = {.plan = *p, .p = {.step_s = bound_s, .peak_bytes = bytes}};
@@ -106,7 +106,8 @@ static enum pz_status check_bound(const struct pz_plan_pricing *s, const struct 
 static enum pz_status try_recompute(struct pz_plan_pricing *s, const struct pz_step_shape *x,
                                     struct pz_plan *p) {
   struct pz_plan_certificate *c = &s->found.certificate;
-  bool full = p->recompute == PZ_RECOMPUTATION_FULL, memory = s->space->q->objective == PZ_PLAN_MEMORY;
+  bool full = p->recompute == PZ_RECOMPUTATION_FULL,
+       memory = s->space->q->objective == PZ_PLAN_MEMORY;
   bool excluded = false;
   enum pz_status status = PZ_OK;
   if (full) p->recompute = PZ_RECOMPUTATION_NONE;
@@ -127,8 +128,7 @@ static enum pz_status try_recompute(struct pz_plan_pricing *s, const struct pz_s
 }
 
 /* Where nothing need be computed again, computing it again only takes time. */
-static enum pz_status try_plan(void *ctx, const struct pz_step_shape *x,
-                               struct pz_plan *p) {
+static enum pz_status try_plan(void *ctx, const struct pz_step_shape *x, struct pz_plan *p) {
   struct pz_plan_pricing *s = ctx;
   struct pz_plan_certificate *c = &s->found.certificate;
   enum pz_status status = PZ_OK;

@@ -14,7 +14,7 @@ struct pz_plan_question {
   bool all_devices; /* none may stay idle */
   bool even;        /* layers divided evenly (pz_plan_blocks) and in no other way */
   enum pz_plan_objective objective;
-  double tie;       /* plans whose value is within this part of the best's are equal to it; 0: none is */
+  double tie; /* plans whose value is within this part of the best's are equal to it; 0: none is */
   uint32_t top;     /* plans to return; 0: 1 */
   unsigned threads; /* 0: one per processor */
   /* of a finder: what it finds out is kept there for finders of other threads and ranks, under a number that those of the
@@ -32,7 +32,8 @@ struct pz_found_plans {
   struct pz_found_plan *list; /* best first */
   uint32_t n;                 /* 0: nothing fits */
   struct pz_plan_certificate certificate;
-  struct pz_found_plan simplest; /* with a tie: the simplest plan that is equal to the best; may be the best */
+  struct pz_found_plan
+      simplest; /* with a tie: the simplest plan that is equal to the best; may be the best */
   struct pz_found_plan
       least; /* where nothing fits: the plan of the space that needs least memory, priced */
   bool has_least;
@@ -42,13 +43,12 @@ struct pz_found_plans {
 
 /* The question of a plan that may leave fields unset: the framework's defaults filled in, and the overlap that it can have
  * besides; nothing is pinned but what `pinned` says.  Errors as pz_plan_fill. */
-PZ_NODISCARD enum pz_status pz_plan_question_of(const struct pz_job *job, const struct pz_plan *plan,
-                                                uint64_t pinned, struct pz_plan_question *out,
-                                                struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_plan_question_of(const struct pz_job *job,
+                                                const struct pz_plan *plan, uint64_t pinned,
+                                                struct pz_plan_question *out, struct pz_error *err);
 
 /* May a field have the value v? */
-#define PZ_PLAN_ALLOWS(q, ID, field, v)                                                            \
-  (!((q)->pinned & PZ_PLAN_PIN(ID)) || (q)->plan.field == (v))
+#define PZ_PLAN_ALLOWS(q, ID, field, v) (!((q)->pinned & PZ_PLAN_PIN(ID)) || (q)->plan.field == (v))
 
 /* What the question's objective makes of a plan; less is better. */
 double pz_plan_value(const struct pz_plan_question *q, const struct pz_plan *p, double step_s,

@@ -1,5 +1,6 @@
 #include "core/text.h"
 #include "place/plan_pricing.h"
+#include "plan/plan_fill.h"
 
 const char *const pz_plan_objective_names[] = {"time", "memory", "cost", NULL};
 

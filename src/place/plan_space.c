@@ -1,4 +1,5 @@
 #include "place/plan_space.h"
+#include "plan/plan_fill.h"
 
 #include <stdlib.h>
 
@@ -211,8 +212,7 @@ static bool add_shapes_of(struct pz_plan_space *s, const struct pz_workload *w,
 static enum pz_status add_shapes(struct pz_plan_space *s, const struct pz_workload *w) {
   const struct pz_plan_question *q = s->q;
   bool cp_pinned = q->pinned & PZ_PLAN_PIN(CP);
-  int64_t most_tp =
-      q->pinned & PZ_PLAN_PIN(TP) ? q->plan.tp : pz_min(s->node, q->plan.devices);
+  int64_t most_tp = q->pinned & PZ_PLAN_PIN(TP) ? q->plan.tp : pz_min(s->node, q->plan.devices);
   int64_t most_cp = cp_pinned ? pz_plan_cp(&q->plan) : MOST_CP;
   struct pz_step_shape x = {.tp = 1};
   for (x.tp = 1; x.tp <= most_tp; x.tp++)
@@ -356,8 +356,7 @@ static bool is_superfluous(const struct pz_plan_space *s, const struct pz_plan *
   struct pz_plan sharded = *p;
   sharded.zero = 1;
   return p->zero == 0 && pz_plan_replicas(p) > 1 && !p->shard && p->grad_bytes >= 2 &&
-         PZ_PLAN_ALLOWS(s->q, ZERO, zero, 1) &&
-         allows(s, &sharded, PZ_RECOMPUTATION_NONE);
+         PZ_PLAN_ALLOWS(s->q, ZERO, zero, 1) && allows(s, &sharded, PZ_RECOMPUTATION_NONE);
 }
 
 /* What is done with the plans of a grid; fn NULL: they are counted. */
@@ -477,9 +476,9 @@ static enum pz_status list_shapes(struct pz_plan_space *s) {
   pz_model_shape_of(s->q->job.model, s->q->job.config, m->w, m->n_blocks, &s->model);
   s->node = m->cost.net.n_levels ? pz_min(m->cost.net.level[0].devices, devices) : devices;
   if (!m->cost.net.n_levels && devices > 1)
-    status = pz_fail(s->err, PZ_BAD_INPUT,
-                     "chip %s has no link between devices; accepted: a cluster",
-                     s->q->job.chip->name);
+    status =
+        pz_fail(s->err, PZ_BAD_INPUT, "chip %s has no link between devices; accepted: a cluster",
+                s->q->job.chip->name);
   if (status == PZ_OK && m->w->totals.layers > MOST_LAYERS)
     status = pz_fail(s->err, PZ_LIMIT, "%s has %lld layers; accepted: at most %d", m->w->model,
                      (long long)m->w->totals.layers, MOST_LAYERS);

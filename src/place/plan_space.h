@@ -35,7 +35,7 @@ struct pz_plan_space {
   struct {
     bool allowed[PZ_PLAN_RECOMPUTATIONS];
     int overlap[PZ_PLAN_RECOMPUTATIONS];
-  } ways; /* of the plan at hand */
+  } ways;                          /* of the plan at hand */
   unsigned orders, recomputations; /* that the framework has: sets */
   char warning[200];
 };
@@ -68,8 +68,7 @@ void pz_plan_space_settle(const struct pz_plan_space *s, struct pz_plan *p);
 
 /* Every plan of a grid, but for its recomputation, which fn chooses.  `dominant`: most chunks first, without those that
  * another one is always better than.  Ends with what fn returns where that is not PZ_OK. */
-typedef enum pz_status pz_plan_fn(void *ctx, const struct pz_step_shape *x,
-                                  struct pz_plan *p);
+typedef enum pz_status pz_plan_fn(void *ctx, const struct pz_step_shape *x, struct pz_plan *p);
 PZ_NODISCARD enum pz_status pz_plan_space_each(struct pz_plan_space *s,
                                                const struct pz_plan_grid *g, bool dominant,
                                                pz_plan_fn *fn, void *ctx);

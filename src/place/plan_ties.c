@@ -25,11 +25,10 @@ static struct tie_key tie_key(const struct pz_plan *p, int64_t blocks) {
                                                   [PZ_RECOMPUTATION_ALTERNATE] = 2,
                                                   [PZ_RECOMPUTATION_HALF] = 3,
                                                   [PZ_RECOMPUTATION_FULL] = 4};
-  return (struct tie_key){
-      {(p->tp > 1) + (pz_plan_cp(p) > 1) + (pz_plan_ep(p) > 1) + (p->pp > 1),
-       p->tp * pz_plan_cp(p) * p->pp, pz_plan_ep(p), p->vpp,
-       p->pipeline > PZ_PIPELINE_INTERLEAVED, p->first_layers || p->last_layers,
-       rank[p->recompute], recomputed, p->mbs, p->zero}};
+  return (struct tie_key){{(p->tp > 1) + (pz_plan_cp(p) > 1) + (pz_plan_ep(p) > 1) + (p->pp > 1),
+                           p->tp * pz_plan_cp(p) * p->pp, pz_plan_ep(p), p->vpp,
+                           p->pipeline > PZ_PIPELINE_INTERLEAVED, p->first_layers || p->last_layers,
+                           rank[p->recompute], recomputed, p->mbs, p->zero}};
 }
 
 /* By the first n numbers: negative, 0 or positive. */
@@ -109,9 +108,8 @@ enum pz_status pz_plan_pricing_ties(struct pz_plan_pricing *s) {
   const struct pz_vec *grids = &s->space->grids;
   const struct pz_found_plan *best = &s->found.list[0];
   double value = pz_plan_value(q, &best->plan, best->p.step_s, best->p.peak_bytes);
-  struct ties t = {.s = s,
-                   .limit = value * (1 + q->tie),
-                   .best = tie_key(&best->plan, s->space->n_blocks)};
+  struct ties t = {
+      .s = s, .limit = value * (1 + q->tie), .best = tie_key(&best->plan, s->space->n_blocks)};
   s->found.simplest = *best;
   if (!(q->tie > 0) || q->objective == PZ_PLAN_MEMORY) return PZ_OK;
   struct candidate *list = pz_arena_alloc(s->arena, grids->n, sizeof *list);

@@ -1,4 +1,5 @@
 #include "place/plan_tuning.h"
+#include "plan/plan_fill.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -100,7 +101,8 @@ static enum pz_status find_best(struct tuning_job *j, int overlap, bool *has,
   *c = found.certificate;
   *has = found.n > 0;
   if (!*has) return PZ_OK;
-  *out = (struct pz_tuned_plan){.plan = found.list[0].plan, .field = PZ_PLAN_FIELDS, .p = found.list[0].p};
+  *out = (struct pz_tuned_plan){
+      .plan = found.list[0].plan, .field = PZ_PLAN_FIELDS, .p = found.list[0].p};
   status = pz_plan_fill(&out->plan, j->job.chip, j->err);
   if (j->own.etp) out->plan.etp = pz_plan_etp(&out->plan);
   /* what such a plan has no use for */
@@ -123,7 +125,8 @@ static enum pz_status find_plans(struct tuning_job *j) {
     status = find_best(j, PZ_OVERLAP_ALL, &t->has_overlapped, &t->overlapped, &unused);
   j->err = err;
   if (status == PZ_OK) return PZ_OK;
-  if (status != PZ_BAD_USE && status != PZ_NO_ANSWER) return pz_fail(err, status, "%s", why.message);
+  if (status != PZ_BAD_USE && status != PZ_NO_ANSWER)
+    return pz_fail(err, status, "%s", why.message);
   t->has_best = t->has_overlapped = false;
   t->why = pz_arena_strdup(j->arena, why.message);
   return t->why ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the plan's changes");

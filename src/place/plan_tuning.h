@@ -32,7 +32,8 @@ struct pz_tuning {
 };
 
 struct pz_tuning_options {
-  bool p2p_off;     /* the run turns transfers beside compute off, where its framework has them by itself */
+  bool
+      p2p_off; /* the run turns transfers beside compute off, where its framework has them by itself */
   unsigned threads; /* 0: one per processor */
 };
 

@@ -68,7 +68,8 @@ static enum pz_status microbatch_s(const struct pz_plan_question *q, struct pz_s
   *out = HUGE_VAL;
   for (size_t i = 0; i < sizeof orders / sizeof *orders && status == PZ_OK; i++) {
     double one = HUGE_VAL;
-    if (!i || (x->ep > 1 && allowed >> orders[i] & 1)) status = order_s(q, x, microbatches, orders[i], &one);
+    if (!i || (x->ep > 1 && allowed >> orders[i] & 1))
+      status = order_s(q, x, microbatches, orders[i], &one);
     *out = pz_fmin(*out, one);
   }
   return status;

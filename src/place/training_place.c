@@ -89,8 +89,7 @@ static enum pz_status detail_all(const struct pz_plan_question *q, const struct 
   out->runs = pz_arena_alloc(&own->arena, f->n + 2, sizeof(struct pz_training_run *));
   out->warning = pz_arena_strdup(&own->arena, f->warning);
   if (!out->runs || !out->warning) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
-  if (!f->n)
-    return f->has_least ? detail(q, &f->least, false, &out->least, err) : PZ_OK;
+  if (!f->n) return f->has_least ? detail(q, &f->least, false, &out->least, err) : PZ_OK;
   status = detail(q, &f->simplest, events, &out->runs[0], err);
   out->n = status == PZ_OK;
   if (status == PZ_OK && !same_plan(&f->simplest, &f->list[0]))
@@ -257,8 +256,7 @@ static enum pz_status try_seq(struct answer *a, int64_t seq) {
   struct pz_training_place_options o = *a->asked;
   enum pz_status status = PZ_OK;
   bool fits = false;
-  for (o.plan.seq = seq / 2; o.plan.seq >= LEAST_SEQ && !fits && status == PZ_OK;
-       o.plan.seq /= 2) {
+  for (o.plan.seq = seq / 2; o.plan.seq >= LEAST_SEQ && !fits && status == PZ_OK; o.plan.seq /= 2) {
     char change[48];
     snprintf(change, sizeof change, "%" PRId64 " tokens a sample", o.plan.seq);
     status = try_change(a, a->chip, &o, change, &fits);

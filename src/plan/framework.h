@@ -3,7 +3,7 @@
 #ifndef PZ_PLAN_FRAMEWORK_H
 #define PZ_PLAN_FRAMEWORK_H
 
-#include "cost/cost.h"
+#include "workload/memory.h"
 
 /* How gradients of a weight are added up over microbatches. */
 enum pz_accumulation {
@@ -27,12 +27,15 @@ struct pz_framework {
   bool dropout;            /* trains with the model's dropout; else without */
   enum pz_kernels kernels; /* how element-wise operators are fused */
   enum pz_accumulation accumulation;
-  const char *attention; /* the library whose flash attention it runs, whatever is asked; NULL: none */
-  bool stops_early;      /* recomputation ends before the last GEMM, as torch.utils.checkpoint */
-  double launches;       /* kernels for each operator of the graph */
-  bool fp8_dispatch;     /* tokens go to experts in 8 bit where GEMMs are */
-  bool sorts_rows; /* tokens from several devices are put into the experts' order by kernels of their own */
-  double capacity; /* > 0: experts have capacity for so many times their even share of a sample's tokens, and tokens go
+  const char
+      *attention;    /* the library whose flash attention it runs, whatever is asked; NULL: none */
+  bool stops_early;  /* recomputation ends before the last GEMM, as torch.utils.checkpoint */
+  double launches;   /* kernels for each operator of the graph */
+  bool fp8_dispatch; /* tokens go to experts in 8 bit where GEMMs are */
+  bool
+      sorts_rows; /* tokens from several devices are put into the experts' order by kernels of their own */
+  double
+      capacity; /* > 0: experts have capacity for so many times their even share of a sample's tokens, and tokens go
                       there and back by GEMMs with matrices of zeros and ones */
   double communication_sms; /* part of a device that moves the experts' tokens beside compute */
   int modules;              /* recomputed where nothing is asked: a set of enum pz_module */
@@ -40,14 +43,15 @@ struct pz_framework {
   bool graphs;              /* ... but on hosts of NVLink domains, where it captures CUDA graphs */
   double optimizer_bytes;   /* read and written for a parameter in the step of Adam */
   double state_bytes;       /* held for a parameter, weights and gradients included */
-  int turns_on;       /* overlap that a searched plan asks for besides its defaults: flags that cost nothing */
+  int turns_on; /* overlap that a searched plan asks for besides its defaults: flags that cost nothing */
   bool zero_bubble;   /* runs zero-bubble pipelines ... */
   bool dualpipe;      /* ... and DualPipe in place of ZB-V */
   bool shards_stages; /* ZeRO 2 and 3 together with several stages */
   bool node_gather;   /* sharded weights are gathered through one interface of a node */
 
   /* memory */
-  double weight_bytes; /* of state_bytes: the weights; gradients take up to 4, the optimizer the rest */
+  double
+      weight_bytes; /* of state_bytes: the weights; gradients take up to 4, the optimizer the rest */
   enum pz_gradients gradients; /* where backward puts those of a layer */
   bool placeholders;           /* a 16-bit gradient of every matrix of a layer is kept allocated */
   double reserve_bytes;        /* work space of libraries */

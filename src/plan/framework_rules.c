@@ -50,8 +50,8 @@ struct rule {
 };
 
 #define RULE(called, whom, when, ...)                                                              \
-  static bool called(const struct pz_plan *p, const struct pz_model_shape *m,                        \
-                   const struct pz_framework *f) {                                                 \
+  static bool called(const struct pz_plan *p, const struct pz_model_shape *m,                      \
+                     const struct pz_framework *f) {                                               \
     (void)p, (void)m, (void)f;                                                                     \
     return when;                                                                                   \
   }

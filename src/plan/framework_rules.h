@@ -9,7 +9,8 @@
 /* Can its framework run the plan for this model (NULL: one of which nothing is known)?  If not, `why` (may be NULL)
  * says what the framework has instead: PZ_BAD_USE with "framework: ...; accepted: ...".  The plan is a filled one, or one
  * of a search. */
-bool pz_framework_can(const struct pz_plan *p, const struct pz_model_shape *m, struct pz_error *why);
+bool pz_framework_can(const struct pz_plan *p, const struct pz_model_shape *m,
+                      struct pz_error *why);
 
 /* Does it train models of this shape at all? */
 bool pz_framework_trains(int framework, const struct pz_model_shape *m, struct pz_error *why);
@@ -21,7 +22,8 @@ int pz_framework_overlap(const struct pz_plan *p, const struct pz_model_shape *m
 /* The same for many plans of one framework: its rules are found once.  The plan of an overlap is told of it. */
 enum { PZ_RULES_MOST = 160 };
 struct pz_rule_list {
-  int framework, n, n_plain, n_overlap; /* plain: those that do not look at the recomputation, which stand first */
+  int framework, n, n_plain,
+      n_overlap; /* plain: those that do not look at the recomputation, which stand first */
   uint8_t rule[PZ_RULES_MOST], overlap[PZ_RULES_MOST];
 };
 struct pz_rule_list pz_rule_list_of(int framework);

@@ -8,8 +8,8 @@
 #include "workload/family.h"
 #include "workload/preset.h"
 
-const char *const pz_shape_family_names[] = {"gpt2",  "llama",       "mixtral",
-                                              "qwen3", "deepseek_v3", "other", NULL};
+const char *const pz_shape_family_names[] = {"gpt2",        "llama", "mixtral", "qwen3",
+                                             "deepseek_v3", "other", NULL};
 
 static const struct pz_range ANY = {1, 1 << 26};
 
@@ -26,7 +26,10 @@ static void read_rope(struct pz_fields *c, struct pz_model_shape *s) {
   static const struct {
     const char *name;
     enum pz_rope rope;
-  } kinds[] = {{"", PZ_ROPE_PLAIN}, {"default", PZ_ROPE_PLAIN}, {"llama3", PZ_ROPE_LLAMA3}, {"yarn", PZ_ROPE_YARN}};
+  } kinds[] = {{"", PZ_ROPE_PLAIN},
+               {"default", PZ_ROPE_PLAIN},
+               {"llama3", PZ_ROPE_LLAMA3},
+               {"yarn", PZ_ROPE_YARN}};
   s->rope = PZ_ROPE_OTHER;
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (strcmp(kinds[i].name, type) == 0) s->rope = kinds[i].rope;
@@ -161,7 +164,7 @@ static enum pz_status check_variant(const char *name, const struct pz_arch *a,
 }
 
 enum pz_status pz_model_shape_parse(const char *name, const char *text, size_t bytes,
-                                     struct pz_model_shape *out, struct pz_error *err) {
+                                    struct pz_model_shape *out, struct pz_error *err) {
   struct pz_error local = {0};
   struct pz_arch a = {0};
   struct pz_model_shape s = {.name = name, .routed_scale = 1};
@@ -213,9 +216,8 @@ enum pz_status pz_model_shape_load(const char *model, struct pz_model_shape *out
 
 void pz_model_shape_of(const char *model, const char *config, const struct pz_workload *w,
                        int64_t layers, struct pz_model_shape *out) {
-  enum pz_status status =
-      config ? pz_model_shape_parse(model, config, strlen(config), out, NULL)
-             : pz_model_shape_load(model, out, NULL);
+  enum pz_status status = config ? pz_model_shape_parse(model, config, strlen(config), out, NULL)
+                                 : pz_model_shape_load(model, out, NULL);
   if (status == PZ_OK) return;
   *out = (struct pz_model_shape){.name = model,
                                  .family = PZ_SHAPE_OTHER,

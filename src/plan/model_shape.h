@@ -57,8 +57,7 @@ struct pz_model_shape {
 PZ_NODISCARD enum pz_status pz_model_shape_load(const char *model, struct pz_model_shape *out,
                                                 struct pz_error *err);
 PZ_NODISCARD enum pz_status pz_model_shape_parse(const char *name, const char *text, size_t bytes,
-                                                  struct pz_model_shape *out,
-                                                  struct pz_error *err);
+                                                 struct pz_model_shape *out, struct pz_error *err);
 
 /* The text of a config.json at a path, the caller's to pz_free; NULL for built-in models and for ONNX files.  With it a
  * model is read once for all plans. */

@@ -10,12 +10,6 @@
 /* Of a stage. */
 enum { PZ_PLAN_MOST_CHUNKS = 512 };
 
-/* Fill in what is unset: by the framework's defaults (on this chip, where the framework is unset too) or from the other
- * fields; seq 0 stays: it is the model's.  PZ_BAD_USE for numbers out of range, devices that the degrees do not divide,
- * and a batch that replicas and microbatches do not divide. */
-PZ_NODISCARD enum pz_status pz_plan_fill(struct pz_plan *p, const struct pz_chip *chip,
-                                         struct pz_error *err);
-
 /* Is it a plan at all, and for a model with so many repeated layers?  PZ_BAD_USE says why not.  Batches need not be
  * divided: as in tables of runs, they are rounded up. */
 PZ_NODISCARD enum pz_status pz_plan_check(const struct pz_plan *p, struct pz_error *err);

@@ -98,7 +98,8 @@ static int count_names(const char *const *names) {
 
 struct pz_plan pz_plan_default(void) {
   struct pz_plan p = {.size = sizeof p};
-  for (int f = 0; f < PZ_PLAN_FIELDS; f++) pz_plan_field_store(&p, (enum pz_plan_field)f, fields[f].unset);
+  for (int f = 0; f < PZ_PLAN_FIELDS; f++)
+    pz_plan_field_store(&p, (enum pz_plan_field)f, fields[f].unset);
   return p;
 }
 
@@ -147,13 +148,15 @@ char *pz_set_text(const char *const *names, int set, char *buf, size_t size) {
 
 /* Communication beside compute, of what the plan has. */
 static int told_overlap(const struct pz_plan *p) {
-  return p->overlap & ~((p->dp * pz_plan_cp(p) > 1 || !p->dp ? 0 : (int)PZ_OVERLAP_GRAD) |
-                        (p->zero ? 0 : (int)PZ_OVERLAP_PARAM) | (p->tp > 1 ? 0 : (int)PZ_OVERLAP_TP) |
-                        (p->pp > 1 ? 0 : (int)PZ_OVERLAP_P2P) | (p->ep > 1 ? 0 : (int)PZ_OVERLAP_EP));
+  return p->overlap &
+         ~((p->dp * pz_plan_cp(p) > 1 || !p->dp ? 0 : (int)PZ_OVERLAP_GRAD) |
+           (p->zero ? 0 : (int)PZ_OVERLAP_PARAM) | (p->tp > 1 ? 0 : (int)PZ_OVERLAP_TP) |
+           (p->pp > 1 ? 0 : (int)PZ_OVERLAP_P2P) | (p->ep > 1 ? 0 : (int)PZ_OVERLAP_EP));
 }
 
 static int told_set(const struct pz_plan *p, enum pz_plan_field f) {
-  if (f == PZ_PLAN_RECOMPUTE_MODULES) return p->framework < 0 ? p->recompute_modules : pz_plan_modules(p);
+  if (f == PZ_PLAN_RECOMPUTE_MODULES)
+    return p->framework < 0 ? p->recompute_modules : pz_plan_modules(p);
   if (f == PZ_PLAN_OVERLAP) return told_overlap(p);
   return p->saved;
 }
@@ -161,7 +164,8 @@ static int told_set(const struct pz_plan *p, enum pz_plan_field f) {
 char *pz_plan_field_text(const struct pz_plan *p, enum pz_plan_field f, char *buf, size_t size) {
   const struct pz_plan_field_info *x = &fields[f];
   double v = f == PZ_PLAN_ETP ? (double)pz_plan_etp(p) : field_number(p, f);
-  if (x->kind == PZ_PLAN_KIND_LIST || (v == x->unset && x->unset < 0)) return pz_text_copy(buf, size, "-");
+  if (x->kind == PZ_PLAN_KIND_LIST || (v == x->unset && x->unset < 0))
+    return pz_text_copy(buf, size, "-");
   switch (x->kind) {
   case PZ_PLAN_KIND_CHOICE: return pz_text_copy(buf, size, x->names[(int)v]);
   case PZ_PLAN_KIND_SET: return pz_set_text(x->names, told_set(p, f), buf, size);
@@ -242,8 +246,7 @@ enum pz_status pz_plan_field_read(struct pz_plan *p, enum pz_plan_field f, const
   case PZ_PLAN_KIND_FLAG:
     i = word_at(states, text, strlen(text));
     v = i % 2;
-    if (i < 0)
-      status = pz_fail(err, PZ_BAD_USE, "%s is '%.40s'; accepted: on, off", x->name, text);
+    if (i < 0) status = pz_fail(err, PZ_BAD_USE, "%s is '%.40s'; accepted: on, off", x->name, text);
     break;
   default: status = read_number(x, text, &v, err);
   }
@@ -323,7 +326,9 @@ enum pz_status pz_plan_field_from_json(struct pz_plan *p, enum pz_plan_field f, 
   if (json_is_null(j)) return pz_plan_field_store(p, f, fields[f].unset), PZ_OK;
   if (truth ? !json_is_boolean(j) : word ? !json_is_string(j) : !json_is_number(j))
     return pz_fail(err, PZ_BAD_INPUT, "%s: found %s; accepted: %s", fields[f].name, pz_json_type(j),
-                   truth ? "true or false" : word ? "a text" : "a number");
+                   truth  ? "true or false"
+                   : word ? "a text"
+                          : "a number");
   if (truth)
     text = json_is_true(j) ? "on" : "off";
   else if (word)

@@ -19,7 +19,13 @@ enum pz_plan_kind {
 };
 
 /* Frameworks that are launched, by the names of their arguments. */
-enum pz_launcher { PZ_LAUNCH_MEGATRON, PZ_LAUNCH_BRIDGE, PZ_LAUNCH_TITAN, PZ_LAUNCH_DEEPSPEED, PZ_LAUNCHERS };
+enum pz_launcher {
+  PZ_LAUNCH_MEGATRON,
+  PZ_LAUNCH_BRIDGE,
+  PZ_LAUNCH_TITAN,
+  PZ_LAUNCH_DEEPSPEED,
+  PZ_LAUNCHERS
+};
 
 struct pz_plan_field_info {
   const char *name;

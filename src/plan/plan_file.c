@@ -40,7 +40,8 @@ static enum pz_status read_key(const char *key, const json_t *value, struct pz_a
     if (strcmp(key, outside[i]) != 0) continue;
     if (!json_is_string(value) && !json_is_null(value))
       return pz_fail(err, PZ_BAD_INPUT, "%s: found %s; accepted: a text", key, pz_json_type(value));
-    const char *text = json_is_null(value) ? NULL : pz_arena_strdup(arena, json_string_value(value));
+    const char *text =
+        json_is_null(value) ? NULL : pz_arena_strdup(arena, json_string_value(value));
     if (!text && !json_is_null(value))
       return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plan");
     *outside_text(r, i) = text;
@@ -98,8 +99,8 @@ enum pz_status pz_plan_file_read(const char *name, const char *text, size_t byte
 }
 
 json_t *pz_run_plan_json(const struct pz_run_plan *r) {
-  json_t *j = json_pack("{s:s?,s:s?,s:s?}", "model", r->model, "chip", r->chip, "cluster",
-                        r->cluster);
+  json_t *j =
+      json_pack("{s:s?,s:s?,s:s?}", "model", r->model, "chip", r->chip, "cluster", r->cluster);
   json_t *plan = pz_plan_json(&r->plan), *config = NULL;
   struct pz_error ignored;
   if (j && plan) json_object_update(j, plan);

@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 
-
 const char *pz_training_run_text(const struct pz_training_run *r, char *buf, size_t size) {
   const struct pz_plan *o = &r->plan;
   char chunks[32] = "", context[32] = "", experts[32] = "", ends[64] = "";
@@ -14,8 +13,8 @@ const char *pz_training_run_text(const struct pz_training_run *r, char *buf, siz
   if (o->cp > 1) snprintf(context, sizeof context, ", cp %lld", (long long)o->cp);
   if (o->ep > 1) snprintf(experts, sizeof experts, ", ep %lld", (long long)o->ep);
   snprintf(buf, size, "tp %lld%s%s%s, pp %lld%s, dp %lld, mbs %lld, zero %d, recompute %s%s",
-           (long long)o->tp, o->sp ? " sp" : "", context, experts, (long long)o->pp,
-           chunks, (long long)o->dp, (long long)o->mbs, o->zero,
+           (long long)o->tp, o->sp ? " sp" : "", context, experts, (long long)o->pp, chunks,
+           (long long)o->dp, (long long)o->mbs, o->zero,
            some ? "some layers" : pz_recomputation_names[o->recompute], ends);
   return buf;
 }

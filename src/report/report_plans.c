@@ -46,10 +46,10 @@ static bool tell_stages(const struct rows *w, const struct pz_answer_model *a) {
     char text[256];
     if (!pz_dataset_row(w->stages,
                         json_pack("[s,I,s,I,f,f,f,f,f,f,f,f,f]", a->model, (json_int_t)k + 1,
-                                  pz_partition_stage_text(s, text, sizeof text), (json_int_t)s->devices,
-                                  s->forward_s, s->backward_s, s->load_s, s->param_bytes,
-                                  s->optimizer_bytes, s->activation_bytes, s->in_flight_bytes,
-                                  s->memory_bytes, p->hbm_bytes)))
+                                  pz_partition_stage_text(s, text, sizeof text),
+                                  (json_int_t)s->devices, s->forward_s, s->backward_s, s->load_s,
+                                  s->param_bytes, s->optimizer_bytes, s->activation_bytes,
+                                  s->in_flight_bytes, s->memory_bytes, p->hbm_bytes)))
       return false;
   }
   return true;

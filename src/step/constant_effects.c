@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "core/vec.h"
-#include "step/prediction_parts.h"
 #include "plan/plan_fields.h"
+#include "step/prediction_parts.h"
 
 static const double RAISE = 1.1, NOTHING = 1e-9;
 
@@ -26,8 +26,8 @@ static const char *changed_part(const struct pz_prediction *a, const struct pz_p
 
 static enum pz_status raise_one(const struct pz_job *job, const struct pz_plan *plan,
                                 const struct pz_prediction *before,
-                                const struct pz_constant_info *info,
-                                struct pz_constant_effect *out, struct pz_error *err) {
+                                const struct pz_constant_info *info, struct pz_constant_effect *out,
+                                struct pz_error *err) {
   struct pz_constants raised = pz_constants_default;
   struct pz_job with = *job;
   struct pz_prediction p;

@@ -15,8 +15,8 @@ struct pz_constant_effect {
 
 /* Those that change anything, in the order of constants.def; the plan is filled, as a run has it.  The
  * arena holds the list.  Cost: a prediction for each constant. */
-PZ_NODISCARD enum pz_status pz_constant_effects(const struct pz_job *job, const struct pz_plan *plan,
-                                                struct pz_arena *arena,
+PZ_NODISCARD enum pz_status pz_constant_effects(const struct pz_job *job,
+                                                const struct pz_plan *plan, struct pz_arena *arena,
                                                 struct pz_constant_effect **list, uint32_t *n,
                                                 struct pz_error *err);
 

@@ -311,7 +311,8 @@ static enum pz_status recompute_modules(const struct pz_step_context *w, const s
 }
 
 static bool recomputes_needed(const struct pz_plan *p) {
-  return p->recompute == PZ_RECOMPUTATION_FULL && (p->saved || pz_framework_compiles(pz_plan_framework(p)));
+  return p->recompute == PZ_RECOMPUTATION_FULL &&
+         (p->saved || pz_framework_compiles(pz_plan_framework(p)));
 }
 
 /* Nodes whose devices hang on two processors, not domains of many hosts. */

@@ -4,7 +4,8 @@
 #ifndef PZ_STEP_LAYER_STEP_H
 #define PZ_STEP_LAYER_STEP_H
 
-#include "step/predict.h"
+#include "cost/cost.h"
+#include "plan/plan.h"
 
 /* One direction of a layer. */
 struct pz_pass {

@@ -2,8 +2,8 @@
 
 #include "core/num.h"
 #include "plan/pipeline_order.h"
-#include "step/step_model.h"
 #include "plan/plan_fields.h"
+#include "step/step_model.h"
 
 /* ---- bytes of a chunk ----------------------------------------------------------------------- */
 
@@ -16,8 +16,7 @@ static struct pz_pipeline_shape shape_of(const struct pz_training_run *r) {
 
 /* Every chunk as a stage of its own that holds all its microbatches: one microbatch more is one chunk more. */
 static struct pz_plan chunks_as_stages(const struct pz_plan *p,
-                                                const struct pz_pipeline_shape *shape,
-                                                int64_t *again) {
+                                       const struct pz_pipeline_shape *shape, int64_t *again) {
   struct pz_plan x = *p;
   x.pp = p->pp * p->vpp;
   x.vpp = 1;
@@ -28,8 +27,8 @@ static struct pz_plan chunks_as_stages(const struct pz_plan *p,
   return x;
 }
 
-static double bytes_with(const struct pz_step_model *m, const struct pz_plan *p,
-                         int64_t rounds, int64_t chunk) {
+static double bytes_with(const struct pz_step_model *m, const struct pz_plan *p, int64_t rounds,
+                         int64_t chunk) {
   struct pz_training_memory x = pz_training_memory(&m->memory, p, rounds, chunk);
   return pz_training_memory_sum(&x);
 }

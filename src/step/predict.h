@@ -13,7 +13,7 @@ struct pz_constants;
 
 /* What is trained, and on what: all that a prediction needs beside the plan. */
 struct pz_job {
-  const char *model, *config;           /* its name or path; or the text of a config.json under this name */
+  const char *model, *config; /* its name or path; or the text of a config.json under this name */
   const struct pz_chip *chip;
   const struct pz_cluster *net;         /* NULL: the chip's own link */
   const struct pz_constants *constants; /* NULL: those of cost/constants.def */

@@ -1,8 +1,8 @@
 #include "step/prediction_json.h"
 
 #include "core/record.h"
-#include "step/prediction_parts.h"
 #include "plan/plan_fields.h"
+#include "step/prediction_parts.h"
 
 /* ---- what it takes -------------------------------------------------------------------------- */
 

@@ -46,10 +46,12 @@ enum column {
   COLUMNS = PLAN + PZ_PLAN_FIELDS
 };
 
-static const char *const heads[PLAN] = {
-    "id",       "group", "layers",      "hidden",     "heads",          "kv_heads",     "head_dim",
-    "ffn",      "mlp",   "vocab",       "experts",    "chip",           "cluster",      "step_time_s",
-    "peak_bytes", "quality", "topk", "expert_ffn", "shared_experts", "dense_layers", "mla"};
+static const char *const heads[PLAN] = {"id",      "group",       "layers",         "hidden",
+                                        "heads",   "kv_heads",    "head_dim",       "ffn",
+                                        "mlp",     "vocab",       "experts",        "chip",
+                                        "cluster", "step_time_s", "peak_bytes",     "quality",
+                                        "topk",    "expert_ffn",  "shared_experts", "dense_layers",
+                                        "mla"};
 
 static const uint64_t fields_needed =
     PZ_PLAN_PIN(SEQ) | PZ_PLAN_PIN(DEVICES) | PZ_PLAN_PIN(PRECISION) | PZ_PLAN_PIN(ATTENTION) |
@@ -96,8 +98,7 @@ static enum pz_status find_columns(struct reader *r) {
 }
 
 /* A number; `absent` where the cell is empty. */
-static enum pz_status read_number(const struct reader *r, int c, double absent,
-                                  double *out) {
+static enum pz_status read_number(const struct reader *r, int c, double absent, double *out) {
   const char *text = cell(r, c);
   char *end;
   *out = absent;
@@ -111,8 +112,7 @@ static enum pz_status read_number(const struct reader *r, int c, double absent,
   return PZ_OK;
 }
 
-static enum pz_status read_count(const struct reader *r, int c, int64_t absent,
-                                 int64_t *out) {
+static enum pz_status read_count(const struct reader *r, int c, int64_t absent, int64_t *out) {
   double v = 0;
   enum pz_status status = read_number(r, c, (double)absent, &v);
   if (status != PZ_OK) return status;
@@ -166,8 +166,7 @@ static enum pz_status read_plan(const struct reader *r, struct pz_plan *p) {
     enum pz_status status = x->kind == PZ_PLAN_KIND_REAL ? read_number(r, PLAN + f, 0, &v)
                                                          : read_count(r, PLAN + f, 0, &count);
     if (status != PZ_OK) return status;
-    pz_plan_field_store(p, (enum pz_plan_field)f,
-                        x->kind == PZ_PLAN_KIND_REAL ? v : (double)count);
+    pz_plan_field_store(p, (enum pz_plan_field)f, x->kind == PZ_PLAN_KIND_REAL ? v : (double)count);
   }
   p->sp = p->sp > 0;
   return PZ_OK;
@@ -250,15 +249,18 @@ static const char *read_choices(const struct reader *r, struct request *q) {
   struct pz_plan *p = &q->plan;
   for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
     const char *word = cell(r, PLAN + f);
-    if (is_number(pz_plan_field((enum pz_plan_field)f)) || (!*word && !is_needed(PLAN + f))) continue;
-    bool known = f == PZ_PLAN_RECOMPUTE ? read_recompute(word, p)
-                                        : pz_plan_field_read(p, (enum pz_plan_field)f, word, NULL) == PZ_OK;
+    if (is_number(pz_plan_field((enum pz_plan_field)f)) || (!*word && !is_needed(PLAN + f)))
+      continue;
+    bool known = f == PZ_PLAN_RECOMPUTE
+                     ? read_recompute(word, p)
+                     : pz_plan_field_read(p, (enum pz_plan_field)f, word, NULL) == PZ_OK;
     bool may_be_empty = f == PZ_PLAN_ATTENTION_LIBRARY || f == PZ_PLAN_OVERLAP;
     if (!known || (!*word && !may_be_empty)) return head(PLAN + f);
   }
   if (!says(r, MLP, mlps[0]) && !says(r, MLP, mlps[1])) return heads[MLP];
   p->attention_library = cell(r, PLAN + PZ_PLAN_ATTENTION_LIBRARY);
-  p->overlap = p->overlap > 0 ? p->overlap & ~(int)PZ_OVERLAP_EP : 0; /* not covered in tables yet */
+  p->overlap =
+      p->overlap > 0 ? p->overlap & ~(int)PZ_OVERLAP_EP : 0; /* not covered in tables yet */
   if (p->recompute == PZ_RECOMPUTATION_NONE && pz_plan_framework(p)->modules)
     p->recompute = PZ_RECOMPUTATION_SELECTIVE;
   /* MaxText has flash attention where nothing else is asked */
@@ -364,7 +366,8 @@ static enum pz_status load_machine(const struct reader *r, struct request *q,
                                    struct pz_error *err) {
   enum pz_status status = pz_chip_load(cell(r, CHIP), &q->chip, err);
   if (status == PZ_OK) status = pz_cluster_load(cell(r, CLUSTER), &q->net, err);
-  return status == PZ_OK ? pz_cluster_reach(&q->net, pz_max(q->plan.devices, 1), "n_dev", err) : status;
+  return status == PZ_OK ? pz_cluster_reach(&q->net, pz_max(q->plan.devices, 1), "n_dev", err)
+                         : status;
 }
 
 /* What XLA does whatever a table says: collectives run beside compute, activations between layers are

@@ -39,8 +39,7 @@ static double kernels_s(const struct pz_pass *p) {
 }
 
 /* The part of a repeated layer's forward pass that backward runs again, over all layers of the kind. */
-static double again_part(const struct pz_step_model *m, const struct pz_plan *p,
-                         uint32_t kind) {
+static double again_part(const struct pz_step_model *m, const struct pz_plan *p, uint32_t kind) {
   const struct pz_layer_step *once = &m->steps.block[kind], *again = &m->steps.again[kind];
   double forward = kernels_s(&once->forward), layers = 0;
   for (int64_t chunk = 0; chunk < p->pp * p->vpp; chunk++)

@@ -22,8 +22,8 @@ PZ_NODISCARD enum pz_status pz_step_energy(const struct pz_job *job, const struc
 typedef enum pz_status pz_step_operator_fn(void *ctx, const struct pz_layer *layer,
                                            const struct pz_op *op, const struct pz_estimate *e,
                                            double times);
-PZ_NODISCARD enum pz_status
-pz_step_operators(const struct pz_job *job, const struct pz_plan *plan, pz_step_operator_fn *fn,
-                  void *ctx, struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_step_operators(const struct pz_job *job, const struct pz_plan *plan,
+                                              pz_step_operator_fn *fn, void *ctx,
+                                              struct pz_error *err);
 
 #endif

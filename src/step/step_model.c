@@ -14,9 +14,8 @@ static enum pz_kernels kernels_of(const struct pz_chip *chip, const struct pz_pl
   return p->execution == PZ_EXECUTION_EAGER ? pz_plan_framework(p)->kernels : PZ_KERNELS_POINTWISE;
 }
 
-static enum pz_status load(const struct pz_job *j, enum pz_kernels kernels,
-                           const struct pz_plan *p, struct pz_workload **out,
-                           struct pz_error *err) {
+static enum pz_status load(const struct pz_job *j, enum pz_kernels kernels, const struct pz_plan *p,
+                           struct pz_workload **out, struct pz_error *err) {
   struct pz_workload_options o = pz_workload_options_default();
   o.seq = p->seq;
   o.cp = pz_plan_cp(p);
@@ -75,8 +74,9 @@ static void use_chip(struct pz_step_model *m, const struct pz_chip *chip,
   with.calibration.throttle = 1 + (with.calibration.throttle - 1) * m->k->throttle_part;
   pz_cost_init(&m->cost, &with, net);
   m->cost.causal = m->w->causal;
-  m->cost.attention_library =
-      pz_plan_framework(plan)->attention ? pz_plan_framework(plan)->attention : plan->attention_library;
+  m->cost.attention_library = pz_plan_framework(plan)->attention
+                                  ? pz_plan_framework(plan)->attention
+                                  : plan->attention_library;
 }
 
 static struct pz_step_context context(struct pz_step_model *m, const struct pz_plan *plan,
@@ -136,8 +136,7 @@ enum pz_status pz_step_model_new(const struct pz_job *job, const struct pz_plan 
 }
 
 enum pz_status pz_step_model_set_chip(struct pz_step_model *m, const struct pz_chip *chip,
-                                      const struct pz_cluster *net,
-                                      const struct pz_plan *plan,
+                                      const struct pz_cluster *net, const struct pz_plan *plan,
                                       struct pz_product_times *times, struct pz_error *err) {
   pz_cost_release(&m->cost);
   use_chip(m, chip, net, plan);
@@ -210,7 +209,7 @@ enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan 
   return PZ_OK;
 }
 
-struct pz_training_memory pz_step_memory(const struct pz_step_model *m,
-                                         const struct pz_plan *plan, int64_t stage) {
+struct pz_training_memory pz_step_memory(const struct pz_step_model *m, const struct pz_plan *plan,
+                                         int64_t stage) {
   return pz_training_memory(&m->memory, plan, pz_plan_microbatches(plan), stage);
 }

@@ -5,6 +5,7 @@
 #define PZ_STEP_STEP_MODEL_H
 
 #include "step/layer_step.h"
+#include "step/predict.h"
 #include "step/training_memory.h"
 
 /* Three parts of a model: before the repeated layers, these, behind them. */
@@ -56,23 +57,22 @@ pz_step_model_set_chip(struct pz_step_model *m, const struct pz_chip *chip,
                        struct pz_product_times *times, struct pz_error *err);
 
 /* Layers of a plan, for pricing. */
-PZ_NODISCARD enum pz_status pz_step_model_time(struct pz_step_model *m,
-                                               const struct pz_plan *plan, int64_t rounds,
-                                               struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan *plan,
+                                               int64_t rounds, struct pz_error *err);
 
 /* The one function that prices a plan: its pipeline simulated, its parts, its memory.  `detail` may be NULL. */
-PZ_NODISCARD enum pz_status
-pz_step_price(struct pz_step_model *m, const struct pz_plan *plan,
-              struct pz_prediction *out, struct pz_prediction_detail *detail, struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_step_price(struct pz_step_model *m, const struct pz_plan *plan,
+                                          struct pz_prediction *out,
+                                          struct pz_prediction_detail *detail,
+                                          struct pz_error *err);
 
 /* The same with the pipeline's lower bound in place of its simulation, and only the step, its parts for
  * exchange and optimizer: no plan is faster than that. */
-PZ_NODISCARD enum pz_status pz_step_bound(struct pz_step_model *m,
-                                          const struct pz_plan *plan, double *step_s,
-                                          struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_step_bound(struct pz_step_model *m, const struct pz_plan *plan,
+                                          double *step_s, struct pz_error *err);
 
 /* Bytes of a stage at its peak. */
-struct pz_training_memory pz_step_memory(const struct pz_step_model *m,
-                                         const struct pz_plan *plan, int64_t stage);
+struct pz_training_memory pz_step_memory(const struct pz_step_model *m, const struct pz_plan *plan,
+                                         int64_t stage);
 
 #endif

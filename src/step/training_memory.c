@@ -3,8 +3,8 @@
 #include <math.h>
 
 #include "core/num.h"
-#include "step/recompute.h"
 #include "plan/pipeline_order.h"
+#include "step/recompute.h"
 #include "step/zero_bubble.h"
 #include "workload/op.h"
 
@@ -95,8 +95,7 @@ static void make_again(struct layer_pass *x, double again) {
 }
 
 static void recompute(const struct pz_workload *w, const struct pz_layer *l,
-                      const struct pz_plan *p, enum pz_recomputation how,
-                      struct layer_pass *x) {
+                      const struct pz_plan *p, enum pz_recomputation how, struct layer_pass *x) {
   double unread, out = (double)l->output_bytes;
   int modules = p->recompute_modules ? p->recompute_modules : pz_plan_framework(p)->modules;
   switch (how) {

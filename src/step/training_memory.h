@@ -6,8 +6,8 @@
 #ifndef PZ_STEP_TRAINING_MEMORY_H
 #define PZ_STEP_TRAINING_MEMORY_H
 
+#include "plan/plan.h"
 #include "step/layer_kinds.h"
-#include "step/predict.h"
 
 /* The model in the bytes of one device. */
 struct pz_memory_model {

@@ -5,6 +5,9 @@
 #include "chip/chip_json.h"
 #include "core/alloc.h"
 #include "core/sized.h"
+#include "core/text.h"
+#include "plan/framework_rules.h"
+#include "plan/plan_fill.h"
 #include "step/expected_error.h"
 #include "step/predict.h"
 
@@ -13,6 +16,16 @@ struct owned {
   struct pz_training_run run;
   struct pz_arena arena;
 };
+
+/* Why the framework of the plan cannot run it, if so; the prediction stands all the same. */
+static void warn_of_framework(const char *model, struct pz_training_run *r) {
+  struct pz_model_shape shape;
+  struct pz_error why = {0};
+  bool known = pz_model_shape_load(model, &shape, NULL) == PZ_OK;
+  if (!known || pz_framework_trains(r->plan.framework, &shape, &why))
+    (void)pz_framework_can(&r->plan, known ? &shape : NULL, &why);
+  pz_text_copy(r->refusal, sizeof r->refusal, why.message);
+}
 
 static enum pz_status predict(const char *model, const struct pz_chip *chip,
                               const struct pz_cluster *net, bool events, struct owned *own,
@@ -35,6 +48,7 @@ static enum pz_status predict(const char *model, const struct pz_chip *chip,
   r->hbm_bytes = (double)pz_chip_hbm_bytes(chip);
   r->plan.seq = (int64_t)(r->p.tokens / (double)r->plan.batch + 0.5);
   r->expected = pz_plan_expectation(&r->plan, &r->p, chip, net);
+  warn_of_framework(model, r);
   r->stages = detail.stages;
   r->layers = detail.layers;
   r->events = detail.run.events;

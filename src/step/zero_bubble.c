@@ -1,5 +1,5 @@
-#include "plan/pipeline_order.h"
 #include "step/zero_bubble.h"
+#include "plan/pipeline_order.h"
 
 #include <math.h>
 

@@ -1,4 +1,5 @@
 #include "study/points.h"
+#include "plan/plan_fill.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
 #include "core/num.h"
 #include "cost/constants.h"
 #include "cost/network.h"
-#include "step/step_model.h"
 #include "plan/pipeline_order.h"
+#include "step/step_model.h"
 #include "step/zero_bubble.h"
 
 /* A plan being priced. */
@@ -55,12 +55,13 @@ static double transfer_s(const struct pricing *x) {
   const struct pz_plan *p = x->plan;
   const struct pz_constants *k = x->m->k;
   if (p->pp == 1) return 0;
-  double bytes = (double)x->m->w->layers[x->m->kinds.layer[0]].output_bytes /
-                 (double)(p->sp ? 1 : p->tp);
+  double bytes =
+      (double)x->m->w->layers[x->m->kinds.layer[0]].output_bytes / (double)(p->sp ? 1 : p->tp);
   double s = pz_network_s(k, &x->m->cost.net, PZ_COLLECTIVE_SEND, bytes,
                           (struct pz_group){2, p->tp * pz_plan_replicas(p)});
   /* gradients of weights fill the wait for a transfer */
-  bool hides = (p->overlap & PZ_OVERLAP_P2P) || pz_pipeline_parts_backward((enum pz_pipeline_order)p->pipeline);
+  bool hides = (p->overlap & PZ_OVERLAP_P2P) ||
+               pz_pipeline_parts_backward((enum pz_pipeline_order)p->pipeline);
   return hides ? s * (1 - k->hidden_part) : s + k->synchronise_s;
 }
 
@@ -411,8 +412,8 @@ static enum pz_status tell_memory(const struct pricing *x, struct pz_prediction 
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-static enum pz_status begin(struct pz_step_model *m, const struct pz_plan *plan,
-                            struct pricing *x, struct pz_error *err) {
+static enum pz_status begin(struct pz_step_model *m, const struct pz_plan *plan, struct pricing *x,
+                            struct pz_error *err) {
   enum pz_status status = pz_plan_check(plan, err);
   if (status == PZ_OK) status = pz_plan_check_layers(plan, m->n_blocks, err);
   if (status == PZ_OK && !m->cost.net.n_levels && pz_plan_devices(plan) > 1)
@@ -450,8 +451,8 @@ enum pz_status pz_step_price(struct pz_step_model *m, const struct pz_plan *plan
   return status;
 }
 
-enum pz_status pz_step_bound(struct pz_step_model *m, const struct pz_plan *plan,
-                             double *step_s, struct pz_error *err) {
+enum pz_status pz_step_bound(struct pz_step_model *m, const struct pz_plan *plan, double *step_s,
+                             struct pz_error *err) {
   enum { MOST_CHUNKS = 1024 };
   double f[MOST_CHUNKS], b[MOST_CHUNKS], w[MOST_CHUNKS];
   struct pricing x;
