@@ -32,7 +32,7 @@ LENGTHS = {
     ("pz_training_run", "stages"): "c.plan.pp",
     ("pz_training_plans", "runs"): "c.n",
     ("pz_partition", "stages"): "c.n_stages",
-    ("pz_training_options", "stage_recompute"): "c.pp",
+    ("pz_plan", "stage_recompute"): "c.pp",
     ("pz_choices", "v"): "c.n",
     ("pz_cluster", "level"): "c.n_levels",
     ("pz_level", "axis"): "c.n_axes",
@@ -178,7 +178,7 @@ def record(ffi, struct):
     fields = [Field(ffi, struct, name, f.type) for name, f in t.fields
               if (struct, name) not in LEFT_OUT and ((struct, name) in COUNTS
                                                        or not (name.startswith("n_") and name[2:] in lists))
-              and not (struct.endswith("_options") and name == "size")]
+              and not (name == "size")]
     fields = [f for f in fields if f.expression]
     lines = [f"\n\nclass {class_name(struct)}(Record):", f'    """struct {struct} of phaze.h."""\n']
     lines += [f"    {f.attribute}: {f.hint}" for f in fields]

@@ -1047,6 +1047,11 @@ enum pz_plan_field {
 
 PZ_API struct pz_plan pz_plan_default(void);
 
+/* Fields that are not unset, and those that a search for plans chooses unless they are pinned; as
+ * sets. */
+PZ_API uint64_t pz_plan_given(const struct pz_plan *p);
+PZ_API uint64_t pz_plan_searched(void);
+
 /* Set a field by its name ("tp", "recompute_modules") to a value as text, as in plan files: "8",
  * "full", "grad,param".  PZ_BAD_USE for unknown names and values; the message says what is
  * accepted.  Texts must outlive the plan. */

@@ -1,6 +1,7 @@
 """The questions: estimate, schedule, predict, place, search, validate."""
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 import warnings
@@ -142,10 +143,12 @@ def schedule(model: Union[Path, Workload], chip: AnyChip, layer: str, direction:
 # ---- plans -----------------------------------------------------------------------------------
 
 
-@_takes("pz_training_options")
-def predict(model: Path, chip: AnyChip, cluster: AnyCluster = None, **options: Any) -> Prediction:
+@_takes("pz_plan")
+def predict(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, events: bool = False,
+            **options: Any) -> Prediction:
     """What one training plan takes, as frameworks run it.  What is not given is as the framework does it;
-    without a cluster the devices are linked at the chip's own rate.
+    without a cluster the devices are linked at the chip's own rate.  `events` keeps every event of the
+    pipeline.
 
     >>> import phaze
     >>> p = phaze.predict("llama2-7b", "h100", "dgx-h100", devices=64, tp=4, batch=512)
@@ -154,13 +157,12 @@ def predict(model: Path, chip: AnyChip, cluster: AnyCluster = None, **options: A
     >>> abs(sum(vars(p.parts).values()) / p.step_s - 1) < 1e-9
     True
     """
-    o = Options("pz_training_options", options, "predict")
-    devices = o.c.devices or min(o.c.tp * o.c.pp * (o.c.dp or 1), 1 << 24)
+    o = Options("pz_plan", options, "predict")
+    degrees = [n or 1 for n in (o.c.tp, o.c.cp, o.c.pp, o.c.dp)]
+    devices = o.c.devices or min(math.prod(degrees), 1 << 24)
     machine = Machine(chip, cluster, max(devices, 1))
-    if "framework" not in options:
-        o.c.framework = lib.pz_framework_default(machine.chip._c)
     out = ffi.new("struct pz_training_run **")
-    call(lib.pz_training_predict, os.fsencode(model), machine.chip._c, machine.net, o.c, out)
+    call(lib.pz_training_predict, os.fsencode(model), machine.chip._c, machine.net, o.c, events, out)
     run = ffi.gc(out[0], lib.pz_training_run_free)
     return Prediction._of(run, run, os.fspath(model), machine)
 
@@ -177,10 +179,11 @@ def _place_training(model: Path, machine: Machine, o: Options, weak: bool = Fals
     if not found.n:
         call(lib.pz_training_nothing_fits, name, machine.chip._c, machine.net, o.c, weak, found)
     return Placement(
-        model=os.fspath(model), chip=machine.chip, cluster=machine.cluster, devices=o.c.devices,
-        batch=o.c.batch, certificate=records.PlanCertificate._read(found.certificate),
+        model=os.fspath(model), chip=machine.chip, cluster=machine.cluster, devices=o.c.plan.devices,
+        batch=o.c.plan.batch, certificate=records.PlanCertificate._read(found.certificate),
         plans=[Prediction._of(found.runs[i], found, os.fspath(model), machine)
-               for i in range(found.n)])
+               for i in range(found.n)],
+        fastest=Prediction._of(found.fastest or found.runs[0], found, os.fspath(model), machine))
 
 
 def _place_described(model: Path, machine: Machine, o: Options, given: Mapping[str, Any]) -> ChipPlacement:
@@ -206,11 +209,14 @@ def phaze_note(ctx, lists, text):
 
 
 @_takes("pz_training_place_options")
+@_takes("pz_plan")
 def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: int = 1024,
           batch: int = 4096, seq: Optional[int] = None, top: int = 1, framework: Optional[str] = None,
-          **options: Any) -> Union[Placement, ChipPlacement]:
+          tie: float = 0.01, **options: Any) -> Union[Placement, ChipPlacement]:
     """The best plan to train a model on so many devices, proved.  Degrees that are given (tp, pp, dp, cp, ep,
-    mbs, zero, recompute ...) are pinned, the others are searched; `top` plans are told.  On a chip that is
+    mbs, zero, recompute ...) are pinned, the others are searched; `top` plans are returned.  Plans within
+    `tie` of the fastest are equal to the model: the first is the simplest of them, `fastest` the one with
+    the shortest predicted step.  On a chip that is
     only described (chip.built is False) the answer is a ChipPlacement, with the options of struct
     pz_partition_options: tp=[1, 2, 4], mbs=[1, 2], checkpointing="on" ...
 
@@ -233,9 +239,14 @@ def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: in
                  **options}
         return _place_described(model, machine, Options("pz_partition_options", given, "place"), given)
     _warn_of(model, seq)
+    of_plan = option_names("pz_plan")
+    plan = Options("pz_plan", {"devices": devices, "batch": batch, "seq": seq, "framework": framework,
+                               **{k: v for k, v in options.items() if k in of_plan}}, "place")
     o = Options("pz_training_place_options",
-                {"devices": devices, "batch": batch, "seq": seq, "top": top,
-                 "framework": framework or machine.chip.framework, **options}, "place")
+                {"top": top, "tie": tie, **{k: v for k, v in options.items() if k not in of_plan}}, "place")
+    o.kept.append(plan)
+    o.c.plan = plan.c[0]
+    o.c.pinned = lib.pz_plan_given(plan.c) & lib.pz_plan_searched()
     return _place_training(model, machine, o)
 
 

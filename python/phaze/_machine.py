@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Mapping, Optional, Union
 from . import _records as records
 from ._errors import call
 from ._phaze import ffi, lib
-from ._values import Options, Record, _enumerator, _text, as_json, frame, scalars
+from ._values import Options, Record, _enumerator, _text, as_json, frame, names_of, scalars
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -68,13 +68,13 @@ def spaces() -> List[str]:
 
 
 def frameworks() -> List[str]:
-    """Names of the training frameworks whose habits are known.
+    """Names of the training frameworks whose defaults and kernels are known.
 
     >>> import phaze
     >>> phaze.frameworks()[0]
     'megatron'
     """
-    return _all_names(lib.pz_framework_at)
+    return list(names_of("pz_framework_names"))
 
 
 def _merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> Dict[str, Any]:

@@ -5,7 +5,7 @@ enum that is not named here has the name of its enumerator.
 """
 
 # fields of these structs that are int in C, since they may be left open
-LEFT_OPEN = {"pz_training_options", "pz_training_place_options"}
+LEFT_OPEN = {"pz_plan", "pz_training_place_options"}
 FIELDS = {
     "recompute": "pz_recomputation_names",
     "attention": "pz_attention_names",
@@ -13,9 +13,11 @@ FIELDS = {
     "execution": "pz_execution_names",
     "precision": "pz_precision_names",
     "cp_form": "pz_context_names",
+    "framework": "pz_framework_names",
     "objective": "pz_plan_objective_names",
 }
-SETS = {"overlap": "pz_overlap_names", "recompute_modules": "pz_module_names"}
+SETS = {"overlap": "pz_overlap_names", "recompute_modules": "pz_module_names",
+        "saved": "pz_saved_names"}
 
 # enums: a list of names that ends with NULL, or a function
 TYPES = {

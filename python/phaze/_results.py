@@ -185,6 +185,7 @@ class Placement(Record):
     devices: int
     batch: int
     plans: List[Prediction]
+    fastest: Prediction  # by prediction; the first of the plans is the simplest within the tie
     certificate: records.PlanCertificate
 
     @property
@@ -223,7 +224,9 @@ class Placement(Record):
         c = self.certificate
         proof = (f"proof:   {c.plans:,} plans: {c.solved:,} simulated, {c.by_bound:,} excluded by their "
                  f"bound, {c.by_memory:,} by memory; gap {c.gap:g}")
-        lines = self.best._head(self.devices) + [proof] + self.best._tail()
+        fast = [] if self.fastest.text == self.best.text else [
+            f"fastest: {self.fastest.step_s:.4g} s by prediction, {self.fastest.text}"]
+        lines = self.best._head(self.devices) + fast + [proof] + self.best._tail()
         if len(self.plans) > 1:
             lines += ["", table([">s per step", ">slower", ">GB", "next best plan"],
                                 [(f"{p.step_s:.4g}", f"{100 * (p.step_s / self.best.step_s - 1):+.2f}%",

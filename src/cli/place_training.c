@@ -76,8 +76,7 @@ static enum pz_status read_options(struct pz_place_job *j) {
                        pz_framework_names[o.plan.framework], pz_launch_names[j->emit]);
     o.plan.framework = emitted;
   }
-  uint64_t pinned = pz_plan_searched() | PZ_PLAN_PIN(OVERLAP) | PZ_PLAN_PIN(PIPELINE);
-  o.pinned = pz_plan_given(&o.plan) & pinned;
+  o.pinned = pz_plan_given(&o.plan) & pz_plan_searched();
   j->options = o;
   return status;
 }

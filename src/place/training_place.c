@@ -34,7 +34,7 @@ struct pz_training_place_options pz_training_place_options_default(void) {
 /* Pins that no plan can have together. */
 static enum pz_status check_pins(const struct pz_training_place_options *o, struct pz_error *err) {
   const struct pz_plan *p = &o->plan;
-  uint64_t searched = pz_plan_searched() | PZ_PLAN_PIN(OVERLAP) | PZ_PLAN_PIN(PIPELINE);
+  uint64_t searched = pz_plan_searched();
   for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
     if (!(o->pinned >> f & 1)) continue;
     if (!(searched >> f & 1))

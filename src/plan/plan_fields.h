@@ -45,12 +45,8 @@ const struct pz_plan_field_info *pz_plan_field(enum pz_plan_field f);
 /* PZ_PLAN_FIELDS: there is none of this name. */
 enum pz_plan_field pz_plan_field_find(const char *name);
 
-/* Is it as in pz_plan_default()?  Fields of a plan that are not. */
+/* Is it as in pz_plan_default()? */
 bool pz_plan_is_unset(const struct pz_plan *p, enum pz_plan_field f);
-uint64_t pz_plan_given(const struct pz_plan *p);
-
-/* Those that place searches. */
-uint64_t pz_plan_searched(void);
 
 /* PZ_BAD_USE: a field is neither unset nor in its range. */
 PZ_NODISCARD enum pz_status pz_plan_check_ranges(const struct pz_plan *p, struct pz_error *err);

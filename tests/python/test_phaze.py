@@ -214,11 +214,11 @@ class Calls(unittest.TestCase):
 
     def test_take_less_than_a_millisecond_more_than_in_c(self):
         chip, net = phaze.Chip.load("h100"), phaze.Cluster.load("dgx-h100")
-        o = Options("pz_training_options", self.ASKED, "predict")
+        o = Options("pz_plan", self.ASKED, "predict")
 
         def in_c():
             out = ffi.new("struct pz_training_run **")
-            lib.pz_training_predict(b"gpt2", chip._c, net._c, o.c, out, ffi.NULL)
+            lib.pz_training_predict(b"gpt2", chip._c, net._c, o.c, False, out, ffi.NULL)
             lib.pz_training_run_free(out[0])
 
         def best(call):
@@ -301,7 +301,7 @@ class Calls(unittest.TestCase):
         self.assertEqual(phaze.predict("gpt2", chip, mbs=1).chip.tensor.cores, chip.tensor.cores)
 
     def test_options_are_those_of_the_header(self):
-        for struct, function in (("pz_training_options", phaze.predict), ("pz_study_options", phaze.search),
+        for struct, function in (("pz_plan", phaze.predict), ("pz_study_options", phaze.search),
                                  ("pz_training_place_options", phaze.place)):
             for name in _calls.option_names(struct):
                 self.assertIn(name, function.__doc__)
