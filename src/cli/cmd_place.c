@@ -82,6 +82,7 @@ static const struct pz_option options[] = {
     /* fields of a plan: those that are searched are pinned where they are given, the others are the same in every plan */
 #define PLAN_OF(field) AT(training.plan.field)
 #define OWN .hidden = true,
+#define SEARCH(x) .standard = "searched",
 #include "cli/plan_options.def"
     {.name = "top", .type = PZ_OPTION_INT, .offset = AT(training.top), .arg = "K", .min = 1, .max = 1000,
      .help = "Training: show the K best plans, and what makes the others slower"},

@@ -14,9 +14,6 @@ static void print_title(const struct pz_place_job *j, const struct pz_training_r
   printf("%s on %" PRId64 " x %s%s%s: %.4g s per step\n",
          pz_text_plain(pz_text_copy(name, sizeof name, j->q->model)), j->options.plan.devices,
          m->chip.name, m->own_link ? "" : " in ", m->own_link ? "" : m->net.name, r->p.step_s);
-  if (r->plan.devices < j->options.plan.devices)
-    printf("%" PRId64 " devices are used, %" PRId64 " idle\n", r->plan.devices,
-           j->options.plan.devices - r->plan.devices);
 }
 
 static enum pz_status print_plan(struct pz_place_job *j, const struct pz_training_run *r) {
@@ -34,6 +31,9 @@ static enum pz_status print_plan(struct pz_place_job *j, const struct pz_trainin
          " sample%s on each replica\n",
          o->batch, o->seq, r->p.microbatches, r->p.microbatches == 1 ? "" : "es", o->mbs,
          pz_text_s((double)o->mbs));
+  if (o->devices < j->options.plan.devices)
+    printf("%" PRId64 " devices are used, %" PRId64 " idle\n", o->devices,
+           j->options.plan.devices - o->devices);
   pz_predict_print_rates(&r->p);
   pz_predict_print_expected(&r->expected);
   return PZ_OK;

@@ -23,6 +23,9 @@ static bool is_shown(const struct pz_run_plan *r, int f) {
   case PZ_PLAN_PIPELINE: return o->pp > 1;
   case PZ_PLAN_VPP: return o->pp > 1;
   case PZ_PLAN_SP: return o->tp > 1;
+  case PZ_PLAN_ETP: return o->etp;
+  case PZ_PLAN_IMBALANCE: return o->imbalance > 1;
+  case PZ_PLAN_MTP: return o->mtp;
   case PZ_PLAN_CP: return o->cp > 1 || r->from[f];
   default: return f >= PZ_PLAN_FIELDS || pz_plan_field_told(o, (enum pz_plan_field)f);
   }

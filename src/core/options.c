@@ -169,7 +169,7 @@ static void spell(const struct pz_option *o, char *buf, size_t size) {
   char name[64];
   int n = snprintf(buf, size, "--%s", pz_option_name(o, name, sizeof name));
   if (o->type == PZ_OPTION_SWITCH) n += snprintf(buf + n, size - (size_t)n, ", --no-%s", name);
-  if (o->type == PZ_OPTION_CHOICE)
+  if (o->type == PZ_OPTION_CHOICE && !o->arg)
     for (int i = 0; o->choices[i] && n > 0 && (size_t)n < size; i++)
       n += snprintf(buf + n, size - (size_t)n, "%s%s", i ? "|" : " ", o->choices[i]);
   else if (!is_bare(o))
@@ -234,7 +234,8 @@ bool pz_option_same(const struct pz_option *o, const void *a, const void *b) {
 /* " (default 1)" into buf, or nothing where there is none to show. */
 static void spell_default(const struct pz_option *o, const void *settings, char *buf, size_t size) {
   buf[0] = '\0';
-  if (!settings) return;
+  if (o->standard) snprintf(buf, size, " (default: %s)", o->standard);
+  if (!settings || o->standard) return;
   const void *at = (const char *)settings + o->offset;
   if (o->type == PZ_OPTION_INT && *(const int64_t *)at >= 1)
     snprintf(buf, size, " (default %" PRId64 ")", *(const int64_t *)at);
@@ -264,7 +265,7 @@ static void put_wrapped(const char *text, FILE *out) {
 void pz_options_help(const struct pz_option_table *table, const void *settings, FILE *out) {
   for (size_t i = 0; i < table->n; i++) {
     const struct pz_option *o = &table->options[i];
-    char left[240], standard[40], text[512], letter[8] = "    ";
+    char left[240], standard[120], text[640], letter[8] = "    ";
     if (o->hidden) continue;
     spell(o, left, sizeof left);
     spell_default(o, settings, standard, sizeof standard);
@@ -290,7 +291,7 @@ static void roff(const char *s, FILE *out) {
 void pz_options_man(const struct pz_option_table *table, const void *settings, FILE *out) {
   for (size_t i = 0; i < table->n; i++) {
     const struct pz_option *o = &table->options[i];
-    char left[240], standard[40];
+    char left[240], standard[120];
     if (o->hidden) continue;
     spell(o, left, sizeof left);
     spell_default(o, settings, standard, sizeof standard);

@@ -29,6 +29,7 @@ struct pz_option {
   double min, max;
   const char *const *choices; /* ends with NULL */
   bool hidden;                /* there is no such option */
+  const char *standard;       /* what --help calls the default; NULL: that of the settings */
 };
 
 struct pz_option_table {

@@ -20,14 +20,22 @@ enum { RACK_DEVICES = 72, TRAY_DEVICES = 4 };
 
 /* ---- nodes and layers ----------------------------------------------------------------------- */
 
-/* Whole nodes, or as many devices of each as a plan uses (place takes 64 of 72, or 4 of 6). */
-static void fill_nodes(const struct pz_cluster *net, struct pz_launch *l) {
-  int64_t n = l->plan.devices, node = net ? net->level[0].devices : NODE_DEVICES;
+/* Whole nodes, or the largest power of two of each node's devices, as place takes them (64 of 72, 4 of 6). */
+static enum pz_status fill_nodes(const struct pz_cluster *net, struct pz_launch *l,
+                                 struct pz_error *err) {
+  int64_t n = l->plan.devices, node = net ? net->level[0].devices : NODE_DEVICES, part = 1;
+  while (2 * part <= node) part *= 2;
   if (node == RACK_DEVICES) node = TRAY_DEVICES;
   if (n < node) node = n;
-  while (n % node) node--;
+  while (!net && n % node) node--;
+  if (n % node && n % part == 0) node = part;
+  if (n % node)
+    return pz_fail(err, PZ_BAD_USE,
+                   "%" PRId64 " devices on nodes of %" PRId64 "; accepted: multiples of %" PRId64,
+                   n, node, node);
   l->gpus = node;
   l->nodes = n / node;
+  return PZ_OK;
 }
 
 enum pz_status pz_launch_fill(const char *model, const struct pz_plan *plan,
@@ -35,7 +43,7 @@ enum pz_status pz_launch_fill(const char *model, const struct pz_plan *plan,
                               struct pz_error *err) {
   struct pz_launch l = {.model = model, .plan = *plan};
   enum pz_status status = pz_model_shape_load(model, &l.shape, err);
-  fill_nodes(net, &l);
+  if (status == PZ_OK) status = fill_nodes(net, &l, err);
   if (status == PZ_OK) *out = l;
   return status;
 }

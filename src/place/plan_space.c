@@ -102,11 +102,12 @@ static struct pz_plan order_probe(const struct pz_plan_space *s, enum pz_pipelin
   return p;
 }
 
-/* Orders of a pipeline that the framework has at all. */
+/* Orders of a pipeline that the framework has at all; GPipe is never better than 1F1B: only if it is pinned. */
 static unsigned list_orders(const struct pz_plan_space *s) {
   unsigned set = 0;
+  bool pinned = s->q->pinned & PZ_PLAN_PIN(PIPELINE);
   for (int i = 0; i < PZ_PIPELINES; i++)
-    for (int zero = 0; zero <= 3 && i != PZ_PIPELINE_GPIPE; zero++) {
+    for (int zero = 0; zero <= 3; zero++) {
       struct pz_plan p = order_probe(s, (enum pz_pipeline_order)i);
       struct pz_model_shape any = s->model;
       any.tied = false;
@@ -114,7 +115,7 @@ static unsigned list_orders(const struct pz_plan_space *s) {
       p.zero = zero;
       p.overlap = pz_framework_overlap(&p, &any);
       p.recompute = PZ_RECOMPUTATION_NONE;
-      if (pz_framework_can(&p, &any, NULL)) set |= 1U << i;
+      if ((i != PZ_PIPELINE_GPIPE || pinned) && pz_framework_can(&p, &any, NULL)) set |= 1U << i;
     }
   return set;
 }
@@ -437,17 +438,25 @@ static enum pz_status refuse_tp(const struct pz_plan_space *s, const struct pz_w
                  (long long)tp, s->q->job.model, (long long)w->heads, (long long)kv);
 }
 
-/* The framework refuses every plan of the question: why, of the plainest that would have the pinned fields. */
+/* The framework refuses every plan with the pinned fields: why, if so. */
 static enum pz_status refuse_framework(const struct pz_plan_space *s) {
   struct pz_plan p = s->q->plan;
   struct pz_error why = {0};
-  p.dp = 0;
-  if (!(s->q->pinned & PZ_PLAN_PIN(PIPELINE))) p.pipeline = -1;
-  p.recompute = s->q->pinned & PZ_PLAN_PIN(RECOMPUTE) ? p.recompute : -1;
-  p.zero = s->q->pinned & PZ_PLAN_PIN(ZERO) ? p.zero : -1;
-  if (pz_plan_fill(&p, s->q->job.chip, NULL) != PZ_OK) return PZ_OK;
-  if (!(s->q->pinned & PZ_PLAN_PIN(OVERLAP))) p.overlap = pz_framework_overlap(&p, &s->model);
-  if (pz_framework_can(&p, &s->model, &why)) return PZ_OK;
+  uint64_t pinned = s->q->pinned;
+  int64_t *const degrees[] = {&p.tp, &p.cp, &p.ep, &p.pp, &p.vpp, &p.mbs};
+  for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
+    if (!*degrees[i]) *degrees[i] = 1;
+  p.sp = pinned & PZ_PLAN_PIN(SP) ? p.sp : p.tp > 1;
+  if (!(pinned & PZ_PLAN_PIN(PIPELINE)))
+    p.pipeline = p.vpp > 1 ? PZ_PIPELINE_INTERLEAVED : PZ_PIPELINE_1F1B;
+  if (!(pinned & PZ_PLAN_PIN(RECOMPUTE))) p.recompute = PZ_RECOMPUTATION_NONE;
+  for (int i = 0; i < 8; i++) {
+    if (!(pinned & PZ_PLAN_PIN(DP))) p.dp = i & 1 ? p.ep : 2 * p.ep;
+    if (!(pinned & PZ_PLAN_PIN(ZERO))) p.zero = i >> 1;
+    p.batch = 4 * p.mbs * p.dp * p.pp;
+    pz_plan_space_settle(s, &p);
+    if (pz_rule_list_can(&s->rules, &p, &s->model, &why)) return PZ_OK;
+  }
   return pz_fail(s->err, PZ_NO_ANSWER, "no plan with these fields: %s", why.message);
 }
 

@@ -194,7 +194,7 @@ static bool is_onnx(const char *model) {
 enum pz_status pz_model_config(const char *model, char **text, struct pz_error *err) {
   size_t bytes = 0;
   *text = NULL;
-  if (is_onnx(model) || pz_preset_find(model)) return PZ_OK;
+  if (is_onnx(model) || pz_preset_find(model) || !pz_file_named(model)) return PZ_OK;
   return pz_file_read(model, PZ_CONFIG_MOST_BYTES, text, &bytes, err);
 }
 

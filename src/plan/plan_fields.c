@@ -29,7 +29,8 @@ const char *const pz_saved_names[] = {"qkv", "context", "out", "mlp_in", "mlp_ou
 #define ARG(x)
 #define NAMES(x) .names = x,
 #define COLUMN(x) .column = x,
-#define SEARCH .search = true,
+#define SEARCH(x) .search = true,
+#define DEFAULT(x)
 #define OWN
 #define HIDDEN
 #define FROM(x) .from = x,

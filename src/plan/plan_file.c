@@ -16,7 +16,10 @@ static const char *key_at(const void *ctx, size_t i) {
   (void)ctx;
   if (i < 3) return outside[i];
   if (i == 3) return "config";
-  return i - 4 < PZ_PLAN_FIELDS ? pz_plan_field((enum pz_plan_field)(i - 4))->name : NULL;
+  for (int f = 0; f < PZ_PLAN_FIELDS; f++) /* all but lists */
+    if (pz_plan_field((enum pz_plan_field)f)->kind != PZ_PLAN_KIND_LIST && i-- == 4)
+      return pz_plan_field((enum pz_plan_field)f)->name;
+  return NULL;
 }
 
 /* The model's config.json as an object of its own. */
