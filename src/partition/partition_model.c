@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "chip/chip_json.h"
+#include "chip/cluster.h"
 #include "core/alloc.h"
 #include "core/choices.h"
 #include "core/num.h"

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "chip/chip_json.h"
+#include "chip/cluster.h"
 #include "core/alloc.h"
 #include "core/num.h"
 #include "core/sized.h"
