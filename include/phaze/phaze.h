@@ -1148,8 +1148,9 @@ pz_training_predict(const char *model, const struct pz_chip *chip, const struct 
 PZ_API void pz_training_run_free(struct pz_training_run *r);
 
 /* The plan in a line: "tp 8 sp, pp 8 x 2, dp 16, mbs 1, zero 1, recompute none", and an uneven
- * division.  200 bytes hold it.  Returns buf. */
-PZ_API const char *pz_training_run_text(const struct pz_training_run *r, char *buf, size_t size);
+ * division.  PZ_PLAN_TEXT_MOST bytes hold it.  Returns buf. */
+PZ_API const char *pz_plan_text(const struct pz_plan *p, char *buf, size_t size);
+enum { PZ_PLAN_TEXT_MOST = 200 };
 
 /* Layers of a stage (from 0), and those of them that are computed again. */
 struct pz_stage_layers {

@@ -75,7 +75,7 @@ class Prediction(records.TrainingRun):
         o._c, o._owner = c, owner
         o.model, o.chip, o.cluster = model, machine.chip, machine.cluster
         buffer = ffi.new("char[256]")
-        o.text = _text(lib.pz_training_run_text(c, buffer, 256)) or ""
+        o.text = _text(lib.pz_plan_text(ffi.addressof(c, "plan"), buffer, 256)) or ""
         for k, stage in enumerate(o.stages):
             divided = lib.pz_training_run_stage(c, k)
             stage.layers, stage.recomputed_layers = divided.layers, divided.again

@@ -8,6 +8,7 @@
 
 #include "box/run_digest.h"
 #include "chip/chip_json.h"
+#include "plan/plan_fields.h"
 #include "core/alloc.h"
 #include "core/buffer.h"
 #include "core/csv.h"
@@ -99,13 +100,6 @@ enum pz_status pz_box_inputs_read(const char *name, const json_t *json, struct p
 
 /* ---- the result ----------------------------------------------------------------------------- */
 
-static json_t *plan_json(const struct pz_plan *p) {
-  return json_pack("{s:I,s:b,s:I,s:I,s:I,s:I,s:I,s:i,s:s}", "tp", (json_int_t)p->tp, "sp",
-                   p->sp && p->tp > 1, "cp", (json_int_t)pz_plan_cp(p), "pp", (json_int_t)p->pp,
-                   "vpp", (json_int_t)p->vpp, "dp", (json_int_t)p->dp, "mbs", (json_int_t)p->mbs,
-                   "zero", p->zero, "recompute", pz_recomputation_names[p->recompute]);
-}
-
 static json_t *parts_json(const struct pz_training_parts *p) {
   return json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "products_s", p->products_s,
                    "attention_s", p->attention_s, "elementwise_s", p->elementwise_s, "tensor_s",
@@ -125,7 +119,7 @@ static json_t *models_json(const struct pz_judge_question *q, const struct pz_bo
                                     p->step_s, "samples_per_s", p->samples_per_s, "times_reference",
                                     reference->steps.step_s[i] / x->steps.step_s[i], "mfu", p->mfu,
                                     "joules", pz_judge_joules(q, &x->steps, i, &x->taken), "plan",
-                                    plan_json(&x->plans[i].plan), "parts", parts_json(&p->parts)));
+                                    pz_plan_json(&x->plans[i].plan), "parts", parts_json(&p->parts)));
   }
   return list;
 }

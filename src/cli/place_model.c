@@ -110,7 +110,7 @@ static enum pz_status print_job(struct job *j) {
   printf("%s on %" PRId64 " x %s: %.4g s per step, global batch %" PRId64 "\n",
          pz_text_plain(pz_text_copy(name, sizeof name, j->model)), j->s->devices,
          j->machine.chip.name, t, j->s->batch);
-  printf("%s\n", pz_plan_text(plan, text, sizeof text));
+  printf("%s\n", pz_partition_text(plan, text, sizeof text));
   printf("%s samples/s, %s, %.1f%% of the peak FLOP/s of the %" PRId64 " device%s used\n",
          pz_text_number(rate, sizeof rate, plan->samples_per_s),
          pz_text_si(tokens, sizeof tokens, plan->tokens_per_s, "token/s"),

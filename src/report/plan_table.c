@@ -7,7 +7,7 @@
 #include "core/text.h"
 #include "report/table.h"
 
-const char *pz_plan_text(const struct pz_partition *p, char *buf, size_t size) {
+const char *pz_partition_text(const struct pz_partition *p, char *buf, size_t size) {
   snprintf(buf, size,
            "%u stage%s, %" PRId64 " replica%s, tensor parallel %" PRId64 ", microbatch %" PRId64
            ", activations %s",

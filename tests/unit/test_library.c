@@ -339,9 +339,9 @@ static void plans_are_told(void **state) {
   o.batch = 16;
   assert_int_equal(pz_chip_load("h100", &c, NULL), PZ_OK);
   assert_int_equal(pz_training_predict("llama2-7b", &c, NULL, &o, &r, NULL), PZ_OK);
-  assert_string_equal(pz_training_run_text(r, text, sizeof text),
+  assert_string_equal(pz_plan_text(&r->plan, text, sizeof text),
                       "tp 2 sp, pp 4, dp 2, mbs 1, zero 0, recompute none");
-  assert_string_equal(pz_training_run_text(r, text, 5), "tp 2");
+  assert_string_equal(pz_plan_text(&r->plan, text, 5), "tp 2");
   for (int64_t k = 0; k < o.pp; k++) layers += pz_training_run_stage(r, k).layers;
   assert_int_equal(layers, r->layers);
   for (size_t i = 0; (part = pz_time_part_at(i)); i++) {
