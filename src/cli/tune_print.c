@@ -49,7 +49,6 @@ static int run_field_at(int i) { return i < 3 ? PZ_RUN_MODEL + i : i - 3; }
 
 static enum pz_status print_run(const struct pz_tuned *x) {
   static const char *const heads[] = {"run", "value", "from", NULL};
-  const struct pz_plan *o = &x->m.run.plan;
   struct pz_table t;
   char text[128];
   pz_table_init(&t, x->arena, heads);

@@ -214,15 +214,16 @@ enum pz_status pz_model_shape_load(const char *model, struct pz_model_shape *out
   return status;
 }
 
-void pz_model_shape_of(const char *model, const char *config, const struct pz_workload *w,
-                       int64_t layers, struct pz_model_shape *out) {
+enum pz_status pz_model_shape_of(const char *model, const char *config, const struct pz_workload *w,
+                                 int64_t layers, struct pz_model_shape *out) {
   enum pz_status status = config ? pz_model_shape_parse(model, config, strlen(config), out, NULL)
                                  : pz_model_shape_load(model, out, NULL);
-  if (status == PZ_OK) return;
+  if (status == PZ_OK || status == PZ_NO_MEMORY) return status;
   *out = (struct pz_model_shape){.name = model,
                                  .family = PZ_SHAPE_OTHER,
                                  .layers = layers,
                                  .heads = w->heads,
                                  .kv_heads = w->kv_heads,
                                  .experts = w->experts};
+  return PZ_OK;
 }

@@ -65,8 +65,9 @@ PZ_NODISCARD enum pz_status pz_model_shape_parse(const char *name, const char *t
 PZ_NODISCARD enum pz_status pz_model_config(const char *model, char **text, struct pz_error *err);
 
 /* The same of any model, of which a graph is at hand with so many repeated layers: PZ_SHAPE_OTHER where no launch
- * script is known. */
-void pz_model_shape_of(const char *model, const char *config, const struct pz_workload *w,
-                       int64_t layers, struct pz_model_shape *out);
+ * script is known.  PZ_NO_MEMORY. */
+PZ_NODISCARD enum pz_status pz_model_shape_of(const char *model, const char *config,
+                                              const struct pz_workload *w, int64_t layers,
+                                              struct pz_model_shape *out);
 
 #endif
