@@ -26,7 +26,8 @@ int main(int argc, char **argv) {
   enum pz_status status = pz_chip_load(argc > 2 ? argv[2] : "h200", &chip, &err);
   if (status == PZ_OK) status = pz_cluster_load(argc > 3 ? argv[3] : "dgx-h200", &net, &err);
   if (status == PZ_OK)
-    status = pz_partition_model(argc > 1 ? argv[1] : "llama2-7b", &chip, &net, &options, &found, &err);
+    status =
+        pz_partition_model(argc > 1 ? argv[1] : "llama2-7b", &chip, &net, &options, &found, &err);
   if (status != PZ_OK) {
     fprintf(stderr, "%s\n", err.message);
     return status == PZ_NO_ANSWER ? 1 : 2;

@@ -202,14 +202,15 @@ enum pz_status pz_model_shape_load(const char *model, struct pz_model_shape *out
                                    struct pz_error *err) {
   const struct pz_preset *p = pz_preset_find(model);
   char *text = NULL;
+  size_t bytes = 0;
   if (is_onnx(model))
     return pz_fail(err, PZ_BAD_USE,
                    "%s is a graph, for which no launch script is known; accepted: the name of a "
                    "built-in model or the path of a config.json",
                    model);
   if (p) return pz_model_shape_parse(model, p->config, strlen(p->config), out, err);
-  enum pz_status status = pz_model_config(model, &text, err);
-  if (status == PZ_OK) status = pz_model_shape_parse(model, text, strlen(text), out, err);
+  enum pz_status status = pz_file_read(model, PZ_CONFIG_MOST_BYTES, &text, &bytes, err);
+  if (status == PZ_OK) status = pz_model_shape_parse(model, text, bytes, out, err);
   pz_free(text);
   return status;
 }

@@ -59,9 +59,8 @@ PZ_NODISCARD enum pz_status pz_model_shape_load(const char *model, struct pz_mod
 PZ_NODISCARD enum pz_status pz_model_shape_parse(const char *name, const char *text, size_t bytes,
                                                  struct pz_model_shape *out, struct pz_error *err);
 
-/* The text of a config.json at a path, the caller's to pz_free; NULL for built-in models, ONNX files and
- * what is no file.  With it a
- * model is read once for all plans. */
+/* The text of a config.json at a path, the caller's to pz_free; NULL for built-in models, for ONNX files, and for
+ * what is no path (loading it says so).  With it a model is read once for all plans. */
 PZ_NODISCARD enum pz_status pz_model_config(const char *model, char **text, struct pz_error *err);
 
 /* The same of any model, of which a graph is at hand with so many repeated layers: PZ_SHAPE_OTHER where no launch

@@ -155,8 +155,8 @@ static void fill_defaults(struct pz_plan *p) {
 
 enum pz_status pz_plan_fill(struct pz_plan *p, const struct pz_chip *chip, struct pz_error *err) {
   struct pz_plan own = *p;
-  if (own.framework < 0) own.framework = pz_framework_default(chip);
   enum pz_status status = pz_plan_check_ranges(&own, err);
+  if (own.framework < 0) own.framework = pz_framework_default(chip);
   if (status == PZ_OK) status = check_library(own.attention_library, err);
   if (status == PZ_OK) status = fill_degrees(&own, err);
   if (status == PZ_OK) status = fill_pipeline(&own, err);

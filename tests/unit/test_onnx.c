@@ -446,7 +446,7 @@ static void options_that_do_not_fit_are_refused(void **state) {
       {"two-blocks", {.mbs = 1, .tp = 1, .seq = 8, .layers = "zzz"}, "matches no node"},
       {"fixed-sizes", {.mbs = 1, .tp = 1, .batch_dim = "pixels:0"}, "no input has the batch"},
       {"two-blocks", {.mbs = 0, .tp = 1, .seq = 8}, "microbatch size 0; accepted: 1 to"},
-      {"two-blocks", {.mbs = 1, .tp = 2, .seq = 8, .sp = true}, "--tp without --sp"},
+      {"two-blocks", {.mbs = 1, .tp = 2, .seq = 8, .sequence_parallel = true}, "--tp without --sp"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     struct pz_workload *w = NULL;
