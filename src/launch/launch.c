@@ -115,6 +115,7 @@ enum pz_status pz_launch_script(int i, const struct pz_launch *l, char **text,
     status = PZ_BAD_USE;
   if (status != PZ_OK) return status;
   own.plan.framework = l->plan.framework;
+  own.plan.overlap = pz_plan_overlap(&own.plan);
   FILE *out = pz_buffer_stream(&b);
   if (out) writers[i](&own, out);
   if (!out || !pz_buffer_close(out)) {

@@ -154,11 +154,12 @@ static void put_parallel(const struct pz_launch *l, FILE *out) {
     put_plan(l, PZ_PLAN_ETP, out);
   }
   put_sharding(l, out);
-  put_if(out, pz_core_overlap(l, PZ_OVERLAP_GRAD), "--overlap-grad-reduce");
-  put_if(out, pz_core_overlap(l, PZ_OVERLAP_PARAM), "--overlap-param-gather");
-  put_if(out, pz_core_overlap(l, PZ_OVERLAP_TP), "--tp-comm-overlap");
-  put_if(out, pz_core_overlap(l, PZ_OVERLAP_EP), "--overlap-moe-expert-parallel-comm");
-  put_if(out, p->vpp > 1 && !pz_core_overlap(l, PZ_OVERLAP_P2P), "--no-overlap-p2p-communication");
+  put_if(out, pz_plan_overlaps(&l->plan, PZ_OVERLAP_GRAD), "--overlap-grad-reduce");
+  put_if(out, pz_plan_overlaps(&l->plan, PZ_OVERLAP_PARAM), "--overlap-param-gather");
+  put_if(out, pz_plan_overlaps(&l->plan, PZ_OVERLAP_TP), "--tp-comm-overlap");
+  put_if(out, pz_plan_overlaps(&l->plan, PZ_OVERLAP_EP), "--overlap-moe-expert-parallel-comm");
+  put_if(out, p->vpp > 1 && !pz_plan_overlaps(&l->plan, PZ_OVERLAP_P2P),
+         "--no-overlap-p2p-communication");
   fputs(")\n\n", out);
 }
 

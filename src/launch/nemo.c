@@ -139,7 +139,7 @@ static void put_recompute(const struct pz_launch *l, FILE *out) {
 
 static void put_parallel(const struct pz_launch *l, FILE *out) {
   const struct pz_plan *p = &l->plan;
-  bool p2p = pz_core_overlap(l, PZ_OVERLAP_P2P);
+  bool p2p = pz_plan_overlaps(&l->plan, PZ_OVERLAP_P2P);
   put_plan(l, PZ_PLAN_TP, out);
   fprintf(out, "model.sequence_parallel = %s\n", truth(p->sp));
   put_plan(l, PZ_PLAN_PP, out);
@@ -153,11 +153,11 @@ static void put_parallel(const struct pz_launch *l, FILE *out) {
     put_plan(l, PZ_PLAN_EP, out);
     put_plan(l, PZ_PLAN_ETP, out);
     fprintf(out, "model.overlap_moe_expert_parallel_comm = %s\n",
-            truth(pz_core_overlap(l, PZ_OVERLAP_EP)));
+            truth(pz_plan_overlaps(&l->plan, PZ_OVERLAP_EP)));
   }
   fprintf(out,
           "model.tp_comm_overlap = %s\nmodel.overlap_p2p_comm = %s\nmodel.batch_p2p_comm = %s\n",
-          truth(pz_core_overlap(l, PZ_OVERLAP_TP)), truth(p2p), truth(!p2p));
+          truth(pz_plan_overlaps(&l->plan, PZ_OVERLAP_TP)), truth(p2p), truth(!p2p));
   put_recompute(l, out);
   if (p->execution == PZ_EXECUTION_GRAPH)
     fputs("model.cuda_graph_impl = \"local\"\nmodel.use_te_rng_tracker = True\n", out);
@@ -174,8 +174,8 @@ static void put_ddp(const struct pz_launch *l, FILE *out) {
           "ddp = DistributedDataParallelConfig(\n    use_distributed_optimizer=%s,\n"
           "    overlap_grad_reduce=%s,\n    overlap_param_gather=%s,\n"
           "    grad_reduce_in_fp32=%s,\n    num_distributed_optimizer_instances=%" PRId64 ",\n",
-          truth(p->zero > 0), truth(pz_core_overlap(l, PZ_OVERLAP_GRAD)),
-          truth(pz_core_overlap(l, PZ_OVERLAP_PARAM)), truth(p->grad_bytes == 4),
+          truth(p->zero > 0), truth(pz_plan_overlaps(&l->plan, PZ_OVERLAP_GRAD)),
+          truth(pz_plan_overlaps(&l->plan, PZ_OVERLAP_PARAM)), truth(p->grad_bytes == 4),
           p->zero ? pz_plan_replicas(p) / p->shard : 1);
   if (fsdp)
     fprintf(out, "    use_megatron_fsdp=True,\n    data_parallel_sharding_strategy=\"%s\",\n",

@@ -1,12 +1,11 @@
 #include "place/plan_space.h"
-#include "plan/plan_fill.h"
 
 #include <stdlib.h>
 
 #include "core/num.h"
 #include "core/pool.h"
 #include "core/text.h"
-#
+#include "plan/plan_fill.h"
 
 enum { MOST_MBS = 128, MOST_CHUNKS = 1024, MOST_CP = 32, MOST_EP = 1024, MOST_LAYERS = 1024 };
 
@@ -437,11 +436,18 @@ static enum pz_status refuse_tp(const struct pz_plan_space *s, const struct pz_w
                  (long long)tp, s->q->job.model, (long long)w->heads, (long long)kv);
 }
 
-/* The framework refuses every plan of the question: why, of the plainest that would have the pinned fields. */
+/* The framework refuses every plan of the question: why, of the plainest that would have the pinned fields, over as many
+ * replicas as divide the batch. */
 static enum pz_status refuse_framework(const struct pz_plan_space *s) {
   struct pz_plan p = s->q->plan;
   struct pz_error why = {0};
-  p.dp = 0;
+  if (s->q->pinned & PZ_PLAN_PIN(VPP) && p.vpp > 1 && !(s->q->pinned & PZ_PLAN_PIN(PP))) p.pp = 2;
+  if (!(s->q->pinned & PZ_PLAN_PIN(DP))) {
+    int64_t mbs = pz_max(p.mbs, 1);
+    p.dp = p.devices / (pz_max(p.tp, 1) * pz_max(p.cp, 1) * pz_max(p.pp, 1));
+    while (p.dp > 1 && p.batch % (mbs * p.dp)) p.dp--;
+  }
+  p.devices = 0;
   if (!(s->q->pinned & PZ_PLAN_PIN(PIPELINE))) p.pipeline = -1;
   p.recompute = s->q->pinned & PZ_PLAN_PIN(RECOMPUTE) ? p.recompute : -1;
   p.zero = s->q->pinned & PZ_PLAN_PIN(ZERO) ? p.zero : -1;
