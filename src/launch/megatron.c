@@ -73,12 +73,12 @@ static void put_attention(const struct pz_launch *l, FILE *out) {
 static void put_positions(const struct pz_launch *l, FILE *out) {
   const struct pz_model_shape *s = &l->shape;
   int64_t most = s->positions > l->plan.seq ? s->positions : l->plan.seq;
+  double factor = pz_shape_rope_factor(s, l->plan.seq);
   put(out, "--max-position-embeddings", most);
   if (s->rotary_base > 0) {
     fputs("  --position-embedding-type rope\n", out);
     put(out, "--rotary-base", (int64_t)s->rotary_base);
-    if (s->rope == PZ_ROPE_LLAMA3 && !s->kv_rank)
-      fprintf(out, "  --use-rope-scaling\n  --rope-scaling-factor %.10g\n", s->rope_factor);
+    if (factor > 0) fprintf(out, "  --use-rope-scaling\n  --rope-scaling-factor %.10g\n", factor);
   } else {
     fputs("  --position-embedding-type learned_absolute\n", out);
   }

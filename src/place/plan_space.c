@@ -436,17 +436,15 @@ static enum pz_status refuse_tp(const struct pz_plan_space *s, const struct pz_w
                  (long long)tp, s->q->job.model, (long long)w->heads, (long long)kv);
 }
 
-/* The framework refuses every plan of the question: why, of the plainest that would have the pinned fields, over as many
- * replicas as divide the batch. */
+/* The framework refuses every plan of the question: why, of the plainest that would have the pinned fields, with a batch
+ * that divides. */
 static enum pz_status refuse_framework(const struct pz_plan_space *s) {
   struct pz_plan p = s->q->plan;
   struct pz_error why = {0};
   if (s->q->pinned & PZ_PLAN_PIN(VPP) && p.vpp > 1 && !(s->q->pinned & PZ_PLAN_PIN(PP))) p.pp = 2;
-  if (!(s->q->pinned & PZ_PLAN_PIN(DP))) {
-    int64_t mbs = pz_max(p.mbs, 1);
-    p.dp = p.devices / (pz_max(p.tp, 1) * pz_max(p.cp, 1) * pz_max(p.pp, 1));
-    while (p.dp > 1 && p.batch % (mbs * p.dp)) p.dp--;
-  }
+  if (!(s->q->pinned & PZ_PLAN_PIN(DP)))
+    p.dp = pz_max(p.devices / (pz_max(p.tp, 1) * pz_max(p.cp, 1) * pz_max(p.pp, 1)), 1);
+  p.batch = pz_max(p.mbs, 1) * p.dp * 2 * pz_max(p.pp, 1);
   p.devices = 0;
   if (!(s->q->pinned & PZ_PLAN_PIN(PIPELINE))) p.pipeline = -1;
   p.recompute = s->q->pinned & PZ_PLAN_PIN(RECOMPUTE) ? p.recompute : -1;

@@ -208,7 +208,9 @@ static const struct example {
     {"context",
      ON8 LLAMA "--context-parallel-size 2 --fp8-format hybrid --fp8-amax-history-len 1024 "
                "--tensor-model-parallel-size 2",
-     "cp 2 tp 2 precision fp8", NULL},
+     "cp 2 cp_form ring tp 2 precision fp8", NULL},
+    {"context of heads", ON8 LLAMA "--context-parallel-size 2 --cp-comm-type a2a",
+     "cp 2 cp_form all-to-all", NULL},
     {"modules",
      ON8 GPT "--recompute-granularity selective --recompute-modules layernorm mlp "
              "--overlap-grad-reduce",
@@ -341,6 +343,7 @@ static void wrong_arguments_are_told(void **state) {
       {ON8 MLA "--moe-layer-freq [1,0]*4", "dense layers at the start alone"},
       {ON8 LLAMA "--multi-latent-attention --disable-bias-linear", "without --num-experts"},
       {ON8 GPT "--hierarchical-context-parallel-sizes 2 2", "is not covered: context parallelism"},
+      {ON8 GPT "--context-parallel-size 2 --cp-comm-type all_gather", "accepted: p2p or a2a"},
       {ON8 GPT "--fp8-format e5m2", "accepted: hybrid or e4m3"},
       {ON8 GPT "--fp8-format hybrid --fp8-recipe mxfp8", "scales of blocks"},
       {ON8 GPT "--fp8-param-gather", "this choice of 8-bit precision"},
