@@ -5,7 +5,6 @@
 #include "core/num.h"
 #include "core/pool.h"
 #include "core/text.h"
-#include "plan/plan_fields.h"
 #include "plan/plan_fill.h"
 
 enum { MOST_MBS = 128, MOST_CHUNKS = 1024, MOST_CP = 32, MOST_EP = 1024, MOST_LAYERS = 1024 };
@@ -449,6 +448,7 @@ static enum pz_status refuse_framework(const struct pz_plan_space *s) {
   int64_t *const degrees[] = {&p.tp, &p.cp, &p.ep, &p.pp, &p.vpp, &p.mbs};
   for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
     if (!*degrees[i]) *degrees[i] = 1;
+  if (p.vpp > 1 && !(pinned & PZ_PLAN_PIN(PP))) p.pp = 2;
   p.sp = pinned & PZ_PLAN_PIN(SP) ? p.sp : p.tp > 1;
   if (!(pinned & PZ_PLAN_PIN(PIPELINE)))
     p.pipeline = p.vpp > 1 ? PZ_PIPELINE_INTERLEAVED : PZ_PIPELINE_1F1B;

@@ -42,6 +42,8 @@ struct pz_model_shape {
   enum pz_rope rope;
   double rope_factor, rope_original; /* longer by this than so many positions */
   double rope_low, rope_high;        /* Llama 3.1's frequency factors */
+  double rope_fast,
+      rope_slow; /* YaRN's rotations between which it goes over, and its factors of attention */
   double rope_mscale, rope_mscale_all;
   double norm_eps;
   double drop_attention, drop_hidden;
@@ -50,6 +52,13 @@ struct pz_model_shape {
   bool qk_norm;
   bool gated; /* SwiGLU and RMSNorm; else GELU and LayerNorm */
 };
+
+/* Has a run of so many tokens more than the model's positions, which its config.json does not stretch? */
+bool pz_shape_outgrown(const struct pz_model_shape *s, int64_t seq);
+
+/* The factor of Llama 3.1's scaling for a run of so many tokens: the model's own; where it is outgrown, the power of two
+ * that reaches them; 0: none. */
+double pz_shape_rope_factor(const struct pz_model_shape *s, int64_t seq);
 
 /* The shape of a preset, of a config.json at a path, or of the text of one.  PZ_BAD_USE for a family or a
  * variant for which no launch script is known: the message says which are accepted.  The name is
