@@ -212,7 +212,7 @@ def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: in
     """The best plan to train a model on so many devices, proved.  Degrees that are given (tp, pp, dp, cp, ep,
     mbs, zero, recompute ...) are pinned, the others are searched; `top` plans are told.  On a chip that is
     only described (chip.built is False) the answer is a ChipPlacement, with the options of struct
-    pz_partition_options: tp=[1, 2, 4], mbs=[1, 2], checkpointing="on" ...
+    pz_partition_options: tp=[1, 2, 4], mbs=[1, 2], recompute="full" ...
 
     >>> import phaze
     >>> best = phaze.place("llama3-8b", "h100", "dgx-h100", devices=16, batch=64, top=2)

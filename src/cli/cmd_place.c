@@ -41,6 +41,15 @@ enum { TRAINING = 2, DEFAULT_BATCH = 4096 };
 static const char *const semantics_names[] = {"original", "corrected", "training", NULL};
 static const char *const recompute_names[] = {"auto", "on",   "off",  "selective", "alternate",
                                               "half", "full", "none", NULL};
+static const int recomputations[] = {/* by name */
+                                     PZ_AS_FRAMEWORK,
+                                     PZ_RECOMPUTATION_FULL,
+                                     PZ_RECOMPUTATION_NONE,
+                                     PZ_RECOMPUTATION_SELECTIVE,
+                                     PZ_RECOMPUTATION_ALTERNATE,
+                                     PZ_RECOMPUTATION_HALF,
+                                     PZ_RECOMPUTATION_FULL,
+                                     PZ_RECOMPUTATION_NONE};
 static const char *const optimizer_names[] = {"adam", "sgd", NULL};
 
 #define AT(field) offsetof(struct settings, field)
@@ -284,9 +293,11 @@ static enum pz_status check_semantics(const struct settings *s, const struct set
                    "--%s with --semantics %s; accepted: with --semantics training (the default for "
                    "GPUs and other chips that are built)",
                    pz_option_name(only, name, sizeof name), semantics_names[s->semantics]);
-  if (s->semantics != TRAINING && s->model.recompute > PZ_PLACE_OFF)
+  int recompute = s->model.recompute;
+  if (s->semantics != TRAINING && recompute != PZ_AS_FRAMEWORK &&
+      recompute != PZ_RECOMPUTATION_NONE && recompute != PZ_RECOMPUTATION_FULL)
     return pz_fail(err, PZ_BAD_USE, "--recompute %s with --semantics %s; accepted: auto, on, off",
-                   recompute_names[s->model.recompute], semantics_names[s->semantics]);
+                   pz_recomputation_names[recompute], semantics_names[s->semantics]);
   if (s->semantics == TRAINING && s->instance)
     return pz_fail(err, PZ_BAD_USE,
                    "--semantics training with --instance; accepted: original, corrected");
@@ -347,7 +358,7 @@ static enum pz_exit run(int argc, char **argv) {
   const char *wrong = misuse(&s, &none, n_args, argv[1], buf);
   if (wrong) return pz_command_misuse(&pz_cmd_place, wrong);
   s.model.quiet = s.common.quiet;
-  if (s.model.recompute >= PZ_PLACE_FULL) s.model.recompute -= PZ_PLACE_FULL - PZ_PLACE_ON;
+  s.model.recompute = recomputations[s.model.recompute];
   enum pz_status status = place_any(&s, &none, argv[1], &err);
   return status == PZ_OK ? pz_command_end() : pz_command_fail(&err);
 }

@@ -39,7 +39,7 @@ struct work {
 };
 
 static bool wanted(const struct work *w, bool recompute) {
-  return w->in->checkpointing != (recompute ? PZ_CHECKPOINTING_OFF : PZ_CHECKPOINTING_ON);
+  return w->in->recompute != (recompute ? PZ_RECOMPUTATION_NONE : PZ_RECOMPUTATION_FULL);
 }
 
 static const struct pz_workload *workload_of(const struct work *w, const struct candidate *c) {

@@ -46,8 +46,8 @@ struct pz_plan_inputs {
   double state;           /* bytes held for a byte of parameters: with gradients, optimizer state */
   double sample_flop;     /* of the products of a sample, forward and backward, whole model */
   enum pz_semantics semantics;
-  enum pz_checkpointing checkpointing;
-  int64_t quick_steps, steps;          /* of a schedule: at first, and where it decides */
+  int recompute;              /* PZ_RECOMPUTATION_NONE, _FULL, or PZ_AS_FRAMEWORK: both are tried */
+  int64_t quick_steps, steps; /* of a schedule: at first, and where it decides */
   const struct pz_given_stages *given; /* NULL: every division */
   const struct pz_plan_bounds *bounds; /* NULL: none */
   bool check; /* every plan found by the independent checker (not those with given stages) */

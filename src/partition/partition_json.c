@@ -46,9 +46,9 @@ static const struct pz_record stage_record = PZ_RECORD(stage_fields, struct pz_p
 static const struct pz_field plan_fields[] = {
     PZ_FIELD(struct pz_partition, step_s, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_partition, lower_bound_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_partition, tensor_parallel, PZ_FIELD_INT),
-    PZ_FIELD(struct pz_partition, data_parallel, PZ_FIELD_INT),
-    PZ_FIELD_AS(struct pz_partition, microbatch_samples, PZ_FIELD_INT, "microbatch"),
+    PZ_FIELD_AS(struct pz_partition, tp, PZ_FIELD_INT, "tensor_parallel"),
+    PZ_FIELD_AS(struct pz_partition, dp, PZ_FIELD_INT, "data_parallel"),
+    PZ_FIELD_AS(struct pz_partition, mbs, PZ_FIELD_INT, "microbatch"),
     PZ_FIELD(struct pz_partition, recompute, PZ_FIELD_BOOL),
     PZ_FIELD(struct pz_partition, samples_per_s, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_partition, tokens_per_s, PZ_FIELD_REAL),
@@ -57,13 +57,13 @@ static const struct pz_field plan_fields[] = {
     PZ_FIELD(struct pz_partition, worst_schedule_gap, PZ_FIELD_REAL),
     PZ_FIELD_AS(struct pz_partition, n_open_schedules, PZ_FIELD_COUNT, "open_schedules"),
     PZ_FIELD(struct pz_partition, devices_used, PZ_FIELD_INT),
-    PZ_FIELD(struct pz_partition, n_stages, PZ_FIELD_COUNT),
-    PZ_FIELD(struct pz_partition, batch_samples, PZ_FIELD_INT),
-    PZ_FIELD(struct pz_partition, seq_tokens, PZ_FIELD_INT),
+    PZ_FIELD_AS(struct pz_partition, pp, PZ_FIELD_COUNT, "n_stages"),
+    PZ_FIELD_AS(struct pz_partition, batch, PZ_FIELD_INT, "batch_samples"),
+    PZ_FIELD_AS(struct pz_partition, seq, PZ_FIELD_INT, "seq_tokens"),
     PZ_FIELD(struct pz_partition, microbatches, PZ_FIELD_INT),
     PZ_FIELD(struct pz_partition, slowest_stage_s, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_partition, hbm_bytes, PZ_FIELD_REAL),
-    PZ_FIELD_MANY(struct pz_partition, stages, PZ_FIELD_LIST, "stages", &stage_record)};
+    PZ_FIELD_MANY_AS(struct pz_partition, stages, pp, PZ_FIELD_LIST, "stages", &stage_record)};
 const struct pz_record pz_partition_record = PZ_RECORD(plan_fields, struct pz_partition);
 
 json_t *pz_partition_json(const struct pz_partition *p, bool whole) {

@@ -41,6 +41,7 @@ struct pz_partition_options pz_partition_options_default(void) {
   return (struct pz_partition_options){.size = sizeof(struct pz_partition_options),
                                        .devices = 1024,
                                        .batch = 4096,
+                                       .recompute = PZ_AS_FRAMEWORK,
                                        .state = 3,
                                        .steps = PZ_LAYER_STEPS,
                                        .workload = pz_workload_options_default()};
@@ -54,10 +55,11 @@ static enum pz_status check_options(const struct pz_partition_options *o, struct
   if (status == PZ_OK) status = pz_choices_check("mbs", &o->mbs, 0, err);
   if (status == PZ_OK) status = pz_choices_check("tp", &o->tp, 0, err);
   if (status == PZ_OK) status = pz_need_range("steps", o->steps, 1, INT64_MAX, err);
-  if (status == PZ_OK)
-    status =
-        pz_need_range("checkpointing", (int64_t)o->checkpointing, 0, PZ_CHECKPOINTING_OFF, err);
   if (status != PZ_OK) return status;
+  if (o->recompute != PZ_AS_FRAMEWORK && o->recompute != PZ_RECOMPUTATION_NONE &&
+      o->recompute != PZ_RECOMPUTATION_FULL)
+    return pz_fail(err, PZ_BAD_USE, "recompute: %d; accepted: none, full, or as is faster",
+                   o->recompute);
   if (!(o->state >= 1 && o->state <= 100))
     return pz_fail(err, PZ_BAD_USE, "state: %g; accepted: 1 to 100", o->state);
   if (!(o->hbm_bytes >= 0 && o->hbm_bytes < 1e18))
@@ -137,7 +139,7 @@ static enum pz_status solve(struct job *j) {
       .state = j->o.state,
       .sample_flop = j->sample_flop,
       .semantics = j->o.first_stage_gradients ? PZ_SEMANTICS_ORIGINAL : PZ_SEMANTICS_CORRECTED,
-      .checkpointing = j->o.checkpointing,
+      .recompute = j->o.recompute,
       .quick_steps = j->o.steps,
       .steps = j->o.steps,
       .check = j->o.check};

@@ -61,6 +61,7 @@ struct pz_plan_inputs pz_evaluator_inputs(struct pz_evaluator *e, uint32_t model
                                  .state = t->o.state,
                                  .sample_flop = p->sample_flop[model],
                                  .semantics = pz_task_semantics(t),
+                                 .recompute = PZ_AS_FRAMEWORK,
                                  .quick_steps = t->o.quick_steps,
                                  .steps = effort == PZ_EFFORT_FULL ? t->o.steps : t->o.quick_steps};
 }

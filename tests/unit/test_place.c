@@ -498,14 +498,15 @@ static void draw_inputs(struct drawn *x, struct pz_arena *arena) {
   struct pz_vec notes;
   struct pz_error err = {0};
   const char *cluster = clusters[draw(2)];
-  *x =
-      (struct drawn){.in = {.devices = 4 << draw(4),
-                            .batch = 8 + draw(60),
-                            .state = 2 + draw(2),
-                            .sample_flop = 1,
-                            .semantics = (enum pz_semantics)draw(2),
-                            .checkpointing = (enum pz_checkpointing)(draw(6) < 4 ? 0 : 1 + draw(2)),
-                            .quick_steps = 1 + draw(80)}};
+  *x = (struct drawn){.in = {.devices = 4 << draw(4),
+                             .batch = 8 + draw(60),
+                             .state = 2 + draw(2),
+                             .sample_flop = 1,
+                             .semantics = (enum pz_semantics)draw(2),
+                             .recompute = draw(6) < 4 ? PZ_AS_FRAMEWORK
+                                          : draw(2)   ? PZ_RECOMPUTATION_NONE
+                                                      : PZ_RECOMPUTATION_FULL,
+                             .quick_steps = 1 + draw(80)}};
   how.seq = 32 << draw(3);
   how.num_layers = 1 + draw(6);
   struct pz_variant_choices choices = {&mbs, &tp, x->in.batch, x->in.devices};
@@ -603,12 +604,11 @@ static void force_all(const struct pz_plan_inputs *in, struct pz_arena *arena, s
     for (int r = 0; r < 2; r++) {
       struct pz_place_solution plan;
       struct pz_place_problem p = problem_of(in, v, r, width);
-      if (in->checkpointing == (r ? PZ_CHECKPOINTING_OFF : PZ_CHECKPOINTING_ON)) continue;
+      if (in->recompute == (r ? PZ_RECOMPUTATION_NONE : PZ_RECOMPUTATION_FULL)) continue;
       enum pz_status status = in->given ? place_given(in, p, arena, &plan)
                                         : pz_place_solve(&p, in->semantics, arena, &plan, &err);
       if (status != PZ_OK) continue;
-      if (!(r && plan.n_stages == 1 && in->checkpointing == PZ_CHECKPOINTING_AUTO))
-        insert(b, plan.time_s);
+      if (!(r && plan.n_stages == 1 && in->recompute == PZ_AS_FRAMEWORK)) insert(b, plan.time_s);
       if (plan.time_s >= b->time_s) continue;
       b->time_s = plan.time_s;
       b->variant = v;
@@ -698,8 +698,8 @@ static void check_told(const struct pz_plan_inputs *in, const struct pz_partitio
   int64_t devices = 0;
   assert_true(fabs(sum / p->step_s - 1) < 1e-9);
   assert_true(p->lower_bound_s <= p->step_s);
-  assert_true(p->microbatches * p->data_parallel * p->microbatch_samples >= in->batch);
-  for (uint32_t k = 0; k < p->n_stages; k++) {
+  assert_true(p->microbatches * p->dp * p->mbs >= in->batch);
+  for (uint32_t k = 0; k < p->pp; k++) {
     const struct pz_partition_stage *s = &p->stages[k];
     double bytes = s->param_bytes + s->optimizer_bytes + s->activation_bytes + s->in_flight_bytes;
     uint32_t layers = 0;
@@ -708,7 +708,7 @@ static void check_told(const struct pz_plan_inputs *in, const struct pz_partitio
     assert_true(fabs(bytes - s->memory_bytes) <= 1e-9 * bytes);
     assert_true(s->memory_bytes <= in->hbm_bytes && s->load_s <= p->slowest_stage_s);
     assert_true(fabs(s->forward_s + s->backward_s - s->load_s) <= 1e-9 * s->load_s);
-    devices += s->devices * p->data_parallel;
+    devices += s->devices * p->dp;
   }
   assert_true(devices == p->devices_used && devices <= in->devices);
 }
@@ -728,10 +728,10 @@ static void check_list(const struct pz_plan_inputs *in, const struct brute *want
     assert_true(list.fit.hbm_bytes > in->hbm_bytes);
     return;
   }
-  assert_int_equal(list.plans[0].tensor_parallel, in->variants[want->variant].tp);
-  assert_int_equal(list.plans[0].microbatch_samples, in->variants[want->variant].mbs);
+  assert_int_equal(list.plans[0].tp, in->variants[want->variant].tp);
+  assert_int_equal(list.plans[0].mbs, in->variants[want->variant].mbs);
   assert_int_equal(list.plans[0].recompute, want->recompute);
-  assert_int_equal(list.plans[0].n_stages, want->plan.n_stages);
+  assert_int_equal(list.plans[0].pp, want->plan.n_stages);
 }
 
 /* Restored from its record; and a limit above it changes nothing. */
