@@ -417,21 +417,27 @@ static void predictions_are_checked(void **state) {
   const struct {
     size_t offset;
     int64_t wide;
-  } whole[] = {
-      {offsetof(struct pz_plan, devices), -1},   {offsetof(struct pz_plan, tp), 0},
-      {offsetof(struct pz_plan, tp), 5}, /* of 12 heads */
-      {offsetof(struct pz_plan, pp), 13},        {offsetof(struct pz_plan, vpp), 2},
-      {offsetof(struct pz_plan, dp), INT64_MAX}, {offsetof(struct pz_plan, mbs), 0},
-      {offsetof(struct pz_plan, batch), -8},     {offsetof(struct pz_plan, seq), INT64_MIN},
-      {offsetof(struct pz_plan, shard), 3}};
+  } whole[] = {{offsetof(struct pz_plan, devices), -1},
+               {offsetof(struct pz_plan, tp), 0},
+               {offsetof(struct pz_plan, tp), 5}, /* of 12 heads */
+               {offsetof(struct pz_plan, pp), 13},
+               {offsetof(struct pz_plan, vpp), 2},
+               {offsetof(struct pz_plan, dp), INT64_MAX},
+               {offsetof(struct pz_plan, mbs), 0},
+               {offsetof(struct pz_plan, batch), -8},
+               {offsetof(struct pz_plan, seq), INT64_MIN},
+               {offsetof(struct pz_plan, shard), 3}};
   for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
     o = good;
     memcpy((char *)&o + whole[i].offset, &whole[i].wide, sizeof whole[i].wide);
     refused(pz_training_predict("gpt2", &c, NULL, &o, &r, &err), PZ_BAD_USE);
   }
-  const size_t choices[] = {offsetof(struct pz_plan, sp),       offsetof(struct pz_plan, recompute),
-                            offsetof(struct pz_plan, zero),     offsetof(struct pz_plan, attention),
-                            offsetof(struct pz_plan, pipeline), offsetof(struct pz_plan, overlap),
+  const size_t choices[] = {offsetof(struct pz_plan, sp),
+                            offsetof(struct pz_plan, recompute),
+                            offsetof(struct pz_plan, zero),
+                            offsetof(struct pz_plan, attention),
+                            offsetof(struct pz_plan, pipeline),
+                            offsetof(struct pz_plan, overlap),
                             offsetof(struct pz_plan, execution)};
   for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
     for (int wrong = -2; wrong < 100; wrong += 101) {
