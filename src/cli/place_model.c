@@ -10,7 +10,7 @@
 #include "core/file.h"
 #include "core/progress.h"
 #include "core/text.h"
-#include "partition/partition_json.h"
+#include "partition/partition.h"
 #include "report/pipeline_trace.h"
 #include "report/plan_table.h"
 #include "report/table.h"

@@ -8,7 +8,7 @@
 #include "core/alloc.h"
 #include "core/json_lost.h"
 #include "core/record.h"
-#include "partition/partition_json.h"
+#include "partition/partition.h"
 
 /* ---- fields of their own kind --------------------------------------------------------------- */
 
