@@ -36,8 +36,8 @@ int main(int argc, char **argv) {
     const struct pz_partition *p = &found->plans[i];
     printf("%.3f s: %u stages x %" PRId64 " replicas x tensor %" PRId64 ", microbatch %" PRId64
            ", activations %s, %.0f%% of peak\n",
-           p->step_s, p->n_stages, p->data_parallel, p->tensor_parallel, p->microbatch_samples,
-           p->recompute ? "recomputed" : "kept", 100 * p->flop_utilisation);
+           p->step_s, p->pp, p->dp, p->tp, p->mbs, p->recompute ? "recomputed" : "kept",
+           100 * p->flop_utilisation);
   }
   pz_partitions_free(found);
   return 0;

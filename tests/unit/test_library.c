@@ -185,7 +185,7 @@ static void plans_are_checked(void **state) {
   o.state = (double)NAN;
   refused(pz_partition_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
   o = good;
-  o.checkpointing = (enum pz_checkpointing)3;
+  o.recompute = PZ_RECOMPUTATION_SELECTIVE;
   refused(pz_partition_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
   o = good;
   o.workload.size = 0;

@@ -12,7 +12,7 @@
 #include "core/file.h"
 #include "cost/cost.h"
 #include "onnx/import.h"
-#include "partition/model.h"
+#include "partition/best.h"
 
 static const char *data_path(const char *name, char *buf, size_t size) {
   snprintf(buf, size, "%s/onnx/%s.onnx", PHAZE_TEST_DATA, name);
