@@ -90,7 +90,8 @@ static bool can_from(const struct pz_rule_list *list, int first, const struct pz
   for (int i = first; i < list->n; i++) {
     const struct rule *r = &rules[list->rule[i]];
     if (!r->refuses(p, m, f)) continue;
-    if (why) (void)!pz_fail(why, PZ_BAD_USE, "%s cannot run this plan: it has %s (%s)", f->name, r->has,
+    if (why)
+      (void)!pz_fail(why, PZ_BAD_USE, "%s cannot run this plan: it has %s (%s)", f->name, r->has,
                      r->source);
     return false;
   }

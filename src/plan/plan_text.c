@@ -12,8 +12,8 @@ const char *pz_plan_text(const struct pz_plan *o, char *buf, size_t size) {
   if (pz_plan_cp(o) > 1) snprintf(context, sizeof context, ", cp %lld", (long long)o->cp);
   if (o->ep > 1) snprintf(experts, sizeof experts, ", ep %lld", (long long)o->ep);
   snprintf(buf, size, "tp %lld%s%s%s, pp %lld%s, dp %lld, mbs %lld, zero %d, recompute %s%s",
-           (long long)o->tp, o->sp && o->tp > 1 ? " sp" : "", context, experts, (long long)o->pp, chunks,
-           (long long)o->dp, (long long)o->mbs, o->zero,
+           (long long)o->tp, o->sp && o->tp > 1 ? " sp" : "", context, experts, (long long)o->pp,
+           chunks, (long long)o->dp, (long long)o->mbs, o->zero,
            some ? "some layers" : pz_recomputation_names[o->recompute], ends);
   return buf;
 }
