@@ -21,11 +21,9 @@ static const struct pz_range COUNT = {1, INT64_C(1) << 40}, ID = {INT64_MIN / 2,
                              FIXED = {0, INT64_C(1) << 40};
 static const double MOST = 1e100, MOST_BYTES = 1e30, LEAST_RATE = 1e-30;
 
-/* What instances say of themselves and their layers, not read here. */
-static const char *const words[] = {"name", "about", "comment", "sources"}, *const node_words[] = {
-                                                                                "name", "desc",
-                                                                                "comment",
-                                                                                "energy"};
+/* What instances and their layers say of themselves, not read here. */
+static const char *const words[] = {"name", "about", "comment", "sources"};
+static const char *const node_words[] = {"name", "desc", "comment", "energy"};
 
 struct reader {
   struct pz_fields f;
@@ -33,8 +31,15 @@ struct reader {
   struct pz_map ids; /* of the width at hand */
 };
 
-static void no_memory(struct reader *r) {
+static void refuse_memory(struct reader *r) {
   r->f.status = pz_fail(r->f.err, PZ_NO_MEMORY, "%s: out of memory", r->f.name);
+}
+
+/* Zeroed; on NULL the status is set. */
+static void *take(struct reader *r, size_t n, size_t size) {
+  void *block = pz_arena_alloc(r->arena, n, size);
+  if (!block) refuse_memory(r);
+  return block;
 }
 
 static void read_layer(struct reader *r, const char *width, const json_t *item, uint32_t index,
@@ -55,7 +60,7 @@ static void read_layer(struct reader *r, const char *width, const json_t *item, 
     r->f.status =
         pz_fail(r->f.err, PZ_BAD_INPUT, "%s: id %lld occurs twice", where, (long long)l->id);
   else if (pz_map_put(&r->ids, &l->id, sizeof l->id, index) != PZ_OK)
-    no_memory(r);
+    refuse_memory(r);
 }
 
 static uint32_t read_end(struct reader *r, struct pz_fields *g, const char *key) {
@@ -97,12 +102,9 @@ static const json_t *list_of(struct reader *r, const char *group, const char *wi
 /* Topological order: among ready layers the one listed first. */
 static void order(struct reader *r, struct pz_place_width *w) {
   uint32_t waits[PZ_PLACE_MOST_LAYERS] = {0}, place[PZ_PLACE_MOST_LAYERS];
-  struct pz_place_layer *layers = pz_arena_alloc(r->arena, w->n, sizeof *layers);
-  struct pz_place_edge *edges = pz_arena_alloc(r->arena, w->n_edges, sizeof *edges);
-  if (!layers || !edges) {
-    no_memory(r);
-    return;
-  }
+  struct pz_place_layer *layers = take(r, w->n, sizeof *layers);
+  struct pz_place_edge *edges = take(r, w->n_edges, sizeof *edges);
+  if (!layers || !edges) return;
   for (uint32_t e = 0; e < w->n_edges; e++) waits[w->edges[e].to]++;
   for (uint32_t at = 0; at < w->n; at++) {
     uint32_t i = 0;
@@ -141,12 +143,9 @@ static void read_width(struct reader *r, const char *key, struct pz_place_width 
         r->f.name, key);
     return;
   }
-  struct pz_place_layer *layers = pz_arena_alloc(r->arena, w->n, sizeof *layers);
-  struct pz_place_edge *list = pz_arena_alloc(r->arena, w->n_edges, sizeof *list);
-  if (!layers || !list) {
-    no_memory(r);
-    return;
-  }
+  struct pz_place_layer *layers = take(r, w->n, sizeof *layers);
+  struct pz_place_edge *list = take(r, w->n_edges, sizeof *list);
+  if (!layers || !list) return;
   pz_map_init(&r->ids, r->arena);
   for (uint32_t i = 0; i < w->n && r->f.status == PZ_OK; i++)
     read_layer(r, key, json_array_get(nodes, i), i, &layers[i]);
@@ -164,11 +163,8 @@ static void read_widths(struct reader *r, struct pz_place_problem *p) {
     pz_fields_refuse(&r->f, "nodes", "an object with 1 to 64 tensor-parallel degrees");
     return;
   }
-  struct pz_place_width *list = pz_arena_alloc(r->arena, n, sizeof *list);
-  if (!list) {
-    no_memory(r);
-    return;
-  }
+  struct pz_place_width *list = take(r, n, sizeof *list);
+  if (!list) return;
   const char *key;
   const json_t *value;
   json_object_foreach((json_t *)(uintptr_t)nodes, key, value) {

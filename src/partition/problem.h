@@ -114,6 +114,27 @@ struct pz_stage_sum {
 struct pz_stage_sum pz_stage_sum(const struct pz_place_problem *p, const struct pz_place_width *w,
                                  const uint32_t *stage, uint32_t k, uint32_t n_stages);
 
+/* ---- plans that are given ------------------------------------------------------------------- */
+
+/* As experts' plans are: repeated layers divided evenly into stages, in one of two ways. */
+enum pz_fixed_split {
+  PZ_SPLIT_EVEN,  /* layer i of L in stage floor(i p / L); what stands before or after goes along */
+  PZ_SPLIT_COMPAT /* as the original program does, off by one: the first L nodes, ceil(L / p) each
+                   */
+};
+
+struct pz_fixed {
+  int64_t stages; /* 0: there is no such plan */
+  enum pz_fixed_split split;
+  int64_t t, d;
+  int64_t first, layers; /* id of the first repeated layer; how many there are */
+};
+
+/* The plan in full; the arena holds it.  PZ_NO_ANSWER when it cannot be: `err` says why. */
+PZ_NODISCARD enum pz_status pz_fixed_plan(const struct pz_place_problem *p,
+                                          const struct pz_fixed *f, struct pz_arena *arena,
+                                          struct pz_place_solution *out, struct pz_error *err);
+
 /* ---- the problem of a model ----------------------------------------------------------------- */
 
 /* A problem of one width on so many devices; layers, memory and microbatches are yet to be set.  The

@@ -257,15 +257,6 @@ static void try_stage(struct table *x, uint32_t k, uint32_t from, uint32_t to) {
 
 /* ---- what need not be looked at ------------------------------------------------------------- */
 
-/* Loads of plans that beat the best: for the last k stages of plans with more of them. */
-static void set_limits(struct table *x, const struct best *b) {
-  if (x->limit_of == b->r.time_s) return;
-  x->limit_of = b->r.time_s;
-  x->limit_s[x->most_stages + 1] = 0;
-  for (uint32_t s = x->most_stages; s > 0; s--)
-    x->limit_s[s] = pz_fmax(x->limit_s[s + 1], b->r.time_s / x->rounds[s]);
-}
-
 /* On a chain work grows with the stage.  Too long: nothing more to find from here (k > 1). */
 static bool too_long(const struct table *x, uint32_t k, uint32_t from, uint32_t to, double limit) {
   const struct stage_cost *stage = cost(x, from, to);
@@ -322,13 +313,17 @@ static uint32_t fewest_stages(const struct table *x, uint32_t k, uint32_t from, 
 }
 
 static void fill_row(struct table *x, uint32_t k, const struct best *b) {
-  uint32_t n = x->n_cuts, s = k;
-  set_limits(x, b);
+  uint32_t n = x->n_cuts, most = x->most_stages, s = k;
+  if (x->limit_of != b->r.time_s) { /* loads that beat it, of the last k stages or more */
+    x->limit_of = b->r.time_s;
+    for (uint32_t i = most; i > 0; i--)
+      x->limit_s[i] = pz_fmax(i < most ? x->limit_s[i + 1] : 0, x->limit_of / x->rounds[i]);
+  }
   for (uint32_t c = 0; c < x->classes; c++)
     for (uint32_t cut = 0; cut < n; cut++) x->least[at(x, k, c, cut)] = DBL_MAX;
   for (uint32_t from = 0; from + 1 < n; from++) {
     s = fewest_stages(x, k, from, s);
-    if (s > x->most_stages) return;
+    if (s > most) return;
     if (k == 1)
       try_stage(x, 1, from, n - 1);
     else
@@ -493,7 +488,7 @@ static enum pz_status make_table(struct table *x, struct pz_arena *arena, struct
   x->least = pz_arena_alloc(arena, n, sizeof *x->least);
   x->end = pz_arena_alloc(arena, n, sizeof *x->end);
   x->rounds = pz_arena_alloc(arena, x->most_stages + 1, sizeof *x->rounds);
-  x->limit_s = pz_arena_alloc(arena, x->most_stages + 2, sizeof *x->limit_s);
+  x->limit_s = pz_arena_alloc(arena, x->most_stages + 1, sizeof *x->limit_s);
   if (!x->least || !x->end || !x->rounds || !x->limit_s)
     return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
   for (size_t i = 0; i < row; i++) x->least[i] = DBL_MAX;
