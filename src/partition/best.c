@@ -193,12 +193,6 @@ static struct pz_place_problem variant_problem(const struct work *w, const struc
   return p;
 }
 
-static enum pz_status chain(struct work *w, const struct candidate *c, bool least,
-                            struct pz_arena *arena, struct pz_place_width *width) {
-  return pz_place_chain(workload_of(w, c), (const struct pz_layer_time(*)[2])c->times, least, arena,
-                        width, w->err);
-}
-
 /* The stages that are given, if devices are enough. */
 static enum pz_status divide_as_given(const struct work *w, const struct candidate *c,
                                       const struct pz_place_problem *p, struct pz_arena *arena,
@@ -231,7 +225,8 @@ static enum pz_status place(struct work *w, const struct candidate *c,
 static enum pz_status place_times(struct work *w, struct candidate *c, bool least, double *time_s) {
   struct pz_place_width width = {0};
   struct pz_place_solution plan;
-  enum pz_status status = chain(w, c, least, &w->arena, &width);
+  enum pz_status status =
+      pz_place_chain(workload_of(w, c), c->times, least, &w->arena, &width, w->err);
   *time_s = HUGE_VAL;
   for (int r = 0; r < 2 && status == PZ_OK; r++) {
     if (!wanted(w, r) || ruled_out(w, c, least, r)) continue;
@@ -380,7 +375,7 @@ static enum pz_status solve_in_full(struct work *w, const struct candidate *c, b
       const struct pz_layer_time *t = &c->times[i][d];
       if (t->s > 0) out->worst_gap = fmax(out->worst_gap, 1 - t->least_s / t->s);
     }
-  enum pz_status status = chain(w, c, false, arena, width);
+  enum pz_status status = pz_place_chain(workload_of(w, c), c->times, false, arena, width, w->err);
   if (status == PZ_OK) status = place(w, c, &out->p, DBL_MAX, arena, &out->plan);
   if (status == PZ_OK && !(out->plan.time_s < HUGE_VAL))
     status = pz_fail(w->err, PZ_NO_ANSWER, "no feasible plan");
@@ -455,20 +450,6 @@ enum pz_status pz_plan_restore(const struct pz_plan_inputs *in, const struct pz_
   return status;
 }
 
-static enum pz_status list_plans(struct work *w, struct pz_arena *arena, struct pz_plan_list *out) {
-  uint32_t n_open;
-  enum pz_status status = PZ_OK;
-  out->lower_bound_s = lower_bound_s(w, &n_open);
-  out->plans = pz_arena_alloc(arena, w->n_best, sizeof *out->plans);
-  if (!out->plans) return pz_fail(w->err, PZ_NO_MEMORY, NO_MEMORY);
-  for (; out->n < w->n_best && status == PZ_OK; out->n++) {
-    const struct ranked *r = &w->best[out->n];
-    status =
-        solve_in_full(w, candidate_of(w, r->variant), r->recompute, arena, &out->plans[out->n]);
-  }
-  return status;
-}
-
 /* Nothing fits: how much memory would do, and with what. */
 static enum pz_status find_fit(struct work *w, struct pz_plan_list *out) {
   enum pz_status status = PZ_OK;
@@ -477,7 +458,8 @@ static enum pz_status find_fit(struct work *w, struct pz_plan_list *out) {
     struct candidate *c = candidate_of(w, v);
     struct pz_place_width width;
     status = schedule_layers(w, c, w->in->quick_steps);
-    if (status == PZ_OK) status = chain(w, c, false, &w->arena, &width);
+    if (status == PZ_OK)
+      status = pz_place_chain(workload_of(w, c), c->times, false, &w->arena, &width, w->err);
     for (int r = 0; r < 2 && status == PZ_OK; r++) {
       if (!wanted(w, r)) continue;
       struct pz_place_problem p = variant_problem(w, c, &width, r);
@@ -496,9 +478,20 @@ enum pz_status pz_plan_best(const struct pz_plan_inputs *in, uint32_t n_next,
                             struct pz_error *err) {
   struct pz_plan_list made = {0};
   struct work w;
+  uint32_t n_open;
   enum pz_status status = work_init(&w, in, 1 + n_next, arena->mem, err);
   if (status == PZ_OK) status = place_variants(&w);
-  if (status == PZ_OK) status = w.n_best ? list_plans(&w, arena, &made) : find_fit(&w, &made);
+  if (status == PZ_OK && !w.n_best) status = find_fit(&w, &made);
+  if (status == PZ_OK) {
+    made.lower_bound_s = lower_bound_s(&w, &n_open);
+    made.plans = pz_arena_alloc(arena, w.n_best, sizeof *made.plans);
+    if (!made.plans) status = pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
+  }
+  for (; made.n < w.n_best && status == PZ_OK; made.n++) {
+    const struct ranked *r = &w.best[made.n];
+    const struct candidate *c = candidate_of(&w, r->variant);
+    status = solve_in_full(&w, c, r->recompute, arena, &made.plans[made.n]);
+  }
   if (status == PZ_OK) *out = made;
   pz_arena_release(&w.arena);
   return status;

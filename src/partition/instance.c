@@ -42,11 +42,18 @@ static void *take(struct reader *r, size_t n, size_t size) {
   return block;
 }
 
-static void read_layer(struct reader *r, const char *width, const json_t *item, uint32_t index,
+/* The index-th entry of a list; `where` is how it is called in messages. */
+static struct pz_fields entry(const struct reader *r, const char *group, const char *width,
+                              const json_t *list, uint32_t index, char where[300]) {
+  snprintf(where, 300, "%.200s: %s.%.20s[%u]", r->f.name, group, width, index);
+  return (struct pz_fields){
+      .name = where, .root = json_array_get(list, index), .err = r->f.err, .status = r->f.status};
+}
+
+static void read_layer(struct reader *r, const char *width, const json_t *list, uint32_t index,
                        struct pz_place_layer *l) {
   char where[300];
-  snprintf(where, sizeof where, "%.200s: nodes.%.20s[%u]", r->f.name, width, index);
-  struct pz_fields g = {.name = where, .root = item, .err = r->f.err, .status = r->f.status};
+  struct pz_fields g = entry(r, "nodes", width, list, index, where);
   l->id = pz_fields_int(&g, "id", ID);
   l->fwd_s = pz_fields_real(&g, "optimalLatencyFw", 0, MOST);
   l->bwd_s = pz_fields_real(&g, "optimalLatencyBw", 0, MOST);
@@ -57,27 +64,23 @@ static void read_layer(struct reader *r, const char *width, const json_t *item, 
   r->f.status = pz_fields_finish(&g);
   if (g.status != PZ_OK) return;
   if (pz_map_get(&r->ids, &l->id, sizeof l->id) != PZ_NONE)
-    r->f.status =
-        pz_fail(r->f.err, PZ_BAD_INPUT, "%s: id %lld occurs twice", where, (long long)l->id);
+    r->f.status = pz_fail(r->f.err, PZ_BAD_INPUT, "%s: id %" PRId64 " occurs twice", where, l->id);
   else if (pz_map_put(&r->ids, &l->id, sizeof l->id, index) != PZ_OK)
     refuse_memory(r);
 }
 
-static uint32_t read_end(struct reader *r, struct pz_fields *g, const char *key) {
-  int64_t id = pz_fields_int(g, key, ID);
-  uint32_t at = pz_map_get(&r->ids, &id, sizeof id);
-  if (g->status == PZ_OK && at == PZ_NONE)
-    pz_fields_refuse(g, key, "the id of a node of this tensor-parallel degree");
-  return at;
-}
-
-static void read_edge(struct reader *r, const char *width, const json_t *item, uint32_t index,
+static void read_edge(struct reader *r, const char *width, const json_t *list, uint32_t index,
                       struct pz_place_edge *e) {
+  static const char *const keys[] = {"sourceId", "destId"};
   char where[300];
-  snprintf(where, sizeof where, "%.200s: edges.%.20s[%u]", r->f.name, width, index);
-  struct pz_fields g = {.name = where, .root = item, .err = r->f.err, .status = r->f.status};
-  e->from = read_end(r, &g, "sourceId");
-  e->to = read_end(r, &g, "destId");
+  struct pz_fields g = entry(r, "edges", width, list, index, where);
+  for (int i = 0; i < 2; i++) {
+    int64_t id = pz_fields_int(&g, keys[i], ID);
+    uint32_t at = pz_map_get(&r->ids, &id, sizeof id);
+    if (g.status == PZ_OK && at == PZ_NONE)
+      pz_fields_refuse(&g, keys[i], "the id of a node of this tensor-parallel degree");
+    *(i ? &e->to : &e->from) = at;
+  }
   e->bytes = pz_fields_real(&g, "communicationCost", 0, MOST_BYTES);
   r->f.status = pz_fields_finish(&g);
 }
@@ -148,9 +151,9 @@ static void read_width(struct reader *r, const char *key, struct pz_place_width 
   if (!layers || !list) return;
   pz_map_init(&r->ids, r->arena);
   for (uint32_t i = 0; i < w->n && r->f.status == PZ_OK; i++)
-    read_layer(r, key, json_array_get(nodes, i), i, &layers[i]);
+    read_layer(r, key, nodes, i, &layers[i]);
   for (uint32_t i = 0; i < w->n_edges && r->f.status == PZ_OK; i++)
-    read_edge(r, key, json_array_get(edges, i), i, &list[i]);
+    read_edge(r, key, edges, i, &list[i]);
   w->layers = layers;
   w->edges = list;
   if (r->f.status == PZ_OK) order(r, w);

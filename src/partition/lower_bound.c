@@ -14,26 +14,23 @@ static double memory_of(const struct pz_place_bound *x, double params, double ac
   return x->p.state * params + acts + (double)(i - 1) * kept;
 }
 
-/* The i-th stage from the end ends before layer `to`: where it can begin at the earliest.  One that
- * begins the model keeps nothing that enters it, so it may fit where a shorter one does not. */
-static uint32_t reach(const struct pz_place_bound *x, uint32_t to, uint32_t i) {
-  const struct pz_place_layer *l = x->p.widths[0].layers;
-  double params = 0, acts = 0;
-  uint32_t from = to;
-  for (uint32_t at = to; at > 0; at--) {
-    params += l[at - 1].param_bytes;
-    acts += l[at - 1].act_bytes;
-    if (from == at && memory_of(x, params, acts, i, false) <= x->p.hbm_bytes) from = at - 1;
-  }
-  return memory_of(x, params, acts, i, true) <= x->p.hbm_bytes ? 0 : from;
-}
-
-/* Stages from the end, each as long as memory allows: no plan needs fewer. */
+/* Stages from the end, each as long as memory allows: no plan needs fewer.  One that begins the model
+ * keeps nothing that enters it, so it may fit where a shorter one does not. */
 static uint32_t fewest(const struct pz_place_bound *x) {
-  uint32_t n = x->p.widths[0].n, at = n;
-  for (uint32_t i = 1; i <= n; i++)
-    if ((at = reach(x, at, i)) == 0) return i;
-  return n + 1;
+  const struct pz_place_width *w = &x->p.widths[0];
+  uint32_t to = w->n;
+  for (uint32_t i = 1; i <= w->n; i++) {
+    double params = 0, acts = 0;
+    uint32_t from = to; /* where the i-th can begin at the earliest */
+    for (uint32_t at = to; at > 0; at--) {
+      params += w->layers[at - 1].param_bytes;
+      acts += w->layers[at - 1].act_bytes;
+      if (from == at && memory_of(x, params, acts, i, false) <= x->p.hbm_bytes) from = at - 1;
+    }
+    if (from == 0 || memory_of(x, params, acts, i, true) <= x->p.hbm_bytes) return i;
+    to = from;
+  }
+  return w->n + 1;
 }
 
 /* A first stage of the cheapest layer alone must fit beside what is in flight. */

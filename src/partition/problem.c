@@ -180,7 +180,7 @@ struct pz_place_problem pz_place_problem_on(const struct pz_cluster *net, int64_
   return p;
 }
 
-enum pz_status pz_place_chain(const struct pz_workload *w, const struct pz_layer_time (*times)[2],
+enum pz_status pz_place_chain(const struct pz_workload *w, struct pz_layer_time (*times)[2],
                               bool least, struct pz_arena *arena, struct pz_place_width *out,
                               struct pz_error *err) {
   enum { BYTES = 2 }; /* of a parameter */

@@ -153,7 +153,7 @@ struct pz_layer_time {
  * next: times[i] are those of w->layers[i], by direction, or with `least` their bounds.  Names are
  * the workload's. */
 PZ_NODISCARD enum pz_status pz_place_chain(const struct pz_workload *w,
-                                           const struct pz_layer_time (*times)[2], bool least,
+                                           struct pz_layer_time (*times)[2], bool least,
                                            struct pz_arena *arena, struct pz_place_width *out,
                                            struct pz_error *err);
 

@@ -347,17 +347,6 @@ static void keep(const struct table *x, struct best *b, struct pz_replicas r, ui
   }
 }
 
-static void try_first(const struct table *x, struct best *b, uint32_t s, uint32_t c, uint32_t to) {
-  const struct stage_cost *first = cost(x, 0, to);
-  bool single = on_one_device(x, first);
-  if (single > c || !fits(x, first, s)) return;
-  double maxload = pz_fmax(load_s(x, first, s), x->least[at(x, s - 1, c - single, to)]);
-  int64_t n = devices(x, s, c);
-  if (maxload == DBL_MAX || n > x->p->devices) return;
-  struct pz_replicas r = pz_place_best_d(x->p, maxload, s, n, first->param_bytes, b->r.time_s);
-  if (r.d) keep(x, b, r, s, c, to);
-}
-
 /* May plans of s or more stages be better? */
 static bool more_to_find(const struct table *x, const struct best *b, uint32_t s) {
   double work = cost(x, 0, x->n_cuts - 1)->work_s;
@@ -368,10 +357,20 @@ static bool more_to_find(const struct table *x, const struct best *b, uint32_t s
 
 /* The first stage is charged: for each length of it the least maxload of the rest. */
 static void solve_original(struct table *x, struct best *b) {
-  uint32_t n = x->n_cuts;
   for (uint32_t s = 1; s <= x->most_stages && more_to_find(x, b, s); s++) {
-    for (uint32_t to = 1; to < n; to++)
-      for (uint32_t c = 0; c < x->classes && is_stage(x, 0, to); c++) try_first(x, b, s, c, to);
+    for (uint32_t to = 1; to < x->n_cuts; to++) {
+      const struct stage_cost *first = cost(x, 0, to);
+      bool single = on_one_device(x, first);
+      if (!is_stage(x, 0, to) || !fits(x, first, s)) continue;
+      for (uint32_t c = single; c < x->classes; c++) {
+        double maxload = pz_fmax(load_s(x, first, s), x->least[at(x, s - 1, c - single, to)]);
+        int64_t n = devices(x, s, c);
+        if (maxload == DBL_MAX || n > x->p->devices) continue;
+        struct pz_replicas r =
+            pz_place_best_d(x->p, maxload, s, n, first->param_bytes, b->r.time_s);
+        if (r.d) keep(x, b, r, s, c, to);
+      }
+    }
     if (s < x->most_stages) fill_row(x, s, b);
   }
 }
