@@ -242,12 +242,6 @@ static enum pz_status place_times(struct work *w, struct candidate *c, bool leas
   return status;
 }
 
-/* With the schedules found and, where some are open, with their bounds. */
-static enum pz_status place_variant(struct work *w, struct candidate *c) {
-  enum pz_status status = place_times(w, c, false, &c->least_s);
-  return status == PZ_OK && c->n_open ? place_times(w, c, true, &c->least_s) : status;
-}
-
 /* ---- all variants --------------------------------------------------------------------------- */
 
 /* Schedule with few steps: the repeated layer before the others, which need not be scheduled when
@@ -255,15 +249,13 @@ static enum pz_status place_variant(struct work *w, struct candidate *c) {
 static enum pz_status schedule_within(struct work *w, struct candidate *c, double limit_s,
                                       bool *may) {
   int64_t steps = w->in->quick_steps;
+  bool bounded = w->in->bounds;
   enum pz_status status = PZ_OK;
-  *may = true;
   w->n_looked++;
-  if (w->in->bounds) {
-    status = schedule_layer(w, c, main_layer(workload_of(w, c)), steps);
-    *may = status == PZ_OK && known_bound_s(w, c, limit_s) < limit_s;
-  }
-  if (status == PZ_OK && *may) status = schedule_layers(w, c, steps);
-  if (status == PZ_OK && *may && w->in->bounds) *may = known_bound_s(w, c, limit_s) < limit_s;
+  if (bounded) status = schedule_layer(w, c, main_layer(workload_of(w, c)), steps);
+  *may = status == PZ_OK && (!bounded || known_bound_s(w, c, limit_s) < limit_s);
+  if (*may) status = schedule_layers(w, c, steps);
+  if (status == PZ_OK && *may && bounded) *may = known_bound_s(w, c, limit_s) < limit_s;
   return status;
 }
 
@@ -278,7 +270,8 @@ static enum pz_status place_variants(struct work *w) {
       bool may = true;
       if (deep ? !c->n_open || c->least_s >= limit_s : c->bound_s >= limit_s) continue;
       status = deep ? schedule_layers(w, c, w->in->steps) : schedule_within(w, c, limit_s, &may);
-      if (status == PZ_OK && may) status = place_variant(w, c);
+      if (status == PZ_OK && may) status = place_times(w, c, false, &c->least_s);
+      if (status == PZ_OK && may && c->n_open) status = place_times(w, c, true, &c->least_s);
     }
   return status;
 }
@@ -315,10 +308,10 @@ static bool init_candidate(struct work *w, uint32_t variant, struct candidate *c
   const struct pz_plan_bounds *b = w->in->bounds;
   uint32_t n = w->in->variants[variant].w->n_layers;
   *c = (struct candidate){.variant = variant,
+                          .bound_s = b ? HUGE_VAL : 0,
                           .least_s = HUGE_VAL,
                           .times = pz_arena_alloc(&w->arena, n, sizeof *c->times),
                           .tried = pz_arena_alloc(&w->arena, n, sizeof *c->tried)};
-  if (b) c->bound_s = HUGE_VAL;
   for (int r = 0; b && r < 2; r++)
     if (wanted(w, r)) c->bound_s = fmin(c->bound_s, b->variant_s(b->ctx, variant, r));
   return c->times && c->tried;

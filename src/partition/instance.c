@@ -253,20 +253,6 @@ enum pz_status pz_place_read(const char *path, struct pz_arena *arena, struct pz
 
 /* ---- solving -------------------------------------------------------------------------------- */
 
-static enum pz_status say_what_is_missing(const struct pz_place_problem *p, struct pz_error *err) {
-  struct pz_fit fit = pz_fit_least(p);
-  if (fit.hbm_bytes == DBL_MAX)
-    return pz_fail(err, PZ_NO_ANSWER,
-                   "no feasible plan on %" PRId64 " device%s, whatever the memory", p->devices,
-                   pz_text_s((double)p->devices));
-  return pz_fail(
-      err, PZ_NO_ANSWER,
-      "no feasible plan with %.6g bytes per device; the minimum is %.6g bytes, with which stage "
-      "%u of %u (layers %" PRId64 " .. %" PRId64 ") takes %.6g",
-      p->hbm_bytes, fit.hbm_bytes, fit.stage + 1, fit.n_stages, fit.first, fit.last,
-      fit.memory_bytes);
-}
-
 /* What the solver refuses is said of the file. */
 enum pz_status pz_place_instance(struct pz_instance *x, bool check, struct pz_arena *arena,
                                  struct pz_error *err) {
@@ -275,7 +261,18 @@ enum pz_status pz_place_instance(struct pz_instance *x, bool check, struct pz_ar
   double start = pz_clock_s();
   enum pz_status status = pz_place_solve(&x->p, DBL_MAX, arena, &x->plan, &why);
   x->solve_s = pz_clock_s() - start;
-  if (status == PZ_NO_ANSWER) return say_what_is_missing(&x->p, err);
+  if (status == PZ_NO_ANSWER) {
+    struct pz_fit fit = pz_fit_least(&x->p);
+    if (fit.hbm_bytes == DBL_MAX)
+      return pz_fail(err, status, "no feasible plan on %" PRId64 " device%s, whatever the memory",
+                     x->p.devices, pz_text_s((double)x->p.devices));
+    return pz_fail(
+        err, status,
+        "no feasible plan with %.6g bytes per device; the minimum is %.6g bytes, with which stage "
+        "%u of %u (layers %" PRId64 " .. %" PRId64 ") takes %.6g",
+        x->p.hbm_bytes, fit.hbm_bytes, fit.stage + 1, fit.n_stages, fit.first, fit.last,
+        fit.memory_bytes);
+  }
   if (status != PZ_OK) return pz_fail(err, status, "%s: %s", x->name, why.message);
   if (check) status = pz_partition_check(&x->p, &x->plan, err);
   if (status != PZ_OK) return status;

@@ -47,7 +47,7 @@ struct pz_place_domain {
   double bytes_per_s;
 };
 
-enum { PZ_PLACE_MOST_DOMAINS = 8 };
+enum { PZ_PLACE_MOST_DOMAINS = 8, PZ_PLACE_MOST_LAYERS = 1024, PZ_PLACE_MOST_WIDTHS = 64 };
 
 struct pz_place_problem {
   double hbm_bytes, bytes_per_s;
@@ -60,8 +60,6 @@ struct pz_place_problem {
   const struct pz_place_width *widths;
   uint32_t n_widths;
 };
-
-enum { PZ_PLACE_MOST_LAYERS = 1024, PZ_PLACE_MOST_WIDTHS = 64 };
 
 /* A stage: which layers, what it takes. */
 struct pz_stage {
@@ -119,8 +117,7 @@ struct pz_stage_sum pz_stage_sum(const struct pz_place_problem *p, const struct 
 /* As experts' plans are: repeated layers divided evenly into stages, in one of two ways. */
 enum pz_fixed_split {
   PZ_SPLIT_EVEN,  /* layer i of L in stage floor(i p / L); what stands before or after goes along */
-  PZ_SPLIT_COMPAT /* as the original program does, off by one: the first L nodes, ceil(L / p) each
-                   */
+  PZ_SPLIT_COMPAT /* as the original program, off by one: the first L nodes, ceil(L / p) each */
 };
 
 struct pz_fixed {
