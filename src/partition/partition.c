@@ -236,8 +236,9 @@ static enum pz_status check_options(const struct pz_partition_options *o, struct
   if (status != PZ_OK) return status;
   if (o->recompute != PZ_AS_FRAMEWORK && o->recompute != PZ_RECOMPUTATION_NONE &&
       o->recompute != PZ_RECOMPUTATION_FULL)
-    return pz_fail(err, PZ_BAD_USE, "recompute: %d; accepted: none, full, or as is faster",
-                   o->recompute);
+    return pz_fail(err, PZ_BAD_USE,
+                   "recompute %d; accepted: none (%d), full (%d), or searched (%d)", o->recompute,
+                   PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_FULL, PZ_AS_FRAMEWORK);
   if (!(o->state >= 1 && o->state <= 100))
     return pz_fail(err, PZ_BAD_USE, "state: %g; accepted: 1 to 100", o->state);
   if (!(o->hbm_bytes >= 0 && o->hbm_bytes < 1e18))
