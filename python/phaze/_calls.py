@@ -193,7 +193,7 @@ def _place_described(model: Path, machine: Machine, o: Options, given: Mapping[s
     out = ffi.new("struct pz_partitions **")
     call(lib.pz_partition_model, os.fsencode(model), machine.chip._c, machine.net, o.c, out)
     try:
-        plans = records.Plans._read(out[0]).plans
+        plans = records.Partitions._read(out[0]).plans
     finally:
         lib.pz_partitions_free(out[0])
     wrote = (lib.PZ_LIST_TP if "tp" in given else 0) | (lib.PZ_LIST_MBS if "mbs" in given else 0)

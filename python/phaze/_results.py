@@ -240,10 +240,10 @@ class ChipPlacement(Record):
     model: str
     chip: Chip
     cluster: Optional[Cluster]
-    plans: List[records.ModelPlan]
+    plans: List[records.Partition]
 
     @property
-    def best(self) -> records.ModelPlan:
+    def best(self) -> records.Partition:
         return self.plans[0]
 
     def __getattr__(self, name: str) -> Any:
@@ -251,7 +251,7 @@ class ChipPlacement(Record):
             raise AttributeError(name)
         return getattr(self.plans[0], name)
 
-    def __iter__(self) -> Iterator[records.ModelPlan]:
+    def __iter__(self) -> Iterator[records.Partition]:
         return iter(self.plans)
 
     def __len__(self) -> int:

@@ -244,7 +244,7 @@ static enum pz_status read_field(const struct place *p, const struct pz_field *f
   case PZ_FIELD_OPTIONAL: return read_optional(p, f, json, at);
   case PZ_FIELD_LIST:
   case PZ_FIELD_TABLE: return read_many(p, f, json, value);
-  case PZ_FIELD_CUSTOM: return f->codec->read(json, p->arena, at, p->err);
+  case PZ_FIELD_CUSTOM: return f->codec->read ? f->codec->read(json, p->arena, at, p->err) : PZ_OK;
   }
   return pz_fail(p->err, PZ_INTERNAL, "%s.%s: a field of no type", p->where, f->key);
 }

@@ -26,7 +26,7 @@ enum pz_field_type {
 struct pz_record;
 
 /* How a field that is no record of ours is written and read.  `write` returns a new reference, NULL
- * when out of memory. */
+ * when out of memory; `read` NULL: it is skipped. */
 struct pz_field_codec {
   json_t *(*write)(const void *value);
   enum pz_status (*read)(const json_t *json, struct pz_arena *arena, void *value,

@@ -47,6 +47,14 @@ static const struct pz_workload *workload_of(const struct work *w, const struct 
   return w->in->variants[c->variant].w;
 }
 
+/* The one that is repeated most. */
+static uint32_t main_layer(const struct pz_workload *l) {
+  uint32_t most = 0;
+  for (uint32_t i = 1; i < l->n_layers; i++)
+    if (l->layers[i].count > l->layers[most].count) most = i;
+  return most;
+}
+
 /* ---- the best so far ------------------------------------------------------------------------ */
 
 /* Ties go to the variant listed first, then to activations kept. */
@@ -70,16 +78,12 @@ static double cutoff_s(const struct work *w, uint32_t variant, bool recompute) {
 }
 
 static void update_incumbents(struct work *w, struct ranked found) {
-  uint32_t i = 0;
-  while (i < w->n_best &&
-         (w->best[i].variant != found.variant || w->best[i].recompute != found.recompute))
+  uint32_t i = 0, n = w->n_best;
+  while (i < n && (w->best[i].variant != found.variant || w->best[i].recompute != found.recompute))
     i++;
-  if (i < w->n_best && !precedes(&found, &w->best[i])) return; /* known, or better than this */
-  if (i == w->n_best && w->n_best == w->most_best) {
-    if (!precedes(&found, &w->best[--i])) return; /* else it takes the place of the last */
-  } else if (i == w->n_best) {
-    w->n_best++;
-  }
+  if (i == n && n == w->most_best) i--; /* it may take the place of the last */
+  if (i < n && !precedes(&found, &w->best[i])) return;
+  if (i == n) w->n_best++;
   for (; i > 0 && precedes(&found, &w->best[i - 1]); i--) w->best[i] = w->best[i - 1];
   w->best[i] = found;
 }
@@ -110,25 +114,21 @@ enum pz_status pz_layer_schedule(struct pz_cost *cost, const struct pz_ops *ops,
   return status;
 }
 
-/* Keep the shorter schedule and the higher bound of two tries. */
-static void improve(struct pz_layer_time *t, const struct pz_layer_time *more) {
-  double least_s = fmax(t->least_s, more->least_s);
-  if (!t->open || more->s < t->s) *t = *more; /* none yet, or a shorter one */
-  t->least_s = fmin(least_s, t->s);
-  t->open = t->least_s < t->s;
-}
-
-/* One layer, both directions, unless they are closed or were tried as hard. */
+/* One layer, both directions, unless they are closed or were tried as hard: of two tries the shorter
+ * schedule and the higher bound. */
 static enum pz_status schedule_layer(struct work *w, struct candidate *c, uint32_t layer,
                                      int64_t steps) {
   const struct pz_layer *l = &workload_of(w, c)->layers[layer];
-  enum pz_status status = PZ_OK;
   for (int d = PZ_FORWARD; d <= PZ_BACKWARD && c->tried[layer] < steps; d++) {
     struct pz_layer_time *t = &c->times[layer][d], more;
     if (c->tried[layer] && !t->open) continue;
-    status = pz_layer_schedule(w->in->cost, &l->ops[d], steps, w->arena.mem, &more, w->err);
+    enum pz_status status =
+        pz_layer_schedule(w->in->cost, &l->ops[d], steps, w->arena.mem, &more, w->err);
     if (status != PZ_OK) return status;
-    improve(t, &more);
+    double least_s = fmax(t->least_s, more.least_s);
+    if (!t->open || more.s < t->s) *t = more; /* none yet, or a shorter one */
+    t->least_s = fmin(least_s, t->s);
+    t->open = t->least_s < t->s;
   }
   c->tried[layer] = steps;
   return PZ_OK;
@@ -193,21 +193,15 @@ static struct pz_place_problem variant_problem(const struct work *w, const struc
   return p;
 }
 
-static enum pz_status chain(struct work *w, const struct candidate *c, bool least,
-                            struct pz_arena *arena, struct pz_place_width *width) {
-  return pz_place_chain(workload_of(w, c), (const struct pz_layer_time(*)[2])c->times, least, arena,
-                        width, w->err);
-}
-
 /* The stages that are given, if devices are enough. */
 static enum pz_status divide_as_given(const struct work *w, const struct candidate *c,
                                       const struct pz_place_problem *p, struct pz_arena *arena,
                                       struct pz_place_solution *plan, struct pz_error *err) {
   const struct pz_workload *l = workload_of(w, c);
   struct pz_fixed f = *w->in->given;
-  int64_t at = 0;
-  for (uint32_t i = 0; i < l->n_layers; at += l->layers[i++].count)
-    if (l->layers[i].count > f.layers) f.layers = l->layers[i].count, f.first = at;
+  uint32_t repeated = main_layer(l);
+  for (uint32_t i = 0; i < repeated; i++) f.first += l->layers[i].count;
+  f.layers = l->layers[repeated].count;
   f.t = p->widths[0].t;
   f.d = pz_min(p->devices / (f.stages * f.t), p->microbatches);
   return f.d < 1 ? PZ_NO_ANSWER : pz_fixed_plan(p, &f, arena, plan, err);
@@ -231,7 +225,8 @@ static enum pz_status place(struct work *w, const struct candidate *c,
 static enum pz_status place_times(struct work *w, struct candidate *c, bool least, double *time_s) {
   struct pz_place_width width = {0};
   struct pz_place_solution plan;
-  enum pz_status status = chain(w, c, least, &w->arena, &width);
+  enum pz_status status =
+      pz_place_chain(workload_of(w, c), c->times, least, &w->arena, &width, w->err);
   *time_s = HUGE_VAL;
   for (int r = 0; r < 2 && status == PZ_OK; r++) {
     if (!wanted(w, r) || ruled_out(w, c, least, r)) continue;
@@ -247,62 +242,37 @@ static enum pz_status place_times(struct work *w, struct candidate *c, bool leas
   return status;
 }
 
-/* With the schedules found and, where some are open, with their bounds. */
-static enum pz_status place_variant(struct work *w, struct candidate *c) {
-  enum pz_status status = place_times(w, c, false, &c->least_s);
-  return status == PZ_OK && c->n_open ? place_times(w, c, true, &c->least_s) : status;
-}
-
 /* ---- all variants --------------------------------------------------------------------------- */
-
-static uint32_t main_layer(const struct pz_workload *l) {
-  uint32_t most = 0;
-  for (uint32_t i = 1; i < l->n_layers; i++)
-    if (l->layers[i].count > l->layers[most].count) most = i;
-  return most;
-}
 
 /* Schedule with few steps: the repeated layer before the others, which need not be scheduled when
  * it rules out plans below limit_s by itself. */
 static enum pz_status schedule_within(struct work *w, struct candidate *c, double limit_s,
                                       bool *may) {
   int64_t steps = w->in->quick_steps;
+  bool bounded = w->in->bounds;
   enum pz_status status = PZ_OK;
-  *may = true;
   w->n_looked++;
-  if (w->in->bounds) {
-    status = schedule_layer(w, c, main_layer(workload_of(w, c)), steps);
-    *may = status == PZ_OK && known_bound_s(w, c, limit_s) < limit_s;
-  }
-  if (status == PZ_OK && *may) status = schedule_layers(w, c, steps);
-  if (status == PZ_OK && *may && w->in->bounds) *may = known_bound_s(w, c, limit_s) < limit_s;
+  if (bounded) status = schedule_layer(w, c, main_layer(workload_of(w, c)), steps);
+  *may = status == PZ_OK && (!bounded || known_bound_s(w, c, limit_s) < limit_s);
+  if (*may) status = schedule_layers(w, c, steps);
+  if (status == PZ_OK && *may && bounded) *may = known_bound_s(w, c, limit_s) < limit_s;
   return status;
 }
 
-/* Every variant that may be the best, with few steps. */
-static enum pz_status place_quickly(struct work *w) {
+/* Every variant that may be the best, with few steps; then with more those whose open schedules might
+ * still make them the best. */
+static enum pz_status place_variants(struct work *w) {
   enum pz_status status = PZ_OK;
-  for (uint32_t i = 0; i < w->in->n_variants && status == PZ_OK; i++) {
-    struct candidate *c = &w->list[i];
-    double limit_s = cutoff_s(w, c->variant, false);
-    bool may;
-    if (c->bound_s >= limit_s) continue;
-    status = schedule_within(w, c, limit_s, &may);
-    if (status == PZ_OK && may) status = place_variant(w, c);
-  }
-  return status;
-}
-
-/* Again those whose open schedules might still make them the best. */
-static enum pz_status place_in_depth(struct work *w) {
-  enum pz_status status = PZ_OK;
-  if (w->in->steps <= w->in->quick_steps) return PZ_OK;
-  for (uint32_t i = 0; i < w->in->n_variants && status == PZ_OK; i++) {
-    struct candidate *c = &w->list[i];
-    if (!c->n_open || c->least_s >= cutoff_s(w, c->variant, false)) continue;
-    status = schedule_layers(w, c, w->in->steps);
-    if (status == PZ_OK) status = place_variant(w, c);
-  }
+  for (int deep = 0; deep <= (w->in->steps > w->in->quick_steps); deep++)
+    for (uint32_t i = 0; i < w->in->n_variants && status == PZ_OK; i++) {
+      struct candidate *c = &w->list[i];
+      double limit_s = cutoff_s(w, c->variant, false);
+      bool may = true;
+      if (deep ? !c->n_open || c->least_s >= limit_s : c->bound_s >= limit_s) continue;
+      status = deep ? schedule_layers(w, c, w->in->steps) : schedule_within(w, c, limit_s, &may);
+      if (status == PZ_OK && may) status = place_times(w, c, false, &c->least_s);
+      if (status == PZ_OK && may && c->n_open) status = place_times(w, c, true, &c->least_s);
+    }
   return status;
 }
 
@@ -338,10 +308,10 @@ static bool init_candidate(struct work *w, uint32_t variant, struct candidate *c
   const struct pz_plan_bounds *b = w->in->bounds;
   uint32_t n = w->in->variants[variant].w->n_layers;
   *c = (struct candidate){.variant = variant,
+                          .bound_s = b ? HUGE_VAL : 0,
                           .least_s = HUGE_VAL,
                           .times = pz_arena_alloc(&w->arena, n, sizeof *c->times),
                           .tried = pz_arena_alloc(&w->arena, n, sizeof *c->tried)};
-  if (b) c->bound_s = HUGE_VAL;
   for (int r = 0; b && r < 2; r++)
     if (wanted(w, r)) c->bound_s = fmin(c->bound_s, b->variant_s(b->ctx, variant, r));
   return c->times && c->tried;
@@ -398,7 +368,7 @@ static enum pz_status solve_in_full(struct work *w, const struct candidate *c, b
       const struct pz_layer_time *t = &c->times[i][d];
       if (t->s > 0) out->worst_gap = fmax(out->worst_gap, 1 - t->least_s / t->s);
     }
-  enum pz_status status = chain(w, c, false, arena, width);
+  enum pz_status status = pz_place_chain(workload_of(w, c), c->times, false, arena, width, w->err);
   if (status == PZ_OK) status = place(w, c, &out->p, DBL_MAX, arena, &out->plan);
   if (status == PZ_OK && !(out->plan.time_s < HUGE_VAL))
     status = pz_fail(w->err, PZ_NO_ANSWER, "no feasible plan");
@@ -430,8 +400,7 @@ enum pz_status pz_plan_choose(const struct pz_plan_inputs *in, double limit_s,
   struct work w;
   enum pz_status status = work_init(&w, in, 1, arena->mem, err);
   if (status == PZ_OK) status = may_be_below(&w, limit_s, &made.below);
-  if (status == PZ_OK && made.below) status = place_quickly(&w);
-  if (status == PZ_OK && made.below) status = place_in_depth(&w);
+  if (status == PZ_OK && made.below) status = place_variants(&w);
   if (status == PZ_OK && w.n_best) status = record_best(&w, arena, &made);
   if (status == PZ_OK && made.below) made.lower_bound_s = lower_bound_s(&w, &made.n_open);
   made.n_looked = w.n_looked;
@@ -474,20 +443,6 @@ enum pz_status pz_plan_restore(const struct pz_plan_inputs *in, const struct pz_
   return status;
 }
 
-static enum pz_status list_plans(struct work *w, struct pz_arena *arena, struct pz_plan_list *out) {
-  uint32_t n_open;
-  enum pz_status status = PZ_OK;
-  out->lower_bound_s = lower_bound_s(w, &n_open);
-  out->plans = pz_arena_alloc(arena, w->n_best, sizeof *out->plans);
-  if (!out->plans) return pz_fail(w->err, PZ_NO_MEMORY, NO_MEMORY);
-  for (; out->n < w->n_best && status == PZ_OK; out->n++) {
-    const struct ranked *r = &w->best[out->n];
-    status =
-        solve_in_full(w, candidate_of(w, r->variant), r->recompute, arena, &out->plans[out->n]);
-  }
-  return status;
-}
-
 /* Nothing fits: how much memory would do, and with what. */
 static enum pz_status find_fit(struct work *w, struct pz_plan_list *out) {
   enum pz_status status = PZ_OK;
@@ -496,7 +451,8 @@ static enum pz_status find_fit(struct work *w, struct pz_plan_list *out) {
     struct candidate *c = candidate_of(w, v);
     struct pz_place_width width;
     status = schedule_layers(w, c, w->in->quick_steps);
-    if (status == PZ_OK) status = chain(w, c, false, &w->arena, &width);
+    if (status == PZ_OK)
+      status = pz_place_chain(workload_of(w, c), c->times, false, &w->arena, &width, w->err);
     for (int r = 0; r < 2 && status == PZ_OK; r++) {
       if (!wanted(w, r)) continue;
       struct pz_place_problem p = variant_problem(w, c, &width, r);
@@ -515,10 +471,20 @@ enum pz_status pz_plan_best(const struct pz_plan_inputs *in, uint32_t n_next,
                             struct pz_error *err) {
   struct pz_plan_list made = {0};
   struct work w;
+  uint32_t n_open;
   enum pz_status status = work_init(&w, in, 1 + n_next, arena->mem, err);
-  if (status == PZ_OK) status = place_quickly(&w);
-  if (status == PZ_OK) status = place_in_depth(&w);
-  if (status == PZ_OK) status = w.n_best ? list_plans(&w, arena, &made) : find_fit(&w, &made);
+  if (status == PZ_OK) status = place_variants(&w);
+  if (status == PZ_OK && !w.n_best) status = find_fit(&w, &made);
+  if (status == PZ_OK) {
+    made.lower_bound_s = lower_bound_s(&w, &n_open);
+    made.plans = pz_arena_alloc(arena, w.n_best, sizeof *made.plans);
+    if (!made.plans) status = pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
+  }
+  for (; made.n < w.n_best && status == PZ_OK; made.n++) {
+    const struct ranked *r = &w.best[made.n];
+    const struct candidate *c = candidate_of(&w, r->variant);
+    status = solve_in_full(&w, c, r->recompute, arena, &made.plans[made.n]);
+  }
   if (status == PZ_OK) *out = made;
   pz_arena_release(&w.arena);
   return status;

@@ -9,7 +9,6 @@
 #define PZ_PARTITION_BEST_H
 
 #include "cost/cost.h"
-#include "partition/fixed.h"
 #include "partition/solve.h"
 #include "workload/variants.h"
 

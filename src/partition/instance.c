@@ -21,11 +21,9 @@ static const struct pz_range COUNT = {1, INT64_C(1) << 40}, ID = {INT64_MIN / 2,
                              FIXED = {0, INT64_C(1) << 40};
 static const double MOST = 1e100, MOST_BYTES = 1e30, LEAST_RATE = 1e-30;
 
-/* What instances say of themselves and their layers, not read here. */
-static const char *const words[] = {"name", "about", "comment", "sources"}, *const node_words[] = {
-                                                                                "name", "desc",
-                                                                                "comment",
-                                                                                "energy"};
+/* What instances and their layers say of themselves, not read here. */
+static const char *const words[] = {"name", "about", "comment", "sources"};
+static const char *const node_words[] = {"name", "desc", "comment", "energy"};
 
 struct reader {
   struct pz_fields f;
@@ -33,15 +31,29 @@ struct reader {
   struct pz_map ids; /* of the width at hand */
 };
 
-static void no_memory(struct reader *r) {
+static void refuse_memory(struct reader *r) {
   r->f.status = pz_fail(r->f.err, PZ_NO_MEMORY, "%s: out of memory", r->f.name);
 }
 
-static void read_layer(struct reader *r, const char *width, const json_t *item, uint32_t index,
+/* Zeroed; on NULL the status is set. */
+static void *take(struct reader *r, size_t n, size_t size) {
+  void *block = pz_arena_alloc(r->arena, n, size);
+  if (!block) refuse_memory(r);
+  return block;
+}
+
+/* The index-th entry of a list; `where` is how it is called in messages. */
+static struct pz_fields entry(const struct reader *r, const char *group, const char *width,
+                              const json_t *list, uint32_t index, char where[300]) {
+  snprintf(where, 300, "%.200s: %s.%.20s[%u]", r->f.name, group, width, index);
+  return (struct pz_fields){
+      .name = where, .root = json_array_get(list, index), .err = r->f.err, .status = r->f.status};
+}
+
+static void read_layer(struct reader *r, const char *width, const json_t *list, uint32_t index,
                        struct pz_place_layer *l) {
   char where[300];
-  snprintf(where, sizeof where, "%.200s: nodes.%.20s[%u]", r->f.name, width, index);
-  struct pz_fields g = {.name = where, .root = item, .err = r->f.err, .status = r->f.status};
+  struct pz_fields g = entry(r, "nodes", width, list, index, where);
   l->id = pz_fields_int(&g, "id", ID);
   l->fwd_s = pz_fields_real(&g, "optimalLatencyFw", 0, MOST);
   l->bwd_s = pz_fields_real(&g, "optimalLatencyBw", 0, MOST);
@@ -52,27 +64,23 @@ static void read_layer(struct reader *r, const char *width, const json_t *item, 
   r->f.status = pz_fields_finish(&g);
   if (g.status != PZ_OK) return;
   if (pz_map_get(&r->ids, &l->id, sizeof l->id) != PZ_NONE)
-    r->f.status =
-        pz_fail(r->f.err, PZ_BAD_INPUT, "%s: id %lld occurs twice", where, (long long)l->id);
+    r->f.status = pz_fail(r->f.err, PZ_BAD_INPUT, "%s: id %" PRId64 " occurs twice", where, l->id);
   else if (pz_map_put(&r->ids, &l->id, sizeof l->id, index) != PZ_OK)
-    no_memory(r);
+    refuse_memory(r);
 }
 
-static uint32_t read_end(struct reader *r, struct pz_fields *g, const char *key) {
-  int64_t id = pz_fields_int(g, key, ID);
-  uint32_t at = pz_map_get(&r->ids, &id, sizeof id);
-  if (g->status == PZ_OK && at == PZ_NONE)
-    pz_fields_refuse(g, key, "the id of a node of this tensor-parallel degree");
-  return at;
-}
-
-static void read_edge(struct reader *r, const char *width, const json_t *item, uint32_t index,
+static void read_edge(struct reader *r, const char *width, const json_t *list, uint32_t index,
                       struct pz_place_edge *e) {
+  static const char *const keys[] = {"sourceId", "destId"};
   char where[300];
-  snprintf(where, sizeof where, "%.200s: edges.%.20s[%u]", r->f.name, width, index);
-  struct pz_fields g = {.name = where, .root = item, .err = r->f.err, .status = r->f.status};
-  e->from = read_end(r, &g, "sourceId");
-  e->to = read_end(r, &g, "destId");
+  struct pz_fields g = entry(r, "edges", width, list, index, where);
+  for (int i = 0; i < 2; i++) {
+    int64_t id = pz_fields_int(&g, keys[i], ID);
+    uint32_t at = pz_map_get(&r->ids, &id, sizeof id);
+    if (g.status == PZ_OK && at == PZ_NONE)
+      pz_fields_refuse(&g, keys[i], "the id of a node of this tensor-parallel degree");
+    *(i ? &e->to : &e->from) = at;
+  }
   e->bytes = pz_fields_real(&g, "communicationCost", 0, MOST_BYTES);
   r->f.status = pz_fields_finish(&g);
 }
@@ -97,12 +105,9 @@ static const json_t *list_of(struct reader *r, const char *group, const char *wi
 /* Topological order: among ready layers the one listed first. */
 static void order(struct reader *r, struct pz_place_width *w) {
   uint32_t waits[PZ_PLACE_MOST_LAYERS] = {0}, place[PZ_PLACE_MOST_LAYERS];
-  struct pz_place_layer *layers = pz_arena_alloc(r->arena, w->n, sizeof *layers);
-  struct pz_place_edge *edges = pz_arena_alloc(r->arena, w->n_edges, sizeof *edges);
-  if (!layers || !edges) {
-    no_memory(r);
-    return;
-  }
+  struct pz_place_layer *layers = take(r, w->n, sizeof *layers);
+  struct pz_place_edge *edges = take(r, w->n_edges, sizeof *edges);
+  if (!layers || !edges) return;
   for (uint32_t e = 0; e < w->n_edges; e++) waits[w->edges[e].to]++;
   for (uint32_t at = 0; at < w->n; at++) {
     uint32_t i = 0;
@@ -141,17 +146,14 @@ static void read_width(struct reader *r, const char *key, struct pz_place_width 
         r->f.name, key);
     return;
   }
-  struct pz_place_layer *layers = pz_arena_alloc(r->arena, w->n, sizeof *layers);
-  struct pz_place_edge *list = pz_arena_alloc(r->arena, w->n_edges, sizeof *list);
-  if (!layers || !list) {
-    no_memory(r);
-    return;
-  }
+  struct pz_place_layer *layers = take(r, w->n, sizeof *layers);
+  struct pz_place_edge *list = take(r, w->n_edges, sizeof *list);
+  if (!layers || !list) return;
   pz_map_init(&r->ids, r->arena);
   for (uint32_t i = 0; i < w->n && r->f.status == PZ_OK; i++)
-    read_layer(r, key, json_array_get(nodes, i), i, &layers[i]);
+    read_layer(r, key, nodes, i, &layers[i]);
   for (uint32_t i = 0; i < w->n_edges && r->f.status == PZ_OK; i++)
-    read_edge(r, key, json_array_get(edges, i), i, &list[i]);
+    read_edge(r, key, edges, i, &list[i]);
   w->layers = layers;
   w->edges = list;
   if (r->f.status == PZ_OK) order(r, w);
@@ -164,11 +166,8 @@ static void read_widths(struct reader *r, struct pz_place_problem *p) {
     pz_fields_refuse(&r->f, "nodes", "an object with 1 to 64 tensor-parallel degrees");
     return;
   }
-  struct pz_place_width *list = pz_arena_alloc(r->arena, n, sizeof *list);
-  if (!list) {
-    no_memory(r);
-    return;
-  }
+  struct pz_place_width *list = take(r, n, sizeof *list);
+  if (!list) return;
   const char *key;
   const json_t *value;
   json_object_foreach((json_t *)(uintptr_t)nodes, key, value) {
@@ -254,20 +253,6 @@ enum pz_status pz_place_read(const char *path, struct pz_arena *arena, struct pz
 
 /* ---- solving -------------------------------------------------------------------------------- */
 
-static enum pz_status say_what_is_missing(const struct pz_place_problem *p, struct pz_error *err) {
-  struct pz_fit fit = pz_fit_least(p);
-  if (fit.hbm_bytes == DBL_MAX)
-    return pz_fail(err, PZ_NO_ANSWER,
-                   "no feasible plan on %" PRId64 " device%s, whatever the memory", p->devices,
-                   pz_text_s((double)p->devices));
-  return pz_fail(
-      err, PZ_NO_ANSWER,
-      "no feasible plan with %.6g bytes per device; the minimum is %.6g bytes, with which stage "
-      "%u of %u (layers %" PRId64 " .. %" PRId64 ") takes %.6g",
-      p->hbm_bytes, fit.hbm_bytes, fit.stage + 1, fit.n_stages, fit.first, fit.last,
-      fit.memory_bytes);
-}
-
 /* What the solver refuses is said of the file. */
 enum pz_status pz_place_instance(struct pz_instance *x, bool check, struct pz_arena *arena,
                                  struct pz_error *err) {
@@ -276,7 +261,18 @@ enum pz_status pz_place_instance(struct pz_instance *x, bool check, struct pz_ar
   double start = pz_clock_s();
   enum pz_status status = pz_place_solve(&x->p, DBL_MAX, arena, &x->plan, &why);
   x->solve_s = pz_clock_s() - start;
-  if (status == PZ_NO_ANSWER) return say_what_is_missing(&x->p, err);
+  if (status == PZ_NO_ANSWER) {
+    struct pz_fit fit = pz_fit_least(&x->p);
+    if (fit.hbm_bytes == DBL_MAX)
+      return pz_fail(err, status, "no feasible plan on %" PRId64 " device%s, whatever the memory",
+                     x->p.devices, pz_text_s((double)x->p.devices));
+    return pz_fail(
+        err, status,
+        "no feasible plan with %.6g bytes per device; the minimum is %.6g bytes, with which stage "
+        "%u of %u (layers %" PRId64 " .. %" PRId64 ") takes %.6g",
+        x->p.hbm_bytes, fit.hbm_bytes, fit.stage + 1, fit.n_stages, fit.first, fit.last,
+        fit.memory_bytes);
+  }
   if (status != PZ_OK) return pz_fail(err, status, "%s: %s", x->name, why.message);
   if (check) status = pz_partition_check(&x->p, &x->plan, err);
   if (status != PZ_OK) return status;

@@ -2,7 +2,7 @@
 #ifndef PZ_PARTITION_INSTANCE_H
 #define PZ_PARTITION_INSTANCE_H
 
-#include "partition/fixed.h"
+#include "partition/problem.h"
 
 struct pz_instance {
   const char *name; /* the caller's */

@@ -4,103 +4,81 @@
 
 #include "core/num.h"
 
+#define NO_MEMORY "out of memory for the bounds"
+
 /* ---- what memory allows --------------------------------------------------------------------- */
 
-struct memory {
-  const struct pz_place_problem *p;
-  const struct pz_place_layer *l;
-  double edge_bytes; /* the least between two layers */
-};
-
-static double memory_of(const struct memory *m, double params, double acts, uint32_t i,
+static double memory_of(const struct pz_place_bound *x, double params, double acts, uint32_t i,
                         bool first) {
-  double kept = m->p->recompute ? (first ? 0 : m->edge_bytes) : acts;
-  return m->p->state * params + acts + (double)(i - 1) * kept;
+  double kept = x->p.recompute ? (first ? 0 : x->edge_bytes) : acts;
+  return x->p.state * params + acts + (double)(i - 1) * kept;
 }
 
-/* The i-th stage from the end ends before layer `to`: where it can begin at the earliest.  One that
- * begins the model keeps nothing that enters it, so it may fit where a shorter one does not. */
-static uint32_t reach(const struct memory *m, uint32_t to, uint32_t i) {
-  double params = 0, acts = 0;
-  uint32_t from = to;
-  for (uint32_t at = to; at > 0; at--) {
-    params += m->l[at - 1].param_bytes;
-    acts += m->l[at - 1].act_bytes;
-    if (from == at && memory_of(m, params, acts, i, false) <= m->p->hbm_bytes) from = at - 1;
+/* Stages from the end, each as long as memory allows: no plan needs fewer.  One that begins the model
+ * keeps nothing that enters it, so it may fit where a shorter one does not. */
+static uint32_t fewest(const struct pz_place_bound *x) {
+  const struct pz_place_width *w = &x->p.widths[0];
+  uint32_t to = w->n;
+  for (uint32_t i = 1; i <= w->n; i++) {
+    double params = 0, acts = 0;
+    uint32_t from = to; /* where the i-th can begin at the earliest */
+    for (uint32_t at = to; at > 0; at--) {
+      params += w->layers[at - 1].param_bytes;
+      acts += w->layers[at - 1].act_bytes;
+      if (from == at && memory_of(x, params, acts, i, false) <= x->p.hbm_bytes) from = at - 1;
+    }
+    if (from == 0 || memory_of(x, params, acts, i, true) <= x->p.hbm_bytes) return i;
+    to = from;
   }
-  return memory_of(m, params, acts, i, true) <= m->p->hbm_bytes ? 0 : from;
-}
-
-/* Stages from the end, each as long as memory allows: no plan needs fewer. */
-static uint32_t fewest(const struct memory *m, uint32_t n) {
-  uint32_t at = n;
-  for (uint32_t i = 1; i <= n; i++)
-    if ((at = reach(m, at, i)) == 0) return i;
-  return n + 1;
+  return w->n + 1;
 }
 
 /* A first stage of the cheapest layer alone must fit beside what is in flight. */
-static bool one_fits(const struct memory *m, uint32_t n, uint32_t s) {
-  for (uint32_t i = 0; i < n; i++)
-    if (memory_of(m, m->l[i].param_bytes, m->l[i].act_bytes, s, true) <= m->p->hbm_bytes)
+static bool one_fits(const struct pz_place_bound *x, uint32_t s) {
+  const struct pz_place_width *w = &x->p.widths[0];
+  for (uint32_t i = 0; i < w->n; i++)
+    if (memory_of(x, w->layers[i].param_bytes, w->layers[i].act_bytes, s, true) <= x->p.hbm_bytes)
       return true;
   return false;
-}
-
-static double least_edge(const struct pz_place_width *w) {
-  double bytes = HUGE_VAL;
-  for (uint32_t e = 0; e < w->n_edges; e++)
-    if (w->edges[e].bytes < bytes) bytes = w->edges[e].bytes;
-  return w->n_edges ? bytes : 0;
 }
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
 static int64_t most_replicas(const struct pz_place_problem *p, uint32_t s) {
-  int64_t d = p->devices / ((int64_t)s * p->widths[0].t);
-  return d < p->microbatches ? d : p->microbatches;
+  return pz_min(p->devices / ((int64_t)s * p->widths[0].t), p->microbatches);
 }
 
 /* Of s stages the largest has an even share and the largest layer; the first has the first layer.
  */
-static void fill(struct pz_place_bound *x, double *params, double *rounds) {
-  const struct pz_place_width *w = &x->p.widths[0];
+static enum pz_status init_domain(struct pz_place_bound *x, struct pz_arena *arena,
+                                  struct pz_error *err) {
+  const struct pz_place_problem *p = &x->p;
+  const struct pz_place_width *w = &p->widths[0];
   double all = 0, most = 0;
+  for (uint32_t i = 0; i < x->n_runs; i++)
+    if (x->runs[i] > x->runs[x->main_run]) x->main_run = i;
+  for (uint32_t e = 0; e < w->n_edges; e++)
+    if (e == 0 || w->edges[e].bytes < x->edge_bytes) x->edge_bytes = w->edges[e].bytes;
+  x->transfer_s = x->edge_bytes / p->bytes_per_s;
+  x->share = (double)(p->microbatches * w->t) / (double)p->devices * (1 - 1e-12);
+  x->least_stages = fewest(x);
+  x->most_stages = w->n;
+  while (x->most_stages > 0 &&
+         (most_replicas(p, x->most_stages) < 1 || !one_fits(x, x->most_stages)))
+    x->most_stages--;
+  x->params = pz_arena_alloc(arena, (size_t)x->most_stages + 1, sizeof *x->params);
+  x->rounds = pz_arena_alloc(arena, (size_t)x->most_stages + 1, sizeof *x->rounds);
+  if (!x->params || !x->rounds) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
   for (uint32_t i = 0; i < w->n; i++) {
     all += w->layers[i].param_bytes;
     most = fmax(most, w->layers[i].param_bytes);
   }
   for (uint32_t s = 1; s <= x->most_stages; s++) {
-    int64_t d = most_replicas(&x->p, s);
-    params[s] = s == 1                                     ? all
-                : x->p.semantics == PZ_SEMANTICS_CORRECTED ? fmax(all / s, most)
-                                                           : w->layers[0].param_bytes;
-    int64_t least = pz_ceil_div(x->p.microbatches, d) + s - 1;
-    rounds[s] = (double)least;
+    bool largest = p->semantics == PZ_SEMANTICS_CORRECTED;
+    x->params[s] = s == 1 ? all : largest ? fmax(all / s, most) : w->layers[0].param_bytes;
+    int64_t least = pz_ceil_div(p->microbatches, most_replicas(p, s)) + s - 1;
+    x->rounds[s] = (double)least;
   }
-}
-
-static enum pz_status init_domain(struct pz_place_bound *x, const struct pz_place_problem *p,
-                                  const uint32_t *runs, uint32_t n_runs, struct pz_arena *arena,
-                                  struct pz_error *err) {
-  const struct pz_place_width *w = &p->widths[0];
-  struct memory m = {p, w->layers, least_edge(w)};
-  *x = (struct pz_place_bound){.p = *p, .runs = runs, .n_runs = n_runs};
-  for (uint32_t i = 0; i < n_runs; i++)
-    if (runs[i] > runs[x->main_run]) x->main_run = i;
-  x->transfer_s = m.edge_bytes / p->bytes_per_s;
-  x->share = (double)(p->microbatches * w->t) / (double)p->devices * (1 - 1e-12);
-  x->least_stages = fewest(&m, w->n);
-  x->most_stages = w->n;
-  while (x->most_stages > 0 &&
-         (most_replicas(p, x->most_stages) < 1 || !one_fits(&m, w->n, x->most_stages)))
-    x->most_stages--;
-  double *params = pz_arena_alloc(arena, (size_t)x->most_stages + 1, sizeof *params);
-  double *rounds = pz_arena_alloc(arena, (size_t)x->most_stages + 1, sizeof *rounds);
-  if (!params || !rounds) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the bounds");
-  x->params = params;
-  x->rounds = rounds;
-  fill(x, params, rounds);
   return PZ_OK;
 }
 
@@ -108,11 +86,12 @@ enum pz_status pz_place_bound_init(struct pz_place_bound *x, const struct pz_pla
                                    const uint32_t *runs, uint32_t n_runs, struct pz_arena *arena,
                                    struct pz_error *err) {
   struct pz_place_bound *inner = pz_arena_alloc(arena, p->n_domains, sizeof *inner);
-  if (!inner) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the bounds");
+  if (!inner) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
   enum pz_status status = PZ_OK;
   for (uint32_t i = 0; i <= p->n_domains && status == PZ_OK; i++) {
-    struct pz_place_problem q = pz_place_within(p, i);
-    status = init_domain(i < p->n_domains ? &inner[i] : x, &q, runs, n_runs, arena, err);
+    struct pz_place_bound *at = i < p->n_domains ? &inner[i] : x;
+    *at = (struct pz_place_bound){.p = pz_place_within(p, i), .runs = runs, .n_runs = n_runs};
+    status = init_domain(at, arena, err);
   }
   x->inner = inner;
   x->n_inner = p->n_domains;

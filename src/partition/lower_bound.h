@@ -14,10 +14,10 @@ struct pz_place_bound {
   uint32_t least_stages, most_stages; /* that memory and devices allow; most 0: none */
   const uint32_t *runs;               /* of equal layers: how many each has */
   uint32_t n_runs, main_run;          /* the longest */
-  double transfer_s;                  /* between two stages, at least */
-  double share;         /* of the work of a microbatch, if devices shared it all evenly */
-  const double *params; /* by stages: of the stage that is charged, at least */
-  const double *rounds; /* by stages: microbatches' times, at least */
+  double edge_bytes, transfer_s;      /* between two stages, at least */
+  double share;   /* of the work of a microbatch, if devices shared it all evenly */
+  double *params; /* by stages: of the stage that is charged, at least */
+  double *rounds; /* by stages: microbatches' times, at least */
   const struct pz_place_bound *inner; /* of each domain of the network, which p does not have */
   uint32_t n_inner;
 };

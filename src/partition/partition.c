@@ -151,13 +151,7 @@ static json_t *write_layers(const void *value) {
   return json_string(pz_partition_stage_text(s, text, sizeof text));
 }
 
-static enum pz_status skip_layers(const json_t *json, struct pz_arena *arena, void *value,
-                                  struct pz_error *err) {
-  (void)json, (void)arena, (void)value, (void)err;
-  return PZ_OK;
-}
-
-static const struct pz_field_codec layers_codec = {write_layers, skip_layers};
+static const struct pz_field_codec layers_codec = {.write = write_layers};
 
 static const struct pz_field stage_fields[] = {
     {.key = "layers", .type = PZ_FIELD_CUSTOM, .offset = 0, .codec = &layers_codec},
@@ -243,8 +237,9 @@ static enum pz_status check_options(const struct pz_partition_options *o, struct
   if (status != PZ_OK) return status;
   if (o->recompute != PZ_AS_FRAMEWORK && o->recompute != PZ_RECOMPUTATION_NONE &&
       o->recompute != PZ_RECOMPUTATION_FULL)
-    return pz_fail(err, PZ_BAD_USE, "recompute: %d; accepted: none, full, or as is faster",
-                   o->recompute);
+    return pz_fail(err, PZ_BAD_USE,
+                   "recompute %d; accepted: none (%d), full (%d), or searched (%d)", o->recompute,
+                   PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_FULL, PZ_AS_FRAMEWORK);
   if (!(o->state >= 1 && o->state <= 100))
     return pz_fail(err, PZ_BAD_USE, "state: %g; accepted: 1 to 100", o->state);
   if (!(o->hbm_bytes >= 0 && o->hbm_bytes < 1e18))
@@ -328,33 +323,12 @@ static enum pz_status solve(struct job *j, struct owned *own) {
   return status;
 }
 
-static enum pz_status run(struct job *j, const struct pz_chip *chip, const struct pz_cluster *net,
-                          struct owned *own) {
-  struct pz_cluster wide = {.devices = 0};
-  if (net) {
-    wide = *net;
-    enum pz_status reached = pz_cluster_reach(&wide, j->o.devices, "devices", j->err);
-    if (reached != PZ_OK) return reached;
-  }
-  if (!(j->o.hbm_bytes > 0)) j->o.hbm_bytes = (double)pz_chip_hbm_bytes(chip);
-  pz_cost_init(&j->cost, chip, net ? &wide : NULL);
-  pz_arena_init(&j->work, NULL);
-  enum pz_status status =
-      j->cost.net.n_levels
-          ? solve(j, own)
-          : pz_fail(j->err, PZ_BAD_INPUT,
-                    "chip %s has no link between devices; set link.bytes_per_s", chip->name);
-  for (uint32_t i = 0; i < j->n_variants; i++) pz_workload_free(j->variants[i].w);
-  pz_arena_release(&j->work);
-  pz_cost_release(&j->cost);
-  return status == PZ_NO_MEMORY ? no_memory(j->err) : status;
-}
-
 enum pz_status pz_partition_model(const char *model, const struct pz_chip *chip,
                                   const struct pz_cluster *net,
                                   const struct pz_partition_options *options,
                                   struct pz_partitions **out, struct pz_error *err) {
   struct job j = {.model = model, .o = pz_partition_options_default(), .err = err};
+  struct pz_cluster wide = {.devices = 0};
   enum pz_status status =
       pz_sized_take(&j.o, sizeof j.o, options, "pz_partition_options_default", err);
   if (status == PZ_OK) status = pz_need(model, "model", err);
@@ -362,16 +336,27 @@ enum pz_status pz_partition_model(const char *model, const struct pz_chip *chip,
   if (status == PZ_OK) status = pz_chip_check(chip, err);
   if (status == PZ_OK && net) status = pz_cluster_check(net, err);
   if (status == PZ_OK) status = check_options(&j.o, err);
+  if (status == PZ_OK && net) wide = *net;
+  if (status == PZ_OK && net) status = pz_cluster_reach(&wide, j.o.devices, "devices", err);
   if (status != PZ_OK) return status;
   struct owned *own = pz_calloc(1, sizeof *own);
   if (!own) return no_memory(err);
+  if (!(j.o.hbm_bytes > 0)) j.o.hbm_bytes = (double)pz_chip_hbm_bytes(chip);
+  pz_cost_init(&j.cost, chip, net ? &wide : NULL);
+  pz_arena_init(&j.work, NULL);
   pz_arena_init(&own->arena, NULL);
-  status = run(&j, chip, net, own);
+  status = j.cost.net.n_levels
+               ? solve(&j, own)
+               : pz_fail(err, PZ_BAD_INPUT,
+                         "chip %s has no link between devices; set link.bytes_per_s", chip->name);
+  for (uint32_t i = 0; i < j.n_variants; i++) pz_workload_free(j.variants[i].w);
+  pz_arena_release(&j.work);
+  pz_cost_release(&j.cost);
   if (status == PZ_OK)
     *out = &own->p;
   else
     pz_partitions_free(&own->p);
-  return status;
+  return status == PZ_NO_MEMORY ? no_memory(err) : status;
 }
 
 void pz_partitions_free(struct pz_partitions *p) {

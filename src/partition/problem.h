@@ -47,7 +47,7 @@ struct pz_place_domain {
   double bytes_per_s;
 };
 
-enum { PZ_PLACE_MOST_DOMAINS = 8 };
+enum { PZ_PLACE_MOST_DOMAINS = 8, PZ_PLACE_MOST_LAYERS = 1024, PZ_PLACE_MOST_WIDTHS = 64 };
 
 struct pz_place_problem {
   double hbm_bytes, bytes_per_s;
@@ -60,8 +60,6 @@ struct pz_place_problem {
   const struct pz_place_width *widths;
   uint32_t n_widths;
 };
-
-enum { PZ_PLACE_MOST_LAYERS = 1024, PZ_PLACE_MOST_WIDTHS = 64 };
 
 /* A stage: which layers, what it takes. */
 struct pz_stage {
@@ -114,6 +112,26 @@ struct pz_stage_sum {
 struct pz_stage_sum pz_stage_sum(const struct pz_place_problem *p, const struct pz_place_width *w,
                                  const uint32_t *stage, uint32_t k, uint32_t n_stages);
 
+/* ---- plans that are given ------------------------------------------------------------------- */
+
+/* As experts' plans are: repeated layers divided evenly into stages, in one of two ways. */
+enum pz_fixed_split {
+  PZ_SPLIT_EVEN,  /* layer i of L in stage floor(i p / L); what stands before or after goes along */
+  PZ_SPLIT_COMPAT /* as the original program, off by one: the first L nodes, ceil(L / p) each */
+};
+
+struct pz_fixed {
+  int64_t stages; /* 0: there is no such plan */
+  enum pz_fixed_split split;
+  int64_t t, d;
+  int64_t first, layers; /* id of the first repeated layer; how many there are */
+};
+
+/* The plan in full; the arena holds it.  PZ_NO_ANSWER when it cannot be: `err` says why. */
+PZ_NODISCARD enum pz_status pz_fixed_plan(const struct pz_place_problem *p,
+                                          const struct pz_fixed *f, struct pz_arena *arena,
+                                          struct pz_place_solution *out, struct pz_error *err);
+
 /* ---- the problem of a model ----------------------------------------------------------------- */
 
 /* A problem of one width on so many devices; layers, memory and microbatches are yet to be set.  The
@@ -132,7 +150,7 @@ struct pz_layer_time {
  * next: times[i] are those of w->layers[i], by direction, or with `least` their bounds.  Names are
  * the workload's. */
 PZ_NODISCARD enum pz_status pz_place_chain(const struct pz_workload *w,
-                                           const struct pz_layer_time (*times)[2], bool least,
+                                           struct pz_layer_time (*times)[2], bool least,
                                            struct pz_arena *arena, struct pz_place_width *out,
                                            struct pz_error *err);
 

@@ -257,15 +257,6 @@ static void try_stage(struct table *x, uint32_t k, uint32_t from, uint32_t to) {
 
 /* ---- what need not be looked at ------------------------------------------------------------- */
 
-/* Loads of plans that beat the best: for the last k stages of plans with more of them. */
-static void set_limits(struct table *x, const struct best *b) {
-  if (x->limit_of == b->r.time_s) return;
-  x->limit_of = b->r.time_s;
-  x->limit_s[x->most_stages + 1] = 0;
-  for (uint32_t s = x->most_stages; s > 0; s--)
-    x->limit_s[s] = pz_fmax(x->limit_s[s + 1], b->r.time_s / x->rounds[s]);
-}
-
 /* On a chain work grows with the stage.  Too long: nothing more to find from here (k > 1). */
 static bool too_long(const struct table *x, uint32_t k, uint32_t from, uint32_t to, double limit) {
   const struct stage_cost *stage = cost(x, from, to);
@@ -322,13 +313,17 @@ static uint32_t fewest_stages(const struct table *x, uint32_t k, uint32_t from, 
 }
 
 static void fill_row(struct table *x, uint32_t k, const struct best *b) {
-  uint32_t n = x->n_cuts, s = k;
-  set_limits(x, b);
+  uint32_t n = x->n_cuts, most = x->most_stages, s = k;
+  if (x->limit_of != b->r.time_s) { /* loads that beat it, of the last k stages or more */
+    x->limit_of = b->r.time_s;
+    for (uint32_t i = most; i > 0; i--)
+      x->limit_s[i] = pz_fmax(i < most ? x->limit_s[i + 1] : 0, x->limit_of / x->rounds[i]);
+  }
   for (uint32_t c = 0; c < x->classes; c++)
     for (uint32_t cut = 0; cut < n; cut++) x->least[at(x, k, c, cut)] = DBL_MAX;
   for (uint32_t from = 0; from + 1 < n; from++) {
     s = fewest_stages(x, k, from, s);
-    if (s > x->most_stages) return;
+    if (s > most) return;
     if (k == 1)
       try_stage(x, 1, from, n - 1);
     else
@@ -352,17 +347,6 @@ static void keep(const struct table *x, struct best *b, struct pz_replicas r, ui
   }
 }
 
-static void try_first(const struct table *x, struct best *b, uint32_t s, uint32_t c, uint32_t to) {
-  const struct stage_cost *first = cost(x, 0, to);
-  bool single = on_one_device(x, first);
-  if (single > c || !fits(x, first, s)) return;
-  double maxload = pz_fmax(load_s(x, first, s), x->least[at(x, s - 1, c - single, to)]);
-  int64_t n = devices(x, s, c);
-  if (maxload == DBL_MAX || n > x->p->devices) return;
-  struct pz_replicas r = pz_place_best_d(x->p, maxload, s, n, first->param_bytes, b->r.time_s);
-  if (r.d) keep(x, b, r, s, c, to);
-}
-
 /* May plans of s or more stages be better? */
 static bool more_to_find(const struct table *x, const struct best *b, uint32_t s) {
   double work = cost(x, 0, x->n_cuts - 1)->work_s;
@@ -373,10 +357,20 @@ static bool more_to_find(const struct table *x, const struct best *b, uint32_t s
 
 /* The first stage is charged: for each length of it the least maxload of the rest. */
 static void solve_original(struct table *x, struct best *b) {
-  uint32_t n = x->n_cuts;
   for (uint32_t s = 1; s <= x->most_stages && more_to_find(x, b, s); s++) {
-    for (uint32_t to = 1; to < n; to++)
-      for (uint32_t c = 0; c < x->classes && is_stage(x, 0, to); c++) try_first(x, b, s, c, to);
+    for (uint32_t to = 1; to < x->n_cuts; to++) {
+      const struct stage_cost *first = cost(x, 0, to);
+      bool single = on_one_device(x, first);
+      if (!is_stage(x, 0, to) || !fits(x, first, s)) continue;
+      for (uint32_t c = single; c < x->classes; c++) {
+        double maxload = pz_fmax(load_s(x, first, s), x->least[at(x, s - 1, c - single, to)]);
+        int64_t n = devices(x, s, c);
+        if (maxload == DBL_MAX || n > x->p->devices) continue;
+        struct pz_replicas r =
+            pz_place_best_d(x->p, maxload, s, n, first->param_bytes, b->r.time_s);
+        if (r.d) keep(x, b, r, s, c, to);
+      }
+    }
     if (s < x->most_stages) fill_row(x, s, b);
   }
 }
@@ -493,7 +487,7 @@ static enum pz_status make_table(struct table *x, struct pz_arena *arena, struct
   x->least = pz_arena_alloc(arena, n, sizeof *x->least);
   x->end = pz_arena_alloc(arena, n, sizeof *x->end);
   x->rounds = pz_arena_alloc(arena, x->most_stages + 1, sizeof *x->rounds);
-  x->limit_s = pz_arena_alloc(arena, x->most_stages + 2, sizeof *x->limit_s);
+  x->limit_s = pz_arena_alloc(arena, x->most_stages + 1, sizeof *x->limit_s);
   if (!x->least || !x->end || !x->rounds || !x->limit_s)
     return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
   for (size_t i = 0; i < row; i++) x->least[i] = DBL_MAX;

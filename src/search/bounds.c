@@ -371,8 +371,7 @@ static enum pz_status fill_lower_bound(struct pz_bounds *b, uint32_t variant) {
   struct pz_layer_time(*none)[2] = pz_arena_alloc(&b->arena, l->w->n_layers, sizeof *none);
   if (!runs || !width || !none) return pz_fail(&b->err, PZ_NO_MEMORY, NO_MEMORY);
   for (uint32_t i = 0; i < l->w->n_layers; i++) runs[i] = (uint32_t)l->w->layers[i].count;
-  enum pz_status status = pz_place_chain(l->w, (const struct pz_layer_time(*)[2])none, false,
-                                         &b->arena, width, &b->err);
+  enum pz_status status = pz_place_chain(l->w, none, false, &b->arena, width, &b->err);
   for (int r = 0; r < 2 && status == PZ_OK; r++) {
     struct pz_place_problem p = pz_task_problem(b->task, l, pz_task_most_hbm(b->task), r);
     p.widths = width;

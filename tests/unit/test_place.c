@@ -594,9 +594,7 @@ static void force_all(const struct pz_plan_inputs *in, struct pz_arena *arena, s
     struct pz_error err = {0};
     assert_true(times && width);
     schedule_all(in, v, times);
-    assert_int_equal(
-        pz_place_chain(w, (const struct pz_layer_time(*)[2])times, false, arena, width, &err),
-        PZ_OK);
+    assert_int_equal(pz_place_chain(w, times, false, arena, width, &err), PZ_OK);
     for (int r = 0; r < 2; r++) {
       struct pz_place_solution plan;
       struct pz_place_problem p = problem_of(in, v, r, width);
@@ -648,9 +646,7 @@ static void draw_bounds(const struct pz_plan_inputs *in, struct pz_arena *arena,
     struct pz_error err = {0};
     assert_true(runs && times && width);
     for (uint32_t i = 0; i < w->n_layers; i++) runs[i] = (uint32_t)w->layers[i].count;
-    assert_int_equal(
-        pz_place_chain(w, (const struct pz_layer_time(*)[2])times, false, arena, width, &err),
-        PZ_OK);
+    assert_int_equal(pz_place_chain(w, times, false, arena, width, &err), PZ_OK);
     for (int d = 0; d < 2; d++) {
       b->layer_s[v][d] = pz_arena_alloc(arena, w->n_layers, sizeof(double));
       for (uint32_t i = 0; i < w->n_layers; i++) {
