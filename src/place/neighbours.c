@@ -1,11 +1,12 @@
 #include "place/neighbours.h"
-#include "plan/plan_fill.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "core/num.h"
 #include "core/vec.h"
+#include "plan/plan_fields.h"
+#include "plan/plan_fill.h"
 #include "step/step_model.h"
 
 enum { MOST_MBS = 64 };
@@ -70,80 +71,38 @@ static enum pz_status try_plan(struct walk *w, struct pz_plan p, enum pz_plan_fi
 
 /* ---- degrees -------------------------------------------------------------------------------- */
 
-static enum pz_status try_tp(struct walk *w) {
-  const struct pz_plan *own = w->n->plan;
-  const struct pz_model_shape *m = &w->n->model;
-  int64_t kv = m->kv_heads ? m->kv_heads : 1;
-  enum pz_status status = PZ_OK;
-  for (int64_t tp = 1; tp <= pz_min(w->n->node, own->devices) && status == PZ_OK; tp++) {
-    struct pz_plan p = *own;
-    if (tp == own->tp || m->heads % tp || kv % tp) continue;
-    p.tp = tp;
-    if (own->tp == 1) p.sp = 1;
-    status = try_plan(w, p, PZ_PLAN_TP);
+/* Could the plan have this degree?  Parts of a sample's tokens are pairs of halves, so that the causal work is even;
+ * experts go to twice the devices, or to half of them. */
+static bool is_degree(const struct pz_neighbourhood *n, enum pz_plan_field field, int64_t v) {
+  const struct pz_plan *own = n->plan;
+  const struct pz_model_shape *m = &n->model;
+  switch (field) {
+  case PZ_PLAN_TP: return m->heads % v == 0 && pz_max(m->kv_heads, 1) % v == 0;
+  case PZ_PLAN_CP: return v == 1 || ((v & (v - 1)) == 0 && own->seq % (2 * v) == 0);
+  case PZ_PLAN_PP: return n->layers % (v * (v > 1 ? own->vpp : 1)) == 0;
+  case PZ_PLAN_VPP: return own->pp > 1 && n->layers % (own->pp * v) == 0;
+  case PZ_PLAN_EP:
+    return (v == own->ep / 2 || v == 2 * own->ep) && m->experts && m->experts % v == 0;
+  default: return own->batch / own->dp % v == 0;
   }
-  return status;
 }
 
-/* Parts of a sample's tokens: pairs of halves, so that the causal work is even. */
-static enum pz_status try_cp(struct walk *w) {
+static enum pz_status try_degree(struct walk *w, enum pz_plan_field field) {
   const struct pz_plan *own = w->n->plan;
+  int64_t most = field == PZ_PLAN_TP    ? pz_min(w->n->node, own->devices)
+                 : field == PZ_PLAN_CP  ? own->devices
+                 : field == PZ_PLAN_EP  ? 2 * own->ep
+                 : field == PZ_PLAN_MBS ? MOST_MBS
+                                        : w->n->layers;
   enum pz_status status = PZ_OK;
-  for (int64_t cp = 1; cp <= own->devices && status == PZ_OK; cp *= 2) {
+  for (int64_t v = 1; v <= most && status == PZ_OK; v += field == PZ_PLAN_CP ? v : 1) {
     struct pz_plan p = *own;
-    if (cp == own->cp || (cp > 1 && own->seq % (2 * cp))) continue;
-    p.cp = cp;
-    status = try_plan(w, p, PZ_PLAN_CP);
-  }
-  return status;
-}
-
-static enum pz_status try_pp(struct walk *w) {
-  const struct pz_plan *own = w->n->plan;
-  enum pz_status status = PZ_OK;
-  for (int64_t pp = 1; pp <= w->n->layers && status == PZ_OK; pp++) {
-    struct pz_plan p = *own;
-    p.pp = pp;
-    if (pp == 1) p.vpp = 1;
-    if (pp != own->pp && w->n->layers % (pp * p.vpp) == 0) status = try_plan(w, p, PZ_PLAN_PP);
-  }
-  return status;
-}
-
-static enum pz_status try_vpp(struct walk *w) {
-  const struct pz_plan *own = w->n->plan;
-  enum pz_status status = PZ_OK;
-  for (int64_t v = 1; own->pp > 1 && v <= w->n->layers / own->pp && status == PZ_OK; v++) {
-    struct pz_plan p = *own;
-    p.vpp = v;
-    if (v != own->vpp && w->n->layers % (own->pp * v) == 0) status = try_plan(w, p, PZ_PLAN_VPP);
-  }
-  return status;
-}
-
-/* Twice the devices, or half of them, for the experts. */
-static enum pz_status try_ep(struct walk *w) {
-  const struct pz_plan *own = w->n->plan;
-  const int64_t degrees[] = {own->ep / 2, 2 * own->ep};
-  int64_t experts = w->n->model.experts;
-  enum pz_status status = PZ_OK;
-  for (int i = 0; i < 2 && status == PZ_OK; i++) {
-    struct pz_plan p = *own;
-    if (degrees[i] < 1 || !experts || experts % degrees[i]) continue;
-    p.ep = degrees[i];
-    status = try_plan(w, p, PZ_PLAN_EP);
-  }
-  return status;
-}
-
-static enum pz_status try_mbs(struct walk *w) {
-  const struct pz_plan *own = w->n->plan;
-  int64_t replica = own->batch / own->dp;
-  enum pz_status status = PZ_OK;
-  for (int64_t m = 1; m <= pz_min(replica, MOST_MBS) && status == PZ_OK; m++) {
-    struct pz_plan p = *own;
-    p.mbs = m;
-    if (m != own->mbs && replica % m == 0) status = try_plan(w, p, PZ_PLAN_MBS);
+    int64_t *degree = (int64_t *)(void *)((char *)&p + pz_plan_field(field)->offset);
+    if (*degree == v || !is_degree(w->n, field, v)) continue;
+    *degree = v;
+    if (field == PZ_PLAN_TP && own->tp == 1) p.sp = 1;
+    if (p.pp == 1) p.vpp = 1;
+    status = try_plan(w, p, field);
   }
   return status;
 }
@@ -214,23 +173,21 @@ static enum pz_status try_switches(struct walk *w) {
 
 enum pz_status pz_neighbours(const struct pz_neighbourhood *n, pz_neighbour_fn *fn, void *ctx,
                              struct pz_error *err) {
+  static const enum pz_plan_field degrees[] = {PZ_PLAN_TP,  PZ_PLAN_CP, PZ_PLAN_PP,
+                                               PZ_PLAN_VPP, PZ_PLAN_EP, PZ_PLAN_MBS};
   static const struct {
     enum pz_status (*walk)(struct walk *);
     uint64_t field;
-  } fields[] = {{try_tp, PZ_PLAN_PIN(TP)},
-                {try_cp, PZ_PLAN_PIN(CP)},
-                {try_pp, PZ_PLAN_PIN(PP)},
-                {try_vpp, PZ_PLAN_PIN(VPP)},
-                {try_ep, PZ_PLAN_PIN(EP)},
-                {try_mbs, PZ_PLAN_PIN(MBS)},
-                {try_recompute, PZ_PLAN_PIN(RECOMPUTE)},
+  } others[] = {{try_recompute, PZ_PLAN_PIN(RECOMPUTE)},
                 {try_zero, PZ_PLAN_PIN(ZERO)},
                 {try_overlaps, PZ_PLAN_PIN(OVERLAP)},
                 {try_switches, PZ_PLAN_PIN(SP) | PZ_PLAN_PIN(ATTENTION)}};
   struct walk w = {.n = n, .fn = fn, .ctx = ctx, .err = err};
   enum pz_status status = PZ_OK;
-  for (size_t i = 0; i < sizeof fields / sizeof *fields && status == PZ_OK; i++)
-    if (n->fields & fields[i].field) status = fields[i].walk(&w);
+  for (size_t i = 0; i < sizeof degrees / sizeof *degrees && status == PZ_OK; i++)
+    if (n->fields >> degrees[i] & 1) status = try_degree(&w, degrees[i]);
+  for (size_t i = 0; i < sizeof others / sizeof *others && status == PZ_OK; i++)
+    if (n->fields & others[i].field) status = others[i].walk(&w);
   return status;
 }
 

@@ -6,7 +6,6 @@
 #include "chip/chip.h"
 #include "core/alloc.h"
 #include "core/shared_table.h"
-#include "place/part_energy.h"
 #include "place/plan_frontier.h"
 #include "place/plan_pricing.h"
 
@@ -22,7 +21,7 @@ struct pz_plan_finder {
   struct pz_plan_memory memory;
   struct pz_plan_pricing pricing;
   struct pz_plan_frontiers frontiers;
-  struct pz_part_tables parts;
+  struct pz_term_tables terms;
   struct pz_error unused;
   uint32_t last_best;       /* shape */
   uint32_t first_shape;     /* which others that share do not begin with */
@@ -51,7 +50,7 @@ static enum pz_status time_shape(struct pz_plan_finder *f, struct pz_step_shape 
                                  uint64_t key) {
   struct pz_plan p = pz_step_shape_plan(&f->q, x);
   if (x->timed_for == key) return PZ_OK;
-  enum pz_status status = pz_step_model_set_chip(x->m, chip, net, &p, f->parts.times, &x->err);
+  enum pz_status status = pz_step_model_set_chip(x->m, chip, net, &p, f->terms.times, &x->err);
   if (status == PZ_OK) status = pz_step_shape_time(&f->q, x, f->space.orders);
   x->timed_for = status == PZ_OK ? key : 0;
   return status == PZ_OK ? PZ_OK : pz_fail(f->space.err, status, "%s", x->err.message);
@@ -78,28 +77,28 @@ static void set_question(struct pz_plan_finder *f, const struct pz_chip *chip,
   pz_plan_memory_set_chip(&f->memory, chip);
 }
 
-static double floor_s(const struct pz_plan_finder *f, const struct pz_part_rates *r,
+static double floor_s(const struct pz_plan_finder *f, const struct pz_term_rates *r,
                       uint32_t shape) {
-  return pz_part_s(&f->parts, r, shape, PZ_PART_WHOLE) * f->parts.share[shape];
+  return pz_term_s(&f->terms, r, shape, PZ_TERM_WHOLE) * f->terms.share[shape];
 }
 
 /* No plan of the shape that the HBM holds is faster. */
-static enum pz_status shape_floor_s(struct pz_plan_finder *f, const struct pz_part_rates *r,
+static enum pz_status shape_floor_s(struct pz_plan_finder *f, const struct pz_term_rates *r,
                                     uint32_t shape, double *out) {
   const struct pz_frontier *plans = NULL;
-  struct pz_part_seconds t;
+  struct pz_term_seconds t;
   enum pz_status status = pz_plan_frontier_shape(&f->frontiers, shape, &plans);
   if (status != PZ_OK) return status;
-  for (uint32_t k = 0; k < pz_part_terms(plans->kinds); k++)
-    t.s[k] = pz_part_s(&f->parts, r, shape, (int)pz_part_term_at(plans->kinds, k));
+  for (uint32_t k = 0; k < pz_terms_of(plans->kinds); k++)
+    t.s[k] = pz_term_s(&f->terms, r, shape, pz_term_at(plans->kinds, k));
   return *out = pz_frontier_least_s(plans, &t), PZ_OK;
 }
 
 /* Shapes that may have a step below the limit, most promising first; how many. */
 static enum pz_status rank_shapes(struct pz_plan_finder *f, const struct pz_chip *chip,
                                   const struct pz_cluster *net, double limit_s, uint32_t *n) {
-  struct pz_part_rates r;
-  enum pz_status status = pz_part_rates_of(&f->parts, chip, net, &r);
+  struct pz_term_rates r;
+  enum pz_status status = pz_term_rates_of(&f->terms, chip, net, &r);
   *n = 0;
   for (uint32_t k = 0; k < f->space.shapes.n && status == PZ_OK; k++) {
     uint32_t i = (f->first_shape + k) % f->space.shapes.n;
@@ -115,10 +114,10 @@ static enum pz_status rank_shapes(struct pz_plan_finder *f, const struct pz_chip
 enum pz_status pz_plan_finder_floor_s(struct pz_plan_finder *f, const struct pz_chip *chip,
                                       const struct pz_cluster *net, double enough_s, double *out,
                                       struct pz_error *err) {
-  struct pz_part_rates r;
+  struct pz_term_rates r;
   double least = enough_s, s;
   set_question(f, chip, net, enough_s, err);
-  enum pz_status status = pz_part_rates_of(&f->parts, chip, net, &r);
+  enum pz_status status = pz_term_rates_of(&f->terms, chip, net, &r);
   /* the one that was best before is likely to be so again */
   for (uint32_t k = 0; k <= f->space.shapes.n && status == PZ_OK; k++) {
     uint32_t i = k ? (f->first_shape + k - 1) % f->space.shapes.n : f->last_best;
@@ -130,38 +129,37 @@ enum pz_status pz_plan_finder_floor_s(struct pz_plan_finder *f, const struct pz_
 }
 
 /* What layers take on the chip that the shape is timed for; nothing for transfers. */
-static enum pz_status part_seconds(const struct pz_plan_space *s, struct pz_step_shape *x,
-                                   struct pz_part_seconds *out) {
+static enum pz_status shape_seconds(const struct pz_plan_space *s, struct pz_step_shape *x,
+                                    struct pz_term_seconds *out) {
   static const enum pz_recomputation how[] = {PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_FULL,
                                               PZ_RECOMPUTATION_SELECTIVE};
   struct pz_plan p = pz_step_shape_plan(s->q, x);
-  double t[PZ_PART_TERMS] = {0};
+  double t[PZ_TERMS] = {0};
   for (int h = 0; h < 3; h++) {
     p.recompute = how[h];
     enum pz_status status = pz_step_model_time(x->m, &p, 2, s->err);
     if (status != PZ_OK) return status;
     const struct pz_model_steps *m = &x->m->steps;
     for (uint32_t k = 0; k < x->m->kinds.n; k++)
-      t[(uint32_t)h * PZ_PART_KINDS + k] =
+      t[(uint32_t)h * PZ_TERM_KINDS + k] =
           h ? pz_fmax(0, pz_layer_step_s(&m->again[k]) - pz_layer_step_s(&m->block[k]))
             : pz_layer_step_s(&m->block[k]);
-    t[PZ_PART_ENDS] = pz_layer_step_s(&m->before);
-    t[PZ_PART_ENDS + 1] = pz_layer_step_s(&m->after);
+    t[PZ_TERM_ENDS] = pz_layer_step_s(&m->before);
+    t[PZ_TERM_ENDS + 1] = pz_layer_step_s(&m->after);
   }
   uint32_t kinds = x->m->kinds.n;
-  for (uint32_t k = 0; k < pz_part_terms(kinds); k++) out->s[k] = t[pz_part_term_at(kinds, k)];
+  for (uint32_t k = 0; k < pz_terms_of(kinds); k++) out->s[k] = t[pz_term_at(kinds, k)];
   return PZ_OK;
 }
 
 /* The least bound of the grid's plans, where it is below *least_s. */
 static enum pz_status bound_grid(struct pz_plan_finder *f, struct pz_step_shape *x, uint32_t grid,
-                                 const struct pz_part_seconds *t, double *least_s) {
+                                 const struct pz_term_seconds *t, double *least_s) {
   const struct pz_frontier *plans;
   enum pz_status status = pz_plan_frontier_grid(&f->frontiers, grid, &plans);
   for (uint32_t i = 0; status == PZ_OK && i < plans->n_plans; i++) {
     const struct pz_frontier_plan *p = &pz_frontier_plans(plans)[i];
-    struct pz_plan plan = pz_frontier_unpack(plans, p, &f->space, x,
-                                             pz_vec_at(&f->space.grids, struct pz_plan_grid, grid));
+    struct pz_plan plan = pz_frontier_unpack(plans, p, &f->space, pz_grid_at(&f->space, grid));
     double s;
     /* gradients of one microbatch need not be added up */
     double part = pz_plan_microbatches(&plan) == 1 ? pz_fmin(1, x->once_s / x->several_s) : 1;
@@ -179,13 +177,12 @@ static enum pz_status bound_grid(struct pz_plan_finder *f, struct pz_step_shape 
 static enum pz_status bound_shape_on(struct pz_plan_finder *f, struct pz_step_shape *x,
                                      const struct pz_chip *chip, double *least_s) {
   const struct pz_plan_space *s = &f->space;
-  struct pz_part_seconds t;
+  struct pz_term_seconds t;
   enum pz_status status = time_shape(f, x, chip, f->q.job.net, chip_key(chip, f->q.job.net));
   if (status != PZ_OK || shape_bound_s(&f->q, x) >= *least_s) return status;
-  status = part_seconds(s, x, &t);
+  status = shape_seconds(s, x, &t);
   for (uint32_t i = x->first_grid; i < x->first_grid + x->n_grids && status == PZ_OK; i++)
-    if (pz_plan_grid_bound_s(s->q, x, pz_vec_at(&s->grids, struct pz_plan_grid, i)) * (1 - 1e-9) <
-        *least_s)
+    if (pz_plan_grid_bound_s(s->q, x, pz_grid_at(s, i)) * (1 - 1e-9) < *least_s)
       status = bound_grid(f, x, i, &t, least_s);
   return status;
 }
@@ -215,7 +212,7 @@ enum pz_status pz_plan_finder_bound_s(struct pz_plan_finder *f, const struct pz_
   enum pz_status ranked = rank_shapes(f, chip, net, enough_s, &n);
   if (ranked != PZ_OK) return ranked;
   for (uint32_t i = 0; i < n && f->ranked[i].bound_s < least; i++) {
-    struct pz_step_shape *x = pz_vec_at(&f->space.shapes, struct pz_step_shape, f->ranked[i].shape);
+    struct pz_step_shape *x = pz_shape_at(&f->space, f->ranked[i].shape);
     enum pz_status status = bound_shape(f, x, &least);
     if (status != PZ_OK) return status;
   }
@@ -240,10 +237,10 @@ static enum pz_status find_in_shape(struct pz_plan_finder *f, struct pz_step_sha
   enum pz_status status = PZ_OK;
   f->open.n = 0;
   for (uint32_t i = x->first_grid; i < x->first_grid + x->n_grids; i++) {
-    struct pz_plan_grid *g = pz_vec_at(&f->space.grids, struct pz_plan_grid, i);
+    struct pz_plan_grid *g = pz_grid_at(&f->space, i);
     g->bound = g->bound_s = pz_plan_grid_bound_s(&f->q, x, g);
     if (pz_plan_pricing_promises(&f->pricing, g) && !pz_vec_push(&f->open, g))
-      return pz_fail(f->space.err, PZ_NO_MEMORY, "out of memory for the plans");
+      return pz_plan_no_memory(&f->space);
   }
   pz_plan_grids_sort(&f->open);
   for (uint32_t i = 0; i < f->open.n && status == PZ_OK; i++) {
@@ -279,7 +276,7 @@ enum pz_status pz_plan_finder_find(struct pz_plan_finder *f, const struct pz_chi
   }
   for (uint32_t i = 0; i < n && status == PZ_OK; i++) {
     double limit_s = found->n ? found->list[0].p.step_s : cutoff_s, bound_s = limit_s;
-    struct pz_step_shape *x = pz_vec_at(&f->space.shapes, struct pz_step_shape, f->ranked[i].shape);
+    struct pz_step_shape *x = pz_shape_at(&f->space, f->ranked[i].shape);
     if (f->ranked[i].bound_s >= limit_s) break;
     status = bound_shape(f, x, &bound_s);
     if (status == PZ_OK && bound_s < limit_s) status = find_in_shape(f, x);
@@ -291,21 +288,20 @@ enum pz_status pz_plan_finder_find(struct pz_plan_finder *f, const struct pz_chi
 enum pz_status pz_plan_finder_least_j(struct pz_plan_finder *f, const struct pz_chip *chip,
                                       double voltage2, double *joules, struct pz_error *err) {
   f->space.err = err ? err : &f->unused;
-  return pz_part_energy_least_j(&f->parts, chip, voltage2, joules);
+  return pz_term_least_j(&f->terms, chip, voltage2, joules);
 }
 
 enum pz_status pz_plan_finder_plan_j(struct pz_plan_finder *f, const struct pz_chip *chip,
                                      double voltage2, const struct pz_plan *plan, double *joules,
                                      struct pz_error *err) {
   f->space.err = err ? err : &f->unused;
-  return pz_part_energy_plan_j(&f->parts, chip, voltage2, plan, joules);
+  return pz_term_plan_j(&f->terms, chip, voltage2, plan, joules);
 }
 
 /* Grids of each shape one after another. */
 static void index_grids(struct pz_plan_space *s) {
   for (uint32_t i = 0; i < s->grids.n; i++) {
-    struct pz_step_shape *x = pz_vec_at(&s->shapes, struct pz_step_shape,
-                                        pz_vec_at(&s->grids, struct pz_plan_grid, i)->shape);
+    struct pz_step_shape *x = pz_vec_at(&s->shapes, struct pz_step_shape, pz_grid_at(s, i)->shape);
     if (!x->n_grids++) x->first_grid = i;
   }
 }
@@ -315,7 +311,7 @@ static enum pz_status begin_finder(struct pz_plan_finder *f, struct pz_error *er
   enum pz_status status = pz_plan_space_list(s, err);
   if (status == PZ_OK) status = pz_plan_memory_begin(&f->memory, &f->arena);
   if (status == PZ_OK) status = pz_plan_pricing_begin(&f->pricing, s, &f->memory, &f->arena);
-  if (status == PZ_OK) status = pz_part_tables_begin(&f->parts);
+  if (status == PZ_OK) status = pz_term_tables_begin(&f->terms);
   if (status != PZ_OK) return status;
   f->first_shape = (uint32_t)(pz_shared_table_turn(f->q.shared) * s->shapes.n);
   index_grids(s);
@@ -336,7 +332,7 @@ enum pz_status pz_plan_finder_new(const struct pz_plan_question *q, struct pz_pl
   pz_plan_space_init(&f->space, &f->q, &f->arena);
   pz_plan_memory_init(&f->memory, &f->space, true);
   pz_plan_frontiers_init(&f->frontiers, &f->space, &f->memory);
-  pz_part_tables_init(&f->parts, &f->space, &f->arena);
+  pz_term_tables_init(&f->terms, &f->space, &f->arena);
   /* shapes are timed again for every chip: at first the relaxation will do */
   struct pz_chip first = *q->job.chip;
   first.rules.nested_mapping = false;
@@ -353,7 +349,7 @@ enum pz_status pz_plan_finder_new(const struct pz_plan_question *q, struct pz_pl
 void pz_plan_finder_free(struct pz_plan_finder *f) {
   if (!f) return;
   pz_plan_space_release(&f->space);
-  pz_part_tables_release(&f->parts);
+  pz_term_tables_release(&f->terms);
   pz_plan_memory_release(&f->memory);
   pz_plan_frontiers_release(&f->frontiers);
   pz_arena_release(&f->plans);

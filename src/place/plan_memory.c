@@ -19,10 +19,9 @@ static int64_t stage_at(const struct pz_plan *p, int64_t i) {
   return i == 0 ? 0 : i == 1 ? p->pp - 1 : i - 1;
 }
 
-/* The largest stage, or one with more than matters. */
-static double peak_bytes(const struct pz_plan_memory *m, const struct pz_step_shape *x,
-                         const struct pz_plan *p) {
-  double most = 0, enough = m->enough_bytes;
+/* The largest stage, or one with more than is enough to know. */
+static double peak_bytes(const struct pz_step_shape *x, const struct pz_plan *p, double enough) {
+  double most = 0;
   for (int64_t i = 0; i < p->pp && most <= enough; i++)
     most = pz_fmax(most, stage_bytes(x, p, stage_at(p, i)));
   return most;
@@ -50,9 +49,9 @@ static int64_t last_of_kind(const struct pz_layer_kinds *k, uint32_t kind, int64
   return n;
 }
 
-/* More than `low` layers computed again with which all of a kind in one of the stage's chunks are, its last one too,
- * whose result is then made a second time: that may take more memory than one layer less.  The fewest such, or one more
- * than there are. */
+/* More than `low` recomputed layers with which all of a kind in one of the stage's chunks are, its last one too, whose
+ * result is then made a second time: that may take more memory than one layer less.  The fewest such, or one more than
+ * there are. */
 static int64_t next_rise(const struct pz_step_shape *x, const struct pz_plan *p, int64_t stage,
                          int64_t low) {
   struct pz_pipeline_shape shape = pz_plan_shape(p);
@@ -80,7 +79,7 @@ static enum pz_recompute_form recompute_form(const struct pz_plan_memory *m,
 
 static double bytes_with(const struct pz_plan_memory *m, const struct pz_step_shape *x,
                          const struct pz_plan *p, int64_t stage, int64_t layers) {
-  m->again[stage] = layers;
+  m->stages[stage] = layers;
   return stage_bytes(x, p, stage);
 }
 
@@ -129,12 +128,11 @@ static int64_t most_layers(const struct pz_step_shape *x, const struct pz_plan *
   return most;
 }
 
+/* Of the plan whose stages recompute so many layers alike. */
 static double peak_with(const struct pz_plan_memory *m, const struct pz_step_shape *x,
                         const struct pz_plan *p, int64_t layers, double enough) {
-  double most = 0;
-  for (int64_t i = 0; i < p->pp && most <= enough; i++)
-    most = pz_fmax(most, bytes_with(m, x, p, stage_at(p, i), layers));
-  return most;
+  for (int64_t k = 0; k < p->pp; k++) m->stages[k] = layers;
+  return peak_bytes(x, p, enough);
 }
 
 /* The least peak that recomputation can bring, or a bound of it that is more than matters. */
@@ -166,11 +164,11 @@ static bool recompute_within(const struct pz_plan_memory *m, const struct pz_ste
                              struct pz_plan *p, double limit) {
   int64_t most = 0;
   p->recompute = PZ_RECOMPUTATION_FULL;
-  p->stage_recompute = m->again;
+  p->stage_recompute = m->stages;
   for (int64_t i = 0; i < p->pp; i++) {
     int64_t k = stage_at(p, i), n = fewest(m, x, p, k, limit);
     if (n < 0) return false;
-    m->again[k] = n;
+    m->stages[k] = n;
     most = pz_max(most, n);
   }
   return recompute_form(m, p) == PZ_RECOMPUTE_BY_STAGE || recompute_alike(m, x, p, limit, most);
@@ -181,10 +179,10 @@ static double recompute_all(const struct pz_plan_memory *m, const struct pz_step
                             struct pz_plan *p) {
   bool memory = m->space->q->objective == PZ_PLAN_MEMORY;
   p->recompute = PZ_RECOMPUTATION_NONE;
-  double none = peak_bytes(m, x, p);
+  double none = peak_bytes(x, p, m->enough_bytes);
   if (!memory && none <= m->hbm_bytes) return none;
   p->recompute = PZ_RECOMPUTATION_FULL;
-  double all = peak_bytes(m, x, p);
+  double all = peak_bytes(x, p, m->enough_bytes);
   if (all <= none) return all;
   p->recompute = PZ_RECOMPUTATION_NONE;
   return none;
@@ -199,7 +197,7 @@ static double recompute_fewest(const struct pz_plan_memory *m, const struct pz_s
   if (!memory && recompute_within(m, x, p, m->hbm_bytes)) return m->hbm_bytes;
   if (!memory && !m->least) return HUGE_VAL;
   p->recompute = PZ_RECOMPUTATION_FULL;
-  p->stage_recompute = m->again;
+  p->stage_recompute = m->stages;
   double least = least_peak(m, x, p);
   if (least > m->enough_bytes) return HUGE_VAL;
   return recompute_within(m, x, p, least) ? least : HUGE_VAL;
@@ -229,8 +227,8 @@ void pz_plan_memory_init(struct pz_plan_memory *m, const struct pz_plan_space *s
 void pz_plan_memory_release(struct pz_plan_memory *m) { pz_arena_release(&m->kept_arena); }
 
 enum pz_status pz_plan_memory_begin(struct pz_plan_memory *m, struct pz_arena *arena) {
-  m->again = pz_arena_alloc(arena, (size_t)m->space->n_blocks + 2, sizeof *m->again);
-  return m->again ? PZ_OK : pz_fail(m->space->err, PZ_NO_MEMORY, "out of memory for the plans");
+  m->stages = pz_arena_alloc(arena, (size_t)m->space->n_blocks + 2, sizeof *m->stages);
+  return m->stages ? PZ_OK : pz_plan_no_memory(m->space);
 }
 
 void pz_plan_memory_set_chip(struct pz_plan_memory *m, const struct pz_chip *chip) {
@@ -241,7 +239,7 @@ void pz_plan_memory_set_chip(struct pz_plan_memory *m, const struct pz_chip *chi
 
 double pz_plan_memory_once(const struct pz_plan_memory *m, const struct pz_step_shape *x,
                            struct pz_plan *p, bool full) {
-  return full ? recompute_fewest(m, x, p) : peak_bytes(m, x, p);
+  return full ? recompute_fewest(m, x, p) : peak_bytes(x, p, m->enough_bytes);
 }
 
 static enum pz_status keep_needed(struct pz_plan_memory *m, const int64_t *key, size_t bytes,
@@ -264,7 +262,7 @@ enum pz_status pz_plan_memory_bytes(struct pz_plan_memory *m, const struct pz_st
     pz_arena_release(&m->kept_arena);
     begin_kept(m);
   }
-  const int64_t key[] = {x - pz_vec_at(&m->space->shapes, struct pz_step_shape, 0),
+  const int64_t key[] = {x - pz_shape_at(m->space, 0),
                          p->pp,
                          p->vpp,
                          p->dp,
@@ -283,8 +281,7 @@ enum pz_status pz_plan_memory_bytes(struct pz_plan_memory *m, const struct pz_st
     n.recompute = p->recompute;
     n.layers = p->recompute_layers;
     n.stages = fits ? p->stage_recompute : NULL;
-    if (keep_needed(m, key, sizeof key, p, &n) != PZ_OK)
-      return pz_fail(m->space->err, PZ_NO_MEMORY, "out of memory for the plans");
+    if (keep_needed(m, key, sizeof key, p, &n) != PZ_OK) return pz_plan_no_memory(m->space);
   } else {
     n = *pz_vec_at(&m->kept, struct needed, at);
   }

@@ -10,7 +10,7 @@ struct pz_plan_memory {
   double hbm_bytes;    /* that plans may take */
   double enough_bytes; /* of a plan that needs more no more need be known */
   bool least;          /* of plans that do not fit is sought which needs least */
-  int64_t *again;      /* layers computed again, of every stage */
+  int64_t *stages;     /* recomputed layers of every stage */
 
   /* of many chips: what plans need is kept */
   bool keeps;

@@ -26,27 +26,25 @@ static bool is_before(const struct pz_plan_pricing *s, const struct pz_found_pla
   return simpler(&a->plan, &b->plan);
 }
 
-enum pz_status pz_found_plan_copy(const struct pz_found_plan *one, struct pz_arena *arena,
-                                  struct pz_found_plan *out, struct pz_error *err) {
-  const int64_t *stages = one->plan.stage_recompute;
-  int64_t *copy = NULL;
-  if (stages && !(copy = pz_arena_alloc(arena, (size_t)one->plan.pp, sizeof *copy)))
-    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
-  if (stages) memcpy(copy, stages, (size_t)one->plan.pp * sizeof *copy);
+enum pz_status pz_plan_pricing_copy(struct pz_plan_pricing *s, const struct pz_found_plan *one,
+                                    struct pz_found_plan *out) {
+  size_t n = (size_t)one->plan.pp;
   *out = *one;
-  out->plan.stage_recompute = copy;
+  if (!one->plan.stage_recompute) return PZ_OK;
+  int64_t *stages = pz_arena_alloc(s->arena, n, sizeof *stages);
+  if (!stages) return pz_plan_no_memory(s->space);
+  out->plan.stage_recompute = memcpy(stages, one->plan.stage_recompute, n * sizeof *stages);
   return PZ_OK;
 }
 
-static enum pz_status keep(struct pz_plan_pricing *s, struct pz_found_plan *one) {
-  enum pz_status status = pz_found_plan_copy(one, s->arena, one, s->space->err);
+static enum pz_status keep(struct pz_plan_pricing *s, const struct pz_found_plan *found) {
+  struct pz_found_plan one;
+  enum pz_status status = pz_plan_pricing_copy(s, found, &one);
   if (status != PZ_OK) return status;
   uint32_t at = s->found.n < s->top ? s->found.n++ : s->found.n - 1;
-  while (at > 0 && is_before(s, one, &s->found.list[at - 1])) {
+  for (; at > 0 && is_before(s, &one, &s->found.list[at - 1]); at--)
     s->found.list[at] = s->found.list[at - 1];
-    at--;
-  }
-  s->found.list[at] = *one;
+  s->found.list[at] = one;
   return PZ_OK;
 }
 
@@ -69,8 +67,8 @@ static void note_least(struct pz_plan_pricing *s, const struct pz_step_shape *x,
   s->found.least = (struct pz_found_plan){.plan = *p, .p = {.peak_bytes = bytes}};
   s->least_shape = x;
   if (!p->stage_recompute) return;
-  memcpy(s->least_again, p->stage_recompute, (size_t)p->pp * sizeof *s->least_again);
-  s->found.least.plan.stage_recompute = s->least_again;
+  memcpy(s->least_stages, p->stage_recompute, (size_t)p->pp * sizeof *s->least_stages);
+  s->found.least.plan.stage_recompute = s->least_stages;
 }
 
 /* Could a plan with this bound of its time, or bytes, be among the best?  */
@@ -127,7 +125,7 @@ static enum pz_status try_recompute(struct pz_plan_pricing *s, const struct pz_s
   return pz_plan_pricing_add(s, x, p);
 }
 
-/* Where nothing need be computed again, computing it again only takes time. */
+/* Where nothing need be recomputed, recomputation only takes time. */
 static enum pz_status try_plan(void *ctx, const struct pz_step_shape *x, struct pz_plan *p) {
   struct pz_plan_pricing *s = ctx;
   struct pz_plan_certificate *c = &s->found.certificate;
@@ -153,10 +151,7 @@ enum pz_status pz_plan_pricing_least(struct pz_plan_pricing *s) {
 }
 
 bool pz_plan_pricing_promises(const struct pz_plan_pricing *s, const struct pz_plan_grid *g) {
-  const struct pz_step_shape *x = pz_vec_at(&s->space->shapes, struct pz_step_shape, g->shape);
-  struct pz_plan p = pz_step_shape_plan(s->space->q, x);
-  p.pp = g->pp;
-  p.dp = g->dp;
+  struct pz_plan p = pz_plan_grid_plan(s->space, g);
   return promises(s, &p, g->bound_s, 0);
 }
 
@@ -176,9 +171,7 @@ enum pz_status pz_plan_pricing_begin(struct pz_plan_pricing *s, struct pz_plan_s
                                      struct pz_plan_memory *memory, struct pz_arena *arena) {
   *s = (struct pz_plan_pricing){.space = space, .memory = memory, .arena = arena};
   s->top = space->q->top ? space->q->top : 1;
-  s->least_again = pz_arena_alloc(arena, (size_t)space->n_blocks + 2, sizeof *s->least_again);
+  s->least_stages = pz_arena_alloc(arena, (size_t)space->n_blocks + 2, sizeof *s->least_stages);
   s->found.list = pz_arena_alloc(arena, s->top, sizeof *s->found.list);
-  return s->least_again && s->found.list
-             ? PZ_OK
-             : pz_fail(space->err, PZ_NO_MEMORY, "out of memory for the plans");
+  return s->least_stages && s->found.list ? PZ_OK : pz_plan_no_memory(space);
 }

@@ -13,7 +13,7 @@ struct pz_plan_pricing {
   uint32_t top;
   double cutoff_s; /* longer steps do not matter; 0: all do */
   const struct pz_step_shape *least_shape;
-  int64_t *least_again;
+  int64_t *least_stages;
 };
 
 /* For a space that is listed; the arena holds what is found. */
@@ -37,12 +37,9 @@ PZ_NODISCARD enum pz_status pz_plan_pricing_add(struct pz_plan_pricing *s,
                                                 const struct pz_plan *p);
 
 /* A copy whose stages the arena holds. */
-PZ_NODISCARD enum pz_status pz_found_plan_copy(const struct pz_found_plan *one,
-                                               struct pz_arena *arena, struct pz_found_plan *out,
-                                               struct pz_error *err);
-
-/* When the best is found: the simplest plan within the question's tie (plan_ties.c). */
-PZ_NODISCARD enum pz_status pz_plan_pricing_ties(struct pz_plan_pricing *s);
+PZ_NODISCARD enum pz_status pz_plan_pricing_copy(struct pz_plan_pricing *s,
+                                                 const struct pz_found_plan *one,
+                                                 struct pz_found_plan *out);
 
 /* At the end: what needs least is told in full where nothing fits. */
 PZ_NODISCARD enum pz_status pz_plan_pricing_least(struct pz_plan_pricing *s);

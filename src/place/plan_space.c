@@ -1,5 +1,6 @@
 #include "place/plan_space.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "core/num.h"
@@ -11,6 +12,93 @@ enum { MOST_MBS = 128, MOST_CHUNKS = 1024, MOST_CP = 32, MOST_EP = 1024, MOST_LA
 
 /* Models that are held beside those of shapes whose plans are priced, some hundred kilobytes each. */
 enum { MOST_MODELS = 1024 };
+
+enum pz_status pz_plan_no_memory(const struct pz_plan_space *s) {
+  return pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
+}
+
+/* ---- a shape ----------------------------------------------------------------------------------- */
+
+struct pz_plan pz_step_shape_plan(const struct pz_plan_question *q,
+                                  const struct pz_step_shape *shape) {
+  struct pz_plan p = q->plan;
+  p.tp = shape->tp;
+  p.sp = shape->sp;
+  p.cp = shape->cp;
+  p.ep = shape->ep;
+  p.mbs = shape->mbs;
+  p.pp = p.vpp = p.dp = 1;
+  p.pipeline = PZ_PIPELINE_1F1B;
+  p.first_layers = p.last_layers = 0;
+  p.zero = 0;
+  p.recompute = PZ_RECOMPUTATION_NONE;
+  p.recompute_layers = 0;
+  p.stage_recompute = NULL;
+  return p;
+}
+
+enum pz_status pz_step_shape_open(const struct pz_plan_question *q, struct pz_step_shape *x,
+                                  struct pz_error *err) {
+  struct pz_plan p = pz_step_shape_plan(q, x);
+  if (x->m) return PZ_OK;
+  return pz_step_model_new(&q->job, &p, &x->m, err);
+}
+
+static void close_shape(struct pz_step_shape *x) {
+  pz_step_model_free(x->m);
+  x->m = NULL;
+}
+
+static double kernels_s(const struct pz_pass *p) {
+  return p->products_s + p->attention_s + p->elementwise_s;
+}
+
+/* Seconds of a microbatch through all layers, without recomputation.  On a torus collectives depend on the job's size:
+ * there kernels alone. */
+static enum pz_status order_s(const struct pz_plan_question *q, struct pz_step_shape *x,
+                              int64_t microbatches, enum pz_pipeline_order order, double *out) {
+  struct pz_plan p = pz_step_shape_plan(q, x);
+  const struct pz_step_model *m = x->m;
+  p.pipeline = (int)order;
+  enum pz_status status = pz_step_model_time(x->m, &p, microbatches, &x->err);
+  if (status != PZ_OK) return status;
+  bool torus = m->cost.net.n_levels && m->cost.net.level[0].n_axes;
+  *out = pz_layer_step_s(&m->steps.before) + pz_layer_step_s(&m->steps.after);
+  for (uint32_t k = 0; k < m->kinds.n; k++)
+    *out += (double)m->w->layers[m->kinds.layer[k]].count * pz_layer_step_s(&m->steps.block[k]);
+  if (!torus) return PZ_OK;
+  *out = 0;
+  for (uint32_t l = 0; l < m->w->n_layers; l++)
+    *out += (double)m->w->layers[l].count *
+            (kernels_s(&m->kernels[l].forward) + kernels_s(&m->kernels[l].backward));
+  return PZ_OK;
+}
+
+/* In whatever order is fastest: in some tokens on their way to experts do not show. */
+static enum pz_status microbatch_s(const struct pz_plan_question *q, struct pz_step_shape *x,
+                                   int64_t microbatches, unsigned allowed, double *out) {
+  static const enum pz_pipeline_order orders[] = {PZ_PIPELINE_1F1B, PZ_PIPELINE_DUALPIPE_V,
+                                                  PZ_PIPELINE_DUALPIPE};
+  enum pz_status status = PZ_OK;
+  *out = HUGE_VAL;
+  for (size_t i = 0; i < sizeof orders / sizeof *orders && status == PZ_OK; i++) {
+    double one = HUGE_VAL;
+    if (!i || (x->ep > 1 && allowed >> orders[i] & 1))
+      status = order_s(q, x, microbatches, orders[i], &one);
+    *out = pz_fmin(*out, one);
+  }
+  return status;
+}
+
+enum pz_status pz_step_shape_time(const struct pz_plan_question *q, struct pz_step_shape *x,
+                                  unsigned orders) {
+  enum pz_status status = microbatch_s(q, x, 1, orders, &x->once_s);
+  return status == PZ_OK ? microbatch_s(q, x, 2, orders, &x->several_s) : status;
+}
+
+double pz_step_shape_share(const struct pz_plan_question *q, const struct pz_step_shape *x) {
+  return (double)(q->plan.batch * x->tp * x->cp) / (double)(x->mbs * q->plan.devices);
+}
 
 /* ---- what the framework can run ------------------------------------------------------------- */
 
@@ -25,11 +113,15 @@ const enum pz_recomputation pz_plan_recomputations[PZ_PLAN_RECOMPUTATIONS] = {
     PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_SELECTIVE, PZ_RECOMPUTATION_ALTERNATE,
     PZ_RECOMPUTATION_HALF, PZ_RECOMPUTATION_FULL};
 
-/* May the plan have this recomputation, by the question and by its framework?  The plan is told of it. */
-static bool allows(const struct pz_plan_space *s, struct pz_plan *p, enum pz_recomputation how) {
+static void set_recompute(struct pz_plan *p, enum pz_recomputation how) {
   p->recompute = (int)how;
   p->recompute_layers = 0;
   p->stage_recompute = NULL;
+}
+
+/* May the plan have this recomputation, by the question and by its framework?  The plan is told of it. */
+static bool allows(const struct pz_plan_space *s, struct pz_plan *p, enum pz_recomputation how) {
+  set_recompute(p, how);
   if (!(s->recomputations >> how & 1)) return false;
   pz_plan_space_settle(s, p);
   return pz_rule_list_can(&s->rules, p, &s->model, NULL);
@@ -42,9 +134,7 @@ static uint64_t find_ways(struct pz_plan_space *s, struct pz_plan *p) {
   for (size_t i = 0; i < PZ_PLAN_RECOMPUTATIONS; i++) {
     s->ways.allowed[i] = false;
     if (!(s->recomputations >> pz_plan_recomputations[i] & 1) || (known && !can)) continue;
-    p->recompute = (int)pz_plan_recomputations[i];
-    p->recompute_layers = 0;
-    p->stage_recompute = NULL;
+    set_recompute(p, pz_plan_recomputations[i]);
     pz_plan_space_settle(s, p);
     if (!known) can = pz_rule_list_can(&s->rules, p, &s->model, NULL);
     s->ways.allowed[i] = can && pz_rule_list_recomputes(&s->rules, p, &s->model);
@@ -55,69 +145,62 @@ static uint64_t find_ways(struct pz_plan_space *s, struct pz_plan *p) {
   return n;
 }
 
-/* Those that are asked for, and that the framework has at all.  Every second layer is no better than half of the layers,
- * where the framework can choose these. */
-static unsigned list_recomputations(const struct pz_plan_space *s) {
+/* A plan whose sizes divide whatever must, with this ZeRO stage. */
+static struct pz_plan probe(const struct pz_plan_space *s, int64_t pp, int zero) {
   struct pz_plan p = s->q->plan;
-  unsigned set = 0;
-  if (s->q->pinned & PZ_PLAN_PIN(RECOMPUTE)) return 1U << p.recompute;
-  p.tp = p.cp = p.ep = p.mbs = p.pp = p.vpp = 1;
+  p.tp = p.cp = p.ep = p.mbs = p.vpp = 1;
   p.etp = p.shard = p.seq = 0;
   p.sp = p.pipeline = 0;
-  p.dp = p.batch = 2;
-  bool any = pz_framework_recompute(&p, &s->model) != PZ_RECOMPUTE_ALL;
+  p.pp = pp;
+  p.dp = 2;
+  p.batch = 64;
+  p.zero = zero;
+  set_recompute(&p, PZ_RECOMPUTATION_NONE);
+  return p;
+}
+
+static bool can_probe(struct pz_plan *p, const struct pz_model_shape *m) {
+  p->overlap = pz_framework_overlap(p, m);
+  return pz_framework_can(p, m, NULL);
+}
+
+/* Recomputations that are asked for, and that the framework has at all.  Every second layer is no better than half of
+ * the layers, where the framework can choose these. */
+static unsigned list_recomputations(const struct pz_plan_space *s) {
+  unsigned set = 0;
+  if (s->q->pinned & PZ_PLAN_PIN(RECOMPUTE)) return 1U << s->q->plan.recompute;
   for (int how = 0; how < PZ_RECOMPUTATIONS; how++)
-    for (p.zero = 0; p.zero <= 3; p.zero++) {
-      p.recompute = how;
-      p.recompute_layers = 0;
-      p.overlap = pz_framework_overlap(&p, NULL);
-      bool worse = how == PZ_RECOMPUTATION_HALF && any;
-      if (!worse && pz_framework_can(&p, NULL, NULL)) set |= 1U << how;
+    for (int zero = 0; zero <= 3; zero++) {
+      struct pz_plan p = probe(s, 1, zero);
+      bool chosen = pz_framework_recompute(&p, &s->model) != PZ_RECOMPUTE_ALL;
+      set_recompute(&p, (enum pz_recomputation)how);
+      if (!(how == PZ_RECOMPUTATION_HALF && chosen) && can_probe(&p, NULL)) set |= 1U << how;
+    }
+  return set;
+}
+
+/* Orders of a pipeline that the framework has at all.  GPipe is no better than 1F1B: only where it is asked for. */
+static unsigned list_orders(const struct pz_plan_space *s) {
+  struct pz_model_shape any = s->model;
+  unsigned set = 0;
+  any.tied = false;
+  any.layers = 0;
+  for (int i = 0; i < PZ_PIPELINES; i++)
+    for (int zero = 0; zero <= 3; zero++) {
+      struct pz_plan p = probe(s, 4, zero);
+      uint32_t chunks = pz_pipeline_chunks((enum pz_pipeline_order)i);
+      p.vpp = chunks ? chunks : 2;
+      p.pipeline = i;
+      if (i == PZ_PIPELINE_GPIPE && !(s->q->pinned & PZ_PLAN_PIN(PIPELINE))) continue;
+      if (can_probe(&p, &any)) set |= 1U << i;
     }
   return set;
 }
 
 bool pz_plan_space_recompute(const struct pz_plan_space *s, struct pz_plan *p, size_t way) {
-  p->recompute = (int)pz_plan_recomputations[way];
-  p->recompute_layers = 0;
-  p->stage_recompute = NULL;
+  set_recompute(p, pz_plan_recomputations[way]);
   p->overlap = s->ways.overlap[way];
   return s->ways.allowed[way];
-}
-
-/* A plan of this order on so many devices, whose sizes divide whatever must. */
-static struct pz_plan order_probe(const struct pz_plan_space *s, enum pz_pipeline_order order) {
-  struct pz_plan p = s->q->plan;
-  uint32_t chunks = pz_pipeline_chunks(order);
-  p.tp = p.cp = p.ep = p.mbs = 1;
-  p.etp = 0;
-  p.sp = 0;
-  p.pp = 4;
-  p.vpp = chunks ? chunks : 2;
-  p.dp = 2;
-  p.shard = 0;
-  p.batch = 64;
-  p.seq = 0;
-  p.pipeline = (int)order;
-  return p;
-}
-
-/* Orders of a pipeline that the framework has at all; GPipe is never better than 1F1B: only if it is pinned. */
-static unsigned list_orders(const struct pz_plan_space *s) {
-  unsigned set = 0;
-  bool pinned = s->q->pinned & PZ_PLAN_PIN(PIPELINE);
-  for (int i = 0; i < PZ_PIPELINES; i++)
-    for (int zero = 0; zero <= 3; zero++) {
-      struct pz_plan p = order_probe(s, (enum pz_pipeline_order)i);
-      struct pz_model_shape any = s->model;
-      any.tied = false;
-      any.layers = 0;
-      p.zero = zero;
-      p.overlap = pz_framework_overlap(&p, &any);
-      p.recompute = PZ_RECOMPUTATION_NONE;
-      if ((i != PZ_PIPELINE_GPIPE || pinned) && pz_framework_can(&p, &any, NULL)) set |= 1U << i;
-    }
-  return set;
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
@@ -140,8 +223,7 @@ static bool on_nodes(const struct pz_plan_space *s, int64_t devices) {
 static enum pz_status list_divisors(struct pz_plan_space *s) {
   const struct pz_plan *q = &s->q->plan;
   for (int64_t d = 1; d <= pz_min(q->batch, q->devices); d++)
-    if (q->batch % d == 0 && !pz_vec_push(&s->divisors, &d))
-      return pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
+    if (q->batch % d == 0 && !pz_vec_push(&s->divisors, &d)) return pz_plan_no_memory(s);
   return PZ_OK;
 }
 
@@ -220,18 +302,17 @@ static enum pz_status add_shapes(struct pz_plan_space *s, const struct pz_worklo
   struct pz_step_shape x = {.tp = 1};
   for (x.tp = 1; x.tp <= most_tp; x.tp++)
     for (x.cp = cp_pinned ? most_cp : 1; x.cp <= most_cp; x.cp *= 2)
-      if (!add_shapes_of(s, w, x))
-        return pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
+      if (!add_shapes_of(s, w, x)) return pz_plan_no_memory(s);
   return PZ_OK;
 }
 
 static void make_shape(void *ctx, size_t i, unsigned worker) {
   struct pz_plan_space *s = ctx;
-  struct pz_step_shape *x = pz_vec_at(&s->shapes, struct pz_step_shape, (uint32_t)i);
+  struct pz_step_shape *x = pz_shape_at(s, (uint32_t)i);
   (void)worker;
   x->status = pz_step_shape_open(s->q, x, &x->err);
   if (x->status == PZ_OK) x->status = pz_step_shape_time(s->q, x, s->orders);
-  if (i >= MOST_MODELS) pz_step_shape_close(x);
+  if (i >= MOST_MODELS) close_shape(x);
 }
 
 /* A model for every shape; those that the model's layers do not allow are left out. */
@@ -244,15 +325,15 @@ static enum pz_status make_shapes(struct pz_plan_space *s) {
   uint32_t n = 0;
   struct pz_error refused = {0};
   for (uint32_t i = 0; i < s->shapes.n; i++) {
-    struct pz_step_shape x = *pz_vec_at(&s->shapes, struct pz_step_shape, i);
+    struct pz_step_shape x = *pz_shape_at(s, i);
     bool no_plan = x.status == PZ_BAD_USE || x.status == PZ_BAD_INPUT || x.status == PZ_LIMIT;
     if (no_plan && !refused.status) refused = x.err;
     if (x.status != PZ_OK && !no_plan && status == PZ_OK)
       status = pz_fail(s->err, x.status, "%s", x.err.message);
     if (x.status == PZ_OK)
-      *pz_vec_at(&s->shapes, struct pz_step_shape, n++) = x;
+      *pz_shape_at(s, n++) = x;
     else
-      pz_step_shape_close(&x);
+      close_shape(&x);
   }
   s->shapes.n = n;
   if (status == PZ_OK && !n && refused.status)
@@ -261,6 +342,13 @@ static enum pz_status make_shapes(struct pz_plan_space *s) {
 }
 
 /* ---- grids ----------------------------------------------------------------------------------- */
+
+struct pz_plan pz_plan_grid_plan(const struct pz_plan_space *s, const struct pz_plan_grid *g) {
+  struct pz_plan p = pz_step_shape_plan(s->q, pz_shape_at(s, g->shape));
+  p.pp = g->pp;
+  p.dp = g->dp;
+  return p;
+}
 
 double pz_plan_grid_bound_s(const struct pz_plan_question *q, const struct pz_step_shape *x,
                             const struct pz_plan_grid *g) {
@@ -278,7 +366,7 @@ static int64_t expert_grid(const struct pz_plan_space *s, const struct pz_step_s
 static enum pz_status add_grids(struct pz_plan_space *s) {
   const struct pz_plan_question *q = s->q;
   for (uint32_t i = 0; i < s->shapes.n; i++) {
-    const struct pz_step_shape *x = pz_vec_at(&s->shapes, struct pz_step_shape, i);
+    const struct pz_step_shape *x = pz_shape_at(s, i);
     int64_t group = x->tp * x->cp, most_pp = pz_min(s->n_blocks, q->plan.devices / group);
     for (int64_t pp = 1; pp <= most_pp; pp++)
       for (uint32_t d = 0; d < s->divisors.n; d++) {
@@ -289,13 +377,10 @@ static enum pz_status add_grids(struct pz_plan_space *s) {
           continue;
         if (!on_nodes(s, group * pp * dp) || group * dp % expert_grid(s, x)) continue;
         struct pz_plan_grid g = {.shape = i, .pp = pp, .dp = dp};
-        struct pz_plan p = pz_step_shape_plan(q, x);
-        p.pp = pp;
-        p.dp = dp;
+        struct pz_plan p = pz_plan_grid_plan(s, &g);
         g.bound_s = pz_plan_grid_bound_s(s->q, x, &g);
         g.bound = pz_plan_value(s->q, &p, g.bound_s, 0);
-        if (!pz_vec_push(&s->grids, &g))
-          return pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
+        if (!pz_vec_push(&s->grids, &g)) return pz_plan_no_memory(s);
       }
   }
   return PZ_OK;
@@ -351,7 +436,7 @@ static enum pz_status list_divisions(struct pz_plan_space *s, const struct pz_pl
     for (int64_t f = pz_max(1, ends - most); f <= pz_min(most, ends - 1) && good; f++)
       if (f != even_first || ends - f != even_last) good = add_division(s, f, ends - f);
   }
-  return good ? PZ_OK : pz_fail(s->err, PZ_NO_MEMORY, "out of memory for the plans");
+  return good ? PZ_OK : pz_plan_no_memory(s);
 }
 
 /* Sharded optimizer state takes less time and less memory than whole one, where the framework has it. */
@@ -393,11 +478,8 @@ static enum pz_status visit_chunks(struct pz_plan_space *s, const struct pz_step
 
 static enum pz_status visit_grid(struct pz_plan_space *s, const struct pz_plan_grid *g,
                                  struct visit *v) {
-  const struct pz_step_shape *x = pz_vec_at(&s->shapes, struct pz_step_shape, g->shape);
-  struct pz_plan p = pz_step_shape_plan(s->q, x);
+  struct pz_plan p = pz_plan_grid_plan(s, g);
   enum pz_status status = PZ_OK;
-  p.pp = g->pp;
-  p.dp = g->dp;
   int64_t most_vpp = p.pp == 1 ? 1 : (s->n_blocks + 2) / p.pp;
   for (int64_t k = 1; k <= most_vpp && status == PZ_OK; k++) {
     p.vpp = v->dominant ? most_vpp + 1 - k : k; /* more chunks make others superfluous */
@@ -405,7 +487,7 @@ static enum pz_status visit_grid(struct pz_plan_space *s, const struct pz_plan_g
     for (int i = 0; i < PZ_PIPELINES && status == PZ_OK; i++) {
       p.pipeline = i;
       if (has_order(s, &p, (enum pz_pipeline_order)i) && can_order(&p, s->n_blocks))
-        status = visit_chunks(s, x, &p, v);
+        status = visit_chunks(s, pz_shape_at(s, g->shape), &p, v);
     }
   }
   return status;
@@ -414,8 +496,7 @@ static enum pz_status visit_grid(struct pz_plan_space *s, const struct pz_plan_g
 enum pz_status pz_plan_space_each(struct pz_plan_space *s, const struct pz_plan_grid *g,
                                   bool dominant, pz_plan_fn *fn, void *ctx) {
   struct visit v = {.dominant = dominant, .fn = fn, .ctx = ctx};
-  enum pz_status status =
-      pz_step_shape_open(s->q, pz_vec_at(&s->shapes, struct pz_step_shape, g->shape), s->err);
+  enum pz_status status = pz_step_shape_open(s->q, pz_shape_at(s, g->shape), s->err);
   return status == PZ_OK ? visit_grid(s, g, &v) : status;
 }
 
@@ -537,6 +618,5 @@ enum pz_status pz_plan_space_list(struct pz_plan_space *s, struct pz_error *err)
 }
 
 void pz_plan_space_release(struct pz_plan_space *s) {
-  for (uint32_t i = 0; i < s->shapes.n; i++)
-    pz_step_shape_close(pz_vec_at(&s->shapes, struct pz_step_shape, i));
+  for (uint32_t i = 0; i < s->shapes.n; i++) close_shape(pz_shape_at(s, i));
 }

@@ -4,8 +4,41 @@
 #define PZ_PLACE_PLAN_SPACE_H
 
 #include "core/vec.h"
-#include "place/step_shape.h"
+#include "place/plan_question.h"
 #include "plan/framework_rules.h"
+
+/* A size of a microbatch and of the tensor-parallel, context-parallel and expert-parallel groups, with the model of a step
+ * that all plans of this size share. */
+struct pz_step_shape {
+  int64_t tp, cp, ep, mbs;
+  bool sp;
+  struct pz_step_model *m; /* NULL: made anew when a plan is priced */
+  double once_s,
+      several_s; /* a microbatch through all layers, as the only one and as one of several */
+  uint32_t first_grid, n_grids;
+  uint64_t timed_for; /* key of the chip */
+  enum pz_status status;
+  struct pz_error err;
+};
+
+/* One stage, one replica, nothing sharded or recomputed. */
+struct pz_plan pz_step_shape_plan(const struct pz_plan_question *q, const struct pz_step_shape *x);
+
+/* The model for the question's chip, where there is none.  Errors as pz_step_model_new. */
+PZ_NODISCARD enum pz_status pz_step_shape_open(const struct pz_plan_question *q,
+                                               struct pz_step_shape *x, struct pz_error *err);
+
+/* once_s and several_s of an open shape, in that of these orders of a pipeline (a set) that is fastest.  The shape holds
+ * the message of an error. */
+PZ_NODISCARD enum pz_status pz_step_shape_time(const struct pz_plan_question *q,
+                                               struct pz_step_shape *x, unsigned orders);
+
+/* The part of all microbatches that every device has to work on, if all have the same. */
+double pz_step_shape_share(const struct pz_plan_question *q, const struct pz_step_shape *x);
+
+static inline double pz_layer_step_s(const struct pz_layer_step *t) {
+  return t->forward_s + t->backward_s;
+}
 
 /* Stages and replicas of a shape, with a bound for all plans that have them. */
 struct pz_plan_grid {
@@ -50,6 +83,19 @@ PZ_NODISCARD enum pz_status pz_plan_space_list(struct pz_plan_space *s, struct p
 
 /* PZ_BAD_USE with a message: no plan has these degrees. */
 PZ_NODISCARD enum pz_status pz_plan_space_empty(const struct pz_plan_space *s);
+
+static inline struct pz_step_shape *pz_shape_at(const struct pz_plan_space *s, uint32_t i) {
+  return pz_vec_at(&s->shapes, struct pz_step_shape, i);
+}
+
+static inline struct pz_plan_grid *pz_grid_at(const struct pz_plan_space *s, uint32_t i) {
+  return pz_vec_at(&s->grids, struct pz_plan_grid, i);
+}
+
+/* With one chunk a stage, nothing sharded or recomputed. */
+struct pz_plan pz_plan_grid_plan(const struct pz_plan_space *s, const struct pz_plan_grid *g);
+
+enum pz_status pz_plan_no_memory(const struct pz_plan_space *s);
 
 /* No plan of the grid is faster: its stages share all layers at best evenly, and nothing else takes time. */
 double pz_plan_grid_bound_s(const struct pz_plan_question *q, const struct pz_step_shape *x,

@@ -334,7 +334,7 @@ static bool has_half(const struct listing *l, const struct pz_plan *p) {
 }
 
 /* Every recomputation; with less time or cost asked for, those of plans that fit without are no candidates of the list:
- * they are slower, which is seen by some of them. */
+ * they are slower, which is seen by some of them; of ZB-H1 and ZB-2P, which take what is ready first, as a rule alone. */
 static void list_recomputations(struct listing *l, struct pz_plan *p) {
   const struct pz_plan_question *q = &l->c->q;
   bool fits = false;
@@ -346,7 +346,8 @@ static void list_recomputations(struct listing *l, struct pz_plan *p) {
     if (r == PZ_RECOMPUTATION_HALF && !has_half(l, p)) continue;
     l->plans++;
     bool slower = fits && q->objective != PZ_PLAN_MEMORY;
-    if (slower && below(l->random, 4)) continue;
+    if (slower && (below(l->random, 4) || pz_is_zero_bubble((enum pz_pipeline_order)p->pipeline)))
+      continue;
     double v = r == PZ_RECOMPUTATION_FULL ? value_of_full(l, *p) : value_of(l, p);
     if (!slower) add_value(l, v);
     if (r == PZ_RECOMPUTATION_NONE) fits = v < HUGE_VAL;

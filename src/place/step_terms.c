@@ -1,0 +1,449 @@
+#include "place/step_terms.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "step/recompute.h"
+#include "workload/op.h"
+
+/* ---- how often each runs ---------------------------------------------------------------------- */
+
+void pz_term_counts_add(const struct pz_step_shape *x, const struct pz_plan *p, int64_t chunk,
+                        double times, struct pz_term_counts *f) {
+  const struct pz_layer_kinds *k = &x->m->kinds;
+  int64_t n = pz_plan_blocks(p, x->m->n_blocks, chunk);
+  int64_t start = pz_plan_start(p, x->m->n_blocks, chunk);
+  int64_t recomputed = pz_plan_recomputed(p, chunk % p->pp, n);
+  int how = p->recompute == PZ_RECOMPUTATION_SELECTIVE ? 2 : 1;
+  for (uint32_t i = 0; i < k->n; i++) {
+    f->n[i] += times * (double)pz_kind_count(k, i, start, n);
+    if (recomputed)
+      f->n[how * PZ_TERM_KINDS + (int)i] += times * (double)pz_kind_count(k, i, start, recomputed);
+  }
+  if (chunk == 0) f->n[PZ_TERM_ENDS] += times;
+  if (chunk == p->pp * p->vpp - 1) f->n[PZ_TERM_ENDS + 1] += times;
+  f->n[PZ_TERM_SEND] += 2 * times;
+}
+
+/* How often the term runs in one microbatch without recomputation. */
+static double times_in_microbatch(const struct pz_step_shape *x, int term) {
+  if (term >= PZ_TERM_ENDS) return 1;
+  return term < (int)x->m->kinds.n ? (double)x->m->w->layers[x->m->kinds.layer[term]].count : 0;
+}
+
+static void add_whole(const struct pz_step_shape *x, double *v) {
+  for (int i = 0; i < PZ_TERM_SEND; i++) v[PZ_TERM_WHOLE] += times_in_microbatch(x, i) * v[i];
+}
+
+/* ---- operators -------------------------------------------------------------------------------- */
+
+typedef enum pz_status op_fn(void *ctx, const struct pz_op *op, int term, double times);
+
+static enum pz_status each_recomputed(const struct pz_plan_space *s, const struct pz_layer *l,
+                                      uint32_t kind, op_fn *fn, void *ctx) {
+  const struct pz_ops *ops = &l->ops[PZ_FORWARD];
+  bool *recomputed = pz_calloc(ops->n + 1, sizeof *recomputed);
+  if (!recomputed) return pz_plan_no_memory(s);
+  enum pz_status status = pz_recompute_ops(l, s->q->plan.saved, recomputed, s->err);
+  for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++) {
+    if (recomputed[i]) status = fn(ctx, &ops->op[i], PZ_TERM_KINDS + (int)kind, 1);
+    if (status == PZ_OK && ops->op[i].kind == PZ_OP_ATTENTION)
+      status = fn(ctx, &ops->op[i], 2 * PZ_TERM_KINDS + (int)kind, 1);
+  }
+  pz_free(recomputed);
+  return status;
+}
+
+/* Every operator of each term, `times` that often.  Ends with what fn returns where that is not PZ_OK. */
+static enum pz_status each_op(const struct pz_plan_space *s, const struct pz_step_shape *x,
+                              op_fn *fn, void *ctx) {
+  const struct pz_workload *w = x->m->w;
+  enum pz_status status = PZ_OK;
+  uint32_t kind = 0;
+  for (uint32_t l = 0; l < w->n_layers && status == PZ_OK; l++) {
+    const struct pz_layer *layer = &w->layers[l];
+    bool block = kind < x->m->kinds.n && x->m->kinds.layer[kind] == l;
+    int term = block ? (int)kind : PZ_TERM_ENDS + (kind > 0);
+    double times = block ? 1 : (double)layer->count;
+    for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++)
+      for (uint32_t i = 0; i < layer->ops[d].n && status == PZ_OK; i++)
+        status = fn(ctx, &layer->ops[d].op[i], term, times);
+    if (block && status == PZ_OK) status = each_recomputed(s, layer, kind++, fn, ctx);
+  }
+  return status;
+}
+
+/* Tokens may go to experts and back by GEMMs, and be sorted or not: these count as nothing. */
+static bool counts(const struct pz_op *op) {
+  bool moved = op->kind == PZ_OP_DISPATCH || op->kind == PZ_OP_COMBINE || op->kind == PZ_OP_SORT;
+  return op->op_class != PZ_CLASS_NONE && op->op_class != PZ_CLASS_COLLECTIVE && !moved;
+}
+
+static bool is_gemm(const struct pz_op *op) {
+  return counts(op) && op->matmul_flop && op->kind != PZ_OP_ATTENTION;
+}
+
+/* ---- work that no chip saves ------------------------------------------------------------------ */
+
+/* Chips with one resource that is finite: what an operator takes of it, whatever the rest. */
+enum resource { ARRAYS, LANES, MEMORY, RESOURCES };
+
+static struct pz_chip lone_chip(const struct pz_chip *like, enum resource r) {
+  static const double ENDLESS = 1e18;
+  enum { MANY = 1 << 20 };
+  struct pz_chip c = *like;
+  c.clock_hz = 1;
+  c.tensor.rows = c.tensor.cols = r == ARRAYS ? 1 : 1 << 14;
+  c.tensor.cores = r == ARRAYS ? 1 : MANY;
+  c.vector.cores = c.vector.lanes = r == LANES ? 1 : MANY;
+  c.glb_bytes_per_s = ENDLESS;
+  c.hbm.stacks = 1;
+  c.hbm.bytes_per_s_per_stack = r == MEMORY ? 1 : ENDLESS;
+  return c;
+}
+
+struct working {
+  const struct pz_step_shape *x;
+  struct pz_cost cost[RESOURCES];
+  struct pz_term_work *work; /* by term */
+  struct pz_error *err;
+};
+
+static enum pz_status add_work(void *ctx, const struct pz_op *op, int term, double times) {
+  struct working *w = ctx;
+  struct pz_term_work *to = &w->work[term];
+  bool attention = op->kind == PZ_OP_ATTENTION;
+  struct pz_op one = *op;
+  struct pz_estimate e[RESOURCES];
+  if (!counts(op)) return PZ_OK;
+  if (is_gemm(op)) {
+    const struct pz_dims *d = &op->dims;
+    to->macs += times * (double)d->batch * (double)d->m * (double)d->n * (double)d->k;
+    to->tail_ops += times * pz_cost_extra(&w->cost[LANES].chip, op).tail_ops;
+    return PZ_OK;
+  }
+  if (attention && one.dims.n == w->x->m->w->options.seq) one.dims.n = w->x->m->seq;
+  for (enum resource r = 0; r < RESOURCES; r++) {
+    enum pz_status status = pz_cost_op(&w->cost[r], &one, &e[r], w->err);
+    if (status != PZ_OK) return status;
+  }
+  if (attention) {
+    to->attention_flop += times * 2 * e[ARRAYS].latency_s;
+    to->attention_ops += times * e[LANES].latency_s;
+  } else {
+    to->ops += times * e[LANES].latency_s;
+    to->bytes += times * e[MEMORY].latency_s;
+  }
+  return PZ_OK;
+}
+
+static enum pz_status find_shape_work(const struct pz_plan_space *s, const struct pz_step_shape *x,
+                                      struct pz_term_work out[PZ_TERMS]) {
+  struct working w = {.x = x, .work = out, .err = s->err};
+  for (enum resource r = 0; r < RESOURCES; r++) {
+    struct pz_chip c = lone_chip(s->q->job.chip, r);
+    pz_cost_init(&w.cost[r], &c, NULL);
+    w.cost[r].causal = x->m->cost.causal;
+    w.cost[r].attention_library = x->m->cost.attention_library;
+  }
+  enum pz_status status = each_op(s, x, add_work, &w);
+  for (enum resource r = 0; r < RESOURCES; r++) pz_cost_release(&w.cost[r]);
+  struct pz_term_work *all = &out[PZ_TERM_WHOLE];
+  for (int i = 0; i < PZ_TERM_SEND; i++) {
+    double n = times_in_microbatch(x, i);
+    all->attention_flop += n * out[i].attention_flop;
+    all->attention_ops += n * out[i].attention_ops;
+    all->ops += n * out[i].ops;
+    all->bytes += n * out[i].bytes;
+    all->tail_ops += n * out[i].tail_ops;
+    all->macs += n * out[i].macs;
+  }
+  return status;
+}
+
+static enum pz_status find_work(struct pz_term_tables *t) {
+  struct pz_plan_space *s = t->space;
+  t->work = pz_arena_alloc(t->arena, s->shapes.n, PZ_TERMS * sizeof *t->work);
+  t->share = pz_arena_alloc(t->arena, s->shapes.n, sizeof *t->share);
+  if (!t->work || !t->share) return pz_plan_no_memory(s);
+  for (uint32_t i = 0; i < s->shapes.n; i++) {
+    struct pz_step_shape *x = pz_shape_at(s, i);
+    enum pz_status status = pz_step_shape_open(s->q, x, s->err);
+    if (status != PZ_OK) return status;
+    if (x->m->kinds.n > PZ_TERM_KINDS)
+      return pz_fail(s->err, PZ_LIMIT, "%u kinds of layers; accepted: at most %d", x->m->kinds.n,
+                     PZ_TERM_KINDS);
+    t->share[i] = pz_step_shape_share(s->q, x);
+    status = find_shape_work(s, x, t->work + (size_t)i * PZ_TERMS);
+    if (status != PZ_OK) return status;
+  }
+  return PZ_OK;
+}
+
+/* ---- tables of numbers by shape and term ------------------------------------------------------ */
+
+static double *new_table(struct pz_term_tables *t) {
+  return pz_arena_alloc(t->arena, t->space->shapes.n, PZ_TERMS * sizeof(double));
+}
+
+/* One that was made for this key; NULL: none was.  Those of arrays, bytes and networks have keys of other sizes. */
+static const double *find_table(const struct pz_term_tables *t, const void *key, size_t bytes) {
+  uint32_t at = pz_map_get(&t->table_at, key, bytes);
+  return at == PZ_NONE ? NULL : *pz_vec_at(&t->tables, const double *, at);
+}
+
+static enum pz_status keep_table(struct pz_term_tables *t, const void *key, size_t bytes,
+                                 const double *table) {
+  uint32_t at = t->tables.n;
+  bool kept = pz_vec_push(&t->tables, &table) && pz_map_put(&t->table_at, key, bytes, at) == PZ_OK;
+  return kept ? PZ_OK : pz_plan_no_memory(t->space);
+}
+
+/* ---- GEMMs ------------------------------------------------------------------------------------ */
+
+/* A GEMM of a shape, so many times in a term. */
+struct gemm_use {
+  uint32_t gemm;
+  int term;
+  double times;
+};
+
+/* GEMMs are few: shapes with as many tokens on a device have the same. */
+static enum pz_status add_gemm(void *ctx, const struct pz_op *op, int term, double times) {
+  struct pz_term_tables *t = ctx;
+  if (!is_gemm(op)) return PZ_OK;
+  struct pz_product p = {op->dims.batch, op->dims.m, op->dims.n, op->dims.k, false};
+  const int64_t key[] = {p.batch, p.m, p.n, p.k};
+  uint32_t at = pz_map_get(&t->gemm_at, key, sizeof key);
+  if (at == PZ_NONE) {
+    at = t->gemms.n;
+    if (!pz_vec_push(&t->gemms, &p) || pz_map_put(&t->gemm_at, key, sizeof key, at) != PZ_OK)
+      return pz_plan_no_memory(t->space);
+  }
+  struct gemm_use one = {at, term, times};
+  return pz_vec_push(&t->uses, &one) ? PZ_OK : pz_plan_no_memory(t->space);
+}
+
+static enum pz_status find_gemms(struct pz_term_tables *t) {
+  uint32_t n = t->space->shapes.n;
+  enum pz_status status = PZ_OK;
+  t->first_use = pz_arena_alloc(t->arena, n + 1, sizeof *t->first_use);
+  if (!t->first_use) return pz_plan_no_memory(t->space);
+  for (uint32_t i = 0; i < n && status == PZ_OK; i++) {
+    status = each_op(t->space, pz_shape_at(t->space, i), add_gemm, t);
+    t->first_use[i + 1] = t->uses.n;
+  }
+  t->gemm_number = pz_arena_alloc(t->arena, t->gemms.n, sizeof(double));
+  t->sums = new_table(t);
+  return t->gemm_number && t->sums ? status : pz_plan_no_memory(t->space);
+}
+
+/* The numbers of GEMMs at hand, summed by shape and term. */
+static void add_gemms(const struct pz_term_tables *t, double *out) {
+  for (uint32_t i = 0; i < t->space->shapes.n; i++) {
+    double *one = out + (size_t)i * PZ_TERMS;
+    for (uint32_t k = t->first_use[i]; k < t->first_use[i + 1]; k++) {
+      const struct gemm_use *u = pz_vec_at(&t->uses, struct gemm_use, k);
+      one[u->term] += u->times * t->gemm_number[u->gemm];
+    }
+    add_whole(pz_shape_at(t->space, i), one);
+  }
+}
+
+static enum pz_status sum_cycles(struct pz_term_tables *t, const struct pz_chip *c, const void *key,
+                                 size_t key_bytes, const double **out) {
+  size_t bytes = (size_t)t->space->shapes.n * PZ_TERMS * sizeof(double);
+  for (uint32_t i = 0; i < t->gemms.n; i++) {
+    const struct pz_product *p = pz_vec_at(&t->gemms, struct pz_product, i);
+    enum pz_status status = pz_product_core_s(p, c, &t->gemm_number[i], t->space->err);
+    if (status != PZ_OK) return status;
+    t->gemm_number[i] *= c->clock_hz;
+  }
+  memset(t->sums, 0, bytes);
+  add_gemms(t, t->sums);
+  *out = pz_shared_table_put(t->space->q->shared, key, key_bytes, t->sums, bytes);
+  if (*out) return PZ_OK;
+  double *own = new_table(t);
+  if (!own) return pz_plan_no_memory(t->space);
+  return *out = memcpy(own, t->sums, bytes), PZ_OK;
+}
+
+/* On one core with its part of the global buffer's rate: several cores take no less of all their cycles together. */
+static enum pz_status array_cycles(struct pz_term_tables *t, const struct pz_chip *chip,
+                                   const double **out) {
+  struct pz_chip c = *chip;
+  c.rules.nested_mapping = false;
+  c.tensor.cores = 1;
+  c.tensor.local_bytes_per_s = c.tensor.local_total_bytes_per_s = 0;
+  c.clock_hz = 1e9;
+  c.glb_bytes_per_s = chip->glb_bytes_per_s / (double)chip->tensor.cores / chip->clock_hz * 1e9;
+  c.glb_bytes = INT64_C(1) << 40;
+  c.hbm.bytes_per_s_per_stack = 1e18;
+  const double key[] = {PZ_SHARED_CYCLES,
+                        t->space->q->shared_as,
+                        (double)chip->tensor.rows,
+                        (double)chip->tensor.cols,
+                        (double)chip->tensor.local_bytes,
+                        (double)chip->tensor.register_bytes,
+                        c.glb_bytes_per_s,
+                        chip->rules.fill,
+                        chip->rules.duplex,
+                        chip->rules.partitioned,
+                        chip->rules.double_buffer,
+                        (double)chip->rules.operand_bytes,
+                        (double)chip->rules.sum_bytes};
+  if ((*out = find_table(t, key, sizeof key))) return PZ_OK;
+  *out = pz_shared_table_get(t->space->q->shared, key, sizeof key);
+  enum pz_status status = *out ? PZ_OK : sum_cycles(t, &c, key, sizeof key, out);
+  return status == PZ_OK ? keep_table(t, key, sizeof key, *out) : status;
+}
+
+/* Bytes of HBM that GEMMs move at least. */
+static enum pz_status gemm_bytes(struct pz_term_tables *t, const struct pz_chip *c,
+                                 const double **out) {
+  const int64_t key[] = {c->tensor.rows, c->tensor.cols, c->glb_bytes};
+  if ((*out = find_table(t, key, sizeof key))) return PZ_OK;
+  double *bytes = new_table(t);
+  if (!bytes) return pz_plan_no_memory(t->space);
+  for (uint32_t i = 0; i < t->gemms.n; i++) {
+    const struct pz_product *p = pz_vec_at(&t->gemms, struct pz_product, i);
+    enum pz_status status =
+        pz_product_times_hbm_bytes(t->times, p, c, &t->gemm_number[i], t->space->err);
+    if (status != PZ_OK) return status;
+  }
+  add_gemms(t, bytes);
+  *out = bytes;
+  return keep_table(t, key, sizeof key, bytes);
+}
+
+/* ---- collectives ------------------------------------------------------------------------------ */
+
+static double shown_s(const struct pz_layer_step *l) {
+  return l->forward.collectives_s + l->backward.collectives_s + l->forward.expert_s +
+         l->backward.expert_s;
+}
+
+/* Collectives that show on a chip beside whose attention everything hides that can. */
+static enum pz_status shape_collectives(struct pz_term_tables *t, struct pz_step_shape *x,
+                                        const struct pz_cluster *net, double *out) {
+  struct pz_plan p = pz_step_shape_plan(t->space->q, x);
+  struct pz_chip slow = *t->space->q->job.chip;
+  slow.clock_hz = 1;
+  slow.rules.nested_mapping = false;
+  slow.hbm.bytes_per_s_per_stack = slow.glb_bytes_per_s = 1;
+  p.recompute = PZ_RECOMPUTATION_FULL;
+  x->timed_for = 0;
+  enum pz_status status = pz_step_model_set_chip(x->m, &slow, net, &p, t->times, t->space->err);
+  if (status == PZ_OK) status = pz_step_model_time(x->m, &p, 2, t->space->err);
+  if (status != PZ_OK) return status;
+  const struct pz_model_steps *m = &x->m->steps;
+  for (uint32_t k = 0; k < x->m->kinds.n; k++) {
+    out[k] = shown_s(&m->block[k]);
+    out[PZ_TERM_KINDS + k] = pz_fmax(0, shown_s(&m->again[k]) - out[k]);
+  }
+  out[PZ_TERM_ENDS] = shown_s(&m->before);
+  out[PZ_TERM_ENDS + 1] = shown_s(&m->after);
+  add_whole(x, out);
+  return PZ_OK;
+}
+
+static enum pz_status net_collectives(struct pz_term_tables *t, const struct pz_cluster *net,
+                                      const double **out) {
+  double key[2 * PZ_CLUSTER_MOST_LEVELS] = {0};
+  for (int l = 0; l < net->n_levels; l++) {
+    key[2 * l] = (double)net->level[l].devices;
+    key[2 * l + 1] = net->level[l].bytes_per_s;
+  }
+  if ((*out = find_table(t, key, sizeof key))) return PZ_OK;
+  double *s = new_table(t);
+  if (!s) return pz_plan_no_memory(t->space);
+  for (uint32_t i = 0; i < t->space->shapes.n; i++) {
+    enum pz_status status =
+        shape_collectives(t, pz_shape_at(t->space, i), net, s + (size_t)i * PZ_TERMS);
+    if (status != PZ_OK) return status;
+  }
+  *out = s;
+  return keep_table(t, key, sizeof key, s);
+}
+
+/* ---- the whole -------------------------------------------------------------------------------- */
+
+enum pz_status pz_term_rates_of(struct pz_term_tables *t, const struct pz_chip *c,
+                                const struct pz_cluster *net, struct pz_term_rates *r) {
+  *r = (struct pz_term_rates){.cycle = 1 / ((double)c->tensor.cores * c->clock_hz),
+                              .flop = 1 / pz_chip_tensor_flop_per_s(c),
+                              .op = 1 / pz_chip_vector_op_per_s(c),
+                              .byte = 1 / pz_chip_hbm_bytes_per_s(c)};
+  enum pz_status status = array_cycles(t, c, &r->cycles);
+  return status == PZ_OK ? net_collectives(t, net, &r->collectives) : status;
+}
+
+void pz_term_tables_init(struct pz_term_tables *t, struct pz_plan_space *space,
+                         struct pz_arena *arena) {
+  *t = (struct pz_term_tables){.space = space, .arena = arena};
+  pz_map_init(&t->gemm_at, arena);
+  pz_map_init(&t->table_at, arena);
+  pz_vec_init(&t->gemms, arena, sizeof(struct pz_product));
+  pz_vec_init(&t->uses, arena, sizeof(struct gemm_use));
+  pz_vec_init(&t->tables, arena, sizeof(const double *));
+}
+
+void pz_term_tables_release(struct pz_term_tables *t) { pz_product_times_free(t->times); }
+
+enum pz_status pz_term_tables_begin(struct pz_term_tables *t) {
+  enum pz_status status = pz_product_times_new(t->space->q->shared, &t->times, t->space->err);
+  if (status == PZ_OK) status = find_work(t);
+  return status == PZ_OK ? find_gemms(t) : status;
+}
+
+/* ---- energy ----------------------------------------------------------------------------------- */
+
+/* Of a term of a shape on one device, as the bill has it (chip/bill.c). */
+static double term_j(const struct pz_term_tables *tables, const struct pz_chip *c, double voltage2,
+                     const double *bytes, size_t at) {
+  const struct pz_tech_info *t = pz_tech_at(c->tech);
+  const struct pz_term_work *w = &tables->work[at];
+  double mac_j = t->mac_j + pz_chip_local_bytes_per_mac(c) * t->local_j;
+  return voltage2 * ((w->macs + w->attention_flop / 2) * mac_j +
+                     (w->attention_ops + w->ops + w->tail_ops) * t->lane_j) +
+         (w->bytes + bytes[at]) * (t->hbm_j + t->glb_j);
+}
+
+enum pz_status pz_term_least_j(struct pz_term_tables *t, const struct pz_chip *chip,
+                               double voltage2, double *joules) {
+  const double *bytes = NULL;
+  double least = HUGE_VAL;
+  enum pz_status status = gemm_bytes(t, chip, &bytes);
+  if (status != PZ_OK) return status;
+  for (uint32_t i = 0; i < t->space->shapes.n; i++) {
+    size_t whole = (size_t)i * PZ_TERMS + PZ_TERM_WHOLE;
+    least = pz_fmin(least, t->share[i] * term_j(t, chip, voltage2, bytes, whole));
+  }
+  /* sums in another order */
+  return *joules = least * (double)t->space->q->plan.devices * (1 - 1e-9), PZ_OK;
+}
+
+enum pz_status pz_term_plan_j(struct pz_term_tables *t, const struct pz_chip *chip, double voltage2,
+                              const struct pz_plan *plan, double *joules) {
+  const struct pz_plan_space *s = t->space;
+  const struct pz_step_shape *x = NULL;
+  const double *bytes = NULL;
+  struct pz_term_counts all = {{0}};
+  double sum = 0;
+  uint32_t i = 0;
+  for (; i < s->shapes.n; i++) {
+    x = pz_shape_at(s, i);
+    if (x->tp == plan->tp && x->cp == pz_plan_cp(plan) && x->mbs == plan->mbs &&
+        x->ep == pz_plan_ep(plan) && (x->tp == 1 || x->sp == plan->sp))
+      break;
+  }
+  if (i == s->shapes.n) return pz_fail(s->err, PZ_BAD_USE, "a plan of another finder");
+  enum pz_status status = gemm_bytes(t, chip, &bytes);
+  if (status != PZ_OK) return status;
+  for (int64_t c = 0; c < plan->pp * plan->vpp; c++) pz_term_counts_add(x, plan, c, 1, &all);
+  for (size_t k = 0; k < PZ_TERM_SEND; k++)
+    sum += all.n[k] * term_j(t, chip, voltage2, bytes, (size_t)i * PZ_TERMS + k);
+  double group = (double)(x->tp * x->cp), microbatches = (double)(s->q->plan.batch / x->mbs);
+  return *joules = sum * group * microbatches, PZ_OK;
+}

@@ -1,0 +1,104 @@
+/* Terms of a training step: layers of each kind, what is recomputed of them, what lies before and behind them, and
+ * transfers between stages.  How often each runs does not depend on the chip; what each takes does not depend on stages
+ * and replicas: by a chip's rates at least the work that no chip saves, GEMMs on arrays that are never short of data, and
+ * collectives that show.  Tables by shape and term are kept from chip to chip. */
+#ifndef PZ_PLACE_STEP_TERMS_H
+#define PZ_PLACE_STEP_TERMS_H
+
+#include "core/map.h"
+#include "core/num.h"
+#include "cost/product_times.h"
+#include "place/plan_space.h"
+
+/* Layers by kind; of these fully, selectively recomputed; before, behind; transfers. */
+enum { PZ_TERM_KINDS = 3 };
+enum { PZ_TERM_ENDS = 3 * PZ_TERM_KINDS, PZ_TERM_SEND = PZ_TERM_ENDS + 2, PZ_TERMS };
+
+/* Tables have in place of transfers all of a microbatch without recomputation. */
+enum { PZ_TERM_WHOLE = PZ_TERM_SEND };
+
+/* ---- how often each runs ------------------------------------------------------------------------ */
+
+struct pz_term_counts {
+  double n[PZ_TERMS];
+};
+
+/* Adds those of a chunk of the plan, `times` as often. */
+void pz_term_counts_add(const struct pz_step_shape *x, const struct pz_plan *p, int64_t chunk,
+                        double times, struct pz_term_counts *out);
+
+/* Terms that a model with so many kinds of layers has, transfers left out; the i-th of them. */
+static inline uint32_t pz_terms_of(uint32_t kinds) { return 3 * kinds + 2; }
+static inline uint32_t pz_term_at(uint32_t kinds, uint32_t i) {
+  return i < 3 * kinds ? i / kinds * PZ_TERM_KINDS + i % kinds : PZ_TERM_ENDS + i - 3 * kinds;
+}
+
+/* ---- what each takes ---------------------------------------------------------------------------- */
+
+/* Seconds of each that the model has (pz_term_at). */
+struct pz_term_seconds {
+  double s[PZ_TERMS];
+};
+
+/* Of a chip's resources, whatever the chip. */
+struct pz_term_work {
+  double attention_flop, attention_ops, ops, bytes; /* of attention; of element-wise operators */
+  double tail_ops;                                  /* of lanes, beside GEMMs */
+  double macs;                                      /* of GEMMs */
+};
+
+struct pz_term_tables {
+  struct pz_plan_space *space;
+  struct pz_arena *arena;
+  struct pz_product_times *times;
+  struct pz_term_work *work; /* by shape and term */
+  double *share;             /* by shape: part of all microbatches that a device works on */
+  struct pz_map gemm_at;     /* by size */
+  struct pz_vec gemms, uses; /* struct pz_product; where they are used, those of a shape together */
+  uint32_t *first_use;
+  double *gemm_number; /* of the table at hand */
+  double *sums;        /* by shape and term, for a moment */
+  /* const double * by shape and term: cycles of GEMMs on an array, their bytes, seconds of collectives in a network */
+  struct pz_map table_at;
+  struct pz_vec tables;
+};
+
+void pz_term_tables_init(struct pz_term_tables *t, struct pz_plan_space *space,
+                         struct pz_arena *arena);
+void pz_term_tables_release(struct pz_term_tables *t);
+
+/* When the space is listed: opens all shapes.  PZ_LIMIT: too many kinds of layers. */
+PZ_NODISCARD enum pz_status pz_term_tables_begin(struct pz_term_tables *t);
+
+/* Seconds of one unit of each resource of a chip; what GEMMs and collectives take. */
+struct pz_term_rates {
+  double cycle, flop, op, byte;
+  const double *cycles, *collectives;
+};
+
+PZ_NODISCARD enum pz_status pz_term_rates_of(struct pz_term_tables *t, const struct pz_chip *c,
+                                             const struct pz_cluster *net, struct pz_term_rates *r);
+
+/* What a term of a shape takes at least. */
+static inline double pz_term_s(const struct pz_term_tables *t, const struct pz_term_rates *r,
+                               uint32_t shape, uint32_t term) {
+  size_t at = (size_t)shape * PZ_TERMS + term;
+  const struct pz_term_work *w = &t->work[at];
+  double s = pz_fmax(r->cycles[at] * r->cycle, w->tail_ops * r->op) + r->collectives[at] +
+             pz_fmax(w->attention_flop * r->flop, w->attention_ops * r->op) +
+             pz_fmax(w->ops * r->op, w->bytes * r->byte);
+  /* sums in another order */
+  return s * (1 - 1e-9);
+}
+
+/* ---- energy ------------------------------------------------------------------------------------- */
+
+/* Beside static power (place/plan_finder.h says what counts), of all devices: without recomputation, in the shape where
+ * that takes least; and of a plan, PZ_BAD_USE where the space has no such shape. */
+PZ_NODISCARD enum pz_status pz_term_least_j(struct pz_term_tables *t, const struct pz_chip *chip,
+                                            double voltage2, double *joules);
+PZ_NODISCARD enum pz_status pz_term_plan_j(struct pz_term_tables *t, const struct pz_chip *chip,
+                                           double voltage2, const struct pz_plan *plan,
+                                           double *joules);
+
+#endif
