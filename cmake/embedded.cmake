@@ -19,4 +19,4 @@ endfunction()
 # Of the library in every build.
 phaze_embed(chip/presets/chips pz_embedded_chips chip/embedded.h)
 phaze_embed(chip/presets/clusters pz_embedded_clusters chip/embedded.h)
-phaze_embed_files(pz_embedded_expected step/embedded.h ${PROJECT_SOURCE_DIR}/src/step/expected_error.csv)
+phaze_embed_files(pz_embedded_expected step/expected_error.h ${PROJECT_SOURCE_DIR}/src/step/expected_error.csv)

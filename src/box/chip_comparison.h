@@ -5,7 +5,7 @@
 
 #include "box/judge.h"
 #include "core/json.h"
-#include "step/step_throttle.h"
+#include "step/step_energy.h"
 
 enum { PZ_COMPARISON_MOST_CHIPS = 32 };
 

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "core/num.h"
-#include "step/step_throttle.h"
+#include "step/step_energy.h"
 
 static enum pz_status model_power(const struct pz_judge_question *q, const struct pz_chip *chip,
                                   const struct pz_cluster *net, const struct pz_found_plan *plan,

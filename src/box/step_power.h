@@ -1,7 +1,7 @@
 /* Power of a chip in its steps, by what their operators do, and how fast it is within a limit of power.
  *
  * A search limits the watts of the bill, which counts arrays at full rate and little traffic beside them; a step whose
- * operators move more takes more, and the chip then lowers its clock (place/step_throttle.h). */
+ * operators move more takes more, and the chip then lowers its clock (step/step_energy.h). */
 #ifndef PZ_BOX_STEP_POWER_H
 #define PZ_BOX_STEP_POWER_H
 

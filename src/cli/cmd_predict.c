@@ -6,8 +6,7 @@
 #include "core/alloc.h"
 #include "core/file.h"
 #include "launch/launch.h"
-#include "step/prediction_json.h"
-#include "step/prediction_trace.h"
+#include "step/prediction.h"
 #include "step/run_cost.h"
 
 static const struct pz_predict_settings defaults = {.plan =

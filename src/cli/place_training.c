@@ -9,7 +9,7 @@
 #include "core/file.h"
 #include "launch/launch.h"
 #include "place/found_plan_json.h"
-#include "step/prediction_trace.h"
+#include "step/prediction.h"
 #include "step/run_cost.h"
 
 enum { DEFAULT_BATCH = 4096 };

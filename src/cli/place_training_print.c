@@ -6,7 +6,7 @@
 #include "core/text.h"
 #include "plan/plan_text.h"
 #include "report/table.h"
-#include "step/prediction_parts.h"
+#include "step/prediction.h"
 
 static void print_title(const struct pz_place_job *j, const struct pz_training_run *r) {
   const struct pz_machine *m = &j->machine;

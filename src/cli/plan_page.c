@@ -7,7 +7,7 @@
 #include "plan/plan_text.h"
 #include "report/scaling_page.h"
 #include "report/step_view.h"
-#include "step/prediction_parts.h"
+#include "step/prediction.h"
 
 enum { MOST_PARTS = 16 };
 

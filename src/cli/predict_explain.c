@@ -5,7 +5,7 @@
 
 #include "cli/predict_options.h"
 #include "report/table.h"
-#include "step/constant_effects.h"
+#include "step/prediction.h"
 
 /* ---- the plan ------------------------------------------------------------------------------- */
 

@@ -8,8 +8,7 @@
 #include "core/text.h"
 #include "place/neighbours.h"
 #include "report/table.h"
-#include "step/prediction_json.h"
-#include "step/prediction_parts.h"
+#include "step/prediction.h"
 
 /* ---- the plan and its rates ----------------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
 #include "core/buffer.h"
 #include "core/file.h"
 #include "report/table.h"
-#include "step/prediction_parts.h"
+#include "step/prediction.h"
 #include "step/run_table.h"
 
 /* ---- errors of a group ---------------------------------------------------------------------- */

@@ -6,8 +6,7 @@
 #include "cli/tune_options.h"
 #include "core/text.h"
 #include "report/table.h"
-#include "step/prediction_json.h"
-#include "step/prediction_parts.h"
+#include "step/prediction.h"
 
 /* ---- the run -------------------------------------------------------------------------------- */
 

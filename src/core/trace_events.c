@@ -3,44 +3,71 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
-enum { PROCESS = 1 };
+static const double TICKS_PER_US = 1024;
 
-void pz_trace_begin(struct pz_trace_events *t) {
-  *t = (struct pz_trace_events){json_array(), true};
+struct event {
+  int64_t tick;
+  uint32_t serial; /* equal times keep the order they were made in */
+  json_t *json;
+};
+
+void pz_trace_begin(struct pz_trace_events *t, const char *unit) {
+  *t = (struct pz_trace_events){.all = json_array(), .unit = unit, .good = true};
+  pz_arena_init(&t->arena, NULL);
+  pz_vec_init(&t->events, &t->arena, sizeof(struct event));
 }
 
-static void add(struct pz_trace_events *t, json_t *event) {
-  t->good = json_array_append_new(t->events, event) == 0 && t->good;
+void pz_trace_name(struct pz_trace_events *t, const char *what, int process, int thread,
+                   json_t *name) {
+  json_t *e = json_pack("{s:s,s:s,s:i,s:i,s:{s:o}}", "name", what, "ph", "M", "pid", process, "tid",
+                        thread, "args", "name", name ? name : json_string("(not UTF-8)"));
+  t->good = json_array_append_new(t->all, e) == 0 && t->good;
 }
 
-void pz_trace_name(struct pz_trace_events *t, const char *what, int thread, json_t *name) {
-  add(t, json_pack("{s:s,s:s,s:i,s:i,s:{s:o}}", "name", what, "ph", "M", "pid", PROCESS, "tid",
-                   thread, "args", "name", name ? name : json_string("(not UTF-8)")));
-}
+int64_t pz_trace_ticks(double us) { return (int64_t)floor(us * TICKS_PER_US + 0.5); }
 
-/* Whole 1024ths of a microsecond: exact in binary, so that neighbours do not overlap in viewers
- * that cut to nanoseconds. */
-static double us(double s) { return floor(s * 1e6 * 1024 + 0.5) / 1024; }
+double pz_trace_us(int64_t ticks) { return (double)ticks / TICKS_PER_US; }
+
+void pz_trace_add(struct pz_trace_events *t, int64_t tick, json_t *event) {
+  struct event e = {tick, t->events.n, event};
+  if (event && pz_vec_push(&t->events, &e)) return;
+  json_decref(event);
+  t->good = false;
+}
 
 void pz_trace_span(struct pz_trace_events *t, int thread, const char *kind, int64_t microbatch,
                    const double span_s[2]) {
+  int64_t start = pz_trace_ticks(span_s[0] * 1e6), end = pz_trace_ticks(span_s[1] * 1e6);
   char name[48];
   if (!(span_s[1] > span_s[0])) return;
   if (microbatch >= 0)
     snprintf(name, sizeof name, "%s %" PRId64, kind, microbatch);
   else
     snprintf(name, sizeof name, "%s", kind);
-  add(t,
-      json_pack("{s:s,s:s,s:s,s:i,s:i,s:f,s:f}", "name", name, "cat", kind, "ph", "X", "pid",
-                PROCESS, "tid", thread, "ts", us(span_s[0]), "dur", us(span_s[1]) - us(span_s[0])));
+  pz_trace_add(t, start,
+               json_pack("{s:s,s:s,s:s,s:i,s:i,s:f,s:f}", "name", name, "cat", kind, "ph", "X",
+                         "pid", PZ_TRACE_PROCESS, "tid", thread, "ts", pz_trace_us(start), "dur",
+                         pz_trace_us(end - start)));
+}
+
+static int by_time(const void *a, const void *b) {
+  const struct event *x = a, *y = b;
+  if (x->tick != y->tick) return x->tick < y->tick ? -1 : 1;
+  return (x->serial > y->serial) - (x->serial < y->serial);
 }
 
 enum pz_status pz_trace_end(struct pz_trace_events *t, char **text, struct pz_error *err) {
-  json_t *root = json_pack("{s:s,s:o}", "displayTimeUnit", "ms", "traceEvents", t->events);
+  if (t->events.n) qsort(t->events.items, t->events.n, sizeof(struct event), by_time);
+  for (uint32_t i = 0; i < t->events.n; i++)
+    if (json_array_append_new(t->all, pz_vec_at(&t->events, struct event, i)->json) != 0)
+      t->good = false;
+  json_t *root = json_pack("{s:s,s:o}", "displayTimeUnit", t->unit, "traceEvents", t->all);
   enum pz_status status = t->good && root
                               ? pz_json_text(root, text, err)
                               : pz_fail(err, PZ_NO_MEMORY, "out of memory for the trace");
   json_decref(root);
+  pz_arena_release(&t->arena);
   return status;
 }

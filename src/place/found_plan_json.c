@@ -2,8 +2,7 @@
 
 #include "plan/plan_fields.h"
 #include "plan/plan_text.h"
-#include "step/prediction_json.h"
-#include "step/prediction_parts.h"
+#include "step/prediction.h"
 
 /* Layers by stage: all, or those that are computed again. */
 static json_t *layers_json(const struct pz_training_run *r, bool again) {

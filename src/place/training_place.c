@@ -16,7 +16,7 @@
 #include "place/plan_question.h"
 #include "plan/framework_rules.h"
 #include "plan/plan_fields.h"
-#include "step/prediction_parts.h"
+#include "step/prediction.h"
 
 /* What a caller holds; the plans stand first. */
 struct owned {

@@ -33,6 +33,11 @@ uint32_t pz_pipeline_chunks(enum pz_pipeline_order order);
 /* How often each parameter is held: 2 for DualPipe. */
 uint32_t pz_pipeline_copies(enum pz_pipeline_order order);
 
+/* Are the model's input and its output on different devices? */
+static inline bool pz_pipeline_parts_ends(const struct pz_pipeline_shape *s) {
+  return s->stages > 1 && !pz_is_v_pipeline(s->order);
+}
+
 /* Chunks that a stage holds, copies among them. */
 uint32_t pz_pipeline_slots(const struct pz_pipeline_shape *s);
 

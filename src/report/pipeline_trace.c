@@ -6,7 +6,7 @@
 struct trace {
   const struct pz_partition *p;
   struct pz_trace_events events;
-  int64_t shown; /* microbatches of a replica that are told */
+  int64_t shown; /* microbatches of a replica that are shown */
 };
 
 static void add_stage(struct trace *t, uint32_t k) {
@@ -15,7 +15,8 @@ static void add_stage(struct trace *t, uint32_t k) {
   char text[256];
   int thread = (int)k + 1;
   pz_partition_stage_text(s, text, sizeof text);
-  pz_trace_name(&t->events, "thread_name", thread, json_sprintf("stage %d: %s", thread, text));
+  pz_trace_name(&t->events, "thread_name", PZ_TRACE_PROCESS, thread,
+                json_sprintf("stage %d: %s", thread, text));
   for (int64_t j = 0; j < t->shown; j++) {
     double from = (double)(j + k) * p->slowest_stage_s, middle = from + s->forward_s;
     pz_trace_span(&t->events, thread, "forward", j, (double[2]){from, middle});
@@ -27,10 +28,10 @@ static void add_stage(struct trace *t, uint32_t k) {
 
 enum pz_status pz_pipeline_trace(const struct pz_partition *p, const char *model, char **text,
                                  struct pz_error *err) {
-  int64_t all = p->microbatches, most = PZ_PIPELINE_MOST_EVENTS / (2 * (int64_t)p->pp);
+  int64_t all = p->microbatches, most = PZ_PIPELINE_TRACE_MOST / (2 * (int64_t)p->pp);
   struct trace t = {.p = p, .shown = all < most ? all : most};
-  pz_trace_begin(&t.events);
-  pz_trace_name(&t.events, "process_name", 0,
+  pz_trace_begin(&t.events, "ms");
+  pz_trace_name(&t.events, "process_name", PZ_TRACE_PROCESS, 0,
                 json_sprintf("%s: %s%lld of %lld microbatches of one replica", model,
                              t.shown < all ? "the first " : "", (long long)t.shown,
                              (long long)all));

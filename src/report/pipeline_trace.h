@@ -6,8 +6,8 @@
 
 #include "core/arena.h"
 
-/* Beyond so many events only the first microbatches are told, and the name says so. */
-enum { PZ_PIPELINE_MOST_EVENTS = 1 << 17 };
+/* Beyond so many events only the first microbatches are shown, and the name says so. */
+enum { PZ_PIPELINE_TRACE_MOST = 1 << 17 };
 
 /* JSON text (malloc'd, the caller's to free). */
 PZ_NODISCARD enum pz_status pz_pipeline_trace(const struct pz_partition *p, const char *model,

@@ -1,48 +1,18 @@
 #include "report/trace.h"
 
-#include <math.h>
 #include <stdlib.h>
 
-#include "core/vec.h"
+#include "core/trace_events.h"
 #include "schedule/model/use.h"
-
-/* Times are whole 1024ths of a microsecond.  They are exact in binary, so the end of an event is
- * not after the start of the next on its lane, also in viewers that cut both to nanoseconds and
- * drop what overlaps. */
-static const double TICKS_PER_US = 1024;
-
-struct event {
-  int64_t tick;
-  uint32_t serial; /* equal times keep the order they were made in */
-  json_t *json;
-};
 
 struct trace {
   struct pz_arena arena;
-  struct pz_vec events;
-  json_t *meta;
+  struct pz_trace_events events;
   int threads; /* numbered over all processes: some viewers know threads by number alone */
-  bool failed;
 };
 
-static void add(struct trace *t, int64_t tick, json_t *json) {
-  struct event e = {tick, t->events.n, json};
-  if (json && pz_vec_push(&t->events, &e)) return;
-  json_decref(json);
-  t->failed = true;
-}
-
-static void name_it(struct trace *t, const char *what, int pid, int tid, const char *name) {
-  json_t *text = json_string(name); /* the name of a file may be any bytes */
-  json_t *e = json_pack("{s:s,s:s,s:i,s:i,s:{s:o}}", "name", what, "ph", "M", "pid", pid, "tid",
-                        tid, "args", "name", text ? text : json_string("(not UTF-8)"));
-  if (json_array_append_new(t->meta, e) != 0) t->failed = true;
-}
-
-static double us_of(int64_t ticks) { return (double)ticks / TICKS_PER_US; }
-
 static int64_t ticks_of(const struct pz_scheduled *s, double time) {
-  return (int64_t)floor(time * s->to_us * TICKS_PER_US + 0.5);
+  return pz_trace_ticks(time * s->to_us);
 }
 
 /* ---- operators in lanes --------------------------------------------------------------------- */
@@ -93,10 +63,10 @@ static void add_op(struct trace *t, const struct pz_scheduled *s, const struct s
       json_pack("{s:I,s:s,s:s,s:i,s:i,s:f}", "op", (json_int_t)task->id, "class", op_class, "mode",
                 pz_mode_name(m, buf), "tensor_cores", (int)m->use[PZ_TENSOR_CORES], "vector_cores",
                 (int)m->use[PZ_VECTOR_CORES], "joules", m->j);
-  add(t, at->start,
-      json_pack("{s:s,s:s,s:s,s:i,s:i,s:f,s:f,s:o}", "name", task->name, "cat", op_class, "ph", "X",
-                "pid", pid, "tid", tid, "ts", us_of(at->start), "dur", us_of(at->end - at->start),
-                "args", args));
+  pz_trace_add(&t->events, at->start,
+               json_pack("{s:s,s:s,s:s,s:i,s:i,s:f,s:f,s:o}", "name", task->name, "cat", op_class,
+                         "ph", "X", "pid", pid, "tid", tid, "ts", pz_trace_us(at->start), "dur",
+                         pz_trace_us(at->end - at->start), "args", args));
 }
 
 /* Every operator goes to the first lane of its kind that is free when it starts. */
@@ -106,11 +76,12 @@ static void add_lanes(struct trace *t, const struct pz_scheduled *s, enum lane_k
   uint32_t n = spans_of(s, kind, spans), lanes = 0;
   int64_t *free_at = pz_arena_alloc(&t->arena, n, sizeof *free_at);
   int first = t->threads + 1;
-  if (!free_at) t->failed = true;
+  if (!free_at) t->events.good = false;
   for (uint32_t i = 0; i < n && free_at; i++) {
     uint32_t lane = 0;
     while (lane < lanes && free_at[lane] > spans[i].start) lane++;
-    if (lane == lanes) name_it(t, "thread_name", pid, first + (int)lanes++, names[kind]);
+    if (lane == lanes)
+      pz_trace_name(&t->events, "thread_name", pid, first + (int)lanes++, json_string(names[kind]));
     free_at[lane] = spans[i].end;
     add_op(t, s, &spans[i], pid, first + (int)lane);
   }
@@ -148,9 +119,9 @@ static uint32_t changes_of(const struct pz_scheduled *s, struct change *changes)
 static void add_value(struct trace *t, int64_t tick, int pid, enum pz_resource r, int64_t used) {
   bool rate = r == PZ_HBM_RATE || r == PZ_GLB_RATE;
   json_t *value = rate ? json_real(100.0 * (double)used / PZ_RATE_PARTS) : json_integer(used);
-  add(t, tick,
-      json_pack("{s:s,s:s,s:i,s:f,s:{s:o}}", "name", pz_resource_name(r), "ph", "C", "pid", pid,
-                "ts", us_of(tick), "args", rate ? "percent" : "used", value));
+  pz_trace_add(&t->events, tick,
+               json_pack("{s:s,s:s,s:i,s:f,s:{s:o}}", "name", pz_resource_name(r), "ph", "C", "pid",
+                         pid, "ts", pz_trace_us(tick), "args", rate ? "percent" : "used", value));
 }
 
 /* A value wherever it changes; resources that are never used have none. */
@@ -178,10 +149,10 @@ static void add_schedule(struct trace *t, const struct pz_scheduled *s, int pid)
   struct span *spans = pz_arena_alloc(&t->arena, s->problem.n, sizeof *spans);
   struct change *changes = pz_arena_alloc(&t->arena, s->problem.n, 2 * sizeof *changes);
   if (!spans || !changes) {
-    t->failed = true;
+    t->events.good = false;
     return;
   }
-  name_it(t, "process_name", pid, 0, s->title);
+  pz_trace_name(&t->events, "process_name", pid, 0, json_string(s->title));
   for (int k = 0; k < LANE_KINDS; k++) add_lanes(t, s, (enum lane_kind)k, pid, spans);
   add_counters(t, s, pid, changes);
 }
@@ -201,33 +172,15 @@ static enum pz_status check_limits(const struct pz_scheduled *list, uint32_t n,
                  (unsigned long long)ops, PZ_TRACE_MOST_OPS);
 }
 
-static int by_time(const void *a, const void *b) {
-  const struct event *x = a, *y = b;
-  if (x->tick != y->tick) return x->tick < y->tick ? -1 : 1;
-  return (x->serial > y->serial) - (x->serial < y->serial);
-}
-
-/* Names first, then events by time; takes over all references. */
-static json_t *join(struct trace *t) {
-  if (t->events.n) qsort(t->events.items, t->events.n, sizeof(struct event), by_time);
-  for (uint32_t i = 0; i < t->events.n; i++)
-    if (json_array_append_new(t->meta, pz_vec_at(&t->events, struct event, i)->json) != 0)
-      t->failed = true;
-  return json_pack("{s:s,s:o}", "displayTimeUnit", "ns", "traceEvents", t->meta);
-}
-
 enum pz_status pz_trace_text(const struct pz_scheduled *list, uint32_t n, char **text,
                              struct pz_error *err) {
   enum pz_status status = check_limits(list, n, err);
   if (status != PZ_OK) return status;
-  struct trace t = {.meta = json_array(), .threads = (int)n};
+  struct trace t = {.threads = (int)n};
   pz_arena_init(&t.arena, NULL);
-  pz_vec_init(&t.events, &t.arena, sizeof(struct event));
+  pz_trace_begin(&t.events, "ns");
   for (uint32_t i = 0; i < n; i++) add_schedule(&t, &list[i], (int)i + 1);
-  json_t *root = join(&t);
-  status = root && !t.failed ? pz_json_text(root, text, err)
-                             : pz_fail(err, PZ_NO_MEMORY, "out of memory for the trace");
-  json_decref(root);
+  status = pz_trace_end(&t.events, text, err);
   pz_arena_release(&t.arena);
   return status;
 }

@@ -3,8 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "step/embedded.h"
-
 const char *const pz_likeness_texts[PZ_LIKENESSES] = {
     [PZ_LIKE_KIND] = "same chip line and framework, as many nodes (one or several)",
     [PZ_LIKE_CHIP_FRAMEWORK] = "same chip line and framework",

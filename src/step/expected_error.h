@@ -4,7 +4,10 @@
 #ifndef PZ_STEP_EXPECTED_ERROR_H
 #define PZ_STEP_EXPECTED_ERROR_H
 
+#include "chip/embedded.h"
 #include "plan/plan.h"
+
+extern const struct pz_embedded pz_embedded_expected[]; /* the table */
 
 /* A run as the table tells runs apart. */
 struct pz_run_kind {

@@ -15,24 +15,19 @@
 
 /* ---- a pass ---- */
 
-static double kernels_s(const struct pz_pass *p) {
-  return p->products_s + p->attention_s + p->elementwise_s;
-}
-
 static double imbalance(const struct pz_step_context *w) {
   return w->plan->imbalance > 1 && pz_plan_ep(w->plan) > 1 ? w->plan->imbalance : 1;
 }
 
-/* Devices inside the innermost level that share the work of one expert group. */
-static int64_t nodes_of(const struct pz_step_context *w, struct pz_group g) {
-  int64_t node = w->net->n_levels ? w->net->level[0].devices : 1;
-  return pz_ceil_div(g.devices * g.stride, pz_max(node, 1));
+static int64_t node_devices(const struct pz_step_context *w) {
+  return w->net->n_levels ? w->net->level[0].devices : 1;
 }
 
-/* Rows of a token that go to several experts of one node cross the network between nodes once, as those of DeepEP and
- * its like do: with experts chosen evenly, so many of k rows, over n nodes. */
+/* Copies of a token that go to several experts of one node cross the network between nodes once, as those of DeepEP and
+ * its like do: with experts chosen evenly, so many of k copies, over n nodes. */
 static double outer_part(const struct pz_step_context *w, struct pz_group g) {
-  double n = (double)nodes_of(w, g), k = (double)w->experts_per_token;
+  double n = (double)pz_ceil_div(g.devices * g.stride, pz_max(node_devices(w), 1)),
+         k = (double)w->experts_per_token;
   if (n <= 1 || k < 1) return 1;
   double nodes = n * (1 - pow(1 - 1 / n, k));
   return (w->expert_groups ? pz_fmin(nodes, (double)w->expert_groups) : nodes) / k;
@@ -111,8 +106,8 @@ static enum pz_status fp8_s(const struct pz_step_context *w, const struct pz_op 
   return PZ_OK;
 }
 
-/* Rows to experts and back by products, of each sample (Lepikhin et al., GShard, arXiv 2006.16668): a place of an expert
- * sums over the sample's tokens.  The gradient of the weights is a second product. */
+/* Tokens to experts and back by GEMMs, of each sample (Lepikhin et al., GShard, arXiv 2006.16668): a place of an expert
+ * sums over the sample's tokens.  The gradient of the weights is a second GEMM. */
 static enum pz_status by_product_s(const struct pz_step_context *w, const struct pz_op *op,
                                    struct pz_pass *p) {
   int64_t places =
@@ -140,7 +135,7 @@ static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op
   enum pz_status status = pz_cost_op(w->cost, op, &e, w->err);
   if (status != PZ_OK) return status;
   if (op->grouped && capacity > 0) e.latency_s *= capacity;
-  /* the power limit slows attention as it does long runs of products */
+  /* the power limit slows attention as it does long runs of GEMMs */
   if (op->kind == PZ_OP_ATTENTION) e.latency_s *= w->cost->chip.calibration.throttle;
   if (is_core(w, op))
     p->attention_s += e.latency_s;
@@ -152,8 +147,8 @@ static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op
   return PZ_OK;
 }
 
-/* Operators of a pass from the one that sends rows to the experts' devices to the one that sends them back: those of
- * the device with most rows take longer. */
+/* Operators of a pass from the one that sends tokens to the experts' devices to the one that sends them back: those of
+ * the device with most tokens take longer. */
 static enum pz_status add_ops(const struct pz_step_context *w, const struct pz_ops *ops,
                               struct pz_pass *p) {
   bool there = false;
@@ -176,8 +171,8 @@ static enum pz_status add_ops(const struct pz_step_context *w, const struct pz_o
 static double accumulation_bytes(const struct pz_step_context *w) {
   switch (pz_plan_framework(w->plan)->accumulation) {
   case PZ_ACCUMULATION_KEPT: return w->k->kept_accumulation_bytes;
-  case PZ_ACCUMULATION_FUSED: return w->rounds > 1 ? w->k->fused_accumulation_bytes : 0;
-  default: return w->rounds > 1 ? w->k->accumulation_bytes : 0;
+  case PZ_ACCUMULATION_FUSED: return w->microbatches > 1 ? w->k->fused_accumulation_bytes : 0;
+  default: return w->microbatches > 1 ? w->k->accumulation_bytes : 0;
   }
 }
 
@@ -193,43 +188,30 @@ static void accumulate(const struct pz_step_context *w, const struct pz_layer *l
   p->elementwise_s += time.hbm_s;
 }
 
-/* Rows of experts are apart from the other collectives. */
+/* Tokens to and from experts are apart from the other collectives. */
 static void add_collective(const struct pz_step_context *w, const struct pz_op *op,
                            struct pz_pass *p) {
-  bool rows = op->kind == PZ_OP_ALL_TO_ALL && op->peers == PZ_PEERS_EXPERT;
+  bool tokens = op->kind == PZ_OP_ALL_TO_ALL && op->peers == PZ_PEERS_EXPERT;
   if (op->op_class != PZ_CLASS_COLLECTIVE || op->dims.batch <= 1) return;
-  *(rows ? &p->expert_s : &p->collectives_s) += collective_s(w, op);
+  *(tokens ? &p->expert_s : &p->collectives_s) += collective_s(w, op);
 }
 
-static void add_collectives(const struct pz_step_context *w, const struct pz_ops *ops,
-                            struct pz_pass *p) {
-  for (uint32_t i = 0; i < ops->n; i++) add_collective(w, &ops->op[i], p);
-}
-
-/* Keys and values of this device, and how many times as many come to it. */
-struct ring {
-  double part_bytes, turns;
-};
-
-static struct ring ring_of(const struct pz_ops *ops) {
-  double own = 0, all = 0;
+/* Context parallel: keys and values of the other parts come round a ring beside the attention (Liu et al., arXiv
+ * 2310.01889), backward with their gradients; what takes longer than it shows. */
+static void add_ring(const struct pz_step_context *w, const struct pz_ops *ops, struct pz_pass *p) {
+  double own = 0,
+         all = 0; /* bytes of keys and values, of this device and of those that it reaches */
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = &ops->op[i];
     if (!in_ring(op) || op->kind != PZ_OP_ALL_GATHER) continue;
     own += (double)op->bytes_read;
     all += (double)op->bytes_written;
   }
-  return (struct ring){own, own > 0 ? all / own - 1 : 0};
-}
-
-/* Context parallel: keys and values of the other parts come round a ring beside the attention (Liu et al., arXiv
- * 2310.01889), backward with their gradients; what takes longer than it shows. */
-static void add_ring(const struct pz_step_context *w, const struct pz_ops *ops, struct pz_pass *p) {
-  struct ring r = ring_of(ops);
-  if (!(r.turns > 0)) return;
+  double turns = own > 0 ? all / own - 1 : 0;
+  if (!(turns > 0)) return;
   bool backward = ops->op[0].direction == PZ_BACKWARD;
-  double rate = pz_network_rate(w->k, w->net, context_group(w)), starts = ceil(r.turns);
-  double ring_s = (backward ? 2 : 1) * (r.turns * (r.part_bytes / rate) + starts * w->k->latency_s);
+  double rate = pz_network_rate(w->k, w->net, context_group(w)), starts = ceil(turns);
+  double ring_s = (backward ? 2 : 1) * (turns * (own / rate) + starts * w->k->latency_s);
   /* each turn starts a kernel of its own; they wait for what is longer, keys or attention */
   p->n_ops += starts;
   p->collectives_s += pz_fmax(0, ring_s - p->attention_s);
@@ -258,44 +240,45 @@ static void add_pass(struct pz_pass *to, const struct pz_pass *from, double part
 }
 
 static void recompute(const struct pz_step_context *w, struct pz_layer_step *t) {
-  struct pz_pass again = t->forward;
-  /* every second product is kept; attention is, element-wise operators are not */
-  struct pz_pass half = {.products_s = again.products_s / 2,
-                         .elementwise_s = again.elementwise_s,
-                         .n_ops = again.n_ops};
-  if (pz_plan_framework(w->plan)->stops_early) again.products_s -= again.last_s;
+  struct pz_pass whole = t->forward;
+  /* every second GEMM is saved; attention is, element-wise operators are not */
+  struct pz_pass half = {.products_s = whole.products_s / 2,
+                         .elementwise_s = whole.elementwise_s,
+                         .n_ops = whole.n_ops};
+  if (pz_plan_framework(w->plan)->stops_early) whole.products_s -= whole.last_s;
   switch (w->plan->recompute) {
   case PZ_RECOMPUTATION_FULL:
-  case PZ_RECOMPUTATION_HALF: add_pass(&t->backward, &again, 1); break;
+  case PZ_RECOMPUTATION_HALF: add_pass(&t->backward, &whole, 1); break;
   case PZ_RECOMPUTATION_ALTERNATE: add_pass(&t->backward, &half, 1); break;
   case PZ_RECOMPUTATION_SELECTIVE:
-    t->backward.attention_s += again.attention_s;
+    t->backward.attention_s += whole.attention_s;
     t->backward.n_ops += 4;
     break;
   default: break;
   }
 }
 
-/* Full recomputation of a compiled program, or of one that keeps results of products. */
+/* Full recomputation of a compiled program, or of one that saves results of GEMMs. */
 static enum pz_status recompute_needed(const struct pz_step_context *w, const struct pz_layer *l,
                                        struct pz_pass *p) {
   const struct pz_ops *ops = &l->ops[PZ_FORWARD];
   struct pz_pass more = {.n_ops = 0};
-  bool *again = pz_calloc(ops->n, sizeof *again);
-  enum pz_status status = again ? pz_recompute_ops(l, w->plan->saved, again, w->err)
-                                : pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the prediction");
+  bool *recomputed = pz_calloc(ops->n, sizeof *recomputed);
+  enum pz_status status = recomputed
+                              ? pz_recompute_ops(l, w->plan->saved, recomputed, w->err)
+                              : pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the prediction");
   for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++)
-    if (again[i]) status = add_op(w, &ops->op[i], &more);
+    if (recomputed[i]) status = add_op(w, &ops->op[i], &more);
   if (status == PZ_OK) {
     for (uint32_t i = 0; i < ops->n; i++)
-      if (again[i]) add_collective(w, &ops->op[i], &more);
+      if (recomputed[i]) add_collective(w, &ops->op[i], &more);
     add_pass(p, &more, 1);
   }
-  pz_free(again);
+  pz_free(recomputed);
   return status;
 }
 
-/* Selective recomputation of modules: their operators run again. */
+/* Selective recomputation of modules. */
 static enum pz_status recompute_modules(const struct pz_step_context *w, const struct pz_layer *l,
                                         struct pz_pass *p) {
   const struct pz_ops *ops = &l->ops[PZ_FORWARD];
@@ -317,10 +300,6 @@ static bool recomputes_needed(const struct pz_plan *p) {
 
 /* Nodes whose devices hang on two processors, not domains of many hosts. */
 enum { MOST_NODE_DEVICES = 8 };
-
-static int64_t node_devices(const struct pz_step_context *w) {
-  return w->net->n_levels ? w->net->level[0].devices : 1;
-}
 
 /* The hosts of a tensor-parallel group that spans both processors wait for each other at every collective. */
 static double lockstep(const struct pz_step_context *w) {
@@ -344,7 +323,7 @@ static double launches_s(const struct pz_step_context *w, const struct pz_pass *
   return p->n_ops * pz_plan_framework(w->plan)->launches * w->k->launch_s * lockstep(w);
 }
 
-/* Part of the experts' all-to-all that runs beside another microbatch: where the framework is told so, and in DualPipe,
+/* Part of the experts' all-to-all that runs beside another microbatch: where the plan asks for it, and in DualPipe,
  * which is made for it (DeepSeek-V3, arXiv 2412.19437). */
 static double expert_hidden(const struct pz_step_context *w) {
   enum pz_pipeline_order o = (enum pz_pipeline_order)w->plan->pipeline;
@@ -369,7 +348,7 @@ static double finish_pass(const struct pz_step_context *w, bool waiting, struct 
   p->collectives_s -= tensor_s;
   p->expert_s -= expert_s;
   if (expert_s > 0) slow_down(p, 1 / (1 - pz_plan_framework(w->plan)->communication_sms));
-  double device = kernels_s(p) + p->collectives_s + p->expert_s, host = launches_s(w, p);
+  double device = pz_kernels_s(p) + p->collectives_s + p->expert_s, host = launches_s(w, p);
   double s = pow(pow(device, w->k->smooth) + pow(host, w->k->smooth), 1 / w->k->smooth);
   if (waiting) s += w->k->waiting_part * pz_fmin(device, host);
   t->launch_s += s - device;
@@ -377,20 +356,21 @@ static double finish_pass(const struct pz_step_context *w, bool waiting, struct 
 }
 
 enum pz_status pz_layer_step(const struct pz_step_context *w, const struct pz_layer *l,
-                             const struct pz_layer_kernels *kernels, bool again,
+                             const struct pz_layer_kernels *kernels, bool recomputed,
                              struct pz_layer_step *t) {
   enum pz_status status = PZ_OK;
   *t = (struct pz_layer_step){.forward = kernels->forward, .backward = kernels->backward};
-  add_collectives(w, &l->ops[PZ_FORWARD], &t->forward);
-  add_collectives(w, &l->ops[PZ_BACKWARD], &t->backward);
-  add_ring(w, &l->ops[PZ_FORWARD], &t->forward);
-  add_ring(w, &l->ops[PZ_BACKWARD], &t->backward);
+  for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
+    struct pz_pass *p = d == PZ_FORWARD ? &t->forward : &t->backward;
+    for (uint32_t i = 0; i < l->ops[d].n; i++) add_collective(w, &l->ops[d].op[i], p);
+    add_ring(w, &l->ops[d], p);
+  }
   accumulate(w, l, kernels->n_params, &t->backward);
-  if (again && recomputes_needed(w->plan))
+  if (recomputed && recomputes_needed(w->plan))
     status = recompute_needed(w, l, &t->backward);
-  else if (again && pz_plan_modules(w->plan))
+  else if (recomputed && pz_plan_modules(w->plan))
     status = recompute_modules(w, l, &t->backward);
-  else if (again)
+  else if (recomputed)
     recompute(w, t);
   if (status != PZ_OK) return status;
   bool waiting = waits(w, l);

@@ -1,6 +1,6 @@
 /* What one layer of a model takes on a device, forward and backward, of one microbatch: its operators
- * one after another as the chip runs them, launches by the host, collectives, and what is computed
- * again. */
+ * one after another as the chip runs them, launches by the host, collectives, and what is
+ * recomputed. */
 #ifndef PZ_STEP_LAYER_STEP_H
 #define PZ_STEP_LAYER_STEP_H
 
@@ -11,11 +11,15 @@
 struct pz_pass {
   double products_s, elementwise_s, collectives_s;
   double expert_s;    /* all-to-all of experts */
-  double attention_s; /* the attention core, which selective recomputation runs again */
+  double attention_s; /* the attention core, which selective recomputation recomputes */
   double weight_s;    /* of products_s: gradients of weights */
   double last_s;      /* of products_s: the last, whose result backward does not read */
   double n_ops;
 };
+
+static inline double pz_kernels_s(const struct pz_pass *p) {
+  return p->products_s + p->attention_s + p->elementwise_s;
+}
 
 /* Of a layer, whatever the plan does with it: kernels, without collectives and accumulation. */
 struct pz_layer_kernels {
@@ -37,9 +41,9 @@ struct pz_step_context {
   const struct pz_constants *k;
   const struct pz_cluster *net;
   const struct pz_plan *plan;
-  int64_t seq, rounds; /* tokens of a sample on a device; microbatches of a replica */
-  bool flash;          /* attention in one kernel */
-  bool fp8;            /* products of this layer */
+  int64_t seq, microbatches; /* tokens of a sample on a device; microbatches of a replica */
+  bool flash;                /* attention in one kernel */
+  bool fp8;                  /* GEMMs of this layer */
   int64_t experts_per_token, expert_groups;
   struct pz_error *err;
 };
@@ -49,9 +53,9 @@ PZ_NODISCARD enum pz_status pz_layer_kernels(const struct pz_step_context *c,
                                              const struct pz_layer *l,
                                              struct pz_layer_kernels *out);
 
-/* The layer as the plan runs it; `again`: with the plan's recomputation. */
+/* The layer as the plan runs it; `recomputed`: with the plan's recomputation. */
 PZ_NODISCARD enum pz_status pz_layer_step(const struct pz_step_context *c, const struct pz_layer *l,
-                                          const struct pz_layer_kernels *kernels, bool again,
+                                          const struct pz_layer_kernels *kernels, bool recomputed,
                                           struct pz_layer_step *out);
 
 /* Add `times` a layer. */

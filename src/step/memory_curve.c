@@ -7,49 +7,43 @@
 
 /* ---- bytes of a chunk ----------------------------------------------------------------------- */
 
-static struct pz_pipeline_shape shape_of(const struct pz_training_run *r) {
-  return (struct pz_pipeline_shape){.order = (enum pz_pipeline_order)r->plan.pipeline,
-                                    .stages = (uint32_t)r->plan.pp,
-                                    .chunks = (uint32_t)r->plan.vpp,
-                                    .microbatches = (uint32_t)r->p.microbatches};
-}
-
 /* Every chunk as a stage of its own that holds all its microbatches: one microbatch more is one chunk more. */
 static struct pz_plan chunks_as_stages(const struct pz_plan *p,
-                                       const struct pz_pipeline_shape *shape, int64_t *again) {
+                                       const struct pz_pipeline_shape *shape, int64_t *recomputed) {
   struct pz_plan x = *p;
   x.pp = p->pp * p->vpp;
   x.vpp = 1;
   x.pipeline = PZ_PIPELINE_GPIPE;
   for (int64_t j = 0; p->stage_recompute && j < x.pp; j++)
-    again[j] = p->stage_recompute[pz_pipeline_stage_of(shape, (uint32_t)j)];
-  if (p->stage_recompute) x.stage_recompute = again;
+    recomputed[j] = p->stage_recompute[pz_pipeline_stage_of(shape, (uint32_t)j)];
+  if (p->stage_recompute) x.stage_recompute = recomputed;
   return x;
 }
 
-static double bytes_with(const struct pz_step_model *m, const struct pz_plan *p, int64_t rounds,
-                         int64_t chunk) {
-  struct pz_training_memory x = pz_training_memory(&m->memory, p, rounds, chunk);
+static double bytes_with(const struct pz_step_model *m, const struct pz_plan *p,
+                         int64_t microbatches, int64_t chunk) {
+  struct pz_training_memory x = pz_training_memory(&m->memory, p, microbatches, chunk);
   return pz_training_memory_sum(&x);
 }
 
-/* What each chunk of the model keeps from its forward pass to its backward pass. */
-static enum pz_status kept_bytes(const struct pz_memory_question *q, struct pz_arena *arena,
-                                 double **out, struct pz_error *err) {
+/* What each chunk of the model saves from its forward pass to its backward pass. */
+static enum pz_status chunk_bytes(const struct pz_memory_question *q, struct pz_arena *arena,
+                                  double **out, struct pz_error *err) {
   const struct pz_plan *plan = &q->run->plan;
   struct pz_job job = {.model = q->model, .chip = q->chip, .net = q->net};
   struct pz_step_model *m = NULL;
   int64_t n = plan->pp * plan->vpp;
-  double *kept = pz_arena_alloc(arena, (size_t)n, sizeof *kept);
-  int64_t *again = pz_arena_alloc(arena, (size_t)n, sizeof *again);
-  if (!kept || !again) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the memory curve");
+  double *saved = pz_arena_alloc(arena, (size_t)n, sizeof *saved);
+  int64_t *recomputed = pz_arena_alloc(arena, (size_t)n, sizeof *recomputed);
+  if (!saved || !recomputed)
+    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the memory curve");
   enum pz_status status = pz_step_model_new(&job, plan, &m, err);
   if (status != PZ_OK) return status;
-  struct pz_pipeline_shape shape = shape_of(q->run);
-  struct pz_plan x = chunks_as_stages(plan, &shape, again);
-  for (int64_t j = 0; j < n; j++) kept[j] = bytes_with(m, &x, 3, j) - bytes_with(m, &x, 2, j);
+  struct pz_pipeline_shape shape = pz_plan_shape(plan);
+  struct pz_plan x = chunks_as_stages(plan, &shape, recomputed);
+  for (int64_t j = 0; j < n; j++) saved[j] = bytes_with(m, &x, 3, j) - bytes_with(m, &x, 2, j);
   pz_step_model_free(m);
-  *out = kept;
+  *out = saved;
   return PZ_OK;
 }
 
@@ -59,7 +53,7 @@ struct curves {
   const struct pz_training_run *run;
   struct pz_pipeline_shape shape;
   struct pz_memory_curve *stages;
-  const double *kept; /* by chunk of the model */
+  const double *saved; /* by chunk of the model */
   bool *
       reversed; /* by stage, its slot for a chunk, and microbatch: the first backward pass is over */
 };
@@ -86,10 +80,10 @@ static void add_pass(struct curves *x, const struct pz_pipeline_event *e) {
   struct pz_memory_curve *s = &x->stages[e->stage];
   size_t unit = (size_t)e->chunk * x->shape.stages + e->stage;
   bool *reversed = &x->reversed[unit * x->shape.microbatches + e->microbatch];
-  double kept = x->kept[pz_pipeline_chunk_at(&x->shape, e->stage, e->chunk)];
+  double saved = x->saved[pz_pipeline_chunk_at(&x->shape, e->stage, e->chunk)];
   double now = s->n ? s->passes[s->n - 1].activation_bytes : 0;
   bool weights = e->backward && *reversed;
-  if (!weights) now += e->backward ? -kept : kept;
+  if (!weights) now += e->backward ? -saved : saved;
   if (e->backward) *reversed = true;
   s->passes[s->n++] = (struct pz_stage_pass){e, weights, now};
   s->most_bytes = pz_fmax(s->most_bytes, now);
@@ -108,14 +102,14 @@ static double constant_bytes(const struct curves *x, int64_t stage) {
 
 enum pz_status pz_memory_curves(const struct pz_memory_question *q, struct pz_arena *arena,
                                 struct pz_memory_curve **out, struct pz_error *err) {
-  struct curves x = {.run = q->run, .shape = shape_of(q->run)};
-  double *kept = NULL;
+  struct curves x = {.run = q->run, .shape = pz_plan_shape(&q->run->plan)};
+  double *saved = NULL;
   if (!q->run->n_events)
     return pz_fail(err, PZ_BAD_USE, "a memory curve of a run without events; accepted: with them");
-  enum pz_status status = kept_bytes(q, arena, &kept, err);
+  enum pz_status status = chunk_bytes(q, arena, &saved, err);
   if (status == PZ_OK) status = allocate(&x, arena, err);
   if (status != PZ_OK) return status;
-  x.kept = kept;
+  x.saved = saved;
   for (uint32_t i = 0; i < q->run->n_events; i++) add_pass(&x, &q->run->events[i]);
   for (int64_t k = 0; k < q->run->plan.pp; k++) x.stages[k].constant_bytes = constant_bytes(&x, k);
   *out = x.stages;

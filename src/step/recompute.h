@@ -1,5 +1,5 @@
-/* What backward computes again of a layer when a compiler removes what nobody reads: results of some
- * products may be saved (names of MaxText's remat policies), everything else that backward needs is
+/* What backward recomputes of a layer when a compiler removes what nobody reads: results of some
+ * GEMMs may be saved (names of MaxText's remat policies), everything else that backward needs is
  * computed from them and from the layer's input. */
 #ifndef PZ_STEP_RECOMPUTE_H
 #define PZ_STEP_RECOMPUTE_H
@@ -12,16 +12,16 @@ bool pz_modules_parse(const char *names, int *out);
 /* Does the forward operator belong to one of them? */
 bool pz_in_modules(const struct pz_layer *l, const struct pz_op *op, int modules);
 
-/* Bytes of a layer that are made again in place of being saved. */
+/* Bytes of a layer that are recomputed in place of being saved. */
 double pz_modules_bytes(const struct pz_layer *l, int modules);
 
-/* The set a policy names: "minimal" (all products but the attention's), "minimal_with_context",
- * "custom" (queries, keys, values: what the published recipes keep), or "custom: NAME ... saved" with
+/* The set a policy names: "minimal" (all GEMMs but the attention's), "minimal_with_context",
+ * "custom" (queries, keys, values: what the published recipes save), or "custom: NAME ... kept" with
  * the names of what is saved.  False: unknown. */
 bool pz_saved_parse(const char *policy, int *out);
 
-/* Which forward operators of a layer run again, one flag each; `again` has room for all. */
-PZ_NODISCARD enum pz_status pz_recompute_ops(const struct pz_layer *l, int saved, bool *again,
+/* Which forward operators of a layer are recomputed, one flag each; `recomputed` has room for all. */
+PZ_NODISCARD enum pz_status pz_recompute_ops(const struct pz_layer *l, int saved, bool *recomputed,
                                              struct pz_error *err);
 
 /* Bytes of a layer that are saved: its input and those results. */

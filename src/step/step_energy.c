@@ -34,19 +34,16 @@ static enum pz_status pass_j(struct pz_cost *cost, const struct pz_ops *ops, dou
   return status;
 }
 
-static double kernels_s(const struct pz_pass *p) {
-  return p->products_s + p->attention_s + p->elementwise_s;
-}
-
-/* The part of a repeated layer's forward pass that backward runs again, over all layers of the kind. */
-static double again_part(const struct pz_step_model *m, const struct pz_plan *p, uint32_t kind) {
-  const struct pz_layer_step *once = &m->steps.block[kind], *again = &m->steps.again[kind];
-  double forward = kernels_s(&once->forward), layers = 0;
+/* The part of a repeated layer's forward pass that backward recomputes, over all layers of the kind. */
+static double recomputed_part(const struct pz_step_model *m, const struct pz_plan *p,
+                              uint32_t kind) {
+  const struct pz_layer_step *once = &m->steps.block[kind], *recomputed = &m->steps.again[kind];
+  double forward = pz_kernels_s(&once->forward), layers = 0;
   for (int64_t chunk = 0; chunk < p->pp * p->vpp; chunk++)
     layers += (double)pz_plan_recomputed(p, chunk % p->pp, pz_plan_blocks(p, m->n_blocks, chunk));
   if (!(forward > 0) || m->n_blocks < 1) return 0;
-  return layers / (double)m->n_blocks * (kernels_s(&again->backward) - kernels_s(&once->backward)) /
-         forward;
+  return layers / (double)m->n_blocks *
+         (pz_kernels_s(&recomputed->backward) - pz_kernels_s(&once->backward)) / forward;
 }
 
 /* One microbatch through all layers, on one device of each stage. */
@@ -57,11 +54,11 @@ static enum pz_status microbatch_j(struct pz_step_model *m, const struct pz_plan
   double sum = 0;
   for (uint32_t i = 0; i < m->w->n_layers && status == PZ_OK; i++) {
     const struct pz_layer *l = &m->w->layers[i];
-    double forward = 0, backward = 0, again = 0;
+    double forward = 0, backward = 0, recomputed = 0;
     status = pass_j(&m->cost, &l->ops[PZ_FORWARD], voltage2, &forward, err);
     if (status == PZ_OK) status = pass_j(&m->cost, &l->ops[PZ_BACKWARD], voltage2, &backward, err);
-    if (kind < m->kinds.n && m->kinds.layer[kind] == i) again = again_part(m, p, kind++);
-    sum += (double)l->count * ((1 + again) * forward + backward);
+    if (kind < m->kinds.n && m->kinds.layer[kind] == i) recomputed = recomputed_part(m, p, kind++);
+    sum += (double)l->count * ((1 + recomputed) * forward + backward);
   }
   return *out = sum, status;
 }
@@ -77,7 +74,7 @@ static double update_j(const struct pz_chip *c, const struct pz_plan *p, double 
          params * others * (p->grad_bytes + gathers * WEIGHT_BYTES) * pz_tech_at(c->tech)->link_j;
 }
 
-/* A chip holds its clock: above what long products sustain the clock's network takes more. */
+/* A chip holds its clock: above what long GEMMs sustain the clock's network takes more. */
 static double static_watts(const struct pz_chip *c, double voltage2) {
   const struct pz_tech_info *t = pz_tech_at(c->tech);
   double watts = pz_power_static_watts(c);
@@ -87,7 +84,7 @@ static double static_watts(const struct pz_chip *c, double voltage2) {
   return watts + more * pz_chip_bill(c, PZ_BILL_LIKELY).area_mm2 * t->clock_w_per_mm2;
 }
 
-/* Chips that launch kernels lower their clock in long products, as their calibration knows. */
+/* Chips that launch kernels lower their clock in long GEMMs, as their calibration knows. */
 static double voltage2_of(const struct pz_chip *c) {
   const struct pz_tech_info *t = pz_tech_at(c->tech);
   if (pz_tech_is_library(t)) return 1;
@@ -114,9 +111,52 @@ enum pz_status pz_step_energy(const struct pz_job *job, const struct pz_plan *p,
   return *out = e, PZ_OK;
 }
 
+/* ---- within a limit of power ---------------------------------------------------------------- */
+
+/* The plan at so much of the chip's clock. */
+static enum pz_status at_clock(const struct pz_job *job, const struct pz_plan *plan, double part,
+                               struct pz_throttled_step *out, struct pz_error *err) {
+  struct pz_chip c = *job->chip;
+  struct pz_job slower = *job;
+  struct pz_prediction p;
+  c.clock_hz *= part;
+  c.glb_bytes_per_s *= part;
+  c.tensor.local_bytes_per_s *= part;
+  c.tensor.local_total_bytes_per_s *= part;
+  slower.chip = &c;
+  enum pz_status status = pz_predict(&slower, plan, &p, NULL, err);
+  if (status == PZ_OK) status = pz_step_energy(&slower, plan, &p, &out->energy, err);
+  if (status != PZ_OK) return status;
+  p.mfu *= part;
+  out->p = p;
+  out->clock_hz = c.clock_hz;
+  return PZ_OK;
+}
+
+enum pz_status pz_step_throttle(const struct pz_job *job, const struct pz_plan *plan,
+                                const struct pz_prediction *priced, double limit_watts,
+                                struct pz_throttled_step *out, struct pz_error *err) {
+  enum { STEPS = 16 };
+  double low = 0.2, high = 1; /* parts of the chip's clock */
+  struct pz_throttled_step x = {.clock_hz = job->chip->clock_hz, .p = *priced}, one;
+  enum pz_status status = pz_step_energy(job, plan, priced, &x.energy, err);
+  x.full_watts = x.energy.watts;
+  if (status != PZ_OK) return status;
+  if (!(x.full_watts > limit_watts)) return *out = x, PZ_OK;
+  for (int i = 0; i < STEPS; i++) { /* watts grow with the clock */
+    double middle = (low + high) / 2;
+    status = at_clock(job, plan, middle, &one, err);
+    if (status != PZ_OK) return status;
+    *(one.energy.watts > limit_watts ? &high : &low) = middle;
+  }
+  status = at_clock(job, plan, low, &x, err);
+  if (status == PZ_OK) *out = x;
+  return status;
+}
+
 /* ---- operators ------------------------------------------------------------------------------ */
 
-static enum pz_status tell_pass(struct pz_step_model *m, const struct pz_layer *l,
+static enum pz_status list_pass(struct pz_step_model *m, const struct pz_layer *l,
                                 const struct pz_ops *ops, pz_step_operator_fn *fn, void *ctx,
                                 struct pz_error *err) {
   enum pz_status status = PZ_OK;
@@ -136,7 +176,7 @@ enum pz_status pz_step_operators(const struct pz_job *job, const struct pz_plan 
   enum pz_status status = pz_step_model_new(job, plan, &m, err);
   for (uint32_t i = 0; status == PZ_OK && i < m->w->n_layers; i++)
     for (int d = PZ_FORWARD; d <= PZ_BACKWARD && status == PZ_OK; d++)
-      status = tell_pass(m, &m->w->layers[i], &m->w->layers[i].ops[d], fn, ctx, err);
+      status = list_pass(m, &m->w->layers[i], &m->w->layers[i].ops[d], fn, ctx, err);
   pz_step_model_free(m);
   return status;
 }

@@ -40,11 +40,11 @@ static enum pz_status load_both(const struct pz_job *job, const struct pz_plan *
   enum pz_status status = load(job, kernels, plan, &m->w, err);
   if (status != PZ_OK) return status;
   m->seq = m->w->options.seq;
-  m->kept = m->w;
+  m->saved = m->w;
   /* times of gates, rotary embeddings and losses are known as a whole; memory by operator */
   if (kernels != PZ_KERNELS_MODULES) return status;
-  m->kept = NULL;
-  return load(job, PZ_KERNELS_OPERATORS, plan, &m->kept, err);
+  m->saved = NULL;
+  return load(job, PZ_KERNELS_OPERATORS, plan, &m->saved, err);
 }
 
 static struct pz_step_params params_of(const struct pz_layer *l) {
@@ -80,7 +80,7 @@ static void use_chip(struct pz_step_model *m, const struct pz_chip *chip,
 }
 
 static struct pz_step_context context(struct pz_step_model *m, const struct pz_plan *plan,
-                                      int64_t rounds, struct pz_error *err) {
+                                      int64_t microbatches, struct pz_error *err) {
   return (struct pz_step_context){.cost = &m->cost,
                                   .k = m->k,
                                   .net = &m->cost.net,
@@ -89,7 +89,7 @@ static struct pz_step_context context(struct pz_step_model *m, const struct pz_p
                                   .flash = m->w->options.attention == PZ_ATTENTION_FLASH,
                                   .experts_per_token = m->w->experts_per_token,
                                   .expert_groups = m->w->expert_groups,
-                                  .rounds = rounds,
+                                  .microbatches = microbatches,
                                   .err = err};
 }
 
@@ -125,7 +125,7 @@ enum pz_status pz_step_model_new(const struct pz_job *job, const struct pz_plan 
     m->n_blocks = m->kinds.n_blocks;
     count_params(m);
     use_chip(m, job->chip, job->net, plan);
-    m->memory = pz_memory_model_of(m->kept, &m->kinds);
+    m->memory = pz_memory_model_of(m->saved, &m->kinds);
     status = time_kernels(m, plan, err);
   }
   if (status == PZ_OK)
@@ -153,7 +153,7 @@ void pz_step_model_free(struct pz_step_model *m) {
   pz_free(m->steps.block);
   pz_free(m->steps.again);
   pz_layer_kinds_free(&m->kinds);
-  if (m->kept != m->w) pz_workload_free(m->kept);
+  if (m->saved != m->w) pz_workload_free(m->saved);
   pz_workload_free(m->w);
   pz_free(m);
 }
@@ -174,7 +174,7 @@ static int64_t key_devices(const struct pz_step_model *m) {
 }
 
 enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan *plan,
-                                  int64_t rounds, struct pz_error *err) {
+                                  int64_t microbatches, struct pz_error *err) {
   m->cost.net.devices = pz_plan_devices(plan); /* of the job: its part of a torus */
   struct pz_steps_key key = {.recompute = plan->recompute,
                              .overlap = plan->overlap & (int)(PZ_OVERLAP_TP | PZ_OVERLAP_EP),
@@ -182,9 +182,9 @@ enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan 
                              .modules = pz_plan_modules(plan),
                              .pipeline = plan->pipeline,
                              .devices = key_devices(m),
-                             .several = rounds > 1};
+                             .several = microbatches > 1};
   if (m->timed && same(&key, &m->key)) return PZ_OK;
-  struct pz_step_context c = context(m, plan, rounds, err);
+  struct pz_step_context c = context(m, plan, microbatches, err);
   struct pz_model_steps *t = &m->steps;
   uint32_t kind = 0;
   t->before = t->after = (struct pz_layer_step){.forward_s = 0};

@@ -22,7 +22,7 @@ struct pz_step_params {
 
 struct pz_step_model {
   struct pz_workload *w;
-  struct pz_workload *kept; /* the same with all that the framework keeps in memory; may be w */
+  struct pz_workload *saved; /* the same with all that the framework saves; may be w */
   struct pz_cost cost;
   const struct pz_constants *k;
   struct pz_layer_kernels *kernels;    /* by layer of w */
@@ -49,7 +49,7 @@ PZ_NODISCARD enum pz_status pz_step_model_new(const struct pz_job *job, const st
                                               struct pz_step_model **out, struct pz_error *err);
 void pz_step_model_free(struct pz_step_model *m); /* accepts NULL */
 
-/* The same model on another chip without calibration, in another network; products by the table, which may be
+/* The same model on another chip without calibration, in another network; GEMMs by the table, which may be
  * NULL.  Kernels are timed anew, memory stays. */
 PZ_NODISCARD enum pz_status
 pz_step_model_set_chip(struct pz_step_model *m, const struct pz_chip *chip,
@@ -58,7 +58,7 @@ pz_step_model_set_chip(struct pz_step_model *m, const struct pz_chip *chip,
 
 /* Layers of a plan, for pricing. */
 PZ_NODISCARD enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan *plan,
-                                               int64_t rounds, struct pz_error *err);
+                                               int64_t microbatches, struct pz_error *err);
 
 /* The one function that prices a plan: its pipeline simulated, its parts, its memory.  `detail` may be NULL. */
 PZ_NODISCARD enum pz_status pz_step_price(struct pz_step_model *m, const struct pz_plan *plan,

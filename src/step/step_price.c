@@ -10,7 +10,7 @@
 struct pricing {
   struct pz_step_model *m;
   const struct pz_plan *plan;
-  int64_t rounds; /* microbatches of a replica */
+  int64_t microbatches; /* microbatches of a replica */
   struct pz_pipeline_shape shape;
   double send_s;                /* of a transfer between stages, on a stage's own stream */
   struct pz_step_params params; /* of the stage with most */
@@ -18,15 +18,16 @@ struct pricing {
 
 /* ---- stages --------------------------------------------------------------------------------- */
 
-/* Of all layers of a chunk, those of one kind; of these, those computed again. */
-static int64_t chunk_kind(const struct pricing *x, int64_t chunk, uint32_t kind, int64_t *again) {
+/* Of all layers of a chunk, those of one kind; of these, those recomputed. */
+static int64_t chunk_kind(const struct pricing *x, int64_t chunk, uint32_t kind,
+                          int64_t *recomputed) {
   const struct pz_plan *p = x->plan;
   const struct pz_layer_kinds *k = &x->m->kinds;
   int64_t n = pz_plan_blocks(p, x->m->n_blocks, chunk);
   int64_t a = pz_plan_recomputed(p, pz_pipeline_stage_of(&x->shape, (uint32_t)chunk), n);
-  if (k->n == 1) return *again = a, n;
+  if (k->n == 1) return *recomputed = a, n;
   int64_t start = pz_plan_start(p, x->m->n_blocks, chunk);
-  *again = pz_kind_count(k, kind, start, a);
+  *recomputed = pz_kind_count(k, kind, start, a);
   return pz_kind_count(k, kind, start, n);
 }
 
@@ -36,18 +37,6 @@ static int64_t chunk_at(const struct pricing *x, int64_t stage, uint32_t slot) {
 }
 
 static int64_t last_chunk(const struct pricing *x) { return x->plan->pp * x->plan->vpp - 1; }
-
-/* Repeated layers that are computed again. */
-static int64_t blocks_again(const struct pricing *x) {
-  int64_t n = 0;
-  for (int64_t j = 0; j <= last_chunk(x); j++)
-    for (uint32_t k = 0; k < x->m->kinds.n; k++) {
-      int64_t again;
-      (void)chunk_kind(x, j, k, &again);
-      n += again;
-    }
-  return n;
-}
 
 /* a stage sends and receives on its own stream: both ways take its time */
 static double transfer_s(const struct pricing *x) {
@@ -71,10 +60,10 @@ static void chunk_times(const struct pricing *x, double *f, double *b, double *w
   for (int64_t j = 0; j < n; j++) {
     f[j] = b[j] = w[j] = 0;
     for (uint32_t k = 0; k < x->m->kinds.n; k++) {
-      int64_t again, blocks = chunk_kind(x, j, k, &again);
+      int64_t recomputed, blocks = chunk_kind(x, j, k, &recomputed);
       f[j] += (double)blocks * t->block[k].forward_s;
-      b[j] += (double)(blocks - again) * t->block[k].backward_s +
-              (double)again * t->again[k].backward_s;
+      b[j] += (double)(blocks - recomputed) * t->block[k].backward_s +
+              (double)recomputed * t->again[k].backward_s;
       w[j] += (double)blocks * t->block[k].backward.weight_s;
     }
     f[j] += x->send_s;
@@ -92,7 +81,7 @@ static struct pz_pipeline pipeline_of(const struct pricing *x, const double *f, 
   const struct pz_plan *p = x->plan;
   return (struct pz_pipeline){.stages = (uint32_t)p->pp,
                               .chunks = (uint32_t)p->vpp,
-                              .microbatches = (uint32_t)x->rounds,
+                              .microbatches = (uint32_t)x->microbatches,
                               .order = x->shape.order,
                               .forward_s = f,
                               .backward_s = b,
@@ -120,7 +109,7 @@ static enum pz_status simulate(const struct pricing *x, struct pz_prediction *ou
   if (status == PZ_OK) {
     if (keep) detail->run = run;
     out->step_s = run.end_s;
-    out->parts.transfer_s = 2 * x->send_s * (double)(x->plan->vpp * x->rounds);
+    out->parts.transfer_s = 2 * x->send_s * (double)(x->plan->vpp * x->microbatches);
   }
   pz_arena_release(&arena);
   return status;
@@ -133,11 +122,6 @@ static void add_params(struct pz_step_params *to, const struct pz_step_params *n
   to->expert += n->expert;
 }
 
-/* Are the model's input and its output on different devices? */
-static bool parts_ends(const struct pricing *x) {
-  return x->plan->pp > 1 && !pz_is_v_pipeline(x->shape.order);
-}
-
 /* Parameters of a stage, of a device; a head that is the embedding has a copy in the last stage. */
 static struct pz_step_params params_of(const struct pricing *x, int64_t stage) {
   const struct pz_step_model *m = x->m;
@@ -145,13 +129,13 @@ static struct pz_step_params params_of(const struct pricing *x, int64_t stage) {
   for (uint32_t c = 0; c < pz_pipeline_slots(&x->shape); c++) {
     int64_t chunk = chunk_at(x, stage, c);
     for (uint32_t k = 0; k < m->kinds.n; k++) {
-      int64_t again, blocks = chunk_kind(x, chunk, k, &again);
+      int64_t recomputed, blocks = chunk_kind(x, chunk, k, &recomputed);
       n.dense += (double)blocks * m->block_params[k].dense;
       n.expert += (double)blocks * m->block_params[k].expert;
     }
     if (chunk == 0) add_params(&n, &m->before_params);
     if (chunk == last_chunk(x)) add_params(&n, &m->after_params);
-    if (chunk == last_chunk(x) && parts_ends(x)) n.dense += m->tied_params;
+    if (chunk == last_chunk(x) && pz_pipeline_parts_ends(&x->shape)) n.dense += m->tied_params;
   }
   return n;
 }
@@ -169,7 +153,7 @@ static struct pz_step_params stage_params(const struct pricing *x) {
 /* Both copies of a tied matrix get the sum of their gradients. */
 static double tied_s(const struct pricing *x) {
   const struct pz_plan *p = x->plan;
-  if (!parts_ends(x) || !(x->m->tied_params > 0)) return 0;
+  if (!pz_pipeline_parts_ends(&x->shape) || !(x->m->tied_params > 0)) return 0;
   struct pz_group ends = {2, p->tp * pz_plan_replicas(p) * (p->pp - 1)};
   return pz_network_s(x->m->k, &x->m->cost.net, PZ_COLLECTIVE_ALL_REDUCE,
                       x->m->tied_params * p->grad_bytes, ends);
@@ -225,7 +209,7 @@ static struct exchanged exchange_of(const struct pricing *x, const struct holder
   /* with stages weights stay gathered from the first microbatch to the last */
   if (p->zero == 3 && p->pp == 1) {
     e.total_s = (part * h->params * (4 + p->grad_bytes) / rate + gathers_s(x, h->shards)) *
-                (double)x->rounds;
+                (double)x->microbatches;
     /* on a GPU they take SMs and memory from the kernels beside them */
     bool stream = x->m->cost.chip.execution == PZ_CHIP_STREAM;
     double hidden = stream ? k->sharded_hidden_part : k->hidden_part;
@@ -234,7 +218,7 @@ static struct exchanged exchange_of(const struct pricing *x, const struct holder
         pz_fmax(compute, e.total_s) + (1 - hidden) * pz_fmin(compute, e.total_s) - compute;
   } else {
     /* gradients that are sharded are exchanged with every microbatch; with stages they stay whole till the last */
-    double scatters = p->zero == 2 && p->pp == 1 ? (double)x->rounds : 1;
+    double scatters = p->zero == 2 && p->pp == 1 ? (double)x->microbatches : 1;
     e.total_s =
         part * h->params * (p->zero ? p->grad_bytes * scatters + 2 : 2 * p->grad_bytes) / rate;
     e.exposed_s = overlap ? e.total_s * (1 - k->hidden_part) : e.total_s;
@@ -246,25 +230,20 @@ static struct exchanged exchange_of(const struct pricing *x, const struct holder
   return e;
 }
 
-/* Who holds the dense parameters of the largest stage, and who its experts, which lie on a grid of their own; with two
- * copies of every stage twice as many devices. */
-static struct holders dense_holders(const struct pricing *x) {
+/* Who holds the dense parameters of the largest stage, or its experts, which lie on a grid of their own; with two copies of
+ * every stage twice as many devices. */
+static struct holders holders_of(const struct pricing *x, bool experts) {
   const struct pz_plan *p = x->plan;
-  int64_t copies = pz_pipeline_copies(x->shape.order);
+  int64_t copies = pz_pipeline_copies(x->shape.order), sharing = pz_plan_hybrid(p) ? 1 : copies;
+  if (experts)
+    return (struct holders){x->params.expert, pz_plan_expert_replicas(p) * copies,
+                            pz_plan_expert_shards(p) * sharing, pz_plan_ep(p) * pz_plan_etp(p)};
   return (struct holders){x->params.dense, pz_plan_replicas(p) * copies,
-                          pz_plan_shards(p) * (pz_plan_hybrid(p) ? 1 : copies), p->tp};
-}
-
-static struct holders expert_holders(const struct pricing *x) {
-  const struct pz_plan *p = x->plan;
-  int64_t copies = pz_pipeline_copies(x->shape.order);
-  return (struct holders){x->params.expert, pz_plan_expert_replicas(p) * copies,
-                          pz_plan_expert_shards(p) * (pz_plan_hybrid(p) ? 1 : copies),
-                          pz_plan_ep(p) * pz_plan_etp(p)};
+                          pz_plan_shards(p) * sharing, p->tp};
 }
 
 static void exchange(const struct pricing *x, struct pz_prediction *out) {
-  struct holders dense = dense_holders(x), expert = expert_holders(x);
+  struct holders dense = holders_of(x, false), expert = holders_of(x, true);
   struct exchanged a = exchange_of(x, &dense, out->step_s),
                    b = exchange_of(x, &expert, out->step_s);
   double exposed = a.exposed_s + b.exposed_s;
@@ -275,7 +254,7 @@ static void exchange(const struct pricing *x, struct pz_prediction *out) {
 
 static void optimize(const struct pricing *x, struct pz_prediction *out) {
   const struct pz_plan *p = x->plan;
-  struct holders dense = dense_holders(x), expert = expert_holders(x);
+  struct holders dense = holders_of(x, false), expert = holders_of(x, true);
   double own = dense.params / (double)(p->zero ? dense.shards : 1) +
                expert.params / (double)(p->zero ? expert.shards : 1);
   out->parts.optimizer_s =
@@ -283,7 +262,7 @@ static void optimize(const struct pricing *x, struct pz_prediction *out) {
       (pz_chip_hbm_bytes_per_s(&x->m->cost.chip) * x->m->k->optimizer_efficiency);
 }
 
-/* ---- the parts of a step -------------------------------------------------------------------- */
+/* ---- the terms of a step -------------------------------------------------------------------- */
 
 /* All that a stage does for a microbatch, of each of its copies. */
 static struct pz_layer_step stage_step(const struct pricing *x, int64_t stage) {
@@ -293,9 +272,9 @@ static struct pz_layer_step stage_step(const struct pricing *x, int64_t stage) {
   for (uint32_t c = 0; c < pz_pipeline_slots(&x->shape); c++) {
     int64_t chunk = chunk_at(x, stage, c);
     for (uint32_t k = 0; k < x->m->kinds.n; k++) {
-      int64_t again, n = chunk_kind(x, chunk, k, &again);
-      pz_layer_step_add(&sum, &t->block[k], part * (double)(n - again));
-      pz_layer_step_add(&sum, &t->again[k], part * (double)again);
+      int64_t recomputed, n = chunk_kind(x, chunk, k, &recomputed);
+      pz_layer_step_add(&sum, &t->block[k], part * (double)(n - recomputed));
+      pz_layer_step_add(&sum, &t->again[k], part * (double)recomputed);
     }
     if (chunk == 0) pz_layer_step_add(&sum, &t->before, part);
     if (chunk == last_chunk(x)) pz_layer_step_add(&sum, &t->after, part);
@@ -313,9 +292,9 @@ static struct pz_layer_step slowest_stage(const struct pricing *x) {
 }
 
 /* What the slowest stage does for all microbatches; the rest of the pipeline's time is the bubble. */
-static void tell_parts(const struct pricing *x, struct pz_prediction *out) {
+static void find_terms(const struct pricing *x, struct pz_prediction *out) {
   struct pz_layer_step sum = slowest_stage(x);
-  double n = (double)x->rounds;
+  double n = (double)x->microbatches;
   struct pz_training_parts *t = &out->parts;
   t->products_s = n * (sum.forward.products_s + sum.backward.products_s);
   t->attention_s = n * (sum.forward.attention_s + sum.backward.attention_s);
@@ -345,17 +324,21 @@ static double block_params(const struct pz_step_model *m) {
   return n;
 }
 
-/* FLOP a token of what the plan computes again: forward is a third of a layer's products. */
-static double again_flop(const struct pricing *x, double attention_flop) {
-  double products = 2 * block_params(x->m), core = attention_flop / 3, n = (double)blocks_again(x);
+/* FLOP a token of what the plan recomputes: forward is a third of a layer's GEMMs. */
+static double recompute_flop(const struct pricing *x, double attention_flop) {
+  double gemms = 2 * block_params(x->m), core = attention_flop / 3;
+  int64_t n = 0;
+  for (int64_t j = 0; j <= last_chunk(x); j++)
+    n += pz_plan_recomputed(x->plan, pz_pipeline_stage_of(&x->shape, (uint32_t)j),
+                            pz_plan_blocks(x->plan, x->m->n_blocks, j));
   switch (x->plan->recompute) {
-  case PZ_RECOMPUTATION_ALTERNATE: return products / 2;
+  case PZ_RECOMPUTATION_ALTERNATE: return gemms / 2;
   case PZ_RECOMPUTATION_SELECTIVE: return core;
-  default: return (products + core) * n / (double)x->m->n_blocks;
+  default: return (gemms + core) * (double)n / (double)x->m->n_blocks;
   }
 }
 
-/* Parameters of products that a token meets: all but those of the embedding, which looks rows up, unless the head
+/* Parameters of GEMMs that a token meets: all but those of the embedding, which looks vectors up, unless the head
  * has the same matrix. */
 static double product_params(const struct pz_step_model *m) {
   const struct pz_workload *x = m->w;
@@ -370,7 +353,7 @@ static double product_params(const struct pz_step_model *m) {
 }
 
 /* MFU counts 6 FLOP a parameter and token, attention in full, without the embedding's look-up. */
-static void tell_rates(const struct pricing *x, struct pz_prediction *out) {
+static void find_rates(const struct pricing *x, struct pz_prediction *out) {
   const struct pz_plan *p = x->plan;
   const struct pz_workload *w = x->m->w;
   double tokens = (double)(p->batch * x->m->seq), devices = (double)pz_plan_devices(p);
@@ -385,10 +368,10 @@ static void tell_rates(const struct pricing *x, struct pz_prediction *out) {
   double peak =
       pz_chip_tensor_flop_per_s(&x->m->cost.chip) * (p->precision == PZ_PRECISION_FP8 ? 2 : 1);
   out->mfu = flop * out->tokens_per_s_per_device / peak;
-  out->hfu = out->mfu * (1 + again_flop(x, attention) / flop);
+  out->hfu = out->mfu * (1 + recompute_flop(x, attention) / flop);
 }
 
-static enum pz_status tell_memory(const struct pricing *x, struct pz_prediction *out,
+static enum pz_status find_memory(const struct pricing *x, struct pz_prediction *out,
                                   struct pz_prediction_detail *detail, struct pz_error *err) {
   struct pz_training_memory *stages = NULL;
   if (detail) {
@@ -398,7 +381,7 @@ static enum pz_status tell_memory(const struct pricing *x, struct pz_prediction 
     detail->layers = x->m->n_blocks;
   }
   for (int64_t k = 0; k < x->plan->pp; k++) {
-    struct pz_training_memory one = pz_training_memory(&x->m->memory, x->plan, x->rounds, k);
+    struct pz_training_memory one = pz_training_memory(&x->m->memory, x->plan, x->microbatches, k);
     double bytes = pz_training_memory_sum(&one);
     if (stages) stages[k] = one;
     if (bytes <= out->peak_bytes) continue;
@@ -420,11 +403,11 @@ static enum pz_status begin(struct pz_step_model *m, const struct pz_plan *plan,
                      m->cost.chip.name);
   *x = (struct pricing){.m = m, .plan = plan};
   if (status != PZ_OK) return status;
-  x->rounds = pz_plan_microbatches(plan);
+  x->microbatches = pz_plan_microbatches(plan);
   x->shape = pz_plan_shape(plan);
   status = pz_pipeline_check(&x->shape, err);
   if (status != PZ_OK) return status;
-  status = pz_step_model_time(m, plan, x->rounds, err);
+  status = pz_step_model_time(m, plan, x->microbatches, err);
   if (status != PZ_OK) return status;
   x->send_s = transfer_s(x);
   x->params = stage_params(x);
@@ -439,13 +422,13 @@ enum pz_status pz_step_price(struct pz_step_model *m, const struct pz_plan *plan
   enum pz_status status = begin(m, plan, &x, err);
   if (status == PZ_OK) status = simulate(&x, &found, detail, err);
   if (status != PZ_OK) return status;
-  found.microbatches = x.rounds;
-  tell_parts(&x, &found);
+  found.microbatches = x.microbatches;
+  find_terms(&x, &found);
   exchange(&x, &found);
   optimize(&x, &found);
   found.step_s += found.parts.gradient_s + found.parts.optimizer_s;
-  tell_rates(&x, &found);
-  status = tell_memory(&x, &found, detail, err);
+  find_rates(&x, &found);
+  status = find_memory(&x, &found, detail, err);
   if (status == PZ_OK) *out = found;
   return status;
 }

@@ -1,11 +1,80 @@
 #include "step/training_memory.h"
 
 #include <math.h>
+#include <string.h>
 
+#include "core/alloc.h"
 #include "core/num.h"
 #include "plan/pipeline_order.h"
 #include "step/recompute.h"
 #include "workload/op.h"
+
+/* ---- repeated layers ------------------------------------------------------------------------ */
+
+/* Of the table of counts. */
+static const int64_t MOST_ENTRIES = 1 << 22;
+
+bool pz_is_block(const struct pz_layer *l) {
+  return l->count > 1 || strncmp(l->name, "block", 5) == 0;
+}
+
+static void list_kinds(const struct pz_workload *w, struct pz_layer_kinds *k) {
+  for (uint32_t i = 0; i < w->n_layers; i++)
+    if (pz_is_block(&w->layers[i])) {
+      k->layer[k->n++] = i;
+      k->n_blocks += w->layers[i].count;
+    }
+  if (k->n) return;
+  k->layer[k->n++] = 0;
+  k->n_blocks = w->layers[0].count;
+}
+
+static uint32_t kind_of_layer(const struct pz_layer_kinds *k, uint32_t layer) {
+  uint32_t i = 0;
+  while (i < k->n && k->layer[i] != layer) i++;
+  return i;
+}
+
+/* Layers one after another: each kind's count so far. */
+static void count_kinds(const struct pz_workload *w, struct pz_layer_kinds *k) {
+  int64_t at = 0, row = k->n_blocks + 1;
+  for (uint32_t s = 0; s < w->n_order; s++)
+    for (int64_t r = 0; r < w->order[s].repeats; r++)
+      for (uint32_t u = 0; u < w->order[s].n_unit; u++) {
+        uint32_t kind = kind_of_layer(k, w->order[s].unit[u]);
+        if (kind == k->n || at == k->n_blocks) continue;
+        for (uint32_t i = 0; i < k->n; i++)
+          k->before[i * row + at + 1] = k->before[i * row + at] + (i == kind);
+        at++;
+      }
+}
+
+enum pz_status pz_layer_kinds_of(const struct pz_workload *w, struct pz_layer_kinds *out,
+                                 struct pz_error *err) {
+  struct pz_layer_kinds k = {.n = 0};
+  k.layer = pz_calloc(w->n_layers, sizeof *k.layer);
+  if (k.layer) list_kinds(w, &k);
+  if (k.n > 1 && k.n_blocks >= MOST_ENTRIES / k.n) {
+    pz_layer_kinds_free(&k);
+    return pz_fail(err, PZ_LIMIT, "%s has too many kinds of repeated layers for a training plan",
+                   w->model);
+  }
+  if (k.n > 1) {
+    k.before = pz_calloc((size_t)k.n * ((size_t)k.n_blocks + 1), sizeof *k.before);
+    if (k.before) count_kinds(w, &k);
+  }
+  if (k.layer && (k.n == 1 || k.before)) return *out = k, PZ_OK;
+  pz_layer_kinds_free(&k);
+  return pz_fail(err, PZ_NO_MEMORY, "out of memory for the layers of %s", w->model);
+}
+
+void pz_layer_kinds_free(struct pz_layer_kinds *k) {
+  pz_free(k->layer);
+  pz_free(k->before);
+  *k = (struct pz_layer_kinds){.n = 0};
+}
+
+/* ---- a model ------------------------------------------------------------------------------- */
 
 /* Bytes of a gradient in the optimizer's precision, and of a weight or a gradient in that of the layers. */
 static const double MOST_GRADIENT_BYTES = 4, HALF_BYTES = 2;
@@ -58,17 +127,17 @@ struct pz_memory_model pz_memory_model_of(const struct pz_workload *w,
 
 /* Bytes relative to the moment at which a pass begins. */
 struct layer_pass {
-  double forward_peak, kept; /* kept: after forward */
+  double forward_peak, saved; /* saved: after forward */
   double backward_peak,
       freed;             /* freed: net of backward, without gradients of parameters; negative */
   double gradient_bytes; /* that backward leaves behind */
 };
 
-/* Products whose results torchtitan's selection keeps: the first, the third, ... of a layer, and
+/* GEMMs whose results torchtitan's selection saves: the first, the third, ... of a layer, and
  * attention (torchtitan, "op" mode of selective activation checkpointing).  `unread`: of these, what
  * backward does not read. */
 static double alternate_bytes(const struct pz_layer *l, double *unread) {
-  double kept = 0;
+  double saved = 0;
   uint32_t n = 0;
   *unread = 0;
   for (uint32_t i = 0; i < l->ops[PZ_FORWARD].n; i++) {
@@ -80,17 +149,17 @@ static double alternate_bytes(const struct pz_layer *l, double *unread) {
     bool read = false;
     for (uint32_t k = 0; k < l->n_saved; k++) read = read || l->saved[k] == t->storage;
     double bytes = (double)(t->elems * t->elem_bytes);
-    kept += bytes;
+    saved += bytes;
     if (!read) *unread += bytes;
   }
-  return kept;
+  return saved;
 }
 
-/* A pass with `again` bytes that backward makes anew instead of keeping them. */
-static void make_again(struct layer_pass *x, double again) {
-  x->kept -= again;
-  x->backward_peak += again;
-  x->freed += again;
+/* A pass with so many bytes that backward recomputes in place of saving them. */
+static void recompute_bytes(struct layer_pass *x, double bytes) {
+  x->saved -= bytes;
+  x->backward_peak += bytes;
+  x->freed += bytes;
 }
 
 static void recompute(const struct pz_workload *w, const struct pz_layer *l,
@@ -99,19 +168,19 @@ static void recompute(const struct pz_workload *w, const struct pz_layer *l,
   int modules = p->recompute_modules ? p->recompute_modules : pz_plan_framework(p)->modules;
   switch (how) {
   case PZ_RECOMPUTATION_FULL:
-    /* where the result is made again, it is still there when backward begins */
+    /* where the result is recomputed, it is still there when backward begins */
     x->forward_peak = (double)l->live_plain.peak_bytes;
-    make_again(x, x->kept - (p->saved ? pz_saved_bytes(l, p->saved) : out));
+    recompute_bytes(x, x->saved - (p->saved ? pz_saved_bytes(l, p->saved) : out));
     x->backward_peak = pz_fmax((double)l->live[PZ_FORWARD].peak_bytes,
                                x->backward_peak + (pz_plan_framework(p)->stops_early ? 0 : out));
     break;
   case PZ_RECOMPUTATION_SELECTIVE:
-    make_again(x, modules ? pz_modules_bytes(l, modules) : pz_core_bytes(w, l));
+    recompute_bytes(x, modules ? pz_modules_bytes(l, modules) : pz_core_bytes(w, l));
     break;
   case PZ_RECOMPUTATION_ALTERNATE: {
-    double products = alternate_bytes(l, &unread);
-    make_again(x, pz_fmax(0, x->kept - out - (products - unread)));
-    x->kept += unread;
+    double gemms = alternate_bytes(l, &unread);
+    recompute_bytes(x, pz_fmax(0, x->saved - out - (gemms - unread)));
+    x->saved += unread;
     x->freed -= unread;
     break;
   }
@@ -124,7 +193,7 @@ static struct layer_pass layer_pass(const struct pz_layer *l, enum pz_gradients 
                        *plain = &l->live_backward[PZ_GRADIENTS_IN_PLACE];
   bool stay = gradients == PZ_GRADIENTS_KEPT;
   return (struct layer_pass){.forward_peak = (double)f->peak_bytes,
-                             .kept = (double)f->net_bytes,
+                             .saved = (double)f->net_bytes,
                              .backward_peak = (double)b->peak_bytes,
                              .freed = (double)plain->net_bytes,
                              .gradient_bytes =
@@ -139,11 +208,12 @@ struct stage_walk {
   const struct pz_plan *p;
   struct pz_pipeline_shape shape;
   int64_t stage, chunk, chunks; /* chunk of the model, of so many */
-  int64_t start, blocks, again; /* of the chunk: its first layer, layers, of these computed again */
+  int64_t start, blocks,
+      n_recomputed; /* of the chunk: its first layer, layers, of these recomputed */
   enum pz_gradients gradients;
   struct layer_pass plain, recomputed;     /* of the first kind of repeated layer */
   double activation_bytes, gradient_bytes; /* now */
-  double logit_bytes;                      /* kept by the layers behind the blocks, now */
+  double logit_bytes;                      /* saved by the layers behind the blocks, now */
   double communication_bytes;              /* transfers between stages */
   struct pz_training_memory peak;          /* parts that come and go, at the worst moment */
 };
@@ -153,10 +223,8 @@ enum { BEFORE = -1, BEHIND = -2 };
 
 static int kind_of(const struct stage_walk *s, uint32_t i) {
   const struct pz_layer_kinds *k = s->m->kinds;
-  if (i < k->layer[0]) return BEFORE;
-  for (uint32_t n = 0; n < k->n; n++)
-    if (k->layer[n] == i) return (int)n;
-  return BEHIND;
+  uint32_t kind = kind_of_layer(k, i);
+  return i < k->layer[0] ? BEFORE : kind < k->n ? (int)kind : BEHIND;
 }
 
 static const struct pz_layer *first_kind(const struct stage_walk *s) {
@@ -194,50 +262,50 @@ static void visit(struct stage_walk *s, const struct pz_layer *l, double extra, 
   if (pz_training_memory_sum(&now) > pz_training_memory_sum(&s->peak)) s->peak = now;
 }
 
-/* Layers i of the chunk; of these, those computed again. */
-static int64_t repeats_again(const struct stage_walk *s, uint32_t i, int64_t *again) {
+/* Layers i of the chunk; of these, those recomputed. */
+static int64_t repeats_of(const struct stage_walk *s, uint32_t i, int64_t *recomputed) {
   int kind = kind_of(s, i);
-  *again = 0;
+  *recomputed = 0;
   if (kind < 0) {
     bool here = kind == BEFORE ? is_first(s) : is_last(s);
     return here ? s->m->w->layers[i].count : 0;
   }
-  *again = pz_kind_count(s->m->kinds, (uint32_t)kind, s->start, s->again);
+  *recomputed = pz_kind_count(s->m->kinds, (uint32_t)kind, s->start, s->n_recomputed);
   return pz_kind_count(s->m->kinds, (uint32_t)kind, s->start, s->blocks);
 }
 
 static int64_t repeats(const struct stage_walk *s, uint32_t i) {
-  int64_t again;
-  return repeats_again(s, i, &again);
+  int64_t ignored;
+  return repeats_of(s, i, &ignored);
 }
 
-/* A chunk of the stage begins. */
-static void enter_chunk(struct stage_walk *s, int64_t chunk) {
-  s->chunk = chunk;
-  s->start = pz_plan_start(s->p, s->m->kinds->n_blocks, chunk);
-  s->blocks = pz_plan_blocks(s->p, s->m->kinds->n_blocks, chunk);
-  s->again = pz_plan_recomputed(s->p, s->stage, s->blocks);
+/* The chunk of the stage in one of its slots begins. */
+static void enter_slot(struct stage_walk *s, uint32_t slot) {
+  s->chunk = pz_pipeline_chunk_at(&s->shape, (uint32_t)s->stage, slot);
+  s->start = pz_plan_start(s->p, s->m->kinds->n_blocks, s->chunk);
+  s->blocks = pz_plan_blocks(s->p, s->m->kinds->n_blocks, s->chunk);
+  s->n_recomputed = pz_plan_recomputed(s->p, s->stage, s->blocks);
 }
 
 /* How a layer goes through the stage.  Gradients of embedding and head come from autograd, whatever the
- * products of the layers do. */
-static struct layer_pass make_pass(const struct stage_walk *s, uint32_t i, bool again) {
+ * GEMMs of the layers do. */
+static struct layer_pass make_pass(const struct stage_walk *s, uint32_t i, bool recomputed) {
   const struct pz_layer *l = &s->m->w->layers[i];
   bool passing = kind_of(s, i) < 0 && s->gradients == PZ_GRADIENTS_IN_PLACE;
   struct layer_pass x = layer_pass(l, passing ? PZ_GRADIENTS_PASSING : s->gradients);
   enum pz_recomputation how = s->p->recompute;
   if (how == PZ_RECOMPUTATION_HALF) how = PZ_RECOMPUTATION_FULL;
-  if (again) recompute(s->m->w, l, s->p, how, &x);
+  if (recomputed) recompute(s->m->w, l, s->p, how, &x);
   return x;
 }
 
-static struct layer_pass pass_of(const struct stage_walk *s, uint32_t i, bool again) {
-  if (i == s->m->kinds->layer[0]) return again ? s->recomputed : s->plain;
-  return make_pass(s, i, again);
+static struct layer_pass pass_of(const struct stage_walk *s, uint32_t i, bool recomputed) {
+  if (i == s->m->kinds->layer[0]) return recomputed ? s->recomputed : s->plain;
+  return make_pass(s, i, recomputed);
 }
 
-/* Layers one after another that all go through the stage in the same way: the first `again` of a chunk's
- * repeated layers are computed again, or every second one.  Kinds that alternate are walked one kind
+/* Layers one after another that all go through the stage in the same way: the first `n_recomputed` of a chunk's
+ * repeated layers are recomputed, or every second one.  Kinds that alternate are walked one kind
  * after the other. */
 struct row {
   int64_t n;
@@ -245,20 +313,20 @@ struct row {
 };
 
 static struct row row_from(const struct stage_walk *s, uint32_t i, int64_t k) {
-  int64_t again, n = repeats_again(s, i, &again);
+  int64_t recomputed, n = repeats_of(s, i, &recomputed);
   if (kind_of(s, i) >= 0 && s->p->recompute == PZ_RECOMPUTATION_HALF)
     return (struct row){1, pass_of(s, i, k % 2 == 0)};
-  return k < again ? (struct row){again - k, pass_of(s, i, true)}
-                   : (struct row){n - k, pass_of(s, i, false)};
+  return k < recomputed ? (struct row){recomputed - k, pass_of(s, i, true)}
+                        : (struct row){n - k, pass_of(s, i, false)};
 }
 
 /* The row that ends before layer k. */
 static struct row row_to(const struct stage_walk *s, uint32_t i, int64_t k) {
-  int64_t again;
-  (void)repeats_again(s, i, &again);
+  int64_t recomputed;
+  (void)repeats_of(s, i, &recomputed);
   if (kind_of(s, i) >= 0 && s->p->recompute == PZ_RECOMPUTATION_HALF) return row_from(s, i, k - 1);
-  return k > again ? (struct row){k - again, pass_of(s, i, false)}
-                   : (struct row){k, pass_of(s, i, true)};
+  return k > recomputed ? (struct row){k - recomputed, pass_of(s, i, false)}
+                        : (struct row){k, pass_of(s, i, true)};
 }
 
 /* What passes from chunk to chunk.  What is received stays, what is sent does not. */
@@ -275,9 +343,9 @@ static void walk_forward(struct stage_walk *s) {
     for (int64_t k = 0; k < repeats(s, i); k += r.n) {
       r = row_from(s, i, k);
       visit(s, &s->m->w->layers[i], r.x.forward_peak, false);
-      *now += (double)(r.n - 1) * r.x.kept;
+      *now += (double)(r.n - 1) * r.x.saved;
       if (r.n > 1) visit(s, &s->m->w->layers[i], r.x.forward_peak, false);
-      *now += r.x.kept;
+      *now += r.x.saved;
     }
   }
   if (!is_last(s)) s->activation_bytes -= passed_bytes(s);
@@ -288,8 +356,8 @@ static void pass_backward(struct stage_walk *s, uint32_t i, const struct layer_p
   double times = (double)n;
   s->activation_bytes += times * x->freed;
   if (kind_of(s, i) == BEHIND) {
-    s->activation_bytes += times * x->kept;
-    s->logit_bytes -= times * x->kept;
+    s->activation_bytes += times * x->saved;
+    s->logit_bytes -= times * x->saved;
   }
   s->gradient_bytes += times * x->gradient_bytes;
 }
@@ -314,16 +382,11 @@ static void walk_backward(struct stage_walk *s) {
 static double waiting_bytes(const struct stage_walk *s) {
   double bytes = passed_bytes(s) * (!is_first(s) - !is_last(s));
   for (uint32_t i = 0; i < s->m->w->n_layers; i++) {
-    int64_t again, n = repeats_again(s, i, &again);
-    if (again) bytes += (double)again * pass_of(s, i, true).kept;
-    if (n > again) bytes += (double)(n - again) * pass_of(s, i, false).kept;
+    int64_t recomputed, n = repeats_of(s, i, &recomputed);
+    if (recomputed) bytes += (double)recomputed * pass_of(s, i, true).saved;
+    if (n > recomputed) bytes += (double)(n - recomputed) * pass_of(s, i, false).saved;
   }
   return bytes;
-}
-
-/* The chunk of the stage in one of its slots begins. */
-static void enter_slot(struct stage_walk *s, uint32_t slot) {
-  enter_chunk(s, pz_pipeline_chunk_at(&s->shape, (uint32_t)s->stage, slot));
 }
 
 enum { MOST_SLOTS = 2 * PZ_PLAN_MOST_CHUNKS }; /* DualPipe holds two copies */
@@ -337,7 +400,7 @@ struct slot_walk {
 /* Chunks that a stage walks through in the same way: neither has an end of the model, and their layers are alike. */
 static bool same_chunk(const struct stage_walk *a, const struct stage_walk *b) {
   return a->m->kinds->n == 1 && !is_first(a) && !is_first(b) && !is_last(a) && !is_last(b) &&
-         a->blocks == b->blocks && a->again == b->again;
+         a->blocks == b->blocks && a->n_recomputed == b->n_recomputed;
 }
 
 static void walk_slot(struct stage_walk s, struct slot_walk *out) {
@@ -379,11 +442,6 @@ struct stage_sums {
   double dense, expert, constants;
 };
 
-/* Are the model's input and its output on different devices? */
-static bool parts_ends(const struct stage_walk *s) {
-  return s->p->pp > 1 && !pz_is_v_pipeline(s->shape.order);
-}
-
 static struct stage_sums stage_sums(struct stage_walk s) {
   struct stage_sums n = {.constants = (double)first_kind(&s)->shared_bytes};
   for (uint32_t c = 0; c < pz_pipeline_slots(&s.shape); c++) {
@@ -392,8 +450,8 @@ static struct stage_sums stage_sums(struct stage_walk s) {
       const struct pz_layer *l = &s.m->w->layers[i];
       double times = (double)repeats(&s, i);
       int64_t shared = kind_of(&s, i) < 0 ? l->shared_bytes : 0;
-      n.dense +=
-          times * (double)(l->params - l->expert_params + (parts_ends(&s) ? l->tied_params : 0));
+      n.dense += times * (double)(l->params - l->expert_params +
+                                  (pz_pipeline_parts_ends(&s.shape) ? l->tied_params : 0));
       n.expert += times * (double)l->expert_params;
       n.constants += times * (double)(l->buffer_bytes + shared);
     }
@@ -430,7 +488,7 @@ static struct pz_training_memory state_bytes(const struct stage_walk *s) {
 }
 
 struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
-                                             const struct pz_plan *p, int64_t rounds,
+                                             const struct pz_plan *p, int64_t microbatches,
                                              int64_t stage) {
   struct stage_walk s = {.m = m,
                          .p = p,
@@ -438,11 +496,11 @@ struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
                          .stage = stage,
                          .chunks = p->pp * p->vpp,
                          .gradients = pz_plan_framework(p)->gradients};
-  s.shape.microbatches = (uint32_t)rounds;
+  s.shape.microbatches = (uint32_t)microbatches;
   struct pz_training_memory all = state_bytes(&s);
   bool sharded = p->zero > 1 && pz_plan_shards(p) > 1;
   if (sharded) s.gradients = PZ_GRADIENTS_IN_PLACE; /* counted as communication */
-  if (s.gradients == PZ_GRADIENTS_KEPT && rounds > 1) {
+  if (s.gradients == PZ_GRADIENTS_KEPT && microbatches > 1) {
     /* the first microbatch's gradients are there when the next one's are added */
     all.gradient_bytes += HALF_BYTES * all.weight_bytes / pz_plan_framework(p)->weight_bytes;
     s.gradients = PZ_GRADIENTS_PASSING;

@@ -7,7 +7,31 @@
 #define PZ_STEP_TRAINING_MEMORY_H
 
 #include "plan/plan.h"
-#include "step/layer_kinds.h"
+
+/* Repeated layers of a model in the order in which they run.  Most models have one kind of them; others begin with dense
+ * layers before those with experts, or let kinds of attention alternate. */
+struct pz_layer_kinds {
+  uint32_t n;      /* kinds */
+  uint32_t *layer; /* by kind: index of the layer in the workload */
+  int64_t n_blocks;
+  int64_t *before; /* by kind, n_blocks + 1 each: so many of the first i layers are of it */
+};
+
+/* Is it one of the repeated layers? */
+bool pz_is_block(const struct pz_layer *l);
+
+/* Memory of its own: pz_layer_kinds_free.  A model without repeated layers has its first for one. */
+PZ_NODISCARD enum pz_status pz_layer_kinds_of(const struct pz_workload *w,
+                                              struct pz_layer_kinds *out, struct pz_error *err);
+void pz_layer_kinds_free(struct pz_layer_kinds *k);
+
+/* Layers of a kind among the n from `start` on. */
+static inline int64_t pz_kind_count(const struct pz_layer_kinds *k, uint32_t kind, int64_t start,
+                                    int64_t n) {
+  if (k->n == 1) return n;
+  const int64_t *before = k->before + (int64_t)kind * (k->n_blocks + 1);
+  return before[start + n] - before[start];
+}
 
 /* The model in the bytes of one device. */
 struct pz_memory_model {
@@ -19,12 +43,12 @@ struct pz_memory_model {
 struct pz_memory_model pz_memory_model_of(const struct pz_workload *w,
                                           const struct pz_layer_kinds *kinds);
 
-/* What the attention core of a layer keeps: tensors of the size of the scores. */
+/* What the attention core of a layer saves: tensors of the size of the scores. */
 double pz_core_bytes(const struct pz_workload *w, const struct pz_layer *l);
 
-/* Of a stage at its worst moment; `rounds` microbatches of a replica. */
+/* Of a stage at its worst moment; `microbatches` microbatches of a replica. */
 struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
-                                             const struct pz_plan *plan, int64_t rounds,
+                                             const struct pz_plan *plan, int64_t microbatches,
                                              int64_t stage);
 
 double pz_training_memory_sum(const struct pz_training_memory *m);

@@ -12,7 +12,7 @@
 #include "core/text.h"
 #include "cost/ops_table.h"
 #include "step/expected_error.h"
-#include "step/prediction_parts.h"
+#include "step/prediction.h"
 #include "step/run_table.h"
 #include "workload/preset.h"
 #include "workload/workload.h"

@@ -7,7 +7,6 @@
 #include <time.h>
 
 #include "core/csv.h"
-#include "step/embedded.h"
 #include "step/expected_error.h"
 #include "study/rank.h"
 #include "study/validate_text.h"
