@@ -15,10 +15,6 @@ static void put_plan(const struct pz_launch *l, enum pz_plan_field f, FILE *out)
   pz_launch_number(l, f, PZ_LAUNCH_DEEPSPEED, "  ", " ", out);
 }
 
-static void put_if(FILE *out, bool on, const char *flags) {
-  if (on) fprintf(out, "  %s\n", flags);
-}
-
 static void put_model(const struct pz_launch *l, FILE *out) {
   const struct pz_model_shape *s = &l->shape;
   fputs("MODEL_ARGS=(\n", out);
@@ -35,9 +31,9 @@ static void put_model(const struct pz_launch *l, FILE *out) {
   }
   fprintf(out, "  --normalization %s\n  --layernorm-epsilon %.10g\n",
           s->gated ? "rmsnorm" : "layernorm", s->norm_eps);
-  put_if(out, s->gated, "--swiglu");
-  put_if(out, !s->bias, "--disable-bias-linear");
-  put_if(out, !s->tied, "--untie-embeddings-and-output-weights");
+  pz_launch_words(out, s->gated, "--swiglu");
+  pz_launch_words(out, !s->bias, "--disable-bias-linear");
+  pz_launch_words(out, !s->tied, "--untie-embeddings-and-output-weights");
   fprintf(out, "  --attention-dropout %.10g\n  --hidden-dropout %.10g\n",
           pz_launch_drop(l, s->drop_attention), pz_launch_drop(l, s->drop_hidden));
   fputs("  --no-query-key-layer-scaling\n", out);
@@ -51,10 +47,10 @@ static void put_parallel(const struct pz_launch *l, FILE *out) {
   const struct pz_plan *p = &l->plan;
   fputs("PARALLEL_ARGS=(\n", out);
   put_plan(l, PZ_PLAN_TP, out);
-  put_if(out, p->sp, "--sequence-parallel");
+  pz_launch_words(out, p->sp, "--sequence-parallel");
   put_plan(l, PZ_PLAN_PP, out);
-  put_if(out, p->pp == 1, "--no-pipeline-parallel");
-  put_if(out, p->pp > 1 && p->pipeline == PZ_PIPELINE_ZB_H1, "--enable-zbh1-pipeline");
+  pz_launch_words(out, p->pp == 1, "--no-pipeline-parallel");
+  pz_launch_words(out, p->pp > 1 && p->pipeline == PZ_PIPELINE_ZB_H1, "--enable-zbh1-pipeline");
   put_plan(l, PZ_PLAN_ZERO, out);
   fputs("  --deepspeed\n  --deepspeed_config \"$RUN_PATH/deepspeed.json\"\n"
         "  --distributed-backend nccl\n)\n\n",
@@ -78,20 +74,14 @@ static void put_training(const struct pz_launch *l, FILE *out) {
   put_plan(l, PZ_PLAN_MBS, out);
   put_plan(l, PZ_PLAN_BATCH, out);
   put_plan(l, PZ_PLAN_SEQ, out);
-  fputs("  --train-iters \"${TRAIN_ITERS:-1000}\"\n"
-        "  --lr \"${LR:-1e-4}\"\n  --min-lr \"${MIN_LR:-1e-5}\"\n  --lr-decay-style cosine\n"
-        "  --lr-warmup-fraction \"${WARMUP_FRACTION:-0.01}\"\n"
-        "  --weight-decay 0.1\n  --adam-beta2 0.95\n  --clip-grad 1.0\n  --bf16\n",
-        out);
+  pz_launch_schedule(out);
   put_recompute(p, out);
   fprintf(out,
           "  --data-path \"$DATA_PATH\"\n  --split '99,1,0'\n"
           "  --tokenizer-type HFTokenizer\n  --tokenizer-model \"$TOKENIZER\"\n"
-          "  --vocab-size %" PRId64 "\n"
-          "  --log-interval 1\n  --eval-iters 0\n"
-          "  --save \"$CHECKPOINT_PATH\"\n  --load \"$CHECKPOINT_PATH\"\n  --save-interval 1000\n"
-          ")\n\n",
+          "  --vocab-size %" PRId64 "\n",
           l->shape.vocab);
+  pz_launch_saving(out);
 }
 
 /* ---- the configuration ---------------------------------------------------------------------- */

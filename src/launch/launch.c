@@ -59,6 +59,10 @@ void pz_launch_number(const struct pz_launch *l, enum pz_plan_field f, enum pz_l
           pz_plan_field_text(&l->plan, f, value, sizeof value));
 }
 
+void pz_launch_words(FILE *out, bool on, const char *words) {
+  if (on) fprintf(out, "  %s\n", words);
+}
+
 /* ---- the script ----------------------------------------------------------------------------- */
 
 /* Names of models may come from outside: nothing of them may end a comment. */
@@ -106,6 +110,21 @@ void pz_launch_head(const struct pz_launch *l, const char *framework, FILE *out)
 
 void pz_launch_need(FILE *out, const char *name, const char *text) {
   fprintf(out, "%s=${%s:?set it to %s}\n", name, name, text);
+}
+
+void pz_launch_schedule(FILE *out) {
+  fputs("  --train-iters \"${TRAIN_ITERS:-1000}\"\n"
+        "  --lr \"${LR:-1e-4}\"\n  --min-lr \"${MIN_LR:-1e-5}\"\n  --lr-decay-style cosine\n"
+        "  --lr-warmup-fraction \"${WARMUP_FRACTION:-0.01}\"\n"
+        "  --weight-decay 0.1\n  --adam-beta2 0.95\n  --clip-grad 1.0\n  --bf16\n",
+        out);
+}
+
+void pz_launch_saving(FILE *out) {
+  fputs("  --log-interval 1\n  --eval-iters 0\n"
+        "  --save \"$CHECKPOINT_PATH\"\n  --load \"$CHECKPOINT_PATH\"\n  --save-interval 1000\n"
+        ")\n\n",
+        out);
 }
 
 void pz_launch_torchrun(const struct pz_launch *l, FILE *out) {

@@ -38,6 +38,9 @@ PZ_NODISCARD enum pz_status pz_launch_script(int i, const struct pz_launch *l, c
 void pz_launch_number(const struct pz_launch *l, enum pz_plan_field f, enum pz_launcher whose,
                       const char *before, const char *between, FILE *out);
 
+/* Words of a list of arguments on a line of their own, if `on`. */
+void pz_launch_words(FILE *out, bool on, const char *words);
+
 /* Dropout that the plan was predicted with. */
 double pz_launch_drop(const struct pz_launch *l, double of_model);
 
@@ -47,6 +50,11 @@ void pz_launch_head(const struct pz_launch *l, const char *framework, FILE *out)
 
 /* "NAME=${NAME:?text}": a variable that users must set. */
 void pz_launch_need(FILE *out, const char *name, const char *text);
+
+/* Arguments of Megatron-LM that its DeepSpeed branch has too: steps, learning rate and optimizer; then logs and
+ * checkpoints, which end the list. */
+void pz_launch_schedule(FILE *out);
+void pz_launch_saving(FILE *out);
 
 /* The torchrun command up to the program, with a backslash at the end of each line. */
 void pz_launch_torchrun(const struct pz_launch *l, FILE *out);

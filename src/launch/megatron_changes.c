@@ -1,12 +1,13 @@
 /* Another plan of a Megatron run, as what to change in its arguments. */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/alloc.h"
 #include "core/buffer.h"
 #include "launch/megatron_args.h"
-#include "plan/plan.h"
+#include "launch/megatron_core.h"
 
 /* Two plans, and how the difference is written: what is set, then what is removed. */
 struct difference {
@@ -17,9 +18,13 @@ struct difference {
   char removed[240]; /* names with commas */
 };
 
-static void put(struct difference *d, const char *text) {
-  fprintf(d->out, "%s%s", d->any ? " " : "", text);
+PZ_PRINTF(2, 3) static void put(struct difference *d, const char *format, ...) {
+  va_list values;
+  if (d->any) fputc(' ', d->out);
   d->any = true;
+  va_start(values, format);
+  vfprintf(d->out, format, values);
+  va_end(values);
 }
 
 static void take_away(struct difference *d, const char *name) {
@@ -27,16 +32,13 @@ static void take_away(struct difference *d, const char *name) {
   snprintf(d->removed + n, sizeof d->removed - n, "%s--%s", n ? ", " : "", name);
 }
 
-static void put_count(struct difference *d, const char *name, int64_t n) {
-  char text[96];
-  snprintf(text, sizeof text, "--%s %" PRId64, name, n);
-  put(d, text);
+/* A plain number of the plan. */
+static void put_number(struct difference *d, enum pz_plan_field f, int64_t n) {
+  put(d, "%s %" PRId64, pz_plan_field(f)->in[PZ_LAUNCH_MEGATRON], n);
 }
 
 static void put_flag(struct difference *d, bool before, bool now, const char *name) {
-  char text[96];
-  snprintf(text, sizeof text, "--%s", name);
-  if (!before && now) put(d, text);
+  if (!before && now) put(d, "--%s", name);
   if (before && !now) take_away(d, name);
 }
 
@@ -46,21 +48,11 @@ static int64_t layers_of(const struct difference *d, const struct pz_plan *p, in
   return pz_plan_blocks(p, d->m->layers, chunk);
 }
 
-/* Do chunks from `from` to below `to` have the same number of layers? */
-static bool are_even(const struct difference *d, const struct pz_plan *p, int64_t from,
-                     int64_t to) {
-  for (int64_t c = from + 1; c < to; c++)
-    if (layers_of(d, p, c) != layers_of(d, p, from)) return false;
+/* Have stages between the first and the last the same number of layers? */
+static bool is_middle_even(const struct difference *d) {
+  for (int64_t c = 2; c < d->to->pp - 1; c++)
+    if (layers_of(d, d->to, c) != layers_of(d, d->to, 1)) return false;
   return true;
-}
-
-/* Et*3|t*4|t*3L: layers of every chunk, embedding and loss. */
-static void put_layout(struct difference *d) {
-  int64_t n = d->to->pp * d->to->vpp;
-  put(d, "--pipeline-model-parallel-layout '");
-  for (int64_t c = 0; c < n; c++)
-    fprintf(d->out, "%s%st*%" PRId64 "%s", c ? "|" : "", c ? "" : "E", layers_of(d, d->to, c),
-            c == n - 1 ? ",L'" : "");
 }
 
 /* Chunks of even stages; by the argument that the run uses. */
@@ -74,41 +66,35 @@ static void put_chunks(struct difference *d) {
   if (b->vpp == 1)
     put_flag(d, a->vpp > 1, false, name);
   else if (by_rank ? a->vpp != b->vpp : before != now)
-    put_count(d, name, by_rank ? b->vpp : now);
+    put(d, "--%s %" PRId64, name, by_rank ? b->vpp : now);
 }
 
 static bool same_division(const struct difference *d) {
-  int64_t n = d->to->pp * d->to->vpp;
   if (d->from->pp != d->to->pp || d->from->vpp != d->to->vpp) return false;
-  for (int64_t c = 0; c < n; c++)
+  for (int64_t c = 0; c < d->to->pp * d->to->vpp; c++)
     if (layers_of(d, d->from, c) != layers_of(d, d->to, c)) return false;
   return true;
 }
 
 static void put_division(struct difference *d) {
   int64_t n = d->to->pp * d->to->vpp;
-  bool even = n == 1 || are_even(d, d->to, 0, n);
-  bool ends = !even && d->to->vpp == 1 && are_even(d, d->to, 1, n - 1);
+  bool even = pz_plan_is_even(d->to, d->m->layers);
+  bool ends = !even && d->to->vpp == 1 && is_middle_even(d);
   if (same_division(d)) return;
   if (even || ends) put_chunks(d);
   if (ends) {
-    put_count(d, "decoder-first-pipeline-num-layers", layers_of(d, d->to, 0));
-    put_count(d, "decoder-last-pipeline-num-layers", layers_of(d, d->to, n - 1));
+    put_number(d, PZ_PLAN_FIRST_LAYERS, layers_of(d, d->to, 0));
+    put_number(d, PZ_PLAN_LAST_LAYERS, layers_of(d, d->to, n - 1));
   } else if (!even) {
-    put_layout(d);
+    put(d, "--pipeline-model-parallel-layout '");
+    pz_core_layout(d->to, d->m->layers, d->to->mtp, d->out);
+    fputc('\'', d->out);
   }
   if (!ends && (d->m->run.from[PZ_PLAN_FIRST_LAYERS] || d->m->run.from[PZ_PLAN_LAST_LAYERS]))
     take_away(d, d->m->ends_as_layers ? "account-for-*" : "decoder-*-pipeline-num-layers");
 }
 
 /* ---- the others ----------------------------------------------------------------------------- */
-
-static void put_modules(struct difference *d) {
-  int set = d->to->recompute_modules ? d->to->recompute_modules : PZ_MODULE_CORE;
-  put(d, "--recompute-modules");
-  for (int i = 0; pz_module_names[i]; i++)
-    if (set >> i & 1) put(d, pz_module_names[i]);
-}
 
 static void put_recompute(struct difference *d) {
   const struct pz_plan *a = d->from, *b = d->to;
@@ -118,28 +104,26 @@ static void put_recompute(struct difference *d) {
   if (b->recompute == PZ_RECOMPUTATION_NONE) take_away(d, "recompute-*");
   if (b->recompute == PZ_RECOMPUTATION_SELECTIVE) {
     if (a->recompute != b->recompute) put(d, "--recompute-granularity selective");
-    if (a->recompute_modules != b->recompute_modules) put_modules(d);
+    if (a->recompute_modules != b->recompute_modules) {
+      put(d, "--recompute-modules ");
+      pz_core_modules(b, "", " ", d->out);
+    }
     if (a->recompute == PZ_RECOMPUTATION_FULL)
       take_away(d, "recompute-method, --recompute-num-layers");
   }
   if (b->recompute != PZ_RECOMPUTATION_FULL) return;
   if (a->recompute != PZ_RECOMPUTATION_FULL) put(d, "--recompute-granularity full");
-  put(d, b->recompute_layers ? "--recompute-method block" : "--recompute-method uniform");
-  put_count(d, "recompute-num-layers", b->recompute_layers ? b->recompute_layers : 1);
+  put(d, "--recompute-method %s --recompute-num-layers %" PRId64,
+      b->recompute_layers ? "block" : "uniform", b->recompute_layers ? b->recompute_layers : 1);
 }
 
 static void put_sharding(struct difference *d) {
-  static const char *const strategies[] = {"no_shard", "optim", "optim_grads",
-                                           "optim_grads_params"};
-  char text[120];
-  if (d->from->zero == d->to->zero) return;
-  if (d->to->zero < 2 && d->from->zero < 2) {
-    put_flag(d, d->from->zero == 1, d->to->zero == 1, "use-distributed-optimizer");
-    return;
-  }
-  snprintf(text, sizeof text, "%s--data-parallel-sharding-strategy %s",
-           d->from->zero < 2 ? "--use-megatron-fsdp " : "", strategies[d->to->zero]);
-  put(d, text);
+  int a = d->from->zero, b = d->to->zero;
+  if (a < 2 && b < 2)
+    put_flag(d, a == 1, b == 1, "use-distributed-optimizer");
+  else if (a != b)
+    put(d, "%s--data-parallel-sharding-strategy %s", a < 2 ? "--use-megatron-fsdp " : "",
+        pz_core_strategies[b]);
 }
 
 /* With chunks transfers overlap by themselves. */
@@ -157,31 +141,26 @@ static void put_overlap(struct difference *d) {
 static void put_experts(struct difference *d) {
   const struct pz_plan *a = d->from, *b = d->to;
   int64_t etp = d->m->run.from[PZ_PLAN_ETP] ? a->etp : b->tp;
-  if (a->ep != b->ep) put_count(d, "expert-model-parallel-size", b->ep);
-  if (a->etp && b->etp != etp) put_count(d, "expert-tensor-parallel-size", b->etp);
+  if (a->ep != b->ep) put_number(d, PZ_PLAN_EP, b->ep);
+  if (a->etp && b->etp != etp) put_number(d, PZ_PLAN_ETP, b->etp);
   if (a->ep == 1 && b->ep > 1) put(d, "--moe-token-dispatcher-type alltoall");
 }
 
 static void put_all(struct difference *d) {
   const struct pz_plan *a = d->from, *b = d->to;
-  if (a->devices != b->devices) {
-    char text[64];
-    snprintf(text, sizeof text, "(on %" PRId64 " devices)", b->devices);
-    put(d, text);
-  }
-  if (a->tp != b->tp) put_count(d, "tensor-model-parallel-size", b->tp);
+  if (a->devices != b->devices) put(d, "(on %" PRId64 " devices)", b->devices);
+  if (a->tp != b->tp) put_number(d, PZ_PLAN_TP, b->tp);
   put_flag(d, a->sp > 0, b->sp > 0, "sequence-parallel");
-  if (a->cp != b->cp) put_count(d, "context-parallel-size", b->cp);
+  if (a->cp != b->cp) put_number(d, PZ_PLAN_CP, b->cp);
   put_experts(d);
-  if (a->pp != b->pp) put_count(d, "pipeline-model-parallel-size", b->pp);
+  if (a->pp != b->pp) put_number(d, PZ_PLAN_PP, b->pp);
   put_division(d);
-  if (a->mbs != b->mbs) put_count(d, "micro-batch-size", b->mbs);
+  if (a->mbs != b->mbs) put_number(d, PZ_PLAN_MBS, b->mbs);
   put_recompute(d);
   put_sharding(d);
   put_overlap(d);
   if (a->attention != b->attention)
-    put(d, b->attention == PZ_ATTENTION_FLASH ? "--attention-backend flash"
-                                              : "--attention-backend unfused");
+    put(d, "--attention-backend %s", b->attention == PZ_ATTENTION_FLASH ? "flash" : "unfused");
   if (d->removed[0]) fprintf(d->out, "%sremove %s", d->any ? "; " : "", d->removed);
 }
 

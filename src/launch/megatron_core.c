@@ -3,51 +3,259 @@
 #include <inttypes.h>
 #include <string.h>
 
+const char *const pz_core_strategies[4] = {"no_shard", "optim", "optim_grads",
+                                           "optim_grads_params"};
+
+/* ---- one fact ------------------------------------------------------------------------------- */
+
+struct writer {
+  const struct pz_launch *l;
+  bool bridge;
+  FILE *out;
+};
+
+static struct writer writer_of(const struct pz_launch *l, enum pz_launcher whose, FILE *out) {
+  return (struct writer){l, whose == PZ_LAUNCH_BRIDGE, out};
+}
+
+/* Fields that are not called as their argument is. */
+static const char *const other_names[][2] = {{"num-experts", "num_moe_experts"},
+                                             {"norm-epsilon", "layernorm_epsilon"},
+                                             {"swiglu", "gated_linear_unit"}};
+
+/* "  --name " or "model.name = ". */
+static void put_name(const struct writer *w, const char *name) {
+  if (!w->bridge) {
+    fprintf(w->out, "  --%s ", name);
+    return;
+  }
+  for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++)
+    if (strcmp(other_names[i][0], name) == 0) name = other_names[i][1];
+  fputs("model.", w->out);
+  for (; *name; name++) fputc(*name == '-' ? '_' : *name, w->out);
+  fputs(" = ", w->out);
+}
+
+static void put(const struct writer *w, const char *name, int64_t value) {
+  put_name(w, name);
+  fprintf(w->out, "%" PRId64 "\n", value);
+}
+
+static void put_real(const struct writer *w, const char *name, double value) {
+  put_name(w, name);
+  fprintf(w->out, "%.10g\n", value);
+}
+
+static void put_word(const struct writer *w, const char *name, const char *word) {
+  put_name(w, name);
+  fprintf(w->out, w->bridge ? "\"%s\"\n" : "%s\n", word);
+}
+
+/* A field is always told, an argument where it is on. */
+static void put_flag(const struct writer *w, const char *name, bool on) {
+  if (w->bridge) {
+    put_name(w, name);
+    fputs(on ? "True\n" : "False\n", w->out);
+  } else if (on) {
+    fprintf(w->out, "  --%s\n", name);
+  }
+}
+
+/* A flag by which Megatron-LM turns off what Bridge turns on. */
+static void put_unless(const struct writer *w, const char *argument, const char *field, bool on) {
+  put_flag(w, w->bridge ? field : argument, w->bridge == on);
+}
+
+static void put_plan(const struct writer *w, enum pz_plan_field f) {
+  pz_launch_number(w->l, f, w->bridge ? PZ_LAUNCH_BRIDGE : PZ_LAUNCH_MEGATRON,
+                   w->bridge ? "model." : "  ", w->bridge ? " = " : " ", w->out);
+}
+
+/* Lines that one of them has by itself. */
+static void put_own(const struct writer *w, bool bridge, const char *lines) {
+  if (w->bridge == bridge) fputs(lines, w->out);
+}
+
+/* ---- the model ------------------------------------------------------------------------------ */
+
+static void put_experts(const struct writer *w) {
+  const struct pz_model_shape *s = &w->l->shape;
+  bool v3 = s->family == PZ_SHAPE_DEEPSEEK_V3;
+  const char *quote = w->bridge ? "" : "'";
+  put(w, "num-experts", s->experts);
+  put(w, "moe-router-topk", s->topk);
+  put(w, "moe-ffn-hidden-size", s->expert_ffn);
+  if (s->shared_ffn) put(w, "moe-shared-expert-intermediate-size", s->shared_ffn);
+  put_name(w, "moe-layer-freq");
+  fprintf(w->out, "%s(", quote);
+  if (s->dense_layers) fprintf(w->out, "[0]*%" PRId64 "+", s->dense_layers);
+  fprintf(w->out, "[1]*%" PRId64 ")%s\n", s->layers - s->dense_layers, quote);
+  put_flag(w, "moe-grouped-gemm", true);
+  put_word(w, "moe-token-dispatcher-type", "alltoall");
+  put_word(w, "moe-router-load-balancing-type", v3 ? "seq_aux_loss" : "aux_loss");
+  put_real(w, "moe-aux-loss-coeff", v3 ? 1e-4 : 1e-2);
+  if (s->experts >= 32) put_word(w, "moe-router-dtype", "fp32"); /* as it advises for so many */
+  put_flag(w, "moe-router-pre-softmax", v3 || s->topk == 1);
+  if (v3) {
+    put_word(w, "moe-router-score-function", "sigmoid");
+    put_flag(w, "moe-router-enable-expert-bias", true);
+    put_real(w, "moe-router-topk-scaling-factor", s->routed_scale);
+  }
+  if (s->groups > 1) {
+    put(w, "moe-router-num-groups", s->groups);
+    put(w, "moe-router-group-topk", s->group_topk);
+  }
+}
+
+static void put_latent(const struct writer *w) {
+  const struct pz_model_shape *s = &w->l->shape;
+  bool yarn = s->rope == PZ_ROPE_YARN;
+  put_own(w, false, "  --multi-latent-attention\n");
+  if (s->q_rank) put(w, "q-lora-rank", s->q_rank);
+  put(w, "kv-lora-rank", s->kv_rank);
+  put(w, "qk-head-dim", s->nope_dim);
+  put(w, "qk-pos-emb-head-dim", s->rope_dim);
+  put(w, "v-head-dim", s->v_dim);
+  put_word(w, "rope-type", yarn ? "yarn" : "rope");
+  if (yarn) {
+    put_real(w, "rotary-scaling-factor", s->rope_factor);
+    if (w->bridge) put_real(w, "original-max-position-embeddings", s->rope_original);
+    put_real(w, "mscale", s->rope_mscale);
+    put_real(w, "mscale-all-dim", s->rope_mscale_all);
+  }
+  if (!yarn || w->bridge) /* fused with YaRN alone, in recent versions */
+    put_unless(w, "no-rope-fusion", "apply-rope-fusion", false);
+}
+
+/* The attention backend that the plan asks for. */
+static const char *backend(const struct pz_plan *p) {
+  if (p->attention == PZ_ATTENTION_STANDARD) return "unfused";
+  if (!p->attention_library || !*p->attention_library) return "auto";
+  return strcmp(p->attention_library, "cudnn") == 0 ? "fused" : "flash";
+}
+
+static void put_attention(const struct writer *w) {
+  const struct pz_model_shape *s = &w->l->shape;
+  put(w, "num-attention-heads", s->heads);
+  if (s->kv_rank) {
+    put_latent(w);
+  } else {
+    if (s->kv_heads != s->heads) put_own(w, false, "  --group-query-attention\n");
+    if (s->kv_heads != s->heads || w->bridge) put(w, "num-query-groups", s->kv_heads);
+    put(w, "kv-channels", s->head_dim);
+  }
+  put_flag(w, "qk-layernorm", s->qk_norm);
+  put_name(w, "attention-backend");
+  fprintf(w->out, "%s%s\n", w->bridge ? "AttnBackend." : "", backend(&w->l->plan));
+}
+
+/* Of Bridge the scaling is the class of the model. */
+static void put_positions(const struct writer *w) {
+  const struct pz_model_shape *s = &w->l->shape;
+  int64_t seq = w->l->plan.seq;
+  double factor = pz_shape_rope_factor(s, seq);
+  if (!w->bridge) put(w, "max-position-embeddings", s->positions > seq ? s->positions : seq);
+  put_word(w, "position-embedding-type", s->rotary_base > 0 ? "rope" : "learned_absolute");
+  if (s->rotary_base > 0) put(w, "rotary-base", (int64_t)s->rotary_base);
+  if (factor > 0 && !w->bridge) {
+    put_flag(w, "use-rope-scaling", true);
+    put_real(w, "rope-scaling-factor", factor);
+  }
+}
+
+void pz_core_model(const struct pz_launch *l, enum pz_launcher whose, FILE *out) {
+  const struct writer w = writer_of(l, whose, out);
+  const struct pz_model_shape *s = &l->shape;
+  put(&w, "num-layers", s->layers);
+  put(&w, "hidden-size", s->hidden);
+  put(&w, "ffn-hidden-size", s->ffn);
+  put_attention(&w);
+  put_positions(&w);
+  put_word(&w, "normalization", s->gated ? "RMSNorm" : "LayerNorm");
+  put_real(&w, "norm-epsilon", s->norm_eps);
+  put_flag(&w, "swiglu", s->gated);
+  put_own(&w, true,
+          s->gated ? "model.activation_func = F.silu\n" : "model.activation_func = F.gelu\n");
+  put_unless(&w, "disable-bias-linear", "add-bias-linear", s->bias);
+  put_flag(&w, "add-qkv-bias", s->qkv_bias && (w.bridge || !s->bias));
+  put_unless(&w, "untie-embeddings-and-output-weights", "share-embeddings-and-output-weights",
+             s->tied);
+  put_real(&w, "attention-dropout", pz_launch_drop(l, s->drop_attention));
+  put_real(&w, "hidden-dropout", pz_launch_drop(l, s->drop_hidden));
+  if (s->experts) put_experts(&w);
+  if (l->plan.mtp) put(&w, "mtp-num-layers", s->predict_layers);
+}
+
+/* ---- the plan ------------------------------------------------------------------------------- */
+
+void pz_core_layout(const struct pz_plan *p, int64_t layers, int64_t predict, FILE *out) {
+  for (int64_t j = 0, n = p->pp * p->vpp; j < n; j++) {
+    int64_t here = pz_plan_blocks(p, layers, j);
+    fputs(j ? "|" : "E", out);
+    if (here) fprintf(out, here > 1 ? "t*%" PRId64 : "t", here);
+    if (j < n - 1) continue;
+    if (here > 1) fputc(',', out);
+    for (int64_t i = 0; i < predict; i++) fputc('m', out);
+    fputc('L', out);
+  }
+}
+
 /* The numbers of first and last stage go with other stages that are alike, and without chunks. */
 static bool by_ends(const struct pz_plan *p, int64_t layers) {
   int64_t middle = p->pp - 2, rest = layers - p->first_layers - p->last_layers;
   return p->vpp == 1 && (middle ? rest % middle == 0 : rest == 0);
 }
 
-enum pz_core_division pz_core_division(const struct pz_launch *l) {
-  const struct pz_plan *p = &l->plan;
-  if (pz_plan_is_even(p, l->shape.layers)) return PZ_CORE_EVEN;
-  if (p->first_layers || p->last_layers)
-    return by_ends(p, l->shape.layers) ? PZ_CORE_ENDS : PZ_CORE_LAYOUT;
-  return (l->shape.layers + 2) % (p->pp * p->vpp) == 0 ? PZ_CORE_LAYERS : PZ_CORE_LAYOUT;
-}
-
-void pz_core_layout(const struct pz_launch *l, FILE *out) {
-  int64_t n = l->plan.pp * l->plan.vpp;
-  for (int64_t j = 0; j < n; j++) {
-    int64_t layers = pz_plan_blocks(&l->plan, l->shape.layers, j);
-    if (j) fputc('|', out);
-    if (j == 0) fputc('E', out);
-    if (layers) fprintf(out, layers > 1 ? "t*%" PRId64 : "t", layers);
-    if (j < n - 1) continue;
-    if (layers > 1) fputc(',', out);
-    for (int64_t i = 0; i < pz_core_predict_layers(l); i++) fputc('m', out);
-    fputc('L', out);
+/* Evenly; by the layers of the first and the last stage; with embedding and loss as a layer each; or chunk by chunk,
+ * which for Megatron-LM tells the number of chunks too. */
+static void put_division(const struct writer *w) {
+  const struct pz_plan *p = &w->l->plan;
+  int64_t layers = w->l->shape.layers;
+  bool even = pz_plan_is_even(p, layers), told = p->first_layers || p->last_layers;
+  bool ends = !even && told && by_ends(p, layers);
+  bool count = !even && !told && (layers + 2) % (p->pp * p->vpp) == 0;
+  bool layout = !even && !ends && !count;
+  if (p->vpp > 1 && (w->bridge || !layout)) put_plan(w, PZ_PLAN_VPP);
+  if (ends) {
+    put_plan(w, PZ_PLAN_FIRST_LAYERS);
+    put_plan(w, PZ_PLAN_LAST_LAYERS);
   }
+  if (count) {
+    put_flag(w, "account-for-embedding-in-pipeline-split", true);
+    put_flag(w, "account-for-loss-in-pipeline-split", true);
+  }
+  if (!layout) return;
+  const char *quote = w->bridge ? "\"" : "'";
+  put_name(w, "pipeline-model-parallel-layout");
+  fputs(quote, w->out);
+  pz_core_layout(p, layers, p->mtp ? w->l->shape.predict_layers : 0, w->out);
+  fprintf(w->out, "%s\n", quote);
 }
 
-/* Kernels and collectives are issued in one order where tensor parallelism overlaps them; sharded weights are gathered,
- * and rows moved to experts, beside them. */
-void pz_core_environment(const struct pz_launch *l, FILE *out) {
-  int queues = pz_plan_overlaps(&l->plan, PZ_OVERLAP_EP) ? 32 : 1;
-  if (pz_core_sharding(l))
-    fputs("unset CUDA_DEVICE_MAX_CONNECTIONS\n\n", out);
-  else
-    fprintf(out, "export CUDA_DEVICE_MAX_CONNECTIONS=${CUDA_DEVICE_MAX_CONNECTIONS:-%d}\n\n",
-            queues);
+void pz_core_parallel(const struct pz_launch *l, enum pz_launcher whose, FILE *out) {
+  const struct writer w = writer_of(l, whose, out);
+  const struct pz_plan *p = &l->plan;
+  put_plan(&w, PZ_PLAN_TP);
+  put_flag(&w, "sequence-parallel", p->sp);
+  put_plan(&w, PZ_PLAN_PP);
+  put_own(&w, true, "model.pipeline_dtype = torch.bfloat16\n");
+  put_division(&w);
+  put_plan(&w, PZ_PLAN_CP);
+  if (p->cp > 1) put_word(&w, "cp-comm-type", p->cp_form == PZ_CONTEXT_ALL_TO_ALL ? "a2a" : "p2p");
+  if (l->shape.experts) {
+    put_plan(&w, PZ_PLAN_EP);
+    put_plan(&w, PZ_PLAN_ETP);
+    put_flag(&w, "overlap-moe-expert-parallel-comm", pz_plan_overlaps(p, PZ_OVERLAP_EP));
+  }
+  put_flag(&w, "tp-comm-overlap", pz_plan_overlaps(p, PZ_OVERLAP_TP));
+  bool p2p = pz_plan_overlaps(p, PZ_OVERLAP_P2P);
+  if (p->vpp > 1 || w.bridge)
+    put_unless(&w, "no-overlap-p2p-communication", "overlap-p2p-comm", p2p);
+  put_own(&w, true, p2p ? "model.batch_p2p_comm = False\n" : "model.batch_p2p_comm = True\n");
 }
 
-int64_t pz_core_predict_layers(const struct pz_launch *l) {
-  return l->plan.mtp ? l->shape.predict_layers : 0;
-}
-
-void pz_core_modules(const struct pz_launch *l, const char *quote, const char *between, FILE *out) {
-  int set = pz_plan_modules(&l->plan);
+void pz_core_modules(const struct pz_plan *p, const char *quote, const char *between, FILE *out) {
+  int set = pz_plan_modules(p);
   const char *gap = "";
   if (!set) set = PZ_MODULE_CORE;
   for (int i = 0; pz_module_names[i]; i++) {
@@ -57,22 +265,31 @@ void pz_core_modules(const struct pz_launch *l, const char *quote, const char *b
   }
 }
 
-void pz_core_expert_layers(const struct pz_launch *l, FILE *out) {
-  int64_t dense = l->shape.dense_layers;
-  if (dense)
-    fprintf(out, "([0]*%" PRId64 "+[1]*%" PRId64 ")", dense, l->shape.layers - dense);
+void pz_core_recompute(const struct pz_launch *l, enum pz_launcher whose, FILE *out) {
+  const struct writer w = writer_of(l, whose, out);
+  const struct pz_plan *p = &l->plan;
+  if (p->recompute == PZ_RECOMPUTATION_SELECTIVE) {
+    put_word(&w, "recompute-granularity", "selective");
+    put_name(&w, "recompute-modules");
+    put_own(&w, true, "[");
+    pz_core_modules(p, w.bridge ? "\"" : "", w.bridge ? ", " : " ", out);
+    fputs(w.bridge ? "]\n" : "\n", out);
+  }
+  if (p->recompute == PZ_RECOMPUTATION_FULL) {
+    put_word(&w, "recompute-granularity", "full");
+    put_word(&w, "recompute-method", p->recompute_layers ? "block" : "uniform");
+    put(&w, "recompute-num-layers", p->recompute_layers ? p->recompute_layers : 1);
+  }
+  if (p->execution == PZ_EXECUTION_GRAPH) put_word(&w, "cuda-graph-impl", "local");
+}
+
+/* Kernels and collectives are issued in one order where tensor parallelism overlaps them; sharded weights are gathered,
+ * and rows moved to experts, beside them. */
+void pz_core_environment(const struct pz_launch *l, FILE *out) {
+  int queues = pz_plan_overlaps(&l->plan, PZ_OVERLAP_EP) ? 32 : 1;
+  if (l->plan.zero > 1)
+    fputs("unset CUDA_DEVICE_MAX_CONNECTIONS\n\n", out);
   else
-    fprintf(out, "([1]*%" PRId64 ")", l->shape.layers);
-}
-
-const char *pz_core_attention(const struct pz_launch *l) {
-  const char *library = l->plan.attention_library;
-  if (l->plan.attention == PZ_ATTENTION_STANDARD) return "unfused";
-  if (!library || !*library) return "auto";
-  return strcmp(library, "cudnn") == 0 ? "fused" : "flash";
-}
-
-const char *pz_core_sharding(const struct pz_launch *l) {
-  if (l->plan.zero < 2) return NULL;
-  return l->plan.zero == 2 ? "optim_grads" : "optim_grads_params";
+    fprintf(out, "export CUDA_DEVICE_MAX_CONNECTIONS=${CUDA_DEVICE_MAX_CONNECTIONS:-%d}\n\n",
+            queues);
 }

@@ -1,37 +1,25 @@
-/* Words of Megatron Core that both of its launchers use: Megatron-LM's own script and Megatron Bridge. */
+/* Models and plans in the words of Megatron Core, as both of its launchers write them: arguments of Megatron-LM, or the
+ * fields of Megatron Bridge that they set. */
 #ifndef PZ_LAUNCH_MEGATRON_CORE_H
 #define PZ_LAUNCH_MEGATRON_CORE_H
 
 #include "launch/launch.h"
 
-/* How its pipeline divides the layers. */
-enum pz_core_division {
-  PZ_CORE_EVEN,
-  PZ_CORE_ENDS,   /* the numbers of the first and the last stage are given */
-  PZ_CORE_LAYERS, /* embedding and loss count as a layer each */
-  PZ_CORE_LAYOUT  /* every chunk is spelled out */
-};
-enum pz_core_division pz_core_division(const struct pz_launch *l);
-
-/* Et*18|t*21|t*20,L: the layers of every chunk. */
-void pz_core_layout(const struct pz_launch *l, FILE *out);
-
-/* ([0]*3+[1]*58): which layers have experts. */
-void pz_core_expert_layers(const struct pz_launch *l, FILE *out);
+/* `whose`: PZ_LAUNCH_MEGATRON or PZ_LAUNCH_BRIDGE. */
+void pz_core_model(const struct pz_launch *l, enum pz_launcher whose, FILE *out);
+void pz_core_parallel(const struct pz_launch *l, enum pz_launcher whose, FILE *out);
+void pz_core_recompute(const struct pz_launch *l, enum pz_launcher whose, FILE *out);
 
 /* Hardware queues, as CUDA's variable has them. */
 void pz_core_environment(const struct pz_launch *l, FILE *out);
 
-/* Layers of multi-token prediction that the plan trains. */
-int64_t pz_core_predict_layers(const struct pz_launch *l);
+/* What Megatron FSDP divides, by ZeRO stage. */
+extern const char *const pz_core_strategies[4];
+
+/* Et*18|t*21|t*20,L: embedding, the layers of every chunk of so many, of multi-token prediction, and loss. */
+void pz_core_layout(const struct pz_plan *p, int64_t layers, int64_t predict, FILE *out);
 
 /* Modules of selective recomputation, each in quotes, with a text between two. */
-void pz_core_modules(const struct pz_launch *l, const char *quote, const char *between, FILE *out);
-
-/* The attention backend that the plan asks for: auto, flash, fused or unfused. */
-const char *pz_core_attention(const struct pz_launch *l);
-
-/* Sharding of Megatron FSDP for ZeRO stages 2 and 3, else NULL. */
-const char *pz_core_sharding(const struct pz_launch *l);
+void pz_core_modules(const struct pz_plan *p, const char *quote, const char *between, FILE *out);
 
 #endif

@@ -75,15 +75,7 @@ static enum pz_status put_unknown(struct scanner *s, struct draft *d, const char
 
 /* ---- variables ------------------------------------------------------------------------------ */
 
-const struct pz_shell_variable *pz_shell_variable(const struct pz_shell_text *t, const char *name) {
-  for (uint32_t i = 0; i < t->variables.n; i++) {
-    const struct pz_shell_variable *v = pz_vec_at(&t->variables, struct pz_shell_variable, i);
-    if (strcmp(v->name, name) == 0) return v;
-  }
-  return NULL;
-}
-
-static struct pz_shell_variable *variable_n(struct pz_shell_text *t, const char *name, size_t n) {
+static struct pz_shell_variable *find(const struct pz_shell_text *t, const char *name, size_t n) {
   for (uint32_t i = 0; i < t->variables.n; i++) {
     struct pz_shell_variable *v = pz_vec_at(&t->variables, struct pz_shell_variable, i);
     if (strlen(v->name) == n && memcmp(v->name, name, n) == 0) return v;
@@ -98,7 +90,7 @@ static bool same_value(const struct pz_shell_variable *a, const char *value) {
 /* value NULL: a list of arguments. */
 static enum pz_status assign(struct scanner *s, const char *name, size_t n, const char *value,
                              const char *unknown) {
-  struct pz_shell_variable *v = variable_n(s->out, name, n);
+  struct pz_shell_variable *v = find(s->out, name, n);
   if (v && v->preset) return PZ_OK;
   if (!v && s->out->variables.n >= PZ_SHELL_MOST_VARIABLES)
     return too_much(s, "too many variables", PZ_SHELL_MOST_VARIABLES);
@@ -124,7 +116,7 @@ static enum pz_status take_presets(struct scanner *s, const char *const *presets
       return too_much(s, "a variable is too long (bytes)", PZ_SHELL_MOST_VALUE);
     enum pz_status status = assign(s, *presets, n, *presets + n + 1, NULL);
     if (status != PZ_OK) return status;
-    struct pz_shell_variable *made = variable_n(s->out, *presets, n);
+    struct pz_shell_variable *made = find(s->out, *presets, n);
     if (made) made->preset = true;
   }
   return PZ_OK;
@@ -172,11 +164,8 @@ static int64_t factor_of(struct sum *x) {
   size_t n = (size_t)(x->at - from);
   if (x->at < x->end && *x->at == '}') x->at++;
   if (!n || isdigit((unsigned char)*from)) return number_of(x, from, from + n);
-  for (uint32_t i = 0; i < x->t->variables.n; i++) {
-    const struct pz_shell_variable *v = pz_vec_at(&x->t->variables, struct pz_shell_variable, i);
-    if (strlen(v->name) == n && memcmp(v->name, from, n) == 0 && !v->unknown)
-      return number_of(x, v->value, v->value + strlen(v->value));
-  }
+  const struct pz_shell_variable *v = find(x->t, from, n);
+  if (v && !v->unknown) return number_of(x, v->value, v->value + strlen(v->value));
   return x->failed = true, 0;
 }
 
@@ -253,7 +242,7 @@ static enum pz_status put_braced(struct scanner *s, const char *from, const char
                                  struct draft *d, int depth) {
   const char *at = from;
   while (at < end && (is_name(*at, false))) at++;
-  struct pz_shell_variable *v = variable_n(s->out, from, (size_t)(at - from));
+  struct pz_shell_variable *v = find(s->out, from, (size_t)(at - from));
   bool all = end - at == 3 && (memcmp(at, "[@]", 3) == 0 || memcmp(at, "[*]", 3) == 0);
   const char *word = at + (at < end && *at == ':');
   bool absent = word < end && (*word == '-' || *word == '=');
@@ -291,7 +280,7 @@ static enum pz_status expand(struct scanner *s, const char **at, const char *end
   }
   if (next < end && is_name(*next, true)) {
     while (next < end && is_name(*next, false)) next++;
-    struct pz_shell_variable *v = variable_n(s->out, from + 1, (size_t)(next - from - 1));
+    struct pz_shell_variable *v = find(s->out, from + 1, (size_t)(next - from - 1));
     *at = next;
     return v ? put_variable(s, v, d) : put_unknown(s, d, from, (size_t)(next - from));
   }

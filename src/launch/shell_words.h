@@ -44,7 +44,4 @@ PZ_NODISCARD enum pz_status pz_shell_read(const char *name, const char *text, si
                                           const char *const *presets, struct pz_arena *arena,
                                           struct pz_shell_text *out, struct pz_error *err);
 
-/* The variable of a name, or NULL. */
-const struct pz_shell_variable *pz_shell_variable(const struct pz_shell_text *t, const char *name);
-
 #endif

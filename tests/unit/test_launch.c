@@ -319,7 +319,7 @@ static const char *const megatron_flags[] = {
     "--moe-shared-expert-intermediate-size", "--moe-layer-freq", "--moe-grouped-gemm",
     "--moe-token-dispatcher-type", "--moe-router-load-balancing-type", "--moe-aux-loss-coeff",
     "--moe-router-score-function", "--moe-router-enable-expert-bias", "--moe-router-pre-softmax",
-    "--moe-router-topk-scaling-factor", "--moe-router-num-groups", "--moe-router-group-topk",
+    "--moe-router-topk-scaling-factor", "--moe-router-num-groups", "--moe-router-group-topk", "--moe-router-dtype",
     "--tensor-model-parallel-size", "--sequence-parallel", "--pipeline-model-parallel-size",
     "--pipeline-model-parallel-layout", "--decoder-first-pipeline-num-layers",
     "--decoder-last-pipeline-num-layers", "--account-for-embedding-in-pipeline-split",

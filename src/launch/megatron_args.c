@@ -1,0 +1,1065 @@
+#include "launch/megatron_args.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/buffer.h"
+#include "core/num.h"
+#include "core/text.h"
+#include "launch/megatron_core.h"
+#include "launch/shell_words.h"
+
+/* ---- arguments that are read ---------------------------------------------------------------- */
+
+enum kind { FLAG, COUNT, AMOUNT, REAL, WORD, LIST };
+
+/* What an argument gives: a plain number of the plan by its PZ_PLAN_..., or another value. */
+enum {
+  ARG_BEFORE = PZ_PLAN_FIELDS - 1,
+#define ARGUMENT(id, kind, name) ARG_##id,
+#define ALSO(value, kind, name)
+#define SBATCH(id, kind, name) ARG_##id,
+#include "launch/megatron_arguments.def"
+#undef ARGUMENT
+#undef ALSO
+#undef SBATCH
+  ARGS
+};
+
+static const struct argument {
+  const char *name;
+  enum kind kind;
+  int value;
+  bool batch; /* of the comments of a Slurm script */
+} arguments[] = {
+#define ARGUMENT(id, kind, name) {name, kind, ARG_##id, false},
+#define ALSO(value, kind, name) {name, kind, value, false},
+#define SBATCH(id, kind, name) {name, kind, ARG_##id, true},
+#include "launch/megatron_arguments.def"
+};
+
+/* clang-format off */
+/* Arguments that shape the step and are not covered: by name, or by the beginning of the name where it ends with a star. */
+static const struct refused {
+  const char *name, *what;
+  const char *neutral; /* a value with which it does nothing; NULL: none */
+} refusals[] = {
+    {"expert*", "this choice for experts", NULL}, {"moe-shared-expert-overlap", "shared experts beside the dispatch", NULL},
+    {"moe-*", "this choice for experts", NULL},
+    {"hierarchical-context-parallel-sizes", "context parallelism", NULL},
+    {"fp8*", "this choice of 8-bit precision", NULL}, {"fp4*", "4-bit precision", NULL}, 
+    {"window-size", "attention over a window", NULL}, {"qk-l2-norm", "norms of query and key", NULL},
+    {"softmax-type", "attention sinks", "vanilla"},
+    {"squared-relu", "the activation function squared ReLU", NULL}, {"quick-geglu", "the activation function GEGLU", NULL},
+    {"pipeline-model-parallel-layout", "a layout of its own", NULL}, {"pipeline-model-parallel-split-rank", "encoders with decoders", NULL},
+    {"encoder-tensor-model-parallel-size", "encoders with decoders", "0"}, {"encoder-pipeline-model-parallel-size", "encoders with decoders", "0"},
+    {"decoder-num-layers", "encoders with decoders", NULL}, {"standalone-embedding-stage", "a stage for the embedding alone", NULL},
+    {"use-tp-pp-dp-mapping", "replicas outside of stages in the order of ranks", NULL},
+    {"cpu-offloading*", "activations kept on the host", NULL}, {"optimizer-cpu-offload", "an optimizer on the host", NULL},
+    {"distribute-saved-activations", "saved activations divided over the tensor-parallel group", NULL},
+    {"use-precision-aware-optimizer", "optimizer state in other types", NULL}, {"main-grads-dtype", "gradients in other types", "fp32"},
+    {"main-params-dtype", "optimizer state in other types", "fp32"}, {"exp-avg-dtype", "optimizer state in other types", "fp32"},
+    {"exp-avg-sq-dtype", "optimizer state in other types", "fp32"}, {"optimizer", "optimizers other than adam", "adam"},
+    {"spec", "a model of its own", "local"}, {"heterogeneous-*", "layers that differ", NULL}, {"retro-*", "retrieval models", NULL},
+    {"hybrid-*", "state-space layers", NULL}, {"is-hybrid-model", "state-space layers", NULL}, {"mamba-*", "state-space layers", NULL},
+    {"yaml-cfg", "a configuration in YAML", NULL}, {"deepspeed*", "DeepSpeed", NULL}, {"zero-stage", "DeepSpeed", "0"},
+    {"perform-rl-step", "reinforcement learning", NULL}, {"num-experts-per-tok", "experts", NULL},
+    {"batch-size", "an argument of old versions (now --micro-batch-size)", NULL},
+    {"model-parallel-size", "an argument of old versions (now --tensor-model-parallel-size)", NULL},
+    {"checkpoint-activations", "an argument of old versions (now --recompute-activations or --recompute-granularity)", NULL},
+};
+
+/* Arguments that shape no step, which need no word. */
+static const char *const silent[] = {
+    "lr*", "min-lr", "weight-decay*", "start-weight-decay", "end-weight-decay", "adam-*", "clip-grad", "sgd-momentum", "override-opt*",
+    "use-checkpoint-*", "train-*", "eval-*", "exit-*", "save*", "load*", "no-load-*", "no-save-*", "ckpt-*", "async-save", "use-dist-ckpt",
+    "auto-detect-ckpt-format", "finetune", "log-*", "timing-log-*", "tensorboard-*", "wandb-*", "data-*", "split", "tokenizer-*", "vocab-file", "merge-file",
+    "vocab-extra-ids", "mock-data", "num-workers", "num-dataset-builder-threads", "dataloader-type", "no-create-attention-mask-in-dataloader",
+    "reset-*", "eod-mask-loss", "seed", "init-method-*", "loss-scale*", "initial-loss-scale", "min-loss-scale", "hysteresis", "norm-epsilon",
+    "rotary-*", "use-rope-scaling", "rope-scaling-factor", "rope-type", "no-rope-fusion", "apply-layernorm-1p", "openai-gelu", "no-position-embedding",
+    "use-mcore-models", "use-legacy-models", "distributed-*", "local-rank", "master-addr", "master-port", "node-rank", "rdzv-*", "max-restarts",
+    "tee", "standalone", "role", "start-method", "profile*", "use-pytorch-profiler", "nccl-communicator-config-path", "manual-gc*", "no-one-logger",
+    "one-logger-*", "accumulate-allreduce-grads-in-fp32", "no-check-for-nan-in-loss-and-grad", "check-for-*", "calculate-per-token-loss",
+    "use-cpu-initialization", "no-initialization", "ddp-*", "tp-comm-bootstrap-backend", "tp-comm-overlap-cfg",
+    "attention-softmax-in-fp32", "empty-unused-memory-level", "enable-ft-package", "enable-one-logger", "inference-*", "fp8-margin", "fp8-interval", "fp8-amax-*", "no-fp8-wgrad",
+    "moe-router-*", "moe-aux-loss-coeff", "moe-z-loss-coeff", "moe-per-layer-logging", "moe-permute-fusion", "moe-enable-deepep", "moe-flex-dispatcher-backend",
+    "moe-deepep-num-sms", "moe-hybridep-num-sms", "moe-input-jitter-eps", "mtp-loss-scaling-factor", "mscale*", "beta-fast", "beta-slow",
+    "original-max-position-embeddings",
+    /* of launchers */
+    "ntasks*", "nodes", "gres*", "gpus*", "cpus-per-task", "container-*", "no-container-*", "export*", "job-name", "output", "error", "label", "mpi",
+    "time", "partition", "account", "kill-on-bad-exit", "hostfile", "hostname", "help", "module", "no-python",
+};
+/* clang-format on */
+
+/* What was given for a value. */
+struct given {
+  const char *name, *text, *unknown;
+  uint32_t line;
+  int64_t n;
+  double real;
+  bool set;
+};
+
+struct reader {
+  const char *name;
+  const struct pz_megatron_options *o;
+  struct pz_arena *arena;
+  struct pz_shell_text text;
+  struct given g[ARGS];
+  struct pz_vec ignored, notes; /* const char * */
+  bool lost;                    /* memory was, for something that is told */
+  struct pz_megatron_run *out;
+  struct pz_error *err;
+};
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+static bool has(const struct reader *r, int v) { return r->g[v].set; }
+
+static int64_t count(const struct reader *r, int v, int64_t absent) {
+  return has(r, v) ? r->g[v].n : absent;
+}
+
+static bool says(const struct reader *r, int v, const char *word) {
+  return has(r, v) && strcmp(r->g[v].text, word) == 0;
+}
+
+static enum pz_status no_memory(struct reader *r) {
+  return pz_fail(r->err, PZ_NO_MEMORY, "%s: out of memory", r->name);
+}
+
+static enum pz_status wrong(struct reader *r, int v, const char *accepted) {
+  const struct given *g = &r->g[v];
+  enum pz_status status =
+      pz_fail(r->err, PZ_BAD_INPUT, "%s:%u: --%s %.60s; accepted: %s", r->name, g->line, g->name,
+              g->text ? g->text : "without a value", accepted);
+  pz_error_at(r->err, r->name, (int)g->line, 0);
+  return status;
+}
+
+/* To a list; NULL: there was no memory for it. */
+static void add_text(struct reader *r, struct pz_vec *list, const char *text) {
+  if (!text || !pz_vec_push(list, &text)) r->lost = true;
+}
+
+static void note(struct reader *r, const char *text) { add_text(r, &r->notes, text); }
+
+/* Names are compared with dashes for underscores; one that ends with a star by its beginning. */
+static bool matches(const char *pattern, const char *name) {
+  for (; *pattern && *pattern != '*'; pattern++, name++)
+    if (*pattern != (*name == '_' ? '-' : *name)) return false;
+  return *pattern == '*' || !*name;
+}
+
+/* The argument of a plain number of the plan, without its dashes; NULL: it has none. */
+static const char *field_name(int f) {
+  const char *name = pz_plan_field((enum pz_plan_field)f)->in[PZ_LAUNCH_MEGATRON];
+  return name ? name + 2 : NULL;
+}
+
+static bool find(const char *name, bool batch, struct argument *out) {
+  for (int f = 0; f < PZ_PLAN_FIELDS && !batch; f++) {
+    const char *own = field_name(f);
+    if (!own || !matches(own, name)) continue;
+    *out = (struct argument){own, COUNT, f, false};
+    return true;
+  }
+  for (size_t i = 0; i < sizeof arguments / sizeof *arguments; i++) {
+    if (arguments[i].batch != batch || !matches(arguments[i].name, name)) continue;
+    *out = arguments[i];
+    return true;
+  }
+  return false;
+}
+
+static bool is_silent(const char *name) {
+  for (size_t i = 0; i < sizeof silent / sizeof *silent; i++)
+    if (matches(silent[i], name)) return true;
+  return false;
+}
+
+static const struct refused *find_refused(const char *name) {
+  for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
+    if (matches(refusals[i].name, name)) return &refusals[i];
+  return NULL;
+}
+
+/* The value of the argument at word i: behind its =, or the next word, of a list all up to the next argument with
+ * spaces between them; NULL: there is none. */
+static const char *value_at(const struct reader *r, uint32_t i, const char *equals, bool list,
+                            const char **unknown) {
+  const struct pz_shell_word *w = pz_vec_at(&r->text.words, struct pz_shell_word, i);
+  const char *text = equals ? equals + 1 : NULL;
+  *unknown = equals ? w->unknown : NULL;
+  for (uint32_t k = i + 1; k < r->text.words.n && (!text || list); k++) {
+    w = pz_vec_at(&r->text.words, struct pz_shell_word, k);
+    if (w->begins || strncmp(w->text, "--", 2) == 0) break;
+    if (text && strlen(text) > PZ_SHELL_MOST_VALUE) break;
+    if (w->unknown) *unknown = w->unknown;
+    text = text ? pz_arena_printf(r->arena, "%s %s", text, w->text) : w->text;
+    if (!text) break;
+  }
+  return text;
+}
+
+static enum pz_status read_number(struct reader *r, int v, enum kind kind) {
+  struct given *g = &r->g[v];
+  const char *accepted = kind == REAL     ? "a number from 0 to below 1"
+                         : kind == AMOUNT ? "an integer from 0 to 2^26"
+                                          : "an integer from 1 to 2^26";
+  char *end = NULL;
+  if (g->unknown)
+    return pz_fail(r->err, PZ_BAD_INPUT,
+                   "%s:%u: --%s is '%.60s', and %s has no value in the text; accepted: --set "
+                   "NAME=VALUE, or a number in its place",
+                   r->name, g->line, g->name, g->text, g->unknown);
+  if (kind == REAL) {
+    g->real = strtod(g->text, &end);
+    bool part = *g->text && !*end && g->real >= 0 && g->real < 1;
+    return part ? PZ_OK : wrong(r, v, accepted);
+  }
+  size_t digits = strspn(g->text, "0123456789");
+  if (!digits || g->text[digits] || digits > 9) return wrong(r, v, accepted);
+  g->n = strtoll(g->text, NULL, 10);
+  bool fits = g->n >= (kind == COUNT) && g->n <= 1 << 26;
+  return fits ? PZ_OK : wrong(r, v, accepted);
+}
+
+/* An argument that was given before with another value: the last counts, as argparse has it.  Tokenizers may differ
+ * between branches of a script. */
+static void note_twice(struct reader *r, int v, const struct given *old) {
+  const struct given *now = &r->g[v];
+  if (!old->set || !old->text || !now->text || strcmp(old->text, now->text) == 0) return;
+  if (v == ARG_TOKENIZER || r->notes.n >= 20) return;
+  char *text =
+      pz_arena_printf(r->arena, "--%s is %.40s in line %u and %.40s in line %u: the last counts",
+                      now->name, old->text, old->line, now->text, now->line);
+  note(r, text ? pz_text_plain(text) : NULL);
+}
+
+static enum pz_status take(struct reader *r, const struct argument *a, uint32_t line,
+                           const char *text, const char *unknown) {
+  struct given old = r->g[a->value];
+  bool number = a->kind == COUNT || a->kind == AMOUNT || a->kind == REAL;
+  r->g[a->value] = (struct given){.name = a->name,
+                                  .text = a->kind == FLAG ? NULL : text,
+                                  .unknown = a->kind == FLAG ? NULL : unknown,
+                                  .line = line,
+                                  .set = true};
+  if (a->kind != FLAG && !text) return wrong(r, a->value, "a value behind it");
+  note_twice(r, a->value, &old);
+  return number ? read_number(r, a->value, a->kind) : PZ_OK;
+}
+
+static enum pz_status refuse(struct reader *r, const struct refused *x, const char *name,
+                             uint32_t line, const char *value) {
+  if (x->neutral && value && strcmp(value, x->neutral) == 0) return PZ_OK;
+  bool shown = value && x->neutral;
+  enum pz_status status = pz_fail(
+      r->err, PZ_BAD_INPUT,
+      "%s:%u: --%.60s%s%.40s is not covered: %s; accepted: %s%sthe run without it (--ignore %.60s)",
+      r->name, line, name, shown ? " " : "", shown ? value : "", x->what,
+      x->neutral ? x->neutral : "", x->neutral ? ", or " : "", name);
+  pz_error_at(r->err, r->name, (int)line, 0);
+  return status;
+}
+
+static void ignore(struct reader *r, const char *name) {
+  for (uint32_t i = 0; i < r->ignored.n; i++)
+    if (strcmp(*pz_vec_at(&r->ignored, const char *, i), name) == 0) return;
+  if (r->ignored.n < 1000) add_text(r, &r->ignored, name);
+}
+
+/* Does the caller want an argument left out, though it shapes the step? */
+static bool is_left_out(const struct reader *r, const char *name) {
+  for (const char *const *i = r->o->ignore; i && *i; i++)
+    if (matches(strncmp(*i, "--", 2) == 0 ? *i + 2 : *i, name)) return true;
+  return false;
+}
+
+/* The argument at word i. */
+static enum pz_status read_argument(struct reader *r, uint32_t i) {
+  const struct pz_shell_word *w = pz_vec_at(&r->text.words, struct pz_shell_word, i);
+  const char *equals = strchr(w->text, '='), *unknown;
+  size_t n = equals ? (size_t)(equals - w->text) : strlen(w->text);
+  char *name = pz_arena_printf(r->arena, "%.*s", n < 80 ? (int)n - 2 : 78, w->text + 2);
+  struct argument a = {.kind = FLAG};
+  if (!name) return no_memory(r);
+  pz_text_plain(name);
+  bool known = find(name, w->batch, &a), left_out = !w->batch && is_left_out(r, name);
+  const char *value = value_at(r, i, equals, a.kind == LIST, &unknown);
+  if (known && !left_out) return take(r, &a, w->line, value, unknown);
+  if (!known && (w->batch || is_silent(name))) return PZ_OK;
+  const struct refused *x = known ? NULL : find_refused(name);
+  if (left_out && (known || x))
+    note(r,
+         pz_arena_printf(r->arena, "--%s is left out%s%s", name, x ? ": " : "", x ? x->what : ""));
+  else if (x)
+    return refuse(r, x, name, w->line, value);
+  else
+    ignore(r, name);
+  return PZ_OK;
+}
+
+/* -N 4 of a Slurm comment. */
+static enum pz_status read_letter(struct reader *r, uint32_t i) {
+  static const struct argument nodes = {"nodes", WORD, ARG_BATCH_NODES, true};
+  const struct pz_shell_word *w = pz_vec_at(&r->text.words, struct pz_shell_word, i);
+  const char *unknown, *value = value_at(r, i, NULL, false, &unknown);
+  return w->batch && strcmp(w->text, "-N") == 0 ? take(r, &nodes, w->line, value, unknown) : PZ_OK;
+}
+
+static enum pz_status read_words(struct reader *r) {
+  enum pz_status status = PZ_OK;
+  for (uint32_t i = 0; i < r->text.words.n && status == PZ_OK; i++) {
+    const char *text = pz_vec_at(&r->text.words, struct pz_shell_word, i)->text;
+    if (strncmp(text, "--", 2) == 0 && text[2])
+      status = read_argument(r, i);
+    else if (text[0] == '-')
+      status = read_letter(r, i);
+  }
+  for (uint32_t i = 0; i < r->text.variables.n && status == PZ_OK; i++) {
+    const struct pz_shell_variable *v = pz_vec_at(&r->text.variables, struct pz_shell_variable, i);
+    if (v->other_line && !v->preset && r->notes.n < 20)
+      note(r, pz_arena_printf(r->arena,
+                              "variable %.40s has other values in lines %u and %u: the "
+                              "last before each use counts",
+                              v->name, v->other_line, v->line));
+  }
+  return status;
+}
+
+/* ---- the plan ------------------------------------------------------------------------------- */
+
+static enum pz_status need(struct reader *r, int v, const char *name) {
+  if (has(r, v)) return PZ_OK;
+  return pz_fail(r->err, PZ_BAD_INPUT, "%s: no --%s among the arguments", r->name, name);
+}
+
+/* Is the word that was given among those of a text, "auto, flash or local; others are not covered"? */
+static enum pz_status need_word(struct reader *r, int v, const char *accepted) {
+  if (!has(r, v)) return PZ_OK;
+  size_t length = strlen(r->g[v].text);
+  for (const char *at = accepted; *at && *at != ';'; at += strspn(at, ", ")) {
+    size_t n = strcspn(at, ", ;");
+    bool joins = n == 2 && memcmp(at, "or", n) == 0;
+    if (!joins && n == length && memcmp(at, r->g[v].text, n) == 0) return PZ_OK;
+    at += n;
+  }
+  return wrong(r, v, accepted);
+}
+
+/* Where a field comes from: the first of two arguments that was given. */
+static void mark(struct reader *r, int f, int a, int b) {
+  const struct given *g = has(r, a) ? &r->g[a] : &r->g[b];
+  if (!g->set) return;
+  r->out->run.from[f] = pz_arena_printf(r->arena, "--%s, line %u", g->name, g->line);
+  if (!r->out->run.from[f]) r->lost = true;
+}
+
+/* Plain numbers; what is not given is 1. */
+static enum pz_status read_numbers(struct reader *r) {
+  static const enum pz_plan_field fields[] = {PZ_PLAN_MBS, PZ_PLAN_BATCH, PZ_PLAN_SEQ,
+                                              PZ_PLAN_TP,  PZ_PLAN_CP,    PZ_PLAN_PP};
+  struct pz_plan *o = &r->out->run.plan;
+  *o = pz_plan_default();
+  o->framework = pz_framework_find("megatron");
+  o->mbs = o->tp = o->cp = o->pp = o->vpp = o->ep = 1;
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    if (!has(r, (int)fields[i])) continue;
+    pz_plan_field_store(o, fields[i], (double)r->g[fields[i]].n);
+    mark(r, (int)fields[i], (int)fields[i], (int)fields[i]);
+  }
+  o->cp_form = says(r, ARG_CP_FORM, "a2a") ? PZ_CONTEXT_ALL_TO_ALL : PZ_CONTEXT_RING;
+  o->sp = has(r, ARG_SP) && o->tp > 1;
+  mark(r, PZ_PLAN_SP, ARG_SP, ARG_SP);
+  if (!has(r, ARG_BF16) && !has(r, ARG_FP16))
+    return pz_fail(r->err, PZ_BAD_INPUT,
+                   "%s: neither --bf16 nor --fp16: 32-bit training is not covered", r->name);
+  return need_word(r, ARG_CP_FORM, "p2p or a2a; others are not covered");
+}
+
+/* Nodes, or processes of one: a number, also where a script asks the batch system for its own. */
+static enum pz_status launch_count(struct reader *r, int v, int64_t batch, int64_t absent,
+                                   int64_t *out) {
+  const struct given *g = &r->g[v];
+  *out = batch ? batch : absent;
+  if (!g->set) return PZ_OK;
+  bool asks = g->unknown && (strstr(g->unknown, "SLURM_") || strstr(g->unknown, "NNODES"));
+  if (asks && batch) return PZ_OK;
+  enum pz_status status = read_number(r, v, COUNT);
+  if (status == PZ_OK) *out = g->n;
+  return status;
+}
+
+/* gpu:8, gpu:h100:8 or 8 of Slurm's comments; 0: not told. */
+static int64_t batch_count(const struct reader *r, int v) {
+  if (!has(r, v) || r->g[v].unknown) return 0;
+  const char *text = r->g[v].text, *colon = strrchr(text, ':');
+  long n = strtol(colon ? colon + 1 : text, NULL, 10);
+  return n > 0 && n <= 1 << 20 ? n : 0;
+}
+
+static enum pz_status read_devices(struct reader *r) {
+  struct pz_run_plan *run = &r->out->run;
+  int64_t nodes, processes, gpus = batch_count(r, ARG_BATCH_GPUS);
+  if (r->o->devices) {
+    run->plan.devices = r->o->devices;
+    run->from[PZ_PLAN_DEVICES] = "--devices";
+    return PZ_OK;
+  }
+  if (!gpus) gpus = batch_count(r, ARG_BATCH_GRES);
+  if (!gpus) gpus = batch_count(r, ARG_BATCH_TASKS);
+  enum pz_status status = launch_count(r, ARG_NODES, batch_count(r, ARG_BATCH_NODES), 1, &nodes);
+  if (status == PZ_OK) status = launch_count(r, ARG_PROCESSES, gpus, 0, &processes);
+  if (status != PZ_OK) return status;
+  if (!processes || (double)nodes * (double)processes > 1 << 24)
+    return pz_fail(r->err, PZ_BAD_INPUT,
+                   "%s: the number of devices is not stated; accepted: --devices N, or torchrun's "
+                   "--nnodes and --nproc_per_node (at most 2^24 together)",
+                   r->name);
+  run->plan.devices = nodes * processes;
+  run->from[PZ_PLAN_DEVICES] =
+      pz_arena_printf(r->arena, "%" PRId64 " x %" PRId64 " processes", nodes, processes);
+  return run->from[PZ_PLAN_DEVICES] ? PZ_OK : no_memory(r);
+}
+
+static enum pz_status read_batch(struct reader *r) {
+  enum pz_status status = need(r, PZ_PLAN_MBS, "micro-batch-size");
+  if (status == PZ_OK) status = need(r, PZ_PLAN_SEQ, "seq-length");
+  if (status == PZ_OK && has(r, ARG_RAMPUP))
+    note(r, "--rampup-batch-size: the prediction is of the full global batch size");
+  return status;
+}
+
+/* Layers of the first and the last stage where they differ from the others; of `counted` layers, embedding and loss
+ * may stand for one each. */
+static enum pz_status read_ends(struct reader *r, int64_t counted) {
+  struct pz_plan *o = &r->out->run.plan;
+  int64_t first = count(r, PZ_PLAN_FIRST_LAYERS, 0), last = count(r, PZ_PLAN_LAST_LAYERS, 0);
+  int64_t even = counted / (o->pp * o->vpp), others = o->pp - (first > 0) - (last > 0);
+  int end = first ? PZ_PLAN_FIRST_LAYERS : PZ_PLAN_LAST_LAYERS;
+  if ((first || last) && o->vpp > 1) return wrong(r, end, "stages without chunks");
+  if (o->pp == 1) return PZ_OK;
+  if (first || last) {
+    int64_t rest = r->g[ARG_LAYERS].n - first - last, middle = others ? rest / others : 0;
+    if (rest < 0 || (others ? rest % others : rest != 0))
+      return wrong(r, end, "as many as leave the other stages whole layers");
+    o->first_layers = first ? first : middle;
+    o->last_layers = last ? last : middle;
+  } else if (counted > r->g[ARG_LAYERS].n) {
+    r->out->ends_as_layers = true;
+    o->first_layers = even - has(r, ARG_EMBEDDING_AS_LAYER);
+    o->last_layers = even - has(r, ARG_LOSS_AS_LAYER);
+  }
+  mark(r, PZ_PLAN_FIRST_LAYERS, PZ_PLAN_FIRST_LAYERS, ARG_EMBEDDING_AS_LAYER);
+  mark(r, PZ_PLAN_LAST_LAYERS, PZ_PLAN_LAST_LAYERS, ARG_LOSS_AS_LAYER);
+  return PZ_OK;
+}
+
+static enum pz_status read_stages(struct reader *r) {
+  static const char accepted[] = "a number that divides the layers of a stage";
+  struct pz_plan *o = &r->out->run.plan;
+  int64_t layers = r->g[ARG_LAYERS].n + has(r, ARG_EMBEDDING_AS_LAYER) + has(r, ARG_LOSS_AS_LAYER);
+  int64_t stage = layers / o->pp, chunk = count(r, ARG_CHUNK_LAYERS, 0);
+  bool uneven = has(r, PZ_PLAN_FIRST_LAYERS) || has(r, PZ_PLAN_LAST_LAYERS);
+  o->vpp = count(r, PZ_PLAN_VPP, 1);
+  r->out->chunks_by_rank = has(r, PZ_PLAN_VPP);
+  if (chunk && has(r, PZ_PLAN_VPP))
+    return wrong(r, PZ_PLAN_VPP, "it or --num-layers-per-virtual-pipeline-stage, not both");
+  if (!uneven && layers % o->pp)
+    return wrong(r, PZ_PLAN_PP,
+                 "a number that divides the layers, or --decoder-first-pipeline-num-"
+                 "layers and --decoder-last-pipeline-num-layers");
+  if (chunk && (stage % chunk || stage < chunk)) return wrong(r, ARG_CHUNK_LAYERS, accepted);
+  if (!chunk && !uneven && stage % o->vpp) return wrong(r, PZ_PLAN_VPP, accepted);
+  if (chunk) o->vpp = stage / chunk;
+  if (o->pp == 1) o->vpp = 1;
+  mark(r, PZ_PLAN_VPP, ARG_CHUNK_LAYERS, PZ_PLAN_VPP);
+  return read_ends(r, layers);
+}
+
+/* Modules of selective recomputation; the attention core by itself is what a plan says with none. */
+static enum pz_status read_modules(struct reader *r) {
+  struct pz_plan *o = &r->out->run.plan;
+  struct pz_plan asked = *o;
+  int set = 0;
+  if (o->recompute != PZ_RECOMPUTATION_SELECTIVE) return PZ_OK;
+  if (has(r, ARG_MODULES) &&
+      pz_plan_field_read(&asked, PZ_PLAN_RECOMPUTE_MODULES, r->g[ARG_MODULES].text, NULL) != PZ_OK)
+    return wrong(r, ARG_MODULES,
+                 "layernorm, moe_act, mla_up_proj, mlp, moe, shared_experts, core_attn");
+  if (has(r, ARG_MODULES)) set = asked.recompute_modules;
+  if (has(r, ARG_EXPERTS_AGAIN)) set = (set ? set : PZ_MODULE_CORE) | PZ_MODULE_EXPERTS;
+  o->recompute_modules = set == PZ_MODULE_CORE ? 0 : set;
+  if (set) mark(r, PZ_PLAN_RECOMPUTE_MODULES, ARG_MODULES, ARG_EXPERTS_AGAIN);
+  return PZ_OK;
+}
+
+static enum pz_status read_recompute(struct reader *r) {
+  struct pz_plan *o = &r->out->run.plan;
+  enum pz_status status = need_word(r, ARG_GRANULARITY, "full or selective");
+  if (status == PZ_OK) status = need_word(r, ARG_METHOD, "uniform or block");
+  if (status != PZ_OK) return status;
+  bool full = says(r, ARG_GRANULARITY, "full") && !has(r, ARG_SELECTIVE);
+  bool selective =
+      has(r, ARG_SELECTIVE) || says(r, ARG_GRANULARITY, "selective") || has(r, ARG_EXPERTS_AGAIN);
+  o->recompute = full ? PZ_RECOMPUTATION_FULL
+                      : (selective ? PZ_RECOMPUTATION_SELECTIVE : PZ_RECOMPUTATION_NONE);
+  if (full && !has(r, ARG_METHOD))
+    return wrong(r, ARG_GRANULARITY, "with it --recompute-method uniform or block");
+  if (full && says(r, ARG_METHOD, "block")) {
+    status = need(r, ARG_AGAIN_LAYERS, "recompute-num-layers (with --recompute-method block)");
+    o->recompute_layers = count(r, ARG_AGAIN_LAYERS, 0);
+  } else if (full && count(r, ARG_AGAIN_LAYERS, 1) > 1) {
+    return wrong(
+        r, ARG_AGAIN_LAYERS,
+        "1; recomputing units of several layers (--recompute-method uniform) is not covered");
+  }
+  mark(r, PZ_PLAN_RECOMPUTE, ARG_SELECTIVE, ARG_GRANULARITY);
+  if (o->recompute_layers) mark(r, PZ_PLAN_RECOMPUTE_LAYERS, ARG_AGAIN_LAYERS, ARG_AGAIN_LAYERS);
+  return status == PZ_OK ? read_modules(r) : status;
+}
+
+/* ZeRO: the distributed optimizer is stage 1; FSDP divides what its strategy says. */
+static enum pz_status read_sharding(struct reader *r) {
+  struct pz_plan *o = &r->out->run.plan;
+  enum pz_status status =
+      need_word(r, ARG_STRATEGY, "no_shard, optim, optim_grads or optim_grads_params");
+  if (status != PZ_OK) return status;
+  o->zero = has(r, ARG_DISTRIBUTED) && !has(r, ARG_FSDP);
+  for (int i = 1; has(r, ARG_FSDP) && i < 4; i++)
+    if (says(r, ARG_STRATEGY, pz_core_strategies[i])) o->zero = i;
+  if (has(r, ARG_FSDP2)) o->zero = has(r, ARG_FSDP2_KEEPS) ? 2 : 3;
+  mark(r, PZ_PLAN_ZERO, has(r, ARG_FSDP2) ? ARG_FSDP2 : ARG_FSDP, ARG_DISTRIBUTED);
+  int64_t copies = count(r, ARG_INSTANCES, 1), replicas = o->devices / (o->tp * o->pp);
+  if (copies == 1 || !o->zero) return PZ_OK;
+  if (replicas % copies) return wrong(r, ARG_INSTANCES, "a number that divides the replicas");
+  o->shard = replicas / copies;
+  mark(r, PZ_PLAN_SHARD, ARG_INSTANCES, ARG_INSTANCES);
+  return PZ_OK;
+}
+
+/* Transfers between stages overlap with chunks alone, and then unless told otherwise. */
+static enum pz_status read_overlap(struct reader *r) {
+  struct pz_plan *o = &r->out->run.plan;
+  bool grad = has(r, ARG_OVERLAP_GRAD), param = has(r, ARG_OVERLAP_PARAM);
+  bool tp = has(r, ARG_OVERLAP_TP);
+  r->out->p2p_off = has(r, ARG_NO_OVERLAP_P2P);
+  o->overlap = (grad ? PZ_OVERLAP_GRAD : 0) | (param ? PZ_OVERLAP_PARAM : 0) |
+               (tp ? PZ_OVERLAP_TP : 0) | (has(r, ARG_OVERLAP_EP) ? PZ_OVERLAP_EP : 0) |
+               (o->vpp > 1 && !r->out->p2p_off ? PZ_OVERLAP_P2P : 0);
+  o->grad_bytes = has(r, ARG_GRAD_BF16) ? 2 : 4;
+  if (param && !(o->zero && grad))
+    return wrong(r, ARG_OVERLAP_PARAM,
+                 "with it --overlap-grad-reduce and --use-distributed-optimizer");
+  if (tp && o->tp > 1 && !has(r, ARG_SP))
+    return wrong(r, ARG_OVERLAP_TP, "with it --sequence-parallel");
+  mark(r, PZ_PLAN_OVERLAP, tp ? ARG_OVERLAP_TP : ARG_OVERLAP_PARAM, ARG_OVERLAP_GRAD);
+  mark(r, PZ_PLAN_GRAD_BYTES, ARG_GRAD_BF16, ARG_GRAD_BF16);
+  return PZ_OK;
+}
+
+static enum pz_status read_precision(struct reader *r) {
+  bool fp8 = has(r, ARG_FP8) || has(r, ARG_FP8_FORMAT);
+  r->out->run.plan.precision = fp8 ? PZ_PRECISION_FP8 : PZ_PRECISION_BF16;
+  if (fp8)
+    mark(r, PZ_PLAN_PRECISION, ARG_FP8, ARG_FP8_FORMAT);
+  else
+    mark(r, PZ_PLAN_PRECISION, ARG_BF16, ARG_FP16);
+  enum pz_status status = need_word(r, ARG_FP8_FORMAT, "hybrid or e4m3");
+  return status == PZ_OK && fp8 ? need_word(r, ARG_FP8_RECIPE,
+                                            "delayed or tensorwise; scales of blocks are not "
+                                            "covered")
+                                : status;
+}
+
+static enum pz_status read_kernels(struct reader *r) {
+  struct pz_plan *o = &r->out->run.plan;
+  enum pz_status status = need_word(r, ARG_BACKEND, "auto, flash, fused, unfused or local");
+  if (status == PZ_OK) status = need_word(r, ARG_IMPLEMENTATION, "local or transformer_engine");
+  if (status == PZ_OK) status = need_word(r, ARG_GRAPH_IMPL, "none, local or transformer_engine");
+  if (status != PZ_OK) return status;
+  bool plain = says(r, ARG_BACKEND, "unfused") || says(r, ARG_BACKEND, "local") ||
+               (says(r, ARG_IMPLEMENTATION, "local") && !has(r, ARG_FLASH));
+  bool graph = has(r, ARG_GRAPH) || (has(r, ARG_GRAPH_IMPL) && !says(r, ARG_GRAPH_IMPL, "none"));
+  o->attention = plain ? PZ_ATTENTION_STANDARD : PZ_ATTENTION_FLASH;
+  o->attention_library =
+      says(r, ARG_BACKEND, "flash") ? "fa2" : (says(r, ARG_BACKEND, "fused") ? "cudnn" : "");
+  o->execution = graph ? PZ_EXECUTION_GRAPH : PZ_EXECUTION_EAGER;
+  mark(r, PZ_PLAN_ATTENTION, ARG_BACKEND, has(r, ARG_FLASH) ? ARG_FLASH : ARG_IMPLEMENTATION);
+  if (o->attention_library[0]) mark(r, PZ_PLAN_ATTENTION_LIBRARY, ARG_BACKEND, ARG_BACKEND);
+  mark(r, PZ_PLAN_EXECUTION, ARG_GRAPH, ARG_GRAPH_IMPL);
+  return PZ_OK;
+}
+
+/* ---- experts -------------------------------------------------------------------------------- */
+
+static bool has_experts(const struct reader *r) { return count(r, ARG_EXPERTS, 0) > 0; }
+
+/* Rows up to a capacity: padded to it every device computes so many, else what comes counts as even. */
+static enum pz_status read_capacity(struct reader *r) {
+  const struct given *g = &r->g[ARG_CAPACITY];
+  if (!g->set) return PZ_OK;
+  char *end = NULL;
+  double factor = strtod(g->text, &end);
+  if (!*g->text || *end || !(factor >= 1 && factor <= 1e6))
+    return wrong(r, ARG_CAPACITY,
+                 "a number from 1; experts that get less than the mean are not covered");
+  if (has(r, ARG_PADS)) {
+    r->out->run.plan.imbalance = factor;
+    mark(r, PZ_PLAN_IMBALANCE, ARG_CAPACITY, ARG_CAPACITY);
+  } else {
+    note(r, "--moe-expert-capacity-factor without padding: an even load is predicted");
+  }
+  return PZ_OK;
+}
+
+/* Its default, allgather, gathers all tokens on every device. */
+static enum pz_status check_dispatcher(struct reader *r) {
+  if (r->out->run.plan.ep == 1) return PZ_OK;
+  if (!has(r, ARG_DISPATCHER))
+    return wrong(r, PZ_PLAN_EP,
+                 "with it --moe-token-dispatcher-type alltoall or flex (the default, "
+                 "allgather, is not covered)");
+  return need_word(r, ARG_DISPATCHER, "alltoall or flex; other dispatchers are not covered");
+}
+
+static enum pz_status check_expert_overlap(struct reader *r) {
+  const struct pz_plan *o = &r->out->run.plan;
+  if (!has(r, ARG_OVERLAP_EP)) return PZ_OK;
+  if (o->ep == 1 || (o->pp > 1 && o->vpp == 1) || o->recompute == PZ_RECOMPUTATION_FULL ||
+      o->recompute_modules & PZ_MODULE_EXPERTS)
+    return wrong(r, ARG_OVERLAP_EP,
+                 "with it --expert-model-parallel-size above 1, chunks where there are "
+                 "stages, and no recomputation of whole layers or of moe");
+  mark(r, PZ_PLAN_OVERLAP, ARG_OVERLAP_EP, ARG_OVERLAP_EP);
+  return PZ_OK;
+}
+
+/* Experts are divided as the other layers are, unless told. */
+static enum pz_status read_experts(struct reader *r) {
+  struct pz_plan *o = &r->out->run.plan;
+  o->ep = count(r, PZ_PLAN_EP, 1);
+  o->mtp = count(r, ARG_PREDICT_LAYERS, 0) > 0;
+  if (!has_experts(r)) {
+    if (o->ep > 1) return wrong(r, PZ_PLAN_EP, "1, or with it --num-experts");
+    o->overlap &= ~PZ_OVERLAP_EP;
+    return PZ_OK;
+  }
+  o->etp = count(r, PZ_PLAN_ETP, o->tp);
+  if (o->tp > 1 && !o->sp)
+    return pz_fail(r->err, PZ_BAD_INPUT,
+                   "%s: experts with --tensor-model-parallel-size above 1; accepted: with it "
+                   "--sequence-parallel",
+                   r->name);
+  enum pz_status status = check_dispatcher(r);
+  if (status == PZ_OK) status = check_expert_overlap(r);
+  if (status == PZ_OK) status = read_capacity(r);
+  mark(r, PZ_PLAN_EP, PZ_PLAN_EP, PZ_PLAN_EP);
+  mark(r, PZ_PLAN_ETP, PZ_PLAN_ETP, PZ_PLAN_ETP);
+  mark(r, PZ_PLAN_MTP, ARG_PREDICT_LAYERS, ARG_PREDICT_LAYERS);
+  if (status == PZ_OK && !has(r, ARG_GROUPED_PRODUCTS))
+    note(r, "no --moe-grouped-gemm: the experts' products are predicted as grouped ones");
+  return status;
+}
+
+/* Python's ([0]*3+[1]*58): lists in sums, repeated.  A pattern is a text of 0 and 1. */
+struct pattern {
+  const char *at;
+  struct pz_arena *arena;
+  size_t most; /* layers */
+  int depth;
+  bool bad;
+};
+
+static const char *pattern_sum(struct pattern *p);
+
+static void skip_spaces(struct pattern *p) { p->at += strspn(p->at, " "); }
+
+static const char *pattern_fail(struct pattern *p) {
+  p->bad = true;
+  return "";
+}
+
+/* [0, 1, 1] */
+static const char *pattern_list(struct pattern *p) {
+  char *out = pz_arena_alloc(p->arena, p->most + 1, 1);
+  size_t n = 0;
+  if (!out) return pattern_fail(p);
+  for (p->at++;; p->at++) {
+    skip_spaces(p);
+    if ((*p->at != '0' && *p->at != '1') || n == p->most) return pattern_fail(p);
+    out[n++] = *p->at++;
+    skip_spaces(p);
+    if (*p->at == ']') break;
+    if (*p->at != ',') return pattern_fail(p);
+  }
+  p->at++;
+  out[n] = '\0';
+  return out;
+}
+
+/* A list or a sum in brackets, times a number. */
+static const char *pattern_term(struct pattern *p) {
+  const char *one;
+  skip_spaces(p);
+  if (*p->at == '(' && p->depth < 8) {
+    p->at++;
+    p->depth++;
+    one = pattern_sum(p);
+    p->depth--;
+    if (p->bad || *p->at != ')') return pattern_fail(p);
+    p->at++;
+  } else if (*p->at == '[') {
+    one = pattern_list(p);
+  } else {
+    return pattern_fail(p);
+  }
+  skip_spaces(p);
+  if (p->bad || *p->at != '*') return one;
+  p->at++;
+  skip_spaces(p);
+  size_t digits = strspn(p->at, "0123456789"), n = strlen(one);
+  unsigned long times = digits && digits < 8 ? strtoul(p->at, NULL, 10) : p->most + 1;
+  if (times > p->most || n * times > p->most) return pattern_fail(p);
+  p->at += digits;
+  skip_spaces(p);
+  char *all = pz_arena_alloc(p->arena, n * times + 1, 1);
+  if (!all) return pattern_fail(p);
+  for (size_t i = 0; i < times; i++) memcpy(all + i * n, one, n);
+  all[n * times] = '\0';
+  return all;
+}
+
+static const char *pattern_sum(struct pattern *p) {
+  const char *sum = pattern_term(p);
+  while (!p->bad && *p->at == '+') {
+    p->at++;
+    const char *next = pattern_term(p);
+    if (p->bad || strlen(sum) + strlen(next) > p->most) return pattern_fail(p);
+    sum = pz_arena_printf(p->arena, "%s%s", sum, next);
+    if (!sum) return pattern_fail(p);
+  }
+  return sum;
+}
+
+/* A text with 1 for each layer that has experts: all, every n-th from the first, or as a list says. */
+static enum pz_status expert_layers(struct reader *r, const char **out) {
+  const struct given *g = &r->g[ARG_EXPERT_LAYERS];
+  size_t layers = (size_t)r->g[ARG_LAYERS].n;
+  struct pattern p = {.at = g->set ? g->text : "1", .arena = r->arena, .most = layers};
+  static const char accepted[] = "a number of layers, or a list with 0 or 1 for each layer";
+  if (layers > 65536) return wrong(r, ARG_LAYERS, "at most 65536");
+  size_t digits = strspn(p.at, "0123456789");
+  if (digits && !p.at[digits]) {
+    unsigned long every = digits < 8 ? strtoul(p.at, NULL, 10) : 0;
+    char *text = pz_arena_alloc(r->arena, layers + 1, 1);
+    if (!text) return no_memory(r);
+    if (!every) return wrong(r, ARG_EXPERT_LAYERS, accepted);
+    for (size_t i = 0; i < layers; i++) text[i] = i % every ? '0' : '1';
+    text[layers] = '\0';
+    *out = text;
+    return PZ_OK;
+  }
+  *out = pattern_sum(&p);
+  if (p.bad || *p.at || strlen(*out) != layers) return wrong(r, ARG_EXPERT_LAYERS, accepted);
+  return PZ_OK;
+}
+
+/* ---- the model ------------------------------------------------------------------------------ */
+
+struct shape {
+  int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab, positions;
+  bool gated, rotary, tied, biases, qkv_bias, qk_norm;
+  bool latent; /* attention */
+  double hidden_dropout, attention_dropout;
+};
+
+/* Vocabularies that a tokenizer's name fixes. */
+static int64_t tokenizer_vocab(const struct reader *r) {
+  if (says(r, ARG_TOKENIZER, "GPT2BPETokenizer")) return 50257;
+  return says(r, ARG_TOKENIZER, "Llama2Tokenizer") ? 32000 : 0;
+}
+
+/* Padded as Megatron does, so that each device has a multiple of 128 rows. */
+static enum pz_status read_vocab(struct reader *r, int64_t *out) {
+  int64_t unit = count(r, ARG_VOCAB_MULTIPLE, 128) * r->out->run.plan.tp;
+  int64_t vocab = r->o->vocab ? r->o->vocab : count(r, ARG_VOCAB, tokenizer_vocab(r));
+  if (!r->o->vocab && has(r, ARG_PADDED_VOCAB)) return *out = r->g[ARG_PADDED_VOCAB].n, PZ_OK;
+  if (!vocab)
+    return pz_fail(r->err, PZ_BAD_INPUT,
+                   "%s: the size of the vocabulary is not stated; accepted: --vocab N, or "
+                   "--vocab-size or --padded-vocab-size among the arguments",
+                   r->name);
+  *out = pz_ceil_div(vocab, unit) * unit;
+  return PZ_OK;
+}
+
+/* Families with norms of query and key, experts or latent attention. */
+static enum pz_status check_new_shape(struct reader *r) {
+  bool experts = has_experts(r), norms = has(r, ARG_QK_NORM), latent = has(r, ARG_LATENT);
+  bool biases = !has(r, ARG_NO_BIAS) || has(r, ARG_QKV_BIAS);
+  if (!experts && !norms && !latent && !r->out->run.plan.mtp) return PZ_OK;
+  const char *what = experts  ? "experts"
+                     : latent ? "latent attention"
+                     : norms  ? "norms of query and key"
+                              : "multi-token prediction";
+  if (!has(r, ARG_SWIGLU) || biases)
+    return pz_fail(r->err, PZ_BAD_INPUT,
+                   "%s: %s in a model with %s is not covered; accepted: with --swiglu and "
+                   "--disable-bias-linear, without --add-qkv-bias",
+                   r->name, what, biases ? "biases" : "gelu");
+  if ((latent && !experts) || (r->out->run.plan.mtp && !latent))
+    return pz_fail(r->err, PZ_BAD_INPUT, "%s: %s without %s is not covered; accepted: with it",
+                   r->name, latent ? "--multi-latent-attention" : "--mtp-num-layers",
+                   latent ? "--num-experts" : "--multi-latent-attention");
+  return PZ_OK;
+}
+
+static bool is_rotary(const struct reader *r) {
+  return says(r, ARG_POSITION_TYPE, "rope") || has(r, ARG_ROTARY);
+}
+
+static enum pz_status check_shape(struct reader *r) {
+  bool gated = has(r, ARG_SWIGLU), rms = says(r, ARG_NORM, "RMSNorm"), rotary = is_rotary(r);
+  enum pz_status status = need(r, ARG_HIDDEN, "hidden-size");
+  if (status == PZ_OK) status = need(r, ARG_HEADS, "num-attention-heads");
+  if (status == PZ_OK) status = need_word(r, ARG_NORM, "LayerNorm or RMSNorm");
+  if (status == PZ_OK) status = need_word(r, ARG_POSITION_TYPE, "learned_absolute or rope");
+  if (status != PZ_OK) return status;
+  if (gated != rms || (gated && !rotary))
+    return pz_fail(r->err, PZ_BAD_INPUT,
+                   "%s: a model with %s, %s and %s is not covered; accepted: GPT (gelu, LayerNorm) "
+                   "or Llama (--swiglu, --normalization RMSNorm, --position-embedding-type rope)",
+                   r->name, gated ? "swiglu" : "gelu", rms ? "RMSNorm" : "LayerNorm",
+                   rotary ? "rotary positions" : "learned positions");
+  if (!gated && has(r, ARG_GROUPED) && r->g[ARG_GROUPS].n != r->g[ARG_HEADS].n)
+    return pz_fail(
+        r->err, PZ_BAD_INPUT,
+        "%s:%u: --group-query-attention with gelu is not covered; accepted: with --swiglu", r->name,
+        r->g[ARG_GROUPED].line);
+  return check_new_shape(r);
+}
+
+static double dropout(const struct reader *r, int v) { return has(r, v) ? r->g[v].real : 0.1; }
+
+static enum pz_status read_shape(struct reader *r, struct shape *x) {
+  enum pz_status status = check_shape(r);
+  if (status != PZ_OK) return status;
+  int64_t hidden = r->g[ARG_HIDDEN].n, heads = r->g[ARG_HEADS].n;
+  bool gated = has(r, ARG_SWIGLU);
+  *x = (struct shape){.layers = r->g[ARG_LAYERS].n,
+                      .hidden = hidden,
+                      .heads = heads,
+                      .head_dim = count(r, ARG_KV_CHANNELS, hidden / heads),
+                      .kv_heads = has(r, ARG_GROUPED) ? count(r, ARG_GROUPS, 1) : heads,
+                      .ffn = count(r, ARG_FFN, gated ? hidden * 8 / 3 / 64 * 64 : 4 * hidden),
+                      .positions = count(r, ARG_POSITIONS, count(r, PZ_PLAN_SEQ, 0)),
+                      .gated = gated,
+                      .rotary = is_rotary(r),
+                      .tied = !has(r, ARG_UNTIED),
+                      .biases = !has(r, ARG_NO_BIAS),
+                      .qk_norm = has(r, ARG_QK_NORM),
+                      .latent = has(r, ARG_LATENT),
+                      .qkv_bias = has(r, ARG_QKV_BIAS),
+                      .hidden_dropout = dropout(r, ARG_HIDDEN_DROPOUT),
+                      .attention_dropout = dropout(r, ARG_ATTENTION_DROPOUT)};
+  if (!has(r, ARG_KV_CHANNELS) && !x->latent && hidden % heads)
+    return wrong(r, ARG_HEADS, "a number that divides --hidden-size, or --kv-channels");
+  if (!gated && x->head_dim * heads != hidden)
+    return wrong(r, ARG_KV_CHANNELS, "hidden-size / num-attention-heads, or with --swiglu");
+  return read_vocab(r, &x->vocab);
+}
+
+/* What a model with experts can be: with latent attention DeepSeek-V3's, with norms of query and key Qwen3's, else
+ * Mixtral's. */
+static enum pz_status check_experts(struct reader *r, int64_t width, const char *layers) {
+  int64_t experts = r->g[ARG_EXPERTS].n, shared = count(r, ARG_SHARED_FFN, 0);
+  bool latent = has(r, ARG_LATENT), norms = has(r, ARG_QK_NORM);
+  if (count(r, ARG_TOPK, 2) > experts) return wrong(r, ARG_EXPERTS, "at least the top k");
+  if (experts % r->out->run.plan.ep)
+    return wrong(r, PZ_PLAN_EP, "a number that divides the experts");
+  if (latent && strchr(layers + strspn(layers, "0"), '0'))
+    return wrong(r, ARG_EXPERT_LAYERS, "dense layers at the start alone, with latent attention");
+  if (latent && shared % width)
+    return wrong(r, ARG_SHARED_FFN, "a multiple of --moe-ffn-hidden-size");
+  if (latent && !norms)
+    note(r, "no --qk-layernorm: norms of the latent queries, keys and values are predicted all the "
+            "same");
+  if (latent) return need(r, ARG_KV_RANK, "kv-lora-rank");
+  if (shared) return wrong(r, ARG_SHARED_FFN, "with it --multi-latent-attention");
+  if (!norms && strchr(layers, '0'))
+    return wrong(r, ARG_EXPERT_LAYERS,
+                 "experts in every layer, or --qk-layernorm or --multi-latent-attention");
+  return PZ_OK;
+}
+
+static void put(FILE *out, const char *name, int64_t n) {
+  fprintf(out, ",\"%s\":%" PRId64, name, n);
+}
+
+static void put_truth(FILE *out, const char *name, bool on) {
+  fprintf(out, ",\"%s\":%s", name, on ? "true" : "false");
+}
+
+static void put_latent(const struct reader *r, int64_t width, const char *layers, FILE *out) {
+  put(out, "n_routed_experts", r->g[ARG_EXPERTS].n);
+  put(out, "n_shared_experts", count(r, ARG_SHARED_FFN, 0) / width);
+  put(out, "first_k_dense_replace", (int64_t)strspn(layers, "0"));
+  put(out, "n_group", count(r, ARG_EXPERT_GROUPS, 1));
+  put(out, "topk_group", count(r, ARG_GROUP_TOPK, 1));
+  if (has(r, ARG_Q_RANK))
+    put(out, "q_lora_rank", r->g[ARG_Q_RANK].n);
+  else
+    fputs(",\"q_lora_rank\":null", out);
+  put(out, "kv_lora_rank", r->g[ARG_KV_RANK].n);
+  put(out, "qk_nope_head_dim", count(r, ARG_NOPE_DIM, 128));
+  put(out, "qk_rope_head_dim", count(r, ARG_ROPE_DIM, 64));
+  put(out, "v_head_dim", count(r, ARG_V_DIM, 128));
+  put(out, "num_nextn_predict_layers", count(r, ARG_PREDICT_LAYERS, 0));
+}
+
+static void put_experts(const struct reader *r, int64_t width, const char *layers, FILE *out) {
+  const char *between = ",\"mlp_only_layers\":[";
+  put(out, "num_experts_per_tok", count(r, ARG_TOPK, 2));
+  put(out, "moe_intermediate_size", width);
+  if (has(r, ARG_LATENT)) {
+    put_latent(r, width, layers, out);
+    return;
+  }
+  put(out, has(r, ARG_QK_NORM) ? "num_experts" : "num_local_experts", r->g[ARG_EXPERTS].n);
+  for (size_t i = 0; layers[i]; i++) {
+    if (layers[i] == '1') continue;
+    fprintf(out, "%s%zu", between, i);
+    between = ",";
+  }
+  if (strchr(layers, '0')) fputc(']', out);
+}
+
+static void put_gpt2(const struct shape *x, FILE *out) {
+  put(out, "n_embd", x->hidden);
+  put(out, "n_layer", x->layers);
+  put(out, "n_head", x->heads);
+  put(out, "n_inner", x->ffn);
+  put(out, "vocab_size", x->vocab);
+  put(out, "n_positions", x->positions);
+  fprintf(out, ",\"resid_pdrop\":%g,\"embd_pdrop\":%g,\"attn_pdrop\":%g", x->hidden_dropout,
+          x->hidden_dropout, x->attention_dropout);
+  put_truth(out, "tie_word_embeddings", x->tied);
+}
+
+static void put_llama(const struct shape *x, bool experts, FILE *out) {
+  put(out, "hidden_size", x->hidden);
+  put(out, "num_hidden_layers", x->layers);
+  put(out, "num_attention_heads", x->heads);
+  put(out, "intermediate_size", x->ffn);
+  put(out, "vocab_size", x->vocab);
+  put(out, "max_position_embeddings", x->positions);
+  fprintf(out, ",\"attention_dropout\":%g", x->attention_dropout);
+  put_truth(out, "tie_word_embeddings", x->tied);
+  if (!x->gated) {
+    fprintf(out,
+            ",\"hidden_act\":\"gelu\",\"hidden_dropout\":%g,\"rotary_pct\":1.0,"
+            "\"use_parallel_residual\":false",
+            x->hidden_dropout);
+    return;
+  }
+  fputs(",\"hidden_act\":\"silu\"", out);
+  put(out, "num_key_value_heads", x->latent ? x->heads : x->kv_heads);
+  if (!x->latent) put(out, "head_dim", x->head_dim);
+  if (experts || (x->qkv_bias && !x->biases)) return;
+  put_truth(out, "attention_bias", x->biases);
+  put_truth(out, "mlp_bias", x->biases);
+}
+
+/* The family that its shape is of: Llama's (Qwen2's with a bias on query, key and value alone), GPT-2's, or with rotary
+ * positions GPT-NeoX's without its parallel residual. */
+static const char *family_of(const struct shape *x, bool experts) {
+  if (experts) return x->latent ? "deepseek_v3" : x->qk_norm ? "qwen3_moe" : "mixtral";
+  if (!x->gated) return x->rotary ? "gpt_neox" : "gpt2";
+  return x->qkv_bias && !x->biases ? "qwen2" : x->qk_norm ? "qwen3" : "llama";
+}
+
+/* The model as a configuration. */
+static const char *config_text(const struct reader *r, const struct shape *x, int64_t width,
+                               const char *layers) {
+  struct pz_buffer b = {.text = NULL};
+  FILE *out = pz_buffer_stream(&b);
+  if (!out) return NULL;
+  fprintf(out, "{\"model_type\":\"%s\"", family_of(x, layers != NULL));
+  if (x->gated || x->rotary)
+    put_llama(x, layers != NULL, out);
+  else
+    put_gpt2(x, out);
+  if (layers) put_experts(r, width, layers, out);
+  fputc('}', out);
+  char *text = pz_buffer_close(out) ? pz_arena_strdup(r->arena, b.text) : NULL;
+  pz_free(b.text);
+  return text;
+}
+
+static enum pz_status read_model(struct reader *r) {
+  struct shape x = {.layers = 0};
+  struct pz_run_plan *run = &r->out->run;
+  const char *layers = NULL;
+  bool experts = has_experts(r);
+  enum pz_status status = read_shape(r, &x);
+  if (status != PZ_OK) return status;
+  int64_t width = count(r, ARG_EXPERT_FFN, x.ffn);
+  if (experts) status = expert_layers(r, &layers);
+  if (experts && status == PZ_OK) status = check_experts(r, width, layers);
+  if (status != PZ_OK) return status;
+  if (experts && !x.latent && !x.qk_norm) x.ffn = width; /* Mixtral's layers are all of experts */
+  run->model = pz_arena_printf(r->arena, "%s %" PRId64 " x %" PRId64,
+                               experts   ? "MoE"
+                               : x.gated ? "Llama"
+                                         : "GPT",
+                               x.layers, x.hidden);
+  run->config = config_text(r, &x, width, layers);
+  if (!run->model || !run->config) return no_memory(r);
+  r->out->layers = x.layers;
+  r->out->vocab = x.vocab;
+  if (x.gated && x.hidden_dropout > 0)
+    note(r, "dropout of hidden states is not counted for Llama's shape (--hidden-dropout "
+            "0 turns it off; Megatron's default is 0.1)");
+  mark(r, PZ_RUN_MODEL, ARG_LAYERS, ARG_LAYERS);
+  return PZ_OK;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+static enum pz_status read_all(struct reader *r, const char *text, size_t bytes) {
+  static enum pz_status (*const steps[])(struct reader *) = {
+      read_numbers, read_devices,   read_batch,   read_stages,  read_recompute, read_sharding,
+      read_overlap, read_precision, read_experts, read_kernels, read_model};
+  enum pz_status status =
+      pz_shell_read(r->name, text, bytes, r->o->presets, r->arena, &r->text, r->err);
+  if (status == PZ_OK) status = read_words(r);
+  if (status == PZ_OK) status = need(r, ARG_LAYERS, "num-layers");
+  for (size_t i = 0; i < sizeof steps / sizeof *steps && status == PZ_OK; i++) status = steps[i](r);
+  return status == PZ_OK && r->lost ? no_memory(r) : status;
+}
+
+enum pz_status pz_megatron_read(const char *name, const char *text, size_t bytes,
+                                const struct pz_megatron_options *o, struct pz_arena *arena,
+                                struct pz_megatron_run *out, struct pz_error *err) {
+  struct pz_megatron_run m = {.layers = 0};
+  struct reader *r = pz_arena_alloc(arena, 1, sizeof *r);
+  if (!r) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
+  *r = (struct reader){.name = name, .o = o, .arena = arena, .out = &m, .err = err};
+  pz_vec_init(&r->ignored, arena, sizeof(const char *));
+  pz_vec_init(&r->notes, arena, sizeof(const char *));
+  enum pz_status status = read_all(r, text, bytes);
+  if (status != PZ_OK) return status;
+  m.run.from[PZ_PLAN_FRAMEWORK] = "Megatron's arguments";
+  m.ignored = r->ignored.items;
+  m.n_ignored = r->ignored.n;
+  m.notes = r->notes.items;
+  m.n_notes = r->notes.n;
+  *out = m;
+  return PZ_OK;
+}
