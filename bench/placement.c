@@ -1,6 +1,7 @@
 /* The placement instances of a folder: step times by both semantics, and one of the instances on
  * more and more devices.  On stderr the time to solve beside the original program's (index.csv).
  * Usage: bench_placement FOLDER. */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,32 +13,30 @@
 #include "partition/instance.h"
 #include "partition/solve.h"
 
-static void read_instance(const char *folder, const char *name, struct pz_arena *arena,
-                          struct pz_place_problem *p) {
-  char path[1024], *text = NULL;
-  size_t bytes = 0;
-  struct pz_fixed fixed;
+static struct pz_place_problem read_problem(const char *folder, const char *name,
+                                            struct pz_arena *arena) {
+  char path[1024];
+  struct pz_instance x;
   struct pz_error err = {0};
   snprintf(path, sizeof path, "%s/%s.json", folder, name);
-  if (pz_file_read(path, PZ_PLACE_MOST_BYTES, &text, &bytes, &err) != PZ_OK ||
-      pz_place_parse(name, text, bytes, arena, p, &fixed, &err) != PZ_OK) {
+  if (pz_place_read(path, arena, &x, &err) != PZ_OK) {
     fprintf(stderr, "%s\n", err.message);
     exit(1);
   }
-  pz_free(text);
+  return x.p;
 }
 
-static double solve_s(const struct pz_place_problem *p, enum pz_semantics semantics,
-                      double *time_s) {
+static double solve_s(struct pz_place_problem p, enum pz_semantics semantics, double *time_s) {
   double best = 1e9;
+  p.semantics = semantics;
   for (int again = 0; again < 7; again++) {
     struct pz_arena arena;
     struct pz_place_solution plan;
     struct pz_error err = {0};
     pz_arena_init(&arena, NULL);
     double start = pz_clock_s();
-    *time_s = pz_place_solve(p, semantics, &arena, &plan, &err) == PZ_OK ? plan.time_s
-                                                                         : -1; /* no plan fits */
+    *time_s = pz_place_solve(&p, DBL_MAX, &arena, &plan, &err) == PZ_OK ? plan.time_s
+                                                                        : -1; /* no plan fits */
     double took = pz_clock_s() - start;
     if (took < best) best = took;
     pz_arena_release(&arena);
@@ -51,12 +50,11 @@ static void instances(const char *folder, const struct pz_csv *index) {
     const char *name = pz_csv_cell(index, r, pz_csv_column(index, "name"));
     const char *original = pz_csv_cell(index, r, pz_csv_column(index, "time_O2"));
     struct pz_arena arena;
-    struct pz_place_problem p;
     double time, corrected;
     pz_arena_init(&arena, NULL);
-    read_instance(folder, name, &arena, &p);
-    double took = solve_s(&p, PZ_SEMANTICS_ORIGINAL, &time);
-    double took_corrected = solve_s(&p, PZ_SEMANTICS_CORRECTED, &corrected);
+    struct pz_place_problem p = read_problem(folder, name, &arena);
+    double took = solve_s(p, PZ_SEMANTICS_ORIGINAL, &time);
+    double took_corrected = solve_s(p, PZ_SEMANTICS_CORRECTED, &corrected);
     printf("%s,%.9g,%.9g\n", name, time, corrected);
     fprintf(stderr, "%s: %.2f us, original %.0f us, %.0f times as fast; corrected %.2f us\n", name,
             1e6 * took, 1e6 * atof(original), atof(original) / took, 1e6 * took_corrected);
@@ -66,14 +64,13 @@ static void instances(const char *folder, const struct pz_csv *index) {
 
 static void devices(const char *folder, const char *name) {
   struct pz_arena arena;
-  struct pz_place_problem p;
   double time;
   pz_arena_init(&arena, NULL);
-  read_instance(folder, name, &arena, &p);
+  struct pz_place_problem p = read_problem(folder, name, &arena);
   for (int64_t n = 64; n <= 1000000; n = n == 65536 ? 1000000 : 4 * n) {
     p.devices = n;
     p.microbatches = 4 * n;
-    double took = solve_s(&p, PZ_SEMANTICS_ORIGINAL, &time);
+    double took = solve_s(p, PZ_SEMANTICS_ORIGINAL, &time);
     printf("%s on %lld devices,%.9g,\n", name, (long long)n, time);
     fprintf(stderr, "%s on %lld devices: %.2f us\n", name, (long long)n, 1e6 * took);
   }

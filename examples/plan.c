@@ -26,7 +26,8 @@ int main(int argc, char **argv) {
   enum pz_status status = pz_chip_load(argc > 2 ? argv[2] : "h200", &chip, &err);
   if (status == PZ_OK) status = pz_cluster_load(argc > 3 ? argv[3] : "dgx-h200", &net, &err);
   if (status == PZ_OK)
-    status = pz_partition_model(argc > 1 ? argv[1] : "llama2-7b", &chip, &net, &options, &found, &err);
+    status =
+        pz_partition_model(argc > 1 ? argv[1] : "llama2-7b", &chip, &net, &options, &found, &err);
   if (status != PZ_OK) {
     fprintf(stderr, "%s\n", err.message);
     return status == PZ_NO_ANSWER ? 1 : 2;
@@ -35,8 +36,8 @@ int main(int argc, char **argv) {
     const struct pz_partition *p = &found->plans[i];
     printf("%.3f s: %u stages x %" PRId64 " replicas x tensor %" PRId64 ", microbatch %" PRId64
            ", activations %s, %.0f%% of peak\n",
-           p->step_s, p->n_stages, p->data_parallel, p->tensor_parallel, p->microbatch_samples,
-           p->recompute ? "recomputed" : "kept", 100 * p->flop_utilisation);
+           p->step_s, p->pp, p->dp, p->tp, p->mbs, p->recompute ? "recomputed" : "kept",
+           100 * p->flop_utilisation);
   }
   pz_partitions_free(found);
   return 0;

@@ -15,7 +15,7 @@ int main(int argc, char **argv) {
   struct pz_run_cost cost;
   struct pz_chip chip;
   struct pz_cluster net;
-  plan.framework = "nemo";
+  plan.framework = pz_framework_find("nemo");
   plan.devices = 64;
   plan.tp = 4;
   plan.batch = 512;
@@ -25,7 +25,8 @@ int main(int argc, char **argv) {
   enum pz_status status = pz_chip_load(argc > 2 ? argv[2] : "h200", &chip, &err);
   if (status == PZ_OK) status = pz_cluster_load(argc > 3 ? argv[3] : "dgx-h200", &net, &err);
   if (status == PZ_OK)
-    status = pz_training_predict(argc > 1 ? argv[1] : "llama2-7b", &chip, &net, &plan, &run, &err);
+    status = pz_training_predict(argc > 1 ? argv[1] : "llama2-7b", &chip, &net, &plan, false, &run,
+                                 &err);
   if (status == PZ_OK) status = pz_run_cost(run, &chip, &asked, &cost, &err);
   if (status != PZ_OK) {
     fprintf(stderr, "%s\n", err.message);

@@ -31,7 +31,7 @@ extern "Python" void phaze_check(void *, bool, const char *);
 LENGTHS = {
     ("pz_training_run", "stages"): "c.plan.pp",
     ("pz_training_plans", "runs"): "c.n",
-    ("pz_partition", "stages"): "c.n_stages",
+    ("pz_partition", "stages"): "c.pp",
     ("pz_plan", "stage_recompute"): "c.pp",
     ("pz_choices", "v"): "c.n",
     ("pz_cluster", "level"): "c.n_levels",
@@ -53,9 +53,6 @@ LEFT_OUT = {
     ("pz_result", "arena"), ("pz_result_inputs", "json"), ("pz_part_info", "offset"),
     ("pz_part_info", "hidden"), ("pz_run_options", "ctx"), ("pz_partition_options", "note_ctx"),
 }
-
-# Numbers of entries that say something by themselves.
-COUNTS = {("pz_partition", "n_stages")}
 
 # Read in a way of their own: the expression, where x is the field, and the hint.
 SPECIAL = {
@@ -176,9 +173,8 @@ def record(ffi, struct):
     t = ffi.typeof(f"struct {struct}")
     lists = {name for name, _ in t.fields if f"n_{name}" in dict(t.fields)}
     fields = [Field(ffi, struct, name, f.type) for name, f in t.fields
-              if (struct, name) not in LEFT_OUT and ((struct, name) in COUNTS
-                                                       or not (name.startswith("n_") and name[2:] in lists))
-              and not (name == "size")]
+              if (struct, name) not in LEFT_OUT and not (name.startswith("n_") and name[2:] in lists)
+              and name != "size"]
     fields = [f for f in fields if f.expression]
     lines = [f"\n\nclass {class_name(struct)}(Record):", f'    """struct {struct} of phaze.h."""\n']
     lines += [f"    {f.attribute}: {f.hint}" for f in fields]

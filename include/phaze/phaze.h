@@ -8,7 +8,7 @@
  *     chip       pz_chip_load, pz_cluster_load    descriptions of a chip and of a network
  *     cost       pz_cost_new, pz_cost_op          time and energy of an operator on a chip
  *     schedule   pz_schedule_layer   how a chip runs a layer's operators beside each other
- *     plan       pz_partition_model       how a cluster trains a model
+ *     partition  pz_partition_model  how a cluster trains a model
  *     predict    pz_training_predict what one plan takes, as training frameworks run it
  *     place      pz_training_place   the best plan of a training run, proved
  *     search     pz_run_open, pz_run_search       which chip of a design space is best
@@ -869,11 +869,11 @@ struct pz_partition_stage {
 /* A plan.  Its pointers lead into the memory of what holds it (struct pz_partitions, struct
  * pz_result) and live as long. */
 struct pz_partition {
-  uint32_t n_stages; /* pipeline parallel */
-  int64_t tensor_parallel, data_parallel;
-  int64_t batch_samples, microbatch_samples, seq_tokens;
-  int64_t microbatches; /* of one replica in a step: the batch over the replicas, rounded up */
-  bool recompute;       /* activations: else kept */
+  int64_t tp, dp;
+  uint32_t pp;             /* stages */
+  int64_t mbs, batch, seq; /* samples, samples, tokens of a sample */
+  int64_t microbatches;    /* of one replica in a step: the batch over the replicas, rounded up */
+  bool recompute;          /* activations: else kept */
   int64_t devices_used;
   double hbm_bytes;       /* of a device */
   double step_s;          /* time of a global batch */
@@ -888,9 +888,6 @@ struct pz_partition {
   struct pz_partition_stage *stages; /* from the first to the last */
 };
 
-/* Activation checkpointing: whichever is faster, or one way only. */
-enum pz_checkpointing { PZ_CHECKPOINTING_AUTO, PZ_CHECKPOINTING_ON, PZ_CHECKPOINTING_OFF };
-
 /* "embedding, block x 11" into buf.  Returns buf. */
 PZ_API const char *pz_partition_stage_text(const struct pz_partition_stage *s, char *buf,
                                            size_t size);
@@ -901,7 +898,7 @@ struct pz_partition_options {
   struct pz_choices mbs;  /* microbatch sizes to try, samples; n 0: 1, 2, 4, 8 */
   struct pz_choices tp;   /* tensor-parallel degrees to try; n 0: powers of two, as far as the
                              model allows */
-  enum pz_checkpointing checkpointing;
+  int recompute;          /* PZ_RECOMPUTATION_NONE or _FULL; PZ_AS_FRAMEWORK: whichever is faster */
   double state;     /* bytes held for a byte of parameters, gradients and optimizer state included:
                        3 with Adam, 2 with SGD */
   double hbm_bytes; /* of a device; 0: the chip's */
@@ -924,7 +921,7 @@ struct pz_partitions {
 };
 
 /* The fastest plan over stages, replicas, tensor-parallel degrees, microbatch sizes and
- * activation checkpointing; exact for the layer times found, whose bounds enter lower_bound_s.
+ * recomputation; exact for the layer times found, whose bounds enter lower_bound_s.
  * `model` as for pz_workload_load; `net` NULL: the chip's own link.  PZ_NO_ANSWER when no plan
  * fits; the message says what is missing.  On success *out is the caller's to free.  Cost:
  * milliseconds to seconds, by the number of variants. */
@@ -1148,8 +1145,9 @@ pz_training_predict(const char *model, const struct pz_chip *chip, const struct 
 PZ_API void pz_training_run_free(struct pz_training_run *r);
 
 /* The plan in a line: "tp 8 sp, pp 8 x 2, dp 16, mbs 1, zero 1, recompute none", and an uneven
- * division.  200 bytes hold it.  Returns buf. */
-PZ_API const char *pz_training_run_text(const struct pz_training_run *r, char *buf, size_t size);
+ * division.  PZ_PLAN_TEXT_MOST bytes hold it.  Returns buf. */
+PZ_API const char *pz_plan_text(const struct pz_plan *p, char *buf, size_t size);
+enum { PZ_PLAN_TEXT_MOST = 200 };
 
 /* Layers of a stage (from 0), and those of them that are computed again. */
 struct pz_stage_layers {
@@ -1422,7 +1420,7 @@ struct pz_answer {
 
 /* A plan in few words. */
 struct pz_reference_plan {
-  int64_t n_stages, data_parallel, tensor_parallel, microbatch;
+  int64_t tp, pp, dp, mbs;
   bool recompute;
 };
 
@@ -1515,7 +1513,7 @@ struct pz_result_chip {
 struct pz_chip_plan {
   uint32_t chip_id, model;
   double samples_per_s;
-  int64_t n_stages, data_parallel, tensor_parallel, microbatch;
+  int64_t tp, pp, dp, mbs;
   bool recompute;
   struct pz_step_parts parts;
   double use[PZ_RESOURCES];

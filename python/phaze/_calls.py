@@ -218,7 +218,7 @@ def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: in
     `tie` of the fastest are equal to the model: the first is the simplest of them, `fastest` the one with
     the shortest predicted step.  On a chip that is
     only described (chip.built is False) the answer is a ChipPlacement, with the options of struct
-    pz_partition_options: tp=[1, 2, 4], mbs=[1, 2], checkpointing="on" ...
+    pz_partition_options: tp=[1, 2, 4], mbs=[1, 2], recompute="full" ...
 
     >>> import phaze
     >>> best = phaze.place("llama3-8b", "h100", "dgx-h100", devices=16, batch=64, top=2)

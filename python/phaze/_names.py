@@ -5,7 +5,7 @@ enum that is not named here has the name of its enumerator.
 """
 
 # fields of these structs that are int in C, since they may be left open
-LEFT_OPEN = {"pz_plan", "pz_training_place_options"}
+LEFT_OPEN = {"pz_plan", "pz_training_place_options", "pz_partition_options"}
 FIELDS = {
     "recompute": "pz_recomputation_names",
     "attention": "pz_attention_names",

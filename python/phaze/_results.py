@@ -75,7 +75,7 @@ class Prediction(records.TrainingRun):
         o._c, o._owner = c, owner
         o.model, o.chip, o.cluster = model, machine.chip, machine.cluster
         buffer = ffi.new("char[256]")
-        o.text = _text(lib.pz_training_run_text(c, buffer, 256)) or ""
+        o.text = _text(lib.pz_plan_text(ffi.addressof(c, "plan"), buffer, 256)) or ""
         for k, stage in enumerate(o.stages):
             divided = lib.pz_training_run_stage(c, k)
             stage.layers, stage.recomputed_layers = divided.layers, divided.again
@@ -277,8 +277,8 @@ class ChipPlacement(Record):
         net = f" in {self.cluster.name}" if self.cluster else ""
         gap = 1 - p.lower_bound_s / p.step_s if p.step_s > 0 else 0
         lines = [f"{self.model} on {p.devices_used} x {self.chip.name}{net}: {p.step_s:.4g} s per step",
-                 f"plan:    tp {p.tensor_parallel}, pp {p.n_stages}, dp {p.data_parallel}, "
-                 f"mbs {p.microbatch_samples}, activations {'recomputed' if p.recompute else 'kept'}",
+                 f"plan:    tp {p.tp}, pp {p.pp}, dp {p.dp}, "
+                 f"mbs {p.mbs}, activations {'recomputed' if p.recompute else 'kept'}",
                  f"speed:   {100 * p.flop_utilisation:.1f}% of peak, {p.samples_per_s:.4g} samples/s",
                  f"memory:  {max(s.memory_bytes for s in p.stages) / 1e9:.1f} of "
                  f"{p.hbm_bytes / 1e9:.1f} GB",
@@ -426,8 +426,8 @@ class SearchResult(records.Result):
         return frame({"answer": a.name, "chip": a.chip.name, "area_mm2": a.area_mm2,
                       "hbm_gib": a.hbm_gib, "objective": a.objective, "model": m.model,
                       "samples_per_s": m.samples_per_s, "ratio": m.ratio,
-                      "tp": m.plan.tensor_parallel, "pp": m.plan.n_stages, "dp": m.plan.data_parallel,
-                      "mbs": m.plan.microbatch_samples, "step_s": m.plan.step_s}
+                      "tp": m.plan.tp, "pp": m.plan.pp, "dp": m.plan.dp,
+                      "mbs": m.plan.mbs, "step_s": m.plan.step_s}
                      for a in self.answers for m in a.models)
 
     def plot(self, ax=None):
@@ -446,8 +446,8 @@ class SearchResult(records.Result):
                       f"excluded by their bound; no chip is better by more than {100 * c.gap:.2g}%"]
             lines += [f"  {m.model}: {m.samples_per_s:.4g} samples/s"
                       + (f", {m.ratio:.3g} times the reference" if m.ratio == m.ratio else "")
-                      + f"; tp {m.plan.tensor_parallel}, pp {m.plan.n_stages}, dp "
-                      f"{m.plan.data_parallel}, mbs {m.plan.microbatch_samples}" for m in a.models]
+                      + f"; tp {m.plan.tp}, pp {m.plan.pp}, dp "
+                      f"{m.plan.dp}, mbs {m.plan.mbs}" for m in a.models]
         return "\n".join(lines)
 
 

@@ -44,7 +44,8 @@ static enum pz_status choose(struct pz_evaluator *e, const struct pz_expert *exp
                              struct pz_plan_inputs in, struct pz_arena *arena,
                              struct pz_expert_result *out, struct pz_error *err) {
   bool shifted = pz_assumed(e->task->assumptions, PZ_ASSUME_SHIFTED_EXPERT);
-  const struct pz_given_stages given = {expert->stages, shifted ? PZ_SPLIT_COMPAT : PZ_SPLIT_EVEN};
+  const struct pz_fixed given = {.stages = expert->stages,
+                                 .split = shifted ? PZ_SPLIT_COMPAT : PZ_SPLIT_EVEN};
   struct pz_plan_choice found;
   in.given = &given;
   in.quick_steps = in.steps;

@@ -155,7 +155,7 @@ static enum pz_status chip_row(struct details *d, const struct pz_chip *c, const
                           "samples_per_s", plans[i].p.samples_per_s, "mfu", plans[i].p.mfu, "watts",
                           watts, "joules_per_sample", e.joules_per_sample, "value", value,
                           "area_mm2", t.mm2, "peak_watts", t.watts, "dollars", t.dollars, "plan",
-                          pz_training_plan_text(&plans[i].plan, plan));
+                          pz_plan_text(&plans[i].plan, plan, sizeof plan));
     if (status == PZ_OK && json_array_append_new(rows, o) != 0)
       status = pz_fail(d->err, PZ_NO_MEMORY, "out of memory for the report");
   }

@@ -14,6 +14,7 @@
 #include "core/fields.h"
 #include "core/file.h"
 #include "core/vec.h"
+#include "plan/plan_fields.h"
 
 /* ---- inputs --------------------------------------------------------------------------------- */
 
@@ -99,13 +100,6 @@ enum pz_status pz_box_inputs_read(const char *name, const json_t *json, struct p
 
 /* ---- the result ----------------------------------------------------------------------------- */
 
-static json_t *plan_json(const struct pz_plan *p) {
-  return json_pack("{s:I,s:b,s:I,s:I,s:I,s:I,s:I,s:i,s:s}", "tp", (json_int_t)p->tp, "sp",
-                   p->sp && p->tp > 1, "cp", (json_int_t)pz_plan_cp(p), "pp", (json_int_t)p->pp,
-                   "vpp", (json_int_t)p->vpp, "dp", (json_int_t)p->dp, "mbs", (json_int_t)p->mbs,
-                   "zero", p->zero, "recompute", pz_recomputation_names[p->recompute]);
-}
-
 static json_t *parts_json(const struct pz_training_parts *p) {
   return json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "products_s", p->products_s,
                    "attention_s", p->attention_s, "elementwise_s", p->elementwise_s, "tensor_s",
@@ -120,12 +114,12 @@ static json_t *models_json(const struct pz_judge_question *q, const struct pz_bo
     const struct pz_prediction *p = &x->plans[i].p;
     char text[PZ_JUDGE_MODEL_TEXT];
     pz_judge_model_text(q, i, text);
-    json_array_append_new(list,
-                          json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:o,s:o}", "model", text, "step_s",
-                                    p->step_s, "samples_per_s", p->samples_per_s, "times_reference",
-                                    reference->steps.step_s[i] / x->steps.step_s[i], "mfu", p->mfu,
-                                    "joules", pz_judge_joules(q, &x->steps, i, &x->taken), "plan",
-                                    plan_json(&x->plans[i].plan), "parts", parts_json(&p->parts)));
+    json_array_append_new(
+        list, json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:o,s:o}", "model", text, "step_s", p->step_s,
+                        "samples_per_s", p->samples_per_s, "times_reference",
+                        reference->steps.step_s[i] / x->steps.step_s[i], "mfu", p->mfu, "joules",
+                        pz_judge_joules(q, &x->steps, i, &x->taken), "plan",
+                        pz_plan_json(&x->plans[i].plan), "parts", parts_json(&p->parts)));
   }
   return list;
 }

@@ -185,17 +185,6 @@ double pz_compared_ratio(const struct pz_judge_question *q, const struct pz_comp
 
 /* ---- for readers ---------------------------------------------------------------------------- */
 
-char *pz_training_plan_text(const struct pz_plan *p, char buf[PZ_PLAN_TEXT_MOST]) {
-  char experts[40] = "";
-  if (pz_plan_ep(p) > 1) snprintf(experts, sizeof experts, ", ep %lld", (long long)pz_plan_ep(p));
-  snprintf(buf, PZ_PLAN_TEXT_MOST,
-           "tp %lld%s, cp %lld%s, pp %lld x %lld, dp %lld, mbs %lld, zero %d, recompute %s",
-           (long long)p->tp, p->sp && p->tp > 1 ? " sp" : "", (long long)pz_plan_cp(p), experts,
-           (long long)p->pp, (long long)p->vpp, (long long)p->dp, (long long)p->mbs, p->zero,
-           pz_recomputation_names[p->recompute]);
-  return buf;
-}
-
 static json_t *row_json(const struct pz_comparison_question *q, const struct pz_compared_chip *x,
                         const struct pz_compared_chip *first, uint32_t model) {
   const struct pz_compared_model *m = &x->model[model], *to = &first->model[model];
@@ -216,7 +205,7 @@ static json_t *row_json(const struct pz_comparison_question *q, const struct pz_
                 "joules_per_sample", m->step.energy.joules_per_sample, "samples_per_s_per_dollar",
                 p->samples_per_s / ((double)q->models.devices * x->taken.dollars), "step_clock_hz",
                 m->step.clock_hz, "full_clock_step_s", m->found.p.step_s, "full_clock_watts",
-                m->step.full_watts, "plan", pz_training_plan_text(&m->found.plan, plan));
+                m->step.full_watts, "plan", pz_plan_text(&m->found.plan, plan, sizeof plan));
   if (more) json_object_update(o, more);
   json_decref(more);
   return o;

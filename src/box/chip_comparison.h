@@ -53,8 +53,4 @@ double pz_compared_ratio(const struct pz_judge_question *q, const struct pz_comp
 json_t *pz_compared_chips_json(const struct pz_comparison_question *q,
                                const struct pz_compared_chip *chips, uint32_t n);
 
-/* "tp 8 sp, cp 1, pp 4 x 2, dp 32, mbs 1, zero 1, recompute none" */
-enum { PZ_PLAN_TEXT_MOST = 120 };
-char *pz_training_plan_text(const struct pz_plan *p, char buf[PZ_PLAN_TEXT_MOST]);
-
 #endif

@@ -1,5 +1,6 @@
 /* A chip as JSON, in the layout that pz_chip_parse reads. */
 #include "chip/chip_json.h"
+#include "chip/cluster.h"
 
 #include <math.h>
 #include <string.h>
@@ -129,28 +130,6 @@ enum pz_status pz_chip_check(const struct pz_chip *c, struct pz_error *err) {
   char *text = text_of(pz_chip_json(&copy));
   status = text ? pz_chip_parse("chip", text, strlen(text), &read, err)
                 : pz_fail(err, PZ_NO_MEMORY, "out of memory for the chip");
-  pz_free(text);
-  return status;
-}
-
-enum pz_status pz_cluster_check(const struct pz_cluster *c, struct pz_error *err) {
-  enum pz_status status = pz_need(c, "cluster", err);
-  if (status == PZ_OK)
-    status = pz_need_range("levels of the cluster", c->n_levels, 1, PZ_CLUSTER_MOST_LEVELS, err);
-  if (status != PZ_OK) return status;
-  struct pz_cluster copy = *c, read;
-  copy.about[0] = copy.name[0] = '\0';
-  for (int i = 0; i < copy.n_levels; i++) {
-    copy.level[i].name[0] = '\0';
-    if (copy.level[i].n_axes < 0 || copy.level[i].n_axes > PZ_CLUSTER_MOST_AXES)
-      return pz_fail(err, PZ_BAD_INPUT, "cluster: level %d has %d axes; accepted: 0 to %d", i,
-                     copy.level[i].n_axes, PZ_CLUSTER_MOST_AXES);
-    if (!isfinite(copy.level[i].bytes_per_s) || !isfinite(copy.level[i].latency_s))
-      return pz_fail(err, PZ_BAD_INPUT, "cluster: level %d has a rate that is not finite", i);
-  }
-  char *text = text_of(pz_cluster_json(&copy));
-  status = text ? pz_cluster_parse("cluster", text, strlen(text), &read, err)
-                : pz_fail(err, PZ_NO_MEMORY, "out of memory for the cluster");
   pz_free(text);
   return status;
 }

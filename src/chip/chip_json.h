@@ -10,7 +10,6 @@ json_t *pz_chip_json(const struct pz_chip *c);
 /* Is every field of a description that a program made or changed in the range that pz_chip_parse
  * and pz_cluster_parse accept?  PZ_BAD_USE for NULL, PZ_BAD_INPUT for a field. */
 PZ_NODISCARD enum pz_status pz_chip_check(const struct pz_chip *c, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_cluster_check(const struct pz_cluster *c, struct pz_error *err);
 
 /* In the layout that pz_cluster_parse reads; the reference is the caller's. */
 json_t *pz_cluster_json(const struct pz_cluster *c);

@@ -14,48 +14,74 @@
 static const struct pz_range DEVICES = {1, 1LL << 32};
 enum { MOST_BYTES = 1 << 20 };
 
-/* Axes of a torus: of the innermost level only, whose devices they hold. */
-static void read_torus(struct pz_fields *g, bool innermost, struct pz_level *l) {
-  const json_t *list = pz_fields_value(g, "torus");
-  char accepted[80];
-  l->wrap = pz_fields_int_or(g, "wrap", DEVICES, 1);
-  if (!list) return;
-  size_t n = json_array_size(list);
+/* The field of a level that cannot be, and what would be accepted; NULL: the level is right.  Each level joins groups of
+ * the one inside it; axes of a torus are of the innermost only, whose devices they hold. */
+static const char *level_fault(const struct pz_cluster *c, int i, char *accepted, size_t size) {
+  const struct pz_level *l = &c->level[i], *inner = i ? l - 1 : NULL;
   int64_t product = 1;
-  for (size_t i = 0; i < n && i < PZ_CLUSTER_MOST_AXES; i++) {
-    l->axis[i] = json_integer_value(json_array_get(list, i));
-    bool fits = l->axis[i] >= 2 && l->axis[i] <= l->devices / pz_max(product, 1);
-    product = fits ? product * l->axis[i] : 0;
+  pz_text_copy(accepted, size, "a number from 1 to 1e18");
+  if (!(l->bytes_per_s >= 1 && l->bytes_per_s <= 1e18)) return "bytes_per_s";
+  pz_text_copy(accepted, size, "a number from 0 to 1");
+  if (!(l->latency_s >= 0 && l->latency_s <= 1)) return "latency_s";
+  pz_text_copy(accepted, size, "an integer from 1 to 4294967296");
+  if (l->devices < DEVICES.min || l->devices > DEVICES.max) return "devices";
+  if (l->n_axes && (l->wrap < 1 || l->wrap > DEVICES.max)) return "wrap";
+  for (int k = 0; k < l->n_axes && k < PZ_CLUSTER_MOST_AXES; k++) {
+    bool fits = l->axis[k] >= 2 && l->axis[k] <= l->devices / pz_max(product, 1);
+    product = fits ? product * l->axis[k] : 0;
   }
-  l->n_axes = (int)pz_min((int64_t)n, PZ_CLUSTER_MOST_AXES);
-  snprintf(accepted, sizeof accepted, "1 to %d lengths whose product is the %" PRId64 " devices",
+  snprintf(accepted, size, "1 to %d lengths whose product is the %" PRId64 " devices",
            PZ_CLUSTER_MOST_AXES, l->devices);
-  if (n < 1 || n > PZ_CLUSTER_MOST_AXES || product != l->devices)
-    pz_fields_refuse(g, "torus", accepted);
-  else if (!innermost)
-    pz_fields_refuse(g, "torus", "on the innermost level only");
+  if (l->n_axes < 0 || l->n_axes > PZ_CLUSTER_MOST_AXES || (l->n_axes && product != l->devices))
+    return "torus";
+  if (!inner) return NULL;
+  pz_text_copy(accepted, size, "on the innermost level only");
+  if (l->n_axes) return "torus";
+  pz_text_copy(accepted, size, "more than the level inside it has");
+  if (l->devices <= inner->devices) return "devices";
+  snprintf(accepted, size, "a multiple of the %" PRId64 " of the level inside it", inner->devices);
+  if (l->devices % inner->devices) return "devices";
+  snprintf(accepted, size, "at most the %g of the level inside it", inner->bytes_per_s);
+  return l->bytes_per_s > inner->bytes_per_s ? "bytes_per_s" : NULL;
 }
 
-/* Each level joins groups of the one inside it, and the last spans all devices. */
+enum pz_status pz_cluster_check(const struct pz_cluster *c, struct pz_error *err) {
+  enum pz_status status = pz_need(c, "cluster", err);
+  if (status == PZ_OK)
+    status = pz_need_range("levels of the cluster", c->n_levels, 1, PZ_CLUSTER_MOST_LEVELS, err);
+  for (int i = 0; status == PZ_OK && i < c->n_levels; i++) {
+    char accepted[80];
+    const char *field = level_fault(c, i, accepted, sizeof accepted);
+    if (field)
+      status =
+          pz_fail(err, PZ_BAD_INPUT, "cluster: levels[%d]: %s; accepted: %s", i, field, accepted);
+  }
+  if (status == PZ_OK && (c->devices < 1 || c->devices > c->level[c->n_levels - 1].devices))
+    status = pz_fail(err, PZ_BAD_INPUT,
+                     "cluster: %" PRId64 " devices; accepted: 1 to the devices of the last level",
+                     c->devices);
+  return status;
+}
+
 static void read_level(struct pz_fields *f, const json_t *item, struct pz_cluster *c) {
   char where[300], accepted[80];
   snprintf(where, sizeof where, "%.200s: levels[%d]", f->name, c->n_levels);
   struct pz_fields g = {.name = where, .root = item, .err = f->err, .status = f->status};
   struct pz_level *l = &c->level[c->n_levels];
-  int64_t inner = c->n_levels ? c->level[c->n_levels - 1].devices : 0;
   pz_text_copy(l->name, sizeof l->name, pz_fields_text_or(&g, "name", "link"));
   l->devices = pz_fields_int(&g, "devices", DEVICES);
   l->bytes_per_s = pz_fields_real(&g, "bytes_per_s", 1, 1e18);
   l->latency_s = pz_fields_real_or(&g, "latency_s", 0, 1, 0);
-  read_torus(&g, !c->n_levels, l);
-  if (g.status == PZ_OK && l->devices <= inner)
-    pz_fields_refuse(&g, "devices", "more than the level inside it has");
-  snprintf(accepted, sizeof accepted, "a multiple of the %" PRId64 " of the level inside it",
-           inner);
-  if (g.status == PZ_OK && inner && l->devices % inner) pz_fields_refuse(&g, "devices", accepted);
-  double faster = c->n_levels ? c->level[c->n_levels - 1].bytes_per_s : l->bytes_per_s;
-  snprintf(accepted, sizeof accepted, "at most the %g of the level inside it", faster);
-  if (g.status == PZ_OK && l->bytes_per_s > faster) pz_fields_refuse(&g, "bytes_per_s", accepted);
+  l->wrap = pz_fields_int_or(&g, "wrap", DEVICES, 1);
+  const json_t *axes = pz_fields_value(&g, "torus");
+  size_t n = json_array_size(axes);
+  for (size_t i = 0; i < n && i < PZ_CLUSTER_MOST_AXES; i++)
+    l->axis[i] = json_integer_value(json_array_get(axes, i));
+  /* no array, and more lengths than there is space for, are faults too */
+  l->n_axes = axes ? (n < 1 || n > PZ_CLUSTER_MOST_AXES ? -1 : (int)n) : 0;
+  const char *field =
+      g.status == PZ_OK ? level_fault(c, c->n_levels, accepted, sizeof accepted) : NULL;
+  if (field) pz_fields_refuse(&g, field, accepted);
   c->n_levels++;
   f->status = pz_fields_finish(&g);
 }
@@ -106,8 +132,7 @@ enum pz_status pz_cluster_reach(struct pz_cluster *c, int64_t devices, const cha
   if (status != PZ_OK || devices <= c->devices) return status;
   if (!c->scales)
     return pz_fail(err, PZ_BAD_USE,
-                   "--%s %" PRId64 ": cluster %s has %" PRId64
-                   " device%s; accepted: at most %" PRId64
+                   "%s %" PRId64 ": cluster %s has %" PRId64 " device%s; accepted: at most %" PRId64
                    ", or a cluster.json with \"scales\": true",
                    option ? option : "devices", devices, c->name, c->devices,
                    pz_text_s((double)c->devices), c->devices);

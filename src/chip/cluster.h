@@ -9,4 +9,7 @@
  * network has no levels. */
 const struct pz_level *pz_cluster_level(const struct pz_cluster *net, int64_t devices);
 
+/* Of a cluster that a program passes: PZ_BAD_INPUT says what cannot be. */
+PZ_NODISCARD enum pz_status pz_cluster_check(const struct pz_cluster *c, struct pz_error *err);
+
 #endif

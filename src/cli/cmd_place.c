@@ -1,21 +1,15 @@
 /* phaze place: the fastest division of a model into pipeline stages, data-parallel replicas and
  * tensor-parallel groups, for a model on a chip or for an instance file of the original program. */
-#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 #include "cli/place_training.h"
-#include "core/alloc.h"
 #include "core/choices.h"
 #include "core/file.h"
-#include "core/progress.h"
 #include "core/text.h"
 #include "launch/launch.h"
-#include "partition/checker.h"
-#include "partition/fit.h"
 #include "partition/instance.h"
-#include "partition/solve.h"
 #include "report/table.h"
 
 struct settings {
@@ -41,6 +35,15 @@ enum { TRAINING = 2, DEFAULT_BATCH = 4096 };
 static const char *const semantics_names[] = {"original", "corrected", "training", NULL};
 static const char *const recompute_names[] = {"auto", "on",   "off",  "selective", "alternate",
                                               "half", "full", "none", NULL};
+static const int recomputations[] = {/* by name */
+                                     PZ_AS_FRAMEWORK,
+                                     PZ_RECOMPUTATION_FULL,
+                                     PZ_RECOMPUTATION_NONE,
+                                     PZ_RECOMPUTATION_SELECTIVE,
+                                     PZ_RECOMPUTATION_ALTERNATE,
+                                     PZ_RECOMPUTATION_HALF,
+                                     PZ_RECOMPUTATION_FULL,
+                                     PZ_RECOMPUTATION_NONE};
 static const char *const optimizer_names[] = {"adam", "sgd", NULL};
 
 #define AT(field) offsetof(struct settings, field)
@@ -96,16 +99,6 @@ static const struct pz_option options[] = {
 };
 /* clang-format on */
 
-/* The solution of an instance. */
-struct answer {
-  struct pz_place_problem p;
-  struct pz_fixed fixed;
-  struct pz_place_solution plan;
-  double seconds;
-  double fixed_s;
-  struct pz_error fixed_err; /* why the expert plan has no time */
-};
-
 static json_t *stage_json(const struct pz_place_width *w, const struct pz_stage *s) {
   json_t *nodes = json_array();
   for (uint32_t i = 0; i < s->n; i++)
@@ -114,7 +107,7 @@ static json_t *stage_json(const struct pz_place_width *w, const struct pz_stage 
                    "load", s->load_s, "memory", s->memory_bytes);
 }
 
-static json_t *answer_json(const struct answer *a) {
+static json_t *instance_json(const struct pz_instance *a) {
   const struct pz_place_width *w = &a->p.widths[a->plan.width];
   bool fixed = a->fixed_err.status == PZ_OK;
   json_t *stages = json_array();
@@ -124,7 +117,7 @@ static json_t *answer_json(const struct answer *a) {
                    (json_int_t)a->plan.d, "tensorParallelDegree", (json_int_t)w->t,
                    "finalTimePerBatch", a->plan.time_s, "fixedStrategyTimePerBatch",
                    fixed ? json_real(a->fixed_s) : json_null(), "fixedStrategy",
-                   fixed ? "evaluated" : a->fixed_err.message, "solve_seconds", a->seconds);
+                   fixed ? "evaluated" : a->fixed_err.message, "solve_seconds", a->solve_s);
 }
 
 /* "-1 .. 7" of the ids in a stage. */
@@ -137,7 +130,7 @@ static const char *span(const struct pz_place_width *w, const struct pz_stage *s
   return buf;
 }
 
-static enum pz_status print_answer(const struct answer *a, struct pz_arena *arena) {
+static enum pz_status print_instance(const struct pz_instance *a, struct pz_arena *arena) {
   static const char *const heads[] = {">stage",        "layers",  ">count",    ">devices",
                                       ">s/microbatch", ">memory", ">of limit", NULL};
   const struct pz_place_width *w = &a->p.widths[a->plan.width];
@@ -170,59 +163,20 @@ static enum pz_status print_answer(const struct answer *a, struct pz_arena *aren
   return pz_table_print(&t, 0, stdout);
 }
 
-static enum pz_status read_instance(const char *path, struct pz_arena *arena, struct answer *a,
-                                    struct pz_error *err) {
-  char *text = NULL;
-  size_t bytes = 0;
-  enum pz_status status = pz_file_read(path, PZ_PLACE_MOST_BYTES, &text, &bytes, err);
-  if (status == PZ_OK) status = pz_place_parse(path, text, bytes, arena, &a->p, &a->fixed, err);
-  pz_free(text);
+static enum pz_status place_instance(const struct settings *s, struct pz_error *err) {
+  struct pz_instance x;
+  struct pz_arena arena;
+  pz_arena_init(&arena, NULL);
+  enum pz_status status = pz_place_read(s->instance, &arena, &x, err);
+  if (status == PZ_OK) {
+    x.p.semantics = (enum pz_semantics)s->semantics;
+    x.fixed.split = s->compat ? PZ_SPLIT_COMPAT : PZ_SPLIT_EVEN;
+    status = pz_place_instance(&x, s->check, &arena, err);
+  }
+  if (status == PZ_OK)
+    status = s->common.json ? pz_command_json(instance_json(&x), err) : print_instance(&x, &arena);
+  pz_arena_release(&arena);
   return status;
-}
-
-static enum pz_status say_what_is_missing(const struct pz_place_problem *p,
-                                          enum pz_semantics semantics, struct pz_error *err) {
-  struct pz_fit fit = pz_fit_least(p, semantics);
-  *err = (struct pz_error){0};
-  if (fit.hbm_bytes == DBL_MAX)
-    return pz_fail(err, PZ_NO_ANSWER,
-                   "no feasible plan on %" PRId64 " device%s, whatever the memory", p->devices,
-                   pz_text_s((double)p->devices));
-  return pz_fail(
-      err, PZ_NO_ANSWER,
-      "no feasible plan with %.6g bytes per device; the minimum is %.6g bytes, with which stage "
-      "%u of %u (layers %" PRId64 " .. %" PRId64 ") takes %.6g",
-      p->hbm_bytes, fit.hbm_bytes, fit.stage + 1, fit.n_stages, fit.first, fit.last,
-      fit.memory_bytes);
-}
-
-/* What the solver refuses is said of the file. */
-static enum pz_status solve_instance(const char *path, struct answer *a,
-                                     enum pz_semantics semantics, struct pz_arena *arena,
-                                     struct pz_error *err) {
-  struct pz_error why = {0};
-  enum pz_status status = pz_place_solve(&a->p, semantics, arena, &a->plan, &why);
-  if (status == PZ_BAD_INPUT || status == PZ_LIMIT)
-    return pz_fail(err, status, "%s: %s", path, why.message);
-  *err = why;
-  return status;
-}
-
-static enum pz_status place(const struct settings *s, struct pz_arena *arena,
-                            struct pz_error *err) {
-  struct answer a = {0};
-  enum pz_semantics semantics = (enum pz_semantics)s->semantics;
-  enum pz_status status = read_instance(s->instance, arena, &a, err);
-  double start = pz_clock_s();
-  if (status == PZ_OK) status = solve_instance(s->instance, &a, semantics, arena, err);
-  a.seconds = pz_clock_s() - start;
-  if (status == PZ_NO_ANSWER) status = say_what_is_missing(&a.p, semantics, err);
-  if (status == PZ_OK && s->check) status = pz_partition_check(&a.p, semantics, &a.plan, err);
-  if (status != PZ_OK || !a.p.widths) return status;
-  if (pz_fixed_time(&a.p, &a.fixed, s->compat ? PZ_SPLIT_COMPAT : PZ_SPLIT_EVEN, semantics,
-                    &a.fixed_s, &a.fixed_err) == PZ_NO_MEMORY)
-    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the expert plan");
-  return s->common.json ? pz_command_json(answer_json(&a), err) : print_answer(&a, arena);
 }
 
 /* What is wrong with the arguments, or NULL. */
@@ -285,9 +239,11 @@ static enum pz_status check_semantics(const struct settings *s, const struct set
                    "--%s with --semantics %s; accepted: with --semantics training (the default for "
                    "GPUs and other chips that are built)",
                    pz_option_name(only, name, sizeof name), semantics_names[s->semantics]);
-  if (s->semantics != TRAINING && s->model.recompute > PZ_PLACE_OFF)
+  int recompute = s->model.recompute;
+  if (s->semantics != TRAINING && recompute != PZ_AS_FRAMEWORK &&
+      recompute != PZ_RECOMPUTATION_NONE && recompute != PZ_RECOMPUTATION_FULL)
     return pz_fail(err, PZ_BAD_USE, "--recompute %s with --semantics %s; accepted: auto, on, off",
-                   recompute_names[s->model.recompute], semantics_names[s->semantics]);
+                   pz_recomputation_names[recompute], semantics_names[s->semantics]);
   if (s->semantics == TRAINING && s->instance)
     return pz_fail(err, PZ_BAD_USE,
                    "--semantics training with --instance; accepted: original, corrected");
@@ -314,27 +270,19 @@ static enum pz_status place_model(struct settings *s, const char *model, struct 
                    devices, semantics_names[s->semantics]);
   s->model.devices = q.devices.v[0];
   if (!s->model.batch) s->model.batch = DEFAULT_BATCH;
-#ifndef NDEBUG
-  s->check = true;
-#endif
   return pz_place_a_model(&s->model, model, s->semantics == PZ_SEMANTICS_ORIGINAL, s->check,
                           s->common.json, err);
 }
 
 static enum pz_status place_any(struct settings *s, const struct settings *none, const char *model,
                                 struct pz_error *err) {
-  struct pz_arena arena;
   enum pz_status status = choose_semantics(s, model, err);
   if (status == PZ_OK) status = check_semantics(s, none, err);
   if (status != PZ_OK) return status;
-  if (!s->instance) return place_model(s, model, err);
 #ifndef NDEBUG
   s->check = true;
 #endif
-  pz_arena_init(&arena, NULL);
-  status = place(s, &arena, err);
-  pz_arena_release(&arena);
-  return status;
+  return s->instance ? place_instance(s, err) : place_model(s, model, err);
 }
 
 static enum pz_exit run(int argc, char **argv) {
@@ -348,7 +296,7 @@ static enum pz_exit run(int argc, char **argv) {
   const char *wrong = misuse(&s, &none, n_args, argv[1], buf);
   if (wrong) return pz_command_misuse(&pz_cmd_place, wrong);
   s.model.quiet = s.common.quiet;
-  if (s.model.recompute >= PZ_PLACE_FULL) s.model.recompute -= PZ_PLACE_FULL - PZ_PLACE_ON;
+  s.model.recompute = recomputations[s.model.recompute];
   enum pz_status status = place_any(&s, &none, argv[1], &err);
   return status == PZ_OK ? pz_command_end() : pz_command_fail(&err);
 }

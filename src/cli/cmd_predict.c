@@ -50,16 +50,6 @@ struct pz_job pz_predicted_job(const struct pz_predicted *x) {
   return (struct pz_job){.model = x->model, .chip = &m->chip, .net = m->own_link ? NULL : &m->net};
 }
 
-/* Devices for which the cluster must have room, as far as they can be told yet. */
-static int64_t devices_of(const struct pz_plan *o) {
-  const int64_t degrees[] = {o->tp, o->cp, o->pp, o->dp};
-  double n = 1;
-  if (o->devices) return o->devices;
-  for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
-    n *= degrees[i] ? (double)degrees[i] : 1;
-  return n < 1 << 24 ? (int64_t)n : 1 << 24;
-}
-
 /* ---- one plan ------------------------------------------------------------------------------- */
 
 static json_t *predicted_json(const struct pz_predicted *x) {
@@ -140,7 +130,7 @@ static enum pz_status predict_plan(const struct pz_predict_settings *s, const ch
                                    struct pz_error *err) {
   struct pz_predicted x = {.s = s, .model = model};
   struct pz_plan plan = s->plan;
-  struct pz_machine_use use = {"devices", devices_of(&s->plan), s->common.quiet};
+  struct pz_machine_use use = {"devices", pz_plan_asked_devices(&s->plan), s->common.quiet};
   enum pz_status status = PZ_OK;
   if (s->emit) {
     int emitted = pz_framework_find(pz_launch_names[s->emit]);

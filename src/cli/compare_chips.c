@@ -84,7 +84,7 @@ static void model_row(struct pz_table *t, const struct comparison *x, uint32_t c
     pz_table_cell(t, "%.2f", m->step.clock_hz / 1e9);
   pz_table_cell(t, "%.0f", m->step.energy.watts);
   number_cell(t, m->step.energy.joules_per_sample);
-  pz_table_cell(t, "%s", pz_training_plan_text(&m->found.plan, plan));
+  pz_table_cell(t, "%s", pz_plan_text(&m->found.plan, plan, sizeof plan));
 }
 
 static enum pz_status print_model(const struct comparison *x, uint32_t model) {

@@ -10,7 +10,7 @@
 #include "core/file.h"
 #include "core/progress.h"
 #include "core/text.h"
-#include "partition/partition_json.h"
+#include "partition/partition.h"
 #include "report/pipeline_trace.h"
 #include "report/plan_table.h"
 #include "report/table.h"
@@ -51,7 +51,7 @@ static enum pz_status solve(struct job *j, bool first_stage, bool check) {
   struct pz_partition_options o = pz_partition_options_default();
   o.devices = j->s->devices;
   o.batch = j->s->batch;
-  o.checkpointing = (enum pz_checkpointing)j->s->recompute;
+  o.recompute = j->s->recompute;
   o.state = j->s->optimizer ? 2 : 3;
   o.hbm_bytes = hbm_bytes(j);
   o.n_next = MOST_SHOWN;
@@ -92,10 +92,10 @@ static enum pz_status print_others(struct job *j) {
   pz_table_init(&t, &j->arena, heads);
   for (uint32_t i = 1; i < j->found->n_plans; i++) {
     pz_table_cell(&t, "%.2f%%", 100 * (list[i].step_s / list[0].step_s - 1));
-    pz_table_cell(&t, "%u", list[i].n_stages);
-    pz_table_cell(&t, "%" PRId64, list[i].data_parallel);
-    pz_table_cell(&t, "%" PRId64, list[i].tensor_parallel);
-    pz_table_cell(&t, "%" PRId64, list[i].microbatch_samples);
+    pz_table_cell(&t, "%u", list[i].pp);
+    pz_table_cell(&t, "%" PRId64, list[i].dp);
+    pz_table_cell(&t, "%" PRId64, list[i].tp);
+    pz_table_cell(&t, "%" PRId64, list[i].mbs);
     pz_table_cell(&t, "%s", list[i].recompute ? "recomputed" : "kept");
   }
   printf("\nNext best:\n");
@@ -110,7 +110,7 @@ static enum pz_status print_job(struct job *j) {
   printf("%s on %" PRId64 " x %s: %.4g s per step, global batch %" PRId64 "\n",
          pz_text_plain(pz_text_copy(name, sizeof name, j->model)), j->s->devices,
          j->machine.chip.name, t, j->s->batch);
-  printf("%s\n", pz_plan_text(plan, text, sizeof text));
+  printf("%s\n", pz_partition_text(plan, text, sizeof text));
   printf("%s samples/s, %s, %.1f%% of the peak FLOP/s of the %" PRId64 " device%s used\n",
          pz_text_number(rate, sizeof rate, plan->samples_per_s),
          pz_text_si(tokens, sizeof tokens, plan->tokens_per_s, "token/s"),

@@ -6,25 +6,13 @@
 #include "cli/machine_options.h"
 #include "cli/workload_options.h"
 
-/* --recompute */
-enum {
-  PZ_PLACE_AUTO,
-  PZ_PLACE_ON,
-  PZ_PLACE_OFF,
-  PZ_PLACE_SELECTIVE,
-  PZ_PLACE_ALTERNATE,
-  PZ_PLACE_HALF,
-  PZ_PLACE_FULL, /* as on */
-  PZ_PLACE_NONE  /* as off */
-};
-
 struct pz_place_settings {
   struct pz_machine_options machine;
   const char *devices_text; /* a number, or for training plans a list */
   const char *mbs, *tp;     /* lists, or NULL: auto */
   int64_t devices, batch, seq;
   double hbm_gb;                     /* 0: the chip's */
-  int recompute;                     /* the first three are enum pz_checkpointing */
+  int recompute;                     /* enum pz_recomputation; PZ_AS_FRAMEWORK: auto */
   int optimizer;                     /* 0: Adam, 1: SGD */
   int emit;                          /* of pz_launch_names */
   const char *trace;                 /* NULL: none */

@@ -35,16 +35,6 @@ static enum pz_status read_pin(const char *text, const char *name, int64_t *out,
   return status;
 }
 
-/* By --recompute. */
-static const int64_t recomputations[] = {
-    [PZ_PLACE_AUTO] = PZ_FREE,
-    [PZ_PLACE_ON] = PZ_RECOMPUTATION_FULL,
-    [PZ_PLACE_OFF] = PZ_RECOMPUTATION_NONE,
-    [PZ_PLACE_SELECTIVE] = PZ_RECOMPUTATION_SELECTIVE,
-    [PZ_PLACE_ALTERNATE] = PZ_RECOMPUTATION_ALTERNATE,
-    [PZ_PLACE_HALF] = PZ_RECOMPUTATION_HALF,
-};
-
 /* Plans within a hundredth are equal to the model: the simplest is printed. */
 static const double TIE = 0.01;
 
@@ -52,7 +42,7 @@ static enum pz_status read_options(struct pz_place_job *j) {
   const struct pz_place_settings *s = j->q->s;
   const struct pz_place_training_settings *t = j->q->t;
   struct pz_training_place_options o = pz_training_place_options_default();
-  int64_t recompute = recomputations[s->recompute], tp = PZ_FREE, mbs = PZ_FREE;
+  int64_t tp = PZ_FREE, mbs = PZ_FREE;
   o.plan = t->plan;
   o.objective = t->objective;
   o.tie = TIE;
@@ -62,7 +52,7 @@ static enum pz_status read_options(struct pz_place_job *j) {
   o.plan.seq = s->seq;
   o.plan.batch = s->batch ? s->batch : DEFAULT_BATCH;
   o.plan.devices = j->q->devices.v[0];
-  if (recompute != PZ_FREE) o.plan.recompute = (int)recompute;
+  o.plan.recompute = s->recompute;
   enum pz_status status = read_pin(s->tp, "tp", &tp, j->err);
   if (status == PZ_OK) status = read_pin(s->mbs, "mbs", &mbs, j->err);
   if (tp != PZ_FREE) o.plan.tp = tp;

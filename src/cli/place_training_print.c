@@ -54,7 +54,7 @@ static void print_fastest(const struct pz_training_plans *p) {
   if (!p->fastest) return;
   printf("the fastest by prediction, %.2f%% less than this simpler plan: %.4g s, %s\n",
          100 * (1 - p->fastest->p.step_s / p->runs[0]->p.step_s), p->fastest->p.step_s,
-         pz_training_run_text(p->fastest, text, sizeof text));
+         pz_plan_text(&p->fastest->plan, text, sizeof text));
 }
 
 /* ---- the next best -------------------------------------------------------------------------- */

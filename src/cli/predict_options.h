@@ -4,6 +4,7 @@
 
 #include "cli/machine_options.h"
 #include "plan/plan_fields.h"
+#include "plan/plan_fill.h"
 #include "step/predict.h"
 
 struct pz_predict_settings {

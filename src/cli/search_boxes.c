@@ -106,19 +106,14 @@ static enum pz_status print_models(const struct pz_judge_question *q, const stru
   pz_table_init(&t, arena, heads);
   for (uint32_t i = 0; i < q->n_models; i++) {
     const struct pz_plan *p = &r->best.plans[i].plan;
-    char number[32], text[PZ_JUDGE_MODEL_TEXT], experts[32] = "";
+    char number[32], text[PZ_JUDGE_MODEL_TEXT], plan[PZ_PLAN_TEXT_MOST];
     pz_judge_model_text(q, i, text);
     pz_table_cell(&t, "%s", text);
     pz_table_cell(&t, "%s",
                   pz_text_number(number, sizeof number, r->best.plans[i].p.samples_per_s));
     pz_table_cell(&t, "%.2fx", r->reference.steps.step_s[i] / r->best.steps.step_s[i]);
     pz_table_cell(&t, "%.0f%%", 100 * r->best.plans[i].p.mfu);
-    if (p->ep > 1) snprintf(experts, sizeof experts, ", ep %lld", (long long)p->ep);
-    pz_table_cell(&t,
-                  "tp %lld%s, cp %lld, pp %lld x %lld, dp %lld%s, mbs %lld, zero %d, recompute %s",
-                  (long long)p->tp, p->sp && p->tp > 1 ? " sp" : "", (long long)pz_plan_cp(p),
-                  (long long)p->pp, (long long)p->vpp, (long long)p->dp, experts, (long long)p->mbs,
-                  p->zero, pz_recomputation_names[p->recompute]);
+    pz_table_cell(&t, "%s", pz_plan_text(p, plan, sizeof plan));
     if (r->best.plans[i].p.mfu > 1) full = true;
   }
   enum pz_status status = pz_table_print(&t, 0, stdout);

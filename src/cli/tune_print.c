@@ -17,7 +17,7 @@ static bool is_shown(const struct pz_run_plan *r, int f) {
   switch (f) {
   case PZ_PLAN_FIRST_LAYERS: return o->first_layers;
   case PZ_PLAN_LAST_LAYERS: return o->last_layers;
-  case PZ_PLAN_SHARD: return o->zero && o->shard != o->dp * o->cp;
+  case PZ_PLAN_SHARD: return o->zero && o->shard != pz_plan_replicas(o);
   case PZ_PLAN_RECOMPUTE_LAYERS: return o->recompute_layers;
   case PZ_PLAN_ATTENTION_LIBRARY: return o->attention_library && *o->attention_library;
   case PZ_PLAN_PIPELINE: return o->pp > 1;
@@ -26,7 +26,7 @@ static bool is_shown(const struct pz_run_plan *r, int f) {
   case PZ_PLAN_ETP: return o->etp;
   case PZ_PLAN_IMBALANCE: return o->imbalance > 1;
   case PZ_PLAN_MTP: return o->mtp;
-  case PZ_PLAN_CP: return o->cp > 1 || r->from[f];
+  case PZ_PLAN_CP: return pz_plan_cp(o) > 1 || r->from[f];
   default: return f >= PZ_PLAN_FIELDS || pz_plan_field_told(o, (enum pz_plan_field)f);
   }
 }
@@ -49,7 +49,6 @@ static int run_field_at(int i) { return i < 3 ? PZ_RUN_MODEL + i : i - 3; }
 
 static enum pz_status print_run(const struct pz_tuned *x) {
   static const char *const heads[] = {"run", "value", "from", NULL};
-  const struct pz_plan *o = &x->m.run.plan;
   struct pz_table t;
   char text[128];
   pz_table_init(&t, x->arena, heads);
@@ -59,8 +58,7 @@ static enum pz_status print_run(const struct pz_tuned *x) {
     if (!is_shown(&x->m.run, f)) continue;
     pz_table_cell(&t, "%s", run_field_name(f));
     pz_table_cell(&t, "%s", run_field_text(&x->m.run, f, text, sizeof text));
-    if (!from && f == PZ_PLAN_DP)
-      from = o->cp > 1 ? "= devices / (tp x cp x pp)" : "= devices / (tp x pp)";
+    if (!from && f == PZ_PLAN_DP) from = "= devices / (tp x cp x pp)";
     pz_table_cell(&t, "%s", from ? from : "default");
   }
   return pz_table_print(&t, 0, stdout);

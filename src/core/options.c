@@ -7,18 +7,24 @@
 
 #include "core/text.h"
 
-static const char *option_name(const void *ctx, size_t i) {
+static const char *visible_name(const void *ctx, size_t i) {
   const struct pz_option_table *t = ctx;
-  return i < t->n ? t->options[i].name : NULL;
+  for (size_t k = 0; k < t->n; k++)
+    if (!t->options[k].hidden && i-- == 0) return t->options[k].name;
+  return NULL;
 }
 
 static const char *choice_name(const void *ctx, size_t i) { return ((const char *const *)ctx)[i]; }
 
-char *pz_option_name(const struct pz_option *o, char *buf, size_t size) {
-  pz_text_copy(buf, size, o->name);
+static char *spelled(const char *name, char *buf, size_t size) {
+  pz_text_copy(buf, size, name);
   for (char *c = buf; *c; c++)
     if (*c == '_') *c = '-';
   return buf;
+}
+
+char *pz_option_name(const struct pz_option *o, char *buf, size_t size) {
+  return spelled(o->name, buf, size);
 }
 
 static bool is_named(const struct pz_option *o, const char *name, size_t n) {
@@ -42,7 +48,7 @@ static const struct pz_option *find_name(const struct pz_option_table *t, const 
 
 static const struct pz_option *find_letter(const struct pz_option_table *t, char letter) {
   for (size_t i = 0; i < t->n; i++)
-    if (t->options[i].letter == letter && letter) return &t->options[i];
+    if (t->options[i].letter == letter && letter && !t->options[i].hidden) return &t->options[i];
   return NULL;
 }
 
@@ -141,11 +147,13 @@ static enum pz_status set_value(const struct pz_option *o, const char *text, voi
 
 static enum pz_status unknown(const struct pz_option_table *t, const char *word,
                               struct pz_error *err) {
-  char bare[80];
+  char bare[80], meant[64];
   snprintf(bare, sizeof bare, "%.*s", (int)strcspn(word, "="), word);
-  const char *near = strncmp(bare, "--", 2) == 0 ? pz_text_nearest(bare + 2, option_name, t) : NULL;
+  const char *near =
+      strncmp(bare, "--", 2) == 0 ? pz_text_nearest(bare + 2, visible_name, t) : NULL;
   return pz_fail(err, PZ_BAD_USE, "unknown option '%s'%s%s%s (--help lists all)", bare,
-                 near ? "; did you mean --" : "", near ? near : "", near ? "?" : "");
+                 near ? "; did you mean --" : "", near ? spelled(near, meant, sizeof meant) : "",
+                 near ? "?" : "");
 }
 
 /* The option that `word` names, and its value where it is written in the same word. */
@@ -205,7 +213,8 @@ enum pz_status pz_options_parse(const struct pz_option_table *table, void *setti
     const struct pz_option *o = recognise(table, word, &value, &off);
     if (!o) return unknown(table, word, err);
     if (is_bare(o) && value)
-      return pz_fail(err, PZ_BAD_USE, "--%s takes no value; found '%s'", o->name, value);
+      return pz_fail(err, PZ_BAD_USE, "%.*s takes no value; found '%s'", (int)strcspn(word, "="),
+                     word, value);
     if (!is_bare(o) && !value && i + 1 == argc) return no_value(o, err);
     if (!is_bare(o) && !value) value = argv[++i];
     if (off) value = "off";

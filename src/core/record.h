@@ -56,11 +56,12 @@ struct pz_record {
   { .key = (name), .type = PZ_FIELD_ENUM, .offset = offsetof(s, f), .names = (list) }
 #define PZ_FIELD_IN(s, f, t, name, r)                                                              \
   { .key = (name), .type = (t), .offset = offsetof(s, f), .record = (r) }
-#define PZ_FIELD_MANY(s, f, t, name, r)                                                            \
+#define PZ_FIELD_MANY_AS(s, f, n, t, name, r)                                                      \
   {                                                                                                \
-    .key = (name), .type = (t), .offset = offsetof(s, f), .count_offset = offsetof(s, n_##f),      \
+    .key = (name), .type = (t), .offset = offsetof(s, f), .count_offset = offsetof(s, n),          \
     .record = (r)                                                                                  \
   }
+#define PZ_FIELD_MANY(s, f, t, name, r) PZ_FIELD_MANY_AS(s, f, n_##f, t, name, r)
 #define PZ_FIELD_BY(s, f, name, c)                                                                 \
   { .key = (name), .type = PZ_FIELD_CUSTOM, .offset = offsetof(s, f), .codec = (c) }
 #define PZ_RECORD(fields, s)                                                                       \

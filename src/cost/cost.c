@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "chip/chip_json.h"
+#include "chip/cluster.h"
 #include "chip/tech.h"
 #include "core/alloc.h"
 #include "cost/attention.h"

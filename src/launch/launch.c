@@ -77,8 +77,14 @@ void pz_launch_head(const struct pz_launch *l, const char *framework, FILE *out)
           framework, l->nodes, pz_text_s((double)l->nodes), l->gpus, pz_text_s((double)l->gpus),
           p->tp, p->pp, p->vpp, p->cp, p->dp, p->mbs, p->batch, p->seq);
   if (l->shape.experts) fprintf(out, ", ep %" PRId64 ", etp %" PRId64, p->ep, pz_plan_etp(p));
+  fputc('\n', out);
+  if (pz_shape_outgrown(&l->shape, p->seq))
+    fprintf(out,
+            "# The model has %" PRId64 " rotary positions: they are stretched as Llama 3.1's are, "
+            "by a factor of %.10g.\n",
+            l->shape.positions, pz_shape_rope_factor(&l->shape, p->seq));
   fprintf(out,
-          "\n#\n"
+          "#\n"
           "# Run it on every node with NODE_RANK and MASTER_ADDR set, or once under Slurm:\n"
           "#   srun --nodes=%" PRId64 " --ntasks-per-node=1 --gpus-per-node=%" PRId64
           " bash SCRIPT\n"
@@ -123,6 +129,7 @@ enum pz_status pz_launch_script(int i, const struct pz_launch *l, char **text,
     status = PZ_BAD_USE;
   if (status != PZ_OK) return status;
   own.plan.framework = l->plan.framework;
+  own.plan.overlap = pz_plan_overlap(&own.plan);
   FILE *out = pz_buffer_stream(&b);
   if (out) writers[i](&own, out);
   if (!out || !pz_buffer_close(out)) {

@@ -73,12 +73,12 @@ static void put_attention(const struct pz_launch *l, FILE *out) {
 static void put_positions(const struct pz_launch *l, FILE *out) {
   const struct pz_model_shape *s = &l->shape;
   int64_t most = s->positions > l->plan.seq ? s->positions : l->plan.seq;
+  double factor = pz_shape_rope_factor(s, l->plan.seq);
   put(out, "--max-position-embeddings", most);
   if (s->rotary_base > 0) {
     fputs("  --position-embedding-type rope\n", out);
     put(out, "--rotary-base", (int64_t)s->rotary_base);
-    if (s->rope == PZ_ROPE_LLAMA3 && !s->kv_rank)
-      fprintf(out, "  --use-rope-scaling\n  --rope-scaling-factor %.10g\n", s->rope_factor);
+    if (factor > 0) fprintf(out, "  --use-rope-scaling\n  --rope-scaling-factor %.10g\n", factor);
   } else {
     fputs("  --position-embedding-type learned_absolute\n", out);
   }
@@ -154,11 +154,12 @@ static void put_parallel(const struct pz_launch *l, FILE *out) {
     put_plan(l, PZ_PLAN_ETP, out);
   }
   put_sharding(l, out);
-  put_if(out, pz_core_overlap(l, PZ_OVERLAP_GRAD), "--overlap-grad-reduce");
-  put_if(out, pz_core_overlap(l, PZ_OVERLAP_PARAM), "--overlap-param-gather");
-  put_if(out, pz_core_overlap(l, PZ_OVERLAP_TP), "--tp-comm-overlap");
-  put_if(out, pz_core_overlap(l, PZ_OVERLAP_EP), "--overlap-moe-expert-parallel-comm");
-  put_if(out, p->vpp > 1 && !pz_core_overlap(l, PZ_OVERLAP_P2P), "--no-overlap-p2p-communication");
+  put_if(out, pz_plan_overlaps(&l->plan, PZ_OVERLAP_GRAD), "--overlap-grad-reduce");
+  put_if(out, pz_plan_overlaps(&l->plan, PZ_OVERLAP_PARAM), "--overlap-param-gather");
+  put_if(out, pz_plan_overlaps(&l->plan, PZ_OVERLAP_TP), "--tp-comm-overlap");
+  put_if(out, pz_plan_overlaps(&l->plan, PZ_OVERLAP_EP), "--overlap-moe-expert-parallel-comm");
+  put_if(out, p->vpp > 1 && !pz_plan_overlaps(&l->plan, PZ_OVERLAP_P2P),
+         "--no-overlap-p2p-communication");
   fputs(")\n\n", out);
 }
 

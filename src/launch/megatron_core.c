@@ -3,20 +3,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Overlap counts where there is something to overlap; transfers between stages are hidden by the
- * interleaved order alone. */
-bool pz_core_overlap(const struct pz_launch *l, enum pz_overlap what) {
-  const struct pz_plan *p = &l->plan;
-  if (!(p->overlap & (int)what)) return false;
-  switch (what) {
-  case PZ_OVERLAP_PARAM: return p->zero > 0;
-  case PZ_OVERLAP_TP: return p->tp > 1;
-  case PZ_OVERLAP_P2P: return p->pp > 1;
-  case PZ_OVERLAP_EP: return p->ep > 1;
-  default: return true;
-  }
-}
-
 /* The numbers of first and last stage go with other stages that are alike, and without chunks. */
 static bool by_ends(const struct pz_plan *p, int64_t layers) {
   int64_t middle = p->pp - 2, rest = layers - p->first_layers - p->last_layers;
@@ -48,7 +34,7 @@ void pz_core_layout(const struct pz_launch *l, FILE *out) {
 /* Kernels and collectives are issued in one order where tensor parallelism overlaps them; sharded weights are gathered,
  * and rows moved to experts, beside them. */
 void pz_core_environment(const struct pz_launch *l, FILE *out) {
-  int queues = pz_core_overlap(l, PZ_OVERLAP_EP) ? 32 : 1;
+  int queues = pz_plan_overlaps(&l->plan, PZ_OVERLAP_EP) ? 32 : 1;
   if (pz_core_sharding(l))
     fputs("unset CUDA_DEVICE_MAX_CONNECTIONS\n\n", out);
   else

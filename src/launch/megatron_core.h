@@ -34,7 +34,4 @@ const char *pz_core_attention(const struct pz_launch *l);
 /* Sharding of Megatron FSDP for ZeRO stages 2 and 3, else NULL. */
 const char *pz_core_sharding(const struct pz_launch *l);
 
-/* Communication beside compute, of what the plan has at all. */
-bool pz_core_overlap(const struct pz_launch *l, enum pz_overlap what);
-
 #endif

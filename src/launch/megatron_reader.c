@@ -649,6 +649,7 @@ static enum pz_status read_precision(struct pz_megatron_reader *r) {
 }
 
 static enum pz_status read_plan(struct pz_megatron_reader *r) {
+  static const char *const forms[] = {"p2p", "a2a", NULL};
   struct pz_plan *o = &r->out->run.plan;
   *o = pz_plan_default();
   o->framework = pz_framework_find("megatron");
@@ -659,7 +660,9 @@ static enum pz_status read_plan(struct pz_megatron_reader *r) {
   o->cp = pz_megatron_count(r, PZ_ARG_CP, 1);
   o->cp_form = pz_megatron_says(r, PZ_ARG_CP_FORM, "a2a") ? PZ_CONTEXT_ALL_TO_ALL : PZ_CONTEXT_RING;
   o->sp = pz_megatron_has(r, PZ_ARG_SP) && o->tp > 1;
-  enum pz_status status = pz_megatron_mark(r, PZ_PLAN_TP, PZ_ARG_TP, PZ_ARG_TP);
+  enum pz_status status =
+      pz_megatron_need_word(r, PZ_ARG_CP_FORM, forms, "p2p or a2a; others are not covered");
+  if (status == PZ_OK) status = pz_megatron_mark(r, PZ_PLAN_TP, PZ_ARG_TP, PZ_ARG_TP);
   if (status == PZ_OK) status = pz_megatron_mark(r, PZ_PLAN_CP, PZ_ARG_CP, PZ_ARG_CP);
   if (status == PZ_OK) status = pz_megatron_mark(r, PZ_PLAN_SP, PZ_ARG_SP, PZ_ARG_SP);
   if (status == PZ_OK) status = read_devices(r);

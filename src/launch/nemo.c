@@ -69,7 +69,11 @@ static void put_attention(const struct pz_launch *l, FILE *out) {
 
 static void put_model(const struct pz_launch *l, FILE *out) {
   const struct pz_model_shape *s = &l->shape;
-  fprintf(out, "model = %s()\n", s->kv_rank ? "MLAModelProvider" : "GPTModelProvider");
+  double factor = pz_shape_rope_factor(s, l->plan.seq);
+  if (factor > 0) /* of this class it is a field in every version */
+    fprintf(out, "model = Llama31ModelProvider(rope_scaling_factor=%.10g)\n", factor);
+  else
+    fprintf(out, "model = %s()\n", s->kv_rank ? "MLAModelProvider" : "GPTModelProvider");
   if (s->experts || s->kv_rank) /* the default is one kind of layer for all */
     fputs("model.transformer_layer_spec = lambda config, vp_stage=None: "
           "get_gpt_decoder_block_spec(\n"
@@ -85,9 +89,6 @@ static void put_model(const struct pz_launch *l, FILE *out) {
   if (s->rotary_base > 0) {
     fputs("model.position_embedding_type = \"rope\"\n", out);
     put(out, "rotary_base", (int64_t)s->rotary_base);
-    if (s->rope == PZ_ROPE_LLAMA3 && !s->kv_rank)
-      fprintf(out, "model.rope_scaling = True\nmodel.rope_scaling_factor = %.10g\n",
-              s->rope_factor);
   } else {
     fputs("model.position_embedding_type = \"learned_absolute\"\n", out);
   }
@@ -139,7 +140,7 @@ static void put_recompute(const struct pz_launch *l, FILE *out) {
 
 static void put_parallel(const struct pz_launch *l, FILE *out) {
   const struct pz_plan *p = &l->plan;
-  bool p2p = pz_core_overlap(l, PZ_OVERLAP_P2P);
+  bool p2p = pz_plan_overlaps(&l->plan, PZ_OVERLAP_P2P);
   put_plan(l, PZ_PLAN_TP, out);
   fprintf(out, "model.sequence_parallel = %s\n", truth(p->sp));
   put_plan(l, PZ_PLAN_PP, out);
@@ -153,11 +154,11 @@ static void put_parallel(const struct pz_launch *l, FILE *out) {
     put_plan(l, PZ_PLAN_EP, out);
     put_plan(l, PZ_PLAN_ETP, out);
     fprintf(out, "model.overlap_moe_expert_parallel_comm = %s\n",
-            truth(pz_core_overlap(l, PZ_OVERLAP_EP)));
+            truth(pz_plan_overlaps(&l->plan, PZ_OVERLAP_EP)));
   }
   fprintf(out,
           "model.tp_comm_overlap = %s\nmodel.overlap_p2p_comm = %s\nmodel.batch_p2p_comm = %s\n",
-          truth(pz_core_overlap(l, PZ_OVERLAP_TP)), truth(p2p), truth(!p2p));
+          truth(pz_plan_overlaps(&l->plan, PZ_OVERLAP_TP)), truth(p2p), truth(!p2p));
   put_recompute(l, out);
   if (p->execution == PZ_EXECUTION_GRAPH)
     fputs("model.cuda_graph_impl = \"local\"\nmodel.use_te_rng_tracker = True\n", out);
@@ -174,8 +175,8 @@ static void put_ddp(const struct pz_launch *l, FILE *out) {
           "ddp = DistributedDataParallelConfig(\n    use_distributed_optimizer=%s,\n"
           "    overlap_grad_reduce=%s,\n    overlap_param_gather=%s,\n"
           "    grad_reduce_in_fp32=%s,\n    num_distributed_optimizer_instances=%" PRId64 ",\n",
-          truth(p->zero > 0), truth(pz_core_overlap(l, PZ_OVERLAP_GRAD)),
-          truth(pz_core_overlap(l, PZ_OVERLAP_PARAM)), truth(p->grad_bytes == 4),
+          truth(p->zero > 0), truth(pz_plan_overlaps(&l->plan, PZ_OVERLAP_GRAD)),
+          truth(pz_plan_overlaps(&l->plan, PZ_OVERLAP_PARAM)), truth(p->grad_bytes == 4),
           p->zero ? pz_plan_replicas(p) / p->shard : 1);
   if (fsdp)
     fprintf(out, "    use_megatron_fsdp=True,\n    data_parallel_sharding_strategy=\"%s\",\n",
@@ -188,8 +189,9 @@ static void put_training(const struct pz_launch *l, FILE *out) {
   fprintf(out,
           "precision = get_mixed_precision_config(\"bf16_mixed\")\n"
           "precision.grad_reduce_in_fp32 = %s\n%s\n"
+          "train_iters = int(os.environ.get(\"TRAIN_ITERS\", \"1000\"))\n"
           "optimizer, scheduler = distributed_fused_adam_with_cosine_annealing(\n"
-          "    lr_warmup_iters=100, lr_decay_iters=None,\n"
+          "    lr_warmup_iters=train_iters // 100, lr_decay_iters=None,\n"
           "    max_lr=float(os.environ.get(\"LR\", \"1e-4\")), min_lr=1e-5,\n)\n"
           "optimizer.use_distributed_optimizer = %s\n\n",
           truth(p->grad_bytes == 4),
@@ -199,7 +201,7 @@ static void put_training(const struct pz_launch *l, FILE *out) {
           truth(p->zero > 0));
   fprintf(out,
           "train = TrainingConfig(\n"
-          "    train_iters=int(os.environ.get(\"TRAIN_ITERS\", \"1000\")),\n"
+          "    train_iters=train_iters,\n"
           "    global_batch_size=%" PRId64 ",\n    micro_batch_size=%" PRId64 ",\n)\n\n",
           p->batch, p->mbs);
   fprintf(out,
@@ -225,6 +227,8 @@ static void put_program(const struct pz_launch *l, FILE *out) {
         out);
   if (l->shape.kv_rank)
     fputs("from megatron.bridge.models.mla_provider import MLAModelProvider\n", out);
+  if (pz_shape_rope_factor(&l->shape, l->plan.seq) > 0)
+    fputs("from megatron.bridge.models.llama.llama_provider import Llama31ModelProvider\n", out);
   fputs(
       "from megatron.bridge.recipes.utils.optimizer_utils import (\n"
       "    distributed_fused_adam_with_cosine_annealing,\n)\n"

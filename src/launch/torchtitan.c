@@ -19,12 +19,22 @@ static void put(FILE *out, const char *name, int64_t value) {
 
 /* Its feed-forward width is 8/3 of the hidden one, times a factor, up to a multiple: the width
  * itself is the multiple, and the factor brings the product below it. */
-static void put_llama(const struct pz_model_shape *s, FILE *out) {
+static void put_llama(const struct pz_launch *l, FILE *out) {
+  const struct pz_model_shape *s = &l->shape;
+  double factor = pz_shape_rope_factor(s, l->plan.seq);
   put(out, "n_kv_heads", s->kv_heads);
   put(out, "multiple_of", s->ffn);
   if (8 * s->hidden / 3 > s->ffn)
     fprintf(out, "    ffn_dim_multiplier=%.6g,\n",
             0.5 * (double)s->ffn / (double)(8 * s->hidden / 3));
+  fprintf(out, "    rope_scaling_args=RoPEScalingArgs(scaling_factor=%.10g",
+          factor > 0 ? factor : 1);
+  if (s->rope == PZ_ROPE_LLAMA3)
+    fprintf(out,
+            ", low_freq_factor=%.10g, high_freq_factor=%.10g,\n"
+            "        original_max_position_embeddings=%.10g",
+            s->rope_low, s->rope_high, s->rope_original);
+  fputs("),\n", out);
 }
 
 static void put_experts(const struct pz_model_shape *s, FILE *out) {
@@ -44,7 +54,8 @@ static void put_experts(const struct pz_model_shape *s, FILE *out) {
   fputs("    ),\n", out);
 }
 
-static void put_qwen(const struct pz_model_shape *s, FILE *out) {
+static void put_qwen(const struct pz_launch *l, FILE *out) {
+  const struct pz_model_shape *s = &l->shape;
   put(out, "n_kv_heads", s->kv_heads);
   put(out, "head_dim", s->head_dim);
   put(out, "hidden_dim", s->ffn);
@@ -54,7 +65,8 @@ static void put_qwen(const struct pz_model_shape *s, FILE *out) {
   put_experts(s, out);
 }
 
-static void put_deepseek(const struct pz_model_shape *s, FILE *out) {
+static void put_deepseek(const struct pz_launch *l, FILE *out) {
+  const struct pz_model_shape *s = &l->shape;
   put(out, "inter_dim", s->ffn);
   put(out, "n_dense_layers", s->dense_layers);
   put_experts(s, out);
@@ -63,12 +75,19 @@ static void put_deepseek(const struct pz_model_shape *s, FILE *out) {
   put(out, "qk_nope_head_dim", s->nope_dim);
   put(out, "qk_rope_head_dim", s->rope_dim);
   put(out, "v_head_dim", s->v_dim);
+  if (s->rope == PZ_ROPE_YARN)
+    fprintf(out,
+            "    original_seq_len=%.10g,\n    rope_factor=%.10g,\n    beta_fast=%.10g,\n"
+            "    beta_slow=%.10g,\n    mscale=%.10g,\n",
+            s->rope_original, s->rope_factor, s->rope_fast, s->rope_slow, s->rope_mscale);
+  else
+    fputs("    rope_factor=1.0,\n", out); /* its default is 40 */
 }
 
 /* The package of each family, the class of its arguments, and what is its own. */
 static const struct package {
   const char *name, *arguments;
-  void (*put)(const struct pz_model_shape *s, FILE *out);
+  void (*put)(const struct pz_launch *l, FILE *out);
 } packages[PZ_SHAPE_FAMILIES] = {
     [PZ_SHAPE_LLAMA] = {"llama3", "TransformerModelArgs", put_llama},
     [PZ_SHAPE_QWEN3] = {"qwen3", "Qwen3ModelArgs", put_qwen},
@@ -80,8 +99,8 @@ static void put_module(const struct pz_launch *l, FILE *out) {
   fprintf(out,
           "cat > \"$RUN_PATH/phaze_model.py\" <<'EOF'\n"
           "from torchtitan.models.%s import get_train_spec\n"
-          "from torchtitan.models.%s.model.args import %s\n",
-          k->name, k->name, k->arguments);
+          "from torchtitan.models.%s.model.args import %s%s\n",
+          k->name, k->name, s->family == PZ_SHAPE_LLAMA ? "RoPEScalingArgs, " : "", k->arguments);
   if (s->experts) fputs("from torchtitan.models.moe import MoEArgs\n", out);
   fprintf(out,
           "from torchtitan.protocols.train_spec import register_train_spec\n\n"
@@ -94,7 +113,7 @@ static void put_module(const struct pz_launch *l, FILE *out) {
   put(out, "vocab_size", s->vocab);
   put(out, "max_seq_len", s->positions > l->plan.seq ? s->positions : l->plan.seq);
   fprintf(out, "    norm_eps=%.10g,\n    rope_theta=%.10g,\n", s->norm_eps, s->rotary_base);
-  k->put(s, out);
+  k->put(l, out);
   fputs(")}\nregister_train_spec(\"phaze\", spec)\nEOF\n\n", out);
 }
 

@@ -3,10 +3,11 @@
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "core/num.h"
 #include "partition/checker.h"
-#include "partition/solve.h"
+#include "schedule/model/layer.h"
+#include "schedule/solve.h"
 
 #define NO_MEMORY "out of memory for the plans"
 
@@ -39,7 +40,7 @@ struct work {
 };
 
 static bool wanted(const struct work *w, bool recompute) {
-  return w->in->checkpointing != (recompute ? PZ_CHECKPOINTING_OFF : PZ_CHECKPOINTING_ON);
+  return w->in->recompute != (recompute ? PZ_RECOMPUTATION_NONE : PZ_RECOMPUTATION_FULL);
 }
 
 static const struct pz_workload *workload_of(const struct work *w, const struct candidate *c) {
@@ -85,6 +86,30 @@ static void update_incumbents(struct work *w, struct ranked found) {
 
 /* ---- schedules ------------------------------------------------------------------------------ */
 
+enum pz_status pz_layer_schedule(struct pz_cost *cost, const struct pz_ops *ops, int64_t steps,
+                                 const struct pz_mem *mem, struct pz_layer_time *out,
+                                 struct pz_error *err) {
+  struct pz_layer_options kind = {PZ_MODES_ALL, PZ_EXCLUSIVE_ALL};
+  struct pz_solve_options effort = {.steps = steps};
+  struct pz_problem p;
+  struct pz_schedule made;
+  struct pz_arena arena;
+  pz_arena_init(&arena, mem);
+  enum pz_status status = pz_layer_problem(cost, ops, &kind, &arena, &p, err);
+  if (status == PZ_OK) status = pz_schedule_solve(&p, &effort, &arena, &made, err);
+  if (status == PZ_OK) {
+    *out = (struct pz_layer_time){.s = made.makespan,
+                                  .least_s = made.lower_bound,
+                                  .open = made.outcome != PZ_OUTCOME_OPTIMAL};
+    for (uint32_t i = 0; i < p.n; i++) {
+      const struct pz_slot *slot = &made.slots[i];
+      if (p.tasks[i].modes[slot->mode].use[PZ_LINK]) out->link_s += slot->end - slot->start;
+    }
+  }
+  pz_arena_release(&arena);
+  return status;
+}
+
 /* Keep the shorter schedule and the higher bound of two tries. */
 static void improve(struct pz_layer_time *t, const struct pz_layer_time *more) {
   double least_s = fmax(t->least_s, more->least_s);
@@ -121,15 +146,22 @@ static enum pz_status schedule_layers(struct work *w, struct candidate *c, int64
 
 /* ---- the caller's bounds -------------------------------------------------------------------- */
 
-/* A bound on the plans of a variant from what is known: schedules' bounds where they were made, the
+/* Layers' times into the work space: those found, or bounds: of schedules where they were made, the
  * caller's for the others. */
+static void set_layer_s(struct work *w, const struct candidate *c, bool least) {
+  const struct pz_plan_bounds *b = w->in->bounds;
+  for (uint32_t i = 0; i < workload_of(w, c)->n_layers; i++)
+    for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++)
+      w->layer_s[d][i] = !least        ? c->times[i][d].s
+                         : c->tried[i] ? c->times[i][d].least_s
+                                       : b->layer_s(b->ctx, c->variant, i, (enum pz_direction)d);
+}
+
+/* A bound on the plans of a variant from what is known. */
 static double known_bound_s(struct work *w, const struct candidate *c, double limit_s) {
   const struct pz_plan_bounds *b = w->in->bounds;
   double bound_s = HUGE_VAL;
-  for (uint32_t i = 0; i < workload_of(w, c)->n_layers; i++)
-    for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++)
-      w->layer_s[d][i] = c->tried[i] ? c->times[i][d].least_s
-                                     : b->layer_s(b->ctx, c->variant, i, (enum pz_direction)d);
+  set_layer_s(w, c, true);
   for (int r = 0; r < 2; r++)
     if (wanted(w, r))
       bound_s =
@@ -142,111 +174,83 @@ static bool ruled_out(struct work *w, const struct candidate *c, bool least, boo
   const struct pz_plan_bounds *b = w->in->bounds;
   double limit_s = cutoff_s(w, c->variant, recompute);
   if (!b) return false;
-  for (uint32_t i = 0; i < workload_of(w, c)->n_layers; i++)
-    for (int d = 0; d < 2; d++)
-      w->layer_s[d][i] = least ? c->times[i][d].least_s : c->times[i][d].s;
+  set_layer_s(w, c, least);
   return b->plan_s(b->ctx, c->variant, recompute, w->layer_s[0], w->layer_s[1], limit_s) >= limit_s;
 }
 
 /* ---- plans of one variant ------------------------------------------------------------------- */
 
-static struct pz_place_problem variant_problem(const struct work *w, uint32_t variant,
-                                               bool recompute) {
+static struct pz_place_problem variant_problem(const struct work *w, const struct candidate *c,
+                                               const struct pz_place_width *width, bool recompute) {
   const struct pz_plan_inputs *in = w->in;
-  return pz_place_problem_on(&in->cost->net, in->devices, in->hbm_bytes, in->state,
-                             in->variants[variant].microbatches, recompute);
+  struct pz_place_problem p = pz_place_problem_on(&in->cost->net, in->devices);
+  p.hbm_bytes = in->hbm_bytes;
+  p.microbatches = in->variants[c->variant].microbatches;
+  p.state = in->state;
+  p.recompute = recompute;
+  p.semantics = in->semantics;
+  p.widths = width;
+  return p;
+}
+
+static enum pz_status chain(struct work *w, const struct candidate *c, bool least,
+                            struct pz_arena *arena, struct pz_place_width *width) {
+  return pz_place_chain(workload_of(w, c), (const struct pz_layer_time(*)[2])c->times, least, arena,
+                        width, w->err);
 }
 
 /* The stages that are given, if devices are enough. */
-static enum pz_status divide_as_given(const struct work *w, const struct pz_place_problem *p,
-                                      uint32_t variant, struct pz_arena *arena,
+static enum pz_status divide_as_given(const struct work *w, const struct candidate *c,
+                                      const struct pz_place_problem *p, struct pz_arena *arena,
                                       struct pz_place_solution *plan, struct pz_error *err) {
-  const struct pz_given_stages *g = w->in->given;
-  const struct pz_workload *wl = w->in->variants[variant].w;
-  int64_t first = 0, at = 0, most = 0, d = p->devices / (g->stages * p->widths[0].t);
-  for (uint32_t i = 0; i < wl->n_layers; at += wl->layers[i++].count)
-    if (wl->layers[i].count > most) most = wl->layers[i].count, first = at;
-  if (d < 1) return PZ_NO_ANSWER;
-  struct pz_place_width width = p->widths[0];
-  struct pz_place_layer *layers = pz_arena_alloc(arena, width.n, sizeof *layers);
-  if (!layers) return pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
-  memcpy(layers, width.layers, width.n * sizeof *layers);
-  for (uint32_t i = 0; i < width.n; i++) layers[i].id = (int64_t)i - first; /* repeated: from 0 */
-  width.layers = layers;
-  struct pz_place_problem q = *p;
-  q.widths = &width;
-  struct pz_fixed fixed = {g->stages, width.t, d < p->microbatches ? d : p->microbatches, most,
-                           true};
-  return pz_fixed_plan(&q, &fixed, g->split, w->in->semantics, arena, plan, err);
+  const struct pz_workload *l = workload_of(w, c);
+  struct pz_fixed f = *w->in->given;
+  int64_t at = 0;
+  for (uint32_t i = 0; i < l->n_layers; at += l->layers[i++].count)
+    if (l->layers[i].count > f.layers) f.layers = l->layers[i].count, f.first = at;
+  f.t = p->widths[0].t;
+  f.d = pz_min(p->devices / (f.stages * f.t), p->microbatches);
+  return f.d < 1 ? PZ_NO_ANSWER : pz_fixed_plan(p, &f, arena, plan, err);
 }
 
-/* The best plan with these layers if it takes at most limit_s; else a time of HUGE_VAL. */
-static enum pz_status place(struct work *w, uint32_t variant, const struct pz_place_width *width,
-                            bool recompute, double limit_s, struct pz_place_solution *plan) {
-  struct pz_place_problem p = variant_problem(w, variant, recompute);
+/* The best plan if it takes at most limit_s; else a time of HUGE_VAL. */
+static enum pz_status place(struct work *w, const struct candidate *c,
+                            const struct pz_place_problem *p, double limit_s,
+                            struct pz_arena *arena, struct pz_place_solution *plan) {
   struct pz_error why = {0};
-  p.widths = width;
-  enum pz_status status =
-      w->in->given ? divide_as_given(w, &p, variant, &w->arena, plan, &why)
-                   : pz_place_solve_within(&p, w->in->semantics, limit_s, &w->arena, plan, &why);
-  if (status == PZ_OK && w->in->check && !w->in->given)
-    status = pz_partition_check(&p, w->in->semantics, plan, &why);
+  enum pz_status status = w->in->given ? divide_as_given(w, c, p, arena, plan, &why)
+                                       : pz_place_solve(p, limit_s, arena, plan, &why);
+  if (status == PZ_OK && w->in->check && !w->in->given) status = pz_partition_check(p, plan, &why);
   if (status == PZ_NO_ANSWER) plan->time_s = HUGE_VAL;
   return status == PZ_OK || status == PZ_NO_ANSWER ? PZ_OK
                                                    : pz_fail(w->err, status, "%s", why.message);
 }
 
-/* The layers with the times found, or with their bounds. */
-static enum pz_status chain(struct work *w, const struct candidate *c, bool least,
-                            struct pz_place_width *width) {
-  const struct pz_workload *l = workload_of(w, c);
-  struct pz_layer_time(*times)[2] = c->times;
-  if (least) {
-    times = pz_arena_alloc(&w->arena, l->n_layers, sizeof *times);
-    if (!times) return pz_fail(w->err, PZ_NO_MEMORY, NO_MEMORY);
-    memcpy(times, c->times, l->n_layers * sizeof *times);
-    for (uint32_t i = 0; i < l->n_layers; i++)
-      for (int d = 0; d < 2; d++) times[i][d].s = times[i][d].least_s;
-  }
-  return pz_place_chain(l, (const struct pz_layer_time(*)[2])times, &w->arena, width, NULL, w->err);
-}
-
-/* Without the limit of the best plan, whose runners-up are asked for too. */
-static double solve_limit_s(const struct work *w) {
-  return w->most_best > 1 ? DBL_MAX : incumbent_s(w);
-}
-
-/* With the schedules found: the time of its best plan, where it is of interest. */
-static enum pz_status place_found(struct work *w, struct candidate *c, double *time_s) {
+/* With the schedules found, or with their bounds: the time of its best plan, where it is of interest.
+ * Plans found are kept; where runners-up are asked for too, the best so far is no limit to them. */
+static enum pz_status place_times(struct work *w, struct candidate *c, bool least, double *time_s) {
   struct pz_place_width width = {0};
   struct pz_place_solution plan;
-  enum pz_status status = chain(w, c, false, &width);
+  enum pz_status status = chain(w, c, least, &w->arena, &width);
   *time_s = HUGE_VAL;
   for (int r = 0; r < 2 && status == PZ_OK; r++) {
-    if (!wanted(w, r) || ruled_out(w, c, false, r)) continue;
-    status = place(w, c->variant, &width, r, solve_limit_s(w), &plan);
+    if (!wanted(w, r) || ruled_out(w, c, least, r)) continue;
+    struct pz_place_problem p = variant_problem(w, c, &width, r);
+    double limit_s = least || w->most_best == 1 ? incumbent_s(w) : DBL_MAX;
+    status = place(w, c, &p, limit_s, &w->arena, &plan);
     if (status != PZ_OK || !(plan.time_s < HUGE_VAL)) continue;
-    if (r && plan.n_stages == 1 && wanted(w, false)) continue; /* one stage makes nothing again */
+    if (!least && r && plan.n_stages == 1 && wanted(w, false))
+      continue; /* one stage makes nothing again */
     *time_s = fmin(*time_s, plan.time_s);
-    update_incumbents(w, (struct ranked){plan.time_s, c->variant, r});
+    if (!least) update_incumbents(w, (struct ranked){plan.time_s, c->variant, r});
   }
   return status;
 }
 
 /* With the schedules found and, where some are open, with their bounds. */
 static enum pz_status place_variant(struct work *w, struct candidate *c) {
-  struct pz_place_width width = {0};
-  struct pz_place_solution plan;
-  double time_s;
-  enum pz_status status = place_found(w, c, &time_s);
-  c->least_s = c->n_open ? HUGE_VAL : time_s;
-  if (status == PZ_OK && c->n_open) status = chain(w, c, true, &width);
-  for (int r = 0; r < 2 && status == PZ_OK && c->n_open; r++) {
-    if (!wanted(w, r) || ruled_out(w, c, true, r)) continue;
-    status = place(w, c->variant, &width, r, incumbent_s(w), &plan);
-    if (status == PZ_OK) c->least_s = fmin(c->least_s, plan.time_s);
-  }
-  return status;
+  enum pz_status status = place_times(w, c, false, &c->least_s);
+  return status == PZ_OK && c->n_open ? place_times(w, c, true, &c->least_s) : status;
 }
 
 /* ---- all variants --------------------------------------------------------------------------- */
@@ -372,26 +376,50 @@ static struct candidate *candidate_of(const struct work *w, uint32_t variant) {
   return &w->list[i];
 }
 
-/* ---- the best alone ------------------------------------------------------------------------- */
+/* ---- plans in full -------------------------------------------------------------------------- */
 
-/* The stages of the best plan, found anew without a limit: so they do not depend on what else was
- * looked at, and in which order. */
+/* The problem with the schedules found, and its best plan, found without a limit: so it does not
+ * depend on what else was looked at, and in which order. */
+static enum pz_status solve_in_full(struct work *w, const struct candidate *c, bool recompute,
+                                    struct pz_arena *arena, struct pz_place_model *out) {
+  const struct pz_plan_inputs *in = w->in;
+  const struct pz_variant *v = &in->variants[c->variant];
+  struct pz_place_width *width = pz_arena_alloc(arena, 1, sizeof *width);
+  if (!width) return pz_fail(w->err, PZ_NO_MEMORY, NO_MEMORY);
+  *out = (struct pz_place_model){.p = variant_problem(w, c, width, recompute),
+                                 .mbs = v->mbs,
+                                 .seq = v->w->options.seq,
+                                 .batch = in->batch,
+                                 .sample_flop = in->sample_flop,
+                                 .peak_flop_per_s = pz_chip_tensor_flop_per_s(&in->cost->chip),
+                                 .n_open = c->n_open};
+  for (uint32_t i = 0; i < v->w->n_layers; i++)
+    for (int d = 0; d < 2; d++) {
+      const struct pz_layer_time *t = &c->times[i][d];
+      if (t->s > 0) out->worst_gap = fmax(out->worst_gap, 1 - t->least_s / t->s);
+    }
+  enum pz_status status = chain(w, c, false, arena, width);
+  if (status == PZ_OK) status = place(w, c, &out->p, DBL_MAX, arena, &out->plan);
+  if (status == PZ_OK && !(out->plan.time_s < HUGE_VAL))
+    status = pz_fail(w->err, PZ_NO_ANSWER, "no feasible plan");
+  if (status == PZ_OK) out->p.bytes_per_s = pz_place_within(&out->p, out->plan.domain).bytes_per_s;
+  return status;
+}
+
 static enum pz_status record_best(struct work *w, struct pz_arena *arena,
                                   struct pz_plan_choice *out) {
   const struct ranked *best = &w->best[0];
   const struct candidate *c = candidate_of(w, best->variant);
-  struct pz_place_width width;
-  struct pz_place_solution plan;
-  enum pz_status status = chain(w, c, false, &width);
-  if (status == PZ_OK) status = place(w, best->variant, &width, best->recompute, DBL_MAX, &plan);
+  struct pz_place_model m;
+  enum pz_status status = solve_in_full(w, c, best->recompute, &w->arena, &m);
   if (status != PZ_OK) return status;
-  uint16_t *layers = pz_arena_alloc(arena, plan.n_stages, sizeof *layers);
+  uint16_t *layers = pz_arena_alloc(arena, m.plan.n_stages, sizeof *layers);
   if (!layers) return pz_fail(w->err, PZ_NO_MEMORY, NO_MEMORY);
-  for (uint32_t k = 0; k < plan.n_stages; k++) layers[k] = (uint16_t)plan.stages[k].n;
-  out->time_s = plan.time_s;
+  for (uint32_t k = 0; k < m.plan.n_stages; k++) layers[k] = (uint16_t)m.plan.stages[k].n;
+  out->time_s = m.plan.time_s;
   out->n_open_here = c->n_open;
   out->plan =
-      (struct pz_plan_record){best->variant, best->recompute, plan.d, plan.n_stages, layers};
+      (struct pz_plan_record){best->variant, best->recompute, m.plan.d, m.plan.n_stages, layers};
   return PZ_OK;
 }
 
@@ -412,46 +440,6 @@ enum pz_status pz_plan_choose(const struct pz_plan_inputs *in, double limit_s,
   return status;
 }
 
-/* ---- plans in full -------------------------------------------------------------------------- */
-
-static double worst_gap(const struct work *w, const struct candidate *c) {
-  double gap = 0;
-  for (uint32_t i = 0; i < workload_of(w, c)->n_layers; i++)
-    for (int d = 0; d < 2; d++) {
-      const struct pz_layer_time *t = &c->times[i][d];
-      gap = fmax(gap, t->s > 0 ? 1 - t->least_s / t->s : 0);
-    }
-  return gap;
-}
-
-/* The problem with the schedules found, and its best plan: in the arena. */
-static enum pz_status solve_in_full(struct work *w, const struct candidate *c, bool recompute,
-                                    struct pz_arena *arena, struct pz_place_model *model,
-                                    struct pz_place_solution *plan) {
-  const struct pz_plan_inputs *in = w->in;
-  const struct pz_variant *v = &in->variants[c->variant];
-  struct pz_place_width *width = pz_arena_alloc(arena, 1, sizeof *width);
-  if (!width) return pz_fail(w->err, PZ_NO_MEMORY, NO_MEMORY);
-  *model = (struct pz_place_model){.p = variant_problem(w, c->variant, recompute),
-                                   .mbs = v->mbs,
-                                   .seq = v->w->options.seq,
-                                   .batch = in->batch,
-                                   .sample_flop = in->sample_flop,
-                                   .peak_flop_per_s = pz_chip_tensor_flop_per_s(&in->cost->chip),
-                                   .n_open = c->n_open,
-                                   .worst_gap = worst_gap(w, c)};
-  enum pz_status status = pz_place_chain(v->w, (const struct pz_layer_time(*)[2])c->times, arena,
-                                         width, &model->parts, w->err);
-  model->p.widths = width;
-  if (status != PZ_OK) return status;
-  status = in->given ? divide_as_given(w, &model->p, c->variant, arena, plan, w->err)
-                     : pz_place_solve(&model->p, in->semantics, arena, plan, w->err);
-  if (status == PZ_OK && in->check && !in->given)
-    status = pz_partition_check(&model->p, in->semantics, plan, w->err);
-  if (status == PZ_OK) model->p.bytes_per_s = pz_place_within(&model->p, plan->domain).bytes_per_s;
-  return status;
-}
-
 static bool as_recorded(const struct pz_plan_record *r, double time_s,
                         const struct pz_place_solution *plan) {
   if (time_s != plan->time_s || r->d != plan->d || r->n_stages != plan->n_stages) return false;
@@ -462,8 +450,8 @@ static bool as_recorded(const struct pz_plan_record *r, double time_s,
 
 /* With few steps, or as the choice may have been made, again where they left schedules open. */
 enum pz_status pz_plan_restore(const struct pz_plan_inputs *in, const struct pz_plan_record *r,
-                               double time_s, struct pz_arena *arena, struct pz_place_model *model,
-                               struct pz_place_solution *plan, struct pz_error *err) {
+                               double time_s, struct pz_arena *arena, struct pz_place_model *out,
+                               struct pz_error *err) {
   struct pz_plan_inputs alone = *in;
   struct work w = {.in = &alone, .err = err};
   struct candidate c;
@@ -472,32 +460,30 @@ enum pz_status pz_plan_restore(const struct pz_plan_inputs *in, const struct pz_
   pz_arena_init(&w.arena, arena->mem);
   enum pz_status status =
       init_candidate(&w, r->variant, &c) ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
-  if (status == PZ_OK) status = schedule_layers(&w, &c, in->quick_steps);
-  if (status == PZ_OK) status = solve_in_full(&w, &c, r->recompute, arena, model, plan);
-  if (status == PZ_OK && in->steps > in->quick_steps && c.n_open && !as_recorded(r, time_s, plan)) {
-    status = schedule_layers(&w, &c, in->steps);
-    if (status == PZ_OK) status = solve_in_full(&w, &c, r->recompute, arena, model, plan);
+  bool same = false;
+  for (int64_t steps = in->quick_steps; status == PZ_OK && !same; steps = in->steps) {
+    status = schedule_layers(&w, &c, steps);
+    if (status == PZ_OK) status = solve_in_full(&w, &c, r->recompute, arena, out);
+    same = status == PZ_OK && as_recorded(r, time_s, &out->plan);
+    if (steps >= in->steps || !c.n_open) break;
   }
-  if (status == PZ_OK && !as_recorded(r, time_s, plan))
+  if (status == PZ_OK && !same)
     status = pz_fail(err, PZ_INTERNAL, "%s: the plan of %.9g s is not the recorded one of %.9g s",
-                     in->cost->chip.name, plan->time_s, time_s);
+                     in->cost->chip.name, out->plan.time_s, time_s);
   pz_arena_release(&w.arena);
   return status;
 }
 
 static enum pz_status list_plans(struct work *w, struct pz_arena *arena, struct pz_plan_list *out) {
   uint32_t n_open;
-  double bound_s = lower_bound_s(w, &n_open);
   enum pz_status status = PZ_OK;
+  out->lower_bound_s = lower_bound_s(w, &n_open);
   out->plans = pz_arena_alloc(arena, w->n_best, sizeof *out->plans);
   if (!out->plans) return pz_fail(w->err, PZ_NO_MEMORY, NO_MEMORY);
   for (; out->n < w->n_best && status == PZ_OK; out->n++) {
     const struct ranked *r = &w->best[out->n];
-    struct pz_place_model model;
-    struct pz_place_solution plan;
-    status = solve_in_full(w, candidate_of(w, r->variant), r->recompute, &w->arena, &model, &plan);
-    if (status == PZ_OK)
-      status = pz_partition_make(&model, &plan, bound_s, arena, &out->plans[out->n], w->err);
+    status =
+        solve_in_full(w, candidate_of(w, r->variant), r->recompute, arena, &out->plans[out->n]);
   }
   return status;
 }
@@ -510,12 +496,11 @@ static enum pz_status find_fit(struct work *w, struct pz_plan_list *out) {
     struct candidate *c = candidate_of(w, v);
     struct pz_place_width width;
     status = schedule_layers(w, c, w->in->quick_steps);
-    if (status == PZ_OK) status = chain(w, c, false, &width);
+    if (status == PZ_OK) status = chain(w, c, false, &w->arena, &width);
     for (int r = 0; r < 2 && status == PZ_OK; r++) {
-      struct pz_place_problem p = variant_problem(w, v, r);
-      p.widths = &width;
       if (!wanted(w, r)) continue;
-      struct pz_fit fit = pz_fit_least(&p, w->in->semantics);
+      struct pz_place_problem p = variant_problem(w, c, &width, r);
+      struct pz_fit fit = pz_fit_least(&p);
       if (fit.hbm_bytes >= out->fit.hbm_bytes) continue;
       out->fit = fit;
       out->fit_variant = v;

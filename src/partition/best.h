@@ -9,10 +9,8 @@
 #define PZ_PARTITION_BEST_H
 
 #include "cost/cost.h"
-#include "partition/fit.h"
 #include "partition/fixed.h"
-#include "partition/model.h"
-#include "partition/partition.h"
+#include "partition/solve.h"
 #include "workload/variants.h"
 
 /* Lower bounds that the caller has of its own.  They save work: the answer is the same without.
@@ -29,13 +27,6 @@ struct pz_plan_bounds {
                    const double *bwd_s, double limit_s);
 };
 
-/* A division given beforehand, as experts' plans are: so many stages, the repeated layers spread
- * evenly; as many replicas as the devices and microbatches allow. */
-struct pz_given_stages {
-  int64_t stages;
-  enum pz_fixed_split split;
-};
-
 /* Everything is the caller's and only read, except the estimates that `cost` keeps. */
 struct pz_plan_inputs {
   struct pz_cost *cost;              /* the chip and its network */
@@ -46,9 +37,11 @@ struct pz_plan_inputs {
   double state;           /* bytes held for a byte of parameters: with gradients, optimizer state */
   double sample_flop;     /* of the products of a sample, forward and backward, whole model */
   enum pz_semantics semantics;
-  enum pz_checkpointing checkpointing;
-  int64_t quick_steps, steps;          /* of a schedule: at first, and where it decides */
-  const struct pz_given_stages *given; /* NULL: every division */
+  int recompute;              /* PZ_RECOMPUTATION_NONE, _FULL, or PZ_AS_FRAMEWORK: both are tried */
+  int64_t quick_steps, steps; /* of a schedule: at first, and where it decides */
+  const struct pz_fixed
+      *given; /* NULL: every division; else stages and split are set, and there are
+                                   as many replicas as devices and microbatches allow */
   const struct pz_plan_bounds *bounds; /* NULL: none */
   bool check; /* every plan found by the independent checker (not those with given stages) */
 };
@@ -80,30 +73,46 @@ PZ_NODISCARD enum pz_status pz_plan_choose(const struct pz_plan_inputs *in, doub
                                            struct pz_arena *arena, struct pz_plan_choice *out,
                                            struct pz_error *err);
 
+/* A problem of one width, solved, with what its plan is told with (partition.h). */
+struct pz_place_model {
+  struct pz_place_problem p; /* with the bandwidth of the plan's domain */
+  struct pz_place_solution plan;
+  int64_t mbs, seq, batch; /* samples, tokens, samples */
+  double sample_flop;      /* of the products of a sample, forward and backward, whole model */
+  double peak_flop_per_s;  /* of a device */
+  uint32_t n_open;         /* schedules that are not proven optimal ... */
+  double worst_gap;        /* ... and how far the worst of them may be off */
+};
+
 /* The plan of a choice made with the same inputs, solved again from its record and checked by code
- * that shares nothing with the solver; the arena holds model and plan.  PZ_INTERNAL when it is not
- * as recorded, or takes other than time_s. */
+ * that shares nothing with the solver; the arena holds it.  PZ_INTERNAL when it is not as recorded,
+ * or takes other than time_s. */
 PZ_NODISCARD enum pz_status pz_plan_restore(const struct pz_plan_inputs *in,
                                             const struct pz_plan_record *record, double time_s,
-                                            struct pz_arena *arena, struct pz_place_model *model,
-                                            struct pz_place_solution *plan, struct pz_error *err);
+                                            struct pz_arena *arena, struct pz_place_model *out,
+                                            struct pz_error *err);
 
 /* The best plans, one for each variant with and without recomputation, the best first. */
 struct pz_plan_list {
-  struct pz_partition *plans; /* in the arena */
-  uint32_t n;                 /* 0: no plan fits ... */
-  struct pz_fit fit;          /* ... then the least memory with which one would, ... */
-  uint32_t fit_variant;       /* ... with this variant */
+  struct pz_place_model *plans;
+  uint32_t n;           /* 0: no plan fits ... */
+  double lower_bound_s; /* no plan is faster */
+  struct pz_fit fit;    /* ... then the least memory with which one would, ... */
+  uint32_t fit_variant; /* ... with this variant */
   bool fit_recompute;
 };
 
-/* The best plan and up to n_next others; that none fits is no error.  Everything in the list is in
- * the arena and needs neither the inputs nor the cost any more.  Errors: no memory; PZ_LIMIT for
- * more than PZ_PLACE_MOST_LAYERS layers; what costs and schedules say of the chip (no link, no tile
- * fits).  Cost: two schedules for each distinct layer of each variant, and as many placements as
- * variants, twice: tens of milliseconds for 28 variants of 100 layers. */
+/* The best plan and up to n_next others, in the arena; that none fits is no error.  Errors: no memory;
+ * PZ_LIMIT for more than PZ_PLACE_MOST_LAYERS layers; what costs and schedules say of the chip (no
+ * link, no tile fits).  Cost: two schedules for each distinct layer of each variant, and as many
+ * placements as variants, twice: tens of milliseconds for 28 variants of 100 layers. */
 PZ_NODISCARD enum pz_status pz_plan_best(const struct pz_plan_inputs *in, uint32_t n_next,
                                          struct pz_arena *arena, struct pz_plan_list *out,
                                          struct pz_error *err);
+
+/* The time of a layer: the makespan of its schedule, found with at most so many steps. */
+PZ_NODISCARD enum pz_status pz_layer_schedule(struct pz_cost *cost, const struct pz_ops *ops,
+                                              int64_t steps, const struct pz_mem *mem,
+                                              struct pz_layer_time *out, struct pz_error *err);
 
 #endif

@@ -2,8 +2,6 @@
 
 #include <math.h>
 
-#include "partition/stage_sum.h"
-
 static bool near(double a, double b) { return fabs(a - b) <= 1e-9 * fmax(fabs(a), fabs(b)); }
 
 /* Every layer in one stage, every edge to the same stage or a later one. */
@@ -26,7 +24,7 @@ static enum pz_status check_stages(const struct pz_place_width *w,
   return PZ_OK;
 }
 
-enum pz_status pz_partition_check(const struct pz_place_problem *whole, enum pz_semantics semantics,
+enum pz_status pz_partition_check(const struct pz_place_problem *whole,
                                   const struct pz_place_solution *plan, struct pz_error *err) {
   const struct pz_place_problem within = pz_place_within(whole, plan->domain), *p = &within;
   const struct pz_place_width *w = &p->widths[plan->width];
@@ -34,12 +32,12 @@ enum pz_status pz_partition_check(const struct pz_place_problem *whole, enum pz_
   double maxload = 0, params = 0, devices = 0;
   enum pz_status status = check_stages(w, plan, stage, err);
   for (uint32_t k = 0; k < n && status == PZ_OK; k++) {
-    struct pz_stage_sum s = pz_stage_sum(p, w, stage, k);
-    if (pz_stage_sum_memory(p, &s, n - k) > p->hbm_bytes)
+    struct pz_stage_sum s = pz_stage_sum(p, w, stage, k, n);
+    if (s.memory_bytes > p->hbm_bytes)
       status = pz_fail(err, PZ_INTERNAL, "checker: stage %u exceeds the memory", k + 1);
-    maxload = fmax(maxload, pz_stage_sum_load_s(p, &s, n - k));
+    maxload = fmax(maxload, s.load_s);
     devices += s.tensor_parallel ? (double)w->t : 1;
-    if (k == 0 || semantics == PZ_SEMANTICS_CORRECTED) params = fmax(params, s.param_bytes);
+    if (k == 0 || p->semantics == PZ_SEMANTICS_CORRECTED) params = fmax(params, s.param_bytes);
   }
   if (status != PZ_OK) return status;
   if (plan->d < 1 || plan->d > p->microbatches || devices * (double)plan->d > (double)p->devices)

@@ -7,7 +7,6 @@
 
 /* PZ_INTERNAL, with what is wrong. */
 PZ_NODISCARD enum pz_status pz_partition_check(const struct pz_place_problem *p,
-                                               enum pz_semantics semantics,
                                                const struct pz_place_solution *plan,
                                                struct pz_error *err);
 

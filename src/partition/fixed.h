@@ -1,15 +1,8 @@
-/* A plan given beforehand (expert plan): layers divided evenly into stages; what it takes. */
+/* A plan given beforehand, as experts' plans are: repeated layers divided evenly into stages. */
 #ifndef PZ_PARTITION_FIXED_H
 #define PZ_PARTITION_FIXED_H
 
 #include "partition/problem.h"
-
-/* A plan given beforehand: so many pipeline stages, tensor-parallel degree t, d replicas,
- * of so many repeated layers. */
-struct pz_fixed {
-  int64_t stages, t, d, layers;
-  bool given;
-};
 
 /* How its layers are divided. */
 enum pz_fixed_split {
@@ -18,16 +11,16 @@ enum pz_fixed_split {
                    */
 };
 
+struct pz_fixed {
+  int64_t stages; /* 0: there is no such plan */
+  enum pz_fixed_split split;
+  int64_t t, d;
+  int64_t first, layers; /* id of the first repeated layer; how many there are */
+};
+
 /* The plan in full; the arena holds it.  PZ_NO_ANSWER when it cannot be: `err` says why. */
 PZ_NODISCARD enum pz_status pz_fixed_plan(const struct pz_place_problem *p,
-                                          const struct pz_fixed *fixed, enum pz_fixed_split split,
-                                          enum pz_semantics semantics, struct pz_arena *arena,
+                                          const struct pz_fixed *f, struct pz_arena *arena,
                                           struct pz_place_solution *out, struct pz_error *err);
-
-/* Its time alone. */
-PZ_NODISCARD enum pz_status pz_fixed_time(const struct pz_place_problem *p,
-                                          const struct pz_fixed *fixed, enum pz_fixed_split split,
-                                          enum pz_semantics semantics, double *time_s,
-                                          struct pz_error *err);
 
 #endif

@@ -1,12 +1,21 @@
 #include "partition/instance.h"
 
-#include <math.h>
+#include <float.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/alloc.h"
 #include "core/fields.h"
+#include "core/file.h"
 #include "core/map.h"
+#include "core/progress.h"
+#include "core/text.h"
+#include "partition/checker.h"
+#include "partition/solve.h"
+
+/* ---- reading -------------------------------------------------------------------------------- */
 
 static const struct pz_range COUNT = {1, INT64_C(1) << 40}, ID = {INT64_MIN / 2, INT64_MAX / 2},
                              FIXED = {0, INT64_C(1) << 40};
@@ -85,6 +94,38 @@ static const json_t *list_of(struct reader *r, const char *group, const char *wi
   return NULL;
 }
 
+/* Topological order: among ready layers the one listed first. */
+static void order(struct reader *r, struct pz_place_width *w) {
+  uint32_t waits[PZ_PLACE_MOST_LAYERS] = {0}, place[PZ_PLACE_MOST_LAYERS];
+  struct pz_place_layer *layers = pz_arena_alloc(r->arena, w->n, sizeof *layers);
+  struct pz_place_edge *edges = pz_arena_alloc(r->arena, w->n_edges, sizeof *edges);
+  if (!layers || !edges) {
+    no_memory(r);
+    return;
+  }
+  for (uint32_t e = 0; e < w->n_edges; e++) waits[w->edges[e].to]++;
+  for (uint32_t at = 0; at < w->n; at++) {
+    uint32_t i = 0;
+    while (i < w->n && waits[i]) i++;
+    if (i == w->n) {
+      r->f.status = pz_fail(r->f.err, PZ_BAD_INPUT,
+                            "%s: the layers of tensor-parallel degree %" PRId64 " form a cycle",
+                            r->f.name, w->t);
+      return;
+    }
+    layers[at] = w->layers[i];
+    place[i] = at;
+    waits[i] = PZ_NONE;
+    for (uint32_t e = 0; e < w->n_edges; e++)
+      if (w->edges[e].from == i) waits[w->edges[e].to]--;
+  }
+  for (uint32_t e = 0; e < w->n_edges; e++)
+    edges[e] =
+        (struct pz_place_edge){place[w->edges[e].from], place[w->edges[e].to], w->edges[e].bytes};
+  w->layers = layers;
+  w->edges = edges;
+}
+
 static void read_width(struct reader *r, const char *key, struct pz_place_width *w) {
   char *end;
   const json_t *nodes = list_of(r, "nodes", key, PZ_PLACE_MOST_LAYERS);
@@ -113,7 +154,7 @@ static void read_width(struct reader *r, const char *key, struct pz_place_width 
     read_edge(r, key, json_array_get(edges, i), i, &list[i]);
   w->layers = layers;
   w->edges = list;
-  if (r->f.status == PZ_OK) r->f.status = pz_place_order(r->arena, w, r->f.name, r->f.err);
+  if (r->f.status == PZ_OK) order(r, w);
 }
 
 static void read_widths(struct reader *r, struct pz_place_problem *p) {
@@ -152,27 +193,29 @@ static void read_numbers(struct pz_fields *f, struct pz_place_problem *p) {
 
 /* Edges between layers of a width that has none are a mistake of the one or the other. */
 static void check_edge_widths(struct pz_fields *f) {
-  const json_t *nodes = pz_fields_value(f, "nodes"), *edges = pz_fields_value(f, "edges");
-  void *it = json_object_iter((json_t *)(uintptr_t)edges);
-  for (; it && f->status == PZ_OK; it = json_object_iter_next((json_t *)(uintptr_t)edges, it))
-    if (!json_object_get(nodes, json_object_iter_key(it)))
-      f->status = pz_fail(f->err, PZ_BAD_INPUT,
-                          "%s: edges.%.20s; accepted: a tensor-parallel degree that nodes has too",
-                          f->name, json_object_iter_key(it));
+  const json_t *nodes = pz_fields_value(f, "nodes"), *edges = pz_fields_value(f, "edges"), *value;
+  const char *key;
+  json_object_foreach((json_t *)(uintptr_t)edges, key, value) {
+    if (f->status != PZ_OK || json_object_get(nodes, key)) continue;
+    f->status = pz_fail(f->err, PZ_BAD_INPUT,
+                        "%s: edges.%.20s; accepted: a tensor-parallel degree that nodes has too",
+                        f->name, key);
+  }
 }
 
 /* An expert plan takes all of these; 0 is as good as absent. */
-static void check_fixed(struct pz_fields *f, const struct pz_fixed *fixed) {
+static void read_fixed(struct pz_fields *f, struct pz_fixed *fixed) {
   const struct {
     const char *key;
-    int64_t value;
-  } part[] = {{"fixedPP", fixed->stages},
-              {"fixedTMPC", fixed->t},
-              {"fixedDP", fixed->d},
-              {"numTransformerLayers", fixed->layers}};
+    int64_t *value;
+  } part[] = {{"fixedPP", &fixed->stages},
+              {"fixedTMPC", &fixed->t},
+              {"fixedDP", &fixed->d},
+              {"numTransformerLayers", &fixed->layers}};
+  const size_t n = sizeof part / sizeof *part;
   const char *given = NULL, *lacking = NULL;
-  for (size_t i = sizeof part / sizeof *part; i-- > 0;)
-    *(part[i].value ? &given : &lacking) = part[i].key;
+  for (size_t i = 0; i < n; i++) *part[i].value = pz_fields_int_or(f, part[i].key, FIXED, 0);
+  for (size_t i = n; i-- > 0;) *(*part[i].value ? &given : &lacking) = part[i].key;
   if (f->status != PZ_OK || !given || !lacking) return;
   f->status =
       pz_fail(f->err, PZ_BAD_INPUT,
@@ -182,28 +225,63 @@ static void check_fixed(struct pz_fields *f, const struct pz_fixed *fixed) {
   pz_error_at(f->err, f->name, 0, 0);
 }
 
-static void read_fixed(struct pz_fields *f, struct pz_fixed *fixed) {
-  *fixed = (struct pz_fixed){.stages = pz_fields_int_or(f, "fixedPP", FIXED, 0),
-                             .t = pz_fields_int_or(f, "fixedTMPC", FIXED, 0),
-                             .d = pz_fields_int_or(f, "fixedDP", FIXED, 0),
-                             .layers = pz_fields_int_or(f, "numTransformerLayers", FIXED, 0)};
-  fixed->given = fixed->stages && fixed->t && fixed->d && fixed->layers;
-  check_fixed(f, fixed);
-}
-
 enum pz_status pz_place_parse(const char *name, const char *text, size_t bytes,
-                              struct pz_arena *arena, struct pz_place_problem *out,
-                              struct pz_fixed *fixed, struct pz_error *err) {
+                              struct pz_arena *arena, struct pz_instance *out,
+                              struct pz_error *err) {
   json_t *root = NULL;
   enum pz_status status = pz_json_parse(name, text, bytes, &root, err);
   if (status != PZ_OK) return status;
   struct reader r = {.f = {.name = name, .root = root, .err = err}, .arena = arena};
-  *out = (struct pz_place_problem){0};
-  read_numbers(&r.f, out);
-  read_fixed(&r.f, fixed);
+  *out = (struct pz_instance){.name = name};
+  read_numbers(&r.f, &out->p);
+  read_fixed(&r.f, &out->fixed);
   pz_fields_allow(&r.f, words, sizeof words / sizeof *words);
   check_edge_widths(&r.f);
-  if (pz_fields_finish(&r.f) == PZ_OK) read_widths(&r, out);
+  if (pz_fields_finish(&r.f) == PZ_OK) read_widths(&r, &out->p);
   json_decref(root);
   return r.f.status;
+}
+
+enum pz_status pz_place_read(const char *path, struct pz_arena *arena, struct pz_instance *out,
+                             struct pz_error *err) {
+  char *text = NULL;
+  size_t bytes = 0;
+  enum pz_status status = pz_file_read(path, PZ_PLACE_MOST_BYTES, &text, &bytes, err);
+  if (status == PZ_OK) status = pz_place_parse(path, text, bytes, arena, out, err);
+  pz_free(text);
+  return status;
+}
+
+/* ---- solving -------------------------------------------------------------------------------- */
+
+static enum pz_status say_what_is_missing(const struct pz_place_problem *p, struct pz_error *err) {
+  struct pz_fit fit = pz_fit_least(p);
+  if (fit.hbm_bytes == DBL_MAX)
+    return pz_fail(err, PZ_NO_ANSWER,
+                   "no feasible plan on %" PRId64 " device%s, whatever the memory", p->devices,
+                   pz_text_s((double)p->devices));
+  return pz_fail(
+      err, PZ_NO_ANSWER,
+      "no feasible plan with %.6g bytes per device; the minimum is %.6g bytes, with which stage "
+      "%u of %u (layers %" PRId64 " .. %" PRId64 ") takes %.6g",
+      p->hbm_bytes, fit.hbm_bytes, fit.stage + 1, fit.n_stages, fit.first, fit.last,
+      fit.memory_bytes);
+}
+
+/* What the solver refuses is said of the file. */
+enum pz_status pz_place_instance(struct pz_instance *x, bool check, struct pz_arena *arena,
+                                 struct pz_error *err) {
+  struct pz_error why = {0};
+  struct pz_place_solution expert;
+  double start = pz_clock_s();
+  enum pz_status status = pz_place_solve(&x->p, DBL_MAX, arena, &x->plan, &why);
+  x->solve_s = pz_clock_s() - start;
+  if (status == PZ_NO_ANSWER) return say_what_is_missing(&x->p, err);
+  if (status != PZ_OK) return pz_fail(err, status, "%s: %s", x->name, why.message);
+  if (check) status = pz_partition_check(&x->p, &x->plan, err);
+  if (status != PZ_OK) return status;
+  if (pz_fixed_plan(&x->p, &x->fixed, arena, &expert, &x->fixed_err) == PZ_NO_MEMORY)
+    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the expert plan");
+  if (x->fixed_err.status == PZ_OK) x->fixed_s = expert.time_s;
+  return PZ_OK;
 }

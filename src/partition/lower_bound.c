@@ -63,8 +63,7 @@ static int64_t most_replicas(const struct pz_place_problem *p, uint32_t s) {
 
 /* Of s stages the largest has an even share and the largest layer; the first has the first layer.
  */
-static void fill(struct pz_place_bound *x, enum pz_semantics semantics, double *params,
-                 double *rounds) {
+static void fill(struct pz_place_bound *x, double *params, double *rounds) {
   const struct pz_place_width *w = &x->p.widths[0];
   double all = 0, most = 0;
   for (uint32_t i = 0; i < w->n; i++) {
@@ -73,22 +72,22 @@ static void fill(struct pz_place_bound *x, enum pz_semantics semantics, double *
   }
   for (uint32_t s = 1; s <= x->most_stages; s++) {
     int64_t d = most_replicas(&x->p, s);
-    params[s] = s == 1                                ? all
-                : semantics == PZ_SEMANTICS_CORRECTED ? fmax(all / s, most)
-                                                      : w->layers[0].param_bytes;
+    params[s] = s == 1                                     ? all
+                : x->p.semantics == PZ_SEMANTICS_CORRECTED ? fmax(all / s, most)
+                                                           : w->layers[0].param_bytes;
     int64_t least = pz_ceil_div(x->p.microbatches, d) + s - 1;
     rounds[s] = (double)least;
   }
 }
 
 static enum pz_status init_domain(struct pz_place_bound *x, const struct pz_place_problem *p,
-                                  enum pz_semantics semantics, const struct pz_run *runs,
-                                  uint32_t n_runs, struct pz_arena *arena, struct pz_error *err) {
+                                  const uint32_t *runs, uint32_t n_runs, struct pz_arena *arena,
+                                  struct pz_error *err) {
   const struct pz_place_width *w = &p->widths[0];
   struct memory m = {p, w->layers, least_edge(w)};
   *x = (struct pz_place_bound){.p = *p, .runs = runs, .n_runs = n_runs};
   for (uint32_t i = 0; i < n_runs; i++)
-    if (runs[i].n > runs[x->main_run].n) x->main_run = i;
+    if (runs[i] > runs[x->main_run]) x->main_run = i;
   x->transfer_s = m.edge_bytes / p->bytes_per_s;
   x->share = (double)(p->microbatches * w->t) / (double)p->devices * (1 - 1e-12);
   x->least_stages = fewest(&m, w->n);
@@ -101,19 +100,19 @@ static enum pz_status init_domain(struct pz_place_bound *x, const struct pz_plac
   if (!params || !rounds) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the bounds");
   x->params = params;
   x->rounds = rounds;
-  fill(x, semantics, params, rounds);
+  fill(x, params, rounds);
   return PZ_OK;
 }
 
 enum pz_status pz_place_bound_init(struct pz_place_bound *x, const struct pz_place_problem *p,
-                                   enum pz_semantics semantics, const struct pz_run *runs,
-                                   uint32_t n_runs, struct pz_arena *arena, struct pz_error *err) {
+                                   const uint32_t *runs, uint32_t n_runs, struct pz_arena *arena,
+                                   struct pz_error *err) {
   struct pz_place_bound *inner = pz_arena_alloc(arena, p->n_domains, sizeof *inner);
   if (!inner) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the bounds");
   enum pz_status status = PZ_OK;
   for (uint32_t i = 0; i <= p->n_domains && status == PZ_OK; i++) {
     struct pz_place_problem q = pz_place_within(p, i);
-    status = init_domain(i < p->n_domains ? &inner[i] : x, &q, semantics, runs, n_runs, arena, err);
+    status = init_domain(i < p->n_domains ? &inner[i] : x, &q, runs, n_runs, arena, err);
   }
   x->inner = inner;
   x->n_inner = p->n_domains;
@@ -136,9 +135,9 @@ static struct work sum(const struct pz_place_bound *x, const double *fwd_s, cons
   uint32_t last = x->n_runs - 1;
   struct work w = {.main_fwd_s = fwd_s[x->main_run],
                    .main_bwd_s = bwd_s[x->main_run],
-                   .main_n = x->runs[x->main_run].n};
+                   .main_n = x->runs[x->main_run]};
   for (uint32_t i = 0; i < x->n_runs; i++) {
-    double n = x->runs[i].n, both = fwd_s[i] + bwd_s[i];
+    double n = x->runs[i], both = fwd_s[i] + bwd_s[i];
     w.fwd_s += n * fwd_s[i];
     w.bwd_s += n * bwd_s[i];
     w.most_s = pz_fmax(w.most_s, both);
@@ -227,10 +226,9 @@ static double domain_time_s(const struct pz_place_bound *x, const double *fwd_s,
     if (s > 1) load = x->p.recompute ? recompute_load(x, &w, s, load) : kept_load(x, &w, s, load);
     load *= SLACK;
     if (load * x->rounds[s] >= most) continue;
-    int64_t d = 0;
-    double time =
-        pz_place_best_d(&x->p, load, s, (int64_t)s * x->p.widths[0].t, x->params[s], HUGE_VAL, &d);
-    best = time < best ? time : best; /* DBL_MAX: none below the limit */
+    struct pz_replicas r =
+        pz_place_best_d(&x->p, load, s, (int64_t)s * x->p.widths[0].t, x->params[s], HUGE_VAL);
+    best = pz_fmin(best, r.time_s); /* DBL_MAX: none */
   }
   return best < HUGE_VAL ? best : limit_s;
 }

@@ -9,30 +9,23 @@
 
 #include "partition/problem.h"
 
-/* A run of equal layers. */
-struct pz_run {
-  uint32_t first, n;
-};
-
 struct pz_place_bound {
   struct pz_place_problem p;          /* its layers' times are not looked at */
   uint32_t least_stages, most_stages; /* that memory and devices allow; most 0: none */
-  const struct pz_run *runs;
-  uint32_t n_runs, main_run; /* the longest */
-  double transfer_s;         /* between two stages, at least */
-  double share;              /* of the work of a microbatch, if devices shared it all evenly */
-  const double *params;      /* by stages: of the stage that is charged, at least */
-  const double *rounds;      /* by stages: microbatches' times, at least */
+  const uint32_t *runs;               /* of equal layers: how many each has */
+  uint32_t n_runs, main_run;          /* the longest */
+  double transfer_s;                  /* between two stages, at least */
+  double share;         /* of the work of a microbatch, if devices shared it all evenly */
+  const double *params; /* by stages: of the stage that is charged, at least */
+  const double *rounds; /* by stages: microbatches' times, at least */
   const struct pz_place_bound *inner; /* of each domain of the network, which p does not have */
   uint32_t n_inner;
 };
 
-/* For a problem of one width, a chain of runs of equal layers; semantics: whose parameters are
- * charged. */
+/* For a problem of one width, a chain of runs of equal layers. */
 PZ_NODISCARD enum pz_status pz_place_bound_init(struct pz_place_bound *x,
                                                 const struct pz_place_problem *p,
-                                                enum pz_semantics semantics,
-                                                const struct pz_run *runs, uint32_t n_runs,
+                                                const uint32_t *runs, uint32_t n_runs,
                                                 struct pz_arena *arena, struct pz_error *err);
 
 /* No plan whose layers take at least these times (by run) is faster.  `limit_s`: nothing from there

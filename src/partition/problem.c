@@ -1,9 +1,10 @@
 #include "partition/problem.h"
 
 #include <float.h>
-#include <string.h>
+#include <math.h>
 
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+#include "chip/cluster.h"
+#include "core/num.h"
 
 struct pz_place_problem pz_place_within(const struct pz_place_problem *p, uint32_t domain) {
   struct pz_place_problem q = *p;
@@ -14,82 +15,114 @@ struct pz_place_problem pz_place_within(const struct pz_place_problem *p, uint32
   return q;
 }
 
-uint32_t pz_place_domain(const struct pz_place_problem *p, int64_t devices) {
-  uint32_t i = 0;
-  while (i < p->n_domains && p->domains[i].devices < devices) i++;
-  return i;
-}
-
 double pz_place_allreduce_s(const struct pz_place_problem *p, int64_t d, double param_bytes) {
   return 4.0 * (double)(d - 1) / (double)d * param_bytes / p->bytes_per_s;
 }
 
 double pz_place_time_s(const struct pz_place_problem *p, double maxload_s, uint32_t n_stages,
                        int64_t d, double param_bytes) {
-  double rounds = (double)(ceil_div(p->microbatches, d) + n_stages - 1);
+  double rounds = (double)(pz_ceil_div(p->microbatches, d) + n_stages - 1);
   return maxload_s * rounds + pz_place_allreduce_s(p, d, param_bytes);
 }
 
 /* Rounds grow from the least possible; the exchange can save no more than all of it, which ends the
  * search. */
-double pz_place_best_d(const struct pz_place_problem *p, double maxload_s, uint32_t n_stages,
-                       int64_t n_devices, double param_bytes, double limit_s, int64_t *d_out) {
-  int64_t m = p->microbatches, most = n_devices > 0 ? p->devices / n_devices : 0, best = 0;
+struct pz_replicas pz_place_best_d(const struct pz_place_problem *p, double maxload_s,
+                                   uint32_t n_stages, int64_t n_devices, double param_bytes,
+                                   double limit_s) {
+  int64_t m = p->microbatches, most = n_devices > 0 ? p->devices / n_devices : 0;
+  struct pz_replicas best = {0, limit_s}, none = {0, DBL_MAX};
   if (most > m) most = m;
-  if (most < 1) return DBL_MAX;
-  double time = limit_s, all = pz_place_allreduce_s(p, most, param_bytes);
-  int64_t first = ceil_div(m, most);
+  if (most < 1) return none;
+  double all = pz_place_allreduce_s(p, most, param_bytes);
+  int64_t first = pz_ceil_div(m, most);
   for (int64_t rounds = first;;) {
-    if (maxload_s * (double)(rounds + n_stages - 1) >= time) break;
+    if (maxload_s * (double)(rounds + n_stages - 1) >= best.time_s) break;
     if (maxload_s * (double)(rounds - first) > all) break;
-    int64_t d = ceil_div(m, rounds); /* the fewest replicas with so many rounds */
+    int64_t d = pz_ceil_div(m, rounds); /* the fewest replicas with so many rounds */
     double now = pz_place_time_s(p, maxload_s, n_stages, d, param_bytes);
-    if (now < time) time = now, best = d;
+    if (now < best.time_s) best = (struct pz_replicas){d, now};
     if (d == 1) break;
-    rounds = ceil_div(m, d - 1);
+    rounds = pz_ceil_div(m, d - 1);
   }
-  *d_out = best;
-  return best ? time : DBL_MAX;
+  return best.d ? best : none;
 }
 
-/* The layer listed first of those that wait for nothing, or PZ_NONE. */
-static uint32_t first_ready(const uint32_t *waits, const bool *done, uint32_t n) {
-  for (uint32_t i = 0; i < n; i++)
-    if (!done[i] && waits[i] == 0) return i;
-  return PZ_NONE;
-}
-
-/* place[i]: where layer i comes.  False: a cycle. */
-static bool sort(const struct pz_place_width *w, uint32_t *waits, bool *done, uint32_t *place) {
-  for (uint32_t e = 0; e < w->n_edges; e++) waits[w->edges[e].to]++;
-  for (uint32_t at = 0; at < w->n; at++) {
-    uint32_t i = first_ready(waits, done, w->n);
-    if (i == PZ_NONE) return false;
-    done[i] = true;
-    place[i] = at;
-    for (uint32_t e = 0; e < w->n_edges; e++)
-      if (w->edges[e].from == i) waits[w->edges[e].to]--;
+/* When everything that layer i waits for is there; backward: gradients. */
+static double inputs_s(const struct pz_place_problem *p, const struct pz_place_width *w,
+                       const uint32_t *stage, uint32_t i, bool backward) {
+  double t = 0;
+  for (uint32_t e = 0; e < w->n_edges; e++) {
+    uint32_t self = backward ? w->edges[e].from : w->edges[e].to;
+    uint32_t other = backward ? w->edges[e].to : w->edges[e].from;
+    if (self == i && stage[other] != stage[i]) t = fmax(t, w->edges[e].bytes / p->bytes_per_s);
   }
-  return true;
+  return t;
 }
 
-enum pz_status pz_place_order(struct pz_arena *arena, struct pz_place_width *w, const char *name,
-                              struct pz_error *err) {
-  uint32_t *waits = pz_arena_alloc(arena, w->n, sizeof *waits);
-  uint32_t *place = pz_arena_alloc(arena, w->n, sizeof *place);
-  bool *done = pz_arena_alloc(arena, w->n, sizeof *done);
-  struct pz_place_layer *layers = pz_arena_alloc(arena, w->n, sizeof *layers);
-  struct pz_place_edge *edges = pz_arena_alloc(arena, w->n_edges, sizeof *edges);
-  if (!waits || !place || !done || !layers || !edges)
-    return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
-  if (!sort(w, waits, done, place))
-    return pz_fail(err, PZ_BAD_INPUT, "%s: the layers of tensor-parallel degree %lld form a cycle",
-                   name, (long long)w->t);
-  for (uint32_t i = 0; i < w->n; i++) layers[place[i]] = w->layers[i];
+struct pz_stage_sum pz_stage_sum(const struct pz_place_problem *p, const struct pz_place_width *w,
+                                 const uint32_t *stage, uint32_t k, uint32_t n_stages) {
+  struct pz_stage_sum s = {0};
+  uint32_t others = n_stages - k - 1; /* microbatches in flight beside the one at hand */
+  double again_s = 0, in_bytes = 0;
+  for (uint32_t i = 0; i < w->n; i++) {
+    if (stage[i] != k) continue;
+    const struct pz_place_layer *l = &w->layers[i];
+    s.forward_s = fmax(s.forward_s, inputs_s(p, w, stage, i, false)) + l->fwd_s;
+    again_s += l->fwd_s;
+    s.param_bytes += l->param_bytes;
+    s.act_bytes += l->act_bytes;
+    s.tensor_parallel = s.tensor_parallel || l->tensor_parallel;
+  }
+  s.backward_s = p->recompute && others ? again_s : 0;
+  for (uint32_t i = w->n; i-- > 0;)
+    if (stage[i] == k)
+      s.backward_s = fmax(s.backward_s, inputs_s(p, w, stage, i, true)) + w->layers[i].bwd_s;
   for (uint32_t e = 0; e < w->n_edges; e++)
-    edges[e] =
-        (struct pz_place_edge){place[w->edges[e].from], place[w->edges[e].to], w->edges[e].bytes};
-  w->layers = layers;
-  w->edges = edges;
+    if (stage[w->edges[e].to] == k && stage[w->edges[e].from] != k) in_bytes += w->edges[e].bytes;
+  s.load_s = s.forward_s + s.backward_s;
+  s.in_flight_bytes = others * (p->recompute ? in_bytes : s.act_bytes);
+  s.memory_bytes = p->state * s.param_bytes + s.act_bytes + s.in_flight_bytes;
+  return s;
+}
+
+/* ---- the problem of a model ----------------------------------------------------------------- */
+
+struct pz_place_problem pz_place_problem_on(const struct pz_cluster *net, int64_t devices) {
+  const struct pz_level *all = pz_cluster_level(net, devices);
+  struct pz_place_problem p = {
+      .devices = devices, .bytes_per_s = all ? all->bytes_per_s : 0, .n_widths = 1};
+  for (int i = 0; all && &net->level[i] < all; i++)
+    p.domains[p.n_domains++] =
+        (struct pz_place_domain){net->level[i].devices, net->level[i].bytes_per_s};
+  return p;
+}
+
+enum pz_status pz_place_chain(const struct pz_workload *w, const struct pz_layer_time (*times)[2],
+                              bool least, struct pz_arena *arena, struct pz_place_width *out,
+                              struct pz_error *err) {
+  enum { BYTES = 2 }; /* of a parameter */
+  uint32_t n = (uint32_t)w->totals.layers, at = 0;
+  struct pz_place_layer *layers = pz_arena_alloc(arena, n, sizeof *layers);
+  struct pz_place_edge *edges = pz_arena_alloc(arena, n, sizeof *edges);
+  if (!layers || !edges) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the placement");
+  for (uint32_t i = 0; i < w->n_layers; i++) {
+    const struct pz_layer *l = &w->layers[i];
+    const struct pz_layer_time *fwd = &times[i][PZ_FORWARD], *bwd = &times[i][PZ_BACKWARD];
+    for (int64_t k = 0; k < l->count && at < n; k++, at++) {
+      layers[at] =
+          (struct pz_place_layer){.id = at,
+                                  .name = l->name,
+                                  .fwd_s = least ? fwd->least_s : fwd->s,
+                                  .bwd_s = least ? bwd->least_s : bwd->s,
+                                  .link_s = {fwd->link_s, bwd->link_s},
+                                  .param_bytes = BYTES * (double)(l->params + l->tied_params),
+                                  .act_bytes = (double)l->activation_bytes,
+                                  .tensor_parallel = w->options.tp > 1};
+      edges[at] = (struct pz_place_edge){at, at + 1, (double)l->output_bytes};
+    }
+  }
+  *out = (struct pz_place_width){
+      .t = w->options.tp, .layers = layers, .edges = edges, .n = at, .n_edges = at ? at - 1 : 0};
   return PZ_OK;
 }

@@ -21,7 +21,9 @@ enum pz_semantics {
 
 struct pz_place_layer {
   int64_t id;
+  const char *name; /* of a model's layer; else NULL */
   double fwd_s, bwd_s;
+  double link_s[2]; /* collectives of a model's layer, by direction; may overlap with the rest */
   double param_bytes, act_bytes;
   bool tensor_parallel; /* a stage with such a layer takes t devices, others one */
 };
@@ -54,15 +56,12 @@ struct pz_place_problem {
   uint32_t n_domains;
   double state; /* bytes held for a byte of parameters: 2, with Adam 3 */
   bool recompute;
+  enum pz_semantics semantics;
   const struct pz_place_width *widths;
   uint32_t n_widths;
 };
 
 enum { PZ_PLACE_MOST_LAYERS = 1024, PZ_PLACE_MOST_WIDTHS = 64 };
-
-/* Put layers and edges (between indices of layers) into topological order.  Errors: a cycle. */
-PZ_NODISCARD enum pz_status pz_place_order(struct pz_arena *arena, struct pz_place_width *w,
-                                           const char *name, struct pz_error *err);
 
 /* A stage: which layers, what it takes. */
 struct pz_stage {
@@ -84,17 +83,57 @@ struct pz_place_solution {
 /* The problem as a plan in one domain (n_domains: the whole network) sees it. */
 struct pz_place_problem pz_place_within(const struct pz_place_problem *p, uint32_t domain);
 
-/* The smallest domain for so many devices. */
-uint32_t pz_place_domain(const struct pz_place_problem *p, int64_t devices);
-
 /* The time of a batch, and its gradient all-reduce. */
 double pz_place_allreduce_s(const struct pz_place_problem *p, int64_t d, double param_bytes);
 double pz_place_time_s(const struct pz_place_problem *p, double maxload_s, uint32_t n_stages,
                        int64_t d, double param_bytes);
 
-/* The best number of replicas of s stages that take n_devices together: the time, DBL_MAX if none
- * is below limit_s. */
-double pz_place_best_d(const struct pz_place_problem *p, double maxload_s, uint32_t n_stages,
-                       int64_t n_devices, double param_bytes, double limit_s, int64_t *d);
+/* The best number of replicas of s stages that take n_devices together. */
+struct pz_replicas {
+  int64_t d;     /* 0: none is below limit_s ... */
+  double time_s; /* ... and this is DBL_MAX */
+};
+struct pz_replicas pz_place_best_d(const struct pz_place_problem *p, double maxload_s,
+                                   uint32_t n_stages, int64_t n_devices, double param_bytes,
+                                   double limit_s);
+
+/* What one stage of a plan takes, from its layers: the formulas above, plainly, for plans that are
+ * given and for the checker.  The solver has a table of its own (solve.c), so that each can test the
+ * other. */
+struct pz_stage_sum {
+  double forward_s, backward_s; /* with waiting for what comes from outside; backward with forward
+                                   again where it is recomputed */
+  double load_s;                /* both */
+  double param_bytes, act_bytes;
+  double in_flight_bytes; /* (i - 1) K */
+  double memory_bytes;
+  bool tensor_parallel;
+};
+
+/* stage[i]: which of the stages, from 0, layer i is in; the sum of stage k. */
+struct pz_stage_sum pz_stage_sum(const struct pz_place_problem *p, const struct pz_place_width *w,
+                                 const uint32_t *stage, uint32_t k, uint32_t n_stages);
+
+/* ---- the problem of a model ----------------------------------------------------------------- */
+
+/* A problem of one width on so many devices; layers, memory and microbatches are yet to be set.  The
+ * bandwidth is that of the innermost level of the network that joins all devices; plans that need
+ * fewer have that of the levels inside it. */
+struct pz_place_problem pz_place_problem_on(const struct pz_cluster *net, int64_t devices);
+
+/* A layer's schedule in one direction. */
+struct pz_layer_time {
+  double s, least_s; /* its makespan, and the bound: no schedule is shorter */
+  double link_s;     /* collectives in it; may overlap with the rest */
+  bool open;         /* not proven the best */
+};
+
+/* A workload's layers one by one, as often as they stand in the model, each with an edge to the
+ * next: times[i] are those of w->layers[i], by direction, or with `least` their bounds.  Names are
+ * the workload's. */
+PZ_NODISCARD enum pz_status pz_place_chain(const struct pz_workload *w,
+                                           const struct pz_layer_time (*times)[2], bool least,
+                                           struct pz_arena *arena, struct pz_place_width *out,
+                                           struct pz_error *err);
 
 #endif

@@ -22,10 +22,10 @@ enum pz_status pz_neighbourhood_of(const struct pz_job *job, const struct pz_pla
                                                                 : plan->devices,
                                    .overlap = plan->overlap,
                                    .fields = UINT64_MAX};
-  pz_model_shape_of(job->model, job->config, m->w, m->n_blocks, &out->model);
+  status = pz_model_shape_of(job->model, job->config, m->w, m->n_blocks, &out->model);
   if (!out->model.heads) out->model.heads = out->model.kv_heads = 1;
   pz_step_model_free(m);
-  return PZ_OK;
+  return status == PZ_OK ? PZ_OK : pz_fail(err, status, "out of memory for the plan's changes");
 }
 
 /* The walk over the neighbours. */

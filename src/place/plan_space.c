@@ -1,12 +1,11 @@
 #include "place/plan_space.h"
-#include "plan/plan_fill.h"
 
 #include <stdlib.h>
 
 #include "core/num.h"
 #include "core/pool.h"
 #include "core/text.h"
-#
+#include "plan/plan_fill.h"
 
 enum { MOST_MBS = 128, MOST_CHUNKS = 1024, MOST_CP = 32, MOST_EP = 1024, MOST_LAYERS = 1024 };
 
@@ -92,6 +91,7 @@ static struct pz_plan order_probe(const struct pz_plan_space *s, enum pz_pipelin
   uint32_t chunks = pz_pipeline_chunks(order);
   p.tp = p.cp = p.ep = p.mbs = 1;
   p.etp = 0;
+  p.sp = 0;
   p.pp = 4;
   p.vpp = chunks ? chunks : 2;
   p.dp = 2;
@@ -145,14 +145,16 @@ static enum pz_status list_divisors(struct pz_plan_space *s) {
   return PZ_OK;
 }
 
-/* Could the framework run a plan of this shape?  Rules ask for one stage or several, one replica or several, and a
- * number of them that ep divides. */
+/* Could the framework run a plan of this shape?  Rules ask for one stage or several, and for replicas: one or several, a
+ * number that ep or the group of shards divides, or just this group. */
 static bool can_run(const struct pz_plan_space *s, const struct pz_step_shape *x) {
   struct pz_plan p = pz_step_shape_plan(s->q, x);
-  for (int i = 0; i < 32; i++) {
+  int64_t shard = pz_max(p.shard, 1);
+  const int64_t replicas[] = {1, x->ep, 2 * x->ep, shard, shard / x->cp, 2 * shard * x->ep};
+  for (size_t i = 0; i < 8 * sizeof replicas / sizeof *replicas; i++) {
     p.pp = i & 1 ? 2 : 1;
-    p.dp = i & 2 ? 2 * x->ep : i & 16 ? x->ep : 1;
-    p.zero = i >> 2 & 3;
+    p.zero = i >> 1 & 3;
+    p.dp = pz_max(replicas[i >> 3], 1);
     p.batch = 4 * p.mbs * p.dp;
     if (p.pp > 1 && s->n_blocks < 2) continue;
     for (size_t k = 0; k < PZ_PLAN_RECOMPUTATIONS; k++)
@@ -446,6 +448,7 @@ static enum pz_status refuse_framework(const struct pz_plan_space *s) {
   int64_t *const degrees[] = {&p.tp, &p.cp, &p.ep, &p.pp, &p.vpp, &p.mbs};
   for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
     if (!*degrees[i]) *degrees[i] = 1;
+  if (p.vpp > 1 && !(pinned & PZ_PLAN_PIN(PP))) p.pp = 2;
   p.sp = pinned & PZ_PLAN_PIN(SP) ? p.sp : p.tp > 1;
   if (!(pinned & PZ_PLAN_PIN(PIPELINE)))
     p.pipeline = p.vpp > 1 ? PZ_PIPELINE_INTERLEAVED : PZ_PIPELINE_1F1B;
@@ -482,9 +485,10 @@ static enum pz_status list_shapes(struct pz_plan_space *s) {
   if (status != PZ_OK) return status;
   s->n_blocks = m->n_blocks;
   pz_text_copy(s->warning, sizeof s->warning, m->w->warning ? m->w->warning : "");
-  pz_model_shape_of(s->q->job.model, s->q->job.config, m->w, m->n_blocks, &s->model);
+  status = pz_model_shape_of(s->q->job.model, s->q->job.config, m->w, m->n_blocks, &s->model);
+  if (status != PZ_OK) status = pz_fail(s->err, status, "out of memory for the plans");
   s->node = m->cost.net.n_levels ? pz_min(m->cost.net.level[0].devices, devices) : devices;
-  if (!m->cost.net.n_levels && devices > 1)
+  if (status == PZ_OK && !m->cost.net.n_levels && devices > 1)
     status =
         pz_fail(s->err, PZ_BAD_INPUT, "chip %s has no link between devices; accepted: a cluster",
                 s->q->job.chip->name);

@@ -1,7 +1,7 @@
 /* Plans whose values are as good as equal to the model: of those within the question's tie of the best, the simplest.
  *
  * Simpler is, one after another: fewer kinds of parallelism (tensor, context, expert, pipeline; data parallelism is in
- * all); smaller degrees (devices of a replica, ep, chunks); layers that divide evenly, 1F1B; less recomputation; a smaller
+ * all); smaller degrees (devices of a replica, ep, chunks); 1F1B; layers that divide evenly; less recomputation; a smaller
  * microbatch; a lower ZeRO stage.  Grids are looked through from the simplest on, so that most are left out by their
  * degrees alone. */
 #include <stdlib.h>
@@ -25,10 +25,11 @@ static struct tie_key tie_key(const struct pz_plan *p, int64_t blocks) {
                                                   [PZ_RECOMPUTATION_ALTERNATE] = 2,
                                                   [PZ_RECOMPUTATION_HALF] = 3,
                                                   [PZ_RECOMPUTATION_FULL] = 4};
+  bool none = p->recompute == PZ_RECOMPUTATION_FULL && !recomputed; /* of no layer */
   return (struct tie_key){{(p->tp > 1) + (pz_plan_cp(p) > 1) + (pz_plan_ep(p) > 1) + (p->pp > 1),
                            p->tp * pz_plan_cp(p) * p->pp, pz_plan_ep(p), p->vpp,
                            p->pipeline > PZ_PIPELINE_INTERLEAVED, p->first_layers || p->last_layers,
-                           rank[p->recompute], recomputed, p->mbs, p->zero}};
+                           none ? 0 : rank[p->recompute], recomputed, p->mbs, p->zero}};
 }
 
 /* By the first n numbers: negative, 0 or positive. */
@@ -64,7 +65,8 @@ static enum pz_status try_simpler(struct ties *t, const struct pz_step_shape *x,
   double bound = 0, bytes = 0;
   struct pz_found_plan one;
   struct tie_key key = tie_key(p, blocks);
-  if (full) key.v[6] = 1; /* the least that it may come to */
+  /* the least that it may come to: none at all is a way of its own, unless full is pinned */
+  if (full) key.v[6] = !(s->space->q->pinned & PZ_PLAN_PIN(RECOMPUTE));
   if (compare_keys(&key, &t->best, full ? 7 : KEY) > 0) return PZ_OK;
   if (full) p->recompute = PZ_RECOMPUTATION_NONE;
   enum pz_status status = pz_step_bound(x->m, p, &bound, s->space->err);

@@ -106,11 +106,7 @@ static enum pz_status find_best(struct tuning_job *j, int overlap, bool *has,
   status = pz_plan_fill(&out->plan, j->job.chip, j->err);
   if (j->own.etp) out->plan.etp = pz_plan_etp(&out->plan);
   /* what such a plan has no use for */
-  if (out->plan.dp * out->plan.cp == 1) out->plan.overlap &= ~(PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM);
-  if (!out->plan.zero) out->plan.overlap &= ~(int)PZ_OVERLAP_PARAM;
-  if (out->plan.tp == 1) out->plan.overlap &= ~(int)PZ_OVERLAP_TP;
-  if (out->plan.pp == 1) out->plan.overlap &= ~(int)PZ_OVERLAP_P2P;
-  if (out->plan.ep == 1) out->plan.overlap &= ~(int)PZ_OVERLAP_EP;
+  out->plan.overlap = pz_plan_overlap(&out->plan);
   return status;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "chip/chip_json.h"
+#include "chip/cluster.h"
 #include "core/alloc.h"
 #include "core/num.h"
 #include "core/sized.h"
@@ -200,7 +201,7 @@ static enum pz_status try_change(struct answer *a, const struct pz_chip *chip,
   if (*fits) {
     char plan[256];
     int n = snprintf(a->changes + a->n, sizeof a->changes - a->n, "%s%s (%s)", a->n ? "; " : "",
-                     change, pz_training_run_text(p->runs[0], plan, sizeof plan));
+                     change, pz_plan_text(&p->runs[0]->plan, plan, sizeof plan));
     if (n > 0 && (size_t)n < sizeof a->changes - a->n)
       a->n += (size_t)n;
     else
@@ -290,7 +291,7 @@ static enum pz_status tell_changes(const struct answer *a, const struct pz_train
       "(%s), most of it %s, %.1f GB%s. Fits with: %s",
       pz_text_plain(pz_text_copy(name, sizeof name, a->model)), a->asked->plan.devices,
       a->chip->name, r->p.peak_bytes / 1e9, r->hbm_bytes * pz_constants_default.usable_part / 1e9,
-      pz_training_run_text(r, plan, sizeof plan), part->label,
+      pz_plan_text(&r->plan, plan, sizeof plan), part->label,
       pz_memory_part(&r->p.peak, part) / 1e9, framework_note(r),
       a->n ? a->changes : "no single change of devices, HBM or sequence length");
 }

@@ -90,7 +90,8 @@ static bool can_from(const struct pz_rule_list *list, int first, const struct pz
   for (int i = first; i < list->n; i++) {
     const struct rule *r = &rules[list->rule[i]];
     if (!r->refuses(p, m, f)) continue;
-    if (why) (void)!pz_fail(why, PZ_BAD_USE, "%s cannot run this plan: it has %s (%s)", f->name, r->has,
+    if (why)
+      (void)!pz_fail(why, PZ_BAD_USE, "%s cannot run this plan: it has %s (%s)", f->name, r->has,
                      r->source);
     return false;
   }
@@ -159,6 +160,26 @@ static bool has_no(int framework, const struct pz_model_shape *m, const char *ac
   return false;
 }
 
+/* Rotary positions that a framework cannot be told to stretch: NULL, or what it can. */
+static const char *refused_rope(unsigned bit, const struct pz_model_shape *m) {
+  bool yarn = m->rope == PZ_ROPE_YARN, llama3 = m->rope == PZ_ROPE_LLAMA3;
+  if (m->rope == PZ_ROPE_PLAIN || !(bit & (CORE | TITAN | DEEPSPEED))) return NULL;
+  if (bit == DEEPSPEED) return "rotary positions that are not stretched (no rope_scaling)";
+  if (bit == TITAN && m->family == PZ_SHAPE_QWEN3) return "no rope_scaling in models of qwen3";
+  if (m->kv_rank ? !yarn : !llama3)
+    return m->kv_rank ? "rope_scaling of yarn, with latent attention"
+                      : "rope_scaling of llama3, without latent attention";
+  if (bit == CORE && llama3 &&
+      (m->rope_low != 1 || m->rope_high != 4 || m->rope_original != 8192)) /* RotaryEmbedding */
+    return "rope_scaling with low_freq_factor 1, high_freq_factor 4 and 8192 original positions";
+  if (bit == CORE && yarn && /* MLATransformerConfig: no arguments */
+      (m->rope_fast != 32 || m->rope_slow != 1 || m->rope_original != 4096))
+    return "rope_scaling with beta_fast 32, beta_slow 1 and 4096 original positions";
+  if (bit == TITAN && yarn && m->rope_mscale != m->rope_mscale_all)
+    return "rope_scaling whose mscale and mscale_all_dim are equal";
+  return NULL;
+}
+
 bool pz_framework_trains(int framework, const struct pz_model_shape *m, struct pz_error *why) {
   unsigned bit = framework_bit(pz_framework_at(framework));
   bool llama = m->family == PZ_SHAPE_LLAMA;
@@ -176,5 +197,6 @@ bool pz_framework_trains(int framework, const struct pz_model_shape *m, struct p
     return has_no(framework, m, "biases in all linear layers or in none", why);
   if (bit & (CORE | DEEPSPEED) && m->rotary_base != (double)(int64_t)m->rotary_base)
     return has_no(framework, m, "a rotary base that is a whole number", why);
-  return true;
+  const char *rope = refused_rope(bit, m);
+  return rope ? has_no(framework, m, rope, why) : true;
 }

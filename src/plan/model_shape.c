@@ -20,9 +20,12 @@ static void read_gpt2(struct pz_fields *c, struct pz_arch *a, struct pz_model_sh
   s->norm_eps = pz_fields_real_or(c, "layer_norm_epsilon", 1e-12, 1, 1e-5);
 }
 
-/* "rope_scaling" of a configuration: Llama 3.1's and YaRN; another is left to the check of the variant. */
+#define ROPE(field) "rope_scaling." field "|rope_parameters." field
+
+/* "rope_scaling" of a configuration, in newer ones "rope_parameters": Llama 3.1's and YaRN; of others what is known. */
 static void read_rope(struct pz_fields *c, struct pz_model_shape *s) {
-  const char *type = pz_fields_text_or(c, "rope_scaling.rope_type|rope_scaling.type", "");
+  const char *type = pz_fields_text_or(
+      c, "rope_scaling.rope_type|rope_scaling.type|rope_parameters.rope_type", "");
   static const struct {
     const char *name;
     enum pz_rope rope;
@@ -33,13 +36,15 @@ static void read_rope(struct pz_fields *c, struct pz_model_shape *s) {
   s->rope = PZ_ROPE_OTHER;
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (strcmp(kinds[i].name, type) == 0) s->rope = kinds[i].rope;
-  s->rope_factor = pz_fields_real_or(c, "rope_scaling.factor", 1, 1e6, 1);
-  s->rope_original =
-      pz_fields_real_or(c, "rope_scaling.original_max_position_embeddings", 1, 1e9, 8192);
-  s->rope_low = pz_fields_real_or(c, "rope_scaling.low_freq_factor", 0, 1e6, 1);
-  s->rope_high = pz_fields_real_or(c, "rope_scaling.high_freq_factor", 0, 1e6, 4);
-  s->rope_mscale = pz_fields_real_or(c, "rope_scaling.mscale", 0, 1e6, 1);
-  s->rope_mscale_all = pz_fields_real_or(c, "rope_scaling.mscale_all_dim", 0, 1e6, 0);
+  s->rope_factor = pz_fields_real_or(c, ROPE("factor"), 1, 1e6, 1);
+  s->rope_original = pz_fields_real_or(c, ROPE("original_max_position_embeddings"), 1, 1e9,
+                                       s->rope == PZ_ROPE_YARN ? 4096 : 8192);
+  s->rope_low = pz_fields_real_or(c, ROPE("low_freq_factor"), 0, 1e6, 1);
+  s->rope_high = pz_fields_real_or(c, ROPE("high_freq_factor"), 0, 1e6, 4);
+  s->rope_fast = pz_fields_real_or(c, ROPE("beta_fast"), 0, 1e6, 32);
+  s->rope_slow = pz_fields_real_or(c, ROPE("beta_slow"), 0, 1e6, 1);
+  s->rope_mscale = pz_fields_real_or(c, ROPE("mscale"), 0, 1e6, 1);
+  s->rope_mscale_all = pz_fields_real_or(c, ROPE("mscale_all_dim"), 0, 1e6, 0);
 }
 
 /* Rotary base and epsilon; newer configurations keep the base in an object. */
@@ -55,6 +60,21 @@ static void read_llama(struct pz_fields *c, struct pz_arch *a, struct pz_model_s
   read_rotary(c, s, 10000, 1e-5);
 }
 
+static void read_mistral(struct pz_fields *c, struct pz_arch *a, struct pz_model_shape *s) {
+  pz_family_mistral.read(c, a);
+  read_rotary(c, s, 10000, 1e-6);
+}
+
+static void read_qwen2(struct pz_fields *c, struct pz_arch *a, struct pz_model_shape *s) {
+  pz_family_qwen2.read(c, a);
+  read_rotary(c, s, 10000, 1e-6);
+}
+
+static void read_phi3(struct pz_fields *c, struct pz_arch *a, struct pz_model_shape *s) {
+  pz_family_phi3.read(c, a);
+  read_rotary(c, s, 10000, 1e-5);
+}
+
 static void read_mixtral(struct pz_fields *c, struct pz_arch *a, struct pz_model_shape *s) {
   pz_family_mixtral.read(c, a);
   read_rotary(c, s, 1e6, 1e-5);
@@ -63,6 +83,7 @@ static void read_mixtral(struct pz_fields *c, struct pz_arch *a, struct pz_model
 
 static void read_qwen3(struct pz_fields *c, struct pz_arch *a, struct pz_model_shape *s) {
   pz_llama_read(c, a, 0);
+  pz_qwen_window(c, a);
   read_rotary(c, s, 1e6, 1e-6);
   s->qk_norm = true;
 }
@@ -103,6 +124,9 @@ static const struct row {
   void (*read)(struct pz_fields *c, struct pz_arch *a, struct pz_model_shape *s);
 } rows[] = {{"gpt2", PZ_SHAPE_GPT2, read_gpt2},
             {"llama", PZ_SHAPE_LLAMA, read_llama},
+            {"mistral", PZ_SHAPE_LLAMA, read_mistral},
+            {"qwen2", PZ_SHAPE_LLAMA, read_qwen2},
+            {"phi3", PZ_SHAPE_LLAMA, read_phi3},
             {"mixtral", PZ_SHAPE_MIXTRAL, read_mixtral},
             {"qwen3", PZ_SHAPE_QWEN3, read_qwen3},
             {"qwen3_moe", PZ_SHAPE_QWEN3, read_qwen3_moe},
@@ -156,11 +180,28 @@ static enum pz_status check_variant(const char *name, const struct pz_arch *a,
                    "%s has biases in some linear layers; accepted: in all, in none, or in query, "
                    "key and value alone",
                    name);
+  if (a->window ||
+      a->rotary_dims != (s->rotary_base > 0 && !s->kv_rank ? a->head_dim : a->rotary_dims))
+    return pz_fail(err, PZ_BAD_USE, "%s: %s, for which no launch script is known; accepted: %s",
+                   name,
+                   a->window ? "attention within a window" : "rotary positions of a part of a head",
+                   a->window ? "over all tokens" : "of whole heads");
   if (s->topk > s->experts || s->dense_layers > s->layers)
     return pz_fail(err, PZ_BAD_USE, "%s: %s; accepted: at most %lld", name,
                    s->topk > s->experts ? "num_experts_per_tok" : "first_k_dense_replace",
                    (long long)(s->topk > s->experts ? s->experts : s->layers));
   return PZ_OK;
+}
+
+bool pz_shape_outgrown(const struct pz_model_shape *s, int64_t seq) {
+  return s->rotary_base > 0 && s->rope == PZ_ROPE_PLAIN && seq > s->positions;
+}
+
+double pz_shape_rope_factor(const struct pz_model_shape *s, int64_t seq) {
+  double factor = 1;
+  if (!pz_shape_outgrown(s, seq)) return s->rope == PZ_ROPE_LLAMA3 ? s->rope_factor : 0;
+  while (factor * (double)s->positions < (double)seq) factor *= 2;
+  return factor;
 }
 
 enum pz_status pz_model_shape_parse(const char *name, const char *text, size_t bytes,
@@ -202,27 +243,29 @@ enum pz_status pz_model_shape_load(const char *model, struct pz_model_shape *out
                                    struct pz_error *err) {
   const struct pz_preset *p = pz_preset_find(model);
   char *text = NULL;
+  size_t bytes = 0;
   if (is_onnx(model))
     return pz_fail(err, PZ_BAD_USE,
                    "%s is a graph, for which no launch script is known; accepted: the name of a "
                    "built-in model or the path of a config.json",
                    model);
   if (p) return pz_model_shape_parse(model, p->config, strlen(p->config), out, err);
-  enum pz_status status = pz_model_config(model, &text, err);
-  if (status == PZ_OK) status = pz_model_shape_parse(model, text, strlen(text), out, err);
+  enum pz_status status = pz_file_read(model, PZ_CONFIG_MOST_BYTES, &text, &bytes, err);
+  if (status == PZ_OK) status = pz_model_shape_parse(model, text, bytes, out, err);
   pz_free(text);
   return status;
 }
 
-void pz_model_shape_of(const char *model, const char *config, const struct pz_workload *w,
-                       int64_t layers, struct pz_model_shape *out) {
+enum pz_status pz_model_shape_of(const char *model, const char *config, const struct pz_workload *w,
+                                 int64_t layers, struct pz_model_shape *out) {
   enum pz_status status = config ? pz_model_shape_parse(model, config, strlen(config), out, NULL)
                                  : pz_model_shape_load(model, out, NULL);
-  if (status == PZ_OK) return;
+  if (status == PZ_OK || status == PZ_NO_MEMORY) return status;
   *out = (struct pz_model_shape){.name = model,
                                  .family = PZ_SHAPE_OTHER,
                                  .layers = layers,
                                  .heads = w->heads,
                                  .kv_heads = w->kv_heads,
                                  .experts = w->experts};
+  return PZ_OK;
 }

@@ -42,6 +42,8 @@ struct pz_model_shape {
   enum pz_rope rope;
   double rope_factor, rope_original; /* longer by this than so many positions */
   double rope_low, rope_high;        /* Llama 3.1's frequency factors */
+  double rope_fast,
+      rope_slow; /* YaRN's rotations between which it goes over, and its factors of attention */
   double rope_mscale, rope_mscale_all;
   double norm_eps;
   double drop_attention, drop_hidden;
@@ -51,6 +53,13 @@ struct pz_model_shape {
   bool gated; /* SwiGLU and RMSNorm; else GELU and LayerNorm */
 };
 
+/* Has a run of so many tokens more than the model's positions, which its config.json does not stretch? */
+bool pz_shape_outgrown(const struct pz_model_shape *s, int64_t seq);
+
+/* The factor of Llama 3.1's scaling for a run of so many tokens: the model's own; where it is outgrown, the power of two
+ * that reaches them; 0: none. */
+double pz_shape_rope_factor(const struct pz_model_shape *s, int64_t seq);
+
 /* The shape of a preset, of a config.json at a path, or of the text of one.  PZ_BAD_USE for a family or a
  * variant for which no launch script is known: the message says which are accepted.  The name is
  * not copied. */
@@ -59,14 +68,14 @@ PZ_NODISCARD enum pz_status pz_model_shape_load(const char *model, struct pz_mod
 PZ_NODISCARD enum pz_status pz_model_shape_parse(const char *name, const char *text, size_t bytes,
                                                  struct pz_model_shape *out, struct pz_error *err);
 
-/* The text of a config.json at a path, the caller's to pz_free; NULL for built-in models, ONNX files and
- * what is no file.  With it a
- * model is read once for all plans. */
+/* The text of a config.json at a path, the caller's to pz_free; NULL for built-in models, for ONNX files, and for
+ * what is no path (loading it says so).  With it a model is read once for all plans. */
 PZ_NODISCARD enum pz_status pz_model_config(const char *model, char **text, struct pz_error *err);
 
 /* The same of any model, of which a graph is at hand with so many repeated layers: PZ_SHAPE_OTHER where no launch
- * script is known. */
-void pz_model_shape_of(const char *model, const char *config, const struct pz_workload *w,
-                       int64_t layers, struct pz_model_shape *out);
+ * script is known.  PZ_NO_MEMORY. */
+PZ_NODISCARD enum pz_status pz_model_shape_of(const char *model, const char *config,
+                                              const struct pz_workload *w, int64_t layers,
+                                              struct pz_model_shape *out);
 
 #endif

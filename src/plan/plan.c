@@ -70,6 +70,14 @@ bool pz_plan_recompute_alike(struct pz_plan *p, int64_t blocks) {
   return true;
 }
 
+int pz_plan_overlap(const struct pz_plan *p) {
+  bool alone = p->dp && pz_plan_replicas(p) == 1;
+  int none = (alone ? (int)PZ_OVERLAP_GRAD : 0) | (alone || !p->zero ? (int)PZ_OVERLAP_PARAM : 0) |
+             (p->tp > 1 ? 0 : (int)PZ_OVERLAP_TP) | (p->pp > 1 ? 0 : (int)PZ_OVERLAP_P2P) |
+             (p->ep > 1 ? 0 : (int)PZ_OVERLAP_EP);
+  return p->overlap & ~none;
+}
+
 struct pz_pipeline_shape pz_plan_shape(const struct pz_plan *p) {
   enum pz_pipeline_order order = (enum pz_pipeline_order)p->pipeline;
   bool chunks = p->vpp > 1 && !pz_is_v_pipeline(order);

@@ -43,6 +43,9 @@ bool pz_plan_recompute_alike(struct pz_plan *p, int64_t blocks);
  * multiple of the stages where these are interleaved. */
 int64_t pz_plan_microbatches(const struct pz_plan *p);
 
+/* Communication beside compute, of what the plan has at all. */
+int pz_plan_overlap(const struct pz_plan *p);
+
 /* How its layers lie over the stages, in which order microbatches run. */
 struct pz_pipeline_shape pz_plan_shape(const struct pz_plan *p);
 

@@ -147,18 +147,10 @@ char *pz_set_text(const char *const *names, int set, char *buf, size_t size) {
   return buf;
 }
 
-/* Communication beside compute, of what the plan has. */
-static int told_overlap(const struct pz_plan *p) {
-  return p->overlap &
-         ~((p->dp * pz_plan_cp(p) > 1 || !p->dp ? 0 : (int)PZ_OVERLAP_GRAD) |
-           (p->zero ? 0 : (int)PZ_OVERLAP_PARAM) | (p->tp > 1 ? 0 : (int)PZ_OVERLAP_TP) |
-           (p->pp > 1 ? 0 : (int)PZ_OVERLAP_P2P) | (p->ep > 1 ? 0 : (int)PZ_OVERLAP_EP));
-}
-
 static int told_set(const struct pz_plan *p, enum pz_plan_field f) {
   if (f == PZ_PLAN_RECOMPUTE_MODULES)
     return p->framework < 0 ? p->recompute_modules : pz_plan_modules(p);
-  if (f == PZ_PLAN_OVERLAP) return told_overlap(p);
+  if (f == PZ_PLAN_OVERLAP) return pz_plan_overlap(p);
   return p->saved;
 }
 

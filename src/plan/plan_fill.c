@@ -155,8 +155,8 @@ static void fill_defaults(struct pz_plan *p) {
 
 enum pz_status pz_plan_fill(struct pz_plan *p, const struct pz_chip *chip, struct pz_error *err) {
   struct pz_plan own = *p;
-  if (own.framework < 0) own.framework = pz_framework_default(chip);
   enum pz_status status = pz_plan_check_ranges(&own, err);
+  if (own.framework < 0) own.framework = pz_framework_default(chip);
   if (status == PZ_OK) status = check_library(own.attention_library, err);
   if (status == PZ_OK) status = fill_degrees(&own, err);
   if (status == PZ_OK) status = fill_pipeline(&own, err);
@@ -165,4 +165,13 @@ enum pz_status pz_plan_fill(struct pz_plan *p, const struct pz_chip *chip, struc
   status = check_recompute(&own, err);
   if (status == PZ_OK) *p = own;
   return status;
+}
+
+int64_t pz_plan_asked_devices(const struct pz_plan *p) {
+  const int64_t degrees[] = {p->tp, p->cp, p->pp, p->dp};
+  double n = 1;
+  if (p->devices) return p->devices;
+  for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
+    n *= degrees[i] ? (double)degrees[i] : 1;
+  return n < (double)MOST ? (int64_t)n : MOST;
 }

@@ -2,26 +2,25 @@
 
 #include <stdio.h>
 
-const char *pz_training_run_text(const struct pz_training_run *r, char *buf, size_t size) {
-  const struct pz_plan *o = &r->plan;
+const char *pz_plan_text(const struct pz_plan *o, char *buf, size_t size) {
   char chunks[32] = "", context[32] = "", experts[32] = "", ends[64] = "";
   bool some = o->recompute == PZ_RECOMPUTATION_FULL && (o->stage_recompute || o->recompute_layers);
   if (o->vpp > 1) snprintf(chunks, sizeof chunks, " x %lld", (long long)o->vpp);
   if (o->first_layers)
     snprintf(ends, sizeof ends, ", %lld and %lld layers at the ends", (long long)o->first_layers,
              (long long)o->last_layers);
-  if (o->cp > 1) snprintf(context, sizeof context, ", cp %lld", (long long)o->cp);
+  if (pz_plan_cp(o) > 1) snprintf(context, sizeof context, ", cp %lld", (long long)o->cp);
   if (o->ep > 1) snprintf(experts, sizeof experts, ", ep %lld", (long long)o->ep);
   snprintf(buf, size, "tp %lld%s%s%s, pp %lld%s, dp %lld, mbs %lld, zero %d, recompute %s%s",
-           (long long)o->tp, o->sp ? " sp" : "", context, experts, (long long)o->pp, chunks,
-           (long long)o->dp, (long long)o->mbs, o->zero,
+           (long long)o->tp, o->sp && o->tp > 1 ? " sp" : "", context, experts, (long long)o->pp,
+           chunks, (long long)o->dp, (long long)o->mbs, o->zero,
            some ? "some layers" : pz_recomputation_names[o->recompute], ends);
   return buf;
 }
 
 char *pz_found_plan_text(const struct pz_training_run *r, struct pz_arena *arena) {
   char text[256];
-  return pz_arena_strdup(arena, pz_training_run_text(r, text, sizeof text));
+  return pz_arena_strdup(arena, pz_plan_text(&r->plan, text, sizeof text));
 }
 
 struct pz_stage_layers pz_training_run_stage(const struct pz_training_run *r, int64_t stage) {

@@ -7,12 +7,11 @@
 #include "core/text.h"
 #include "report/table.h"
 
-const char *pz_plan_text(const struct pz_partition *p, char *buf, size_t size) {
+const char *pz_partition_text(const struct pz_partition *p, char *buf, size_t size) {
   snprintf(buf, size,
            "%u stage%s, %" PRId64 " replica%s, tensor parallel %" PRId64 ", microbatch %" PRId64
            ", activations %s",
-           p->n_stages, pz_text_s(p->n_stages), p->data_parallel,
-           pz_text_s((double)p->data_parallel), p->tensor_parallel, p->microbatch_samples,
+           p->pp, pz_text_s(p->pp), p->dp, pz_text_s((double)p->dp), p->tp, p->mbs,
            p->recompute ? "recomputed" : "kept");
   return buf;
 }
@@ -33,10 +32,10 @@ enum pz_status pz_plan_table(const struct pz_partition *p, struct pz_arena *aren
                                       ">memory", ">of HBM", NULL};
   struct pz_table t;
   pz_table_init(&t, arena, heads);
-  for (uint32_t k = 0, n; k < p->n_stages; k += n) {
+  for (uint32_t k = 0, n; k < p->pp; k += n) {
     const struct pz_partition_stage *s = &p->stages[k];
     char text[256], bytes[32];
-    n = equal_stages(s, p->n_stages - k);
+    n = equal_stages(s, p->pp - k);
     pz_table_cell(&t, n > 1 ? "%u-%u" : "%u", k + 1, k + n);
     pz_table_cell(&t, "%s", pz_partition_stage_text(s, text, sizeof text));
     pz_table_cell(&t, "%" PRId64, s->devices);

@@ -7,7 +7,7 @@
 #include "core/arena.h"
 
 /* "14 stages, 72 replicas, tensor parallel 1, microbatch 1, activations kept" into buf. */
-const char *pz_plan_text(const struct pz_partition *p, char *buf, size_t size);
+const char *pz_partition_text(const struct pz_partition *p, char *buf, size_t size);
 
 /* One row for each stage, equal neighbours together. */
 PZ_NODISCARD enum pz_status pz_plan_table(const struct pz_partition *p, struct pz_arena *arena,

@@ -139,9 +139,8 @@ static bool tell_plan(const struct pz_result *r, const struct pz_chip_plan *p, j
       rows, json_pack("[I,s,f,o,I,I,I,I,b,f,f,f,f,f,f,s]", (json_int_t)p->chip_id,
                       r->inputs.models[p->model].name, p->samples_per_s,
                       pz_report_ratio(ref > 0 ? p->samples_per_s / ref : (double)NAN),
-                      (json_int_t)p->n_stages, (json_int_t)p->data_parallel,
-                      (json_int_t)p->tensor_parallel, (json_int_t)p->microbatch, p->recompute,
-                      1 - network - share[LIMIT_BUBBLE], network, share[LIMIT_BUBBLE],
+                      (json_int_t)p->pp, (json_int_t)p->dp, (json_int_t)p->tp, (json_int_t)p->mbs,
+                      p->recompute, 1 - network - share[LIMIT_BUBBLE], network, share[LIMIT_BUBBLE],
                       p->use[PZ_TENSOR_CORES], p->use[PZ_VECTOR_CORES], p->use[PZ_HBM_RATE],
                       limit_names[largest(share)]));
 }

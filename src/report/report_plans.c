@@ -15,11 +15,10 @@ static bool tell_model(const struct rows *w, const struct pz_result *r, uint32_t
       w->models,
       json_pack("[s,I,f,o,f,f,b,I,I,I,I,b,f,f,f,I,f,I,f,I]", a->model,
                 (json_int_t)r->inputs.models[m].seq, a->samples_per_s, pz_report_ratio(a->ratio),
-                ref->samples_per_s, ref->hbm_gib, ref->expert, (json_int_t)p->n_stages,
-                (json_int_t)p->data_parallel, (json_int_t)p->tensor_parallel,
-                (json_int_t)p->microbatch_samples, p->recompute, p->step_s, p->slowest_stage_s,
+                ref->samples_per_s, ref->hbm_gib, ref->expert, (json_int_t)p->pp, (json_int_t)p->dp,
+                (json_int_t)p->tp, (json_int_t)p->mbs, p->recompute, p->step_s, p->slowest_stage_s,
                 p->parts.exchange_s, (json_int_t)p->microbatches, p->flop_utilisation,
-                (json_int_t)p->devices_used, p->hbm_bytes, (json_int_t)p->batch_samples));
+                (json_int_t)p->devices_used, p->hbm_bytes, (json_int_t)p->batch));
 }
 
 static bool tell_parts(const struct rows *w, const struct pz_answer_model *a) {
@@ -41,7 +40,7 @@ static bool tell_parts(const struct rows *w, const struct pz_answer_model *a) {
 
 static bool tell_stages(const struct rows *w, const struct pz_answer_model *a) {
   const struct pz_partition *p = &a->plan;
-  for (uint32_t k = 0; k < p->n_stages; k++) {
+  for (uint32_t k = 0; k < p->pp; k++) {
     const struct pz_partition_stage *s = &p->stages[k];
     char text[256];
     if (!pz_dataset_row(w->stages,

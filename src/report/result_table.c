@@ -25,10 +25,10 @@ static void print_chip(const struct pz_answer *best, FILE *out) {
 }
 
 static void plan_cells(struct pz_table *t, const struct pz_partition *plan) {
-  pz_table_cell(t, "%u", plan->n_stages);
-  pz_table_cell(t, "%" PRId64, plan->data_parallel);
-  pz_table_cell(t, "%" PRId64, plan->tensor_parallel);
-  pz_table_cell(t, "%" PRId64, plan->microbatch_samples);
+  pz_table_cell(t, "%u", plan->pp);
+  pz_table_cell(t, "%" PRId64, plan->dp);
+  pz_table_cell(t, "%" PRId64, plan->tp);
+  pz_table_cell(t, "%" PRId64, plan->mbs);
   pz_table_cell(t, "%s", plan->recompute ? "recomputed" : "kept");
 }
 

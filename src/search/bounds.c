@@ -10,7 +10,6 @@
 #include "core/vec.h"
 #include "cost/cost.h"
 #include "partition/lower_bound.h"
-#include "partition/model.h"
 #include "workload/op.h"
 
 #define NO_MEMORY "out of memory for the bounds"
@@ -367,22 +366,18 @@ static enum pz_status fill_links(struct pz_bounds *b) {
 
 static enum pz_status fill_lower_bound(struct pz_bounds *b, uint32_t variant) {
   const struct pz_variant *l = &b->task->portfolio->variants[variant];
-  struct pz_run *runs = pz_arena_alloc(&b->arena, l->w->n_layers, sizeof *runs);
+  uint32_t *runs = pz_arena_alloc(&b->arena, l->w->n_layers, sizeof *runs);
   struct pz_place_width *width = pz_arena_alloc(&b->arena, 1, sizeof *width);
   struct pz_layer_time(*none)[2] = pz_arena_alloc(&b->arena, l->w->n_layers, sizeof *none);
   if (!runs || !width || !none) return pz_fail(&b->err, PZ_NO_MEMORY, NO_MEMORY);
-  uint32_t at = 0;
-  for (uint32_t i = 0; i < l->w->n_layers; i++) {
-    runs[i] = (struct pz_run){at, (uint32_t)l->w->layers[i].count};
-    at += runs[i].n;
-  }
-  enum pz_status status =
-      pz_place_chain(l->w, (const struct pz_layer_time(*)[2])none, &b->arena, width, NULL, &b->err);
+  for (uint32_t i = 0; i < l->w->n_layers; i++) runs[i] = (uint32_t)l->w->layers[i].count;
+  enum pz_status status = pz_place_chain(l->w, (const struct pz_layer_time(*)[2])none, false,
+                                         &b->arena, width, &b->err);
   for (int r = 0; r < 2 && status == PZ_OK; r++) {
     struct pz_place_problem p = pz_task_problem(b->task, l, pz_task_most_hbm(b->task), r);
     p.widths = width;
-    status = pz_place_bound_init(&b->lower_bound[variant][r], &p, pz_task_semantics(b->task), runs,
-                                 l->w->n_layers, &b->arena, &b->err);
+    status = pz_place_bound_init(&b->lower_bound[variant][r], &p, runs, l->w->n_layers, &b->arena,
+                                 &b->err);
   }
   return status;
 }

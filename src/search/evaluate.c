@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "partition/partition.h"
+
 /* Beyond this many mappings the cache starts anew. */
 enum { MOST_MAPPINGS = 200000 };
 
@@ -61,6 +63,7 @@ struct pz_plan_inputs pz_evaluator_inputs(struct pz_evaluator *e, uint32_t model
                                  .state = t->o.state,
                                  .sample_flop = p->sample_flop[model],
                                  .semantics = pz_task_semantics(t),
+                                 .recompute = PZ_AS_FRAMEWORK,
                                  .quick_steps = t->o.quick_steps,
                                  .steps = effort == PZ_EFFORT_FULL ? t->o.steps : t->o.quick_steps};
 }
@@ -125,29 +128,21 @@ enum pz_status pz_evaluate_chip(struct pz_evaluator *e, const struct pz_chip *ch
 
 /* ---- a plan in full ------------------------------------------------------------------------- */
 
-static enum pz_status restore_plan(struct pz_evaluator *e, const struct pz_chip *chip,
-                                   double hbm_gib, const struct pz_evaluation *v,
-                                   struct pz_arena *arena, struct pz_place_model *model,
-                                   struct pz_place_solution *plan, struct pz_error *err) {
-  const struct pz_portfolio *p = e->task->portfolio;
-  uint32_t m = p->variants[v->plan.variant].model;
-  struct pz_plan_record record = v->plan;
-  record.variant -= p->first[m];
-  go(e, chip, NULL);
-  struct pz_plan_inputs in = pz_evaluator_inputs(e, m, hbm_gib, v->effort);
-  return pz_plan_restore(&in, &record, v->time_s, arena, model, plan, err);
-}
-
 enum pz_status pz_evaluation_model_plan(struct pz_evaluator *e, const struct pz_chip *chip,
                                         double hbm_gib, const struct pz_evaluation *v,
                                         struct pz_arena *arena, struct pz_partition *out,
                                         struct pz_error *err) {
+  const struct pz_portfolio *p = e->task->portfolio;
+  uint32_t m = p->variants[v->plan.variant].model;
+  struct pz_plan_record record = v->plan;
   struct pz_place_model model;
-  struct pz_place_solution plan;
   struct pz_arena work;
+  record.variant -= p->first[m];
+  go(e, chip, NULL);
   pz_arena_init(&work, arena->mem);
-  enum pz_status status = restore_plan(e, chip, hbm_gib, v, &work, &model, &plan, err);
-  if (status == PZ_OK) status = pz_partition_make(&model, &plan, v->least_s, arena, out, err);
+  struct pz_plan_inputs in = pz_evaluator_inputs(e, m, hbm_gib, v->effort);
+  enum pz_status status = pz_plan_restore(&in, &record, v->time_s, &work, &model, err);
+  if (status == PZ_OK) status = pz_partition_make(&model, v->least_s, arena, out, err);
   pz_arena_release(&work);
   return status;
 }

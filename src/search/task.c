@@ -1,7 +1,5 @@
 #include "search/task.h"
 
-#include "partition/model.h"
-
 double pz_task_most_hbm(const struct pz_search_task *t) {
   return (double)t->o.hbm_gib.v[t->o.hbm_gib.n - 1];
 }
@@ -13,6 +11,11 @@ enum pz_semantics pz_task_semantics(const struct pz_search_task *t) {
 
 struct pz_place_problem pz_task_problem(const struct pz_search_task *t, const struct pz_variant *l,
                                         double hbm_gib, bool recompute) {
-  return pz_place_problem_on(&t->net, t->o.devices, hbm_gib * 0x1p30, t->o.state, l->microbatches,
-                             recompute);
+  struct pz_place_problem p = pz_place_problem_on(&t->net, t->o.devices);
+  p.hbm_bytes = hbm_gib * 0x1p30;
+  p.state = t->o.state;
+  p.microbatches = l->microbatches;
+  p.recompute = recompute;
+  p.semantics = pz_task_semantics(t);
+  return p;
 }

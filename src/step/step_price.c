@@ -5,7 +5,6 @@
 #include "cost/network.h"
 #include "plan/pipeline_order.h"
 #include "step/step_model.h"
-#include "step/zero_bubble.h"
 
 /* A plan being priced. */
 struct pricing {

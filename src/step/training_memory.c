@@ -5,7 +5,6 @@
 #include "core/num.h"
 #include "plan/pipeline_order.h"
 #include "step/recompute.h"
-#include "step/zero_bubble.h"
 #include "workload/op.h"
 
 /* Bytes of a gradient in the optimizer's precision, and of a weight or a gradient in that of the layers. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "chip/chip_json.h"
+#include "chip/cluster.h"
 #include "core/alloc.h"
 #include "core/sized.h"
 #include "core/text.h"

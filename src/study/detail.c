@@ -210,10 +210,10 @@ static enum pz_status make_plan(void *ctx, size_t i, struct pz_evaluator *e, str
       pz_evaluation_model_plan(e, &chip, pz_task_most_hbm(&s->task), v, &arena, &made, err);
   if (status == PZ_OK) {
     plan->p.samples_per_s = (double)s->o.batch / v->time_s;
-    plan->p.n_stages = made.n_stages;
-    plan->p.data_parallel = made.data_parallel;
-    plan->p.tensor_parallel = made.tensor_parallel;
-    plan->p.microbatch = made.microbatch_samples;
+    plan->p.pp = made.pp;
+    plan->p.dp = made.dp;
+    plan->p.tp = made.tp;
+    plan->p.mbs = made.mbs;
     plan->p.recompute = made.recompute;
     plan->p.parts = made.parts;
     status = use_of_layer(e, v->plan.variant, plan->p.use, &arena, err);

@@ -8,7 +8,7 @@
 #include "core/alloc.h"
 #include "core/json_lost.h"
 #include "core/record.h"
-#include "partition/partition_json.h"
+#include "partition/partition.h"
 
 /* ---- fields of their own kind --------------------------------------------------------------- */
 
@@ -105,10 +105,10 @@ static const struct pz_record alone_record = PZ_RECORD(alone_fields, struct pz_a
 /* ---- references, steps, front --------------------------------------------------------------- */
 
 static const struct pz_field expert_fields[] = {
-    PZ_FIELD(struct pz_reference_plan, n_stages, PZ_FIELD_INT),
-    PZ_FIELD(struct pz_reference_plan, data_parallel, PZ_FIELD_INT),
-    PZ_FIELD(struct pz_reference_plan, tensor_parallel, PZ_FIELD_INT),
-    PZ_FIELD(struct pz_reference_plan, microbatch, PZ_FIELD_INT),
+    PZ_FIELD_AS(struct pz_reference_plan, pp, PZ_FIELD_INT, "n_stages"),
+    PZ_FIELD_AS(struct pz_reference_plan, dp, PZ_FIELD_INT, "data_parallel"),
+    PZ_FIELD_AS(struct pz_reference_plan, tp, PZ_FIELD_INT, "tensor_parallel"),
+    PZ_FIELD_AS(struct pz_reference_plan, mbs, PZ_FIELD_INT, "microbatch"),
     PZ_FIELD(struct pz_reference_plan, recompute, PZ_FIELD_BOOL)};
 static const struct pz_record expert_record = PZ_RECORD(expert_fields, struct pz_reference_plan);
 
@@ -353,10 +353,10 @@ static const struct pz_field chip_plan_fields[] = {
     PZ_FIELD(struct pz_chip_plan, chip_id, PZ_FIELD_COUNT),
     PZ_FIELD(struct pz_chip_plan, model, PZ_FIELD_COUNT),
     PZ_FIELD(struct pz_chip_plan, samples_per_s, PZ_FIELD_REAL),
-    PZ_FIELD(struct pz_chip_plan, n_stages, PZ_FIELD_INT),
-    PZ_FIELD(struct pz_chip_plan, data_parallel, PZ_FIELD_INT),
-    PZ_FIELD(struct pz_chip_plan, tensor_parallel, PZ_FIELD_INT),
-    PZ_FIELD(struct pz_chip_plan, microbatch, PZ_FIELD_INT),
+    PZ_FIELD_AS(struct pz_chip_plan, pp, PZ_FIELD_INT, "n_stages"),
+    PZ_FIELD_AS(struct pz_chip_plan, dp, PZ_FIELD_INT, "data_parallel"),
+    PZ_FIELD_AS(struct pz_chip_plan, tp, PZ_FIELD_INT, "tensor_parallel"),
+    PZ_FIELD_AS(struct pz_chip_plan, mbs, PZ_FIELD_INT, "microbatch"),
     PZ_FIELD(struct pz_chip_plan, recompute, PZ_FIELD_BOOL),
     PZ_FIELD_AS(struct pz_chip_plan, parts.compute_s, PZ_FIELD_REAL, "compute_s"),
     PZ_FIELD_AS(struct pz_chip_plan, parts.collectives_s, PZ_FIELD_REAL, "collectives_s"),

@@ -133,8 +133,11 @@ static enum pz_status make_references(const struct maker *m) {
     if (!ref->expert) continue;
     struct pz_reference_plan *plan = pz_arena_alloc(r->arena, 1, sizeof *plan);
     if (!plan) return no_memory(m->err);
-    *plan = (struct pz_reference_plan){ref->plan.stages, ref->plan.d, ref->plan.t, ref->plan.mbs,
-                                       ref->plan.recompute};
+    *plan = (struct pz_reference_plan){.tp = ref->plan.t,
+                                       .pp = ref->plan.stages,
+                                       .dp = ref->plan.d,
+                                       .mbs = ref->plan.mbs,
+                                       .recompute = ref->plan.recompute};
     o->plan = plan;
   }
   r->reference_chip = (struct pz_result_chip_summary){PZ_REFERENCE_CHIP, s->reference_um2 / 1e6,

@@ -27,6 +27,10 @@
 #define LLAMA(L, H, A, KV, F, V, S) LLAMA_LIKE("llama", L, H, A, KV, F, V, S, "")
 #define LLAMA3(L, H, A, KV, F, V, S)                                                               \
   LLAMA_LIKE("llama", L, H, A, KV, F, V, S, ",\"rope_theta\":500000")
+#define ROPE31(FACTOR)                                                                             \
+  ",\"rope_theta\":500000,\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":" #FACTOR          \
+  ",\"low_freq_factor\":1,\"high_freq_factor\":4,\"original_max_position_embeddings\":8192}"
+#define LLAMA31(L, H, A, F) LLAMA_LIKE("llama", L, H, A, 8, F, 128256, 131072, ROPE31(8))
 #define TIED ",\"tie_word_embeddings\":true"
 #define QWEN3(L, H, A, F, REST)                                                                    \
   LLAMA_LIKE("qwen3", L, H, A, 8, F, 151936, 40960, ",\"head_dim\":128" REST)
@@ -78,19 +82,19 @@ static const struct pz_preset table[] = {
     {"llama3-8b", LLAMA3(32, 4096, 32, 8, 14336, 128256, 8192)},
     {"llama3-70b", LLAMA3(80, 8192, 64, 8, 28672, 128256, 8192)},
     {"llama3-405b", LLAMA3(126, 16384, 128, 8, 53248, 128256, 131072)},
-    {"llama3.1-8b", LLAMA3(32, 4096, 32, 8, 14336, 128256, 131072)},
-    {"llama3.1-70b", LLAMA3(80, 8192, 64, 8, 28672, 128256, 131072)},
-    {"llama3.1-405b", LLAMA3(126, 16384, 128, 8, 53248, 128256, 131072)},
-    {"llama3.2-1b",
-     LLAMA_LIKE("llama", 16, 2048, 32, 8, 8192, 128256, 131072, TIED ",\"rope_theta\":500000")},
-    {"llama3.2-3b",
-     LLAMA_LIKE("llama", 28, 3072, 24, 8, 8192, 128256, 131072, TIED ",\"rope_theta\":500000")},
-    {"mistral-7b", LLAMA_LIKE("mistral", 32, 4096, 32, 8, 14336, 32000, 32768, "")},
-    {"mistral-nemo",
-     LLAMA_LIKE("mistral", 40, 5120, 32, 8, 14336, 131072, 131072, ",\"head_dim\":128")},
+    {"llama3.1-8b", LLAMA31(32, 4096, 32, 14336)},
+    {"llama3.1-70b", LLAMA31(80, 8192, 64, 28672)},
+    {"llama3.1-405b", LLAMA31(126, 16384, 128, 53248)},
+    {"llama3.2-1b", LLAMA_LIKE("llama", 16, 2048, 32, 8, 8192, 128256, 131072, TIED ROPE31(32))},
+    {"llama3.2-3b", LLAMA_LIKE("llama", 28, 3072, 24, 8, 8192, 128256, 131072, TIED ROPE31(32))},
+    {"mistral-7b", LLAMA_LIKE("mistral", 32, 4096, 32, 8, 14336, 32000, 32768,
+                              ",\"rope_theta\":1000000,\"rms_norm_eps\":1e-5")},
+    {"mistral-nemo", LLAMA_LIKE("mistral", 40, 5120, 32, 8, 14336, 131072, 131072,
+                                ",\"head_dim\":128,\"rope_theta\":1000000,\"rms_norm_eps\":1e-5")},
     {"qwen2.5-1.5b",
-     LLAMA_LIKE("qwen2", 28, 1536, 12, 2, 8960, 151936, 131072, ",\"tie_word_embeddings\":true")},
-    {"qwen2.5-7b", LLAMA_LIKE("qwen2", 28, 3584, 28, 4, 18944, 152064, 131072, "")},
+     LLAMA_LIKE("qwen2", 28, 1536, 12, 2, 8960, 151936, 131072, ",\"rope_theta\":1000000" TIED)},
+    {"qwen2.5-7b",
+     LLAMA_LIKE("qwen2", 28, 3584, 28, 4, 18944, 152064, 131072, ",\"rope_theta\":1000000")},
     {"qwen3-0.6b", QWEN3(28, 1024, 16, 3072, TIED)},
     {"qwen3-1.7b", QWEN3(28, 2048, 16, 6144, TIED)},
     {"qwen3-4b", QWEN3(36, 2560, 32, 9728, TIED)},
@@ -104,7 +108,7 @@ static const struct pz_preset table[] = {
     {"gemma3-12b", GEMMA("gemma3_text", 48, 3840, 16, 8, 15360, 262208, 131072, 256, 1024, "")},
     {"gemma3-27b", GEMMA("gemma3_text", 62, 5376, 32, 16, 21504, 262208, 131072, 128, 1024, "")},
     {"phi3-mini", LLAMA_LIKE("phi3", 32, 3072, 32, 32, 8192, 32064, 4096, "")},
-    {"phi4", LLAMA_LIKE("phi3", 40, 5120, 40, 10, 17920, 100352, 16384, "")},
+    {"phi4", LLAMA_LIKE("phi3", 40, 5120, 40, 10, 17920, 100352, 16384, ",\"rope_theta\":250000")},
     {"olmo2-7b", LLAMA_LIKE("olmo2", 32, 4096, 32, 32, 11008, 100352, 4096, "")},
     {"glm4-9b", LLAMA_LIKE("glm4", 40, 4096, 32, 2, 13696, 151552, 32768,
                            ",\"head_dim\":128,\"attention_bias\":true")},
@@ -127,8 +131,11 @@ static const struct pz_preset table[] = {
                                  ",\"num_local_experts\":8,\"num_experts_per_tok\":2")},
     {"deepseek-v2",
      DEEPSEEK("deepseek_v2", 60, 5120, 128, 12288, 1536, 160, 6, 2, 1, 102400, "1536")},
-    {"deepseek-v3", DEEPSEEK("deepseek_v3", 61, 7168, 128, 18432, 2048, 256, 8, 1, 3, 129280,
-                             "1536,\"num_nextn_predict_layers\":1")},
+    {"deepseek-v3",
+     DEEPSEEK("deepseek_v3", 61, 7168, 128, 18432, 2048, 256, 8, 1, 3, 129280,
+              "1536,\"num_nextn_predict_layers\":1,\"rope_scaling\":{\"type\":\"yarn\","
+              "\"factor\":40,\"original_max_position_embeddings\":4096,"
+              "\"beta_fast\":32,\"beta_slow\":1,\"mscale\":1,\"mscale_all_dim\":1}")},
     {"gpt-oss-20b", GPT_OSS(24, 32)},
     {"gpt-oss-120b", GPT_OSS(36, 128)},
     {"llama4-scout",

@@ -35,7 +35,7 @@ static struct pz_workload_options vary(const uint8_t *data, size_t bytes, unsign
   o.kernels = h & 1 ? PZ_KERNELS_EAGER : PZ_KERNELS_FUSED;
   o.attention = h & 2 ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
   o.recompute = h & 4 ? PZ_RECOMPUTE_FULL : PZ_RECOMPUTE_NONE;
-  o.sp = h & 8;
+  o.sequence_parallel = h & 8;
   o.tp = 1 + (h >> 4) % 8;
   o.slice = (h >> 8) % (unsigned)o.tp;
   o.mbs = 1 + (h >> 12) % 4;

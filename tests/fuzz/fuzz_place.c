@@ -1,4 +1,5 @@
 /* Placement instances: any bytes give a checked plan, no plan, or an error with a message. */
+#include <float.h>
 #include <stdlib.h>
 
 #include "partition/checker.h"
@@ -13,17 +14,16 @@ static void require(bool ok) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   struct pz_arena arena;
-  struct pz_place_problem p;
-  struct pz_fixed fixed;
-  struct pz_place_solution plan;
+  struct pz_instance x;
   struct pz_error err = {0};
-  enum pz_semantics semantics = (enum pz_semantics)(bytes % 2);
   pz_arena_init(&arena, NULL);
-  enum pz_status status =
-      pz_place_parse("fuzz", (const char *)data, bytes, &arena, &p, &fixed, &err);
-  if (status == PZ_OK) status = pz_place_solve(&p, semantics, &arena, &plan, &err);
+  enum pz_status status = pz_place_parse("fuzz", (const char *)data, bytes, &arena, &x, &err);
+  if (status == PZ_OK) {
+    x.p.semantics = (enum pz_semantics)(bytes % 2);
+    status = pz_place_solve(&x.p, DBL_MAX, &arena, &x.plan, &err);
+  }
   if (status == PZ_OK)
-    require(pz_partition_check(&p, semantics, &plan, &err) == PZ_OK);
+    require(pz_partition_check(&x.p, &x.plan, &err) == PZ_OK);
   else
     require(err.message[0] && status != PZ_INTERNAL);
   pz_arena_release(&arena);

@@ -5,7 +5,7 @@
 
 #include "core/alloc.h"
 #include "launch/launch.h"
-#include "plan/plan_fields.h"
+#include "plan/plan_fill.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
@@ -22,7 +22,7 @@ static void print(const struct pz_model_shape *s, int64_t pp) {
   l.plan.dp = 2;
   l.plan.batch = 8 * pp;
   l.plan.seq = 64;
-  require(pz_training_options_fill(&l.plan, &err) == PZ_OK);
+  require(pz_plan_fill(&l.plan, NULL, &err) == PZ_OK);
   for (int i = 1; pz_launch_names[i]; i++) {
     char *text = NULL;
     enum pz_status status = pz_launch_script(i, &l, &text, &err);

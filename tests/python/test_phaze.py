@@ -54,7 +54,7 @@ class Answers(unittest.TestCase):
         self.assertEqual(here.certificate.plans, there["certificate"]["plans"])
         there = command("place", "gpt2", "--chip", "tpuv4", "--devices", "16", "--batch", "64")
         here = phaze.place("gpt2", "tpuv4", devices=16, batch=64)
-        self.assertEqual((here.step_s, here.n_stages), (there["plan"]["step_s"], there["plan"]["n_stages"]))
+        self.assertEqual((here.step_s, here.pp), (there["plan"]["step_s"], there["plan"]["n_stages"]))
         there = command("estimate", "gpt2", "--chip", "h200")
         here = phaze.estimate("gpt2", "h200")
         self.assertEqual(here.forward_s, there["totals"]["forward_s"])

@@ -182,8 +182,8 @@ static void finder_is_plan_search(void **state) {
     struct pz_arena arena;
     struct pz_found_plans found;
     assert_int_equal(pz_judge_plan_question(&q, 0, &p, &err), PZ_OK);
-    p.chip = &c;
-    p.net = &net;
+    p.job.chip = &c;
+    p.job.net = &net;
     pz_arena_init(&arena, NULL);
     assert_int_equal(pz_plan_search(&p, &arena, &found, &err), PZ_OK);
     assert_int_equal(found.n > 0, value > 0);
@@ -226,10 +226,10 @@ static void values_are_those_of_place(void **state) {
     assert_int_equal(pz_cluster_parse("cluster.json", net_text, strlen(net_text), &read_net, &err),
                      PZ_OK);
     struct pz_training_place_options o = pz_training_place_options_default();
-    o.framework = "maxtext";
-    o.devices = q.devices;
-    o.batch = 16;
-    o.seq = 128;
+    o.plan.framework = pz_framework_find("maxtext");
+    o.plan.devices = q.devices;
+    o.plan.batch = 16;
+    o.plan.seq = 128;
     o.all_devices = true;
     struct pz_training_plans *plans = NULL;
     assert_int_equal(pz_training_place(q.models[0], &read, &read_net, &o, &plans, &err), PZ_OK);

@@ -10,6 +10,7 @@
 #include "chip/chip.h"
 #include "chip/cluster.h"
 #include "core/alloc.h"
+#include "cost/cost.h"
 #include "cost/mapper.h"
 #include "step/predict.h"
 #include "workload/op.h"
@@ -150,23 +151,24 @@ static double step_s(const char *chip, int plan) {
       {"llama2-7b", 1, 1, 16, 1, 32, PZ_ATTENTION_FLASH, PZ_RECOMPUTATION_FULL, 3},
   };
   struct pz_plan p = {.tp = plans[plan].tp,
-                               .pp = plans[plan].pp,
-                               .vpp = 1,
-                               .dp = plans[plan].dp,
-                               .mbs = plans[plan].mbs,
-                               .batch = plans[plan].batch,
-                               .recompute = plans[plan].recompute,
-                               .zero = plans[plan].zero,
-                               .execution = PZ_EXECUTION_GRAPH,
-                               .grad_bytes = 4,
-                               .framework = pz_framework_find("megatron")};
-  struct pz_training_model m = {.name = plans[plan].model, .attention = plans[plan].attention};
+                      .pp = plans[plan].pp,
+                      .vpp = 1,
+                      .dp = plans[plan].dp,
+                      .mbs = plans[plan].mbs,
+                      .batch = plans[plan].batch,
+                      .recompute = plans[plan].recompute,
+                      .zero = plans[plan].zero,
+                      .execution = PZ_EXECUTION_GRAPH,
+                      .grad_bytes = 4,
+                      .attention = (int)plans[plan].attention,
+                      .framework = pz_framework_find("megatron")};
   struct pz_chip c = load(chip);
   struct pz_cluster net;
+  struct pz_job job = {.model = plans[plan].model, .chip = &c, .net = &net};
   struct pz_prediction out;
   struct pz_error err = {0};
   assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
-  if (pz_predict(&m, &c, &net, &p, &out, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (pz_predict(&job, &p, &out, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
   return out.step_s;
 }
 

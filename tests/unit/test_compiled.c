@@ -10,45 +10,45 @@
 #include "step/run_table.h"
 #include "workload/op.h"
 
-static void policies_name_what_is_kept(void **state) {
+static void policies_name_what_is_saved(void **state) {
   (void)state;
-  const unsigned all = PZ_KEPT_QKV | PZ_KEPT_OUT | PZ_KEPT_MLP_IN | PZ_KEPT_MLP_OUT;
+  const int all = PZ_SAVED_QKV | PZ_SAVED_OUT | PZ_SAVED_MLP_IN | PZ_SAVED_MLP_OUT;
   static const char *const bad[] = {"", "maximal", "custom: q, k kept", "custom:x", "minimal "};
   const struct {
     const char *policy;
-    unsigned kept;
+    int saved;
   } want[] = {{"minimal", all},
-              {"minimal_with_context", all | PZ_KEPT_CONTEXT},
-              {"custom", PZ_KEPT_QKV},
+              {"minimal_with_context", all | PZ_SAVED_CONTEXT},
+              {"custom", PZ_SAVED_QKV},
               {"custom: layer input kept  rest recomputed", 0},
-              {"custom: out_proj  mlpwo kept", PZ_KEPT_OUT | PZ_KEPT_MLP_OUT},
+              {"custom: out_proj  mlpwo kept", PZ_SAVED_OUT | PZ_SAVED_MLP_OUT},
               {"custom: layer input  context  q k v  mlpwo kept",
-               PZ_KEPT_QKV | PZ_KEPT_CONTEXT | PZ_KEPT_MLP_OUT}};
+               PZ_SAVED_QKV | PZ_SAVED_CONTEXT | PZ_SAVED_MLP_OUT}};
   for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
-    unsigned kept = 77;
-    assert_true(pz_kept_parse(want[i].policy, &kept));
-    assert_int_equal(kept, want[i].kept);
+    int saved = 77;
+    assert_true(pz_saved_parse(want[i].policy, &saved));
+    assert_int_equal(saved, want[i].saved);
   }
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    unsigned kept = 77;
-    assert_false(pz_kept_parse(bad[i], &kept));
-    assert_int_equal(kept, 77);
+    int saved = 77;
+    assert_false(pz_saved_parse(bad[i], &saved));
+    assert_int_equal(saved, 77);
   }
 }
 
 /* FLOP of matrix products that a block of a model computes again. */
-static double again_flop(const struct pz_layer *l, unsigned kept) {
+static double again_flop(const struct pz_layer *l, int saved) {
   bool again[64] = {false};
   double flop = 0;
   assert_true(l->ops[PZ_FORWARD].n <= 64);
-  assert_int_equal(pz_recompute_ops(l, kept, again, NULL), PZ_OK);
+  assert_int_equal(pz_recompute_ops(l, saved, again, NULL), PZ_OK);
   for (uint32_t i = 0; i < l->ops[PZ_FORWARD].n; i++)
     if (again[i]) flop += (double)l->ops[PZ_FORWARD].op[i].matmul_flop;
   return flop;
 }
 
 /* A Llama block, h = 4096, f = 11008, s = 4096 tokens: nobody reads the last product's result again,
- * each that is kept is spared, and keeping more never computes more. */
+ * each that is saved is spared, and saving more never computes more. */
 static void only_what_backward_reads_is_computed_again(void **state) {
   (void)state;
   struct pz_workload_options o = pz_workload_options_default();
@@ -63,17 +63,17 @@ static void only_what_backward_reads_is_computed_again(void **state) {
   assert_true(core > 0);
   double full = 2 * s * h * (4 * h + 2 * f) + core; /* q k v out, up, gate */
   assert_true(fabs(again_flop(l, 0) / full - 1) < 1e-9);
-  assert_true(fabs(again_flop(l, PZ_KEPT_QKV) / (full - 2 * s * h * 3 * h) - 1) < 1e-9);
-  assert_true(fabs(again_flop(l, PZ_KEPT_MLP_OUT) / full - 1) < 1e-9);
-  unsigned products = PZ_KEPT_QKV | PZ_KEPT_OUT | PZ_KEPT_MLP_IN;
+  assert_true(fabs(again_flop(l, PZ_SAVED_QKV) / (full - 2 * s * h * 3 * h) - 1) < 1e-9);
+  assert_true(fabs(again_flop(l, PZ_SAVED_MLP_OUT) / full - 1) < 1e-9);
+  int products = PZ_SAVED_QKV | PZ_SAVED_OUT | PZ_SAVED_MLP_IN;
   assert_true(fabs(again_flop(l, products) / core - 1) < 1e-9);
-  assert_true(again_flop(l, products | PZ_KEPT_CONTEXT) == 0);
-  for (unsigned kept = 0; kept < 32; kept++)
-    for (unsigned more = 1; more < 32; more <<= 1) {
-      assert_true(again_flop(l, kept | more) <= again_flop(l, kept));
-      assert_true(pz_recompute_kept_bytes(l, kept | more) >= pz_recompute_kept_bytes(l, kept));
+  assert_true(again_flop(l, products | PZ_SAVED_CONTEXT) == 0);
+  for (int saved = 0; saved < 32; saved++)
+    for (int more = 1; more < 32; more <<= 1) {
+      assert_true(again_flop(l, saved | more) <= again_flop(l, saved));
+      assert_true(pz_saved_bytes(l, saved | more) >= pz_saved_bytes(l, saved));
     }
-  assert_true(pz_recompute_kept_bytes(l, 0) == (double)l->output_bytes);
+  assert_true(pz_saved_bytes(l, 0) == (double)l->output_bytes);
   pz_workload_free(w);
 }
 
@@ -92,9 +92,9 @@ static double mean_error(const char *path, uint32_t *n) {
     fail_msg("%s", err.message);
   uint32_t framework = pz_csv_column(&t.csv, "framework");
   for (uint32_t i = 0; i < t.n_rows; i++) {
-    const struct pz_framework *f = pz_framework_find(pz_csv_cell(&t.csv, i, framework));
+    int f = pz_framework_find(pz_csv_cell(&t.csv, i, framework));
     if (!t.rows[i].predicted || strcmp(t.rows[i].quality, "ok") != 0) continue;
-    if (!f || !pz_framework_compiles(f)) continue;
+    if (f < 0 || !pz_framework_compiles(pz_framework_at(f))) continue;
     sum += fabs(t.rows[i].p.step_s / t.rows[i].measured_s - 1);
     ++*n;
   }
@@ -120,7 +120,7 @@ static void published_runs(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(policies_name_what_is_kept),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(policies_name_what_is_saved),
                                      cmocka_unit_test(only_what_backward_reads_is_computed_again),
                                      cmocka_unit_test(published_runs)};
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -258,33 +258,36 @@ static void contexts_that_do_not_divide_are_refused(void **state) {
 
 /* ---- predictions ---------------------------------------------------------------------------- */
 
-static struct pz_prediction predict(const char *model, int64_t seq,
-                                    const struct pz_plan *plan, double faster) {
-  struct pz_training_model m = {.name = model, .seq = seq, .attention = PZ_ATTENTION_FLASH};
+static struct pz_prediction predict(const char *model, int64_t seq, const struct pz_plan *plan,
+                                    double faster) {
   struct pz_chip chip;
   struct pz_cluster net;
+  struct pz_job job = {.model = model, .chip = &chip, .net = &net};
+  struct pz_plan at = *plan;
   struct pz_prediction p;
   struct pz_error err = {0};
   assert_int_equal(pz_chip_load("h100", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
   for (int l = 0; l < net.n_levels; l++) net.level[l].bytes_per_s *= faster;
-  if (pz_predict(&m, &chip, &net, plan, &p, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
+  at.seq = seq;
+  if (pz_predict(&job, &at, &p, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
   return p;
 }
 
 static struct pz_plan plan_of(int64_t cp, int64_t dp) {
   return (struct pz_plan){.tp = 1,
-                                   .pp = 1,
-                                   .vpp = 1,
-                                   .dp = dp,
-                                   .cp = cp,
-                                   .mbs = 1,
-                                   .batch = dp,
-                                   .zero = 3,
-                                   .recompute = PZ_RECOMPUTATION_FULL,
-                                   .execution = PZ_EXECUTION_GRAPH,
-                                   .grad_bytes = 4,
-                                   .framework = pz_framework_find("megatron")};
+                          .pp = 1,
+                          .vpp = 1,
+                          .dp = dp,
+                          .cp = cp,
+                          .mbs = 1,
+                          .batch = dp,
+                          .zero = 3,
+                          .attention = PZ_ATTENTION_FLASH,
+                          .recompute = PZ_RECOMPUTATION_FULL,
+                          .execution = PZ_EXECUTION_GRAPH,
+                          .grad_bytes = 4,
+                          .framework = pz_framework_find("megatron")};
 }
 
 /* A part of the context takes its part of the attention, windows and chunks included; so it does on a

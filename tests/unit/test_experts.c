@@ -121,7 +121,7 @@ static const struct {
 static void conserve(size_t m, struct pz_workload_options o) {
   struct pz_workload_options one = o;
   one.tp = one.ep = one.etp = 1;
-  one.sp = false;
+  one.sequence_parallel = false;
   struct pz_workload *whole = pz_test_load(models[m].model, &one),
                      *part = pz_test_load(models[m].model, &o);
   struct sums w = sums_of(whole), p = sums_of(part);
@@ -156,7 +156,7 @@ static void slices_together_are_the_whole(void **state) {
         o.tp = grids[g][0];
         o.ep = grids[g][1];
         o.etp = grids[g][2];
-        o.sp = o.tp > 1;
+        o.sequence_parallel = o.tp > 1;
         o.kernels = k & 1 ? PZ_KERNELS_EAGER : PZ_KERNELS_FUSED;
         o.attention = k & 2 ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
         o.recompute = k & 4 ? PZ_RECOMPUTE_FULL : PZ_RECOMPUTE_NONE;
@@ -171,7 +171,7 @@ static void exchanges_say_their_group(void **state) {
   o.tp = 2;
   o.ep = 8;
   o.etp = 4;
-  o.sp = true;
+  o.sequence_parallel = true;
   struct pz_workload *w = pz_test_load("qwen3-30b-a3b", &o);
   int found[3] = {0};
   for (int d = 0; d < 2; d++)

@@ -185,7 +185,7 @@ static void plans_are_checked(void **state) {
   o.state = (double)NAN;
   refused(pz_partition_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
   o = good;
-  o.checkpointing = (enum pz_checkpointing)3;
+  o.recompute = PZ_RECOMPUTATION_SELECTIVE;
   refused(pz_partition_model("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
   o = good;
   o.workload.size = 0;
@@ -204,8 +204,8 @@ static void placements_are_checked(void **state) {
   struct pz_training_plans *p = NULL;
   struct pz_chip c, none = {.name = ""};
   assert_int_equal(pz_chip_load("a100-80", &c, NULL), PZ_OK);
-  o.devices = 8;
-  o.batch = 16;
+  o.plan.devices = 8;
+  o.plan.batch = 16;
   const struct pz_training_place_options good = o;
   refused(pz_training_place(NULL, &c, NULL, &o, &p, &err), PZ_BAD_USE);
   refused(pz_training_place("gpt2", NULL, NULL, &o, &p, &err), PZ_BAD_USE);
@@ -214,29 +214,45 @@ static void placements_are_checked(void **state) {
   refused(pz_training_place("no-such", &c, NULL, &o, &p, &err), PZ_BAD_INPUT);
   o.size = 0;
   refused(pz_training_place("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
-#define FIELD(name) offsetof(struct pz_training_place_options, name)
+#define FIELD(id, name) offsetof(struct pz_plan, name), PZ_PLAN_##id
   const struct {
     size_t offset;
+    enum pz_plan_field field;
     int64_t v;
-  } wrong[] = {{FIELD(devices), 0},    {FIELD(devices), INT64_MAX},
-               {FIELD(batch), -8},     {FIELD(batch), INT64_MAX},
-               {FIELD(tp), 5},  /* of 12 heads */
-               {FIELD(tp), 12}, /* of 8 devices */
-               {FIELD(tp), 0},         {FIELD(sp), 2},
-               {FIELD(pp), INT64_MAX}, {FIELD(vpp), -2},
-               {FIELD(dp), 7},         {FIELD(mbs), 3},
-               {FIELD(zero), 4},       {FIELD(recompute), 99}};
+  } wrong[] = {{FIELD(DEVICES, devices), 0}, {FIELD(DEVICES, devices), INT64_MAX},
+               {FIELD(BATCH, batch), -8},    {FIELD(BATCH, batch), INT64_MAX},
+               {FIELD(TP, tp), 5},  /* of 12 heads */
+               {FIELD(TP, tp), 12}, /* of 8 devices */
+               {FIELD(TP, tp), 0},           {FIELD(PP, pp), INT64_MAX},
+               {FIELD(VPP, vpp), -2},        {FIELD(DP, dp), 7},
+               {FIELD(MBS, mbs), 3}};
 #undef FIELD
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     o = good;
-    memcpy((char *)&o + wrong[i].offset, &wrong[i].v, sizeof wrong[i].v);
+    memcpy((char *)&o.plan + wrong[i].offset, &wrong[i].v, sizeof wrong[i].v);
+    if (wrong[i].field != PZ_PLAN_DEVICES && wrong[i].field != PZ_PLAN_BATCH)
+      o.pinned = UINT64_C(1) << wrong[i].field;
     refused(pz_training_place("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
   }
+  for (int i = 0; i < 3; i++) {
+    o = good;
+    o.pinned = i == 0 ? PZ_PLAN_PIN(SP) : i == 1 ? PZ_PLAN_PIN(ZERO) : PZ_PLAN_PIN(RECOMPUTE);
+    refused(pz_training_place("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE); /* unset */
+    *(i == 0   ? &o.plan.sp
+      : i == 1 ? &o.plan.zero
+               : &o.plan.recompute) = i == 0   ? 2
+                                      : i == 1 ? 4
+                                               : 99;
+    refused(pz_training_place("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
+  }
+  o = good;
+  o.pinned = PZ_PLAN_PIN(SEQ); /* not searched */
+  refused(pz_training_place("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
   o = good;
   o.objective = PZ_PLAN_OBJECTIVES;
   refused(pz_training_place("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
   o = good;
-  o.framework = "torched";
+  o.plan.framework = 99;
   refused(pz_training_place("gpt2", &c, NULL, &o, &p, &err), PZ_BAD_USE);
   o = good;
   o.top = 1001;
@@ -254,16 +270,17 @@ static void placements_are_predictions(void **state) {
   struct pz_cluster net;
   assert_int_equal(pz_chip_load("a100-80", &c, NULL), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-a100", &net, NULL), PZ_OK);
-  o.devices = 16;
-  o.batch = 32;
-  o.pp = 4;
+  o.plan.devices = 16;
+  o.plan.batch = 32;
+  o.plan.pp = 4;
+  o.pinned = PZ_PLAN_PIN(PP);
   o.top = 20;
   c.hbm.bytes_per_stack /= 4; /* so that stages recompute */
   assert_int_equal(pz_training_place("llama2-7b", &c, &net, &o, &p, NULL), PZ_OK);
   assert_int_equal(p->n, 20);
   for (uint32_t i = 0; i < p->n; i++) {
     struct pz_training_run *r = NULL;
-    assert_int_equal(pz_training_predict("llama2-7b", &c, &net, &p->runs[i]->plan, &r, NULL),
+    assert_int_equal(pz_training_predict("llama2-7b", &c, &net, &p->runs[i]->plan, false, &r, NULL),
                      PZ_OK);
     assert_true(r->p.step_s == p->runs[i]->p.step_s && r->p.peak_bytes <= r->hbm_bytes);
     assert_true(i == 0 || r->p.step_s >= p->runs[i - 1]->p.step_s);
@@ -318,7 +335,7 @@ static void defaults_are_those_of_the_chip(void **state) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     struct pz_chip c;
     assert_int_equal(pz_chip_load(rows[i].chip, &c, NULL), PZ_OK);
-    assert_string_equal(pz_framework_default(&c), rows[i].framework);
+    assert_string_equal(pz_framework_names[pz_framework_default(&c)], rows[i].framework);
     assert_int_equal(pz_chip_built(&c), rows[i].built);
   }
 }
@@ -338,10 +355,10 @@ static void plans_are_told(void **state) {
   o.dp = 2;
   o.batch = 16;
   assert_int_equal(pz_chip_load("h100", &c, NULL), PZ_OK);
-  assert_int_equal(pz_training_predict("llama2-7b", &c, NULL, &o, &r, NULL), PZ_OK);
-  assert_string_equal(pz_training_run_text(r, text, sizeof text),
+  assert_int_equal(pz_training_predict("llama2-7b", &c, NULL, &o, false, &r, NULL), PZ_OK);
+  assert_string_equal(pz_plan_text(&r->plan, text, sizeof text),
                       "tp 2 sp, pp 4, dp 2, mbs 1, zero 0, recompute none");
-  assert_string_equal(pz_training_run_text(r, text, 5), "tp 2");
+  assert_string_equal(pz_plan_text(&r->plan, text, 5), "tp 2");
   for (int64_t k = 0; k < o.pp; k++) layers += pz_training_run_stage(r, k).layers;
   assert_int_equal(layers, r->layers);
   for (size_t i = 0; (part = pz_time_part_at(i)); i++) {
@@ -368,13 +385,14 @@ static void what_would_fit_is_told(void **state) {
   struct pz_error told = {0};
   struct pz_chip c;
   assert_int_equal(pz_chip_load("h100", &c, NULL), PZ_OK);
-  o.devices = 8;
-  o.batch = 16;
+  o.plan.devices = 8;
+  o.plan.batch = 16;
   assert_int_equal(pz_training_place("llama3-70b", &c, NULL, &o, &p, NULL), PZ_OK);
   assert_int_equal(p->n, 0);
   assert_int_equal(pz_training_nothing_fits("llama3-70b", &c, NULL, &o, false, p, &told),
                    PZ_NO_ANSWER);
-  assert_non_null(strstr(told.message, "Fits with: --devices "));
+  assert_non_null(strstr(told.message, "Fits with: "));
+  assert_non_null(strstr(strstr(told.message, "Fits with: "), " devices (tp "));
   refused(pz_training_nothing_fits(NULL, &c, NULL, &o, false, p, &err), PZ_BAD_USE);
   refused(pz_training_nothing_fits("gpt2", NULL, NULL, &o, false, p, &err), PZ_BAD_USE);
   refused(pz_training_nothing_fits("gpt2", &c, NULL, &o, false, NULL, &err), PZ_BAD_USE);
@@ -407,54 +425,49 @@ static void predictions_are_checked(void **state) {
   struct pz_training_run *r = NULL;
   struct pz_chip c, none = {.name = ""};
   assert_int_equal(pz_chip_load("a100-80", &c, NULL), PZ_OK);
-  refused(pz_training_predict(NULL, &c, NULL, &o, &r, &err), PZ_BAD_USE);
-  refused(pz_training_predict("gpt2", NULL, NULL, &o, &r, &err), PZ_BAD_USE);
-  refused(pz_training_predict("gpt2", &none, NULL, &o, &r, &err), PZ_BAD_INPUT);
-  refused(pz_training_predict("gpt2", &c, NULL, &o, NULL, &err), PZ_BAD_USE);
-  refused(pz_training_predict("no-such", &c, NULL, &o, &r, &err), PZ_BAD_INPUT);
+  refused(pz_training_predict(NULL, &c, NULL, &o, false, &r, &err), PZ_BAD_USE);
+  refused(pz_training_predict("gpt2", NULL, NULL, &o, false, &r, &err), PZ_BAD_USE);
+  refused(pz_training_predict("gpt2", &none, NULL, &o, false, &r, &err), PZ_BAD_INPUT);
+  refused(pz_training_predict("gpt2", &c, NULL, &o, false, NULL, &err), PZ_BAD_USE);
+  refused(pz_training_predict("no-such", &c, NULL, &o, false, &r, &err), PZ_BAD_INPUT);
   o.size = 0;
-  refused(pz_training_predict("gpt2", &c, NULL, &o, &r, &err), PZ_BAD_USE);
+  refused(pz_training_predict("gpt2", &c, NULL, &o, false, &r, &err), PZ_BAD_USE);
   const struct {
     size_t offset;
     int64_t wide;
-  } whole[] = {{offsetof(struct pz_plan, devices), -1},
-               {offsetof(struct pz_plan, tp), 0},
-               {offsetof(struct pz_plan, tp), 5}, /* of 12 heads */
-               {offsetof(struct pz_plan, pp), 13},
-               {offsetof(struct pz_plan, vpp), 2},
-               {offsetof(struct pz_plan, dp), INT64_MAX},
-               {offsetof(struct pz_plan, mbs), 0},
-               {offsetof(struct pz_plan, batch), -8},
-               {offsetof(struct pz_plan, seq), INT64_MIN},
-               {offsetof(struct pz_plan, shard), 3}};
+  } whole[] = {
+      {offsetof(struct pz_plan, devices), -1},   {offsetof(struct pz_plan, tp), -1},
+      {offsetof(struct pz_plan, tp), 5}, /* of 12 heads */
+      {offsetof(struct pz_plan, pp), 13},        {offsetof(struct pz_plan, vpp), 2},
+      {offsetof(struct pz_plan, dp), INT64_MAX}, {offsetof(struct pz_plan, mbs), -1},
+      {offsetof(struct pz_plan, batch), -8},     {offsetof(struct pz_plan, seq), INT64_MIN},
+      {offsetof(struct pz_plan, shard), 3}};
   for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
     o = good;
     memcpy((char *)&o + whole[i].offset, &whole[i].wide, sizeof whole[i].wide);
-    refused(pz_training_predict("gpt2", &c, NULL, &o, &r, &err), PZ_BAD_USE);
+    refused(pz_training_predict("gpt2", &c, NULL, &o, false, &r, &err), PZ_BAD_USE);
   }
-  const size_t choices[] = {offsetof(struct pz_plan, sp),
-                            offsetof(struct pz_plan, recompute),
-                            offsetof(struct pz_plan, zero),
-                            offsetof(struct pz_plan, attention),
-                            offsetof(struct pz_plan, pipeline),
-                            offsetof(struct pz_plan, overlap),
+  const size_t choices[] = {offsetof(struct pz_plan, sp),       offsetof(struct pz_plan, recompute),
+                            offsetof(struct pz_plan, zero),     offsetof(struct pz_plan, attention),
+                            offsetof(struct pz_plan, pipeline), offsetof(struct pz_plan, overlap),
                             offsetof(struct pz_plan, execution)};
   for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
     for (int wrong = -2; wrong < 100; wrong += 101) {
       o = good;
       memcpy((char *)&o + choices[i], &wrong, sizeof wrong);
-      refused(pz_training_predict("gpt2", &c, NULL, &o, &r, &err), PZ_BAD_USE);
+      refused(pz_training_predict("gpt2", &c, NULL, &o, false, &r, &err), PZ_BAD_USE);
     }
   o = good;
-  o.framework = NULL;
-  refused(pz_training_predict("gpt2", &c, NULL, &o, &r, &err), PZ_BAD_USE);
-  o.framework = "torched";
-  refused(pz_training_predict("gpt2", &c, NULL, &o, &r, &err), PZ_BAD_USE);
+  o.framework = -2;
+  refused(pz_training_predict("gpt2", &c, NULL, &o, false, &r, &err), PZ_BAD_USE);
+  o.framework = 99;
+  refused(pz_training_predict("gpt2", &c, NULL, &o, false, &r, &err), PZ_BAD_USE);
   o = good;
   o.grad_bytes = (double)NAN;
-  refused(pz_training_predict("gpt2", &c, NULL, &o, &r, &err), PZ_BAD_USE);
+  refused(pz_training_predict("gpt2", &c, NULL, &o, false, &r, &err), PZ_BAD_USE);
   assert_null(r);
-  assert_int_equal(pz_training_predict("gpt2", &c, NULL, NULL, &r, NULL), PZ_OK); /* defaults */
+  assert_int_equal(pz_training_predict("gpt2", &c, NULL, NULL, false, &r, NULL),
+                   PZ_OK); /* defaults */
   assert_true(r->p.step_s > 0 && r->plan.zero == 0 && r->plan.seq == 1024 && !r->events);
   struct pz_run_cost_options cost = pz_run_cost_options_default();
   struct pz_run_cost total;

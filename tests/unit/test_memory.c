@@ -27,7 +27,7 @@ static void kept_bytes_are_the_closed_form(void **state) {
           struct pz_workload_options o = pz_workload_options_default();
           o.mbs = b;
           o.tp = t;
-          o.sp = sp;
+          o.sequence_parallel = sp;
           struct pz_workload *w = pz_test_load(gpt[i].model, &o);
           double sbh = gpt[i].s * (double)b * gpt[i].h, scores = 5 * gpt[i].a * gpt[i].s / gpt[i].h;
           double want =

@@ -24,7 +24,7 @@ static bool begin(struct job *x, const char *model, const struct pz_plan *o) {
   pz_arena_init(&x->arena, NULL);
   assert_int_equal(pz_chip_load("h100", &x->chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h100", &x->net, &err), PZ_OK);
-  if (pz_training_predict(model, &x->chip, &x->net, o, &x->run, &err) != PZ_OK) return false;
+  if (pz_training_predict(model, &x->chip, &x->net, o, true, &x->run, &err) != PZ_OK) return false;
   struct pz_memory_question q = {model, &x->chip, &x->net, x->run};
   if (pz_memory_curves(&q, &x->arena, &x->curves, &err) != PZ_OK) fail_msg("%s", err.message);
   return true;
@@ -35,16 +35,15 @@ static void end(struct job *x) {
   pz_arena_release(&x->arena);
 }
 
-static struct pz_plan options_of(const char *framework, int64_t tp, int64_t pp,
-                                             int64_t vpp, int64_t batch) {
+static struct pz_plan options_of(const char *framework, int64_t tp, int64_t pp, int64_t vpp,
+                                 int64_t batch) {
   struct pz_plan o = pz_plan_default();
-  o.framework = framework;
+  o.framework = pz_framework_find(framework);
   o.tp = tp;
   o.pp = pp;
   o.vpp = vpp;
   o.dp = 1;
   o.batch = batch;
-  o.events = true;
   return o;
 }
 
@@ -109,8 +108,9 @@ static void curves_stay_below_peaks(void **state) {
         stages++;
         passes_are_whole(&x, k);
         if (within_peak(&x, k)) continue;
-        print_message("  %s, %s, tp %lld, pp %lld x %lld, batch %lld\n", model, o.framework,
-                      (long long)o.tp, (long long)o.pp, (long long)o.vpp, (long long)o.batch);
+        print_message("  %s, %s, tp %lld, pp %lld x %lld, batch %lld\n", model,
+                      pz_framework_names[o.framework], (long long)o.tp, (long long)o.pp,
+                      (long long)o.vpp, (long long)o.batch);
         wrong++;
       }
     }

@@ -12,7 +12,7 @@
 #include "core/file.h"
 #include "cost/cost.h"
 #include "onnx/import.h"
-#include "partition/model.h"
+#include "partition/best.h"
 
 static const char *data_path(const char *name, char *buf, size_t size) {
   snprintf(buf, size, "%s/onnx/%s.onnx", PHAZE_TEST_DATA, name);
@@ -446,7 +446,7 @@ static void options_that_do_not_fit_are_refused(void **state) {
       {"two-blocks", {.mbs = 1, .tp = 1, .seq = 8, .layers = "zzz"}, "matches no node"},
       {"fixed-sizes", {.mbs = 1, .tp = 1, .batch_dim = "pixels:0"}, "no input has the batch"},
       {"two-blocks", {.mbs = 0, .tp = 1, .seq = 8}, "microbatch size 0; accepted: 1 to"},
-      {"two-blocks", {.mbs = 1, .tp = 2, .seq = 8, .sp = true}, "--tp without --sp"},
+      {"two-blocks", {.mbs = 1, .tp = 2, .seq = 8, .sequence_parallel = true}, "--tp without --sp"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     struct pz_workload *w = NULL;

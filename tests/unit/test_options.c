@@ -11,9 +11,12 @@ struct settings {
   double x;
   int mode;
   const char *path;
+  int level, parts, turbo;
+  int64_t secret;
 };
 
 static const char *const modes[] = {"slow", "fast", NULL};
+static const char *const parts[] = {"grad", "param", "tp", NULL};
 static const struct pz_option rows[] = {
     {.name = "flag",
      .letter = 'f',
@@ -45,6 +48,27 @@ static const struct pz_option rows[] = {
      .offset = offsetof(struct settings, path),
      .arg = "FILE",
      .help = "A path"},
+    {.name = "log_level",
+     .type = PZ_OPTION_NUMBER,
+     .offset = offsetof(struct settings, level),
+     .max = 3,
+     .help = "An int"},
+    {.name = "parts",
+     .type = PZ_OPTION_SET,
+     .offset = offsetof(struct settings, parts),
+     .choices = parts,
+     .help = "A set"},
+    {.name = "turbo_mode",
+     .type = PZ_OPTION_SWITCH,
+     .offset = offsetof(struct settings, turbo),
+     .help = "On or off"},
+    {.name = "secret",
+     .letter = 's',
+     .type = PZ_OPTION_INT,
+     .offset = offsetof(struct settings, secret),
+     .max = 9,
+     .help = "No option",
+     .hidden = true},
 };
 static const struct pz_option_table table = {rows, sizeof rows / sizeof *rows};
 
@@ -77,16 +101,47 @@ static void good_lines(void **state) {
   assert_string_equal(args, "a b --c -");
 }
 
+static void numbers_sets_and_switches(void **state) {
+  (void)state;
+  static const struct {
+    const char *line;
+    int level, parts, turbo;
+  } good[] = {{"", -1, -1, -1},
+              {"--log-level 3", 3, -1, -1},
+              {"--log-level=0 --turbo-mode", 0, -1, 1},
+              {"--turbo-mode --no-turbo-mode", -1, -1, 0},
+              {"--no-turbo-mode --turbo-mode", -1, -1, 1},
+              {"--parts grad", -1, 1, -1},
+              {"--parts tp,grad,tp", -1, 5, -1},
+              {"--parts=none", -1, 0, -1},
+              {"--parts all", -1, 7, -1},
+              {"--parts all --parts param", -1, 2, -1}};
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    char args[256];
+    struct pz_error err = {0};
+    struct settings s = {.level = -1, .parts = -1, .turbo = -1, .secret = 4};
+    if (parse(good[i].line, &s, args, &err) != PZ_OK) fail_msg("%s", err.message);
+    assert_int_equal(s.level, good[i].level);
+    assert_int_equal(s.parts, good[i].parts);
+    assert_int_equal(s.turbo, good[i].turbo);
+    assert_int_equal(s.secret, 4);
+    assert_string_equal(args, "");
+  }
+}
+
 static void options_that_were_set_are_known(void **state) {
   (void)state;
   char args[256];
   struct settings none = {.n = 2, .mode = 1}, s = none;
   assert_int_equal(parse("a --n 2 --x 0.5 -o out", &s, args, NULL), PZ_OK);
-  const bool same[] = {true, true, false, true, false};
+  const bool same[] = {true, true, false, true, false, true, true, true, true};
   for (size_t i = 0; i < table.n; i++)
     assert_int_equal(pz_option_same(&rows[i], &s, &none), same[i]);
-  assert_int_equal(parse("--flag --n 3 --mode slow", &s, args, NULL), PZ_OK);
-  for (size_t i = 0; i < table.n; i++) assert_false(pz_option_same(&rows[i], &s, &none));
+  assert_int_equal(
+      parse("--flag --n 3 --mode slow --log-level 2 --parts tp --turbo-mode", &s, args, NULL),
+      PZ_OK);
+  for (size_t i = 0; i < table.n; i++)
+    assert_int_equal(pz_option_same(&rows[i], &s, &none), rows[i].hidden);
 }
 
 static void bad_lines_say_what_is_accepted(void **state) {
@@ -106,6 +161,23 @@ static void bad_lines_say_what_is_accepted(void **state) {
       {"-fo", "unknown option '-fo'"},
       {"--flag=1", "--flag takes no value; found '1'"},
       {"--n", "--n needs a value: --n N"},
+      {"--log-level 4", "--log-level: '4'; accepted: an integer from 0 to 3"},
+      {"--log-level -1", "--log-level: '-1'; accepted: an integer from 0 to 3"},
+      {"--log-level 4294967296", "--log-level: '4294967296'; accepted: an integer from 0 to 3"},
+      {"--log-level", "--log-level needs a value: --log-level N"},
+      {"--log_level 1", "unknown option '--log_level'; did you mean --log-level?"},
+      {"--log-leve 1", "unknown option '--log-leve'; did you mean --log-level?"},
+      {"--parts gard", "--parts: 'gard'; accepted: none, all, or a list of grad, param, tp"},
+      {"--parts grad,", "--parts: ''; accepted: none, all, or a list of grad, param, tp"},
+      {"--parts grad,none", "--parts: 'none'; accepted: none, all, or a list of grad, param, tp"},
+      {"--parts", "--parts needs a value: --parts LIST"},
+      {"--turbo-mode=on", "--turbo-mode takes no value; found 'on'"},
+      {"--no-turbo-mode=1", "--no-turbo-mode takes no value; found '1'"},
+      {"--no-flag", "unknown option '--no-flag'"},
+      {"--no-parts", "unknown option '--no-parts'"},
+      {"--secret 1", "unknown option '--secret' (--help lists all)"},
+      {"--secre 1", "unknown option '--secre' (--help lists all)"},
+      {"-s 1", "unknown option '-s' (--help lists all)"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     char args[256];
@@ -129,6 +201,11 @@ static void help_and_man_have_every_option(void **state) {
   assert_non_null(strstr(text, "  -f, --flag                  A flag\n"));
   assert_non_null(strstr(text, "      --n N                   A number (default 2)\n"));
   assert_non_null(strstr(text, "--mode slow|fast        A choice (default slow)\n"));
+  assert_non_null(strstr(text, "      --log-level N           An int\n"));
+  assert_non_null(strstr(text, "      --parts LIST            A set\n"));
+  assert_non_null(strstr(text, "--turbo-mode, --no-turbo-mode\n"));
+  assert_null(strstr(text, "secret"));
+  assert_null(strstr(text, "log_level"));
   assert_non_null(strstr(text, ".TP\n\\fB\\-o\\fR, \\fB\\-\\-path FILE\\fR\nA path.\n"));
   free(text);
 }
@@ -157,6 +234,7 @@ static void long_help_is_wrapped(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(good_lines),
+      cmocka_unit_test(numbers_sets_and_switches),
       cmocka_unit_test(options_that_were_set_are_known),
       cmocka_unit_test(bad_lines_say_what_is_accepted),
       cmocka_unit_test(help_and_man_have_every_option),

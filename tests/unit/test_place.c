@@ -12,8 +12,8 @@
 #include "partition/checker.h"
 #include "partition/instance.h"
 #include "partition/lower_bound.h"
+#include "partition/partition.h"
 #include "partition/solve.h"
-#include "partition/stage_sum.h"
 
 static uint64_t seed = 5;
 
@@ -31,7 +31,7 @@ struct small {
 };
 
 /* A chain with skip edges, or any graph; memory that binds more often than not. */
-static void draw_small(struct small *s, bool chain, struct pz_arena *arena) {
+static void draw_small(struct small *s, bool chain) {
   uint32_t n = 1 + draw(chain ? MOST : MOST - 1);
   bool edge[MOST][MOST] = {{false}};
   double total = 0;
@@ -63,7 +63,6 @@ static void draw_small(struct small *s, bool chain, struct pz_arena *arena) {
                                            .edges = s->edges[w],
                                            .n = n,
                                            .n_edges = e};
-    assert_int_equal(pz_place_order(arena, &s->widths[w], "small", NULL), PZ_OK);
   }
   s->p.hbm_bytes = total * (1 + draw(10)) / 8;
 }
@@ -76,9 +75,9 @@ static double plan_time(const struct pz_place_problem *p, const struct pz_place_
   double maxload = 0, params = 0, best = DBL_MAX;
   int64_t devices = 0;
   for (uint32_t k = 0; k < n; k++) {
-    struct pz_stage_sum s = pz_stage_sum(p, w, stage, k);
-    if (pz_stage_sum_memory(p, &s, n - k) > p->hbm_bytes) return DBL_MAX;
-    maxload = fmax(maxload, pz_stage_sum_load_s(p, &s, n - k));
+    struct pz_stage_sum s = pz_stage_sum(p, w, stage, k, n);
+    if (s.memory_bytes > p->hbm_bytes) return DBL_MAX;
+    maxload = fmax(maxload, s.load_s);
     devices += s.tensor_parallel ? w->t : 1;
     if (k == 0 || semantics == PZ_SEMANTICS_CORRECTED) params = fmax(params, s.param_bytes);
   }
@@ -111,14 +110,16 @@ static double enumerate(const struct pz_place_problem *p, enum pz_semantics sema
   return best;
 }
 
-static double solve(const struct pz_place_problem *p, enum pz_semantics semantics) {
+static double solve(const struct pz_place_problem *any, enum pz_semantics semantics) {
+  struct pz_place_problem with = *any;
+  const struct pz_place_problem *p = &with;
   struct pz_arena arena;
   struct pz_place_solution plan;
   struct pz_error err = {0};
   pz_arena_init(&arena, NULL);
-  enum pz_status status = pz_place_solve(p, semantics, &arena, &plan, &err);
-  if (status == PZ_OK && pz_partition_check(p, semantics, &plan, &err) != PZ_OK)
-    fail_msg("%s", err.message);
+  with.semantics = semantics;
+  enum pz_status status = pz_place_solve(p, DBL_MAX, &arena, &plan, &err);
+  if (status == PZ_OK && pz_partition_check(p, &plan, &err) != PZ_OK) fail_msg("%s", err.message);
   double time = status == PZ_OK ? plan.time_s : DBL_MAX;
   if (status != PZ_OK) assert_int_equal(status, PZ_NO_ANSWER);
   pz_arena_release(&arena);
@@ -131,7 +132,7 @@ static void compare(int rounds, bool chain) {
     struct small s;
     struct pz_arena arena;
     pz_arena_init(&arena, NULL);
-    draw_small(&s, chain, &arena);
+    draw_small(&s, chain);
     for (int k = 0; k < 2; k++) {
       double want = enumerate(&s.p, (enum pz_semantics)k), got = solve(&s.p, (enum pz_semantics)k);
       if (fabs(got - want) > 1e-12 * want)
@@ -178,7 +179,7 @@ static void more_is_never_slower(void **state) {
     struct small s;
     struct pz_arena arena;
     pz_arena_init(&arena, NULL);
-    draw_small(&s, round % 2, &arena);
+    draw_small(&s, round % 2);
     for (int k = 0; k < 2; k++) {
       double now = solve(&s.p, (enum pz_semantics)k);
       struct pz_place_problem hbm = s.p, devices = s.p, bandwidth = s.p;
@@ -203,7 +204,7 @@ static void a_domain_keeps_its_bandwidth(void **state) {
     struct pz_place_solution plan;
     struct pz_error err = {0};
     pz_arena_init(&arena, NULL);
-    draw_small(&s, round % 2, &arena);
+    draw_small(&s, round % 2);
     for (int k = 0; k < 2; k++) {
       enum pz_semantics semantics = (enum pz_semantics)k;
       struct pz_place_problem both = s.p, outer = s.p;
@@ -213,8 +214,9 @@ static void a_domain_keeps_its_bandwidth(void **state) {
       both.domains[both.n_domains++] = (struct pz_place_domain){s.p.devices, s.p.bytes_per_s};
       assert_true(solve(&both, semantics) ==
                   fmin(solve(&s.p, semantics), solve(&outer, semantics)));
-      if (pz_place_solve(&both, semantics, &arena, &plan, &err) != PZ_OK) continue;
-      assert_int_equal(pz_partition_check(&both, semantics, &plan, &err), PZ_OK);
+      both.semantics = semantics;
+      if (pz_place_solve(&both, DBL_MAX, &arena, &plan, &err) != PZ_OK) continue;
+      assert_int_equal(pz_partition_check(&both, &plan, &err), PZ_OK);
       inside += plan.domain == 0;
       beyond += plan.domain == 1;
     }
@@ -239,17 +241,15 @@ static void check_row(const struct pz_csv *index, uint32_t row, const char *fold
   char path[600];
   size_t bytes = 0;
   struct pz_arena arena;
-  struct pz_place_problem p;
-  struct pz_fixed fixed;
+  struct pz_instance x;
+  struct pz_place_solution expert;
   struct pz_error err = {0};
-  double compat;
   snprintf(path, sizeof path, "%s/%s.json", folder, name);
   char *text = read_all(path, &bytes);
   assert_non_null(text);
   pz_arena_init(&arena, NULL);
-  if (pz_place_parse(name, text, bytes, &arena, &p, &fixed, &err) != PZ_OK)
-    fail_msg("%s", err.message);
-  double got = solve(&p, PZ_SEMANTICS_ORIGINAL);
+  if (pz_place_parse(name, text, bytes, &arena, &x, &err) != PZ_OK) fail_msg("%s", err.message);
+  double got = solve(&x.p, PZ_SEMANTICS_ORIGINAL);
   if (!*feasible)
     assert_true(got < DBL_MAX);
   else if (*feasible == '0')
@@ -258,9 +258,9 @@ static void check_row(const struct pz_csv *index, uint32_t row, const char *fold
     fail_msg("%s: %.17g, by the original program %s", name, got, want);
   const char *fixed_status = pz_csv_cell(index, row, pz_csv_column(index, "fixed_status"));
   if (strcmp(fixed_status, "ok") == 0) {
-    assert_int_equal(
-        pz_fixed_time(&p, &fixed, PZ_SPLIT_COMPAT, PZ_SEMANTICS_ORIGINAL, &compat, &err), PZ_OK);
-    assert_true(fabs(compat / atof(fixed_want) - 1) < 1e-9);
+    x.fixed.split = PZ_SPLIT_COMPAT;
+    assert_int_equal(pz_fixed_plan(&x.p, &x.fixed, &arena, &expert, &err), PZ_OK);
+    assert_true(fabs(expert.time_s / atof(fixed_want) - 1) < 1e-9);
   }
   free(text);
   pz_arena_release(&arena);
@@ -294,8 +294,7 @@ static void a_million_layers_are_refused(void **state) {
   enum { N = 1000000 };
   size_t size = (size_t)N * strlen(node) + 200, at;
   struct pz_arena arena;
-  struct pz_place_problem p;
-  struct pz_fixed fixed;
+  struct pz_instance x;
   struct pz_error err = {0};
   char *text = malloc(size);
   assert_non_null(text);
@@ -305,7 +304,7 @@ static void a_million_layers_are_refused(void **state) {
   for (int i = 0; i < N; i++, at += strlen(node)) memcpy(text + at, node, strlen(node));
   at += (size_t)snprintf(text + at - 1, size - at, "]},\"edges\":{\"1\":[]}}") - 1;
   pz_arena_init(&arena, NULL);
-  assert_int_equal(pz_place_parse("long.json", text, at, &arena, &p, &fixed, &err), PZ_BAD_INPUT);
+  assert_int_equal(pz_place_parse("long.json", text, at, &arena, &x, &err), PZ_BAD_INPUT);
   assert_non_null(strstr(err.message, "has 1000000 entries; accepted: at most 1024"));
   pz_arena_release(&arena);
   free(text);
@@ -359,12 +358,11 @@ static void bad_instances_say_what_is_accepted(void **state) {
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct pz_arena arena;
-    struct pz_place_problem p;
-    struct pz_fixed fixed;
+    struct pz_instance x;
     struct pz_error err = {0};
     pz_arena_init(&arena, NULL);
     assert_int_equal(
-        pz_place_parse("bad.json", cases[i].text, strlen(cases[i].text), &arena, &p, &fixed, &err),
+        pz_place_parse("bad.json", cases[i].text, strlen(cases[i].text), &arena, &x, &err),
         PZ_BAD_INPUT);
     if (!strstr(err.message, cases[i].says)) fail_msg("%s: %s", cases[i].text, err.message);
     pz_arena_release(&arena);
@@ -375,7 +373,7 @@ static void bad_instances_say_what_is_accepted(void **state) {
 
 /* A chain of three runs of equal layers, as models have. */
 static void draw_runs(struct small *s, struct pz_place_layer *layers, struct pz_place_edge *edges,
-                      struct pz_run *runs) {
+                      uint32_t *runs) {
   uint32_t n = 0;
   for (uint32_t r = 0; r < 3; r++) {
     struct pz_place_layer one = {.fwd_s = draw(10),
@@ -383,8 +381,8 @@ static void draw_runs(struct small *s, struct pz_place_layer *layers, struct pz_
                                  .param_bytes = draw(40),
                                  .act_bytes = draw(30),
                                  .tensor_parallel = true};
-    runs[r] = (struct pz_run){n, r == 1 ? 1 + draw(12) : 1};
-    for (uint32_t i = 0; i < runs[r].n; i++) layers[n++] = one;
+    runs[r] = r == 1 ? 1 + draw(12) : 1;
+    for (uint32_t i = 0; i < runs[r]; i++) layers[n++] = one;
   }
   double bytes = draw(60);
   for (uint32_t i = 0; i + 1 < n; i++)
@@ -408,7 +406,7 @@ static void check_lower_bound(enum pz_semantics semantics) {
     struct small s;
     struct pz_place_layer layers[16];
     struct pz_place_edge edges[16];
-    struct pz_run runs[3];
+    uint32_t runs[3];
     struct pz_arena arena;
     struct pz_place_bound lower_bound;
     struct pz_place_solution plan;
@@ -419,12 +417,12 @@ static void check_lower_bound(enum pz_semantics semantics) {
     if (draw(2) && s.p.devices > 1)
       s.p.domains[s.p.n_domains++] =
           (struct pz_place_domain){1 + draw((uint32_t)s.p.devices - 1), 1 + draw(60)};
-    for (int r = 0; r < 3; r++)
-      fwd[r] = layers[runs[r].first].fwd_s, bwd[r] = layers[runs[r].first].bwd_s;
-    assert_int_equal(pz_place_bound_init(&lower_bound, &s.p, semantics, runs, 3, &arena, &err),
-                     PZ_OK);
+    for (uint32_t r = 0, at = 0; r < 3; at += runs[r++])
+      fwd[r] = layers[at].fwd_s, bwd[r] = layers[at].bwd_s;
+    s.p.semantics = semantics;
+    assert_int_equal(pz_place_bound_init(&lower_bound, &s.p, runs, 3, &arena, &err), PZ_OK);
     double least = pz_place_bound_time_s(&lower_bound, fwd, bwd, HUGE_VAL);
-    if (pz_place_solve(&s.p, semantics, &arena, &plan, &err) == PZ_OK) {
+    if (pz_place_solve(&s.p, DBL_MAX, &arena, &plan, &err) == PZ_OK) {
       assert_true(least <= plan.time_s * (1 + 1e-12));
       assert_true(pz_place_bound_time_s(&lower_bound, fwd, bwd, plan.time_s / 2) >=
                   fmin(least, plan.time_s / 2));
@@ -459,16 +457,14 @@ static void a_limit_finds_the_same_time_or_none(void **state) {
     struct pz_place_solution plan, within;
     struct pz_error err = {0};
     pz_arena_init(&arena, NULL);
-    draw_small(&s, draw(2), &arena);
-    if (pz_place_solve(&s.p, PZ_SEMANTICS_CORRECTED, &arena, &plan, &err) == PZ_OK) {
+    draw_small(&s, draw(2));
+    s.p.semantics = PZ_SEMANTICS_CORRECTED;
+    if (pz_place_solve(&s.p, DBL_MAX, &arena, &plan, &err) == PZ_OK) {
       struct pz_error none = {0};
-      assert_int_equal(
-          pz_place_solve_within(&s.p, PZ_SEMANTICS_CORRECTED, plan.time_s, &arena, &within, &none),
-          PZ_OK);
+      assert_int_equal(pz_place_solve(&s.p, plan.time_s, &arena, &within, &none), PZ_OK);
       assert_true(within.time_s == plan.time_s);
       if (plan.time_s > 0)
-        assert_int_equal(pz_place_solve_within(&s.p, PZ_SEMANTICS_CORRECTED,
-                                               nextafter(plan.time_s, 0), &arena, &within, &none),
+        assert_int_equal(pz_place_solve(&s.p, nextafter(plan.time_s, 0), &arena, &within, &none),
                          PZ_NO_ANSWER);
     }
     pz_arena_release(&arena);
@@ -484,7 +480,7 @@ struct drawn {
   struct pz_cost cost;
   struct pz_variant variants[MOST_VARIANTS];
   struct pz_plan_inputs in;
-  struct pz_given_stages given;
+  struct pz_fixed given;
 };
 
 static void draw_inputs(struct drawn *x, struct pz_arena *arena) {
@@ -498,14 +494,15 @@ static void draw_inputs(struct drawn *x, struct pz_arena *arena) {
   struct pz_vec notes;
   struct pz_error err = {0};
   const char *cluster = clusters[draw(2)];
-  *x =
-      (struct drawn){.in = {.devices = 4 << draw(4),
-                            .batch = 8 + draw(60),
-                            .state = 2 + draw(2),
-                            .sample_flop = 1,
-                            .semantics = (enum pz_semantics)draw(2),
-                            .checkpointing = (enum pz_checkpointing)(draw(6) < 4 ? 0 : 1 + draw(2)),
-                            .quick_steps = 1 + draw(80)}};
+  *x = (struct drawn){.in = {.devices = 4 << draw(4),
+                             .batch = 8 + draw(60),
+                             .state = 2 + draw(2),
+                             .sample_flop = 1,
+                             .semantics = (enum pz_semantics)draw(2),
+                             .recompute = draw(6) < 4 ? PZ_AS_FRAMEWORK
+                                          : draw(2)   ? PZ_RECOMPUTATION_NONE
+                                                      : PZ_RECOMPUTATION_FULL,
+                             .quick_steps = 1 + draw(80)}};
   how.seq = 32 << draw(3);
   how.num_layers = 1 + draw(6);
   struct pz_variant_choices choices = {&mbs, &tp, x->in.batch, x->in.devices};
@@ -520,7 +517,7 @@ static void draw_inputs(struct drawn *x, struct pz_arena *arena) {
   x->in.variants = x->variants;
   x->in.steps = x->in.quick_steps + (draw(4) ? 20 + draw(300) : 0);
   x->in.hbm_bytes = 0x1p20 * (double)(32 << draw(9));
-  x->given = (struct pz_given_stages){1 + draw(3), (enum pz_fixed_split)draw(2)};
+  x->given = (struct pz_fixed){.stages = 1 + draw(3), .split = (enum pz_fixed_split)draw(2)};
   if (draw(5) == 0) x->in.given = &x->given;
 }
 
@@ -549,28 +546,28 @@ static void schedule_all(const struct pz_plan_inputs *in, uint32_t variant,
 
 static struct pz_place_problem problem_of(const struct pz_plan_inputs *in, uint32_t variant,
                                           bool recompute, const struct pz_place_width *width) {
-  struct pz_place_problem p =
-      pz_place_problem_on(&in->cost->net, in->devices, in->hbm_bytes, in->state,
-                          in->variants[variant].microbatches, recompute);
+  struct pz_place_problem p = pz_place_problem_on(&in->cost->net, in->devices);
+  p.hbm_bytes = in->hbm_bytes;
+  p.state = in->state;
+  p.microbatches = in->variants[variant].microbatches;
+  p.recompute = recompute;
+  p.semantics = in->semantics;
   p.widths = width;
   return p;
 }
 
 /* The given stages of a chain of embedding, blocks and head. */
-static enum pz_status place_given(const struct pz_plan_inputs *in, struct pz_place_problem p,
+static enum pz_status place_given(const struct pz_plan_inputs *in, const struct pz_place_problem *p,
                                   struct pz_arena *arena, struct pz_place_solution *plan) {
-  struct pz_place_width w = p.widths[0];
-  struct pz_place_layer *layers = pz_arena_alloc(arena, w.n, sizeof *layers);
   struct pz_error err = {0};
-  int64_t d = p.devices / (in->given->stages * w.t);
-  struct pz_fixed fixed = {in->given->stages, w.t, d < p.microbatches ? d : p.microbatches, w.n - 2,
-                           true};
-  if (d < 1) return PZ_NO_ANSWER;
-  assert_non_null(layers);
-  for (uint32_t i = 0; i < w.n; i++) layers[i] = w.layers[i], layers[i].id--;
-  w.layers = layers;
-  p.widths = &w;
-  return pz_fixed_plan(&p, &fixed, in->given->split, in->semantics, arena, plan, &err);
+  int64_t t = p->widths[0].t, d = p->devices / (in->given->stages * t);
+  struct pz_fixed fixed = {.stages = in->given->stages,
+                           .split = in->given->split,
+                           .t = t,
+                           .d = d < p->microbatches ? d : p->microbatches,
+                           .first = 1,
+                           .layers = p->widths[0].n - 2};
+  return d < 1 ? PZ_NO_ANSWER : pz_fixed_plan(p, &fixed, arena, plan, &err);
 }
 
 struct brute {
@@ -598,17 +595,16 @@ static void force_all(const struct pz_plan_inputs *in, struct pz_arena *arena, s
     assert_true(times && width);
     schedule_all(in, v, times);
     assert_int_equal(
-        pz_place_chain(w, (const struct pz_layer_time(*)[2])times, arena, width, NULL, &err),
+        pz_place_chain(w, (const struct pz_layer_time(*)[2])times, false, arena, width, &err),
         PZ_OK);
     for (int r = 0; r < 2; r++) {
       struct pz_place_solution plan;
       struct pz_place_problem p = problem_of(in, v, r, width);
-      if (in->checkpointing == (r ? PZ_CHECKPOINTING_OFF : PZ_CHECKPOINTING_ON)) continue;
-      enum pz_status status = in->given ? place_given(in, p, arena, &plan)
-                                        : pz_place_solve(&p, in->semantics, arena, &plan, &err);
+      if (in->recompute == (r ? PZ_RECOMPUTATION_NONE : PZ_RECOMPUTATION_FULL)) continue;
+      enum pz_status status = in->given ? place_given(in, &p, arena, &plan)
+                                        : pz_place_solve(&p, DBL_MAX, arena, &plan, &err);
       if (status != PZ_OK) continue;
-      if (!(r && plan.n_stages == 1 && in->checkpointing == PZ_CHECKPOINTING_AUTO))
-        insert(b, plan.time_s);
+      if (!(r && plan.n_stages == 1 && in->recompute == PZ_AS_FRAMEWORK)) insert(b, plan.time_s);
       if (plan.time_s >= b->time_s) continue;
       b->time_s = plan.time_s;
       b->variant = v;
@@ -646,15 +642,14 @@ static void draw_bounds(const struct pz_plan_inputs *in, struct pz_arena *arena,
                         struct drawn_bounds *b) {
   for (uint32_t v = 0; v < in->n_variants; v++) {
     const struct pz_workload *w = in->variants[v].w;
-    struct pz_run *runs = pz_arena_alloc(arena, w->n_layers, sizeof *runs);
+    uint32_t *runs = pz_arena_alloc(arena, w->n_layers, sizeof *runs);
     struct pz_layer_time(*times)[2] = pz_arena_alloc(arena, w->n_layers, sizeof *times);
     struct pz_place_width *width = pz_arena_alloc(arena, 1, sizeof *width);
     struct pz_error err = {0};
     assert_true(runs && times && width);
-    for (uint32_t i = 0, at = 0; i < w->n_layers; at += runs[i++].n)
-      runs[i] = (struct pz_run){at, (uint32_t)w->layers[i].count};
+    for (uint32_t i = 0; i < w->n_layers; i++) runs[i] = (uint32_t)w->layers[i].count;
     assert_int_equal(
-        pz_place_chain(w, (const struct pz_layer_time(*)[2])times, arena, width, NULL, &err),
+        pz_place_chain(w, (const struct pz_layer_time(*)[2])times, false, arena, width, &err),
         PZ_OK);
     for (int d = 0; d < 2; d++) {
       b->layer_s[v][d] = pz_arena_alloc(arena, w->n_layers, sizeof(double));
@@ -667,9 +662,8 @@ static void draw_bounds(const struct pz_plan_inputs *in, struct pz_arena *arena,
     }
     for (int r = 0; r < 2; r++) {
       struct pz_place_problem p = problem_of(in, v, r, width);
-      assert_int_equal(
-          pz_place_bound_init(&b->plan[v][r], &p, in->semantics, runs, w->n_layers, arena, &err),
-          PZ_OK);
+      assert_int_equal(pz_place_bound_init(&b->plan[v][r], &p, runs, w->n_layers, arena, &err),
+                       PZ_OK);
     }
   }
 }
@@ -698,8 +692,8 @@ static void check_told(const struct pz_plan_inputs *in, const struct pz_partitio
   int64_t devices = 0;
   assert_true(fabs(sum / p->step_s - 1) < 1e-9);
   assert_true(p->lower_bound_s <= p->step_s);
-  assert_true(p->microbatches * p->data_parallel * p->microbatch_samples >= in->batch);
-  for (uint32_t k = 0; k < p->n_stages; k++) {
+  assert_true(p->microbatches * p->dp * p->mbs >= in->batch);
+  for (uint32_t k = 0; k < p->pp; k++) {
     const struct pz_partition_stage *s = &p->stages[k];
     double bytes = s->param_bytes + s->optimizer_bytes + s->activation_bytes + s->in_flight_bytes;
     uint32_t layers = 0;
@@ -708,7 +702,7 @@ static void check_told(const struct pz_plan_inputs *in, const struct pz_partitio
     assert_true(fabs(bytes - s->memory_bytes) <= 1e-9 * bytes);
     assert_true(s->memory_bytes <= in->hbm_bytes && s->load_s <= p->slowest_stage_s);
     assert_true(fabs(s->forward_s + s->backward_s - s->load_s) <= 1e-9 * s->load_s);
-    devices += s->devices * p->data_parallel;
+    devices += s->devices * p->dp;
   }
   assert_true(devices == p->devices_used && devices <= in->devices);
 }
@@ -721,32 +715,32 @@ static void check_list(const struct pz_plan_inputs *in, const struct brute *want
   if (pz_plan_best(in, n_next, arena, &list, &err) != PZ_OK) fail_msg("%s", err.message);
   assert_int_equal(list.n, want->n < 1 + n_next ? want->n : 1 + n_next);
   for (uint32_t i = 0; i < list.n; i++) {
-    assert_true(list.plans[i].step_s == want->all_s[i]);
-    check_told(in, &list.plans[i]);
+    struct pz_partition told;
+    assert_int_equal(pz_partition_make(&list.plans[i], list.lower_bound_s, arena, &told, &err),
+                     PZ_OK);
+    assert_true(told.step_s == want->all_s[i]);
+    check_told(in, &told);
+    if (i) continue;
+    assert_int_equal(told.tp, in->variants[want->variant].tp);
+    assert_int_equal(told.mbs, in->variants[want->variant].mbs);
+    assert_int_equal(told.recompute, want->recompute);
+    assert_int_equal(told.pp, want->plan.n_stages);
   }
-  if (!list.n) {
-    assert_true(list.fit.hbm_bytes > in->hbm_bytes);
-    return;
-  }
-  assert_int_equal(list.plans[0].tensor_parallel, in->variants[want->variant].tp);
-  assert_int_equal(list.plans[0].microbatch_samples, in->variants[want->variant].mbs);
-  assert_int_equal(list.plans[0].recompute, want->recompute);
-  assert_int_equal(list.plans[0].n_stages, want->plan.n_stages);
+  assert_true(list.n || list.fit.hbm_bytes > in->hbm_bytes);
 }
 
 /* Restored from its record; and a limit above it changes nothing. */
 static void check_again(const struct pz_plan_inputs *in, const struct pz_plan_choice *c,
                         struct pz_arena *arena) {
   struct pz_place_model model;
-  struct pz_place_solution plan;
   struct pz_plan_choice below;
   struct pz_error err = {0};
   struct pz_plan_record wrong = c->plan;
-  if (pz_plan_restore(in, &c->plan, c->time_s, arena, &model, &plan, &err) != PZ_OK)
+  if (pz_plan_restore(in, &c->plan, c->time_s, arena, &model, &err) != PZ_OK)
     fail_msg("%s", err.message);
-  assert_true(plan.time_s == c->time_s);
+  assert_true(model.plan.time_s == c->time_s);
   wrong.d++;
-  assert_int_equal(pz_plan_restore(in, &wrong, c->time_s, arena, &model, &plan, &err), PZ_INTERNAL);
+  assert_int_equal(pz_plan_restore(in, &wrong, c->time_s, arena, &model, &err), PZ_INTERNAL);
   err = (struct pz_error){0};
   assert_int_equal(pz_plan_choose(in, 1.5 * c->time_s, arena, &below, &err), PZ_OK);
   assert_true(below.below && below.time_s == c->time_s && below.lower_bound_s == c->lower_bound_s);

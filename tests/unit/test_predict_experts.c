@@ -20,29 +20,30 @@ static const char config[] =
 
 static struct pz_plan plan_of(int64_t tp, int64_t pp, int64_t dp, int64_t ep) {
   return (struct pz_plan){.tp = tp,
-                                   .pp = pp,
-                                   .vpp = 1,
-                                   .dp = dp,
-                                   .ep = ep,
-                                   .sp = tp > 1,
-                                   .mbs = 1,
-                                   .batch = 16 * dp,
-                                   .execution = PZ_EXECUTION_GRAPH,
-                                   .grad_bytes = 4,
-                                   .framework = pz_framework_find("megatron")};
+                          .pp = pp,
+                          .vpp = 1,
+                          .dp = dp,
+                          .ep = ep,
+                          .sp = tp > 1,
+                          .mbs = 1,
+                          .batch = 16 * dp,
+                          .seq = 2048,
+                          .attention = PZ_ATTENTION_FLASH,
+                          .execution = PZ_EXECUTION_GRAPH,
+                          .grad_bytes = 4,
+                          .framework = pz_framework_find("megatron")};
 }
 
 static struct pz_prediction predict(const struct pz_plan *plan, double faster) {
-  struct pz_training_model m = {
-      .name = "small", .config = config, .seq = 2048, .attention = PZ_ATTENTION_FLASH};
   struct pz_chip chip;
   struct pz_cluster net;
+  struct pz_job job = {.model = "small", .config = config, .chip = &chip, .net = &net};
   struct pz_prediction p;
   struct pz_error err = {0};
   assert_int_equal(pz_chip_load("h100", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
   for (int l = 0; l < net.n_levels; l++) net.level[l].bytes_per_s *= faster;
-  if (pz_predict(&m, &chip, &net, plan, &p, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (pz_predict(&job, plan, &p, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
   return p;
 }
 
@@ -60,8 +61,8 @@ static void parts_sum_up(void **state) {
       for (int64_t ep = 1; ep <= 16; ep *= 2)
         for (int order = 0; order < PZ_PIPELINES; order++) {
           struct pz_plan plan = plan_of(tp, pp, 8, ep);
-          plan.order = (enum pz_pipeline_order)order;
-          plan.vpp = pp > 1 && pz_pipeline_chunks(plan.order) != 1 ? 2 : 1;
+          plan.pipeline = order;
+          plan.vpp = pp > 1 && pz_pipeline_chunks((enum pz_pipeline_order)order) != 1 ? 2 : 1;
           struct pz_pipeline_shape shape = pz_plan_shape(&plan);
           struct pz_error err = {0};
           if ((8 * tp) % ep || pz_pipeline_check(&shape, &err) != PZ_OK) continue;
@@ -109,10 +110,9 @@ static void monotone(void **state) {
  * state over their own replicas. */
 static void weights_are_conserved(void **state) {
   (void)state;
-  struct pz_training_model m = {
-      .name = "small", .config = config, .seq = 2048, .attention = PZ_ATTENTION_FLASH};
   struct pz_chip chip;
   struct pz_cluster net;
+  struct pz_job job = {.model = "small", .config = config, .chip = &chip, .net = &net};
   struct pz_error err = {0};
   assert_int_equal(pz_chip_load("h100", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
@@ -124,7 +124,7 @@ static void weights_are_conserved(void **state) {
         struct pz_step_model *s = NULL;
         double weights = 0, optimizer = 0;
         plan.zero = zero;
-        assert_int_equal(pz_step_model_new(&m, &chip, &net, &plan, &s, &err), PZ_OK);
+        assert_int_equal(pz_step_model_new(&job, &plan, &s, &err), PZ_OK);
         for (int64_t k = 0; k < pp; k++) {
           struct pz_training_memory one = pz_step_memory(s, &plan, k);
           weights += one.weight_bytes;
@@ -143,16 +143,15 @@ static void weights_are_conserved(void **state) {
 /* The first stages hold dense layers: their time and their weights differ from the others' by just that. */
 static void kinds_of_layers_stand_where_they_are(void **state) {
   (void)state;
-  struct pz_training_model m = {
-      .name = "small", .config = config, .seq = 2048, .attention = PZ_ATTENTION_FLASH};
   struct pz_chip chip;
   struct pz_cluster net;
+  struct pz_job job = {.model = "small", .config = config, .chip = &chip, .net = &net};
   struct pz_error err = {0};
   struct pz_step_model *s = NULL;
   struct pz_plan plan = plan_of(1, 4, 4, 1);
   assert_int_equal(pz_chip_load("h100", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
-  assert_int_equal(pz_step_model_new(&m, &chip, &net, &plan, &s, &err), PZ_OK);
+  assert_int_equal(pz_step_model_new(&job, &plan, &s, &err), PZ_OK);
   assert_true(s->kinds.n == 2 && s->n_blocks == 8);
   assert_true(pz_kind_count(&s->kinds, 0, 0, 2) == 2 && pz_kind_count(&s->kinds, 1, 0, 2) == 0);
   assert_true(pz_kind_count(&s->kinds, 0, 1, 3) == 1 && pz_kind_count(&s->kinds, 1, 1, 3) == 2);
@@ -173,11 +172,9 @@ static void starts_are_sums(void **state) {
     for (int64_t pp = 1; pp <= 8; pp++)
       for (int64_t vpp = 1; vpp <= 3; vpp++)
         for (int64_t first = 0; first <= 2; first++) {
-          struct pz_plan p = {
-              .pp = pp, .vpp = vpp, .first_layers = first, .last_layers = first};
+          struct pz_plan p = {.pp = pp, .vpp = vpp, .first_layers = first, .last_layers = first};
           struct pz_error err;
-          if ((first && pp * vpp < 3) || pz_plan_check_layers(&p, blocks, &err) != PZ_OK)
-            continue;
+          if ((first && pp * vpp < 3) || pz_plan_check_layers(&p, blocks, &err) != PZ_OK) continue;
           int64_t sum = 0;
           for (int64_t j = 0; j < pp * vpp; j++) {
             assert_int_equal(pz_plan_start(&p, blocks, j), sum);
@@ -191,7 +188,7 @@ static void starts_are_sums(void **state) {
 static void dualpipe_holds_two_copies(void **state) {
   (void)state;
   struct pz_plan plan = plan_of(1, 4, 4, 4), dual = plan;
-  dual.order = PZ_PIPELINE_DUALPIPE;
+  dual.pipeline = PZ_PIPELINE_DUALPIPE;
   struct pz_prediction once = predict(&plan, 1), twice = predict(&dual, 1);
   assert_true(twice.peak.weight_bytes > 1.2 * once.peak.weight_bytes);
   assert_true(twice.step_s < once.step_s); /* less of a bubble, and the all-to-all hides */
@@ -199,20 +196,19 @@ static void dualpipe_holds_two_copies(void **state) {
 
 static void nonsense_is_refused(void **state) {
   (void)state;
-  struct pz_training_model m = {
-      .name = "small", .config = config, .seq = 2048, .attention = PZ_ATTENTION_FLASH};
   struct pz_chip chip;
   struct pz_cluster net;
+  struct pz_job job = {.model = "small", .config = config, .chip = &chip, .net = &net};
   struct pz_prediction p;
   struct pz_error err = {0};
   assert_int_equal(pz_chip_load("h100", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
   struct pz_plan odd = plan_of(1, 1, 8, 3), many = plan_of(1, 1, 64, 32),
-                          less = plan_of(1, 1, 8, 8);
+                 less = plan_of(1, 1, 8, 8);
   less.imbalance = 0.5;
-  assert_int_equal(pz_predict(&m, &chip, &net, &odd, &p, NULL, &err), PZ_BAD_USE);
-  assert_true(pz_predict(&m, &chip, &net, &many, &p, NULL, &err) != PZ_OK); /* 16 experts */
-  assert_int_equal(pz_predict(&m, &chip, &net, &less, &p, NULL, &err), PZ_BAD_USE);
+  assert_int_equal(pz_predict(&job, &odd, &p, NULL, &err), PZ_BAD_USE);
+  assert_true(pz_predict(&job, &many, &p, NULL, &err) != PZ_OK); /* 16 experts */
+  assert_int_equal(pz_predict(&job, &less, &p, NULL, &err), PZ_BAD_USE);
 }
 
 int main(void) {

@@ -109,7 +109,7 @@ static void sums_hold(void **state) {
       double sum = p->parts.compute_s + p->parts.collectives_s + p->parts.transfers_s +
                    p->parts.bubble_s + p->parts.exchange_s;
       assert_true(sum > p->step_s * (1 - 1e-9) && sum < p->step_s * (1 + 1e-9));
-      for (uint32_t k = 0; k < p->n_stages; k++) {
+      for (uint32_t k = 0; k < p->pp; k++) {
         const struct pz_partition_stage *s = &p->stages[k];
         double bytes =
             s->param_bytes + s->optimizer_bytes + s->activation_bytes + s->in_flight_bytes;

@@ -36,7 +36,7 @@ static void conserve(const char *model, struct pz_workload_options o) {
   struct pz_workload_options one = o;
   one.tp = 1;
   one.slice = 0;
-  one.sp = false;
+  one.sequence_parallel = false;
   struct pz_workload *whole = pz_test_load(model, &one);
   struct sums s = {0}, w = {0};
   add_slice(&w, whole);
@@ -49,7 +49,7 @@ static void conserve(const char *model, struct pz_workload_options o) {
   for (int d = 0; d < 2; d++) {
     if (s.matmul[d] != w.matmul[d] || s.flop[d] != w.flop[d])
       fail_msg("%s at width %d, sp %d, direction %d: flop %lld of %lld, products %lld of %lld",
-               model, (int)o.tp, o.sp, d, (long long)s.flop[d], (long long)w.flop[d],
+               model, (int)o.tp, o.sequence_parallel, d, (long long)s.flop[d], (long long)w.flop[d],
                (long long)s.matmul[d], (long long)w.matmul[d]);
   }
   assert_int_equal(s.params + s.replicated_params, whole->totals.params);
@@ -99,7 +99,7 @@ static void slices_together_are_the_whole(void **state) {
       for (int k = 0; k < 8; k++) {
         struct pz_workload_options o = pz_workload_options_default();
         o.tp = cases[c].widths[i];
-        o.sp = k & 1;
+        o.sequence_parallel = k & 1;
         o.kernels = k & 2 ? PZ_KERNELS_EAGER : PZ_KERNELS_FUSED;
         o.attention = k & 4 ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD;
         o.seq = k < 4 ? 96 * 100 : o.tp;
@@ -121,7 +121,7 @@ static void partial_gradients_are_counted(void **state) {
   w = pz_test_load("gpt3-175b", &o);
   assert_int_equal(w->layers[1].group_grad_params, 0);
   pz_workload_free(w);
-  o.sp = true;
+  o.sequence_parallel = true;
   w = pz_test_load("gpt3-175b", &o);
   assert_int_equal(w->layers[1].group_grad_params, w->layers[1].params - w->layers[1].split_params);
   pz_workload_free(w);
@@ -143,7 +143,7 @@ static void collectives_stand_where_the_halves_meet(void **state) {
   for (size_t c = 0; c < sizeof want / sizeof *want; c++) {
     struct pz_workload_options o = pz_workload_options_default();
     o.tp = 8;
-    o.sp = want[c].sp;
+    o.sequence_parallel = want[c].sp;
     struct pz_workload *w = pz_test_load("gpt3-175b", &o);
     int found[2] = {0};
     for (int d = 0; d < 2; d++)

@@ -9,11 +9,18 @@
 #include "core/csv.h"
 #include "core/file.h"
 #include "core/num.h"
-#include "place/plan_changes.h"
+#include "place/neighbours.h"
+#include "plan/plan_fields.h"
 #include "step/run_table.h"
 #include "step/training_memory.h"
 
 enum { MOST_STAGES = 64 };
+
+struct model {
+  const char *name, *config;
+  int64_t seq;
+  enum pz_attention attention;
+};
 
 /* A prediction with the memory of every stage. */
 struct predicted {
@@ -21,7 +28,7 @@ struct predicted {
   struct pz_training_memory stage[MOST_STAGES];
 };
 
-static struct predicted predict(const struct pz_training_model *model, const char *chip_name,
+static struct predicted predict(const struct model *model, const char *chip_name,
                                 const struct pz_plan *plan) {
   struct pz_chip chip;
   struct pz_cluster net;
@@ -29,11 +36,14 @@ static struct predicted predict(const struct pz_training_model *model, const cha
   struct pz_arena arena;
   struct predicted x;
   struct pz_prediction_detail detail = {.arena = &arena};
+  struct pz_job job = {.model = model->name, .config = model->config, .chip = &chip, .net = &net};
+  struct pz_plan at = *plan;
+  at.seq = model->seq;
+  at.attention = (int)model->attention;
   pz_arena_init(&arena, NULL);
   assert_int_equal(pz_chip_load(chip_name, &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
-  if (pz_predict(model, &chip, &net, plan, &x.p, &detail, &err) != PZ_OK)
-    fail_msg("%s", err.message);
+  if (pz_predict(&job, &at, &x.p, &detail, &err) != PZ_OK) fail_msg("%s", err.message);
   assert_true(plan->pp <= MOST_STAGES);
   memcpy(x.stage, detail.stages, (size_t)plan->pp * sizeof *x.stage);
   pz_arena_release(&arena);
@@ -42,13 +52,13 @@ static struct predicted predict(const struct pz_training_model *model, const cha
 
 static struct pz_plan plan_of(const char *framework, int64_t tp, int64_t pp, int64_t dp) {
   return (struct pz_plan){.tp = tp,
-                                   .pp = pp,
-                                   .vpp = 1,
-                                   .dp = dp,
-                                   .mbs = 1,
-                                   .batch = 512,
-                                   .grad_bytes = 4,
-                                   .framework = pz_framework_find(framework)};
+                          .pp = pp,
+                          .vpp = 1,
+                          .dp = dp,
+                          .mbs = 1,
+                          .batch = 512,
+                          .grad_bytes = 4,
+                          .framework = pz_framework_find(framework)};
 }
 
 static void assert_within(const char *what, double got, double want, double tolerance) {
@@ -71,10 +81,10 @@ static long long number_at(const struct pz_csv *t, uint32_t row, const char *nam
 static struct predicted predict_step(const struct pz_csv *t, uint32_t i) {
   char config[512];
   struct pz_plan plan = plan_of("torch", 1, 1, 1);
-  struct pz_training_model m = {.name = at(t, i, "kind"),
-                                .config = config,
-                                .seq = number_at(t, i, "seq"),
-                                .attention = PZ_ATTENTION_FLASH};
+  struct model m = {.name = at(t, i, "kind"),
+                    .config = config,
+                    .seq = number_at(t, i, "seq"),
+                    .attention = PZ_ATTENTION_FLASH};
   snprintf(config, sizeof config,
            "{\"model_type\":\"decoder\",\"hidden_act\":\"%s\",\"hidden_size\":%lld,"
            "\"num_hidden_layers\":%lld,\"num_attention_heads\":%lld,\"num_key_value_heads\":%lld,"
@@ -187,11 +197,10 @@ static void peaks_that_others_measured(void **state) {
     bool is_llama = runs[i].config == llama;
     snprintf(config, sizeof config, is_llama ? llama : gpt, runs[i].hidden, runs[i].layers,
              runs[i].heads, runs[i].kv, runs[i].ffn, runs[i].vocab);
-    struct pz_training_model m = {.name = "run",
-                                  .config = config,
-                                  .seq = is_llama ? 4096 : 1024,
-                                  .attention =
-                                      is_llama ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD};
+    struct model m = {.name = "run",
+                      .config = config,
+                      .seq = is_llama ? 4096 : 1024,
+                      .attention = is_llama ? PZ_ATTENTION_FLASH : PZ_ATTENTION_STANDARD};
     struct pz_plan plan = plan_of(runs[i].framework, runs[i].tp, runs[i].pp, runs[i].dp);
     plan.vpp = runs[i].vpp;
     plan.sp = runs[i].tp > 1;
@@ -222,7 +231,7 @@ static void memory_of_22b_to_1t(void **state) {
                "{\"model_type\":\"gpt2\",\"n_embd\":%d,\"n_layer\":%d,\"n_head\":%d,"
                "\"n_positions\":2048,\"vocab_size\":51200}",
                gpt[i].hidden, gpt[i].layers, gpt[i].heads);
-      struct pz_training_model m = {.name = "gpt", .config = config, .seq = 2048};
+      struct model m = {.name = "gpt", .config = config, .seq = 2048};
       struct pz_plan plan = plan_of("megatron-deepspeed", 8, gpt[i].pp, 1);
       plan.vpp = gpt[i].vpp;
       plan.mbs = gpt[i].mbs;
@@ -274,7 +283,7 @@ static void peaks_of_published_runs(void **state) {
 
 /* ---- conserved ------------------------------------------------------------------------------ */
 
-static const struct pz_training_model llama = {
+static const struct model llama = {
     .name = "llama2-7b", .seq = 2048, .attention = PZ_ATTENTION_FLASH};
 
 static double state_bytes(const struct pz_training_memory *m) {
@@ -327,7 +336,7 @@ static void closed_forms(void **state) {
   (void)state;
   static const char config[] = "{\"model_type\":\"gpt2\",\"n_embd\":1024,\"n_layer\":64,"
                                "\"n_head\":16,\"n_positions\":1024,\"vocab_size\":128}";
-  struct pz_training_model m = {.name = "gpt", .config = config, .seq = 1024};
+  struct model m = {.name = "gpt", .config = config, .seq = 1024};
   double sbh = 1024.0 * 1024 * 2, scores = 5.0 * 16 * 1024 / 1024;
   for (int64_t t = 1; t <= 8; t *= 2)
     for (int sp = 0; sp < 2; sp++)
@@ -347,7 +356,7 @@ static void closed_forms(void **state) {
 /* Recomputing more holds less; so many layers of a chunk lie between none and all. */
 static void recomputation_holds_less(void **state) {
   (void)state;
-  struct pz_training_model m = {.name = "llama2-7b", .seq = 2048};
+  struct model m = {.name = "llama2-7b", .seq = 2048};
   double before = HUGE_VAL;
   static const enum pz_recomputation order[] = {PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_SELECTIVE,
                                                 PZ_RECOMPUTATION_FULL};
@@ -396,34 +405,57 @@ struct changes {
   bool fits;
   uint32_t n;
   struct pz_plan_change *list;
+  struct pz_plan of;
 };
+
+/* What a change changes of these fields: "pp 2 dp 4". */
+static void change_text(const struct pz_plan *from, const struct pz_plan *to, char text[160]) {
+  static const enum pz_plan_field fields[] = {
+      PZ_PLAN_TP, PZ_PLAN_SP, PZ_PLAN_PP, PZ_PLAN_DP, PZ_PLAN_MBS, PZ_PLAN_ZERO, PZ_PLAN_RECOMPUTE};
+  text[0] = 0;
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    char was[PZ_FIELD_TEXT_MOST], now[PZ_FIELD_TEXT_MOST];
+    size_t n = strlen(text);
+    pz_plan_field_text(from, fields[i], was, sizeof was);
+    pz_plan_field_text(to, fields[i], now, sizeof now);
+    if (strcmp(was, now) != 0)
+      snprintf(text + n, 160 - n, "%s%s %s", n ? " " : "", pz_plan_field(fields[i])->name, now);
+  }
+}
 
 static struct changes changes_of(const struct pz_plan *o, struct pz_arena *arena) {
   struct pz_chip chip;
   struct pz_cluster net;
   struct pz_error err = {0};
   struct pz_training_run *r = NULL;
+  struct pz_job job = {.model = "llama2-7b", .chip = &chip, .net = &net};
   struct changes c;
   assert_int_equal(pz_chip_load("a100-80", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
-  if (pz_training_predict("llama2-7b", &chip, &net, o, &r, &err) != PZ_OK)
+  if (pz_training_predict("llama2-7b", &chip, &net, o, false, &r, &err) != PZ_OK)
     fail_msg("%s", err.message);
-  if (pz_plan_changes("llama2-7b", &chip, &net, r, arena, &c.list, &c.n, &err) != PZ_OK)
-    fail_msg("%s", err.message);
+  if (pz_plan_changes(&job, r, arena, &c.list, &c.n, &err) != PZ_OK) fail_msg("%s", err.message);
   c.fits = r->p.peak_bytes <= r->hbm_bytes;
+  c.of = r->plan;
   for (uint32_t i = 0; i < c.n; i++) {
-    assert_true(c.list[i].peak_bytes <= r->hbm_bytes);
-    assert_true(i == 0 || c.list[i].step_s >= c.list[i - 1].step_s);
-    print_message("  %s: %.1f GB, %.3g s\n", c.list[i].text, c.list[i].peak_bytes / 1e9,
-                  c.list[i].step_s);
+    char text[160];
+    const struct pz_prediction *p = &c.list[i].p;
+    assert_true(p->peak_bytes <= r->hbm_bytes);
+    assert_true(i == 0 || p->step_s >= c.list[i - 1].p.step_s);
+    change_text(&c.of, &c.list[i].plan, text);
+    assert_true(text[0]);
+    print_message("  %s: %.1f GB, %.3g s\n", text, p->peak_bytes / 1e9, p->step_s);
   }
   pz_training_run_free(r);
   return c;
 }
 
-static bool lists(const struct changes *c, const char *text) {
-  for (uint32_t i = 0; i < c->n; i++)
-    if (strcmp(c->list[i].text, text) == 0) return true;
+static bool lists(const struct changes *c, const char *want) {
+  for (uint32_t i = 0; i < c->n; i++) {
+    char text[160];
+    change_text(&c->of, &c->list[i].plan, text);
+    if (strcmp(text, want) == 0) return true;
+  }
   return false;
 }
 
@@ -440,16 +472,16 @@ static void changes_that_make_a_plan_fit(void **state) {
   o.batch = 512;
   struct changes c = changes_of(&o, &arena);
   assert_false(c.fits);
-  assert_true(lists(&c, "--zero 1") && lists(&c, "--zero 2") && lists(&c, "--zero 3"));
-  assert_true(lists(&c, "--pp 2 --dp 4"));
-  assert_false(lists(&c, "--mbs 1") || lists(&c, "--recompute full"));
+  assert_true(lists(&c, "zero 1") && lists(&c, "zero 2") && lists(&c, "zero 3"));
+  assert_true(lists(&c, "pp 2 dp 4"));
+  assert_false(lists(&c, "mbs 1") || lists(&c, "recompute full"));
   o.tp = 8;
   o.dp = 1;
   o.mbs = 32;
   o.sp = 0;
   c = changes_of(&o, &arena);
-  assert_true(!c.fits && lists(&c, "--mbs 1") && lists(&c, "--recompute full") &&
-              lists(&c, "--sp") && !lists(&c, "--zero 1"));
+  assert_true(!c.fits && lists(&c, "mbs 1") && lists(&c, "recompute full") && lists(&c, "sp on") &&
+              !lists(&c, "zero 1"));
   pz_arena_release(&arena);
 }
 

@@ -7,8 +7,9 @@
 #include "core/alloc.h"
 #include "core/json.h"
 #include "launch/megatron_args.h"
-#include "place/plan_tuning.h"
 #include "launch/shell_words.h"
+#include "place/plan_tuning.h"
+#include "plan/plan_fill.h"
 
 static struct pz_arena arena;
 
@@ -207,15 +208,17 @@ static const struct example {
     {"context",
      ON8 LLAMA "--context-parallel-size 2 --fp8-format hybrid --fp8-amax-history-len 1024 "
                "--tensor-model-parallel-size 2",
-     "cp 2 tp 2 precision fp8", NULL},
+     "cp 2 cp_form ring tp 2 precision fp8", NULL},
+    {"context of heads", ON8 LLAMA "--context-parallel-size 2 --cp-comm-type a2a",
+     "cp 2 cp_form all-to-all", NULL},
     {"modules",
      ON8 GPT "--recompute-granularity selective --recompute-modules layernorm mlp "
              "--overlap-grad-reduce",
      "recompute selective recompute_modules layernorm,mlp overlap grad", NULL},
     {"core alone", ON8 GPT "--recompute-granularity selective --recompute-modules core_attn",
-     "recompute selective recompute_modules -", NULL},
+     "recompute selective recompute_modules none", NULL},
     {"mixtral", ON8 MOE A2A "--expert-model-parallel-size 8 --moe-router-dtype fp32",
-     "ep 8 etp 1 imbalance 1 mtp off", "\"model_type\":\"mixtral\""},
+     "ep 8 etp 1 imbalance 0 mtp off", "\"model_type\":\"mixtral\""},
     {"qwen3",
      ON8 MOE A2A "--expert-model-parallel-size 4 --tensor-model-parallel-size 2 "
                  "--sequence-parallel --qk-layernorm --moe-layer-freq '([0]*1+[1]*7)' "
@@ -233,7 +236,7 @@ static const struct example {
     {"deepseek again",
      ON8 MLA "--moe-router-num-groups 4 --moe-router-group-topk 2 --num-experts 32", "ep 1",
      "\"n_routed_experts\":32,\"n_shared_experts\":2"},
-    {"dense qwen3", ON8 LLAMA "--disable-bias-linear --qk-layernorm", "ep 1 etp 0",
+    {"dense qwen3", ON8 LLAMA "--disable-bias-linear --qk-layernorm", "ep 1 etp 1",
      "\"model_type\":\"qwen3\""},
     {"neutral", ON8 GPT "--context-parallel-size 1 --expert-model-parallel-size 1 --optimizer adam",
      "tp 1", NULL},
@@ -248,9 +251,24 @@ static enum pz_status read_text(const char *name, const char *text,
   return pz_megatron_read(name, text, strlen(text), o ? o : &none, &arena, m, err);
 }
 
-static enum pz_run_field field_of(const char *name) {
+/* Fields of the plan, then those beside it. */
+static const char *run_field_name(int f) {
+  static const char *const beside[] = {"model", "chip", "cluster"};
+  return f < PZ_PLAN_FIELDS ? pz_plan_field((enum pz_plan_field)f)->name
+                            : beside[f - PZ_PLAN_FIELDS];
+}
+
+static const char *run_field_text(const struct pz_run_plan *r, int f, char *buf, size_t size) {
+  const char *const beside[] = {r->model, r->chip, r->cluster};
+  if (f < PZ_PLAN_FIELDS) return pz_plan_field_text(&r->plan, (enum pz_plan_field)f, buf, size);
+  const char *text = beside[f - PZ_PLAN_FIELDS];
+  snprintf(buf, size, "%s", text ? text : "-");
+  return buf;
+}
+
+static int field_of(const char *name) {
   for (int f = 0; f < PZ_RUN_FIELDS; f++)
-    if (strcmp(pz_run_field_name((enum pz_run_field)f), name) == 0) return (enum pz_run_field)f;
+    if (strcmp(run_field_name(f), name) == 0) return f;
   fail_msg("no field %s", name);
   return PZ_RUN_FIELDS;
 }
@@ -259,7 +277,7 @@ static void expect_fields(const char *name, const struct pz_run_plan *r, const c
   char field[40], value[40], got[64];
   int n;
   for (; sscanf(fields, "%39s %39s%n", field, value, &n) == 2; fields += n) {
-    pz_run_field_text(r, field_of(field), got, sizeof got);
+    run_field_text(r, field_of(field), got, sizeof got);
     if (strcmp(got, value) != 0) fail_msg("%s: %s is %s, not %s", name, field, got, value);
   }
 }
@@ -325,6 +343,7 @@ static void wrong_arguments_are_told(void **state) {
       {ON8 MLA "--moe-layer-freq [1,0]*4", "dense layers at the start alone"},
       {ON8 LLAMA "--multi-latent-attention --disable-bias-linear", "without --num-experts"},
       {ON8 GPT "--hierarchical-context-parallel-sizes 2 2", "is not covered: context parallelism"},
+      {ON8 GPT "--context-parallel-size 2 --cp-comm-type all_gather", "accepted: p2p or a2a"},
       {ON8 GPT "--fp8-format e5m2", "accepted: hybrid or e4m3"},
       {ON8 GPT "--fp8-format hybrid --fp8-recipe mxfp8", "scales of blocks"},
       {ON8 GPT "--fp8-param-gather", "this choice of 8-bit precision"},
@@ -406,8 +425,8 @@ static void read_back(const struct pz_run_plan *r, struct pz_run_plan *out) {
 static void expect_same(const struct pz_run_plan *a, const struct pz_run_plan *b) {
   char x[200], y[200];
   for (int f = 0; f < PZ_RUN_FIELDS; f++)
-    assert_string_equal(pz_run_field_text(a, (enum pz_run_field)f, x, sizeof x),
-                        pz_run_field_text(b, (enum pz_run_field)f, y, sizeof y));
+    if (f >= PZ_PLAN_FIELDS || pz_plan_field_told(&a->plan, (enum pz_plan_field)f))
+      assert_string_equal(run_field_text(a, f, x, sizeof x), run_field_text(b, f, y, sizeof y));
   assert_true(!a->config == !b->config);
   assert_int_equal(a->plan.sp, b->plan.sp);
 }
@@ -422,10 +441,11 @@ static void plans_are_read_back(void **state) {
     assert_int_equal(read_text("x", examples[i].text, NULL, &m, &err), PZ_OK);
     read_back(&m.run, &back);
     expect_same(&m.run, &back);
-    if (pz_run_plan_fill(&m.run, &err) != PZ_OK) fail_msg("%s: %s", examples[i].name, err.message);
+    if (pz_plan_fill(&m.run.plan, NULL, &err) != PZ_OK)
+      fail_msg("%s: %s", examples[i].name, err.message);
     read_back(&m.run, &back);
     expect_same(&m.run, &back);
-    assert_int_equal(pz_run_plan_fill(&back, &err), PZ_OK);
+    assert_int_equal(pz_plan_fill(&back.plan, NULL, &err), PZ_OK);
     expect_same(&m.run, &back);
   }
 }
@@ -437,17 +457,19 @@ static void wrong_plans_are_told(void **state) {
   } cases[] = {
       {"{", "not valid JSON"},
       {"{}", "no model"},
-      {"{\"model\": 3}", "plan.model"},
-      {"{\"model\": \"gpt2\", \"tb\": 3}", "unknown key 'tb'"},
-      {"{\"model\": \"gpt2\", \"tp\": \"two\"}", "plan.tp"},
-      {"{\"model\": \"gpt2\", \"tp\": 2.5}", "plan.tp"},
+      {"{\"model\": 3}", "plan: model"},
+      {"{\"model\": \"gpt2\", \"tb\": 3}", "unknown field 'tb'"},
+      {"{\"model\": \"gpt2\", \"tp\": \"two\"}", "plan: tp"},
+      {"{\"model\": \"gpt2\", \"zero\": 99999999999}", "plan: zero"},
+      {"{\"model\": \"gpt2\", \"tp\": 2.5}", "plan: tp"},
       {"{\"model\": \"gpt2\", \"sp\": 1}", "accepted: true or false"},
       {"{\"model\": \"gpt2\", \"config\": \"x\"}", "accepted: an object"},
       {"{\"model\": \"gpt2\", \"recompute\": \"most\"}",
        "recompute is 'most'; accepted: none, sel"},
-      {"{\"model\": \"gpt2\", \"overlap\": \"grad,none\"}", "overlap is 'grad,none'"},
+      {"{\"model\": \"gpt2\", \"overlap\": \"grad,none\"}",
+       "overlap is 'none'; accepted: none, all, or a list"},
       {"{\"model\": \"gpt2\", \"plan\": 3}", "plan: found"},
-      {"{\"model\": \"gpt2\", \"plan\": {\"model\": \"x\", \"foo\": 1}}", "unknown key 'foo'"},
+      {"{\"model\": \"gpt2\", \"plan\": {\"model\": \"x\", \"foo\": 1}}", "unknown field 'foo'"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct pz_run_plan r;
@@ -456,11 +478,6 @@ static void wrong_plans_are_told(void **state) {
       fail_msg("%s: was read", cases[i].text);
     if (!strstr(err.message, cases[i].message)) fail_msg("%s: %s", cases[i].text, err.message);
   }
-  const char *zero = "{\"model\": \"gpt2\", \"zero\": 99999999999}";
-  struct pz_run_plan r;
-  struct pz_error err = {0};
-  assert_int_equal(pz_plan_file_read("plan", zero, strlen(zero), &arena, &r, &err), PZ_OK);
-  assert_int_equal(pz_run_plan_fill(&r, &err), PZ_BAD_USE);
 }
 
 /* ---- what is found -------------------------------------------------------------------------- */
@@ -470,23 +487,25 @@ static void tune(const struct pz_megatron_run *m, const char *chip_name, const c
   struct pz_chip chip;
   struct pz_cluster net;
   struct pz_error err = {0};
-  struct pz_tuning_options o = {.p2p_with_chunks = true, .p2p_off = m->p2p_off, .threads = 1};
+  struct pz_tuning_options o = {.p2p_off = m->p2p_off, .threads = 1};
   assert_int_equal(pz_chip_load(chip_name, &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load(net_name, &net, &err), PZ_OK);
   if (pz_plan_tune(&m->run, &chip, &net, &o, &arena, out, &err) != PZ_OK)
     fail_msg("%s", err.message);
 }
 
-static double price(const struct pz_run_plan *r, const char *chip_name, const char *net_name) {
-  struct pz_plan plan = pz_run_training_plan(r);
-  struct pz_training_model model = pz_run_training_model(r);
+static double price(const struct pz_megatron_run *m, const struct pz_plan *plan,
+                    const char *chip_name, const char *net_name) {
+  struct pz_job job = {.model = m->run.model, .config = m->run.config};
   struct pz_chip chip;
   struct pz_cluster net;
   struct pz_prediction p;
   struct pz_error err = {0};
   assert_int_equal(pz_chip_load(chip_name, &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load(net_name, &net, &err), PZ_OK);
-  if (pz_predict(&model, &chip, &net, &plan, &p, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
+  job.chip = &chip;
+  job.net = &net;
+  if (pz_predict(&job, plan, &p, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
   return p.step_s;
 }
 
@@ -506,7 +525,7 @@ static void changes_are_sound(void **state) {
     struct pz_tuning t;
     struct pz_error err = {0};
     if (read_text("x", texts[i], NULL, &m, &err) != PZ_OK) fail_msg("%s", err.message);
-    assert_int_equal(pz_run_plan_fill(&m.run, &err), PZ_OK);
+    assert_int_equal(pz_plan_fill(&m.run.plan, NULL, &err), PZ_OK);
     tune(&m, "a100-80", "dgx-a100", &t);
     assert_true(t.n_changes > 0 && t.has_best && t.n_tried >= t.n_changes);
     for (uint32_t k = 0; k < t.n_changes; k++) {
@@ -514,14 +533,12 @@ static void changes_are_sound(void **state) {
       const char *text = NULL;
       assert_true(k == 0 || c->p.step_s >= t.changes[k - 1].p.step_s);
       assert_true(c->p.step_s < t.own.p.step_s && c->p.peak_bytes <= t.limit_bytes);
-      assert_true(c->run.plan.devices == m.run.plan.devices &&
-                  c->run.plan.batch == m.run.plan.batch);
-      assert_true(c->options[0] && c->field);
-      assert_true(fabs(price(&c->run, "a100-80", "dgx-a100") / c->p.step_s - 1) < 1e-9);
-      assert_int_equal(pz_megatron_changes(&m, &c->run, &arena, &text, &err), PZ_OK);
+      assert_true(c->plan.devices == m.run.plan.devices && c->plan.batch == m.run.plan.batch);
+      assert_true(c->field < PZ_PLAN_FIELDS);
+      assert_true(fabs(price(&m, &c->plan, "a100-80", "dgx-a100") / c->p.step_s - 1) < 1e-9);
+      assert_int_equal(pz_megatron_changes(&m, &c->plan, &arena, &text, &err), PZ_OK);
       assert_true(text[0]);
-      if (c->run.plan.overlap == m.run.plan.overlap &&
-          c->run.plan.attention == m.run.plan.attention)
+      if (c->plan.overlap == m.run.plan.overlap && c->plan.attention == m.run.plan.attention)
         assert_true(t.best.p.step_s <= c->p.step_s * (1 + 1e-9));
     }
     assert_true(!t.has_overlapped || t.overlapped.p.step_s <= t.best.p.step_s * (1 + 1e-9));
@@ -535,22 +552,21 @@ static void expect_changes_read_back(const char *run, int least) {
   struct pz_error err = {0};
   int compared = 0;
   assert_int_equal(read_text("x", run, NULL, &m, &err), PZ_OK);
-  assert_int_equal(pz_run_plan_fill(&m.run, &err), PZ_OK);
+  assert_int_equal(pz_plan_fill(&m.run.plan, NULL, &err), PZ_OK);
   tune(&m, "h100", "dgx-h100", &t);
   for (uint32_t k = 0; k < t.n_changes + t.has_best; k++) {
     const struct pz_tuned_plan *c = k < t.n_changes ? &t.changes[k] : &t.best;
     const char *more = NULL;
-    assert_int_equal(pz_megatron_changes(&m, &c->run, &arena, &more, &err), PZ_OK);
+    assert_int_equal(pz_megatron_changes(&m, &c->plan, &arena, &more, &err), PZ_OK);
     if (strstr(more, "remove") || strstr(more, "layout")) continue;
     char *text = pz_arena_printf(&arena, "%s %s", run, more);
     if (read_text("x", text, NULL, &back, &err) != PZ_OK) fail_msg("%s: %s", more, err.message);
-    assert_int_equal(pz_run_plan_fill(&back.run, &err), PZ_OK);
+    assert_int_equal(pz_plan_fill(&back.run.plan, NULL, &err), PZ_OK);
     char x[200], y[200];
-    for (int f = PZ_PLAN_DEVICES; f < PZ_RUN_FIELDS; f++) {
-      pz_run_field_text(&c->run, (enum pz_run_field)f, x, sizeof x);
-      pz_run_field_text(&back.run, (enum pz_run_field)f, y, sizeof y);
-      if (strcmp(x, y) != 0)
-        fail_msg("%s: %s is %s, not %s", more, pz_run_field_name((enum pz_run_field)f), y, x);
+    for (int f = PZ_PLAN_DEVICES; f < PZ_PLAN_FIELDS; f++) {
+      pz_plan_field_text(&c->plan, (enum pz_plan_field)f, x, sizeof x);
+      pz_plan_field_text(&back.run.plan, (enum pz_plan_field)f, y, sizeof y);
+      if (strcmp(x, y) != 0) fail_msg("%s: %s is %s, not %s", more, run_field_name(f), y, x);
     }
     compared++;
   }
@@ -579,7 +595,7 @@ static void misfits_are_mended(void **state) {
   struct pz_error err = {0};
   static const char run[] = ON8 LLAMA "--global-batch-size 64 --micro-batch-size 4";
   assert_int_equal(read_text("x", run, NULL, &m, &err), PZ_OK);
-  assert_int_equal(pz_run_plan_fill(&m.run, &err), PZ_OK);
+  assert_int_equal(pz_plan_fill(&m.run.plan, NULL, &err), PZ_OK);
   tune(&m, "a100-40", "dgx-a100", &t);
   assert_true(t.own.p.peak_bytes > t.own.hbm_bytes && t.n_changes > 0);
   for (uint32_t k = 0; k < t.n_changes; k++)

@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-#include "step/pipeline.h"
 #include "plan/pipeline_order.h"
+#include "step/pipeline.h"
 
 enum { MOST_CHUNKS = 64, MOST_MICROBATCHES = 160 };
 
