@@ -480,7 +480,7 @@ enum pz_status pz_plan_best(const struct pz_plan_inputs *in, uint32_t n_next,
     made.plans = pz_arena_alloc(arena, w.n_best, sizeof *made.plans);
     if (!made.plans) status = pz_fail(err, PZ_NO_MEMORY, NO_MEMORY);
   }
-  for (; made.n < w.n_best && status == PZ_OK; made.n++) {
+  for (; made.plans && made.n < w.n_best && status == PZ_OK; made.n++) {
     const struct ranked *r = &w.best[made.n];
     const struct candidate *c = candidate_of(&w, r->variant);
     status = solve_in_full(&w, c, r->recompute, arena, &made.plans[made.n]);

@@ -65,7 +65,7 @@ static enum pz_status make_stages(const struct pz_place_model *m, struct pz_aren
                                   struct pz_partition *out) {
   const struct pz_place_solution *plan = &m->plan;
   const struct pz_place_width *w = &m->p.widths[plan->width];
-  uint32_t stage[PZ_PLACE_MOST_LAYERS];
+  uint32_t stage[PZ_PLACE_MOST_LAYERS] = {0};
   out->stages = pz_arena_alloc(arena, plan->n_stages, sizeof *out->stages);
   if (!out->stages) return PZ_NO_MEMORY;
   for (uint32_t k = 0; k < plan->n_stages; k++)
@@ -258,7 +258,7 @@ static enum pz_status build_variants(struct job *j) {
   pz_vec_init(&notes, &j->work, sizeof(struct pz_note));
   if (!mbs.n) mbs = pz_choices_powers(pz_min(j->o.batch, MOST_MICROBATCH));
   if (!tp.n) tp = pz_choices_powers(pz_min(j->o.devices, MOST_DEGREE));
-  j->variants = pz_arena_alloc(&j->work, (size_t)(tp.n * mbs.n), sizeof *j->variants);
+  j->variants = pz_arena_alloc(&j->work, (size_t)tp.n * (size_t)mbs.n, sizeof *j->variants);
   if (!j->variants) return no_memory(j->err);
   enum pz_status status = pz_workload_load(j->model, &how, &whole, j->err);
   if (status != PZ_OK) return status;

@@ -141,7 +141,7 @@ enum pz_status pz_fixed_plan(const struct pz_place_problem *p, const struct pz_f
                              struct pz_arena *arena, struct pz_place_solution *out,
                              struct pz_error *err) {
   struct pz_place_solution plan = {.d = f->d, .n_stages = (uint32_t)f->stages};
-  uint32_t stage[PZ_PLACE_MOST_LAYERS];
+  uint32_t stage[PZ_PLACE_MOST_LAYERS] = {0};
   double devices = (double)f->stages * (double)f->t * (double)f->d;
   if (!f->stages) return pz_fail(err, PZ_NO_ANSWER, "not given");
   while (plan.width < p->n_widths && p->widths[plan.width].t != f->t) plan.width++;

@@ -590,7 +590,7 @@ enum pz_status pz_place_solve(const struct pz_place_problem *p, double limit_s,
 
 static bool try_with(const struct pz_place_problem *p, double bytes, struct pz_fit *out) {
   struct pz_place_problem q = *p;
-  struct pz_place_solution plan;
+  struct pz_place_solution plan = {0};
   struct pz_arena arena;
   struct pz_error none = {0};
   q.hbm_bytes = bytes;
