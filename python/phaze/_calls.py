@@ -222,7 +222,7 @@ def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: in
 
     >>> import phaze
     >>> best = phaze.place("llama3-8b", "h100", "dgx-h100", devices=16, batch=64, top=2)
-    >>> best.proved, best.plan.devices, best.plans[0].step_s <= best.plans[1].step_s
+    >>> best.proved, best.plan.devices, best.plans[0].step_s <= 1.01 * best.fastest.step_s
     (True, 16, True)
     >>> phaze.place("llama2-7b", "h100", devices=1, batch=1)  # doctest: +ELLIPSIS
     Traceback (most recent call last):

@@ -86,6 +86,7 @@ static const struct pz_option options[] = {
 #define PLAN_OF(field) AT(training.plan.field)
 #define OWN .hidden = true,
 #define SEARCH(x) .standard = "searched",
+#define FOLLOW(x) .standard = "what the framework has for each plan",
 #include "cli/plan_options.def"
     {.name = "top", .type = PZ_OPTION_INT, .offset = AT(training.top), .arg = "K", .min = 1, .max = 1000,
      .help = "Training: show the K best plans, and what makes the others slower"},

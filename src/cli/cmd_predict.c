@@ -26,6 +26,7 @@ static const struct pz_option options[] = {
 #define PLAN_OF(field) AT(plan.field)
 #define OWN
 #define SEARCH(x) .standard = x,
+#define FOLLOW(x) .standard = x,
 #include "cli/plan_options.def"
     {.name = "tokens", .type = PZ_OPTION_TEXT, .offset = AT(tokens), .arg = "N", .help = "Show what a run over so many tokens costs: 300B, 15T"},
     {.name = "price", .type = PZ_OPTION_REAL, .offset = AT(price), .arg = "P", .min = 0, .max = 1e9, .help = "With --tokens: dollars per device-hour"},

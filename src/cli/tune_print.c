@@ -126,7 +126,7 @@ static bool own_fits(const struct pz_tuned *x) {
 static enum pz_status print_best(const struct pz_tuned *x, const char *title,
                                  const struct pz_tuned_plan *c, struct pz_error *err) {
   const char *text;
-  const struct pz_plan *o = &c->plan;
+  char plan[PZ_PLAN_TEXT_MOST];
   enum pz_status status = change_text(x, c, &text, err);
   if (status != PZ_OK) return status;
   if (own_fits(x) && gain(x, c) <= 0) {
@@ -135,14 +135,7 @@ static enum pz_status print_best(const struct pz_tuned *x, const char *title,
   }
   printf("\n%s: %.4g s per step (%+.1f%%), MFU %.1f%%, %.1f GB\n", title, c->p.step_s,
          -100 * gain(x, c), 100 * c->p.mfu, c->p.peak_bytes / 1e9);
-  printf("  tp %" PRId64 "%s, pp %" PRId64, o->tp, o->sp > 0 ? " with sp" : "", o->pp);
-  if (o->vpp > 1) printf(" x %" PRId64 " chunks", o->vpp);
-  if (o->ep > 1) printf(", ep %" PRId64, o->ep);
-  printf(", dp %" PRId64 ", mbs %" PRId64 ", zero %d, recompute %s", o->dp, o->mbs, o->zero,
-         pz_recomputation_names[o->recompute]);
-  if (o->recompute_layers)
-    printf(" (%" PRId64 " layer%s a chunk)", o->recompute_layers,
-           pz_text_s((double)o->recompute_layers));
+  printf("  %s", pz_plan_text(&c->plan, plan, sizeof plan));
   printf("\n  %s\n", *text ? text : "no change");
   return PZ_OK;
 }

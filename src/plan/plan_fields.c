@@ -30,6 +30,7 @@ const char *const pz_saved_names[] = {"qkv", "context", "out", "mlp_in", "mlp_ou
 #define NAMES(x) .names = x,
 #define COLUMN(x) .column = x,
 #define SEARCH(x) .search = true,
+#define FOLLOW(x) .search = true,
 #define DEFAULT(x)
 #define OWN
 #define HIDDEN

@@ -612,7 +612,7 @@ static void clusters_reach_as_far_as_they_say(void **state) {
     assert_int_equal(status, want[i].most ? PZ_BAD_USE : PZ_OK);
     if (want[i].most) {
       assert_string_equal(err.message,
-                          "--devices 10001: cluster tpuv4-pod has 4096 devices; accepted: at most "
+                          "devices 10001: cluster tpuv4-pod has 4096 devices; accepted: at most "
                           "4096, or a cluster.json with \"scales\": true");
       assert_memory_equal(&n, &as_read, sizeof n);
       continue;

@@ -998,31 +998,31 @@ static const struct refusal refusals[] = {
     {MEGATRON, "llama2-7b", ep, "no ep in a model without experts; accepted: ep 1"},
     {MEGATRON, "mixtral-8x7b", mtp, "multi-token prediction in a model without"},
     {MEGATRON, "mixtral-8x7b", latent_modules, "accepted: without mla_up_proj"},
-    {MEGATRON, "llama2-7b", zb_v, "megatron has no zero-bubble order"},
-    {DEEPSPEED, "llama2-7b", zb_v, "deepspeed has no"},
+    {MEGATRON, "llama2-7b", zb_v, "megatron cannot run this plan: it has no zero-bubble order"},
+    {DEEPSPEED, "llama2-7b", zb_v, "deepspeed cannot run this plan: it has no"},
     {DEEPSPEED, "llama2-7b", norm_module, "no recomputation of other modules than core_attn"},
     {TORCHTITAN, "llama2-7b", zb_v_compiled, "no compiled layers whose gradients"},
     {TORCHTITAN, "deepseek-v3", etp, "accepted: etp 1, or tp without ep"},
     {TORCHTITAN, "deepseek-v3", ep_overlap, "in the dualpipe-v order"},
-    {TORCHTITAN, "deepseek-v3", mtp, "torchtitan has no multi-token prediction"},
-    {MEGATRON, "llama2-7b", gpipe, "megatron has no gpipe order"},
+    {TORCHTITAN, "deepseek-v3", mtp, "torchtitan cannot run this plan: it has no multi-token prediction"},
+    {MEGATRON, "llama2-7b", gpipe, "megatron cannot run this plan: it has no gpipe order"},
     {MEGATRON, "llama2-7b", p2p, "in the interleaved order alone; accepted: vpp above 1"},
     {MEGATRON, "llama2-7b", interleaved, "two interleaved stages with overlapped transfers alone"},
-    {MEGATRON, "llama2-7b", half, "megatron has no recomputation of every second layer (half)"},
+    {MEGATRON, "llama2-7b", half, "megatron cannot run this plan: it has no recomputation of every second layer (half)"},
     {MEGATRON, "llama2-7b", zero3, "accepted: ZeRO stage 0 or 1, or pp 1"},
     {MEGATRON, "llama2-7b", compiled, "layers that are not compiled"},
     {MEGATRON, "llama2-7b", fp64, "gradients of 4 bytes (fp32) or 2 (bf16)"},
     {MEGATRON, "mixtral-8x7b", no_sp, "sequence parallelism, or tp 1"},
     {MEGATRON, "mixtral-8x7b", graph, "no CUDA graphs of whole layers with routed experts"},
     {MEGATRON, "llama2-7b", few_ends, "7 of them in the first and 7 in the last of 2 chunks"},
-    {MEGATRON, "llama2-7b", by_stage, "megatron has as many recomputed layers in every stage"},
+    {MEGATRON, "llama2-7b", by_stage, "megatron cannot run this plan: it has as many recomputed layers in every stage"},
     {TORCHTITAN, "llama2-7b", by_stage, "as many recomputed layers in every stage"},
-    {MEGATRON, "llama2-7b", zero_bubble, "megatron has no zero-bubble order"},
-    {TORCHTITAN, "llama2-7b", zero_bubble, "torchtitan has no such order of the pipeline"},
+    {MEGATRON, "llama2-7b", zero_bubble, "megatron cannot run this plan: it has no zero-bubble order"},
+    {TORCHTITAN, "llama2-7b", zero_bubble, "torchtitan cannot run this plan: it has no such order of the pipeline"},
     {DEEPSPEED, "llama2-7b", zero_bubble, "accepted: 1f1b or zb-h1"},
     {DEEPSPEED, "llama2-7b", context, "accepted: cp 1"},
     {NEMO, "mixtral-8x7b", no_sp,
-     "nemo has experts with tensor parallelism in sequence parallelism alone"},
+     "nemo cannot run this plan: it has experts with tensor parallelism in sequence parallelism alone"},
     {TORCHTITAN, "gpt3-175b", nothing, "no model of the shape of gpt3-175b (gpt2)"},
     {TORCHTITAN, "mixtral-8x7b", nothing, "accepted: llama, qwen3, deepseek_v3"},
     {TORCHTITAN, "llama2-7b", zero1, "does not shard the optimizer alone"},
@@ -1102,9 +1102,14 @@ static void nodes_are_whole(void **state) {
   assert_int_equal(pz_launch_fill("llama2-7b", &o, NULL, &l, &err), PZ_OK);
   assert_int_equal(l.nodes, 1);
   assert_int_equal(l.gpus, 4);
-  o.devices = o.dp = 12; /* as many of each node */
+  o.devices = o.dp = 12;
+  assert_int_equal(pz_launch_fill("llama2-7b", &o, &net, &l, &err), PZ_BAD_USE);
+  assert_non_null(strstr(err.message, "accepted: multiples of 8"));
+  net.level[0].devices = 6; /* 4 of each node, as place takes them */
+  o.devices = o.dp = 16;
   assert_int_equal(pz_launch_fill("llama2-7b", &o, &net, &l, &err), PZ_OK);
-  assert_true(l.nodes == 2 && l.gpus == 6);
+  assert_true(l.nodes == 4 && l.gpus == 4);
+  o.devices = o.dp = 12; /* without a cluster as many of each node as 8 hold */
   assert_int_equal(pz_launch_fill("llama2-7b", &o, NULL, &l, &err), PZ_OK);
   assert_true(l.nodes == 2 && l.gpus == 6);
 }

@@ -185,7 +185,8 @@ static void fields_that_are_given(void **state) {
   assert_true(pz_plan_searched() ==
               (PZ_PLAN_PIN(MBS) | PZ_PLAN_PIN(TP) | PZ_PLAN_PIN(SP) | PZ_PLAN_PIN(CP) |
                PZ_PLAN_PIN(EP) | PZ_PLAN_PIN(PP) | PZ_PLAN_PIN(VPP) | PZ_PLAN_PIN(DP) |
-               PZ_PLAN_PIN(ZERO) | PZ_PLAN_PIN(RECOMPUTE)));
+               PZ_PLAN_PIN(ZERO) | PZ_PLAN_PIN(RECOMPUTE) | PZ_PLAN_PIN(OVERLAP) |
+               PZ_PLAN_PIN(PIPELINE)));
   assert_int_equal(pz_plan_field_find("sequence_parallel"), PZ_PLAN_FIELDS);
 }
 
@@ -502,17 +503,20 @@ static void every_rule_refuses(void **state) {
   uint64_t seed = 17;
   struct pz_model_shape shapes[128] = {{.name = "unknown", .family = PZ_SHAPE_OTHER}};
   struct pz_chip chip;
-  int n_shapes = 1, refused[RULES] = {0}, plans = 0, frameworks = 0, missed = 0;
+  int n_shapes = 1, latent = 0, refused[RULES] = {0}, plans = 0, frameworks = 0, missed = 0;
   int64_t stages[MOST_STAGES];
   assert_int_equal(pz_chip_load("h100", &chip, NULL), PZ_OK);
   while (pz_framework_names[frameworks]) frameworks++;
   for (size_t i = 0; pz_preset_name(i) && n_shapes < 128; i++)
     n_shapes += pz_model_shape_load(pz_preset_name(i), &shapes[n_shapes], NULL) == PZ_OK;
   assert_true(n_shapes > 10);
+  while (latent < n_shapes && !shapes[latent].predict_layers) latent++;
+  assert_true(latent < n_shapes);
   for (int i = 0; i < 200000; i++) {
-    struct pz_model_shape m = shapes[pick(&seed, n_shapes)];
+    struct pz_model_shape m = shapes[pick(&seed, 4) ? pick(&seed, n_shapes) : latent];
     struct pz_plan p = asked_plan(&seed, i % frameworks);
     if (m.predict_layers && pick(&seed, 2)) m.predict_layers = 2;
+    if (m.kv_rank && pick(&seed, 2)) m.rope = PZ_ROPE_PLAIN;
     if (m.layers && p.pp > 1 && pick(&seed, 8) == 0) { /* embedding and head alone in a chunk */
       p.vpp = (m.layers + 2) / p.pp;
       p.pipeline = PZ_AS_FRAMEWORK;
@@ -520,6 +524,7 @@ static void every_rule_refuses(void **state) {
     }
     if (pz_plan_fill(&p, &chip, NULL) != PZ_OK) continue;
     change_plan(&seed, &p, stages);
+    if (m.positions && pick(&seed, 8) == 0) p.seq = 4 * m.positions;
     if (m.layers && pz_plan_check_layers(&p, m.layers, NULL) != PZ_OK) continue;
     plans++;
     try_rules(&p, &m, refused);

@@ -171,7 +171,7 @@ static void clusters_of_studies_reach_all_devices(void **state) {
   json_decref(inputs);
   o.cluster_text = eight;
   assert_int_equal(pz_study_init(&a, &o, 1, &err), PZ_BAD_USE);
-  assert_non_null(strstr(err.message, "--devices 5000: cluster eight has 8 devices"));
+  assert_non_null(strstr(err.message, "devices 5000: cluster eight has 8 devices"));
   o.devices = 8;
   o.tp = (struct pz_choices){{16}, 1};
   err = (struct pz_error){0};
