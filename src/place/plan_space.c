@@ -11,6 +11,9 @@
 
 enum { MOST_MBS = 128, MOST_CHUNKS = 1024, MOST_CP = 32, MOST_EP = 1024, MOST_LAYERS = 1024 };
 
+/* Of plans that a framework is asked about before there are any. */
+enum { MOST_REPLICAS = 1 << 20 };
+
 /* Models that are held beside those of shapes whose plans are priced, some hundred kilobytes each. */
 enum { MOST_MODELS = 1024 };
 
@@ -231,7 +234,7 @@ static bool can_run(const struct pz_plan_space *s, const struct pz_step_shape *x
   for (size_t i = 0; i < 8 * sizeof replicas / sizeof *replicas; i++) {
     p.pp = i & 1 ? 2 : 1;
     p.zero = i >> 1 & 3;
-    p.dp = pz_max(replicas[i >> 3], 1);
+    p.dp = pz_max(pz_min(replicas[i >> 3], MOST_REPLICAS), 1);
     p.batch = 4 * p.mbs * p.dp;
     if (p.pp > 1 && s->n_blocks < 2) continue;
     for (size_t k = 0; k < PZ_PLAN_RECOMPUTATIONS; k++)
@@ -500,7 +503,7 @@ static enum pz_status refuse_framework(const struct pz_plan_space *s) {
   for (int f = 0; f < PZ_PLAN_FIELDS; f++)
     if (open >> f & 1)
       pz_plan_field_store(&p, (enum pz_plan_field)f, pz_plan_field((enum pz_plan_field)f)->unset);
-  if (!p.dp) p.dp = 2 * pz_plan_ep(&p) * pz_max(p.shard, 1);
+  if (!p.dp) p.dp = pz_min(2 * pz_plan_ep(&p) * pz_max(p.shard, 1), MOST_REPLICAS);
   p.devices = 0;
   p.batch = 4 * pz_max(p.mbs, 1) * pz_max(p.pp, 1) * p.dp;
   if (pz_plan_fill(&p, s->q->job.chip, NULL) != PZ_OK) return PZ_OK;
