@@ -4,12 +4,12 @@
 #include "plan/plan_text.h"
 #include "step/prediction.h"
 
-/* Layers by stage: all, or those that are computed again. */
-static json_t *layers_json(const struct pz_training_run *r, bool again) {
+/* Layers by stage: all, or those that are recomputed. */
+static json_t *layers_json(const struct pz_training_run *r, bool recomputed) {
   json_t *list = json_array();
   for (int64_t k = 0; k < r->plan.pp; k++) {
     struct pz_stage_layers x = pz_training_run_stage(r, k);
-    json_array_append_new(list, json_integer((json_int_t)(again ? x.again : x.layers)));
+    json_array_append_new(list, json_integer((json_int_t)(recomputed ? x.again : x.layers)));
   }
   return list;
 }
@@ -45,12 +45,12 @@ json_t *pz_plan_certificate_json(const struct pz_plan_certificate *c) {
                    (json_int_t)c->by_memory, "gap", c->gap);
 }
 
-/* In a word: "partial" where only some layers are computed again. */
+/* In a word: "partial" where only some layers are recomputed. */
 static const char *recompute_word(const struct pz_training_run *r) {
-  int64_t again = 0;
+  int64_t n = 0;
   if (r->plan.recompute != PZ_RECOMPUTATION_FULL) return pz_recomputation_names[r->plan.recompute];
-  for (int64_t k = 0; k < r->plan.pp; k++) again += pz_training_run_stage(r, k).again;
-  return again == r->layers ? "full" : again ? "partial" : "none";
+  for (int64_t k = 0; k < r->plan.pp; k++) n += pz_training_run_stage(r, k).again;
+  return n == r->layers ? "full" : n ? "partial" : "none";
 }
 
 json_t *pz_found_plans_json(const struct pz_training_plans *p) {

@@ -1,5 +1,5 @@
 /* Plans one change away from a plan, on the same devices with the same batch: each that its framework can run is priced.
- * What would make a run faster (tuning.c) and what would make a plan fit (pz_plan_changes) are questions to the same
+ * What would make a run faster (plan_tuning.c) and what would make a plan fit (pz_plan_changes) are questions to the same
  * neighbours. */
 #ifndef PZ_PLACE_NEIGHBOURS_H
 #define PZ_PLACE_NEIGHBOURS_H

@@ -77,14 +77,14 @@ static void set_question(struct pz_plan_finder *f, const struct pz_chip *chip,
   pz_plan_memory_set_chip(&f->memory, chip);
 }
 
-static double floor_s(const struct pz_plan_finder *f, const struct pz_term_rates *r,
-                      uint32_t shape) {
+static double rates_bound_s(const struct pz_plan_finder *f, const struct pz_term_rates *r,
+                            uint32_t shape) {
   return pz_term_s(&f->terms, r, shape, PZ_TERM_WHOLE) * f->terms.share[shape];
 }
 
 /* No plan of the shape that the HBM holds is faster. */
-static enum pz_status shape_floor_s(struct pz_plan_finder *f, const struct pz_term_rates *r,
-                                    uint32_t shape, double *out) {
+static enum pz_status shape_rates_bound_s(struct pz_plan_finder *f, const struct pz_term_rates *r,
+                                          uint32_t shape, double *out) {
   const struct pz_frontier *plans = NULL;
   struct pz_term_seconds t;
   enum pz_status status = pz_plan_frontier_shape(&f->frontiers, shape, &plans);
@@ -102,9 +102,9 @@ static enum pz_status rank_shapes(struct pz_plan_finder *f, const struct pz_chip
   *n = 0;
   for (uint32_t k = 0; k < f->space.shapes.n && status == PZ_OK; k++) {
     uint32_t i = (f->first_shape + k) % f->space.shapes.n;
-    double s = floor_s(f, &r, i);
+    double s = rates_bound_s(f, &r, i);
     if (s >= limit_s) continue;
-    if (limit_s < HUGE_VAL) status = shape_floor_s(f, &r, i, &s);
+    if (limit_s < HUGE_VAL) status = shape_rates_bound_s(f, &r, i, &s);
     if (s < limit_s) f->ranked[(*n)++] = (struct ranked){s, i};
   }
   qsort(f->ranked, *n, sizeof *f->ranked, by_rank);
@@ -121,8 +121,8 @@ enum pz_status pz_plan_finder_floor_s(struct pz_plan_finder *f, const struct pz_
   /* the one that was best before is likely to be so again */
   for (uint32_t k = 0; k <= f->space.shapes.n && status == PZ_OK; k++) {
     uint32_t i = k ? (f->first_shape + k - 1) % f->space.shapes.n : f->last_best;
-    if (floor_s(f, &r, i) >= least) continue;
-    status = shape_floor_s(f, &r, i, &s);
+    if (rates_bound_s(f, &r, i) >= least) continue;
+    status = shape_rates_bound_s(f, &r, i, &s);
     if (status == PZ_OK && s < least) least = s, f->last_best = i;
   }
   return *out = least, status;
@@ -131,8 +131,8 @@ enum pz_status pz_plan_finder_floor_s(struct pz_plan_finder *f, const struct pz_
 /* What layers take on the chip that the shape is timed for; nothing for transfers. */
 static enum pz_status shape_seconds(const struct pz_plan_space *s, struct pz_step_shape *x,
                                     struct pz_term_seconds *out) {
-  static const enum pz_recomputation how[] = {PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_FULL,
-                                              PZ_RECOMPUTATION_SELECTIVE};
+  static const int how[] = {PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_FULL,
+                            PZ_RECOMPUTATION_SELECTIVE};
   struct pz_plan p = pz_step_shape_plan(s->q, x);
   double t[PZ_TERMS] = {0};
   for (int h = 0; h < 3; h++) {
@@ -251,17 +251,6 @@ static enum pz_status find_in_shape(struct pz_plan_finder *f, struct pz_step_sha
   return status;
 }
 
-/* The plan with the lowest bound, priced: few are faster. */
-static enum pz_status find_first(struct pz_plan_finder *f, const struct pz_chip *chip,
-                                 const struct pz_cluster *net, double cutoff_s,
-                                 struct pz_error *err) {
-  double bound_s;
-  enum pz_status status = pz_plan_finder_bound_s(f, chip, net, cutoff_s, &bound_s, err);
-  if (status == PZ_OK && f->promising_shape)
-    status = pz_plan_pricing_add(&f->pricing, f->promising_shape, &f->promising);
-  return status;
-}
-
 enum pz_status pz_plan_finder_find(struct pz_plan_finder *f, const struct pz_chip *chip,
                                    const struct pz_cluster *net, double cutoff_s,
                                    struct pz_found_plans *out, struct pz_error *err) {
@@ -269,7 +258,11 @@ enum pz_status pz_plan_finder_find(struct pz_plan_finder *f, const struct pz_chi
   uint32_t n = 0;
   pz_arena_release(&f->plans);
   pz_arena_init(&f->plans, NULL);
-  enum pz_status status = find_first(f, chip, net, cutoff_s, err);
+  double lowest_s;
+  enum pz_status status = pz_plan_finder_bound_s(f, chip, net, cutoff_s, &lowest_s, err);
+  /* the plan with the lowest bound first: few are faster */
+  if (status == PZ_OK && f->promising_shape)
+    status = pz_plan_pricing_add(&f->pricing, f->promising_shape, &f->promising);
   if (status == PZ_OK && f->promising_shape) {
     double limit_s = found->n ? found->list[0].p.step_s : cutoff_s;
     status = rank_shapes(f, chip, net, limit_s, &n);
@@ -298,14 +291,6 @@ enum pz_status pz_plan_finder_plan_j(struct pz_plan_finder *f, const struct pz_c
   return pz_term_plan_j(&f->terms, chip, voltage2, plan, joules);
 }
 
-/* Grids of each shape one after another. */
-static void index_grids(struct pz_plan_space *s) {
-  for (uint32_t i = 0; i < s->grids.n; i++) {
-    struct pz_step_shape *x = pz_vec_at(&s->shapes, struct pz_step_shape, pz_grid_at(s, i)->shape);
-    if (!x->n_grids++) x->first_grid = i;
-  }
-}
-
 static enum pz_status begin_finder(struct pz_plan_finder *f, struct pz_error *err) {
   struct pz_plan_space *s = &f->space;
   enum pz_status status = pz_plan_space_list(s, err);
@@ -314,7 +299,10 @@ static enum pz_status begin_finder(struct pz_plan_finder *f, struct pz_error *er
   if (status == PZ_OK) status = pz_term_tables_begin(&f->terms);
   if (status != PZ_OK) return status;
   f->first_shape = (uint32_t)(pz_shared_table_turn(f->q.shared) * s->shapes.n);
-  index_grids(s);
+  for (uint32_t i = 0; i < s->grids.n; i++) { /* those of each shape one after another */
+    struct pz_step_shape *x = pz_shape_at(s, pz_grid_at(s, i)->shape);
+    if (!x->n_grids++) x->first_grid = i;
+  }
   f->ranked = pz_arena_alloc(&f->arena, s->shapes.n, sizeof *f->ranked);
   if (!f->ranked) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the plans");
   f->pricing.arena = &f->plans;

@@ -1,5 +1,5 @@
 /* The same question of one chip after another, none of them calibrated, each in a network of its own with as many
- * devices inside its innermost level: graphs, memory and the times of products are kept.  For one thread. */
+ * devices inside its innermost level: graphs, memory and the times of GEMMs are kept.  For one thread. */
 #ifndef PZ_PLACE_PLAN_FINDER_H
 #define PZ_PLACE_PLAN_FINDER_H
 
@@ -13,7 +13,7 @@ PZ_NODISCARD enum pz_status pz_plan_finder_new(const struct pz_plan_question *q,
                                                struct pz_plan_finder **out, struct pz_error *err);
 void pz_plan_finder_free(struct pz_plan_finder *f); /* accepts NULL */
 
-/* No plan on this chip has a shorter step, or one shorter than enough_s: products on arrays that are never short of data,
+/* No plan on this chip has a shorter step, or one shorter than enough_s: GEMMs on arrays that are never short of data,
  * lanes and compulsory bytes of element-wise operators, collectives that show, and the layers that memory makes the
  * slowest stage compute.  Some ten microseconds, when the chip's HBM, array and link have been met before. */
 PZ_NODISCARD enum pz_status pz_plan_finder_floor_s(struct pz_plan_finder *f,
@@ -21,7 +21,7 @@ PZ_NODISCARD enum pz_status pz_plan_finder_floor_s(struct pz_plan_finder *f,
                                                    const struct pz_cluster *net, double enough_s,
                                                    double *floor_s, struct pz_error *err);
 
-/* The same with mapped products and exposed collectives; where no step can be shorter than `enough_s`, at least that. */
+/* The same with mapped GEMMs and exposed collectives; where no step can be shorter than `enough_s`, at least that. */
 PZ_NODISCARD enum pz_status pz_plan_finder_bound_s(struct pz_plan_finder *f,
                                                    const struct pz_chip *chip,
                                                    const struct pz_cluster *net, double enough_s,
@@ -35,7 +35,7 @@ PZ_NODISCARD enum pz_status pz_plan_finder_again_s(struct pz_plan_finder *f,
                                                    struct pz_error *err);
 
 /* Energy of a step on all devices beside static power: multiply-accumulates with their operands from the cores' buffers,
- * lanes, bytes of HBM and, of products, the least that the global buffer allows; none for collectives.  At this square
+ * lanes, bytes of HBM and, of GEMMs, the least that the global buffer allows; none for collectives.  At this square
  * of the voltage (pz_tech_voltage2).  Of a plan that the finder has found on this chip. */
 PZ_NODISCARD enum pz_status pz_plan_finder_plan_j(struct pz_plan_finder *f,
                                                   const struct pz_chip *chip, double voltage2,

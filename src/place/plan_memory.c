@@ -83,31 +83,25 @@ static double bytes_with(const struct pz_plan_memory *m, const struct pz_step_sh
   return stage_bytes(x, p, stage);
 }
 
-/* The fewest layers from `low` to `high`, between which bytes fall with every layer, with which the stage stays within
- * the limit; -1: none do. */
-static int64_t fewest_from(const struct pz_plan_memory *m, const struct pz_step_shape *x,
-                           const struct pz_plan *p, int64_t stage, double limit, int64_t low,
-                           int64_t high) {
-  if (low > high || bytes_with(m, x, p, stage, high) > limit) return -1;
-  while (low < high) {
-    int64_t middle = low + (high - low) / 2;
-    if (bytes_with(m, x, p, stage, middle) <= limit)
-      high = middle;
-    else
-      low = middle + 1;
-  }
-  return low;
-}
-
-/* The same of all layers. */
+/* The fewest layers with which the stage stays within the limit; -1: none do.  From one rise to the next bytes fall with
+ * every layer. */
 static int64_t fewest(const struct pz_plan_memory *m, const struct pz_step_shape *x,
                       const struct pz_plan *p, int64_t stage, double limit) {
-  int64_t most = chunk_layers(x, p, stage), n = -1;
-  for (int64_t low = 0, rise; low <= most && n < 0; low = rise) {
-    rise = next_rise(x, p, stage, low);
-    n = fewest_from(m, x, p, stage, limit, low, rise - 1);
+  int64_t most = chunk_layers(x, p, stage);
+  for (int64_t first = 0, rise; first <= most; first = rise) {
+    rise = next_rise(x, p, stage, first);
+    int64_t low = first, high = rise - 1;
+    if (bytes_with(m, x, p, stage, high) > limit) continue;
+    while (low < high) {
+      int64_t middle = low + (high - low) / 2;
+      if (bytes_with(m, x, p, stage, middle) <= limit)
+        high = middle;
+      else
+        low = middle + 1;
+    }
+    return low;
   }
-  return n;
+  return -1;
 }
 
 /* Bytes of the stage with the recomputation that leaves the fewest. */
@@ -208,7 +202,7 @@ static double recompute_fewest(const struct pz_plan_memory *m, const struct pz_s
 /* What a plan needs with this much HBM: bytes, and the recomputation that brings them. */
 struct needed {
   double bytes;
-  enum pz_recomputation recompute;
+  int recompute;
   int64_t layers;
   const int64_t *stages;
 };

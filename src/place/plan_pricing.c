@@ -143,23 +143,13 @@ static enum pz_status try_plan(void *ctx, const struct pz_step_shape *x, struct 
   return status;
 }
 
-enum pz_status pz_plan_pricing_least(struct pz_plan_pricing *s) {
-  struct pz_found_plan *least = &s->found.least;
-  if (s->found.n) s->found.has_least = false;
-  if (!s->found.has_least) return PZ_OK;
-  return pz_step_price(s->least_shape->m, &least->plan, &least->p, NULL, s->space->err);
-}
-
 bool pz_plan_pricing_promises(const struct pz_plan_pricing *s, const struct pz_plan_grid *g) {
   struct pz_plan p = pz_plan_grid_plan(s->space, g);
   return promises(s, &p, g->bound_s, 0);
 }
 
 enum pz_status pz_plan_pricing_grid(struct pz_plan_pricing *s, const struct pz_plan_grid *g) {
-  return pz_plan_space_each(s->space, g, false, try_plan, s);
-}
-
-enum pz_status pz_plan_pricing_exclude(struct pz_plan_pricing *s, const struct pz_plan_grid *g) {
+  if (pz_plan_pricing_promises(s, g)) return pz_plan_space_each(s->space, g, false, try_plan, s);
   uint64_t plans;
   enum pz_status status = pz_plan_space_count(s->space, g, &plans);
   s->found.certificate.plans += plans;

@@ -11,8 +11,8 @@ struct pz_plan_pricing {
   struct pz_arena *arena; /* of what is found */
   struct pz_found_plans found;
   uint32_t top;
-  double cutoff_s; /* longer steps do not matter; 0: all do */
-  const struct pz_step_shape *least_shape;
+  double cutoff_s;                         /* longer steps do not matter; 0: all do */
+  const struct pz_step_shape *least_shape; /* of found.least, which is not priced yet */
   int64_t *least_stages;
 };
 
@@ -25,11 +25,9 @@ PZ_NODISCARD enum pz_status pz_plan_pricing_begin(struct pz_plan_pricing *s,
 /* Could a plan of the grid be among the best? */
 bool pz_plan_pricing_promises(const struct pz_plan_pricing *s, const struct pz_plan_grid *g);
 
-/* All plans of a grid, or their number, excluded by the grid's bound. */
+/* All plans of a grid; where it promises nothing their number, excluded by its bound. */
 PZ_NODISCARD enum pz_status pz_plan_pricing_grid(struct pz_plan_pricing *s,
                                                  const struct pz_plan_grid *g);
-PZ_NODISCARD enum pz_status pz_plan_pricing_exclude(struct pz_plan_pricing *s,
-                                                    const struct pz_plan_grid *g);
 
 /* One plan that fits, simulated. */
 PZ_NODISCARD enum pz_status pz_plan_pricing_add(struct pz_plan_pricing *s,
@@ -40,8 +38,5 @@ PZ_NODISCARD enum pz_status pz_plan_pricing_add(struct pz_plan_pricing *s,
 PZ_NODISCARD enum pz_status pz_plan_pricing_copy(struct pz_plan_pricing *s,
                                                  const struct pz_found_plan *one,
                                                  struct pz_found_plan *out);
-
-/* At the end: what needs least is told in full where nothing fits. */
-PZ_NODISCARD enum pz_status pz_plan_pricing_least(struct pz_plan_pricing *s);
 
 #endif

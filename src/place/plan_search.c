@@ -188,15 +188,15 @@ static enum pz_status find_simplest(struct pz_plan_pricing *s) {
 
 static enum pz_status price_grids(struct pz_plan_pricing *s) {
   struct pz_plan_space *space = s->space;
+  struct pz_found_plan *least = &s->found.least;
   enum pz_status status = PZ_OK;
   pz_plan_grids_sort(&space->grids);
-  for (uint32_t i = 0; i < space->grids.n && status == PZ_OK; i++) {
-    const struct pz_plan_grid *g = pz_grid_at(space, i);
-    status =
-        pz_plan_pricing_promises(s, g) ? pz_plan_pricing_grid(s, g) : pz_plan_pricing_exclude(s, g);
-  }
+  for (uint32_t i = 0; i < space->grids.n && status == PZ_OK; i++)
+    status = pz_plan_pricing_grid(s, pz_grid_at(space, i));
   if (status == PZ_OK && !s->found.certificate.plans) return pz_plan_space_empty(space);
-  return status == PZ_OK ? pz_plan_pricing_least(s) : status;
+  if (s->found.n) s->found.has_least = false;
+  if (status != PZ_OK || !s->found.has_least) return status;
+  return pz_step_price(s->least_shape->m, &least->plan, &least->p, NULL, space->err);
 }
 
 enum pz_status pz_plan_search(const struct pz_plan_question *q, struct pz_arena *arena,

@@ -10,6 +10,9 @@
 
 enum { MOST_MBS = 128, MOST_CHUNKS = 1024, MOST_CP = 32, MOST_EP = 1024, MOST_LAYERS = 1024 };
 
+/* Of plans that a framework is asked about before there are any. */
+enum { MOST_REPLICAS = 1 << 20 };
+
 /* Models that are held beside those of shapes whose plans are priced, some hundred kilobytes each. */
 enum { MOST_MODELS = 1024 };
 
@@ -205,16 +208,10 @@ bool pz_plan_space_recompute(const struct pz_plan_space *s, struct pz_plan *p, s
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
-/* The largest power of two of a node's devices: 64 of a domain of 72. */
-static int64_t even_part(int64_t node) {
-  int64_t part = 1;
-  while (2 * part <= node) part *= 2;
-  return part;
-}
-
-/* Whole nodes, the even part of each, or a part of one. */
+/* Whole nodes; of each the largest power of two of its devices (64 of a domain of 72); or a part of one. */
 static bool on_nodes(const struct pz_plan_space *s, int64_t devices) {
-  int64_t part = even_part(s->node), all = s->q->plan.devices;
+  int64_t part = 1, all = s->q->plan.devices;
+  while (2 * part <= s->node) part *= 2;
   if (devices > all || (s->q->all_devices && devices != all)) return false;
   if (devices <= s->node || devices % s->node == 0) return true;
   return devices % part == 0 && devices / part <= (all % s->node ? all / part : all / s->node);
@@ -236,7 +233,7 @@ static bool can_run(const struct pz_plan_space *s, const struct pz_step_shape *x
   for (size_t i = 0; i < 8 * sizeof replicas / sizeof *replicas; i++) {
     p.pp = i & 1 ? 2 : 1;
     p.zero = i >> 1 & 3;
-    p.dp = pz_max(replicas[i >> 3], 1);
+    p.dp = pz_max(pz_min(replicas[i >> 3], MOST_REPLICAS), 1);
     p.batch = 4 * p.mbs * p.dp;
     if (p.pp > 1 && s->n_blocks < 2) continue;
     for (size_t k = 0; k < PZ_PLAN_RECOMPUTATIONS; k++)
@@ -258,51 +255,31 @@ static bool can_divide(const struct pz_plan_space *s, const struct pz_workload *
          (x->tp == 1 || PZ_PLAN_ALLOWS(q, SP, sp, x->sp)) && can_run(s, x);
 }
 
-/* Expert-parallel degrees: the pinned one; powers of two that divide the experts, and these. */
-struct degrees {
-  int64_t v[16];
-  int n;
-};
-
-static struct degrees expert_degrees(const struct pz_plan_question *q, int64_t experts) {
-  struct degrees d = {.n = 0};
-  int64_t most = pz_min(experts, pz_min(q->plan.devices, MOST_EP));
-  if (q->pinned & PZ_PLAN_PIN(EP)) {
-    d.v[d.n++] = pz_plan_ep(&q->plan);
-    return d;
-  }
-  d.v[d.n++] = 1;
-  for (int64_t e = 2; e <= most; e *= 2)
-    if (experts % e == 0) d.v[d.n++] = e;
-  if (experts > 1 && experts == most && even_part(experts) != experts) d.v[d.n++] = experts;
-  return d;
-}
-
-/* All shapes of these two degrees. */
-static bool add_shapes_of(struct pz_plan_space *s, const struct pz_workload *w,
-                          struct pz_step_shape x) {
-  const struct pz_plan_question *q = s->q;
-  int64_t most_mbs = pz_min(q->plan.batch, q->pinned & PZ_PLAN_PIN(MBS) ? q->plan.mbs : MOST_MBS);
-  struct degrees d = expert_degrees(q, w->experts);
-  for (x.mbs = 1; x.mbs <= most_mbs; x.mbs++)
-    for (int sp = 0; sp <= (x.tp > 1); sp++)
-      for (int i = 0; i < d.n; i++) {
-        x.sp = sp;
-        x.ep = d.v[i];
-        if (can_divide(s, w, &x) && !pz_vec_push(&s->shapes, &x)) return false;
-      }
-  return true;
+/* The expert-parallel degree after this one, powers of two that divide the experts, and their number; 0: none. */
+static int64_t next_ep(const struct pz_plan_question *q, int64_t experts, int64_t ep) {
+  int64_t most = pz_min(experts, pz_min(q->plan.devices, MOST_EP)), next = 2 * ep;
+  if (q->pinned & PZ_PLAN_PIN(EP)) return 0;
+  while (next <= most && experts % next) next *= 2;
+  return next <= most ? next : ep < experts && experts == most ? experts : 0;
 }
 
 static enum pz_status add_shapes(struct pz_plan_space *s, const struct pz_workload *w) {
   const struct pz_plan_question *q = s->q;
-  bool cp_pinned = q->pinned & PZ_PLAN_PIN(CP);
-  int64_t most_tp = q->pinned & PZ_PLAN_PIN(TP) ? q->plan.tp : pz_min(s->node, q->plan.devices);
-  int64_t most_cp = cp_pinned ? pz_plan_cp(&q->plan) : MOST_CP;
+  const struct pz_plan *p = &q->plan;
+  bool pinned_cp = q->pinned & PZ_PLAN_PIN(CP);
+  int64_t most_tp = q->pinned & PZ_PLAN_PIN(TP) ? p->tp : pz_min(s->node, p->devices);
+  int64_t most_cp = pinned_cp ? pz_plan_cp(p) : MOST_CP, first_cp = pinned_cp ? most_cp : 1;
+  int64_t most_mbs = pz_min(p->batch, q->pinned & PZ_PLAN_PIN(MBS) ? p->mbs : MOST_MBS);
+  int64_t first_ep = q->pinned & PZ_PLAN_PIN(EP) ? pz_plan_ep(p) : 1;
   struct pz_step_shape x = {.tp = 1};
   for (x.tp = 1; x.tp <= most_tp; x.tp++)
-    for (x.cp = cp_pinned ? most_cp : 1; x.cp <= most_cp; x.cp *= 2)
-      if (!add_shapes_of(s, w, x)) return pz_plan_no_memory(s);
+    for (x.cp = first_cp; x.cp <= most_cp; x.cp *= 2)
+      for (x.mbs = 1; x.mbs <= most_mbs; x.mbs++)
+        for (int sp = 0; sp <= (x.tp > 1); sp++)
+          for (x.ep = first_ep; x.ep; x.ep = next_ep(q, w->experts, x.ep)) {
+            x.sp = sp;
+            if (can_divide(s, w, &x) && !pz_vec_push(&s->shapes, &x)) return pz_plan_no_memory(s);
+          }
   return PZ_OK;
 }
 
@@ -357,12 +334,6 @@ double pz_plan_grid_bound_s(const struct pz_plan_question *q, const struct pz_st
   return (double)microbatches * all / (double)g->pp;
 }
 
-/* Devices that share the experts of a stage. */
-static int64_t expert_grid(const struct pz_plan_space *s, const struct pz_step_shape *x) {
-  struct pz_plan p = pz_step_shape_plan(s->q, x);
-  return pz_plan_ep(&p) * pz_plan_etp(&p);
-}
-
 static enum pz_status add_grids(struct pz_plan_space *s) {
   const struct pz_plan_question *q = s->q;
   for (uint32_t i = 0; i < s->shapes.n; i++) {
@@ -375,9 +346,10 @@ static enum pz_status add_grids(struct pz_plan_space *s) {
         if (!PZ_PLAN_ALLOWS(q, PP, pp, pp) || !PZ_PLAN_ALLOWS(q, DP, dp, dp) ||
             q->plan.batch % (dp * x->mbs))
           continue;
-        if (!on_nodes(s, group * pp * dp) || group * dp % expert_grid(s, x)) continue;
         struct pz_plan_grid g = {.shape = i, .pp = pp, .dp = dp};
         struct pz_plan p = pz_plan_grid_plan(s, &g);
+        bool experts = group * dp % (pz_plan_ep(&p) * pz_plan_etp(&p)) == 0; /* all of a stage */
+        if (!experts || !on_nodes(s, group * pp * dp)) continue;
         g.bound_s = pz_plan_grid_bound_s(s->q, x, &g);
         g.bound = pz_plan_value(s->q, &p, g.bound_s, 0);
         if (!pz_vec_push(&s->grids, &g)) return pz_plan_no_memory(s);
@@ -535,7 +507,8 @@ static enum pz_status refuse_framework(const struct pz_plan_space *s) {
     p.pipeline = p.vpp > 1 ? PZ_PIPELINE_INTERLEAVED : PZ_PIPELINE_1F1B;
   if (!(pinned & PZ_PLAN_PIN(RECOMPUTE))) p.recompute = PZ_RECOMPUTATION_NONE;
   for (int i = 0; i < 8; i++) {
-    if (!(pinned & PZ_PLAN_PIN(DP))) p.dp = i & 1 ? p.ep : 2 * p.ep;
+    int64_t dp = (i & 1 ? 1 : 2) * p.ep * pz_max(p.shard, 1);
+    if (!(pinned & PZ_PLAN_PIN(DP))) p.dp = pz_min(dp, MOST_REPLICAS);
     if (!(pinned & PZ_PLAN_PIN(ZERO))) p.zero = i >> 1;
     p.batch = 4 * p.mbs * p.dp * p.pp;
     pz_plan_space_settle(s, &p);
