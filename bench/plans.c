@@ -123,7 +123,7 @@ static enum pz_status measure(const struct run *r, double *first, struct pz_erro
   plan.devices = r->devices;
   plan.batch = r->batch;
   plan.seq = r->seq;
-  plan.precision = r->precision;
+  plan.precision = (int)r->precision;
   if (status == PZ_OK) status = pz_plan_question_of(&job, &plan, 0, &q, err);
   q.threads = 1;
   double start = cpu_s();

@@ -293,7 +293,7 @@ static struct layer_pass make_pass(const struct stage_walk *s, uint32_t i, bool 
   const struct pz_layer *l = &s->m->w->layers[i];
   bool passing = kind_of(s, i) < 0 && s->gradients == PZ_GRADIENTS_IN_PLACE;
   struct layer_pass x = layer_pass(l, passing ? PZ_GRADIENTS_PASSING : s->gradients);
-  enum pz_recomputation how = s->p->recompute;
+  enum pz_recomputation how = (enum pz_recomputation)s->p->recompute;
   if (how == PZ_RECOMPUTATION_HALF) how = PZ_RECOMPUTATION_FULL;
   if (recomputed) recompute(s->m->w, l, s->p, how, &x);
   return x;

@@ -156,7 +156,7 @@ static double step_s(const char *chip, int plan) {
                       .dp = plans[plan].dp,
                       .mbs = plans[plan].mbs,
                       .batch = plans[plan].batch,
-                      .recompute = plans[plan].recompute,
+                      .recompute = (int)plans[plan].recompute,
                       .zero = plans[plan].zero,
                       .execution = PZ_EXECUTION_GRAPH,
                       .grad_bytes = 4,

@@ -66,7 +66,7 @@ static void parts_sum_up(void **state) {
       for (int r = 0; r < PZ_RECOMPUTATIONS; r++) {
         struct pz_plan plan = plan_of(shapes[i][0], shapes[i][1], shapes[i][2], 64);
         plan.zero = z;
-        plan.recompute = (enum pz_recomputation)r;
+        plan.recompute = r;
         if (shapes[i][0] == 8) continue; /* gpt2 has 12 heads */
         struct pz_prediction p = predict(&plan, 1, 0);
         if (fabs(sum_of(&p.parts) / p.step_s - 1) > 1e-9)
@@ -236,7 +236,7 @@ static void layer_times_of_a_published_table(void **state) {
       plan.seq = 2048;
       plan.execution = PZ_EXECUTION_EAGER;
       plan.sp = rows[i].sp;
-      plan.recompute = rows[i].recompute;
+      plan.recompute = (int)rows[i].recompute;
       passes_of(&plan, layers, ms[layers - 1]);
     }
     double f = ms[1][0] - ms[0][0], b = ms[1][1] - ms[0][1];

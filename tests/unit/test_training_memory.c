@@ -363,7 +363,7 @@ static void recomputation_holds_less(void **state) {
   for (int pp = 1; pp <= 4; pp *= 4) {
     for (int i = 0; i < 3; i++) {
       struct pz_plan plan = plan_of("megatron", 1, pp, 1);
-      plan.recompute = order[i];
+      plan.recompute = (int)order[i];
       double bytes = predict(&m, "h200", &plan).p.peak_bytes;
       assert_true(i == 0 || bytes < before);
       before = bytes;
