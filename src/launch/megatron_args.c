@@ -90,7 +90,7 @@ static const char *const silent[] = {
     "original-max-position-embeddings",
     /* of launchers */
     "ntasks*", "nodes", "gres*", "gpus*", "cpus-per-task", "container-*", "no-container-*", "export*", "job-name", "output", "error", "label", "mpi",
-    "time", "partition", "account", "kill-on-bad-exit", "hostfile", "hostname", "help", "module", "no-python",
+    "time", "partition", "account", "kill-on-bad-exit", "hostfile", "hostname", "help", "module", "no-python", NULL,
 };
 /* clang-format on */
 
@@ -175,9 +175,10 @@ static bool find(const char *name, bool batch, struct argument *out) {
   return false;
 }
 
-static bool is_silent(const char *name) {
-  for (size_t i = 0; i < sizeof silent / sizeof *silent; i++)
-    if (matches(silent[i], name)) return true;
+/* Is it among names, NULL behind the last? */
+static bool is_among(const char *const *names, const char *name) {
+  for (; names && *names; names++)
+    if (matches(strncmp(*names, "--", 2) == 0 ? *names + 2 : *names, name)) return true;
   return false;
 }
 
@@ -273,13 +274,6 @@ static void ignore(struct reader *r, const char *name) {
   if (r->ignored.n < 1000) add_text(r, &r->ignored, name);
 }
 
-/* Does the caller want an argument left out, though it shapes the step? */
-static bool is_left_out(const struct reader *r, const char *name) {
-  for (const char *const *i = r->o->ignore; i && *i; i++)
-    if (matches(strncmp(*i, "--", 2) == 0 ? *i + 2 : *i, name)) return true;
-  return false;
-}
-
 /* The argument at word i. */
 static enum pz_status read_argument(struct reader *r, uint32_t i) {
   const struct pz_shell_word *w = pz_vec_at(&r->text.words, struct pz_shell_word, i);
@@ -289,10 +283,10 @@ static enum pz_status read_argument(struct reader *r, uint32_t i) {
   struct argument a = {.kind = FLAG};
   if (!name) return no_memory(r);
   pz_text_plain(name);
-  bool known = find(name, w->batch, &a), left_out = !w->batch && is_left_out(r, name);
+  bool known = find(name, w->batch, &a), left_out = !w->batch && is_among(r->o->ignore, name);
   const char *value = value_at(r, i, equals, a.kind == LIST, &unknown);
   if (known && !left_out) return take(r, &a, w->line, value, unknown);
-  if (!known && (w->batch || is_silent(name))) return PZ_OK;
+  if (!known && (w->batch || is_among(silent, name))) return PZ_OK;
   const struct refused *x = known ? NULL : find_refused(name);
   if (left_out && (known || x))
     note(r,
@@ -774,8 +768,6 @@ static enum pz_status expert_layers(struct reader *r, const char **out) {
 
 struct shape {
   int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab, positions;
-  bool gated, rotary, tied, biases, qkv_bias, qk_norm;
-  bool latent; /* attention */
   double hidden_dropout, attention_dropout;
 };
 
@@ -859,16 +851,9 @@ static enum pz_status read_shape(struct reader *r, struct shape *x) {
                       .kv_heads = has(r, ARG_GROUPED) ? count(r, ARG_GROUPS, 1) : heads,
                       .ffn = count(r, ARG_FFN, gated ? hidden * 8 / 3 / 64 * 64 : 4 * hidden),
                       .positions = count(r, ARG_POSITIONS, count(r, PZ_PLAN_SEQ, 0)),
-                      .gated = gated,
-                      .rotary = is_rotary(r),
-                      .tied = !has(r, ARG_UNTIED),
-                      .biases = !has(r, ARG_NO_BIAS),
-                      .qk_norm = has(r, ARG_QK_NORM),
-                      .latent = has(r, ARG_LATENT),
-                      .qkv_bias = has(r, ARG_QKV_BIAS),
                       .hidden_dropout = dropout(r, ARG_HIDDEN_DROPOUT),
                       .attention_dropout = dropout(r, ARG_ATTENTION_DROPOUT)};
-  if (!has(r, ARG_KV_CHANNELS) && !x->latent && hidden % heads)
+  if (!has(r, ARG_KV_CHANNELS) && !has(r, ARG_LATENT) && hidden % heads)
     return wrong(r, ARG_HEADS, "a number that divides --hidden-size, or --kv-channels");
   if (!gated && x->head_dim * heads != hidden)
     return wrong(r, ARG_KV_CHANNELS, "hidden-size / num-attention-heads, or with --swiglu");
@@ -940,7 +925,7 @@ static void put_experts(const struct reader *r, int64_t width, const char *layer
   if (strchr(layers, '0')) fputc(']', out);
 }
 
-static void put_gpt2(const struct shape *x, FILE *out) {
+static void put_gpt2(const struct reader *r, const struct shape *x, FILE *out) {
   put(out, "n_embd", x->hidden);
   put(out, "n_layer", x->layers);
   put(out, "n_head", x->heads);
@@ -949,10 +934,11 @@ static void put_gpt2(const struct shape *x, FILE *out) {
   put(out, "n_positions", x->positions);
   fprintf(out, ",\"resid_pdrop\":%g,\"embd_pdrop\":%g,\"attn_pdrop\":%g", x->hidden_dropout,
           x->hidden_dropout, x->attention_dropout);
-  put_truth(out, "tie_word_embeddings", x->tied);
+  put_truth(out, "tie_word_embeddings", !has(r, ARG_UNTIED));
 }
 
-static void put_llama(const struct shape *x, bool experts, FILE *out) {
+static void put_llama(const struct reader *r, const struct shape *x, FILE *out) {
+  bool latent = has(r, ARG_LATENT), biases = !has(r, ARG_NO_BIAS);
   put(out, "hidden_size", x->hidden);
   put(out, "num_hidden_layers", x->layers);
   put(out, "num_attention_heads", x->heads);
@@ -960,8 +946,8 @@ static void put_llama(const struct shape *x, bool experts, FILE *out) {
   put(out, "vocab_size", x->vocab);
   put(out, "max_position_embeddings", x->positions);
   fprintf(out, ",\"attention_dropout\":%g", x->attention_dropout);
-  put_truth(out, "tie_word_embeddings", x->tied);
-  if (!x->gated) {
+  put_truth(out, "tie_word_embeddings", !has(r, ARG_UNTIED));
+  if (!has(r, ARG_SWIGLU)) {
     fprintf(out,
             ",\"hidden_act\":\"gelu\",\"hidden_dropout\":%g,\"rotary_pct\":1.0,"
             "\"use_parallel_residual\":false",
@@ -969,19 +955,20 @@ static void put_llama(const struct shape *x, bool experts, FILE *out) {
     return;
   }
   fputs(",\"hidden_act\":\"silu\"", out);
-  put(out, "num_key_value_heads", x->latent ? x->heads : x->kv_heads);
-  if (!x->latent) put(out, "head_dim", x->head_dim);
-  if (experts || (x->qkv_bias && !x->biases)) return;
-  put_truth(out, "attention_bias", x->biases);
-  put_truth(out, "mlp_bias", x->biases);
+  put(out, "num_key_value_heads", latent ? x->heads : x->kv_heads);
+  if (!latent) put(out, "head_dim", x->head_dim);
+  if (has_experts(r) || (has(r, ARG_QKV_BIAS) && !biases)) return;
+  put_truth(out, "attention_bias", biases);
+  put_truth(out, "mlp_bias", biases);
 }
 
 /* The family that its shape is of: Llama's (Qwen2's with a bias on query, key and value alone), GPT-2's, or with rotary
  * positions GPT-NeoX's without its parallel residual. */
-static const char *family_of(const struct shape *x, bool experts) {
-  if (experts) return x->latent ? "deepseek_v3" : x->qk_norm ? "qwen3_moe" : "mixtral";
-  if (!x->gated) return x->rotary ? "gpt_neox" : "gpt2";
-  return x->qkv_bias && !x->biases ? "qwen2" : x->qk_norm ? "qwen3" : "llama";
+static const char *family_of(const struct reader *r) {
+  bool norms = has(r, ARG_QK_NORM);
+  if (has_experts(r)) return has(r, ARG_LATENT) ? "deepseek_v3" : norms ? "qwen3_moe" : "mixtral";
+  if (!has(r, ARG_SWIGLU)) return is_rotary(r) ? "gpt_neox" : "gpt2";
+  return has(r, ARG_QKV_BIAS) && has(r, ARG_NO_BIAS) ? "qwen2" : norms ? "qwen3" : "llama";
 }
 
 /* The model as a configuration. */
@@ -990,11 +977,11 @@ static const char *config_text(const struct reader *r, const struct shape *x, in
   struct pz_buffer b = {.text = NULL};
   FILE *out = pz_buffer_stream(&b);
   if (!out) return NULL;
-  fprintf(out, "{\"model_type\":\"%s\"", family_of(x, layers != NULL));
-  if (x->gated || x->rotary)
-    put_llama(x, layers != NULL, out);
+  fprintf(out, "{\"model_type\":\"%s\"", family_of(r));
+  if (has(r, ARG_SWIGLU) || is_rotary(r))
+    put_llama(r, x, out);
   else
-    put_gpt2(x, out);
+    put_gpt2(r, x, out);
   if (layers) put_experts(r, width, layers, out);
   fputc('}', out);
   char *text = pz_buffer_close(out) ? pz_arena_strdup(r->arena, b.text) : NULL;
@@ -1006,24 +993,25 @@ static enum pz_status read_model(struct reader *r) {
   struct shape x = {.layers = 0};
   struct pz_run_plan *run = &r->out->run;
   const char *layers = NULL;
-  bool experts = has_experts(r);
+  bool experts = has_experts(r), gated = has(r, ARG_SWIGLU);
   enum pz_status status = read_shape(r, &x);
   if (status != PZ_OK) return status;
   int64_t width = count(r, ARG_EXPERT_FFN, x.ffn);
   if (experts) status = expert_layers(r, &layers);
   if (experts && status == PZ_OK) status = check_experts(r, width, layers);
   if (status != PZ_OK) return status;
-  if (experts && !x.latent && !x.qk_norm) x.ffn = width; /* Mixtral's layers are all of experts */
+  if (experts && !has(r, ARG_LATENT) && !has(r, ARG_QK_NORM))
+    x.ffn = width; /* Mixtral's layers are all of experts */
   run->model = pz_arena_printf(r->arena, "%s %" PRId64 " x %" PRId64,
-                               experts   ? "MoE"
-                               : x.gated ? "Llama"
-                                         : "GPT",
+                               experts ? "MoE"
+                               : gated ? "Llama"
+                                       : "GPT",
                                x.layers, x.hidden);
   run->config = config_text(r, &x, width, layers);
   if (!run->model || !run->config) return no_memory(r);
   r->out->layers = x.layers;
   r->out->vocab = x.vocab;
-  if (x.gated && x.hidden_dropout > 0)
+  if (gated && x.hidden_dropout > 0)
     note(r, "dropout of hidden states is not counted for Llama's shape (--hidden-dropout "
             "0 turns it off; Megatron's default is 0.1)");
   mark(r, PZ_RUN_MODEL, ARG_LAYERS, ARG_LAYERS);

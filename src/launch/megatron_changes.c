@@ -55,18 +55,20 @@ static bool is_middle_even(const struct difference *d) {
   return true;
 }
 
-/* Chunks of even stages; by the argument that the run uses. */
+/* Chunks of even stages; by the argument that the run uses, 0: it needs none. */
+static int64_t chunks_of(const struct difference *d, const struct pz_plan *p) {
+  if (p->vpp == 1) return 0;
+  return d->m->chunks_by_rank ? p->vpp : d->m->layers / (p->pp * p->vpp);
+}
+
 static void put_chunks(struct difference *d) {
-  const struct pz_plan *a = d->from, *b = d->to;
-  bool by_rank = d->m->chunks_by_rank;
-  int64_t before = a->vpp > 1 ? d->m->layers / (a->pp * a->vpp) : 0;
-  int64_t now = b->vpp > 1 ? d->m->layers / (b->pp * b->vpp) : 0;
-  const char *name =
-      by_rank ? "num-virtual-stages-per-pipeline-rank" : "num-layers-per-virtual-pipeline-stage";
-  if (b->vpp == 1)
-    put_flag(d, a->vpp > 1, false, name);
-  else if (by_rank ? a->vpp != b->vpp : before != now)
-    put(d, "--%s %" PRId64, name, by_rank ? b->vpp : now);
+  int64_t before = chunks_of(d, d->from), now = chunks_of(d, d->to);
+  const char *name = d->m->chunks_by_rank ? "num-virtual-stages-per-pipeline-rank"
+                                          : "num-layers-per-virtual-pipeline-stage";
+  if (!now)
+    put_flag(d, before, false, name);
+  else if (before != now)
+    put(d, "--%s %" PRId64, name, now);
 }
 
 static bool same_division(const struct difference *d) {

@@ -14,10 +14,6 @@ struct writer {
   FILE *out;
 };
 
-static struct writer writer_of(const struct pz_launch *l, enum pz_launcher whose, FILE *out) {
-  return (struct writer){l, whose == PZ_LAUNCH_BRIDGE, out};
-}
-
 /* Fields that are not called as their argument is. */
 static const char *const other_names[][2] = {{"num-experts", "num_moe_experts"},
                                              {"norm-epsilon", "layernorm_epsilon"},
@@ -164,7 +160,7 @@ static void put_positions(const struct writer *w) {
 }
 
 void pz_core_model(const struct pz_launch *l, enum pz_launcher whose, FILE *out) {
-  const struct writer w = writer_of(l, whose, out);
+  const struct writer w = {l, whose == PZ_LAUNCH_BRIDGE, out};
   const struct pz_model_shape *s = &l->shape;
   put(&w, "num-layers", s->layers);
   put(&w, "hidden-size", s->hidden);
@@ -233,7 +229,7 @@ static void put_division(const struct writer *w) {
 }
 
 void pz_core_parallel(const struct pz_launch *l, enum pz_launcher whose, FILE *out) {
-  const struct writer w = writer_of(l, whose, out);
+  const struct writer w = {l, whose == PZ_LAUNCH_BRIDGE, out};
   const struct pz_plan *p = &l->plan;
   put_plan(&w, PZ_PLAN_TP);
   put_flag(&w, "sequence-parallel", p->sp);
@@ -266,7 +262,7 @@ void pz_core_modules(const struct pz_plan *p, const char *quote, const char *bet
 }
 
 void pz_core_recompute(const struct pz_launch *l, enum pz_launcher whose, FILE *out) {
-  const struct writer w = writer_of(l, whose, out);
+  const struct writer w = {l, whose == PZ_LAUNCH_BRIDGE, out};
   const struct pz_plan *p = &l->plan;
   if (p->recompute == PZ_RECOMPUTATION_SELECTIVE) {
     put_word(&w, "recompute-granularity", "selective");
@@ -286,10 +282,9 @@ void pz_core_recompute(const struct pz_launch *l, enum pz_launcher whose, FILE *
 /* Kernels and collectives are issued in one order where tensor parallelism overlaps them; sharded weights are gathered,
  * and rows moved to experts, beside them. */
 void pz_core_environment(const struct pz_launch *l, FILE *out) {
-  int queues = pz_plan_overlaps(&l->plan, PZ_OVERLAP_EP) ? 32 : 1;
   if (l->plan.zero > 1)
     fputs("unset CUDA_DEVICE_MAX_CONNECTIONS\n\n", out);
   else
     fprintf(out, "export CUDA_DEVICE_MAX_CONNECTIONS=${CUDA_DEVICE_MAX_CONNECTIONS:-%d}\n\n",
-            queues);
+            pz_plan_overlaps(&l->plan, PZ_OVERLAP_EP) ? 32 : 1);
 }

@@ -35,9 +35,11 @@ static const char deepseek[] =
 
 static const struct model {
   const char *name, *config; /* config NULL: a preset */
-} models[] = {{"gpt2-xl", NULL},    {"gpt3-175b", NULL},      {"llama2-7b", NULL},
-              {"llama3-70b", NULL}, {"llama3-405b", NULL},    {"mixtral-8x7b", NULL},
-              {"qwen3-8b", qwen3},  {"qwen3-30b", qwen3_moe}, {"deepseek-v3", deepseek}};
+} models[] = {{"gpt2-xl", NULL},     {"gpt3-175b", NULL},      {"llama2-7b", NULL},
+              {"llama3-70b", NULL},  {"llama3-405b", NULL},    {"mixtral-8x7b", NULL},
+              {"qwen3-8b", qwen3},   {"qwen3-30b", qwen3_moe}, {"deepseek-v3", deepseek},
+              {"llama3.1-8b", NULL}, {"qwen2.5-7b", NULL},     {"mistral-7b", NULL},
+              {"phi4", NULL}};
 
 static struct pz_model_shape shape_of(const struct model *m) {
   struct pz_model_shape s;
@@ -403,6 +405,12 @@ static void check_megatron_model(const struct pz_launch *l, const struct entries
   assert_int_equal(has(e, "--qk-layernorm"), s->qk_norm);
   assert_int_equal(number(e, "--rotary-base", 0), (int64_t)s->rotary_base);
   same_real(e, "--norm-epsilon", s->norm_eps);
+  assert_int_equal(has(e, "--add-qkv-bias"), s->qkv_bias && !s->bias);
+  double factor = pz_shape_rope_factor(s, l->plan.seq);
+  assert_int_equal(has(e, "--use-rope-scaling"), factor > 0);
+  if (factor > 0) same_real(e, "--rope-scaling-factor", factor);
+  assert_int_equal(number(e, "--moe-router-num-groups", 0), s->groups);
+  assert_int_equal(number(e, "--moe-router-group-topk", 0), s->group_topk);
   assert_true(number(e, "--max-position-embeddings", 0) >= l->plan.seq);
   assert_int_equal(number(e, "--num-experts", 0), s->experts);
   assert_int_equal(number(e, "--moe-router-topk", 0), s->topk);
@@ -1114,6 +1122,74 @@ static void nodes_are_whole(void **state) {
   assert_true(l.nodes == 2 && l.gpus == 6);
 }
 
+/* A model of Llama's or DeepSeek's family with this in its config.json, run with so many tokens: part of its script, or
+ * of the message that refuses it. */
+static const struct scaling {
+  int framework;
+  const char *family, *rope;
+  int64_t seq;
+  const char *words;
+} scalings[] = {
+#define LLAMA31(low, original)                                                                     \
+  "\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8,\"low_freq_factor\":" low               \
+  ",\"high_freq_factor\":4,\"original_max_position_embeddings\":" original "}"
+#define YARN(all)                                                                                  \
+  "\"rope_scaling\":{\"type\":\"yarn\",\"factor\":40,\"mscale\":1,\"mscale_all_dim\":" all "}"
+    {MEGATRON, "llama", LLAMA31("1", "8192"), 4096,
+     "--use-rope-scaling\n  --rope-scaling-factor 8\n"},
+    {NEMO, "llama", LLAMA31("1", "8192"), 4096, "= Llama31ModelProvider(rope_scaling_factor=8)\n"},
+    {TORCHTITAN, "llama", LLAMA31("2", "8192"), 4096,
+     "RoPEScalingArgs(scaling_factor=8, low_freq_factor=2, high_freq_factor=4,"},
+    {MEGATRON, "llama", LLAMA31("2", "8192"), 4096, "with low_freq_factor 1, high_freq_factor 4"},
+    {NEMO, "llama", LLAMA31("1", "4096"), 4096, "and 8192 original positions"},
+    {DEEPSPEED, "llama", LLAMA31("1", "8192"), 4096, "positions that are not stretched"},
+    {MEGATRON, "llama", "\"rope_parameters\":{\"rope_type\":\"linear\",\"factor\":2}", 4096,
+     "accepted: rope_scaling of llama3"},
+    {MEGATRON, "llama", YARN("1"), 4096, "accepted: rope_scaling of llama3"},
+    {MEGATRON, "llama", "\"rope_theta\":10000", 4096, "--rotary-base 10000\n  --normalization"},
+    {MEGATRON, "llama", "\"rope_theta\":10000", 9000, "--rope-scaling-factor 4\n"},
+    {TORCHTITAN, "llama", "\"rope_theta\":10000", 8192, "RoPEScalingArgs(scaling_factor=2),\n"},
+    {TORCHTITAN, "llama", "\"rope_theta\":10000", 8192, "# The model has 4096 rotary positions"},
+    {TORCHTITAN, "llama", "\"rope_theta\":10000", 4096, "RoPEScalingArgs(scaling_factor=1),\n"},
+    {DEEPSPEED, "llama", "\"rope_theta\":10000", 8192, "no sequence beyond the model's positions"},
+    {MEGATRON, "deepseek_v3", YARN("1"), 8192,
+     "--rope-type yarn\n  --rotary-scaling-factor 40\n  --mscale 1\n  --mscale-all-dim 1\n"},
+    {NEMO, "deepseek_v3", YARN("1"), 8192, "model.original_max_position_embeddings = 4096\n"},
+    {TORCHTITAN, "deepseek_v3", YARN("1"), 8192, "rope_factor=40,\n    beta_fast=32,\n"},
+    {TORCHTITAN, "deepseek_v3", YARN("0.5"), 8192, "mscale and mscale_all_dim are equal"},
+    {MEGATRON, "deepseek_v3", "\"rope_theta\":10000", 4096,
+     "--rope-type rope\n  --no-rope-fusion\n"},
+    {MEGATRON, "deepseek_v3", "\"rope_theta\":10000", 8192, "beyond the positions of latent"},
+    {TORCHTITAN, "deepseek_v3", "\"rope_theta\":10000", 4096, "rope_factor=1.0,\n"},
+    {MEGATRON, "deepseek_v3", LLAMA31("1", "8192"), 4096, "rope_scaling of yarn"}};
+
+static void rotary_scaling_is_told(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof scalings / sizeof *scalings; i++) {
+    const struct scaling *x = &scalings[i];
+    char config[900], *text = NULL;
+    struct pz_error err = {0};
+    struct pz_launch l = {.model = "scaled", .nodes = 1, .gpus = 8, .plan = pz_plan_default()};
+    snprintf(config, sizeof config,
+             "{\"model_type\":\"%s\",\"num_hidden_layers\":4,\"hidden_size\":1024,"
+             "\"num_attention_heads\":8,\"intermediate_size\":4096,\"vocab_size\":1024,"
+             "\"max_position_embeddings\":4096,\"n_routed_experts\":64,\"num_experts_per_tok\":8,"
+             "\"moe_intermediate_size\":256,\"kv_lora_rank\":64,\"qk_nope_head_dim\":64,"
+             "\"qk_rope_head_dim\":64,\"v_head_dim\":64,%s}",
+             x->family, x->rope);
+    struct model m = {"scaled", config};
+    l.shape = shape_of(&m);
+    l.plan.framework = pz_framework_find(pz_launch_names[x->framework]);
+    l.plan.dp = 8;
+    l.plan.seq = x->seq;
+    assert_int_equal(pz_plan_fill(&l.plan, NULL, &err), PZ_OK);
+    enum pz_status status = pz_launch_script(x->framework, &l, &text, &err);
+    if (!strstr(status == PZ_OK ? text : err.message, x->words))
+      fail_msg("%zu: no '%s' in %s", i, x->words, status == PZ_OK ? text : err.message);
+    pz_free(text);
+  }
+}
+
 /* What released configurations say. */
 static void shapes_are_those_of_the_configurations(void **state) {
   (void)state;
@@ -1137,6 +1213,7 @@ int main(void) {
       cmocka_unit_test(what_cannot_be_is_refused),
       cmocka_unit_test(unknown_families_are_refused_by_name),
       cmocka_unit_test(nodes_are_whole),
+      cmocka_unit_test(rotary_scaling_is_told),
       cmocka_unit_test(shapes_are_those_of_the_configurations),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
