@@ -130,18 +130,18 @@ static bool allows(const struct pz_plan_space *s, struct pz_plan *p, enum pz_rec
   return pz_rule_list_can(&s->rules, p, &s->model, NULL);
 }
 
-/* Ways to recompute of a plan; how many. */
+/* Ways to recompute of a plan that the plain rules allow; how many. */
 static uint64_t find_ways(struct pz_plan_space *s, struct pz_plan *p) {
   uint64_t n = 0;
-  bool can = false, known = false; /* by the rules that do not look at it */
+  bool can = true, known = false; /* by the rules that do not look at it */
   for (size_t i = 0; i < PZ_PLAN_RECOMPUTATIONS; i++) {
     s->ways.allowed[i] = false;
     if (!(s->recomputations >> pz_plan_recomputations[i] & 1) || (known && !can)) continue;
     set_recompute(p, pz_plan_recomputations[i]);
     pz_plan_space_settle(s, p);
-    if (!known) can = pz_rule_list_can(&s->rules, p, &s->model, NULL);
-    s->ways.allowed[i] = can && pz_rule_list_recomputes(&s->rules, p, &s->model);
-    known = known || p->recompute == PZ_RECOMPUTATION_NONE;
+    if (!known) can = pz_rule_list_group_can(&s->rules, PZ_RULE_SHARDS, p, &s->model);
+    known = true;
+    s->ways.allowed[i] = can && pz_rule_list_group_can(&s->rules, PZ_RULE_RECOMPUTES, p, &s->model);
     s->ways.overlap[i] = p->overlap;
     n += s->ways.allowed[i];
   }
@@ -431,8 +431,12 @@ struct visit {
  * another. */
 static enum pz_status visit_chunks(struct pz_plan_space *s, const struct pz_step_shape *x,
                                    struct pz_plan *p, struct visit *v) {
+  set_recompute(p, PZ_RECOMPUTATION_NONE);
+  p->zero = 0;
+  pz_plan_space_settle(s, p);
+  if (!pz_rule_list_group_can(&s->rules, PZ_RULE_PLAIN, p, &s->model)) return PZ_OK;
   enum pz_status status = list_divisions(s, p, s->n_blocks);
-  for (p->zero = 0; p->zero <= 3 && status == PZ_OK; p->zero++) {
+  for (; p->zero <= 3 && status == PZ_OK; p->zero++) {
     if (!can_shard(s, p) || (v->dominant && is_superfluous(s, p))) continue;
     uint64_t ways = 0;
     for (uint32_t i = 0; i < s->divisions.n && status == PZ_OK; i++) {

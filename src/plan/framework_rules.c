@@ -46,7 +46,7 @@ struct rule {
   const char *has, *source;
   int drops, adds; /* overlap */
   enum pz_recompute_form form;
-  bool recomputes; /* it looks at the recomputation */
+  enum pz_rule_group looks;
 };
 
 #define RULE(called, whom, when, ...)                                                              \
@@ -57,6 +57,9 @@ struct rule {
   }
 #include "plan/framework_rules.def"
 #undef RULE
+
+#define SHARDS PZ_RULE_SHARDS
+#define RECOMPUTES PZ_RULE_RECOMPUTES
 
 static const struct rule rules[] = {
 #define RULE(called, whom, when, ...)                                                              \
@@ -72,22 +75,23 @@ struct pz_rule_list pz_rule_list_of(int framework) {
   struct pz_rule_list list = {.framework = framework};
   unsigned bit = framework_bit(pz_framework_at(framework));
   _Static_assert(sizeof rules / sizeof *rules <= 160, "a list holds all rules");
-  for (int i = 0; i < RULES; i++) {
-    if (!(rules[i].frameworks & bit)) continue;
-    if (!rules[i].recomputes) list.rule[list.n++] = (uint8_t)i;
-    if (rules[i].drops || rules[i].adds) list.overlap[list.n_overlap++] = (uint8_t)i;
+  for (int g = 0; g < PZ_RULE_GROUPS; g++) {
+    for (int i = 0; i < RULES; i++)
+      if (rules[i].frameworks & bit && (int)rules[i].looks == g) list.rule[list.n++] = (uint8_t)i;
+    list.end[g] = list.n;
   }
-  list.n_plain = list.n;
   for (int i = 0; i < RULES; i++)
-    if (rules[i].frameworks & bit && rules[i].recomputes) list.rule[list.n++] = (uint8_t)i;
+    if (rules[i].frameworks & bit && (rules[i].drops || rules[i].adds))
+      list.overlap[list.n_overlap++] = (uint8_t)i;
   return list;
 }
 
-static bool can_from(const struct pz_rule_list *list, int first, const struct pz_plan *p,
-                     const struct pz_model_shape *m, struct pz_error *why) {
+static bool can_between(const struct pz_rule_list *list, int first, int end,
+                        const struct pz_plan *p, const struct pz_model_shape *m,
+                        struct pz_error *why) {
   const struct pz_framework *f = pz_framework_at(list->framework);
   if (!m) m = &unknown_model;
-  for (int i = first; i < list->n; i++) {
+  for (int i = first; i < end; i++) {
     const struct rule *r = &rules[list->rule[i]];
     if (!r->refuses(p, m, f)) continue;
     if (why)
@@ -100,12 +104,12 @@ static bool can_from(const struct pz_rule_list *list, int first, const struct pz
 
 bool pz_rule_list_can(const struct pz_rule_list *list, const struct pz_plan *p,
                       const struct pz_model_shape *m, struct pz_error *why) {
-  return can_from(list, 0, p, m, why);
+  return can_between(list, 0, list->n, p, m, why);
 }
 
-bool pz_rule_list_recomputes(const struct pz_rule_list *list, const struct pz_plan *p,
-                             const struct pz_model_shape *m) {
-  return can_from(list, list->n_plain, p, m, NULL);
+bool pz_rule_list_group_can(const struct pz_rule_list *list, enum pz_rule_group g,
+                            const struct pz_plan *p, const struct pz_model_shape *m) {
+  return can_between(list, g ? list->end[g - 1] : 0, list->end[g], p, m, NULL);
 }
 
 int pz_rule_list_overlap(const struct pz_rule_list *list, struct pz_plan *p,

@@ -19,19 +19,25 @@ bool pz_framework_trains(int framework, const struct pz_model_shape *m, struct p
  * what it always does. */
 int pz_framework_overlap(const struct pz_plan *p, const struct pz_model_shape *m);
 
-/* The same for many plans of one framework: its rules are found once.  The plan of an overlap is told of it. */
+/* The same for many plans of one framework, whose rules are found once: all of them, or those of a group by what they
+ * look at, so that a search need not ask again what has not changed.  The plan of an overlap is told of it. */
+enum pz_rule_group {
+  PZ_RULE_PLAIN,      /* neither of these */
+  PZ_RULE_SHARDS,     /* the ZeRO stage, or how layers are divided */
+  PZ_RULE_RECOMPUTES, /* the recomputation */
+  PZ_RULE_GROUPS
+};
 enum { PZ_RULES_MOST = 160 };
 struct pz_rule_list {
-  int framework, n, n_plain,
-      n_overlap; /* plain: those that do not look at the recomputation, which stand first */
+  int framework, n, n_overlap;
+  int end[PZ_RULE_GROUPS]; /* of each group, which stand one after another */
   uint8_t rule[PZ_RULES_MOST], overlap[PZ_RULES_MOST];
 };
 struct pz_rule_list pz_rule_list_of(int framework);
 bool pz_rule_list_can(const struct pz_rule_list *list, const struct pz_plan *p,
                       const struct pz_model_shape *m, struct pz_error *why);
-/* The same by the rules about recomputation alone. */
-bool pz_rule_list_recomputes(const struct pz_rule_list *list, const struct pz_plan *p,
-                             const struct pz_model_shape *m);
+bool pz_rule_list_group_can(const struct pz_rule_list *list, enum pz_rule_group g,
+                            const struct pz_plan *p, const struct pz_model_shape *m);
 int pz_rule_list_overlap(const struct pz_rule_list *list, struct pz_plan *p,
                          const struct pz_model_shape *m);
 

@@ -485,6 +485,33 @@ static void try_overlap(const struct pz_plan *p, const struct pz_model_shape *m)
   }
 }
 
+/* A rule looks at the ZeRO stage, the division of layers and the recomputation only if its group says so.  Overlaps are
+ * settled before, as a search has it. */
+static void try_groups(const struct pz_plan *p, const struct pz_model_shape *m) {
+  struct pz_rule_list list = pz_rule_list_of(p->framework);
+  struct pz_plan a = *p, b;
+  a.stage_recompute = NULL;
+  a.recompute = PZ_RECOMPUTATION_NONE;
+  a.recompute_layers = a.recompute_modules = 0;
+  a.overlap = pz_framework_overlap(&a, m);
+  for (int k = 0; k < 8; k++) {
+    b = a;
+    if (k & 1) b.recompute = PZ_RECOMPUTATION_FULL;
+    if (k & 2) b.zero = (a.zero + 1) % 4;
+    if (k & 4 && a.pp * a.vpp > 2 && m->layers > a.pp * a.vpp + 2)
+      b.first_layers = b.last_layers = 1;
+    b.overlap = p->overlap;
+    b.overlap = pz_framework_overlap(&b, m);
+    for (int i = 0; i < list.n; i++) {
+      const struct rule *r = &rules[list.rule[i]];
+      bool may = r->looks == PZ_RULE_RECOMPUTES || (r->looks == PZ_RULE_SHARDS && k & 6);
+      if (!may &&
+          r->refuses(&a, m, pz_plan_framework(p)) != r->refuses(&b, m, pz_plan_framework(p)))
+        fail_msg("%s looks at more than it says", r->name);
+    }
+  }
+}
+
 /* The form that a framework recomputes whole layers in is one that it takes. */
 static void try_form(const struct pz_plan *p, const struct pz_model_shape *m) {
   struct pz_plan x = *p;
@@ -530,6 +557,7 @@ static void every_rule_refuses(void **state) {
     try_rules(&p, &m, refused);
     try_overlap(&p, &m);
     try_form(&p, &m);
+    try_groups(&p, &m);
   }
   print_message("  %d plans of %d models\n", plans, n_shapes);
   for (int i = 0; i < RULES; i++) {
