@@ -138,7 +138,8 @@ static uint64_t find_ways(struct pz_plan_space *s, struct pz_plan *p) {
     s->ways.allowed[i] = false;
     if (!(s->recomputations >> pz_plan_recomputations[i] & 1) || (known && !can)) continue;
     set_recompute(p, pz_plan_recomputations[i]);
-    pz_plan_space_settle(s, p);
+    /* of the overlaps only that of experts depends on the recomputation */
+    if (!known || p->ep > 1) pz_plan_space_settle(s, p);
     if (!known) can = pz_rule_list_group_can(&s->rules, PZ_RULE_SHARDS, p, &s->model);
     known = true;
     s->ways.allowed[i] = can && pz_rule_list_group_can(&s->rules, PZ_RULE_RECOMPUTES, p, &s->model);
@@ -443,7 +444,7 @@ static enum pz_status visit_chunks(struct pz_plan_space *s, const struct pz_step
       const struct pz_plan_division *d = pz_vec_at(&s->divisions, struct pz_plan_division, i);
       p->first_layers = d->first;
       p->last_layers = d->last;
-      if (i < 2) ways = find_ways(s, p);
+      if (i == 0 || (i == 1 && s->rules.divides)) ways = find_ways(s, p);
       if (v->fn && ways) status = v->fn(v->ctx, x, p);
       v->plans += ways;
     }

@@ -47,6 +47,7 @@ struct rule {
   int drops, adds; /* overlap */
   enum pz_recompute_form form;
   enum pz_rule_group looks;
+  bool divides; /* ... at the division of layers */
 };
 
 #define RULE(called, whom, when, ...)                                                              \
@@ -80,9 +81,11 @@ struct pz_rule_list pz_rule_list_of(int framework) {
       if (rules[i].frameworks & bit && (int)rules[i].looks == g) list.rule[list.n++] = (uint8_t)i;
     list.end[g] = list.n;
   }
-  for (int i = 0; i < RULES; i++)
-    if (rules[i].frameworks & bit && (rules[i].drops || rules[i].adds))
-      list.overlap[list.n_overlap++] = (uint8_t)i;
+  for (int i = 0; i < RULES; i++) {
+    if (!(rules[i].frameworks & bit)) continue;
+    list.divides |= rules[i].divides;
+    if (rules[i].drops || rules[i].adds) list.overlap[list.n_overlap++] = (uint8_t)i;
+  }
   return list;
 }
 

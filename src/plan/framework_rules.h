@@ -31,6 +31,7 @@ enum { PZ_RULES_MOST = 160 };
 struct pz_rule_list {
   int framework, n, n_overlap;
   int end[PZ_RULE_GROUPS]; /* of each group, which stand one after another */
+  bool divides;            /* one looks at the division of layers */
   uint8_t rule[PZ_RULES_MOST], overlap[PZ_RULES_MOST];
 };
 struct pz_rule_list pz_rule_list_of(int framework);
