@@ -4,7 +4,7 @@
  *
  * Arguments that shape the step and are not covered (windows, other optimizers ...) are errors by name; what does not shape it
  * is listed as ignored.  Dense models of two shapes: GPT (gelu, LayerNorm) and Llama (swiglu, RMSNorm), with experts those of
- * Mixtral, Qwen3 and DeepSeek-V3 (megatron_experts.c). */
+ * Mixtral, Qwen3 and DeepSeek-V3. */
 #ifndef PZ_LAUNCH_MEGATRON_ARGS_H
 #define PZ_LAUNCH_MEGATRON_ARGS_H
 
