@@ -130,10 +130,10 @@ static bool allows(const struct pz_plan_space *s, struct pz_plan *p, enum pz_rec
   return pz_rule_list_can(&s->rules, p, &s->model, NULL);
 }
 
-/* Ways to recompute of a plan that the plain rules allow; how many. */
-static uint64_t find_ways(struct pz_plan_space *s, struct pz_plan *p) {
-  uint64_t n = 0;
+/* Ways to recompute of a plan that the plain rules allow. */
+static void find_ways(struct pz_plan_space *s, struct pz_plan *p) {
   bool can = true, known = false; /* by the rules that do not look at it */
+  s->ways.n = 0;
   for (size_t i = 0; i < PZ_PLAN_RECOMPUTATIONS; i++) {
     s->ways.allowed[i] = false;
     if (!(s->recomputations >> pz_plan_recomputations[i] & 1) || (known && !can)) continue;
@@ -144,9 +144,8 @@ static uint64_t find_ways(struct pz_plan_space *s, struct pz_plan *p) {
     known = true;
     s->ways.allowed[i] = can && pz_rule_list_group_can(&s->rules, PZ_RULE_RECOMPUTES, p, &s->model);
     s->ways.overlap[i] = p->overlap;
-    n += s->ways.allowed[i];
+    s->ways.n += s->ways.allowed[i];
   }
-  return n;
 }
 
 /* A plan whose sizes divide whatever must, with this ZeRO stage. */
@@ -426,30 +425,41 @@ struct visit {
   pz_plan_fn *fn;
   void *ctx;
   uint64_t plans;
+  /* what rules said of plans of the grid with chunks, however many: of dense models they do not count these */
+  struct pz_plan_ways ways[PZ_PIPELINES][4]; /* by order and ZeRO stage */
+  bool can[PZ_PIPELINES], known[PZ_PIPELINES];
 };
 
 /* Plans of a grid with these chunks.  Rules tell an uneven division from an even one, not one uneven division from
  * another. */
 static enum pz_status visit_chunks(struct pz_plan_space *s, const struct pz_step_shape *x,
                                    struct pz_plan *p, struct visit *v) {
+  int order = p->pipeline;
+  bool alike = p->vpp > 1 && !s->model.experts && !s->rules.divides;
+  bool known = alike && v->known[order];
   set_recompute(p, PZ_RECOMPUTATION_NONE);
   p->zero = 0;
-  pz_plan_space_settle(s, p);
-  if (!pz_rule_list_group_can(&s->rules, PZ_RULE_PLAIN, p, &s->model)) return PZ_OK;
+  if (!known) {
+    pz_plan_space_settle(s, p);
+    v->can[order] = pz_rule_list_group_can(&s->rules, PZ_RULE_PLAIN, p, &s->model);
+  }
+  if (!v->can[order]) return PZ_OK;
   enum pz_status status = list_divisions(s, p, s->n_blocks);
   for (; p->zero <= 3 && status == PZ_OK; p->zero++) {
     if (!can_shard(s, p) || (v->dominant && is_superfluous(s, p))) continue;
-    uint64_t ways = 0;
+    if (known) s->ways = v->ways[order][p->zero];
     for (uint32_t i = 0; i < s->divisions.n && status == PZ_OK; i++) {
       const struct pz_plan_division *d = pz_vec_at(&s->divisions, struct pz_plan_division, i);
       p->first_layers = d->first;
       p->last_layers = d->last;
-      if (i == 0 || (i == 1 && s->rules.divides)) ways = find_ways(s, p);
-      if (v->fn && ways) status = v->fn(v->ctx, x, p);
-      v->plans += ways;
+      if (!known && (i == 0 || (i == 1 && s->rules.divides))) find_ways(s, p);
+      if (v->fn && s->ways.n) status = v->fn(v->ctx, x, p);
+      v->plans += s->ways.n;
     }
+    v->ways[order][p->zero] = s->ways;
     p->first_layers = p->last_layers = 0;
   }
+  v->known[order] = alike;
   return status;
 }
 

@@ -55,6 +55,13 @@ struct pz_plan_division {
   int64_t first, last;
 };
 
+/* Which of them a plan may have, and its overlap with each; how many. */
+struct pz_plan_ways {
+  bool allowed[PZ_PLAN_RECOMPUTATIONS];
+  int overlap[PZ_PLAN_RECOMPUTATIONS];
+  uint64_t n;
+};
+
 struct pz_plan_space {
   const struct pz_plan_question *q;
   struct pz_error *err;
@@ -65,10 +72,7 @@ struct pz_plan_space {
   int64_t node, n_blocks, seq;
   struct pz_model_shape model;
   struct pz_rule_list rules;
-  struct {
-    bool allowed[PZ_PLAN_RECOMPUTATIONS];
-    int overlap[PZ_PLAN_RECOMPUTATIONS];
-  } ways;                          /* of the plan at hand */
+  struct pz_plan_ways ways;        /* of the plan at hand */
   unsigned orders, recomputations; /* that the framework has: sets */
   char warning[200];
 };
