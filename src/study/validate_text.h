@@ -20,7 +20,7 @@ PZ_NODISCARD enum pz_status pz_validation_limits(const struct pz_validation *v, 
                                                  size_t *bytes, struct pz_error *err);
 
 /* Errors of the runs of quality ok by chip line, framework and one node or several: the table behind
- * place/expected_error.h. */
+ * step/expected_error.h. */
 PZ_NODISCARD enum pz_status pz_validation_expected(const struct pz_validation *v, char **text,
                                                    size_t *bytes, struct pz_error *err);
 

@@ -243,7 +243,7 @@ static void expected_errors_are_those_of_now(void **state) {
   const struct pz_validation *v = *state;
   const char *kept = pz_embedded_text(pz_embedded_expected, "expected_error");
   static const char again[] =
-      "src/place/expected_error.csv is not what validation finds now; make it "
+      "src/step/expected_error.csv is not what validation finds now; make it "
       "again with bench/validate, and read the difference";
   char *text = NULL;
   size_t bytes = 0;
