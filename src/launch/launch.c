@@ -72,16 +72,14 @@ static void put_plain(const char *s, FILE *out) {
 
 void pz_launch_head(const struct pz_launch *l, const char *framework, FILE *out) {
   const struct pz_plan *p = &l->plan;
+  char text[PZ_PLAN_TEXT_MOST];
   fprintf(out, "#!/usr/bin/env bash\n# ");
   put_plain(l->model, out);
   fprintf(out,
-          " with %s: %" PRId64 " node%s x %" PRId64 " GPU%s, tp %" PRId64 ", pp %" PRId64
-          ", vpp %" PRId64 ", cp %" PRId64 ", dp %" PRId64 ", mbs %" PRId64 ", batch %" PRId64
-          ", seq %" PRId64,
+          " with %s: %" PRId64 " node%s x %" PRId64 " GPU%s, batch %" PRId64 " x %" PRId64
+          " tokens\n# %s\n",
           framework, l->nodes, pz_text_s((double)l->nodes), l->gpus, pz_text_s((double)l->gpus),
-          p->tp, p->pp, p->vpp, p->cp, p->dp, p->mbs, p->batch, p->seq);
-  if (l->shape.experts) fprintf(out, ", ep %" PRId64 ", etp %" PRId64, p->ep, pz_plan_etp(p));
-  fputc('\n', out);
+          p->batch, p->seq, pz_plan_text(p, text, sizeof text));
   if (pz_shape_outgrown(&l->shape, p->seq))
     fprintf(out,
             "# The model has %" PRId64 " rotary positions: they are stretched as Llama 3.1's are, "

@@ -2,6 +2,7 @@
 
 #include "core/text.h"
 #include "place/plan_pricing.h"
+#include "plan/plan_fields.h"
 #include "plan/plan_fill.h"
 
 const char *const pz_plan_objective_names[] = {"time", "memory", "cost", NULL};
@@ -12,24 +13,21 @@ enum pz_status pz_plan_question_of(const struct pz_job *job, const struct pz_pla
                                    uint64_t pinned, struct pz_plan_question *out,
                                    struct pz_error *err) {
   struct pz_plan_question q = {.job = *job, .plan = *plan, .pinned = pinned, .top = 1};
-  /* the framework's defaults are those of one device: degrees are for the search */
-  struct pz_plan one = *plan;
-  one.devices = one.batch = one.mbs = one.dp = 1;
-  one.tp = one.cp = one.ep = one.etp = one.pp = one.vpp = one.shard = 0;
-  one.first_layers = one.last_layers = one.recompute_layers = one.recompute_modules = 0;
-  one.pipeline = one.recompute = one.zero = one.sp = -1;
-  one.stage_recompute = NULL;
+  /* the framework's defaults are those of one device: what is counted or searched is for the search */
+  struct pz_plan one = *plan, none = pz_plan_default();
+  uint64_t searched = pz_plan_searched();
+  for (int i = 0; i < PZ_PLAN_FIELDS; i++) {
+    enum pz_plan_kind kind = pz_plan_field((enum pz_plan_field)i)->kind;
+    if (kind == PZ_PLAN_KIND_COUNT || kind == PZ_PLAN_KIND_LIST) searched |= UINT64_C(1) << i;
+    if (searched >> i & 1) pz_plan_field_copy(&one, &none, (enum pz_plan_field)i);
+  }
+  one.recompute_modules = 0;
   enum pz_status status = pz_plan_fill(&one, job->chip, err);
   if (status != PZ_OK) return status;
   const struct pz_framework *f = pz_plan_framework(&one);
-  q.plan.framework = one.framework;
-  q.plan.cp_form = one.cp_form;
-  q.plan.imbalance = one.imbalance;
-  q.plan.attention = one.attention;
-  q.plan.attention_library = one.attention_library;
-  q.plan.execution = one.execution;
-  q.plan.precision = one.precision;
-  q.plan.grad_bytes = one.grad_bytes;
+  for (int i = 0; i < PZ_PLAN_FIELDS; i++)
+    if (!(searched >> i & 1) && pz_plan_is_unset(plan, (enum pz_plan_field)i))
+      pz_plan_field_copy(&q.plan, &one, (enum pz_plan_field)i);
   if (plan->overlap < 0) q.plan.overlap = f->plan.overlap | f->turns_on;
   if (!(pinned & PZ_PLAN_PIN(RECOMPUTE)) || plan->recompute != PZ_RECOMPUTATION_SELECTIVE)
     q.plan.recompute_modules = 0;

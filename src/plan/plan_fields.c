@@ -92,6 +92,17 @@ static void set_text(struct pz_plan *p, enum pz_plan_field f, const char *text) 
   *(const char **)(void *)((char *)p + fields[f].offset) = text;
 }
 
+void pz_plan_field_copy(struct pz_plan *to, const struct pz_plan *from, enum pz_plan_field f) {
+  static const size_t bytes[] = {
+      [PZ_PLAN_KIND_COUNT] = sizeof(int64_t),       [PZ_PLAN_KIND_NUMBER] = sizeof(int),
+      [PZ_PLAN_KIND_CHOICE] = sizeof(int),          [PZ_PLAN_KIND_SET] = sizeof(int),
+      [PZ_PLAN_KIND_SWITCH] = sizeof(int),          [PZ_PLAN_KIND_FLAG] = sizeof(bool),
+      [PZ_PLAN_KIND_REAL] = sizeof(double),         [PZ_PLAN_KIND_TEXT] = sizeof(const char *),
+      [PZ_PLAN_KIND_LIST] = sizeof(const int64_t *)};
+  memcpy((char *)to + fields[f].offset, (const char *)from + fields[f].offset,
+         bytes[fields[f].kind]);
+}
+
 static int count_names(const char *const *names) {
   int n = 0;
   while (names[n]) n++;

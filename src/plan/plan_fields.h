@@ -66,6 +66,9 @@ PZ_NODISCARD enum pz_status pz_plan_field_read(struct pz_plan *p, enum pz_plan_f
 /* Set it to a number, whatever its range: a choice by its position; of texts and lists: unset. */
 void pz_plan_field_store(struct pz_plan *p, enum pz_plan_field f, double v);
 
+/* Set it as another plan has it. */
+void pz_plan_field_copy(struct pz_plan *to, const struct pz_plan *from, enum pz_plan_field f);
+
 /* Has a filled plan something to say by it?  Of experts, modules and saved results most have not. */
 bool pz_plan_field_told(const struct pz_plan *p, enum pz_plan_field f);
 
