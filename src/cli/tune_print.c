@@ -57,8 +57,10 @@ static enum pz_status print_run(const struct pz_tuned *x) {
     if (!is_shown(&x->m.run, f)) continue;
     pz_table_cell(&t, "%s", run_field_name(f));
     pz_table_cell(&t, "%s", run_field_text(&x->m.run, f, text, sizeof text));
-    if (!from && f == PZ_PLAN_DP) from = pz_plan_field(PZ_PLAN_DP)->from;
-    pz_table_cell(&t, "%s", from ? from : "default");
+    if (!from && f == PZ_PLAN_DP)
+      pz_table_cell(&t, "= %s", pz_plan_field(PZ_PLAN_DP)->from);
+    else
+      pz_table_cell(&t, "%s", from ? from : "default");
   }
   return pz_table_print(&t, 0, stdout);
 }
