@@ -244,7 +244,7 @@ enum pz_status pz_predict_print(const struct pz_predicted *x, struct pz_error *e
   if (status == PZ_OK && x->s->tokens) status = pz_predict_print_cost(x, &x->cost, &arena);
   if (status == PZ_OK)
     printf("\nMFU counts 6 FLOP a parameter and token and attention in full, over the data-sheet\n"
-           "peak; HFU also what is computed again.\n");
+           "peak; HFU also counts recomputation.\n");
   pz_arena_release(&arena);
   return status;
 }

@@ -19,7 +19,7 @@
   { #f, label, offsetof(struct pz_training_memory, f), 0 }
 
 static const struct pz_part_info times[] = {
-    TIME(products_s, "products"),
+    TIME(products_s, "GEMMs"),
     TIME(attention_s, "attention"),
     TIME(elementwise_s, "element-wise"),
     TIME(launch_s, "launches"),

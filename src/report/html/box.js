@@ -9,7 +9,7 @@ const partNames = {
   die_link_mm2: "links between dies", io_mm2: "host I/O", other_mm2: "control, wiring, spare",
   static_watts: "static and clock", link_watts: "links", product_watts: "long products", stream_watts: "HBM at full rate",
   die_dollars: "dies", hbm_dollars: "HBM", package_dollars: "package",
-  products_s: "products", attention_s: "attention", elementwise_s: "element-wise", tensor_s: "tensor-parallel collectives",
+  products_s: "GEMMs", attention_s: "attention", elementwise_s: "element-wise", tensor_s: "tensor-parallel collectives",
   expert_s: "expert all-to-all", transfer_s: "transfers", bubble_s: "pipeline bubble", gradient_s: "gradient all-reduce", optimizer_s: "optimizer",
 };
 const axisNames = { tensor_cores: "tensor cores", local_kib: "local buffer (KiB)", vector_cores: "vector cores", lanes: "lanes", glb_mib: "global buffer (MiB)",

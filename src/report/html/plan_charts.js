@@ -1,6 +1,6 @@
 // Charts of one answer: the parts of the step, memory of every stage against HBM, the operators under the roofline, how the plan scales.
 
-const stepParts = [["products_s", "products", "--tensor"], ["attention_s", "attention", "--fused"], ["elementwise_s", "element-wise", "--vector"],
+const stepParts = [["products_s", "GEMMs", "--tensor"], ["attention_s", "attention", "--fused"], ["elementwise_s", "element-wise", "--vector"],
   ["launch_s", "launches", "--vector-dark"], ["tensor_s", "tensor-parallel collectives", "--hbm"], ["expert_s", "experts' all-to-all", "--best"],
   ["transfer_s", "stage transfers", "--evaluated"], ["bubble_s", "pipeline bubble", "--bubble"], ["gradient_s", "gradient exchange", "--network"],
   ["optimizer_s", "optimizer", "--buffer"]].map(([key, text, colour]) => ({ key, text, colour: `var(${colour})` }));
