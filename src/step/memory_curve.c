@@ -102,10 +102,10 @@ static double constant_bytes(const struct curves *x, int64_t stage) {
 
 enum pz_status pz_memory_curves(const struct pz_memory_question *q, struct pz_arena *arena,
                                 struct pz_memory_curve **out, struct pz_error *err) {
-  struct curves x = {.run = q->run, .shape = pz_plan_shape(&q->run->plan)};
   double *saved = NULL;
   if (!q->run->n_events)
     return pz_fail(err, PZ_BAD_USE, "a memory curve of a run without events; accepted: with them");
+  struct curves x = {.run = q->run, .shape = pz_plan_shape(&q->run->plan)};
   enum pz_status status = chunk_bytes(q, arena, &saved, err);
   if (status == PZ_OK) status = allocate(&x, arena, err);
   if (status != PZ_OK) return status;
