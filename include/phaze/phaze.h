@@ -1128,7 +1128,7 @@ struct pz_training_run {
     bool same_chip; /* else of other chips alone */
   } expected;
   int64_t layers;    /* repeated ones of the model, which stages divide */
-  char refusal[240]; /* why the plan's framework cannot run it; "": it can */
+  char refusal[480]; /* why the plan's framework cannot run it; "": it can */
 };
 
 /* What a plan takes, as training frameworks run it: operators one after another on a device, the
@@ -1171,8 +1171,8 @@ struct pz_training_place_options {
   uint64_t pinned; /* a set of PZ_PLAN_PIN(TP) ...: searched fields that are as in `plan` */
 
   int objective;    /* enum pz_plan_objective */
-  double tie;       /* plans within this part of the best are equal: of these the simplest is
-                       chosen; 0: the best itself */
+  double tie;       /* of time: plans within this part of the fastest are equal: of these the
+                       simplest is chosen; 0: the best itself */
   uint32_t top;     /* plans to return, at most 1000 */
   unsigned threads; /* 0: one per processor */
   bool uniform;     /* the same recomputation in every stage */

@@ -98,6 +98,9 @@ static enum pz_status tell_json(const struct pz_predicted *x, struct pz_error *e
 static enum pz_status emit(const struct pz_predicted *x, struct pz_error *err) {
   struct pz_launch l;
   char *text = NULL;
+  if (x->machine.chip.execution != PZ_CHIP_STREAM)
+    return pz_fail(err, PZ_NO_ANSWER, "no script: %s runs on GPUs, %s is none",
+                   pz_launch_names[x->s->emit], x->machine.chip.name);
   const struct pz_cluster *net = x->machine.own_link ? NULL : &x->machine.net;
   enum pz_status status = pz_launch_fill(x->model, &x->run->plan, net, &l, err);
   if (status == PZ_OK) status = pz_launch_script(x->s->emit, &l, &text, err);

@@ -148,8 +148,8 @@ enum pz_status pz_place_a_model(const struct pz_place_settings *s, const char *m
   if (s->emit)
     return pz_fail(
         err, PZ_BAD_USE,
-        "--emit for plans of described chips; accepted: --semantics training, that is chips "
-        "that are built and models without experts");
+        "--emit for plans of cold chips; accepted: --semantics training, with measured or published "
+        "chips");
   struct pz_machine_use use = {"devices", s->devices, s->quiet};
   enum pz_status status = pz_machine_load(&s->machine, use, &j.machine, err);
   if (status == PZ_OK && s->trace) status = pz_file_writable(s->trace, err);

@@ -32,8 +32,8 @@ static enum pz_status print_plan(struct pz_place_job *j, const struct pz_trainin
          o->batch, o->seq, r->p.microbatches, r->p.microbatches == 1 ? "" : "es", o->mbs,
          pz_text_s((double)o->mbs));
   if (o->devices < j->options.plan.devices)
-    printf("%" PRId64 " devices are used, %" PRId64 " idle\n", o->devices,
-           j->options.plan.devices - o->devices);
+    printf("%" PRId64 " device%s used, %" PRId64 " idle\n", o->devices,
+           o->devices == 1 ? " is" : "s are", j->options.plan.devices - o->devices);
   pz_predict_print_rates(&r->p);
   pz_predict_print_expected(&r->expected);
   return PZ_OK;
@@ -52,9 +52,11 @@ static void print_certificate(const struct pz_plan_certificate *c) {
 static void print_fastest(const struct pz_training_plans *p) {
   char text[256];
   if (!p->fastest) return;
-  printf("the fastest by prediction, %.2f%% less than this simpler plan: %.4g s, %s\n",
-         100 * (1 - p->fastest->p.step_s / p->runs[0]->p.step_s), p->fastest->p.step_s,
-         pz_plan_text(&p->fastest->plan, text, sizeof text));
+  double less = 100 * (1 - p->fastest->p.step_s / p->runs[0]->p.step_s);
+  char by[32] = "less than 0.01%";
+  if (less >= 0.01) snprintf(by, sizeof by, "%.2f%%", less);
+  printf("fastest by prediction, %s faster than this simpler plan: %.4g s, %s\n", by,
+         p->fastest->p.step_s, pz_plan_text(&p->fastest->plan, text, sizeof text));
 }
 
 /* ---- the next best -------------------------------------------------------------------------- */

@@ -25,9 +25,10 @@ static enum pz_status fill_nodes(const struct pz_cluster *net, struct pz_launch 
                                  struct pz_error *err) {
   int64_t n = l->plan.devices, node = net ? net->level[0].devices : NODE_DEVICES, part = 1;
   while (2 * part <= node) part *= 2;
-  if (node == RACK_DEVICES) node = TRAY_DEVICES;
+  bool trays = node == RACK_DEVICES;
+  if (trays) node = TRAY_DEVICES;
   if (n < node) node = n;
-  while (!net && n % node) node--;
+  while ((!net || trays) && n % node) node--; /* as many of each */
   if (n % node && n % part == 0) node = part;
   if (n % node)
     return pz_fail(err, PZ_BAD_USE,

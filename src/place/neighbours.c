@@ -61,8 +61,7 @@ static enum pz_status try_plan(struct walk *w, struct pz_plan p, enum pz_plan_fi
   enum pz_status status = pz_plan_fill(&p, w->n->job->chip, &why);
   if (status != PZ_OK) return PZ_OK;
   if (field != PZ_PLAN_OVERLAP) p.overlap = pz_framework_overlap(&p, &w->n->model);
-  if (!pz_framework_can(&p, &w->n->model, NULL) && pz_framework_can(own, &w->n->model, NULL))
-    return PZ_OK;
+  if (!pz_framework_can(&p, &w->n->model, NULL)) return PZ_OK;
   status = pz_predict(w->n->job, &p, &priced, NULL, &why);
   if (status == PZ_NO_MEMORY) return pz_fail(w->err, status, "%s", why.message);
   if (status != PZ_OK || !isfinite(priced.step_s) || !isfinite(priced.peak_bytes)) return PZ_OK;

@@ -164,7 +164,7 @@ static enum pz_status find_simplest(struct pz_plan_pricing *s) {
   struct ties t = {
       .s = s, .limit = value * (1 + q->tie), .best = tie_key(&best->plan, s->space->n_blocks)};
   s->found.simplest = *best;
-  if (!(q->tie > 0) || q->objective == PZ_PLAN_MEMORY) return PZ_OK;
+  if (!(q->tie > 0) || q->objective != PZ_PLAN_TIME) return PZ_OK;
   struct candidate *list = pz_arena_alloc(s->arena, grids->n, sizeof *list);
   if (!list) return pz_plan_no_memory(s->space);
   uint32_t n = 0;

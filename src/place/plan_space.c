@@ -516,14 +516,19 @@ static enum pz_status refuse_framework(const struct pz_plan_space *s) {
   int64_t *const degrees[] = {&p.tp, &p.cp, &p.ep, &p.pp, &p.vpp, &p.mbs};
   for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
     if (!*degrees[i]) *degrees[i] = 1;
-  if (p.vpp > 1 && !(pinned & PZ_PLAN_PIN(PP))) p.pp = 2;
+  bool staged = p.vpp > 1 || (pinned & PZ_PLAN_PIN(PIPELINE) && p.pipeline != PZ_PIPELINE_1F1B);
+  if (staged && !(pinned & PZ_PLAN_PIN(PP))) p.pp = 2;
+  uint32_t chunks =
+      pinned & PZ_PLAN_PIN(PIPELINE) ? pz_pipeline_chunks((enum pz_pipeline_order)p.pipeline) : 1;
+  if (!(pinned & PZ_PLAN_PIN(VPP)) && chunks != 1) p.vpp = 2;
+  int64_t most = pz_max(p.devices / (p.tp * pz_plan_cp(&p) * p.pp), 1);
   p.sp = pinned & PZ_PLAN_PIN(SP) ? p.sp : p.tp > 1;
   if (!(pinned & PZ_PLAN_PIN(PIPELINE)))
     p.pipeline = p.vpp > 1 ? PZ_PIPELINE_INTERLEAVED : PZ_PIPELINE_1F1B;
   if (!(pinned & PZ_PLAN_PIN(RECOMPUTE))) p.recompute = PZ_RECOMPUTATION_NONE;
   for (int i = 0; i < 8; i++) {
     int64_t dp = (i & 1 ? 1 : 2) * p.ep * pz_max(p.shard, 1);
-    if (!(pinned & PZ_PLAN_PIN(DP))) p.dp = pz_min(dp, MOST_REPLICAS);
+    if (!(pinned & PZ_PLAN_PIN(DP))) p.dp = pz_min(dp, most);
     if (!(pinned & PZ_PLAN_PIN(ZERO))) p.zero = i >> 1;
     p.batch = 4 * p.mbs * p.dp * p.pp;
     pz_plan_space_settle(s, &p);

@@ -190,7 +190,10 @@ static const char *refused_rope(unsigned bit, const struct pz_model_shape *m) {
 bool pz_framework_trains(int framework, const struct pz_model_shape *m, struct pz_error *why) {
   unsigned bit = framework_bit(pz_framework_at(framework));
   bool llama = m->family == PZ_SHAPE_LLAMA;
-  if (m->family == PZ_SHAPE_OTHER) return true; /* nothing is known: predictions alone */
+  /* of other families nothing is known: predictions alone, where the framework may have them */
+  if (m->family == PZ_SHAPE_OTHER && !(bit & (TITAN | DEEPSPEED))) return true;
+  if (m->family == PZ_SHAPE_OTHER && bit == TITAN)
+    return has_no(framework, m, "llama, qwen3, deepseek_v3", why);
   if (bit == TITAN && (m->family == PZ_SHAPE_GPT2 || m->family == PZ_SHAPE_MIXTRAL))
     return has_no(framework, m, "llama, qwen3, deepseek_v3", why);
   if (bit == TITAN && m->qkv_bias) return has_no(framework, m, "models without biases", why);

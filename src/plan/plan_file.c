@@ -8,6 +8,18 @@
 
 static const char *const outside[] = {"model", "chip", "cluster", NULL};
 
+/* What 'phaze place --json' says of a plan beside its fields. */
+static const char *const found[] = {"step_s",
+                                    "mfu",
+                                    "devices_used",
+                                    "microbatches",
+                                    "samples_per_s",
+                                    "tokens_per_s_per_device",
+                                    "peak_bytes",
+                                    "stage_layers",
+                                    "recompute_by_stage",
+                                    NULL};
+
 static const char **outside_text(struct pz_run_plan *r, int i) {
   return i == 0 ? &r->model : i == 1 ? &r->chip : &r->cluster;
 }
@@ -51,6 +63,8 @@ static enum pz_status read_key(const char *key, const json_t *value, struct pz_a
     r->from[PZ_RUN_MODEL + i] = text ? "given" : NULL;
     return PZ_OK;
   }
+  for (int i = 0; found[i]; i++) /* of a plan that place found */
+    if (strcmp(key, found[i]) == 0) return PZ_OK;
   if (strcmp(key, "config") == 0) return read_config(value, arena, &r->config, err);
   enum pz_plan_field f = pz_plan_field_find(key);
   if (f == PZ_PLAN_FIELDS || pz_plan_field(f)->kind == PZ_PLAN_KIND_LIST)

@@ -1,19 +1,27 @@
 #include "plan/plan_text.h"
 
 #include <stdio.h>
+#include <string.h>
 
 const char *pz_plan_text(const struct pz_plan *o, char *buf, size_t size) {
-  char chunks[32] = "", context[32] = "", experts[32] = "", ends[64] = "";
+  char chunks[48] = "", context[48] = "", experts[32] = "", shards[32] = "", ends[64] = "";
   bool some = o->recompute == PZ_RECOMPUTATION_FULL && (o->stage_recompute || o->recompute_layers);
+  bool order = o->pp > 1 && o->pipeline > PZ_PIPELINE_INTERLEAVED;
   if (o->vpp > 1) snprintf(chunks, sizeof chunks, " x %lld", (long long)o->vpp);
+  if (order)
+    snprintf(chunks + strlen(chunks), sizeof chunks - strlen(chunks), " in %s",
+             pz_pipeline_names[o->pipeline]);
   if (o->first_layers)
     snprintf(ends, sizeof ends, ", %lld and %lld layers at the ends", (long long)o->first_layers,
              (long long)o->last_layers);
-  if (pz_plan_cp(o) > 1) snprintf(context, sizeof context, ", cp %lld", (long long)o->cp);
+  if (pz_plan_cp(o) > 1)
+    snprintf(context, sizeof context, ", cp %lld%s", (long long)o->cp,
+             o->cp_form > 0 ? " (all-to-all)" : "");
   if (o->ep > 1) snprintf(experts, sizeof experts, ", ep %lld", (long long)o->ep);
-  snprintf(buf, size, "tp %lld%s%s%s, pp %lld%s, dp %lld, mbs %lld, zero %d, recompute %s%s",
+  if (pz_plan_hybrid(o)) snprintf(shards, sizeof shards, " over %lld", (long long)o->shard);
+  snprintf(buf, size, "tp %lld%s%s%s, pp %lld%s, dp %lld, mbs %lld, zero %d%s, recompute %s%s",
            (long long)o->tp, o->sp && o->tp > 1 ? " sp" : "", context, experts, (long long)o->pp,
-           chunks, (long long)o->dp, (long long)o->mbs, o->zero,
+           chunks, (long long)o->dp, (long long)o->mbs, o->zero, shards,
            some ? "some layers" : pz_recomputation_names[o->recompute], ends);
   return buf;
 }

@@ -182,6 +182,7 @@ json_t *pz_training_run_json(const struct pz_training_run *r) {
   json_object_set_new(j, "hidden", time_json(&r->p, true));
   json_object_set_new(j, "launch_bound", json_boolean(pz_launch_bound(&r->p.parts)));
   json_object_set_new(j, "expected_error", expected_json(&r->expected));
+  if (r->refusal[0]) json_object_set_new(j, "refusal", json_string(r->refusal));
   json_object_set_new(j, "plan", pz_plan_json(&r->plan));
   return j;
 }
