@@ -146,10 +146,10 @@ enum pz_status pz_place_a_model(const struct pz_place_settings *s, const char *m
   struct job j = {.s = s, .model = model, .err = err};
   double start = pz_clock_s();
   if (s->emit)
-    return pz_fail(
-        err, PZ_BAD_USE,
-        "--emit for plans of cold chips; accepted: --semantics training, with measured or published "
-        "chips");
+    return pz_fail(err, PZ_BAD_USE,
+                   "--emit for plans of cold chips; accepted: --semantics training, with measured "
+                   "or published "
+                   "chips");
   struct pz_machine_use use = {"devices", s->devices, s->quiet};
   enum pz_status status = pz_machine_load(&s->machine, use, &j.machine, err);
   if (status == PZ_OK && s->trace) status = pz_file_writable(s->trace, err);
