@@ -412,7 +412,7 @@ static void wrong_files_are_refused(void **state) {
       {"{\"model\":7}", "plan.json: model: found "},
       {"{\"model\":\"gpt2\",\"tensor\":8}",
        "plan.json: unknown field 'tensor'; accepted: model, chip, cluster, config, framework"},
-      {"{\"model\":\"gpt2\",\"plan\":{\"pp\":2,\"peak_bytes\":8}}", "unknown field 'peak_bytes'"},
+      {"{\"model\":\"gpt2\",\"plan\":{\"pp\":2,\"peak\":8}}", "unknown field 'peak'"},
       {"{\"model\":\"gpt2\",\"plan\":8}", "plan.json: plan: found "},
       {"{\"model\":\"gpt2\",\"stage_recompute\":[1]}", "unknown field 'stage_recompute'"},
       {"{\"model\":\"gpt2\",\"config\":\"x\"}", "config: found "},

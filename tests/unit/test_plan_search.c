@@ -579,7 +579,7 @@ static bool agrees(const struct listing *l, enum pz_status status,
 static bool is_simplest(const struct listing *l, const struct pz_found_plans *found) {
   const struct pz_plan_question *q = &l->c->q;
   const struct pz_found_plan *own = &found->simplest;
-  double best = found_value(q, &found->list[0]), tie = q->objective == PZ_PLAN_MEMORY ? 0 : q->tie;
+  double best = found_value(q, &found->list[0]), tie = q->objective == PZ_PLAN_TIME ? q->tie : 0;
   struct simplicity simplest = simplicity_of(&own->plan, l->c->layers), least = simplest;
   if (found_value(q, own) > best * (1 + tie) || own->p.peak_bytes > l->hbm_bytes)
     return print_message("simplest: %.12g, best %.12g\n", found_value(q, own), best), false;
