@@ -76,7 +76,7 @@ static const struct pz_option options[] = {
     {.name = "hbm", .type = PZ_OPTION_REAL, .offset = AT(model.hbm_gb), .arg = "GIB", .min = 0.001, .max = 1e9,
      .help = "Memory per device, GiB (default: the chip's HBM)"},
     {.name = "emit", .type = PZ_OPTION_CHOICE, .offset = AT(model.emit), .choices = pz_launch_names,
-     .help = "Training: print a complete launch script of the plan for this framework, which the search is of"},
+     .help = "Training: print a complete launch script of the plan for this framework; implies --framework"},
     {.name = "trace", .type = PZ_OPTION_TEXT, .offset = AT(model.trace), .arg = "FILE.json",
      .help = "Write the pipeline as a timeline for ui.perfetto.dev"},
     PZ_IMPORT_OPTIONS(struct settings, model.import),
