@@ -123,68 +123,126 @@ static double inner_rate(const struct pz_constants *k, const struct pz_cluster *
   return net->level[0].bytes_per_s * k->ring_efficiency * part / (part + k->ring_extra);
 }
 
+/* Members of a group that lie together in one group of the level below. */
+static int64_t members_inside(const struct pz_cluster *net, int l, struct pz_group g) {
+  int64_t inside = l ? net->level[l - 1].devices / pz_max(1, g.stride) : g.devices;
+  return pz_max(1, pz_min(g.devices, inside));
+}
+
+/* Of a ring that leaves the innermost level, over the interfaces of so many members. */
+static double outer_rate(const struct pz_constants *k, const struct pz_cluster *net, int l,
+                         int64_t members) {
+  double rate = net->level[l].bytes_per_s * k->outer_efficiency * (double)members;
+  return members > 1 ? rate : pz_fmin(rate, net->level[0].bytes_per_s);
+}
+
 double pz_network_rate(const struct pz_constants *k, const struct pz_cluster *net,
                        struct pz_group g) {
   int l = level_of(net, g.devices * g.stride);
-  int64_t inside = l ? net->level[l - 1].devices / pz_max(1, g.stride) : g.devices;
-  struct pz_group own = {pz_max(1, pz_min(g.devices, inside)), g.stride};
   if (l == 0) return inner_rate(k, net, g);
-  double rate = net->level[l].bytes_per_s * k->outer_efficiency * (double)own.devices;
-  return own.devices > 1 ? pz_fmin(rate, inner_rate(k, net, own))
-                         : pz_fmin(rate, net->level[0].bytes_per_s);
+  int64_t own = members_inside(net, l, g);
+  double rate = outer_rate(k, net, l, own);
+  return own > 1 ? pz_fmin(rate, inner_rate(k, net, (struct pz_group){own, g.stride})) : rate;
+}
+
+bool pz_network_leaves(const struct pz_cluster *net, struct pz_group g) {
+  return level_of(net, g.devices * g.stride) > 0;
+}
+
+double pz_network_neighbour_rate(const struct pz_constants *k, const struct pz_cluster *net,
+                                 struct pz_group g) {
+  int l = level_of(net, g.devices * g.stride);
+  if (net->level[0].n_axes || l == 0) return pz_network_rate(k, net, g);
+  return outer_rate(k, net, l, 1);
 }
 
 /* ---- collectives ---------------------------------------------------------------------------- */
 
-static double send_s(const struct pz_constants *k, const struct pz_cluster *net, double bytes,
-                     struct pz_group g) {
+static struct pz_wire_time send_time(const struct pz_constants *k, const struct pz_cluster *net,
+                                     double bytes, struct pz_group g) {
   int l = level_of(net, 2 * g.stride);
   const struct pz_level *level = &net->level[l];
-  if (level->n_axes) return level->latency_s + bytes / link_rate(k, level);
-  double e = l ? k->outer_efficiency : k->inner_efficiency;
-  return k->latency_s + k->hop_s + bytes / (level->bytes_per_s * e);
+  struct pz_wire_time t = {.s = 0};
+  double *busy = &t.busy_s[l ? PZ_WIRE_OUTER : PZ_WIRE_INNER];
+  if (level->n_axes) {
+    *busy = bytes / link_rate(k, level);
+    t.s = level->latency_s + *busy;
+  } else {
+    *busy = bytes / (level->bytes_per_s * (l ? k->outer_efficiency : k->inner_efficiency));
+    t.s = k->latency_s + k->hop_s + *busy;
+  }
+  return t;
 }
 
 /* Everything on the torus: time of the links, and a latency for each hop. */
-static double torus_s(const struct pz_constants *k, const struct pz_cluster *net,
-                      enum pz_collective kind, double bytes, struct pz_group g) {
+static struct pz_wire_time torus_time(const struct pz_constants *k, const struct pz_cluster *net,
+                                      enum pz_collective kind, double bytes, struct pz_group g) {
   struct use u = torus_use(net, g);
   double n = (double)g.devices, passes = kind == PZ_COLLECTIVE_ALL_REDUCE ? 2 : 1;
   double rate = link_rate(k, &net->level[0]), latency = net->level[0].latency_s * u.hops;
-  double ring_s = passes * (n - 1) / n * bytes / (pz_fmax(1, u.links) * rate);
-  if (kind != PZ_COLLECTIVE_ALL_TO_ALL) return passes * latency + ring_s;
-  return latency + pz_fmax(ring_s, bytes * u.slowest / rate);
+  double links_s = passes * (n - 1) / n * bytes / (pz_fmax(1, u.links) * rate);
+  if (kind == PZ_COLLECTIVE_ALL_TO_ALL) links_s = pz_fmax(links_s, bytes * u.slowest / rate);
+  return (struct pz_wire_time){passes * latency + links_s, {links_s, 0}};
+}
+
+/* Of a ring or tree of a library. */
+static double latency_s(const struct pz_constants *k, struct pz_group g) {
+  return k->latency_s + k->hop_s * pz_fmin((double)(g.devices - 1), k->most_hops);
 }
 
 /* Every device sends the same to every other: what crosses a level goes through the interfaces there, all levels at
  * the same time. */
-double pz_network_all_to_all_s(const struct pz_constants *k, const struct pz_cluster *net,
-                               double bytes, struct pz_group g, double outer_part) {
-  double n = (double)g.devices, slowest = 0;
+static struct pz_wire_time all_to_all_time(const struct pz_constants *k,
+                                           const struct pz_cluster *net, double bytes,
+                                           struct pz_group g, double outer_part) {
+  struct pz_wire_time t = {.s = 0};
   int64_t inside = 1;
-  if (g.devices <= 1 || !net->n_levels) return 0;
-  if (net->level[0].n_axes && level_of(net, g.devices * g.stride) == 0)
-    return torus_s(k, net, PZ_COLLECTIVE_ALL_TO_ALL, bytes, g);
   for (int l = 0; l < net->n_levels && inside < g.devices; l++) {
     bool last = l + 1 == net->n_levels;
     int64_t all = last ? g.devices : pz_min(g.devices, net->level[l].devices / g.stride);
     double rate = net->level[l].bytes_per_s * (l ? k->outer_efficiency : k->inner_efficiency);
-    double part = (double)(pz_max(all, inside) - inside) / n * (l ? outer_part : 1);
-    slowest = pz_fmax(slowest, part * bytes / rate);
+    double part = (double)(pz_max(all, inside) - inside) / (double)g.devices * (l ? outer_part : 1);
+    double *busy = &t.busy_s[l ? PZ_WIRE_OUTER : PZ_WIRE_INNER];
+    *busy = pz_fmax(*busy, part * bytes / rate);
     inside = pz_max(all, inside);
   }
-  return k->latency_s + k->hop_s * pz_fmin(n - 1, k->most_hops) + slowest;
+  t.s = latency_s(k, g) + pz_fmax(t.busy_s[PZ_WIRE_INNER], t.busy_s[PZ_WIRE_OUTER]);
+  return t;
+}
+
+struct pz_wire_time pz_network_ring_time(const struct pz_constants *k, const struct pz_cluster *net,
+                                         double bytes, struct pz_group g) {
+  struct pz_wire_time t = {.s = bytes / pz_network_rate(k, net, g)};
+  int l = level_of(net, g.devices * g.stride);
+  if (l == 0) return t.busy_s[PZ_WIRE_INNER] = t.s, t;
+  int64_t own = members_inside(net, l, g);
+  t.busy_s[PZ_WIRE_OUTER] = bytes / outer_rate(k, net, l, own);
+  if (own > 1)
+    t.busy_s[PZ_WIRE_INNER] = bytes / inner_rate(k, net, (struct pz_group){own, g.stride});
+  return t;
+}
+
+struct pz_wire_time pz_network_time(const struct pz_constants *k, const struct pz_cluster *net,
+                                    enum pz_collective kind, double bytes, struct pz_group g,
+                                    double outer_part) {
+  double n = (double)g.devices;
+  if (g.devices <= 1 || !net->n_levels) return (struct pz_wire_time){.s = 0};
+  if (kind == PZ_COLLECTIVE_SEND) return send_time(k, net, bytes, g);
+  if (net->level[0].n_axes && level_of(net, g.devices * g.stride) == 0)
+    return torus_time(k, net, kind, bytes, g);
+  if (kind == PZ_COLLECTIVE_ALL_TO_ALL) return all_to_all_time(k, net, bytes, g, outer_part);
+  double passes = kind == PZ_COLLECTIVE_ALL_REDUCE ? 2 : 1;
+  struct pz_wire_time t = pz_network_ring_time(k, net, passes * (n - 1) / n * bytes, g);
+  t.s += latency_s(k, g);
+  return t;
 }
 
 double pz_network_s(const struct pz_constants *k, const struct pz_cluster *net,
                     enum pz_collective kind, double bytes, struct pz_group g) {
-  double n = (double)g.devices;
-  if (g.devices <= 1 || !net->n_levels) return 0;
-  if (kind == PZ_COLLECTIVE_SEND) return send_s(k, net, bytes, g);
-  if (net->level[0].n_axes && level_of(net, g.devices * g.stride) == 0)
-    return torus_s(k, net, kind, bytes, g);
-  if (kind == PZ_COLLECTIVE_ALL_TO_ALL) return pz_network_all_to_all_s(k, net, bytes, g, 1);
-  double passes = kind == PZ_COLLECTIVE_ALL_REDUCE ? 2 : 1;
-  double latency = k->latency_s + k->hop_s * pz_fmin(n - 1, k->most_hops);
-  return latency + passes * (n - 1) / n * bytes / pz_network_rate(k, net, g);
+  return pz_network_time(k, net, kind, bytes, g, 1).s;
+}
+
+void pz_wire_add(struct pz_wire_time *to, const struct pz_wire_time *t, double times) {
+  to->s += times * t->s;
+  for (int i = 0; i < PZ_WIRES; i++) to->busy_s[i] += times * t->busy_s[i];
 }

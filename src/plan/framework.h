@@ -37,7 +37,6 @@ struct pz_framework {
   double
       capacity; /* > 0: experts have capacity for so many times their even share of a sample's tokens, and tokens go
                       there and back by GEMMs with matrices of zeros and ones */
-  double communication_sms; /* part of a device that moves the experts' tokens beside compute */
   int modules;              /* recomputed where nothing is asked: a set of enum pz_module */
   bool counts_rows;         /* its host waits for the numbers of tokens that experts get */
   bool graphs;              /* ... but on hosts of NVLink domains, where it captures CUDA graphs */

@@ -6,9 +6,9 @@
 #include "chip/chip.h"
 #include "core/alloc.h"
 #include "core/num.h"
+#include "cost/beside.h"
 #include "cost/constants.h"
 #include "cost/fp8.h"
-#include "cost/network.h"
 #include "cost/vector.h"
 #include "step/recompute.h"
 #include "workload/op.h"
@@ -33,13 +33,14 @@ static double outer_part(const struct pz_step_context *w, struct pz_group g) {
   return (w->expert_groups ? pz_fmin(nodes, (double)w->expert_groups) : nodes) / k;
 }
 
-static double all_to_all_s(const struct pz_step_context *w, const struct pz_op *op) {
+static struct pz_wire_time all_to_all_time(const struct pz_step_context *w,
+                                           const struct pz_op *op) {
   struct pz_group g = {pz_plan_ep(w->plan), pz_plan_etp(w->plan)};
   double bytes = (double)op->bytes_written * imbalance(w);
   bool there = op->direction == (strncmp(op->name, "dispatch", 8) == 0 ? PZ_FORWARD : PZ_BACKWARD);
   if (there && pz_plan_framework(w->plan)->fp8_dispatch && w->plan->precision == PZ_PRECISION_FP8)
     bytes /= 2;
-  return pz_network_all_to_all_s(w->k, w->net, bytes, g, outer_part(w, g));
+  return pz_network_time(w->k, w->net, PZ_COLLECTIVE_ALL_TO_ALL, bytes, g, outer_part(w, g));
 }
 
 /* Devices with the other parts of a context are as far apart as tensor-parallel groups are wide. */
@@ -52,17 +53,21 @@ static bool in_ring(const struct pz_op *op) {
   return op->peers == PZ_PEERS_CONTEXT && op->kind != PZ_OP_ALL_TO_ALL;
 }
 
-static double collective_s(const struct pz_step_context *w, const struct pz_op *op) {
-  if (in_ring(op)) return 0;
+static bool to_experts(const struct pz_op *op) {
+  return op->kind == PZ_OP_ALL_TO_ALL && op->peers == PZ_PEERS_EXPERT;
+}
+
+static struct pz_wire_time collective_time(const struct pz_step_context *w,
+                                           const struct pz_op *op) {
+  if (to_experts(op)) return all_to_all_time(w, op);
   if (op->peers == PZ_PEERS_CONTEXT)
-    return pz_network_s(w->k, w->net, PZ_COLLECTIVE_ALL_TO_ALL, (double)op->bytes_written,
-                        context_group(w));
-  if (op->kind == PZ_OP_ALL_TO_ALL) return all_to_all_s(w, op);
+    return pz_network_time(w->k, w->net, PZ_COLLECTIVE_ALL_TO_ALL, (double)op->bytes_written,
+                           context_group(w), 1);
   bool whole = op->kind == PZ_OP_ALL_REDUCE;
   struct pz_group g = {op->peers == PZ_PEERS_EXPERT_TENSOR ? pz_plan_etp(w->plan) : w->plan->tp, 1};
   double bytes = (double)pz_max(op->bytes_read, op->bytes_written);
-  return pz_network_s(w->k, w->net, whole ? PZ_COLLECTIVE_ALL_REDUCE : PZ_COLLECTIVE_ALL_GATHER,
-                      bytes, g);
+  return pz_network_time(w->k, w->net, whole ? PZ_COLLECTIVE_ALL_REDUCE : PZ_COLLECTIVE_ALL_GATHER,
+                         bytes, g, 1);
 }
 
 /* Operators on the scores or in place of them. */
@@ -84,6 +89,24 @@ static bool reduces_tokens(const struct pz_step_context *w, const struct pz_op *
   return op->direction == PZ_BACKWARD && op->dims.k == w->seq * w->plan->mbs;
 }
 
+/* ---- kernels, and what they take beside collectives ---- */
+
+static void add_gemm(const struct pz_step_context *w, const struct pz_op *op, double s,
+                     struct pz_pass *p) {
+  p->products_s += p->last_s = s;
+  p->slowed_s += s * pz_beside_gemm(w->k, &w->cost->chip, &op->dims, w->beside);
+}
+
+static void add_attention(const struct pz_step_context *w, double s, struct pz_pass *p) {
+  p->attention_s += s;
+  p->slowed_s += s * pz_beside_attention(w->k, w->beside);
+}
+
+static void add_elementwise(const struct pz_step_context *w, double s, struct pz_pass *p) {
+  p->elementwise_s += s;
+  p->slowed_s += s * pz_beside_elementwise(w->k, w->beside);
+}
+
 /* A product in 8 bit.  Forward casts its input, the derivative of the input the gradient, both with a transposed copy
  * for the weight gradient; weights are cast once a step (Micikevicius et al., arXiv 2209.05433; Transformer Engine). */
 static enum pz_status fp8_s(const struct pz_step_context *w, const struct pz_op *op,
@@ -98,10 +121,10 @@ static enum pz_status fp8_s(const struct pz_step_context *w, const struct pz_op 
   enum pz_status status = op->grouped && !weights ? pz_cost_fp8_grouped(w->cost, &g, &o, w->err)
                                                   : pz_cost_fp8_product(w->cost, &x, &o, w->err);
   if (status != PZ_OK) return status;
-  p->products_s += p->last_s = o.latency_s;
+  add_gemm(w, op, o.latency_s, p);
   if (weights) return p->weight_s += o.latency_s, PZ_OK;
   pz_cost_fp8_cast(&w->cost->chip, op->dims.batch * op->dims.m, op->dims.k, true, &cast);
-  p->elementwise_s += cast.latency_s;
+  add_elementwise(w, cast.latency_s, p);
   p->n_ops++;
   return PZ_OK;
 }
@@ -116,7 +139,39 @@ static enum pz_status by_product_s(const struct pz_step_context *w, const struct
   struct pz_mapping o;
   enum pz_status status = pz_cost_product(w->cost, &x, &o, w->err);
   bool twice = op->kind == PZ_OP_COMBINE && op->direction == PZ_BACKWARD;
-  if (status == PZ_OK) p->products_s += (twice ? 2 : 1) * o.latency_s;
+  if (status == PZ_OK) add_gemm(w, op, (twice ? 2 : 1) * o.latency_s, p);
+  return status;
+}
+
+/* Bytes of an element that are read and written, and how many kernels, in `s`. */
+static double moved_s(const struct pz_step_context *w, double elements, double bytes) {
+  struct pz_vector_work work = {PZ_OP_ADD, PZ_BACKWARD,      (int64_t)elements,
+                                1,         elements * bytes, false};
+  struct pz_vector_time time;
+  pz_vector_time(&w->cost->chip, &work, &time);
+  return time.hbm_s;
+}
+
+/* Attention whose keys come round a ring: a kernel for the keys of each device, causal ones in pairs so that all devices
+ * do as much, and the result of each but the first added to what there is (Liu et al., arXiv 2310.01889). */
+static enum pz_status attention_s(const struct pz_step_context *w, const struct pz_op *op,
+                                  double *s) {
+  struct pz_op one = *op;
+  struct pz_estimate e;
+  int64_t blocks = pz_plan_cp(w->plan) > 1 && w->plan->cp_form != PZ_CONTEXT_ALL_TO_ALL
+                       ? pz_max(1, pz_ceil_div(op->dims.n, w->seq))
+                       : 1;
+  if (blocks > 1) {
+    one.dims.n = pz_ceil_div(op->dims.n, blocks);
+    one.span = pz_min(op->span, one.dims.m);
+    one.bytes_read /= blocks;
+    one.bytes_written /= blocks;
+  }
+  enum pz_status status = pz_cost_op(w->cost, &one, &e, w->err);
+  double result = (double)op->dims.batch * (double)op->dims.m * (double)op->dims.k;
+  if (status == PZ_OK)
+    *s =
+        (double)blocks * e.latency_s + (double)(blocks - 1) * moved_s(w, result, w->k->merge_bytes);
   return status;
 }
 
@@ -132,17 +187,18 @@ static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op
   double capacity = pz_plan_framework(w->plan)->capacity;
   if (capacity > 0 && (op->kind == PZ_OP_DISPATCH || op->kind == PZ_OP_COMBINE))
     return by_product_s(w, op, p);
-  enum pz_status status = pz_cost_op(w->cost, op, &e, w->err);
+  enum pz_status status = op->kind == PZ_OP_ATTENTION ? attention_s(w, op, &e.latency_s)
+                                                      : pz_cost_op(w->cost, op, &e, w->err);
   if (status != PZ_OK) return status;
   if (op->grouped && capacity > 0) e.latency_s *= capacity;
   /* the power limit slows attention as it does long runs of GEMMs */
   if (op->kind == PZ_OP_ATTENTION) e.latency_s *= w->cost->chip.calibration.throttle;
   if (is_core(w, op))
-    p->attention_s += e.latency_s;
+    add_attention(w, e.latency_s, p);
   else if (op->op_class == PZ_CLASS_VECTOR)
-    p->elementwise_s += e.latency_s;
+    add_elementwise(w, e.latency_s, p);
   else
-    p->products_s += p->last_s = e.latency_s;
+    add_gemm(w, op, e.latency_s, p);
   if (is_linear(op) && reduces_tokens(w, op)) p->weight_s += e.latency_s;
   return PZ_OK;
 }
@@ -156,13 +212,14 @@ static enum pz_status add_ops(const struct pz_step_context *w, const struct pz_o
   for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++) {
     const struct pz_op *op = &ops->op[i];
     struct pz_pass before = *p;
-    if (op->kind == PZ_OP_ALL_TO_ALL && op->peers == PZ_PEERS_EXPERT) there = !there;
+    if (to_experts(op)) there = !there;
     status = add_op(w, op, p);
     if (!there) continue;
     double more = imbalance(w) - 1;
     p->products_s += more * (p->products_s - before.products_s);
     p->weight_s += more * (p->weight_s - before.weight_s);
     p->elementwise_s += more * (p->elementwise_s - before.elementwise_s);
+    p->slowed_s += more * (p->slowed_s - before.slowed_s);
   }
   return status;
 }
@@ -181,23 +238,20 @@ static void accumulate(const struct pz_step_context *w, const struct pz_layer *l
   double bytes = accumulation_bytes(w);
   if (!(bytes > 0)) return;
   if (pz_plan_framework(w->plan)->accumulation != PZ_ACCUMULATION_FUSED) p->n_ops += n_params;
-  struct pz_vector_work work = {PZ_OP_ADD, PZ_BACKWARD, l->params, 1, (double)l->params * bytes,
-                                false};
-  struct pz_vector_time time;
-  pz_vector_time(&w->cost->chip, &work, &time);
-  p->elementwise_s += time.hbm_s;
+  add_elementwise(w, moved_s(w, (double)l->params, bytes), p);
 }
 
 /* Tokens to and from experts are apart from the other collectives. */
 static void add_collective(const struct pz_step_context *w, const struct pz_op *op,
                            struct pz_pass *p) {
-  bool tokens = op->kind == PZ_OP_ALL_TO_ALL && op->peers == PZ_PEERS_EXPERT;
-  if (op->op_class != PZ_CLASS_COLLECTIVE || op->dims.batch <= 1) return;
-  *(tokens ? &p->expert_s : &p->collectives_s) += collective_s(w, op);
+  if (op->op_class != PZ_CLASS_COLLECTIVE || op->dims.batch <= 1 || in_ring(op)) return;
+  struct pz_wire_time t = collective_time(w, op);
+  *(to_experts(op) ? &p->expert_s : &p->collectives_s) += t.s;
+  for (int i = 0; i < PZ_WIRES; i++) p->busy_s[i] += t.busy_s[i];
 }
 
-/* Context parallel: keys and values of the other parts come round a ring beside the attention (Liu et al., arXiv
- * 2310.01889), backward with their gradients; what takes longer than it shows. */
+/* Context parallel: keys and values of the other parts come round a ring beside the attention, backward with their
+ * gradients. */
 static void add_ring(const struct pz_step_context *w, const struct pz_ops *ops, struct pz_pass *p) {
   double own = 0,
          all = 0; /* bytes of keys and values, of this device and of those that it reaches */
@@ -210,11 +264,12 @@ static void add_ring(const struct pz_step_context *w, const struct pz_ops *ops, 
   double turns = own > 0 ? all / own - 1 : 0;
   if (!(turns > 0)) return;
   bool backward = ops->op[0].direction == PZ_BACKWARD;
-  double rate = pz_network_rate(w->k, w->net, context_group(w)), starts = ceil(turns);
-  double ring_s = (backward ? 2 : 1) * (turns * (own / rate) + starts * w->k->latency_s);
-  /* each turn starts a kernel of its own; they wait for what is longer, keys or attention */
-  p->n_ops += starts;
-  p->collectives_s += pz_fmax(0, ring_s - p->attention_s);
+  double passes = backward ? 2 : 1, starts = ceil(turns);
+  struct pz_group g = context_group(w);
+  double wire_s = passes * turns * own / pz_network_neighbour_rate(w->k, w->net, g);
+  p->n_ops += starts; /* each turn starts a kernel of its own */
+  p->ring_s += wire_s + passes * starts * w->k->latency_s;
+  p->busy_s[pz_network_leaves(w->net, g) ? PZ_WIRE_OUTER : PZ_WIRE_INNER] += wire_s;
 }
 
 enum pz_status pz_layer_kernels(const struct pz_step_context *w, const struct pz_layer *l,
@@ -231,6 +286,9 @@ enum pz_status pz_layer_kernels(const struct pz_step_context *w, const struct pz
 
 static void add_pass(struct pz_pass *to, const struct pz_pass *from, double part) {
   to->products_s += part * from->products_s;
+  to->slowed_s += part * from->slowed_s;
+  to->ring_s += part * from->ring_s;
+  for (int i = 0; i < PZ_WIRES; i++) to->busy_s[i] += part * from->busy_s[i];
   to->weight_s += part * from->weight_s;
   to->attention_s += part * from->attention_s;
   to->elementwise_s += part * from->elementwise_s;
@@ -239,19 +297,31 @@ static void add_pass(struct pz_pass *to, const struct pz_pass *from, double part
   to->n_ops += part * from->n_ops;
 }
 
+/* How many times longer the kernels of a pass take beside collectives. */
+static double slowdown_of(const struct pz_pass *p) {
+  double s = pz_kernels_s(p);
+  return s > 0 ? p->slowed_s / s : 1;
+}
+
 static void recompute(const struct pz_step_context *w, struct pz_layer_step *t) {
   struct pz_pass whole = t->forward;
   /* every second GEMM is saved; attention is, element-wise operators are not */
   struct pz_pass half = {.products_s = whole.products_s / 2,
                          .elementwise_s = whole.elementwise_s,
                          .n_ops = whole.n_ops};
-  if (pz_plan_framework(w->plan)->stops_early) whole.products_s -= whole.last_s;
+  double slowdown = slowdown_of(&whole);
+  half.slowed_s = slowdown * pz_kernels_s(&half);
+  if (pz_plan_framework(w->plan)->stops_early) {
+    whole.products_s -= whole.last_s;
+    whole.slowed_s -= slowdown * whole.last_s;
+  }
   switch (w->plan->recompute) {
   case PZ_RECOMPUTATION_FULL:
   case PZ_RECOMPUTATION_HALF: add_pass(&t->backward, &whole, 1); break;
   case PZ_RECOMPUTATION_ALTERNATE: add_pass(&t->backward, &half, 1); break;
   case PZ_RECOMPUTATION_SELECTIVE:
-    t->backward.attention_s += whole.attention_s;
+    add_attention(w, whole.attention_s, &t->backward);
+    t->backward.ring_s += whole.ring_s;
     t->backward.n_ops += 4;
     break;
   default: break;
@@ -287,7 +357,7 @@ static enum pz_status recompute_modules(const struct pz_step_context *w, const s
   for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++)
     if (pz_in_modules(l, &ops->op[i], pz_plan_modules(w->plan))) {
       status = add_op(w, &ops->op[i], &more);
-      if (ops->op[i].op_class == PZ_CLASS_COLLECTIVE) more.expert_s += collective_s(w, &ops->op[i]);
+      add_collective(w, &ops->op[i], &more);
     }
   if (status == PZ_OK) add_pass(p, &more, 1);
   return status;
@@ -323,32 +393,43 @@ static double launches_s(const struct pz_step_context *w, const struct pz_pass *
   return p->n_ops * pz_plan_framework(w->plan)->launches * w->k->launch_s * lockstep(w);
 }
 
-/* Part of the experts' all-to-all that runs beside another microbatch: where the plan asks for it, and in DualPipe,
- * which is made for it (DeepSeek-V3, arXiv 2412.19437). */
-static double expert_hidden(const struct pz_step_context *w) {
+/* Does the experts' all-to-all run beside another microbatch?  Where the plan asks for it, and in DualPipe, which is made
+ * for it (DeepSeek-V3, arXiv 2412.19437). */
+static bool hides_experts(const struct pz_step_context *w) {
   enum pz_pipeline_order o = (enum pz_pipeline_order)w->plan->pipeline;
   bool paired = o == PZ_PIPELINE_DUALPIPE || o == PZ_PIPELINE_DUALPIPE_V;
-  return paired || w->plan->overlap & PZ_OVERLAP_EP ? w->k->hidden_part : 0;
+  return paired || w->plan->overlap & PZ_OVERLAP_EP;
 }
 
-static void slow_down(struct pz_pass *p, double times) {
-  p->products_s *= times;
-  p->weight_s *= times;
-  p->attention_s *= times;
-  p->elementwise_s *= times;
+/* What is left of collectives beside so much compute; the rest is hidden. */
+static double expose(double side_s, double compute_s, double slowdown, double *hidden) {
+  double s = pz_beside_exposed_s(side_s, compute_s, slowdown);
+  *hidden += side_s - s;
+  return s;
 }
 
-/* Leave of the pass's collectives what shows; seconds of all, and of `waits` those of launches that nothing covers. */
+/* Leave of the pass's collectives what shows: tensor-parallel ones have the GEMMs for a window, the ring of a context its
+ * attention, experts the kernels of another microbatch.  No pass is shorter than its links are busy. */
+static double device_s(const struct pz_step_context *w, struct pz_pass *p,
+                       struct pz_layer_step *t) {
+  double slowdown = slowdown_of(p);
+  if (w->plan->overlap & PZ_OVERLAP_TP)
+    p->collectives_s = expose(p->collectives_s, p->products_s, slowdown, &t->hidden_s);
+  p->collectives_s +=
+      expose(p->ring_s, p->attention_s, pz_beside_attention(w->k, w->beside), &t->hidden_s);
+  if (hides_experts(w))
+    p->expert_s = expose(p->expert_s, pz_kernels_s(p), slowdown, &t->expert_hidden_s);
+  double s = pz_kernels_s(p) + p->collectives_s + p->expert_s;
+  double more = pz_fmax(0, pz_fmax(p->busy_s[PZ_WIRE_INNER], p->busy_s[PZ_WIRE_OUTER]) - s);
+  p->collectives_s += more;
+  t->hidden_s = pz_fmax(0, t->hidden_s - more);
+  return s + more;
+}
+
+/* Seconds of a pass with the host's launches; `waiting`: the host waits for the device in the middle. */
 static double finish_pass(const struct pz_step_context *w, bool waiting, struct pz_pass *p,
                           struct pz_layer_step *t) {
-  double hidden = w->plan->overlap & PZ_OVERLAP_TP ? w->k->hidden_part : 0;
-  double tensor_s = p->collectives_s * hidden, expert_s = p->expert_s * expert_hidden(w);
-  t->hidden_s += tensor_s;
-  t->expert_hidden_s += expert_s;
-  p->collectives_s -= tensor_s;
-  p->expert_s -= expert_s;
-  if (expert_s > 0) slow_down(p, 1 / (1 - pz_plan_framework(w->plan)->communication_sms));
-  double device = pz_kernels_s(p) + p->collectives_s + p->expert_s, host = launches_s(w, p);
+  double device = device_s(w, p, t), host = launches_s(w, p);
   double s = pow(pow(device, w->k->smooth) + pow(host, w->k->smooth), 1 / w->k->smooth);
   if (waiting) s += w->k->waiting_part * pz_fmin(device, host);
   t->launch_s += s - device;

@@ -5,16 +5,21 @@
 #define PZ_STEP_LAYER_STEP_H
 
 #include "cost/cost.h"
+#include "cost/network.h"
 #include "plan/plan.h"
 
 /* One direction of a layer. */
 struct pz_pass {
-  double products_s, elementwise_s, collectives_s;
-  double expert_s;    /* all-to-all of experts */
+  double products_s, elementwise_s;
   double attention_s; /* the attention core, which selective recomputation recomputes */
+  double slowed_s;    /* all these kernels while collectives run beside them */
   double weight_s;    /* of products_s: gradients of weights */
   double last_s;      /* of products_s: the last, whose result backward does not read */
   double n_ops;
+  double collectives_s; /* of tensor and context parallelism */
+  double ring_s;   /* of context parallelism, beside attention; apart till the layer is timed */
+  double expert_s; /* all-to-all of experts */
+  double busy_s[PZ_WIRES]; /* links, by all collectives */
 };
 
 static inline double pz_kernels_s(const struct pz_pass *p) {
@@ -45,6 +50,7 @@ struct pz_step_context {
   bool flash;                /* attention in one kernel */
   bool fp8;                  /* GEMMs of this layer */
   int64_t experts_per_token, expert_groups;
+  double beside; /* part of the cores that collectives hold */
   struct pz_error *err;
 };
 

@@ -4,6 +4,7 @@
 
 #include "chip/chip.h"
 #include "core/alloc.h"
+#include "cost/beside.h"
 #include "cost/constants.h"
 #include "workload/workload.h"
 
@@ -90,6 +91,7 @@ static struct pz_step_context context(struct pz_step_model *m, const struct pz_p
                                   .experts_per_token = m->w->experts_per_token,
                                   .expert_groups = m->w->expert_groups,
                                   .microbatches = microbatches,
+                                  .beside = pz_beside_cores(m->k, &m->cost.chip),
                                   .err = err};
 }
 

@@ -1,8 +1,8 @@
 /* What a plan takes: the pipeline of its stages, exchange of gradients, optimizer, memory. */
 #include "chip/chip.h"
 #include "core/num.h"
+#include "cost/beside.h"
 #include "cost/constants.h"
-#include "cost/network.h"
 #include "plan/pipeline_order.h"
 #include "step/step_model.h"
 
@@ -12,7 +12,8 @@ struct pricing {
   const struct pz_plan *plan;
   int64_t microbatches; /* microbatches of a replica */
   struct pz_pipeline_shape shape;
-  double send_s;                /* of a transfer between stages, on a stage's own stream */
+  struct pz_wire_time send;     /* a transfer between stages */
+  bool hides_send;              /* beside a chunk's pass */
   struct pz_step_params params; /* of the stage with most */
 };
 
@@ -38,41 +39,90 @@ static int64_t chunk_at(const struct pricing *x, int64_t stage, uint32_t slot) {
 
 static int64_t last_chunk(const struct pricing *x) { return x->plan->pp * x->plan->vpp - 1; }
 
-/* a stage sends and receives on its own stream: both ways take its time */
-static double transfer_s(const struct pricing *x) {
-  const struct pz_plan *p = x->plan;
-  const struct pz_constants *k = x->m->k;
-  if (p->pp == 1) return 0;
-  double bytes =
-      (double)x->m->w->layers[x->m->kinds.layer[0]].output_bytes / (double)(p->sp ? 1 : p->tp);
-  double s = pz_network_s(k, &x->m->cost.net, PZ_COLLECTIVE_SEND, bytes,
-                          (struct pz_group){2, p->tp * pz_plan_replicas(p)});
-  /* gradients of weights fill the wait for a transfer */
-  bool hides = (p->overlap & PZ_OVERLAP_P2P) ||
-               pz_pipeline_parts_backward((enum pz_pipeline_order)p->pipeline);
-  return hides ? s * (1 - k->hidden_part) : s + k->synchronise_s;
+/* ---- windows: compute that collectives may run beside ---------------------------------------- */
+
+/* Passes of layers: their seconds, those of kernels in them, alone and beside collectives, and of busy links. */
+struct window {
+  double s, kernels_s, slowed_s, busy_s[PZ_WIRES];
+};
+
+static void add_window(struct window *to, const struct pz_pass *p, double s, double times) {
+  to->s += times * s;
+  to->kernels_s += times * pz_kernels_s(p);
+  to->slowed_s += times * p->slowed_s;
+  for (int i = 0; i < PZ_WIRES; i++) to->busy_s[i] += times * p->busy_s[i];
 }
 
-static void chunk_times(const struct pricing *x, double *f, double *b, double *w) {
-  const struct pz_plan *p = x->plan;
+/* What a collective adds to a window: it slows the kernels beside it, waits for links that others keep busy, and may be
+ * longer than all of it. */
+static double exposed_s(const struct window *w, const struct pz_wire_time *t) {
+  double slowdown = w->kernels_s > 0 ? w->slowed_s / w->kernels_s : 1;
+  double beside = w->s > 0 ? t->s * pz_fmin(1, w->kernels_s / w->s) : 0;
+  double s = pz_fmax(beside * (1 - 1 / slowdown), t->s - w->s);
+  for (int i = 0; i < PZ_WIRES; i++) s = pz_fmax(s, t->busy_s[i] + w->busy_s[i] - w->s);
+  return s;
+}
+
+/* A chunk's passes for one microbatch. */
+struct chunk_windows {
+  struct window forward, backward;
+};
+
+static void add_layers(struct chunk_windows *c, const struct pz_layer_step *t, double forward,
+                       double backward) {
+  add_window(&c->forward, &t->forward, t->forward_s, forward);
+  add_window(&c->backward, &t->backward, t->backward_s, backward);
+}
+
+static struct chunk_windows chunk_windows(const struct pricing *x, int64_t chunk) {
   const struct pz_model_steps *t = &x->m->steps;
-  int64_t n = p->pp * p->vpp;
+  struct chunk_windows c = {{.s = 0}, {.s = 0}};
+  for (uint32_t k = 0; k < x->m->kinds.n; k++) {
+    int64_t recomputed, n = chunk_kind(x, chunk, k, &recomputed);
+    add_layers(&c, &t->block[k], (double)n, (double)(n - recomputed));
+    if (recomputed) add_layers(&c, &t->again[k], 0, (double)recomputed);
+  }
+  if (chunk == 0) add_layers(&c, &t->before, 1, 1);
+  if (chunk == last_chunk(x)) add_layers(&c, &t->after, 1, 1);
+  return c;
+}
+
+/* ---- transfers between stages ---------------------------------------------------------------- */
+
+static void find_send(struct pricing *x) {
+  const struct pz_plan *p = x->plan;
+  if (p->pp == 1) return;
+  double bytes =
+      (double)x->m->w->layers[x->m->kinds.layer[0]].output_bytes / (double)(p->sp ? 1 : p->tp);
+  x->send = pz_network_time(x->m->k, &x->m->cost.net, PZ_COLLECTIVE_SEND, bytes,
+                            (struct pz_group){2, p->tp * pz_plan_replicas(p)}, 1);
+  /* gradients of weights fill the wait for a transfer */
+  x->hides_send = (p->overlap & PZ_OVERLAP_P2P) ||
+                  pz_pipeline_parts_backward((enum pz_pipeline_order)p->pipeline);
+}
+
+/* A stage sends and receives on its own stream: both ways take its time.  Beside a pass, or the host and the device wait
+ * for each other. */
+static double send_s(const struct pricing *x, const struct window *pass) {
+  if (x->plan->pp == 1) return 0;
+  return x->hides_send ? exposed_s(pass, &x->send) : x->send.s + x->m->k->synchronise_s;
+}
+
+/* ---- stages in time -------------------------------------------------------------------------- */
+
+static void chunk_times(const struct pricing *x, double *f, double *b, double *w) {
+  const struct pz_model_steps *t = &x->m->steps;
+  int64_t n = x->plan->pp * x->plan->vpp;
   for (int64_t j = 0; j < n; j++) {
-    f[j] = b[j] = w[j] = 0;
+    struct chunk_windows c = chunk_windows(x, j);
+    f[j] = c.forward.s + send_s(x, &c.forward);
+    b[j] = c.backward.s + send_s(x, &c.backward);
+    w[j] = 0;
     for (uint32_t k = 0; k < x->m->kinds.n; k++) {
-      int64_t recomputed, blocks = chunk_kind(x, j, k, &recomputed);
-      f[j] += (double)blocks * t->block[k].forward_s;
-      b[j] += (double)(blocks - recomputed) * t->block[k].backward_s +
-              (double)recomputed * t->again[k].backward_s;
-      w[j] += (double)blocks * t->block[k].backward.weight_s;
+      int64_t recomputed;
+      w[j] += (double)chunk_kind(x, j, k, &recomputed) * t->block[k].backward.weight_s;
     }
-    f[j] += x->send_s;
-    b[j] += x->send_s;
-    if (j == 0) f[j] += t->before.forward_s, b[j] += t->before.backward_s;
-    if (j < n - 1) continue;
-    f[j] += t->after.forward_s;
-    b[j] += t->after.backward_s;
-    w[j] += t->after.backward.weight_s;
+    if (j == n - 1) w[j] += t->after.backward.weight_s;
   }
 }
 
@@ -109,7 +159,6 @@ static enum pz_status simulate(const struct pricing *x, struct pz_prediction *ou
   if (status == PZ_OK) {
     if (keep) detail->run = run;
     out->step_s = run.end_s;
-    out->parts.transfer_s = 2 * x->send_s * (double)(x->plan->vpp * x->microbatches);
   }
   pz_arena_release(&arena);
   return status;
@@ -165,69 +214,59 @@ struct holders {
   int64_t replicas, shards, stride;
 };
 
-/* All-reduce of the shards between groups that each hold a whole copy (hybrid sharding). */
-static double between_copies_s(const struct pricing *x, const struct holders *h) {
-  int64_t copies = h->replicas / h->shards;
-  if (copies <= 1) return 0;
-  struct pz_group g = {copies, h->stride * h->shards};
-  double bytes = h->params / (double)h->shards * x->plan->grad_bytes;
-  return 2 * (double)(copies - 1) / (double)copies * bytes /
-         pz_network_rate(x->m->k, &x->m->cost.net, g);
-}
-
-/* Two gathers and a scatter of every layer go round rings whose every member passes on what it gets: trees do not help
- * them. */
-static double gathers_s(const struct pricing *x, int64_t members) {
-  double layers = (double)(x->m->n_blocks + x->m->w->n_layers - 1);
-  return 3 * layers * (x->m->k->latency_s + x->m->k->hop_s * (double)(members - 1));
-}
-
-/* Bytes/s at which they exchange. */
-static double exchange_rate(const struct pricing *x, const struct holders *h) {
-  const struct pz_cluster *net = &x->m->cost.net;
-  double rate = pz_network_rate(x->m->k, net, (struct pz_group){h->shards, h->stride});
-  if (pz_plan_framework(x->plan)->node_gather && net->n_levels > 1 &&
-      h->shards * h->stride > net->level[0].devices)
-    rate /= (double)pz_max(1, net->level[0].devices / h->stride);
-  return rate;
-}
-
-/* The exchange of one group: all of it, and what shows beside `compute`. */
-struct exchanged {
-  double total_s, exposed_s;
+/* What replicas exchange in a microbatch: in its forward pass, in its backward pass, with the last one besides. */
+struct traffic {
+  struct pz_wire_time gather, again, scatter, last;
 };
 
-static struct exchanged exchange_of(const struct pricing *x, const struct holders *h,
-                                    double compute) {
+/* Ring passes over `bytes` of every member of the group. */
+static struct pz_wire_time passes_of(const struct pricing *x, const struct holders *h,
+                                     double bytes) {
+  const struct pz_cluster *net = &x->m->cost.net;
+  double part = (double)(h->shards - 1) / (double)h->shards, times = 1;
+  struct pz_wire_time one, all = {.s = 0};
+  if (pz_plan_framework(x->plan)->node_gather && net->n_levels > 1 &&
+      h->shards * h->stride > net->level[0].devices)
+    times = (double)pz_max(1, net->level[0].devices / h->stride);
+  one = pz_network_ring_time(x->m->k, net, part * bytes, (struct pz_group){h->shards, h->stride});
+  pz_wire_add(&all, &one, times);
+  return all;
+}
+
+/* Of a collective of every layer: all members pass on what they get, trees do not help. */
+static double layers_latency_s(const struct pricing *x, const struct holders *h) {
+  double layers = (double)(x->m->n_blocks + x->m->w->n_layers - 1);
+  return layers * (x->m->k->latency_s + x->m->k->hop_s * (double)(h->shards - 1));
+}
+
+/* Weights are gathered for every microbatch: with stages they stay gathered from the first to the last. */
+static bool gathers_layers(const struct pz_plan *p) { return p->zero == 3 && p->pp == 1; }
+
+/* Gradients are exchanged with every microbatch: with stages they stay whole till the last. */
+static bool scatters_often(const struct pz_plan *p) { return p->zero >= 2 && p->pp == 1; }
+
+static void add_traffic(const struct pricing *x, const struct holders *h, struct traffic *t) {
+  static const double WEIGHT_BYTES = 2;
   const struct pz_plan *p = x->plan;
-  const struct pz_constants *k = x->m->k;
-  struct exchanged e = {0, 0};
-  if (h->replicas <= 1 || !(h->params > 0)) return e;
-  double rate = exchange_rate(x, h), part = (double)(h->shards - 1) / (double)h->shards;
-  bool compiled = pz_framework_compiles(pz_plan_framework(p));
-  bool overlap = p->overlap & (PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM);
-  /* with stages weights stay gathered from the first microbatch to the last */
-  if (p->zero == 3 && p->pp == 1) {
-    e.total_s = (part * h->params * (4 + p->grad_bytes) / rate + gathers_s(x, h->shards)) *
-                (double)x->microbatches;
-    /* on a GPU they take SMs and memory from the kernels beside them */
-    bool stream = x->m->cost.chip.execution == PZ_CHIP_STREAM;
-    double hidden = stream ? k->sharded_hidden_part : k->hidden_part;
-    if (!overlap) hidden = 0;
-    e.exposed_s =
-        pz_fmax(compute, e.total_s) + (1 - hidden) * pz_fmin(compute, e.total_s) - compute;
-  } else {
-    /* gradients that are sharded are exchanged with every microbatch; with stages they stay whole till the last */
-    double scatters = p->zero == 2 && p->pp == 1 ? (double)x->microbatches : 1;
-    e.total_s =
-        part * h->params * (p->zero ? p->grad_bytes * scatters + 2 : 2 * p->grad_bytes) / rate;
-    e.exposed_s = overlap ? e.total_s * (1 - k->hidden_part) : e.total_s;
+  if (h->replicas <= 1 || !(h->params > 0)) return;
+  struct pz_wire_time gather = passes_of(x, h, h->params * WEIGHT_BYTES),
+                      scatter = passes_of(x, h, h->params * p->grad_bytes);
+  if (gathers_layers(p)) {
+    gather.s += layers_latency_s(x, h);
+    scatter.s += layers_latency_s(x, h);
+    pz_wire_add(&t->again, &gather, 1);
   }
-  double copies_s = between_copies_s(x, h);
-  e.total_s += copies_s;
-  /* a compiled loop over layers has all its gradients at its end */
-  e.exposed_s += overlap && !compiled ? copies_s * (1 - k->hidden_part) : copies_s;
-  return e;
+  if (p->zero) pz_wire_add(&t->gather, &gather, 1);
+  pz_wire_add(&t->scatter, &scatter, p->zero ? 1 : 2);
+  /* all-reduce of the shards between groups that each hold a whole copy (hybrid sharding) */
+  int64_t copies = h->replicas / h->shards;
+  if (copies <= 1) return;
+  struct holders between = {h->params / (double)h->shards, copies, copies, h->stride * h->shards};
+  struct pz_wire_time reduced = pz_network_ring_time(x->m->k, &x->m->cost.net,
+                                                     2 * (double)(copies - 1) / (double)copies *
+                                                         between.params * p->grad_bytes,
+                                                     (struct pz_group){copies, between.stride});
+  pz_wire_add(&t->last, &reduced, 1);
 }
 
 /* Who holds the dense parameters of the largest stage, or its experts, which lie on a grid of their own; with two copies of
@@ -242,14 +281,72 @@ static struct holders holders_of(const struct pricing *x, bool experts) {
                           pz_plan_shards(p) * sharing, p->tp};
 }
 
+/* The passes of a microbatch through the first stage, whose backward is the last of the pipeline. */
+static struct chunk_windows stage_windows(const struct pricing *x) {
+  struct chunk_windows all = {{.s = 0}, {.s = 0}};
+  double part = 1.0 / (double)pz_pipeline_copies(x->shape.order);
+  for (uint32_t slot = 0; slot < pz_pipeline_slots(&x->shape); slot++) {
+    struct chunk_windows c = chunk_windows(x, chunk_at(x, 0, slot));
+    struct window *to[] = {&all.forward, &all.backward}, *from[] = {&c.forward, &c.backward};
+    for (int d = 0; d < 2; d++) {
+      to[d]->s += part * (from[d]->s + send_s(x, from[d]));
+      to[d]->kernels_s += part * from[d]->kernels_s;
+      to[d]->slowed_s += part * from[d]->slowed_s;
+      for (int i = 0; i < PZ_WIRES; i++) to[d]->busy_s[i] += part * from[d]->busy_s[i];
+      if (x->plan->pp > 1)
+        for (int i = 0; i < PZ_WIRES; i++) to[d]->busy_s[i] += part * x->send.busy_s[i];
+    }
+  }
+  return all;
+}
+
+/* Beside a window where the plan overlaps it; of collectives of every layer those of the first, or the last, stand
+ * alone. */
+struct beside {
+  struct pz_wire_time in;
+  double alone_s;
+};
+
+static void add_beside(const struct pricing *x, struct beside *b, const struct pz_wire_time *t,
+                       bool overlaps) {
+  double alone = overlaps ? 0 : 1;
+  if (overlaps && gathers_layers(x->plan)) alone = 1 / (double)(x->m->n_blocks + 1);
+  b->alone_s += alone * t->s;
+  pz_wire_add(&b->in, t, 1 - alone);
+}
+
+static double both_s(const struct window *w, const struct beside *b) {
+  return b->alone_s + exposed_s(w, &b->in);
+}
+
 static void exchange(const struct pricing *x, struct pz_prediction *out) {
+  const struct pz_plan *p = x->plan;
   struct holders dense = holders_of(x, false), expert = holders_of(x, true);
-  struct exchanged a = exchange_of(x, &dense, out->step_s),
-                   b = exchange_of(x, &expert, out->step_s);
-  double exposed = a.exposed_s + b.exposed_s;
-  out->parts.gradient_s = tied_s(x) + exposed;
-  out->gradient_hidden_s =
-      pz_fmax(0, a.total_s + b.total_s - exposed); /* where nothing hides, of rounding */
+  struct traffic t = {.gather = {.s = 0}};
+  struct beside forward = {.alone_s = 0}, backward = {.alone_s = 0}, last;
+  bool grad = p->overlap & PZ_OVERLAP_GRAD, param = p->overlap & PZ_OVERLAP_PARAM;
+  double gathers = gathers_layers(p) ? (double)x->microbatches : 1;
+  double scatters = scatters_often(p) ? (double)x->microbatches : 1;
+  add_traffic(x, &dense, &t);
+  add_traffic(x, &expert, &t);
+  out->parts.gradient_s = tied_s(x);
+  if (!(t.scatter.s + t.last.s > 0)) return;
+  struct chunk_windows w = stage_windows(x);
+  add_beside(x, &forward, &t.gather, param);
+  add_beside(x, &backward, &t.again, param);
+  add_beside(x, &backward, &t.scatter, grad);
+  last = backward;
+  /* a compiled loop over layers has all its gradients at its end */
+  bool compiled = pz_framework_compiles(pz_plan_framework(p));
+  if (compiled || !grad)
+    last.alone_s += t.last.s;
+  else
+    pz_wire_add(&last.in, &t.last, 1);
+  double exposed = gathers * both_s(&w.forward, &forward) +
+                   (scatters - 1) * both_s(&w.backward, &backward) + both_s(&w.backward, &last);
+  double all = gathers * (t.gather.s + t.again.s) + scatters * t.scatter.s + t.last.s;
+  out->parts.gradient_s += exposed;
+  out->gradient_hidden_s = pz_fmax(0, all - exposed); /* where nothing hides, of rounding */
 }
 
 static void optimize(const struct pricing *x, struct pz_prediction *out) {
@@ -282,18 +379,30 @@ static struct pz_layer_step stage_step(const struct pricing *x, int64_t stage) {
   return sum;
 }
 
-static struct pz_layer_step slowest_stage(const struct pricing *x) {
+static struct pz_layer_step slowest_stage(const struct pricing *x, int64_t *stage) {
   struct pz_layer_step most = {.forward_s = 0};
+  *stage = 0;
   for (int64_t k = 0; k < x->plan->pp; k++) {
     struct pz_layer_step t = stage_step(x, k);
-    if (t.forward_s + t.backward_s > most.forward_s + most.backward_s) most = t;
+    if (t.forward_s + t.backward_s > most.forward_s + most.backward_s) most = t, *stage = k;
   }
   return most;
 }
 
+/* Transfers that show in a stage, of a microbatch. */
+static double transfers_s(const struct pricing *x, int64_t stage) {
+  double s = 0, part = 1.0 / (double)pz_pipeline_copies(x->shape.order);
+  for (uint32_t slot = 0; slot < pz_pipeline_slots(&x->shape) && x->plan->pp > 1; slot++) {
+    struct chunk_windows c = chunk_windows(x, chunk_at(x, stage, slot));
+    s += part * (send_s(x, &c.forward) + send_s(x, &c.backward));
+  }
+  return s;
+}
+
 /* What the slowest stage does for all microbatches; the rest of the pipeline's time is the bubble. */
 static void find_terms(const struct pricing *x, struct pz_prediction *out) {
-  struct pz_layer_step sum = slowest_stage(x);
+  int64_t slowest;
+  struct pz_layer_step sum = slowest_stage(x, &slowest);
   double n = (double)x->microbatches;
   struct pz_training_parts *t = &out->parts;
   t->products_s = n * (sum.forward.products_s + sum.backward.products_s);
@@ -304,6 +413,7 @@ static void find_terms(const struct pricing *x, struct pz_prediction *out) {
   t->expert_s = n * (sum.forward.expert_s + sum.backward.expert_s);
   out->tensor_hidden_s = n * sum.hidden_s;
   out->expert_hidden_s = n * sum.expert_hidden_s;
+  t->transfer_s = n * transfers_s(x, slowest);
   t->bubble_s = pz_fmax(0, out->step_s - t->products_s - t->attention_s - t->elementwise_s -
                                t->tensor_s - t->expert_s - t->launch_s - t->transfer_s);
 }
@@ -409,7 +519,7 @@ static enum pz_status begin(struct pz_step_model *m, const struct pz_plan *plan,
   if (status != PZ_OK) return status;
   status = pz_step_model_time(m, plan, x->microbatches, err);
   if (status != PZ_OK) return status;
-  x->send_s = transfer_s(x);
+  find_send(x);
   x->params = stage_params(x);
   return status;
 }
