@@ -241,6 +241,17 @@ static void accumulate(const struct pz_step_context *w, const struct pz_layer *l
   add_elementwise(w, moved_s(w, (double)l->params, bytes), p);
 }
 
+/* Weights that were gathered are copied to where the layer reads them, gradients to where they are scattered from. */
+static void copy_shards(const struct pz_step_context *w, const struct pz_layer *l,
+                        struct pz_layer_step *t) {
+  const struct pz_framework *f = pz_plan_framework(w->plan);
+  if (!w->gathers) return;
+  double gather = moved_s(w, (double)l->params, f->gather_copy_bytes);
+  double scatter = moved_s(w, (double)l->params, f->scatter_copy_bytes);
+  add_elementwise(w, gather, &t->forward);
+  add_elementwise(w, gather + scatter, &t->backward);
+}
+
 /* Tokens to and from experts are apart from the other collectives. */
 static void add_collective(const struct pz_step_context *w, const struct pz_op *op,
                            struct pz_pass *p) {
@@ -454,6 +465,7 @@ enum pz_status pz_layer_step(const struct pz_step_context *w, const struct pz_la
   else if (recomputed)
     recompute(w, t);
   if (status != PZ_OK) return status;
+  copy_shards(w, l, t);
   bool waiting = waits(w, l);
   t->forward_s = finish_pass(w, waiting, &t->forward, t);
   t->backward_s = finish_pass(w, waiting, &t->backward, t);

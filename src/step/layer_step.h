@@ -49,6 +49,7 @@ struct pz_step_context {
   int64_t seq, microbatches; /* tokens of a sample on a device; microbatches of a replica */
   bool flash;                /* attention in one kernel */
   bool fp8;                  /* GEMMs of this layer */
+  bool gathers;              /* weights of every layer, for every microbatch (ZeRO 3) */
   int64_t experts_per_token, expert_groups;
   double beside; /* part of the cores that collectives hold */
   struct pz_error *err;

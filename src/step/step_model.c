@@ -91,6 +91,7 @@ static struct pz_step_context context(struct pz_step_model *m, const struct pz_p
                                   .experts_per_token = m->w->experts_per_token,
                                   .expert_groups = m->w->expert_groups,
                                   .microbatches = microbatches,
+                                  .gathers = pz_plan_gathers_layers(plan),
                                   .beside = pz_beside_cores(m->k, &m->cost.chip),
                                   .err = err};
 }
@@ -165,7 +166,7 @@ void pz_step_model_free(struct pz_step_model *m) {
 static bool same(const struct pz_steps_key *a, const struct pz_steps_key *b) {
   return a->recompute == b->recompute && a->overlap == b->overlap && a->saved == b->saved &&
          a->modules == b->modules && a->pipeline == b->pipeline && a->devices == b->devices &&
-         a->several == b->several;
+         a->several == b->several && a->gathers == b->gathers;
 }
 
 /* The part of a torus that a job has decides about its collectives; other networks do not care. */
@@ -184,7 +185,8 @@ enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan 
                              .modules = pz_plan_modules(plan),
                              .pipeline = plan->pipeline,
                              .devices = key_devices(m),
-                             .several = microbatches > 1};
+                             .several = microbatches > 1,
+                             .gathers = pz_plan_gathers_layers(plan)};
   if (m->timed && same(&key, &m->key)) return PZ_OK;
   struct pz_step_context c = context(m, plan, microbatches, err);
   struct pz_model_steps *t = &m->steps;

@@ -39,6 +39,7 @@ struct pz_step_model {
     int recompute, overlap, saved, modules, pipeline;
     int64_t devices;
     bool several; /* microbatches */
+    bool gathers; /* weights of every layer */
   } key;
   bool timed;
   struct pz_model_steps steps;

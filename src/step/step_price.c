@@ -239,9 +239,6 @@ static double layers_latency_s(const struct pricing *x, const struct holders *h)
   return layers * (x->m->k->latency_s + x->m->k->hop_s * (double)(h->shards - 1));
 }
 
-/* Weights are gathered for every microbatch: with stages they stay gathered from the first to the last. */
-static bool gathers_layers(const struct pz_plan *p) { return p->zero == 3 && p->pp == 1; }
-
 /* Gradients are exchanged with every microbatch: with stages they stay whole till the last. */
 static bool scatters_often(const struct pz_plan *p) { return p->zero >= 2 && p->pp == 1; }
 
@@ -251,7 +248,7 @@ static void add_traffic(const struct pricing *x, const struct holders *h, struct
   if (h->replicas <= 1 || !(h->params > 0)) return;
   struct pz_wire_time gather = passes_of(x, h, h->params * WEIGHT_BYTES),
                       scatter = passes_of(x, h, h->params * p->grad_bytes);
-  if (gathers_layers(p)) {
+  if (pz_plan_gathers_layers(p)) {
     gather.s += layers_latency_s(x, h);
     scatter.s += layers_latency_s(x, h);
     pz_wire_add(&t->again, &gather, 1);
@@ -300,17 +297,24 @@ static struct chunk_windows stage_windows(const struct pricing *x) {
   return all;
 }
 
-/* Beside a window where the plan overlaps it; of collectives of every layer those of the first, or the last, stand
- * alone. */
+/* Beside a window where the plan overlaps it, or alone. */
 struct beside {
   struct pz_wire_time in;
   double alone_s;
 };
 
+/* Of collectives of every layer those of the first, or the last, have nothing beside them; in a compiled loop over layers
+ * those for the first of the four groups of GEMMs of each layer. */
+static double alone_part(const struct pricing *x) {
+  static const double GROUPS = 4;
+  if (!pz_plan_gathers_layers(x->plan)) return 0;
+  bool compiled = pz_framework_compiles(pz_plan_framework(x->plan));
+  return 1 / (compiled ? GROUPS : (double)(x->m->n_blocks + 1));
+}
+
 static void add_beside(const struct pricing *x, struct beside *b, const struct pz_wire_time *t,
                        bool overlaps) {
-  double alone = overlaps ? 0 : 1;
-  if (overlaps && gathers_layers(x->plan)) alone = 1 / (double)(x->m->n_blocks + 1);
+  double alone = overlaps ? alone_part(x) : 1;
   b->alone_s += alone * t->s;
   pz_wire_add(&b->in, t, 1 - alone);
 }
@@ -325,7 +329,7 @@ static void exchange(const struct pricing *x, struct pz_prediction *out) {
   struct traffic t = {.gather = {.s = 0}};
   struct beside forward = {.alone_s = 0}, backward = {.alone_s = 0}, last;
   bool grad = p->overlap & PZ_OVERLAP_GRAD, param = p->overlap & PZ_OVERLAP_PARAM;
-  double gathers = gathers_layers(p) ? (double)x->microbatches : 1;
+  double gathers = pz_plan_gathers_layers(p) ? (double)x->microbatches : 1;
   double scatters = scatters_often(p) ? (double)x->microbatches : 1;
   add_traffic(x, &dense, &t);
   add_traffic(x, &expert, &t);
