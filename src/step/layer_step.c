@@ -57,6 +57,11 @@ static bool to_experts(const struct pz_op *op) {
   return op->kind == PZ_OP_ALL_TO_ALL && op->peers == PZ_PEERS_EXPERT;
 }
 
+static bool is_tensor_collective(const struct pz_op *op) {
+  return op->op_class == PZ_CLASS_COLLECTIVE && op->dims.batch > 1 && !in_ring(op) &&
+         !to_experts(op) && op->peers != PZ_PEERS_CONTEXT;
+}
+
 static struct pz_wire_time collective_time(const struct pz_step_context *w,
                                            const struct pz_op *op) {
   if (to_experts(op)) return all_to_all_time(w, op);
@@ -206,14 +211,26 @@ static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op
 /* Operators of a pass from the one that sends tokens to the experts' devices to the one that sends them back: those of
  * the device with most tokens take longer. */
 static enum pz_status add_ops(const struct pz_step_context *w, const struct pz_ops *ops,
-                              struct pz_pass *p) {
+                              struct pz_pass *p, double *window_s) {
   bool there = false;
   enum pz_status status = PZ_OK;
+  uint32_t n = 0,
+           gathers = 0; /* collectives of tensor parallelism; of these, that wait for a GEMM */
+  double last = 0;
   for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++) {
     const struct pz_op *op = &ops->op[i];
     struct pz_pass before = *p;
     if (to_experts(op)) there = !there;
     status = add_op(w, op, p);
+    if (p->products_s > before.products_s) {
+      last = p->products_s - before.products_s;
+      for (; gathers < n; gathers++) window_s[gathers] = pz_fmax(window_s[gathers], last);
+    }
+    if (is_tensor_collective(op) && n < PZ_PASS_WINDOWS) {
+      bool gather = op->kind == PZ_OP_ALL_GATHER;
+      window_s[n++] = gather ? 0 : last;
+      if (!gather) gathers = n;
+    }
     if (!there) continue;
     double more = imbalance(w) - 1;
     p->products_s += more * (p->products_s - before.products_s);
@@ -252,13 +269,41 @@ static void copy_shards(const struct pz_step_context *w, const struct pz_layer *
   add_elementwise(w, gather + scatter, &t->backward);
 }
 
-/* Tokens to and from experts are apart from the other collectives. */
-static void add_collective(const struct pz_step_context *w, const struct pz_op *op,
-                           struct pz_pass *p) {
-  if (op->op_class != PZ_CLASS_COLLECTIVE || op->dims.batch <= 1 || in_ring(op)) return;
-  struct pz_wire_time t = collective_time(w, op);
-  *(to_experts(op) ? &p->expert_s : &p->collectives_s) += t.s;
-  for (int i = 0; i < PZ_WIRES; i++) p->busy_s[i] += t.busy_s[i];
+/* How many times longer the kernels of a pass take beside collectives. */
+static double slowdown_of(const struct pz_pass *p) {
+  double s = pz_kernels_s(p);
+  return s > 0 ? p->slowed_s / s : 1;
+}
+
+/* What is left of a collective beside so much compute; the rest is hidden. */
+static double expose(double side_s, double compute_s, double slowdown, double *hidden) {
+  double s = pz_beside_exposed_s(side_s, compute_s, slowdown);
+  *hidden += side_s - s;
+  return s;
+}
+
+/* Collectives of a pass, of those in `which` (NULL: of all); tokens to and from experts are apart.  Where the plan overlaps
+ * tensor parallelism, each runs beside its own GEMM. */
+static void add_collectives(const struct pz_step_context *w, const struct pz_ops *ops,
+                            const bool *which, const double *window_s, double slowdown,
+                            struct pz_pass *p) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < ops->n; i++) {
+    const struct pz_op *op = &ops->op[i];
+    bool tensor = is_tensor_collective(op);
+    double window = tensor && n < PZ_PASS_WINDOWS ? window_s[n] : 0;
+    if (tensor) n++;
+    if (op->op_class != PZ_CLASS_COLLECTIVE || op->dims.batch <= 1 || in_ring(op)) continue;
+    if (which && !which[i]) continue;
+    struct pz_wire_time t = collective_time(w, op);
+    if (to_experts(op))
+      p->expert_s += t.s;
+    else if (tensor && w->plan->overlap & PZ_OVERLAP_TP)
+      p->collectives_s += expose(t.s, window, slowdown, &p->hidden_s);
+    else
+      p->collectives_s += t.s;
+    for (int k = 0; k < PZ_WIRES; k++) p->busy_s[k] += t.busy_s[k];
+  }
 }
 
 /* Context parallel: keys and values of the other parts come round a ring beside the attention, backward with their
@@ -286,8 +331,9 @@ static void add_ring(const struct pz_step_context *w, const struct pz_ops *ops, 
 enum pz_status pz_layer_kernels(const struct pz_step_context *w, const struct pz_layer *l,
                                 struct pz_layer_kernels *out) {
   struct pz_layer_kernels k = {.n_params = 0};
-  enum pz_status status = add_ops(w, &l->ops[PZ_FORWARD], &k.forward);
-  if (status == PZ_OK) status = add_ops(w, &l->ops[PZ_BACKWARD], &k.backward);
+  enum pz_status status = add_ops(w, &l->ops[PZ_FORWARD], &k.forward, k.window_s[PZ_FORWARD]);
+  if (status == PZ_OK)
+    status = add_ops(w, &l->ops[PZ_BACKWARD], &k.backward, k.window_s[PZ_BACKWARD]);
   for (uint32_t i = 0; i < l->n_tensors; i++) k.n_params += l->tensors[i].role == PZ_ROLE_PARAM;
   if (status == PZ_OK) *out = k;
   return status;
@@ -299,6 +345,7 @@ static void add_pass(struct pz_pass *to, const struct pz_pass *from, double part
   to->products_s += part * from->products_s;
   to->slowed_s += part * from->slowed_s;
   to->ring_s += part * from->ring_s;
+  to->hidden_s += part * from->hidden_s;
   for (int i = 0; i < PZ_WIRES; i++) to->busy_s[i] += part * from->busy_s[i];
   to->weight_s += part * from->weight_s;
   to->attention_s += part * from->attention_s;
@@ -306,12 +353,6 @@ static void add_pass(struct pz_pass *to, const struct pz_pass *from, double part
   to->collectives_s += part * from->collectives_s;
   to->expert_s += part * from->expert_s;
   to->n_ops += part * from->n_ops;
-}
-
-/* How many times longer the kernels of a pass take beside collectives. */
-static double slowdown_of(const struct pz_pass *p) {
-  double s = pz_kernels_s(p);
-  return s > 0 ? p->slowed_s / s : 1;
 }
 
 static void recompute(const struct pz_step_context *w, struct pz_layer_step *t) {
@@ -341,7 +382,7 @@ static void recompute(const struct pz_step_context *w, struct pz_layer_step *t) 
 
 /* Full recomputation of a compiled program, or of one that saves results of GEMMs. */
 static enum pz_status recompute_needed(const struct pz_step_context *w, const struct pz_layer *l,
-                                       struct pz_pass *p) {
+                                       const struct pz_layer_kernels *kernels, struct pz_pass *p) {
   const struct pz_ops *ops = &l->ops[PZ_FORWARD];
   struct pz_pass more = {.n_ops = 0};
   bool *recomputed = pz_calloc(ops->n, sizeof *recomputed);
@@ -351,26 +392,32 @@ static enum pz_status recompute_needed(const struct pz_step_context *w, const st
   for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++)
     if (recomputed[i]) status = add_op(w, &ops->op[i], &more);
   if (status == PZ_OK) {
-    for (uint32_t i = 0; i < ops->n; i++)
-      if (recomputed[i]) add_collective(w, &ops->op[i], &more);
+    add_collectives(w, ops, recomputed, kernels->window_s[PZ_FORWARD],
+                    slowdown_of(&kernels->forward), &more);
     add_pass(p, &more, 1);
   }
   pz_free(recomputed);
   return status;
 }
 
-/* Selective recomputation of modules. */
+/* Selective recomputation of modules; their collectives have nothing beside them. */
 static enum pz_status recompute_modules(const struct pz_step_context *w, const struct pz_layer *l,
                                         struct pz_pass *p) {
+  static const double NO_WINDOWS[PZ_PASS_WINDOWS] = {0};
   const struct pz_ops *ops = &l->ops[PZ_FORWARD];
   struct pz_pass more = {.n_ops = 0};
-  enum pz_status status = PZ_OK;
-  for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++)
-    if (pz_in_modules(l, &ops->op[i], pz_plan_modules(w->plan))) {
-      status = add_op(w, &ops->op[i], &more);
-      add_collective(w, &ops->op[i], &more);
-    }
-  if (status == PZ_OK) add_pass(p, &more, 1);
+  bool *which = pz_calloc(ops->n, sizeof *which);
+  enum pz_status status =
+      which ? PZ_OK : pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the prediction");
+  for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++) {
+    which[i] = pz_in_modules(l, &ops->op[i], pz_plan_modules(w->plan));
+    if (which[i]) status = add_op(w, &ops->op[i], &more);
+  }
+  if (status == PZ_OK) {
+    add_collectives(w, ops, which, NO_WINDOWS, 1, &more);
+    add_pass(p, &more, 1);
+  }
+  pz_free(which);
   return status;
 }
 
@@ -412,24 +459,14 @@ static bool hides_experts(const struct pz_step_context *w) {
   return paired || w->plan->overlap & PZ_OVERLAP_EP;
 }
 
-/* What is left of collectives beside so much compute; the rest is hidden. */
-static double expose(double side_s, double compute_s, double slowdown, double *hidden) {
-  double s = pz_beside_exposed_s(side_s, compute_s, slowdown);
-  *hidden += side_s - s;
-  return s;
-}
-
-/* Leave of the pass's collectives what shows: tensor-parallel ones have the GEMMs for a window, the ring of a context its
- * attention, experts the kernels of another microbatch.  No pass is shorter than its links are busy. */
+/* Leave of the pass's collectives what shows: the ring of a context has its attention for a window, experts the kernels of another microbatch.  No pass is shorter than its links are busy. */
 static double device_s(const struct pz_step_context *w, struct pz_pass *p,
                        struct pz_layer_step *t) {
-  double slowdown = slowdown_of(p);
-  if (w->plan->overlap & PZ_OVERLAP_TP)
-    p->collectives_s = expose(p->collectives_s, p->products_s, slowdown, &t->hidden_s);
+  t->hidden_s += p->hidden_s;
   p->collectives_s +=
       expose(p->ring_s, p->attention_s, pz_beside_attention(w->k, w->beside), &t->hidden_s);
   if (hides_experts(w))
-    p->expert_s = expose(p->expert_s, pz_kernels_s(p), slowdown, &t->expert_hidden_s);
+    p->expert_s = expose(p->expert_s, pz_kernels_s(p), slowdown_of(p), &t->expert_hidden_s);
   double s = pz_kernels_s(p) + p->collectives_s + p->expert_s;
   double more = pz_fmax(0, pz_fmax(p->busy_s[PZ_WIRE_INNER], p->busy_s[PZ_WIRE_OUTER]) - s);
   p->collectives_s += more;
@@ -454,12 +491,12 @@ enum pz_status pz_layer_step(const struct pz_step_context *w, const struct pz_la
   *t = (struct pz_layer_step){.forward = kernels->forward, .backward = kernels->backward};
   for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
     struct pz_pass *p = d == PZ_FORWARD ? &t->forward : &t->backward;
-    for (uint32_t i = 0; i < l->ops[d].n; i++) add_collective(w, &l->ops[d].op[i], p);
+    add_collectives(w, &l->ops[d], NULL, kernels->window_s[d], slowdown_of(p), p);
     add_ring(w, &l->ops[d], p);
   }
   accumulate(w, l, kernels->n_params, &t->backward);
   if (recomputed && recomputes_needed(w->plan))
-    status = recompute_needed(w, l, &t->backward);
+    status = recompute_needed(w, l, kernels, &t->backward);
   else if (recomputed && pz_plan_modules(w->plan))
     status = recompute_modules(w, l, &t->backward);
   else if (recomputed)

@@ -16,7 +16,8 @@ struct pz_pass {
   double weight_s;    /* of products_s: gradients of weights */
   double last_s;      /* of products_s: the last, whose result backward does not read */
   double n_ops;
-  double collectives_s; /* of tensor and context parallelism */
+  double collectives_s; /* of tensor and context parallelism, those that show */
+  double hidden_s;      /* of these, beside GEMMs */
   double ring_s;   /* of context parallelism, beside attention; apart till the layer is timed */
   double expert_s; /* all-to-all of experts */
   double busy_s[PZ_WIRES]; /* links, by all collectives */
@@ -26,9 +27,14 @@ static inline double pz_kernels_s(const struct pz_pass *p) {
   return p->products_s + p->attention_s + p->elementwise_s;
 }
 
+/* Collectives of a pass that have a GEMM beside them; further ones have none. */
+enum { PZ_PASS_WINDOWS = 16 };
+
 /* Of a layer, whatever the plan does with it: kernels, without collectives and accumulation. */
 struct pz_layer_kernels {
   struct pz_pass forward, backward;
+  /* by direction and collective of tensor parallelism: the GEMM that reads what it gathers or whose result it adds up */
+  double window_s[2][PZ_PASS_WINDOWS];
   double n_params; /* tensors */
 };
 
