@@ -466,7 +466,9 @@ static void print_plan(const struct pz_plan *p) {
                f != PZ_PLAN_IMBALANCE && f != PZ_PLAN_ATTENTION_LIBRARY) {
       printf(" --");
       for (const char *at = i->name; *at; at++) putchar(*at == '_' ? '-' : *at);
-      printf(" %s", pz_plan_field_text(p, (enum pz_plan_field)f, text, sizeof text));
+      printf(" %s", f == PZ_PLAN_OVERLAP /* all of it, what the plan has no use for too */
+                        ? pz_set_text(i->names, p->overlap, text, sizeof text)
+                        : pz_plan_field_text(p, (enum pz_plan_field)f, text, sizeof text));
     }
   }
 }
