@@ -16,7 +16,8 @@
  *               stages                       what a stage receives of activations and of their gradients
  *             They cross a boundary with all interfaces of the levels outside it; between devices of one node, with those
  *             of level 0: there b (m - 1) / n, of the m members of a node.  Left out: what could be saved or found
- *             another way (gathers and rings that backward repeats, recomputation), networks that add up or copy.
+ *             another way (gathers and rings that backward repeats, recomputation but of whole layers by a framework that
+ *             replays forward), networks that add up or copy.
  *             Gradients and weights: ZeRO 0 an all-reduce, 1 a scatter and a gather once a step; without stages ZeRO 2
  *             scatters and ZeRO 3 also gathers, twice, with every microbatch, but of a layer at each turn once.
  *   flop      GEMMs of the busiest stage over the peak of their precision, causal attention half (backward four GEMMs);
@@ -120,14 +121,15 @@ static struct pz_plan draw_plan(uint64_t *r) {
   draw_pipeline(r, &p);
   p.mbs = power(r, 4);
   p.seq = power(r, 128) * 1024;
-  const int64_t rounds[] = {1, 2, 8, p.pp, 2 * p.pp, 4 * p.pp};
+  const int64_t rounds[] = {1, 1, 2, p.pp, 2 * p.pp, 4 * p.pp};
   p.batch = p.mbs * p.dp * rounds[below(r, LENGTH(rounds))];
   p.zero = (int)below(r, 4);
   if (p.zero && below(r, 3) == 0) p.shard = power(r, p.dp * p.cp);
   p.recompute = (int)below(r, PZ_RECOMPUTATIONS);
   p.sp = (int)below(r, 4) > 0;
   p.cp_form = below(r, 3) == 0;
-  p.overlap = below(r, 4) ? (int)below(r, PZ_OVERLAP_ALL + 1) : -1;
+  const int overlap[] = {-1, (int)below(r, PZ_OVERLAP_ALL + 1), PZ_OVERLAP_ALL, PZ_OVERLAP_ALL};
+  p.overlap = overlap[below(r, LENGTH(overlap))];
   p.precision = below(r, 4) == 0;
   p.execution = below(r, 3) ? -1 : (int)below(r, PZ_EXECUTIONS);
   int frameworks = 0;
@@ -259,26 +261,37 @@ static void add_gemm(const struct sample *c, const struct pz_workload *w, bool b
   x->weight_bytes[op->direction] += (double)op->weight_bytes / (fp8 ? 2 : 1);
 }
 
+static void add_traffic(struct traffic *to, const struct traffic *from, double times) {
+  for (int l = 0; l < PZ_CLUSTER_MOST_LEVELS; l++) to->cut[l] += times * from->cut[l];
+  to->node += times * from->node;
+}
+
+/* Every layer from its input alone, forward as it was: all its collectives but the last. */
+static bool replays(const struct pz_plan *p) {
+  return p->recompute == PZ_RECOMPUTATION_FULL && !p->recompute_layers &&
+         !pz_framework_compiles(pz_plan_framework(p));
+}
+
 static struct work layer_work(const struct sample *c, const struct pz_workload *w,
                               const struct pz_layer *l) {
   struct work x = {.dense = (double)(l->params - l->expert_params),
                    .expert = (double)l->expert_params};
   bool block = pz_is_block(l);
   *(block ? &x.layers : &x.dense_ends) = block ? 1 : x.dense;
-  for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++)
+  for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
+    struct traffic before_last = x.traffic;
     for (uint32_t i = 0; i < l->ops[d].n; i++) {
       const struct pz_op *op = &l->ops[d].op[i];
-      if (op->op_class == PZ_CLASS_COLLECTIVE && op->dims.batch > 1)
+      if (op->op_class == PZ_CLASS_COLLECTIVE && op->dims.batch > 1) {
+        before_last = x.traffic;
         add_collective(c, w, op, &x.traffic);
-      else if (op->matmul_flop)
+      } else if (op->matmul_flop) {
         add_gemm(c, w, block, op, &x);
+      }
     }
+    if (d == PZ_FORWARD && block && replays(&c->plan)) add_traffic(&x.traffic, &before_last, 1);
+  }
   return x;
-}
-
-static void add_traffic(struct traffic *to, const struct traffic *from, double times) {
-  for (int l = 0; l < PZ_CLUSTER_MOST_LEVELS; l++) to->cut[l] += times * from->cut[l];
-  to->node += times * from->node;
 }
 
 /* `part` of the microbatches. */
@@ -517,7 +530,8 @@ static void check_context(const struct sample *c, struct counts *n) {
 /* One device, with some sizes of a microbatch. */
 static void check_alone(const struct sample *c, struct counts *n) {
   const struct pz_plan *p = &c->plan;
-  const int64_t sizes[] = {p->mbs, p->mbs * p->tp, p->mbs * p->tp * p->cp, p->mbs * 8};
+  const int64_t sizes[] = {p->mbs,         p->mbs * 2, p->mbs * p->tp * p->cp,
+                           p->mbs * p->ep, p->mbs * 8, pz_min(p->batch, 16 * p->mbs)};
   struct pz_plan one = *p;
   double best_s = HUGE_VAL, s;
   one.tp = one.cp = one.pp = one.vpp = one.ep = one.dp = one.devices = 1;
