@@ -568,10 +568,38 @@ static void write_counts(const struct counts *n) {
   fclose(f);
 }
 
+/* Bounds of plans that are found by hand: 8.03 billion parameters on 16 devices in two nodes.  All-reduce, 8 B a
+ * parameter: 15/16 enter a device, by 450 + 50 GB/s; half of it, divided by eight interfaces, a node.  Slower
+ * interfaces, 1 GB/s: the node's. */
+static void bounds_by_hand(void **state) {
+  (void)state;
+  static const double infiniband[] = {50e9, 1e9};
+  static const struct machine h100 = {"h100", "dgx-h100"};
+  for (size_t i = 0; i < LENGTH(infiniband); i++) {
+    struct sample c = {.model = "llama3-8b", .machine = &h100, .plan = pz_plan_default()};
+    double floor_s[KINDS] = {0}, bytes = 8 * 8030261248.0, tokens = 16 * 1024;
+    assert_int_equal(pz_chip_load(h100.chip, &c.chip, NULL), PZ_OK);
+    assert_int_equal(pz_cluster_load(h100.cluster, &c.net, NULL), PZ_OK);
+    c.net.level[1].bytes_per_s = infiniband[i];
+    c.plan.devices = c.plan.batch = 16;
+    c.plan.seq = 1024;
+    assert_int_equal(pz_plan_fill(&c.plan, &c.chip, NULL), PZ_OK);
+    find_floors(&c, floor_s);
+    double device_s = bytes * 15 / 16 / (450e9 + infiniband[i]),
+           node_s = bytes / 2 / 8 / infiniband[i];
+    assert_true(fabs(floor_s[NETWORK] / fmax(device_s, node_s) - 1) < 1e-9);
+    /* parameters without the look-up of 525 million; attention is 2% more */
+    double peak = pz_chip_tensor_flop_per_s(&c.chip), flop = 6 * 7504924672.0 * tokens / 16;
+    assert_true(floor_s[FLOP] > flop / peak && floor_s[FLOP] < 1.05 * flop / peak);
+    double hbm = 24 * 8030261248.0 / pz_chip_hbm_bytes_per_s(&c.chip);
+    assert_true(floor_s[HBM] > hbm && floor_s[HBM] < 1.2 * hbm);
+  }
+}
+
 static void steps_are_above_physics(void **state) {
   (void)state;
   const char *asked = getenv("PHAZE_FLOORS");
-  struct counts n = {.cases = asked ? (int)strtol(asked, NULL, 10) : pz_test_part(100)};
+  struct counts n = {.cases = asked ? (int)strtol(asked, NULL, 10) : pz_test_part(300)};
   uint64_t r = 20;
   for (int i = 0; i < n.cases; i++) {
     struct sample c;
@@ -585,6 +613,7 @@ static void steps_are_above_physics(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(steps_are_above_physics)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(bounds_by_hand),
+                                     cmocka_unit_test(steps_are_above_physics)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
