@@ -33,6 +33,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "chip/cluster.h"
 #include "core/alloc.h"
 #include "core/num.h"
 #include "plan/framework_rules.h"
@@ -96,6 +97,9 @@ static void draw_network(uint64_t *r, struct sample *c) {
   double by = exp(log(100) * (double)below(r, 10001) / 10000);
   for (int l = 0; which && l < c->net.n_levels; l++)
     if (which == 2 || l == level) c->net.level[l].bytes_per_s /= by;
+  for (int l = 1; l < c->net.n_levels; l++) /* none is faster than the one inside it */
+    c->net.level[l].bytes_per_s =
+        pz_fmin(c->net.level[l].bytes_per_s, c->net.level[l - 1].bytes_per_s);
 }
 
 static void draw_pipeline(uint64_t *r, struct pz_plan *p) {
@@ -453,19 +457,22 @@ static void find_floors(const struct sample *c, double floor_s[KINDS]) {
 
 /* ---- the checks ----------------------------------------------------------------------------- */
 
-/* The network as a file, where it is not a preset. */
+/* The network with its rates, or as a file. */
 static void print_network(const struct sample *c) {
   const char *dir = getenv("PHAZE_FLOORS_DIR");
   char path[512], *text = NULL;
-  printf(" --cluster %s", c->machine->cluster);
-  for (int l = 0; l < c->net.n_levels; l++)
-    printf("%s%s %.3g GB/s%s", l ? ", " : " [", c->net.level[l].name,
-           c->net.level[l].bytes_per_s / 1e9, l + 1 == c->net.n_levels ? "]" : "");
-  if (!dir || pz_cluster_text(&c->net, &text, NULL) != PZ_OK) return;
-  snprintf(path, sizeof path, "%s/%d.json", dir, c->number);
-  FILE *f = fopen(path, "w");
-  if (f) fputs(text, f), fclose(f);
-  printf(" --cluster %s", path);
+  FILE *f = NULL;
+  if (dir) snprintf(path, sizeof path, "%s/%d.json", dir, c->number), f = fopen(path, "w");
+  if (f && pz_cluster_text(&c->net, &text, NULL) == PZ_OK) {
+    printf(" --cluster %s", path);
+    fputs(text, f);
+  } else {
+    printf(" --cluster %s", c->machine->cluster);
+    for (int l = 0; l < c->net.n_levels; l++)
+      printf("%s%s %.4g GB/s%s", l ? ", " : " [", c->net.level[l].name,
+             c->net.level[l].bytes_per_s / 1e9, l + 1 == c->net.n_levels ? "]" : "");
+  }
+  if (f) fclose(f);
   pz_free(text);
 }
 
@@ -505,7 +512,8 @@ static void check_faster(const struct sample *c, struct counts *n) {
     struct pz_cluster net = c->net;
     double s;
     net.level[l].bytes_per_s *= 2;
-    if (price(c, &c->plan, &net, &s)) check(c, &c->plan, FASTER, s, c->step_s, n);
+    if (pz_cluster_check(&net, NULL) == PZ_OK && price(c, &c->plan, &net, &s))
+      check(c, &c->plan, FASTER, s, c->step_s, n);
   }
 }
 
