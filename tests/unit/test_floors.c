@@ -401,7 +401,8 @@ static double traffic_s(const struct sample *c, const struct traffic *t) {
 
 static double hbm_s(const struct sample *c, const struct work *x, double microbatches) {
   const struct pz_plan *p = &c->plan;
-  double bytes = 0, zero = p->zero > 0;
+  bool zero = p->zero > 0;
+  double bytes = 0;
   for (int d = 0; d < 2; d++)
     bytes += microbatches * pz_fmax(0, x->weight_bytes[d] - (double)c->chip.glb_bytes);
   double own = x->dense / (zero ? (double)pz_plan_shards(p) : 1) +
