@@ -135,11 +135,15 @@ static enum pz_status fp8_s(const struct pz_step_context *w, const struct pz_op 
 }
 
 /* Tokens to experts and back by GEMMs, of each sample (Lepikhin et al., GShard, arXiv 2006.16668): a place of an expert
- * sums over the sample's tokens.  The gradient of the weights is a second GEMM. */
+ * sums over the sample's tokens.  Places are those of the whole sample, ceil(seq k / experts) x capacity for each expert,
+ * whatever the context-parallel degree; a device sums over its own tokens (generate_masks and "BSM,BSEC -> EBCM" of
+ * MaxText's layers/moe.py, whose subgroups of a sequence are for inference alone).  The gradient of the weights is a
+ * second GEMM. */
 static enum pz_status by_product_s(const struct pz_step_context *w, const struct pz_op *op,
                                    struct pz_pass *p) {
+  double tokens = (double)(w->seq * pz_plan_cp(w->plan));
   int64_t places =
-      (int64_t)ceil((double)(w->seq * w->experts_per_token) * pz_plan_framework(w->plan)->capacity);
+      (int64_t)ceil(tokens * (double)w->experts_per_token * pz_plan_framework(w->plan)->capacity);
   struct pz_product x = {w->plan->mbs, places, op->dims.n, w->seq, false};
   struct pz_mapping o;
   enum pz_status status = pz_cost_product(w->cost, &x, &o, w->err);
