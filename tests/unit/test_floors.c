@@ -619,6 +619,8 @@ static void steps_are_above_physics(void **state) {
     check_alone(&c, &n);
   }
   write_counts(&n);
+  for (int k = 0; k < KINDS; k++)
+    if (n.failed[k]) fail_msg("%s: %d steps are below the bound", kind_names[k], n.failed[k]);
 }
 
 int main(void) {
