@@ -96,12 +96,17 @@ static struct pz_step_context context(struct pz_step_model *m, const struct pz_p
                                   .err = err};
 }
 
+/* GEMMs of repeated layers alone. */
+static bool is_fp8(const struct pz_layer *l, const struct pz_plan *plan) {
+  return pz_is_block(l) && plan->precision == PZ_PRECISION_FP8;
+}
+
 static enum pz_status time_kernels(struct pz_step_model *m, const struct pz_plan *plan,
                                    struct pz_error *err) {
   struct pz_step_context c = context(m, plan, 1, err);
   enum pz_status status = PZ_OK;
   for (uint32_t i = 0; i < m->w->n_layers && status == PZ_OK; i++) {
-    c.fp8 = pz_is_block(&m->w->layers[i]) && plan->precision == PZ_PRECISION_FP8;
+    c.fp8 = is_fp8(&m->w->layers[i], plan);
     status = pz_layer_kernels(&c, &m->w->layers[i], &m->kernels[i]);
   }
   return status;
@@ -196,6 +201,7 @@ enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan 
   for (uint32_t i = 0; i < m->w->n_layers; i++) {
     const struct pz_layer *l = &m->w->layers[i];
     struct pz_layer_step one;
+    c.fp8 = is_fp8(l, plan);
     enum pz_status status = pz_layer_step(&c, l, &m->kernels[i], false, &one);
     if (status != PZ_OK) return status;
     if (kind == m->kinds.n || m->kinds.layer[kind] != i) {
