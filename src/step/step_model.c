@@ -71,9 +71,7 @@ static void count_params(struct pz_step_model *m) {
 
 static void use_chip(struct pz_step_model *m, const struct pz_chip *chip,
                      const struct pz_cluster *net, const struct pz_plan *plan) {
-  struct pz_chip with = *chip;
-  with.calibration.throttle = 1 + (with.calibration.throttle - 1) * m->k->throttle_part;
-  pz_cost_init(&m->cost, &with, net);
+  pz_cost_init(&m->cost, chip, net);
   m->cost.causal = m->w->causal;
   m->cost.attention_library = pz_plan_framework(plan)->attention
                                   ? pz_plan_framework(plan)->attention
