@@ -110,20 +110,33 @@ static double send_s(const struct pricing *x, const struct window *pass) {
 
 /* ---- stages in time -------------------------------------------------------------------------- */
 
-static void chunk_times(const struct pricing *x, double *f, double *b, double *w) {
+/* Forward, backward and of these weight gradients of a chunk. */
+static void chunk_time(const struct pricing *x, int64_t chunk, double *f, double *b, double *w) {
   const struct pz_model_steps *t = &x->m->steps;
-  int64_t n = x->plan->pp * x->plan->vpp;
-  for (int64_t j = 0; j < n; j++) {
-    struct chunk_windows c = chunk_windows(x, j);
-    f[j] = c.forward.s + send_s(x, &c.forward);
-    b[j] = c.backward.s + send_s(x, &c.backward);
-    w[j] = 0;
-    for (uint32_t k = 0; k < x->m->kinds.n; k++) {
-      int64_t recomputed;
-      w[j] += (double)chunk_kind(x, j, k, &recomputed) * t->block[k].backward.weight_s;
-    }
-    if (j == n - 1) w[j] += t->after.backward.weight_s;
+  struct chunk_windows c = chunk_windows(x, chunk);
+  *f = c.forward.s + send_s(x, &c.forward);
+  *b = c.backward.s + send_s(x, &c.backward);
+  *w = chunk == last_chunk(x) ? t->after.backward.weight_s : 0;
+  for (uint32_t k = 0; k < x->m->kinds.n; k++) {
+    int64_t recomputed;
+    *w += (double)chunk_kind(x, chunk, k, &recomputed) * t->block[k].backward.weight_s;
   }
+}
+
+/* Are two chunks without an end of the model alike? */
+static bool same_chunk(const struct pricing *x, int64_t a, int64_t b) {
+  int64_t recomputed_a, recomputed_b;
+  return x->m->kinds.n == 1 && a > 0 && b < last_chunk(x) &&
+         chunk_kind(x, a, 0, &recomputed_a) == chunk_kind(x, b, 0, &recomputed_b) &&
+         recomputed_a == recomputed_b;
+}
+
+static void chunk_times(const struct pricing *x, double *f, double *b, double *w) {
+  for (int64_t j = 0; j <= last_chunk(x); j++)
+    if (j && same_chunk(x, j - 1, j))
+      f[j] = f[j - 1], b[j] = b[j - 1], w[j] = w[j - 1];
+    else
+      chunk_time(x, j, &f[j], &b[j], &w[j]);
 }
 
 static struct pz_pipeline pipeline_of(const struct pricing *x, const double *f, const double *b,
