@@ -290,8 +290,8 @@ static struct pz_plan plan_of(int64_t cp, int64_t dp) {
                           .framework = pz_framework_find("megatron")};
 }
 
-/* A part of the context takes its part of the attention, windows and chunks included; so it does on a
- * part of the heads. */
+/* A part of the context takes its part of the attention, windows and chunks included; so it does on a part of the heads.
+ * In a ring up to an eighth more: a kernel for every device's keys, and the results added up. */
 static void windows_cost_what_they_cost(void **state) {
   (void)state;
   static const char *const names[] = {"llama3-8b", "gemma3-27b", "gpt-oss-120b", "llama4-scout"};
@@ -302,7 +302,8 @@ static void windows_cost_what_they_cost(void **state) {
         plan.cp_form = form ? PZ_CONTEXT_ALL_TO_ALL : PZ_CONTEXT_RING;
         double whole = predict(names[i], 131072, &one, 1).parts.attention_s,
                part = predict(names[i], 131072, &plan, 1).parts.attention_s;
-        if (fabs(part * (double)cp / whole - 1) > 0.05)
+        double more = part * (double)cp / whole - 1;
+        if (more < -0.05 || more > (form ? 0.05 : 0.125))
           fail_msg("%s, cp %d: attention %g s of %g s", names[i], (int)cp, part, whole);
       }
 }
@@ -331,12 +332,12 @@ static void a_million_tokens(void **state) {
                        q = predict("llama3-8b", 1 << 20, &wide, 1);
   assert_true(isfinite(p.step_s) && p.mfu > 0.4 && p.mfu < 1);
   assert_true(p.peak_bytes < 80e9);
-  /* attention is nearly all of it: four times the devices, a fourth of the time */
-  assert_true(fabs(q.step_s / p.step_s / 4 - 1) < 0.05);
+  /* attention is nearly all of it: four times the devices, a fourth of the time but for smaller kernels */
+  assert_true(q.step_s / p.step_s < 4 && q.step_s / p.step_s > 4 * 0.9);
   plan.cp = 8;
   plan.cp_form = PZ_CONTEXT_ALL_TO_ALL;
   p = predict("llama3-8b", 1 << 20, &plan, 1);
-  assert_true(fabs(p.step_s / q.step_s - 1) < 0.05);
+  assert_true(fabs(p.step_s / q.step_s - 1) < 0.08);
   assert_true(p.parts.tensor_s > 0);
 }
 
