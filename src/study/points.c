@@ -217,8 +217,9 @@ static char *beside_id(const struct pz_beside_row *row, struct pz_arena *arena) 
 static char *beside_plan(const struct pz_beside_row *row, struct pz_arena *arena) {
   char us[32];
   if (!(row->slowdown > 0)) return pz_arena_strdup(arena, "");
-  if (!(row->own_alone_s > 0)) return pz_arena_printf(arena, "%.2f times", row->slowdown);
-  return pz_arena_printf(arena, "%.2f times; %s ms with the predicted time alone", row->slowdown,
+  if (!(row->own_alone_s > 0)) return pz_arena_printf(arena, "%.2f times as long", row->slowdown);
+  return pz_arena_printf(arena, "%.2f times as long; %s ms with the predicted time alone",
+                         row->slowdown,
                          pz_text_number(us, sizeof us, 1e3 * row->own_alone_s * row->slowdown));
 }
 
