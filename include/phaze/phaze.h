@@ -1836,6 +1836,7 @@ struct pz_validate_options {
   const char *chip;        /* a preset's name or the path of a chip.json */
   const char *limits;      /* path of a table of limits; NULL: the built-in one for built-in data */
   unsigned threads;        /* 0: one per processor */
+  const char *beside;      /* path of a table of kernels beside communication on `chip`, or NULL */
 };
 
 PZ_API struct pz_validate_options pz_validate_options_default(void);

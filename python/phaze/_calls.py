@@ -380,10 +380,11 @@ def _tables(runs: Any, folder: str) -> List[Path]:
     return tables
 
 
-def validate(runs: Any = None, *, ops: Optional[Path] = None, chip: Path = "h200",
+def validate(runs: Any = None, *, ops: Optional[Path] = None, beside: Optional[Path] = None, chip: Path = "h200",
              limits: Optional[Path] = None, threads: int = 0) -> Validation:
     """Predictions beside measurements: of tables of training runs (paths of CSV files or DataFrames, columns
-    as for 'phaze predict --runs'), of a table of operators measured on `chip`, or of the built-in data.
+    as for 'phaze predict --runs'), of a table of operators measured on `chip`, of a table of kernels measured on it
+    beside communication (columns as for 'phaze validate --beside'), or of the built-in data.
 
     >>> import phaze
     >>> phaze.validate("no-such.csv")  # doctest: +ELLIPSIS
@@ -393,7 +394,7 @@ def validate(runs: Any = None, *, ops: Optional[Path] = None, chip: Path = "h200
     """
     with tempfile.TemporaryDirectory() as folder:
         tables = _tables(runs, folder) if runs is not None else []
-        o = Options("pz_validate_options", {"ops": ops, "chip": chip, "limits": limits,
+        o = Options("pz_validate_options", {"ops": ops, "beside": beside, "chip": chip, "limits": limits,
                                             "threads": threads}, "validate")
         names = ffi.new("const char *[]", [o.keep(t) for t in tables] + [ffi.NULL])
         o.c.runs = names

@@ -11,7 +11,7 @@ enum { MOST_TABLES = 16 };
 struct settings {
   struct pz_common common;
   const char *runs[MOST_TABLES + 1]; /* ends with NULL */
-  const char *ops, *chip, *limits, *csv, *report, *write_limits, *write_expected;
+  const char *ops, *beside, *chip, *limits, *csv, *report, *write_limits, *write_expected;
   bool rows;
   int64_t threads;
 };
@@ -24,7 +24,8 @@ static const struct pz_option options[] = {
     PZ_COMMON_OPTIONS(struct settings),
     {.name = "runs", .type = PZ_OPTION_TEXTS, .offset = AT(runs), .arg = "FILE.csv", .max = MOST_TABLES, .help = "Validate this table of training runs instead of the built-in data (columns as for predict --runs); may be given again"},
     {.name = "ops", .type = PZ_OPTION_TEXT, .offset = AT(ops), .arg = "FILE.csv", .help = "Validate this table of operators (columns as for estimate --ops, and kernel_us) measured on --chip"},
-    {.name = "chip", .type = PZ_OPTION_TEXT, .offset = AT(chip), .arg = "CHIP", .help = "Chip of --ops: a preset or the path of a chip.json"},
+    {.name = "beside", .type = PZ_OPTION_TEXT, .offset = AT(beside), .arg = "FILE.csv", .help = "Validate this table of kernels measured on --chip alone and beside communication (columns compute, m, n, k, beside, sms, compute_alone_us, compute_together_us)"},
+    {.name = "chip", .type = PZ_OPTION_TEXT, .offset = AT(chip), .arg = "CHIP", .help = "Chip of --ops and --beside: a preset or the path of a chip.json"},
     {.name = "limits", .type = PZ_OPTION_TEXT, .offset = AT(limits), .arg = "FILE.csv", .help = "Limits to check (columns group, mean_error, memory_error, not_predicted, rank_correlation, regret) instead of the built-in ones"},
     {.name = "rows", .type = PZ_OPTION_FLAG, .offset = AT(rows), .help = "Show every row, not groups; with --csv and --json too"},
     {.name = "csv", .type = PZ_OPTION_TEXT, .offset = AT(csv), .arg = "OUT.csv", .help = "Write the errors by group to this file"},
@@ -94,6 +95,7 @@ static enum pz_status validate(const struct settings *s, struct pz_error *err) {
   enum pz_status status = PZ_OK;
   o.runs = s->runs;
   o.ops = s->ops;
+  o.beside = s->beside;
   o.chip = s->chip;
   o.limits = s->limits;
   o.threads = (unsigned)s->threads;
@@ -119,8 +121,9 @@ static enum pz_exit run(int argc, char **argv) {
 
 const struct pz_command pz_cmd_validate = {
     .name = "validate",
-    .synopsis = "[--runs FILE.csv]... [--ops FILE.csv] [--limits FILE.csv] [--rows] [--csv "
-                "OUT.csv] [--report PAGE.html]",
+    .synopsis =
+        "[--runs FILE.csv]... [--ops FILE.csv] [--beside FILE.csv] [--limits FILE.csv] [--rows] "
+        "[--csv OUT.csv] [--report PAGE.html]",
     .summary = "Compare predictions with measured operators and training runs",
     .detail = "The built-in data are operators and steps of an H200 and published training runs.\n"
               "Errors are predicted over measured minus 1. For models with five or more plans it\n"

@@ -85,6 +85,8 @@ static const char *known_name(const void *ctx, size_t i) {
 
 const char *pz_ops_name(uint32_t op) { return known_name(NULL, op); }
 
+bool pz_ops_elementwise(uint32_t op) { return known[op].form >= VECTOR; }
+
 const char *pz_ops_kernel(uint32_t op) { return known[op].kernel; }
 
 /* ---- reading -------------------------------------------------------------------------------- */

@@ -36,6 +36,9 @@ PZ_NODISCARD enum pz_status pz_ops_predict(struct pz_cost *cost, const char *nam
 /* Names of the operators, NULL after the last. */
 const char *pz_ops_name(uint32_t op);
 
+/* Is it neither a product nor attention? */
+bool pz_ops_elementwise(uint32_t op);
+
 /* The kernel of a chip's calibration whose numbers this operator shows; "" for a product, whose
  * numbers stand in the calibration itself, NULL where it shows those of several. */
 const char *pz_ops_kernel(uint32_t op);

@@ -10,6 +10,7 @@
 #include "core/alloc.h"
 #include "core/json.h"
 #include "core/text.h"
+#include "cost/beside_table.h"
 #include "cost/ops_table.h"
 #include "step/expected_error.h"
 #include "step/prediction.h"
@@ -189,6 +190,72 @@ enum pz_status pz_points_operators(const struct pz_point_reader *r, const char *
   status = pz_ops_predict(&cost, name, &o.csv, r->points->arena, &o.us, r->err);
   for (uint32_t i = 0; i < o.csv.rows && status == PZ_OK; i++)
     status = add_operator(r, name, &o, i, at);
+  pz_cost_release(&cost);
+  return status;
+}
+
+/* ---- kernels beside communication ----------------------------------------------------------- */
+
+static const char *beside_group(const struct pz_beside_row *row, struct pz_arena *arena) {
+  switch (row->beside) {
+  case PZ_BESIDE_RESIDENT:
+    return pz_arena_printf(arena, "beside: %lld core%s", (long long)row->sms,
+                           pz_text_s((double)row->sms));
+  case PZ_BESIDE_ENGINE: return "beside: copy engine";
+  default: return "beside: host";
+  }
+}
+
+/* Kernel, sizes, and what ran beside it. */
+static char *beside_id(const struct pz_beside_row *row, struct pz_arena *arena) {
+  char k[40] = "";
+  if (row->k) snprintf(k, sizeof k, " x %lld", (long long)row->k);
+  return pz_arena_printf(arena, "%s %lld x %lld%s, %s", row->compute, (long long)row->m,
+                         (long long)row->n, k, pz_beside_names[row->beside]);
+}
+
+static char *beside_plan(const struct pz_beside_row *row, struct pz_arena *arena) {
+  char us[32];
+  if (!(row->slowdown > 0)) return pz_arena_strdup(arena, "");
+  if (!(row->own_alone_s > 0)) return pz_arena_printf(arena, "%.2f times as long", row->slowdown);
+  return pz_arena_printf(arena, "%.2f times as long; %s ms with the predicted time alone",
+                         row->slowdown,
+                         pz_text_number(us, sizeof us, 1e3 * row->own_alone_s * row->slowdown));
+}
+
+static enum pz_status add_beside(const struct pz_point_reader *r, const char *name,
+                                 const char *chip, const struct pz_beside_row *row) {
+  struct pz_arena *arena = r->points->arena;
+  struct pz_validation_point p = {.kind = PZ_POINT_OPERATOR,
+                                  .group = beside_group(row, arena),
+                                  .id = beside_id(row, arena),
+                                  .quality = "ok",
+                                  .chip = chip,
+                                  .framework = "",
+                                  .model = "",
+                                  .shape = "",
+                                  .plan = beside_plan(row, arena),
+                                  .devices = 1,
+                                  .one_node = true,
+                                  .measured_s = row->together_s,
+                                  .predicted_s = row->alone_s * row->slowdown,
+                                  .reason = row->reason};
+  return p.group && p.id && p.plan && pz_vec_push(r->points, &p) ? PZ_OK : no_memory(r, name);
+}
+
+enum pz_status pz_points_beside(const struct pz_point_reader *r, const char *name, const char *text,
+                                size_t bytes, const char *chip_name) {
+  const struct pz_beside_row *rows = NULL;
+  struct pz_csv csv;
+  struct pz_chip chip;
+  struct pz_cost cost;
+  enum pz_status status = pz_chip_load(chip_name, &chip, r->err);
+  if (status == PZ_OK) status = pz_csv_parse(name, text, bytes, r->points->arena, &csv, r->err);
+  if (status != PZ_OK) return status;
+  pz_cost_init(&cost, &chip, NULL);
+  status = pz_beside_predict(&cost, name, &csv, r->points->arena, &rows, r->err);
+  for (uint32_t i = 0; i < csv.rows && status == PZ_OK; i++)
+    status = add_beside(r, name, chip_name, &rows[i]);
   pz_cost_release(&cost);
   return status;
 }

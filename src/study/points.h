@@ -1,5 +1,6 @@
 /* Points of a validation: one measurement beside its prediction, read from a table of training runs
- * (place/run_table.h), of operators (cost/ops_table.h), or of single-device steps. */
+ * (place/run_table.h), of operators (cost/ops_table.h), of kernels beside communication (cost/beside_table.h), or of
+ * single-device steps. */
 #ifndef PZ_STUDY_POINTS_H
 #define PZ_STUDY_POINTS_H
 
@@ -25,6 +26,11 @@ bool pz_points_dense(const struct pz_csv *csv, uint32_t row);
 /* Operators measured on a chip: the columns of cost/ops_table.h, and kernel_us. */
 PZ_NODISCARD enum pz_status pz_points_operators(const struct pz_point_reader *r, const char *name,
                                                 const char *text, size_t bytes, const char *chip);
+
+/* Kernels measured beside communication on a chip: the columns of cost/beside_table.h.  Predicted is the measured time
+ * alone, as many times longer as the model says; `plan` has this number, and the time from the predicted time alone. */
+PZ_NODISCARD enum pz_status pz_points_beside(const struct pz_point_reader *r, const char *name,
+                                             const char *text, size_t bytes, const char *chip);
 
 /* Steps of preset models on one device of a chip: the columns of tests/data/h200_steps.csv. */
 PZ_NODISCARD enum pz_status pz_points_steps(const struct pz_point_reader *r, const char *name,

@@ -345,14 +345,19 @@ static enum pz_status read_shipped(const struct pz_point_reader *r) {
   return status;
 }
 
+/* A reader of study/points.h for what was measured on a chip. */
+typedef enum pz_status chip_table_fn(const struct pz_point_reader *r, const char *name,
+                                     const char *text, size_t bytes, const char *chip);
+
+/* A table of runs where `read` is NULL. */
 static enum pz_status read_file(const struct pz_point_reader *r, const char *path,
-                                const char *chip) {
+                                chip_table_fn *read, const char *chip) {
   char *text = NULL;
   size_t bytes = 0;
+  if (!path) return PZ_OK;
   enum pz_status status = pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, r->err);
   if (status == PZ_OK)
-    status = chip ? pz_points_operators(r, path, text, bytes, chip)
-                  : pz_points_runs(r, path, text, bytes);
+    status = read ? read(r, path, text, bytes, chip) : pz_points_runs(r, path, text, bytes);
   pz_free(text);
   return status;
 }
@@ -375,12 +380,13 @@ static enum pz_status validate_in(const struct pz_validate_options *o, struct pz
                                   struct pz_validation *out, struct pz_error *err) {
   struct pz_vec points;
   struct pz_point_reader r = {.points = &points, .threads = o->threads, .err = err};
-  bool shipped = !o->ops && (!o->runs || !o->runs[0]);
+  bool shipped = !o->ops && !o->beside && (!o->runs || !o->runs[0]);
   pz_vec_init(&points, arena, sizeof(struct pz_validation_point));
   enum pz_status status = shipped ? read_shipped(&r) : PZ_OK;
   for (const char *const *path = o->runs; path && *path && status == PZ_OK; path++)
-    status = read_file(&r, *path, NULL);
-  if (status == PZ_OK && o->ops) status = read_file(&r, o->ops, o->chip);
+    status = read_file(&r, *path, NULL, NULL);
+  if (status == PZ_OK) status = read_file(&r, o->ops, pz_points_operators, o->chip);
+  if (status == PZ_OK) status = read_file(&r, o->beside, pz_points_beside, o->chip);
   if (status != PZ_OK) return status;
   struct pz_validation v;
   status = pz_validation_make(points.items, points.n, arena, &v);

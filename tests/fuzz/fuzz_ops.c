@@ -1,8 +1,10 @@
-/* Tables of operators: any bytes give predictions, of power too, and a fit where there are times, or an
- * error with a message. */
+/* Tables of operators: any bytes give predictions, of power and of kernels beside communication too, and a fit where there
+ * are times, or an error with a message. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "chip/chip_json.h"
+#include "cost/beside_table.h"
 #include "cost/calibrate.h"
 #include "cost/power_table.h"
 
@@ -37,6 +39,20 @@ static void power(const struct pz_chip *chip, const struct pz_csv *csv, struct p
   for (uint32_t r = 0; r < csv->rows; r++) require(rows[r].sustained.watts >= 0);
 }
 
+static void beside(struct pz_cost *cost, const struct pz_csv *csv, struct pz_arena *arena) {
+  const struct pz_beside_row *rows = NULL;
+  struct pz_error err = {0};
+  if (pz_beside_predict(cost, "fuzz", csv, arena, &rows, &err) != PZ_OK) {
+    require(err.message[0]);
+    return;
+  }
+  for (uint32_t r = 0; r < csv->rows; r++) {
+    require(rows[r].reason[0] ? rows[r].slowdown == 0
+                              : rows[r].slowdown >= 1 && isfinite(rows[r].slowdown));
+    require(rows[r].alone_s > 0 && rows[r].together_s > 0 && rows[r].own_alone_s >= 0);
+  }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   struct pz_chip chip;
   struct pz_cost cost;
@@ -49,6 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   pz_cost_init(&cost, &chip, NULL);
   bool table = pz_csv_parse("fuzz", (const char *)data, bytes, &arena, &csv, &err) == PZ_OK;
   if (table) power(&chip, &csv, &arena);
+  if (table) beside(&cost, &csv, &arena);
   if (table && pz_ops_predict(&cost, "fuzz", &csv, &arena, &us, &err) == PZ_OK) {
     for (uint32_t r = 0; r < csv.rows; r++) require(us[r] > 0);
     calibrate(&chip, &csv, &arena);
