@@ -1095,14 +1095,17 @@ struct pz_prediction {
   double tensor_hidden_s, expert_hidden_s, gradient_hidden_s; /* what runs beside compute */
   double bound_s; /* lower bound of the pipeline alone */
   double samples_per_s, tokens_per_s_per_device;
-  double mfu, hfu; /* 6 FLOP a parameter and token and attention in full, without the embedding's
-                      look-up, over the data-sheet peak; hfu also counts what is computed again */
+  double mfu,
+      hfu; /* over the data-sheet peak of the precision: 6 FLOP a parameter and token, without
+                      the embedding's look-up, and attention to the keys that a token attends to
+                      (half of a causal sequence, a window, a chunk); hfu: and what is recomputed */
   struct pz_training_memory peak; /* of the stage that holds most */
   double peak_bytes;
   uint32_t peak_stage;
   int64_t microbatches;  /* of a replica */
   double tokens, params; /* tokens of a step, parameters of the model */
   double active_params;  /* of these: those that a token meets, of routed experts the chosen ones */
+  double mfu_conventional; /* mfu with attention in full in every layer, as papers print it */
 };
 
 /* One forward or backward of one chunk of a stage, for one microbatch. */

@@ -156,6 +156,7 @@ static const struct pz_field prediction_fields[] = {
     PZ_FIELD(struct pz_prediction, tokens_per_s_per_device, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_prediction, mfu, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_prediction, hfu, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_prediction, mfu_conventional, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_prediction, tokens, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_prediction, params, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_prediction, microbatches, PZ_FIELD_INT),
