@@ -1124,11 +1124,13 @@ struct pz_training_run {
   struct pz_pipeline_event *events;  /* of one replica; NULL: not asked for */
   uint32_t n_events;
   struct pz_expectation {
-    uint32_t runs;  /* validated ones most like this; 0: there are none */
-    double error;   /* their mean absolute error of the step time, a part of it */
-    double bias;    /* above 0: predictions are too long */
-    const char *of; /* what they have in common with this, for people */
-    bool same_chip; /* else of other chips alone */
+    uint32_t runs;     /* validated ones most like this; 0: there are none */
+    double error;      /* their mean absolute error of the step time, a part of it */
+    double bias;       /* above 0: predictions are too long */
+    const char *of;    /* what they have in common with this, for people */
+    bool same_chip;    /* else of other chips alone */
+    char beyond[1000]; /* what the plan has and no validated run, "; " between them: "sequence
+                          1,048,576 (longest validated 131,072)"; "": nothing */
   } expected;
   int64_t layers;    /* repeated ones of the model, which stages divide */
   char refusal[480]; /* why the plan's framework cannot run it; "": it can */
@@ -1756,6 +1758,9 @@ struct pz_validation_point {
   double measured_s, predicted_s;         /* 0: none */
   double measured_bytes, predicted_bytes; /* 0: none */
   const char *reason;                     /* why there is no prediction; "" if there is one */
+  const char *choices;  /* of the plan: equal for runs of one plan; NULL: as no other */
+  const char *features; /* that expected errors are found by, with commas; NULL: no run */
+  int64_t seq;          /* tokens of a sample, of a run that is predicted */
 };
 
 /* Errors are predicted over measured minus 1.  Means are NaN where nothing was counted. */

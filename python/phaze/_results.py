@@ -160,6 +160,8 @@ class Prediction(records.TrainingRun):
         e = self.expected
         if e.runs and e.same_chip:
             lines.append(f"error:   {100 * e.error:.0f}% expected ({e.runs} validated runs: {e.of})")
+        if e.beyond:
+            lines.append(f"beyond the validated runs: {e.beyond}")
         if self.cluster and self.cluster.devices > self.cluster.stated_devices:
             lines.append(f"note:    {self.cluster.name} was scaled out from "
                          f"{self.cluster.stated_devices} devices")

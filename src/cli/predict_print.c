@@ -18,6 +18,11 @@ void pz_predict_print_expected(const struct pz_expectation *e) {
            e->runs, e->of);
   else
     printf("expected error of the step time: not known, no validated runs on such a chip\n");
+  if (e->beyond[0]) {
+    char text[sizeof e->beyond];
+    printf("beyond the validated runs: %s\n",
+           pz_text_plain(pz_text_copy(text, sizeof text, e->beyond)));
+  }
 }
 
 void pz_predict_print_rates(const struct pz_prediction *p) {

@@ -98,9 +98,7 @@ static enum pz_status print_prediction(const struct pz_tuned *x) {
   printf(
       "\npredicted: %.4g s per step, MFU %.1f%% (conventional %.1f%%), %.4g tokens/s per device\n",
       p->step_s, 100 * p->mfu, 100 * p->mfu_conventional, p->tokens_per_s_per_device);
-  if (own->expected.runs && own->expected.same_chip)
-    printf("expected error of the step time: %.0f%% (%u validated runs: %s)\n",
-           100 * own->expected.error, own->expected.runs, own->expected.of);
+  pz_predict_print_expected(&own->expected);
   print_measured(x);
   printf("memory: %s, %.1f of %.1f GB%s at the peak of stage %u\n\n",
          fits ? "fits" : "does not fit", p->peak_bytes / 1e9, own->hbm_bytes / 1e9,
