@@ -72,14 +72,17 @@ static char *plan_of(const struct pz_csv *csv, uint32_t row, struct pz_arena *ar
   return plan;
 }
 
-/* Every field of the plan as the table has it. */
+/* Every field of the plan as the table has it, and what else tables say of plans. */
 static char *choices_of(const struct pz_csv *csv, uint32_t row, struct pz_arena *arena) {
+  static const char *const more[] = {"cuda_graphs", "dispatcher", "offload"};
   char *text = pz_arena_strdup(arena, "");
   for (int f = 0; f < PZ_PLAN_FIELDS && text; f++) {
     const struct pz_plan_field_info *x = pz_plan_field((enum pz_plan_field)f);
     text =
         pz_arena_printf(arena, "%s%s|", text, cell_of(csv, row, x->column ? x->column : x->name));
   }
+  for (size_t i = 0; i < sizeof more / sizeof *more && text; i++)
+    text = pz_arena_printf(arena, "%s%s|", text, cell_of(csv, row, more[i]));
   return text;
 }
 
