@@ -250,7 +250,7 @@ enum pz_status pz_predict_print(const struct pz_predicted *x, struct pz_error *e
   if (status == PZ_OK)
     printf("\nMFU counts 6 FLOP a parameter and token, and of attention the keys that a token\n"
            "attends to, over the data-sheet peak; the conventional MFU counts attention in full,\n"
-           "as papers do. HFU adds to MFU what is recomputed.\n");
+           "as papers do; HFU adds recomputation to MFU.\n");
   pz_arena_release(&arena);
   return status;
 }
