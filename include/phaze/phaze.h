@@ -1095,14 +1095,17 @@ struct pz_prediction {
   double tensor_hidden_s, expert_hidden_s, gradient_hidden_s; /* what runs beside compute */
   double bound_s; /* lower bound of the pipeline alone */
   double samples_per_s, tokens_per_s_per_device;
-  double mfu, hfu; /* 6 FLOP a parameter and token and attention in full, without the embedding's
-                      look-up, over the data-sheet peak; hfu also counts what is computed again */
+  double mfu,
+      hfu; /* over the data-sheet peak of the precision: 6 FLOP a parameter and token, without
+                      the embedding's look-up, and attention to the keys that a token attends to
+                      (half of a causal sequence, a window, a chunk); hfu: and what is recomputed */
   struct pz_training_memory peak; /* of the stage that holds most */
   double peak_bytes;
   uint32_t peak_stage;
   int64_t microbatches;  /* of a replica */
   double tokens, params; /* tokens of a step, parameters of the model */
   double active_params;  /* of these: those that a token meets, of routed experts the chosen ones */
+  double mfu_conventional; /* mfu with attention in full in every layer, as papers print it */
 };
 
 /* One forward or backward of one chunk of a stage, for one microbatch. */
@@ -1121,11 +1124,13 @@ struct pz_training_run {
   struct pz_pipeline_event *events;  /* of one replica; NULL: not asked for */
   uint32_t n_events;
   struct pz_expectation {
-    uint32_t runs;  /* validated ones most like this; 0: there are none */
-    double error;   /* their mean absolute error of the step time, a part of it */
-    double bias;    /* above 0: predictions are too long */
-    const char *of; /* what they have in common with this, for people */
-    bool same_chip; /* else of other chips alone */
+    uint32_t runs;     /* validated ones most like this; 0: there are none */
+    double error;      /* their mean absolute error of the step time, a part of it */
+    double bias;       /* above 0: predictions are too long */
+    const char *of;    /* what they have in common with this, for people */
+    bool same_chip;    /* else of other chips alone */
+    char beyond[1000]; /* what the plan has and no validated run, "; " between them: "sequence
+                          1,048,576 (longest validated 131,072)"; "": nothing */
   } expected;
   int64_t layers;    /* repeated ones of the model, which stages divide */
   char refusal[480]; /* why the plan's framework cannot run it; "": it can */
@@ -1753,6 +1758,9 @@ struct pz_validation_point {
   double measured_s, predicted_s;         /* 0: none */
   double measured_bytes, predicted_bytes; /* 0: none */
   const char *reason;                     /* why there is no prediction; "" if there is one */
+  const char *choices;  /* of the plan: equal for runs of one plan; NULL: as no other */
+  const char *features; /* that expected errors are found by, with commas; NULL: no run */
+  int64_t seq;          /* tokens of a sample, of a run that is predicted */
 };
 
 /* Errors are predicted over measured minus 1.  Means are NaN where nothing was counted. */

@@ -151,7 +151,8 @@ class Prediction(records.TrainingRun):
                 [f"{s.recomputed_layers} of {s.layers} layers" for s in self.stages]))
         lines.append(f"batch:   {o.batch} x {o.seq} tokens, {p.microbatches} microbatches of "
                      f"{o.mbs} on each replica")
-        lines.append(f"speed:   MFU {100 * p.mfu:.1f}%, {p.samples_per_s:.4g} samples/s, "
+        lines.append(f"speed:   MFU {100 * p.mfu:.1f}% (conventional {100 * p.mfu_conventional:.1f}%), "
+                     f"{p.samples_per_s:.4g} samples/s, "
                      f"{p.tokens_per_s_per_device:.4g} tokens/s per device")
         fits = "" if self.fits else " needed: does not fit"
         lines.append(f"memory:  {p.peak_bytes / 1e9:.1f} of {self.hbm_bytes / 1e9:.1f} GB"
@@ -159,6 +160,8 @@ class Prediction(records.TrainingRun):
         e = self.expected
         if e.runs and e.same_chip:
             lines.append(f"error:   {100 * e.error:.0f}% expected ({e.runs} validated runs: {e.of})")
+        if e.beyond:
+            lines.append(f"beyond the validated runs: {e.beyond}")
         if self.cluster and self.cluster.devices > self.cluster.stated_devices:
             lines.append(f"note:    {self.cluster.name} was scaled out from "
                          f"{self.cluster.stated_devices} devices")

@@ -150,12 +150,13 @@ static enum pz_status chip_row(struct details *d, const struct pz_chip *c, const
     if (status == PZ_OK) status = pz_step_energy(&one.job, &plans[i].plan, &plans[i].p, &e, d->err);
     char plan[PZ_PLAN_TEXT_MOST];
     watts = e.watts;
-    json_t *o = json_pack("{s:s,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:s}", "chip", c->name,
-                          "role", role, "model", q->models[i], "step_s", plans[i].p.step_s,
-                          "samples_per_s", plans[i].p.samples_per_s, "mfu", plans[i].p.mfu, "watts",
-                          watts, "joules_per_sample", e.joules_per_sample, "value", value,
-                          "area_mm2", t.mm2, "peak_watts", t.watts, "dollars", t.dollars, "plan",
-                          pz_plan_text(&plans[i].plan, plan, sizeof plan));
+    json_t *o =
+        json_pack("{s:s,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:s}", "chip", c->name,
+                  "role", role, "model", q->models[i], "step_s", plans[i].p.step_s, "samples_per_s",
+                  plans[i].p.samples_per_s, "mfu", plans[i].p.mfu, "mfu_conventional",
+                  plans[i].p.mfu_conventional, "watts", watts, "joules_per_sample",
+                  e.joules_per_sample, "value", value, "area_mm2", t.mm2, "peak_watts", t.watts,
+                  "dollars", t.dollars, "plan", pz_plan_text(&plans[i].plan, plan, sizeof plan));
     if (status == PZ_OK && json_array_append_new(rows, o) != 0)
       status = pz_fail(d->err, PZ_NO_MEMORY, "out of memory for the report");
   }

@@ -115,9 +115,10 @@ static json_t *models_json(const struct pz_judge_question *q, const struct pz_bo
     char text[PZ_JUDGE_MODEL_TEXT];
     pz_judge_model_text(q, i, text);
     json_array_append_new(
-        list, json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:o,s:o}", "model", text, "step_s", p->step_s,
+        list, json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o}", "model", text, "step_s", p->step_s,
                         "samples_per_s", p->samples_per_s, "times_reference",
-                        reference->steps.step_s[i] / x->steps.step_s[i], "mfu", p->mfu, "joules",
+                        reference->steps.step_s[i] / x->steps.step_s[i], "mfu", p->mfu,
+                        "mfu_conventional", p->mfu_conventional, "joules",
                         pz_judge_joules(q, &x->steps, i, &x->taken), "plan",
                         pz_plan_json(&x->plans[i].plan), "parts", parts_json(&p->parts)));
   }

@@ -199,13 +199,13 @@ static json_t *row_json(const struct pz_comparison_question *q, const struct pz_
                 "peak_watts", x->taken.watts, "dollars", x->taken.dollars, "tdp_watts",
                 x->tdp_watts, "fits", m->fits);
   if (!o || !m->fits) return o;
-  json_t *more =
-      json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:s}", "step_s", p->step_s, "mfu", p->mfu,
-                "samples_per_s", p->samples_per_s, "ratio", ratio, "watts", m->step.energy.watts,
-                "joules_per_sample", m->step.energy.joules_per_sample, "samples_per_s_per_dollar",
-                p->samples_per_s / ((double)q->models.devices * x->taken.dollars), "step_clock_hz",
-                m->step.clock_hz, "full_clock_step_s", m->found.p.step_s, "full_clock_watts",
-                m->step.full_watts, "plan", pz_plan_text(&m->found.plan, plan, sizeof plan));
+  json_t *more = json_pack(
+      "{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:s}", "step_s", p->step_s, "mfu", p->mfu,
+      "mfu_conventional", p->mfu_conventional, "samples_per_s", p->samples_per_s, "ratio", ratio,
+      "watts", m->step.energy.watts, "joules_per_sample", m->step.energy.joules_per_sample,
+      "samples_per_s_per_dollar", p->samples_per_s / ((double)q->models.devices * x->taken.dollars),
+      "step_clock_hz", m->step.clock_hz, "full_clock_step_s", m->found.p.step_s, "full_clock_watts",
+      m->step.full_watts, "plan", pz_plan_text(&m->found.plan, plan, sizeof plan));
   if (more) json_object_update(o, more);
   json_decref(more);
   return o;

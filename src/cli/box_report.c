@@ -93,11 +93,11 @@ static json_t *search_json(const json_t *result) {
 static bool tell_details(const json_t *details, json_t *datasets) {
   return tell_list(datasets, "sensitivity", "axis,from,to,change,breaks,area_mm2,watts,dollars",
                    json_object_get(details, "sensitivity")) &&
-         tell_list(
-             datasets, "chips",
-             "chip,role,model,step_s,samples_per_s,mfu,watts,joules_per_sample,value,area_mm2,"
-             "peak_watts,dollars,plan",
-             json_object_get(details, "chips")) &&
+         tell_list(datasets, "chips",
+                   "chip,role,model,step_s,samples_per_s,mfu,mfu_conventional,watts,joules_per_"
+                   "sample,value,area_mm2,"
+                   "peak_watts,dollars,plan",
+                   json_object_get(details, "chips")) &&
          tell_list(datasets, "front",
                    "chip,throughput,area_mm2,watts,dollars,limit_watts,limit_dollars,gap",
                    json_object_get(details, "front")) &&

@@ -54,6 +54,7 @@ static json_t *row_json(const struct row *x, double first) {
   const struct pz_training_run *r = f->runs[0];
   json_object_set_new(j, "step_s", json_real(r->p.step_s));
   json_object_set_new(j, "mfu", json_real(r->p.mfu));
+  json_object_set_new(j, "mfu_conventional", json_real(r->p.mfu_conventional));
   json_object_set_new(j, "devices_used", json_integer((json_int_t)r->plan.devices));
   json_object_set_new(j, "tokens_per_s", json_real(r->p.tokens / r->p.step_s));
   json_object_set_new(j, "tokens_per_s_per_device", json_real(x->rate));

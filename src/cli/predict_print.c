@@ -18,14 +18,19 @@ void pz_predict_print_expected(const struct pz_expectation *e) {
            e->runs, e->of);
   else
     printf("expected error of the step time: not known, no validated runs on such a chip\n");
+  if (e->beyond[0]) {
+    char text[sizeof e->beyond];
+    printf("beyond the validated runs: %s\n",
+           pz_text_plain(pz_text_copy(text, sizeof text, e->beyond)));
+  }
 }
 
 void pz_predict_print_rates(const struct pz_prediction *p) {
   char samples[32], tokens[32];
-  printf("%s samples/s, %s tokens/s per device, MFU %.1f%%, HFU %.1f%%\n",
+  printf("%s samples/s, %s tokens/s per device, MFU %.1f%% (conventional %.1f%%), HFU %.1f%%\n",
          pz_text_number(samples, sizeof samples, p->samples_per_s),
          pz_text_number(tokens, sizeof tokens, p->tokens_per_s_per_device), 100 * p->mfu,
-         100 * p->hfu);
+         100 * p->mfu_conventional, 100 * p->hfu);
 }
 
 void pz_predict_print_plan(const struct pz_plan *o, bool recompute) {
@@ -243,8 +248,9 @@ enum pz_status pz_predict_print(const struct pz_predicted *x, struct pz_error *e
     status = print_changes(x, &arena, err);
   if (status == PZ_OK && x->s->tokens) status = pz_predict_print_cost(x, &x->cost, &arena);
   if (status == PZ_OK)
-    printf("\nMFU counts 6 FLOP a parameter and token and attention in full, over the data-sheet\n"
-           "peak; HFU also counts recomputation.\n");
+    printf("\nMFU counts 6 FLOP a parameter and token, and of attention the keys that a token\n"
+           "attends to, over the data-sheet peak; the conventional MFU counts attention in full,\n"
+           "as papers do; HFU adds recomputation to MFU.\n");
   pz_arena_release(&arena);
   return status;
 }

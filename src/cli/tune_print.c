@@ -95,11 +95,10 @@ static enum pz_status print_prediction(const struct pz_tuned *x) {
   const struct pz_training_run *own = &x->t.own;
   const struct pz_prediction *p = &own->p;
   bool fits = p->peak_bytes <= own->hbm_bytes;
-  printf("\npredicted: %.4g s per step, MFU %.1f%%, %.4g tokens/s per device\n", p->step_s,
-         100 * p->mfu, p->tokens_per_s_per_device);
-  if (own->expected.runs && own->expected.same_chip)
-    printf("expected error of the step time: %.0f%% (%u validated runs: %s)\n",
-           100 * own->expected.error, own->expected.runs, own->expected.of);
+  printf(
+      "\npredicted: %.4g s per step, MFU %.1f%% (conventional %.1f%%), %.4g tokens/s per device\n",
+      p->step_s, 100 * p->mfu, 100 * p->mfu_conventional, p->tokens_per_s_per_device);
+  pz_predict_print_expected(&own->expected);
   print_measured(x);
   printf("memory: %s, %.1f of %.1f GB%s at the peak of stage %u\n\n",
          fits ? "fits" : "does not fit", p->peak_bytes / 1e9, own->hbm_bytes / 1e9,
@@ -226,9 +225,10 @@ static enum pz_status plan_json(const struct pz_tuned *x, const struct pz_tuned_
   if (x->flags) status = pz_megatron_changes(&x->m, &c->plan, x->arena, &megatron, err);
   if (status != PZ_OK) return status;
   run.plan = c->plan;
-  *out = json_pack("{s:s?,s:s,s:s?,s:f,s:f,s:f,s:f,s:o}", "field", field, "options", options,
+  *out = json_pack("{s:s?,s:s,s:s?,s:f,s:f,s:f,s:f,s:f,s:o}", "field", field, "options", options,
                    "megatron", megatron, "step_s", c->p.step_s, "gain", gain(x, c), "mfu", c->p.mfu,
-                   "peak_bytes", c->p.peak_bytes, "plan", pz_run_plan_json(&run));
+                   "mfu_conventional", c->p.mfu_conventional, "peak_bytes", c->p.peak_bytes, "plan",
+                   pz_run_plan_json(&run));
   return PZ_OK;
 }
 

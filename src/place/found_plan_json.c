@@ -18,10 +18,10 @@ json_t *pz_found_plan_json(const struct pz_training_run *r, const struct pz_trai
   const struct pz_plan *o = &r->plan;
   const struct pz_prediction *p = &r->p;
   json_t *j =
-      json_pack("{s:f,s:f,s:I,s:I,s:f,s:f,s:f}", "step_s", p->step_s, "mfu", p->mfu, "devices_used",
-                (json_int_t)o->devices, "microbatches", (json_int_t)p->microbatches,
-                "samples_per_s", p->samples_per_s, "tokens_per_s_per_device",
-                p->tokens_per_s_per_device, "peak_bytes", p->peak_bytes);
+      json_pack("{s:f,s:f,s:f,s:I,s:I,s:f,s:f,s:f}", "step_s", p->step_s, "mfu", p->mfu,
+                "mfu_conventional", p->mfu_conventional, "devices_used", (json_int_t)o->devices,
+                "microbatches", (json_int_t)p->microbatches, "samples_per_s", p->samples_per_s,
+                "tokens_per_s_per_device", p->tokens_per_s_per_device, "peak_bytes", p->peak_bytes);
   json_t *plan = pz_plan_json(o);
   if (j && plan) json_object_update(j, plan);
   json_decref(plan);

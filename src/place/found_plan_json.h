@@ -4,7 +4,7 @@
 
 #include "core/json.h"
 
-/* One plan: its fields, step_s, mfu, devices_used, memory.  `best` NULL, or what it is compared with:
+/* One plan: its fields, step_s, mfu, mfu_conventional, devices_used, memory.  `best` NULL, or what it is compared with:
  * then also `slower` (parts of the best's time) and `grown_part`.  New reference; NULL: no memory. */
 json_t *pz_found_plan_json(const struct pz_training_run *r, const struct pz_training_run *best);
 

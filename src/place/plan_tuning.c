@@ -39,7 +39,7 @@ static enum pz_status predict_own(struct tuning_job *j) {
   own->hbm_bytes = (double)pz_chip_hbm_bytes(j->job.chip);
   own->stages = detail.stages;
   own->layers = detail.layers;
-  own->expected = pz_plan_expectation(&own->plan, &own->p, j->job.chip, j->job.net);
+  own->expected = pz_plan_expectation(&own->plan, &own->p, j->job.chip);
   double usable = own->hbm_bytes * pz_constants_default.usable_part;
   bool runs = own->p.peak_bytes <= own->hbm_bytes;
   j->out->limit_bytes = runs ? pz_fmax(usable, own->p.peak_bytes) : usable;

@@ -11,6 +11,7 @@ static const char *const outside[] = {"model", "chip", "cluster", NULL};
 /* What 'phaze place --json' says of a plan beside its fields. */
 static const char *const found[] = {"step_s",
                                     "mfu",
+                                    "mfu_conventional",
                                     "devices_used",
                                     "microbatches",
                                     "samples_per_s",

@@ -1,20 +1,39 @@
 #include "step/expected_error.h"
 
+#include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-const char *const pz_likeness_texts[PZ_LIKENESSES] = {
-    [PZ_LIKE_KIND] = "same chip line and framework, as many nodes (one or several)",
-    [PZ_LIKE_CHIP_FRAMEWORK] = "same chip line and framework",
-    [PZ_LIKE_CHIP] = "same chip line",
-    [PZ_LIKE_FRAMEWORK] = "same framework",
-    [PZ_LIKE_WORK] = "same kind of layers and precision",
-    [PZ_LIKE_ANY] = "all chips and frameworks",
-};
+#include "core/num.h"
+#include "core/text.h"
+#include "plan/pipeline_order.h"
 
-const char *pz_work_name(bool experts, bool fp8) {
-  return experts ? "experts" : fp8 ? "fp8" : "16-bit";
-}
+/* ---- features ------------------------------------------------------------------------------- */
+
+const char *const pz_feature_names[PZ_FEATURES] = {"chip_line", "layers",   "precision",
+                                                   "framework", "sharding", "pipeline",
+                                                   "devices",   "sequence", "context"};
+
+#define LIKE "same chip line, layers, precision, framework"
+const char *const pz_likeness_texts[PZ_FEATURES + 1] = {
+    "all chips and frameworks",
+    "same chip line",
+    "same chip line and layers",
+    "same chip line, layers and precision",
+    LIKE,
+    LIKE ", sharding",
+    LIKE ", sharding, pipeline",
+    LIKE ", sharding, pipeline, size",
+    LIKE ", sharding, pipeline, size, sequence length",
+    LIKE ", sharding, pipeline, size, sequence length, context parallelism"};
+
+/* Values that use nothing; NULL: every value is used. */
+static const char *const plain[PZ_FEATURES] = {[PZ_FEATURE_LAYERS] = "dense",
+                                               [PZ_FEATURE_PRECISION] = "16-bit",
+                                               [PZ_FEATURE_SHARDING] = "other",
+                                               [PZ_FEATURE_PIPELINE] = "none",
+                                               [PZ_FEATURE_CONTEXT] = "none"};
 
 const char *pz_chip_line(const char *chip) {
   static const struct {
@@ -28,71 +47,155 @@ const char *pz_chip_line(const char *chip) {
   return chip;
 }
 
-/* One line of the table. */
+struct pz_run_features pz_run_features(const struct pz_plan *plan, const struct pz_prediction *p,
+                                       const char *chip) {
+  struct pz_run_features f = {.seq = (int64_t)(p->tokens / (double)plan->batch + 0.5),
+                              .devices = pz_plan_devices(plan)};
+  bool experts = p->active_params < p->params, fp8 = plan->precision == PZ_PRECISION_FP8;
+  const char *const values[PZ_FEATURES] = {
+      [PZ_FEATURE_CHIP_LINE] = pz_chip_line(chip),
+      [PZ_FEATURE_LAYERS] = experts ? "experts" : "dense",
+      [PZ_FEATURE_PRECISION] = fp8 ? "fp8" : "16-bit",
+      [PZ_FEATURE_FRAMEWORK] = pz_plan_framework(plan)->name,
+      [PZ_FEATURE_SHARDING] = plan->zero == 3 ? "zero3" : "other",
+      [PZ_FEATURE_PIPELINE] = plan->pp > 1 ? pz_pipeline_names[pz_plan_shape(plan).order] : "none",
+      [PZ_FEATURE_SIZE] = f.devices <= 8     ? "1-8"
+                          : f.devices <= 512 ? "9-512"
+                                             : "513+",
+      [PZ_FEATURE_SEQUENCE] = f.seq <= 4096    ? "1-4096"
+                              : f.seq <= 16384 ? "4097-16384"
+                                               : "16385+",
+      [PZ_FEATURE_CONTEXT] = pz_plan_cp(plan) > 1 ? "cp" : "none"};
+  for (int i = 0; i < PZ_FEATURES; i++) pz_text_copy(f.text[i], sizeof f.text[i], values[i]);
+  return f;
+}
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+/* One line: runs with the same features; the longest sequence and the most devices among them. */
 struct expected_row {
-  char line[48], framework[48], nodes[16], work[16];
+  struct pz_run_features f;
   unsigned rows;
   double mean, bias;
 };
 
 /* The row behind `text`; NULL: there is none.  The file is our own: a line that is no row ends it. */
 static const char *next_row(const char *text, struct expected_row *r) {
-  const char *at = text ? strchr(text, '\n') : NULL;
+  const char *at = text ? strchr(text, '\n') : NULL, *cell = at ? at + 1 : NULL;
   if (!at) return NULL;
-  int n = sscanf(at + 1, "%47[^,],%47[^,],%15[^,],%15[^,],%u,%lf,%lf", r->line, r->framework,
-                 r->nodes, r->work, &r->rows, &r->mean, &r->bias);
-  return n == 7 ? at + 1 : NULL;
-}
-
-static bool is_like(const struct expected_row *r, const struct pz_run_kind *run,
-                    enum pz_likeness like) {
-  bool chip = strcmp(r->line, pz_chip_line(run->chip)) == 0;
-  bool framework = strcmp(r->framework, run->framework) == 0;
-  bool nodes = strcmp(r->nodes, run->one_node ? "one" : "several") == 0;
-  if (like < PZ_LIKE_ANY && strcmp(r->work, run->work) != 0) return false;
-  switch (like) {
-  case PZ_LIKE_KIND: return chip && framework && nodes;
-  case PZ_LIKE_CHIP_FRAMEWORK: return chip && framework;
-  case PZ_LIKE_CHIP: return chip;
-  case PZ_LIKE_FRAMEWORK: return framework;
-  default: return true;
+  for (int i = 0; i < PZ_FEATURES; i++) {
+    size_t n = strcspn(cell, ",\n");
+    if (cell[n] != ',' || n >= sizeof r->f.text[i]) return NULL;
+    memcpy(r->f.text[i], cell, n);
+    r->f.text[i][n] = 0;
+    cell += n + 1;
   }
+  int n = sscanf(cell, "%u,%lf,%lf,%" SCNd64 ",%" SCNd64, &r->rows, &r->mean, &r->bias, &r->f.seq,
+                 &r->f.devices);
+  return n == 5 ? at + 1 : NULL;
 }
 
-static void add_row(struct pz_expected_error *e, const struct expected_row *r) {
-  e->rows += r->rows;
-  e->mean += r->rows * r->mean;
-  e->bias += r->rows * r->bias;
+/* What a table has that is like a run. */
+struct likeness {
+  struct pz_expectation sums[PZ_FEATURES + 1]; /* by the number of equal features, from the first */
+  unsigned with[PZ_FEATURES]; /* features that are equal in a run with this one equal */
+  int64_t longest, largest;   /* sequence, devices */
+};
+
+static void add_row(struct likeness *l, const struct expected_row *r,
+                    const struct pz_run_features *f) {
+  unsigned equal = 0;
+  bool all = true;
+  for (int i = 0; i < PZ_FEATURES; i++)
+    if (strcmp(r->f.text[i], f->text[i]) == 0) equal |= 1U << i;
+  for (int i = 0; i <= PZ_FEATURES && all; i++) {
+    l->sums[i].runs += r->rows;
+    l->sums[i].error += r->rows * r->mean;
+    l->sums[i].bias += r->rows * r->bias;
+    all = equal >> i & 1;
+  }
+  for (int i = 0; i < PZ_FEATURES; i++)
+    if (equal >> i & 1) l->with[i] |= equal;
+  l->longest = pz_max(l->longest, r->f.seq);
+  l->largest = pz_max(l->largest, r->f.devices);
 }
 
-struct pz_expected_error pz_expected_error(const struct pz_run_kind *run) {
-  struct pz_expected_error sums[PZ_LIKENESSES] = {{.rows = 0}};
+/* ---- what no run has ------------------------------------------------------------------------ */
+
+__attribute__((format(printf, 2, 3))) static void add_beyond(struct pz_expectation *e,
+                                                             const char *form, ...) {
+  size_t n = strlen(e->beyond);
+  va_list args;
+  va_start(args, form);
+  if (n) n += (size_t)snprintf(e->beyond + n, sizeof e->beyond - n, "; ");
+  if (n < sizeof e->beyond) vsnprintf(e->beyond + n, sizeof e->beyond - n, form, args);
+  va_end(args);
+}
+
+/* A feature for people. */
+static const char *feature_text(const struct pz_run_features *f, int i) {
+  if (i == PZ_FEATURE_SHARDING) return "ZeRO-3";
+  return i == PZ_FEATURE_CONTEXT ? "context parallelism" : f->text[i];
+}
+
+static bool uses(const struct pz_run_features *f, int i) {
+  return plain[i] && strcmp(f->text[i], plain[i]) != 0;
+}
+
+static void find_numbers(const struct likeness *l, const struct pz_run_features *f,
+                         struct pz_expectation *e) {
+  char here[32], most[32];
+  if (f->seq > l->longest)
+    add_beyond(e, "sequence %s (longest validated %s)", pz_text_count(here, sizeof here, f->seq),
+               pz_text_count(most, sizeof most, l->longest));
+  if (f->devices > l->largest)
+    add_beyond(e, "%s devices (most validated %s)", pz_text_count(here, sizeof here, f->devices),
+               pz_text_count(most, sizeof most, l->largest));
+}
+
+/* A feature that no run has, or none on such a chip; then pairs of those that runs have apart. */
+static void find_beyond(const struct likeness *l, const struct pz_run_features *f,
+                        struct pz_expectation *e) {
+  const char *line = f->text[PZ_FEATURE_CHIP_LINE];
+  bool known[PZ_FEATURES] = {false};
+  if (!l->with[PZ_FEATURE_CHIP_LINE]) add_beyond(e, "chip line %s", line);
+  find_numbers(l, f, e);
+  for (int i = 0; i < PZ_FEATURES; i++) {
+    if (!uses(f, i) && i != PZ_FEATURE_FRAMEWORK) continue;
+    bool here = l->with[i] & 1U << PZ_FEATURE_CHIP_LINE;
+    if (!l->with[i])
+      add_beyond(e, "%s", feature_text(f, i));
+    else if (!here && l->with[PZ_FEATURE_CHIP_LINE])
+      add_beyond(e, "%s on %s", feature_text(f, i), line);
+    else
+      known[i] = i != PZ_FEATURE_FRAMEWORK;
+  }
+  for (int i = 0; i < PZ_FEATURES; i++)
+    for (int j = 0; j < i; j++)
+      if (known[i] && known[j] && !(l->with[i] >> j & 1))
+        add_beyond(e, "%s with %s", feature_text(f, i), feature_text(f, j));
+}
+
+/* ---- the look-up ---------------------------------------------------------------------------- */
+
+struct pz_expectation pz_expected_error(const char *table, const struct pz_run_features *f) {
+  struct likeness l = {.longest = 0};
   struct expected_row r;
-  const char *at = pz_embedded_text(pz_embedded_expected, "expected_error");
-  while ((at = next_row(at, &r)) != NULL)
-    for (enum pz_likeness like = 0; like < PZ_LIKENESSES; like++)
-      if (is_like(&r, run, like)) add_row(&sums[like], &r);
-  enum pz_likeness like = 0;
-  while (like < PZ_LIKE_ANY && sums[like].rows < PZ_LEAST_EXPECTED) like++;
-  struct pz_expected_error e = sums[like];
-  e.like = like;
-  if (e.rows) e.mean /= e.rows;
-  if (e.rows) e.bias /= e.rows;
+  while ((table = next_row(table, &r)) != NULL) add_row(&l, &r, f);
+  int equal = PZ_FEATURES;
+  while (equal > 0 && l.sums[equal].runs < PZ_LEAST_EXPECTED) equal--;
+  struct pz_expectation e = l.sums[equal];
+  e.of = pz_likeness_texts[equal];
+  e.same_chip = equal > PZ_FEATURE_CHIP_LINE;
+  if (!e.runs) return e;
+  e.error /= e.runs;
+  e.bias /= e.runs;
+  find_beyond(&l, f, &e);
   return e;
 }
 
 struct pz_expectation pz_plan_expectation(const struct pz_plan *plan, const struct pz_prediction *p,
-                                          const struct pz_chip *chip,
-                                          const struct pz_cluster *net) {
-  struct pz_run_kind kind = {
-      .chip = chip->name,
-      .framework = pz_plan_framework(plan)->name,
-      .one_node = !net || plan->devices <= net->level[0].devices,
-      .work = pz_work_name(p->active_params < p->params, plan->precision == PZ_PRECISION_FP8)};
-  struct pz_expected_error e = pz_expected_error(&kind);
-  return (struct pz_expectation){.runs = e.rows,
-                                 .error = e.mean,
-                                 .bias = e.bias,
-                                 .of = pz_likeness_texts[e.like],
-                                 .same_chip = e.like <= PZ_LIKE_CHIP};
+                                          const struct pz_chip *chip) {
+  struct pz_run_features f = pz_run_features(plan, p, chip->name);
+  return pz_expected_error(pz_embedded_text(pz_embedded_expected, "expected_error"), &f);
 }

@@ -1,55 +1,56 @@
 /* How wrong a prediction is likely to be: the errors of the validated runs most like it, from a table
- * that `phaze validate --write-expected` makes (step/expected_error.csv, built into the library).
- * Nothing is predicted here: a look-up takes microseconds. */
+ * that `phaze validate --write-expected` makes (step/expected_error.csv, built into the library): a line
+ * for each combination of features that validated runs have.  Nothing is predicted here: a look-up takes
+ * tens of microseconds. */
 #ifndef PZ_STEP_EXPECTED_ERROR_H
 #define PZ_STEP_EXPECTED_ERROR_H
 
 #include "chip/embedded.h"
 #include "plan/plan.h"
 
-extern const struct pz_embedded pz_embedded_expected[]; /* the table */
+extern const struct pz_embedded pz_embedded_expected[]; /* the table: the entry "expected_error" */
 
-/* A run as the table tells runs apart. */
-struct pz_run_kind {
-  const char *chip;      /* a chip's name */
-  const char *framework; /* its name */
-  bool one_node;         /* all devices in the innermost level of the network */
-  const char *work;      /* pz_work_name */
+/* What runs are told apart by.  A look-up takes the runs with all features equal; where these are fewer than
+ * PZ_LEAST_EXPECTED, the last feature is dropped, then the one before it, and so on.  So the last ones are those that
+ * explain least of the errors: of the variance of absolute errors over the built-in runs context parallelism explained
+ * 0.1%, sequence length 1%, size 3%, pipeline and ZeRO-3 4% each, the framework 24%.  Chip line (8%), layers (8%) and
+ * precision (14%) stay behind the framework, which nearly determines them in these runs. */
+enum pz_feature {
+  PZ_FEATURE_CHIP_LINE, /* pz_chip_line */
+  PZ_FEATURE_LAYERS,    /* dense, experts */
+  PZ_FEATURE_PRECISION, /* 16-bit, fp8 */
+  PZ_FEATURE_FRAMEWORK, /* its name */
+  PZ_FEATURE_SHARDING,  /* zero3, other */
+  PZ_FEATURE_PIPELINE,  /* order of the microbatches, interleaved with chunks; none: one stage */
+  PZ_FEATURE_SIZE,      /* devices: 1-8, 9-512, 513+ */
+  PZ_FEATURE_SEQUENCE,  /* tokens: 1-4096, 4097-16384, 16385+ */
+  PZ_FEATURE_CONTEXT,   /* cp: context parallelism, none */
+  PZ_FEATURES
 };
 
-/* What layers compute: "experts", or products in "fp8" or "16-bit". */
-const char *pz_work_name(bool experts, bool fp8);
+extern const char *const pz_feature_names[PZ_FEATURES]; /* columns of the table */
 
-/* What the rows that were chosen have in common with the run: the first of these with
- * PZ_LEAST_EXPECTED rows or more. */
-enum pz_likeness {
-  PZ_LIKE_KIND, /* chips of the same line, framework, and one node or several, all for the same work */
-  PZ_LIKE_CHIP_FRAMEWORK, /* for the same work too ... */
-  PZ_LIKE_CHIP,
-  PZ_LIKE_FRAMEWORK,
-  PZ_LIKE_WORK, /* ... alone */
-  PZ_LIKE_ANY,
-  PZ_LIKENESSES
+struct pz_run_features {
+  char text[PZ_FEATURES][48];
+  int64_t seq, devices;
 };
+
+/* Of a plan that was priced on a chip. */
+struct pz_run_features pz_run_features(const struct pz_plan *plan, const struct pz_prediction *p,
+                                       const char *chip);
 
 enum { PZ_LEAST_EXPECTED = 4 };
 
-struct pz_expected_error {
-  uint32_t rows; /* that it rests on; 0: there is no table, and the errors are 0 */
-  double mean;   /* of absolute errors of the step time, parts of the measured time */
-  double bias;   /* mean of errors: above 0, predictions are too long */
-  enum pz_likeness like;
-};
+/* By a table's text; `beyond` has what the run uses and no run of the table has: values, two of them together, a longer
+ * sequence, more devices. */
+struct pz_expectation pz_expected_error(const char *table, const struct pz_run_features *f);
 
-struct pz_expected_error pz_expected_error(const struct pz_run_kind *run);
+/* What the runs that were found have in common with the run, by the number of features that are equal. */
+extern const char *const pz_likeness_texts[PZ_FEATURES + 1];
 
-/* The same of a plan that was priced on a chip in a network. */
+/* By the built-in table. */
 struct pz_expectation pz_plan_expectation(const struct pz_plan *plan, const struct pz_prediction *p,
-                                          const struct pz_chip *chip, const struct pz_cluster *net);
-
-/* "12 validated runs on chips of this line with this framework": for people, after a number of
- * rows. */
-extern const char *const pz_likeness_texts[PZ_LIKENESSES];
+                                          const struct pz_chip *chip);
 
 /* Chips of one architecture, which calibration treats alike: a100-40 and a100-80 are "a100", h100,
  * h200 and h800 "hopper".  A chip of no known line is a line of its own. */

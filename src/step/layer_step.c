@@ -443,11 +443,6 @@ static enum pz_status recompute_modules(const struct pz_step_context *w, const s
   return status;
 }
 
-static bool recomputes_needed(const struct pz_plan *p) {
-  return p->recompute == PZ_RECOMPUTATION_FULL &&
-         (p->saved || pz_framework_compiles(pz_plan_framework(p)));
-}
-
 /* Nodes whose devices hang on two processors, not domains of many hosts. */
 enum { MOST_NODE_DEVICES = 8 };
 
@@ -517,7 +512,7 @@ enum pz_status pz_layer_step(const struct pz_step_context *w, const struct pz_la
     add_ring(w, &l->ops[d], p);
   }
   accumulate(w, l, kernels->n_params, &t->backward);
-  if (recomputed && recomputes_needed(w->plan))
+  if (recomputed && pz_recomputes_needed(w->plan))
     status = recompute_needed(w, l, kernels, &t->backward);
   else if (recomputed && pz_plan_modules(w->plan))
     status = recompute_modules(w, l, &t->backward);

@@ -156,6 +156,7 @@ static const struct pz_field prediction_fields[] = {
     PZ_FIELD(struct pz_prediction, tokens_per_s_per_device, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_prediction, mfu, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_prediction, hfu, PZ_FIELD_REAL),
+    PZ_FIELD(struct pz_prediction, mfu_conventional, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_prediction, tokens, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_prediction, params, PZ_FIELD_REAL),
     PZ_FIELD(struct pz_prediction, microbatches, PZ_FIELD_INT),
@@ -166,8 +167,15 @@ static const struct pz_record prediction_record =
 
 static json_t *expected_json(const struct pz_expectation *e) {
   if (!e->runs) return json_null();
-  return json_pack("{s:f,s:f,s:I,s:s,s:b}", "mean", e->error, "bias", e->bias, "runs",
-                   (json_int_t)e->runs, "of", e->of, "same_chip", e->same_chip);
+  json_t *beyond = json_array();
+  for (const char *at = e->beyond; *at;) {
+    const char *end = strstr(at, "; ");
+    size_t n = end ? (size_t)(end - at) : strlen(at);
+    json_array_append_new(beyond, json_stringn(at, n));
+    at += end ? n + 2 : n;
+  }
+  return json_pack("{s:f,s:f,s:I,s:s,s:b,s:o}", "mean", e->error, "bias", e->bias, "runs",
+                   (json_int_t)e->runs, "of", e->of, "same_chip", e->same_chip, "beyond", beyond);
 }
 
 json_t *pz_training_run_json(const struct pz_training_run *r) {

@@ -79,6 +79,11 @@ static int gemm_of(const struct pz_op *op) {
   return gemm ? bits_of(op->name, gemms) : 0;
 }
 
+bool pz_recomputes_needed(const struct pz_plan *p) {
+  return p->recompute == PZ_RECOMPUTATION_FULL &&
+         (p->saved || pz_framework_compiles(pz_plan_framework(p)));
+}
+
 /* Backwards over the forward pass: an operator is recomputed if a result of it is needed, and then
  * what it reads is needed too. */
 enum pz_status pz_recompute_ops(const struct pz_layer *l, int saved, bool *recomputed,

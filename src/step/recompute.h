@@ -4,7 +4,7 @@
 #ifndef PZ_STEP_RECOMPUTE_H
 #define PZ_STEP_RECOMPUTE_H
 
-#include "core/status.h"
+#include "plan/plan.h"
 
 /* A set of enum pz_module of names, with spaces or commas between them; short forms are known too (norm, act).  False: unknown. */
 bool pz_modules_parse(const char *names, int *out);
@@ -20,7 +20,10 @@ double pz_modules_bytes(const struct pz_layer *l, int modules);
  * the names of what is saved.  False: unknown. */
 bool pz_saved_parse(const char *policy, int *out);
 
-/* Which forward operators of a layer are recomputed, one flag each; `recomputed` has room for all. */
+/* Does full recomputation leave out what is saved or not read: a compiled program, or one that saves results of GEMMs? */
+bool pz_recomputes_needed(const struct pz_plan *p);
+
+/* Which forward operators of a layer are recomputed then, one flag each; `recomputed` has room for all. */
 PZ_NODISCARD enum pz_status pz_recompute_ops(const struct pz_layer *l, int saved, bool *recomputed,
                                              struct pz_error *err);
 

@@ -394,8 +394,8 @@ static enum pz_status read_row(struct table_job *j, uint32_t i) {
   struct request *q = &j->requests[i];
   struct pz_run_row *row = &j->rows[i];
   r->row = i;
-  *row =
-      (struct pz_run_row){.id = cell(r, ID), .group = cell(r, GROUP), .quality = cell(r, QUALITY)};
+  *row = (struct pz_run_row){
+      .id = cell(r, ID), .group = cell(r, GROUP), .quality = cell(r, QUALITY), .plan = &q->plan};
   enum pz_status status = read_numbers(r, q);
   if (status == PZ_OK) status = read_number(r, STEP_TIME, 0, &row->measured_s);
   if (status == PZ_OK) status = read_number(r, PEAK_BYTES, 0, &row->measured_bytes);

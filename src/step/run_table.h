@@ -13,6 +13,7 @@ struct pz_run_row {
   bool predicted;
   char reason[200]; /* why not */
   struct pz_prediction p;
+  const struct pz_plan *plan; /* that was predicted */
 };
 
 struct pz_run_table {

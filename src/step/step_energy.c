@@ -128,6 +128,8 @@ static enum pz_status at_clock(const struct pz_job *job, const struct pz_plan *p
   if (status == PZ_OK) status = pz_step_energy(&slower, plan, &p, &out->energy, err);
   if (status != PZ_OK) return status;
   p.mfu *= part;
+  p.hfu *= part;
+  p.mfu_conventional *= part;
   out->p = p;
   out->clock_hz = c.clock_hz;
   return PZ_OK;

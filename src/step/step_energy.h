@@ -19,7 +19,7 @@ PZ_NODISCARD enum pz_status pz_step_energy(const struct pz_job *job, const struc
 
 struct pz_throttled_step {
   double clock_hz;        /* in the step; the chip's own: it is within the limit */
-  struct pz_prediction p; /* at that clock; mfu: of the rate at the chip's own */
+  struct pz_prediction p; /* at that clock; mfu, hfu: of the rate at the chip's own */
   struct pz_step_energy energy;
   double full_watts; /* what a device would take at its own clock */
 };

@@ -5,6 +5,7 @@
 #include "cost/constants.h"
 #include "plan/pipeline_order.h"
 #include "step/step_model.h"
+#include "step/step_rates.h"
 
 /* A plan being priced. */
 struct pricing {
@@ -435,69 +436,6 @@ static void find_terms(const struct pricing *x, struct pz_prediction *out) {
                                t->tensor_s - t->expert_s - t->launch_s - t->transfer_s);
 }
 
-/* Parameters that a token meets in a layer, of the undivided model: of routed experts those chosen. */
-static double active_params(const struct pz_workload *w, const struct pz_layer *l) {
-  double expert = (double)l->model_expert_params, all = (double)l->model_params;
-  if (!w->experts) return all;
-  return all - expert * (1 - (double)w->experts_per_token / (double)w->experts);
-}
-
-static double block_params(const struct pz_step_model *m) {
-  double n = 0;
-  for (uint32_t k = 0; k < m->kinds.n; k++) {
-    const struct pz_layer *l = &m->w->layers[m->kinds.layer[k]];
-    n += active_params(m->w, l) * (double)l->count;
-  }
-  return n;
-}
-
-/* FLOP a token of what the plan recomputes: forward is a third of a layer's GEMMs. */
-static double recompute_flop(const struct pricing *x, double attention_flop) {
-  double gemms = 2 * block_params(x->m), core = attention_flop / 3;
-  int64_t n = 0;
-  for (int64_t j = 0; j <= last_chunk(x); j++)
-    n += pz_plan_recomputed(x->plan, pz_pipeline_stage_of(&x->shape, (uint32_t)j),
-                            pz_plan_blocks(x->plan, x->m->n_blocks, j));
-  switch (x->plan->recompute) {
-  case PZ_RECOMPUTATION_ALTERNATE: return gemms / 2;
-  case PZ_RECOMPUTATION_SELECTIVE: return core;
-  default: return (gemms + core) * (double)n / (double)x->m->n_blocks;
-  }
-}
-
-/* Parameters of GEMMs that a token meets: all but those of the embedding, which looks vectors up, unless the head
- * has the same matrix. */
-static double product_params(const struct pz_step_model *m) {
-  const struct pz_workload *x = m->w;
-  double n = block_params(m);
-  if (!x->hidden) return (double)x->totals.model_params; /* an ONNX file says nothing of it */
-  for (uint32_t i = m->kinds.layer[0] + 1; i < x->n_layers; i++) {
-    const struct pz_layer *l = &x->layers[i];
-    if (l->tied_params) n += (double)x->vocab * (double)x->hidden;
-    if (!pz_is_block(l)) n += active_params(x, l) * (double)l->count;
-  }
-  return n;
-}
-
-/* MFU counts 6 FLOP a parameter and token, attention in full, without the embedding's look-up. */
-static void find_rates(const struct pricing *x, struct pz_prediction *out) {
-  const struct pz_plan *p = x->plan;
-  const struct pz_workload *w = x->m->w;
-  double tokens = (double)(p->batch * x->m->seq), devices = (double)pz_plan_devices(p);
-  double width = w->head_dim ? (double)w->heads * (double)w->head_dim : (double)w->hidden;
-  double attention = 12 * (double)x->m->n_blocks * width * (double)x->m->seq;
-  double flop = 6 * product_params(x->m) + attention;
-  out->tokens = tokens;
-  out->params = (double)w->totals.model_params;
-  out->active_params = (double)w->totals.active_params;
-  out->samples_per_s = (double)p->batch / out->step_s;
-  out->tokens_per_s_per_device = tokens / out->step_s / devices;
-  double peak =
-      pz_chip_tensor_flop_per_s(&x->m->cost.chip) * (p->precision == PZ_PRECISION_FP8 ? 2 : 1);
-  out->mfu = flop * out->tokens_per_s_per_device / peak;
-  out->hfu = out->mfu * (1 + recompute_flop(x, attention) / flop);
-}
-
 static enum pz_status find_memory(const struct pricing *x, struct pz_prediction *out,
                                   struct pz_prediction_detail *detail, struct pz_error *err) {
   struct pz_training_memory *stages = NULL;
@@ -554,8 +492,8 @@ enum pz_status pz_step_price(struct pz_step_model *m, const struct pz_plan *plan
   exchange(&x, &found);
   optimize(&x, &found);
   found.step_s += found.parts.gradient_s + found.parts.optimizer_s;
-  find_rates(&x, &found);
-  status = find_memory(&x, &found, detail, err);
+  status = pz_step_rates(m, plan, &found, err);
+  if (status == PZ_OK) status = find_memory(&x, &found, detail, err);
   if (status == PZ_OK) *out = found;
   return status;
 }

@@ -48,7 +48,7 @@ static enum pz_status predict(const char *model, const struct pz_chip *chip,
                    chip->name);
   r->hbm_bytes = (double)pz_chip_hbm_bytes(chip);
   r->plan.seq = (int64_t)(r->p.tokens / (double)r->plan.batch + 0.5);
-  r->expected = pz_plan_expectation(&r->plan, &r->p, chip, net);
+  r->expected = pz_plan_expectation(&r->plan, &r->p, chip);
   warn_of_framework(model, r);
   r->stages = detail.stages;
   r->layers = detail.layers;

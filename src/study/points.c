@@ -1,5 +1,4 @@
 #include "study/points.h"
-#include "plan/plan_fill.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,6 +11,8 @@
 #include "core/text.h"
 #include "cost/beside_table.h"
 #include "cost/ops_table.h"
+#include "plan/plan_fields.h"
+#include "plan/plan_fill.h"
 #include "step/expected_error.h"
 #include "step/prediction.h"
 #include "step/run_table.h"
@@ -72,6 +73,32 @@ static char *plan_of(const struct pz_csv *csv, uint32_t row, struct pz_arena *ar
   return plan;
 }
 
+/* Every field of the plan as the table has it, and what else tables say of plans. */
+static char *choices_of(const struct pz_csv *csv, uint32_t row, struct pz_arena *arena) {
+  static const char *const more[] = {"cuda_graphs", "dispatcher", "offload"};
+  char *text = pz_arena_strdup(arena, "");
+  for (int f = 0; f < PZ_PLAN_FIELDS && text; f++) {
+    const struct pz_plan_field_info *x = pz_plan_field((enum pz_plan_field)f);
+    text =
+        pz_arena_printf(arena, "%s%s|", text, cell_of(csv, row, x->column ? x->column : x->name));
+  }
+  for (size_t i = 0; i < sizeof more / sizeof *more && text; i++)
+    text = pz_arena_printf(arena, "%s%s|", text, cell_of(csv, row, more[i]));
+  return text;
+}
+
+static enum pz_status set_features(const struct pz_run_row *run, struct pz_arena *arena,
+                                   struct pz_validation_point *p) {
+  if (!run->predicted) return PZ_OK;
+  struct pz_run_features f = pz_run_features(run->plan, &run->p, p->chip);
+  char *text = pz_arena_strdup(arena, f.text[0]);
+  for (int i = 1; i < PZ_FEATURES && text; i++)
+    text = pz_arena_printf(arena, "%s,%s", text, f.text[i]);
+  p->features = text;
+  p->seq = f.seq;
+  return text ? PZ_OK : PZ_NO_MEMORY;
+}
+
 /* Devices of the innermost level; 8 where the network is not known, 0 when out of memory. */
 static int64_t node_devices(const char *cluster) {
   struct pz_cluster net;
@@ -93,35 +120,38 @@ static enum pz_status add_run(const struct pz_point_reader *r, const struct pz_r
   const struct pz_csv *csv = &t->csv;
   const struct pz_run_row *run = &t->rows[row];
   struct pz_arena *arena = r->points->arena;
-  struct pz_validation_point p = {
-      .kind = PZ_POINT_RUN,
-      .id = run->id,
-      .group = run->group,
-      .quality = run->quality,
-      .chip = cell_of(csv, row, "chip"),
-      .framework = cell_of(csv, row, "framework"),
-      .model = cell_of(csv, row, "model"),
-      .shape = pz_arena_printf(arena, "%s layers of %s", cell_of(csv, row, "layers"),
-                               cell_of(csv, row, "hidden")),
-      .plan = plan_of(csv, row, arena),
-      .job = job_of(csv, row, arena),
-      .devices = count_of(csv, row, "n_dev"),
-      .batch = count_of(csv, row, "gbs"),
-      .dense = pz_points_dense(csv, row),
-      .work =
-          pz_work_name(!cell_is(csv, row, "experts", ""), cell_is(csv, row, "precision", "fp8")),
-      .measured_s = run->measured_s,
-      .measured_bytes = run->measured_bytes,
-      .predicted_s = run->predicted ? run->p.step_s : 0,
-      .predicted_bytes = run->predicted ? run->p.peak_bytes : 0,
-      .reason = run->reason};
+  struct pz_validation_point p = {.kind = PZ_POINT_RUN,
+                                  .id = run->id,
+                                  .group = run->group,
+                                  .quality = run->quality,
+                                  .chip = cell_of(csv, row, "chip"),
+                                  .framework = cell_of(csv, row, "framework"),
+                                  .model = cell_of(csv, row, "model"),
+                                  .shape = pz_arena_printf(arena, "%s layers of %s",
+                                                           cell_of(csv, row, "layers"),
+                                                           cell_of(csv, row, "hidden")),
+                                  .plan = plan_of(csv, row, arena),
+                                  .job = job_of(csv, row, arena),
+                                  .choices = choices_of(csv, row, arena),
+                                  .devices = count_of(csv, row, "n_dev"),
+                                  .batch = count_of(csv, row, "gbs"),
+                                  .dense = pz_points_dense(csv, row),
+                                  .work = !cell_is(csv, row, "experts", "")       ? "experts"
+                                          : cell_is(csv, row, "precision", "fp8") ? "fp8"
+                                                                                  : "16-bit",
+                                  .measured_s = run->measured_s,
+                                  .measured_bytes = run->measured_bytes,
+                                  .predicted_s = run->predicted ? run->p.step_s : 0,
+                                  .predicted_bytes = run->predicted ? run->p.peak_bytes : 0,
+                                  .reason = run->reason};
   p.tpu = strncmp(p.chip, "tpu", 3) == 0;
   p.context = count_of(csv, row, "cp") > 1;
   p.zero_bubble = strncmp(cell_of(csv, row, "pipeline"), "zb", 2) == 0;
   int64_t node = node_devices(cell_of(csv, row, "cluster"));
   p.one_node = p.devices <= node;
-  return node > 0 && p.shape && p.plan && p.job && pz_vec_push(r->points, &p) ? PZ_OK
-                                                                              : PZ_NO_MEMORY;
+  if (set_features(run, arena, &p) != PZ_OK) return PZ_NO_MEMORY;
+  bool good = node > 0 && p.shape && p.plan && p.job && p.choices;
+  return good && pz_vec_push(r->points, &p) ? PZ_OK : PZ_NO_MEMORY;
 }
 
 enum pz_status pz_points_runs(const struct pz_point_reader *r, const char *name, const char *text,

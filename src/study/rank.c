@@ -1,6 +1,7 @@
 #include "study/rank.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 /* Rank of each number: how many are below it, and half of those that equal it. */
 static void rank_list(const double *x, uint32_t n, double *rank) {
@@ -31,4 +32,14 @@ double pz_regret(const double *predicted, const double *measured, uint32_t n) {
     if (measured[i] < measured[best]) best = i;
   }
   return measured[chosen] / measured[best] - 1;
+}
+
+static int by_value(const void *a, const void *b) {
+  const double *x = a, *y = b;
+  return *x < *y ? -1 : *x > *y;
+}
+
+double pz_median(double *x, uint32_t n) {
+  qsort(x, n, sizeof *x, by_value);
+  return (x[(n - 1) / 2] + x[n / 2]) / 2;
 }

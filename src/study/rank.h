@@ -14,4 +14,7 @@ double pz_spearman(const double *a, const double *b, uint32_t n, double *ranks);
  * times above 0. */
 double pz_regret(const double *predicted, const double *measured, uint32_t n);
 
+/* The middle of n numbers, or the mean of the two middle ones; n at least 1.  They are sorted. */
+double pz_median(double *x, uint32_t n);
+
 #endif

@@ -143,15 +143,34 @@ static uint32_t plans_like(const struct pz_validation_point *points, uint32_t n,
   return found;
 }
 
+static bool same_plan(const struct pz_validation_point *a, const struct pz_validation_point *b) {
+  return a == b || (a->choices && b->choices && strcmp(a->choices, b->choices) == 0);
+}
+
+/* Runs of one plan count once, with the median of their times, so that a plan that was measured often weighs no more than
+ * another.  Returns how many plans there are; `times` is scratch for n numbers. */
+static uint32_t distinct_plans(const struct pz_validation_point *const *plans, uint32_t n,
+                               double *predicted, double *measured, double *times) {
+  uint32_t found = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t runs = 0, before = 0;
+    while (!same_plan(plans[before], plans[i])) before++;
+    if (before < i) continue;
+    for (uint32_t j = i; j < n; j++)
+      if (same_plan(plans[i], plans[j])) times[runs++] = plans[j]->measured_s;
+    predicted[found] = plans[i]->predicted_s;
+    measured[found++] = pz_median(times, runs);
+  }
+  return found;
+}
+
 static enum pz_status make_order(const struct pz_validation_point *const *plans, uint32_t n,
                                  struct pz_arena *arena, struct pz_vec *orders) {
   double *x = pz_arena_alloc(arena, 4 * (size_t)n, sizeof *x);
   if (!x) return PZ_NO_MEMORY;
   double *predicted = x, *measured = x + n, *ranks = x + 2 * (size_t)n;
-  for (uint32_t i = 0; i < n; i++) {
-    predicted[i] = plans[i]->predicted_s;
-    measured[i] = plans[i]->measured_s;
-  }
+  n = distinct_plans(plans, n, predicted, measured, ranks);
+  if (n < PZ_LEAST_PLANS) return PZ_OK;
   struct pz_plan_order o = {.model = plans[0]->model,
                             .shape = plans[0]->shape,
                             .group = plans[0]->group,
@@ -206,7 +225,7 @@ static enum pz_status make_orders(const struct pz_validation_point *points, uint
   if (!plans) return PZ_NO_MEMORY;
   for (uint32_t i = 0; i < n; i++) {
     uint32_t k = has_order(&points[i]) ? plans_like(points, n, i, plans) : 0;
-    if (k >= PZ_LEAST_PLANS && make_order(plans, k, arena, &orders) != PZ_OK) return PZ_NO_MEMORY;
+    if (k && make_order(plans, k, arena, &orders) != PZ_OK) return PZ_NO_MEMORY;
   }
   if (make_order_means(&orders, &means) != PZ_OK) return PZ_NO_MEMORY;
   v->orders = orders.items;

@@ -1,5 +1,6 @@
 #include "study/validate_text.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include "core/alloc.h"
 #include "core/buffer.h"
 #include "core/csv.h"
+#include "core/num.h"
 #include "core/record.h"
 #include "step/expected_error.h"
 
@@ -225,37 +227,34 @@ static void put_limits(const struct pz_validation *v, FILE *out) {
 /* ---- expected errors ------------------------------------------------------------------------ */
 
 static bool is_counted(const struct pz_validation_point *p) {
-  return p->kind == PZ_POINT_RUN && strcmp(p->quality, "ok") == 0 && p->predicted_s > 0 &&
-         p->measured_s > 0;
+  return p->features && strcmp(p->quality, "ok") == 0 && p->predicted_s > 0 && p->measured_s > 0;
 }
 
-static bool same_kind(const struct pz_validation_point *a, const struct pz_validation_point *b) {
-  return strcmp(pz_chip_line(a->chip), pz_chip_line(b->chip)) == 0 &&
-         strcmp(a->framework, b->framework) == 0 && a->one_node == b->one_node &&
-         strcmp(a->work, b->work) == 0;
-}
-
-/* A line for the runs like point i; none if one of them stands before it. */
-static void put_kind(const struct pz_validation *v, uint32_t i, FILE *out) {
+/* A line for the runs with the features of point i; none if one of them stands before it. */
+static void put_features(const struct pz_validation *v, uint32_t i, FILE *out) {
   const struct pz_validation_point *p = &v->points[i];
   double mean = 0, bias = 0, n = 0;
+  int64_t longest = 0, most = 0;
   for (uint32_t j = 0; j < v->n_points; j++) {
     const struct pz_validation_point *q = &v->points[j];
-    if (!is_counted(q) || !same_kind(p, q)) continue;
+    if (!is_counted(q) || strcmp(p->features, q->features) != 0) continue;
     if (j < i) return;
     double e = q->predicted_s / q->measured_s - 1;
     mean += fabs(e);
     bias += e;
     n++;
+    longest = pz_max(longest, q->seq);
+    most = pz_max(most, q->devices);
   }
-  fprintf(out, "%s,%s,%s,%s,%.0f,%.3f,%.3f\n", pz_chip_line(p->chip), p->framework,
-          p->one_node ? "one" : "several", p->work, n, mean / n, bias / n);
+  fprintf(out, "%s,%.0f,%.3f,%.3f,%" PRId64 ",%" PRId64 "\n", p->features, n, mean / n, bias / n,
+          longest, most);
 }
 
 static void put_expected(const struct pz_validation *v, FILE *out) {
-  fputs("chip_line,framework,nodes,work,rows,mean_error,bias\n", out);
+  for (int i = 0; i < PZ_FEATURES; i++) fprintf(out, "%s,", pz_feature_names[i]);
+  fputs("rows,mean_error,bias,longest_sequence,most_devices\n", out);
   for (uint32_t i = 0; i < v->n_points; i++)
-    if (is_counted(&v->points[i])) put_kind(v, i, out);
+    if (is_counted(&v->points[i])) put_features(v, i, out);
 }
 
 /* ---- texts ---------------------------------------------------------------------------------- */

@@ -101,6 +101,33 @@ static void groups_have_means_of_what_was_compared(void **state) {
   pz_arena_release(&arena);
 }
 
+/* Three runs of one plan are one, with the median of their times; without choices every run is a plan of its own. */
+static void runs_of_one_plan_count_once(void **state) {
+  (void)state;
+  static const char *const choices[] = {"a", "b", "a", "c", "a", "d", "e"};
+  static const double measured[] = {5, 2, 9, 3, 1, 4, 6}, predicted[] = {5, 2, 5, 3, 5, 4, 6};
+  struct pz_arena arena;
+  struct pz_validation v;
+  struct pz_validation_point p[7];
+  for (int i = 0; i < 7; i++) {
+    p[i] = point_of("a", "job", measured[i], predicted[i]);
+    p[i].choices = choices[i];
+  }
+  pz_arena_init(&arena, NULL);
+  assert_int_equal(pz_validation_make(p, 7, &arena, &v), PZ_OK);
+  assert_int_equal(v.n_orders, 1);
+  assert_int_equal(v.orders[0].plans, 5);
+  assert_true(v.orders[0].rank_correlation == 1 && v.orders[0].regret == 0);
+  p[1].choices = "a"; /* fewer plans than an order needs */
+  assert_int_equal(pz_validation_make(p, 7, &arena, &v), PZ_OK);
+  assert_int_equal(v.n_orders, 0);
+  for (int i = 0; i < 7; i++) p[i].choices = NULL;
+  assert_int_equal(pz_validation_make(p, 7, &arena, &v), PZ_OK);
+  assert_int_equal(v.orders[0].plans, 7);
+  assert_true(v.orders[0].regret == 1); /* the run of 2 s in place of that of 1 s */
+  pz_arena_release(&arena);
+}
+
 static struct pz_validation with_limits(struct pz_arena *arena, const char *rows) {
   static struct pz_validation_point p[2];
   struct pz_validation v;
@@ -221,20 +248,20 @@ static void shipped_groups_are_within_limits(void **state) {
 
 /* A line of the table of expected errors. */
 struct line {
-  char key[168];
+  char key[300];
   unsigned rows;
   double mean, bias;
+  long long longest, most;
 };
 
 static const char *read_line(const char *at, struct line *l) {
-  const char *next = strchr(at, '\n');
+  const char *next = strchr(at, '\n'), *numbers = next ? next + 1 : NULL;
   if (!next || !next[1]) return NULL;
-  int n = 0;
-  char a[40], b[40], c[40], d[40];
-  n = sscanf(next + 1, "%39[^,],%39[^,],%39[^,],%39[^,],%u,%lf,%lf", a, b, c, d, &l->rows, &l->mean,
-             &l->bias);
-  assert_int_equal(n, 7);
-  snprintf(l->key, sizeof l->key, "%s,%s,%s,%s", a, b, c, d);
+  for (int i = 0; i < PZ_FEATURES; i++) numbers = strchr(numbers, ',') + 1;
+  snprintf(l->key, sizeof l->key, "%.*s", (int)(numbers - next - 2), next + 1);
+  int n =
+      sscanf(numbers, "%u,%lf,%lf,%lld,%lld", &l->rows, &l->mean, &l->bias, &l->longest, &l->most);
+  assert_int_equal(n, 5);
   return next + 1;
 }
 
@@ -255,8 +282,8 @@ static void expected_errors_are_those_of_now(void **state) {
     p = read_line(p, &a);
     q = read_line(q, &b);
     if (!p || !q) break;
-    if (strcmp(a.key, b.key) != 0 || a.rows != b.rows || !(fabs(a.mean - b.mean) < 0.0015) ||
-        !(fabs(a.bias - b.bias) < 0.0015))
+    if (strcmp(a.key, b.key) != 0 || a.rows != b.rows || a.longest != b.longest ||
+        a.most != b.most || !(fabs(a.mean - b.mean) < 0.0015) || !(fabs(a.bias - b.bias) < 0.0015))
       fail_msg("%s: %u rows, %g, %g; now %s: %u rows, %g, %g: %s", b.key, b.rows, b.mean, b.bias,
                a.key, a.rows, a.mean, a.bias, again);
   }
@@ -264,36 +291,87 @@ static void expected_errors_are_those_of_now(void **state) {
   free(text);
 }
 
-/* The nearest rows first; a chip that nobody has measured falls back on the framework, then on all. */
+/* A table of five kinds of runs. */
+static const char own_table[] =
+    "chip_line,layers,precision,framework,sharding,pipeline,devices,sequence,context,rows,"
+    "mean_error,bias,longest_sequence,most_devices\n"
+    "hopper,dense,16-bit,megatron,other,1f1b,9-512,1-4096,none,6,0.02,0.01,4096,512\n"
+    "hopper,dense,16-bit,megatron,other,none,1-8,4097-16384,cp,2,0.08,-0.08,8192,8\n"
+    "hopper,dense,16-bit,torchtitan,zero3,none,513+,4097-16384,none,2,0.10,0.10,16384,1024\n"
+    "hopper,experts,16-bit,megatron,other,interleaved,9-512,1-4096,none,1,0.30,0.30,4096,256\n"
+    "a100,dense,fp8,nemo,other,none,1-8,1-4096,none,3,0.20,0.20,4096,8\n";
+
+static struct pz_run_features features_of(const char *const text[PZ_FEATURES], int64_t seq,
+                                          int64_t devices) {
+  struct pz_run_features f = {.seq = seq, .devices = devices};
+  for (int i = 0; i < PZ_FEATURES; i++) snprintf(f.text[i], sizeof f.text[i], "%s", text[i]);
+  return f;
+}
+
+/* The most alike first; features are dropped from the last on until there are four runs. */
 static void expected_error_rests_on_the_nearest_rows(void **state) {
   (void)state;
+  /* clang-format off */
   static const struct {
-    struct pz_run_kind run;
-    enum pz_likeness like;
-  } cases[] = {{{"a100-80", "megatron-deepspeed", true, "16-bit"}, PZ_LIKE_KIND},
-               {{"a100-40", "megatron-deepspeed", false, "16-bit"}, PZ_LIKE_KIND},
-               {{"h200", "megatron", false, "16-bit"}, PZ_LIKE_KIND},
-               {{"h800", "torch", false, "16-bit"}, PZ_LIKE_CHIP_FRAMEWORK},
-               {{"h100", "jax", false, "16-bit"}, PZ_LIKE_CHIP},
-               {{"my-chip", "llm-foundry", true, "16-bit"}, PZ_LIKE_FRAMEWORK},
-               {{"my-chip", "my-framework", true, "experts"}, PZ_LIKE_WORK},
-               {{"my-chip", "my-framework", true, "other"}, PZ_LIKE_ANY}};
-  uint32_t before = 0;
+    const char *text[PZ_FEATURES];
+    int64_t seq, devices;
+    unsigned runs;
+    int equal;
+    double error, bias;
+    const char *beyond;
+  } cases[] = {
+      {{"hopper", "dense", "16-bit", "megatron", "other", "1f1b", "9-512", "1-4096", "none"}, 4096, 64, 6, 9, 0.02, 0.01, ""},
+      {{"hopper", "dense", "16-bit", "megatron", "other", "1f1b", "513+", "1-4096", "none"}, 2048, 1024, 6, 6, 0.02, 0.01, ""},
+      {{"hopper", "dense", "16-bit", "megatron", "other", "none", "1-8", "4097-16384", "cp"}, 8192, 8, 8, 5, 0.035, -0.0125, ""},
+      {{"hopper", "dense", "16-bit", "torchtitan", "zero3", "none", "513+", "4097-16384", "none"}, 8192, 1024, 10, 3, 0.048, 0.01, ""},
+      {{"hopper", "experts", "16-bit", "megatron", "other", "none", "1-8", "1-4096", "none"}, 4096, 8, 11, 1, 0.78 / 11, 0.4 / 11, ""},
+      {{"hopper", "dense", "16-bit", "megatron", "other", "1f1b", "9-512", "16385+", "cp"}, 131072, 2048, 6, 7, 0.02, 0.01,
+       "sequence 131,072 (longest validated 16,384); 2,048 devices (most validated 1,024); context parallelism with 1f1b"},
+      {{"hopper", "experts", "fp8", "megatron", "zero3", "zb-v", "9-512", "1-4096", "none"}, 4096, 64, 11, 1, 0.78 / 11, 0.4 / 11,
+       "fp8 on hopper; zb-v; ZeRO-3 with experts"},
+      {{"my-chip", "dense", "fp8", "jax", "other", "none", "1-8", "1-4096", "none"}, 4096, 8, 14, 0, 1.38 / 14, 1.0 / 14,
+       "chip line my-chip; jax"},
+  };
+  /* clang-format on */
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    struct pz_expected_error e = pz_expected_error(&cases[i].run);
-    if (e.like != cases[i].like)
-      fail_msg("%s, %s: %d", cases[i].run.chip, cases[i].run.framework, e.like);
-    assert_true(e.rows >= PZ_LEAST_EXPECTED && e.mean > 0 && fabs(e.bias) <= e.mean);
-    before = e.rows;
+    struct pz_run_features f = features_of(cases[i].text, cases[i].seq, cases[i].devices);
+    struct pz_expectation e = pz_expected_error(own_table, &f);
+    assert_int_equal(e.runs, cases[i].runs);
+    assert_string_equal(e.of, pz_likeness_texts[cases[i].equal]);
+    assert_string_equal(e.beyond, cases[i].beyond);
+    assert_true(fabs(e.error - cases[i].error) < 1e-12 && fabs(e.bias - cases[i].bias) < 1e-12);
+    assert_true(e.same_chip == (cases[i].equal > 0));
   }
-  assert_true(before > 200); /* of the last: all */
+  struct pz_run_features f = features_of(cases[0].text, 4096, 64);
+  assert_true(pz_expected_error("no table\n", &f).runs == 0);
+}
+
+/* Features of plans, and the built-in table. */
+static void plans_have_features(void **state) {
+  (void)state;
+  struct pz_plan plan = {.tp = 2, .pp = 4, .vpp = 2, .cp = 2, .dp = 64, .mbs = 1, .batch = 64};
+  struct pz_prediction p = {.tokens = 64.0 * 1048576, .params = 2, .active_params = 1};
+  struct pz_chip chip = {.name = "h100"};
+  plan.framework = pz_framework_find("megatron");
+  plan.precision = PZ_PRECISION_FP8;
+  plan.zero = 3;
+  static const char *const all[] = {"hopper",      "experts", "fp8",    "megatron", "zero3",
+                                    "interleaved", "513+",    "16385+", "cp"};
+  struct pz_run_features f = pz_run_features(&plan, &p, chip.name);
+  for (int i = 0; i < PZ_FEATURES; i++) assert_string_equal(f.text[i], all[i]);
+  assert_true(f.seq == 1048576 && f.devices == 1024);
+  struct pz_expectation e = pz_plan_expectation(&plan, &p, &chip);
+  assert_true(e.runs >= PZ_LEAST_EXPECTED && e.error > 0 && fabs(e.bias) <= e.error && e.same_chip);
+  assert_non_null(strstr(e.beyond, "sequence 1,048,576 (longest validated "));
 }
 
 static void expected_error_takes_microseconds(void **state) {
   (void)state;
-  const struct pz_run_kind run = {"my-chip", "my-framework", true, "16-bit"};
+  struct pz_plan plan = {.tp = 1, .pp = 1, .vpp = 1, .dp = 1, .mbs = 1, .batch = 1};
+  struct pz_prediction p = {.tokens = 4096, .params = 1, .active_params = 1};
+  struct pz_chip chip = {.name = "my-chip"};
   clock_t begin = clock();
-  for (int i = 0; i < 1000; i++) assert_true(pz_expected_error(&run).rows > 0);
+  for (int i = 0; i < 1000; i++) assert_true(pz_plan_expectation(&plan, &p, &chip).runs > 0);
   double us = 1e3 * (double)(clock() - begin) / (double)CLOCKS_PER_SEC;
   print_message("  %.1f us\n", us);
   assert_true(us < 2000); /* far above, also with sanitizers */
@@ -305,12 +383,14 @@ int main(void) {
       cmocka_unit_test(rank_correlation_of_ten_pairs),
       cmocka_unit_test(regret_is_what_the_choice_costs),
       cmocka_unit_test(groups_have_means_of_what_was_compared),
+      cmocka_unit_test(runs_of_one_plan_count_once),
       cmocka_unit_test(limits_are_kept_or_told),
       cmocka_unit_test(wrong_limits_are_told),
       cmocka_unit_test(tables_are_utf8),
       cmocka_unit_test(shipped_groups_are_within_limits),
       cmocka_unit_test(expected_errors_are_those_of_now),
       cmocka_unit_test(expected_error_rests_on_the_nearest_rows),
+      cmocka_unit_test(plans_have_features),
       cmocka_unit_test(expected_error_takes_microseconds),
   };
   return cmocka_run_group_tests(tests, validate_shipped, release_shipped);

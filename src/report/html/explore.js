@@ -144,9 +144,10 @@ let timeline = null, answer = null, bill = null, lastPlan = null;
 function showFacts(r, job) {
   const p = r.plan;
   while (facts.firstChild) facts.removeChild(facts.firstChild);
-  fact("step", seconds(r.step_s), r.expected_error ? `mean error of like runs ${percent(r.expected_error.mean)}` : "not validated on this chip");
+  fact("step", seconds(r.step_s), !r.expected_error ? "not validated on this chip" : `mean error of like runs ${percent(r.expected_error.mean)}` +
+    (r.expected_error.beyond.length ? `; beyond the validated: ${visible(r.expected_error.beyond.join("; "))}` : ""));
   fact("tokens/s per device", number(r.tokens_per_s_per_device), `${number(r.samples_per_s)} samples/s`);
-  fact("MFU", percent(r.mfu, 1), `HFU ${percent(r.hfu, 1)}`);
+  fact("MFU", percent(r.mfu, 1), `conventional ${percent(r.mfu_conventional, 1)}, HFU ${percent(r.hfu, 1)}`);
   fact("memory of a device", gigabytes(r.peak_bytes), `${percent(r.peak_bytes / r.hbm_bytes)} of HBM${r.fits ? "" : ", does not fit"}`);
   fact("plan", planText(p), `${plural(r.microbatches, "microbatch")}, ${p.framework}`, true);
   if (bill) fact("chip by its bill", `${number(bill.area_mm2)} mm²`, `${number(bill.watts)} W, $${number(bill.dollars)} to make`);
