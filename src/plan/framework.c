@@ -6,6 +6,7 @@
   .kernels = PZ_KERNELS_##set, .accumulation = PZ_ACCUMULATION_##add_up, .launches = per_operator
 #define STATE(moved, held) .optimizer_bytes = moved, .state_bytes = held
 #define MEMORY(weights, go) .weight_bytes = weights, .gradients = PZ_GRADIENTS_##go
+#define PADDED_VOCAB .vocab_multiple = 128
 #define WORK_SPACE .reserve_bytes = 64 << 20
 #define PLAN(recompute, zero, overlap, execution, attention, grad_bytes, library)                  \
   {                                                                                                \

@@ -74,6 +74,17 @@ static inline int64_t pz_plan_etp(const struct pz_plan *p) {
   return p->etp ? p->etp : pz_plan_ep(p) > 1 ? 1 : p->tp;
 }
 
+/* Does a token go to another node once, whatever the number of its experts there? */
+static inline bool pz_plan_sends_once(const struct pz_plan *p) {
+  int d = p->dispatcher < 0 ? (int)pz_plan_framework(p)->dispatcher : p->dispatcher;
+  return d != PZ_DISPATCHER_ALLTOALL;
+}
+
+/* The vocabulary is padded to a multiple of this; 0: not. */
+static inline int64_t pz_plan_vocab_multiple(const struct pz_plan *p) {
+  return pz_plan_framework(p)->vocab_multiple * p->tp;
+}
+
 /* Devices of a stage with the same experts. */
 static inline int64_t pz_plan_expert_replicas(const struct pz_plan *p) {
   return p->tp * pz_plan_replicas(p) / (pz_plan_ep(p) * pz_plan_etp(p));
