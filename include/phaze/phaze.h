@@ -672,9 +672,12 @@ PZ_NODISCARD PZ_API enum pz_status pz_cluster_reach(struct pz_cluster *c, int64_
 
 PZ_API const char *pz_cluster_preset_name(size_t i);
 
-/* The cluster that so many chips of this name stand in where none is named; false: none is known, or
- * they stand in one node, at the rate of the chip's own link. */
-PZ_API bool pz_cluster_standard(const char *chip, int64_t devices, struct pz_cluster *out);
+/* The cluster that chips of this name stand in where none is named; false: none is known. */
+PZ_API bool pz_cluster_standard(const char *chip, struct pz_cluster *out);
+
+/* Do so many devices need more of it than the link of one chip, that is, more than one node, or a
+ * torus? */
+PZ_API bool pz_cluster_needed(const struct pz_cluster *c, int64_t devices);
 
 /* Are chips of this name in it, as far as it says? */
 PZ_API bool pz_cluster_has_chip(const struct pz_cluster *c, const char *chip);

@@ -154,16 +154,20 @@ bool pz_cluster_has_chip(const struct pz_cluster *c, const char *chip) {
   return !*c->chips;
 }
 
-bool pz_cluster_standard(const char *chip, int64_t devices, struct pz_cluster *out) {
+bool pz_cluster_standard(const char *chip, struct pz_cluster *out) {
   struct pz_cluster c;
   const char *name;
   for (size_t i = 0; (name = pz_cluster_preset_name(i)); i++) {
     if (pz_cluster_load(name, &c, NULL) != PZ_OK) continue;
     if (!c.standard || !pz_cluster_has_chip(&c, chip)) continue;
     *out = c;
-    return devices > (c.level[0].n_axes ? 1 : c.level[0].devices);
+    return true;
   }
   return false;
+}
+
+bool pz_cluster_needed(const struct pz_cluster *c, int64_t devices) {
+  return devices > (c->level[0].n_axes ? 1 : c->level[0].devices);
 }
 
 static const char *preset_name(const void *ctx, size_t i) {

@@ -74,10 +74,8 @@ static inline int64_t pz_plan_etp(const struct pz_plan *p) {
   return p->etp ? p->etp : pz_plan_ep(p) > 1 ? 1 : p->tp;
 }
 
-/* Does a token go to another node once, whatever the number of its experts there? */
-static inline bool pz_plan_sends_once(const struct pz_plan *p) {
-  int d = p->dispatcher < 0 ? (int)pz_plan_framework(p)->dispatcher : p->dispatcher;
-  return d != PZ_DISPATCHER_ALLTOALL;
+static inline enum pz_dispatcher pz_plan_dispatcher(const struct pz_plan *p) {
+  return p->dispatcher < 0 ? pz_plan_framework(p)->dispatcher : (enum pz_dispatcher)p->dispatcher;
 }
 
 /* The vocabulary is padded to a multiple of this; 0: not. */

@@ -28,7 +28,7 @@ static int64_t node_devices(const struct pz_step_context *w) {
 static double outer_part(const struct pz_step_context *w, struct pz_group g) {
   double n = (double)pz_ceil_div(g.devices * g.stride, pz_max(node_devices(w), 1)),
          k = (double)w->experts_per_token;
-  if (n <= 1 || k < 1 || !pz_plan_sends_once(w->plan)) return 1;
+  if (n <= 1 || k < 1 || pz_plan_dispatcher(w->plan) == PZ_DISPATCHER_ALLTOALL) return 1;
   double nodes = n * (1 - pow(1 - 1 / n, k));
   return (w->expert_groups ? pz_fmin(nodes, (double)w->expert_groups) : nodes) / k;
 }

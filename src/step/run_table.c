@@ -503,7 +503,7 @@ static enum pz_status load_cluster(const struct reader *r, struct request *q,
     enum pz_status status = pz_cluster_load(cell(r, CLUSTER), &q->net, err);
     return status == PZ_OK ? pz_cluster_reach(&q->net, pz_max(devices, 1), "n_dev", err) : status;
   }
-  q->has_net = pz_cluster_standard(q->chip.name, devices, &q->net);
+  q->has_net = pz_cluster_standard(q->chip.name, &q->net) && pz_cluster_needed(&q->net, devices);
   return q->has_net ? pz_cluster_reach(&q->net, devices, "n_dev", err) : PZ_OK;
 }
 
