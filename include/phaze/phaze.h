@@ -555,7 +555,8 @@ struct pz_chip {
   struct pz_rules rules;
   struct pz_calibration calibration;
   struct pz_package package;
-  int precisions; /* that its tensor cores have: a bit for each of enum pz_precision */
+  int precisions; /* that its tensor cores have: a bit for each of enum pz_precision; 0: 16 bit, and fp8
+                     where calibration has a rate for it */
 };
 
 /* Area by component, um2: of what the original system's library has. */

@@ -101,7 +101,7 @@ static double read_core_rate(struct pz_fields *f, const char *key, const struct 
 }
 
 /* Without a list: 16 bit of both kinds, and fp8 where there is a rate for it. */
-int pz_chip_usual_precisions(const struct pz_chip *c) {
+static int usual_precisions(const struct pz_chip *c) {
   return 1 << PZ_PRECISION_BF16 | 1 << PZ_PRECISION_FP16 |
          (c->calibration.fp8_speedup > 1) << PZ_PRECISION_FP8;
 }
@@ -109,7 +109,7 @@ int pz_chip_usual_precisions(const struct pz_chip *c) {
 /* "fp16 bf16": words with a space between. */
 static void read_precisions(struct pz_fields *f, struct pz_chip *c) {
   const char *at = pz_fields_text_or(f, "precisions", "");
-  c->precisions = *at ? 0 : pz_chip_usual_precisions(c);
+  c->precisions = 0;
   while (*(at += strspn(at, " "))) {
     size_t n = strcspn(at, " ");
     int i = 0;
@@ -267,8 +267,11 @@ enum pz_status pz_chip_load(const char *chip, struct pz_chip *out, struct pz_err
 
 enum pz_status pz_chip_load_described(const char *chip, struct pz_chip *out, struct pz_error *err) {
   enum pz_status status = pz_chip_load(chip, out, err);
-  if (status == PZ_OK) pz_calibration_none(out->glb_bytes, &out->calibration);
-  return status;
+  if (status != PZ_OK) return status;
+  if (!out->precisions)
+    out->precisions = usual_precisions(out); /* some follow from measured rates */
+  pz_calibration_none(out->glb_bytes, &out->calibration);
+  return PZ_OK;
 }
 
 double pz_chip_tensor_flop_per_s(const struct pz_chip *c) {
@@ -295,7 +298,7 @@ bool pz_chip_built(const struct pz_chip *c) {
 enum pz_status pz_chip_can_run(const struct pz_chip *c, enum pz_precision precision,
                                struct pz_error *err) {
   char has[40] = "";
-  int set = c->precisions ? c->precisions : pz_chip_usual_precisions(c);
+  int set = c->precisions ? c->precisions : usual_precisions(c);
   if (!pz_chip_built(c) || set >> precision & 1) return PZ_OK;
   for (int i = 0; i < PZ_PRECISIONS; i++) {
     size_t n = strlen(has);

@@ -38,9 +38,6 @@ double pz_chip_local_bytes_per_mac(const struct pz_chip *c);
  * bill has that of long products as GPUs run them, at 0.8 of it. */
 double pz_chip_full_product_watts(const struct pz_chip *c, const struct pz_bill *b);
 
-/* Precisions of a chip whose file does not list them. */
-int pz_chip_usual_precisions(const struct pz_chip *c);
-
 /* How this kind of vector operator was measured, or NULL. */
 const struct pz_kernel *pz_chip_kernel(const struct pz_chip *c, const char *kind);
 

@@ -78,8 +78,7 @@ json_t *pz_chip_json(const struct pz_chip *c) {
         json_pack("{s:f,s:f}", "bytes_per_s", c->link_bytes_per_s, "latency_s", c->link_latency_s));
   json_object_set_new(o, "rules", rules_json(&c->rules));
   json_object_set_new(o, "calibration", pz_calibration_json(&c->calibration));
-  if (c->precisions != pz_chip_usual_precisions(c))
-    json_object_set_new(o, "precisions", precisions_json(c));
+  if (c->precisions) json_object_set_new(o, "precisions", precisions_json(c));
   if (c->package.dies) json_object_set_new(o, "package", package_json(&c->package));
   return o;
 }
