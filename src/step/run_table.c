@@ -377,10 +377,11 @@ static bool read_choices(const struct reader *r, struct request *q, struct pz_ru
   if (r->at[PLAN + PZ_PLAN_ATTENTION_LIBRARY] != PZ_NONE)
     p->attention_library = cell(r, PLAN + PZ_PLAN_ATTENTION_LIBRARY);
   if (r->at[PLAN + PZ_PLAN_OVERLAP] != PZ_NONE && p->overlap < 0) p->overlap = 0;
-  if (q->shared_ffn && q->shared_ffn != q->expert_ffn * q->shared_experts)
+  double shared_ffn = (double)q->expert_ffn * (double)q->shared_experts;
+  if (q->shared_ffn && (double)q->shared_ffn != shared_ffn)
     return refuse_row(row,
-                      "shared_ffn %lld is not covered; accepted: expert_ffn x shared_experts, %lld",
-                      (long long)q->shared_ffn, (long long)(q->expert_ffn * q->shared_experts));
+                      "shared_ffn %lld is not covered; accepted: expert_ffn x shared_experts, %.0f",
+                      (long long)q->shared_ffn, shared_ffn);
   return words_are_covered(r, row) && read_graphs(r, p, row);
 }
 
