@@ -129,6 +129,11 @@ static const char *column_name(const void *ctx, size_t i) {
   return i < COLUMNS ? head((int)i) : i < COLUMNS + NOTES ? notes[i - COLUMNS] : NULL;
 }
 
+/* Without the notes, for what may have been meant. */
+static const char *read_column_name(const void *ctx, size_t i) {
+  return i < COLUMNS ? column_name(ctx, i) : NULL;
+}
+
 static bool is_column(const char *name) {
   for (size_t i = 0; i < COLUMNS + NOTES; i++)
     if (strcmp(column_name(NULL, i), name) == 0) return true;
@@ -141,7 +146,7 @@ static enum pz_status find_columns(struct reader *r) {
     if (!is_column(r->csv->cells[c]))
       return pz_fail(r->err, PZ_BAD_INPUT, "%s:1: unknown column '%.40s'%s; accepted: %s", r->name,
                      r->csv->cells[c],
-                     pz_text_meant(meant, sizeof meant, r->csv->cells[c], column_name, NULL),
+                     pz_text_meant(meant, sizeof meant, r->csv->cells[c], read_column_name, NULL),
                      pz_text_join(all, sizeof all, column_name, NULL));
   for (int c = 0; c < COLUMNS; c++) r->at[c] = pz_csv_column(r->csv, head(c));
   bool model = r->at[MODEL] != PZ_NONE || r->at[LAYERS] != PZ_NONE;
