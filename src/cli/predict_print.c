@@ -38,12 +38,12 @@ void pz_predict_print_plan(const struct pz_plan *o, bool recompute) {
   if (o->cp > 1) printf(", cp %" PRId64 "%s", o->cp, o->cp_form > 0 ? " (all-to-all)" : "");
   if (o->ep > 1 || o->etp) printf(", ep %" PRId64, o->ep);
   if (o->etp) printf(" x etp %" PRId64, o->etp);
-  if (o->ep > 1) printf(" by %s", pz_dispatcher_names[pz_plan_dispatcher(o)]);
   if (o->imbalance > 1) printf(", imbalance %g", o->imbalance);
   if (o->mtp) printf(", mtp");
   printf(", dp %" PRId64 ", zero %d", o->dp, o->zero);
   if (o->zero && o->shard < o->dp * o->cp) printf(" over %" PRId64, o->shard);
   if (o->precision == PZ_PRECISION_FP8) printf(", fp8 GEMMs");
+  if (o->ep > 1) printf(", %s dispatcher", pz_dispatcher_names[pz_plan_dispatcher(o)]);
   if (recompute) {
     printf(", recompute %s", pz_recomputation_names[o->recompute]);
     if (o->recompute_layers) printf(" (%" PRId64 " layers a chunk)", o->recompute_layers);
