@@ -322,6 +322,8 @@ struct pz_workload_options {
                  seq/(2 cp), one from each end, so that causal attention is even; needs flash
                  attention; 0: 1 */
   enum pz_context_form cp_form;
+  int64_t vocab_multiple; /* the vocabulary is padded to a multiple of this; model_params and the
+                             workload's vocab stay the model's own; 0: as it is */
 };
 
 /* Names of these choices, in the order of the enums; each list ends with NULL. */
@@ -529,6 +531,14 @@ struct pz_package {
   double die_bytes_per_s;      /* between its dies, one way, all of them together */
 };
 
+/* Of the operands of the layers' products. */
+enum pz_precision {
+  PZ_PRECISION_BF16, /* 16 bit */
+  PZ_PRECISION_FP8,  /* 8 bit, with casts; attention, head and everything else in 16 */
+  PZ_PRECISION_FP16, /* 16 bit with a shorter exponent, at the cost of bf16 */
+  PZ_PRECISIONS
+};
+
 struct pz_chip {
   char name[48], about[160];
   enum pz_tech tech;
@@ -545,6 +555,8 @@ struct pz_chip {
   struct pz_rules rules;
   struct pz_calibration calibration;
   struct pz_package package;
+  int precisions; /* that its tensor cores have: a bit for each of enum pz_precision; 0: 16 bit, and fp8
+                     where calibration has a rate for it */
 };
 
 /* Area by component, um2: of what the original system's library has. */
@@ -602,6 +614,11 @@ PZ_NODISCARD PZ_API enum pz_status pz_chip_text(const struct pz_chip *c, char **
  * is only described. */
 PZ_API bool pz_chip_built(const struct pz_chip *c);
 
+/* Can its tensor cores run products in this precision?  PZ_BAD_USE says which they can.  A chip that is
+ * only described has all of them. */
+PZ_NODISCARD PZ_API enum pz_status
+pz_chip_can_run(const struct pz_chip *c, enum pz_precision precision, struct pz_error *err);
+
 /* Multiply-accumulate peak, 2 FLOP each; vector operations; sums over the chip. */
 PZ_API double pz_chip_tensor_flop_per_s(const struct pz_chip *c);
 PZ_API double pz_chip_vector_op_per_s(const struct pz_chip *c);
@@ -632,6 +649,8 @@ struct pz_cluster {
   int64_t devices;
   int64_t stated_devices; /* before pz_cluster_reach */
   bool scales;            /* the outermost level may have any number of devices */
+  char chips[120];        /* names of the chips in it, with a space between; "": any */
+  bool standard;          /* what these chips stand in where nothing else is known */
   int n_levels;
   struct pz_level level[PZ_CLUSTER_MOST_LEVELS];
 };
@@ -653,6 +672,16 @@ PZ_NODISCARD PZ_API enum pz_status pz_cluster_reach(struct pz_cluster *c, int64_
                                                     const char *option, struct pz_error *err);
 
 PZ_API const char *pz_cluster_preset_name(size_t i);
+
+/* The cluster that chips of this name stand in where none is named; false: none is known. */
+PZ_API bool pz_cluster_standard(const char *chip, struct pz_cluster *out);
+
+/* Do so many devices need more of it than the link of one chip, that is, more than one node, or a
+ * torus? */
+PZ_API bool pz_cluster_needed(const struct pz_cluster *c, int64_t devices);
+
+/* Are chips of this name in it, as far as it says? */
+PZ_API bool pz_cluster_has_chip(const struct pz_cluster *c, const char *chip);
 
 /* ---- cost of an operator -------------------------------------------------------------------- */
 
@@ -952,13 +981,6 @@ enum pz_execution {
   PZ_EXECUTIONS
 };
 
-/* Of the operands of the layers' products. */
-enum pz_precision {
-  PZ_PRECISION_BF16, /* 16 bit */
-  PZ_PRECISION_FP8,  /* 8 bit, with casts; attention, head and everything else in 16 */
-  PZ_PRECISIONS
-};
-
 /* What a framework runs beside compute, a set. */
 enum pz_overlap {
   PZ_OVERLAP_GRAD = 1,
@@ -1004,14 +1026,24 @@ enum pz_saved {
   PZ_SAVED_MLP_OUT = 16
 };
 
+/* What brings tokens to the devices of their experts and back. */
+enum pz_dispatcher {
+  PZ_DISPATCHER_ALLTOALL, /* an all-to-all of every copy of a token */
+  PZ_DISPATCHER_DEEPEP,   /* a token goes to another node once, and there to its experts */
+  PZ_DISPATCHER_HYBRIDEP, /* the same */
+  PZ_DISPATCHERS
+};
+
 /* Names of these choices, in the order of the enums (of sets: of their bits); each list ends with
  * NULL.  Frameworks: those whose defaults and kernels are known. */
 PZ_API extern const char *const pz_recomputation_names[],
-    *const pz_execution_names[],
-        *const pz_precision_names[],
-            *const pz_overlap_names[], *const pz_module_names[],
-                                           *const pz_pipeline_names[],
-                                               *const pz_saved_names[], *const pz_framework_names[];
+    *const pz_execution_names[], *const pz_precision_names[],
+                                     *const pz_dispatcher_names[],
+                                         *const pz_overlap_names[],
+                                             *const pz_module_names[],
+                                                 *const pz_pipeline_names[],
+                                                     *const pz_saved_names[],
+                                                         *const pz_framework_names[];
 
 /* Position of a framework in its list; -1: unknown. */
 PZ_API int pz_framework_find(const char *name);

@@ -13,6 +13,7 @@ FIELDS = {
     "execution": "pz_execution_names",
     "precision": "pz_precision_names",
     "cp_form": "pz_context_names",
+    "dispatcher": "pz_dispatcher_names",
     "framework": "pz_framework_names",
     "objective": "pz_plan_objective_names",
 }

@@ -100,6 +100,30 @@ static double read_core_rate(struct pz_fields *f, const char *key, const struct 
   return pz_fields_real_or(f, key, least > 0 ? least : LEAST_RATE, MOST_RATE, 0);
 }
 
+/* Without a list: 16 bit of both kinds, and fp8 where there is a rate for it. */
+static int usual_precisions(const struct pz_chip *c) {
+  return 1 << PZ_PRECISION_BF16 | 1 << PZ_PRECISION_FP16 |
+         (c->calibration.fp8_speedup > 1) << PZ_PRECISION_FP8;
+}
+
+/* "fp16 bf16": words with a space between. */
+static void read_precisions(struct pz_fields *f, struct pz_chip *c) {
+  const char *at = pz_fields_text_or(f, "precisions", "");
+  c->precisions = 0;
+  while (*(at += strspn(at, " "))) {
+    size_t n = strcspn(at, " ");
+    int i = 0;
+    while (i < PZ_PRECISIONS &&
+           (strlen(pz_precision_names[i]) != n || strncmp(pz_precision_names[i], at, n) != 0))
+      i++;
+    if (i < PZ_PRECISIONS)
+      c->precisions |= 1 << i;
+    else
+      pz_fields_refuse(f, "precisions", "words among bf16, fp8 and fp16 with a space between");
+    at += n;
+  }
+}
+
 static void read_chip(struct pz_fields *f, struct pz_chip *c) {
   /* where numbers are from; what 'phaze chip --json' says besides */
   static const char *const words[] = {"sources", "derived",  "area",    "known",
@@ -126,6 +150,7 @@ static void read_chip(struct pz_fields *f, struct pz_chip *c) {
   read_rules(f, &c->rules);
   read_package(f, c);
   pz_calibration_read(f, c->glb_bytes, &c->calibration);
+  read_precisions(f, c);
   pz_fields_allow(f, words, sizeof words / sizeof *words);
 }
 
@@ -242,8 +267,11 @@ enum pz_status pz_chip_load(const char *chip, struct pz_chip *out, struct pz_err
 
 enum pz_status pz_chip_load_described(const char *chip, struct pz_chip *out, struct pz_error *err) {
   enum pz_status status = pz_chip_load(chip, out, err);
-  if (status == PZ_OK) pz_calibration_none(out->glb_bytes, &out->calibration);
-  return status;
+  if (status != PZ_OK) return status;
+  if (!out->precisions)
+    out->precisions = usual_precisions(out); /* some follow from measured rates */
+  pz_calibration_none(out->glb_bytes, &out->calibration);
+  return PZ_OK;
 }
 
 double pz_chip_tensor_flop_per_s(const struct pz_chip *c) {
@@ -265,6 +293,20 @@ int64_t pz_chip_hbm_bytes(const struct pz_chip *c) {
 
 bool pz_chip_built(const struct pz_chip *c) {
   return c->execution == PZ_CHIP_STREAM || c->calibration.tensor_efficiency < 1;
+}
+
+enum pz_status pz_chip_can_run(const struct pz_chip *c, enum pz_precision precision,
+                               struct pz_error *err) {
+  char has[40] = "";
+  int set = c->precisions ? c->precisions : usual_precisions(c);
+  if (!pz_chip_built(c) || set >> precision & 1) return PZ_OK;
+  for (int i = 0; i < PZ_PRECISIONS; i++) {
+    size_t n = strlen(has);
+    if (set >> i & 1)
+      snprintf(has + n, sizeof has - n, "%s%s", n ? ", " : "", pz_precision_names[i]);
+  }
+  return pz_fail(err, PZ_BAD_USE, "%s has no rate for precision %s; accepted: %s", c->name,
+                 pz_precision_names[precision], has);
 }
 
 struct pz_chip pz_chip_part(const struct pz_chip *c, int64_t tensor_cores, int64_t vector_cores) {

@@ -3,6 +3,7 @@
 #include "chip/cluster.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "chip/calibration.h"
@@ -38,6 +39,16 @@ static void set_limit(json_t *o, const char *group, const char *key, double limi
   if (limit > 0) json_object_set_new(json_object_get(o, group), key, json_real(limit));
 }
 
+static json_t *precisions_json(const struct pz_chip *c) {
+  char text[40] = "";
+  for (int i = 0; i < PZ_PRECISIONS; i++) {
+    size_t n = strlen(text);
+    if (c->precisions >> i & 1)
+      snprintf(text + n, sizeof text - n, "%s%s", n ? " " : "", pz_precision_names[i]);
+  }
+  return json_string(text);
+}
+
 json_t *pz_chip_json(const struct pz_chip *c) {
   json_t *o = json_pack("{s:s,s:s,s:s,s:f}", "name", c->name, "about", c->about, "tech",
                         pz_tech_at(c->tech)->name, "clock_hz", c->clock_hz);
@@ -67,6 +78,7 @@ json_t *pz_chip_json(const struct pz_chip *c) {
         json_pack("{s:f,s:f}", "bytes_per_s", c->link_bytes_per_s, "latency_s", c->link_latency_s));
   json_object_set_new(o, "rules", rules_json(&c->rules));
   json_object_set_new(o, "calibration", pz_calibration_json(&c->calibration));
+  if (c->precisions) json_object_set_new(o, "precisions", precisions_json(c));
   if (c->package.dies) json_object_set_new(o, "package", package_json(&c->package));
   return o;
 }
@@ -85,8 +97,12 @@ static json_t *level_json(const struct pz_level *l) {
 json_t *pz_cluster_json(const struct pz_cluster *c) {
   json_t *levels = json_array();
   for (int i = 0; i < c->n_levels; i++) json_array_append_new(levels, level_json(&c->level[i]));
-  return json_pack("{s:s,s:s,s:I,s:b,s:o}", "name", c->name, "about", c->about, "devices",
-                   (json_int_t)c->devices, "scales", c->scales, "levels", levels);
+  json_t *o = json_pack("{s:s,s:s,s:I,s:b}", "name", c->name, "about", c->about, "devices",
+                        (json_int_t)c->devices, "scales", c->scales);
+  if (*c->chips) json_object_set_new(o, "chips", json_string(c->chips));
+  if (c->standard) json_object_set_new(o, "standard", json_true());
+  json_object_set_new(o, "levels", levels);
+  return o;
 }
 
 /* ---- checks of what programs pass ----------------------------------------------------------- */

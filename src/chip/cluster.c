@@ -115,6 +115,8 @@ enum pz_status pz_cluster_parse(const char *name, const char *text, size_t bytes
   pz_text_copy(c.about, sizeof c.about, pz_fields_text_or(&f, "about", ""));
   c.devices = c.stated_devices = pz_fields_int(&f, "devices", DEVICES);
   c.scales = pz_fields_bool_or(&f, "scales", false);
+  pz_text_copy(c.chips, sizeof c.chips, pz_fields_text_or(&f, "chips", ""));
+  c.standard = pz_fields_bool_or(&f, "standard", false);
   pz_fields_allow(&f, words, 1);
   read_levels(&f, &c);
   status = pz_fields_finish(&f);
@@ -144,6 +146,29 @@ enum pz_status pz_cluster_reach(struct pz_cluster *c, int64_t devices, const cha
 }
 
 const char *pz_cluster_preset_name(size_t i) { return pz_embedded_name(pz_embedded_clusters, i); }
+
+bool pz_cluster_has_chip(const struct pz_cluster *c, const char *chip) {
+  size_t n = strlen(chip);
+  for (const char *at = c->chips; *(at += strspn(at, " ")); at += strcspn(at, " "))
+    if (strcspn(at, " ") == n && strncmp(at, chip, n) == 0) return true;
+  return !*c->chips;
+}
+
+bool pz_cluster_standard(const char *chip, struct pz_cluster *out) {
+  struct pz_cluster c;
+  const char *name;
+  for (size_t i = 0; (name = pz_cluster_preset_name(i)); i++) {
+    if (pz_cluster_load(name, &c, NULL) != PZ_OK) continue;
+    if (!c.standard || !pz_cluster_has_chip(&c, chip)) continue;
+    *out = c;
+    return true;
+  }
+  return false;
+}
+
+bool pz_cluster_needed(const struct pz_cluster *c, int64_t devices) {
+  return devices > (c->level[0].n_axes ? 1 : c->level[0].devices);
+}
 
 static const char *preset_name(const void *ctx, size_t i) {
   (void)ctx;

@@ -318,7 +318,7 @@ static enum pz_status estimate(const struct settings *s, const char *model, stru
   struct pz_log log = {s->common.verbose ? PZ_LOG_INFO : PZ_LOG_WARNING, pz_log_to_file, stderr};
   const char *option = NULL;
   int64_t group = pz_workload_group(&s->w, &option);
-  struct pz_machine_use use = {option, group, s->common.quiet};
+  struct pz_machine_use use = {option, group, s->common.quiet, false};
   enum pz_status status = pz_machine_cost(&s->machine, use, &cost, err);
   if (status != PZ_OK) return status;
   status = s->gemm  ? estimate_gemm(s, cost, err)

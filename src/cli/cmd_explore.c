@@ -124,7 +124,7 @@ static const char *framework_at(size_t i) { return pz_framework_names[i]; }
 static enum pz_status page_inputs(const struct settings *s, char **models, int n,
                                   struct pz_explore *page, struct pz_error *err) {
   struct pz_machine machine;
-  struct pz_machine_use use = {"devices", s->devices ? s->devices : 1, s->common.quiet};
+  struct pz_machine_use use = {"devices", s->devices ? s->devices : 1, s->common.quiet, false};
   enum pz_status status = pz_machine_load(&s->machine, use, &machine, err);
   if (status == PZ_OK) status = check_framework(s->framework, err);
   for (int i = 0; i < n && status == PZ_OK; i++) {

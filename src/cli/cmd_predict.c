@@ -59,6 +59,7 @@ static json_t *predicted_json(const struct pz_predicted *x) {
   json_t *run = pz_training_run_json(x->run);
   if (j && run) json_object_update(j, run);
   json_decref(run);
+  json_object_set_new(j, "warnings", pz_machine_warnings(&x->machine));
   json_object_set_new(j, "cost", x->s->tokens ? pz_run_cost_json(&x->cost) : json_null());
   return j;
 }
@@ -133,7 +134,8 @@ static enum pz_status predict_plan(const struct pz_predict_settings *s, const ch
                                    struct pz_error *err) {
   struct pz_predicted x = {.s = s, .model = model};
   struct pz_plan plan = s->plan;
-  struct pz_machine_use use = {"devices", pz_plan_asked_devices(&s->plan), s->common.quiet};
+  struct pz_machine_use use = {"devices", pz_plan_asked_devices(&s->plan), s->common.quiet,
+                               .training = true};
   enum pz_status status = PZ_OK;
   if (s->emit) {
     int emitted = pz_framework_find(pz_launch_names[s->emit]);
@@ -225,7 +227,10 @@ const struct pz_command pz_cmd_predict = {
         "Operators run one after another on each device, as fast as the chip's calibration\n"
         "says or as the host launches them; the pipeline is simulated event by event.\n"
         "What is not given is as the framework does it; --explain shows each field.\n"
-        "--runs predicts every row of a table of runs and shows the errors by group.\n"
+        "--runs predicts every row of a table: a model's name and a chip are enough, other\n"
+        "columns are fields of the plan (n_dev devices, gbs batch), what was measured\n"
+        "(step_time_s, peak_bytes; errors are shown by group) and the model's shape. What is\n"
+        "not covered is a reason in the table.\n"
         "\n"
         "Examples:\n"
         "  phaze predict llama2-7b --chip h100 --cluster dgx-h100 --devices 64 --tp 4 --batch 512\n"

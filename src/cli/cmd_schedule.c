@@ -236,7 +236,7 @@ static enum pz_status schedule_model(struct job *j, const char *model) {
   struct pz_workload *w = NULL;
   const char *option = NULL;
   int64_t group = pz_workload_group(&j->s->model.w, &option);
-  struct pz_machine_use use = {option, group, j->s->common.quiet};
+  struct pz_machine_use use = {option, group, j->s->common.quiet, false};
   enum pz_status status = pz_machine_cost(&j->s->model.machine, use, &cost, j->err);
   if (status != PZ_OK) return status;
   status = pz_workload_load(model, &j->s->model.w, &w, j->err);

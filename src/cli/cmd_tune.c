@@ -79,7 +79,8 @@ static enum pz_status find_machine(struct pz_tuned *x, struct pz_error *err) {
                    x->name);
   r->chip = m.chip;
   r->cluster = m.cluster;
-  struct pz_machine_use use = {"devices", pz_plan_asked_devices(&r->plan), x->s->common.quiet};
+  struct pz_machine_use use = {"devices", pz_plan_asked_devices(&r->plan), x->s->common.quiet,
+                               .training = true};
   return pz_machine_load(&m, use, &x->machine, err);
 }
 

@@ -5,7 +5,7 @@
 #include "cli/command.h"
 
 struct pz_machine_options {
-  const char *chip, *cluster; /* cluster NULL: the chip's link */
+  const char *chip, *cluster; /* cluster NULL: what the chip stands in, or its own link */
 };
 
 /* clang-format off */
@@ -15,7 +15,8 @@ struct pz_machine_options {
    .help = "Chip: a name listed by 'phaze chips', or a chip.json file"},                            \
   {.name = "cluster", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.cluster), .arg = "NET",       \
    .help = "Network for collectives: a cluster listed by 'phaze chips', or a cluster.json file "    \
-           "(default: the chip's own link)"}
+           "(default: of training plans over more than a node the cluster that the chip stands in; "   \
+           "else the chip's own link)"}
 /* clang-format on */
 
 /* What asks for devices of the cluster. */
@@ -23,16 +24,19 @@ struct pz_machine_use {
   const char *option;
   int64_t devices;
   bool quiet;
+  bool training; /* of a plan: without a cluster it is the one that the chip stands in */
 };
 
 /* The chip, and its network or own link. */
 struct pz_machine {
   struct pz_chip chip;
   struct pz_cluster net;
-  bool own_link; /* there is no network, only the chip's own link */
+  bool own_link;     /* there is no network, only the chip's own link */
+  char warning[256]; /* of a chip in a network of other chips, or in none; "": none */
 };
 
-/* Load them.  A cluster that must be scaled out is told on stderr. */
+/* Load them.  A cluster that must be scaled out, one that was not asked for, and the warning are told on
+ * stderr. */
 PZ_NODISCARD enum pz_status pz_machine_load(const struct pz_machine_options *o,
                                             struct pz_machine_use use, struct pz_machine *out,
                                             struct pz_error *err);
@@ -44,6 +48,9 @@ PZ_NODISCARD enum pz_status pz_machine_cost(const struct pz_machine_options *o,
 
 /* Is this path the file of the chip or of the cluster? */
 bool pz_machine_reads(const struct pz_machine_options *o, const char *path);
+
+/* The warning as a list, for JSON: new reference. */
+json_t *pz_machine_warnings(const struct pz_machine *m);
 
 /* Say on stderr that a cluster has more devices than its description. */
 void pz_machine_tell_scale(const struct pz_cluster *net);

@@ -70,6 +70,7 @@ static enum pz_status tell_json(const struct pz_place_job *j, const struct row *
       json_pack("{s:o,s:s,s:s?,s:s,s:o}", "model", json_string(j->q->model), "chip",
                 j->machine.chip.name, "cluster", j->machine.own_link ? NULL : j->machine.net.name,
                 "scaling", j->q->t->batch_per_device ? "weak" : "strong", "rows", rows);
+  json_object_set_new(out, "warnings", pz_machine_warnings(&j->machine));
   return pz_command_json(out, j->err);
 }
 

@@ -121,6 +121,7 @@ static enum pz_status tell_json(const struct pz_place_job *j, const struct pz_tr
   json_t *found = pz_found_plans_json(p);
   if (out && found) json_object_update(out, found);
   json_decref(found);
+  json_object_set_new(out, "warnings", pz_machine_warnings(&j->machine));
   json_object_set_new(out, "cost", q->t->tokens ? pz_run_cost_json(&j->cost) : json_null());
   return pz_command_json(out, j->err);
 }
@@ -184,7 +185,8 @@ static const char *misuse(const struct pz_place_question *q) {
 enum pz_status pz_place_training(const struct pz_place_question *q, struct pz_error *err) {
   struct pz_place_job j = {.q = q, .err = err};
   j.emit = q->s->emit;
-  struct pz_machine_use use = {"devices", q->devices.v[q->devices.n - 1], q->s->quiet};
+  struct pz_machine_use use = {"devices", q->devices.v[q->devices.n - 1], q->s->quiet,
+                               .training = true};
   const char *wrong = misuse(q);
   if (wrong) return pz_fail(err, PZ_BAD_USE, "%s", wrong);
   enum pz_status status = pz_machine_load(&q->s->machine, use, &j.machine, err);

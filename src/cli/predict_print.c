@@ -48,6 +48,7 @@ void pz_predict_print_plan(const struct pz_plan *o, bool recompute) {
   printf(", dp %" PRId64 ", zero %d", o->dp, o->zero);
   if (o->zero && o->shard < o->dp * o->cp) printf(" over %" PRId64, o->shard);
   if (o->precision == PZ_PRECISION_FP8) printf(", fp8 GEMMs");
+  if (o->ep > 1) printf(", %s dispatcher", pz_dispatcher_names[pz_plan_dispatcher(o)]);
   if (recompute) {
     printf(", recompute %s", pz_recomputation_names[o->recompute]);
     if (o->recompute_layers) printf(" (%" PRId64 " layers a chunk)", o->recompute_layers);

@@ -97,22 +97,107 @@ static json_t *sum_json(const struct sum *s, const char *key) {
               : json_null();
 }
 
+/* A cell may be any bytes. */
+static json_t *cell_json(const char *text) {
+  json_t *s = json_string(text);
+  return s ? s : json_string("(not UTF-8)");
+}
+
 static json_t *groups_json(const struct group *list, uint32_t n) {
   json_t *groups = json_array();
   for (uint32_t i = 0; i < n; i++) {
     const struct group *g = &list[i];
-    json_t *name = json_string(g->name); /* a cell may be any bytes */
     json_array_append_new(
         groups,
-        json_pack("{s:o,s:I,s:I,s:o,s:o,s:o,s:I,s:o,s:o,s:o}", "group",
-                  name ? name : json_string("(not UTF-8)"), "runs", (json_int_t)g->time.n,
-                  "not_predicted", (json_int_t)g->skipped, "mean_error", sum_json(&g->time, "mean"),
-                  "bias", sum_json(&g->time, "bias"), "worst", sum_json(&g->time, "worst"),
-                  "memory_runs", (json_int_t)g->memory.n, "memory_mean_error",
-                  sum_json(&g->memory, "mean"), "memory_bias", sum_json(&g->memory, "bias"),
-                  "memory_worst", sum_json(&g->memory, "worst")));
+        json_pack("{s:o,s:I,s:I,s:o,s:o,s:o,s:I,s:o,s:o,s:o}", "group", cell_json(g->name), "runs",
+                  (json_int_t)g->time.n, "not_predicted", (json_int_t)g->skipped, "mean_error",
+                  sum_json(&g->time, "mean"), "bias", sum_json(&g->time, "bias"), "worst",
+                  sum_json(&g->time, "worst"), "memory_runs", (json_int_t)g->memory.n,
+                  "memory_mean_error", sum_json(&g->memory, "mean"), "memory_bias",
+                  sum_json(&g->memory, "bias"), "memory_worst", sum_json(&g->memory, "worst")));
   }
   return groups;
+}
+
+/* Rows without a measured time are not compared but listed. */
+static bool is_measured(const struct pz_run_table *t) {
+  for (uint32_t i = 0; i < t->n_rows; i++)
+    if (t->rows[i].measured_s > 0 || t->rows[i].measured_bytes > 0) return true;
+  return false;
+}
+
+static enum pz_status print_rows(const struct pz_run_table *t, struct pz_arena *arena) {
+  static const char *const heads[] = {"run",          ">devices", ">step (s)", ">tokens/s a device",
+                                      ">memory (GB)", ">of HBM",  "reason",    NULL};
+  struct pz_table table;
+  pz_table_init(&table, arena, heads);
+  for (uint32_t i = 0; i < t->n_rows; i++) {
+    const struct pz_run_row *row = &t->rows[i];
+    pz_table_cell(&table, "%s", row->id);
+    if (!row->predicted) {
+      for (int k = 0; k < 5; k++) pz_table_cell(&table, "-");
+      pz_table_cell(&table, "%s", row->reason);
+      continue;
+    }
+    pz_table_cell(&table, "%lld", (long long)row->devices);
+    pz_table_cell(&table, "%.4g", row->p.step_s);
+    pz_table_cell(&table, "%.0f", row->p.tokens_per_s_per_device);
+    pz_table_cell(&table, "%.1f", row->p.peak_bytes / 1e9);
+    pz_table_cell(&table, "%.0f%%", 100 * row->p.peak_bytes / row->hbm_bytes);
+    pz_table_cell(&table, "%s", row->p.peak_bytes > row->hbm_bytes ? "does not fit" : "");
+  }
+  return pz_table_print(&table, 0, stdout);
+}
+
+/* Why rows are not predicted: each reason once, with the number of its rows. */
+static enum pz_status print_reasons(const struct pz_run_table *t, struct pz_arena *arena) {
+  static const char *const heads[] = {">rows", "the first", "reason", NULL};
+  struct pz_table table;
+  bool any = false;
+  pz_table_init(&table, arena, heads);
+  for (uint32_t i = 0; i < t->n_rows; i++) {
+    uint32_t first = 0, n = 0;
+    if (t->rows[i].predicted) continue;
+    while (strcmp(t->rows[first].reason, t->rows[i].reason) != 0) first++;
+    if (first < i) continue;
+    for (uint32_t k = i; k < t->n_rows; k++) n += strcmp(t->rows[k].reason, t->rows[i].reason) == 0;
+    pz_table_cell(&table, "%u", n);
+    pz_table_cell(&table, "%s", t->rows[i].id);
+    pz_table_cell(&table, "%s", t->rows[i].reason);
+    any = true;
+  }
+  if (!any) return PZ_OK;
+  printf("\nNot predicted:\n");
+  return pz_table_print(&table, 0, stdout);
+}
+
+static json_t *rows_json(const struct pz_run_table *t) {
+  json_t *rows = json_array();
+  for (uint32_t i = 0; i < t->n_rows; i++) {
+    const struct pz_run_row *row = &t->rows[i];
+    json_t *j = json_pack("{s:o}", "id", cell_json(row->id));
+    json_object_set_new(j, "step_s", row->predicted ? json_real(row->p.step_s) : json_null());
+    json_object_set_new(j, "peak_bytes",
+                        row->predicted ? json_real(row->p.peak_bytes) : json_null());
+    json_object_set_new(j, "fits",
+                        row->predicted ? json_boolean(row->p.peak_bytes <= row->hbm_bytes)
+                                       : json_null());
+    json_object_set_new(j, "reason", row->predicted ? json_null() : cell_json(row->reason));
+    json_array_append_new(rows, j);
+  }
+  return rows;
+}
+
+static enum pz_status print_runs(const struct pz_run_table *t, const struct group *good,
+                                 uint32_t n_good, const struct group *other, uint32_t n_other,
+                                 struct pz_arena *arena) {
+  if (!is_measured(t)) return print_rows(t, arena);
+  enum pz_status status = print_groups(good, n_good, arena);
+  if (status == PZ_OK && n_other) {
+    printf("\nRows whose quality is not ok:\n");
+    status = print_groups(other, n_other, arena);
+  }
+  return status == PZ_OK ? print_reasons(t, arena) : status;
 }
 
 static enum pz_status tell(const struct pz_run_table *t, bool json, struct pz_arena *arena,
@@ -121,16 +206,11 @@ static enum pz_status tell(const struct pz_run_table *t, bool json, struct pz_ar
                *other = pz_arena_alloc(arena, t->n_rows + 1, sizeof *other);
   if (!good || !other) return PZ_NO_MEMORY;
   uint32_t n_good = collect(t, true, good), n_other = collect(t, false, other);
-  if (json)
-    return pz_command_json(json_pack("{s:o,s:o}", "groups", groups_json(good, n_good),
-                                     "other_quality", groups_json(other, n_other)),
-                           err);
-  enum pz_status status = print_groups(good, n_good, arena);
-  if (status == PZ_OK && n_other) {
-    printf("\nRows whose quality is not ok:\n");
-    status = print_groups(other, n_other, arena);
-  }
-  return status;
+  if (!json) return print_runs(t, good, n_good, other, n_other, arena);
+  return pz_command_json(json_pack("{s:o,s:o,s:o}", "groups", groups_json(good, n_good),
+                                   "other_quality", groups_json(other, n_other), "rows",
+                                   rows_json(t)),
+                         err);
 }
 
 /* ---- the table with what was predicted ------------------------------------------------------ */

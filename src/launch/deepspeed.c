@@ -74,12 +74,12 @@ static void put_training(const struct pz_launch *l, FILE *out) {
   put_plan(l, PZ_PLAN_MBS, out);
   put_plan(l, PZ_PLAN_BATCH, out);
   put_plan(l, PZ_PLAN_SEQ, out);
-  pz_launch_schedule(out);
+  pz_launch_schedule(l, out);
   put_recompute(p, out);
   fprintf(out,
           "  --data-path \"$DATA_PATH\"\n  --split '99,1,0'\n"
           "  --tokenizer-type HFTokenizer\n  --tokenizer-model \"$TOKENIZER\"\n"
-          "  --vocab-size %" PRId64 "\n",
+          "  --vocab-size %" PRId64 "\n  --make-vocab-size-divisible-by 128\n",
           l->shape.vocab);
   pz_launch_saving(out);
 }
@@ -88,16 +88,17 @@ static void put_training(const struct pz_launch *l, FILE *out) {
 
 static void put_config(const struct pz_launch *l, FILE *out) {
   const struct pz_plan *p = &l->plan;
+  const char *half = p->precision == PZ_PRECISION_FP16 ? "fp16" : "bf16";
   bool overlap = p->zero > 1 && p->overlap & PZ_OVERLAP_GRAD;
   fprintf(out,
           "cat > \"$RUN_PATH/deepspeed.json\" <<'EOF'\n{\n"
           "  \"train_batch_size\": %" PRId64 ",\n  \"train_micro_batch_size_per_gpu\": %" PRId64
           ",\n  \"gradient_accumulation_steps\": %" PRId64 ",\n  \"steps_per_print\": 10,\n"
           "  \"gradient_clipping\": 1.0,\n  \"communication_data_type\": \"%s\",\n"
-          "  \"data_types\": {\"grad_accum_dtype\": \"fp32\"},\n  \"bf16\": {\"enabled\": true},\n"
+          "  \"data_types\": {\"grad_accum_dtype\": \"fp32\"},\n  \"%s\": {\"enabled\": true},\n"
           "  \"zero_optimization\": {\n    \"stage\": %d",
-          p->batch, p->mbs, pz_plan_microbatches(&l->plan), p->grad_bytes == 2 ? "bf16" : "fp32",
-          p->zero);
+          p->batch, p->mbs, pz_plan_microbatches(&l->plan), p->grad_bytes == 2 ? half : "fp32",
+          half, p->zero);
   if (p->zero) fprintf(out, ",\n    \"overlap_comm\": %s", overlap ? "true" : "false");
   if (p->zero == 3 && !(p->overlap & PZ_OVERLAP_PARAM))
     fputs(",\n    \"stage3_prefetch_bucket_size\": 0", out);

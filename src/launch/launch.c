@@ -111,12 +111,13 @@ void pz_launch_need(FILE *out, const char *name, const char *text) {
   fprintf(out, "%s=${%s:?set it to %s}\n", name, name, text);
 }
 
-void pz_launch_schedule(FILE *out) {
+void pz_launch_schedule(const struct pz_launch *l, FILE *out) {
   fputs("  --train-iters \"${TRAIN_ITERS:-1000}\"\n"
         "  --lr \"${LR:-1e-4}\"\n  --min-lr \"${MIN_LR:-1e-5}\"\n  --lr-decay-style cosine\n"
         "  --lr-warmup-fraction \"${WARMUP_FRACTION:-0.01}\"\n"
-        "  --weight-decay 0.1\n  --adam-beta2 0.95\n  --clip-grad 1.0\n  --bf16\n",
+        "  --weight-decay 0.1\n  --adam-beta2 0.95\n  --clip-grad 1.0\n",
         out);
+  pz_launch_words(out, true, l->plan.precision == PZ_PRECISION_FP16 ? "--fp16" : "--bf16");
 }
 
 void pz_launch_saving(FILE *out) {

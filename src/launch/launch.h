@@ -53,7 +53,7 @@ void pz_launch_need(FILE *out, const char *name, const char *text);
 
 /* Arguments of Megatron-LM that its DeepSpeed branch has too: steps, learning rate and optimizer; then logs and
  * checkpoints, which end the list. */
-void pz_launch_schedule(FILE *out);
+void pz_launch_schedule(const struct pz_launch *l, FILE *out);
 void pz_launch_saving(FILE *out);
 
 /* The torchrun command up to the program, with a backslash at the end of each line. */

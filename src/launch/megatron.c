@@ -29,9 +29,10 @@ static void put_training(const struct pz_launch *l, FILE *out) {
   put_plan(l, PZ_PLAN_MBS, out);
   put_plan(l, PZ_PLAN_BATCH, out);
   put_plan(l, PZ_PLAN_SEQ, out);
-  pz_launch_schedule(out);
+  pz_launch_schedule(l, out);
   pz_launch_words(out, p->precision == PZ_PRECISION_FP8,
                   "--fp8-format hybrid\n  --fp8-recipe tensorwise");
+  pz_launch_words(out, true, "--make-vocab-size-divisible-by 128");
   pz_launch_words(out, p->grad_bytes == 2, "--grad-reduce-in-bf16");
   pz_core_recompute(l, PZ_LAUNCH_MEGATRON, out);
   pz_launch_saving(out);

@@ -85,7 +85,7 @@ static const char *const silent[] = {
     "one-logger-*", "accumulate-allreduce-grads-in-fp32", "no-check-for-nan-in-loss-and-grad", "check-for-*", "calculate-per-token-loss",
     "use-cpu-initialization", "no-initialization", "ddp-*", "tp-comm-bootstrap-backend", "tp-comm-overlap-cfg",
     "attention-softmax-in-fp32", "empty-unused-memory-level", "enable-ft-package", "enable-one-logger", "inference-*", "fp8-margin", "fp8-interval", "fp8-amax-*", "no-fp8-wgrad",
-    "moe-router-*", "moe-aux-loss-coeff", "moe-z-loss-coeff", "moe-per-layer-logging", "moe-permute-fusion", "moe-enable-deepep", "moe-flex-dispatcher-backend",
+    "moe-router-*", "moe-aux-loss-coeff", "moe-z-loss-coeff", "moe-per-layer-logging", "moe-permute-fusion", "moe-enable-deepep",
     "moe-deepep-num-sms", "moe-hybridep-num-sms", "moe-input-jitter-eps", "mtp-loss-scaling-factor", "mscale*", "beta-fast", "beta-slow",
     "original-max-position-embeddings",
     /* of launchers */
@@ -559,7 +559,9 @@ static enum pz_status read_overlap(struct reader *r) {
 
 static enum pz_status read_precision(struct reader *r) {
   bool fp8 = has(r, ARG_FP8) || has(r, ARG_FP8_FORMAT);
-  r->out->run.plan.precision = fp8 ? PZ_PRECISION_FP8 : PZ_PRECISION_BF16;
+  r->out->run.plan.precision = fp8                ? PZ_PRECISION_FP8
+                               : has(r, ARG_FP16) ? PZ_PRECISION_FP16
+                                                  : PZ_PRECISION_BF16;
   if (fp8)
     mark(r, PZ_PLAN_PRECISION, ARG_FP8, ARG_FP8_FORMAT);
   else
@@ -612,14 +614,24 @@ static enum pz_status read_capacity(struct reader *r) {
   return PZ_OK;
 }
 
-/* Its default, allgather, gathers all tokens on every device. */
-static enum pz_status check_dispatcher(struct reader *r) {
-  if (r->out->run.plan.ep == 1) return PZ_OK;
+/* Its default, allgather, gathers all tokens on every device; that of flex is DeepEP. */
+static enum pz_status read_dispatcher(struct reader *r) {
+  struct pz_plan *o = &r->out->run.plan;
+  bool flex = says(r, ARG_DISPATCHER, "flex"), hybrid = says(r, ARG_FLEX_BACKEND, "hybridep");
+  o->dispatcher = !flex    ? PZ_DISPATCHER_ALLTOALL
+                  : hybrid ? PZ_DISPATCHER_HYBRIDEP
+                           : PZ_DISPATCHER_DEEPEP;
+  mark(r, PZ_PLAN_DISPATCHER, flex ? ARG_FLEX_BACKEND : ARG_DISPATCHER, ARG_DISPATCHER);
+  if (o->ep == 1) return PZ_OK;
   if (!has(r, ARG_DISPATCHER))
     return wrong(r, PZ_PLAN_EP,
                  "with it --moe-token-dispatcher-type alltoall or flex (the default, "
                  "allgather, is not covered)");
-  return need_word(r, ARG_DISPATCHER, "alltoall or flex; other dispatchers are not covered");
+  enum pz_status status =
+      need_word(r, ARG_DISPATCHER, "alltoall or flex; other dispatchers are not covered");
+  return status == PZ_OK && flex
+             ? need_word(r, ARG_FLEX_BACKEND, "deepep or hybridep; other backends are not covered")
+             : status;
 }
 
 static enum pz_status check_expert_overlap(struct reader *r) {
@@ -650,7 +662,7 @@ static enum pz_status read_experts(struct reader *r) {
                    "%s: experts with --tensor-model-parallel-size above 1; accepted: with it "
                    "--sequence-parallel",
                    r->name);
-  enum pz_status status = check_dispatcher(r);
+  enum pz_status status = read_dispatcher(r);
   if (status == PZ_OK) status = check_expert_overlap(r);
   if (status == PZ_OK) status = read_capacity(r);
   mark(r, PZ_PLAN_EP, PZ_PLAN_EP, PZ_PLAN_EP);
@@ -777,9 +789,11 @@ static int64_t tokenizer_vocab(const struct reader *r) {
   return says(r, ARG_TOKENIZER, "Llama2Tokenizer") ? 32000 : 0;
 }
 
-/* Padded as Megatron does, so that each device has a multiple of 128 rows. */
+/* Before it is padded, as Megatron does it for any plan (vocab_multiple in frameworks.def); with another multiple than the
+ * usual 128, or where the padded one is named, padded for this plan. */
 static enum pz_status read_vocab(struct reader *r, int64_t *out) {
-  int64_t unit = count(r, ARG_VOCAB_MULTIPLE, 128) * r->out->run.plan.tp;
+  int64_t own = count(r, ARG_VOCAB_MULTIPLE, 128),
+          unit = own == 128 ? 1 : own * r->out->run.plan.tp;
   int64_t vocab = r->o->vocab ? r->o->vocab : count(r, ARG_VOCAB, tokenizer_vocab(r));
   if (!r->o->vocab && has(r, ARG_PADDED_VOCAB)) return *out = r->g[ARG_PADDED_VOCAB].n, PZ_OK;
   if (!vocab)

@@ -19,7 +19,7 @@ struct pz_megatron_options {
 
 struct pz_megatron_run {
   struct pz_run_plan run;
-  int64_t layers, vocab; /* of the model; the vocabulary as padded */
+  int64_t layers, vocab; /* of the model */
   bool chunks_by_rank;   /* --num-virtual-stages-per-pipeline-rank, not layers per virtual stage */
   bool ends_as_layers;   /* --account-for-embedding-in-pipeline-split or ...-loss-... */
   bool p2p_off;          /* --no-overlap-p2p-communication */

@@ -74,6 +74,18 @@ static void put_own(const struct writer *w, bool bridge, const char *lines) {
 
 /* ---- the model ------------------------------------------------------------------------------ */
 
+/* DeepEP and HybridEP are backends of the flexible dispatcher, which needs experts on several devices. */
+static bool is_flex(const struct pz_plan *p) {
+  return pz_plan_dispatcher(p) != PZ_DISPATCHER_ALLTOALL && pz_plan_ep(p) > 1;
+}
+
+static void put_dispatcher(const struct writer *w) {
+  const struct pz_plan *p = &w->l->plan;
+  put_word(w, "moe-token-dispatcher-type", is_flex(p) ? "flex" : "alltoall");
+  if (is_flex(p))
+    put_word(w, "moe-flex-dispatcher-backend", pz_dispatcher_names[pz_plan_dispatcher(p)]);
+}
+
 static void put_experts(const struct writer *w) {
   const struct pz_model_shape *s = &w->l->shape;
   bool v3 = s->family == PZ_SHAPE_DEEPSEEK_V3;
@@ -87,10 +99,11 @@ static void put_experts(const struct writer *w) {
   if (s->dense_layers) fprintf(w->out, "[0]*%" PRId64 "+", s->dense_layers);
   fprintf(w->out, "[1]*%" PRId64 ")%s\n", s->layers - s->dense_layers, quote);
   put_flag(w, "moe-grouped-gemm", true);
-  put_word(w, "moe-token-dispatcher-type", "alltoall");
+  put_dispatcher(w);
   put_word(w, "moe-router-load-balancing-type", v3 ? "seq_aux_loss" : "aux_loss");
   put_real(w, "moe-aux-loss-coeff", v3 ? 1e-4 : 1e-2);
-  if (s->experts >= 32) put_word(w, "moe-router-dtype", "fp32"); /* as it advises for so many */
+  if (s->experts >= 32 || is_flex(&w->l->plan)) /* as it advises for so many; as DeepEP needs */
+    put_word(w, "moe-router-dtype", "fp32");
   put_flag(w, "moe-router-pre-softmax", v3 || s->topk == 1);
   if (v3) {
     put_word(w, "moe-router-score-function", "sigmoid");
@@ -234,7 +247,9 @@ void pz_core_parallel(const struct pz_launch *l, enum pz_launcher whose, FILE *o
   put_plan(&w, PZ_PLAN_TP);
   put_flag(&w, "sequence-parallel", p->sp);
   put_plan(&w, PZ_PLAN_PP);
-  put_own(&w, true, "model.pipeline_dtype = torch.bfloat16\n");
+  put_own(&w, true,
+          p->precision == PZ_PRECISION_FP16 ? "model.pipeline_dtype = torch.float16\n"
+                                            : "model.pipeline_dtype = torch.bfloat16\n");
   put_division(&w);
   put_plan(&w, PZ_PLAN_CP);
   if (p->cp > 1) put_word(&w, "cp-comm-type", p->cp_form == PZ_CONTEXT_ALL_TO_ALL ? "a2a" : "p2p");

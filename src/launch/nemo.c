@@ -19,7 +19,10 @@ static void put_model(const struct pz_launch *l, FILE *out) {
           out);
   pz_core_model(l, PZ_LAUNCH_BRIDGE, out);
   pz_launch_number(l, PZ_PLAN_SEQ, PZ_LAUNCH_BRIDGE, "model.", " = ", out);
-  fprintf(out, "model.vocab_size = %" PRId64 "\nmodel.should_pad_vocab = True\n\n", s->vocab);
+  fprintf(out,
+          "model.vocab_size = %" PRId64 "\nmodel.should_pad_vocab = True\n"
+          "model.make_vocab_size_divisible_by = 128\n\n",
+          s->vocab);
   pz_core_parallel(l, PZ_LAUNCH_BRIDGE, out);
   pz_core_recompute(l, PZ_LAUNCH_BRIDGE, out);
   if (l->plan.execution == PZ_EXECUTION_GRAPH) fputs("model.use_te_rng_tracker = True\n", out);
@@ -47,14 +50,14 @@ static void put_ddp(const struct pz_launch *l, FILE *out) {
 static void put_training(const struct pz_launch *l, FILE *out) {
   const struct pz_plan *p = &l->plan;
   fprintf(out,
-          "precision = get_mixed_precision_config(\"bf16_mixed\")\n"
+          "precision = get_mixed_precision_config(\"%s_mixed\")\n"
           "precision.grad_reduce_in_fp32 = %s\n%s\n"
           "train_iters = int(os.environ.get(\"TRAIN_ITERS\", \"1000\"))\n"
           "optimizer, scheduler = distributed_fused_adam_with_cosine_annealing(\n"
           "    lr_warmup_iters=train_iters // 100, lr_decay_iters=None,\n"
           "    max_lr=float(os.environ.get(\"LR\", \"1e-4\")), min_lr=1e-5,\n)\n"
           "optimizer.use_distributed_optimizer = %s\n\n",
-          truth(p->grad_bytes == 4),
+          p->precision == PZ_PRECISION_FP16 ? "fp16" : "bf16", truth(p->grad_bytes == 4),
           p->precision == PZ_PRECISION_FP8
               ? "precision.fp8 = \"hybrid\"\nprecision.fp8_recipe = \"tensorwise\"\n"
               : "",

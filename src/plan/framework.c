@@ -7,6 +7,7 @@
 #define STATE(moved, held) .optimizer_bytes = moved, .state_bytes = held
 #define MEMORY(weights, go) .weight_bytes = weights, .gradients = PZ_GRADIENTS_##go
 #define SHARD_COPIES(gather, scatter) .gather_copy_bytes = gather, .scatter_copy_bytes = scatter
+#define PADDED_VOCAB .vocab_multiple = 128
 #define WORK_SPACE .reserve_bytes = 64 << 20
 #define PLAN(recompute, zero, overlap, execution, attention, grad_bytes, library)                  \
   {                                                                                                \

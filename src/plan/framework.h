@@ -57,6 +57,8 @@ struct pz_framework {
   bool placeholders;           /* a 16-bit gradient of every matrix of a layer is kept allocated */
   double reserve_bytes;        /* work space of libraries */
   bool decoder;                /* its models are plain decoders: family_decoder.c */
+  int64_t vocab_multiple;      /* vocabularies are padded to so many rows a device; 0: not */
+  enum pz_dispatcher dispatcher; /* of the experts' tokens, where a user says nothing */
 
   struct pz_framework_defaults {
     enum pz_recomputation recompute;

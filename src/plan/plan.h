@@ -74,6 +74,15 @@ static inline int64_t pz_plan_etp(const struct pz_plan *p) {
   return p->etp ? p->etp : pz_plan_ep(p) > 1 ? 1 : p->tp;
 }
 
+static inline enum pz_dispatcher pz_plan_dispatcher(const struct pz_plan *p) {
+  return p->dispatcher < 0 ? pz_plan_framework(p)->dispatcher : (enum pz_dispatcher)p->dispatcher;
+}
+
+/* The vocabulary is padded to a multiple of this; 0: not. */
+static inline int64_t pz_plan_vocab_multiple(const struct pz_plan *p) {
+  return pz_plan_framework(p)->vocab_multiple * p->tp;
+}
+
 /* Devices of a stage with the same experts. */
 static inline int64_t pz_plan_expert_replicas(const struct pz_plan *p) {
   return p->tp * pz_plan_replicas(p) / (pz_plan_ep(p) * pz_plan_etp(p));

@@ -14,7 +14,8 @@
 const char *const pz_recomputation_names[] = {"none",      "selective", "full",
                                               "alternate", "half",      NULL};
 const char *const pz_execution_names[] = {"eager", "compile", "graph", NULL};
-const char *const pz_precision_names[] = {"bf16", "fp8", NULL};
+const char *const pz_precision_names[] = {"bf16", "fp8", "fp16", NULL};
+const char *const pz_dispatcher_names[] = {"alltoall", "deepep", "hybridep", NULL};
 const char *const pz_overlap_names[] = {"grad", "param", "tp", "p2p", "ep", NULL};
 const char *const pz_module_names[] = {"layernorm", "moe_act",        "mla_up_proj", "mlp",
                                        "moe",       "shared_experts", "core_attn",   NULL};
@@ -286,6 +287,7 @@ bool pz_plan_field_told(const struct pz_plan *p, enum pz_plan_field f) {
   case PZ_PLAN_ETP:
   case PZ_PLAN_IMBALANCE:
   case PZ_PLAN_MTP: return p->ep > 1 || p->etp > 0 || p->imbalance > 1 || p->mtp;
+  case PZ_PLAN_DISPATCHER: return p->ep > 1;
   case PZ_PLAN_CP_FORM: return p->cp_form > 0;
   case PZ_PLAN_RECOMPUTE_MODULES:
   case PZ_PLAN_SAVED: return told_set(p, f);

@@ -132,13 +132,17 @@ static enum pz_status fill_pipeline(struct pz_plan *p, struct pz_error *err) {
   return PZ_OK;
 }
 
-static void fill_defaults(struct pz_plan *p) {
+static void fill_defaults(struct pz_plan *p, const struct pz_chip *chip) {
   const struct pz_framework *f = pz_plan_framework(p);
   const struct pz_framework_defaults *d = &f->plan;
   if (p->sp < 0) p->sp = 1;
   if (p->tp == 1) p->sp = 0;
   if (p->cp_form < 0) p->cp_form = PZ_CONTEXT_RING;
-  if (p->precision < 0) p->precision = PZ_PRECISION_BF16;
+  if (p->precision < 0)
+    p->precision = !chip || pz_chip_can_run(chip, PZ_PRECISION_BF16, NULL) == PZ_OK
+                       ? PZ_PRECISION_BF16
+                       : PZ_PRECISION_FP16;
+  if (p->dispatcher < 0) p->dispatcher = (int)f->dispatcher;
   if (p->recompute < 0)
     p->recompute =
         p->recompute_modules || f->modules ? PZ_RECOMPUTATION_SELECTIVE : (int)d->recompute;
@@ -161,8 +165,10 @@ enum pz_status pz_plan_fill(struct pz_plan *p, const struct pz_chip *chip, struc
   if (status == PZ_OK) status = fill_degrees(&own, err);
   if (status == PZ_OK) status = fill_pipeline(&own, err);
   if (status != PZ_OK) return status;
-  fill_defaults(&own);
+  fill_defaults(&own, chip);
   status = check_recompute(&own, err);
+  if (status == PZ_OK && chip)
+    status = pz_chip_can_run(chip, (enum pz_precision)own.precision, err);
   if (status == PZ_OK) *p = own;
   return status;
 }

@@ -23,12 +23,12 @@ static int64_t node_devices(const struct pz_step_context *w) {
   return w->net->n_levels ? w->net->level[0].devices : 1;
 }
 
-/* Copies of a token that go to several experts of one node cross the network between nodes once, as those of DeepEP and
- * its like do: with experts chosen evenly, so many of k copies, over n nodes. */
+/* With DeepEP and its like, copies of a token that go to several experts of one node cross the network between nodes
+ * once: with experts chosen evenly, so many of k copies, over n nodes.  In an all-to-all every copy does. */
 static double outer_part(const struct pz_step_context *w, struct pz_group g) {
   double n = (double)pz_ceil_div(g.devices * g.stride, pz_max(node_devices(w), 1)),
          k = (double)w->experts_per_token;
-  if (n <= 1 || k < 1) return 1;
+  if (n <= 1 || k < 1 || pz_plan_dispatcher(w->plan) == PZ_DISPATCHER_ALLTOALL) return 1;
   double nodes = n * (1 - pow(1 - 1 / n, k));
   return (w->expert_groups ? pz_fmin(nodes, (double)w->expert_groups) : nodes) / k;
 }

@@ -13,6 +13,7 @@
 #include "core/pool.h"
 #include "core/text.h"
 #include "plan/plan_fields.h"
+#include "plan/plan_fill.h"
 #include "step/recompute.h"
 
 /* ---- columns -------------------------------------------------------------------------------- */
@@ -21,6 +22,10 @@
 enum column {
   ID,
   GROUP,
+  QUALITY,
+  STEP_TIME,
+  PEAK_BYTES,
+  MODEL,
   LAYERS,
   HIDDEN,
   HEADS,
@@ -30,30 +35,71 @@ enum column {
   MLP,
   VOCAB,
   EXPERTS,
-  CHIP,
-  CLUSTER,
-  STEP_TIME,
-  PEAK_BYTES,
-  QUALITY,
-  COLUMNS_NEEDED,
-  /* a table of dense models need not have these */
-  TOPK = COLUMNS_NEEDED,
+  TOPK,
   EXPERT_FFN,
   SHARED_EXPERTS,
+  SHARED_FFN,
   DENSE_LAYERS,
   MLA,
+  CHIP,
+  CLUSTER,
+  CUDA_GRAPHS,
+  /* words of which the model covers some: covered_words */
+  KIND,
+  PEFT,
+  SSM,
+  LAYER_PATTERN,
+  MOE_LATENT,
+  ROUTING,
+  ACT_PRECISION,
+  QUANT,
+  OFFLOAD,
+  VISION,
+  OPTIMIZER,
   PLAN, /* from here on: fields of the plan */
   COLUMNS = PLAN + PZ_PLAN_FIELDS
 };
 
-static const char *const heads[PLAN] = {"id",      "group",       "layers",         "hidden",
-                                        "heads",   "kv_heads",    "head_dim",       "ffn",
-                                        "mlp",     "vocab",       "experts",        "chip",
-                                        "cluster", "step_time_s", "peak_bytes",     "quality",
-                                        "topk",    "expert_ffn",  "shared_experts", "dense_layers",
-                                        "mla"};
+static const char *const heads[PLAN] = {
+    "id",         "group",          "quality",       "step_time_s",
+    "peak_bytes", "model",          "layers",        "hidden",
+    "heads",      "kv_heads",       "head_dim",      "ffn",
+    "mlp",        "vocab",          "experts",       "topk",
+    "expert_ffn", "shared_experts", "shared_ffn",    "dense_layers",
+    "mla",        "chip",           "cluster",       "cuda_graphs",
+    "kind",       "peft",           "ssm",           "layer_pattern",
+    "moe_latent", "routing",        "act_precision", "quant",
+    "offload",    "vision",         "optimizer"};
 
-static const uint64_t fields_needed =
+/* What people note beside a run: where it is from, what else was measured.  Not read. */
+static const char *const notes[] = {"source",
+                                    "assumed",
+                                    "notes",
+                                    "recipe",
+                                    "window",
+                                    "peak_kind",
+                                    "node_watts",
+                                    "tok_s_dev",
+                                    "tflops_dev",
+                                    "flags",
+                                    "family",
+                                    "case",
+                                    "env",
+                                    "env_vars",
+                                    "test_type",
+                                    "golden_date",
+                                    "config_date",
+                                    "config_as_of",
+                                    "n_gpus_how",
+                                    "vocab_how",
+                                    "iterations",
+                                    "peak_bytes_first",
+                                    "allocated_bytes",
+                                    "iteration_time_s"};
+enum { NOTES = sizeof notes / sizeof *notes };
+
+/* A row with all of these is a run as it was published, nothing of it left to a framework. */
+static const uint64_t fields_of_run =
     PZ_PLAN_PIN(SEQ) | PZ_PLAN_PIN(DEVICES) | PZ_PLAN_PIN(PRECISION) | PZ_PLAN_PIN(ATTENTION) |
     PZ_PLAN_PIN(TP) | PZ_PLAN_PIN(SP) | PZ_PLAN_PIN(PP) | PZ_PLAN_PIN(VPP) | PZ_PLAN_PIN(CP) |
     PZ_PLAN_PIN(DP) | PZ_PLAN_PIN(ZERO) | PZ_PLAN_PIN(MBS) | PZ_PLAN_PIN(BATCH) |
@@ -64,10 +110,6 @@ static const char *head(int c) {
   if (c < PLAN) return heads[c];
   const struct pz_plan_field_info *x = pz_plan_field((enum pz_plan_field)(c - PLAN));
   return x->column ? x->column : x->name;
-}
-
-static bool is_needed(int c) {
-  return c < PLAN ? c < COLUMNS_NEEDED : fields_needed >> (c - PLAN) & 1;
 }
 
 struct reader {
@@ -82,19 +124,38 @@ static const char *cell(const struct reader *r, int c) {
   return r->at[c] == PZ_NONE ? "" : pz_csv_cell(r->csv, r->row, r->at[c]);
 }
 
+static const char *column_name(const void *ctx, size_t i) {
+  (void)ctx;
+  return i < COLUMNS ? head((int)i) : i < COLUMNS + NOTES ? notes[i - COLUMNS] : NULL;
+}
+
+/* Without the notes, for what may have been meant. */
+static const char *read_column_name(const void *ctx, size_t i) {
+  return i < COLUMNS ? column_name(ctx, i) : NULL;
+}
+
+static bool is_column(const char *name) {
+  for (size_t i = 0; i < COLUMNS + NOTES; i++)
+    if (strcmp(column_name(NULL, i), name) == 0) return true;
+  return false;
+}
+
 static enum pz_status find_columns(struct reader *r) {
-  char all[480] = "";
-  for (int c = 0; c < COLUMNS; c++) {
-    r->at[c] = pz_csv_column(r->csv, head(c));
-    if (r->at[c] != PZ_NONE || !is_needed(c)) continue;
-    for (size_t i = 0, n = 0; i < COLUMNS && n < sizeof all; i++)
-      if (is_needed((int)i))
-        n += (size_t)snprintf(all + n, sizeof all - n, "%s%s", n ? ", " : "", head((int)i));
-    return pz_fail(r->err, PZ_BAD_INPUT,
-                   "%s:1: no column '%s'; accepted: a table of runs with the columns %s", r->name,
-                   head(c), all);
-  }
-  return PZ_OK;
+  char all[800], meant[160];
+  for (uint32_t c = 0; c < r->csv->columns; c++)
+    if (!is_column(r->csv->cells[c]))
+      return pz_fail(r->err, PZ_BAD_INPUT, "%s:1: unknown column '%.40s'%s; accepted: %s", r->name,
+                     r->csv->cells[c],
+                     pz_text_meant(meant, sizeof meant, r->csv->cells[c], read_column_name, NULL),
+                     pz_text_join(all, sizeof all, column_name, NULL));
+  for (int c = 0; c < COLUMNS; c++) r->at[c] = pz_csv_column(r->csv, head(c));
+  bool model = r->at[MODEL] != PZ_NONE || r->at[LAYERS] != PZ_NONE;
+  if (model && r->at[CHIP] != PZ_NONE) return PZ_OK;
+  return pz_fail(r->err, PZ_BAD_INPUT,
+                 "%s:1: no column '%s'; accepted: a table of runs with the columns model (or the "
+                 "model's shape: layers, hidden, heads, ffn, mlp, vocab), chip, and those of the "
+                 "plan that a run is to have",
+                 r->name, model ? "chip" : "model");
 }
 
 /* A number; `absent` where the cell is empty. */
@@ -128,7 +189,7 @@ static enum pz_status read_count(const struct reader *r, int c, int64_t absent, 
 /* A row as it is asked. */
 struct request {
   int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab;
-  int64_t experts, topk, expert_ffn, shared_experts, dense_layers, mtp;
+  int64_t experts, topk, expert_ffn, shared_experts, shared_ffn, dense_layers, mtp;
   int64_t q_rank, kv_rank, rope_dim, nope_dim,
       value_dim; /* latent attention; kv_rank 0: ordinary */
   struct pz_plan plan;
@@ -136,18 +197,9 @@ struct request {
   char config[960];
   struct pz_chip chip;
   struct pz_cluster net;
+  bool has_net;          /* else the chip's own link */
   enum pz_status status; /* of the prediction */
 };
-
-/* The plan of a row that says nothing. */
-static struct pz_plan plain_plan(void) {
-  struct pz_plan p = pz_plan_default();
-  p.tp = p.cp = p.ep = p.pp = p.vpp = p.dp = p.mbs = p.batch = 1;
-  p.sp = p.zero = p.overlap = 0;
-  p.cp_form = PZ_CONTEXT_RING;
-  p.grad_bytes = 4;
-  return p;
-}
 
 /* Is the field a number in a table? */
 static bool is_number(const struct pz_plan_field_info *x) {
@@ -157,7 +209,7 @@ static bool is_number(const struct pz_plan_field_info *x) {
 
 /* Numbers of the plan; whether they are in range is for the prediction to say. */
 static enum pz_status read_plan(const struct reader *r, struct pz_plan *p) {
-  *p = plain_plan();
+  *p = pz_plan_default();
   for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
     const struct pz_plan_field_info *x = pz_plan_field((enum pz_plan_field)f);
     int64_t count = 0;
@@ -168,7 +220,7 @@ static enum pz_status read_plan(const struct reader *r, struct pz_plan *p) {
     if (status != PZ_OK) return status;
     pz_plan_field_store(p, (enum pz_plan_field)f, x->kind == PZ_PLAN_KIND_REAL ? v : (double)count);
   }
-  p->sp = p->sp > 0;
+  if (p->sp > 0) p->sp = 1;
   return PZ_OK;
 }
 
@@ -187,6 +239,7 @@ static enum pz_status read_numbers(const struct reader *r, struct request *q) {
               {TOPK, &q->topk},
               {EXPERT_FFN, &q->expert_ffn},
               {SHARED_EXPERTS, &q->shared_experts},
+              {SHARED_FFN, &q->shared_ffn},
               {DENSE_LAYERS, &q->dense_layers},
               {PLAN + PZ_PLAN_MTP, &q->mtp}};
   for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
@@ -200,24 +253,85 @@ static enum pz_status read_numbers(const struct reader *r, struct request *q) {
                    "%s:%u: column 'mla' is '%.40s'; accepted: query rank/key-value "
                    "rank/rope/nope/value dimension",
                    r->name, r->csv->lines[r->row], cell(r, MLA));
-  enum pz_status status = read_plan(r, &q->plan);
-  if (!q->experts) q->plan.ep = 1;
-  return status;
+  return read_plan(r, &q->plan);
 }
 
 static bool says(const struct reader *r, int c, const char *word) {
   return strcmp(cell(r, c), word) == 0;
 }
 
-/* What the model of a step does not cover yet. */
-static const char *not_covered(const struct reader *r) {
-  struct pz_plan unused = plain_plan();
-  const char *order = cell(r, PLAN + PZ_PLAN_PIPELINE);
-  if (!says(r, PLAN + PZ_PLAN_PRECISION, "bf16") && !says(r, PLAN + PZ_PLAN_PRECISION, "fp8"))
-    return "precisions other than bf16 and fp8 are not covered";
-  if (!*order || pz_plan_field_read(&unused, PZ_PLAN_PIPELINE, order, NULL) != PZ_OK)
-    return "this order of a pipeline is not covered";
-  return NULL;
+/* ---- words that are not covered ---- */
+
+/* Words of a column that change nothing, or that the model covers by what it does anyway: experts get
+ * even loads, all 8-bit recipes cost the same. */
+static const struct {
+  int column;
+  const char *words[6];
+} covered_words[] = {
+    {KIND, {"pretrain", "sft"}},
+    {PEFT, {"none"}},
+    {SSM, {"none"}},
+    {LAYER_PATTERN, {"none"}},
+    {MOE_LATENT, {"none"}},
+    {ROUTING, {"forced balance", "natural"}},
+    {ACT_PRECISION, {"bf16"}},
+    {QUANT,
+     {"none", "mxfp8", "fp8 delayed scaling", "fp8 current scaling",
+      "fp8 hybrid, delayed scaling"}},
+    {OFFLOAD, {"none"}},
+    {VISION, {"none"}},
+    {OPTIMIZER, {"adam", "adamw"}},
+};
+
+__attribute__((format(printf, 2, 3))) static bool refuse_row(struct pz_run_row *row,
+                                                             const char *form, ...) {
+  va_list args;
+  va_start(args, form);
+  vsnprintf(row->reason, sizeof row->reason, form, args);
+  va_end(args);
+  return false;
+}
+
+static const char *word_of(const void *ctx, size_t i) { return ((const char *const *)ctx)[i]; }
+
+static bool refuse_word(const struct reader *r, int c, const char *const *words,
+                        struct pz_run_row *row) {
+  char list[120];
+  return refuse_row(row, "%s '%.60s' is not covered; accepted: %s", head(c), cell(r, c),
+                    pz_text_join(list, sizeof list, word_of, words));
+}
+
+static bool words_are_covered(const struct reader *r, struct pz_run_row *row) {
+  for (size_t i = 0; i < sizeof covered_words / sizeof *covered_words; i++) {
+    const char *const *word = covered_words[i].words, *said = cell(r, covered_words[i].column);
+    while (*said && *word && strcmp(*word, said) != 0) word++;
+    if (*said && !*word)
+      return refuse_word(r, covered_words[i].column, covered_words[i].words, row);
+  }
+  return true;
+}
+
+/* CUDA graphs of the whole iteration or of whole layers leave no launches in layers.  Graphs of single modules
+ * (te:attn+moe_router) change nothing here: the kernels between them are still launched, and what they save of the
+ * host's waiting is a framework's habit (graphs in frameworks.def). */
+static bool read_graphs(const struct reader *r, struct pz_plan *p, struct pz_run_row *row) {
+  static const char *const modules[] = {
+      "attn",           "mlp",    "moe", "moe_router", "moe_preprocess", "mamba",
+      "full_iteration", "layers", NULL};
+  const char *at = cell(r, CUDA_GRAPHS), *colon = strchr(at, ':');
+  if (!*at || says(r, CUDA_GRAPHS, "none")) return true;
+  bool known = !colon || strncmp(at, "te:", 3) == 0 || strncmp(at, "mcore:", 6) == 0, whole = false;
+  for (at = colon ? colon + 1 : at; known && *at; at += strcspn(at, "+"), at += *at == '+') {
+    size_t n = strcspn(at, "+"), i = 0;
+    while (modules[i] && (strlen(modules[i]) != n || strncmp(modules[i], at, n) != 0)) i++;
+    known = modules[i];
+    whole |= i >= 6;
+  }
+  if (known && whole) p->execution = PZ_EXECUTION_GRAPH;
+  return known || refuse_row(row,
+                             "cuda_graphs '%.60s' is not covered; accepted: full_iteration, or te: "
+                             "or mcore: with layers or modules and + between",
+                             cell(r, CUDA_GRAPHS));
 }
 
 /* Is a column among those that the source does not state?  A table need not say. */
@@ -232,7 +346,11 @@ static bool read_recompute(const char *word, struct pz_plan *p) {
     return *word && pz_plan_field_read(p, PZ_PLAN_RECOMPUTE, word, NULL) == PZ_OK &&
            p->recompute != PZ_RECOMPUTATION_HALF;
   word += 6;
-  if (strcmp(word, "every second layer") == 0)
+  int64_t first = 0;
+  if (sscanf(word, "full, first %6" SCNd64 " layers of each chunk", &first) == 1 && first > 0) {
+    p->recompute = PZ_RECOMPUTATION_FULL;
+    p->recompute_layers = first;
+  } else if (strcmp(word, "every second layer") == 0)
     p->recompute = PZ_RECOMPUTATION_HALF;
   else if (pz_saved_parse(word, &p->saved))
     p->recompute = PZ_RECOMPUTATION_FULL;
@@ -243,30 +361,59 @@ static bool read_recompute(const char *word, struct pz_plan *p) {
   return true;
 }
 
-/* The row's words as choices; NULL, or the column whose word is not known. */
-static const char *read_choices(const struct reader *r, struct request *q) {
-  static const char *const mlps[] = {"gelu", "swiglu"};
+/* The row's words as choices; false: one is not covered. */
+static bool read_choices(const struct reader *r, struct request *q, struct pz_run_row *row) {
+  static const char *const mlps[] = {"gelu", "swiglu", "geglu", NULL};
   struct pz_plan *p = &q->plan;
+  struct pz_error why = {0};
   for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
+    const struct pz_plan_field_info *x = pz_plan_field((enum pz_plan_field)f);
     const char *word = cell(r, PLAN + f);
-    if (is_number(pz_plan_field((enum pz_plan_field)f)) || (!*word && !is_needed(PLAN + f)))
-      continue;
+    if (is_number(x) || !*word) continue;
     bool known = f == PZ_PLAN_RECOMPUTE
                      ? read_recompute(word, p)
-                     : pz_plan_field_read(p, (enum pz_plan_field)f, word, NULL) == PZ_OK;
-    bool may_be_empty = f == PZ_PLAN_ATTENTION_LIBRARY || f == PZ_PLAN_OVERLAP;
-    if (!known || (!*word && !may_be_empty)) return head(PLAN + f);
+                     : pz_plan_field_read(p, (enum pz_plan_field)f, word, &why) == PZ_OK;
+    if (!known && x->names) return refuse_word(r, PLAN + f, x->names, row);
+    if (!known) return refuse_row(row, "%s", why.message);
   }
-  if (!says(r, MLP, mlps[0]) && !says(r, MLP, mlps[1])) return heads[MLP];
-  p->attention_library = cell(r, PLAN + PZ_PLAN_ATTENTION_LIBRARY);
-  p->overlap =
-      p->overlap > 0 ? p->overlap & ~(int)PZ_OVERLAP_EP : 0; /* not covered in tables yet */
+  if (*cell(r, MLP) && !says(r, MLP, mlps[0]) && !says(r, MLP, mlps[1]) && !says(r, MLP, mlps[2]))
+    return refuse_word(r, MLP, mlps, row);
+  /* columns that may be empty in a run that says everything else */
+  if (r->at[PLAN + PZ_PLAN_ATTENTION_LIBRARY] != PZ_NONE)
+    p->attention_library = cell(r, PLAN + PZ_PLAN_ATTENTION_LIBRARY);
+  if (r->at[PLAN + PZ_PLAN_OVERLAP] != PZ_NONE && p->overlap < 0) p->overlap = 0;
+  double shared_ffn = (double)q->expert_ffn * (double)q->shared_experts;
+  if (q->shared_ffn && (double)q->shared_ffn != shared_ffn)
+    return refuse_row(row,
+                      "shared_ffn %lld is not covered; accepted: expert_ffn x shared_experts, %.0f",
+                      (long long)q->shared_ffn, shared_ffn);
+  return words_are_covered(r, row) && read_graphs(r, p, row);
+}
+
+/* What XLA does whatever a table says: collectives run beside compute, activations between layers are
+ * divided over the tensor-parallel group, weights over a slice (the innermost level), and without
+ * stages a replica's samples are one microbatch (tables have those of a device). */
+static void compile(const struct pz_cluster *net, struct pz_plan *p) {
+  int64_t slice = net->level[0].devices / pz_max(1, p->tp);
+  p->overlap |= PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM | PZ_OVERLAP_TP;
+  p->sp = p->tp > 1;
+  if (p->pp == 1 && p->dp > 0) p->mbs = pz_max(p->mbs, p->batch / p->dp);
+  if (p->zero == 3 && slice > 0 && p->dp > slice && p->dp % slice == 0) p->shard = slice;
+}
+
+/* Of a run that says everything: what tables say in words of their own. */
+static void read_published(const struct reader *r, const struct request *q, struct pz_plan *p) {
+  if (!q->experts || !p->ep) p->ep = 1;
+  if (p->cp_form < 0) p->cp_form = PZ_CONTEXT_RING;
+  /* a table that names dispatchers and not this one: runs over nodes are published with DeepEP or its like */
+  if (p->dispatcher < 0 && r->at[PLAN + PZ_PLAN_DISPATCHER] != PZ_NONE)
+    p->dispatcher = PZ_DISPATCHER_DEEPEP;
   if (p->recompute == PZ_RECOMPUTATION_NONE && pz_plan_framework(p)->modules)
     p->recompute = PZ_RECOMPUTATION_SELECTIVE;
   /* MaxText has flash attention where nothing else is asked */
   if (p->framework == pz_framework_find("maxtext") && is_assumed(r, "attention"))
     p->attention = PZ_ATTENTION_FLASH;
-  return NULL;
+  if (pz_framework_compiles(pz_plan_framework(p))) compile(&q->net, p);
 }
 
 /* ---- the model of a row as a configuration ---- */
@@ -288,12 +435,6 @@ static void put_number(struct text *t, const char *key, int64_t v) {
   put(t, ",\"%s\":%lld", key, (long long)v);
 }
 
-/* The vocabulary is padded, as frameworks do, to a multiple of 128 on each device. */
-static int64_t padded_vocab(const struct request *q) {
-  int64_t unit = 128 * pz_max(1, q->plan.tp);
-  return pz_ceil_div(pz_max(q->vocab, 1), unit) * unit;
-}
-
 /* GPT's shape, whose head is the embedding except in plain PyTorch models. */
 static void put_gpt(struct text *t, const struct request *q, bool tied) {
   put(t, "{\"model_type\":\"gpt2\"");
@@ -301,7 +442,7 @@ static void put_gpt(struct text *t, const struct request *q, bool tied) {
   put_number(t, "n_layer", q->layers);
   put_number(t, "n_head", q->heads);
   put_number(t, "n_inner", q->ffn);
-  put_number(t, "vocab_size", padded_vocab(q));
+  put_number(t, "vocab_size", q->vocab);
   put_number(t, "n_positions", q->plan.seq);
   put(t, ",\"tie_word_embeddings\":%s}", tied ? "true" : "false");
 }
@@ -343,42 +484,76 @@ static const char *family_of(const struct request *q) {
 /* Rows with a gated feed-forward are Llama's shape or one of its descendants, others GPT's. */
 static void write_config(const struct reader *r, struct request *q) {
   struct text t = {.to = q->config, .bytes = sizeof q->config};
-  bool gated = says(r, MLP, "swiglu"), plain = is_plain(q);
+  bool silu = says(r, MLP, "swiglu"), gated = silu || says(r, MLP, "geglu"), plain = is_plain(q);
   if (!gated && !plain && !q->experts) {
     put_gpt(&t, q, q->plan.framework != pz_framework_find("torch"));
     return;
   }
-  put(&t, "{\"model_type\":\"%s\",\"hidden_act\":\"%s\"", family_of(q), gated ? "silu" : "gelu");
+  put(&t, "{\"model_type\":\"%s\",\"hidden_act\":\"%s\"", family_of(q), silu ? "silu" : "gelu");
   put_number(&t, "hidden_size", q->hidden);
   put_number(&t, "num_hidden_layers", q->layers);
   put_number(&t, "num_attention_heads", q->heads);
   put_number(&t, "num_key_value_heads", q->kv_heads);
   if (!q->kv_rank) put_number(&t, "head_dim", q->head_dim);
   put_number(&t, "intermediate_size", q->ffn);
-  put_number(&t, "vocab_size", padded_vocab(q));
+  put_number(&t, "vocab_size", q->vocab);
   put_number(&t, "max_position_embeddings", q->plan.seq);
   if (q->kv_rank) put_latent(&t, q);
   if (q->experts) put_experts(&t, q);
   put(&t, "}");
 }
 
-static enum pz_status load_machine(const struct reader *r, struct request *q,
+/* The row's cluster; without one what the chip stands in, or its own link. */
+static enum pz_status load_cluster(const struct reader *r, struct request *q,
                                    struct pz_error *err) {
-  enum pz_status status = pz_chip_load(cell(r, CHIP), &q->chip, err);
-  if (status == PZ_OK) status = pz_cluster_load(cell(r, CLUSTER), &q->net, err);
-  return status == PZ_OK ? pz_cluster_reach(&q->net, pz_max(q->plan.devices, 1), "n_dev", err)
-                         : status;
+  int64_t devices = pz_plan_asked_devices(&q->plan);
+  q->has_net = true;
+  if (*cell(r, CLUSTER)) {
+    enum pz_status status = pz_cluster_load(cell(r, CLUSTER), &q->net, err);
+    return status == PZ_OK ? pz_cluster_reach(&q->net, pz_max(devices, 1), "n_dev", err) : status;
+  }
+  q->has_net = pz_cluster_standard(q->chip.name, &q->net) && pz_cluster_needed(&q->net, devices);
+  return q->has_net ? pz_cluster_reach(&q->net, devices, "n_dev", err) : PZ_OK;
 }
 
-/* What XLA does whatever a table says: collectives run beside compute, activations between layers are
- * divided over the tensor-parallel group, weights over a slice (the innermost level), and without
- * stages a replica's samples are one microbatch (tables have those of a device). */
-static void compile(const struct pz_cluster *net, struct pz_plan *p) {
-  int64_t slice = net->level[0].devices / pz_max(1, p->tp);
-  p->overlap |= PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM | PZ_OVERLAP_TP;
-  p->sp = p->tp > 1;
-  if (p->pp == 1 && p->dp > 0) p->mbs = pz_max(p->mbs, p->batch / p->dp);
-  if (p->zero == 3 && slice > 0 && p->dp > slice && p->dp % slice == 0) p->shard = slice;
+/* In a table bf16 is 16 bit, of the kind that the chip has. */
+static enum pz_status fit_precision(struct request *q, struct pz_error *err) {
+  struct pz_plan *p = &q->plan;
+  if (p->precision == PZ_PRECISION_BF16 &&
+      pz_chip_can_run(&q->chip, PZ_PRECISION_BF16, NULL) != PZ_OK)
+    p->precision = PZ_PRECISION_FP16;
+  return p->precision < 0 ? PZ_OK : pz_chip_can_run(&q->chip, (enum pz_precision)p->precision, err);
+}
+
+/* Chip, network, and the plan with nothing unset. */
+static enum pz_status complete(const struct reader *r, struct request *q, struct pz_error *err) {
+  enum pz_status status = pz_chip_load(cell(r, CHIP), &q->chip, err);
+  if (status == PZ_OK) status = fit_precision(q, err);
+  if (status == PZ_OK) status = load_cluster(r, q, err);
+  if (status != PZ_OK) return status;
+  if ((pz_plan_given(&q->plan) & fields_of_run) != fields_of_run)
+    return pz_plan_fill(&q->plan, &q->chip, err);
+  read_published(r, q, &q->plan);
+  return PZ_OK;
+}
+
+/* The shape of the row's model, or none: then its name is that of a preset or of a file. */
+static bool read_shape(const struct reader *r, struct request *q, struct pz_run_row *row) {
+  static const int needed[] = {HIDDEN, HEADS, FFN, MLP, VOCAB, PLAN + PZ_PLAN_SEQ};
+  if (!q->layers && !*cell(r, MODEL))
+    return refuse_row(row, "no model; accepted: a name in column model, or its shape");
+  if (!q->layers) return true;
+  for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+    if (!*cell(r, needed[i]))
+      return refuse_row(row, "the model has %lld layers and no %s; accepted: the whole shape",
+                        (long long)q->layers, head(needed[i]));
+  if (!q->kv_heads) q->kv_heads = q->heads;
+  if (!q->head_dim && q->heads) q->head_dim = q->hidden / q->heads;
+  if (says(r, MLP, "geglu") && strcmp(family_of(q), "decoder") == 0)
+    return refuse_row(row, "mlp geglu with shared experts or dense layers is not covered; "
+                           "accepted: swiglu");
+  write_config(r, q);
+  return true;
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */
@@ -394,23 +569,23 @@ static enum pz_status read_row(struct table_job *j, uint32_t i) {
   struct request *q = &j->requests[i];
   struct pz_run_row *row = &j->rows[i];
   r->row = i;
-  *row = (struct pz_run_row){
-      .id = cell(r, ID), .group = cell(r, GROUP), .quality = cell(r, QUALITY), .plan = &q->plan};
+  *row = (struct pz_run_row){.id = *cell(r, ID) ? cell(r, ID) : cell(r, MODEL),
+                             .group = cell(r, GROUP),
+                             .quality = *cell(r, QUALITY) ? cell(r, QUALITY) : "ok",
+                             .plan = &q->plan};
   enum pz_status status = read_numbers(r, q);
   if (status == PZ_OK) status = read_number(r, STEP_TIME, 0, &row->measured_s);
   if (status == PZ_OK) status = read_number(r, PEAK_BYTES, 0, &row->measured_bytes);
   if (status != PZ_OK) return status;
   struct pz_error why = {0};
-  const char *unknown = read_choices(r, q), *reason = not_covered(r);
-  if (!reason && unknown) {
-    snprintf(row->reason, sizeof row->reason, "unknown word in column '%s'", unknown);
-    return PZ_OK;
+  if (!read_choices(r, q, row)) return PZ_OK;
+  if (complete(r, q, &why) != PZ_OK) {
+    pz_text_copy(row->reason, sizeof row->reason, why.message);
+    return why.status == PZ_NO_MEMORY ? pz_fail(r->err, PZ_NO_MEMORY, "%s", why.message) : PZ_OK;
   }
-  if (!reason && load_machine(r, q, &why) != PZ_OK) reason = why.message;
-  if (why.status == PZ_NO_MEMORY) return pz_fail(r->err, PZ_NO_MEMORY, "%s", why.message);
-  if (reason) pz_text_copy(row->reason, sizeof row->reason, reason);
-  if (!reason && pz_framework_compiles(pz_plan_framework(&q->plan))) compile(&q->net, &q->plan);
-  write_config(r, q);
+  row->devices = pz_plan_asked_devices(&q->plan);
+  row->hbm_bytes = (double)pz_chip_hbm_bytes(&q->chip);
+  (void)read_shape(r, q, row);
   return PZ_OK;
 }
 
@@ -448,7 +623,11 @@ enum pz_status pz_run_table_with(const struct pz_constants *constants, const cha
   for (uint32_t i = 0; i < t.csv.rows && status == PZ_OK; i++) {
     status = read_row(&j, i);
     struct request *q = &j.requests[i];
-    q->job = (struct pz_job){t.rows[i].id, q->config, &q->chip, &q->net, constants};
+    q->job = (struct pz_job){.model = q->layers ? t.rows[i].id : cell(&j.reader, MODEL),
+                             .config = q->layers ? q->config : NULL,
+                             .chip = &q->chip,
+                             .net = q->has_net ? &q->net : NULL,
+                             .constants = constants};
   }
   if (status == PZ_OK) status = pz_pool_new(threads, &pool, err);
   if (status != PZ_OK) return status;

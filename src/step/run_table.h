@@ -1,5 +1,6 @@
-/* Training runs as a table: one run a row, everything explicit, to be predicted and compared with
- * what was measured. */
+/* Training runs as a table: one run a row, to be predicted and compared with what was measured, if it
+ * was.  A model's name and a chip are enough; a column that is absent, or a cell that is empty, is as the
+ * framework does it. */
 #ifndef PZ_STEP_RUN_TABLE_H
 #define PZ_STEP_RUN_TABLE_H
 
@@ -12,6 +13,8 @@ struct pz_run_row {
   double measured_s, measured_bytes; /* 0: not told */
   bool predicted;
   char reason[200]; /* why not */
+  int64_t devices;
+  double hbm_bytes; /* of a device */
   struct pz_prediction p;
   const struct pz_plan *plan; /* that was predicted */
 };
@@ -22,7 +25,7 @@ struct pz_run_table {
   uint32_t n_rows;
 };
 
-/* Read the text of a table and predict every row, on all threads.  Columns that are missing, and
+/* Read the text of a table and predict every row, on all threads.  Columns that are not known, and
  * values that are no numbers, are errors with their line; a run that the model does not cover is a
  * row with a reason.  The arena holds the table. */
 PZ_NODISCARD enum pz_status pz_run_table_read(const char *name, const char *text, size_t bytes,

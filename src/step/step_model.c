@@ -30,6 +30,7 @@ static enum pz_status load(const struct pz_job *j, enum pz_kernels kernels, cons
   o.attention = (enum pz_attention)p->attention;
   o.kernels = kernels;
   o.mtp = p->mtp;
+  o.vocab_multiple = pz_plan_vocab_multiple(p);
   if (!pz_plan_framework(p)->dropout) o.dropout = 0;
   return j->config ? pz_workload_parse(j->model, j->config, strlen(j->config), &o, out, err)
                    : pz_workload_load(j->model, &o, out, err);

@@ -44,6 +44,7 @@ enum { PZ_MOST_MIXED_LAYERS = 1024 };
 
 struct pz_arch {
   int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab;
+  int64_t vocab_padding; /* of vocab: rows that are not the model's own */
   int64_t positions; /* rows of a learned table, or the longest sequence of a rotary model */
   int64_t types;     /* BERT's segment embeddings */
   int64_t

@@ -41,7 +41,9 @@ void pz_arch_derive_heads(struct pz_fields *c, struct pz_arch *a, const char *hi
 }
 
 uint32_t pz_family_tokens(struct pz_builder *b, const struct pz_arch *a) {
-  return pz_kernel_embedding(b, "tokens", b->tokens, a->vocab, a->embed_dim, true);
+  uint32_t x = pz_kernel_embedding(b, "tokens", b->tokens, a->vocab, a->embed_dim, true);
+  b->model_params -= a->vocab_padding * a->embed_dim;
+  return x;
 }
 
 uint32_t pz_family_positions(struct pz_builder *b, const struct pz_arch *a, uint32_t x,

@@ -33,6 +33,7 @@ enum pz_status pz_workload_options_check(const struct pz_workload_options *o, in
   if (s == PZ_OK) s = pz_need_range("slice", o->slice, 0, o->tp - 1, err);
   if (s == PZ_OK)
     s = pz_need_range("number of layers", o->num_layers, least, PZ_RANGE_LAYERS.max, err);
+  if (s == PZ_OK) s = pz_need_range("vocab_multiple", o->vocab_multiple, 0, INT64_C(1) << 31, err);
   if (s == PZ_OK) s = pz_need_range("kernels", (int64_t)o->kernels, 0, PZ_KERNELS_OPERATORS, err);
   if (s == PZ_OK) s = pz_need_range("attention", (int64_t)o->attention, 0, PZ_ATTENTION_FLASH, err);
   if (s == PZ_OK) s = pz_need_range("recompute", (int64_t)o->recompute, 0, PZ_RECOMPUTE_FULL, err);

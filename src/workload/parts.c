@@ -226,6 +226,8 @@ void pz_part_logits_and_loss(struct pz_builder *b, const struct pz_arch *a, uint
                         .bias = bias,
                         .tied = a->tied};
   x = pz_build_linear(b, &l);
+  if (!a->tied) b->model_params -= a->vocab_padding * width;
+  if (bias) b->model_params -= a->vocab_padding;
   if (a->logit_cap) x = pz_kernel_cap(b, "logit_cap", x);
   pz_build_output(b, pz_kernel_loss(b, x, a->loss_f32));
 }

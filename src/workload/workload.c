@@ -172,6 +172,14 @@ static void fill_options(const struct pz_arch *a, struct pz_workload_options *o)
   if (o->cp == 0) o->cp = 1;
 }
 
+/* Frameworks pad the table of the vocabulary, so that its parts are alike and its GEMMs run fast. */
+static void pad_vocab(struct pz_arch *a, int64_t multiple) {
+  if (multiple <= 1) return;
+  int64_t padded = (a->vocab + multiple - 1) / multiple * multiple;
+  a->vocab_padding = padded - a->vocab;
+  a->vocab = padded;
+}
+
 /* ---- the whole model ------------------------------------------------------------------------ */
 
 static void describe_model(struct pz_owned *o, const char *name, const struct pz_family *f,
@@ -185,7 +193,7 @@ static void describe_model(struct pz_owned *o, const char *name, const struct pz
   w->causal = !a->bidirectional;
   w->kv_heads = a->kv_heads;
   w->ffn = a->ffn;
-  w->vocab = a->vocab;
+  w->vocab = a->vocab - a->vocab_padding;
   w->positions = a->positions;
   w->experts = a->experts;
   w->experts_per_token = a->experts_per_token;
@@ -297,6 +305,7 @@ enum pz_status pz_workload_build(const char *name, const char *text, size_t byte
   if (!f) return err->status;
   struct pz_workload_options opt = *options;
   fill_options(&a, &opt);
+  pad_vocab(&a, opt.vocab_multiple);
   enum pz_status status = check_options(name, &a, &opt, err);
   if (status != PZ_OK) return status;
   struct pz_owned *o = pz_owned_new(mem);

@@ -319,7 +319,7 @@ static const char *const megatron_flags[] = {
     "--untie-embeddings-and-output-weights", "--attention-dropout", "--hidden-dropout",
     "--num-experts", "--moe-router-topk", "--moe-ffn-hidden-size",
     "--moe-shared-expert-intermediate-size", "--moe-layer-freq", "--moe-grouped-gemm",
-    "--moe-token-dispatcher-type", "--moe-router-load-balancing-type", "--moe-aux-loss-coeff",
+    "--moe-token-dispatcher-type", "--moe-flex-dispatcher-backend", "--moe-router-load-balancing-type", "--moe-aux-loss-coeff",
     "--moe-router-score-function", "--moe-router-enable-expert-bias", "--moe-router-pre-softmax",
     "--moe-router-topk-scaling-factor", "--moe-router-num-groups", "--moe-router-group-topk", "--moe-router-dtype",
     "--tensor-model-parallel-size", "--sequence-parallel", "--pipeline-model-parallel-size",
@@ -333,7 +333,7 @@ static const char *const megatron_flags[] = {
     "--overlap-moe-expert-parallel-comm", "--mtp-num-layers",
     "--tp-comm-overlap", "--no-overlap-p2p-communication", "--micro-batch-size",
     "--global-batch-size", "--seq-length", "--train-iters", "--lr", "--min-lr", "--lr-decay-style", "--lr-warmup-fraction",
-    "--weight-decay", "--adam-beta2", "--clip-grad", "--bf16", "--fp8-format", "--fp8-recipe", "--grad-reduce-in-bf16",
+    "--weight-decay", "--adam-beta2", "--clip-grad", "--bf16", "--fp16", "--make-vocab-size-divisible-by", "--fp8-format", "--fp8-recipe", "--grad-reduce-in-bf16",
     "--recompute-granularity", "--recompute-modules", "--recompute-method",
     "--recompute-num-layers", "--cuda-graph-impl", "--log-interval",
     "--eval-iters", "--save", "--load", "--save-interval", NULL};
@@ -350,7 +350,7 @@ static const char *const deepspeed_flags[] = {
     "--no-pipeline-parallel", "--enable-zbh1-pipeline", "--zero-stage", "--deepspeed", "--deepspeed_config",
     "--distributed-backend", "--micro-batch-size", "--global-batch-size", "--seq-length",
     "--train-iters", "--lr", "--min-lr", "--lr-decay-style", "--lr-warmup-fraction", "--weight-decay", "--adam-beta2",
-    "--clip-grad", "--bf16", "--deepspeed-activation-checkpointing", "--recompute-granularity",
+    "--clip-grad", "--bf16", "--fp16", "--make-vocab-size-divisible-by", "--deepspeed-activation-checkpointing", "--recompute-granularity",
     "--recompute-method", "--recompute-num-layers", "--data-path", "--split", "--tokenizer-type",
     "--tokenizer-model", "--vocab-size", "--log-interval", "--eval-iters", "--save", "--load",
     "--save-interval", NULL};

@@ -316,6 +316,8 @@ static struct pz_plan asked_plan(uint64_t *seed, int framework) {
   if (pick(seed, 4) == 0) p.execution = (int)pick(seed, PZ_EXECUTIONS);
   if (pick(seed, 8) == 0) p.attention = (int)pick(seed, 2);
   if (pick(seed, 4) == 0) p.attention_library = libraries[pick(seed, 5)];
+  if (pick(seed, 8) == 0) p.precision = PZ_PRECISION_FP16;
+  if (pick(seed, 4) == 0) p.dispatcher = (int)pick(seed, PZ_DISPATCHERS);
   if (pick(seed, 8) == 0) p.grad_bytes = (double)power(seed, 3);
   if (pick(seed, 8) == 0) p.precision = PZ_PRECISION_FP8;
   if (pick(seed, 8) == 0) p.mtp = true;

@@ -301,7 +301,9 @@ static void degrees_divide_without_loss(void **state) {
     plan.sp = true;
     struct predicted x = predict(&llama, "h200", &plan);
     double n = (double)t;
-    assert_within("weights", n * x.p.peak.weight_bytes, whole.p.peak.weight_bytes, 1e-3);
+    /* 16-bit rows that pad the vocabulary of embedding and head to a multiple of 128 t */
+    double padding = 2.0 * 2 * 4096 * (double)((32000 + 128 * t - 1) / (128 * t) * 128 * t - 32000);
+    assert_within("weights", n * x.p.peak.weight_bytes - padding, whole.p.peak.weight_bytes, 1e-3);
     assert_within("activations", n * x.p.peak.activation_bytes, whole.p.peak.activation_bytes,
                   1e-3);
   }

@@ -142,11 +142,11 @@ static const struct example {
      "devices 8 tp 1 sp off pp 1 vpp 1 batch 0 mbs 2 seq 2048 zero 0 recompute none attention "
      "flash "
      "overlap none execution eager grad_bytes 4",
-     "\"vocab_size\":50304,"},
+     "\"vocab_size\":50257,"},
     {"nodes",
      "python -m torch.distributed.launch --nproc_per_node=8 --nnodes=4 x.py " GPT
      "--tensor-model-parallel-size 4 --global-batch-size 512",
-     "devices 32 tp 4 sp off batch 512", "\"vocab_size\":50688,"},
+     "devices 32 tp 4 sp off batch 512", "\"vocab_size\":50257,"},
     {"stages",
      ON8 GPT "--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 2 "
              "--global-batch-size 64",
@@ -392,7 +392,7 @@ static void options_fill_gaps(void **state) {
                      "--unheard-of 4 --seq-length 128";
   assert_int_equal(read_text("x", text, &o, &m, &err), PZ_OK);
   assert_int_equal(m.layers, 12);
-  assert_int_equal(m.vocab, 1024);
+  assert_int_equal(m.vocab, 1000); /* padded where it is priced */
   assert_int_equal(m.run.plan.devices, 4);
   assert_int_equal(m.n_ignored, 1);
   assert_string_equal(m.ignored[0], "unheard-of");

@@ -1,0 +1,275 @@
+/* Tables of runs: short ones are what predict says, words that are not covered are refused with a reason, columns that are
+ * not known are errors. */
+#include "unit/testing.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "core/vec.h"
+#include "step/run_table.h"
+
+enum { MOST_ROWS = 32 };
+
+/* Rows of a table, as copies. */
+struct rows {
+  struct pz_run_row at[MOST_ROWS];
+  uint32_t n;
+};
+
+static struct rows read_rows(const char *text) {
+  struct pz_arena arena;
+  struct pz_run_table t;
+  struct pz_error err = {0};
+  struct rows rows = {.n = 0};
+  pz_arena_init(&arena, NULL);
+  if (pz_run_table_read("x", text, strlen(text), 1, &arena, &t, &err) != PZ_OK)
+    fail_msg("%s", err.message);
+  assert_true(t.n_rows <= MOST_ROWS);
+  for (; rows.n < t.n_rows; rows.n++) rows.at[rows.n] = t.rows[rows.n];
+  pz_arena_release(&arena);
+  return rows;
+}
+
+/* The step of the one row of a table. */
+static double step_of(const char *heads, const char *cells) {
+  char text[2000];
+  snprintf(text, sizeof text, "%s\n%s\n", heads, cells);
+  struct rows r = read_rows(text);
+  if (!r.at[0].predicted) fail_msg("%s: %s", cells, r.at[0].reason);
+  return r.at[0].p.step_s;
+}
+
+static struct pz_training_run *predict(const char *model, const char *chip_name,
+                                       const char *cluster, const struct pz_plan *plan) {
+  struct pz_chip chip;
+  struct pz_cluster net;
+  struct pz_training_run *run = NULL;
+  struct pz_error err = {0};
+  assert_int_equal(pz_chip_load(chip_name, &chip, &err), PZ_OK);
+  if (cluster) assert_int_equal(pz_cluster_load(cluster, &net, &err), PZ_OK);
+  if (pz_training_predict(model, &chip, cluster ? &net : NULL, plan, false, &run, &err) != PZ_OK)
+    fail_msg("%s", err.message);
+  return run;
+}
+
+/* A model's name, a chip and what differs: as predict has it with the same options. */
+static void short_tables_are_predict(void **state) {
+  (void)state;
+  struct pz_plan plan = pz_plan_default();
+  plan.devices = 64;
+  plan.tp = 4;
+  plan.batch = 512;
+  struct pz_training_run *run = predict("llama2-7b", "h100", "dgx-h100", &plan);
+  struct rows r = read_rows("model,chip,cluster,n_dev,tp,gbs,framework\n"
+                            "llama2-7b,h100,dgx-h100,64,4,512,\n"
+                            "llama2-7b,h100,,64,4,512,megatron\n"); /* where h100 stands */
+  for (uint32_t i = 0; i < r.n; i++) {
+    assert_true(r.at[i].predicted && r.at[i].devices == 64);
+    assert_true(r.at[i].p.step_s == run->p.step_s && r.at[i].p.peak_bytes == run->p.peak_bytes);
+    assert_true(r.at[i].hbm_bytes == run->hbm_bytes);
+  }
+  pz_training_run_free(run);
+  plan.devices = 8;
+  run = predict("llama2-7b", "tpuv5p", "tpuv5p-pod", &plan);
+  assert_true(step_of("model,chip,tp,dp,gbs", "llama2-7b,tpuv5p,4,2,512") == run->p.step_s);
+  pz_training_run_free(run);
+}
+
+/* A plan that does not fit is predicted, a name or a plan that cannot be has a reason. */
+static void rows_are_predicted_or_refused(void **state) {
+  (void)state;
+  struct rows r = read_rows("id,model,chip,n_dev,gbs,tp\n"
+                            "large,gpt3-175b,h100,8,64,8\n"
+                            "unknown,gpt9,h100,8,64,8\n"
+                            "odd,gpt2,h100,7,64,8\n"
+                            "chip,gpt2,h9,8,64,1\n"
+                            "none,,h100,8,64,1\n");
+  assert_true(r.at[0].predicted && r.at[0].p.peak_bytes > r.at[0].hbm_bytes);
+  static const char *const reasons[] = {"", "unknown model 'gpt9'", "7 devices are not divided",
+                                        "unknown chip 'h9'", "no model; accepted"};
+  for (uint32_t i = 1; i < r.n; i++)
+    if (r.at[i].predicted || !strstr(r.at[i].reason, reasons[i])) fail_msg("%s", r.at[i].reason);
+}
+
+static void words_that_are_not_covered(void **state) {
+  (void)state;
+  static const struct {
+    const char *head, *cell, *reason; /* NULL: covered */
+  } list[] = {{"kind", "pretrain", NULL},
+              {"kind", "sft", NULL},
+              {"kind", "lora", "kind 'lora' is not covered; accepted: pretrain, sft"},
+              {"kind", "vlm-sft", "kind 'vlm-sft'"},
+              {"peft", "none", NULL},
+              {"peft", "lora:16:linear_qkv", "peft 'lora:16:linear_qkv'"},
+              {"ssm", "", NULL},
+              {"ssm", "mamba2:heads=64", "ssm 'mamba2"},
+              {"vision", "vit:layers=27", "vision 'vit"},
+              {"offload", "activations of 20 layers", "offload 'activations"},
+              {"layer_pattern", "MEM*", "layer_pattern 'MEM*'"},
+              {"moe_latent", "1024", "moe_latent '1024'"},
+              {"shared_ffn", "512", "shared_ffn 512 is not covered"},
+              {"optimizer", "adam", NULL},
+              {"optimizer", "muon", "optimizer 'muon'"},
+              {"quant", "mxfp8", NULL},
+              {"quant", "nvfp4", "quant 'nvfp4'"},
+              {"act_precision", "fp8", "act_precision 'fp8'"},
+              {"routing", "forced balance", NULL},
+              {"precision", "nvfp4", "precision 'nvfp4' is not covered; accepted: bf16, fp8, fp16"},
+              {"attention", "dsa", "attention 'dsa'"},
+              {"mlp", "relu2", "mlp 'relu2'"},
+              {"dispatcher", "hybridep", NULL},
+              {"dispatcher", "allgather", "dispatcher 'allgather'"},
+              {"framework", "automodel", "framework 'automodel'"},
+              {"recompute", "other:unheard", "recompute 'other:unheard'"},
+              {"cuda_graphs", "te:attn+moe_router", NULL},
+              {"cuda_graphs", "te:everything", "cuda_graphs 'te:everything'"},
+              {"flags", "{}", NULL}};
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+    char text[300];
+    snprintf(text, sizeof text, "model,chip,%s\ngpt2,h100,%s\n", list[i].head, list[i].cell);
+    struct rows r = read_rows(text);
+    if (r.at[0].predicted != !list[i].reason)
+      fail_msg("%s %s: %s", list[i].head, list[i].cell, r.at[0].reason);
+    if (list[i].reason && !strstr(r.at[0].reason, list[i].reason)) fail_msg("%s", r.at[0].reason);
+  }
+}
+
+static void wrong_tables_are_errors(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *message;
+  } list[] = {{"model,chip,n_devs\ngpt2,h100,8\n", "unknown column 'n_devs' (did you mean n_dev"},
+              {"model,chip,n_gpus\ngpt2,h100,8\n", "; accepted: id, group"},
+              {"model,n_dev\ngpt2,8\n", "no column 'chip'"},
+              {"chip,n_dev\nh100,8\n", "no column 'model'"},
+              {"model,chip,n_dev\ngpt2,h100,x\n", "x:2: column 'n_dev' is 'x'"}};
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+    struct pz_arena arena;
+    struct pz_run_table t;
+    struct pz_error err = {0};
+    pz_arena_init(&arena, NULL);
+    assert_int_equal(
+        pz_run_table_read("x", list[i].text, strlen(list[i].text), 1, &arena, &t, &err),
+        PZ_BAD_INPUT);
+    if (!strstr(err.message, list[i].message)) fail_msg("%s", err.message);
+    pz_arena_release(&arena);
+  }
+}
+
+/* In a table bf16 is 16 bit; on the command's side a chip runs what it has. */
+static void precisions_are_the_chips(void **state) {
+  (void)state;
+  static const char heads[] = "model,chip,n_dev,gbs,precision";
+  assert_true(step_of(heads, "gpt2,v100,1,8,bf16") == step_of(heads, "gpt2,v100,1,8,fp16"));
+  assert_true(step_of(heads, "gpt2,v100,1,8,") == step_of(heads, "gpt2,v100,1,8,fp16"));
+  assert_true(step_of(heads, "gpt2,h100,1,8,bf16") == step_of(heads, "gpt2,h100,1,8,fp16"));
+  struct rows r = read_rows("model,chip,precision\ngpt2,a100-80,fp8\ngpt2,tpuv5p,fp16\n");
+  assert_string_equal(r.at[0].reason,
+                      "a100-80 has no rate for precision fp8; accepted: bf16, fp16");
+  assert_string_equal(r.at[1].reason, "tpuv5p has no rate for precision fp16; accepted: bf16");
+  struct pz_chip v100;
+  struct pz_plan plan = pz_plan_default();
+  struct pz_training_run *run = NULL;
+  struct pz_error err = {0};
+  assert_int_equal(pz_chip_load("v100", &v100, &err), PZ_OK);
+  assert_int_equal(pz_training_predict("gpt2", &v100, NULL, &plan, false, &run, &err), PZ_OK);
+  assert_int_equal(run->plan.precision, PZ_PRECISION_FP16);
+  pz_training_run_free(run);
+  plan.precision = PZ_PRECISION_BF16;
+  assert_int_equal(pz_training_predict("gpt2", &v100, NULL, &plan, false, &run, &err), PZ_BAD_USE);
+  assert_string_equal(err.message, "v100 has no rate for precision bf16; accepted: fp16");
+}
+
+/* Every copy of a token crosses between nodes in an all-to-all, one with DeepEP; inside a node it is all the same.  Overlap
+ * hides some of it. */
+static void dispatchers_and_overlap_count(void **state) {
+  (void)state;
+  static const char heads[] = "model,chip,n_dev,gbs,ep,pp,framework,dispatcher,overlap";
+  double all = step_of(heads, "deepseek-v2,h100,128,512,32,4,megatron,alltoall,none"),
+         once = step_of(heads, "deepseek-v2,h100,128,512,32,4,megatron,deepep,none");
+  assert_true(all > 1.05 * once);
+  assert_true(step_of(heads, "deepseek-v2,h100,128,512,32,4,megatron,hybridep,none") == once);
+  assert_true(step_of(heads, "deepseek-v2,h100,128,512,32,4,megatron,,none") == all);
+  assert_true(step_of(heads, "deepseek-v2,h100,128,512,8,4,megatron,alltoall,none") ==
+              step_of(heads, "deepseek-v2,h100,128,512,8,4,megatron,deepep,none"));
+  assert_true(step_of(heads, "deepseek-v2,h100,32,512,32,1,megatron,deepep,ep") <
+              step_of(heads, "deepseek-v2,h100,32,512,32,1,megatron,deepep,none"));
+}
+
+static void graphs_leave_no_launches(void **state) {
+  (void)state;
+  static const char heads[] = "model,chip,gbs,execution,cuda_graphs";
+  double eager = step_of(heads, "gpt2,h100,1,eager,"), graph = step_of(heads, "gpt2,h100,1,graph,");
+  assert_true(graph < eager);
+  assert_true(step_of(heads, "gpt2,h100,1,eager,full_iteration") == graph);
+  assert_true(step_of(heads, "gpt2,h100,1,eager,mcore:layers") == graph);
+  assert_true(step_of(heads, "gpt2,h100,1,eager,te:attn+mlp") == eager);
+}
+
+/* Megatron pads a vocabulary to a multiple of 128 tp, torchtitan does not; the parameters stay the model's own. */
+static void vocabularies_are_padded(void **state) {
+  (void)state;
+  static const char heads[] =
+      "layers,hidden,heads,ffn,mlp,vocab,seq,chip,n_dev,gbs,tp,framework,model";
+  char text[1000];
+  snprintf(text, sizeof text, "%s\n%s\n%s\n%s\n%s\n", heads,
+           "4,1024,16,4096,gelu,50257,1024,h100,1,8,1,megatron,a",
+           "4,1024,16,4096,gelu,50304,1024,h100,1,8,1,megatron,b",
+           "4,1024,16,4096,swiglu,50257,1024,h100,1,8,1,torchtitan,c",
+           "4,1024,16,4096,swiglu,50304,1024,h100,1,8,1,torchtitan,d");
+  struct rows r = read_rows(text);
+  for (uint32_t i = 0; i < r.n; i++)
+    if (!r.at[i].predicted) fail_msg("%s", r.at[i].reason);
+  assert_true(r.at[0].p.step_s == r.at[1].p.step_s);
+  assert_true(r.at[0].p.peak_bytes == r.at[1].p.peak_bytes);
+  assert_true(r.at[0].p.params == r.at[1].p.params - 47 * 1024);
+  assert_true(r.at[2].p.step_s > r.at[3].p.step_s);
+  struct pz_workload_options o = pz_workload_options_default();
+  o.tp = 4;
+  struct pz_workload *own = pz_test_load("gpt2", &o);
+  o.vocab_multiple = 512;
+  struct pz_workload *padded = pz_test_load("gpt2", &o);
+  assert_int_equal(own->totals.model_params, padded->totals.model_params);
+  assert_int_equal(own->vocab, padded->vocab);
+  assert_int_equal(padded->totals.params - own->totals.params, (50688 / 4 - 12565) * 768);
+  pz_workload_free(own);
+  pz_workload_free(padded);
+}
+
+/* Chips name the clusters that they stand in; other clusters have other chips. */
+static void chips_stand_in_clusters(void **state) {
+  (void)state;
+  struct pz_cluster c;
+  assert_true(pz_cluster_standard("h100", &c));
+  assert_string_equal(c.name, "dgx-h100");
+  assert_true(pz_cluster_has_chip(&c, "h100") && !pz_cluster_has_chip(&c, "a100-80"));
+  assert_false(pz_cluster_has_chip(&c, "h10"));
+  assert_true(pz_cluster_needed(&c, 9) && !pz_cluster_needed(&c, 8));
+  assert_true(pz_cluster_standard("tpuv5p", &c));
+  assert_true(pz_cluster_needed(&c, 2) && !pz_cluster_needed(&c, 1));
+  assert_false(pz_cluster_standard("v100", &c));
+  struct pz_error err = {0};
+  assert_int_equal(pz_cluster_load("paper", &c, &err), PZ_OK);
+  assert_true(pz_cluster_has_chip(&c, "h100"));
+  for (size_t i = 0; pz_cluster_preset_name(i); i++) { /* every name in a list is a chip's */
+    struct pz_chip chip;
+    char name[48];
+    assert_int_equal(pz_cluster_load(pz_cluster_preset_name(i), &c, &err), PZ_OK);
+    for (const char *at = c.chips; *at; at += strspn(at, " ")) {
+      snprintf(name, sizeof name, "%.*s", (int)strcspn(at, " "), at);
+      assert_int_equal(pz_chip_load(name, &chip, &err), PZ_OK);
+      at += strlen(name);
+    }
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(short_tables_are_predict),   cmocka_unit_test(rows_are_predicted_or_refused),
+      cmocka_unit_test(words_that_are_not_covered), cmocka_unit_test(wrong_tables_are_errors),
+      cmocka_unit_test(precisions_are_the_chips),   cmocka_unit_test(dispatchers_and_overlap_count),
+      cmocka_unit_test(graphs_leave_no_launches),   cmocka_unit_test(vocabularies_are_padded),
+      cmocka_unit_test(chips_stand_in_clusters),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
