@@ -45,8 +45,8 @@ enum { PZ_MOST_MIXED_LAYERS = 1024 };
 struct pz_arch {
   int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab;
   int64_t vocab_padding; /* of vocab: rows that are not the model's own */
-  int64_t positions; /* rows of a learned table, or the longest sequence of a rotary model */
-  int64_t types;     /* BERT's segment embeddings */
+  int64_t positions;     /* rows of a learned table, or the longest sequence of a rotary model */
+  int64_t types;         /* BERT's segment embeddings */
   int64_t
       embed_dim; /* width of the token embedding where it is projected (OPT-350m), else hidden */
   int64_t rotary_dims; /* of each head; 0: no rotary embedding */
