@@ -219,6 +219,21 @@ struct pz_live {
   int64_t net_bytes;
 };
 
+/* Who reads a saved storage in backward, as a set. */
+enum pz_saved_use {
+  PZ_SAVED_BY_GEMM = 1,  /* the gradient of a weight */
+  PZ_SAVED_BY_OTHER = 2, /* another operator, in 16 bit */
+  PZ_SAVED_BY_GATE = 4   /* the derivative of a gated activation: its input */
+};
+
+/* How layers with 8-bit GEMMs save their activations. */
+enum pz_saved_form {
+  PZ_SAVED_16BIT,
+  PZ_SAVED_GEMM_8BIT, /* inputs of GEMMs in 8 bit; a copy of its own where others read 16 bit */
+  PZ_SAVED_8BIT,      /* inputs of GEMMs and of gated activations; in 12 bit where others read it */
+  PZ_SAVED_FORMS
+};
+
 struct pz_layer {
   const char *name;
   int64_t count; /* how often it stands in the model; in which order, pz_workload.order says */
@@ -251,6 +266,9 @@ struct pz_layer {
   struct pz_live live[2];    /* by enum pz_direction */
   struct pz_live live_plain; /* forward when nothing is kept (recomputation) */
   struct pz_live live_backward[PZ_GRADIENTS]; /* backward, by where gradients go */
+  int64_t logits; /* elements that a loss in one kernel reads; 0: no such loss in this layer */
+  const uint8_t *saved_by;            /* of each saved storage: a set of enum pz_saved_use */
+  int64_t less_bytes[PZ_SAVED_FORMS]; /* of activation_bytes, by enum pz_saved_form */
 };
 
 /* Sums over the model, for one device of the tensor-parallel group, one microbatch. */

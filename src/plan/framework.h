@@ -12,6 +12,12 @@ enum pz_accumulation {
   PZ_ACCUMULATION_KEPT /* 16-bit gradients are set to zero and added to, with one microbatch too */
 };
 
+/* What a loss in one kernel holds of the logits. */
+enum pz_loss {
+  PZ_LOSS_IN_PLACE, /* its derivative takes the place of the 16-bit logits */
+  PZ_LOSS_FP32      /* a copy in fp32 beside them, which is saved in their place */
+};
+
 /* Whose rules it has (framework_rules.def), as a set; OTHERS: of which nothing else is known. */
 enum pz_rule_set {
   PZ_RULES_OTHERS,
@@ -56,6 +62,12 @@ struct pz_framework {
   bool placeholders;           /* a 16-bit gradient of every matrix of a layer is kept allocated */
   double reserve_bytes;        /* work space of libraries */
   bool decoder;                /* its models are plain decoders: family_decoder.c */
+  enum pz_loss loss;
+  bool exchanges_sums; /* gradients are summed up in what is exchanged, a plan's grad_bytes each */
+  double expert_moment_bytes;   /* of each moment in models with experts; 0: 4 */
+  double moment_bytes;          /* in others; 0: 4 */
+  enum pz_saved_form fp8_saves; /* activations of layers with 8-bit GEMMs */
+  double fp8_weight_bytes;      /* copies of their weights beside weight_bytes */
 
   struct pz_framework_defaults {
     enum pz_recomputation recompute;

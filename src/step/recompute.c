@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "workload/op.h"
+#include "workload/memory.h"
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
@@ -153,7 +153,7 @@ bool pz_in_modules(const struct pz_layer *l, const struct pz_op *op, int modules
 
 /* What backward alone reads: the results of the modules' operators but for the last of each chain, which
  * others read. */
-double pz_modules_bytes(const struct pz_layer *l, int modules) {
+double pz_modules_bytes(const struct pz_layer *l, int modules, enum pz_saved_form form) {
   double bytes = 0;
   for (uint32_t i = 0; i < l->n_saved; i++) {
     const struct pz_tensor *t = &l->tensors[l->saved[i]];
@@ -163,7 +163,7 @@ double pz_modules_bytes(const struct pz_layer *l, int modules) {
       for (uint32_t o = 0; o < op->n_out; o++)
         makes = makes || l->tensors[op->out[o]].storage == l->saved[i];
       if (!makes || !pz_in_modules(l, op, modules)) continue;
-      bytes += (double)(t->elems * t->elem_bytes);
+      bytes += (double)(t->elems * t->elem_bytes - pz_saved_less(t, l->saved_by[i], form));
       break;
     }
   }

@@ -12,8 +12,8 @@ bool pz_modules_parse(const char *names, int *out);
 /* Does the forward operator belong to one of them? */
 bool pz_in_modules(const struct pz_layer *l, const struct pz_op *op, int modules);
 
-/* Bytes of a layer that are recomputed in place of being saved. */
-double pz_modules_bytes(const struct pz_layer *l, int modules);
+/* Bytes of a layer that are recomputed in place of being saved in this form. */
+double pz_modules_bytes(const struct pz_layer *l, int modules, enum pz_saved_form form);
 
 /* The set a policy names: "minimal" (all GEMMs but the attention's), "minimal_with_context",
  * "custom" (queries, keys, values: what the published recipes save), or "custom: NAME ... kept" with
