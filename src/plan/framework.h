@@ -60,7 +60,8 @@ struct pz_framework {
       weight_bytes; /* of state_bytes: the weights; gradients take up to 4, the optimizer the rest */
   enum pz_gradients gradients; /* where backward puts those of a layer */
   bool placeholders;           /* a 16-bit gradient of every matrix of a layer is kept allocated */
-  double reserve_bytes;        /* work space of libraries */
+  double reserve_bytes;        /* work space of libraries ... */
+  double grouped_bytes;        /* ... and besides of GEMMs of experts */
   bool decoder;                /* its models are plain decoders: family_decoder.c */
   enum pz_loss loss;
   bool exchanges_sums; /* gradients are summed up in what is exchanged, a plan's grad_bytes each */

@@ -294,7 +294,9 @@ static int64_t padded_vocab(const struct request *q) {
   return pz_ceil_div(pz_max(q->vocab, 1), unit) * unit;
 }
 
-/* GPT's shape, whose head is the embedding except in plain PyTorch models. */
+static void put_experts(struct text *t, const struct request *q);
+
+/* GPT's shape, with experts or without, whose head is the embedding except in plain PyTorch models. */
 static void put_gpt(struct text *t, const struct request *q, bool tied) {
   put(t, "{\"model_type\":\"gpt2\"");
   put_number(t, "n_embd", q->hidden);
@@ -303,6 +305,8 @@ static void put_gpt(struct text *t, const struct request *q, bool tied) {
   put_number(t, "n_inner", q->ffn);
   put_number(t, "vocab_size", padded_vocab(q));
   put_number(t, "n_positions", q->plan.seq);
+  if (q->kv_heads) put_number(t, "num_key_value_heads", q->kv_heads);
+  if (q->experts) put_experts(t, q);
   put(t, ",\"tie_word_embeddings\":%s}", tied ? "true" : "false");
 }
 
@@ -344,7 +348,7 @@ static const char *family_of(const struct request *q) {
 static void write_config(const struct reader *r, struct request *q) {
   struct text t = {.to = q->config, .bytes = sizeof q->config};
   bool gated = says(r, MLP, "swiglu"), plain = is_plain(q);
-  if (!gated && !plain && !q->experts) {
+  if (!gated && !plain && !q->kv_rank && !q->shared_experts && !q->dense_layers) {
     put_gpt(&t, q, q->plan.framework != pz_framework_find("torch"));
     return;
   }

@@ -522,7 +522,8 @@ static struct pz_training_memory state_bytes(const struct stage_walk *s) {
   struct stage_sums n = stage_sums(*s);
   int64_t copies = pz_plan_hybrid(s->p) ? 1 : pz_pipeline_copies(s->shape.order);
   struct pz_training_memory m = {.activation_bytes = n.constants,
-                                 .reserve_bytes = f->reserve_bytes};
+                                 .reserve_bytes =
+                                     f->reserve_bytes + (s->m->experts ? f->grouped_bytes : 0)};
   add_state(s, n.dense, pz_plan_shards(s->p) * copies, &m);
   add_state(s, n.expert, pz_plan_expert_shards(s->p) * copies, &m);
   if (s->p->precision == PZ_PRECISION_FP8) m.weight_bytes += f->fp8_weight_bytes * n.blocks;
