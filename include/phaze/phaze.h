@@ -1019,7 +1019,8 @@ enum pz_saved {
   PZ_SAVED_CONTEXT = 2, /* of the attention */
   PZ_SAVED_OUT = 4,     /* the projection behind the attention */
   PZ_SAVED_MLP_IN = 8,
-  PZ_SAVED_MLP_OUT = 16
+  PZ_SAVED_MLP_OUT = 16,
+  PZ_SAVED_HOST = 32 /* all that is saved is in the memory of the host */
 };
 
 /* Names of these choices, in the order of the enums (of sets: of their bits); each list ends with

@@ -15,6 +15,7 @@ enum pz_accumulation {
 /* What a loss in one kernel holds of the logits. */
 enum pz_loss {
   PZ_LOSS_IN_PLACE, /* its derivative takes the place of the 16-bit logits */
+  PZ_LOSS_BESIDE,   /* its derivative stands beside them */
   PZ_LOSS_FP32      /* a copy in fp32 beside them, which is saved in their place */
 };
 

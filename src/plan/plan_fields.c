@@ -20,7 +20,7 @@ const char *const pz_module_names[] = {"layernorm", "moe_act",        "mla_up_pr
                                        "moe",       "shared_experts", "core_attn",   NULL};
 const char *const pz_pipeline_names[] = {"1f1b", "interleaved", "gpipe",    "zb-h1", "zb-2p",
                                          "zb-v", "dualpipe-v",  "dualpipe", NULL};
-const char *const pz_saved_names[] = {"qkv", "context", "out", "mlp_in", "mlp_out", NULL};
+const char *const pz_saved_names[] = {"qkv", "context", "out", "mlp_in", "mlp_out", "host", NULL};
 
 #define MEGATRON(x) [PZ_LAUNCH_MEGATRON] = x,
 #define BRIDGE(x) [PZ_LAUNCH_BRIDGE] = x,

@@ -108,6 +108,13 @@ double pz_core_bytes(const struct pz_workload *w, const struct pz_layer *l) {
   return bytes;
 }
 
+static double largest_matrix(const struct pz_layer *l) {
+  int64_t n = 0;
+  for (uint32_t i = 0; i < l->n_tensors; i++)
+    if (l->tensors[i].role == PZ_ROLE_PARAM) n = pz_max(n, l->tensors[i].elems);
+  return (double)n;
+}
+
 /* A 16-bit gradient for each shape of a layer's matrices. */
 static double placeholder_bytes(const struct pz_layer *l) {
   double n = 0;
@@ -125,6 +132,8 @@ struct pz_memory_model pz_memory_model_of(const struct pz_workload *w,
         pz_fmax(m.placeholder_bytes, placeholder_bytes(&w->layers[kinds->layer[k]]));
   for (uint32_t i = 0; i < w->n_layers; i++)
     m.experts = m.experts || w->layers[i].model_expert_params > 0;
+  for (uint32_t i = 0; i < w->n_layers; i++)
+    m.matrix_params = pz_fmax(m.matrix_params, largest_matrix(&w->layers[i]));
   return m;
 }
 
@@ -262,11 +271,16 @@ static bool stays_gathered(const struct pz_plan *p) {
 }
 
 /* Weights gathered for a layer and the one that is fetched ahead, and in backward its whole gradient,
- * in 16 bit and as it is exchanged (FSDP: Zhao et al., arXiv 2304.11277, section 3.3). */
+ * in 16 bit and as it is exchanged (FSDP: Zhao et al., arXiv 2304.11277, section 3.3).  A compiler gathers matrix by
+ * matrix. */
 static double gathered_bytes(const struct stage_walk *s, const struct pz_layer *l, bool backward) {
   const struct pz_plan *p = s->p;
   if (pz_plan_shards(p) == 1 || p->zero < 2 || stays_gathered(p)) return 0;
   double n = (double)l->params, next = (double)first_kind(s)->params;
+  if (pz_framework_compiles(pz_plan_framework(p))) {
+    n = pz_fmin(n, s->m->matrix_params);
+    next = pz_fmin(next, s->m->matrix_params);
+  }
   double gradient = backward ? n * (HALF_BYTES + p->grad_bytes) : 0;
   return p->zero == 3 ? HALF_BYTES * (n + next) + gradient : gradient;
 }
@@ -321,6 +335,8 @@ static struct layer_pass make_pass(const struct stage_walk *s, uint32_t i, bool 
     x.freed += less;
   }
   if (pz_plan_framework(s->p)->loss == PZ_LOSS_FP32) copy_logits(&x, (double)l->logits);
+  if (pz_plan_framework(s->p)->loss == PZ_LOSS_BESIDE)
+    x.backward_peak += HALF_BYTES * (double)l->logits;
   if (how == PZ_RECOMPUTATION_HALF) how = PZ_RECOMPUTATION_FULL;
   if (recomputed) recompute(s->m->w, l, s->p, how, &x);
   return x;
