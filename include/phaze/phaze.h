@@ -1122,7 +1122,13 @@ struct pz_prediction {
   int64_t microbatches;  /* of a replica */
   double tokens, params; /* tokens of a step, parameters of the model */
   double active_params;  /* of these: those that a token meets, of routed experts the chosen ones */
+  double usable_bytes;   /* of a device's HBM that a plan may fill: it fits if peak_bytes is within */
 };
+
+/* Does the plan fit in memory? */
+static inline bool pz_prediction_fits(const struct pz_prediction *p) {
+  return p->peak_bytes <= p->usable_bytes;
+}
 
 /* One forward or backward of one chunk of a stage, for one microbatch. */
 struct pz_pipeline_event {
@@ -1154,7 +1160,7 @@ struct pz_training_run {
  * pipeline simulated event by event.  `model` as for pz_workload_load; `net` NULL: the chip's own
  * link.  PZ_BAD_USE for a plan that cannot be: degrees that do not divide the devices, the heads or
  * the batch, more stages than layers; one that does not fit in memory is told like any other:
- * p.peak_bytes above hbm_bytes.  `events`: keep every event of the pipeline.  On success *out is the
+ * p.peak_bytes above p.usable_bytes.  `events`: keep every event of the pipeline.  On success *out is the
  * caller's to free.  Cost: milliseconds. */
 PZ_NODISCARD PZ_API enum pz_status
 pz_training_predict(const char *model, const struct pz_chip *chip, const struct pz_cluster *net,

@@ -96,7 +96,7 @@ class Prediction(records.TrainingRun):
     @property
     def fits(self) -> bool:
         """The fullest device has memory enough."""
-        return self.p.peak_bytes <= self.hbm_bytes
+        return self.p.peak_bytes <= self.p.usable_bytes
 
     def cost(self, tokens: float, **options: Any) -> records.RunCost:
         """What a run over so many tokens takes; price (dollars a device and hour), mtbf_s (of a device),

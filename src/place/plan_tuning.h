@@ -16,7 +16,7 @@ struct pz_tuned_plan {
 struct pz_tuning {
   struct pz_training_run own; /* stages: in the arena */
   double
-      limit_bytes; /* what a plan may hold: the usable part of HBM, or what the run itself does */
+      limit_bytes; /* what a plan may hold: pz_usable_bytes */
   int64_t layers;  /* repeated ones */
   bool has_best;   /* a plan was found that fits */
   const char *why; /* ... or why there is no plan to search; NULL: there is */
