@@ -267,6 +267,7 @@ struct pz_layer {
   struct pz_live live_plain; /* forward when nothing is kept (recomputation) */
   struct pz_live live_backward[PZ_GRADIENTS]; /* backward, by where gradients go */
   int64_t logits; /* elements that a loss in one kernel reads; 0: no such loss in this layer */
+  int64_t context_bytes;              /* results of attention kernels */
   const uint8_t *saved_by;            /* of each saved storage: a set of enum pz_saved_use */
   int64_t less_bytes[PZ_SAVED_FORMS]; /* of activation_bytes, by enum pz_saved_form */
 };
@@ -1122,7 +1123,7 @@ struct pz_prediction {
   int64_t microbatches;  /* of a replica */
   double tokens, params; /* tokens of a step, parameters of the model */
   double active_params;  /* of these: those that a token meets, of routed experts the chosen ones */
-  double usable_bytes;   /* of a device's HBM that a plan may fill: it fits if peak_bytes is within */
+  double usable_bytes; /* of a device's HBM that a plan may fill: it fits if peak_bytes is within */
 };
 
 /* Does the plan fit in memory? */

@@ -7,7 +7,7 @@
 #define STATE(moved, held) .optimizer_bytes = moved, .state_bytes = held
 #define MEMORY(weights, go) .weight_bytes = weights, .gradients = PZ_GRADIENTS_##go
 #define WORK_SPACE .reserve_bytes = 64 << 20
-#define TE_WORK_SPACE .reserve_bytes = 96 << 20, .grouped_bytes = 128 << 20
+#define TE_WORK_SPACE WORK_SPACE, .engine = true
 #define PLAN(recompute, zero, overlap, execution, attention, grad_bytes, library)                  \
   {                                                                                                \
     PZ_RECOMPUTATION_##recompute, zero, overlap, PZ_EXECUTION_##execution,                         \

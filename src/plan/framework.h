@@ -62,7 +62,7 @@ struct pz_framework {
   enum pz_gradients gradients; /* where backward puts those of a layer */
   bool placeholders;           /* a 16-bit gradient of every matrix of a layer is kept allocated */
   double reserve_bytes;        /* work space of libraries ... */
-  double grouped_bytes;        /* ... and besides of GEMMs of experts */
+  bool engine;                 /* ... but Transformer Engine, whose kernels it runs */
   bool decoder;                /* its models are plain decoders: family_decoder.c */
   enum pz_loss loss;
   bool exchanges_sums; /* gradients are summed up in what is exchanged, a plan's grad_bytes each */

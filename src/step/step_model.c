@@ -113,7 +113,7 @@ enum pz_status pz_step_model_new(const struct pz_job *job, const struct pz_plan 
     m->n_blocks = m->kinds.n_blocks;
     count_params(m);
     use_chip(m, job->chip, job->net, plan);
-    m->memory = pz_memory_model_of(m->w, &m->kinds);
+    m->memory = pz_memory_model_of(m->w, &m->kinds, job->chip, plan);
     status = time_kernels(m, plan, err);
   }
   if (status == PZ_OK)

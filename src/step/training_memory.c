@@ -124,9 +124,27 @@ static double placeholder_bytes(const struct pz_layer *l) {
   return HALF_BYTES * n;
 }
 
+/* Work space of a GEMM of Transformer Engine, on Hopper and later (compute capability 9.0) and before, and streams of
+ * grouped GEMMs with one each (get_cublas_workspace_size_bytes, get_multi_stream_cublas_workspace in its
+ * pytorch/module/base.py). */
+static const double ENGINE_BYTES = 32 << 20, OLD_ENGINE_BYTES = 4 << 20;
+static const double GROUPED_STREAMS = 4;
+
+/* Megatron's activations have tokens first, FlashAttention's samples: with several of them the result of attention is
+ * copied, and both are saved (flash_attn in Transformer Engine's pytorch/attention; not cuDNN's kernels, which Transformer
+ * Engine takes on Hopper and later). */
+static bool copies_context(const struct pz_workload *w, const struct pz_plan *p, bool hopper) {
+  const char *library = p->attention_library;
+  bool named = library && *library;
+  return pz_plan_framework(p)->engine && w->options.mbs > 1 &&
+         (named ? strcmp(library, "fa2") == 0 : !hopper);
+}
+
 struct pz_memory_model pz_memory_model_of(const struct pz_workload *w,
-                                          const struct pz_layer_kinds *kinds) {
+                                          const struct pz_layer_kinds *kinds,
+                                          const struct pz_chip *chip, const struct pz_plan *p) {
   struct pz_memory_model m = {.w = w, .kinds = kinds};
+  bool hopper = chip->calibration.fp8_speedup > 1;
   for (uint32_t k = 0; k < kinds->n; k++)
     m.placeholder_bytes =
         pz_fmax(m.placeholder_bytes, placeholder_bytes(&w->layers[kinds->layer[k]]));
@@ -134,6 +152,11 @@ struct pz_memory_model pz_memory_model_of(const struct pz_workload *w,
     m.experts = m.experts || w->layers[i].model_expert_params > 0;
   for (uint32_t i = 0; i < w->n_layers; i++)
     m.matrix_params = pz_fmax(m.matrix_params, largest_matrix(&w->layers[i]));
+  m.copies_context = copies_context(w, p, hopper);
+  m.reserve_bytes = pz_plan_framework(p)->reserve_bytes;
+  if (pz_plan_framework(p)->engine)
+    m.reserve_bytes +=
+        (hopper ? ENGINE_BYTES : OLD_ENGINE_BYTES) * (1 + (m.experts ? GROUPED_STREAMS : 0));
   return m;
 }
 
@@ -331,6 +354,7 @@ static struct layer_pass make_pass(const struct stage_walk *s, uint32_t i, bool 
   enum pz_recomputation how = (enum pz_recomputation)s->p->recompute;
   if (kind_of(s, i) >= 0) {
     double less = (double)l->less_bytes[saved_form(s->p)];
+    if (s->m->copies_context) less -= (double)l->context_bytes;
     x.saved -= less;
     x.freed += less;
   }
@@ -538,8 +562,7 @@ static struct pz_training_memory state_bytes(const struct stage_walk *s) {
   struct stage_sums n = stage_sums(*s);
   int64_t copies = pz_plan_hybrid(s->p) ? 1 : pz_pipeline_copies(s->shape.order);
   struct pz_training_memory m = {.activation_bytes = n.constants,
-                                 .reserve_bytes =
-                                     f->reserve_bytes + (s->m->experts ? f->grouped_bytes : 0)};
+                                 .reserve_bytes = s->m->reserve_bytes};
   add_state(s, n.dense, pz_plan_shards(s->p) * copies, &m);
   add_state(s, n.expert, pz_plan_expert_shards(s->p) * copies, &m);
   if (s->p->precision == PZ_PRECISION_FP8) m.weight_bytes += f->fp8_weight_bytes * n.blocks;
