@@ -290,6 +290,8 @@ bool pz_plan_field_told(const struct pz_plan *p, enum pz_plan_field f) {
   case PZ_PLAN_RECOMPUTE_MODULES:
   case PZ_PLAN_SAVED: return told_set(p, f);
   case PZ_PLAN_STAGE_RECOMPUTE: return false;
+  case PZ_PLAN_MOMENT_BYTES: return p->moment_bytes > 0;
+  case PZ_PLAN_FUSED_LOSS: return p->fused_loss;
   default: return true;
   }
 }

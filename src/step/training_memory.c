@@ -358,9 +358,9 @@ static struct layer_pass make_pass(const struct stage_walk *s, uint32_t i, bool 
     x.saved -= less;
     x.freed += less;
   }
-  if (pz_plan_framework(s->p)->loss == PZ_LOSS_FP32) copy_logits(&x, (double)l->logits);
-  if (pz_plan_framework(s->p)->loss == PZ_LOSS_BESIDE)
-    x.backward_peak += HALF_BYTES * (double)l->logits;
+  enum pz_loss loss = pz_plan_loss(s->p);
+  if (loss == PZ_LOSS_FP32) copy_logits(&x, (double)l->logits);
+  if (loss == PZ_LOSS_BESIDE) x.backward_peak += HALF_BYTES * (double)l->logits;
   if (how == PZ_RECOMPUTATION_HALF) how = PZ_RECOMPUTATION_FULL;
   if (recomputed) recompute(s->m->w, l, s->p, how, &x);
   return x;
@@ -539,10 +539,7 @@ static double gradient_bytes(const struct pz_plan *p) {
 static double optimizer_bytes(const struct pz_memory_model *m, const struct pz_plan *p) {
   const struct pz_framework *f = pz_plan_framework(p);
   double rest = pz_fmax(0, f->state_bytes - f->weight_bytes - MOST_GRADIENT_BYTES);
-  double moment = p->moment_bytes > 0 ? p->moment_bytes
-                  : m->experts        ? f->expert_moment_bytes
-                                      : f->moment_bytes;
-  return moment > 0 ? pz_fmax(0, rest - 2 * (MOST_MOMENT_BYTES - moment)) : rest;
+  return pz_fmax(0, rest - 2 * (MOST_MOMENT_BYTES - pz_plan_moment_bytes(p, m->experts)));
 }
 
 /* What parameters that so many devices share take: weights, gradients, optimizer state. */
