@@ -94,7 +94,7 @@ static void print_measured(const struct pz_tuned *x) {
 static enum pz_status print_prediction(const struct pz_tuned *x) {
   const struct pz_training_run *own = &x->t.own;
   const struct pz_prediction *p = &own->p;
-  bool fits = pz_prediction_fits(p);
+  bool fits = p->peak_bytes <= x->t.limit_bytes;
   printf("\npredicted: %.4g s per step, MFU %.1f%%, %.4g tokens/s per device\n", p->step_s,
          100 * p->mfu, p->tokens_per_s_per_device);
   if (own->expected.runs && own->expected.same_chip)
@@ -121,7 +121,7 @@ static double gain(const struct pz_tuned *x, const struct pz_tuned_plan *c) {
   return 1 - c->p.step_s / x->t.own.p.step_s;
 }
 
-static bool own_fits(const struct pz_tuned *x) { return pz_prediction_fits(&x->t.own.p); }
+static bool own_fits(const struct pz_tuned *x) { return x->t.own.p.peak_bytes <= x->t.limit_bytes; }
 
 static enum pz_status print_best(const struct pz_tuned *x, const char *title,
                                  const struct pz_tuned_plan *c, struct pz_error *err) {
