@@ -153,7 +153,7 @@ class Prediction(records.TrainingRun):
                      f"{o.mbs} on each replica")
         lines.append(f"speed:   MFU {100 * p.mfu:.1f}%, {p.samples_per_s:.4g} samples/s, "
                      f"{p.tokens_per_s_per_device:.4g} tokens/s per device")
-        fits = "" if self.fits else " needed: does not fit"
+        fits = "" if self.fits else ": does not fit"
         lines.append(f"memory:  {p.peak_bytes / 1e9:.1f} of {p.usable_bytes / 1e9:.1f} GB usable"
                      f"{fits} (stage {p.peak_stage + 1} of {o.pp} holds most)")
         e = self.expected
