@@ -135,8 +135,9 @@ static enum pz_status simulate(struct live l, struct pz_live *out) {
   return PZ_OK;
 }
 
-/* Is s, by storage, what combine adds up?  The weights of a token's experts multiply inside the experts, behind the
- * activation (Megatron Core, transformer/moe/experts.py: permuted_probs), so that its derivative reads no result of them. */
+/* Is s, by storage, what combine adds up?  On GPUs the weights of a token's experts multiply inside the experts, behind
+ * the activation (Megatron Core, transformer/moe/experts.py: permuted_probs), so that its derivative reads no result of
+ * them. */
 static bool is_combined(const struct pz_graph *g, const struct pz_op *backward, uint32_t s) {
   if (backward->kind != PZ_OP_COMBINE) return false;
   for (uint32_t i = 0; i < g->ops[PZ_FORWARD].n; i++) {
@@ -147,7 +148,8 @@ static bool is_combined(const struct pz_graph *g, const struct pz_op *backward, 
 }
 
 /* Storages that backward reads of what forward made, in order. */
-static enum pz_status collect_saved(struct pz_graph *g, struct pz_layer *layer, bool *saved) {
+static enum pz_status collect_saved(struct pz_graph *g, enum pz_kernels kernels,
+                                    struct pz_layer *layer, bool *saved) {
   struct pz_vec list;
   pz_vec_init(&list, g->arena, sizeof(uint32_t));
   bool *shared = pz_arena_alloc(g->arena, g->tensors.n, sizeof *shared);
@@ -163,7 +165,8 @@ static enum pz_status collect_saved(struct pz_graph *g, struct pz_layer *layer, 
         shared[s] = true;
         layer->shared_bytes += pz_tensor_bytes(t);
       }
-      if (t->role != PZ_ROLE_ACTIVATION || common || saved[s] || is_combined(g, op, s)) continue;
+      if (t->role != PZ_ROLE_ACTIVATION || common || saved[s]) continue;
+      if (kernels != PZ_KERNELS_FUSED && is_combined(g, op, s)) continue;
       saved[s] = true;
       layer->activation_bytes += pz_tensor_bytes(t);
       if (!pz_vec_push(&list, &s)) return PZ_NO_MEMORY;
@@ -251,7 +254,7 @@ enum pz_status pz_memory_layer(struct pz_graph *g, const struct pz_workload_opti
                                struct pz_layer *layer) {
   bool *saved = pz_arena_alloc(g->arena, g->tensors.n, sizeof *saved);
   if (!saved) return PZ_NO_MEMORY;
-  enum pz_status status = collect_saved(g, layer, saved);
+  enum pz_status status = collect_saved(g, options->kernels, layer, saved);
   if (status == PZ_OK) status = find_uses(g, layer);
   layer->output_bytes = pz_tensor_bytes(pz_graph_tensor(g, g->output)) + g->passing_bytes;
   for (uint32_t i = 0; i < g->n_also_out; i++)
