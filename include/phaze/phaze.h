@@ -219,6 +219,21 @@ struct pz_live {
   int64_t net_bytes;
 };
 
+/* Who reads a saved storage in backward, as a set. */
+enum pz_saved_use {
+  PZ_SAVED_BY_GEMM = 1,  /* the gradient of a weight */
+  PZ_SAVED_BY_OTHER = 2, /* another operator, in 16 bit */
+  PZ_SAVED_BY_GATE = 4   /* the derivative of a gated activation: its input */
+};
+
+/* How layers with 8-bit GEMMs save their activations. */
+enum pz_saved_form {
+  PZ_SAVED_16BIT,
+  PZ_SAVED_GEMM_8BIT, /* inputs of GEMMs in 8 bit; a copy of its own where others read 16 bit */
+  PZ_SAVED_8BIT,      /* inputs of GEMMs and of gated activations; in 12 bit where others read it */
+  PZ_SAVED_FORMS
+};
+
 struct pz_layer {
   const char *name;
   int64_t count; /* how often it stands in the model; in which order, pz_workload.order says */
@@ -251,6 +266,10 @@ struct pz_layer {
   struct pz_live live[2];    /* by enum pz_direction */
   struct pz_live live_plain; /* forward when nothing is kept (recomputation) */
   struct pz_live live_backward[PZ_GRADIENTS]; /* backward, by where gradients go */
+  int64_t logits; /* elements that a loss in one kernel reads; 0: no such loss in this layer */
+  int64_t context_bytes;              /* results of attention kernels */
+  const uint8_t *saved_by;            /* of each saved storage: a set of enum pz_saved_use */
+  int64_t less_bytes[PZ_SAVED_FORMS]; /* of activation_bytes, by enum pz_saved_form */
 };
 
 /* Sums over the model, for one device of the tensor-parallel group, one microbatch. */
@@ -1023,7 +1042,8 @@ enum pz_saved {
   PZ_SAVED_CONTEXT = 2, /* of the attention */
   PZ_SAVED_OUT = 4,     /* the projection behind the attention */
   PZ_SAVED_MLP_IN = 8,
-  PZ_SAVED_MLP_OUT = 16
+  PZ_SAVED_MLP_OUT = 16,
+  PZ_SAVED_HOST = 32 /* all that is saved is in the memory of the host */
 };
 
 /* What brings tokens to the devices of their experts and back. */
@@ -1138,7 +1158,13 @@ struct pz_prediction {
   double tokens, params; /* tokens of a step, parameters of the model */
   double active_params;  /* of these: those that a token meets, of routed experts the chosen ones */
   double mfu_conventional; /* mfu with attention in full in every layer, as papers print it */
+  double usable_bytes; /* of a device's HBM that a plan may fill: it fits if peak_bytes is within */
 };
+
+/* Does the plan fit in memory? */
+static inline bool pz_prediction_fits(const struct pz_prediction *p) {
+  return p->peak_bytes <= p->usable_bytes;
+}
 
 /* One forward or backward of one chunk of a stage, for one microbatch. */
 struct pz_pipeline_event {
@@ -1172,7 +1198,7 @@ struct pz_training_run {
  * pipeline simulated event by event.  `model` as for pz_workload_load; `net` NULL: the chip's own
  * link.  PZ_BAD_USE for a plan that cannot be: degrees that do not divide the devices, the heads or
  * the batch, more stages than layers; one that does not fit in memory is told like any other:
- * p.peak_bytes above hbm_bytes.  `events`: keep every event of the pipeline.  On success *out is the
+ * p.peak_bytes above p.usable_bytes.  `events`: keep every event of the pipeline.  On success *out is the
  * caller's to free.  Cost: milliseconds. */
 PZ_NODISCARD PZ_API enum pz_status
 pz_training_predict(const char *model, const struct pz_chip *chip, const struct pz_cluster *net,

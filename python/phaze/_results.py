@@ -96,7 +96,7 @@ class Prediction(records.TrainingRun):
     @property
     def fits(self) -> bool:
         """The fullest device has memory enough."""
-        return self.p.peak_bytes <= self.hbm_bytes
+        return self.p.peak_bytes <= self.p.usable_bytes
 
     def cost(self, tokens: float, **options: Any) -> records.RunCost:
         """What a run over so many tokens takes; price (dollars a device and hour), mtbf_s (of a device),
@@ -154,8 +154,8 @@ class Prediction(records.TrainingRun):
         lines.append(f"speed:   MFU {100 * p.mfu:.1f}% (conventional {100 * p.mfu_conventional:.1f}%), "
                      f"{p.samples_per_s:.4g} samples/s, "
                      f"{p.tokens_per_s_per_device:.4g} tokens/s per device")
-        fits = "" if self.fits else " needed: does not fit"
-        lines.append(f"memory:  {p.peak_bytes / 1e9:.1f} of {self.hbm_bytes / 1e9:.1f} GB"
+        fits = "" if self.fits else ": does not fit"
+        lines.append(f"memory:  {p.peak_bytes / 1e9:.1f} of {p.usable_bytes / 1e9:.1f} GB usable"
                      f"{fits} (stage {p.peak_stage + 1} of {o.pp} holds most)")
         e = self.expected
         if e.runs and e.same_chip:

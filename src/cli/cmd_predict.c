@@ -87,7 +87,7 @@ static enum pz_status write_page(const struct pz_predicted *x, struct pz_error *
 static enum pz_status tell_json(const struct pz_predicted *x, struct pz_error *err) {
   json_t *j = predicted_json(x), *changes = NULL, *explained = NULL;
   enum pz_status status = PZ_OK;
-  if (x->run->p.peak_bytes > x->run->hbm_bytes) status = pz_predict_changes_json(x, &changes, err);
+  if (!pz_prediction_fits(&x->run->p)) status = pz_predict_changes_json(x, &changes, err);
   if (changes) json_object_set_new(j, "fits_with", changes);
   if (status == PZ_OK && x->s->explain) status = pz_predict_explain_json(x, &explained, err);
   if (explained) json_object_set_new(j, "explain", explained);
@@ -105,7 +105,7 @@ static enum pz_status emit(const struct pz_predicted *x, struct pz_error *err) {
   const struct pz_cluster *net = x->machine.own_link ? NULL : &x->machine.net;
   enum pz_status status = pz_launch_fill(x->model, &x->run->plan, net, &l, err);
   if (status == PZ_OK) status = pz_launch_script(x->s->emit, &l, &text, err);
-  if (status == PZ_OK && x->run->p.peak_bytes > x->run->hbm_bytes)
+  if (status == PZ_OK && !pz_prediction_fits(&x->run->p))
     pz_command_warn(x->s->common.quiet, "the plan does not fit in memory");
   if (status == PZ_OK) fputs(text, stdout);
   pz_free(text);
@@ -130,8 +130,9 @@ static void warn_of_nodes(const struct pz_predicted *x) {
   pz_command_warn(x->s->common.quiet, text);
 }
 
+/* `fits`: the plan does. */
 static enum pz_status predict_plan(const struct pz_predict_settings *s, const char *model,
-                                   struct pz_error *err) {
+                                   bool *fits, struct pz_error *err) {
   struct pz_predicted x = {.s = s, .model = model};
   struct pz_plan plan = s->plan;
   struct pz_machine_use use = {"devices", pz_plan_asked_devices(&s->plan), s->common.quiet,
@@ -159,6 +160,7 @@ static enum pz_status predict_plan(const struct pz_predict_settings *s, const ch
   if (status == PZ_OK && s->trace) status = write_trace(&x, err);
   if (status == PZ_OK && s->report) status = write_page(&x, err);
   if (status == PZ_OK) status = tell(&x, err);
+  if (status == PZ_OK) *fits = pz_prediction_fits(&x.run->p);
   pz_training_run_free(x.run);
   return status;
 }
@@ -215,8 +217,12 @@ static enum pz_exit run(int argc, char **argv) {
   char text[120];
   const char *wrong = misuse(&s, argv[1], text, sizeof text);
   if (wrong) return pz_command_misuse(&pz_cmd_predict, wrong);
-  enum pz_status status = s.runs ? pz_predict_runs(&s, &err) : predict_plan(&s, argv[1], &err);
-  return status == PZ_OK ? pz_command_end() : pz_command_fail(&err);
+  bool fits = true;
+  enum pz_status status =
+      s.runs ? pz_predict_runs(&s, &err) : predict_plan(&s, argv[1], &fits, &err);
+  if (status != PZ_OK) return pz_command_fail(&err);
+  code = pz_command_end();
+  return code == PZ_EXIT_DONE && !fits ? PZ_EXIT_NO_ANSWER : code;
 }
 
 const struct pz_command pz_cmd_predict = {
@@ -227,6 +233,8 @@ const struct pz_command pz_cmd_predict = {
         "Operators run one after another on each device, as fast as the chip's calibration\n"
         "says or as the host launches them; the pipeline is simulated event by event.\n"
         "What is not given is as the framework does it; --explain shows each field.\n"
+        "A plan that does not fit in memory is predicted all the same: the first line says so,\n"
+        "and the exit status is 1.\n"
         "--runs predicts every row of a table: a model's name and a chip are enough, other\n"
         "columns are fields of the plan (n_dev devices, gbs batch), what was measured\n"
         "(step_time_s, peak_bytes; errors are shown by group) and the model's shape. What is\n"

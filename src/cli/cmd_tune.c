@@ -144,7 +144,7 @@ static enum pz_status tell(const struct pz_tuned *x, struct pz_error *err) {
 /* The run does not fit, and nothing else does. */
 static enum pz_status check_answer(const struct pz_tuned *x, struct pz_error *err) {
   const struct pz_tuning *t = &x->t;
-  if (t->own.p.peak_bytes <= t->own.hbm_bytes || t->has_best || t->n_changes) return PZ_OK;
+  if (t->own.p.peak_bytes <= t->limit_bytes || t->has_best || t->n_changes) return PZ_OK;
   return pz_fail(err, PZ_NO_ANSWER,
                  "the run does not fit in memory, and no plan on its %lld devices does: %.1f GB "
                  "needed, %.1f GB usable",

@@ -87,6 +87,9 @@ static void print_plan(const struct pz_predicted *x) {
   const struct pz_plan *o = &x->run->plan;
   const struct pz_prediction *p = &x->run->p;
   char name[256];
+  if (!pz_prediction_fits(p))
+    printf("does not fit in memory: %.1f GB needed, %.1f of %.1f GB usable\n", p->peak_bytes / 1e9,
+           p->usable_bytes / 1e9, x->run->hbm_bytes / 1e9);
   printf("%s on %" PRId64 " x %s", pz_text_plain(pz_text_copy(name, sizeof name, x->model)),
          o->devices, x->machine.chip.name);
   if (!x->machine.own_link)
@@ -180,10 +183,10 @@ enum pz_status pz_predict_print_memory(const struct pz_training_run *r, struct p
     for (end = k; end + 1 < r->plan.pp && same_memory(&r->stages[k], &r->stages[end + 1]);) end++;
     stage_row(&t, r, k, end);
   }
-  bool fits = r->p.peak_bytes <= r->hbm_bytes;
-  printf("\nPeak memory of a device by stage (GB): %s, %.1f of %.1f GB%s\n",
-         fits ? "fits" : "does not fit", r->p.peak_bytes / 1e9, r->hbm_bytes / 1e9,
-         fits ? "" : " needed");
+  bool fits = pz_prediction_fits(&r->p);
+  printf("\nPeak memory of a device by stage (GB): %s, %.1f GB%s, %.1f of %.1f GB usable\n",
+         fits ? "fits" : "does not fit", r->p.peak_bytes / 1e9, fits ? "" : " needed",
+         r->p.usable_bytes / 1e9, r->hbm_bytes / 1e9);
   return pz_table_print(&t, 0, stdout);
 }
 
@@ -245,8 +248,7 @@ enum pz_status pz_predict_print(const struct pz_predicted *x, struct pz_error *e
   print_plan(x);
   enum pz_status status = pz_predict_print_parts(&x->run->p, &arena);
   if (status == PZ_OK) status = pz_predict_print_memory(x->run, &arena);
-  if (status == PZ_OK && x->run->p.peak_bytes > x->run->hbm_bytes)
-    status = print_changes(x, &arena, err);
+  if (status == PZ_OK && !pz_prediction_fits(&x->run->p)) status = print_changes(x, &arena, err);
   if (status == PZ_OK && x->s->tokens) status = pz_predict_print_cost(x, &x->cost, &arena);
   if (status == PZ_OK)
     printf("\nMFU counts 6 FLOP a parameter and token, and of attention the keys that a token\n"

@@ -231,6 +231,8 @@ static void put_row(const struct pz_run_table *t, uint32_t i, FILE *out) {
   fputc(',', out);
   if (row->predicted && row->measured_bytes > 0)
     fprintf(out, "%.5f", p->peak_bytes / row->measured_bytes - 1);
+  fputc(',', out);
+  if (row->predicted) fputc(pz_prediction_fits(p) ? '1' : '0', out);
   for (size_t k = 0; (part = pz_time_part_at(k)); k++) {
     fputc(',', out);
     if (row->predicted) fprintf(out, "%.5g", pz_time_part(&p->parts, part));
@@ -249,7 +251,7 @@ static void put_heads(const struct pz_run_table *t, FILE *out) {
     pz_csv_put(t->csv.cells[c], out);
     fputc(',', out);
   }
-  fputs("predicted_step_s,error,predicted_peak_bytes,memory_error", out);
+  fputs("predicted_step_s,error,predicted_peak_bytes,memory_error,fits", out);
   for (size_t k = 0; (part = pz_time_part_at(k)); k++) fprintf(out, ",%s", part->key);
   fputs(",tensor_hidden_s,expert_hidden_s,gradient_hidden_s,reason\n", out);
 }

@@ -94,14 +94,14 @@ static void print_measured(const struct pz_tuned *x) {
 static enum pz_status print_prediction(const struct pz_tuned *x) {
   const struct pz_training_run *own = &x->t.own;
   const struct pz_prediction *p = &own->p;
-  bool fits = p->peak_bytes <= own->hbm_bytes;
+  bool fits = p->peak_bytes <= x->t.limit_bytes;
   printf(
       "\npredicted: %.4g s per step, MFU %.1f%% (conventional %.1f%%), %.4g tokens/s per device\n",
       p->step_s, 100 * p->mfu, 100 * p->mfu_conventional, p->tokens_per_s_per_device);
   pz_predict_print_expected(&own->expected);
   print_measured(x);
-  printf("memory: %s, %.1f of %.1f GB%s at the peak of stage %u\n\n",
-         fits ? "fits" : "does not fit", p->peak_bytes / 1e9, own->hbm_bytes / 1e9,
+  printf("memory: %s, %.1f of %.1f GB usable%s at the peak of stage %u\n\n",
+         fits ? "fits" : "does not fit", p->peak_bytes / 1e9, p->usable_bytes / 1e9,
          fits ? "" : " needed", p->peak_stage + 1);
   return print_parts(x);
 }
@@ -120,9 +120,7 @@ static double gain(const struct pz_tuned *x, const struct pz_tuned_plan *c) {
   return 1 - c->p.step_s / x->t.own.p.step_s;
 }
 
-static bool own_fits(const struct pz_tuned *x) {
-  return x->t.own.p.peak_bytes <= x->t.own.hbm_bytes;
-}
+static bool own_fits(const struct pz_tuned *x) { return x->t.own.p.peak_bytes <= x->t.limit_bytes; }
 
 static enum pz_status print_best(const struct pz_tuned *x, const char *title,
                                  const struct pz_tuned_plan *c, struct pz_error *err) {

@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include "chip/chip.h"
+
 struct pz_constants {
 #define CONSTANT(name, value, unit, kind, source) double name;
 #include "cost/constants.def"
@@ -11,6 +13,11 @@ struct pz_constants {
 };
 
 extern const struct pz_constants pz_constants_default;
+
+/* The one rule for what fits: bytes of a device that a plan may fill, and the HBM with which it may fill so many.  What
+ * a plan takes is by the allocator; the rest is context, collectives' buffers and gaps. */
+double pz_usable_bytes(const struct pz_chip *chip, const struct pz_constants *k);
+double pz_hbm_needed(const struct pz_chip *chip, const struct pz_constants *k, double bytes);
 
 /* A row of the table, and where it stands in struct pz_constants. */
 struct pz_constant_info {

@@ -9,7 +9,12 @@ static void put_plan(const struct pz_launch *l, enum pz_plan_field f, FILE *out)
 
 static void put_sharding(const struct pz_launch *l, FILE *out) {
   const struct pz_plan *p = &l->plan;
+  const char *moments = pz_core_moments(l);
   pz_launch_words(out, p->zero > 0, "--use-distributed-optimizer");
+  if (moments)
+    fprintf(out,
+            "  --use-precision-aware-optimizer\n  --exp-avg-dtype %s\n  --exp-avg-sq-dtype %s\n",
+            moments, moments);
   if (p->zero > 1)
     fprintf(out,
             "  --use-megatron-fsdp\n  --data-parallel-sharding-strategy %s\n"

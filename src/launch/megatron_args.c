@@ -547,6 +547,7 @@ static enum pz_status read_overlap(struct reader *r) {
                (tp ? PZ_OVERLAP_TP : 0) | (has(r, ARG_OVERLAP_EP) ? PZ_OVERLAP_EP : 0) |
                (o->vpp > 1 && !r->out->p2p_off ? PZ_OVERLAP_P2P : 0);
   o->grad_bytes = has(r, ARG_GRAD_BF16) ? 2 : 4;
+  o->fused_loss = has(r, ARG_LOSS_FUSION) && says(r, ARG_LOSS_KERNEL, "te");
   if (param && !(o->zero && grad))
     return wrong(r, ARG_OVERLAP_PARAM,
                  "with it --overlap-grad-reduce and --use-distributed-optimizer");
@@ -554,6 +555,7 @@ static enum pz_status read_overlap(struct reader *r) {
     return wrong(r, ARG_OVERLAP_TP, "with it --sequence-parallel");
   mark(r, PZ_PLAN_OVERLAP, tp ? ARG_OVERLAP_TP : ARG_OVERLAP_PARAM, ARG_OVERLAP_GRAD);
   mark(r, PZ_PLAN_GRAD_BYTES, ARG_GRAD_BF16, ARG_GRAD_BF16);
+  mark(r, PZ_PLAN_FUSED_LOSS, ARG_LOSS_KERNEL, ARG_LOSS_FUSION);
   return PZ_OK;
 }
 

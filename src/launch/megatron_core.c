@@ -193,6 +193,14 @@ void pz_core_model(const struct pz_launch *l, enum pz_launcher whose, FILE *out)
   put_real(&w, "hidden-dropout", pz_launch_drop(l, s->drop_hidden));
   if (s->experts) put_experts(&w);
   if (l->plan.mtp) put(&w, "mtp-num-layers", s->predict_layers);
+  bool fused = l->plan.fused_loss || w.bridge;
+  put_flag(&w, "cross-entropy-loss-fusion", fused);
+  if (fused) put_word(&w, "cross-entropy-fusion-impl", "te");
+}
+
+const char *pz_core_moments(const struct pz_launch *l) {
+  double bytes = pz_plan_moment_bytes(&l->plan, l->shape.experts > 0);
+  return bytes == 2 ? "bf16" : bytes == 1 ? "fp8" : NULL;
 }
 
 /* ---- the plan ------------------------------------------------------------------------------- */

@@ -56,12 +56,21 @@ static void put_training(const struct pz_launch *l, FILE *out) {
           "optimizer, scheduler = distributed_fused_adam_with_cosine_annealing(\n"
           "    lr_warmup_iters=train_iters // 100, lr_decay_iters=None,\n"
           "    max_lr=float(os.environ.get(\"LR\", \"1e-4\")), min_lr=1e-5,\n)\n"
-          "optimizer.use_distributed_optimizer = %s\n\n",
+          "optimizer.use_distributed_optimizer = %s\n",
           p->precision == PZ_PRECISION_FP16 ? "fp16" : "bf16", truth(p->grad_bytes == 4),
           p->precision == PZ_PRECISION_FP8
               ? "precision.fp8 = \"hybrid\"\nprecision.fp8_recipe = \"tensorwise\"\n"
+                "precision.fp8_param_gather = True\n"
               : "",
           truth(p->zero > 0));
+  const char *moments = pz_core_moments(l);
+  const char *type = !moments ? "" : *moments == 'b' ? "torch.bfloat16" : "torch.uint8";
+  if (moments)
+    fprintf(out,
+            "optimizer.use_precision_aware_optimizer = True\n"
+            "optimizer.exp_avg_dtype = %s\noptimizer.exp_avg_sq_dtype = %s\n",
+            type, type);
+  fputc('\n', out);
   fprintf(out,
           "train = TrainingConfig(\n"
           "    train_iters=train_iters,\n"

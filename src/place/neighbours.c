@@ -194,7 +194,6 @@ enum pz_status pz_neighbours(const struct pz_neighbourhood *n, pz_neighbour_fn *
 
 struct fitting {
   const struct pz_neighbourhood *of;
-  double hbm_bytes;
   int deeper; /* changes that may follow */
   struct pz_vec found;
   struct pz_error *err;
@@ -214,7 +213,7 @@ static enum pz_status take_fitting(void *ctx, const struct pz_plan *plan,
   struct fitting *f = ctx;
   struct pz_plan_change one = {*plan, *p};
   (void)field;
-  *taken = p->peak_bytes <= f->hbm_bytes;
+  *taken = pz_prediction_fits(p);
   if (*taken && !is_found(f, p) && !pz_vec_push(&f->found, &one))
     return pz_fail(f->err, PZ_NO_MEMORY, "out of memory for the plan's changes");
   if (*taken || !f->deeper) return PZ_OK;
@@ -240,7 +239,7 @@ enum pz_status pz_plan_changes(const struct pz_job *job, const struct pz_trainin
   /* others bring no memory */
   of.fields = PZ_PLAN_PIN(TP) | PZ_PLAN_PIN(PP) | PZ_PLAN_PIN(MBS) | PZ_PLAN_PIN(RECOMPUTE) |
               PZ_PLAN_PIN(ZERO) | PZ_PLAN_PIN(SP);
-  struct fitting f = {.of = &of, .hbm_bytes = r->hbm_bytes, .err = err};
+  struct fitting f = {.of = &of, .err = err};
   pz_vec_init(&f.found, arena, sizeof(struct pz_plan_change));
   if (status == PZ_OK) status = pz_neighbours(&of, take_fitting, &f, err);
   f.deeper = 1;

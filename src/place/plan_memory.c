@@ -227,7 +227,7 @@ enum pz_status pz_plan_memory_begin(struct pz_plan_memory *m, struct pz_arena *a
 
 void pz_plan_memory_set_chip(struct pz_plan_memory *m, const struct pz_chip *chip) {
   const struct pz_constants *k = m->space->q->job.constants;
-  m->hbm_bytes = (double)pz_chip_hbm_bytes(chip) * (k ? k : &pz_constants_default)->usable_part;
+  m->hbm_bytes = pz_usable_bytes(chip, k ? k : &pz_constants_default);
   m->enough_bytes = m->hbm_bytes;
 }
 

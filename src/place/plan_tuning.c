@@ -40,9 +40,9 @@ static enum pz_status predict_own(struct tuning_job *j) {
   own->stages = detail.stages;
   own->layers = detail.layers;
   own->expected = pz_plan_expectation(&own->plan, &own->p, j->job.chip);
-  double usable = own->hbm_bytes * pz_constants_default.usable_part;
   bool runs = own->p.peak_bytes <= own->hbm_bytes;
-  j->out->limit_bytes = runs ? pz_fmax(usable, own->p.peak_bytes) : usable;
+  j->out->limit_bytes =
+      runs ? pz_fmax(own->p.usable_bytes, own->p.peak_bytes) : own->p.usable_bytes;
   j->own = own->plan;
   return PZ_OK;
 }
@@ -56,7 +56,7 @@ static enum pz_status take_change(void *ctx, const struct pz_plan *plan,
   struct tuning_job *j = ctx;
   const struct pz_training_run *own = &j->out->own;
   struct pz_tuned_plan one = {.plan = *plan, .field = field, .p = *p};
-  bool own_fits = own->p.peak_bytes <= own->hbm_bytes;
+  bool own_fits = own->p.peak_bytes <= j->out->limit_bytes;
   bool faster = p->step_s < own->p.step_s * (1 - LEAST_GAIN);
   j->out->n_tried++;
   *taken = p->peak_bytes <= j->out->limit_bytes && (faster || !own_fits);

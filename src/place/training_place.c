@@ -245,7 +245,7 @@ static enum pz_status try_devices(struct answer *a) {
 
 static enum pz_status try_hbm(struct answer *a, double least_bytes) {
   struct pz_chip chip = *a->chip;
-  double gib = ceil(least_bytes / pz_constants_default.usable_part / 0x1p30);
+  double gib = ceil(pz_hbm_needed(a->chip, &pz_constants_default, least_bytes) / 0x1p30);
   char change[48];
   bool fits;
   chip.hbm.bytes_per_stack = (int64_t)ceil(gib * 0x1p30 / (double)chip.hbm.stacks);
@@ -285,15 +285,15 @@ static enum pz_status tell_changes(const struct answer *a, const struct pz_train
                                    struct pz_error *err) {
   const struct pz_part_info *part = largest_part(&r->p.peak);
   char name[120], plan[256];
-  return pz_fail(
-      err, PZ_NO_ANSWER,
-      "no plan of %s fits on %" PRId64 " x %s: the least is %.1f GB a device of %.1f GB usable "
-      "(%s), most of it %s, %.1f GB%s. Fits with: %s",
-      pz_text_plain(pz_text_copy(name, sizeof name, a->model)), a->asked->plan.devices,
-      a->chip->name, r->p.peak_bytes / 1e9, r->hbm_bytes * pz_constants_default.usable_part / 1e9,
-      pz_plan_text(&r->plan, plan, sizeof plan), part->label,
-      pz_memory_part(&r->p.peak, part) / 1e9, framework_note(r),
-      a->n ? a->changes : "no single change of devices, HBM or sequence length");
+  return pz_fail(err, PZ_NO_ANSWER,
+                 "no plan of %s fits on %" PRId64
+                 " x %s: the least is %.1f GB a device of %.1f GB usable "
+                 "(%s), most of it %s, %.1f GB%s. Fits with: %s",
+                 pz_text_plain(pz_text_copy(name, sizeof name, a->model)), a->asked->plan.devices,
+                 a->chip->name, r->p.peak_bytes / 1e9, r->p.usable_bytes / 1e9,
+                 pz_plan_text(&r->plan, plan, sizeof plan), part->label,
+                 pz_memory_part(&r->p.peak, part) / 1e9, framework_note(r),
+                 a->n ? a->changes : "no single change of devices, HBM or sequence length");
 }
 
 enum pz_status pz_training_nothing_fits(const char *model, const struct pz_chip *chip,

@@ -9,6 +9,7 @@
 #define SHARD_COPIES(gather, scatter) .gather_copy_bytes = gather, .scatter_copy_bytes = scatter
 #define PADDED_VOCAB .vocab_multiple = 128
 #define WORK_SPACE .reserve_bytes = 64 << 20
+#define TE_WORK_SPACE WORK_SPACE, .engine = true
 #define PLAN(recompute, zero, overlap, execution, attention, grad_bytes, library)                  \
   {                                                                                                \
     PZ_RECOMPUTATION_##recompute, zero, overlap, PZ_EXECUTION_##execution,                         \

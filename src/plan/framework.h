@@ -12,6 +12,13 @@ enum pz_accumulation {
   PZ_ACCUMULATION_KEPT /* 16-bit gradients are set to zero and added to, with one microbatch too */
 };
 
+/* What a loss in one kernel holds of the logits. */
+enum pz_loss {
+  PZ_LOSS_IN_PLACE, /* its derivative takes the place of the 16-bit logits */
+  PZ_LOSS_BESIDE,   /* its derivative stands beside them */
+  PZ_LOSS_FP32      /* a copy in fp32 beside them, which is saved in their place */
+};
+
 /* Whose rules it has (framework_rules.def), as a set; OTHERS: of which nothing else is known. */
 enum pz_rule_set {
   PZ_RULES_OTHERS,
@@ -37,13 +44,13 @@ struct pz_framework {
   double
       capacity; /* > 0: experts have capacity for so many times their even share of a sample's tokens, and tokens go
                       there and back by GEMMs with matrices of zeros and ones */
-  int modules;              /* recomputed where nothing is asked: a set of enum pz_module */
-  bool counts_rows;         /* its host waits for the numbers of tokens that experts get */
-  bool graphs;              /* ... but on hosts of NVLink domains, where it captures CUDA graphs */
-  double optimizer_bytes;   /* read and written for a parameter in the step of Adam */
+  int modules;            /* recomputed where nothing is asked: a set of enum pz_module */
+  bool counts_rows;       /* its host waits for the numbers of tokens that experts get */
+  bool graphs;            /* ... but on hosts of NVLink domains, where it captures CUDA graphs */
+  double optimizer_bytes; /* read and written for a parameter in the step of Adam */
   /* copied on the device for a gathered parameter and for a gradient that is scattered (ZeRO 3) */
   double gather_copy_bytes, scatter_copy_bytes;
-  double state_bytes;       /* held for a parameter, weights and gradients included */
+  double state_bytes; /* held for a parameter, weights and gradients included */
   int turns_on; /* overlap that a searched plan asks for besides its defaults: flags that cost nothing */
   bool zero_bubble;   /* runs zero-bubble pipelines ... */
   bool dualpipe;      /* ... and DualPipe in place of ZB-V */
@@ -55,10 +62,17 @@ struct pz_framework {
       weight_bytes; /* of state_bytes: the weights; gradients take up to 4, the optimizer the rest */
   enum pz_gradients gradients; /* where backward puts those of a layer */
   bool placeholders;           /* a 16-bit gradient of every matrix of a layer is kept allocated */
-  double reserve_bytes;        /* work space of libraries */
+  double reserve_bytes;        /* work space of libraries ... */
+  bool engine;                 /* ... but Transformer Engine, whose kernels it runs */
   bool decoder;                /* its models are plain decoders: family_decoder.c */
   int64_t vocab_multiple;      /* vocabularies are padded to so many rows a device; 0: not */
   enum pz_dispatcher dispatcher; /* of the experts' tokens, where a user says nothing */
+  enum pz_loss loss;
+  bool exchanges_sums; /* gradients are summed up in what is exchanged, a plan's grad_bytes each */
+  double expert_moment_bytes;   /* of each moment in models with experts; 0: 4 */
+  double moment_bytes;          /* in others; 0: 4 */
+  enum pz_saved_form fp8_saves; /* activations of layers with 8-bit GEMMs */
+  double fp8_weight_bytes;      /* copies of their weights beside weight_bytes */
 
   struct pz_framework_defaults {
     enum pz_recomputation recompute;

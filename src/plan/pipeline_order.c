@@ -62,12 +62,18 @@ static uint32_t interleaved_in_flight(const struct pz_pipeline_shape *s, int64_t
   return (uint32_t)(n / all * p + pz_max(0, pz_min(p, n % all - slot * p)));
 }
 
+/* Activations stay until the gradients of weights are found, which later stages put off: all stages hold the same number
+ * (Qi et al., arXiv 2401.10241, section 2). */
+static uint32_t zero_bubble_held(const struct pz_pipeline_shape *s) {
+  return s->order == PZ_PIPELINE_ZB_2P ? 2 * s->stages - 1 : s->stages;
+}
+
 uint32_t pz_pipeline_in_flight(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t slot) {
   uint32_t most = s->stages - stage;
   if (pz_is_v_pipeline(s->order)) return v_in_flight(s, stage, slot);
   if (s->chunks > 1) return interleaved_in_flight(s, stage, slot);
   if (s->order == PZ_PIPELINE_GPIPE) return s->microbatches;
-  if (pz_is_zero_bubble(s->order)) most = pz_zero_bubble_in_flight(s->order, s->stages, stage);
+  if (pz_is_zero_bubble(s->order)) most = zero_bubble_held(s);
   return (uint32_t)pz_min(most, s->microbatches);
 }
 

@@ -70,6 +70,18 @@ bool pz_plan_recompute_alike(struct pz_plan *p, int64_t blocks) {
   return true;
 }
 
+double pz_plan_moment_bytes(const struct pz_plan *p, bool experts) {
+  static const double fp32 = 4;
+  const struct pz_framework *f = pz_plan_framework(p);
+  double own = experts ? f->expert_moment_bytes : f->moment_bytes;
+  if (p->moment_bytes > 0) return p->moment_bytes;
+  return own > 0 && p->zero ? own : fp32;
+}
+
+enum pz_loss pz_plan_loss(const struct pz_plan *p) {
+  return p->fused_loss ? PZ_LOSS_IN_PLACE : pz_plan_framework(p)->loss;
+}
+
 int pz_plan_overlap(const struct pz_plan *p) {
   bool alone = p->dp && pz_plan_replicas(p) == 1;
   int none = (alone ? (int)PZ_OVERLAP_GRAD : 0) | (alone || !p->zero ? (int)PZ_OVERLAP_PARAM : 0) |

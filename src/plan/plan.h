@@ -46,6 +46,13 @@ int64_t pz_plan_microbatches(const struct pz_plan *p);
 /* Communication beside compute, of what the plan has at all. */
 int pz_plan_overlap(const struct pz_plan *p);
 
+/* Bytes of a moment of Adam, of a model with experts or without.  Other moments than fp32 that nobody asked for go with
+ * a sharded optimizer (megatron/core/optimizer/optimizer_config.py: use_precision_aware_optimizer). */
+double pz_plan_moment_bytes(const struct pz_plan *p, bool experts);
+
+/* What its loss holds of the logits. */
+enum pz_loss pz_plan_loss(const struct pz_plan *p);
+
 /* How its layers lie over the stages, in which order microbatches run. */
 struct pz_pipeline_shape pz_plan_shape(const struct pz_plan *p);
 

@@ -21,7 +21,7 @@ const char *const pz_module_names[] = {"layernorm", "moe_act",        "mla_up_pr
                                        "moe",       "shared_experts", "core_attn",   NULL};
 const char *const pz_pipeline_names[] = {"1f1b", "interleaved", "gpipe",    "zb-h1", "zb-2p",
                                          "zb-v", "dualpipe-v",  "dualpipe", NULL};
-const char *const pz_saved_names[] = {"qkv", "context", "out", "mlp_in", "mlp_out", NULL};
+const char *const pz_saved_names[] = {"qkv", "context", "out", "mlp_in", "mlp_out", "host", NULL};
 
 #define MEGATRON(x) [PZ_LAUNCH_MEGATRON] = x,
 #define BRIDGE(x) [PZ_LAUNCH_BRIDGE] = x,
@@ -292,6 +292,8 @@ bool pz_plan_field_told(const struct pz_plan *p, enum pz_plan_field f) {
   case PZ_PLAN_RECOMPUTE_MODULES:
   case PZ_PLAN_SAVED: return told_set(p, f);
   case PZ_PLAN_STAGE_RECOMPUTE: return false;
+  case PZ_PLAN_MOMENT_BYTES: return p->moment_bytes > 0;
+  case PZ_PLAN_FUSED_LOSS: return p->fused_loss;
   default: return true;
   }
 }

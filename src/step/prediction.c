@@ -183,7 +183,8 @@ json_t *pz_training_run_json(const struct pz_training_run *r) {
   for (int64_t k = 0; k < r->plan.pp; k++)
     json_array_append_new(stages, memory_json(&r->stages[k]));
   json_object_set_new(j, "hbm_bytes", json_real(r->hbm_bytes));
-  json_object_set_new(j, "fits", json_boolean(r->p.peak_bytes <= r->hbm_bytes));
+  json_object_set_new(j, "usable_bytes", json_real(r->p.usable_bytes));
+  json_object_set_new(j, "fits", json_boolean(pz_prediction_fits(&r->p)));
   json_object_set_new(j, "memory", memory_json(&r->p.peak));
   json_object_set_new(j, "stages", stages);
   json_object_set_new(j, "parts", time_json(&r->p, false));

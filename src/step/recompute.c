@@ -3,7 +3,8 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "workload/op.h"
+#include "core/num.h"
+#include "workload/memory.h"
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
@@ -40,7 +41,7 @@ static int bits_of(const char *name, const struct word *known) {
 bool pz_saved_parse(const char *policy, int *out) {
   static const struct word policies[] = {{"minimal", MINIMAL},
                                          {"minimal_with_context", MINIMAL | PZ_SAVED_CONTEXT},
-                                         {"custom", PZ_SAVED_QKV},
+                                         {"custom", PZ_SAVED_QKV | PZ_SAVED_HOST},
                                          {NULL, 0}};
   /* those without a GEMM are about the layer's input, which is always saved */
   static const struct word words[] = {{"q", PZ_SAVED_QKV},
@@ -104,13 +105,18 @@ enum pz_status pz_recompute_ops(const struct pz_layer *l, int saved, bool *recom
 }
 
 double pz_saved_bytes(const struct pz_layer *l, int saved) {
-  double bytes = (double)l->output_bytes;
+  double bytes = (double)l->output_bytes, sum = bytes;
+  if (saved & PZ_SAVED_HOST) return 0;
   for (uint32_t i = 0; i < l->ops[PZ_FORWARD].n; i++) {
     const struct pz_op *op = &l->ops[PZ_FORWARD].op[i];
     const struct pz_tensor *t = op->n_out ? &l->tensors[op->out[0]] : NULL;
-    if (t && (gemm_of(op) & saved)) bytes += (double)(t->elems * t->elem_bytes);
+    if (!t || !(gemm_of(op) & saved)) continue;
+    double result = (double)(t->elems * t->elem_bytes);
+    /* a sum over the tensor-parallel group is saved when it is divided again */
+    bool is_sum = gemm_of(op) & (PZ_SAVED_OUT | PZ_SAVED_MLP_OUT);
+    sum += is_sum ? pz_fmin(result, bytes) : result;
   }
-  return bytes;
+  return sum;
 }
 
 /* ---- modules -------------------------------------------------------------------------------- */
@@ -158,7 +164,7 @@ bool pz_in_modules(const struct pz_layer *l, const struct pz_op *op, int modules
 
 /* What backward alone reads: the results of the modules' operators but for the last of each chain, which
  * others read. */
-double pz_modules_bytes(const struct pz_layer *l, int modules) {
+double pz_modules_bytes(const struct pz_layer *l, int modules, enum pz_saved_form form) {
   double bytes = 0;
   for (uint32_t i = 0; i < l->n_saved; i++) {
     const struct pz_tensor *t = &l->tensors[l->saved[i]];
@@ -168,7 +174,7 @@ double pz_modules_bytes(const struct pz_layer *l, int modules) {
       for (uint32_t o = 0; o < op->n_out; o++)
         makes = makes || l->tensors[op->out[o]].storage == l->saved[i];
       if (!makes || !pz_in_modules(l, op, modules)) continue;
-      bytes += (double)(t->elems * t->elem_bytes);
+      bytes += (double)(t->elems * t->elem_bytes - pz_saved_less(t, l->saved_by[i], form));
       break;
     }
   }

@@ -12,11 +12,12 @@ bool pz_modules_parse(const char *names, int *out);
 /* Does the forward operator belong to one of them? */
 bool pz_in_modules(const struct pz_layer *l, const struct pz_op *op, int modules);
 
-/* Bytes of a layer that are recomputed in place of being saved. */
-double pz_modules_bytes(const struct pz_layer *l, int modules);
+/* Bytes of a layer that are recomputed in place of being saved in this form. */
+double pz_modules_bytes(const struct pz_layer *l, int modules, enum pz_saved_form form);
 
 /* The set a policy names: "minimal" (all GEMMs but the attention's), "minimal_with_context",
- * "custom" (queries, keys, values: what the published recipes save), or "custom: NAME ... kept" with
+ * "custom" (the layer's input, queries, keys, values in the host's memory: what the published recipes for TPU v6e do,
+ * benchmarks/maxtext_trillium_model_configs.py), or "custom: NAME ... kept" with
  * the names of what is saved.  False: unknown. */
 bool pz_saved_parse(const char *policy, int *out);
 
@@ -27,7 +28,7 @@ bool pz_recomputes_needed(const struct pz_plan *p);
 PZ_NODISCARD enum pz_status pz_recompute_ops(const struct pz_layer *l, int saved, bool *recomputed,
                                              struct pz_error *err);
 
-/* Bytes of a layer that are saved: its input and those results. */
+/* Bytes of a layer that are saved on the device: its input and those results. */
 double pz_saved_bytes(const struct pz_layer *l, int saved);
 
 #endif

@@ -435,7 +435,9 @@ static void put_number(struct text *t, const char *key, int64_t v) {
   put(t, ",\"%s\":%lld", key, (long long)v);
 }
 
-/* GPT's shape, whose head is the embedding except in plain PyTorch models. */
+static void put_experts(struct text *t, const struct request *q);
+
+/* GPT's shape, with experts or without, whose head is the embedding except in plain PyTorch models. */
 static void put_gpt(struct text *t, const struct request *q, bool tied) {
   put(t, "{\"model_type\":\"gpt2\"");
   put_number(t, "n_embd", q->hidden);
@@ -444,6 +446,8 @@ static void put_gpt(struct text *t, const struct request *q, bool tied) {
   put_number(t, "n_inner", q->ffn);
   put_number(t, "vocab_size", q->vocab);
   put_number(t, "n_positions", q->plan.seq);
+  if (q->kv_heads) put_number(t, "num_key_value_heads", q->kv_heads);
+  if (q->experts) put_experts(t, q);
   put(t, ",\"tie_word_embeddings\":%s}", tied ? "true" : "false");
 }
 
@@ -485,7 +489,7 @@ static const char *family_of(const struct request *q) {
 static void write_config(const struct reader *r, struct request *q) {
   struct text t = {.to = q->config, .bytes = sizeof q->config};
   bool silu = says(r, MLP, "swiglu"), gated = silu || says(r, MLP, "geglu"), plain = is_plain(q);
-  if (!gated && !plain && !q->experts) {
+  if (!gated && !plain && !q->kv_rank && !q->shared_experts && !q->dense_layers) {
     put_gpt(&t, q, q->plan.framework != pz_framework_find("torch"));
     return;
   }

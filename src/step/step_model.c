@@ -36,19 +36,6 @@ static enum pz_status load(const struct pz_job *j, enum pz_kernels kernels, cons
                    : pz_workload_load(j->model, &o, out, err);
 }
 
-static enum pz_status load_both(const struct pz_job *job, const struct pz_plan *plan,
-                                struct pz_step_model *m, struct pz_error *err) {
-  enum pz_kernels kernels = kernels_of(job->chip, plan);
-  enum pz_status status = load(job, kernels, plan, &m->w, err);
-  if (status != PZ_OK) return status;
-  m->seq = m->w->options.seq;
-  m->saved = m->w;
-  /* times of gates, rotary embeddings and losses are known as a whole; memory by operator */
-  if (kernels != PZ_KERNELS_MODULES) return status;
-  m->saved = NULL;
-  return load(job, PZ_KERNELS_OPERATORS, plan, &m->saved, err);
-}
-
 static struct pz_step_params params_of(const struct pz_layer *l) {
   double expert = (double)l->expert_params;
   return (struct pz_step_params){(double)l->params - expert, expert};
@@ -124,15 +111,16 @@ enum pz_status pz_step_model_new(const struct pz_job *job, const struct pz_plan 
   struct pz_step_model *m = pz_calloc(1, sizeof *m);
   if (!m) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
   m->k = job->constants ? job->constants : &pz_constants_default;
-  enum pz_status status = load_both(job, plan, m, err);
+  enum pz_status status = load(job, kernels_of(job->chip, plan), plan, &m->w, err);
   if (status == PZ_OK) status = pz_layer_kinds_of(m->w, &m->kinds, err);
   if (status == PZ_OK && !make_tables(m))
     status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
   if (status == PZ_OK) {
+    m->seq = m->w->options.seq;
     m->n_blocks = m->kinds.n_blocks;
     count_params(m);
     use_chip(m, job->chip, job->net, plan);
-    m->memory = pz_memory_model_of(m->saved, &m->kinds);
+    m->memory = pz_memory_model_of(m->w, &m->kinds, job->chip, plan);
     status = time_kernels(m, plan, err);
   }
   if (status == PZ_OK)
@@ -160,7 +148,6 @@ void pz_step_model_free(struct pz_step_model *m) {
   pz_free(m->steps.block);
   pz_free(m->steps.again);
   pz_layer_kinds_free(&m->kinds);
-  if (m->saved != m->w) pz_workload_free(m->saved);
   pz_workload_free(m->w);
   pz_free(m);
 }

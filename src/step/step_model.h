@@ -22,7 +22,6 @@ struct pz_step_params {
 
 struct pz_step_model {
   struct pz_workload *w;
-  struct pz_workload *saved; /* the same with all that the framework saves; may be w */
   struct pz_cost cost;
   const struct pz_constants *k;
   struct pz_layer_kernels *kernels;    /* by layer of w */

@@ -445,6 +445,7 @@ static enum pz_status find_memory(const struct pricing *x, struct pz_prediction 
     detail->stages = stages;
     detail->layers = x->m->n_blocks;
   }
+  out->usable_bytes = pz_usable_bytes(&x->m->cost.chip, x->m->k);
   for (int64_t k = 0; k < x->plan->pp; k++) {
     struct pz_training_memory one = pz_training_memory(&x->m->memory, x->plan, x->microbatches, k);
     double bytes = pz_training_memory_sum(&one);

@@ -79,6 +79,9 @@ void pz_layer_kinds_free(struct pz_layer_kinds *k) {
 /* Bytes of a gradient in the optimizer's precision, and of a weight or a gradient in that of the layers. */
 static const double MOST_GRADIENT_BYTES = 4, HALF_BYTES = 2;
 
+/* Bytes of a moment of Adam, and of an element of the logits in the loss. */
+static const double MOST_MOMENT_BYTES = 4, LOSS_BYTES = 4;
+
 double pz_training_memory_sum(const struct pz_training_memory *m) {
   return m->weight_bytes + m->gradient_bytes + m->optimizer_bytes + m->activation_bytes +
          m->work_bytes + m->logit_bytes + m->communication_bytes + m->reserve_bytes;
@@ -105,6 +108,13 @@ double pz_core_bytes(const struct pz_workload *w, const struct pz_layer *l) {
   return bytes;
 }
 
+static double largest_matrix(const struct pz_layer *l) {
+  int64_t n = 0;
+  for (uint32_t i = 0; i < l->n_tensors; i++)
+    if (l->tensors[i].role == PZ_ROLE_PARAM) n = pz_max(n, l->tensors[i].elems);
+  return (double)n;
+}
+
 /* A 16-bit gradient for each shape of a layer's matrices. */
 static double placeholder_bytes(const struct pz_layer *l) {
   double n = 0;
@@ -114,12 +124,39 @@ static double placeholder_bytes(const struct pz_layer *l) {
   return HALF_BYTES * n;
 }
 
+/* Work space of a GEMM of Transformer Engine, on Hopper and later (compute capability 9.0) and before, and streams of
+ * grouped GEMMs with one each (get_cublas_workspace_size_bytes, get_multi_stream_cublas_workspace in its
+ * pytorch/module/base.py). */
+static const double ENGINE_BYTES = 32 << 20, OLD_ENGINE_BYTES = 4 << 20;
+static const double GROUPED_STREAMS = 4;
+
+/* Megatron's activations have tokens first, FlashAttention's samples: with several of them the result of attention is
+ * copied, and both are saved (flash_attn in Transformer Engine's pytorch/attention; not cuDNN's kernels, which Transformer
+ * Engine takes on Hopper and later). */
+static bool copies_context(const struct pz_workload *w, const struct pz_plan *p, bool hopper) {
+  const char *library = p->attention_library;
+  bool named = library && *library;
+  return pz_plan_framework(p)->engine && w->options.mbs > 1 &&
+         (named ? strcmp(library, "fa2") == 0 : !hopper);
+}
+
 struct pz_memory_model pz_memory_model_of(const struct pz_workload *w,
-                                          const struct pz_layer_kinds *kinds) {
+                                          const struct pz_layer_kinds *kinds,
+                                          const struct pz_chip *chip, const struct pz_plan *p) {
   struct pz_memory_model m = {.w = w, .kinds = kinds};
+  bool hopper = chip->calibration.fp8_speedup > 1;
   for (uint32_t k = 0; k < kinds->n; k++)
     m.placeholder_bytes =
         pz_fmax(m.placeholder_bytes, placeholder_bytes(&w->layers[kinds->layer[k]]));
+  for (uint32_t i = 0; i < w->n_layers; i++)
+    m.experts = m.experts || w->layers[i].model_expert_params > 0;
+  for (uint32_t i = 0; i < w->n_layers; i++)
+    m.matrix_params = pz_fmax(m.matrix_params, largest_matrix(&w->layers[i]));
+  m.copies_context = copies_context(w, p, hopper);
+  m.reserve_bytes = pz_plan_framework(p)->reserve_bytes;
+  if (pz_plan_framework(p)->engine)
+    m.reserve_bytes +=
+        (hopper ? ENGINE_BYTES : OLD_ENGINE_BYTES) * (1 + (m.experts ? GROUPED_STREAMS : 0));
   return m;
 }
 
@@ -155,6 +192,22 @@ static double alternate_bytes(const struct pz_layer *l, double *unread) {
   return saved;
 }
 
+/* How activations of repeated layers are saved. */
+static enum pz_saved_form saved_form(const struct pz_plan *p) {
+  bool fp8 = p->precision == PZ_PRECISION_FP8;
+  return fp8 ? pz_plan_framework(p)->fp8_saves : PZ_SAVED_16BIT;
+}
+
+/* With a copy of the logits in fp32.  Forward: they are both there, the copy is saved.  Backward: the derivative takes its
+ * place, is cast to 16 bit, and goes on as without (megatron/core/tensor_parallel/cross_entropy.py). */
+static void copy_logits(struct layer_pass *x, double logits) {
+  double more = (LOSS_BYTES - HALF_BYTES) * logits;
+  x->forward_peak += LOSS_BYTES * logits;
+  x->saved += more;
+  x->backward_peak = pz_fmax(HALF_BYTES * logits, x->backward_peak - more);
+  x->freed -= more;
+}
+
 /* A pass with so many bytes that backward recomputes in place of saving them. */
 static void recompute_bytes(struct layer_pass *x, double bytes) {
   x->saved -= bytes;
@@ -175,7 +228,7 @@ static void recompute(const struct pz_workload *w, const struct pz_layer *l,
                                x->backward_peak + (pz_plan_framework(p)->stops_early ? 0 : out));
     break;
   case PZ_RECOMPUTATION_SELECTIVE:
-    recompute_bytes(x, modules ? pz_modules_bytes(l, modules) : pz_core_bytes(w, l));
+    recompute_bytes(x, modules ? pz_modules_bytes(l, modules, saved_form(p)) : pz_core_bytes(w, l));
     break;
   case PZ_RECOMPUTATION_ALTERNATE: {
     double gemms = alternate_bytes(l, &unread);
@@ -241,11 +294,16 @@ static bool stays_gathered(const struct pz_plan *p) {
 }
 
 /* Weights gathered for a layer and the one that is fetched ahead, and in backward its whole gradient,
- * in 16 bit and as it is exchanged (FSDP: Zhao et al., arXiv 2304.11277, section 3.3). */
+ * in 16 bit and as it is exchanged (FSDP: Zhao et al., arXiv 2304.11277, section 3.3).  A compiler gathers matrix by
+ * matrix. */
 static double gathered_bytes(const struct stage_walk *s, const struct pz_layer *l, bool backward) {
   const struct pz_plan *p = s->p;
   if (pz_plan_shards(p) == 1 || p->zero < 2 || stays_gathered(p)) return 0;
   double n = (double)l->params, next = (double)first_kind(s)->params;
+  if (pz_framework_compiles(pz_plan_framework(p))) {
+    n = pz_fmin(n, s->m->matrix_params);
+    next = pz_fmin(next, s->m->matrix_params);
+  }
   double gradient = backward ? n * (HALF_BYTES + p->grad_bytes) : 0;
   return p->zero == 3 ? HALF_BYTES * (n + next) + gradient : gradient;
 }
@@ -294,6 +352,15 @@ static struct layer_pass make_pass(const struct stage_walk *s, uint32_t i, bool 
   bool passing = kind_of(s, i) < 0 && s->gradients == PZ_GRADIENTS_IN_PLACE;
   struct layer_pass x = layer_pass(l, passing ? PZ_GRADIENTS_PASSING : s->gradients);
   enum pz_recomputation how = (enum pz_recomputation)s->p->recompute;
+  if (kind_of(s, i) >= 0) {
+    double less = (double)l->less_bytes[saved_form(s->p)];
+    if (s->m->copies_context) less -= (double)l->context_bytes;
+    x.saved -= less;
+    x.freed += less;
+  }
+  enum pz_loss loss = pz_plan_loss(s->p);
+  if (loss == PZ_LOSS_FP32) copy_logits(&x, (double)l->logits);
+  if (loss == PZ_LOSS_BESIDE) x.backward_peak += HALF_BYTES * (double)l->logits;
   if (how == PZ_RECOMPUTATION_HALF) how = PZ_RECOMPUTATION_FULL;
   if (recomputed) recompute(s->m->w, l, s->p, how, &x);
   return x;
@@ -440,6 +507,7 @@ static struct pz_training_memory worst_moment(struct stage_walk s) {
  * A copy of a tied matrix stands on both stages. */
 struct stage_sums {
   double dense, expert, constants;
+  double blocks; /* of dense and expert, those in repeated layers */
 };
 
 static struct stage_sums stage_sums(struct stage_walk s) {
@@ -453,26 +521,37 @@ static struct stage_sums stage_sums(struct stage_walk s) {
       n.dense += times * (double)(l->params - l->expert_params +
                                   (pz_pipeline_parts_ends(&s.shape) ? l->tied_params : 0));
       n.expert += times * (double)l->expert_params;
+      if (kind_of(&s, i) >= 0) n.blocks += times * (double)l->params;
       n.constants += times * (double)(l->buffer_bytes + shared);
     }
   }
   return n;
 }
 
-static double gradient_bytes(const struct pz_framework *f) {
-  return pz_fmin(MOST_GRADIENT_BYTES, f->state_bytes - f->weight_bytes);
+/* Bytes of a parameter's gradient, and of its optimizer state: a master copy, if weights have fewer bits, and two
+ * moments. */
+static double gradient_bytes(const struct pz_plan *p) {
+  const struct pz_framework *f = pz_plan_framework(p);
+  double most = pz_fmin(MOST_GRADIENT_BYTES, f->state_bytes - f->weight_bytes);
+  return f->exchanges_sums ? pz_fmin(most, p->grad_bytes) : most;
+}
+
+static double optimizer_bytes(const struct pz_memory_model *m, const struct pz_plan *p) {
+  const struct pz_framework *f = pz_plan_framework(p);
+  double rest = pz_fmax(0, f->state_bytes - f->weight_bytes - MOST_GRADIENT_BYTES);
+  return pz_fmax(0, rest - 2 * (MOST_MOMENT_BYTES - pz_plan_moment_bytes(p, m->experts)));
 }
 
 /* What parameters that so many devices share take: weights, gradients, optimizer state. */
-static void add_state(const struct pz_plan *p, double n, int64_t shards,
+static void add_state(const struct stage_walk *s, double n, int64_t shards,
                       struct pz_training_memory *to) {
+  const struct pz_plan *p = s->p;
   const struct pz_framework *f = pz_plan_framework(p);
   double d = (double)shards, whole = stays_gathered(p) ? n : 0;
   bool gradients = p->zero > 2 || (p->zero == 2 && p->pp == 1);
   to->weight_bytes += n * f->weight_bytes / (p->zero > 2 ? d : 1) + whole * HALF_BYTES;
-  to->gradient_bytes += n * gradient_bytes(f) / (gradients ? d : 1) + whole * p->grad_bytes;
-  to->optimizer_bytes +=
-      n * (f->state_bytes - f->weight_bytes - gradient_bytes(f)) / (p->zero ? d : 1);
+  to->gradient_bytes += n * gradient_bytes(p) / (gradients ? d : 1) + whole * p->grad_bytes;
+  to->optimizer_bytes += n * optimizer_bytes(s->m, p) / (p->zero ? d : 1);
 }
 
 static struct pz_training_memory state_bytes(const struct stage_walk *s) {
@@ -480,9 +559,10 @@ static struct pz_training_memory state_bytes(const struct stage_walk *s) {
   struct stage_sums n = stage_sums(*s);
   int64_t copies = pz_plan_hybrid(s->p) ? 1 : pz_pipeline_copies(s->shape.order);
   struct pz_training_memory m = {.activation_bytes = n.constants,
-                                 .reserve_bytes = f->reserve_bytes};
-  add_state(s->p, n.dense, pz_plan_shards(s->p) * copies, &m);
-  add_state(s->p, n.expert, pz_plan_expert_shards(s->p) * copies, &m);
+                                 .reserve_bytes = s->m->reserve_bytes};
+  add_state(s, n.dense, pz_plan_shards(s->p) * copies, &m);
+  add_state(s, n.expert, pz_plan_expert_shards(s->p) * copies, &m);
+  if (s->p->precision == PZ_PRECISION_FP8) m.weight_bytes += f->fp8_weight_bytes * n.blocks;
   if (f->placeholders) m.gradient_bytes += s->m->placeholder_bytes;
   return m;
 }

@@ -38,10 +38,16 @@ struct pz_memory_model {
   const struct pz_workload *w;
   const struct pz_layer_kinds *kinds; /* of repeated layers */
   double placeholder_bytes;           /* a 16-bit gradient of every matrix of a repeated layer */
+  double matrix_params;               /* of the largest matrix */
+  bool experts;                       /* the model has some */
+  bool copies_context;                /* the result of attention is saved twice */
+  double reserve_bytes;               /* work space of libraries */
 };
 
+/* Of the plan the framework and the attention library count. */
 struct pz_memory_model pz_memory_model_of(const struct pz_workload *w,
-                                          const struct pz_layer_kinds *kinds);
+                                          const struct pz_layer_kinds *kinds,
+                                          const struct pz_chip *chip, const struct pz_plan *p);
 
 /* What the attention core of a layer saves: tensors of the size of the scores. */
 double pz_core_bytes(const struct pz_workload *w, const struct pz_layer *l);

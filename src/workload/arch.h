@@ -67,6 +67,7 @@ struct pz_arch {
   int64_t expert_groups; /* a token's experts are of at most so many groups; 0: of any */
   enum pz_router router;
   bool router_bias;
+  bool plain_experts; /* two GEMMs with the activation between, no gate */
 
   bool mixed; /* layers differ: */
   uint8_t kind[PZ_MOST_MIXED_LAYERS];

@@ -5,7 +5,8 @@
 static void read(struct pz_fields *c, struct pz_arch *a) {
   a->hidden = pz_fields_int(c, "n_embd|hidden_size", PZ_RANGE_HIDDEN);
   a->layers = pz_fields_int(c, "n_layer|num_hidden_layers", PZ_RANGE_LAYERS);
-  a->heads = a->kv_heads = pz_fields_int(c, "n_head|num_attention_heads", PZ_RANGE_HEADS);
+  a->heads = pz_fields_int(c, "n_head|num_attention_heads", PZ_RANGE_HEADS);
+  a->kv_heads = pz_fields_int_or(c, "num_key_value_heads", PZ_RANGE_HEADS, a->heads);
   a->vocab = pz_fields_int(c, "vocab_size", PZ_RANGE_VOCAB);
   a->positions = pz_fields_int(c, "n_positions|max_position_embeddings|n_ctx", PZ_RANGE_POSITIONS);
   a->ffn = pz_fields_int_or(c, "n_inner|intermediate_size", PZ_RANGE_FFN, 4 * a->hidden);
@@ -20,6 +21,10 @@ static void read(struct pz_fields *c, struct pz_arch *a) {
   if (pz_fields_bool_or(c, "add_cross_attention", false))
     pz_fields_refuse(c, "add_cross_attention", "false; only decoders are supported");
   pz_arch_derive_heads(c, a, "n_embd|hidden_size", "n_head|num_attention_heads");
+  if (!pz_fields_value(c, "num_experts")) return;
+  pz_config_experts(c, a, "num_experts", "moe_intermediate_size");
+  a->plain_experts = true;
+  a->mlp_bias = false; /* GEMMs of many experts have none */
 }
 
 static void embedding(struct pz_builder *b, const struct pz_arch *a) {

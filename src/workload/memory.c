@@ -135,8 +135,21 @@ static enum pz_status simulate(struct live l, struct pz_live *out) {
   return PZ_OK;
 }
 
+/* Is s, by storage, what combine adds up?  On GPUs the weights of a token's experts multiply inside the experts, behind
+ * the activation (Megatron Core, transformer/moe/experts.py: permuted_probs), so that its derivative reads no result of
+ * them. */
+static bool is_combined(const struct pz_graph *g, const struct pz_op *backward, uint32_t s) {
+  if (backward->kind != PZ_OP_COMBINE) return false;
+  for (uint32_t i = 0; i < g->ops[PZ_FORWARD].n; i++) {
+    const struct pz_op *op = pz_graph_op(g, PZ_FORWARD, i);
+    if (op->kind == PZ_OP_COMBINE && pz_graph_tensor(g, op->in[0])->storage == s) return true;
+  }
+  return false;
+}
+
 /* Storages that backward reads of what forward made, in order. */
-static enum pz_status collect_saved(struct pz_graph *g, struct pz_layer *layer, bool *saved) {
+static enum pz_status collect_saved(struct pz_graph *g, enum pz_kernels kernels,
+                                    struct pz_layer *layer, bool *saved) {
   struct pz_vec list;
   pz_vec_init(&list, g->arena, sizeof(uint32_t));
   bool *shared = pz_arena_alloc(g->arena, g->tensors.n, sizeof *shared);
@@ -153,6 +166,7 @@ static enum pz_status collect_saved(struct pz_graph *g, struct pz_layer *layer, 
         layer->shared_bytes += pz_tensor_bytes(t);
       }
       if (t->role != PZ_ROLE_ACTIVATION || common || saved[s]) continue;
+      if (kernels != PZ_KERNELS_FUSED && is_combined(g, op, s)) continue;
       saved[s] = true;
       layer->activation_bytes += pz_tensor_bytes(t);
       if (!pz_vec_push(&list, &s)) return PZ_NO_MEMORY;
@@ -163,11 +177,85 @@ static enum pz_status collect_saved(struct pz_graph *g, struct pz_layer *layer, 
   return PZ_OK;
 }
 
+/* ---- saved in fewer bits -------------------------------------------------------------------- */
+
+/* The operator whose result a tensor is; NULL: it enters the layer. */
+static const struct pz_op *maker_of(const struct pz_graph *g, uint32_t t) {
+  for (uint32_t i = 0; i < g->ops[PZ_FORWARD].n; i++) {
+    const struct pz_op *op = pz_graph_op(g, PZ_FORWARD, i);
+    for (uint32_t o = 0; o < op->n_out; o++)
+      if (op->out[o] == t) return op;
+  }
+  return NULL;
+}
+
+static bool has_weight(const struct pz_graph *g, const struct pz_op *op) {
+  for (uint32_t k = 0; k < op->n_in; k++)
+    if (storage_of(g, op->in[k])->role == PZ_ROLE_PARAM) return true;
+  return false;
+}
+
+/* Inputs of GEMMs with weights, but for the router, which stays in 16 bit.  Of what is gathered for a GEMM the part of
+ * this device is saved. */
+static void note_inputs(const struct pz_graph *g, uint8_t *use) {
+  for (uint32_t i = 0; i < g->ops[PZ_FORWARD].n; i++) {
+    const struct pz_op *op = pz_graph_op(g, PZ_FORWARD, i);
+    bool gemm =
+        op->kind == PZ_OP_MATMUL && has_weight(g, op) && strncmp(op->name, "router", 6) != 0;
+    for (uint32_t k = 0; k < op->n_in && (gemm || op->kind == PZ_OP_SWIGLU); k++) {
+      const struct pz_op *from = gemm ? maker_of(g, op->in[k]) : NULL;
+      bool gathered = from && from->op_class == PZ_CLASS_COLLECTIVE;
+      use[pz_graph_tensor(g, gathered ? from->in[0] : op->in[k])->storage] |=
+          gemm ? PZ_SAVED_BY_GEMM : PZ_SAVED_BY_GATE;
+    }
+  }
+}
+
+static void note_readers(const struct pz_graph *g, uint8_t *use) {
+  for (uint32_t i = 0; i < g->ops[PZ_BACKWARD].n; i++) {
+    const struct pz_op *op = pz_graph_op(g, PZ_BACKWARD, i);
+    bool other = op->kind != PZ_OP_MATMUL && op->kind != PZ_OP_SWIGLU &&
+                 op->op_class != PZ_CLASS_COLLECTIVE && op->op_class != PZ_CLASS_NONE;
+    for (uint32_t k = 0; k < op->n_in && other; k++)
+      use[pz_graph_tensor(g, op->in[k])->storage] |= PZ_SAVED_BY_OTHER;
+  }
+}
+
+int64_t pz_saved_less(const struct pz_tensor *t, unsigned use, enum pz_saved_form form) {
+  bool gemm = use & PZ_SAVED_BY_GEMM, other = use & PZ_SAVED_BY_OTHER;
+  if (form == PZ_SAVED_16BIT || t->elem_bytes != 2) return 0;
+  if (form == PZ_SAVED_GEMM_8BIT) return gemm ? (other ? -t->elems : t->elems) : 0;
+  return gemm && other ? t->elems / 2 : use & (PZ_SAVED_BY_GEMM | PZ_SAVED_BY_GATE) ? t->elems : 0;
+}
+
+static enum pz_status find_uses(struct pz_graph *g, struct pz_layer *layer) {
+  uint8_t *use = pz_arena_alloc(g->arena, g->tensors.n, sizeof *use);
+  uint8_t *by = pz_arena_alloc(g->arena, layer->n_saved + 1, sizeof *by);
+  if (!use || !by) return PZ_NO_MEMORY;
+  note_inputs(g, use);
+  note_readers(g, use);
+  for (uint32_t i = 0; i < layer->n_saved; i++) {
+    by[i] = use[layer->saved[i]];
+    for (int f = 0; f < PZ_SAVED_FORMS; f++)
+      layer->less_bytes[f] +=
+          pz_saved_less(pz_graph_tensor(g, layer->saved[i]), by[i], (enum pz_saved_form)f);
+  }
+  layer->saved_by = by;
+  for (uint32_t i = 0; i < g->ops[PZ_FORWARD].n; i++) {
+    const struct pz_op *op = pz_graph_op(g, PZ_FORWARD, i);
+    if (op->kind == PZ_OP_CROSS_ENTROPY) layer->logits += pz_graph_tensor(g, op->in[0])->elems;
+    if (op->kind == PZ_OP_ATTENTION)
+      layer->context_bytes += pz_tensor_bytes(pz_graph_tensor(g, op->out[0]));
+  }
+  return PZ_OK;
+}
+
 enum pz_status pz_memory_layer(struct pz_graph *g, const struct pz_workload_options *options,
                                struct pz_layer *layer) {
   bool *saved = pz_arena_alloc(g->arena, g->tensors.n, sizeof *saved);
   if (!saved) return PZ_NO_MEMORY;
-  enum pz_status status = collect_saved(g, layer, saved);
+  enum pz_status status = collect_saved(g, options->kernels, layer, saved);
+  if (status == PZ_OK) status = find_uses(g, layer);
   layer->output_bytes = pz_tensor_bytes(pz_graph_tensor(g, g->output)) + g->passing_bytes;
   for (uint32_t i = 0; i < g->n_also_out; i++)
     layer->output_bytes += pz_tensor_bytes(pz_graph_tensor(g, g->also_out[i]));

@@ -11,6 +11,9 @@ PZ_NODISCARD enum pz_status pz_memory_layer(struct pz_graph *g,
                                             const struct pz_workload_options *options,
                                             struct pz_layer *layer);
 
+/* Bytes that a saved tensor with such uses (enum pz_saved_use) takes less in a form than in 16 bit. */
+int64_t pz_saved_less(const struct pz_tensor *t, unsigned use, enum pz_saved_form form);
+
 /* Peak bytes of one training step of the model: weights and gradients stay, the rest comes and
  * goes. */
 PZ_NODISCARD enum pz_status pz_memory_peak(const struct pz_workload *w, int64_t *bytes);

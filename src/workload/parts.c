@@ -73,6 +73,19 @@ uint32_t pz_part_gated_mlp(struct pz_builder *b, const struct pz_arch *a, uint32
 
 /* ---- experts -------------------------------------------------------------------------------- */
 
+/* Feed-forward of the routed experts.  The kernel of a gated activation also multiplies by the weights of the tokens'
+ * experts; without a gate that is an operator of its own (Megatron Core, transformer/moe/experts.py). */
+static uint32_t expert_mlp(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
+                           uint32_t weights) {
+  if (!a->plain_experts) return gated(b, a, &MLP, x);
+  x = pz_kernel_activation(b, MLP.act, a->act, widen(b, a, MLP.up, x, a->ffn));
+  if (!pz_kernels_eager(b->options->kernels))
+    x = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_MUL,
+                                         .name = "mlp_act_weights",
+                                         .in = {x, weights, PZ_NONE}});
+  return narrow(b, a, MLP.down, x);
+}
+
 static uint32_t router_weights(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
   bool softmax = a->router == PZ_ROUTER_SOFTMAX || a->router == PZ_ROUTER_CHOSEN_SOFTMAX;
   return pz_build_op(b, &(struct pz_emit){.kind = softmax ? PZ_OP_SOFTMAX : PZ_OP_SIGMOID,
@@ -157,7 +170,7 @@ static uint32_t experts_on_grid(struct pz_builder *b, const struct pz_arch *a, u
   uint32_t index = PZ_NONE, weights = route(b, a, x, rows, &index);
   uint32_t y = pz_build_all_to_all(b, "dispatch.all_to_all", dispatch(b, a, x, index, rows));
   y = pz_build_expert_gather(b, "experts.gather", sort_rows(b, a, "dispatch.sort", y));
-  y = pz_build_expert_scatter(b, "experts.sum", gated(b, a, &MLP, y));
+  y = pz_build_expert_scatter(b, "experts.sum", expert_mlp(b, a, y, weights));
   y = pz_build_all_to_all(b, "combine.all_to_all", sort_rows(b, a, "combine.sort", y));
   y = combine(b, a, (const uint32_t[]){y, weights, index}, rows);
   if (!a->shared_ffn) return y;
@@ -170,7 +183,7 @@ uint32_t pz_part_experts(struct pz_builder *b, const struct pz_arch *a, uint32_t
   if (pz_folded(b)) return experts_on_grid(b, a, x);
   x = pz_build_enter(b, "experts", x);
   uint32_t index = PZ_NONE, weights = route(b, a, x, b->tokens, &index);
-  uint32_t y = gated(b, a, &MLP, dispatch(b, a, x, index, b->tokens));
+  uint32_t y = expert_mlp(b, a, dispatch(b, a, x, index, b->tokens), weights);
   y = combine(b, a, (const uint32_t[]){y, weights, index}, b->tokens);
   if (a->shared_ffn) y = pz_kernel_add(b, "add_shared", y, shared_expert(b, a, x));
   return pz_build_leave(b, "combine", y, 0);
@@ -193,7 +206,8 @@ static uint32_t half(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
 void pz_part_block(struct pz_builder *b, const struct pz_arch *a) {
   static const struct half attention = {"attention_norm", "attention_out_dropout",
                                         "attention_residual", pz_part_attention};
-  static const struct half mlp = {"mlp_norm", "mlp_dropout", "mlp_residual", pz_part_mlp};
+  const struct half mlp = {"mlp_norm", "mlp_dropout", "mlp_residual",
+                           a->experts ? pz_part_experts : pz_part_mlp};
   uint32_t x = pz_build_input(b, a->hidden);
   x = half(b, a, x, &attention);
   pz_build_output(b, half(b, a, x, &mlp));

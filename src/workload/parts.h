@@ -21,7 +21,7 @@ uint32_t pz_part_mlp(struct pz_builder *b, const struct pz_arch *a, uint32_t x);
 /* (act(x Wgate) * (x Wup)) Wdown */
 uint32_t pz_part_gated_mlp(struct pz_builder *b, const struct pz_arch *a, uint32_t x);
 
-/* Routed experts, each a gated feed-forward: FLOP of the active ones, memory of all; beside them the
+/* Routed experts, each a feed-forward, gated or not: FLOP of the active ones, memory of all; beside them the
  * one that all tokens share. */
 uint32_t pz_part_experts(struct pz_builder *b, const struct pz_arch *a, uint32_t x);
 

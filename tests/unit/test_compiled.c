@@ -19,7 +19,7 @@ static void policies_name_what_is_saved(void **state) {
     int saved;
   } want[] = {{"minimal", all},
               {"minimal_with_context", all | PZ_SAVED_CONTEXT},
-              {"custom", PZ_SAVED_QKV},
+              {"custom", PZ_SAVED_QKV | PZ_SAVED_HOST},
               {"custom: layer input kept  rest recomputed", 0},
               {"custom: out_proj  mlpwo kept", PZ_SAVED_OUT | PZ_SAVED_MLP_OUT},
               {"custom: layer input  context  q k v  mlpwo kept",

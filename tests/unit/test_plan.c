@@ -59,7 +59,9 @@ static void set_any(struct pz_plan *p, enum pz_plan_field f, uint64_t *seed) {
     pz_plan_field_store(p, f, (double)(1 + pick(seed, (1 << names_of(x)) - 1)));
     return;
   case PZ_PLAN_KIND_FLAG: pz_plan_field_store(p, f, 1); return;
-  case PZ_PLAN_KIND_REAL: pz_plan_field_store(p, f, 1 + (double)pick(seed, 24) / 4); return;
+  case PZ_PLAN_KIND_REAL:
+    pz_plan_field_store(p, f, fmin(x->most, 1 + (double)pick(seed, 24) / 4));
+    return;
   default: {
     double most = fmin(x->most, 1 << 20);
     pz_plan_field_store(p, f, x->least + (double)pick(seed, (int64_t)(most - x->least) + 1));
@@ -249,7 +251,8 @@ static void defaults_are_the_frameworks(void **state) {
   const uint64_t open = PZ_PLAN_PIN(SEQ) | PZ_PLAN_PIN(ETP) | PZ_PLAN_PIN(MTP) |
                         PZ_PLAN_PIN(FIRST_LAYERS) | PZ_PLAN_PIN(LAST_LAYERS) |
                         PZ_PLAN_PIN(RECOMPUTE_LAYERS) | PZ_PLAN_PIN(RECOMPUTE_MODULES) |
-                        PZ_PLAN_PIN(STAGE_RECOMPUTE) | PZ_PLAN_PIN(SAVED);
+                        PZ_PLAN_PIN(STAGE_RECOMPUTE) | PZ_PLAN_PIN(SAVED) |
+                        PZ_PLAN_PIN(MOMENT_BYTES) | PZ_PLAN_PIN(FUSED_LOSS);
   const uint64_t all = (UINT64_C(1) << PZ_PLAN_FIELDS) - 1;
   struct pz_chip gpu, tpu;
   assert_int_equal(pz_chip_load("h100", &gpu, NULL), PZ_OK);
@@ -451,6 +454,8 @@ static void change_plan(uint64_t *seed, struct pz_plan *p, int64_t *stages) {
     p->stage_recompute = stages;
     for (int k = 0; k < MOST_STAGES; k++) stages[k] = pick(seed, 4);
     break;
+  case 5: p->moment_bytes = 1 + (double)pick(seed, 4); break;
+  case 6: p->fused_loss = true; break;
   default: break;
   }
 }

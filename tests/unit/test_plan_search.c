@@ -238,7 +238,7 @@ struct listing {
 };
 
 static double usable_bytes(const struct pz_chip *chip) {
-  return (double)pz_chip_hbm_bytes(chip) * pz_constants_default.usable_part;
+  return pz_usable_bytes(chip, &pz_constants_default);
 }
 
 static double value_by(const struct pz_plan_question *q, const struct pz_plan *p,
@@ -521,8 +521,9 @@ static void shrink_memory(uint64_t *r, struct random_case *c) {
   if (status == PZ_OK && least.n && best.n) {
     double low = least.list[0].p.peak_bytes, high = best.list[0].p.peak_bytes;
     double bytes = below(r, 5) ? low + (high - low) * below(r, 1000) / 1000 : 0.99 * low;
-    c->chip.hbm.bytes_per_stack =
-        (int64_t)(bytes / pz_constants_default.usable_part / (double)c->chip.hbm.stacks) + 1;
+    c->chip.hbm.bytes_per_stack = (int64_t)(pz_hbm_needed(&c->chip, &pz_constants_default, bytes) /
+                                            (double)c->chip.hbm.stacks) +
+                                  1;
   }
   pz_arena_release(&arena);
 }

@@ -9,6 +9,7 @@
 #include "core/csv.h"
 #include "core/file.h"
 #include "core/num.h"
+#include "cost/constants.h"
 #include "place/neighbours.h"
 #include "plan/plan_fields.h"
 #include "step/run_table.h"
@@ -355,6 +356,103 @@ static void closed_forms(void **state) {
       }
 }
 
+/* The loss of Megatron holds the logits in 16 bit and in fp32, a fused one only the former. */
+static void copies_of_logits(void **state) {
+  (void)state;
+  static const char config[] = "{\"model_type\":\"gpt2\",\"n_embd\":32,\"n_layer\":2,"
+                               "\"n_head\":2,\"n_positions\":1024,\"vocab_size\":65536}";
+  struct model m = {.name = "gpt", .config = config, .seq = 1024, .attention = PZ_ATTENTION_FLASH};
+  double logits = 1024.0 * 65536;
+  for (int64_t t = 1; t <= 2; t++) {
+    struct pz_plan plan = plan_of("megatron", t, 1, 1);
+    struct pz_training_memory plain = predict(&m, "h200", &plan).p.peak;
+    plan.fused_loss = true;
+    struct pz_training_memory fused = predict(&m, "h200", &plan).p.peak;
+    plan = plan_of("nemo", t, 1, 1);
+    struct pz_training_memory recipe = predict(&m, "h200", &plan).p.peak;
+    assert_within("two copies", plain.logit_bytes, 6 * logits / (double)t, 0.02);
+    assert_within("one copy", fused.logit_bytes, 2 * logits / (double)t, 0.04);
+    assert_true(recipe.logit_bytes == fused.logit_bytes);
+  }
+}
+
+/* A layer of Llama's shape with as many heads of keys as of queries and f = 4 h saves 40 bytes a token and h: norms and
+ * their results 8, query, key, value 6, context 2, gate and up 16, activation 8.  In 8 bit are the results of norms and the
+ * activation, and of the context there is a copy: 35.  Without transposes weights take 2 bytes more. */
+static void activations_in_8_bit(void **state) {
+  (void)state;
+  static const char config[] = "{\"model_type\":\"llama\",\"hidden_size\":1024,"
+                               "\"num_hidden_layers\":64,\"num_attention_heads\":8,"
+                               "\"num_key_value_heads\":8,\"intermediate_size\":4096,"
+                               "\"vocab_size\":128}";
+  struct model m = {.name = "l", .config = config, .seq = 2048, .attention = PZ_ATTENTION_FLASH};
+  double unit = 2048.0 * 1024 * 64;
+  for (int64_t t = 1; t <= 4; t *= 2) {
+    struct pz_plan plan = plan_of("megatron", t, 1, 1);
+    plan.sp = t > 1;
+    struct pz_training_memory half = predict(&m, "h100", &plan).p.peak;
+    plan.precision = PZ_PRECISION_FP8;
+    struct pz_training_memory eight = predict(&m, "h100", &plan).p.peak;
+    assert_within("16 bit", half.activation_bytes, 40 * unit / (double)t, 0.02);
+    assert_within("8 bit", eight.activation_bytes, 35 * unit / (double)t, 0.02);
+    assert_within("weights", eight.weight_bytes, 2 * half.weight_bytes, 0.01);
+    plan.framework = pz_framework_find("nemo");
+    assert_true(predict(&m, "h100", &plan).p.peak.weight_bytes == half.weight_bytes);
+    plan.framework = pz_framework_find("hai-llm"); /* gate and up in 8 bit, the context in 12 */
+    plan.recompute = PZ_RECOMPUTATION_NONE;
+    assert_within("all in 8 bit", predict(&m, "h100", &plan).p.peak.activation_bytes,
+                  (4 + 2 + 6 + 1.5 + 8 + 4) * unit / (double)t, 0.02);
+  }
+}
+
+/* Gradients have the bytes of their exchange where the framework sums them up in its buffer, moments as asked. */
+static void state_in_fewer_bits(void **state) {
+  (void)state;
+  struct pz_plan plan = plan_of("megatron", 1, 1, 8);
+  plan.zero = 1;
+  static const struct {
+    double grad, moment, want;
+  } cases[] = {
+      {4, 0, 6 + 12.0 / 8}, {2, 0, 4 + 12.0 / 8}, {2, 2, 4 + 8.0 / 8}, {4, 1, 6 + 6.0 / 8}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    plan.grad_bytes = cases[i].grad;
+    plan.moment_bytes = cases[i].moment;
+    struct pz_training_memory x = predict(&llama, "h200", &plan).p.peak;
+    assert_within("state", state_bytes(&x) / (x.weight_bytes / 2), cases[i].want, 0.02);
+  }
+}
+
+/* A plan with all of a chip's HBM does not fit, one with nine tenths of a large chip's does. */
+static void what_fits(void **state) {
+  (void)state;
+  static const char *const chips[] = {"a100-40", "a100-80", "h100",   "h200",   "b200",
+                                      "gb300",   "tpuv5e",  "tpuv6e", "tpuv5p", "tpuv7"};
+  for (size_t i = 0; i < sizeof chips / sizeof *chips; i++) {
+    struct pz_chip c;
+    assert_int_equal(pz_chip_load(chips[i], &c, NULL), PZ_OK);
+    double hbm = (double)pz_chip_hbm_bytes(&c), usable = pz_usable_bytes(&c, &pz_constants_default);
+    assert_true(usable > 0.9 * hbm && usable < 0.985 * hbm);
+    assert_within("inverse", pz_hbm_needed(&c, &pz_constants_default, usable), hbm, 1e-12);
+  }
+}
+
+/* DeepSeek-V3 as it was trained: 2,048 H800 of 80 GB, 16 stages, 64-way experts, ZeRO 1, DualPipe without recomputed
+ * layers (arXiv 2412.19437, 3.2). */
+static void deepseek_v3_fits(void **state) {
+  (void)state;
+  struct model m = {.name = "deepseek-v3", .seq = 4096, .attention = PZ_ATTENTION_FLASH};
+  struct pz_plan plan = plan_of("hai-llm", 1, 16, 128);
+  plan.ep = 64;
+  plan.zero = 1;
+  plan.batch = 15360;
+  plan.precision = PZ_PRECISION_FP8;
+  plan.pipeline = PZ_PIPELINE_DUALPIPE;
+  plan.recompute = PZ_RECOMPUTATION_SELECTIVE;
+  struct predicted x = predict(&m, "h800", &plan);
+  print_message("  %.1f of %.1f GB\n", x.p.peak_bytes / 1e9, x.p.usable_bytes / 1e9);
+  assert_true(pz_prediction_fits(&x.p));
+}
+
 /* Recomputing more holds less; so many layers of a chunk lie between none and all. */
 static void recomputation_holds_less(void **state) {
   (void)state;
@@ -399,6 +497,16 @@ static void stages_in_flight(void **state) {
   /* (v - 1) p + 2 (p - 1) + 1 chunks of a layer, where 1F1B holds 8 times 4 layers */
   double layer = x.stage[1].activation_bytes / 28;
   assert_within("interleaved", y.stage[1].activation_bytes, layer * (3 * 8 + 2 * 6 + 1), 0.02);
+  /* all stages of a zero-bubble pipeline hold as many microbatches */
+  plan = plan_of("zero-bubble", 1, 8, 1);
+  plan.pipeline = PZ_PIPELINE_ZB_H1;
+  struct predicted h1 = predict(&llama, "h200", &plan);
+  plan.pipeline = PZ_PIPELINE_ZB_2P;
+  struct predicted h2 = predict(&llama, "h200", &plan);
+  for (int k = 1; k < 7; k++) {
+    assert_within("ZB-H1", h1.stage[k].activation_bytes, layer * 8 * 4, 0.02);
+    assert_within("ZB-2p", h2.stage[k].activation_bytes, layer * 15 * 4, 0.02);
+  }
 }
 
 /* ---- what to change ------------------------------------------------------------------------- */
@@ -437,12 +545,12 @@ static struct changes changes_of(const struct pz_plan *o, struct pz_arena *arena
   if (pz_training_predict("llama2-7b", &chip, &net, o, false, &r, &err) != PZ_OK)
     fail_msg("%s", err.message);
   if (pz_plan_changes(&job, r, arena, &c.list, &c.n, &err) != PZ_OK) fail_msg("%s", err.message);
-  c.fits = r->p.peak_bytes <= r->hbm_bytes;
+  c.fits = pz_prediction_fits(&r->p);
   c.of = r->plan;
   for (uint32_t i = 0; i < c.n; i++) {
     char text[160];
     const struct pz_prediction *p = &c.list[i].p;
-    assert_true(p->peak_bytes <= r->hbm_bytes);
+    assert_true(pz_prediction_fits(p));
     assert_true(i == 0 || p->step_s >= c.list[i - 1].p.step_s);
     change_text(&c.of, &c.list[i].plan, text);
     assert_true(text[0]);
@@ -496,6 +604,11 @@ int main(void) {
       cmocka_unit_test(peaks_of_published_runs),
       cmocka_unit_test(degrees_divide_without_loss),
       cmocka_unit_test(closed_forms),
+      cmocka_unit_test(copies_of_logits),
+      cmocka_unit_test(activations_in_8_bit),
+      cmocka_unit_test(state_in_fewer_bits),
+      cmocka_unit_test(what_fits),
+      cmocka_unit_test(deepseek_v3_fits),
       cmocka_unit_test(recomputation_holds_less),
       cmocka_unit_test(stages_in_flight),
       cmocka_unit_test(changes_that_make_a_plan_fit),
