@@ -48,6 +48,7 @@ struct pz_framework {
   bool counts_rows;       /* its host waits for the numbers of tokens that experts get */
   bool graphs;            /* ... but on hosts of NVLink domains, where it captures CUDA graphs */
   double optimizer_bytes; /* read and written for a parameter in the step of Adam */
+  bool reserves_cores; /* collectives of experts have cores of their own, whether they run or not */
   /* copied on the device for a gathered parameter and for a gradient that is scattered (ZeRO 3) */
   double gather_copy_bytes, scatter_copy_bytes;
   double state_bytes; /* held for a parameter, weights and gradients included */

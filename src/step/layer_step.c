@@ -476,14 +476,25 @@ static bool hides_experts(const struct pz_step_context *w) {
   return paired || w->plan->overlap & PZ_OVERLAP_EP;
 }
 
+/* Kernels that leave cores to collectives all the time. */
+static void slow_down(struct pz_pass *p) {
+  double times = slowdown_of(p);
+  p->products_s *= times;
+  p->weight_s *= times;
+  p->attention_s *= times;
+  p->elementwise_s *= times;
+}
+
 /* Leave of the pass's collectives what shows: the ring of a context has its attention for a window, experts the kernels of another microbatch.  No pass is shorter than its links are busy. */
 static double device_s(const struct pz_step_context *w, struct pz_pass *p,
                        struct pz_layer_step *t) {
   t->hidden_s += p->hidden_s;
   p->collectives_s +=
       expose(p->ring_s, p->attention_s, pz_beside_attention(w->k, w->beside), &t->hidden_s);
-  if (hides_experts(w))
+  if (hides_experts(w)) {
+    if (pz_plan_framework(w->plan)->reserves_cores && p->expert_s > 0) slow_down(p);
     p->expert_s = expose(p->expert_s, pz_kernels_s(p), slowdown_of(p), &t->expert_hidden_s);
+  }
   double s = pz_kernels_s(p) + p->collectives_s + p->expert_s;
   double more = pz_fmax(0, pz_fmax(p->busy_s[PZ_WIRE_INNER], p->busy_s[PZ_WIRE_OUTER]) - s);
   p->collectives_s += more;
