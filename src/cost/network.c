@@ -187,12 +187,13 @@ static struct pz_wire_time torus_time(const struct pz_constants *k, const struct
   return (struct pz_wire_time){passes * latency + links_s, {links_s, 0}};
 }
 
-/* Rings gather and scatter, from member to member; sums and single messages go over trees, both ways, where these are
+/* Rings go from member to member; between nodes sums and single messages go over trees, both ways, where these are
  * shorter. */
-static double latency_s(const struct pz_constants *k, enum pz_collective kind, struct pz_group g) {
+static double latency_s(const struct pz_constants *k, const struct pz_cluster *net,
+                        enum pz_collective kind, struct pz_group g) {
   double hops = (double)(g.devices - 1);
-  if (kind == PZ_COLLECTIVE_ALL_REDUCE || kind == PZ_COLLECTIVE_ALL_TO_ALL)
-    hops = pz_fmin(hops, 2 * ceil(log2((double)g.devices)));
+  bool trees = kind == PZ_COLLECTIVE_ALL_REDUCE || kind == PZ_COLLECTIVE_ALL_TO_ALL;
+  if (trees && pz_network_leaves(net, g)) hops = pz_fmin(hops, 2 * ceil(log2((double)g.devices)));
   return k->latency_s + k->hop_s * hops;
 }
 
@@ -212,7 +213,8 @@ static struct pz_wire_time all_to_all_time(const struct pz_constants *k,
     *busy = pz_fmax(*busy, part * bytes / rate);
     inside = pz_max(all, inside);
   }
-  t.s = latency_s(k, PZ_COLLECTIVE_ALL_TO_ALL, g) + pz_fmax(t.busy_s[PZ_WIRE_INNER], t.busy_s[PZ_WIRE_OUTER]);
+  t.s = latency_s(k, net, PZ_COLLECTIVE_ALL_TO_ALL, g) +
+        pz_fmax(t.busy_s[PZ_WIRE_INNER], t.busy_s[PZ_WIRE_OUTER]);
   return t;
 }
 
@@ -239,7 +241,7 @@ struct pz_wire_time pz_network_time(const struct pz_constants *k, const struct p
   if (kind == PZ_COLLECTIVE_ALL_TO_ALL) return all_to_all_time(k, net, bytes, g, outer_part);
   double passes = kind == PZ_COLLECTIVE_ALL_REDUCE ? 2 : 1;
   struct pz_wire_time t = pz_network_ring_time(k, net, passes * (n - 1) / n * bytes, g);
-  t.s += latency_s(k, kind, g);
+  t.s += latency_s(k, net, kind, g);
   return t;
 }
 

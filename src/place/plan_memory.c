@@ -172,6 +172,8 @@ static bool recompute_within(const struct pz_plan_memory *m, const struct pz_ste
 static double recompute_all(const struct pz_plan_memory *m, const struct pz_step_shape *x,
                             struct pz_plan *p) {
   bool memory = m->space->q->objective == PZ_PLAN_MEMORY;
+  p->stage_recompute = NULL;
+  p->recompute_layers = 0;
   p->recompute = PZ_RECOMPUTATION_NONE;
   double none = peak_bytes(x, p, m->enough_bytes);
   if (!memory && none <= m->hbm_bytes) return none;

@@ -317,13 +317,17 @@ struct beside {
   double alone_s;
 };
 
-/* Of collectives of every layer those of the first, or the last, have nothing beside them; in a compiled loop over layers
- * those for the first of the four groups of GEMMs of each layer. */
+/* Of collectives of every layer those of what lies before and behind the repeated layers have nothing beside them, and those
+ * of the first or the last; in a compiled loop over layers those for the first of the four groups of GEMMs of each. */
 static double alone_part(const struct pricing *x) {
   static const double GROUPS = 4;
+  const struct pz_step_model *m = x->m;
   if (!pz_plan_gathers_layers(x->plan)) return 0;
-  bool compiled = pz_framework_compiles(pz_plan_framework(x->plan));
-  return 1 / (compiled ? GROUPS : (double)(x->m->n_blocks + 1));
+  if (pz_framework_compiles(pz_plan_framework(x->plan))) return 1 / GROUPS;
+  double all = x->params.dense + x->params.expert,
+         ends = m->before_params.dense + m->after_params.dense,
+         layer = m->block_params[0].dense + m->block_params[0].expert;
+  return pz_fmin(1, (ends + layer) / all);
 }
 
 static void add_beside(const struct pricing *x, struct beside *b, const struct pz_wire_time *t,
