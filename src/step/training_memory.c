@@ -92,7 +92,7 @@ static bool is_square(const struct pz_tensor *t, int64_t n) {
 }
 
 /* Scores are of every query with every key; a dropout mask of them is one long row of bytes. */
-double pz_core_bytes(const struct pz_workload *w, const struct pz_layer *l) {
+static double core_bytes(const struct pz_workload *w, const struct pz_layer *l) {
   double bytes = 0;
   int64_t scores = 0;
   for (uint32_t i = 0; i < l->n_tensors; i++) {
@@ -145,6 +145,8 @@ struct pz_memory_model pz_memory_model_of(const struct pz_workload *w,
                                           const struct pz_chip *chip, const struct pz_plan *p) {
   struct pz_memory_model m = {.w = w, .kinds = kinds};
   bool hopper = chip->calibration.fp8_speedup > 1;
+  for (uint32_t k = 0; k < kinds->n && k < PZ_MEMORY_KINDS; k++)
+    m.core_bytes[k] = core_bytes(w, &w->layers[kinds->layer[k]]);
   for (uint32_t k = 0; k < kinds->n; k++)
     m.placeholder_bytes =
         pz_fmax(m.placeholder_bytes, placeholder_bytes(&w->layers[kinds->layer[k]]));
@@ -215,7 +217,13 @@ static void recompute_bytes(struct layer_pass *x, double bytes) {
   x->freed += bytes;
 }
 
-static void recompute(const struct pz_workload *w, const struct pz_layer *l,
+static double known_core_bytes(const struct pz_memory_model *m, const struct pz_layer *l) {
+  for (uint32_t k = 0; k < m->kinds->n && k < PZ_MEMORY_KINDS; k++)
+    if (&m->w->layers[m->kinds->layer[k]] == l) return m->core_bytes[k];
+  return core_bytes(m->w, l);
+}
+
+static void recompute(const struct pz_memory_model *m, const struct pz_layer *l,
                       const struct pz_plan *p, enum pz_recomputation how, struct layer_pass *x) {
   double unread, out = (double)l->output_bytes;
   int modules = p->recompute_modules ? p->recompute_modules : pz_plan_framework(p)->modules;
@@ -228,7 +236,8 @@ static void recompute(const struct pz_workload *w, const struct pz_layer *l,
                                x->backward_peak + (pz_plan_framework(p)->stops_early ? 0 : out));
     break;
   case PZ_RECOMPUTATION_SELECTIVE:
-    recompute_bytes(x, modules ? pz_modules_bytes(l, modules, saved_form(p)) : pz_core_bytes(w, l));
+    recompute_bytes(x,
+                    modules ? pz_modules_bytes(l, modules, saved_form(p)) : known_core_bytes(m, l));
     break;
   case PZ_RECOMPUTATION_ALTERNATE: {
     double gemms = alternate_bytes(l, &unread);
@@ -362,7 +371,7 @@ static struct layer_pass make_pass(const struct stage_walk *s, uint32_t i, bool 
   if (loss == PZ_LOSS_FP32) copy_logits(&x, (double)l->logits);
   if (loss == PZ_LOSS_BESIDE) x.backward_peak += HALF_BYTES * (double)l->logits;
   if (how == PZ_RECOMPUTATION_HALF) how = PZ_RECOMPUTATION_FULL;
-  if (recomputed) recompute(s->m->w, l, s->p, how, &x);
+  if (recomputed) recompute(s->m, l, s->p, how, &x);
   return x;
 }
 

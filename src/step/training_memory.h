@@ -33,6 +33,9 @@ static inline int64_t pz_kind_count(const struct pz_layer_kinds *k, uint32_t kin
   return before[start + n] - before[start];
 }
 
+/* Kinds of layers of which the bytes of attention are kept; those of further ones are found anew. */
+enum { PZ_MEMORY_KINDS = 4 };
+
 /* The model in the bytes of one device. */
 struct pz_memory_model {
   const struct pz_workload *w;
@@ -42,15 +45,13 @@ struct pz_memory_model {
   bool experts;                       /* the model has some */
   bool copies_context;                /* the result of attention is saved twice */
   double reserve_bytes;               /* work space of libraries */
+  double core_bytes[PZ_MEMORY_KINDS]; /* by kind: what the attention core saves */
 };
 
 /* Of the plan the framework and the attention library count. */
 struct pz_memory_model pz_memory_model_of(const struct pz_workload *w,
                                           const struct pz_layer_kinds *kinds,
                                           const struct pz_chip *chip, const struct pz_plan *p);
-
-/* What the attention core of a layer saves: tensors of the size of the scores. */
-double pz_core_bytes(const struct pz_workload *w, const struct pz_layer *l);
 
 /* Of a stage at its worst moment; `microbatches` microbatches of a replica. */
 struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
