@@ -287,7 +287,7 @@ static void copy_shards(const struct pz_step_context *w, const struct pz_layer *
 /* How many times longer the kernels of a pass take beside collectives. */
 static double slowdown_of(const struct pz_pass *p) {
   double s = pz_kernels_s(p);
-  return s > 0 ? p->slowed_s / s : 1;
+  return s > 0 ? pz_fmax(1, p->slowed_s / s) : 1; /* of rounding, less where nothing slows */
 }
 
 /* What is left of a collective beside so much compute; the rest is hidden. */
