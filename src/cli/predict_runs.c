@@ -144,7 +144,7 @@ static enum pz_status print_rows(const struct pz_run_table *t, struct pz_arena *
     pz_table_cell(&table, "%.0f", row->p.tokens_per_s_per_device);
     pz_table_cell(&table, "%.1f", row->p.peak_bytes / 1e9);
     pz_table_cell(&table, "%.0f%%", 100 * row->p.peak_bytes / row->hbm_bytes);
-    pz_table_cell(&table, "%s", row->p.peak_bytes > row->hbm_bytes ? "does not fit" : "");
+    pz_table_cell(&table, "%s", pz_prediction_fits(&row->p) ? "" : "does not fit");
   }
   return pz_table_print(&table, 0, stdout);
 }
@@ -180,8 +180,7 @@ static json_t *rows_json(const struct pz_run_table *t) {
     json_object_set_new(j, "peak_bytes",
                         row->predicted ? json_real(row->p.peak_bytes) : json_null());
     json_object_set_new(j, "fits",
-                        row->predicted ? json_boolean(row->p.peak_bytes <= row->hbm_bytes)
-                                       : json_null());
+                        row->predicted ? json_boolean(pz_prediction_fits(&row->p)) : json_null());
     json_object_set_new(j, "reason", row->predicted ? json_null() : cell_json(row->reason));
     json_array_append_new(rows, j);
   }

@@ -105,15 +105,20 @@ static inline int64_t pz_plan_shards(const struct pz_plan *p) {
   return p->zero && p->shard ? p->shard : pz_plan_replicas(p);
 }
 
-/* Are weights gathered layer by layer for every microbatch?  With stages they stay gathered from the first to the last. */
-static inline bool pz_plan_gathers_layers(const struct pz_plan *p) {
-  return p->zero == 3 && p->pp == 1 && pz_plan_shards(p) > 1;
-}
-
 /* The same of the experts' parameters. */
 static inline int64_t pz_plan_expert_shards(const struct pz_plan *p) {
   int64_t all = pz_plan_expert_replicas(p);
   return pz_plan_hybrid(p) && p->shard < all && all % p->shard == 0 ? p->shard : all;
+}
+
+/* Does ZeRO divide anything?  Experts may have several replicas where dense parameters have one. */
+static inline bool pz_plan_divides(const struct pz_plan *p) {
+  return p->zero && (pz_plan_shards(p) > 1 || pz_plan_expert_shards(p) > 1);
+}
+
+/* Are weights gathered layer by layer for every microbatch?  With stages they stay gathered from the first to the last. */
+static inline bool pz_plan_gathers_layers(const struct pz_plan *p) {
+  return p->zero == 3 && p->pp == 1 && pz_plan_divides(p);
 }
 
 #endif

@@ -5,17 +5,19 @@
 
 static bool tell_rows(const struct pz_scaling *s, json_t *datasets) {
   json_t *rows = pz_dataset_add(datasets, "scaling",
-                                "devices,batch,fits,devices_used,step_s,tokens_per_s_per_device,"
-                                "mfu,mfu_conventional,peak_bytes,plan");
+                                "devices,batch,found,fits,devices_used,step_s,"
+                                "tokens_per_s_per_device,mfu,mfu_conventional,peak_bytes,"
+                                "usable_bytes,plan");
   bool good = rows;
   for (uint32_t i = 0; i < s->n && good; i++) {
     const struct pz_scaling_row *x = &s->rows[i];
     const struct pz_training_run *r = x->run;
     good = pz_dataset_row(
-        rows, json_pack("[I,I,b,I,f,f,f,f,f,s]", (json_int_t)x->devices, (json_int_t)x->batch,
-                        r != NULL, (json_int_t)(r ? r->plan.devices : 0), r ? r->p.step_s : 0,
+        rows, json_pack("[I,I,b,b,I,f,f,f,f,f,f,s]", (json_int_t)x->devices, (json_int_t)x->batch,
+                        r != NULL, r && pz_prediction_fits(&r->p),
+                        (json_int_t)(r ? r->plan.devices : 0), r ? r->p.step_s : 0,
                         x->tokens_per_s_per_device, r ? r->p.mfu : 0, r ? r->p.mfu_conventional : 0,
-                        r ? r->p.peak_bytes : 0, r ? x->plan : ""));
+                        r ? r->p.peak_bytes : 0, r ? r->p.usable_bytes : 0, r ? x->plan : ""));
   }
   return good;
 }

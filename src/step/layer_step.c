@@ -287,7 +287,7 @@ static void copy_shards(const struct pz_step_context *w, const struct pz_layer *
 /* How many times longer the kernels of a pass take beside collectives. */
 static double slowdown_of(const struct pz_pass *p) {
   double s = pz_kernels_s(p);
-  return s > 0 ? p->slowed_s / s : 1;
+  return s > 0 ? pz_fmax(1, p->slowed_s / s) : 1; /* of rounding, less where nothing slows */
 }
 
 /* What is left of a collective beside so much compute; the rest is hidden. */
@@ -476,9 +476,9 @@ static bool hides_experts(const struct pz_step_context *w) {
   return paired || w->plan->overlap & PZ_OVERLAP_EP;
 }
 
-/* Kernels that leave cores to collectives all the time. */
+/* Kernels that leave cores to the experts' tokens all the time: at most as slow as the tokens before or behind them. */
 static void slow_down(struct pz_pass *p) {
-  double times = slowdown_of(p);
+  double times = pz_fmin(slowdown_of(p), 1 + p->expert_s / pz_kernels_s(p));
   p->products_s *= times;
   p->weight_s *= times;
   p->attention_s *= times;
@@ -491,9 +491,11 @@ static double device_s(const struct pz_step_context *w, struct pz_pass *p,
   t->hidden_s += p->hidden_s;
   p->collectives_s +=
       expose(p->ring_s, p->attention_s, pz_beside_attention(w->k, w->beside), &t->hidden_s);
-  if (hides_experts(w)) {
-    if (pz_plan_framework(w->plan)->reserves_cores && p->expert_s > 0) slow_down(p);
-    p->expert_s = expose(p->expert_s, pz_kernels_s(p), slowdown_of(p), &t->expert_hidden_s);
+  if (hides_experts(w) && p->expert_s > 0) {
+    bool reserved = pz_plan_framework(w->plan)->reserves_cores;
+    if (reserved) slow_down(p);
+    p->expert_s =
+        expose(p->expert_s, pz_kernels_s(p), reserved ? 1 : slowdown_of(p), &t->expert_hidden_s);
   }
   double s = pz_kernels_s(p) + p->collectives_s + p->expert_s;
   double more = pz_fmax(0, pz_fmax(p->busy_s[PZ_WIRE_INNER], p->busy_s[PZ_WIRE_OUTER]) - s);
@@ -506,6 +508,7 @@ static double device_s(const struct pz_step_context *w, struct pz_pass *p,
 static double finish_pass(const struct pz_step_context *w, bool waiting, struct pz_pass *p,
                           struct pz_layer_step *t) {
   double device = device_s(w, p, t), host = launches_s(w, p);
+  if (!(host > 0)) return device;
   double s = pow(pow(device, w->k->smooth) + pow(host, w->k->smooth), 1 / w->k->smooth);
   if (waiting) s += w->k->waiting_part * pz_fmin(device, host);
   t->launch_s += s - device;

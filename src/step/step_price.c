@@ -57,7 +57,7 @@ static void add_window(struct window *to, const struct pz_pass *p, double s, dou
 /* What a collective adds to a window: it slows the kernels beside it, waits for links that others keep busy, and may be
  * longer than all of it. */
 static double exposed_s(const struct window *w, const struct pz_wire_time *t) {
-  double slowdown = w->kernels_s > 0 ? w->slowed_s / w->kernels_s : 1;
+  double slowdown = w->kernels_s > 0 ? pz_fmax(1, w->slowed_s / w->kernels_s) : 1;
   double beside = w->s > 0 ? t->s * pz_fmin(1, w->kernels_s / w->s) : 0;
   double s = pz_fmax(beside * (1 - 1 / slowdown), t->s - w->s);
   for (int i = 0; i < PZ_WIRES; i++) s = pz_fmax(s, t->busy_s[i] + w->busy_s[i] - w->s);

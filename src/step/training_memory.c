@@ -298,16 +298,14 @@ static bool is_last(const struct stage_walk *s) { return s->chunk == s->chunks -
 
 /* With several stages sharded weights are gathered once a step and their gradients scattered once: both are whole in
  * between (torchtitan: reshard_after_forward is off with a pipeline). */
-static bool stays_gathered(const struct pz_plan *p) {
-  return p->zero == 3 && p->pp > 1 && pz_plan_shards(p) > 1;
-}
+static bool stays_gathered(const struct pz_plan *p) { return p->zero == 3 && p->pp > 1; }
 
 /* Weights gathered for a layer and the one that is fetched ahead, and in backward its whole gradient,
  * in 16 bit and as it is exchanged (FSDP: Zhao et al., arXiv 2304.11277, section 3.3).  A compiler gathers matrix by
  * matrix. */
 static double gathered_bytes(const struct stage_walk *s, const struct pz_layer *l, bool backward) {
   const struct pz_plan *p = s->p;
-  if (pz_plan_shards(p) == 1 || p->zero < 2 || stays_gathered(p)) return 0;
+  if (!pz_plan_divides(p) || p->zero < 2 || stays_gathered(p)) return 0;
   double n = (double)l->params, next = (double)first_kind(s)->params;
   if (pz_framework_compiles(pz_plan_framework(p))) {
     n = pz_fmin(n, s->m->matrix_params);
@@ -556,7 +554,7 @@ static void add_state(const struct stage_walk *s, double n, int64_t shards,
                       struct pz_training_memory *to) {
   const struct pz_plan *p = s->p;
   const struct pz_framework *f = pz_plan_framework(p);
-  double d = (double)shards, whole = stays_gathered(p) ? n : 0;
+  double d = (double)shards, whole = shards > 1 && stays_gathered(p) ? n : 0;
   bool gradients = p->zero > 2 || (p->zero == 2 && p->pp == 1);
   to->weight_bytes += n * f->weight_bytes / (p->zero > 2 ? d : 1) + whole * HALF_BYTES;
   to->gradient_bytes += n * gradient_bytes(p) / (gradients ? d : 1) + whole * p->grad_bytes;
@@ -587,7 +585,7 @@ struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
                          .gradients = pz_plan_framework(p)->gradients};
   s.shape.microbatches = (uint32_t)microbatches;
   struct pz_training_memory all = state_bytes(&s);
-  bool sharded = p->zero > 1 && pz_plan_shards(p) > 1;
+  bool sharded = p->zero > 1 && pz_plan_divides(p);
   if (sharded) s.gradients = PZ_GRADIENTS_IN_PLACE; /* counted as communication */
   if (s.gradients == PZ_GRADIENTS_KEPT && microbatches > 1) {
     /* the first microbatch's gradients are there when the next one's are added */

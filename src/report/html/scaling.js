@@ -1,7 +1,7 @@
 // The best plans: how they scale, where there are several (step time and tokens/s of a device by the number of devices), the parts of
 // the step, its pipeline and memory over time, the plans.
 
-const about = dataset("about")[0], rows = dataset("scaling"), fitting = rows.filter(r => r.fits), first = fitting[0];
+const about = dataset("about")[0], rows = dataset("scaling"), found = rows.filter(r => r.found), first = found[0];
 const weak = about.scaling === "weak";
 const efficiency = r => r.tokens_per_s_per_device / first.tokens_per_s_per_device;
 const describe = r => [plural(r.devices, "device"), `batch ${count(r.batch)}: ${seconds(r.step_s)} per step, MFU ${percent(r.mfu, 1)}`,
@@ -9,11 +9,12 @@ const describe = r => [plural(r.devices, "device"), `batch ${count(r.batch)}: ${
   `${si(r.peak_bytes, "B")} of memory`, r.devices_used < r.devices ? `${plural(r.devices - r.devices_used, "device")} idle` : ""];
 
 (() => {
-  const page = document.getElementById("page"), last = fitting[fitting.length - 1];
+  const page = document.getElementById("page"), last = found[found.length - 1];
   el(page, "p", "kicker", "phaze");
   const where = `${short(about.model)} on ${rows.length > 1 ? "" : count(last.devices) + " × "}${about.chip}${about.cluster ? " in " + about.cluster : ""}`;
   if (rows.length === 1) {
-    el(page, "h1", "", `${where}: a step takes ${seconds(last.step_s)}, MFU ${percent(last.mfu, 1)}.`);
+    const fits = last.fits ? "" : `does not fit in memory, ${si(last.peak_bytes, "B")} needed, ${si(last.usable_bytes, "B")} usable; `;
+    el(page, "h1", "", `${where}: ${fits}a step takes ${seconds(last.step_s)}, MFU ${percent(last.mfu, 1)}.`);
     el(page, "p", "note", `${last.plan}; batch ${count(last.batch)}, ${number(last.tokens_per_s_per_device)} tokens/s per device.`);
     return;
   }
@@ -25,7 +26,7 @@ const describe = r => [plural(r.devices, "device"), `batch ${count(r.batch)}: ${
 
 // The page of 'phaze explore' that lies beside this one, with the settings of the last plan.
 if (source.explore) (() => {
-  const last = fitting[fitting.length - 1], settings = { model: about.model, chip: about.chip, cluster: about.cluster, devices: last.devices, batch: last.batch };
+  const last = found[found.length - 1], settings = { model: about.model, chip: about.chip, cluster: about.cluster, devices: last.devices, batch: last.batch };
   const a = el(el(document.getElementById("page"), "p", "note", "To change chip, run or plan: "), "a", "", source.explore);
   a.href = source.explore + "#" + Object.keys(settings).map(k => `${k}=${encodeURIComponent(settings[k])}`).join("&");
 })();
@@ -43,19 +44,19 @@ function devicesAxis(f) {
 }
 
 function curve(f, x, y, value) {
-  f.root.append("path").attr("d", d3.svg.line().x(r => x(r.devices)).y(r => y(value(r)))(fitting))
+  f.root.append("path").attr("d", d3.svg.line().x(r => x(r.devices)).y(r => y(value(r)))(found))
     .style("fill", "none").style("stroke", "var(--tensor)").style("stroke-width", 1.6);
-  tells(f.root.selectAll(".point").data(fitting).enter().append("circle").attr("class", "point mark").attr("tabindex", 0)
+  tells(f.root.selectAll(".point").data(found).enter().append("circle").attr("class", "point mark").attr("tabindex", 0)
     .attr("cx", r => x(r.devices)).attr("cy", r => y(value(r))).attr("r", 4.5).style("fill", "var(--tensor)"), describe);
 }
 
 function ideal(f, x, y, value) {
-  f.root.append("path").attr("d", d3.svg.line().x(r => x(r.devices)).y(r => y(value(r)))(fitting))
+  f.root.append("path").attr("d", d3.svg.line().x(r => x(r.devices)).y(r => y(value(r)))(found))
     .style("fill", "none").style("stroke", "var(--soft)").style("stroke-dasharray", "4 3");
 }
 
 if (rows.length > 1) (() => {
-  const best = d3.max(fitting, r => r.tokens_per_s_per_device);
+  const best = d3.max(found, r => r.tokens_per_s_per_device);
   const s = section("rates", "Rate of a device", `At most ${number(best)} tokens/s per device.`,
     "Dashed: the rate on the fewest devices. A plan may be better on more devices, where memory leaves more choice.");
   const holder = el(s.root, "div");
@@ -69,14 +70,14 @@ if (rows.length > 1) (() => {
 })();
 
 if (rows.length > 1) (() => {
-  const least = d3.min(fitting, r => r.step_s);
+  const least = d3.min(found, r => r.step_s);
   const s = section("steps", "Step time", `The shortest step takes ${seconds(least)}.`,
     "Both axes are logarithmic. Dashed: the time at the rate of the fewest devices.");
   const holder = el(s.root, "div");
   const perfect = r => first.step_s * (r.batch / first.batch) * (first.devices / r.devices);
   draws("steps", () => {
     const f = frame(holder, 320, { top: 26, right: 14, bottom: 44, left: 62 }, "step time by devices", "group");
-    const all = fitting.map(r => r.step_s).concat(fitting.map(perfect));
+    const all = found.map(r => r.step_s).concat(found.map(perfect));
     const x = devicesAxis(f), y = d3.scale.log().domain([d3.min(all) / 1.5, d3.max(all) * 1.5]).range([f.height, 0]);
     const leading = t => Math.round(t / 10 ** Math.floor(Math.log10(t) + 1e-9)), decades = Math.log10(d3.max(all) / d3.min(all));
     const ticks = y.ticks().filter(t => (decades > 3 ? [1] : decades > 1 ? [1, 2, 5] : [1, 2, 3, 4, 5, 6, 7, 8, 9]).includes(leading(t)));
@@ -96,10 +97,10 @@ if (rows.length > 1) (() => {
   const holder = el(s.root, "div");
   legend(s.root, names.map(n => ({ colour: colour[n], text: n })));
   draws("parts", () => {
-    const f = frame(holder, 24 * fitting.length + 60, { top: 10, right: 14, bottom: 44, left: 72 }, "parts of the step by devices", "group");
+    const f = frame(holder, 24 * found.length + 60, { top: 10, right: 14, bottom: 44, left: 72 }, "parts of the step by devices", "group");
     const x = d3.scale.linear().domain([0, 1]).range([0, f.width]);
     axisX(f, x, "share of the step", 5, v => percent(v));
-    fitting.forEach((r, i) => {
+    found.forEach((r, i) => {
       let at = 0;
       const bars = parts.filter(p => p.devices === r.devices && p.seconds > 0).map(p => {
         const bar = { p, from: at };
@@ -118,12 +119,12 @@ if (rows.length > 1) (() => {
 const timeline = stepSections();
 
 if (rows.length > 1) (() => {
-  const s = section("plans", "Best plans", `${plural(fitting.length, "number")} of devices with a plan that fits.`);
+  const s = section("plans", "Best plans", `${plural(found.length, "number")} of devices with a plan that fits.`);
   const table = scrollTable(s.root, "best plans"), head = el(el(table, "thead"), "tr"), body = el(table, "tbody");
   ["devices", "batch", "s per step", "tokens/s/device", "efficiency", "MFU", "plan"].forEach(h => el(head, "th", "", h));
   rows.forEach(r => {
     const tr = el(body, "tr");
-    [count(r.devices), count(r.batch)].concat(r.fits ? [number(r.step_s), number(r.tokens_per_s_per_device), percent(efficiency(r), 1), percent(r.mfu, 1), r.plan]
+    [count(r.devices), count(r.batch)].concat(r.found ? [number(r.step_s), number(r.tokens_per_s_per_device), percent(efficiency(r), 1), percent(r.mfu, 1), r.plan]
       : ["–", "–", "–", "–", "nothing fits"]).forEach(c => el(tr, "td", "", c));
   });
 })();
