@@ -1,13 +1,26 @@
-/* Runs a fuzz target over every file of the folders given, for compilers without libFuzzer. */
+/* Runs each fuzz target over every file of its folder of the corpus and of the data of tests, for
+ * compilers without libFuzzer. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "core/file.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+typedef int fuzz_target(const uint8_t *data, size_t bytes);
+#define X(name) fuzz_target fuzz_##name;
+PHAZE_FUZZ_TARGETS
+#undef X
 
-static int replay_folder(const char *folder) {
+static const struct {
+  const char *name;
+  fuzz_target *run;
+} targets[] = {
+#define X(name) {#name, fuzz_##name},
+    PHAZE_FUZZ_TARGETS
+#undef X
+};
+
+static int replay_folder(fuzz_target *run, const char *folder) {
   DIR *dir = opendir(folder);
   if (!dir) return 0;
   int n = 0;
@@ -17,7 +30,7 @@ static int replay_folder(const char *folder) {
     snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
     if (e->d_name[0] == '.' || pz_file_read(path, 16u << 20, &text, &bytes, NULL) != PZ_OK)
       continue;
-    LLVMFuzzerTestOneInput((const uint8_t *)text, bytes);
+    run((const uint8_t *)text, bytes);
     free(text);
     n++;
   }
@@ -26,8 +39,15 @@ static int replay_folder(const char *folder) {
 }
 
 int main(int argc, char **argv) {
-  int n = 0;
-  for (int i = 1; i < argc; i++) n += replay_folder(argv[i]);
-  printf("%d inputs replayed\n", n);
-  return n ? 0 : 1;
+  if (argc != 3) return 2;
+  for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+    char corpus[1024];
+    snprintf(corpus, sizeof corpus, "%s/%s", argv[1], targets[i].name);
+    printf("%s: ", targets[i].name);
+    fflush(stdout); /* before it crashes */
+    int n = replay_folder(targets[i].run, corpus) + replay_folder(targets[i].run, argv[2]);
+    printf("%d inputs replayed\n", n);
+    if (!n) return 1;
+  }
+  return 0;
 }
