@@ -147,8 +147,8 @@ def schedule(model: Union[Path, Workload], chip: AnyChip, layer: str, direction:
 def predict(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, events: bool = False,
             **options: Any) -> Prediction:
     """What one training plan takes, as frameworks run it.  What is not given is as the framework does it;
-    without a cluster the devices are linked at the chip's own rate.  `events` keeps every event of the
-    pipeline.
+    without a cluster the devices of one node are linked at the chip's own rate, more of them stand in the
+    cluster that the chip stands in.  `events` keeps every event of the pipeline.
 
     >>> import phaze
     >>> p = phaze.predict("llama2-7b", "h100", "dgx-h100", devices=64, tp=4, batch=512)
@@ -156,11 +156,13 @@ def predict(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, events: b
     (16, True)
     >>> abs(sum(vars(p.parts).values()) / p.step_s - 1) < 1e-9
     True
+    >>> phaze.predict("llama2-7b", "h100", devices=64, batch=512).cluster.name
+    'dgx-h100'
     """
     o = Options("pz_plan", options, "predict")
     degrees = [n or 1 for n in (o.c.tp, o.c.cp, o.c.pp, o.c.dp)]
     devices = o.c.devices or min(math.prod(degrees), 1 << 24)
-    machine = Machine(chip, cluster, max(devices, 1))
+    machine = Machine(chip, cluster, max(devices, 1), training=True)
     out = ffi.new("struct pz_training_run **")
     call(lib.pz_training_predict, os.fsencode(model), machine.chip._c, machine.net, o.c, events, out)
     run = ffi.gc(out[0], lib.pz_training_run_free)
@@ -229,7 +231,7 @@ def place(model: Path, chip: AnyChip, cluster: AnyCluster = None, *, devices: in
         ...
     phaze.NoAnswer: no plan of llama2-7b fits on 1 x h100: ...
     """
-    machine = Machine(chip, cluster, devices)
+    machine = Machine(chip, cluster, devices, training=not _is_onnx(model))
     if not machine.chip.built or _is_onnx(model):
         workload = {**options.pop("workload", {}), **({"seq": seq} if seq else {})}
         if framework is not None:

@@ -340,15 +340,34 @@ def graph(model: Path, **options: Any) -> Workload:
     return Workload.load(model, **options)
 
 
-class Machine:
-    """A chip in its network, or with its own link."""
+NODE_DEVICES = 8  # as many as one server holds, of most chips
 
-    def __init__(self, chip, cluster, devices: int, option: str = "devices"):
+
+class Machine:
+    """A chip in its network, or with its own link; `training`: devices of a plan over more than a node stand in
+    the cluster that the chip stands in, if none is given."""
+
+    def __init__(self, chip, cluster, devices: int, option: str = "devices", training: bool = False):
         self.chip = Chip.of(chip)
         self.cluster: Optional[Cluster] = None
+        training = training and self.chip.built
+        if cluster is None and training:
+            cluster = self._standard(devices)
         if cluster is not None:
             self.cluster = Cluster.of(cluster).reaching(devices, option)
         self.net = self.cluster._c if self.cluster else ffi.NULL
+        if training and self.cluster and not lib.pz_cluster_has_chip(self.net, self.chip.name.encode()):
+            warnings.warn(f"{self.chip.name} in cluster {self.cluster.name}, which has "
+                          f"{_text(self.net.chips)}", PhazeWarning, stacklevel=3)
+
+    def _standard(self, devices: int) -> Optional[Cluster]:
+        c = ffi.new("struct pz_cluster *")
+        if lib.pz_cluster_standard(self.chip.name.encode(), c):
+            return Cluster._copy(c[0]) if lib.pz_cluster_needed(c, devices) else None
+        if devices > NODE_DEVICES:
+            warnings.warn(f"no cluster, and none is known for {self.chip.name}: all {devices} devices are linked "
+                          "at the chip's own rate", PhazeWarning, stacklevel=4)
+        return None
 
     @property
     def where(self) -> str:

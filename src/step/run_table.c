@@ -178,8 +178,9 @@ static enum pz_status read_count(const struct reader *r, int c, int64_t absent, 
   enum pz_status status = read_number(r, c, (double)absent, &v);
   if (status != PZ_OK) return status;
   if (v != floor(v) || v > 1e15)
-    return pz_fail(r->err, PZ_BAD_INPUT, "%s:%u: column '%s' is '%.40s'; accepted: an integer",
-                   r->name, r->csv->lines[r->row], head(c), cell(r, c));
+    return pz_fail(r->err, PZ_BAD_INPUT,
+                   "%s:%u: column '%s' is '%.40s'; accepted: an integer up to 1e15", r->name,
+                   r->csv->lines[r->row], head(c), cell(r, c));
   *out = (int64_t)v;
   return PZ_OK;
 }
@@ -378,10 +379,13 @@ static bool read_choices(const struct reader *r, struct request *q, struct pz_ru
   }
   if (*cell(r, MLP) && !says(r, MLP, mlps[0]) && !says(r, MLP, mlps[1]) && !says(r, MLP, mlps[2]))
     return refuse_word(r, MLP, mlps, row);
-  /* columns that may be empty in a run that says everything else */
-  if (r->at[PLAN + PZ_PLAN_ATTENTION_LIBRARY] != PZ_NONE)
-    p->attention_library = cell(r, PLAN + PZ_PLAN_ATTENTION_LIBRARY);
-  if (r->at[PLAN + PZ_PLAN_OVERLAP] != PZ_NONE && p->overlap < 0) p->overlap = 0;
+  /* of a run that says everything else an empty cell is none */
+  static const uint64_t may_be_empty = PZ_PLAN_PIN(OVERLAP) | PZ_PLAN_PIN(ATTENTION_LIBRARY);
+  if (((pz_plan_given(p) | may_be_empty) & fields_of_run) == fields_of_run) {
+    if (r->at[PLAN + PZ_PLAN_ATTENTION_LIBRARY] != PZ_NONE)
+      p->attention_library = cell(r, PLAN + PZ_PLAN_ATTENTION_LIBRARY);
+    if (r->at[PLAN + PZ_PLAN_OVERLAP] != PZ_NONE && p->overlap < 0) p->overlap = 0;
+  }
   double shared_ffn = (double)q->expert_ffn * (double)q->shared_experts;
   if (q->shared_ffn && (double)q->shared_ffn != shared_ffn)
     return refuse_row(row,

@@ -54,14 +54,14 @@ static void add_window(struct window *to, const struct pz_pass *p, double s, dou
   for (int i = 0; i < PZ_WIRES; i++) to->busy_s[i] += times * p->busy_s[i];
 }
 
-/* What a collective adds to a window: it slows the kernels beside it, waits for links that others keep busy, and may be
- * longer than all of it. */
+/* What a collective adds to a window: it slows the kernels in it, waits for links that others keep busy, and may be longer
+ * than all of it.  While the window's own collectives run, or the host launches, nothing is slowed. */
 static double exposed_s(const struct window *w, const struct pz_wire_time *t) {
   double slowdown = w->kernels_s > 0 ? pz_fmax(1, w->slowed_s / w->kernels_s) : 1;
-  double beside = w->s > 0 ? t->s * pz_fmin(1, w->kernels_s / w->s) : 0;
-  double s = pz_fmax(beside * (1 - 1 / slowdown), t->s - w->s);
+  double kernels = w->s > 0 ? pz_fmin(1, w->kernels_s / w->s) : 0;
+  double s = pz_beside_exposed_s(t->s, w->s, 1 / (1 - kernels * (1 - 1 / slowdown)));
   for (int i = 0; i < PZ_WIRES; i++) s = pz_fmax(s, t->busy_s[i] + w->busy_s[i] - w->s);
-  return s;
+  return pz_fmax(0, s);
 }
 
 /* A chunk's passes for one microbatch. */

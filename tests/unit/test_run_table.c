@@ -72,6 +72,9 @@ static void short_tables_are_predict(void **state) {
   plan.devices = 8;
   run = predict("llama2-7b", "tpuv5p", "tpuv5p-pod", &plan);
   assert_true(step_of("model,chip,tp,dp,gbs", "llama2-7b,tpuv5p,4,2,512") == run->p.step_s);
+  /* an empty cell is as the framework does it, which overlaps */
+  assert_true(step_of("model,chip,tp,dp,gbs,overlap,attn_kernel", "llama2-7b,tpuv5p,4,2,512,,") ==
+              run->p.step_s);
   pz_training_run_free(run);
 }
 
