@@ -147,7 +147,7 @@ class Prediction(records.TrainingRun):
         lines.append(f"plan:    {self.text}")
         lines.append("layers:  " + stage_ranges([str(s.layers) for s in self.stages]))
         if any(s.recomputed_layers for s in self.stages):
-            lines.append("again:   " + stage_ranges(
+            lines.append("recompute: " + stage_ranges(
                 [f"{s.recomputed_layers} of {s.layers} layers" for s in self.stages]))
         lines.append(f"batch:   {o.batch} x {o.seq} tokens, {p.microbatches} microbatches of "
                      f"{o.mbs} on each replica")

@@ -189,8 +189,9 @@ static struct pz_wire_time torus_time(const struct pz_constants *k, const struct
 
 /* Rings go from member to member; between nodes sums and single messages go over trees, both ways, where these are
  * shorter. */
-static double latency_s(const struct pz_constants *k, const struct pz_cluster *net,
-                        enum pz_collective kind, struct pz_group g) {
+double pz_network_latency_s(const struct pz_constants *k, const struct pz_cluster *net,
+                            enum pz_collective kind, struct pz_group g) {
+  if (g.devices <= 1) return 0;
   double hops = (double)(g.devices - 1);
   bool trees = kind == PZ_COLLECTIVE_ALL_REDUCE || kind == PZ_COLLECTIVE_ALL_TO_ALL;
   if (trees && pz_network_leaves(net, g)) hops = pz_fmin(hops, 2 * ceil(log2((double)g.devices)));
@@ -203,7 +204,8 @@ static struct pz_wire_time all_to_all_time(const struct pz_constants *k,
                                            const struct pz_cluster *net, double bytes,
                                            struct pz_group g, double outer_part) {
   struct pz_wire_time t = {.s = 0};
-  int64_t inside = 1;
+  int64_t inside = 1, own = pz_min(g.devices, net->level[0].devices / g.stride);
+  double inner = net->level[0].bytes_per_s * k->inner_efficiency;
   for (int l = 0; l < net->n_levels && inside < g.devices; l++) {
     bool last = l + 1 == net->n_levels;
     int64_t all = last ? g.devices : pz_min(g.devices, net->level[l].devices / g.stride);
@@ -211,9 +213,13 @@ static struct pz_wire_time all_to_all_time(const struct pz_constants *k,
     double part = (double)(pz_max(all, inside) - inside) / (double)g.devices * (l ? outer_part : 1);
     double *busy = &t.busy_s[l ? PZ_WIRE_OUTER : PZ_WIRE_INNER];
     *busy = pz_fmax(*busy, part * bytes / rate);
+    /* what crosses once is copied to its devices on the other side */
+    if (l && outer_part < 1 && own > 1)
+      t.busy_s[PZ_WIRE_INNER] += (double)(pz_max(all, inside) - inside) / (double)g.devices *
+                                 bytes * (double)(own - 1) / (double)own / inner;
     inside = pz_max(all, inside);
   }
-  t.s = latency_s(k, net, PZ_COLLECTIVE_ALL_TO_ALL, g) +
+  t.s = pz_network_latency_s(k, net, PZ_COLLECTIVE_ALL_TO_ALL, g) +
         pz_fmax(t.busy_s[PZ_WIRE_INNER], t.busy_s[PZ_WIRE_OUTER]);
   return t;
 }
@@ -241,7 +247,7 @@ struct pz_wire_time pz_network_time(const struct pz_constants *k, const struct p
   if (kind == PZ_COLLECTIVE_ALL_TO_ALL) return all_to_all_time(k, net, bytes, g, outer_part);
   double passes = kind == PZ_COLLECTIVE_ALL_REDUCE ? 2 : 1;
   struct pz_wire_time t = pz_network_ring_time(k, net, passes * (n - 1) / n * bytes, g);
-  t.s += latency_s(k, net, kind, g);
+  t.s += pz_network_latency_s(k, net, kind, g);
   return t;
 }
 

@@ -50,6 +50,10 @@ struct pz_wire_time pz_network_time(const struct pz_constants *k, const struct p
 struct pz_wire_time pz_network_ring_time(const struct pz_constants *k, const struct pz_cluster *net,
                                          double bytes, struct pz_group g);
 
+/* Of one collective, without its bytes. */
+double pz_network_latency_s(const struct pz_constants *k, const struct pz_cluster *net,
+                            enum pz_collective kind, struct pz_group g);
+
 /* The seconds alone, with outer_part 1. */
 double pz_network_s(const struct pz_constants *k, const struct pz_cluster *net,
                     enum pz_collective kind, double bytes, struct pz_group g);

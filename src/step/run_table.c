@@ -314,7 +314,7 @@ static bool words_are_covered(const struct reader *r, struct pz_run_row *row) {
 
 /* CUDA graphs of the whole iteration or of whole layers leave no launches in layers.  Graphs of single modules
  * (te:attn+moe_router) change nothing here: the kernels between them are still launched, and what they save of the
- * host's waiting is a framework's habit (graphs in frameworks.def). */
+ * host's waiting is a fact of the framework (graphs in frameworks.def). */
 static bool read_graphs(const struct reader *r, struct pz_plan *p, struct pz_run_row *row) {
   static const char *const modules[] = {
       "attn",           "mlp",    "moe", "moe_router", "moe_preprocess", "mamba",

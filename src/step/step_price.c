@@ -1,4 +1,6 @@
 /* What a plan takes: the pipeline of its stages, exchange of gradients, optimizer, memory. */
+#include <math.h>
+
 #include "chip/chip.h"
 #include "core/num.h"
 #include "cost/beside.h"
@@ -230,7 +232,7 @@ struct holders {
 
 /* What replicas exchange in a microbatch: in its forward pass, in its backward pass, with the last one besides. */
 struct traffic {
-  struct pz_wire_time gather, again, scatter, last;
+  struct pz_wire_time gather, regather, scatter, last;
 };
 
 /* Ring passes over `bytes` of every member of the group. */
@@ -247,10 +249,12 @@ static struct pz_wire_time passes_of(const struct pricing *x, const struct holde
   return all;
 }
 
-/* Of a collective of every layer: all members pass on what they get, trees do not help. */
-static double layers_latency_s(const struct pricing *x, const struct holders *h) {
-  double layers = (double)(x->m->n_blocks + x->m->w->n_layers - 1);
-  return layers * (x->m->k->latency_s + x->m->k->hop_s * (double)(h->shards - 1));
+/* Collectives of one exchange: one for every layer, or one for every bucket of parameters (Megatron Core's
+ * distributed_data_parallel.py: at least 40 million, and a million for each replica). */
+static double collectives_of(const struct pricing *x, const struct holders *h) {
+  static const double BUCKET = 40e6, OF_REPLICA = 1e6;
+  if (pz_plan_gathers_layers(x->plan)) return (double)(x->m->n_blocks + x->m->w->n_layers - 1);
+  return ceil(h->params / pz_fmax(BUCKET, OF_REPLICA * (double)h->replicas));
 }
 
 /* Gradients are exchanged with every microbatch: with stages they stay whole till the last. */
@@ -259,24 +263,27 @@ static bool scatters_often(const struct pz_plan *p) { return p->zero >= 2 && p->
 static void add_traffic(const struct pricing *x, const struct holders *h, struct traffic *t) {
   static const double WEIGHT_BYTES = 2;
   const struct pz_plan *p = x->plan;
+  const struct pz_cluster *net = &x->m->cost.net;
   if (h->replicas <= 1 || !(h->params > 0)) return;
+  struct pz_group group = {h->shards, h->stride};
+  double n = collectives_of(x, h);
   struct pz_wire_time gather = passes_of(x, h, h->params * WEIGHT_BYTES),
-                      scatter = passes_of(x, h, h->params * p->grad_bytes);
-  if (pz_plan_gathers_layers(p)) {
-    gather.s += layers_latency_s(x, h);
-    scatter.s += layers_latency_s(x, h);
-    pz_wire_add(&t->again, &gather, 1);
-  }
+                      scatter = passes_of(x, h, h->params * p->grad_bytes * (p->zero ? 1 : 2));
+  gather.s += n * pz_network_latency_s(x->m->k, net, PZ_COLLECTIVE_ALL_GATHER, group);
+  scatter.s += n * pz_network_latency_s(
+                       x->m->k, net,
+                       p->zero ? PZ_COLLECTIVE_REDUCE_SCATTER : PZ_COLLECTIVE_ALL_REDUCE, group);
+  if (pz_plan_gathers_layers(p)) pz_wire_add(&t->regather, &gather, 1);
   if (p->zero) pz_wire_add(&t->gather, &gather, 1);
-  pz_wire_add(&t->scatter, &scatter, p->zero ? 1 : 2);
+  pz_wire_add(&t->scatter, &scatter, 1);
   /* all-reduce of the shards between groups that each hold a whole copy (hybrid sharding) */
-  int64_t copies = h->replicas / h->shards;
-  if (copies <= 1) return;
-  struct holders between = {h->params / (double)h->shards, copies, copies, h->stride * h->shards};
-  struct pz_wire_time reduced = pz_network_ring_time(x->m->k, &x->m->cost.net,
-                                                     2 * (double)(copies - 1) / (double)copies *
-                                                         between.params * p->grad_bytes,
-                                                     (struct pz_group){copies, between.stride});
+  struct pz_group copies = {h->replicas / h->shards, h->stride * h->shards};
+  if (copies.devices <= 1) return;
+  double bytes = h->params / (double)h->shards * p->grad_bytes,
+         others = (double)(copies.devices - 1);
+  struct pz_wire_time reduced =
+      pz_network_ring_time(x->m->k, net, 2 * others / (double)copies.devices * bytes, copies);
+  reduced.s += n * pz_network_latency_s(x->m->k, net, PZ_COLLECTIVE_ALL_REDUCE, copies);
   pz_wire_add(&t->last, &reduced, 1);
 }
 
@@ -355,7 +362,7 @@ static void exchange(const struct pricing *x, struct pz_prediction *out) {
   if (!(t.scatter.s + t.last.s > 0)) return;
   struct chunk_windows w = stage_windows(x);
   add_beside(x, &forward, &t.gather, param);
-  add_beside(x, &backward, &t.again, param);
+  add_beside(x, &backward, &t.regather, param);
   add_beside(x, &backward, &t.scatter, grad);
   last = backward;
   /* a compiled loop over layers has all its gradients at its end */
@@ -366,7 +373,7 @@ static void exchange(const struct pricing *x, struct pz_prediction *out) {
     pz_wire_add(&last.in, &t.last, 1);
   double exposed = gathers * both_s(&w.forward, &forward) +
                    (scatters - 1) * both_s(&w.backward, &backward) + both_s(&w.backward, &last);
-  double all = gathers * (t.gather.s + t.again.s) + scatters * t.scatter.s + t.last.s;
+  double all = gathers * (t.gather.s + t.regather.s) + scatters * t.scatter.s + t.last.s;
   out->parts.gradient_s += exposed;
   out->gradient_hidden_s = pz_fmax(0, all - exposed); /* where nothing hides, of rounding */
 }

@@ -569,7 +569,9 @@ static struct pz_training_memory state_bytes(const struct stage_walk *s) {
                                  .reserve_bytes = s->m->reserve_bytes};
   add_state(s, n.dense, pz_plan_shards(s->p) * copies, &m);
   add_state(s, n.expert, pz_plan_expert_shards(s->p) * copies, &m);
-  if (s->p->precision == PZ_PRECISION_FP8) m.weight_bytes += f->fp8_weight_bytes * n.blocks;
+  if (s->p->precision == PZ_PRECISION_FP8)
+    m.weight_bytes += f->fp8_weight_bytes * n.blocks /
+                      (double)(pz_plan_gathers_layers(s->p) ? pz_plan_shards(s->p) : 1);
   if (f->placeholders) m.gradient_bytes += s->m->placeholder_bytes;
   return m;
 }
