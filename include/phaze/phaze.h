@@ -699,6 +699,9 @@ PZ_API bool pz_cluster_standard(const char *chip, struct pz_cluster *out);
  * torus? */
 PZ_API bool pz_cluster_needed(const struct pz_cluster *c, int64_t devices);
 
+/* Devices of one server of most chips, for chips of which no cluster is known. */
+enum { PZ_SERVER_DEVICES = 8 };
+
 /* Are chips of this name in it, as far as it says? */
 PZ_API bool pz_cluster_has_chip(const struct pz_cluster *c, const char *chip);
 

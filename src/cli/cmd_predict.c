@@ -105,9 +105,15 @@ static enum pz_status emit(const struct pz_predicted *x, struct pz_error *err) {
   const struct pz_cluster *net = x->machine.own_link ? NULL : &x->machine.net;
   enum pz_status status = pz_launch_fill(x->model, &x->run->plan, net, &l, err);
   if (status == PZ_OK) status = pz_launch_script(x->s->emit, &l, &text, err);
-  if (status == PZ_OK && !pz_prediction_fits(&x->run->p))
+  if (status == PZ_OK && !pz_prediction_fits(&x->run->p)) {
+    size_t first = strcspn(text, "\n") + 1; /* the interpreter stands there */
     pz_command_warn(x->s->common.quiet, "the plan does not fit in memory");
-  if (status == PZ_OK) fputs(text, stdout);
+    printf("%.*s# ", (int)first, text);
+    pz_predict_print_misfit(x);
+    fputs(text + first, stdout);
+  } else if (status == PZ_OK) {
+    fputs(text, stdout);
+  }
   pz_free(text);
   return status;
 }

@@ -19,8 +19,6 @@ void pz_machine_tell_scale(const struct pz_cluster *net) {
             net->name, net->devices, net->stated_devices);
 }
 
-enum { NODE_DEVICES = 8 }; /* as many as one server holds, of most chips */
-
 static const char *cluster_name(const void *ctx, size_t i) {
   (void)ctx;
   return pz_cluster_preset_name(i);
@@ -40,7 +38,7 @@ static enum pz_status find_cluster(struct pz_machine_use use, struct pz_machine 
                    "%" PRId64 " devices: %s has no link and stands in no known cluster; accepted: "
                    "--cluster with one of %s, or the path of a cluster.json",
                    use.devices, c->name, pz_text_join(list, sizeof list, cluster_name, NULL));
-  } else if (!known && pz_chip_built(c) && use.devices > NODE_DEVICES) {
+  } else if (!known && pz_chip_built(c) && use.devices > PZ_SERVER_DEVICES) {
     snprintf(m->warning, sizeof m->warning,
              "no --cluster, and none is known for %s: all %" PRId64
              " devices are linked at the chip's own rate",

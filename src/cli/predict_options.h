@@ -34,6 +34,7 @@ struct pz_job pz_predicted_job(const struct pz_predicted *x);
 
 /* The prediction as tables. */
 PZ_NODISCARD enum pz_status pz_predict_print(const struct pz_predicted *x, struct pz_error *err);
+void pz_predict_print_misfit(const struct pz_predicted *x); /* of a plan that does not fit */
 
 /* A plan in a line: "megatron: tp 8 with sp, pp 4 x 2 chunks, dp 16, zero 1, flash attention ...";
  * `recompute`: with its recomputation. */

@@ -83,13 +83,17 @@ char *pz_plan_options_text(const struct pz_plan *a, const struct pz_plan *b,
   return text;
 }
 
+void pz_predict_print_misfit(const struct pz_predicted *x) {
+  const struct pz_prediction *p = &x->run->p;
+  printf("does not fit in memory: %.1f GB needed, %.1f of %.1f GB usable\n", p->peak_bytes / 1e9,
+         p->usable_bytes / 1e9, x->run->hbm_bytes / 1e9);
+}
+
 static void print_plan(const struct pz_predicted *x) {
   const struct pz_plan *o = &x->run->plan;
   const struct pz_prediction *p = &x->run->p;
   char name[256];
-  if (!pz_prediction_fits(p))
-    printf("does not fit in memory: %.1f GB needed, %.1f of %.1f GB usable\n", p->peak_bytes / 1e9,
-           p->usable_bytes / 1e9, x->run->hbm_bytes / 1e9);
+  if (!pz_prediction_fits(p)) pz_predict_print_misfit(x);
   printf("%s on %" PRId64 " x %s", pz_text_plain(pz_text_copy(name, sizeof name, x->model)),
          o->devices, x->machine.chip.name);
   if (!x->machine.own_link)

@@ -219,6 +219,7 @@ static void put_row(const struct pz_run_table *t, uint32_t i, FILE *out) {
   const struct pz_prediction *p = &row->p;
   const struct pz_part_info *part;
   for (uint32_t c = 0; c < t->csv.columns; c++) {
+    if (pz_run_table_is_result(t->csv.cells[c])) continue;
     pz_csv_put(pz_csv_cell(&t->csv, i, c), out);
     fputc(',', out);
   }
@@ -247,6 +248,7 @@ static void put_row(const struct pz_run_table *t, uint32_t i, FILE *out) {
 static void put_heads(const struct pz_run_table *t, FILE *out) {
   const struct pz_part_info *part;
   for (uint32_t c = 0; c < t->csv.columns; c++) {
+    if (pz_run_table_is_result(t->csv.cells[c])) continue;
     pz_csv_put(t->csv.cells[c], out);
     fputc(',', out);
   }

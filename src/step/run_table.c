@@ -14,6 +14,7 @@
 #include "core/text.h"
 #include "plan/plan_fields.h"
 #include "plan/plan_fill.h"
+#include "step/prediction.h"
 #include "step/recompute.h"
 
 /* ---- columns -------------------------------------------------------------------------------- */
@@ -134,7 +135,20 @@ static const char *read_column_name(const void *ctx, size_t i) {
   return i < COLUMNS ? column_name(ctx, i) : NULL;
 }
 
+bool pz_run_table_is_result(const char *column) {
+  static const char *const results[] = {
+      "predicted_step_s", "error",           "predicted_peak_bytes", "memory_error", "fits",
+      "tensor_hidden_s",  "expert_hidden_s", "gradient_hidden_s",    "reason"};
+  const struct pz_part_info *part;
+  for (size_t i = 0; i < sizeof results / sizeof *results; i++)
+    if (strcmp(results[i], column) == 0) return true;
+  for (size_t k = 0; (part = pz_time_part_at(k)); k++)
+    if (strcmp(part->key, column) == 0) return true;
+  return false;
+}
+
 static bool is_column(const char *name) {
+  if (pz_run_table_is_result(name)) return true;
   for (size_t i = 0; i < COLUMNS + NOTES; i++)
     if (strcmp(column_name(NULL, i), name) == 0) return true;
   return false;
@@ -520,7 +534,12 @@ static enum pz_status load_cluster(const struct reader *r, struct request *q,
     enum pz_status status = pz_cluster_load(cell(r, CLUSTER), &q->net, err);
     return status == PZ_OK ? pz_cluster_reach(&q->net, pz_max(devices, 1), "n_dev", err) : status;
   }
-  q->has_net = pz_cluster_standard(q->chip.name, &q->net) && pz_cluster_needed(&q->net, devices);
+  bool known = pz_cluster_standard(q->chip.name, &q->net);
+  if (!known && pz_chip_built(&q->chip) && devices > PZ_SERVER_DEVICES)
+    return pz_fail(err, PZ_BAD_USE,
+                   "no cluster, and none is known for %s; accepted: a name in column 'cluster'",
+                   q->chip.name);
+  q->has_net = known && pz_cluster_needed(&q->net, devices);
   return q->has_net ? pz_cluster_reach(&q->net, devices, "n_dev", err) : PZ_OK;
 }
 

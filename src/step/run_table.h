@@ -38,4 +38,7 @@ PZ_NODISCARD enum pz_status pz_run_table_with(const struct pz_constants *constan
                                               unsigned threads, struct pz_arena *arena,
                                               struct pz_run_table *out, struct pz_error *err);
 
+/* Is it a column of results, which `predict --csv` writes?  A table that has them already is read without them. */
+bool pz_run_table_is_result(const char *column);
+
 #endif

@@ -94,6 +94,15 @@ static void rows_are_predicted_or_refused(void **state) {
     if (r.at[i].predicted || !strstr(r.at[i].reason, reasons[i])) fail_msg("%s", r.at[i].reason);
 }
 
+/* Chips of which no cluster is known need one beyond a server; results of an earlier prediction are not read. */
+static void clusters_and_results(void **state) {
+  (void)state;
+  struct rows r = read_rows("model,chip,n_dev,gbs,predicted_step_s,reason\n"
+                            "gpt2,v100,8,8,1e9,x\ngpt2,v100,512,512,,\n");
+  assert_true(r.n == 2 && r.at[0].predicted && r.at[0].p.step_s < 1e3);
+  assert_true(!r.at[1].predicted && strstr(r.at[1].reason, "none is known for v100"));
+}
+
 static void words_that_are_not_covered(void **state) {
   (void)state;
   static const struct {
@@ -272,7 +281,7 @@ int main(void) {
       cmocka_unit_test(words_that_are_not_covered), cmocka_unit_test(wrong_tables_are_errors),
       cmocka_unit_test(precisions_are_the_chips),   cmocka_unit_test(dispatchers_and_overlap_count),
       cmocka_unit_test(graphs_leave_no_launches),   cmocka_unit_test(vocabularies_are_padded),
-      cmocka_unit_test(chips_stand_in_clusters),
+      cmocka_unit_test(chips_stand_in_clusters),    cmocka_unit_test(clusters_and_results),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
