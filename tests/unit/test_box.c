@@ -193,7 +193,7 @@ static void finder_is_plan_search(void **state) {
   pz_judge_free(j);
 }
 
-/* A chip's value is the step of 'phaze place' with the files that a search saves. */
+/* A chip's value is the step of 'phaze place --framework compiled' with the files that a search saves. */
 static void values_are_those_of_place(void **state) {
   uint64_t seed = 37;
   struct pz_judge_question q = small_question();
@@ -226,7 +226,7 @@ static void values_are_those_of_place(void **state) {
     assert_int_equal(pz_cluster_parse("cluster.json", net_text, strlen(net_text), &read_net, &err),
                      PZ_OK);
     struct pz_training_place_options o = pz_training_place_options_default();
-    o.plan.framework = pz_framework_find("maxtext");
+    o.plan.framework = pz_framework_find("compiled");
     o.plan.devices = q.devices;
     o.plan.batch = 16;
     o.plan.seq = 128;
