@@ -152,7 +152,7 @@ static enum pz_status by_product_s(const struct pz_step_context *w, const struct
   return status;
 }
 
-/* Bytes of an element that are read and written, and how many kernels, in `s`. */
+/* Seconds in which HBM moves so many bytes of each element. */
 static double moved_s(const struct pz_step_context *w, double elements, double bytes) {
   struct pz_vector_work work = {PZ_OP_ADD, PZ_BACKWARD,      (int64_t)elements,
                                 1,         elements * bytes, false};
@@ -328,6 +328,11 @@ static void add_collectives(const struct pz_step_context *w, const struct pz_ops
   }
 }
 
+/* What the ring of a context keeps busy. */
+static enum pz_wire ring_wire(const struct pz_step_context *w) {
+  return pz_network_leaves(w->net, context_group(w)) ? PZ_WIRE_OUTER : PZ_WIRE_INNER;
+}
+
 /* Context parallel: keys and values of the other parts come round a ring beside the attention, backward with their
  * gradients. */
 static void add_ring(const struct pz_step_context *w, const struct pz_ops *ops, struct pz_pass *p) {
@@ -347,7 +352,7 @@ static void add_ring(const struct pz_step_context *w, const struct pz_ops *ops, 
   double wire_s = passes * turns * own / pz_network_neighbour_rate(w->k, w->net, g);
   p->n_ops += starts; /* each turn starts a kernel of its own */
   p->ring_s += wire_s + passes * starts * w->k->latency_s;
-  p->busy_s[pz_network_leaves(w->net, g) ? PZ_WIRE_OUTER : PZ_WIRE_INNER] += wire_s;
+  p->busy_s[ring_wire(w)] += wire_s;
 }
 
 enum pz_status pz_layer_kernels(const struct pz_step_context *w, const struct pz_layer *l,
@@ -396,10 +401,20 @@ static void recompute(const struct pz_step_context *w, struct pz_layer_step *t) 
   case PZ_RECOMPUTATION_SELECTIVE:
     add_attention(w, whole.attention_s, &t->backward);
     t->backward.ring_s += whole.ring_s;
+    t->backward.busy_s[ring_wire(w)] += whole.ring_s;
     t->backward.n_ops += 4;
     break;
   default: break;
   }
+}
+
+/* Attention that runs again needs the keys of the other devices again. */
+static void add_ring_again(const struct pz_step_context *w, const struct pz_ops *ops,
+                           const bool *which, struct pz_pass *p) {
+  bool again = false;
+  for (uint32_t i = 0; i < ops->n; i++)
+    again = again || (which[i] && ops->op[i].kind == PZ_OP_ATTENTION);
+  if (again) add_ring(w, ops, p);
 }
 
 /* Full recomputation of a compiled program, or of one that saves results of GEMMs. */
@@ -416,6 +431,7 @@ static enum pz_status recompute_needed(const struct pz_step_context *w, const st
   if (status == PZ_OK) {
     add_collectives(w, ops, recomputed, kernels->window_s[PZ_FORWARD],
                     slowdown_of(&kernels->forward), &more);
+    add_ring_again(w, ops, recomputed, &more);
     add_pass(p, &more, 1);
   }
   pz_free(recomputed);
@@ -437,6 +453,7 @@ static enum pz_status recompute_modules(const struct pz_step_context *w, const s
   }
   if (status == PZ_OK) {
     add_collectives(w, ops, which, NO_WINDOWS, 1, &more);
+    add_ring_again(w, ops, which, &more);
     add_pass(p, &more, 1);
   }
   pz_free(which);

@@ -249,12 +249,11 @@ static struct pz_wire_time passes_of(const struct pricing *x, const struct holde
   return all;
 }
 
-/* Collectives of one exchange: one for every layer, or one for every bucket of parameters (Megatron Core's
- * distributed_data_parallel.py: at least 40 million, and a million for each replica). */
+/* Collectives of one exchange: one for every layer, or one for every bucket of parameters. */
 static double collectives_of(const struct pricing *x, const struct holders *h) {
-  static const double BUCKET = 40e6, OF_REPLICA = 1e6;
+  const struct pz_constants *k = x->m->k;
   if (pz_plan_gathers_layers(x->plan)) return (double)(x->m->n_blocks + x->m->w->n_layers - 1);
-  return ceil(h->params / pz_fmax(BUCKET, OF_REPLICA * (double)h->replicas));
+  return ceil(h->params / pz_fmax(k->bucket_params, k->replica_params * (double)h->replicas));
 }
 
 /* Gradients are exchanged with every microbatch: with stages they stay whole till the last. */
