@@ -43,6 +43,8 @@ struct pz_framework {
       capacity; /* > 0: experts have capacity for so many times their even share of a sample's tokens, and tokens go
                       there and back by GEMMs with matrices of zeros and ones */
   int modules; /* recomputed where nothing is asked: a set of enum pz_module */
+  double
+      router_kernels; /* of its router and the preparation of an all-to-all, forward; 0: those of the graph */
   bool
       loops_experts; /* grouped GEMMs are launched expert by expert, by numbers of tokens on the host */
   int domain_graphs; /* modules in CUDA graphs in NVLink domains of many hosts: a set of enum pz_graph_module */

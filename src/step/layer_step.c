@@ -115,14 +115,23 @@ static void add_elementwise(const struct pz_step_context *w, double s, struct pz
   p->slowed_s += s * pz_beside_elementwise(w->k, w->beside);
 }
 
-/* Host time of a grouped GEMM that is launched expert by expert.  In 8 bit the scales of both operands are put in the
- * order that the GEMM reads (or found, per tensor), and tokens are cast where it does not sum over them. */
+/* Host time of a grouped GEMM that is launched expert by expert.  In 8 bit the tokens of each expert are cast and their
+ * scales found or put in order, where the GEMM does not sum over them. */
 static void launch_experts(const struct pz_step_context *w, const struct pz_op *op,
                            struct pz_pass *p) {
   if (!op->grouped || !pz_plan_framework(w->plan)->loops_experts) return;
-  int casts = !w->fp8 ? 0 : reduces_tokens(w, op) ? 2 : 3;
+  int kernels = w->fp8 && !reduces_tokens(w, op) ? 2 : 0;
   p->native_s +=
-      (double)op->dims.batch * (w->k->native_gemm_s + (double)casts * w->k->native_launch_s);
+      (double)op->dims.batch * (w->k->native_gemm_s + (double)kernels * w->k->native_launch_s);
+}
+
+/* Operators of a router besides those of the graph. */
+static double router_ops(const struct pz_step_context *w) {
+  enum { OF_GRAPH = 7 };
+  const struct pz_framework *f = pz_plan_framework(w->plan);
+  bool alltoall = pz_plan_dispatcher(w->plan) == PZ_DISPATCHER_ALLTOALL && pz_plan_ep(w->plan) > 1;
+  double kernels = f->router_kernels - (alltoall ? 0 : w->k->preparation_kernels);
+  return f->launches > 0 ? pz_fmax(0, kernels / f->launches - OF_GRAPH) : 0;
 }
 
 /* A product in 8 bit.  Forward casts its input, the derivative of the input the gradient, both with a transposed copy
@@ -205,6 +214,7 @@ static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op
   if (in_ring(op)) return PZ_OK;
   p->n_ops++;
   if (op->op_class == PZ_CLASS_COLLECTIVE) return PZ_OK;
+  if (op->kind == PZ_OP_TOPK && op->direction == PZ_FORWARD) p->n_ops += router_ops(w);
   launch_experts(w, op, p);
   if (w->fp8 && is_linear(op)) return fp8_s(w, op, p);
   double capacity = pz_plan_framework(w->plan)->capacity;
@@ -231,13 +241,14 @@ static int graph_module(const struct pz_layer *l, const struct pz_op *op) {
   bool routed = l->model_expert_params > 0;
   if (strncmp(l->name, "block", 5) != 0) return 0;
   if (strncmp(op->name, "mlp_norm", 8) == 0) return routed ? PZ_GRAPH_ROUTER : PZ_GRAPH_MLP;
-  if (strncmp(op->name, "router", 6) == 0) return PZ_GRAPH_ROUTER;
+  if (strncmp(op->name, "router", 6) == 0 || strncmp(op->name, "shared", 6) == 0)
+    return PZ_GRAPH_ROUTER;
   if (op->kind == PZ_OP_DISPATCH || op->kind == PZ_OP_GATHER_ROWS) return PZ_GRAPH_PREPARATION;
   bool mlp = strncmp(op->name, "mlp_", 4) == 0 || strncmp(op->name, "split_", 6) == 0;
   if (mlp) return routed ? 0 : PZ_GRAPH_MLP;
   bool experts = to_experts(op) || op->kind == PZ_OP_SORT || op->kind == PZ_OP_COMBINE ||
-                 strncmp(op->name, "shared", 6) == 0 || strncmp(op->name, "add_shared", 10) == 0 ||
-                 strncmp(op->name, "experts", 7) == 0 || strncmp(op->name, "combine", 7) == 0;
+                 strncmp(op->name, "add_shared", 10) == 0 || strncmp(op->name, "experts", 7) == 0 ||
+                 strncmp(op->name, "combine", 7) == 0;
   return experts ? 0 : PZ_GRAPH_ATTENTION;
 }
 
@@ -526,7 +537,8 @@ static double lockstep(const struct pz_step_context *w) {
 /* Host time of so many operators and of so long native code. */
 static double launches_s(const struct pz_step_context *w, double n_ops, double native_s) {
   if (w->plan->execution == PZ_EXECUTION_GRAPH) return 0;
-  return (n_ops * pz_plan_framework(w->plan)->launches * w->k->launch_s + native_s) * lockstep(w);
+  double processor = node_devices(w) > MOST_NODE_DEVICES ? w->k->grace_launch : lockstep(w);
+  return (n_ops * pz_plan_framework(w->plan)->launches * w->k->launch_s + native_s) * processor;
 }
 
 /* Does the experts' all-to-all run beside another microbatch?  Where the plan asks for it, and in DualPipe, which is made

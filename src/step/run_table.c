@@ -423,16 +423,18 @@ static void compile(const struct pz_cluster *net, struct pz_plan *p) {
 static void read_published(const struct reader *r, const struct request *q, struct pz_plan *p) {
   if (!q->experts || !p->ep) p->ep = 1;
   if (p->cp_form < 0) p->cp_form = PZ_CONTEXT_RING;
-  bool latent = q->kv_rank > 0;
   /* a row that names its dispatcher is as its recipe has it: without CUDA graphs where none are named */
   if (p->dispatcher >= 0 && p->cuda_graphs < 0 && r->at[PLAN + PZ_PLAN_CUDA_GRAPHS] != PZ_NONE)
     p->cuda_graphs = 0;
-  /* in a table that names dispatchers, a recipe that names none has Megatron Core's all-to-all (Qwen3's of Megatron
-   * Bridge, moe_token_dispatcher_type in scripts/performance/configs/qwen) but for DeepSeek's family; other runs over
-   * nodes are published with DeepEP or its like */
-  if (p->dispatcher < 0 && r->at[PLAN + PZ_PLAN_DISPATCHER] != PZ_NONE)
-    p->dispatcher = p->framework == pz_framework_find("nemo") && !latent ? PZ_DISPATCHER_ALLTOALL
-                                                                         : PZ_DISPATCHER_DEEPEP;
+  /* in a table that names dispatchers, a recipe that names none has Megatron Core's all-to-all on nodes of 8 devices
+   * (Qwen3's of Megatron Bridge, moe_token_dispatcher_type in scripts/performance/configs/qwen), but for DeepSeek's
+   * family, and HybridEP in larger domains; other runs over nodes are published with DeepEP or its like */
+  if (p->dispatcher < 0 && r->at[PLAN + PZ_PLAN_DISPATCHER] != PZ_NONE) {
+    bool recipe = p->framework == pz_framework_find("nemo");
+    p->dispatcher = recipe && q->net.level[0].devices > PZ_SERVER_DEVICES ? PZ_DISPATCHER_HYBRIDEP
+                    : recipe && !q->kv_rank                               ? PZ_DISPATCHER_ALLTOALL
+                                                                          : PZ_DISPATCHER_DEEPEP;
+  }
   /* experts padded to a capacity have shapes that do not change: such recipes capture whole iterations
    * (scripts/performance/configs/qwen3 of Megatron Bridge, apply_moe_token_drop and cuda_graph_scope full_iteration) */
   if (strstr(cell(r, MODEL), "tokendrop")) p->execution = PZ_EXECUTION_GRAPH;
