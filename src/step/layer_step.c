@@ -115,12 +115,12 @@ static void add_elementwise(const struct pz_step_context *w, double s, struct pz
   p->slowed_s += s * pz_beside_elementwise(w->k, w->beside);
 }
 
-/* Host time of a grouped GEMM that is launched expert by expert.  In 8 bit there are the scales of both operands, found or
- * put in the order that the GEMM reads, and the tokens of each expert to cast where the GEMM does not sum over them. */
+/* Host time of a grouped GEMM that is launched expert by expert.  In 8 bit the tokens of each expert are cast and their
+ * scales found where the GEMM does not sum over them; scales of all experts are put in order by one kernel. */
 static void launch_experts(const struct pz_step_context *w, const struct pz_op *op,
                            struct pz_pass *p) {
   if (!op->grouped || !pz_plan_framework(w->plan)->loops_experts) return;
-  int kernels = !w->fp8 ? 0 : reduces_tokens(w, op) ? 2 : 3;
+  int kernels = w->fp8 && !reduces_tokens(w, op) ? 2 : 0;
   p->native_s +=
       (double)op->dims.batch * (w->k->native_gemm_s + (double)kernels * w->k->native_launch_s);
 }

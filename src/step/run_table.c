@@ -435,9 +435,11 @@ static void read_published(const struct reader *r, const struct request *q, stru
                     : recipe && !q->kv_rank                               ? PZ_DISPATCHER_ALLTOALL
                                                                           : PZ_DISPATCHER_DEEPEP;
   }
-  /* experts padded to a capacity have shapes that do not change: such recipes capture whole iterations
-   * (scripts/performance/configs/qwen3 of Megatron Bridge, apply_moe_token_drop and cuda_graph_scope full_iteration) */
-  if (strstr(cell(r, MODEL), "tokendrop")) p->execution = PZ_EXECUTION_GRAPH;
+  /* experts padded to a capacity have shapes that do not change: such recipes for Blackwell capture whole iterations,
+   * those for H100 nothing (scripts/performance/configs/qwen3 of Megatron Bridge, apply_moe_token_drop and
+   * cuda_graph_scope full_iteration) */
+  bool blackwell = q->chip.name[0] == 'b' || strncmp(q->chip.name, "gb", 2) == 0;
+  if (strstr(cell(r, MODEL), "tokendrop") && blackwell) p->execution = PZ_EXECUTION_GRAPH;
   if (p->recompute == PZ_RECOMPUTATION_NONE && pz_plan_framework(p)->modules)
     p->recompute = PZ_RECOMPUTATION_SELECTIVE;
   /* MaxText has flash attention where nothing else is asked */
