@@ -145,4 +145,5 @@ def main():
             w.writerow(list(r[:4]) + ["%.1f" % v for v in r[4:]])
 
 
-main()
+if __name__ == "__main__":
+    main()

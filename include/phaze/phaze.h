@@ -1041,6 +1041,16 @@ enum pz_module {
   PZ_MODULE_ALL = 127
 };
 
+/* Modules of a layer that are captured in CUDA graphs, a set; the names are those of Megatron Core's
+ * --cuda-graph-modules.  Execution graph captures everything. */
+enum pz_graph_module {
+  PZ_GRAPH_ATTENTION = 1,   /* attn: with its norm */
+  PZ_GRAPH_MLP = 2,         /* mlp: of dense layers, with its norm */
+  PZ_GRAPH_ROUTER = 4,      /* moe_router: with its norm */
+  PZ_GRAPH_PREPARATION = 8, /* moe_preprocess: what dispatchers do before tokens are sent */
+  PZ_GRAPH_ALL = 15
+};
+
 /* In which order the stages of a pipeline run their microbatches. */
 enum pz_pipeline_order {
   PZ_PIPELINE_1F1B,
@@ -1079,9 +1089,10 @@ PZ_API extern const char *const pz_recomputation_names[],
                                      *const pz_dispatcher_names[],
                                          *const pz_overlap_names[],
                                              *const pz_module_names[],
-                                                 *const pz_pipeline_names[],
-                                                     *const pz_saved_names[],
-                                                         *const pz_framework_names[];
+                                                 *const pz_graph_module_names[],
+                                                     *const pz_pipeline_names[],
+                                                         *const pz_saved_names[],
+                                                             *const pz_framework_names[];
 
 /* Position of a framework in its list; -1: unknown. */
 PZ_API int pz_framework_find(const char *name);

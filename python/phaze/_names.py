@@ -18,7 +18,7 @@ FIELDS = {
     "objective": "pz_plan_objective_names",
 }
 SETS = {"overlap": "pz_overlap_names", "recompute_modules": "pz_module_names",
-        "saved": "pz_saved_names"}
+        "saved": "pz_saved_names", "cuda_graphs": "pz_graph_module_names"}
 
 # enums: a list of names that ends with NULL, or a function
 TYPES = {

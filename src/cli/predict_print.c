@@ -58,6 +58,8 @@ void pz_predict_print_plan(const struct pz_plan *o, bool recompute) {
   printf(", %s attention, overlap %s", pz_attention_names[o->attention],
          pz_plan_field_text(o, PZ_PLAN_OVERLAP, text, sizeof text));
   if (o->execution != PZ_EXECUTION_EAGER) printf(", %s", pz_execution_names[o->execution]);
+  if (o->cuda_graphs > 0)
+    printf(", CUDA graphs %s", pz_plan_field_text(o, PZ_PLAN_CUDA_GRAPHS, text, sizeof text));
   putchar('\n');
 }
 

@@ -575,23 +575,36 @@ static enum pz_status read_precision(struct reader *r) {
                                 : status;
 }
 
+/* CUDA graphs of modules; without a scope, or with that of the whole iteration, of everything. */
+static enum pz_status read_graphs(struct reader *r) {
+  struct pz_plan *o = &r->out->run.plan;
+  bool graph = has(r, ARG_GRAPH) || (has(r, ARG_GRAPH_IMPL) && !says(r, ARG_GRAPH_IMPL, "none"));
+  bool modules = graph && has(r, ARG_GRAPH_SCOPE) && !says(r, ARG_GRAPH_SCOPE, "full") &&
+                 !says(r, ARG_GRAPH_SCOPE, "full_iteration");
+  o->execution = graph && !modules ? PZ_EXECUTION_GRAPH : PZ_EXECUTION_EAGER;
+  mark(r, PZ_PLAN_EXECUTION, ARG_GRAPH, ARG_GRAPH_IMPL);
+  if (!modules) return PZ_OK;
+  mark(r, PZ_PLAN_CUDA_GRAPHS, ARG_GRAPH_SCOPE, ARG_GRAPH_SCOPE);
+  if (pz_plan_field_read(o, PZ_PLAN_CUDA_GRAPHS, r->g[ARG_GRAPH_SCOPE].text, NULL) == PZ_OK)
+    return PZ_OK;
+  return wrong(r, ARG_GRAPH_SCOPE, "full_iteration, or attn, mlp, moe_router, moe_preprocess");
+}
+
 static enum pz_status read_kernels(struct reader *r) {
   struct pz_plan *o = &r->out->run.plan;
   enum pz_status status = need_word(r, ARG_BACKEND, "auto, flash, fused, unfused or local");
   if (status == PZ_OK) status = need_word(r, ARG_IMPLEMENTATION, "local or transformer_engine");
-  if (status == PZ_OK) status = need_word(r, ARG_GRAPH_IMPL, "none, local or transformer_engine");
+  if (status == PZ_OK)
+    status = need_word(r, ARG_GRAPH_IMPL, "none, local, transformer_engine or full_iteration");
   if (status != PZ_OK) return status;
   bool plain = says(r, ARG_BACKEND, "unfused") || says(r, ARG_BACKEND, "local") ||
                (says(r, ARG_IMPLEMENTATION, "local") && !has(r, ARG_FLASH));
-  bool graph = has(r, ARG_GRAPH) || (has(r, ARG_GRAPH_IMPL) && !says(r, ARG_GRAPH_IMPL, "none"));
   o->attention = plain ? PZ_ATTENTION_STANDARD : PZ_ATTENTION_FLASH;
   o->attention_library =
       says(r, ARG_BACKEND, "flash") ? "fa2" : (says(r, ARG_BACKEND, "fused") ? "cudnn" : "");
-  o->execution = graph ? PZ_EXECUTION_GRAPH : PZ_EXECUTION_EAGER;
   mark(r, PZ_PLAN_ATTENTION, ARG_BACKEND, has(r, ARG_FLASH) ? ARG_FLASH : ARG_IMPLEMENTATION);
   if (o->attention_library[0]) mark(r, PZ_PLAN_ATTENTION_LIBRARY, ARG_BACKEND, ARG_BACKEND);
-  mark(r, PZ_PLAN_EXECUTION, ARG_GRAPH, ARG_GRAPH_IMPL);
-  return PZ_OK;
+  return read_graphs(r);
 }
 
 /* ---- experts -------------------------------------------------------------------------------- */

@@ -108,7 +108,7 @@ static void put_recompute(struct difference *d) {
     if (a->recompute != b->recompute) put(d, "--recompute-granularity selective");
     if (a->recompute_modules != b->recompute_modules) {
       put(d, "--recompute-modules ");
-      pz_core_modules(b, "", " ", d->out);
+      pz_core_modules(b, false, d->out);
     }
     if (a->recompute == PZ_RECOMPUTATION_FULL)
       take_away(d, "recompute-method, --recompute-num-layers");

@@ -273,15 +273,19 @@ void pz_core_parallel(const struct pz_launch *l, enum pz_launcher whose, FILE *o
   put_own(&w, true, p2p ? "model.batch_p2p_comm = False\n" : "model.batch_p2p_comm = True\n");
 }
 
-void pz_core_modules(const struct pz_plan *p, const char *quote, const char *between, FILE *out) {
-  int set = pz_plan_modules(p);
-  const char *gap = "";
-  if (!set) set = PZ_MODULE_CORE;
-  for (int i = 0; pz_module_names[i]; i++) {
+/* Words of a set, of Megatron Bridge as Python's strings. */
+static void put_set(const char *const *names, int set, bool bridge, FILE *out) {
+  const char *gap = "", *quote = bridge ? "\"" : "";
+  for (int i = 0; names[i]; i++) {
     if (!(set >> i & 1)) continue;
-    fprintf(out, "%s%s%s%s", gap, quote, pz_module_names[i], quote);
-    gap = between;
+    fprintf(out, "%s%s%s%s", gap, quote, names[i], quote);
+    gap = bridge ? ", " : " ";
   }
+}
+
+void pz_core_modules(const struct pz_plan *p, bool bridge, FILE *out) {
+  int set = pz_plan_modules(p);
+  put_set(pz_module_names, set ? set : PZ_MODULE_CORE, bridge, out);
 }
 
 void pz_core_recompute(const struct pz_launch *l, enum pz_launcher whose, FILE *out) {
@@ -291,7 +295,7 @@ void pz_core_recompute(const struct pz_launch *l, enum pz_launcher whose, FILE *
     put_word(&w, "recompute-granularity", "selective");
     put_name(&w, "recompute-modules");
     put_own(&w, true, "[");
-    pz_core_modules(p, w.bridge ? "\"" : "", w.bridge ? ", " : " ", out);
+    pz_core_modules(p, w.bridge, out);
     fputs(w.bridge ? "]\n" : "\n", out);
   }
   if (p->recompute == PZ_RECOMPUTATION_FULL) {
@@ -299,7 +303,15 @@ void pz_core_recompute(const struct pz_launch *l, enum pz_launcher whose, FILE *
     put_word(&w, "recompute-method", p->recompute_layers ? "block" : "uniform");
     put(&w, "recompute-num-layers", p->recompute_layers ? p->recompute_layers : 1);
   }
-  if (p->execution == PZ_EXECUTION_GRAPH) put_word(&w, "cuda-graph-impl", "local");
+  if (p->execution == PZ_EXECUTION_GRAPH)
+    put_word(&w, "cuda-graph-impl", "local");
+  else if (p->cuda_graphs > 0) {
+    put_word(&w, "cuda-graph-impl", "transformer_engine");
+    put_name(&w, "cuda-graph-scope");
+    put_own(&w, true, "[");
+    put_set(pz_graph_module_names, p->cuda_graphs, w.bridge, out);
+    fputs(w.bridge ? "]\n" : "\n", out);
+  }
 }
 
 /* Kernels and collectives are issued in one order where tensor parallelism overlaps them; sharded weights are gathered,

@@ -21,7 +21,7 @@ extern const char *const pz_core_strategies[4];
 /* Et*18|t*21|t*20,L: embedding, the layers of every chunk of so many, of multi-token prediction, and loss. */
 void pz_core_layout(const struct pz_plan *p, int64_t layers, int64_t predict, FILE *out);
 
-/* Modules of selective recomputation, each in quotes, with a text between two. */
-void pz_core_modules(const struct pz_plan *p, const char *quote, const char *between, FILE *out);
+/* Modules of selective recomputation, of Megatron Bridge as strings of Python. */
+void pz_core_modules(const struct pz_plan *p, bool bridge, FILE *out);
 
 #endif

@@ -5,6 +5,11 @@
 
 static const char *truth(bool on) { return on ? "True" : "False"; }
 
+/* CUDA graphs of anything, which need a random state of their own. */
+static bool captures(const struct pz_plan *p) {
+  return p->execution == PZ_EXECUTION_GRAPH || p->cuda_graphs > 0;
+}
+
 static void put_model(const struct pz_launch *l, FILE *out) {
   const struct pz_model_shape *s = &l->shape;
   double factor = pz_shape_rope_factor(s, l->plan.seq);
@@ -25,7 +30,7 @@ static void put_model(const struct pz_launch *l, FILE *out) {
           s->vocab);
   pz_core_parallel(l, PZ_LAUNCH_BRIDGE, out);
   pz_core_recompute(l, PZ_LAUNCH_BRIDGE, out);
-  if (l->plan.execution == PZ_EXECUTION_GRAPH) fputs("model.use_te_rng_tracker = True\n", out);
+  if (captures(&l->plan)) fputs("model.use_te_rng_tracker = True\n", out);
   if (l->plan.zero > 1)
     fputs("model.gradient_accumulation_fusion = False\nmodel.init_model_with_meta_device = True\n",
           out);
@@ -123,8 +128,7 @@ static void put_program(const struct pz_launch *l, FILE *out) {
           "        load=os.environ[\"CHECKPOINT_PATH\"],\n        save_interval=1000,\n"
           "        ckpt_format=\"%s\",\n    ),\n    mixed_precision=precision,\n"
           "    rng=RNGConfig(te_rng_tracker=%s),\n), forward_step)\nEOF\n\n",
-          l->plan.zero > 1 ? "fsdp_dtensor" : "torch_dist",
-          truth(l->plan.execution == PZ_EXECUTION_GRAPH));
+          l->plan.zero > 1 ? "fsdp_dtensor" : "torch_dist", truth(captures(&l->plan)));
 }
 
 void pz_launch_nemo(const struct pz_launch *l, FILE *out) {

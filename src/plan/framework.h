@@ -39,14 +39,15 @@ struct pz_framework {
   bool stops_early;  /* recomputation ends before the last GEMM, as torch.utils.checkpoint */
   double launches;   /* kernels for each operator of the graph */
   bool fp8_dispatch; /* tokens go to experts in 8 bit where GEMMs are */
-  bool
-      sorts_rows; /* tokens from several devices are put into the experts' order by kernels of their own */
   double
       capacity; /* > 0: experts have capacity for so many times their even share of a sample's tokens, and tokens go
                       there and back by GEMMs with matrices of zeros and ones */
-  int modules;            /* recomputed where nothing is asked: a set of enum pz_module */
-  bool counts_rows;       /* its host waits for the numbers of tokens that experts get */
-  bool graphs;            /* ... but on hosts of NVLink domains, where it captures CUDA graphs */
+  int modules; /* recomputed where nothing is asked: a set of enum pz_module */
+  double
+      router_kernels; /* of its router and the preparation of an all-to-all, forward; 0: those of the graph */
+  bool
+      loops_experts; /* grouped GEMMs are launched expert by expert, by numbers of tokens on the host */
+  int domain_graphs; /* modules in CUDA graphs in NVLink domains of many hosts: a set of enum pz_graph_module */
   double optimizer_bytes; /* read and written for a parameter in the step of Adam */
   bool reserves_cores; /* collectives of experts have cores of their own, whether they run or not */
   /* copied on the device for a gathered parameter and for a gradient that is scattered (ZeRO 3) */

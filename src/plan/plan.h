@@ -85,6 +85,23 @@ static inline enum pz_dispatcher pz_plan_dispatcher(const struct pz_plan *p) {
   return p->dispatcher < 0 ? pz_plan_framework(p)->dispatcher : (enum pz_dispatcher)p->dispatcher;
 }
 
+/* Tokens from several devices are put into the experts' order by kernels of their own: after an all-to-all and after
+ * DeepEP's dispatch (megatron/core/transformer/moe/token_dispatcher.py: sort_chunks_by_idxs, _DeepepManager); HybridEP
+ * writes them in that order, and places of a capacity have it. */
+static inline bool pz_plan_sorts_tokens(const struct pz_plan *p) {
+  return pz_plan_dispatcher(p) != PZ_DISPATCHER_HYBRIDEP && !(pz_plan_framework(p)->capacity > 0);
+}
+
+/* Does the host wait for the numbers of tokens that experts get?  To launch their GEMMs one by one, and in every
+ * dispatcher: an all-to-all is given its sizes (cuda_sync_point of token_dispatcher.py; input_splits of torchtitan's
+ * ExpertParallel), DeepEP and HybridEP allocate what comes (get_dispatch_layout of deep_ep/buffer.py; HybridEP without
+ * num_permuted_tokens).  Not where everything is captured or compiled.  Backward has the numbers of forward. */
+static inline bool pz_plan_waits(const struct pz_plan *p) {
+  const struct pz_framework *f = pz_plan_framework(p);
+  return p->execution != PZ_EXECUTION_GRAPH && !(f->capacity > 0) && f->launches > 0 &&
+         (f->loops_experts || pz_plan_ep(p) > 1);
+}
+
 /* The vocabulary is padded to a multiple of this; 0: not. */
 static inline int64_t pz_plan_vocab_multiple(const struct pz_plan *p) {
   return pz_plan_framework(p)->vocab_multiple * p->tp;

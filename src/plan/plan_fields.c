@@ -19,6 +19,7 @@ const char *const pz_dispatcher_names[] = {"alltoall", "deepep", "hybridep", NUL
 const char *const pz_overlap_names[] = {"grad", "param", "tp", "p2p", "ep", NULL};
 const char *const pz_module_names[] = {"layernorm", "moe_act",        "mla_up_proj", "mlp",
                                        "moe",       "shared_experts", "core_attn",   NULL};
+const char *const pz_graph_module_names[] = {"attn", "mlp", "moe_router", "moe_preprocess", NULL};
 const char *const pz_pipeline_names[] = {"1f1b", "interleaved", "gpipe",    "zb-h1", "zb-2p",
                                          "zb-v", "dualpipe-v",  "dualpipe", NULL};
 const char *const pz_saved_names[] = {"qkv", "context", "out", "mlp_in", "mlp_out", "host", NULL};
@@ -164,6 +165,7 @@ static int told_set(const struct pz_plan *p, enum pz_plan_field f) {
   if (f == PZ_PLAN_RECOMPUTE_MODULES)
     return p->framework < 0 ? p->recompute_modules : pz_plan_modules(p);
   if (f == PZ_PLAN_OVERLAP) return pz_plan_overlap(p);
+  if (f == PZ_PLAN_CUDA_GRAPHS) return p->cuda_graphs;
   return p->saved;
 }
 
@@ -294,6 +296,7 @@ bool pz_plan_field_told(const struct pz_plan *p, enum pz_plan_field f) {
   case PZ_PLAN_STAGE_RECOMPUTE: return false;
   case PZ_PLAN_MOMENT_BYTES: return p->moment_bytes > 0;
   case PZ_PLAN_FUSED_LOSS: return p->fused_loss;
+  case PZ_PLAN_CUDA_GRAPHS: return p->cuda_graphs >= 0;
   default: return true;
   }
 }

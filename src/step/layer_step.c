@@ -23,6 +23,9 @@ static int64_t node_devices(const struct pz_step_context *w) {
   return w->net->n_levels ? w->net->level[0].devices : 1;
 }
 
+/* Nodes whose devices hang on two processors, not domains of many hosts. */
+enum { MOST_NODE_DEVICES = 8 };
+
 /* Seconds in which HBM moves so many bytes of each element. */
 static double moved_s(const struct pz_step_context *w, double elements, double bytes) {
   struct pz_vector_work work = {PZ_OP_ADD, PZ_BACKWARD,      (int64_t)elements,
@@ -49,7 +52,7 @@ static struct pz_wire_time dispatch_time(const struct pz_step_context *w, const 
                           .cores = w->k->communication_cores,
                           .group = {pz_plan_ep(w->plan), pz_plan_etp(w->plan)}};
   struct pz_wire_time t = pz_dispatch_time(w->k, w->net, &d);
-  if (d.dispatcher == PZ_DISPATCHER_HYBRIDEP && !pz_plan_framework(w->plan)->sorts_rows)
+  if (d.dispatcher == PZ_DISPATCHER_HYBRIDEP)
     t.s += moved_s(w, d.tokens * d.experts, 2 * d.token_bytes);
   return t;
 }
@@ -121,6 +124,25 @@ static void add_attention(const struct pz_step_context *w, double s, struct pz_p
 static void add_elementwise(const struct pz_step_context *w, double s, struct pz_pass *p) {
   p->elementwise_s += s;
   p->slowed_s += s * pz_beside_elementwise(w->k, w->beside);
+}
+
+/* Host time of a grouped GEMM that is launched expert by expert.  In 8 bit the tokens of each expert are cast and their
+ * scales found where the GEMM does not sum over them; scales of all experts are put in order by one kernel. */
+static void launch_experts(const struct pz_step_context *w, const struct pz_op *op,
+                           struct pz_pass *p) {
+  if (!op->grouped || !pz_plan_framework(w->plan)->loops_experts) return;
+  int kernels = w->fp8 && !reduces_tokens(w, op) ? 2 : 0;
+  p->native_s +=
+      (double)op->dims.batch * (w->k->native_gemm_s + (double)kernels * w->k->native_launch_s);
+}
+
+/* Operators of a router besides those of the graph. */
+static double router_ops(const struct pz_step_context *w) {
+  enum { OF_GRAPH = 7 };
+  const struct pz_framework *f = pz_plan_framework(w->plan);
+  bool alltoall = pz_plan_dispatcher(w->plan) == PZ_DISPATCHER_ALLTOALL && pz_plan_ep(w->plan) > 1;
+  double kernels = f->router_kernels - (alltoall ? 0 : w->k->preparation_kernels);
+  return f->launches > 0 ? pz_fmax(0, kernels / f->launches - OF_GRAPH) : 0;
 }
 
 /* A product in 8 bit.  Forward casts its input, the derivative of the input the gradient, both with a transposed copy
@@ -199,10 +221,12 @@ static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op
                              struct pz_pass *p) {
   struct pz_estimate e;
   if (op->op_class == PZ_CLASS_NONE) return PZ_OK;
-  if (op->kind == PZ_OP_SORT && !pz_plan_framework(w->plan)->sorts_rows) return PZ_OK;
+  if (op->kind == PZ_OP_SORT && !pz_plan_sorts_tokens(w->plan)) return PZ_OK;
   if (in_ring(op)) return PZ_OK;
   p->n_ops++;
   if (op->op_class == PZ_CLASS_COLLECTIVE) return PZ_OK;
+  if (op->kind == PZ_OP_TOPK && op->direction == PZ_FORWARD) p->n_ops += router_ops(w);
+  launch_experts(w, op, p);
   if (w->fp8 && is_linear(op)) return fp8_s(w, op, p);
   double capacity = pz_plan_framework(w->plan)->capacity;
   if (capacity > 0 && (op->kind == PZ_OP_DISPATCH || op->kind == PZ_OP_COMBINE))
@@ -223,11 +247,43 @@ static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op
   return PZ_OK;
 }
 
+/* The module of CUDA graphs that an operator belongs to; 0: none.  Forward and backward have the same names. */
+static int graph_module(const struct pz_layer *l, const struct pz_op *op) {
+  bool routed = l->model_expert_params > 0;
+  if (strncmp(l->name, "block", 5) != 0) return 0;
+  if (strncmp(op->name, "mlp_norm", 8) == 0) return routed ? PZ_GRAPH_ROUTER : PZ_GRAPH_MLP;
+  if (strncmp(op->name, "router", 6) == 0 || strncmp(op->name, "shared", 6) == 0)
+    return PZ_GRAPH_ROUTER;
+  if (op->kind == PZ_OP_DISPATCH || op->kind == PZ_OP_GATHER_ROWS) return PZ_GRAPH_PREPARATION;
+  bool mlp = strncmp(op->name, "mlp_", 4) == 0 || strncmp(op->name, "split_", 6) == 0;
+  if (mlp) return routed ? 0 : PZ_GRAPH_MLP;
+  bool experts = to_experts(op) || op->kind == PZ_OP_SORT || op->kind == PZ_OP_COMBINE ||
+                 strncmp(op->name, "add_shared", 10) == 0 || strncmp(op->name, "experts", 7) == 0 ||
+                 strncmp(op->name, "combine", 7) == 0;
+  return experts ? 0 : PZ_GRAPH_ATTENTION;
+}
+
+/* Modules of layers that are captured, where the plan does not say it in NVLink domains as the framework's recipes do. */
+static int captured_modules(const struct pz_step_context *w) {
+  if (w->plan->cuda_graphs >= 0) return w->plan->cuda_graphs;
+  return node_devices(w) > MOST_NODE_DEVICES ? pz_plan_framework(w->plan)->domain_graphs : 0;
+}
+
+/* An operator of a layer with its launch: none inside a CUDA graph. */
+static enum pz_status add_launched(const struct pz_step_context *w, const struct pz_layer *l,
+                                   const struct pz_op *op, struct pz_pass *p) {
+  double n = p->n_ops;
+  enum pz_status status = add_op(w, op, p);
+  if (captured_modules(w) & graph_module(l, op)) p->n_ops = n;
+  return status;
+}
+
 /* Operators of a pass from the one that sends tokens to the experts' devices to the one that sends them back: those of
  * the device with most tokens take longer. */
-static enum pz_status add_ops(const struct pz_step_context *w, const struct pz_ops *ops,
-                              struct pz_pass *p, double *window_s) {
-  bool there = false;
+static enum pz_status add_ops(const struct pz_step_context *w, const struct pz_layer *l,
+                              enum pz_direction direction, struct pz_pass *p, double *window_s) {
+  const struct pz_ops *ops = &l->ops[direction];
+  bool there = false, counts = direction == PZ_FORWARD && pz_plan_waits(w->plan);
   enum pz_status status = PZ_OK;
   uint32_t n = 0,
            gathers = 0; /* collectives of tensor parallelism; of these, that wait for a GEMM */
@@ -236,7 +292,12 @@ static enum pz_status add_ops(const struct pz_step_context *w, const struct pz_o
     const struct pz_op *op = &ops->op[i];
     struct pz_pass before = *p;
     if (to_experts(op)) there = !there;
-    status = add_op(w, op, p);
+    if (counts && graph_module(l, op) == PZ_GRAPH_PREPARATION) {
+      p->waits++;
+      p->early_n = p->n_ops;
+      p->early_s = pz_kernels_s(p);
+    }
+    status = add_launched(w, l, op, p);
     if (p->products_s > before.products_s) {
       last = p->products_s - before.products_s;
       for (; gathers < n; gathers++) window_s[gathers] = pz_fmax(window_s[gathers], last);
@@ -369,9 +430,8 @@ static void add_ring(const struct pz_step_context *w, const struct pz_ops *ops, 
 enum pz_status pz_layer_kernels(const struct pz_step_context *w, const struct pz_layer *l,
                                 struct pz_layer_kernels *out) {
   struct pz_layer_kernels k = {.n_params = 0};
-  enum pz_status status = add_ops(w, &l->ops[PZ_FORWARD], &k.forward, k.window_s[PZ_FORWARD]);
-  if (status == PZ_OK)
-    status = add_ops(w, &l->ops[PZ_BACKWARD], &k.backward, k.window_s[PZ_BACKWARD]);
+  enum pz_status status = add_ops(w, l, PZ_FORWARD, &k.forward, k.window_s[PZ_FORWARD]);
+  if (status == PZ_OK) status = add_ops(w, l, PZ_BACKWARD, &k.backward, k.window_s[PZ_BACKWARD]);
   for (uint32_t i = 0; i < l->n_tensors; i++) k.n_params += l->tensors[i].role == PZ_ROLE_PARAM;
   if (status == PZ_OK) *out = k;
   return status;
@@ -391,6 +451,10 @@ static void add_pass(struct pz_pass *to, const struct pz_pass *from, double part
   to->collectives_s += part * from->collectives_s;
   to->expert_s += part * from->expert_s;
   to->n_ops += part * from->n_ops;
+  to->native_s += part * from->native_s;
+  to->waits += part * from->waits;
+  to->early_n += part * from->early_n;
+  to->early_s += part * from->early_s;
 }
 
 static void recompute(const struct pz_step_context *w, struct pz_layer_step *t) {
@@ -438,7 +502,7 @@ static enum pz_status recompute_needed(const struct pz_step_context *w, const st
                               ? pz_recompute_ops(l, w->plan->saved, recomputed, w->err)
                               : pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the prediction");
   for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++)
-    if (recomputed[i]) status = add_op(w, &ops->op[i], &more);
+    if (recomputed[i]) status = add_launched(w, l, &ops->op[i], &more);
   if (status == PZ_OK) {
     add_collectives(w, ops, recomputed, kernels->window_s[PZ_FORWARD],
                     slowdown_of(&kernels->forward), &more);
@@ -460,9 +524,12 @@ static enum pz_status recompute_modules(const struct pz_step_context *w, const s
       which ? PZ_OK : pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the prediction");
   for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++) {
     which[i] = pz_in_modules(l, &ops->op[i], pz_plan_modules(w->plan));
-    if (which[i]) status = add_op(w, &ops->op[i], &more);
+    if (which[i]) status = add_launched(w, l, &ops->op[i], &more);
   }
   if (status == PZ_OK) {
+    if (pz_plan_waits(w->plan) && l->model_expert_params &&
+        pz_plan_modules(w->plan) & PZ_MODULE_EXPERTS)
+      more.waits = 1;
     add_collectives(w, ops, which, NO_WINDOWS, 1, &more);
     add_ring_again(w, ops, which, &more);
     add_pass(p, &more, 1);
@@ -471,9 +538,6 @@ static enum pz_status recompute_modules(const struct pz_step_context *w, const s
   return status;
 }
 
-/* Nodes whose devices hang on two processors, not domains of many hosts. */
-enum { MOST_NODE_DEVICES = 8 };
-
 /* The hosts of a tensor-parallel group that spans both processors wait for each other at every collective. */
 static double lockstep(const struct pz_step_context *w) {
   int64_t node = node_devices(w);
@@ -481,19 +545,11 @@ static double lockstep(const struct pz_step_context *w) {
                                                                                 : 1;
 }
 
-/* Does the host wait for what the router of a layer has found? */
-static bool waits(const struct pz_step_context *w, const struct pz_layer *l) {
-  const struct pz_framework *f = pz_plan_framework(w->plan);
-  bool experts = false;
-  for (uint32_t i = 0; i < l->ops[PZ_FORWARD].n && !experts; i++)
-    experts = l->ops[PZ_FORWARD].op[i].grouped;
-  return experts && f->counts_rows && !(f->graphs && node_devices(w) > MOST_NODE_DEVICES);
-}
-
-/* Host time of a pass. */
-static double launches_s(const struct pz_step_context *w, const struct pz_pass *p) {
+/* Host time of so many operators and of so long native code. */
+static double launches_s(const struct pz_step_context *w, double n_ops, double native_s) {
   if (w->plan->execution == PZ_EXECUTION_GRAPH) return 0;
-  return p->n_ops * pz_plan_framework(w->plan)->launches * w->k->launch_s * lockstep(w);
+  double processor = node_devices(w) > MOST_NODE_DEVICES ? w->k->grace_launch : lockstep(w);
+  return (n_ops * pz_plan_framework(w->plan)->launches * w->k->launch_s + native_s) * processor;
 }
 
 /* Does the experts' all-to-all run beside another microbatch?  Where the plan asks for it, and in DualPipe, which is made
@@ -532,13 +588,19 @@ static double device_s(const struct pz_step_context *w, struct pz_pass *p,
   return s + more;
 }
 
-/* Seconds of a pass with the host's launches; `waiting`: the host waits for the device in the middle. */
-static double finish_pass(const struct pz_step_context *w, bool waiting, struct pz_pass *p,
+/* Seconds of a pass with the host's launches.  Where the host waits for the device, both start from there: the host
+ * launches what is late in this layer and early in the next, and waits again when the device has run all of it.  Kernel i
+ * starts when it is launched and those before it have run, so that a layer takes the longest of its launches, its kernels,
+ * and late launches with early kernels behind them (bench/h200/waits.csv); with another microbatch beside it the device
+ * has other kernels meanwhile. */
+static double finish_pass(const struct pz_step_context *w, struct pz_pass *p,
                           struct pz_layer_step *t) {
-  double device = device_s(w, p, t), host = launches_s(w, p);
+  double device = device_s(w, p, t), host = launches_s(w, p->n_ops, p->native_s);
   if (!(host > 0)) return device;
   double s = pow(pow(device, w->k->smooth) + pow(host, w->k->smooth), 1 / w->k->smooth);
-  if (waiting) s += w->k->waiting_part * pz_fmin(device, host);
+  if (p->waits > 0 && !hides_experts(w))
+    s = pz_fmax(s, launches_s(w, p->n_ops - p->early_n, p->native_s) + p->early_s);
+  s += p->waits * w->k->wait_s;
   t->launch_s += s - device;
   return s;
 }
@@ -562,9 +624,8 @@ enum pz_status pz_layer_step(const struct pz_step_context *w, const struct pz_la
     recompute(w, t);
   if (status != PZ_OK) return status;
   copy_shards(w, l, t);
-  bool waiting = waits(w, l);
-  t->forward_s = finish_pass(w, waiting, &t->forward, t);
-  t->backward_s = finish_pass(w, waiting, &t->backward, t);
+  t->forward_s = finish_pass(w, &t->forward, t);
+  t->backward_s = finish_pass(w, &t->backward, t);
   return PZ_OK;
 }
 

@@ -11,13 +11,16 @@
 /* One direction of a layer. */
 struct pz_pass {
   double products_s, elementwise_s;
-  double attention_s; /* the attention core, which selective recomputation recomputes */
-  double slowed_s;    /* all these kernels while collectives run beside them */
-  double weight_s;    /* of products_s: gradients of weights */
-  double last_s;      /* of products_s: the last, whose result backward does not read */
-  double n_ops;
-  double collectives_s; /* of tensor and context parallelism, those that show */
-  double hidden_s;      /* of these, beside GEMMs */
+  double attention_s;      /* the attention core, which selective recomputation recomputes */
+  double slowed_s;         /* all these kernels while collectives run beside them */
+  double weight_s;         /* of products_s: gradients of weights */
+  double last_s;           /* of products_s: the last, whose result backward does not read */
+  double n_ops;            /* launched one by one from Python */
+  double native_s;         /* host: launches of single experts' kernels from native code */
+  double waits;            /* of the host, for the experts' numbers of tokens ... */
+  double early_n, early_s; /* ... and what is launched and runs before */
+  double collectives_s;    /* of tensor and context parallelism, those that show */
+  double hidden_s;         /* of these, beside GEMMs */
   double ring_s;   /* of context parallelism, beside attention; apart till the layer is timed */
   double expert_s; /* all-to-all of experts */
   double busy_s[PZ_WIRES]; /* links, by all collectives */

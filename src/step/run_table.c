@@ -44,7 +44,6 @@ enum column {
   MLA,
   CHIP,
   CLUSTER,
-  CUDA_GRAPHS,
   /* words of which the model covers some: covered_words */
   KIND,
   PEFT,
@@ -62,15 +61,12 @@ enum column {
 };
 
 static const char *const heads[PLAN] = {
-    "id",         "group",          "quality",       "step_time_s",
-    "peak_bytes", "model",          "layers",        "hidden",
-    "heads",      "kv_heads",       "head_dim",      "ffn",
-    "mlp",        "vocab",          "experts",       "topk",
-    "expert_ffn", "shared_experts", "shared_ffn",    "dense_layers",
-    "mla",        "chip",           "cluster",       "cuda_graphs",
-    "kind",       "peft",           "ssm",           "layer_pattern",
-    "moe_latent", "routing",        "act_precision", "quant",
-    "offload",    "vision",         "optimizer"};
+    "id",         "group",        "quality",       "step_time_s", "peak_bytes", "model",
+    "layers",     "hidden",       "heads",         "kv_heads",    "head_dim",   "ffn",
+    "mlp",        "vocab",        "experts",       "topk",        "expert_ffn", "shared_experts",
+    "shared_ffn", "dense_layers", "mla",           "chip",        "cluster",    "kind",
+    "peft",       "ssm",          "layer_pattern", "moe_latent",  "routing",    "act_precision",
+    "quant",      "offload",      "vision",        "optimizer"};
 
 /* What people note beside a run: where it is from, what else was measured.  Not read. */
 static const char *const notes[] = {"source",
@@ -326,27 +322,24 @@ static bool words_are_covered(const struct reader *r, struct pz_run_row *row) {
   return true;
 }
 
-/* CUDA graphs of the whole iteration or of whole layers leave no launches in layers.  Graphs of single modules
- * (te:attn+moe_router) change nothing here: the kernels between them are still launched, and what they save of the
- * host's waiting is a fact of the framework (graphs in frameworks.def). */
-static bool read_graphs(const struct reader *r, struct pz_plan *p, struct pz_run_row *row) {
-  static const char *const modules[] = {
-      "attn",           "mlp",    "moe", "moe_router", "moe_preprocess", "mamba",
-      "full_iteration", "layers", NULL};
-  const char *at = cell(r, CUDA_GRAPHS), *colon = strchr(at, ':');
-  if (!*at || says(r, CUDA_GRAPHS, "none")) return true;
-  bool known = !colon || strncmp(at, "te:", 3) == 0 || strncmp(at, "mcore:", 6) == 0, whole = false;
-  for (at = colon ? colon + 1 : at; known && *at; at += strcspn(at, "+"), at += *at == '+') {
+/* CUDA graphs: of the whole iteration or of whole layers, which is another execution, or of modules with + between, behind
+ * who captures them (te, mcore).  False: a word is not known. */
+static bool read_graphs(const char *at, struct pz_plan *p) {
+  static const char *const words[] = {"attn",  "mlp",    "moe_router",     "moe_preprocess",
+                                      "mamba", "layers", "full_iteration", NULL};
+  enum { MODULES = 4, WHOLE = 5 };
+  const char *colon = strchr(at, ':');
+  if (colon && strncmp(at, "te:", 3) != 0 && strncmp(at, "mcore:", 6) != 0) return false;
+  p->cuda_graphs = 0;
+  if (strcmp(at, "none") == 0) return true;
+  for (at = colon ? colon + 1 : at; *at; at += strcspn(at, "+"), at += *at == '+') {
     size_t n = strcspn(at, "+"), i = 0;
-    while (modules[i] && (strlen(modules[i]) != n || strncmp(modules[i], at, n) != 0)) i++;
-    known = modules[i];
-    whole |= i >= 6;
+    while (words[i] && (strlen(words[i]) != n || strncmp(words[i], at, n) != 0)) i++;
+    if (!words[i]) return false;
+    if (i < MODULES) p->cuda_graphs |= 1 << i;
+    if (i >= WHOLE) p->execution = PZ_EXECUTION_GRAPH;
   }
-  if (known && whole) p->execution = PZ_EXECUTION_GRAPH;
-  return known || refuse_row(row,
-                             "cuda_graphs '%.60s' is not covered; accepted: full_iteration, or te: "
-                             "or mcore: with layers or modules and + between",
-                             cell(r, CUDA_GRAPHS));
+  return true;
 }
 
 /* Is a column among those that the source does not state?  A table need not say. */
@@ -385,9 +378,16 @@ static bool read_choices(const struct reader *r, struct request *q, struct pz_ru
     const struct pz_plan_field_info *x = pz_plan_field((enum pz_plan_field)f);
     const char *word = cell(r, PLAN + f);
     if (is_number(x) || !*word) continue;
-    bool known = f == PZ_PLAN_RECOMPUTE
-                     ? read_recompute(word, p)
+    bool known = f == PZ_PLAN_RECOMPUTE ? read_recompute(word, p)
+                 : f == PZ_PLAN_CUDA_GRAPHS
+                     ? read_graphs(word, p)
                      : pz_plan_field_read(p, (enum pz_plan_field)f, word, &why) == PZ_OK;
+    if (!known && f == PZ_PLAN_CUDA_GRAPHS)
+      return refuse_row(
+          row,
+          "cuda_graphs '%.60s' is not covered; accepted: none, full_iteration, or te: "
+          "or mcore: with layers, attn, mlp, moe_router, moe_preprocess and + between",
+          word);
     if (!known && x->names) return refuse_word(r, PLAN + f, x->names, row);
     if (!known) return refuse_row(row, "%s", why.message);
   }
@@ -405,7 +405,7 @@ static bool read_choices(const struct reader *r, struct request *q, struct pz_ru
     return refuse_row(row,
                       "shared_ffn %lld is not covered; accepted: expert_ffn x shared_experts, %.0f",
                       (long long)q->shared_ffn, shared_ffn);
-  return words_are_covered(r, row) && read_graphs(r, p, row);
+  return words_are_covered(r, row);
 }
 
 /* What XLA does whatever a table says: collectives run beside compute, activations between layers are
@@ -423,11 +423,23 @@ static void compile(const struct pz_cluster *net, struct pz_plan *p) {
 static void read_published(const struct reader *r, const struct request *q, struct pz_plan *p) {
   if (!q->experts || !p->ep) p->ep = 1;
   if (p->cp_form < 0) p->cp_form = PZ_CONTEXT_RING;
-  /* a table that names dispatchers and not this one: runs over nodes are published with DeepEP, or with what is the
-   * framework's own */
-  if (p->dispatcher < 0 && r->at[PLAN + PZ_PLAN_DISPATCHER] != PZ_NONE &&
-      pz_plan_framework(p)->dispatcher == PZ_DISPATCHER_ALLTOALL)
-    p->dispatcher = PZ_DISPATCHER_DEEPEP;
+  /* a row that names its dispatcher is as its recipe has it: without CUDA graphs where none are named */
+  if (p->dispatcher >= 0 && p->cuda_graphs < 0 && r->at[PLAN + PZ_PLAN_CUDA_GRAPHS] != PZ_NONE)
+    p->cuda_graphs = 0;
+  /* in a table that names dispatchers, a recipe that names none has Megatron Core's all-to-all on nodes of 8 devices
+   * (Qwen3's of Megatron Bridge, moe_token_dispatcher_type in scripts/performance/configs/qwen), but for DeepSeek's
+   * family, and HybridEP in larger domains; other runs over nodes are published with DeepEP or its like */
+  if (p->dispatcher < 0 && r->at[PLAN + PZ_PLAN_DISPATCHER] != PZ_NONE) {
+    bool recipe = p->framework == pz_framework_find("nemo");
+    p->dispatcher = recipe && q->net.level[0].devices > PZ_SERVER_DEVICES ? PZ_DISPATCHER_HYBRIDEP
+                    : recipe && !q->kv_rank                               ? PZ_DISPATCHER_ALLTOALL
+                                                                          : PZ_DISPATCHER_DEEPEP;
+  }
+  /* experts padded to a capacity have shapes that do not change: such recipes for Blackwell capture whole iterations,
+   * those for H100 nothing (scripts/performance/configs/qwen3 of Megatron Bridge, apply_moe_token_drop and
+   * cuda_graph_scope full_iteration) */
+  bool blackwell = q->chip.name[0] == 'b' || strncmp(q->chip.name, "gb", 2) == 0;
+  if (strstr(cell(r, MODEL), "tokendrop") && blackwell) p->execution = PZ_EXECUTION_GRAPH;
   if (p->recompute == PZ_RECOMPUTATION_NONE && pz_plan_framework(p)->modules)
     p->recompute = PZ_RECOMPUTATION_SELECTIVE;
   /* MaxText has flash attention where nothing else is asked */

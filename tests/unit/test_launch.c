@@ -336,7 +336,7 @@ static const char *const megatron_flags[] = {
     "--global-batch-size", "--seq-length", "--train-iters", "--lr", "--min-lr", "--lr-decay-style", "--lr-warmup-fraction",
     "--weight-decay", "--adam-beta2", "--clip-grad", "--bf16", "--fp16", "--make-vocab-size-divisible-by", "--fp8-format", "--fp8-recipe", "--grad-reduce-in-bf16",
     "--recompute-granularity", "--recompute-modules", "--recompute-method",
-    "--recompute-num-layers", "--cuda-graph-impl", "--log-interval",
+    "--recompute-num-layers", "--cuda-graph-impl", "--cuda-graph-scope", "--log-interval",
     "--eval-iters", "--save", "--load", "--save-interval", NULL};
 
 /* The same of Megatron-DeepSpeed. */
@@ -440,7 +440,9 @@ static void check_megatron(const struct pz_launch *l, const char *text) {
   assert_int_equal(has(&e, "--fp8-format"), p->precision == PZ_PRECISION_FP8);
   assert_int_equal(has(&e, "--sequence-parallel"), p->sp);
   assert_int_equal(has(&e, "--grad-reduce-in-bf16"), p->grad_bytes == 2);
-  assert_int_equal(has(&e, "--cuda-graph-impl"), p->execution == PZ_EXECUTION_GRAPH);
+  bool modules = p->execution != PZ_EXECUTION_GRAPH && p->cuda_graphs > 0;
+  assert_int_equal(has(&e, "--cuda-graph-impl"), p->execution == PZ_EXECUTION_GRAPH || modules);
+  assert_int_equal(has(&e, "--cuda-graph-scope"), modules);
   const char *fsdp = find(&e, "--data-parallel-sharding-strategy");
   int zero =
       fsdp ? (strcmp(fsdp, "optim_grads") == 0 ? 2 : 3) : has(&e, "--use-distributed-optimizer");
@@ -828,6 +830,7 @@ static void random_experts(uint64_t *seed, struct pz_plan *o, const struct pz_mo
   }
   if (o->recompute == PZ_RECOMPUTATION_SELECTIVE && pick(seed, 2))
     o->recompute_modules = (int)pick(seed, PZ_MODULE_ALL + 1) & (int)pick(seed, 128);
+  if (pick(seed, 3) == 0) o->cuda_graphs = (int)pick(seed, PZ_GRAPH_ALL + 1);
   if (o->pp > 1 && pick(seed, 4) == 0 && 2 * o->pp <= s->layers) {
     o->vpp = 2;
     o->pipeline = pick(seed, 2) ? PZ_PIPELINE_ZB_V : PZ_PIPELINE_DUALPIPE_V;

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/num.h"
+#include "cost/constants.h"
 #include "step/step_model.h"
 #include "step/training_memory.h"
 
@@ -104,6 +106,86 @@ static void monotone(void **state) {
               hidden.step_s < none.step_s);
   double all = hidden.parts.expert_s + hidden.expert_hidden_s;
   assert_true(fabs(all / none.parts.expert_s - 1) < 1e-9);
+}
+
+static struct pz_layer_step layer_of(const struct pz_plan *plan, const struct pz_constants *k) {
+  struct pz_chip chip;
+  struct pz_cluster net;
+  struct pz_job job = {
+      .model = "small", .config = config, .chip = &chip, .net = &net, .constants = k};
+  struct pz_step_model *m;
+  struct pz_error err = {0};
+  assert_int_equal(pz_chip_load("h100", &chip, &err), PZ_OK);
+  assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
+  assert_int_equal(pz_step_model_new(&job, plan, &m, &err), PZ_OK);
+  assert_int_equal(pz_step_model_time(m, plan, 2, &err), PZ_OK);
+  struct pz_layer_step t = m->steps.block[m->kinds.n - 1];
+  pz_step_model_free(m);
+  return t;
+}
+
+/* A host that waits for the numbers of tokens has no lead over the device: a layer takes at least its launches, its
+ * kernels, and the launches behind the wait with the kernels before it.  Backward does not wait. */
+static void hosts_wait_for_tokens(void **state) {
+  (void)state;
+  struct pz_constants k = pz_constants_default;
+  struct pz_plan plan = plan_of(1, 1, 8, 8);
+  plan.execution = PZ_EXECUTION_EAGER;
+  double before = 0;
+  for (double launch = 1e-7; launch < 1e-3; launch *= 3) {
+    k.launch_s = launch;
+    struct pz_layer_step t = layer_of(&plan, &k);
+    const struct pz_pass *f = &t.forward;
+    assert_true(f->waits == 1 && t.backward.waits == 0);
+    assert_true(f->early_n > 0 && f->early_n < f->n_ops && f->early_s > 0 &&
+                f->early_s < pz_kernels_s(f));
+    double each = 1.6 * launch, late = (f->n_ops - f->early_n) * each + f->native_s;
+    double device = pz_kernels_s(f) + f->collectives_s + f->expert_s;
+    assert_true(t.forward_s >= k.wait_s + pz_fmax(device, f->n_ops * each + f->native_s));
+    assert_true(t.forward_s >= k.wait_s + late + f->early_s);
+    assert_true(t.forward_s > before);
+    before = t.forward_s;
+  }
+  plan.recompute = PZ_RECOMPUTATION_FULL;
+  plan.execution = PZ_EXECUTION_GRAPH;
+  struct pz_layer_step graph = layer_of(&plan, NULL);
+  assert_true(graph.forward.waits == 0 && graph.launch_s == 0);
+}
+
+/* Experts are launched one by one: as many times as a device has of them, but where one launch runs all. */
+static void experts_are_launched_one_by_one(void **state) {
+  (void)state;
+  struct pz_plan plan = plan_of(1, 1, 16, 1);
+  plan.execution = PZ_EXECUTION_EAGER;
+  double one = 0;
+  for (int64_t ep = 16; ep >= 1; ep /= 2) {
+    plan.ep = ep;
+    struct pz_layer_step t = layer_of(&plan, NULL);
+    if (ep == 16) one = t.forward.native_s;
+    assert_true(fabs(t.forward.native_s / one - 16.0 / (double)ep) < 1e-9);
+    assert_true(t.backward.native_s == 2 * t.forward.native_s);
+  }
+  plan.framework = pz_framework_find("torchtitan");
+  assert_true(layer_of(&plan, NULL).forward.native_s == 0);
+}
+
+/* What CUDA graphs hold is not launched; the experts always are. */
+static void captured_modules_are_not_launched(void **state) {
+  (void)state;
+  struct pz_plan plan = plan_of(1, 1, 8, 8);
+  plan.execution = PZ_EXECUTION_EAGER;
+  struct pz_layer_step none = layer_of(&plan, NULL);
+  double n = none.forward.n_ops;
+  for (int set = 1; set <= PZ_GRAPH_ALL; set++) {
+    plan.cuda_graphs = set;
+    struct pz_layer_step t = layer_of(&plan, NULL);
+    assert_true(set == PZ_GRAPH_MLP ? t.forward.n_ops == n : t.forward.n_ops < n);
+    assert_true(t.forward.native_s == none.forward.native_s && t.forward.waits == 1);
+    assert_true(pz_kernels_s(&t.forward) == pz_kernels_s(&none.forward));
+  }
+  plan.cuda_graphs = PZ_GRAPH_ALL;
+  struct pz_layer_step all = layer_of(&plan, NULL);
+  assert_true(all.forward.n_ops > 0 && all.forward.early_n == 0);
 }
 
 /* Weights of all stages are the model's, whatever the grid; those of experts are divided by ep, and their optimizer
@@ -215,6 +297,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(parts_sum_up),
       cmocka_unit_test(monotone),
+      cmocka_unit_test(hosts_wait_for_tokens),
+      cmocka_unit_test(experts_are_launched_one_by_one),
+      cmocka_unit_test(captured_modules_are_not_launched),
       cmocka_unit_test(weights_are_conserved),
       cmocka_unit_test(kinds_of_layers_stand_where_they_are),
       cmocka_unit_test(starts_are_sums),

@@ -215,7 +215,39 @@ static void graphs_leave_no_launches(void **state) {
   assert_true(graph < eager);
   assert_true(step_of(heads, "gpt2,h100,1,eager,full_iteration") == graph);
   assert_true(step_of(heads, "gpt2,h100,1,eager,mcore:layers") == graph);
-  assert_true(step_of(heads, "gpt2,h100,1,eager,te:attn+mlp") == eager);
+  double modules = step_of(heads, "gpt2,h100,1,eager,te:attn+mlp"),
+         attention = step_of(heads, "gpt2,h100,1,eager,te:attn");
+  assert_true(graph < modules && modules < attention && attention < eager);
+  assert_true(step_of(heads, "gpt2,h100,1,eager,none") == eager);
+  assert_true(step_of(heads, "gpt2,h100,1,eager,te:moe_router+moe_preprocess") == eager);
+  static const char experts[] = "model,chip,n_dev,gbs,ep,framework,cuda_graphs";
+  double none = step_of(experts, "qwen3-30b-a3b,b200,8,8,8,nemo,none"),
+         router = step_of(experts, "qwen3-30b-a3b,b200,8,8,8,nemo,te:moe_router+moe_preprocess");
+  assert_true(router < none);
+  struct rows r = read_rows("model,chip,cuda_graphs\ngpt2,h100,te:moe\n");
+  assert_false(r.at[0].predicted);
+  assert_non_null(strstr(r.at[0].reason, "cuda_graphs 'te:moe' is not covered; accepted: none,"));
+}
+
+/* In a run that says everything a recipe's facts count: experts padded to a capacity are captured as a whole; who names
+ * a dispatcher and no CUDA graphs has none. */
+static void recipes_are_read(void **state) {
+  (void)state;
+  static const char heads[] =
+      "layers,hidden,heads,kv_heads,head_dim,ffn,mlp,vocab,seq,experts,topk,expert_ffn,chip,"
+      "cluster,"
+      "n_dev,precision,attention,tp,sp,pp,vpp,cp,ep,dp,zero,mbs,gbs,recompute,overlap,execution,"
+      "pipeline,framework,grad_bytes,attn_kernel,model,cuda_graphs,dispatcher";
+#define ROW(model, graphs, dispatcher)                                                             \
+  "48,2048,32,4,128,6144,swiglu,151936,4096,128,8,768,gb200,nvl72-gb200,8,fp8,flash,1,0,1,1,1,8,"  \
+  "8,"                                                                                             \
+  "1,1,512,none,none,eager,1f1b,nemo,4,cudnn," model "," graphs "," dispatcher
+  double recipe = step_of(heads, ROW("a", "", "")), none = step_of(heads, ROW("a", "", "hybridep")),
+         said = step_of(heads, ROW("a", "te:attn+moe_router+moe_preprocess", "hybridep")),
+         whole = step_of(heads, ROW("a", "full_iteration", ""));
+  assert_true(recipe == said && said < none && whole < said);
+  assert_true(step_of(heads, ROW("a (tokendrop)", "", "")) == whole);
+#undef ROW
 }
 
 /* Megatron pads a vocabulary to a multiple of 128 tp, torchtitan does not; the parameters stay the model's own. */
@@ -280,8 +312,9 @@ int main(void) {
       cmocka_unit_test(short_tables_are_predict),   cmocka_unit_test(rows_are_predicted_or_refused),
       cmocka_unit_test(words_that_are_not_covered), cmocka_unit_test(wrong_tables_are_errors),
       cmocka_unit_test(precisions_are_the_chips),   cmocka_unit_test(dispatchers_and_overlap_count),
-      cmocka_unit_test(graphs_leave_no_launches),   cmocka_unit_test(vocabularies_are_padded),
-      cmocka_unit_test(chips_stand_in_clusters),    cmocka_unit_test(clusters_and_results),
+      cmocka_unit_test(graphs_leave_no_launches),   cmocka_unit_test(recipes_are_read),
+      cmocka_unit_test(vocabularies_are_padded),    cmocka_unit_test(chips_stand_in_clusters),
+      cmocka_unit_test(clusters_and_results),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -198,6 +198,12 @@ static const struct example {
      "attention standard execution graph", NULL},
     {"library", ON8 GPT "--attention-backend fused --enable-cuda-graph",
      "attention flash attention_library cudnn execution graph", NULL},
+    {"graphs of modules",
+     ON8 MOE A2A "--expert-model-parallel-size 8 --cuda-graph-impl transformer_engine "
+                 "--cuda-graph-scope attn moe_router moe_preprocess",
+     "execution eager cuda_graphs attn,moe_router,moe_preprocess", NULL},
+    {"graph of all", ON8 GPT "--cuda-graph-impl local --cuda-graph-scope full_iteration",
+     "execution graph", NULL},
     {"local", ON8 GPT "--transformer-impl local", "attention standard", NULL},
     {"local flash", ON8 GPT "--transformer-impl local --use-flash-attn", "attention flash", NULL},
     {"slurm",
