@@ -499,7 +499,11 @@ struct pz_kernel {
   double cycles;          /* of a lane, for one value; 0: never what binds */
   double bytes_per_value; /* moved; 0: as the operator says */
   double hbm_efficiency;  /* the part of the HBM rate it reaches */
-  double efficiency;      /* of attention: rate of its products over a product operator's */
+  double efficiency;      /* of attention: the part of the chip's peak its products reach */
+  double queries;         /* of attention: queries of an item, which one core works on */
+  double tail;     /* of attention: part of the longest item by which causal cores end apart */
+  double splits;   /* of attention over a cache: pieces of the keys at most where cores idle */
+  double throttle; /* of attention: how much longer it takes in runs that power limits */
   double value_latency_s; /* of a row's length, not hidden by other rows */
   double row_s;           /* of one row on one core */
   int64_t long_row;       /* rows beyond this many values do not stay on the core ... */
@@ -522,6 +526,8 @@ struct pz_calibration {
   double glb_efficiency, hbm_read_efficiency, hbm_write_efficiency;
   double multicast;         /* cores that share one read of an operand from the global buffer */
   double boost_s, throttle; /* arithmetic beyond this time slows by this factor */
+  double training_throttle; /* 16-bit products of a training run over those of a benchmark's loop: the
+                               operands of a run switch more wires at the same power */
   double even_rows,
       odd_rows; /* slower by this factor when rows are not multiples of 8 values, of 2 */
   double warm_from_bytes,
@@ -558,6 +564,13 @@ enum pz_precision {
   PZ_PRECISIONS
 };
 
+/* What collectives reach over a link between all devices of a node; 0: as constants of the model say. */
+struct pz_collective_facts {
+  double efficiency;        /* of the link's rate, that rings reach with large messages */
+  double startup_s;         /* of one between two devices */
+  double switch_efficiency; /* of the link's rate, where switches add up; 0: they do not */
+};
+
 struct pz_chip {
   char name[48], about[160];
   enum pz_tech tech;
@@ -571,6 +584,7 @@ struct pz_chip {
   struct pz_hbm hbm;
   double watts; /* of the data sheet; 0: unknown */
   double link_bytes_per_s, link_latency_s;
+  struct pz_collective_facts collectives; /* over the link */
   struct pz_rules rules;
   struct pz_calibration calibration;
   struct pz_package package;
@@ -661,6 +675,7 @@ struct pz_level {
   int64_t axis[PZ_CLUSTER_MOST_AXES]; /* lengths of the whole torus */
   int64_t wrap; /* jobs of whole cubes of this side have rings on all axes; others have lines where
                    an axis is not a whole one of the torus */
+  struct pz_collective_facts collectives; /* of the innermost level: of the chips, pz_cost_new */
 };
 
 struct pz_cluster {
@@ -1052,8 +1067,8 @@ enum pz_saved {
 /* What brings tokens to the devices of their experts and back. */
 enum pz_dispatcher {
   PZ_DISPATCHER_ALLTOALL, /* an all-to-all of every copy of a token */
-  PZ_DISPATCHER_DEEPEP,   /* a token goes to another node once, and there to its experts */
-  PZ_DISPATCHER_HYBRIDEP, /* the same */
+  PZ_DISPATCHER_DEEPEP,   /* a token goes once to a node and to a device, copied by cores */
+  PZ_DISPATCHER_HYBRIDEP, /* the same, copied by copy units at the links' rate */
   PZ_DISPATCHERS
 };
 
