@@ -217,7 +217,7 @@ static struct pz_kernel first_kernel(const struct pz_chip *chip, const char *nam
   const struct pz_kernel *own = pz_chip_kernel(chip, parent),
                          *other = pz_chip_kernel(chip, attention ? "attention" : "default"),
                          *from = own && (attention || !derivative) ? own : other;
-  struct pz_kernel k = from ? *from : (struct pz_kernel){.hbm_efficiency = 1, .efficiency = 1};
+  struct pz_kernel k = from ? *from : pz_kernel_none();
   if (own && !attention) k.row_s = own->row_s;
   pz_text_copy(k.kind, sizeof k.kind, name);
   return k;
