@@ -30,8 +30,9 @@ struct pz_experts_load pz_experts_load(const struct pz_experts_work *w) {
   double all = power_integral(1 - w->skew, a, b);
   double mean = power_integral(2 - w->skew, a, b) / all;
   double square = power_integral(3 - w->skew, a, b) / all;
-  /* the largest of ep sums of local samples each */
-  double most = local * mean + sqrt(fmax(0, square - mean * mean) * local * 2 * log(ep));
+  /* the largest of ep sums of local samples each: of n normal ones, sqrt(2 ln n) - 0.55 deviations above the mean */
+  double above = fmax(0, sqrt(2 * log(ep)) - 0.55);
+  double most = local * mean + above * sqrt(fmax(0, square - mean * mean) * local);
   double scale = pairs / (experts * mean);
   double top = power_quantile(w->skew, experts / (experts + 1), a, b);
   l.rows = fmax(1, fmin(fmin(most, local * top) * scale, fmin(pairs, tokens * local)));
