@@ -274,13 +274,13 @@ static void uneven_experts_are_slower(void **state) {
   struct pz_chip chip = load("h200");
   struct pz_cost cost;
   struct pz_mapping even, uneven, one;
-  struct pz_grouped g = {64, 16384, 1408, 2048, 0, false};
+  struct pz_grouped g = {64, 16384, 1408, 2048, 0, false, NULL};
   pz_cost_init(&cost, &chip, NULL);
   assert_int_equal(pz_cost_grouped(&cost, &g, &even, NULL), PZ_OK);
   g.largest = 2368;
   assert_int_equal(pz_cost_grouped(&cost, &g, &uneven, NULL), PZ_OK);
   assert_true(uneven.latency_s > 1.1 * even.latency_s);
-  struct pz_grouped all = {1, 16384, 1408, 2048, 16384, false};
+  struct pz_grouped all = {1, 16384, 1408, 2048, 16384, false, NULL};
   assert_int_equal(pz_cost_grouped(&cost, &all, &one, NULL), PZ_OK);
   assert_true(one.latency_s <= even.latency_s && one.utilisation <= 1);
   pz_cost_release(&cost);
@@ -375,6 +375,7 @@ static void routed_experts_follow_their_loads(void **state) {
   assert_int_equal(pz_experts_cost(&cost, &w, &s, &err), PZ_BAD_INPUT);
   assert_non_null(strstr(err.message, "ep that divides"));
   w.tokens = 0;
+  err = (struct pz_error){0};
   assert_int_equal(pz_experts_cost(&cost, &w, &s, &err), PZ_BAD_INPUT);
   assert_non_null(strstr(err.message, "tokens is 0"));
   pz_cost_release(&cost);
