@@ -150,8 +150,8 @@ static double router_ops(const struct pz_step_context *w) {
 static enum pz_status fp8_s(const struct pz_step_context *w, const struct pz_op *op,
                             struct pz_pass *p) {
   struct pz_product x = {op->dims.batch, op->dims.m, op->dims.n, op->dims.k, false};
-  struct pz_grouped g = {op->dims.batch, op->dims.batch * op->dims.m, op->dims.n, op->dims.k, 0,
-                         false};
+  struct pz_grouped g = {
+      op->dims.batch, op->dims.batch * op->dims.m, op->dims.n, op->dims.k, 0, false, NULL};
   struct pz_mapping o;
   struct pz_vector_time cast;
   bool weights = reduces_tokens(w, op);
