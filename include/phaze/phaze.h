@@ -1895,7 +1895,7 @@ struct pz_validation {
   uint32_t n_broken;
 };
 
-enum { PZ_LEAST_PLANS = 5 };
+enum { PZ_LEAST_PLANS = 3 };
 
 /* Take pz_validate_options_default() and change fields. */
 struct pz_validate_options {
