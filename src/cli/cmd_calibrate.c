@@ -128,27 +128,35 @@ static enum pz_status check_output(const char *path, struct pz_error *err) {
 
 static const double POOR = 0.3; /* mean error */
 
+/* Of so many rows only some are used. */
+static void tell_left_out(const struct settings *s, uint32_t used, uint32_t rows) {
+  char text[300];
+  if (used == rows) return;
+  snprintf(text, sizeof text,
+           "%u of %u rows are used; the others are of other chips, marked as slow or not predicted "
+           "('phaze validate --ops' lists them)",
+           used, rows);
+  pz_command_warn(s->common.quiet, text);
+}
+
 static enum pz_status calibrate(const struct settings *s, struct pz_error *err) {
   struct pz_arena arena;
-  struct pz_csv csv;
   struct pz_chip chip;
   struct pz_measured measured;
   struct pz_calibrated fit;
-  char *text = NULL;
-  size_t bytes = 0;
   pz_arena_init(&arena, NULL);
   enum pz_status status = pz_chip_load(s->chip, &chip, err);
   if (status == PZ_OK && s->out) status = check_output(s->out, err);
-  if (status == PZ_OK) status = pz_file_read(s->ops, PZ_CSV_MOST_BYTES, &text, &bytes, err);
-  if (status == PZ_OK) status = pz_csv_parse(s->ops, text, bytes, &arena, &csv, err);
-  if (status == PZ_OK) status = pz_measured_read(s->ops, &csv, &arena, &measured, err);
+  if (status == PZ_OK) status = pz_measured_load(s->ops, &arena, &measured, err);
+  uint32_t rows = status == PZ_OK ? measured.n : 0;
+  if (status == PZ_OK) status = pz_measured_of_chip(&measured, chip.name, &arena, &measured, err);
+  if (status == PZ_OK) tell_left_out(s, measured.n, rows);
   if (status == PZ_OK) status = pz_calibrate(&chip, &measured, &arena, &fit, err);
   if (status == PZ_OK && fit.all.after > POOR)
     pz_command_warn(s->common.quiet, "the fit is poor: is the table of a chip like this one?");
   if (status == PZ_OK && s->out) status = write_chip(&fit.chip, s->out, err);
   if (status == PZ_OK)
     status = s->common.json ? pz_command_json(fit_json(&fit), err) : print_fit(&fit, &arena);
-  pz_free(text);
   pz_arena_release(&arena);
   return status;
 }

@@ -125,16 +125,17 @@ const struct pz_command pz_cmd_validate = {
         "[--runs FILE.csv]... [--ops FILE.csv] [--beside FILE.csv] [--limits FILE.csv] [--rows] "
         "[--csv OUT.csv] [--report PAGE.html]",
     .summary = "Compare predictions with measured operators and training runs",
-    .detail = "The built-in data are operators and steps of an H200 and published training runs.\n"
-              "Errors are predicted over measured minus 1. For questions with three or more plans\n"
-              "it shows how well predictions order them: the rank correlation, and the regret,\n"
-              "the time lost by using the plan that is predicted fastest. Exit status 1: a group is\n"
-              "worse than its limit.\n"
-              "\n"
-              "Examples:\n"
-              "  phaze validate\n"
-              "  phaze validate --runs runs.csv --rows\n"
-              "  phaze validate --report validation.html\n",
+    .detail =
+        "The built-in data are operators and steps of an H200 and published training runs.\n"
+        "Errors are predicted over measured minus 1. For questions with three or more plans\n"
+        "it shows how well predictions order them: the rank correlation, and the regret,\n"
+        "the time lost by using the plan that is predicted fastest. Exit status 1: a group is\n"
+        "worse than its limit.\n"
+        "\n"
+        "Examples:\n"
+        "  phaze validate\n"
+        "  phaze validate --runs runs.csv --rows\n"
+        "  phaze validate --report validation.html\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .run = run,

@@ -1,49 +1,11 @@
 #include "cost/calibrate.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/text.h"
-
-/* ---- reading -------------------------------------------------------------------------------- */
-
-static enum pz_status read_time(const char *name, uint32_t line, const char *text, double *us,
-                                struct pz_error *err) {
-  static const double LEAST_US = 0.01, MOST_US = 1e9;
-  char *end;
-  errno = 0;
-  double v = strtod(text, &end);
-  if (end == text || *end || errno || !(v >= LEAST_US && v <= MOST_US))
-    return pz_fail(err, PZ_BAD_INPUT,
-                   "%s:%u: column 'kernel_us' is '%.40s'; accepted: 0.01 to 1e9 microseconds", name,
-                   line, text);
-  *us = v;
-  return PZ_OK;
-}
-
-enum pz_status pz_measured_read(const char *name, const struct pz_csv *csv, struct pz_arena *arena,
-                                struct pz_measured *out, struct pz_error *err) {
-  uint32_t at = pz_csv_column(csv, "kernel_us");
-  const struct pz_ops_row *rows = NULL;
-  if (csv->rows == 0 || csv->rows > PZ_OPS_MOST_ROWS)
-    return pz_fail(err, PZ_BAD_INPUT, "%s: %u rows; accepted: 1 to %d", name, csv->rows,
-                   PZ_OPS_MOST_ROWS);
-  if (at == PZ_NONE)
-    return pz_fail(err, PZ_BAD_INPUT,
-                   "%s:1: no column 'kernel_us'; accepted: a table with op, batch, m, n, k, "
-                   "kernel_us",
-                   name);
-  double *us = pz_arena_alloc(arena, csv->rows, sizeof *us);
-  if (!us) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
-  enum pz_status status = pz_ops_read(name, csv, arena, &rows, err);
-  for (uint32_t i = 0; i < csv->rows && status == PZ_OK; i++)
-    status = read_time(name, csv->lines[i], pz_csv_cell(csv, i, at), &us[i], err);
-  if (status == PZ_OK) *out = (struct pz_measured){name, rows, us, csv->rows};
-  return status;
-}
 
 enum pz_status pz_calibrate_errors(const struct pz_chip *chip, const struct pz_measured *m,
                                    double *errors, struct pz_error *err) {
@@ -53,7 +15,7 @@ enum pz_status pz_calibrate_errors(const struct pz_chip *chip, const struct pz_m
   for (uint32_t i = 0; i < m->n && status == PZ_OK; i++) {
     double us;
     status = pz_ops_us(&cost, &m->rows[i], &us, err);
-    if (status == PZ_OK) errors[i] = us / m->us[i] - 1;
+    if (status == PZ_OK) errors[i] = us / m->rows[i].us - 1;
   }
   pz_cost_release(&cost);
   return status;
@@ -96,7 +58,7 @@ static double loss(struct group *g) {
     uint32_t r = g->rows[i];
     struct pz_error err = {0};
     enum pz_status status = pz_ops_us(&cost, &g->m->rows[r], &us, &err);
-    sum += status == PZ_OK ? pow(log(us / g->m->us[r]), 2) : HUGE_VAL;
+    sum += status == PZ_OK ? pow(log(us / g->m->rows[r].us), 2) : HUGE_VAL;
     if (status != PZ_OK) g->status = pz_fail(g->err, status, "%s", err.message);
   }
   pz_cost_release(&cost);
@@ -254,7 +216,8 @@ static void kernel_constants(struct group *g, struct pz_kernel *k) {
 
 static bool row_shows(const struct pz_ops_row *row, const char *kernel, bool fp8) {
   const char *own = pz_ops_kernel(row->op);
-  if (fp8) return strcmp(pz_ops_name(row->op), "fp8_gemm") == 0;
+  const char *name = pz_ops_name(row->op);
+  if (fp8) return strcmp(name, "fp8_gemm") == 0 || strcmp(name, "fp8_linear") == 0;
   return own && strcmp(own, kernel) == 0;
 }
 
@@ -269,6 +232,10 @@ static enum pz_status fit_group(struct group *g, uint32_t *rows, const bool *use
   for (uint32_t i = 0; i < g->m->n; i++)
     if ((!use || use[i]) && row_shows(&g->m->rows[i], kernel, fp8)) rows[g->n_rows++] = i;
   if (g->n_rows == 0) return PZ_OK;
+  uint32_t shown = g->n_rows; /* of many rows a sample, spread over the table */
+  if (shown > PZ_CALIBRATE_MOST_ROWS) g->n_rows = PZ_CALIBRATE_MOST_ROWS;
+  for (uint32_t i = 0; i < g->n_rows; i++)
+    rows[i] = rows[(uint64_t)i * shown / g->n_rows];
   struct pz_kernel *k = *kernel ? kernel_named(g->chip, kernel) : NULL;
   if (*kernel && !k)
     return pz_fail(err, PZ_BAD_INPUT, "chip %s has %d kernels; accepted: room for '%s'",
@@ -422,13 +389,13 @@ static enum pz_status check_times(const struct pz_chip *chip, const struct pz_me
                                   const double *errors, struct pz_error *err) {
   static const double MOST = 50, START_US = 10; /* an uncalibrated chip starts in no time */
   for (uint32_t i = 0; i < m->n; i++) {
-    double us = (errors[i] + 1) * m->us[i];
-    if (m->us[i] <= MOST * (us + START_US) && m->us[i] >= us / MOST) continue;
+    double us = (errors[i] + 1) * m->rows[i].us;
+    if (m->rows[i].us <= MOST * (us + START_US) && m->rows[i].us >= us / MOST) continue;
     return pz_fail(err, PZ_BAD_INPUT,
                    "%s:%u: %s takes %.4g us, %.4g are predicted for %s; accepted: microseconds "
                    "within a factor of %.0f",
-                   m->name, m->rows[i].line, pz_ops_name(m->rows[i].op), m->us[i], us, chip->name,
-                   MOST);
+                   m->rows[i].table, m->rows[i].line, pz_ops_name(m->rows[i].op), m->rows[i].us, us,
+                   chip->name, MOST);
   }
   return PZ_OK;
 }

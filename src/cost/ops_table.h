@@ -8,13 +8,24 @@
 
 enum { PZ_OPS_MOST_ROWS = 100000 };
 
+/* Experts: batch = experts of the model, m = tokens of the group, n = inner width, k = hidden size.
+ * Collectives: batch = devices, n = bytes. */
 struct pz_ops_row {
   uint32_t op; /* see pz_ops_name */
   int64_t batch, m, n, k;
   int64_t heads, kv_heads; /* of attention */
   bool causal;             /* likewise */
   int64_t largest;         /* tokens of the largest expert; 0: all alike */
-  uint32_t line;           /* of the file, for messages */
+  int64_t topk, tp, ep;    /* of experts */
+  double skew;             /* likewise: exponent of the power law of their tokens; 0: balanced */
+  bool gated;              /* likewise: three matrices, else two */
+  double us;               /* measured; 0: the table has no times */
+  const char *chip;   /* the preset of the chip that the row names; NULL: the table names none */
+  const char *group;  /* what it is counted with; NULL: its operator */
+  const char *reason; /* why it is not predicted; NULL: it is */
+  bool slow;          /* the table marks the time as doubtful */
+  const char *table;  /* name of the file, for messages */
+  uint32_t line;      /* of the file, likewise */
 };
 
 /* The rows of a table, in the arena; *rows has csv->rows of them. */
@@ -35,6 +46,12 @@ PZ_NODISCARD enum pz_status pz_ops_predict(struct pz_cost *cost, const char *nam
 
 /* Names of the operators, NULL after the last. */
 const char *pz_ops_name(uint32_t op);
+
+/* The operator of a name that is among them. */
+uint32_t pz_ops_find(const char *name);
+
+/* Name and sizes of a row for people, in the arena; NULL: out of memory. */
+const char *pz_ops_text(const struct pz_ops_row *row, struct pz_arena *arena);
 
 /* Is it neither a product nor attention? */
 bool pz_ops_elementwise(uint32_t op);

@@ -352,11 +352,19 @@ enum pz_status pz_validation_make(const struct pz_validation_point *points, uint
   return PZ_OK;
 }
 
+static enum pz_status read_operators(const struct pz_point_reader *r, const char *name,
+                                     const char *text) {
+  struct pz_measured m;
+  struct pz_csv csv;
+  enum pz_status status = pz_csv_parse(name, text, strlen(text), r->points->arena, &csv, r->err);
+  if (status == PZ_OK) status = pz_measured_read(name, &csv, r->points->arena, &m, r->err);
+  return status == PZ_OK ? pz_points_operators(r, &m, "h200") : status;
+}
+
 static enum pz_status read_shipped(const struct pz_point_reader *r) {
   enum pz_status status = PZ_OK;
   const struct pz_embedded *e = pz_embedded_operators;
-  for (; e->name && status == PZ_OK; e++)
-    status = pz_points_operators(r, e->name, e->text, strlen(e->text), "h200");
+  for (; e->name && status == PZ_OK; e++) status = read_operators(r, e->name, e->text);
   for (e = pz_embedded_steps; e->name && status == PZ_OK; e++)
     status = pz_points_steps(r, e->name, e->text, strlen(e->text), "h200");
   for (e = pz_embedded_runs; e->name && status == PZ_OK; e++)
@@ -364,21 +372,27 @@ static enum pz_status read_shipped(const struct pz_point_reader *r) {
   return status;
 }
 
-/* A reader of study/points.h for what was measured on a chip. */
-typedef enum pz_status chip_table_fn(const struct pz_point_reader *r, const char *name,
-                                     const char *text, size_t bytes, const char *chip);
-
-/* A table of runs where `read` is NULL. */
+/* A table of runs, or of kernels beside communication on a chip. */
 static enum pz_status read_file(const struct pz_point_reader *r, const char *path,
-                                chip_table_fn *read, const char *chip) {
+                                const char *beside_chip) {
   char *text = NULL;
   size_t bytes = 0;
-  if (!path) return PZ_OK;
   enum pz_status status = pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, r->err);
   if (status == PZ_OK)
-    status = read ? read(r, path, text, bytes, chip) : pz_points_runs(r, path, text, bytes);
+    status = beside_chip ? pz_points_beside(r, path, text, bytes, beside_chip)
+                         : pz_points_runs(r, path, text, bytes);
   pz_free(text);
   return status;
+}
+
+/* A table of operators or a directory of such; do they name chips? */
+static enum pz_status read_ops(const struct pz_point_reader *r, const char *path, const char *chip,
+                               bool *chips) {
+  struct pz_measured m;
+  enum pz_status status = pz_measured_load(path, r->points->arena, &m, r->err);
+  if (status != PZ_OK) return status;
+  for (uint32_t i = 0; i < m.n; i++) *chips |= m.rows[i].chip != NULL;
+  return pz_points_operators(r, &m, chip);
 }
 
 static enum pz_status read_limits(const struct pz_validate_options *o, bool shipped,
@@ -399,13 +413,13 @@ static enum pz_status validate_in(const struct pz_validate_options *o, struct pz
                                   struct pz_validation *out, struct pz_error *err) {
   struct pz_vec points;
   struct pz_point_reader r = {.points = &points, .threads = o->threads, .err = err};
-  bool shipped = !o->ops && !o->beside && (!o->runs || !o->runs[0]);
+  bool shipped = !o->ops && !o->beside && (!o->runs || !o->runs[0]), chips = false;
   pz_vec_init(&points, arena, sizeof(struct pz_validation_point));
   enum pz_status status = shipped ? read_shipped(&r) : PZ_OK;
   for (const char *const *path = o->runs; path && *path && status == PZ_OK; path++)
-    status = read_file(&r, *path, NULL, NULL);
-  if (status == PZ_OK) status = read_file(&r, o->ops, pz_points_operators, o->chip);
-  if (status == PZ_OK) status = read_file(&r, o->beside, pz_points_beside, o->chip);
+    status = read_file(&r, *path, NULL);
+  if (status == PZ_OK && o->ops) status = read_ops(&r, o->ops, o->chip, &chips);
+  if (status == PZ_OK && o->beside) status = read_file(&r, o->beside, o->chip);
   if (status != PZ_OK) return status;
   struct pz_validation v;
   status = pz_validation_make(points.items, points.n, arena, &v);
