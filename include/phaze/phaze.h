@@ -558,6 +558,13 @@ enum pz_precision {
   PZ_PRECISIONS
 };
 
+/* What collectives reach over a link between all devices of a node; 0: as constants of the model say. */
+struct pz_collective_facts {
+  double efficiency;        /* of the link's rate, that rings reach with large messages */
+  double startup_s;         /* of one between two devices */
+  double switch_efficiency; /* of the link's rate, where switches add up; 0: they do not */
+};
+
 struct pz_chip {
   char name[48], about[160];
   enum pz_tech tech;
@@ -571,6 +578,7 @@ struct pz_chip {
   struct pz_hbm hbm;
   double watts; /* of the data sheet; 0: unknown */
   double link_bytes_per_s, link_latency_s;
+  struct pz_collective_facts collectives; /* over the link */
   struct pz_rules rules;
   struct pz_calibration calibration;
   struct pz_package package;
@@ -661,6 +669,7 @@ struct pz_level {
   int64_t axis[PZ_CLUSTER_MOST_AXES]; /* lengths of the whole torus */
   int64_t wrap; /* jobs of whole cubes of this side have rings on all axes; others have lines where
                    an axis is not a whole one of the torus */
+  struct pz_collective_facts collectives; /* of the innermost level: of the chips, pz_cost_new */
 };
 
 struct pz_cluster {
@@ -1052,8 +1061,8 @@ enum pz_saved {
 /* What brings tokens to the devices of their experts and back. */
 enum pz_dispatcher {
   PZ_DISPATCHER_ALLTOALL, /* an all-to-all of every copy of a token */
-  PZ_DISPATCHER_DEEPEP,   /* a token goes to another node once, and there to its experts */
-  PZ_DISPATCHER_HYBRIDEP, /* the same */
+  PZ_DISPATCHER_DEEPEP,   /* a token goes once to a node and to a device, copied by cores */
+  PZ_DISPATCHER_HYBRIDEP, /* the same, copied by copy units at the links' rate */
   PZ_DISPATCHERS
 };
 

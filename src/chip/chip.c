@@ -147,6 +147,9 @@ static void read_chip(struct pz_fields *f, struct pz_chip *c) {
   c->watts = pz_fields_real_or(f, "watts", 0, 1e6, 0);
   c->link_bytes_per_s = pz_fields_real_or(f, "link.bytes_per_s", LEAST_RATE, MOST_RATE, 0);
   c->link_latency_s = pz_fields_real_or(f, "link.latency_s", 0, 1, 0);
+  c->collectives.efficiency = pz_fields_real_or(f, "link.efficiency", 0.01, 1, 0);
+  c->collectives.startup_s = pz_fields_real_or(f, "link.startup_s", 0, 1, 0);
+  c->collectives.switch_efficiency = pz_fields_real_or(f, "link.switch_efficiency", 0.01, 1, 0);
   read_rules(f, &c->rules);
   read_package(f, c);
   pz_calibration_read(f, c->glb_bytes, &c->calibration);

@@ -76,6 +76,9 @@ json_t *pz_chip_json(const struct pz_chip *c) {
     json_object_set_new(
         o, "link",
         json_pack("{s:f,s:f}", "bytes_per_s", c->link_bytes_per_s, "latency_s", c->link_latency_s));
+  set_limit(o, "link", "efficiency", c->collectives.efficiency);
+  set_limit(o, "link", "startup_s", c->collectives.startup_s);
+  set_limit(o, "link", "switch_efficiency", c->collectives.switch_efficiency);
   json_object_set_new(o, "rules", rules_json(&c->rules));
   json_object_set_new(o, "calibration", pz_calibration_json(&c->calibration));
   if (c->precisions) json_object_set_new(o, "precisions", precisions_json(c));
@@ -126,6 +129,9 @@ static bool is_finite(const struct pz_chip *c) {
                       c->watts,
                       c->link_bytes_per_s,
                       c->link_latency_s,
+                      c->collectives.efficiency,
+                      c->collectives.startup_s,
+                      c->collectives.switch_efficiency,
                       c->package.die_bytes_per_s};
   for (size_t i = 0; i < sizeof v / sizeof *v; i++)
     if (!isfinite(v[i])) return false;

@@ -116,13 +116,23 @@ static double link_rate(const struct pz_constants *k, const struct pz_level *l) 
 
 /* ---- rates ---------------------------------------------------------------------------------- */
 
+/* Bytes/s of a device to others of the innermost level, of large messages. */
+static double reached_rate(const struct pz_constants *k, const struct pz_level *l) {
+  return l->bytes_per_s *
+         (l->collectives.efficiency > 0 ? l->collectives.efficiency : k->ring_efficiency);
+}
+
+static double startup_s(const struct pz_constants *k, const struct pz_level *l) {
+  return l->collectives.startup_s > 0 ? l->collectives.startup_s : k->ring_startup_s;
+}
+
 /* Of a ring inside the innermost level. */
 static double inner_rate(const struct pz_constants *k, const struct pz_cluster *net,
                          struct pz_group g) {
-  if (net->level[0].n_axes)
-    return pz_fmax(1, torus_use(net, g).links) * link_rate(k, &net->level[0]);
-  double part = (double)(pz_max(g.devices, 2) - 1) / (double)pz_max(g.devices, 2);
-  return net->level[0].bytes_per_s * k->ring_efficiency * part / (part + k->ring_extra);
+  const struct pz_level *l = &net->level[0];
+  if (l->n_axes) return pz_fmax(1, torus_use(net, g).links) * link_rate(k, l);
+  double others = (double)(pz_max(g.devices, 2) - 1);
+  return reached_rate(k, l) * others / (others + k->ring_extra);
 }
 
 /* Members of a group that lie together in one group of the level below. */
@@ -160,6 +170,16 @@ double pz_network_neighbour_rate(const struct pz_constants *k, const struct pz_c
 
 /* ---- collectives ---------------------------------------------------------------------------- */
 
+/* Inside the innermost level: `links_s` of large messages, with the latency of so many hops.  Protocols for small messages
+ * start at once and are slower by small_rate, the one for large messages starts later; libraries go from one to the other
+ * with the size. */
+static double inner_s(const struct pz_constants *k, const struct pz_level *l, double hops,
+                      double links_s) {
+  double start = startup_s(k, l), later = start * k->large_startup,
+         slower = (k->small_rate - 1) * links_s;
+  return start * (1 + k->ring_hop * hops) + links_s + later * slower / (later + slower);
+}
+
 static struct pz_wire_time send_time(const struct pz_constants *k, const struct pz_cluster *net,
                                      double bytes, struct pz_group g) {
   int l = level_of(net, 2 * g.stride);
@@ -169,9 +189,12 @@ static struct pz_wire_time send_time(const struct pz_constants *k, const struct 
   if (level->n_axes) {
     *busy = bytes / link_rate(k, level);
     t.s = level->latency_s + *busy;
-  } else {
-    *busy = bytes / (level->bytes_per_s * (l ? k->outer_efficiency : k->inner_efficiency));
+  } else if (l) {
+    *busy = bytes / (level->bytes_per_s * k->outer_efficiency);
     t.s = k->latency_s + k->hop_s + *busy;
+  } else {
+    *busy = bytes / (reached_rate(k, level) * k->alltoall_efficiency);
+    t.s = inner_s(k, level, 1, *busy);
   }
   return t;
 }
@@ -187,49 +210,62 @@ static struct pz_wire_time torus_time(const struct pz_constants *k, const struct
   return (struct pz_wire_time){passes * latency + links_s, {links_s, 0}};
 }
 
-/* Rings go from member to member; between nodes sums and single messages go over trees, both ways, where these are
+/* Between nodes.  Rings go from member to member; sums and single messages over trees, both ways, where these are
  * shorter. */
-double pz_network_latency_s(const struct pz_constants *k, const struct pz_cluster *net,
-                            enum pz_collective kind, struct pz_group g) {
-  if (g.devices <= 1) return 0;
+static double outer_latency_s(const struct pz_constants *k, enum pz_collective kind,
+                              struct pz_group g) {
   double hops = (double)(g.devices - 1);
-  bool trees = kind == PZ_COLLECTIVE_ALL_REDUCE || kind == PZ_COLLECTIVE_ALL_TO_ALL;
-  if (trees && pz_network_leaves(net, g)) hops = pz_fmin(hops, 2 * ceil(log2((double)g.devices)));
+  if (kind == PZ_COLLECTIVE_ALL_REDUCE || kind == PZ_COLLECTIVE_ALL_TO_ALL)
+    hops = pz_fmin(hops, 2 * ceil(log2((double)g.devices)));
   return k->latency_s + k->hop_s * hops;
 }
 
 /* Every device sends the same to every other: what crosses a level goes through the interfaces there, all levels at
- * the same time. */
+ * the same time; what stays is copied. */
 static struct pz_wire_time all_to_all_time(const struct pz_constants *k,
                                            const struct pz_cluster *net, double bytes,
-                                           struct pz_group g, double outer_part) {
+                                           struct pz_group g) {
   struct pz_wire_time t = {.s = 0};
-  int64_t inside = 1, own = pz_min(g.devices, net->level[0].devices / g.stride);
-  double inner = net->level[0].bytes_per_s * k->inner_efficiency;
+  int64_t inside = 1;
   for (int l = 0; l < net->n_levels && inside < g.devices; l++) {
     bool last = l + 1 == net->n_levels;
     int64_t all = last ? g.devices : pz_min(g.devices, net->level[l].devices / g.stride);
-    double rate = net->level[l].bytes_per_s * (l ? k->outer_efficiency : k->inner_efficiency);
-    double part = (double)(pz_max(all, inside) - inside) / (double)g.devices * (l ? outer_part : 1);
+    double rate = l ? net->level[l].bytes_per_s * k->outer_efficiency
+                    : reached_rate(k, &net->level[0]) * k->alltoall_efficiency;
+    double others = (double)(pz_max(all, inside) - inside);
+    double part = (others + (l || others <= 0 ? 0 : k->ring_extra)) / (double)g.devices;
     double *busy = &t.busy_s[l ? PZ_WIRE_OUTER : PZ_WIRE_INNER];
     *busy = pz_fmax(*busy, part * bytes / rate);
-    /* what crosses once is copied to its devices on the other side */
-    if (l && outer_part < 1 && own > 1)
-      t.busy_s[PZ_WIRE_INNER] += (double)(pz_max(all, inside) - inside) / (double)g.devices *
-                                 bytes * (double)(own - 1) / (double)own / inner;
     inside = pz_max(all, inside);
   }
-  t.s = pz_network_latency_s(k, net, PZ_COLLECTIVE_ALL_TO_ALL, g) +
-        pz_fmax(t.busy_s[PZ_WIRE_INNER], t.busy_s[PZ_WIRE_OUTER]);
+  if (!pz_network_leaves(net, g))
+    t.s = inner_s(k, &net->level[0], 1, t.busy_s[PZ_WIRE_INNER]);
+  else
+    t.s = outer_latency_s(k, PZ_COLLECTIVE_ALL_TO_ALL, g) +
+          pz_fmax(t.busy_s[PZ_WIRE_INNER], t.busy_s[PZ_WIRE_OUTER]);
   return t;
 }
 
-struct pz_wire_time pz_network_ring_time(const struct pz_constants *k, const struct pz_cluster *net,
-                                         double bytes, struct pz_group g) {
-  struct pz_wire_time t = {.s = bytes / pz_network_rate(k, net, g)};
+/* All members in the innermost level: a ring, or sums in the switches, of which every device reads its part and to which
+ * it writes the sum (NCCL's NVLS), whichever is faster. */
+static struct pz_wire_time inner_time(const struct pz_constants *k, const struct pz_level *l,
+                                      double passes, double bytes, double n) {
+  double hops = passes * (n - 1), links_s = (hops + k->ring_extra) / n * bytes / reached_rate(k, l);
+  struct pz_wire_time ring = {inner_s(k, l, hops, links_s), {links_s, 0}};
+  if (passes < 2 || !(l->collectives.switch_efficiency > 0)) return ring;
+  links_s = (1 + 1 / n) * bytes / (l->bytes_per_s * l->collectives.switch_efficiency);
+  struct pz_wire_time sums = {inner_s(k, l, k->switch_hops, links_s), {links_s, 0}};
+  return sums.s < ring.s ? sums : ring;
+}
+
+/* A ring over nodes. */
+static struct pz_wire_time outer_time(const struct pz_constants *k, const struct pz_cluster *net,
+                                      enum pz_collective kind, double bytes, struct pz_group g) {
+  double n = (double)g.devices, passes = kind == PZ_COLLECTIVE_ALL_REDUCE ? 2 : 1;
+  bytes *= passes * (n - 1) / n;
   int l = level_of(net, g.devices * g.stride);
-  if (l == 0) return t.busy_s[PZ_WIRE_INNER] = t.s, t;
   int64_t own = members_inside(net, l, g);
+  struct pz_wire_time t = {outer_latency_s(k, kind, g) + bytes / pz_network_rate(k, net, g), {0}};
   t.busy_s[PZ_WIRE_OUTER] = bytes / outer_rate(k, net, l, own);
   if (own > 1)
     t.busy_s[PZ_WIRE_INNER] = bytes / inner_rate(k, net, (struct pz_group){own, g.stride});
@@ -237,26 +273,67 @@ struct pz_wire_time pz_network_ring_time(const struct pz_constants *k, const str
 }
 
 struct pz_wire_time pz_network_time(const struct pz_constants *k, const struct pz_cluster *net,
-                                    enum pz_collective kind, double bytes, struct pz_group g,
-                                    double outer_part) {
-  double n = (double)g.devices;
+                                    enum pz_collective kind, double bytes, struct pz_group g) {
   if (g.devices <= 1 || !net->n_levels) return (struct pz_wire_time){.s = 0};
   if (kind == PZ_COLLECTIVE_SEND) return send_time(k, net, bytes, g);
-  if (net->level[0].n_axes && level_of(net, g.devices * g.stride) == 0)
-    return torus_time(k, net, kind, bytes, g);
-  if (kind == PZ_COLLECTIVE_ALL_TO_ALL) return all_to_all_time(k, net, bytes, g, outer_part);
+  bool leaves = pz_network_leaves(net, g);
+  if (net->level[0].n_axes && !leaves) return torus_time(k, net, kind, bytes, g);
+  if (kind == PZ_COLLECTIVE_ALL_TO_ALL) return all_to_all_time(k, net, bytes, g);
+  if (leaves) return outer_time(k, net, kind, bytes, g);
   double passes = kind == PZ_COLLECTIVE_ALL_REDUCE ? 2 : 1;
-  struct pz_wire_time t = pz_network_ring_time(k, net, passes * (n - 1) / n * bytes, g);
-  t.s += pz_network_latency_s(k, net, kind, g);
-  return t;
+  return inner_time(k, &net->level[0], passes, bytes, (double)g.devices);
 }
 
 double pz_network_s(const struct pz_constants *k, const struct pz_cluster *net,
                     enum pz_collective kind, double bytes, struct pz_group g) {
-  return pz_network_time(k, net, kind, bytes, g, 1).s;
+  return pz_network_time(k, net, kind, bytes, g).s;
 }
 
 void pz_wire_add(struct pz_wire_time *to, const struct pz_wire_time *t, double times) {
   to->s += times * t->s;
   for (int i = 0; i < PZ_WIRES; i++) to->busy_s[i] += times * t->busy_s[i];
+}
+
+/* ---- dispatchers of experts' tokens --------------------------------------------------------- */
+
+/* Of n devices or nodes, how many have one of k experts chosen evenly. */
+static double distinct(double n, double k) { return n * (1 - pow(1 - 1 / n, k)); }
+
+/* DeepEP's cores copy a token for each device that wants it, and add up what comes back, at so much for a token, for its
+ * bytes and for those of each copy; copy units (HybridEP) keep up with the links. */
+static double cores_s(const struct pz_constants *k, const struct pz_dispatch *d, double copies) {
+  if (d->dispatcher != PZ_DISPATCHER_DEEPEP) return 0;
+  double token_s = d->combine ? k->combine_token_s + d->token_bytes * (k->combine_sum_byte_s +
+                                                                       copies * k->combine_byte_s)
+                              : k->dispatch_token_s + d->token_bytes * copies * k->dispatch_byte_s;
+  return d->tokens * token_s / pz_fmax(1, d->cores);
+}
+
+struct pz_wire_time pz_dispatch_time(const struct pz_constants *k, const struct pz_cluster *net,
+                                     const struct pz_dispatch *d) {
+  struct pz_group g = d->group;
+  double bytes = d->tokens * d->token_bytes, n = (double)g.devices;
+  bool torus = net->n_levels && net->level[0].n_axes;
+  if (g.devices <= 1 || !net->n_levels) return (struct pz_wire_time){.s = 0};
+  if (d->dispatcher == PZ_DISPATCHER_ALLTOALL || torus)
+    return pz_network_time(k, net, PZ_COLLECTIVE_ALL_TO_ALL, bytes * d->experts, g);
+  int last = level_of(net, g.devices * g.stride);
+  double own = (double)members_inside(net, last ? 1 : 0, g), nodes = ceil(n / own);
+  double reached = distinct(nodes, d->experts), copies = distinct(n, d->experts);
+  if (d->most_nodes > 0 && d->most_nodes < reached) {
+    reached = d->most_nodes;
+    copies = reached * distinct(own, d->experts / reached);
+  }
+  struct pz_wire_time t = {.s = d->combine ? k->combine_s : k->dispatch_s};
+  t.busy_s[PZ_WIRE_INNER] = bytes * copies * (own - 1) / own / reached_rate(k, &net->level[0]);
+  for (int l = 1; l <= last; l++)
+    t.busy_s[PZ_WIRE_OUTER] =
+        pz_fmax(t.busy_s[PZ_WIRE_OUTER], bytes * reached * (nodes - 1) / nodes /
+                                             (net->level[l].bytes_per_s * k->outer_efficiency));
+  if (last) t.s += outer_latency_s(k, PZ_COLLECTIVE_ALL_TO_ALL, g);
+  double inner =
+      pow(pow(cores_s(k, d, copies), k->copy_smooth) + pow(t.busy_s[PZ_WIRE_INNER], k->copy_smooth),
+          1 / k->copy_smooth);
+  t.s += pz_fmax(inner, t.busy_s[PZ_WIRE_OUTER]);
+  return t;
 }

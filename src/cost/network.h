@@ -1,6 +1,7 @@
 /* Collectives as training frameworks run them on a cluster of nodes: rings of libraries such as
- * NCCL, with the rates and latencies that they reach, and rings along the axes of a torus.  Constants
- * stand in constants.def. */
+ * NCCL, with the rates and latencies that they reach, rings along the axes of a torus, and dispatchers
+ * of experts' tokens.  Facts of a generation of chips are those of the innermost level, pz_cost_set_chip;
+ * constants stand in constants.def. */
 #ifndef PZ_COST_NETWORK_H
 #define PZ_COST_NETWORK_H
 
@@ -39,24 +40,29 @@ struct pz_wire_time {
 };
 
 /* A collective over a group on `bytes` (the undivided tensor; of an all-to-all what one device holds);
- * PZ_COLLECTIVE_SEND: from one member to the next.  0 for one device.  Of an all-to-all, `outer_part` of the bytes for
- * devices outside the innermost level really leave it: a row that several of them want may cross once and be copied on
- * the other side. */
+ * PZ_COLLECTIVE_SEND: from one member to the next.  0 for one device. */
 struct pz_wire_time pz_network_time(const struct pz_constants *k, const struct pz_cluster *net,
-                                    enum pz_collective kind, double bytes, struct pz_group g,
-                                    double outer_part);
+                                    enum pz_collective kind, double bytes, struct pz_group g);
 
-/* `bytes` that pass a device of a ring, at pz_network_rate, without latency. */
-struct pz_wire_time pz_network_ring_time(const struct pz_constants *k, const struct pz_cluster *net,
-                                         double bytes, struct pz_group g);
-
-/* Of one collective, without its bytes. */
-double pz_network_latency_s(const struct pz_constants *k, const struct pz_cluster *net,
-                            enum pz_collective kind, struct pz_group g);
-
-/* The seconds alone, with outer_part 1. */
+/* The seconds alone. */
 double pz_network_s(const struct pz_constants *k, const struct pz_cluster *net,
                     enum pz_collective kind, double bytes, struct pz_group g);
+
+/* Tokens of a device to the devices of their experts, or the results back and added up. */
+struct pz_dispatch {
+  enum pz_dispatcher dispatcher;
+  bool combine; /* back */
+  double tokens, token_bytes;
+  double experts;    /* of a token, chosen evenly */
+  double most_nodes; /* that a token's experts are on; 0: any */
+  double cores;      /* that the dispatcher's kernels hold */
+  struct pz_group group;
+};
+
+/* An all-to-all moves a token for every expert.  DeepEP and HybridEP send it at most once to each node, and inside a node
+ * at most once to each device; combining, devices and nodes add up what they send back. */
+struct pz_wire_time pz_dispatch_time(const struct pz_constants *k, const struct pz_cluster *net,
+                                     const struct pz_dispatch *d);
 
 /* Add `times` a collective. */
 void pz_wire_add(struct pz_wire_time *to, const struct pz_wire_time *t, double times);

@@ -23,24 +23,21 @@ static int64_t node_devices(const struct pz_step_context *w) {
   return w->net->n_levels ? w->net->level[0].devices : 1;
 }
 
-/* With DeepEP and its like, copies of a token that go to several experts of one node cross the network between nodes
- * once: with experts chosen evenly, so many of k copies, over n nodes.  In an all-to-all every copy does. */
-static double outer_part(const struct pz_step_context *w, struct pz_group g) {
-  double n = (double)pz_ceil_div(g.devices * g.stride, pz_max(node_devices(w), 1)),
-         k = (double)w->experts_per_token;
-  if (n <= 1 || k < 1 || pz_plan_dispatcher(w->plan) == PZ_DISPATCHER_ALLTOALL) return 1;
-  double nodes = n * (1 - pow(1 - 1 / n, k));
-  return (w->expert_groups ? pz_fmin(nodes, (double)w->expert_groups) : nodes) / k;
-}
-
-static struct pz_wire_time all_to_all_time(const struct pz_step_context *w,
-                                           const struct pz_op *op) {
-  struct pz_group g = {pz_plan_ep(w->plan), pz_plan_etp(w->plan)};
-  double bytes = (double)op->bytes_written * imbalance(w);
+/* Results come back added up where tokens were dispatched to; backward, gradients go the same ways. */
+static struct pz_wire_time dispatch_time(const struct pz_step_context *w, const struct pz_op *op) {
   bool there = op->direction == (strncmp(op->name, "dispatch", 8) == 0 ? PZ_FORWARD : PZ_BACKWARD);
-  if (there && pz_plan_framework(w->plan)->fp8_dispatch && w->plan->precision == PZ_PRECISION_FP8)
-    bytes /= 2;
-  return pz_network_time(w->k, w->net, PZ_COLLECTIVE_ALL_TO_ALL, bytes, g, outer_part(w, g));
+  bool fp8 =
+      there && pz_plan_framework(w->plan)->fp8_dispatch && w->plan->precision == PZ_PRECISION_FP8;
+  double experts = (double)pz_max(w->experts_per_token, 1), rows = (double)pz_max(op->dims.m, 1);
+  struct pz_dispatch d = {.dispatcher = pz_plan_dispatcher(w->plan),
+                          .combine = !there,
+                          .tokens = rows / experts * imbalance(w),
+                          .token_bytes = (double)op->bytes_written / rows / (fp8 ? 2 : 1),
+                          .experts = experts,
+                          .most_nodes = (double)w->expert_groups,
+                          .cores = w->k->communication_cores,
+                          .group = {pz_plan_ep(w->plan), pz_plan_etp(w->plan)}};
+  return pz_dispatch_time(w->k, w->net, &d);
 }
 
 /* Devices with the other parts of a context are as far apart as tensor-parallel groups are wide. */
@@ -64,15 +61,15 @@ static bool is_tensor_collective(const struct pz_op *op) {
 
 static struct pz_wire_time collective_time(const struct pz_step_context *w,
                                            const struct pz_op *op) {
-  if (to_experts(op)) return all_to_all_time(w, op);
+  if (to_experts(op)) return dispatch_time(w, op);
   if (op->peers == PZ_PEERS_CONTEXT)
     return pz_network_time(w->k, w->net, PZ_COLLECTIVE_ALL_TO_ALL, (double)op->bytes_written,
-                           context_group(w), 1);
+                           context_group(w));
   bool whole = op->kind == PZ_OP_ALL_REDUCE;
   struct pz_group g = {op->peers == PZ_PEERS_EXPERT_TENSOR ? pz_plan_etp(w->plan) : w->plan->tp, 1};
   double bytes = (double)pz_max(op->bytes_read, op->bytes_written);
   return pz_network_time(w->k, w->net, whole ? PZ_COLLECTIVE_ALL_REDUCE : PZ_COLLECTIVE_ALL_GATHER,
-                         bytes, g, 1);
+                         bytes, g);
 }
 
 /* Operators on the scores or in place of them. */

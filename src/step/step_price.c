@@ -98,7 +98,7 @@ static void find_send(struct pricing *x) {
   double bytes =
       (double)x->m->w->layers[x->m->kinds.layer[0]].output_bytes / (double)(p->sp ? 1 : p->tp);
   x->send = pz_network_time(x->m->k, &x->m->cost.net, PZ_COLLECTIVE_SEND, bytes,
-                            (struct pz_group){2, p->tp * pz_plan_replicas(p)}, 1);
+                            (struct pz_group){2, p->tp * pz_plan_replicas(p)});
   /* gradients of weights fill the wait for a transfer */
   x->hides_send = (p->overlap & PZ_OVERLAP_P2P) ||
                   pz_pipeline_parts_backward((enum pz_pipeline_order)p->pipeline);
@@ -235,17 +235,18 @@ struct traffic {
   struct pz_wire_time gather, regather, scatter, last;
 };
 
-/* Ring passes over `bytes` of every member of the group. */
+/* So many collectives over `bytes` of every member of the group. */
 static struct pz_wire_time passes_of(const struct pricing *x, const struct holders *h,
-                                     double bytes) {
+                                     enum pz_collective kind, double bytes, double n) {
   const struct pz_cluster *net = &x->m->cost.net;
-  double part = (double)(h->shards - 1) / (double)h->shards, times = 1;
+  double times = 1;
   struct pz_wire_time one, all = {.s = 0};
   if (pz_plan_framework(x->plan)->node_gather && net->n_levels > 1 &&
       h->shards * h->stride > net->level[0].devices)
     times = (double)pz_max(1, net->level[0].devices / h->stride);
-  one = pz_network_ring_time(x->m->k, net, part * bytes, (struct pz_group){h->shards, h->stride});
-  pz_wire_add(&all, &one, times);
+  one = pz_network_time(x->m->k, net, kind, times * bytes / n,
+                        (struct pz_group){h->shards, h->stride});
+  pz_wire_add(&all, &one, n);
   return all;
 }
 
@@ -262,28 +263,22 @@ static bool scatters_often(const struct pz_plan *p) { return p->zero >= 2 && p->
 static void add_traffic(const struct pricing *x, const struct holders *h, struct traffic *t) {
   static const double WEIGHT_BYTES = 2;
   const struct pz_plan *p = x->plan;
-  const struct pz_cluster *net = &x->m->cost.net;
   if (h->replicas <= 1 || !(h->params > 0)) return;
-  struct pz_group group = {h->shards, h->stride};
   double n = collectives_of(x, h);
-  struct pz_wire_time gather = passes_of(x, h, h->params * WEIGHT_BYTES),
-                      scatter = passes_of(x, h, h->params * p->grad_bytes * (p->zero ? 1 : 2));
-  gather.s += n * pz_network_latency_s(x->m->k, net, PZ_COLLECTIVE_ALL_GATHER, group);
-  scatter.s += n * pz_network_latency_s(
-                       x->m->k, net,
-                       p->zero ? PZ_COLLECTIVE_REDUCE_SCATTER : PZ_COLLECTIVE_ALL_REDUCE, group);
+  enum pz_collective reduce = p->zero ? PZ_COLLECTIVE_REDUCE_SCATTER : PZ_COLLECTIVE_ALL_REDUCE;
+  struct pz_wire_time gather =
+                          passes_of(x, h, PZ_COLLECTIVE_ALL_GATHER, h->params * WEIGHT_BYTES, n),
+                      scatter = passes_of(x, h, reduce, h->params * p->grad_bytes, n);
   if (pz_plan_gathers_layers(p)) pz_wire_add(&t->regather, &gather, 1);
   if (p->zero) pz_wire_add(&t->gather, &gather, 1);
   pz_wire_add(&t->scatter, &scatter, 1);
   /* all-reduce of the shards between groups that each hold a whole copy (hybrid sharding) */
   struct pz_group copies = {h->replicas / h->shards, h->stride * h->shards};
   if (copies.devices <= 1) return;
-  double bytes = h->params / (double)h->shards * p->grad_bytes,
-         others = (double)(copies.devices - 1);
+  double bytes = h->params / (double)h->shards * p->grad_bytes;
   struct pz_wire_time reduced =
-      pz_network_ring_time(x->m->k, net, 2 * others / (double)copies.devices * bytes, copies);
-  reduced.s += n * pz_network_latency_s(x->m->k, net, PZ_COLLECTIVE_ALL_REDUCE, copies);
-  pz_wire_add(&t->last, &reduced, 1);
+      pz_network_time(x->m->k, &x->m->cost.net, PZ_COLLECTIVE_ALL_REDUCE, bytes / n, copies);
+  pz_wire_add(&t->last, &reduced, n);
 }
 
 /* Who holds the dense parameters of the largest stage, or its experts, which lie on a grid of their own; with two copies of
