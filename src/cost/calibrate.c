@@ -1,6 +1,7 @@
 #include "cost/calibrate.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -212,12 +213,28 @@ static void kernel_constants(struct group *g, struct pz_kernel *k) {
     add_constant(g, list, n, k, others[i], 0);
 }
 
+/* What collectives reach over the link, with the ranges of a chip file. */
+static const struct pz_constant link_constants[] = {
+    {"link.efficiency", offsetof(struct pz_collective_facts, efficiency), 0.01, 1, 0},
+    {"link.startup_s", offsetof(struct pz_collective_facts, startup_s), 0, 1, 0},
+    {"link.switch_efficiency", offsetof(struct pz_collective_facts, switch_efficiency), 0.01, 1, 0},
+};
+enum { LINK_CONSTANTS = sizeof link_constants / sizeof *link_constants };
+
+static void add_link_constants(struct group *g) {
+  static const double guess[LINK_CONSTANTS] = {0.76, 1e-5, 0}; /* those of an A100 */
+  for (int i = 0; i < LINK_CONSTANTS; i++)
+    add_constant(g, link_constants, LINK_CONSTANTS, &g->chip->collectives,
+                 last_word(link_constants[i].key), guess[i]);
+}
+
 /* ---- the fit -------------------------------------------------------------------------------- */
 
 static bool row_shows(const struct pz_ops_row *row, const char *kernel, bool fp8) {
   const char *own = pz_ops_kernel(row->op);
   const char *name = pz_ops_name(row->op);
-  if (fp8) return strcmp(name, "fp8_gemm") == 0 || strcmp(name, "fp8_linear") == 0;
+  bool large = row->m >= 1024 && row->n >= 1024 && row->k >= 1024; /* more product than cast */
+  if (fp8) return strcmp(name, "fp8_gemm") == 0 || (strcmp(name, "fp8_linear") == 0 && large);
   return own && strcmp(own, kernel) == 0;
 }
 
@@ -234,14 +251,16 @@ static enum pz_status fit_group(struct group *g, uint32_t *rows, const bool *use
   if (g->n_rows == 0) return PZ_OK;
   uint32_t shown = g->n_rows; /* of many rows a sample, spread over the table */
   if (shown > PZ_CALIBRATE_MOST_ROWS) g->n_rows = PZ_CALIBRATE_MOST_ROWS;
-  for (uint32_t i = 0; i < g->n_rows; i++)
-    rows[i] = rows[(uint64_t)i * shown / g->n_rows];
-  struct pz_kernel *k = *kernel ? kernel_named(g->chip, kernel) : NULL;
-  if (*kernel && !k)
+  for (uint32_t i = 0; i < g->n_rows; i++) rows[i] = rows[(uint64_t)i * shown / g->n_rows];
+  bool link = strcmp(kernel, "link") == 0;
+  struct pz_kernel *k = *kernel && !link ? kernel_named(g->chip, kernel) : NULL;
+  if (*kernel && !link && !k)
     return pz_fail(err, PZ_BAD_INPUT, "chip %s has %d kernels; accepted: room for '%s'",
                    g->chip->name, PZ_CHIP_MOST_KERNELS, kernel);
   if (fp8)
     add_constant(g, list, n, &g->chip->calibration, "fp8_speedup", 1.8);
+  else if (link)
+    add_link_constants(g);
   else if (k)
     kernel_constants(g, k);
   else
@@ -338,9 +357,11 @@ static bool tell_changes(const struct pz_chip *chip, struct pz_arena *arena,
                            *kernel = pz_kernel_constants(&per_kernel);
   const struct pz_calibration *c = &out->chip.calibration;
   struct pz_constant_change *to =
-      pz_arena_alloc(arena, n + per_kernel * (size_t)c->n_kernels, sizeof *to);
+      pz_arena_alloc(arena, n + LINK_CONSTANTS + per_kernel * (size_t)c->n_kernels, sizeof *to);
   if (!to) return false;
   for (size_t i = 0; i < n; i++) tell_change(out, to, "", &list[i], &chip->calibration, c);
+  for (int i = 0; i < LINK_CONSTANTS; i++)
+    tell_change(out, to, "link", &link_constants[i], &chip->collectives, &out->chip.collectives);
   for (int k = 0; k < c->n_kernels; k++)
     for (size_t i = 0; i < per_kernel; i++)
       tell_change(out, to, c->kernels[k].kind, &kernel[i], pz_chip_kernel(chip, c->kernels[k].kind),

@@ -94,10 +94,10 @@ static const struct known {
     {"fp8_block_linear", FP8_LINEAR, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL},
     {"prefill", LIBRARY_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL},
     {"encoder", LIBRARY_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL},
-    {"all_reduce", COLLECTIVE, PZ_COLLECTIVE_ALL_REDUCE, PZ_FORWARD, 0, NULL, NULL},
-    {"all_gather", COLLECTIVE, PZ_COLLECTIVE_ALL_GATHER, PZ_FORWARD, 0, NULL, NULL},
-    {"reduce_scatter", COLLECTIVE, PZ_COLLECTIVE_REDUCE_SCATTER, PZ_FORWARD, 0, NULL, NULL},
-    {"alltoall", COLLECTIVE, PZ_COLLECTIVE_ALL_TO_ALL, PZ_FORWARD, 0, NULL, NULL},
+    {"all_reduce", COLLECTIVE, PZ_COLLECTIVE_ALL_REDUCE, PZ_FORWARD, 0, "link", NULL},
+    {"all_gather", COLLECTIVE, PZ_COLLECTIVE_ALL_GATHER, PZ_FORWARD, 0, "link", NULL},
+    {"reduce_scatter", COLLECTIVE, PZ_COLLECTIVE_REDUCE_SCATTER, PZ_FORWARD, 0, "link", NULL},
+    {"alltoall", COLLECTIVE, PZ_COLLECTIVE_ALL_TO_ALL, PZ_FORWARD, 0, "link", NULL},
 };
 enum { KNOWN = sizeof known / sizeof *known, OWN = KNOWN - 8 };
 
@@ -317,6 +317,7 @@ static double adamw_s(const struct pz_chip *c, const struct pz_ops_row *row) {
 /* On one node of `batch` devices, joined by the chip's link. */
 static double collective_s(const struct pz_chip *c, const struct pz_ops_row *row) {
   struct pz_cluster node = pz_cluster_flat(row->batch, c->link_bytes_per_s, c->link_latency_s);
+  node.level[0].collectives = c->collectives;
   return pz_network_s(&pz_constants_default, &node, (enum pz_collective)known[row->op].kind,
                       (double)row->n, (struct pz_group){row->batch, 1});
 }

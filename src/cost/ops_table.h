@@ -57,7 +57,8 @@ const char *pz_ops_text(const struct pz_ops_row *row, struct pz_arena *arena);
 bool pz_ops_elementwise(uint32_t op);
 
 /* The kernel of a chip's calibration whose numbers this operator shows; "" for a product, whose
- * numbers stand in the calibration itself, NULL where it shows those of several. */
+ * numbers stand in the calibration itself, "link" for collectives, NULL where it shows those of
+ * several. */
 const char *pz_ops_kernel(uint32_t op);
 
 #endif

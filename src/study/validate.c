@@ -395,14 +395,30 @@ static enum pz_status read_ops(const struct pz_point_reader *r, const char *path
   return pz_points_operators(r, &m, chip);
 }
 
-static enum pz_status read_limits(const struct pz_validate_options *o, bool shipped,
+/* Of limits for tables of many chips those of the groups that are there. */
+static enum pz_status keep_found(struct pz_arena *arena, struct pz_validation *v) {
+  struct pz_vec kept;
+  pz_vec_init(&kept, arena, sizeof(struct pz_limit));
+  for (uint32_t i = 0; i < v->n_limits; i++) {
+    bool found = false;
+    for (uint32_t g = 0; g < v->n_groups && !found; g++)
+      found = strcmp(v->groups[g].name, v->limits[i].group) == 0;
+    if (found && !pz_vec_push(&kept, &v->limits[i])) return PZ_NO_MEMORY;
+  }
+  v->limits = kept.items;
+  v->n_limits = kept.n;
+  return PZ_OK;
+}
+
+static enum pz_status read_limits(const struct pz_validate_options *o, const char *own,
                                   struct pz_arena *arena, struct pz_validation *v,
                                   struct pz_error *err) {
   char *text = NULL;
   size_t bytes = 0;
-  const char *own = pz_embedded_text(pz_embedded_limits, "limits");
-  if (!o->limits)
-    return shipped ? pz_limits_read("limits", own, strlen(own), arena, v, err) : PZ_OK;
+  if (!o->limits) {
+    const char *known = own ? pz_embedded_text(pz_embedded_limits, own) : NULL;
+    return known ? pz_limits_read(own, known, strlen(known), arena, v, err) : PZ_OK;
+  }
   enum pz_status status = pz_file_read(o->limits, PZ_CSV_MOST_BYTES, &text, &bytes, err);
   if (status == PZ_OK) status = pz_limits_read(o->limits, text, bytes, arena, v, err);
   pz_free(text);
@@ -424,8 +440,10 @@ static enum pz_status validate_in(const struct pz_validate_options *o, struct pz
   struct pz_validation v;
   status = pz_validation_make(points.items, points.n, arena, &v);
   if (status != PZ_OK) return pz_fail(err, status, "out of memory for the validation");
-  status = read_limits(o, shipped, arena, &v, err);
-  if (status == PZ_OK && pz_limits_check(arena, &v) != PZ_OK)
+  status = read_limits(o, shipped ? "limits" : chips ? "limits_ops" : NULL, arena, &v, err);
+  bool some = status == PZ_OK && chips && !o->limits;
+  if ((some && keep_found(arena, &v) != PZ_OK) ||
+      (status == PZ_OK && pz_limits_check(arena, &v) != PZ_OK))
     status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the validation");
   if (status == PZ_OK) *out = v;
   return status;
