@@ -522,6 +522,8 @@ struct pz_calibration {
   double glb_efficiency, hbm_read_efficiency, hbm_write_efficiency;
   double multicast;         /* cores that share one read of an operand from the global buffer */
   double boost_s, throttle; /* arithmetic beyond this time slows by this factor */
+  double training_throttle; /* 16-bit products of a training run over those of a benchmark's loop: the
+                               operands of a run switch more wires at the same power */
   double even_rows,
       odd_rows; /* slower by this factor when rows are not multiples of 8 values, of 2 */
   double warm_from_bytes,

@@ -53,6 +53,13 @@ enum pz_status pz_cost_fp8_product(struct pz_cost *cost, const struct pz_product
   return PZ_OK;
 }
 
+void pz_cost_fp8_dynamic_cast(const struct pz_chip *c, int64_t rows, int64_t cols,
+                              struct pz_vector_time *out) {
+  struct pz_vector_work w = {PZ_OP_CAST, PZ_FORWARD, rows, cols, (double)rows * (double)cols * 5,
+                             true};
+  pz_vector_named(c, "fp8_dynamic_cast", &w, out);
+}
+
 void pz_cost_fp8_cast(const struct pz_chip *c, int64_t rows, int64_t cols, bool transposed,
                       struct pz_vector_time *out) {
   double bytes = (double)rows * (double)cols * (transposed ? 4 : 3);

@@ -13,6 +13,11 @@ PZ_NODISCARD enum pz_status pz_cost_fp8_product(struct pz_cost *cost, const stru
 PZ_NODISCARD enum pz_status pz_cost_fp8_grouped(struct pz_cost *cost, const struct pz_grouped *g,
                                                 struct pz_mapping *out, struct pz_error *err);
 
+/* A scale found from the largest value, then the cast, in two kernels, as inference frameworks quantise
+ * activations; again and again, with data that may stay in the global buffer. */
+void pz_cost_fp8_dynamic_cast(const struct pz_chip *c, int64_t rows, int64_t cols,
+                              struct pz_vector_time *out);
+
 /* One fused pass that scales and casts 16-bit values; transposed: a second copy is written. */
 void pz_cost_fp8_cast(const struct pz_chip *c, int64_t rows, int64_t cols, bool transposed,
                       struct pz_vector_time *out);

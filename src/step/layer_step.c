@@ -181,6 +181,11 @@ static enum pz_status attention_s(const struct pz_step_context *w, const struct 
   return status;
 }
 
+/* Products that arithmetic bounds run at the power limit. */
+static double training_throttle(const struct pz_step_context *w, const struct pz_estimate *e) {
+  return e->bound == PZ_BOUND_COMPUTE ? w->cost->chip.calibration.training_throttle : 1;
+}
+
 static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op *op,
                              struct pz_pass *p) {
   struct pz_estimate e;
@@ -204,7 +209,7 @@ static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op
   else if (op->op_class == PZ_CLASS_VECTOR)
     add_elementwise(w, e.latency_s, p);
   else
-    add_gemm(w, op, e.latency_s, p);
+    add_gemm(w, op, e.latency_s *= training_throttle(w, &e), p);
   if (is_linear(op) && reduces_tokens(w, op)) p->weight_s += e.latency_s;
   return PZ_OK;
 }
