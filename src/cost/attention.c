@@ -8,8 +8,8 @@
 #include "cost/vector.h"
 #include "workload/op.h"
 
-/* Queries of an item, which one core works on; the head width that row_s is stated for. */
-static const double QUERIES = 128, WIDTH = 128;
+/* The head width that row_s is stated for. */
+static const double WIDTH = 128;
 
 static double products_of(enum pz_direction d) { return d == PZ_FORWARD ? 2 : 5; }
 
@@ -46,52 +46,60 @@ static double described_s(const struct pz_chip *c, double items, double item_flo
 }
 
 /* Arithmetic as measured.  Products and softmax of different blocks of keys overlap in part: the
- * root of their squares.  Items of a causal kernel differ in length, so that the cores end apart:
- * on average by half of the longest. */
+ * root of their squares.  Items of a causal kernel differ in length, so that the cores end apart. */
 static double measured_s(const struct pz_chip *c, const struct pz_attention_work *a,
-                         const struct pz_kernel *k, double part) {
+                         const struct pz_kernel *k, double items, double part) {
   const struct pz_dims *d = &a->dims;
   double cores = (double)c->tensor.cores, width = (double)d->k;
-  double rate = pz_chip_tensor_flop_per_s(c) * c->calibration.tensor_efficiency * k->efficiency;
-  double product_s =
-      2 * products_of(a->direction) * width / (fmin(rate, pz_chip_tensor_flop_per_s(c)) / cores);
+  double rate = pz_chip_tensor_flop_per_s(c) * k->efficiency;
+  double product_s = 2 * products_of(a->direction) * width / (rate / cores);
   double softmax_s = k->cycles / (pz_chip_vector_op_per_s(c) / (double)c->vector.cores);
-  double row_s = QUERIES * (double)d->n * hypot(product_s, softmax_s);
-  double ends_s = k->row_s * width / WIDTH, longest_s = ends_s + row_s;
-  double items = (double)d->batch * ceil((double)d->m / QUERIES);
+  double row_s = k->queries * (double)d->n * hypot(product_s, softmax_s);
+  double ends_s = k->row_s * width / WIDTH;
+  double pieces = a->cache_bytes > 0 ? fmin(k->splits, fmax(cores / items, 1)) : 1;
+  double longest_s = ends_s + row_s / pieces;
   double mean_s = items / cores * (ends_s + part * row_s);
-  return fmax(mean_s + (a->causal ? longest_s / 2 : 0), longest_s);
+  return fmax(mean_s + (a->causal ? k->tail * longest_s : 0), longest_s);
 }
 
-double pz_attention_causal_part(const struct pz_dims *d, int64_t span) {
+double pz_attention_causal_part(const struct pz_dims *d, int64_t span, double queries) {
   double m = (double)(span > d->m ? span : d->m), n = (double)d->n, r = fmin(n / m, 1);
-  double edges = QUERIES / n * (2 - r) / 2;
+  double edges = queries / n * (2 - r) / 2;
   return fmin(1 - r / 2 + edges, fmax(m / n, 1));
+}
+
+/* Keys and values on their way to a paged cache, by a kernel of its own. */
+static double cache_s(const struct pz_chip *c, double bytes) {
+  const struct pz_kernel *k = pz_chip_kernel(c, "cache_write");
+  double part = k ? k->hbm_efficiency : c->calibration.hbm_write_efficiency;
+  return bytes > 0 ? (k ? k->startup_s : 0) + bytes / (pz_chip_hbm_bytes_per_s(c) * part) : 0;
 }
 
 void pz_attention_cost(const struct pz_chip *c, const struct pz_attention_work *a,
                        struct pz_estimate *out) {
   const struct pz_tech_info *t = pz_tech_at(c->tech);
   const struct pz_dims *d = &a->dims;
-  double n = (double)d->n, part = a->causal ? pz_attention_causal_part(d, a->span) : 1;
-  double items = (double)d->batch * ceil((double)d->m / QUERIES);
-  double item_flop = 2 * products_of(a->direction) * QUERIES * n * (double)d->k;
-  struct pz_kernel k;
+  struct pz_kernel k = {.queries = 128, .throttle = 1};
   bool measured = find_kernel(c, a, &k);
-  double scores = items * QUERIES * n * part;
+  double n = (double)d->n, part = a->causal ? pz_attention_causal_part(d, a->span, k.queries) : 1;
+  double items = (double)d->batch * ceil((double)d->m / k.queries);
+  double item_flop = 2 * products_of(a->direction) * k.queries * n * (double)d->k;
+  double scores = items * k.queries * n * part;
   double cycles = measured ? k.cycles : pz_vector_cycles(c, PZ_OP_SOFTMAX, PZ_FORWARD);
   double softmax_s =
       scores * pz_vector_cycles(c, PZ_OP_SOFTMAX, PZ_FORWARD) / pz_chip_vector_op_per_s(c);
-  double compute_s = measured ? measured_s(c, a, &k, part)
+  double compute_s = measured ? measured_s(c, a, &k, items, part)
                               : fmax(described_s(c, items, item_flop, part), softmax_s);
+  if (a->sustained) compute_s *= k.throttle;
   double hbm_s = a->bytes / (pz_chip_hbm_bytes_per_s(c) * c->calibration.hbm_read_efficiency);
   double start_s = measured ? k.startup_s : c->calibration.startup_s;
+  double write_s = cache_s(c, a->cache_bytes);
   double work_s = fmax(hbm_s, compute_s);
   *out = (struct pz_estimate){
-      .latency_s = start_s + work_s,
+      .latency_s = start_s + work_s + write_s,
       .energy_j = pz_power_attention_j(c, items * item_flop * part / 2, scores, cycles) +
-                  a->bytes * t->hbm_j,
-      .hbm_s = hbm_s,
+                  (a->bytes + a->cache_bytes) * t->hbm_j,
+      .hbm_s = hbm_s + write_s,
       .bound = start_s > work_s  ? PZ_BOUND_STARTUP
                : hbm_s >= work_s ? PZ_BOUND_HBM
                                  : PZ_BOUND_COMPUTE};

@@ -202,8 +202,6 @@ static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op
                                                       : pz_cost_op(w->cost, op, &e, w->err);
   if (status != PZ_OK) return status;
   if (op->grouped && capacity > 0) e.latency_s *= capacity;
-  /* the power limit slows attention as it does long runs of GEMMs */
-  if (op->kind == PZ_OP_ATTENTION) e.latency_s *= w->cost->chip.calibration.throttle;
   if (is_core(w, op))
     add_attention(w, e.latency_s, p);
   else if (op->op_class == PZ_CLASS_VECTOR)

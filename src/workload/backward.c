@@ -134,7 +134,7 @@ static int64_t backward_flop(struct backward *b, const struct pz_op *op) {
 }
 
 /* Flash attention makes the scores again: five products for the forward's two, three of the query's
- * width and two of the value's, and the softmax again. */
+ * width and two of the value's, and the softmax again.  dims.k is their mean. */
 static void flash_flop(struct backward *b, const struct pz_op *op, struct pz_op *back) {
   int64_t softmax = op->flop - op->matmul_flop;
   const int *per_score = pz_op_info(PZ_OP_SOFTMAX)->flop;
@@ -143,6 +143,7 @@ static void flash_flop(struct backward *b, const struct pz_op *op, struct pz_op 
   int64_t v = context->shape[context->n_dims - 1], k = op->matmul_flop / once - v;
   back->matmul_flop = once;
   if (!pz_mul(&back->matmul_flop, 3 * k + 2 * v)) failed(b, PZ_LIMIT);
+  back->dims.k = (3 * k + 2 * v + 2) / 5;
   back->flop = back->matmul_flop;
   if (!pz_add(&back->flop, softmax + softmax / per_score[PZ_FORWARD] * per_score[PZ_BACKWARD]))
     failed(b, PZ_LIMIT);

@@ -126,7 +126,7 @@ static void a_band_costs_its_blocks(void **state) {
     for (int64_t n = 16; n <= 128; n *= 2)
       for (int64_t window = 1; window <= n; window *= 2) {
         struct pz_dims d = {1, 128 * n / cp, 128 * window, 128};
-        double part = pz_attention_causal_part(&d, 128 * n);
+        double part = pz_attention_causal_part(&d, 128 * n, 128);
         double all = part * (double)(n * window);
         if (fabs(all / (double)blocks_of(n, cp, window) - 1) > 1e-12)
           fail_msg("cp %d, %d of %d blocks: %g, counted %d", (int)cp, (int)window, (int)n, all,

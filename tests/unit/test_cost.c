@@ -152,6 +152,94 @@ static void libraries_fall_back(void **state) {
       attention_s(&h200, "a_name_that_is_far_too_long_for_a_kernel", PZ_FORWARD, true, 4096) > 0);
 }
 
+struct attention_row {
+  const char *chip, *library;
+  enum pz_direction direction;
+  int64_t samples, n, heads, kv_heads, width;
+  bool causal, cached;
+  double us;
+};
+
+static double row_s(const struct pz_chip *c, const struct attention_row *r, bool sustained) {
+  double passes = r->direction == PZ_FORWARD ? 2 : 4,
+         values = (double)(r->samples * r->n * r->width);
+  double bytes = 2 * passes * values * (double)(r->heads + r->kv_heads);
+  struct pz_attention_work a = {.dims = {r->samples * r->heads, r->n, r->n, r->width},
+                                .direction = r->direction,
+                                .causal = r->causal,
+                                .library = r->library,
+                                .bytes = bytes * pz_cold_part(c, bytes),
+                                .cache_bytes = r->cached ? 8 * values * (double)r->kv_heads : 0,
+                                .sustained = sustained};
+  struct pz_estimate e;
+  pz_attention_cost(c, &a, &e);
+  return e.latency_s;
+}
+
+/* Prefill: Copyright (c) 2025-2026 NVIDIA CORPORATION & AFFILIATES, SPDX-License-Identifier: Apache-2.0
+ * (github.com/ai-dynamo/aiconfigurator, converted to microseconds); derivatives and cuDNN:
+ * github.com/NVIDIA/cudnn-frontend, benchmark. */
+static const struct attention_row attention_rows[] = {
+    {"a100-80", NULL, PZ_FORWARD, 2, 8192, 64, 4, 128, true, true, 10845.3},
+    {"a100-80", NULL, PZ_FORWARD, 32, 2048, 32, 32, 128, true, true, 7336.7},
+    {"a100-80", "fa2", PZ_BACKWARD, 2, 8192, 64, 8, 128, true, false, 31745},
+    {"h100", "fa3", PZ_FORWARD, 8, 4096, 40, 4, 128, true, true, 2525.9},
+    {"h200", "fa3", PZ_FORWARD, 4, 6144, 6, 1, 256, true, true, 697.7},
+    {"h200", "fa3", PZ_FORWARD, 1, 16384, 1, 1, 128, true, true, 223.7},
+    {"b200", "trtllm", PZ_FORWARD, 8, 10240, 12, 1, 128, true, true, 2062.9},
+    {"b200", "trtllm", PZ_FORWARD, 1, 16384, 1, 1, 128, true, true, 211.1},
+    {"gb200", "trtllm", PZ_FORWARD, 4, 16384, 8, 2, 128, true, true, 1651.3},
+    {"gb200", "cudnn", PZ_FORWARD, 1, 8192, 64, 8, 128, true, false, 704},
+    {"gb200", "cudnn", PZ_BACKWARD, 1, 8192, 64, 8, 128, true, false, 2150},
+    {"gb300", "trtllm", PZ_FORWARD, 8, 6144, 40, 1, 128, true, true, 1861.8},
+    {"gb300", "cudnn", PZ_BACKWARD, 1, 4096, 64, 8, 128, false, false, 1016},
+    {"l40s", NULL, PZ_FORWARD, 2, 32768, 14, 14, 64, false, false, 39074},
+};
+
+static void attention_holds_on_every_chip(void **state) {
+  (void)state;
+  double sum = 0;
+  size_t n = sizeof attention_rows / sizeof *attention_rows;
+  for (size_t i = 0; i < n; i++) {
+    const struct attention_row *r = &attention_rows[i];
+    struct pz_chip c = load(r->chip);
+    double error = row_s(&c, r, false) * 1e6 / r->us - 1;
+    if (fabs(error) > 0.15)
+      fail_msg("%s, %lld tokens: %+.0f%%", r->chip, (long long)r->n, 100 * error);
+    sum += fabs(error);
+  }
+  assert_true(sum / (double)n < 0.07);
+}
+
+/* Power limits attention on Blackwell only, not on an H200; its rate is not that of products. */
+static void attention_is_its_own(void **state) {
+  (void)state;
+  struct attention_row r = {NULL, "cudnn", PZ_FORWARD, 4, 8192, 32, 32, 128, true, false, 3952.8};
+  struct pz_chip h200 = load("h200"), gb200 = load("gb200");
+  double once = row_s(&h200, &r, false), more = row_s(&gb200, &r, true) / row_s(&gb200, &r, false);
+  assert_true(row_s(&h200, &r, true) == once && fabs(once * 1e6 / r.us - 1) < 0.05);
+  assert_true(more > 1.1 && more < 1.15);
+  h200.calibration.tensor_efficiency /= 2;
+  h200.calibration.throttle = 2;
+  assert_true(row_s(&h200, &r, true) == once);
+}
+
+/* Keys of a cache are split where items are fewer than cores; more heads never take less. */
+static void cached_keys_are_split(void **state) {
+  (void)state;
+  struct pz_chip h200 = load("h200");
+  struct attention_row r = {NULL, "fa3", PZ_FORWARD, 1, 4096, 1, 1, 128, true, true, 0};
+  double cached = row_s(&h200, &r, false), last = 0;
+  r.cached = false;
+  assert_true(row_s(&h200, &r, false) > 1.3 * cached);
+  r.cached = true;
+  for (r.heads = 1; r.heads <= 64; r.heads++) {
+    double s = row_s(&h200, &r, false);
+    assert_true(s >= last);
+    last = s;
+  }
+}
+
 /* ---- fp8 and experts ------------------------------------------------------------------------ */
 
 static void fp8_products_are_faster(void **state) {
@@ -465,6 +553,9 @@ int main(void) {
       cmocka_unit_test(h200_training_operators_are_predicted),
       cmocka_unit_test(causal_attention_costs_half),
       cmocka_unit_test(libraries_fall_back),
+      cmocka_unit_test(attention_holds_on_every_chip),
+      cmocka_unit_test(attention_is_its_own),
+      cmocka_unit_test(cached_keys_are_split),
       cmocka_unit_test(fp8_products_are_faster),
       cmocka_unit_test(uneven_experts_are_slower),
       cmocka_unit_test(vector_time_is_lanes_or_bytes),
