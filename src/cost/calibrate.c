@@ -231,7 +231,7 @@ static void add_link_constants(struct group *g) {
 /* ---- the fit -------------------------------------------------------------------------------- */
 
 static bool row_shows(const struct pz_ops_row *row, const char *kernel, bool fp8) {
-  const char *own = pz_ops_kernel(row->op);
+  const char *own = pz_ops_kernel(row);
   const char *name = pz_ops_name(row->op);
   bool large = row->m >= 1024 && row->n >= 1024 && row->k >= 1024; /* more product than cast */
   if (fp8) return strcmp(name, "fp8_gemm") == 0 || (strcmp(name, "fp8_linear") == 0 && large);
@@ -268,11 +268,23 @@ static enum pz_status fit_group(struct group *g, uint32_t *rows, const bool *use
   return search(g);
 }
 
-/* Has an operator before this one the same kernel? */
-static bool kernel_is_done(uint32_t op) {
-  for (uint32_t i = 0; i < op; i++)
-    if (pz_ops_kernel(i) && strcmp(pz_ops_kernel(i), pz_ops_kernel(op)) == 0) return true;
-  return false;
+/* Kernels that rows show, each once, in the order of the operators. */
+struct shown {
+  const char *name[PZ_CHIP_MOST_KERNELS + 2];
+  int n;
+};
+
+static void add_shown(struct shown *s, const char *kernel) {
+  int i = 0;
+  while (i < s->n && strcmp(s->name[i], kernel) != 0) i++;
+  if (i == s->n && i < (int)(sizeof s->name / sizeof *s->name)) s->name[s->n++] = kernel;
+}
+
+static void find_shown(const struct pz_measured *m, struct shown *s) {
+  for (uint32_t op = 0; pz_ops_name(op); op++)
+    for (uint32_t i = 0; i < m->n; i++)
+      if (m->rows[i].op == op && pz_ops_kernel(&m->rows[i]))
+        add_shown(s, pz_ops_kernel(&m->rows[i]));
 }
 
 enum pz_status pz_calibrate_fit(struct pz_chip *chip, const struct pz_measured *m, const bool *use,
@@ -280,13 +292,14 @@ enum pz_status pz_calibrate_fit(struct pz_chip *chip, const struct pz_measured *
   struct pz_arena arena;
   struct pz_chip fitted = *chip;
   struct group g = {.chip = &fitted, .m = m, .err = err};
+  struct shown shown = {.n = 0};
   pz_arena_init(&arena, NULL);
   uint32_t *rows = pz_arena_alloc(&arena, m->n, sizeof *rows);
   enum pz_status status =
       rows ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the calibration");
-  for (uint32_t op = 0; pz_ops_name(op) && status == PZ_OK; op++)
-    if (pz_ops_kernel(op) && !kernel_is_done(op))
-      status = fit_group(&g, rows, use, pz_ops_kernel(op), false, err);
+  find_shown(m, &shown);
+  for (int i = 0; i < shown.n && status == PZ_OK; i++)
+    status = fit_group(&g, rows, use, shown.name[i], false, err);
   if (status == PZ_OK) status = fit_group(&g, rows, use, "", true, err);
   pz_arena_release(&arena);
   if (status == PZ_OK) *chip = fitted;

@@ -18,12 +18,15 @@
 enum form {
   PRODUCT,
   FP8_PRODUCT,
-  FP8_LINEAR, /* activations are cast first */
+  FP8_LINEAR,       /* a scale of the activations is found, and they are cast first */
+  FP8_BLOCK_LINEAR, /* the same by blocks, in one pass */
   GROUPED,
   EXPERTS,
   COLLECTIVE,
   ATTENTION,
   LIBRARY_ATTENTION,
+  SERVED_ATTENTION, /* keys and values are written to a paged cache first */
+  LATENT_ATTENTION, /* the same, of the latent vector of all heads */
   VECTOR,
   SWIGLU,
   ADAMW
@@ -91,15 +94,16 @@ static const struct known {
     {"adamw_fp32", ADAMW, PZ_OP_ADD, PZ_FORWARD, 28, "adamw", NULL},
     /* only in the tables of silicon_table.h */
     {"fp8_linear", FP8_LINEAR, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL},
-    {"fp8_block_linear", FP8_LINEAR, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL},
-    {"prefill", LIBRARY_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL},
+    {"fp8_block_linear", FP8_BLOCK_LINEAR, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL},
+    {"prefill", SERVED_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL},
+    {"mla_prefill", LATENT_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL},
     {"encoder", LIBRARY_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL},
     {"all_reduce", COLLECTIVE, PZ_COLLECTIVE_ALL_REDUCE, PZ_FORWARD, 0, "link", NULL},
     {"all_gather", COLLECTIVE, PZ_COLLECTIVE_ALL_GATHER, PZ_FORWARD, 0, "link", NULL},
     {"reduce_scatter", COLLECTIVE, PZ_COLLECTIVE_REDUCE_SCATTER, PZ_FORWARD, 0, "link", NULL},
     {"alltoall", COLLECTIVE, PZ_COLLECTIVE_ALL_TO_ALL, PZ_FORWARD, 0, "link", NULL},
 };
-enum { KNOWN = sizeof known / sizeof *known, OWN = KNOWN - 8 };
+enum { KNOWN = sizeof known / sizeof *known, OWN = KNOWN - 9 };
 
 /* Of tables with a column `op`. */
 static const char *own_name(const void *ctx, size_t i) {
@@ -117,7 +121,27 @@ uint32_t pz_ops_find(const char *name) {
 
 bool pz_ops_elementwise(uint32_t op) { return known[op].form >= VECTOR; }
 
-const char *pz_ops_kernel(uint32_t op) { return known[op].kernel; }
+/* Libraries of attention: what their kernels have in their names, as tables tell them, and the
+ * kernel of a calibration. */
+static const struct {
+  const char *part, *name, *kernel;
+} libraries[] = {{"fa4", "fa4", "attention_fa4"},
+                 {"fa3", "fa3", "attention_fa3"},
+                 {"fa2", "fa2", "attention_fa2"},
+                 {"trtllm", "trtllm", "attention_trtllm"}};
+enum { LIBRARIES = sizeof libraries / sizeof *libraries };
+
+const char *pz_ops_library(const char *kernel) {
+  for (int i = 0; i < LIBRARIES; i++)
+    if (strstr(kernel, libraries[i].part)) return libraries[i].name;
+  return NULL;
+}
+
+const char *pz_ops_kernel(const struct pz_ops_row *row) {
+  for (int i = 0; i < LIBRARIES && row->library; i++)
+    if (strcmp(row->library, libraries[i].name) == 0) return libraries[i].kernel;
+  return known[row->op].kernel;
+}
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
@@ -269,6 +293,9 @@ const char *pz_ops_text(const struct pz_ops_row *row, struct pz_arena *arena) {
 
 /* ---- predicting ----------------------------------------------------------------------------- */
 
+/* Values of a token in the cache of latent attention: 512, and 64 of the rotary part (DeepSeek-V3). */
+static const double LATENT = 576;
+
 static double attention_s(const struct pz_chip *c, const struct pz_ops_row *row) {
   const struct known *op = &known[row->op];
   int64_t heads = op->form == ATTENTION ? 1 : row->heads;
@@ -276,11 +303,16 @@ static double attention_s(const struct pz_chip *c, const struct pz_ops_row *row)
   double passes = op->direction == PZ_FORWARD ? 2 : 4;
   double bytes = 2 * passes * (double)row->batch * (double)row->k *
                  ((double)heads * (double)row->m + (double)kv * (double)row->n);
+  /* keys and values, or the latent vector of all heads, read and written */
+  double cached = op->form == SERVED_ATTENTION   ? 2 * (double)row->kv_heads * (double)row->k
+                  : op->form == LATENT_ATTENTION ? LATENT
+                                                 : 0;
   struct pz_attention_work a = {.dims = {row->batch * heads, row->m, row->n, row->k},
                                 .direction = op->direction,
                                 .causal = op->form == ATTENTION || row->causal,
-                                .library = op->library,
-                                .bytes = bytes * pz_cold_part(c, bytes)};
+                                .library = row->library ? row->library : op->library,
+                                .bytes = bytes * pz_cold_part(c, bytes),
+                                .cache_bytes = 4 * (double)row->batch * (double)row->m * cached};
   struct pz_estimate e;
   pz_attention_cost(c, &a, &e);
   return e.latency_s;
@@ -332,7 +364,8 @@ static enum pz_status product_s(struct pz_cost *cost, const struct pz_ops_row *r
                           : form == GROUPED ? pz_cost_grouped(cost, &g, &o, err)
                                             : pz_cost_fp8_product(cost, &p, &o, err);
   struct pz_vector_time cast = {0};
-  if (form == FP8_LINEAR) pz_cost_fp8_cast(&cost->chip, row->m, row->k, false, &cast);
+  if (form == FP8_LINEAR) pz_cost_fp8_dynamic_cast(&cost->chip, row->m, row->k, &cast);
+  if (form == FP8_BLOCK_LINEAR) pz_cost_fp8_cast(&cost->chip, row->m, row->k, false, &cast);
   *s = o.latency_s + cast.latency_s;
   return status;
 }
@@ -345,7 +378,9 @@ enum pz_status pz_ops_us(struct pz_cost *cost, const struct pz_ops_row *row, dou
   double s = 0;
   switch (op->form) {
   case ATTENTION:
-  case LIBRARY_ATTENTION: s = attention_s(c, row); break;
+  case LIBRARY_ATTENTION:
+  case SERVED_ATTENTION:
+  case LATENT_ATTENTION: s = attention_s(c, row); break;
   case COLLECTIVE: s = collective_s(c, row); break;
   case VECTOR: s = vector_s(c, row, op->kind, op->direction, op->bytes); break;
   case SWIGLU: s = swiglu_s(c, row); break;

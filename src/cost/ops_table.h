@@ -15,6 +15,7 @@ struct pz_ops_row {
   int64_t batch, m, n, k;
   int64_t heads, kv_heads; /* of attention */
   bool causal;             /* likewise */
+  const char *library;     /* likewise, of its kernel; NULL: the operator's */
   int64_t largest;         /* tokens of the largest expert; 0: all alike */
   int64_t topk, tp, ep;    /* of experts */
   double skew;             /* likewise: exponent of the power law of their tokens; 0: balanced */
@@ -50,15 +51,18 @@ const char *pz_ops_name(uint32_t op);
 /* The operator of a name that is among them. */
 uint32_t pz_ops_find(const char *name);
 
+/* The library of attention that a table's word for a kernel names; NULL: none is known. */
+const char *pz_ops_library(const char *kernel);
+
 /* Name and sizes of a row for people, in the arena; NULL: out of memory. */
 const char *pz_ops_text(const struct pz_ops_row *row, struct pz_arena *arena);
 
 /* Is it neither a product nor attention? */
 bool pz_ops_elementwise(uint32_t op);
 
-/* The kernel of a chip's calibration whose numbers this operator shows; "" for a product, whose
+/* The kernel of a chip's calibration whose numbers this row shows; "" for a product, whose
  * numbers stand in the calibration itself, "link" for collectives, NULL where it shows those of
  * several. */
-const char *pz_ops_kernel(uint32_t op);
+const char *pz_ops_kernel(const struct pz_ops_row *row);
 
 #endif

@@ -93,6 +93,8 @@ static const struct head {
     {"head_dim", WIDTH, IN(ATTENTION), 1},
     {"window", WINDOW, IN(ATTENTION), 1},
     {"window_size", WINDOW, IN(ATTENTION), 1},
+    {"kernel", LIBRARY, IN(ATTENTION), 0},
+    {"kernel_source", LIBRARY, IN(ATTENTION), 0},
     {"moe_dtype", DTYPE, IN(EXPERTS), 0},
     {"tokens", TOKENS, IN(EXPERTS), 1},
     {"num_tokens", TOKENS, IN(EXPERTS), 1},
@@ -125,8 +127,8 @@ static const struct head {
     {"framework", UNUSED, ALL, 0},
     {"version", UNUSED, ALL, 0},
     {"backend", UNUSED, ALL & ~IN(COLLECTIVE), 0},
-    {"kernel", UNUSED, ALL, 0},
-    {"kernel_source", UNUSED, ALL & ~IN(COLLECTIVE), 0},
+    {"kernel", UNUSED, ALL & ~IN(ATTENTION), 0},
+    {"kernel_source", UNUSED, ALL & ~IN(COLLECTIVE) & ~IN(ATTENTION), 0},
     {"op_name", UNUSED, IN(GEMM) | IN(EXPERTS), 0},
     {"power_limit", UNUSED, ALL, 0},
     {"quant_us", UNUSED, IN(GEMM), 0},
@@ -419,7 +421,7 @@ static enum pz_status read_gemm(const struct reader *r, struct pz_arena *arena,
   return PZ_OK;
 }
 
-enum { PHASE_OTHER, PHASE_PREFILL, PHASE_ENCODER };
+enum { PHASE_OTHER, PHASE_PREFILL, PHASE_ENCODER, PHASE_LATENT };
 
 static const struct word phases[] = {{"prefill", PHASE_PREFILL},
                                      {"context_attention", PHASE_PREFILL},
@@ -427,15 +429,18 @@ static const struct word phases[] = {{"prefill", PHASE_PREFILL},
                                      {"encoder_attention", PHASE_ENCODER},
                                      {"decode", 0},
                                      {"generation_attention", 0},
-                                     {"mla_prefill", 0},
-                                     {"mla_context", 0},
+                                     {"mla_prefill", PHASE_LATENT},
+                                     {"mla_context", PHASE_LATENT},
                                      {"mla_decode", 0},
                                      {"mla_generation", 0},
                                      {NULL, 0}};
 
 static enum pz_status read_attention(const struct reader *r, struct pz_arena *arena,
                                      struct pz_ops_row *row) {
+  static const char *const ops[] = {NULL, "prefill", "encoder", "mla_prefill"},
+                           *const names[] = {NULL, "prefill", "encoder", "latent prefill"};
   static const int64_t LONG = 2048;
+  static const int64_t LATENT_WIDTH = 160; /* mean of 128 + 64 of keys and 128 of values */
   int64_t prefix = 0, window = 0;
   const struct count counts[] = {{BATCH, &row->batch},
                                  {SEQ, &row->m},
@@ -453,7 +458,7 @@ static enum pz_status read_attention(const struct reader *r, struct pz_arena *ar
   if (status != PZ_OK) return status;
   if (!phase->use)
     return set_reason(row, pz_arena_printf(arena, "%s attention", phase->name),
-                      "decoding and latent attention are not modelled as one kernel"),
+                      "decoding is not modelled"),
            PZ_OK;
   if (dtype->use != BITS_16 || (kv && kv->use != BITS_16))
     return set_reason(row, "attention with 8-bit keys",
@@ -462,20 +467,21 @@ static enum pz_status read_attention(const struct reader *r, struct pz_arena *ar
   if (prefix > 0)
     return set_reason(row, "attention with a cached prefix", "a cached prefix is not modelled"),
            PZ_OK;
-  if (r->at[WIDTH] == PZ_NONE)
+  if (r->at[WIDTH] == PZ_NONE && phase->use != PHASE_LATENT)
     return pz_fail(r->err, PZ_BAD_INPUT, "%s:1: no column 'head_dim' of attention", r->name);
-  bool causal = phase->use == PHASE_PREFILL;
   if (row->kv_heads == 0) row->kv_heads = row->heads;
   if (row->kv_heads > row->heads)
     return pz_fail(r->err, PZ_BAD_INPUT, "%s: %lld kv heads; accepted: at most heads, %lld",
                    r->where, (long long)row->kv_heads, (long long)row->heads);
-  row->op = pz_ops_find(causal ? "prefill" : "encoder");
-  row->causal = causal;
+  if (phase->use == PHASE_LATENT) row->k = LATENT_WIDTH;
+  row->op = pz_ops_find(ops[phase->use]);
+  row->causal = phase->use != PHASE_ENCODER;
+  row->library = pz_ops_library(cell(r, LIBRARY));
   row->n = window > 0 && window < row->m ? window : row->m;
-  row->group = !causal          ? "encoder attention bf16"
-               : window > 0     ? "prefill attention bf16, window"
-               : row->m >= LONG ? "prefill attention bf16"
-                                : "prefill attention bf16, short";
+  row->group = pz_arena_printf(arena, "%s attention bf16%s", names[phase->use],
+                               window > 0                     ? ", window"
+                               : row->causal && row->m < LONG ? ", short"
+                                                              : "");
   return PZ_OK;
 }
 
