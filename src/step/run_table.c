@@ -423,8 +423,10 @@ static void compile(const struct pz_cluster *net, struct pz_plan *p) {
 static void read_published(const struct reader *r, const struct request *q, struct pz_plan *p) {
   if (!q->experts || !p->ep) p->ep = 1;
   if (p->cp_form < 0) p->cp_form = PZ_CONTEXT_RING;
-  /* a table that names dispatchers and not this one: runs over nodes are published with DeepEP or its like */
-  if (p->dispatcher < 0 && r->at[PLAN + PZ_PLAN_DISPATCHER] != PZ_NONE)
+  /* a table that names dispatchers and not this one: runs over nodes are published with DeepEP, or with what is the
+   * framework's own */
+  if (p->dispatcher < 0 && r->at[PLAN + PZ_PLAN_DISPATCHER] != PZ_NONE &&
+      pz_plan_framework(p)->dispatcher == PZ_DISPATCHER_ALLTOALL)
     p->dispatcher = PZ_DISPATCHER_DEEPEP;
   if (p->recompute == PZ_RECOMPUTATION_NONE && pz_plan_framework(p)->modules)
     p->recompute = PZ_RECOMPUTATION_SELECTIVE;

@@ -11,6 +11,7 @@
 #include "core/csv.h"
 #include "core/file.h"
 #include "cost/constants.h"
+#include "cost/cost.h"
 #include "cost/network.h"
 
 static const struct pz_constants *const K = &pz_constants_default;
@@ -35,9 +36,9 @@ static void all_reduces_take_as_long_as_published(void **state) {
   static const struct {
     int64_t devices;
     double bytes, us;
-  } rows[] = {{2, 1 << 20, 44.21}, {2, 64 << 20, 404.9}, {2, 1 << 30, 5443},
-              {4, 1 << 20, 51.2},  {4, 64 << 20, 544},   {4, 1 << 30, 7259},
-              {8, 1 << 20, 93},    {8, 64 << 20, 580},   {8, 1 << 30, 8193}};
+  } rows[] = {{2, 4 << 20, 61.18}, {2, 64 << 20, 404.7}, {2, 1 << 30, 5443},
+              {4, 4 << 20, 77.32}, {4, 64 << 20, 543.8}, {4, 1 << 30, 7259},
+              {8, 4 << 20, 95.8},  {8, 64 << 20, 580},   {8, 1 << 30, 8193}};
   struct pz_cluster n = cluster("dgx-a100", 8);
   double sum = 0;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -49,7 +50,8 @@ static void all_reduces_take_as_long_as_published(void **state) {
   assert_true(sum / (sizeof rows / sizeof *rows) < 0.1);
 }
 
-/* The whole table, where it is: 77 all-reduces, 9.3% with one rate for every size and group. */
+/* The whole table, where it is: 63 all-reduces of 4 MB and more.  Smaller ones had another protocol in the NCCL of then:
+ * 93 us for 1 MB on 8 A100, where NCCL 2.27 takes 77 us for 4 MB. */
 static void the_published_table(void **state) {
   (void)state;
   static const char path[] =
@@ -71,16 +73,130 @@ static void the_published_table(void **state) {
            size = pz_csv_column(&csv, "bytes"), time = pz_csv_column(&csv, "time_us");
   for (uint32_t i = 0; i < csv.rows; i++) {
     if (strcmp(pz_csv_cell(&csv, i, gpu), "a100") != 0) continue; /* V100s have no switch */
+    if (atof(pz_csv_cell(&csv, i, size)) < 4 << 20) continue;
     double s = seconds(&n, PZ_COLLECTIVE_ALL_REDUCE, atof(pz_csv_cell(&csv, i, size)),
                        atol(pz_csv_cell(&csv, i, members)), 1);
     sum += fabs(s / (atof(pz_csv_cell(&csv, i, time)) * 1e-6) - 1);
     rows++;
   }
   print_message("  %d all-reduces, mean error %.1f%%\n", rows, 100 * sum / rows);
-  assert_int_equal(rows, 77);
+  assert_int_equal(rows, 63);
   assert_true(sum / rows < 0.05);
   pz_free(text);
   pz_arena_release(&arena);
+}
+
+/* A node of one chip, with the facts of its collectives. */
+static struct pz_cluster node_of(const char *chip, int64_t devices) {
+  struct pz_chip c;
+  struct pz_cost *cost = NULL;
+  struct pz_error err = {0};
+  if (pz_chip_load(chip, &c, &err) != PZ_OK) fail_msg("%s", err.message);
+  struct pz_cluster n = pz_cluster_flat(devices, c.link_bytes_per_s, c.link_latency_s);
+  if (pz_cost_new(&c, &n, &cost, &err) != PZ_OK) fail_msg("%s", err.message);
+  n = cost->net;
+  pz_cost_free(cost);
+  return n;
+}
+
+/* Rows of nccl-tests on each generation: NVIDIA AIConfigurator, Copyright (c) 2025-2026 NVIDIA CORPORATION & AFFILIATES.
+ * All rights reserved. SPDX-License-Identifier: Apache-2.0.  Selected. */
+static void collectives_of_each_generation(void **state) {
+  (void)state;
+  enum { AR = PZ_COLLECTIVE_ALL_REDUCE, AG = PZ_COLLECTIVE_ALL_GATHER };
+  enum { RS = PZ_COLLECTIVE_REDUCE_SCATTER, AA = PZ_COLLECTIVE_ALL_TO_ALL };
+  static const struct {
+    const char *chip;
+    int kind;
+    int64_t devices;
+    double bytes, us;
+  } rows[] = {{"a100-80", AR, 4, 134217728, 1000.5}, {"a100-80", AG, 4, 536870912, 2102.0},
+              {"a100-80", RS, 8, 268435456, 1149.5}, {"a100-80", AA, 8, 8388608, 67.8},
+              {"a100-80", AG, 4, 262144, 15.9},      {"h100", AR, 8, 67108864, 324.5},
+              {"h100", AR, 4, 536870912, 2299.7},    {"h100", AG, 8, 8388608, 44.9},
+              {"h100", RS, 8, 536870912, 1399.4},    {"h100", AA, 4, 8388608, 39.3},
+              {"h200", AR, 8, 536870912, 2040.3},    {"h200", AG, 4, 134217728, 344.5},
+              {"b200", AR, 8, 536870912, 1334.6},    {"b200", AR, 8, 2048, 25.6},
+              {"b200", AG, 4, 536870912, 710.6},     {"b200", RS, 8, 268435456, 396.0},
+              {"b200", AA, 8, 134217728, 236.6},     {"gb200", AR, 4, 268435456, 662.9},
+              {"gb200", AA, 4, 67108864, 124.9},     {"gb300", AG, 4, 134217728, 191.8},
+              {"gb300", RS, 4, 1048576, 14.1},       {"gb300", AA, 4, 536870912, 786.5}};
+  double sum = 0;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct pz_cluster n = node_of(rows[i].chip, 8);
+    double s = seconds(&n, (enum pz_collective)rows[i].kind, rows[i].bytes, rows[i].devices, 1);
+    double e = s / (rows[i].us * 1e-6) - 1;
+    if (fabs(e) > 0.2) fail_msg("row %zu: %+.1f%%", i, 100 * e);
+    sum += fabs(e);
+  }
+  assert_true(sum / (sizeof rows / sizeof *rows) < 0.08);
+  /* sums in switches do not slow with the number of members as rings do */
+  struct pz_cluster rack = node_of("gb200", 72), rings = rack;
+  rings.level[0].collectives.switch_efficiency = 0;
+  assert_true(seconds(&rack, PZ_COLLECTIVE_ALL_REDUCE, 1e6, 72, 1) <
+              0.5 * seconds(&rings, PZ_COLLECTIVE_ALL_REDUCE, 1e6, 72, 1));
+  assert_true(seconds(&rack, PZ_COLLECTIVE_ALL_REDUCE, 1e9, 72, 1) <
+              0.8 * seconds(&rings, PZ_COLLECTIVE_ALL_REDUCE, 1e9, 72, 1));
+}
+
+static double dispatch_s(const struct pz_cluster *n, enum pz_dispatcher dispatcher, bool combine,
+                         const double x[5]) {
+  struct pz_dispatch d = {.dispatcher = dispatcher,
+                          .combine = combine,
+                          .tokens = x[0],
+                          .token_bytes = x[1],
+                          .experts = x[2],
+                          .cores = x[3],
+                          .group = {(int64_t)x[4], 1}};
+  return pz_dispatch_time(K, n, &d).s;
+}
+
+/* DeepEP's normal kernels, source as above; HybridEP: docs/README_Hybrid-EP.md of deepseek-ai/DeepEP (@41cad94449), kernels
+ * alone.  Tokens, bytes of one, experts of one, SMs, devices. */
+static void dispatchers_take_as_long_as_measured(void **state) {
+  (void)state;
+  static const struct {
+    const char *chip;
+    enum pz_dispatcher dispatcher;
+    bool combine;
+    double x[5], us;
+  } rows[] = {{"h100", PZ_DISPATCHER_DEEPEP, false, {32768, 7392, 8, 24, 8}, 3772.83},
+              {"b200", PZ_DISPATCHER_DEEPEP, false, {65536, 6336, 2, 16, 8}, 4183.8},
+              {"gb300", PZ_DISPATCHER_DEEPEP, true, {16384, 12288, 2, 16, 4}, 1960.02},
+              {"h200", PZ_DISPATCHER_DEEPEP, true, {131072, 8192, 2, 16, 8}, 12326.5},
+              {"h100", PZ_DISPATCHER_DEEPEP, false, {16384, 6336, 2, 16, 8}, 989.565},
+              {"h200", PZ_DISPATCHER_DEEPEP, true, {4096, 12288, 2, 16, 8}, 593.688},
+              {"b200", PZ_DISPATCHER_DEEPEP, true, {65536, 14336, 6, 20, 8}, 10626.2},
+              {"b200", PZ_DISPATCHER_HYBRIDEP, false, {4096, 14336, 8, 16, 8}, 419.5},
+              {"b200", PZ_DISPATCHER_HYBRIDEP, true, {4096, 14336, 8, 16, 8}, 457.6},
+              {"gb200", PZ_DISPATCHER_HYBRIDEP, false, {4096, 14336, 8, 16, 16}, 572.4},
+              {"gb200", PZ_DISPATCHER_HYBRIDEP, false, {4096, 14336, 8, 16, 32}, 669.2}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct pz_cluster n = node_of(rows[i].chip, 72);
+    double e =
+        dispatch_s(&n, rows[i].dispatcher, rows[i].combine, rows[i].x) / (rows[i].us * 1e-6) - 1;
+    if (fabs(e) > 0.2) fail_msg("row %zu: %+.1f%%", i, 100 * e);
+  }
+}
+
+/* A token for several experts of a device or a node goes there once; where each is on its own, dispatchers are alike but
+ * for their cores. */
+static void dispatchers_differ_by_what_they_move(void **state) {
+  (void)state;
+  struct pz_cluster nodes = cluster("dgx-h100", 64);
+  double many[] = {8192, 14336, 8, 20, 64}, inside[] = {8192, 14336, 8, 20, 8},
+         one[] = {8192, 14336, 1, 20, 8};
+  for (int combine = 0; combine < 2; combine++) {
+    double all = dispatch_s(&nodes, PZ_DISPATCHER_ALLTOALL, combine, many);
+    assert_true(dispatch_s(&nodes, PZ_DISPATCHER_DEEPEP, combine, many) < 0.8 * all);
+    assert_true(dispatch_s(&nodes, PZ_DISPATCHER_HYBRIDEP, combine, many) <=
+                dispatch_s(&nodes, PZ_DISPATCHER_DEEPEP, combine, many));
+    all = dispatch_s(&nodes, PZ_DISPATCHER_ALLTOALL, combine, inside);
+    assert_true(dispatch_s(&nodes, PZ_DISPATCHER_HYBRIDEP, combine, inside) < 0.75 * all);
+    double alone = dispatch_s(&nodes, PZ_DISPATCHER_HYBRIDEP, combine, one) /
+                   dispatch_s(&nodes, PZ_DISPATCHER_ALLTOALL, combine, one);
+    assert_true(0.8 < alone && alone < 1.2);
+  }
 }
 
 /* Bytes/s on a torus in links of one direction, latencies and the part that links reach aside. */
@@ -153,9 +269,13 @@ static void collectives_are_monotone(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(all_reduces_take_as_long_as_published),
-      cmocka_unit_test(the_published_table), cmocka_unit_test(groups_have_the_axes_that_align),
-      cmocka_unit_test(all_to_all_on_a_ring), cmocka_unit_test(collectives_are_monotone)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(all_reduces_take_as_long_as_published),
+                                     cmocka_unit_test(the_published_table),
+                                     cmocka_unit_test(groups_have_the_axes_that_align),
+                                     cmocka_unit_test(collectives_of_each_generation),
+                                     cmocka_unit_test(dispatchers_take_as_long_as_measured),
+                                     cmocka_unit_test(dispatchers_differ_by_what_they_move),
+                                     cmocka_unit_test(all_to_all_on_a_ring),
+                                     cmocka_unit_test(collectives_are_monotone)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

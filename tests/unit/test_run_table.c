@@ -192,18 +192,18 @@ static void precisions_are_the_chips(void **state) {
   assert_string_equal(err.message, "v100 has no rate for precision bf16; accepted: fp16");
 }
 
-/* Every copy of a token crosses between nodes in an all-to-all, one with DeepEP; inside a node it is all the same.  Overlap
- * hides some of it. */
+/* Every copy of a token goes its way in an all-to-all; with DeepEP one to each node and device, copied by cores, with
+ * HybridEP at the links' rate.  Overlap hides some of it. */
 static void dispatchers_and_overlap_count(void **state) {
   (void)state;
   static const char heads[] = "model,chip,n_dev,gbs,ep,pp,framework,dispatcher,overlap";
   double all = step_of(heads, "deepseek-v2,h100,128,512,32,4,megatron,alltoall,none"),
          once = step_of(heads, "deepseek-v2,h100,128,512,32,4,megatron,deepep,none");
   assert_true(all > 1.05 * once);
-  assert_true(step_of(heads, "deepseek-v2,h100,128,512,32,4,megatron,hybridep,none") == once);
+  assert_true(step_of(heads, "deepseek-v2,h100,128,512,32,4,megatron,hybridep,none") <= once);
   assert_true(step_of(heads, "deepseek-v2,h100,128,512,32,4,megatron,,none") == all);
-  assert_true(step_of(heads, "deepseek-v2,h100,128,512,8,4,megatron,alltoall,none") ==
-              step_of(heads, "deepseek-v2,h100,128,512,8,4,megatron,deepep,none"));
+  assert_true(step_of(heads, "deepseek-v2,h100,128,512,8,4,megatron,alltoall,none") >
+              step_of(heads, "deepseek-v2,h100,128,512,8,4,megatron,hybridep,none"));
   assert_true(step_of(heads, "deepseek-v2,h100,32,512,32,1,megatron,deepep,ep") <
               step_of(heads, "deepseek-v2,h100,32,512,32,1,megatron,deepep,none"));
 }
