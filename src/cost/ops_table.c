@@ -347,11 +347,16 @@ static double adamw_s(const struct pz_chip *c, const struct pz_ops_row *row) {
 }
 
 /* On one node of `batch` devices, joined by the chip's link. */
-static double collective_s(const struct pz_chip *c, const struct pz_ops_row *row) {
+static enum pz_status collective_s(const struct pz_chip *c, const struct pz_ops_row *row, double *s,
+                                   struct pz_error *err) {
+  if (!(c->link_bytes_per_s > 0))
+    return pz_fail(err, PZ_BAD_INPUT, "%s:%u: chip %s has no link; accepted: one with a link",
+                   row->table, row->line, c->name);
   struct pz_cluster node = pz_cluster_flat(row->batch, c->link_bytes_per_s, c->link_latency_s);
   node.level[0].collectives = c->collectives;
-  return pz_network_s(&pz_constants_default, &node, (enum pz_collective)known[row->op].kind,
-                      (double)row->n, (struct pz_group){row->batch, 1});
+  *s = pz_network_s(&pz_constants_default, &node, (enum pz_collective)known[row->op].kind,
+                    (double)row->n, (struct pz_group){row->batch, 1});
+  return PZ_OK;
 }
 
 static enum pz_status product_s(struct pz_cost *cost, const struct pz_ops_row *row, double *s,
@@ -381,7 +386,7 @@ enum pz_status pz_ops_us(struct pz_cost *cost, const struct pz_ops_row *row, dou
   case LIBRARY_ATTENTION:
   case SERVED_ATTENTION:
   case LATENT_ATTENTION: s = attention_s(c, row); break;
-  case COLLECTIVE: s = collective_s(c, row); break;
+  case COLLECTIVE: status = collective_s(c, row, &s, err); break;
   case VECTOR: s = vector_s(c, row, op->kind, op->direction, op->bytes); break;
   case SWIGLU: s = swiglu_s(c, row); break;
   case ADAMW: s = adamw_s(c, row); break;

@@ -532,11 +532,11 @@ static const struct word operations[] = {
 static enum pz_status read_collective(const struct reader *r, struct pz_arena *arena,
                                       struct pz_ops_row *row) {
   static const double LARGE = 1e6;
-  const struct count counts[] = {{DEVICES, &row->batch}, {BYTES, &row->n}};
   const struct word *dtype, *operation;
   enum pz_status status = read_word(r, OPERATION, operations, &operation);
   if (status == PZ_OK) status = read_word(r, DTYPE, dtypes, &dtype);
-  if (status == PZ_OK) status = read_counts(r, counts, 2);
+  if (status == PZ_OK) status = read_count(r, DEVICES, 2, &row->batch);
+  if (status == PZ_OK) status = read_count(r, BYTES, 1, &row->n);
   if (status == PZ_OK) status = read_us(r, TIME, &row->us);
   if (status != PZ_OK) return status;
   /* the collectors' message_size counts elements */
