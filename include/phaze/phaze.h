@@ -1916,9 +1916,10 @@ enum { PZ_LEAST_PLANS = 3 };
 struct pz_validate_options {
   size_t size;             /* sizeof *this, set by the default */
   const char *const *runs; /* paths of tables of runs, ends with NULL; none: the built-in data */
-  const char *ops;         /* path of a table of operators of `chip`, or NULL */
-  const char *chip;        /* a preset's name or the path of a chip.json */
-  const char *limits;      /* path of a table of limits; NULL: the built-in one for built-in data */
+  const char *ops;         /* path of a table of operators or of a directory of such, or NULL */
+  const char *chip;        /* of tables that name none: a preset's name or the path of a chip.json */
+  const char *limits;      /* path of a table of limits; NULL: the built-in ones for built-in data, and
+                              for operators of tables that name chips */
   unsigned threads;        /* 0: one per processor */
   const char *beside;      /* path of a table of kernels beside communication on `chip`, or NULL */
 };

@@ -21,8 +21,8 @@ static const struct settings defaults;
 /* clang-format off */
 static const struct pz_option options[] = {
     PZ_COMMON_OPTIONS(struct settings),
-    {.name = "ops", .type = PZ_OPTION_TEXT, .offset = AT(ops), .arg = "FILE.csv",
-     .help = "Measured operators (columns op,b,m,n,k,extra,kernel_us); scripts/measure-ops makes such a table on a CUDA GPU"},
+    {.name = "ops", .type = PZ_OPTION_TEXT, .offset = AT(ops), .arg = "FILE|DIR",
+     .help = "Measured operators (columns op,b,m,n,k,extra,kernel_us); scripts/measure-ops makes such a table on a CUDA GPU; or tables of AIConfigurator's collectors, also a directory of them (.csv, _perf.txt)"},
     {.name = "chip", .type = PZ_OPTION_TEXT, .offset = AT(chip), .arg = "CHIP",
      .help = "Chip to begin with, a preset or a chip.json: its description stays, and its constants where no row shows better ones"},
     {.name = "output", .letter = 'o', .type = PZ_OPTION_TEXT, .offset = AT(out), .arg = "FILE.json",
@@ -165,7 +165,7 @@ static enum pz_exit run(int argc, char **argv) {
   struct settings s = defaults;
   struct pz_call call;
   if (!pz_call_begin(&call, &pz_cmd_calibrate, argc, argv, &s)) return call.code;
-  if (!s.ops) return pz_command_misuse(&pz_cmd_calibrate, "--ops FILE.csv is required");
+  if (!s.ops) return pz_command_misuse(&pz_cmd_calibrate, "--ops FILE|DIR is required");
   if (!s.chip) return pz_command_misuse(&pz_cmd_calibrate, "--chip CHIP is required");
   if (s.out &&
       (pz_file_same(s.out, s.ops) || (pz_file_named(s.chip) && pz_file_same(s.out, s.chip))))
@@ -175,17 +175,20 @@ static enum pz_exit run(int argc, char **argv) {
 
 const struct pz_command pz_cmd_calibrate = {
     .name = "calibrate",
-    .synopsis = "--ops FILE.csv --chip CHIP [-o FILE.json]",
+    .synopsis = "--ops FILE|DIR --chip CHIP [-o FILE.json]",
     .summary = "Fit a chip's constants to operators measured on it",
     .detail =
-        "The table has a row for each measured operator, as scripts/measure-ops prints it.\n"
+        "The table has a row for each measured operator, as scripts/measure-ops prints it, or\n"
+        "is one of AIConfigurator's (GEMMs, attention, collectives), of which the rows of CHIP\n"
+        "are used, at most 300 of a kernel for the fit.\n"
         "The fit is made twice: to every second row of each operator, judged with the other\n"
         "half, and to all rows, which is what -o writes. Constants that no row shows keep the\n"
         "values of CHIP; the output names them. Use the result as --chip FILE.json.\n"
         "\n"
         "Examples:\n"
         "  phaze calibrate --ops h200.csv --chip h200\n"
-        "  phaze calibrate --ops mine.csv --chip h100 -o mine.json\n",
+        "  phaze calibrate --ops mine.csv --chip h100 -o mine.json\n"
+        "  phaze calibrate --ops collected/ --chip b200 -o mine.json\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .run = run,

@@ -395,14 +395,15 @@ static enum pz_status read_ops(const struct pz_point_reader *r, const char *path
   return pz_points_operators(r, &m, chip);
 }
 
-/* Of limits for tables of many chips those of the groups that are there. */
+/* Of limits for tables of many chips those of the groups that are there, with enough rows. */
 static enum pz_status keep_found(struct pz_arena *arena, struct pz_validation *v) {
+  static const uint32_t LEAST_ROWS = 20; /* the mean of fewer says little */
   struct pz_vec kept;
   pz_vec_init(&kept, arena, sizeof(struct pz_limit));
   for (uint32_t i = 0; i < v->n_limits; i++) {
     bool found = false;
     for (uint32_t g = 0; g < v->n_groups && !found; g++)
-      found = strcmp(v->groups[g].name, v->limits[i].group) == 0;
+      found = v->groups[g].n >= LEAST_ROWS && strcmp(v->groups[g].name, v->limits[i].group) == 0;
     if (found && !pz_vec_push(&kept, &v->limits[i])) return PZ_NO_MEMORY;
   }
   v->limits = kept.items;
