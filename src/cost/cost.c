@@ -129,10 +129,16 @@ enum pz_status pz_cost_product(struct pz_cost *cost, const struct pz_product *p,
 
 enum pz_status pz_cost_grouped(struct pz_cost *cost, const struct pz_grouped *g,
                                struct pz_mapping *out, struct pz_error *err) {
-  struct pz_product p = pz_grouped_product(&cost->chip, g);
-  enum pz_status status = pz_cost_product(cost, &p, out, err);
-  if (status == PZ_OK) pz_grouped_bytes(&cost->chip, g, out);
-  return status;
+  bool tuned = g->tuned && cost->chip.calibration.n_tiles;
+  for (int i = 0; i == 0 || (tuned && pz_grouped_tile(i)); i++) {
+    struct pz_product p = pz_grouped_product(&cost->chip, g, tuned ? pz_grouped_tile(i) : 0);
+    struct pz_mapping o;
+    enum pz_status status = pz_cost_product(cost, &p, &o, err);
+    if (status != PZ_OK) return status;
+    pz_grouped_bytes(&cost->chip, g, &o);
+    if (i == 0 || o.latency_s < out->latency_s) *out = o;
+  }
+  return PZ_OK;
 }
 
 /* Lane operations of the vector tail of a fused operator, and their energy. */

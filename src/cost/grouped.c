@@ -25,9 +25,15 @@ static double tiles_of(const struct pz_grouped *g, double tile) {
   return ceil(largest / tile) + (experts - 1) * fmax(others / tile + 0.5, 1);
 }
 
-struct pz_product pz_grouped_product(const struct pz_chip *c, const struct pz_grouped *g) {
-  double tile =
-      is_even(g) && (double)g->tokens / (double)g->experts <= SMALL_TILE ? SMALL_TILE : TILE;
+int64_t pz_grouped_tile(int i) {
+  static const int64_t rows[] = {16, 32, 64, 128, 256, 0};
+  return rows[i];
+}
+
+struct pz_product pz_grouped_product(const struct pz_chip *c, const struct pz_grouped *g,
+                                     int64_t rows) {
+  bool small = is_even(g) && (double)g->tokens / (double)g->experts <= SMALL_TILE;
+  double tile = rows ? (double)rows : small ? SMALL_TILE : TILE;
   struct pz_product p = {g->experts, pz_max(1, pz_ceil_div(g->tokens, g->experts)), g->n, g->k,
                          g->warm};
   if (!c->calibration.n_tiles) return p;
@@ -42,11 +48,11 @@ void pz_grouped_bytes(const struct pz_chip *c, const struct pz_grouped *g, struc
   double operand = (double)c->rules.operand_bytes, tokens = (double)g->tokens;
   double read = operand * (double)g->k * (tokens + (double)g->experts * (double)g->n),
          written = operand * tokens * (double)g->n;
-  const struct pz_kernel *own = pz_chip_kernel(c, "grouped");
+  const struct pz_kernel *own = pz_chip_kernel(c, g->tuned ? "experts" : "grouped");
   double read_rate = own ? own->hbm_efficiency : c->calibration.hbm_read_efficiency,
          write_rate = own ? own->hbm_efficiency : c->calibration.hbm_write_efficiency;
-  double rate = pz_chip_hbm_bytes_per_s(c), cold = g->warm ? pz_cold_part(c, read + written) : 1;
-  if (own) o->startup_s = own->startup_s;
+  double rate = pz_chip_hbm_bytes_per_s(c), cold = g->warm ? pz_cold_part(c, read + written + g->beside_bytes) : 1;
+  if (own && !g->tuned) o->startup_s = own->startup_s;
   o->hbm_bytes = cold * (read + written);
   o->hbm_s = cold * (read / read_rate + written / write_rate) / rate;
   o->latency_s = o->startup_s + fmax(fmax(o->compute_s, o->hbm_s), fmax(o->glb_s, o->local_s));

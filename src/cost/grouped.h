@@ -11,10 +11,16 @@ struct pz_grouped {
   int64_t n, k;
   int64_t largest; /* rows of the largest expert; 0: all alike */
   bool warm;       /* as in pz_product */
+  bool tuned;      /* by a serving library: the fastest of its tiles, and kernel "experts" where the chip has one */
+  double beside_bytes; /* that other kernels touch before it is called again; 0: none, where warm */
 };
 
-/* The product whose tiles take as long on the chip's cores. */
-struct pz_product pz_grouped_product(const struct pz_chip *c, const struct pz_grouped *g);
+/* Rows of a tile that a tuned kernel may have, ascending; 0 behind the last. */
+int64_t pz_grouped_tile(int i);
+
+/* The product whose tiles of so many rows take as long on the chip's cores; 0: of as many as a training library's have. */
+struct pz_product pz_grouped_product(const struct pz_chip *c, const struct pz_grouped *g,
+                                     int64_t tile);
 
 /* Rows of an expert that a kernel of its weights' gradient sums over, of so many: it knows no alignment of rows, but
  * takes them in steps. */
