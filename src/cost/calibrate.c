@@ -168,6 +168,15 @@ static void product_constants(struct group *g) {
   if (has.odd) add_constant(g, list, n, c, "odd_rows", 0);
 }
 
+/* A kernel with the values of one of which nothing is known. */
+static struct pz_kernel unknown_kernel(void) {
+  struct pz_kernel k = {.kind = ""};
+  size_t n;
+  const struct pz_constant *list = pz_kernel_constants(&n);
+  for (size_t i = 0; i < n; i++) *(double *)((char *)&k + list[i].offset) = list[i].absent;
+  return k;
+}
+
 /* What a kernel that the chip lacks begins with.  Attention: the forward kernel of the library, or
  * the default.  A derivative: bytes at the rate of the default kernel, with the forward kernel's time
  * for a row.  A variant (gelu_tanh): its operator's kernel. */
@@ -180,7 +189,7 @@ static struct pz_kernel first_kernel(const struct pz_chip *chip, const char *nam
   const struct pz_kernel *own = pz_chip_kernel(chip, parent),
                          *other = pz_chip_kernel(chip, attention ? "attention" : "default"),
                          *from = own && (attention || !derivative) ? own : other;
-  struct pz_kernel k = from ? *from : (struct pz_kernel){.hbm_efficiency = 1, .efficiency = 1};
+  struct pz_kernel k = from ? *from : unknown_kernel();
   if (own && !attention) k.row_s = own->row_s;
   pz_text_copy(k.kind, sizeof k.kind, name);
   return k;
