@@ -51,7 +51,8 @@ void pz_grouped_bytes(const struct pz_chip *c, const struct pz_grouped *g, struc
   const struct pz_kernel *own = pz_chip_kernel(c, g->tuned ? "experts" : "grouped");
   double read_rate = own ? own->hbm_efficiency : c->calibration.hbm_read_efficiency,
          write_rate = own ? own->hbm_efficiency : c->calibration.hbm_write_efficiency;
-  double rate = pz_chip_hbm_bytes_per_s(c), cold = g->warm ? pz_cold_part(c, read + written + g->beside_bytes) : 1;
+  double rate = pz_chip_hbm_bytes_per_s(c),
+         cold = g->warm ? pz_cold_part(c, read + written + g->beside_bytes) : 1;
   if (own && !g->tuned) o->startup_s = own->startup_s;
   o->hbm_bytes = cold * (read + written);
   o->hbm_s = cold * (read / read_rate + written / write_rate) / rate;

@@ -11,7 +11,8 @@ struct pz_grouped {
   int64_t n, k;
   int64_t largest; /* rows of the largest expert; 0: all alike */
   bool warm;       /* as in pz_product */
-  bool tuned;      /* by a serving library: the fastest of its tiles, and kernel "experts" where the chip has one */
+  bool
+      tuned; /* by a serving library: the fastest of its tiles, and kernel "experts" where the chip has one */
   double beside_bytes; /* that other kernels touch before it is called again; 0: none, where warm */
 };
 

@@ -8,6 +8,7 @@
 #include "core/text.h"
 #include "cost/attention.h"
 #include "cost/constants.h"
+#include "cost/experts.h"
 #include "cost/fp8.h"
 #include "cost/grouped.h"
 #include "cost/network.h"
@@ -95,6 +96,9 @@ static const struct known {
     /* only in the tables of silicon_table.h */
     {"fp8_linear", FP8_LINEAR, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL},
     {"fp8_block_linear", FP8_BLOCK_LINEAR, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL},
+    {"experts", EXPERTS, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL},
+    {"experts_fp8", EXPERTS, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL},
+    {"experts_fp8_block", EXPERTS, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL},
     {"prefill", SERVED_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL},
     {"mla_prefill", LATENT_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL},
     {"encoder", LIBRARY_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL},
@@ -103,7 +107,7 @@ static const struct known {
     {"reduce_scatter", COLLECTIVE, PZ_COLLECTIVE_REDUCE_SCATTER, PZ_FORWARD, 0, "link", NULL},
     {"alltoall", COLLECTIVE, PZ_COLLECTIVE_ALL_TO_ALL, PZ_FORWARD, 0, "link", NULL},
 };
-enum { KNOWN = sizeof known / sizeof *known, OWN = KNOWN - 9 };
+enum { KNOWN = sizeof known / sizeof *known, OWN = KNOWN - 12 };
 
 /* Of tables with a column `op`. */
 static const char *own_name(const void *ctx, size_t i) {
@@ -359,10 +363,31 @@ static enum pz_status collective_s(const struct pz_chip *c, const struct pz_ops_
   return PZ_OK;
 }
 
+static enum pz_status experts_s(struct pz_cost *cost, const struct pz_ops_row *row, double *s,
+                                struct pz_error *err) {
+  struct pz_experts_work w = {.tokens = row->m,
+                              .hidden = row->k,
+                              .inter = row->n,
+                              .topk = row->topk,
+                              .experts = row->batch,
+                              .tp = row->tp,
+                              .ep = row->ep,
+                              .skew = row->skew,
+                              .gated = row->gated,
+                              .fp8 = strcmp(known[row->op].name, "experts") != 0,
+                              .warm = true};
+  return pz_experts_cost(cost, &w, s, err);
+}
+
 static enum pz_status product_s(struct pz_cost *cost, const struct pz_ops_row *row, double *s,
                                 struct pz_error *err) {
   struct pz_product p = {row->batch, row->m, row->n, row->k, true};
-  struct pz_grouped g = {row->batch, row->m, row->n, row->k, row->largest, true};
+  struct pz_grouped g = {.experts = row->batch,
+                         .tokens = row->m,
+                         .n = row->n,
+                         .k = row->k,
+                         .largest = row->largest,
+                         .warm = true};
   struct pz_mapping o = {0};
   enum form form = known[row->op].form;
   enum pz_status status = form == PRODUCT   ? pz_cost_product(cost, &p, &o, err)
@@ -386,6 +411,7 @@ enum pz_status pz_ops_us(struct pz_cost *cost, const struct pz_ops_row *row, dou
   case LIBRARY_ATTENTION:
   case SERVED_ATTENTION:
   case LATENT_ATTENTION: s = attention_s(c, row); break;
+  case EXPERTS: status = experts_s(cost, row, &s, err); break;
   case COLLECTIVE: status = collective_s(c, row, &s, err); break;
   case VECTOR: s = vector_s(c, row, op->kind, op->direction, op->bytes); break;
   case SWIGLU: s = swiglu_s(c, row); break;

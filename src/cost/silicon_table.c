@@ -502,6 +502,7 @@ static enum pz_status read_distribution(const struct reader *r, double *skew) {
 
 static enum pz_status read_experts(const struct reader *r, struct pz_arena *arena,
                                    struct pz_ops_row *row) {
+  static const char *const ops[] = {NULL, "experts", "experts_fp8", "experts_fp8_block"};
   int64_t gated = 1;
   const struct count counts[] = {{TOKENS, &row->m},  {HIDDEN, &row->k},    {INTER, &row->n},
                                  {TOPK, &row->topk}, {COUNT, &row->batch}, {TP, &row->tp},
@@ -521,8 +522,14 @@ static enum pz_status read_experts(const struct reader *r, struct pz_arena *aren
                    (long long)row->tp, (long long)row->n);
   row->gated = gated > 0;
   row->group =
-      pz_arena_printf(arena, "experts %s%s", dtype->name, row->skew > 0 ? " skewed" : " balanced");
-  set_reason(row, row->group, "experts are not modelled");
+      pz_arena_printf(arena, "experts %s%s", dtype->use ? bits_names[dtype->use] : dtype->name,
+                      row->skew > 0 ? " skewed" : " balanced");
+  if (!dtype->use)
+    set_reason(row, row->group, "experts with operands of this type are not modelled");
+  else if (row->batch % row->ep || row->n % row->tp)
+    set_reason(row, row->group, "devices with different parts of the experts are not modelled");
+  else
+    row->op = pz_ops_find(ops[dtype->use]);
   return PZ_OK;
 }
 
