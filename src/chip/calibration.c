@@ -62,6 +62,13 @@ const struct pz_constant *pz_kernel_constants(size_t *n) {
   return kernel_numbers;
 }
 
+struct pz_kernel pz_kernel_none(void) {
+  struct pz_kernel k = {0};
+  for (size_t i = 0; i < KERNEL_NUMBERS; i++)
+    *(double *)((char *)&k + kernel_numbers[i].offset) = kernel_numbers[i].absent;
+  return k;
+}
+
 static const struct pz_range ROW = {1, 1LL << 40}, TILE = {1, 1 << 20}, SPLITS = {1, 65536};
 
 static void read_numbers(struct pz_fields *f, const struct pz_constant *list, size_t n, void *out) {

@@ -15,6 +15,9 @@ struct pz_constant {
 const struct pz_constant *pz_calibration_constants(size_t *n);
 const struct pz_constant *pz_kernel_constants(size_t *n);
 
+/* A kernel without a name that says nothing. */
+struct pz_kernel pz_kernel_none(void);
+
 /* Field "calibration" of a chip.json; absent fields get the values of an uncalibrated chip. */
 void pz_calibration_read(struct pz_fields *f, int64_t glb_bytes, struct pz_calibration *c);
 

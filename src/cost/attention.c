@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "chip/calibration.h"
 #include "chip/tech.h"
 #include "cost/power.h"
 #include "cost/vector.h"
@@ -79,7 +80,7 @@ void pz_attention_cost(const struct pz_chip *c, const struct pz_attention_work *
                        struct pz_estimate *out) {
   const struct pz_tech_info *t = pz_tech_at(c->tech);
   const struct pz_dims *d = &a->dims;
-  struct pz_kernel k = {.queries = 128, .throttle = 1};
+  struct pz_kernel k = pz_kernel_none();
   bool measured = find_kernel(c, a, &k);
   double n = (double)d->n, part = a->causal ? pz_attention_causal_part(d, a->span, k.queries) : 1;
   double items = (double)d->batch * ceil((double)d->m / k.queries);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/text.h"
+#include "cost/constants.h"
 
 enum pz_status pz_calibrate_errors(const struct pz_chip *chip, const struct pz_measured *m,
                                    double *errors, struct pz_error *err) {
@@ -168,15 +169,6 @@ static void product_constants(struct group *g) {
   if (has.odd) add_constant(g, list, n, c, "odd_rows", 0);
 }
 
-/* A kernel with the values of one of which nothing is known. */
-static struct pz_kernel unknown_kernel(void) {
-  struct pz_kernel k = {.kind = ""};
-  size_t n;
-  const struct pz_constant *list = pz_kernel_constants(&n);
-  for (size_t i = 0; i < n; i++) *(double *)((char *)&k + list[i].offset) = list[i].absent;
-  return k;
-}
-
 /* What a kernel that the chip lacks begins with.  Attention: the forward kernel of the library, or
  * the default.  A derivative: bytes at the rate of the default kernel, with the forward kernel's time
  * for a row.  A variant (gelu_tanh): its operator's kernel. */
@@ -189,8 +181,12 @@ static struct pz_kernel first_kernel(const struct pz_chip *chip, const char *nam
   const struct pz_kernel *own = pz_chip_kernel(chip, parent),
                          *other = pz_chip_kernel(chip, attention ? "attention" : "default"),
                          *from = own && (attention || !derivative) ? own : other;
-  struct pz_kernel k = from ? *from : unknown_kernel();
+  struct pz_kernel k = from ? *from : pz_kernel_none();
   if (own && !attention) k.row_s = own->row_s;
+  if (strcmp(name, "experts") == 0) {
+    k.efficiency = pz_constants_default.experts_efficiency;
+    k.hbm_efficiency = pz_constants_default.experts_hbm_efficiency;
+  }
   pz_text_copy(k.kind, sizeof k.kind, name);
   return k;
 }
@@ -212,9 +208,10 @@ static void kernel_constants(struct group *g, struct pz_kernel *k) {
   bool attention = strncmp(k->kind, "attention", 9) == 0;
   size_t n;
   const struct pz_constant *list = pz_kernel_constants(&n);
-  bool many = g->n_rows >= 4;
+  bool many = g->n_rows >= 4, experts = strcmp(k->kind, "experts") == 0;
+  if (experts) add_constant(g, list, n, k, "efficiency", 0);
   add_constant(g, list, n, k, attention ? "efficiency" : "hbm_efficiency", attention ? 0.7 : 0.85);
-  if (!many) return;
+  if (!many || experts) return;
   add_constant(g, list, n, k, "startup_s", 3e-6);
   add_constant(g, list, n, k, "cycles", attention ? 12 : 0);
   if (attention) add_constant(g, list, n, k, "row_s", 3e-6);

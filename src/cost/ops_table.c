@@ -96,8 +96,8 @@ static const struct known {
     /* only in the tables of silicon_table.h */
     {"fp8_linear", FP8_LINEAR, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL},
     {"fp8_block_linear", FP8_BLOCK_LINEAR, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL},
-    {"experts", EXPERTS, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL},
-    {"experts_fp8", EXPERTS, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL},
+    {"experts", EXPERTS, PZ_OP_MATMUL, PZ_FORWARD, 0, "experts", NULL},
+    {"experts_fp8", EXPERTS, PZ_OP_MATMUL, PZ_FORWARD, 0, "experts", NULL},
     {"experts_fp8_block", EXPERTS, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL},
     {"prefill", SERVED_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL},
     {"mla_prefill", LATENT_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL},

@@ -39,7 +39,7 @@ static void presets_have_the_published_rates(void **state) {
               {"h200", 989, 4.8},       {"b200", 2250, 8.0},     {"mi300x", 1307, 5.3},
               {"trainium2", 667, 2.9},  {"gaudi3", 1677, 3.7},   {"gb200", 2500, 8.0},
               {"h100-500w", 989, 2.4},  {"h800", 989, 3.35},     {"b300", 2250, 8.0},
-              {"gb300", 2500, 8.0}};
+              {"gb300", 2500, 8.0},     {"l40s", 362, 0.864}};
   size_t presets = 0;
   while (pz_chip_preset_name(presets)) presets++;
   assert_int_equal(presets, sizeof want / sizeof *want);
@@ -187,7 +187,7 @@ static void chips_say_how_operators_run(void **state) {
   (void)state;
   static const char *const stream[] = {"v100",  "a100-40", "a100-80", "h100", "h100-500w",
                                        "h800",  "h200",    "b200",    "b300", "gb200",
-                                       "gb300", "mi300x",  NULL};
+                                       "gb300", "mi300x",  "l40s",    NULL};
   for (size_t i = 0; pz_chip_preset_name(i); i++) {
     struct pz_chip c = load(pz_chip_preset_name(i));
     bool want = false;
