@@ -279,7 +279,7 @@ static void uneven_experts_are_slower(void **state) {
   g.largest = 2368;
   assert_int_equal(pz_cost_grouped(&cost, &g, &uneven, NULL), PZ_OK);
   assert_true(uneven.latency_s > 1.1 * even.latency_s);
-  struct pz_grouped all = {1, 16384, 1408, 2048, 16384, false};
+  struct pz_grouped all = {.experts = 1, .tokens = 16384, .n = 1408, .k = 2048, .largest = 16384};
   assert_int_equal(pz_cost_grouped(&cost, &all, &one, NULL), PZ_OK);
   assert_true(one.latency_s <= even.latency_s && one.utilisation <= 1);
   pz_cost_release(&cost);

@@ -163,7 +163,6 @@ static void directories_are_read(void **state) {
   struct pz_arena arena;
   struct pz_measured m, collected;
   struct pz_error err = {0};
-  uint32_t found = 0;
   pz_arena_init(&arena, NULL);
   assert_int_equal(pz_measured_load(PHAZE_TEST_DATA "/silicon", &arena, &m, &err), PZ_OK);
   assert_int_equal(pz_measured_load(PHAZE_TEST_DATA "/silicon/collected", &arena, &collected, &err),
@@ -180,9 +179,8 @@ static void directories_are_read(void **state) {
              a->topk == b->topk && a->skew == b->skew && strcmp(a->chip, b->chip) == 0 &&
              strcmp(a->group, b->group) == 0 && fabs(a->us / b->us - 1) < 1e-4;
     }
-    found += same;
+    if (!same) fail_msg("%s:%u is not in the sample", a->table, a->line);
   }
-  assert_int_equal(found, collected.n);
   assert_int_equal(pz_measured_load(PHAZE_TEST_DATA "/chip", &arena, &m, &err), PZ_BAD_INPUT);
   assert_non_null(strstr(err.message, "no table of operators"));
   pz_arena_release(&arena);
