@@ -526,7 +526,8 @@ struct pz_calibration {
   double glb_efficiency, hbm_read_efficiency, hbm_write_efficiency;
   double multicast;         /* cores that share one read of an operand from the global buffer */
   double boost_s, throttle; /* arithmetic beyond this time slows by this factor */
-  double training_throttle; /* 16-bit products of a training run over those of a benchmark's loop: the
+  double
+      training_throttle; /* 16-bit products of a training run over those of a benchmark's loop: the
                                operands of a run switch more wires at the same power */
   double even_rows,
       odd_rows; /* slower by this factor when rows are not multiples of 8 values, of 2 */
@@ -1825,12 +1826,12 @@ struct pz_validation_point {
   const char *plan;  /* for people: degrees and microbatch; "" for an operator */
   const char *job;   /* equal for plans of one model, chip, devices and batch; NULL: no plan */
   int64_t devices, batch;
-  bool one_node;                          /* all devices in the innermost level of the network */
-  const char *work;                       /* "16-bit", "experts", "fp8"; NULL: no run */
-  bool dense;                             /* dense 16-bit model, no context parallelism, 1F1B */
-  bool context;                           /* context parallel */
-  bool zero_bubble;                       /* of the pipeline's orders */
-  bool tpu;                               /* runs on a TPU */
+  bool one_node;    /* all devices in the innermost level of the network */
+  const char *work; /* "16-bit", "experts", "fp8"; operators: their kind on all chips, or NULL */
+  bool dense;       /* dense 16-bit model, no context parallelism, 1F1B */
+  bool context;     /* context parallel */
+  bool zero_bubble; /* of the pipeline's orders */
+  bool tpu;         /* runs on a TPU */
   double measured_s, predicted_s;         /* 0: none */
   double measured_bytes, predicted_bytes; /* 0: none */
   const char *reason;                     /* why there is no prediction; "" if there is one */
@@ -1917,9 +1918,9 @@ struct pz_validate_options {
   size_t size;             /* sizeof *this, set by the default */
   const char *const *runs; /* paths of tables of runs, ends with NULL; none: the built-in data */
   const char *ops;         /* path of a table of operators or of a directory of such, or NULL */
-  const char *chip;        /* of tables that name none: a preset's name or the path of a chip.json */
-  const char *limits;      /* path of a table of limits; NULL: the built-in ones for built-in data, and
-                              for operators of tables that name chips */
+  const char *chip;        /* of tables that name none: a preset or the path of a chip.json */
+  const char *limits;      /* path of a table of limits; NULL: the built-in ones, of built-in data
+                              and of operators of tables that name chips */
   unsigned threads;        /* 0: one per processor */
   const char *beside;      /* path of a table of kernels beside communication on `chip`, or NULL */
 };

@@ -135,6 +135,7 @@ const struct pz_command pz_cmd_validate = {
         "Examples:\n"
         "  phaze validate\n"
         "  phaze validate --runs runs.csv --rows\n"
+        "  phaze validate --ops collected/ --csv errors.csv\n"
         "  phaze validate --report validation.html\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,

@@ -247,6 +247,7 @@ static bool make_operator(const struct operators *o, uint32_t i, struct pz_arena
       .group = row->reason ? group : pz_arena_printf(arena, "%s %s", c->name, group),
       .id = row->reason ? pz_arena_printf(arena, "%s:%u", row->table, row->line)
                         : pz_ops_text(row, arena),
+      .work = row->chip && !row->reason ? pz_arena_printf(arena, "all chips %s", group) : NULL,
       .quality = row->slow ? "slow: the table marks it" : "ok",
       .chip = c->name,
       .framework = "",
@@ -260,7 +261,7 @@ static bool make_operator(const struct operators *o, uint32_t i, struct pz_arena
       .reason = row->reason ? row->reason
                 : c->known  ? ""
                             : "the chip has no preset"};
-  return p->group && p->id;
+  return p->group && p->id && (p->work || !row->chip || row->reason);
 }
 
 /* By group, then in the order of the tables. */

@@ -67,13 +67,22 @@ static struct pz_errors *errors_of(struct pz_vec *list, const char *name, enum p
   return pz_vec_push(list, &fresh);
 }
 
+/* Operators of many chips are counted with those of their kind on all chips, too. */
 static enum pz_status make_groups(const struct pz_validation_point *points, uint32_t n, bool ok,
                                   struct pz_vec *list) {
   for (uint32_t i = 0; i < n; i++) {
-    if (is_ok(&points[i]) != ok) continue;
-    struct pz_errors *g = errors_of(list, points[i].group, points[i].kind);
+    const struct pz_validation_point *p = &points[i];
+    if (is_ok(p) != ok) continue;
+    struct pz_errors *g = errors_of(list, p->group, p->kind);
     if (!g) return PZ_NO_MEMORY;
-    add_point(g, &points[i]);
+    add_point(g, p);
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    const struct pz_validation_point *p = &points[i];
+    if (!ok || !is_ok(p) || p->kind != PZ_POINT_OPERATOR || !p->work) continue;
+    struct pz_errors *g = errors_of(list, p->work, p->kind);
+    if (!g) return PZ_NO_MEMORY;
+    add_point(g, p);
   }
   for (uint32_t i = 0; i < list->n; i++) finish_errors(pz_vec_at(list, struct pz_errors, i));
   return PZ_OK;
