@@ -499,7 +499,7 @@ struct pz_kernel {
   double cycles;          /* of a lane, for one value; 0: never what binds */
   double bytes_per_value; /* moved; 0: as the operator says */
   double hbm_efficiency;  /* the part of the HBM rate it reaches */
-  double efficiency;      /* of attention: the part of the chip's peak its products reach */
+  double efficiency;      /* of attention, experts: the part of the chip's peak its products reach */
   double queries;         /* of attention: queries of an item, which one core works on */
   double tail;     /* of attention: part of the longest item by which causal cores end apart */
   double splits;   /* of attention over a cache: pieces of the keys at most where cores idle */

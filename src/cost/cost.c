@@ -166,7 +166,7 @@ static enum pz_status product_cost(struct pz_cost *cost, const struct pz_op *op,
                                    struct pz_estimate *out, struct pz_error *err) {
   const struct pz_chip *c = &cost->chip;
   struct pz_product p = {op->dims.batch, op->dims.m, op->dims.n, op->dims.k, false};
-  struct pz_grouped g = {.experts = p.batch, .tokens = p.batch * p.m, .n = p.n, .k = p.k};
+  struct pz_grouped g = {p.batch, p.batch * p.m, p.n, p.k, 0, false, NULL};
   struct pz_mapping o;
   bool grouped = op->grouped && c->calibration.n_tiles, gradient = grouped && !op->weight_bytes;
   if (gradient) p.k = pz_grouped_rows(p.k);

@@ -30,17 +30,26 @@ struct pz_experts_load pz_experts_load(const struct pz_experts_work *w) {
   double all = power_integral(1 - w->skew, a, b);
   double mean = power_integral(2 - w->skew, a, b) / all;
   double square = power_integral(3 - w->skew, a, b) / all;
-  /* the largest of ep sums of local samples each */
-  double most = local * mean + sqrt(fmax(0, square - mean * mean) * local * 2 * log(ep));
+  /* the largest of ep sums of local samples each: of n normal ones, sqrt(2 ln n) - 0.55 deviations above the mean */
+  double above = fmax(0, sqrt(2 * log(ep)) - 0.55);
+  double most = local * mean + above * sqrt(fmax(0, square - mean * mean) * local);
   double scale = pairs / (experts * mean);
   double top = power_quantile(w->skew, experts / (experts + 1), a, b);
   l.rows = fmax(1, fmin(fmin(most, local * top) * scale, fmin(pairs, tokens * local)));
+  if (few) { /* each row has an expert of its own */
+    l.touched = fmin(l.rows, local);
+    l.largest = ceil(l.rows / l.touched);
+    return l;
+  }
   l.largest = fmax(1, fmin(fmin(top * scale, tokens), l.rows));
   /* experts of fewer than half a row have none */
   double none = power_integral(1 - w->skew, a, pz_fmax(a, pz_fmin(b, 0.5 / scale))) / all;
   l.touched = fmax(1, fmin(l.rows - l.largest + 1, local * (1 - none)));
   return l;
 }
+
+/* Of HBM, so that it never binds. */
+static const double HUGE_RATE = 1e6;
 
 /* ---- kernels -------------------------------------------------------------------------------- */
 
@@ -69,37 +78,40 @@ static double around_s(const struct pz_chip *c, const struct pz_experts_work *w,
   return s + move_s(c, w, PZ_OP_DISPATCH, l->rows + tokens, hidden, 2);
 }
 
-/* Products of a burst: no power limit acts. */
+/* For products of a burst: no power limit acts.  Mappings are those with the least arithmetic: what HBM takes is added
+ * with the kernel's own part of its rate. */
 static struct pz_chip burst_chip(const struct pz_chip *c) {
-  const struct pz_constants *k = &pz_constants_default;
   const struct pz_kernel *own = pz_chip_kernel(c, "experts");
   struct pz_chip burst = *c;
-  burst.calibration.tensor_efficiency = own ? own->efficiency : k->experts_efficiency;
-  burst.calibration.throttle = 1;
-  burst.calibration.fp8_speedup = 2;
-  if (!own) {
-    burst.calibration.hbm_read_efficiency = k->experts_hbm_efficiency;
-    burst.calibration.hbm_write_efficiency = k->experts_hbm_efficiency;
-  }
+  struct pz_calibration *k = &burst.calibration;
+  k->tensor_efficiency = own ? own->efficiency : pz_constants_default.experts_efficiency;
+  k->throttle = 1;
+  k->fp8_speedup = 2;
+  k->hbm_read_efficiency = k->hbm_write_efficiency = HUGE_RATE;
   return burst;
 }
 
 static enum pz_status products_s(struct pz_cost *cost, const struct pz_experts_work *w,
                                  const struct pz_experts_load *l, double *s, struct pz_error *err) {
   int64_t inter = w->inter / w->tp, first = (w->gated ? 2 : 1) * inter;
-  double values = (double)w->hidden * l->touched, operand = w->fp8 ? 1 : 2;
+  const struct pz_constants *c = &pz_constants_default;
+  const struct pz_kernel *own = pz_chip_kernel(&cost->chip, "experts");
+  double values = (w->fp8 ? 1 : 2) * (double)w->hidden * l->touched;
+  struct pz_grouped_tuned tuned = {own ? own->hbm_efficiency : c->experts_hbm_efficiency,
+                                   c->experts_smooth, values * (double)inter};
+  struct pz_grouped_tuned tuned_down = tuned;
+  tuned_down.beside_bytes = values * (double)first;
   struct pz_grouped up = {.experts = (int64_t)ceil(l->touched),
                           .tokens = (int64_t)ceil(l->rows),
                           .n = first,
                           .k = w->hidden,
                           .largest = w->skew > 0 ? (int64_t)ceil(l->largest) : 0,
                           .warm = w->warm,
-                          .tuned = true,
-                          .beside_bytes = operand * values * (double)inter};
+                          .tuned = &tuned};
   struct pz_grouped down = up;
   down.n = w->hidden;
   down.k = inter;
-  down.beside_bytes = operand * values * (double)first;
+  down.tuned = &tuned_down;
   struct pz_mapping o = {0}, p = {0};
   enum pz_status status =
       w->fp8 ? pz_cost_fp8_grouped(cost, &up, &o, err) : pz_cost_grouped(cost, &up, &o, err);

@@ -33,12 +33,7 @@ static void write_results(const struct pz_chip *chip, double results, double col
 
 enum pz_status pz_cost_fp8_grouped(struct pz_cost *cost, const struct pz_grouped *g,
                                    struct pz_mapping *out, struct pz_error *err) {
-  struct pz_mapping o;
-  enum pz_status status = on_half(cost, NULL, g, &o, err);
-  if (status != PZ_OK) return status;
-  write_results(&cost->chip, (double)g->tokens * (double)g->n, 1, &o);
-  *out = o;
-  return PZ_OK;
+  return on_half(cost, NULL, g, out, err);
 }
 
 enum pz_status pz_cost_fp8_product(struct pz_cost *cost, const struct pz_product *p,

@@ -10,6 +10,9 @@
  * 2.11). */
 static const double TILE = 256, SMALL_TILE = 128;
 
+/* Of a result: 16 bit, whatever the operands are. */
+static const double RESULT_BYTES = 2;
+
 /* Rows that a kernel of the weights' gradient takes at a time. */
 static const int64_t STEP = 64;
 
@@ -47,16 +50,20 @@ int64_t pz_grouped_rows(int64_t rows) { return pz_ceil_div(pz_max(1, rows), STEP
 void pz_grouped_bytes(const struct pz_chip *c, const struct pz_grouped *g, struct pz_mapping *o) {
   double operand = (double)c->rules.operand_bytes, tokens = (double)g->tokens;
   double read = operand * (double)g->k * (tokens + (double)g->experts * (double)g->n),
-         written = operand * tokens * (double)g->n;
-  const struct pz_kernel *own = pz_chip_kernel(c, g->tuned ? "experts" : "grouped");
-  double read_rate = own ? own->hbm_efficiency : c->calibration.hbm_read_efficiency,
-         write_rate = own ? own->hbm_efficiency : c->calibration.hbm_write_efficiency;
-  double rate = pz_chip_hbm_bytes_per_s(c),
-         cold = g->warm ? pz_cold_part(c, read + written + g->beside_bytes) : 1;
-  if (own && !g->tuned) o->startup_s = own->startup_s;
+         written = fmax(RESULT_BYTES, operand) * tokens * (double)g->n;
+  const struct pz_kernel *own = g->tuned ? NULL : pz_chip_kernel(c, "grouped");
+  double same = g->tuned ? g->tuned->hbm_efficiency : own ? own->hbm_efficiency : 0;
+  double read_rate = same > 0 ? same : c->calibration.hbm_read_efficiency,
+         write_rate = same > 0 ? same : c->calibration.hbm_write_efficiency;
+  double all = read + written + (g->tuned ? g->tuned->beside_bytes : 0);
+  double rate = pz_chip_hbm_bytes_per_s(c), cold = g->warm ? pz_cold_part(c, all) : 1;
+  if (own) o->startup_s = own->startup_s;
   o->hbm_bytes = cold * (read + written);
   o->hbm_s = cold * (read / read_rate + written / write_rate) / rate;
-  o->latency_s = o->startup_s + fmax(fmax(o->compute_s, o->hbm_s), fmax(o->glb_s, o->local_s));
+  double core_s = fmax(o->compute_s, fmax(o->glb_s, o->local_s)),
+         n = g->tuned ? g->tuned->smooth : 0;
+  double both = n > 0 ? pow(pow(core_s, n) + pow(o->hbm_s, n), 1 / n) : fmax(core_s, o->hbm_s);
+  o->latency_s = o->startup_s + both;
   o->utilisation =
       2 * tokens * (double)g->n * (double)g->k / (pz_chip_tensor_flop_per_s(c) * o->latency_s);
 }

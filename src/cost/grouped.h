@@ -5,15 +5,20 @@
 
 #include "cost/product.h"
 
+/* What a serving library's tuned kernel adds: the fastest of its tiles. */
+struct pz_grouped_tuned {
+  double hbm_efficiency;
+  double smooth;       /* arithmetic and HBM together: (a^n + b^n)^(1/n) */
+  double beside_bytes; /* that other kernels touch before it is called again, where warm */
+};
+
 struct pz_grouped {
   int64_t experts;
   int64_t tokens; /* rows of all of them */
   int64_t n, k;
-  int64_t largest; /* rows of the largest expert; 0: all alike */
-  bool warm;       /* as in pz_product */
-  bool
-      tuned; /* by a serving library: the fastest of its tiles, and kernel "experts" where the chip has one */
-  double beside_bytes; /* that other kernels touch before it is called again; 0: none, where warm */
+  int64_t largest;                      /* rows of the largest expert; 0: all alike */
+  bool warm;                            /* as in pz_product */
+  const struct pz_grouped_tuned *tuned; /* NULL: a training library's kernel */
 };
 
 /* Rows of a tile that a tuned kernel may have, ascending; 0 behind the last. */

@@ -382,12 +382,7 @@ static enum pz_status experts_s(struct pz_cost *cost, const struct pz_ops_row *r
 static enum pz_status product_s(struct pz_cost *cost, const struct pz_ops_row *row, double *s,
                                 struct pz_error *err) {
   struct pz_product p = {row->batch, row->m, row->n, row->k, true};
-  struct pz_grouped g = {.experts = row->batch,
-                         .tokens = row->m,
-                         .n = row->n,
-                         .k = row->k,
-                         .largest = row->largest,
-                         .warm = true};
+  struct pz_grouped g = {row->batch, row->m, row->n, row->k, row->largest, true, NULL};
   struct pz_mapping o = {0};
   enum form form = known[row->op].form;
   enum pz_status status = form == PRODUCT   ? pz_cost_product(cost, &p, &o, err)

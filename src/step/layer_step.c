@@ -128,10 +128,8 @@ static void add_elementwise(const struct pz_step_context *w, double s, struct pz
 static enum pz_status fp8_s(const struct pz_step_context *w, const struct pz_op *op,
                             struct pz_pass *p) {
   struct pz_product x = {op->dims.batch, op->dims.m, op->dims.n, op->dims.k, false};
-  struct pz_grouped g = {.experts = op->dims.batch,
-                         .tokens = op->dims.batch * op->dims.m,
-                         .n = op->dims.n,
-                         .k = op->dims.k};
+  struct pz_grouped g = {
+      op->dims.batch, op->dims.batch * op->dims.m, op->dims.n, op->dims.k, 0, false, NULL};
   struct pz_mapping o;
   struct pz_vector_time cast;
   bool weights = reduces_tokens(w, op);

@@ -7,6 +7,7 @@
 
 #include "core/file.h"
 #include "cost/attention.h"
+#include "cost/experts.h"
 #include "cost/fp8.h"
 #include "cost/grouped.h"
 #include "cost/ops_table.h"
@@ -273,15 +274,110 @@ static void uneven_experts_are_slower(void **state) {
   struct pz_chip chip = load("h200");
   struct pz_cost cost;
   struct pz_mapping even, uneven, one;
-  struct pz_grouped g = {.experts = 64, .tokens = 16384, .n = 1408, .k = 2048};
+  struct pz_grouped g = {64, 16384, 1408, 2048, 0, false, NULL};
   pz_cost_init(&cost, &chip, NULL);
   assert_int_equal(pz_cost_grouped(&cost, &g, &even, NULL), PZ_OK);
   g.largest = 2368;
   assert_int_equal(pz_cost_grouped(&cost, &g, &uneven, NULL), PZ_OK);
   assert_true(uneven.latency_s > 1.1 * even.latency_s);
-  struct pz_grouped all = {.experts = 1, .tokens = 16384, .n = 1408, .k = 2048, .largest = 16384};
+  struct pz_grouped all = {1, 16384, 1408, 2048, 16384, false, NULL};
   assert_int_equal(pz_cost_grouped(&cost, &all, &one, NULL), PZ_OK);
   assert_true(one.latency_s <= even.latency_s && one.utilisation <= 1);
+  pz_cost_release(&cost);
+}
+
+/* ---- routed experts -------------------------------------------------------------------------- */
+
+/* Every eleventh of the balanced shapes, by tokens.  Copyright (c) 2025-2026 NVIDIA CORPORATION & AFFILIATES.  All rights
+ * reserved.  SPDX-License-Identifier: Apache-2.0.  Selected and converted to microseconds by this project
+ * (github.com/ai-dynamo/aiconfigurator@095f58a51c, tensorrt-llm 1.3.0rc20). */
+static void routed_experts_are_predicted(void **state) {
+  (void)state;
+  static const char *const chips[] = {"h100", "h200", "b200", "gb200", "gb300", "l40s"};
+  static const struct {
+    struct pz_experts_work work;
+    double us[6];
+  } rows[] = {
+      {{1, 4096, 1024, 10, 512, 1, 16, 0, true, false, true},
+       {39.13, 39.5, 35.82, 33.89, 34.01, 36.35}},
+      {{2, 2048, 512, 8, 256, 1, 1, 0, true, true, true},
+       {46.04, 41.32, 40.51, 39.87, 39.72, 39.59}},
+      {{4, 2048, 5120, 22, 512, 32, 8, 0, false, true, true},
+       {45.57, 46.71, 48.31, 47.87, 47.98, 43.01}},
+      {{8, 8192, 5120, 22, 512, 1, 2, 0, false, true, true},
+       {2559, 1788, 1123, 1069, 1111, 1.106e+04}},
+      {{32, 6144, 2560, 8, 160, 32, 4, 0, true, false, true},
+       {79.94, 72.05, 60.29, 64.38, 64, 189.6}},
+      {{80, 2048, 5120, 22, 512, 1, 1, 0, false, false, true},
+       {6908, 4954, 3081, 2921, 3045, 3.07e+04}},
+      {{256, 5120, 8192, 1, 128, 1, 8, 0, true, true, true},
+       {712.4, 501.6, 327, 314.2, 319.7, 3051}},
+      {{512, 2816, 704, 8, 128, 1, 32, 0, true, false, true},
+       {50.45, 45.32, 39.7, 37.37, 37.42, 39.59}},
+      {{768, 6144, 3072, 4, 128, 4, 1, 0, true, false, true},
+       {1366, 954.1, 594.6, 573.4, 594.9, 5733}},
+      {{1536, 2048, 5120, 22, 512, 16, 2, 0, false, true, true},
+       {331.4, 407.1, 270.8, 259.7, 255.7, 884.2}},
+      {{3072, 2048, 5120, 22, 512, 1, 16, 0, false, true, true},
+       {515.8, 456.3, 327.2, 315.9, 304.7, 1350}},
+      {{6144, 6144, 2560, 8, 160, 1, 4, 0, true, false, true},
+       {2832, 2615, 1299, 1231, 1200, 9410}},
+      {{12288, 4096, 14336, 2, 8, 2, 4, 0, true, true, true},
+       {869.2, 839.3, 448.7, 424.4, 410.3, 3547}},
+      {{16384, 4096, 1536, 8, 128, 1, 32, 0, true, true, true},
+       {304.4, 268.8, 200.3, 189.5, 187.1, 1040}},
+  };
+  for (size_t i = 0; i < sizeof chips / sizeof *chips; i++) {
+    struct pz_chip chip = load(chips[i]);
+    struct pz_cost cost;
+    double sum = 0, s = 0;
+    size_t n = sizeof rows / sizeof *rows;
+    pz_cost_init(&cost, &chip, NULL);
+    uint64_t key = cost.chip_key;
+    for (size_t j = 0; j < n; j++) {
+      assert_int_equal(pz_experts_cost(&cost, &rows[j].work, &s, NULL), PZ_OK);
+      sum += fabs(s * 1e6 / rows[j].us[i] - 1);
+    }
+    if (sum / (double)n > 0.18) fail_msg("%s: mean error %.1f%%", chips[i], 100 * sum / (double)n);
+    assert_true(cost.chip_key == key); /* the chip is as it was */
+    pz_cost_release(&cost);
+  }
+}
+
+static void routed_experts_follow_their_loads(void **state) {
+  (void)state;
+  struct pz_experts_work w = {16, 4096, 1536, 8, 128, 1, 8, 0, true, false, true};
+  struct pz_experts_load l = pz_experts_load(&w);
+  assert_true(l.rows == 16 && l.touched == 16 && l.largest == 1);
+  w.tokens = 1;
+  l = pz_experts_load(&w);
+  assert_true(l.rows == 1 && l.touched == 1);
+  struct pz_chip chip = load("b200");
+  struct pz_cost cost;
+  struct pz_error err = {0};
+  double before = 0, s = 0;
+  pz_cost_init(&cost, &chip, NULL);
+  for (w.tokens = 1; w.tokens <= 65536; w.tokens *= 2) {
+    double even = 0;
+    w.skew = 0;
+    assert_int_equal(pz_experts_cost(&cost, &w, &even, NULL), PZ_OK);
+    assert_true(even >= before);
+    before = even;
+    for (w.skew = 1; w.skew < 1.3; w.skew += 0.1) {
+      l = pz_experts_load(&w);
+      assert_true(l.rows >= 1 && l.rows <= (double)(w.tokens * w.topk));
+      assert_true(l.largest >= 1 && l.largest <= l.rows && l.touched >= 1 && l.touched <= 16);
+      assert_int_equal(pz_experts_cost(&cost, &w, &s, NULL), PZ_OK);
+      assert_true(w.tokens < 4096 || s > 1.05 * even);
+    }
+  }
+  w.ep = 3;
+  assert_int_equal(pz_experts_cost(&cost, &w, &s, &err), PZ_BAD_INPUT);
+  assert_non_null(strstr(err.message, "ep that divides"));
+  w.tokens = 0;
+  err = (struct pz_error){0};
+  assert_int_equal(pz_experts_cost(&cost, &w, &s, &err), PZ_BAD_INPUT);
+  assert_non_null(strstr(err.message, "tokens is 0"));
   pz_cost_release(&cost);
 }
 
@@ -564,6 +660,8 @@ int main(void) {
       cmocka_unit_test(cached_keys_are_split),
       cmocka_unit_test(fp8_products_are_faster),
       cmocka_unit_test(uneven_experts_are_slower),
+      cmocka_unit_test(routed_experts_are_predicted),
+      cmocka_unit_test(routed_experts_follow_their_loads),
       cmocka_unit_test(vector_time_is_lanes_or_bytes),
       cmocka_unit_test(every_vector_operator_has_cycles),
       cmocka_unit_test(rings_take_what_the_formula_says),
