@@ -8,9 +8,9 @@
 enum { PZ_CALIBRATE_MOST_ROWS = 300 };
 
 /* Fit *chip to the rows with use[i] (NULL: all), group by group: products, fp8 products, each
- * kernel.  What no row shows stays.  Minimises the mean squared logarithm of predicted over measured
- * time by coordinate search with shrinking steps, within the ranges a chip file accepts; no draws.
- * Cost: some thousand predictions of each row. */
+ * kernel, the link.  What no row shows stays.  Minimises the mean squared logarithm of predicted over
+ * measured time, beyond 0.3 a line, by coordinate search with shrinking steps, within the ranges a
+ * chip file accepts; no draws.  Cost: some thousand predictions of each row. */
 PZ_NODISCARD enum pz_status pz_calibrate_fit(struct pz_chip *chip, const struct pz_measured *m,
                                              const bool *use, struct pz_error *err);
 
