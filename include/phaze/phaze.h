@@ -501,9 +501,8 @@ struct pz_kernel {
   double hbm_efficiency;  /* the part of the HBM rate it reaches */
   double efficiency;      /* of attention, experts: the part of the chip's peak its products reach */
   double queries;         /* of attention: queries of an item, which one core works on */
-  double tail;     /* of attention: part of the longest item by which causal cores end apart */
-  double splits;   /* of attention over a cache: pieces of the keys at most where cores idle */
-  double throttle; /* of attention: how much longer it takes in runs that power limits */
+  double tail;   /* of attention: part of the longest item by which causal cores end apart */
+  double splits; /* of attention over a cache: pieces of the keys at most where cores idle */
   double value_latency_s; /* of a row's length, not hidden by other rows */
   double row_s;           /* of one row on one core */
   int64_t long_row;       /* rows beyond this many values do not stay on the core ... */

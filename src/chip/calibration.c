@@ -39,7 +39,6 @@ static const struct pz_constant kernel_numbers[] = {
     {"queries", AT(queries), 1, 4096, 128},
     {"tail", AT(tail), 0, 1, 0.5},
     {"splits", AT(splits), 1, 1024, 1},
-    {"throttle", AT(throttle), 1, 100, 1},
     {"value_latency_s", AT(value_latency_s), 0, 1, 0},
     {"row_s", AT(row_s), 0, 1, 0},
     {"long_row_again", AT(long_row_again), 0, 100, 0},

@@ -91,7 +91,6 @@ void pz_attention_cost(const struct pz_chip *c, const struct pz_attention_work *
       scores * pz_vector_cycles(c, PZ_OP_SOFTMAX, PZ_FORWARD) / pz_chip_vector_op_per_s(c);
   double compute_s = measured ? measured_s(c, a, &k, items, part)
                               : fmax(described_s(c, items, item_flop, part), softmax_s);
-  if (a->sustained) compute_s *= k.throttle;
   double hbm_s = a->bytes / (pz_chip_hbm_bytes_per_s(c) * c->calibration.hbm_read_efficiency);
   double start_s = measured ? k.startup_s : c->calibration.startup_s;
   double write_s = cache_s(c, a->cache_bytes);

@@ -20,7 +20,6 @@ struct pz_attention_work {
   const char *library; /* of kernels: fa1, fa2, cudnn, ...; NULL: the default */
   double bytes;        /* between HBM and the chip */
   double cache_bytes;  /* of serving: keys and values moved to a paged cache first; 0: none */
-  bool sustained;      /* for seconds, as in training; else a burst of milliseconds */
   int64_t span; /* queries of which dims.m are here, in two pieces, one from each end; 0: dims.m */
 };
 

@@ -223,7 +223,6 @@ static void flash_cost(const struct pz_cost *cost, const struct pz_op *op,
                                 .causal = cost->causal,
                                 .library = cost->attention_library,
                                 .span = op->span,
-                                .sustained = true,
                                 .bytes = (double)(op->bytes_read + op->bytes_written)};
   pz_attention_cost(c, &a, out);
   out->utilisation = (double)op->matmul_flop / (pz_chip_tensor_flop_per_s(c) * out->latency_s);

@@ -247,7 +247,7 @@ static bool make_operator(const struct operators *o, uint32_t i, struct pz_arena
       .group = row->reason ? group : pz_arena_printf(arena, "%s %s", c->name, group),
       .id = row->reason ? pz_arena_printf(arena, "%s:%u", row->table, row->line)
                         : pz_ops_text(row, arena),
-      .work = row->chip && !row->reason ? pz_arena_printf(arena, "all chips %s", group) : NULL,
+      .work = row->chip && !row->reason ? pz_arena_printf(arena, PZ_ALL_CHIPS "%s", group) : NULL,
       .quality = row->slow ? "slow: the table marks it" : "ok",
       .chip = c->name,
       .framework = "",

@@ -24,6 +24,9 @@ PZ_NODISCARD enum pz_status pz_points_runs(const struct pz_point_reader *r, cons
  * step was made for these first. */
 bool pz_points_dense(const struct pz_csv *csv, uint32_t row);
 
+/* What the groups of a kind of operators on all chips begin with. */
+#define PZ_ALL_CHIPS "all chips "
+
 /* Measured operators, predicted on all threads; rows that name no chip are of `chip`. */
 PZ_NODISCARD enum pz_status pz_points_operators(const struct pz_point_reader *r,
                                                 const struct pz_measured *m, const char *chip);

@@ -404,7 +404,8 @@ static enum pz_status read_ops(const struct pz_point_reader *r, const char *path
   return pz_points_operators(r, &m, chip);
 }
 
-/* Of limits for tables of many chips those of the groups that are there, with enough rows. */
+/* Of limits for tables of many chips those of the groups that are there, with enough rows; a mean over all chips depends
+ * on their mix. */
 static enum pz_status keep_found(struct pz_arena *arena, struct pz_validation *v) {
   static const uint32_t LEAST_ROWS = 20; /* the mean of fewer says little */
   struct pz_vec kept;
@@ -413,6 +414,7 @@ static enum pz_status keep_found(struct pz_arena *arena, struct pz_validation *v
     bool found = false;
     for (uint32_t g = 0; g < v->n_groups && !found; g++)
       found = v->groups[g].n >= LEAST_ROWS && strcmp(v->groups[g].name, v->limits[i].group) == 0;
+    if (strncmp(v->limits[i].group, PZ_ALL_CHIPS, sizeof PZ_ALL_CHIPS - 1) == 0) continue;
     if (found && !pz_vec_push(&kept, &v->limits[i])) return PZ_NO_MEMORY;
   }
   v->limits = kept.items;
