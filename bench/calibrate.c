@@ -17,7 +17,7 @@ static const char *const kinds[] = {"products", "vector", "attention"};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static int kind_of(const struct pz_ops_row *row) {
-  const char *kernel = pz_ops_kernel(row->op);
+  const char *kernel = pz_ops_kernel(row);
   if (strstr(pz_ops_name(row->op), "gemm") || (kernel && !*kernel)) return 0;
   return kernel && strncmp(kernel, "attention", 9) == 0 ? 2 : 1;
 }

@@ -1836,12 +1836,12 @@ struct pz_validation_point {
   const char *plan;  /* for people: degrees and microbatch; "" for an operator */
   const char *job;   /* equal for plans of one model, chip, devices and batch; NULL: no plan */
   int64_t devices, batch;
-  bool one_node;                          /* all devices in the innermost level of the network */
-  const char *work;                       /* "16-bit", "experts", "fp8"; NULL: no run */
-  bool dense;                             /* dense 16-bit model, no context parallelism, 1F1B */
-  bool context;                           /* context parallel */
-  bool zero_bubble;                       /* of the pipeline's orders */
-  bool tpu;                               /* runs on a TPU */
+  bool one_node;    /* all devices in the innermost level of the network */
+  const char *work; /* "16-bit", "experts", "fp8"; operators: their kind on all chips, or NULL */
+  bool dense;       /* dense 16-bit model, no context parallelism, 1F1B */
+  bool context;     /* context parallel */
+  bool zero_bubble; /* of the pipeline's orders */
+  bool tpu;         /* runs on a TPU */
   double measured_s, predicted_s;         /* 0: none */
   double measured_bytes, predicted_bytes; /* 0: none */
   const char *reason;                     /* why there is no prediction; "" if there is one */
@@ -1921,15 +1921,16 @@ struct pz_validation {
   uint32_t n_broken;
 };
 
-enum { PZ_LEAST_PLANS = 5 };
+enum { PZ_LEAST_PLANS = 3 };
 
 /* Take pz_validate_options_default() and change fields. */
 struct pz_validate_options {
   size_t size;             /* sizeof *this, set by the default */
   const char *const *runs; /* paths of tables of runs, ends with NULL; none: the built-in data */
-  const char *ops;         /* path of a table of operators of `chip`, or NULL */
-  const char *chip;        /* a preset's name or the path of a chip.json */
-  const char *limits;      /* path of a table of limits; NULL: the built-in one for built-in data */
+  const char *ops;         /* path of a table of operators or of a directory of such, or NULL */
+  const char *chip;        /* of tables that name none: a preset or the path of a chip.json */
+  const char *limits;      /* path of a table of limits; NULL: the built-in ones, of built-in data
+                              and of operators of tables that name chips */
   unsigned threads;        /* 0: one per processor */
   const char *beside;      /* path of a table of kernels beside communication on `chip`, or NULL */
 };

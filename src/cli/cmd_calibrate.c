@@ -21,8 +21,8 @@ static const struct settings defaults;
 /* clang-format off */
 static const struct pz_option options[] = {
     PZ_COMMON_OPTIONS(struct settings),
-    {.name = "ops", .type = PZ_OPTION_TEXT, .offset = AT(ops), .arg = "FILE.csv",
-     .help = "Measured operators (columns op,b,m,n,k,extra,kernel_us); scripts/measure-ops makes such a table on a CUDA GPU"},
+    {.name = "ops", .type = PZ_OPTION_TEXT, .offset = AT(ops), .arg = "FILE|DIR",
+     .help = "Measured operators (columns op,b,m,n,k,extra,kernel_us); scripts/measure-ops makes such a table on a CUDA GPU; or tables of AIConfigurator's collectors, also a directory of them (.csv, _perf.txt)"},
     {.name = "chip", .type = PZ_OPTION_TEXT, .offset = AT(chip), .arg = "CHIP",
      .help = "Chip to begin with, a preset or a chip.json: its description stays, and its constants where no row shows better ones"},
     {.name = "output", .letter = 'o', .type = PZ_OPTION_TEXT, .offset = AT(out), .arg = "FILE.json",
@@ -128,27 +128,35 @@ static enum pz_status check_output(const char *path, struct pz_error *err) {
 
 static const double POOR = 0.3; /* mean error */
 
+/* Of so many rows only some are used. */
+static void tell_left_out(const struct settings *s, uint32_t used, uint32_t rows) {
+  char text[300];
+  if (used == rows) return;
+  snprintf(text, sizeof text,
+           "%u of %u rows are used; the others are of other chips, marked as slow or not predicted "
+           "('phaze validate --ops' lists them)",
+           used, rows);
+  pz_command_warn(s->common.quiet, text);
+}
+
 static enum pz_status calibrate(const struct settings *s, struct pz_error *err) {
   struct pz_arena arena;
-  struct pz_csv csv;
   struct pz_chip chip;
   struct pz_measured measured;
   struct pz_calibrated fit;
-  char *text = NULL;
-  size_t bytes = 0;
   pz_arena_init(&arena, NULL);
   enum pz_status status = pz_chip_load(s->chip, &chip, err);
   if (status == PZ_OK && s->out) status = check_output(s->out, err);
-  if (status == PZ_OK) status = pz_file_read(s->ops, PZ_CSV_MOST_BYTES, &text, &bytes, err);
-  if (status == PZ_OK) status = pz_csv_parse(s->ops, text, bytes, &arena, &csv, err);
-  if (status == PZ_OK) status = pz_measured_read(s->ops, &csv, &arena, &measured, err);
+  if (status == PZ_OK) status = pz_measured_load(s->ops, &arena, &measured, err);
+  uint32_t rows = status == PZ_OK ? measured.n : 0;
+  if (status == PZ_OK) status = pz_measured_of_chip(&measured, chip.name, &arena, &measured, err);
+  if (status == PZ_OK) tell_left_out(s, measured.n, rows);
   if (status == PZ_OK) status = pz_calibrate(&chip, &measured, &arena, &fit, err);
   if (status == PZ_OK && fit.all.after > POOR)
     pz_command_warn(s->common.quiet, "the fit is poor: is the table of a chip like this one?");
   if (status == PZ_OK && s->out) status = write_chip(&fit.chip, s->out, err);
   if (status == PZ_OK)
     status = s->common.json ? pz_command_json(fit_json(&fit), err) : print_fit(&fit, &arena);
-  pz_free(text);
   pz_arena_release(&arena);
   return status;
 }
@@ -157,7 +165,7 @@ static enum pz_exit run(int argc, char **argv) {
   struct settings s = defaults;
   struct pz_call call;
   if (!pz_call_begin(&call, &pz_cmd_calibrate, argc, argv, &s)) return call.code;
-  if (!s.ops) return pz_command_misuse(&pz_cmd_calibrate, "--ops FILE.csv is required");
+  if (!s.ops) return pz_command_misuse(&pz_cmd_calibrate, "--ops FILE|DIR is required");
   if (!s.chip) return pz_command_misuse(&pz_cmd_calibrate, "--chip CHIP is required");
   if (s.out &&
       (pz_file_same(s.out, s.ops) || (pz_file_named(s.chip) && pz_file_same(s.out, s.chip))))
@@ -167,17 +175,20 @@ static enum pz_exit run(int argc, char **argv) {
 
 const struct pz_command pz_cmd_calibrate = {
     .name = "calibrate",
-    .synopsis = "--ops FILE.csv --chip CHIP [-o FILE.json]",
+    .synopsis = "--ops FILE|DIR --chip CHIP [-o FILE.json]",
     .summary = "Fit a chip's constants to operators measured on it",
     .detail =
-        "The table has a row for each measured operator, as scripts/measure-ops prints it.\n"
+        "The table has a row for each measured operator, as scripts/measure-ops prints it, or\n"
+        "is one of AIConfigurator's (GEMMs, attention, collectives), of which the rows of CHIP\n"
+        "are used, at most 300 of a kernel for the fit.\n"
         "The fit is made twice: to every second row of each operator, judged with the other\n"
         "half, and to all rows, which is what -o writes. Constants that no row shows keep the\n"
         "values of CHIP; the output names them. Use the result as --chip FILE.json.\n"
         "\n"
         "Examples:\n"
         "  phaze calibrate --ops h200.csv --chip h200\n"
-        "  phaze calibrate --ops mine.csv --chip h100 -o mine.json\n",
+        "  phaze calibrate --ops mine.csv --chip h100 -o mine.json\n"
+        "  phaze calibrate --ops collected/ --chip b200 -o mine.json\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .run = run,

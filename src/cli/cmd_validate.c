@@ -23,9 +23,9 @@ static const struct settings defaults = {.chip = "h200"};
 static const struct pz_option options[] = {
     PZ_COMMON_OPTIONS(struct settings),
     {.name = "runs", .type = PZ_OPTION_TEXTS, .offset = AT(runs), .arg = "FILE.csv", .max = MOST_TABLES, .help = "Validate this table of training runs instead of the built-in data (columns as for predict --runs); may be given again"},
-    {.name = "ops", .type = PZ_OPTION_TEXT, .offset = AT(ops), .arg = "FILE.csv", .help = "Validate this table of operators (columns as for estimate --ops, and kernel_us) measured on --chip"},
+    {.name = "ops", .type = PZ_OPTION_TEXT, .offset = AT(ops), .arg = "FILE|DIR", .help = "Validate this table of operators: columns as for estimate --ops, and kernel_us, measured on --chip; or those of AIConfigurator's collectors; or all such tables (.csv, _perf.txt) of a directory"},
     {.name = "beside", .type = PZ_OPTION_TEXT, .offset = AT(beside), .arg = "FILE.csv", .help = "Validate this table of kernels measured on --chip alone and beside communication (columns compute, m, n, k, beside, sms, compute_alone_us, compute_together_us)"},
-    {.name = "chip", .type = PZ_OPTION_TEXT, .offset = AT(chip), .arg = "CHIP", .help = "Chip of --ops and --beside: a preset or the path of a chip.json"},
+    {.name = "chip", .type = PZ_OPTION_TEXT, .offset = AT(chip), .arg = "CHIP", .help = "Chip of --beside, and of --ops where the table names none: a preset or the path of a chip.json"},
     {.name = "limits", .type = PZ_OPTION_TEXT, .offset = AT(limits), .arg = "FILE.csv", .help = "Limits to check (columns group, mean_error, memory_error, not_predicted, rank_correlation, regret) instead of the built-in ones"},
     {.name = "rows", .type = PZ_OPTION_FLAG, .offset = AT(rows), .help = "Show every row, not groups; with --csv and --json too"},
     {.name = "csv", .type = PZ_OPTION_TEXT, .offset = AT(csv), .arg = "OUT.csv", .help = "Write the errors by group to this file"},
@@ -122,19 +122,21 @@ static enum pz_exit run(int argc, char **argv) {
 const struct pz_command pz_cmd_validate = {
     .name = "validate",
     .synopsis =
-        "[--runs FILE.csv]... [--ops FILE.csv] [--beside FILE.csv] [--limits FILE.csv] [--rows] "
+        "[--runs FILE.csv]... [--ops FILE|DIR] [--beside FILE.csv] [--limits FILE.csv] [--rows] "
         "[--csv OUT.csv] [--report PAGE.html]",
     .summary = "Compare predictions with measured operators and training runs",
-    .detail = "The built-in data are operators and steps of an H200 and published training runs.\n"
-              "Errors are predicted over measured minus 1. For models with five or more plans it\n"
-              "shows how well predictions order them: the rank correlation, and the regret, the\n"
-              "time lost by using the plan that is predicted fastest. Exit status 1: a group is\n"
-              "worse than its limit.\n"
-              "\n"
-              "Examples:\n"
-              "  phaze validate\n"
-              "  phaze validate --runs runs.csv --rows\n"
-              "  phaze validate --report validation.html\n",
+    .detail =
+        "The built-in data are operators and steps of an H200 and published training runs.\n"
+        "Errors are predicted over measured minus 1. For questions with three or more plans\n"
+        "it shows how well predictions order them: the rank correlation, and the regret,\n"
+        "the time lost by using the plan that is predicted fastest. Exit status 1: a group is\n"
+        "worse than its limit.\n"
+        "\n"
+        "Examples:\n"
+        "  phaze validate\n"
+        "  phaze validate --runs runs.csv --rows\n"
+        "  phaze validate --ops collected/ --csv errors.csv\n"
+        "  phaze validate --report validation.html\n",
     .table = {options, sizeof options / sizeof *options},
     .defaults = &defaults,
     .run = run,

@@ -1,5 +1,6 @@
 #include "core/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "core/vec.h"
 
 bool pz_file_named(const char *word) {
   size_t n = strlen(word);
@@ -339,4 +341,35 @@ bool pz_file_behind_link(const char *path) {
   struct stat own;
   return lstat(path, &own) == 0 && S_ISLNK(own.st_mode) && follow_links(path, &t, NULL) == PZ_OK &&
          t.how == REPLACED && t.exists && S_ISREG(t.st.st_mode);
+}
+
+/* ---- directories ---------------------------------------------------------------------------- */
+
+bool pz_file_is_directory(const char *path) {
+  struct stat st;
+  return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static int by_name(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+enum pz_status pz_file_list(const char *path, struct pz_arena *arena, const char *const **names,
+                            struct pz_error *err) {
+  struct pz_vec list;
+  DIR *dir = opendir(path);
+  bool room = true;
+  if (!dir) return fail_io(err, path, "read");
+  pz_vec_init(&list, arena, sizeof(const char *));
+  for (struct dirent *e = readdir(dir); e && room; e = readdir(dir)) {
+    if (e->d_name[0] == '.') continue;
+    const char *name = pz_arena_strdup(arena, e->d_name);
+    room = name && pz_vec_push(&list, &name);
+  }
+  closedir(dir);
+  if (list.n) qsort(list.items, list.n, sizeof(const char *), by_name);
+  if (!room || !pz_vec_push(&list, NULL))
+    return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", path);
+  *names = list.items;
+  return PZ_OK;
 }

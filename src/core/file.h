@@ -3,7 +3,7 @@
 #ifndef PZ_CORE_FILE_H
 #define PZ_CORE_FILE_H
 
-#include "core/status.h"
+#include "core/arena.h"
 
 /* Does a word name a file rather than a preset?  It has a slash or ends with .json or
  * .onnx. */
@@ -40,6 +40,12 @@ PZ_NODISCARD enum pz_status pz_file_write(const char *path, const char *text, si
 
 /* Do two paths name one file: by the same word, or a regular file through links? */
 bool pz_file_same(const char *a, const char *b);
+
+bool pz_file_is_directory(const char *path);
+
+/* Names of what is in a directory but for hidden ones, in order, NULL behind the last; in the arena. */
+PZ_NODISCARD enum pz_status pz_file_list(const char *path, struct pz_arena *arena,
+                                         const char *const **names, struct pz_error *err);
 
 /* Is the path a link to a regular file, which writing would replace?  /dev/stdout is none.  For
  * commands that refuse it. */

@@ -1,49 +1,13 @@
 #include "cost/calibrate.h"
 
-#include <errno.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/text.h"
-
-/* ---- reading -------------------------------------------------------------------------------- */
-
-static enum pz_status read_time(const char *name, uint32_t line, const char *text, double *us,
-                                struct pz_error *err) {
-  static const double LEAST_US = 0.01, MOST_US = 1e9;
-  char *end;
-  errno = 0;
-  double v = strtod(text, &end);
-  if (end == text || *end || errno || !(v >= LEAST_US && v <= MOST_US))
-    return pz_fail(err, PZ_BAD_INPUT,
-                   "%s:%u: column 'kernel_us' is '%.40s'; accepted: 0.01 to 1e9 microseconds", name,
-                   line, text);
-  *us = v;
-  return PZ_OK;
-}
-
-enum pz_status pz_measured_read(const char *name, const struct pz_csv *csv, struct pz_arena *arena,
-                                struct pz_measured *out, struct pz_error *err) {
-  uint32_t at = pz_csv_column(csv, "kernel_us");
-  const struct pz_ops_row *rows = NULL;
-  if (csv->rows == 0 || csv->rows > PZ_OPS_MOST_ROWS)
-    return pz_fail(err, PZ_BAD_INPUT, "%s: %u rows; accepted: 1 to %d", name, csv->rows,
-                   PZ_OPS_MOST_ROWS);
-  if (at == PZ_NONE)
-    return pz_fail(err, PZ_BAD_INPUT,
-                   "%s:1: no column 'kernel_us'; accepted: a table with op, batch, m, n, k, "
-                   "kernel_us",
-                   name);
-  double *us = pz_arena_alloc(arena, csv->rows, sizeof *us);
-  if (!us) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
-  enum pz_status status = pz_ops_read(name, csv, arena, &rows, err);
-  for (uint32_t i = 0; i < csv->rows && status == PZ_OK; i++)
-    status = read_time(name, csv->lines[i], pz_csv_cell(csv, i, at), &us[i], err);
-  if (status == PZ_OK) *out = (struct pz_measured){name, rows, us, csv->rows};
-  return status;
-}
+#include "cost/constants.h"
 
 enum pz_status pz_calibrate_errors(const struct pz_chip *chip, const struct pz_measured *m,
                                    double *errors, struct pz_error *err) {
@@ -53,7 +17,7 @@ enum pz_status pz_calibrate_errors(const struct pz_chip *chip, const struct pz_m
   for (uint32_t i = 0; i < m->n && status == PZ_OK; i++) {
     double us;
     status = pz_ops_us(&cost, &m->rows[i], &us, err);
-    if (status == PZ_OK) errors[i] = us / m->us[i] - 1;
+    if (status == PZ_OK) errors[i] = us / m->rows[i].us - 1;
   }
   pz_cost_release(&cost);
   return status;
@@ -87,7 +51,14 @@ static double prior(const struct group *g) {
   return sum * NOISE * NOISE;
 }
 
-/* Mean squared logarithm of predicted over measured time, with the prior. */
+/* Of one row, by the logarithm of predicted over measured time: its square, and beyond FAR a line
+ * (Huber 1964), since tables have rows that were disturbed. */
+static double row_loss(double e) {
+  static const double FAR = 0.3;
+  return fabs(e) < FAR ? e * e : FAR * (2 * fabs(e) - FAR);
+}
+
+/* The mean over rows, with the prior. */
 static double loss(struct group *g) {
   struct pz_cost cost;
   double sum = 0, us = 0;
@@ -96,7 +67,7 @@ static double loss(struct group *g) {
     uint32_t r = g->rows[i];
     struct pz_error err = {0};
     enum pz_status status = pz_ops_us(&cost, &g->m->rows[r], &us, &err);
-    sum += status == PZ_OK ? pow(log(us / g->m->us[r]), 2) : HUGE_VAL;
+    sum += status == PZ_OK ? row_loss(log(us / g->m->rows[r].us)) : HUGE_VAL;
     if (status != PZ_OK) g->status = pz_fail(g->err, status, "%s", err.message);
   }
   pz_cost_release(&cost);
@@ -219,6 +190,11 @@ static struct pz_kernel first_kernel(const struct pz_chip *chip, const char *nam
                          *from = own && (attention || !derivative) ? own : other;
   struct pz_kernel k = from ? *from : pz_kernel_none();
   if (own && !attention) k.row_s = own->row_s;
+  if (strcmp(name, "experts") == 0) {
+    k = pz_kernel_none();
+    k.efficiency = pz_constants_default.experts_efficiency;
+    k.hbm_efficiency = pz_constants_default.experts_hbm_efficiency;
+  }
   pz_text_copy(k.kind, sizeof k.kind, name);
   return k;
 }
@@ -240,9 +216,10 @@ static void kernel_constants(struct group *g, struct pz_kernel *k) {
   bool attention = strncmp(k->kind, "attention", 9) == 0;
   size_t n;
   const struct pz_constant *list = pz_kernel_constants(&n);
-  bool many = g->n_rows >= 4;
+  bool many = g->n_rows >= 4, experts = strcmp(k->kind, "experts") == 0;
+  if (experts) add_constant(g, list, n, k, "efficiency", 0);
   add_constant(g, list, n, k, attention ? "efficiency" : "hbm_efficiency", attention ? 0.7 : 0.85);
-  if (!many) return;
+  if (!many || experts) return;
   add_constant(g, list, n, k, "startup_s", 3e-6);
   add_constant(g, list, n, k, "cycles", attention ? 12 : 0);
   if (attention) add_constant(g, list, n, k, "row_s", 3e-6);
@@ -250,11 +227,28 @@ static void kernel_constants(struct group *g, struct pz_kernel *k) {
     add_constant(g, list, n, k, others[i], 0);
 }
 
+/* What collectives reach over the link, with the ranges of a chip file. */
+static const struct pz_constant link_constants[] = {
+    {"link.efficiency", offsetof(struct pz_collective_facts, efficiency), 0.01, 1, 0},
+    {"link.startup_s", offsetof(struct pz_collective_facts, startup_s), 0, 1, 0},
+    {"link.switch_efficiency", offsetof(struct pz_collective_facts, switch_efficiency), 0.01, 1, 0},
+};
+enum { LINK_CONSTANTS = sizeof link_constants / sizeof *link_constants };
+
+static void add_link_constants(struct group *g) {
+  static const double guess[LINK_CONSTANTS] = {0.76, 1e-5, 0}; /* those of an A100 */
+  for (int i = 0; i < LINK_CONSTANTS; i++)
+    add_constant(g, link_constants, LINK_CONSTANTS, &g->chip->collectives,
+                 last_word(link_constants[i].key), guess[i]);
+}
+
 /* ---- the fit -------------------------------------------------------------------------------- */
 
 static bool row_shows(const struct pz_ops_row *row, const char *kernel, bool fp8) {
-  const char *own = pz_ops_kernel(row->op);
-  if (fp8) return strcmp(pz_ops_name(row->op), "fp8_gemm") == 0;
+  const char *own = pz_ops_kernel(row);
+  const char *name = pz_ops_name(row->op);
+  bool large = row->m >= 1024 && row->n >= 1024 && row->k >= 1024; /* more product than cast */
+  if (fp8) return strcmp(name, "fp8_gemm") == 0 || (strcmp(name, "fp8_linear") == 0 && large);
   return own && strcmp(own, kernel) == 0;
 }
 
@@ -269,12 +263,18 @@ static enum pz_status fit_group(struct group *g, uint32_t *rows, const bool *use
   for (uint32_t i = 0; i < g->m->n; i++)
     if ((!use || use[i]) && row_shows(&g->m->rows[i], kernel, fp8)) rows[g->n_rows++] = i;
   if (g->n_rows == 0) return PZ_OK;
-  struct pz_kernel *k = *kernel ? kernel_named(g->chip, kernel) : NULL;
-  if (*kernel && !k)
+  uint32_t shown = g->n_rows; /* of many rows a sample, spread over the table */
+  if (shown > PZ_CALIBRATE_MOST_ROWS) g->n_rows = PZ_CALIBRATE_MOST_ROWS;
+  for (uint32_t i = 0; i < g->n_rows; i++) rows[i] = rows[(uint64_t)i * shown / g->n_rows];
+  bool link = strcmp(kernel, "link") == 0;
+  struct pz_kernel *k = *kernel && !link ? kernel_named(g->chip, kernel) : NULL;
+  if (*kernel && !link && !k)
     return pz_fail(err, PZ_BAD_INPUT, "chip %s has %d kernels; accepted: room for '%s'",
                    g->chip->name, PZ_CHIP_MOST_KERNELS, kernel);
   if (fp8)
     add_constant(g, list, n, &g->chip->calibration, "fp8_speedup", 1.8);
+  else if (link)
+    add_link_constants(g);
   else if (k)
     kernel_constants(g, k);
   else
@@ -282,11 +282,23 @@ static enum pz_status fit_group(struct group *g, uint32_t *rows, const bool *use
   return search(g);
 }
 
-/* Has an operator before this one the same kernel? */
-static bool kernel_is_done(uint32_t op) {
-  for (uint32_t i = 0; i < op; i++)
-    if (pz_ops_kernel(i) && strcmp(pz_ops_kernel(i), pz_ops_kernel(op)) == 0) return true;
-  return false;
+/* Kernels that rows show, each once, in the order of the operators. */
+struct shown {
+  const char *name[PZ_CHIP_MOST_KERNELS + 2];
+  int n;
+};
+
+static void add_shown(struct shown *s, const char *kernel) {
+  int i = 0;
+  while (i < s->n && strcmp(s->name[i], kernel) != 0) i++;
+  if (i == s->n && i < (int)(sizeof s->name / sizeof *s->name)) s->name[s->n++] = kernel;
+}
+
+static void find_shown(const struct pz_measured *m, struct shown *s) {
+  for (uint32_t op = 0; pz_ops_name(op); op++)
+    for (uint32_t i = 0; i < m->n; i++)
+      if (m->rows[i].op == op && pz_ops_kernel(&m->rows[i]))
+        add_shown(s, pz_ops_kernel(&m->rows[i]));
 }
 
 enum pz_status pz_calibrate_fit(struct pz_chip *chip, const struct pz_measured *m, const bool *use,
@@ -294,13 +306,14 @@ enum pz_status pz_calibrate_fit(struct pz_chip *chip, const struct pz_measured *
   struct pz_arena arena;
   struct pz_chip fitted = *chip;
   struct group g = {.chip = &fitted, .m = m, .err = err};
+  struct shown shown = {.n = 0};
   pz_arena_init(&arena, NULL);
   uint32_t *rows = pz_arena_alloc(&arena, m->n, sizeof *rows);
   enum pz_status status =
       rows ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the calibration");
-  for (uint32_t op = 0; pz_ops_name(op) && status == PZ_OK; op++)
-    if (pz_ops_kernel(op) && !kernel_is_done(op))
-      status = fit_group(&g, rows, use, pz_ops_kernel(op), false, err);
+  find_shown(m, &shown);
+  for (int i = 0; i < shown.n && status == PZ_OK; i++)
+    status = fit_group(&g, rows, use, shown.name[i], false, err);
   if (status == PZ_OK) status = fit_group(&g, rows, use, "", true, err);
   pz_arena_release(&arena);
   if (status == PZ_OK) *chip = fitted;
@@ -371,9 +384,11 @@ static bool tell_changes(const struct pz_chip *chip, struct pz_arena *arena,
                            *kernel = pz_kernel_constants(&per_kernel);
   const struct pz_calibration *c = &out->chip.calibration;
   struct pz_constant_change *to =
-      pz_arena_alloc(arena, n + per_kernel * (size_t)c->n_kernels, sizeof *to);
+      pz_arena_alloc(arena, n + LINK_CONSTANTS + per_kernel * (size_t)c->n_kernels, sizeof *to);
   if (!to) return false;
   for (size_t i = 0; i < n; i++) tell_change(out, to, "", &list[i], &chip->calibration, c);
+  for (int i = 0; i < LINK_CONSTANTS; i++)
+    tell_change(out, to, "link", &link_constants[i], &chip->collectives, &out->chip.collectives);
   for (int k = 0; k < c->n_kernels; k++)
     for (size_t i = 0; i < per_kernel; i++)
       tell_change(out, to, c->kernels[k].kind, &kernel[i], pz_chip_kernel(chip, c->kernels[k].kind),
@@ -422,13 +437,13 @@ static enum pz_status check_times(const struct pz_chip *chip, const struct pz_me
                                   const double *errors, struct pz_error *err) {
   static const double MOST = 50, START_US = 10; /* an uncalibrated chip starts in no time */
   for (uint32_t i = 0; i < m->n; i++) {
-    double us = (errors[i] + 1) * m->us[i];
-    if (m->us[i] <= MOST * (us + START_US) && m->us[i] >= us / MOST) continue;
+    double us = (errors[i] + 1) * m->rows[i].us;
+    if (m->rows[i].us <= MOST * (us + START_US) && m->rows[i].us >= us / MOST) continue;
     return pz_fail(err, PZ_BAD_INPUT,
                    "%s:%u: %s takes %.4g us, %.4g are predicted for %s; accepted: microseconds "
                    "within a factor of %.0f",
-                   m->name, m->rows[i].line, pz_ops_name(m->rows[i].op), m->us[i], us, chip->name,
-                   MOST);
+                   m->rows[i].table, m->rows[i].line, pz_ops_name(m->rows[i].op), m->rows[i].us, us,
+                   chip->name, MOST);
   }
   return PZ_OK;
 }

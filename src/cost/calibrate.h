@@ -2,26 +2,15 @@
 #ifndef PZ_COST_CALIBRATE_H
 #define PZ_COST_CALIBRATE_H
 
-#include "cost/ops_table.h"
+#include "cost/measured_ops.h"
 
-/* A table of operators with what each took (column kernel_us). */
-struct pz_measured {
-  const char *name; /* for messages; the caller's */
-  const struct pz_ops_row *rows;
-  const double *us;
-  uint32_t n;
-};
-
-/* PZ_BAD_INPUT for what pz_ops_read refuses, no rows, more than PZ_OPS_MOST_ROWS, and times that are
- * not from 0.01 us to 1000 s. */
-PZ_NODISCARD enum pz_status pz_measured_read(const char *name, const struct pz_csv *csv,
-                                             struct pz_arena *arena, struct pz_measured *out,
-                                             struct pz_error *err);
+/* Rows of one kernel that a fit is made to, at most: of more, a sample spread over the table. */
+enum { PZ_CALIBRATE_MOST_ROWS = 300 };
 
 /* Fit *chip to the rows with use[i] (NULL: all), group by group: products, fp8 products, each
- * kernel.  What no row shows stays.  Minimises the mean squared logarithm of predicted over measured
- * time by coordinate search with shrinking steps, within the ranges a chip file accepts; no draws.
- * Cost: some thousand predictions of each row. */
+ * kernel, the link.  What no row shows stays.  Minimises the mean squared logarithm of predicted over
+ * measured time, beyond 0.3 a line, by coordinate search with shrinking steps, within the ranges a
+ * chip file accepts; no draws.  Cost: some thousand predictions of each row. */
 PZ_NODISCARD enum pz_status pz_calibrate_fit(struct pz_chip *chip, const struct pz_measured *m,
                                              const bool *use, struct pz_error *err);
 

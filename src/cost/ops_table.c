@@ -7,16 +7,34 @@
 
 #include "core/text.h"
 #include "cost/attention.h"
+#include "cost/constants.h"
+#include "cost/experts.h"
 #include "cost/fp8.h"
 #include "cost/grouped.h"
+#include "cost/network.h"
 #include "workload/op.h"
 
 /* ---- the operators -------------------------------------------------------------------------- */
 
-enum form { PRODUCT, FP8_PRODUCT, GROUPED, ATTENTION, LIBRARY_ATTENTION, VECTOR, SWIGLU, ADAMW };
+enum form {
+  PRODUCT,
+  FP8_PRODUCT,
+  FP8_LINEAR,       /* a scale of the activations is found, and they are cast first */
+  FP8_BLOCK_LINEAR, /* the same by blocks, in one pass */
+  GROUPED,
+  EXPERTS,
+  COLLECTIVE,
+  ATTENTION,
+  LIBRARY_ATTENTION,
+  SERVED_ATTENTION, /* keys and values are written to a paged cache first */
+  LATENT_ATTENTION, /* the same, of the latent vector of all heads */
+  VECTOR,
+  SWIGLU,
+  ADAMW
+};
 
-/* Operators by the names tables use; bytes a value of them moves at 16 bit; kernel: see
- * pz_ops_kernel; library: of attention. */
+/* Operators by the names tables use; kind: enum pz_op_kind, or pz_collective; bytes a value of them
+ * moves at 16 bit; kernel: see pz_ops_kernel; library: of attention. */
 static const struct known {
   const char *name;
   enum form form;
@@ -75,19 +93,59 @@ static const struct known {
     {"cross_entropy_fp32_bwd", VECTOR, PZ_OP_CROSS_ENTROPY, PZ_BACKWARD, 10, "cross_entropy_bwd",
      NULL},
     {"adamw_fp32", ADAMW, PZ_OP_ADD, PZ_FORWARD, 28, "adamw", NULL},
+    /* only in the tables of silicon_table.h */
+    {"fp8_linear", FP8_LINEAR, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL},
+    {"fp8_block_linear", FP8_BLOCK_LINEAR, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL},
+    {"experts", EXPERTS, PZ_OP_MATMUL, PZ_FORWARD, 0, "experts", NULL},
+    {"experts_fp8", EXPERTS, PZ_OP_MATMUL, PZ_FORWARD, 0, "experts", NULL},
+    {"experts_fp8_block", EXPERTS, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL},
+    {"prefill", SERVED_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL},
+    {"mla_prefill", LATENT_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL},
+    {"encoder", LIBRARY_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL},
+    {"all_reduce", COLLECTIVE, PZ_COLLECTIVE_ALL_REDUCE, PZ_FORWARD, 0, "link", NULL},
+    {"all_gather", COLLECTIVE, PZ_COLLECTIVE_ALL_GATHER, PZ_FORWARD, 0, "link", NULL},
+    {"reduce_scatter", COLLECTIVE, PZ_COLLECTIVE_REDUCE_SCATTER, PZ_FORWARD, 0, "link", NULL},
+    {"alltoall", COLLECTIVE, PZ_COLLECTIVE_ALL_TO_ALL, PZ_FORWARD, 0, "link", NULL},
 };
-enum { KNOWN = sizeof known / sizeof *known };
+enum { KNOWN = sizeof known / sizeof *known, OWN = KNOWN - 12 };
 
-static const char *known_name(const void *ctx, size_t i) {
+/* Of tables with a column `op`. */
+static const char *own_name(const void *ctx, size_t i) {
   (void)ctx;
-  return i < KNOWN ? known[i].name : NULL;
+  return i < OWN ? known[i].name : NULL;
 }
 
-const char *pz_ops_name(uint32_t op) { return known_name(NULL, op); }
+const char *pz_ops_name(uint32_t op) { return op < KNOWN ? known[op].name : NULL; }
+
+uint32_t pz_ops_find(const char *name) {
+  uint32_t op = 0;
+  while (strcmp(known[op].name, name) != 0) op++;
+  return op;
+}
 
 bool pz_ops_elementwise(uint32_t op) { return known[op].form >= VECTOR; }
 
-const char *pz_ops_kernel(uint32_t op) { return known[op].kernel; }
+/* Libraries of attention: what their kernels have in their names, as tables tell them, and the
+ * kernel of a calibration. */
+static const struct {
+  const char *part, *name, *kernel;
+} libraries[] = {{"fa4", "fa4", "attention_fa4"},
+                 {"fa3", "fa3", "attention_fa3"},
+                 {"fa2", "fa2", "attention_fa2"},
+                 {"trtllm", "trtllm", "attention_trtllm"}};
+enum { LIBRARIES = sizeof libraries / sizeof *libraries };
+
+const char *pz_ops_library(const char *kernel) {
+  for (int i = 0; i < LIBRARIES; i++)
+    if (strstr(kernel, libraries[i].part)) return libraries[i].name;
+  return NULL;
+}
+
+const char *pz_ops_kernel(const struct pz_ops_row *row) {
+  for (int i = 0; i < LIBRARIES && row->library; i++)
+    if (strcmp(row->library, libraries[i].name) == 0) return libraries[i].kernel;
+  return known[row->op].kernel;
+}
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
@@ -189,13 +247,13 @@ static enum pz_status read_row(struct reader *r, uint32_t i, struct pz_ops_row *
                                      "column 'k'"};
   const char *op = pz_csv_cell(r->csv, i, r->at[OP]);
   char list[1024];
-  *row = (struct pz_ops_row){.line = r->csv->lines[i]};
+  *row = (struct pz_ops_row){.table = r->name, .line = r->csv->lines[i]};
   int64_t *const size[] = {NULL, &row->batch, &row->m, &row->n, &row->k};
   snprintf(r->where, sizeof r->where, "%.250s:%u", r->name, row->line);
-  while (row->op < KNOWN && strcmp(known[row->op].name, op) != 0) row->op++;
-  if (row->op == KNOWN)
+  while (row->op < OWN && strcmp(known[row->op].name, op) != 0) row->op++;
+  if (row->op == OWN)
     return pz_fail(r->err, PZ_BAD_INPUT, "%s: unknown operator '%.40s'; accepted: %s", r->where, op,
-                   pz_text_join(list, sizeof list, known_name, NULL));
+                   pz_text_join(list, sizeof list, own_name, NULL));
   enum form form = known[row->op].form;
   enum pz_status status = PZ_OK;
   for (int c = BATCH; c <= K && status == PZ_OK; c++)
@@ -218,7 +276,29 @@ enum pz_status pz_ops_read(const char *name, const struct pz_csv *csv, struct pz
   return status;
 }
 
+const char *pz_ops_text(const struct pz_ops_row *row, struct pz_arena *arena) {
+  const struct known *op = &known[row->op];
+  const char *name = op->name;
+  long long b = row->batch, m = row->m, n = row->n, k = row->k;
+  if (op->form == COLLECTIVE)
+    return pz_arena_printf(arena, "%s of %lld bytes, %lld devices", name, n, b);
+  if (op->form == EXPERTS)
+    return pz_arena_printf(
+        arena, "%s: %lld tokens, %lld of %lld experts of %lld x %lld, tp %lld, ep %lld", name, m,
+        (long long)row->topk, b, k, n, (long long)row->tp, (long long)row->ep);
+  const char *text = pz_arena_printf(arena, "%s %lld x %lld x %lld x %lld", name, b, m, n, k);
+  if (text && row->heads)
+    text = pz_arena_printf(arena, "%s, heads=%lld;kv=%lld;causal=%d", text, (long long)row->heads,
+                           (long long)row->kv_heads, row->causal);
+  if (text && op->form == GROUPED && row->largest)
+    text = pz_arena_printf(arena, "%s, skewed;max=%lld", text, (long long)row->largest);
+  return text;
+}
+
 /* ---- predicting ----------------------------------------------------------------------------- */
+
+/* Values of a token in the cache of latent attention: 512, and 64 of the rotary part (DeepSeek-V3). */
+static const double LATENT = 576;
 
 static double attention_s(const struct pz_chip *c, const struct pz_ops_row *row) {
   const struct known *op = &known[row->op];
@@ -227,11 +307,16 @@ static double attention_s(const struct pz_chip *c, const struct pz_ops_row *row)
   double passes = op->direction == PZ_FORWARD ? 2 : 4;
   double bytes = 2 * passes * (double)row->batch * (double)row->k *
                  ((double)heads * (double)row->m + (double)kv * (double)row->n);
+  /* keys and values, or the latent vector of all heads, read and written */
+  double cached = op->form == SERVED_ATTENTION   ? 2 * (double)row->kv_heads * (double)row->k
+                  : op->form == LATENT_ATTENTION ? LATENT
+                                                 : 0;
   struct pz_attention_work a = {.dims = {row->batch * heads, row->m, row->n, row->k},
                                 .direction = op->direction,
                                 .causal = op->form == ATTENTION || row->causal,
-                                .library = op->library,
-                                .bytes = bytes * pz_cold_part(c, bytes)};
+                                .library = row->library ? row->library : op->library,
+                                .bytes = bytes * pz_cold_part(c, bytes),
+                                .cache_bytes = 4 * (double)row->batch * (double)row->m * cached};
   struct pz_estimate e;
   pz_attention_cost(c, &a, &e);
   return e.latency_s;
@@ -265,16 +350,48 @@ static double adamw_s(const struct pz_chip *c, const struct pz_ops_row *row) {
   return e.latency_s;
 }
 
+/* On one node of `batch` devices, joined by the chip's link. */
+static enum pz_status collective_s(const struct pz_chip *c, const struct pz_ops_row *row, double *s,
+                                   struct pz_error *err) {
+  if (!(c->link_bytes_per_s > 0))
+    return pz_fail(err, PZ_BAD_INPUT, "%s:%u: chip %s has no link; accepted: one with a link",
+                   row->table, row->line, c->name);
+  struct pz_cluster node = pz_cluster_flat(row->batch, c->link_bytes_per_s, c->link_latency_s);
+  node.level[0].collectives = c->collectives;
+  *s = pz_network_s(&pz_constants_default, &node, (enum pz_collective)known[row->op].kind,
+                    (double)row->n, (struct pz_group){row->batch, 1});
+  return PZ_OK;
+}
+
+static enum pz_status experts_s(struct pz_cost *cost, const struct pz_ops_row *row, double *s,
+                                struct pz_error *err) {
+  struct pz_experts_work w = {.tokens = row->m,
+                              .hidden = row->k,
+                              .inter = row->n,
+                              .topk = row->topk,
+                              .experts = row->batch,
+                              .tp = row->tp,
+                              .ep = row->ep,
+                              .skew = row->skew,
+                              .gated = row->gated,
+                              .fp8 = strcmp(known[row->op].name, "experts") != 0,
+                              .warm = true};
+  return pz_experts_cost(cost, &w, s, err);
+}
+
 static enum pz_status product_s(struct pz_cost *cost, const struct pz_ops_row *row, double *s,
                                 struct pz_error *err) {
   struct pz_product p = {row->batch, row->m, row->n, row->k, true};
   struct pz_grouped g = {row->batch, row->m, row->n, row->k, row->largest, true, NULL};
   struct pz_mapping o = {0};
   enum form form = known[row->op].form;
-  enum pz_status status = form == PRODUCT       ? pz_cost_product(cost, &p, &o, err)
-                          : form == FP8_PRODUCT ? pz_cost_fp8_product(cost, &p, &o, err)
-                                                : pz_cost_grouped(cost, &g, &o, err);
-  *s = o.latency_s;
+  enum pz_status status = form == PRODUCT   ? pz_cost_product(cost, &p, &o, err)
+                          : form == GROUPED ? pz_cost_grouped(cost, &g, &o, err)
+                                            : pz_cost_fp8_product(cost, &p, &o, err);
+  struct pz_vector_time cast = {0};
+  if (form == FP8_LINEAR) pz_cost_fp8_dynamic_cast(&cost->chip, row->m, row->k, &cast);
+  if (form == FP8_BLOCK_LINEAR) pz_cost_fp8_cast(&cost->chip, row->m, row->k, false, &cast);
+  *s = o.latency_s + cast.latency_s;
   return status;
 }
 
@@ -286,7 +403,11 @@ enum pz_status pz_ops_us(struct pz_cost *cost, const struct pz_ops_row *row, dou
   double s = 0;
   switch (op->form) {
   case ATTENTION:
-  case LIBRARY_ATTENTION: s = attention_s(c, row); break;
+  case LIBRARY_ATTENTION:
+  case SERVED_ATTENTION:
+  case LATENT_ATTENTION: s = attention_s(c, row); break;
+  case EXPERTS: status = experts_s(cost, row, &s, err); break;
+  case COLLECTIVE: status = collective_s(c, row, &s, err); break;
   case VECTOR: s = vector_s(c, row, op->kind, op->direction, op->bytes); break;
   case SWIGLU: s = swiglu_s(c, row); break;
   case ADAMW: s = adamw_s(c, row); break;

@@ -8,13 +8,25 @@
 
 enum { PZ_OPS_MOST_ROWS = 100000 };
 
+/* Experts: batch = experts of the model, m = tokens of the group, n = inner width, k = hidden size.
+ * Collectives: batch = devices, n = bytes. */
 struct pz_ops_row {
   uint32_t op; /* see pz_ops_name */
   int64_t batch, m, n, k;
   int64_t heads, kv_heads; /* of attention */
   bool causal;             /* likewise */
+  const char *library;     /* likewise, of its kernel; NULL: the operator's */
   int64_t largest;         /* tokens of the largest expert; 0: all alike */
-  uint32_t line;           /* of the file, for messages */
+  int64_t topk, tp, ep;    /* of experts */
+  double skew;             /* likewise: exponent of the power law of their tokens; 0: balanced */
+  bool gated;              /* likewise: three matrices, else two */
+  double us;               /* measured; 0: the table has no times */
+  const char *chip;   /* the preset of the chip that the row names; NULL: the table names none */
+  const char *group;  /* what it is counted with; NULL: its operator */
+  const char *reason; /* why it is not predicted; NULL: it is */
+  bool slow;          /* the table marks the time as doubtful */
+  const char *table;  /* name of the file, for messages */
+  uint32_t line;      /* of the file, likewise */
 };
 
 /* The rows of a table, in the arena; *rows has csv->rows of them. */
@@ -36,11 +48,21 @@ PZ_NODISCARD enum pz_status pz_ops_predict(struct pz_cost *cost, const char *nam
 /* Names of the operators, NULL after the last. */
 const char *pz_ops_name(uint32_t op);
 
+/* The operator of a name that is among them. */
+uint32_t pz_ops_find(const char *name);
+
+/* The library of attention that a table's word for a kernel names; NULL: none is known. */
+const char *pz_ops_library(const char *kernel);
+
+/* Name and sizes of a row for people, in the arena; NULL: out of memory. */
+const char *pz_ops_text(const struct pz_ops_row *row, struct pz_arena *arena);
+
 /* Is it neither a product nor attention? */
 bool pz_ops_elementwise(uint32_t op);
 
-/* The kernel of a chip's calibration whose numbers this operator shows; "" for a product, whose
- * numbers stand in the calibration itself, NULL where it shows those of several. */
-const char *pz_ops_kernel(uint32_t op);
+/* The kernel of a chip's calibration whose numbers this row shows; "" for a product, whose
+ * numbers stand in the calibration itself, "link" for collectives, NULL where it shows those of
+ * several. */
+const char *pz_ops_kernel(const struct pz_ops_row *row);
 
 #endif

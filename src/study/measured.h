@@ -1,5 +1,6 @@
 /* Measured data built into the library: training runs (measured/runs), operators and single-device
- * steps of an H200 (tests/data), and the limits that validation keeps (measured/limits.csv). */
+ * steps of an H200 (tests/data), and the limits that validation keeps: of these (measured/limits.csv),
+ * and of tables of operators that name chips (measured/limits_ops.csv). */
 #ifndef PZ_STUDY_MEASURED_H
 #define PZ_STUDY_MEASURED_H
 

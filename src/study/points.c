@@ -8,9 +8,9 @@
 #include "chip/chip.h"
 #include "core/alloc.h"
 #include "core/json.h"
+#include "core/pool.h"
 #include "core/text.h"
 #include "cost/beside_table.h"
-#include "cost/ops_table.h"
 #include "plan/plan_fields.h"
 #include "plan/plan_fill.h"
 #include "step/expected_error.h"
@@ -168,60 +168,133 @@ enum pz_status pz_points_runs(const struct pz_point_reader *r, const char *name,
 
 /* ---- operators ------------------------------------------------------------------------------ */
 
+/* Rows, the chips they are of, and for each thread what it knows of each chip. */
 struct operators {
-  struct pz_csv csv;
-  const double *us;
-  const char *chip;
+  const struct pz_measured *m;
+  struct on_chip {
+    const char *name;
+    struct pz_chip chip;
+    bool known; /* there is such a preset */
+  } chips[32];
+  uint32_t n_chips;
+  uint32_t *at; /* of a row: index of its chip */
+  struct pz_cost *costs;
+  double *us;
+  enum pz_status *status;
 };
 
-/* Name, sizes, and what else the table says. */
-static char *operator_id(const struct pz_csv *csv, uint32_t row, struct pz_arena *arena) {
-  const char *b = cell_of(csv, row, "batch"), *extra = cell_of(csv, row, "extra");
-  return pz_arena_printf(arena, "%s %s x %s x %s x %s%s%s", cell_of(csv, row, "op"),
-                         *b ? b : cell_of(csv, row, "b"), cell_of(csv, row, "m"),
-                         cell_of(csv, row, "n"), cell_of(csv, row, "k"), *extra ? ", " : "", extra);
+/* The chip of a row, loaded when it is met first.  A table may be of a chip without a preset; that of
+ * rows which name none must be there. */
+static enum pz_status find_chip(const struct pz_point_reader *r, struct operators *o,
+                                const struct pz_ops_row *row, const char *chip, uint32_t *at) {
+  const char *name = row->chip ? row->chip : chip;
+  struct pz_error err = {0};
+  *at = 0;
+  while (*at < o->n_chips && strcmp(o->chips[*at].name, name) != 0) ++*at;
+  if (*at < o->n_chips) return PZ_OK;
+  if (o->n_chips == sizeof o->chips / sizeof *o->chips)
+    return pz_fail(r->err, PZ_BAD_INPUT, "%s:%u: more than %u chips", row->table, row->line,
+                   o->n_chips);
+  struct on_chip *c = &o->chips[o->n_chips++];
+  enum pz_status status = pz_chip_load(name, &c->chip, row->chip ? &err : r->err);
+  c->name = name;
+  c->known = status == PZ_OK;
+  if (!row->chip || status == PZ_OK) return status;
+  return status == PZ_NO_MEMORY ? pz_fail(r->err, status, "%s", err.message) : PZ_OK;
 }
 
-static enum pz_status add_operator(const struct pz_point_reader *r, const char *name,
-                                   const struct operators *o, uint32_t row, uint32_t at) {
+static bool is_predicted(const struct operators *o, uint32_t i) {
+  return !o->m->rows[i].reason && o->chips[o->at[i]].known;
+}
+
+static void predict_operator(void *ctx, size_t i, unsigned worker) {
+  struct operators *o = ctx;
+  struct pz_cost *cost = &o->costs[worker * o->n_chips + o->at[i]];
+  struct pz_error err;
+  if (is_predicted(o, (uint32_t)i)) o->status[i] = pz_ops_us(cost, &o->m->rows[i], &o->us[i], &err);
+}
+
+static enum pz_status predict_operators(const struct pz_point_reader *r, struct operators *o) {
   struct pz_arena *arena = r->points->arena;
-  double us = 0;
-  enum pz_status status = pz_csv_number(name, &o->csv, row, at, 1e15, &us, r->err);
+  struct pz_pool *pool = NULL;
+  enum pz_status status = pz_pool_new(r->threads, &pool, r->err);
   if (status != PZ_OK) return status;
-  const char *op = cell_of(&o->csv, row, "op");
-  struct pz_validation_point p = {.kind = PZ_POINT_OPERATOR,
-                                  .group = pz_arena_printf(arena, "%s %s", o->chip, op),
-                                  .id = operator_id(&o->csv, row, arena),
-                                  .quality = "ok",
-                                  .chip = o->chip,
-                                  .framework = "",
-                                  .model = "",
-                                  .shape = "",
-                                  .plan = "",
-                                  .devices = 1,
-                                  .one_node = true,
-                                  .measured_s = us * 1e-6,
-                                  .predicted_s = o->us[row] * 1e-6,
-                                  .reason = ""};
-  return p.group && p.id && pz_vec_push(r->points, &p) ? PZ_OK : no_memory(r, name);
+  size_t n = (size_t)pz_pool_threads(pool) * o->n_chips;
+  o->costs = pz_arena_alloc(arena, n, sizeof *o->costs);
+  o->us = pz_arena_alloc(arena, o->m->n, sizeof *o->us);
+  o->status = pz_arena_alloc(arena, o->m->n, sizeof *o->status);
+  if (!o->costs || !o->us || !o->status) {
+    pz_pool_free(pool);
+    return no_memory(r, o->m->name);
+  }
+  for (size_t i = 0; i < n; i++) pz_cost_init(&o->costs[i], &o->chips[i % o->n_chips].chip, NULL);
+  pz_pool_for(pool, o->m->n, predict_operator, o);
+  for (uint32_t i = 0; i < o->m->n && status == PZ_OK; i++)
+    if (o->status[i] != PZ_OK) /* for its message */
+      status = pz_ops_us(&o->costs[o->at[i]], &o->m->rows[i], &o->us[i], r->err);
+  for (size_t i = 0; i < n; i++) pz_cost_release(&o->costs[i]);
+  pz_pool_free(pool);
+  return status;
 }
 
-enum pz_status pz_points_operators(const struct pz_point_reader *r, const char *name,
-                                   const char *text, size_t bytes, const char *chip_name) {
-  struct operators o = {.chip = chip_name};
-  struct pz_chip chip;
-  struct pz_cost cost;
-  uint32_t at = 0;
-  enum pz_status status = pz_chip_load(chip_name, &chip, r->err);
-  if (status == PZ_OK) status = pz_csv_parse(name, text, bytes, r->points->arena, &o.csv, r->err);
-  if (status == PZ_OK) status = find_column(r, name, &o.csv, "kernel_us", &at);
+static bool make_operator(const struct operators *o, uint32_t i, struct pz_arena *arena,
+                          struct pz_validation_point *p) {
+  const struct pz_ops_row *row = &o->m->rows[i];
+  const struct on_chip *c = &o->chips[o->at[i]];
+  const char *group = row->group ? row->group : pz_ops_name(row->op);
+  *p = (struct pz_validation_point){
+      .kind = PZ_POINT_OPERATOR,
+      .group = row->reason ? group : pz_arena_printf(arena, "%s %s", c->name, group),
+      .id = row->reason ? pz_arena_printf(arena, "%s:%u", row->table, row->line)
+                        : pz_ops_text(row, arena),
+      .work = row->chip && !row->reason ? pz_arena_printf(arena, PZ_ALL_CHIPS "%s", group) : NULL,
+      .quality = row->slow ? "slow: the table marks it" : "ok",
+      .chip = c->name,
+      .framework = "",
+      .model = "",
+      .shape = "",
+      .plan = "",
+      .devices = 1,
+      .one_node = true,
+      .measured_s = row->us * 1e-6,
+      .predicted_s = is_predicted(o, i) ? o->us[i] * 1e-6 : 0,
+      .reason = row->reason ? row->reason
+                : c->known  ? ""
+                            : "the chip has no preset"};
+  return p->group && p->id && (p->work || !row->chip || row->reason);
+}
+
+/* By group, then in the order of the tables. */
+static int by_group(const void *a, const void *b) {
+  const struct pz_validation_point *const *x = a, *const *y = b;
+  int order = strcmp((*x)->group, (*y)->group);
+  return order ? order : *x < *y ? -1 : *x > *y;
+}
+
+enum pz_status pz_points_operators(const struct pz_point_reader *r, const struct pz_measured *m,
+                                   const char *chip) {
+  struct pz_arena *arena = r->points->arena;
+  struct operators *o = pz_arena_alloc(arena, 1, sizeof *o);
+  struct pz_validation_point *points = pz_arena_alloc(arena, m->n, sizeof *points);
+  const struct pz_validation_point **order = pz_arena_alloc(arena, m->n, sizeof *order);
+  enum pz_status status = PZ_OK;
+  bool chips = false;
+  if (o) *o = (struct operators){.m = m, .at = pz_arena_alloc(arena, m->n, sizeof *o->at)};
+  if (!o || !o->at || !points || !order) return no_memory(r, m->name);
+  for (uint32_t i = 0; i < m->n && status == PZ_OK; i++) {
+    status = find_chip(r, o, &m->rows[i], chip, &o->at[i]);
+    chips |= m->rows[i].chip != NULL;
+  }
+  if (status == PZ_OK) status = predict_operators(r, o);
   if (status != PZ_OK) return status;
-  pz_cost_init(&cost, &chip, NULL);
-  status = pz_ops_predict(&cost, name, &o.csv, r->points->arena, &o.us, r->err);
-  for (uint32_t i = 0; i < o.csv.rows && status == PZ_OK; i++)
-    status = add_operator(r, name, &o, i, at);
-  pz_cost_release(&cost);
-  return status;
+  for (uint32_t i = 0; i < m->n; i++) {
+    if (!make_operator(o, i, arena, &points[i])) return no_memory(r, m->name);
+    order[i] = &points[i];
+  }
+  if (chips) qsort(order, m->n, sizeof *order, by_group);
+  for (uint32_t i = 0; i < m->n; i++)
+    if (!pz_vec_push(r->points, order[i])) return no_memory(r, m->name);
+  return PZ_OK;
 }
 
 /* ---- kernels beside communication ----------------------------------------------------------- */

@@ -1,11 +1,12 @@
 /* Points of a validation: one measurement beside its prediction, read from a table of training runs
- * (place/run_table.h), of operators (cost/ops_table.h), of kernels beside communication (cost/beside_table.h), or of
+ * (place/run_table.h), of operators (cost/measured_ops.h), of kernels beside communication (cost/beside_table.h), or of
  * single-device steps. */
 #ifndef PZ_STUDY_POINTS_H
 #define PZ_STUDY_POINTS_H
 
 #include "core/csv.h"
 #include "core/vec.h"
+#include "cost/measured_ops.h"
 
 /* All of it lives in the arena of `points` (struct pz_validation_point), to which the rows of a table are
  * added.  `name` stands for the table in messages. */
@@ -23,9 +24,12 @@ PZ_NODISCARD enum pz_status pz_points_runs(const struct pz_point_reader *r, cons
  * step was made for these first. */
 bool pz_points_dense(const struct pz_csv *csv, uint32_t row);
 
-/* Operators measured on a chip: the columns of cost/ops_table.h, and kernel_us. */
-PZ_NODISCARD enum pz_status pz_points_operators(const struct pz_point_reader *r, const char *name,
-                                                const char *text, size_t bytes, const char *chip);
+/* What the groups of a kind of operators on all chips begin with. */
+#define PZ_ALL_CHIPS "all chips "
+
+/* Measured operators, predicted on all threads; rows that name no chip are of `chip`. */
+PZ_NODISCARD enum pz_status pz_points_operators(const struct pz_point_reader *r,
+                                                const struct pz_measured *m, const char *chip);
 
 /* Kernels measured beside communication on a chip: the columns of cost/beside_table.h.  Predicted is the measured time
  * alone, as many times longer as the model says; `plan` has this number, and the time from the predicted time alone. */

@@ -67,13 +67,22 @@ static struct pz_errors *errors_of(struct pz_vec *list, const char *name, enum p
   return pz_vec_push(list, &fresh);
 }
 
+/* Operators of many chips are counted with those of their kind on all chips, too. */
 static enum pz_status make_groups(const struct pz_validation_point *points, uint32_t n, bool ok,
                                   struct pz_vec *list) {
   for (uint32_t i = 0; i < n; i++) {
-    if (is_ok(&points[i]) != ok) continue;
-    struct pz_errors *g = errors_of(list, points[i].group, points[i].kind);
+    const struct pz_validation_point *p = &points[i];
+    if (is_ok(p) != ok) continue;
+    struct pz_errors *g = errors_of(list, p->group, p->kind);
     if (!g) return PZ_NO_MEMORY;
-    add_point(g, &points[i]);
+    add_point(g, p);
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    const struct pz_validation_point *p = &points[i];
+    if (!ok || !is_ok(p) || p->kind != PZ_POINT_OPERATOR || !p->work) continue;
+    struct pz_errors *g = errors_of(list, p->work, p->kind);
+    if (!g) return PZ_NO_MEMORY;
+    add_point(g, p);
   }
   for (uint32_t i = 0; i < list->n; i++) finish_errors(pz_vec_at(list, struct pz_errors, i));
   return PZ_OK;
@@ -352,11 +361,19 @@ enum pz_status pz_validation_make(const struct pz_validation_point *points, uint
   return PZ_OK;
 }
 
+static enum pz_status read_operators(const struct pz_point_reader *r, const char *name,
+                                     const char *text) {
+  struct pz_measured m;
+  struct pz_csv csv;
+  enum pz_status status = pz_csv_parse(name, text, strlen(text), r->points->arena, &csv, r->err);
+  if (status == PZ_OK) status = pz_measured_read(name, &csv, r->points->arena, &m, r->err);
+  return status == PZ_OK ? pz_points_operators(r, &m, "h200") : status;
+}
+
 static enum pz_status read_shipped(const struct pz_point_reader *r) {
   enum pz_status status = PZ_OK;
   const struct pz_embedded *e = pz_embedded_operators;
-  for (; e->name && status == PZ_OK; e++)
-    status = pz_points_operators(r, e->name, e->text, strlen(e->text), "h200");
+  for (; e->name && status == PZ_OK; e++) status = read_operators(r, e->name, e->text);
   for (e = pz_embedded_steps; e->name && status == PZ_OK; e++)
     status = pz_points_steps(r, e->name, e->text, strlen(e->text), "h200");
   for (e = pz_embedded_runs; e->name && status == PZ_OK; e++)
@@ -364,31 +381,56 @@ static enum pz_status read_shipped(const struct pz_point_reader *r) {
   return status;
 }
 
-/* A reader of study/points.h for what was measured on a chip. */
-typedef enum pz_status chip_table_fn(const struct pz_point_reader *r, const char *name,
-                                     const char *text, size_t bytes, const char *chip);
-
-/* A table of runs where `read` is NULL. */
+/* A table of runs, or of kernels beside communication on a chip. */
 static enum pz_status read_file(const struct pz_point_reader *r, const char *path,
-                                chip_table_fn *read, const char *chip) {
+                                const char *beside_chip) {
   char *text = NULL;
   size_t bytes = 0;
-  if (!path) return PZ_OK;
   enum pz_status status = pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, r->err);
   if (status == PZ_OK)
-    status = read ? read(r, path, text, bytes, chip) : pz_points_runs(r, path, text, bytes);
+    status = beside_chip ? pz_points_beside(r, path, text, bytes, beside_chip)
+                         : pz_points_runs(r, path, text, bytes);
   pz_free(text);
   return status;
 }
 
-static enum pz_status read_limits(const struct pz_validate_options *o, bool shipped,
+/* A table of operators or a directory of such; do they name chips? */
+static enum pz_status read_ops(const struct pz_point_reader *r, const char *path, const char *chip,
+                               bool *chips) {
+  struct pz_measured m;
+  enum pz_status status = pz_measured_load(path, r->points->arena, &m, r->err);
+  if (status != PZ_OK) return status;
+  for (uint32_t i = 0; i < m.n; i++) *chips |= m.rows[i].chip != NULL;
+  return pz_points_operators(r, &m, chip);
+}
+
+/* Of limits for tables of many chips those of the groups that are there, with enough rows; a mean over all chips depends
+ * on their mix. */
+static enum pz_status keep_found(struct pz_arena *arena, struct pz_validation *v) {
+  static const uint32_t LEAST_ROWS = 20; /* the mean of fewer says little */
+  struct pz_vec kept;
+  pz_vec_init(&kept, arena, sizeof(struct pz_limit));
+  for (uint32_t i = 0; i < v->n_limits; i++) {
+    bool found = false;
+    for (uint32_t g = 0; g < v->n_groups && !found; g++)
+      found = v->groups[g].n >= LEAST_ROWS && strcmp(v->groups[g].name, v->limits[i].group) == 0;
+    if (strncmp(v->limits[i].group, PZ_ALL_CHIPS, sizeof PZ_ALL_CHIPS - 1) == 0) continue;
+    if (found && !pz_vec_push(&kept, &v->limits[i])) return PZ_NO_MEMORY;
+  }
+  v->limits = kept.items;
+  v->n_limits = kept.n;
+  return PZ_OK;
+}
+
+static enum pz_status read_limits(const struct pz_validate_options *o, const char *own,
                                   struct pz_arena *arena, struct pz_validation *v,
                                   struct pz_error *err) {
   char *text = NULL;
   size_t bytes = 0;
-  const char *own = pz_embedded_text(pz_embedded_limits, "limits");
-  if (!o->limits)
-    return shipped ? pz_limits_read("limits", own, strlen(own), arena, v, err) : PZ_OK;
+  if (!o->limits) {
+    const char *known = own ? pz_embedded_text(pz_embedded_limits, own) : NULL;
+    return known ? pz_limits_read(own, known, strlen(known), arena, v, err) : PZ_OK;
+  }
   enum pz_status status = pz_file_read(o->limits, PZ_CSV_MOST_BYTES, &text, &bytes, err);
   if (status == PZ_OK) status = pz_limits_read(o->limits, text, bytes, arena, v, err);
   pz_free(text);
@@ -399,19 +441,21 @@ static enum pz_status validate_in(const struct pz_validate_options *o, struct pz
                                   struct pz_validation *out, struct pz_error *err) {
   struct pz_vec points;
   struct pz_point_reader r = {.points = &points, .threads = o->threads, .err = err};
-  bool shipped = !o->ops && !o->beside && (!o->runs || !o->runs[0]);
+  bool shipped = !o->ops && !o->beside && (!o->runs || !o->runs[0]), chips = false;
   pz_vec_init(&points, arena, sizeof(struct pz_validation_point));
   enum pz_status status = shipped ? read_shipped(&r) : PZ_OK;
   for (const char *const *path = o->runs; path && *path && status == PZ_OK; path++)
-    status = read_file(&r, *path, NULL, NULL);
-  if (status == PZ_OK) status = read_file(&r, o->ops, pz_points_operators, o->chip);
-  if (status == PZ_OK) status = read_file(&r, o->beside, pz_points_beside, o->chip);
+    status = read_file(&r, *path, NULL);
+  if (status == PZ_OK && o->ops) status = read_ops(&r, o->ops, o->chip, &chips);
+  if (status == PZ_OK && o->beside) status = read_file(&r, o->beside, o->chip);
   if (status != PZ_OK) return status;
   struct pz_validation v;
   status = pz_validation_make(points.items, points.n, arena, &v);
   if (status != PZ_OK) return pz_fail(err, status, "out of memory for the validation");
-  status = read_limits(o, shipped, arena, &v, err);
-  if (status == PZ_OK && pz_limits_check(arena, &v) != PZ_OK)
+  status = read_limits(o, shipped ? "limits" : chips ? "limits_ops" : NULL, arena, &v, err);
+  bool some = status == PZ_OK && chips && !o->limits;
+  if ((some && keep_found(arena, &v) != PZ_OK) ||
+      (status == PZ_OK && pz_limits_check(arena, &v) != PZ_OK))
     status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the validation");
   if (status == PZ_OK) *out = v;
   return status;

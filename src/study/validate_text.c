@@ -210,14 +210,19 @@ static void put_order_limits(const struct pz_validation *v, FILE *out) {
                     v->order_means[i].regret, out);
 }
 
+/* Of operators the mean of fewer rows says little. */
+static const uint32_t LEAST_LIMITED_ROWS = 4;
+
 static void put_limits(const struct pz_validation *v, FILE *out) {
   for (int k = 0; k <= PZ_LIMITEDS; k++)
     fprintf(out, "%s%c", pz_limit_heads[k], k < PZ_LIMITEDS ? ',' : '\n');
   for (uint32_t i = 0; i < v->n_groups + v->n_totals; i++) {
     const struct pz_errors *g = i < v->n_groups ? &v->groups[i] : &v->totals[i - v->n_groups];
     if (i == v->n_groups) continue; /* all runs: rows that are newly predicted change its mean */
+    if (g->n + g->not_predicted == 0) continue;
+    bool few = g->kind == PZ_POINT_OPERATOR && g->n < LEAST_LIMITED_ROWS;
     pz_csv_put(g->name, out);
-    put_limit(g->mean, out);
+    put_limit(few ? (double)NAN : g->mean, out);
     put_limit(g->memory_mean, out);
     fprintf(out, ",%u,,\n", g->not_predicted);
   }

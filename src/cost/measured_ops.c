@@ -1,0 +1,140 @@
+#include "cost/measured_ops.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/file.h"
+#include "cost/silicon_table.h"
+
+static enum pz_status read_time(const char *name, uint32_t line, const char *text, double *us,
+                                struct pz_error *err) {
+  static const double LEAST_US = 0.01, MOST_US = 1e9;
+  char *end;
+  errno = 0;
+  double v = strtod(text, &end);
+  if (end == text || *end || errno || !(v >= LEAST_US && v <= MOST_US))
+    return pz_fail(err, PZ_BAD_INPUT,
+                   "%s:%u: column 'kernel_us' is '%.40s'; accepted: 0.01 to 1e9 microseconds", name,
+                   line, text);
+  *us = v;
+  return PZ_OK;
+}
+
+/* A table with columns op and kernel_us. */
+static enum pz_status read_own(const char *name, const struct pz_csv *csv, struct pz_arena *arena,
+                               const struct pz_ops_row **out, struct pz_error *err) {
+  uint32_t at = pz_csv_column(csv, "kernel_us");
+  const struct pz_ops_row *read = NULL;
+  char list[700];
+  if (at == PZ_NONE)
+    return pz_fail(err, PZ_BAD_INPUT,
+                   "%s:1: no column 'kernel_us'; accepted: a table with op, batch, m, n, k, "
+                   "kernel_us; or of %s",
+                   name, pz_silicon_accepted(list, sizeof list));
+  enum pz_status status = pz_ops_read(name, csv, arena, &read, err);
+  struct pz_ops_row *rows = pz_arena_alloc(arena, csv->rows, sizeof *rows);
+  if (status == PZ_OK && !rows) status = pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
+  for (uint32_t i = 0; i < csv->rows && status == PZ_OK; i++) {
+    rows[i] = read[i];
+    status = read_time(name, csv->lines[i], pz_csv_cell(csv, i, at), &rows[i].us, err);
+  }
+  if (status == PZ_OK) *out = rows;
+  return status;
+}
+
+enum pz_status pz_measured_read(const char *name, const struct pz_csv *csv, struct pz_arena *arena,
+                                struct pz_measured *out, struct pz_error *err) {
+  const struct pz_ops_row *rows = NULL;
+  if (csv->rows == 0 || csv->rows > PZ_OPS_MOST_ROWS)
+    return pz_fail(err, PZ_BAD_INPUT, "%s: %u rows; accepted: 1 to %d", name, csv->rows,
+                   PZ_OPS_MOST_ROWS);
+  enum pz_status status = pz_silicon_is(csv) ? pz_silicon_read(name, csv, arena, &rows, err)
+                                             : read_own(name, csv, arena, &rows, err);
+  if (status == PZ_OK) *out = (struct pz_measured){name, rows, csv->rows};
+  return status;
+}
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+static bool has_end(const char *name, const char *end) {
+  size_t n = strlen(name), k = strlen(end);
+  return n > k && strcmp(name + n - k, end) == 0;
+}
+
+static enum pz_status load_file(const char *path, struct pz_arena *arena, struct pz_measured *out,
+                                struct pz_error *err) {
+  char *text = NULL;
+  size_t bytes = 0;
+  struct pz_csv csv;
+  enum pz_status status = pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, err);
+  if (status == PZ_OK) status = pz_csv_parse(path, text, bytes, arena, &csv, err);
+  if (status == PZ_OK) status = pz_measured_read(path, &csv, arena, out, err);
+  pz_free(text);
+  return status;
+}
+
+static enum pz_status load_directory(const char *path, const char *const *names,
+                                     struct pz_arena *arena, struct pz_vec *rows,
+                                     struct pz_error *err) {
+  for (; *names; names++) {
+    struct pz_measured m;
+    if (!has_end(*names, ".csv") && !has_end(*names, "_perf.txt")) continue;
+    const char *file = pz_arena_printf(arena, "%s/%s", path, *names);
+    enum pz_status status =
+        file ? load_file(file, arena, &m, err) : pz_fail(err, PZ_NO_MEMORY, "out of memory");
+    if (status != PZ_OK) return status;
+    if (rows->n + m.n > PZ_OPS_MOST_ROWS)
+      return pz_fail(err, PZ_BAD_INPUT, "%s: more than %d rows in all tables", path,
+                     PZ_OPS_MOST_ROWS);
+    for (uint32_t i = 0; i < m.n; i++)
+      if (!pz_vec_push(rows, &m.rows[i])) return pz_fail(err, PZ_NO_MEMORY, "out of memory");
+  }
+  return rows->n ? PZ_OK
+                 : pz_fail(err, PZ_BAD_INPUT,
+                           "%s: no table of operators; accepted: files that end with .csv or "
+                           "_perf.txt",
+                           path);
+}
+
+enum pz_status pz_measured_load(const char *path, struct pz_arena *arena, struct pz_measured *out,
+                                struct pz_error *err) {
+  const char *const *names = NULL;
+  struct pz_vec rows;
+  if (!pz_file_is_directory(path)) return load_file(path, arena, out, err);
+  pz_vec_init(&rows, arena, sizeof(struct pz_ops_row));
+  enum pz_status status = pz_file_list(path, arena, &names, err);
+  if (status == PZ_OK) status = load_directory(path, names, arena, &rows, err);
+  if (status == PZ_OK) *out = (struct pz_measured){path, rows.items, rows.n};
+  return status;
+}
+
+/* ---- one chip ------------------------------------------------------------------------------- */
+
+/* The chip that all rows name, or NULL. */
+static const char *only_chip(const struct pz_measured *m) {
+  for (uint32_t i = 0; i < m->n; i++)
+    if (!m->rows[i].chip || strcmp(m->rows[i].chip, m->rows[0].chip) != 0) return NULL;
+  return m->rows[0].chip;
+}
+
+enum pz_status pz_measured_of_chip(const struct pz_measured *m, const char *chip,
+                                   struct pz_arena *arena, struct pz_measured *out,
+                                   struct pz_error *err) {
+  const char *only = only_chip(m);
+  struct pz_ops_row *rows = pz_arena_alloc(arena, m->n, sizeof *rows);
+  uint32_t n = 0;
+  if (!rows) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", m->name);
+  for (uint32_t i = 0; i < m->n; i++) {
+    const struct pz_ops_row *row = &m->rows[i];
+    bool own = only || !row->chip || strcmp(row->chip, chip) == 0;
+    if (own && !row->reason && !row->slow) rows[n++] = *row;
+  }
+  if (n == 0)
+    return pz_fail(err, PZ_BAD_INPUT, "%s: none of %u rows is of %s and predicted", m->name, m->n,
+                   chip);
+  *out = (struct pz_measured){m->name, rows, n};
+  return PZ_OK;
+}

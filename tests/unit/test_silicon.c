@@ -1,0 +1,194 @@
+/* Tables of operators measured on real chips: both sets of columns, what is compared with what, and mistakes. */
+#include "unit/testing.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cost/calibrate.h"
+#include "cost/constants.h"
+#include "cost/silicon_table.h"
+
+static enum pz_status read_text(const char *text, struct pz_arena *arena, struct pz_measured *m,
+                                struct pz_error *err) {
+  struct pz_csv csv;
+  *err = (struct pz_error){0};
+  enum pz_status status = pz_csv_parse("t.csv", text, strlen(text), arena, &csv, err);
+  return status == PZ_OK ? pz_measured_read("t.csv", &csv, arena, m, err) : status;
+}
+
+static const struct good {
+  const char *text, *op, *chip, *group;
+  bool predicted;
+  int64_t batch, m, n, k;
+  double us; /* as the table has it; negative: a burst of a GEMM */
+} good[] = {
+    {"chip,dtype,m,n,k,us\nh200,bf16,2048,1024,4096,100\n", "gemm", "h200", "gemm bf16", true, 1,
+     2048, 1024, 4096, -100},
+    {"framework,version,device,op_name,kernel_source,gemm_dtype,m,n,k,latency\n"
+     "TRTLLM,1,NVIDIA H200,gemm,torch_flow,bfloat16,2048,1024,4096,0.1\n",
+     "gemm", "h200", "gemm bf16", true, 1, 2048, 1024, 4096, -100},
+    {"gemm_dtype,m,n,k,latency,power\nfp8,2048,1023,4096,0.1,690\n", "fp8_linear", NULL,
+     "small gemm fp8 sustained", true, 1, 2048, 1023, 4096, 100},
+    {"chip,dtype,m,n,k,us_sglang,us_power\nb200,fp8_block,2048,1024,4096,7,100\n",
+     "fp8_block_linear", "b200", "gemm fp8_block sustained", true, 1, 2048, 1024, 4096, 100},
+    {"chip,dtype,m,n,k,us\ngb300,nvfp4,2048,1024,4096,100\n", "gemm", "gb300", "gemm nvfp4", false,
+     1, 2048, 1024, 4096, 100},
+    {"chip,phase,q_dtype,kv_dtype,batch,seq,heads,kv_heads,head_dim,window,us,kernel\n"
+     "h100,prefill,bf16,bf16,2,4096,32,8,128,0,900,vllm_flash_attn_fa3\n",
+     "prefill", "h100", "prefill attention bf16", true, 2, 4096, 4096, 128, 900},
+    {"device,op_name,kernel_source,batch_size,isl,num_heads,num_key_value_heads,head_dim,attn_"
+     "dtype,"
+     "kv_cache_dtype,window_size,step,latency\n"
+     "NVIDIA GB200,context_attention,x,2,4096,32,8,128,bfloat16,bfloat16,128,0,0.9\n",
+     "prefill", "gb200", "prefill attention bf16, window", true, 2, 4096, 128, 128, 900},
+    {"chip,phase,q_dtype,kv_dtype,batch,seq,heads,kv_heads,head_dim,us\n"
+     "h100,decode,bf16,bf16,2,4096,32,8,128,900\n",
+     "gemm", "h100", "decode attention", false, 2, 4096, 0, 128, 900},
+    {"chip,operation,dtype,gpus,bytes,us,backend\na100,alltoall,fp16,8,2097152,50,nccl\n",
+     "alltoall", "a100-80", "nccl 4 and 8 GPUs above 1 MB", true, 8, 1, 2097152, 0, 50},
+    {"device,op_name,kernel_source,nccl_dtype,num_gpus,message_size,latency\n"
+     "NVIDIA A100-SXM4-80GB,all_reduce,NCCL,half,2,1024,0.05\n",
+     "all_reduce", "a100-80", "nccl 2 GPUs up to 1 MB", true, 2, 1, 2048, 0, 50},
+    {"chip,operation,dtype,gpus,bytes,us,backend\nh100,all_reduce,bf16,8,2048,5,custom_vllm\n",
+     "all_reduce", "h100", "custom collectives", false, 8, 1, 2048, 0, 5},
+    {"framework,version,device,op_name,kernel_source,d_model,latency\nSGLang,1,NVIDIA "
+     "H200,mamba2,x,4096,0.1\n",
+     "gemm", "h200", "other operators", false, 0, 0, 0, 0, 0},
+};
+
+static void both_forms_are_read(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    const struct good *g = &good[i];
+    struct pz_arena arena;
+    struct pz_measured m;
+    struct pz_error err;
+    pz_arena_init(&arena, NULL);
+    if (read_text(g->text, &arena, &m, &err) != PZ_OK) fail_msg("%zu: %s", i, err.message);
+    const struct pz_ops_row *r = &m.rows[0];
+    assert_string_equal(r->group, g->group);
+    assert_int_equal(r->reason == NULL, g->predicted);
+    if (g->chip)
+      assert_string_equal(r->chip, g->chip);
+    else
+      assert_null(r->chip);
+    if (g->predicted) assert_string_equal(pz_ops_name(r->op), g->op);
+    assert_true(r->batch == g->batch && r->m == g->m && r->n == g->n && r->k == g->k);
+    double us = g->us < 0 ? -g->us * pz_constants_default.burst : g->us;
+    assert_true(fabs(r->us - us) < 1e-9);
+    pz_arena_release(&arena);
+  }
+}
+
+static const struct bad {
+  const char *text, *part; /* of the message */
+} bad[] = {
+    {"chip,dtype,m,n,k,us,colour\nh200,bf16,1,1,1,1,red\n",
+     "t.csv:1: unknown column 'colour' of GEMMs"},
+    {"chip,dtype,m,n,k\nh200,bf16,1,1,1\n", "t.csv:1: no column 'us'"},
+    {"chip,m,n,k,us\nh200,1,1,1,1\n", "t.csv:1: no column 'dtype' of GEMMs"},
+    {"chip,dtype,m,n,k,us\nh200,bf16,1,1,1,1\nh201,bf16,1,1,1,1\n", "t.csv:3: unknown chip 'h201'"},
+    {"chip,dtype,m,n,k,us\nh200,bf17,1,1,1,1\n",
+     "t.csv:2: column 'dtype' is 'bf17'; accepted: bf16"},
+    {"chip,dtype,m,n,k,us\nh200,bf16,1.5,1,1,1\n",
+     "t.csv:2: column 'm' is '1.5'; accepted: an integer"},
+    {"chip,dtype,m,n,k,us\nh200,bf16,,1,1,1\n", "t.csv:2: column 'm' is ''"},
+    {"chip,dtype,m,n,k,us\nh200,bf16,0,1,1,1\n", "t.csv:2: column 'm' is '0'"},
+    {"chip,dtype,m,n,k,us\nh200,bf16,1,1,1,0\n",
+     "t.csv:2: column 'us' is '0'; accepted: 0.01 to 1e+09 microseconds"},
+    {"device,gemm_dtype,m,n,k,latency\nNVIDIA H200,fp8,1,1,1,-1\n",
+     "t.csv:2: column 'latency' is '-1'"},
+    {"chip,dtype,m,n,k,us,flag\nh200,bf16,1,1,1,1,fast\n",
+     "t.csv:2: column 'flag' is 'fast'; accepted: slow"},
+    {"chip,dtype,m,n,k,us\nh200,bf16,1099511627776,1099511627776,1,1\n", "more than 2^53 values"},
+    {"chip,phase,q_dtype,batch,seq,heads,kv_heads,head_dim,us\nh200,prefill,bf16,1,64,8,16,64,1\n",
+     "16 kv heads; accepted: at most heads, 8"},
+    {"chip,phase,q_dtype,batch,seq,heads,us\nh200,sideways,bf16,1,64,8,1\n",
+     "column 'phase' is 'sideways'; accepted: prefill"},
+    {"chip,dtype,tokens,hidden,inter,topk,experts,tp,ep,distribution,us\nh200,bf16,8,64,64,8,4,1,1,"
+     "balanced,1\n",
+     "top 8 and ep 1 of 4 experts"},
+    {"chip,dtype,tokens,hidden,inter,topk,experts,tp,ep,distribution,us\nh200,bf16,8,64,64,2,4,1,1,"
+     "power_law_x,1\n",
+     "accepted: balanced or power_law_A"},
+    {"chip,operation,dtype,gpus,bytes,us,backend\nh200,all_reduce,bf16,1,8,1,nccl\n",
+     "column 'gpus' is '1'; accepted: an integer from 2"},
+    {"chip,operation,dtype,gpus,bytes,us,backend\nh200,all_redoce,bf16,2,8,1,nccl\n",
+     "accepted: all_reduce, all_gather"},
+    {"a,b\n1,2\n", "no column 'kernel_us'"},
+    {"chip,dtype,m,n,k,us\n", "0 rows"},
+};
+
+static void mistakes_are_named(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    struct pz_arena arena;
+    struct pz_measured m;
+    struct pz_error err;
+    pz_arena_init(&arena, NULL);
+    assert_int_equal(read_text(bad[i].text, &arena, &m, &err), PZ_BAD_INPUT);
+    if (!strstr(err.message, bad[i].part)) fail_msg("'%s' lacks '%s'", err.message, bad[i].part);
+    pz_arena_release(&arena);
+  }
+}
+
+/* Of a table of many chips the rows of one; of a table of one chip all, whatever it is called. */
+static void rows_of_a_chip(void **state) {
+  (void)state;
+  struct pz_arena arena;
+  struct pz_measured all, own;
+  struct pz_error err;
+  pz_arena_init(&arena, NULL);
+  assert_int_equal(
+      read_text("chip,dtype,m,n,k,us,flag\nh200,bf16,64,64,64,4,\nh100,bf16,64,64,64,4,\n"
+                "h200,nvfp4,64,64,64,4,\nh200,bf16,64,64,64,9,slow\n",
+                &arena, &all, &err),
+      PZ_OK);
+  assert_int_equal(pz_measured_of_chip(&all, "h200", &arena, &own, &err), PZ_OK);
+  assert_int_equal(own.n, 1);
+  assert_int_equal(own.rows[0].line, 2);
+  assert_int_equal(pz_measured_of_chip(&all, "b200", &arena, &own, &err), PZ_BAD_INPUT);
+  assert_non_null(strstr(err.message, "none of 4 rows is of b200"));
+  assert_int_equal(read_text("chip,dtype,m,n,k,us\nh100,bf16,64,64,64,4\n", &arena, &all, &err),
+                   PZ_OK);
+  assert_int_equal(pz_measured_of_chip(&all, "mine", &arena, &own, &err), PZ_OK);
+  assert_int_equal(own.n, 1);
+  pz_arena_release(&arena);
+}
+
+/* A directory: all its tables in the order of their names; the columns of the source say the same as the others. */
+static void directories_are_read(void **state) {
+  (void)state;
+  struct pz_arena arena;
+  struct pz_measured m, collected;
+  struct pz_error err = {0};
+  pz_arena_init(&arena, NULL);
+  assert_int_equal(pz_measured_load(PHAZE_TEST_DATA "/silicon", &arena, &m, &err), PZ_OK);
+  assert_int_equal(pz_measured_load(PHAZE_TEST_DATA "/silicon/collected", &arena, &collected, &err),
+                   PZ_OK);
+  assert_true(m.n > 300 && collected.n > 30);
+  for (uint32_t i = 1; i < m.n; i++) assert_true(strcmp(m.rows[i - 1].table, m.rows[i].table) <= 0);
+  for (uint32_t i = 0; i < collected.n; i++) {
+    const struct pz_ops_row *a = &collected.rows[i];
+    bool same = false;
+    for (uint32_t j = 0; j < m.n && !same; j++) {
+      const struct pz_ops_row *b = &m.rows[j];
+      same = a->op == b->op && a->batch == b->batch && a->m == b->m && a->n == b->n &&
+             a->k == b->k && a->heads == b->heads && a->kv_heads == b->kv_heads &&
+             a->topk == b->topk && a->skew == b->skew && strcmp(a->chip, b->chip) == 0 &&
+             strcmp(a->group, b->group) == 0 && fabs(a->us / b->us - 1) < 1e-4;
+    }
+    if (!same) fail_msg("%s:%u is not in the sample", a->table, a->line);
+  }
+  assert_int_equal(pz_measured_load(PHAZE_TEST_DATA "/chip", &arena, &m, &err), PZ_BAD_INPUT);
+  assert_non_null(strstr(err.message, "no table of operators"));
+  pz_arena_release(&arena);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(both_forms_are_read), cmocka_unit_test(mistakes_are_named),
+      cmocka_unit_test(rows_of_a_chip), cmocka_unit_test(directories_are_read)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
