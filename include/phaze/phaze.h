@@ -499,10 +499,10 @@ struct pz_kernel {
   double cycles;          /* of a lane, for one value; 0: never what binds */
   double bytes_per_value; /* moved; 0: as the operator says */
   double hbm_efficiency;  /* the part of the HBM rate it reaches */
-  double efficiency;      /* of attention, experts: the part of the chip's peak its products reach */
-  double queries;         /* of attention: queries of an item, which one core works on */
-  double tail;   /* of attention: part of the longest item by which causal cores end apart */
-  double splits; /* of attention over a cache: pieces of the keys at most where cores idle */
+  double efficiency; /* of attention, experts: the part of the chip's peak its products reach */
+  double queries;    /* of attention: queries of an item, which one core works on */
+  double tail;       /* of attention: part of the longest item by which causal cores end apart */
+  double splits;     /* of attention over a cache: pieces of the keys at most where cores idle */
   double value_latency_s; /* of a row's length, not hidden by other rows */
   double row_s;           /* of one row on one core */
   int64_t long_row;       /* rows beyond this many values do not stay on the core ... */
@@ -528,6 +528,9 @@ struct pz_calibration {
   double
       training_throttle; /* 16-bit products of a training run over those of a benchmark's loop: the
                                operands of a run switch more wires at the same power */
+  double
+      hbm_ramp_s; /* that vector operators take longer than bytes over rate, for 2.4 times the global buffer
+                        and more; less for fewer bytes in proportion */
   double even_rows,
       odd_rows; /* slower by this factor when rows are not multiples of 8 values, of 2 */
   double warm_from_bytes,

@@ -22,6 +22,7 @@ static const struct pz_constant numbers[] = {
     {"calibration.boost_s", AT(boost_s), 0, 1e9, 1e9},
     {"calibration.throttle", AT(throttle), 1, 100, 1},
     {"calibration.training_throttle", AT(training_throttle), 1, 100, 1},
+    {"calibration.hbm_ramp_s", AT(hbm_ramp_s), 0, 1, 0},
     {"calibration.even_rows", AT(even_rows), 1, 1000, 1},
     {"calibration.odd_rows", AT(odd_rows), 1, 1000, 1},
     {"calibration.warm_from_bytes", AT(warm_from_bytes), 0, 1e18, -1},

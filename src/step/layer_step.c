@@ -126,7 +126,13 @@ static void add_elementwise(const struct pz_step_context *w, double s, struct pz
   p->slowed_s += s * pz_beside_elementwise(w->k, w->beside);
 }
 
-/* Host time of a grouped GEMM that is launched expert by expert.  In 8 bit the tokens of each expert are cast and their
+/* What a kernel without work takes of the device. */
+static double kernel_s(const struct pz_step_context *w) {
+  const struct pz_kernel *k = pz_chip_kernel(&w->cost->chip, "default");
+  return k ? k->startup_s : w->cost->chip.calibration.startup_s;
+}
+
+/* A grouped GEMM that is launched expert by expert, over some streams: launches, and kernels that the device starts one after another.  In 8 bit the tokens of each expert are cast and their
  * scales found where the GEMM does not sum over them; scales of all experts are put in order by one kernel. */
 static void launch_experts(const struct pz_step_context *w, const struct pz_op *op,
                            struct pz_pass *p) {
@@ -134,6 +140,8 @@ static void launch_experts(const struct pz_step_context *w, const struct pz_op *
   int kernels = w->fp8 && !reduces_tokens(w, op) ? 2 : 0;
   p->native_s +=
       (double)op->dims.batch * (w->k->native_gemm_s + (double)kernels * w->k->native_launch_s);
+  double starts = (double)op->dims.batch * (1 / w->k->expert_streams + (double)kernels) - 1;
+  add_elementwise(w, pz_fmax(0, starts) * kernel_s(w), p);
 }
 
 /* Operators of a router besides those of the graph. */
@@ -143,6 +151,12 @@ static double router_ops(const struct pz_step_context *w) {
   bool alltoall = pz_plan_dispatcher(w->plan) == PZ_DISPATCHER_ALLTOALL && pz_plan_ep(w->plan) > 1;
   double kernels = f->router_kernels - (alltoall ? 0 : w->k->preparation_kernels);
   return f->launches > 0 ? pz_fmax(0, kernels / f->launches - OF_GRAPH) : 0;
+}
+
+static void add_router(const struct pz_step_context *w, const struct pz_op *op, struct pz_pass *p) {
+  double n = router_ops(w);
+  if (op->direction == PZ_FORWARD) p->n_ops += n;
+  add_elementwise(w, n * pz_plan_framework(w->plan)->launches * kernel_s(w), p);
 }
 
 /* A product in 8 bit.  Forward casts its input, the derivative of the input the gradient, both with a transposed copy
@@ -225,7 +239,7 @@ static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op
   if (in_ring(op)) return PZ_OK;
   p->n_ops++;
   if (op->op_class == PZ_CLASS_COLLECTIVE) return PZ_OK;
-  if (op->kind == PZ_OP_TOPK && op->direction == PZ_FORWARD) p->n_ops += router_ops(w);
+  if (op->kind == PZ_OP_TOPK) add_router(w, op, p);
   launch_experts(w, op, p);
   if (w->fp8 && is_linear(op)) return fp8_s(w, op, p);
   double capacity = pz_plan_framework(w->plan)->capacity;
