@@ -439,7 +439,9 @@ static void read_published(const struct reader *r, const struct request *q, stru
    * those for H100 nothing (scripts/performance/configs/qwen3 of Megatron Bridge, apply_moe_token_drop and
    * cuda_graph_scope full_iteration) */
   bool blackwell = q->chip.name[0] == 'b' || strncmp(q->chip.name, "gb", 2) == 0;
-  if (strstr(cell(r, MODEL), "tokendrop") && blackwell) p->execution = PZ_EXECUTION_GRAPH;
+  bool drops = strstr(cell(r, MODEL), "tokendrop") != NULL;
+  if (drops && blackwell) p->execution = PZ_EXECUTION_GRAPH;
+  if (drops && p->dispatcher == PZ_DISPATCHER_HYBRIDEP) p->dispatcher = PZ_DISPATCHER_ALLTOALL;
   if (p->recompute == PZ_RECOMPUTATION_NONE && pz_plan_framework(p)->modules)
     p->recompute = PZ_RECOMPUTATION_SELECTIVE;
   /* MaxText has flash attention where nothing else is asked */
