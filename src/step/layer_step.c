@@ -227,7 +227,7 @@ static enum pz_status attention_s(const struct pz_step_context *w, const struct 
 static double training_throttle(const struct pz_step_context *w, const struct pz_op *op,
                                 const struct pz_estimate *e) {
   const struct pz_calibration *c = &w->cost->chip.calibration;
-  if (op->kind == PZ_OP_ATTENTION) return c->throttle * c->training_throttle;
+  if (op->kind == PZ_OP_ATTENTION) return c->throttle;
   return e->bound == PZ_BOUND_COMPUTE ? c->training_throttle : 1;
 }
 
