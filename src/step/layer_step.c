@@ -599,7 +599,9 @@ static double lockstep(const struct pz_step_context *w) {
 static double launches_s(const struct pz_step_context *w, double n_ops, double native_s) {
   if (w->plan->execution == PZ_EXECUTION_GRAPH) return 0;
   double processor = node_devices(w) > MOST_NODE_DEVICES ? w->k->grace_launch : lockstep(w);
-  return (n_ops * pz_plan_framework(w->plan)->launches * w->k->launch_s + native_s) * processor;
+  double experts = native_s > 0 ? w->k->expert_host : 1;
+  double s = n_ops * pz_plan_framework(w->plan)->launches * w->k->launch_s + native_s;
+  return s * processor * experts;
 }
 
 /* Does the experts' all-to-all run beside another microbatch?  Where the plan asks for it, and in DualPipe, which is made
