@@ -385,9 +385,10 @@ static enum pz_status product_s(struct pz_cost *cost, const struct pz_ops_row *r
   struct pz_grouped g = {row->batch, row->m, row->n, row->k, row->largest, true, NULL};
   struct pz_mapping o = {0};
   enum form form = known[row->op].form;
-  enum pz_status status = form == PRODUCT   ? pz_cost_product(cost, &p, &o, err)
-                          : form == GROUPED ? pz_cost_grouped(cost, &g, &o, err)
-                                            : pz_cost_fp8_product(cost, &p, &o, err);
+  enum pz_status status = form == PRODUCT            ? pz_cost_product(cost, &p, &o, err)
+                          : form == GROUPED          ? pz_cost_grouped(cost, &g, &o, err)
+                          : form == FP8_BLOCK_LINEAR ? pz_cost_fp8_block_product(cost, &p, &o, err)
+                                                     : pz_cost_fp8_product(cost, &p, &o, err);
   struct pz_vector_time cast = {0};
   if (form == FP8_LINEAR) pz_cost_fp8_dynamic_cast(&cost->chip, row->m, row->k, &cast);
   if (form == FP8_BLOCK_LINEAR) pz_cost_fp8_cast(&cost->chip, row->m, row->k, false, &cast);
