@@ -132,16 +132,35 @@ static double kernel_s(const struct pz_step_context *w) {
   return k ? k->startup_s : w->cost->chip.calibration.startup_s;
 }
 
-/* A grouped GEMM that is launched expert by expert, over some streams: launches, and kernels that the device starts one after another.  In 8 bit the tokens of each expert are cast and their
- * scales found where the GEMM does not sum over them; scales of all experts are put in order by one kernel. */
+/* Is a grouped GEMM one GEMM after another?  Transformer Engine's are, with the tails of each (SimuMax has its times on a
+ * B200: 0.2 to 0.5 of what one kernel for all would reach). */
+static bool is_looped(const struct pz_step_context *w, const struct pz_op *op) {
+  return op->grouped && pz_plan_framework(w->plan)->loops_experts;
+}
+
+/* The GEMM of one expert of a loop. */
+static struct pz_op expert_op(const struct pz_op *op) {
+  struct pz_op one = *op;
+  int64_t n = pz_max(1, op->dims.batch);
+  one.dims.batch = 1;
+  one.grouped = false;
+  if (!op->weight_bytes && op->direction == PZ_BACKWARD) one.dims.k = pz_grouped_rows(op->dims.k);
+  one.bytes_read /= n;
+  one.bytes_written /= n;
+  one.weight_bytes /= n;
+  one.matmul_flop /= n;
+  return one;
+}
+
+/* Launches of a loop over experts.  In 8 bit the tokens of each are cast and their scales found where the GEMM does not sum
+ * over them: kernels that the device starts one after another; scales of all experts are put in order by one kernel. */
 static void launch_experts(const struct pz_step_context *w, const struct pz_op *op,
                            struct pz_pass *p) {
-  if (!op->grouped || !pz_plan_framework(w->plan)->loops_experts) return;
+  if (!is_looped(w, op)) return;
   int kernels = w->fp8 && !reduces_tokens(w, op) ? 2 : 0;
   p->native_s +=
       (double)op->dims.batch * (w->k->native_gemm_s + (double)kernels * w->k->native_launch_s);
-  double starts = (double)op->dims.batch * (1 / w->k->expert_streams + (double)kernels) - 1;
-  add_elementwise(w, pz_fmax(0, starts) * kernel_s(w), p);
+  add_elementwise(w, (double)(op->dims.batch * kernels) * kernel_s(w), p);
 }
 
 /* Operators of a router besides those of the graph. */
@@ -169,10 +188,14 @@ static enum pz_status fp8_s(const struct pz_step_context *w, const struct pz_op 
   struct pz_mapping o;
   struct pz_vector_time cast;
   bool weights = reduces_tokens(w, op);
+  bool looped = is_looped(w, op);
   if (op->grouped && weights) x.k = pz_grouped_rows(x.k);
-  enum pz_status status = op->grouped && !weights ? pz_cost_fp8_grouped(w->cost, &g, &o, w->err)
-                                                  : pz_cost_fp8_product(w->cost, &x, &o, w->err);
+  if (looped) x.batch = 1;
+  enum pz_status status = op->grouped && !weights && !looped
+                              ? pz_cost_fp8_grouped(w->cost, &g, &o, w->err)
+                              : pz_cost_fp8_product(w->cost, &x, &o, w->err);
   if (status != PZ_OK) return status;
+  if (looped) o.latency_s *= (double)op->dims.batch;
   add_gemm(w, op, o.latency_s, p);
   if (weights) return p->weight_s += o.latency_s, PZ_OK;
   pz_cost_fp8_cast(&w->cost->chip, op->dims.batch * op->dims.m, op->dims.k, true, &cast);
@@ -227,7 +250,7 @@ static enum pz_status attention_s(const struct pz_step_context *w, const struct 
 static double training_throttle(const struct pz_step_context *w, const struct pz_op *op,
                                 const struct pz_estimate *e) {
   const struct pz_calibration *c = &w->cost->chip.calibration;
-  if (op->kind == PZ_OP_ATTENTION) return c->throttle * c->training_throttle;
+  if (op->kind == PZ_OP_ATTENTION) return c->throttle;
   return e->bound == PZ_BOUND_COMPUTE ? c->training_throttle : 1;
 }
 
@@ -245,9 +268,12 @@ static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op
   double capacity = pz_plan_framework(w->plan)->capacity;
   if (capacity > 0 && (op->kind == PZ_OP_DISPATCH || op->kind == PZ_OP_COMBINE))
     return by_product_s(w, op, p);
+  bool looped = is_looped(w, op);
+  struct pz_op one = looped ? expert_op(op) : *op;
   enum pz_status status = op->kind == PZ_OP_ATTENTION ? attention_s(w, op, &e.latency_s)
-                                                      : pz_cost_op(w->cost, op, &e, w->err);
+                                                      : pz_cost_op(w->cost, &one, &e, w->err);
   if (status != PZ_OK) return status;
+  if (looped) e.latency_s *= (double)op->dims.batch;
   if (op->grouped && capacity > 0) e.latency_s *= capacity;
   if (op->kind == PZ_OP_ATTENTION || op->op_class != PZ_CLASS_VECTOR)
     e.latency_s *= training_throttle(w, op, &e);
@@ -333,30 +359,40 @@ static enum pz_status add_ops(const struct pz_step_context *w, const struct pz_l
 
 /* Of the fp32 sums that the GEMM of a weight gradient reads and writes, how much shows: what the matrix units leave of
  * the memory's rate hides the rest (bench/h200/host.csv: 0.7 of it with 2,048 tokens, 0.35 with 16,384). */
-static double fused_part(const struct pz_step_context *w) {
+static double fused_part(const struct pz_step_context *w, double tokens) {
   const struct pz_chip *c = &w->cost->chip;
-  double flop = 2 * (double)(w->seq * w->plan->mbs) / (w->fp8 ? 2 : 1); /* of a parameter */
+  double flop = 2 * tokens / (w->fp8 ? 2 : 1); /* of a parameter */
   double memory_s = w->k->fused_accumulation_bytes / pz_chip_hbm_bytes_per_s(c),
          compute_s = flop / pz_chip_tensor_flop_per_s(c);
   return pz_fmin(1, w->k->fused_part + memory_s / compute_s);
 }
 
-/* Bytes that adding up gradients moves for a parameter and microbatch. */
-static double accumulation_bytes(const struct pz_step_context *w) {
+/* Bytes that adding up gradients moves for a parameter that so many tokens of a microbatch use. */
+static double accumulation_bytes(const struct pz_step_context *w, double tokens) {
   switch (pz_plan_framework(w->plan)->accumulation) {
   case PZ_ACCUMULATION_KEPT: return w->k->kept_accumulation_bytes;
   case PZ_ACCUMULATION_FUSED:
-    return w->microbatches > 1 ? w->k->fused_accumulation_bytes * fused_part(w) : 0;
+    return w->microbatches > 1 ? w->k->fused_accumulation_bytes * fused_part(w, tokens) : 0;
   default: return w->microbatches > 1 ? w->k->accumulation_bytes : 0;
   }
 }
 
+/* Tokens of an expert of the device; 0: the layer has none. */
+static double expert_rows(const struct pz_layer *l) {
+  const struct pz_ops *ops = &l->ops[PZ_FORWARD];
+  for (uint32_t i = 0; i < ops->n; i++)
+    if (ops->op[i].grouped) return (double)ops->op[i].dims.m;
+  return 0;
+}
+
 static void accumulate(const struct pz_step_context *w, const struct pz_layer *l, double n_params,
                        struct pz_pass *p) {
-  double bytes = accumulation_bytes(w);
+  double bytes = accumulation_bytes(w, (double)(w->seq * w->plan->mbs)), rows = expert_rows(l);
   if (!(bytes > 0)) return;
   if (pz_plan_framework(w->plan)->accumulation != PZ_ACCUMULATION_FUSED) p->n_ops += n_params;
-  add_elementwise(w, moved_s(w, (double)l->params, bytes), p);
+  double experts = rows > 0 ? (double)l->expert_params : 0;
+  add_elementwise(w, moved_s(w, (double)l->params - experts, bytes), p);
+  if (experts > 0) add_elementwise(w, moved_s(w, experts, accumulation_bytes(w, rows)), p);
 }
 
 /* Weights that were gathered are copied to where the layer reads them, gradients to where they are scattered from. */
