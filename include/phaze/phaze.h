@@ -522,6 +522,7 @@ struct pz_calibration {
   double tile_value_s;      /* of every value of a tile: what is not hidden at its ends */
   double tensor_efficiency; /* sustained part of the peak */
   double fp8_speedup;       /* rate of fp8 products over that of 16-bit ones; 1: no faster */
+  double fp8_block_speedup; /* the same with scales by blocks of operands; 0: as fp8_speedup */
   double glb_efficiency, hbm_read_efficiency, hbm_write_efficiency;
   double multicast;         /* cores that share one read of an operand from the global buffer */
   double boost_s, throttle; /* arithmetic beyond this time slows by this factor */

@@ -15,6 +15,7 @@ static const struct pz_constant numbers[] = {
     {"calibration.tile_value_s", AT(tile_value_s), 0, 1, 0},
     {"calibration.tensor_efficiency", AT(tensor_efficiency), 0.01, 1, 1},
     {"calibration.fp8_speedup", AT(fp8_speedup), 1, 16, 1},
+    {"calibration.fp8_block_speedup", AT(fp8_block_speedup), 0, 16, 0},
     {"calibration.glb_efficiency", AT(glb_efficiency), 0.01, 1, 1},
     {"calibration.hbm_read_efficiency", AT(hbm_read_efficiency), 0.01, 1, 1},
     {"calibration.hbm_write_efficiency", AT(hbm_write_efficiency), 0.01, 1, 1},

@@ -6,13 +6,13 @@
 #include "workload/op.h"
 
 /* A product, or one of experts, on a chip with operands of half the width and more of them a second. */
-static enum pz_status on_half(struct pz_cost *cost, const struct pz_product *p,
+static enum pz_status on_half(struct pz_cost *cost, double speedup, const struct pz_product *p,
                               const struct pz_grouped *g, struct pz_mapping *out,
                               struct pz_error *err) {
   struct pz_chip chip = cost->chip, half = chip;
   uint64_t key = cost->chip_key;
   half.rules.operand_bytes = 1;
-  half.calibration.tensor_efficiency *= half.calibration.fp8_speedup;
+  half.calibration.tensor_efficiency *= speedup;
   struct pz_cluster net = cost->net;
   pz_cost_set_chip(cost, &half, &net);
   enum pz_status status =
@@ -33,13 +33,13 @@ static void write_results(const struct pz_chip *chip, double results, double col
 
 enum pz_status pz_cost_fp8_grouped(struct pz_cost *cost, const struct pz_grouped *g,
                                    struct pz_mapping *out, struct pz_error *err) {
-  return on_half(cost, NULL, g, out, err);
+  return on_half(cost, cost->chip.calibration.fp8_speedup, NULL, g, out, err);
 }
 
-enum pz_status pz_cost_fp8_product(struct pz_cost *cost, const struct pz_product *p,
-                                   struct pz_mapping *out, struct pz_error *err) {
+static enum pz_status product(struct pz_cost *cost, double speedup, const struct pz_product *p,
+                              struct pz_mapping *out, struct pz_error *err) {
   struct pz_mapping o;
-  enum pz_status status = on_half(cost, p, NULL, &o, err);
+  enum pz_status status = on_half(cost, speedup, p, NULL, &o, err);
   if (status != PZ_OK) return status;
   double results = (double)p->batch * (double)p->m * (double)p->n;
   double all = 2 * results + (double)p->batch * (double)p->k * (double)(p->m + p->n);
@@ -48,9 +48,21 @@ enum pz_status pz_cost_fp8_product(struct pz_cost *cost, const struct pz_product
   return PZ_OK;
 }
 
+enum pz_status pz_cost_fp8_product(struct pz_cost *cost, const struct pz_product *p,
+                                   struct pz_mapping *out, struct pz_error *err) {
+  return product(cost, cost->chip.calibration.fp8_speedup, p, out, err);
+}
+
+enum pz_status pz_cost_fp8_block_product(struct pz_cost *cost, const struct pz_product *p,
+                                         struct pz_mapping *out, struct pz_error *err) {
+  const struct pz_calibration *k = &cost->chip.calibration;
+  double speedup = k->fp8_block_speedup > 0 ? k->fp8_block_speedup : k->fp8_speedup;
+  return product(cost, speedup, p, out, err);
+}
+
 void pz_cost_fp8_dynamic_cast(const struct pz_chip *c, int64_t rows, int64_t cols,
                               struct pz_vector_time *out) {
-  struct pz_vector_work w = {PZ_OP_CAST, PZ_FORWARD, rows, cols, (double)rows * (double)cols * 5,
+  struct pz_vector_work w = {PZ_OP_CAST, PZ_FORWARD, rows, cols, (double)rows * (double)cols * 3,
                              true};
   pz_vector_named(c, "fp8_dynamic_cast", &w, out);
 }

@@ -9,12 +9,18 @@
 PZ_NODISCARD enum pz_status pz_cost_fp8_product(struct pz_cost *cost, const struct pz_product *p,
                                                 struct pz_mapping *out, struct pz_error *err);
 
+/* The same with a scale for each block of 128 x 128 weights and 128 values of a token, at fp8_block_speedup. */
+PZ_NODISCARD enum pz_status pz_cost_fp8_block_product(struct pz_cost *cost,
+                                                      const struct pz_product *p,
+                                                      struct pz_mapping *out, struct pz_error *err);
+
 /* The same of the products of experts. */
 PZ_NODISCARD enum pz_status pz_cost_fp8_grouped(struct pz_cost *cost, const struct pz_grouped *g,
                                                 struct pz_mapping *out, struct pz_error *err);
 
 /* A scale found from the largest value, then the cast, in two kernels, as inference frameworks quantise
- * activations; again and again, with data that may stay in the global buffer. */
+ * activations; again and again, with data that may stay in the global buffer: 3 bytes a value, of which 2 are read twice
+ * (bytes_per_value of the kernel). */
 void pz_cost_fp8_dynamic_cast(const struct pz_chip *c, int64_t rows, int64_t cols,
                               struct pz_vector_time *out);
 

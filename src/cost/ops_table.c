@@ -24,6 +24,7 @@ enum form {
   GROUPED,
   EXPERTS,
   COLLECTIVE,
+  DISPATCH, /* tokens to their experts, or (PZ_BACKWARD) back and added up */
   ATTENTION,
   LIBRARY_ATTENTION,
   SERVED_ATTENTION, /* keys and values are written to a paged cache first */
@@ -106,8 +107,10 @@ static const struct known {
     {"all_gather", COLLECTIVE, PZ_COLLECTIVE_ALL_GATHER, PZ_FORWARD, 0, "link", NULL},
     {"reduce_scatter", COLLECTIVE, PZ_COLLECTIVE_REDUCE_SCATTER, PZ_FORWARD, 0, "link", NULL},
     {"alltoall", COLLECTIVE, PZ_COLLECTIVE_ALL_TO_ALL, PZ_FORWARD, 0, "link", NULL},
+    {"dispatch", DISPATCH, PZ_OP_ALL_TO_ALL, PZ_FORWARD, 1 + 4.0 / 128, NULL, NULL},
+    {"combine", DISPATCH, PZ_OP_ALL_TO_ALL, PZ_BACKWARD, 2, NULL, NULL},
 };
-enum { KNOWN = sizeof known / sizeof *known, OWN = KNOWN - 12 };
+enum { KNOWN = sizeof known / sizeof *known, OWN = KNOWN - 14 };
 
 /* Of tables with a column `op`. */
 static const char *own_name(const void *ctx, size_t i) {
@@ -282,6 +285,10 @@ const char *pz_ops_text(const struct pz_ops_row *row, struct pz_arena *arena) {
   long long b = row->batch, m = row->m, n = row->n, k = row->k;
   if (op->form == COLLECTIVE)
     return pz_arena_printf(arena, "%s of %lld bytes, %lld devices", name, n, b);
+  if (op->form == DISPATCH)
+    return pz_arena_printf(
+        arena, "%s of %lld tokens of %lld, top %lld, %lld devices on %lld nodes, %lld cores", name,
+        m, k, (long long)row->topk, b, (long long)row->nodes, (long long)row->sms);
   if (op->form == EXPERTS)
     return pz_arena_printf(
         arena, "%s: %lld tokens, %lld of %lld experts of %lld x %lld, tp %lld, ep %lld", name, m,
@@ -350,17 +357,45 @@ static double adamw_s(const struct pz_chip *c, const struct pz_ops_row *row) {
   return e.latency_s;
 }
 
-/* On one node of `batch` devices, joined by the chip's link. */
-static enum pz_status collective_s(const struct pz_chip *c, const struct pz_ops_row *row, double *s,
-                                   struct pz_error *err) {
+/* One node of `batch` devices, joined by the chip's link, or nodes of the cluster that such chips stand in. */
+static enum pz_status network_of(const struct pz_chip *c, const struct pz_ops_row *row,
+                                 struct pz_cluster *net, struct pz_error *err) {
   if (!(c->link_bytes_per_s > 0))
     return pz_fail(err, PZ_BAD_INPUT, "%s:%u: chip %s has no link; accepted: one with a link",
                    row->table, row->line, c->name);
-  struct pz_cluster node = pz_cluster_flat(row->batch, c->link_bytes_per_s, c->link_latency_s);
-  node.level[0].collectives = c->collectives;
-  *s = pz_network_s(&pz_constants_default, &node, (enum pz_collective)known[row->op].kind,
-                    (double)row->n, (struct pz_group){row->batch, 1});
+  *net = pz_cluster_flat(row->batch, c->link_bytes_per_s, c->link_latency_s);
+  if (row->nodes > 1 && !pz_cluster_standard(c->name, net))
+    return pz_fail(err, PZ_BAD_INPUT,
+                   "%s:%u: no cluster of chip %s is known; accepted: rows of one node", row->table,
+                   row->line, c->name);
+  net->level[0].collectives = c->collectives;
   return PZ_OK;
+}
+
+static enum pz_status collective_s(const struct pz_chip *c, const struct pz_ops_row *row, double *s,
+                                   struct pz_error *err) {
+  struct pz_cluster net;
+  enum pz_status status = network_of(c, row, &net, err);
+  if (status == PZ_OK)
+    *s = pz_network_s(&pz_constants_default, &net, (enum pz_collective)known[row->op].kind,
+                      (double)row->n, (struct pz_group){row->batch, 1});
+  return status;
+}
+
+/* DeepEP sends 8-bit values with a scale of 4 bytes for every 128, and 16-bit sums back. */
+static enum pz_status dispatch_s(const struct pz_chip *c, const struct pz_ops_row *row, double *s,
+                                 struct pz_error *err) {
+  struct pz_dispatch d = {.dispatcher = PZ_DISPATCHER_DEEPEP,
+                          .combine = known[row->op].direction == PZ_BACKWARD,
+                          .tokens = (double)row->m,
+                          .token_bytes = known[row->op].bytes * (double)row->k,
+                          .experts = (double)row->topk,
+                          .cores = (double)row->sms,
+                          .group = {row->batch, 1}};
+  struct pz_cluster net;
+  enum pz_status status = network_of(c, row, &net, err);
+  if (status == PZ_OK) *s = pz_dispatch_time(&pz_constants_default, &net, &d).s;
+  return status;
 }
 
 static enum pz_status experts_s(struct pz_cost *cost, const struct pz_ops_row *row, double *s,
@@ -385,9 +420,10 @@ static enum pz_status product_s(struct pz_cost *cost, const struct pz_ops_row *r
   struct pz_grouped g = {row->batch, row->m, row->n, row->k, row->largest, true, NULL};
   struct pz_mapping o = {0};
   enum form form = known[row->op].form;
-  enum pz_status status = form == PRODUCT   ? pz_cost_product(cost, &p, &o, err)
-                          : form == GROUPED ? pz_cost_grouped(cost, &g, &o, err)
-                                            : pz_cost_fp8_product(cost, &p, &o, err);
+  enum pz_status status = form == PRODUCT            ? pz_cost_product(cost, &p, &o, err)
+                          : form == GROUPED          ? pz_cost_grouped(cost, &g, &o, err)
+                          : form == FP8_BLOCK_LINEAR ? pz_cost_fp8_block_product(cost, &p, &o, err)
+                                                     : pz_cost_fp8_product(cost, &p, &o, err);
   struct pz_vector_time cast = {0};
   if (form == FP8_LINEAR) pz_cost_fp8_dynamic_cast(&cost->chip, row->m, row->k, &cast);
   if (form == FP8_BLOCK_LINEAR) pz_cost_fp8_cast(&cost->chip, row->m, row->k, false, &cast);
@@ -408,6 +444,7 @@ enum pz_status pz_ops_us(struct pz_cost *cost, const struct pz_ops_row *row, dou
   case LATENT_ATTENTION: s = attention_s(c, row); break;
   case EXPERTS: status = experts_s(cost, row, &s, err); break;
   case COLLECTIVE: status = collective_s(c, row, &s, err); break;
+  case DISPATCH: status = dispatch_s(c, row, &s, err); break;
   case VECTOR: s = vector_s(c, row, op->kind, op->direction, op->bytes); break;
   case SWIGLU: s = swiglu_s(c, row); break;
   case ADAMW: s = adamw_s(c, row); break;

@@ -9,7 +9,7 @@
 enum { PZ_OPS_MOST_ROWS = 100000 };
 
 /* Experts: batch = experts of the model, m = tokens of the group, n = inner width, k = hidden size.
- * Collectives: batch = devices, n = bytes. */
+ * Collectives: batch = devices, n = bytes; dispatch: batch = devices, m = tokens of one, k = hidden size. */
 struct pz_ops_row {
   uint32_t op; /* see pz_ops_name */
   int64_t batch, m, n, k;
@@ -18,6 +18,7 @@ struct pz_ops_row {
   const char *library;     /* likewise, of its kernel; NULL: the operator's */
   int64_t largest;         /* tokens of the largest expert; 0: all alike */
   int64_t topk, tp, ep;    /* of experts */
+  int64_t nodes, sms;      /* of a dispatch: of its devices, and cores that it holds */
   double skew;             /* likewise: exponent of the power law of their tokens; 0: balanced */
   bool gated;              /* likewise: three matrices, else two */
   double us;               /* measured; 0: the table has no times */

@@ -44,7 +44,9 @@ enum field {
   DEVICES,
   BYTES,
   LIBRARY,
+  NODES,
   SMS,
+  NOTIFY,
   PARAMS,
   FIELDS,
   UNUSED = FIELDS
@@ -96,14 +98,14 @@ static const struct head {
     {"kernel", LIBRARY, IN(ATTENTION), 0},
     {"kernel_source", LIBRARY, IN(ATTENTION), 0},
     {"moe_dtype", DTYPE, IN(EXPERTS), 0},
-    {"tokens", TOKENS, IN(EXPERTS), 1},
+    {"tokens", TOKENS, IN(EXPERTS) | IN(DISPATCH), 1},
     {"num_tokens", TOKENS, IN(EXPERTS), 1},
-    {"hidden", HIDDEN, IN(EXPERTS), 1},
+    {"hidden", HIDDEN, IN(EXPERTS) | IN(DISPATCH), 1},
     {"hidden_size", HIDDEN, IN(EXPERTS), 1},
     {"inter", INTER, IN(EXPERTS), 1},
     {"inter_size", INTER, IN(EXPERTS), 1},
-    {"topk", TOPK, IN(EXPERTS), 1},
-    {"experts", COUNT, IN(EXPERTS), 1},
+    {"topk", TOPK, IN(EXPERTS) | IN(DISPATCH), 1},
+    {"experts", COUNT, IN(EXPERTS) | IN(DISPATCH), 1},
     {"num_experts", COUNT, IN(EXPERTS), 1},
     {"tp", TP, IN(EXPERTS), 1},
     {"moe_tp_size", TP, IN(EXPERTS), 1},
@@ -111,17 +113,20 @@ static const struct head {
     {"moe_ep_size", EP, IN(EXPERTS), 1},
     {"distribution", DISTRIBUTION, IN(EXPERTS), 0},
     {"gated", GATED, IN(EXPERTS), 1},
-    {"operation", OPERATION, IN(COLLECTIVE), 0},
+    {"operation", OPERATION, IN(COLLECTIVE) | IN(DISPATCH), 0},
     {"op_name", OPERATION, IN(COLLECTIVE), 0},
     {"nccl_dtype", DTYPE, IN(COLLECTIVE), 0},
     {"allreduce_dtype", DTYPE, IN(COLLECTIVE), 0},
-    {"gpus", DEVICES, IN(COLLECTIVE), 1},
+    {"gpus", DEVICES, IN(COLLECTIVE) | IN(DISPATCH), 1},
     {"num_gpus", DEVICES, IN(COLLECTIVE), 1},
     {"bytes", BYTES, IN(COLLECTIVE), 1},
     {"message_size", BYTES, IN(COLLECTIVE), 0}, /* elements: see read_collective */
     {"backend", LIBRARY, IN(COLLECTIVE), 0},
     {"kernel_source", LIBRARY, IN(COLLECTIVE), 0},
-    {"sms", SMS, IN(DISPATCH), 0},
+    {"mode", LIBRARY, IN(DISPATCH), 0},
+    {"nodes", NODES, IN(DISPATCH), 1},
+    {"sms", SMS, IN(DISPATCH), 1},
+    {"notify_us", NOTIFY, IN(DISPATCH), 1},
     {"params", PARAMS, IN(OTHER), 0},
     /* facts about the measurement, read by nobody */
     {"framework", UNUSED, ALL, 0},
@@ -131,6 +136,7 @@ static const struct head {
     {"kernel_source", UNUSED, ALL & ~IN(COLLECTIVE) & ~IN(ATTENTION), 0},
     {"op_name", UNUSED, IN(GEMM) | IN(EXPERTS), 0},
     {"power_limit", UNUSED, ALL, 0},
+    {"dtype", UNUSED, IN(DISPATCH), 0},
     {"quant_us", UNUSED, IN(GEMM), 0},
     {"us_sglang", UNUSED, IN(GEMM), 0},
     {"us_trtllm", UNUSED, IN(GEMM), 0},
@@ -144,8 +150,8 @@ static const struct head {
 };
 enum { HEADS_N = sizeof heads / sizeof *heads };
 
-/* A kind is known by the column `mark`, and needs others; what is left of a table of DISPATCH and
- * OTHER is not looked at. */
+/* A kind is known by the column `mark`, and needs others; what is left of a table of OTHER is not
+ * looked at. */
 static const struct {
   const char *name;
   enum field mark;
@@ -161,7 +167,11 @@ static const struct {
                  9,
                  {DTYPE, TOKENS, HIDDEN, INTER, TOPK, COUNT, TP, EP, DISTRIBUTION}},
     [COLLECTIVE] = {"collectives", BYTES, false, 4, {OPERATION, DTYPE, DEVICES, BYTES}},
-    [DISPATCH] = {"dispatch", SMS, true, 1, {SMS}},
+    [DISPATCH] = {"dispatch",
+                  SMS,
+                  false,
+                  8,
+                  {LIBRARY, OPERATION, NODES, DEVICES, TOKENS, HIDDEN, TOPK, SMS}},
     [OTHER] = {"others", PARAMS, true, 1, {PARAMS}},
 };
 
@@ -224,7 +234,7 @@ bool pz_silicon_is(const struct pz_csv *csv) {
 char *pz_silicon_accepted(char *buf, size_t size) {
   size_t n = 0;
   *buf = '\0';
-  for (int k = 0; k < DISPATCH; k++) {
+  for (int k = 0; k < OTHER; k++) {
     n += (size_t)snprintf(buf + n, size - n, "%s%s (", k ? "; " : "", kinds[k].name);
     for (int i = 0; i < kinds[k].n && n < size; i++)
       n += (size_t)snprintf(buf + n, size - n, "%s, ", field_name((enum kind)k, kinds[k].needs[i]));
@@ -562,10 +572,59 @@ static enum pz_status read_collective(const struct reader *r, struct pz_arena *a
   return PZ_OK;
 }
 
+static const struct word dispatchers[] = {{"deepep_normal", 1},
+                                          {"deepep_ll", 0},
+                                          {"trtllm_NVLinkOneSided", 0},
+                                          {"trtllm_NVLinkTwoSided", 0},
+                                          {NULL, 0}};
+static const struct word dispatches[] = {
+    {"dispatch", 1}, {"combine", 1}, {"prepare", 0}, {"combine_low_precision", 0}, {NULL, 0}};
+
+/* Between nodes the time of the notification counts too. */
+static enum pz_status read_dispatch_us(const struct reader *r, struct pz_ops_row *row) {
+  double notify = 0;
+  enum pz_status status = read_us(r, TIME, &row->us);
+  if (status == PZ_OK && r->at[NOTIFY] != PZ_NONE)
+    status = pz_csv_number(r->name, r->csv, r->row, r->at[NOTIFY], 1e9, &notify, r->err);
+  if (status == PZ_OK && notify < 0)
+    status = pz_fail(r->err, PZ_BAD_INPUT, "%s: column 'notify_us' is '%.40s'; accepted: 0 to 1e9",
+                     r->where, cell(r, NOTIFY));
+  row->us += notify;
+  return status;
+}
+
 static enum pz_status read_dispatch(const struct reader *r, struct pz_arena *arena,
                                     struct pz_ops_row *row) {
-  (void)r, (void)arena;
-  return set_reason(row, "dispatch and combine", "kernels of dispatchers are not compared"), PZ_OK;
+  static const int64_t MANY = 1024;
+  int64_t experts = INT64_MAX;
+  const struct count counts[] = {{NODES, &row->nodes},
+                                 {TOKENS, &row->m},
+                                 {HIDDEN, &row->k},
+                                 {TOPK, &row->topk},
+                                 {COUNT, &experts}};
+  const struct word *dispatcher, *operation;
+  enum pz_status status = read_word(r, LIBRARY, dispatchers, &dispatcher);
+  if (status == PZ_OK) status = read_word(r, OPERATION, dispatches, &operation);
+  if (status == PZ_OK) status = read_count(r, DEVICES, 2, &row->batch);
+  if (status == PZ_OK) status = read_counts(r, counts, 5);
+  if (status == PZ_OK) status = read_dispatch_us(r, row);
+  if (status != PZ_OK) return status;
+  if (row->batch % row->nodes || row->topk > experts)
+    return pz_fail(r->err, PZ_BAD_INPUT,
+                   "%s: %lld GPUs of %lld nodes, top %lld of %lld experts; accepted: as many GPUs "
+                   "in each node, at most as many experts as there are",
+                   r->where, (long long)row->batch, (long long)row->nodes, (long long)row->topk,
+                   (long long)experts);
+  if (!dispatcher->use || !operation->use)
+    return set_reason(row, pz_arena_printf(arena, "%s %s", operation->name, dispatcher->name),
+                      "kernels of this dispatcher are not modelled"),
+           PZ_OK;
+  row->op = pz_ops_find(operation->name);
+  row->group =
+      row->nodes > 1
+          ? pz_arena_printf(arena, "%s deepep, %lld nodes", operation->name, (long long)row->nodes)
+          : pz_arena_printf(arena, "%s deepep%s", operation->name, row->m < MANY ? ", short" : "");
+  return read_count(r, SMS, 1, &row->sms);
 }
 
 static enum pz_status read_other(const struct reader *r, struct pz_arena *arena,

@@ -260,6 +260,11 @@ static void fp8_products_are_faster(void **state) {
   assert_memory_equal(&wide, &again, sizeof wide); /* the chip is as it was */
   assert_true(wide.latency_s / half.latency_s > 1.5 && wide.latency_s / half.latency_s < 2.3);
   assert_true(half.hbm_bytes < wide.hbm_bytes);
+  assert_int_equal(pz_cost_fp8_block_product(&cost, &p, &again, NULL), PZ_OK);
+  assert_true(again.latency_s > half.latency_s && again.latency_s < wide.latency_s);
+  cost.chip.calibration.fp8_block_speedup = 0;
+  assert_int_equal(pz_cost_fp8_block_product(&cost, &p, &again, NULL), PZ_OK);
+  assert_memory_equal(&half, &again, sizeof half);
   pz_cost_fp8_cast(&chip, 8192, 8192, false, &cast);
   pz_cost_fp8_cast(&chip, 8192, 8192, true, &both);
   assert_true(both.latency_s > cast.latency_s);

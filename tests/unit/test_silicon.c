@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/text.h"
 #include "cost/calibrate.h"
 #include "cost/constants.h"
 #include "cost/silicon_table.h"
@@ -52,6 +53,15 @@ static const struct good {
      "all_reduce", "a100-80", "nccl 2 GPUs up to 1 MB", true, 2, 1, 2048, 0, 50},
     {"chip,operation,dtype,gpus,bytes,us,backend\nh100,all_reduce,bf16,8,2048,5,custom_vllm\n",
      "all_reduce", "h100", "custom collectives", false, 8, 1, 2048, 0, 5},
+    {"chip,mode,operation,dtype,nodes,gpus,tokens,hidden,topk,experts,sms,us,notify_us\n"
+     "h100,deepep_normal,dispatch,,1,8,1024,7168,8,256,24,100,\n",
+     "dispatch", "h100", "dispatch deepep", true, 8, 1024, 0, 7168, 100},
+    {"chip,mode,operation,nodes,gpus,tokens,hidden,topk,sms,us,notify_us\n"
+     "h200,deepep_normal,combine,2,16,64,7168,8,20,100,30\n",
+     "combine", "h200", "combine deepep, 2 nodes", true, 16, 64, 0, 7168, 130},
+    {"chip,mode,operation,nodes,gpus,tokens,hidden,topk,sms,us\n"
+     "gb200,trtllm_NVLinkTwoSided,prepare,1,4,64,7168,8,,9\n",
+     "gemm", "gb200", "prepare trtllm_NVLinkTwoSided", false, 4, 64, 0, 7168, 9},
     {"framework,version,device,op_name,kernel_source,d_model,latency\nSGLang,1,NVIDIA "
      "H200,mamba2,x,4096,0.1\n",
      "gemm", "h200", "other operators", false, 0, 0, 0, 0, 0},
@@ -116,6 +126,18 @@ static const struct bad {
      "column 'gpus' is '1'; accepted: an integer from 2"},
     {"chip,operation,dtype,gpus,bytes,us,backend\nh200,all_redoce,bf16,2,8,1,nccl\n",
      "accepted: all_reduce, all_gather"},
+    {"chip,mode,operation,nodes,gpus,tokens,hidden,topk,sms,us\n"
+     "h200,deepep_normal,dispatch,3,16,64,7168,8,20,9\n",
+     "16 GPUs of 3 nodes"},
+    {"chip,mode,operation,nodes,gpus,tokens,hidden,topk,sms,us\n"
+     "h200,deepep_normal,dispatch,1,8,64,7168,8,,9\n",
+     "column 'sms' is ''; accepted: an integer from 1"},
+    {"chip,mode,operation,nodes,gpus,tokens,hidden,topk,sms,us\n"
+     "h200,deepep_fast,dispatch,1,8,64,7168,8,20,9\n",
+     "column 'mode' is 'deepep_fast'; accepted: deepep_normal"},
+    {"chip,mode,operation,nodes,gpus,tokens,hidden,topk,sms,us,notify_us\n"
+     "h200,deepep_normal,dispatch,1,8,64,7168,8,20,9,-1\n",
+     "column 'notify_us' is '-1'"},
     {"a,b\n1,2\n", "no column 'kernel_us'"},
     {"chip,dtype,m,n,k,us\n", "0 rows"},
 };
@@ -186,9 +208,40 @@ static void directories_are_read(void **state) {
   pz_arena_release(&arena);
 }
 
+/* Sums come back in 16 bit; more cores and fewer nodes are faster. */
+static void dispatches_are_predicted(void **state) {
+  (void)state;
+  struct pz_arena arena;
+  struct pz_measured m;
+  struct pz_error err;
+  struct pz_chip chip;
+  struct pz_cost cost;
+  double us[5];
+  pz_arena_init(&arena, NULL);
+  assert_int_equal(read_text("chip,mode,operation,nodes,gpus,tokens,hidden,topk,sms,us\n"
+                             "h200,deepep_normal,dispatch,1,8,4096,7168,8,24,1\n"
+                             "h200,deepep_normal,combine,1,8,4096,7168,8,24,1\n"
+                             "h200,deepep_normal,dispatch,1,8,4096,7168,8,4,1\n"
+                             "h200,deepep_normal,dispatch,4,32,4096,7168,8,24,1\n"
+                             "h200,deepep_normal,dispatch,1,8,4096,7168,1,24,1\n",
+                             &arena, &m, &err),
+                   PZ_OK);
+  assert_int_equal(pz_chip_load("h200", &chip, &err), PZ_OK);
+  pz_cost_init(&cost, &chip, NULL);
+  for (int i = 0; i < 5; i++) assert_int_equal(pz_ops_us(&cost, &m.rows[i], &us[i], &err), PZ_OK);
+  for (int i = 1; i < 4; i++) assert_true(us[i] > us[0]);
+  assert_true(us[4] < us[0]);
+  pz_text_copy(cost.chip.name, sizeof cost.chip.name, "mine");
+  assert_int_equal(pz_ops_us(&cost, &m.rows[3], &us[3], &err), PZ_BAD_INPUT);
+  assert_non_null(strstr(err.message, "t.csv:5: no cluster of chip mine is known"));
+  pz_cost_release(&cost);
+  pz_arena_release(&arena);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(both_forms_are_read), cmocka_unit_test(mistakes_are_named),
-      cmocka_unit_test(rows_of_a_chip), cmocka_unit_test(directories_are_read)};
+      cmocka_unit_test(rows_of_a_chip), cmocka_unit_test(directories_are_read),
+      cmocka_unit_test(dispatches_are_predicted)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
