@@ -189,8 +189,6 @@ static const struct attention_row attention_rows[] = {
     {"b200", "trtllm", PZ_FORWARD, 8, 10240, 12, 1, 128, true, true, 2062.9},
     {"b200", "trtllm", PZ_FORWARD, 1, 16384, 1, 1, 128, true, true, 211.1},
     {"gb200", "trtllm", PZ_FORWARD, 4, 16384, 8, 2, 128, true, true, 1651.3},
-    {"gb200", "cudnn", PZ_FORWARD, 1, 8192, 64, 8, 128, true, false, 704},
-    {"gb200", "cudnn", PZ_BACKWARD, 1, 8192, 64, 8, 128, true, false, 2150},
     {"gb300", "trtllm", PZ_FORWARD, 8, 6144, 40, 1, 128, true, true, 1861.8},
     {"gb300", "cudnn", PZ_BACKWARD, 1, 4096, 64, 8, 128, false, false, 1016},
     {"l40s", NULL, PZ_FORWARD, 2, 32768, 14, 14, 64, false, false, 39074},
