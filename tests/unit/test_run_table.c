@@ -249,6 +249,7 @@ static void recipes_are_read(void **state) {
   assert_true(recipe == said && said < none && whole < said && whole < padded);
   assert_true(step_of(heads, ROW("a", "full_iteration", "")) == whole);
   assert_true(step_of(heads, ROW("a (tokendrop)", "", "")) == padded);
+  assert_true(step_of(heads, ROW("a (tokendrop)", "", "hybridep")) == whole);
 #undef ROW
 }
 
