@@ -56,13 +56,21 @@ static bool score(const struct table *t, const struct pz_constants *k, bool expe
 
 /* What the constant is where its term does nothing: factors and efficiencies 1, others 0. */
 static double neutral(const struct pz_constant_info *c) {
-  bool factor = strstr(c->name, "efficiency") || strcmp(c->name, "lockstep") == 0;
-  if (strcmp(c->name, "smooth") == 0) return 64; /* the larger of the two */
+  static const char *const factors[] = {"lockstep", "grace_launch", "burst", "small_rate",
+                                        "expert_streams"};
+  bool factor = strstr(c->name, "efficiency") != NULL;
+  for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
+    factor |= strcmp(c->name, factors[i]) == 0;
+  if (strstr(c->name, "smooth")) return 64; /* the larger of the two */
   return factor ? 1 : 0;
 }
 
 static bool about_experts(const struct pz_constant_info *c) {
-  return strstr(c->source, "experts") != NULL;
+  static const char *const words[] = {"expert", "dispatch", "combine", "native"};
+  bool found = false;
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    found |= strstr(c->source, words[i]) || strstr(c->name, words[i]);
+  return found;
 }
 
 static bool line(const struct table *t, const struct pz_constant_info *c, double value) {

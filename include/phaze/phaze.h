@@ -529,6 +529,7 @@ struct pz_calibration {
   double
       training_throttle; /* 16-bit products of a training run over those of a benchmark's loop: the
                                operands of a run switch more wires at the same power */
+  double host_launch;    /* time of the host beside the chip to launch a kernel, over a Xeon's */
   double
       hbm_ramp_s; /* that vector operators take longer than bytes over rate, for 2.4 times the global buffer
                         and more; less for fewer bytes in proportion */

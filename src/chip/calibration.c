@@ -24,6 +24,7 @@ static const struct pz_constant numbers[] = {
     {"calibration.throttle", AT(throttle), 1, 100, 1},
     {"calibration.training_throttle", AT(training_throttle), 1, 100, 1},
     {"calibration.hbm_ramp_s", AT(hbm_ramp_s), 0, 1, 0},
+    {"calibration.host_launch", AT(host_launch), 0.1, 100, 1},
     {"calibration.even_rows", AT(even_rows), 1, 1000, 1},
     {"calibration.odd_rows", AT(odd_rows), 1, 1000, 1},
     {"calibration.warm_from_bytes", AT(warm_from_bytes), 0, 1e18, -1},

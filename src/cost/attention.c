@@ -62,7 +62,9 @@ static double measured_s(const struct pz_chip *c, const struct pz_attention_work
   double rate = pz_chip_tensor_flop_per_s(c) * k->efficiency;
   double product_s = wide_part(a) * 2 * products_of(a->direction) * width / (rate / cores);
   double softmax_s = k->cycles / (pz_chip_vector_op_per_s(c) / (double)c->vector.cores);
-  double row_s = k->queries * (double)d->n * hypot(product_s, softmax_s);
+  double both_s =
+      sqrt(product_s * product_s + softmax_s * softmax_s); /* hypot differs by library */
+  double row_s = k->queries * (double)d->n * both_s;
   double ends_s = k->row_s * width / WIDTH;
   double pieces = a->cache_bytes > 0 ? fmin(k->splits, fmax(cores / items, 1)) : 1;
   double longest_s = ends_s + row_s / pieces;

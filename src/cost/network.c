@@ -221,7 +221,7 @@ static double outer_latency_s(const struct pz_constants *k, enum pz_collective k
 }
 
 /* Every device sends the same to every other: what crosses a level goes through the interfaces there, all levels at
- * the same time; what stays is copied. */
+ * the same time; what stays is copied.  Of units that are not alike the devices of the smallest send most outside. */
 static struct pz_wire_time all_to_all_time(const struct pz_constants *k,
                                            const struct pz_cluster *net, double bytes,
                                            struct pz_group g) {
@@ -232,11 +232,12 @@ static struct pz_wire_time all_to_all_time(const struct pz_constants *k,
     int64_t all = last ? g.devices : pz_min(g.devices, net->level[l].devices / g.stride);
     double rate = l ? net->level[l].bytes_per_s * k->outer_efficiency
                     : reached_rate(k, &net->level[0]) * k->alltoall_efficiency;
-    double others = (double)(pz_max(all, inside) - inside);
+    all = pz_max(all, inside);
+    double others = (double)(all - (all % inside ? all % inside : inside));
     double part = (others + (l || others <= 0 ? 0 : k->ring_extra)) / (double)g.devices;
     double *busy = &t.busy_s[l ? PZ_WIRE_OUTER : PZ_WIRE_INNER];
     *busy = pz_fmax(*busy, part * bytes / rate);
-    inside = pz_max(all, inside);
+    inside = all;
   }
   if (!pz_network_leaves(net, g))
     t.s = inner_s(k, &net->level[0], 1, t.busy_s[PZ_WIRE_INNER]);
@@ -246,12 +247,18 @@ static struct pz_wire_time all_to_all_time(const struct pz_constants *k,
   return t;
 }
 
+/* Hops inside the innermost level: of rings, of sums in domains of many servers over trees between these. */
+static double inner_hops(double passes, double n) {
+  if (passes < 2) return n - 1;
+  return 2 * (pz_fmin(n, PZ_SERVER_DEVICES) - 1 + ceil(log2(pz_fmax(1, n / PZ_SERVER_DEVICES))));
+}
+
 /* All members in the innermost level: a ring, or sums in the switches, of which every device reads its part and to which
  * it writes the sum (NCCL's NVLS), whichever is faster. */
 static struct pz_wire_time inner_time(const struct pz_constants *k, const struct pz_level *l,
                                       double passes, double bytes, double n) {
-  double hops = passes * (n - 1), links_s = (hops + k->ring_extra) / n * bytes / reached_rate(k, l);
-  struct pz_wire_time ring = {inner_s(k, l, hops, links_s), {links_s, 0}};
+  double links_s = (passes * (n - 1) + k->ring_extra) / n * bytes / reached_rate(k, l);
+  struct pz_wire_time ring = {inner_s(k, l, inner_hops(passes, n), links_s), {links_s, 0}};
   if (passes < 2 || !(l->collectives.switch_efficiency > 0)) return ring;
   links_s = (1 + 1 / n) * bytes / (l->bytes_per_s * l->collectives.switch_efficiency);
   struct pz_wire_time sums = {inner_s(k, l, k->switch_hops, links_s), {links_s, 0}};

@@ -47,7 +47,6 @@ struct pz_framework {
       router_kernels; /* of its router and the preparation of an all-to-all, forward; 0: those of the graph */
   bool
       loops_experts; /* grouped GEMMs are launched expert by expert, by numbers of tokens on the host */
-  int domain_graphs; /* modules in CUDA graphs in NVLink domains of many hosts: a set of enum pz_graph_module */
   double optimizer_bytes; /* read and written for a parameter in the step of Adam */
   bool reserves_cores; /* collectives of experts have cores of their own, whether they run or not */
   /* copied on the device for a gathered parameter and for a gradient that is scattered (ZeRO 3) */

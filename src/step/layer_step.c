@@ -19,12 +19,10 @@ static double imbalance(const struct pz_step_context *w) {
   return w->plan->imbalance > 1 && pz_plan_ep(w->plan) > 1 ? w->plan->imbalance : 1;
 }
 
+/* Up to PZ_SERVER_DEVICES they hang on two processors, more are a domain of many hosts. */
 static int64_t node_devices(const struct pz_step_context *w) {
   return w->net->n_levels ? w->net->level[0].devices : 1;
 }
-
-/* Nodes whose devices hang on two processors, not domains of many hosts. */
-enum { MOST_NODE_DEVICES = 8 };
 
 /* Seconds in which HBM moves so many bytes of each element. */
 static double moved_s(const struct pz_step_context *w, double elements, double bytes) {
@@ -245,13 +243,14 @@ static enum pz_status attention_s(const struct pz_step_context *w, const struct 
   return status;
 }
 
-/* What the power limit of a run does to a kernel that arithmetic bounds, beside what a benchmark's loop shows: products
- * have the operands of a run, attention the clock that products leave (bench/h200/clock.csv). */
+/* What the power limit of a run does to the arithmetic of a kernel, beside what a benchmark's loop shows: products have the
+ * operands of a run, attention the clock that products leave (bench/h200/clock.csv). */
 static double training_throttle(const struct pz_step_context *w, const struct pz_op *op,
                                 const struct pz_estimate *e) {
   const struct pz_calibration *c = &w->cost->chip.calibration;
   if (op->kind == PZ_OP_ATTENTION) return c->throttle;
-  return e->bound == PZ_BOUND_COMPUTE ? c->training_throttle : 1;
+  double arithmetic = e->bound == PZ_BOUND_COMPUTE ? 1 : e->utilisation / c->tensor_efficiency;
+  return pz_fmax(1, c->training_throttle * arithmetic);
 }
 
 static enum pz_status add_op(const struct pz_step_context *w, const struct pz_op *op,
@@ -303,18 +302,12 @@ static int graph_module(const struct pz_layer *l, const struct pz_op *op) {
   return experts ? 0 : PZ_GRAPH_ATTENTION;
 }
 
-/* Modules of layers that are captured, where the plan does not say it in NVLink domains as the framework's recipes do. */
-static int captured_modules(const struct pz_step_context *w) {
-  if (w->plan->cuda_graphs >= 0) return w->plan->cuda_graphs;
-  return node_devices(w) > MOST_NODE_DEVICES ? pz_plan_framework(w->plan)->domain_graphs : 0;
-}
-
 /* An operator of a layer with its launch: none inside a CUDA graph. */
 static enum pz_status add_launched(const struct pz_step_context *w, const struct pz_layer *l,
                                    const struct pz_op *op, struct pz_pass *p) {
   double n = p->n_ops;
   enum pz_status status = add_op(w, op, p);
-  if (captured_modules(w) & graph_module(l, op)) p->n_ops = n;
+  if (w->plan->cuda_graphs & graph_module(l, op)) p->n_ops = n;
   return status;
 }
 
@@ -591,14 +584,14 @@ static enum pz_status recompute_modules(const struct pz_step_context *w, const s
 /* The hosts of a tensor-parallel group that spans both processors wait for each other at every collective. */
 static double lockstep(const struct pz_step_context *w) {
   int64_t node = node_devices(w);
-  return node <= MOST_NODE_DEVICES && 2 * w->plan->tp > node && w->plan->tp > 1 ? w->k->lockstep
+  return node <= PZ_SERVER_DEVICES && 2 * w->plan->tp > node && w->plan->tp > 1 ? w->k->lockstep
                                                                                 : 1;
 }
 
 /* Host time of so many operators and of so long native code. */
 static double launches_s(const struct pz_step_context *w, double n_ops, double native_s) {
   if (w->plan->execution == PZ_EXECUTION_GRAPH) return 0;
-  double processor = node_devices(w) > MOST_NODE_DEVICES ? w->k->grace_launch : lockstep(w);
+  double processor = w->cost->chip.calibration.host_launch * lockstep(w);
   double experts = native_s > 0 ? w->k->expert_host : 1;
   double s = n_ops * pz_plan_framework(w->plan)->launches * w->k->launch_s + native_s;
   return s * processor * experts;

@@ -426,22 +426,25 @@ static void read_published(const struct reader *r, const struct request *q, stru
   /* a row that names its dispatcher is as its recipe has it: without CUDA graphs where none are named */
   if (p->dispatcher >= 0 && p->cuda_graphs < 0 && r->at[PLAN + PZ_PLAN_CUDA_GRAPHS] != PZ_NONE)
     p->cuda_graphs = 0;
+  bool drops = strstr(cell(r, MODEL), "tokendrop") != NULL;
   /* in a table that names dispatchers, a recipe that names none has Megatron Core's all-to-all on nodes of 8 devices
    * (Qwen3's of Megatron Bridge, moe_token_dispatcher_type in scripts/performance/configs/qwen), but for DeepSeek's
-   * family, and HybridEP in larger domains; other runs over nodes are published with DeepEP or its like */
-  if (p->dispatcher < 0 && r->at[PLAN + PZ_PLAN_DISPATCHER] != PZ_NONE) {
-    bool recipe = p->framework == pz_framework_find("nemo");
-    p->dispatcher = recipe && q->net.level[0].devices > PZ_SERVER_DEVICES ? PZ_DISPATCHER_HYBRIDEP
-                    : recipe && !q->kv_rank                               ? PZ_DISPATCHER_ALLTOALL
-                                                                          : PZ_DISPATCHER_DEEPEP;
-  }
-  /* experts padded to a capacity have shapes that do not change: such recipes for Blackwell capture whole iterations,
-   * those for H100 nothing (scripts/performance/configs/qwen3 of Megatron Bridge, apply_moe_token_drop and
-   * cuda_graph_scope full_iteration) */
-  bool blackwell = q->chip.name[0] == 'b' || strncmp(q->chip.name, "gb", 2) == 0;
-  bool drops = strstr(cell(r, MODEL), "tokendrop") != NULL;
-  if (drops && blackwell) p->execution = PZ_EXECUTION_GRAPH;
-  if (drops && p->dispatcher == PZ_DISPATCHER_HYBRIDEP) p->dispatcher = PZ_DISPATCHER_ALLTOALL;
+   * family, and HybridEP in larger domains, if it drops no tokens; other runs over nodes are published with DeepEP or its
+   * like */
+  bool recipe = p->framework == pz_framework_find("nemo"),
+       domain = q->chip.calibration.host_launch > 1;
+  if (p->dispatcher < 0 && r->at[PLAN + PZ_PLAN_DISPATCHER] != PZ_NONE)
+    p->dispatcher = recipe && domain && !drops          ? PZ_DISPATCHER_HYBRIDEP
+                    : recipe && (domain || !q->kv_rank) ? PZ_DISPATCHER_ALLTOALL
+                                                        : PZ_DISPATCHER_DEEPEP;
+  /* experts padded to a capacity have shapes that do not change: such recipes capture whole iterations
+   * (scripts/performance/configs/qwen3 of Megatron Bridge, apply_moe_token_drop and cuda_graph_scope full_iteration) */
+  if (drops) p->execution = PZ_EXECUTION_GRAPH;
+  /* others for GB200 and GB300 attention, router and the preparation of the dispatch (their cuda_graph_scope) */
+  if (recipe && domain && p->cuda_graphs < 0)
+    p->cuda_graphs = q->experts ? PZ_GRAPH_ATTENTION | PZ_GRAPH_ROUTER | PZ_GRAPH_PREPARATION
+                                : PZ_GRAPH_ATTENTION;
+  if (p->cuda_graphs < 0) p->cuda_graphs = 0;
   if (p->recompute == PZ_RECOMPUTATION_NONE && pz_plan_framework(p)->modules)
     p->recompute = PZ_RECOMPUTATION_SELECTIVE;
   /* MaxText has flash attention where nothing else is asked */

@@ -139,6 +139,9 @@ static struct pz_plan draw_plan(uint64_t *r) {
   int frameworks = 0;
   while (pz_framework_names[frameworks]) frameworks++;
   p.framework = below(r, 3) ? -1 : (int)below(r, frameworks);
+  uint64_t more = *r; /* numbers of their own, so that the other fields are as without these */
+  p.dispatcher = (int)below(&more, PZ_DISPATCHERS + 1) - 1;
+  if (below(&more, 4) == 0) p.cuda_graphs = (int)below(&more, PZ_GRAPH_ALL + 1);
   return p;
 }
 
@@ -540,7 +543,8 @@ static void check_context(const struct sample *c, struct counts *n) {
 static void check_alone(const struct sample *c, struct counts *n) {
   const struct pz_plan *p = &c->plan;
   const int64_t sizes[] = {p->mbs,         p->mbs * 2, p->mbs * p->tp * p->cp,
-                           p->mbs * p->ep, p->mbs * 8, pz_min(p->batch, 16 * p->mbs)};
+                           p->mbs * p->ep, p->mbs * 8, pz_min(p->batch, 16 * p->mbs),
+                           p->batch};
   struct pz_plan one = *p;
   double best_s = HUGE_VAL, s;
   one.tp = one.cp = one.pp = one.vpp = one.ep = one.dp = one.devices = 1;

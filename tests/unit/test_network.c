@@ -130,11 +130,11 @@ static void collectives_of_each_generation(void **state) {
     sum += fabs(e);
   }
   assert_true(sum / (sizeof rows / sizeof *rows) < 0.08);
-  /* sums in switches do not slow with the number of members as rings do */
+  /* sums in switches do not slow with the number of members as rings and trees do */
   struct pz_cluster rack = node_of("gb200", 72), rings = rack;
   rings.level[0].collectives.switch_efficiency = 0;
   assert_true(seconds(&rack, PZ_COLLECTIVE_ALL_REDUCE, 1e6, 72, 1) <
-              0.5 * seconds(&rings, PZ_COLLECTIVE_ALL_REDUCE, 1e6, 72, 1));
+              0.8 * seconds(&rings, PZ_COLLECTIVE_ALL_REDUCE, 1e6, 72, 1));
   assert_true(seconds(&rack, PZ_COLLECTIVE_ALL_REDUCE, 1e9, 72, 1) <
               0.8 * seconds(&rings, PZ_COLLECTIVE_ALL_REDUCE, 1e9, 72, 1));
 }
@@ -268,6 +268,78 @@ static void collectives_are_monotone(void **state) {
   assert_true(fabs(one / (50e9 * K->outer_efficiency) - 1) < 1e-9 && eight > 4 * one);
 }
 
+/* ---- every size, rate and group --------------------------------------------------------------- */
+
+enum { DISPATCHES = PZ_COLLECTIVE_SEND + 1, KINDS = DISPATCHES + 4 };
+
+/* A collective, or the tokens of a device to its experts or back. */
+static double taken_s(const struct pz_cluster *n, int kind, double bytes, int64_t devices,
+                      int64_t stride) {
+  if (kind < DISPATCHES) return seconds(n, (enum pz_collective)kind, bytes, devices, stride);
+  int which = kind - DISPATCHES;
+  struct pz_dispatch d = {.dispatcher = which / 2 ? PZ_DISPATCHER_HYBRIDEP : PZ_DISPATCHER_DEEPEP,
+                          .combine = which % 2,
+                          .tokens = bytes / 7168,
+                          .token_bytes = 7168,
+                          .experts = 8,
+                          .most_nodes = stride > 1 ? 4 : 0,
+                          .cores = 20,
+                          .group = {devices, stride}};
+  return pz_dispatch_time(K, n, &d).s;
+}
+
+/* By how much a group that is larger may be faster: in sums in switches a device has less to read of its own part. */
+static double may_be_faster(const struct pz_cluster *n, int kind, double few, double many) {
+  bool switches = kind == PZ_COLLECTIVE_ALL_REDUCE && n->level[0].collectives.switch_efficiency > 0;
+  return switches ? (1 + 1 / few) / (1 + 1 / many) : 1;
+}
+
+static void check_size(const struct pz_cluster *n, int kind, double bytes, int64_t devices,
+                       int64_t stride) {
+  double s = taken_s(n, kind, bytes, devices, stride);
+  if (!(0 < s && s < taken_s(n, kind, 1.5 * bytes, devices, stride)))
+    fail_msg("%s: collective %d, %g bytes are not faster", n->name, kind, bytes);
+  for (int l = 0; l < n->n_levels; l++) {
+    struct pz_cluster fast = *n;
+    fast.level[l].bytes_per_s *= 1.1;
+    if (taken_s(&fast, kind, bytes, devices, stride) > s * (1 + 1e-12))
+      fail_msg("%s: collective %d, a faster level %d is slower", n->name, kind, l);
+  }
+  /* axes of a torus that a larger group has add their links */
+  for (int64_t m = 2 * devices; !n->level[0].n_axes && m * stride <= n->devices && m <= 4 * devices;
+       m += devices)
+    if (s > may_be_faster(n, kind, (double)devices, (double)m) * (1 + 1e-12) *
+                taken_s(n, kind, bytes, m, stride))
+      fail_msg("%s: collective %d of %g bytes, %d of every %d-th are slower than %d", n->name, kind,
+               bytes, (int)devices, (int)stride, (int)m);
+}
+
+static void check_network(const struct pz_cluster *n) {
+  for (int kind = 0; kind < KINDS; kind++)
+    for (int64_t stride = 1; stride <= 8; stride *= 2)
+      for (int64_t devices = 2; devices * stride <= n->devices;
+           devices += devices < 72 ? 1 : devices) {
+        if (n->level[0].n_axes && n->devices % (devices * stride)) continue;
+        for (double bytes = 1e3; bytes < 1e10; bytes *= 2.7)
+          check_size(n, kind, bytes, devices, stride);
+      }
+}
+
+/* Chips with facts of their own and without, alone in a domain and over nodes. */
+static void collectives_of_every_size(void **state) {
+  (void)state;
+  static const char *const chips[] = {"a100-80", "h100", "h800", "b200", "gb300", "mi300x", "l40s"};
+  for (size_t i = 0; i < sizeof chips / sizeof *chips; i++) {
+    struct pz_cluster n = node_of(chips[i], 72);
+    check_network(&n);
+    for (size_t c = 0; pz_cluster_preset_name(c); c++) {
+      struct pz_cluster nodes = cluster(pz_cluster_preset_name(c), 256);
+      if (!nodes.level[0].n_axes) nodes.level[0].collectives = n.level[0].collectives;
+      if (nodes.n_levels > 1 || i == 0) check_network(&nodes);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(all_reduces_take_as_long_as_published),
                                      cmocka_unit_test(the_published_table),
@@ -276,6 +348,7 @@ int main(void) {
                                      cmocka_unit_test(dispatchers_take_as_long_as_measured),
                                      cmocka_unit_test(dispatchers_differ_by_what_they_move),
                                      cmocka_unit_test(all_to_all_on_a_ring),
-                                     cmocka_unit_test(collectives_are_monotone)};
+                                     cmocka_unit_test(collectives_are_monotone),
+                                     cmocka_unit_test(collectives_of_every_size)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

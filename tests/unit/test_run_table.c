@@ -229,8 +229,8 @@ static void graphs_leave_no_launches(void **state) {
   assert_non_null(strstr(r.at[0].reason, "cuda_graphs 'te:moe' is not covered; accepted: none,"));
 }
 
-/* In a run that says everything a recipe's facts count: experts padded to a capacity are captured as a whole; who names
- * a dispatcher and no CUDA graphs has none. */
+/* In a run that says everything a recipe's facts count: experts padded to a capacity are captured as a whole and have the
+ * framework's own all-to-all; who names a dispatcher and no CUDA graphs has none. */
 static void recipes_are_read(void **state) {
   (void)state;
   static const char heads[] =
@@ -244,9 +244,12 @@ static void recipes_are_read(void **state) {
   "1,1,512,none,none,eager,1f1b,nemo,4,cudnn," model "," graphs "," dispatcher
   double recipe = step_of(heads, ROW("a", "", "")), none = step_of(heads, ROW("a", "", "hybridep")),
          said = step_of(heads, ROW("a", "te:attn+moe_router+moe_preprocess", "hybridep")),
-         whole = step_of(heads, ROW("a", "full_iteration", ""));
-  assert_true(recipe == said && said < none && whole < said);
-  assert_true(step_of(heads, ROW("a (tokendrop)", "", "")) == whole);
+         whole = step_of(heads, ROW("a", "full_iteration", "hybridep")),
+         padded = step_of(heads, ROW("a", "full_iteration", "alltoall"));
+  assert_true(recipe == said && said < none && whole < said && whole < padded);
+  assert_true(step_of(heads, ROW("a", "full_iteration", "")) == whole);
+  assert_true(step_of(heads, ROW("a (tokendrop)", "", "")) == padded);
+  assert_true(step_of(heads, ROW("a (tokendrop)", "", "hybridep")) == whole);
 #undef ROW
 }
 
