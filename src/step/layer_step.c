@@ -249,7 +249,8 @@ static double training_throttle(const struct pz_step_context *w, const struct pz
                                 const struct pz_estimate *e) {
   const struct pz_calibration *c = &w->cost->chip.calibration;
   if (op->kind == PZ_OP_ATTENTION) return c->throttle;
-  double arithmetic = e->bound == PZ_BOUND_COMPUTE ? 1 : e->utilisation / c->tensor_efficiency;
+  double arithmetic =
+      e->bound == PZ_BOUND_COMPUTE ? 1 : pz_fmin(1, e->utilisation / c->tensor_efficiency);
   return pz_fmax(1, c->training_throttle * arithmetic);
 }
 
