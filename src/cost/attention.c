@@ -14,11 +14,12 @@ static const double WIDTH = 128;
 
 static double products_of(enum pz_direction d) { return d == PZ_FORWARD ? 2 : 5; }
 
-/* Backward holds five operands of a block at a time: heads wider than 128 leave smaller blocks.  cuDNN with keys of 192
+/* Backward of GPUs holds five operands of a block at a time: heads wider than 128 leave smaller blocks.  cuDNN with keys of 192
  * and values of 128: 1.11 times as long on a GB200 (cudnn-frontend's tables), 1.2 on a B200 (SimuMax's). */
-static double wide_part(const struct pz_attention_work *a) {
+static double wide_part(const struct pz_chip *c, const struct pz_attention_work *a) {
   double width = (double)a->dims.k;
-  return a->direction == PZ_BACKWARD && width > WIDTH ? sqrt(width / WIDTH) : 1;
+  bool smaller = c->execution == PZ_CHIP_STREAM && a->direction == PZ_BACKWARD;
+  return smaller && width > WIDTH ? sqrt(width / WIDTH) : 1;
 }
 
 const struct pz_kernel *pz_attention_kernel(const struct pz_chip *c, const char *library,
@@ -60,7 +61,7 @@ static double measured_s(const struct pz_chip *c, const struct pz_attention_work
   const struct pz_dims *d = &a->dims;
   double cores = (double)c->tensor.cores, width = (double)d->k;
   double rate = pz_chip_tensor_flop_per_s(c) * k->efficiency;
-  double product_s = wide_part(a) * 2 * products_of(a->direction) * width / (rate / cores);
+  double product_s = wide_part(c, a) * 2 * products_of(a->direction) * width / (rate / cores);
   double softmax_s = k->cycles / (pz_chip_vector_op_per_s(c) / (double)c->vector.cores);
   double both_s =
       sqrt(product_s * product_s + softmax_s * softmax_s); /* hypot differs by library */
