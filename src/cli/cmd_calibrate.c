@@ -1,6 +1,5 @@
 /* phaze calibrate: a chip whose constants are fitted to operators that were measured on it. */
 #include <string.h>
-#include <sys/stat.h>
 
 #include "chip/chip_json.h"
 #include "cli/command.h"
@@ -117,13 +116,19 @@ static enum pz_status write_chip(const struct pz_chip *chip, const char *path,
   return status;
 }
 
-/* A link may lead to a file that others read. */
-static enum pz_status check_output(const char *path, struct pz_error *err) {
-  struct stat st;
-  bool link = lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
-  if (link && (stat(path, &st) != 0 || S_ISREG(st.st_mode)))
-    return pz_fail(err, PZ_IO, "%s is a link; accepted: a new file or one to replace", path);
-  return pz_file_writable(path, err);
+static enum pz_status check_output(const struct settings *s, struct pz_arena *arena,
+                                   struct pz_error *err) {
+  const char *const *files = NULL;
+  size_t n = 0;
+  if (!s->out) return PZ_OK;
+  enum pz_status status = pz_measured_files(s->ops, arena, &files, err);
+  while (status == PZ_OK && files[n]) n++;
+  if (status == PZ_OK && pz_file_named(s->chip)) status = pz_file_output(s->out, &s->chip, 1, err);
+  return status == PZ_OK ? pz_file_output(s->out, files, n, err) : status;
+}
+
+static void tell_skipped(const struct settings *s, const struct pz_measured *m) {
+  for (uint32_t i = 0; i < m->n_skipped; i++) pz_command_warn(s->common.quiet, m->skipped[i]);
 }
 
 static const double POOR = 0.3; /* mean error */
@@ -146,9 +151,10 @@ static enum pz_status calibrate(const struct settings *s, struct pz_error *err) 
   struct pz_calibrated fit;
   pz_arena_init(&arena, NULL);
   enum pz_status status = pz_chip_load(s->chip, &chip, err);
-  if (status == PZ_OK && s->out) status = check_output(s->out, err);
+  if (status == PZ_OK) status = check_output(s, &arena, err);
   if (status == PZ_OK) status = pz_measured_load(s->ops, &arena, &measured, err);
   uint32_t rows = status == PZ_OK ? measured.n : 0;
+  if (status == PZ_OK) tell_skipped(s, &measured);
   if (status == PZ_OK) status = pz_measured_of_chip(&measured, chip.name, &arena, &measured, err);
   if (status == PZ_OK) tell_left_out(s, measured.n, rows);
   if (status == PZ_OK) status = pz_calibrate(&chip, &measured, &arena, &fit, err);
@@ -167,9 +173,6 @@ static enum pz_exit run(int argc, char **argv) {
   if (!pz_call_begin(&call, &pz_cmd_calibrate, argc, argv, &s)) return call.code;
   if (!s.ops) return pz_command_misuse(&pz_cmd_calibrate, "--ops FILE|DIR is required");
   if (!s.chip) return pz_command_misuse(&pz_cmd_calibrate, "--chip CHIP is required");
-  if (s.out &&
-      (pz_file_same(s.out, s.ops) || (pz_file_named(s.chip) && pz_file_same(s.out, s.chip))))
-    return pz_command_misuse(&pz_cmd_calibrate, "-o names a file that is read");
   return pz_call_end(&call, calibrate(&s, &call.err));
 }
 

@@ -372,6 +372,21 @@ static enum pz_status network_of(const struct pz_chip *c, const struct pz_ops_ro
   return PZ_OK;
 }
 
+const char *pz_ops_not_on(const struct pz_chip *c, const struct pz_ops_row *row) {
+  enum form form = known[row->op].form;
+  bool fp8 = form == FP8_PRODUCT || form == FP8_LINEAR || form == FP8_BLOCK_LINEAR ||
+             (form == EXPERTS && strcmp(known[row->op].name, "experts") != 0);
+  bool network = form == COLLECTIVE || form == DISPATCH;
+  struct pz_cluster net;
+  if (fp8 && pz_chip_can_run(c, PZ_PRECISION_FP8, NULL) != PZ_OK)
+    return "the chip does not multiply 8-bit values";
+  if (form == DISPATCH && c->execution != PZ_CHIP_STREAM) return "DeepEP runs on GPUs";
+  if (network && !(c->link_bytes_per_s > 0)) return "the chip has no link";
+  if (network && row->nodes > 1 && !pz_cluster_standard(c->name, &net))
+    return "no network between nodes of this chip is known";
+  return NULL;
+}
+
 static enum pz_status collective_s(const struct pz_chip *c, const struct pz_ops_row *row, double *s,
                                    struct pz_error *err) {
   struct pz_cluster net;
