@@ -1,27 +1,11 @@
 #include "cost/measured_ops.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/alloc.h"
 #include "core/file.h"
 #include "cost/silicon_table.h"
-
-static enum pz_status read_time(const char *name, uint32_t line, const char *text, double *us,
-                                struct pz_error *err) {
-  static const double LEAST_US = 0.01, MOST_US = 1e9;
-  char *end;
-  errno = 0;
-  double v = strtod(text, &end);
-  if (end == text || *end || errno || !(v >= LEAST_US && v <= MOST_US))
-    return pz_fail(err, PZ_BAD_INPUT,
-                   "%s:%u: column 'kernel_us' is '%.40s'; accepted: 0.01 to 1e9 microseconds", name,
-                   line, text);
-  *us = v;
-  return PZ_OK;
-}
 
 /* A table with columns op and kernel_us. */
 static enum pz_status read_own(const char *name, const struct pz_csv *csv, struct pz_arena *arena,
@@ -38,8 +22,10 @@ static enum pz_status read_own(const char *name, const struct pz_csv *csv, struc
   struct pz_ops_row *rows = pz_arena_alloc(arena, csv->rows, sizeof *rows);
   if (status == PZ_OK && !rows) status = pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
   for (uint32_t i = 0; i < csv->rows && status == PZ_OK; i++) {
+    char where[300];
+    snprintf(where, sizeof where, "%.250s:%u", name, csv->lines[i]);
     rows[i] = read[i];
-    status = read_time(name, csv->lines[i], pz_csv_cell(csv, i, at), &rows[i].us, err);
+    status = pz_ops_read_us(where, "kernel_us", pz_csv_cell(csv, i, at), false, &rows[i].us, err);
   }
   if (status == PZ_OK) *out = rows;
   return status;

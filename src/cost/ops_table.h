@@ -38,6 +38,10 @@ PZ_NODISCARD enum pz_status pz_ops_read(const char *name, const struct pz_csv *c
                                         struct pz_arena *arena, const struct pz_ops_row **rows,
                                         struct pz_error *err);
 
+/* A measured time, in microseconds or milliseconds.  PZ_BAD_INPUT unless it is from 0.01 us to 1000 s. */
+PZ_NODISCARD enum pz_status pz_ops_read_us(const char *where, const char *column, const char *text,
+                                           bool milliseconds, double *us, struct pz_error *err);
+
 /* What is measured for a row: as a benchmark loop would, with repeated calls, so that data which
  * fits in the global buffer stays there. */
 PZ_NODISCARD enum pz_status pz_ops_us(struct pz_cost *cost, const struct pz_ops_row *row,
