@@ -141,7 +141,7 @@ static const char *only_chip(const struct pz_measured *m) {
   return m->rows[0].chip;
 }
 
-enum pz_status pz_measured_of_chip(const struct pz_measured *m, const char *chip,
+enum pz_status pz_measured_of_chip(const struct pz_measured *m, const struct pz_chip *chip,
                                    struct pz_arena *arena, struct pz_measured *out,
                                    struct pz_error *err) {
   const char *only = only_chip(m);
@@ -150,12 +150,12 @@ enum pz_status pz_measured_of_chip(const struct pz_measured *m, const char *chip
   if (!rows) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", m->name);
   for (uint32_t i = 0; i < m->n; i++) {
     const struct pz_ops_row *row = &m->rows[i];
-    bool own = only || !row->chip || strcmp(row->chip, chip) == 0;
-    if (own && !row->reason && !row->slow) rows[n++] = *row;
+    bool own = only || !row->chip || strcmp(row->chip, chip->name) == 0;
+    if (own && !row->reason && !row->slow && !pz_ops_not_on(chip, row)) rows[n++] = *row;
   }
   if (n == 0)
     return pz_fail(err, PZ_BAD_INPUT, "%s: none of %u rows is of %s and predicted", m->name, m->n,
-                   chip);
+                   chip->name);
   *out = (struct pz_measured){.name = m->name, .rows = rows, .n = n};
   return PZ_OK;
 }

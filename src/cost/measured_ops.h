@@ -29,10 +29,10 @@ PZ_NODISCARD enum pz_status pz_measured_files(const char *path, struct pz_arena 
 PZ_NODISCARD enum pz_status pz_measured_load(const char *path, struct pz_arena *arena,
                                              struct pz_measured *out, struct pz_error *err);
 
-/* Those rows of m that are of this chip and predicted: rows that name it or no chip, or all where
+/* Those rows of m that are of this chip, which can run them, and predicted: rows that name it or no chip, or all where
  * every row names the same one.  PZ_BAD_INPUT where there are none.  *out lives in the arena. */
-PZ_NODISCARD enum pz_status pz_measured_of_chip(const struct pz_measured *m, const char *chip,
-                                                struct pz_arena *arena, struct pz_measured *out,
-                                                struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_measured_of_chip(const struct pz_measured *m,
+                                                const struct pz_chip *chip, struct pz_arena *arena,
+                                                struct pz_measured *out, struct pz_error *err);
 
 #endif
