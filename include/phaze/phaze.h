@@ -1924,20 +1924,25 @@ struct pz_validation {
   uint32_t n_limits;
   const struct pz_broken_limit *broken;
   uint32_t n_broken;
+  const char *const *notes; /* sentences about the tables: files that were skipped, ... */
+  uint32_t n_notes;
 };
 
 enum { PZ_LEAST_PLANS = 3 };
+
+/* The built-in limits of operators by chip and kind, of the groups that have 20 rows or more. */
+#define PZ_LIMITS_OPS "builtin-ops"
 
 /* Take pz_validate_options_default() and change fields. */
 struct pz_validate_options {
   size_t size;             /* sizeof *this, set by the default */
   const char *const *runs; /* paths of tables of runs, ends with NULL; none: the built-in data */
   const char *ops;         /* path of a table of operators or of a directory of such, or NULL */
-  const char *chip;        /* of tables that name none: a preset or the path of a chip.json */
-  const char *limits;      /* path of a table of limits; NULL: the built-in ones, of built-in data
-                              and of operators of tables that name chips */
-  unsigned threads;        /* 0: one per processor */
-  const char *beside;      /* path of a table of kernels beside communication on `chip`, or NULL */
+  const char *chip;        /* of rows that name none, or it: a preset or the path of a chip.json */
+  const char *limits; /* path of a table of limits, or PZ_LIMITS_OPS; NULL: those of the built-in
+                              data, and none for tables */
+  unsigned threads;   /* 0: one per processor */
+  const char *beside; /* path of a table of kernels beside communication on `chip`, or NULL */
 };
 
 PZ_API struct pz_validate_options pz_validate_options_default(void);

@@ -1,6 +1,5 @@
 /* phaze calibrate: a chip whose constants are fitted to operators that were measured on it. */
 #include <string.h>
-#include <sys/stat.h>
 
 #include "chip/chip_json.h"
 #include "cli/command.h"
@@ -42,16 +41,22 @@ static json_t *residual_json(const char *name, const struct pz_residual *r) {
 
 static json_t *fit_json(const struct pz_calibrated *c) {
   json_t *ops = json_array(), *changes = json_array(), *kept = json_array();
+  json_t *rejected = json_array();
   for (uint32_t i = 0; i < c->n_residuals; i++)
     json_array_append_new(ops, residual_json(pz_ops_name(c->residuals[i].op), &c->residuals[i]));
   for (uint32_t i = 0; i < c->n_changes; i++)
     json_array_append_new(changes,
-                          json_pack("{s:s,s:f,s:f}", "constant", c->changes[i].name, "before",
-                                    c->changes[i].before, "after", c->changes[i].after));
+                          json_pack("{s:s,s:f,s:f,s:b}", "constant", c->changes[i].name, "before",
+                                    c->changes[i].before, "after", c->changes[i].after, "at_bound",
+                                    c->changes[i].at_bound));
+  for (uint32_t i = 0; i < c->n_rejected; i++)
+    json_array_append_new(rejected,
+                          json_pack("{s:s,s:f,s:f}", "group", c->rejected[i].name, "before",
+                                    c->rejected[i].before, "fitted", c->rejected[i].fitted));
   for (uint32_t i = 0; i < c->n_kept; i++) json_array_append_new(kept, json_string(c->kept[i]));
-  return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o}", "chip", c->chip.name, "all",
+  return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o}", "chip", c->chip.name, "all",
                    residual_json("all", &c->all), "ops", ops, "constants", changes, "kept", kept,
-                   "description", pz_chip_json(&c->chip));
+                   "rejected", rejected, "description", pz_chip_json(&c->chip));
 }
 
 /* ---- tables --------------------------------------------------------------------------------- */
@@ -98,6 +103,21 @@ static enum pz_status print_changes(const struct pz_calibrated *c, struct pz_are
 static enum pz_status print_fit(const struct pz_calibrated *c, struct pz_arena *arena) {
   enum pz_status status = print_residuals(c, arena);
   if (status == PZ_OK && c->n_changes) status = print_changes(c, arena);
+  bool bound = false;
+  for (uint32_t i = 0; i < c->n_changes; i++) {
+    if (!c->changes[i].at_bound) continue;
+    printf("%s %s", bound ? "," : "\nat a bound of the accepted range:", c->changes[i].name);
+    bound = true;
+  }
+  if (bound) printf("\n");
+  if (c->n_rejected)
+    printf(
+        "\nkept, for rows held back, or those of one operator, are predicted no better after the "
+        "fit\n(mean error before, after):");
+  for (uint32_t i = 0; i < c->n_rejected; i++)
+    printf("%s %s %.1f%%, %.1f%%", i ? ";" : "", c->rejected[i].name, 100 * c->rejected[i].before,
+           100 * c->rejected[i].fitted);
+  if (c->n_rejected) printf("\n");
   if (c->n_kept) printf("\nkept, for no row shows them:");
   for (uint32_t i = 0; i < c->n_kept; i++) printf("%s %s", i ? "," : "", c->kept[i]);
   if (c->n_kept) printf("\n");
@@ -117,13 +137,19 @@ static enum pz_status write_chip(const struct pz_chip *chip, const char *path,
   return status;
 }
 
-/* A link may lead to a file that others read. */
-static enum pz_status check_output(const char *path, struct pz_error *err) {
-  struct stat st;
-  bool link = lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
-  if (link && (stat(path, &st) != 0 || S_ISREG(st.st_mode)))
-    return pz_fail(err, PZ_IO, "%s is a link; accepted: a new file or one to replace", path);
-  return pz_file_writable(path, err);
+static enum pz_status check_output(const struct settings *s, struct pz_arena *arena,
+                                   struct pz_error *err) {
+  const char *const *files = NULL;
+  size_t n = 0;
+  if (!s->out) return PZ_OK;
+  enum pz_status status = pz_measured_files(s->ops, arena, &files, err);
+  while (status == PZ_OK && files[n]) n++;
+  if (status == PZ_OK && pz_file_named(s->chip)) status = pz_file_output(s->out, &s->chip, 1, err);
+  return status == PZ_OK ? pz_file_output(s->out, files, n, err) : status;
+}
+
+static void tell_skipped(const struct settings *s, const struct pz_measured *m) {
+  for (uint32_t i = 0; i < m->n_skipped; i++) pz_command_warn(s->common.quiet, m->skipped[i]);
 }
 
 static const double POOR = 0.3; /* mean error */
@@ -139,6 +165,14 @@ static void tell_left_out(const struct settings *s, uint32_t used, uint32_t rows
   pz_command_warn(s->common.quiet, text);
 }
 
+/* Rows that name one chip are taken for those of CHIP, whatever its name. */
+static void tell_other_chip(const struct settings *s, const char *rows, const char *chip) {
+  char text[300];
+  if (!rows || strcmp(rows, chip) == 0) return;
+  snprintf(text, sizeof text, "all rows are of %s, and used for %s", rows, chip);
+  pz_command_warn(s->common.quiet, text);
+}
+
 static enum pz_status calibrate(const struct settings *s, struct pz_error *err) {
   struct pz_arena arena;
   struct pz_chip chip;
@@ -146,11 +180,13 @@ static enum pz_status calibrate(const struct settings *s, struct pz_error *err) 
   struct pz_calibrated fit;
   pz_arena_init(&arena, NULL);
   enum pz_status status = pz_chip_load(s->chip, &chip, err);
-  if (status == PZ_OK && s->out) status = check_output(s->out, err);
+  if (status == PZ_OK) status = check_output(s, &arena, err);
   if (status == PZ_OK) status = pz_measured_load(s->ops, &arena, &measured, err);
   uint32_t rows = status == PZ_OK ? measured.n : 0;
-  if (status == PZ_OK) status = pz_measured_of_chip(&measured, chip.name, &arena, &measured, err);
+  if (status == PZ_OK) tell_skipped(s, &measured);
+  if (status == PZ_OK) status = pz_measured_of_chip(&measured, &chip, &arena, &measured, err);
   if (status == PZ_OK) tell_left_out(s, measured.n, rows);
+  if (status == PZ_OK) tell_other_chip(s, measured.rows[0].chip, chip.name);
   if (status == PZ_OK) status = pz_calibrate(&chip, &measured, &arena, &fit, err);
   if (status == PZ_OK && fit.all.after > POOR)
     pz_command_warn(s->common.quiet, "the fit is poor: is the table of a chip like this one?");
@@ -167,9 +203,6 @@ static enum pz_exit run(int argc, char **argv) {
   if (!pz_call_begin(&call, &pz_cmd_calibrate, argc, argv, &s)) return call.code;
   if (!s.ops) return pz_command_misuse(&pz_cmd_calibrate, "--ops FILE|DIR is required");
   if (!s.chip) return pz_command_misuse(&pz_cmd_calibrate, "--chip CHIP is required");
-  if (s.out &&
-      (pz_file_same(s.out, s.ops) || (pz_file_named(s.chip) && pz_file_same(s.out, s.chip))))
-    return pz_command_misuse(&pz_cmd_calibrate, "-o names a file that is read");
   return pz_call_end(&call, calibrate(&s, &call.err));
 }
 
@@ -182,8 +215,9 @@ const struct pz_command pz_cmd_calibrate = {
         "is one of AIConfigurator's (GEMMs, attention, collectives), of which the rows of CHIP\n"
         "are used, at most 300 of a kernel for the fit.\n"
         "The fit is made twice: to every second row of each operator, judged with the other\n"
-        "half, and to all rows, which is what -o writes. Constants that no row shows keep the\n"
-        "values of CHIP; the output names them. Use the result as --chip FILE.json.\n"
+        "half, and to all rows, which is what -o writes. Constants that no row shows, and those\n"
+        "of kernels whose held-back rows are predicted no better after the fit, keep the values\n"
+        "of CHIP; the output names them. Use the result as --chip FILE.json.\n"
         "\n"
         "Examples:\n"
         "  phaze calibrate --ops h200.csv --chip h200\n"

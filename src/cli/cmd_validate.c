@@ -2,6 +2,8 @@
 #include "cli/command.h"
 #include "core/alloc.h"
 #include "core/file.h"
+#include "core/vec.h"
+#include "cost/measured_ops.h"
 #include "report/validation_page.h"
 #include "report/validation_table.h"
 #include "study/validate_text.h"
@@ -25,8 +27,8 @@ static const struct pz_option options[] = {
     {.name = "runs", .type = PZ_OPTION_TEXTS, .offset = AT(runs), .arg = "FILE.csv", .max = MOST_TABLES, .help = "Validate this table of training runs instead of the built-in data (columns as for predict --runs); may be given again"},
     {.name = "ops", .type = PZ_OPTION_TEXT, .offset = AT(ops), .arg = "FILE|DIR", .help = "Validate this table of operators: columns as for estimate --ops, and kernel_us, measured on --chip; or those of AIConfigurator's collectors; or all such tables (.csv, _perf.txt) of a directory"},
     {.name = "beside", .type = PZ_OPTION_TEXT, .offset = AT(beside), .arg = "FILE.csv", .help = "Validate this table of kernels measured on --chip alone and beside communication (columns compute, m, n, k, beside, sms, compute_alone_us, compute_together_us)"},
-    {.name = "chip", .type = PZ_OPTION_TEXT, .offset = AT(chip), .arg = "CHIP", .help = "Chip of --beside, and of --ops where the table names none: a preset or the path of a chip.json"},
-    {.name = "limits", .type = PZ_OPTION_TEXT, .offset = AT(limits), .arg = "FILE.csv", .help = "Limits to check (columns group, mean_error, memory_error, not_predicted, rank_correlation, regret) instead of the built-in ones"},
+    {.name = "chip", .type = PZ_OPTION_TEXT, .offset = AT(chip), .arg = "CHIP", .help = "Chip of --beside, and of rows of --ops that name none, or its name: a preset or the path of a chip.json"},
+    {.name = "limits", .type = PZ_OPTION_TEXT, .offset = AT(limits), .arg = "FILE.csv|builtin-ops", .help = "Limits to check (columns group, mean_error, memory_error, not_predicted, rank_correlation, regret); the built-in data have their own; builtin-ops: those of operators by chip and kind"},
     {.name = "rows", .type = PZ_OPTION_FLAG, .offset = AT(rows), .help = "Show every row, not groups; with --csv and --json too"},
     {.name = "csv", .type = PZ_OPTION_TEXT, .offset = AT(csv), .arg = "OUT.csv", .help = "Write the errors by group to this file"},
     {.name = "report", .type = PZ_OPTION_TEXT, .offset = AT(report), .arg = "PAGE.html", .help = "Write predicted against measured, one point a row, as one self-contained HTML page"},
@@ -87,23 +89,42 @@ static enum pz_status tell_broken(const struct pz_validation *v, struct pz_error
                  v->n_broken == 1 ? " is" : "s are");
 }
 
+/* Outputs that are not among the files that are read. */
+static enum pz_status check_outputs(const struct settings *s, struct pz_arena *arena,
+                                    struct pz_error *err) {
+  const char *const outputs[] = {s->csv, s->report, s->write_limits, s->write_expected};
+  const char *const others[] = {s->beside, s->limits, pz_file_named(s->chip) ? s->chip : NULL};
+  const char *const *ops = NULL;
+  struct pz_vec inputs;
+  bool room = true;
+  pz_vec_init(&inputs, arena, sizeof(const char *));
+  enum pz_status status = s->ops ? pz_measured_files(s->ops, arena, &ops, err) : PZ_OK;
+  if (status != PZ_OK) return status;
+  for (; ops && *ops; ops++) room = room && pz_vec_push(&inputs, ops);
+  for (int i = 0; s->runs[i]; i++) room = room && pz_vec_push(&inputs, &s->runs[i]);
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    if (others[i]) room = room && pz_vec_push(&inputs, &others[i]);
+  if (!room) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the names of files");
+  for (size_t i = 0; i < sizeof outputs / sizeof *outputs && status == PZ_OK; i++)
+    if (outputs[i]) status = pz_file_output(outputs[i], inputs.items, inputs.n, err);
+  return status;
+}
+
 static enum pz_status validate(const struct settings *s, struct pz_error *err) {
   struct pz_validate_options o = pz_validate_options_default();
-  const char *const files[] = {s->csv, s->report, s->write_limits, s->write_expected};
   struct pz_arena arena;
   struct pz_validation *v = NULL;
-  enum pz_status status = PZ_OK;
   o.runs = s->runs;
   o.ops = s->ops;
   o.beside = s->beside;
   o.chip = s->chip;
   o.limits = s->limits;
   o.threads = (unsigned)s->threads;
-  for (size_t i = 0; i < sizeof files / sizeof *files && status == PZ_OK; i++)
-    if (files[i]) status = pz_file_writable(files[i], err);
-  if (status != PZ_OK) return status;
   pz_arena_init(&arena, NULL);
-  status = pz_validate(&o, &v, err);
+  enum pz_status status = check_outputs(s, &arena, err);
+  if (status == PZ_OK) status = pz_validate(&o, &v, err);
+  for (uint32_t i = 0; status == PZ_OK && i < v->n_notes; i++)
+    pz_command_warn(s->common.quiet, v->notes[i]);
   if (status == PZ_OK) status = write_files(s, v, err);
   if (status == PZ_OK) status = print(s, v, &arena, err);
   if (status == PZ_OK) status = tell_broken(v, err);
@@ -121,9 +142,9 @@ static enum pz_exit run(int argc, char **argv) {
 
 const struct pz_command pz_cmd_validate = {
     .name = "validate",
-    .synopsis =
-        "[--runs FILE.csv]... [--ops FILE|DIR] [--beside FILE.csv] [--limits FILE.csv] [--rows] "
-        "[--csv OUT.csv] [--report PAGE.html]",
+    .synopsis = "[--runs FILE.csv]... [--ops FILE|DIR] [--beside FILE.csv] [--limits "
+                "FILE.csv|builtin-ops] [--rows] "
+                "[--csv OUT.csv] [--report PAGE.html]",
     .summary = "Compare predictions with measured operators and training runs",
     .detail =
         "The built-in data are operators and steps of an H200 and published training runs.\n"

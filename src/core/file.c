@@ -343,11 +343,29 @@ bool pz_file_behind_link(const char *path) {
          t.how == REPLACED && t.exists && S_ISREG(t.st.st_mode);
 }
 
+enum pz_status pz_file_output(const char *path, const char *const *inputs, size_t n,
+                              struct pz_error *err) {
+  struct stat own, end;
+  for (size_t i = 0; i < n; i++)
+    if (pz_file_same(path, inputs[i]))
+      return pz_fail(err, PZ_IO, "%s would be overwritten, and is read; accepted: another file",
+                     path);
+  bool nowhere = lstat(path, &own) == 0 && S_ISLNK(own.st_mode) && stat(path, &end) != 0;
+  if (nowhere || pz_file_behind_link(path))
+    return pz_fail(err, PZ_IO, "%s is a link; accepted: a new file or one to replace", path);
+  return pz_file_writable(path, err);
+}
+
 /* ---- directories ---------------------------------------------------------------------------- */
 
 bool pz_file_is_directory(const char *path) {
   struct stat st;
   return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+bool pz_file_is_regular(const char *path) {
+  struct stat st;
+  return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
 static int by_name(const void *a, const void *b) {

@@ -43,6 +43,9 @@ bool pz_file_same(const char *a, const char *b);
 
 bool pz_file_is_directory(const char *path);
 
+/* A regular file, or a link to one? */
+bool pz_file_is_regular(const char *path);
+
 /* Names of what is in a directory but for hidden ones, in order, NULL behind the last; in the arena. */
 PZ_NODISCARD enum pz_status pz_file_list(const char *path, struct pz_arena *arena,
                                          const char *const **names, struct pz_error *err);
@@ -50,5 +53,10 @@ PZ_NODISCARD enum pz_status pz_file_list(const char *path, struct pz_arena *aren
 /* Is the path a link to a regular file, which writing would replace?  /dev/stdout is none.  For
  * commands that refuse it. */
 bool pz_file_behind_link(const char *path);
+
+/* May a command that reads `inputs` write to `path`?  PZ_IO where it is one of them, also through links; where it is a
+ * link, which may lead to a file that others read; and where pz_file_writable says so. */
+PZ_NODISCARD enum pz_status pz_file_output(const char *path, const char *const *inputs, size_t n,
+                                           struct pz_error *err);
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/text.h"
+#include "core/vec.h"
 #include "cost/constants.h"
 
 enum pz_status pz_calibrate_errors(const struct pz_chip *chip, const struct pz_measured *m,
@@ -301,8 +302,52 @@ static void find_shown(const struct pz_measured *m, struct shown *s) {
         add_shown(s, pz_ops_kernel(&m->rows[i]));
 }
 
-enum pz_status pz_calibrate_fit(struct pz_chip *chip, const struct pz_measured *m, const bool *use,
-                                struct pz_error *err) {
+/* Groups are numbered: the kernels shown, then fp8 products. */
+static const char *group_name(const struct shown *s, int i) {
+  return i == s->n ? "fp8 products" : *s->name[i] ? s->name[i] : "products";
+}
+
+struct judged {
+  double before, after; /* mean errors of the group's rows that were not used */
+  uint32_t rows;
+  bool worse; /* an operator of it */
+};
+
+/* Errors of a group's rows with use[i] false (NULL: of all rows), of the chip before and after its fit. */
+static enum pz_status judge_group(const struct pz_chip *before, struct group *g, const bool *use,
+                                  const char *kernel, bool fp8, struct judged *j) {
+  static const double RISE = 1.1;
+  const struct pz_chip *chips[] = {before, g->chip};
+  struct pz_cost cost[2];
+  enum pz_status status = PZ_OK;
+  *j = (struct judged){0};
+  for (int c = 0; c < 2; c++) pz_cost_init(&cost[c], chips[c], NULL);
+  for (uint32_t op = 0; pz_ops_name(op) && status == PZ_OK; op++) {
+    double sum[2] = {0};
+    for (uint32_t i = 0; i < g->m->n && status == PZ_OK; i++) {
+      const struct pz_ops_row *row = &g->m->rows[i];
+      double us = 0;
+      if (row->op != op || (use && use[i]) || !row_shows(row, kernel, fp8)) continue;
+      j->rows++;
+      for (int c = 0; c < 2 && status == PZ_OK; c++) {
+        status = pz_ops_us(&cost[c], row, &us, g->err);
+        sum[c] += fabs(us / row->us - 1);
+      }
+    }
+    j->before += sum[0];
+    j->after += sum[1];
+    j->worse |= sum[1] > RISE * sum[0];
+  }
+  for (int c = 0; c < 2; c++) pz_cost_release(&cost[c]);
+  j->before /= fmax(1, j->rows);
+  j->after /= fmax(1, j->rows);
+  return status;
+}
+
+/* Fit every group to the rows with use[i]; with `rejected` put back those that are judged worse with the others, and leave
+ * alone those that stand there already. */
+static enum pz_status fit_groups(struct pz_chip *chip, const struct pz_measured *m, const bool *use,
+                                 struct pz_vec *rejected, struct pz_error *err) {
   struct pz_arena arena;
   struct pz_chip fitted = *chip;
   struct group g = {.chip = &fitted, .m = m, .err = err};
@@ -312,12 +357,30 @@ enum pz_status pz_calibrate_fit(struct pz_chip *chip, const struct pz_measured *
   enum pz_status status =
       rows ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the calibration");
   find_shown(m, &shown);
-  for (int i = 0; i < shown.n && status == PZ_OK; i++)
-    status = fit_group(&g, rows, use, shown.name[i], false, err);
-  if (status == PZ_OK) status = fit_group(&g, rows, use, "", true, err);
+  for (int i = 0; i <= shown.n && status == PZ_OK; i++) {
+    bool fp8 = i == shown.n, skip = false;
+    const char *kernel = fp8 ? "" : shown.name[i], *name = group_name(&shown, i);
+    for (uint32_t k = 0; rejected && k < rejected->n; k++)
+      skip |= strcmp(pz_vec_at(rejected, struct pz_rejected_fit, k)->name, name) == 0;
+    if (skip) continue;
+    struct pz_chip before = fitted;
+    struct judged j = {0};
+    status = fit_group(&g, rows, use, kernel, fp8, err);
+    if (status == PZ_OK && rejected) status = judge_group(&before, &g, use, kernel, fp8, &j);
+    if (status != PZ_OK || !j.rows || (j.after < j.before && !j.worse)) continue;
+    struct pz_rejected_fit x = {name, j.before, j.after};
+    fitted = before;
+    if (g.n && !pz_vec_push(rejected, &x))
+      status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the calibration");
+  }
   pz_arena_release(&arena);
   if (status == PZ_OK) *chip = fitted;
   return status;
+}
+
+enum pz_status pz_calibrate_fit(struct pz_chip *chip, const struct pz_measured *m, const bool *use,
+                                struct pz_error *err) {
+  return fit_groups(chip, m, use, NULL, err);
 }
 
 /* ---- the account ---------------------------------------------------------------------------- */
@@ -365,16 +428,19 @@ static bool tell_residuals(const struct pz_measured *m, double *const errors[3],
   return true;
 }
 
+/* From a to b; `first` is where the search began. */
 static void tell_change(struct pz_calibrated *out, struct pz_constant_change *list,
                         const char *kernel, const struct pz_constant *c, const void *a,
-                        const void *b) {
+                        const void *first, const void *b) {
   double before = a ? *(const double *)((const char *)a + c->offset) : c->absent,
+         begin = *(const double *)((const char *)first + c->offset),
          after = *(const double *)((const char *)b + c->offset);
   if (before == after) return;
   struct pz_constant_change *x = &list[out->n_changes++];
   snprintf(x->name, sizeof x->name, "%s%s%s", kernel, *kernel ? "." : "", last_word(c->key));
   x->before = before;
   x->after = after;
+  x->at_bound = after != begin && (after == c->min || after == c->max);
 }
 
 static bool tell_changes(const struct pz_chip *chip, struct pz_arena *arena,
@@ -386,13 +452,17 @@ static bool tell_changes(const struct pz_chip *chip, struct pz_arena *arena,
   struct pz_constant_change *to =
       pz_arena_alloc(arena, n + LINK_CONSTANTS + per_kernel * (size_t)c->n_kernels, sizeof *to);
   if (!to) return false;
-  for (size_t i = 0; i < n; i++) tell_change(out, to, "", &list[i], &chip->calibration, c);
+  for (size_t i = 0; i < n; i++)
+    tell_change(out, to, "", &list[i], &chip->calibration, &chip->calibration, c);
   for (int i = 0; i < LINK_CONSTANTS; i++)
-    tell_change(out, to, "link", &link_constants[i], &chip->collectives, &out->chip.collectives);
-  for (int k = 0; k < c->n_kernels; k++)
+    tell_change(out, to, "link", &link_constants[i], &chip->collectives, &chip->collectives,
+                &out->chip.collectives);
+  for (int k = 0; k < c->n_kernels; k++) {
+    const struct pz_kernel *own = pz_chip_kernel(chip, c->kernels[k].kind);
+    struct pz_kernel first = own ? *own : first_kernel(chip, c->kernels[k].kind);
     for (size_t i = 0; i < per_kernel; i++)
-      tell_change(out, to, c->kernels[k].kind, &kernel[i], pz_chip_kernel(chip, c->kernels[k].kind),
-                  &c->kernels[k]);
+      tell_change(out, to, c->kernels[k].kind, &kernel[i], own, &first, &c->kernels[k]);
+  }
   out->changes = to;
   return true;
 }
@@ -462,12 +532,14 @@ enum pz_status pz_calibrate(const struct pz_chip *chip, const struct pz_measured
   halve(m, use);
   enum pz_status status = pz_calibrate_errors(chip, m, errors[0], err);
   if (status == PZ_OK) status = check_times(chip, m, errors[0], err);
-  if (status == PZ_OK) status = pz_calibrate_fit(&half, m, use, err);
+  struct pz_vec rejected;
+  pz_vec_init(&rejected, arena, sizeof(struct pz_rejected_fit));
+  if (status == PZ_OK) status = fit_groups(&half, m, use, &rejected, err);
   if (status == PZ_OK) status = pz_calibrate_errors(&half, m, errors[1], err);
-  if (status == PZ_OK) status = pz_calibrate_fit(&all, m, NULL, err);
+  if (status == PZ_OK) status = fit_groups(&all, m, NULL, &rejected, err);
   if (status == PZ_OK) status = pz_calibrate_errors(&all, m, errors[2], err);
   if (status != PZ_OK) return status;
-  struct pz_calibrated o = {.chip = all};
+  struct pz_calibrated o = {.chip = all, .rejected = rejected.items, .n_rejected = rejected.n};
   if (!tell_residuals(m, errors, use, arena, &o) || !tell_changes(chip, arena, &o) ||
       !tell_kept(chip, m, arena, &o))
     return pz_fail(err, PZ_NO_MEMORY, "out of memory for the calibration");

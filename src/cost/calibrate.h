@@ -29,6 +29,14 @@ struct pz_residual {
 struct pz_constant_change {
   char name[64];
   double before, after;
+  bool at_bound; /* of the range that a chip file accepts: other values were better still */
+};
+
+/* A group whose constants stay, because those of the fit to one half predict the other no better: mean errors of its rows
+ * there, or of all rows after the fit to all. */
+struct pz_rejected_fit {
+  const char *name; /* as in `kept` */
+  double before, fitted;
 };
 
 struct pz_calibrated {
@@ -40,10 +48,12 @@ struct pz_calibrated {
   uint32_t n_changes;
   const char *const *kept; /* kernels, products, fp8 products that no row shows */
   uint32_t n_kept;
+  const struct pz_rejected_fit *rejected;
+  uint32_t n_rejected;
 };
 
-/* Fit to every second row of each operator, judge with the others, then fit to all.  *out lives in
- * the arena.  PZ_BAD_INPUT for a time that is 50 times longer or shorter than predicted. */
+/* Fit to every second row of each operator, judge with the others, then fit to all.  A group whose mean error over the
+ * others does not fall, or of which an operator's rises by more than a tenth, keeps its constants.  *out lives in the arena.  PZ_BAD_INPUT for a time that is 50 times longer or shorter than predicted. */
 PZ_NODISCARD enum pz_status pz_calibrate(const struct pz_chip *chip, const struct pz_measured *m,
                                          struct pz_arena *arena, struct pz_calibrated *out,
                                          struct pz_error *err);

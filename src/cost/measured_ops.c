@@ -1,27 +1,11 @@
 #include "cost/measured_ops.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/alloc.h"
 #include "core/file.h"
 #include "cost/silicon_table.h"
-
-static enum pz_status read_time(const char *name, uint32_t line, const char *text, double *us,
-                                struct pz_error *err) {
-  static const double LEAST_US = 0.01, MOST_US = 1e9;
-  char *end;
-  errno = 0;
-  double v = strtod(text, &end);
-  if (end == text || *end || errno || !(v >= LEAST_US && v <= MOST_US))
-    return pz_fail(err, PZ_BAD_INPUT,
-                   "%s:%u: column 'kernel_us' is '%.40s'; accepted: 0.01 to 1e9 microseconds", name,
-                   line, text);
-  *us = v;
-  return PZ_OK;
-}
 
 /* A table with columns op and kernel_us. */
 static enum pz_status read_own(const char *name, const struct pz_csv *csv, struct pz_arena *arena,
@@ -38,8 +22,10 @@ static enum pz_status read_own(const char *name, const struct pz_csv *csv, struc
   struct pz_ops_row *rows = pz_arena_alloc(arena, csv->rows, sizeof *rows);
   if (status == PZ_OK && !rows) status = pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
   for (uint32_t i = 0; i < csv->rows && status == PZ_OK; i++) {
+    char where[300];
+    snprintf(where, sizeof where, "%.250s:%u", name, csv->lines[i]);
     rows[i] = read[i];
-    status = read_time(name, csv->lines[i], pz_csv_cell(csv, i, at), &rows[i].us, err);
+    status = pz_ops_read_us(where, "kernel_us", pz_csv_cell(csv, i, at), false, &rows[i].us, err);
   }
   if (status == PZ_OK) *out = rows;
   return status;
@@ -53,7 +39,7 @@ enum pz_status pz_measured_read(const char *name, const struct pz_csv *csv, stru
                    PZ_OPS_MOST_ROWS);
   enum pz_status status = pz_silicon_is(csv) ? pz_silicon_read(name, csv, arena, &rows, err)
                                              : read_own(name, csv, arena, &rows, err);
-  if (status == PZ_OK) *out = (struct pz_measured){name, rows, csv->rows};
+  if (status == PZ_OK) *out = (struct pz_measured){.name = name, .rows = rows, .n = csv->rows};
   return status;
 }
 
@@ -64,50 +50,85 @@ static bool has_end(const char *name, const char *end) {
   return n > k && strcmp(name + n - k, end) == 0;
 }
 
-static enum pz_status load_file(const char *path, struct pz_arena *arena, struct pz_measured *out,
-                                struct pz_error *err) {
+static enum pz_status load_csv(const char *path, struct pz_arena *arena, struct pz_csv *csv,
+                               struct pz_error *err) {
   char *text = NULL;
   size_t bytes = 0;
-  struct pz_csv csv;
   enum pz_status status = pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, err);
-  if (status == PZ_OK) status = pz_csv_parse(path, text, bytes, arena, &csv, err);
-  if (status == PZ_OK) status = pz_measured_read(path, &csv, arena, out, err);
+  if (status == PZ_OK) status = pz_csv_parse(path, text, bytes, arena, csv, err);
   pz_free(text);
   return status;
 }
 
-static enum pz_status load_directory(const char *path, const char *const *names,
-                                     struct pz_arena *arena, struct pz_vec *rows,
-                                     struct pz_error *err) {
-  for (; *names; names++) {
-    struct pz_measured m;
+enum pz_status pz_measured_files(const char *path, struct pz_arena *arena,
+                                 const char *const **files, struct pz_error *err) {
+  const char *const *names = NULL;
+  struct pz_vec list;
+  bool directory = pz_file_is_directory(path), room = true;
+  enum pz_status status = directory ? pz_file_list(path, arena, &names, err) : PZ_OK;
+  if (status != PZ_OK) return status;
+  pz_vec_init(&list, arena, sizeof(const char *));
+  if (!directory) room = pz_vec_push(&list, &path) != NULL;
+  for (; directory && *names && room; names++) {
     if (!has_end(*names, ".csv") && !has_end(*names, "_perf.txt")) continue;
     const char *file = pz_arena_printf(arena, "%s/%s", path, *names);
-    enum pz_status status =
-        file ? load_file(file, arena, &m, err) : pz_fail(err, PZ_NO_MEMORY, "out of memory");
-    if (status != PZ_OK) return status;
-    if (rows->n + m.n > PZ_OPS_MOST_ROWS)
-      return pz_fail(err, PZ_BAD_INPUT, "%s: more than %d rows in all tables", path,
-                     PZ_OPS_MOST_ROWS);
-    for (uint32_t i = 0; i < m.n; i++)
-      if (!pz_vec_push(rows, &m.rows[i])) return pz_fail(err, PZ_NO_MEMORY, "out of memory");
+    room = file && pz_vec_push(&list, &file);
   }
-  return rows->n ? PZ_OK
-                 : pz_fail(err, PZ_BAD_INPUT,
-                           "%s: no table of operators; accepted: files that end with .csv or "
-                           "_perf.txt",
-                           path);
+  if (!room || !pz_vec_push(&list, NULL))
+    return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", path);
+  *files = list.items;
+  return PZ_OK;
+}
+
+struct tables {
+  struct pz_arena *arena;
+  struct pz_vec rows, skipped;
+};
+
+static enum pz_status skip_file(struct tables *t, const char *file, const char *why,
+                                struct pz_error *err) {
+  const char *text = pz_arena_printf(t->arena, "%s is skipped: %s", file, why);
+  return text && pz_vec_push(&t->skipped, &text) ? PZ_OK
+                                                 : pz_fail(err, PZ_NO_MEMORY, "out of memory");
+}
+
+static enum pz_status add_file(struct tables *t, const char *file, struct pz_error *err) {
+  struct pz_measured m;
+  struct pz_csv csv;
+  if (!pz_file_is_regular(file)) return skip_file(t, file, "it is not a regular file", err);
+  enum pz_status status = load_csv(file, t->arena, &csv, err);
+  if (status != PZ_OK) return status;
+  if (csv.rows == 0) return skip_file(t, file, "it has no rows", err);
+  status = pz_measured_read(file, &csv, t->arena, &m, err);
+  if (status != PZ_OK) return status;
+  if (t->rows.n + m.n > PZ_OPS_MOST_ROWS_IN_ALL)
+    return pz_fail(err, PZ_BAD_INPUT, "%s: more than %d rows in all tables", file,
+                   PZ_OPS_MOST_ROWS_IN_ALL);
+  for (uint32_t i = 0; i < m.n; i++)
+    if (!pz_vec_push(&t->rows, &m.rows[i])) return pz_fail(err, PZ_NO_MEMORY, "out of memory");
+  return PZ_OK;
 }
 
 enum pz_status pz_measured_load(const char *path, struct pz_arena *arena, struct pz_measured *out,
                                 struct pz_error *err) {
-  const char *const *names = NULL;
-  struct pz_vec rows;
-  if (!pz_file_is_directory(path)) return load_file(path, arena, out, err);
-  pz_vec_init(&rows, arena, sizeof(struct pz_ops_row));
-  enum pz_status status = pz_file_list(path, arena, &names, err);
-  if (status == PZ_OK) status = load_directory(path, names, arena, &rows, err);
-  if (status == PZ_OK) *out = (struct pz_measured){path, rows.items, rows.n};
+  const char *const *files = NULL;
+  struct tables t = {.arena = arena};
+  if (!pz_file_is_directory(path)) {
+    struct pz_csv csv;
+    enum pz_status status = load_csv(path, arena, &csv, err);
+    return status == PZ_OK ? pz_measured_read(path, &csv, arena, out, err) : status;
+  }
+  pz_vec_init(&t.rows, arena, sizeof(struct pz_ops_row));
+  pz_vec_init(&t.skipped, arena, sizeof(const char *));
+  enum pz_status status = pz_measured_files(path, arena, &files, err);
+  for (; status == PZ_OK && *files; files++) status = add_file(&t, *files, err);
+  if (status == PZ_OK && t.rows.n == 0)
+    status = pz_fail(err, PZ_BAD_INPUT,
+                     "%s: no table of operators; accepted: files with rows that end with .csv or "
+                     "_perf.txt",
+                     path);
+  if (status == PZ_OK)
+    *out = (struct pz_measured){path, t.rows.items, t.rows.n, t.skipped.items, t.skipped.n};
   return status;
 }
 
@@ -120,7 +141,7 @@ static const char *only_chip(const struct pz_measured *m) {
   return m->rows[0].chip;
 }
 
-enum pz_status pz_measured_of_chip(const struct pz_measured *m, const char *chip,
+enum pz_status pz_measured_of_chip(const struct pz_measured *m, const struct pz_chip *chip,
                                    struct pz_arena *arena, struct pz_measured *out,
                                    struct pz_error *err) {
   const char *only = only_chip(m);
@@ -129,12 +150,12 @@ enum pz_status pz_measured_of_chip(const struct pz_measured *m, const char *chip
   if (!rows) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", m->name);
   for (uint32_t i = 0; i < m->n; i++) {
     const struct pz_ops_row *row = &m->rows[i];
-    bool own = only || !row->chip || strcmp(row->chip, chip) == 0;
-    if (own && !row->reason && !row->slow) rows[n++] = *row;
+    bool own = only || !row->chip || strcmp(row->chip, chip->name) == 0;
+    if (own && !row->reason && !row->slow && !pz_ops_not_on(chip, row)) rows[n++] = *row;
   }
   if (n == 0)
     return pz_fail(err, PZ_BAD_INPUT, "%s: none of %u rows is of %s and predicted", m->name, m->n,
-                   chip);
-  *out = (struct pz_measured){m->name, rows, n};
+                   chip->name);
+  *out = (struct pz_measured){.name = m->name, .rows = rows, .n = n};
   return PZ_OK;
 }

@@ -9,6 +9,8 @@ struct pz_measured {
   const char *name; /* for messages; the caller's */
   const struct pz_ops_row *rows;
   uint32_t n;
+  const char *const *skipped; /* of a directory: files that are no tables, and why */
+  uint32_t n_skipped;
 };
 
 /* PZ_BAD_INPUT for what pz_ops_read and pz_silicon_read refuse, no rows, more than PZ_OPS_MOST_ROWS,
@@ -17,14 +19,20 @@ PZ_NODISCARD enum pz_status pz_measured_read(const char *name, const struct pz_c
                                              struct pz_arena *arena, struct pz_measured *out,
                                              struct pz_error *err);
 
-/* The same of a file, or of all files of a directory that end with .csv or _perf.txt, by name. */
+/* The files that pz_measured_load reads: the path itself, or those of a directory that end with .csv or _perf.txt, by
+ * name; NULL behind the last.  In the arena. */
+PZ_NODISCARD enum pz_status pz_measured_files(const char *path, struct pz_arena *arena,
+                                              const char *const **files, struct pz_error *err);
+
+/* The rows of all of them.  In a directory, what is no regular file and tables without rows are skipped.  PZ_BAD_INPUT
+ * also for more than PZ_OPS_MOST_ROWS_IN_ALL. */
 PZ_NODISCARD enum pz_status pz_measured_load(const char *path, struct pz_arena *arena,
                                              struct pz_measured *out, struct pz_error *err);
 
-/* Those rows of m that are of this chip and predicted: rows that name it or no chip, or all where
+/* Those rows of m that are of this chip, which can run them, and predicted: rows that name it or no chip, or all where
  * every row names the same one.  PZ_BAD_INPUT where there are none.  *out lives in the arena. */
-PZ_NODISCARD enum pz_status pz_measured_of_chip(const struct pz_measured *m, const char *chip,
-                                                struct pz_arena *arena, struct pz_measured *out,
-                                                struct pz_error *err);
+PZ_NODISCARD enum pz_status pz_measured_of_chip(const struct pz_measured *m,
+                                                const struct pz_chip *chip, struct pz_arena *arena,
+                                                struct pz_measured *out, struct pz_error *err);
 
 #endif

@@ -43,79 +43,85 @@ static const struct known {
   enum pz_direction direction;
   double bytes;
   const char *kernel, *library;
+  bool silicon; /* only in the tables of silicon_table.h */
 } known[] = {
-    {"gemm", PRODUCT, PZ_OP_MATMUL, PZ_FORWARD, 0, "", NULL},
-    {"gemm_fwd", PRODUCT, PZ_OP_MATMUL, PZ_FORWARD, 0, "", NULL},
-    {"gemm_dgrad", PRODUCT, PZ_OP_MATMUL, PZ_FORWARD, 0, "", NULL},
-    {"gemm_wgrad", PRODUCT, PZ_OP_MATMUL, PZ_FORWARD, 0, "", NULL},
-    {"bmm", PRODUCT, PZ_OP_MATMUL, PZ_FORWARD, 0, "", NULL},
-    {"bmm_qk", PRODUCT, PZ_OP_MATMUL, PZ_FORWARD, 0, "", NULL},
-    {"bmm_av", PRODUCT, PZ_OP_MATMUL, PZ_FORWARD, 0, "", NULL},
-    {"fp8_gemm", FP8_PRODUCT, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL},
-    {"grouped_gemm", GROUPED, PZ_OP_MATMUL, PZ_FORWARD, 0, "grouped", NULL},
-    {"flash_causal", ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL},
-    {"flash_fwd", LIBRARY_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention_fa2", "fa2"},
-    {"flash_bwd", LIBRARY_ATTENTION, PZ_OP_ATTENTION, PZ_BACKWARD, 0, "attention_fa2_bwd", "fa2"},
-    {"cudnn_fwd", LIBRARY_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention_cudnn", "cudnn"},
+    {"gemm", PRODUCT, PZ_OP_MATMUL, PZ_FORWARD, 0, "", NULL, false},
+    {"gemm_fwd", PRODUCT, PZ_OP_MATMUL, PZ_FORWARD, 0, "", NULL, false},
+    {"gemm_dgrad", PRODUCT, PZ_OP_MATMUL, PZ_FORWARD, 0, "", NULL, false},
+    {"gemm_wgrad", PRODUCT, PZ_OP_MATMUL, PZ_FORWARD, 0, "", NULL, false},
+    {"bmm", PRODUCT, PZ_OP_MATMUL, PZ_FORWARD, 0, "", NULL, false},
+    {"bmm_qk", PRODUCT, PZ_OP_MATMUL, PZ_FORWARD, 0, "", NULL, false},
+    {"bmm_av", PRODUCT, PZ_OP_MATMUL, PZ_FORWARD, 0, "", NULL, false},
+    {"fp8_gemm", FP8_PRODUCT, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL, false},
+    {"grouped_gemm", GROUPED, PZ_OP_MATMUL, PZ_FORWARD, 0, "grouped", NULL, false},
+    {"flash_causal", ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL, false},
+    {"flash_fwd", LIBRARY_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention_fa2", "fa2", false},
+    {"flash_bwd", LIBRARY_ATTENTION, PZ_OP_ATTENTION, PZ_BACKWARD, 0, "attention_fa2_bwd", "fa2",
+     false},
+    {"cudnn_fwd", LIBRARY_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention_cudnn", "cudnn",
+     false},
     {"cudnn_bwd", LIBRARY_ATTENTION, PZ_OP_ATTENTION, PZ_BACKWARD, 0, "attention_cudnn_bwd",
-     "cudnn"},
-    {"softmax", VECTOR, PZ_OP_SOFTMAX, PZ_FORWARD, 4, "softmax", NULL},
-    {"softmax_fwd", VECTOR, PZ_OP_SOFTMAX, PZ_FORWARD, 4, "softmax", NULL},
-    {"softmax_bwd", VECTOR, PZ_OP_SOFTMAX, PZ_BACKWARD, 6, "softmax_bwd", NULL},
-    {"layernorm", VECTOR, PZ_OP_LAYERNORM, PZ_FORWARD, 4, "layernorm", NULL},
-    {"layernorm_fwd", VECTOR, PZ_OP_LAYERNORM, PZ_FORWARD, 4, "layernorm", NULL},
-    {"layernorm_bwd", VECTOR, PZ_OP_LAYERNORM, PZ_BACKWARD, 6, "layernorm_bwd", NULL},
-    {"rmsnorm", VECTOR, PZ_OP_RMSNORM, PZ_FORWARD, 4, "rmsnorm", NULL},
-    {"rmsnorm_fwd", VECTOR, PZ_OP_RMSNORM, PZ_FORWARD, 4, "rmsnorm", NULL},
-    {"rmsnorm_bwd", VECTOR, PZ_OP_RMSNORM, PZ_BACKWARD, 6, "rmsnorm_bwd", NULL},
-    {"gelu", VECTOR, PZ_OP_GELU, PZ_FORWARD, 4, "gelu", NULL},
-    {"gelu_fwd", VECTOR, PZ_OP_GELU, PZ_FORWARD, 4, "gelu_tanh", NULL},
-    {"gelu_bwd", VECTOR, PZ_OP_GELU, PZ_BACKWARD, 6, "gelu_tanh_bwd", NULL},
-    {"silu", VECTOR, PZ_OP_SILU, PZ_FORWARD, 4, "silu", NULL},
-    {"silu_fwd", VECTOR, PZ_OP_SILU, PZ_FORWARD, 4, "silu", NULL},
-    {"silu_bwd", VECTOR, PZ_OP_SILU, PZ_BACKWARD, 6, "silu_bwd", NULL},
-    {"silu_mul", SWIGLU, PZ_OP_SILU, PZ_FORWARD, 4, NULL, NULL},
-    {"silu_mul_fwd", SWIGLU, PZ_OP_SILU, PZ_FORWARD, 4, NULL, NULL},
-    {"silu_mul_bwd", SWIGLU, PZ_OP_SILU, PZ_BACKWARD, 6, NULL, NULL},
-    {"relu", VECTOR, PZ_OP_RELU, PZ_FORWARD, 4, "relu", NULL},
-    {"relu_fwd", VECTOR, PZ_OP_RELU, PZ_FORWARD, 4, "relu", NULL},
-    {"relu_bwd", VECTOR, PZ_OP_RELU, PZ_BACKWARD, 6, "relu_bwd", NULL},
-    {"add", VECTOR, PZ_OP_ADD, PZ_FORWARD, 6, "add", NULL},
-    {"add_fwd", VECTOR, PZ_OP_ADD, PZ_FORWARD, 6, "add", NULL},
-    {"mul", VECTOR, PZ_OP_MUL, PZ_FORWARD, 6, "mul", NULL},
-    {"dropout", VECTOR, PZ_OP_DROPOUT, PZ_FORWARD, 5, "dropout", NULL},
-    {"dropout_fwd", VECTOR, PZ_OP_DROPOUT, PZ_FORWARD, 5, "dropout", NULL},
-    {"transpose_copy", VECTOR, PZ_OP_COPY, PZ_FORWARD, 4, "copy", NULL},
-    {"permute", VECTOR, PZ_OP_DISPATCH, PZ_FORWARD, 4, "dispatch", NULL},
-    {"fp8_cast", VECTOR, PZ_OP_CAST, PZ_FORWARD, 13, "fp8_cast", NULL},
-    {"embedding", VECTOR, PZ_OP_EMBEDDING, PZ_FORWARD, 4, "embedding", NULL},
-    {"cross_entropy", VECTOR, PZ_OP_CROSS_ENTROPY, PZ_FORWARD, 2, "cross_entropy", NULL},
-    {"cross_entropy_fp32_fwd", VECTOR, PZ_OP_CROSS_ENTROPY, PZ_FORWARD, 14, "cross_entropy", NULL},
+     "cudnn", false},
+    {"softmax", VECTOR, PZ_OP_SOFTMAX, PZ_FORWARD, 4, "softmax", NULL, false},
+    {"softmax_fwd", VECTOR, PZ_OP_SOFTMAX, PZ_FORWARD, 4, "softmax", NULL, false},
+    {"softmax_bwd", VECTOR, PZ_OP_SOFTMAX, PZ_BACKWARD, 6, "softmax_bwd", NULL, false},
+    {"layernorm", VECTOR, PZ_OP_LAYERNORM, PZ_FORWARD, 4, "layernorm", NULL, false},
+    {"layernorm_fwd", VECTOR, PZ_OP_LAYERNORM, PZ_FORWARD, 4, "layernorm", NULL, false},
+    {"layernorm_bwd", VECTOR, PZ_OP_LAYERNORM, PZ_BACKWARD, 6, "layernorm_bwd", NULL, false},
+    {"rmsnorm", VECTOR, PZ_OP_RMSNORM, PZ_FORWARD, 4, "rmsnorm", NULL, false},
+    {"rmsnorm_fwd", VECTOR, PZ_OP_RMSNORM, PZ_FORWARD, 4, "rmsnorm", NULL, false},
+    {"rmsnorm_bwd", VECTOR, PZ_OP_RMSNORM, PZ_BACKWARD, 6, "rmsnorm_bwd", NULL, false},
+    {"gelu", VECTOR, PZ_OP_GELU, PZ_FORWARD, 4, "gelu", NULL, false},
+    {"gelu_fwd", VECTOR, PZ_OP_GELU, PZ_FORWARD, 4, "gelu_tanh", NULL, false},
+    {"gelu_bwd", VECTOR, PZ_OP_GELU, PZ_BACKWARD, 6, "gelu_tanh_bwd", NULL, false},
+    {"silu", VECTOR, PZ_OP_SILU, PZ_FORWARD, 4, "silu", NULL, false},
+    {"silu_fwd", VECTOR, PZ_OP_SILU, PZ_FORWARD, 4, "silu", NULL, false},
+    {"silu_bwd", VECTOR, PZ_OP_SILU, PZ_BACKWARD, 6, "silu_bwd", NULL, false},
+    {"silu_mul", SWIGLU, PZ_OP_SILU, PZ_FORWARD, 4, NULL, NULL, false},
+    {"silu_mul_fwd", SWIGLU, PZ_OP_SILU, PZ_FORWARD, 4, NULL, NULL, false},
+    {"silu_mul_bwd", SWIGLU, PZ_OP_SILU, PZ_BACKWARD, 6, NULL, NULL, false},
+    {"relu", VECTOR, PZ_OP_RELU, PZ_FORWARD, 4, "relu", NULL, false},
+    {"relu_fwd", VECTOR, PZ_OP_RELU, PZ_FORWARD, 4, "relu", NULL, false},
+    {"relu_bwd", VECTOR, PZ_OP_RELU, PZ_BACKWARD, 6, "relu_bwd", NULL, false},
+    {"add", VECTOR, PZ_OP_ADD, PZ_FORWARD, 6, "add", NULL, false},
+    {"add_fwd", VECTOR, PZ_OP_ADD, PZ_FORWARD, 6, "add", NULL, false},
+    {"mul", VECTOR, PZ_OP_MUL, PZ_FORWARD, 6, "mul", NULL, false},
+    {"dropout", VECTOR, PZ_OP_DROPOUT, PZ_FORWARD, 5, "dropout", NULL, false},
+    {"dropout_fwd", VECTOR, PZ_OP_DROPOUT, PZ_FORWARD, 5, "dropout", NULL, false},
+    {"transpose_copy", VECTOR, PZ_OP_COPY, PZ_FORWARD, 4, "copy", NULL, false},
+    {"permute", VECTOR, PZ_OP_DISPATCH, PZ_FORWARD, 4, "dispatch", NULL, false},
+    {"fp8_cast", VECTOR, PZ_OP_CAST, PZ_FORWARD, 13, "fp8_cast", NULL, false},
+    {"embedding", VECTOR, PZ_OP_EMBEDDING, PZ_FORWARD, 4, "embedding", NULL, false},
+    {"cross_entropy", VECTOR, PZ_OP_CROSS_ENTROPY, PZ_FORWARD, 2, "cross_entropy", NULL, false},
+    {"cross_entropy_fp32_fwd", VECTOR, PZ_OP_CROSS_ENTROPY, PZ_FORWARD, 14, "cross_entropy", NULL,
+     false},
     {"cross_entropy_fp32_bwd", VECTOR, PZ_OP_CROSS_ENTROPY, PZ_BACKWARD, 10, "cross_entropy_bwd",
-     NULL},
-    {"adamw_fp32", ADAMW, PZ_OP_ADD, PZ_FORWARD, 28, "adamw", NULL},
-    /* only in the tables of silicon_table.h */
-    {"fp8_linear", FP8_LINEAR, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL},
-    {"fp8_block_linear", FP8_BLOCK_LINEAR, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL},
-    {"experts", EXPERTS, PZ_OP_MATMUL, PZ_FORWARD, 0, "experts", NULL},
-    {"experts_fp8", EXPERTS, PZ_OP_MATMUL, PZ_FORWARD, 0, "experts", NULL},
-    {"experts_fp8_block", EXPERTS, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL},
-    {"prefill", SERVED_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL},
-    {"mla_prefill", LATENT_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL},
-    {"encoder", LIBRARY_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL},
-    {"all_reduce", COLLECTIVE, PZ_COLLECTIVE_ALL_REDUCE, PZ_FORWARD, 0, "link", NULL},
-    {"all_gather", COLLECTIVE, PZ_COLLECTIVE_ALL_GATHER, PZ_FORWARD, 0, "link", NULL},
-    {"reduce_scatter", COLLECTIVE, PZ_COLLECTIVE_REDUCE_SCATTER, PZ_FORWARD, 0, "link", NULL},
-    {"alltoall", COLLECTIVE, PZ_COLLECTIVE_ALL_TO_ALL, PZ_FORWARD, 0, "link", NULL},
-    {"dispatch", DISPATCH, PZ_OP_ALL_TO_ALL, PZ_FORWARD, 1 + 4.0 / 128, NULL, NULL},
-    {"combine", DISPATCH, PZ_OP_ALL_TO_ALL, PZ_BACKWARD, 2, NULL, NULL},
+     NULL, false},
+    {"adamw_fp32", ADAMW, PZ_OP_ADD, PZ_FORWARD, 28, "adamw", NULL, false},
+    {"fp8_linear", FP8_LINEAR, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL, true},
+    {"fp8_block_linear", FP8_BLOCK_LINEAR, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL, true},
+    {"experts", EXPERTS, PZ_OP_MATMUL, PZ_FORWARD, 0, "experts", NULL, true},
+    {"experts_fp8", EXPERTS, PZ_OP_MATMUL, PZ_FORWARD, 0, "experts", NULL, true},
+    {"experts_fp8_block", EXPERTS, PZ_OP_MATMUL, PZ_FORWARD, 0, NULL, NULL, true},
+    {"prefill", SERVED_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL, true},
+    {"mla_prefill", LATENT_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL, true},
+    {"encoder", LIBRARY_ATTENTION, PZ_OP_ATTENTION, PZ_FORWARD, 0, "attention", NULL, true},
+    {"all_reduce", COLLECTIVE, PZ_COLLECTIVE_ALL_REDUCE, PZ_FORWARD, 0, "link", NULL, true},
+    {"all_gather", COLLECTIVE, PZ_COLLECTIVE_ALL_GATHER, PZ_FORWARD, 0, "link", NULL, true},
+    {"reduce_scatter", COLLECTIVE, PZ_COLLECTIVE_REDUCE_SCATTER, PZ_FORWARD, 0, "link", NULL, true},
+    {"alltoall", COLLECTIVE, PZ_COLLECTIVE_ALL_TO_ALL, PZ_FORWARD, 0, "link", NULL, true},
+    {"dispatch", DISPATCH, PZ_OP_ALL_TO_ALL, PZ_FORWARD, 1 + 4.0 / 128, NULL, NULL, true},
+    {"combine", DISPATCH, PZ_OP_ALL_TO_ALL, PZ_BACKWARD, 2, NULL, NULL, true},
 };
-enum { KNOWN = sizeof known / sizeof *known, OWN = KNOWN - 14 };
+enum { KNOWN = sizeof known / sizeof *known };
 
-/* Of tables with a column `op`. */
+/* Of tables with a column `op`: the i-th. */
 static const char *own_name(const void *ctx, size_t i) {
   (void)ctx;
-  return i < OWN ? known[i].name : NULL;
+  size_t op = 0;
+  for (; op < KNOWN; op++)
+    if (!known[op].silicon && i-- == 0) break;
+  return op < KNOWN ? known[op].name : NULL;
 }
 
 const char *pz_ops_name(uint32_t op) { return op < KNOWN ? known[op].name : NULL; }
@@ -253,8 +259,9 @@ static enum pz_status read_row(struct reader *r, uint32_t i, struct pz_ops_row *
   *row = (struct pz_ops_row){.table = r->name, .line = r->csv->lines[i]};
   int64_t *const size[] = {NULL, &row->batch, &row->m, &row->n, &row->k};
   snprintf(r->where, sizeof r->where, "%.250s:%u", r->name, row->line);
-  while (row->op < OWN && strcmp(known[row->op].name, op) != 0) row->op++;
-  if (row->op == OWN)
+  while (row->op < KNOWN && (known[row->op].silicon || strcmp(known[row->op].name, op) != 0))
+    row->op++;
+  if (row->op == KNOWN)
     return pz_fail(r->err, PZ_BAD_INPUT, "%s: unknown operator '%.40s'; accepted: %s", r->where, op,
                    pz_text_join(list, sizeof list, own_name, NULL));
   enum form form = known[row->op].form;
@@ -277,6 +284,17 @@ enum pz_status pz_ops_read(const char *name, const struct pz_csv *csv, struct pz
   for (uint32_t i = 0; i < csv->rows && status == PZ_OK; i++) status = read_row(&r, i, &out[i]);
   if (status == PZ_OK) *rows = out;
   return status;
+}
+
+enum pz_status pz_ops_read_us(const char *where, const char *column, const char *text,
+                              bool milliseconds, double *us, struct pz_error *err) {
+  char *end;
+  double v = strtod(text, &end) * (milliseconds ? 1e3 : 1);
+  if (end == text || *end || !(v >= 0.01 && v <= 1e9))
+    return pz_fail(err, PZ_BAD_INPUT, "%s: column '%s' is '%.40s'; accepted: %s", where, column,
+                   text, milliseconds ? "1e-5 to 1e6 milliseconds" : "0.01 to 1e9 microseconds");
+  *us = v;
+  return PZ_OK;
 }
 
 const char *pz_ops_text(const struct pz_ops_row *row, struct pz_arena *arena) {
@@ -370,6 +388,21 @@ static enum pz_status network_of(const struct pz_chip *c, const struct pz_ops_ro
                    row->line, c->name);
   net->level[0].collectives = c->collectives;
   return PZ_OK;
+}
+
+const char *pz_ops_not_on(const struct pz_chip *c, const struct pz_ops_row *row) {
+  enum form form = known[row->op].form;
+  bool fp8 = form == FP8_PRODUCT || form == FP8_LINEAR || form == FP8_BLOCK_LINEAR ||
+             (form == EXPERTS && strcmp(known[row->op].name, "experts") != 0);
+  bool network = form == COLLECTIVE || form == DISPATCH;
+  struct pz_cluster net;
+  if (fp8 && pz_chip_can_run(c, PZ_PRECISION_FP8, NULL) != PZ_OK)
+    return "the chip does not multiply 8-bit values";
+  if (form == DISPATCH && c->execution != PZ_CHIP_STREAM) return "DeepEP runs on GPUs";
+  if (network && !(c->link_bytes_per_s > 0)) return "the chip has no link";
+  if (network && row->nodes > 1 && !pz_cluster_standard(c->name, &net))
+    return "no network between nodes of this chip is known";
+  return NULL;
 }
 
 static enum pz_status collective_s(const struct pz_chip *c, const struct pz_ops_row *row, double *s,

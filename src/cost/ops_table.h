@@ -6,7 +6,10 @@
 #include "core/csv.h"
 #include "cost/cost.h"
 
-enum { PZ_OPS_MOST_ROWS = 100000 };
+enum {
+  PZ_OPS_MOST_ROWS = 1000000,
+  PZ_OPS_MOST_ROWS_IN_ALL = 4000000
+}; /* of a table, of a directory */
 
 /* Experts: batch = experts of the model, m = tokens of the group, n = inner width, k = hidden size.
  * Collectives: batch = devices, n = bytes; dispatch: batch = devices, m = tokens of one, k = hidden size. */
@@ -35,6 +38,10 @@ PZ_NODISCARD enum pz_status pz_ops_read(const char *name, const struct pz_csv *c
                                         struct pz_arena *arena, const struct pz_ops_row **rows,
                                         struct pz_error *err);
 
+/* A measured time, in microseconds or milliseconds.  PZ_BAD_INPUT unless it is from 0.01 us to 1000 s. */
+PZ_NODISCARD enum pz_status pz_ops_read_us(const char *where, const char *column, const char *text,
+                                           bool milliseconds, double *us, struct pz_error *err);
+
 /* What is measured for a row: as a benchmark loop would, with repeated calls, so that data which
  * fits in the global buffer stays there. */
 PZ_NODISCARD enum pz_status pz_ops_us(struct pz_cost *cost, const struct pz_ops_row *row,
@@ -54,6 +61,10 @@ uint32_t pz_ops_find(const char *name);
 
 /* The library of attention that a table's word for a kernel names; NULL: none is known. */
 const char *pz_ops_library(const char *kernel);
+
+/* Why this chip cannot run a row: no 8-bit operands, no link, no network of several nodes, DeepEP off GPUs; NULL:
+ * it can. */
+const char *pz_ops_not_on(const struct pz_chip *c, const struct pz_ops_row *row);
 
 /* Name and sizes of a row for people, in the arena; NULL: out of memory. */
 const char *pz_ops_text(const struct pz_ops_row *row, struct pz_arena *arena);

@@ -157,10 +157,10 @@ static const struct {
   enum field mark;
   bool open;
   int n;
-  enum field needs[10];
+  enum field needs[10]; /* n of them, then one that most rows need */
 } kinds[KINDS] = {
     [GEMM] = {"GEMMs", K, false, 4, {DTYPE, M, N, K}},
-    [ATTENTION] = {"attention", SEQ, false, 4, {PHASE, DTYPE, BATCH, HEADS}},
+    [ATTENTION] = {"attention", SEQ, false, 5, {PHASE, DTYPE, BATCH, SEQ, HEADS, WIDTH}},
     [EXPERTS] = {"experts",
                  INTER,
                  false,
@@ -179,6 +179,8 @@ struct reader {
   const char *name;
   const struct pz_csv *csv;
   enum kind kind;
+  bool collected;      /* in the collectors' own form */
+  const char *unknown; /* why all its rows are of unknown kind; NULL: they are not */
   uint32_t at[FIELDS]; /* column of a field; PZ_NONE: none */
   double unit[FIELDS];
   uint32_t row;
@@ -210,20 +212,22 @@ static void find_fields(struct reader *r, enum kind kind) {
   }
 }
 
-/* Tables of AIConfigurator of which nothing is predicted have its first columns at least. */
+/* In the form that AIConfigurator's collectors write?  What is not known in such a table is of operators that are not
+ * modelled, no mistake. */
 static bool is_collected(const struct pz_csv *csv) {
-  static const char *const first[] = {"framework", "version", "device", "op_name", "kernel_source"};
-  for (size_t i = 0; i < sizeof first / sizeof *first; i++)
-    if (pz_csv_column(csv, first[i]) == PZ_NONE) return false;
+  static const char *const own[] = {"device", "op_name", "latency"};
+  for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+    if (pz_csv_column(csv, own[i]) == PZ_NONE) return false;
   return true;
 }
 
 static bool find_kind(struct reader *r) {
+  r->collected = is_collected(r->csv);
   for (enum kind k = 0; k < KINDS; k++) {
     find_fields(r, k);
     if (r->at[kinds[k].mark] != PZ_NONE) return true;
   }
-  return is_collected(r->csv); /* as OTHER */
+  return r->collected; /* as OTHER */
 }
 
 bool pz_silicon_is(const struct pz_csv *csv) {
@@ -236,7 +240,7 @@ char *pz_silicon_accepted(char *buf, size_t size) {
   *buf = '\0';
   for (int k = 0; k < OTHER; k++) {
     n += (size_t)snprintf(buf + n, size - n, "%s%s (", k ? "; " : "", kinds[k].name);
-    for (int i = 0; i < kinds[k].n && n < size; i++)
+    for (int i = 0; kinds[k].needs[i] && n < size; i++)
       n += (size_t)snprintf(buf + n, size - n, "%s, ", field_name((enum kind)k, kinds[k].needs[i]));
     if (n < size) n += (size_t)snprintf(buf + n, size - n, "us)");
     if (n >= size) break;
@@ -244,23 +248,46 @@ char *pz_silicon_accepted(char *buf, size_t size) {
   return buf;
 }
 
-static enum pz_status check_columns(const struct reader *r) {
+/* Two columns of one meaning: us and latency, chip and device. */
+static enum pz_status check_twice(const struct reader *r) {
+  for (uint32_t c = 0; c < r->csv->columns; c++) {
+    const struct head *h = find_head(r->kind, r->csv->cells[c]);
+    if (h && h->field != UNUSED && r->at[h->field] != c)
+      return pz_fail(r->err, PZ_BAD_INPUT,
+                     "%s:1: columns '%s' and '%s' mean the same; accepted: one of them", r->name,
+                     r->csv->cells[r->at[h->field]], h->name);
+  }
+  return PZ_OK;
+}
+
+/* What is wrong with the columns; a table in the collectors' form is then one of OTHER. */
+static enum pz_status wrong_columns(struct reader *r, struct pz_arena *arena, const char *what,
+                                    const char *column) {
   char list[1000] = "";
   size_t n = 0;
-  if (kinds[r->kind].open) return PZ_OK;
+  const char *kind = kinds[r->kind].name;
   for (int i = 0; i < HEADS_N; i++)
     if ((heads[i].kinds & IN(r->kind)) && n < sizeof list)
       n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", heads[i].name);
+  if (!r->collected)
+    return pz_fail(r->err, PZ_BAD_INPUT, "%s:1: %s '%.40s' of %s; accepted: %s", r->name, what,
+                   column, kind, list);
+  r->unknown = pz_arena_printf(arena, "%s '%.40s' of %s", what, column, kind);
+  find_fields(r, OTHER);
+  return r->unknown ? PZ_OK : pz_fail(r->err, PZ_NO_MEMORY, "%s: out of memory", r->name);
+}
+
+static enum pz_status check_columns(struct reader *r, struct pz_arena *arena) {
+  enum kind kind = r->kind;
+  if (kinds[kind].open) return PZ_OK;
   for (uint32_t c = 0; c < r->csv->columns; c++)
-    if (!find_head(r->kind, r->csv->cells[c]))
-      return pz_fail(r->err, PZ_BAD_INPUT, "%s:1: unknown column '%.40s' of %s; accepted: %s",
-                     r->name, r->csv->cells[c], kinds[r->kind].name, list);
-  for (int i = 0; i < kinds[r->kind].n; i++)
-    if (r->at[kinds[r->kind].needs[i]] == PZ_NONE)
-      return pz_fail(r->err, PZ_BAD_INPUT, "%s:1: no column '%s' of %s; accepted: %s", r->name,
-                     field_name(r->kind, kinds[r->kind].needs[i]), kinds[r->kind].name, list);
+    if (!find_head(kind, r->csv->cells[c]))
+      return wrong_columns(r, arena, "unknown column", r->csv->cells[c]);
+  for (int i = 0; i < kinds[kind].n; i++)
+    if (r->at[kinds[kind].needs[i]] == PZ_NONE)
+      return wrong_columns(r, arena, "no column", field_name(kind, kinds[kind].needs[i]));
   if (r->at[TIME] == PZ_NONE && r->at[SUSTAINED] == PZ_NONE)
-    return pz_fail(r->err, PZ_BAD_INPUT, "%s:1: no column 'us'; accepted: %s", r->name, list);
+    return wrong_columns(r, arena, "no column", "us");
   return PZ_OK;
 }
 
@@ -280,23 +307,23 @@ static const char *word_name(const void *ctx, size_t i) {
   return ((const struct word *)ctx)[i].name;
 }
 
-/* The word of a column in a list that ends with NULL. */
+/* The word of a column in a list that ends with NULL.  PZ_NO_ANSWER: none of it, which is no mistake. */
 static enum pz_status read_word(const struct reader *r, enum field f, const struct word *list,
                                 const struct word **out) {
   const char *text = cell(r, f);
   char accepted[700];
   for (*out = list; (*out)->name; (*out)++)
     if (strcmp((*out)->name, text) == 0) return PZ_OK;
+  if (r->collected) return PZ_NO_ANSWER;
   return pz_fail(r->err, PZ_BAD_INPUT, "%s: column '%s' is '%.40s'; accepted: %s", r->where,
                  r->at[f] == PZ_NONE ? field_name(r->kind, f) : r->csv->cells[r->at[f]], text,
                  pz_text_join(accepted, sizeof accepted, word_name, list));
 }
 
 static enum pz_status read_count(const struct reader *r, enum field f, double least, int64_t *out) {
-  double v = 0;
-  enum pz_status status = pz_csv_number(r->name, r->csv, r->row, r->at[f], 0x1p40, &v, r->err);
-  if (status != PZ_OK) return status;
-  if (v < least || v != floor(v) || !*cell(r, f))
+  char *end;
+  double v = strtod(cell(r, f), &end);
+  if (*end || !(v >= least && v <= 0x1p40) || v != floor(v) || !*cell(r, f))
     return pz_fail(r->err, PZ_BAD_INPUT,
                    "%s: column '%s' is '%.40s'; accepted: an integer from %.0f to 2^40", r->where,
                    r->csv->cells[r->at[f]], cell(r, f), least);
@@ -318,17 +345,7 @@ static enum pz_status read_counts(const struct reader *r, const struct count *li
 }
 
 static enum pz_status read_us(const struct reader *r, enum field f, double *us) {
-  static const double LEAST_US = 0.01, MOST_US = 1e9;
-  double v = 0;
-  enum pz_status status = pz_csv_number(r->name, r->csv, r->row, r->at[f], 1e15, &v, r->err);
-  if (status != PZ_OK) return status;
-  v *= r->unit[f];
-  if (!(v >= LEAST_US && v <= MOST_US))
-    return pz_fail(r->err, PZ_BAD_INPUT, "%s: column '%s' is '%.40s'; accepted: %g to %g %s",
-                   r->where, r->csv->cells[r->at[f]], cell(r, f), LEAST_US / r->unit[f],
-                   MOST_US / r->unit[f], r->unit[f] > 1 ? "milliseconds" : "microseconds");
-  *us = v;
-  return PZ_OK;
+  return pz_ops_read_us(r->where, r->csv->cells[r->at[f]], cell(r, f), r->unit[f] > 1, us, r->err);
 }
 
 /* Names of chips in tables, as CUDA reports them too, and the presets they mean. */
@@ -344,7 +361,6 @@ static const struct {
     {"NVIDIA B300 SXM6 AC", "b300"},
     {"NVIDIA GB200", "gb200"},
     {"NVIDIA GB300", "gb300"},
-    {"l40s", "l40s"},
     {"NVIDIA L40S", "l40s"},
     {"Tesla V100-SXM2-32GB", "v100"},
 };
@@ -355,6 +371,7 @@ static const char *chip_name(const void *ctx, size_t i) {
   return i < CHIPS ? chips[i].name : pz_chip_preset_name(i - CHIPS);
 }
 
+/* PZ_NO_ANSWER: a device without a preset, which is no mistake. */
 static enum pz_status read_chip(const struct reader *r, struct pz_ops_row *row) {
   const char *text = cell(r, CHIP);
   char list[700];
@@ -364,6 +381,7 @@ static enum pz_status read_chip(const struct reader *r, struct pz_ops_row *row) 
       row->chip = i < CHIPS ? chips[i].preset : chip_name(NULL, i);
       return PZ_OK;
     }
+  if (r->collected) return PZ_NO_ANSWER;
   return pz_fail(r->err, PZ_BAD_INPUT, "%s: unknown chip '%.40s'; accepted: %s", r->where, text,
                  pz_text_join(list, sizeof list, chip_name, NULL));
 }
@@ -478,7 +496,9 @@ static enum pz_status read_attention(const struct reader *r, struct pz_arena *ar
     return set_reason(row, "attention with a cached prefix", "a cached prefix is not modelled"),
            PZ_OK;
   if (r->at[WIDTH] == PZ_NONE && phase->use != PHASE_LATENT)
-    return pz_fail(r->err, PZ_BAD_INPUT, "%s:1: no column 'head_dim' of attention", r->name);
+    return r->collected
+               ? PZ_NO_ANSWER
+               : pz_fail(r->err, PZ_BAD_INPUT, "%s:1: no column 'head_dim' of attention", r->name);
   if (row->kv_heads == 0) row->kv_heads = row->heads;
   if (row->kv_heads > row->heads)
     return pz_fail(r->err, PZ_BAD_INPUT, "%s: %lld kv heads; accepted: at most heads, %lld",
@@ -504,6 +524,7 @@ static enum pz_status read_distribution(const struct reader *r, double *skew) {
   if (strcmp(text, "balanced") == 0) return PZ_OK;
   if (strncmp(text, LAW, sizeof LAW - 1) == 0) *skew = strtod(text + sizeof LAW - 1, &end);
   if (end && !*end && *skew > 0 && *skew <= 10) return PZ_OK;
+  if (r->collected) return PZ_NO_ANSWER;
   return pz_fail(r->err, PZ_BAD_INPUT,
                  "%s: column 'distribution' is '%.40s'; accepted: balanced or power_law_A, A above "
                  "0 and at most 10",
@@ -629,8 +650,8 @@ static enum pz_status read_dispatch(const struct reader *r, struct pz_arena *are
 
 static enum pz_status read_other(const struct reader *r, struct pz_arena *arena,
                                  struct pz_ops_row *row) {
-  (void)r, (void)arena;
-  return set_reason(row, "other operators", "not modelled"), PZ_OK;
+  (void)arena;
+  return set_reason(row, "other operators", r->unknown ? r->unknown : "not modelled"), PZ_OK;
 }
 
 /* ---- tables --------------------------------------------------------------------------------- */
@@ -646,7 +667,15 @@ static enum pz_status read_row(struct reader *r, uint32_t i, struct pz_arena *ar
   r->row = i;
   snprintf(r->where, sizeof r->where, "%.250s:%u", r->name, row->line);
   enum pz_status status = read_chip(r, row);
+  if (status == PZ_NO_ANSWER) { /* named as it is; nothing else of the row counts */
+    row->chip = cell(r, CHIP);
+    set_reason(row, pz_arena_printf(arena, "operators of %.60s", row->chip),
+               "no preset of this chip");
+    return row->group ? PZ_OK : pz_fail(r->err, PZ_NO_MEMORY, "%s: out of memory", r->name);
+  }
   if (status == PZ_OK) status = readers[r->kind](r, arena, row);
+  if (status == PZ_NO_ANSWER)
+    return set_reason(row, "other operators", "the operator or its type is not known"), PZ_OK;
   if (status != PZ_OK) return status;
   if (!row->group) return pz_fail(r->err, PZ_NO_MEMORY, "%s: out of memory", r->name);
   const char *flag = cell(r, FLAG);
@@ -670,7 +699,8 @@ enum pz_status pz_silicon_read(const char *name, const struct pz_csv *csv, struc
                    pz_silicon_accepted(list, sizeof list));
   struct pz_ops_row *out = pz_arena_alloc(arena, csv->rows, sizeof *out);
   if (!out) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
-  enum pz_status status = check_columns(&r);
+  enum pz_status status = check_twice(&r);
+  if (status == PZ_OK) status = check_columns(&r, arena);
   for (uint32_t i = 0; i < csv->rows && status == PZ_OK; i++)
     status = read_row(&r, i, arena, &out[i]);
   if (status == PZ_OK) *rows = out;

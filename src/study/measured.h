@@ -1,6 +1,6 @@
 /* Measured data built into the library: training runs (measured/runs), operators and single-device
  * steps of an H200 (tests/data), and the limits that validation keeps: of these (measured/limits.csv),
- * and of tables of operators that name chips (measured/limits_ops.csv). */
+ * and, where they are asked for, of tables of operators by chip and kind (measured/limits_ops.csv). */
 #ifndef PZ_STUDY_MEASURED_H
 #define PZ_STUDY_MEASURED_H
 

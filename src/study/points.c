@@ -171,47 +171,46 @@ enum pz_status pz_points_runs(const struct pz_point_reader *r, const char *name,
 /* Rows, the chips they are of, and for each thread what it knows of each chip. */
 struct operators {
   const struct pz_measured *m;
-  struct on_chip {
-    const char *name;
-    struct pz_chip chip;
-    bool known; /* there is such a preset */
-  } chips[32];
+  const char *given; /* a preset or a path: the first chip, that of rows which name none */
+  bool has_given;    /* there are rows of it */
+  struct pz_chip chips[32];
   uint32_t n_chips;
-  uint32_t *at; /* of a row: index of its chip */
+  uint32_t *at;        /* of a row: index of its chip */
+  const char **reason; /* of a row that is not predicted */
   struct pz_cost *costs;
   double *us;
   enum pz_status *status;
 };
 
-/* The chip of a row, loaded when it is met first.  A table may be of a chip without a preset; that of
- * rows which name none must be there. */
+/* The chip of a row, a preset, loaded when it is met first.  The given one is also that of rows which name it. */
 static enum pz_status find_chip(const struct pz_point_reader *r, struct operators *o,
-                                const struct pz_ops_row *row, const char *chip, uint32_t *at) {
-  const char *name = row->chip ? row->chip : chip;
-  struct pz_error err = {0};
+                                const struct pz_ops_row *row, uint32_t *at) {
   *at = 0;
-  while (*at < o->n_chips && strcmp(o->chips[*at].name, name) != 0) ++*at;
+  while (*at < o->n_chips && row->chip && strcmp(o->chips[*at].name, row->chip) != 0) ++*at;
+  o->has_given |= *at == 0;
   if (*at < o->n_chips) return PZ_OK;
   if (o->n_chips == sizeof o->chips / sizeof *o->chips)
     return pz_fail(r->err, PZ_BAD_INPUT, "%s:%u: more than %u chips", row->table, row->line,
                    o->n_chips);
-  struct on_chip *c = &o->chips[o->n_chips++];
-  enum pz_status status = pz_chip_load(name, &c->chip, row->chip ? &err : r->err);
-  c->name = name;
-  c->known = status == PZ_OK;
-  if (!row->chip || status == PZ_OK) return status;
-  return status == PZ_NO_MEMORY ? pz_fail(r->err, status, "%s", err.message) : PZ_OK;
+  return pz_chip_load(row->chip, &o->chips[o->n_chips++], r->err);
 }
 
-static bool is_predicted(const struct operators *o, uint32_t i) {
-  return !o->m->rows[i].reason && o->chips[o->at[i]].known;
+static enum pz_status find_chips(const struct pz_point_reader *r, struct operators *o) {
+  enum pz_status status = PZ_OK;
+  for (uint32_t i = 0; i < o->m->n && status == PZ_OK; i++) {
+    const struct pz_ops_row *row = &o->m->rows[i];
+    o->reason[i] = row->reason;
+    if (!row->reason) status = find_chip(r, o, row, &o->at[i]);
+    if (status == PZ_OK && !row->reason) o->reason[i] = pz_ops_not_on(&o->chips[o->at[i]], row);
+  }
+  return status;
 }
 
 static void predict_operator(void *ctx, size_t i, unsigned worker) {
   struct operators *o = ctx;
   struct pz_cost *cost = &o->costs[worker * o->n_chips + o->at[i]];
   struct pz_error err;
-  if (is_predicted(o, (uint32_t)i)) o->status[i] = pz_ops_us(cost, &o->m->rows[i], &o->us[i], &err);
+  if (!o->reason[i]) o->status[i] = pz_ops_us(cost, &o->m->rows[i], &o->us[i], &err);
 }
 
 static enum pz_status predict_operators(const struct pz_point_reader *r, struct operators *o) {
@@ -227,7 +226,7 @@ static enum pz_status predict_operators(const struct pz_point_reader *r, struct 
     pz_pool_free(pool);
     return no_memory(r, o->m->name);
   }
-  for (size_t i = 0; i < n; i++) pz_cost_init(&o->costs[i], &o->chips[i % o->n_chips].chip, NULL);
+  for (size_t i = 0; i < n; i++) pz_cost_init(&o->costs[i], &o->chips[i % o->n_chips], NULL);
   pz_pool_for(pool, o->m->n, predict_operator, o);
   for (uint32_t i = 0; i < o->m->n && status == PZ_OK; i++)
     if (o->status[i] != PZ_OK) /* for its message */
@@ -240,16 +239,16 @@ static enum pz_status predict_operators(const struct pz_point_reader *r, struct 
 static bool make_operator(const struct operators *o, uint32_t i, struct pz_arena *arena,
                           struct pz_validation_point *p) {
   const struct pz_ops_row *row = &o->m->rows[i];
-  const struct on_chip *c = &o->chips[o->at[i]];
-  const char *group = row->group ? row->group : pz_ops_name(row->op);
+  const char *chip = row->chip ? row->chip : o->given;
+  const char *group = row->group ? row->group : pz_ops_name(row->op), *reason = o->reason[i];
   *p = (struct pz_validation_point){
       .kind = PZ_POINT_OPERATOR,
-      .group = row->reason ? group : pz_arena_printf(arena, "%s %s", c->name, group),
+      .group = row->reason ? group : pz_arena_printf(arena, "%s %s", chip, group),
       .id = row->reason ? pz_arena_printf(arena, "%s:%u", row->table, row->line)
                         : pz_ops_text(row, arena),
-      .work = row->chip && !row->reason ? pz_arena_printf(arena, PZ_ALL_CHIPS "%s", group) : NULL,
+      .work = row->chip && !reason ? pz_arena_printf(arena, PZ_ALL_CHIPS "%s", group) : NULL,
       .quality = row->slow ? "slow: the table marks it" : "ok",
-      .chip = c->name,
+      .chip = chip,
       .framework = "",
       .model = "",
       .shape = "",
@@ -257,11 +256,9 @@ static bool make_operator(const struct operators *o, uint32_t i, struct pz_arena
       .devices = 1,
       .one_node = true,
       .measured_s = row->us * 1e-6,
-      .predicted_s = is_predicted(o, i) ? o->us[i] * 1e-6 : 0,
-      .reason = row->reason ? row->reason
-                : c->known  ? ""
-                            : "the chip has no preset"};
-  return p->group && p->id && (p->work || !row->chip || row->reason);
+      .predicted_s = reason ? 0 : o->us[i] * 1e-6,
+      .reason = reason ? reason : ""};
+  return p->group && p->id && (p->work || !row->chip || reason);
 }
 
 /* By group, then in the order of the tables. */
@@ -272,22 +269,26 @@ static int by_group(const void *a, const void *b) {
 }
 
 enum pz_status pz_points_operators(const struct pz_point_reader *r, const struct pz_measured *m,
-                                   const char *chip) {
+                                   const char *chip, bool *given) {
   struct pz_arena *arena = r->points->arena;
   struct operators *o = pz_arena_alloc(arena, 1, sizeof *o);
   struct pz_validation_point *points = pz_arena_alloc(arena, m->n, sizeof *points);
   const struct pz_validation_point **order = pz_arena_alloc(arena, m->n, sizeof *order);
-  enum pz_status status = PZ_OK;
   bool chips = false;
-  if (o) *o = (struct operators){.m = m, .at = pz_arena_alloc(arena, m->n, sizeof *o->at)};
-  if (!o || !o->at || !points || !order) return no_memory(r, m->name);
-  for (uint32_t i = 0; i < m->n && status == PZ_OK; i++) {
-    status = find_chip(r, o, &m->rows[i], chip, &o->at[i]);
-    chips |= m->rows[i].chip != NULL;
-  }
+  if (o)
+    *o = (struct operators){.m = m,
+                            .given = chip,
+                            .n_chips = 1,
+                            .at = pz_arena_alloc(arena, m->n, sizeof *o->at),
+                            .reason = pz_arena_alloc(arena, m->n, sizeof *o->reason)};
+  if (!o || !o->at || !o->reason || !points || !order) return no_memory(r, m->name);
+  enum pz_status status = pz_chip_load(chip, &o->chips[0], r->err);
+  if (status == PZ_OK) status = find_chips(r, o);
   if (status == PZ_OK) status = predict_operators(r, o);
   if (status != PZ_OK) return status;
+  *given = o->has_given;
   for (uint32_t i = 0; i < m->n; i++) {
+    chips |= m->rows[i].chip != NULL;
     if (!make_operator(o, i, arena, &points[i])) return no_memory(r, m->name);
     order[i] = &points[i];
   }

@@ -27,9 +27,11 @@ bool pz_points_dense(const struct pz_csv *csv, uint32_t row);
 /* What the groups of a kind of operators on all chips begin with. */
 #define PZ_ALL_CHIPS "all chips "
 
-/* Measured operators, predicted on all threads; rows that name no chip are of `chip`. */
+/* Measured operators, predicted on all threads.  Rows that name no chip, or the name of `chip` (a preset or a file), are
+ * of it, others of presets; *given: are there any of `chip`? */
 PZ_NODISCARD enum pz_status pz_points_operators(const struct pz_point_reader *r,
-                                                const struct pz_measured *m, const char *chip);
+                                                const struct pz_measured *m, const char *chip,
+                                                bool *given);
 
 /* Kernels measured beside communication on a chip: the columns of cost/beside_table.h.  Predicted is the measured time
  * alone, as many times longer as the model says; `plan` has this number, and the time from the predicted time alone. */

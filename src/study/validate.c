@@ -361,13 +361,16 @@ enum pz_status pz_validation_make(const struct pz_validation_point *points, uint
   return PZ_OK;
 }
 
+static const char DEFAULT_CHIP[] = "h200";
+
 static enum pz_status read_operators(const struct pz_point_reader *r, const char *name,
                                      const char *text) {
   struct pz_measured m;
   struct pz_csv csv;
   enum pz_status status = pz_csv_parse(name, text, strlen(text), r->points->arena, &csv, r->err);
   if (status == PZ_OK) status = pz_measured_read(name, &csv, r->points->arena, &m, r->err);
-  return status == PZ_OK ? pz_points_operators(r, &m, "h200") : status;
+  bool given;
+  return status == PZ_OK ? pz_points_operators(r, &m, "h200", &given) : status;
 }
 
 static enum pz_status read_shipped(const struct pz_point_reader *r) {
@@ -394,17 +397,26 @@ static enum pz_status read_file(const struct pz_point_reader *r, const char *pat
   return status;
 }
 
-/* A table of operators or a directory of such; do they name chips? */
+/* A table of operators or a directory of such. */
 static enum pz_status read_ops(const struct pz_point_reader *r, const char *path, const char *chip,
-                               bool *chips) {
+                               struct pz_vec *notes) {
+  struct pz_arena *arena = r->points->arena;
   struct pz_measured m;
-  enum pz_status status = pz_measured_load(path, r->points->arena, &m, r->err);
+  bool given = false, room = true;
+  enum pz_status status = pz_measured_load(path, arena, &m, r->err);
+  if (status == PZ_OK) status = pz_points_operators(r, &m, chip, &given);
   if (status != PZ_OK) return status;
-  for (uint32_t i = 0; i < m.n; i++) *chips |= m.rows[i].chip != NULL;
-  return pz_points_operators(r, &m, chip);
+  for (uint32_t i = 0; i < m.n_skipped; i++) room = room && pz_vec_push(notes, &m.skipped[i]);
+  if (!given && strcmp(chip, DEFAULT_CHIP) != 0) {
+    const char *note = pz_arena_printf(
+        arena, "%s: no predicted row is of chip %s; rows are predicted with the presets they name",
+        path, chip);
+    room = room && note && pz_vec_push(notes, &note);
+  }
+  return room ? PZ_OK : pz_fail(r->err, PZ_NO_MEMORY, "%s: out of memory", path);
 }
 
-/* Of limits for tables of many chips those of the groups that are there, with enough rows; a mean over all chips depends
+/* Of the built-in limits of operators those of the groups that are there, with enough rows; a mean over all chips depends
  * on their mix. */
 static enum pz_status keep_found(struct pz_arena *arena, struct pz_validation *v) {
   static const uint32_t LEAST_ROWS = 20; /* the mean of fewer says little */
@@ -422,15 +434,20 @@ static enum pz_status keep_found(struct pz_arena *arena, struct pz_validation *v
   return PZ_OK;
 }
 
-static enum pz_status read_limits(const struct pz_validate_options *o, const char *own,
+static enum pz_status read_limits(const struct pz_validate_options *o, bool shipped,
                                   struct pz_arena *arena, struct pz_validation *v,
                                   struct pz_error *err) {
   char *text = NULL;
   size_t bytes = 0;
-  if (!o->limits) {
-    const char *known = own ? pz_embedded_text(pz_embedded_limits, own) : NULL;
-    return known ? pz_limits_read(own, known, strlen(known), arena, v, err) : PZ_OK;
+  bool ops = o->limits && strcmp(o->limits, PZ_LIMITS_OPS) == 0;
+  const char *own = ops ? "limits_ops" : shipped && !o->limits ? "limits" : NULL;
+  if (own) {
+    const char *known = pz_embedded_text(pz_embedded_limits, own);
+    enum pz_status status = pz_limits_read(own, known, strlen(known), arena, v, err);
+    if (status == PZ_OK && ops) status = keep_found(arena, v);
+    return status == PZ_NO_MEMORY ? pz_fail(err, status, "out of memory for the limits") : status;
   }
+  if (!o->limits) return PZ_OK;
   enum pz_status status = pz_file_read(o->limits, PZ_CSV_MOST_BYTES, &text, &bytes, err);
   if (status == PZ_OK) status = pz_limits_read(o->limits, text, bytes, arena, v, err);
   pz_free(text);
@@ -441,21 +458,23 @@ static enum pz_status validate_in(const struct pz_validate_options *o, struct pz
                                   struct pz_validation *out, struct pz_error *err) {
   struct pz_vec points;
   struct pz_point_reader r = {.points = &points, .threads = o->threads, .err = err};
-  bool shipped = !o->ops && !o->beside && (!o->runs || !o->runs[0]), chips = false;
+  bool shipped = !o->ops && !o->beside && (!o->runs || !o->runs[0]);
+  struct pz_vec notes;
+  pz_vec_init(&notes, arena, sizeof(const char *));
   pz_vec_init(&points, arena, sizeof(struct pz_validation_point));
   enum pz_status status = shipped ? read_shipped(&r) : PZ_OK;
   for (const char *const *path = o->runs; path && *path && status == PZ_OK; path++)
     status = read_file(&r, *path, NULL);
-  if (status == PZ_OK && o->ops) status = read_ops(&r, o->ops, o->chip, &chips);
+  if (status == PZ_OK && o->ops) status = read_ops(&r, o->ops, o->chip, &notes);
   if (status == PZ_OK && o->beside) status = read_file(&r, o->beside, o->chip);
   if (status != PZ_OK) return status;
   struct pz_validation v;
   status = pz_validation_make(points.items, points.n, arena, &v);
   if (status != PZ_OK) return pz_fail(err, status, "out of memory for the validation");
-  status = read_limits(o, shipped ? "limits" : chips ? "limits_ops" : NULL, arena, &v, err);
-  bool some = status == PZ_OK && chips && !o->limits;
-  if ((some && keep_found(arena, &v) != PZ_OK) ||
-      (status == PZ_OK && pz_limits_check(arena, &v) != PZ_OK))
+  v.notes = notes.items;
+  v.n_notes = notes.n;
+  status = read_limits(o, shipped, arena, &v, err);
+  if (status == PZ_OK && pz_limits_check(arena, &v) != PZ_OK)
     status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the validation");
   if (status == PZ_OK) *out = v;
   return status;
@@ -468,7 +487,8 @@ struct owned {
 };
 
 struct pz_validate_options pz_validate_options_default(void) {
-  return (struct pz_validate_options){.size = sizeof(struct pz_validate_options), .chip = "h200"};
+  return (struct pz_validate_options){.size = sizeof(struct pz_validate_options),
+                                      .chip = DEFAULT_CHIP};
 }
 
 enum pz_status pz_validate(const struct pz_validate_options *options, struct pz_validation **out,

@@ -340,6 +340,8 @@ static void bad_chips_say_what_is_accepted(void **state) {
       {"\"tensor\":{", "\"tensor\":[{", "not valid JSON"},
       {"\"lanes\":8}", "\"lanes\":8},\"calibration\":{\"tensor_efficiency\":2}",
        "field 'calibration.tensor_efficiency' is 2; accepted: a number from 0.01 to 1"},
+      {"\"lanes\":8}", "\"lanes\":8},\"calibration\":{\"fp8_block_speedup\":0.5}",
+       "field 'calibration.fp8_block_speedup' is 0.5; accepted: 0, or 1 to 16"},
       {"\"lanes\":8}", "\"lanes\":8},\"rules\":5", "field 'rules' is 5; accepted: an object"},
       {"\"tensor\":{", "\"link\":[1],\"tensor\":{", "field 'link' is [1]; accepted: an object"},
       {"\"lanes\":8}", "\"lanes\":8},\"calibration\":{\"kernels\":{\"softmax\":7}}",

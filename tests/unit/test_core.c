@@ -477,6 +477,36 @@ static void one_file_has_many_names(void **state) {
   assert_false(pz_file_same("file", "other") || pz_file_same("file", "absent"));
 }
 
+/* Results do not replace what a command reads, nor what a link leads to. */
+static void inputs_are_not_overwritten(void **state) {
+  (void)state;
+  static const char *const inputs[] = {"file", "other"};
+  static const struct {
+    const char *path, *message; /* NULL: it is accepted */
+  } cases[] = {{"file", "file would be overwritten, and is read"},
+               {"./other", "./other would be overwritten, and is read"},
+               {"link", "link would be overwritten, and is read"},
+               {"hard", "hard would be overwritten, and is read"},
+               {"foreign", "foreign is a link; accepted: a new file or one to replace"},
+               {"nowhere", "nowhere is a link"},
+               {"third", NULL},
+               {"fourth", NULL},
+               {"/dev/null", NULL}};
+  put("file", "x");
+  put("other", "x");
+  put("third", "x");
+  assert_int_equal(symlink("file", "link") | link("file", "hard"), 0);
+  assert_int_equal(symlink("third", "foreign") | symlink("fifth", "nowhere"), 0);
+  assert_true(pz_file_is_regular("link") && !pz_file_is_regular("nowhere"));
+  assert_false(pz_file_is_regular(".") || pz_file_is_regular("/dev/null"));
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct pz_error err = {0};
+    enum pz_status status = pz_file_output(cases[i].path, inputs, 2, &err);
+    assert_int_equal(status, cases[i].message ? PZ_IO : PZ_OK);
+    if (cases[i].message && !strstr(err.message, cases[i].message)) fail_msg("%s", err.message);
+  }
+}
+
 static void keep_line(void *ctx, enum pz_log_level level, const char *line) {
   snprintf(ctx, 64, "%d %s", (int)level, line);
 }
@@ -630,6 +660,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(pipes_and_devices_are_written_to, enter_playground,
                                       leave_playground),
       cmocka_unit_test_setup_teardown(one_file_has_many_names, enter_playground, leave_playground),
+      cmocka_unit_test_setup_teardown(inputs_are_not_overwritten, enter_playground,
+                                      leave_playground),
       cmocka_unit_test(log_passes_what_was_asked_for),
       cmocka_unit_test(progress_shows_rate_and_time_left),
       cmocka_unit_test(progress_bar_redraws_one_line),

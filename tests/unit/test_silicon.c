@@ -65,6 +65,19 @@ static const struct good {
     {"framework,version,device,op_name,kernel_source,d_model,latency\nSGLang,1,NVIDIA "
      "H200,mamba2,x,4096,0.1\n",
      "gemm", "h200", "other operators", false, 0, 0, 0, 0, 0},
+    /* what is not known in the collectors' form: columns, operators, types, devices */
+    {"device,op_name,model,mla_dtype,num_heads,batch_size,isl,latency\n"
+     "NVIDIA H200,dsa_context_module,x,bfloat16,128,1,1024,1.5\n",
+     "gemm", "h200", "other operators", false, 0, 0, 0, 0, 0},
+    {"device,op_name,m,k,latency\nNVIDIA H200,compute_scale,64,64,1.5\n", "gemm", "h200",
+     "other operators", false, 0, 0, 0, 0, 0},
+    {"device,op_name,attn_dtype,num_heads,batch_size,isl,head_dim,latency\n"
+     "NVIDIA H200,sideways,bfloat16,128,1,1024,64,1.5\n",
+     "gemm", "h200", "other operators", false, 0, 0, 0, 0, 0},
+    {"device,op_name,gemm_dtype,m,n,k,latency\nNVIDIA H200,gemm,fp3,64,64,64,1.5\n", "gemm", "h200",
+     "other operators", false, 1, 0, 0, 0, 0},
+    {"device,op_name,gemm_dtype,m,n,k,latency\nNVIDIA H100 PCIe,gemm,fp8,64,64,64,1.5\n", "gemm",
+     "NVIDIA H100 PCIe", "operators of NVIDIA H100 PCIe", false, 0, 0, 0, 0, 0},
 };
 
 static void both_forms_are_read(void **state) {
@@ -106,7 +119,17 @@ static const struct bad {
     {"chip,dtype,m,n,k,us\nh200,bf16,,1,1,1\n", "t.csv:2: column 'm' is ''"},
     {"chip,dtype,m,n,k,us\nh200,bf16,0,1,1,1\n", "t.csv:2: column 'm' is '0'"},
     {"chip,dtype,m,n,k,us\nh200,bf16,1,1,1,0\n",
-     "t.csv:2: column 'us' is '0'; accepted: 0.01 to 1e+09 microseconds"},
+     "t.csv:2: column 'us' is '0'; accepted: 0.01 to 1e9 microseconds"},
+    {"chip,dtype,m,n,k,us\nh200,bf16,1,1,1,soon\n",
+     "t.csv:2: column 'us' is 'soon'; accepted: 0.01 to 1e9 microseconds"},
+    {"chip,dtype,m,n,k,latency\nh200,bf16,1,1,1,2e6\n",
+     "t.csv:2: column 'latency' is '2e6'; accepted: 1e-5 to 1e6 milliseconds"},
+    {"chip,dtype,m,n,k,us\nh200,bf16,1,x,1,1\n",
+     "t.csv:2: column 'n' is 'x'; accepted: an integer from 1 to 2^40"},
+    {"chip,dtype,m,n,k,us,latency\nh200,bf16,1,1,1,1,1\n",
+     "t.csv:1: columns 'us' and 'latency' mean the same; accepted: one of them"},
+    {"chip,device,dtype,m,n,k,us\nh200,h200,bf16,1,1,1,1\n",
+     "t.csv:1: columns 'chip' and 'device' mean the same"},
     {"device,gemm_dtype,m,n,k,latency\nNVIDIA H200,fp8,1,1,1,-1\n",
      "t.csv:2: column 'latency' is '-1'"},
     {"chip,dtype,m,n,k,us,flag\nh200,bf16,1,1,1,1,fast\n",
@@ -139,6 +162,7 @@ static const struct bad {
      "h200,deepep_normal,dispatch,1,8,64,7168,8,20,9,-1\n",
      "column 'notify_us' is '-1'"},
     {"a,b\n1,2\n", "no column 'kernel_us'"},
+    {"a,b\n1,2\n", "attention (phase, q_dtype, batch, seq, heads, head_dim, us)"},
     {"chip,dtype,m,n,k,us\n", "0 rows"},
 };
 
@@ -158,6 +182,11 @@ static void mistakes_are_named(void **state) {
 /* Of a table of many chips the rows of one; of a table of one chip all, whatever it is called. */
 static void rows_of_a_chip(void **state) {
   (void)state;
+  static const char *const names[] = {"h200", "b200"};
+  struct pz_chip chips[2], mine;
+  for (int i = 0; i < 2; i++) assert_int_equal(pz_chip_load(names[i], &chips[i], NULL), PZ_OK);
+  mine = chips[0];
+  pz_text_copy(mine.name, sizeof mine.name, "mine");
   struct pz_arena arena;
   struct pz_measured all, own;
   struct pz_error err;
@@ -167,14 +196,14 @@ static void rows_of_a_chip(void **state) {
                 "h200,nvfp4,64,64,64,4,\nh200,bf16,64,64,64,9,slow\n",
                 &arena, &all, &err),
       PZ_OK);
-  assert_int_equal(pz_measured_of_chip(&all, "h200", &arena, &own, &err), PZ_OK);
+  assert_int_equal(pz_measured_of_chip(&all, &chips[0], &arena, &own, &err), PZ_OK);
   assert_int_equal(own.n, 1);
   assert_int_equal(own.rows[0].line, 2);
-  assert_int_equal(pz_measured_of_chip(&all, "b200", &arena, &own, &err), PZ_BAD_INPUT);
+  assert_int_equal(pz_measured_of_chip(&all, &chips[1], &arena, &own, &err), PZ_BAD_INPUT);
   assert_non_null(strstr(err.message, "none of 4 rows is of b200"));
   assert_int_equal(read_text("chip,dtype,m,n,k,us\nh100,bf16,64,64,64,4\n", &arena, &all, &err),
                    PZ_OK);
-  assert_int_equal(pz_measured_of_chip(&all, "mine", &arena, &own, &err), PZ_OK);
+  assert_int_equal(pz_measured_of_chip(&all, &mine, &arena, &own, &err), PZ_OK);
   assert_int_equal(own.n, 1);
   pz_arena_release(&arena);
 }
@@ -206,6 +235,40 @@ static void directories_are_read(void **state) {
   assert_int_equal(pz_measured_load(PHAZE_TEST_DATA "/chip", &arena, &m, &err), PZ_BAD_INPUT);
   assert_non_null(strstr(err.message, "no table of operators"));
   pz_arena_release(&arena);
+}
+
+/* 8-bit GEMMs without such a rate, DeepEP off GPUs, several nodes without a network. */
+static void what_a_chip_cannot_run(void **state) {
+  (void)state;
+  static const char gemms[] = "dtype,m,n,k,us\nfp8,64,64,64,9\nbf16,64,64,64,9\n",
+                    dispatches[] = "mode,operation,nodes,gpus,tokens,hidden,topk,sms,us\n"
+                                   "deepep_normal,dispatch,2,16,64,7168,8,20,9\n"
+                                   "deepep_normal,dispatch,1,8,64,7168,8,20,9\n";
+  static const struct {
+    const char *chip, *text, *reason[2];
+  } cases[] = {{"v100", gemms, {"the chip does not multiply 8-bit values", NULL}},
+               {"tpuv2", gemms, {"the chip does not multiply 8-bit values", NULL}},
+               {"h100", gemms, {NULL, NULL}},
+               {"h100", dispatches, {NULL, NULL}},
+               {"tpuv4", dispatches, {"DeepEP runs on GPUs", "DeepEP runs on GPUs"}},
+               {"l40s", dispatches, {"no network between nodes of this chip is known", NULL}}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct pz_arena arena;
+    struct pz_measured m;
+    struct pz_error err;
+    struct pz_chip chip;
+    pz_arena_init(&arena, NULL);
+    assert_int_equal(read_text(cases[i].text, &arena, &m, &err), PZ_OK);
+    assert_int_equal(pz_chip_load(cases[i].chip, &chip, &err), PZ_OK);
+    for (int k = 0; k < 2; k++) {
+      const char *reason = pz_ops_not_on(&chip, &m.rows[k]);
+      if (cases[i].reason[k] && reason)
+        assert_string_equal(reason, cases[i].reason[k]);
+      else
+        assert_true(!reason && !cases[i].reason[k]);
+    }
+    pz_arena_release(&arena);
+  }
 }
 
 /* Sums come back in 16 bit; more cores and fewer nodes are faster. */
@@ -240,8 +303,8 @@ static void dispatches_are_predicted(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(both_forms_are_read), cmocka_unit_test(mistakes_are_named),
-      cmocka_unit_test(rows_of_a_chip), cmocka_unit_test(directories_are_read),
-      cmocka_unit_test(dispatches_are_predicted)};
+      cmocka_unit_test(both_forms_are_read),  cmocka_unit_test(mistakes_are_named),
+      cmocka_unit_test(rows_of_a_chip),       cmocka_unit_test(what_a_chip_cannot_run),
+      cmocka_unit_test(directories_are_read), cmocka_unit_test(dispatches_are_predicted)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
