@@ -248,11 +248,11 @@ static struct pz_plan filled(struct pz_plan p, const struct pz_chip *chip) {
 static void defaults_are_the_frameworks(void **state) {
   (void)state;
   /* derived from the model, or nothing unless it is asked for */
-  const uint64_t open =
-      PZ_PLAN_PIN(SEQ) | PZ_PLAN_PIN(ETP) | PZ_PLAN_PIN(MTP) | PZ_PLAN_PIN(FIRST_LAYERS) |
-      PZ_PLAN_PIN(LAST_LAYERS) | PZ_PLAN_PIN(RECOMPUTE_LAYERS) | PZ_PLAN_PIN(RECOMPUTE_MODULES) |
-      PZ_PLAN_PIN(STAGE_RECOMPUTE) | PZ_PLAN_PIN(SAVED) | PZ_PLAN_PIN(MOMENT_BYTES) |
-      PZ_PLAN_PIN(FUSED_LOSS) | PZ_PLAN_PIN(CUDA_GRAPHS);
+  const uint64_t open = PZ_PLAN_PIN(SEQ) | PZ_PLAN_PIN(ETP) | PZ_PLAN_PIN(MTP) |
+                        PZ_PLAN_PIN(FIRST_LAYERS) | PZ_PLAN_PIN(LAST_LAYERS) |
+                        PZ_PLAN_PIN(RECOMPUTE_LAYERS) | PZ_PLAN_PIN(RECOMPUTE_MODULES) |
+                        PZ_PLAN_PIN(STAGE_RECOMPUTE) | PZ_PLAN_PIN(SAVED) |
+                        PZ_PLAN_PIN(MOMENT_BYTES) | PZ_PLAN_PIN(FUSED_LOSS);
   const uint64_t all = (UINT64_C(1) << PZ_PLAN_FIELDS) - 1;
   struct pz_chip gpu, tpu;
   assert_int_equal(pz_chip_load("h100", &gpu, NULL), PZ_OK);
