@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""What a wait of the host for the device costs, and launches from native code.  Needs PyTorch and one GPU.
+"""What a wait of the host for the device costs.  Needs PyTorch and one GPU.
 
     python3 waits.py OUT.csv
 
 queues: layers of 16 kernels, a copy of counts to the host that it waits for, and 16 kernels; kernels spin for
 device1_us and device2_us in all, the host for host1_us and host2_us.  free_us: a layer without the wait, wait_us with it.
 experts: forward, or a step, of decoder layers with experts (host.py) whose counts of tokens go to the host or stay;
-host1_us: the launches of a layer, device1_us: the layer as a CUDA graph, n: tokens.
-gemm, cast: a launch from a loop of native code (host1_us)."""
+host1_us: the launches of a layer, device1_us: the layer as a CUDA graph, n: tokens."""
 import csv
 import sys
 import time
@@ -77,18 +76,6 @@ def experts(tokens, count, backward):
     return run
 
 
-@torch.jit.script
-def gemms(a: list[torch.Tensor], o: list[torch.Tensor]):
-    for i in range(len(a)):
-        torch.mm(a[i], a[i], out=o[i])
-
-
-@torch.jit.script
-def casts(a: list[torch.Tensor], o: list[torch.Tensor]):
-    for i in range(len(a)):
-        o[i].copy_(a[i])
-
-
 def main():
     queues()
     for backward in (False, True):
@@ -97,9 +84,6 @@ def main():
             device = seconds(graph_of(experts(tokens, 0, backward)), 10) / 8
             put("experts_step" if backward else "experts", tokens, host, device, 0, 0, free, wait)
             torch.cuda.empty_cache()
-    a = [torch.randn(64, 64, device=D, dtype=torch.bfloat16) for _ in range(64)]
-    for what, f, o in (("gemm", gemms, [x.clone() for x in a]), ("cast", casts, [x.to(torch.float8_e4m3fn) for x in a])):
-        put(what, 64, seconds(lambda: f(a, o), 200) / 64, 0, 0, 0, 0, 0)
     with open(sys.argv[1], "w", newline="") as out:
         w = csv.writer(out)
         w.writerow(["what", "n", "host1_us", "device1_us", "host2_us", "device2_us", "free_us", "wait_us"])

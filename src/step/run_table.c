@@ -322,8 +322,8 @@ static bool words_are_covered(const struct reader *r, struct pz_run_row *row) {
   return true;
 }
 
-/* CUDA graphs: of the whole iteration or of whole layers, which is another execution, or of modules with + between, behind
- * who captures them (te, mcore).  False: a word is not known. */
+/* CUDA graphs: of the whole iteration or of whole layers, which is another execution, or of modules with + or , between,
+ * also behind who captures them (te, mcore).  False: a word is not known. */
 static bool read_graphs(const char *at, struct pz_plan *p) {
   static const char *const words[] = {"attn",  "mlp",    "moe_router",     "moe_preprocess",
                                       "mamba", "layers", "full_iteration", NULL};
@@ -332,8 +332,10 @@ static bool read_graphs(const char *at, struct pz_plan *p) {
   if (colon && strncmp(at, "te:", 3) != 0 && strncmp(at, "mcore:", 6) != 0) return false;
   p->cuda_graphs = 0;
   if (strcmp(at, "none") == 0) return true;
-  for (at = colon ? colon + 1 : at; *at; at += strcspn(at, "+"), at += *at == '+') {
-    size_t n = strcspn(at, "+"), i = 0;
+  at = colon ? colon + 1 : at;
+  if (!*at) return false;
+  for (; *at; at += strcspn(at, "+,"), at += *at != 0) {
+    size_t n = strcspn(at, "+,"), i = 0;
     while (words[i] && (strlen(words[i]) != n || strncmp(words[i], at, n) != 0)) i++;
     if (!words[i]) return false;
     if (i < MODULES) p->cuda_graphs |= 1 << i;
@@ -386,7 +388,7 @@ static bool read_choices(const struct reader *r, struct request *q, struct pz_ru
       return refuse_row(
           row,
           "cuda_graphs '%.60s' is not covered; accepted: none, full_iteration, or te: "
-          "or mcore: with layers, attn, mlp, moe_router, moe_preprocess and + between",
+          "or mcore: with layers; attn, mlp, moe_router, moe_preprocess with + or , between",
           word);
     if (!known && x->names) return refuse_word(r, PLAN + f, x->names, row);
     if (!known) return refuse_row(row, "%s", why.message);

@@ -134,7 +134,9 @@ static void words_that_are_not_covered(void **state) {
               {"framework", "automodel", "framework 'automodel'"},
               {"recompute", "other:unheard", "recompute 'other:unheard'"},
               {"cuda_graphs", "te:attn+moe_router", NULL},
+              {"cuda_graphs", "attn+mlp", NULL},
               {"cuda_graphs", "te:everything", "cuda_graphs 'te:everything'"},
+              {"cuda_graphs", "te:", "cuda_graphs 'te:'"},
               {"flags", "{}", NULL}};
   for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
     char text[300];
