@@ -442,10 +442,9 @@ static void read_published(const struct reader *r, const struct request *q, stru
   /* experts padded to a capacity have shapes that do not change: such recipes capture whole iterations
    * (scripts/performance/configs/qwen3 of Megatron Bridge, apply_moe_token_drop and cuda_graph_scope full_iteration) */
   if (drops) p->execution = PZ_EXECUTION_GRAPH;
-  /* others for GB200 and GB300 attention, router and the preparation of the dispatch (their cuda_graph_scope) */
-  if (recipe && domain && p->cuda_graphs < 0)
-    p->cuda_graphs = q->experts ? PZ_GRAPH_ATTENTION | PZ_GRAPH_ROUTER | PZ_GRAPH_PREPARATION
-                                : PZ_GRAPH_ATTENTION;
+  /* others with experts for GB200 and GB300 attention, router and the preparation of the dispatch (their cuda_graph_scope) */
+  if (recipe && domain && q->experts && p->cuda_graphs < 0)
+    p->cuda_graphs = PZ_GRAPH_ATTENTION | PZ_GRAPH_ROUTER | PZ_GRAPH_PREPARATION;
   if (p->cuda_graphs < 0) p->cuda_graphs = 0;
   if (p->recompute == PZ_RECOMPUTATION_NONE && pz_plan_framework(p)->modules)
     p->recompute = PZ_RECOMPUTATION_SELECTIVE;
