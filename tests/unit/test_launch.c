@@ -830,7 +830,9 @@ static void random_experts(uint64_t *seed, struct pz_plan *o, const struct pz_mo
   }
   if (o->recompute == PZ_RECOMPUTATION_SELECTIVE && pick(seed, 2))
     o->recompute_modules = (int)pick(seed, PZ_MODULE_ALL + 1) & (int)pick(seed, 128);
-  if (pick(seed, 8) == 0) o->cuda_graphs = (int)pick(seed, PZ_GRAPH_ALL + 1);
+  uint64_t graphs =
+      *seed + 1; /* draws of its own: few plans have them, and the others stay as they are */
+  if (pick(&graphs, 8) == 0) o->cuda_graphs = (int)pick(&graphs, PZ_GRAPH_ALL + 1);
   if (o->pp > 1 && pick(seed, 4) == 0 && 2 * o->pp <= s->layers) {
     o->vpp = 2;
     o->pipeline = pick(seed, 2) ? PZ_PIPELINE_ZB_V : PZ_PIPELINE_DUALPIPE_V;
